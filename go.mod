@@ -1,0 +1,3 @@
+module github.com/fairway-gpu/fairway
+
+go 1.26

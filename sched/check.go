@@ -1,0 +1,235 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+)
+
+// Violation is a rule of the house that a plan breaks: a bug of the policy.
+type Violation struct {
+	Rule string // "capacity", "gang", "quota", ...
+	Job  JobID  // empty if no single job is at fault
+	Text string
+}
+
+func (v Violation) String() string {
+	if v.Job == "" {
+		return v.Rule + ": " + v.Text
+	}
+	return fmt.Sprintf("%s: job %s: %s", v.Rule, v.Job, v.Text)
+}
+
+// PlanError is a plan that was refused.
+type PlanError struct {
+	Policy     string
+	Violations []Violation
+}
+
+func (e *PlanError) Error() string {
+	const most = 5
+	var b strings.Builder
+	fmt.Fprintf(&b, "bug in policy %s: its plan breaks %d rule(s) and was not carried out", e.Policy, len(e.Violations))
+	for i, v := range e.Violations {
+		if i == most {
+			fmt.Fprintf(&b, "; and %d more", len(e.Violations)-most)
+			break
+		}
+		b.WriteString("; ")
+		b.WriteString(v.String())
+	}
+	return b.String()
+}
+
+// Check returns every rule of the house that the plan breaks:
+//
+//   - known: the plan speaks of the jobs of the snapshot, and of nodes that
+//     exist;
+//   - reason: a job that does not run has a reason, and one that runs has none;
+//   - capacity: no GPU is held for more than the whole of it, and no node gives
+//     more CPUs or memory than it has;
+//   - node: nothing new on a node that is not Ready, nothing at all on one that
+//     is Down;
+//   - gang: a job runs at a size it can run at, in whole tasks, or not at all;
+//   - fit: GPU type, GPU memory and locality are what the job accepts, and a
+//     GPU is shared only by jobs that allow it;
+//   - quota: no tenant holds more than its limit;
+//   - pinned: a running job that is not preemptible stays where it is;
+//   - back-off: no job is started before its time.
+func Check(s *Snapshot, p Plan) []Violation {
+	c := checker{s: s, p: p}
+	if len(p.Want) != len(s.Jobs) || len(p.Why) != len(s.Jobs) || (p.Notes != nil && len(p.Notes) != len(s.Jobs)) {
+		c.fail("known", nil, "the plan has %d placements, %d reasons and %d notes for %d jobs: it speaks of jobs that do not exist or leaves some out",
+			len(p.Want), len(p.Why), len(p.Notes), len(s.Jobs))
+		return c.out
+	}
+	c.held = make([]GPUSet, len(s.Cluster.Nodes))
+	c.cpus = make([]int, len(s.Cluster.Nodes))
+	c.memory = make([]int64, len(s.Cluster.Nodes))
+	c.tenant = make([]int, len(s.Tenants))
+	for i, j := range s.Jobs {
+		c.job(j, p.Want[i], p.Why[i])
+	}
+	for i, t := range s.Tenants {
+		if limit := t.Limit(s.Cluster.GPUs()); c.tenant[i] > limit {
+			c.fail("quota", nil, "tenant %s would hold %d GPUs; its limit is %d", t.ID, c.tenant[i], limit)
+		}
+	}
+	return c.out
+}
+
+type checker struct {
+	s   *Snapshot
+	p   Plan
+	out []Violation
+
+	held   []GPUSet         // by node: GPUs held whole
+	parts  map[[2]int32]int // (node, GPU) -> thousandths held by sharers
+	cpus   []int
+	memory []int64
+	tenant []int // GPUs by tenant
+}
+
+func (c *checker) fail(rule string, j *Job, format string, args ...any) {
+	v := Violation{Rule: rule, Text: fmt.Sprintf(format, args...)}
+	if j != nil {
+		v.Job = j.ID
+	}
+	c.out = append(c.out, v)
+}
+
+func (c *checker) job(j *Job, want Placement, why Reason) {
+	if j.Phase == Running && j.NonPreemptible && !want.Equal(j.Placement) {
+		c.fail("pinned", j, "it runs on %s and is not preemptible; the plan says %s",
+			j.Placement.Text(c.s.Cluster), c.text(want))
+	}
+	if len(want) == 0 {
+		if why.Code == Ok {
+			c.fail("reason", j, "it does not run and the plan does not say why")
+		}
+		return
+	}
+	if why.Code != Ok {
+		c.fail("reason", j, "it runs and the plan gives a reason (%s) why it does not", why.Code)
+	}
+	if j.Phase == Pending && !j.Ready(c.s.Now) {
+		c.fail("back-off", j, "it may not start before %s", j.NotBefore.Format("15:04:05"))
+	}
+	size := 0
+	for i, s := range want {
+		if s.Node < 0 || int(s.Node) >= len(c.s.Cluster.Nodes) {
+			c.fail("known", j, "node %d does not exist; there are %d", s.Node, len(c.s.Cluster.Nodes))
+			return
+		}
+		for _, other := range want[:i] {
+			if other.Node == s.Node {
+				c.fail("gang", j, "node %s appears twice in its placement", c.s.Cluster.Nodes[s.Node].Name)
+			}
+		}
+		c.slice(j, s)
+		size += s.GPUs.Len()
+	}
+	if !j.Fits(size) {
+		c.fail("gang", j, "it would run on %d GPUs; it runs at %s", size, j.sizes())
+	}
+	if j.Widest != NoLevel {
+		if l := c.s.Cluster.Level(want); l > j.Widest {
+			c.fail("fit", j, "its GPUs would span level %s; it accepts %s at the widest", l, j.Widest)
+		}
+	}
+	if i, ok := c.s.Tenant(j.Tenant); ok {
+		c.tenant[i] += size
+	}
+}
+
+func (c *checker) slice(j *Job, s Slice) {
+	n := &c.s.Cluster.Nodes[s.Node]
+	k := s.GPUs.Len()
+	if k == 0 || s.GPUs&^FirstGPUs(n.GPUs) != 0 {
+		c.fail("known", j, "GPUs %s of node %s do not exist; it has %d", s.GPUs, n.Name, n.GPUs)
+		return
+	}
+	if k%j.Task() != 0 {
+		c.fail("gang", j, "node %s would hold %d of its GPUs; its tasks need %d each", n.Name, k, j.Task())
+	}
+	if n.State == Down || (n.State == Cordoned && !j.holds(s)) {
+		c.fail("node", j, "node %s takes no new work", n.Name)
+	}
+	if !j.Accepts(n.Type) {
+		c.fail("fit", j, "node %s has GPUs of type %s; it accepts %v", n.Name, n.Type, j.GPUTypes)
+	}
+	if n.GPUMemory > 0 && j.GPUMemory > n.GPUMemory {
+		c.fail("fit", j, "it needs %d bytes on a GPU; those of node %s have %d", j.GPUMemory, n.Name, n.GPUMemory)
+	}
+	c.hold(j, s, n)
+	c.cpus[s.Node] += k * j.CPUs
+	c.memory[s.Node] += int64(k) * j.Memory
+	if n.CPUs > 0 && c.cpus[s.Node] > n.CPUs {
+		c.fail("capacity", j, "node %s would give %d CPUs; it has %d", n.Name, c.cpus[s.Node], n.CPUs)
+	}
+	if n.Memory > 0 && c.memory[s.Node] > n.Memory {
+		c.fail("capacity", j, "node %s would give %d bytes of memory; it has %d", n.Name, c.memory[s.Node], n.Memory)
+	}
+}
+
+// hold books the GPUs of a slice and reports what is held twice.
+func (c *checker) hold(j *Job, s Slice, n *Node) {
+	if s.Milli <= 0 || s.Milli > WholeGPU {
+		c.fail("capacity", j, "it would hold %d thousandths of each GPU of node %s; want 1 to %d", s.Milli, n.Name, WholeGPU)
+		return
+	}
+	if s.Milli < j.Milli() && !j.Shareable {
+		c.fail("fit", j, "it would hold %d thousandths of a GPU; it needs %d and may not be squeezed", s.Milli, j.Milli())
+	}
+	if twice := c.held[s.Node] & s.GPUs; twice != 0 {
+		c.fail("capacity", j, "GPUs %s of node %s are held by another job", twice, n.Name)
+	}
+	if s.Milli == WholeGPU {
+		c.held[s.Node] |= s.GPUs
+		if len(c.parts) == 0 {
+			return
+		}
+	}
+	for g := s.GPUs; g != 0; g &= g - 1 {
+		key := [2]int32{s.Node, int32(bits.TrailingZeros64(uint64(g)))}
+		if c.parts == nil {
+			c.parts = map[[2]int32]int{}
+		}
+		c.parts[key] += int(s.Milli)
+		if c.parts[key] > WholeGPU {
+			c.fail("capacity", j, "GPU %d of node %s would be held for %d thousandths", key[1], n.Name, c.parts[key])
+		}
+	}
+}
+
+func (c *checker) text(p Placement) string {
+	for _, s := range p {
+		if s.Node < 0 || int(s.Node) >= len(c.s.Cluster.Nodes) {
+			return fmt.Sprint([]Slice(p))
+		}
+	}
+	return p.Text(c.s.Cluster)
+}
+
+// holds reports whether the job already has that slice.
+func (j *Job) holds(s Slice) bool {
+	for _, h := range j.Placement {
+		if h == s {
+			return true
+		}
+	}
+	return false
+}
+
+func (j *Job) sizes() string {
+	switch {
+	case !j.Elastic():
+		return fmt.Sprint(j.GPUs)
+	case len(j.Sizes) > 0:
+		return fmt.Sprintf("%v within %d to %d", j.Sizes, j.MinGPUs, j.MaxGPUs)
+	}
+	return fmt.Sprintf("%d to %d", j.MinGPUs, j.MaxGPUs)
+}

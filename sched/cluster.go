@@ -1,0 +1,205 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import (
+	"fmt"
+	"slices"
+)
+
+// GPUType names a kind of GPU, such as "t4" or "h200".
+type GPUType string
+
+// NodeState says whether a node may be used.
+type NodeState uint8
+
+// The states of a node.
+const (
+	Ready    NodeState = iota // takes new work
+	Cordoned                  // keeps what runs on it, takes nothing new
+	Down                      // holds nothing
+)
+
+// Node is one machine.
+type Node struct {
+	Name      string    `json:"name"`
+	GPUs      int       `json:"gpus"`
+	Type      GPUType   `json:"gpu_type,omitempty"`
+	GPUMemory int64     `json:"gpu_memory,omitempty"` // bytes of each GPU; 0: unknown, not checked
+	CPUs      int       `json:"cpus,omitempty"`       // 0: unknown, not checked
+	Memory    int64     `json:"memory,omitempty"`     // bytes; 0: unknown, not checked
+	Rack      string    `json:"rack,omitempty"`       // RDMA domain; nodes of one rack share a fast network
+	Islands   []GPUSet  `json:"islands,omitempty"`    // NVLink islands; none: all GPUs are one island
+	State     NodeState `json:"state,omitempty"`
+}
+
+// Rack is a set of nodes that share a fast network (an RDMA domain).
+type Rack struct {
+	Name  string
+	Nodes []int // ascending
+	GPUs  int   // of its nodes that are not Down
+}
+
+// Cluster is a set of nodes with the indexes over them that every policy
+// needs. It is immutable: a change of the nodes makes a new Cluster.
+type Cluster struct {
+	Nodes []Node
+	Racks []Rack    // in order of first appearance
+	Types []GPUType // in order of first appearance
+
+	rackOf   []int // by node
+	typeOf   []int // by node, index into Types
+	gpus     int   // of nodes that are not Down
+	byType   []int // GPUs of nodes that are not Down, by index into Types
+	maxGPUs  int
+	nodeByID map[string]int
+}
+
+// NewCluster checks the nodes and builds the indexes.
+func NewCluster(nodes []Node) (*Cluster, error) {
+	c := &Cluster{
+		Nodes:    slices.Clone(nodes),
+		rackOf:   make([]int, len(nodes)),
+		typeOf:   make([]int, len(nodes)),
+		nodeByID: make(map[string]int, len(nodes)),
+	}
+	racks := map[string]int{}
+	types := map[GPUType]int{}
+	for i, n := range c.Nodes {
+		if err := n.check(); err != nil {
+			return nil, fmt.Errorf("node %d: %w", i, err)
+		}
+		if _, dup := c.nodeByID[n.Name]; dup {
+			return nil, fmt.Errorf("node %d: name %q is taken by another node; names must differ", i, n.Name)
+		}
+		c.nodeByID[n.Name] = i
+		r, ok := racks[n.Rack]
+		if !ok {
+			r = len(c.Racks)
+			racks[n.Rack] = r
+			c.Racks = append(c.Racks, Rack{Name: n.Rack})
+		}
+		t, ok := types[n.Type]
+		if !ok {
+			t = len(c.Types)
+			types[n.Type] = t
+			c.Types = append(c.Types, n.Type)
+			c.byType = append(c.byType, 0)
+		}
+		c.rackOf[i], c.typeOf[i] = r, t
+		c.Racks[r].Nodes = append(c.Racks[r].Nodes, i)
+		c.maxGPUs = max(c.maxGPUs, n.GPUs)
+		if n.State != Down {
+			c.gpus += n.GPUs
+			c.byType[t] += n.GPUs
+			c.Racks[r].GPUs += n.GPUs
+		}
+	}
+	return c, nil
+}
+
+func (n Node) check() error {
+	switch {
+	case n.Name == "":
+		return fmt.Errorf("name is empty; every node needs one")
+	case n.GPUs < 0 || n.GPUs > MaxGPUs:
+		return fmt.Errorf("gpus = %d; want 0 to %d", n.GPUs, MaxGPUs)
+	case n.CPUs < 0:
+		return fmt.Errorf("cpus = %d; want 0 or more", n.CPUs)
+	case n.Memory < 0 || n.GPUMemory < 0:
+		return fmt.Errorf("memory = %d, gpu_memory = %d; want 0 or more", n.Memory, n.GPUMemory)
+	case n.State > Down:
+		return fmt.Errorf("state = %d; want 0 (ready), 1 (cordoned) or 2 (down)", n.State)
+	}
+	var seen GPUSet
+	for _, island := range n.Islands {
+		if island&^FirstGPUs(n.GPUs) != 0 || island&seen != 0 {
+			return fmt.Errorf("islands = %v; want disjoint sets of GPUs 0 to %d", n.Islands, n.GPUs-1)
+		}
+		seen |= island
+	}
+	return nil
+}
+
+// GPUs returns the number of GPUs of all nodes that are not Down.
+func (c *Cluster) GPUs() int { return c.gpus }
+
+// GPUsOf returns the number of GPUs of one type, by its index in Types.
+func (c *Cluster) GPUsOf(t int) int { return c.byType[t] }
+
+// MaxGPUs returns the size of the largest node.
+func (c *Cluster) MaxGPUs() int { return c.maxGPUs }
+
+// RackOf returns the index in Racks of a node's rack.
+func (c *Cluster) RackOf(node int) int { return c.rackOf[node] }
+
+// TypeOf returns the index in Types of a node's GPU type.
+func (c *Cluster) TypeOf(node int) int { return c.typeOf[node] }
+
+// Node returns the index of the node with that name.
+func (c *Cluster) Node(name string) (int, bool) {
+	i, ok := c.nodeByID[name]
+	return i, ok
+}
+
+// Level is how far apart the GPUs of a placement are.
+type Level uint8
+
+// The levels, from near to far. The zero Level means "not limited" in a
+// request and "no GPUs" in an answer.
+const (
+	NoLevel     Level = iota
+	SameSlot          // one NVLink island
+	SameMachine       // one node
+	SameRack          // one RDMA domain
+	CrossRack         // anywhere
+)
+
+var levelNames = [...]string{"none", "slot", "machine", "rack", "cross-rack"}
+
+func (l Level) String() string {
+	if int(l) < len(levelNames) {
+		return levelNames[l]
+	}
+	return fmt.Sprintf("level(%d)", uint8(l))
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l *Level) UnmarshalText(b []byte) error {
+	i := slices.Index(levelNames[:], string(b))
+	if i < 0 {
+		return fmt.Errorf("level %q: want one of %v", b, levelNames[1:])
+	}
+	*l = Level(i)
+	return nil
+}
+
+// Level returns the widest level that the placement spans.
+func (c *Cluster) Level(p Placement) Level {
+	switch {
+	case len(p) == 0:
+		return NoLevel
+	case len(p) == 1:
+		islands := c.Nodes[p[0].Node].Islands
+		for _, island := range islands {
+			if p[0].GPUs&^island == 0 {
+				return SameSlot
+			}
+		}
+		if len(islands) == 0 || p[0].GPUs.Len() == 1 {
+			return SameSlot
+		}
+		return SameMachine
+	}
+	rack := c.rackOf[p[0].Node]
+	for _, s := range p[1:] {
+		if c.rackOf[s.Node] != rack {
+			return CrossRack
+		}
+	}
+	return SameRack
+}

@@ -1,0 +1,96 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Verb says what an action does.
+type Verb uint8
+
+// The verbs, in the order in which a decision carries them out.
+const (
+	Stop  Verb = iota // take the job's GPUs away
+	Start             // give the job the GPUs of To
+)
+
+func (v Verb) String() string {
+	if v == Stop {
+		return "stop"
+	}
+	return "start"
+}
+
+// Action is one thing a driver has to do. A job that moves or changes its
+// size is stopped and started in the same decision.
+type Action struct {
+	Verb Verb
+	Job  *Job
+	From Placement // Stop: what it loses
+	To   Placement // Start: what it gets
+	// Moving is set on both actions of a job that goes on elsewhere or at
+	// another size.
+	Moving bool
+	// Suspend is set on the stop of a job that keeps its state in place.
+	Suspend bool
+	Why     Reason // Stop without Moving: why it has to wait
+}
+
+// Text prints the action for a log.
+func (a Action) Text(c *Cluster) string {
+	switch {
+	case a.Verb == Stop && a.Moving:
+		return fmt.Sprintf("stop %s to move it off %s", a.Job.ID, a.From.Text(c))
+	case a.Verb == Stop:
+		return fmt.Sprintf("stop %s on %s: %s", a.Job.ID, a.From.Text(c), a.Why.Text(c))
+	}
+	return fmt.Sprintf("start %s on %s", a.Job.ID, a.To.Text(c))
+}
+
+// Decide asks the policy, checks the plan and turns it into actions: stops
+// first, then starts, each in order of submission. The error, if any, is a
+// *PlanError: the policy has a bug, and nothing may be carried out.
+func Decide(p Policy, s *Snapshot) ([]Action, Plan, error) {
+	plan := p.Schedule(s)
+	if v := Check(s, plan); len(v) > 0 {
+		return nil, plan, &PlanError{Policy: name(p), Violations: v}
+	}
+	return diff(s, plan), plan, nil
+}
+
+func diff(s *Snapshot, plan Plan) []Action {
+	var actions []Action
+	for i, j := range s.Jobs {
+		want := plan.Want[i]
+		if j.Phase == Running && !want.Equal(j.Placement) {
+			moving := len(want) > 0
+			actions = append(actions, Action{
+				Verb: Stop, Job: j, From: j.Placement,
+				Moving: moving, Suspend: plan.Suspend && !moving, Why: plan.Why[i],
+			})
+		}
+	}
+	stops := len(actions)
+	for i, j := range s.Jobs {
+		want := plan.Want[i]
+		if len(want) > 0 && !want.Equal(j.Placement) {
+			actions = append(actions, Action{Verb: Start, Job: j, To: want, Moving: j.Phase == Running})
+		}
+	}
+	bySeq := func(a, b Action) int { return cmp.Compare(a.Job.Seq, b.Job.Seq) }
+	slices.SortFunc(actions[:stops], bySeq)
+	slices.SortFunc(actions[stops:], bySeq)
+	return actions
+}
+
+// name returns the policy's own name if it has one, for error messages.
+func name(p Policy) string {
+	if n, ok := p.(fmt.Stringer); ok {
+		return n.String()
+	}
+	return fmt.Sprintf("%T", p)
+}

@@ -1,0 +1,83 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Duration is a time.Duration that is text in JSON and on the command line:
+// "90s", "10m", "16h", "7d".
+type Duration time.Duration
+
+// D returns the duration as the standard library's type.
+func (d Duration) D() time.Duration { return time.Duration(d) }
+
+// String prints the duration the way ParseDuration reads it.
+func (d Duration) String() string {
+	if d == 0 {
+		return "0s"
+	}
+	s := time.Duration(d).String()
+	// "10m0s" and "16h0m0s" are what the standard library prints.
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := ParseDuration(string(b))
+	if err != nil {
+		return err
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// UnmarshalJSON accepts text only: a bare number would leave its unit open.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("duration %s: want text with a unit, such as \"10m\"", b)
+	}
+	return d.UnmarshalText([]byte(s))
+}
+
+// ParseDuration reads what time.ParseDuration reads, and a leading number of
+// days: "7d", "1d12h".
+func ParseDuration(s string) (time.Duration, error) {
+	days, rest, ok := strings.Cut(s, "d")
+	if !ok {
+		d, err := time.ParseDuration(s)
+		if err != nil {
+			return 0, fmt.Errorf("duration %q: want a number with a unit, such as 90s, 10m, 16h or 7d", s)
+		}
+		return d, nil
+	}
+	n, err := strconv.ParseFloat(days, 64)
+	if err != nil || n != n || n > 100_000 || n < -100_000 {
+		return 0, fmt.Errorf("duration %q: want a number of days before \"d\", such as 7d", s)
+	}
+	d := time.Duration(n * float64(24*time.Hour))
+	if rest == "" {
+		return d, nil
+	}
+	tail, err := ParseDuration(rest)
+	if err != nil {
+		return 0, fmt.Errorf("duration %q: want a unit after the days, such as 1d12h", s)
+	}
+	return d + tail, nil
+}

@@ -1,0 +1,72 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// EventKind says what happened.
+type EventKind uint8
+
+// The kinds of event.
+const (
+	NodeJoined    EventKind = iota // Node: a new node, or new facts about one known by that name
+	TenantSet                      // Tenant: declared or changed
+	JobSubmitted                   // Spec
+	JobStarted                     // Job, Placement
+	JobStopped                     // Job, Moving, Suspend: by the scheduler
+	JobFailed                      // Job, Until: an attempt ended with an error and may be tried again
+	JobEnded                       // Job, Phase: for good
+	JobReported                    // Job, Done, Rate
+	JobCheckpoint                  // Job, Done: what the checkpoint holds
+	JobNoted                       // Job, Note: the policy's memory
+)
+
+var eventNames = [...]string{
+	"node-joined", "tenant-set", "job-submitted", "job-started", "job-stopped",
+	"job-failed", "job-ended", "job-reported", "job-checkpoint", "job-noted",
+}
+
+func (k EventKind) String() string {
+	if int(k) < len(eventNames) {
+		return eventNames[k]
+	}
+	return fmt.Sprintf("event(%d)", uint8(k))
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (k EventKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (k *EventKind) UnmarshalText(b []byte) error {
+	i := slices.Index(eventNames[:], string(b))
+	if i < 0 {
+		return fmt.Errorf("event kind %q: want one of %v", b, eventNames)
+	}
+	*k = EventKind(i)
+	return nil
+}
+
+// Event is one thing that happened. A State is the sum of its events: a
+// driver that keeps them can rebuild it, or replay them under another policy.
+type Event struct {
+	At        time.Time `json:"at"`
+	Kind      EventKind `json:"kind"`
+	Job       JobID     `json:"job,omitempty"`
+	Node      *Node     `json:"node,omitempty"`
+	Tenant    *Tenant   `json:"tenant,omitempty"`
+	Spec      *Spec     `json:"spec,omitempty"`
+	Placement Placement `json:"placement,omitempty"`
+	Phase     Phase     `json:"phase,omitempty"`
+	Moving    bool      `json:"moving,omitempty"`
+	Suspend   bool      `json:"suspend,omitempty"`
+	Until     time.Time `json:"until,omitzero"`
+	Done      float64   `json:"done,omitempty"`
+	Rate      float64   `json:"rate,omitempty"`
+	Note      Note      `json:"note,omitzero"`
+	Text      string    `json:"text,omitempty"` // for people: the cause of a failure, who cancelled
+}

@@ -1,0 +1,276 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// JobID names a job. It is unique over the life of a State.
+type JobID string
+
+// Job is one training job: what was asked for, and what has happened so far.
+type Job struct {
+	Spec
+	Status
+}
+
+// Spec is what the user asked for. It does not change after submission.
+type Spec struct {
+	ID        JobID     `json:"id"`
+	App       AppID     `json:"app,omitempty"` // default: an app of its own, named like the job
+	Tenant    TenantID  `json:"tenant,omitempty"`
+	User      string    `json:"user,omitempty"`
+	Submitted time.Time `json:"submitted"`
+
+	// GPUs is the size of the gang. A rigid job runs at this size or not at
+	// all; an elastic one (MaxGPUs > 0) at any useful size in its range, and
+	// GPUs is then the size the user would have guessed.
+	GPUs    int   `json:"gpus"`
+	MinGPUs int   `json:"min_gpus,omitempty"`
+	MaxGPUs int   `json:"max_gpus,omitempty"`
+	Sizes   []int `json:"sizes,omitempty"` // useful sizes, ascending; none: every size in the range
+	// TaskGPUs is the number of GPUs of one task of the gang. A task lives on
+	// one node, so every node holds a multiple of it. 0 counts as 1.
+	TaskGPUs int `json:"task_gpus,omitempty"`
+	// MilliGPU is how much of each GPU the job needs, in thousandths.
+	// 0 counts as WholeGPU.
+	MilliGPU int32 `json:"milli_gpu,omitempty"`
+	// Shareable allows a policy to give the job GPUs that others use too.
+	Shareable bool `json:"shareable,omitempty"`
+
+	GPUTypes  []GPUType `json:"gpu_types,omitempty"`  // acceptable types, best first; none: any
+	GPUMemory int64     `json:"gpu_memory,omitempty"` // bytes needed on each GPU
+	CPUs      int       `json:"cpus,omitempty"`       // for each GPU
+	Memory    int64     `json:"memory,omitempty"`     // bytes of host memory for each GPU
+	Widest    Level     `json:"widest,omitempty"`     // the widest placement that is acceptable; NoLevel: any
+
+	Priority       int  `json:"priority,omitempty"` // larger goes first, where the policy looks at it
+	NonPreemptible bool `json:"non_preemptible,omitempty"`
+
+	Model string `json:"model,omitempty"` // what it trains
+	// Consolidate says that the model loses speed when its GPUs are spread
+	// (Tiresias: the size distribution of its tensors is skewed).
+	Consolidate bool    `json:"consolidate,omitempty"`
+	GPUUtil     float64 `json:"gpu_util,omitempty"` // expected utilisation of its GPUs, 0 to 1; 0: unknown
+	Batch       Batch   `json:"batch,omitzero"`
+
+	// Estimate is the expected run time at GPUs, well placed. 0: unknown.
+	Estimate Duration `json:"estimate,omitempty"`
+	// Work is the total work in the job's own unit (steps, epochs, seconds).
+	Work float64 `json:"work,omitempty"`
+}
+
+// Batch bounds what co-adaptation may do to the batch size.
+type Batch struct {
+	Initial  int  `json:"initial,omitempty"`   // the batch size the user's learning rate is meant for
+	Max      int  `json:"max,omitempty"`       // of all GPUs together
+	LocalMin int  `json:"local_min,omitempty"` // of one GPU
+	LocalMax int  `json:"local_max,omitempty"`
+	Adapt    bool `json:"adapt,omitempty"` // opt in: the batch size may change during training
+}
+
+// Phase is where a job is in its life.
+type Phase uint8
+
+// The phases of a job.
+const (
+	Pending Phase = iota
+	Running
+	Finished // ended by itself, as it should
+	Killed   // ended by its user
+	Failed   // ended by an error that is not retried
+)
+
+var phaseNames = [...]string{"pending", "running", "finished", "killed", "failed"}
+
+func (p Phase) String() string {
+	if int(p) < len(phaseNames) {
+		return phaseNames[p]
+	}
+	return fmt.Sprintf("phase(%d)", uint8(p))
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Phase) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *Phase) UnmarshalText(b []byte) error {
+	i := slices.Index(phaseNames[:], string(b))
+	if i < 0 {
+		return fmt.Errorf("phase %q: want one of %v", b, phaseNames)
+	}
+	*p = Phase(i)
+	return nil
+}
+
+// Ended reports whether the job will never run again.
+func (p Phase) Ended() bool { return p >= Finished }
+
+// Status is what has happened to a job. Only State.Apply writes it.
+//
+// Sums that grow while a job runs or waits (GPUSeconds, Ran, Waited, Done)
+// hold the value at Since or ReportedAt; the methods of Job that take the
+// present time give the value now.
+type Status struct {
+	Seq       int64     `json:"seq"` // order of submission: breaks every tie
+	Phase     Phase     `json:"phase"`
+	Since     time.Time `json:"since"` // start of the present wait or of the present placement
+	Placement Placement `json:"placement,omitempty"`
+
+	FirstStart  time.Time `json:"first_start,omitzero"`
+	GPUSeconds  float64   `json:"gpu_seconds,omitempty"` // attained service
+	Ran         Duration  `json:"ran,omitempty"`
+	Waited      Duration  `json:"waited,omitempty"`
+	Starts      int       `json:"starts,omitempty"`
+	Preemptions int       `json:"preemptions,omitempty"` // stopped by the scheduler to wait
+	Moves       int       `json:"moves,omitempty"`       // stopped by the scheduler to go on elsewhere or at another size
+	Failures    int       `json:"failures,omitempty"`    // attempts that ended with an error
+	MostGPUs    int       `json:"most_gpus,omitempty"`   // ever held at once
+
+	// NotBefore keeps a job that failed from being retried at once.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	// Suspended is where a job was stopped without a checkpoint: it can go on
+	// there at once, its state is still in the host's memory.
+	Suspended Placement `json:"suspended,omitempty"`
+
+	Done       float64   `json:"done,omitempty"` // work done, in the unit of Spec.Work
+	Rate       float64   `json:"rate,omitempty"` // work for each second, as last reported
+	ReportedAt time.Time `json:"reported_at,omitzero"`
+	Checkpoint time.Time `json:"checkpoint,omitzero"` // last one written
+	Kept       float64   `json:"kept,omitempty"`      // work that the last checkpoint holds
+
+	Note Note `json:"note,omitzero"`
+}
+
+// Note is what a policy remembers about a job between two decisions. The core
+// carries it and never reads it.
+type Note struct {
+	Level int       `json:"level,omitempty"`
+	Count int       `json:"count,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+}
+
+// Restarts returns how often the job was started again.
+func (j *Job) Restarts() int { return max(0, j.Starts-1) }
+
+// Elastic reports whether the job may run at more than one size.
+func (j *Job) Elastic() bool { return j.MaxGPUs > 0 && j.MaxGPUs > j.MinGPUs }
+
+// Task returns the GPUs of one task with the default filled in.
+func (j *Job) Task() int { return max(1, j.TaskGPUs) }
+
+// Milli returns the share of each GPU the job needs, default filled in.
+func (j *Job) Milli() int32 {
+	if j.MilliGPU <= 0 {
+		return WholeGPU
+	}
+	return j.MilliGPU
+}
+
+// Fits reports whether n GPUs is a size the job can run at.
+func (j *Job) Fits(n int) bool {
+	if !j.Elastic() {
+		return n == j.GPUs
+	}
+	if n < j.MinGPUs || n > j.MaxGPUs {
+		return false
+	}
+	return len(j.Sizes) == 0 || slices.Contains(j.Sizes, n)
+}
+
+// Accepts reports whether the job may run on that type of GPU.
+func (j *Job) Accepts(t GPUType) bool {
+	return len(j.GPUTypes) == 0 || slices.Contains(j.GPUTypes, t)
+}
+
+// Age returns the time since submission.
+func (j *Job) Age(now time.Time) time.Duration { return now.Sub(j.Submitted) }
+
+// AttainedBy returns the GPU-seconds held until now.
+func (j *Job) AttainedBy(now time.Time) float64 {
+	if j.Phase != Running {
+		return j.GPUSeconds
+	}
+	return j.GPUSeconds + float64(j.Placement.GPUs())*now.Sub(j.Since).Seconds()
+}
+
+// RanBy returns the time spent running until now.
+func (j *Job) RanBy(now time.Time) time.Duration {
+	if j.Phase != Running {
+		return j.Ran.D()
+	}
+	return j.Ran.D() + now.Sub(j.Since)
+}
+
+// WaitedBy returns the time spent waiting until now.
+func (j *Job) WaitedBy(now time.Time) time.Duration {
+	if j.Phase != Pending {
+		return j.Waited.D()
+	}
+	return j.Waited.D() + now.Sub(j.Since)
+}
+
+// DoneBy returns the work done until now, from the last report and the rate
+// it gave.
+func (j *Job) DoneBy(now time.Time) float64 {
+	if j.Phase != Running || j.Rate == 0 || !now.After(j.ReportedAt) {
+		return j.Done
+	}
+	done := j.Done + j.Rate*now.Sub(j.ReportedAt).Seconds()
+	if j.Work > 0 {
+		done = min(done, j.Work)
+	}
+	return done
+}
+
+// Remaining returns the expected run time still needed at the requested size,
+// well placed. ok is false when nobody has an estimate.
+func (j *Job) Remaining(now time.Time) (left time.Duration, ok bool) {
+	if j.Estimate <= 0 {
+		return 0, false
+	}
+	if j.Work <= 0 {
+		return max(0, j.Estimate.D()-j.RanBy(now)), true
+	}
+	return time.Duration(float64(j.Estimate) * max(0, 1-j.DoneBy(now)/j.Work)), true
+}
+
+// Ready reports whether the job may be started now.
+func (j *Job) Ready(now time.Time) bool { return !j.NotBefore.After(now) }
+
+func (s *Spec) check() error {
+	bad := func(field string, value any, want string) error {
+		return fmt.Errorf("job %s: %s = %v; want %s", s.ID, field, value, want)
+	}
+	switch {
+	case s.ID == "":
+		return fmt.Errorf("job: id is empty; every job needs one")
+	case s.GPUs < 1 || s.GPUs > 1<<20:
+		return bad("gpus", s.GPUs, "1 or more")
+	case s.MinGPUs < 0 || s.MaxGPUs < 0 || (s.MaxGPUs > 0 && s.MinGPUs > s.MaxGPUs):
+		return bad("min_gpus, max_gpus", [2]int{s.MinGPUs, s.MaxGPUs}, "0 <= min <= max")
+	case s.MaxGPUs > 0 && s.MinGPUs < 1:
+		return bad("min_gpus", s.MinGPUs, "1 or more when max_gpus is set")
+	case !slices.IsSorted(s.Sizes) || (len(s.Sizes) > 0 && s.Sizes[0] < 1):
+		return bad("sizes", s.Sizes, "positive sizes in ascending order")
+	case s.TaskGPUs < 0 || (s.TaskGPUs > 1 && s.GPUs%s.TaskGPUs != 0):
+		return bad("task_gpus", s.TaskGPUs, fmt.Sprintf("a divisor of gpus = %d", s.GPUs))
+	case s.MilliGPU < 0 || s.MilliGPU > WholeGPU:
+		return bad("milli_gpu", s.MilliGPU, "0 (whole) to 1000")
+	case s.CPUs < 0 || s.Memory < 0 || s.GPUMemory < 0:
+		return bad("cpus, memory, gpu_memory", [3]int64{int64(s.CPUs), s.Memory, s.GPUMemory}, "0 or more")
+	case s.Widest > CrossRack:
+		return bad("widest", s.Widest, "slot, machine, rack or cross-rack")
+	case s.Estimate < 0:
+		return bad("estimate", s.Estimate, "0 (unknown) or more")
+	case !(s.Work >= 0): // also refuses NaN
+		return bad("work", s.Work, "0 (unknown) or more")
+	case !(s.GPUUtil >= 0 && s.GPUUtil <= 1):
+		return bad("gpu_util", s.GPUUtil, "0 to 1")
+	}
+	return nil
+}

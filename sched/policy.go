@@ -1,0 +1,82 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import "time"
+
+// Policy decides who runs where. It depends on nothing but its argument; see
+// the package comment for its duties.
+type Policy interface {
+	Schedule(*Snapshot) Plan
+}
+
+// Snapshot is the world at one moment. It is valid until the next call of
+// State.Apply, and nobody may modify it.
+type Snapshot struct {
+	Now     time.Time
+	Cluster *Cluster
+	Tenants []Tenant // by ID
+	Jobs    []*Job   // pending and running; in no order that means anything
+
+	tenants map[TenantID]int
+	apps    map[AppID]*App
+	// ActiveApps is the integral of the number of active apps until Now, in
+	// app-seconds; Contention is made from it.
+	ActiveApps float64
+}
+
+// Tenant returns the index in Tenants of a job's tenant. A tenant nobody
+// declared has no quota and weight 1; ok is false for it.
+func (s *Snapshot) Tenant(id TenantID) (i int, ok bool) {
+	i, ok = s.tenants[id]
+	return i, ok
+}
+
+// App returns the app of a job.
+func (s *Snapshot) App(id AppID) (App, bool) {
+	a, ok := s.apps[id]
+	if !ok {
+		return App{}, false
+	}
+	return *a, true
+}
+
+// Apps returns the number of apps that have pending or running jobs.
+func (s *Snapshot) Apps() int { return len(s.apps) }
+
+// Contention returns the mean number of active apps over an app's life.
+func (s *Snapshot) Contention(a App) float64 {
+	age := s.Now.Sub(a.Submitted).Seconds()
+	if age <= 0 {
+		return float64(len(s.apps))
+	}
+	return (s.ActiveApps - a.ActiveApps) / age
+}
+
+// Plan is what a policy wants. Want, Why and Notes run parallel to
+// Snapshot.Jobs.
+type Plan struct {
+	Want []Placement // where the job should run; none: it should not
+	Why  []Reason    // for every job that should not run
+	// Notes, if not nil, replaces the note of every job.
+	Notes []Note
+	// Suspend says that a job that loses its GPUs is suspended in place rather
+	// than checkpointed: cheap to resume on the same GPUs, dear elsewhere.
+	Suspend bool
+	// Wake asks for another decision at that time even if nothing happens.
+	Wake time.Time
+}
+
+// NewPlan returns a plan for s in which nothing runs.
+func NewPlan(s *Snapshot) Plan {
+	return Plan{Want: make([]Placement, len(s.Jobs)), Why: make([]Reason, len(s.Jobs))}
+}
+
+// WakeBy asks to be woken at t, if that is earlier than what was asked before
+// and after now.
+func (p *Plan) WakeBy(now, t time.Time) {
+	if t.After(now) && (p.Wake.IsZero() || t.Before(p.Wake)) {
+		p.Wake = t
+	}
+}

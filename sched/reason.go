@@ -1,0 +1,123 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Code says why a job does not run.
+type Code uint8
+
+// The codes. Ok is the zero value: the job runs.
+const (
+	Ok         Code = iota
+	Full            // too few free GPUs in the cluster
+	Fragmented      // enough free GPUs, but not near enough to each other
+	OverQuota       // its tenant has used up its share
+	Behind          // others go first under the policy's order
+	BackOff         // it failed or timed out, and waits before the next try
+	Impossible      // no part of this cluster could ever host it
+	TurnWait        // time-sliced: its next turn comes
+)
+
+var codeNames = [...]string{
+	"ok", "full", "fragmented", "over-quota", "behind", "back-off", "impossible", "turn",
+}
+
+func (c Code) String() string {
+	if int(c) < len(codeNames) {
+		return codeNames[c]
+	}
+	return fmt.Sprintf("code(%d)", uint8(c))
+}
+
+// Codes returns every code with a meaning, Ok first.
+func Codes() []Code {
+	out := make([]Code, len(codeNames))
+	for i := range out {
+		out[i] = Code(i)
+	}
+	return out
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (c Code) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (c *Code) UnmarshalText(b []byte) error {
+	i := slices.Index(codeNames[:], string(b))
+	if i < 0 {
+		return fmt.Errorf("reason code %q: want one of %v", b, codeNames)
+	}
+	*c = Code(i)
+	return nil
+}
+
+// Reason says why a job does not run, in numbers. A plan has one for every
+// waiting job and a large queue has many, so a Reason is a small value and
+// becomes text only where a person reads it.
+type Reason struct {
+	Code  Code      `json:"code"`
+	Need  int       `json:"need,omitempty"`  // GPUs the job needs
+	Have  int       `json:"have,omitempty"`  // GPUs there are for it, at best
+	Level Level     `json:"level,omitempty"` // how near to each other it needs them
+	Where int32     `json:"where,omitempty"` // 1 + index of the rack (SameRack) or node (nearer) that has most; 0: not one place
+	Until time.Time `json:"until,omitzero"`  // when it is expected to change; zero: unknown
+}
+
+// Text prints the reason for a person.
+func (r Reason) Text(c *Cluster) string {
+	var until string
+	if !r.Until.IsZero() {
+		until = " until about " + r.Until.Format("15:04")
+		if r.Code == BackOff || r.Code == TurnWait {
+			until = " at " + r.Until.Format("15:04:05")
+		}
+	}
+	switch r.Code {
+	case Ok:
+		return "runs"
+	case Full:
+		return fmt.Sprintf("needs %d GPUs; %d are free in the cluster%s", r.Need, r.Have, until)
+	case Fragmented:
+		return fmt.Sprintf("needs %d GPUs %s; %s %d free%s", r.Need, within(r.Level), r.place(c), r.Have, until)
+	case OverQuota:
+		return fmt.Sprintf("needs %d GPUs; its tenant may take %d more%s", r.Need, max(0, r.Have), until)
+	case Behind:
+		return fmt.Sprintf("needs %d GPUs; jobs ahead of it under this policy leave %d%s", r.Need, max(0, r.Have), until)
+	case BackOff:
+		return "waits before the next try" + until
+	case Impossible:
+		return fmt.Sprintf("needs %d GPUs %s of a kind it accepts; this cluster has at most %d", r.Need, within(r.Level), r.Have)
+	case TurnWait:
+		return "shares its GPUs in turns; the next turn comes" + until
+	}
+	return r.Code.String()
+}
+
+func within(l Level) string {
+	switch l {
+	case SameSlot:
+		return "in one NVLink island"
+	case SameMachine:
+		return "in one node"
+	case SameRack:
+		return "in one rack"
+	}
+	return "in the cluster"
+}
+
+func (r Reason) place(c *Cluster) string {
+	i := int(r.Where) - 1
+	switch {
+	case r.Level == SameRack && i >= 0 && i < len(c.Racks):
+		return "rack " + c.Racks[i].Name + " has"
+	case (r.Level == SameSlot || r.Level == SameMachine) && i >= 0 && i < len(c.Nodes):
+		return "node " + c.Nodes[i].Name + " has"
+	}
+	return "the best place has"
+}

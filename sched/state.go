@@ -1,0 +1,281 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ErrUnknownJob is returned for an event about a job that is not pending or
+// running: never submitted, or ended already.
+var ErrUnknownJob = errors.New("no pending or running job has that id")
+
+// State is the sum of the events so far. It holds the jobs that are pending
+// or running; a job that has ended is forgotten, its history is in the events.
+type State struct {
+	cluster *Cluster
+	tenants []Tenant
+	jobs    []*Job // by Seq
+	byID    map[JobID]*Job
+	apps    map[AppID]*App
+	byTen   map[TenantID]int
+	seq     int64
+
+	now        time.Time
+	activeApps float64 // integral of the number of active apps, in app-seconds
+}
+
+// NewState returns the state of a cluster with no jobs.
+func NewState(c *Cluster) *State {
+	return &State{
+		cluster: c,
+		byID:    map[JobID]*Job{},
+		apps:    map[AppID]*App{},
+		byTen:   map[TenantID]int{},
+	}
+}
+
+// Cluster returns the cluster as it is now.
+func (st *State) Cluster() *Cluster { return st.cluster }
+
+// Job returns a pending or running job. Nobody may modify it.
+func (st *State) Job(id JobID) (*Job, bool) {
+	j, ok := st.byID[id]
+	return j, ok
+}
+
+// Jobs returns the number of pending and running jobs.
+func (st *State) Jobs() int { return len(st.jobs) }
+
+// Snapshot returns the world at now. It shares the state's memory and is
+// valid until the next Apply.
+func (st *State) Snapshot(now time.Time) *Snapshot {
+	st.advance(now)
+	return &Snapshot{
+		Now: now, Cluster: st.cluster, Tenants: st.tenants, Jobs: st.jobs,
+		tenants: st.byTen, apps: st.apps, ActiveApps: st.activeApps,
+	}
+}
+
+// ActiveApps returns the integral of the number of active apps until now, in
+// app-seconds.
+func (st *State) ActiveApps(now time.Time) float64 {
+	st.advance(now)
+	return st.activeApps
+}
+
+func (st *State) advance(now time.Time) {
+	if st.now.IsZero() || !now.After(st.now) {
+		if st.now.IsZero() {
+			st.now = now
+		}
+		return
+	}
+	st.activeApps += float64(len(st.apps)) * now.Sub(st.now).Seconds()
+	st.now = now
+}
+
+// Apply adds one event. An event that cannot have happened in this state is
+// an error and changes nothing.
+func (st *State) Apply(e Event) error {
+	if err := st.apply(e); err != nil {
+		return fmt.Errorf("apply %s: %w", e.Kind, err)
+	}
+	return nil
+}
+
+func (st *State) apply(e Event) error {
+	switch e.Kind {
+	case NodeJoined:
+		return st.setNode(e)
+	case TenantSet:
+		return st.setTenant(e)
+	case JobSubmitted:
+		return st.submit(e)
+	}
+	j, ok := st.byID[e.Job]
+	if !ok {
+		return fmt.Errorf("job %q: %w", e.Job, ErrUnknownJob)
+	}
+	if e.At.Before(j.Since) {
+		return fmt.Errorf("job %q: event at %s lies before the job's last change at %s", e.Job, e.At, j.Since)
+	}
+	st.advance(e.At)
+	switch e.Kind {
+	case JobStarted:
+		return j.start(e)
+	case JobStopped:
+		return j.stop(e)
+	case JobFailed:
+		return j.fail(e)
+	case JobEnded:
+		return st.end(j, e)
+	case JobReported:
+		return j.report(e)
+	case JobCheckpoint:
+		j.Checkpoint, j.Kept = e.At, e.Done
+		return nil
+	case JobNoted:
+		j.Note = e.Note
+		return nil
+	}
+	return fmt.Errorf("unknown kind %d", e.Kind)
+}
+
+func (st *State) setNode(e Event) error {
+	if e.Node == nil {
+		return errors.New("node is missing")
+	}
+	nodes := st.cluster.Nodes
+	if i, ok := st.cluster.Node(e.Node.Name); ok {
+		if n := nodes[i]; e.Node.GPUs < n.GPUs {
+			for _, j := range st.jobs {
+				for _, s := range j.Placement {
+					if int(s.Node) == i && s.GPUs&^FirstGPUs(e.Node.GPUs) != 0 {
+						return fmt.Errorf("node %s: gpus = %d, but job %s holds GPUs %s of it", e.Node.Name, e.Node.GPUs, j.ID, s.GPUs)
+					}
+				}
+			}
+		}
+		nodes = slices.Clone(nodes)
+		nodes[i] = *e.Node
+	} else {
+		nodes = append(slices.Clone(nodes), *e.Node)
+	}
+	c, err := NewCluster(nodes)
+	if err != nil {
+		return err
+	}
+	st.cluster = c
+	return nil
+}
+
+func (st *State) setTenant(e Event) error {
+	if e.Tenant == nil {
+		return errors.New("tenant is missing")
+	}
+	if err := e.Tenant.check(); err != nil {
+		return err
+	}
+	tenants := slices.DeleteFunc(slices.Clone(st.tenants), func(t Tenant) bool { return t.ID == e.Tenant.ID })
+	tenants = append(tenants, *e.Tenant)
+	slices.SortFunc(tenants, func(a, b Tenant) int { return cmp.Compare(a.ID, b.ID) })
+	st.tenants = tenants
+	st.byTen = make(map[TenantID]int, len(tenants))
+	for i, t := range tenants {
+		st.byTen[t.ID] = i
+	}
+	return nil
+}
+
+func (st *State) submit(e Event) error {
+	if e.Spec == nil {
+		return errors.New("spec is missing")
+	}
+	if err := e.Spec.check(); err != nil {
+		return err
+	}
+	if _, dup := st.byID[e.Spec.ID]; dup {
+		return fmt.Errorf("job %s: a job of that id is pending or running; ids must differ", e.Spec.ID)
+	}
+	st.advance(e.At)
+	j := &Job{Spec: *e.Spec, Status: Status{Seq: st.seq, Since: e.At}}
+	st.seq++
+	if j.App == "" {
+		j.App = AppID(j.ID)
+	}
+	a, ok := st.apps[j.App]
+	if !ok {
+		a = &App{ID: j.App, Tenant: j.Tenant, Submitted: e.At, ActiveApps: st.activeApps}
+		st.apps[j.App] = a
+	}
+	a.Active++
+	st.byID[j.ID] = j
+	st.jobs = append(st.jobs, j)
+	return nil
+}
+
+func (st *State) end(j *Job, e Event) error {
+	if !e.Phase.Ended() {
+		return fmt.Errorf("job %s: phase = %s; want finished, killed or failed", j.ID, e.Phase)
+	}
+	j.settle(e.At)
+	j.Phase, j.Placement = e.Phase, nil
+	delete(st.byID, j.ID)
+	if i, ok := slices.BinarySearchFunc(st.jobs, j.Seq, func(a *Job, seq int64) int { return cmp.Compare(a.Seq, seq) }); ok {
+		st.jobs = slices.Delete(st.jobs, i, i+1)
+	}
+	a := st.apps[j.App]
+	if a.Active--; a.Active == 0 {
+		delete(st.apps, j.App)
+	}
+	return nil
+}
+
+// settle books the time since the last change.
+func (j *Job) settle(now time.Time) {
+	j.GPUSeconds, j.Ran, j.Waited = j.AttainedBy(now), Duration(j.RanBy(now)), Duration(j.WaitedBy(now))
+	if j.Phase == Running {
+		j.Done = j.DoneBy(now)
+	}
+	j.Since, j.ReportedAt, j.Rate = now, now, 0
+}
+
+func (j *Job) start(e Event) error {
+	if j.Phase != Pending {
+		return fmt.Errorf("job %s: it is %s; only a pending job can start", j.ID, j.Phase)
+	}
+	if len(e.Placement) == 0 {
+		return fmt.Errorf("job %s: the placement is empty", j.ID)
+	}
+	j.settle(e.At)
+	j.Phase, j.Placement, j.Suspended = Running, e.Placement, nil
+	j.Starts++
+	j.MostGPUs = max(j.MostGPUs, e.Placement.GPUs())
+	if j.FirstStart.IsZero() {
+		j.FirstStart = e.At
+	}
+	return nil
+}
+
+func (j *Job) stop(e Event) error {
+	if j.Phase != Running {
+		return fmt.Errorf("job %s: it is %s; only a running job can be stopped", j.ID, j.Phase)
+	}
+	j.settle(e.At)
+	if e.Moving {
+		j.Moves++
+	} else {
+		j.Preemptions++
+	}
+	if e.Suspend {
+		j.Suspended = j.Placement
+	}
+	j.Phase, j.Placement = Pending, nil
+	return nil
+}
+
+func (j *Job) fail(e Event) error {
+	if j.Phase != Running {
+		return fmt.Errorf("job %s: it is %s; only a running job can fail", j.ID, j.Phase)
+	}
+	j.settle(e.At)
+	j.Failures++
+	j.Done = min(j.Done, j.Kept)
+	j.NotBefore = e.Until
+	j.Phase, j.Placement = Pending, nil
+	return nil
+}
+
+func (j *Job) report(e Event) error {
+	if e.Done < 0 || e.Rate < 0 || e.Done != e.Done || e.Rate != e.Rate {
+		return fmt.Errorf("job %s: done = %g, rate = %g; want numbers that are not negative", j.ID, e.Done, e.Rate)
+	}
+	j.Done, j.Rate, j.ReportedAt = e.Done, e.Rate, e.At
+	return nil
+}

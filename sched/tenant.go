@@ -1,0 +1,72 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import (
+	"fmt"
+	"time"
+)
+
+// TenantID names a tenant.
+type TenantID string
+
+// AppID names an app.
+type AppID string
+
+// Tenant is a group of users with a share of the cluster (a virtual cluster).
+type Tenant struct {
+	ID     TenantID `json:"id"`
+	Weight float64  `json:"weight,omitempty"`   // share against other tenants; 0 counts as 1
+	Quota  int      `json:"quota,omitempty"`    // GPUs that are its own; 0: none are
+	Borrow bool     `json:"borrow,omitempty"`   // may use more than Quota while others leave GPUs idle
+	Max    int      `json:"max_gpus,omitempty"` // never more than this, borrowed ones included; 0: no bound
+}
+
+// Limit returns the most GPUs the tenant may hold in a cluster of n GPUs.
+func (t Tenant) Limit(n int) int {
+	limit := n
+	if t.Quota > 0 && !t.Borrow {
+		limit = t.Quota
+	}
+	if t.Max > 0 {
+		limit = min(limit, t.Max)
+	}
+	return limit
+}
+
+// Share returns the tenant's weight with the default filled in.
+func (t Tenant) Share() float64 {
+	if t.Weight > 0 {
+		return t.Weight
+	}
+	return 1
+}
+
+func (t Tenant) check() error {
+	switch {
+	case t.ID == "":
+		return fmt.Errorf("tenant: id is empty; every tenant needs one")
+	case t.Weight < 0 || t.Weight != t.Weight:
+		return fmt.Errorf("tenant %s: weight = %g; want a positive number", t.ID, t.Weight)
+	case t.Quota < 0:
+		return fmt.Errorf("tenant %s: quota = %d; want 0 or more GPUs", t.ID, t.Quota)
+	case t.Max < 0:
+		return fmt.Errorf("tenant %s: max_gpus = %d; want 0 (no bound) or more", t.ID, t.Max)
+	}
+	return nil
+}
+
+// App is everything one user runs for one goal: one job, or the many jobs of
+// a hyper-parameter search. Fairness is between apps.
+type App struct {
+	ID        AppID     `json:"id"`
+	Tenant    TenantID  `json:"tenant,omitempty"`
+	Weight    float64   `json:"weight,omitempty"` // 0 counts as 1
+	Submitted time.Time `json:"submitted"`
+	Active    int       `json:"active"` // jobs that are pending or running
+	// ActiveApps is the integral of the number of active apps over time, in
+	// app-seconds, at the moment the app arrived. With the same integral now
+	// it gives the mean contention over the app's life.
+	ActiveApps float64 `json:"active_apps"`
+}

@@ -1,0 +1,120 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import "github.com/fairway-gpu/fairway/sched"
+
+// ResultVersion is the version of the JSON form of results.
+const ResultVersion = 1
+
+// Result is what one run of the simulator measured. It holds nothing that
+// depends on the machine it ran on, so the same inputs give the same bytes;
+// Timing is kept apart.
+type Result struct {
+	Summary
+	Cluster ClusterShape `json:"cluster"`
+	Jobs    []JobResult  `json:"job_results"`
+	Series  []Point      `json:"series"` // where something changed, thinned out on long runs
+}
+
+// Summary is the one line of a run in a comparison.
+type Summary struct {
+	Policy     string  `json:"policy"`
+	Workload   string  `json:"workload"`
+	Seed       uint64  `json:"seed"`
+	Jobs       int     `json:"jobs"`
+	Finished   int     `json:"finished"` // ended by themselves or by their user
+	Failed     int     `json:"failed"`
+	Unfinished int     `json:"unfinished"` // still pending or running at the end of the run
+	AvgJCT     float64 `json:"avg_jct_s"`  // of all jobs that ended
+	P50JCT     float64 `json:"p50_jct_s"`
+	P90JCT     float64 `json:"p90_jct_s"`
+	P99JCT     float64 `json:"p99_jct_s"`
+	AvgWait    float64 `json:"avg_wait_s"` // submission to first start
+	P50Wait    float64 `json:"p50_wait_s"`
+	P99Wait    float64 `json:"p99_wait_s"`
+	Makespan   float64 `json:"makespan_s"` // first submission to last end
+	AvgRho     float64 `json:"avg_rho"`    // finish-time fairness of apps
+	P99Rho     float64 `json:"p99_rho"`
+	MaxRho     float64 `json:"max_rho"`
+	JainRho    float64 `json:"jain_rho"`
+	Allocation float64 `json:"gpu_allocation"`   // GPU time held / GPU time there was, until the last end
+	GPUSeconds float64 `json:"gpu_seconds"`      // held by jobs
+	LostGPUs   float64 `json:"lost_gpu_seconds"` // of these: restarts, and work lost to failures
+	Restarts   int     `json:"restarts"`
+	Preempted  int     `json:"preemptions"`
+	Moved      int     `json:"moves"`
+	Failures   int     `json:"failures"` // attempts that ended with an error
+	Decisions  int     `json:"decisions"`
+	// Delays counts, for jobs that waited, what they waited for.
+	Delays []Delay `json:"delays"`
+}
+
+// Timing is what a run cost on the machine it ran on.
+type Timing struct {
+	DecideP50 float64 `json:"decide_ms_p50"`
+	DecideP99 float64 `json:"decide_ms_p99"`
+	Wall      float64 `json:"wall_s"`
+}
+
+// Delay counts why jobs of one size waited before their first start: the
+// Philly paper's table 2.
+type Delay struct {
+	Size  string  `json:"size"` // "1", "2-4", "5-8", ">8"
+	Cause string  `json:"cause"`
+	Jobs  int     `json:"jobs"`      // for which this was the largest part of the wait
+	Time  float64 `json:"seconds"`   // waited for this cause by all jobs of the size
+	Wait  float64 `json:"mean_wait"` // mean wait of the jobs counted
+}
+
+// ClusterShape is what a report says about the cluster.
+type ClusterShape struct {
+	Nodes int             `json:"nodes"`
+	GPUs  int             `json:"gpus"`
+	Racks int             `json:"racks"`
+	Types []sched.GPUType `json:"gpu_types"`
+}
+
+// JobResult is what happened to one job. Times are seconds since the start of
+// the workload.
+type JobResult struct {
+	ID          sched.JobID    `json:"id"`
+	App         sched.AppID    `json:"app"`
+	Tenant      sched.TenantID `json:"tenant,omitempty"`
+	Model       string         `json:"model,omitempty"`
+	GPUs        int            `json:"gpus"` // requested
+	Submit      float64        `json:"submit_s"`
+	Start       float64        `json:"start_s"` // first; -1: never
+	End         float64        `json:"end_s"`   // -1: never
+	Outcome     sched.Phase    `json:"outcome"`
+	JCT         float64        `json:"jct_s"`    // -1: never ended
+	Wait        float64        `json:"wait_s"`   // until the first start
+	Queued      float64        `json:"queued_s"` // all waiting, preemptions included
+	Ran         float64        `json:"ran_s"`
+	GPUSeconds  float64        `json:"gpu_seconds"`
+	Restarts    int            `json:"restarts"`
+	Preemptions int            `json:"preemptions"`
+	Moves       int            `json:"moves"`
+	Failures    int            `json:"failures"`
+	Rho         float64        `json:"rho"`      // of its app; 0: the app did not end
+	WaitFor     sched.Code     `json:"wait_for"` // what most of Wait was for
+	Runs        []Segment      `json:"runs"`
+}
+
+// Segment is a time during which a job held the same GPUs.
+type Segment struct {
+	Start float64 `json:"start_s"`
+	End   float64 `json:"end_s"`
+	GPUs  int     `json:"gpus"`
+	Nodes int     `json:"nodes"`
+}
+
+// Point is the state of the cluster from T on.
+type Point struct {
+	T          float64 `json:"t_s"`
+	Used       int     `json:"used_gpus"`
+	Running    int     `json:"running"`
+	Queued     int     `json:"queued"`      // jobs
+	QueuedGPUs int     `json:"queued_gpus"` // their demand
+}
