@@ -56,7 +56,8 @@ func (e *PlanError) Error() string {
 //   - gang: a job runs at a size it can run at, in whole tasks, or not at all;
 //   - fit: GPU type, GPU memory and locality are what the job accepts, and a
 //     GPU is shared only by jobs that allow it;
-//   - quota: no tenant holds more than its limit;
+//   - quota: no tenant gets more GPUs while it holds more than its limit (a
+//     limit that was lowered stops nobody by itself);
 //   - pinned: a running job that is not preemptible stays where it is;
 //   - back-off: no job is started before its time.
 func Check(s *Snapshot, p Plan) []Violation {
@@ -70,11 +71,12 @@ func Check(s *Snapshot, p Plan) []Violation {
 	c.cpus = make([]int, len(s.Cluster.Nodes))
 	c.memory = make([]int64, len(s.Cluster.Nodes))
 	c.tenant = make([]int, len(s.Tenants))
+	c.grows = make([]bool, len(s.Tenants))
 	for i, j := range s.Jobs {
 		c.job(j, p.Want[i], p.Why[i])
 	}
 	for i, t := range s.Tenants {
-		if limit := t.Limit(s.Cluster.GPUs()); c.tenant[i] > limit {
+		if limit := t.Limit(s.Cluster.GPUs()); c.grows[i] && c.tenant[i] > limit {
 			c.fail("quota", nil, "tenant %s would hold %d GPUs; its limit is %d", t.ID, c.tenant[i], limit)
 		}
 	}
@@ -90,7 +92,8 @@ type checker struct {
 	parts  map[[2]int32]int // (node, GPU) -> thousandths held by sharers
 	cpus   []int
 	memory []int64
-	tenant []int // GPUs by tenant
+	tenant []int  // GPUs by tenant
+	grows  []bool // by tenant: some job of it gets more GPUs than it has
 }
 
 func (c *checker) fail(rule string, j *Job, format string, args ...any) {
@@ -142,6 +145,7 @@ func (c *checker) job(j *Job, want Placement, why Reason) {
 	}
 	if i, ok := c.s.Tenant(j.Tenant); ok {
 		c.tenant[i] += size
+		c.grows[i] = c.grows[i] || size > j.Placement.GPUs()
 	}
 }
 

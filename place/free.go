@@ -1,0 +1,265 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package place
+
+import (
+	"math/bits"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Free is what is free in a cluster. The zero value is of no use; see NewFree.
+type Free struct {
+	c *sched.Cluster
+
+	whole   []sched.GPUSet                   // by node: GPUs that nobody holds
+	parts   map[int32]*[sched.MaxGPUs]uint16 // by node: thousandths held of shared GPUs
+	cpus    []int                            // by node: CPUs not given away
+	memory  []int64
+	bounded bool // some node limits CPUs or memory
+
+	total    int   // wholly free GPUs on ready nodes
+	rackFree []int // the same by rack
+	typeFree []int // the same by GPU type
+
+	// buckets[k] is the set of ready nodes with k wholly free GPUs, for k > 0;
+	// filled[k] is its size.
+	buckets []bitset
+	filled  []int
+	rackSet []bitset // by rack: its nodes
+	typeSet []bitset // by GPU type: its nodes
+	ready   bitset
+
+	undo []change
+}
+
+type change struct {
+	slice  sched.Slice
+	cpus   int
+	memory int64
+	taken  bool
+}
+
+// NewFree returns a view of the cluster in which every GPU is free.
+func NewFree(c *sched.Cluster) *Free {
+	n := len(c.Nodes)
+	f := &Free{
+		c:     c,
+		whole: make([]sched.GPUSet, n), cpus: make([]int, n), memory: make([]int64, n),
+		rackFree: make([]int, len(c.Racks)), typeFree: make([]int, len(c.Types)),
+		buckets: make([]bitset, c.MaxGPUs()+1), filled: make([]int, c.MaxGPUs()+1),
+		rackSet: make([]bitset, len(c.Racks)), typeSet: make([]bitset, len(c.Types)),
+		ready: newBitset(n),
+	}
+	for k := range f.buckets {
+		f.buckets[k] = newBitset(n)
+	}
+	for r := range f.rackSet {
+		f.rackSet[r] = newBitset(n)
+	}
+	for t := range f.typeSet {
+		f.typeSet[t] = newBitset(n)
+	}
+	for i, node := range c.Nodes {
+		f.rackSet[c.RackOf(i)].add(i)
+		f.typeSet[c.TypeOf(i)].add(i)
+		if node.State == sched.Ready {
+			f.ready.add(i)
+		}
+		f.bounded = f.bounded || node.CPUs > 0 || node.Memory > 0
+	}
+	f.clear()
+	return f
+}
+
+// For returns a view of c in which every GPU is free, in the memory of f where
+// that is possible. f may be nil. A policy may keep the result between two
+// decisions as a cache.
+func (f *Free) For(c *sched.Cluster) *Free {
+	if f == nil || f.c != c {
+		return NewFree(c)
+	}
+	f.clear()
+	return f
+}
+
+func (f *Free) clear() {
+	f.total, f.undo, f.parts = 0, f.undo[:0], nil
+	clear(f.rackFree)
+	clear(f.typeFree)
+	clear(f.filled)
+	for _, b := range f.buckets {
+		clear(b)
+	}
+	for i, node := range f.c.Nodes {
+		f.whole[i] = sched.FirstGPUs(node.GPUs)
+		f.cpus[i], f.memory[i] = node.CPUs, node.Memory
+		if f.ready.has(i) {
+			f.count(i, node.GPUs)
+			f.bucket(i, 0, node.GPUs)
+		}
+	}
+}
+
+// Cluster returns the cluster this is a view of.
+func (f *Free) Cluster() *sched.Cluster { return f.c }
+
+// Total returns the number of wholly free GPUs on ready nodes.
+func (f *Free) Total() int { return f.total }
+
+// InRack returns the number of wholly free GPUs on ready nodes of a rack.
+func (f *Free) InRack(r int) int { return f.rackFree[r] }
+
+// OfType returns the number of wholly free GPUs of a type on ready nodes.
+func (f *Free) OfType(t int) int { return f.typeFree[t] }
+
+// OnNode returns the wholly free GPUs of a node.
+func (f *Free) OnNode(n int) sched.GPUSet { return f.whole[n] }
+
+// Fits reports whether every GPU of the placement is free for j to the extent
+// that the placement asks, on nodes that take it.
+func (f *Free) Fits(j *sched.Job, p sched.Placement) bool {
+	for _, s := range p {
+		if f.c.Nodes[s.Node].State == sched.Down {
+			return false
+		}
+		if busy := s.GPUs &^ f.whole[s.Node]; busy != 0 {
+			parts := f.parts[s.Node]
+			if s.Milli == sched.WholeGPU || parts == nil {
+				return false
+			}
+			for g := busy; g != 0; g &= g - 1 {
+				held := int32(parts[bits.TrailingZeros64(uint64(g))])
+				if held == 0 || held+s.Milli > sched.WholeGPU {
+					return false // held == 0 and not free: held whole
+				}
+			}
+		}
+		if f.bounded && f.room(j, int(s.Node), s.GPUs.Len()) < s.GPUs.Len() {
+			return false
+		}
+	}
+	return true
+}
+
+// Take books a placement that Fits.
+func (f *Free) Take(j *sched.Job, p sched.Placement) {
+	for _, s := range p {
+		f.apply(change{s, s.GPUs.Len() * j.CPUs, int64(s.GPUs.Len()) * j.Memory, true})
+	}
+}
+
+// Release gives back a placement that was taken.
+func (f *Free) Release(j *sched.Job, p sched.Placement) {
+	for _, s := range p {
+		f.apply(change{s, s.GPUs.Len() * j.CPUs, int64(s.GPUs.Len()) * j.Memory, false})
+	}
+}
+
+// Mark returns a point to roll back to.
+func (f *Free) Mark() int { return len(f.undo) }
+
+// Rollback undoes everything since the mark.
+func (f *Free) Rollback(mark int) {
+	for i := len(f.undo) - 1; i >= mark; i-- {
+		ch := f.undo[i]
+		ch.taken = !ch.taken
+		f.do(ch)
+	}
+	f.undo = f.undo[:mark]
+}
+
+func (f *Free) apply(ch change) {
+	f.do(ch)
+	f.undo = append(f.undo, ch)
+}
+
+func (f *Free) do(ch change) {
+	n := int(ch.slice.Node)
+	before := f.whole[n]
+	switch {
+	case ch.slice.Milli < sched.WholeGPU:
+		f.share(ch)
+	case ch.taken:
+		f.whole[n] &^= ch.slice.GPUs
+	default:
+		f.whole[n] |= ch.slice.GPUs
+	}
+	if ch.taken {
+		f.cpus[n] -= ch.cpus
+		f.memory[n] -= ch.memory
+	} else {
+		f.cpus[n] += ch.cpus
+		f.memory[n] += ch.memory
+	}
+	if old, now := before.Len(), f.whole[n].Len(); old != now && f.ready.has(n) {
+		f.count(n, now-old)
+		f.bucket(n, old, now)
+	}
+}
+
+// share books a part of each GPU. A GPU is wholly free again when the last of
+// its sharers has left.
+func (f *Free) share(ch change) {
+	n := ch.slice.Node
+	parts := f.parts[n]
+	if parts == nil {
+		if f.parts == nil {
+			f.parts = map[int32]*[sched.MaxGPUs]uint16{}
+		}
+		parts = new([sched.MaxGPUs]uint16)
+		f.parts[n] = parts
+	}
+	for g := ch.slice.GPUs; g != 0; g &= g - 1 {
+		i := bits.TrailingZeros64(uint64(g))
+		if ch.taken {
+			parts[i] += uint16(ch.slice.Milli)
+			f.whole[n] &^= 1 << i
+		} else if parts[i] -= uint16(ch.slice.Milli); parts[i] == 0 {
+			f.whole[n] |= 1 << i
+		}
+	}
+}
+
+func (f *Free) count(n, delta int) {
+	f.total += delta
+	f.rackFree[f.c.RackOf(n)] += delta
+	f.typeFree[f.c.TypeOf(n)] += delta
+}
+
+func (f *Free) bucket(n, old, now int) {
+	if old > 0 {
+		f.buckets[old].remove(n)
+		f.filled[old]--
+	}
+	if now > 0 {
+		f.buckets[now].add(n)
+		f.filled[now]++
+	}
+}
+
+// room returns how many of n's free GPUs the job could use, at most most, in
+// whole tasks.
+func (f *Free) room(j *sched.Job, n, most int) int {
+	node := &f.c.Nodes[n]
+	if node.GPUMemory > 0 && j.GPUMemory > node.GPUMemory {
+		return 0
+	}
+	k := most
+	if node.CPUs > 0 && j.CPUs > 0 {
+		k = min(k, f.cpus[n]/j.CPUs)
+	}
+	if node.Memory > 0 && j.Memory > 0 {
+		k = min(k, int(f.memory[n]/j.Memory))
+	}
+	return k / j.Task() * j.Task()
+}
+
+// bitset is a set of node indexes.
+type bitset []uint64
+
+func newBitset(n int) bitset    { return make(bitset, (n+63)/64) }
+func (b bitset) add(i int)      { b[i>>6] |= 1 << (i & 63) }
+func (b bitset) remove(i int)   { b[i>>6] &^= 1 << (i & 63) }
+func (b bitset) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }

@@ -1,0 +1,258 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package place
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Queue turns an order of jobs into a plan: the step that most policies share.
+//
+// It first chooses, in order, the jobs whose demand fits into the cluster's
+// GPUs by number; those of them that run keep their GPUs, the others are
+// placed, in order, on what is then free. A running job that was not chosen is
+// stopped only if its GPUs were really needed: when a chosen job finds no
+// place near enough to itself, the running jobs that stood aside for it go on.
+type Queue struct {
+	// Place finds GPUs for a job that does not run. Nil: Consolidated.
+	Place Strategy
+	// Level is what Place insists on, for the reason given when it fails.
+	// The zero value means CrossRack.
+	Level sched.Level
+	// Preempt lets a job take the GPUs of one behind it. Without it, every
+	// running job stays.
+	Preempt bool
+	// Keep, if set, names running jobs that stay although Preempt is set.
+	Keep func(*sched.Job) bool
+	// Strict makes a job that cannot run hold back all behind it.
+	Strict bool
+}
+
+// Plan runs the jobs of s, given as indexes in order, on free, a view of the
+// cluster in which every GPU is free.
+func (q Queue) Plan(s *sched.Snapshot, order []int, free *Free) sched.Plan {
+	if q.Place == nil {
+		q.Place = Consolidated
+	}
+	if q.Level == sched.NoLevel {
+		q.Level = sched.CrossRack
+	}
+	r := run{Queue: q, s: s, free: free, plan: sched.NewPlan(s), quota: NewQuota(s)}
+	r.budget = make([]int, len(s.Cluster.Types))
+	for t := range r.budget {
+		r.budget[t] = s.Cluster.GPUsOf(t)
+	}
+	chosen, rest := r.choose(order)
+	for _, i := range chosen {
+		r.resume(i)
+	}
+	for _, i := range chosen {
+		r.start(i)
+	}
+	for _, i := range rest {
+		r.resume(i)
+	}
+	if r.blocked {
+		for _, i := range rest {
+			if len(r.plan.Want[i]) == 0 && r.plan.Why[i].Code == sched.Ok {
+				r.plan.Why[i] = r.behind(i)
+			}
+		}
+		return r.plan
+	}
+	for _, i := range rest {
+		r.start(i)
+	}
+	return r.plan
+}
+
+type run struct {
+	Queue
+	s       *sched.Snapshot
+	free    *Free
+	plan    sched.Plan
+	quota   Quota
+	budget  []int // GPUs not spoken for, by type
+	blocked bool  // Strict, and a job ahead cannot run
+}
+
+// stays reports whether a running job may not be stopped.
+func (r *run) stays(j *sched.Job) bool {
+	return j.Phase == sched.Running && (!r.Preempt || j.NonPreemptible || (r.Keep != nil && r.Keep(j)))
+}
+
+// choose splits the order into the jobs whose demand fits by number, and the
+// rest. Jobs that may not be stopped are chosen before all others.
+func (r *run) choose(order []int) (chosen, rest []int) {
+	chosen = make([]int, 0, len(order))
+	for _, i := range order {
+		if j := r.s.Jobs[i]; r.stays(j) {
+			r.budget[r.s.Cluster.TypeOf(int(j.Placement[0].Node))] -= j.Placement.GPUs()
+			r.quota.Add(j, j.Placement.GPUs())
+			chosen = append(chosen, i)
+		}
+	}
+	for _, i := range order {
+		j := r.s.Jobs[i]
+		if r.stays(j) {
+			continue
+		}
+		n := j.GPUs
+		if j.Phase == sched.Running {
+			n = j.Placement.GPUs()
+		}
+		if r.blocked || (j.Phase == sched.Pending && !j.Ready(r.s.Now)) || r.quota.Left(j) < n || !r.reserve(j, n) {
+			rest = append(rest, i)
+			r.blocked = r.blocked || (r.Strict && j.Ready(r.s.Now) && r.quota.Left(j) >= n)
+			continue
+		}
+		r.quota.Add(j, n)
+		chosen = append(chosen, i)
+	}
+	// Only what runs holds quota from here on; the others ask again.
+	r.quota.Clear()
+	return chosen, rest
+}
+
+// reserve takes n GPUs of a type the job accepts from the budget.
+func (r *run) reserve(j *sched.Job, n int) bool {
+	if j.Phase == sched.Running {
+		t := r.s.Cluster.TypeOf(int(j.Placement[0].Node))
+		if r.budget[t] < n {
+			return false
+		}
+		r.budget[t] -= n
+		return true
+	}
+	return r.free.types(j, func(t int) bool {
+		if r.budget[t] < n {
+			return false
+		}
+		r.budget[t] -= n
+		return true
+	})
+}
+
+// resume lets a running job go on where it is, if its GPUs are still free.
+func (r *run) resume(i int) {
+	j := r.s.Jobs[i]
+	n := j.Placement.GPUs()
+	if j.Phase != sched.Running || !r.free.Fits(j, j.Placement) || (r.quota.Left(j) < n && !r.stays(j)) {
+		return
+	}
+	r.free.Take(j, j.Placement)
+	r.quota.Add(j, n)
+	r.plan.Want[i] = j.Placement
+}
+
+// start places a job that is not running yet in this plan.
+func (r *run) start(i int) {
+	j := r.s.Jobs[i]
+	switch {
+	case len(r.plan.Want[i]) > 0:
+		return
+	case j.Phase == sched.Pending && !j.Ready(r.s.Now):
+		r.plan.Why[i] = sched.Reason{Code: sched.BackOff, Until: j.NotBefore}
+		return
+	case r.blocked:
+		r.plan.Why[i] = r.behind(i)
+		return
+	case r.quota.Left(j) < j.GPUs:
+		r.plan.Why[i] = r.quota.Why(j, j.GPUs)
+		return
+	}
+	if r.free.Total() >= j.GPUs {
+		if p, ok := r.Place(r.free, j, j.GPUs); ok {
+			r.quota.Add(j, j.GPUs)
+			r.plan.Want[i] = p
+			return
+		}
+	}
+	r.plan.Why[i] = r.free.Why(j, j.GPUs, r.Level)
+	if r.Preempt && r.plan.Why[i].Code == sched.Full {
+		r.plan.Why[i].Code = sched.Behind
+	}
+	r.blocked = r.blocked || (r.Strict && r.plan.Why[i].Code != sched.Impossible)
+}
+
+func (r *run) behind(i int) sched.Reason {
+	j := r.s.Jobs[i]
+	if !j.Ready(r.s.Now) {
+		return sched.Reason{Code: sched.BackOff, Until: j.NotBefore}
+	}
+	return sched.Reason{Code: sched.Behind, Need: j.GPUs, Have: r.free.Total()}
+}
+
+// Quota counts the GPUs of tenants against their limits.
+type Quota struct {
+	s    *sched.Snapshot
+	used []int
+}
+
+// NewQuota returns a count in which nobody holds anything.
+func NewQuota(s *sched.Snapshot) Quota {
+	return Quota{s: s, used: make([]int, len(s.Tenants))}
+}
+
+// Clear forgets what was added.
+func (q Quota) Clear() { clear(q.used) }
+
+// Add books n GPUs for the job's tenant.
+func (q Quota) Add(j *sched.Job, n int) {
+	if t, ok := q.s.Tenant(j.Tenant); ok {
+		q.used[t] += n
+	}
+}
+
+// Left returns how many GPUs the job's tenant may still take.
+func (q Quota) Left(j *sched.Job) int {
+	if len(q.used) == 0 {
+		return q.s.Cluster.GPUs()
+	}
+	t, ok := q.s.Tenant(j.Tenant)
+	if !ok {
+		return q.s.Cluster.GPUs()
+	}
+	return q.s.Tenants[t].Limit(q.s.Cluster.GPUs()) - q.used[t]
+}
+
+// Used returns how many GPUs the tenant with that index holds.
+func (q Quota) Used(t int) int { return q.used[t] }
+
+// Why gives the reason for a job that is over its tenant's limit.
+func (q Quota) Why(j *sched.Job, n int) sched.Reason {
+	return sched.Reason{Code: sched.OverQuota, Need: n, Have: q.Left(j)}
+}
+
+// OrderBy returns the indexes of s.Jobs by ascending key, first a, then b, then
+// order of submission, so that the order of s.Jobs never matters.
+func OrderBy(s *sched.Snapshot, key func(*sched.Job) (a, b float64)) []int {
+	type entry struct {
+		a, b float64
+		seq  int64
+		job  int
+	}
+	entries := make([]entry, len(s.Jobs))
+	for i, j := range s.Jobs {
+		a, b := key(j)
+		entries[i] = entry{a, b, j.Seq, i}
+	}
+	slices.SortFunc(entries, func(x, y entry) int {
+		switch {
+		case x.a != y.a:
+			return cmp.Compare(x.a, y.a)
+		case x.b != y.b:
+			return cmp.Compare(x.b, y.b)
+		}
+		return cmp.Compare(x.seq, y.seq)
+	})
+	order := make([]int, len(entries))
+	for i, e := range entries {
+		order[i] = e.job
+	}
+	return order
+}

@@ -1,0 +1,254 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package place
+
+import (
+	"time"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Strategy takes n GPUs for a job. On failure it takes nothing.
+type Strategy func(f *Free, j *sched.Job, n int) (sched.Placement, bool)
+
+// Within takes n GPUs no farther apart than the level (and than the job
+// accepts), as near to each other as there is room: on one node, best fit;
+// else on the fewest nodes of one rack; else on the fewest nodes of all.
+func (f *Free) Within(j *sched.Job, n int, level sched.Level) (sched.Placement, bool) {
+	level = bound(j, level)
+	var p sched.Placement
+	ok := f.types(j, func(t int) bool {
+		if f.typeFree[t] < n {
+			return false
+		}
+		var ok bool
+		p, ok = f.within(j, n, level, t)
+		return ok
+	})
+	return p, ok
+}
+
+func (f *Free) within(j *sched.Job, n int, level sched.Level, t int) (sched.Placement, bool) {
+	if n <= f.c.MaxGPUs() {
+		if node, ok := f.smallest(j, n, region{t, anyRack}); ok {
+			return f.onNode(j, node, n, level)
+		}
+	}
+	if level < sched.SameRack {
+		return nil, false
+	}
+	if len(f.c.Racks) > 1 {
+		// The rack with the least room that is enough: large racks stay large.
+		best := -1
+		for tried := bitset(nil); ; {
+			best = -1
+			for r, free := range f.rackFree {
+				if free >= n && (tried == nil || !tried.has(r)) && (best < 0 || free < f.rackFree[best]) {
+					best = r
+				}
+			}
+			if best < 0 {
+				break
+			}
+			if p, ok := f.fewest(j, n, region{t, best}); ok {
+				return p, true
+			}
+			if tried == nil {
+				tried = newBitset(len(f.rackFree))
+			}
+			tried.add(best)
+		}
+		if level < sched.CrossRack {
+			return nil, false
+		}
+	}
+	return f.fewest(j, n, region{t, anyRack})
+}
+
+// onNode takes n GPUs of one node, and refuses if they must share an island
+// and do not.
+func (f *Free) onNode(j *sched.Job, node, n int, level sched.Level) (sched.Placement, bool) {
+	mark := f.Mark()
+	p := sched.Placement{f.pick(j, node, n)}
+	if level == sched.SameSlot && f.c.Level(p) > sched.SameSlot {
+		f.Rollback(mark)
+		return f.inIsland(j, n)
+	}
+	return p, true
+}
+
+// inIsland looks for an island with n free GPUs on every node.
+func (f *Free) inIsland(j *sched.Job, n int) (sched.Placement, bool) {
+	for i := range f.c.Nodes {
+		if !f.ready.has(i) || !j.Accepts(f.c.Nodes[i].Type) || f.room(j, i, f.whole[i].Len()) < n {
+			continue
+		}
+		mark := f.Mark()
+		p := sched.Placement{f.pick(j, i, n)}
+		if f.c.Level(p) <= sched.SameSlot {
+			return p, true
+		}
+		f.Rollback(mark)
+	}
+	return nil, false
+}
+
+// Consolidated takes GPUs as near to each other as possible, anywhere.
+func Consolidated(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
+	return f.Within(j, n, sched.CrossRack)
+}
+
+// RackLocal takes GPUs of one rack, as near to each other as possible.
+func RackLocal(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
+	return f.Within(j, n, sched.SameRack)
+}
+
+// FewestNodes takes GPUs on as few nodes as an empty cluster would need, or
+// not at all: a strict form of consolidation that waits for its place.
+func FewestNodes(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
+	mark := f.Mark()
+	p, ok := f.Within(j, n, sched.CrossRack)
+	if ok && len(p) > f.nodesNeeded(n) {
+		f.Rollback(mark)
+		return nil, false
+	}
+	return p, ok
+}
+
+// nodesNeeded returns the fewest nodes that could hold n GPUs if all were free.
+func (f *Free) nodesNeeded(n int) int {
+	if f.c.MaxGPUs() == 0 {
+		return 0
+	}
+	return (n + f.c.MaxGPUs() - 1) / f.c.MaxGPUs()
+}
+
+// MostFree takes from the node with the most free GPUs, again and again. It
+// ignores locality except for what the job itself demands.
+func MostFree(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
+	return f.gather(j, n, func(t, left int) (node, room int) { return f.largest(j, region{t, anyRack}) })
+}
+
+// Fragments takes from the node with the fewest free GPUs first: it uses up
+// what others leave over and keeps whole nodes whole.
+func Fragments(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
+	return f.gather(j, n, func(t, left int) (node, room int) {
+		node, ok := f.smallest(j, j.Task(), region{t, anyRack})
+		if !ok {
+			return 0, 0
+		}
+		return node, f.room(j, node, f.whole[node].Len())
+	})
+}
+
+// Spread takes one task a node, from the nodes with the most free GPUs, and
+// goes around again only when every node has one.
+func Spread(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
+	p, ok := f.gather(j, n, func(t, left int) (node, room int) {
+		node, room = f.largest(j, region{t, anyRack})
+		return node, min(room, j.Task())
+	})
+	return p, ok
+}
+
+// gather takes n GPUs of one type, node by node as next says.
+func (f *Free) gather(j *sched.Job, n int, next func(t, left int) (node, room int)) (sched.Placement, bool) {
+	var p sched.Placement
+	ok := f.types(j, func(t int) bool {
+		if f.typeFree[t] < n {
+			return false
+		}
+		mark := f.Mark()
+		p = p[:0]
+		for left := n; left > 0; {
+			node, room := next(t, left)
+			if room == 0 {
+				f.Rollback(mark)
+				return false
+			}
+			s := f.pick(j, node, min(room, left))
+			p = merge(p, s)
+			left -= s.GPUs.Len()
+		}
+		if f.c.Level(p) > bound(j, sched.CrossRack) {
+			f.Rollback(mark)
+			return false
+		}
+		return true
+	})
+	if !ok {
+		// What the job demands of locality stands above the strategy.
+		if w := bound(j, sched.CrossRack); w < sched.CrossRack {
+			return f.Within(j, n, w)
+		}
+		return nil, false
+	}
+	return p, true
+}
+
+// merge adds a slice to a placement that may hold that node already.
+func merge(p sched.Placement, s sched.Slice) sched.Placement {
+	for i := range p {
+		if p[i].Node == s.Node {
+			p[i].GPUs |= s.GPUs
+			return p
+		}
+	}
+	return append(p, s)
+}
+
+// Skew is Tiresias' rule: a job whose model loses speed when spread must be
+// consolidated on the fewest nodes and waits for them; any other job takes
+// what the loose strategy finds.
+func Skew(loose Strategy) Strategy {
+	return func(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
+		if j.Consolidate {
+			return FewestNodes(f, j, n)
+		}
+		return loose(f, j, n)
+	}
+}
+
+// Ladder is Philly's relaxation of locality: a job begins by asking for the
+// fewest nodes in one rack, and accepts one step wider each time it has waited
+// through a rung.
+type Ladder struct {
+	Rack time.Duration // wait after which any nodes of one rack will do
+	Any  time.Duration // wait after which any GPUs will do
+}
+
+// Rung returns what a job accepts after a wait: SameMachine stands for the
+// fewest nodes possible, SameRack for any nodes of one rack, CrossRack for
+// anything.
+func (l Ladder) Rung(waited time.Duration) sched.Level {
+	switch {
+	case waited >= l.Any:
+		return sched.CrossRack
+	case waited >= l.Rack:
+		return sched.SameRack
+	}
+	return sched.SameMachine
+}
+
+// Place takes n GPUs at the given rung.
+func (l Ladder) Place(f *Free, j *sched.Job, n int, rung sched.Level) (sched.Placement, bool) {
+	if rung > sched.SameMachine {
+		return f.Within(j, n, rung)
+	}
+	mark := f.Mark()
+	p, ok := f.Within(j, n, sched.SameRack)
+	if ok && len(p) > f.nodesNeeded(n) {
+		f.Rollback(mark)
+		return nil, false
+	}
+	return p, ok
+}
+
+// bound returns the narrower of a level and what the job accepts.
+func bound(j *sched.Job, level sched.Level) sched.Level {
+	if j.Widest != sched.NoLevel {
+		return min(level, j.Widest)
+	}
+	return level
+}

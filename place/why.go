@@ -1,0 +1,142 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package place
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Why says why n GPUs for the job cannot be had within the level.
+func (f *Free) Why(j *sched.Job, n int, level sched.Level) sched.Reason {
+	level = bound(j, level)
+	if most := f.Ever(j, n, level); most < n {
+		return sched.Reason{Code: sched.Impossible, Need: n, Have: most, Level: level}
+	}
+	free := 0
+	f.types(j, func(t int) bool {
+		free = max(free, f.typeFree[t])
+		return false
+	})
+	if free < n {
+		return sched.Reason{Code: sched.Full, Need: n, Have: free}
+	}
+	r := sched.Reason{Code: sched.Fragmented, Need: n, Level: level, Have: free}
+	switch {
+	case level == sched.SameRack, level == sched.SameMachine && n > f.c.MaxGPUs():
+		r.Level, r.Have = sched.SameRack, 0
+		for i, free := range f.rackFree {
+			if free > r.Have {
+				r.Have, r.Where = free, int32(i+1)
+			}
+		}
+	case level < sched.SameRack:
+		r.Have = 0
+		for k := len(f.buckets) - 1; k > 0 && r.Have == 0; k-- {
+			if f.filled[k] > 0 {
+				f.types(j, func(t int) bool {
+					if i, ok := f.first(k, region{t, anyRack}, func(int) bool { return true }); ok {
+						r.Have, r.Where = k, int32(i+1)
+						return true
+					}
+					return false
+				})
+			}
+		}
+	}
+	return r
+}
+
+// Ever returns how many GPUs the job could have within the level if nothing
+// else ran, up to n.
+func (f *Free) Ever(j *sched.Job, n int, level sched.Level) int {
+	level = bound(j, level)
+	if len(j.GPUTypes) == 0 && len(f.c.Types) == 1 && !f.bounded && j.GPUMemory == 0 {
+		switch {
+		case level >= sched.CrossRack:
+			return min(n, f.c.GPUs())
+		case level <= sched.SameMachine && j.Widest == sched.NoLevel:
+			// A level below the rack is a wish that grows with the job, unless
+			// the job itself set the bound.
+			level = sched.SameRack
+		}
+	}
+	most := 0
+	f.types(j, func(t int) bool {
+		racks := make([]int, len(f.c.Racks))
+		all := 0
+		for i := range f.c.Nodes {
+			node := &f.c.Nodes[i]
+			if f.c.TypeOf(i) != t || node.State == sched.Down || (node.GPUMemory > 0 && j.GPUMemory > node.GPUMemory) {
+				continue
+			}
+			k := node.GPUs
+			if node.CPUs > 0 && j.CPUs > 0 {
+				k = min(k, node.CPUs/j.CPUs)
+			}
+			if node.Memory > 0 && j.Memory > 0 {
+				k = min(k, int(node.Memory/j.Memory))
+			}
+			k = k / j.Task() * j.Task()
+			racks[f.c.RackOf(i)] += k
+			all += k
+			switch {
+			case level == sched.SameSlot && len(node.Islands) > 0:
+				for _, island := range node.Islands {
+					most = max(most, min(k, island.Len()))
+				}
+			case level <= sched.SameMachine:
+				most = max(most, k)
+			}
+		}
+		switch {
+		case level == sched.SameRack:
+			most = max(most, slices.Max(racks))
+		case level > sched.SameRack:
+			most = max(most, all)
+		}
+		return most >= n
+	})
+	return min(most, n)
+}
+
+// When returns the time at which a waiting job could start if the running jobs
+// end as estimated, nothing new is started, and it is content with the level.
+// It is zero when too few of the running jobs have an estimate.
+//
+// It is meant for explaining a plan to a person, not for every decision: it
+// costs one trial placement for each running job.
+func When(s *sched.Snapshot, plan sched.Plan, j *sched.Job, level sched.Level) time.Time {
+	f := NewFree(s.Cluster)
+	type end struct {
+		at  time.Time
+		job int
+	}
+	var ends []end
+	for i, other := range s.Jobs {
+		if len(plan.Want[i]) == 0 {
+			continue
+		}
+		f.Take(other, plan.Want[i])
+		if left, ok := other.Remaining(s.Now); ok {
+			ends = append(ends, end{s.Now.Add(left), i})
+		}
+	}
+	slices.SortFunc(ends, func(a, b end) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(s.Jobs[a.job].Seq, s.Jobs[b.job].Seq))
+	})
+	for _, e := range ends {
+		f.Release(s.Jobs[e.job], plan.Want[e.job])
+		if f.total < j.GPUs {
+			continue
+		}
+		if _, ok := f.Within(j, j.GPUs, level); ok {
+			return e.at
+		}
+	}
+	return time.Time{}
+}
