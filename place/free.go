@@ -27,9 +27,15 @@ type Free struct {
 	// filled[k] is its size.
 	buckets []bitset
 	filled  []int
-	rackSet []bitset // by rack: its nodes
-	typeSet []bitset // by GPU type: its nodes
-	ready   bitset
+	// hist[k] of a GPU type, and of a GPU type in a rack, is the number of ready
+	// nodes with k wholly free GPUs: enough to know how many nodes a gang will
+	// need without taking any.
+	typeHist []histogram
+	rackHist []histogram // by rack * types + type
+	fullHist []histogram // by type: if every node that is not Down were free
+	rackSet  []bitset    // by rack: its nodes
+	typeSet  []bitset    // by GPU type: its nodes
+	ready    bitset
 
 	undo []change
 }
@@ -55,6 +61,9 @@ func NewFree(c *sched.Cluster) *Free {
 	for k := range f.buckets {
 		f.buckets[k] = newBitset(n)
 	}
+	f.typeHist = newHistograms(len(c.Types), len(f.buckets))
+	f.rackHist = newHistograms(len(c.Racks)*len(c.Types), len(f.buckets))
+	f.fullHist = newHistograms(len(c.Types), len(f.buckets))
 	for r := range f.rackSet {
 		f.rackSet[r] = newBitset(n)
 	}
@@ -64,6 +73,9 @@ func NewFree(c *sched.Cluster) *Free {
 	for i, node := range c.Nodes {
 		f.rackSet[c.RackOf(i)].add(i)
 		f.typeSet[c.TypeOf(i)].add(i)
+		if node.State != sched.Down {
+			f.fullHist[c.TypeOf(i)][node.GPUs]++
+		}
 		if node.State == sched.Ready {
 			f.ready.add(i)
 		}
@@ -89,6 +101,12 @@ func (f *Free) clear() {
 	clear(f.rackFree)
 	clear(f.typeFree)
 	clear(f.filled)
+	for _, h := range f.typeHist {
+		clear(h)
+	}
+	for _, h := range f.rackHist {
+		clear(h)
+	}
 	for _, b := range f.buckets {
 		clear(b)
 	}
@@ -229,14 +247,55 @@ func (f *Free) count(n, delta int) {
 }
 
 func (f *Free) bucket(n, old, now int) {
+	t := f.c.TypeOf(n)
+	types, racks := f.typeHist[t], f.inRack(f.c.RackOf(n), t)
 	if old > 0 {
 		f.buckets[old].remove(n)
 		f.filled[old]--
+		types[old]--
+		racks[old]--
 	}
 	if now > 0 {
 		f.buckets[now].add(n)
 		f.filled[now]++
+		types[now]++
+		racks[now]++
 	}
+}
+
+// inRack returns the histogram of a GPU type in a rack.
+func (f *Free) inRack(rack, t int) histogram { return f.rackHist[rack*len(f.c.Types)+t] }
+
+// histogram counts nodes by their number of wholly free GPUs.
+type histogram []int32
+
+func newHistograms(n, size int) []histogram {
+	all := make(histogram, n*size)
+	out := make([]histogram, n)
+	for i := range out {
+		out[i] = all[i*size : (i+1)*size]
+	}
+	return out
+}
+
+// nodes returns on how few nodes n GPUs can be had; ok is false if there are
+// too few.
+func (h histogram) nodes(n int) (count int, ok bool) {
+	for k := len(h) - 1; k > 0; k-- {
+		if h[k] == 0 {
+			continue
+		}
+		full := min(int(h[k]), n/k)
+		n -= full * k
+		count += full
+		if n == 0 {
+			return count, true
+		}
+		if full < int(h[k]) { // one more of these holds the rest
+			return count + 1, true
+		}
+	}
+	return 0, false
 }
 
 // room returns how many of n's free GPUs the job could use, at most most, in
@@ -252,6 +311,23 @@ func (f *Free) room(j *sched.Job, n, most int) int {
 	}
 	if node.Memory > 0 && j.Memory > 0 {
 		k = min(k, int(f.memory[n]/j.Memory))
+	}
+	return k / j.Task() * j.Task()
+}
+
+// capacity returns how many of n's GPUs the job could use if nothing ran there,
+// in whole tasks.
+func (f *Free) capacity(j *sched.Job, n int) int {
+	node := &f.c.Nodes[n]
+	if node.GPUMemory > 0 && j.GPUMemory > node.GPUMemory {
+		return 0
+	}
+	k := node.GPUs
+	if node.CPUs > 0 && j.CPUs > 0 {
+		k = min(k, node.CPUs/j.CPUs)
+	}
+	if node.Memory > 0 && j.Memory > 0 {
+		k = min(k, int(node.Memory/j.Memory))
 	}
 	return k / j.Task() * j.Task()
 }

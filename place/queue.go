@@ -5,6 +5,7 @@ package place
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/fairway-gpu/fairway/sched"
@@ -56,14 +57,6 @@ func (q Queue) Plan(s *sched.Snapshot, order []int, free *Free) sched.Plan {
 	for _, i := range rest {
 		r.resume(i)
 	}
-	if r.blocked {
-		for _, i := range rest {
-			if len(r.plan.Want[i]) == 0 && r.plan.Why[i].Code == sched.Ok {
-				r.plan.Why[i] = r.behind(i)
-			}
-		}
-		return r.plan
-	}
 	for _, i := range rest {
 		r.start(i)
 	}
@@ -96,6 +89,7 @@ func (r *run) choose(order []int) (chosen, rest []int) {
 			chosen = append(chosen, i)
 		}
 	}
+	full := false // Strict, and a job ahead does not fit by number
 	for _, i := range order {
 		j := r.s.Jobs[i]
 		if r.stays(j) {
@@ -105,9 +99,9 @@ func (r *run) choose(order []int) (chosen, rest []int) {
 		if j.Phase == sched.Running {
 			n = j.Placement.GPUs()
 		}
-		if r.blocked || (j.Phase == sched.Pending && !j.Ready(r.s.Now)) || r.quota.Left(j) < n || !r.reserve(j, n) {
+		if full || (j.Phase == sched.Pending && !j.Ready(r.s.Now)) || r.quota.Left(j) < n || !r.reserve(j, n) {
 			rest = append(rest, i)
-			r.blocked = r.blocked || (r.Strict && j.Ready(r.s.Now) && r.quota.Left(j) >= n)
+			full = full || (r.Strict && j.Ready(r.s.Now) && r.quota.Left(j) >= n)
 			continue
 		}
 		r.quota.Add(j, n)
@@ -203,19 +197,20 @@ func (q Quota) Clear() { clear(q.used) }
 
 // Add books n GPUs for the job's tenant.
 func (q Quota) Add(j *sched.Job, n int) {
-	if t, ok := q.s.Tenant(j.Tenant); ok {
+	if t, ok := q.s.Tenant(j); ok {
 		q.used[t] += n
 	}
 }
 
-// Left returns how many GPUs the job's tenant may still take.
+// Left returns how many GPUs the job's tenant may still take. A tenant that
+// nobody declared has no limit.
 func (q Quota) Left(j *sched.Job) int {
 	if len(q.used) == 0 {
-		return q.s.Cluster.GPUs()
+		return math.MaxInt
 	}
-	t, ok := q.s.Tenant(j.Tenant)
+	t, ok := q.s.Tenant(j)
 	if !ok {
-		return q.s.Cluster.GPUs()
+		return math.MaxInt
 	}
 	return q.s.Tenants[t].Limit(q.s.Cluster.GPUs()) - q.used[t]
 }

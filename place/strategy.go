@@ -4,6 +4,7 @@
 package place
 
 import (
+	"math"
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
@@ -16,54 +17,89 @@ type Strategy func(f *Free, j *sched.Job, n int) (sched.Placement, bool)
 // accepts), as near to each other as there is room: on one node, best fit;
 // else on the fewest nodes of one rack; else on the fewest nodes of all.
 func (f *Free) Within(j *sched.Job, n int, level sched.Level) (sched.Placement, bool) {
-	level = bound(j, level)
+	return f.find(j, n, limits{level: level})
+}
+
+// limits bound a search.
+type limits struct {
+	level  sched.Level
+	strict bool // on as few nodes as if nothing ran, or not at all
+}
+
+func (f *Free) find(j *sched.Job, n int, most limits) (sched.Placement, bool) {
+	most.level = bound(j, most.level)
 	var p sched.Placement
 	ok := f.types(j, func(t int) bool {
 		if f.typeFree[t] < n {
 			return false
 		}
 		var ok bool
-		p, ok = f.within(j, n, level, t)
+		p, ok = f.findType(j, n, t, most)
 		return ok
 	})
 	return p, ok
 }
 
-func (f *Free) within(j *sched.Job, n int, level sched.Level, t int) (sched.Placement, bool) {
+func (f *Free) findType(j *sched.Job, n, t int, most limits) (sched.Placement, bool) {
 	if n <= f.c.MaxGPUs() {
 		if node, ok := f.smallest(j, n, region{t, anyRack}); ok {
-			return f.onNode(j, node, n, level)
+			return f.onNode(j, node, n, most.level)
 		}
 	}
-	if level < sched.SameRack {
+	nodesLimit := math.MaxInt
+	if most.strict {
+		nodesLimit = f.nodesNeeded(j, n, t)
+	}
+	if most.level < sched.SameRack || nodesLimit < 2 {
 		return nil, false
 	}
 	if len(f.c.Racks) > 1 {
-		// The rack with the least room that is enough: large racks stay large.
-		best := -1
-		for tried := bitset(nil); ; {
-			best = -1
-			for r, free := range f.rackFree {
-				if free >= n && (tried == nil || !tried.has(r)) && (best < 0 || free < f.rackFree[best]) {
-					best = r
-				}
-			}
-			if best < 0 {
-				break
-			}
-			if p, ok := f.fewest(j, n, region{t, best}); ok {
-				return p, true
-			}
-			if tried == nil {
-				tried = newBitset(len(f.rackFree))
-			}
-			tried.add(best)
+		if rack, nodes := f.bestRack(j, n, t); nodes > 0 && nodes <= nodesLimit {
+			return f.fewest(j, n, region{t, rack})
 		}
-		if level < sched.CrossRack {
+		if most.level < sched.CrossRack {
 			return nil, false
 		}
 	}
-	return f.fewest(j, n, region{t, anyRack})
+	everywhere := region{t, anyRack}
+	if nodes := f.nodesFor(j, n, everywhere); nodes == 0 || nodes > nodesLimit {
+		return nil, false
+	}
+	return f.fewest(j, n, everywhere)
+}
+
+// bestRack returns the rack where n GPUs come on the fewest nodes, and how many
+// nodes that are (0: no rack has room); among equals the rack with the least
+// room, so that large racks stay large.
+func (f *Free) bestRack(j *sched.Job, n, t int) (best, nodes int) {
+	for r, free := range f.rackFree {
+		if free < n {
+			continue
+		}
+		k := f.nodesFor(j, n, region{t, r})
+		if k > 0 && (nodes == 0 || k < nodes || (k == nodes && free < f.rackFree[best])) {
+			best, nodes = r, k
+		}
+	}
+	return best, nodes
+}
+
+// nodesFor returns on how few nodes of the region the job finds n GPUs; 0 if
+// it does not. It takes nothing.
+func (f *Free) nodesFor(j *sched.Job, n int, in region) int {
+	if !f.plain(j) {
+		// Nodes differ in more than their free GPUs: only a trial tells.
+		mark := f.Mark()
+		p, _ := f.fewest(j, n, in)
+		f.Rollback(mark)
+		return len(p)
+	}
+	h := f.typeHist[in.gpuType]
+	if in.rack != anyRack {
+		h = f.inRack(in.rack, in.gpuType)
+	}
+	nodes, _ := h.nodes(n)
+	return nodes
 }
 
 // onNode takes n GPUs of one node, and refuses if they must share an island
@@ -107,22 +143,28 @@ func RackLocal(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
 // FewestNodes takes GPUs on as few nodes as an empty cluster would need, or
 // not at all: a strict form of consolidation that waits for its place.
 func FewestNodes(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
-	mark := f.Mark()
-	p, ok := f.Within(j, n, sched.CrossRack)
-	if ok && len(p) > f.nodesNeeded(n) {
-		f.Rollback(mark)
-		return nil, false
-	}
-	return p, ok
+	return f.find(j, n, limits{level: sched.CrossRack, strict: true})
 }
 
-// nodesNeeded returns the fewest nodes that could hold n GPUs if all were free.
-func (f *Free) nodesNeeded(n int) int {
-	if f.c.MaxGPUs() == 0 {
-		return 0
+// nodesNeeded returns the fewest nodes that could hold n GPUs of the type for
+// the job, if nothing ran on any node that is not Down.
+func (f *Free) nodesNeeded(j *sched.Job, n, t int) int {
+	full := f.fullHist[t]
+	if !f.plain(j) {
+		full = make(histogram, len(full))
+		for i := range f.c.Nodes {
+			if f.c.TypeOf(i) == t && f.c.Nodes[i].State != sched.Down {
+				full[f.capacity(j, i)]++
+			}
+		}
 	}
-	return (n + f.c.MaxGPUs() - 1) / f.c.MaxGPUs()
+	nodes, _ := full.nodes(n)
+	return nodes
 }
+
+// plain reports whether all that matters of a node to the job is how many of
+// its GPUs are free.
+func (f *Free) plain(j *sched.Job) bool { return !f.bounded && j.GPUMemory == 0 && j.Task() == 1 }
 
 // MostFree takes from the node with the most free GPUs, again and again. It
 // ignores locality except for what the job itself demands.
@@ -236,13 +278,7 @@ func (l Ladder) Place(f *Free, j *sched.Job, n int, rung sched.Level) (sched.Pla
 	if rung > sched.SameMachine {
 		return f.Within(j, n, rung)
 	}
-	mark := f.Mark()
-	p, ok := f.Within(j, n, sched.SameRack)
-	if ok && len(p) > f.nodesNeeded(n) {
-		f.Rollback(mark)
-		return nil, false
-	}
-	return p, ok
+	return f.find(j, n, limits{level: sched.SameRack, strict: true})
 }
 
 // bound returns the narrower of a level and what the job accepts.

@@ -71,17 +71,10 @@ func (f *Free) Ever(j *sched.Job, n int, level sched.Level) int {
 		all := 0
 		for i := range f.c.Nodes {
 			node := &f.c.Nodes[i]
-			if f.c.TypeOf(i) != t || node.State == sched.Down || (node.GPUMemory > 0 && j.GPUMemory > node.GPUMemory) {
+			if f.c.TypeOf(i) != t || node.State == sched.Down {
 				continue
 			}
-			k := node.GPUs
-			if node.CPUs > 0 && j.CPUs > 0 {
-				k = min(k, node.CPUs/j.CPUs)
-			}
-			if node.Memory > 0 && j.Memory > 0 {
-				k = min(k, int(node.Memory/j.Memory))
-			}
-			k = k / j.Task() * j.Task()
+			k := f.capacity(j, i)
 			racks[f.c.RackOf(i)] += k
 			all += k
 			switch {

@@ -143,7 +143,7 @@ func (c *checker) job(j *Job, want Placement, why Reason) {
 			c.fail("fit", j, "its GPUs would span level %s; it accepts %s at the widest", l, j.Widest)
 		}
 	}
-	if i, ok := c.s.Tenant(j.Tenant); ok {
+	if i, ok := c.s.Tenant(j); ok {
 		c.tenant[i] += size
 		c.grows[i] = c.grows[i] || size > j.Placement.GPUs()
 	}

@@ -21,7 +21,7 @@ const (
 	JobStopped                     // Job, Moving, Suspend: by the scheduler
 	JobFailed                      // Job, Until: an attempt ended with an error and may be tried again
 	JobEnded                       // Job, Phase: for good
-	JobReported                    // Job, Done, Rate
+	JobReported                    // Job, Done, Rate: from At on, which may lie ahead (the end of a restart)
 	JobCheckpoint                  // Job, Done: what the checkpoint holds
 	JobNoted                       // Job, Note: the policy's memory
 )

@@ -16,6 +16,7 @@ type JobID string
 type Job struct {
 	Spec
 	Status
+	tenant int // 1 + index of its tenant in State.tenants; 0: nobody declared it
 }
 
 // Spec is what the user asked for. It does not change after submission.
@@ -242,7 +243,8 @@ func (j *Job) Remaining(now time.Time) (left time.Duration, ok bool) {
 // Ready reports whether the job may be started now.
 func (j *Job) Ready(now time.Time) bool { return !j.NotBefore.After(now) }
 
-func (s *Spec) check() error {
+// Validate says what is wrong with the request, if anything.
+func (s *Spec) Validate() error {
 	bad := func(field string, value any, want string) error {
 		return fmt.Errorf("job %s: %s = %v; want %s", s.ID, field, value, want)
 	}

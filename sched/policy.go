@@ -19,8 +19,7 @@ type Snapshot struct {
 	Tenants []Tenant // by ID
 	Jobs    []*Job   // pending and running; in no order that means anything
 
-	tenants map[TenantID]int
-	apps    map[AppID]*App
+	apps map[AppID]*App
 	// ActiveApps is the integral of the number of active apps until Now, in
 	// app-seconds; Contention is made from it.
 	ActiveApps float64
@@ -28,10 +27,7 @@ type Snapshot struct {
 
 // Tenant returns the index in Tenants of a job's tenant. A tenant nobody
 // declared has no quota and weight 1; ok is false for it.
-func (s *Snapshot) Tenant(id TenantID) (i int, ok bool) {
-	i, ok = s.tenants[id]
-	return i, ok
-}
+func (s *Snapshot) Tenant(j *Job) (i int, ok bool) { return j.tenant - 1, j.tenant > 0 }
 
 // App returns the app of a job.
 func (s *Snapshot) App(id AppID) (App, bool) {

@@ -58,7 +58,7 @@ func (st *State) Snapshot(now time.Time) *Snapshot {
 	st.advance(now)
 	return &Snapshot{
 		Now: now, Cluster: st.cluster, Tenants: st.tenants, Jobs: st.jobs,
-		tenants: st.byTen, apps: st.apps, ActiveApps: st.activeApps,
+		apps: st.apps, ActiveApps: st.activeApps,
 	}
 }
 
@@ -105,7 +105,6 @@ func (st *State) apply(e Event) error {
 	if e.At.Before(j.Since) {
 		return fmt.Errorf("job %q: event at %s lies before the job's last change at %s", e.Job, e.At, j.Since)
 	}
-	st.advance(e.At)
 	switch e.Kind {
 	case JobStarted:
 		return j.start(e)
@@ -159,7 +158,7 @@ func (st *State) setTenant(e Event) error {
 	if e.Tenant == nil {
 		return errors.New("tenant is missing")
 	}
-	if err := e.Tenant.check(); err != nil {
+	if err := e.Tenant.Validate(); err != nil {
 		return err
 	}
 	tenants := slices.DeleteFunc(slices.Clone(st.tenants), func(t Tenant) bool { return t.ID == e.Tenant.ID })
@@ -170,6 +169,9 @@ func (st *State) setTenant(e Event) error {
 	for i, t := range tenants {
 		st.byTen[t.ID] = i
 	}
+	for _, j := range st.jobs {
+		st.assign(j)
+	}
 	return nil
 }
 
@@ -177,7 +179,7 @@ func (st *State) submit(e Event) error {
 	if e.Spec == nil {
 		return errors.New("spec is missing")
 	}
-	if err := e.Spec.check(); err != nil {
+	if err := e.Spec.Validate(); err != nil {
 		return err
 	}
 	if _, dup := st.byID[e.Spec.ID]; dup {
@@ -186,6 +188,7 @@ func (st *State) submit(e Event) error {
 	st.advance(e.At)
 	j := &Job{Spec: *e.Spec, Status: Status{Seq: st.seq, Since: e.At}}
 	st.seq++
+	st.assign(j)
 	if j.App == "" {
 		j.App = AppID(j.ID)
 	}
@@ -200,10 +203,19 @@ func (st *State) submit(e Event) error {
 	return nil
 }
 
+// assign looks up the tenant of a job once, so that no decision has to.
+func (st *State) assign(j *Job) {
+	j.tenant = 0
+	if i, ok := st.byTen[j.Tenant]; ok {
+		j.tenant = i + 1
+	}
+}
+
 func (st *State) end(j *Job, e Event) error {
 	if !e.Phase.Ended() {
 		return fmt.Errorf("job %s: phase = %s; want finished, killed or failed", j.ID, e.Phase)
 	}
+	st.advance(e.At)
 	j.settle(e.At)
 	j.Phase, j.Placement = e.Phase, nil
 	delete(st.byID, j.ID)

@@ -43,7 +43,8 @@ func (t Tenant) Share() float64 {
 	return 1
 }
 
-func (t Tenant) check() error {
+// Validate says what is wrong with the tenant, if anything.
+func (t Tenant) Validate() error {
 	switch {
 	case t.ID == "":
 		return fmt.Errorf("tenant: id is empty; every tenant needs one")

@@ -1,0 +1,36 @@
+# Fairway. "make help" lists the targets.
+GO ?= go
+FUZZTIME ?= 10s
+DATA ?= ../shared/data/pollux
+
+.PHONY: help build test lint bench fuzz repro clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+
+build: ## build bin/fairway
+	$(GO) build -trimpath -o bin/fairway ./cmd/fairway
+
+test: lint ## lint, then every test with the race detector
+	$(GO) test -race ./...
+
+lint: ## gofmt, go vet, staticcheck
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt these files:"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool -modfile=go.tools.mod staticcheck ./...
+
+bench: ## decision time of every policy as jobs and GPUs grow, and whole simulations
+	$(GO) test -run '^$$' -bench . -benchtime 5x ./policy ./sim ./trace
+
+fuzz: ## every fuzz target for FUZZTIME
+	@for f in $$(grep -rl --include='*_test.go' '^func Fuzz' .); do \
+	  for t in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' $$f); do \
+	    $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $(FUZZTIME) ./$$(dirname $$f) || exit 1; \
+	  done; done
+
+repro: build ## re-make docs/reproduction (DATA: folder of the Pollux artifact)
+	bin/fairway repro tiresias --data $(DATA) --out docs/reproduction/tiresias.md
+	bin/fairway repro philly --out docs/reproduction/philly.md
+
+clean: ## remove what was built
+	rm -rf bin out

@@ -1,0 +1,69 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/policy"
+)
+
+func newPolicies() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "policies [NAME...]",
+		Short: "List the policies with their knobs, defaults and papers",
+		Long: `List every policy with its variants, knobs, defaults and the paper it comes
+from. A policy is used by its name; variants and knobs follow after colons.`,
+		Example: `  fairway policies
+  fairway policies tiresias
+  fairway sim --workload jobs.jsonl --policy tiresias:gittins:promote=8`,
+		ValidArgs: policy.Builtin().Names(),
+		RunE: func(c *cobra.Command, names []string) error {
+			table := policy.Builtin()
+			if len(names) == 0 {
+				names = table.Names()
+			}
+			entries := make([]policy.Entry, 0, len(names))
+			for _, name := range names {
+				e, ok := table[name]
+				if !ok {
+					_, err := table.New(name)
+					return usageError{err}
+				}
+				entries = append(entries, e)
+			}
+			if asJSON {
+				return json.NewEncoder(c.OutOrStdout()).Encode(entries)
+			}
+			for _, e := range entries {
+				printPolicy(c.OutOrStdout(), e)
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printPolicy(w io.Writer, e policy.Entry) {
+	fmt.Fprintf(w, "%s: %s\n", e.Name, e.Summary)
+	if e.Paper != "" {
+		fmt.Fprintf(w, "  from %s\n", e.Paper)
+	}
+	for _, v := range e.Variants {
+		fmt.Fprintf(w, "  %s:%s  %s\n", e.Name, v.Name, v.Summary)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, k := range e.Knobs {
+		fmt.Fprintf(t, "    %s=%s\t%s\n", k.Name, k.Default, k.Help)
+	}
+	t.Flush()
+	fmt.Fprintln(w)
+}

@@ -1,0 +1,252 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/profile"
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sim"
+	"github.com/fairway-gpu/fairway/zoo"
+)
+
+// defaultWorkload is the workload of the Pollux paper's evaluation in small
+// print: same mix of models, same load.
+const defaultWorkload = "gen:pollux:160"
+
+type simFlags struct {
+	workload workloadFlags
+	cluster  clusterFlags
+
+	policies     []string
+	interval     sched.Duration
+	until        sched.Duration
+	retry        sched.Duration
+	profiles     string
+	zoo          string
+	interference string
+	seed         uint64
+	json         bool
+	timing       bool
+	out          string
+}
+
+func newSim() *cobra.Command {
+	f := &simFlags{interval: sched.Duration(time.Minute), retry: sched.Duration(time.Minute)}
+	c := &cobra.Command{
+		Use:   "sim [--workload FILE] [--policy NAME,...]",
+		Short: "Replay a workload under one or more policies and compare them",
+		Long: `Replay a workload on a simulated cluster under one or more policies.
+
+A policy is a name from "fairway policies", with variants and knobs after
+colons: tiresias, tiresias:gittins, las:lease=20m. The same seed and inputs give
+the same result, byte for byte.`,
+		Example: `  fairway sim --policy fifo,srtf,las,tiresias --out out
+  fairway trace gen --kind pollux --jobs 160 --gpus 64 --seed 1 --out jobs.jsonl
+  fairway sim --workload jobs.jsonl --policy fifo,las,tiresias --cluster 16x4
+  fairway sim --workload jobs.jsonl --policy tiresias:gittins --cluster 8x8/4 --out out/
+  fairway sim --workload jobs.jsonl --policy srtf --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+	}
+	f.workload.register(c, defaultWorkload, ", or gen:KIND:JOBS to generate one from --seed")
+	f.cluster.register(c)
+	fl := c.Flags()
+	fl.StringSliceVarP(&f.policies, "policy", "p", []string{"tiresias"}, "policies to compare, separated by commas")
+	fl.TextVar(&f.interval, "interval", f.interval, "time between decisions; 0s: decide whenever something happens")
+	fl.TextVar(&f.until, "until", f.until, "end of the simulation, such as 7d; 0s: when every job has ended")
+	fl.TextVar(&f.retry, "retry", f.retry, "wait of a failed job before its next attempt")
+	fl.StringVar(&f.profiles, "profiles", "", "folder of measured profiles in the layout of the Pollux artifact, used instead of the fitted models")
+	fl.StringVar(&f.zoo, "zoo", "", "folder of further model files for the job zoo")
+	fl.StringVar(&f.interference, "interference", "auto", "share of speed lost by distributed jobs that share a node, 0 to 1; auto: each model's own, and 0 with --profiles")
+	fl.Uint64Var(&f.seed, "seed", 1, "seed of a generated workload, kept in the result")
+	fl.BoolVar(&f.json, "json", false, "print one JSON object instead of a table")
+	fl.BoolVar(&f.timing, "timing", true, "measure how long decisions take; without it the JSON is the same byte for byte each time")
+	fl.StringVarP(&f.out, "out", "o", "", "folder for result.json, jobs.csv, decision logs and report.html")
+	_ = c.RegisterFlagCompletionFunc("policy", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return policy.Builtin().Names(), cobra.ShellCompDirectiveNoFileComp
+	})
+	return c
+}
+
+func (f *simFlags) run(c *cobra.Command) error {
+	base, err := f.config(c)
+	if err != nil {
+		return err
+	}
+	policies, err := f.build()
+	if err != nil {
+		return err
+	}
+	w, err := f.readWorkload(c, base.Cluster)
+	if err != nil {
+		return err
+	}
+	var out *output
+	if f.out != "" {
+		if out, err = newOutput(f.out); err != nil {
+			return err
+		}
+	}
+	var runs []finishedRun
+	for i, p := range policies {
+		cfg := base
+		cfg.Policy, cfg.Name = p, f.policies[i]
+		done, err := f.one(c, cfg, w, out)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, done)
+	}
+	if out != nil {
+		if err := out.write(runs); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return printJSON(c.OutOrStdout(), runs)
+	}
+	printTable(c.OutOrStdout(), runs)
+	if out != nil {
+		fmt.Fprintf(c.OutOrStdout(), "\nwritten to %s; open %s in a browser\n", f.out, out.path("report.html"))
+	}
+	return nil
+}
+
+func (f *simFlags) readWorkload(c *cobra.Command, cluster *sched.Cluster) (*sim.Workload, error) {
+	if strings.HasPrefix(f.workload.path, genPrefix) {
+		return generate(f.workload.path, f.seed, cluster)
+	}
+	return f.workload.read(c)
+}
+
+// config is what all runs have in common.
+func (f *simFlags) config(c *cobra.Command) (sim.Config, error) {
+	cfg := sim.Config{
+		Seed: f.seed, Interval: f.interval.D(), Until: f.until.D(), Retry: f.retry.D(),
+		Stop: func() bool { return c.Context().Err() != nil },
+	}
+	var err error
+	if cfg.Cluster, err = f.cluster.read(); err != nil {
+		return cfg, err
+	}
+	if cfg.Zoo, err = readZoo(f.zoo); err != nil {
+		return cfg, err
+	}
+	if f.profiles != "" {
+		if cfg.Profiles, err = profile.Read(os.DirFS(f.profiles)); err != nil {
+			return cfg, fmt.Errorf("read profiles %s: %w", f.profiles, err)
+		}
+	}
+	switch f.interference {
+	case "auto":
+		cfg.Interference = sim.PerModel
+		if f.profiles != "" {
+			cfg.Interference = 0
+		}
+	default:
+		if _, err := fmt.Sscanf(f.interference, "%g", &cfg.Interference); err != nil || !(cfg.Interference >= 0 && cfg.Interference < 1) {
+			return cfg, usagef("--interference %q: want auto, or a number from 0 to below 1", f.interference)
+		}
+	}
+	return cfg, nil
+}
+
+func readZoo(folder string) (*zoo.Zoo, error) {
+	z, err := zoo.Builtin()
+	if err != nil {
+		return nil, err
+	}
+	if folder != "" {
+		if err := z.Extend(os.DirFS(folder)); err != nil {
+			return nil, fmt.Errorf("read zoo %s: %w", folder, err)
+		}
+	}
+	return z, nil
+}
+
+func (f *simFlags) build() ([]sched.Policy, error) {
+	table := policy.Builtin()
+	var out []sched.Policy
+	for _, spec := range f.policies {
+		p, err := table.New(strings.TrimSpace(spec))
+		if err != nil {
+			return nil, usageError{err}
+		}
+		out = append(out, p)
+	}
+	if len(out) == 0 {
+		return nil, usagef("--policy is empty; want one or more of %s", strings.Join(table.Names(), ", "))
+	}
+	return out, nil
+}
+
+// finishedRun is one line of a comparison.
+type finishedRun struct {
+	result *sim.Result
+	timing *sim.Timing
+}
+
+// one simulates one policy.
+func (f *simFlags) one(c *cobra.Command, cfg sim.Config, w *sim.Workload, out *output) (finishedRun, error) {
+	b := newBar(c.ErrOrStderr(), cfg.Name)
+	defer b.done()
+	cfg.Progress = b.update
+	if f.timing {
+		began := time.Now()
+		cfg.Elapsed = func() time.Duration { return time.Since(began) }
+	}
+	var log *decisionLog
+	if out != nil {
+		var err error
+		if log, err = out.decisionLog(cfg.Name); err != nil {
+			return finishedRun{}, err
+		}
+		cfg.Log = log.write
+	}
+	res, timing, err := sim.Run(cfg, w)
+	if log != nil {
+		err = errors.Join(err, log.close())
+	}
+	if err != nil {
+		return finishedRun{}, fmt.Errorf("policy %s: %w", cfg.Name, err)
+	}
+	run := finishedRun{result: res}
+	if f.timing {
+		run.timing = &timing
+	}
+	return run, nil
+}
+
+// jsonRun is one run in the --json output: the summary, and what it cost.
+type jsonRun struct {
+	sim.Summary
+	*sim.Timing
+}
+
+func printJSON(w io.Writer, runs []finishedRun) error {
+	out := struct {
+		Version int       `json:"version"`
+		Runs    []jsonRun `json:"runs"`
+	}{Version: sim.ResultVersion}
+	for _, r := range runs {
+		out.Runs = append(out.Runs, jsonRun{r.result.Summary, r.timing})
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}

@@ -1,0 +1,35 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// printTable prints the comparison that ends a run.
+func printTable(w io.Writer, runs []finishedRun) {
+	first := runs[0].result
+	fmt.Fprintf(w, "%s: %d jobs on %d nodes, %d GPUs\n\n", first.Workload, first.Summary.Jobs, first.Cluster.Nodes, first.Cluster.GPUs)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "policy\tavg JCT\tp50\tp99\tavg wait\tmakespan\tavg rho\tmax rho\tGPUs held\trestarts\tfailed\tdecide p99\twall\t")
+	for _, r := range runs {
+		s := r.result
+		cost := "-\t-"
+		if r.timing != nil {
+			cost = fmt.Sprintf("%.2f ms\t%.2f s", r.timing.DecideP99, r.timing.Wall)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f\t%.1f %%\t%d\t%d\t%s\t\n",
+			s.Policy, human(s.AvgJCT), human(s.P50JCT), human(s.P99JCT), human(s.AvgWait), human(s.Makespan),
+			s.AvgRho, s.MaxRho, 100*s.Allocation, s.Restarts, s.Failed, cost)
+	}
+	t.Flush()
+	for _, r := range runs {
+		if n := r.result.Unfinished; n > 0 {
+			fmt.Fprintf(w, "\n%s: %d of %d jobs have not ended; averages are over those that have", r.result.Policy, n, r.result.Summary.Jobs)
+		}
+	}
+	fmt.Fprintln(w)
+}

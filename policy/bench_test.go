@@ -1,0 +1,139 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/policy/policytest"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// BenchmarkDecide measures one decision, check and diff included, on a busy
+// cluster: nearly all GPUs held, a long queue, sizes as in the Philly trace.
+//
+//	go test -bench Decide/tiresias/ ./policy
+func BenchmarkDecide(b *testing.B) {
+	type size struct{ gpus, jobs int }
+	sizes := []size{{512, 1_000}, {10_000, 100}, {10_000, 1_000}, {10_000, 10_000}, {10_000, 100_000}}
+	snapshots := map[size]*sched.Snapshot{}
+	for _, name := range policy.Builtin().Names() {
+		for _, sz := range sizes {
+			b.Run(fmt.Sprintf("%s/%dx%d", name, sz.gpus, sz.jobs), func(b *testing.B) {
+				if snapshots[sz] == nil {
+					snapshots[sz] = busy(b, sz.gpus, sz.jobs)
+				}
+				p := build(b, name)
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, _, err := sched.Decide(p, snapshots[sz]); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// busy returns a snapshot of nodes with 8 GPUs, 32 nodes to a rack, two GPU
+// types, and a number of jobs, as many of them running as there is room for.
+func busy(tb testing.TB, gpus, jobs int) *sched.Snapshot {
+	nodes := make([]sched.Node, gpus/8)
+	for i := range nodes {
+		nodes[i] = sched.Node{
+			Name: fmt.Sprint("n", i), GPUs: 8, Rack: fmt.Sprint("r", i/32), Type: "a100",
+			CPUs: 96, Memory: 1 << 40, GPUMemory: 80 << 30,
+		}
+		if i%4 == 3 {
+			nodes[i].Type, nodes[i].GPUMemory = "v100", 16<<30
+		}
+	}
+	w, err := policytest.NewWorld(nodes)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	must := func(err error) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	for i := range 10 {
+		must(w.Apply(sched.Event{Kind: sched.TenantSet, Tenant: &sched.Tenant{
+			ID: sched.TenantID(fmt.Sprint("t", i)), Weight: float64(1 + i%3), Quota: gpus / 10, Borrow: true,
+		}}))
+	}
+	random := rand.New(rand.NewPCG(1, uint64(jobs)))
+	for i := range jobs {
+		must(w.Submit(phillyJob(random, i), 0))
+		w.Now = w.Now.Add(time.Duration(random.IntN(10_000)) * time.Millisecond)
+	}
+	// A few rounds with ends in between leave the GPUs in pieces, as they are
+	// in a cluster that has run for a while.
+	warm := build(tb, "srsf")
+	for range 3 {
+		_, _, err := w.Decide(warm)
+		must(err)
+		w.Now = w.Now.Add(20 * time.Minute)
+		for _, j := range w.State.Snapshot(w.Now).Jobs {
+			if j.Phase == sched.Running && random.IntN(20) == 0 {
+				must(w.Apply(sched.Event{Kind: sched.JobStopped, Job: j.ID}))
+			}
+		}
+	}
+	return w.State.Snapshot(w.Now)
+}
+
+// phillyJob draws a job with the sizes of the Philly trace: most have one GPU,
+// some a node, few several nodes.
+func phillyJob(random *rand.Rand, i int) sched.Spec {
+	spec := sched.Spec{
+		ID: sched.JobID(fmt.Sprint("j", i)), Tenant: sched.TenantID(fmt.Sprint("t", random.IntN(10))),
+		User: fmt.Sprint("u", random.IntN(300)), GPUs: 1, CPUs: 4, Memory: 32 << 30, GPUMemory: 10 << 30,
+		Consolidate: random.IntN(4) == 0, GPUUtil: random.Float64(),
+	}
+	switch x := random.IntN(1000); {
+	case x < 8:
+		spec.GPUs = 16 << random.IntN(2)
+	case x < 57:
+		spec.GPUs = 8
+	case x < 105:
+		spec.GPUs = 4
+	case x < 128:
+		spec.GPUs = 2
+	}
+	if random.IntN(3) == 0 {
+		spec.GPUTypes = []sched.GPUType{"a100"}
+	}
+	if random.IntN(5) == 0 {
+		spec.GPUMemory = 40 << 30
+	}
+	if random.IntN(10) > 0 {
+		minutes := 1 + random.ExpFloat64()*120
+		spec.Estimate = sched.Duration(time.Duration(minutes * float64(time.Minute)))
+	}
+	return spec
+}
+
+// TestBusySnapshot keeps the benchmark honest: GPUs are scarce and jobs wait.
+func TestBusySnapshot(t *testing.T) {
+	s := busy(t, 512, 1_000)
+	held, waiting := 0, 0
+	for _, j := range s.Jobs {
+		held += j.Placement.GPUs()
+		if j.Phase == sched.Pending {
+			waiting++
+		}
+	}
+	if held < 400 || held > 512 || waiting < 400 {
+		t.Errorf("%d of 512 GPUs are held and %d jobs wait; want a full cluster and a long queue", held, waiting)
+	}
+	if p, ok := place.NewFree(s.Cluster).Within(s.Jobs[0], 1, sched.SameSlot); !ok {
+		t.Errorf("a job finds no place in an empty cluster: %v", p)
+	}
+}

@@ -1,0 +1,59 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"github.com/fairway-gpu/fairway/policy/drf"
+	"github.com/fairway-gpu/fairway/policy/fifo"
+	"github.com/fairway-gpu/fairway/policy/las"
+	"github.com/fairway-gpu/fairway/policy/srsf"
+	"github.com/fairway-gpu/fairway/policy/srtf"
+	"github.com/fairway-gpu/fairway/policy/tiresias"
+)
+
+// Builtin returns a new table of the policies of this module.
+func Builtin() Registry {
+	r := Registry{}
+	for _, e := range []Entry{
+		Of(About{
+			Name:    "drf",
+			Summary: "equal dominant shares of GPUs, CPUs and memory for every tenant",
+			Paper:   "DRF, NSDI'11",
+		}, drf.Default(), drf.New),
+		Of(About{
+			Name:    "fifo",
+			Summary: "first come first served, never stops a job",
+			Paper:   "EASY backfilling: Lifka, JSSPP'95",
+		}, fifo.Default(), fifo.New,
+			Preset[fifo.Config]{Variant{"backfill", "a job may overtake if it does not delay the first that waits"},
+				func(c *fifo.Config) { c.Backfill = fifo.Easy }},
+			Preset[fifo.Config]{Variant{"greedy", "any job that fits may overtake"},
+				func(c *fifo.Config) { c.Backfill = fifo.Greedy }}),
+		Of(About{
+			Name:    "las",
+			Summary: "the least GPU time so far goes first, in leases",
+			Paper:   "baseline of Themis, NSDI'20",
+		}, las.Default(), las.New),
+		Of(About{
+			Name:    "srsf",
+			Summary: "the least GPU time still to come goes first",
+			Paper:   "baseline of Tiresias, NSDI'19",
+		}, srsf.Default(), srsf.New),
+		Of(About{
+			Name:    "srtf",
+			Summary: "the least run time still to come goes first",
+			Paper:   "baseline of Themis, NSDI'20",
+		}, srtf.Default(), srtf.New),
+		Of(About{
+			Name:    "tiresias",
+			Summary: "queues by GPU time so far, first come first served inside",
+			Paper:   "Tiresias, NSDI'19",
+		}, tiresias.Default(), tiresias.New,
+			Preset[tiresias.Config]{Variant{"gittins", "by Gittins index inside a queue, from a sample of job lengths"},
+				func(c *tiresias.Config) { c.Order = tiresias.Gittins }}),
+	} {
+		r[e.Name] = e
+	}
+	return r
+}

@@ -1,0 +1,121 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package drf is dominant resource fairness (Ghodsi et al., NSDI'11) between
+// tenants. The dominant share of a tenant is the largest of its shares of the
+// cluster's GPUs, CPUs and memory. Jobs are given out one by one, always to
+// the tenant with the lowest dominant share for its weight whose next job
+// still fits: progressive filling in steps of whole jobs. Inside a tenant jobs
+// are served in order of submission.
+//
+// Where GPUs are what everybody is short of, this is an equal number of GPUs
+// for every tenant, blind to where they are.
+//
+// # Deviations
+//
+//   - The unit is a job, not a task: a gang runs whole or not at all. A tenant
+//     whose first job does not fit gives its turn to its next one, and a tenant
+//     without any job that fits drops out.
+//   - With preempt, a new decision fills the cluster anew and stops whoever is
+//     not reached; the paper's allocations only change when tasks end. A lease
+//     keeps a job that was started from being stopped too soon; the jobs it
+//     covers, and those that are not preemptible, are counted before all
+//     others. See place.Lease for the one case in which leases are broken.
+//   - What fits is judged by totals here, and by nodes afterwards: where a job
+//     finds no place near enough to itself, the next ones use the GPUs, and
+//     its tenant keeps no credit for it.
+//   - Among parties of equal share the one whose next job was submitted first
+//     is served first.
+//   - A resource counts only if the nodes say how much of it they have, and
+//     jobs that name no CPUs or memory are taken to need none.
+package drf
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Config tunes the policy.
+type Config struct {
+	By      string         `json:"by" help:"between whom: tenant (a job without one counts for its user, else its app), user (else app) or app"`
+	Preempt bool           `json:"preempt" help:"stop jobs of those who have more to make room for those who have less"`
+	Lease   sched.Duration `json:"lease" help:"with preempt, a job that was started keeps its GPUs at least this long"`
+}
+
+// The values of Config.By.
+const (
+	ByTenant = "tenant"
+	ByUser   = "user"
+	ByApp    = "app"
+)
+
+// Default returns the settings the policy has unless told otherwise.
+func Default() Config {
+	return Config{By: ByTenant, Preempt: true, Lease: sched.Duration(10 * time.Minute)}
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.By != ByTenant && c.By != ByUser && c.By != ByApp:
+		return fmt.Errorf("by = %q; want %s, %s or %s", c.By, ByTenant, ByUser, ByApp)
+	case c.Lease.D() < time.Second:
+		return fmt.Errorf("lease = %s; want 1s or more", c.Lease)
+	}
+	return nil
+}
+
+// New returns the policy.
+func New(c Config) (sched.Policy, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	return &policy{Config: c}, nil
+}
+
+type policy struct {
+	Config
+	free *place.Free // a cache
+}
+
+func (p *policy) String() string { return knob.Text("drf", p.Config, Default()) }
+
+// Schedule implements sched.Policy.
+func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
+	p.free = p.free.For(s.Cluster)
+	if !p.Preempt {
+		order := newFilling(s, p.By, func(*sched.Job) bool { return true }).order()
+		return place.Queue{}.Plan(s, order, p.free)
+	}
+	lease := place.NewLease(s, p.Lease.D())
+	order := newFilling(s, p.By, lease.Holds).order()
+	plan := place.Queue{Preempt: true, Keep: lease.Holds}.Plan(s, order, p.free)
+	lease.Mark(s, order, &plan)
+	p.wake(s, lease, &plan)
+	return plan
+}
+
+// wake asks for a decision at the next end of a lease, if anybody waits.
+func (p *policy) wake(s *sched.Snapshot, lease place.Lease, plan *sched.Plan) {
+	waits := false
+	for i := range s.Jobs {
+		waits = waits || place.Waits(*plan, i)
+	}
+	if !waits {
+		return
+	}
+	for i, j := range s.Jobs {
+		switch want := plan.Want[i]; {
+		case len(want) == 0 || j.NonPreemptible:
+		case j.Phase == sched.Running && want.Equal(j.Placement):
+			if end := lease.End(j); end.After(s.Now) {
+				lease.Wake(plan, end)
+			}
+		default:
+			lease.Wake(plan, s.Now.Add(p.Lease.D()))
+		}
+	}
+}

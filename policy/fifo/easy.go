@@ -1,0 +1,115 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fifo
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// reservation is when and where the first job that does not fit will start.
+type reservation struct {
+	head *sched.Job
+	at   time.Time
+	gpus sched.Placement
+	held sched.Placement // the part of gpus that is free now, taken from the view
+}
+
+// overtake adds to a strict plan the jobs that may overtake the first one that
+// does not fit. free is what the strict plan leaves.
+func overtake(s *sched.Snapshot, order []int, free *place.Free, plan *sched.Plan) {
+	at := slices.IndexFunc(order, func(i int) bool { return place.Waits(*plan, i) })
+	if at < 0 {
+		return
+	}
+	r, ok := reserve(s, order[at], free, plan)
+	if !ok {
+		return
+	}
+	plan.Why[order[at]].Until = r.at
+	quota := place.NewQuota(s)
+	for i, j := range s.Jobs {
+		quota.Add(j, plan.Want[i].GPUs())
+	}
+	r.hold(free)
+	for _, i := range order[at+1:] {
+		j := s.Jobs[i]
+		if !place.Waits(*plan, i) {
+			continue
+		}
+		if quota.Left(j) < j.GPUs {
+			plan.Why[i] = quota.Why(j, j.GPUs)
+			continue
+		}
+		left, known := j.Remaining(s.Now)
+		if !known {
+			continue
+		}
+		if p, ok := r.place(free, j, !s.Now.Add(left).After(r.at)); ok {
+			quota.Add(j, j.GPUs)
+			plan.Want[i], plan.Why[i] = p, sched.Reason{}
+		}
+	}
+}
+
+// reserve finds out when and where the job with index head can start, if the
+// jobs that run under the plan end as estimated and nothing else starts. It
+// leaves free as it was.
+func reserve(s *sched.Snapshot, head int, free *place.Free, plan *sched.Plan) (reservation, bool) {
+	type end struct {
+		at  time.Time
+		job int
+	}
+	var ends []end
+	for i, j := range s.Jobs {
+		if len(plan.Want[i]) > 0 {
+			if left, ok := j.Remaining(s.Now); ok {
+				ends = append(ends, end{s.Now.Add(left), i})
+			}
+		}
+	}
+	slices.SortFunc(ends, func(a, b end) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(s.Jobs[a.job].Seq, s.Jobs[b.job].Seq))
+	})
+	j := s.Jobs[head]
+	mark := free.Mark()
+	defer func() { free.Rollback(mark) }()
+	for _, e := range ends {
+		free.Release(s.Jobs[e.job], plan.Want[e.job])
+		if free.Total() < j.GPUs {
+			continue
+		}
+		if p, ok := place.Consolidated(free, j, j.GPUs); ok {
+			return reservation{head: j, at: e.at, gpus: p}, true
+		}
+	}
+	return reservation{}, false
+}
+
+// hold takes the free GPUs of the reservation out of the view.
+func (r *reservation) hold(free *place.Free) {
+	r.held = r.held[:0]
+	for _, s := range r.gpus {
+		if s.GPUs &= free.OnNode(int(s.Node)); s.GPUs != 0 {
+			r.held = append(r.held, s)
+		}
+	}
+	free.Take(r.head, r.held)
+}
+
+// place finds GPUs for a job that overtakes: outside the reservation, or, if
+// the job ends before it begins, anywhere.
+func (r *reservation) place(free *place.Free, j *sched.Job, ends bool) (sched.Placement, bool) {
+	if p, ok := place.Consolidated(free, j, j.GPUs); ok || !ends {
+		return p, ok
+	}
+	free.Release(r.head, r.held)
+	p, ok := place.Consolidated(free, j, j.GPUs)
+	r.hold(free)
+	return p, ok
+}

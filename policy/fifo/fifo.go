@@ -1,0 +1,84 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fifo serves jobs in the order of submission, larger priorities
+// first, and never stops one: what batch schedulers do by default, and the
+// baseline that every paper beats.
+//
+// The knob backfill says who may overtake a job that does not fit:
+//
+//   - off: nobody. The first job that does not fit holds back all behind it.
+//   - easy: EASY backfilling (Lifka, JSSPP'95). From the estimates of the
+//     running jobs follows when and where the first job that does not fit
+//     will start: its reservation. Another job may overtake it if by its own
+//     estimate it ends before that time, or if it uses only GPUs outside the
+//     reservation.
+//   - greedy: anybody who fits. Large jobs may starve.
+//
+// # Deviations
+//
+//   - EASY counts processors; here a reservation is a set of GPUs, because a
+//     gang needs them near to each other.
+//   - Nobody without an estimate overtakes, not even on GPUs outside the
+//     reservation, and nobody overtakes at all when no reservation can be made
+//     because running jobs have no estimate.
+//   - A job that waits for its tenant's quota, for the end of a back-off, or
+//     for a kind of GPU that does not exist holds back nobody.
+package fifo
+
+import (
+	"fmt"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Config tunes the policy.
+type Config struct {
+	Backfill string `json:"backfill" help:"who may overtake a job that does not fit: off (nobody), easy (who does not delay it) or greedy (anybody)"`
+}
+
+// The values of Config.Backfill.
+const (
+	Off    = "off"
+	Easy   = "easy"
+	Greedy = "greedy"
+)
+
+// Default returns the settings the policy has unless told otherwise.
+func Default() Config { return Config{Backfill: Off} }
+
+func (c Config) validate() error {
+	switch c.Backfill {
+	case Off, Easy, Greedy:
+		return nil
+	}
+	return fmt.Errorf("backfill = %q; want %s, %s or %s", c.Backfill, Off, Easy, Greedy)
+}
+
+// New returns the policy.
+func New(c Config) (sched.Policy, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	return &policy{Config: c}, nil
+}
+
+type policy struct {
+	Config
+	free *place.Free // a cache
+}
+
+func (p *policy) String() string { return knob.Text("fifo", p.Config, Default()) }
+
+// Schedule implements sched.Policy.
+func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
+	p.free = p.free.For(s.Cluster)
+	order := place.OrderBy(s, func(j *sched.Job) (a, b float64) { return -float64(j.Priority), 0 })
+	plan := place.Queue{Strict: p.Backfill != Greedy}.Plan(s, order, p.free)
+	if p.Backfill == Easy {
+		overtake(s, order, p.free, &plan)
+	}
+	return plan
+}

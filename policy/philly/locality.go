@@ -1,0 +1,315 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package philly
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// shape is what makes two jobs the same for the search for GPUs.
+type shape struct {
+	n         int // GPUs
+	task      int
+	cpus      int
+	memory    int64
+	gpuMemory int64
+	widest    sched.Level
+	types     string
+}
+
+func shapeOf(j *sched.Job, n int) shape {
+	sh := shape{n: n, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, widest: j.Widest}
+	switch len(j.GPUTypes) {
+	case 0:
+	case 1:
+		sh.types = string(j.GPUTypes[0])
+	default:
+		var b strings.Builder
+		for _, t := range j.GPUTypes {
+			b.WriteString(string(t))
+			b.WriteByte(0)
+		}
+		sh.types = b.String()
+	}
+	return sh
+}
+
+// locality is the nearest that a shape could have its GPUs in an empty cluster.
+type locality struct {
+	ok    bool // they exist, on nodes that take work
+	nodes int
+	rack  bool // one domain can hold them
+}
+
+// level returns what a job of the locality insists on at a rung.
+func (l locality) level(r rung) sched.Level {
+	switch {
+	case r == fewest && l.nodes == 1:
+		return sched.SameMachine
+	case r < anywhere && l.rack:
+		return sched.SameRack
+	}
+	return sched.CrossRack
+}
+
+// ideal remembers the locality of shapes in one cluster.
+type ideal struct {
+	cluster *sched.Cluster
+	empty   *place.Free
+	known   map[shape]locality
+}
+
+// maxShapes bounds the memory of the cache.
+const maxShapes = 1 << 14
+
+func (d *ideal) reset(c *sched.Cluster) {
+	if d.cluster != c || len(d.known) > maxShapes {
+		*d = ideal{cluster: c, empty: place.NewFree(c), known: map[shape]locality{}}
+	}
+}
+
+func (d *ideal) of(j *sched.Job, sh shape) locality {
+	l, ok := d.known[sh]
+	if !ok {
+		mark := d.empty.Mark()
+		l = (&search{free: d.empty}).ideal(j, sh.n)
+		d.empty.Rollback(mark)
+		d.known[sh] = l
+	}
+	return l
+}
+
+// search finds GPUs in a view of the cluster.
+type search struct {
+	free  *place.Free
+	rooms []room // scratch
+	racks []int  // scratch
+}
+
+// room is how many GPUs of a node a job can use.
+type room struct{ node, gpus int }
+
+// ideal returns the locality of n GPUs for the job, if the view is that of an
+// empty cluster.
+func (f *search) ideal(j *sched.Job, n int) locality {
+	if _, ok := f.free.Within(j, n, sched.SameMachine); ok {
+		return locality{ok: true, nodes: 1, rack: true}
+	}
+	if !spreads(j, sched.SameRack) {
+		return locality{}
+	}
+	best := locality{}
+	for _, t := range f.types(j, n) {
+		for r := range f.free.Cluster().Racks {
+			mark := f.free.Mark()
+			if p, ok := f.inRack(j, n, t, r); ok && (!best.ok || len(p) < best.nodes) {
+				best = locality{ok: true, nodes: len(p), rack: true}
+			}
+			f.free.Rollback(mark)
+		}
+	}
+	if best.ok || !spreads(j, sched.CrossRack) {
+		return best
+	}
+	for _, t := range f.types(j, n) {
+		mark := f.free.Mark()
+		if p, ok := f.across(j, n, t); ok && (!best.ok || len(p) < best.nodes) {
+			best = locality{ok: true, nodes: len(p)}
+		}
+		f.free.Rollback(mark)
+	}
+	return best
+}
+
+// find takes the GPUs of a wish, as near to each other as there is room.
+func (f *search) find(j *sched.Job, w wish, best locality) (sched.Placement, bool) {
+	if w.rung > fewest || best.nodes == 1 {
+		if p, ok := f.free.Within(j, w.n, sched.SameMachine); ok {
+			return p, true
+		}
+		if w.rung == fewest {
+			return nil, false
+		}
+	}
+	accept := func(p sched.Placement, ok bool, mark int) bool {
+		if ok && (w.rung > fewest || len(p) <= best.nodes) {
+			return true
+		}
+		f.free.Rollback(mark)
+		return false
+	}
+	types := f.types(j, w.n)
+	if best.rack && spreads(j, sched.SameRack) {
+		for _, t := range types {
+			for _, r := range f.emptiest(w.n) {
+				mark := f.free.Mark()
+				if p, ok := f.inRack(j, w.n, t, r); accept(p, ok, mark) {
+					return p, true
+				}
+			}
+		}
+	}
+	if (w.rung == anywhere || !best.rack) && spreads(j, sched.CrossRack) {
+		for _, t := range types {
+			mark := f.free.Mark()
+			if p, ok := f.across(j, w.n, t); accept(p, ok, mark) {
+				return p, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// most returns how many GPUs the job could have at best on the fewest servers
+// of one domain, and 1 + the domain's index.
+func (f *search) most(j *sched.Job, best locality) (gpus int, where int32) {
+	for t, name := range f.free.Cluster().Types {
+		if !j.Accepts(name) {
+			continue
+		}
+		for r := range f.free.Cluster().Racks {
+			f.measure(j, t, r)
+			sum := 0
+			for _, room := range f.rooms[:min(best.nodes, len(f.rooms))] {
+				sum += room.gpus
+			}
+			if sum > gpus {
+				gpus, where = sum, int32(r+1)
+			}
+		}
+	}
+	return gpus, where
+}
+
+// types returns the GPU types that the job accepts, best first, and that have
+// n free.
+func (f *search) types(j *sched.Job, n int) []int {
+	var out []int
+	add := func(t int) {
+		if t >= 0 && f.free.OfType(t) >= n {
+			out = append(out, t)
+		}
+	}
+	c := f.free.Cluster()
+	if len(j.GPUTypes) == 0 {
+		for t := range c.Types {
+			add(t)
+		}
+	}
+	for _, name := range j.GPUTypes {
+		add(slices.Index(c.Types, name))
+	}
+	return out
+}
+
+// emptiest returns the domains with at least n free GPUs, the one with the
+// largest free part first.
+func (f *search) emptiest(n int) []int {
+	c := f.free.Cluster()
+	f.racks = f.racks[:0]
+	for r := range c.Racks {
+		if free := f.free.InRack(r); free >= n && free > 0 {
+			f.racks = append(f.racks, r)
+		}
+	}
+	slices.SortFunc(f.racks, func(a, b int) int {
+		return cmp.Or(cmp.Compare(f.free.InRack(b)*c.Racks[a].GPUs, f.free.InRack(a)*c.Racks[b].GPUs), cmp.Compare(a, b))
+	})
+	return f.racks
+}
+
+// measure fills rooms with the servers of one type in a domain that have room
+// for the job, the emptiest first, and returns the sum of their GPUs.
+func (f *search) measure(j *sched.Job, gpuType, rack int) int {
+	c := f.free.Cluster()
+	f.rooms = f.rooms[:0]
+	sum := 0
+	for _, i := range c.Racks[rack].Nodes {
+		if c.TypeOf(i) != gpuType {
+			continue
+		}
+		if k := f.room(j, i); k > 0 {
+			f.rooms = append(f.rooms, room{i, k})
+			sum += k
+		}
+	}
+	slices.SortFunc(f.rooms, func(a, b room) int {
+		return cmp.Or(cmp.Compare(b.gpus, a.gpus), cmp.Compare(a.node, b.node))
+	})
+	return sum
+}
+
+// room returns how many free GPUs of a node the job can use, in whole tasks.
+func (f *search) room(j *sched.Job, node int) int {
+	n := &f.free.Cluster().Nodes[node]
+	if n.State != sched.Ready || (n.GPUMemory > 0 && j.GPUMemory > n.GPUMemory) {
+		return 0
+	}
+	free := f.free.OnNode(node)
+	for k := free.Len() / j.Task() * j.Task(); k > 0; k -= j.Task() {
+		if f.free.Fits(j, sched.Placement{whole(node, free.Lowest(k))}) {
+			return k
+		}
+	}
+	return 0
+}
+
+func whole(node int, gpus sched.GPUSet) sched.Slice {
+	return sched.Slice{Node: int32(node), Milli: sched.WholeGPU, GPUs: gpus}
+}
+
+// inRack takes n GPUs of one type in one domain: whole servers, the emptiest
+// first, and the rest where it fits best. On failure nothing is taken.
+func (f *search) inRack(j *sched.Job, n, gpuType, rack int) (sched.Placement, bool) {
+	if f.free.InRack(rack) < n || f.measure(j, gpuType, rack) < n {
+		return nil, false
+	}
+	return f.fill(j, n, nil), true
+}
+
+// across takes n GPUs of one type anywhere: the emptiest domain first.
+// On failure nothing is taken.
+func (f *search) across(j *sched.Job, n, gpuType int) (sched.Placement, bool) {
+	mark := f.free.Mark()
+	var p sched.Placement
+	left := n
+	for _, r := range f.emptiest(1) {
+		k := min(left, f.measure(j, gpuType, r))
+		p = f.fill(j, k, p)
+		if left -= k; left == 0 {
+			return p, true
+		}
+	}
+	f.free.Rollback(mark)
+	return nil, false
+}
+
+// fill takes n GPUs from rooms, which have that many.
+func (f *search) fill(j *sched.Job, n int, p sched.Placement) sched.Placement {
+	for at := 0; n > 0; at++ {
+		// The least room that is enough for all that is left; of equals the first.
+		best := at
+		for i := at + 1; i < len(f.rooms) && f.rooms[i].gpus >= n; i++ {
+			if f.rooms[i].gpus < f.rooms[best].gpus {
+				best = i
+			}
+		}
+		k := min(n, f.rooms[best].gpus)
+		s := whole(f.rooms[best].node, f.free.OnNode(f.rooms[best].node).Lowest(k))
+		f.free.Take(j, sched.Placement{s})
+		p = append(p, s)
+		n -= k
+	}
+	return p
+}
+
+// spreads reports whether the job accepts GPUs as far apart as the level.
+func spreads(j *sched.Job, level sched.Level) bool {
+	return j.Widest == sched.NoLevel || j.Widest >= level
+}

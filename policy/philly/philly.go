@@ -1,0 +1,140 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package philly
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Config tunes the policy.
+type Config struct {
+	GangTimeout  sched.Duration `json:"gang_timeout" help:"how long a gang tries to get all of its GPUs before it backs off"`
+	BackOff      sched.Duration `json:"back_off" help:"how long a gang that was not complete in time waits before it tries again"`
+	Retries      int            `json:"retries_per_rung" help:"failed attempts after which a job accepts the next wider locality"`
+	Relax        string         `json:"relax" help:"locality: on (relaxed step by step), off (strict for ever) or at-once (never waited for)"`
+	PreemptAbove float64        `json:"preempt_above" help:"share of the cluster's GPUs that must be in use before borrowed ones are taken back; more than 1: never"`
+	Tick         sched.Duration `json:"tick" help:"attempts begin on multiples of this"`
+}
+
+// The values of Config.Relax.
+const (
+	On     = "on"
+	Off    = "off"
+	AtOnce = "at-once"
+)
+
+// Default returns the settings the policy has unless told otherwise.
+func Default() Config {
+	return Config{
+		GangTimeout:  sched.Duration(150 * time.Second),
+		BackOff:      sched.Duration(2 * time.Minute),
+		Retries:      5,
+		Relax:        On,
+		PreemptAbove: 0.9,
+		Tick:         sched.Duration(30 * time.Second),
+	}
+}
+
+// longest bounds the knobs that are durations, so that sums of them are safe.
+const longest = 365 * 24 * time.Hour
+
+func (c Config) validate() error {
+	switch {
+	case c.GangTimeout < 0 || c.GangTimeout.D() > longest:
+		return fmt.Errorf("gang_timeout = %s; want 0s to 365d", c.GangTimeout)
+	case c.BackOff < 0 || c.BackOff.D() > longest:
+		return fmt.Errorf("back_off = %s; want 0s to 365d", c.BackOff)
+	case c.Tick.D() < time.Millisecond || c.Tick.D() > longest:
+		return fmt.Errorf("tick = %s; want 1ms to 365d", c.Tick)
+	case c.Retries < 1:
+		return fmt.Errorf("retries_per_rung = %d; want 1 or more", c.Retries)
+	case c.Relax != On && c.Relax != Off && c.Relax != AtOnce:
+		return fmt.Errorf("relax = %q; want %s, %s or %s", c.Relax, On, Off, AtOnce)
+	case !(c.PreemptAbove >= 0):
+		return fmt.Errorf("preempt_above = %g; want 0 to 1, or more for never", c.PreemptAbove)
+	}
+	return nil
+}
+
+// New returns the policy.
+func New(c Config) (sched.Policy, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	return &policy{Config: c}, nil
+}
+
+type policy struct {
+	Config
+	free  *place.Free // a cache
+	ideal ideal       // a cache
+}
+
+func (p *policy) String() string { return knob.Text("philly", p.Config, Default()) }
+
+// rung is how near to each other a job still insists on its GPUs.
+type rung int
+
+const (
+	fewest   rung = iota // the fewest servers, in one domain
+	domain               // any servers of one domain
+	anywhere             // any servers
+)
+
+// attempt is one try of a gang to get its GPUs. It is kept in Job.Note: the
+// rung in Level, the failed attempts on that rung (this one included) in Count,
+// and the begin of the next attempt in Since.
+type attempt struct {
+	rung  rung
+	tries int
+	next  time.Time
+	open  bool // it is being made; otherwise the job backs off
+}
+
+func (a attempt) note() sched.Note {
+	return sched.Note{Level: int(a.rung), Count: a.tries, Since: a.next}
+}
+
+// attempt returns the attempt a waiting job is in, a new one if it is due.
+func (p *policy) attempt(note sched.Note, now time.Time) attempt {
+	a := attempt{rung: p.rung(note.Level), tries: note.Count, next: note.Since}
+	next := p.after(now)
+	// A time beyond the next attempt is the note of another policy or of other
+	// knobs.
+	if now.Before(a.next) && !a.next.After(next) {
+		a.open = now.Before(a.next.Add(-p.BackOff.D()))
+		return a
+	}
+	if a.tries >= p.Retries && p.Relax == On && a.rung < anywhere {
+		a.rung++
+		a.tries = 0
+	}
+	a.tries = max(0, a.tries) + 1
+	a.next, a.open = next, true
+	return a
+}
+
+// after returns the begin of the attempt after one that begins now.
+func (p *policy) after(now time.Time) time.Time {
+	next := now.Add(max(p.GangTimeout.D()+p.BackOff.D(), 1))
+	if whole := next.Truncate(p.Tick.D()); !whole.Equal(next) {
+		return whole.Add(p.Tick.D())
+	}
+	return next
+}
+
+func (p *policy) rung(level int) rung {
+	switch p.Relax {
+	case Off:
+		return fewest
+	case AtOnce:
+		return anywhere
+	}
+	return min(max(rung(level), fewest), anywhere)
+}

@@ -1,0 +1,276 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package philly
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Schedule implements sched.Policy.
+func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
+	p.free = p.free.For(s.Cluster)
+	p.ideal.reset(s.Cluster)
+	d := decision{
+		policy: p, s: s, plan: sched.NewPlan(s), search: search{free: p.free},
+		failed: map[wish]bool{}, hopeless: map[wish]bool{}, reasons: map[wish]sched.Reason{},
+	}
+	d.plan.Notes = make([]sched.Note, len(s.Jobs))
+	d.declare()
+	d.keep()
+	d.serve(func(v *vc) *[]int { return &v.queue }, d.within)
+	d.serve(func(v *vc) *[]int { return &v.over }, d.borrow)
+	return d.plan
+}
+
+// decision is the work on one plan.
+type decision struct {
+	*policy
+	s      *sched.Snapshot
+	plan   sched.Plan
+	search search
+	vcs    []vc // by index of the tenant; the last one is for undeclared tenants
+	pool   bool // no tenant has a quota
+
+	// GPUs only become fewer while jobs are placed, so what did not fit once
+	// does not fit again, and what preemption could not do it cannot do later.
+	// A preemption clears all three.
+	failed   map[wish]bool
+	hopeless map[wish]bool
+	reasons  map[wish]sched.Reason
+
+	victims  []int // running jobs of VCs above their quota, the youngest run first
+	searched bool  // victims is filled
+	lost     []int // scratch: GPUs taken from each VC
+}
+
+// vc is a virtual cluster.
+type vc struct {
+	quota  int
+	limit  int // of GPUs it may hold, borrowed ones included; unlimited if that is all
+	held   int
+	weight float64
+	queue  []int // jobs that wait, by index, in order
+	over   []int // those of them that the quota does not cover
+}
+
+// wish is what a job asks for, as far as the search for GPUs can see it.
+type wish struct {
+	shape
+	rung rung
+}
+
+func (d *decision) declare() {
+	all := d.s.Cluster.GPUs()
+	d.vcs = make([]vc, len(d.s.Tenants)+1)
+	rest := all
+	for i, t := range d.s.Tenants {
+		d.vcs[i] = vc{quota: t.Quota, limit: t.Limit(all), weight: t.Share()}
+		if d.vcs[i].limit == all {
+			d.vcs[i].limit = unlimited
+		}
+		rest -= t.Quota
+	}
+	d.pool = rest == all
+	d.vcs[len(d.s.Tenants)] = vc{quota: max(0, rest), limit: unlimited, weight: 1}
+}
+
+const unlimited = math.MaxInt
+
+// of returns the index of a job's VC.
+func (d *decision) of(j *sched.Job) int {
+	if t, ok := d.s.Tenant(j); ok {
+		return t
+	}
+	return len(d.vcs) - 1
+}
+
+// keep leaves running jobs where they are and puts the others into the queues
+// of their VCs.
+func (d *decision) keep() {
+	for i, j := range d.s.Jobs {
+		v := &d.vcs[d.of(j)]
+		if j.Phase == sched.Running && d.free.Fits(j, j.Placement) {
+			d.free.Take(j, j.Placement)
+			v.held += j.Placement.GPUs()
+			d.plan.Want[i] = j.Placement
+			continue
+		}
+		v.queue = append(v.queue, i)
+	}
+	for i := range d.vcs {
+		slices.SortFunc(d.vcs[i].queue, func(a, b int) int {
+			x, y := d.s.Jobs[a], d.s.Jobs[b]
+			return cmp.Or(cmp.Compare(y.Priority, x.Priority), x.Submitted.Compare(y.Submitted), cmp.Compare(x.Seq, y.Seq))
+		})
+	}
+}
+
+// serve calls try for every job of the VCs' lists, always for the next job of
+// the VC that holds the least of its share.
+func (d *decision) serve(list func(*vc) *[]int, try func(v *vc, i int)) {
+	for {
+		var v *vc
+		for i := range d.vcs {
+			if w := &d.vcs[i]; len(*list(w)) > 0 && (v == nil || d.usage(w) < d.usage(v)) {
+				v = w
+			}
+		}
+		if v == nil {
+			return
+		}
+		// While the VC gets nothing, it stays the first.
+		queue, held := list(v), v.held
+		for len(*queue) > 0 && v.held == held {
+			i := (*queue)[0]
+			*queue = (*queue)[1:]
+			try(v, i)
+		}
+	}
+}
+
+// usage returns the part of its share that a VC holds.
+func (d *decision) usage(v *vc) float64 {
+	switch {
+	case d.pool:
+		return float64(v.held) / v.weight
+	case v.quota > 0:
+		return float64(v.held) / float64(v.quota)
+	}
+	return 1 + float64(v.held)
+}
+
+// within serves a job if its VC's quota covers it, and puts it aside for later
+// otherwise.
+func (d *decision) within(v *vc, i int) {
+	j := d.s.Jobs[i]
+	d.plan.Notes[i] = j.Note
+	n, ok := size(j)
+	switch {
+	case j.Phase == sched.Pending && !j.Ready(d.s.Now):
+		d.plan.Why[i] = sched.Reason{Code: sched.BackOff, Until: j.NotBefore}
+	case !ok:
+		d.plan.Why[i] = sched.Reason{Code: sched.Impossible, Need: j.GPUs, Level: sched.CrossRack}
+	case v.held+n > v.limit:
+		d.plan.Why[i] = sched.Reason{Code: sched.OverQuota, Need: n, Have: v.limit - v.held}
+	case !d.pool && v.held+n > v.quota:
+		v.over = append(v.over, i)
+	default:
+		d.try(v, i, n, true)
+	}
+}
+
+// borrow serves a job from what the VCs within their quota leave idle.
+func (d *decision) borrow(v *vc, i int) {
+	j := d.s.Jobs[i]
+	n, _ := size(j)
+	idle := min(v.limit-v.held, d.idle(j))
+	if idle < n {
+		d.plan.Why[i] = sched.Reason{Code: sched.OverQuota, Need: n, Have: max(idle, v.quota-v.held)}
+		return
+	}
+	d.try(v, i, n, false)
+}
+
+// try lets a job make its attempt, if it is in one.
+func (d *decision) try(v *vc, i, n int, covered bool) {
+	j := d.s.Jobs[i]
+	sh := shapeOf(j, n)
+	best := d.ideal.of(j, sh)
+	if !best.ok {
+		d.plan.Why[i] = d.free.Why(j, n, sched.CrossRack)
+		return
+	}
+	a := d.attempt(j.Note, d.s.Now)
+	w := wish{sh, a.rung}
+	if a.open {
+		p, ok := d.find(j, w, best)
+		if !ok && covered {
+			p, ok = d.preempt(j, w, best)
+		}
+		if ok {
+			v.held += n
+			d.plan.Want[i], d.plan.Notes[i] = p, sched.Note{}
+			return
+		}
+	}
+	d.plan.Notes[i] = a.note()
+	why := d.why(j, w, best)
+	if !a.open && why.Code == sched.Fragmented && why.Have >= why.Need {
+		why = sched.Reason{Code: sched.BackOff}
+	}
+	why.Until = a.next
+	d.plan.Why[i] = why
+	d.plan.WakeBy(d.s.Now, a.next)
+}
+
+// find takes GPUs for a wish, unless it is known to fail.
+func (d *decision) find(j *sched.Job, w wish, best locality) (sched.Placement, bool) {
+	if d.failed[w] {
+		return nil, false
+	}
+	p, ok := d.search.find(j, w, best)
+	d.failed[w] = !ok
+	return p, ok
+}
+
+// why returns the reason for which a job with that wish waits.
+func (d *decision) why(j *sched.Job, w wish, best locality) sched.Reason {
+	r, known := d.reasons[w]
+	if !known {
+		r = d.fragmented(j, w, best)
+		d.reasons[w] = r
+	}
+	return r
+}
+
+func (d *decision) fragmented(j *sched.Job, w wish, best locality) sched.Reason {
+	level := best.level(w.rung)
+	r := d.free.Why(j, w.n, level)
+	switch {
+	case r.Code == sched.Full && !d.pool:
+		r.Code, r.Level = sched.Fragmented, sched.CrossRack
+	case r.Code == sched.Fragmented && w.rung == fewest && best.nodes > 1:
+		r.Have, r.Where = d.search.most(j, best)
+	}
+	return r
+}
+
+// idle returns how many GPUs of one kind the job accepts are free.
+func (d *decision) idle(j *sched.Job) int {
+	most := 0
+	for t, name := range d.s.Cluster.Types {
+		if j.Accepts(name) {
+			most = max(most, d.free.OfType(t))
+		}
+	}
+	return most
+}
+
+// size returns the number of GPUs a job runs at: what was asked for or, if an
+// elastic job cannot run at that size, the nearest smaller one that it can, or
+// else the smallest. ok is false if there is none.
+func size(j *sched.Job) (n int, ok bool) {
+	if !j.Elastic() {
+		return j.GPUs, true
+	}
+	n = min(max(j.GPUs, j.MinGPUs), j.MaxGPUs)
+	if len(j.Sizes) == 0 {
+		if down := n / j.Task() * j.Task(); down >= j.MinGPUs {
+			return down, true
+		}
+		up := (n + j.Task() - 1) / j.Task() * j.Task()
+		return up, up <= j.MaxGPUs
+	}
+	best := 0
+	for _, k := range j.Sizes {
+		if k%j.Task() == 0 && j.Fits(k) && (k <= n || best == 0) {
+			best = k
+		}
+	}
+	return best, best > 0
+}

@@ -1,0 +1,139 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package policy is the table of scheduling policies. A policy is a folder
+// below this one and a line in Builtin.
+//
+// # Naming a policy
+//
+// A policy is asked for by a spec: its name, then words separated by colons.
+// A bare word is a variant, a word with "=" sets a knob, a field of the
+// policy's Config by its JSON name. Words are read from left to right, so a
+// knob after a variant wins.
+//
+//	tiresias
+//	tiresias:gittins
+//	las:lease=20m
+//	tiresias:gittins:thresholds=1h/16h
+//
+// The elements of a list are separated by "/".
+//
+// # A binary with more policies
+//
+// Builtin returns a new table with each call, so a custom binary adds its own
+// lines and shares nothing with anybody:
+//
+//	table := policy.Builtin()
+//	err := table.Add(policy.Of(policy.About{Name: "mine"}, mine.Default(), mine.New))
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// maxSpec bounds the length of a spec, in bytes.
+const maxSpec = 4096
+
+// Registry is a table of policies by name.
+type Registry map[string]Entry
+
+// Entry is what the table knows about a policy.
+type Entry struct {
+	About
+	Variants []Variant
+	Knobs    []knob.Knob
+	build    func(words []string) (sched.Policy, error)
+}
+
+// About describes a policy to a person.
+type About struct {
+	Name    string `json:"name"`
+	Summary string `json:"summary"`
+	Paper   string `json:"paper,omitempty"` // where the idea comes from
+}
+
+// Variant is a named setting of several knobs.
+type Variant struct {
+	Name    string `json:"name"`
+	Summary string `json:"summary"`
+}
+
+// Preset is a variant together with what it does to a config of type C.
+type Preset[C any] struct {
+	Variant
+	Set func(*C)
+}
+
+// Of makes an entry of a policy's default config and its constructor.
+func Of[C any](about About, standard C, build func(C) (sched.Policy, error), presets ...Preset[C]) Entry {
+	e := Entry{About: about, Knobs: knob.List(standard)}
+	for _, p := range presets {
+		e.Variants = append(e.Variants, p.Variant)
+	}
+	e.build = func(words []string) (sched.Policy, error) {
+		config := standard
+		for _, word := range words {
+			if err := apply(&config, word, presets); err != nil {
+				return nil, err
+			}
+		}
+		return build(config)
+	}
+	return e
+}
+
+// apply lets one word of a spec change the config.
+func apply[C any](config *C, word string, presets []Preset[C]) error {
+	if name, value, ok := strings.Cut(word, "="); ok {
+		return knob.Set(config, name, value)
+	}
+	names := make([]string, 0, len(presets))
+	for _, p := range presets {
+		if p.Name == word {
+			p.Set(config)
+			return nil
+		}
+		names = append(names, p.Name)
+	}
+	return fmt.Errorf("unknown variant %s", knob.Among(word, names))
+}
+
+// Add puts more policies into the table. A name that is taken is an error.
+func (r Registry) Add(entries ...Entry) error {
+	for _, e := range entries {
+		if e.Name == "" || strings.ContainsAny(e.Name, ":=,/ ") {
+			return fmt.Errorf("add policy: name = %q; want a word without colon, equals sign, comma, slash or space", e.Name)
+		}
+		if _, taken := r[e.Name]; taken {
+			return fmt.Errorf("add policy %s: the name is taken", e.Name)
+		}
+		r[e.Name] = e
+	}
+	return nil
+}
+
+// Names returns the names of the policies in alphabetical order.
+func (r Registry) Names() []string { return slices.Sorted(maps.Keys(r)) }
+
+// New builds the policy that a spec asks for; see the package comment.
+func (r Registry) New(spec string) (sched.Policy, error) {
+	if len(spec) > maxSpec {
+		return nil, fmt.Errorf("policy: the spec has %d bytes; want at most %d", len(spec), maxSpec)
+	}
+	words := strings.Split(spec, ":")
+	e, ok := r[words[0]]
+	if !ok {
+		return nil, fmt.Errorf("unknown policy %s", knob.Among(words[0], r.Names()))
+	}
+	p, err := e.build(words[1:])
+	if err != nil {
+		return nil, fmt.Errorf("policy %s: %w", e.Name, err)
+	}
+	return p, nil
+}

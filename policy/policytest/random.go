@@ -1,0 +1,141 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policytest
+
+import (
+	"fmt"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+const gib = 1 << 30
+
+// Random draws a world: nodes of mixed sizes, types, racks and islands, some of
+// them cordoned or down, and tenants with and without limits. It has no jobs.
+func Random(t *rapid.T) *World {
+	w, err := NewWorld(rapid.Custom(drawNodes).Draw(t, "nodes"))
+	if err != nil {
+		t.Fatalf("draw a cluster: %v", err)
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "tenants") {
+		w.must(t, w.Apply(sched.Event{Kind: sched.TenantSet, Tenant: drawTenant(t, i)}))
+	}
+	return w
+}
+
+func (w *World) must(t *rapid.T, err error) {
+	if err != nil {
+		t.Fatalf("at %s: %v", w.Now.Sub(Start), err)
+	}
+}
+
+func drawNodes(t *rapid.T) []sched.Node {
+	nodes := make([]sched.Node, rapid.IntRange(1, 7).Draw(t, "count"))
+	sizes := rapid.SampledFrom([][]int{{4}, {8}, {2, 4, 8}, {1, 3, 8}})
+	types := rapid.SampledFrom([][]sched.GPUType{{"t4"}, {"t4", "h200"}})
+	racks := rapid.IntRange(1, 3).Draw(t, "racks")
+	size, kind := sizes.Draw(t, "sizes"), types.Draw(t, "types")
+	bounded := rapid.Bool().Draw(t, "bounded")
+	for i := range nodes {
+		n := &nodes[i]
+		n.Name = fmt.Sprint("n", i)
+		n.Rack = fmt.Sprint("r", rapid.IntRange(0, racks-1).Draw(t, "rack"))
+		n.GPUs = rapid.SampledFrom(size).Draw(t, "gpus")
+		n.Type = rapid.SampledFrom(kind).Draw(t, "type")
+		n.State = rapid.SampledFrom([]sched.NodeState{sched.Ready, sched.Ready, sched.Ready, sched.Cordoned, sched.Down}).Draw(t, "state")
+		if bounded {
+			n.CPUs = rapid.SampledFrom([]int{0, 2 * n.GPUs, 4 * n.GPUs}).Draw(t, "cpus")
+			n.Memory = int64(rapid.SampledFrom([]int{0, 8 * n.GPUs}).Draw(t, "memory")) * gib
+			n.GPUMemory = int64(rapid.SampledFrom([]int{0, 16, 80}).Draw(t, "gpu memory")) * gib
+		}
+		if n.GPUs >= 4 && rapid.Bool().Draw(t, "islands") {
+			half := n.GPUs / 2
+			n.Islands = []sched.GPUSet{sched.FirstGPUs(half), sched.FirstGPUs(half) << half}
+		}
+	}
+	return nodes
+}
+
+func drawTenant(t *rapid.T, i int) *sched.Tenant {
+	return &sched.Tenant{
+		ID:     sched.TenantID(fmt.Sprint("t", i)),
+		Weight: rapid.SampledFrom([]float64{0, 1, 2.5}).Draw(t, "weight"),
+		Quota:  rapid.IntRange(0, 10).Draw(t, "quota"),
+		Borrow: rapid.Bool().Draw(t, "borrow"),
+		Max:    rapid.SampledFrom([]int{0, 0, 6}).Draw(t, "max"),
+	}
+}
+
+// DrawJob draws a job that may be rigid or elastic, picky or not.
+func DrawJob(t *rapid.T, id sched.JobID) sched.Spec {
+	pick := func(label string, odds int) bool { return rapid.IntRange(1, odds).Draw(t, label) == 1 }
+	spec := sched.Spec{
+		ID:       id,
+		Tenant:   rapid.SampledFrom([]sched.TenantID{"", "t0", "t1", "t2", "unknown"}).Draw(t, "tenant"),
+		User:     rapid.SampledFrom([]string{"", "u0", "u1"}).Draw(t, "user"),
+		App:      rapid.SampledFrom([]sched.AppID{"", "app"}).Draw(t, "app"),
+		GPUs:     rapid.SampledFrom([]int{1, 1, 1, 2, 2, 4, 8, 3, 12}).Draw(t, "gpus"),
+		Priority: rapid.IntRange(-1, 2).Draw(t, "priority"),
+		Estimate: sched.Duration(rapid.SampledFrom([]time.Duration{0, time.Minute, 20 * time.Minute, time.Hour}).Draw(t, "estimate")),
+		GPUUtil:  rapid.SampledFrom([]float64{0, 0.2, 0.9}).Draw(t, "util"),
+	}
+	if pick("elastic", 4) {
+		spec.MinGPUs, spec.MaxGPUs = 1, 2*spec.GPUs
+	} else if pick("tasks", 3) && spec.GPUs%2 == 0 {
+		spec.TaskGPUs = 2
+	}
+	if pick("types", 3) {
+		spec.GPUTypes = rapid.SampledFrom([][]sched.GPUType{{"t4"}, {"h200", "t4"}, {"none"}}).Draw(t, "which")
+	}
+	if pick("needs", 3) {
+		spec.CPUs = rapid.IntRange(0, 4).Draw(t, "cpus")
+		spec.Memory = int64(rapid.IntRange(0, 10).Draw(t, "memory")) * gib
+		spec.GPUMemory = int64(rapid.SampledFrom([]int{0, 10, 40}).Draw(t, "gpu memory")) * gib
+	}
+	if pick("near", 3) {
+		spec.Widest = rapid.SampledFrom([]sched.Level{sched.SameSlot, sched.SameMachine, sched.SameRack, sched.CrossRack}).Draw(t, "widest")
+	}
+	spec.NonPreemptible = pick("pinned", 6)
+	spec.Consolidate = pick("consolidate", 4)
+	spec.Shareable = pick("shareable", 4)
+	return spec
+}
+
+// Stir lets one random thing happen: time passes, jobs come, end or fail, nodes
+// and tenants change.
+func (w *World) Stir(t *rapid.T) {
+	jobs := w.State.Snapshot(w.Now).Jobs
+	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "time", "time", "end", "fail", "node", "tenant"}).Draw(t, "event") {
+	case "submit":
+		for range rapid.IntRange(1, 4).Draw(t, "jobs") {
+			id := sched.JobID(fmt.Sprint("j", len(w.Length)))
+			w.must(t, w.Submit(DrawJob(t, id), time.Hour))
+		}
+	case "time":
+		w.Now = w.Now.Add(rapid.SampledFrom([]time.Duration{time.Nanosecond, time.Second, 7 * time.Minute, 10 * time.Minute, 5 * time.Hour}).Draw(t, "passes"))
+	case "end":
+		if len(jobs) > 0 {
+			w.must(t, w.Apply(sched.Event{Kind: sched.JobEnded, Job: rapid.SampledFrom(jobs).Draw(t, "job").ID, Phase: sched.Finished}))
+		}
+	case "fail":
+		if len(jobs) > 0 {
+			if j := rapid.SampledFrom(jobs).Draw(t, "job"); j.Phase == sched.Running {
+				w.must(t, w.Apply(sched.Event{Kind: sched.JobFailed, Job: j.ID, Until: w.Now.Add(5 * time.Minute)}))
+			}
+		}
+	case "node":
+		node := rapid.IntRange(0, len(w.State.Cluster().Nodes)-1).Draw(t, "node")
+		switch state := rapid.SampledFrom([]sched.NodeState{sched.Ready, sched.Ready, sched.Cordoned, sched.Down}).Draw(t, "state"); state {
+		case sched.Down:
+			w.must(t, w.Down(node))
+		default:
+			w.must(t, w.SetNode(node, state))
+		}
+	case "tenant":
+		w.must(t, w.Apply(sched.Event{Kind: sched.TenantSet, Tenant: drawTenant(t, rapid.IntRange(0, 2).Draw(t, "tenant"))}))
+	}
+}

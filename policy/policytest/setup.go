@@ -1,0 +1,91 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policytest
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// cluster adds nodes.
+func (s *scenario) cluster(a *args) string {
+	count, gpus := a.count("nodes", 1), a.count("gpus", 1)
+	racks, islands := a.count("racks", 1), a.count("islands", 0)
+	proto := sched.Node{
+		GPUs: gpus, Type: sched.GPUType(a.word("type", "")), CPUs: a.count("cpus", 0),
+		Memory: int64(a.count("memory", 0)) << 30, GPUMemory: int64(a.count("gpu-memory", 0)) << 30,
+	}
+	for i := range islands {
+		size := gpus / islands
+		proto.Islands = append(proto.Islands, sched.FirstGPUs(size)<<(i*size))
+	}
+	if s.World == nil {
+		w, err := NewWorld(nil)
+		if err != nil {
+			a.fail("cluster: %v", err)
+		}
+		s.World = w
+	}
+	first := len(s.State.Cluster().Nodes)
+	for i := range count {
+		n := proto
+		n.Name = "n" + strconv.Itoa(first+i)
+		n.Rack = "r" + strconv.Itoa(i*racks/count)
+		if err := s.Apply(sched.Event{Kind: sched.NodeJoined, Node: &n}); err != nil {
+			a.fail("cluster: %v", err)
+		}
+	}
+	return ""
+}
+
+func (s *scenario) tenant(a *args) string {
+	return text(s.Apply(sched.Event{Kind: sched.TenantSet, Tenant: &sched.Tenant{
+		ID: sched.TenantID(a.need("id")), Weight: a.number("weight", 0), Quota: a.count("quota", 0),
+		Max: a.count("max", 0), Borrow: a.flag("borrow"),
+	}}))
+}
+
+func (s *scenario) submit(a *args) string {
+	if at, ok := a.duration("at"); ok {
+		s.moveTo(a, at)
+	}
+	n, spec := a.count("n", 0), s.spec(a)
+	length, _ := a.duration("length")
+	if n == 0 {
+		return text(s.Submit(spec, length))
+	}
+	id := spec.ID
+	for i := range n {
+		spec.ID = sched.JobID(fmt.Sprint(id, i+1))
+		if err := s.Submit(spec, length); err != nil {
+			return text(err)
+		}
+	}
+	return ""
+}
+
+func (s *scenario) spec(a *args) sched.Spec {
+	spec := sched.Spec{
+		ID: sched.JobID(a.need("id")), App: sched.AppID(a.word("app", "")),
+		Tenant: sched.TenantID(a.word("tenant", "")), User: a.word("user", ""),
+		GPUs: a.count("gpus", 1), MinGPUs: a.count("min", 0), MaxGPUs: a.count("max", 0),
+		TaskGPUs: a.count("task", 0), CPUs: a.count("cpus", 0),
+		Memory: int64(a.count("memory", 0)) << 30, GPUMemory: int64(a.count("gpu-memory", 0)) << 30,
+		Priority: a.count("priority", 0), NonPreemptible: a.flag("pinned"), Consolidate: a.flag("consolidate"),
+		Shareable: a.flag("shareable"), GPUUtil: a.number("util", 0), Work: a.number("work", 0),
+	}
+	for _, t := range a.words("types") {
+		spec.GPUTypes = append(spec.GPUTypes, sched.GPUType(t))
+	}
+	if w := a.word("widest", ""); w != "" {
+		if err := spec.Widest.UnmarshalText([]byte(w)); err != nil {
+			a.fail("submit: %v", err)
+		}
+	}
+	estimate, _ := a.duration("estimate")
+	spec.Estimate = sched.Duration(estimate)
+	return spec
+}

@@ -1,0 +1,203 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"math/bits"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/policy/policytest"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// promise is what a policy says about itself beyond the rules of the house.
+type promise struct {
+	// conserves: no job waits while GPUs are free on which it could run.
+	conserves bool
+	// loose: it shares GPUs, so that "free" is a matter of opinion.
+	loose bool
+}
+
+// promises holds, for every spec to test, what the policy promises. A policy of
+// the table that is not here fails TestEveryPolicyIsTested.
+var promises = map[string]promise{
+	"fifo":                 {},
+	"fifo:backfill":        {},
+	"fifo:greedy":          {conserves: true},
+	"las":                  {conserves: true},
+	"drf":                  {conserves: true},
+	"drf:by=app":           {conserves: true},
+	"drf:preempt=false":    {conserves: true},
+	"srsf":                 {conserves: true},
+	"srtf":                 {conserves: true},
+	"srtf:preempt=false":   {conserves: true},
+	"tiresias":             {conserves: true},
+	"tiresias:gittins":     {conserves: true},
+	"tiresias:promote=2":   {conserves: true},
+	"tiresias:thresholds=": {conserves: true},
+	"tiresias:placement=fragments:thresholds=1m/10m/1h": {conserves: true},
+	"tiresias:placement=consolidated":                   {conserves: true},
+}
+
+func TestEveryPolicyIsTested(t *testing.T) {
+	tested := map[string]bool{}
+	for spec := range promises {
+		tested[name(spec)] = true
+	}
+	for _, n := range policy.Builtin().Names() {
+		if !tested[n] {
+			t.Errorf("policy %s has no line in promises", n)
+		}
+	}
+}
+
+func name(spec string) string {
+	for i := range len(spec) {
+		if spec[i] == ':' {
+			return spec[:i]
+		}
+	}
+	return spec
+}
+
+func build(t testing.TB, spec string) sched.Policy {
+	p, err := policy.Builtin().New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestProperties lets every policy decide in random worlds that random things
+// happen to.
+func TestProperties(t *testing.T) {
+	for spec, promise := range promises {
+		t.Run(spec, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				w := policytest.Random(rt)
+				p := build(t, spec)
+				for range rapid.IntRange(1, 12).Draw(rt, "decisions") {
+					for range rapid.IntRange(1, 3).Draw(rt, "events") {
+						w.Stir(rt)
+					}
+					s := w.State.Snapshot(w.Now)
+					plan := p.Schedule(s)
+					checkPlan(rt, s, plan, promise)
+					checkPure(rt, spec, s, plan)
+					if _, _, err := w.Decide(p); err != nil {
+						rt.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// checkPlan holds a plan against what is promised.
+func checkPlan(t *rapid.T, s *sched.Snapshot, plan sched.Plan, promise promise) {
+	for _, v := range sched.Check(s, plan) {
+		t.Errorf("%s", v)
+	}
+	checkCapacity(t, s, plan)
+	if !plan.Wake.IsZero() && !plan.Wake.After(s.Now) {
+		t.Errorf("wake at %s is not after now, %s", plan.Wake, s.Now)
+	}
+	if promise.conserves {
+		checkConserves(t, s, plan)
+	}
+}
+
+// checkCapacity counts what is held of every GPU and node, as plainly as it
+// can be done.
+func checkCapacity(t *rapid.T, s *sched.Snapshot, plan sched.Plan) {
+	type gpu struct{ node, index int }
+	held := map[gpu]int{}
+	cpus, memory := map[int]int{}, map[int]int64{}
+	for i, want := range plan.Want {
+		for _, slice := range want {
+			node := int(slice.Node)
+			for g := uint64(slice.GPUs); g != 0; g &= g - 1 {
+				at := gpu{node, bits.TrailingZeros64(g)}
+				if at.index >= s.Cluster.Nodes[node].GPUs {
+					t.Errorf("job %s: GPU %d of node %d does not exist", s.Jobs[i].ID, at.index, node)
+				}
+				if held[at] += int(slice.Milli); held[at] > 1000 {
+					t.Errorf("job %s: GPU %v is held for %d thousandths", s.Jobs[i].ID, at, held[at])
+				}
+				cpus[node] += s.Jobs[i].CPUs
+				memory[node] += s.Jobs[i].Memory
+			}
+		}
+	}
+	for i, n := range s.Cluster.Nodes {
+		if n.CPUs > 0 && cpus[i] > n.CPUs || n.Memory > 0 && memory[i] > n.Memory {
+			t.Errorf("node %s gives %d CPUs and %d bytes", n.Name, cpus[i], memory[i])
+		}
+		if n.State == sched.Down && (cpus[i] > 0 || memory[i] > 0) {
+			t.Errorf("node %s is down and gives something", n.Name)
+		}
+	}
+}
+
+// checkConserves looks for a job that waits although it could run on what the
+// plan leaves free.
+func checkConserves(t *rapid.T, s *sched.Snapshot, plan sched.Plan) {
+	free, quota := place.NewFree(s.Cluster), place.NewQuota(s)
+	for i, j := range s.Jobs {
+		free.Take(j, plan.Want[i])
+		quota.Add(j, plan.Want[i].GPUs())
+	}
+	for i, j := range s.Jobs {
+		if len(plan.Want[i]) > 0 || !j.Ready(s.Now) || quota.Left(j) < j.GPUs || j.Consolidate {
+			continue // a job that must be consolidated may wait for a better place
+		}
+		mark := free.Mark()
+		if p, ok := place.Consolidated(free, j, j.GPUs); ok {
+			t.Errorf("job %s waits (%s) and could run on %s", j.ID, plan.Why[i].Text(s.Cluster), p.Text(s.Cluster))
+		}
+		free.Rollback(mark)
+	}
+}
+
+// checkPure asks again: with another value of the policy, and with the jobs in
+// another order. Every job must fare as before.
+func checkPure(t *rapid.T, spec string, s *sched.Snapshot, plan sched.Plan) {
+	p, err := policy.Builtin().New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := p.Schedule(s)
+	if diff := cmp.Diff(plan, again); diff != "" {
+		t.Errorf("the same snapshot gave another plan (-first +second):\n%s", diff)
+	}
+	index := make([]int, len(s.Jobs))
+	for i := range index {
+		index[i] = i
+	}
+	index = rapid.Permutation(index).Draw(t, "permutation")
+	shuffled := *s
+	shuffled.Jobs = make([]*sched.Job, len(s.Jobs))
+	for i, from := range index {
+		shuffled.Jobs[i] = s.Jobs[from]
+	}
+	other := p.Schedule(&shuffled)
+	if !other.Wake.Equal(plan.Wake) || (other.Notes == nil) != (plan.Notes == nil) {
+		t.Errorf("jobs in another order: wake %s and notes %t; want %s and %t", other.Wake, other.Notes != nil, plan.Wake, plan.Notes != nil)
+		return
+	}
+	for i, from := range index {
+		if !other.Want[i].Equal(plan.Want[from]) || other.Why[i] != plan.Why[from] {
+			t.Errorf("job %s: jobs in another order give %v %v; want %v %v",
+				s.Jobs[from].ID, other.Want[i], other.Why[i], plan.Want[from], plan.Why[from])
+		}
+		if plan.Notes != nil && other.Notes[i] != plan.Notes[from] {
+			t.Errorf("job %s: jobs in another order give note %v; want %v", s.Jobs[from].ID, other.Notes[i], plan.Notes[from])
+		}
+	}
+}

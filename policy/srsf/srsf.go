@@ -1,0 +1,62 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package srsf is shortest remaining service first: the job that is expected
+// to need the least further GPU time, remaining run time times GPUs, goes
+// first, and takes the GPUs of those behind it. Tiresias (NSDI'19) names it as
+// the two-dimensional form of shortest remaining time first, and Themis
+// (NSDI'20) uses it as a baseline.
+//
+// The remaining time is the estimate at the requested size, less what the job
+// has done of its work so far (or, for a job that reports none, less the time
+// it has run).
+//
+// # Deviations
+//
+//   - Jobs without an estimate go behind all others, in order of submission.
+//     They may starve, as long jobs may.
+//   - Any job that fits overtakes those that do not.
+//   - There is no margin against switching for small gains. None is needed
+//     against switching back and forth: the remaining service of a running job
+//     falls while that of a waiting one stands still, so a job that took the
+//     GPUs of another keeps them against it.
+package srsf
+
+import (
+	"math"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Config tunes the policy.
+type Config struct {
+	Preempt bool `json:"preempt" help:"a job with less to do takes the GPUs of one with more"`
+}
+
+// Default returns the settings the policy has unless told otherwise.
+func Default() Config { return Config{Preempt: true} }
+
+// New returns the policy.
+func New(c Config) (sched.Policy, error) { return &policy{Config: c}, nil }
+
+type policy struct {
+	Config
+	free *place.Free // a cache
+}
+
+func (p *policy) String() string { return knob.Text("srsf", p.Config, Default()) }
+
+// Schedule implements sched.Policy.
+func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
+	p.free = p.free.For(s.Cluster)
+	order := place.OrderBy(s, func(j *sched.Job) (a, b float64) {
+		left, ok := j.Remaining(s.Now)
+		if !ok {
+			return math.Inf(1), 0
+		}
+		return left.Seconds() * float64(j.GPUs), 0
+	})
+	return place.Queue{Preempt: p.Preempt}.Plan(s, order, p.free)
+}

@@ -1,0 +1,56 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tiresias
+
+import (
+	"slices"
+	"sort"
+)
+
+// philly holds 50 quantiles (at 1 %, 3 %, ..., 99 %) of the total service of
+// jobs, in GPU-seconds: GPUs times run time of 109,524 jobs of the Microsoft
+// Philly trace (CC-BY-4.0), three digits kept.
+func philly() []float64 {
+	return []float64{
+		15, 28, 40, 48, 55, 60, 64, 67, 70, 74,
+		80, 100, 136, 176, 217, 292, 354, 481, 561, 642,
+		747, 872, 975, 1120, 1280, 1440, 1540, 1730, 1920, 2060,
+		2300, 2480, 2600, 2750, 3180, 3580, 4000, 4500, 5360, 5920,
+		8030, 10200, 13400, 20400, 34800, 58600, 113000, 248000, 611000, 2050000,
+	}
+}
+
+// gittins computes the Gittins index of jobs from a sample of the total
+// service that jobs need.
+type gittins struct {
+	sample []float64 // ascending
+	sums   []float64 // sums[i] is the sum of sample[:i]
+}
+
+func newGittins(sample []float64) gittins {
+	g := gittins{sample: slices.Sorted(slices.Values(sample)), sums: make([]float64, 1, len(sample)+1)}
+	for i, x := range g.sample {
+		g.sums = append(g.sums, g.sums[i]+x)
+	}
+	return g
+}
+
+// index returns the Gittins index of a job that has attained a GPU-seconds of
+// service: the best ratio, over all amounts d of further service, of the
+// chance that the job ends within d to the service it is expected to use of d.
+// It is 0 for a job that has outlived the whole sample.
+//
+// The chance grows only where d reaches a point of the sample, and the expected
+// use grows with d, so the best d is at one of these points.
+func (g gittins) index(a float64) float64 {
+	first := sort.Search(len(g.sample), func(i int) bool { return g.sample[i] > a })
+	longer := len(g.sample) - first // jobs of the sample that need more than a
+	best := 0.0
+	for k := 1; k <= longer; k++ {
+		d := g.sample[first+k-1] - a
+		ended := g.sums[first+k] - g.sums[first] - float64(k)*a
+		best = max(best, float64(k)/(ended+float64(longer-k)*d))
+	}
+	return best
+}

@@ -1,0 +1,31 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package profile reads measured step times and gradient statistics of models
+// and answers what a job's speed and progress are, without a fitted model in
+// between. Its files have the layout of the artifact of Pollux (Qiao et al.,
+// OSDI 2021), so that results can be compared with those of its simulator on
+// equal terms.
+//
+// A folder has one sub-folder for each model, with
+//
+//   - placements.csv: placement, local_bsz, step_time, sync_time. A placement
+//     is a number with one digit for each node, the GPUs used there.
+//   - scalability.csv (optional): num_nodes, num_replicas, local_bsz,
+//     step_time, sync_time, for placements too large to measure every one.
+//   - validation-<batch>.csv, at least one: progress, iteration, metric,
+//     grad_sqr, grad_var; one row for each epoch of a training run at that
+//     total batch size, progress and iterations being those at its end.
+//
+// Times are in seconds. Columns may come in any order, others are ignored, and
+// so are other files.
+//
+// # Placements that were not measured
+//
+// The step time of a placement that placements.csv does not have is
+// interpolated over nodes, GPUs and local batch: linearly within the
+// tetrahedra of the Delaunay triangulation of all measurements. The reference
+// does the same with another library. The triangulation of measurements on a
+// grid is not unique, and the two differ where there is a choice: by about
+// half a percent of the step time on average for its own tables.
+package profile

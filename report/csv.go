@@ -1,0 +1,80 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/fairway-gpu/fairway/sim"
+)
+
+// column is one column of the CSV of jobs.
+type column struct {
+	name  string
+	value func(j *sim.JobResult) string
+}
+
+// jobColumns are the columns after "policy": the fields of sim.JobResult under
+// their JSON names, in their order, without the segments.
+var jobColumns = []column{
+	{"id", func(j *sim.JobResult) string { return string(j.ID) }},
+	{"app", func(j *sim.JobResult) string { return string(j.App) }},
+	{"tenant", func(j *sim.JobResult) string { return string(j.Tenant) }},
+	{"model", func(j *sim.JobResult) string { return j.Model }},
+	{"gpus", func(j *sim.JobResult) string { return strconv.Itoa(j.GPUs) }},
+	{"submit_s", func(j *sim.JobResult) string { return decimal(j.Submit) }},
+	{"start_s", func(j *sim.JobResult) string { return decimal(j.Start) }},
+	{"end_s", func(j *sim.JobResult) string { return decimal(j.End) }},
+	{"outcome", func(j *sim.JobResult) string { return j.Outcome.String() }},
+	{"jct_s", func(j *sim.JobResult) string { return decimal(j.JCT) }},
+	{"wait_s", func(j *sim.JobResult) string { return decimal(j.Wait) }},
+	{"queued_s", func(j *sim.JobResult) string { return decimal(j.Queued) }},
+	{"ran_s", func(j *sim.JobResult) string { return decimal(j.Ran) }},
+	{"gpu_seconds", func(j *sim.JobResult) string { return decimal(j.GPUSeconds) }},
+	{"restarts", func(j *sim.JobResult) string { return strconv.Itoa(j.Restarts) }},
+	{"preemptions", func(j *sim.JobResult) string { return strconv.Itoa(j.Preemptions) }},
+	{"moves", func(j *sim.JobResult) string { return strconv.Itoa(j.Moves) }},
+	{"failures", func(j *sim.JobResult) string { return strconv.Itoa(j.Failures) }},
+	{"rho", func(j *sim.JobResult) string { return decimal(j.Rho) }},
+	{"wait_for", func(j *sim.JobResult) string { return j.WaitFor.String() }},
+}
+
+// WriteCSV writes one line for each job of a run, in the order of the result,
+// below a line of column names: policy, then the fields of sim.JobResult under
+// their JSON names but for runs. Times are seconds; -1 means never, as in the
+// result; a value that is no number is an empty cell.
+func WriteCSV(w io.Writer, r *sim.Result) error {
+	out := csv.NewWriter(w)
+	line := []string{"policy"}
+	for _, c := range jobColumns {
+		line = append(line, c.name)
+	}
+	if err := out.Write(line); err != nil {
+		return fmt.Errorf("write csv of %s: %w", r.Policy, err)
+	}
+	for i := range r.Jobs {
+		line = append(line[:0], r.Policy)
+		for _, c := range jobColumns {
+			line = append(line, c.value(&r.Jobs[i]))
+		}
+		if err := out.Write(line); err != nil {
+			return fmt.Errorf("write csv of %s: %w", r.Policy, err)
+		}
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("write csv of %s: %w", r.Policy, err)
+	}
+	return nil
+}
+
+func decimal(v float64) string {
+	if !finite(v) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}

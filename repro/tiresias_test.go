@@ -1,0 +1,41 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package repro_test
+
+import (
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/fairway-gpu/fairway/repro"
+)
+
+// dataFolder is where the Pollux artifact lies, if it does.
+func dataFolder(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("FAIRWAY_DATA")
+	if dir == "" {
+		dir = "../../shared/data"
+	}
+	dir += "/pollux"
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("the Pollux artifact is not at %s; set FAIRWAY_DATA", dir)
+	}
+	return dir
+}
+
+func TestTiresiasIsWithinFivePercentOfTheReference(t *testing.T) {
+	dir := dataFolder(t)
+	rows, err := repro.Tiresias(os.DirFS(dir), func() time.Duration { return 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		t.Logf("%s/%s: reference %.1f s, ours %.1f s (%+.2f %%), %d of %d jobs within 1 %%", r.Folder, r.Workload, r.Reference, r.Ours, 100*r.Error(), r.Same, r.Jobs)
+		if math.Abs(r.Error()) > 0.05 {
+			t.Errorf("%s/%s is off by %.1f %%", r.Folder, r.Workload, 100*r.Error())
+		}
+	}
+}

@@ -1,0 +1,64 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairway-gpu/fairway/profile"
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/zoo"
+)
+
+// PerModel, as Config.Interference, gives every model its own loss.
+const PerModel = -1
+
+// Config says what to simulate. Cluster, Policy and Zoo are needed; the zero
+// value of the rest is a sensible default.
+type Config struct {
+	Cluster *sched.Cluster
+	Policy  sched.Policy
+	Name    string // of the policy, for the result
+	Zoo     *zoo.Zoo
+	// Profiles, if set, replaces the formulas of the zoo for the models it
+	// has.
+	Profiles *profile.Tables
+	Seed     uint64        // of the workload; only passed on to the result
+	Interval time.Duration // between decisions; 0: at every event
+	Until    time.Duration // end of the run; 0: when every job has ended
+	// Interference is the share of its speed that a job loses while it spans
+	// several nodes and shares one of them with another such job. PerModel asks
+	// the zoo.
+	Interference float64
+	// Retry is how long a failed job waits before its next attempt.
+	Retry time.Duration
+
+	Log      func(LogEntry)       // if set, receives every decision
+	Progress func(Progress)       // if set, is called now and then
+	Stop     func() bool          // if set, ends the run early when it returns true
+	Elapsed  func() time.Duration // if set, a stopwatch for Timing
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	Now       time.Duration // virtual time
+	Ended     int
+	Jobs      int
+	Decisions int
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Cluster == nil || c.Policy == nil || c.Zoo == nil:
+		return fmt.Errorf("simulate: cluster, policy and zoo are needed")
+	case c.Interval < 0:
+		return fmt.Errorf("simulate: interval = %s; want 0 or more", c.Interval)
+	case c.Until < 0:
+		return fmt.Errorf("simulate: until = %s; want 0 (to the end) or more", c.Until)
+	case c.Interference != PerModel && !(c.Interference >= 0 && c.Interference < 1):
+		return fmt.Errorf("simulate: interference = %g; want 0 to below 1, or %d for each model's own", c.Interference, PerModel)
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"time"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// decide asks the policy and carries its plan out.
+func (r *run) decide() error {
+	r.dirty = false
+	s := r.state.Snapshot(r.start.Add(r.now))
+	before := r.elapsed()
+	actions, plan, err := sched.Decide(r.Policy, s)
+	if err != nil {
+		return err
+	}
+	if r.Elapsed != nil {
+		r.spent = append(r.spent, (r.elapsed() - before).Seconds())
+	}
+	r.decisions++
+	r.wake = 0
+	if !plan.Wake.IsZero() {
+		r.wake = max(r.now+1, plan.Wake.Sub(r.start))
+	}
+	r.logDecision(s, actions, plan)
+	if err := r.remember(s, plan); err != nil {
+		return err
+	}
+	for _, a := range actions {
+		if err := r.carryOut(a); err != nil {
+			return err
+		}
+	}
+	if err := r.adjust(); err != nil {
+		return err
+	}
+	r.record.sample(r)
+	return nil
+}
+
+func (r *run) elapsed() time.Duration {
+	if r.Elapsed == nil {
+		return 0
+	}
+	return r.Elapsed()
+}
+
+// jobOf finds the simulator's side of a job: jobs are submitted in the order
+// of r.jobs, and Seq counts submissions.
+func (r *run) jobOf(j *sched.Job) *job { return r.jobs[j.Seq] }
+
+// remember keeps the policy's notes, and why jobs wait for their first start.
+func (r *run) remember(s *sched.Snapshot, plan sched.Plan) error {
+	for i, sj := range s.Jobs {
+		if plan.Notes != nil && plan.Notes[i] != sj.Note {
+			if err := r.apply(sched.Event{Kind: sched.JobNoted, Job: sj.ID, Note: plan.Notes[i]}); err != nil {
+				return err
+			}
+		}
+		if sj.FirstStart.IsZero() {
+			r.jobOf(sj).wait(r.now, plan.Why[i].Code)
+		}
+	}
+	return nil
+}
+
+func (r *run) carryOut(a sched.Action) error {
+	j := r.jobOf(a.Job)
+	if a.Verb == sched.Stop {
+		r.leave(j)
+		return r.apply(sched.Event{Kind: sched.JobStopped, Job: a.Job.ID, Moving: a.Moving, Suspend: a.Suspend})
+	}
+	first := a.Job.Starts == 0
+	cost := j.truth.restart(first)
+	if a.Job.Suspended.Equal(a.To) && !first {
+		cost = resumeCost
+	}
+	if err := r.apply(sched.Event{Kind: sched.JobStarted, Job: a.Job.ID, Placement: a.To}); err != nil {
+		return err
+	}
+	j.setting = settingOf(r.Cluster, a.To)
+	j.settled, j.held = r.now, r.now+cost
+	r.neighbours.add(j)
+	r.record.start(r, j)
+	return r.adjustJob(j)
+}

@@ -1,0 +1,36 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sim drives the core in virtual time: it replays a workload on a
+// cluster under a policy and measures what became of every job.
+//
+// It is event-driven. Time jumps from one thing that happens to the next: a
+// job arrives, ends, fails, trains into a phase with another speed, or the
+// policy asked to be woken. Decisions are made by the same sched.Decide that
+// the live system calls, over the same sched.State.
+//
+// # When decisions are made
+//
+// With Config.Interval zero, whenever something happened. With an interval,
+// only at its multiples, as systems that schedule in rounds do; rounds in which
+// nothing happened and nobody asked to be woken are skipped.
+//
+// # The truth about a job
+//
+// How fast a job really trains is known to the simulator alone, in one of
+// three forms (see Work): a recorded run time, scaled by how the placement
+// slows the model down; a model of the zoo, by the throughput and efficiency
+// formulas of package goodput; or measured tables (package profile), which is
+// the mode for comparisons with the reference simulator of the Pollux paper and
+// follows its conventions: 30 s for every start, whole seconds.
+//
+// On top of these a job slows down while it shares a node with another job
+// that also spans several nodes (network interference) and while it shares its
+// GPUs. It stands still while it restarts. When an attempt fails, its work is
+// lost.
+//
+// # Determinism
+//
+// The package reads no clock and draws no random numbers: the same workload,
+// cluster and policy give the same Result, byte for byte.
+package sim

@@ -1,0 +1,99 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"math"
+	"time"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// job is one job of the run: the truth about it, and where it stands.
+type job struct {
+	work  *Work
+	truth truth
+	state *sched.Job // in sched.State while it is pending or running
+	alone float64    // seconds it takes with the cluster to itself
+
+	version uint32 // of its next tick
+	setting setting
+	// done is the work done at settled; it grows by speed each second from
+	// then on, but not before held (the end of its restart).
+	done    float64
+	settled time.Duration
+	held    time.Duration
+	speed   float64 // with the disturbance by others counted in
+	until   float64 // work at which the speed changes by itself
+
+	attempts int           // that have failed
+	ran      time.Duration // of the present attempt, until settled
+
+	waiting   sched.Code    // why it waits for its first start
+	waitSince time.Duration // since when it has waited for that
+	waits     [8]time.Duration
+	result    int // index in Result.Jobs
+}
+
+// settle books the work done until now.
+func (j *job) settle(now time.Duration) {
+	if j.state.Phase != sched.Running || now <= j.settled {
+		return
+	}
+	if from := max(j.settled, j.held); now > from {
+		j.done = min(j.done+j.speed*(now-from).Seconds(), j.truth.total())
+	}
+	j.ran += now - j.settled
+	j.settled = now
+}
+
+// fails returns the run time at which the present attempt fails; ok is false
+// if it does not.
+func (j *job) fails() (after time.Duration, ok bool) {
+	if j.attempts < len(j.work.Failures) {
+		return j.work.Failures[j.attempts].After.D(), true
+	}
+	return 0, false
+}
+
+// nextTick returns when something happens to the job by itself: its speed
+// changes, its work is done, or the attempt fails. In whole seconds, as the
+// reference simulator counts, if whole is set.
+func (j *job) nextTick(whole bool) time.Duration {
+	at := time.Duration(math.MaxInt64)
+	if j.speed > 0 {
+		seconds := max(0, min(j.until, j.truth.total())-j.done) / j.speed
+		if whole {
+			seconds = math.RoundToEven(seconds)
+		}
+		if seconds < math.MaxInt64/2e9 {
+			at = max(j.settled, j.held) + time.Duration(math.Ceil(seconds*1e9))
+		}
+	}
+	if after, ok := j.fails(); ok {
+		at = min(at, j.settled+max(0, after-j.ran))
+	}
+	return at
+}
+
+// wait books the reason for which the job waits from now on.
+func (j *job) wait(now time.Duration, why sched.Code) {
+	if why == j.waiting {
+		return
+	}
+	j.waits[j.waiting] += now - j.waitSince
+	j.waiting, j.waitSince = why, now
+}
+
+// cause returns the reason that made up most of the wait; Ok if it never had
+// to wait for one.
+func (j *job) cause() sched.Code {
+	var most sched.Code
+	for c := range j.waits {
+		if c > 0 && j.waits[c] > 0 && (most == sched.Ok || j.waits[c] > j.waits[most]) {
+			most = sched.Code(c)
+		}
+	}
+	return most
+}

@@ -1,0 +1,324 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Run replays the workload.
+func Run(c Config, w *Workload) (*Result, Timing, error) {
+	if err := c.check(); err != nil {
+		return nil, Timing{}, err
+	}
+	r, err := newRun(c, w)
+	if err != nil {
+		return nil, Timing{}, err
+	}
+	if err := r.loop(); err != nil {
+		return nil, Timing{}, err
+	}
+	res := r.finish(w)
+	return res, r.timing(), nil
+}
+
+// run is a simulation in progress.
+type run struct {
+	Config
+	start time.Time
+	state *sched.State
+	jobs  []*job // by submission
+	byID  map[sched.JobID]*job
+
+	now        time.Duration
+	arrived    int // jobs[:arrived] have been submitted
+	ended      int
+	agenda     agenda
+	neighbours neighbours
+
+	dirty     bool          // something happened since the last decision
+	wake      time.Duration // when the policy wants to be asked again; 0: it does not
+	decisions int
+	spent     []float64 // seconds of each decision, if there is a stopwatch
+
+	told    map[sched.JobID]sched.Code // what the log last said about a waiting job
+	record  recorder
+	lastEnd time.Duration
+}
+
+func newRun(c Config, w *Workload) (*run, error) {
+	r := &run{
+		Config: c, start: w.Start, state: sched.NewState(c.Cluster),
+		byID: make(map[sched.JobID]*job, len(w.Work)),
+		told: map[sched.JobID]sched.Code{},
+	}
+	r.neighbours.onNode = make([][]*job, len(c.Cluster.Nodes))
+	for i := range w.Tenants {
+		if err := r.apply(sched.Event{Kind: sched.TenantSet, Tenant: &w.Tenants[i]}); err != nil {
+			return nil, err
+		}
+	}
+	empty := place.NewFree(c.Cluster)
+	r.jobs = make([]*job, len(w.Work))
+	for i := range w.Work {
+		work := &w.Work[i]
+		if at := work.Submitted; at.Before(w.Start) || (i > 0 && at.Before(w.Work[i-1].Submitted)) {
+			return nil, fmt.Errorf("job %s: submitted = %s; jobs must come in order of submission, none before the start %s", work.ID, at, w.Start)
+		}
+		if err := work.Validate(); err != nil {
+			return nil, err
+		}
+		t, err := c.truthOf(work)
+		if err != nil {
+			return nil, err
+		}
+		j := &job{work: work, truth: t, result: i}
+		if j.alone, err = alone(t, work, empty); err != nil {
+			return nil, err
+		}
+		r.jobs[i] = j
+		r.byID[work.ID] = j
+	}
+	if len(r.byID) != len(r.jobs) {
+		return nil, fmt.Errorf("workload %s: %d jobs share %d ids; ids must differ", w.Name, len(r.jobs), len(r.byID))
+	}
+	r.record.init(r)
+	return r, nil
+}
+
+// loop jumps from event to event until nothing more can happen.
+func (r *run) loop() error {
+	for steps := 0; ; steps++ {
+		if steps&0xfff == 0 {
+			if r.Stop != nil && r.Stop() {
+				return fmt.Errorf("simulate: stopped after %s of simulated time, %d of %d jobs done", r.now, r.ended, len(r.jobs))
+			}
+			r.report()
+		}
+		next, ok := r.nextEvent()
+		due := r.due()
+		switch {
+		case r.dirty && (!ok || next > due):
+			if r.over(due) {
+				return nil
+			}
+			r.now = due
+			if err := r.decide(); err != nil {
+				return err
+			}
+		case !ok || r.over(next):
+			r.report()
+			return nil
+		default:
+			r.now = next
+			if err := r.happen(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (r *run) over(at time.Duration) bool {
+	if r.Until > 0 && at > r.Until {
+		r.now = r.Until
+		return true
+	}
+	return false
+}
+
+func (r *run) report() {
+	if r.Progress != nil {
+		r.Progress(Progress{Now: r.now, Ended: r.ended, Jobs: len(r.jobs), Decisions: r.decisions})
+	}
+}
+
+// due is the time of the decision that what happened now will lead to.
+func (r *run) due() time.Duration {
+	if r.Interval == 0 {
+		return r.now
+	}
+	rounds := max(1, (r.now+r.Interval-1)/r.Interval)
+	return rounds * r.Interval
+}
+
+// nextEvent returns the time of the next arrival, tick or wake-up.
+func (r *run) nextEvent() (time.Duration, bool) {
+	at, ok := r.agenda.next()
+	if r.arrived < len(r.jobs) {
+		if a := r.arrival(r.arrived); !ok || a < at {
+			at, ok = a, true
+		}
+	}
+	if r.wake > 0 && (!ok || r.wake < at) {
+		at, ok = r.wake, true
+	}
+	return max(at, r.now), ok
+}
+
+func (r *run) arrival(i int) time.Duration { return r.jobs[i].work.Submitted.Sub(r.start) }
+
+// happen lets everything that is due now happen.
+func (r *run) happen() error {
+	if r.wake > 0 && r.wake <= r.now {
+		r.wake, r.dirty = 0, true
+	}
+	for r.arrived < len(r.jobs) && r.arrival(r.arrived) <= r.now {
+		j := r.jobs[r.arrived]
+		r.arrived++
+		if err := r.submit(j); err != nil {
+			return err
+		}
+	}
+	for {
+		at, ok := r.agenda.next()
+		if !ok || at > r.now {
+			break
+		}
+		if err := r.tick(r.agenda.pop().job); err != nil {
+			return err
+		}
+	}
+	return r.adjust()
+}
+
+func (r *run) submit(j *job) error {
+	spec := j.work.Spec
+	if spec.Work == 0 {
+		spec.Work = j.truth.total()
+	}
+	if spec.Estimate == 0 && !math.IsInf(j.alone, 1) {
+		spec.Estimate = sched.Duration(j.alone * 1e9)
+	}
+	if m, ok := r.Zoo.Model(spec.Model); ok {
+		spec.Consolidate = spec.Consolidate || m.Consolidate
+		if spec.GPUUtil == 0 {
+			spec.GPUUtil = m.GPUUtil
+		}
+	}
+	if err := r.apply(sched.Event{Kind: sched.JobSubmitted, Spec: &spec}); err != nil {
+		return err
+	}
+	j.state, _ = r.state.Job(spec.ID)
+	j.waitSince = r.now
+	r.dirty = true
+	r.record.arrive(r, j)
+	return nil
+}
+
+// tick lets the thing happen that a job was due for.
+func (r *run) tick(j *job) error {
+	j.version++
+	if j.state.Phase == sched.Pending { // the end of a back-off
+		r.dirty = true
+		return nil
+	}
+	j.settle(r.now)
+	if after, ok := j.fails(); ok && j.ran >= after {
+		return r.fail(j)
+	}
+	if j.speed > 0 && j.until <= j.truth.total() && !math.IsInf(j.until, 1) {
+		j.done = j.until // exactly: the boundary is what decides the next speed
+	} else {
+		j.done = j.truth.total()
+	}
+	if j.done >= j.truth.total() {
+		return r.end(j, j.outcome())
+	}
+	return r.adjustJob(j)
+}
+
+func (j *job) outcome() sched.Phase {
+	if j.work.Outcome == sched.Killed {
+		return sched.Killed
+	}
+	return sched.Finished
+}
+
+// fail ends an attempt. Its work is lost; the job tries again unless that was
+// the end of it.
+func (r *run) fail(j *job) error {
+	reason := j.work.Failures[j.attempts].Reason
+	j.attempts++
+	r.record.lost(j, j.ran)
+	j.done, j.ran = 0, 0
+	if j.attempts == len(j.work.Failures) && j.work.Outcome == sched.Failed {
+		r.logEnd("fail", j, reason+"; it is not tried again")
+		return r.end(j, sched.Failed)
+	}
+	r.logEnd("fail", j, reason)
+	r.leave(j)
+	until := r.now + r.Retry
+	if err := r.apply(sched.Event{Kind: sched.JobFailed, Job: j.work.ID, Until: r.start.Add(until), Text: reason}); err != nil {
+		return err
+	}
+	if r.Retry > 0 {
+		r.agenda.add(until, j)
+	}
+	r.dirty = true
+	return nil
+}
+
+func (r *run) end(j *job, phase sched.Phase) error {
+	r.leave(j)
+	if err := r.apply(sched.Event{Kind: sched.JobEnded, Job: j.work.ID, Phase: phase}); err != nil {
+		return err
+	}
+	r.ended++
+	r.lastEnd = r.now
+	r.dirty = true
+	r.record.ended(r, j)
+	if phase != sched.Failed {
+		r.logEnd("end", j, phase.String())
+	}
+	return nil
+}
+
+// leave takes a job off its GPUs.
+func (r *run) leave(j *job) {
+	j.settle(r.now)
+	j.version++
+	j.speed = 0
+	r.neighbours.remove(j)
+	r.record.leave(r, j)
+}
+
+// adjust re-computes the speed of jobs whose neighbours have changed.
+func (r *run) adjust() error {
+	for _, j := range r.neighbours.disturbed() {
+		if err := r.adjustJob(j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adjustJob re-computes the speed of a running job and schedules its next tick.
+func (r *run) adjustJob(j *job) error {
+	j.settle(r.now)
+	rate, until, err := j.truth.rate(j.done, j.setting)
+	if err != nil {
+		return fmt.Errorf("job %s: %w", j.work.ID, err)
+	}
+	j.speed, j.until = rate*r.factor(j), until
+	j.version++
+	if at := j.nextTick(r.Profiles != nil); at < math.MaxInt64 {
+		r.agenda.add(at, j)
+	}
+	// The policy sees progress in the unit the job was submitted with.
+	scale := j.state.Work / j.truth.total()
+	return r.state.Apply(sched.Event{
+		At: r.start.Add(max(r.now, j.held)), Kind: sched.JobReported, Job: j.work.ID,
+		Done: j.done * scale, Rate: j.speed * scale,
+	})
+}
+
+func (r *run) apply(e sched.Event) error {
+	e.At = r.start.Add(r.now)
+	return r.state.Apply(e)
+}

@@ -1,0 +1,99 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// truth is how fast a job really trains, undisturbed by others.
+type truth interface {
+	// total is the work to be done, in the truth's own unit.
+	total() float64
+	// rate returns the work done each second from that point on, and the point
+	// at which the rate changes by itself (+Inf: never).
+	rate(done float64, s setting) (rate, until float64, err error)
+	// restart is the time a start takes during which nothing is learned.
+	restart(first bool) time.Duration
+}
+
+// setting is what a job runs on.
+type setting struct {
+	placement sched.Placement
+	gpus      int
+	level     sched.Level
+	gpuType   sched.GPUType
+}
+
+func settingOf(c *sched.Cluster, p sched.Placement) setting {
+	return setting{
+		placement: p, gpus: p.GPUs(), level: c.Level(p),
+		gpuType: c.Nodes[p[0].Node].Type,
+	}
+}
+
+const (
+	// resumeCost is what it takes to resume a suspended job where it was
+	// (Gandiva: up to a second for large models).
+	resumeCost = time.Second
+	// defaultRestart is what a restart costs a job whose model is unknown: the
+	// mean that Tiresias measured.
+	defaultRestart = 62 * time.Second
+)
+
+// truthOf finds the truth about a job.
+func (c *Config) truthOf(w *Work) (truth, error) {
+	if c.Profiles != nil && w.RunTime == 0 {
+		if m, ok := c.Profiles.Model(w.Model); ok {
+			return newMeasured(m, w)
+		}
+		return nil, fmt.Errorf("job %s: model = %q; the profiles have %v", w.ID, w.Model, c.Profiles.Models())
+	}
+	if w.RunTime > 0 {
+		return newRecorded(c, w), nil
+	}
+	m, ok := c.Zoo.Model(w.Model)
+	if !ok {
+		return nil, fmt.Errorf("job %s: model = %q and no run_time; want a run_time or a model of %v", w.ID, w.Model, c.Zoo.Names())
+	}
+	return newFitted(m, w)
+}
+
+// alone returns the seconds a job takes with the cluster to itself, at the
+// size it asked for and as well placed as the cluster allows. It is +Inf if
+// the cluster cannot host it.
+func alone(t truth, w *Work, empty *place.Free) (float64, error) {
+	mark := empty.Mark()
+	defer empty.Rollback(mark)
+	p, ok := empty.Within(&sched.Job{Spec: w.Spec}, w.GPUs, sched.CrossRack)
+	if !ok {
+		return math.Inf(1), nil
+	}
+	s := settingOf(empty.Cluster(), p)
+	seconds := t.restart(true).Seconds()
+	for _, f := range w.Failures {
+		seconds += f.After.D().Seconds()
+	}
+	if w.Outcome == sched.Failed && len(w.Failures) > 0 {
+		return seconds, nil
+	}
+	for done := 0.0; done < t.total(); {
+		rate, until, err := t.rate(done, s)
+		if err != nil {
+			return 0, fmt.Errorf("job %s: %w", w.ID, err)
+		}
+		until = min(until, t.total())
+		if !(rate > 0) || until <= done {
+			return 0, fmt.Errorf("job %s: no progress at %g of %g on %s", w.ID, done, t.total(), p.Text(empty.Cluster()))
+		}
+		seconds += (until - done) / rate
+		done = until
+	}
+	return seconds, nil
+}

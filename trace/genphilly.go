@@ -1,0 +1,299 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sim"
+)
+
+const (
+	phillyLoad = 0.8
+	// maxAttempts bounds the failed attempts of a job: the scheduler gives up.
+	maxAttempts = 20
+	// biggestBatch bounds a batch to this share of the jobs, so that a short
+	// workload is not one sweep.
+	biggestBatch = 0.01
+)
+
+// philly draws jobs in batches, then lets the time between the batches follow
+// from the GPU time that was drawn.
+func (g *Gen) philly(wl *sim.Workload) {
+	p := newPhillyDraw(g)
+	wl.Tenants = p.tenants()
+	wl.Work = make([]sim.Work, 0, g.Jobs)
+	var batchOf []int // of each job
+	var used float64
+	for batch := 0; len(wl.Work) < g.Jobs; batch++ {
+		one := p.batch()
+		for range min(p.batchSize(one), g.Jobs-len(wl.Work)) {
+			w := p.job(one)
+			used += gpuSeconds(&w)
+			wl.Work = append(wl.Work, w)
+			batchOf = append(batchOf, batch)
+		}
+	}
+	g.phillyTimes(wl.Work, batchOf, g.spanFor(used, phillyLoad))
+	number(wl.Work, KindPhilly)
+}
+
+// phillyTimes submits the batches by hour, weekday and a factor for each day,
+// and the jobs of a batch shortly after each other.
+func (g *Gen) phillyTimes(work []sim.Work, batchOf []int, span time.Duration) {
+	rnd := g.stream(arrivalStream)
+	days := make([]float64, int(span/(24*time.Hour))+1)
+	for i := range days {
+		days[i] = phillyDays[i%7] * math.Exp(daySigma*rnd.NormFloat64())
+	}
+	hourly := newRate(span, time.Hour, func(at time.Duration) float64 {
+		hour := int(at / time.Hour)
+		return days[hour/24] * phillyHours[hour%24]
+	})
+	last := -1
+	var at time.Duration
+	for i := range work {
+		if batchOf[i] != last {
+			last, at = batchOf[i], hourly.at(rnd.Float64(), span)
+		} else {
+			gap := batchGap * math.Exp(batchGapSigma*rnd.NormFloat64())
+			at += time.Duration(min(gap, 120) * float64(time.Second))
+		}
+		work[i].Submitted = Epoch.Add(min(at, span).Truncate(time.Second))
+	}
+}
+
+// phillyDraw draws the jobs of a Philly workload.
+type phillyDraw struct {
+	g     *Gen
+	rnd   *rand.Rand
+	sizes []int     // those that the cluster can hold
+	cells []float64 // running sum of the weights of virtual cluster x size
+	runs  []quantiles
+	rank  []blend // by index of phillyRuns
+	users [][]float64
+	most  int // jobs in a batch
+
+	reasonSums [3][]float64 // running sum by size class
+	minutes    []quantiles  // by reason
+	rtf        []blend      // by reason
+}
+
+// phillyBatch is what the jobs of a batch have in common.
+type phillyBatch struct {
+	vc, size int // indexes
+	gpus     int
+	user     string
+	model    drawnModel
+	z        float64 // how long they run, as a normal score
+}
+
+func newPhillyDraw(g *Gen) *phillyDraw {
+	p := &phillyDraw{g: g, rnd: g.stream(jobStream), most: max(3, int(biggestBatch*float64(g.Jobs)))}
+	for i, gpus := range phillySizes {
+		// The smallest size stands in for all that do not fit.
+		if gpus <= g.MaxGPUs || i == 0 {
+			p.sizes = append(p.sizes, gpus)
+		}
+	}
+	p.drawCells()
+	for i := range phillyRuns {
+		p.runs = append(p.runs, phillyRuns[i].quantiles())
+		p.rank = append(p.rank, p.vcBlend(i))
+	}
+	for i := range phillyVCs {
+		p.users = append(p.users, zipfSums(phillyVCs[i].users()))
+	}
+	for c := range p.reasonSums {
+		var sum float64
+		for i := range reasons {
+			sum += float64(reasons[i].bySize[c]) / reasons[i].perJob()
+			p.reasonSums[c] = append(p.reasonSums[c], sum)
+		}
+	}
+	for i := range reasons {
+		p.minutes = append(p.minutes, reasons[i].minutes())
+		p.rtf = append(p.rtf, reasons[i].sizes())
+	}
+	return p
+}
+
+// drawCells weights every virtual cluster and size by its share of the
+// batches: its share of the jobs over the jobs in a batch. A size that the
+// cluster cannot hold counts as the largest one that it can.
+func (p *phillyDraw) drawCells() {
+	sweep, single := phillySweeps.wholeMean(p.most), phillySingly.wholeMean(p.most)
+	var sum float64
+	for _, vc := range phillyVCs {
+		weights := make([]float64, len(p.sizes))
+		for i, share := range vc.mix {
+			weights[min(i, len(p.sizes)-1)] += vc.share * share
+		}
+		for i, w := range weights {
+			if vc.sweeps && p.sizes[i] == 1 {
+				sum += w / sweep
+			} else {
+				sum += w / single
+			}
+			p.cells = append(p.cells, sum)
+		}
+	}
+}
+
+// runIndex finds the run-time table for a size: its own, or the next larger.
+func runIndex(gpus int) int {
+	i := slices.IndexFunc(phillyRuns[:], func(r phillyRun) bool { return r.gpus >= gpus })
+	if i < 0 {
+		return len(phillyRuns) - 1
+	}
+	return i
+}
+
+// vcBlend is the mixture of virtual clusters among the jobs of one run-time
+// table.
+func (p *phillyDraw) vcBlend(run int) blend {
+	var b blend
+	for _, vc := range phillyVCs {
+		var w float64
+		for i, share := range vc.mix {
+			if runIndex(phillySizes[i]) == run {
+				w += vc.share * share
+			}
+		}
+		b.weight = append(b.weight, w)
+		b.shift = append(b.shift, vc.shift(phillyRuns[run].gpus))
+	}
+	return b
+}
+
+func (vc *phillyVC) shift(gpus int) float64 {
+	if gpus == 1 {
+		return vc.one
+	}
+	return vc.many
+}
+
+// users is how many users the virtual cluster has. Busier ones have more, but
+// less than in proportion: a sweep is the work of one user.
+func (vc *phillyVC) users() int {
+	var all float64
+	for _, v := range phillyVCs {
+		all += math.Sqrt(v.share)
+	}
+	return max(3, int(math.Round(phillyUsers*math.Sqrt(vc.share)/all)))
+}
+
+func (r *phillyRun) quantiles() quantiles {
+	q := make(quantiles, len(runGrid))
+	for i, u := range runGrid {
+		q[i] = knot{u, r.seconds[i]}
+	}
+	return q
+}
+
+// zipfSums are running sums of 1, 1/2, 1/3, ...: few users submit most jobs.
+func zipfSums(n int) []float64 {
+	sums := make([]float64, n)
+	var sum float64
+	for i := range sums {
+		sum += 1 / float64(i+1)
+		sums[i] = sum
+	}
+	return sums
+}
+
+func vcName(i int) sched.TenantID { return sched.TenantID(fmt.Sprintf("vc%02d", i+1)) }
+
+// tenants gives every virtual cluster its part of the GPUs, which sum to all
+// of them, and lets it borrow what others leave idle.
+func (p *phillyDraw) tenants() []sched.Tenant {
+	var nodes int
+	for _, vc := range phillyVCs {
+		nodes += vc.nodes
+	}
+	tenants := make([]sched.Tenant, len(phillyVCs))
+	var before, given int
+	for i, vc := range phillyVCs {
+		before += vc.nodes
+		upTo := before * p.g.GPUs / nodes
+		tenants[i] = sched.Tenant{ID: vcName(i), Quota: upTo - given, Borrow: true}
+		given = upTo
+	}
+	return tenants
+}
+
+func (p *phillyDraw) batch() phillyBatch {
+	cell := pick(p.cells, p.rnd.Float64())
+	b := phillyBatch{vc: cell / len(p.sizes), size: cell % len(p.sizes)}
+	b.gpus = p.sizes[b.size]
+	b.user = fmt.Sprintf("%s-u%02d", vcName(b.vc), 1+pick(p.users[b.vc], p.rnd.Float64()))
+	b.model = drawModel(phillyModels[:], p.rnd.Float64())
+	b.z = p.rnd.NormFloat64()
+	return b
+}
+
+func (p *phillyDraw) batchSize(b phillyBatch) int {
+	sizes := phillySingly
+	if phillyVCs[b.vc].sweeps && b.gpus == 1 {
+		sizes = phillySweeps
+	}
+	return sizes.whole(p.rnd.Float64(), p.most)
+}
+
+func (p *phillyDraw) job(b phillyBatch) sim.Work {
+	run := runIndex(b.gpus)
+	z := math.Sqrt(batchLikeness)*b.z + math.Sqrt(1-batchLikeness)*p.rnd.NormFloat64()
+	u := p.rank[run].rank(z + phillyVCs[b.vc].shift(phillyRuns[run].gpus))
+	w := sim.Work{RunTime: p.g.cap(p.runs[run].at(u))}
+	w.Tenant, w.User = vcName(b.vc), b.user
+	w.GPUs, w.Shareable = b.gpus, true
+	w.Model, w.Consolidate = b.model.name, b.model.consolidate && b.gpus > 1
+	if p.rnd.Float64() < phillyRuns[run].fails {
+		w.Failures = p.failures(b.gpus)
+	}
+	switch {
+	case len(w.Failures) > 0 && p.rnd.Float64() < phillyGivesUp:
+		w.Outcome = sched.Failed
+		// A job that fails late would have run at least that long.
+		for _, f := range w.Failures {
+			w.RunTime = max(w.RunTime, f.After)
+		}
+	case p.rnd.Float64() < killedLeast+killedMore*math.Pow(u, killedPower):
+		w.Outcome = sched.Killed
+	}
+	w.Estimate, w.Work = w.RunTime, w.RunTime.D().Seconds()
+	w.GPUUtil = p.util(b.gpus, w.Outcome)
+	return w
+}
+
+// failures draws the failed attempts of a job. A job fails for one reason,
+// again and again: that is what most retries in the trace are.
+func (p *phillyDraw) failures(gpus int) []sim.Failure {
+	class := sizeClass(gpus)
+	i := pick(p.reasonSums[class], p.rnd.Float64())
+	again := 1 - 1/reasons[i].perJob()
+	var out []sim.Failure
+	for {
+		u := p.rtf[i].rank(p.rnd.NormFloat64() + rtfShift[class])
+		out = append(out, sim.Failure{Reason: reasons[i].name, After: p.g.cap(60 * p.minutes[i].at(u))})
+		if len(out) == maxAttempts || p.rnd.Float64() >= again {
+			return out
+		}
+	}
+}
+
+// util draws the mean utilisation of a job's GPUs: logit-normal with the mean
+// of table 3.
+func (p *phillyDraw) util(gpus int, end sched.Phase) float64 {
+	mean := paperUtil(gpus, end) / 100
+	// The mean of a logit-normal is close to this scaling of its median.
+	mu := math.Log(mean/(1-mean)) * math.Sqrt(1+math.Pi*utilSigma*utilSigma/8)
+	x := mu + utilSigma*p.rnd.NormFloat64()
+	return math.Round(1000/(1+math.Exp(-x))) / 1000
+}
