@@ -32,12 +32,15 @@ type Free struct {
 	// need without taking any.
 	typeHist []histogram
 	rackHist []histogram // by rack * types + type
-	fullHist []histogram // by type: if every node that is not Down were free
 	rackSet  []bitset    // by rack: its nodes
 	typeSet  []bitset    // by GPU type: its nodes
 	ready    bitset
 
 	undo []change
+
+	// What jobs could have if nothing ran: caches of Ever and nodesNeeded.
+	ever   map[shape]int
+	needed map[need]int
 }
 
 type change struct {
@@ -63,7 +66,6 @@ func NewFree(c *sched.Cluster) *Free {
 	}
 	f.typeHist = newHistograms(len(c.Types), len(f.buckets))
 	f.rackHist = newHistograms(len(c.Racks)*len(c.Types), len(f.buckets))
-	f.fullHist = newHistograms(len(c.Types), len(f.buckets))
 	for r := range f.rackSet {
 		f.rackSet[r] = newBitset(n)
 	}
@@ -73,9 +75,6 @@ func NewFree(c *sched.Cluster) *Free {
 	for i, node := range c.Nodes {
 		f.rackSet[c.RackOf(i)].add(i)
 		f.typeSet[c.TypeOf(i)].add(i)
-		if node.State != sched.Down {
-			f.fullHist[c.TypeOf(i)][node.GPUs]++
-		}
 		if node.State == sched.Ready {
 			f.ready.add(i)
 		}

@@ -21,9 +21,9 @@ import (
 type Queue struct {
 	// Place finds GPUs for a job that does not run. Nil: Consolidated.
 	Place Strategy
-	// Level is what Place insists on, for the reason given when it fails.
-	// The zero value means CrossRack.
-	Level sched.Level
+	// Level says what Place insists on for a job, for the reason given when it
+	// fails. Nil: CrossRack.
+	Level func(*sched.Job) sched.Level
 	// Preempt lets a job take the GPUs of one behind it. Without it, every
 	// running job stays.
 	Preempt bool
@@ -39,8 +39,8 @@ func (q Queue) Plan(s *sched.Snapshot, order []int, free *Free) sched.Plan {
 	if q.Place == nil {
 		q.Place = Consolidated
 	}
-	if q.Level == sched.NoLevel {
-		q.Level = sched.CrossRack
+	if q.Level == nil {
+		q.Level = func(*sched.Job) sched.Level { return sched.CrossRack }
 	}
 	r := run{Queue: q, s: s, free: free, plan: sched.NewPlan(s), quota: NewQuota(s)}
 	r.budget = make([]int, len(s.Cluster.Types))
@@ -166,7 +166,7 @@ func (r *run) start(i int) {
 			return
 		}
 	}
-	r.plan.Why[i] = r.free.Why(j, j.GPUs, r.Level)
+	r.plan.Why[i] = r.free.Why(j, j.GPUs, r.Level(j))
 	if r.Preempt && r.plan.Why[i].Code == sched.Full {
 		r.plan.Why[i].Code = sched.Behind
 	}

@@ -48,7 +48,7 @@ func (f *Free) findType(j *sched.Job, n, t int, most limits) (sched.Placement, b
 	}
 	nodesLimit := math.MaxInt
 	if most.strict {
-		nodesLimit = f.nodesNeeded(j, n, t)
+		nodesLimit = f.nodesNeeded(j, n, t, most.level)
 	}
 	if most.level < sched.SameRack || nodesLimit < 2 {
 		return nil, false
@@ -147,19 +147,38 @@ func FewestNodes(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
 }
 
 // nodesNeeded returns the fewest nodes that could hold n GPUs of the type for
-// the job, if nothing ran on any node that is not Down.
-func (f *Free) nodesNeeded(j *sched.Job, n, t int) int {
-	full := f.fullHist[t]
-	if !f.plain(j) {
-		full = make(histogram, len(full))
-		for i := range f.c.Nodes {
-			if f.c.TypeOf(i) == t && f.c.Nodes[i].State != sched.Down {
-				full[f.capacity(j, i)]++
-			}
+// the job within the level, if nothing ran on any node that is not Down; 0 if
+// none could.
+func (f *Free) nodesNeeded(j *sched.Job, n, t int, level sched.Level) int {
+	key := need{shapeOf(j, level), n}
+	key.types = 1 << min(t, 63)
+	if nodes, ok := f.needed[key]; ok {
+		return nodes
+	}
+	racks := len(f.c.Racks)
+	full := newHistograms(racks+1, f.c.MaxGPUs()+1) // by rack, the last of all racks
+	for i := range f.c.Nodes {
+		if f.c.TypeOf(i) == t && f.c.Nodes[i].State != sched.Down {
+			k := f.capacity(j, i)
+			full[f.c.RackOf(i)][k]++
+			full[racks][k]++
 		}
 	}
-	nodes, _ := full.nodes(n)
-	return nodes
+	if level < sched.CrossRack {
+		full = full[:racks]
+	} else {
+		full = full[racks:]
+	}
+	least := 0
+	for _, h := range full {
+		if k, ok := h.nodes(n); ok && (least == 0 || k < least) {
+			least = k
+		}
+	}
+	if len(f.c.Types) < 64 {
+		f.needed = remember(f.needed, key, least)
+	}
+	return least
 }
 
 // plain reports whether all that matters of a node to the job is how many of

@@ -55,16 +55,62 @@ func (f *Free) Why(j *sched.Job, n int, level sched.Level) sched.Reason {
 // else ran, up to n.
 func (f *Free) Ever(j *sched.Job, n int, level sched.Level) int {
 	level = bound(j, level)
-	if len(j.GPUTypes) == 0 && len(f.c.Types) == 1 && !f.bounded && j.GPUMemory == 0 {
-		switch {
-		case level >= sched.CrossRack:
-			return min(n, f.c.GPUs())
-		case level <= sched.SameMachine && j.Widest == sched.NoLevel:
-			// A level below the rack is a wish that grows with the job, unless
-			// the job itself set the bound.
-			level = sched.SameRack
+	if level <= sched.SameMachine {
+		// A level below the rack is a wish that grows with the job, unless the
+		// job itself set the bound.
+		level = sched.SameRack
+		if j.Widest != sched.NoLevel && j.Widest < level {
+			level = j.Widest
 		}
 	}
+	key := shapeOf(j, level)
+	f.types(j, func(t int) bool {
+		key.types |= 1 << min(t, 63)
+		return false
+	})
+	most, known := f.ever[key]
+	if !known {
+		most = f.most(j, level)
+		if len(f.c.Types) < 64 { // else two sets of types may share a key
+			f.ever = remember(f.ever, key, most)
+		}
+	}
+	return min(most, n)
+}
+
+// shape is all of a job that decides how much of an empty cluster it could use.
+type shape struct {
+	types     uint64 // a set of indexes into Cluster.Types
+	level     sched.Level
+	task      int
+	cpus      int
+	memory    int64
+	gpuMemory int64
+}
+
+func shapeOf(j *sched.Job, level sched.Level) shape {
+	return shape{level: level, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory}
+}
+
+// need is a shape with a number of GPUs.
+type need struct {
+	shape
+	gpus int
+}
+
+// remember adds a value to a cache.
+func remember[K comparable](cache map[K]int, key K, value int) map[K]int {
+	const limit = 10_000 // shapes; a queue has few
+	if cache == nil || len(cache) >= limit {
+		cache = map[K]int{}
+	}
+	cache[key] = value
+	return cache
+}
+
+// most returns how many GPUs the job could have within the level if nothing
+// else ran.
+func (f *Free) most(j *sched.Job, level sched.Level) int {
 	most := 0
 	f.types(j, func(t int) bool {
 		racks := make([]int, len(f.c.Racks))
@@ -92,9 +138,9 @@ func (f *Free) Ever(j *sched.Job, n int, level sched.Level) int {
 		case level > sched.SameRack:
 			most = max(most, all)
 		}
-		return most >= n
+		return false
 	})
-	return min(most, n)
+	return most
 }
 
 // When returns the time at which a waiting job could start if the running jobs

@@ -7,6 +7,7 @@ import (
 	"github.com/fairway-gpu/fairway/policy/drf"
 	"github.com/fairway-gpu/fairway/policy/fifo"
 	"github.com/fairway-gpu/fairway/policy/las"
+	"github.com/fairway-gpu/fairway/policy/philly"
 	"github.com/fairway-gpu/fairway/policy/srsf"
 	"github.com/fairway-gpu/fairway/policy/srtf"
 	"github.com/fairway-gpu/fairway/policy/tiresias"
@@ -35,6 +36,11 @@ func Builtin() Registry {
 			Summary: "the least GPU time so far goes first, in leases",
 			Paper:   "baseline of Themis, NSDI'20",
 		}, las.Default(), las.New),
+		Of(About{
+			Name:    "philly",
+			Summary: "virtual clusters with quotas, gangs that back off, locality relaxed step by step",
+			Paper:   "Philly, ATC'19",
+		}, philly.Default(), philly.New),
 		Of(About{
 			Name:    "srsf",
 			Summary: "the least GPU time still to come goes first",

@@ -23,7 +23,7 @@ func drawPoints(t *rapid.T) []point {
 			rapid.Int64Range(0, side).Draw(t, "y"),
 			rapid.Int64Range(0, side).Draw(t, "z") * stretch,
 		}
-	}), 4, 60).Draw(t, "points")
+	}), 4, 40).Draw(t, "points")
 	slices.SortFunc(points, func(a, b point) int { return slices.Compare(a[:], b[:]) })
 	return slices.Compact(points)
 }

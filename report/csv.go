@@ -43,31 +43,33 @@ var jobColumns = []column{
 	{"wait_for", func(j *sim.JobResult) string { return j.WaitFor.String() }},
 }
 
-// WriteCSV writes one line for each job of a run, in the order of the result,
-// below a line of column names: policy, then the fields of sim.JobResult under
-// their JSON names but for runs. Times are seconds; -1 means never, as in the
-// result; a value that is no number is an empty cell.
-func WriteCSV(w io.Writer, r *sim.Result) error {
+// WriteCSV writes one line for each job of each run, in the order of the
+// results, below a line of column names: policy, then the fields of
+// sim.JobResult under their JSON names but for runs. Times are seconds; -1 means
+// never, as in the result; a value that is no number is an empty cell.
+func WriteCSV(w io.Writer, runs ...*sim.Result) error {
 	out := csv.NewWriter(w)
 	line := []string{"policy"}
 	for _, c := range jobColumns {
 		line = append(line, c.name)
 	}
 	if err := out.Write(line); err != nil {
-		return fmt.Errorf("write csv of %s: %w", r.Policy, err)
+		return fmt.Errorf("write csv: %w", err)
 	}
-	for i := range r.Jobs {
-		line = append(line[:0], r.Policy)
-		for _, c := range jobColumns {
-			line = append(line, c.value(&r.Jobs[i]))
-		}
-		if err := out.Write(line); err != nil {
-			return fmt.Errorf("write csv of %s: %w", r.Policy, err)
+	for _, r := range runs {
+		for i := range r.Jobs {
+			line = append(line[:0], r.Policy)
+			for _, c := range jobColumns {
+				line = append(line, c.value(&r.Jobs[i]))
+			}
+			if err := out.Write(line); err != nil {
+				return fmt.Errorf("write csv of %s: %w", r.Policy, err)
+			}
 		}
 	}
 	out.Flush()
 	if err := out.Error(); err != nil {
-		return fmt.Errorf("write csv of %s: %w", r.Policy, err)
+		return fmt.Errorf("write csv: %w", err)
 	}
 	return nil
 }

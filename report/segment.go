@@ -12,7 +12,7 @@ import (
 )
 
 // maxSegments bounds the bars of the chart of single jobs, all runs together.
-const maxSegments = 240_000
+const maxSegments = 400_000
 
 // segmentLimit returns the most bars that one job may have so that all of
 // them together stay within the budget.

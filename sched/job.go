@@ -191,12 +191,12 @@ func (j *Job) Accepts(t GPUType) bool {
 // Age returns the time since submission.
 func (j *Job) Age(now time.Time) time.Duration { return now.Sub(j.Submitted) }
 
-// AttainedBy returns the GPU-seconds held until now.
+// AttainedBy returns the GPU-seconds held until now; half a GPU counts half.
 func (j *Job) AttainedBy(now time.Time) float64 {
 	if j.Phase != Running {
 		return j.GPUSeconds
 	}
-	return j.GPUSeconds + float64(j.Placement.GPUs())*now.Sub(j.Since).Seconds()
+	return j.GPUSeconds + float64(j.Placement.Milli())/WholeGPU*now.Sub(j.Since).Seconds()
 }
 
 // RanBy returns the time spent running until now.

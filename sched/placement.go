@@ -32,6 +32,15 @@ func (p Placement) GPUs() int {
 	return n
 }
 
+// Milli returns the thousandths of GPUs held: 1000 for each whole one.
+func (p Placement) Milli() int {
+	n := 0
+	for _, s := range p {
+		n += s.GPUs.Len() * int(s.Milli)
+	}
+	return n
+}
+
 // Shared reports whether any GPU is held only in part.
 func (p Placement) Shared() bool {
 	for _, s := range p {

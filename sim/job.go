@@ -29,6 +29,7 @@ type job struct {
 
 	attempts int           // that have failed
 	ran      time.Duration // of the present attempt, until settled
+	spent    float64       // GPU-seconds of the present attempt, restarts not counted
 
 	waiting   sched.Code    // why it waits for its first start
 	waitSince time.Duration // since when it has waited for that
@@ -42,11 +43,15 @@ func (j *job) settle(now time.Duration) {
 		return
 	}
 	if from := max(j.settled, j.held); now > from {
+		j.spent += (now - from).Seconds() * j.gpuShare()
 		j.done = min(j.done+j.speed*(now-from).Seconds(), j.truth.total())
 	}
 	j.ran += now - j.settled
 	j.settled = now
 }
+
+// gpuShare returns the GPUs it holds; half a GPU counts half.
+func (j *job) gpuShare() float64 { return float64(j.setting.placement.Milli()) / sched.WholeGPU }
 
 // fails returns the run time at which the present attempt fails; ok is false
 // if it does not.

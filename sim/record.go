@@ -15,7 +15,7 @@ type recorder struct {
 	series     []Point
 	gap        time.Duration // points nearer than this are merged
 	last       time.Duration // time of the last point
-	used       int           // GPUs held
+	used       int           // thousandths of GPUs held
 	running    int
 	queued     int
 	queuedGPUs int
@@ -26,6 +26,7 @@ type recorder struct {
 
 // appRecord is what finish-time fairness needs to know of an app.
 type appRecord struct {
+	arrived     bool
 	start, end  time.Duration
 	contention  float64 // integral of active apps at start; from the end on, the mean
 	jobs, ended int
@@ -72,7 +73,8 @@ func (rec *recorder) arrive(r *run, j *job) {
 	rec.queued++
 	rec.queuedGPUs += j.work.GPUs
 	a := rec.apps[rec.jobs[j.result].App]
-	if a.start == 0 && a.contention == 0 {
+	if !a.arrived {
+		a.arrived = true
 		a.start, a.contention = r.now, r.state.ActiveApps(r.start.Add(r.now))
 	}
 }
@@ -87,28 +89,23 @@ func (rec *recorder) start(r *run, j *job) {
 	}
 	n := j.setting.gpus
 	res.Runs = append(res.Runs, Segment{Start: r.now.Seconds(), End: -1, GPUs: n, Nodes: len(j.setting.placement)})
-	rec.used += n
+	rec.used += j.setting.placement.Milli()
 	rec.running++
 	rec.queued--
 	rec.queuedGPUs -= j.work.GPUs
-	rec.lostGPU += (j.held - r.now).Seconds() * float64(n)
+	rec.lostGPU += (j.held - r.now).Seconds() * j.gpuShare()
 }
 
 func (rec *recorder) leave(r *run, j *job) {
 	res := &rec.jobs[j.result]
 	res.Runs[len(res.Runs)-1].End = r.now.Seconds()
-	rec.used -= j.setting.gpus
+	rec.used -= j.setting.placement.Milli()
 	rec.running--
 	rec.queued++
 	rec.queuedGPUs += j.work.GPUs
 	if j.held > r.now { // it never got to the end of its restart
-		rec.lostGPU -= (j.held - r.now).Seconds() * float64(j.setting.gpus)
+		rec.lostGPU -= (j.held - r.now).Seconds() * j.gpuShare()
 	}
-}
-
-// lost books an attempt whose work was lost.
-func (rec *recorder) lost(j *job, ran time.Duration) {
-	rec.lostGPU += ran.Seconds() * float64(j.setting.gpus)
 }
 
 func (rec *recorder) ended(r *run, j *job) {
@@ -156,7 +153,7 @@ func (a *appRecord) finishTimeFairness(life, gpus float64) float64 {
 
 // sample adds a point to the series.
 func (rec *recorder) sample(r *run) {
-	p := Point{T: r.now.Seconds(), Used: rec.used, Running: rec.running, Queued: rec.queued, QueuedGPUs: rec.queuedGPUs}
+	p := Point{T: r.now.Seconds(), Used: rec.used / sched.WholeGPU, Running: rec.running, Queued: rec.queued, QueuedGPUs: rec.queuedGPUs}
 	if n := len(rec.series); n > 0 && (r.now-rec.last < rec.gap || rec.series[n-1].T == p.T) {
 		rec.series[n-1] = Point{rec.series[n-1].T, p.Used, p.Running, p.Queued, p.QueuedGPUs}
 		return

@@ -245,8 +245,8 @@ func (j *job) outcome() sched.Phase {
 func (r *run) fail(j *job) error {
 	reason := j.work.Failures[j.attempts].Reason
 	j.attempts++
-	r.record.lost(j, j.ran)
-	j.done, j.ran = 0, 0
+	r.record.lostGPU += j.spent
+	j.done, j.ran, j.spent = 0, 0, 0
 	if j.attempts == len(j.work.Failures) && j.work.Outcome == sched.Failed {
 		r.logEnd("fail", j, reason+"; it is not tried again")
 		return r.end(j, sched.Failed)

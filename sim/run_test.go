@@ -248,7 +248,7 @@ func TestEveryPolicyIsDeterministic(t *testing.T) {
 				if res.Unfinished != 0 {
 					t.Errorf("%d jobs never ended", res.Unfinished)
 				}
-				if !(res.Allocation > 0 && res.Allocation <= 1+1e-9) && name != "gandiva" {
+				if !(res.Allocation > 0 && res.Allocation <= 1+1e-9) {
 					t.Errorf("allocation = %g", res.Allocation)
 				}
 				b, err := json.Marshal(res)

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -136,19 +137,40 @@ func (b *builder) unique(id sched.JobID) sched.JobID {
 
 // finish puts the jobs in order of submission.
 func (b *builder) finish() *sim.Workload {
+	b.wl.Work = bySubmission(b.wl.Work)
 	work := b.wl.Work
-	slices.SortStableFunc(work, func(a, c sim.Work) int { return a.Submitted.Compare(c.Submitted) })
 	if len(work) > 0 && (b.wl.Start.IsZero() || b.wl.Start.After(work[0].Submitted)) {
 		b.wl.Start = work[0].Submitted
 	}
 	if b.wl.Start.IsZero() {
 		b.wl.Start = Epoch
 	}
-	for id := range b.tenants {
+	for _, id := range slices.Sorted(maps.Keys(b.tenants)) {
 		b.wl.Tenants = append(b.wl.Tenants, sched.Tenant{ID: id})
 	}
-	slices.SortFunc(b.wl.Tenants, func(a, c sched.Tenant) int { return cmp.Compare(a.ID, c.ID) })
 	return &b.wl
+}
+
+// bySubmission puts jobs in order of submission; jobs of the same time stay in
+// the order they have. It sorts numbers, since a job is large.
+func bySubmission(work []sim.Work) []sim.Work {
+	order := make([]int, len(work))
+	sorted := true
+	for i := range order {
+		order[i] = i
+		sorted = sorted && (i == 0 || !work[i].Submitted.Before(work[i-1].Submitted))
+	}
+	if sorted {
+		return work
+	}
+	slices.SortFunc(order, func(i, k int) int {
+		return cmp.Or(work[i].Submitted.Compare(work[k].Submitted), cmp.Compare(i, k))
+	})
+	out := make([]sim.Work, len(work))
+	for to, from := range order {
+		out[to] = work[from]
+	}
+	return out
 }
 
 func (b *builder) finishReport() *Report {

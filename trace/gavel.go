@@ -6,6 +6,7 @@ package trace
 import (
 	"bufio"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -120,5 +121,5 @@ func (r *row) gavelRunTime(gpus int) sched.Duration {
 		r.refuse("total_steps", "want steps that take less than 100 years")
 		return 0
 	}
-	return runTime(sched.Duration(seconds * float64(time.Second)))
+	return runTime(sched.Duration(math.Round(seconds)) * sched.Duration(time.Second))
 }

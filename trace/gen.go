@@ -31,10 +31,12 @@ type Gen struct {
 	Jobs int    `json:"jobs"`
 	GPUs int    `json:"gpus"` // of the cluster that the workload is for
 	Seed uint64 `json:"seed"`
-	// Load sets how close together the jobs come. For philly and themis it is
-	// the GPU time that the jobs need over the GPU time there is within Span.
-	// For pollux, whose jobs have no run time, 1 is the paper's rate: 20 jobs
-	// an hour for 64 GPUs. 0 is the kind's default: 0.8, 1 and 0.9.
+	// Load sets how close together the jobs come. For philly it is the share
+	// of the GPUs that would be in use, once the cluster has filled up, if no
+	// job ever waited. For themis it is the GPU time that the jobs need over
+	// the GPU time there is within Span. For pollux, whose jobs have no run
+	// time, 1 is the paper's rate: 20 jobs an hour for 64 GPUs. 0 is the kind's
+	// default: 0.8 for philly, 0.9 for themis, 1 for pollux.
 	Load float64 `json:"load,omitempty"`
 	// Span is the time within which the jobs are submitted. 0: it follows from
 	// Jobs, GPUs and Load. Load and Span cannot both be given.
@@ -128,11 +130,11 @@ func (g *Gen) cap(seconds float64) sched.Duration {
 }
 
 // number puts jobs in order of submission and gives them their ids.
-func number(work []sim.Work, kind string) {
-	slices.SortStableFunc(work, func(a, b sim.Work) int { return a.Submitted.Compare(b.Submitted) })
-	width := len(fmt.Sprint(len(work)))
-	for i := range work {
-		work[i].ID = sched.JobID(fmt.Sprintf("%s-%0*d", kind, width, i+1))
+func number(wl *sim.Workload, kind string) {
+	wl.Work = bySubmission(wl.Work)
+	width := len(fmt.Sprint(len(wl.Work)))
+	for i := range wl.Work {
+		wl.Work[i].ID = sched.JobID(fmt.Sprintf("%s-%0*d", kind, width, i+1))
 	}
 }
 

@@ -30,18 +30,16 @@ func (g *Gen) philly(wl *sim.Workload) {
 	wl.Tenants = p.tenants()
 	wl.Work = make([]sim.Work, 0, g.Jobs)
 	var batchOf []int // of each job
-	var used float64
 	for batch := 0; len(wl.Work) < g.Jobs; batch++ {
 		one := p.batch()
 		for range min(p.batchSize(one), g.Jobs-len(wl.Work)) {
 			w := p.job(one)
-			used += gpuSeconds(&w)
 			wl.Work = append(wl.Work, w)
 			batchOf = append(batchOf, batch)
 		}
 	}
-	g.phillyTimes(wl.Work, batchOf, g.spanFor(used, phillyLoad))
-	number(wl.Work, KindPhilly)
+	g.phillyTimes(wl.Work, batchOf, g.steadySpan(wl.Work, phillyLoad))
+	number(wl, KindPhilly)
 }
 
 // phillyTimes submits the batches by hour, weekday and a factor for each day,
@@ -128,7 +126,6 @@ func newPhillyDraw(g *Gen) *phillyDraw {
 // batches: its share of the jobs over the jobs in a batch. A size that the
 // cluster cannot hold counts as the largest one that it can.
 func (p *phillyDraw) drawCells() {
-	sweep, single := phillySweeps.wholeMean(p.most), phillySingly.wholeMean(p.most)
 	var sum float64
 	for _, vc := range phillyVCs {
 		weights := make([]float64, len(p.sizes))
@@ -136,11 +133,8 @@ func (p *phillyDraw) drawCells() {
 			weights[min(i, len(p.sizes)-1)] += vc.share * share
 		}
 		for i, w := range weights {
-			if vc.sweeps && p.sizes[i] == 1 {
-				sum += w / sweep
-			} else {
-				sum += w / single
-			}
+			sizes, most := p.batchSizes(&vc, p.sizes[i])
+			sum += w / sizes.wholeMean(most)
 			p.cells = append(p.cells, sum)
 		}
 	}
@@ -238,12 +232,21 @@ func (p *phillyDraw) batch() phillyBatch {
 	return b
 }
 
-func (p *phillyDraw) batchSize(b phillyBatch) int {
-	sizes := phillySingly
-	if phillyVCs[b.vc].sweeps && b.gpus == 1 {
-		sizes = phillySweeps
+// batchSizes is how many jobs of a size a batch of a virtual cluster has. The
+// trace has no batches of many large jobs.
+func (p *phillyDraw) batchSizes(vc *phillyVC, gpus int) (sizes quantiles, most int) {
+	switch {
+	case gpus > 1:
+		return phillySingly, min(p.most, max(6, batchGPUs/gpus))
+	case vc.sweeps:
+		return phillySweeps, p.most
 	}
-	return sizes.whole(p.rnd.Float64(), p.most)
+	return phillySingly, p.most
+}
+
+func (p *phillyDraw) batchSize(b phillyBatch) int {
+	sizes, most := p.batchSizes(&phillyVCs[b.vc], b.gpus)
+	return sizes.whole(p.rnd.Float64(), most)
 }
 
 func (p *phillyDraw) job(b phillyBatch) sim.Work {

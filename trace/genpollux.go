@@ -48,7 +48,7 @@ func (g *Gen) pollux(wl *sim.Workload) {
 		w.BatchSize = size.batch
 		app.adapt(w)
 	}
-	number(wl.Work, KindPollux)
+	number(wl, KindPollux)
 }
 
 func drawPolluxApp(u float64) *polluxApp {

@@ -41,6 +41,7 @@ const appLikeness = 0.5
 // share its id, user, model and size and are submitted together.
 func (g *Gen) themis(wl *sim.Workload) {
 	rnd := g.stream(jobStream)
+	offset := rnd.Float64()
 	wl.Work = make([]sim.Work, 0, g.Jobs)
 	var apps []int // first job of each app
 	var used float64
@@ -48,7 +49,7 @@ func (g *Gen) themis(wl *sim.Workload) {
 		app := len(apps)
 		apps = append(apps, len(wl.Work))
 		n := themisJobs.whole(rnd.Float64(), 100)
-		model := drawModel(themisModels[:], rnd.Float64())
+		model := drawModel(themisModels[:], golden(offset, app))
 		gpus := g.themisGPUs(rnd.Float64())
 		z := rnd.NormFloat64()
 		for range min(n, g.Jobs-len(wl.Work)) {
@@ -65,7 +66,14 @@ func (g *Gen) themis(wl *sim.Workload) {
 		}
 	}
 	g.themisTimes(wl.Work, apps, g.spanFor(used, themisLoad))
-	number(wl.Work, KindThemis)
+	number(wl, KindThemis)
+}
+
+// golden returns the i-th number of a sequence that fills 0 to 1 evenly at any
+// length, so that even a few apps have about the paper's shares of models.
+func golden(offset float64, i int) float64 {
+	_, part := math.Modf(offset + float64(i)/math.Phi)
+	return part
 }
 
 // themisTimes spreads the apps evenly at random, which is a Poisson process

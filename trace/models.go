@@ -20,7 +20,6 @@ import "strings"
 //	GNMT, WaveNet, BERT, ...     the same in lower case
 var zooNames = map[string]string{
 	"resnet-18":     "cifar10",
-	"resnet18":      "cifar10",
 	"resnet-50":     "resnet50",
 	"resnet-101":    "resnet101",
 	"resnet-152":    "resnet152",

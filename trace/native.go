@@ -91,6 +91,7 @@ func readNative(br *bufio.Reader, b *builder) error {
 			continue
 		}
 		seen[w.ID] = lines.line
+		w.Tenant, w.User, w.Model = sched.TenantID(b.name(string(w.Tenant))), b.name(w.User), b.name(w.Model)
 		if err := b.keep(w); err != nil {
 			return err
 		}
@@ -175,7 +176,9 @@ func jsonRow(line string, err error) *BadRow {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &kind):
-		return &BadRow{Column: int(kind.Offset), Field: kind.Field, Value: kind.Value, Text: "want " + kind.Type.String()}
+		// The file does not show which fields are embedded.
+		field := strings.TrimPrefix(strings.TrimPrefix(kind.Field, "Spec."), "Workload.")
+		return &BadRow{Column: int(kind.Offset), Field: field, Value: kind.Value, Text: "want " + kind.Type.String()}
 	case errors.As(err, &syntax):
 		return &BadRow{Column: int(syntax.Offset), Value: line, Text: "not JSON: " + syntax.Error()}
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -98,6 +98,9 @@ const (
 	// Gaps within a batch are lognormal: median 5 s, 90 % below 28 s.
 	batchGap      = 5.0
 	batchGapSigma = 1.34
+	// batchGPUs bounds the GPUs of a batch of multi-GPU jobs: the trace's
+	// largest ones have 122 jobs of 2 GPUs, 86 of 4, 18 of 8 and 10 of 32.
+	batchGPUs = 256
 	// batchLikeness is the share of the variance of log run time that lies
 	// between batches.
 	batchLikeness = 0.7

@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -60,10 +61,27 @@ func (f *workloadFlags) read(c *cobra.Command) (*sim.Workload, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read workload: %w", err)
 	}
-	if report.Skipped > 0 || len(report.Dropped) > 0 {
-		report.Print(c.ErrOrStderr())
+	if report.Skipped > 0 || len(report.Dropped) > 0 || len(report.Notes) > 0 {
+		printReport(c.ErrOrStderr(), f.path, report)
 	}
 	return w, nil
+}
+
+// printReport says what of a file did not become a job.
+func printReport(w io.Writer, path string, r *trace.Report) {
+	fmt.Fprintf(w, "%s: %d rows, %d jobs\n", path, r.Rows, r.Jobs)
+	if r.Skipped > 0 {
+		fmt.Fprintf(w, "  %d malformed rows skipped, such as:\n", r.Skipped)
+		for _, b := range r.Bad {
+			fmt.Fprintf(w, "    line %d, column %d, %s = %q: %s\n", b.Line, b.Column, b.Field, b.Value, b.Text)
+		}
+	}
+	for _, d := range r.Dropped {
+		fmt.Fprintf(w, "  %d dropped: %s\n", d.Rows, d.Reason)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(w, "  %d kept: %s\n", n.Rows, n.Reason)
+	}
 }
 
 // clusterFlags say which cluster to simulate.

@@ -116,6 +116,9 @@ func encode(t reflect.Type, value string) []byte {
 		}
 		out := []byte{'['}
 		for i, word := range strings.Split(value, listSeparator) {
+			if strings.Contains(word, ",") && !isText(t.Elem()) {
+				return nil // it would become two elements
+			}
 			if i > 0 {
 				out = append(out, ',')
 			}
@@ -158,8 +161,8 @@ func want(t reflect.Type) string {
 	switch {
 	case t == duration:
 		return "a duration with a unit, such as 90s, 10m, 16h or 7d"
-	case isText(t):
-		return "a word"
+	case isText(t) && t.Kind() != reflect.String:
+		return "a word that it knows"
 	}
 	switch t.Kind() {
 	case reflect.Slice:

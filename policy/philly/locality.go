@@ -42,8 +42,7 @@ func shapeOf(j *sched.Job, n int) shape {
 
 // locality is the nearest that a shape could have its GPUs in an empty cluster.
 type locality struct {
-	ok    bool // they exist, on nodes that take work
-	nodes int
+	nodes int  // 0: not at all, on nodes that take work
 	rack  bool // one domain can hold them
 }
 
@@ -99,7 +98,7 @@ type room struct{ node, gpus int }
 // empty cluster.
 func (f *search) ideal(j *sched.Job, n int) locality {
 	if _, ok := f.free.Within(j, n, sched.SameMachine); ok {
-		return locality{ok: true, nodes: 1, rack: true}
+		return locality{nodes: 1, rack: true}
 	}
 	if !spreads(j, sched.SameRack) {
 		return locality{}
@@ -108,19 +107,19 @@ func (f *search) ideal(j *sched.Job, n int) locality {
 	for _, t := range f.types(j, n) {
 		for r := range f.free.Cluster().Racks {
 			mark := f.free.Mark()
-			if p, ok := f.inRack(j, n, t, r); ok && (!best.ok || len(p) < best.nodes) {
-				best = locality{ok: true, nodes: len(p), rack: true}
+			if p, ok := f.inRack(j, n, t, r); ok && (best.nodes == 0 || len(p) < best.nodes) {
+				best = locality{nodes: len(p), rack: true}
 			}
 			f.free.Rollback(mark)
 		}
 	}
-	if best.ok || !spreads(j, sched.CrossRack) {
+	if best.nodes > 0 || !spreads(j, sched.CrossRack) {
 		return best
 	}
 	for _, t := range f.types(j, n) {
 		mark := f.free.Mark()
-		if p, ok := f.across(j, n, t); ok && (!best.ok || len(p) < best.nodes) {
-			best = locality{ok: true, nodes: len(p)}
+		if p, ok := f.across(j, n, t); ok && (best.nodes == 0 || len(p) < best.nodes) {
+			best = locality{nodes: len(p)}
 		}
 		f.free.Rollback(mark)
 	}
@@ -128,8 +127,8 @@ func (f *search) ideal(j *sched.Job, n int) locality {
 }
 
 // find takes the GPUs of a wish, as near to each other as there is room.
-func (f *search) find(j *sched.Job, w wish, best locality) (sched.Placement, bool) {
-	if w.rung > fewest || best.nodes == 1 {
+func (f *search) find(j *sched.Job, w wish) (sched.Placement, bool) {
+	if w.rung > fewest || w.best.nodes == 1 {
 		if p, ok := f.free.Within(j, w.n, sched.SameMachine); ok {
 			return p, true
 		}
@@ -138,14 +137,14 @@ func (f *search) find(j *sched.Job, w wish, best locality) (sched.Placement, boo
 		}
 	}
 	accept := func(p sched.Placement, ok bool, mark int) bool {
-		if ok && (w.rung > fewest || len(p) <= best.nodes) {
+		if ok && (w.rung > fewest || len(p) <= w.best.nodes) {
 			return true
 		}
 		f.free.Rollback(mark)
 		return false
 	}
 	types := f.types(j, w.n)
-	if best.rack && spreads(j, sched.SameRack) {
+	if w.best.rack && spreads(j, sched.SameRack) {
 		for _, t := range types {
 			for _, r := range f.emptiest(w.n) {
 				mark := f.free.Mark()
@@ -155,7 +154,7 @@ func (f *search) find(j *sched.Job, w wish, best locality) (sched.Placement, boo
 			}
 		}
 	}
-	if (w.rung == anywhere || !best.rack) && spreads(j, sched.CrossRack) {
+	if (w.rung == anywhere || !w.best.rack) && spreads(j, sched.CrossRack) {
 		for _, t := range types {
 			mark := f.free.Mark()
 			if p, ok := f.across(j, w.n, t); accept(p, ok, mark) {

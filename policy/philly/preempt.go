@@ -12,7 +12,7 @@ import (
 
 // preempt takes GPUs for a wish by stopping jobs of VCs above their quota. If
 // that does not help, nobody is stopped.
-func (d *decision) preempt(j *sched.Job, w wish, best locality) (sched.Placement, bool) {
+func (d *decision) preempt(j *sched.Job, w wish) (sched.Placement, bool) {
 	all := d.s.Cluster.GPUs()
 	if d.pool || float64(all-d.free.Total()) < d.PreemptAbove*float64(all) || d.hopeless[w] {
 		return nil, false
@@ -23,7 +23,7 @@ func (d *decision) preempt(j *sched.Job, w wish, best locality) (sched.Placement
 	lo, hi := 0, 1
 	for {
 		hi = min(hi, len(d.victims))
-		if d.suffice(j, w, best, hi) {
+		if d.suffice(j, w, hi) {
 			break
 		}
 		if hi == len(d.victims) {
@@ -33,21 +33,21 @@ func (d *decision) preempt(j *sched.Job, w wish, best locality) (sched.Placement
 		lo, hi = hi, 2*hi
 	}
 	for hi-lo > 1 {
-		if mid := (lo + hi) / 2; d.suffice(j, w, best, mid) {
+		if mid := (lo + hi) / 2; d.suffice(j, w, mid) {
 			hi = mid
 		} else {
 			lo = mid
 		}
 	}
-	p, stopped, _ := d.evict(j, w, best, hi)
+	p, stopped, _ := d.evict(j, w, hi)
 	d.stop(stopped)
 	return p, true
 }
 
 // suffice reports whether the first k victims are enough.
-func (d *decision) suffice(j *sched.Job, w wish, best locality, k int) bool {
+func (d *decision) suffice(j *sched.Job, w wish, k int) bool {
 	mark := d.free.Mark()
-	_, _, ok := d.evict(j, w, best, k)
+	_, _, ok := d.evict(j, w, k)
 	d.free.Rollback(mark)
 	return ok
 }
@@ -74,12 +74,12 @@ func (d *decision) findVictims() {
 // evict takes GPUs for a wish after the first k victims have made room, and
 // gives those who did not stand in the way their GPUs back, the longest run
 // first. On failure nothing is taken.
-func (d *decision) evict(j *sched.Job, w wish, best locality, k int) (p sched.Placement, stopped []int, ok bool) {
+func (d *decision) evict(j *sched.Job, w wish, k int) (p sched.Placement, stopped []int, ok bool) {
 	mark := d.free.Mark()
 	for _, i := range d.victims[:k] {
 		d.free.Release(d.s.Jobs[i], d.plan.Want[i])
 	}
-	if p, ok = d.search.find(j, w, best); !ok {
+	if p, ok = d.search.find(j, w); !ok {
 		d.free.Rollback(mark)
 		return nil, nil, false
 	}

@@ -58,9 +58,9 @@ type vc struct {
 	over   []int // those of them that the quota does not cover
 }
 
-// wish is what a job asks for, as far as the search for GPUs can see it.
+// wish is what a job insists on at its rung.
 type wish struct {
-	shape
+	ask
 	rung rung
 }
 
@@ -149,93 +149,100 @@ func (d *decision) usage(v *vc) float64 {
 func (d *decision) within(v *vc, i int) {
 	j := d.s.Jobs[i]
 	d.plan.Notes[i] = j.Note
-	n, ok := size(j)
+	ask, ok := d.ask(j)
 	switch {
 	case j.Phase == sched.Pending && !j.Ready(d.s.Now):
 		d.plan.Why[i] = sched.Reason{Code: sched.BackOff, Until: j.NotBefore}
 	case !ok:
-		d.plan.Why[i] = sched.Reason{Code: sched.Impossible, Need: j.GPUs, Level: sched.CrossRack}
-	case v.held+n > v.limit:
-		d.plan.Why[i] = sched.Reason{Code: sched.OverQuota, Need: n, Have: v.limit - v.held}
-	case !d.pool && v.held+n > v.quota:
+		d.plan.Why[i] = d.free.Why(j, ask.n, sched.CrossRack)
+	case v.held+ask.n > v.limit:
+		d.plan.Why[i] = sched.Reason{Code: sched.OverQuota, Need: ask.n, Have: v.limit - v.held}
+	case !d.pool && v.held+ask.n > v.quota:
 		v.over = append(v.over, i)
 	default:
-		d.try(v, i, n, true)
+		d.try(v, i, ask, true)
 	}
 }
 
 // borrow serves a job from what the VCs within their quota leave idle.
 func (d *decision) borrow(v *vc, i int) {
 	j := d.s.Jobs[i]
-	n, _ := size(j)
+	ask, _ := d.ask(j)
 	idle := min(v.limit-v.held, d.idle(j))
-	if idle < n {
-		d.plan.Why[i] = sched.Reason{Code: sched.OverQuota, Need: n, Have: max(idle, v.quota-v.held)}
+	if idle < ask.n {
+		d.plan.Why[i] = sched.Reason{Code: sched.OverQuota, Need: ask.n, Have: max(idle, v.quota-v.held)}
 		return
 	}
-	d.try(v, i, n, false)
+	d.try(v, i, ask, false)
 }
 
-// try lets a job make its attempt, if it is in one.
-func (d *decision) try(v *vc, i, n int, covered bool) {
+// ask is what a job asks for, and what the cluster could give it at best.
+type ask struct {
+	shape
+	best locality
+}
+
+// ask returns what a job asks for; ok is false if the cluster cannot give it.
+func (d *decision) ask(j *sched.Job) (a ask, ok bool) {
+	a.shape = shapeOf(j, size(j))
+	a.best = d.ideal.of(j, a.shape)
+	return a, a.best.nodes > 0
+}
+
+// try lets a job make its attempt, if it is in one. covered says that its VC's
+// quota covers it.
+func (d *decision) try(v *vc, i int, ask ask, covered bool) {
 	j := d.s.Jobs[i]
-	sh := shapeOf(j, n)
-	best := d.ideal.of(j, sh)
-	if !best.ok {
-		d.plan.Why[i] = d.free.Why(j, n, sched.CrossRack)
-		return
-	}
 	a := d.attempt(j.Note, d.s.Now)
-	w := wish{sh, a.rung}
+	w := wish{ask, a.rung}
 	if a.open {
-		p, ok := d.find(j, w, best)
+		p, ok := d.find(j, w)
 		if !ok && covered {
-			p, ok = d.preempt(j, w, best)
+			p, ok = d.preempt(j, w)
 		}
 		if ok {
-			v.held += n
+			v.held += w.n
 			d.plan.Want[i], d.plan.Notes[i] = p, sched.Note{}
 			return
 		}
 	}
-	d.plan.Notes[i] = a.note()
-	why := d.why(j, w, best)
+	why := d.why(j, w)
 	if !a.open && why.Code == sched.Fragmented && why.Have >= why.Need {
 		why = sched.Reason{Code: sched.BackOff}
 	}
 	why.Until = a.next
-	d.plan.Why[i] = why
+	d.plan.Why[i], d.plan.Notes[i] = why, a.note()
 	d.plan.WakeBy(d.s.Now, a.next)
 }
 
 // find takes GPUs for a wish, unless it is known to fail.
-func (d *decision) find(j *sched.Job, w wish, best locality) (sched.Placement, bool) {
+func (d *decision) find(j *sched.Job, w wish) (sched.Placement, bool) {
 	if d.failed[w] {
 		return nil, false
 	}
-	p, ok := d.search.find(j, w, best)
+	p, ok := d.search.find(j, w)
 	d.failed[w] = !ok
 	return p, ok
 }
 
 // why returns the reason for which a job with that wish waits.
-func (d *decision) why(j *sched.Job, w wish, best locality) sched.Reason {
+func (d *decision) why(j *sched.Job, w wish) sched.Reason {
 	r, known := d.reasons[w]
 	if !known {
-		r = d.fragmented(j, w, best)
+		r = d.fragmented(j, w)
 		d.reasons[w] = r
 	}
 	return r
 }
 
-func (d *decision) fragmented(j *sched.Job, w wish, best locality) sched.Reason {
-	level := best.level(w.rung)
+func (d *decision) fragmented(j *sched.Job, w wish) sched.Reason {
+	level := w.best.level(w.rung)
 	r := d.free.Why(j, w.n, level)
 	switch {
 	case r.Code == sched.Full && !d.pool:
 		r.Code, r.Level = sched.Fragmented, sched.CrossRack
-	case r.Code == sched.Fragmented && w.rung == fewest && best.nodes > 1:
-		r.Have, r.Where = d.search.most(j, best)
+	case r.Code == sched.Fragmented && w.rung == fewest && w.best.nodes > 1:
+		r.Have, r.Where = d.search.most(j, w.best)
 	}
 	return r
 }
@@ -253,24 +260,28 @@ func (d *decision) idle(j *sched.Job) int {
 
 // size returns the number of GPUs a job runs at: what was asked for or, if an
 // elastic job cannot run at that size, the nearest smaller one that it can, or
-// else the smallest. ok is false if there is none.
-func size(j *sched.Job) (n int, ok bool) {
+// else the smallest. If there is none at all it is more than any cluster has.
+func size(j *sched.Job) int {
 	if !j.Elastic() {
-		return j.GPUs, true
+		return j.GPUs
 	}
-	n = min(max(j.GPUs, j.MinGPUs), j.MaxGPUs)
+	n := min(max(j.GPUs, j.MinGPUs), j.MaxGPUs)
 	if len(j.Sizes) == 0 {
 		if down := n / j.Task() * j.Task(); down >= j.MinGPUs {
-			return down, true
+			return down
 		}
-		up := (n + j.Task() - 1) / j.Task() * j.Task()
-		return up, up <= j.MaxGPUs
+		if up := (n + j.Task() - 1) / j.Task() * j.Task(); up <= j.MaxGPUs {
+			return up
+		}
+		return noSize
 	}
-	best := 0
+	best := noSize
 	for _, k := range j.Sizes {
-		if k%j.Task() == 0 && j.Fits(k) && (k <= n || best == 0) {
+		if k%j.Task() == 0 && j.Fits(k) && (k <= n || best == noSize) {
 			best = k
 		}
 	}
-	return best, best > 0
+	return best
 }
+
+const noSize = math.MaxInt32

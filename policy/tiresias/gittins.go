@@ -21,11 +21,14 @@ func philly() []float64 {
 	}
 }
 
-// gittins computes the Gittins index of jobs from a sample of the total
-// service that jobs need.
+// gittins knows the Gittins index of jobs from a sample of the total service
+// that jobs need.
 type gittins struct {
 	sample []float64 // ascending
 	sums   []float64 // sums[i] is the sum of sample[:i]
+	// steps[i] is the index of a job that has had exactly sample[i-1], and
+	// steps[0] that of a new one.
+	steps []float64
 }
 
 func newGittins(sample []float64) gittins {
@@ -33,18 +36,31 @@ func newGittins(sample []float64) gittins {
 	for i, x := range g.sample {
 		g.sums = append(g.sums, g.sums[i]+x)
 	}
+	g.steps = append(g.steps, g.exact(0))
+	for _, x := range g.sample {
+		g.steps = append(g.steps, g.exact(x))
+	}
 	return g
 }
 
 // index returns the Gittins index of a job that has attained a GPU-seconds of
-// service: the best ratio, over all amounts d of further service, of the
-// chance that the job ends within d to the service it is expected to use of d.
-// It is 0 for a job that has outlived the whole sample.
+// service, as it was at the last point of the sample before that. It is 0 for
+// a job that has outlived the whole sample.
+func (g gittins) index(a float64) float64 { return g.steps[g.outlived(a)] }
+
+// outlived returns how many jobs of the sample need no more than a.
+func (g gittins) outlived(a float64) int {
+	return sort.Search(len(g.sample), func(i int) bool { return g.sample[i] > a })
+}
+
+// exact returns the best ratio, over all amounts d of further service, of the
+// chance that a job with service a ends within d to the service it is expected
+// to use of d.
 //
 // The chance grows only where d reaches a point of the sample, and the expected
 // use grows with d, so the best d is at one of these points.
-func (g gittins) index(a float64) float64 {
-	first := sort.Search(len(g.sample), func(i int) bool { return g.sample[i] > a })
+func (g gittins) exact(a float64) float64 {
+	first := g.outlived(a)
 	longer := len(g.sample) - first // jobs of the sample that need more than a
 	best := 0.0
 	for k := 1; k <= longer; k++ {

@@ -21,7 +21,10 @@
 // The Gittins index of a job with service a is the supremum over d > 0 of
 // P(S - a <= d | S > a) / E[min(S - a, d) | S > a], S being the total service
 // of a job, known from a sample. This is the definition; the authors' code
-// keeps d fixed and leaves "- a" out of the sum.
+// keeps d fixed and leaves "- a" out of the sum. It is evaluated at the points
+// of the sample, and a job keeps its index until it reaches the next one: a
+// sample says nothing about what lies between its points, and just before each
+// of them the ratio would shoot up as if every job were about to end there.
 //
 // # Promotion
 //
@@ -40,6 +43,8 @@
 //     nodes its size allows; while it waits, others use the GPUs.
 //   - A running job that was not reached goes on when the job it should make
 //     way for finds no place near enough to itself.
+//   - A decision follows an event or a move between queues. That a running job
+//     has come to a lower Gittins index asks for none.
 //   - Service at a promotion is remembered in whole GPU-seconds.
 //   - Quotas of tenants, GPU types and jobs that are not preemptible are
 //     respected; the paper knows none of them.
@@ -72,19 +77,22 @@ const (
 	Gittins = "gittins"
 )
 
+// Skew is the value of Config.Placement that follows the paper.
+const Skew = "skew"
+
 // Default returns the settings the policy has unless told otherwise.
 func Default() Config {
 	return Config{
 		Thresholds: []sched.Duration{sched.Duration(16 * time.Hour)},
 		Order:      LAS,
 		Services:   philly(),
-		Placement:  "skew",
+		Placement:  Skew,
 	}
 }
 
 func strategies() map[string]place.Strategy {
 	return map[string]place.Strategy{
-		"skew":         place.Skew(place.MostFree),
+		Skew:           place.Skew(place.MostFree),
 		"consolidated": place.Consolidated,
 		"most-free":    place.MostFree,
 		"fragments":    place.Fragments,
@@ -146,7 +154,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 		notes[i] = p.requeue(j, s.Now)
 		changed = changed || notes[i] != j.Note
 	}
-	plan := place.Queue{Place: p.place, Preempt: true}.Plan(s, p.order(s, notes), p.free)
+	plan := place.Queue{Place: p.place, Level: p.level, Preempt: true}.Plan(s, p.order(s, notes), p.free)
 	if changed {
 		plan.Notes = notes
 	}
@@ -154,6 +162,14 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 		plan.WakeBy(s.Now, p.next(j, notes[i], plan.Want[i], s.Now))
 	}
 	return plan
+}
+
+// level returns how near to each other a job insists to have its GPUs.
+func (p *policy) level(j *sched.Job) sched.Level {
+	if p.Placement == Skew && j.Consolidate {
+		return sched.SameMachine
+	}
+	return sched.CrossRack
 }
 
 // slack forgives rounding in sums of GPU-seconds.

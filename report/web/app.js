@@ -3,7 +3,7 @@
 
 // App: the report of simulations, from the data in the page.
 (function (F) {
-  const { html } = F;
+  const { html, section } = F;
   const data = JSON.parse(document.getElementById('data').textContent);
   const { runs } = data;
   const dashes = ['', '', '', '', '7 4', '2 3', '9 3 2 3', '4 2'];
@@ -141,7 +141,7 @@
     const gpus = [...new Set(runs.map((r) => r.cluster.gpus))].filter((n) => n > 0);
     const shared = {
       step: true, visible, view: time, xtime: true, xformat: F.moment, xname: 'at', xlabel: 'time since the start of the workload',
-      empty: 'the run recorded nothing over time', height: 220,
+      empty: 'the run recorded nothing over time', height: 220, ywhole: true,
     };
     const add = (options) => { const card = html('article', { class: 'card' }); stack.append(card); pending.push(() => F.chart(card, Object.assign({}, shared, options))); };
     add({ title: 'GPUs in use', series: stepSeries('used'), ylabel: 'GPUs', lines: gpus.map((n) => ({ y: n, label: F.number(n) + ' in the cluster' })) });
@@ -216,13 +216,13 @@
     };
     let chart = null;
     const counted = html('span', { class: 'counted', role: 'status' });
-    const refresh = () => { if (chart) chart.setRows(current()); count(); };
-    const count = () => { counted.textContent = chart ? `${F.number(chart.shown())} of ${F.plural(runs[state.run].summary.jobs, 'job')} shown` : ''; };
+    const refresh = () => chart.setRows(current());
+    const count = (n) => { counted.textContent = `${F.number(n)} of ${F.plural(runs[state.run].summary.jobs, 'job')} shown`; };
     const search = html('input', {
       type: 'search', placeholder: 'Filter: job, app, tenant, model', 'aria-label': 'Filter the jobs by job, app, tenant or model',
       oninput: (e) => { state.words = e.target.value.toLowerCase().split(/\s+/).filter(Boolean); refresh(); },
     });
-    const heights = F.choice('Height of rows', [['overview', 'Fit'], ['compact', 'Compact'], ['readable', 'Readable']], 'overview', (m) => { chart.setHeight(m); count(); });
+    const heights = F.choice('Height of rows', [['overview', 'Fit'], ['compact', 'Compact'], ['readable', 'Readable']], 'overview', (m) => chart.setHeight(m));
     const zoom = html('div', { class: 'choice', role: 'group', 'aria-label': 'Zoom' },
       html('button', { type: 'button', 'aria-label': 'Zoom in', onclick: () => time.zoom(0.5) }, '+'),
       html('button', { type: 'button', 'aria-label': 'Zoom out', onclick: () => time.zoom(2) }, '−'),
@@ -231,13 +231,11 @@
     const heaviest = Math.max(1, ...runs.flatMap((r) => r.rows.bars.map((b) => { let m = 1; for (let k = 2; k < b.length; k += 4) m = Math.max(m, b[k]); return m; })));
     pending.push(() => {
       chart = F.gantt(body, {
-        view: time, label: 'Jobs over time', rows: current(), heaviest,
+        view: time, label: 'Jobs over time', rows: current(), heaviest, changed: count,
         explain: (row, at) => explainJob(runs[state.run], row, at),
         empty: () => (state.words.length ? 'no job matches the filter' : time.zoomed() ? 'no job in this window' : 'the run had no jobs'),
       });
       repaint.push(chart.redraw);
-      time.on((what) => { if (what === 'range') count(); });
-      count();
     });
     return section('jobs', 'Job by job', html('article', { class: 'card' },
       compare && tabs(styles, (i) => { state.run = i; refresh(); }),
@@ -333,31 +331,18 @@
 
   const pending = []; // what needs the width of its element, and so the page
   const repaint = []; // what does not follow the theme by itself
-  function section(id, title, ...content) {
-    return html('section', { id, 'aria-labelledby': id + '-title' }, html('h2', { id: id + '-title' }, title), content);
-  }
-  function theme() {
-    const dark = () => (document.documentElement.dataset.theme || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')) === 'dark';
-    const button = html('button', { type: 'button', class: 'quiet theme' });
-    const name = () => { button.textContent = dark() ? 'Light' : 'Dark'; button.setAttribute('aria-label', button.textContent + ' colours'); };
-    button.addEventListener('click', () => { document.documentElement.dataset.theme = dark() ? 'light' : 'dark'; name(); repaint.forEach((f) => f()); });
-    name();
-    return button;
-  }
   function terms() {
-    return html('footer', {}, html('details', {}, html('summary', {}, 'What the figures mean'),
-      html('dl', {}, [
-        ['Completion time (JCT)', 'From a job’s submission to its end, waits and interruptions included; of jobs that ended.'],
-        ['Wait', 'From submission to the first start.'],
-        ['ρ (finish-time fairness)', 'How long an app took against how long it would have taken on a fair share of its own. Above 1 it would have been better off alone.'],
-        ['Jain', 'Jain’s index over the ρ of all apps: 1 when all are equal, towards 0 when few get everything.'],
-        ['Allocation', 'GPU time that jobs held, of the GPU time there was until the last end. Held is not the same as busy.'],
-        ['Makespan', 'From the first submission to the last end.'],
-      ].map(([k, v]) => [html('dt', {}, k), html('dd', {}, v)]))),
-    html('p', {}, 'Made by Fairway. The page needs no network.'));
+    return F.terms([
+      ['Completion time (JCT)', 'From a job’s submission to its end, waits and interruptions included; of jobs that ended.'],
+      ['Wait', 'From submission to the first start.'],
+      ['ρ (finish-time fairness)', 'How long an app took against how long it would have taken on a fair share of its own. Above 1 it would have been better off alone.'],
+      ['Jain', 'Jain’s index over the ρ of all apps: 1 when all are equal, towards 0 when few get everything.'],
+      ['Allocation', 'GPU time that jobs held, of the GPU time there was until the last end. Held is not the same as busy.'],
+      ['Makespan', 'From the first submission to the last end.'],
+    ]);
   }
 
-  document.getElementById('app').replaceChildren(theme(), header(),
+  document.getElementById('app').replaceChildren(F.themeButton(() => repaint.forEach((f) => f())), header(),
     html('main', { id: 'main' }, headlines(), comparison(), distributions(), overTime(), gantt(), delays()), terms());
   pending.forEach((f) => f());
   document.body.dataset.ready = '1';

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Base: the one namespace of the page, elements, numbers for people, state
-// that several charts share, and the tooltip.
+// that several charts share, the tooltip, and the frame of a page.
 'use strict';
 const fairway = {};
 
@@ -192,4 +192,22 @@ window.addEventListener('error', () => {
       f();
     }).observe(element);
   };
+
+  // ---- The frame of a page.
+
+  F.section = (id, title, ...content) =>
+    F.html('section', { id, 'aria-labelledby': id + '-title' }, F.html('h2', { id: id + '-title' }, title), content);
+  // themeButton switches between light and dark, then calls changed.
+  F.themeButton = function (changed) {
+    const dark = () => (document.documentElement.dataset.theme || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')) === 'dark';
+    const button = F.html('button', { type: 'button', class: 'quiet theme' });
+    const name = () => { button.textContent = dark() ? 'Light' : 'Dark'; button.setAttribute('aria-label', button.textContent + ' colours'); };
+    button.addEventListener('click', () => { document.documentElement.dataset.theme = dark() ? 'light' : 'dark'; name(); changed(); });
+    name();
+    return button;
+  };
+  // terms is the end of a page: what its words mean, as pairs.
+  F.terms = (pairs, ...more) => F.html('footer', {}, F.html('details', {}, F.html('summary', {}, 'What the figures mean'),
+    F.html('dl', {}, pairs.map(([k, v]) => [F.html('dt', {}, k), F.html('dd', {}, v)]))), more,
+  F.html('p', {}, 'Made by Fairway. The page needs no network.'));
 })(fairway);

@@ -12,6 +12,7 @@
 //     xtime: true,                  // x is seconds: ticks in s, min, h, d
 //     xlog, xfloor,                 // logarithmic x; values at or below xfloor sit on the left edge
 //     ymax,                         // default: the largest value
+//     ywhole: true,                 // y counts things: ticks at whole numbers only
 //     step: true,                   // a value holds until the next point
 //     before,                       // the value before the first point; default: none
 //     lines: [{x | y, label}],      // reference lines
@@ -41,7 +42,7 @@
     ticks.step = step;
     return ticks;
   };
-  function logTicks(from, to, count, time) {
+  F.logTicks = function (from, to, count, time) {
     if (time) return timeDecades.filter((t) => t >= from * 0.999 && t <= to * 1.001);
     const decades = Math.log10(to / from);
     const heads = decades > count ? [1] : decades > count / 3 ? [1, 3] : decades > 0.8 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 8];
@@ -53,7 +54,7 @@
       }
     }
     return ticks;
-  }
+  };
   function scaleOf(domain, pixels, log) {
     const f = log ? Math.log : (v) => v;
     const [a, b] = [f(domain[0]), f(domain[1])];
@@ -291,12 +292,12 @@
 
   function axes({ x, y, inner }, o) {
     const g = F.svg('g', { class: 'axes' });
-    for (const t of F.linearTicks(y.domain[0], y.domain[1], 5, false)) {
+    for (const t of F.linearTicks(y.domain[0], y.domain[1], 5, false).filter((v) => !o.ywhole || Number.isInteger(v))) {
       g.append(F.svg('line', { x1: inner.left, x2: inner.right, y1: y.to(t), y2: y.to(t) }),
         F.svg('text', { x: inner.left - 8, y: y.to(t) + 4, 'text-anchor': 'end' }, o.yformat(t)));
     }
     const room = Math.min(12, Math.max(2, Math.floor((inner.right - inner.left) / 64)));
-    const ticks = o.xlog ? logTicks(x.domain[0], x.domain[1], room, o.xtime) : F.linearTicks(x.domain[0], x.domain[1], room, o.xtime);
+    const ticks = o.xlog ? F.logTicks(x.domain[0], x.domain[1], room, o.xtime) : F.linearTicks(x.domain[0], x.domain[1], room, o.xtime);
     let free = -Infinity;
     for (const t of ticks) {
       const named = o.xtime && !o.xlog ? F.tick(t, ticks.step, x.domain[1]) : o.xformat(t);

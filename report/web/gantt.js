@@ -12,8 +12,9 @@
 //     heaviest,                   // the largest weight: the darkest bar
 //                                 // modes of height: overview (all rows fit), compact, readable
 //     explain(row, time),         // content of the tooltip
+//     changed(n),                 // told how many rows there are, when that may have changed
 //     empty(),                    // what to say when no row is left
-//   }) returns {setRows(rows), setHeight(mode), redraw(), shown()}
+//   }) returns {setRows(rows), setHeight(mode), redraw()}
 (function (F) {
   const axisHeight = 26;
   const tallest = 580;
@@ -54,6 +55,7 @@
       spacer.style.height = Math.max(0, total - high) + 'px';
       Object.assign(state, { wide, high, left: state.height >= 10 ? Math.min(150, Math.round(wide * 0.26)) : 10 });
       draw();
+      options.changed(state.rows.length);
     }
     const toX = (t) => state.left + (t - view.range[0]) / (view.range[1] - view.range[0]) * (state.wide - state.left - 10);
     const toTime = (x) => view.range[0] + (x - state.left) / (state.wide - state.left - 10) * (view.range[1] - view.range[0]);
@@ -276,7 +278,6 @@
       setRows(rows) { state.all = rows; state.hover = -1; layout(); },
       setHeight(mode) { state.mode = mode; layout(); },
       redraw: repaint,
-      shown: () => state.rows.length,
     };
   };
 

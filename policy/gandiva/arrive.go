@@ -1,0 +1,165 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gandiva
+
+import (
+	"slices"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// arrive gives idle GPUs to jobs that are resident nowhere, and lets elastic
+// jobs shrink for them.
+func (d *decision) arrive() {
+	for at, i := range d.waiting {
+		j := d.s.Jobs[i]
+		n := size(j)
+		w := d.wish(j, n)
+		if len(d.home[i]) > 0 || !d.could.host(j, w) {
+			continue
+		}
+		if d.isBarred(j) {
+			d.plan.Why[i] = sched.Reason{Code: sched.Behind, Need: n, Have: d.idle.Total()}
+			d.behind++
+			d.waiting[at] = gone
+			continue
+		}
+		if d.limits.left(j) < n {
+			continue // it can only share what its tenant has
+		}
+		p, ok := d.spot(j, w)
+		if !ok {
+			p, ok = d.shrink(j, w)
+		}
+		if ok {
+			d.settle(i, p)
+			d.run(i)
+			d.waiting[at] = gone
+		} else if d.s.Now.Sub(j.Since) >= d.Patience.D() {
+			d.bar(j)
+		}
+	}
+	d.waiting = slices.DeleteFunc(d.waiting, func(i int) bool { return i == gone })
+}
+
+// gone marks a job that is not among the waiting any more.
+const gone = -1
+
+// bar keeps all who come later away from the GPU types that the job accepts.
+func (d *decision) bar(j *sched.Job) {
+	for t, name := range d.s.Cluster.Types {
+		d.barred[t] = d.barred[t] || j.Accepts(name)
+	}
+}
+
+func (d *decision) isBarred(j *sched.Job) bool {
+	for t, name := range d.s.Cluster.Types {
+		if d.barred[t] && j.Accepts(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// spot finds idle GPUs by the rule for arrivals: on a server of the job's
+// affinity, the least loaded first; else on an empty one; else on any one
+// server; else on several.
+func (d *decision) spot(j *sched.Job, w wish) (sched.Placement, bool) {
+	if d.noIdle[w] || d.idle.Total() < w.n {
+		return nil, false
+	}
+	if w.n <= d.stride {
+		for _, t := range d.types(j) {
+			if s, ok := d.server(j, w.n, t); ok {
+				return sched.Placement{s}, true
+			}
+		}
+	}
+	if spreads(j, sched.SameRack) {
+		mark := d.idle.Mark()
+		p, ok := d.idle.Within(j, w.n, sched.CrossRack)
+		d.idle.Rollback(mark)
+		if ok && d.live.Fits(j, p) {
+			return p, true
+		}
+	}
+	d.noIdle[w] = true
+	return nil, false
+}
+
+// types returns the GPU types that the job accepts, best first; anyType stands
+// for all of them.
+func (d *decision) types(j *sched.Job) []int {
+	if len(j.GPUTypes) == 0 {
+		return []int{anyType}
+	}
+	out := make([]int, 0, len(j.GPUTypes))
+	for _, name := range j.GPUTypes {
+		if t := slices.Index(d.s.Cluster.Types, name); t >= 0 {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+const anyType = -1
+
+// server finds n idle GPUs of one server by affinity.
+func (d *decision) server(j *sched.Job, n, gpuType int) (best sched.Slice, ok bool) {
+	want := 1 + classOf(n)
+	var rule, key int // of the best so far; smaller is better
+	for node := range d.s.Cluster.Nodes {
+		free := d.idle.OnNode(node)
+		k := free.Len()
+		if k < n {
+			continue
+		}
+		r, v := 3, k // any server: best fit
+		switch {
+		case d.load[node] == 0:
+			r, v = 2, k // an empty server: the smallest
+		case d.class[node] == want:
+			r, v = 1, d.load[node] // its own kind: the least loaded
+		}
+		if ok && (r > rule || (r == rule && v >= key)) {
+			continue
+		}
+		if gpuType != anyType && d.s.Cluster.TypeOf(node) != gpuType {
+			continue
+		}
+		if s, fits := d.pick(j, node, free, n); fits {
+			best, rule, key, ok = s, r, v, true
+		}
+	}
+	return best, ok
+}
+
+// pick chooses n GPUs for the job from a set of free ones of a node: inside one
+// NVLink island where that is possible, the smallest that has room.
+func (d *decision) pick(j *sched.Job, node int, free sched.GPUSet, n int) (sched.Slice, bool) {
+	if !d.takes(j, node) {
+		return sched.Slice{}, false
+	}
+	s := whole(node, 0)
+	best := free.Len() + 1
+	for _, island := range d.s.Cluster.Nodes[node].Islands {
+		if k := (free & island).Len(); k >= n && k < best {
+			best, s.GPUs = k, (free & island).Lowest(n)
+		}
+	}
+	if s.GPUs == 0 {
+		s.GPUs = free.Lowest(n)
+	}
+	p := sched.Placement{s}
+	if j.Widest == sched.SameSlot && d.s.Cluster.Level(p) > sched.SameSlot {
+		return sched.Slice{}, false
+	}
+	return s, d.live.Fits(j, p)
+}
+
+// takes reports whether a node may host the job at all.
+func (d *decision) takes(j *sched.Job, node int) bool {
+	n := &d.s.Cluster.Nodes[node]
+	return n.State == sched.Ready && j.Accepts(n.Type) && (n.GPUMemory == 0 || j.GPUMemory <= n.GPUMemory)
+}

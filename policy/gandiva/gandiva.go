@@ -1,0 +1,102 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gandiva
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Config tunes the policy.
+type Config struct {
+	Slice         sched.Duration `json:"slice" help:"length of a turn where jobs share GPUs in turns"`
+	MaxHeight     int            `json:"max_height" help:"most jobs that may share a GPU in turns; 1: no turns"`
+	Patience      sched.Duration `json:"patience" help:"a job that has found no server for this long holds back all that came later"`
+	Pack          bool           `json:"pack" help:"run two jobs at once on the same GPUs when the cluster is overloaded"`
+	MaxPackedUtil float64        `json:"max_packed_util" help:"most GPU utilisation that two packed jobs may have together"`
+	PackMargin    float64        `json:"pack_margin" help:"by how much packing must beat taking turns, as a share of one job's speed"`
+	Profile       sched.Duration `json:"profile" help:"a job runs alone this long before it may be packed"`
+	Moves         int            `json:"moves" help:"most jobs that one decision migrates to gather or to defragment; 0: none"`
+	Settle        sched.Duration `json:"settle" help:"a job is not migrated before it has run this long in one place"`
+	Grow          bool           `json:"grow" help:"let elastic jobs use idle GPUs of their server"`
+	GrowAfter     sched.Duration `json:"grow_after" help:"GPUs must have been idle this long before an elastic job takes them"`
+}
+
+// Default returns the settings the policy has unless told otherwise.
+func Default() Config {
+	return Config{
+		Slice:         sched.Duration(time.Minute),
+		MaxHeight:     2,
+		Patience:      sched.Duration(10 * time.Minute),
+		Pack:          true,
+		MaxPackedUtil: 1,
+		PackMargin:    0.1,
+		Profile:       sched.Duration(time.Minute),
+		Moves:         2,
+		Settle:        sched.Duration(10 * time.Minute),
+		Grow:          true,
+		GrowAfter:     sched.Duration(5 * time.Minute),
+	}
+}
+
+// highest bounds max_height: a GPU's height is kept in a byte.
+const highest = 100
+
+func (c Config) validate() error {
+	switch {
+	case c.Slice.D() < time.Second:
+		return fmt.Errorf("slice = %s; want 1s or more", c.Slice)
+	case c.MaxHeight < 1 || c.MaxHeight > highest:
+		return fmt.Errorf("max_height = %d; want 1 to %d", c.MaxHeight, highest)
+	case c.Patience < 0:
+		return fmt.Errorf("patience = %s; want 0s or more", c.Patience)
+	case !(c.MaxPackedUtil >= 0 && c.MaxPackedUtil <= 2):
+		return fmt.Errorf("max_packed_util = %g; want 0 to 2", c.MaxPackedUtil)
+	case !(c.PackMargin >= 0 && c.PackMargin < 1):
+		return fmt.Errorf("pack_margin = %g; want 0 to below 1", c.PackMargin)
+	case c.Profile < 0:
+		return fmt.Errorf("profile = %s; want 0s or more", c.Profile)
+	case c.Moves < 0:
+		return fmt.Errorf("moves = %d; want 0 or more", c.Moves)
+	case c.Settle < 0:
+		return fmt.Errorf("settle = %s; want 0s or more", c.Settle)
+	case c.GrowAfter < 0:
+		return fmt.Errorf("grow_after = %s; want 0s or more", c.GrowAfter)
+	}
+	return nil
+}
+
+// New returns the policy.
+func New(c Config) (sched.Policy, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	return &policy{Config: c}, nil
+}
+
+type policy struct {
+	Config
+	live, idle *place.Free // caches
+	could      could       // a cache
+}
+
+func (p *policy) String() string { return knob.Text("gandiva", p.Config, Default()) }
+
+// Schedule implements sched.Policy.
+func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
+	p.live, p.idle = p.live.For(s.Cluster), p.idle.For(s.Cluster)
+	p.could.reset(s.Cluster)
+	d := newDecision(p, s)
+	d.keep()
+	d.arrive()
+	d.pack()
+	d.turns()
+	d.move()
+	d.grow()
+	return d.plan
+}

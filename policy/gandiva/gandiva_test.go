@@ -1,0 +1,65 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gandiva
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/policy/policytest"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// build reads a spec: the policy's name and knobs.
+func build(spec string) (sched.Policy, error) {
+	c := Default()
+	for _, word := range strings.Split(spec, ":")[1:] {
+		name, value, ok := strings.Cut(word, "=")
+		if !ok {
+			return nil, fmt.Errorf("word %q; want knob=value", word)
+		}
+		if err := knob.Set(&c, name, value); err != nil {
+			return nil, err
+		}
+	}
+	return New(c)
+}
+
+func TestScenarios(t *testing.T) { policytest.Run(t, "testdata", build) }
+
+func TestNewRefusesBadKnobs(t *testing.T) {
+	for _, tc := range []struct {
+		spec string
+		want string // in the error
+	}{
+		{"gandiva:slice=0s", "slice = 0s; want 1s or more"},
+		{"gandiva:max_height=0", "max_height = 0; want 1 to 100"},
+		{"gandiva:max_height=101", "max_height = 101; want 1 to 100"},
+		{"gandiva:patience=-1s", "patience = -1s; want 0s or more"},
+		{"gandiva:max_packed_util=2.5", "max_packed_util = 2.5; want 0 to 2"},
+		{"gandiva:pack_margin=1", "pack_margin = 1; want 0 to below 1"},
+		{"gandiva:profile=-1s", "profile = -1s; want 0s or more"},
+		{"gandiva:moves=-1", "moves = -1; want 0 or more"},
+		{"gandiva:settle=-1s", "settle = -1s; want 0s or more"},
+		{"gandiva:grow_after=-1s", "grow_after = -1s; want 0s or more"},
+	} {
+		if _, err := build(tc.spec); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error = %v; want %q", tc.spec, err, tc.want)
+		}
+	}
+}
+
+func TestName(t *testing.T) {
+	for _, spec := range []string{"gandiva", "gandiva:slice=2m:pack=false"} {
+		p, err := build(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(p); got != spec {
+			t.Errorf("String() = %s; want %s", got, spec)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gandiva
+
+import "github.com/fairway-gpu/fairway/sched"
+
+// grow lets elastic jobs take idle GPUs of their server, when nobody waits and
+// the GPUs have been idle for a while: Job.Note.Since says since when.
+func (d *decision) grow() {
+	if !d.Grow || len(d.waiting) > 0 || d.behind > 0 {
+		return
+	}
+	for _, i := range d.elastic {
+		j := d.s.Jobs[i]
+		p, ok := d.grown(i)
+		if !ok {
+			continue
+		}
+		since := j.Note.Since
+		if since.IsZero() || since.After(d.s.Now) {
+			since = d.s.Now
+		}
+		if due := since.Add(d.GrowAfter.D()); due.After(d.s.Now) {
+			d.plan.Notes[i] = sched.Note{Since: since}
+			d.plan.WakeBy(d.s.Now, due)
+			continue
+		}
+		d.relocate(i, p)
+	}
+}
+
+// grown returns the larger placement that a job could have on its server.
+func (d *decision) grown(i int) (sched.Placement, bool) {
+	j := d.s.Jobs[i]
+	if !d.runsOn(i) || len(j.Placement) != 1 || j.Placement.Shared() || d.highest(j.Placement) > 1 {
+		return nil, false
+	}
+	s := j.Placement[0]
+	idle := d.idle.OnNode(int(s.Node))
+	more := min(idle.Len(), d.limits.left(j), d.quota.Left(j))
+	now := s.GPUs.Len()
+	n := useful(j, now+1, now+more)
+	if n == 0 {
+		return nil, false
+	}
+	extra := idle.Lowest(n - now)
+	if !d.live.Fits(j, sched.Placement{whole(int(s.Node), extra)}) {
+		return nil, false
+	}
+	s.GPUs |= extra
+	p := sched.Placement{s}
+	return p, d.accepts(j, p)
+}

@@ -1,0 +1,167 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gandiva
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// move migrates jobs to idle GPUs: to bring a job onto fewer servers, to part
+// two that slow each other down, and to empty servers that are nearly empty.
+func (d *decision) move() {
+	if d.moves == 0 || d.idle.Total() == 0 || d.behind > 0 {
+		return
+	}
+	d.gather()
+	if len(d.waiting) == 0 {
+		d.unpack()
+	}
+	d.defragment()
+}
+
+// gather moves jobs onto fewer servers, the oldest first.
+func (d *decision) gather() {
+	for _, i := range d.sorted(func(i int) bool {
+		p := d.plan.Want[i]
+		return len(p) > 1 && (len(p)-1)*d.stride >= p.GPUs() && d.movable(i)
+	}) {
+		if d.moves == 0 {
+			return
+		}
+		j, old := d.s.Jobs[i], d.plan.Want[i]
+		d.stop(i)
+		d.leave(i)
+		mark := d.idle.Mark()
+		p, ok := d.idle.Within(j, old.GPUs(), sched.CrossRack)
+		d.idle.Rollback(mark)
+		if ok && len(p) < len(old) && d.live.Fits(j, p) {
+			d.moves--
+		} else {
+			p = old
+		}
+		d.settle(i, p)
+		d.run(i)
+	}
+}
+
+// unpack moves one of two packed jobs away if they slow each other down: the
+// one that was submitted later.
+func (d *decision) unpack() {
+	packed := d.sorted(func(i int) bool {
+		j := d.s.Jobs[i]
+		return d.runsOn(i) && j.Placement.Shared() && !j.NonPreemptible && d.s.Now.Sub(j.Since) >= d.Settle.D()
+	})
+	for _, i := range slices.Backward(packed) {
+		if d.moves == 0 {
+			return
+		}
+		j := d.s.Jobs[i]
+		if d.crowd(i) <= 0.9 || d.alone(i) {
+			continue
+		}
+		if p, ok := d.spot(j, d.wish(j, j.Placement.GPUs())); ok && len(p) <= len(j.Placement) && d.limits.left(j) >= p.GPUs() {
+			d.relocate(i, p)
+			d.moves--
+		}
+	}
+}
+
+// crowd returns the sum of the GPU utilisations on a job's first GPU.
+func (d *decision) crowd(i int) float64 {
+	sum := 0.0
+	first := d.plan.Want[i][:1]
+	for _, b := range d.runs[first[0].Node] {
+		if overlap(first, d.plan.Want[b]) {
+			sum += d.s.Jobs[b].GPUUtil
+		}
+	}
+	return sum
+}
+
+// defragment empties servers of which at least three quarters are idle: the
+// emptiest first, and only if all of its jobs find room on fuller servers.
+func (d *decision) defragment() {
+	nodes := d.s.Cluster.Nodes
+	var sparse []int
+	for node := range nodes {
+		if k := d.idle.OnNode(node).Len(); d.load[node] > 0 && nodes[node].State == sched.Ready && 4*k >= 3*nodes[node].GPUs {
+			sparse = append(sparse, node)
+		}
+	}
+	slices.SortStableFunc(sparse, func(a, b int) int {
+		return cmp.Compare(d.idle.OnNode(b).Len(), d.idle.OnNode(a).Len())
+	})
+	for _, node := range sparse {
+		if d.moves == 0 {
+			return
+		}
+		d.vacate(node)
+	}
+}
+
+// vacate moves the jobs of a node to fuller ones, as many as may be moved.
+func (d *decision) vacate(node int) {
+	jobs := slices.Clone(d.runs[node])
+	gpus := 0
+	for _, i := range jobs {
+		if !d.movable(i) || len(d.plan.Want[i]) > 1 {
+			return
+		}
+		gpus += d.plan.Want[i].GPUs()
+	}
+	if gpus != d.load[node] || gpus == 0 {
+		return // somebody is suspended here, or has moved here just now
+	}
+	var to []sched.Slice
+	mark := d.idle.Mark()
+	for _, i := range jobs {
+		s, ok := d.fuller(d.s.Jobs[i], node, d.plan.Want[i].GPUs())
+		if !ok {
+			d.idle.Rollback(mark)
+			return
+		}
+		d.idle.Take(ghost, sched.Placement{s})
+		to = append(to, s)
+	}
+	d.idle.Rollback(mark)
+	for at, i := range jobs {
+		if d.moves > 0 {
+			d.relocate(i, sched.Placement{to[at]})
+			d.moves--
+		}
+	}
+}
+
+// fuller finds n idle GPUs for the job on the fullest server with room, one
+// that is fuller than the given one.
+func (d *decision) fuller(j *sched.Job, than, n int) (best sched.Slice, ok bool) {
+	least := d.idle.OnNode(than).Len()
+	for node := range d.s.Cluster.Nodes {
+		free := d.idle.OnNode(node)
+		if k := free.Len(); node == than || d.load[node] == 0 || k < n || k >= least ||
+			d.s.Cluster.TypeOf(node) != d.s.Cluster.TypeOf(than) {
+			continue
+		}
+		if s, fits := d.pick(j, node, free, n); fits {
+			best, least, ok = s, free.Len(), true
+		}
+	}
+	return best, ok
+}
+
+// sorted returns the jobs for which the condition holds, in order of
+// submission.
+func (d *decision) sorted(holds func(i int) bool) []int {
+	var out []int
+	for i := range d.s.Jobs {
+		if holds(i) {
+			out = append(out, i)
+		}
+	}
+	slices.SortFunc(out, func(a, b int) int { return cmp.Compare(d.s.Jobs[a].Seq, d.s.Jobs[b].Seq) })
+	return out
+}

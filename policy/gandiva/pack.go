@@ -1,0 +1,164 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gandiva
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// half is the share of each GPU that a packed job holds, in thousandths.
+const half = sched.WholeGPU / 2
+
+// packedSpeed predicts the speed of a job beside another, as a share of its
+// speed alone, from the sum of their GPU utilisations.
+func packedSpeed(sum float64) float64 { return 1 - 0.335*max(0, sum-0.9) }
+
+// pack runs waiting jobs beside running ones of the same number of GPUs: the
+// lowest utilisation first, beside the lowest utilisation. It is called when
+// idle GPUs have been given away; a job that can run without it is left out.
+func (d *decision) pack() {
+	if !d.Pack {
+		return
+	}
+	var guests []int
+	for _, i := range d.waiting {
+		if d.packable(i) && (len(d.home[i]) == 0 || !d.fits(i)) {
+			guests = append(guests, i)
+		}
+	}
+	if len(guests) == 0 {
+		return
+	}
+	d.sortByUse(guests)
+	hosts := d.hosts()
+	for _, i := range guests {
+		n := size(d.s.Jobs[i])
+		if len(d.home[i]) > 0 {
+			n = d.home[i].GPUs()
+		}
+		if at := slices.IndexFunc(hosts[n], func(b int) bool { return d.beside(i, b) }); at >= 0 {
+			hosts[n] = slices.Delete(hosts[n], at, at+1)
+		}
+	}
+}
+
+// packable reports whether a job may be packed: it agrees, and its utilisation
+// is known from running alone.
+func (d *decision) packable(i int) bool {
+	j := d.s.Jobs[i]
+	return j.Shareable && j.GPUUtil > 0 && j.RanBy(d.s.Now) >= d.Profile.D()
+}
+
+func (d *decision) sortByUse(jobs []int) {
+	slices.SortFunc(jobs, func(a, b int) int {
+		x, y := d.s.Jobs[a], d.s.Jobs[b]
+		return cmp.Or(cmp.Compare(x.GPUUtil, y.GPUUtil), cmp.Compare(x.Seq, y.Seq))
+	})
+}
+
+// hosts returns the running jobs that one more can be packed with, by their
+// number of GPUs, the lowest utilisation first.
+func (d *decision) hosts() map[int][]int {
+	hosts := map[int][]int{}
+	for i, j := range d.s.Jobs {
+		if d.runsOn(i) && d.packable(i) && d.alone(i) && (!j.NonPreemptible || j.Placement.Shared()) {
+			hosts[j.Placement.GPUs()] = append(hosts[j.Placement.GPUs()], i)
+		}
+	}
+	for _, jobs := range hosts {
+		d.sortByUse(jobs)
+	}
+	return hosts
+}
+
+// alone reports whether nobody else runs on a job's GPUs. Only a job that was
+// packed before can have company.
+func (d *decision) alone(i int) bool {
+	p := d.plan.Want[i]
+	if !p.Shared() {
+		return true
+	}
+	for _, s := range p {
+		for _, b := range d.runs[s.Node] {
+			if b != i && overlap(sched.Placement{s}, d.plan.Want[b]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// beside packs a waiting job with a running one, if they suit each other.
+func (d *decision) beside(i, host int) bool {
+	j, p := d.s.Jobs[i], halved(d.plan.Want[host])
+	if !d.suit(i, host) || !d.accepts(j, p) || d.quota.Left(j) < p.GPUs() {
+		return false
+	}
+	// A job that comes from elsewhere makes the GPUs one higher.
+	if !sameGPUs(d.home[i], p) && (d.highest(p) >= max(2, d.MaxHeight) || d.limits.left(j) < p.GPUs()) {
+		return false
+	}
+	old := d.plan.Want[host]
+	d.stop(host)
+	d.home[host] = p
+	d.run(host)
+	if !d.live.Fits(j, p) {
+		d.stop(host)
+		d.home[host] = old
+		d.run(host)
+		return false
+	}
+	if len(d.home[i]) > 0 {
+		d.leave(i)
+	}
+	d.settle(i, p)
+	d.run(i)
+	return true
+}
+
+// suit reports whether two jobs of the same GPUs do better together than in
+// turns.
+func (d *decision) suit(i, k int) bool {
+	a, b := d.s.Jobs[i], d.s.Jobs[k]
+	sum := a.GPUUtil + b.GPUUtil
+	if !a.Shareable || !b.Shareable || a.GPUUtil == 0 || b.GPUUtil == 0 ||
+		sum > d.MaxPackedUtil || 2*packedSpeed(sum) <= 1+d.PackMargin {
+		return false
+	}
+	if a.GPUMemory == 0 || b.GPUMemory == 0 {
+		return true
+	}
+	for _, s := range d.plan.Want[k] {
+		if has := d.s.Cluster.Nodes[s.Node].GPUMemory; has > 0 && a.GPUMemory+b.GPUMemory > has {
+			return false
+		}
+	}
+	return true
+}
+
+// accepts reports whether the job could run on exactly these GPUs.
+func (d *decision) accepts(j *sched.Job, p sched.Placement) bool {
+	for _, s := range p {
+		if !d.takes(j, int(s.Node)) || s.GPUs.Len()%j.Task() != 0 {
+			return false
+		}
+	}
+	return j.Widest == sched.NoLevel || d.s.Cluster.Level(p) <= j.Widest
+}
+
+// halved returns the placement with half of each GPU.
+func halved(p sched.Placement) sched.Placement {
+	q := slices.Clone(p)
+	for i := range q {
+		q[i].Milli = half
+	}
+	return q
+}
+
+func sameGPUs(p, q sched.Placement) bool {
+	return slices.EqualFunc(p, q, func(a, b sched.Slice) bool { return a.Node == b.Node && a.GPUs == b.GPUs })
+}

@@ -1,0 +1,157 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gandiva
+
+import (
+	"slices"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// turns serves the jobs that wait, the longest wait first: on the GPUs where
+// their state is, on idle GPUs, or by ending the turns of others that are over.
+// GPUs that a job could not get are claimed for it, so that nobody who has
+// waited less takes them first.
+func (d *decision) turns() {
+	var stopped []int
+	for _, i := range d.waiting {
+		if len(d.plan.Want[i]) == 0 {
+			stopped = d.serve(i, stopped)
+		}
+	}
+	d.waiting = append(d.waiting, stopped...)
+	if !d.now.late {
+		d.fill()
+	}
+	d.waiting = slices.DeleteFunc(d.waiting, func(i int) bool { return len(d.plan.Want[i]) > 0 })
+	for _, i := range d.waiting {
+		if d.plan.Why[i].Code == sched.TurnWait {
+			d.plan.WakeBy(d.s.Now, d.now.end)
+			break
+		}
+	}
+}
+
+// serve does for one waiting job what can be done now. It appends the jobs that
+// are stopped for it.
+func (d *decision) serve(i int, stopped []int) []int {
+	j := d.s.Jobs[i]
+	if len(d.home[i]) == 0 {
+		n := size(j)
+		p, why := d.share(j, d.wish(j, n))
+		if p == nil {
+			d.plan.Why[i] = why
+			return stopped
+		}
+		d.settle(i, p)
+	} else if p, ok := d.elsewhere(i); ok {
+		d.leave(i)
+		d.settle(i, p)
+		d.run(i)
+		return stopped
+	}
+	p := d.home[i]
+	d.plan.Why[i] = sched.Reason{Code: sched.TurnWait, Need: p.GPUs(), Until: d.now.end}
+	blockers, over := d.blockers(i)
+	if over && !d.claims(p) {
+		for _, b := range blockers {
+			d.stop(b)
+		}
+		if d.fits(i) {
+			d.run(i)
+			for _, b := range blockers {
+				d.plan.Why[b] = sched.Reason{Code: sched.TurnWait, Need: d.home[b].GPUs(), Until: d.now.end}
+			}
+			return append(stopped, blockers...)
+		}
+		for _, b := range blockers {
+			d.run(b)
+		}
+		if d.quota.Left(j) < p.GPUs() {
+			d.plan.Why[i] = d.quota.Why(j, p.GPUs())
+			return stopped
+		}
+	}
+	if len(blockers) > 0 {
+		for _, s := range p {
+			d.claimed[s.Node] |= s.GPUs
+		}
+	}
+	return stopped
+}
+
+// elsewhere finds idle GPUs for a suspended job whose own are taken: it lowers
+// the height of those it leaves.
+func (d *decision) elsewhere(i int) (sched.Placement, bool) {
+	j := d.s.Jobs[i]
+	if d.isBarred(j) || (d.fits(i) && !d.claims(d.home[i])) {
+		return nil, false
+	}
+	n := d.home[i].GPUs()
+	if d.limits.left(j) < n || d.quota.Left(j) < n {
+		return nil, false
+	}
+	return d.spot(j, d.wish(j, n))
+}
+
+// fits reports whether the job can run where it is resident, beside those that
+// run there.
+func (d *decision) fits(i int) bool {
+	j, p := d.s.Jobs[i], d.home[i]
+	if d.quota.Left(j) < p.GPUs() || !d.live.Fits(j, p) {
+		return false
+	}
+	if !p.Shared() {
+		return true
+	}
+	blockers, _ := d.blockers(i)
+	return len(blockers) == 0
+}
+
+// claims reports whether any of the GPUs is claimed.
+func (d *decision) claims(p sched.Placement) bool {
+	for _, s := range p {
+		if d.claimed[s.Node]&s.GPUs != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// blockers returns the jobs that run on the GPUs where a job is resident, less
+// one that it may be packed with, and whether all their turns are over.
+func (d *decision) blockers(i int) (jobs []int, over bool) {
+	over = true
+	p := d.home[i]
+	for _, s := range p {
+		for _, b := range d.runs[s.Node] {
+			if slices.Contains(jobs, b) || !overlap(sched.Placement{s}, d.plan.Want[b]) ||
+				(p.Shared() && sameGPUs(p, d.plan.Want[b]) && d.plan.Want[b].Shared() && d.suit(i, b)) {
+				continue
+			}
+			jobs = append(jobs, b)
+			over = over && d.over(b)
+		}
+	}
+	return jobs, over
+}
+
+// over reports whether a running job has had its turn: it began in an earlier
+// slice, and not just at the end of that.
+func (d *decision) over(i int) bool {
+	j := d.s.Jobs[i]
+	return d.runsOn(i) && !j.NonPreemptible && j.Since.Before(d.now.begin) && d.s.Now.Sub(j.Since) >= d.Slice.D()/2
+}
+
+// fill lets waiting jobs run on GPUs that would otherwise idle until the end of
+// the slice, even if somebody else has a claim on them: their turn will be over
+// then.
+func (d *decision) fill() {
+	d.sortByWait(d.waiting)
+	for _, i := range d.waiting {
+		if len(d.home[i]) > 0 && len(d.plan.Want[i]) == 0 && d.fits(i) {
+			d.run(i)
+		}
+	}
+}

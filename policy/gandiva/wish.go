@@ -1,0 +1,197 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gandiva
+
+import (
+	"math"
+	"strings"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// wish is what makes two jobs the same for the search for GPUs.
+type wish struct {
+	n         int // GPUs
+	task      int
+	cpus      int
+	memory    int64
+	gpuMemory int64
+	widest    sched.Level
+	types     string
+	tenant    sched.TenantID // if it has a limit
+}
+
+func (d *decision) wish(j *sched.Job, n int) wish {
+	w := wish{n: n, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, widest: j.Widest}
+	switch len(j.GPUTypes) {
+	case 0:
+	case 1:
+		w.types = string(j.GPUTypes[0])
+	default:
+		var b strings.Builder
+		for _, t := range j.GPUTypes {
+			b.WriteString(string(t))
+			b.WriteByte(0)
+		}
+		w.types = b.String()
+	}
+	if _, limited := d.limits.of(j); limited {
+		w.tenant = j.Tenant
+	}
+	return w
+}
+
+// spreads reports whether the job accepts GPUs as far apart as the level.
+func spreads(j *sched.Job, level sched.Level) bool {
+	return j.Widest == sched.NoLevel || j.Widest >= level
+}
+
+// useful returns the largest size from least to most at which the job can run,
+// or 0.
+func useful(j *sched.Job, least, most int) int {
+	if !j.Elastic() {
+		if least <= j.GPUs && j.GPUs <= most {
+			return j.GPUs
+		}
+		return 0
+	}
+	least, most = max(least, j.MinGPUs), min(most, j.MaxGPUs)
+	if len(j.Sizes) == 0 {
+		if n := most / j.Task() * j.Task(); n >= least {
+			return n
+		}
+		return 0
+	}
+	best := 0
+	for _, n := range j.Sizes {
+		if n >= least && n <= most && n%j.Task() == 0 {
+			best = n
+		}
+	}
+	return best
+}
+
+// size returns the number of GPUs a job starts with: what was asked for or, if
+// an elastic job cannot run at that size, the nearest smaller one that it can,
+// or else the smallest.
+func size(j *sched.Job) int {
+	if n := useful(j, 1, j.GPUs); n > 0 {
+		return n
+	}
+	return smallest(j)
+}
+
+// smallest returns the smallest size at which the job can run. If there is none
+// at all it is more than any cluster has.
+func smallest(j *sched.Job) int {
+	switch {
+	case !j.Elastic():
+		return j.GPUs
+	case len(j.Sizes) == 0:
+		if n := (j.MinGPUs + j.Task() - 1) / j.Task() * j.Task(); n <= j.MaxGPUs {
+			return n
+		}
+		return noSize
+	}
+	for _, n := range j.Sizes {
+		if n%j.Task() == 0 && j.Fits(n) {
+			return n
+		}
+	}
+	return noSize
+}
+
+const noSize = math.MaxInt32
+
+// could remembers what an empty cluster could give.
+type could struct {
+	cluster *sched.Cluster
+	empty   *place.Free
+	known   map[wish]bool
+}
+
+// maxWishes bounds the memory of the cache.
+const maxWishes = 1 << 14
+
+func (c *could) reset(cluster *sched.Cluster) {
+	if c.cluster != cluster || len(c.known) > maxWishes {
+		*c = could{cluster: cluster, empty: place.NewFree(cluster), known: map[wish]bool{}}
+	}
+}
+
+// host reports whether nodes that take work could host the job if they were
+// empty.
+func (c *could) host(j *sched.Job, w wish) bool {
+	w.tenant = ""
+	ok, known := c.known[w]
+	if !known {
+		mark := c.empty.Mark()
+		_, ok = c.empty.Within(j, w.n, sched.CrossRack)
+		c.empty.Rollback(mark)
+		c.known[w] = ok
+	}
+	return ok
+}
+
+// limits counts, for tenants that may not have all GPUs, the GPUs on which
+// they have residents. Jobs of one tenant that take turns on the same GPUs
+// count once, so that a tenant at its limit can still share its own GPUs.
+type limits struct {
+	s     *sched.Snapshot
+	limit []int // by tenant
+	used  []int // by tenant
+	own   map[tenantNode]sched.GPUSet
+}
+
+type tenantNode struct {
+	tenant int
+	node   int32
+}
+
+func newLimits(s *sched.Snapshot) limits {
+	l := limits{s: s, limit: make([]int, len(s.Tenants)), used: make([]int, len(s.Tenants))}
+	for t := range s.Tenants {
+		l.limit[t] = s.Tenants[t].Limit(s.Cluster.GPUs())
+	}
+	return l
+}
+
+// of returns the index of a job's tenant if that has a limit.
+func (l *limits) of(j *sched.Job) (t int, limited bool) {
+	t, ok := l.s.Tenant(j)
+	return t, ok && l.limit[t] < l.s.Cluster.GPUs()
+}
+
+func (l *limits) add(j *sched.Job, s sched.Slice) {
+	t, limited := l.of(j)
+	if !limited {
+		return
+	}
+	if l.own == nil {
+		l.own = map[tenantNode]sched.GPUSet{}
+	}
+	key := tenantNode{t, s.Node}
+	l.used[t] += (s.GPUs &^ l.own[key]).Len()
+	l.own[key] |= s.GPUs
+}
+
+// left returns how many more GPUs the job's tenant may have.
+func (l *limits) left(j *sched.Job) int {
+	t, limited := l.of(j)
+	if !limited {
+		return math.MaxInt
+	}
+	return l.limit[t] - l.used[t]
+}
+
+// shared returns the GPUs of a node on which the job may become one resident
+// of several: all, or its tenant's own if that may have no others.
+func (l *limits) shared(j *sched.Job, node, n int) sched.GPUSet {
+	t, limited := l.of(j)
+	if !limited || l.limit[t]-l.used[t] >= n {
+		return ^sched.GPUSet(0)
+	}
+	return l.own[tenantNode{t, int32(node)}]
+}
