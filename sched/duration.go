@@ -6,6 +6,7 @@ package sched
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -59,25 +60,41 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 // ParseDuration reads what time.ParseDuration reads, and a leading number of
 // days: "7d", "1d12h".
 func ParseDuration(s string) (time.Duration, error) {
+	const longest = 100 // bytes
+	if len(s) <= longest {
+		if d, ok := parseDays(s); ok {
+			return d, nil
+		}
+	}
+	return 0, fmt.Errorf("duration %.40q: want a number with a unit, such as 90s, 10m, 16h, 7d or 1d12h", s)
+}
+
+// parseDays reads the days before the first "d", and then the rest. A sign
+// stands before all of it.
+func parseDays(s string) (time.Duration, bool) {
 	days, rest, ok := strings.Cut(s, "d")
 	if !ok {
 		d, err := time.ParseDuration(s)
-		if err != nil {
-			return 0, fmt.Errorf("duration %q: want a number with a unit, such as 90s, 10m, 16h or 7d", s)
-		}
-		return d, nil
+		return d, err == nil
 	}
+	days, negative := strings.CutPrefix(days, "-")
 	n, err := strconv.ParseFloat(days, 64)
-	if err != nil || n != n || n > 100_000 || n < -100_000 {
-		return 0, fmt.Errorf("duration %q: want a number of days before \"d\", such as 7d", s)
+	if err != nil || strings.Trim(days, "0123456789.") != "" || n > maxDays {
+		return 0, false
 	}
 	d := time.Duration(n * float64(24*time.Hour))
-	if rest == "" {
-		return d, nil
+	if rest != "" {
+		tail, err := time.ParseDuration(rest)
+		if err != nil || strings.ContainsAny(rest[:1], "+-") || tail > math.MaxInt64-d {
+			return 0, false
+		}
+		d += tail
 	}
-	tail, err := ParseDuration(rest)
-	if err != nil {
-		return 0, fmt.Errorf("duration %q: want a unit after the days, such as 1d12h", s)
+	if negative {
+		d = -d
 	}
-	return d + tail, nil
+	return d, true
 }
+
+// maxDays keeps days far from the end of time.Duration.
+const maxDays = 100_000

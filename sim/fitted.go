@@ -54,8 +54,13 @@ func (f *fitted) rate(done float64, s setting) (rate, until float64, err error) 
 	shape := goodput.Shape{Nodes: len(s.placement), GPUs: s.gpus, CrossRack: s.level == sched.CrossRack}
 	step := p.Iter(shape, float64(split.Local), split.Accum)
 	frac := done / m.Iterations
+	until = m.NoiseUntil(frac) * m.Iterations
+	for until <= done { // the end of a phase, lost in rounding: it is over
+		frac = math.Nextafter(frac, math.Inf(1))
+		until = m.NoiseUntil(frac) * m.Iterations
+	}
 	gain := goodput.Gain(m.NoiseAt(frac), m.Batch.Initial, split.Batch(s.gpus))
-	return gain / step, m.NoiseUntil(frac) * m.Iterations, nil
+	return gain / step, until, nil
 }
 
 func (f *fitted) restart(first bool) time.Duration {

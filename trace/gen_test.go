@@ -42,7 +42,7 @@ func TestGenerate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := Gen{
 			Kind: rapid.SampledFrom(Kinds()).Draw(t, "kind"),
-			Jobs: rapid.IntRange(1, 300).Draw(t, "jobs"),
+			Jobs: rapid.IntRange(1, 120).Draw(t, "jobs"),
 			GPUs: rapid.SampledFrom([]int{1, 3, 8, 64, 2490}).Draw(t, "gpus"),
 			Seed: rapid.Uint64().Draw(t, "seed"),
 		}

@@ -243,10 +243,7 @@ func printJSON(w io.Writer, runs []finishedRun) error {
 	for _, r := range runs {
 		out.Runs = append(out.Runs, jsonRun{r.result.Summary, r.timing})
 	}
-	b, err := json.Marshal(out)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(b, '\n'))
-	return err
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(out)
 }

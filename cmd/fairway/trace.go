@@ -54,7 +54,7 @@ func newTraceImport() *cobra.Command {
 
 func newTraceGen() *cobra.Command {
 	g := trace.Gen{Kind: "philly", Jobs: 1000, GPUs: 256, Seed: 1}
-	var span sched.Duration
+	var span, longest sched.Duration
 	var out string
 	c := &cobra.Command{
 		Use:   "gen --kind philly|pollux|themis --jobs N --gpus N --out FILE",
@@ -70,7 +70,7 @@ the same workload, byte for byte.
   fairway trace gen --kind pollux --jobs 160 --gpus 64 --out pollux.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			g.Span = span.D()
+			g.Span, g.Longest = span.D(), longest.D()
 			w, err := trace.Generate(g)
 			if err != nil {
 				return usageError{err}
@@ -83,7 +83,8 @@ the same workload, byte for byte.
 	fl.IntVar(&g.Jobs, "jobs", g.Jobs, "number of jobs")
 	fl.IntVar(&g.GPUs, "gpus", g.GPUs, "GPUs of the cluster the workload is meant for")
 	fl.Uint64Var(&g.Seed, "seed", g.Seed, "seed of all randomness")
-	fl.Float64Var(&g.Load, "load", 0, "GPU time asked for, as a share of what the cluster has; 0: as in the original")
+	fl.Float64Var(&g.Load, "load", 0, "share of the GPUs in use if every job started at once, after a warm-up; 0: as in the original")
+	fl.TextVar(&longest, "longest", longest, "cut run times at this, such as 2d; 0s: as in the original (weeks)")
 	fl.TextVar(&span, "span", span, "time over which jobs arrive; 0s: follows from jobs, GPUs and load")
 	fl.StringVarP(&out, "out", "o", "-", "file to write (\"-\": standard output)")
 	_ = c.RegisterFlagCompletionFunc("kind", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -116,7 +117,9 @@ func newTraceStats() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(c.OutOrStdout()).Encode(s)
 			}
-			s.Print(c.OutOrStdout())
+			if err := s.Print(c.OutOrStdout()); err != nil {
+				return err
+			}
 			if out != "" {
 				fmt.Fprintf(c.OutOrStdout(), "\nplots written to %s; open it in a browser\n", out)
 			}

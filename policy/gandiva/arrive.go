@@ -9,38 +9,73 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// arrive gives idle GPUs to jobs that are resident nowhere, and lets elastic
-// jobs shrink for them.
+// arrive finds GPUs for jobs that are resident nowhere: idle ones, what elastic
+// jobs can spare, or GPUs to share in turns.
 func (d *decision) arrive() {
 	for at, i := range d.waiting {
 		j := d.s.Jobs[i]
-		n := size(j)
-		w := d.wish(j, n)
-		if len(d.home[i]) > 0 || !d.could.host(j, w) {
+		if len(d.home[i]) > 0 {
 			continue
 		}
-		if d.isBarred(j) {
-			d.plan.Why[i] = sched.Reason{Code: sched.Behind, Need: n, Have: d.idle.Total()}
-			d.behind++
-			d.waiting[at] = gone
-			continue
-		}
-		if d.limits.left(j) < n {
-			continue // it can only share what its tenant has
-		}
-		p, ok := d.spot(j, w)
-		if !ok {
-			p, ok = d.shrink(j, w)
-		}
-		if ok {
+		w := d.wish(j, size(j))
+		p, runs := d.admit(i, w)
+		if p != nil {
 			d.settle(i, p)
+		}
+		if runs {
 			d.run(i)
+		}
+		if p == nil || runs {
 			d.waiting[at] = gone
-		} else if d.s.Now.Sub(j.Since) >= d.Patience.D() {
-			d.bar(j)
 		}
 	}
 	d.waiting = slices.DeleteFunc(d.waiting, func(i int) bool { return i == gone })
+}
+
+// admit finds a home for a job and reports whether the job can run there at
+// once. If there is none, it says why in the plan.
+func (d *decision) admit(i int, w wish) (p sched.Placement, runs bool) {
+	j := d.s.Jobs[i]
+	left := d.limits.left(j)
+	switch {
+	case !d.could.host(j, w):
+		d.plan.Why[i] = d.why(j, w)
+		return nil, false
+	case d.isBarred(j):
+		d.plan.Why[i] = sched.Reason{Code: sched.Behind, Need: w.n, Have: d.idle.Total()}
+		d.queued++
+		return nil, false
+	case left >= w.n: // else it can only share what its tenant has
+		if p, ok := d.spot(j, w); ok {
+			return p, true
+		}
+		if p, ok := d.shrink(j, w); ok {
+			return p, true
+		}
+	}
+	if p, ok := d.share(j, w); ok {
+		return p, false
+	}
+	if left < w.n {
+		d.plan.Why[i] = sched.Reason{Code: sched.OverQuota, Need: w.n, Have: max(0, left)}
+		return nil, false
+	}
+	d.plan.Why[i] = d.why(j, w)
+	d.queued++
+	if d.s.Now.Sub(j.Since) >= d.Patience.D() {
+		d.bar(j)
+	}
+	return nil, false
+}
+
+// why says why there are no idle GPUs for the job.
+func (d *decision) why(j *sched.Job, w wish) sched.Reason {
+	r, known := d.reasons[w]
+	if !known {
+		r = d.idle.Why(j, w.n, sched.CrossRack)
+		d.reasons[w] = r
+	}
+	return r
 }
 
 // gone marks a job that is not among the waiting any more.

@@ -23,8 +23,8 @@ type decision struct {
 	plan sched.Plan
 
 	home    []sched.Placement // by job: where it is resident; none: nowhere
-	waiting []int             // jobs that want to run and do not yet, the longest wait first
-	elastic []int             // running jobs that could run at another size, by Seq
+	waiting []int             // jobs that want to run and do not yet, the longest wait first; after arrive: residents
+	elastic []int             // running jobs on one server that could run at another size, by Seq
 
 	stride  int            // between the GPUs of two nodes in height
 	height  []uint8        // by GPU
@@ -40,11 +40,13 @@ type decision struct {
 	// in turns.
 	noIdle, noShrink, noShare map[wish]bool
 
-	reasons map[wish]sched.Reason
-	barred  []bool // by GPU type: a job ahead waits for it
-	behind  int    // jobs that are held back by one ahead
-	now     turn
-	moves   int // left
+	reasons  map[wish]sched.Reason
+	memories []int64 // sizes of GPU memory in the cluster, ascending
+
+	barred []bool // by GPU type: a job ahead waits for it
+	queued int    // jobs that found no server
+	now    turn
+	moves  int // left
 }
 
 // turn is where a time lies in its slice. Slices begin at the same time
@@ -63,7 +65,7 @@ func (p *policy) turnAt(t time.Time) turn {
 func newDecision(p *policy, s *sched.Snapshot) *decision {
 	n := len(s.Cluster.Nodes)
 	d := &decision{
-		policy: p, s: s, plan: sched.NewPlan(s),
+		policy: p, s: s, plan: sched.NewPlan(s), memories: memoriesOf(s.Cluster),
 		home:   make([]sched.Placement, len(s.Jobs)),
 		stride: s.Cluster.MaxGPUs(),
 		load:   make([]int, n), class: make([]uint8, n), runs: make([][]int, n),
@@ -75,6 +77,10 @@ func newDecision(p *policy, s *sched.Snapshot) *decision {
 		now:     p.turnAt(s.Now), moves: p.Moves,
 	}
 	d.height = make([]uint8, n*d.stride)
+	room := make([]int, n*d.stride) // of one job for each GPU; the few that pack need more
+	for i := range d.runs {
+		d.runs[i] = room[i*d.stride : i*d.stride : (i+1)*d.stride]
+	}
 	d.plan.Notes = make([]sched.Note, len(s.Jobs))
 	d.plan.Suspend = true
 	return d
@@ -94,7 +100,7 @@ func (d *decision) keep() {
 		case j.Phase == sched.Running && d.live.Fits(j, j.Placement):
 			d.settle(i, j.Placement)
 			d.run(i)
-			if j.Elastic() && !j.NonPreemptible {
+			if j.Elastic() && len(j.Placement) == 1 {
 				d.elastic = append(d.elastic, i)
 			}
 		case j.Phase == sched.Pending && !j.Ready(d.s.Now):
@@ -125,10 +131,26 @@ func (d *decision) resumable(j *sched.Job) bool {
 
 // sortByWait puts the job that has waited longest first.
 func (d *decision) sortByWait(jobs []int) {
-	slices.SortFunc(jobs, func(a, b int) int {
-		x, y := d.s.Jobs[a], d.s.Jobs[b]
-		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.Seq, y.Seq))
+	keys := make([]waitKey, len(jobs))
+	for at, i := range jobs {
+		j := d.s.Jobs[i]
+		keys[at] = waitKey{d.s.Now.Sub(j.Since), j.Seq, i}
+	}
+	slices.SortFunc(keys, func(a, b waitKey) int {
+		if a.waited != b.waited {
+			return cmp.Compare(b.waited, a.waited)
+		}
+		return cmp.Compare(a.seq, b.seq)
 	})
+	for at, k := range keys {
+		jobs[at] = k.job
+	}
+}
+
+type waitKey struct {
+	waited time.Duration
+	seq    int64
+	job    int
 }
 
 // ghost takes GPUs without CPUs or memory.
@@ -151,7 +173,9 @@ func (d *decision) settle(i int, p sched.Placement) {
 				fresh |= g & -g
 			}
 		}
-		d.idle.Take(ghost, sched.Placement{whole(node, fresh)})
+		if fresh != 0 {
+			d.idle.Take(ghost, sched.Placement{whole(node, fresh)})
+		}
 		d.limits.add(j, s)
 	}
 }
@@ -168,10 +192,12 @@ func (d *decision) leave(i int) {
 				empty |= g & -g
 			}
 		}
-		d.idle.Release(ghost, sched.Placement{whole(node, empty)})
+		if empty != 0 {
+			d.idle.Release(ghost, sched.Placement{whole(node, empty)})
+			clear(d.noIdle)
+		}
 	}
 	d.home[i] = nil
-	clear(d.noIdle)
 	clear(d.noShare)
 }
 

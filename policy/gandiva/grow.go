@@ -8,35 +8,35 @@ import "github.com/fairway-gpu/fairway/sched"
 // grow lets elastic jobs take idle GPUs of their server, when nobody waits and
 // the GPUs have been idle for a while: Job.Note.Since says since when.
 func (d *decision) grow() {
-	if !d.Grow || len(d.waiting) > 0 || d.behind > 0 {
+	if !d.Grow || len(d.waiting) > 0 || d.queued > 0 {
 		return
 	}
-	for _, i := range d.elastic {
+	for _, i := range d.sorted(func(i int) bool { return d.s.Jobs[i].Elastic() && len(d.plan.Want[i]) == 1 }) {
 		j := d.s.Jobs[i]
 		p, ok := d.grown(i)
 		if !ok {
 			continue
 		}
 		since := j.Note.Since
-		if since.IsZero() || since.After(d.s.Now) {
+		if since.IsZero() || since.After(d.s.Now) || !d.runsOn(i) {
 			since = d.s.Now
 		}
 		if due := since.Add(d.GrowAfter.D()); due.After(d.s.Now) {
 			d.plan.Notes[i] = sched.Note{Since: since}
 			d.plan.WakeBy(d.s.Now, due)
-			continue
+		} else if d.runsOn(i) {
+			d.relocate(i, p)
 		}
-		d.relocate(i, p)
 	}
 }
 
 // grown returns the larger placement that a job could have on its server.
 func (d *decision) grown(i int) (sched.Placement, bool) {
-	j := d.s.Jobs[i]
-	if !d.runsOn(i) || len(j.Placement) != 1 || j.Placement.Shared() || d.highest(j.Placement) > 1 {
+	j, p := d.s.Jobs[i], d.plan.Want[i]
+	if j.NonPreemptible || p.Shared() || d.highest(p) > 1 {
 		return nil, false
 	}
-	s := j.Placement[0]
+	s := p[0]
 	idle := d.idle.OnNode(int(s.Node))
 	more := min(idle.Len(), d.limits.left(j), d.quota.Left(j))
 	now := s.GPUs.Len()
@@ -49,6 +49,6 @@ func (d *decision) grown(i int) (sched.Placement, bool) {
 		return nil, false
 	}
 	s.GPUs |= extra
-	p := sched.Placement{s}
+	p = sched.Placement{s}
 	return p, d.accepts(j, p)
 }

@@ -13,11 +13,11 @@ import (
 // move migrates jobs to idle GPUs: to bring a job onto fewer servers, to part
 // two that slow each other down, and to empty servers that are nearly empty.
 func (d *decision) move() {
-	if d.moves == 0 || d.idle.Total() == 0 || d.behind > 0 {
+	if d.moves == 0 || d.idle.Total() == 0 {
 		return
 	}
 	d.gather()
-	if len(d.waiting) == 0 {
+	if len(d.waiting) == 0 && d.queued == 0 {
 		d.unpack()
 	}
 	d.defragment()

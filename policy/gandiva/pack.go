@@ -26,7 +26,7 @@ func (d *decision) pack() {
 	}
 	var guests []int
 	for _, i := range d.waiting {
-		if d.packable(i) && (len(d.home[i]) == 0 || !d.fits(i)) {
+		if d.packable(i) && !d.fits(i) {
 			guests = append(guests, i)
 		}
 	}
@@ -36,15 +36,21 @@ func (d *decision) pack() {
 	d.sortByUse(guests)
 	hosts := d.hosts()
 	for _, i := range guests {
-		n := size(d.s.Jobs[i])
-		if len(d.home[i]) > 0 {
-			n = d.home[i].GPUs()
-		}
-		if at := slices.IndexFunc(hosts[n], func(b int) bool { return d.beside(i, b) }); at >= 0 {
-			hosts[n] = slices.Delete(hosts[n], at, at+1)
+		n := d.home[i].GPUs()
+		for at, host := range hosts[n][:min(len(hosts[n]), mostHosts)] {
+			if d.s.Jobs[i].GPUUtil+d.s.Jobs[host].GPUUtil > d.MaxPackedUtil {
+				break // all further ones have more
+			}
+			if d.beside(i, host) {
+				hosts[n] = slices.Delete(hosts[n], at, at+1)
+				break
+			}
 		}
 	}
 }
+
+// mostHosts bounds the search for a job to be packed with.
+const mostHosts = 64
 
 // packable reports whether a job may be packed: it agrees, and its utilisation
 // is known from running alone.
@@ -94,10 +100,11 @@ func (d *decision) alone(i int) bool {
 
 // beside packs a waiting job with a running one, if they suit each other.
 func (d *decision) beside(i, host int) bool {
-	j, p := d.s.Jobs[i], halved(d.plan.Want[host])
-	if !d.suit(i, host) || !d.accepts(j, p) || d.quota.Left(j) < p.GPUs() {
+	j := d.s.Jobs[i]
+	if !d.suit(i, host) || !d.accepts(j, d.plan.Want[host]) || d.quota.Left(j) < d.plan.Want[host].GPUs() {
 		return false
 	}
+	p := halved(d.plan.Want[host])
 	// A job that comes from elsewhere makes the GPUs one higher.
 	if !sameGPUs(d.home[i], p) && (d.highest(p) >= max(2, d.MaxHeight) || d.limits.left(j) < p.GPUs()) {
 		return false
@@ -112,9 +119,7 @@ func (d *decision) beside(i, host int) bool {
 		d.run(host)
 		return false
 	}
-	if len(d.home[i]) > 0 {
-		d.leave(i)
-	}
+	d.leave(i)
 	d.settle(i, p)
 	d.run(i)
 	return true

@@ -11,34 +11,18 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// share finds GPUs that a job without a home can share in turns with their
-// residents, or says why there are none.
-func (d *decision) share(j *sched.Job, w wish) (sched.Placement, sched.Reason) {
-	if !d.could.host(j, w) {
-		return nil, d.why(j, w)
+// share finds GPUs that a job can share in turns with their residents.
+func (d *decision) share(j *sched.Job, w wish) (sched.Placement, bool) {
+	if d.noShare[w] || j.NonPreemptible || d.MaxHeight < 2 {
+		return nil, false
 	}
-	if !d.noShare[w] && !j.NonPreemptible && d.MaxHeight > 1 {
-		for _, t := range d.types(j) {
-			if p := d.shareOf(j, w.n, t); p != nil {
-				return p, sched.Reason{}
-			}
+	for _, t := range d.types(j) {
+		if p := d.shareOf(j, w.n, t); p != nil {
+			return p, true
 		}
-		d.noShare[w] = true
 	}
-	if left := d.limits.left(j); left < w.n {
-		return nil, sched.Reason{Code: sched.OverQuota, Need: w.n, Have: max(0, left)}
-	}
-	return nil, d.why(j, w)
-}
-
-// why says why there are no idle GPUs for the job.
-func (d *decision) why(j *sched.Job, w wish) sched.Reason {
-	r, known := d.reasons[w]
-	if !known {
-		r = d.idle.Why(j, w.n, sched.CrossRack)
-		d.reasons[w] = r
-	}
-	return r
+	d.noShare[w] = true
+	return nil, false
 }
 
 // shareOf finds GPUs of one type to share: on one server, or on several if no

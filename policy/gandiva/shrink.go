@@ -3,32 +3,21 @@
 
 package gandiva
 
-import (
-	"github.com/fairway-gpu/fairway/sched"
-)
+import "github.com/fairway-gpu/fairway/sched"
 
 // shrink finds GPUs for the job by taking some from elastic jobs: what they
 // have beyond the size they asked for or, if that is not enough, beyond their
-// smallest. Only those shrink whose GPUs are used.
+// smallest.
 func (d *decision) shrink(j *sched.Job, w wish) (sched.Placement, bool) {
 	if len(d.elastic) == 0 || d.noShrink[w] {
 		return nil, false
 	}
 	for _, least := range []func(*sched.Job) int{size, smallest} {
-		jobs := d.shrinkable(least)
-		for _, i := range jobs {
-			d.relocate(i, shrunk(d.s.Jobs[i].Placement, least(d.s.Jobs[i])))
+		find := d.shrinkServer
+		if w.n > d.stride {
+			find = d.shrinkServers
 		}
-		if len(jobs) == 0 {
-			continue
-		}
-		p, ok := d.spot(j, w)
-		for _, i := range jobs {
-			if old := d.s.Jobs[i].Placement; !ok || !overlap(p, old) {
-				d.relocate(i, old)
-			}
-		}
-		if ok {
+		if p, ok := find(j, w, least); ok {
 			return p, true
 		}
 	}
@@ -36,21 +25,83 @@ func (d *decision) shrink(j *sched.Job, w wish) (sched.Placement, bool) {
 	return nil, false
 }
 
-// shrinkable returns the elastic jobs that could give GPUs away.
-func (d *decision) shrinkable(least func(*sched.Job) int) []int {
-	var out []int
-	for _, i := range d.elastic {
-		j := d.s.Jobs[i]
-		if d.runsOn(i) && len(j.Placement) == 1 && !j.Placement.Shared() &&
-			least(j) < j.Placement.GPUs() && d.highest(j.Placement) == 1 {
-			out = append(out, i)
-		}
+// spare returns how many GPUs a job could give away: it runs alone on whole
+// GPUs of one server, where it ran before, and least says what it needs.
+func (d *decision) spare(i int, least func(*sched.Job) int) int {
+	j := d.s.Jobs[i]
+	if !j.Elastic() || j.NonPreemptible || !d.runsOn(i) || len(j.Placement) != 1 ||
+		j.Placement.Shared() || d.highest(j.Placement) > 1 {
+		return 0
 	}
-	return out
+	return max(0, j.Placement.GPUs()-least(j))
 }
 
-// shrunk returns the placement, on one node, with only n of its GPUs.
-func shrunk(p sched.Placement, n int) sched.Placement {
+// shrinkServer makes room on one server: the one where the fewest GPUs have to
+// be given away.
+func (d *decision) shrinkServer(j *sched.Job, w wish, least func(*sched.Job) int) (sched.Placement, bool) {
+	best, most := -1, -1
+	for _, e := range d.elastic {
+		node := int(d.s.Jobs[e].Placement[0].Node)
+		idle := d.idle.OnNode(node).Len()
+		if idle < most || idle == most && node >= best || d.spare(e, least) == 0 || !d.takes(j, node) {
+			continue
+		}
+		spare := 0
+		for _, i := range d.runs[node] {
+			spare += d.spare(i, least)
+		}
+		if idle+spare >= w.n {
+			best, most = node, idle
+		}
+	}
+	if best < 0 {
+		return nil, false
+	}
+	var shrunken []int
+	for _, i := range d.elastic { // in order of submission
+		if d.s.Jobs[i].Placement[0].Node == int32(best) && d.idle.OnNode(best).Len() < w.n && d.spare(i, least) > 0 {
+			d.relocate(i, lessOf(d.s.Jobs[i].Placement, least(d.s.Jobs[i])))
+			shrunken = append(shrunken, i)
+		}
+	}
+	s, ok := d.pick(j, best, d.idle.OnNode(best), w.n)
+	if !ok {
+		for _, i := range shrunken {
+			d.relocate(i, d.s.Jobs[i].Placement)
+		}
+		return nil, false
+	}
+	return sched.Placement{s}, true
+}
+
+// shrinkServers makes room on several servers: all elastic jobs shrink, and
+// those whose GPUs are not used get them back.
+func (d *decision) shrinkServers(j *sched.Job, w wish, least func(*sched.Job) int) (sched.Placement, bool) {
+	var shrunken []int
+	idle := d.idle.Total()
+	for _, i := range d.elastic {
+		if k := d.spare(i, least); k > 0 {
+			idle += k
+			shrunken = append(shrunken, i)
+		}
+	}
+	if len(shrunken) == 0 || idle < w.n {
+		return nil, false
+	}
+	for _, i := range shrunken {
+		d.relocate(i, lessOf(d.s.Jobs[i].Placement, least(d.s.Jobs[i])))
+	}
+	p, ok := d.spot(j, w)
+	for _, i := range shrunken {
+		if old := d.s.Jobs[i].Placement; !ok || !overlap(p, old) {
+			d.relocate(i, old)
+		}
+	}
+	return p, ok
+}
+
+// lessOf returns the placement, on one node, with only n of its GPUs.
+func lessOf(p sched.Placement, n int) sched.Placement {
 	s := p[0]
 	s.GPUs = s.GPUs.Lowest(n)
 	return sched.Placement{s}

@@ -36,22 +36,13 @@ func (d *decision) turns() {
 // serve does for one waiting job what can be done now. It appends the jobs that
 // are stopped for it.
 func (d *decision) serve(i int, stopped []int) []int {
-	j := d.s.Jobs[i]
-	if len(d.home[i]) == 0 {
-		n := size(j)
-		p, why := d.share(j, d.wish(j, n))
-		if p == nil {
-			d.plan.Why[i] = why
-			return stopped
-		}
-		d.settle(i, p)
-	} else if p, ok := d.elsewhere(i); ok {
+	if p, ok := d.elsewhere(i); ok {
 		d.leave(i)
 		d.settle(i, p)
 		d.run(i)
 		return stopped
 	}
-	p := d.home[i]
+	j, p := d.s.Jobs[i], d.home[i]
 	d.plan.Why[i] = sched.Reason{Code: sched.TurnWait, Need: p.GPUs(), Until: d.now.end}
 	blockers, over := d.blockers(i)
 	if over && !d.claims(p) {
@@ -150,7 +141,7 @@ func (d *decision) over(i int) bool {
 func (d *decision) fill() {
 	d.sortByWait(d.waiting)
 	for _, i := range d.waiting {
-		if len(d.home[i]) > 0 && len(d.plan.Want[i]) == 0 && d.fits(i) {
+		if len(d.plan.Want[i]) == 0 && d.fits(i) {
 			d.run(i)
 		}
 	}

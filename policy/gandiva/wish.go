@@ -5,6 +5,7 @@ package gandiva
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/fairway-gpu/fairway/place"
@@ -24,7 +25,7 @@ type wish struct {
 }
 
 func (d *decision) wish(j *sched.Job, n int) wish {
-	w := wish{n: n, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, widest: j.Widest}
+	w := wish{n: n, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: d.gpuMemory(j), widest: j.Widest}
 	switch len(j.GPUTypes) {
 	case 0:
 	case 1:
@@ -41,6 +42,30 @@ func (d *decision) wish(j *sched.Job, n int) wish {
 		w.tenant = j.Tenant
 	}
 	return w
+}
+
+// gpuMemory rounds a job's need of GPU memory up to what makes a difference in
+// this cluster.
+func (d *decision) gpuMemory(j *sched.Job) int64 {
+	at, _ := slices.BinarySearch(d.memories, j.GPUMemory)
+	switch at {
+	case 0:
+		return 0
+	case len(d.memories):
+		return math.MaxInt64
+	}
+	return d.memories[at]
+}
+
+func memoriesOf(c *sched.Cluster) []int64 {
+	var out []int64
+	for i := range c.Nodes {
+		if m := c.Nodes[i].GPUMemory; m > 0 && (len(out) == 0 || out[len(out)-1] != m) {
+			out = append(out, m)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // spreads reports whether the job accepts GPUs as far apart as the level.
@@ -140,20 +165,19 @@ func (c *could) host(j *sched.Job, w wish) bool {
 // count once, so that a tenant at its limit can still share its own GPUs.
 type limits struct {
 	s     *sched.Snapshot
-	limit []int // by tenant
-	used  []int // by tenant
-	own   map[tenantNode]sched.GPUSet
-}
-
-type tenantNode struct {
-	tenant int
-	node   int32
+	limit []int            // by tenant
+	used  []int            // by tenant
+	own   [][]sched.GPUSet // by tenant with a limit, by node
 }
 
 func newLimits(s *sched.Snapshot) limits {
-	l := limits{s: s, limit: make([]int, len(s.Tenants)), used: make([]int, len(s.Tenants))}
+	n := len(s.Tenants)
+	l := limits{s: s, limit: make([]int, n), used: make([]int, n), own: make([][]sched.GPUSet, n)}
 	for t := range s.Tenants {
 		l.limit[t] = s.Tenants[t].Limit(s.Cluster.GPUs())
+		if l.limit[t] < s.Cluster.GPUs() {
+			l.own[t] = make([]sched.GPUSet, len(s.Cluster.Nodes))
+		}
 	}
 	return l
 }
@@ -169,12 +193,8 @@ func (l *limits) add(j *sched.Job, s sched.Slice) {
 	if !limited {
 		return
 	}
-	if l.own == nil {
-		l.own = map[tenantNode]sched.GPUSet{}
-	}
-	key := tenantNode{t, s.Node}
-	l.used[t] += (s.GPUs &^ l.own[key]).Len()
-	l.own[key] |= s.GPUs
+	l.used[t] += (s.GPUs &^ l.own[t][s.Node]).Len()
+	l.own[t][s.Node] |= s.GPUs
 }
 
 // left returns how many more GPUs the job's tenant may have.
@@ -193,5 +213,5 @@ func (l *limits) shared(j *sched.Job, node, n int) sched.GPUSet {
 	if !limited || l.limit[t]-l.used[t] >= n {
 		return ^sched.GPUSet(0)
 	}
-	return l.own[tenantNode{t, int32(node)}]
+	return l.own[t][node]
 }
