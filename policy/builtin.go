@@ -6,6 +6,7 @@ package policy
 import (
 	"github.com/fairway-gpu/fairway/policy/drf"
 	"github.com/fairway-gpu/fairway/policy/fifo"
+	"github.com/fairway-gpu/fairway/policy/gandiva"
 	"github.com/fairway-gpu/fairway/policy/las"
 	"github.com/fairway-gpu/fairway/policy/philly"
 	"github.com/fairway-gpu/fairway/policy/srsf"
@@ -31,6 +32,11 @@ func Builtin() Registry {
 				func(c *fifo.Config) { c.Backfill = fifo.Easy }},
 			Preset[fifo.Config]{Variant{"greedy", "any job that fits may overtake"},
 				func(c *fifo.Config) { c.Backfill = fifo.Greedy }}),
+		Of(About{
+			Name:    "gandiva",
+			Summary: "starts jobs at once: GPUs shared in turns, packing, migration, resizing",
+			Paper:   "Gandiva, OSDI'18",
+		}, gandiva.Default(), gandiva.New),
 		Of(About{
 			Name:    "las",
 			Summary: "the least GPU time so far goes first, in leases",

@@ -34,6 +34,8 @@ var promises = map[string]promise{
 	"fifo":                            {finite: true},
 	"fifo:backfill":                   {finite: true},
 	"fifo:greedy":                     {conserves: true, finite: true},
+	"gandiva":                         {finite: true},
+	"gandiva:pack=false:moves=0":      {finite: true},
 	"las":                             {conserves: true, finite: true},
 	"philly":                          {finite: true},
 	"philly:relax=at-once":            {finite: true},
@@ -83,6 +85,7 @@ func build(t testing.TB, spec string) sched.Policy {
 func TestProperties(t *testing.T) {
 	for spec, promise := range promises {
 		t.Run(spec, func(t *testing.T) {
+			t.Parallel()
 			rapid.Check(t, func(rt *rapid.T) {
 				w := policytest.Random(rt)
 				p := build(t, spec)

@@ -24,6 +24,7 @@ func TestEveryJobRuns(t *testing.T) {
 			continue
 		}
 		t.Run(spec, func(t *testing.T) {
+			t.Parallel()
 			rapid.Check(t, func(rt *rapid.T) {
 				w := policytest.Random(rt)
 				uncordon(rt, w)

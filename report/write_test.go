@@ -181,8 +181,9 @@ func TestWriteHasNoNumbersThatJSONLacks(t *testing.T) {
 }
 
 func TestWriteOfManyJobsStaysSmall(t *testing.T) {
+	t.Parallel()
 	const policies = 8
-	jobs := 100_000
+	jobs := 50_000
 	if testing.Short() {
 		jobs = 20_000 // every bound is in force here too
 	}

@@ -17,8 +17,7 @@ func (d *decision) arrive() {
 		if len(d.home[i]) > 0 {
 			continue
 		}
-		w := d.wish(j, size(j))
-		p, runs := d.admit(i, w)
+		p, runs := d.admit(i, d.ask(j, size(j)))
 		if p != nil {
 			d.settle(i, p)
 		}
@@ -34,11 +33,11 @@ func (d *decision) arrive() {
 
 // admit finds a home for a job and reports whether the job can run there at
 // once. If there is none, it says why in the plan.
-func (d *decision) admit(i int, w wish) (p sched.Placement, runs bool) {
+func (d *decision) admit(i int, w *ask) (p sched.Placement, runs bool) {
 	j := d.s.Jobs[i]
 	left := d.limits.left(j)
 	switch {
-	case !d.could.host(j, w):
+	case !w.ever:
 		d.plan.Why[i] = d.why(j, w)
 		return nil, false
 	case d.isBarred(j):
@@ -69,13 +68,11 @@ func (d *decision) admit(i int, w wish) (p sched.Placement, runs bool) {
 }
 
 // why says why there are no idle GPUs for the job.
-func (d *decision) why(j *sched.Job, w wish) sched.Reason {
-	r, known := d.reasons[w]
-	if !known {
-		r = d.idle.Why(j, w.n, sched.CrossRack)
-		d.reasons[w] = r
+func (d *decision) why(j *sched.Job, w *ask) sched.Reason {
+	if w.why.Code == sched.Ok {
+		w.why = d.idle.Why(j, w.n, sched.CrossRack)
 	}
-	return r
+	return w.why
 }
 
 // gone marks a job that is not among the waiting any more.
@@ -100,8 +97,8 @@ func (d *decision) isBarred(j *sched.Job) bool {
 // spot finds idle GPUs by the rule for arrivals: on a server of the job's
 // affinity, the least loaded first; else on an empty one; else on any one
 // server; else on several.
-func (d *decision) spot(j *sched.Job, w wish) (sched.Placement, bool) {
-	if d.noIdle[w] || d.idle.Total() < w.n {
+func (d *decision) spot(j *sched.Job, w *ask) (sched.Placement, bool) {
+	if w.noIdle == d.freed || d.idle.Total() < w.n {
 		return nil, false
 	}
 	if w.n <= d.stride {
@@ -119,7 +116,7 @@ func (d *decision) spot(j *sched.Job, w wish) (sched.Placement, bool) {
 			return p, true
 		}
 	}
-	d.noIdle[w] = true
+	w.noIdle = d.freed
 	return nil, false
 }
 

@@ -24,6 +24,7 @@ type decision struct {
 
 	home    []sched.Placement // by job: where it is resident; none: nowhere
 	waiting []int             // jobs that want to run and do not yet, the longest wait first; after arrive: residents
+	hosts   []int             // running jobs that might be packed with another
 	elastic []int             // running jobs on one server that could run at another size, by Seq
 
 	stride  int            // between the GPUs of two nodes in height
@@ -36,12 +37,11 @@ type decision struct {
 	quota   place.Quota
 	limits  limits
 
-	// Wishes that are known to be in vain, on idle GPUs, after shrinking, and
-	// in turns.
-	noIdle, noShrink, noShare map[wish]bool
-
-	reasons  map[wish]sched.Reason
+	asks     map[wish]*ask
+	freed    int     // how often GPUs have become idle
+	left     int     // how often a job has left its home
 	memories []int64 // sizes of GPU memory in the cluster, ascending
+	scratch  []int
 
 	barred []bool // by GPU type: a job ahead waits for it
 	queued int    // jobs that found no server
@@ -71,17 +71,15 @@ func newDecision(p *policy, s *sched.Snapshot) *decision {
 		load:   make([]int, n), class: make([]uint8, n), runs: make([][]int, n),
 		claimed: make([]sched.GPUSet, n), pinned: make([]sched.GPUSet, n),
 		quota: place.NewQuota(s), limits: newLimits(s),
-		noIdle: map[wish]bool{}, noShrink: map[wish]bool{}, noShare: map[wish]bool{},
-		reasons: map[wish]sched.Reason{},
-		barred:  make([]bool, len(s.Cluster.Types)),
-		now:     p.turnAt(s.Now), moves: p.Moves,
+		asks:   map[wish]*ask{},
+		barred: make([]bool, len(s.Cluster.Types)),
+		now:    p.turnAt(s.Now), moves: p.Moves,
 	}
 	d.height = make([]uint8, n*d.stride)
 	room := make([]int, n*d.stride) // of one job for each GPU; the few that pack need more
 	for i := range d.runs {
 		d.runs[i] = room[i*d.stride : i*d.stride : (i+1)*d.stride]
 	}
-	d.plan.Notes = make([]sched.Note, len(s.Jobs))
 	d.plan.Suspend = true
 	return d
 }
@@ -96,12 +94,18 @@ func (d *decision) keep() {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(d.s.Jobs[a].Seq, d.s.Jobs[b].Seq) })
 	for _, i := range order {
 		j := d.s.Jobs[i]
+		if j.Note != (sched.Note{}) {
+			d.notes() // what is not noted again is forgotten
+		}
 		switch {
 		case j.Phase == sched.Running && d.live.Fits(j, j.Placement):
 			d.settle(i, j.Placement)
 			d.run(i)
 			if j.Elastic() && len(j.Placement) == 1 {
 				d.elastic = append(d.elastic, i)
+			}
+			if d.Pack && d.packable(i) {
+				d.hosts = append(d.hosts, i)
 			}
 		case j.Phase == sched.Pending && !j.Ready(d.s.Now):
 			d.plan.Why[i] = sched.Reason{Code: sched.BackOff, Until: j.NotBefore}
@@ -113,6 +117,14 @@ func (d *decision) keep() {
 		}
 	}
 	d.sortByWait(d.waiting)
+}
+
+// notes returns the notes of the plan, empty ones at first.
+func (d *decision) notes() []sched.Note {
+	if d.plan.Notes == nil {
+		d.plan.Notes = make([]sched.Note, len(d.s.Jobs))
+	}
+	return d.plan.Notes
 }
 
 // resumable reports whether a job's suspended state is where it can go on.
@@ -194,11 +206,11 @@ func (d *decision) leave(i int) {
 		}
 		if empty != 0 {
 			d.idle.Release(ghost, sched.Placement{whole(node, empty)})
-			clear(d.noIdle)
+			d.freed++
 		}
 	}
 	d.home[i] = nil
-	clear(d.noShare)
+	d.left++
 }
 
 // run lets a job run where it is resident.

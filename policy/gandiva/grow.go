@@ -22,7 +22,7 @@ func (d *decision) grow() {
 			since = d.s.Now
 		}
 		if due := since.Add(d.GrowAfter.D()); due.After(d.s.Now) {
-			d.plan.Notes[i] = sched.Note{Since: since}
+			d.notes()[i] = sched.Note{Since: since}
 			d.plan.WakeBy(d.s.Now, due)
 		} else if d.runsOn(i) {
 			d.relocate(i, p)

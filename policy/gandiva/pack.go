@@ -34,7 +34,7 @@ func (d *decision) pack() {
 		return
 	}
 	d.sortByUse(guests)
-	hosts := d.hosts()
+	hosts := d.hostsBySize()
 	for _, i := range guests {
 		n := d.home[i].GPUs()
 		for at, host := range hosts[n][:min(len(hosts[n]), mostHosts)] {
@@ -66,12 +66,13 @@ func (d *decision) sortByUse(jobs []int) {
 	})
 }
 
-// hosts returns the running jobs that one more can be packed with, by their
-// number of GPUs, the lowest utilisation first.
-func (d *decision) hosts() map[int][]int {
+// hostsBySize returns the running jobs that one more can be packed with, by
+// their number of GPUs, the lowest utilisation first.
+func (d *decision) hostsBySize() map[int][]int {
 	hosts := map[int][]int{}
-	for i, j := range d.s.Jobs {
-		if d.runsOn(i) && d.packable(i) && d.alone(i) && (!j.NonPreemptible || j.Placement.Shared()) {
+	for _, i := range d.hosts {
+		j := d.s.Jobs[i]
+		if d.runsOn(i) && d.alone(i) && (!j.NonPreemptible || j.Placement.Shared()) {
 			hosts[j.Placement.GPUs()] = append(hosts[j.Placement.GPUs()], i)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // share finds GPUs that a job can share in turns with their residents.
-func (d *decision) share(j *sched.Job, w wish) (sched.Placement, bool) {
-	if d.noShare[w] || j.NonPreemptible || d.MaxHeight < 2 {
+func (d *decision) share(j *sched.Job, w *ask) (sched.Placement, bool) {
+	if w.noShare == d.left || j.NonPreemptible || d.MaxHeight < 2 {
 		return nil, false
 	}
 	for _, t := range d.types(j) {
@@ -21,7 +21,7 @@ func (d *decision) share(j *sched.Job, w wish) (sched.Placement, bool) {
 			return p, true
 		}
 	}
-	d.noShare[w] = true
+	w.noShare = d.left
 	return nil, false
 }
 

@@ -8,8 +8,8 @@ import "github.com/fairway-gpu/fairway/sched"
 // shrink finds GPUs for the job by taking some from elastic jobs: what they
 // have beyond the size they asked for or, if that is not enough, beyond their
 // smallest.
-func (d *decision) shrink(j *sched.Job, w wish) (sched.Placement, bool) {
-	if len(d.elastic) == 0 || d.noShrink[w] {
+func (d *decision) shrink(j *sched.Job, w *ask) (sched.Placement, bool) {
+	if len(d.elastic) == 0 || w.noShrink {
 		return nil, false
 	}
 	for _, least := range []func(*sched.Job) int{size, smallest} {
@@ -21,7 +21,7 @@ func (d *decision) shrink(j *sched.Job, w wish) (sched.Placement, bool) {
 			return p, true
 		}
 	}
-	d.noShrink[w] = true
+	w.noShrink = true
 	return nil, false
 }
 
@@ -38,7 +38,7 @@ func (d *decision) spare(i int, least func(*sched.Job) int) int {
 
 // shrinkServer makes room on one server: the one where the fewest GPUs have to
 // be given away.
-func (d *decision) shrinkServer(j *sched.Job, w wish, least func(*sched.Job) int) (sched.Placement, bool) {
+func (d *decision) shrinkServer(j *sched.Job, w *ask, least func(*sched.Job) int) (sched.Placement, bool) {
 	best, most := -1, -1
 	for _, e := range d.elastic {
 		node := int(d.s.Jobs[e].Placement[0].Node)
@@ -76,7 +76,7 @@ func (d *decision) shrinkServer(j *sched.Job, w wish, least func(*sched.Job) int
 
 // shrinkServers makes room on several servers: all elastic jobs shrink, and
 // those whose GPUs are not used get them back.
-func (d *decision) shrinkServers(j *sched.Job, w wish, least func(*sched.Job) int) (sched.Placement, bool) {
+func (d *decision) shrinkServers(j *sched.Job, w *ask, least func(*sched.Job) int) (sched.Placement, bool) {
 	var shrunken []int
 	idle := d.idle.Total()
 	for _, i := range d.elastic {

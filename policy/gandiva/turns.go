@@ -76,14 +76,12 @@ func (d *decision) serve(i int, stopped []int) []int {
 // the height of those it leaves.
 func (d *decision) elsewhere(i int) (sched.Placement, bool) {
 	j := d.s.Jobs[i]
-	if d.isBarred(j) || (d.fits(i) && !d.claims(d.home[i])) {
-		return nil, false
-	}
 	n := d.home[i].GPUs()
-	if d.limits.left(j) < n || d.quota.Left(j) < n {
+	if d.idle.Total() < n || d.isBarred(j) || (d.fits(i) && !d.claims(d.home[i])) ||
+		d.limits.left(j) < n || d.quota.Left(j) < n {
 		return nil, false
 	}
-	return d.spot(j, d.wish(j, n))
+	return d.spot(j, d.ask(j, n))
 }
 
 // fits reports whether the job can run where it is resident, beside those that
@@ -96,8 +94,15 @@ func (d *decision) fits(i int) bool {
 	if !p.Shared() {
 		return true
 	}
-	blockers, _ := d.blockers(i)
-	return len(blockers) == 0
+	// Half of the GPUs is free, but not every neighbour is a good one.
+	for _, s := range p {
+		for _, b := range d.runs[s.Node] {
+			if d.blocks(b, i, s) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // claims reports whether any of the GPUs is claimed.
@@ -110,22 +115,30 @@ func (d *decision) claims(p sched.Placement) bool {
 	return false
 }
 
-// blockers returns the jobs that run on the GPUs where a job is resident, less
-// one that it may be packed with, and whether all their turns are over.
+// blockers returns the jobs that run on the GPUs where a job is resident, and
+// whether all their turns are over. The result is valid until the next call.
 func (d *decision) blockers(i int) (jobs []int, over bool) {
-	over = true
-	p := d.home[i]
-	for _, s := range p {
+	jobs, over = d.scratch[:0], true
+	for _, s := range d.home[i] {
 		for _, b := range d.runs[s.Node] {
-			if slices.Contains(jobs, b) || !overlap(sched.Placement{s}, d.plan.Want[b]) ||
-				(p.Shared() && sameGPUs(p, d.plan.Want[b]) && d.plan.Want[b].Shared() && d.suit(i, b)) {
-				continue
+			if d.blocks(b, i, s) && !slices.Contains(jobs, b) {
+				jobs = append(jobs, b)
+				over = over && d.over(b)
 			}
-			jobs = append(jobs, b)
-			over = over && d.over(b)
 		}
 	}
+	d.scratch = jobs
 	return jobs, over
+}
+
+// blocks reports whether a job that runs keeps another from running on a part
+// of its GPUs: they need the same ones and are not to be packed.
+func (d *decision) blocks(b, i int, s sched.Slice) bool {
+	q := d.plan.Want[b]
+	if !slices.ContainsFunc(q, func(t sched.Slice) bool { return t.Node == s.Node && t.GPUs&s.GPUs != 0 }) {
+		return false
+	}
+	return s.Milli == sched.WholeGPU || !q.Shared() || !sameGPUs(d.home[i], q) || !d.suit(i, b)
 }
 
 // over reports whether a running job has had its turn: it began in an earlier

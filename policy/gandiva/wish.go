@@ -24,6 +24,30 @@ type wish struct {
 	tenant    sched.TenantID // if it has a limit
 }
 
+// ask is a wish with what is known about it in this decision.
+type ask struct {
+	wish
+	ever bool // an empty cluster could fulfil it
+
+	// What was tried in vain: on idle GPUs and in turns, at the times when
+	// decision.freed and decision.left had these values, and by shrinking.
+	noIdle, noShare int
+	noShrink        bool
+
+	why sched.Reason // if asked for
+}
+
+// ask returns what n GPUs for the job are for the search.
+func (d *decision) ask(j *sched.Job, n int) *ask {
+	w := d.wish(j, n)
+	a, ok := d.asks[w]
+	if !ok {
+		a = &ask{wish: w, ever: d.could.host(j, w), noIdle: -1, noShare: -1}
+		d.asks[w] = a
+	}
+	return a
+}
+
 func (d *decision) wish(j *sched.Job, n int) wish {
 	w := wish{n: n, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: d.gpuMemory(j), widest: j.Widest}
 	switch len(j.GPUTypes) {

@@ -211,7 +211,7 @@
   const dots = [{ name: 'p50', color: 'var(--s0)' }, { name: 'p90', color: 'var(--s4)' }, { name: 'p95', color: 'var(--s1)' }];
   const times = (f) => (f ? [f.p50, f.p90, f.p95] : null);
   function failures() {
-    const f = data.failure;
+    const f = data.failures;
     const title = 'Failures';
     if (!(f.trials > 0)) return section('failures', title, empty('no attempt fails in this workload'));
     const compared = f.reasons.some((r) => r.paper);
