@@ -115,7 +115,7 @@ func TestPromotionEndsStarvation(t *testing.T) {
 		if err := w.Submit(sched.Spec{ID: "long", GPUs: 8}, 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Play(build(t, spec), w.Now.Add(20*time.Hour), nil); err != nil {
+		if err := w.Play(build(t, spec), w.Now.Add(10*time.Hour), nil); err != nil {
 			t.Fatal(err)
 		}
 		j, _ := w.State.Job("long")
@@ -133,7 +133,7 @@ func crowd(t *testing.T) *policytest.World {
 		t.Fatal(err)
 	}
 	const length = 15 * time.Minute
-	for i := range 40 + 24*60 {
+	for i := range 40 + 12*60 {
 		spec := sched.Spec{
 			ID: sched.JobID(fmt.Sprint("s", i)), Tenant: sched.TenantID(fmt.Sprint("t", i%2)), GPUs: 1,
 			Estimate: sched.Duration(length), Submitted: w.Now.Add(max(0, time.Duration(i-40)*time.Minute) + time.Second),

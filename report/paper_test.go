@@ -108,7 +108,7 @@ func printed(text, name string, figures []float64) bool {
 }
 
 func TestPaperReasonsAreThoseThatAreDrawn(t *testing.T) {
-	for _, r := range statistics(t, trace.KindPhilly, 20_000).Failures.Reasons {
+	for _, r := range statistics(t, trace.KindPhilly, 5000).Failures.Reasons {
 		if paperFailing(r.Reason) == nil {
 			t.Errorf("a drawn workload fails with %q, which the page does not find in the paper", r.Reason)
 		}

@@ -37,7 +37,7 @@
     const columns = options.columns.map((c, i) => (c.dots ? dotColumn : barColumn)(c, options.rows.map((r) => r.cells[i]), options.against));
     const folds = options.wide || columns.some((c) => c.compared);
     const template = {
-      '--lane': 'minmax(110px, 190px) ' + columns.map((c) => (c.dots ? 'minmax(240px, 2.6fr)' : 'minmax(120px, 1fr)')).join(' '),
+      '--lane': 'minmax(110px, 165px) ' + columns.map((c) => (c.dots ? 'minmax(240px, 2fr)' : 'minmax(120px, 1fr)')).join(' '),
       '--narrow': '94px ' + columns.map(() => '1fr').join(' '),
     };
     element.append(html('div', { class: 'lanes' + (options.wide ? ' wide' : '') + (folds ? ' folds' : '') },
@@ -67,7 +67,7 @@
           real(c.against) && html('i', { class: 'lane-tick', vars: { left: percent(Math.min(1, c.against / largest)) } })),
         html('span', { class: 'lane-value' }, column.format(c.value)),
         html('span', { class: 'lane-against' + (compared ? '' : ' lane-blank') }, real(c.against) ? column.format(c.against) : '')),
-      lines: (c) => [[F.swatch(color), column.name, column.format(c.value)]].concat(real(c.against) ? [[null, '– ' + against, column.format(c.against)]] : []),
+      lines: (c) => [[F.swatch(color), column.name, column.format(c.value) + (real(c.against) ? ` (${against}: ${column.format(c.against)})` : '')]],
     };
   }
 

@@ -33,7 +33,7 @@
     return html('details', {}, html('summary', {}, 'Figures'), html('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label },
       html('table', { class: 'plain figures' },
         html('thead', {}, html('tr', {}, head.map((t) => html('th', { scope: 'col' }, t)))),
-        html('tbody', {}, rows.map((r) => html('tr', {}, r.map((v, i) => (i ? html('td', {}, v) : html('th', { scope: 'row' }, v)))))))));
+        html('tbody', {}, rows.map((r) => html('tr', {}, r.map((v, i) => (i ? html('td', { class: head[i] === paper ? 'soft' : null }, v) : html('th', { scope: 'row' }, v)))))))));
   }
 
   // ---- Header.
