@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/fairway-gpu/fairway/goodput"
 )
 
 // EventKind says what happened.
@@ -21,7 +23,7 @@ const (
 	JobStopped                     // Job, Moving, Suspend: by the scheduler
 	JobFailed                      // Job, Until: an attempt ended with an error and may be tried again
 	JobEnded                       // Job, Phase: for good
-	JobReported                    // Job, Done, Rate: from At on, which may lie ahead (the end of a restart)
+	JobReported                    // Job, Done, Rate: from At on, which may lie ahead (the end of a restart); Perf, if there is news
 	JobCheckpoint                  // Job, Done: what the checkpoint holds
 	JobNoted                       // Job, Note: the policy's memory
 )
@@ -54,19 +56,20 @@ func (k *EventKind) UnmarshalText(b []byte) error {
 // Event is one thing that happened. A State is the sum of its events: a
 // driver that keeps them can rebuild it, or replay them under another policy.
 type Event struct {
-	At        time.Time `json:"at"`
-	Kind      EventKind `json:"kind"`
-	Job       JobID     `json:"job,omitempty"`
-	Node      *Node     `json:"node,omitempty"`
-	Tenant    *Tenant   `json:"tenant,omitempty"`
-	Spec      *Spec     `json:"spec,omitempty"`
-	Placement Placement `json:"placement,omitempty"`
-	Phase     Phase     `json:"phase,omitempty"`
-	Moving    bool      `json:"moving,omitempty"`
-	Suspend   bool      `json:"suspend,omitempty"`
-	Until     time.Time `json:"until,omitzero"`
-	Done      float64   `json:"done,omitempty"`
-	Rate      float64   `json:"rate,omitempty"`
-	Note      Note      `json:"note,omitzero"`
-	Text      string    `json:"text,omitempty"` // for people: the cause of a failure, who cancelled
+	At        time.Time       `json:"at"`
+	Kind      EventKind       `json:"kind"`
+	Job       JobID           `json:"job,omitempty"`
+	Node      *Node           `json:"node,omitempty"`
+	Tenant    *Tenant         `json:"tenant,omitempty"`
+	Spec      *Spec           `json:"spec,omitempty"`
+	Placement Placement       `json:"placement,omitempty"`
+	Phase     Phase           `json:"phase,omitempty"`
+	Moving    bool            `json:"moving,omitempty"`
+	Suspend   bool            `json:"suspend,omitempty"`
+	Until     time.Time       `json:"until,omitzero"`
+	Done      float64         `json:"done,omitempty"`
+	Rate      float64         `json:"rate,omitempty"`
+	Perf      *goodput.Report `json:"perf,omitempty"`
+	Note      Note            `json:"note,omitzero"`
+	Text      string          `json:"text,omitempty"` // for people: the cause of a failure, who cancelled
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/fairway-gpu/fairway/goodput"
 )
 
 // JobID names a job. It is unique over the life of a State.
@@ -143,6 +145,10 @@ type Status struct {
 	ReportedAt time.Time `json:"reported_at,omitzero"`
 	Checkpoint time.Time `json:"checkpoint,omitzero"` // last one written
 	Kept       float64   `json:"kept,omitempty"`      // work that the last checkpoint holds
+
+	// Perf is the last report of the job's agent; nil: it has not reported yet,
+	// or has no agent.
+	Perf *goodput.Report `json:"perf,omitempty"`
 
 	Note Note `json:"note,omitzero"`
 }

@@ -289,5 +289,8 @@ func (j *Job) report(e Event) error {
 		return fmt.Errorf("job %s: done = %g, rate = %g; want numbers that are not negative", j.ID, e.Done, e.Rate)
 	}
 	j.Done, j.Rate, j.ReportedAt = e.Done, e.Rate, e.At
+	if e.Perf != nil {
+		j.Perf = e.Perf
+	}
 	return nil
 }
