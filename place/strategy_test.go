@@ -250,6 +250,29 @@ func whole(node int32, gpus sched.GPUSet) sched.Slice {
 	return sched.Slice{Node: node, Milli: sched.WholeGPU, GPUs: gpus}
 }
 
+// TestFewestNodesInOneRack: a job that accepts one rack only is measured by the
+// nodes that a rack needs, not by those that the cluster would.
+func TestFewestNodesInOneRack(t *testing.T) {
+	var nodes []sched.Node
+	for i, gpus := range []int{4, 2, 2, 2, 2, 4} {
+		nodes = append(nodes, sched.Node{Name: string(rune('a' + i)), GPUs: gpus, Rack: "r0"})
+	}
+	nodes[5].Rack = "r1"
+	c, err := sched.NewCluster(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for widest, want := range map[sched.Level]string{
+		sched.SameRack: "a[0-3] b[0-1] c[0-1] d[0-1] e[0-1]",
+		sched.NoLevel:  "a[0-3] f[0-3] b[0-1] c[0-1]",
+	} {
+		j := &sched.Job{Spec: sched.Spec{GPUs: 12, Widest: widest}}
+		if p, _ := FewestNodes(NewFree(c), j, 12); p.Text(c) != want {
+			t.Errorf("12 GPUs within %s: %s; want %s", widest, p.Text(c), want)
+		}
+	}
+}
+
 // TestIslands: islands stay whole where they can, and the smallest that fits is
 // taken.
 func TestIslands(t *testing.T) {

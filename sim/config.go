@@ -32,6 +32,15 @@ type Config struct {
 	// several nodes and shares one of them with another such job. PerModel asks
 	// the zoo.
 	Interference float64
+	// CoAdapt gives every job an agent that measures, reports and, where the job
+	// allows it, tunes the batch size; Agent is how often it does so. With
+	// Profiles it does so at the rounds of Interval and at the end of epochs, as
+	// in the reference.
+	CoAdapt bool
+	Agent   time.Duration
+	Noise   float64 // standard deviation of the logarithm of what agents measure
+	// Oracle lets every job report the truth about its speed and length.
+	Oracle bool
 	// Retry is how long a failed job waits before its next attempt.
 	Retry time.Duration
 
@@ -57,6 +66,10 @@ func (c *Config) check() error {
 		return fmt.Errorf("simulate: interval = %s; want 0 or more", c.Interval)
 	case c.Until < 0:
 		return fmt.Errorf("simulate: until = %s; want 0 (to the end) or more", c.Until)
+	case !(c.Noise >= 0 && c.Noise < 10):
+		return fmt.Errorf("simulate: noise = %g; want 0 to 10", c.Noise)
+	case c.CoAdapt && c.Agent <= 0:
+		return fmt.Errorf("simulate: agent = %s; want the time between two reports of an agent", c.Agent)
 	case c.Interference != PerModel && !(c.Interference >= 0 && c.Interference < 1):
 		return fmt.Errorf("simulate: interference = %g; want 0 to below 1, or %d for each model's own", c.Interference, PerModel)
 	}

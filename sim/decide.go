@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
@@ -82,9 +83,27 @@ func (r *run) carryOut(a sched.Action) error {
 	if err := r.apply(sched.Event{Kind: sched.JobStarted, Job: a.Job.ID, Placement: a.To}); err != nil {
 		return err
 	}
-	j.setting = settingOf(r.Cluster, a.To)
+	var err error
+	if j.setting, err = r.prepare(j, a.To); err != nil {
+		return fmt.Errorf("job %s: %w", a.Job.ID, err)
+	}
 	j.settled, j.held = r.now, r.now+cost
 	r.neighbours.add(j)
 	r.record.start(r, j)
 	return r.adjustJob(j)
+}
+
+// prepare returns the setting of a job on new GPUs: its agent chooses the batch,
+// if it has one.
+func (r *run) prepare(j *job, p sched.Placement) (setting, error) {
+	s := settingOf(r.Cluster, p)
+	if j.agent == nil {
+		return s.split(j.truth)
+	}
+	var ok bool
+	if s.config, ok = j.agent.choose(s); !ok {
+		return s, fmt.Errorf("its batch cannot be split over %d GPUs", s.gpus)
+	}
+	j.reports = r.now.Truncate(r.Agent) + r.Agent
+	return s, nil
 }

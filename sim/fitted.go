@@ -9,58 +9,80 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/goodput"
-	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/zoo"
 )
 
-// fitted is a job that trains a model of the zoo. Its work is counted in
-// iterations at the initial batch size: an iteration at a larger batch counts
-// for more, by the gradient noise scale at that point of the training.
+// fitted is a job that trains a model of the zoo for which there are throughput
+// parameters. Its work is counted in iterations at the initial batch size: an
+// iteration at a larger batch counts for more, by the gradient noise scale at
+// that point of the training.
 type fitted struct {
 	model *zoo.Model
-	batch int
+	size  int // batch
 }
 
-func newFitted(m *zoo.Model, w *Work) (*fitted, error) {
+// newFitted returns the truth about a model of the zoo: the throughput model
+// where there are parameters, else its time for a step alone.
+func newFitted(m *zoo.Model, w *Work) (truth, error) {
 	if !(m.Iterations > 0) {
 		return nil, fmt.Errorf("job %s: model %s has no number of iterations; give the job a run_time", w.ID, m.Name)
 	}
-	f := &fitted{model: m, batch: w.BatchSize}
-	if f.batch == 0 {
-		f.batch = m.Batch.Initial
+	if len(m.Throughput) == 0 {
+		return &paced{m}, nil
 	}
-	if l := m.Batch; l.Initial > 0 && (f.batch < 1 || f.batch > l.Max) {
-		return nil, fmt.Errorf("job %s: batch_size = %d; model %s takes 1 to %d", w.ID, f.batch, m.Name, l.Max)
+	f := &fitted{model: m, size: w.BatchSize}
+	if f.size == 0 {
+		f.size = m.Batch.Initial
+	}
+	if f.size < 1 || f.size > m.Batch.Max {
+		return nil, fmt.Errorf("job %s: batch_size = %d; model %s takes 1 to %d", w.ID, f.size, m.Name, m.Batch.Max)
 	}
 	return f, nil
 }
 
-func (f *fitted) total() float64 { return f.model.Iterations }
+func (f *fitted) total() float64         { return f.model.Iterations }
+func (f *fitted) limits() goodput.Limits { return f.model.Batch }
+func (f *fitted) batch() int             { return f.size }
 
-func (f *fitted) rate(done float64, s setting) (rate, until float64, err error) {
+func (f *fitted) observe(done float64, s setting) (observation, error) {
 	m := f.model
 	p, ok := m.Params(s.gpuType)
 	if !ok {
-		serial, ok := m.StepTime[string(s.gpuType)]
-		if !ok {
-			return 0, 0, fmt.Errorf("model %s has no figures for GPU type %q", m.Name, s.gpuType)
-		}
-		return float64(s.gpus) / (serial * m.SlowdownAt(s.level)), math.Inf(1), nil
+		return observation{}, fmt.Errorf("model %s has no figures for GPU type %q", m.Name, s.gpuType)
 	}
-	split, ok := goodput.Split(f.batch, s.gpus, m.Batch)
-	if !ok {
-		return 0, 0, fmt.Errorf("batch size %d of model %s cannot be split over %d GPUs", f.batch, m.Name, s.gpus)
-	}
-	shape := goodput.Shape{Nodes: len(s.placement), GPUs: s.gpus, CrossRack: s.level == sched.CrossRack}
-	step := p.Iter(shape, float64(split.Local), split.Accum)
+	step := p.Step(s.shape(), float64(s.config.Local))
 	frac := done / m.Iterations
-	until = m.NoiseUntil(frac) * m.Iterations
+	until := m.NoiseUntil(frac) * m.Iterations
 	for until <= done { // the end of a phase, lost in rounding: it is over
 		frac = math.Nextafter(frac, math.Inf(1))
 		until = m.NoiseUntil(frac) * m.Iterations
 	}
-	gain := goodput.Gain(m.NoiseAt(frac), m.Batch.Initial, split.Batch(s.gpus))
-	return gain / step, until, nil
+	o := observation{step: step, sync: step - p.Grad(float64(s.config.Local)), until: until}
+	o.sqr, o.variance = statistics(m.NoiseAt(frac), m.Batch.Initial)
+	return o, nil
+}
+
+// statistics returns gradient statistics of a noise scale; only their ratio
+// means anything.
+func statistics(noise float64, initial int) (sqr, variance float64) {
+	if math.IsInf(noise, 1) {
+		return 0, 1
+	}
+	return 1, noise / float64(initial)
+}
+
+func (f *fitted) rate(done float64, s setting) (rate, until float64, err error) {
+	o, err := f.observe(done, s)
+	if err != nil {
+		return 0, 0, err
+	}
+	return o.rate(s, f.model.Batch), o.until, nil
+}
+
+// left takes the efficiency of now for the rest of the training.
+func (f *fitted) left(done float64) float64 {
+	gain := goodput.Gain(f.model.NoiseAt(done/f.model.Iterations), f.model.Batch.Initial, f.size)
+	return max(1, (f.model.Iterations-done)/gain)
 }
 
 func (f *fitted) restart(first bool) time.Duration {
@@ -69,3 +91,19 @@ func (f *fitted) restart(first bool) time.Duration {
 	}
 	return restartOf(f.model)
 }
+
+// paced is a job that trains a model of the zoo of which only the time of an
+// iteration alone and the slowdown by locality are known.
+type paced struct{ model *zoo.Model }
+
+func (p *paced) total() float64 { return p.model.Iterations }
+
+func (p *paced) rate(_ float64, s setting) (rate, until float64, err error) {
+	serial, ok := p.model.StepTimeOn(s.gpuType)
+	if !ok {
+		return 0, 0, fmt.Errorf("model %s has no figures for GPU type %q", p.model.Name, s.gpuType)
+	}
+	return float64(s.gpus) / (serial * p.model.SlowdownAt(s.level)), math.Inf(1), nil
+}
+
+func (p *paced) restart(first bool) time.Duration { return (&fitted{model: p.model}).restart(first) }

@@ -24,8 +24,14 @@ type job struct {
 	done    float64
 	settled time.Duration
 	held    time.Duration
-	speed   float64 // with the disturbance by others counted in
-	until   float64 // work at which the speed changes by itself
+	speed   float64       // with the disturbance by others counted in
+	until   float64       // work at which the speed changes by itself
+	turn    time.Duration // when that will be
+
+	agent   *agent        // nil: nobody measures
+	seen    observation   // what the agent measures in the present phase
+	steps   []float64     // what an oracle says about step times
+	reports time.Duration // when the agent next looks at its measurements
 
 	attempts int           // that have failed
 	ran      time.Duration // of the present attempt, until settled
@@ -63,21 +69,25 @@ func (j *job) fails() (after time.Duration, ok bool) {
 }
 
 // nextTick returns when something happens to the job by itself: its speed
-// changes, its work is done, or the attempt fails. In whole seconds, as the
-// reference simulator counts, if whole is set.
+// changes, its work is done, the attempt fails, or its agent reports. Phases end
+// in whole seconds, as the reference simulator counts, if whole is set.
 func (j *job) nextTick(whole bool) time.Duration {
-	at := time.Duration(math.MaxInt64)
+	j.turn = time.Duration(math.MaxInt64)
 	if j.speed > 0 {
 		seconds := max(0, min(j.until, j.truth.total())-j.done) / j.speed
 		if whole {
 			seconds = math.RoundToEven(seconds)
 		}
 		if seconds < math.MaxInt64/2e9 {
-			at = max(j.settled, j.held) + time.Duration(math.Ceil(seconds*1e9))
+			j.turn = max(j.settled, j.held) + time.Duration(math.Ceil(seconds*1e9))
 		}
 	}
+	at := j.turn
 	if after, ok := j.fails(); ok {
 		at = min(at, j.settled+max(0, after-j.ran))
+	}
+	if j.agent != nil {
+		at = min(at, j.reports)
 	}
 	return at
 }

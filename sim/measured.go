@@ -5,7 +5,6 @@ package sim
 
 import (
 	"fmt"
-	"math"
 	"sort"
 	"time"
 
@@ -21,17 +20,17 @@ const measuredRestart = 30 * time.Second
 // gradient statistics by epoch.
 type measured struct {
 	model *profile.Model
-	batch int
+	size  int       // batch
 	ends  []float64 // progress at the end of each epoch
 }
 
 func newMeasured(m *profile.Model, w *Work) (*measured, error) {
-	t := &measured{model: m, batch: w.BatchSize}
-	if t.batch == 0 {
-		t.batch = m.Limits().Initial
+	t := &measured{model: m, size: w.BatchSize}
+	if t.size == 0 {
+		t.size = m.Limits().Initial
 	}
-	if l := m.Limits(); t.batch < l.Initial || t.batch > l.Max {
-		return nil, fmt.Errorf("job %s: batch_size = %d; the profile of %s was measured from %d to %d", w.ID, t.batch, w.Model, l.Initial, l.Max)
+	if l := m.Limits(); t.size < l.Initial || t.size > l.Max {
+		return nil, fmt.Errorf("job %s: batch_size = %d; the profile of %s was measured from %d to %d", w.ID, t.size, w.Model, l.Initial, l.Max)
 	}
 	for e := 1; e <= m.Epochs(); e++ {
 		t.ends = append(t.ends, m.Progress(e))
@@ -39,34 +38,51 @@ func newMeasured(m *profile.Model, w *Work) (*measured, error) {
 	return t, nil
 }
 
-func (t *measured) total() float64 { return t.ends[len(t.ends)-1] }
+func (t *measured) total() float64         { return t.ends[len(t.ends)-1] }
+func (t *measured) limits() goodput.Limits { return t.model.Limits() }
+func (t *measured) batch() int             { return t.size }
 
-func (t *measured) rate(done float64, s setting) (rate, until float64, err error) {
-	epoch := sort.Search(len(t.ends), func(e int) bool { return t.ends[e] > done })
+// epoch returns the epoch that the job is in, counted from 0.
+func (t *measured) epoch(done float64) int {
+	return sort.Search(len(t.ends), func(e int) bool { return t.ends[e] > done })
+}
+
+func (t *measured) observe(done float64, s setting) (observation, error) {
+	epoch := t.epoch(done)
 	if epoch == len(t.ends) {
-		return 0, math.Inf(1), nil
-	}
-	limits := t.model.Limits()
-	split, ok := goodput.Split(t.batch, s.gpus, limits)
-	if !ok {
-		return 0, 0, fmt.Errorf("batch size %d cannot be split over %d GPUs", t.batch, s.gpus)
+		epoch-- // measured at the very end
 	}
 	counts := make([]int, len(s.placement))
 	for i, slice := range s.placement {
 		counts[i] = slice.GPUs.Len()
 	}
-	step, sync, err := t.model.Step(counts, split.Local)
+	o := observation{until: t.ends[epoch]}
+	var err error
+	if o.step, o.sync, err = t.model.Step(counts, s.config.Local); err != nil {
+		return o, err
+	}
+	o.sqr, o.variance, err = t.model.Grad(s.config.Batch(s.gpus), epoch)
+	return o, err
+}
+
+func (t *measured) rate(done float64, s setting) (rate, until float64, err error) {
+	o, err := t.observe(done, s)
 	if err != nil {
 		return 0, 0, err
 	}
-	batch := split.Batch(s.gpus)
-	sqr, variance, err := t.model.Grad(batch, epoch)
-	if err != nil {
-		return 0, 0, err
+	return o.rate(s, t.model.Limits()), o.until, nil
+}
+
+// left counts iterations from the end of the present epoch, as the reference
+// does.
+func (t *measured) left(done float64) float64 {
+	last := len(t.ends) - 1
+	end, err1 := t.model.Iterations(t.size, last)
+	now, err2 := t.model.Iterations(t.size, min(t.epoch(done), last))
+	if err1 != nil || err2 != nil {
+		return 1
 	}
-	scale := float64(batch) / float64(limits.Initial)
-	gain := (variance + sqr) / (variance/scale + sqr)
-	return gain / (step + float64(split.Accum)*(step-sync)), t.ends[epoch], nil
+	return max(1, end-now)
 }
 
 func (t *measured) restart(bool) time.Duration { return measuredRestart }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -206,9 +207,14 @@ func (r *run) submit(j *job) error {
 	}
 	j.state, _ = r.state.Job(spec.ID)
 	j.waitSince = r.now
+	j.agent = r.newAgent(j)
 	r.dirty = true
 	r.record.arrive(r, j)
-	return nil
+	perf, err := r.perf(j)
+	if perf == nil || err != nil {
+		return err
+	}
+	return r.apply(sched.Event{Kind: sched.JobReported, Job: spec.ID, Perf: perf})
 }
 
 // tick lets the thing happen that a job was due for.
@@ -222,15 +228,36 @@ func (r *run) tick(j *job) error {
 	if after, ok := j.fails(); ok && j.ran >= after {
 		return r.fail(j)
 	}
-	if j.speed > 0 && j.until <= j.truth.total() && !math.IsInf(j.until, 1) {
-		j.done = j.until // exactly: the boundary is what decides the next speed
-	} else {
-		j.done = j.truth.total()
+	turned := r.now >= j.turn
+	if turned {
+		// Exactly: the boundary is what decides the next speed.
+		if j.done = min(j.until, j.truth.total()); j.done >= j.truth.total() {
+			return r.end(j, j.outcome())
+		}
 	}
-	if j.done >= j.truth.total() {
-		return r.end(j, j.outcome())
+	if err := r.consult(j, turned); err != nil {
+		return err
 	}
 	return r.adjustJob(j)
+}
+
+// consult lets the agent look at what it has measured, at the end of a phase
+// and when its time has come.
+func (r *run) consult(j *job, turned bool) error {
+	if j.agent == nil || (!turned && r.now < j.reports) {
+		return nil
+	}
+	j.reports = r.now.Truncate(r.Agent) + r.Agent
+	if r.now <= j.held {
+		return nil // it is still starting
+	}
+	if err := j.agent.learn(j.setting, j.seen); err != nil {
+		return fmt.Errorf("job %s: %w", j.work.ID, err)
+	}
+	if c, ok := j.agent.choose(j.setting); ok {
+		j.setting.config = c
+	}
+	return nil
 }
 
 func (j *job) outcome() sched.Phase {
@@ -301,7 +328,7 @@ func (r *run) adjust() error {
 // adjustJob re-computes the speed of a running job and schedules its next tick.
 func (r *run) adjustJob(j *job) error {
 	j.settle(r.now)
-	rate, until, err := j.truth.rate(j.done, j.setting)
+	rate, until, err := r.rate(j)
 	if err != nil {
 		return fmt.Errorf("job %s: %w", j.work.ID, err)
 	}
@@ -310,12 +337,36 @@ func (r *run) adjustJob(j *job) error {
 	if at := j.nextTick(r.Profiles != nil); at < math.MaxInt64 {
 		r.agenda.add(at, j)
 	}
+	perf, err := r.perf(j)
+	if err != nil {
+		return fmt.Errorf("job %s: %w", j.work.ID, err)
+	}
 	// The policy sees progress in the unit the job was submitted with.
 	scale := j.state.Work / j.truth.total()
 	return r.state.Apply(sched.Event{
 		At: r.start.Add(max(r.now, j.held)), Kind: sched.JobReported, Job: j.work.ID,
-		Done: j.done * scale, Rate: j.speed * scale,
+		Done: j.done * scale, Rate: j.speed * scale, Perf: perf,
 	})
+}
+
+// rate returns the speed of a job where it runs, undisturbed.
+func (r *run) rate(j *job) (rate, until float64, err error) {
+	if j.agent == nil {
+		return j.truth.rate(j.done, j.setting)
+	}
+	t := j.truth.(trainer)
+	if j.seen, err = t.observe(j.done, j.setting); err != nil {
+		return 0, 0, err
+	}
+	return j.seen.rate(j.setting, t.limits()), j.seen.until, nil
+}
+
+// perf returns what the job can tell about its speed; nil: nothing.
+func (r *run) perf(j *job) (*goodput.Report, error) {
+	if j.agent != nil {
+		return j.agent.report, nil
+	}
+	return r.oracle(j)
 }
 
 func (r *run) apply(e sched.Event) error {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -23,12 +24,67 @@ type truth interface {
 	restart(first bool) time.Duration
 }
 
+// trainer is a truth that knows how the batch size changes the speed, so that
+// an agent can measure and tune it.
+type trainer interface {
+	truth
+	limits() goodput.Limits
+	// batch is the batch size the job was submitted with.
+	batch() int
+	// observe returns what an agent measures at that point of the training.
+	observe(done float64, s setting) (observation, error)
+	// left is the number of optimiser steps to the end at the submitted batch
+	// size.
+	left(done float64) float64
+}
+
+// observation is what an agent measures.
+type observation struct {
+	step, sync    float64 // seconds of an optimiser step, and of the part of it that exchanges gradients
+	sqr, variance float64 // gradient statistics
+	until         float64 // work at which they change; the agent does not see it
+}
+
+// noise returns the gradient noise scale in examples.
+func (o observation) noise(l goodput.Limits) float64 {
+	if o.sqr <= 0 {
+		return math.Inf(1)
+	}
+	return float64(l.Initial) * o.variance / o.sqr
+}
+
+// rate returns the progress each second that an observation means: iterations
+// at the initial batch size.
+func (o observation) rate(s setting, l goodput.Limits) float64 {
+	scale := float64(s.config.Batch(s.gpus)) / float64(l.Initial)
+	gain := (o.variance + o.sqr) / (o.variance/scale + o.sqr)
+	return gain / (o.step + float64(s.config.Accum)*(o.step-o.sync))
+}
+
 // setting is what a job runs on.
 type setting struct {
 	placement sched.Placement
 	gpus      int
 	level     sched.Level
 	gpuType   sched.GPUType
+	config    goodput.Config // how the batch is split; only a trainer needs it
+}
+
+// shape is what the throughput model sees of a setting.
+func (s setting) shape() goodput.Shape {
+	return goodput.Shape{Nodes: len(s.placement), GPUs: s.gpus, CrossRack: s.level == sched.CrossRack}
+}
+
+// split fixes the batch of a job that does not adapt it.
+func (s setting) split(t truth) (setting, error) {
+	tr, ok := t.(trainer)
+	if !ok {
+		return s, nil
+	}
+	if s.config, ok = goodput.Split(tr.batch(), s.gpus, tr.limits()); !ok {
+		return s, fmt.Errorf("batch size %d cannot be split over %d GPUs", tr.batch(), s.gpus)
+	}
+	return s, nil
 }
 
 func settingOf(c *sched.Cluster, p sched.Placement) setting {
@@ -75,7 +131,10 @@ func alone(t truth, w *Work, empty *place.Free) (float64, error) {
 	if !ok {
 		return math.Inf(1), nil
 	}
-	s := settingOf(empty.Cluster(), p)
+	s, err := settingOf(empty.Cluster(), p).split(t)
+	if err != nil {
+		return 0, fmt.Errorf("job %s: %w", w.ID, err)
+	}
 	seconds := t.restart(true).Seconds()
 	for _, f := range w.Failures {
 		seconds += f.After.D().Seconds()

@@ -23,7 +23,7 @@ type decision struct {
 	plan sched.Plan
 
 	home    []sched.Placement // by job: where it is resident; none: nowhere
-	waiting []int             // jobs that want to run and do not yet, the longest wait first; after arrive: residents
+	waiting []int             // jobs that want to run and do not yet; after arrive: those with a home
 	hosts   []int             // running jobs that might be packed with another
 	elastic []int             // running jobs on one server that could run at another size, by Seq
 
@@ -116,7 +116,7 @@ func (d *decision) keep() {
 			d.waiting = append(d.waiting, i)
 		}
 	}
-	d.sortByWait(d.waiting)
+	d.sortBy(d.waiting, func(j *sched.Job) time.Time { return j.Since })
 }
 
 // notes returns the notes of the plan, empty ones at first.
@@ -141,12 +141,12 @@ func (d *decision) resumable(j *sched.Job) bool {
 	return len(j.Suspended) > 0
 }
 
-// sortByWait puts the job that has waited longest first.
-func (d *decision) sortByWait(jobs []int) {
+// sortBy puts the job with the earliest time first.
+func (d *decision) sortBy(jobs []int, since func(*sched.Job) time.Time) {
 	keys := make([]waitKey, len(jobs))
 	for at, i := range jobs {
 		j := d.s.Jobs[i]
-		keys[at] = waitKey{d.s.Now.Sub(j.Since), j.Seq, i}
+		keys[at] = waitKey{d.s.Now.Sub(since(j)), j.Seq, i}
 	}
 	slices.SortFunc(keys, func(a, b waitKey) int {
 		if a.waited != b.waited {

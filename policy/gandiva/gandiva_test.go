@@ -63,3 +63,30 @@ func TestName(t *testing.T) {
 		}
 	}
 }
+
+func TestSizes(t *testing.T) {
+	for _, tc := range []struct {
+		spec           sched.Spec
+		size, smallest int
+	}{
+		{sched.Spec{GPUs: 6}, 6, 6},
+		{sched.Spec{GPUs: 4, MinGPUs: 1, MaxGPUs: 8}, 4, 1},
+		{sched.Spec{GPUs: 4, MinGPUs: 6, MaxGPUs: 8}, 6, 6},
+		{sched.Spec{GPUs: 12, MinGPUs: 6, MaxGPUs: 8}, 8, 6},
+		{sched.Spec{GPUs: 5, MinGPUs: 2, MaxGPUs: 8, Sizes: []int{1, 2, 4, 8}}, 4, 2},
+		{sched.Spec{GPUs: 1, MinGPUs: 1, MaxGPUs: 8, Sizes: []int{2, 4, 8}}, 2, 2},
+		{sched.Spec{GPUs: 8, MinGPUs: 1, MaxGPUs: 4, Sizes: []int{2, 4, 8}}, 4, 2},
+		{sched.Spec{GPUs: 6, MinGPUs: 3, MaxGPUs: 8, TaskGPUs: 2}, 6, 4},
+		{sched.Spec{GPUs: 3, MinGPUs: 3, MaxGPUs: 8, TaskGPUs: 3, Sizes: []int{4, 6, 8}}, 6, 6},
+		{sched.Spec{GPUs: 4, MinGPUs: 5, MaxGPUs: 7, TaskGPUs: 4}, noSize, noSize},
+		{sched.Spec{GPUs: 4, MinGPUs: 2, MaxGPUs: 3, Sizes: []int{1, 4}}, noSize, noSize},
+	} {
+		j := &sched.Job{Spec: tc.spec}
+		if got := size(j); got != tc.size {
+			t.Errorf("size of %+v = %d; want %d", tc.spec, got, tc.size)
+		}
+		if got := smallest(j); got != tc.smallest {
+			t.Errorf("smallest size of %+v = %d; want %d", tc.spec, got, tc.smallest)
+		}
+	}
+}

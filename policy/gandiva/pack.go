@@ -106,8 +106,14 @@ func (d *decision) beside(i, host int) bool {
 		return false
 	}
 	p := halved(d.plan.Want[host])
-	// A job that comes from elsewhere makes the GPUs one higher.
-	if !sameGPUs(d.home[i], p) && (d.highest(p) >= max(2, d.MaxHeight) || d.limits.left(j) < p.GPUs()) {
+	// Nobody else may be waiting for the GPUs: packing prolongs the turn.
+	others := d.highest(p) - 1
+	if sameGPUs(d.home[i], p) {
+		others--
+	} else if d.limits.left(j) < p.GPUs() {
+		return false
+	}
+	if others > 0 {
 		return false
 	}
 	old := d.plan.Want[host]

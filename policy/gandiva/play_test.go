@@ -25,7 +25,8 @@ func TestEveryJobEnds(t *testing.T) {
 		for seed := range uint64(8) {
 			t.Run(fmt.Sprint(spec, "/", seed), func(t *testing.T) {
 				w := randomWorld(t, seed)
-				p := &priced{Policy: mustBuild(t, spec), length: w.Length}
+				g := newJudge(mustBuild(t, spec), t.Fatalf)
+				p := &priced{Policy: g, length: w.Length}
 				decisions, ended := 0, 0
 				var last time.Time
 				err := w.Play(p, policytest.Start.Add(60*24*time.Hour), func(seen policytest.Seen) {
@@ -59,6 +60,41 @@ func TestEveryJobEnds(t *testing.T) {
 	}
 	if turns == 0 || moves == 0 || packs == 0 {
 		t.Errorf("%d turns, %d moves, %d packed jobs; want some of each", turns, moves, packs)
+	}
+}
+
+// TestTurnsCome plays a crowded cluster in which jobs of all sizes keep arriving
+// at odd moments. Whoever has waited longest for a turn gets it within two
+// slices, and no GPU idles for want of a decision.
+func TestTurnsCome(t *testing.T) {
+	for _, spec := range []string{"gandiva:max_height=3", "gandiva:max_height=6:pack=false"} {
+		for seed := range uint64(10) {
+			t.Run(fmt.Sprint(spec, "/", seed), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, 3))
+				w, err := policytest.NewWorld([]sched.Node{{Name: "n0", GPUs: 4}, {Name: "n1", GPUs: 4}, {Name: "n2", GPUs: 2}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := policytest.Start
+				for i := range 150 {
+					at = at.Add(time.Duration(rng.IntN(60_000)) * time.Millisecond)
+					spec := sched.Spec{
+						ID: sched.JobID(fmt.Sprint("j", i)), Submitted: at, GPUs: []int{1, 1, 1, 1, 2, 4, 6, 10}[rng.IntN(8)],
+						Shareable: rng.IntN(2) == 0, GPUUtil: 0.3 + 0.1*float64(rng.IntN(5)),
+					}
+					w.Arrivals = append(w.Arrivals, spec)
+					w.Length[spec.ID] = time.Duration(rng.IntN(300_000)+1000) * time.Millisecond
+				}
+				g := newJudge(mustBuild(t, spec), t.Fatalf)
+				g.everyTurn = true
+				if err := w.Play(g, policytest.Start.Add(7*24*time.Hour), nil); err != nil {
+					t.Fatal(err)
+				}
+				if n := w.State.Jobs(); n > 0 {
+					t.Errorf("%d jobs have not ended", n)
+				}
+			})
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ package gandiva
 
 import (
 	"slices"
+	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -14,6 +15,7 @@ import (
 // GPUs that a job could not get are claimed for it, so that nobody who has
 // waited less takes them first.
 func (d *decision) turns() {
+	d.sortBy(d.waiting, d.dueSince)
 	var stopped []int
 	for _, i := range d.waiting {
 		if len(d.plan.Want[i]) == 0 {
@@ -28,9 +30,28 @@ func (d *decision) turns() {
 	for _, i := range d.waiting {
 		if d.plan.Why[i].Code == sched.TurnWait {
 			d.plan.WakeBy(d.s.Now, d.now.end)
-			break
+		}
+		if j := d.s.Jobs[i]; j.Phase == sched.Pending && !d.resumable(j) {
+			d.notes()[i] = sched.Note{Level: admitted, Since: d.dueSince(j)}
 		}
 	}
+}
+
+// admitted, as the Note.Level of a pending job, says that it has been one of
+// several to share GPUs since Note.Since, though it has had no turn yet.
+const admitted = 1
+
+// dueSince returns since when a waiting job has waited for its turn. The time
+// before it found GPUs to share does not count, or those who wait for a turn
+// would stand behind a whole queue.
+func (d *decision) dueSince(j *sched.Job) time.Time {
+	switch {
+	case j.Phase == sched.Running || d.resumable(j):
+		return j.Since
+	case j.Note.Level == admitted && j.Note.Since.Before(d.s.Now):
+		return j.Note.Since
+	}
+	return d.s.Now
 }
 
 // serve does for one waiting job what can be done now. It appends the jobs that
@@ -152,7 +173,7 @@ func (d *decision) over(i int) bool {
 // the slice, even if somebody else has a claim on them: their turn will be over
 // then.
 func (d *decision) fill() {
-	d.sortByWait(d.waiting)
+	d.sortBy(d.waiting, d.dueSince)
 	for _, i := range d.waiting {
 		if len(d.plan.Want[i]) == 0 && d.fits(i) {
 			d.run(i)

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/fairway-gpu/fairway/policy/policytest"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -23,7 +21,7 @@ func TestEveryJobEnds(t *testing.T) {
 		for seed := range uint64(8) {
 			t.Run(fmt.Sprint(spec, "/", seed), func(t *testing.T) {
 				w := randomWorld(t, seed)
-				p := &twice{t: t, spec: spec, rng: rand.New(rand.NewPCG(seed, 2))}
+				p := mustBuild(t, spec)
 				decisions, ended := 0, 0
 				err := w.Play(p, policytest.Start.Add(30*24*time.Hour), func(seen policytest.Seen) {
 					if seen.Ended != "" {
@@ -89,45 +87,6 @@ func randomWorld(t *testing.T, seed uint64) *policytest.World {
 		w.Length[spec.ID] = time.Duration(rng.IntN(7200)+60) * time.Second
 	}
 	return w
-}
-
-// twice asks a policy, and another of the same spec that has no caches and gets
-// the jobs in another order: both must say the same.
-type twice struct {
-	t    *testing.T
-	spec string
-	rng  *rand.Rand
-	sched.Policy
-}
-
-func (p *twice) Schedule(s *sched.Snapshot) sched.Plan {
-	p.t.Helper()
-	if p.Policy == nil {
-		p.Policy = mustBuild(p.t, p.spec)
-	}
-	plan := p.Policy.Schedule(s)
-	order := p.rng.Perm(len(s.Jobs))
-	other := *s
-	other.Jobs = make([]*sched.Job, len(s.Jobs))
-	for i, at := range order {
-		other.Jobs[at] = s.Jobs[i]
-	}
-	again := mustBuild(p.t, p.spec).Schedule(&other)
-	for i, at := range order {
-		type line struct {
-			Want sched.Placement
-			Why  sched.Reason
-			Note sched.Note
-		}
-		a, b := line{plan.Want[i], plan.Why[i], plan.Notes[i]}, line{again.Want[at], again.Why[at], again.Notes[at]}
-		if diff := cmp.Diff(a, b); diff != "" {
-			p.t.Fatalf("job %s: another order of the jobs gives another plan (-this +other):\n%s", s.Jobs[i].ID, diff)
-		}
-	}
-	if !plan.Wake.Equal(again.Wake) {
-		p.t.Fatalf("wake = %s; in another order of the jobs %s", plan.Wake, again.Wake)
-	}
-	return plan
 }
 
 func mustBuild(t testing.TB, spec string) sched.Policy {

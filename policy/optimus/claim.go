@@ -1,0 +1,149 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package optimus
+
+import (
+	"time"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// claim is what a job could use, and what it is given.
+type claim struct {
+	job    *sched.Job
+	index  int  // in Snapshot.Jobs
+	pinned bool // it runs and may not be stopped
+
+	least int // the size it is offered first; 0: there is none
+	most  int // the largest size it is offered
+	// fit gives the step times if there is no list of them.
+	steps []float64 // by GPUs-1, in seconds
+	fit   *Speed
+	left  float64 // steps to the end, damped if the job is young
+
+	pool int // GPU type of its share
+	gpus int // its share; 0: none
+}
+
+// claims returns the claims of all jobs, in order of submission.
+func (p *policy) claims(s *sched.Snapshot) []claim {
+	order := place.OrderBy(s, func(*sched.Job) (a, b float64) { return 0, 0 })
+	out := make([]claim, len(order))
+	for k, i := range order {
+		out[k] = p.claim(s.Jobs[i], s.Now)
+		out[k].index = i
+	}
+	return out
+}
+
+func (p *policy) claim(j *sched.Job, now time.Time) claim {
+	c := claim{job: j, pinned: j.Phase == sched.Running && j.NonPreemptible}
+	c.least = after(j, 0)
+	if j.NonPreemptible && j.Fits(j.GPUs) {
+		c.least = j.GPUs
+	}
+	c.most = c.least
+	if j.NonPreemptible || !j.Elastic() || j.Perf == nil || len(j.Perf.Steps) == 0 {
+		return c
+	}
+	most := min(len(j.Perf.Steps), j.MaxGPUs)
+	if p.Limit == Agent && j.Perf.MostGPUs > 0 {
+		most = min(most, j.Perf.MostGPUs)
+	}
+	c.most = max(c.least, most)
+	c.left = stepsLeft(j, now)
+	if p.Form == Oracle {
+		c.steps = j.Perf.Steps
+		return c
+	}
+	if fit, ok := FitSpeed(samples(j)); ok {
+		c.fit = &fit
+	} else {
+		c.most = c.least
+	}
+	if j.RanBy(now) < p.Young.D() {
+		c.left *= p.Damp
+	}
+	return c
+}
+
+// stepsLeft returns the steps to the end of training: what the last report says,
+// less the same part of them as of the work that was still to do.
+func stepsLeft(j *sched.Job, now time.Time) float64 {
+	left := j.Perf.Left
+	if todo := j.Work - j.Done; j.Work > 0 && todo > 0 {
+		left *= (j.Work - j.DoneBy(now)) / todo
+	}
+	return max(1, left)
+}
+
+// samples returns the step times at the sizes up to the largest the job has run
+// at.
+func samples(j *sched.Job) []Sample {
+	out := make([]Sample, min(max(1, j.MostGPUs), len(j.Perf.Steps)))
+	for i := range out {
+		out[i] = Sample{Workers: i + 1, StepTime: j.Perf.Steps[i]}
+	}
+	return out
+}
+
+// time returns the time of a step on n GPUs, in seconds.
+func (c *claim) time(n int) float64 {
+	if c.fit != nil {
+		return c.fit.StepTime(n)
+	}
+	return c.steps[n-1]
+}
+
+// gain returns the next size of a job that has a share, and the time that each
+// GPU more would save; ok is false if none would.
+func (c *claim) gain(most int) (next int, gain float64, ok bool) {
+	if next = after(c.job, c.gpus); next == 0 || next > most {
+		return 0, 0, false
+	}
+	gain = (c.time(c.gpus) - c.time(next)) * c.left / float64(next-c.gpus)
+	return next, gain, gain > 0
+}
+
+// after returns the smallest size above n that the job can run at; 0 if there
+// is none.
+func after(j *sched.Job, n int) int {
+	if !j.Elastic() {
+		if n < j.GPUs {
+			return j.GPUs
+		}
+		return 0
+	}
+	n = max(n, j.MinGPUs-1)
+	task := j.Task()
+	if len(j.Sizes) == 0 {
+		if n = (n/task + 1) * task; n <= j.MaxGPUs {
+			return n
+		}
+		return 0
+	}
+	for _, size := range j.Sizes {
+		if size > n && size <= j.MaxGPUs && size%task == 0 {
+			return size
+		}
+	}
+	return 0
+}
+
+// before returns the largest size below n that the job can run at, if n is
+// above its smallest; otherwise something smaller than that.
+func before(j *sched.Job, n int) int {
+	task := j.Task()
+	if len(j.Sizes) == 0 {
+		return (n - 1) / task * task
+	}
+	best := 0
+	for _, size := range j.Sizes {
+		if size < n && size%task == 0 {
+			best = size
+		}
+	}
+	return best
+}

@@ -1,0 +1,90 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package optimus gives GPUs one at a time to the job whose remaining time they
+// shorten the most: the scheduler of Optimus (Peng et al., EuroSys'18).
+//
+// # The rule
+//
+// Every job first gets its smallest size, one GPU for most, in order of
+// submission while GPUs last. Then one GPU after the other goes to the job with
+// the largest gain
+//
+//	(t(n) - t(n+1)) * steps left
+//
+// where t(n) is the time of a training step on n GPUs at the job's own batch
+// size, until no GPU is left or no gain is positive. A job whose number of GPUs
+// is unchanged stays where it is. The others are placed, the smallest first,
+// each on the node with the most free GPUs, then on the next such node. Nothing
+// counts what a restart costs: a job is stopped for any other number.
+//
+// Where step times are convex in n the result has the least possible sum of
+// remaining times.
+//
+// # Form = oracle
+//
+// This is the form for all-reduce jobs that Pollux (Qiao et al., OSDI'21)
+// compares itself with: t and the steps left are what the job's agent reports
+// (goodput.Report.Steps and Left), in its simulator the truth. The steps done
+// since the report are taken off by the rate of progress, if the job says what
+// its work is and how fast it does it. A job that was stopped counts with the
+// steps of its last report. At least one step is always left, so that a job at
+// its very end keeps its GPUs if nobody else wants them.
+//
+// With limit = agent no job gets more GPUs than its agent asks for now, twice
+// the most it has ever had, so that speeds nobody has seen are approached in
+// steps. The simulator of Pollux sets no such limit to Optimus: limit = none
+// lets a job grow to the largest size its step times are known for.
+//
+// # Form = original
+//
+// This form fits the models of the Optimus paper instead of believing the
+// agent. From the paper: the terms of the speed model and of the loss curve,
+// with coefficients that are not negative, found by non-negative least squares
+// (Lawson and Hanson); the gain, damped by 0.95 for a young job, whose models
+// are uncertain. Not from the paper:
+//
+//   - The samples of the speed model are the entries of Report.Steps up to the
+//     most GPUs the job has had. They come from the agent's own model, not from
+//     a stopwatch, and they include sizes the job has passed by. The paper
+//     tries a new job at a few sizes before it starts; here a new job has one
+//     sample at most, which the fit reads as perfect scaling.
+//   - The steps left are Report.Left. The paper finds them by FitLoss and
+//     Loss.Steps, which this package has and the policy does not call: agents
+//     report no losses.
+//   - Young is a job that has run for less than the knob young. The paper only
+//     says "in the beginning".
+//   - The paper's jobs have workers and parameter servers, chosen one by one by
+//     gain for each unit of the dominant resource. An all-reduce job has as
+//     many servers as workers, both on the same GPUs: w = p turns
+//     t0*M/w + t1 + t2*w/p + t3*w + t4*p into c0/w + c1 + c2*w, and a GPU is
+//     the same share for every job. Asynchronous training is left out.
+//   - The paper spreads a job evenly over the fewest servers that hold it. Here
+//     it is on the fewest nodes too, but fills all except the last.
+//
+// # Deviations
+//
+// In both forms:
+//
+//   - Decisions follow events and the driver's interval. The paper decides
+//     every 10 minutes, the simulator of Pollux every minute.
+//   - A rigid job, and one that is not preemptible (it could not be resized
+//     later), gets its requested size in the first round, or nothing. One that
+//     is not preemptible and runs stays as it is.
+//   - A job that nobody has reported step times of gets its smallest size.
+//   - A job with a list of useful sizes, or with tasks of several GPUs, grows
+//     from size to size, by gain for each GPU.
+//   - GPU types are separate pools: a running job stays in the pool it is in, a
+//     waiting one joins the first type it accepts that has room. Step times are
+//     taken to be those of that type.
+//   - Limits of tenants hold: a job whose tenant has used up its limit stops
+//     growing.
+//   - Where a share finds no place (host CPUs or memory, locality, GPUs of
+//     cordoned nodes), the job is placed at the next smaller size that does;
+//     one that arrives at the size it has stays where it is. The shares are
+//     then worked out once more with those sizes as limits, so that others get
+//     the GPUs. In the end whatever is still free is offered, at the smallest
+//     size and in order of submission, to the jobs that have nothing. Nobody is
+//     moved to make room, so a job that insists on locality can wait for long
+//     while small jobs come and go.
+package optimus

@@ -1,0 +1,88 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package optimus
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Config tunes the policy.
+type Config struct {
+	Form  string         `json:"form" help:"oracle (step times and steps left as reported) or original (models fitted as in the paper)"`
+	Limit string         `json:"limit" help:"agent (no more GPUs than a job's agent asks for now: twice the most it has had) or none"`
+	Damp  float64        `json:"damp" help:"original: the gain of a young job counts this much"`
+	Young sched.Duration `json:"young" help:"original: a job is young until it has run this long"`
+}
+
+// The values of Config.Form.
+const (
+	Oracle   = "oracle"
+	Original = "original"
+)
+
+// The values of Config.Limit.
+const (
+	Agent = "agent"
+	None  = "none"
+)
+
+// Default returns the settings the policy has unless told otherwise.
+func Default() Config {
+	return Config{Form: Oracle, Limit: Agent, Damp: 0.95, Young: sched.Duration(10 * time.Minute)}
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Form != Oracle && c.Form != Original:
+		return fmt.Errorf("form = %q; want %s or %s", c.Form, Oracle, Original)
+	case c.Limit != Agent && c.Limit != None:
+		return fmt.Errorf("limit = %q; want %s or %s", c.Limit, Agent, None)
+	case !(c.Damp > 0 && c.Damp <= 1):
+		return fmt.Errorf("damp = %g; want more than 0, up to 1", c.Damp)
+	case c.Young < 0:
+		return fmt.Errorf("young = %s; want 0s or more", c.Young)
+	}
+	return nil
+}
+
+// New returns the policy.
+func New(c Config) (sched.Policy, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	return &policy{Config: c}, nil
+}
+
+type policy struct {
+	Config
+	free *place.Free // a cache
+}
+
+func (p *policy) String() string { return knob.Text("optimus", p.Config, Default()) }
+
+// tries is how often the shares are worked out, each time with what was learnt
+// about places that do not exist.
+const tries = 2
+
+// Schedule implements sched.Policy.
+func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
+	p.free = p.free.For(s.Cluster)
+	d := decision{s: s, free: p.free, plan: sched.NewPlan(s), quota: place.NewQuota(s)}
+	d.claims = p.claims(s)
+	for try := 1; ; try++ {
+		d.begin()
+		d.share()
+		d.grow()
+		if d.place() || try == tries {
+			break
+		}
+	}
+	d.fill()
+	return d.plan
+}

@@ -1,0 +1,107 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package optimus
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// place turns shares into placements: unchanged ones stay, then the smallest
+// goes first. It reports whether everybody got all of their share; whoever did
+// not will be offered no more than they got.
+func (d *decision) place() bool {
+	var moves []*claim
+	for i := range d.claims {
+		c := &d.claims[i]
+		switch {
+		case c.gpus == 0 || len(d.plan.Want[c.index]) > 0:
+		case c.job.Phase == sched.Running && c.gpus == c.job.Placement.GPUs() && c.pool == d.typeOf(c.job) && d.keep(c):
+		default:
+			moves = append(moves, c)
+		}
+	}
+	slices.SortStableFunc(moves, func(a, b *claim) int { return cmp.Compare(a.gpus, b.gpus) })
+	all := true
+	for _, c := range moves {
+		if n := d.settle(c); n < c.gpus {
+			d.quota.Add(c.job, n-c.gpus)
+			c.gpus, c.most = n, n
+			all = false
+		}
+	}
+	return all
+}
+
+// keep lets a running job go on where it is, if its GPUs are still free.
+func (d *decision) keep(c *claim) bool {
+	if c.job.Phase != sched.Running || !d.free.Fits(c.job, c.job.Placement) {
+		return false
+	}
+	d.free.Take(c.job, c.job.Placement)
+	d.plan.Want[c.index] = c.job.Placement
+	return true
+}
+
+// settle places a job at its share, or at the largest smaller size that finds a
+// place, and returns that size.
+func (d *decision) settle(c *claim) int {
+	j := c.job
+	for n := c.gpus; n >= c.least; n = before(j, n) {
+		if n == j.Placement.GPUs() && d.keep(c) {
+			return n
+		}
+		if d.free.OfType(c.pool) < n {
+			continue
+		}
+		if p, ok := place.MostFree(d.free, d.only(j, c.pool), n); ok {
+			d.plan.Want[c.index] = p
+			return n
+		}
+	}
+	return 0
+}
+
+// fill offers what is still free to the jobs that have nothing, first come
+// first served, and tells the others why they wait.
+func (d *decision) fill() {
+	for i := range d.claims {
+		c := &d.claims[i]
+		if len(d.plan.Want[c.index]) == 0 {
+			d.plan.Why[c.index] = d.rest(c)
+		}
+	}
+}
+
+// rest gives a job some of what is left, or returns why not.
+func (d *decision) rest(c *claim) sched.Reason {
+	j := c.job
+	switch {
+	case !d.mayRun(j):
+		return sched.Reason{Code: sched.BackOff, Until: j.NotBefore}
+	case c.least == 0: // the sizes it names contradict each other
+		return sched.Reason{Code: sched.Impossible, Need: j.GPUs}
+	case d.quota.Left(j) < c.least:
+		return d.quota.Why(j, c.least)
+	}
+	if d.quota.Left(j) >= j.Placement.GPUs() && d.keep(c) {
+		d.quota.Add(j, j.Placement.GPUs())
+		return sched.Reason{}
+	}
+	if d.free.Total() >= c.least {
+		if p, ok := place.MostFree(d.free, j, c.least); ok {
+			d.quota.Add(j, c.least)
+			d.plan.Want[c.index] = p
+			return sched.Reason{}
+		}
+	}
+	why := d.free.Why(j, c.least, sched.CrossRack)
+	if why.Code == sched.Full {
+		why.Code = sched.Behind
+	}
+	return why
+}

@@ -1,0 +1,162 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package optimus
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fairway-gpu/fairway/goodput"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// perfect scales perfectly on up to n GPUs, with a number of steps of a second
+// left.
+func perfect(n int, left float64) *goodput.Report {
+	return &goodput.Report{Steps: curve(n, 1, 0, 0), Left: left}
+}
+
+func TestShares(t *testing.T) {
+	elastic := func(id sched.JobID) sched.Spec { return sched.Spec{ID: id} }
+	type job struct {
+		sched.Spec
+		perf *goodput.Report
+	}
+	for _, tc := range []struct {
+		name string
+		spec string
+		gpus []int // of the nodes
+		jobs []job
+		want string
+	}{
+		{"the longer job gains more", "", []int{4}, []job{{elastic("a"), perfect(8, 100)}, {elastic("b"), perfect(8, 1000)}},
+			"a n0[0], b n0[1-3]"},
+		{"equal gains: submitted first", "", []int{5}, []job{{elastic("a"), perfect(8, 100)}, {elastic("b"), perfect(8, 100)}},
+			"a n0[2-4], b n0[0-1]"},
+		{"nobody needs more than it can use", "", []int{8}, []job{{elastic("a"), perfect(2, 100)}, {elastic("b"), perfect(3, 1)}},
+			"a n0[0-1], b n0[2-4]"},
+		{"a step that takes longer is not taken, nor what comes after it", "", []int{8},
+			[]job{{elastic("a"), &goodput.Report{Steps: []float64{4, 2, 2.1, 0.1}, Left: 10}}}, "a n0[0-1]"},
+		{"no speed known: one GPU", "", []int{8}, []job{{elastic("a"), nil}, {elastic("b"), &goodput.Report{Left: 10}}}, "a n0[0], b n0[1]"},
+		{"the agent's limit", "", []int{8}, []job{{elastic("a"), &goodput.Report{Steps: curve(8, 1, 0, 0), Left: 9, MostGPUs: 2}}}, "a n0[0-1]"},
+		{"no limit", "optimus:limit=none", []int{8}, []job{{elastic("a"), &goodput.Report{Steps: curve(8, 1, 0, 0), Left: 9, MostGPUs: 2}}}, "a n0[0-7]"},
+		{"the user's limit", "", []int{8}, []job{{sched.Spec{ID: "a", GPUs: 2, MinGPUs: 1, MaxGPUs: 3}, perfect(8, 9)}}, "a n0[0-2]"},
+		{"past its end: still one step", "", []int{8}, []job{{elastic("a"), perfect(4, 0)}, {elastic("b"), perfect(8, 20)}},
+			"a n0[0-1], b n0[2-7]"},
+		{"more jobs than GPUs", "", []int{2}, []job{{elastic("a"), perfect(8, 1)}, {elastic("b"), perfect(8, 1)}, {elastic("c"), perfect(8, 1e6)}},
+			"a n0[0], b n0[1], c -"},
+		{"rigid: all or nothing, before anybody grows", "", []int{4}, []job{
+			{elastic("a"), perfect(8, 1e6)}, {sched.Spec{ID: "b", GPUs: 4}, perfect(8, 1)}, {sched.Spec{ID: "c", GPUs: 3}, perfect(8, 1)}},
+			"a n0[0], b -, c n0[1-3]"},
+		{"not preemptible: could never be resized", "", []int{8}, []job{
+			{sched.Spec{ID: "a", GPUs: 3, MinGPUs: 1, MaxGPUs: 8, NonPreemptible: true}, perfect(8, 100)}}, "a n0[0-2]"},
+		{"in tasks of two", "", []int{7}, []job{
+			{sched.Spec{ID: "a", GPUs: 2, MinGPUs: 2, MaxGPUs: 7, TaskGPUs: 2}, perfect(8, 100)}, {elastic("b"), perfect(8, 1)}},
+			"a n0[1-6], b n0[0]"},
+		{"useful sizes, by gain for each GPU", "", []int{5}, []job{
+			{sched.Spec{ID: "a", GPUs: 1, MinGPUs: 1, MaxGPUs: 8, Sizes: []int{1, 4, 8}}, perfect(8, 100)}, {elastic("b"), perfect(8, 100)}},
+			"a n0[0], b n0[1-4]"}, // 25 for each of three GPUs; 50, 17, 8 for those of b
+		{"smallest first, from the node with the most room", "", []int{4, 3, 2}, []job{{elastic("a"), perfect(5, 1e3)}, {elastic("b"), perfect(3, 1e6)}, {elastic("c"), perfect(1, 1)}},
+			"a n1[0-2] n2[0-1], b n0[1-3], c n0[0]"},
+	} {
+		w := newWorld(t, tc.gpus...)
+		for _, j := range tc.jobs {
+			w.submit(j.Spec, j.perf)
+		}
+		if tc.spec == "" {
+			tc.spec = "optimus"
+		}
+		if got := w.decide(mustBuild(t, tc.spec)); got != tc.want {
+			t.Errorf("%s:\n got %s\nwant %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestUnchangedSharesStay: only jobs whose number of GPUs changes are moved.
+func TestUnchangedSharesStay(t *testing.T) {
+	p := mustBuild(t, "optimus")
+	w := newWorld(t, 4, 4)
+	w.submit(sched.Spec{ID: "a"}, perfect(2, 1000))
+	w.submit(sched.Spec{ID: "b"}, perfect(8, 10))
+	if got, want := w.decide(p), "a n0[0-1], b n1[0-3] n0[2-3]"; got != want {
+		t.Fatalf("first: %s; want %s", got, want)
+	}
+	w.submit(sched.Spec{ID: "c"}, perfect(1, 10))
+	if got, want := w.decide(p), "a n0[0-1], b n1[1-3] n0[2-3], c n1[0]"; got != want {
+		t.Fatalf("then: %s; want %s", got, want)
+	}
+	a, _ := w.State.Job("a")
+	b, _ := w.State.Job("b")
+	if a.Starts != 1 || b.Starts != 2 {
+		t.Errorf("a was started %d times, b %d; want 1 and 2", a.Starts, b.Starts)
+	}
+}
+
+// TestStepsDoneSinceTheReport: a job that reports its rate gets shorter between
+// its reports, and one that does not stays as long as it was.
+func TestStepsDoneSinceTheReport(t *testing.T) {
+	const first = "a n0[1-3], b n0[0]"
+	for _, tc := range []struct {
+		rate float64
+		want string
+	}{
+		{0, first},
+		{1, "a n0[0], b n0[1-3]"}, // 90 of 100 units done: 200 steps left of 2000
+	} {
+		w := newWorld(t, 4)
+		w.submit(sched.Spec{ID: "a", GPUs: 1, MinGPUs: 1, MaxGPUs: 4, Work: 100}, perfect(4, 2000))
+		w.submit(sched.Spec{ID: "b"}, perfect(4, 640))
+		p := mustBuild(t, "optimus")
+		if got := w.decide(p); got != first {
+			t.Fatalf("first: %s; want %s", got, first)
+		}
+		w.apply(sched.Event{Kind: sched.JobReported, Job: "a", Rate: tc.rate})
+		w.Now = w.Now.Add(90 * time.Second)
+		if got := w.decide(p); got != tc.want {
+			t.Errorf("rate %g: %s; want %s", tc.rate, got, tc.want)
+		}
+	}
+}
+
+// TestOriginal: the fit knows no more than what the job has run at, and a young
+// job counts for less.
+func TestOriginal(t *testing.T) {
+	// A third GPU costs time, which the fit learns only by giving it.
+	steps := []float64{1, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5, 1.7}
+	for _, tc := range []struct {
+		form string
+		want []string
+	}{
+		{Oracle, []string{"a n0[0-1]", "a n0[0-1]", "a n0[0-1]"}},
+		{Original, []string{"a n0[0-1]", "a n0[0-3]", "a n0[0-1]"}},
+	} {
+		w := newWorld(t, 4)
+		p := mustBuild(t, "optimus:form="+tc.form)
+		w.submit(sched.Spec{ID: "a"}, nil)
+		for i, want := range tc.want {
+			perf := &goodput.Report{Steps: steps, Left: 1000, MostGPUs: min(8, 2<<i)}
+			w.apply(sched.Event{Kind: sched.JobReported, Job: "a", Perf: perf})
+			if got := w.decide(p); got != want {
+				t.Errorf("%s, decision %d: %s; want %s", tc.form, i, got, want)
+			}
+		}
+	}
+}
+
+// TestYoung: gains are damped until a job has run for a while.
+func TestYoung(t *testing.T) {
+	w := newWorld(t, 3)
+	p := mustBuild(t, "optimus:form=original:damp=0.5")
+	w.submit(sched.Spec{ID: "old"}, perfect(8, 60))
+	w.decide(p)
+	w.Now = w.Now.Add(10 * time.Minute)
+	w.submit(sched.Spec{ID: "young"}, perfect(8, 100))
+	if got, want := w.decide(p), "old n0[1-2], young n0[0]"; got != want {
+		t.Errorf("young: %s; want %s", got, want)
+	}
+	w.Now = w.Now.Add(10 * time.Minute)
+	if got, want := w.decide(p), "old n0[0], young n0[1-2]"; got != want {
+		t.Errorf("ten minutes later: %s; want %s", got, want)
+	}
+}

@@ -1,0 +1,45 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package optimus
+
+import "math"
+
+// Speed is the speed model of a synchronous all-reduce job with a fixed batch:
+// a step on w workers takes Compute/w + Fixed + Sync*w seconds, none of the
+// three negative. Compute is the gradient of the whole batch on one worker,
+// Fixed what does not depend on the workers, Sync what grows with them.
+type Speed struct {
+	Compute float64
+	Fixed   float64
+	Sync    float64
+}
+
+// Sample is a measured step time.
+type Sample struct {
+	Workers  int
+	StepTime float64 // seconds
+}
+
+// FitSpeed fits the model to samples; ok is false if none of them is of use.
+// What the samples leave open is read in favour of the job: one sample alone
+// gives perfect scaling.
+func FitSpeed(samples []Sample) (speed Speed, ok bool) {
+	s := system{n: 3}
+	for _, x := range samples {
+		if w := float64(x.Workers); w > 0 && x.StepTime > 0 && !math.IsInf(x.StepTime, 1) {
+			s.add(vector{1 / w, 1, w}, x.StepTime, 1)
+			ok = true
+		}
+	}
+	if !ok {
+		return Speed{}, false
+	}
+	x := s.solve()
+	return Speed{Compute: x[0], Fixed: x[1], Sync: x[2]}, true
+}
+
+// StepTime returns the time of a step on w workers, in seconds.
+func (s Speed) StepTime(w int) float64 {
+	return s.Compute/float64(w) + s.Fixed + s.Sync*float64(w)
+}
