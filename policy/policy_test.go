@@ -31,6 +31,7 @@ func TestNew(t *testing.T) {
 		{"tiresias:thresholds=", "tiresias:thresholds="},
 		{"srtf:preempt=false", "srtf:preempt=false"},
 		{"drf:by=user", "drf:by=user"},
+		{"las:placement=skew", "las:placement=skew"},
 	} {
 		p, err := policy.Builtin().New(c.spec)
 		if err != nil {
@@ -55,7 +56,7 @@ func TestNewErrors(t *testing.T) {
 		{"tiresia", `unknown policy "tiresia"; did you mean "tiresias"? ` + all},
 		{"LAS", `unknown policy "LAS"; did you mean "las"? ` + all},
 		{"quantum-annealing", `unknown policy "quantum-annealing"; ` + all},
-		{"las:leas=1m", `policy las: unknown knob "leas"; did you mean "lease"? there are: lease`},
+		{"las:leas=1m", `policy las: unknown knob "leas"; did you mean "lease"? there are: lease, placement`},
 		{"las:fast", `policy las: unknown variant "fast"; there are none`},
 		{"las:", `policy las: unknown variant ""; there are none`},
 		{"tiresias:gitins", `policy tiresias: unknown variant "gitins"; did you mean "gittins"? there are: gittins`},
@@ -68,6 +69,7 @@ func TestNewErrors(t *testing.T) {
 		{"drf:by=colour", `policy drf: by = "colour"; want tenant, user or app`},
 		{"drf:lease=-1m", `policy drf: lease = -1m; want 1s or more`},
 		{"tiresias:order=sjf", `policy tiresias: order = "sjf"; want las or gittins`},
+		{"srtf:placement=nice", `policy srtf: placement = "nice"; want consolidated, skew, fewest-nodes, rack-local, most-free or fragments`},
 		{"tiresias:placement=nice", `policy tiresias: placement = "nice"; want skew, consolidated, most-free or fragments`},
 		{"tiresias:thresholds=16h/1h", `policy tiresias: thresholds = [16h 1h]; want positive GPU times in ascending order`},
 		{"tiresias:thresholds=1h/x", `policy tiresias: knob thresholds = "1h/x"; want a list, separated by "/", of which each element is a duration with a unit, such as 90s, 10m, 16h or 7d`},

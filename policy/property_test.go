@@ -34,6 +34,7 @@ var promises = map[string]promise{
 	"drf:preempt=false":               {conserves: true, finite: true},
 	"fifo":                            {finite: true},
 	"fifo:backfill":                   {finite: true},
+	"fifo:backfill:placement=skew":    {finite: true},
 	"fifo:greedy":                     {conserves: true, finite: true},
 	"gandiva":                         {finite: true},
 	"gandiva:pack=false:moves=0":      {finite: true},
@@ -43,6 +44,8 @@ var promises = map[string]promise{
 	"philly:relax=off":                {}, // waits for the best place for ever
 	"srsf":                            {conserves: true, finite: true},
 	"srtf":                            {conserves: true, finite: true},
+	"srtf:placement=skew":             {conserves: true, finite: true},
+	"srtf:placement=fewest-nodes":     {finite: true},
 	"srtf:preempt=false":              {conserves: true, finite: true},
 	"tiresias":                        {conserves: true, finite: true},
 	"tiresias:gittins":                {conserves: true, finite: true},

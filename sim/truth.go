@@ -45,14 +45,6 @@ type observation struct {
 	until         float64 // work at which they change; the agent does not see it
 }
 
-// noise returns the gradient noise scale in examples.
-func (o observation) noise(l goodput.Limits) float64 {
-	if o.sqr <= 0 {
-		return math.Inf(1)
-	}
-	return float64(l.Initial) * o.variance / o.sqr
-}
-
 // rate returns the progress each second that an observation means: iterations
 // at the initial batch size.
 func (o observation) rate(s setting, l goodput.Limits) float64 {

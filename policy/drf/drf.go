@@ -41,9 +41,10 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	By      string         `json:"by" help:"between whom: tenant (a job without one counts for its user, else its app), user (else app) or app"`
-	Preempt bool           `json:"preempt" help:"stop jobs of those who have more to make room for those who have less"`
-	Lease   sched.Duration `json:"lease" help:"with preempt, a job that was started keeps its GPUs at least this long"`
+	By        string         `json:"by" help:"between whom: tenant (a job without one counts for its user, else its app), user (else app) or app"`
+	Preempt   bool           `json:"preempt" help:"stop jobs of those who have more to make room for those who have less"`
+	Lease     sched.Duration `json:"lease" help:"with preempt, a job that was started keeps its GPUs at least this long; below the time a restart costs, nothing gets done"`
+	Placement string         `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free or fragments"`
 }
 
 // The values of Config.By.
@@ -55,7 +56,7 @@ const (
 
 // Default returns the settings the policy has unless told otherwise.
 func Default() Config {
-	return Config{By: ByTenant, Preempt: true, Lease: sched.Duration(10 * time.Minute)}
+	return Config{By: ByTenant, Preempt: true, Lease: sched.Duration(10 * time.Minute), Placement: place.AsNear}
 }
 
 func (c Config) validate() error {
@@ -73,12 +74,17 @@ func New(c Config) (sched.Policy, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return &policy{Config: c}, nil
+	queue, err := place.Queue{Preempt: c.Preempt}.Placing(c.Placement)
+	if err != nil {
+		return nil, err
+	}
+	return &policy{Config: c, queue: queue}, nil
 }
 
 type policy struct {
 	Config
-	free *place.Free // a cache
+	queue place.Queue
+	free  *place.Free // a cache
 }
 
 func (p *policy) String() string { return knob.Text("drf", p.Config, Default()) }
@@ -88,11 +94,13 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	p.free = p.free.For(s.Cluster)
 	if !p.Preempt {
 		order := newFilling(s, p.By, func(*sched.Job) bool { return true }).order()
-		return place.Queue{}.Plan(s, order, p.free)
+		return p.queue.Plan(s, order, p.free)
 	}
 	lease := place.NewLease(s, p.Lease.D())
 	order := newFilling(s, p.By, lease.Holds).order()
-	plan := place.Queue{Preempt: true, Keep: lease.Holds}.Plan(s, order, p.free)
+	queue := p.queue
+	queue.Keep = lease.Holds
+	plan := queue.Plan(s, order, p.free)
 	lease.Mark(s, order, &plan)
 	p.wake(s, lease, &plan)
 	return plan

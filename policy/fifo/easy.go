@@ -20,14 +20,22 @@ type reservation struct {
 	held sched.Placement // the part of gpus that is free now, taken from the view
 }
 
+// backfill is what backfilling works with. free is what the strict plan leaves.
+type backfill struct {
+	s     *sched.Snapshot
+	free  *place.Free
+	place place.Strategy
+}
+
 // overtake adds to a strict plan the jobs that may overtake the first one that
-// does not fit. free is what the strict plan leaves.
-func overtake(s *sched.Snapshot, order []int, free *place.Free, plan *sched.Plan) {
+// does not fit.
+func (b backfill) overtake(order []int, plan *sched.Plan) {
+	s := b.s
 	at := slices.IndexFunc(order, func(i int) bool { return place.Waits(*plan, i) })
 	if at < 0 {
 		return
 	}
-	r, ok := reserve(s, order[at], free, plan)
+	r, ok := b.reserve(order[at], plan)
 	if !ok {
 		return
 	}
@@ -36,7 +44,7 @@ func overtake(s *sched.Snapshot, order []int, free *place.Free, plan *sched.Plan
 	for i, j := range s.Jobs {
 		quota.Add(j, plan.Want[i].GPUs())
 	}
-	r.hold(free)
+	r.hold(b.free)
 	for _, i := range order[at+1:] {
 		j := s.Jobs[i]
 		if !place.Waits(*plan, i) {
@@ -50,7 +58,7 @@ func overtake(s *sched.Snapshot, order []int, free *place.Free, plan *sched.Plan
 		if !known {
 			continue
 		}
-		if p, ok := r.place(free, j, !s.Now.Add(left).After(r.at)); ok {
+		if p, ok := b.fit(&r, j, !s.Now.Add(left).After(r.at)); ok {
 			quota.Add(j, j.GPUs)
 			plan.Want[i], plan.Why[i] = p, sched.Reason{}
 		}
@@ -60,7 +68,8 @@ func overtake(s *sched.Snapshot, order []int, free *place.Free, plan *sched.Plan
 // reserve finds out when and where the job with index head can start, if the
 // jobs that run under the plan end as estimated and nothing else starts. It
 // leaves free as it was.
-func reserve(s *sched.Snapshot, head int, free *place.Free, plan *sched.Plan) (reservation, bool) {
+func (b backfill) reserve(head int, plan *sched.Plan) (reservation, bool) {
+	s, free := b.s, b.free
 	type end struct {
 		at  time.Time
 		job int
@@ -84,7 +93,7 @@ func reserve(s *sched.Snapshot, head int, free *place.Free, plan *sched.Plan) (r
 		if free.Total() < j.GPUs {
 			continue
 		}
-		if p, ok := place.Consolidated(free, j, j.GPUs); ok {
+		if p, ok := b.place(free, j, j.GPUs); ok {
 			return reservation{head: j, at: e.at, gpus: p}, true
 		}
 	}
@@ -102,14 +111,14 @@ func (r *reservation) hold(free *place.Free) {
 	free.Take(r.head, r.held)
 }
 
-// place finds GPUs for a job that overtakes: outside the reservation, or, if
-// the job ends before it begins, anywhere.
-func (r *reservation) place(free *place.Free, j *sched.Job, ends bool) (sched.Placement, bool) {
-	if p, ok := place.Consolidated(free, j, j.GPUs); ok || !ends {
+// fit finds GPUs for a job that overtakes: outside the reservation, or, if the
+// job ends before it begins, anywhere.
+func (b backfill) fit(r *reservation, j *sched.Job, ends bool) (sched.Placement, bool) {
+	if p, ok := b.place(b.free, j, j.GPUs); ok || !ends {
 		return p, ok
 	}
-	free.Release(r.head, r.held)
-	p, ok := place.Consolidated(free, j, j.GPUs)
-	r.hold(free)
+	b.free.Release(r.head, r.held)
+	p, ok := b.place(b.free, j, j.GPUs)
+	r.hold(b.free)
 	return p, ok
 }

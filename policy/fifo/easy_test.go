@@ -40,7 +40,7 @@ func TestReservationHolds(t *testing.T) {
 			w.Arrivals = append(w.Arrivals, spec)
 			w.Length[spec.ID] = length
 		}
-		p, err := fifo.New(fifo.Config{Backfill: fifo.Easy})
+		p, err := fifo.New(fifo.Config{Backfill: fifo.Easy, Placement: "consolidated"})
 		if err != nil {
 			t.Fatal(err)
 		}

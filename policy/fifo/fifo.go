@@ -36,7 +36,8 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	Backfill string `json:"backfill" help:"who may overtake a job that does not fit: off (nobody), easy (who does not delay it) or greedy (anybody)"`
+	Backfill  string `json:"backfill" help:"who may overtake a job that does not fit: off (nobody), easy (who does not delay it) or greedy (anybody)"`
+	Placement string `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free or fragments"`
 }
 
 // The values of Config.Backfill.
@@ -47,7 +48,7 @@ const (
 )
 
 // Default returns the settings the policy has unless told otherwise.
-func Default() Config { return Config{Backfill: Off} }
+func Default() Config { return Config{Backfill: Off, Placement: place.AsNear} }
 
 func (c Config) validate() error {
 	switch c.Backfill {
@@ -62,12 +63,17 @@ func New(c Config) (sched.Policy, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return &policy{Config: c}, nil
+	queue, err := place.Queue{Strict: c.Backfill != Greedy}.Placing(c.Placement)
+	if err != nil {
+		return nil, err
+	}
+	return &policy{Config: c, queue: queue}, nil
 }
 
 type policy struct {
 	Config
-	free *place.Free // a cache
+	queue place.Queue
+	free  *place.Free // a cache
 }
 
 func (p *policy) String() string { return knob.Text("fifo", p.Config, Default()) }
@@ -76,9 +82,9 @@ func (p *policy) String() string { return knob.Text("fifo", p.Config, Default())
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	p.free = p.free.For(s.Cluster)
 	order := place.OrderBy(s, func(j *sched.Job) (a, b float64) { return -float64(j.Priority), 0 })
-	plan := place.Queue{Strict: p.Backfill != Greedy}.Plan(s, order, p.free)
+	plan := p.queue.Plan(s, order, p.free)
 	if p.Backfill == Easy {
-		overtake(s, order, p.free, &plan)
+		backfill{s, p.free, p.queue.Place}.overtake(order, &plan)
 	}
 	return plan
 }

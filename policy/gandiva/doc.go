@@ -32,7 +32,9 @@
 // (Plan.Suspend); when GPUs are idle elsewhere it moves there, so that it need
 // not share. GPUs that a job needs and cannot have before the slice ends are
 // claimed for it: nobody who has waited less starts on them so late that his
-// turn would not be over in time.
+// turn would not be over in time. For a job that has not run yet the wait for
+// its turn begins when it finds GPUs to share (kept in Job.Note.Since while it
+// is pending); which ones these are is decided anew each time.
 //
 // # Packing
 //
@@ -42,8 +44,9 @@
 // known, and both have run alone for a while (profile). The job with the lowest
 // utilisation goes first, beside the running one with the lowest. The predicted
 // speed of each is 1 - 0.335*max(0, u1+u2-0.9), a fit to 1,388 measured pairs;
-// the sum must beat the speed 1 of taking turns by pack_margin. Two that slow
-// each other down are parted when nobody waits and GPUs are idle.
+// the sum must beat the speed 1 of taking turns by pack_margin. Nobody else may
+// be resident on the GPUs. Two that slow each other down are parted when nobody
+// waits and GPUs are idle.
 //
 // # Migration
 //
@@ -55,13 +58,15 @@
 // # Growing
 //
 // When nobody waits, an elastic job takes idle GPUs of its server that have been
-// idle for grow_after (kept in Job.Note.Since), up to the whole server.
+// idle for grow_after (kept in Job.Note.Since while it runs), up to the whole
+// server.
 //
 // # Promises
 //
 // Among the residents of the same GPUs, the one that has waited longest runs
-// within two slices, whatever its size; with a height of at most h, and jobs of
-// one size, nobody waits longer than about h slices for a turn. A job that finds
+// within two slices, whatever its size, unless its hosts' CPUs or memory or its
+// tenant's limit are used up; with a height of at most h, and jobs of one size,
+// nobody waits longer than about h slices for a turn. A job that finds
 // no server is overtaken for at most its patience; then it starts when enough of
 // the jobs before it have ended. So nobody starves as long as jobs end.
 //

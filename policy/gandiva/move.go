@@ -103,7 +103,8 @@ func (d *decision) defragment() {
 	}
 }
 
-// vacate moves the jobs of a node to fuller ones, as many as may be moved.
+// vacate moves the jobs of a node to fuller ones, as many as may be moved, if
+// there is room for all of them.
 func (d *decision) vacate(node int) {
 	jobs := slices.Clone(d.runs[node])
 	gpus := 0
@@ -113,41 +114,41 @@ func (d *decision) vacate(node int) {
 		}
 		gpus += d.plan.Want[i].GPUs()
 	}
-	if gpus != d.load[node] || gpus == 0 {
-		return // somebody is suspended here, or has moved here just now
+	if gpus != d.load[node] {
+		return // somebody is suspended here
 	}
-	var to []sched.Slice
-	mark := d.idle.Mark()
+	idle := d.idle.OnNode(node).Len()
+	moved := 0
 	for _, i := range jobs {
-		s, ok := d.fuller(d.s.Jobs[i], node, d.plan.Want[i].GPUs())
+		s, ok := d.fuller(d.s.Jobs[i], node, idle)
 		if !ok {
-			d.idle.Rollback(mark)
-			return
+			break
 		}
-		d.idle.Take(ghost, sched.Placement{s})
-		to = append(to, s)
+		d.relocate(i, sched.Placement{s})
+		moved++
 	}
-	d.idle.Rollback(mark)
-	for at, i := range jobs {
-		if d.moves > 0 {
-			d.relocate(i, sched.Placement{to[at]})
-			d.moves--
-		}
+	keep := min(moved, d.moves)
+	if moved < len(jobs) {
+		keep = 0
 	}
+	for _, i := range jobs[keep:moved] {
+		d.relocate(i, d.s.Jobs[i].Placement)
+	}
+	d.moves -= keep
 }
 
-// fuller finds n idle GPUs for the job on the fullest server with room, one
-// that is fuller than the given one.
-func (d *decision) fuller(j *sched.Job, than, n int) (best sched.Slice, ok bool) {
-	least := d.idle.OnNode(than).Len()
+// fuller finds idle GPUs for a job that runs on the node on the fullest server
+// with room, one with fewer idle GPUs than that.
+func (d *decision) fuller(j *sched.Job, from, idle int) (best sched.Slice, ok bool) {
+	n := j.Placement.GPUs()
 	for node := range d.s.Cluster.Nodes {
 		free := d.idle.OnNode(node)
-		if k := free.Len(); node == than || d.load[node] == 0 || k < n || k >= least ||
-			d.s.Cluster.TypeOf(node) != d.s.Cluster.TypeOf(than) {
+		if k := free.Len(); node == from || d.load[node] == 0 || k < n || k >= idle ||
+			d.s.Cluster.TypeOf(node) != d.s.Cluster.TypeOf(from) {
 			continue
 		}
 		if s, fits := d.pick(j, node, free, n); fits {
-			best, least, ok = s, free.Len(), true
+			best, idle, ok = s, free.Len(), true
 		}
 	}
 	return best, ok

@@ -36,11 +36,14 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	Lease sched.Duration `json:"lease" help:"a job that was started keeps its GPUs at least this long"`
+	Lease     sched.Duration `json:"lease" help:"a job that was started keeps its GPUs at least this long; below the time a restart costs, nothing gets done"`
+	Placement string         `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free or fragments"`
 }
 
 // Default returns the settings the policy has unless told otherwise.
-func Default() Config { return Config{Lease: sched.Duration(10 * time.Minute)} }
+func Default() Config {
+	return Config{Lease: sched.Duration(10 * time.Minute), Placement: place.AsNear}
+}
 
 func (c Config) validate() error {
 	if c.Lease.D() < time.Second {
@@ -54,12 +57,17 @@ func New(c Config) (sched.Policy, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return &policy{Config: c}, nil
+	queue, err := place.Queue{Preempt: true}.Placing(c.Placement)
+	if err != nil {
+		return nil, err
+	}
+	return &policy{Config: c, queue: queue}, nil
 }
 
 type policy struct {
 	Config
-	free *place.Free // a cache
+	queue place.Queue
+	free  *place.Free // a cache
 }
 
 func (p *policy) String() string { return knob.Text("las", p.Config, Default()) }
@@ -69,7 +77,9 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	p.free = p.free.For(s.Cluster)
 	order := place.OrderBy(s, func(j *sched.Job) (a, b float64) { return j.AttainedBy(s.Now), 0 })
 	lease := place.NewLease(s, p.Lease.D())
-	plan := place.Queue{Preempt: true, Keep: lease.Holds}.Plan(s, order, p.free)
+	queue := p.queue
+	queue.Keep = lease.Holds
+	plan := queue.Plan(s, order, p.free)
 	lease.Mark(s, order, &plan)
 	p.wake(s, lease, &plan)
 	return plan

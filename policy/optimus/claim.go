@@ -49,7 +49,7 @@ func (p *policy) claim(j *sched.Job, now time.Time) claim {
 		return c
 	}
 	most := min(len(j.Perf.Steps), j.MaxGPUs)
-	if p.Limit == Agent && j.Perf.MostGPUs > 0 {
+	if j.Perf.MostGPUs > 0 {
 		most = min(most, j.Perf.MostGPUs)
 	}
 	c.most = max(c.least, most)

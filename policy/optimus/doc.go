@@ -31,10 +31,10 @@
 // steps of its last report. At least one step is always left, so that a job at
 // its very end keeps its GPUs if nobody else wants them.
 //
-// With limit = agent no job gets more GPUs than its agent asks for now, twice
-// the most it has ever had, so that speeds nobody has seen are approached in
-// steps. The simulator of Pollux sets no such limit to Optimus: limit = none
-// lets a job grow to the largest size its step times are known for.
+// No job gets more GPUs than its agent asks for now (Report.MostGPUs). An agent
+// that tells the truth names what the job's batch can be split over, as in the
+// simulator of Pollux; one that learns names at most twice what the job has
+// ever had, so that speeds nobody has seen are approached in steps.
 //
 // # Form = original
 //

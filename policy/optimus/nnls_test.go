@@ -138,6 +138,8 @@ func TestSolve(t *testing.T) {
 		{"exact", problem{[]vector{{1, 1}, {2, 1}, {3, 1}}, []float64{3, 5, 7}, 2}, vector{2, 1}},
 		{"at the bound", problem{[]vector{{1, 1}, {2, 1}, {3, 1}}, []float64{1, 3, 5}, 2}, vector{11.0 / 7, 0}}, // 2x-1 without bounds
 		{"all at the bound", problem{[]vector{{1, 2}, {3, 4}}, []float64{-1, -1}, 2}, vector{}},
+		{"an unknown raised first ends at the bound", problem{[]vector{{2, 2, 1}, {3, 2, 0}, {3, 0, 3}}, []float64{2, 1, 1}, 3}, vector{0, 25.0 / 38, 7.0 / 19}},
+		{"another", problem{[]vector{{0, 1, 0}, {-1, 3, 1}, {0, 2, 3}}, []float64{3, 0, 3}, 3}, vector{5.4, 1.8, 0}},
 		{"equal columns: the first", problem{[]vector{{1, 1, 1}}, []float64{5}, 3}, vector{5, 0, 0}},
 		{"a column of zeros", problem{[]vector{{0, 1}, {0, 1}}, []float64{2, 4}, 2}, vector{0, 3}},
 		{"no samples", problem{n: 3}, vector{}},

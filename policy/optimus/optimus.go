@@ -15,7 +15,6 @@ import (
 // Config tunes the policy.
 type Config struct {
 	Form  string         `json:"form" help:"oracle (step times and steps left as reported) or original (models fitted as in the paper)"`
-	Limit string         `json:"limit" help:"agent (no more GPUs than a job's agent asks for now: twice the most it has had) or none"`
 	Damp  float64        `json:"damp" help:"original: the gain of a young job counts this much"`
 	Young sched.Duration `json:"young" help:"original: a job is young until it has run this long"`
 }
@@ -26,23 +25,15 @@ const (
 	Original = "original"
 )
 
-// The values of Config.Limit.
-const (
-	Agent = "agent"
-	None  = "none"
-)
-
 // Default returns the settings the policy has unless told otherwise.
 func Default() Config {
-	return Config{Form: Oracle, Limit: Agent, Damp: 0.95, Young: sched.Duration(10 * time.Minute)}
+	return Config{Form: Oracle, Damp: 0.95, Young: sched.Duration(10 * time.Minute)}
 }
 
 func (c Config) validate() error {
 	switch {
 	case c.Form != Oracle && c.Form != Original:
 		return fmt.Errorf("form = %q; want %s or %s", c.Form, Oracle, Original)
-	case c.Limit != Agent && c.Limit != None:
-		return fmt.Errorf("limit = %q; want %s or %s", c.Limit, Agent, None)
 	case !(c.Damp > 0 && c.Damp <= 1):
 		return fmt.Errorf("damp = %g; want more than 0, up to 1", c.Damp)
 	case c.Young < 0:

@@ -46,7 +46,6 @@ func TestNewRefusesBadKnobs(t *testing.T) {
 		want string // in the error
 	}{
 		{"optimus:form=guess", `form = "guess"; want oracle or original`},
-		{"optimus:limit=some", `limit = "some"; want agent or none`},
 		{"optimus:damp=0", "damp = 0; want more than 0, up to 1"},
 		{"optimus:damp=1.01", "damp = 1.01; want more than 0, up to 1"},
 		{"optimus:young=-1s", "young = -1s; want 0s or more"},
@@ -58,7 +57,7 @@ func TestNewRefusesBadKnobs(t *testing.T) {
 }
 
 func TestName(t *testing.T) {
-	for _, spec := range []string{"optimus", "optimus:form=original:limit=none:damp=0.5:young=1h"} {
+	for _, spec := range []string{"optimus", "optimus:form=original:damp=0.5:young=1h"} {
 		if got := fmt.Sprint(mustBuild(t, spec)); got != spec {
 			t.Errorf("String() = %s; want %s", got, spec)
 		}

@@ -20,7 +20,7 @@ func (d *decision) place() bool {
 		c := &d.claims[i]
 		switch {
 		case c.gpus == 0 || len(d.plan.Want[c.index]) > 0:
-		case c.job.Phase == sched.Running && c.gpus == c.job.Placement.GPUs() && c.pool == d.typeOf(c.job) && d.keep(c):
+		case d.stay(c, c.gpus):
 		default:
 			moves = append(moves, c)
 		}
@@ -35,6 +35,11 @@ func (d *decision) place() bool {
 		}
 	}
 	return all
+}
+
+// stay lets a running job go on where it is, if that is n GPUs of its pool.
+func (d *decision) stay(c *claim, n int) bool {
+	return c.job.Phase == sched.Running && n == c.job.Placement.GPUs() && c.pool == d.typeOf(c.job) && d.keep(c)
 }
 
 // keep lets a running job go on where it is, if its GPUs are still free.
@@ -52,7 +57,7 @@ func (d *decision) keep(c *claim) bool {
 func (d *decision) settle(c *claim) int {
 	j := c.job
 	for n := c.gpus; n >= c.least; n = before(j, n) {
-		if n == j.Placement.GPUs() && d.keep(c) {
+		if d.stay(c, n) {
 			return n
 		}
 		if d.free.OfType(c.pool) < n {

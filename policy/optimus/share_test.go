@@ -25,49 +25,44 @@ func TestShares(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name string
-		spec string
 		gpus []int // of the nodes
 		jobs []job
 		want string
 	}{
-		{"the longer job gains more", "", []int{4}, []job{{elastic("a"), perfect(8, 100)}, {elastic("b"), perfect(8, 1000)}},
+		{"the longer job gains more", []int{4}, []job{{elastic("a"), perfect(8, 100)}, {elastic("b"), perfect(8, 1000)}},
 			"a n0[0], b n0[1-3]"},
-		{"equal gains: submitted first", "", []int{5}, []job{{elastic("a"), perfect(8, 100)}, {elastic("b"), perfect(8, 100)}},
+		{"equal gains: submitted first", []int{5}, []job{{elastic("a"), perfect(8, 100)}, {elastic("b"), perfect(8, 100)}},
 			"a n0[2-4], b n0[0-1]"},
-		{"nobody needs more than it can use", "", []int{8}, []job{{elastic("a"), perfect(2, 100)}, {elastic("b"), perfect(3, 1)}},
+		{"nobody needs more than it can use", []int{8}, []job{{elastic("a"), perfect(2, 100)}, {elastic("b"), perfect(3, 1)}},
 			"a n0[0-1], b n0[2-4]"},
-		{"a step that takes longer is not taken, nor what comes after it", "", []int{8},
+		{"a step that takes longer is not taken, nor what comes after it", []int{8},
 			[]job{{elastic("a"), &goodput.Report{Steps: []float64{4, 2, 2.1, 0.1}, Left: 10}}}, "a n0[0-1]"},
-		{"no speed known: one GPU", "", []int{8}, []job{{elastic("a"), nil}, {elastic("b"), &goodput.Report{Left: 10}}}, "a n0[0], b n0[1]"},
-		{"the agent's limit", "", []int{8}, []job{{elastic("a"), &goodput.Report{Steps: curve(8, 1, 0, 0), Left: 9, MostGPUs: 2}}}, "a n0[0-1]"},
-		{"no limit", "optimus:limit=none", []int{8}, []job{{elastic("a"), &goodput.Report{Steps: curve(8, 1, 0, 0), Left: 9, MostGPUs: 2}}}, "a n0[0-7]"},
-		{"the user's limit", "", []int{8}, []job{{sched.Spec{ID: "a", GPUs: 2, MinGPUs: 1, MaxGPUs: 3}, perfect(8, 9)}}, "a n0[0-2]"},
-		{"past its end: still one step", "", []int{8}, []job{{elastic("a"), perfect(4, 0)}, {elastic("b"), perfect(8, 20)}},
+		{"no speed known: one GPU", []int{8}, []job{{elastic("a"), nil}, {elastic("b"), &goodput.Report{Left: 10}}}, "a n0[0], b n0[1]"},
+		{"the agent's limit", []int{8}, []job{{elastic("a"), &goodput.Report{Steps: curve(8, 1, 0, 0), Left: 9, MostGPUs: 2}}}, "a n0[0-1]"},
+		{"the user's limit", []int{8}, []job{{sched.Spec{ID: "a", GPUs: 2, MinGPUs: 1, MaxGPUs: 3}, perfect(8, 9)}}, "a n0[0-2]"},
+		{"past its end: still one step", []int{8}, []job{{elastic("a"), perfect(4, 0)}, {elastic("b"), perfect(8, 20)}},
 			"a n0[0-1], b n0[2-7]"},
-		{"more jobs than GPUs", "", []int{2}, []job{{elastic("a"), perfect(8, 1)}, {elastic("b"), perfect(8, 1)}, {elastic("c"), perfect(8, 1e6)}},
+		{"more jobs than GPUs", []int{2}, []job{{elastic("a"), perfect(8, 1)}, {elastic("b"), perfect(8, 1)}, {elastic("c"), perfect(8, 1e6)}},
 			"a n0[0], b n0[1], c -"},
-		{"rigid: all or nothing, before anybody grows", "", []int{4}, []job{
+		{"rigid: all or nothing, before anybody grows", []int{4}, []job{
 			{elastic("a"), perfect(8, 1e6)}, {sched.Spec{ID: "b", GPUs: 4}, perfect(8, 1)}, {sched.Spec{ID: "c", GPUs: 3}, perfect(8, 1)}},
 			"a n0[0], b -, c n0[1-3]"},
-		{"not preemptible: could never be resized", "", []int{8}, []job{
+		{"not preemptible: could never be resized", []int{8}, []job{
 			{sched.Spec{ID: "a", GPUs: 3, MinGPUs: 1, MaxGPUs: 8, NonPreemptible: true}, perfect(8, 100)}}, "a n0[0-2]"},
-		{"in tasks of two", "", []int{7}, []job{
+		{"in tasks of two", []int{7}, []job{
 			{sched.Spec{ID: "a", GPUs: 2, MinGPUs: 2, MaxGPUs: 7, TaskGPUs: 2}, perfect(8, 100)}, {elastic("b"), perfect(8, 1)}},
 			"a n0[1-6], b n0[0]"},
-		{"useful sizes, by gain for each GPU", "", []int{5}, []job{
+		{"useful sizes, by gain for each GPU", []int{5}, []job{
 			{sched.Spec{ID: "a", GPUs: 1, MinGPUs: 1, MaxGPUs: 8, Sizes: []int{1, 4, 8}}, perfect(8, 100)}, {elastic("b"), perfect(8, 100)}},
 			"a n0[0], b n0[1-4]"}, // 25 for each of three GPUs; 50, 17, 8 for those of b
-		{"smallest first, from the node with the most room", "", []int{4, 3, 2}, []job{{elastic("a"), perfect(5, 1e3)}, {elastic("b"), perfect(3, 1e6)}, {elastic("c"), perfect(1, 1)}},
+		{"smallest first, from the node with the most room", []int{4, 3, 2}, []job{{elastic("a"), perfect(5, 1e3)}, {elastic("b"), perfect(3, 1e6)}, {elastic("c"), perfect(1, 1)}},
 			"a n1[0-2] n2[0-1], b n0[1-3], c n0[0]"},
 	} {
 		w := newWorld(t, tc.gpus...)
 		for _, j := range tc.jobs {
 			w.submit(j.Spec, j.perf)
 		}
-		if tc.spec == "" {
-			tc.spec = "optimus"
-		}
-		if got := w.decide(mustBuild(t, tc.spec)); got != tc.want {
+		if got := w.decide(mustBuild(t, "optimus")); got != tc.want {
 			t.Errorf("%s:\n got %s\nwant %s", tc.name, got, tc.want)
 		}
 	}

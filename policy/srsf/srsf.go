@@ -32,18 +32,26 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	Preempt bool `json:"preempt" help:"a job with less to do takes the GPUs of one with more"`
+	Preempt   bool   `json:"preempt" help:"a job with less to do takes the GPUs of one with more"`
+	Placement string `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free or fragments"`
 }
 
 // Default returns the settings the policy has unless told otherwise.
-func Default() Config { return Config{Preempt: true} }
+func Default() Config { return Config{Preempt: true, Placement: place.AsNear} }
 
 // New returns the policy.
-func New(c Config) (sched.Policy, error) { return &policy{Config: c}, nil }
+func New(c Config) (sched.Policy, error) {
+	queue, err := place.Queue{Preempt: c.Preempt}.Placing(c.Placement)
+	if err != nil {
+		return nil, err
+	}
+	return &policy{Config: c, queue: queue}, nil
+}
 
 type policy struct {
 	Config
-	free *place.Free // a cache
+	queue place.Queue
+	free  *place.Free // a cache
 }
 
 func (p *policy) String() string { return knob.Text("srsf", p.Config, Default()) }
@@ -58,5 +66,5 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 		}
 		return left.Seconds() * float64(j.GPUs), 0
 	})
-	return place.Queue{Preempt: p.Preempt}.Plan(s, order, p.free)
+	return p.queue.Plan(s, order, p.free)
 }

@@ -77,26 +77,29 @@ const (
 	Gittins = "gittins"
 )
 
-// Skew is the value of Config.Placement that follows the paper.
-const Skew = "skew"
-
 // Default returns the settings the policy has unless told otherwise.
 func Default() Config {
 	return Config{
 		Thresholds: []sched.Duration{sched.Duration(16 * time.Hour)},
 		Order:      LAS,
 		Services:   philly(),
-		Placement:  Skew,
+		Placement:  place.IfSkewed,
 	}
 }
 
-func strategies() map[string]place.Strategy {
-	return map[string]place.Strategy{
-		Skew:           place.Skew(place.MostFree),
-		"consolidated": place.Consolidated,
-		"most-free":    place.MostFree,
-		"fragments":    place.Fragments,
+// queue returns how jobs are placed. Under skew, those that need not be
+// consolidated go where most GPUs are free, as in the Pollux simulator.
+func (c Config) queue() (place.Queue, error) {
+	q := place.Queue{Preempt: true}
+	switch c.Placement {
+	case place.IfSkewed:
+		q.Place, q.Level = place.Skew(place.MostFree), place.SkewLevel
+		return q, nil
+	case place.AsNear, place.FromMostFree, place.FromLeast:
+		return q.Placing(c.Placement)
 	}
+	return q, fmt.Errorf("placement = %q; want %s, %s, %s or %s",
+		c.Placement, place.IfSkewed, place.AsNear, place.FromMostFree, place.FromLeast)
 }
 
 func (c Config) validate() error {
@@ -122,9 +125,6 @@ func (c Config) validate() error {
 	if !(c.Promote >= 0) || math.IsInf(c.Promote, 1) {
 		return fmt.Errorf("promote = %g; want 0 (never) or a positive number", c.Promote)
 	}
-	if _, ok := strategies()[c.Placement]; !ok {
-		return fmt.Errorf("placement = %q; want skew, consolidated, most-free or fragments", c.Placement)
-	}
 	return nil
 }
 
@@ -133,12 +133,16 @@ func New(c Config) (sched.Policy, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return &policy{Config: c, place: strategies()[c.Placement], gittins: newGittins(c.Services)}, nil
+	queue, err := c.queue()
+	if err != nil {
+		return nil, err
+	}
+	return &policy{Config: c, queue: queue, gittins: newGittins(c.Services)}, nil
 }
 
 type policy struct {
 	Config
-	place   place.Strategy
+	queue   place.Queue
 	gittins gittins
 	free    *place.Free // a cache
 }
@@ -154,7 +158,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 		notes[i] = p.requeue(j, s.Now)
 		changed = changed || notes[i] != j.Note
 	}
-	plan := place.Queue{Place: p.place, Level: p.level, Preempt: true}.Plan(s, p.order(s, notes), p.free)
+	plan := p.queue.Plan(s, p.order(s, notes), p.free)
 	if changed {
 		plan.Notes = notes
 	}
@@ -162,14 +166,6 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 		plan.WakeBy(s.Now, p.next(j, notes[i], plan.Want[i], s.Now))
 	}
 	return plan
-}
-
-// level returns how near to each other a job insists to have its GPUs.
-func (p *policy) level(j *sched.Job) sched.Level {
-	if p.Placement == Skew && j.Consolidate {
-		return sched.SameMachine
-	}
-	return sched.CrossRack
 }
 
 // slack forgives rounding in sums of GPU-seconds.
