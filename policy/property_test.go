@@ -96,7 +96,7 @@ func TestProperties(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
 				w := policytest.Random(rt)
 				p := build(t, spec)
-				for range rapid.IntRange(1, 12).Draw(rt, "decisions") {
+				for range rapid.IntRange(1, 8).Draw(rt, "decisions") {
 					for range rapid.IntRange(1, 3).Draw(rt, "events") {
 						w.Stir(rt)
 					}

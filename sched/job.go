@@ -265,6 +265,8 @@ func (s *Spec) Validate() error {
 		return bad("min_gpus", s.MinGPUs, "1 or more when max_gpus is set")
 	case !slices.IsSorted(s.Sizes) || (len(s.Sizes) > 0 && s.Sizes[0] < 1):
 		return bad("sizes", s.Sizes, "positive sizes in ascending order")
+	case s.MaxGPUs > s.MinGPUs && !(&Job{Spec: *s}).Fits(s.GPUs):
+		return bad("gpus", s.GPUs, fmt.Sprintf("a size within min_gpus = %d and max_gpus = %d, and one of sizes if there are any", s.MinGPUs, s.MaxGPUs))
 	case s.TaskGPUs < 0 || (s.TaskGPUs > 1 && s.GPUs%s.TaskGPUs != 0):
 		return bad("task_gpus", s.TaskGPUs, fmt.Sprintf("a divisor of gpus = %d", s.GPUs))
 	case s.MilliGPU < 0 || s.MilliGPU > WholeGPU:

@@ -10,6 +10,10 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
+// patience is the number of decisions without an arrival or an end after which
+// a run is given up: more than two months of one a minute.
+const patience = 100_000
+
 // decide asks the policy and carries its plan out.
 func (r *run) decide() error {
 	r.dirty = false
@@ -23,6 +27,9 @@ func (r *run) decide() error {
 		r.spent = append(r.spent, (r.elapsed() - before).Seconds())
 	}
 	r.decisions++
+	if r.decisions-r.lastChange > patience {
+		return fmt.Errorf("no job has come or ended in %d decisions, until %s of simulated time: the policy stops jobs faster than they restart", patience, r.now)
+	}
 	r.wake = 0
 	if !plan.Wake.IsZero() {
 		r.wake = max(r.now+1, plan.Wake.Sub(r.start))

@@ -43,14 +43,14 @@ type run struct {
 	agenda     agenda
 	neighbours neighbours
 
-	dirty     bool          // something happened since the last decision
-	wake      time.Duration // when the policy wants to be asked again; 0: it does not
-	decisions int
-	spent     []float64 // seconds of each decision, if there is a stopwatch
+	dirty      bool          // something happened since the last decision
+	wake       time.Duration // when the policy wants to be asked again; 0: it does not
+	decisions  int
+	lastChange int       // decisions when a job last came or ended
+	spent      []float64 // seconds of each decision, if there is a stopwatch
 
-	told    map[sched.JobID]sched.Code // what the log last said about a waiting job
-	record  recorder
-	lastEnd time.Duration
+	told   map[sched.JobID]sched.Code // what the log last said about a waiting job
+	record recorder
 }
 
 func newRun(c Config, w *Workload) (*run, error) {
@@ -208,7 +208,7 @@ func (r *run) submit(j *job) error {
 	j.state, _ = r.state.Job(spec.ID)
 	j.waitSince = r.now
 	j.agent = r.newAgent(j)
-	r.dirty = true
+	r.dirty, r.lastChange = true, r.decisions
 	r.record.arrive(r, j)
 	perf, err := r.perf(j)
 	if perf == nil || err != nil {
@@ -297,8 +297,7 @@ func (r *run) end(j *job, phase sched.Phase) error {
 		return err
 	}
 	r.ended++
-	r.lastEnd = r.now
-	r.dirty = true
+	r.dirty, r.lastChange = true, r.decisions
 	r.record.ended(r, j)
 	if phase != sched.Failed {
 		r.logEnd("end", j, phase.String())

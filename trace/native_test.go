@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,8 @@ func drawWork(t *rapid.T, i int) sim.Work {
 		Outcome:   rapid.SampledFrom([]sched.Phase{0, sched.Finished, sched.Killed, sched.Failed}).Draw(t, "outcome"),
 	}
 	if rapid.Bool().Draw(t, "elastic") {
-		w.MinGPUs, w.MaxGPUs, w.Sizes = 1, 64, []int{1, 4, 16}
+		w.MinGPUs, w.MaxGPUs, w.Sizes = 1, 64, slices.Compact([]int{1, max(1, w.GPUs)})
+		w.MaxGPUs = max(w.MaxGPUs, w.GPUs)
 	}
 	least := 0
 	if w.Outcome == sched.Failed {

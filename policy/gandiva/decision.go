@@ -253,12 +253,11 @@ func (d *decision) runsOn(i int) bool {
 	return j.Phase == sched.Running && d.plan.Want[i].Equal(j.Placement)
 }
 
-// movable reports whether a job runs undisturbed in one place for long enough
-// to be worth a migration: alone on whole GPUs.
+// movable reports whether a job has run alone in one place for long enough to be
+// worth a migration.
 func (d *decision) movable(i int) bool {
 	j := d.s.Jobs[i]
-	return d.runsOn(i) && !j.NonPreemptible && !j.Placement.Shared() &&
-		d.s.Now.Sub(j.Since) >= d.Settle.D() && d.highest(j.Placement) == 1
+	return d.runsOn(i) && !j.NonPreemptible && d.s.Now.Sub(j.Since) >= d.Settle.D() && d.highest(j.Placement) == 1
 }
 
 // highest returns the largest height of the GPUs.

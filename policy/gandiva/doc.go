@@ -53,7 +53,8 @@
 // Each decision moves at most some jobs (moves), each after it has run in one
 // place for a while (settle): a job on more servers than it needs moves to idle
 // GPUs on fewer; and servers of which three quarters are idle are emptied, the
-// emptiest first, if all of their jobs find idle GPUs on fuller servers.
+// emptiest first, if all of their jobs find idle GPUs on servers that are no
+// emptier.
 //
 // # Growing
 //
@@ -94,9 +95,9 @@
 //     does not have: its job would stay in the queue. Rule (3) spreads a job
 //     over servers before it shares; the paper does not say which comes first.
 //   - Jobs that are not preemptible neither take turns nor move.
-//   - A packed job whose partner ends keeps its half: the other half can only be
-//     used by packing again. To widen it would cost a restart and bring nothing,
-//     since the half is a book-keeping share, not a cap.
+//   - A packed job whose partner ends keeps its half until it is moved: the other
+//     half can only be used by packing again. To widen it would cost a restart
+//     and bring nothing, since the half is a book-keeping share, not a cap.
 //   - Packing is for jobs of the same number of GPUs, on all of them.
 //   - Defragmentation takes "the loss is negligible" for granted, but moves only
 //     to servers of the same GPU type, and only if it empties a server.

@@ -83,7 +83,8 @@ func (d *decision) crowd(i int) float64 {
 }
 
 // defragment empties servers of which at least three quarters are idle: the
-// emptiest first, and only if all of its jobs find room on fuller servers.
+// emptiest first, and only if all of its jobs find room on servers that are not
+// emptier.
 func (d *decision) defragment() {
 	nodes := d.s.Cluster.Nodes
 	var sparse []int
@@ -103,8 +104,8 @@ func (d *decision) defragment() {
 	}
 }
 
-// vacate moves the jobs of a node to fuller ones, as many as may be moved, if
-// there is room for all of them.
+// vacate moves the jobs of a node to others that are not emptier, as many as may
+// be moved, if there is room for all of them.
 func (d *decision) vacate(node int) {
 	jobs := slices.Clone(d.runs[node])
 	gpus := 0
@@ -138,17 +139,17 @@ func (d *decision) vacate(node int) {
 }
 
 // fuller finds idle GPUs for a job that runs on the node on the fullest server
-// with room, one with fewer idle GPUs than that.
+// with room, one with at most that many idle GPUs.
 func (d *decision) fuller(j *sched.Job, from, idle int) (best sched.Slice, ok bool) {
 	n := j.Placement.GPUs()
 	for node := range d.s.Cluster.Nodes {
 		free := d.idle.OnNode(node)
-		if k := free.Len(); node == from || d.load[node] == 0 || k < n || k >= idle ||
+		if k := free.Len(); node == from || d.load[node] == 0 || k < n || k > idle ||
 			d.s.Cluster.TypeOf(node) != d.s.Cluster.TypeOf(from) {
 			continue
 		}
 		if s, fits := d.pick(j, node, free, n); fits {
-			best, idle, ok = s, free.Len(), true
+			best, idle, ok = s, free.Len()-1, true
 		}
 	}
 	return best, ok
