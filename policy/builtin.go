@@ -8,6 +8,7 @@ import (
 	"github.com/fairway-gpu/fairway/policy/fifo"
 	"github.com/fairway-gpu/fairway/policy/gandiva"
 	"github.com/fairway-gpu/fairway/policy/las"
+	"github.com/fairway-gpu/fairway/policy/optimus"
 	"github.com/fairway-gpu/fairway/policy/philly"
 	"github.com/fairway-gpu/fairway/policy/srsf"
 	"github.com/fairway-gpu/fairway/policy/srtf"
@@ -42,6 +43,14 @@ func Builtin() Registry {
 			Summary: "the least GPU time so far goes first, in leases",
 			Paper:   "baseline of Themis, NSDI'20",
 		}, las.Default(), las.New),
+		Of(About{
+			Name:    "optimus",
+			Summary: "every further GPU to the job whose remaining time it shortens most",
+			Paper:   "Optimus, EuroSys'18; oracle form of Pollux, OSDI'21",
+			Oracle:  true,
+		}, optimus.Default(), optimus.New,
+			Preset[optimus.Config]{Variant{"original", "with speeds fitted to the sizes a job has run at"},
+				func(c *optimus.Config) { c.Form = optimus.Original }}),
 		Of(About{
 			Name:    "philly",
 			Summary: "virtual clusters with quotas, gangs that back off, locality relaxed step by step",

@@ -56,6 +56,13 @@ type About struct {
 	Name    string `json:"name"`
 	Summary string `json:"summary"`
 	Paper   string `json:"paper,omitempty"` // where the idea comes from
+	// Agents says that the policy works with jobs whose agents report how they
+	// train and adapt their batch size. Under other policies jobs keep the batch
+	// size they were submitted with.
+	Agents bool `json:"agents,omitempty"`
+	// Oracle says that the policy plans with true step times and lengths, which
+	// only a simulator has.
+	Oracle bool `json:"oracle,omitempty"`
 }
 
 // Variant is a named setting of several knobs.
@@ -120,6 +127,13 @@ func (r Registry) Add(entries ...Entry) error {
 
 // Names returns the names of the policies in alphabetical order.
 func (r Registry) Names() []string { return slices.Sorted(maps.Keys(r)) }
+
+// About describes the policy that a spec asks for; it is empty if there is no
+// such policy.
+func (r Registry) About(spec string) About {
+	name, _, _ := strings.Cut(spec, ":")
+	return r[name].About
+}
 
 // New builds the policy that a spec asks for; see the package comment.
 func (r Registry) New(spec string) (sched.Policy, error) {

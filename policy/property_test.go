@@ -39,6 +39,8 @@ var promises = map[string]promise{
 	"gandiva":                         {finite: true},
 	"gandiva:pack=false:moves=0":      {finite: true},
 	"las":                             {conserves: true, finite: true},
+	"optimus":                         {conserves: true, finite: true},
+	"optimus:original":                {conserves: true, finite: true},
 	"philly":                          {finite: true},
 	"philly:relax=at-once":            {finite: true},
 	"philly:relax=off":                {}, // waits for the best place for ever

@@ -43,7 +43,11 @@ workloads*/workload-N.csv and results-jobload/tiresias-LOAD/summary.json.`,
 				return usagef("--data is missing: name the folder of the Pollux artifact")
 			}
 			began := time.Now()
-			rows, err := repro.Tiresias(os.DirFS(data), func() time.Duration { return time.Since(began) })
+			artifact, err := repro.OpenArtifact(os.DirFS(data))
+			if err != nil {
+				return fmt.Errorf("repro tiresias: %w", err)
+			}
+			rows, err := artifact.Compare("tiresias", func() time.Duration { return time.Since(began) })
 			if err != nil {
 				return fmt.Errorf("repro tiresias: %w", err)
 			}

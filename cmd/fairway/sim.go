@@ -33,6 +33,8 @@ type simFlags struct {
 	interval     sched.Duration
 	until        sched.Duration
 	retry        sched.Duration
+	agent        sched.Duration
+	noise        float64
 	profiles     string
 	zoo          string
 	interference string
@@ -43,7 +45,7 @@ type simFlags struct {
 }
 
 func newSim() *cobra.Command {
-	f := &simFlags{interval: sched.Duration(time.Minute), retry: sched.Duration(time.Minute)}
+	f := &simFlags{interval: sched.Duration(time.Minute), retry: sched.Duration(time.Minute), agent: sched.Duration(30 * time.Second)}
 	c := &cobra.Command{
 		Use:   "sim [--workload FILE] [--policy NAME,...]",
 		Short: "Replay a workload under one or more policies and compare them",
@@ -67,6 +69,8 @@ the same result, byte for byte.`,
 	fl.TextVar(&f.interval, "interval", f.interval, "time between decisions; 0s: decide whenever something happens")
 	fl.TextVar(&f.until, "until", f.until, "end of the simulation, such as 7d; 0s: when every job has ended")
 	fl.TextVar(&f.retry, "retry", f.retry, "wait of a failed job before its next attempt")
+	fl.TextVar(&f.agent, "agent", f.agent, "time between two looks of a job's agent at its measurements, under policies with agents")
+	fl.Float64Var(&f.noise, "noise", 0, "measurement noise of agents: standard deviation of the logarithm, such as 0.1")
 	fl.StringVar(&f.profiles, "profiles", "", "folder of measured profiles in the layout of the Pollux artifact, used instead of the fitted models")
 	fl.StringVar(&f.zoo, "zoo", "", "folder of further model files for the job zoo")
 	fl.StringVar(&f.interference, "interference", "auto", "share of speed lost by distributed jobs that share a node, 0 to 1; auto: each model's own, and 0 with --profiles")
@@ -103,6 +107,8 @@ func (f *simFlags) run(c *cobra.Command) error {
 	for i, p := range policies {
 		cfg := base
 		cfg.Policy, cfg.Name = p, f.policies[i]
+		about := policy.Builtin().About(cfg.Name)
+		cfg.CoAdapt, cfg.Oracle = about.Agents, about.Oracle
 		done, err := f.one(c, cfg, w, out)
 		if err != nil {
 			return err
@@ -135,6 +141,7 @@ func (f *simFlags) readWorkload(c *cobra.Command, cluster *sched.Cluster) (*sim.
 func (f *simFlags) config(c *cobra.Command) (sim.Config, error) {
 	cfg := sim.Config{
 		Seed: f.seed, Interval: f.interval.D(), Until: f.until.D(), Retry: f.retry.D(),
+		Agent: f.agent.D(), Noise: f.noise,
 		Stop: func() bool { return c.Context().Err() != nil },
 	}
 	var err error

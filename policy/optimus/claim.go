@@ -12,11 +12,12 @@ import (
 
 // claim is what a job could use, and what it is given.
 type claim struct {
-	job    *sched.Job
-	index  int  // in Snapshot.Jobs
-	pinned bool // it runs and may not be stopped
+	job     *sched.Job
+	index   int  // in Snapshot.Jobs
+	pinned  bool // it runs and may not be stopped
+	elastic bool // it could use more than its least
 
-	least int // the size it is offered first; 0: there is none
+	least int // the size it is offered first
 	most  int // the largest size it is offered
 	// fit gives the step times if there is no list of them.
 	steps []float64 // by GPUs-1, in seconds
@@ -41,7 +42,7 @@ func (p *policy) claims(s *sched.Snapshot) []claim {
 func (p *policy) claim(j *sched.Job, now time.Time) claim {
 	c := claim{job: j, pinned: j.Phase == sched.Running && j.NonPreemptible}
 	c.least = after(j, 0)
-	if j.NonPreemptible && j.Fits(j.GPUs) {
+	if j.NonPreemptible {
 		c.least = j.GPUs
 	}
 	c.most = c.least
@@ -53,7 +54,10 @@ func (p *policy) claim(j *sched.Job, now time.Time) claim {
 		most = min(most, j.Perf.MostGPUs)
 	}
 	c.most = max(c.least, most)
-	c.left = stepsLeft(j, now)
+	c.elastic = c.most > c.least
+	// A job past its last step is about to end; it keeps its GPUs if nobody else
+	// wants them.
+	c.left = max(1, j.Perf.Left)
 	if p.Form == Oracle {
 		c.steps = j.Perf.Steps
 		return c
@@ -67,16 +71,6 @@ func (p *policy) claim(j *sched.Job, now time.Time) claim {
 		c.left *= p.Damp
 	}
 	return c
-}
-
-// stepsLeft returns the steps to the end of training: what the last report says,
-// less the same part of them as of the work that was still to do.
-func stepsLeft(j *sched.Job, now time.Time) float64 {
-	left := j.Perf.Left
-	if todo := j.Work - j.Done; j.Work > 0 && todo > 0 {
-		left *= (j.Work - j.DoneBy(now)) / todo
-	}
-	return max(1, left)
 }
 
 // samples returns the step times at the sizes up to the largest the job has run

@@ -25,11 +25,12 @@
 //
 // This is the form for all-reduce jobs that Pollux (Qiao et al., OSDI'21)
 // compares itself with: t and the steps left are what the job's agent reports
-// (goodput.Report.Steps and Left), in its simulator the truth. The steps done
-// since the report are taken off by the rate of progress, if the job says what
-// its work is and how fast it does it. A job that was stopped counts with the
-// steps of its last report. At least one step is always left, so that a job at
-// its very end keeps its GPUs if nobody else wants them.
+// (goodput.Report.Steps and Left), in its simulator the truth. Progress since
+// the last report is not counted. Pollux' simulator counts whole epochs only,
+// and it is as well: the finer the count, the more often a GPU goes back and
+// forth between two jobs with nearly equal gains, at the cost of two restarts.
+// At least one step is always left, so that a job at its very end keeps its
+// GPUs if nobody else wants them.
 //
 // No job gets more GPUs than its agent asks for now (Report.MostGPUs). An agent
 // that tells the truth names what the job's batch can be split over, as in the
@@ -47,13 +48,13 @@
 //   - The samples of the speed model are the entries of Report.Steps up to the
 //     most GPUs the job has had. They come from the agent's own model, not from
 //     a stopwatch, and they include sizes the job has passed by. The paper
-//     tries a new job at a few sizes before it starts; here a new job has one
-//     sample at most, which the fit reads as perfect scaling.
+//     tries a new job at a few sizes before it starts; here a new job has the
+//     sample at one GPU, which the fit reads as perfect scaling.
 //   - The steps left are Report.Left. The paper finds them by FitLoss and
 //     Loss.Steps, which this package has and the policy does not call: agents
 //     report no losses.
-//   - Young is a job that has run for less than the knob young. The paper only
-//     says "in the beginning".
+//   - Young is a job that has run for less than the knob young; the paper sets
+//     no figure.
 //   - The paper's jobs have workers and parameter servers, chosen one by one by
 //     gain for each unit of the dominant resource. An all-reduce job has as
 //     many servers as workers, both on the same GPUs: w = p turns
@@ -66,8 +67,10 @@
 //
 // In both forms:
 //
-//   - Decisions follow events and the driver's interval. The paper decides
-//     every 10 minutes, the simulator of Pollux every minute.
+//   - A decision is made whenever the driver asks for one, and with the knob
+//     every also that long after the last. The paper decides every 10 minutes
+//     and the simulator of Pollux every minute, both whether or not anything
+//     happened.
 //   - A rigid job, and one that is not preemptible (it could not be resized
 //     later), gets its requested size in the first round, or nothing. One that
 //     is not preemptible and runs stays as it is.

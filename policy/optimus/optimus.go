@@ -15,6 +15,7 @@ import (
 // Config tunes the policy.
 type Config struct {
 	Form  string         `json:"form" help:"oracle (step times and steps left as reported) or original (models fitted as in the paper)"`
+	Every sched.Duration `json:"every" help:"decide again after this long even if nothing happens, for gains change as jobs go on; 0s: do not"`
 	Damp  float64        `json:"damp" help:"original: the gain of a young job counts this much"`
 	Young sched.Duration `json:"young" help:"original: a job is young until it has run this long"`
 }
@@ -27,13 +28,15 @@ const (
 
 // Default returns the settings the policy has unless told otherwise.
 func Default() Config {
-	return Config{Form: Oracle, Damp: 0.95, Young: sched.Duration(10 * time.Minute)}
+	return Config{Form: Oracle, Every: sched.Duration(time.Minute), Damp: 0.95, Young: sched.Duration(10 * time.Minute)}
 }
 
 func (c Config) validate() error {
 	switch {
 	case c.Form != Oracle && c.Form != Original:
 		return fmt.Errorf("form = %q; want %s or %s", c.Form, Oracle, Original)
+	case c.Every < 0 || (c.Every > 0 && c.Every.D() < time.Second):
+		return fmt.Errorf("every = %s; want 0s (never) or 1s and more", c.Every)
 	case !(c.Damp > 0 && c.Damp <= 1):
 		return fmt.Errorf("damp = %g; want more than 0, up to 1", c.Damp)
 	case c.Young < 0:
@@ -75,5 +78,8 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 		}
 	}
 	d.fill()
+	if p.Every > 0 && d.changeable() {
+		d.plan.WakeBy(s.Now, s.Now.Add(p.Every.D()))
+	}
 	return d.plan
 }

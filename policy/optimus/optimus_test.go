@@ -48,6 +48,8 @@ func TestNewRefusesBadKnobs(t *testing.T) {
 		{"optimus:form=guess", `form = "guess"; want oracle or original`},
 		{"optimus:damp=0", "damp = 0; want more than 0, up to 1"},
 		{"optimus:damp=1.01", "damp = 1.01; want more than 0, up to 1"},
+		{"optimus:every=-1s", "every = -1s; want 0s (never) or 1s and more"},
+		{"optimus:every=1ms", "every = 1ms; want 0s (never) or 1s and more"},
 		{"optimus:young=-1s", "young = -1s; want 0s or more"},
 	} {
 		if _, err := build(tc.spec); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -57,7 +59,7 @@ func TestNewRefusesBadKnobs(t *testing.T) {
 }
 
 func TestName(t *testing.T) {
-	for _, spec := range []string{"optimus", "optimus:form=original:damp=0.5:young=1h"} {
+	for _, spec := range []string{"optimus", "optimus:form=original:every=2m:damp=0.5:young=1h"} {
 		if got := fmt.Sprint(mustBuild(t, spec)); got != spec {
 			t.Errorf("String() = %s; want %s", got, spec)
 		}

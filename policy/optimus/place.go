@@ -88,8 +88,6 @@ func (d *decision) rest(c *claim) sched.Reason {
 	switch {
 	case !d.mayRun(j):
 		return sched.Reason{Code: sched.BackOff, Until: j.NotBefore}
-	case c.least == 0: // the sizes it names contradict each other
-		return sched.Reason{Code: sched.Impossible, Need: j.GPUs}
 	case d.quota.Left(j) < c.least:
 		return d.quota.Why(j, c.least)
 	}
@@ -109,4 +107,10 @@ func (d *decision) rest(c *claim) sched.Reason {
 		why.Code = sched.Behind
 	}
 	return why
+}
+
+// changeable reports whether a job runs whose share another decision could
+// change although nothing happened.
+func (d *decision) changeable() bool {
+	return slices.ContainsFunc(d.claims, func(c claim) bool { return c.elastic && len(d.plan.Want[c.index]) > 0 })
 }

@@ -137,11 +137,10 @@ func TestSizes(t *testing.T) {
 	}{
 		{"rigid", sched.Spec{GPUs: 3}, []int{3}},
 		{"one size", sched.Spec{GPUs: 3, MinGPUs: 3, MaxGPUs: 3}, []int{3}},
-		{"elastic", sched.Spec{GPUs: 1, MinGPUs: 2, MaxGPUs: 5}, []int{2, 3, 4, 5}},
+		{"elastic", sched.Spec{GPUs: 2, MinGPUs: 2, MaxGPUs: 5}, []int{2, 3, 4, 5}},
 		{"tasks", sched.Spec{GPUs: 4, MinGPUs: 3, MaxGPUs: 9, TaskGPUs: 4}, []int{4, 8}},
-		{"list", sched.Spec{GPUs: 1, MinGPUs: 2, MaxGPUs: 9, Sizes: []int{1, 2, 4, 8, 16}}, []int{2, 4, 8}},
+		{"list", sched.Spec{GPUs: 4, MinGPUs: 2, MaxGPUs: 9, Sizes: []int{1, 2, 4, 8, 16}}, []int{2, 4, 8}},
 		{"list and tasks", sched.Spec{GPUs: 2, MinGPUs: 1, MaxGPUs: 9, Sizes: []int{1, 2, 3, 4, 8}, TaskGPUs: 2}, []int{2, 4, 8}},
-		{"none", sched.Spec{GPUs: 2, MinGPUs: 1, MaxGPUs: 9, Sizes: []int{3}, TaskGPUs: 2}, nil},
 	} {
 		j := &sched.Job{Spec: tc.spec}
 		n := 0
@@ -156,7 +155,7 @@ func TestSizes(t *testing.T) {
 				t.Errorf("%s: before %d comes %d; want %d", tc.name, tc.want[i], got, tc.want[i-1])
 			}
 		}
-		if len(tc.want) > 0 && before(j, tc.want[0]) >= tc.want[0] {
+		if before(j, tc.want[0]) >= tc.want[0] {
 			t.Errorf("%s: before the smallest size comes %d", tc.name, before(j, tc.want[0]))
 		}
 	}

@@ -67,7 +67,7 @@ func (d *decision) share() {
 	for i := range d.claims {
 		c := &d.claims[i]
 		j := c.job
-		if c.gpus > 0 || c.least == 0 || c.most < c.least || d.quota.Left(j) < c.least || !d.mayRun(j) {
+		if c.gpus > 0 || c.most < c.least || d.quota.Left(j) < c.least || !d.mayRun(j) {
 			continue
 		}
 		for t := range d.pools(j) {

@@ -88,28 +88,28 @@ func TestUnchangedSharesStay(t *testing.T) {
 	}
 }
 
-// TestStepsDoneSinceTheReport: a job that reports its rate gets shorter between
-// its reports, and one that does not stays as long as it was.
-func TestStepsDoneSinceTheReport(t *testing.T) {
-	const first = "a n0[1-3], b n0[0]"
+// TestEvery: a job that can be resized asks for the next decision, one that
+// cannot does not.
+func TestEvery(t *testing.T) {
 	for _, tc := range []struct {
-		rate float64
-		want string
+		spec string
+		job  sched.Spec
+		perf *goodput.Report
+		want time.Duration // 0: none
 	}{
-		{0, first},
-		{1, "a n0[0], b n0[1-3]"}, // 90 of 100 units done: 200 steps left of 2000
+		{"optimus", sched.Spec{ID: "a"}, perfect(4, 10), time.Minute},
+		{"optimus:every=0s", sched.Spec{ID: "a"}, perfect(4, 10), 0},
+		{"optimus:every=1m", sched.Spec{ID: "a"}, perfect(4, 10), time.Minute},
+		{"optimus:every=1m", sched.Spec{ID: "a"}, perfect(1, 10), 0},
+		{"optimus:every=1m", sched.Spec{ID: "a"}, nil, 0},
+		{"optimus:every=1m", sched.Spec{ID: "a", GPUs: 2}, perfect(4, 10), 0},
+		{"optimus:every=1m", sched.Spec{ID: "a", GPUs: 5, MinGPUs: 5, MaxGPUs: 8}, perfect(8, 10), 0}, // it does not run
 	} {
 		w := newWorld(t, 4)
-		w.submit(sched.Spec{ID: "a", GPUs: 1, MinGPUs: 1, MaxGPUs: 4, Work: 100}, perfect(4, 2000))
-		w.submit(sched.Spec{ID: "b"}, perfect(4, 640))
-		p := mustBuild(t, "optimus")
-		if got := w.decide(p); got != first {
-			t.Fatalf("first: %s; want %s", got, first)
-		}
-		w.apply(sched.Event{Kind: sched.JobReported, Job: "a", Rate: tc.rate})
-		w.Now = w.Now.Add(90 * time.Second)
-		if got := w.decide(p); got != tc.want {
-			t.Errorf("rate %g: %s; want %s", tc.rate, got, tc.want)
+		w.submit(tc.job, tc.perf)
+		w.decide(mustBuild(t, tc.spec))
+		if got := w.Wake.Sub(w.Now); tc.want == 0 && !w.Wake.IsZero() || tc.want > 0 && got != tc.want {
+			t.Errorf("%s, %+v: wakes after %s; want %s", tc.spec, tc.job, got, tc.want)
 		}
 	}
 }

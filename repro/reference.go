@@ -25,39 +25,51 @@ import (
 const maxSummary = 16 << 20
 
 // realisticJCT is the average JCT in seconds that the reference simulator gives
-// for Tiresias on the realistic workloads. They are not among its shipped
-// results; these are from running it.
-var realisticJCT = map[string]float64{"workload-1": 6565.3, "workload-3": 7297.2, "workload-6": 7731.1}
+// on the realistic workloads, by policy and workload. They are not among its
+// shipped results; these are from running it.
+var realisticJCT = map[string]map[string]float64{
+	"tiresias": {"workload-1": 6565.3, "workload-3": 7297.2, "workload-6": 7731.1},
+	"optimus":  {"workload-1": 5635.3, "workload-3": 8100.3, "workload-6": 6685.3},
+}
 
-// TiresiasRow compares one workload.
-type TiresiasRow struct {
+// ReferenceRow compares one policy on one workload.
+type ReferenceRow struct {
+	Policy           string
 	Folder, Workload string
 	Jobs             int
-	Reference, Ours  float64 // average JCT in seconds
+	Reference, Ours  float64 // average JCT in seconds; Reference 0: unknown
 	// PerJob is the mean over jobs of |ours - reference| / reference, and Same
 	// the number of jobs within 1 %; only where the reference has single jobs.
 	PerJob float64
 	Same   int
 	HasJob bool
+	Result *sim.Result
 	Wall   time.Duration
 }
 
 // Error returns how far our average is off.
-func (r TiresiasRow) Error() float64 { return r.Ours/r.Reference - 1 }
+func (r ReferenceRow) Error() float64 { return r.Ours/r.Reference - 1 }
 
-// tiresiasSets are the folders of workloads and of the reference's results.
-var tiresiasSets = []struct{ workloads, results string }{
-	{"workloads-0.5", "results-jobload/tiresias-0.5"},
-	{"workloads", "results-jobload/tiresias-1.0"},
-	{"workloads-1.5", "results-jobload/tiresias-1.5"},
-	{"workloads-2.0", "results-jobload/tiresias-2.0"},
+// loads are the folders of workloads, and what the folders of the reference's
+// results end in.
+var loads = []struct{ workloads, results string }{
+	{"workloads-0.5", "0.5"},
+	{"workloads", "1.0"},
+	{"workloads-1.5", "1.5"},
+	{"workloads-2.0", "2.0"},
 	{"workloads-realistic", ""},
 }
 
-// Tiresias replays every workload of a Pollux artifact under tiresias, with the
-// measured profiles, 60 s rounds and 16 nodes of 4 GPUs, and compares the
-// average JCT with the reference simulator's. elapsed is a stopwatch.
-func Tiresias(data fs.FS, elapsed func() time.Duration) ([]TiresiasRow, error) {
+// Artifact is the Pollux artifact: measured profiles, workloads, and the
+// results of its simulator.
+type Artifact struct {
+	data   fs.FS
+	tables *profile.Tables
+	zoo    *zoo.Zoo
+}
+
+// OpenArtifact reads the profiles of a Pollux artifact.
+func OpenArtifact(data fs.FS) (*Artifact, error) {
 	traces, err := fs.Sub(data, "traces")
 	if err != nil {
 		return nil, err
@@ -70,27 +82,34 @@ func Tiresias(data fs.FS, elapsed func() time.Duration) ([]TiresiasRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []TiresiasRow
-	for _, set := range tiresiasSets {
-		files, err := fs.Glob(data, set.workloads+"/workload-*.csv")
+	return &Artifact{data, tables, z}, nil
+}
+
+// Compare replays every workload under the policy, with the measured profiles,
+// 60 s rounds and 16 nodes of 4 GPUs, and sets the average JCT beside the
+// reference simulator's. elapsed is a stopwatch.
+func (a *Artifact) Compare(spec string, elapsed func() time.Duration) ([]ReferenceRow, error) {
+	name, _, _ := strings.Cut(spec, ":")
+	var rows []ReferenceRow
+	for _, load := range loads {
+		files, err := fs.Glob(a.data, load.workloads+"/workload-*.csv")
 		if err != nil {
 			return nil, err
 		}
 		slices.Sort(files)
-		reference, err := readReference(data, set.results)
+		reference, err := a.results(name, load.results)
 		if err != nil {
 			return nil, err
 		}
 		for _, file := range files {
-			row := TiresiasRow{Folder: set.workloads, Workload: strings.TrimSuffix(path.Base(file), ".csv")}
+			row := ReferenceRow{Policy: spec, Folder: load.workloads, Workload: strings.TrimSuffix(path.Base(file), ".csv")}
 			before := elapsed()
-			res, err := replay(data, file, tables, z)
-			if err != nil {
+			if row.Result, err = a.Replay(Run{Workload: file, Policy: spec}); err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
 			row.Wall = elapsed() - before
-			row.Jobs, row.Ours = len(res.Jobs), res.AvgJCT
-			row.compare(res, reference[row.Workload])
+			row.Jobs, row.Ours = len(row.Result.Jobs), row.Result.AvgJCT
+			row.compare(name, reference[row.Workload])
 			rows = append(rows, row)
 		}
 	}
@@ -100,12 +119,12 @@ func Tiresias(data fs.FS, elapsed func() time.Duration) ([]TiresiasRow, error) {
 	return rows, nil
 }
 
-func readReference(data fs.FS, folder string) (map[string]map[string]float64, error) {
-	if folder == "" {
+func (a *Artifact) results(policy, load string) (map[string]map[string]float64, error) {
+	if load == "" {
 		return nil, nil
 	}
-	name := path.Join(folder, "summary.json")
-	f, err := data.Open(name)
+	name := fmt.Sprintf("results-jobload/%s-%s/summary.json", policy, load)
+	f, err := a.data.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("read reference results: %w", err)
 	}
@@ -119,13 +138,22 @@ func readReference(data fs.FS, folder string) (map[string]map[string]float64, er
 	return summary.JCTs, nil
 }
 
-func replay(data fs.FS, file string, tables *profile.Tables, z *zoo.Zoo) (*sim.Result, error) {
-	f, err := data.Open(file)
+// Run is one replay of a workload of the artifact.
+type Run struct {
+	Workload     string // file in the artifact
+	Policy       string
+	Interval     time.Duration // 0: 60 s
+	Interference float64
+}
+
+// Replay simulates one run on equal terms with the reference.
+func (a *Artifact) Replay(r Run) (*sim.Result, error) {
+	f, err := a.data.Open(r.Workload)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	w, _, err := trace.Read(f, trace.Options{Format: "pollux", Name: path.Base(file)})
+	w, _, err := trace.Read(f, trace.Options{Format: "pollux", Name: path.Base(r.Workload)})
 	if err != nil {
 		return nil, err
 	}
@@ -133,29 +161,36 @@ func replay(data fs.FS, file string, tables *profile.Tables, z *zoo.Zoo) (*sim.R
 	if err != nil {
 		return nil, err
 	}
-	p, err := policy.Builtin().New("tiresias")
+	table := policy.Builtin()
+	p, err := table.New(r.Policy)
 	if err != nil {
 		return nil, err
 	}
+	if r.Interval == 0 {
+		r.Interval = time.Minute
+	}
+	about := table.About(r.Policy)
 	res, _, err := sim.Run(sim.Config{
-		Cluster: cluster, Policy: p, Name: "tiresias", Zoo: z, Profiles: tables, Interval: time.Minute,
+		Cluster: cluster, Policy: p, Name: r.Policy, Zoo: a.zoo, Profiles: a.tables,
+		Interval: r.Interval, Interference: r.Interference,
+		CoAdapt: about.Agents, Agent: r.Interval, Oracle: about.Oracle,
 	}, w)
 	return res, err
 }
 
 // compare sets the reference beside our result.
-func (r *TiresiasRow) compare(res *sim.Result, jobs map[string]float64) {
+func (r *ReferenceRow) compare(policy string, jobs map[string]float64) {
 	if jobs == nil {
-		r.Reference = realisticJCT[r.Workload]
+		r.Reference = realisticJCT[policy][r.Workload]
 		return
 	}
 	r.HasJob = true
-	for i := range res.Jobs {
-		j := &res.Jobs[i]
+	for i := range r.Result.Jobs {
+		j := &r.Result.Jobs[i]
 		want := jobs[string(j.ID)]
-		r.Reference += want / float64(len(res.Jobs))
+		r.Reference += want / float64(r.Jobs)
 		off := math.Abs(j.JCT-want) / want
-		r.PerJob += off / float64(len(res.Jobs))
+		r.PerJob += off / float64(r.Jobs)
 		if off <= 0.01 {
 			r.Same++
 		}
@@ -163,7 +198,7 @@ func (r *TiresiasRow) compare(res *sim.Result, jobs map[string]float64) {
 }
 
 // PrintTiresias writes the comparison as Markdown.
-func PrintTiresias(w io.Writer, rows []TiresiasRow) {
+func PrintTiresias(w io.Writer, rows []ReferenceRow) {
 	fmt.Fprint(w, `# Tiresias against the reference simulator
 
 Our simulator with measured profiles, 60 s rounds, 16 nodes of 4 T4 GPUs, policy
@@ -178,7 +213,6 @@ realistic workloads come from running it.
 |---|---|---|---|---|---|---|
 `)
 	worst := 0.0
-	var wall time.Duration
 	for _, r := range rows {
 		same, per := "-", "-"
 		if r.HasJob {
@@ -188,7 +222,6 @@ realistic workloads come from running it.
 		fmt.Fprintf(w, "| %s/%s | %d | %.1f | %.1f | %+.2f %% | %s | %s |\n",
 			r.Folder, r.Workload, r.Jobs, r.Reference, r.Ours, 100*r.Error(), same, per)
 		worst = max(worst, math.Abs(r.Error()))
-		wall += r.Wall
 	}
 	fmt.Fprintf(w, "\nLargest difference of an average: %.2f %%.\n", 100*worst)
 }

@@ -28,7 +28,11 @@ func dataFolder(t *testing.T) string {
 
 func TestTiresiasIsWithinFivePercentOfTheReference(t *testing.T) {
 	dir := dataFolder(t)
-	rows, err := repro.Tiresias(os.DirFS(dir), func() time.Duration { return 0 })
+	a, err := repro.OpenArtifact(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := a.Compare("tiresias", func() time.Duration { return 0 })
 	if err != nil {
 		t.Fatal(err)
 	}
