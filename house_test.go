@@ -35,10 +35,13 @@ var arrows = map[string][]string{
 	"policy/policytest": {"sched", "place", "goodput"},
 	"zoo":               {"sched", "goodput"},
 	"profile":           {"sched", "goodput"},
-	"sim":               {"sched", "place", "goodput", "zoo", "profile"},
+	"experience":        {"goodput"},
+	"autoscale":         {"sched", "goodput"},
+	"search":            {},
+	"sim":               {"sched", "place", "goodput", "zoo", "profile", "experience", "autoscale", "search"},
 	"trace":             {"sched", "sim", "zoo"},
 	"report":            {"sched", "sim", "trace"},
-	"repro":             {"sched", "sim", "trace", "policy", "zoo", "profile", "report"},
+	"repro":             {"sched", "goodput", "sim", "trace", "policy", "zoo", "profile", "report", "experience", "autoscale"},
 	"cmd/*":             nil, // everything: it wires
 }
 
@@ -75,12 +78,12 @@ func core(dir string) bool {
 	case dir == "policy" || strings.HasPrefix(dir, "policy/"):
 		return true
 	}
-	return slices.Contains([]string{"sched", "place", "goodput"}, dir)
+	return slices.Contains([]string{"sched", "place", "goodput", "autoscale", "search"}, dir)
 }
 
 // driver reports whether a package may do I/O, but has no clock of its own.
 func driver(dir string) bool {
-	return slices.Contains([]string{"sim", "trace", "profile", "zoo", "report", "repro"}, dir)
+	return slices.Contains([]string{"sim", "trace", "profile", "zoo", "report", "repro", "experience"}, dir)
 }
 
 func sources(t *testing.T) []source {

@@ -17,20 +17,18 @@ const margin = 0.005
 // unlike anything the model can describe.
 const poor = 0.5
 
-// search follows the first start to the lowest point nearby, and each other one
-// as long as it promises a lower point still.
-func (q *problem) search(starts []vector) (best vector, loss float64) {
-	best, loss = q.descend(starts[0], 0)
-	for _, start := range starts[1:] {
-		enough := 0.0
-		if loss < poor {
-			enough = loss * (1 - margin)
-		}
-		if v, l := q.descend(start, enough); l < loss {
-			best, loss = v, l
-		}
+// search follows the first start to the lowest point nearby, and the second as
+// long as it promises a lower point still.
+func (q *problem) search(first, second vector) vector {
+	v, loss := q.descend(first, 0)
+	enough := 0.0
+	if loss < poor {
+		enough = loss * (1 - margin)
 	}
-	return best, loss
+	if w, other := q.descend(second, enough); other < loss {
+		return w
+	}
+	return v
 }
 
 // descend goes downhill from v. It stops early when what is in sight is not
@@ -39,7 +37,7 @@ func (q *problem) search(starts []vector) (best vector, loss float64) {
 // and unlike Newton's method or its cousins it does not mind that a norm has no
 // second derivative where the fit is perfect.
 func (q *problem) descend(v vector, enough float64) (vector, float64) {
-	const rounds = 100
+	const rounds = 200
 	var here, there surface
 	q.measure(&v, &here)
 	damp := 1e-3
@@ -52,7 +50,7 @@ func (q *problem) descend(v vector, enough float64) (vector, float64) {
 		to := v
 		for i := range dims {
 			if !q.pinned[i] {
-				to[i] = min(max(v[i]+move[i], lowest[i]), highest[i])
+				to[i] = within(i, v[i]+move[i])
 			}
 		}
 		q.measure(&to, &there)

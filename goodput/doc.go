@@ -36,5 +36,15 @@
 // batch size and GPUs together gets more out of a cluster than one that fixes
 // either.
 //
+// # Measuring
+//
+// None of this is known when a job starts. Its agent measures steps, keeps their
+// mean times in a Profile and fits the parameters to them (Fit, or Fitter from
+// one report to the next); it feeds the lengths of gradients to an Estimator for
+// the noise scale; and it adapts the learning rate to the batch size by a Rule.
+// Profile.MostAllowed keeps a job from growing faster than it learns. A Report
+// carries the results to the scheduler. Other implementations of the same agent
+// can be tested with testdata/vectors.json.
+//
 // The package is pure mathematics: it knows no jobs, no nodes and no clock.
 package goodput

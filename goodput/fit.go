@@ -12,8 +12,8 @@ import (
 var ErrNoSamples = errors.New("fit throughput model: the profile has no samples")
 
 // Fit returns the parameters with the smallest Loss for a profile. What the
-// profile cannot tell is fixed beforehand, hopefully: a job should find out
-// about placements it has not seen, not be kept from them.
+// profile cannot tell is fixed beforehand, on the bright side: a job should try
+// placements it has not seen, not be kept from them.
 //
 //   - One local batch size seen: half of the gradient time is constant.
 //   - Nothing seen across nodes: an exchange across nodes costs only a little
@@ -25,10 +25,15 @@ func Fit(p *Profile) (Params, error) {
 	return f.Fit(p)
 }
 
+// memorable is the number of samples from which a Fitter uses what it found
+// last. Fewer can be explained in many ways, and are quickly fitted anyway.
+const memorable = 16
+
 // Fitter fits the profile of one job again and again as it grows. It begins
-// with the parameters found last, which saves time; it also looks, every time,
-// at where a first fit would begin, so that the loss is never more than half a
-// percent above that of Fit. The zero value is ready to use.
+// with the parameters found last, which saves time. It also looks, every time,
+// at where a first fit would begin, and goes there if that promises a loss lower
+// by half a percent, so that the past of a job hardly matters. The zero value is
+// ready to use.
 type Fitter struct {
 	last   vector
 	pinned [dims]bool
@@ -41,26 +46,30 @@ func (f *Fitter) Fit(p *Profile) (Params, error) {
 		return Params{}, ErrNoSamples
 	}
 	q := newProblem(p)
-	starts := []vector{q.guess(1, 0), q.guess(3, 0.02)}
-	if f.warm {
-		again := f.last
-		for i := range dims {
-			switch {
-			case q.pinned[i]:
-				again[i] = q.pins[i]
-			case f.pinned[i]:
-				again[i] = starts[0][i] // was unknown until now
-			}
-		}
-		starts = append([]vector{again}, starts...)
+	guess := q.guess(1, 0)
+	if f.warm && p.Len() >= memorable {
+		f.last = q.search(f.resume(q, guess), guess)
+	} else {
+		f.last = q.search(guess, q.guess(2, 0.02))
 	}
-	f.last, _ = q.search(starts)
 	f.pinned, f.warm = q.pinned, true
 	return q.finish(f.last), nil
 }
 
-// finish returns the parameters of a vector, with those made up that nothing is
-// known about.
+// resume returns the point found last, completed by a guess of what was unknown
+// then.
+func (f *Fitter) resume(q *problem, guess vector) vector {
+	v := f.last
+	for i := range dims {
+		if q.pinned[i] || f.pinned[i] {
+			v[i] = guess[i]
+		}
+	}
+	return v
+}
+
+// finish returns the parameters of a vector. The exchange across nodes is made
+// up if nothing is known about it.
 func (q *problem) finish(v vector) Params {
 	found := v.params()
 	if q.pinned[alphaNode] {
@@ -73,8 +82,7 @@ func (q *problem) finish(v vector) Params {
 
 func newProblem(p *Profile) *problem {
 	q := &problem{count: float64(p.Len()), steps: make([]stepObs, 0, p.Len())}
-	type exchange struct{ first, gpus int }
-	grads, syncs := map[int]int{}, map[exchange]int{}
+	grads := make(map[int]int, 64)
 	var seen struct{ local, node, many bool }
 	mean := 0.0
 	for _, s := range p.samples {
@@ -87,26 +95,27 @@ func newProblem(p *Profile) *problem {
 		q.grads[g].add(math.Log(s.Grad()))
 		mean += s.Grad() / q.count
 
-		e := exchange{alone, s.GPUs}
-		if s.GPUs > 1 && s.Nodes > 1 {
-			e.first, seen.node = alphaNode, true
-		} else if s.GPUs > 1 {
-			e.first, seen.local = alphaLocal, true
+		c := syncClass{first: alone}
+		if s.GPUs > 1 {
+			c = syncClass{first: alphaLocal, more: float64(s.GPUs - 2)}
+			if s.Nodes > 1 {
+				c.first = alphaNode
+			}
+			seen.local = seen.local || s.Nodes == 1
+			seen.node = seen.node || s.Nodes > 1
+			seen.many = seen.many || s.GPUs > 2
 		}
-		seen.many = seen.many || s.GPUs > 2
-		x, ok := syncs[e]
-		if !ok {
-			x = len(q.syncs)
-			syncs[e] = x
-			q.syncs = append(q.syncs, syncClass{first: e.first, more: float64(s.GPUs - 2)})
+		// Samples of the same placement follow each other.
+		if last := len(q.syncs) - 1; last < 0 || q.syncs[last] != c {
+			q.syncs = append(q.syncs, c)
 		}
-		q.steps = append(q.steps, stepObs{g, x, math.Log(s.Step)})
+		q.steps = append(q.steps, stepObs{g, len(q.syncs) - 1, math.Log(s.Step)})
 	}
 	q.pin(len(q.grads) == 1, alphaGrad, max(floor, mean/2))
 	q.pin(!seen.local, alphaLocal, floor)
 	q.pin(!seen.node, alphaNode, floor)
-	q.pin(!seen.local || !seen.many, slopeLocal, 0)
-	q.pin(!seen.node || !seen.many, slopeNode, 0)
+	q.pin(!seen.local || !seen.many, betaLocal, floor)
+	q.pin(!seen.node || !seen.many, betaNode, floor)
 	return q
 }
 
@@ -125,17 +134,15 @@ func (q *problem) pin(unknown bool, i int, value float64) {
 }
 
 // guess returns where to begin: a straight line through the gradient times, and
-// exchanges as long as they must be on average if gamma and slope are right.
-func (q *problem) guess(gamma, slope float64) vector {
+// exchanges as long as they must be on average if gamma and the ratio of beta to
+// alpha are right.
+func (q *problem) guess(gamma, ratio float64) vector {
 	v := q.pins
 	v[gammaAt] = gamma
 	v[alphaGrad], v[betaGrad] = q.line()
 	for _, first := range [...]int{alphaLocal, alphaNode} {
 		if q.pinned[first] {
 			continue
-		}
-		if !q.pinned[first+1] {
-			v[first+1] = slope
 		}
 		sum, n := 0.0, 0.0
 		for _, o := range q.steps {
@@ -146,13 +153,18 @@ func (q *problem) guess(gamma, slope float64) vector {
 			const least = 1e-3 // of the step is spent on the exchange, at least
 			g := math.Log(v[alphaGrad] + v[betaGrad]*q.grads[o.grad].local)
 			more := math.Expm1(gamma * max(least, o.log-g))
-			sum += g + math.Log(more)/gamma - math.Log1p(v[first+1]*c.more)
+			sum += g + math.Log(more)/gamma - math.Log1p(ratio*c.more)
 			n++
 		}
-		v[first] = min(max(math.Exp(sum/n), lowest[first]), highest[first])
+		v[first] = within(first, math.Exp(sum/n))
+		if !q.pinned[first+1] {
+			v[first+1] = within(first+1, ratio*v[first])
+		}
 	}
 	return v
 }
+
+func within(i int, x float64) float64 { return min(max(x, lowest[i]), highest[i]) }
 
 // line returns the straight line with the least relative error through the
 // gradient times. If that would fall, or begin below 0, it returns one that
@@ -172,7 +184,7 @@ func (q *problem) line() (alpha, beta float64) {
 	const little = 0.01
 	if q.pinned[alphaGrad] {
 		alpha = q.pins[alphaGrad]
-		return alpha, max(floor, (sumTwo-alpha*cross)/two)
+		return alpha, within(betaGrad, (sumTwo-alpha*cross)/two)
 	}
 	det := one*two - cross*cross
 	alpha, beta = (sumOne*two-sumTwo*cross)/det, (sumTwo*one-sumOne*cross)/det
@@ -184,5 +196,5 @@ func (q *problem) line() (alpha, beta float64) {
 		alpha = sumOne / one
 		beta = little * alpha / local
 	}
-	return min(max(alpha, floor), highest[alphaGrad]), min(max(beta, floor), highest[betaGrad])
+	return within(alphaGrad, alpha), within(betaGrad, beta)
 }

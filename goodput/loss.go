@@ -22,31 +22,28 @@ func Loss(p *Profile, q Params) float64 {
 	n := float64(max(1, len(p.samples)))
 	overlap, node, local := q.Gamma-MinGamma, q.BetaNode/q.AlphaNode, q.BetaLocal/q.AlphaLocal
 	return math.Sqrt(grads/n) + math.Sqrt(steps/n) +
-		gammaWeight*overlap*overlap + slopeWeight*(node*node+local*local)
+		gammaWeight*overlap*overlap + ratioWeight*(node*node+local*local)
 }
 
 // Weights in the loss, of gamma away from 1 and of beta/alpha.
 const (
 	gammaWeight = 1e-3
-	slopeWeight = 1e-2
+	ratioWeight = 1e-2
 )
 
 // floor is the lower bound of every alpha and beta in seconds, and what stands
 // for nothing.
 const floor = 1e-8
 
-// The search for the parameters works on a vector: the pair of the gradient,
-// the pairs of the exchange within and between nodes, and gamma. Instead of
-// beta the pairs of the exchange hold a slope, with beta = floor + slope*alpha:
-// beta keeps its lower bound, the charge for beta/alpha is nearly a parabola,
-// and the size of an exchange and its growth can be moved one at a time.
+// The search for the parameters works on vectors. The two parameters of an
+// exchange follow each other, alpha first.
 const (
 	alphaGrad = iota
 	betaGrad
 	alphaLocal
-	slopeLocal
+	betaLocal
 	alphaNode
-	slopeNode
+	betaNode
 	gammaAt
 	dims
 )
@@ -56,16 +53,10 @@ type vector [dims]float64
 func (v *vector) params() Params {
 	return Params{
 		AlphaGrad: v[alphaGrad], BetaGrad: v[betaGrad],
-		AlphaLocal: v[alphaLocal], BetaLocal: floor + v[slopeLocal]*v[alphaLocal],
-		AlphaNode: v[alphaNode], BetaNode: floor + v[slopeNode]*v[alphaNode],
+		AlphaLocal: v[alphaLocal], BetaLocal: v[betaLocal],
+		AlphaNode: v[alphaNode], BetaNode: v[betaNode],
 		Gamma: v[gammaAt],
 	}
-}
-
-// sync returns the time of an exchange: first is the alpha of its pair, more
-// the number of GPUs beyond the second.
-func (v *vector) sync(first int, more float64) float64 {
-	return v[first]*(1+v[first+1]*more) + floor*more
 }
 
 // problem is a profile prepared for the search. Samples of the same local batch
@@ -88,8 +79,8 @@ type gradClass struct {
 }
 
 type syncClass struct {
-	first        int // alphaLocal or alphaNode; alone: one GPU
-	more         float64
+	first        int     // alphaLocal or alphaNode; alone: one GPU
+	more         float64 // GPUs beyond the second
 	log, inverse float64 // of the time predicted last
 }
 
@@ -133,14 +124,11 @@ func (p *problem) measure(v *vector, s *surface) {
 	*s = surface{}
 	p.measureGrads(v, &s.norms[0])
 	p.measureSteps(v, &s.norms[1])
-	gammaRoot, slopeRoot := math.Sqrt(gammaWeight), math.Sqrt(slopeWeight)
+	gammaRoot, ratioRoot := math.Sqrt(gammaWeight), math.Sqrt(ratioWeight)
 	s.pulls[0] = pull{gammaRoot * (v[gammaAt] - MinGamma), [2]int{gammaAt, alphaLocal}, [2]float64{gammaRoot, 0}}
 	for i, first := range [...]int{alphaLocal, alphaNode} {
-		ratio := floor / v[first]
-		s.pulls[i+1] = pull{
-			slopeRoot * (v[first+1] + ratio), [2]int{first + 1, first},
-			[2]float64{slopeRoot, -slopeRoot * ratio / v[first]},
-		}
+		ratio := ratioRoot * v[first+1] / v[first]
+		s.pulls[i+1] = pull{ratio, [2]int{first + 1, first}, [2]float64{ratioRoot / v[first], -ratio / v[first]}}
 	}
 	s.loss = s.norms[0].size + s.norms[1].size
 	for _, r := range s.pulls {
@@ -174,7 +162,7 @@ func (n *norm) addGrad(count, r, inverse, local float64) {
 func (p *problem) measureSteps(v *vector, n *norm) {
 	for i := range p.syncs {
 		if c := &p.syncs[i]; c.first != alone {
-			t := v.sync(c.first, c.more)
+			t := v[c.first] + v[c.first+1]*c.more
 			c.log, c.inverse = math.Log(t), 1/t
 		}
 	}
@@ -193,8 +181,7 @@ func (p *problem) measureSteps(v *vector, n *norm) {
 		da := (1 - share) * g.inverse
 		n.addStep(c.first, r, [5]float64{
 			da, da * g.local,
-			share * c.inverse * (1 + v[c.first+1]*c.more),
-			share * c.inverse * v[c.first] * c.more,
+			share * c.inverse, share * c.inverse * c.more,
 			(share*c.log + (1-share)*g.log - log) / v[gammaAt],
 		})
 	}
@@ -227,14 +214,14 @@ func (n *norm) addStep(first int, r float64, d [5]float64) {
 	n.gram[alphaGrad][alphaGrad] += d[0] * d[0]
 	n.gram[betaGrad][alphaGrad] += d[1] * d[0]
 	n.gram[betaGrad][betaGrad] += d[1] * d[1]
-	alpha, slope, gamma := &n.gram[first], &n.gram[first+1], &n.gram[gammaAt]
+	alpha, beta, gamma := &n.gram[first], &n.gram[first+1], &n.gram[gammaAt]
 	alpha[alphaGrad] += d[2] * d[0]
 	alpha[betaGrad] += d[2] * d[1]
 	alpha[first] += d[2] * d[2]
-	slope[alphaGrad] += d[3] * d[0]
-	slope[betaGrad] += d[3] * d[1]
-	slope[first] += d[3] * d[2]
-	slope[first+1] += d[3] * d[3]
+	beta[alphaGrad] += d[3] * d[0]
+	beta[betaGrad] += d[3] * d[1]
+	beta[first] += d[3] * d[2]
+	beta[first+1] += d[3] * d[3]
 	gamma[alphaGrad] += d[4] * d[0]
 	gamma[betaGrad] += d[4] * d[1]
 	gamma[first] += d[4] * d[2]

@@ -30,10 +30,11 @@ func drawProfile(t *rapid.T) *Profile {
 
 func drawVector(t *rapid.T) vector {
 	p := drawParams(t)
-	return vector{
-		p.AlphaGrad, p.BetaGrad, p.AlphaLocal, rapid.Float64Range(0, 2).Draw(t, "slope_local"),
-		p.AlphaNode, rapid.Float64Range(0, 2).Draw(t, "slope_node"), p.Gamma,
+	v := vector{p.AlphaGrad, p.BetaGrad, p.AlphaLocal, 0, p.AlphaNode, 0, p.Gamma}
+	for _, first := range []int{alphaLocal, alphaNode} {
+		v[first+1] = within(first+1, v[first]*rapid.Float64Range(0, 2).Draw(t, "beta/alpha"))
 	}
+	return v
 }
 
 // What the search sees is the exported loss, but for the blunt tips.

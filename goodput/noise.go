@@ -87,11 +87,16 @@ func (e *Estimator) add(l Lengths) bool {
 		return false
 	}
 	n := float64(l.Count)
+	sqr := (n*l.Total - l.Local) / (n - 1)
+	variance := (l.Local - l.Total) * l.Scale / (n - 1)
+	if !finite(sqr) || !finite(variance) {
+		return false
+	}
 	keep := math.Pow(memory, l.Scale)
-	e.Sqr = keep*e.Sqr + (1-keep)*(n*l.Total-l.Local)/(n-1)
-	e.Var = keep*e.Var + (1-keep)*(l.Local-l.Total)*l.Scale/(n-1)
+	e.Sqr = keep*e.Sqr + (1-keep)*sqr
+	e.Var = keep*e.Var + (1-keep)*variance
 	e.Weight = keep*e.Weight + (1 - keep)
-	return finite(e.Sqr) && finite(e.Var)
+	return true
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

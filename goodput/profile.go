@@ -25,12 +25,15 @@ type Sample struct {
 	Count float64 `json:"count,omitempty"`
 }
 
-// The times a sample may have, in seconds: a gradient takes at least a
-// nanosecond, and a step at most some thirty years.
+// The times a step may take, in seconds: a nanosecond to some thirty years.
 const (
 	shortest = 1e-9
 	longest  = 1e9
 )
+
+// longestSync returns the longest exchange that leaves a trace of the gradient
+// in a step.
+func longestSync(step float64) float64 { return step * (1 - 1e-9) }
 
 // Grad returns the time of one gradient in seconds.
 func (s Sample) Grad() float64 { return s.Step - s.Sync }
@@ -46,7 +49,7 @@ func (s Sample) Validate() error {
 		return fmt.Errorf("local = %d; want 1 or more", s.Local)
 	case !(s.Step >= shortest && s.Step <= longest):
 		return fmt.Errorf("step = %g; want %g to %g seconds", s.Step, shortest, longest)
-	case !(s.Sync >= 0 && s.Grad() >= shortest):
+	case !(s.Sync >= 0 && s.Sync <= longestSync(s.Step)):
 		return fmt.Errorf("sync = %g; want 0 seconds or more, and less than step = %g", s.Sync, s.Step)
 	case !(s.Count >= 0) || math.IsInf(s.Count, 1):
 		return fmt.Errorf("count = %g; want 0 or more", s.Count)
@@ -82,8 +85,9 @@ func (p *Profile) Add(s Sample) error {
 	}
 	old := &p.samples[i]
 	share := s.Count / (old.Count + s.Count)
-	old.Step += share * (s.Step - old.Step)
-	old.Sync += share * (s.Sync - old.Sync)
+	// But for rounding, a mean of valid times is valid.
+	old.Step = min(max(old.Step+share*(s.Step-old.Step), shortest), longest)
+	old.Sync = min(max(old.Sync+share*(s.Sync-old.Sync), 0), longestSync(old.Step))
 	old.Count = min(old.Count+s.Count, math.MaxFloat64/2)
 	return nil
 }

@@ -7,13 +7,15 @@ import "math"
 
 // The bounds of the search. Those above are out of reach for times a sample may
 // have; they only keep the arithmetic finite.
+const beyond = 10 * longest
+
 var (
-	lowest  = vector{floor, floor, floor, 0, floor, 0, MinGamma}
-	highest = vector{10 * longest, 10 * longest, 10 * longest, 1e6, 10 * longest, 1e6, MaxGamma}
+	lowest  = vector{floor, floor, floor, floor, floor, floor, MinGamma}
+	highest = vector{beyond, beyond, beyond, beyond, beyond, beyond, MaxGamma}
 )
 
-// unit is a small but not negligible change of each parameter where it is 0.
-var unit = vector{1e-3, 1e-6, 1e-3, 1, 1e-3, 1, 1}
+// unit is a small but not negligible change of each parameter.
+var unit = vector{1e-3, 1e-6, 1e-3, 1e-5, 1e-3, 1e-5, 1}
 
 // tangent is the loss around a point with every residual replaced by its
 // tangent, plus a parabola that keeps the move short. It is convex, and
@@ -27,10 +29,10 @@ type tangent struct {
 
 func newTangent(s *surface, from vector, pinned *[dims]bool, damp float64) tangent {
 	t := tangent{surface: s, from: from, pinned: pinned}
-	_, curves := t.derivatives(&vector{})
+	_, curve := t.derivatives(&vector{})
 	for i := range dims {
-		size := math.Abs(from[i]) + unit[i]
-		t.damp[i] = damp * (curves[0][i][i] + 1e-6/(size*size))
+		size := from[i] + unit[i]
+		t.damp[i] = damp * (curve[i][i] + 1e-6/(size*size))
 	}
 	return t
 }
@@ -71,20 +73,19 @@ func (r *pull) after(d *vector) float64 {
 	return r.value + r.slope[0]*d[r.at[0]] + r.slope[1]*d[r.at[1]]
 }
 
-// derivatives returns the first derivatives after the move d, and two matrices
-// of second derivatives: of a parabola above the function that touches it
-// there (a norm is bent less than its square), and those of the function.
-func (t *tangent) derivatives(d *vector) (slope vector, curves [2][dims]vector) {
-	above, exact := &curves[0], &curves[1]
+// derivatives returns the first derivatives after the move d, and the second
+// ones of the parabola that touches the function there and is nowhere below it:
+// of the square of each norm, divided by twice the norm. It is blunter than the
+// function, but unlike that one's, its lowest point always lies lower.
+func (t *tangent) derivatives(d *vector) (slope vector, curve [dims]vector) {
 	for k := range t.norms {
 		n := &t.norms[k]
 		square, half := n.after(d)
 		f := 1 / math.Sqrt(square)
 		for i := range dims {
 			slope[i] += f * half[i]
-			for j := range i + 1 {
-				above[i][j] += f * n.gram[i][j]
-				exact[i][j] += f * (n.gram[i][j] - half[i]*half[j]/square)
+			for j := range dims {
+				curve[i][j] += f * n.gram[i][j]
 			}
 		}
 	}
@@ -94,19 +95,15 @@ func (t *tangent) derivatives(d *vector) (slope vector, curves [2][dims]vector) 
 		for i, at := range r.at {
 			slope[at] += 2 * value * r.slope[i]
 			for j, other := range r.at {
-				if other <= at {
-					above[at][other] += 2 * r.slope[i] * r.slope[j]
-					exact[at][other] += 2 * r.slope[i] * r.slope[j]
-				}
+				curve[at][other] += 2 * r.slope[i] * r.slope[j]
 			}
 		}
 	}
 	for i := range dims {
 		slope[i] += t.damp[i] * d[i]
-		above[i][i] += t.damp[i]
-		exact[i][i] += t.damp[i]
+		curve[i][i] += t.damp[i]
 	}
-	return slope, curves
+	return slope, curve
 }
 
 // lowestPoint returns the move within the bounds to where the tangent's loss is
@@ -114,44 +111,43 @@ func (t *tangent) derivatives(d *vector) (slope vector, curves [2][dims]vector) 
 func (t *tangent) lowestPoint() (move vector, gain float64) {
 	const rounds = 50
 	start := t.value(&move)
-	now := start
 	for range rounds {
-		slope, curves := t.derivatives(&move)
-		best, to := now, move
-		for k := range curves {
-			step := t.newton(&curves[k], slope, &move)
-			if value, moved := t.along(&move, &step, now); value < best {
-				best, to = value, moved
-			}
+		slope, curve := t.derivatives(&move)
+		to := t.parabola(&slope, &curve, &move)
+		less := start - gain - t.value(&to)
+		if !(less > 0) {
+			break
 		}
-		less := now - best
-		now, move = best, to
-		if less <= 1e-3*(start-now)+1e-10*start {
+		move = to
+		gain += less
+		if less <= 1e-3*gain+1e-10*start {
 			break
 		}
 	}
-	return move, start - now
+	return move, gain
 }
 
-// newton returns the step, to be subtracted from move, to the lowest point
-// within the bounds of the parabola with the given derivatives. It goes from
-// bound to bound: holds a parameter that reaches one, and lets it go when all
-// others are at rest and it would rather return.
-func (t *tangent) newton(curve *[dims]vector, slope vector, move *vector) (step vector) {
+// parabola returns the move to the lowest point, within the bounds, of the
+// parabola with the given derivatives at a move. It goes from bound to bound:
+// holds a parameter that reaches one, and lets it go when all others are at rest
+// and it would rather return.
+func (t *tangent) parabola(slope *vector, curve *[dims]vector, at *vector) (to vector) {
+	to = *at
+	rest := *slope
 	held := *t.pinned
 	for range 4 * dims {
-		matrix, dir := *curve, slope
-		solve(&matrix, &dir, &held)
+		matrix, step := *curve, rest
+		solve(&matrix, &step, &held)
 		share, stop := 1.0, -1
 		for i := range dims {
-			if room := t.room(i, move[i]-step[i], dir[i]); share*math.Abs(dir[i]) > room {
-				share, stop = room/math.Abs(dir[i]), i
+			if room := t.room(i, to[i], step[i]); share*math.Abs(step[i]) > room {
+				share, stop = room/math.Abs(step[i]), i
 			}
 		}
 		for i := range dims {
-			step[i] += share * dir[i]
+			to[i] -= share * step[i]
 			for j := range dims {
-				slope[i] -= share * curve[max(i, j)][min(i, j)] * dir[j]
+				rest[i] -= share * curve[i][j] * step[j]
 			}
 		}
 		if stop >= 0 {
@@ -160,10 +156,10 @@ func (t *tangent) newton(curve *[dims]vector, slope vector, move *vector) (step 
 		}
 		free, most := -1, 1e-12
 		for i := range dims {
-			if !held[i] || t.pinned[i] || t.room(i, move[i]-step[i], slope[i]) == 0 {
+			if !held[i] || t.pinned[i] || t.room(i, to[i], rest[i]) == 0 {
 				continue
 			}
-			if promise := slope[i] * slope[i] / curve[i][i]; promise > most {
+			if promise := rest[i] * rest[i] / curve[i][i]; promise > most {
 				free, most = i, promise
 			}
 		}
@@ -172,11 +168,14 @@ func (t *tangent) newton(curve *[dims]vector, slope vector, move *vector) (step 
 		}
 		held[free] = false
 	}
-	return step
+	for i := range dims {
+		to[i] = within(i, t.from[i]+to[i]) - t.from[i] // but for rounding
+	}
+	return to
 }
 
-// room returns how far parameter i may go from moved against the direction dir
-// before it reaches a bound.
+// room returns how far parameter i, moved so far, may go against dir before it
+// reaches a bound.
 func (t *tangent) room(i int, moved, dir float64) float64 {
 	x := t.from[i] + moved
 	if dir > 0 {
@@ -188,20 +187,6 @@ func (t *tangent) room(i int, moved, dir float64) float64 {
 		return 0
 	}
 	return x
-}
-
-// along goes back from move by step, and by less and less of it until the value
-// falls below now. It stays within the bounds.
-func (t *tangent) along(move, step *vector, now float64) (value float64, to vector) {
-	for share := 1.0; share > 1e-7; share /= 4 {
-		for i := range dims {
-			to[i] = min(max(move[i]-share*step[i], lowest[i]-t.from[i]), highest[i]-t.from[i])
-		}
-		if value = t.value(&to); value < now {
-			return value, to
-		}
-	}
-	return now, *move
 }
 
 // solve replaces b by the solution x of a*x = b over the parameters that are

@@ -87,11 +87,15 @@ func OpenArtifact(data fs.FS) (*Artifact, error) {
 
 // Compare replays every workload under the policy, with the measured profiles,
 // 60 s rounds and 16 nodes of 4 GPUs, and sets the average JCT beside the
-// reference simulator's. elapsed is a stopwatch.
-func (a *Artifact) Compare(spec string, elapsed func() time.Duration) ([]ReferenceRow, error) {
+// reference simulator's. elapsed is a stopwatch; with folders, only the
+// workloads of these.
+func (a *Artifact) Compare(spec string, elapsed func() time.Duration, folders ...string) ([]ReferenceRow, error) {
 	name, _, _ := strings.Cut(spec, ":")
 	var rows []ReferenceRow
 	for _, load := range loads {
+		if len(folders) > 0 && !slices.Contains(folders, load.workloads) {
+			continue
+		}
 		files, err := fs.Glob(a.data, load.workloads+"/workload-*.csv")
 		if err != nil {
 			return nil, err
@@ -123,7 +127,12 @@ func (a *Artifact) results(policy, load string) (map[string]map[string]float64, 
 	if load == "" {
 		return nil, nil
 	}
-	name := fmt.Sprintf("results-jobload/%s-%s/summary.json", policy, load)
+	return a.summary(fmt.Sprintf("results-jobload/%s-%s", policy, load))
+}
+
+// summary reads shipped results: JCT in seconds by workload and job.
+func (a *Artifact) summary(folder string) (map[string]map[string]float64, error) {
+	name := folder + "/summary.json"
 	f, err := a.data.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("read reference results: %w", err)
@@ -144,6 +153,7 @@ type Run struct {
 	Policy       string
 	Interval     time.Duration // 0: 60 s
 	Interference float64
+	Watch        func(sim.Watched)
 }
 
 // Replay simulates one run on equal terms with the reference.
@@ -173,7 +183,7 @@ func (a *Artifact) Replay(r Run) (*sim.Result, error) {
 	res, _, err := sim.Run(sim.Config{
 		Cluster: cluster, Policy: p, Name: r.Policy, Zoo: a.zoo, Profiles: a.tables,
 		Interval: r.Interval, Interference: r.Interference,
-		CoAdapt: about.Agents, Agent: r.Interval, Oracle: about.Oracle,
+		CoAdapt: about.Agents, Agent: r.Interval, Oracle: about.Oracle, Watch: r.Watch,
 	}, w)
 	return res, err
 }

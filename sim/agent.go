@@ -4,16 +4,19 @@
 package sim
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 
+	"github.com/fairway-gpu/fairway/experience"
 	"github.com/fairway-gpu/fairway/goodput"
 )
 
 // agent is what runs inside a job beside the training: it measures steps and
 // gradients, fits the throughput model, tells the scheduler, and chooses the
 // batch size. It sees what a real one would see and nothing else: the
-// observations of what it has run, with measurement noise if there is any.
+// observations of what it has run, with measurement noise if there is any, and
+// what past jobs of its kind have left behind.
 type agent struct {
 	limits goodput.Limits
 	fixed  int // batch size of a job that does not adapt it; 0: it adapts
@@ -21,24 +24,30 @@ type agent struct {
 	blur   float64
 	rand   *rand.Rand
 
-	// By GPU type: what was measured, and the model fitted to it.
+	prior *experience.Prior // nil: it starts from nothing
+	// By GPU type: what was measured, the model fitted to it, and what the past
+	// alone would say.
 	profiles map[string]*goodput.Profile
+	fitters  map[string]*goodput.Fitter
 	fitted   map[string]goodput.Params
+	past     map[string]goodput.Params
 	noise    float64
-	started  bool // something was measured
+	measured int // measurements of the noise scale
+	curve    experience.Curve
 	report   *goodput.Report
 }
 
 // newAgent returns the agent of a job, or nil if there is nothing to measure:
 // the truth about the job does not depend on its batch size.
-func (r *run) newAgent(j *job) *agent {
+func (r *run) newAgent(j *job) (*agent, error) {
 	t, ok := j.truth.(trainer)
 	if !ok || !r.CoAdapt {
-		return nil
+		return nil, nil
 	}
 	a := &agent{
 		limits: t.limits(), most: r.usable(j), blur: r.Noise,
-		profiles: map[string]*goodput.Profile{}, fitted: map[string]goodput.Params{},
+		profiles: map[string]*goodput.Profile{}, fitters: map[string]*goodput.Fitter{},
+		fitted: map[string]goodput.Params{}, past: map[string]goodput.Params{},
 	}
 	if !j.work.Batch.Adapt {
 		a.fixed = r.fixedBatch(t, j.work.Model)
@@ -46,11 +55,28 @@ func (r *run) newAgent(j *job) *agent {
 	if a.blur > 0 {
 		a.rand = rand.New(rand.NewPCG(r.Seed, uint64(j.result)))
 	}
+	if r.Experience != nil {
+		a.prior = r.Experience.Prior(j.key(), experience.Default())
+		a.noise = a.prior.Noise(0, 0, 0)
+		for _, gpuType := range r.Cluster.Types {
+			if err := a.fit(string(gpuType)); err != nil {
+				return nil, err
+			}
+			if p, ok := a.fitted[string(gpuType)]; ok {
+				a.past[string(gpuType)] = p
+			}
+		}
+	}
 	a.tell()
-	return a
+	return a, nil
 }
 
-// usable returns how many GPUs a job's model can use.
+// key is what identifies work like this job's.
+func (j *job) key() experience.Key {
+	return experience.Key{Model: j.work.Model, User: j.work.User}
+}
+
+// usable returns how many GPUs a job's model can use; 0: no bound.
 func (r *run) usable(j *job) int {
 	if m, ok := r.Zoo.Model(j.work.Model); ok {
 		return m.MaxGPUs
@@ -80,34 +106,69 @@ func (a *agent) choose(s setting) (goodput.Config, bool) {
 	return goodput.Split(batch, s.gpus, a.limits)
 }
 
-// learn takes in what was measured in a setting, and fits the model again if
-// that was new.
-func (a *agent) learn(s setting, o observation) error {
-	a.noise = a.blurred(o.noise(a.limits))
-	a.started = true
-	t := string(s.gpuType)
-	p := a.profiles[t]
-	if p == nil {
-		p = &goodput.Profile{}
-		a.profiles[t] = p
-	}
-	before := p.Len()
-	step := a.blurred(o.step)
-	if err := p.Add(goodput.Sample{
-		Nodes: len(s.placement), GPUs: s.gpus, Local: s.config.Local,
-		Step: step, Sync: min(a.blurred(o.sync), 0.999*step), Count: 1,
-	}); err != nil {
+// learn takes in what was measured in a setting after a part of the training,
+// and fits the model again if that was new.
+func (a *agent) learn(s setting, o observation, part float64) error {
+	measured := a.blurred(o.noise(a.limits))
+	a.measured++
+	a.prior.CheckNoise(part, measured)
+	a.noise = a.prior.Noise(part, measured, a.measured)
+	if err := a.curve.Add(part, measured); err != nil {
 		return err
 	}
-	if p.Len() > before || a.blur > 0 {
-		params, err := goodput.Fit(p)
-		if err != nil {
+	t := string(s.gpuType)
+	if a.profiles[t] == nil {
+		a.profiles[t] = &goodput.Profile{}
+	}
+	step := a.blurred(o.step)
+	sample := goodput.Sample{
+		Nodes: len(s.placement), GPUs: s.gpus, Local: s.config.Local,
+		Step: step, Sync: min(a.blurred(o.sync), 0.999*step), Count: 1,
+	}
+	dropped := false
+	if p, ok := a.past[t]; ok {
+		dropped = a.prior.Check(t, sample, &p)
+	}
+	before := a.profiles[t].Len()
+	if err := a.profiles[t].Add(sample); err != nil {
+		return err
+	}
+	if a.profiles[t].Len() > before || a.blur > 0 || dropped {
+		if err := a.fit(t); err != nil {
 			return err
 		}
-		a.fitted[t] = params
 	}
 	a.tell()
 	return nil
+}
+
+// fit fits the model of a GPU type to what is known about it.
+func (a *agent) fit(gpuType string) error {
+	own := a.profiles[gpuType]
+	if own == nil {
+		own = &goodput.Profile{}
+	}
+	if a.prior != nil {
+		own = a.prior.Profile(gpuType, own)
+	}
+	if own.Len() == 0 {
+		delete(a.fitted, gpuType)
+		return nil
+	}
+	if a.fitters[gpuType] == nil {
+		a.fitters[gpuType] = &goodput.Fitter{}
+	}
+	p, err := a.fitters[gpuType].Fit(own)
+	if err != nil {
+		return err
+	}
+	a.fitted[gpuType] = p
+	return nil
+}
+
+// outcome is what the job leaves to those that come after it.
+func (a *agent) outcome(work, restart float64) experience.Outcome {
+	return experience.Outcome{Profiles: a.profiles, Noise: a.curve, Restart: restart, Work: work}
 }
 
 // blurred adds measurement noise: a factor around 1.
@@ -122,37 +183,22 @@ func (a *agent) blurred(x float64) float64 {
 func (a *agent) tell() {
 	next := &goodput.Report{Noise: a.noise, Limits: a.limits, Fixed: a.fixed, MostGPUs: a.mostGPUs()}
 	if len(a.fitted) > 0 {
-		next.Params = make(map[string]goodput.Params, len(a.fitted))
-		for t, p := range a.fitted {
-			next.Params[t] = p
-		}
+		next.Params = maps.Clone(a.fitted)
 	}
-	if old := a.report; old != nil && old.Noise == next.Noise && old.MostGPUs == next.MostGPUs && sameParams(old.Params, next.Params) {
+	if old := a.report; old != nil && old.Noise == next.Noise && old.MostGPUs == next.MostGPUs && maps.Equal(old.Params, next.Params) {
 		return // policies remember what they worked out for a report
 	}
 	a.report = next
 }
 
-func sameParams(a, b map[string]goodput.Params) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for t, p := range a {
-		if b[t] != p {
-			return false
-		}
-	}
-	return true
-}
-
-// mostGPUs is the growth cap: twice the most GPUs it has run on, and no more
-// than its model and its batch can use.
+// mostGPUs is the growth cap: twice the most GPUs it has run on, or as many as
+// past jobs of its kind have, and no more than its model and its batch can use.
 func (a *agent) mostGPUs() int {
 	ran := 0
 	for _, p := range a.profiles {
 		ran = max(ran, p.MostGPUs())
 	}
-	most := max(1, 2*ran)
+	most := max(1, 2*ran, a.prior.MostGPUs())
 	if a.most > 0 {
 		most = min(most, a.most)
 	}

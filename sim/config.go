@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairway-gpu/fairway/experience"
 	"github.com/fairway-gpu/fairway/profile"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/zoo"
@@ -39,15 +40,33 @@ type Config struct {
 	CoAdapt bool
 	Agent   time.Duration
 	Noise   float64 // standard deviation of the logarithm of what agents measure
+	// Experience, if set, is what past jobs have left behind: agents start from
+	// it and add to it.
+	Experience *experience.Pool
 	// Oracle lets every job report the truth about its speed and length.
 	Oracle bool
 	// Retry is how long a failed job waits before its next attempt.
 	Retry time.Duration
+	// Autoscale, if set, lets the number of nodes follow the jobs.
+	Autoscale *AutoscaleConfig
+	// Search, if set, adds a search for hyper-parameters to the workload.
+	Search *SearchConfig
 
 	Log      func(LogEntry)       // if set, receives every decision
+	Watch    func(Watched)        // if set, receives what agents see
 	Progress func(Progress)       // if set, is called now and then
 	Stop     func() bool          // if set, ends the run early when it returns true
 	Elapsed  func() time.Duration // if set, a stopwatch for Timing
+}
+
+// Watched is what an agent sees of its job at one moment.
+type Watched struct {
+	T          float64 // seconds since the start of the workload
+	Job        sched.JobID
+	GPUs       int
+	Batch      int
+	Efficiency float64 // of an example at this batch size, against the initial one
+	Progress   float64 // part of the training that is done
 }
 
 // Progress is how far a run has come.
@@ -73,5 +92,8 @@ func (c *Config) check() error {
 	case c.Interference != PerModel && !(c.Interference >= 0 && c.Interference < 1):
 		return fmt.Errorf("simulate: interference = %g; want 0 to below 1, or %d for each model's own", c.Interference, PerModel)
 	}
-	return nil
+	if err := c.Autoscale.check(c.Cluster); err != nil {
+		return err
+	}
+	return c.Search.check()
 }

@@ -31,6 +31,7 @@
 //
 // # Determinism
 //
-// The package reads no clock and draws no random numbers: the same workload,
-// cluster and policy give the same Result, byte for byte.
+// The package reads no clock, and its random numbers (measurement noise,
+// searches) come from seeds: the same workload, cluster, policy and seed give the
+// same Result, byte for byte.
 package sim

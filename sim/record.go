@@ -45,14 +45,8 @@ func (rec *recorder) init(r *run) {
 	rec.jobs = make([]JobResult, len(r.jobs))
 	rec.apps = map[sched.AppID]*appRecord{}
 	for i, j := range r.jobs {
-		app := j.work.App
-		if app == "" {
-			app = sched.AppID(j.work.ID)
-		}
-		rec.jobs[i] = JobResult{
-			ID: j.work.ID, App: app, Tenant: j.work.Tenant, Model: j.work.Model, GPUs: j.work.GPUs,
-			Submit: r.arrival(i).Seconds(), Start: -1, End: -1, JCT: -1,
-		}
+		rec.jobs[i] = r.blankResult(i)
+		app := rec.jobs[i].App
 		a := rec.apps[app]
 		if a == nil {
 			a = &appRecord{}
@@ -61,11 +55,31 @@ func (rec *recorder) init(r *run) {
 		}
 		a.jobs++
 		a.gpus += j.work.GPUs
-		a.gpuSeconds += j.alone * float64(j.work.GPUs)
-		if g := j.alone * float64(j.work.GPUs); g > a.longest {
-			a.longest, a.longestGPUs = g, j.work.GPUs
-		}
-		a.slowest = max(a.slowest, j.alone)
+		a.count(j)
+	}
+	r.registerSearch()
+}
+
+// count adds the work of a job to that of its app.
+func (a *appRecord) count(j *job) {
+	work := j.alone * float64(j.work.GPUs)
+	a.gpuSeconds += work
+	if work > a.longest {
+		a.longest, a.longestGPUs = work, j.work.GPUs
+	}
+	a.slowest = max(a.slowest, j.alone)
+}
+
+// blankResult is the result of a job before it comes.
+func (r *run) blankResult(i int) JobResult {
+	j := r.jobs[i]
+	app := j.work.App
+	if app == "" {
+		app = sched.AppID(j.work.ID)
+	}
+	return JobResult{
+		ID: j.work.ID, App: app, Tenant: j.work.Tenant, Model: j.work.Model, GPUs: j.work.GPUs,
+		Submit: r.arrival(i).Seconds(), Start: -1, End: -1, JCT: -1,
 	}
 }
 

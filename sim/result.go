@@ -16,6 +16,9 @@ type Result struct {
 	Cluster ClusterShape `json:"cluster"`
 	Jobs    []JobResult  `json:"job_results"`
 	Series  []Point      `json:"series"` // where something changed, thinned out on long runs
+	// Nodes is the number of nodes over time, of a cluster in a cloud.
+	Nodes  []NodePoint   `json:"nodes,omitempty"`
+	Trials []TrialResult `json:"trials,omitempty"` // of a search
 }
 
 // Summary is the one line of a run in a comparison.
@@ -48,7 +51,9 @@ type Summary struct {
 	Failures   int     `json:"failures"` // attempts that ended with an error
 	Decisions  int     `json:"decisions"`
 	// Delays counts, for jobs that waited, what they waited for.
-	Delays []Delay `json:"delays"`
+	Delays    []Delay           `json:"delays"`
+	Autoscale *AutoscaleSummary `json:"autoscale,omitempty"` // with Config.Autoscale
+	Search    *SearchSummary    `json:"search,omitempty"`    // with Config.Search
 }
 
 // Timing is what a run cost on the machine it ran on.

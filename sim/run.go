@@ -26,6 +26,8 @@ func Run(c Config, w *Workload) (*Result, Timing, error) {
 		return nil, Timing{}, err
 	}
 	res := r.finish(w)
+	r.reportCloud(res)
+	r.reportSearch(res)
 	return res, r.timing(), nil
 }
 
@@ -51,6 +53,9 @@ type run struct {
 
 	told   map[sched.JobID]sched.Code // what the log last said about a waiting job
 	record recorder
+
+	cloud  *cloud     // nil: the nodes stay
+	search *searchApp // nil: there is none
 }
 
 func newRun(c Config, w *Workload) (*run, error) {
@@ -60,6 +65,9 @@ func newRun(c Config, w *Workload) (*run, error) {
 		told: map[sched.JobID]sched.Code{},
 	}
 	r.neighbours.onNode = make([][]*job, len(c.Cluster.Nodes))
+	if err := r.openCloud(); err != nil {
+		return nil, err
+	}
 	for i := range w.Tenants {
 		if err := r.apply(sched.Event{Kind: sched.TenantSet, Tenant: &w.Tenants[i]}); err != nil {
 			return nil, err
@@ -86,6 +94,9 @@ func newRun(c Config, w *Workload) (*run, error) {
 		r.jobs[i] = j
 		r.byID[work.ID] = j
 	}
+	if err := r.openSearch(empty); err != nil {
+		return nil, err
+	}
 	if len(r.byID) != len(r.jobs) {
 		return nil, fmt.Errorf("workload %s: %d jobs share %d ids; ids must differ", w.Name, len(r.jobs), len(r.byID))
 	}
@@ -110,6 +121,9 @@ func (r *run) loop() error {
 				return nil
 			}
 			r.now = due
+			if err := r.giveBack(); err != nil {
+				return err
+			}
 			if err := r.decide(); err != nil {
 				return err
 			}
@@ -159,6 +173,9 @@ func (r *run) nextEvent() (time.Duration, bool) {
 	if r.wake > 0 && (!ok || r.wake < at) {
 		at, ok = r.wake, true
 	}
+	if c, has := r.nextInCloud(ok); has && (!ok || c < at) {
+		at, ok = c, true
+	}
 	return max(at, r.now), ok
 }
 
@@ -168,6 +185,9 @@ func (r *run) arrival(i int) time.Duration { return r.jobs[i].work.Submitted.Sub
 func (r *run) happen() error {
 	if r.wake > 0 && r.wake <= r.now {
 		r.wake, r.dirty = 0, true
+	}
+	if err := r.scale(); err != nil {
+		return err
 	}
 	for r.arrived < len(r.jobs) && r.arrival(r.arrived) <= r.now {
 		j := r.jobs[r.arrived]
@@ -207,7 +227,10 @@ func (r *run) submit(j *job) error {
 	}
 	j.state, _ = r.state.Job(spec.ID)
 	j.waitSince = r.now
-	j.agent = r.newAgent(j)
+	var err error
+	if j.agent, err = r.newAgent(j); err != nil {
+		return fmt.Errorf("job %s: %w", spec.ID, err)
+	}
 	r.dirty, r.lastChange = true, r.decisions
 	r.record.arrive(r, j)
 	perf, err := r.perf(j)
@@ -251,11 +274,19 @@ func (r *run) consult(j *job, turned bool) error {
 	if r.now <= j.held {
 		return nil // it is still starting
 	}
-	if err := j.agent.learn(j.setting, j.seen); err != nil {
+	if err := j.agent.learn(j.setting, j.seen, j.done/j.truth.total()); err != nil {
 		return fmt.Errorf("job %s: %w", j.work.ID, err)
 	}
 	if c, ok := j.agent.choose(j.setting); ok {
 		j.setting.config = c
+	}
+	if r.Watch != nil {
+		batch := j.setting.config.Batch(j.setting.gpus)
+		r.Watch(Watched{
+			T: r.now.Seconds(), Job: j.work.ID, GPUs: j.setting.gpus, Batch: batch,
+			Efficiency: goodput.Efficiency(j.agent.noise, j.agent.limits.Initial, batch),
+			Progress:   j.done / j.truth.total(),
+		})
 	}
 	return nil
 }
@@ -293,6 +324,14 @@ func (r *run) fail(j *job) error {
 
 func (r *run) end(j *job, phase sched.Phase) error {
 	r.leave(j)
+	if j.agent != nil && r.Experience != nil && phase == sched.Finished {
+		if err := r.Experience.Learn(j.key(), j.agent.outcome(j.truth.total(), j.truth.restart(false).Seconds())); err != nil {
+			return fmt.Errorf("job %s: %w", j.work.ID, err)
+		}
+	}
+	if err := r.trialEnds(j, phase); err != nil {
+		return err
+	}
 	if err := r.apply(sched.Event{Kind: sched.JobEnded, Job: j.work.ID, Phase: phase}); err != nil {
 		return err
 	}

@@ -234,7 +234,7 @@ func TestEveryPolicyIsDeterministic(t *testing.T) {
 	for _, name := range policy.Builtin().Names() {
 		t.Run(name, func(t *testing.T) {
 			once := func() []byte {
-				w, err := trace.Generate(trace.Gen{Kind: "philly", Jobs: 300, GPUs: 64, Seed: 7})
+				w, err := trace.Generate(trace.Gen{Kind: "philly", Jobs: 120, GPUs: 64, Seed: 7, Longest: 12 * time.Hour})
 				if err != nil {
 					t.Fatal(err)
 				}

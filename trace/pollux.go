@@ -77,6 +77,9 @@ func polluxAppNamed(name string) *polluxApp {
 func (a *polluxApp) adapt(w *sim.Work) {
 	w.Batch = sched.Batch{Initial: a.initial, Max: a.most, LocalMin: a.localMin, LocalMax: a.localMax, Adapt: !a.fixed}
 	if a.fixed {
+		if w.GPUs > 1 { // one GPU is all it needs, more are what a user asked for
+			w.MinGPUs, w.MaxGPUs = 1, w.GPUs
+		}
 		return
 	}
 	w.MinGPUs, w.MaxGPUs = 1, max(w.GPUs, a.most/a.localMin)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,7 @@ func newRepro() *cobra.Command {
 		Example: `  fairway repro philly --jobs 5000
   fairway repro tiresias --data POLLUX_ARTIFACT/simulator`,
 	}
-	c.AddCommand(newReproTiresias(), newReproPhilly())
+	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch())
 	return c
 }
 
@@ -59,6 +60,60 @@ workloads*/workload-N.csv and results-jobload/tiresias-LOAD/summary.json.`,
 	return c
 }
 
+func newReproPollux() *cobra.Command {
+	var data, out string
+	c := &cobra.Command{
+		Use:   "pollux --data DIR",
+		Short: "Compare pollux, optimus and tiresias with the reference simulator of the Pollux paper",
+		Long: `Replay the workloads of the Pollux artifact (OSDI'21) with its measured profiles
+and set our average JCT beside the reference simulator's: every policy on every
+workload, the exponent p, scheduling intervals, interference, finish-time
+fairness. With --out, write pollux.md and its plots to a folder.`,
+		Example: `  fairway repro pollux --data ../shared/data/pollux --out docs/reproduction`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if data == "" {
+				return usagef("--data is missing: name the folder of the Pollux artifact")
+			}
+			artifact, err := repro.OpenArtifact(os.DirFS(data))
+			if err != nil {
+				return fmt.Errorf("repro pollux: %w", err)
+			}
+			began := time.Now()
+			p, err := artifact.RunPollux(func() time.Duration { return time.Since(began) }, func(what string) {
+				fmt.Fprintf(c.ErrOrStderr(), "%6.0f s  %s\n", time.Since(began).Seconds(), what)
+			})
+			if err != nil {
+				return fmt.Errorf("repro pollux: %w", err)
+			}
+			p.Print(c.OutOrStdout(), "images")
+			if out == "" {
+				return nil
+			}
+			return writePollux(out, p)
+		},
+	}
+	c.Flags().StringVar(&data, "data", "", "folder of the Pollux artifact")
+	c.Flags().StringVarP(&out, "out", "o", "", "folder to write pollux.md and images/*.svg to")
+	return c
+}
+
+func writePollux(dir string, p *repro.Pollux) error {
+	images := filepath.Join(dir, "images")
+	if err := os.MkdirAll(images, 0o755); err != nil {
+		return err
+	}
+	for name, chart := range p.Charts() {
+		if err := writeFile(filepath.Join(images, name), chart.Write); err != nil {
+			return err
+		}
+	}
+	return writeFile(filepath.Join(dir, "pollux.md"), func(w io.Writer) error {
+		p.Print(w, "images")
+		return nil
+	})
+}
+
 func newReproPhilly() *cobra.Command {
 	cfg := repro.DefaultPhilly()
 	var out string
@@ -89,6 +144,51 @@ func newReproPhilly() *cobra.Command {
 	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs")
 	c.Flags().Uint64Var(&cfg.Seed, "seed", cfg.Seed, "seed of the workload")
 	c.Flags().StringVarP(&cfg.Cluster, "cluster", "c", cfg.Cluster, "cluster, as in \"fairway sim\"")
+	c.Flags().StringVarP(&out, "out", "o", "", "Markdown file to write as well")
+	return c
+}
+
+func newReproExperience() *cobra.Command {
+	cfg := repro.DefaultExperience()
+	c := simpleRepro("experience", "What past jobs are worth to new ones, and what a wrong past costs", func() (func(io.Writer), error) {
+		rows, err := repro.Experience(cfg)
+		return func(w io.Writer) { repro.PrintExperience(w, cfg, rows) }, err
+	})
+	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs")
+	c.Flags().IntVar(&cfg.Seeds, "seeds", cfg.Seeds, "number of workloads to average over")
+	return c
+}
+
+func newReproAutoscale() *cobra.Command {
+	return simpleRepro("autoscale", "Scale a cluster for one large job by goodput and by throughput", func() (func(io.Writer), error) {
+		runs, err := repro.Autoscale()
+		return func(w io.Writer) { repro.PrintAutoscale(w, runs) }, err
+	})
+}
+
+func newReproSearch() *cobra.Command {
+	var seed uint64
+	c := simpleRepro("search", "A hyper-parameter search with static GPUs and under pollux", func() (func(io.Writer), error) {
+		runs, err := repro.Search(seed)
+		return func(w io.Writer) { repro.PrintSearch(w, runs) }, err
+	})
+	c.Flags().Uint64Var(&seed, "seed", 1, "seed of the search")
+	return c
+}
+
+// simpleRepro is an experiment that needs no data.
+func simpleRepro(name, short string, run func() (func(io.Writer), error)) *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use: name, Short: short, Example: "  fairway repro " + name, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			write, err := run()
+			if err != nil {
+				return fmt.Errorf("repro %s: %w", name, err)
+			}
+			return printOrWrite(c, out, write)
+		},
+	}
 	c.Flags().StringVarP(&out, "out", "o", "", "Markdown file to write as well")
 	return c
 }

@@ -28,6 +28,7 @@ const defaultWorkload = "gen:pollux:160"
 type simFlags struct {
 	workload workloadFlags
 	cluster  clusterFlags
+	goodput  goodputFlags
 
 	policies     []string
 	interval     sched.Duration
@@ -64,6 +65,7 @@ the same result, byte for byte.`,
 	}
 	f.workload.register(c, defaultWorkload, ", or gen:KIND:JOBS to generate one from --seed")
 	f.cluster.register(c)
+	f.goodput.register(c)
 	fl := c.Flags()
 	fl.StringSliceVarP(&f.policies, "policy", "p", []string{"tiresias"}, "policies to compare, separated by commas")
 	fl.TextVar(&f.interval, "interval", f.interval, "time between decisions; 0s: decide whenever something happens")
@@ -109,11 +111,23 @@ func (f *simFlags) run(c *cobra.Command) error {
 		cfg.Policy, cfg.Name = p, f.policies[i]
 		about := policy.Builtin().About(cfg.Name)
 		cfg.CoAdapt, cfg.Oracle = about.Agents, about.Oracle
+		if cfg.Profiles != nil && cfg.Interval > 0 {
+			cfg.Agent = cfg.Interval // the reference's agents look at their jobs once a round
+		}
+		save, err := f.goodput.apply(&cfg)
+		if err != nil {
+			return err
+		}
 		done, err := f.one(c, cfg, w, out)
 		if err != nil {
 			return err
 		}
 		runs = append(runs, done)
+		if save != nil {
+			if err := save(); err != nil {
+				return err
+			}
+		}
 	}
 	if out != nil {
 		if err := out.write(runs); err != nil {

@@ -16,8 +16,8 @@ import scipy
 from scipy.optimize import minimize
 
 MODELS = ["bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3"]
-# name, smallest and largest number of nodes, largest number of GPUs, rows
-# taken at random (0: all), number of draws
+# name, largest number of nodes, largest number of GPUs, rows taken at random
+# (0: all), number of draws
 CASES = [
     ("all", 16, 64, 0, 1),
     ("200 of all", 16, 64, 200, 3),
@@ -150,13 +150,13 @@ def main():
                     "size": size, "seed": seed, "same_start": float(same), "best": float(best),
                 })
                 print(cases[-1], file=sys.stderr)
-    json.dump({
-        "version": 1,
-        "source": f"testdata/reference.py: SciPy {scipy.__version__} L-BFGS-B; same_start: default tolerances from "
-                  f"(0.1, 0.01) x 3 and 1.001; best: of that and {STARTS} random starts with tight tolerances",
-        "cases": cases,
-    }, sys.stdout, indent=1)
-    print()
+    source = (
+        f"testdata/reference.py: SciPy {scipy.__version__} L-BFGS-B; same_start: default tolerances from "
+        f"(0.1, 0.01) x 3 and 1.001; best: of that and {STARTS} random starts with tight tolerances"
+    )
+    print('{\n "version": 1,\n "source": %s,\n "cases": [' % json.dumps(source))
+    print(",\n".join("  " + json.dumps(c) for c in cases))
+    print(" ]\n}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,135 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package autoscale
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Scaler decides about the nodes of one cluster. It remembers its last looks.
+type Scaler struct {
+	c      Config
+	window []float64 // rule Utility: of the last looks, oldest first
+	grows  bool      // the other rules: the cluster is on its way to where L is left
+}
+
+// New returns a scaler.
+func New(c Config) (*Scaler, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("autoscale: %w", err)
+	}
+	return &Scaler{c: c}, nil
+}
+
+// Desired looks at the cluster and returns how many nodes it should have. The
+// nodes of the snapshot that are not Down are there now; nodes is how many are
+// paid for, with those that are still starting. It is to be called at equal
+// intervals.
+func (s *Scaler) Desired(snap *sched.Snapshot, nodes int) int {
+	b := bounds{low: min(s.c.Max, max(s.c.Min, needed(snap))), now: nodes}
+	if s.c.Rule == Utility {
+		nodes = s.band(snap, b)
+	} else {
+		nodes = s.perGPU(snap, b)
+	}
+	return min(s.c.Max, max(b.low, nodes))
+}
+
+// bounds are numbers of nodes: the fewest that will do, those there are, and
+// the most that would be used.
+type bounds struct{ low, now, high int }
+
+// forecast predicts what other numbers of nodes would give, and fills in the
+// most that would be used.
+func (s *Scaler) forecast(snap *sched.Snapshot, b *bounds) *forecast {
+	f := newForecast(snap, s.c.Rule, s.c.Max)
+	b.high = min(s.c.Max, max(b.low, f.usable()))
+	return f
+}
+
+// band keeps the mean utility of the window within its bounds.
+func (s *Scaler) band(snap *sched.Snapshot, b bounds) int {
+	s.window = append(s.window, UtilityOf(snap))
+	if over := len(s.window) - s.c.Window; over > 0 {
+		s.window = append(s.window[:0], s.window[over:]...)
+	}
+	if len(s.window) < s.c.Window {
+		return b.now
+	}
+	mean := 0.0
+	for _, u := range s.window {
+		mean += u / float64(len(s.window))
+	}
+	fall, rise := mean < s.c.Low && b.now > b.low, mean > s.c.High && b.now < s.c.Max
+	if !fall && !rise {
+		return b.now
+	}
+	s.window = s.window[:0]
+	f := s.forecast(snap, &b)
+	// Whatever is predicted, the cluster never goes against what was measured.
+	if fall {
+		b.high = min(b.high, b.now)
+	} else {
+		b.low, b.high = b.now, max(b.now, b.high)
+	}
+	return f.nearest((s.c.Low+s.c.High)/2, b)
+}
+
+// nearest returns, by bisection, the number of nodes between b.low and b.high
+// whose predicted utility is nearest to the goal. Of several that are as near,
+// it is the most nodes if they are used well enough, else the fewest.
+func (f *forecast) nearest(goal float64, b bounds) int {
+	// The utility is at least the goal at below and less at above, unless these
+	// are still the bounds.
+	below, above := b.low, b.high
+	for above-below > 1 {
+		if mid := below + (above-below)/2; f.utility(mid) >= goal {
+			below = mid
+		} else {
+			above = mid
+		}
+	}
+	if u := f.utility(above); u >= goal || goal-u < math.Abs(f.utility(below)-goal) {
+		return above
+	}
+	return below
+}
+
+// perGPU follows what each GPU of the running jobs gives, against one GPU
+// alone.
+func (s *Scaler) perGPU(snap *sched.Snapshot, b bounds) int {
+	if len(snap.Jobs) == 0 {
+		return b.low
+	}
+	f := s.forecast(snap, &b)
+	now := heldIn(snap, s.c.Rule)
+	b.now = min(b.now, b.high) // nobody can use more
+	switch share := now.perGPU(); {
+	case now.gpus == 0: // all wait: nothing can be said
+		return b.now
+	case share > s.c.U || s.grows && share >= s.c.L:
+		n := f.reaching(s.c.L, bounds{low: b.now, high: b.high})
+		// A job that may not take all of it at once goes on later.
+		s.grows = n == b.high && n < s.c.Max
+		return n
+	case share < s.c.L*s.c.L/s.c.U:
+		b.now = f.reaching(s.c.L, bounds{low: b.low, high: b.now})
+	}
+	s.grows = false
+	return b.now
+}
+
+// reaching returns the most nodes between b.low and b.high on which the
+// predicted utility is at least the goal; b.low if there are none.
+func (f *forecast) reaching(goal float64, b bounds) int {
+	for n := b.high; n > b.low; n-- {
+		if f.utility(n) >= goal {
+			return n
+		}
+	}
+	return b.low
+}

@@ -1,0 +1,86 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/autoscale"
+	"github.com/fairway-gpu/fairway/experience"
+	"github.com/fairway-gpu/fairway/sim"
+)
+
+// goodputFlags are those of runs with agents, experience, autoscaling and
+// searches.
+type goodputFlags struct {
+	experience string
+	autoscale  string
+	rule       string
+	search     int
+}
+
+// The words that --experience takes instead of a file.
+const (
+	experienceOff = "off"
+	experienceOn  = "on"
+)
+
+func (f *goodputFlags) register(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringVar(&f.experience, "experience", experienceOff, "what past jobs leave to new ones, under policies with agents: off, on (within this run), or a file to start from and to save to")
+	fl.StringVar(&f.autoscale, "autoscale", "", "MIN:MAX nodes: scale the cluster in a simulated cloud, up to the nodes of --cluster")
+	fl.StringVar(&f.rule, "autoscale-rule", string(autoscale.Utility), "what decides about the number of nodes: utility, goodput (one large job) or throughput")
+	fl.IntVar(&f.search, "search", 0, "add a hyper-parameter search of that many trials, four at a time, to the workload")
+}
+
+// apply sets what the flags ask for. save, if not nil, must be called after
+// the run.
+func (f *goodputFlags) apply(cfg *sim.Config) (save func() error, err error) {
+	if f.autoscale != "" {
+		least, most, err := autoscale.ParseRange(f.autoscale)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--autoscale: %w", err)}
+		}
+		a := sim.DefaultAutoscale(least, most)
+		a.Rule = autoscale.Rule(f.rule)
+		cfg.Autoscale = &a
+	}
+	if f.search > 0 {
+		s := sim.DefaultSearch(cfg.Seed)
+		s.Trials = f.search
+		cfg.Search = &s
+	}
+	return f.openExperience(cfg)
+}
+
+func (f *goodputFlags) openExperience(cfg *sim.Config) (save func() error, err error) {
+	switch f.experience {
+	case experienceOff:
+		return nil, nil
+	case experienceOn:
+		cfg.Experience = experience.New()
+		return nil, nil
+	}
+	file, err := os.Open(f.experience)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		cfg.Experience = experience.New()
+	case err != nil:
+		return nil, fmt.Errorf("read experience: %w", err)
+	default:
+		defer file.Close()
+		if cfg.Experience, err = experience.Read(file); err != nil {
+			return nil, fmt.Errorf("read experience %s: %w", f.experience, err)
+		}
+	}
+	return func() error {
+		return writeFile(f.experience, func(w io.Writer) error { return cfg.Experience.Write(w) })
+	}, nil
+}

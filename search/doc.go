@@ -1,0 +1,31 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package search finds good hyper-parameters by training with many of them.
+//
+// TPE is the tree-structured Parzen estimator of Bergstra et al. (NIPS 2011),
+// the method behind Hyperopt. After a number of random trials it splits those
+// that have been observed into the good ones and the rest, estimates a density
+// of each (l and g) for every parameter, draws candidates from l and suggests,
+// for every parameter, the one at which l/g is largest: where good trials are
+// dense and others are not.
+//
+// A density is a mixture of one normal distribution around each observation,
+// cut off at the bounds, and a wide one over the whole range, so that no place
+// is ever ruled out. The width of each is the distance to its neighbours.
+// Logarithmic parameters are treated in the logarithm, whole numbers as the
+// mass of the interval that rounds to them, choices by counting.
+//
+// Deviations from Hyperopt: the good set is the best quarter of the trials, at
+// most 25, where Hyperopt grows it with the square root of their number; every
+// observation weighs the same, where Hyperopt lets those before the last 25
+// fade; and parameters do not depend on each other (a space is a list, not a
+// tree).
+//
+// Trials may be suggested before earlier ones have been observed, which is how
+// several run at once. Surface is an analytic stand-in for training, for
+// simulations.
+//
+// The package is pure: randomness comes from a seed, and the same observations
+// in the same order give the same suggestions.
+package search

@@ -1,0 +1,82 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package search
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// Surface is an analytic stand-in for training: the quality of a trial as a
+// smooth function of its hyper-parameters, with a little noise. It knows nothing
+// of how a trial was scheduled, so that searches under different schedulers
+// differ only in which trials they ask for, and when.
+type Surface struct {
+	Space Space
+	// Quality at the optimum, and far away from it, in percent.
+	Peak, Floor float64
+	// Noise is the standard deviation between two trainings with the same
+	// hyper-parameters, in percent.
+	Noise float64
+	// Loss is 0 at the optimum, and 1 where quality has lost 1-1/e of the way
+	// from Peak to Floor.
+	Loss func(Params) float64
+	// Pace is how much longer a training step takes than that of the model as it
+	// is known; nil: 1.
+	Pace func(Params) float64
+}
+
+// CIFAR10 is the response surface of ResNet-18 on CIFAR-10 over the
+// hyper-parameters that the search of the Pollux paper covers: learning rate and
+// its annealing, momentum, weight decay and the width of the network. The shape
+// is made up, not measured: what matters of a learning rate is lr/(1-momentum),
+// weight decay is traded against it, wider is better and saturates, annealing
+// by steps or by a cosine beats none. Peak and Noise are chosen so that the best
+// of a hundred trials reach what the paper reports, about 95.5 %. Half of the
+// time of a step does not depend on the width, half grows with its square; the
+// usual width is 64.
+func CIFAR10() Surface {
+	return Surface{
+		Space: Space{
+			{Name: "lr", Kind: LogFloat, Low: 1e-3, High: 1},
+			{Name: "momentum", Kind: Float, Low: 0.5, High: 0.99},
+			{Name: "weight_decay", Kind: LogFloat, Low: 1e-6, High: 1e-2},
+			{Name: "width", Kind: Int, Low: 16, High: 96},
+			{Name: "annealing", Kind: Choice, Choices: []string{"none", "step", "cosine"}},
+		},
+		Peak: 95.6, Floor: 10, Noise: 0.2,
+		Loss: func(p Params) float64 {
+			rate := math.Log10(p[0] / (1 - p[1])) // best at 0: 0.1 at momentum 0.9
+			decay := math.Log10(p[2]) + 3.3       // best at 5e-4
+			steady := (p[1] - 0.9) / 0.4
+			narrow := math.Log2(96 / p[3])
+			anneal := [...]float64{0.012, 0.003, 0}[int(p[4])]
+			return 0.06*rate*rate + 0.008*(decay+0.5*rate)*(decay+0.5*rate) + 0.02*steady*steady + 0.0015*narrow*narrow + anneal
+		},
+		Pace: func(p Params) float64 { return 0.5 + 0.5*(p[3]/64)*(p[3]/64) },
+	}
+}
+
+// Validate reports what is missing or out of range.
+func (s Surface) Validate() error {
+	switch {
+	case s.Loss == nil:
+		return fmt.Errorf("surface: loss is missing")
+	case !(s.Floor >= 0 && s.Floor < s.Peak && s.Peak <= 100):
+		return fmt.Errorf("surface: floor = %g, peak = %g; want percentages, floor below peak", s.Floor, s.Peak)
+	case !(s.Noise >= 0 && s.Noise < 100):
+		return fmt.Errorf("surface: noise = %g; want 0 to below 100 percent", s.Noise)
+	}
+	return s.Space.Validate()
+}
+
+// Quality returns the quality of a trial in percent. Trials of the same seed
+// and number draw the same noise.
+func (s Surface) Quality(p Params, seed, trial uint64) float64 {
+	const noiseStream = 0x7175616c << 32
+	noise := rand.New(rand.NewPCG(seed, noiseStream+trial)).NormFloat64() * s.Noise
+	q := s.Floor + (s.Peak-s.Floor)*math.Exp(-s.Loss(p))
+	return min(100, max(0, q+noise))
+}

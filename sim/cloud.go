@@ -1,0 +1,247 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/autoscale"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// cloud is where the nodes of a run come from. In the state of the run, nodes
+// that are not there are Down.
+type cloud struct {
+	AutoscaleConfig
+	scaler *autoscale.Scaler
+	nodes  []cloudNode   // by index in the cluster
+	target int           // nodes there should be
+	look   time.Duration // when the scaler next looks
+	up     time.Duration // when the next node has started; never: 0
+	quiet  int           // looks at which nothing else was to come
+
+	paid, ready time.Duration // of nodes given back: paid for, and taking work
+	summary     AutoscaleSummary
+	points      []NodePoint
+}
+
+// cloudNode is one node; it is paid for from ordered on and takes work from up
+// on.
+type cloudNode struct {
+	there       bool
+	ordered, up time.Duration
+}
+
+// openCloud takes away the nodes that are not there at the start.
+func (r *run) openCloud() error {
+	a := r.Autoscale
+	if a == nil {
+		return nil
+	}
+	c := &cloud{AutoscaleConfig: *a, nodes: make([]cloudNode, len(r.Cluster.Nodes)), target: a.Min}
+	c.summary = AutoscaleSummary{Rule: a.Rule, Min: a.Min, Max: a.Max, Most: a.Min}
+	if c.Every == 0 {
+		c.Every = cmp.Or(r.Interval, time.Minute)
+	}
+	c.look = c.Every
+	var err error
+	if c.scaler, err = autoscale.New(a.Config); err != nil {
+		return err
+	}
+	nodes := slices.Clone(r.Cluster.Nodes)
+	for i := range nodes {
+		if c.nodes[i].there = i < a.Min; !c.nodes[i].there {
+			nodes[i].State = sched.Down
+		}
+	}
+	cluster, err := sched.NewCluster(nodes)
+	if err != nil {
+		return err
+	}
+	r.state, r.cloud = sched.NewState(cluster), c
+	c.point(0)
+	return nil
+}
+
+// count returns the nodes that take work and those that will.
+func (c *cloud) count(now time.Duration) (ready, starting int) {
+	for _, n := range c.nodes {
+		switch {
+		case n.there && n.up <= now:
+			ready++
+		case n.there:
+			starting++
+		}
+	}
+	return ready, starting
+}
+
+func (c *cloud) point(now time.Duration) {
+	p := NodePoint{T: now.Seconds()}
+	p.Ready, p.Starting = c.count(now)
+	c.summary.Most = max(c.summary.Most, p.Ready+p.Starting)
+	n := len(c.points)
+	if n > 0 && c.points[n-1].T == p.T {
+		n--
+		c.points = c.points[:n]
+	}
+	if n == 0 || c.points[n-1].Ready != p.Ready || c.points[n-1].Starting != p.Starting {
+		c.points = append(c.points, p)
+	}
+}
+
+// nextInCloud returns when something happens to the nodes; others says whether
+// anything else is to come. Without an end to the jobs and with nothing else to
+// come, the scaler looks often enough to fill its window, and then no more: the
+// run is over.
+func (r *run) nextInCloud(others bool) (time.Duration, bool) {
+	c := r.cloud
+	if c == nil || r.ended == len(r.jobs) {
+		return 0, false
+	}
+	if others || c.up > 0 {
+		c.quiet = 0
+	}
+	switch looks := c.quiet <= c.Window+1; {
+	case looks && c.up > 0:
+		return min(c.look, c.up), true
+	case looks:
+		return c.look, true
+	}
+	return c.up, c.up > 0
+}
+
+// scale lets happen what is due in the cloud: nodes that have started take
+// work, and the scaler looks.
+func (r *run) scale() error {
+	c := r.cloud
+	if c == nil || r.ended == len(r.jobs) {
+		return nil
+	}
+	if c.up > 0 && c.up <= r.now {
+		if err := r.welcome(); err != nil {
+			return err
+		}
+	}
+	if r.now < c.look {
+		return nil
+	}
+	c.look += c.Every
+	c.quiet++
+	want := c.scaler.Desired(r.state.Snapshot(r.start.Add(r.now)), c.target)
+	if want > c.target {
+		c.summary.Outs++
+	} else if want < c.target {
+		c.summary.Ins++
+	}
+	c.target = want
+	ready, starting := c.count(r.now)
+	for i := 0; i < len(c.nodes) && ready+starting < want; i++ {
+		if !c.nodes[i].there {
+			c.nodes[i] = cloudNode{there: true, ordered: r.now, up: r.now + c.Delay}
+			starting++
+		}
+	}
+	for i := len(c.nodes) - 1; i >= 0 && ready+starting > want && starting > 0; i-- {
+		if n := c.nodes[i]; n.there && n.up > r.now {
+			c.release(i, r.now)
+			starting--
+		}
+	}
+	// What takes work is given back just before the next decision.
+	r.dirty = r.dirty || ready+starting > want
+	return r.welcome()
+}
+
+// welcome lets nodes that have started take work, and finds out when the next
+// one will.
+func (r *run) welcome() error {
+	c := r.cloud
+	c.up = 0
+	for i, n := range c.nodes {
+		switch {
+		case n.there && n.up > r.now:
+			if c.up == 0 || n.up < c.up {
+				c.up = n.up
+			}
+		case n.there && r.state.Cluster().Nodes[i].State == sched.Down:
+			if err := r.setNode(i, sched.Ready); err != nil {
+				return err
+			}
+			r.dirty = true
+		}
+	}
+	c.point(r.now)
+	return nil
+}
+
+func (r *run) setNode(i int, s sched.NodeState) error {
+	n := r.state.Cluster().Nodes[i]
+	n.State = s
+	return r.apply(sched.Event{Kind: sched.NodeJoined, Node: &n})
+}
+
+// release stops paying for a node.
+func (c *cloud) release(i int, now time.Duration) {
+	c.paid += now - c.nodes[i].ordered
+	c.ready += max(0, now-c.nodes[i].up)
+	c.nodes[i] = cloudNode{}
+}
+
+// giveBack gives nodes back that are too many: those on which the least is
+// lost. Their jobs stop, and the decision that follows places them anew. Nodes
+// with a job that may not be stopped stay.
+func (r *run) giveBack() error {
+	c := r.cloud
+	if c == nil {
+		return nil
+	}
+	ready, starting := c.count(r.now)
+	if ready+starting <= c.target {
+		return nil
+	}
+	type victim struct{ node, held int }
+	var victims []victim
+	for i, n := range c.nodes {
+		if !n.there || n.up > r.now {
+			continue
+		}
+		v, pinned := victim{node: i}, false
+		for _, j := range r.neighbours.onNode[i] {
+			v.held += j.setting.gpus // a gang that loses one node stops on all
+			pinned = pinned || j.work.NonPreemptible
+		}
+		if !pinned {
+			victims = append(victims, v)
+		}
+	}
+	slices.SortFunc(victims, func(a, b victim) int { return cmp.Or(cmp.Compare(a.held, b.held), cmp.Compare(b.node, a.node)) })
+	for _, v := range victims[:min(len(victims), ready+starting-c.target)] {
+		for _, j := range slices.Clone(r.neighbours.onNode[v.node]) {
+			if err := r.evict(j); err != nil {
+				return err
+			}
+		}
+		c.release(v.node, r.now)
+		if err := r.setNode(v.node, sched.Down); err != nil {
+			return err
+		}
+	}
+	c.point(r.now)
+	return nil
+}
+
+// evict stops a job whose node goes.
+func (r *run) evict(j *job) error {
+	if r.Log != nil {
+		r.Log(LogEntry{
+			T: r.now.Seconds(), Decision: r.decisions, Verb: sched.Stop.String(), Job: j.work.ID,
+			GPUs: j.setting.gpus, Where: j.setting.placement.Text(r.Cluster), Why: "a node of it is given back",
+		})
+	}
+	r.leave(j)
+	return r.apply(sched.Event{Kind: sched.JobStopped, Job: j.work.ID})
+}
