@@ -20,7 +20,9 @@ lint: ## gofmt, go vet, staticcheck
 	$(GO) tool -modfile=go.tools.mod staticcheck ./...
 
 bench: ## decision time of every policy as jobs and GPUs grow, and whole simulations
-	$(GO) test -run '^$$' -bench . -benchtime 5x ./policy ./sim ./trace
+	$(GO) test -run '^$$' -bench Decide -benchtime 20x ./policy
+	$(GO) test -run '^$$' -bench . -benchtime 5x ./policy/pollux ./goodput ./trace
+	$(GO) test -run '^$$' -bench . -benchtime 1x ./sim
 
 fuzz: ## every fuzz target for FUZZTIME
 	@for f in $$(grep -rl --include='*_test.go' '^func Fuzz' .); do \
@@ -30,7 +32,11 @@ fuzz: ## every fuzz target for FUZZTIME
 
 repro: build ## re-make docs/reproduction (DATA: folder of the Pollux artifact)
 	bin/fairway repro tiresias --data $(DATA) --out docs/reproduction/tiresias.md
+	bin/fairway repro pollux --data $(DATA) --out docs/reproduction
 	bin/fairway repro philly --out docs/reproduction/philly.md
+	bin/fairway repro experience --out docs/reproduction/experience.md
+	bin/fairway repro autoscale --out docs/reproduction/autoscale.md
+	bin/fairway repro search --out docs/reproduction/search.md
 
 clean: ## remove what was built
 	rm -rf bin out

@@ -10,6 +10,7 @@ import (
 	"github.com/fairway-gpu/fairway/policy/las"
 	"github.com/fairway-gpu/fairway/policy/optimus"
 	"github.com/fairway-gpu/fairway/policy/philly"
+	"github.com/fairway-gpu/fairway/policy/pollux"
 	"github.com/fairway-gpu/fairway/policy/srsf"
 	"github.com/fairway-gpu/fairway/policy/srtf"
 	"github.com/fairway-gpu/fairway/policy/tiresias"
@@ -56,6 +57,14 @@ func Builtin() Registry {
 			Summary: "virtual clusters with quotas, gangs that back off, locality relaxed step by step",
 			Paper:   "Philly, ATC'19",
 		}, philly.Default(), philly.New),
+		Of(About{
+			Name:    "pollux",
+			Summary: "resizes jobs for the largest goodput, while their agents tune batch sizes",
+			Paper:   "Pollux, OSDI'21",
+			Agents:  true,
+		}, pollux.Default(), pollux.New,
+			Preset[pollux.Config]{Variant{"genetic", "with the paper's genetic search"},
+				func(c *pollux.Config) { c.Search = pollux.Genetic }}),
 		Of(About{
 			Name:    "srsf",
 			Summary: "the least GPU time still to come goes first",

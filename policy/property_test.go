@@ -44,6 +44,7 @@ var promises = map[string]promise{
 	"philly":                          {finite: true},
 	"philly:relax=at-once":            {finite: true},
 	"philly:relax=off":                {}, // waits for the best place for ever
+	"pollux":                          {finite: true},
 	"srsf":                            {conserves: true, finite: true},
 	"srtf":                            {conserves: true, finite: true},
 	"srtf:placement=skew":             {conserves: true, finite: true},

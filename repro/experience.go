@@ -25,9 +25,9 @@ type ExperienceConfig struct {
 }
 
 // DefaultExperience is a stream of recurring jobs: the model mix of the Pollux
-// evaluation, twice its length.
+// evaluation, in its length.
 func DefaultExperience() ExperienceConfig {
-	return ExperienceConfig{Jobs: 320, GPUs: 64, Seeds: 5, Noise: 0.1}
+	return ExperienceConfig{Jobs: 160, GPUs: 64, Seeds: 5, Noise: 0.1}
 }
 
 // ExperienceRow is one way of starting new jobs, averaged over the seeds.

@@ -23,6 +23,7 @@ type Pollux struct {
 	Loads        []Variation    // by policy
 	Intervals    []Variation
 	Interference []Variation
+	Noise        []Variation        // of what agents measure
 	Fair         map[string]float64 // by policy: share of jobs with rho < 2, on the tuned workloads
 	MaxRho       map[string]float64
 	Rho          map[string][]float64 // by policy, of the tuned workloads, ascending
@@ -67,7 +68,7 @@ func (a *Artifact) RunPollux(elapsed func() time.Duration, say func(string)) (*P
 	for _, step := range []struct {
 		what string
 		run  func(*Pollux) error
-	}{{"exponents", a.exponents}, {"intervals", a.intervals}, {"interference", a.interference}, {"the life of a job", a.life}} {
+	}{{"exponents", a.exponents}, {"intervals", a.intervals}, {"interference", a.interference}, {"measurement noise", a.noise}, {"the life of a job", a.life}} {
 		say(step.what)
 		if err := step.run(p); err != nil {
 			return nil, fmt.Errorf("%s: %w", step.what, err)
@@ -225,6 +226,19 @@ func (a *Artifact) interference(p *Pollux) error {
 	return nil
 }
 
+// noise blurs what agents measure: step times and gradient statistics.
+func (a *Artifact) noise(p *Pollux) error {
+	for _, x := range []float64{0, 0.1, 0.2, 0.4} {
+		v := Variation{Policy: "pollux", X: x}
+		var err error
+		if v.Ours, err = a.mean(Run{Policy: v.Policy, Noise: x}); err != nil {
+			return err
+		}
+		p.Noise = append(p.Noise, v)
+	}
+	return nil
+}
+
 // life watches the job with the most GPU time of workload 6.
 func (a *Artifact) life(p *Pollux) error {
 	lives := map[sched.JobID][]sim.Watched{}
@@ -294,6 +308,7 @@ Average JCT in seconds.
 	p.printVariations(w, "The exponent p", "p", p.Exponents, "")
 	p.printVariations(w, "The scheduling interval", "minutes", p.Intervals, images+"/pollux-interval.svg")
 	p.printVariations(w, "Interference between distributed jobs that share a node", "speed lost, %", p.Interference, images+"/pollux-interference.svg")
+	p.printVariations(w, "Noise in what agents measure", "standard deviation of the logarithm", p.Noise, "")
 	fmt.Fprint(w, "\n## Finish-time fairness\n\nrho of the jobs of the tuned workloads; the paper has 99 % below 2 for p = -1.\n\n| policy | rho < 2 | largest rho |\n|---|---|---|\n")
 	for _, spec := range PolluxPolicies {
 		fmt.Fprintf(w, "| `%s` | %.1f %% | %.1f |\n", spec, 100*p.Fair[spec], p.MaxRho[spec])

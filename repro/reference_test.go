@@ -43,3 +43,25 @@ func TestTiresiasIsWithinFivePercentOfTheReference(t *testing.T) {
 		}
 	}
 }
+
+// The bars for the policies that resize jobs: optimus within 5 % of the
+// reference on each workload, pollux no worse than 1.03 times it. The light
+// workloads stand for all; "fairway repro pollux" runs them all.
+func TestElasticPoliciesAgainstTheReference(t *testing.T) {
+	a, err := repro.OpenArtifact(os.DirFS(dataFolder(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for spec, within := range map[string][2]float64{"optimus": {-0.05, 0.05}, "pollux": {-1, 0.03}} {
+		rows, err := a.Compare(spec, func() time.Duration { return 0 }, "workloads-0.5")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			t.Logf("%s on %s: reference %.1f s, ours %.1f s (%+.1f %%)", spec, r.Workload, r.Reference, r.Ours, 100*r.Error())
+			if e := r.Error(); e < within[0] || e > within[1] {
+				t.Errorf("%s on %s is off by %.1f %%", spec, r.Workload, 100*e)
+			}
+		}
+	}
+}

@@ -1,0 +1,97 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pollux is the scheduler of "Pollux: Co-adaptive Cluster Scheduling
+// for Goodput-Optimized Deep Learning" (Qiao et al., OSDI'21). The agents of
+// jobs report how fast they would train on any number of GPUs with the best
+// batch size for it (goodput.Report); the scheduler re-divides all GPUs among
+// all jobs, again and again, so that a mean of their speeds is largest.
+//
+// # Fitness
+//
+// The speedup of a job is its predicted goodput on the GPUs it gets, against
+// that on a fair share: the cluster's GPUs divided by the number of jobs,
+// rounded up, as if they were on one node (equation 15). Jobs that wait count.
+// The fitness of an allocation is the power mean of the speedups with exponent
+// p (equation 14); p = 0, the limit, is the geometric mean. As in the authors'
+// code, speedups are first multiplied by the number of nodes for each GPU, and
+// 0.001 is added, so that a job with nothing does not make the mean zero.
+//
+// A job that would have other GPUs than now loses time to restart. Its speedup
+// is multiplied by (age - restarts*restart) / (age + restart), at least 0
+// (restart is 30s by default). As in the authors' code this holds also for a
+// job that has nothing yet: at age 0 it is worth nothing to start it. GPUs that
+// nobody else wants are given to such jobs all the same.
+//
+// A job without a report, or without a model for a type of GPU, is taken to
+// speed up linearly (a thousandth less across nodes, so that it is not spread
+// for nothing). It may have at most twice the GPUs it has ever had, and
+// one at first; with a report, at most Report.MostGPUs.
+//
+// # The fast search
+//
+// What a row of GPUs is worth depends on how many they are, of which type, and
+// whether they span nodes or racks; not on which nodes it is. A job therefore
+// has few options, and the problem is to choose one for each job such that all
+// fit on the nodes. The search (search=fast) has three parts.
+//
+// A market puts prices on pieces of nodes, as Lagrange multipliers: one for
+// each number of GPUs on one node. Every job takes the option with the least
+// cost and price; prices move until demand meets what nodes can be cut into. A
+// price for each size knows what a price for each GPU does not: that 3 of a
+// node's 4 GPUs leave one that may be of no use. The dual value of the market
+// is a bound that no allocation can beat.
+//
+// A choice is laid out: what jobs keep first, then those on one node, best fit,
+// then those on several, large before small. Jobs that find no place get their
+// next best option, or squeeze out whoever loses least.
+//
+// The layout is improved on the true fitness: two nodes at a time are divided
+// anew among their jobs and some that wait, exactly, by dynamic programming.
+// When no pair gains, the layout is shaken at random and improved again.
+//
+// The search ends when it meets the bound or has used its budget, which is a
+// number of steps, not a time: the same snapshot gives the same plan. On the
+// rounds recorded from the authors' simulator it ends within 0.4 % of the bound
+// and is never behind the genetic search.
+//
+// # The genetic search
+//
+// With search=genetic the policy searches as the paper does: matrices of jobs
+// by nodes, with a population of 100 for 100 generations, binary tournaments,
+// one-point crossover between jobs, the three mutations and the order of repair
+// of the authors' code. More than about 400,000 entries of such a matrix get a
+// smaller effort, and above 32 million nothing is searched: jobs keep what they
+// have, and idle GPUs go to those that wait.
+//
+// # Deviations
+//
+//   - The genetic search selects by fitness alone, not also by utilisation
+//     (NSGA-II), and each individual lives once.
+//   - It starts anew each time: from what runs now, from one GPU or a fair share
+//     for every job, and from mutants of these. The authors keep the population
+//     between rounds; a policy here depends on nothing but the snapshot.
+//   - A job may span any number of nodes; the authors' code allows 16.
+//   - Decisions follow events and, when nothing happens, the interval. A driver
+//     that wants decisions at fixed times only, as in the paper, has to see to
+//     that itself.
+//   - In a cluster of several GPU types, a fair share is the mean over the types
+//     that the job has a model for, weighted by their GPUs. A job never has GPUs
+//     of two types.
+//   - A job that may not change its size gets what it asked for or nothing.
+//     Quotas of tenants, pinned jobs, CPUs, memory and locality are respected;
+//     the paper knows none of them. A limit below what a tenant holds stops its
+//     jobs, except pinned ones.
+//   - GPUs are always given whole. A job that another policy had put on shared
+//     GPUs moves.
+//   - In a problem with many jobs, the fast search does not look at every size:
+//     it tries powers of two and whole nodes, and then sizes around the best of
+//     them. Pairs of nodes with very many GPUs (more than about 16) are not
+//     divided anew.
+//
+// # Promises
+//
+// Not every free GPU is used: with interference avoidance (apart), a job that
+// needs several nodes may wait although there are enough GPUs, and a job keeps
+// what it has if moving would cost more than it gains.
+package pollux

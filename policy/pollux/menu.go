@@ -1,0 +1,188 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pollux
+
+import (
+	"math"
+	"slices"
+)
+
+// menu is what every job may get, with prices for it.
+type menu struct {
+	*problem
+	options [][]option // by job; the first is nothing
+	market  *market
+	keen    []int32     // jobs, the one that gains most from its favourite first
+	tables  [][]float64 // by job: costs by type, span and GPUs; nil: not made yet
+}
+
+// newMenu lists the options of all jobs and opens the market.
+func newMenu(p *problem) *menu {
+	m := &menu{problem: p, options: make([][]option, len(p.jobs)), tables: make([][]float64, len(p.jobs))}
+	m.list()
+	m.market = newMarket(m)
+	return m
+}
+
+// maxDense bounds the number of sizes, over all jobs, that are looked at one by
+// one: each costs a search for the best batch size.
+const maxDense = 1500
+
+// list fills in the options: all sizes if there are few, else some sizes far
+// apart, and then those around the one that the job would choose.
+func (m *menu) list() {
+	count := 0
+	for i := range m.jobs {
+		j := &m.jobs[i]
+		count += (j.most-j.fewest)/j.demand.task + 1
+	}
+	dense := count <= maxDense
+	var sizes []int
+	for i := range m.jobs {
+		j := &m.jobs[i]
+		if dense {
+			sizes = j.between(sizes[:0], j.fewest, j.most, 1)
+		} else {
+			sizes = j.sparse(sizes[:0])
+		}
+		m.options[i] = m.problem.options(j, sizes)
+	}
+	if dense {
+		return
+	}
+	price := m.gpuPrice()
+	for i := range m.jobs {
+		j := &m.jobs[i]
+		low, high := m.around(i, price)
+		const most = 12 // sizes
+		sizes = j.between(j.sparse(sizes[:0]), low+1, high-1, max(1, (high-low)/most))
+		slices.Sort(sizes)
+		m.options[i] = m.problem.options(j, slices.Compact(sizes))
+	}
+}
+
+// between appends every so many of the sizes from low to high that the job can
+// run at.
+func (j *job) between(out []int, low, high, step int) []int {
+	for n := low; n <= high; n += step {
+		if j.legal(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// sparse appends sizes far apart, ascending: each about twice the one before,
+// up to a whole node, and then numbers of whole nodes.
+func (j *job) sparse(out []int) []int {
+	node := 1
+	for _, k := range j.kinds {
+		node = max(node, k.reach.node)
+	}
+	begin := len(out)
+	add := func(n int) {
+		for n > j.fewest && !j.legal(n) {
+			n--
+		}
+		if j.legal(n) && (len(out) == begin || n > out[len(out)-1]) {
+			out = append(out, n)
+		}
+	}
+	for n := j.fewest; n < min(node, j.most); n *= 2 {
+		add(n)
+	}
+	for n := node; n < j.most; n *= 2 {
+		add(n)
+	}
+	add(j.most)
+	return out
+}
+
+// around returns the sizes next to the one that a job would choose at a price
+// of a GPU.
+func (m *menu) around(i int, price float64) (low, high int) {
+	best, least := int32(0), math.Inf(1)
+	for _, o := range m.options[i] {
+		if c := o.cost + price*float64(o.gpus); c < least {
+			best, least = o.gpus, c
+		}
+	}
+	high = int(best)
+	for _, o := range m.options[i] {
+		n := int(o.gpus)
+		if n < int(best) {
+			low = max(low, n)
+		}
+		if n > int(best) && (high == int(best) || n < high) {
+			high = n
+		}
+	}
+	return low, high
+}
+
+// maxTable is the largest number of GPUs in the table of a job. A job that has
+// more takes no part in the division of pairs of nodes.
+const maxTable = 256
+
+// costOf returns the cost of n GPUs of a type at a span to a job, if that is
+// one of its options; else that of nothing.
+func (m *menu) costOf(i int32, t int, at span, n int) float64 {
+	size := min(m.jobs[i].most, maxTable) + 1
+	if n >= size {
+		return m.none
+	}
+	if m.tables[i] == nil {
+		m.tabulate(i, size)
+	}
+	return m.tables[i][(t*int(spans)+int(at))*size+n]
+}
+
+// tabulate makes a table of the options of a job.
+func (m *menu) tabulate(i int32, size int) {
+	table := fill(nil, len(m.s.Cluster.Types)*int(spans)*size, m.none)
+	for _, o := range m.options[i] {
+		if int(o.gpus) >= size {
+			continue
+		}
+		at := int(o.kind)*int(spans)*size + int(o.gpus)
+		switch o.way {
+		case oneNode:
+			table[at] = o.cost
+		case oneRack:
+			table[at+int(near)*size] = min(table[at+int(near)*size], o.cost)
+		case anywhere: // also in one rack
+			table[at+int(near)*size] = min(table[at+int(near)*size], o.cost)
+			table[at+int(far)*size] = o.cost
+		}
+	}
+	m.tables[i] = table
+}
+
+// fill returns n values, in the memory of s where that is possible.
+func fill(s []float64, n int, value float64) []float64 {
+	s = slices.Grow(s[:0], n)[:n]
+	for i := range s {
+		s[i] = value
+	}
+	return s
+}
+
+// eager orders the jobs by what they gain from their favourite option.
+func (m *menu) eager() {
+	list := make([]ranked, len(m.options))
+	for i, options := range m.options {
+		least := m.none
+		for _, o := range options {
+			least = min(least, o.cost+m.market.price(i, o))
+		}
+		list[i] = ranked{by: least, job: int32(i)}
+	}
+	slices.SortFunc(list, byRank)
+	m.keen = m.keen[:0]
+	for _, r := range list {
+		if r.by < m.none {
+			m.keen = append(m.keen, r.job)
+		}
+	}
+}

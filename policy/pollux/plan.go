@@ -1,0 +1,174 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pollux
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// fill gives GPUs that a search has left idle to jobs that wait, as few as each
+// can use. A job that is so young, or was restarted so often, that it is worth
+// nothing to a search starts this way. It returns the board of all rows.
+func (p *problem) fill(rows []row) *board {
+	b := &board{}
+	b.copyFrom(p.blank)
+	for i := range rows {
+		b.take(&p.jobs[i], rows[i])
+	}
+	for i := range rows {
+		j := &p.jobs[i]
+		for k := 0; k < len(j.kinds) && len(rows[i]) == 0 && j.legal(j.fewest); k++ {
+			rows[i] = p.start(b, j, &j.kinds[k])
+		}
+	}
+	return b
+}
+
+// start gives a job its fewest GPUs of a kind, if there are as many.
+func (p *problem) start(b *board, j *job, k *kind) row {
+	for w := oneNode; w <= anywhere; w++ {
+		if reach, _ := p.extent(offer{j, k, w}); j.fewest > reach || (w != oneNode && j.fewest < 2*j.demand.task) {
+			continue
+		}
+		if r, ok := p.place(b, nil, j, option{gpus: int32(j.fewest), kind: int16(k.index), way: w}); ok {
+			b.take(j, r)
+			return r
+		}
+	}
+	return nil
+}
+
+// plan turns rows and their board into a plan: it picks the GPUs, and says why
+// the others wait.
+func (p *problem) plan(rows []row, b *board) sched.Plan {
+	plan := sched.NewPlan(p.s)
+	for i, j := range p.s.Jobs {
+		switch {
+		case j.Phase == sched.Running && j.NonPreemptible:
+			plan.Want[i] = j.Placement
+		case j.Phase == sched.Pending && !j.Ready(p.s.Now):
+			plan.Why[i] = sched.Reason{Code: sched.BackOff, Until: j.NotBefore}
+		}
+	}
+	var fresh []int
+	for i, r := range rows {
+		j := &p.jobs[i]
+		switch {
+		case len(r) == 0:
+		case r.same(j.held):
+			p.free.Take(j.Job, j.Placement)
+			plan.Want[j.index] = j.Placement
+		default:
+			fresh = append(fresh, i)
+		}
+	}
+	// Those who need an island pick first: the others leave islands whole only
+	// where they can.
+	slices.SortStableFunc(fresh, func(a, b int) int {
+		return cmp.Compare(bit(!p.jobs[a].demand.island), bit(!p.jobs[b].demand.island))
+	})
+	var homeless []int
+	for _, i := range fresh {
+		j := &p.jobs[i]
+		if plan.Want[j.index] = p.realise(j, rows[i]); plan.Want[j.index] == nil {
+			homeless = append(homeless, i)
+		}
+	}
+	for _, i := range homeless { // only now is it known what nobody else needs
+		j := &p.jobs[i]
+		plan.Want[j.index], _ = p.free.Within(j.Job, rows[i].gpus(), j.Widest)
+	}
+	p.explain(&plan, b)
+	return plan
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// realise picks the GPUs of a row. It returns nil if they must lie in one island
+// and do not.
+func (p *problem) realise(j *job, r row) sched.Placement {
+	out := make(sched.Placement, len(r))
+	mark := p.free.Mark()
+	for i, s := range r {
+		out[i] = sched.Slice{Node: s.node, Milli: sched.WholeGPU, GPUs: p.pick(int(s.node), int(s.gpus))}
+	}
+	p.free.Take(j.Job, out)
+	if j.Widest == sched.NoLevel || p.s.Cluster.Level(out) <= j.Widest {
+		return out
+	}
+	p.free.Rollback(mark)
+	return nil
+}
+
+// pick returns n free GPUs of a node: of the smallest island that has as many,
+// or of any.
+func (p *problem) pick(node, n int) sched.GPUSet {
+	free := p.free.OnNode(node)
+	best, picked := free.Len()+1, free.Lowest(n)
+	for _, island := range p.s.Cluster.Nodes[node].Islands {
+		if k := (free & island).Len(); k >= n && k < best {
+			best, picked = k, (free & island).Lowest(n)
+		}
+	}
+	return picked
+}
+
+// explain says why the jobs that have nothing wait.
+func (p *problem) explain(plan *sched.Plan, b *board) {
+	quota := place.NewQuota(p.s)
+	for i, want := range plan.Want {
+		quota.Add(p.s.Jobs[i], want.GPUs())
+	}
+	for i := range p.jobs {
+		j := &p.jobs[i]
+		if len(plan.Want[j.index]) > 0 {
+			continue
+		}
+		switch {
+		case !j.legal(j.fewest): // its sizes contradict each other
+			plan.Why[j.index] = sched.Reason{Code: sched.Impossible, Need: j.fewest}
+			continue
+		case quota.Left(j.Job) < j.fewest:
+			plan.Why[j.index] = quota.Why(j.Job, j.fewest)
+			continue
+		}
+		why := p.free.Why(j.Job, j.fewest, sched.CrossRack)
+		switch {
+		case why.Code == sched.Full:
+			why.Code = sched.Behind
+		case why.Code == sched.Fragmented && p.apart && j.widest != local:
+			// Some of these GPUs are on nodes that other jobs across several
+			// nodes keep it from.
+			if have := b.openTo(j); have < j.fewest {
+				why = sched.Reason{Code: sched.Behind, Need: j.fewest, Have: have}
+			}
+		}
+		plan.Why[j.index] = why
+	}
+}
+
+// openTo returns how many free GPUs of one type the job could have across
+// several nodes.
+func (b *board) openTo(j *job) int {
+	most := 0
+	for _, k := range j.kinds {
+		n := 0
+		for node := range b.free {
+			if b.c.TypeOf(node) == k.index && b.open.has(node) {
+				n += b.room(j.demand, node)
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}

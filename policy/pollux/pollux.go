@@ -1,0 +1,114 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pollux
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Config tunes the policy.
+type Config struct {
+	P           float64        `json:"p" help:"exponent of the mean of the jobs' speedups: 1 is the plain mean, -1 the harmonic one, and the lower the fairer"`
+	Restart     sched.Duration `json:"restart" help:"time that a change of its GPUs is taken to cost a job"`
+	Interval    sched.Duration `json:"interval" help:"time between two decisions when nothing happens"`
+	Apart       bool           `json:"apart" help:"avoid interference: a node hosts at most one of the jobs that span several nodes"`
+	Search      string         `json:"search" help:"fast, or genetic as in the paper"`
+	Population  int            `json:"population" help:"genetic: number of allocations that evolve"`
+	Generations int            `json:"generations" help:"genetic: number of times that they do"`
+	Seed        uint64         `json:"seed" help:"of the random numbers of the search"`
+}
+
+// The values of Config.Search.
+const (
+	Fast    = "fast"
+	Genetic = "genetic"
+)
+
+// Default returns the settings the policy has unless told otherwise.
+func Default() Config {
+	return Config{
+		P:           -1,
+		Restart:     sched.Duration(30 * time.Second),
+		Interval:    sched.Duration(time.Minute),
+		Apart:       true,
+		Search:      Fast,
+		Population:  100,
+		Generations: 100,
+		Seed:        1,
+	}
+}
+
+func (c Config) validate() error {
+	const most = 10_000
+	switch {
+	case !(c.P >= -50 && c.P <= 1):
+		return fmt.Errorf("p = %g; want -50 to 1", c.P)
+	case c.Restart < 0 || c.Restart.D() > 24*time.Hour:
+		return fmt.Errorf("restart = %s; want 0s to 24h", c.Restart)
+	case c.Interval.D() < time.Second:
+		return fmt.Errorf("interval = %s; want 1s or more", c.Interval)
+	case c.Search != Fast && c.Search != Genetic:
+		return fmt.Errorf("search = %q; want %s or %s", c.Search, Fast, Genetic)
+	case c.Population < 4 || c.Population > most:
+		return fmt.Errorf("population = %d; want 4 to %d", c.Population, most)
+	case c.Generations < 0 || c.Generations > most:
+		return fmt.Errorf("generations = %d; want 0 to %d", c.Generations, most)
+	}
+	return nil
+}
+
+// New returns the policy.
+func New(c Config) (sched.Policy, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	p := &policy{Config: c, search: fast{c.Seed}}
+	if c.Search == Genetic {
+		p.search = genetic{seed: c.Seed, population: c.Population, generations: c.Generations}
+	}
+	return p, nil
+}
+
+// searcher finds a row for every job of a problem, the fitter the better. Its
+// answer depends on nothing but the problem.
+type searcher interface {
+	search(*problem) []row
+}
+
+type policy struct {
+	Config
+	search searcher
+	free   *place.Free // a cache
+	curves curves      // a cache
+}
+
+func (p *policy) String() string { return knob.Text("pollux", p.Config, Default()) }
+
+// Schedule implements sched.Policy.
+func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
+	p.free = p.free.For(s.Cluster)
+	p.curves.turn()
+	problem := newProblem(s, p.Config, p.free, &p.curves)
+	rows := p.search.search(problem)
+	plan := problem.plan(rows, problem.fill(rows))
+	p.wake(s, &plan)
+	return plan
+}
+
+// wake asks for the next decision while there is anybody who may be resized,
+// or who waits: speeds are learnt and ages grow without any event.
+func (p *policy) wake(s *sched.Snapshot, plan *sched.Plan) {
+	for i, j := range s.Jobs {
+		resizable := j.Elastic() && len(plan.Want[i]) > 0 && !j.NonPreemptible
+		if resizable || place.Waits(*plan, i) {
+			plan.WakeBy(s.Now, s.Now.Add(p.Interval.D()))
+			return
+		}
+	}
+}

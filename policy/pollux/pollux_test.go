@@ -1,0 +1,200 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pollux
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+func TestNew(t *testing.T) {
+	with := func(set func(*Config)) Config {
+		c := Default()
+		set(&c)
+		return c
+	}
+	for _, c := range []struct {
+		config Config
+		want   string // name or error
+	}{
+		{Default(), "pollux"},
+		{with(func(c *Config) { c.P = -10 }), "pollux:p=-10"},
+		{with(func(c *Config) { c.P = 0 }), "pollux:p=0"},
+		{with(func(c *Config) { c.Search, c.Apart = Genetic, false }), "pollux:apart=false:search=genetic"},
+		{with(func(c *Config) { c.Restart = 0 }), "pollux:restart=0s"},
+		{with(func(c *Config) { c.P = 2 }), "p = 2; want -50 to 1"},
+		{with(func(c *Config) { c.P = math.NaN() }), "p = NaN; want -50 to 1"},
+		{with(func(c *Config) { c.Restart = -1 }), "restart = -1ns; want 0s to 24h"},
+		{with(func(c *Config) { c.Interval = 0 }), "interval = 0s; want 1s or more"},
+		{with(func(c *Config) { c.Search = "slow" }), `search = "slow"; want fast or genetic`},
+		{with(func(c *Config) { c.Population = 1 }), "population = 1; want 4 to 10000"},
+		{with(func(c *Config) { c.Generations = -1 }), "generations = -1; want 0 to 10000"},
+	} {
+		p, err := New(c.config)
+		got := fmt.Sprint(p)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("New(%+v) is %s; want %s", c.config, got, c.want)
+		}
+	}
+}
+
+func TestFitness(t *testing.T) {
+	for _, c := range []struct{ p, want float64 }{
+		{1, 0.4},                  // mean of 0.2 and 0.6
+		{-1, 0.3},                 // 2 / (1/0.2 + 1/0.6)
+		{0, math.Sqrt(0.2 * 0.6)}, // geometric
+		{-10, math.Pow((1+math.Pow(3, -10))/2, -0.1) / 5}, // 0.2 counts, 0.6 hardly
+	} {
+		f := fitness{c.p}
+		got := f.mean(f.cost(0.2-least)+f.cost(0.6-least), 2)
+		if math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("p = %g: the fitness of 0.2 and 0.6 is %g; want %g", c.p, got, c.want)
+		}
+		if f.cost(0.5) >= f.cost(0.4) {
+			t.Errorf("p = %g: 0.5 costs %g and 0.4 costs %g; want less for more", c.p, f.cost(0.5), f.cost(0.4))
+		}
+	}
+	if got := (fitness{-1}).mean(0, 0); got != 0 {
+		t.Errorf("the fitness of no jobs is %g; want 0", got)
+	}
+}
+
+// TestRestartFactor holds the loss of a restart against the formula of the
+// paper, also for a job that has nothing yet.
+func TestRestartFactor(t *testing.T) {
+	for _, c := range []struct {
+		age    time.Duration
+		starts int
+		want   float64
+	}{
+		{0, 0, 0},
+		{60 * time.Second, 0, 60.0 / 90},
+		{600 * time.Second, 1, 600.0 / 630},
+		{600 * time.Second, 4, (600.0 - 3*30) / 630},
+		{60 * time.Second, 5, 0}, // four restarts take longer than it is old
+		{-time.Minute, 0, 0},
+	} {
+		s := cluster(t, 1, 4)
+		j := s.add(spec{age: c.age})
+		j.Starts = c.starts
+		if got := s.problem(Default()).jobs[0].factor; math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("age %s, %d starts: factor %g; want %g", c.age, c.starts, got, c.want)
+		}
+	}
+	s := cluster(t, 1, 4)
+	s.add(spec{})
+	c := Default()
+	c.Restart = 0
+	if got := s.problem(c).jobs[0].factor; got != 1 {
+		t.Errorf("restart = 0: factor %g; want 1", got)
+	}
+}
+
+// TestSpeedup follows equation 15 by hand.
+func TestSpeedup(t *testing.T) {
+	s := cluster(t, 4, 4)
+	for range 3 {
+		s.add(spec{model: "cifar10", age: time.Hour, most: 16})
+	}
+	s.add(spec{age: time.Hour})
+	p := s.problem(Default())
+	if p.share != 4 { // 16 GPUs, 4 jobs
+		t.Fatalf("a fair share is %d GPUs; want 4", p.share)
+	}
+	goodput := func(nodes, gpus int) float64 { return goodputOf(t, s.Jobs[0], nodes, gpus) }
+	for _, c := range []struct {
+		job  int
+		row  row
+		want float64 // speedup
+	}{
+		{0, row{{0, 4}}, 1},
+		{0, row{{0, 2}}, goodput(1, 2) / goodput(1, 4)},
+		{0, row{{0, 2}, {1, 2}}, goodput(2, 4) / goodput(1, 4)},
+		{0, row{{0, 4}, {1, 4}, {2, 1}}, goodput(2, 9) / goodput(1, 4)}, // only whether there are several nodes counts
+		{0, nil, 0},
+		{3, row{{0, 1}}, 0.25},              // no report: linear
+		{3, row{{0, 4}, {1, 4}}, 2 * 0.999}, // nearly
+	} {
+		const nodesPerGPU = 0.25
+		if got := p.rowValue(&p.jobs[c.job], c.row) / nodesPerGPU; math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("job %d on %v: speedup %g; want %g", c.job, c.row, got, c.want)
+		}
+	}
+}
+
+// TestBounds: which sizes jobs may have.
+func TestBounds(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		spec         spec
+		fewest, most int
+	}{
+		{"new", spec{}, 1, 1},
+		{"has had 3", spec{had: 3}, 1, 6},
+		{"report says 7", spec{model: "bert", most: 7, had: 2}, 1, 7},
+		{"no more than the user allows", spec{model: "bert", most: 64, max: 5}, 1, 5},
+		{"at least the user's minimum", spec{min: 3, max: 8}, 3, 3},
+		{"sizes", spec{min: 2, max: 9, sizes: []int{4, 8}, had: 3}, 4, 6},
+		{"rigid", spec{rigid: 6, had: 1}, 6, 6},
+		{"no more than there are", spec{model: "bert", most: 64}, 1, 32},
+	} {
+		s := cluster(t, 4, 8)
+		s.add(c.spec)
+		j := &s.problem(Default()).jobs[0]
+		if j.fewest != c.fewest || j.most != c.most {
+			t.Errorf("%s: %d to %d GPUs; want %d to %d", c.name, j.fewest, j.most, c.fewest, c.most)
+		}
+	}
+}
+
+// TestFairShareOfTypes: on two types, a fair share is a mix.
+func TestFairShareOfTypes(t *testing.T) {
+	s := nodes(t, sched.Node{GPUs: 4, Type: "t4"}, sched.Node{GPUs: 4, Type: "t4"}, sched.Node{GPUs: 4, Type: "h200"})
+	j := s.add(spec{model: "bert", most: 8, age: time.Hour})
+	fast := j.Perf.Params["t4"]
+	fast.AlphaGrad /= 4
+	fast.BetaGrad /= 4
+	j.Perf.Params["h200"] = fast
+	p := s.problem(Default())
+	slow, quick := p.jobs[0].kinds[0], p.jobs[0].kinds[1]
+	if want := (2*slow.curve.fair(12) + quick.curve.fair(12)) / 3; slow.fair != want || quick.fair != want {
+		t.Errorf("the fair share is worth %g and %g; want %g", slow.fair, quick.fair, want)
+	}
+	if a, b := p.value(&slow, local, 4), p.value(&quick, local, 4); a >= b {
+		t.Errorf("4 slow GPUs are worth %g and 4 fast ones %g", a, b)
+	}
+	// Nothing is known of how another job does on the second type.
+	other := s.add(spec{model: "bert", most: 8, age: time.Hour})
+	delete(other.Perf.Params, "h200")
+	p = s.problem(Default())
+	if got, want := p.value(&p.jobs[1].kinds[1], local, 3), p.scale*3/6; got != want {
+		t.Errorf("3 GPUs of an unknown type are worth %g; want %g", got, want)
+	}
+}
+
+// TestCurvesAreKept: goodput is computed once for each report, and forgotten
+// when the report is.
+func TestCurvesAreKept(t *testing.T) {
+	s := cluster(t, 4, 4)
+	s.add(spec{model: "yolov3", most: 16, age: time.Hour})
+	p := policyOf(t, Default())
+	p.Schedule(s.Snapshot)
+	first := p.curves.of(s.Jobs[0].Perf, "t4")
+	p.Schedule(s.Snapshot)
+	if again := p.curves.of(s.Jobs[0].Perf, "t4"); again != first {
+		t.Error("the curve of an unchanged report was computed anew")
+	}
+	s.Jobs[0].Perf = s.report("yolov3", 16)
+	p.Schedule(s.Snapshot)
+	if len(p.curves.now) != 1 || p.curves.of(s.Jobs[0].Perf, "t4") == first {
+		t.Errorf("%d curves are kept after a new report; want the new one only", len(p.curves.now))
+	}
+}
