@@ -60,7 +60,7 @@
 // With search=genetic the policy searches as the paper does: matrices of jobs
 // by nodes, with a population of 100 for 100 generations, binary tournaments,
 // one-point crossover between jobs, the three mutations and the order of repair
-// of the authors' code. More than about 400,000 entries of such a matrix get a
+// of the authors' code. More than about 50,000 entries of such a matrix get a
 // smaller effort, and above 32 million nothing is searched: jobs keep what they
 // have, and idle GPUs go to those that wait.
 //

@@ -23,7 +23,7 @@ type genetic struct {
 const (
 	maxMatrix = 32 << 20
 	maxMemory = 256 << 20
-	maxEffort = 4 << 30
+	maxEffort = 512 << 20
 )
 
 // matrix is one individual: for each job a row with one byte for each node.
