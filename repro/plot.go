@@ -31,11 +31,33 @@ type Line struct {
 var palette = []string{"#0b57d0", "#d1495b", "#00798c", "#edae49", "#6a4c93", "#66a182", "#2e4057", "#8d96a3"}
 
 const (
-	chartWidth, chartHeight    = 720, 360
-	left, right, top, bottom   = 62, 16, 34, 46
-	plotWidth, plotHeight      = chartWidth - left - right, chartHeight - top - bottom
-	legendLine, legendCharSize = 16, 6.2
+	chartHeight              = 360
+	left, top, bottom        = 62, 34, 46
+	plotWidth, plotHeight    = 600, chartHeight - top - bottom
+	legendLine, legendLetter = 18, 6.4
 )
+
+// width leaves room for the legend right of the plot.
+func (c Chart) width() int {
+	longest := 0
+	for _, l := range c.Lines {
+		longest = max(longest, len(l.Name))
+	}
+	return left + plotWidth + 48 + int(legendLetter*float64(longest))
+}
+
+// colour gives what others have published the colour of what it is compared
+// with.
+func (c Chart) colour(i int) string {
+	if c.Lines[i].Dashed {
+		for k, l := range c.Lines {
+			if !l.Dashed && strings.HasPrefix(c.Lines[i].Name, l.Name+",") {
+				return palette[k%len(palette)]
+			}
+		}
+	}
+	return palette[i%len(palette)]
+}
 
 // Write writes the chart.
 func (c Chart) Write(w io.Writer) error {
@@ -48,11 +70,12 @@ func (c Chart) Write(w io.Writer) error {
 		return left + plotWidth*(x-x0)/(x1-x0)
 	}
 	py := func(y float64) float64 { return top + plotHeight*(1-min(y, y1)/y1) }
+	width := c.width()
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="11">`+"\n", chartWidth, chartHeight, chartWidth, chartHeight)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="11">`+"\n", width, chartHeight, width, chartHeight)
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" fill="#ffffff"/><text x="%d" y="18" font-size="13" font-weight="bold" fill="#1c2330">%s</text>`+"\n", left, html.EscapeString(c.Title))
 	for _, y := range ticks(y1) {
-		fmt.Fprintf(&b, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#e3e7ee"/><text x="%d" y="%.1f" text-anchor="end" fill="#5b6472">%g</text>`+"\n", left, chartWidth-right, py(y), py(y), left-6, py(y)+4, y)
+		fmt.Fprintf(&b, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#e3e7ee"/><text x="%d" y="%.1f" text-anchor="end" fill="#5b6472">%g</text>`+"\n", left, left+plotWidth, py(y), py(y), left-6, py(y)+4, y)
 	}
 	for _, x := range c.xTicks(x0, x1) {
 		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%d" stroke="#aab2bf"/><text x="%.1f" y="%d" text-anchor="middle" fill="#5b6472">%g</text>`+"\n", px(x), px(x), top+plotHeight, top+plotHeight+4, px(x), top+plotHeight+17, x)
@@ -60,7 +83,7 @@ func (c Chart) Write(w io.Writer) error {
 	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle" fill="#1c2330">%s</text>`, left+plotWidth/2, chartHeight-10, html.EscapeString(c.X))
 	fmt.Fprintf(&b, `<text transform="translate(16 %d) rotate(-90)" text-anchor="middle" fill="#1c2330">%s</text>`+"\n", top+plotHeight/2, html.EscapeString(c.Y))
 	for i, l := range c.Lines {
-		c.line(&b, l, palette[i%len(palette)], px, py)
+		c.line(&b, l, c.colour(i), px, py)
 		c.legend(&b, l, i)
 	}
 	b.WriteString("</svg>\n")
@@ -90,19 +113,13 @@ func (c Chart) line(b *strings.Builder, l Line, colour string, px, py func(float
 }
 
 func (c Chart) legend(b *strings.Builder, l Line, i int) {
-	longest := 0
-	for _, l := range c.Lines {
-		longest = max(longest, len(l.Name))
-	}
-	x := float64(chartWidth-right) - float64(longest)*legendCharSize - 30
-	y := top + 10 + legendLine*i
+	x, y := left+plotWidth+14, top+10+legendLine*i
 	dash := ""
 	if l.Dashed {
 		dash = ` stroke-dasharray="5 4"`
 	}
-	fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="#ffffff" fill-opacity="0.8"/>`, x-4, y-9, float64(longest)*legendCharSize+34, legendLine)
-	fmt.Fprintf(b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%d" stroke="%s" stroke-width="2"%s/><text x="%.1f" y="%d" fill="#1c2330">%s</text>`+"\n",
-		x, x+20, y, y, palette[i%len(palette)], dash, x+25, y+4, html.EscapeString(l.Name))
+	fmt.Fprintf(b, `<line x1="%d" x2="%d" y1="%d" y2="%d" stroke="%s" stroke-width="2"%s/><text x="%d" y="%d" fill="#1c2330">%s</text>`+"\n",
+		x, x+20, y, y, c.colour(i), dash, x+26, y+4, html.EscapeString(l.Name))
 }
 
 // bounds returns the range of x, and the largest y.
