@@ -1,7 +1,7 @@
 # Fairway. "make help" lists the targets.
 GO ?= go
 FUZZTIME ?= 10s
-DATA ?= ../shared/data/pollux
+DATA ?= pollux-artifact/simulator
 
 .PHONY: help build test lint bench fuzz repro clean
 

@@ -39,8 +39,8 @@ func TestWhy(t *testing.T) {
 		{"never that many", sched.Spec{GPUs: 13}, sched.CrossRack, "needs 13 GPUs in the cluster of a kind it accepts; this cluster has at most 12"},
 		{"never in one node", sched.Spec{GPUs: 5, Widest: sched.SameMachine}, sched.CrossRack, "needs 5 GPUs in one node of a kind it accepts; this cluster has at most 4"},
 		{"never in one rack", sched.Spec{GPUs: 9, Widest: sched.SameRack}, sched.CrossRack, "needs 9 GPUs in one rack of a kind it accepts; this cluster has at most 8"},
-		{"no such type", sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{"v100"}}, sched.CrossRack, "needs 1 GPUs in the cluster of a kind it accepts; this cluster has at most 0"},
-		{"too large for the GPU", sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{"h200"}, GPUMemory: 81}, sched.CrossRack, "needs 1 GPUs in the cluster of a kind it accepts; this cluster has at most 0"},
+		{"no such type", sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{"v100"}}, sched.CrossRack, "needs 1 GPU in the cluster of a kind it accepts; this cluster has at most 0"},
+		{"too large for the GPU", sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{"h200"}, GPUMemory: 81}, sched.CrossRack, "needs 1 GPU in the cluster of a kind it accepts; this cluster has at most 0"},
 		{"too many CPUs", sched.Spec{GPUs: 4, CPUs: 3, Widest: sched.SameMachine, TaskGPUs: 4}, sched.CrossRack, "needs 4 GPUs in one node; node a has 3 free"},
 	} {
 		j := &sched.Job{Spec: x.spec}

@@ -286,7 +286,7 @@ func TestDecideOrder(t *testing.T) {
 		Suspend: true,
 	}
 	want := []string{
-		"stop stop on a[1]: needs 1 GPUs; 0 are free in the cluster",
+		"stop stop on a[1]: needs 1 GPU; 0 are free in the cluster",
 		"stop move to move it off a[2]",
 		"stop grow to move it off a[3]",
 		"start move on b[0]",

@@ -82,21 +82,28 @@ func (r Reason) Text(c *Cluster) string {
 	case Ok:
 		return "runs"
 	case Full:
-		return fmt.Sprintf("needs %d GPUs; %d are free in the cluster%s", r.Need, r.Have, until)
+		return fmt.Sprintf("needs %s; %d are free in the cluster%s", gpus(r.Need), r.Have, until)
 	case Fragmented:
-		return fmt.Sprintf("needs %d GPUs %s; %s %d free%s", r.Need, within(r.Level), r.place(c), r.Have, until)
+		return fmt.Sprintf("needs %s %s; %s %d free%s", gpus(r.Need), within(r.Level), r.place(c), r.Have, until)
 	case OverQuota:
-		return fmt.Sprintf("needs %d GPUs; its tenant may take %d more%s", r.Need, max(0, r.Have), until)
+		return fmt.Sprintf("needs %s; its tenant may take %d more%s", gpus(r.Need), max(0, r.Have), until)
 	case Behind:
-		return fmt.Sprintf("needs %d GPUs; jobs ahead of it under this policy leave %d%s", r.Need, max(0, r.Have), until)
+		return fmt.Sprintf("needs %s; jobs ahead of it under this policy leave %d%s", gpus(r.Need), max(0, r.Have), until)
 	case BackOff:
 		return "waits before the next try" + until
 	case Impossible:
-		return fmt.Sprintf("needs %d GPUs %s of a kind it accepts; this cluster has at most %d", r.Need, within(r.Level), r.Have)
+		return fmt.Sprintf("needs %s %s of a kind it accepts; this cluster has at most %d", gpus(r.Need), within(r.Level), r.Have)
 	case TurnWait:
 		return "shares its GPUs in turns; the next turn comes" + until
 	}
 	return r.Code.String()
+}
+
+func gpus(n int) string {
+	if n == 1 {
+		return "1 GPU"
+	}
+	return fmt.Sprintf("%d GPUs", n)
 }
 
 func within(l Level) string {

@@ -21,7 +21,7 @@ func newRepro() *cobra.Command {
 		Use:   "repro",
 		Short: "Hold our results against published ones",
 		Example: `  fairway repro philly --jobs 5000
-  fairway repro tiresias --data POLLUX_ARTIFACT/simulator`,
+  fairway repro tiresias --data pollux-artifact/simulator`,
 	}
 	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch())
 	return c
@@ -37,7 +37,7 @@ measured profiles, and compare the average JCT with the reference simulator's.
 
 The data folder has the artifact's layout: traces/MODEL/*.csv,
 workloads*/workload-N.csv and results-jobload/tiresias-LOAD/summary.json.`,
-		Example: `  fairway repro tiresias --data ../shared/data/pollux`,
+		Example: `  fairway repro tiresias --data pollux-artifact/simulator`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if data == "" {
@@ -69,7 +69,7 @@ func newReproPollux() *cobra.Command {
 and set our average JCT beside the reference simulator's: every policy on every
 workload, the exponent p, scheduling intervals, interference, finish-time
 fairness. With --out, write pollux.md and its plots to a folder.`,
-		Example: `  fairway repro pollux --data ../shared/data/pollux --out docs/reproduction`,
+		Example: `  fairway repro pollux --data pollux-artifact/simulator --out docs/reproduction`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if data == "" {
