@@ -132,13 +132,20 @@ func newReproPhilly() *cobra.Command {
 				bars[policy].update(p)
 			}
 			runs, err := repro.Philly(cfg)
+			var sweep map[float64]repro.PhillyRun
+			if err == nil {
+				sweep, err = repro.PhillySweep(cfg)
+			}
 			for _, b := range bars {
 				b.done()
 			}
 			if err != nil {
 				return fmt.Errorf("repro philly: %w", err)
 			}
-			return printOrWrite(c, out, func(w io.Writer) { repro.PrintPhilly(w, cfg, runs) })
+			return printOrWrite(c, out, func(w io.Writer) {
+				repro.PrintPhilly(w, cfg, runs)
+				repro.PrintPhillySweep(w, sweep)
+			})
 		},
 	}
 	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs")
