@@ -35,6 +35,9 @@ func (c Code) String() string {
 	return fmt.Sprintf("code(%d)", uint8(c))
 }
 
+// NumCodes is the number of codes, for arrays indexed by them.
+const NumCodes = len(codeNames)
+
 // Codes returns every code with a meaning, Ok first.
 func Codes() []Code {
 	out := make([]Code, len(codeNames))

@@ -39,7 +39,7 @@ type job struct {
 
 	waiting   sched.Code    // why it waits for its first start
 	waitSince time.Duration // since when it has waited for that
-	waits     [8]time.Duration
+	waits     [sched.NumCodes]time.Duration
 	result    int // index in Result.Jobs
 }
 
