@@ -35,7 +35,7 @@ repro: build ## re-make docs/reproduction (DATA: folder of the Pollux artifact)
 	bin/fairway repro pollux --data $(DATA) --out docs/reproduction
 	bin/fairway repro philly --out docs/reproduction/philly.md
 	bin/fairway repro experience --out docs/reproduction/experience.md
-	bin/fairway repro autoscale --out docs/reproduction/autoscale.md
+	bin/fairway repro autoscale --data $(DATA) --out docs/reproduction/autoscale.md
 	bin/fairway repro search --out docs/reproduction/search.md
 
 clean: ## remove what was built

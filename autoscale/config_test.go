@@ -21,7 +21,7 @@ func TestBadConfig(t *testing.T) {
 		{func(c *Config) { c.High = 0.2 }, "high = 0.2"},
 		{func(c *Config) { c.Window = 0 }, "window = 0"},
 		{func(c *Config) { c.Rule, c.L = Goodput, 0 }, "l = 0"},
-		{func(c *Config) { c.Rule, c.U = Throughput, 0.4 }, "u = 0.4"},
+		{func(c *Config) { c.Rule, c.U = Throughput, 0.3 }, "u = 0.3"},
 	} {
 		c := Default(2, 8)
 		tc.edit(&c)

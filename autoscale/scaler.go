@@ -14,7 +14,7 @@ import (
 type Scaler struct {
 	c      Config
 	window []float64 // rule Utility: of the last looks, oldest first
-	grows  bool      // the other rules: the cluster is on its way to where L is left
+	grows  bool      // the other rules: the cluster is on its way to where about L is left
 }
 
 // New returns a scaler.
@@ -112,24 +112,30 @@ func (s *Scaler) perGPU(snap *sched.Snapshot, b bounds) int {
 	case now.gpus == 0: // all wait: nothing can be said
 		return b.now
 	case share > s.c.U || s.grows && share >= s.c.L:
-		n := f.reaching(s.c.L, bounds{low: b.now, high: b.high})
+		n := f.around(s.c, bounds{low: b.now, high: b.high})
 		// A job that may not take all of it at once goes on later.
 		s.grows = n == b.high && n < s.c.Max
 		return n
-	case share < s.c.L*s.c.L/s.c.U:
-		b.now = f.reaching(s.c.L, bounds{low: b.low, high: b.now})
+	case share < s.c.least():
+		b.now = f.around(s.c, bounds{low: b.low, high: b.now})
 	}
 	s.grows = false
 	return b.now
 }
 
-// reaching returns the most nodes between b.low and b.high on which the
-// predicted utility is at least the goal; b.low if there are none.
-func (f *forecast) reaching(goal float64, b bounds) int {
-	for n := b.high; n > b.low; n-- {
-		if f.utility(n) >= goal {
-			return n
+// around returns the number of nodes between b.low and b.high whose predicted
+// utility is about L: the most that reach it, or one more if that is nearer and
+// would not be given back at once; b.low if none reach it.
+func (f *forecast) around(c Config, b bounds) int {
+	n := b.high
+	for n > b.low && f.utility(n) < c.L {
+		n--
+	}
+	if n < b.high {
+		more := f.utility(n + 1)
+		if more >= c.least() && c.L-more < f.utility(n)-c.L {
+			n++
 		}
 	}
-	return b.low
+	return n
 }

@@ -16,30 +16,61 @@ import (
 // stops, the goodput of each GPU is at most U, or any more nodes would lower it
 // below L; and it is not far below L.
 func TestOneJobSettles(t *testing.T) {
-	for _, noise := range []float64{100, 500, 2710, 5000, 14400, 1e6} {
-		for from := 1; from <= 16; from++ {
-			s, err := New(Config{Rule: Goodput, Min: 1, Max: 16, U: 2.0 / 3, L: 0.5})
-			if err != nil {
-				t.Fatal(err)
+	for _, band := range [][2]float64{{2.0 / 3, 0.5}, {0.55, 0.4}, {0.5, 0.45}} {
+		for _, noise := range []float64{100, 500, 2710, 5000, 14400, 1e6} {
+			for from := 1; from <= 16; from++ {
+				checkSettles(t, Config{Rule: Goodput, Min: 1, Max: 16, U: band[0], L: band[1]}, noise, from)
 			}
-			perf := imagenet
-			perf.Noise = noise
-			nodes := from
-			for range 10 {
-				nodes = s.Desired(filled(t, nodes, perf, 16), nodes)
-			}
-			snap := filled(t, nodes, perf, 16)
-			if again := s.Desired(snap, nodes); again != nodes {
-				t.Errorf("noise %g from %d nodes: wants %d, then %d", noise, from, nodes, again)
-			}
-			share := heldIn(snap, Goodput).perGPU()
-			more := false
-			for n := nodes + 1; n <= min(16, 2*nodes); n++ {
-				more = more || heldIn(filled(t, n, perf, 16), Goodput).perGPU() >= 0.5
-			}
-			if (share > 2.0/3 && more) || (share < 0.375 && nodes > 1) {
-				t.Errorf("noise %g from %d nodes: settles at %d with %.3f of the goodput of a single GPU", noise, from, nodes, share)
-			}
+		}
+	}
+}
+
+func checkSettles(t *testing.T, c Config, noise float64, from int) {
+	t.Helper()
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	perf := imagenet
+	perf.Noise = noise
+	nodes := from
+	for range 10 {
+		nodes = s.Desired(filled(t, nodes, perf, 16), nodes)
+	}
+	snap := filled(t, nodes, perf, 16)
+	if again := s.Desired(snap, nodes); again != nodes {
+		t.Errorf("U %.2f, L %.2f, noise %g from %d nodes: wants %d, then %d", c.U, c.L, noise, from, nodes, again)
+	}
+	share := heldIn(snap, Goodput).perGPU()
+	more := false
+	for n := nodes + 1; n <= min(16, 2*nodes); n++ {
+		more = more || heldIn(filled(t, n, perf, 16), Goodput).perGPU() >= c.L
+	}
+	if (share > c.U && more) || (share < c.L*c.L/c.U && nodes > 1) {
+		t.Errorf("U %.2f, L %.2f, noise %g from %d nodes: settles at %d with %.3f of the goodput of a single GPU", c.U, c.L, noise, from, nodes, share)
+	}
+}
+
+// The cluster grows to the number of nodes that is nearest to L, from either
+// side, but not to where nodes would be given back.
+func TestGrowsToAboutL(t *testing.T) {
+	c := Config{Rule: Goodput, Min: 1, Max: 4, U: 0.7, L: 0.5} // given back below 0.357
+	for _, tc := range []struct {
+		utility []float64 // by nodes, from 1 on
+		want    int
+	}{
+		{[]float64{0.9, 0.7, 0.55, 0.48}, 4},
+		{[]float64{0.9, 0.7, 0.52, 0.46}, 3},
+		{[]float64{0.9, 0.7, 0.6, 0.5}, 4},
+		{[]float64{0.9, 0.47, 0.35, 0.3}, 2},
+		{[]float64{0.71, 0.356, 0.3, 0.2}, 1},
+	} {
+		f := &forecast{perNode: 1}
+		for i, u := range tc.utility {
+			f.single = append(f.single, size{i + 1, u * float64(i+1)})
+		}
+		if got := f.around(c, bounds{low: 1, high: 4}); got != tc.want {
+			t.Errorf("utilities %v: %d nodes, want %d", tc.utility, got, tc.want)
 		}
 	}
 }

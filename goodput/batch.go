@@ -82,28 +82,72 @@ func (l Limits) Best(p Params, noise float64, s Shape) (best Config, goodput flo
 	if least > l.Max {
 		return Config{}, 0
 	}
-	sync := p.Sync(s)
-	batch := float64(least)
-	ratio := math.Exp(math.Log(float64(l.Max)/batch) / (candidates - 1))
-	var last Config
-	for i := range candidates {
-		if i == candidates-1 {
-			batch = float64(l.Max)
+	m := measure{p: p, limits: l, noise: noise, gpus: s.GPUs, sync: p.Sync(s)}
+	list := l.between(make([]Config, 0, candidates), least, s.GPUs)
+	// Most of the work would be the powers in overlap. A guess at the best
+	// candidate spares those of all that cannot come up to it.
+	var most [candidates]float64
+	guess, low := 0, newLowOverlap(p.Gamma)
+	for i, c := range list {
+		grad := p.Grad(float64(c.Local))
+		most[i] = m.goodput(c, grad, low.of(grad, m.sync)) * (1 + guard)
+		if most[i] > most[guess] {
+			guess = i
 		}
-		c, ok := l.near(batch, s.GPUs)
-		batch *= ratio
-		if !ok || c == last {
+	}
+	enough := 0.0
+	if len(list) > 0 {
+		enough = m.exact(list[guess])
+	}
+	for i, c := range list {
+		if most[i] < max(enough, goodput) {
 			continue
 		}
-		last = c
-		grad := p.Grad(float64(c.Local))
-		total := c.Batch(s.GPUs)
-		iter := float64(c.Accum)*grad + overlap(grad, sync, p.Gamma)
-		if g := float64(total) / iter * Efficiency(noise, l.Initial, total); g > goodput {
+		if g := m.exact(c); g > goodput {
 			best, goodput = c, g
 		}
 	}
 	return best, goodput
+}
+
+// between appends the configurations of batch sizes from the least to the
+// largest.
+func (l Limits) between(out []Config, least, gpus int) []Config {
+	batch := float64(least)
+	ratio := math.Exp(math.Log(float64(l.Max)/batch) / (candidates - 1))
+	for i := range candidates {
+		if i == candidates-1 {
+			batch = float64(l.Max)
+		}
+		c, ok := l.near(batch, gpus)
+		batch *= ratio
+		if ok && (len(out) == 0 || c != out[len(out)-1]) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// measure is what the goodput of a configuration depends on.
+type measure struct {
+	p      Params
+	limits Limits
+	noise  float64
+	gpus   int
+	sync   float64 // time of the exchange
+}
+
+// goodput returns the goodput if a gradient, and one with the exchange, take
+// that long.
+func (m *measure) goodput(c Config, grad, step float64) float64 {
+	total := c.Batch(m.gpus)
+	iter := float64(c.Accum)*grad + step
+	return float64(total) / iter * Efficiency(m.noise, m.limits.Initial, total)
+}
+
+func (m *measure) exact(c Config) float64 {
+	grad := m.p.Grad(float64(c.Local))
+	return m.goodput(c, grad, overlap(grad, m.sync, m.p.Gamma))
 }
 
 // guard keeps rounding errors of batch sizes that are whole numbers in truth

@@ -150,6 +150,30 @@ func TestBestProperties(t *testing.T) {
 	})
 }
 
+// Best leaves candidates out, but never the best one: it finds the same, to the
+// last bit, as all of them one by one.
+func TestBestSkipsNoBetter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, s, l := drawParams(t), drawShape(t), drawLimits(t)
+		noise := rapid.Float64Range(0, 1e6).Draw(t, "noise")
+		least := max(l.Initial, l.LocalMin*s.GPUs)
+		if least > l.Max {
+			return
+		}
+		var want Config
+		most := 0.0
+		for _, c := range l.between(nil, least, s.GPUs) {
+			iter := p.Iter(s, float64(c.Local), c.Accum)
+			if g := float64(c.Batch(s.GPUs)) / iter * Efficiency(noise, l.Initial, c.Batch(s.GPUs)); g > most {
+				want, most = c, g
+			}
+		}
+		if got, goodput := l.Best(p, noise, s); got != want || goodput != most {
+			t.Errorf("%v with %g, want %v with %g", got, goodput, want, most)
+		}
+	})
+}
+
 // The model of Pollux' image classifier: what one finds by trying every batch
 // size is within the width of the geometric steps.
 func TestBestIsNearExhaustive(t *testing.T) {

@@ -92,6 +92,39 @@ func overlap(a, b, gamma float64) float64 {
 	return a * math.Pow(1+math.Pow(b/a, gamma), 1/gamma)
 }
 
+// lowOverlap is a lower bound of overlap that takes no power, at most 5 % below
+// it.
+type lowOverlap struct {
+	whole int     // part of gamma
+	part  float64 // and the rest, 0 to 1
+	slope float64 // of the chord of (1+y)^(1/gamma) from y = 0 to 1
+}
+
+func newLowOverlap(gamma float64) lowOverlap {
+	if !(gamma >= MinGamma && gamma <= MaxGamma) {
+		return lowOverlap{slope: -1} // makes 0, a bound of anything
+	}
+	whole := math.Floor(gamma)
+	return lowOverlap{int(whole), gamma - whole, math.Exp2(1/gamma) - 1}
+}
+
+// of returns the bound. For x = b/a of 0 to 1, the harmonic mean of x and 1 is
+// below the geometric one, x^part, and the chord is below the curve.
+func (l lowOverlap) of(a, b float64) float64 {
+	if a < b {
+		a, b = b, a
+	}
+	x := b / a
+	y := x / (l.part + (1-l.part)*x)
+	if b == 0 {
+		y = 0
+	}
+	for range l.whole {
+		y *= x
+	}
+	return a * (1 + l.slope*y)
+}
+
 // Validate reports the first parameter that is out of range.
 func (p Params) Validate() error {
 	for _, f := range []struct {

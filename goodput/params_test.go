@@ -133,3 +133,20 @@ func TestThroughputProperties(t *testing.T) {
 		}
 	})
 }
+
+func TestLowOverlap(t *testing.T) {
+	for gamma := 1.0; gamma <= MaxGamma; gamma += 1.0 / 16 {
+		low := newLowOverlap(gamma)
+		for b := 0.0; b <= 3; b += 1.0 / 64 {
+			got, exact := low.of(1, b), overlap(1, b, gamma)
+			if got > exact*(1+1e-12) || got < 0.95*exact {
+				t.Fatalf("gamma %g, times 1 and %g: bound %g, want at most 5 %% below %g", gamma, b, got, exact)
+			}
+		}
+	}
+	for _, gamma := range []float64{math.NaN(), math.Inf(1), -1, 0, 11} {
+		if got := newLowOverlap(gamma).of(1, 2); got != 0 {
+			t.Errorf("gamma %g: bound %g, want 0", gamma, got)
+		}
+	}
+}

@@ -3,6 +3,11 @@
 
 package goodput
 
+import (
+	"fmt"
+	"math"
+)
+
 // Report is what the agent of a running job tells the scheduler about how the
 // job trains: everything a policy may know of its speed. It is measured and
 // fitted by the agent; the scheduler never sees the truth.
@@ -26,6 +31,69 @@ type Report struct {
 	// time; empty if nobody can say.
 	Steps []float64 `json:"steps,omitempty"`
 	Left  float64   `json:"left,omitempty"`
+
+	// Losses are the training losses seen so far, by step: a few dozen at most,
+	// early ones as means over stretches of training. Stop is when the job's
+	// user takes it to have converged. StepTimes are the mean times of the
+	// optimiser steps it has really run, a few dozen at most. All three are for
+	// policies that make their own predictions, of jobs that keep their batch
+	// size; agents leave them out under other policies, to which a new report
+	// means work.
+	Losses    []LossPoint `json:"losses,omitempty"`
+	Stop      Stop        `json:"stop,omitzero"`
+	StepTimes []StepTime  `json:"step_times,omitempty"`
+}
+
+// LossPoint is a measured training loss.
+type LossPoint struct {
+	Step float64 `json:"step"` // optimiser steps since the start of training
+	Loss float64 `json:"loss"`
+}
+
+// Stop says when a job has converged: when its loss has fallen by less than
+// Fall, as a part of the highest loss, in each of so many epochs.
+type Stop struct {
+	Fall   float64 `json:"fall"`
+	Epochs int     `json:"epochs"`
+	Epoch  float64 `json:"epoch"` // optimiser steps of one
+}
+
+// StepTime is the measured time of an optimiser step on one kind of placement,
+// accumulation included.
+type StepTime struct {
+	Type  string  `json:"type,omitempty"` // of the GPUs
+	Nodes int     `json:"nodes"`
+	GPUs  int     `json:"gpus"`
+	Batch int     `json:"batch"` // examples of all GPUs together
+	Time  float64 `json:"time"`  // seconds
+}
+
+// maxMeasured bounds Losses and StepTimes of a report that is taken in.
+const maxMeasured = 1024
+
+// ValidateMeasured reports the first of Losses, Stop and StepTimes that is out of
+// range. A policy may fit curves to them for every report, hence the bound.
+func (r *Report) ValidateMeasured() error {
+	number := func(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
+	switch {
+	case len(r.Losses) > maxMeasured:
+		return fmt.Errorf("losses has %d entries; want at most %d", len(r.Losses), maxMeasured)
+	case len(r.StepTimes) > maxMeasured:
+		return fmt.Errorf("step_times has %d entries; want at most %d", len(r.StepTimes), maxMeasured)
+	case !number(r.Stop.Fall) || !number(r.Stop.Epoch) || r.Stop.Epochs < 0:
+		return fmt.Errorf("stop = %+v; want finite numbers that are not negative", r.Stop)
+	}
+	for i, p := range r.Losses {
+		if !number(p.Step) || math.IsInf(p.Loss, 0) || math.IsNaN(p.Loss) {
+			return fmt.Errorf("losses[%d] = %+v; want finite numbers, and a step that is not negative", i, p)
+		}
+	}
+	for i, s := range r.StepTimes {
+		if s.Nodes < 1 || s.GPUs < s.Nodes || s.Batch < 1 || !(s.Time > 0) || math.IsInf(s.Time, 1) || len(s.Type) > 100 {
+			return fmt.Errorf("step_times[%d] = %+v; want 1 node or more, no fewer GPUs, a batch, and a finite number of seconds above 0", i, s)
+		}
+	}
+	return nil
 }
 
 // Goodput returns the best goodput of the job on a placement, and the batch

@@ -14,6 +14,7 @@ import (
 	"github.com/fairway-gpu/fairway/policy/srsf"
 	"github.com/fairway-gpu/fairway/policy/srtf"
 	"github.com/fairway-gpu/fairway/policy/tiresias"
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // Builtin returns a new table of the policies of this module.
@@ -30,9 +31,9 @@ func Builtin() Registry {
 			Summary: "first come first served, never stops a job",
 			Paper:   "EASY backfilling: Lifka, JSSPP'95",
 		}, fifo.Default(), fifo.New,
-			Preset[fifo.Config]{Variant{"backfill", "a job may overtake if it does not delay the first that waits"},
+			Preset[fifo.Config]{Variant{Name: "backfill", Summary: "a job may overtake if it does not delay the first that waits"},
 				func(c *fifo.Config) { c.Backfill = fifo.Easy }},
-			Preset[fifo.Config]{Variant{"greedy", "any job that fits may overtake"},
+			Preset[fifo.Config]{Variant{Name: "greedy", Summary: "any job that fits may overtake"},
 				func(c *fifo.Config) { c.Backfill = fifo.Greedy }}),
 		Of(About{
 			Name:    "gandiva",
@@ -44,13 +45,12 @@ func Builtin() Registry {
 			Summary: "the least GPU time so far goes first, in leases",
 			Paper:   "baseline of Themis, NSDI'20",
 		}, las.Default(), las.New),
-		Of(About{
+		Varying(About{
 			Name:    "optimus",
 			Summary: "every further GPU to the job whose remaining time it shortens most",
 			Paper:   "Optimus, EuroSys'18; oracle form of Pollux, OSDI'21",
-			Oracle:  true,
-		}, optimus.Default(), optimus.New,
-			Preset[optimus.Config]{Variant{"original", "with speeds fitted to the sizes a job has run at"},
+		}, optimus.Default(), newOptimus,
+			Preset[optimus.Config]{Variant{Name: "original", Summary: "with losses and speeds fitted as in its paper, and no oracle"},
 				func(c *optimus.Config) { c.Form = optimus.Original }}),
 		Of(About{
 			Name:    "philly",
@@ -61,9 +61,9 @@ func Builtin() Registry {
 			Name:    "pollux",
 			Summary: "resizes jobs for the largest goodput, while their agents tune batch sizes",
 			Paper:   "Pollux, OSDI'21",
-			Agents:  true,
+			Needs:   Needs{Agents: true},
 		}, pollux.Default(), pollux.New,
-			Preset[pollux.Config]{Variant{"genetic", "with the paper's genetic search"},
+			Preset[pollux.Config]{Variant{Name: "genetic", Summary: "with the paper's genetic search"},
 				func(c *pollux.Config) { c.Search = pollux.Genetic }}),
 		Of(About{
 			Name:    "srsf",
@@ -80,10 +80,19 @@ func Builtin() Registry {
 			Summary: "queues by GPU time so far, first come first served inside",
 			Paper:   "Tiresias, NSDI'19",
 		}, tiresias.Default(), tiresias.New,
-			Preset[tiresias.Config]{Variant{"gittins", "by Gittins index inside a queue, from a sample of job lengths"},
+			Preset[tiresias.Config]{Variant{Name: "gittins", Summary: "by Gittins index inside a queue, from a sample of job lengths"},
 				func(c *tiresias.Config) { c.Order = tiresias.Gittins }}),
 	} {
 		r[e.Name] = e
 	}
 	return r
+}
+
+// newOptimus adds what the form needs.
+func newOptimus(c optimus.Config) (sched.Policy, Needs, error) {
+	p, err := optimus.New(c)
+	if c.Form == optimus.Original {
+		return p, Needs{Agents: true, Losses: true}, err
+	}
+	return p, Needs{Oracle: true}, err
 }

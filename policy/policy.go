@@ -48,7 +48,7 @@ type Entry struct {
 	About
 	Variants []Variant
 	Knobs    []knob.Knob
-	build    func(words []string) (sched.Policy, error)
+	build    func(words []string) (sched.Policy, Needs, error)
 }
 
 // About describes a policy to a person.
@@ -56,19 +56,41 @@ type About struct {
 	Name    string `json:"name"`
 	Summary string `json:"summary"`
 	Paper   string `json:"paper,omitempty"` // where the idea comes from
+	Needs
+}
+
+// Needs is what a policy has to know about jobs beyond their specs.
+type Needs struct {
 	// Agents says that the policy works with jobs whose agents report how they
 	// train and adapt their batch size. Under other policies jobs keep the batch
 	// size they were submitted with.
 	Agents bool `json:"agents,omitempty"`
+	// Losses, with Agents, says that the agents are to report training losses and
+	// measured step times, and to leave batch sizes alone.
+	Losses bool `json:"losses,omitempty"`
 	// Oracle says that the policy plans with true step times and lengths, which
 	// only a simulator has.
 	Oracle bool `json:"oracle,omitempty"`
+}
+
+// String names what is needed; it is empty if nothing is.
+func (n Needs) String() string {
+	switch {
+	case n.Oracle:
+		return "true step times and lengths, which only a simulator has"
+	case n.Agents && n.Losses:
+		return "agents that report losses and step times"
+	case n.Agents:
+		return "agents that report models of speed and tune batch sizes"
+	}
+	return ""
 }
 
 // Variant is a named setting of several knobs.
 type Variant struct {
 	Name    string `json:"name"`
 	Summary string `json:"summary"`
+	Needs          // of that setting; the table fills it in
 }
 
 // Preset is a variant together with what it does to a config of type C.
@@ -79,18 +101,30 @@ type Preset[C any] struct {
 
 // Of makes an entry of a policy's default config and its constructor.
 func Of[C any](about About, standard C, build func(C) (sched.Policy, error), presets ...Preset[C]) Entry {
+	return Varying(about, standard, func(config C) (sched.Policy, Needs, error) {
+		p, err := build(config)
+		return p, about.Needs, err
+	}, presets...)
+}
+
+// Varying makes an entry of a policy whose needs depend on its config; those in
+// about are replaced.
+func Varying[C any](about About, standard C, build func(C) (sched.Policy, Needs, error), presets ...Preset[C]) Entry {
 	e := Entry{About: about, Knobs: knob.List(standard)}
-	for _, p := range presets {
-		e.Variants = append(e.Variants, p.Variant)
-	}
-	e.build = func(words []string) (sched.Policy, error) {
+	e.build = func(words []string) (sched.Policy, Needs, error) {
 		config := standard
 		for _, word := range words {
 			if err := apply(&config, word, presets); err != nil {
-				return nil, err
+				return nil, Needs{}, err
 			}
 		}
 		return build(config)
+	}
+	// A policy that cannot be built needs nothing; New has the error.
+	_, e.Needs, _ = e.build(nil)
+	for _, p := range presets {
+		_, p.Needs, _ = e.build([]string{p.Name})
+		e.Variants = append(e.Variants, p.Variant)
 	}
 	return e
 }
@@ -131,8 +165,15 @@ func (r Registry) Names() []string { return slices.Sorted(maps.Keys(r)) }
 // About describes the policy that a spec asks for; it is empty if there is no
 // such policy.
 func (r Registry) About(spec string) About {
-	name, _, _ := strings.Cut(spec, ":")
-	return r[name].About
+	words := strings.Split(spec, ":")
+	e, ok := r[words[0]]
+	if !ok {
+		return About{}
+	}
+	if _, needs, err := e.build(words[1:]); err == nil {
+		e.Needs = needs
+	}
+	return e.About
 }
 
 // New builds the policy that a spec asks for; see the package comment.
@@ -145,7 +186,7 @@ func (r Registry) New(spec string) (sched.Policy, error) {
 	if !ok {
 		return nil, fmt.Errorf("unknown policy %s", knob.Among(words[0], r.Names()))
 	}
-	p, err := e.build(words[1:])
+	p, _, err := e.build(words[1:])
 	if err != nil {
 		return nil, fmt.Errorf("policy %s: %w", e.Name, err)
 	}

@@ -116,6 +116,41 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestNeeds: what a policy needs may depend on its form, however that is set.
+func TestNeeds(t *testing.T) {
+	r := policy.Builtin()
+	oracle, losses := policy.Needs{Oracle: true}, policy.Needs{Agents: true, Losses: true}
+	for spec, want := range map[string]policy.Needs{
+		"las":                                 {},
+		"pollux":                              {Agents: true},
+		"pollux:genetic":                      {Agents: true},
+		"optimus":                             oracle,
+		"optimus:every=2m":                    oracle,
+		"optimus:original":                    losses,
+		"optimus:form=original":               losses,
+		"optimus:original:form=oracle":        oracle,
+		"optimus:form=original:damp=0.5":      losses,
+		"optimus:form=original:no-such=thing": oracle, // cannot be built
+		"no-such-policy":                      {},
+		"":                                    {},
+	} {
+		if got := r.About(spec).Needs; got != want {
+			t.Errorf("%q needs %+v; want %+v", spec, got, want)
+		}
+	}
+	for _, v := range r["optimus"].Variants {
+		if v.Name == "original" && v.Needs != losses {
+			t.Errorf("the table says that optimus:original needs %+v; want %+v", v.Needs, losses)
+		}
+	}
+	for needs, want := range map[policy.Needs]string{{}: "", oracle: "true step times and lengths, which only a simulator has",
+		losses: "agents that report losses and step times", {Agents: true}: "agents that report models of speed and tune batch sizes"} {
+		if got := needs.String(); got != want {
+			t.Errorf("%+v is called %q; want %q", needs, got, want)
+		}
+	}
+}
+
 // still is a policy that runs nothing.
 type still struct{ Code int }
 

@@ -8,9 +8,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/fairway-gpu/fairway/autoscale"
 	"github.com/fairway-gpu/fairway/policy"
-	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/trace"
 	"github.com/fairway-gpu/fairway/zoo"
@@ -39,51 +37,6 @@ func simulate(spec, cluster string, w *sim.Workload, edit func(*sim.Config)) (*s
 	edit(&cfg)
 	res, _, err := sim.Run(cfg, w)
 	return res, err
-}
-
-// Autoscale trains one ImageNet job in a cloud of up to 16 nodes of 4 GPUs under
-// each rule.
-func Autoscale() ([]*sim.Result, error) {
-	job := sim.Work{Spec: sched.Spec{
-		ID: "imagenet", Model: "imagenet", GPUs: 1, MinGPUs: 1, MaxGPUs: 64, Submitted: trace.Epoch,
-		Batch: sched.Batch{Initial: 200, Max: 12800, LocalMin: 20, LocalMax: 200, Adapt: true},
-	}}
-	var out []*sim.Result
-	for _, rule := range []autoscale.Rule{autoscale.Throughput, autoscale.Goodput, autoscale.Utility} {
-		res, err := simulate("pollux", "16x4", &sim.Workload{Name: "imagenet", Start: trace.Epoch, Work: []sim.Work{job}}, func(c *sim.Config) {
-			a := sim.DefaultAutoscale(1, 16)
-			a.Rule = rule
-			c.Autoscale = &a
-		})
-		if err != nil {
-			return nil, fmt.Errorf("rule %s: %w", rule, err)
-		}
-		out = append(out, res)
-	}
-	return out, nil
-}
-
-// PrintAutoscale writes the comparison of the rules as Markdown.
-func PrintAutoscale(w io.Writer, runs []*sim.Result) {
-	fmt.Fprint(w, `# Scaling a cluster for one large job
-
-One ImageNet job, alone in a cloud of up to 16 nodes of 4 T4 GPUs, under `+"`pollux`"+`.
-The throughput rule goes to a large cluster at once; the goodput rule grows as the
-gradient noise lets larger batches pay. The paper has 25 % lower cost at 6 % longer
-time for the goodput rule. Our throughput rule is a stronger baseline than the
-paper's: its job, too, tunes its batch size.
-
-    fairway repro autoscale
-
-| rule | time | node-hours | most nodes | cost | cost against throughput | time |
-|---|---|---|---|---|---|---|
-`)
-	base := runs[0]
-	for _, r := range runs {
-		a := r.Autoscale
-		fmt.Fprintf(w, "| %s | %.2f h | %.1f | %d | %.0f | %+.0f %% | %+.0f %% |\n", a.Rule, r.AvgJCT/3600, a.NodeHours, a.Most, a.Cost,
-			100*(a.Cost/base.Autoscale.Cost-1), 100*(r.AvgJCT/base.AvgJCT-1))
-	}
 }
 
 // SearchRun is a hyper-parameter search under one policy and batch size.

@@ -8,27 +8,44 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairway-gpu/fairway/autoscale"
 	"github.com/fairway-gpu/fairway/repro"
 )
 
-// Scaling by goodput is cheaper than by throughput, and slower: the paper's
-// direction.
+// Scaling by goodput with the default band is cheaper than by throughput and
+// takes little longer: what the paper has for ImageNet, and for other models of
+// the zoo too.
 func TestGoodputScalingIsCheaper(t *testing.T) {
-	runs, err := repro.Autoscale()
+	d := autoscale.Default(1, 16)
+	own := repro.Band{U: d.U, L: d.L}
+	runs, err := repro.Autoscale(nil, []repro.Band{repro.Bands()[0], own})
 	if err != nil {
 		t.Fatal(err)
 	}
-	throughput, goodput := runs[0], runs[1]
-	if goodput.Autoscale.Cost >= throughput.Autoscale.Cost {
-		t.Errorf("cost %.0f by goodput, %.0f by throughput; want less", goodput.Autoscale.Cost, throughput.Autoscale.Cost)
+	for _, s := range runs.Alone {
+		mean, _, _ := s.Mean(s.With(own))
+		if mean.Cost > 0.85 || mean.Time > 1.10 {
+			t.Errorf("%s: %.2f of the cost and %.2f of the time by throughput; want at most 0.85 and 1.10", s.Model, mean.Cost, mean.Time)
+		}
 	}
-	if goodput.AvgJCT <= throughput.AvgJCT {
-		t.Errorf("%.0f s by goodput, %.0f s by throughput; a smaller cluster should take longer", goodput.AvgJCT, throughput.AvgJCT)
+	if got := runs.Choice(); got != own {
+		t.Errorf("of the paper's band and the default, %s is chosen; want %s", got, own)
+	}
+	for _, s := range runs.Shared[1:] {
+		if base := runs.Shared[0]; s.Cost >= base.Cost {
+			t.Errorf("many jobs, rule %s: cost %.0f; want less than the %.0f of 16 nodes", s.Rule, s.Cost, base.Cost)
+		}
 	}
 	var out bytes.Buffer
-	repro.PrintAutoscale(&out, runs)
-	if !strings.Contains(out.String(), "| goodput |") {
-		t.Errorf("the report lacks the goodput rule:\n%s", out.String())
+	runs.Print(&out, "images")
+	for _, want := range []string{"| -25 % | +6 % |", "our default**", "(images/autoscale.svg)", "(paper) |"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, out.String())
+		}
+	}
+	out.Reset()
+	if err := runs.Chart().Write(&out); err != nil || !strings.Contains(out.String(), "the paper") || strings.Contains(out.String(), "NaN") {
+		t.Errorf("chart: error %v\n%s", err, out.String())
 	}
 }
 

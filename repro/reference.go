@@ -184,7 +184,7 @@ func (a *Artifact) Replay(r Run) (*sim.Result, error) {
 	res, _, err := sim.Run(sim.Config{
 		Cluster: cluster, Policy: p, Name: r.Policy, Zoo: a.zoo, Profiles: a.tables,
 		Interval: r.Interval, Interference: r.Interference,
-		CoAdapt: about.Agents, Agent: r.Interval, Oracle: about.Oracle, Noise: r.Noise, Watch: r.Watch,
+		CoAdapt: about.Agents, Losses: about.Losses, Agent: r.Interval, Oracle: about.Oracle, Noise: r.Noise, Watch: r.Watch,
 	}, w)
 	return res, err
 }

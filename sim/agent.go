@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/fairway-gpu/fairway/experience"
 	"github.com/fairway-gpu/fairway/goodput"
@@ -34,6 +35,7 @@ type agent struct {
 	noise    float64
 	measured int // measurements of the noise scale
 	curve    experience.Curve
+	losses   *lossLog // nil: nobody asks for them
 	report   *goodput.Report
 }
 
@@ -49,8 +51,14 @@ func (r *run) newAgent(j *job) (*agent, error) {
 		profiles: map[string]*goodput.Profile{}, fitters: map[string]*goodput.Fitter{},
 		fitted: map[string]goodput.Params{}, past: map[string]goodput.Params{},
 	}
-	if !j.work.Batch.Adapt {
+	if !j.work.Batch.Adapt || r.Losses {
 		a.fixed = r.fixedBatch(t, j.work.Model)
+	}
+	if r.Losses {
+		var err error
+		if a.losses, err = newLossLog(t, a.fixed); err != nil {
+			return nil, err
+		}
 	}
 	if a.blur > 0 {
 		a.rand = rand.New(rand.NewPCG(r.Seed, uint64(j.result)))
@@ -115,6 +123,9 @@ func (a *agent) learn(s setting, o observation, part float64) error {
 	a.noise = a.prior.Noise(part, measured, a.measured)
 	if err := a.curve.Add(part, measured); err != nil {
 		return err
+	}
+	if a.losses != nil {
+		a.losses.look(part, o.gain(a.fixed, a.limits), a.blurred)
 	}
 	t := string(s.gpuType)
 	if a.profiles[t] == nil {
@@ -185,10 +196,19 @@ func (a *agent) tell() {
 	if len(a.fitted) > 0 {
 		next.Params = maps.Clone(a.fitted)
 	}
-	if old := a.report; old != nil && old.Noise == next.Noise && old.MostGPUs == next.MostGPUs && maps.Equal(old.Params, next.Params) {
+	if a.losses != nil {
+		next.Losses, next.Stop, next.StepTimes = a.losses.points, a.losses.stop, a.stepTimes()
+	}
+	if old := a.report; old != nil && same(old, next) {
 		return // policies remember what they worked out for a report
 	}
 	a.report = next
+}
+
+// same reports whether two reports of an agent say the same.
+func same(a, b *goodput.Report) bool {
+	return a.Noise == b.Noise && a.MostGPUs == b.MostGPUs && maps.Equal(a.Params, b.Params) &&
+		slices.Equal(a.Losses, b.Losses) && slices.Equal(a.StepTimes, b.StepTimes)
 }
 
 // mostGPUs is the growth cap: twice the most GPUs it has run on, or as many as

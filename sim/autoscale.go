@@ -22,7 +22,7 @@ type AutoscaleConfig struct {
 	Price float64       // of a node for an hour; paid by the second from its order on
 }
 
-// DefaultAutoscale returns the settings of the Pollux paper for a cluster of
+// DefaultAutoscale returns the default of package autoscale for a cluster of
 // that many nodes: two minutes for a node to start (an assumption), and the
 // price on demand of the paper's machines with four T4 (g4dn.12xlarge), in
 // dollars.

@@ -40,6 +40,9 @@ type Config struct {
 	CoAdapt bool
 	Agent   time.Duration
 	Noise   float64 // standard deviation of the logarithm of what agents measure
+	// Losses, with CoAdapt, lets every job keep the batch size it was submitted
+	// with, and its agent report training losses and measured step times.
+	Losses bool
 	// Experience, if set, is what past jobs have left behind: agents start from
 	// it and add to it.
 	Experience *experience.Pool

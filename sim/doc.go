@@ -29,6 +29,10 @@
 // GPUs. It stands still while it restarts. When an attempt fails, its work is
 // lost.
 //
+// Policies that predict convergence see training losses (Config.Losses). They
+// follow from a job's progress by one curve for all models, and when a job has
+// trained to its end, its user's rule says that it has converged.
+//
 // # Determinism
 //
 // The package reads no clock, and its random numbers (measurement noise,

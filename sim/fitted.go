@@ -79,6 +79,10 @@ func (f *fitted) rate(done float64, s setting) (rate, until float64, err error) 
 	return o.rate(s, f.model.Batch), o.until, nil
 }
 
+func (f *fitted) gain(done float64, batch int) (float64, error) {
+	return goodput.Gain(f.model.NoiseAt(done/f.model.Iterations), f.model.Batch.Initial, batch), nil
+}
+
 // left takes the efficiency of now for the rest of the training.
 func (f *fitted) left(done float64) float64 {
 	gain := goodput.Gain(f.model.NoiseAt(done/f.model.Iterations), f.model.Batch.Initial, f.size)

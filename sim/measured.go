@@ -73,6 +73,15 @@ func (t *measured) rate(done float64, s setting) (rate, until float64, err error
 	return o.rate(s, t.model.Limits()), o.until, nil
 }
 
+func (t *measured) gain(done float64, batch int) (float64, error) {
+	var o observation
+	var err error
+	if o.sqr, o.variance, err = t.model.Grad(batch, min(t.epoch(done), len(t.ends)-1)); err != nil {
+		return 0, err
+	}
+	return o.gain(batch, t.model.Limits()), nil
+}
+
 // left counts iterations from the end of the present epoch, as the reference
 // does.
 func (t *measured) left(done float64) float64 {

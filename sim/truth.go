@@ -33,6 +33,8 @@ type trainer interface {
 	batch() int
 	// observe returns what an agent measures at that point of the training.
 	observe(done float64, s setting) (observation, error)
+	// gain is the work that an optimiser step at a batch size does at that point.
+	gain(done float64, batch int) (float64, error)
 	// left is the number of optimiser steps to the end at the submitted batch
 	// size.
 	left(done float64) float64
@@ -48,9 +50,13 @@ type observation struct {
 // rate returns the progress each second that an observation means: iterations
 // at the initial batch size.
 func (o observation) rate(s setting, l goodput.Limits) float64 {
-	scale := float64(s.config.Batch(s.gpus)) / float64(l.Initial)
-	gain := (o.variance + o.sqr) / (o.variance/scale + o.sqr)
-	return gain / (o.step + float64(s.config.Accum)*(o.step-o.sync))
+	return o.gain(s.config.Batch(s.gpus), l) / (o.step + float64(s.config.Accum)*(o.step-o.sync))
+}
+
+// gain returns the progress of one optimiser step at a batch size.
+func (o observation) gain(batch int, l goodput.Limits) float64 {
+	scale := float64(batch) / float64(l.Initial)
+	return (o.variance + o.sqr) / (o.variance/scale + o.sqr)
 }
 
 // setting is what a job runs on.

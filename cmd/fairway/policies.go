@@ -57,8 +57,12 @@ func printPolicy(w io.Writer, e policy.Entry) {
 	if e.Paper != "" {
 		fmt.Fprintf(w, "  from %s\n", e.Paper)
 	}
+	printNeeds(w, "  ", e.Needs)
 	for _, v := range e.Variants {
 		fmt.Fprintf(w, "  %s:%s  %s\n", e.Name, v.Name, v.Summary)
+		if v.Needs != e.Needs {
+			printNeeds(w, "    ", v.Needs)
+		}
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, k := range e.Knobs {
@@ -66,4 +70,10 @@ func printPolicy(w io.Writer, e policy.Entry) {
 	}
 	t.Flush()
 	fmt.Fprintln(w)
+}
+
+func printNeeds(w io.Writer, indent string, n policy.Needs) {
+	if text := n.String(); text != "" {
+		fmt.Fprintf(w, "%sneeds %s\n", indent, text)
+	}
 }

@@ -167,10 +167,41 @@ func newReproExperience() *cobra.Command {
 }
 
 func newReproAutoscale() *cobra.Command {
-	return simpleRepro("autoscale", "Scale a cluster for one large job by goodput and by throughput", func() (func(io.Writer), error) {
-		runs, err := repro.Autoscale()
-		return func(w io.Writer) { repro.PrintAutoscale(w, runs) }, err
-	})
+	var data, out string
+	c := &cobra.Command{
+		Use:   "autoscale",
+		Short: "Scale a cluster for one large job by goodput and by throughput",
+		Long: `Train single large jobs in a simulated cloud that is scaled by throughput, by
+goodput with several bands, and by utility, and set cost and time beside the
+Pollux paper's. With --data, do so by the artifact's measured profiles as well.`,
+		Example: `  fairway repro autoscale
+  fairway repro autoscale --data pollux-artifact/simulator --out docs/reproduction/autoscale.md`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var artifact *repro.Artifact
+			if data != "" {
+				var err error
+				if artifact, err = repro.OpenArtifact(os.DirFS(data)); err != nil {
+					return fmt.Errorf("repro autoscale: %w", err)
+				}
+			}
+			runs, err := repro.Autoscale(artifact, repro.Bands())
+			if err != nil {
+				return fmt.Errorf("repro autoscale: %w", err)
+			}
+			if err := printOrWrite(c, out, func(w io.Writer) { runs.Print(w, "images") }); err != nil || out == "" {
+				return err
+			}
+			images := filepath.Join(filepath.Dir(out), "images")
+			if err := os.MkdirAll(images, 0o755); err != nil {
+				return err
+			}
+			return writeFile(filepath.Join(images, "autoscale.svg"), runs.Chart().Write)
+		},
+	}
+	c.Flags().StringVar(&data, "data", "", "folder of the Pollux artifact")
+	c.Flags().StringVarP(&out, "out", "o", "", "Markdown file to write as well, with images/autoscale.svg beside it")
+	return c
 }
 
 func newReproSearch() *cobra.Command {

@@ -110,7 +110,7 @@ func (f *simFlags) run(c *cobra.Command) error {
 		cfg := base
 		cfg.Policy, cfg.Name = p, f.policies[i]
 		about := policy.Builtin().About(cfg.Name)
-		cfg.CoAdapt, cfg.Oracle = about.Agents, about.Oracle
+		cfg.CoAdapt, cfg.Losses, cfg.Oracle = about.Agents, about.Losses, about.Oracle
 		if cfg.Profiles != nil && cfg.Interval > 0 {
 			cfg.Agent = cfg.Interval // the reference's agents look at their jobs once a round
 		}

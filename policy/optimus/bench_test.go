@@ -68,7 +68,14 @@ func (l *large) arrive() {
 
 func (l *large) report() *goodput.Report {
 	x := l.random.Float64()
-	return &goodput.Report{Steps: curve(64, 1, 0.2*x, 0.01*x), Left: 1e5 * l.random.ExpFloat64()}
+	steps := curve(64, 1, 0.2*x, 0.01*x)
+	r := measured(steps, 1, 2, 4, 8, 16)
+	r.Steps, r.Left = steps, 1e5*l.random.ExpFloat64()
+	r.Losses, r.Stop = losing(1e5*l.random.ExpFloat64(), l.random.Float64())
+	for i := range r.Losses {
+		r.Losses[i].Loss *= 1 + 0.02*l.random.NormFloat64()
+	}
+	return r
 }
 
 // stir lets half a minute pass: one job in 200 ends and another comes, and one

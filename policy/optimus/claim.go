@@ -4,8 +4,6 @@
 package optimus
 
 import (
-	"time"
-
 	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -30,26 +28,37 @@ type claim struct {
 
 // claims returns the claims of all jobs, in order of submission.
 func (p *policy) claims(s *sched.Snapshot) []claim {
+	p.fits.prune(len(s.Jobs))
 	order := place.OrderBy(s, func(*sched.Job) (a, b float64) { return 0, 0 })
 	out := make([]claim, len(order))
 	for k, i := range order {
-		out[k] = p.claim(s.Jobs[i], s.Now)
+		out[k] = p.claim(s, s.Jobs[i])
 		out[k].index = i
 	}
 	return out
 }
 
-func (p *policy) claim(j *sched.Job, now time.Time) claim {
+func (p *policy) claim(s *sched.Snapshot, j *sched.Job) claim {
 	c := claim{job: j, pinned: j.Phase == sched.Running && j.NonPreemptible}
 	c.least = after(j, 0)
 	if j.NonPreemptible {
 		c.least = j.GPUs
 	}
 	c.most = c.least
-	if j.NonPreemptible || !j.Elastic() || j.Perf == nil || len(j.Perf.Steps) == 0 {
+	if j.NonPreemptible || !j.Elastic() || j.Perf == nil {
 		return c
 	}
-	most := min(len(j.Perf.Steps), j.MaxGPUs)
+	most := j.MaxGPUs
+	if p.Form == Oracle {
+		c.steps, c.left = j.Perf.Steps, j.Perf.Left
+		most = min(most, len(c.steps))
+	} else {
+		f := p.fits.of(s, j)
+		if !f.known {
+			return c
+		}
+		c.fit, c.left = &f.speed, f.left
+	}
 	if j.Perf.MostGPUs > 0 {
 		most = min(most, j.Perf.MostGPUs)
 	}
@@ -57,30 +66,11 @@ func (p *policy) claim(j *sched.Job, now time.Time) claim {
 	c.elastic = c.most > c.least
 	// A job past its last step is about to end; it keeps its GPUs if nobody else
 	// wants them.
-	c.left = max(1, j.Perf.Left)
-	if p.Form == Oracle {
-		c.steps = j.Perf.Steps
-		return c
-	}
-	if fit, ok := FitSpeed(samples(j)); ok {
-		c.fit = &fit
-	} else {
-		c.most = c.least
-	}
-	if j.RanBy(now) < p.Young.D() {
+	c.left = max(1, c.left)
+	if p.Form == Original && j.RanBy(s.Now) < p.Young.D() {
 		c.left *= p.Damp
 	}
 	return c
-}
-
-// samples returns the step times at the sizes up to the largest the job has run
-// at.
-func samples(j *sched.Job) []Sample {
-	out := make([]Sample, min(max(1, j.MostGPUs), len(j.Perf.Steps)))
-	for i := range out {
-		out[i] = Sample{Workers: i + 1, StepTime: j.Perf.Steps[i]}
-	}
-	return out
 }
 
 // time returns the time of a step on n GPUs, in seconds.

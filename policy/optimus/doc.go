@@ -39,20 +39,32 @@
 //
 // # Form = original
 //
-// This form fits the models of the Optimus paper instead of believing the
-// agent. From the paper: the terms of the speed model and of the loss curve,
+// This form believes nobody's predictions. It fits the models of the Optimus
+// paper to what agents have measured, and to nothing else: to the training
+// losses (goodput.Report.Losses), from which follow the steps left until the
+// job has converged by its user's rule (Stop), and to the times of the steps it
+// has run (StepTimes), from which follows t. Report.Steps and Left are not
+// read. From the paper: the terms of the speed model and of the loss curve,
 // with coefficients that are not negative, found by non-negative least squares
-// (Lawson and Hanson); the gain, damped by 0.95 for a young job, whose models
-// are uncertain. Not from the paper:
+// (Lawson and Hanson); convergence, when the loss has fallen by less than a
+// threshold in each of several epochs; the gain, damped by 0.95 for a young
+// job, whose models are uncertain. Not from the paper:
 //
-//   - The samples of the speed model are the entries of Report.Steps up to the
-//     most GPUs the job has had. They come from the agent's own model, not from
-//     a stopwatch, and they include sizes the job has passed by. The paper
-//     tries a new job at a few sizes before it starts; here a new job has the
-//     sample at one GPU, which the fit reads as perfect scaling.
-//   - The steps left are Report.Left. The paper finds them by FitLoss and
-//     Loss.Steps, which this package has and the policy does not call: agents
-//     report no losses.
+//   - The paper tries a new job at a few sizes on a sample of its data before it
+//     starts. Here it learns by running, and what is not known is read in its
+//     favour: a job without any step times gets its smallest size; one that has
+//     run at one size is taken to scale perfectly, one that has run at two to
+//     exchange gradients in a time that does not grow (FitSpeed). Its agent's
+//     limit (Report.MostGPUs, twice the most it has run on) makes it pass by
+//     the sizes that the fit needs.
+//   - The speed model knows numbers of GPUs and not of nodes: step times on one
+//     node and on several are fitted together.
+//   - A job with fewer than three losses is taken to converge as soon as its rule
+//     allows, after Stop.Epochs epochs. One that runs past its predicted end has
+//     one step left.
+//   - Losses are fitted over steps at the job's batch size. At a large one a step
+//     achieves more as training goes on, which the curve does not know: for the
+//     models of the zoo it foretells up to four times the steps that are left.
 //   - Young is a job that has run for less than the knob young; the paper sets
 //     no figure.
 //   - The paper's jobs have workers and parameter servers, chosen one by one by

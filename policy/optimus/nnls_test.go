@@ -173,6 +173,8 @@ func TestFitSpeed(t *testing.T) {
 		{"three sizes", take(full, 1, 2, 4), full, true},
 		{"many sizes", take(full, 1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64), full, true},
 		{"one size: perfect scaling", []Sample{{4, 0.5}}, Speed{Compute: 2}, true},
+		{"two sizes: nothing grows with workers", []Sample{{1, 1}, {2, 0.75}, {2, 0.75}}, Speed{Compute: 0.5, Fixed: 0.5}, true},
+		{"two sizes, slower", []Sample{{1, 1}, {2, 2}}, Speed{Fixed: 1.5}, true},
 		{"slower with every worker", []Sample{{1, 1}, {2, 2}, {3, 3}}, Speed{Sync: 1}, true},
 		{"useless samples are left out", append(take(full, 1, 2, 8), Sample{0, 1}, Sample{3, -1}, Sample{5, math.NaN()}, Sample{6, math.Inf(1)}), full, true},
 		{"none of use", []Sample{{0, 1}, {2, 0}}, Speed{}, false},

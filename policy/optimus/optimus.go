@@ -14,7 +14,7 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	Form  string         `json:"form" help:"oracle (step times and steps left as reported) or original (models fitted as in the paper)"`
+	Form  string         `json:"form" help:"oracle (true step times and steps left) or original (both from models fitted to what agents measure, as in the paper)"`
 	Every sched.Duration `json:"every" help:"decide again after this long even if nothing happens, for gains change as jobs go on; 0s: do not"`
 	Damp  float64        `json:"damp" help:"original: the gain of a young job counts this much"`
 	Young sched.Duration `json:"young" help:"original: a job is young until it has run this long"`
@@ -50,12 +50,13 @@ func New(c Config) (sched.Policy, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return &policy{Config: c}, nil
+	return &policy{Config: c, fits: fits{}}, nil
 }
 
 type policy struct {
 	Config
 	free *place.Free // a cache
+	fits fits        // another
 }
 
 func (p *policy) String() string { return knob.Text("optimus", p.Config, Default()) }

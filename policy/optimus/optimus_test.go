@@ -129,3 +129,29 @@ func curve(n int, compute, fixed, sync float64) []float64 {
 	}
 	return out
 }
+
+// measured is what an agent reports that has run at some sizes of a list of step
+// times by GPUs-1.
+func measured(steps []float64, sizes ...int) *goodput.Report {
+	r := &goodput.Report{}
+	for _, n := range sizes {
+		r.StepTimes = append(r.StepTimes, goodput.StepTime{Nodes: 1, GPUs: n, Batch: 64, Time: steps[n-1]})
+	}
+	return r
+}
+
+// losing returns the losses of a job that converges after so many steps, seen
+// over a part of them, and its rule.
+func losing(steps, part float64) ([]goodput.LossPoint, goodput.Stop) {
+	l := Loss{B0: 20 / steps, B1: 1, Top: 3}
+	stop := goodput.Stop{Epochs: 3, Epoch: steps / 50}
+	from := steps - 3.5*stop.Epoch
+	stop.Fall = (l.At(from) - l.At(from+stop.Epoch)) / l.Top
+	const n = 32
+	points := make([]goodput.LossPoint, n)
+	for i := range points {
+		k := part * steps * float64(i) / (n - 1)
+		points[i] = goodput.LossPoint{Step: k, Loss: l.At(k)}
+	}
+	return points, stop
+}

@@ -30,11 +30,14 @@ func drawSteps(t *rapid.T) []float64 {
 }
 
 func drawReport(t *rapid.T) *goodput.Report {
-	return &goodput.Report{
-		Steps:    drawSteps(t),
-		Left:     rapid.SampledFrom([]float64{0, 10, 500, 501, 1e5}).Draw(t, "left"),
-		MostGPUs: rapid.SampledFrom([]int{0, 0, 1, 4}).Draw(t, "most"),
-	}
+	steps := drawSteps(t)
+	r := measured(steps, rapid.SliceOfN(rapid.IntRange(1, len(steps)), 0, 4).Draw(t, "measured")...)
+	r.Steps = steps
+	r.Left = rapid.SampledFrom([]float64{0, 10, 500, 501, 1e5}).Draw(t, "left")
+	r.MostGPUs = rapid.SampledFrom([]int{0, 0, 1, 4}).Draw(t, "most")
+	r.Losses, r.Stop = losing(1+r.Left, 0.3)
+	r.Losses = r.Losses[:rapid.IntRange(0, len(r.Losses)).Draw(t, "losses")]
+	return r
 }
 
 // plainShares is the rule of the paper, for jobs without any wishes, as plainly

@@ -4,6 +4,9 @@
 package optimus
 
 import (
+	"fmt"
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -114,27 +117,130 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-// TestOriginal: the fit knows no more than what the job has run at, and a young
-// job counts for less.
+// learnt is what the agent of a job reports that has run on one GPU, a second
+// for each step, and has seen a tenth of its losses, so many steps before the
+// end.
+func learnt(left float64) *goodput.Report {
+	r := measured([]float64{1}, 1)
+	r.Losses, r.Stop = losing(left/0.9, 0.1)
+	return r
+}
+
+// TestOriginal: the fit knows no more than what the job has run at. It takes no
+// notice of what an oracle says.
 func TestOriginal(t *testing.T) {
 	// A third GPU costs time, which the fit learns only by giving it.
 	steps := []float64{1, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5, 1.7}
-	for _, tc := range []struct {
-		form string
-		want []string
+	w := newWorld(t, 4)
+	p := mustBuild(t, "optimus:form=original")
+	w.submit(sched.Spec{ID: "a"}, nil)
+	for i, tc := range []struct {
+		sizes []int // it has run at
+		want  string
 	}{
-		{Oracle, []string{"a n0[0-1]", "a n0[0-1]", "a n0[0-1]"}},
-		{Original, []string{"a n0[0-1]", "a n0[0-3]", "a n0[0-1]"}},
+		{nil, "a n0[0]"},
+		{[]int{1}, "a n0[0-1]"},
+		{[]int{1, 2}, "a n0[0-3]"},
+		{[]int{1, 2, 4}, "a n0[0-1]"},
+	} {
+		perf := measured(steps, tc.sizes...)
+		perf.Losses, perf.Stop = losing(1000, 0.2)
+		perf.Steps, perf.Left = []float64{1, 1, 1, 1}, 1
+		perf.MostGPUs = min(8, 1<<i)
+		w.apply(sched.Event{Kind: sched.JobReported, Job: "a", Perf: perf})
+		if got := w.decide(p); got != tc.want {
+			t.Errorf("after %v: %s; want %s", tc.sizes, got, tc.want)
+		}
+	}
+}
+
+// TestOriginalFollowsLosses: GPUs go to the job with the longer way to
+// convergence, as its losses tell.
+func TestOriginalFollowsLosses(t *testing.T) {
+	few := learnt(1e6)
+	few.Losses = few.Losses[:2]
+	near, _ := losing(1000, 0.99)
+	end := learnt(0)
+	end.Losses, end.Stop = near, goodput.Stop{Fall: 0.5, Epochs: 1, Epoch: 10}
+	for _, tc := range []struct {
+		name string
+		a, b *goodput.Report
+		want string
+	}{
+		{"the longer job gains more", learnt(100), learnt(1000), "a n0[0], b n0[1-3]"},
+		{"the other way round", learnt(1000), learnt(100), "a n0[1-3], b n0[0]"},
+		{"equal", learnt(100), learnt(100), "a n0[0-1], b n0[2-3]"},
+		// Three epochs of 22,222 steps against a million.
+		{"too few losses: it may converge at its first chance", learnt(1e6), few, "a n0[1-3], b n0[0]"},
+		{"past convergence: one step", learnt(10), end, "a n0[1-3], b n0[0]"},
+		{"no losses and no rule: one step", learnt(10), measured([]float64{1}, 1), "a n0[1-3], b n0[0]"},
+		{"no step times: its smallest size", learnt(10), &goodput.Report{Losses: few.Losses, Stop: few.Stop}, "a n0[1-3], b n0[0]"},
 	} {
 		w := newWorld(t, 4)
-		p := mustBuild(t, "optimus:form="+tc.form)
-		w.submit(sched.Spec{ID: "a"}, nil)
-		for i, want := range tc.want {
-			perf := &goodput.Report{Steps: steps, Left: 1000, MostGPUs: min(8, 2<<i)}
-			w.apply(sched.Event{Kind: sched.JobReported, Job: "a", Perf: perf})
-			if got := w.decide(p); got != want {
-				t.Errorf("%s, decision %d: %s; want %s", tc.form, i, got, want)
-			}
+		w.submit(sched.Spec{ID: "a"}, tc.a)
+		w.submit(sched.Spec{ID: "b"}, tc.b)
+		if got := w.decide(mustBuild(t, "optimus:form=original")); got != tc.want {
+			t.Errorf("%s: %s; want %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestStepsLeft: losses seen so far foretell the end of training.
+func TestStepsLeft(t *testing.T) {
+	for _, part := range []float64{0.01, 0.1, 0.5, 0.9} {
+		r := &goodput.Report{}
+		r.Losses, r.Stop = losing(10_000, part)
+		if got, want := stepsLeft(r), 10_000*(1-part); math.Abs(got-want) > 200 { // an epoch
+			t.Errorf("after %g of 10,000 steps: %g left; want %g", part, got, want)
+		}
+	}
+}
+
+// TestFitsAreRemembered: only for the same report, or the same losses on the
+// same type of GPU.
+func TestFitsAreRemembered(t *testing.T) {
+	w := newWorld(t, 4)
+	f := fits{}
+	fit := func(r *goodput.Report) *fit {
+		w.apply(sched.Event{Kind: sched.JobReported, Job: "a", Perf: r})
+		s := w.State.Snapshot(w.Now)
+		return f.of(s, s.Jobs[0])
+	}
+	w.submit(sched.Spec{ID: "a"}, nil)
+	report := learnt(1000)
+	first := fit(report)
+	if again := fit(report); again != first {
+		t.Error("the same report is fitted twice")
+	}
+	faster := *report
+	faster.StepTimes = []goodput.StepTime{{Nodes: 1, GPUs: 1, Time: 0.5}}
+	if got := fit(&faster); got.left != first.left || got.speed.Compute != 0.5 {
+		t.Errorf("with other step times: %+v; want %g steps left at half a second each", got, first.left)
+	}
+	if got, want := fit(learnt(500)).left, first.left/2; math.Abs(got/want-1) > 0.1 {
+		t.Errorf("with other losses: %g steps left; want about %g", got, want)
+	}
+	f.prune(1)
+	if len(f) != 1 {
+		t.Error("the fit of a job is forgotten while it is needed")
+	}
+	for i := range 200 {
+		f[sched.JobID(fmt.Sprint("old", i))] = first
+	}
+	if f.prune(1); len(f) > 0 {
+		t.Errorf("%d fits are remembered for one job", len(f))
+	}
+}
+
+// TestSamplesByType: step times of other GPU types count only while there are
+// none of its own.
+func TestSamplesByType(t *testing.T) {
+	r := &goodput.Report{StepTimes: []goodput.StepTime{{Type: "t4", GPUs: 1, Time: 1}, {Type: "a100", GPUs: 2, Time: 0.1}}}
+	for gpuType, want := range map[sched.GPUType][]Sample{
+		"t4": {{1, 1}}, "a100": {{2, 0.1}}, "k80": {{1, 1}, {2, 0.1}}, "": {{1, 1}, {2, 0.1}},
+	} {
+		if got := samples(r, gpuType); !slices.Equal(got, want) {
+			t.Errorf("samples for %q are %v; want %v", gpuType, got, want)
 		}
 	}
 }
@@ -143,10 +249,10 @@ func TestOriginal(t *testing.T) {
 func TestYoung(t *testing.T) {
 	w := newWorld(t, 3)
 	p := mustBuild(t, "optimus:form=original:damp=0.5")
-	w.submit(sched.Spec{ID: "old"}, perfect(8, 60))
+	w.submit(sched.Spec{ID: "old"}, learnt(60))
 	w.decide(p)
 	w.Now = w.Now.Add(10 * time.Minute)
-	w.submit(sched.Spec{ID: "young"}, perfect(8, 100))
+	w.submit(sched.Spec{ID: "young"}, learnt(100))
 	if got, want := w.decide(p), "old n0[1-2], young n0[0]"; got != want {
 		t.Errorf("young: %s; want %s", got, want)
 	}

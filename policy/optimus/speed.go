@@ -3,7 +3,10 @@
 
 package optimus
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Speed is the speed model of a synchronous all-reduce job with a fixed batch:
 // a step on w workers takes Compute/w + Fixed + Sync*w seconds, none of the
@@ -22,19 +25,26 @@ type Sample struct {
 }
 
 // FitSpeed fits the model to samples; ok is false if none of them is of use.
-// What the samples leave open is read in favour of the job: one sample alone
-// gives perfect scaling.
+// What the samples leave open is read in favour of the job: one number of
+// workers alone gives perfect scaling, two give no Sync, so that a third is
+// tried where the second has helped.
 func FitSpeed(samples []Sample) (speed Speed, ok bool) {
-	s := system{n: 3}
+	var sizes [terms]int // different ones, as far as they matter
+	s := system{n: terms}
+	distinct := 0
 	for _, x := range samples {
 		if w := float64(x.Workers); w > 0 && x.StepTime > 0 && !math.IsInf(x.StepTime, 1) {
 			s.add(vector{1 / w, 1, w}, x.StepTime, 1)
-			ok = true
+			if distinct < terms && !slices.Contains(sizes[:distinct], x.Workers) {
+				sizes[distinct] = x.Workers
+				distinct++
+			}
 		}
 	}
-	if !ok {
+	if distinct == 0 {
 		return Speed{}, false
 	}
+	s.n = distinct
 	x := s.solve()
 	return Speed{Compute: x[0], Fixed: x[1], Sync: x[2]}, true
 }

@@ -21,6 +21,7 @@ type descent struct {
 func newDescent(l *layout, rng *rand.Rand) *descent {
 	nodes := len(l.on)
 	d := &descent{rng: rng, queued: make([]bool, nodes), budget: descentSteps + nodes*descentStepsNode}
+	d.pair.vain = newVain()
 	for n := range nodes {
 		d.enqueue(n)
 	}
@@ -85,10 +86,13 @@ func (d *descent) waiting(l *layout) {
 // as good as it gets.
 const maxFailed = 400
 
+// copying is the steps that it takes to copy a layout and to climb, for each job
+// and node.
+const copying = 10
+
 // polish shakes the layout and returns the best that comes of it. Trial is
-// memory for that.
-func (d *descent) polish(best, trial *layout) *layout {
-	const copying = 10 // steps that it takes to copy and to climb, for each job and node
+// memory for that, and comes back as such.
+func (d *descent) polish(best, trial *layout) (better, spare *layout) {
 	for failed := 0; failed < maxFailed && d.budget > 0; failed++ {
 		d.budget -= copying * (len(best.rows) + len(best.on))
 		trial.copyFrom(best)
@@ -99,7 +103,7 @@ func (d *descent) polish(best, trial *layout) *layout {
 			failed = 0
 		}
 	}
-	return best
+	return best, trial
 }
 
 // shake disturbs a layout: it takes two or three nodes apart, or makes one job

@@ -48,7 +48,9 @@
 //
 // The layout is improved on the true fitness: two nodes at a time are divided
 // anew among their jobs and some that wait, exactly, by dynamic programming.
-// When no pair gains, the layout is shaken at random and improved again.
+// When no pair gains, the layout is shaken at random and improved again. Pairs
+// met again unchanged are not divided twice. At last, jobs that lost what they
+// hold across several nodes get it back where that is better.
 //
 // The search ends when it meets the bound or has used its budget, which is a
 // number of steps, not a time: the same snapshot gives the same plan. On the

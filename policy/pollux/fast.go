@@ -47,5 +47,5 @@ func (f fast) search(p *problem) []row {
 	m.eager()
 	d := newDescent(best, rng)
 	d.run(best)
-	return d.polish(best, trial).rows
+	return d.recall(d.polish(best, trial)).rows
 }

@@ -14,7 +14,7 @@ type menu struct {
 	options [][]option // by job; the first is nothing
 	market  *market
 	keen    []int32     // jobs, the one that gains most from its favourite first
-	tables  [][]float64 // by job: costs by type, span and GPUs; nil: not made yet
+	tables  [][]float64 // by job: see table; nil: not made yet
 }
 
 // newMenu lists the options of all jobs and opens the market.
@@ -125,35 +125,50 @@ func (m *menu) around(i int, price float64) (low, high int) {
 // more takes no part in the division of pairs of nodes.
 const maxTable = 256
 
-// costOf returns the cost of n GPUs of a type at a span to a job, if that is
-// one of its options; else that of nothing.
-func (m *menu) costOf(i int32, t int, at span, n int) float64 {
-	size := min(m.jobs[i].most, maxTable) + 1
-	if n >= size {
-		return m.none
-	}
+// spread is the row of a table after those of the spans: the cheaper of near and
+// far.
+const spread = spans
+
+// table returns the costs of a job's options by number of GPUs, in rows of that
+// size by type and span (see costRow); what is no option costs as much as
+// nothing.
+func (m *menu) table(i int32) (costs []float64, size int) {
+	size = min(m.jobs[i].most, maxTable) + 1
 	if m.tables[i] == nil {
 		m.tabulate(i, size)
 	}
-	return m.tables[i][(t*int(spans)+int(at))*size+n]
+	return m.tables[i], size
+}
+
+// costRow returns the row of a table for a type and a span, or spread.
+func costRow(table []float64, size, t int, at span) []float64 {
+	begin := (t*int(spread+1) + int(at)) * size
+	return table[begin : begin+size]
 }
 
 // tabulate makes a table of the options of a job.
 func (m *menu) tabulate(i int32, size int) {
-	table := fill(nil, len(m.s.Cluster.Types)*int(spans)*size, m.none)
+	types := len(m.s.Cluster.Types)
+	table := fill(nil, types*int(spread+1)*size, m.none)
 	for _, o := range m.options[i] {
 		if int(o.gpus) >= size {
 			continue
 		}
-		at := int(o.kind)*int(spans)*size + int(o.gpus)
+		within := func(at span) *float64 { return &costRow(table, size, int(o.kind), at)[o.gpus] }
 		switch o.way {
 		case oneNode:
-			table[at] = o.cost
+			*within(local) = o.cost
 		case oneRack:
-			table[at+int(near)*size] = min(table[at+int(near)*size], o.cost)
+			*within(near) = min(*within(near), o.cost)
 		case anywhere: // also in one rack
-			table[at+int(near)*size] = min(table[at+int(near)*size], o.cost)
-			table[at+int(far)*size] = o.cost
+			*within(near) = min(*within(near), o.cost)
+			*within(far) = o.cost
+		}
+	}
+	for t := range types {
+		together, apart, least := costRow(table, size, t, near), costRow(table, size, t, far), costRow(table, size, t, spread)
+		for n := range least {
+			least[n] = min(together[n], apart[n])
 		}
 	}
 	m.tables[i] = table

@@ -22,6 +22,8 @@ type pair struct {
 	rest  []outside // by job
 	parts [][]part  // by job
 	least []float64
+	hope  []float64 // by GPUs of both nodes
+	vain  vain
 
 	now, next []float64 // by state: least cost of the jobs so far
 	taken     [][]int16 // by job, state: its part
@@ -34,27 +36,50 @@ type pair struct {
 // across several nodes is on.
 const bitStates = 4
 
-func (d *pair) states() int     { return (d.caps[0] + 1) * d.width() }
-func (d *pair) width() int      { return (d.caps[1] + 1) * bitStates }
-func (d *pair) step(p part) int { return int(p.gpus[0])*d.width() + int(p.gpus[1])*bitStates }
+func (d *pair) states() int { return (d.caps[0] + 1) * d.width() }
+func (d *pair) width() int  { return (d.caps[1] + 1) * bitStates }
 
 // improve divides two nodes of a layout anew, if that is better.
 func (d *pair) improve(l *layout, nodes [2]int, waiting []int32) bool {
 	d.l, d.nodes, d.steps = l, nodes, 0
 	d.gather(waiting)
+	if len(d.who) == 0 {
+		return false
+	}
+	most := d.caps[0] + d.caps[1]
+	d.steps = len(d.who) * most * most // of the bound
+	mark, plain := d.sign()
+	if steps, found := d.vain.steps(mark); plain && found {
+		d.steps = steps
+		return false
+	}
+	d.measure()
 	before := 0.0
 	for k, i := range d.who {
 		before += l.costs[i] - d.base(k)
 	}
-	if len(d.who) == 0 || !less(d.bound(), before) {
-		return false
+	switch {
+	case !less(d.bound(), before):
+		mark.order = 0
+	case !d.enumerate():
+	case less(d.solve(), before):
+		return d.apply()
 	}
+	if plain {
+		d.vain.add(mark, d.steps)
+	}
+	return false
+}
+
+// enumerate lists the parts of all jobs. It reports whether it is not too much
+// work to choose from them.
+func (d *pair) enumerate() bool {
 	steps := 0
 	for k := range d.who {
 		d.list(k)
 		steps += len(d.parts[k]) * d.states()
 	}
-	return steps <= maxSteps && less(d.solve(), before) && d.apply()
+	return steps <= maxSteps
 }
 
 // maxSteps bounds the work on one pair. Nodes with very many GPUs, or very many
@@ -70,7 +95,7 @@ func (d *pair) base(k int) float64 {
 	return d.l.menu.none
 }
 
-// gather finds the jobs that take part and what each may have.
+// gather finds the jobs that take part and the GPUs that they divide.
 func (d *pair) gather(waiting []int32) {
 	l := d.l
 	d.who = append(d.who[:0], l.on[d.nodes[0]]...)
@@ -103,6 +128,10 @@ func (d *pair) gather(waiting []int32) {
 			d.shut |= 1 << x
 		}
 	}
+}
+
+// measure finds out what the jobs have elsewhere.
+func (d *pair) measure() {
 	for len(d.parts) < len(d.who) {
 		d.parts = append(d.parts, nil)
 		d.taken = append(d.taken, nil)
@@ -133,18 +162,21 @@ func (d *pair) allowance(i int32) int {
 
 // solve returns the least cost of all divisions.
 func (d *pair) solve() float64 {
-	states := d.states()
-	d.now = fill(d.now, states, math.Inf(1))
-	d.now[0] = 0
+	d.now = fill(d.now, 1, 0)
 	for k := range d.who {
-		d.next = fill(d.next, states, math.Inf(1))
-		d.taken[k] = slices.Grow(d.taken[k][:0], states)[:states]
+		furthest := int32(0)
+		for _, p := range d.parts[k] {
+			furthest = max(furthest, p.step)
+		}
+		reach := min(d.states(), len(d.now)+int(furthest))
+		d.next = fill(d.next, reach, math.Inf(1))
+		d.taken[k] = slices.Grow(d.taken[k][:0], reach)[:reach]
 		at := 0
 		for x := 0; x <= d.caps[0]; x++ {
-			for y := 0; y <= d.caps[1]; y++ {
-				for w := int32(0); w < bitStates; w++ {
+			for y := 0; y <= d.caps[1] && at < len(d.now); y++ {
+				for w := int32(0); w < bitStates && at < len(d.now); w++ {
 					if !math.IsInf(d.now[at], 1) {
-						d.extend(k, at, [2]int{d.caps[0] - x, d.caps[1] - y}, w)
+						d.extend(k, at, [2]int32{int32(d.caps[0] - x), int32(d.caps[1] - y)}, w)
 					}
 					at++
 				}
@@ -156,16 +188,18 @@ func (d *pair) solve() float64 {
 }
 
 // extend gives job k each of its parts, from one state on.
-func (d *pair) extend(k, at int, left [2]int, wide int32) {
-	now, next, taken := d.now[at], d.next, d.taken[k]
-	d.steps += len(d.parts[k])
-	for q, p := range d.parts[k] {
-		if int(p.gpus[0]) > left[0] || int(p.gpus[1]) > left[1] || p.wide&wide != 0 {
+func (d *pair) extend(k, at int, left [2]int32, wide int32) {
+	parts, now := d.parts[k], d.now[at]
+	next, taken := d.next[at:], d.taken[k][at:]
+	d.steps += len(parts)
+	for q := range parts {
+		p := &parts[q]
+		if p.gpus[0] > left[0] || p.gpus[1] > left[1] || p.wide&wide != 0 {
 			continue
 		}
-		if to := at + d.step(p) + int(p.wide); now+p.cost < next[to] {
-			next[to] = now + p.cost
-			taken[to] = int16(q)
+		if c := now + p.cost; c < next[p.step] {
+			next[p.step] = c
+			taken[p.step] = int16(q)
 		}
 	}
 }
@@ -184,7 +218,7 @@ func (d *pair) apply() bool {
 	for k := len(d.who) - 1; k >= 0; k-- {
 		d.chosen[k] = d.taken[k][state]
 		p := d.parts[k][d.chosen[k]]
-		state -= d.step(p) + int(p.wide)
+		state -= int(p.step)
 	}
 	for len(d.old) < len(d.who) {
 		d.old = append(d.old, nil)

@@ -13,6 +13,7 @@ type part struct {
 	cost float64
 	gpus [2]int32
 	wide int32 // bits: nodes that it has together with others
+	step int32 // from one state of the pair to the next
 }
 
 // outside is what a job has on other nodes.
@@ -55,125 +56,168 @@ func (d *pair) outside(i int32) outside {
 // bound returns a cost that no division goes below: as if both nodes were one.
 func (d *pair) bound() float64 {
 	most := d.caps[0] + d.caps[1]
-	d.steps += len(d.who) * most * most
+	last := len(d.who) - 1
 	d.now = fill(d.now, most+1, 0)
-	for k := range d.who {
+	for k := range last {
+		c := d.hopes(k)
 		d.next = fill(d.next, most+1, math.Inf(1))
-		for n := 0; n <= most; n++ {
-			c := d.hope(k, n) - d.base(k)
-			for s := n; s <= most; s++ {
-				d.next[s] = min(d.next[s], d.now[s-n]+c)
+		if k == 0 { // so far all costs are 0
+			low := math.Inf(1)
+			for s, x := range c {
+				low = min(low, x)
+				d.next[s] = low
+			}
+		} else {
+			for n, x := range c {
+				next := d.next[n:]
+				for s, before := range d.now[:len(next)] {
+					if y := before + x; y < next[s] {
+						next[s] = y
+					}
+				}
 			}
 		}
 		d.now, d.next = d.next, d.now
 	}
-	return d.now[most]
-}
-
-// hope returns the least that a job could cost with n GPUs of the two nodes.
-func (d *pair) hope(k, n int) float64 {
-	m, i, out := d.l.menu, d.who[k], d.rest[k]
-	least := m.none
-	if out.same && n == out.held[0]+out.held[1] {
-		least = m.jobs[i].heldCost
-	}
-	total := out.gpus + n
-	if total == 0 || n > out.allowed {
-		return least
-	}
-	for x, node := range d.nodes {
-		t := d.l.board.c.TypeOf(node)
-		if out.kind >= 0 {
-			t = out.kind
-		}
-		if (out.nodes == 0 && n <= d.caps[x]) || (out.nodes == 1 && n == 0) {
-			least = min(least, m.costOf(i, t, local, total))
-		}
-		if total > 1 {
-			least = min(least, m.costOf(i, t, near, total), m.costOf(i, t, far, total))
-		}
+	least := math.Inf(1)
+	for n, x := range d.hopes(last) { // whose result with all GPUs is all that matters
+		least = min(least, d.now[most-n]+x)
 	}
 	return least
+}
+
+// hopes returns the least that a job could cost, by its GPUs of the two nodes.
+func (d *pair) hopes(k int) []float64 {
+	m, i, out := d.l.menu, d.who[k], &d.rest[k]
+	most := d.caps[0] + d.caps[1]
+	d.hope = fill(d.hope, most+1, m.none)
+	table, size := m.table(i)
+	end := min(most+1, size-out.gpus)
+	if out.allowed < most {
+		end = min(end, out.allowed+1)
+	}
+	for x, node := range d.nodes {
+		t, whole := d.l.board.c.TypeOf(node), d.caps[x]
+		switch other := d.l.board.c.TypeOf(d.nodes[1-x]); {
+		case out.kind >= 0:
+			t, whole = out.kind, 1-out.nodes // it is on one node if it adds none to one
+		case t == other:
+			whole = max(whole, d.caps[1-x])
+		}
+		together, apart := costRow(table, size, t, local), costRow(table, size, t, spread)
+		for n := 0; n < end; n++ {
+			total := out.gpus + n
+			if total > 1 && apart[total] < d.hope[n] {
+				d.hope[n] = apart[total]
+			}
+			if n <= whole && total > 0 && together[total] < d.hope[n] {
+				d.hope[n] = together[total]
+			}
+		}
+		if out.kind >= 0 || t == d.l.board.c.TypeOf(d.nodes[1-x]) {
+			break // the other node gives the same
+		}
+	}
+	if held := out.held[0] + out.held[1]; out.same && held <= most {
+		d.hope[held] = min(d.hope[held], m.jobs[i].heldCost)
+	}
+	if base := d.base(k); base != 0 {
+		for n := range d.hope {
+			d.hope[n] -= base
+		}
+	}
+	return d.hope
 }
 
 // list finds what a job may have of the two nodes. It leaves out what costs no
 // less than a smaller part on one node.
 func (d *pair) list(k int) {
-	i, out, parts := d.who[k], d.rest[k], d.parts[k][:0]
-	task := d.l.menu.jobs[i].demand.task
+	i, out, parts := d.who[k], &d.rest[k], d.parts[k][:0]
+	none, task, base := d.l.menu.none, d.l.menu.jobs[i].demand.task, d.base(k)
+	use := d.uses(k)
 	width := d.caps[1] + 1
-	d.least = fill(d.least, (d.caps[0]+1)*width, math.Inf(1))
+	d.least = slices.Grow(d.least[:0], (d.caps[0]+1)*width)[:(d.caps[0]+1)*width]
 	for a := 0; a <= d.caps[0]; a++ {
 		for b := 0; b <= d.caps[1]; b++ {
 			at := a*width + b
+			low := math.Inf(1)
 			if a > 0 {
-				d.least[at] = d.least[at-width]
+				low = d.least[at-width]
 			}
 			if b > 0 {
-				d.least[at] = min(d.least[at], d.least[at-1])
+				low = min(low, d.least[at-1])
 			}
-			if a%task != 0 || b%task != 0 || a+b > out.allowed {
+			d.least[at] = low
+			if a+b > out.allowed || (task > 1 && (a%task != 0 || b%task != 0)) {
 				continue
 			}
-			p, ok := d.judge(i, out, [2]int{a, b})
-			if !ok || p.cost >= d.least[at] {
+			u, n, cost := &use[min(a, 1)+2*min(b, 1)], out.gpus+a+b, none
+			switch {
+			case n == 0:
+			case !u.allowed:
+				continue
+			case out.same && a == out.held[0] && b == out.held[1]:
+				cost = d.l.menu.jobs[i].heldCost
+			case out.stuck || n >= len(u.costs) || !(u.costs[n] < none):
+				continue
+			default:
+				cost = u.costs[n]
+			}
+			if cost >= low {
 				continue
 			}
-			if p.wide == 0 {
-				d.least[at] = p.cost
+			if u.wide == 0 {
+				d.least[at] = cost
 			}
-			p.cost -= d.base(k)
-			parts = append(parts, p)
+			parts = append(parts, d.part(cost-base, [2]int{a, b}, u.wide))
 		}
 	}
 	d.parts[k] = parts
 }
 
-// judge returns the part of a job that has that many GPUs of the nodes; ok is
-// false if it may not.
-func (d *pair) judge(i int32, out outside, gpus [2]int) (p part, ok bool) {
-	m, c := d.l.menu, d.l.board.c
-	p.gpus = [2]int32{int32(gpus[0]), int32(gpus[1])}
-	n := out.gpus + gpus[0] + gpus[1]
-	if n == 0 {
-		p.cost = m.none
-		return p, true
-	}
-	nodes := out.nodes
-	for x, g := range gpus {
-		if g == 0 {
+func (d *pair) part(cost float64, gpus [2]int, wide int) part {
+	step := gpus[0]*d.width() + gpus[1]*bitStates + wide
+	return part{cost, [2]int32{int32(gpus[0]), int32(gpus[1])}, int32(wide), int32(step)}
+}
+
+// use is a choice of the two nodes, of either, both or none.
+type use struct {
+	allowed bool
+	wide    int       // bits: see part
+	costs   []float64 // by GPUs in all
+}
+
+// uses returns what the choices of nodes mean to a job, by a bit for each node.
+func (d *pair) uses(k int) (all [4]use) {
+	c, rest := d.l.board.c, &d.rest[k]
+	table, size := d.l.menu.table(d.who[k])
+	for bits := range all {
+		u, kind, rack, racks, nodes := &all[bits], rest.kind, rest.rack, rest.racks, rest.nodes
+		u.allowed = true
+		for x, node := range d.nodes {
+			if bits>>x&1 == 0 {
+				continue
+			}
+			u.allowed = u.allowed && (kind < 0 || kind == c.TypeOf(node))
+			racks = racks || (rack >= 0 && rack != c.RackOf(node))
+			kind, rack = c.TypeOf(node), c.RackOf(node)
+			nodes++
+		}
+		if nodes == 0 { // it has nothing
 			continue
 		}
-		t, rack := c.TypeOf(d.nodes[x]), c.RackOf(d.nodes[x])
-		if out.kind >= 0 && out.kind != t {
-			return p, false
+		at := near
+		switch {
+		case nodes == 1:
+			at = local
+		case racks:
+			at = far
 		}
-		out.racks = out.racks || (out.rack >= 0 && out.rack != rack)
-		out.kind, out.rack = t, rack
-		p.wide |= 1 << x
-		nodes++
+		if nodes > 1 && d.l.board.apart {
+			u.wide = bits
+		}
+		u.allowed = u.allowed && u.wide&d.shut == 0
+		u.costs = costRow(table, size, kind, at)
 	}
-	at := local
-	switch {
-	case nodes == 1:
-		p.wide = 0
-	case out.racks:
-		at = far
-	default:
-		at = near
-	}
-	if !d.l.board.apart {
-		p.wide = 0
-	}
-	switch {
-	case int(p.wide)&d.shut != 0:
-		return p, false
-	case out.same && gpus == out.held:
-		p.cost = m.jobs[i].heldCost
-		return p, true
-	case out.stuck:
-		return p, false
-	}
-	p.cost = m.costOf(i, out.kind, at, n)
-	return p, p.cost < m.none
+	return all
 }

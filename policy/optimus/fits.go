@@ -1,0 +1,88 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package optimus
+
+import (
+	"slices"
+
+	"github.com/fairway-gpu/fairway/goodput"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// fit is what the original form makes of a report.
+type fit struct {
+	report  *goodput.Report // immutable, so it stands for what is in it
+	gpuType sched.GPUType   // whose step times were used; "": all
+
+	known bool // the speed is
+	speed Speed
+	left  float64 // steps to convergence
+}
+
+// fits remembers the fits of jobs.
+type fits map[sched.JobID]*fit
+
+// prune forgets everything when most of it is about jobs that have ended.
+func (f fits) prune(jobs int) {
+	if len(f) > 2*jobs+100 {
+		clear(f)
+	}
+}
+
+// of returns the fit of a job that has reported.
+func (f fits) of(s *sched.Snapshot, j *sched.Job) *fit {
+	var t sched.GPUType
+	if j.Phase == sched.Running {
+		t = s.Cluster.Nodes[j.Placement[0].Node].Type
+	}
+	old := f[j.ID]
+	if old != nil && old.report == j.Perf && old.gpuType == t {
+		return old
+	}
+	next := &fit{report: j.Perf, gpuType: t}
+	switch next.speed, next.known = FitSpeed(samples(j.Perf, t)); {
+	case !next.known:
+	case old != nil && old.known && sameLosses(old.report, j.Perf): // much cheaper than a fit
+		next.left = old.left
+	default:
+		next.left = stepsLeft(j.Perf)
+	}
+	f[j.ID] = next
+	return next
+}
+
+func sameLosses(a, b *goodput.Report) bool {
+	return a.Stop == b.Stop && slices.Equal(a.Losses, b.Losses)
+}
+
+// samples returns the measured step times on a GPU type, or those on all types
+// if there are none.
+func samples(r *goodput.Report, t sched.GPUType) []Sample {
+	all := !slices.ContainsFunc(r.StepTimes, func(x goodput.StepTime) bool { return x.Type == string(t) })
+	out := make([]Sample, 0, len(r.StepTimes))
+	for _, x := range r.StepTimes {
+		if all || x.Type == string(t) {
+			out = append(out, Sample{Workers: x.GPUs, StepTime: x.Time})
+		}
+	}
+	return out
+}
+
+// stepsLeft returns the steps from the last loss to convergence. A job with too
+// few losses for a curve is taken to converge as soon as its rule allows.
+func stepsLeft(r *goodput.Report) float64 {
+	stop := Stop(r.Stop)
+	done := 0.0
+	points := make([]LossPoint, len(r.Losses))
+	for i, p := range r.Losses {
+		points[i] = LossPoint(p)
+		done = max(done, p.Step)
+	}
+	soonest := float64(stop.Epochs) * stop.Epoch
+	loss, ok := FitLoss(points)
+	if !ok || !(stop.Fall > 0 && stop.Epoch > 0) {
+		return soonest - done
+	}
+	return loss.Steps(stop) - done
+}
