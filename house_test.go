@@ -42,6 +42,17 @@ var arrows = map[string][]string{
 	"trace":             {"sched", "sim", "zoo"},
 	"report":            {"sched", "sim", "trace"},
 	"repro":             {"sched", "goodput", "sim", "trace", "policy", "zoo", "profile", "report", "experience", "autoscale"},
+	"guard":             {"sched"},
+	"live":              {"sched", "goodput", "guard"},
+	"live/backendtest":  {"live", "sched", "policy"},
+	"store":             {},
+	"book":              {"live", "sched", "goodput", "place", "experience", "policy"},
+	"local":             {"live", "sched"},
+	"web":               {},
+	"server":            {"live", "sched", "goodput", "web"},
+	"client":            {"live", "sched"},
+	"e2e":               {}, // tests only
+	"replay":            {"live", "sched", "goodput", "sim", "policy", "zoo"},
 	"cmd/*":             nil, // everything: it wires
 }
 
@@ -78,12 +89,12 @@ func core(dir string) bool {
 	case dir == "policy" || strings.HasPrefix(dir, "policy/"):
 		return true
 	}
-	return slices.Contains([]string{"sched", "place", "goodput", "autoscale", "search"}, dir)
+	return slices.Contains([]string{"sched", "place", "goodput", "guard", "autoscale", "search"}, dir)
 }
 
 // driver reports whether a package may do I/O, but has no clock of its own.
 func driver(dir string) bool {
-	return slices.Contains([]string{"sim", "trace", "profile", "zoo", "report", "repro", "experience"}, dir)
+	return slices.Contains([]string{"sim", "trace", "profile", "zoo", "report", "repro", "experience", "replay"}, dir)
 }
 
 func sources(t *testing.T) []source {

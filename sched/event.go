@@ -26,11 +26,13 @@ const (
 	JobReported                    // Job, Done, Rate: from At on, which may lie ahead (the end of a restart); Perf, if there is news
 	JobCheckpoint                  // Job, Done: what the checkpoint holds
 	JobNoted                       // Job, Note: the policy's memory
+	JobHeld                        // Job, Until: its user takes it off its GPUs, and nobody may start it before
 )
 
 var eventNames = [...]string{
 	"node-joined", "tenant-set", "job-submitted", "job-started", "job-stopped",
 	"job-failed", "job-ended", "job-reported", "job-checkpoint", "job-noted",
+	"job-held",
 }
 
 func (k EventKind) String() string {

@@ -52,6 +52,9 @@ func (st *State) Job(id JobID) (*Job, bool) {
 // Jobs returns the number of pending and running jobs.
 func (st *State) Jobs() int { return len(st.jobs) }
 
+// Apps returns the number of apps that have pending or running jobs.
+func (st *State) Apps() int { return len(st.apps) }
+
 // Snapshot returns the world at now. It shares the state's memory and is
 // valid until the next Apply.
 func (st *State) Snapshot(now time.Time) *Snapshot {
@@ -122,6 +125,8 @@ func (st *State) apply(e Event) error {
 	case JobNoted:
 		j.Note = e.Note
 		return nil
+	case JobHeld:
+		return j.hold(e)
 	}
 	return fmt.Errorf("unknown kind %d", e.Kind)
 }
@@ -281,6 +286,16 @@ func (j *Job) fail(e Event) error {
 	j.Done = min(j.Done, j.Kept)
 	j.NotBefore = e.Until
 	j.Phase, j.Placement = Pending, nil
+	return nil
+}
+
+// hold is the user's own doing, so it counts as no preemption.
+func (j *Job) hold(e Event) error {
+	j.NotBefore = e.Until
+	if j.Phase == Running {
+		j.settle(e.At)
+		j.Phase, j.Placement = Pending, nil
+	}
 	return nil
 }
 
