@@ -1,0 +1,87 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// AttemptID names one run of a job. Number counts the starts of the job from 1.
+type AttemptID struct {
+	Job    sched.JobID `json:"job"`
+	Number int         `json:"number"`
+}
+
+func (a AttemptID) String() string { return fmt.Sprintf("%s.%d", a.Job, a.Number) }
+
+// Attempt is one run of a job that should be going on now.
+type Attempt struct {
+	AttemptID
+	Spec      sched.Spec      `json:"spec"`
+	Task      Task            `json:"task"`
+	Owner     Owner           `json:"owner"`
+	Placement sched.Placement `json:"placement"`
+	GPUType   sched.GPUType   `json:"gpu_type,omitempty"`
+	// Token lets the job's agent speak for this attempt, and for nothing else.
+	Token string `json:"token"`
+}
+
+// Owner is the operating-system user a job runs as.
+type Owner struct {
+	Name string `json:"name,omitempty"`
+	UID  int    `json:"uid"` // -1: whoever the daemon runs as
+	GID  int    `json:"gid"`
+}
+
+// Exit is how an attempt ended.
+type Exit struct {
+	AttemptID
+	At     time.Time `json:"at"`
+	Code   int       `json:"code"`             // of the first process that ended badly, or 0
+	Signal string    `json:"signal,omitempty"` // what killed it, such as "SIGKILL"
+	Rank   int       `json:"rank,omitempty"`   // of that process
+	// Yielded says that the job saved its work and left because it was asked to.
+	Yielded bool `json:"yielded,omitempty"`
+	// Noticed says that the job had been asked to stop before it ended.
+	Noticed bool `json:"noticed,omitempty"`
+	// Lost says that the machine, not the job, is at fault: a reboot, a
+	// supervisor that was killed, a program that could not be started because a
+	// disk was full.
+	Lost bool `json:"lost,omitempty"`
+	// Why is for people: the last line of the error, or what the machine saw.
+	Why string `json:"why,omitempty"`
+}
+
+// YieldCode is the exit code of a process that has saved its work and leaves
+// because it was asked to (EX_TEMPFAIL of sysexits.h: try again later).
+const YieldCode = 75
+
+// OK reports whether the job did all it had to do. A process that ends with 0
+// after it was asked to stop may have cut its work short: it counts as stopped
+// and is started again, unless its agent said that the work is complete.
+func (e Exit) OK() bool { return e.Code == 0 && e.Signal == "" && !e.Noticed && !e.Lost && !e.Yielded }
+
+// Text prints the exit for a person.
+func (e Exit) Text() string {
+	var s string
+	switch {
+	case e.Lost:
+		s = "lost by the machine"
+	case e.Yielded:
+		s = "saved its work and made room"
+	case e.Signal != "":
+		s = fmt.Sprintf("rank %d was killed by %s", e.Rank, e.Signal)
+	case e.Code != 0:
+		s = fmt.Sprintf("rank %d exited with code %d", e.Rank, e.Code)
+	default:
+		s = "exited with code 0"
+	}
+	if e.Why != "" {
+		s += ": " + e.Why
+	}
+	return s
+}
