@@ -1,0 +1,272 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+const (
+	cgroupRoot = "/sys/fs/cgroup"
+	// daemonGroup is the control group a service manager puts the daemon into so
+	// that its parent can hold the jobs (DelegateSubgroup of systemd).
+	daemonGroup = "fairway-daemon"
+)
+
+// cgroups is where control groups for attempts can be made.
+type cgroups struct {
+	unified bool
+	member  string // folder of the group that says who belongs to an attempt
+	memory  string // folder for limits of memory; empty: not available
+	cpu     string
+}
+
+// findCgroups looks for a place where this process may make control groups; nil:
+// there is none.
+func findCgroups() *cgroups {
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil
+	}
+	at := map[string]string{} // controller -> group
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if f := strings.SplitN(line, ":", 3); len(f) == 3 {
+			for name := range strings.SplitSeq(f[1], ",") {
+				at[name] = f[2]
+			}
+		}
+	}
+	if exists(filepath.Join(cgroupRoot, "cgroup.controllers")) {
+		base := filepath.Join(cgroupRoot, at[""])
+		if filepath.Base(base) == daemonGroup {
+			base = filepath.Dir(base)
+		}
+		return unifiedAt(base)
+	}
+	place := func(controller string) string {
+		group, ok := at[controller]
+		dir := filepath.Join(cgroupRoot, controller, group)
+		if !ok || !mayMake(dir) {
+			return ""
+		}
+		return dir
+	}
+	g := &cgroups{member: place("freezer"), memory: place("memory"), cpu: place("cpu")}
+	if g.member == "" {
+		g.member = place("pids")
+	}
+	if g.member == "" {
+		return nil
+	}
+	return g
+}
+
+// unifiedAt prepares the groups below base, of cgroup v2.
+func unifiedAt(base string) *cgroups {
+	if !mayMake(base) {
+		return nil
+	}
+	g := &cgroups{unified: true, member: base}
+	// Fails where base holds processes itself. Groups without limits still keep
+	// the processes of an attempt together.
+	for _, c := range []struct {
+		name string
+		dir  *string
+	}{{"memory", &g.memory}, {"cpu", &g.cpu}} {
+		if os.WriteFile(filepath.Join(base, "cgroup.subtree_control"), []byte("+"+c.name), 0) == nil {
+			*c.dir = base
+		}
+	}
+	return g
+}
+
+func mayMake(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }
+
+// text says in a few words what can be done, for the log.
+func (g *cgroups) text() string {
+	if g == nil {
+		return "none: process groups and a search of /proc keep jobs together, and there are no limits"
+	}
+	s := "v1"
+	if g.unified {
+		s = "v2"
+	}
+	if g.memory != "" {
+		s += ", memory limits"
+	}
+	if g.cpu != "" {
+		s += ", CPU limits"
+	}
+	return s
+}
+
+// group is the control group, or groups, of one attempt.
+type group struct {
+	dirs    []string // the first holds all processes
+	unified bool
+	memory  int64 // its limit in bytes; 0: none
+}
+
+// groupName names the groups of an attempt.
+func groupName(id live.AttemptID, nonce string) string {
+	return fmt.Sprintf("fairway-%s.%d-%.8s", id.Job, id.Number, nonce)
+}
+
+// named returns the groups of that name, whether they are there or not.
+func (g *cgroups) named(name string) []string {
+	var out []string
+	if g == nil {
+		return nil
+	}
+	for _, base := range []string{g.member, g.memory, g.cpu} {
+		if base != "" && !slices.Contains(out, filepath.Join(base, name)) {
+			out = append(out, filepath.Join(base, name))
+		}
+	}
+	return out
+}
+
+// make makes the groups of an attempt with its limits. Limits that cannot be set
+// are left out; without the first group it fails.
+func (g *cgroups) make(name string, memory int64, cpus int) (*group, error) {
+	out := &group{unified: g.unified}
+	add := func(base string) (string, error) {
+		dir := filepath.Join(base, name)
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			return "", fmt.Errorf("make control group: %w", err)
+		}
+		if len(out.dirs) == 0 || out.dirs[0] != dir {
+			out.dirs = append(out.dirs, dir)
+		}
+		return dir, nil
+	}
+	if _, err := add(g.member); err != nil {
+		return nil, err
+	}
+	set := func(dir, file, value string) bool {
+		return os.WriteFile(filepath.Join(dir, file), []byte(value), 0) == nil
+	}
+	if memory > 0 && g.memory != "" {
+		if dir, err := add(g.memory); err == nil {
+			file := "memory.limit_in_bytes"
+			if g.unified {
+				file = "memory.max"
+			}
+			if set(dir, file, strconv.FormatInt(memory, 10)) {
+				out.memory = memory
+			}
+		}
+	}
+	if cpus > 0 && g.cpu != "" {
+		if dir, err := add(g.cpu); err == nil {
+			if g.unified {
+				set(dir, "cpu.max", fmt.Sprintf("%d 100000", cpus*100000))
+			} else {
+				set(dir, "cpu.cfs_period_us", "100000")
+				set(dir, "cpu.cfs_quota_us", strconv.Itoa(cpus*100000))
+			}
+		}
+	}
+	return out, nil
+}
+
+// enter puts the calling thread, and so what it starts, into the groups of
+// cgroup v1, and returns how to get out again. With v2 a process is started
+// inside, by descriptor.
+func (g *group) enter(home *cgroups) (leave func(), err error) {
+	if g.unified {
+		return func() {}, nil
+	}
+	tid := []byte(strconv.Itoa(unix.Gettid()))
+	bases := []string{home.member, home.memory, home.cpu}
+	leave = func() {
+		for _, b := range bases {
+			if b != "" {
+				_ = os.WriteFile(filepath.Join(b, "tasks"), tid, 0)
+			}
+		}
+	}
+	for _, dir := range g.dirs {
+		if err := os.WriteFile(filepath.Join(dir, "tasks"), tid, 0); err != nil {
+			leave()
+			return nil, fmt.Errorf("enter control group: %w", err)
+		}
+	}
+	return leave, nil
+}
+
+// outOfMemory reports whether the kernel killed a process for the limit.
+func (g *group) outOfMemory() bool {
+	for _, dir := range g.dirs {
+		for _, file := range []string{"memory.events", "memory.oom_control"} {
+			text, err := os.ReadFile(filepath.Join(dir, file))
+			if err != nil {
+				continue
+			}
+			for line := range strings.SplitSeq(string(text), "\n") {
+				if n, ok := strings.CutPrefix(line, "oom_kill "); ok && n != "0" {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// end kills everything in the groups and removes them.
+func (g *group) end() error {
+	if len(g.dirs) == 0 {
+		return nil
+	}
+	for until := time.Now().Add(killPatience); ; time.Sleep(5 * time.Millisecond) {
+		_ = os.WriteFile(filepath.Join(g.dirs[0], "cgroup.kill"), []byte("1"), 0) // v2, Linux 5.14
+		text, err := os.ReadFile(filepath.Join(g.dirs[0], "cgroup.procs"))
+		if errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		pids := strings.Fields(string(text))
+		for _, s := range pids {
+			if pid, err := strconv.Atoi(s); err == nil && pid > 1 && pid != os.Getpid() {
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+		}
+		if err == nil && len(pids) == 0 {
+			break
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("control group %s: %d processes do not end although they were killed", g.dirs[0], len(pids))
+		}
+	}
+	var errs []error
+	for _, dir := range g.dirs {
+		if err := removeGroup(dir); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeGroup removes a group that is empty, which the kernel may refuse for a
+// moment after the last process has gone.
+func removeGroup(dir string) error {
+	var err error
+	for range 100 {
+		if err = os.Remove(dir); err == nil || errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return fmt.Errorf("remove control group: %w", err)
+}

@@ -1,0 +1,80 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Config says how to run a machine. Zero fields mean the default.
+type Config struct {
+	Dir string // folder of the machine's own; required by Open
+	API string // value of FAIRWAY_API for the jobs
+	// Shim starts a supervisor: ShimMain is called with the arguments that follow
+	// it. For example {"/proc/self/exe", "shim"}. Required by Open.
+	Shim []string
+
+	Node    sched.Node // as Discover found it
+	Devices []Device   // by slot
+
+	Notice    time.Duration // between the request to stop and the kill; default 30 s
+	LogLimit  int64         // bytes of one log file, of which there are two for each rank; default 64 MiB
+	LogKeep   int           // ended attempts whose logs are kept; default 1000
+	LogBytes  int64         // bytes of all logs of ended attempts; default 8 GiB
+	KeepEnded time.Duration // how long the checkpoints of ended jobs are kept; default 7 days
+	// Ended says that a job will never run again. Without it no checkpoint is
+	// ever removed, and following a log stops at the end of an attempt.
+	Ended func(sched.JobID) bool
+
+	Name   string        // of the node; default: the name of the host
+	Slots  int           // offer that many CPU slots instead of GPUs; 0: GPUs, or a slot for each core
+	SMI    string        // the program nvidia-smi; default: found in PATH
+	Sample time.Duration // time between two measurements; default 5 s
+	Report time.Duration // how often agents report; default 30 s
+
+	Now func() time.Time // default time.Now
+	Log *slog.Logger     // default: nothing is logged
+}
+
+// Device is what stands behind one slot of the node.
+type Device struct {
+	Index  int // as nvidia-smi counts; -1: a CPU slot
+	UUID   string
+	Type   sched.GPUType
+	Memory int64 // bytes; 0: unknown
+}
+
+func (c Config) withDefaults() Config {
+	or := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	or(&c.Notice, 30*time.Second)
+	or(&c.KeepEnded, 7*24*time.Hour)
+	or(&c.Sample, 5*time.Second)
+	or(&c.Report, 30*time.Second)
+	if c.LogLimit <= 0 {
+		c.LogLimit = 64 << 20
+	}
+	if c.LogKeep <= 0 {
+		c.LogKeep = 1000
+	}
+	if c.LogBytes <= 0 {
+		c.LogBytes = 8 << 30
+	}
+	if c.SMI == "" {
+		c.SMI = "nvidia-smi"
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

@@ -1,0 +1,224 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Variables by which processes are found again. The first two are those of a
+// supervisor, the others those of the ranks and all that they start.
+const (
+	shimVar    = "FAIRWAY_SHIM" // nonce
+	shimDirVar = "FAIRWAY_SHIM_DIR"
+	nonceVar   = "FAIRWAY_NONCE"
+	keepDirVar = "FAIRWAY_CHECKPOINT_DIR"
+)
+
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// kept are the variables of the daemon that a job of another user gets; a job of
+// the daemon's own user gets all but withheld.
+var (
+	kept     = []string{"PATH", "LANG", "LC_", "TZ", "LD_LIBRARY_PATH", "CUDA_", "NVIDIA_", "NCCL_"}
+	withheld = []string{"FAIRWAY_", "NOTIFY_SOCKET=", "LISTEN_", "INVOCATION_ID=", "JOURNAL_STREAM=", "GOMAXPROCS=", "GOMEMLIMIT=", "GOCOVERDIR="}
+)
+
+// account is the operating-system user that ranks run as.
+type account struct {
+	credential *syscall.Credential // nil: stay who we are
+	name, home string
+}
+
+func accountOf(o *order) account {
+	if !o.Switch {
+		return account{}
+	}
+	a := account{
+		credential: &syscall.Credential{Uid: uint32(o.Owner.UID), Gid: uint32(o.Owner.GID)},
+		name:       o.Owner.Name,
+		home:       o.Work,
+	}
+	u, err := user.LookupId(strconv.Itoa(o.Owner.UID))
+	if err != nil {
+		return a // a user without a name may still run programs
+	}
+	a.name, a.home = u.Username, u.HomeDir
+	ids, err := u.GroupIds()
+	if err != nil {
+		return a
+	}
+	for _, id := range ids {
+		if g, err := strconv.ParseUint(id, 10, 32); err == nil {
+			a.credential.Groups = append(a.credential.Groups, uint32(g))
+		}
+	}
+	return a
+}
+
+// ownEnvironment returns the daemon's variables without those that mark the
+// processes of an attempt, which it has when it runs as a job itself.
+func ownEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "FAIRWAY_") })
+}
+
+// environment returns the variables of one rank; later ones win.
+func environment(o *order, a account, rank, port int) []string {
+	vars := map[string]string{"PATH": defaultPath}
+	for _, kv := range os.Environ() {
+		has := func(prefix string) bool { return strings.HasPrefix(kv, prefix) }
+		if slices.ContainsFunc(withheld, has) || (o.Switch && !slices.ContainsFunc(kept, has)) {
+			continue
+		}
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			vars[k] = v
+		}
+	}
+	if a.credential != nil {
+		vars["HOME"], vars["USER"], vars["LOGNAME"] = a.home, a.name, a.name
+	}
+	if o.CPU {
+		vars["OMP_NUM_THREADS"] = "1"
+	} else {
+		vars["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID" // count GPUs as nvidia-smi does
+	}
+	for k, v := range o.Task.Env {
+		vars[k] = v
+	}
+	world := strconv.Itoa(o.ranks())
+	for k, v := range map[string]string{
+		"RANK": strconv.Itoa(rank), "LOCAL_RANK": strconv.Itoa(rank),
+		"WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world,
+		"GROUP_RANK": "0", "NODE_RANK": "0",
+		"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": strconv.Itoa(port),
+		"CUDA_VISIBLE_DEVICES": o.Visible,
+
+		"FAIRWAY_JOB": string(o.Job), "FAIRWAY_ATTEMPT": strconv.Itoa(o.Number),
+		"FAIRWAY_API": o.API, "FAIRWAY_TOKEN": o.Token,
+		keepDirVar: o.Checkpoint, nonceVar: o.Nonce,
+		"FAIRWAY_NOTICE": seconds(o.Notice.D()), "FAIRWAY_REPORT_SECONDS": seconds(o.Report.D()),
+		"FAIRWAY_NODES": "1", "FAIRWAY_GPU_TYPE": string(o.GPUType), "FAIRWAY_GPUS": strconv.Itoa(o.Slots),
+		"FAIRWAY_SLOTS": slotList(o.Placement),
+	} {
+		vars[k] = v
+	}
+	b := o.Spec.Batch
+	for k, v := range map[string]int{"INITIAL": b.Initial, "MAX": b.Max, "LOCAL_MIN": b.LocalMin, "LOCAL_MAX": b.LocalMax} {
+		if v > 0 {
+			vars["FAIRWAY_BATCH_"+k] = strconv.Itoa(v)
+		}
+	}
+	if b.Adapt {
+		vars["FAIRWAY_ADAPT"] = "1"
+	}
+	out := make([]string, 0, len(vars))
+	for k, v := range vars {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// slotList prints the slots of the gang on this node, in the order of its ranks.
+func slotList(p sched.Placement) string {
+	var out []string
+	for _, s := range p {
+		for _, i := range s.GPUs.Indexes() {
+			out = append(out, strconv.Itoa(i))
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
+
+// lookProgram finds the program of a command the way a shell in the job's own
+// environment and folder would.
+func lookProgram(name, dir string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil // the kernel finds it, from the working folder
+	}
+	path := defaultPath
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = v
+		}
+	}
+	found := error(unix.ENOENT)
+	for _, folder := range filepath.SplitList(path) {
+		if !filepath.IsAbs(folder) {
+			folder = filepath.Join(dir, folder)
+		}
+		file := filepath.Join(folder, name)
+		info, err := os.Stat(file)
+		if err != nil || info.IsDir() {
+			continue
+		}
+		if info.Mode()&0o111 != 0 {
+			return file, nil
+		}
+		found = unix.EACCES
+	}
+	return "", found
+}
+
+// startFailure turns an error of starting a program into an exit: the codes are
+// those of a shell, and what is no fault of the job is lost.
+func startFailure(o *order, dir string, err error) live.Exit {
+	e := live.Exit{AttemptID: o.AttemptID}
+	name := o.Task.Command[0]
+	if info, serr := os.Stat(dir); serr != nil {
+		e.Code, e.Why = 126, fmt.Sprintf("working folder %.200s: %v", dir, unwrapPath(serr))
+		return e
+	} else if !info.IsDir() {
+		e.Code, e.Why = 126, fmt.Sprintf("working folder %.200s is not a folder", dir)
+		return e
+	}
+	switch err {
+	case unix.ENOENT, unix.ENOTDIR:
+		e.Code, e.Why = 127, fmt.Sprintf("%.200s: program not found", name)
+	case unix.EACCES, unix.EPERM, unix.ENOEXEC, unix.EISDIR, unix.E2BIG, unix.ELOOP, unix.ENAMETOOLONG:
+		e.Code, e.Why = 126, fmt.Sprintf("%.200s: cannot be run in %.200s: %v", name, dir, err)
+	default:
+		e.Lost, e.Why = true, fmt.Sprintf("start %.200s: %v", name, err)
+	}
+	return e
+}
+
+func unwrapPath(err error) error {
+	if p, ok := err.(*os.PathError); ok {
+		return p.Err
+	}
+	return err
+}
+
+// freePort returns a TCP port of the loopback address that nobody uses now.
+func freePort() (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	return at.(*unix.SockaddrInet4).Port, nil
+}

@@ -1,0 +1,109 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// orphansSave reports whether to wait on for processes that were left behind: a
+// shell that was asked to stop dies at once and leaves the program it ran, which
+// has not heard of anything. That program is asked in its place, and has until
+// the deadline.
+func (g *gang) orphansSave() bool {
+	if !g.asked || g.failed == nil || g.failed.signal != "SIGTERM" || g.overdue || !time.Now().Before(g.killAt) {
+		return false
+	}
+	all, err := processes()
+	if err != nil {
+		return false
+	}
+	left := false
+	for _, p := range all {
+		if p.parent != os.Getpid() || p.state == 'Z' {
+			continue
+		}
+		left = true
+		if !g.orphaned {
+			_ = unix.Kill(p.pid, unix.SIGTERM)
+		}
+	}
+	g.orphaned = true
+	return left
+}
+
+// finish kills everything that is left and keeps the last output.
+func (g *gang) finish() {
+	for {
+		if g.record.PGID > 0 {
+			_ = unix.Kill(-g.record.PGID, unix.SIGKILL)
+		}
+		g.oom = g.oom || (g.group.memory > 0 && g.group.outOfMemory())
+		err := g.group.end()
+		if g.reap() { // all that is left descends from a child
+			_, e := killAll(func(all map[int]process, p process) bool {
+				g.reap()
+				return under(all, p.pid, os.Getpid())
+			}, killPatience)
+			err = errors.Join(err, e)
+		}
+		if err == nil {
+			break
+		}
+		// The GPUs are not free before these are gone: hold the lock.
+		fmt.Fprintln(os.Stderr, "shim:", err)
+		time.Sleep(time.Second)
+	}
+	g.reap()
+	drained := make(chan struct{})
+	go func() { g.pumps.Wait(); close(drained) }()
+	select {
+	case <-drained:
+	case <-time.After(2 * time.Second):
+		g.notes = append(g.notes, "the output is still open in a process that does not belong to the job")
+		for _, r := range g.ranks {
+			r.output.Close()
+		}
+		<-drained
+	}
+	for _, r := range g.ranks {
+		if note := r.log.note(); note != "" {
+			g.notes = append(g.notes, fmt.Sprintf("rank %d: %s", r.number, note))
+		}
+		r.output.Close()
+	}
+}
+
+// result says how the gang ended, when all of it has.
+func (g *gang) result() live.Exit {
+	e := live.Exit{AttemptID: g.order.AttemptID, At: time.Now(), Noticed: g.noticed}
+	failed := g.failed
+	if failed != nil && g.saved && failed.signal == "SIGTERM" {
+		e.Yielded, e.Code = true, live.YieldCode
+		return e
+	}
+	if failed == nil {
+		if g.yields() {
+			e.Yielded, e.Code = true, live.YieldCode
+		}
+		return e
+	}
+	e.Rank, e.Signal, e.Code = failed.number, failed.signal, failed.code
+	switch {
+	case failed.signal == "SIGKILL" && g.oom:
+		e.Why = fmt.Sprintf("out of memory: the job used more than its limit of %.1f GiB of host memory", float64(g.group.memory)/(1<<30))
+	case g.noticed && g.overdue && failed.signal == "SIGKILL":
+		e.Why = fmt.Sprintf("it did not stop within its notice of %s", g.order.Notice)
+	default:
+		e.Why = failed.tail.why()
+	}
+	return e
+}

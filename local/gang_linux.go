@@ -1,0 +1,317 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// gang is the ranks of an attempt, in the eyes of their supervisor.
+type gang struct {
+	dir     string
+	order   order
+	record  shimRecord
+	home    *cgroups
+	group   *group
+	signals chan os.Signal // look again
+	stops   chan os.Signal // stop the ranks
+	notes   []string
+
+	ranks    []*rank
+	pumps    sync.WaitGroup
+	failed   *rank     // the first that ended badly
+	noticed  bool      // the attempt was asked to stop
+	asked    bool      // the ranks were asked to stop, for whatever reason
+	killAt   time.Time // zero: nothing will be killed
+	overdue  bool      // the deadline passed and ranks were killed
+	orphaned bool      // orphans of ranks were asked to stop
+	saved    bool      // one of those left with YieldCode
+	oom      bool      // the kernel killed a process for the limit of memory
+}
+
+// rank is one process of a gang.
+type rank struct {
+	number int
+	pid    int
+	done   bool
+	code   int
+	signal string
+	log    rotator
+	tail   tail
+	output *os.File // the reading end of its output
+}
+
+// run starts the ranks and waits until nothing is left of them.
+func (g *gang) run() live.Exit {
+	if _, asked := g.stopAsked(); asked {
+		g.finish()
+		return live.Exit{AttemptID: g.order.AttemptID, At: time.Now(), Noticed: true, Why: "stopped before it started"}
+	}
+	if e, ok := g.start(); !ok {
+		g.finish()
+		e.At = time.Now()
+		return e
+	}
+	g.ready()
+	for !g.step() {
+		wait := stopPoll
+		if !g.killAt.IsZero() {
+			wait = max(time.Millisecond, min(wait, time.Until(g.killAt)))
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-g.signals:
+		case <-g.stops:
+			// The daemon writes stop.json first, with a deadline. Without one the
+			// machine goes down.
+			left, asked := g.stopAsked()
+			if !asked {
+				left = g.order.Notice.D()
+			}
+			g.notice(left)
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	g.finish()
+	return g.result()
+}
+
+// start starts all ranks, or says how the attempt ended because it could not.
+func (g *gang) start() (live.Exit, bool) {
+	o := &g.order
+	lost := func(err error) (live.Exit, bool) {
+		return live.Exit{AttemptID: o.AttemptID, Lost: true, Why: err.Error()}, false
+	}
+	port, err := freePort()
+	if err != nil {
+		return lost(err)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return lost(err)
+	}
+	defer null.Close()
+	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if g.group.unified {
+		d, err := os.Open(g.group.dirs[0])
+		if err != nil {
+			return lost(err)
+		}
+		defer d.Close()
+		attr.UseCgroupFD, attr.CgroupFD = true, int(d.Fd())
+	} else if len(g.group.dirs) > 0 {
+		leave, err := g.group.enter(g.home)
+		if err != nil {
+			return lost(err)
+		}
+		defer leave()
+	}
+	who := accountOf(o)
+	attr.Credential = who.credential
+	dir := o.Task.Dir
+	if dir == "" {
+		dir = o.Work
+	}
+	for n := range o.ranks() {
+		env := environment(o, who, n, port)
+		pid, err := g.startRank(n, null, &syscall.ProcAttr{Dir: dir, Env: env, Sys: attr})
+		if err != nil && n == 0 && attr.UseCgroupFD {
+			// It may be the group that the kernel refuses: an old one cannot do this.
+			attr.UseCgroupFD = false
+			if pid, err = g.startRank(n, null, &syscall.ProcAttr{Dir: dir, Env: env, Sys: attr}); err == nil {
+				g.notes = append(g.notes, "ran outside its control group")
+			}
+		}
+		if err != nil {
+			e := startFailure(o, dir, err)
+			e.Rank = n
+			return e, false
+		}
+		if n == 0 {
+			// The first rank leads the group. Nobody is waited for before all have
+			// joined, so the group exists even if its leader has ended.
+			attr.Pgid, g.record.PGID = pid, pid
+		}
+	}
+	return live.Exit{}, true
+}
+
+func (g *gang) startRank(n int, null *os.File, attr *syscall.ProcAttr) (int, error) {
+	program, err := lookProgram(g.order.Task.Command[0], attr.Dir, attr.Env)
+	if err != nil {
+		return 0, err
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return 0, unwrapPath(err)
+	}
+	attr.Files = []uintptr{null.Fd(), write.Fd(), write.Fd()}
+	pid, err := syscall.ForkExec(program, g.order.Task.Command, attr)
+	write.Close()
+	if err != nil {
+		read.Close()
+		return 0, err
+	}
+	r := &rank{number: n, pid: pid, output: read}
+	r.log = rotator{path: filepath.Join(g.dir, rankLog(n)), limit: g.order.LogLimit}
+	r.log.open() // so that there is a log even of a rank that prints nothing
+	g.ranks = append(g.ranks, r)
+	g.pumps.Go(r.pump)
+	return pid, nil
+}
+
+// pump keeps what the rank prints, until the last process that has the pipe ends.
+func (r *rank) pump() {
+	buffer := make([]byte, 16<<10)
+	for {
+		n, err := r.output.Read(buffer)
+		r.log.Write(buffer[:n])
+		r.tail.add(buffer[:n])
+		if err != nil {
+			r.log.close()
+			return
+		}
+	}
+}
+
+// ready tells the daemon, if there is one, that the ranks are up.
+func (g *gang) ready() {
+	g.record.Up = true
+	if err := placeRecord(filepath.Join(g.dir, shimFile), g.record); err != nil {
+		g.notes = append(g.notes, err.Error())
+	}
+	var s unix.Stat_t
+	if unix.Fstat(readyFD, &s) == nil && s.Mode&unix.S_IFMT == unix.S_IFIFO {
+		_, _ = unix.Write(readyFD, []byte{1})
+		unix.Close(readyFD)
+	}
+}
+
+// step looks at what has happened and acts on it. It returns true when the ranks
+// are gone.
+func (g *gang) step() (over bool) {
+	g.reap()
+	if left, asked := g.stopAsked(); asked {
+		g.notice(left)
+	}
+	left := 0
+	for _, r := range g.ranks {
+		if !r.done {
+			left++
+		}
+	}
+	switch {
+	case left == 0:
+		return !g.orphansSave()
+	case g.failed != nil && !g.asked:
+		g.ask(gangGrace)
+	case g.yields() && !g.asked: // its agent heard of the stop before we did
+		g.ask(g.order.Notice.D())
+	}
+	if !g.killAt.IsZero() && !time.Now().Before(g.killAt) {
+		g.overdue = true
+		for _, r := range g.ranks {
+			if !r.done {
+				_ = unix.Kill(r.pid, unix.SIGKILL)
+			}
+		}
+		_ = unix.Kill(-g.record.PGID, unix.SIGKILL)
+		g.killAt = time.Now().Add(time.Second) // again: what is killed may be starting others
+	}
+	return false
+}
+
+// reap takes note of all children that have ended, and reports whether there are
+// any others.
+func (g *gang) reap() (left bool) {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return err == nil
+		}
+		if g.orphaned && status.Exited() && status.ExitStatus() == live.YieldCode {
+			g.saved = true
+		}
+		for _, r := range g.ranks {
+			if r.pid != pid || r.done {
+				continue
+			}
+			r.done = true
+			if status.Signaled() {
+				r.signal, r.code = signalName(status.Signal()), 128+int(status.Signal())
+			} else {
+				r.code = status.ExitStatus()
+			}
+			if g.failed == nil && r.code != 0 && r.code != live.YieldCode {
+				g.failed = r
+			}
+		}
+	}
+}
+
+func (g *gang) yields() bool {
+	for _, r := range g.ranks {
+		if r.done && r.code == live.YieldCode && r.signal == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// stopAsked reports whether the daemon asked the attempt to stop, and the time
+// it gave it.
+func (g *gang) stopAsked() (left time.Duration, asked bool) {
+	if g.noticed {
+		return 0, false
+	}
+	path := filepath.Join(g.dir, stopFile)
+	if !exists(path) {
+		return 0, false
+	}
+	var s stopRecord
+	if err := readRecord(path, &s); err != nil {
+		g.notes = append(g.notes, err.Error())
+		return g.order.Notice.D(), true
+	}
+	// A clock that was set must not turn a notice into a wait for ever.
+	return min(max(0, time.Until(s.Deadline)), live.MaxNotice), true
+}
+
+// notice passes on the request to stop, once.
+func (g *gang) notice(left time.Duration) {
+	if g.noticed {
+		return
+	}
+	g.noticed = true
+	if g.failed == nil {
+		g.ask(left)
+	}
+}
+
+// ask sends SIGTERM to the ranks and sets the time of the kill.
+func (g *gang) ask(left time.Duration) {
+	g.killAt = time.Now().Add(left)
+	if g.asked {
+		return
+	}
+	g.asked = true
+	for _, r := range g.ranks {
+		if !r.done {
+			_ = unix.Kill(r.pid, unix.SIGTERM)
+		}
+	}
+}

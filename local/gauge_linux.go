@@ -1,0 +1,205 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// gauge measures what the slots do.
+type gauge struct {
+	tool smiTool
+	cpu  bool // the slots are CPU slots
+
+	mu      sync.Mutex
+	use     []*live.GPUUse // by slot
+	problem string
+
+	// Of the last sample of CPU slots; only the sampling goroutine uses them.
+	ticks map[live.AttemptID]uint64
+	at    time.Time
+}
+
+func (g *gauge) open(m *Machine) {
+	g.tool.program, g.tool.timeout = m.cfg.SMI, smiTimeout
+	g.cpu = len(m.cfg.Devices) == 0 || m.cfg.Devices[0].Index < 0
+	g.use = make([]*live.GPUUse, len(m.cfg.Devices))
+	g.ticks = map[live.AttemptID]uint64{}
+}
+
+// Use returns what each slot does, as last measured; nil: not measured, or so
+// long ago that it says nothing about now.
+func (m *Machine) Use() []*live.GPUUse {
+	g := &m.gauge
+	oldest := m.cfg.Now().Add(-max(3*m.cfg.Sample, smiTimeout+m.cfg.Sample))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := make([]*live.GPUUse, len(g.use))
+	for i, u := range g.use {
+		if u != nil && u.At.After(oldest) {
+			out[i] = u // written once, then only read
+		}
+	}
+	return out
+}
+
+// Problem says why nothing is measured; empty: nothing is wrong.
+func (m *Machine) Problem() string {
+	m.gauge.mu.Lock()
+	defer m.gauge.mu.Unlock()
+	return m.gauge.problem
+}
+
+// run measures until the context ends. Nothing waits for it.
+func (g *gauge) run(ctx context.Context, m *Machine) {
+	ticker := time.NewTicker(m.cfg.Sample)
+	defer ticker.Stop()
+	for {
+		use, err := g.sample(ctx, m)
+		if ctx.Err() != nil {
+			return
+		}
+		problem := ""
+		if err != nil {
+			problem = "the slots cannot be measured: " + err.Error()
+		}
+		g.mu.Lock()
+		changed := problem != g.problem
+		if err == nil {
+			g.use = use
+		}
+		g.problem = problem
+		g.mu.Unlock()
+		if changed && err != nil {
+			m.cfg.Log.Warn("the slots cannot be measured", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// holder is an attempt with processes.
+type holder struct {
+	id   live.AttemptID
+	gpus sched.GPUSet
+}
+
+// holders returns the attempts that run, by the process number of their
+// supervisor.
+func (m *Machine) holders() map[int]holder {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[int]holder{}
+	for id, r := range m.runs {
+		if r.state == running && r.shim.PID > 0 && len(r.order.Placement) == 1 {
+			out[r.shim.PID] = holder{id, r.order.Placement[0].GPUs}
+		}
+	}
+	return out
+}
+
+// holderOf finds the attempt a process belongs to. Every process of an attempt
+// descends from its supervisor.
+func holderOf(all map[int]process, by map[int]holder, pid int) (holder, bool) {
+	for range len(all) {
+		if h, ok := by[pid]; ok {
+			return h, true
+		}
+		p, ok := all[pid]
+		if !ok || p.parent <= 1 {
+			break
+		}
+		pid = p.parent
+	}
+	return holder{}, false
+}
+
+func (g *gauge) sample(ctx context.Context, m *Machine) ([]*live.GPUUse, error) {
+	if g.cpu {
+		return g.sampleCPU(m)
+	}
+	rows, err := g.tool.gpus(ctx)
+	if err != nil {
+		return nil, err
+	}
+	procs, err := g.tool.procs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	now, by := m.cfg.Now(), m.holders()
+	out := make([]*live.GPUUse, len(m.cfg.Devices))
+	for slot, d := range m.cfg.Devices {
+		for _, row := range rows {
+			if row.uuid != d.UUID {
+				continue
+			}
+			u := &live.GPUUse{
+				At: now, Util: max(0, row.util), MemoryUsed: max(0, row.memUsed), MemoryTotal: max(0, row.memTotal),
+				PowerW: max(0, row.power), TempC: max(0, row.tempC),
+			}
+			for _, p := range procs {
+				if p.uuid == d.UUID {
+					h, _ := holderOf(all, by, p.pid)
+					u.Processes = append(u.Processes, live.GPUProcess{PID: p.pid, Job: h.id.Job, Memory: max(0, p.memory)})
+				}
+			}
+			out[slot] = u
+		}
+	}
+	return out, nil
+}
+
+// sampleCPU measures CPU slots: what the processes of a job use is spread evenly
+// over the slots it holds.
+func (g *gauge) sampleCPU(m *Machine) ([]*live.GPUUse, error) {
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	now, by := m.cfg.Now(), m.holders()
+	ticks, rss := map[live.AttemptID]uint64{}, map[live.AttemptID]int64{}
+	for pid, p := range all {
+		if h, ok := holderOf(all, by, pid); ok {
+			ticks[h.id] += p.ticks
+			rss[h.id] += p.rss
+		}
+	}
+	n := len(m.cfg.Devices)
+	out := make([]*live.GPUUse, n)
+	for slot := range out {
+		out[slot] = &live.GPUUse{At: now, MemoryTotal: m.cfg.Node.Memory / int64(max(1, n))}
+	}
+	passed := now.Sub(g.at).Seconds()
+	for pid, h := range by {
+		last, known := g.ticks[h.id]
+		size := float64(h.gpus.Len())
+		util := 0.0
+		if known && passed > 0 && ticks[h.id] >= last {
+			util = min(1, float64(ticks[h.id]-last)/clockTicks/passed/size)
+		}
+		for _, slot := range h.gpus.Indexes() {
+			if slot >= n {
+				continue
+			}
+			u, memory := out[slot], rss[h.id]/int64(size)
+			u.Util = min(1, u.Util+util)
+			u.MemoryUsed += memory
+			u.Processes = append(u.Processes, live.GPUProcess{PID: pid, Job: h.id.Job, Memory: memory, Util: util})
+		}
+	}
+	g.ticks, g.at = ticks, now
+	return out, nil
+}

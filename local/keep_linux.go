@@ -1,0 +1,144 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// keep removes what is older or larger than what is to be kept: folders of
+// attempts that ended, oldest first, and what ended jobs left behind. Nothing of
+// a job that may still run is touched but the logs of its attempts before the
+// last.
+func (m *Machine) keep() {
+	for _, id := range m.surplus() {
+		if err := os.RemoveAll(m.attemptDir(id)); err != nil {
+			m.cfg.Log.Warn("an old attempt cannot be removed", "job", id.Job, "attempt", id.Number, "err", err)
+		}
+	}
+	if m.cfg.Ended == nil {
+		return
+	}
+	names, err := os.ReadDir(m.jobsDir())
+	if err != nil {
+		m.cfg.Log.Warn("old jobs cannot be looked for", "err", err)
+		return
+	}
+	for _, d := range names {
+		id := sched.JobID(d.Name())
+		if !d.IsDir() || checkJob(id) != nil || !m.cfg.Ended(id) || !m.idle(id) {
+			continue
+		}
+		m.keepJob(id)
+	}
+}
+
+// surplus takes the attempts that are over the limits off the books, and returns
+// them.
+func (m *Machine) surplus() []live.AttemptID {
+	m.mu.Lock()
+	last := map[sched.JobID]int{}
+	var ended []*run // newest first
+	for id, r := range m.runs {
+		last[id.Job] = max(last[id.Job], id.Number)
+		if r.state == told && r.folder && !r.busy {
+			ended = append(ended, r)
+		}
+	}
+	slices.SortFunc(ended, func(a, b *run) int {
+		return cmp.Or(b.exit.At.Compare(a.exit.At), cmp.Compare(a.order.Job, b.order.Job), cmp.Compare(b.order.Number, a.order.Number))
+	})
+	var over []live.AttemptID
+	kept, bytes := 0, int64(0)
+	for _, r := range ended {
+		kept++
+		bytes += r.bytes
+		if (kept > m.cfg.LogKeep || bytes > m.cfg.LogBytes) && !m.ordered[r.order.Job] {
+			over = append(over, r.order.AttemptID)
+		}
+	}
+	m.mu.Unlock()
+	// Whoever answers may be waiting for the mutex.
+	over = slices.DeleteFunc(over, func(id live.AttemptID) bool {
+		return last[id.Job] == id.Number && (m.cfg.Ended == nil || !m.cfg.Ended(id.Job))
+	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(over, func(id live.AttemptID) bool {
+		r := m.runs[id]
+		if m.ordered[id.Job] || r == nil || r.busy || r.state != told {
+			return true
+		}
+		delete(m.runs, id)
+		return false
+	})
+}
+
+// idle reports whether the machine has nothing to do for a job.
+func (m *Machine) idle(id sched.JobID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ordered[id] {
+		return false
+	}
+	for other, r := range m.runs {
+		if other.Job == id && r.state != told {
+			return false
+		}
+	}
+	return true
+}
+
+// keepJob removes the checkpoints and the working folder of a job that ended
+// long ago, and its own folder when nothing is left in it.
+func (m *Machine) keepJob(id sched.JobID) {
+	dir := m.jobDir(id)
+	if m.cfg.Now().Sub(m.lastUsed(id)) < m.cfg.KeepEnded {
+		return
+	}
+	for _, name := range []string{checkpointDir, workDir} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			m.cfg.Log.Warn("what an old job left cannot be removed", "job", id, "err", err)
+		}
+	}
+	_ = os.Remove(dir) // fails while logs are kept
+}
+
+// lastUsed returns when the last attempt of a job ended.
+func (m *Machine) lastUsed(id sched.JobID) time.Time {
+	var at time.Time
+	if info, err := os.Stat(m.jobDir(id)); err == nil {
+		at = info.ModTime()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for other, r := range m.runs {
+		if other.Job == id && r.exit.At.After(at) {
+			at = r.exit.At
+		}
+	}
+	return at
+}
+
+// folderBytes returns the size of the files of a folder.
+func folderBytes(dir string) int64 {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0
+	}
+	var sum int64
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			sum += info.Size()
+		}
+	}
+	return sum
+}

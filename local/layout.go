@@ -1,0 +1,111 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// The files of an attempt's folder.
+const (
+	attemptFile = "attempt.json" // what to run; written before anything is started
+	lockFile    = "lock"         // held while a supervisor exists
+	shimFile    = "shim.json"    // the supervisor; written before it starts a rank
+	stopFile    = "stop.json"    // the request to stop
+	exitFile    = "exit.json"    // how it ended; written before the lock is let go
+	toldFile    = "told"         // the exit was acknowledged
+	shimLog     = "shim.log"     // what the supervisor itself has to say
+)
+
+// The folders of a job that are its own.
+const (
+	checkpointDir = "checkpoint"
+	workDir       = "work"
+)
+
+// jobName is what a job id must look like to be the name of a folder: no
+// separator, no leading dot, nothing that a shell or a terminal would act on.
+var jobName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+func checkJob(id sched.JobID) error {
+	if !jobName.MatchString(string(id)) {
+		return live.Errorf(live.Invalid, "job id %.40q cannot name a folder", string(id)).On("id").
+			Try("use at most 128 letters, digits, dots, dashes and underscores, the first a letter or a digit")
+	}
+	return nil
+}
+
+// attemptNumber reads the name of an attempt's folder; 0: it is none.
+func attemptNumber(name string) int {
+	n, err := strconv.Atoi(name)
+	if err != nil || n < 1 || strconv.Itoa(n) != name {
+		return 0
+	}
+	return n
+}
+
+func rankLog(rank int) string { return fmt.Sprintf("rank-%d.log", rank) }
+
+// olderLog names the part of a log that was written before.
+func olderLog(name string) string { return name + ".1" }
+
+// order is the content of attempt.json: all that a supervisor needs to know.
+type order struct {
+	live.Attempt
+	// Nonce tells the processes of this attempt from all others: every one of
+	// them has it in its environment.
+	Nonce      string         `json:"nonce"`
+	Boot       string         `json:"boot"` // id of the machine's present run
+	API        string         `json:"api"`
+	Notice     sched.Duration `json:"notice"`
+	Report     sched.Duration `json:"report"`
+	LogLimit   int64          `json:"log_limit"`
+	Checkpoint string         `json:"checkpoint_dir"`
+	Work       string         `json:"work_dir"`
+	Visible    string         `json:"visible"`     // CUDA_VISIBLE_DEVICES
+	Slots      int            `json:"slots"`       // size of the gang
+	CPU        bool           `json:"cpu"`         // the slots are CPU slots
+	Group      bool           `json:"cgroup"`      // make a control group
+	Switch     bool           `json:"switch_user"` // become Owner
+}
+
+// ranks returns the number of processes.
+func (o *order) ranks() int {
+	if o.Task.Single {
+		return 1
+	}
+	return o.Slots
+}
+
+// shimRecord is the content of shim.json.
+type shimRecord struct {
+	Nonce string `json:"nonce"`
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // of the process, in clock ticks since boot
+	Boot  string `json:"boot"`
+	// Groups are the control groups that hold the ranks.
+	Groups []string `json:"cgroups,omitempty"`
+	// PGID is the process group of the ranks; 0: none is up yet.
+	PGID int `json:"pgid,omitempty"`
+	// Up says that all ranks have been started.
+	Up bool `json:"up,omitempty"`
+}
+
+// stopRecord is the content of stop.json.
+type stopRecord struct {
+	Deadline time.Time `json:"deadline"`
+}
+
+// exitRecord is the content of exit.json.
+type exitRecord struct {
+	live.Exit
+	// Notes tell what else went wrong, such as output that could not be kept.
+	Notes []string `json:"notes,omitempty"`
+}

@@ -1,0 +1,207 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+const (
+	tick      = time.Second     // how often the machine is looked at even if nothing is heard
+	keepEvery = 5 * time.Minute // how often old folders are looked for
+	maxTries  = 3               // to start a supervisor before the attempt is lost
+	atOnce    = 16              // attempts that are started, settled or reported at a time
+	// stuckAfter is how long after its deadline a supervisor must be done.
+	stuckAfter = killPatience + 10*time.Second
+	// tellAgain is how long an attempt may stay ordered after its exit was
+	// acknowledged. A list that was made before takes less.
+	tellAgain = 2 * time.Second
+)
+
+// Machine makes the processes of this machine follow orders.
+type Machine struct {
+	cfg   Config
+	boot  string
+	group bool // attempts get control groups
+	lock  *os.File
+	gauge gauge
+
+	wake chan struct{}
+	slot chan struct{} // bounds the work going on at once
+	work sync.WaitGroup
+
+	mu       sync.Mutex
+	runs     map[live.AttemptID]*run
+	stopping bool
+	ordered  map[sched.JobID]bool // jobs of the last list
+	keepAt   time.Time
+}
+
+// Open takes over the folder of a machine: it reads what is there, kills
+// processes that belong to nothing, and adopts the rest when Run is called.
+func Open(c Config) (*Machine, error) {
+	c = c.withDefaults()
+	if c.Dir == "" || len(c.Shim) == 0 {
+		return nil, errors.New("open machine: Dir and Shim must be set")
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("open machine: %w", err)
+	}
+	c.Dir = dir
+	if len(c.Devices) == 0 {
+		c.Devices = slices.Repeat([]Device{{Index: -1, Type: c.Node.Type}}, c.Node.GPUs)
+	}
+	m := &Machine{
+		cfg: c, boot: bootID(),
+		wake: make(chan struct{}, 1), slot: make(chan struct{}, atOnce),
+		runs: map[live.AttemptID]*run{}, ordered: map[sched.JobID]bool{},
+	}
+	if err := os.MkdirAll(m.jobsDir(), 0o711); err != nil {
+		return nil, fmt.Errorf("open machine: %w", err)
+	}
+	if m.lock, err = lockSoon(filepath.Join(dir, lockFile)); err != nil {
+		return nil, fmt.Errorf("open machine: %w; only one daemon may use a folder", err)
+	}
+	groups := findCgroups()
+	m.group = groups != nil
+	c.Log.Info("control groups", "kind", groups.text())
+	m.checkTraverse()
+	m.killStrays()
+	if err := m.load(); err != nil {
+		m.lock.Close()
+		return nil, fmt.Errorf("open machine: %w", err)
+	}
+	m.gauge.open(m)
+	return m, nil
+}
+
+// Close lets the folder go. Jobs run on.
+func (m *Machine) Close() error {
+	m.work.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.runs {
+		r.unwatch()
+	}
+	return m.lock.Close()
+}
+
+// lockSoon takes a lock that a process which was just killed may hold a moment
+// longer.
+func lockSoon(path string) (*os.File, error) {
+	for until := time.Now().Add(2 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		f, err := takeLock(path)
+		if err == nil || !errors.Is(err, errHeld) || time.Now().After(until) {
+			return f, err
+		}
+	}
+}
+
+// checkTraverse warns when other users cannot reach their jobs' folders.
+func (m *Machine) checkTraverse() {
+	if os.Geteuid() != 0 {
+		return
+	}
+	for dir := m.jobsDir(); dir != "/"; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil && info.Mode()&0o001 == 0 {
+			m.cfg.Log.Warn("jobs of other users cannot reach their folders", "dir", dir, "remedy", "chmod o+x")
+		}
+	}
+}
+
+// Run makes the machine follow the orders until the context ends. The jobs are
+// not stopped then: whoever runs the machine next finds them.
+func (m *Machine) Run(ctx context.Context, orders live.Orders) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer m.work.Wait()
+	defer cancel()
+	m.work.Go(func() { m.gauge.run(ctx, m) })
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		m.step(ctx, orders)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.wake:
+		case <-orders.Ordered():
+		case <-ticker.C:
+		}
+	}
+}
+
+// StopAll stops every attempt with its notice and waits until all are gone. From
+// then on the machine starts nothing. What was stopped is reported to the orders
+// when the machine runs, now or the next time.
+func (m *Machine) StopAll(ctx context.Context) error {
+	m.mu.Lock()
+	m.stopping = true
+	m.mu.Unlock()
+	for {
+		m.step(ctx, nil)
+		left := 0
+		m.mu.Lock()
+		for _, r := range m.runs {
+			if r.state == running || r.state == launching {
+				left++
+			}
+		}
+		m.mu.Unlock()
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("stop all jobs: %d are left: %w", left, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// background does work on a run without holding the machine. The caller holds
+// the mutex; the work may not, except through m.update.
+func (m *Machine) background(r *run, work func()) {
+	r.busy = true
+	m.work.Go(func() {
+		m.slot <- struct{}{}
+		work()
+		<-m.slot
+		m.update(func() { r.busy = false })
+		m.poke()
+	})
+}
+
+func (m *Machine) update(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+}
+
+// poke makes the machine look again soon.
+func (m *Machine) poke() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (m *Machine) jobsDir() string { return filepath.Join(m.cfg.Dir, "jobs") }
+
+func (m *Machine) jobDir(id sched.JobID) string { return filepath.Join(m.jobsDir(), string(id)) }
+
+func (m *Machine) attemptDir(id live.AttemptID) string {
+	return filepath.Join(m.jobDir(id.Job), strconv.Itoa(id.Number))
+}

@@ -1,0 +1,466 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+var noTime = cmpopts.IgnoreFields(live.Exit{}, "At", "AttemptID")
+
+func TestExits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	single := attempt("single", 1, 0b11, `echo $WORLD_SIZE; exit 4`)
+	single.Task.Single = true
+	missing := attempt("missing", 1, 0b1, "")
+	missing.Task.Command = []string{"no-such-program-here"}
+	folder := attempt("folder", 1, 0b1, "true")
+	folder.Task.Dir = "/no/such/folder"
+	denied := attempt("denied", 1, 0b1, "")
+	denied.Task.Command = []string{"/etc/passwd"}
+	far := attempt("far", 1, 0b10000, "true")
+	odd := attempt("../odd", 1, 0b1, "true")
+	cases := []struct {
+		a    live.Attempt
+		want live.Exit
+	}{
+		{attempt("ok", 1, 0b1, "exit 0"), live.Exit{}},
+		{attempt("code", 1, 0b1, "echo one; echo bad thing >&2; exit 3"), live.Exit{Code: 3, Why: "bad thing"}},
+		{attempt("signal", 1, 0b1, "kill -SEGV $$"), live.Exit{Code: 128 + 11, Signal: "SIGSEGV"}},
+		{attempt("gang", 1, 0b1111, `[ $RANK = 2 ] && { echo "ValueError: two"; exit 9; }; exec sleep 100`), live.Exit{Code: 9, Rank: 2, Why: "ValueError: two"}},
+		{attempt("yield", 1, 0b11, "exit 75"), live.Exit{Code: 75, Yielded: true}},
+		{single, live.Exit{Code: 4, Why: "1"}},
+		{missing, live.Exit{Code: 127, Why: "no-such-program-here: program not found"}},
+		{folder, live.Exit{Code: 126, Why: "working folder /no/such/folder: no such file or directory"}},
+		{denied, live.Exit{Code: 126, Why: "/etc/passwd: cannot be run in " + filepath.Join(r.m.cfg.Dir, "jobs/denied/work") + ": permission denied"}},
+		{far, live.Exit{Lost: true, Why: "placement [{0 1000 4}] is not on this machine, which has 4 slots"}},
+		{odd, live.Exit{Code: 126, Why: `id: job id "../odd" cannot name a folder; use at most 128 letters, digits, dots, dashes and underscores, the first a letter or a digit`}},
+	}
+	var list []live.Attempt
+	for _, c := range cases { // all are ordered at once: they take turns
+		list = append(list, c.a)
+	}
+	r.orders.set(list...)
+	for _, c := range cases {
+		if diff := cmp.Diff(c.want, r.exit(c.a.AttemptID), noTime); diff != "" {
+			t.Errorf("%s: -want +got\n%s", c.a.AttemptID, diff)
+		}
+	}
+	if n := alive(t, r.m.cfg.Dir); n != 0 {
+		t.Errorf("%d processes are left", n)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *Config) {
+		c.Devices[2], c.Devices[3] = Device{Index: 5, Type: "h200"}, Device{Index: 7, Type: "h200"}
+	})
+	a := attempt("env", 3, 0b1100, `env > $RANK.env; pwd > $RANK.dir`)
+	a.Task.Env = map[string]string{"COLOR": "blue", "RANK": "no", "CUDA_VISIBLE_DEVICES": "no"}
+	a.Task.Notice = sched.Duration(1500 * time.Millisecond)
+	a.GPUType = "h200"
+	a.Spec.Batch = sched.Batch{Initial: 32, Max: 512, LocalMin: 8, LocalMax: 64, Adapt: true}
+	r.orders.set(a)
+	r.exit(a.AttemptID)
+	job := filepath.Join(r.m.cfg.Dir, "jobs/env")
+	for rank := range 2 {
+		got := map[string]string{}
+		for line := range strings.SplitSeq(read(t, job, "work", fmt.Sprint(rank, ".env")), "\n") {
+			if k, v, ok := strings.Cut(line, "="); ok {
+				got[k] = v
+			}
+		}
+		if got["MASTER_PORT"] == "" || got["FAIRWAY_NONCE"] == "" || got["PATH"] == "" {
+			t.Errorf("rank %d: no port, nonce or path in %v", rank, got)
+		}
+		for k, v := range map[string]string{
+			"COLOR": "blue", "RANK": fmt.Sprint(rank), "LOCAL_RANK": fmt.Sprint(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+			"GROUP_RANK": "0", "NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1", "CUDA_VISIBLE_DEVICES": "5,7", "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+			"FAIRWAY_JOB": "env", "FAIRWAY_ATTEMPT": "3", "FAIRWAY_API": "unix:///nowhere.sock", "FAIRWAY_TOKEN": "secret",
+			"FAIRWAY_CHECKPOINT_DIR": job + "/checkpoint", "FAIRWAY_NOTICE": "1.5", "FAIRWAY_NODES": "1", "FAIRWAY_GPU_TYPE": "h200",
+			"FAIRWAY_GPUS": "2", "FAIRWAY_BATCH_INITIAL": "32", "FAIRWAY_BATCH_MAX": "512", "FAIRWAY_BATCH_LOCAL_MIN": "8",
+			"FAIRWAY_BATCH_LOCAL_MAX": "64", "FAIRWAY_ADAPT": "1", "FAIRWAY_REPORT_SECONDS": "30", "FAIRWAY_SHIM": "", "OMP_NUM_THREADS": os.Getenv("OMP_NUM_THREADS"),
+		} {
+			if got[k] != v {
+				t.Errorf("rank %d: %s = %q; want %q", rank, k, got[k], v)
+			}
+		}
+		if dir := strings.TrimSpace(read(t, job, "work", fmt.Sprint(rank, ".dir"))); dir != job+"/work" {
+			t.Errorf("rank %d ran in %s", rank, dir)
+		}
+	}
+	if info, err := os.Stat(job + "/checkpoint"); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("checkpoint folder: %v %v; want mode 0700", info, err)
+	}
+}
+
+// bothWays runs a test with control groups, if there are any, and without.
+func bothWays(t *testing.T, f func(t *testing.T, r *rig)) {
+	t.Parallel()
+	for name, group := range map[string]bool{"groups": findCgroups() != nil, "no groups": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			r.m.update(func() { r.m.group = group })
+			f(t, r)
+		})
+	}
+}
+
+func TestNotice(t *testing.T) { bothWays(t, testNotice) }
+
+func testNotice(t *testing.T, r *rig) {
+	short := func(a live.Attempt) live.Attempt {
+		a.Task.Notice = sched.Duration(300 * time.Millisecond)
+		return a
+	}
+	cases := []struct {
+		a    live.Attempt
+		want live.Exit
+	}{
+		{attempt("saves", 1, 0b1, `trap 'exit 75' TERM; echo up; while :; do sleep 0.02; done`), live.Exit{Code: 75, Yielded: true, Noticed: true}},
+		{attempt("zero", 1, 0b10, `trap 'exit 0' TERM; echo up; while :; do sleep 0.02; done`), live.Exit{Noticed: true}},
+		// A shell that dies of the signal leaves its program, which saves.
+		{attempt("wrapped", 1, 0b100, `sh -c "trap 'sleep 0.2; exit 75' TERM; echo up; while :; do sleep 0.02; done"; true`), live.Exit{Code: 75, Yielded: true, Noticed: true}},
+		// Nothing listens, and a grandchild has left the session.
+		{short(attempt("deaf", 1, 0b1000, `trap '' TERM; setsid sh -c 'trap "" TERM; echo up; while :; do sleep 0.02; done' & while :; do sleep 0.02; done`)),
+			live.Exit{Code: 137, Signal: "SIGKILL", Noticed: true, Why: "it did not stop within its notice of 300ms"}},
+	}
+	var list []live.Attempt
+	for _, c := range cases {
+		list = append(list, c.a)
+	}
+	r.orders.set(list...)
+	for _, c := range cases {
+		r.started(c.a.AttemptID)
+		eventually(t, "up", func() bool { return strings.Contains(read(t, r.m.attemptDir(c.a.AttemptID), "rank-0.log"), "up") })
+	}
+	r.orders.set()
+	for _, c := range cases {
+		if diff := cmp.Diff(c.want, r.exit(c.a.AttemptID), noTime); diff != "" {
+			t.Errorf("%s: -want +got\n%s", c.a.AttemptID, diff)
+		}
+		if n := alive(t, r.m.jobDir(c.a.Job)+"/"); n != 0 {
+			t.Errorf("%s: %d processes are left", c.a.Job, n)
+		}
+	}
+}
+
+// TestTurns: an attempt starts when the earlier holder of its GPUs is gone, and
+// with it all that it started, not when that was told to go.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	dir := t.TempDir()
+	// Each holds marks while it runs, and takes its time to leave.
+	script := func(marks string) string {
+		return `cd ` + dir + `; mkdir ` + marks + ` || echo overlap >> bad; trap 'sleep 0.3; rmdir ` + marks + `; exit 75' TERM; echo up; while :; do sleep 0.02; done`
+	}
+	first := attempt("first", 1, 0b0011, script("gpu job"))
+	first.Task.Single = true
+	r.orders.set(first)
+	r.started(first.AttemptID)
+	eventually(t, "up", func() bool { return strings.Contains(read(t, r.m.attemptDir(first.AttemptID), "rank-0.log"), "up") })
+	second := attempt("second", 1, 0b0110, script("gpu"))
+	second.Task.Single = true
+	moved := attempt("first", 2, 0b1000, script("job"))
+	r.orders.set(second, moved)
+	r.started(second.AttemptID)
+	r.started(moved.AttemptID)
+	r.exit(first.AttemptID)
+	half := attempt("half", 1, 0b0001, "exec sleep 100")
+	half.Placement[0].Milli = 500
+	other := attempt("other", 1, 0b0001, "exec sleep 100")
+	other.Placement[0].Milli = 500
+	r.orders.set(second, half, other)
+	r.started(half.AttemptID)
+	r.started(other.AttemptID)
+	if bad := read(t, dir, "bad"); bad != "" {
+		t.Errorf("attempts overlapped: %q", bad)
+	}
+}
+
+func TestWithdrawn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	holds := attempt("holds", 1, 0b1, "exec sleep 100")
+	waits := attempt("waits", 1, 0b1, "touch ran")
+	r.orders.set(holds, waits)
+	r.started(holds.AttemptID)
+	r.orders.set(holds)
+	want := live.Exit{Noticed: true, Why: "withdrawn before it started"}
+	if diff := cmp.Diff(want, r.exit(waits.AttemptID), noTime); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if exists(r.m.attemptDir(waits.AttemptID)) {
+		t.Error("it has a folder")
+	}
+}
+
+// TestShimKilled: a supervisor that is killed takes its ranks along; what those
+// started is killed by the daemon; the attempt is lost.
+func TestShimKilled(t *testing.T) { bothWays(t, testShimKilled) }
+
+func testShimKilled(t *testing.T, r *rig) {
+	a := attempt("lost", 1, 0b11, `setsid sleep 100 & exec sleep 100`)
+	r.orders.set(a)
+	r.started(a.AttemptID)
+	var s shimRecord
+	if err := readRecord(filepath.Join(r.m.attemptDir(a.AttemptID), shimFile), &s); err != nil {
+		t.Fatal(err)
+	}
+	if err := signalProcess(s.PID, s.Start, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	want := live.Exit{Lost: true, Why: "the supervisor of the job was killed"}
+	if diff := cmp.Diff(want, r.exit(a.AttemptID), noTime); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if n := alive(t, r.m.jobDir("lost")+"/"); n != 0 {
+		t.Errorf("%d processes are left", n)
+	}
+	for _, g := range s.Groups {
+		if exists(g) {
+			t.Errorf("control group %s is left", g)
+		}
+	}
+}
+
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	runs := attempt("runs", 1, 0b1, `echo begin; while [ ! -e go ]; do sleep 0.02; done; exit 5`)
+	ends := attempt("ends", 1, 0b10, `sleep 0.3; exit 6`)
+	gone := attempt("gone", 1, 0b100, `trap 'exit 75' TERM; while :; do sleep 0.02; done`)
+	r.orders.set(runs, ends, gone)
+	for _, a := range []live.Attempt{runs, ends, gone} {
+		r.started(a.AttemptID)
+	}
+	r.stop()
+	r.orders.set(runs, ends) // gone is an orphan for the next daemon
+	r.orders.mu.Lock()
+	r.orders.started = nil
+	r.orders.mu.Unlock()
+	time.Sleep(400 * time.Millisecond)
+	r.reopen()
+	r.started(runs.AttemptID)
+	if e := r.exit(ends.AttemptID); e.Code != 6 {
+		t.Errorf("%s; want code 6", show(e))
+	}
+	if e := r.exit(gone.AttemptID); !e.Yielded || !e.Noticed {
+		t.Errorf("%s; want yielded after notice", show(e))
+	}
+	if err := os.WriteFile(filepath.Join(r.m.jobDir("runs"), "work/go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e := r.exit(runs.AttemptID); e.Code != 5 {
+		t.Errorf("%s; want code 5", show(e))
+	}
+	if log := read(t, r.m.attemptDir(runs.AttemptID), "rank-0.log"); log != "begin\n" {
+		t.Errorf("log %q; want one begin", log)
+	}
+	// What is still ordered although it was acknowledged is told again.
+	r.reopen()
+	time.Sleep(50 * time.Millisecond)
+	if n := len(r.orders.exitsOf(runs.AttemptID)); n != 1 {
+		t.Errorf("reported %d times; want once", n)
+	}
+	r.m.mu.Lock()
+	r.m.runs[runs.AttemptID].toldAt = time.Time{}
+	r.m.mu.Unlock()
+	r.orders.set(runs)
+	eventually(t, "told again", func() bool { return len(r.orders.exitsOf(runs.AttemptID)) == 2 })
+}
+
+// TestLateShim: a supervisor that was given up starts nothing.
+func TestLateShim(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(dir string, o *order) error{
+		"ended": func(dir string, o *order) error {
+			return writeRecord(filepath.Join(dir, exitFile), exitRecord{Exit: live.Exit{AttemptID: o.AttemptID, Lost: true}})
+		},
+		"another nonce": func(dir string, o *order) error { o.Nonce = "new"; return nil },
+		"locked": func(dir string, _ *order) error {
+			f, err := takeLock(filepath.Join(dir, lockFile))
+			t.Cleanup(func() { f.Close() })
+			return err
+		},
+	} {
+		dir := t.TempDir()
+		o := order{Attempt: attempt("late", 1, 0b1, "touch ran"), Nonce: "old", Slots: 1, Work: dir, LogLimit: 1000}
+		if err := spoil(dir, &o); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeRecord(filepath.Join(dir, attemptFile), o); err != nil {
+			t.Fatal(err)
+		}
+		p, err := os.StartProcess("/proc/self/exe", []string{"x", "shim", dir}, &os.ProcAttr{Env: append(os.Environ(), shimVar+"=old"), Files: []*os.File{nil, nil, os.Stderr}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := p.Wait()
+		if err != nil || !state.Success() {
+			t.Errorf("%s: %v %v; want success", name, state, err)
+		}
+		if exists(filepath.Join(dir, "ran")) || exists(filepath.Join(dir, shimFile)) {
+			t.Errorf("%s: it ran", name)
+		}
+	}
+}
+
+func TestStrays(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	a := attempt("stray", 1, 0b1, `exec sleep 100`)
+	r.orders.set(a)
+	r.started(a.AttemptID)
+	r.stop()
+	if err := os.RemoveAll(r.m.attemptDir(a.AttemptID)); err != nil {
+		t.Fatal(err)
+	}
+	r.orders.set()
+	r.reopen()
+	if n := alive(t, "FAIRWAY_JOB=stray\x00"); n != 0 {
+		t.Errorf("%d processes are left", n)
+	}
+	if g := findCgroups(); g != nil {
+		if left, _ := filepath.Glob(filepath.Join(g.member, "fairway-stray.*")); len(left) > 0 {
+			t.Errorf("control groups are left: %v", left)
+		}
+	}
+}
+
+// TestFolderGone: a job and its supervisor live on when someone removes the logs.
+func TestFolderGone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	a := attempt("gone", 1, 0b1, `while [ ! -e go ]; do echo line; sleep 0.1; done; exit 8`)
+	r.orders.set(a)
+	r.started(a.AttemptID)
+	if err := os.RemoveAll(r.m.attemptDir(a.AttemptID)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a new log", func() bool { return strings.Contains(read(t, r.m.attemptDir(a.AttemptID), "rank-0.log"), "line") })
+	if err := os.WriteFile(filepath.Join(r.m.jobDir("gone"), "work/go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e := r.exit(a.AttemptID); e.Code != 8 {
+		t.Errorf("%s; want code 8", show(e))
+	}
+}
+
+func TestReportRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.orders.refuse = 1
+	a := attempt("again", 1, 0b1, `exit 0`)
+	r.orders.set(a)
+	if e := r.exit(a.AttemptID); !e.OK() {
+		t.Errorf("%s; want OK", show(e))
+	}
+}
+
+func TestUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	r := newRig(t, nil)
+	for dir := r.m.cfg.Dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := attempt("user", 1, 0b1, `id -u > $FAIRWAY_CHECKPOINT_DIR/id; id -g >> $FAIRWAY_CHECKPOINT_DIR/id; echo $HOME >> $FAIRWAY_CHECKPOINT_DIR/id; cat ../1/attempt.json`)
+	a.Owner = live.Owner{Name: "somebody", UID: 54321, GID: 54322}
+	r.orders.set(a)
+	if e := r.exit(a.AttemptID); e.Code != 1 {
+		t.Errorf("%s; want code 1: the records are not the user's to read", show(e))
+	}
+	job := filepath.Join(r.m.cfg.Dir, "jobs/user")
+	if got, want := read(t, job, "checkpoint/id"), "54321\n54322\n"+job+"/work\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
+	g := findCgroups()
+	if g == nil || g.memory == "" {
+		t.Skip("no control groups for memory here")
+	}
+	r := newRig(t, nil)
+	a := attempt("fat", 1, 0b1, "")
+	a.Task.Command = []string{"tail", "/dev/zero"} // keeps all it reads
+	a.Spec.Memory = 64 << 20
+	r.orders.set(a)
+	e := r.exit(a.AttemptID)
+	if e.Signal != "SIGKILL" || !strings.Contains(e.Why, "out of memory") {
+		t.Errorf("%s; want killed, out of memory", show(e))
+	}
+}
+
+func TestUse(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	a := attempt("busy", 1, 0b10, `while :; do :; done`)
+	r.orders.set(a)
+	eventually(t, "use of slot 1", func() bool {
+		u := r.m.Use()
+		return len(u) == 4 && u[1] != nil && u[1].Util > 0.1 && u[1].MemoryUsed > 0 && u[0] != nil && u[0].Util == 0
+	})
+	if u := r.m.Use()[1]; len(u.Processes) != 1 || u.Processes[0].Job != "busy" {
+		t.Errorf("processes %+v; want one of busy", u.Processes)
+	}
+	if p := r.m.Problem(); p != "" {
+		t.Errorf("problem %q", p)
+	}
+}
+
+func TestOpenTwice(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	if _, err := Open(testConfig(r.m.cfg.Dir)); err == nil || !strings.Contains(err.Error(), "locked by another process") {
+		t.Errorf("second open: %v; want that it is locked", err)
+	}
+}
+
+func TestStopAll(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	a := attempt("a", 1, 0b1, `trap 'exit 75' TERM; echo up; while :; do sleep 0.02; done`)
+	r.orders.set(a)
+	r.started(a.AttemptID)
+	eventually(t, "up", func() bool { return read(t, r.m.attemptDir(a.AttemptID), "rank-0.log") != "" })
+	r.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := r.m.StopAll(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := alive(t, r.m.cfg.Dir); n != 0 {
+		t.Errorf("%d processes are left", n)
+	}
+	r.reopen() // the next daemon learns of it
+	if e := r.exit(a.AttemptID); !e.Yielded || !e.Noticed {
+		t.Errorf("%s; want yielded after notice", show(e))
+	}
+}

@@ -1,0 +1,254 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// The test binary plays the supervisor, and the daemon that is killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 {
+		switch os.Args[1] {
+		case "shim":
+			os.Exit(ShimMain(os.Args[2:]))
+		case "machine":
+			os.Exit(crashMachine(os.Args[2]))
+		}
+	}
+	// A program built with the race detector sleeps a second before it ends.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	os.Exit(m.Run())
+}
+
+// fakeOrders is a list of attempts that a test changes.
+type fakeOrders struct {
+	mu      sync.Mutex
+	list    []live.Attempt
+	changed chan struct{}
+	started []live.AttemptID
+	exits   []live.Exit
+	refuse  int // so many reports are refused
+}
+
+func newOrders() *fakeOrders { return &fakeOrders{changed: make(chan struct{}, 1)} }
+
+func (o *fakeOrders) Attempts() []live.Attempt {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.list)
+}
+
+func (o *fakeOrders) Ordered() <-chan struct{} { return o.changed }
+
+func (o *fakeOrders) Started(id live.AttemptID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.started = append(o.started, id)
+}
+
+func (o *fakeOrders) Exited(_ context.Context, e live.Exit) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.refuse > 0 {
+		o.refuse--
+		return fmt.Errorf("not now")
+	}
+	o.exits = append(o.exits, e)
+	o.list = slices.DeleteFunc(o.list, func(a live.Attempt) bool { return a.AttemptID == e.AttemptID })
+	return nil
+}
+
+func (o *fakeOrders) set(list ...live.Attempt) {
+	o.mu.Lock()
+	o.list = slices.Clone(list)
+	o.mu.Unlock()
+	select {
+	case o.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (o *fakeOrders) exitsOf(id live.AttemptID) []live.Exit {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var out []live.Exit
+	for _, e := range o.exits {
+		if e.AttemptID == id {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func (o *fakeOrders) isStarted(id live.AttemptID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Contains(o.started, id)
+}
+
+// rig is a machine that runs.
+type rig struct {
+	t      testing.TB
+	m      *Machine
+	orders *fakeOrders
+	stop   func()
+}
+
+func testConfig(dir string) Config {
+	c := Config{
+		Dir: dir, API: "unix:///nowhere.sock", Shim: []string{"/proc/self/exe", "shim"},
+		Node:   sched.Node{Name: "here", GPUs: 4, Type: "cpu", Memory: 8 << 30},
+		Notice: 5 * time.Second, Sample: 50 * time.Millisecond,
+	}
+	for range 4 {
+		c.Devices = append(c.Devices, Device{Index: -1, Type: "cpu"})
+	}
+	return c
+}
+
+func newRig(t testing.TB, change func(*Config)) *rig {
+	t.Helper()
+	return newRigWith(t, change)
+}
+
+// newRigWith opens a machine that has orders from the beginning.
+func newRigWith(t testing.TB, change func(*Config), list ...live.Attempt) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	c := testConfig(dir)
+	if change != nil {
+		change(&c)
+	}
+	r := &rig{t: t, orders: newOrders()}
+	r.orders.set(list...)
+	r.open(c)
+	t.Cleanup(func() {
+		r.stop()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := r.m.StopAll(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := r.m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func (r *rig) open(c Config) {
+	r.t.Helper()
+	m, err := Open(c)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx, r.orders) }()
+	r.m = m
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.t.Error(err)
+		}
+	})
+}
+
+// reopen is a restart of the daemon.
+func (r *rig) reopen() {
+	r.t.Helper()
+	r.stop()
+	if err := r.m.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.open(r.m.cfg)
+}
+
+func eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for until := time.Now().Add(15 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// exit waits for the one exit of an attempt.
+func (r *rig) exit(id live.AttemptID) live.Exit {
+	r.t.Helper()
+	eventually(r.t, "exit of "+id.String(), func() bool { return len(r.orders.exitsOf(id)) > 0 })
+	exits := r.orders.exitsOf(id)
+	if len(exits) != 1 {
+		r.t.Fatalf("%s was reported %d times", id, len(exits))
+	}
+	if exits[0].At.IsZero() {
+		r.t.Errorf("%s: exit without a time", id)
+	}
+	return exits[0]
+}
+
+func (r *rig) started(id live.AttemptID) {
+	r.t.Helper()
+	eventually(r.t, "start of "+id.String(), func() bool { return r.orders.isStarted(id) })
+}
+
+func attempt(job string, number int, gpus sched.GPUSet, script string) live.Attempt {
+	return live.Attempt{
+		AttemptID: live.AttemptID{Job: sched.JobID(job), Number: number},
+		Spec:      sched.Spec{ID: sched.JobID(job), GPUs: gpus.Len()},
+		Task:      live.Task{Command: []string{"sh", "-c", script}},
+		Owner:     live.Owner{UID: -1, GID: -1},
+		Placement: sched.Placement{{Node: 0, Milli: sched.WholeGPU, GPUs: gpus}},
+		Token:     "secret",
+	}
+}
+
+// show prints all of an exit, which prints as its attempt otherwise.
+func show(e live.Exit) string {
+	b, err := json.Marshal(e)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+func read(t testing.TB, path ...string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(path...))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// alive counts processes whose environment holds a text.
+func alive(t testing.TB, text string) int {
+	t.Helper()
+	all, err := processes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for pid, p := range all {
+		if p.state != 'Z' && strings.Contains(string(environ(pid)), text) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,197 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is what /proc tells of a process.
+type process struct {
+	pid, parent, session int
+	state                byte   // 'Z': dead, waiting for its parent
+	ticks                uint64 // CPU time of it and of its children that ended, in clock ticks
+	start                uint64 // clock ticks since boot
+	rss                  int64  // bytes
+}
+
+// clockTicks is the unit of times in /proc: USER_HZ, 100 on every Linux that Go
+// runs on.
+const clockTicks = 100
+
+// parseStat reads the content of /proc/<pid>/stat. The name of the program
+// stands in parentheses and may hold anything, parentheses and spaces included.
+func parseStat(text string) (process, error) {
+	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+	if open < 1 || end < open {
+		return process{}, fmt.Errorf("stat of a process: %.60q has no name in parentheses", text)
+	}
+	f := strings.Fields(text[end+1:])
+	pid, err := strconv.Atoi(strings.TrimSpace(text[:open]))
+	if err != nil || len(f) < 22 || len(f[0]) != 1 {
+		return process{}, fmt.Errorf("stat of a process: %.60q; want a number and 22 fields behind the name", text)
+	}
+	p := process{pid: pid, state: f[0][0]}
+	var bad error
+	number := func(i int) uint64 {
+		v, err := strconv.ParseUint(f[i], 10, 64)
+		if err != nil {
+			bad = fmt.Errorf("stat of process %d: field %d is %.40q; want a number", pid, i+3, f[i])
+		}
+		return v
+	}
+	p.parent, p.session = int(number(1)), int(number(3))
+	for i := 11; i <= 14; i++ {
+		p.ticks += number(i)
+	}
+	p.start = number(19)
+	p.rss = int64(number(21)) * int64(os.Getpagesize())
+	return p, bad
+}
+
+func readProcess(pid int) (process, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, err
+	}
+	return parseStat(string(text))
+}
+
+// processes returns every process of the machine by number.
+func processes() (map[int]process, error) {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[int]process, len(names))
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if p, err := readProcess(pid); err == nil { // it may have ended
+			out[pid] = p
+		}
+	}
+	return out, nil
+}
+
+// under reports whether a process is, or descends from, another.
+func under(all map[int]process, pid, ancestor int) bool {
+	for range len(all) {
+		if pid == ancestor {
+			return true
+		}
+		p, ok := all[pid]
+		if !ok || p.parent <= 0 {
+			return false
+		}
+		pid = p.parent
+	}
+	return false
+}
+
+// environ returns the variables a process was started with; nil: it is gone, or
+// not ours to look at.
+func environ(pid int) []byte {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+// variable finds a variable in what environ returned.
+func variable(env []byte, name string) string {
+	for v := range bytes.SplitSeq(env, []byte{0}) {
+		if value, ok := bytes.CutPrefix(v, []byte(name+"=")); ok {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// bootID names the machine's present run: it changes with every start.
+func bootID() string {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// handle returns a descriptor of a process that is not fooled by a number that
+// was given to another process. It fails if the process is gone.
+func handle(pid int, start uint64) (int, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1, err
+	}
+	// The descriptor is fixed now; what /proc tells, if it still has the same
+	// start, is about the same process.
+	if p, err := readProcess(pid); err != nil || p.start != start || p.state == 'Z' {
+		unix.Close(fd)
+		return -1, unix.ESRCH
+	}
+	return fd, nil
+}
+
+// signalProcess sends a signal to exactly that process.
+func signalProcess(pid int, start uint64, sig unix.Signal) error {
+	fd, err := handle(pid, start)
+	if errors.Is(err, unix.ENOSYS) {
+		if p, e := readProcess(pid); e != nil || p.start != start {
+			return unix.ESRCH
+		}
+		return unix.Kill(pid, sig)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// killAll kills every process that match selects, again and again because they
+// may be starting others, until none is left. It returns how many it killed.
+func killAll(match func(all map[int]process, p process) bool, patience time.Duration) (int, error) {
+	killed := map[[2]uint64]bool{}
+	for until := time.Now().Add(patience); ; {
+		all, err := processes()
+		if err != nil {
+			return len(killed), fmt.Errorf("look for processes: %w", err)
+		}
+		left := 0
+		for _, p := range all {
+			if p.state == 'Z' || p.pid == os.Getpid() || !match(all, p) {
+				continue
+			}
+			left++
+			killed[[2]uint64{uint64(p.pid), p.start}] = true
+			if err := signalProcess(p.pid, p.start, unix.SIGKILL); errors.Is(err, unix.EPERM) {
+				return len(killed), fmt.Errorf("kill process %d: %w", p.pid, err)
+			}
+		}
+		if left == 0 {
+			return len(killed), nil
+		}
+		if time.Now().After(until) {
+			return len(killed), fmt.Errorf("%d processes do not end although they were killed", left)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

@@ -1,0 +1,148 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// overLine is how far a file may grow over its limit to keep a line whole.
+const overLine = 64 << 10
+
+// rotator writes a log that never has more than two files of a given size. What
+// cannot be written is counted and dropped: a full disk must not stop a training.
+type rotator struct {
+	path    string
+	limit   int64
+	file    *os.File
+	size    int64
+	inLine  bool // the last byte written was not the end of a line
+	checked time.Time
+	dropped int64
+	err     error // the last one
+}
+
+func (r *rotator) Write(p []byte) (int, error) {
+	n := len(p)
+	r.look()
+	for len(p) > 0 {
+		part := p[:r.room(p)]
+		if len(part) == 0 {
+			r.rotate()
+			continue
+		}
+		r.put(part)
+		p = p[len(part):]
+	}
+	return n, nil
+}
+
+// room returns how many bytes of p go into the present file, such that a file
+// ends with the end of a line.
+func (r *rotator) room(p []byte) int {
+	left := r.limit - r.size
+	if int64(len(p)) <= left {
+		return len(p)
+	}
+	if left > 0 {
+		if i := bytes.LastIndexByte(p[:left], '\n'); i >= 0 {
+			return i + 1
+		}
+	}
+	if !r.inLine {
+		if r.size > 0 {
+			return 0
+		}
+		return len(p) // a single line larger than a file
+	}
+	if i := bytes.IndexByte(p, '\n'); i >= 0 && r.size+int64(i) < r.limit+overLine {
+		return i + 1
+	}
+	if r.size+int64(len(p)) < r.limit+overLine {
+		return len(p)
+	}
+	r.inLine = false // give up keeping this line whole
+	return 0
+}
+
+func (r *rotator) put(p []byte) {
+	if r.file == nil && !r.open() {
+		r.dropped += int64(len(p))
+		return
+	}
+	n, err := r.file.Write(p)
+	r.size += int64(n)
+	if n > 0 {
+		r.inLine = p[n-1] != '\n'
+	}
+	if err != nil {
+		r.err = err
+		r.dropped += int64(len(p) - n)
+	}
+}
+
+func (r *rotator) open() bool {
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_APPEND | unix.O_NOFOLLOW
+	f, err := os.OpenFile(r.path, flags, 0o600)
+	if os.IsNotExist(err) { // someone removed the folder
+		if err = os.MkdirAll(filepath.Dir(r.path), 0o700); err == nil {
+			f, err = os.OpenFile(r.path, flags, 0o600)
+		}
+	}
+	if err != nil {
+		r.err = err
+		return false
+	}
+	r.file, r.size = f, 0
+	if info, err := f.Stat(); err == nil {
+		r.size = info.Size()
+	}
+	return true
+}
+
+// look notices, every now and then, that the file was removed under it.
+func (r *rotator) look() {
+	now := time.Now()
+	if r.file == nil || now.Sub(r.checked) < time.Second {
+		return
+	}
+	r.checked = now
+	have, err := r.file.Stat()
+	if err != nil {
+		return
+	}
+	if at, err := os.Lstat(r.path); err != nil || !os.SameFile(have, at) {
+		r.close()
+	}
+}
+
+func (r *rotator) rotate() {
+	r.close()
+	if err := os.Rename(r.path, olderLog(r.path)); err != nil && !os.IsNotExist(err) {
+		r.err = err
+		os.Remove(r.path) // the limit matters more than the old lines
+	}
+	r.size, r.inLine = 0, false
+}
+
+func (r *rotator) close() {
+	if r.file != nil {
+		r.file.Close()
+		r.file = nil
+	}
+}
+
+// note says what was lost; empty: nothing.
+func (r *rotator) note() string {
+	if r.dropped == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d bytes of output were dropped: %v", r.dropped, r.err)
+}

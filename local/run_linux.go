@@ -1,0 +1,304 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+const (
+	sigKill = unix.SIGKILL
+	sigStop = unix.SIGTERM // asks a supervisor to stop its ranks
+)
+
+// state is how far an attempt has come.
+type state uint8
+
+const (
+	waiting   state = iota // ordered; holds nothing
+	launching              // its supervisor is being started
+	running                // has, or may have, processes
+	ended                  // nothing is left of it; the orders do not know yet
+	told                   // its exit was acknowledged
+)
+
+// run is an attempt in the eyes of the daemon. The machine's mutex guards it,
+// except what a goroutine that has set busy works on.
+type run struct {
+	order  order
+	dir    string
+	state  state
+	folder bool // attempt.json is there
+	busy   bool // someone works on it
+	tries  int
+	after  time.Time // nothing is done before
+
+	shim    shimRecord
+	process *os.Process // a supervisor that is our child
+	watch   *os.File    // tells when the supervisor ends
+	fired   bool        // it has told
+	up      bool        // the ranks are up
+	started bool        // and the orders know
+	stopAt  time.Time   // it was asked to stop, with this deadline
+
+	exit   live.Exit
+	toldAt time.Time
+	bytes  int64 // of its folder, once told
+}
+
+func (r *run) end(e live.Exit) {
+	r.state, r.exit, r.after = ended, e, time.Time{}
+	r.unwatch()
+}
+
+func (r *run) unwatch() {
+	if r.watch != nil {
+		r.watch.Close()
+		r.watch = nil
+	}
+}
+
+// signalShim sends a signal to the supervisor, if it is still the same process.
+func (r *run) signalShim(sig unix.Signal) {
+	if r.shim.PID > 0 {
+		_ = signalProcess(r.shim.PID, r.shim.Start, sig)
+	}
+}
+
+// launch writes the order down and starts a supervisor for it.
+func (m *Machine) launch(r *run) {
+	err := m.prepare(r)
+	if err == nil {
+		err = m.startShim(r)
+	}
+	m.update(func() {
+		if err == nil {
+			r.state = running
+			m.watchShim(r)
+			return
+		}
+		r.tries++
+		r.state, r.after = waiting, m.cfg.Now().Add(time.Second)
+		if r.tries >= maxTries {
+			r.end(live.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Lost: true, Why: err.Error()})
+		}
+	})
+	if err != nil {
+		m.cfg.Log.Error("an attempt cannot be started", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+	}
+}
+
+// prepare makes the folders and writes attempt.json.
+func (m *Machine) prepare(r *run) error {
+	a := r.order.Attempt
+	slot := a.Placement[0]
+	o := order{
+		Attempt: a, Nonce: newNonce(), Boot: m.boot, API: m.cfg.API,
+		Notice: a.Task.Notice, Report: sched.Duration(m.cfg.Report), LogLimit: m.cfg.LogLimit,
+		Checkpoint: filepath.Join(m.jobDir(a.Job), checkpointDir), Work: filepath.Join(m.jobDir(a.Job), workDir),
+		Slots: slot.GPUs.Len(), Group: m.group,
+		Switch: os.Geteuid() == 0 && a.Owner.UID > 0,
+	}
+	if o.Notice == 0 {
+		o.Notice = sched.Duration(m.cfg.Notice)
+	}
+	if o.GPUType == "" {
+		o.GPUType = m.cfg.Node.Type
+	}
+	var visible []string
+	for _, i := range slot.GPUs.Indexes() {
+		if m.cfg.Devices[i].Index < 0 {
+			o.CPU = true
+			continue
+		}
+		visible = append(visible, strconv.Itoa(m.cfg.Devices[i].Index))
+	}
+	o.Visible = strings.Join(visible, ",")
+	if err := m.makeFolders(r.dir, &o); err != nil {
+		return err
+	}
+	if err := writeRecord(filepath.Join(r.dir, attemptFile), o); err != nil {
+		os.Remove(r.dir) // if it is empty: there is nothing to see
+		return err
+	}
+	m.update(func() { r.order, r.folder = o, true })
+	return nil
+}
+
+func newNonce() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+func (m *Machine) makeFolders(dir string, o *order) error {
+	if err := os.Mkdir(m.jobDir(o.Job), 0o711); err == nil {
+		err = syncDir(m.jobsDir())
+		if err != nil {
+			return err
+		}
+	} else if !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	for _, own := range []string{o.Checkpoint, o.Work} {
+		err := os.Mkdir(own, 0o700)
+		if errors.Is(err, os.ErrExist) {
+			continue
+		}
+		if err == nil && o.Switch {
+			err = os.Lchown(own, o.Owner.UID, o.Owner.GID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return syncDir(m.jobDir(o.Job))
+}
+
+// startShim starts the supervisor with the lock already taken.
+func (m *Machine) startShim(r *run) error {
+	lock, err := takeLock(filepath.Join(r.dir, lockFile))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	ready, signal, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("start supervisor: %w", err)
+	}
+	defer signal.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		ready.Close()
+		return fmt.Errorf("start supervisor: %w", err)
+	}
+	defer null.Close()
+	said, err := os.OpenFile(filepath.Join(r.dir, shimLog), os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		ready.Close()
+		return fmt.Errorf("start supervisor: %w", err)
+	}
+	defer said.Close()
+	argv := append(append([]string{}, m.cfg.Shim...), r.dir)
+	p, err := os.StartProcess(argv[0], argv, &os.ProcAttr{
+		Dir:   "/",
+		Env:   append(ownEnvironment(), shimVar+"="+r.order.Nonce, shimDirVar+"="+r.dir),
+		Files: []*os.File{null, null, said, lock, signal}, // see lockFD and readyFD
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		ready.Close()
+		return fmt.Errorf("start supervisor: %w", err)
+	}
+	s := shimRecord{Nonce: r.order.Nonce, PID: p.Pid, Boot: m.boot}
+	if info, err := readProcess(p.Pid); err == nil {
+		s.Start = info.start
+	}
+	m.update(func() { r.process, r.shim, r.up = p, s, false })
+	go func() { // ends with the supervisor at the latest
+		defer ready.Close()
+		_, _ = ready.Read(make([]byte, 1))
+		m.poke()
+	}()
+	return nil
+}
+
+// watchShim arranges to hear of the end of the supervisor. The caller holds the
+// mutex. Where the kernel cannot do that, the lock is tried every now and then.
+func (m *Machine) watchShim(r *run) {
+	fd, err := handle(r.shim.PID, r.shim.Start)
+	if errors.Is(err, unix.ESRCH) {
+		r.fired = true
+		m.poke()
+		return
+	}
+	if err != nil {
+		return
+	}
+	_ = unix.SetNonblock(fd, true)
+	f := os.NewFile(uintptr(fd), "pidfd")
+	conn, err := f.SyscallConn()
+	if err != nil {
+		f.Close()
+		return
+	}
+	r.watch = f
+	go func() {
+		_ = conn.Read(func(fd uintptr) bool {
+			n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			return n > 0
+		})
+		m.update(func() {
+			if r.watch == f {
+				r.unwatch()
+				r.fired = true
+			}
+		})
+		m.poke()
+	}()
+}
+
+// ask requests that the attempt stop. The request is a file, so that it outlives
+// both sides; the signal makes it heard at once, and stands for it where the
+// file cannot be written.
+func (m *Machine) ask(r *run) {
+	path := filepath.Join(r.dir, stopFile)
+	var s stopRecord
+	if readRecord(path, &s) != nil {
+		s.Deadline = m.cfg.Now().Add(r.order.Notice.D())
+		if err := placeRecord(path, s); err != nil {
+			m.cfg.Log.Error("the request to stop cannot be written", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+		}
+	}
+	r.signalShim(sigStop)
+	m.update(func() { r.stopAt = s.Deadline })
+}
+
+// report tells the orders how an attempt ended and remembers that they know.
+func (m *Machine) report(ctx context.Context, r *run, orders live.Orders) {
+	if r.folder {
+		path := filepath.Join(r.dir, exitFile)
+		if !exists(path) {
+			if err := writeRecord(path, exitRecord{Exit: r.exit}); err != nil {
+				m.cfg.Log.Error("an exit cannot be written", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+			}
+		}
+	}
+	if err := orders.Exited(ctx, r.exit); err != nil {
+		if ctx.Err() == nil {
+			m.cfg.Log.Error("an exit cannot be reported", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+		}
+		m.update(func() { r.after = m.cfg.Now().Add(time.Second) })
+		return
+	}
+	var size int64
+	if r.folder {
+		size = folderBytes(r.dir)
+		if err := writeFile(filepath.Join(r.dir, toldFile), nil, true); err != nil {
+			m.cfg.Log.Warn("an exit will be reported again after a restart", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+		}
+	}
+	m.update(func() {
+		r.state, r.toldAt, r.bytes = told, m.cfg.Now(), size
+		r.order = order{Attempt: live.Attempt{AttemptID: r.order.AttemptID}} // the rest is on disk
+	})
+}

@@ -1,0 +1,230 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// probeEvery is how often the lock of an attempt is tried that nothing else
+// tells about.
+const probeEvery = 200 * time.Millisecond
+
+// settle finds out what became of an attempt whose supervisor may have ended.
+func (m *Machine) settle(r *run) {
+	lock, err := takeLock(filepath.Join(r.dir, lockFile))
+	if errors.Is(err, errHeld) {
+		m.update(func() {
+			r.after = m.cfg.Now().Add(probeEvery)
+			if r.shim.PID > 0 && r.watch == nil {
+				m.watchShim(r)
+			}
+		})
+		time.AfterFunc(probeEvery, m.poke)
+		return
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		m.retry(r, err)
+		return
+	}
+	if lock != nil {
+		defer lock.Close()
+	} else {
+		r.signalShim(sigKill) // without its folder it cannot be followed
+	}
+	if r.process != nil {
+		_, _ = r.process.Wait()
+		r.process = nil
+	}
+	var e exitRecord
+	if err := readRecord(filepath.Join(r.dir, exitFile), &e); err == nil && e.AttemptID == r.order.AttemptID {
+		for _, note := range e.Notes {
+			m.cfg.Log.Warn("an attempt left a note", "job", r.order.Job, "attempt", r.order.Number, "note", note)
+		}
+		m.update(func() { r.end(e.Exit) })
+		return
+	}
+	if r.order.Boot != m.boot {
+		m.lost(r, shimRecord{Boot: r.order.Boot})
+		return
+	}
+	var s shimRecord
+	if err := readRecord(filepath.Join(r.dir, shimFile), &s); errors.Is(err, fs.ErrNotExist) || (err == nil && s.Nonce != r.order.Nonce) {
+		if lock != nil {
+			m.neverStarted(r)
+			return
+		}
+		s = r.shim // the folder is gone, with all that was known
+	}
+	m.lost(r, s)
+}
+
+func (m *Machine) retry(r *run, err error) {
+	m.cfg.Log.Error("an attempt cannot be settled yet", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+	m.update(func() { r.after, r.fired = m.cfg.Now().Add(time.Second), true })
+}
+
+// neverStarted puts an attempt back that no supervisor ever took up.
+func (m *Machine) neverStarted(r *run) {
+	said, _ := os.ReadFile(filepath.Join(r.dir, shimLog))
+	m.update(func() {
+		r.tries++
+		r.state, r.after = waiting, time.Time{}
+		r.unwatch()
+		if r.tries >= maxTries {
+			why := fmt.Sprintf("its supervisor does not start: %.300s", strings.TrimSpace(string(said)))
+			r.end(live.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Lost: true, Why: why})
+		} else if r.tries > 1 {
+			r.after = m.cfg.Now().Add(time.Second)
+		}
+	})
+}
+
+// lost ends an attempt whose supervisor went without a word: what is left of it
+// is killed, and only when that is done is it over.
+func (m *Machine) lost(r *run, s shimRecord) {
+	e := live.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Lost: true, Noticed: exists(filepath.Join(r.dir, stopFile))}
+	if s.Boot != "" && s.Boot != m.boot {
+		e.Why = "the machine was restarted"
+	} else {
+		e.Why = "the supervisor of the job was killed"
+		if err := m.killLeft(r.order.Nonce, s); err != nil {
+			m.retry(r, err)
+			return
+		}
+	}
+	if err := writeRecord(filepath.Join(r.dir, exitFile), exitRecord{Exit: e}); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		m.retry(r, err)
+		return
+	}
+	m.update(func() {
+		r.folder = exists(filepath.Join(r.dir, exitFile))
+		r.end(e)
+	})
+}
+
+// killLeft kills what is left of an attempt without a supervisor: everything in
+// its control groups, in the session of the supervisor, or with the nonce in its
+// environment (which a program may have written over).
+func (m *Machine) killLeft(nonce string, s shimRecord) error {
+	var mine []string
+	for _, g := range s.Groups {
+		// The record is ours, but a file that was tampered with must not make us
+		// kill anything else.
+		if strings.HasPrefix(g, cgroupRoot+"/") && strings.HasPrefix(filepath.Base(g), "fairway-") {
+			mine = append(mine, g)
+		}
+	}
+	if err := (&group{dirs: mine}).end(); err != nil {
+		return err
+	}
+	_, err := killAll(func(_ map[int]process, p process) bool {
+		return (s.PID > 0 && p.session == s.PID && p.start >= s.Start) || variable(environ(p.pid), nonceVar) == nonce
+	}, killPatience)
+	return err
+}
+
+// killStrays kills supervisors and ranks of this folder whose attempt it knows
+// nothing of, because someone removed the records under them.
+func (m *Machine) killStrays() {
+	all, err := processes()
+	if err != nil {
+		m.cfg.Log.Error("strays cannot be looked for", "err", err)
+		return
+	}
+	below := m.jobsDir() + "/"
+	for _, p := range all {
+		env := environ(p.pid)
+		dir, nonce := variable(env, shimDirVar), variable(env, shimVar)
+		supervisor := strings.HasPrefix(dir, below) && nonce != ""
+		if !supervisor {
+			nonce = variable(env, nonceVar)
+			keep := variable(env, keepDirVar)
+			if nonce == "" || !strings.HasPrefix(keep, below) {
+				continue
+			}
+			dir = filepath.Join(filepath.Dir(keep), variable(env, "FAIRWAY_ATTEMPT"))
+		}
+		var o order
+		if readRecord(filepath.Join(dir, attemptFile), &o) == nil && (o.Nonce == nonce || !supervisor) {
+			continue
+		}
+		m.cfg.Log.Warn("a process of an attempt that nobody knows is killed", "pid", p.pid, "dir", dir)
+		_ = signalProcess(p.pid, p.start, sigKill)
+		if supervisor {
+			id := live.AttemptID{Job: sched.JobID(filepath.Base(filepath.Dir(dir))), Number: attemptNumber(filepath.Base(dir))}
+			s := shimRecord{PID: p.pid, Start: p.start, Groups: findCgroups().named(groupName(id, nonce))}
+			if err := m.killLeft(nonce, s); err != nil {
+				m.cfg.Log.Error("what a stray supervisor left cannot be killed", "err", err)
+			}
+		}
+	}
+}
+
+// load reads the folders of all attempts.
+func (m *Machine) load() error {
+	jobs, err := os.ReadDir(m.jobsDir())
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		id := sched.JobID(j.Name())
+		if !j.IsDir() || checkJob(id) != nil {
+			continue
+		}
+		attempts, err := os.ReadDir(m.jobDir(id))
+		if err != nil {
+			return err
+		}
+		for _, a := range attempts {
+			if n := attemptNumber(a.Name()); n > 0 && a.IsDir() {
+				m.loadAttempt(live.AttemptID{Job: id, Number: n})
+			}
+		}
+	}
+	return nil
+}
+
+func (m *Machine) loadAttempt(id live.AttemptID) {
+	r := &run{dir: m.attemptDir(id), folder: true, order: order{Attempt: live.Attempt{AttemptID: id}}}
+	if info, err := os.Stat(filepath.Join(r.dir, toldFile)); err == nil {
+		var e exitRecord
+		if err := readRecord(filepath.Join(r.dir, exitFile), &e); err != nil {
+			e.Exit = live.Exit{AttemptID: id, At: info.ModTime(), Lost: true, Why: "how it ended is no longer known"}
+		}
+		r.state, r.exit, r.toldAt, r.bytes = told, e.Exit, info.ModTime(), folderBytes(r.dir)
+		m.runs[id] = r
+		return
+	}
+	var o order
+	err := readRecord(filepath.Join(r.dir, attemptFile), &o)
+	if errors.Is(err, fs.ErrNotExist) {
+		// A crash came before anything was written: nothing ever ran, and killStrays
+		// has seen to anyone who might think otherwise.
+		if err := os.RemoveAll(r.dir); err != nil {
+			m.cfg.Log.Warn("an empty folder cannot be removed", "dir", r.dir, "err", err)
+		}
+		return
+	}
+	if err != nil || o.AttemptID != id {
+		r.end(live.Exit{AttemptID: id, At: m.cfg.Now(), Lost: true, Why: fmt.Sprintf("its record cannot be read: %v", err)})
+		m.runs[id] = r
+		return
+	}
+	r.order, r.state, r.fired = o, running, true
+	var s shimRecord
+	if readRecord(filepath.Join(r.dir, shimFile), &s) == nil && s.Nonce == o.Nonce && s.Boot == m.boot {
+		r.shim, r.up = s, s.Up
+	}
+	m.runs[id] = r
+}

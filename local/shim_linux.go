@@ -1,0 +1,169 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// Descriptors that the daemon hands to a supervisor.
+const (
+	lockFD  = 3 // the lock of the attempt, taken
+	readyFD = 4 // a pipe; written to when the ranks are up
+)
+
+const (
+	stopPoll  = 500 * time.Millisecond // how often stop.json is looked for, signals aside
+	gangGrace = 5 * time.Second        // between SIGTERM and SIGKILL for the others when a rank fails
+	// killPatience is how long to wait for killed processes before the attempt is
+	// said to be stuck.
+	killPatience = 20 * time.Second
+)
+
+// ShimMain is the supervisor of one attempt: its argument is the attempt's
+// folder. It returns the exit code of the process, which nobody needs: how the
+// attempt went is in exit.json.
+func ShimMain(args []string) int {
+	if len(args) != 1 || !filepath.IsAbs(args[0]) {
+		fmt.Fprintln(os.Stderr, "shim: want the full path of the folder of an attempt; only the daemon starts this command")
+		return 2
+	}
+	// There may be hundreds of supervisors: each must be small.
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(25)
+	debug.SetMemoryLimit(24 << 20)
+	// The ranks ask to be killed when the thread that started them ends.
+	runtime.LockOSThread()
+
+	dir := args[0]
+	lock, err := ownLock(dir)
+	if errors.Is(err, errHeld) {
+		return 0 // another supervisor has it
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "shim:", err)
+		return 1
+	}
+	err = supervise(dir)
+	runtime.KeepAlive(lock) // held until the process ends
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "shim:", err)
+		return 1
+	}
+	return 0
+}
+
+// ownLock returns the lock of the attempt: the one the daemon handed over, or,
+// without one, a lock it takes itself.
+func ownLock(dir string) (*os.File, error) {
+	path := filepath.Join(dir, lockFile)
+	var have, want unix.Stat_t
+	if unix.Fstat(lockFD, &have) == nil && unix.Lstat(path, &want) == nil && have.Ino == want.Ino && have.Dev == want.Dev {
+		unix.CloseOnExec(lockFD)
+		unix.CloseOnExec(readyFD)
+		if err := unix.Flock(lockFD, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		return os.NewFile(lockFD, path), nil
+	}
+	return takeLock(path)
+}
+
+// supervise runs the attempt from its first record to its last.
+func supervise(dir string) error {
+	g := &gang{dir: dir}
+	if err := readRecord(filepath.Join(dir, attemptFile), &g.order); err != nil {
+		return err
+	}
+	// Whoever wrote another nonce, or an exit, has given this supervisor up.
+	if os.Getenv(shimVar) != g.order.Nonce || exists(filepath.Join(dir, exitFile)) {
+		return nil
+	}
+	self, err := readProcess(os.Getpid())
+	if err != nil {
+		return fmt.Errorf("read own process: %w", err)
+	}
+	// Orphans of the ranks become our children: none is out of reach.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	unix.Umask(0o022)
+	var core unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_CORE, &core) == nil {
+		core.Cur = 0 // a crash must not fill the disk; a job may ask for more
+		_ = unix.Setrlimit(unix.RLIMIT_CORE, &core)
+	}
+	// Two channels: a flood of one signal must not hide the other.
+	g.signals, g.stops = make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(g.signals, unix.SIGCHLD, unix.SIGUSR1, unix.SIGHUP)
+	signal.Notify(g.stops, unix.SIGTERM, unix.SIGINT)
+
+	g.record = shimRecord{Nonce: g.order.Nonce, PID: self.pid, Start: self.start, Boot: bootID()}
+	g.makeGroup()
+	if err := placeRecord(filepath.Join(dir, shimFile), g.record); err != nil {
+		return errors.Join(err, g.group.end())
+	}
+	exit := g.run()
+	g.writeExit(exit)
+	return nil
+}
+
+func (g *gang) makeGroup() {
+	g.group = &group{}
+	if !g.order.Group {
+		return
+	}
+	g.home = findCgroups()
+	if g.home == nil {
+		return
+	}
+	o := &g.order
+	made, err := g.home.make(groupName(o.AttemptID, o.Nonce), o.Spec.Memory*int64(o.Slots), o.Spec.CPUs*o.Slots)
+	if err != nil {
+		g.notes = append(g.notes, err.Error())
+		return
+	}
+	g.group, g.record.Groups = made, made.dirs
+}
+
+// writeExit makes the result durable. The attempt is not over before that, so it
+// tries for as long as it takes.
+func (g *gang) writeExit(e live.Exit) {
+	if len(g.notes) > 20 {
+		g.notes = g.notes[:20]
+	}
+	record := exitRecord{Exit: e, Notes: g.notes}
+	path := filepath.Join(g.dir, exitFile)
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := writeRecord(path, record)
+		if err == nil {
+			return
+		}
+		if errors.Is(err, os.ErrNotExist) && os.MkdirAll(g.dir, 0o700) == nil {
+			continue
+		}
+		fmt.Fprintln(os.Stderr, "shim: the result cannot be written yet:", err)
+		time.Sleep(wait)
+	}
+}
+
+// signalName names a signal as people know it.
+func signalName(s syscall.Signal) string {
+	if name := unix.SignalName(s); name != "" {
+		return name
+	}
+	return fmt.Sprintf("signal %d", int(s))
+}

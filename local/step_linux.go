@@ -1,0 +1,194 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// step compares what should run with what does, and acts.
+func (m *Machine) step(ctx context.Context, orders live.Orders) {
+	var list []live.Attempt
+	if orders != nil {
+		list = orders.Attempts()
+	}
+	want := make(map[live.AttemptID]live.Attempt, len(list))
+	for _, a := range list {
+		want[a.AttemptID] = a
+	}
+	m.mu.Lock()
+	if orders != nil {
+		clear(m.ordered)
+		for _, a := range list {
+			m.ordered[a.Job] = true
+		}
+	}
+	for _, a := range list {
+		if m.runs[a.AttemptID] == nil && !m.stopping {
+			m.runs[a.AttemptID] = &run{order: order{Attempt: a}, dir: m.attemptDir(a.AttemptID)}
+		}
+	}
+	now := m.cfg.Now()
+	var up []live.AttemptID
+	for _, id := range sortedRuns(m.runs) {
+		r := m.runs[id]
+		a, wanted := want[id]
+		if r.busy || (r.state != running && now.Before(r.after)) {
+			continue
+		}
+		switch r.state {
+		case waiting:
+			m.stepWaiting(r, wanted, orders != nil)
+		case running:
+			// The same number elsewhere: the orders have lost a part of their history.
+			same := wanted && a.Placement.Equal(r.order.Placement)
+			if m.stepRunning(ctx, r, same && !m.stopping) && same && orders != nil {
+				up = append(up, id)
+			}
+		case ended:
+			if orders != nil {
+				m.background(r, func() { m.report(ctx, r, orders) })
+			}
+		case told:
+			m.stepTold(r, wanted, orders != nil)
+		}
+	}
+	if orders != nil && now.After(m.keepAt) {
+		m.keepAt = now.Add(keepEvery)
+		m.work.Go(m.keep)
+	}
+	m.mu.Unlock()
+	for _, id := range up {
+		orders.Started(id)
+	}
+}
+
+// stepWaiting starts an attempt when its place is free, or ends one that was
+// withdrawn before it came to that.
+func (m *Machine) stepWaiting(r *run, wanted, known bool) {
+	if !wanted {
+		if known {
+			r.end(live.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Noticed: true, Why: "withdrawn before it started"})
+			m.poke()
+		}
+		return
+	}
+	if m.stopping || m.blocked(r) {
+		return
+	}
+	if e, bad := m.impossible(r.order.Attempt); bad {
+		r.end(e)
+		m.poke()
+		return
+	}
+	r.state = launching
+	m.background(r, func() { m.launch(r) })
+}
+
+// stepRunning looks at an attempt whose supervisor runs, or ran when last seen.
+// It returns true once, when the ranks are up.
+func (m *Machine) stepRunning(ctx context.Context, r *run, wanted bool) (up bool) {
+	now := m.cfg.Now()
+	if !r.up {
+		var s shimRecord
+		if readRecord(filepath.Join(r.dir, shimFile), &s) == nil && s.Nonce == r.order.Nonce {
+			r.shim, r.up = s, s.Up
+		}
+	}
+	switch {
+	case (r.fired || r.watch == nil) && !now.Before(r.after):
+		r.fired = false
+		m.background(r, func() { m.settle(r) })
+	case !wanted && r.stopAt.IsZero():
+		m.background(r, func() { m.ask(r) })
+	case !r.stopAt.IsZero() && now.After(r.stopAt.Add(stuckAfter)):
+		m.cfg.Log.Warn("a supervisor does not end and is killed", "job", r.order.Job, "attempt", r.order.Number)
+		r.stopAt = now
+		m.background(r, func() { r.signalShim(sigKill) })
+	}
+	if r.up && !r.started {
+		r.started = true
+		return true
+	}
+	return false
+}
+
+// stepTold handles an attempt whose exit was acknowledged but that is ordered
+// all the same: the other side has forgotten, and is told again.
+func (m *Machine) stepTold(r *run, wanted, known bool) {
+	switch {
+	case wanted && m.cfg.Now().Sub(r.toldAt) > tellAgain:
+		m.cfg.Log.Warn("an attempt that ended is still ordered: its exit is reported again", "job", r.order.Job, "attempt", r.order.Number)
+		r.state = ended
+		m.poke()
+	case !wanted && known && !r.folder:
+		delete(m.runs, r.order.AttemptID)
+	}
+}
+
+// blocked reports whether another attempt of the job, or what else holds the
+// GPUs, is still there.
+func (m *Machine) blocked(r *run) bool {
+	used := map[int]int32{} // thousandths, by GPU
+	for _, other := range m.runs {
+		if other == r || (other.state != running && other.state != launching) {
+			continue
+		}
+		if other.order.Job == r.order.Job {
+			return true
+		}
+		for _, s := range other.order.Placement {
+			for _, g := range s.GPUs.Indexes() {
+				used[g] += s.Milli
+			}
+		}
+	}
+	for _, s := range r.order.Placement {
+		for _, g := range s.GPUs.Indexes() {
+			if used[g]+s.Milli > sched.WholeGPU {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// impossible says what makes an attempt one that can never start, if anything.
+func (m *Machine) impossible(a live.Attempt) (live.Exit, bool) {
+	e := live.Exit{AttemptID: a.AttemptID, At: m.cfg.Now(), Code: 126}
+	all := sched.FirstGPUs(len(m.cfg.Devices))
+	switch {
+	case checkJob(a.Job) != nil:
+		e.Why = checkJob(a.Job).Error()
+	case a.Number < 1:
+		e.Why = fmt.Sprintf("attempt number %d; want 1 or more", a.Number)
+	case len(a.Task.Command) == 0 || a.Task.Validate() != nil:
+		e.Why = fmt.Sprintf("the task is not valid: %v", a.Task.Validate())
+	case len(a.Placement) != 1 || a.Placement[0].GPUs == 0 || a.Placement[0].GPUs&^all != 0:
+		e.Code, e.Lost = 0, true
+		e.Why = fmt.Sprintf("placement %v is not on this machine, which has %d slots", a.Placement, len(m.cfg.Devices))
+	default:
+		return e, false
+	}
+	return e, true
+}
+
+func sortedRuns(runs map[live.AttemptID]*run) []live.AttemptID {
+	return slices.SortedFunc(maps.Keys(runs), func(a, b live.AttemptID) int {
+		if a.Job != b.Job {
+			if a.Job < b.Job {
+				return -1
+			}
+			return 1
+		}
+		return a.Number - b.Number
+	})
+}

@@ -1,0 +1,52 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package local
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// ErrUnsupported says that jobs cannot be run on this operating system.
+var ErrUnsupported = errors.New("fairway runs jobs on Linux only; use a Linux machine, and this one as a client")
+
+// Machine is available on Linux only.
+type Machine struct{}
+
+// Discover fails: it is available on Linux only.
+func Discover(context.Context, Config) (sched.Node, []Device, error) {
+	return sched.Node{}, nil, ErrUnsupported
+}
+
+// Open fails: it is available on Linux only.
+func Open(Config) (*Machine, error) { return nil, ErrUnsupported }
+
+// ShimMain fails: it is available on Linux only.
+func ShimMain([]string) int { return 2 }
+
+// Close does nothing.
+func (*Machine) Close() error { return nil }
+
+// Run fails: it is available on Linux only.
+func (*Machine) Run(context.Context, live.Orders) error { return ErrUnsupported }
+
+// StopAll fails: it is available on Linux only.
+func (*Machine) StopAll(context.Context) error { return ErrUnsupported }
+
+// Use returns nothing.
+func (*Machine) Use() []*live.GPUUse { return nil }
+
+// Problem says that nothing is measured.
+func (*Machine) Problem() string { return ErrUnsupported.Error() }
+
+// CopyLog fails: it is available on Linux only.
+func (*Machine) CopyLog(context.Context, sched.JobID, live.LogQuery, io.Writer) error {
+	return ErrUnsupported
+}
