@@ -1,0 +1,121 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package client speaks the API of a Fairway daemon. It is all that the command
+// line knows, and what a program in Go should use.
+//
+//	c, err := client.New(client.Options{Address: "unix:///run/fairway/fairway.sock"})
+//	job, err := c.Submit(ctx, live.Submission{...})
+//
+// Errors that the daemon gives, and a daemon that does not answer, come back as
+// *live.Error: live.CodeOf tells a program what kind it is.
+package client
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Options says where the daemon is and who asks.
+type Options struct {
+	// Address is unix:///path/of.sock, http://host:port or https://host:port.
+	Address string
+	// Token is for the network; a Unix socket needs none.
+	Token string
+	// CA is a file with certificates, in PEM form, to trust besides the system's.
+	CA string
+	// TLS replaces all settings of TLS; CA is then not used.
+	TLS *tls.Config
+	// Timeout bounds a request that is not a stream; 0: 30 s.
+	Timeout time.Duration
+}
+
+// Client speaks to one daemon. It may be used by several goroutines.
+type Client struct {
+	base    string // of all requests: scheme and host
+	address string // as given, for people
+	token   string
+	timeout time.Duration
+	http    *http.Client
+}
+
+// New makes a client. It does not connect yet.
+func New(o Options) (*Client, error) {
+	c := &Client{address: o.Address, token: o.Token, timeout: cmp.Or(o.Timeout, 30*time.Second)}
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	transport := &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSHandshakeTimeout:    10 * time.Second,
+		IdleConnTimeout:        time.Minute,
+		MaxIdleConnsPerHost:    4,
+		MaxResponseHeaderBytes: 64 << 10,
+		ForceAttemptHTTP2:      true,
+	}
+	u, err := url.Parse(o.Address)
+	switch {
+	case err != nil || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return nil, badAddress(o.Address)
+	case u.Scheme == "unix" && u.Host == "" && filepath.IsAbs(u.Path):
+		c.base = "http://fairway"
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", u.Path)
+		}
+	case (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && strings.Trim(u.Path, "/") == "":
+		c.base = u.Scheme + "://" + u.Host
+		transport.Proxy = http.ProxyFromEnvironment
+	default:
+		return nil, badAddress(o.Address)
+	}
+	if transport.TLSClientConfig, err = trust(o); err != nil {
+		return nil, fmt.Errorf("client of %s: %w", o.Address, err)
+	}
+	c.http = &http.Client{
+		Transport: transport,
+		// The API sends nobody elsewhere; a token must not go there either.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+func badAddress(address string) error {
+	return fmt.Errorf("address = %q; want unix:///path/of.sock, http://host:port or https://host:port", address)
+}
+
+// trust returns the settings of TLS.
+func trust(o Options) (*tls.Config, error) {
+	if o.TLS != nil {
+		return o.TLS.Clone(), nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.CA == "" {
+		return config, nil
+	}
+	pem, err := os.ReadFile(o.CA)
+	if err != nil {
+		return nil, fmt.Errorf("read certificates: %w", err)
+	}
+	if config.RootCAs, err = x509.SystemCertPool(); err != nil {
+		config.RootCAs = x509.NewCertPool()
+	}
+	if !config.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, errors.New("read certificates: no certificate in " + o.CA)
+	}
+	return config, nil
+}
+
+// Address returns where the daemon is, as it was given.
+func (c *Client) Address() string { return c.address }
+
+// Close closes connections that are not in use.
+func (c *Client) Close() { c.http.CloseIdleConnections() }

@@ -1,0 +1,122 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"context"
+	"io"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Overview returns the state of the whole.
+func (c *Client) Overview(ctx context.Context) (o live.Overview, err error) {
+	err = c.do(ctx, request{method: "GET", path: path("v1", "overview")}, &o)
+	return o, err
+}
+
+// Whoami returns who the daemon takes the client for.
+func (c *Client) Whoami(ctx context.Context) (who live.Identity, err error) {
+	err = c.do(ctx, request{method: "GET", path: path("v1", "whoami")}, &who)
+	return who, err
+}
+
+// Nodes returns all machines.
+func (c *Client) Nodes(ctx context.Context) ([]live.Node, error) {
+	var out live.NodeList
+	err := c.do(ctx, request{method: "GET", path: path("v1", "nodes")}, &out)
+	return out.Nodes, err
+}
+
+// SetNode cordons a machine (sched.Cordoned) or takes it back (sched.Ready).
+func (c *Client) SetNode(ctx context.Context, name string, state sched.NodeState) (n live.Node, err error) {
+	words := map[sched.NodeState]string{sched.Ready: "ready", sched.Cordoned: "cordoned"}
+	err = c.do(ctx, request{method: "PUT", path: path("v1", "nodes", name), body: live.NodeChange{State: words[state]}}, &n)
+	return n, err
+}
+
+// Tenants returns all tenants.
+func (c *Client) Tenants(ctx context.Context) ([]live.TenantView, error) {
+	var out live.TenantList
+	err := c.do(ctx, request{method: "GET", path: path("v1", "tenants")}, &out)
+	return out.Tenants, err
+}
+
+// SetTenant declares or changes a tenant.
+func (c *Client) SetTenant(ctx context.Context, t sched.Tenant) (v live.TenantView, err error) {
+	err = c.do(ctx, request{method: "PUT", path: path("v1", "tenants", string(t.ID)), body: t}, &v)
+	return v, err
+}
+
+// Policy returns the policy at work, as a spec.
+func (c *Client) Policy(ctx context.Context) (string, error) {
+	var out live.PolicySpec
+	err := c.do(ctx, request{method: "GET", path: path("v1", "policy")}, &out)
+	return out.Policy, err
+}
+
+// SetPolicy switches the policy, or with dryRun says what that would do.
+func (c *Client) SetPolicy(ctx context.Context, spec string, dryRun bool) (change live.PolicyChange, err error) {
+	err = c.do(ctx, request{method: "PUT", path: path("v1", "policy"), body: live.PolicySwitch{Policy: spec, DryRun: dryRun}}, &change)
+	return change, err
+}
+
+// Policies returns the policies there are.
+func (c *Client) Policies(ctx context.Context) ([]live.PolicyEntry, error) {
+	var out live.PolicyList
+	err := c.do(ctx, request{method: "GET", path: path("v1", "policies")}, &out)
+	return out.Policies, err
+}
+
+// Tokens returns all tokens.
+func (c *Client) Tokens(ctx context.Context) ([]live.Token, error) {
+	var out live.TokenList
+	err := c.do(ctx, request{method: "GET", path: path("v1", "tokens")}, &out)
+	return out.Tokens, err
+}
+
+// CreateToken makes a token and returns its secret, which nobody sees again.
+func (c *Client) CreateToken(ctx context.Context, t live.Token) (live.Token, string, error) {
+	var out live.NewToken
+	err := c.do(ctx, request{method: "POST", path: path("v1", "tokens"), body: t}, &out)
+	return out.Token, out.Secret, err
+}
+
+// RevokeToken makes a token worthless.
+func (c *Client) RevokeToken(ctx context.Context, id string) error {
+	return c.do(ctx, request{method: "DELETE", path: path("v1", "tokens", id)}, nil)
+}
+
+// Report tells the daemon about the attempt whose secret it is.
+func (c *Client) Report(ctx context.Context, secret string, r live.AgentReport) (a live.AgentAnswer, err error) {
+	err = c.do(ctx, request{method: "POST", path: path("v1", "agent", "report"), token: secret, body: r}, &a)
+	return a, err
+}
+
+// Health returns nil if the daemon lives.
+func (c *Client) Health(ctx context.Context) error { return c.text(ctx, "healthz", io.Discard) }
+
+// Ready returns nil if the daemon can work.
+func (c *Client) Ready(ctx context.Context) error { return c.text(ctx, "readyz", io.Discard) }
+
+// Metrics copies the metrics, in the format of Prometheus.
+func (c *Client) Metrics(ctx context.Context, w io.Writer) error { return c.text(ctx, "metrics", w) }
+
+// OpenAPI copies the description of the API.
+func (c *Client) OpenAPI(ctx context.Context, w io.Writer) error {
+	return c.text(ctx, "openapi.json", w)
+}
+
+func (c *Client) text(ctx context.Context, name string, w io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	resp, err := c.send(ctx, request{method: "GET", path: path(name)})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(w, io.LimitReader(resp.Body, maxAnswer))
+	return err
+}

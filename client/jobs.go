@@ -1,0 +1,179 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+	"net/url"
+	"strconv"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// values builds the parameters of a request and leaves zero ones out.
+type values url.Values
+
+func (v values) text(name, value string) values {
+	if value != "" {
+		v[name] = []string{value}
+	}
+	return v
+}
+
+func (v values) count(name string, n uint64) values {
+	if n != 0 {
+		v[name] = []string{strconv.FormatUint(n, 10)}
+	}
+	return v
+}
+
+// number also lets a negative one through, for the daemon to refuse.
+func (v values) number(name string, n int) values {
+	if n != 0 {
+		v[name] = []string{strconv.Itoa(n)}
+	}
+	return v
+}
+
+// Submit submits a job. With a key it may be repeated: the job is made once.
+func (c *Client) Submit(ctx context.Context, s live.Submission) (job live.Job, err error) {
+	err = c.do(ctx, request{method: "POST", path: path("v1", "jobs"), body: s}, &job)
+	return job, err
+}
+
+// SubmitApp submits jobs that belong together: all or none.
+func (c *Client) SubmitApp(ctx context.Context, app sched.AppID, jobs []live.Submission) ([]live.Job, error) {
+	var out live.JobList
+	err := c.do(ctx, request{method: "POST", path: path("v1", "apps"), body: live.AppSubmission{ID: app, Jobs: jobs}}, &out)
+	return out.Jobs, err
+}
+
+// Job returns a job.
+func (c *Client) Job(ctx context.Context, id sched.JobID) (job live.Job, err error) {
+	err = c.do(ctx, request{method: "GET", path: path("v1", "jobs", string(id))}, &job)
+	return job, err
+}
+
+// Page returns one page of jobs, newest first.
+func (c *Client) Page(ctx context.Context, f live.JobFilter) (page live.JobPage, err error) {
+	q := values{}.text("tenant", string(f.Tenant)).text("app", string(f.App)).text("user", f.User).
+		text("search", f.Search).text("after", string(f.After)).number("limit", f.Limit)
+	if len(f.States) > 0 {
+		q["state"] = f.States
+	}
+	err = c.do(ctx, request{method: "GET", path: path("v1", "jobs"), query: url.Values(q)}, &page)
+	return page, err
+}
+
+// List goes through all jobs of a filter, newest first, page by page; Limit is
+// the size of a page. After an error there is nothing more.
+func (c *Client) List(ctx context.Context, f live.JobFilter) iter.Seq2[live.Job, error] {
+	return func(yield func(live.Job, error) bool) {
+		for {
+			page, err := c.Page(ctx, f)
+			if err != nil {
+				yield(live.Job{}, err)
+				return
+			}
+			for _, j := range page.Jobs {
+				if !yield(j, nil) {
+					return
+				}
+			}
+			if page.Next == "" || page.Next == f.After {
+				return
+			}
+			f.After = page.Next
+		}
+	}
+}
+
+// Command cancels, pauses or resumes a job.
+func (c *Client) Command(ctx context.Context, id sched.JobID, cmd live.Command) (job live.Job, err error) {
+	err = c.do(ctx, request{method: "POST", path: path("v1", "jobs", string(id), string(cmd))}, &job)
+	return job, err
+}
+
+// CommandApp cancels, pauses or resumes all jobs of an app.
+func (c *Client) CommandApp(ctx context.Context, id sched.AppID, cmd live.Command) ([]live.Job, error) {
+	var out live.JobList
+	err := c.do(ctx, request{method: "POST", path: path("v1", "apps", string(id), string(cmd))}, &out)
+	return out.Jobs, err
+}
+
+// Apps returns all apps.
+func (c *Client) Apps(ctx context.Context) ([]live.AppView, error) {
+	var out live.AppList
+	err := c.do(ctx, request{method: "GET", path: path("v1", "apps")}, &out)
+	return out.Apps, err
+}
+
+// Explain says why a job waits, or why it runs where it runs.
+func (c *Client) Explain(ctx context.Context, id sched.JobID) (e live.Explanation, err error) {
+	err = c.do(ctx, request{method: "GET", path: path("v1", "jobs", string(id), "explain")}, &e)
+	return e, err
+}
+
+// Points returns what a job's agent measured, oldest first.
+func (c *Client) Points(ctx context.Context, id sched.JobID) ([]live.Point, error) {
+	var out live.PointList
+	err := c.do(ctx, request{method: "GET", path: path("v1", "jobs", string(id), "points")}, &out)
+	return out.Points, err
+}
+
+// errorTrailer is where the daemon puts the error of a log that broke off.
+const errorTrailer = "Fairway-Error"
+
+// Logs copies a log to w; with Follow, until the job or the context ends.
+func (c *Client) Logs(ctx context.Context, id sched.JobID, q live.LogQuery, w io.Writer) error {
+	v := values{}.number("attempt", q.Attempt).number("rank", q.Rank).text("stream", q.Stream).number("tail", q.Tail)
+	if q.Follow {
+		v.text("follow", "true")
+	}
+	resp, err := c.send(ctx, request{method: "GET", path: path("v1", "jobs", string(id), "logs"), query: url.Values(v), accept: "text/plain"})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := copyLog(w, resp.Body); err != nil {
+		if fault, local := err.(writeError); local {
+			return fault.error
+		}
+		return c.unreachable(ctx, err)
+	}
+	if text := resp.Trailer.Get(errorTrailer); text != "" {
+		refused := &live.Error{}
+		if err := json.Unmarshal([]byte(text), refused); err == nil {
+			return refused
+		}
+	}
+	return ctx.Err()
+}
+
+// writeError is an error of the caller's writer.
+type writeError struct{ error }
+
+// copyLog copies as bytes arrive, and keeps apart whose error it was.
+func copyLog(w io.Writer, r io.Reader) error {
+	in := bufio.NewReaderSize(r, 32<<10)
+	for {
+		if _, err := in.Peek(1); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		b, _ := in.Peek(in.Buffered())
+		if _, err := w.Write(b); err != nil {
+			return writeError{err}
+		}
+		if _, err := in.Discard(len(b)); err != nil {
+			return err
+		}
+	}
+}

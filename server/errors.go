@@ -1,0 +1,106 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// statuses maps every code to one HTTP status. Two cases have a status of their
+// own: 401 when nobody said who asks, and 405 for a method a path does not have.
+var statuses = map[live.Code]int{
+	live.Invalid:     http.StatusBadRequest,
+	live.Denied:      http.StatusForbidden,
+	live.Unknown:     http.StatusNotFound,
+	live.Conflict:    http.StatusConflict,
+	live.TooLarge:    http.StatusRequestEntityTooLarge,
+	live.TooMany:     http.StatusTooManyRequests,
+	live.Unavailable: http.StatusServiceUnavailable,
+	live.Internal:    http.StatusInternalServerError,
+}
+
+// unauthenticated is the refusal of a request that does not say who asks.
+type unauthenticated struct{ refused *live.Error }
+
+func (u unauthenticated) Error() string { return u.refused.Error() }
+func (u unauthenticated) Unwrap() error { return u.refused }
+
+// wrongMethod is the refusal of a method that a path does not have.
+type wrongMethod struct {
+	refused *live.Error
+	allow   string
+}
+
+func (m wrongMethod) Error() string { return m.refused.Error() }
+func (m wrongMethod) Unwrap() error { return m.refused }
+
+func whoAreYou(message string) error {
+	return unauthenticated{live.Errorf(live.Denied, "%s", message).
+		Try("send a token: \"Authorization: Bearer fw_...\", or log in at /login; an admin makes tokens with `fairway token create`")}
+}
+
+// refusal turns any error into one that can be shown. What is not an Error of
+// ours is a surprise: it is logged, and its text stays here.
+func (s *Server) refusal(r *http.Request, err error) (*live.Error, int) {
+	var large *http.MaxBytesError
+	var refused *live.Error
+	switch {
+	case errors.As(err, &refused):
+	case errors.As(err, &large):
+		refused = live.Errorf(live.TooLarge, "the body has more than %d bytes", large.Limit).Try("send less at a time")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		refused = live.Errorf(live.Unavailable, "the request was given up before it was done").Try("try again")
+	default:
+		s.Log.ErrorContext(r.Context(), "request ended in an error nobody expected", "method", r.Method, "path", r.URL.Path, "err", err)
+		refused = live.Errorf(live.Internal, "the daemon ran into an error it did not expect").Try("look into the daemon's log")
+	}
+	status, known := statuses[refused.Code]
+	if !known {
+		status = http.StatusInternalServerError
+	}
+	var nobody unauthenticated
+	if errors.As(err, &nobody) {
+		status = http.StatusUnauthorized
+	}
+	return refused, status
+}
+
+// refuse answers with an error.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	refused, status := s.refusal(r, err)
+	var method wrongMethod
+	if errors.As(err, &method) {
+		status = http.StatusMethodNotAllowed
+		w.Header().Set("Allow", method.allow)
+	}
+	switch status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="fairway"`)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "2")
+	}
+	s.answer(w, status, live.ErrorBody{Error: refused})
+}
+
+// answer writes a JSON body. A body that cannot be encoded, which is a bug of a
+// service, becomes an error.
+func (s *Server) answer(w http.ResponseWriter, status int, body any) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		s.Log.Error("answer cannot be encoded", "err", err)
+		status = http.StatusInternalServerError
+		b, _ = json.Marshal(live.ErrorBody{Error: live.Errorf(live.Internal, "the answer cannot be written as JSON").Try("look into the daemon's log")})
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	if _, err := w.Write(append(b, '\n')); err != nil {
+		s.Log.Log(context.Background(), slog.LevelDebug, "client went away", "err", err)
+	}
+}

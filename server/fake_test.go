@@ -1,0 +1,308 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// sight is one call that a service saw.
+type sight struct {
+	method string
+	who    live.Identity
+	args   []any
+}
+
+// fake implements every service. A function that is set answers; otherwise the
+// answer is a value with every field filled in.
+type fake struct {
+	mu    sync.Mutex
+	seen  []sight
+	err   error            // of every method
+	panic bool             // in every method
+	keys  map[string]error // secrets of tokens that are not good
+	feed  *memoryFeed
+
+	submit  func([]live.Submission) ([]live.Job, error)
+	list    func(live.JobFilter) (live.JobPage, error)
+	copyLog func(context.Context, live.LogQuery, io.Writer) error
+	job     func(live.Identity, sched.JobID) (live.Job, error)
+}
+
+func newFake() *fake { return &fake{feed: newMemoryFeed(), keys: map[string]error{}} }
+
+func (f *fake) saw(method string, who live.Identity, args ...any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen = append(f.seen, sight{method, who, args})
+	if f.panic {
+		panic("a bug in " + method)
+	}
+	return f.err
+}
+
+// set changes the fake while a server uses it.
+func (f *fake) set(change func(*fake)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(f)
+}
+
+// last returns the last call, but for those that look for metrics.
+func (f *fake) last() sight {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := len(f.seen) - 1; i >= 0; i-- {
+		if f.seen[i].who.User != "metrics" {
+			return f.seen[i]
+		}
+	}
+	return sight{}
+}
+
+func (f *fake) Submit(_ context.Context, who live.Identity, s []live.Submission) ([]live.Job, error) {
+	err := f.saw("Submit", who, s)
+	if f.submit != nil {
+		return f.submit(s)
+	}
+	jobs := make([]live.Job, len(s))
+	for i := range jobs {
+		jobs[i] = filled[live.Job]()
+		jobs[i].Submitted = time.Now().Add(time.Hour)
+	}
+	return jobs, err
+}
+
+func (f *fake) Command(_ context.Context, who live.Identity, id sched.JobID, c live.Command) (live.Job, error) {
+	return filled[live.Job](), f.saw("Command", who, id, c)
+}
+
+func (f *fake) CommandApp(_ context.Context, who live.Identity, id sched.AppID, c live.Command) ([]live.Job, error) {
+	return []live.Job{filled[live.Job]()}, f.saw("CommandApp", who, id, c)
+}
+
+func (f *fake) Job(who live.Identity, id sched.JobID) (live.Job, error) {
+	err := f.saw("Job", who, id)
+	if f.job != nil {
+		return f.job(who, id)
+	}
+	return filled[live.Job](), err
+}
+
+func (f *fake) List(who live.Identity, filter live.JobFilter) (live.JobPage, error) {
+	err := f.saw("List", who, filter)
+	if f.list != nil {
+		return f.list(filter)
+	}
+	return live.JobPage{Jobs: []live.Job{filled[live.Job]()}, Total: 1}, err
+}
+
+func (f *fake) Explain(who live.Identity, id sched.JobID) (live.Explanation, error) {
+	return filled[live.Explanation](), f.saw("Explain", who, id)
+}
+
+func (f *fake) Points(who live.Identity, id sched.JobID) ([]live.Point, error) {
+	return []live.Point{filled[live.Point]()}, f.saw("Points", who, id)
+}
+
+func (f *fake) Apps(who live.Identity) ([]live.AppView, error) {
+	return []live.AppView{filled[live.AppView]()}, f.saw("Apps", who)
+}
+
+func (f *fake) Records(who live.Identity, filter live.RecordFilter) (live.RecordPage, error) {
+	return live.RecordPage{Records: f.feed.after(filter.After), Next: 7, Oldest: 1}, f.saw("Records", who, filter)
+}
+
+func (f *fake) Watch(ctx context.Context, who live.Identity, filter live.RecordFilter, send func(live.Record) error) error {
+	if who.User == "metrics" {
+		return f.feed.watch(ctx, filter.After, send)
+	}
+	if err := f.saw("Watch", who, filter); err != nil {
+		return err
+	}
+	return f.feed.watch(ctx, filter.After, send)
+}
+
+func (f *fake) History(who live.Identity) ([]live.Sample, error) {
+	return []live.Sample{filled[live.Sample]()}, f.saw("History", who)
+}
+
+func (f *fake) Overview(who live.Identity) (live.Overview, error) {
+	o := filled[live.Overview]()
+	o.Seq = 0
+	return o, f.saw("Overview", who)
+}
+
+func (f *fake) Nodes(who live.Identity) ([]live.Node, error) {
+	return []live.Node{filled[live.Node]()}, f.saw("Nodes", who)
+}
+
+func (f *fake) SetNode(_ context.Context, who live.Identity, name string, state sched.NodeState) (live.Node, error) {
+	return filled[live.Node](), f.saw("SetNode", who, name, state)
+}
+
+func (f *fake) Tenants(who live.Identity) ([]live.TenantView, error) {
+	return []live.TenantView{filled[live.TenantView]()}, f.saw("Tenants", who)
+}
+
+func (f *fake) SetTenant(_ context.Context, who live.Identity, t sched.Tenant) (live.TenantView, error) {
+	return filled[live.TenantView](), f.saw("SetTenant", who, t)
+}
+
+func (f *fake) Policy(who live.Identity) (string, error) { return "las", f.saw("Policy", who) }
+
+func (f *fake) SetPolicy(_ context.Context, who live.Identity, spec string, dry bool) (live.PolicyChange, error) {
+	return filled[live.PolicyChange](), f.saw("SetPolicy", who, spec, dry)
+}
+
+func (f *fake) Tokens(who live.Identity) ([]live.Token, error) {
+	return []live.Token{filled[live.Token]()}, f.saw("Tokens", who)
+}
+
+func (f *fake) CreateToken(_ context.Context, who live.Identity, t live.Token) (live.Token, string, error) {
+	return filled[live.Token](), "fw_new", f.saw("CreateToken", who, t)
+}
+
+func (f *fake) RevokeToken(_ context.Context, who live.Identity, id string) error {
+	return f.saw("RevokeToken", who, id)
+}
+
+// Authenticate knows fw_viewer, fw_user and fw_admin.
+func (f *fake) Authenticate(secret string) (live.Identity, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.keys[secret]; err != nil {
+		return live.Identity{}, err
+	}
+	for _, role := range []live.Role{live.Viewer, live.User, live.Admin} {
+		if secret == "fw_"+role.String() {
+			return live.Identity{User: role.String() + "-1", Tenant: "vision", Role: role, Owner: live.Owner{UID: 1234}}, nil
+		}
+	}
+	return live.Identity{}, live.Errorf(live.Denied, "the token is not known")
+}
+
+func (f *fake) Report(_ context.Context, secret string, r live.AgentReport) (live.AgentAnswer, error) {
+	err := f.saw("Report", live.Identity{User: "agent"}, secret, r)
+	if err == nil && secret != "attempt" {
+		err = live.Errorf(live.Denied, "the attempt is not known")
+	}
+	return filled[live.AgentAnswer](), err
+}
+
+func (f *fake) CopyLog(ctx context.Context, id sched.JobID, q live.LogQuery, w io.Writer) error {
+	err := f.saw("CopyLog", live.Identity{}, id, q)
+	if f.copyLog != nil {
+		return f.copyLog(ctx, q, w)
+	}
+	if err == nil {
+		_, err = io.WriteString(w, "epoch 1\nepoch 2\n")
+	}
+	return err
+}
+
+// memoryFeed is a journal in memory.
+type memoryFeed struct {
+	mu      sync.Mutex
+	records []live.Record
+	more    chan struct{} // closed when a record is added
+}
+
+func newMemoryFeed() *memoryFeed { return &memoryFeed{more: make(chan struct{})} }
+
+func (m *memoryFeed) add(records ...live.Record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range records {
+		r.Seq = uint64(len(m.records) + 1)
+		m.records = append(m.records, r)
+	}
+	close(m.more)
+	m.more = make(chan struct{})
+}
+
+func (m *memoryFeed) after(seq uint64) []live.Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.records[min(seq, uint64(len(m.records))):]
+}
+
+func (m *memoryFeed) watch(ctx context.Context, after uint64, send func(live.Record) error) error {
+	for {
+		m.mu.Lock()
+		more := m.more
+		m.mu.Unlock()
+		for _, r := range m.after(after) {
+			if err := send(r); err != nil {
+				return err
+			}
+			after = r.Seq
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-more:
+		}
+	}
+}
+
+// filled returns a value with no field left at zero.
+func filled[T any]() T {
+	var v T
+	fill(reflect.ValueOf(&v).Elem(), 0)
+	return v
+}
+
+func fill(v reflect.Value, depth int) {
+	switch v.Interface().(type) {
+	case time.Time:
+		v.Set(reflect.ValueOf(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
+		return
+	case live.Role, sched.Phase, sched.Level, sched.EventKind, sched.NodeState:
+		v.SetUint(1)
+		return
+	case sched.Duration:
+		v.SetInt(int64(90 * time.Second))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(3)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(2)
+	case reflect.Float32, reflect.Float64:
+		v.SetFloat(0.5)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), depth+1)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), depth+1)
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		elem := reflect.New(v.Type().Elem()).Elem()
+		fill(elem, depth+1)
+		v.SetMapIndex(reflect.ValueOf("k").Convert(v.Type().Key()), elem)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && f.Tag.Get("json") != "-" {
+				fill(v.Field(i), depth+1)
+			}
+		}
+	default:
+		panic(fmt.Sprintf("fill: %s", v.Type()))
+	}
+}

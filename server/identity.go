@@ -1,0 +1,166 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// peerKey is the key of a connection's peer in its context.
+type peerKey struct{}
+
+type peer struct {
+	who live.Identity
+	err error
+}
+
+// withPeer notes who is at the other end of a Unix socket.
+func (s *Server) withPeer(ctx context.Context, c net.Conn) context.Context {
+	conn, ok := c.(*net.UnixConn)
+	if !ok {
+		return ctx
+	}
+	uid, gid, err := peerOf(conn)
+	if err != nil {
+		return context.WithValue(ctx, peerKey{}, peer{err: err})
+	}
+	return context.WithValue(ctx, peerKey{}, peer{who: s.local(uid, gid)})
+}
+
+// local is the identity of a user of this machine: root and the daemon's own
+// user may do everything.
+func (s *Server) local(uid, gid int) live.Identity {
+	name := fmt.Sprintf("uid-%d", uid)
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && u.Username != "" {
+		name = u.Username
+	}
+	role := live.User
+	if uid == 0 || uid == s.uid {
+		role = live.Admin
+	}
+	return live.Identity{User: name, Tenant: s.SocketTenant, Role: role, Owner: live.Owner{Name: name, UID: uid, GID: gid}}
+}
+
+// identify returns who asks. A token that was sent counts more than what is
+// known otherwise.
+func (s *Server) identify(d Door, r *http.Request) (live.Identity, error) {
+	if r.Header.Get("Authorization") != "" {
+		secret, err := bearer(r)
+		if err != nil {
+			return live.Identity{}, err
+		}
+		return s.authenticate(r, secret)
+	}
+	if d.Kind == Socket {
+		p, ok := r.Context().Value(peerKey{}).(peer)
+		switch {
+		case !ok:
+			return live.Identity{}, whoAreYou("the peer of this connection is not known")
+		case p.err != nil:
+			return live.Identity{}, whoAreYou(p.err.Error())
+		}
+		return p.who, nil
+	}
+	c, err := r.Cookie(cookieName)
+	if err != nil {
+		return live.Identity{}, whoAreYou("this needs a token")
+	}
+	v, ok := s.sessions.open(c.Value)
+	if !ok {
+		return live.Identity{}, whoAreYou("the session is over")
+	}
+	if err := sameSite(r); err != nil {
+		return live.Identity{}, err
+	}
+	if v.Secret != "" {
+		return s.verify(v.Secret) // nobody guesses these: a wrong one was revoked
+	}
+	return v.Who, nil
+}
+
+// bearer returns the secret that a request carries.
+func bearer(r *http.Request) (string, error) {
+	scheme, secret, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	secret = strings.TrimSpace(secret)
+	if !ok || !strings.EqualFold(scheme, "Bearer") || secret == "" || len(secret) > 1000 {
+		return "", whoAreYou("the Authorization header holds no bearer token")
+	}
+	return secret, nil
+}
+
+// authenticate asks whose secret it is. An address that was wrong too often has
+// to wait, even if it is right now.
+func (s *Server) authenticate(r *http.Request, secret string) (live.Identity, error) {
+	from := origin(r)
+	if !s.failures.open(from) {
+		return live.Identity{}, live.Errorf(live.TooMany, "too many wrong tokens came from your address").Try("wait a minute, then check the token")
+	}
+	who, err := s.verify(secret)
+	if errors.As(err, &unauthenticated{}) {
+		s.failures.take(from)
+	}
+	return who, err
+}
+
+// verify asks whose secret it is.
+func (s *Server) verify(secret string) (live.Identity, error) {
+	who, err := s.Access.Authenticate(secret)
+	var refused *live.Error
+	if errors.As(err, &refused) && slices.Contains([]live.Code{live.Denied, live.Unknown, live.Invalid}, refused.Code) {
+		return live.Identity{}, whoAreYou(refused.Message)
+	}
+	return who, err
+}
+
+// origin names where a request comes from, for limits. A site of IPv6 counts as
+// one address, or it would have as many tries as it likes.
+func origin(r *http.Request) string {
+	if p, ok := r.Context().Value(peerKey{}).(peer); ok {
+		return "user " + strconv.Itoa(p.who.Owner.UID)
+	}
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return "socket"
+	}
+	a := at.Addr().Unmap()
+	if a.Is6() {
+		if p, err := a.Prefix(64); err == nil {
+			return p.String()
+		}
+	}
+	return a.String()
+}
+
+// sameSite refuses a change that a page of another site asks for with the
+// cookie of the dashboard.
+func sameSite(r *http.Request) error {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return nil
+	}
+	if r.Header.Get("X-Fairway") != "1" {
+		return live.Errorf(live.Denied, "a change with a session needs the header X-Fairway").Try("send \"X-Fairway: 1\"")
+	}
+	if !sameOrigin(r) {
+		return live.Errorf(live.Denied, "the request comes from another site: origin %.100q", r.Header.Get("Origin"))
+	}
+	return nil
+}
+
+// sameOrigin reports whether the request comes from a page of ours.
+func sameOrigin(r *http.Request) bool {
+	u, err := url.Parse(r.Header.Get("Origin"))
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+}

@@ -1,0 +1,118 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+func (c *call) job() sched.JobID { return sched.JobID(c.r.PathValue("id")) }
+
+func submit(c *call) (any, error) {
+	s := c.body.(*live.Submission)
+	begin := c.Now()
+	jobs, err := c.Jobs.Submit(c.r.Context(), c.who, []live.Submission{*s})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(jobs) != 1:
+		return nil, fmt.Errorf("submit one job: got %d", len(jobs))
+	}
+	c.noteKnown(begin, []live.Submission{*s}, jobs)
+	return jobs[0], nil
+}
+
+// noteKnown answers 200 instead of 201 if nothing new was made: jobs that are
+// older than the request were found by their keys. Whoever keeps the jobs may
+// round their times to milliseconds.
+func (c *call) noteKnown(begin time.Time, asked []live.Submission, jobs []live.Job) {
+	if slices.ContainsFunc(asked, func(s live.Submission) bool { return s.Key == "" }) {
+		return
+	}
+	for _, j := range jobs {
+		if !j.Submitted.Before(begin.Truncate(time.Millisecond)) {
+			return
+		}
+	}
+	c.status = 200
+}
+
+func listJobs(c *call) (any, error) {
+	q := c.query
+	page, err := c.Jobs.List(c.who, live.JobFilter{
+		States: q["state"],
+		Tenant: sched.TenantID(q.text("tenant")),
+		App:    sched.AppID(q.text("app")),
+		User:   q.text("user"),
+		Search: q.text("search"),
+		After:  sched.JobID(q.text("after")),
+		Limit:  int(q.count("limit")),
+	})
+	page.Jobs = list(page.Jobs)
+	return page, err
+}
+
+// list makes an empty list of none: [] is easier on a reader than null.
+func list[T any](v []T) []T {
+	if v == nil {
+		return []T{}
+	}
+	return v
+}
+
+func showJob(c *call) (any, error) { return c.Jobs.Job(c.who, c.job()) }
+
+func explainJob(c *call) (any, error) { return c.Jobs.Explain(c.who, c.job()) }
+
+func showPoints(c *call) (any, error) {
+	points, err := c.Jobs.Points(c.who, c.job())
+	return live.PointList{Points: list(points)}, err
+}
+
+func commandJob(c *call, cmd live.Command) (any, error) {
+	return c.Jobs.Command(c.r.Context(), c.who, c.job(), cmd)
+}
+
+// maxAppJobs bounds how many jobs are submitted at once: they become durable in
+// one write.
+const maxAppJobs = 1000
+
+func submitApp(c *call) (any, error) {
+	app := c.body.(*live.AppSubmission)
+	if err := checkName("id", string(app.ID)); err != nil {
+		return nil, err
+	}
+	if n := len(app.Jobs); n < 1 || n > maxAppJobs {
+		return nil, live.Errorf(live.Invalid, "has %d entries", n).On("jobs").Try(fmt.Sprintf("send 1 to %d", maxAppJobs))
+	}
+	for i := range app.Jobs {
+		j := &app.Jobs[i]
+		if j.App != "" && j.App != app.ID {
+			return nil, live.Errorf(live.Invalid, "is %.60q, and the app is %.60q", j.App, app.ID).On(fmt.Sprintf("jobs[%d].app", i)).Try("leave it out")
+		}
+		j.App = app.ID
+	}
+	begin := c.Now()
+	jobs, err := c.Jobs.Submit(c.r.Context(), c.who, app.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	c.noteKnown(begin, app.Jobs, jobs)
+	return live.JobList{Jobs: list(jobs)}, nil
+}
+
+func listApps(c *call) (any, error) {
+	apps, err := c.Jobs.Apps(c.who)
+	return live.AppList{Apps: list(apps)}, err
+}
+
+func commandApp(c *call, cmd live.Command) (any, error) {
+	jobs, err := c.Jobs.CommandApp(c.r.Context(), c.who, sched.AppID(c.r.PathValue("id")), cmd)
+	return live.JobList{Jobs: list(jobs)}, err
+}

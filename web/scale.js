@@ -1,0 +1,99 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Scale: from values to pixels, and where the ticks go.
+import { clock, day } from './format.js';
+
+// scale maps a domain to pixels, straight.
+export function scale([a, b], [p, q]) {
+  const k = b === a ? 0 : (q - p) / (b - a);
+  return { to: (v) => p + (v - a) * k, from: (x) => (k === 0 ? a : a + (x - p) / k), domain: [a, b] };
+}
+
+// ticks returns round values in a domain, at most about count.
+export function ticks(from, to, count, whole = false) {
+  const span = to - from;
+  if (!(span > 0)) return [from];
+  const raw = span / Math.max(1, count);
+  const power = 10 ** Math.floor(Math.log10(raw));
+  let step = [1, 2, 5, 10].map((m) => m * power).find((v) => v >= raw * 0.999);
+  if (whole) step = Math.max(1, Math.round(step));
+  const out = [];
+  for (let i = Math.ceil(from / step - 1e-9); i * step <= to + step * 1e-9; i++) out.push(Number((i * step).toPrecision(12)) + 0);
+  return out;
+}
+
+const second = 1000;
+const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000].map((v) => v * second);
+
+// timeTicks returns round moments of local time: [{at, label}].
+export function timeTicks(from, to, count) {
+  const span = to - from;
+  const step = steps.find((v) => span / v <= Math.max(1, count)) || steps[steps.length - 1];
+  const shift = new Date(from).getTimezoneOffset() * 60 * second;
+  const out = [];
+  for (let at = Math.ceil((from - shift) / step) * step + shift; at <= to; at += step) {
+    const d = new Date(at);
+    const midnight = d.getHours() === 0 && d.getMinutes() === 0 && d.getSeconds() === 0;
+    out.push({ at, label: step >= 86400 * second || (midnight && span > 6 * 3600 * second) ? day(at) : clock(at, step < 60 * second) });
+  }
+  return out;
+}
+
+// indexAt returns the last point at or before x; -1: none.
+export function indexAt(points, x) {
+  let [low, high] = [-1, points.length];
+  while (high - low > 1) {
+    const mid = (low + high) >> 1;
+    if (points[mid][0] <= x) low = mid; else high = mid;
+  }
+  return low;
+}
+
+// valueAt returns the value of a series at x: held for steps, else between the
+// neighbours; null where there is none.
+export function valueAt(points, x, step) {
+  const i = indexAt(points, x);
+  if (i < 0) return null;
+  const [x0, y0] = points[i];
+  const next = points[i + 1];
+  if (step || x === x0 || y0 === null) return y0;
+  if (!next || next[1] === null) return null;
+  return y0 + (next[1] - y0) * (x - x0) / (next[0] - x0);
+}
+
+// thin leaves first, least, most and last of every slot, so that a path has a
+// few points for each pixel and no peak is lost.
+export function thin(points, slots) {
+  if (points.length <= slots * 4) return points;
+  const out = [];
+  const size = points.length / slots;
+  for (let i = 0; i < slots; i++) {
+    const part = points.slice(Math.floor(i * size), Math.floor((i + 1) * size));
+    const real = part.filter((p) => p[1] !== null);
+    const pick = new Set([part[0], part[part.length - 1], ...part.filter((p) => p[1] === null).slice(0, 1)]);
+    if (real.length) {
+      pick.add(real.reduce((a, b) => (b[1] < a[1] ? b : a)));
+      pick.add(real.reduce((a, b) => (b[1] > a[1] ? b : a)));
+    }
+    out.push(...part.filter((p) => pick.has(p)));
+  }
+  return out;
+}
+
+// stack puts series on each other: for every moment at which one changes, the
+// lower and the upper edge of each.
+export function stack(series) {
+  const xs = [...new Set(series.flatMap((s) => s.points.map((p) => p[0])))].sort((a, b) => a - b);
+  const base = xs.map(() => 0);
+  return series.map((s) => {
+    let i = -1;
+    const edges = xs.map((x, n) => {
+      while (i + 1 < s.points.length && s.points[i + 1][0] <= x) i++;
+      const low = base[n];
+      base[n] = low + (i < 0 ? 0 : s.points[i][1] || 0);
+      return [x, low, base[n]];
+    });
+    return { ...s, edges };
+  });
+}

@@ -1,0 +1,71 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+var shots = flag.String("shots", "", "folder for pictures of all pages; empty: of some, into a temporary one")
+
+// pictured is every page, words that show that it is drawn, and what is done
+// to it before the picture.
+var pictured = []struct{ name, hash, words, script string }{
+	{"overview", "#/", "bert-finetune", ""},
+	{"card", "#/", "bert-finetune", "document.querySelector('#gpu-1-6').focus()"},
+	{"jobs", "#/jobs", "with-a-bug", ""},
+	{"job", "#/jobs/j-0003", "Statistical efficiency", ""},
+	{"crosshair", "#/jobs/j-0003", "Goodput", "document.querySelector('.chart svg').focus(); document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft'}))"},
+	{"dialog", "#/jobs/j-0003", "Pause", "document.querySelector('#do-cancel').click()"},
+	{"waiting", "#/jobs/j-0011", "Waits:", "document.querySelector('dialog')?.close()"},
+	{"fairness", "#/fairness", "robotics", ""},
+	{"nodes", "#/nodes", "workstation", ""},
+	{"events", "#/events", "attempt-ended", ""},
+	{"policy", "#/policy", "gandiva", ""},
+	{"dry-run", "#/policy", "gandiva", "document.querySelector('.policies button').click()"},
+}
+
+// testPictures takes a picture of every page in light, dark and on a phone, for
+// a person to look at, and checks what a program can.
+func testPictures(t *testing.T, w window) {
+	f := newFake()
+	richWorld(f)
+	f.overview.Problem = "the journal's disk has 300 MB left"
+	f.open(t)
+	p := w.open(t, f)
+	p.start("/")
+	dir := *shots
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	for _, look := range []struct {
+		name, scheme string
+		width        int64
+	}{{"light", "light", 1360}, {"dark", "dark", 1360}, {"phone", "light", 360}} {
+		p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look.scheme}}),
+			chromedp.EmulateViewport(look.width, 800))
+		for _, page := range pictured {
+			p.visit(page.hash)
+			p.shows(page.words)
+			p.until("all panels", "!document.querySelector('[aria-busy=true]')")
+			eval[bool](p, page.script+"; true")
+			p.sound()
+			if *shots == "" && page.name != "overview" && page.name != "job" {
+				continue
+			}
+			var png []byte
+			p.do(chromedp.FullScreenshot(&png, 100))
+			if err := os.WriteFile(filepath.Join(dir, look.name+"-"+page.name+".png"), png, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p.silent()
+}

@@ -1,0 +1,110 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Job: one job: its state, what it holds, how it trains, what was given to it
+// and taken from it, its log.
+import { get, post } from '../api.js';
+import { jobColour } from '../colour.js';
+import { confirm } from '../dialog.js';
+import { h, keep, show } from '../dom.js';
+import { ago, moment, ms, number, percent, plural, seconds, sizes, span, title } from '../format.js';
+import { heldGPUs } from '../grid.js';
+import { badge, exitText, expected, holding, over, progress } from '../jobs.js';
+import { logViewer } from '../log.js';
+import { fill, panel } from '../panel.js';
+import { swatch } from '../tip.js';
+import { jobCharts } from '../training.js';
+import { explainPanel } from '../explain.js';
+
+export function jobView({ state, refreshSoon }, id) {
+  const head = keep(h('div', { class: 'job-head' }));
+  const about = panel('Now');
+  const why = explainPanel();
+  const charts = jobCharts();
+  const log = logViewer(id);
+  const spec = panel('Specification');
+  const element = h('div', { class: 'page' }, head, h('div', { class: 'split even' }, about.element, why.element), charts.element, log.element, spec.element);
+  let name = id;
+
+  async function refresh() {
+    const asked = { explain: get(['jobs', id, 'explain']), points: get(['jobs', id, 'points']) };
+    for (const p of Object.values(asked)) p.catch(() => {});
+    let job = null;
+    await fill(about, get(['jobs', id]), (j) => { job = j; draw(j); });
+    if (!job) { show(head, h('h1', {}, id)); }
+    await Promise.all([
+      fill(why, asked.explain, (x) => why.draw(x)),
+      fill(charts, Promise.all([asked.points, asked.explain.catch(() => null)]), ([p, x]) => charts.draw({ job, points: p.points || [], ledger: x?.ledger || [], now: state.now() })),
+    ]);
+  }
+  function draw(job) {
+    name = title(job);
+    view.title = name;
+    show(head, h('div', {}, h('p', { class: 'crumb' }, h('a', { href: '#/jobs' }, 'Jobs'), ' / ' + job.id), h('h1', {}, swatch(jobColour(job), 'block'), name, ' ', badge(job.state))), buttons(job));
+    about.show(trouble(job), h('dl', { class: 'facts' }, facts(job, state.now()).filter(([, v]) => v !== null && v !== '').map(([k, v]) => h('div', { key: k }, h('dt', {}, k), h('dd', {}, v)))));
+    log.follow(job);
+    spec.show(h('details', {}, h('summary', {}, 'Command, environment and request'), specification(job)));
+  }
+  function trouble(job) {
+    if (job.reason) {
+      return h('p', { class: 'callout' }, h('b', {}, job.state === 'paused' ? 'Paused: ' : 'Waits: '), job.reason.text || job.reason.code, job.state === 'paused' ? null : h('span', { class: 'block' }, 'Expected start: ', expected(job, state.now())));
+    }
+    if (job.state === 'failed' || (job.exit && job.exit.code && !job.exit.yielded)) {
+      return h('p', { class: 'callout bad' }, h('b', {}, job.state === 'failed' ? 'Failed: ' : 'Last attempt: '), exitText(job.exit) || 'no reason is known');
+    }
+    return null;
+  }
+  function buttons(job) {
+    if (over.includes(job.state) || !state.mayControl()) return h('div', { class: 'buttons' });
+    const paused = job.state === 'paused';
+    return h('div', { class: 'buttons' },
+      paused ? command('resume', { yes: 'Resume', text: 'It goes back to the queue and continues from its last checkpoint.' })
+        : command('pause', { yes: 'Pause', text: 'It is asked to save its work, gives its GPUs back and waits until somebody resumes it.' }),
+      command('cancel', { yes: 'Cancel the job', danger: true, text: 'It is asked to stop and ends for good. Its checkpoints and logs are kept.' }));
+  }
+  function command(verb, { yes, text, danger = false }) {
+    return h('button', {
+      type: 'button', key: verb, class: danger ? 'danger' : 'quiet', id: 'do-' + verb,
+      onclick: () => confirm({
+        title: verb[0].toUpperCase() + verb.slice(1) + ' ' + name + '?', text, yes, no: 'Leave it as it is', danger,
+        act: async () => { draw(await post(['jobs', id, verb])); refreshSoon(); },
+      }),
+    }, verb[0].toUpperCase() + verb.slice(1));
+  }
+  const view = { title: name, element, refresh, close() { log.close(); charts.close(); } };
+  return view;
+}
+
+function facts(job, now) {
+  const st = job.status;
+  const held = (job.held || []).map((x) => x.node + ': ' + x.gpus.join(', ') + (x.milli < 1000 ? ' (' + x.milli / 1000 + ' of each)' : ''));
+  return [
+    ['Progress', over.includes(job.state) && job.state !== 'finished' ? null : progress(job, now)],
+    ['Holds', heldGPUs(job) ? plural(heldGPUs(job), 'GPU') : holding.includes(job.state) ? '–' : 'nothing'],
+    ['Where', held.join('; ')],
+    ['Asked for', sizes(job) + (sizes(job) === '1' ? ' GPU' : ' GPUs')],
+    ['Who', [job.user, job.tenant].filter(Boolean).join(' · ')],
+    ['App', job.app && job.app !== job.id ? job.app : null],
+    ['Submitted', moment(ms(job.submitted)) + ' (' + ago(ms(job.submitted), now) + ')'],
+    ['Ended', job.ended ? moment(ms(job.ended)) + ' (' + ago(ms(job.ended), now) + ')' : null],
+    ['Ran', span(seconds(st.ran) + (st.phase === 'running' ? (now - ms(st.since)) / 1000 : 0))],
+    ['Waited', span(seconds(st.waited) + (st.phase === 'pending' ? (now - ms(st.since)) / 1000 : 0))],
+    ['Starts', number(st.starts || 0) + (st.preemptions ? ', ' + number(st.preemptions) + ' preempted' : '') + (st.moves ? ', ' + number(st.moves) + ' moved' : '') + (st.failures ? ', ' + number(st.failures) + ' failed' : '')],
+    ['Fair share', job.fair_share ? number(job.fair_share) + ' GPUs' : null],
+    ['Fairness (rho)', job.rho ? number(job.rho) + (job.rho > 1.1 ? ', late' : job.rho < 0.95 ? ', ahead' : ', fair') : null],
+    ['Last checkpoint', st.checkpoint ? ago(ms(st.checkpoint), now) : null],
+    ['Batch size', job.last?.batch ? number(job.last.batch) : null],
+    ['Efficiency', job.last?.efficiency ? percent(job.last.efficiency) : null],
+    ['Loss', Number.isFinite(job.last?.loss) ? number(job.last.loss) : null],
+    ['Agent', job.agent ? 'reports' : 'has not reported'],
+  ];
+}
+
+// specification shows what was submitted; values are text, whatever they hold.
+function specification(job) {
+  const { status, state, held, reason, exit, last, rho, fair_share, left_s, agent, ended, paused_by, ...asked } = job;
+  return [
+    h('p', { class: 'note' }, 'Command'), h('pre', { class: 'code', tabindex: 0 }, (job.command || []).map((a) => (/^[\w@%+=:,./-]+$/.test(a) ? a : JSON.stringify(a))).join(' ')),
+    h('p', { class: 'note' }, 'Request'), h('pre', { class: 'code', tabindex: 0 }, JSON.stringify(asked, null, 2)),
+  ];
+}
