@@ -1,0 +1,180 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package book
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/experience"
+	"github.com/fairway-gpu/fairway/goodput"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+var _ live.Agents = (*Book)(nil)
+
+// Report implements live.Agents.
+func (b *Book) Report(ctx context.Context, secret string, r live.AgentReport) (live.AgentAnswer, error) {
+	id, ok := attemptOf(b.Key, secret)
+	if !ok {
+		return live.AgentAnswer{}, live.Errorf(live.Denied, "the secret is of no attempt of this daemon")
+	}
+	if err := r.Validate(); err != nil {
+		return live.AgentAnswer{}, err
+	}
+	var answer live.AgentAnswer
+	err := b.commit(ctx, func(t *tx) error {
+		var err error
+		answer, err = t.report(id, &r)
+		return err
+	})
+	return answer, err
+}
+
+func (t *tx) report(id live.AttemptID, r *live.AgentReport) (live.AgentAnswer, error) {
+	x := t.mem.jobs[id.Job]
+	if x == nil || !slices.Contains(x.Open, id.Number) {
+		return live.AgentAnswer{}, live.Errorf(live.Conflict, "attempt %s is over", id)
+	}
+	if x.Job.Phase.Ended() {
+		return live.AgentAnswer{Stop: true}, nil
+	}
+	t.actor = "agent"
+	current := x.Job.Phase == sched.Running && x.Job.Starts == id.Number
+	if err := t.progress(x, r, current); err != nil {
+		return live.AgentAnswer{}, err
+	}
+	if r.Checkpoint {
+		if err := t.event(sched.Event{Kind: sched.JobCheckpoint, Job: id.Job, Done: r.Done}); err != nil {
+			return live.AgentAnswer{}, err
+		}
+	}
+	answer := live.AgentAnswer{Stop: !current}
+	if x.Job.Perf != nil {
+		if p, ok := x.Job.Perf.Params[t.mem.gpuType(x.Job.Placement)]; ok {
+			answer.Params = &p
+		}
+		answer.Noise = x.Job.Perf.Noise
+	}
+	return answer, nil
+}
+
+// progress records what the report says of the work. An attempt that leaves
+// while the next one has been given GPUs may only say how far it came.
+func (t *tx) progress(x *entry, r *live.AgentReport, current bool) error {
+	e := sched.Event{Kind: sched.JobReported, Job: x.Job.ID, Done: r.Done}
+	rec := live.Record{Event: &e, Complete: r.Complete}
+	if current {
+		e.Rate = r.Rate
+		if r.Point != nil {
+			p := *r.Point
+			p.At, p.Done, p.Rate, p.GPUs, p.Work = t.now, r.Done, r.Rate, x.Job.Placement.GPUs(), r.Work
+			rec.Point = &p
+		}
+		if r.Training != nil {
+			perf, err := t.fit(x, r.Training)
+			if err != nil {
+				return err
+			}
+			e.Perf, rec.Training = perf, r.Training
+			t.decides = true
+		}
+	}
+	return t.add(rec)
+}
+
+// fit makes the report that policies see of what the agent has measured. Past
+// jobs of the same kind speak as long as the job itself knows little.
+func (t *tx) fit(x *entry, now *live.Training) (*goodput.Report, error) {
+	gpuType := t.mem.gpuType(x.Job.Placement)
+	prior := t.book.Pool.Prior(x.experienceKey(), experience.Default())
+	own := &goodput.Profile{}
+	if p := x.Profiles[gpuType]; p != nil {
+		own = copyProfile(p)
+	}
+	addSamples(own, now.Samples)
+	perf := &goodput.Report{Limits: now.Limits, Fixed: now.Fixed, Noise: now.Noise}
+	if old := x.Job.Perf; old != nil {
+		perf.Params = maps.Clone(old.Params)
+		if now.Noise == 0 {
+			perf.Noise = old.Noise
+		}
+	}
+	part := 0.0
+	if w := x.whole(); w > 0 {
+		part = min(1, x.Job.DoneBy(t.now)/w)
+	}
+	if now.Noise == 0 {
+		perf.Noise = prior.Noise(part, perf.Noise, own.Len())
+	}
+	if joined := prior.Profile(gpuType, own); joined.Len() > 0 {
+		if x.fitters == nil {
+			x.fitters = map[string]*goodput.Fitter{}
+		}
+		if x.fitters[gpuType] == nil {
+			x.fitters[gpuType] = &goodput.Fitter{}
+		}
+		p, err := x.fitters[gpuType].Fit(joined)
+		if err != nil {
+			return nil, live.Errorf(live.Invalid, "%w", err).On("training.samples")
+		}
+		if perf.Params == nil {
+			perf.Params = map[string]goodput.Params{}
+		}
+		perf.Params[gpuType] = p
+	}
+	most := 2 * max(x.Job.MostGPUs, own.MostGPUs())
+	largest := now.Limits.Max
+	if now.Fixed > 0 {
+		largest = now.Fixed
+	}
+	perf.MostGPUs = max(1, min(max(most, prior.MostGPUs()), largest/max(1, now.Limits.LocalMin)))
+	if err := perf.Validate(); err != nil {
+		return nil, live.Errorf(live.Invalid, "%w", err).On("training")
+	}
+	return perf, nil
+}
+
+// experienceKey is what identifies work like this job's.
+func (x *entry) experienceKey() experience.Key {
+	k := experience.Key{Model: x.Job.Model, User: x.Job.User}
+	if len(x.Task.Command) > 0 {
+		k.Script = scriptOf(x.Task.Command)
+	}
+	return k
+}
+
+// scriptOf returns the part of a command that says what is trained: the first
+// argument that is not an option and not the interpreter.
+func scriptOf(command []string) string {
+	const longest = 200
+	for _, a := range command[1:] {
+		if len(a) > 0 && a[0] != '-' {
+			return a[max(0, len(a)-longest):]
+		}
+	}
+	return command[0][max(0, len(command[0])-longest):]
+}
+
+// learn leaves to the pool what an ended job has measured.
+func (b *Book) learn(x *entry) {
+	if x.Job.Phase != sched.Finished || len(x.Profiles) == 0 {
+		return
+	}
+	o := experience.Outcome{Profiles: x.Profiles, Work: x.whole()}
+	for _, p := range x.Points {
+		if w := x.whole(); w > 0 && p.Noise > 0 {
+			_ = o.Noise.Add(min(1, p.Done/w), p.Noise) // out of range: the curve stays as it was
+		}
+	}
+	if err := b.Pool.Learn(x.experienceKey(), o); err != nil {
+		b.Log.Warn("learn from job", "job", x.Job.ID, "err", err)
+		return
+	}
+	if b.Learned != nil {
+		b.Learned()
+	}
+}

@@ -1,0 +1,266 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package book
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// noteMachine records the machine if it is not the one that the journal knows.
+// Jobs that hold GPUs which are no longer there lose them.
+func (b *Book) noteMachine(t *tx) error {
+	t.actor, t.decides = "machine", true
+	node := b.Node
+	// Other names in the journal are this machine before it was renamed.
+	for _, old := range t.mem.state.Cluster().Nodes {
+		if old.Name != node.Name && old.State != sched.Down {
+			if err := t.retire(old); err != nil {
+				return err
+			}
+		}
+	}
+	if i, ok := t.mem.state.Cluster().Node(node.Name); ok {
+		old := t.mem.state.Cluster().Nodes[i]
+		if old.State != sched.Down { // it had another name in between
+			node.State = old.State
+		}
+		if equalNode(old, node) {
+			return nil
+		}
+		for _, x := range t.mem.inOrder() {
+			for _, s := range x.Job.Placement {
+				if int(s.Node) == i && s.GPUs&^sched.FirstGPUs(node.GPUs) != 0 {
+					if err := t.event(sched.Event{Kind: sched.JobHeld, Job: x.Job.ID, Until: t.now, Text: fmt.Sprintf("the machine has only %d GPUs now", node.GPUs)}); err != nil {
+						return err
+					}
+					break
+				}
+			}
+		}
+	}
+	return t.event(sched.Event{Kind: sched.NodeJoined, Node: &node})
+}
+
+// retire marks a node down after taking its jobs off it.
+func (t *tx) retire(old sched.Node) error {
+	i, _ := t.mem.state.Cluster().Node(old.Name)
+	for _, x := range t.mem.inOrder() {
+		if slices.ContainsFunc(x.Job.Placement, func(s sched.Slice) bool { return int(s.Node) == i }) {
+			if err := t.event(sched.Event{Kind: sched.JobHeld, Job: x.Job.ID, Until: t.now, Text: "node " + old.Name + " is gone"}); err != nil {
+				return err
+			}
+		}
+	}
+	old.State = sched.Down
+	return t.event(sched.Event{Kind: sched.NodeJoined, Node: &old})
+}
+
+func equalNode(a, b sched.Node) bool {
+	return a.GPUs == b.GPUs && a.Type == b.Type && a.GPUMemory == b.GPUMemory && a.CPUs == b.CPUs && a.Memory == b.Memory &&
+		a.Rack == b.Rack && a.State == b.State && slices.Equal(a.Islands, b.Islands)
+}
+
+// Overview implements live.Cluster.
+func (b *Book) Overview(live.Identity) (live.Overview, error) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	m := b.mem
+	o := live.Overview{
+		Now: m.clock(b.Now()), Started: b.stats.started, Policy: m.Policy, GPUs: m.state.Cluster().GPUs(),
+		Finished: m.Ends[sched.Finished], Failed: m.Ends[sched.Failed], Killed: m.Ends[sched.Killed],
+		Decisions: m.Decisions, LastMS: b.stats.lastMS, Seq: m.Seq,
+	}
+	for _, part := range slices.Sorted(maps.Keys(b.stats.problem)) {
+		o.Problem = strings.TrimPrefix(o.Problem+"; "+part+": "+b.stats.problem[part], "; ")
+	}
+	for _, x := range m.inOrder() {
+		switch {
+		case x.Job.Phase == sched.Running:
+			o.Running++
+			o.Held += x.Job.Placement.GPUs()
+		case x.PausedBy != "":
+			o.Paused++
+		default:
+			o.Waiting++
+		}
+	}
+	return o, nil
+}
+
+// Nodes implements live.Cluster.
+func (b *Book) Nodes(who live.Identity) ([]live.Node, error) {
+	var use []*live.GPUUse
+	if b.Use != nil {
+		use = b.Use()
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	cluster := b.mem.state.Cluster()
+	var out []live.Node
+	for i, n := range cluster.Nodes {
+		if n.State == sched.Down {
+			continue
+		}
+		v := live.Node{Node: n, Up: true, Slots: make([]live.GPUSlot, n.GPUs)}
+		for g := range v.Slots {
+			v.Slots[g].Index = g
+			if n.Name == b.Node.Name && g < len(use) && use[g] != nil {
+				u := *use[g]
+				u.Processes = slices.Clone(u.Processes)
+				for p := range u.Processes {
+					if x := b.mem.jobs[u.Processes[p].Job]; x != nil && !who.Sees(x.Job.Tenant) {
+						u.Processes[p].Job = ""
+					}
+				}
+				v.Slots[g].Use = &u
+			}
+		}
+		for _, x := range b.mem.inOrder() {
+			for _, s := range x.Job.Placement {
+				if int(s.Node) != i {
+					continue
+				}
+				for _, g := range s.GPUs.Indexes() {
+					id := x.Job.ID
+					if !who.Sees(x.Job.Tenant) {
+						id = "(other tenant)"
+					}
+					slot := &v.Slots[g]
+					slot.Jobs = append(slot.Jobs, id)
+					if slot.Since.IsZero() || x.Job.Since.Before(slot.Since) {
+						slot.Since = x.Job.Since
+					}
+				}
+			}
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+func needAdmin(who live.Identity) error {
+	if who.Role < live.Admin {
+		return live.Errorf(live.Denied, "%s has the role %s", who.User, who.Role).Try("ask an administrator")
+	}
+	return nil
+}
+
+// SetNode implements live.Cluster.
+func (b *Book) SetNode(ctx context.Context, who live.Identity, name string, state sched.NodeState) (live.Node, error) {
+	if err := needAdmin(who); err != nil {
+		return live.Node{}, err
+	}
+	if state > sched.Cordoned {
+		return live.Node{}, live.Errorf(live.Invalid, "is %d", state).On("state").Try("use ready or cordoned")
+	}
+	err := b.commit(ctx, func(t *tx) error {
+		i, ok := t.mem.state.Cluster().Node(name)
+		if !ok || t.mem.state.Cluster().Nodes[i].State == sched.Down {
+			return live.Errorf(live.Unknown, "no node %q", name)
+		}
+		node := t.mem.state.Cluster().Nodes[i]
+		node.State = state
+		t.actor, t.decides = who.User, true
+		return t.event(sched.Event{Kind: sched.NodeJoined, Node: &node})
+	})
+	if err != nil {
+		return live.Node{}, err
+	}
+	nodes, err := b.Nodes(who)
+	for _, n := range nodes {
+		if n.Name == name {
+			return n, err
+		}
+	}
+	return live.Node{}, err
+}
+
+// Tenants implements live.Cluster: those that were declared and those with jobs.
+func (b *Book) Tenants(who live.Identity) ([]live.TenantView, error) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.tenants(who), nil
+}
+
+func (b *Book) tenants(who live.Identity) []live.TenantView {
+	views := map[sched.TenantID]*live.TenantView{}
+	at := func(id sched.TenantID) *live.TenantView {
+		if views[id] == nil {
+			views[id] = &live.TenantView{Tenant: sched.Tenant{ID: id}, GPUTime: b.mem.GPUTime[id]}
+		}
+		return views[id]
+	}
+	s := b.mem.state.Peek()
+	for _, t := range s.Tenants {
+		at(t.ID).Tenant = t
+	}
+	for id := range b.mem.GPUTime {
+		at(id)
+	}
+	fair := b.fair()
+	for _, j := range s.Jobs {
+		v := at(j.Tenant)
+		v.GPUTime += j.AttainedBy(fair.now)
+		if j.Phase == sched.Running {
+			v.Running++
+			v.GPUs += j.Placement.GPUs()
+		} else {
+			v.Waiting++
+		}
+		v.Rho = max(v.Rho, b.rho(b.mem.jobs[j.ID], fair))
+	}
+	weights := 0.0
+	for _, v := range views {
+		if v.Running+v.Waiting > 0 {
+			weights += v.Tenant.Share()
+		}
+	}
+	out := make([]live.TenantView, 0, len(views))
+	for _, v := range views {
+		if v.Running+v.Waiting > 0 {
+			v.Share = float64(s.Cluster.GPUs()) * v.Tenant.Share() / weights
+		}
+		if who.Sees(v.ID) {
+			out = append(out, *v)
+		}
+	}
+	slices.SortFunc(out, func(a, c live.TenantView) int { return cmp.Compare(a.ID, c.ID) })
+	return out
+}
+
+// SetTenant implements live.Cluster.
+func (b *Book) SetTenant(ctx context.Context, who live.Identity, tenant sched.Tenant) (live.TenantView, error) {
+	if err := needAdmin(who); err != nil {
+		return live.TenantView{}, err
+	}
+	if err := tenant.Validate(); err != nil {
+		return live.TenantView{}, &live.Error{Code: live.Invalid, Message: err.Error(), Err: err}
+	}
+	if strings.ContainsAny(string(tenant.ID), "/\x00\n") || len(tenant.ID) > 100 {
+		return live.TenantView{}, live.Errorf(live.Invalid, "%.40q holds a slash, a line break or a zero byte, or is over 100 bytes", tenant.ID).On("id")
+	}
+	err := b.commit(ctx, func(t *tx) error {
+		t.actor, t.decides = who.User, true
+		return t.event(sched.Event{Kind: sched.TenantSet, Tenant: &tenant})
+	})
+	if err != nil {
+		return live.TenantView{}, err
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, v := range b.tenants(who) {
+		if v.ID == tenant.ID {
+			return v, nil
+		}
+	}
+	return live.TenantView{}, live.Errorf(live.Internal, "tenant %s is gone", tenant.ID)
+}

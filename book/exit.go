@@ -1,0 +1,98 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package book
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// How an attempt that failed is tried again.
+const (
+	firstBackOff = 5 * time.Second
+	mostBackOff  = 10 * time.Minute
+	// maxLost is how many attempts in a row the machine may lose before the job is
+	// given up: by then the job is likely what kills the machine.
+	maxLost = 5
+)
+
+// Exited implements live.Orders.
+func (b *Book) Exited(ctx context.Context, e live.Exit) error {
+	var ended *entry
+	err := b.commit(ctx, func(t *tx) error {
+		delete(b.up, e.AttemptID)
+		x := t.mem.jobs[e.Job]
+		active := x != nil && !x.Job.Phase.Ended()
+		if err := t.exited(x, e); err != nil {
+			return err
+		}
+		if active && x.Job.Phase.Ended() {
+			ended = x
+		}
+		return nil
+	})
+	if err == nil && ended != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.learn(ended)
+	}
+	return err
+}
+
+// exited records that an attempt is gone, and what follows for its job.
+func (t *tx) exited(x *entry, e live.Exit) error {
+	t.actor = "machine"
+	if x == nil || !slices.Contains(x.Open, e.Number) {
+		return nil // known already
+	}
+	if e.At.IsZero() || e.At.After(t.now) {
+		e.At = t.now
+	}
+	t.decides = true
+	current := x.Job.Phase == sched.Running && x.Job.Starts == e.Number
+	active, complete := !x.Job.Phase.Ended(), x.Complete
+	if err := t.add(live.Record{Exit: &e, Text: e.Text()}); err != nil {
+		return err
+	}
+	id := e.Job
+	switch {
+	case !active:
+		return nil
+	case e.OK() || (complete && e.Code == 0 && e.Signal == "" && !e.Lost):
+		return t.event(sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Finished, Text: "finished"})
+	case !current:
+		return t.fallBack(x)
+	case e.Yielded || e.Noticed:
+		// It was asked to stop, but not by us: somebody sent it a signal. It saved
+		// its work, so it simply goes on.
+		if err := t.event(sched.Event{Kind: sched.JobHeld, Job: id, Until: t.now.Add(firstBackOff), Text: "left by itself: " + e.Text()}); err != nil {
+			return err
+		}
+		return t.fallBack(x)
+	case e.Lost && x.Lost <= maxLost:
+		return t.event(sched.Event{Kind: sched.JobFailed, Job: id, Until: t.now.Add(backOff(x.Lost)), Text: e.Text()})
+	case !e.Lost && x.Job.Failures < x.Task.Retries:
+		return t.event(sched.Event{Kind: sched.JobFailed, Job: id, Until: t.now.Add(backOff(x.Job.Failures + 1)), Text: e.Text()})
+	}
+	return t.event(sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Failed, Text: e.Text()})
+}
+
+// fallBack sets the work done of a job that was stopped to what its last
+// checkpoint holds: the rest is lost. A job that reports no work has none to set.
+func (t *tx) fallBack(x *entry) error {
+	j := x.Job
+	if done := j.DoneBy(t.now); done <= j.Kept {
+		return nil
+	}
+	return t.event(sched.Event{Kind: sched.JobReported, Job: j.ID, Done: j.Kept})
+}
+
+// backOff returns the wait before the n-th new try.
+func backOff(n int) time.Duration {
+	return min(mostBackOff, firstBackOff<<min(max(0, n-1), 10))
+}

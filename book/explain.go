@@ -1,0 +1,115 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package book
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+var _ live.Jobs = (*Book)(nil)
+
+// Explain implements live.Jobs.
+func (b *Book) Explain(who live.Identity, id sched.JobID) (live.Explanation, error) {
+	const holders = 10
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	x, err := b.mem.find(who, id)
+	if err != nil {
+		return live.Explanation{}, err
+	}
+	fair := b.fair()
+	e := live.Explanation{
+		Job: b.view(x, fair), Now: fair.now, Policy: b.mem.Policy,
+		AllGPUs: b.mem.state.Cluster().GPUs(), Ledger: slices.Clone(x.Ledger),
+	}
+	held := 0
+	for _, o := range b.mem.inOrder() {
+		n := o.Job.Placement.GPUs()
+		held += n
+		switch {
+		case n > 0:
+			s := live.Share{Job: o.Job.ID, Tenant: o.Job.Tenant, GPUs: n, Left: o.left(fair.now)}
+			if !who.Sees(o.Job.Tenant) {
+				s.Job, s.Tenant = "(other tenant)", ""
+			}
+			e.Holders = append(e.Holders, s)
+		case o.Job.Seq < x.Job.Seq && o.PausedBy == "":
+			e.Ahead++
+		}
+	}
+	e.FreeGPUs = max(0, e.AllGPUs-held)
+	slices.SortStableFunc(e.Holders, func(a, c live.Share) int { return cmp.Compare(c.GPUs, a.GPUs) })
+	e.Holders = e.Holders[:min(len(e.Holders), holders)]
+	for _, l := range e.Ledger {
+		e.Price.LostS += l.LostS
+		e.Price.AwayS += l.Away
+	}
+	e.Price.Preemptions, e.Price.Moves = x.Job.Preemptions, x.Job.Moves
+	e.Summary = summary(e)
+	return e, nil
+}
+
+// summary says in one sentence how the job is doing.
+func summary(e live.Explanation) string {
+	j := e.Job
+	switch j.State {
+	case live.Waiting:
+		return fmt.Sprintf("It waits since %s: %s.", ago(e.Now, j.Status.Since), j.Reason.Text)
+	case live.Paused:
+		return fmt.Sprintf("It is %s.", j.Reason.Text)
+	case live.Stopping:
+		return fmt.Sprintf("It makes room: it was asked to save its work %s ago.", ago(e.Now, j.Status.Since))
+	case live.Starting:
+		return fmt.Sprintf("It was given %s %s ago, and starts when they are clear.", where(j), ago(e.Now, j.Status.Since))
+	case live.Running:
+		s := fmt.Sprintf("It runs on %s since %s; its fair share is %.1f GPUs", where(j), ago(e.Now, j.Status.Since), j.FairShare)
+		if j.Rho > 0 {
+			s += fmt.Sprintf(", and it is set to end at %.2f times the time it would need alone on that share", j.Rho)
+		}
+		return s + "."
+	case live.Failed:
+		if j.Exit != nil {
+			return "It failed: " + j.Exit.Text() + "."
+		}
+		return "It failed."
+	}
+	return fmt.Sprintf("It is %s, after %s of running and %s of waiting.", j.State, short(j.Status.Ran.D()), short(j.Status.Waited.D()))
+}
+
+func where(j live.Job) string {
+	var parts []string
+	for _, h := range j.Held {
+		parts = append(parts, fmt.Sprintf("%d GPU%s of %s", len(h.GPUs), plural(len(h.GPUs)), h.Node))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
+func ago(now, t time.Time) string { return short(now.Sub(t)) }
+
+// short prints a duration with the two digits that matter.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%.1f h", d.Hours())
+	}
+	return fmt.Sprintf("%.1f days", d.Hours()/24)
+}

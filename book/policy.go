@@ -1,0 +1,90 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package book
+
+import (
+	"context"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// buildPolicy makes the policy of a spec, if it can work with real jobs.
+func (b *Book) buildPolicy(spec string) (sched.Policy, error) {
+	p, err := b.Policies.New(spec)
+	if err != nil {
+		return nil, live.Errorf(live.Invalid, "%w", err).On("policy").Try("list the policies with `fairway policies`")
+	}
+	if b.Policies.About(spec).Oracle {
+		return nil, live.Errorf(live.Invalid, "%s plans with true run times, which only the simulator has", spec).On("policy").Try("choose another; `fairway policies` says which need the truth")
+	}
+	return p, nil
+}
+
+// Policy implements live.Cluster.
+func (b *Book) Policy(live.Identity) (string, error) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.mem.Policy, nil
+}
+
+// SetPolicy implements live.Cluster.
+func (b *Book) SetPolicy(ctx context.Context, who live.Identity, spec string, dryRun bool) (live.PolicyChange, error) {
+	if err := needAdmin(who); err != nil {
+		return live.PolicyChange{}, err
+	}
+	next, err := b.buildPolicy(spec)
+	if err != nil {
+		return live.PolicyChange{}, err
+	}
+	_, from := b.InForce()
+	change, err := foresee(next, b.look())
+	if err != nil {
+		return live.PolicyChange{}, err
+	}
+	change.From, change.To, change.DryRun = from, spec, dryRun
+	if dryRun {
+		return change, nil
+	}
+	err = b.commit(ctx, func(t *tx) error {
+		// The one that was asked has seen a snapshot; the one that goes to work
+		// begins with empty caches.
+		fresh, err := b.buildPolicy(spec)
+		if err != nil {
+			return err
+		}
+		t.actor, t.decides = who.User, true
+		if err := t.add(live.Record{Policy: spec, Text: "the policy was " + t.mem.Policy}); err != nil {
+			return err
+		}
+		b.policy = fresh
+		return nil
+	})
+	return change, err
+}
+
+// foresee says what a policy would do first.
+func foresee(p sched.Policy, s *sched.Snapshot) (live.PolicyChange, error) {
+	const most = 200
+	actions, _, err := sched.Decide(p, s)
+	if err != nil {
+		return live.PolicyChange{}, err
+	}
+	c := live.PolicyChange{Actions: []string{}}
+	for _, a := range actions {
+		switch {
+		case a.Moving && a.Verb == sched.Stop:
+			c.Moves++
+		case a.Moving:
+		case a.Verb == sched.Stop:
+			c.Stops++
+		default:
+			c.Starts++
+		}
+		if len(c.Actions) < most {
+			c.Actions = append(c.Actions, a.Text(s.Cluster))
+		}
+	}
+	return c, nil
+}

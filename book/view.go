@@ -1,0 +1,175 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package book
+
+import (
+	"math"
+	"time"
+
+	"github.com/fairway-gpu/fairway/goodput"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// share is what fairness is measured against at one moment.
+type share struct {
+	now  time.Time
+	gpus float64 // of one app, if all active apps had the same
+}
+
+// fair returns the fair share of an app now.
+func (b *Book) fair() share {
+	now := b.mem.clock(b.Now())
+	apps := b.mem.state.Apps()
+	return share{now: now, gpus: float64(b.mem.state.Cluster().GPUs()) / float64(max(1, apps))}
+}
+
+// view returns a job as people see it.
+func (b *Book) view(x *entry, fair share) live.Job {
+	j := x.Job
+	v := live.Job{
+		Spec: j.Spec, Task: x.Task, Status: j.Status, State: b.stateOf(x), Exit: x.Exit, Ended: x.Ended,
+		PausedBy: x.PausedBy, Agent: x.Training != nil || len(x.Points) > 0,
+	}
+	if n := len(x.Points); n > 0 {
+		last := x.Points[n-1] // a copy: the points are moved when they are many
+		v.Last = &last
+	}
+	if j.Work == 0 {
+		v.Work = x.Work
+	}
+	if j.Phase.Ended() {
+		return v
+	}
+	cluster := b.mem.state.Cluster()
+	for _, s := range j.Placement {
+		v.Held = append(v.Held, live.Held{Node: cluster.Nodes[s.Node].Name, GPUs: s.GPUs.Indexes(), Milli: s.Milli})
+	}
+	v.Status.Done = j.DoneBy(fair.now)
+	v.FairShare = fair.gpus
+	v.Rho = b.rho(x, fair)
+	v.Left = x.left(fair.now)
+	if j.Phase == sched.Pending {
+		v.Reason = b.reason(x)
+	}
+	return v
+}
+
+// reason says why a job waits.
+func (b *Book) reason(x *entry) *live.Reason {
+	switch {
+	case x.PausedBy != "":
+		return &live.Reason{Code: "paused", Text: "paused by " + x.PausedBy + "; it goes on after `fairway resume " + string(x.Job.ID) + "`"}
+	case x.reason.Code == sched.Ok:
+		return &live.Reason{Code: "new", Text: "not looked at yet; the next decision comes within a second"}
+	}
+	return &live.Reason{Code: x.reason.Code.String(), Text: x.reason.Text(b.mem.state.Cluster()), Until: x.reason.Until}
+}
+
+// stateOf returns the state of a job: what should be and what is.
+func (b *Book) stateOf(x *entry) string {
+	switch x.Job.Phase {
+	case sched.Running:
+		if b.up[live.AttemptID{Job: x.Job.ID, Number: x.Job.Starts}] {
+			return live.Running
+		}
+		return live.Starting
+	case sched.Pending:
+		switch {
+		case len(x.Open) > 0:
+			return live.Stopping
+		case x.PausedBy != "":
+			return live.Paused
+		}
+		return live.Waiting
+	case sched.Finished:
+		return live.Finished
+	case sched.Killed:
+		return live.Killed
+	}
+	return live.Failed
+}
+
+// whole returns the work of the whole job in its own unit; 0: unknown.
+func (x *entry) whole() float64 {
+	if x.Job.Work > 0 {
+		return x.Job.Work
+	}
+	return x.Work
+}
+
+// left returns the expected seconds to the end of the job at its last rate; 0:
+// nobody can say.
+func (x *entry) left(now time.Time) float64 {
+	if w := x.whole(); w > 0 && x.Rate > 0 {
+		return finite(max(0, w-x.Job.DoneBy(now)) / x.Rate)
+	}
+	if d, ok := x.Job.Remaining(now); ok {
+		return d.Seconds()
+	}
+	return 0
+}
+
+// rho returns the finish-time fairness of a job so far: the time from its
+// submission to its expected end, over the time it would need alone on its fair
+// share. 0: nobody can say.
+func (b *Book) rho(x *entry, fair share) float64 {
+	left := x.left(fair.now)
+	if left == 0 {
+		return 0
+	}
+	alone := x.alone(fair)
+	if alone <= 0 {
+		return 0
+	}
+	return finite((x.Job.Age(fair.now).Seconds() + left) / alone)
+}
+
+// finite returns v, or 0 for what no program can read: the numbers come from
+// jobs, and a rate near 0 gives times beyond all bounds.
+func finite(v float64) float64 {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0
+	}
+	return v
+}
+
+// alone returns the seconds the whole job takes on its fair share of GPUs. A
+// share of less than one GPU is one GPU for a part of the time.
+func (x *entry) alone(fair share) float64 {
+	j := x.Job
+	most := j.GPUs
+	if j.Elastic() {
+		most = j.MaxGPUs
+	}
+	gpus := min(fair.gpus, float64(most))
+	if gpus <= 0 {
+		return 0
+	}
+	w := x.whole()
+	if w <= 0 || x.Rate <= 0 {
+		if j.Estimate <= 0 {
+			return 0
+		}
+		return j.Estimate.D().Seconds() * float64(j.GPUs) / min(gpus, float64(j.GPUs))
+	}
+	n := max(1, int(gpus))
+	part := min(1, gpus) * x.speedup(n) / x.speedup(x.RateGPUs)
+	return w / (x.Rate * part)
+}
+
+// speedup returns how much faster the job is on n GPUs of one node than on one,
+// by its own model if it has one, else in proportion.
+func (x *entry) speedup(n int) float64 {
+	if x.Job.Perf != nil {
+		for t := range x.Job.Perf.Params {
+			_, one, _ := x.Job.Perf.Goodput(t, goodput.Shape{Nodes: 1, GPUs: 1})
+			_, all, _ := x.Job.Perf.Goodput(t, goodput.Shape{Nodes: 1, GPUs: n})
+			if len(x.Job.Perf.Params) == 1 && one > 0 && all > 0 {
+				return all / one
+			}
+		}
+	}
+	return float64(n)
+}
