@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -30,11 +29,7 @@ func main() {
 		return
 	}
 	fmt.Fprintln(os.Stderr, "fairway:", err)
-	var usage usageError
-	if errors.As(err, &usage) {
-		os.Exit(exitUsage)
-	}
-	os.Exit(exitFailed)
+	os.Exit(exitCode(err))
 }
 
 // usageError is a mistake in how a command was called.
@@ -50,17 +45,22 @@ func newRoot() *cobra.Command {
 		Short: "Schedule deep-learning training on shared GPUs",
 		Long: `Fairway schedules deep-learning training on shared GPU clusters.
 
-The simulator replays a workload under any of the built-in policies, with the
-same code that schedules real jobs.`,
-		Example: `  fairway trace gen --kind pollux --jobs 160 --gpus 64 --seed 1 --out jobs.jsonl
-  fairway sim --workload jobs.jsonl --policy fifo,las,tiresias --cluster 16x4
-  fairway policies`,
+"fairway up" runs it on this machine, and the commands below it submit jobs and
+show what happens to them and why. The simulator replays a workload, or the
+journal of a machine, under any of the built-in policies, with the same code
+that schedules real jobs.`,
+		Example: `  fairway demo
+  fairway up
+  fairway submit --gpus 1-8 --name resnet -- python train.py
+  fairway explain resnet-1
+  fairway sim --policy tiresias,pollux --journal ~/.local/state/fairway`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%s: %w (see %s --help)", c.CommandPath(), err, c.CommandPath())
 	})
-	root.AddCommand(newSim(), newTrace(), newPolicies(), newRepro())
+	root.AddCommand(newSim(), newTrace(), newPolicies(), newRepro(), newJournal(), newUp(), newDemo(), newConfig(), newShim())
+	root.AddCommand(clientCommands()...)
 	return root
 }

@@ -30,6 +30,7 @@ type simFlags struct {
 	cluster  clusterFlags
 	goodput  goodputFlags
 
+	journal      string
 	policies     []string
 	interval     sched.Duration
 	until        sched.Duration
@@ -59,7 +60,8 @@ the same result, byte for byte.`,
   fairway trace gen --kind pollux --jobs 160 --gpus 64 --seed 1 --out jobs.jsonl
   fairway sim --workload jobs.jsonl --policy fifo,las,tiresias --cluster 16x4
   fairway sim --workload jobs.jsonl --policy tiresias:gittins --cluster 8x8/4 --out out/
-  fairway sim --workload jobs.jsonl --policy srtf --json`,
+  fairway sim --workload jobs.jsonl --policy srtf --json
+  fairway sim --journal ~/.local/state/fairway --policy fifo,las,pollux`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
@@ -67,6 +69,7 @@ the same result, byte for byte.`,
 	f.cluster.register(c)
 	f.goodput.register(c)
 	fl := c.Flags()
+	fl.StringVar(&f.journal, "journal", "", "replay what a daemon did instead of a workload: its data `folder`, or a file that \"fairway journal export\" wrote; on its own cluster unless told otherwise")
 	fl.StringSliceVarP(&f.policies, "policy", "p", []string{"tiresias"}, "policies to compare, separated by commas")
 	fl.TextVar(&f.interval, "interval", f.interval, "time between decisions; 0s: decide whenever something happens")
 	fl.TextVar(&f.until, "until", f.until, "end of the simulation, such as 7d; 0s: when every job has ended")
@@ -95,7 +98,7 @@ func (f *simFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	w, err := f.readWorkload(c, base.Cluster)
+	w, runs, err := f.input(c, &base)
 	if err != nil {
 		return err
 	}
@@ -105,12 +108,14 @@ func (f *simFlags) run(c *cobra.Command) error {
 			return err
 		}
 	}
-	var runs []finishedRun
 	for i, p := range policies {
 		cfg := base
 		cfg.Policy, cfg.Name = p, f.policies[i]
 		about := policy.Builtin().About(cfg.Name)
 		cfg.CoAdapt, cfg.Losses, cfg.Oracle = about.Agents, about.Losses, about.Oracle
+		if f.journal != "" && !about.Oracle {
+			cfg.CoAdapt = true // the agents were in the jobs, whatever the policy
+		}
 		if cfg.Profiles != nil && cfg.Interval > 0 {
 			cfg.Agent = cfg.Interval // the reference's agents look at their jobs once a round
 		}
@@ -142,6 +147,19 @@ func (f *simFlags) run(c *cobra.Command) error {
 		fmt.Fprintf(c.OutOrStdout(), "\nwritten to %s; open %s in a browser\n", f.out, out.path("report.html"))
 	}
 	return nil
+}
+
+// input returns the workload and, of a journal, what really happened.
+func (f *simFlags) input(c *cobra.Command, base *sim.Config) (*sim.Workload, []finishedRun, error) {
+	if f.journal == "" {
+		w, err := f.readWorkload(c, base.Cluster)
+		return w, nil, err
+	}
+	past, err := f.replay(c, base)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &past.Workload, []finishedRun{{result: past.Was}}, nil
 }
 
 func (f *simFlags) readWorkload(c *cobra.Command, cluster *sched.Cluster) (*sim.Workload, error) {

@@ -11,7 +11,7 @@ import (
 
 // printTable prints the comparison that ends a run.
 func printTable(w io.Writer, runs []finishedRun) {
-	first := runs[0].result
+	first := runs[len(runs)-1].result // the first may be what happened, elsewhere
 	fmt.Fprintf(w, "%s: %d jobs on %d nodes, %d GPUs\n\n", first.Workload, first.Summary.Jobs, first.Cluster.Nodes, first.Cluster.GPUs)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "policy\tavg JCT\tp50\tp99\tavg wait\tmakespan\tavg rho\tmax rho\tGPUs held\trestarts\tfailed\tdecide p99\twall\t")
@@ -21,9 +21,13 @@ func printTable(w io.Writer, runs []finishedRun) {
 		if r.timing != nil {
 			cost = fmt.Sprintf("%.2f ms\t%.2f s", r.timing.DecideP99, r.timing.Wall)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f\t%.1f %%\t%d\t%d\t%s\t\n",
+		rho := "-\t-" // of what happened: nobody knows
+		if s.MaxRho > 0 {
+			rho = fmt.Sprintf("%.2f\t%.2f", s.AvgRho, s.MaxRho)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f %%\t%d\t%d\t%s\t\n",
 			s.Policy, human(s.AvgJCT), human(s.P50JCT), human(s.P99JCT), human(s.AvgWait), human(s.Makespan),
-			s.AvgRho, s.MaxRho, 100*s.Allocation, s.Restarts, s.Failed, cost)
+			rho, 100*s.Allocation, s.Restarts, s.Failed, cost)
 	}
 	t.Flush()
 	for _, r := range runs {

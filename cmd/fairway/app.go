@@ -1,0 +1,171 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/client"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+func newApp() *cobra.Command {
+	var r remote
+	c := &cobra.Command{
+		Use:   "app",
+		Short: "Submit, see and control jobs that belong together",
+		Long: `An app is what one user runs for one goal: one job, or the many trials of a
+search. Fairness is between apps, not between jobs.` + exitHelp,
+		Example: `  fairway app submit sweep.yaml
+  fairway app list
+  fairway app show sweep
+  fairway app cancel sweep`,
+	}
+	r.registerJSON(c)
+	return group(c, newAppSubmit(&r), newAppList(&r), newAppShow(&r),
+		newAppControl(&r, live.Cancel, "End all jobs of an app for good"),
+		newAppControl(&r, live.Pause, "Take all jobs of an app off their GPUs"),
+		newAppControl(&r, live.Resume, "Let the paused jobs of an app go on"))
+}
+
+func newAppSubmit(r *remote) *cobra.Command {
+	var id string
+	var wait, dryRun bool
+	c := &cobra.Command{
+		Use:   "submit FILE",
+		Short: "Submit jobs that belong together: all or none",
+		Long: `Submit the jobs of a file as one app: all of them or none. The file has an id and a
+list of jobs, or one YAML document for each job and the id comes from --id. See
+docs/job-file.md.`,
+		Example: `  fairway app submit sweep.yaml
+  fairway app submit trials.yaml --id sweep --wait`,
+		Args: exactly(1, "fairway app submit sweep.yaml"),
+		RunE: func(c *cobra.Command, args []string) error {
+			app, err := readApp(args[0], sched.AppID(id), c.InOrStdin())
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				return printDry(c, app.Jobs)
+			}
+			daemon, err := r.dial()
+			if err != nil {
+				return err
+			}
+			defer daemon.Close()
+			jobs, err := daemon.SubmitApp(c.Context(), app.ID, app.Jobs)
+			if err != nil {
+				return fmt.Errorf("submit app %s: %w", clean(string(app.ID)), err)
+			}
+			return afterSubmit(c, submitted{daemon: daemon, jobs: jobs, wait: wait, asJSON: r.asJSON})
+		},
+	}
+	c.Flags().StringVar(&id, "id", "", "name of the app (default: the id of the file)")
+	c.Flags().BoolVarP(&wait, "wait", "w", false, "wait for the end of all jobs and exit with their outcome")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "check the jobs and print them, without submitting")
+	return c
+}
+
+// readApp reads an app file and checks its jobs.
+func readApp(path string, id sched.AppID, stdin io.Reader) (appFile, error) {
+	text, err := readJobFile(path, stdin)
+	if err != nil {
+		return appFile{}, err
+	}
+	app, err := parseApp(path, text)
+	if err != nil {
+		return appFile{}, usageError{err}
+	}
+	if app.ID = cmp.Or(id, app.ID); app.ID == "" {
+		return appFile{}, usagef("%s: the app has no id; add a line such as \"id: sweep\", or use --id", path)
+	}
+	for i := range app.Jobs {
+		j := &app.Jobs[i]
+		if j.GPUs == 0 && j.MinGPUs == 0 {
+			j.GPUs = 1
+		}
+		if err := settle(j, false); err != nil {
+			return appFile{}, err
+		}
+		if err := check(*j); err != nil {
+			return appFile{}, usageError{fmt.Errorf("%s: %s: %w", path, nameOf(*j, i, len(app.Jobs)), err)}
+		}
+	}
+	return app, nil
+}
+
+func newAppList(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List apps", Example: "  fairway app list", Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			width := widthOf(c.OutOrStdout())
+			return query[live.AppList]{r,
+				func(ctx context.Context, daemon *client.Client) (live.AppList, error) {
+					apps, err := daemon.Apps(ctx)
+					return live.AppList{Apps: apps}, err
+				},
+				func(w io.Writer, l live.AppList) { printApps(w, l.Apps, view{time.Now(), width}) },
+			}.run(c)
+		},
+	}
+}
+
+func printApps(w io.Writer, apps []live.AppView, v view) {
+	if len(apps) == 0 {
+		fmt.Fprintln(w, "no apps")
+		return
+	}
+	g := grid{right: []bool{false, true, true, true, true, true, true, true, true, true}}
+	g.add("APP", "JOBS", "RUNNING", "WAITING", "FINISHED", "FAILED", "KILLED", "GPUS", "RHO", "AGE", "TENANT")
+	for _, a := range apps {
+		g.add(clean(string(a.ID)), fmt.Sprint(a.Jobs), fmt.Sprint(a.Running), fmt.Sprint(a.Waiting), fmt.Sprint(a.Finished),
+			fmt.Sprint(a.Failed), fmt.Sprint(a.Killed), fmt.Sprint(a.GPUs), rhoText(a.Rho), brief(v.now.Sub(a.Submitted)), orDash(string(a.Tenant)))
+	}
+	g.print(w, "", v.width)
+}
+
+func newAppShow(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use: "show APP", Short: "List the jobs of an app", Example: "  fairway app show sweep",
+		Args: exactly(1, "fairway app show sweep"),
+		RunE: func(c *cobra.Command, args []string) error {
+			l := listing{JobFilter: live.JobFilter{App: sched.AppID(args[0])}, all: true}
+			ask := func(ctx context.Context, daemon *client.Client) (live.JobPage, error) {
+				page, err := l.ask(ctx, daemon)
+				if err == nil && len(page.Jobs) == 0 {
+					err = live.Errorf(live.Unknown, "no app %q has jobs", args[0]).Try("see \"fairway app list\"")
+				}
+				return page, err
+			}
+			return query[live.JobPage]{r, ask, psPrinter(widthOf(c.OutOrStdout()))}.run(c)
+		},
+	}
+}
+
+func newAppControl(r *remote, cmd live.Command, short string) *cobra.Command {
+	name := string(cmd)
+	return &cobra.Command{
+		Use: name + " APP", Short: short, Example: "  fairway app " + name + " sweep",
+		Args: exactly(1, "fairway app "+name+" sweep"),
+		RunE: func(c *cobra.Command, args []string) error {
+			daemon, err := r.dial()
+			if err != nil {
+				return err
+			}
+			defer daemon.Close()
+			jobs, err := daemon.CommandApp(c.Context(), sched.AppID(args[0]), cmd)
+			if err != nil {
+				return err
+			}
+			return printControlled(c, jobs, r.asJSON)
+		},
+	}
+}

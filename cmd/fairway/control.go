@@ -1,0 +1,74 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+func newCancel() *cobra.Command {
+	return newControl(live.Cancel, "End jobs for good", `End jobs for good. A job that runs is asked to stop first, and killed when its
+notice is over.`)
+}
+
+func newPause() *cobra.Command {
+	return newControl(live.Pause, "Take jobs off their GPUs until they are resumed", `Take jobs off their GPUs until "fairway resume". A job that runs is asked to
+save its work first.`)
+}
+
+func newResume() *cobra.Command {
+	return newControl(live.Resume, "Let paused jobs go on", `Let paused jobs go on: they queue for GPUs again, and continue from their last
+checkpoint.`)
+}
+
+// newControl makes the command that tells jobs something.
+func newControl(cmd live.Command, short, long string) *cobra.Command {
+	var r remote
+	name := string(cmd)
+	c := &cobra.Command{
+		Use: name + " JOB...", Short: short, Long: long + exitHelp,
+		Example: fmt.Sprintf("  fairway %s resnet-7\n  fairway %s bert-12 bert-13", name, name),
+		Args:    atLeastOne("fairway " + name + " resnet-7"),
+		RunE: func(c *cobra.Command, ids []string) error {
+			daemon, err := r.dial()
+			if err != nil {
+				return err
+			}
+			defer daemon.Close()
+			done := []live.Job{}
+			var faults []error
+			for _, id := range ids {
+				j, err := daemon.Command(c.Context(), sched.JobID(id), cmd)
+				if err != nil {
+					faults = append(faults, fmt.Errorf("%s %s: %w", name, clean(id), err))
+					continue
+				}
+				done = append(done, j)
+			}
+			if err := printControlled(c, done, r.asJSON); err != nil {
+				return err
+			}
+			return errors.Join(faults...)
+		},
+	}
+	r.registerJSON(c)
+	return c
+}
+
+// printControlled prints the jobs as they are after a command.
+func printControlled(c *cobra.Command, jobs []live.Job, asJSON bool) error {
+	if asJSON {
+		return printAnswer(c.OutOrStdout(), live.JobList{Jobs: jobs})
+	}
+	for _, j := range jobs {
+		fmt.Fprintf(c.OutOrStdout(), "%s %s\n", clean(string(j.ID)), j.State)
+	}
+	return nil
+}

@@ -1,0 +1,346 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/experience"
+	"github.com/fairway-gpu/fairway/guard"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/local"
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/server"
+	"github.com/fairway-gpu/fairway/store"
+)
+
+// daemon is everything that "fairway up" runs, wired together.
+type daemon struct {
+	config    daemonConfig
+	log       *slog.Logger
+	store     *store.Store
+	book      *book.Book
+	machine   *local.Machine
+	server    *server.Server
+	guard     *guard.Guard
+	metrics   *server.Metrics
+	listeners []*server.Listener
+	node      sched.Node
+	broken    chan error // the journal must be opened again
+}
+
+// openDaemon opens the store, reads the journal, looks at the machine and
+// listens. Nothing runs yet.
+func openDaemon(ctx context.Context, c daemonConfig, log *slog.Logger) (d *daemon, err error) {
+	d = &daemon{config: c, log: log, broken: make(chan error, 1), metrics: server.NewMetrics()}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	// Jobs run as other users and must be able to walk through to their folders.
+	if err := os.MkdirAll(c.Data, 0o711); err != nil {
+		return d, fmt.Errorf("make data folder: %w", err)
+	}
+	var lost store.Recovery
+	d.store, lost, err = store.Open(store.Config{
+		Dir: filepath.Join(c.Data, "journal"), Log: log, ArchiveBytes: int64(c.Keep.Journal),
+	})
+	if err != nil {
+		return d, err
+	}
+	if lost.Reason != "" {
+		log.Error("the journal was damaged; everything before the damage is there", "reason", lost.Reason, "records", lost.Records,
+			"from", lost.From, "dropped", lost.Dropped, "damaged file", lost.SavedTo, "unused records", lost.Unused)
+	}
+	if lost.MissingFrom != 0 {
+		return d, fmt.Errorf("the journal in %s lacks records %d to %d, without which the state cannot be rebuilt; restore the folder from a backup, or move it away to begin with an empty one", filepath.Join(c.Data, "journal"), lost.MissingFrom, lost.MissingTo)
+	}
+	if err := d.openMachine(ctx); err != nil {
+		return d, err
+	}
+	if err := d.openBook(ctx); err != nil {
+		return d, err
+	}
+	return d, d.openServer()
+}
+
+// openMachine finds the GPUs and the jobs that a daemon before this one left
+// running.
+func (d *daemon) openMachine(ctx context.Context) error {
+	c := d.config
+	lc := local.Config{
+		// The supervisor is this very program, also after an upgrade replaced its file.
+		Dir: filepath.Join(c.Data, "machine"), API: "unix://" + c.socketPath(), Shim: []string{"/proc/self/exe", "shim"},
+		Notice: c.Notice.D(), Report: c.Report.D(), Slots: c.Slots, Name: c.Name, Log: d.log,
+		LogLimit: int64(c.Keep.Log), LogKeep: c.Keep.Attempts, LogBytes: int64(c.Keep.Logs), KeepEnded: c.Keep.Checkpoints.D(),
+		Ended: func(id sched.JobID) bool { return d.ended(id) },
+	}
+	var err error
+	if lc.Node, lc.Devices, err = local.Discover(ctx, lc); err != nil {
+		return fmt.Errorf("look at the machine: %w", err)
+	}
+	d.node = lc.Node
+	d.machine, err = local.Open(lc)
+	return err
+}
+
+// ended reports whether a job will never run again.
+func (d *daemon) ended(id sched.JobID) bool {
+	j, err := d.book.Job(live.Identity{Role: live.Admin}, id)
+	return err != nil || j.Status.Phase.Ended()
+}
+
+func (d *daemon) openBook(ctx context.Context) error {
+	key, err := secretFile(filepath.Join(d.config.Data, "key"))
+	if err != nil {
+		return err
+	}
+	pool, err := readPool(d.poolPath())
+	if err != nil {
+		return err
+	}
+	d.book, err = book.Open(ctx, book.Config{
+		Journal: journal{d.store, d}, Node: d.node, Policies: policy.Builtin(), Standard: d.config.Policy, Key: key, Pool: pool,
+		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, CompactEvery: d.config.Keep.Compact,
+		Use: d.machine.Use, Lookup: lookupUser,
+		Learned: func() { d.savePool(pool) },
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range d.config.Tenants {
+		if _, err := d.book.SetTenant(ctx, live.Identity{User: "configuration", Role: live.Admin}, t); err != nil {
+			return fmt.Errorf("declare tenant %s: %w", t.ID, err)
+		}
+	}
+	d.guard, err = guard.New(d.config.Guard)
+	return err
+}
+
+func (d *daemon) openServer() error {
+	mode, _ := strconv.ParseUint(d.config.Socket.Mode, 8, 9)
+	endpoints := []server.Endpoint{{Address: "unix://" + d.config.socketPath(), Mode: fs.FileMode(mode), Group: d.config.Socket.Group}}
+	if l := d.config.Listen; l.Address != "" {
+		endpoints = append(endpoints, server.Endpoint{Address: l.Address, Cert: l.Cert, Key: l.Key, Hosts: l.Hosts})
+	}
+	for _, e := range endpoints {
+		l, err := server.Listen(e)
+		if err != nil {
+			return err
+		}
+		d.listeners = append(d.listeners, l)
+	}
+	key, err := secretFile(filepath.Join(d.config.Data, "session-key"))
+	if err != nil {
+		return err
+	}
+	d.server, err = server.New(server.Config{
+		Jobs: d.book, Feed: d.book, Cluster: d.book, Access: d.book, Agents: d.book, Logs: d.machine,
+		Policies: policyEntries(), Version: version(), SocketTenant: d.config.Socket.Tenant,
+		PublicMetrics: d.config.Listen.PublicMetrics, SessionKey: key, Metrics: d.metrics, Log: d.log,
+		Ready: func() error {
+			if o, _ := d.book.Overview(live.Identity{}); o.Problem != "" {
+				return errors.New(o.Problem)
+			}
+			return nil
+		},
+	})
+	return err
+}
+
+// run works until the context ends or a part cannot go on. Jobs keep running.
+func (d *daemon) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	part := func(name string, work func(context.Context) error) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if err := work(ctx); err != nil && ctx.Err() == nil {
+				cancel(fmt.Errorf("%s: %w", name, err))
+			}
+		}()
+	}
+	part("run jobs", func(ctx context.Context) error { return d.machine.Run(ctx, d.book) })
+	part("decide", func(ctx context.Context) error {
+		return live.Run(ctx, live.Config{
+			Backend: d.book, Policy: d.book.InForce, Guard: d.guard, Log: d.log, Pace: d.config.Pace.D(),
+			Decided: func(dec live.Decision, took time.Duration) {
+				d.metrics.ObserveDecision(took, nil)
+				d.book.Decided(dec, took)
+			},
+			Trouble: func(err error) {
+				if err == nil {
+					d.book.SetProblem("decide", "")
+					return
+				}
+				d.metrics.ObserveDecision(0, err)
+				d.book.SetProblem("decide", err.Error())
+			},
+		})
+	})
+	part("serve", func(ctx context.Context) error { return d.server.Serve(ctx, d.listeners...) })
+	part("sample", func(ctx context.Context) error { d.book.Sample(ctx); return nil })
+	part("watch the machine", func(ctx context.Context) error {
+		const every = 2 * time.Second
+		for tick := time.Tick(every); ; {
+			d.book.SetProblem("machine", d.machine.Problem())
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick:
+			}
+		}
+	})
+	part("keep the journal", func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-d.broken:
+			return err
+		}
+	})
+	<-ctx.Done()
+	wg.Wait()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// close lets go of everything, in the reverse order.
+func (d *daemon) close() error {
+	var errs []error
+	for _, l := range d.listeners {
+		_ = l.Close() // Serve has closed them if it ran
+	}
+	if d.book != nil {
+		d.book.Close()
+	}
+	if d.machine != nil {
+		errs = append(errs, d.machine.Close())
+	}
+	if d.store != nil {
+		errs = append(errs, d.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// journal is the store as the book sees it, with a clock on it.
+type journal struct {
+	*store.Store
+	daemon *daemon
+}
+
+// Append implements book.Journal.
+func (j journal) Append(ctx context.Context, payloads ...[]byte) (uint64, error) {
+	begin := time.Now()
+	first, err := j.Store.Append(ctx, payloads...)
+	j.daemon.metrics.ObserveAppend(time.Since(begin), err)
+	if errors.Is(err, store.ErrBroken) {
+		select {
+		case j.daemon.broken <- err:
+		default:
+		}
+	}
+	return first, err
+}
+
+// ReadHot implements book.Journal. After damage the last snapshot may be the one
+// before, and then a part of what follows it lies in the archive.
+func (j journal) ReadHot(from uint64, fn func(seq uint64, payload []byte) error) error {
+	return j.Store.Read(from, fn)
+}
+
+// secretFile reads 32 random bytes, or makes them.
+func secretFile(path string) ([]byte, error) {
+	const size = 32
+	key, err := os.ReadFile(path)
+	switch {
+	case err == nil && len(key) == size:
+		return key, nil
+	case err == nil:
+		return nil, fmt.Errorf("read %s: it has %d bytes; want %d (remove it to make a new one: agents of running jobs then lose their connection)", path, len(key), size)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	key = make([]byte, size)
+	if _, err := rand.Read(key); err != nil {
+		return nil, err
+	}
+	return key, replaceFile(path, key, 0o600)
+}
+
+// replaceFile replaces a file as a whole: after a crash it is the old or the new.
+func replaceFile(path string, text []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
+}
+
+func (d *daemon) poolPath() string { return filepath.Join(d.config.Data, "experience.jsonl") }
+
+func readPool(path string) (*experience.Pool, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return experience.New(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	p, err := experience.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w (remove it to begin with no experience)", path, err)
+	}
+	return p, nil
+}
+
+// savePool is called by the book while nobody else can learn.
+func (d *daemon) savePool(p *experience.Pool) {
+	var b bytes.Buffer
+	err := p.Write(&b)
+	if err == nil {
+		err = replaceFile(d.poolPath(), b.Bytes(), 0o600)
+	}
+	if err != nil {
+		d.log.Warn("save experience", "err", err)
+	}
+}
+
+func lookupUser(name string) (live.Owner, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return live.Owner{}, err
+	}
+	uid, err := strconv.Atoi(u.Uid)
+	if err != nil {
+		return live.Owner{}, err
+	}
+	gid, err := strconv.Atoi(u.Gid)
+	return live.Owner{Name: name, UID: uid, GID: gid}, err
+}

@@ -1,0 +1,298 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/client"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+func newDemo() *cobra.Command {
+	d := demo{}
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Run a small mix of real training jobs and report what happened",
+		Long: `Run a small mix of real training jobs on a scheduler of its own, with an empty
+data folder, and report what happened and why: an elastic job, a rigid one, four
+trials of a search as one app, and a job with a bug.
+
+It needs Python, but neither a GPU nor PyTorch; it uses both where they are.`,
+		Example: `  fairway demo
+  fairway demo --stay      # keep the dashboard open afterwards`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&d.root, "root", ".", "`folder` of the checkout, with examples/ and python/")
+	f.StringVar(&d.listen, "listen", "127.0.0.1:8460", "`address` of the dashboard; another port is taken if it is in use")
+	f.StringVar(&d.policy, "policy", "pollux:interval=5s:restart=5s", "`policy` to run under")
+	f.IntVar(&d.slots, "slots", 4, "CPU slots to offer where there are no GPUs")
+	f.BoolVar(&d.stay, "stay", false, "keep running until Ctrl-C")
+	return cmd
+}
+
+// demo is one run of the demonstration.
+type demo struct {
+	root, listen, policy string
+	slots                int
+	stay                 bool
+	out                  io.Writer
+	begin                time.Time
+}
+
+// demoTime bounds the demonstration: the mix takes about a minute.
+const demoTime = 10 * time.Minute
+
+func (d *demo) run(cmd *cobra.Command) (err error) {
+	d.out, d.begin = cmd.OutOrStdout(), time.Now()
+	jobs, python, err := d.mix()
+	if err != nil {
+		return err
+	}
+	data, err := os.MkdirTemp("", "fairway-demo-")
+	if err == nil {
+		err = os.Chmod(data, 0o711)
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	daemon, err := d.open(ctx, data)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(data))
+	}
+	done := make(chan error, 1)
+	go func() { done <- daemon.run(ctx) }()
+	defer func() {
+		daemon.machine.StopAll(context.Background())
+		cancel()
+		err = errors.Join(err, <-done, daemon.close(), os.RemoveAll(data))
+	}()
+	fmt.Fprintf(d.out, "%s\nPython: %s\nDashboard: %s\n\n", describeNode(daemon.node), python, daemon.dashboard())
+	c, err := client.New(client.Options{Address: "unix://" + daemon.config.socketPath()})
+	if err != nil {
+		return err
+	}
+	if err := d.train(ctx, c, jobs); err != nil {
+		return err
+	}
+	if d.stay {
+		fmt.Fprintln(d.out, "\nThe dashboard stays open; Ctrl-C ends the demonstration.")
+		<-ctx.Done()
+	}
+	return nil
+}
+
+// open starts the daemon on GPUs if there are any.
+func (d *demo) open(ctx context.Context, data string) (*daemon, error) {
+	c := defaultConfig()
+	c.Data, c.Policy, c.Listen.Address = data, d.policy, d.listen
+	c.Report, c.Notice = sched.Duration(2*time.Second), sched.Duration(10*time.Second)
+	if _, err := exec.LookPath("nvidia-smi"); err != nil {
+		c.Slots = d.slots
+	}
+	quiet := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	daemon, err := openDaemon(ctx, c, quiet)
+	if err != nil && strings.Contains(err.Error(), "address already in use") {
+		c.Listen.Address = "127.0.0.1:0"
+		daemon, err = openDaemon(ctx, c, quiet)
+	}
+	return daemon, err
+}
+
+// mix reads the job files of the mix. With PyTorch the elastic job trains with
+// it; without, the standard library does for all.
+func (d *demo) mix() ([]live.Submission, string, error) {
+	root, err := filepath.Abs(d.root)
+	if err != nil {
+		return nil, "", err
+	}
+	files, err := filepath.Glob(filepath.Join(root, "examples", "mix", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return nil, "", fmt.Errorf("no job files in %s; run the demonstration from a checkout, or name one with --root", filepath.Join(root, "examples", "mix"))
+	}
+	python, torch, err := findPython()
+	if err != nil {
+		return nil, "", err
+	}
+	slices.Sort(files)
+	if torch {
+		files[0] = filepath.Join(root, "examples", "plain_pytorch.yaml")
+	}
+	var jobs []live.Submission
+	for _, f := range files {
+		text, err := readJobFile(f, nil)
+		if err != nil {
+			return nil, "", err
+		}
+		some, err := parseJobs(f, text)
+		if err != nil {
+			return nil, "", err
+		}
+		jobs = append(jobs, some...)
+	}
+	for i := range jobs {
+		jobs[i].Dir = root
+		jobs[i].Env = map[string]string{"PYTHONPATH": filepath.Join(root, "python", "src"), "PYTHONUNBUFFERED": "1"}
+		if jobs[i].Command[0] == "python3" {
+			jobs[i].Command[0] = python
+		}
+	}
+	if torch {
+		return jobs, python + ", with PyTorch", nil
+	}
+	return jobs, python + ", without PyTorch", nil
+}
+
+// findPython returns an interpreter, one with PyTorch if there is any.
+func findPython() (path string, torch bool, err error) {
+	for _, name := range []string{"python3", "/usr/bin/python3"} {
+		p, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		if path == "" {
+			path = p
+		}
+		if exec.Command(p, "-c", "import torch").Run() == nil {
+			return p, true, nil
+		}
+	}
+	if path == "" {
+		return "", false, errors.New("no python3 in PATH; install Python 3.9 or later")
+	}
+	return path, false, nil
+}
+
+// train submits the jobs, tells what happens to them, and reports.
+func (d *demo) train(ctx context.Context, c *client.Client, jobs []live.Submission) error {
+	for _, s := range jobs {
+		if _, err := c.Submit(ctx, s); err != nil {
+			return err
+		}
+	}
+	watching, stop := context.WithTimeout(ctx, demoTime)
+	defer stop()
+	open := len(jobs)
+	err := c.Watch(watching, live.RecordFilter{}, func(r live.Record) error {
+		if line := demoLine(r); line != "" {
+			fmt.Fprintf(d.out, "%5.1f s  %s\n", r.At.Sub(d.begin).Seconds(), line)
+		}
+		if r.Event != nil && r.Event.Kind == sched.JobEnded {
+			open--
+		}
+		if open == 0 {
+			stop()
+		}
+		return nil
+	})
+	if open > 0 {
+		return fmt.Errorf("the mix did not end within %s: %w", demoTime, err)
+	}
+	return d.report(ctx, c)
+}
+
+// demoLine is what the demonstration tells of a record; empty: nothing.
+func demoLine(r live.Record) string {
+	if r.Event == nil {
+		return ""
+	}
+	id := r.Job()
+	switch r.Event.Kind {
+	case sched.JobSubmitted:
+		s := r.Event.Spec
+		size := several(s.GPUs, "slot")
+		if s.MaxGPUs > s.MinGPUs {
+			size = fmt.Sprintf("%d to %d slots", s.MinGPUs, s.MaxGPUs)
+		}
+		return fmt.Sprintf("%-18s submitted, for %s", id, size)
+	case sched.JobStarted:
+		return fmt.Sprintf("%-18s starts on %s", id, several(r.Event.Placement.GPUs(), "slot"))
+	case sched.JobStopped:
+		return fmt.Sprintf("%-18s is asked to save its work: %s", id, r.Text)
+	case sched.JobEnded:
+		return fmt.Sprintf("%-18s %s", id, strings.TrimSuffix(r.Event.Phase.String()+": "+r.Text, ": "+r.Event.Phase.String()))
+	}
+	return ""
+}
+
+// report says what happened to every job and why.
+func (d *demo) report(ctx context.Context, c *client.Client) error {
+	var all []live.Job
+	for j, err := range c.List(ctx, live.JobFilter{}) {
+		if err != nil {
+			return err
+		}
+		all = append(all, j)
+	}
+	slices.Reverse(all) // oldest first
+	o, err := c.Overview(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, "\nWhat happened, under %s:\n\n", o.Policy)
+	g := grid{}
+	g.add("JOB", "OUTCOME", "WAITED", "RAN", "SLOTS OVER TIME", "LOSS", "LOST")
+	held := 0.0
+	for _, j := range all {
+		e, err := c.Explain(ctx, j.ID)
+		if err != nil {
+			return err
+		}
+		held += j.Status.GPUSeconds
+		points, err := c.Points(ctx, j.ID)
+		if err != nil {
+			return err
+		}
+		loss := "-"
+		for _, p := range points {
+			if p.Loss != nil {
+				loss = fmt.Sprintf("%.3f", *p.Loss)
+			}
+		}
+		g.add(string(j.ID), j.State, brief(j.Status.Waited.D()), brief(j.Status.Ran.D()), sizesOf(e.Ledger), loss, briefSeconds(e.Price.LostS))
+	}
+	g.print(d.out, "  ", 200)
+	total := time.Since(d.begin)
+	fmt.Fprintf(d.out, "\n  %.0f s in all; the slots were held %.0f %% of the time. LOST is slot time of work that no checkpoint held.\n", total.Seconds(), 100*held/(total.Seconds()*float64(max(1, o.GPUs))))
+	for _, j := range all {
+		if j.State == live.Failed {
+			fmt.Fprintf(d.out, "  %s failed, and was not tried again: %s.\n", j.ID, j.Exit.Text())
+		}
+		if j.Status.Preemptions+j.Status.Moves > 0 {
+			fmt.Fprintf(d.out, "  %s was preempted %d and resized or moved %d times, and went on from its checkpoints.\n", j.ID, j.Status.Preemptions, j.Status.Moves)
+		}
+	}
+	return nil
+}
+
+// sizesOf lists the sizes a job had, in order.
+func sizesOf(ledger []live.Entry) string {
+	var sizes []string
+	for _, e := range ledger {
+		if e.To > 0 || (e.Verb == "preempt" || e.Verb == "pause") {
+			sizes = append(sizes, fmt.Sprint(e.To))
+		}
+	}
+	if len(sizes) == 0 {
+		return "-"
+	}
+	return strings.Join(sizes, " → ")
+}

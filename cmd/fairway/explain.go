@@ -1,0 +1,267 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/client"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+func newExplain() *cobra.Command {
+	var r remote
+	c := &cobra.Command{
+		Use:   "explain JOB",
+		Short: "Say why a job waits, or why it runs where it runs",
+		Long: `Say in one screen why a job waits or runs where it runs, with numbers: what it
+waits for and when it is expected to start, its fair share and how late it is
+against it (rho), what the scheduler gave to it and took from it and why, and
+what every preemption cost.` + exitHelp,
+		Example: `  fairway explain resnet-7
+  fairway explain resnet-7 --json`,
+		Args: exactly(1, "fairway explain resnet-7"),
+		RunE: func(c *cobra.Command, args []string) error {
+			width := widthOf(c.OutOrStdout())
+			return query[live.Explanation]{&r,
+				func(ctx context.Context, daemon *client.Client) (live.Explanation, error) {
+					return daemon.Explain(ctx, sched.JobID(args[0]))
+				},
+				func(w io.Writer, e live.Explanation) { printExplanation(w, e, view{e.Now.Local(), width}) },
+			}.run(c)
+		},
+	}
+	r.registerJSON(c)
+	return c
+}
+
+// printExplanation prints an explanation for a screen.
+func printExplanation(w io.Writer, e live.Explanation, v view) {
+	j := e.Job
+	title := clean(string(j.ID))
+	if j.Name != "" {
+		title += " (" + clean(j.Name) + ")"
+	}
+	head := grid{wrap: true}
+	head.add(fmt.Sprintf("%s: %s. %s", title, j.State, clean(e.Summary)))
+	head.print(w, "", v.width)
+	fmt.Fprintln(w)
+	g := grid{wrap: true}
+	explainRequest(&g, j, v.now)
+	if j.Status.Phase == sched.Pending {
+		explainWait(&g, e, v.now)
+	}
+	explainRun(&g, j, v.now)
+	if !j.Status.Phase.Ended() {
+		fair := fmt.Sprintf("%.1f GPUs if all apps shared equally; it holds %d", j.FairShare, heldGPUs(j))
+		g.add("fair share", fair)
+		if j.Rho > 0 {
+			g.add("rho so far", fmt.Sprintf("%.2f: %s", j.Rho, rhoMeaning(j.Rho)))
+		} else {
+			g.add("rho so far", "unknown until the job reports progress, or has an estimate")
+		}
+	}
+	g.add("policy", clean(e.Policy))
+	g.print(w, "  ", v.width)
+	if j.State == live.Waiting {
+		printHolders(w, e, v.width)
+	}
+	printLedger(w, e, v)
+}
+
+// explainRequest says what was asked for, by whom and when.
+func explainRequest(g *grid, j live.Job, now time.Time) {
+	g.add("submitted", fmt.Sprintf("%s (%s ago) by %s, tenant %s, app %s", clock(now, j.Submitted), brief(now.Sub(j.Submitted)),
+		orDash(j.User), orDash(string(j.Tenant)), orDash(string(j.App))))
+	asked := wants(j) + " GPUs"
+	if j.MaxGPUs <= j.MinGPUs {
+		asked = several(j.GPUs, "GPU")
+	}
+	if j.MilliGPU > 0 && j.MilliGPU < sched.WholeGPU {
+		asked = fmt.Sprintf("%g of %s", float64(j.MilliGPU)/sched.WholeGPU, several(j.GPUs, "GPU"))
+	}
+	if len(j.GPUTypes) > 0 {
+		types := make([]string, len(j.GPUTypes))
+		for i, t := range j.GPUTypes {
+			types[i] = clean(string(t))
+		}
+		asked += " of type " + strings.Join(types, " or ")
+	}
+	if j.Widest != sched.NoLevel {
+		asked += ", no wider than one " + j.Widest.String()
+	}
+	if j.Priority != 0 {
+		asked += fmt.Sprintf(", priority %d", j.Priority)
+	}
+	if j.Estimate > 0 {
+		asked += ", estimate " + j.Estimate.String()
+	}
+	g.add("asked for", asked)
+}
+
+// explainWait says what a job waits for.
+func explainWait(g *grid, e live.Explanation, now time.Time) {
+	if r := e.Job.Reason; r != nil {
+		g.add("waits for", fmt.Sprintf("%s [%s]", clean(r.Text), clean(r.Code)))
+		if e.Job.State == live.Waiting {
+			g.add("expected", expectedStart(*r, now))
+		}
+	}
+	g.add("queue", several(e.Ahead, "waiting job")+" from before it")
+	g.add("cluster", fmt.Sprintf("%d of %s free", e.FreeGPUs, several(e.AllGPUs, "GPU")))
+}
+
+// expectedStart says when a waiting job may start.
+func expectedStart(r live.Reason, now time.Time) string {
+	switch {
+	case r.Code == sched.Impossible.String():
+		return "never on this cluster as it is: ask for less, or cancel it"
+	case r.Until.IsZero():
+		return "start unknown: nobody can say when enough GPUs become free"
+	case !r.Until.After(now):
+		return "start any moment"
+	}
+	return fmt.Sprintf("start at about %s (in %s)", clock(now, r.Until), brief(r.Until.Sub(now)))
+}
+
+// explainRun says where a job runs and how far it is.
+func explainRun(g *grid, j live.Job, now time.Time) {
+	if len(j.Held) > 0 {
+		g.add("holds", fmt.Sprintf("%s: %s, for %s", several(heldGPUs(j), "GPU"), heldText(j.Held), brief(now.Sub(j.Status.Since))))
+	}
+	if text := progressText(j, now); text != "" {
+		g.add("progress", text)
+	}
+	if p := j.Last; p != nil {
+		if text := trainingText(*p); text != "" {
+			g.add("training", text)
+		}
+	}
+	times := fmt.Sprintf("waited %s, ran %s, started %s", brief(waitedFor(j, now)), brief(ranFor(j, now)), several(j.Status.Starts, "time"))
+	if n := j.Status.Failures; n > 0 {
+		times += fmt.Sprintf(", failed %s of %d allowed", several(n, "time"), j.Retries+1)
+	}
+	g.add("time", times)
+	if j.Exit != nil && !(j.State == live.Failed) { // the summary tells why it failed
+		g.add("last exit", clean(j.Exit.Text()))
+	}
+}
+
+func progressText(j live.Job, now time.Time) string {
+	var parts []string
+	work := workOf(j)
+	switch {
+	case work > 0:
+		parts = append(parts, fmt.Sprintf("%s of %s (%s)", number(j.Status.Done), number(work), percent(j)))
+	case j.Status.Done > 0:
+		parts = append(parts, number(j.Status.Done))
+	}
+	if j.State == live.Running && j.Status.Rate > 0 {
+		parts = append(parts, number(j.Status.Rate)+" a second")
+	}
+	if j.Left > 0 && !j.Status.Phase.Ended() {
+		parts = append(parts, "about "+briefSeconds(j.Left)+" of running left")
+	}
+	if !j.Status.Checkpoint.IsZero() {
+		parts = append(parts, fmt.Sprintf("checkpoint of %s %s ago", number(j.Status.Kept), brief(now.Sub(j.Status.Checkpoint))))
+	} else if j.State == live.Running {
+		parts = append(parts, "no checkpoint yet")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// trainingText prints what the agent measured last.
+func trainingText(p live.Point) string {
+	var parts []string
+	add := func(name string, value float64) {
+		if value != 0 {
+			parts = append(parts, name+" "+number(value))
+		}
+	}
+	if p.Loss != nil {
+		parts = append(parts, "loss "+number(*p.Loss))
+	}
+	add("batch", float64(p.Batch))
+	add("learning rate", p.LR)
+	if p.Efficiency > 0 {
+		parts = append(parts, fmt.Sprintf("efficiency %.0f%%", 100*p.Efficiency))
+	}
+	if p.Goodput > 0 && p.Throughput > 0 {
+		parts = append(parts, fmt.Sprintf("goodput %s of %s examples a second", number(p.Goodput), number(p.Throughput)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func rhoMeaning(rho float64) string {
+	switch {
+	case rho < 0.95:
+		return "sooner than alone on its fair share"
+	case rho <= 1.05:
+		return "as fast as alone on its fair share"
+	}
+	return fmt.Sprintf("it takes %.1f times as long as alone on its fair share", rho)
+}
+
+func printHolders(w io.Writer, e live.Explanation, width int) {
+	if len(e.Holders) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nWho holds the GPUs")
+	g := grid{right: []bool{false, false, true, true}}
+	for _, h := range e.Holders {
+		ends := "end unknown"
+		if h.Left > 0 {
+			ends = briefSeconds(h.Left) + " left"
+		}
+		g.add(clean(string(h.Job)), orDash(string(h.Tenant)), several(h.GPUs, "GPU"), ends)
+	}
+	g.print(w, "  ", width)
+}
+
+// printLedger prints what was given and taken, the last entries of it, and what
+// it cost.
+func printLedger(w io.Writer, e live.Explanation, v view) {
+	const most = 10
+	fmt.Fprintln(w, "\nGiven and taken")
+	if len(e.Ledger) == 0 {
+		fmt.Fprintln(w, "  nothing yet")
+		return
+	}
+	if more := len(e.Ledger) - most; more > 0 {
+		fmt.Fprintf(w, "  … %d earlier (see --json)\n", more)
+	}
+	g := grid{wrap: true}
+	for _, l := range e.Ledger[max(0, len(e.Ledger)-most):] {
+		g.add(clock(v.now, l.At), clean(l.Verb), fmt.Sprintf("%d → %d GPUs", l.From, l.To), price(l), clean(l.Why))
+	}
+	g.print(w, "  ", v.width)
+	if p := e.Price; p.Preemptions+p.Moves > 0 {
+		fmt.Fprintf(w, "\n%s and %s cost %s of lost work and %s away from its GPUs.\n",
+			several(p.Preemptions, "preemption"), several(p.Moves, "move"), several(int(p.LostS+0.5), "GPU-second"), briefSeconds(p.AwayS))
+	} else {
+		fmt.Fprintln(w, "\nThe scheduler took nothing from it.")
+	}
+}
+
+// price prints what one entry cost the job.
+func price(l live.Entry) string {
+	var parts []string
+	if l.LostS > 0 {
+		parts = append(parts, fmt.Sprintf("lost %s GPU-s", number(float64(int(l.LostS+0.5)))))
+	}
+	if l.Away > 0 {
+		parts = append(parts, "away "+briefSeconds(l.Away))
+	}
+	if len(parts) == 0 && (l.Verb == "preempt" || l.Verb == "move") {
+		return "lost nothing"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,207 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// The limits of a job file.
+const (
+	maxJobFile   = 1 << 20 // bytes
+	maxDocuments = 1000
+)
+
+// readJobFile reads a file of jobs; "-" is the standard input.
+func readJobFile(path string, stdin io.Reader) ([]byte, error) {
+	in := stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("read job file: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxJobFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read job file: %w", err)
+	}
+	return text, nil
+}
+
+// parseJobs reads the jobs of a file, one for each YAML document.
+func parseJobs(name string, text []byte) ([]live.Submission, error) {
+	docs, err := documents(name, text)
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]live.Submission, len(docs))
+	for i, doc := range docs {
+		if err := fillJob(doc, &jobs[i]); err != nil {
+			return nil, fmt.Errorf("%s:%w", name, err)
+		}
+	}
+	return jobs, nil
+}
+
+// appFile is a file of jobs that belong together.
+type appFile struct {
+	ID   sched.AppID
+	Jobs []live.Submission
+}
+
+// parseApp reads an app: one document with id and jobs, or one document for
+// each job.
+func parseApp(name string, text []byte) (appFile, error) {
+	docs, err := documents(name, text)
+	if err != nil {
+		return appFile{}, err
+	}
+	if len(docs) > 1 || !hasKey(docs[0], "jobs") && !hasKey(docs[0], "search") {
+		jobs, err := parseJobs(name, text)
+		return appFile{Jobs: jobs}, err
+	}
+	if err := noSearch(docs[0]); err != nil {
+		return appFile{}, fmt.Errorf("%s:%w", name, err)
+	}
+	var app appFile
+	err = eachKey(docs[0], "", []string{"id", "jobs"}, func(key string, value *yaml.Node) error {
+		if key == "id" {
+			return fill(value, reflect.ValueOf(&app.ID).Elem(), key)
+		}
+		if value.Kind != yaml.SequenceNode {
+			return faultAt(value, key, "is %s; want a list of jobs", describe(value))
+		}
+		app.Jobs = make([]live.Submission, min(len(value.Content), maxDocuments))
+		if len(value.Content) > maxDocuments {
+			return faultAt(value, key, "has %d entries; want at most %d", len(value.Content), maxDocuments)
+		}
+		for i, item := range value.Content {
+			if err := fillJob(item, &app.Jobs[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return appFile{}, fmt.Errorf("%s:%w", name, err)
+	}
+	if len(app.Jobs) == 0 {
+		return appFile{}, fmt.Errorf("%s: jobs is empty; an app has at least one", name)
+	}
+	return app, nil
+}
+
+// documents splits a file. Documents that hold nothing are left out.
+func documents(name string, text []byte) ([]*yaml.Node, error) {
+	if len(text) > maxJobFile {
+		return nil, fmt.Errorf("%s: has more than %d bytes; split it", name, maxJobFile)
+	}
+	var docs []*yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var n yaml.Node
+		err := d.Decode(&n)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+		}
+		if n.Kind != yaml.DocumentNode || len(n.Content) != 1 || n.Content[0].ShortTag() == "!!null" {
+			continue
+		}
+		if docs = append(docs, n.Content[0]); len(docs) > maxDocuments {
+			return nil, fmt.Errorf("%s: has more than %d documents; split it", name, maxDocuments)
+		}
+	}
+	if len(docs) == 0 {
+		return nil, fmt.Errorf("%s: holds no job; see docs/job-file.md for an example", name)
+	}
+	return docs, nil
+}
+
+func hasKey(n *yaml.Node, key string) bool {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return true
+		}
+	}
+	return false
+}
+
+// noSearch keeps the place of searches: an app that chooses its trials.
+func noSearch(n *yaml.Node) error {
+	if !hasKey(n, "search") {
+		return nil
+	}
+	return faultAt(n, "search", "is not there yet: searches with early stopping come with a later version; list the trials as jobs of an app instead")
+}
+
+// daemonFills are the fields of a submission that a file may not set.
+var daemonFills = []string{"id", "submitted"}
+
+// fillJob reads a job from a mapping.
+func fillJob(n *yaml.Node, s *live.Submission) error {
+	if err := noSearch(n); err != nil {
+		return err
+	}
+	fields := fieldsOf(reflect.ValueOf(s).Elem())
+	names := make([]string, 0, len(fields))
+	for name := range fields {
+		names = append(names, name)
+	}
+	var ranged bool
+	err := eachKey(n, "", names, func(key string, value *yaml.Node) error {
+		for _, name := range daemonFills {
+			if key == name {
+				return faultAt(value, key, "is chosen by the daemon; leave it out (use name, or key to submit only once)")
+			}
+		}
+		if key == "gpus" && value.Kind == yaml.ScalarNode && strings.Contains(value.Value, "-") {
+			ranged = true
+			if err := setGPUs(s, value.Value); err != nil {
+				return faultAt(value, key, "%w", err)
+			}
+			return nil
+		}
+		return fill(value, fields[key], key)
+	})
+	if err == nil && ranged && (hasKey(n, "min_gpus") || hasKey(n, "max_gpus")) {
+		return faultAt(n, "gpus", "is a range, and min_gpus or max_gpus is there too; want one or the other")
+	}
+	return err
+}
+
+// setGPUs reads "4" or "1-8". Of a range the smallest size stands for what the
+// user would have guessed: a policy that does not resize can always start it.
+func setGPUs(s *live.Submission, text string) error {
+	low, high, ranged := strings.Cut(text, "-")
+	n, err := strconv.Atoi(strings.TrimSpace(low))
+	most := n
+	if ranged && err == nil {
+		most, err = strconv.Atoi(strings.TrimSpace(high))
+	}
+	if err != nil || n < 1 || most < n {
+		return fmt.Errorf("%.40q is not a number of GPUs; want one such as 4, or a range such as 1-8", text)
+	}
+	s.GPUs, s.MinGPUs, s.MaxGPUs = n, 0, 0
+	if ranged {
+		s.MinGPUs, s.MaxGPUs = n, most
+	}
+	return nil
+}

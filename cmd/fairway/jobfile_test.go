@@ -1,0 +1,217 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+func TestParseJobs(t *testing.T) {
+	full := `
+name: resnet          # a comment
+gpus: 1-8
+sizes: [1, 2, 4, 8]
+gpu_types: [h200, t4]
+widest: machine
+batch: {initial: 128, max: 4096, adapt: true}
+estimate: 2h
+work: 9e4
+command: [python3, train.py, --lr, 0.10, --tag, 3.10, yes]
+env:
+  SEED: 1
+  DEBUG: true
+  EMPTY:
+notice: 90s
+retries: 3
+non_preemptible: true
+`
+	want := live.Submission{
+		Spec: sched.Spec{
+			GPUs: 1, MinGPUs: 1, MaxGPUs: 8, Sizes: []int{1, 2, 4, 8}, GPUTypes: []sched.GPUType{"h200", "t4"}, Widest: sched.SameMachine,
+			Batch: sched.Batch{Initial: 128, Max: 4096, Adapt: true}, Estimate: sched.Duration(2 * time.Hour), Work: 90000, NonPreemptible: true,
+		},
+		Task: live.Task{
+			Name: "resnet", Command: []string{"python3", "train.py", "--lr", "0.10", "--tag", "3.10", "yes"},
+			Env: map[string]string{"SEED": "1", "DEBUG": "true", "EMPTY": ""}, Notice: sched.Duration(90 * time.Second), Retries: 3,
+		},
+	}
+	simple := func(gpus, low, high int) live.Submission {
+		return live.Submission{Spec: sched.Spec{GPUs: gpus, MinGPUs: low, MaxGPUs: high}, Task: live.Task{Command: []string{"a"}}}
+	}
+	for _, c := range []struct {
+		name, text string
+		want       []live.Submission
+	}{
+		{"full", full, []live.Submission{want}},
+		{"quoted range", `{gpus: "2-4", command: [a]}`, []live.Submission{simple(2, 2, 4)}},
+		{"spaced range", `{gpus: 2 - 4, command: [a]}`, []live.Submission{simple(2, 2, 4)}},
+		{"plain range", "min_gpus: 2\nmax_gpus: 4\ngpus: 3\ncommand: [a]", []live.Submission{simple(3, 2, 4)}},
+		{"JSON", `{"gpus": 2, "command": ["a"]}`, []live.Submission{simple(2, 0, 0)}},
+		{"documents", "---\n# nothing\n---\n{gpus: 1, command: [a]}\n---\n{gpus: 2, command: [a]}\n...\n", []live.Submission{simple(1, 0, 0), simple(2, 0, 0)}},
+	} {
+		got, err := parseJobs("job.yaml", []byte(c.text))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", c.name, diff)
+		}
+	}
+}
+
+func TestParseJobsErrors(t *testing.T) {
+	bomb := "a: &a [x, x, x, x]\n" + "command: [*a, *a, *a]\n"
+	for _, c := range []struct{ text, want string }{
+		{"", "job.yaml: holds no job"},
+		{"# only words", "job.yaml: holds no job"},
+		{"name: x\ncomand: [a]", `job.yaml:2:1: unknown field "comand"; did you mean "command"?`},
+		{"batch: {intial: 1}", `job.yaml:1:9: unknown field "intial"; did you mean "initial"?`},
+		{"name: x\n  gpus: 2", "job.yaml: line 2"},
+		{"gpus: two", `job.yaml:1:7: gpus is "two"; want a whole number`},
+		{"gpus: 1.5", `job.yaml:1:7: gpus is "1.5"; want a whole number`},
+		{"gpus: 1-", `job.yaml:1:7: gpus "1-" is not a number of GPUs; want one such as 4, or a range such as 1-8`},
+		{"gpus: 0-4", `job.yaml:1:7: gpus "0-4" is not a number of GPUs`},
+		{"gpus: -2", `job.yaml:1:7: gpus "-2" is not a number of GPUs`},
+		{"gpus: 1-4\nmin_gpus: 2", "job.yaml:1:1: gpus is a range, and min_gpus or max_gpus is there too"},
+		{"gpus: [1]", "job.yaml:1:7: gpus is a list; want a whole number"},
+		{"gpus: 99999999999999999999", "want a whole number"},
+		{"milli_gpu: 4000000000", "want a whole number"},
+		{"gpus:", "job.yaml:1:6: gpus is empty; give it a value or leave it out"},
+		{"gpus: 1\ngpus: 2", "gpus is there twice"},
+		{"estimate: 90", `job.yaml:1:11: estimate duration "90": want a number with a unit`},
+		{"widest: planet", `widest level "planet"`},
+		{"work: .nan", "want a number"},
+		{"work: much", "want a number"},
+		{"shareable: yes please", "want true or false"},
+		{"command: python3 train.py", `job.yaml:1:10: command is "python3 train.py"; want a list`},
+		{"command: [a, [b]]", "job.yaml:1:14: command[1] is a list; want text"},
+		{"command: [a, ~]", "job.yaml:1:14: command[1] is empty"},
+		{"env: [A=1]", "job.yaml:1:6: env is a list; want names with values"},
+		{"env: {A: [1]}", "env.A is a list; want text"},
+		{"env: {A: 1, A: 2}", "env.A is there twice"},
+		{"id: x", "job.yaml:1:5: id is chosen by the daemon"},
+		{"submitted: 2026-01-01", "submitted is chosen by the daemon"},
+		{"search: {}", "job.yaml:1:1: search is not there yet"},
+		{"- a\n- b", "is a list; want fields"},
+		{"just text", `is "just text"; want fields`},
+		{"? [a]\n: b", "field is a list; want a name"},
+		{bomb, `unknown field "a"`},
+		{"command: &c [a]\nsizes: *c", "sizes uses an alias; write the value out"},
+		{"command: [&c a, *c]", "command[1] is an alias; want text"},
+		{"<<: {gpus: 1}", "uses an alias"},
+		{"env: {<<: {A: b}}", "no alias"},
+		{strings.Repeat("x", maxJobFile+1), "more than 1048576 bytes"},
+		{strings.Repeat("---\n{gpus: 1}\n", maxDocuments+1), "more than 1000 documents"},
+		{strings.Repeat("[", 20_000), "job.yaml: "},
+	} {
+		_, err := parseJobs("job.yaml", []byte(c.text))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.60q: %v; want %q", c.text, err, c.want)
+		}
+	}
+}
+
+func TestParseApp(t *testing.T) {
+	app, err := parseApp("a.yaml", []byte("id: sweep\njobs:\n- {gpus: 1, command: [a]}\n- {gpus: 1-2, command: [b]}\n"))
+	if err != nil || app.ID != "sweep" || len(app.Jobs) != 2 || app.Jobs[1].MaxGPUs != 2 {
+		t.Errorf("got %+v, %v; want sweep with 2 jobs", app, err)
+	}
+	app, err = parseApp("a.yaml", []byte("command: [a]\n---\ncommand: [b]\n"))
+	if err != nil || app.ID != "" || len(app.Jobs) != 2 {
+		t.Errorf("got %+v, %v; want 2 jobs without an id", app, err)
+	}
+	for _, c := range []struct{ text, want string }{
+		{"id: x\njobs: []", "jobs is empty"},
+		{"id: x\njobs: 3", "a.yaml:2:7: jobs is \"3\"; want a list of jobs"},
+		{"id: x\njobs:\n- {gpu: 1}", `a.yaml:3:4: unknown field "gpu"; did you mean "gpus"?`},
+		{"id: x\njobs: [{command: [a]}]\nserch: 1", `unknown field "serch"`},
+		{"id: x\nsearch: {}\n", "a.yaml:1:1: search is not there yet"},
+		{"id: x\njobs: [" + strings.Repeat("{},", maxDocuments) + "{}]", "at most 1000"},
+	} {
+		if _, err := parseApp("a.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.60q: %v; want %q", c.text, err, c.want)
+		}
+	}
+}
+
+// FuzzJobFile: whatever a file holds, reading it ends with jobs or with an
+// error, and jobs are no larger than the file.
+func FuzzJobFile(f *testing.F) {
+	for _, seed := range []string{
+		"name: x\ngpus: 1-8\ncommand: [a, b]\nenv: {A: 1}\n", "---\n---\n", "id: a\njobs: [{gpus: 1}]", "a: &a [*a]", "<<: *x",
+		"batch: {initial: 1}", "widest: rack", "estimate: 1d", "gpus: !!binary aGVsbG8=", "work: 1e999", "? ? ?", "!!map {gpus: 1}", "\xff\xfe", "%YAML 9.9\n---\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		jobs, err := parseJobs("job.yaml", text)
+		if (err == nil) == (len(jobs) == 0) {
+			t.Errorf("%d jobs and error %v; want one or the other", len(jobs), err)
+		}
+		size := 0
+		for _, j := range jobs {
+			size += len(j.Command) + len(j.Env) + len(j.Sizes)
+			if j.ID != "" || !j.Submitted.IsZero() {
+				t.Errorf("the file chose what the daemon chooses: id %q, submitted %v", j.ID, j.Submitted)
+			}
+		}
+		if size > len(text) {
+			t.Errorf("a file of %d bytes gave %d entries", len(text), size)
+		}
+		_, _ = parseApp("app.yaml", text) // must not panic
+	})
+}
+
+// TestJobFileDocumented: every field is in the reference, and its example can
+// be submitted.
+func TestJobFileDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/job-file.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(text)
+	var s live.Submission
+	fields := fieldsOf(reflect.ValueOf(&s).Elem())
+	for name := range fieldsOf(fields["batch"]) {
+		fields["batch."+name] = reflect.Value{}
+	}
+	for name := range fields {
+		if !strings.Contains(doc, "| `"+name+"` |") {
+			t.Errorf("docs/job-file.md does not describe the field %s", name)
+		}
+	}
+	for line := range strings.Lines(doc) {
+		name, found := strings.CutPrefix(line, "| `")
+		name, _, _ = strings.Cut(name, "`")
+		if _, known := fields[name]; found && !known && !slices.Contains([]string{"jobs"}, name) {
+			t.Errorf("docs/job-file.md describes the field %s, which is not there", name)
+		}
+	}
+	examples := strings.Split(doc, "```yaml\n")[1:]
+	if len(examples) < 3 {
+		t.Fatalf("docs/job-file.md has %d examples; want 3", len(examples))
+	}
+	for i, example := range examples {
+		example, _, _ = strings.Cut(example, "```")
+		app, err := parseApp("example", []byte(example))
+		if err != nil {
+			t.Errorf("example %d: %v", i+1, err)
+		}
+		for _, j := range app.Jobs {
+			if err := check(j); err != nil {
+				t.Errorf("example %d: %v", i+1, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,138 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// why says why a job does not run: what it waits for, or how it ended.
+func why(j live.Job) string {
+	switch {
+	case j.Reason != nil:
+		return clean(j.Reason.Text)
+	case j.State == live.Failed && j.Exit != nil:
+		return clean(j.Exit.Text())
+	}
+	return ""
+}
+
+// whereOrWhy says where a job runs, or why it does not.
+func whereOrWhy(j live.Job) string {
+	if text := why(j); text != "" {
+		return text
+	}
+	return heldText(j.Held)
+}
+
+// wants prints the size a job asked for.
+func wants(j live.Job) string {
+	text := fmt.Sprint(j.GPUs)
+	if j.MaxGPUs > j.MinGPUs {
+		text = fmt.Sprintf("%d-%d", j.MinGPUs, j.MaxGPUs)
+	}
+	if j.MilliGPU > 0 && j.MilliGPU < 1000 {
+		text += fmt.Sprintf("×%g", float64(j.MilliGPU)/1000)
+	}
+	return text
+}
+
+func heldGPUs(j live.Job) int {
+	n := 0
+	for _, h := range j.Held {
+		n += len(h.GPUs)
+	}
+	return n
+}
+
+// heldText prints where a job is: "a 0-3, b 1".
+func heldText(held []live.Held) string {
+	parts := make([]string, len(held))
+	for i, h := range held {
+		parts[i] = clean(h.Node) + " " + ranges(h.GPUs)
+		if h.Milli > 0 && h.Milli < 1000 {
+			parts[i] += fmt.Sprintf(" (%g of each)", float64(h.Milli)/1000)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ranges prints ascending numbers with runs drawn together: "0-3,6".
+func ranges(list []int) string {
+	var parts []string
+	for i := 0; i < len(list); {
+		j := i
+		for j+1 < len(list) && list[j+1] == list[j]+1 {
+			j++
+		}
+		if j > i {
+			parts = append(parts, fmt.Sprintf("%d-%d", list[i], list[j]))
+		} else {
+			parts = append(parts, fmt.Sprint(list[i]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}
+
+// workOf returns the whole work of a job as far as anybody knows; 0: nobody.
+func workOf(j live.Job) float64 {
+	if j.Work == 0 && j.Last != nil {
+		return j.Last.Work
+	}
+	return j.Work
+}
+
+// progress returns the share of a job's work that is done; ok is false when
+// nobody knows.
+func progress(j live.Job) (share float64, ok bool) {
+	work := workOf(j)
+	if work <= 0 {
+		return 0, false
+	}
+	return max(0, min(1, j.Status.Done/work)), true
+}
+
+func percent(j live.Job) string {
+	share, ok := progress(j)
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", 100*share)
+}
+
+// ranFor and waitedFor return how long a job has run and waited until now.
+func ranFor(j live.Job, now time.Time) time.Duration {
+	ran := j.Status.Ran.D()
+	if j.State == live.Running || j.State == live.Starting {
+		ran += now.Sub(j.Status.Since)
+	}
+	return ran
+}
+
+func waitedFor(j live.Job, now time.Time) time.Duration {
+	waited := j.Status.Waited.D()
+	if j.State == live.Waiting || j.State == live.Paused || j.State == live.Stopping {
+		waited += now.Sub(j.Status.Since)
+	}
+	return waited
+}
+
+func left(j live.Job) string {
+	if j.Left <= 0 || j.Status.Phase.Ended() {
+		return "-"
+	}
+	return briefSeconds(j.Left)
+}
+
+func rhoText(rho float64) string {
+	if rho <= 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", rho)
+}

@@ -1,0 +1,195 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/guard"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/replay"
+)
+
+func newJournal() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "journal",
+		Short: "Export the daemon's journal, and take its decisions again",
+		Example: `  fairway journal export --out journal.jsonl
+  fairway journal verify
+  fairway sim --journal journal.jsonl --policy fifo,las,pollux`,
+	}
+	c.AddCommand(newJournalExport(), newJournalVerify())
+	return c
+}
+
+func newJournalExport() *cobra.Command {
+	var data, out string
+	var full bool
+	c := &cobra.Command{
+		Use:   "export [--data DIR] --out FILE",
+		Short: "Write the whole journal as JSON Lines, one record a line",
+		Long: `Write the whole journal as JSON Lines, one record a line, oldest first.
+
+The journal is read from a copy: the daemon may go on, and nothing of its data is
+changed. Commands, working folders, environments and the hashes of tokens are
+left out unless you ask for them with --full.`,
+		Example: `  fairway journal export --out journal.jsonl
+  fairway journal export --data /var/lib/fairway --full --out - | gzip > journal.jsonl.gz`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			records, err := readJournal(c, data)
+			if err != nil {
+				return err
+			}
+			if !full {
+				redact(records)
+			}
+			return exportRecords(c, out, records)
+		},
+	}
+	c.Flags().StringVar(&data, "data", defaultDataDir(), "`folder` of the daemon's data")
+	c.Flags().StringVarP(&out, "out", "o", "-", "`file` to write (\"-\": standard output)")
+	c.Flags().BoolVar(&full, "full", false, "with commands, folders, environments and the hashes of tokens")
+	return c
+}
+
+// redact takes out what nobody needs to replay a journal and somebody may have
+// meant to keep.
+func redact(records []live.Record) {
+	for i := range records {
+		r := &records[i]
+		if r.Task != nil {
+			t := *r.Task
+			t.Command, t.Dir, t.Env = nil, "", nil
+			r.Task = &t
+		}
+		if r.Token != nil {
+			t := *r.Token
+			t.Hash = nil
+			r.Token = &t
+		}
+		r.Owner, r.Key = nil, ""
+	}
+}
+
+func exportRecords(c *cobra.Command, path string, records []live.Record) (err error) {
+	w := c.OutOrStdout()
+	if path != "-" {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return fmt.Errorf("write journal: %w", err)
+		}
+		defer func() {
+			if e := f.Close(); err == nil {
+				err = e
+			}
+			if err == nil {
+				fmt.Fprintf(c.ErrOrStderr(), "wrote %d records to %s\n", len(records), path)
+			}
+		}()
+		w = f
+	}
+	buf := bufio.NewWriterSize(w, 1<<16)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	for i := range records {
+		if err := enc.Encode(&records[i]); err != nil {
+			return fmt.Errorf("write journal: record %d: %w", records[i].Seq, err)
+		}
+	}
+	return buf.Flush()
+}
+
+type verifyFlags struct {
+	journal, first, config string
+	noGuard, json          bool
+}
+
+func newJournalVerify() *cobra.Command {
+	f := verifyFlags{}
+	c := &cobra.Command{
+		Use:   "verify [--journal DIR|FILE]",
+		Short: "Take every decision of the journal again and compare",
+		Long: `Take every decision of the journal again, by the same policy on the same
+facts, and compare the actions with those that were carried out. Decisions that
+changed nothing left no record and are not looked at. The exit code is 1 if a
+decision comes out otherwise.`,
+		Example: `  fairway journal verify
+  fairway journal verify --journal journal.jsonl --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.journal, "journal", defaultDataDir(), "`folder` of the daemon's data, or file that \"fairway journal export\" wrote")
+	fl.StringVar(&f.first, "policy", defaultConfig().Policy, "first policy of a journal whose decisions do not name theirs")
+	fl.StringVar(&f.config, "config", "", "configuration `file` of the daemon, for the bounds on preemption (default: the usual ones)")
+	fl.BoolVar(&f.noGuard, "no-guard", false, "the daemon had no bounds on preemption")
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	return c
+}
+
+func (f *verifyFlags) run(c *cobra.Command) error {
+	bounds := guard.Default()
+	if f.config != "" {
+		conf, err := readConfig(f.config)
+		if err != nil {
+			return err
+		}
+		bounds = conf.Guard
+	}
+	o := replay.VerifyOptions{Build: policy.Builtin().New, First: f.first}
+	if !f.noGuard {
+		g, err := guard.New(bounds)
+		if err != nil {
+			return err
+		}
+		o.Guard = g
+	}
+	records, err := readJournal(c, f.journal)
+	if err != nil {
+		return err
+	}
+	v, err := replay.Verify(records, o)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		err = json.NewEncoder(c.OutOrStdout()).Encode(v)
+	} else {
+		printVerdict(c.OutOrStdout(), v)
+	}
+	if err == nil && v.Different > 0 {
+		return fmt.Errorf("%d of %d decisions come out otherwise", v.Different, v.Decisions)
+	}
+	return err
+}
+
+func printVerdict(w io.Writer, v *replay.Verdict) {
+	fmt.Fprintf(w, "%d records, %d decisions with %d actions: %d come out the same, %d otherwise\n", v.Records, v.Decisions, v.Actions, v.Same, v.Different)
+	if v.Overtaken > 0 {
+		fmt.Fprintf(w, "%d actions were rightly left out: their jobs had changed while the policy thought\n", v.Overtaken)
+	}
+	if v.Guessed > 0 {
+		fmt.Fprintf(w, "%d decisions do not say what they were taken on: the state just before them was used\n", v.Guessed)
+	}
+	for _, d := range v.Differences {
+		fmt.Fprintf(w, "\ndecision %d, record %d, %s, %s:\n", d.Decision, d.Seq, d.At.Format("2006-01-02 15:04:05.000"), d.Policy)
+		for _, a := range d.Recorded {
+			fmt.Fprintf(w, "  only in the journal: %s\n", a)
+		}
+		for _, a := range d.Again {
+			fmt.Fprintf(w, "  only this time:      %s\n", a)
+		}
+	}
+	if n := v.Different - len(v.Differences); n > 0 {
+		fmt.Fprintf(w, "\nand %d more\n", n)
+	}
+}

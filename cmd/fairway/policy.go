@@ -1,0 +1,116 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/client"
+	"github.com/fairway-gpu/fairway/live"
+)
+
+func newPolicy() *cobra.Command {
+	var r remote
+	c := &cobra.Command{
+		Use:   "policy",
+		Short: "Show or switch the policy of the daemon",
+		Long: `Show or switch the policy that a running daemon schedules with. A policy is named
+as in the simulator: variants and knobs follow after colons. See "fairway
+policies" for what each policy does.` + exitHelp,
+		Example: `  fairway policy get
+  fairway policy set tiresias:gittins --dry-run
+  fairway policy set pollux
+  fairway policy list`,
+	}
+	r.registerJSON(c)
+	return group(c, newPolicyGet(&r), newPolicySet(&r), newPolicyList(&r))
+}
+
+func newPolicyGet(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use: "get", Short: "Print the policy at work", Example: "  fairway policy get", Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return query[live.PolicySpec]{r,
+				func(ctx context.Context, daemon *client.Client) (live.PolicySpec, error) {
+					spec, err := daemon.Policy(ctx)
+					return live.PolicySpec{Policy: spec}, err
+				},
+				func(w io.Writer, p live.PolicySpec) { fmt.Fprintln(w, clean(p.Policy)) },
+			}.run(c)
+		},
+	}
+}
+
+func newPolicySet(r *remote) *cobra.Command {
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "set SPEC",
+		Short: "Switch the policy, or show what that would change",
+		Long: `Switch the policy of a running daemon. With --dry-run nothing is switched: the
+new policy is asked what it would do right now, and that is printed.`,
+		Example: `  fairway policy set tiresias:gittins --dry-run
+  fairway policy set las:lease=10m`,
+		Args: exactly(1, "fairway policy set pollux"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return query[live.PolicyChange]{r,
+				func(ctx context.Context, daemon *client.Client) (live.PolicyChange, error) {
+					return daemon.SetPolicy(ctx, args[0], dryRun)
+				},
+				printChange,
+			}.run(c)
+		},
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would change")
+	return c
+}
+
+// printChange prints what a switch does, or would do.
+func printChange(w io.Writer, p live.PolicyChange) {
+	const most = 20
+	happens := fmt.Sprintf("start %s, stop %d and move %d right away", several(p.Starts, "job"), p.Stops, p.Moves)
+	if p.Starts+p.Stops+p.Moves == 0 {
+		happens = "start, stop or move no job right away"
+	}
+	if p.DryRun {
+		fmt.Fprintf(w, "%s instead of %s would %s; nothing was switched\n", clean(p.To), clean(p.From), happens)
+	} else {
+		fmt.Fprintf(w, "the policy is %s; it was %s. It will %s\n", clean(p.To), clean(p.From), happens)
+	}
+	for i, a := range p.Actions {
+		if i == most {
+			fmt.Fprintf(w, "  … and %d more\n", len(p.Actions)-most)
+			break
+		}
+		fmt.Fprintf(w, "  %s\n", clean(a))
+	}
+}
+
+func newPolicyList(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the policies the daemon knows", Example: "  fairway policy list", Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			width := widthOf(c.OutOrStdout())
+			return query[live.PolicyList]{r,
+				func(ctx context.Context, daemon *client.Client) (live.PolicyList, error) {
+					list, err := daemon.Policies(ctx)
+					return live.PolicyList{Policies: list}, err
+				},
+				func(w io.Writer, l live.PolicyList) {
+					var g grid
+					for _, p := range l.Policies {
+						g.add(clean(p.Name), clean(p.Summary))
+						for _, v := range p.Variants {
+							g.add("  "+clean(p.Name+":"+v.Name), clean(v.Summary))
+						}
+					}
+					g.print(w, "", width)
+				},
+			}.run(c)
+		},
+	}
+}

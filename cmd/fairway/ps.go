@@ -1,0 +1,194 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/client"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// jobStates are the states in the order in which they are listed.
+var jobStates = []string{
+	live.Running, live.Starting, live.Stopping, live.Paused, live.Waiting, live.Failed, live.Finished, live.Killed,
+}
+
+// openStates says how many of them are of jobs that have not ended.
+const openStates = 5
+
+// listing is a question for jobs, and the answer.
+type listing struct {
+	live.JobFilter
+	all bool // ended ones too
+	max int  // 0: no bound
+}
+
+func newPs() *cobra.Command {
+	var r remote
+	var l listing
+	var app, tenant string
+	var watch bool
+	c := &cobra.Command{
+		Use:     "ps",
+		Aliases: []string{"jobs"},
+		Short:   "List jobs, with the reason of those that wait",
+		Long: `List jobs: those that run first, then those that wait, with the reason and how
+long they have waited. Jobs that have ended are listed with --all or --state.` + exitHelp,
+		Example: `  fairway ps
+  fairway ps --all --tenant vision
+  fairway ps --state failed,killed
+  fairway ps --app sweep --watch
+  fairway ps --json | jq -r '.jobs[] | select(.state == "waiting") | .id'`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			l.App, l.Tenant = sched.AppID(app), sched.TenantID(tenant)
+			for _, s := range l.States {
+				if !slices.Contains(jobStates, s) {
+					return usagef("--state: no state %s", knob.Among(s, jobStates))
+				}
+			}
+			if !watch {
+				return query[live.JobPage]{&r, l.ask, psPrinter(widthOf(c.OutOrStdout()))}.run(c)
+			}
+			return watchJobs(c, &r, l)
+		},
+	}
+	fl := c.Flags()
+	fl.BoolVarP(&l.all, "all", "a", false, "list jobs that have ended too")
+	fl.StringSliceVar(&l.States, "state", nil, "only these states, such as running,waiting")
+	fl.StringVar(&app, "app", "", "only jobs of this app")
+	fl.StringVar(&tenant, "tenant", "", "only jobs of this tenant")
+	fl.StringVar(&l.User, "user", "", "only jobs of this user")
+	fl.StringVar(&l.Search, "search", "", "only jobs with this in their id or name")
+	fl.IntVar(&l.max, "limit", 200, "most jobs to list; 0: all")
+	fl.BoolVar(&watch, "watch", false, "list again every two seconds, until interrupted")
+	_ = c.RegisterFlagCompletionFunc("state", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return jobStates, cobra.ShellCompDirectiveNoFileComp
+	})
+	r.registerJSON(c)
+	return c
+}
+
+// ask lists group by group, so that a long queue cannot push the running jobs
+// out of a listing that is cut.
+func (l listing) ask(ctx context.Context, daemon *client.Client) (live.JobPage, error) {
+	groups := [][]string{jobStates[:openStates-1], jobStates[openStates-1 : openStates]}
+	switch {
+	case len(l.States) > 0:
+		groups = [][]string{l.States}
+	case l.all:
+		groups = append(groups, jobStates[openStates:])
+	}
+	out := live.JobPage{Jobs: []live.Job{}} // in JSON a list, also when there is none
+	for _, states := range groups {
+		if err := l.askGroup(ctx, daemon, states, &out); err != nil {
+			return out, err
+		}
+	}
+	slices.SortStableFunc(out.Jobs, func(a, b live.Job) int {
+		return cmp.Or(cmp.Compare(slices.Index(jobStates, a.State), slices.Index(jobStates, b.State)), cmp.Compare(a.Status.Seq, b.Status.Seq))
+	})
+	return out, nil
+}
+
+func (l listing) askGroup(ctx context.Context, daemon *client.Client, states []string, out *live.JobPage) error {
+	f := l.JobFilter
+	f.States = states
+	for {
+		room := live.MaxPage
+		if l.max > 0 {
+			room = min(room, l.max-len(out.Jobs))
+		}
+		f.Limit = max(1, room) // at least one, to learn how many there are
+		page, err := daemon.Page(ctx, f)
+		if err != nil {
+			return err
+		}
+		out.Jobs = append(out.Jobs, page.Jobs[:min(len(page.Jobs), max(0, room))]...)
+		if page.Next == "" || l.max > 0 && len(out.Jobs) >= l.max {
+			out.Total += page.Total
+			return nil
+		}
+		f.After = page.Next
+	}
+}
+
+func psPrinter(width int) func(io.Writer, live.JobPage) {
+	return func(w io.Writer, page live.JobPage) { printJobs(w, page, view{time.Now(), width}) }
+}
+
+// view is when something is shown, and how wide.
+type view struct {
+	now   time.Time
+	width int // 0: as wide as it needs to be
+}
+
+// printJobs prints jobs as a table.
+func printJobs(w io.Writer, page live.JobPage, v view) {
+	if len(page.Jobs) == 0 {
+		fmt.Fprintln(w, "no jobs")
+		return
+	}
+	const narrow = 110
+	g := grid{right: []bool{false, false, true, true, true, true, true, true}}
+	head := []string{"JOB", "STATE", "GPUS", "WANTS", "DONE", "WAITED", "RAN", "LEFT", "TENANT", "WHERE OR WHY"}
+	if v.width > 0 && v.width < narrow { // room for the reason
+		g.right = g.right[:6]
+		head = slices.Concat(head[:5], []string{"TIME", "WHERE OR WHY"})
+	}
+	g.add(head...)
+	for _, j := range page.Jobs {
+		held := "-"
+		if n := heldGPUs(j); n > 0 {
+			held = fmt.Sprint(n)
+		}
+		waited, ran := waitedFor(j, v.now), ranFor(j, v.now)
+		row := []string{clean(string(j.ID)), j.State, held, wants(j), percent(j)}
+		switch {
+		case len(head) > 7:
+			row = append(row, brief(waited), brief(ran), left(j), orDash(string(j.Tenant)))
+		case j.Status.Phase == sched.Pending:
+			row = append(row, brief(waited))
+		default:
+			row = append(row, brief(ran))
+		}
+		g.add(append(row, whereOrWhy(j))...)
+	}
+	g.print(w, "", v.width)
+	if more := page.Total - len(page.Jobs); more > 0 {
+		fmt.Fprintf(w, "… and %d more (see --limit)\n", more)
+	}
+}
+
+// watchJobs lists again and again.
+func watchJobs(c *cobra.Command, r *remote, l listing) error {
+	out := c.OutOrStdout()
+	_, screen := terminal(out)
+	for {
+		if screen {
+			fmt.Fprint(out, "\x1b[H\x1b[2J")
+		}
+		if err := (query[live.JobPage]{r, l.ask, psPrinter(widthOf(out))}).run(c); err != nil && (c.Context().Err() == nil) {
+			return err
+		}
+		select {
+		case <-c.Context().Done():
+			return nil
+		case <-time.After(2 * time.Second):
+		}
+		if !screen && !r.asJSON {
+			fmt.Fprintln(out)
+		}
+	}
+}

@@ -1,0 +1,345 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write testdata/golden from what the commands print")
+
+// noon is the time in all pictures.
+var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) time.Time { return noon.Add(-d) }
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", "golden", name+".txt")
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s: (-want +got)\n%s", path, diff)
+	}
+}
+
+func runningJob() live.Job {
+	loss := 0.4213
+	return live.Job{
+		Spec: sched.Spec{ID: "resnet-7", App: "resnet-7", Tenant: "vision", User: "ann", Submitted: ago(40 * time.Minute), GPUs: 1, MinGPUs: 1, MaxGPUs: 8, Priority: 5, Work: 10000},
+		Task: live.Task{Name: "ResNet", Command: []string{"python3", "train.py"}, Retries: 2},
+		Status: sched.Status{
+			Seq: 3, Phase: sched.Running, Since: ago(12 * time.Minute), Starts: 2, Preemptions: 1, Failures: 1, Ran: sched.Duration(15 * time.Minute),
+			Waited: sched.Duration(13 * time.Minute), Done: 4200, Rate: 12.34, Checkpoint: ago(2 * time.Minute), Kept: 4100,
+		},
+		State: live.Running, Held: []live.Held{{Node: "gpu-1", GPUs: []int{0, 1, 2, 6}, Milli: 1000}},
+		Rho: 1.31, FairShare: 2.7, Left: 470, Agent: true,
+		Last: &live.Point{Done: 4200, Batch: 512, LR: 0.05, Efficiency: 0.83, Goodput: 1890, Throughput: 2277, Loss: &loss},
+	}
+}
+
+func waitingJob() live.Job {
+	return live.Job{
+		Spec:   sched.Spec{ID: "bert-9", App: "sweep", Tenant: "text", User: "bob", Submitted: ago(7 * time.Minute), GPUs: 8, GPUTypes: []sched.GPUType{"h200", "a100"}, Widest: sched.SameMachine, Estimate: sched.Duration(3 * time.Hour)},
+		Task:   live.Task{Command: []string{"python3", "bert.py"}},
+		Status: sched.Status{Seq: 5, Since: ago(7 * time.Minute)},
+		State:  live.Waiting, FairShare: 2.7, Rho: 1.02, Left: 10800,
+		Reason: &live.Reason{Code: "full", Text: "needs 8 GPUs; 3 are free in the cluster until about 12:08", Until: noon.Add(8 * time.Minute)},
+	}
+}
+
+func failedJob() live.Job {
+	return live.Job{
+		Spec:   sched.Spec{ID: "bug-2", Tenant: "vision", User: "eve", Submitted: ago(50 * time.Hour), GPUs: 1, MilliGPU: 500},
+		Status: sched.Status{Seq: 1, Phase: sched.Failed, Starts: 1, Ran: sched.Duration(90 * time.Second), Waited: sched.Duration(time.Second), Failures: 1},
+		State:  live.Failed, Ended: ago(49 * time.Hour),
+		Exit: &live.Exit{Code: 1, Why: "KeyError: 'lable'\x1b[2J\u202e"},
+	}
+}
+
+func pausedJob() live.Job {
+	return live.Job{
+		Spec: sched.Spec{ID: "vit-4", Tenant: "vision", Submitted: ago(3 * time.Hour), GPUs: 2}, State: live.Paused, PausedBy: "ann",
+		Status: sched.Status{Seq: 2, Since: ago(time.Hour), Starts: 1, Ran: sched.Duration(2 * time.Hour)},
+		Reason: &live.Reason{Code: "paused", Text: "paused by ann; it goes on after `fairway resume vit-4`"},
+	}
+}
+
+func TestPrintJobs(t *testing.T) {
+	page := live.JobPage{Jobs: []live.Job{runningJob(), pausedJob(), waitingJob(), failedJob()}, Total: 9}
+	for _, width := range []int{0, 80} {
+		var b bytes.Buffer
+		printJobs(&b, page, view{noon, width})
+		golden(t, fmt.Sprintf("ps-%d", width), b.String())
+	}
+}
+
+func TestPrintExplanation(t *testing.T) {
+	ledger := []live.Entry{
+		{At: ago(39 * time.Minute), Verb: "start", To: 2, Why: "2 GPUs are free"},
+		{At: ago(30 * time.Minute), Verb: "preempt", From: 2, Why: "makes room for bert-3, which has had less", Lost: 37, LostS: 12.4, Away: 1080},
+		{At: ago(12 * time.Minute), Verb: "start", To: 4, Why: "its turn"},
+	}
+	many := make([]live.Entry, 0, 40)
+	for i := range 40 {
+		many = append(many, live.Entry{At: ago(time.Duration(40-i) * time.Hour), Verb: "move", From: i, To: i + 1})
+	}
+	for name, e := range map[string]live.Explanation{
+		"running": {
+			Job: runningJob(), Now: noon, Policy: "pollux", Summary: "It runs on 4 GPUs of gpu-1 since 12 min; its fair share is 2.7 GPUs.", FreeGPUs: 3, AllGPUs: 8,
+			Ledger: ledger, Price: live.LedgerTotal{Preemptions: 1, LostS: 12.4, AwayS: 1080},
+		},
+		"waiting": {
+			Job: waitingJob(), Now: noon, Policy: "las:lease=10m", Summary: "It waits since 7 min: needs 8 GPUs; 3 are free.", Ahead: 1, FreeGPUs: 3, AllGPUs: 8,
+			Holders: []live.Share{{Job: "resnet-7", Tenant: "vision", GPUs: 4, Left: 470}, {Job: "(other tenant)", GPUs: 1}},
+		},
+		"paused": {Job: pausedJob(), Now: noon, Policy: "fifo", Summary: "It is paused by ann.", AllGPUs: 8, FreeGPUs: 8},
+		"failed": {Job: failedJob(), Now: noon, Policy: "fifo", Summary: "It failed: rank 0 exited with code 1: KeyError: 'lable'\x1b[2J.", Ledger: many, Price: live.LedgerTotal{Moves: 40}},
+	} {
+		var b bytes.Buffer
+		printExplanation(&b, e, view{noon, 100})
+		golden(t, "explain-"+name, b.String())
+		if lines := strings.Count(b.String(), "\n"); lines > 30 {
+			t.Errorf("explain %s has %d lines; want one screen", name, lines)
+		}
+	}
+}
+
+func topPicture(gpus int) picture {
+	p := picture{
+		overview: live.Overview{Now: noon, Policy: "pollux", GPUs: gpus, Held: 5, Running: 1, Waiting: 1, Paused: 1},
+		jobs:     live.JobPage{Jobs: []live.Job{runningJob(), pausedJob(), waitingJob()}, Total: 3},
+	}
+	n := live.Node{Node: sched.Node{Name: "gpu-1", GPUs: gpus, Type: "h200"}, Up: true}
+	for i := range gpus {
+		s := live.GPUSlot{Index: i}
+		switch {
+		case i < 3 || i == 6:
+			s.Jobs, s.Use = []sched.JobID{"resnet-7"}, &live.GPUUse{Util: 0.2 + 0.2*float64(i%4)}
+		case i == 4:
+			s.Jobs = []sched.JobID{"a-job-with-a-very-long-name-12"}
+		case i == 5:
+			s.Use = &live.GPUUse{Util: 0.03}
+		}
+		n.Slots = append(n.Slots, s)
+	}
+	p.nodes = []live.Node{n, {Node: sched.Node{Name: "gpu-2", GPUs: 1, Type: "t4", State: sched.Cordoned}, Up: true, Slots: []live.GPUSlot{{}}}}
+	return p
+}
+
+func TestTopFrame(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		p      picture
+		screen screen
+	}{
+		{"top-80", topPicture(8), screen{width: 80}},
+		{"top-120", topPicture(8), screen{width: 120}},
+		{"top-dense", topPicture(64), screen{width: 80}},
+		{"top-scrolled", topPicture(8), screen{width: 80, height: 10, scroll: 7}},
+		{"top-empty", picture{overview: live.Overview{Now: noon, Policy: "fifo", Problem: "the disk is full"}, fault: "no daemon answers"}, screen{width: 60, height: 12}},
+	} {
+		lines, _ := frame(c.p, c.screen)
+		golden(t, c.name, strings.Join(lines, "\n")+"\n")
+	}
+}
+
+// TestTopFits: at every size a frame fills the screen and no line is wider
+// than it.
+func TestTopFits(t *testing.T) {
+	for _, gpus := range []int{0, 8, 64} {
+		for width := 20; width < 140; width += 3 {
+			for _, height := range []int{1, 2, 5, 24, 60} {
+				for _, scroll := range []int{-3, 0, 5, 1000} {
+					lines, most := frame(topPicture(gpus), screen{width: width, height: height, scroll: scroll})
+					if want := max(height, 3); len(lines) != want || most < 0 { // header, one line, footer
+						t.Fatalf("%d GPUs, %dx%d, scrolled %d: %d lines, scrolls to %d; want %d lines", gpus, width, height, scroll, len(lines), most, want)
+					}
+					for _, line := range lines {
+						if n := textWidth(line); n > width {
+							t.Fatalf("%d GPUs, %dx%d: a line of %d columns: %q", gpus, width, height, n, line)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestTopColour(t *testing.T) {
+	plain, _ := frame(topPicture(8), screen{width: 100})
+	coloured, _ := frame(topPicture(8), screen{width: 100, colour: true})
+	if strings.Contains(strings.Join(plain, ""), "\x1b") || !strings.Contains(strings.Join(coloured, ""), "\x1b["+jobColour("resnet-7")+"m") {
+		t.Error("want colours where they were asked for, and only there")
+	}
+}
+
+func TestTopKeys(t *testing.T) {
+	keys := splitKeys("j\x1b[A\x1b[5~k\x1bOBq\x1b")
+	if diff := cmp.Diff([]string{"j", "\x1b[A", "\x1b[5~", "k", "\x1bOB", "q", "\x1b"}, keys); diff != "" {
+		t.Error(diff)
+	}
+	l := &topLoop{most: 20, page: 8}
+	for _, c := range []struct {
+		key    string
+		scroll int
+		quit   bool
+	}{
+		{"\x1b[A", 0, false}, {"\x1b[B", 1, false}, {"j", 2, false}, {"k", 1, false}, {"\x1b[6~", 9, false}, {" ", 17, false},
+		{" ", 20, false}, {"g", 0, false}, {"G", 20, false}, {"x", 20, false}, {"q", 20, true}, {"\x03", 20, true},
+	} {
+		if quit := l.press(c.key); quit != c.quit || l.scroll != c.scroll {
+			t.Errorf("key %q: scrolled to %d, quit %v; want %d, %v", c.key, l.scroll, quit, c.scroll, c.quit)
+		}
+	}
+}
+
+func TestPrintCluster(t *testing.T) {
+	nodes := topPicture(8).nodes
+	nodes[0].Memory, nodes[0].CPUs, nodes[0].Rack = 2<<40, 192, "r1"
+	nodes[0].Slots[0].Use = &live.GPUUse{Util: 0.91, MemoryUsed: 70 << 30, MemoryTotal: 141 << 30, PowerW: 655, TempC: 61, Processes: []live.GPUProcess{{PID: 7, Job: "resnet-7"}, {PID: 8}}}
+	change := live.PolicyChange{From: "las", To: "pollux", DryRun: true, Starts: 1, Stops: 2, Actions: []string{"stop a", "stop b", "start c on 4 GPUs"}}
+	tenants := []live.TenantView{
+		{Tenant: sched.Tenant{ID: "vision", Weight: 2, Quota: 4, Borrow: true, Max: 6}, GPUs: 4, Running: 1, Share: 5.3, Rho: 1.31, GPUTime: 36000},
+		{Tenant: sched.Tenant{ID: "text"}, Waiting: 1, Share: 2.7},
+	}
+	tokens := []live.Token{
+		{ID: "tk-1", User: "ann", Tenant: "vision", Role: live.User, Created: ago(50 * time.Hour), Expires: noon.Add(48 * time.Hour), Name: "laptop"},
+		{ID: "tk-2", User: "bob", Role: live.Admin, Created: ago(time.Hour), RunAs: "bob"},
+		{ID: "tk-3", User: "eve", Role: live.Viewer, Created: ago(time.Hour), Revoked: true},
+		{ID: "tk-4", User: "eve", Role: live.Viewer, Created: ago(2 * time.Hour), Expires: ago(time.Hour)},
+	}
+	records := []live.Record{
+		{Seq: 1, At: ago(30 * time.Hour), Actor: "ann", Event: &sched.Event{Kind: sched.JobSubmitted, Spec: &sched.Spec{ID: "a-1"}}},
+		{Seq: 2, At: ago(time.Hour), Actor: "scheduler", Event: &sched.Event{Kind: sched.JobStarted, Job: "a-1", Placement: sched.Placement{{Node: 0, GPUs: sched.FirstGPUs(4), Milli: 1000}}}},
+		{Seq: 3, At: ago(time.Minute), Actor: "machine", Exit: &live.Exit{AttemptID: live.AttemptID{Job: "a-1", Number: 1}, Signal: "SIGKILL", Rank: 2, Why: "out of memory"}},
+		{Seq: 4, At: ago(time.Second), Actor: "bob", Policy: "pollux", Text: "the policy was las"},
+		{Seq: 5, At: noon, Event: &sched.Event{Kind: sched.JobReported, Job: "a-1", Done: 12.5}},
+	}
+	var b bytes.Buffer
+	for _, part := range []struct {
+		title string
+		print func(io.Writer)
+	}{
+		{"nodes", func(w io.Writer) { printNodes(w, nodes, 0) }},
+		{"tenants", func(w io.Writer) { printTenants(w, tenants, 0) }},
+		{"tokens", func(w io.Writer) { printTokens(w, tokens, view{noon, 0}) }},
+		{"policy dry run", func(w io.Writer) { printChange(w, change) }},
+		{"policy set", func(w io.Writer) { printChange(w, live.PolicyChange{From: "las", To: "pollux"}) }},
+		{"apps", func(w io.Writer) {
+			printApps(w, []live.AppView{{ID: "sweep", Tenant: "text", Submitted: ago(time.Hour), Jobs: 5, Running: 2, Waiting: 3, GPUs: 2, Rho: 1.2}}, view{noon, 0})
+		}},
+		{"events", func(w io.Writer) {
+			for _, r := range records {
+				fmt.Fprintln(w, recordLine(r, time.UTC))
+			}
+		}},
+	} {
+		fmt.Fprintf(&b, "## %s\n", part.title)
+		part.print(&b)
+		fmt.Fprintln(&b)
+	}
+	golden(t, "cluster", b.String())
+}
+
+func TestBrief(t *testing.T) {
+	for _, c := range []struct {
+		d    time.Duration
+		want string
+	}{
+		{-time.Second, "0s"}, {0, "0s"}, {59*time.Second + 900*time.Millisecond, "59s"}, {60 * time.Second, "1m00s"}, {59*time.Minute + 59*time.Second, "59m59s"},
+		{time.Hour, "1h00m"}, {47*time.Hour + 59*time.Minute, "47h59m"}, {48 * time.Hour, "2d00h"}, {100*24*time.Hour + 5*time.Hour, "100d05h"},
+	} {
+		if got := brief(c.d); got != c.want {
+			t.Errorf("brief(%v) = %q; want %q", c.d, got, c.want)
+		}
+	}
+}
+
+func TestFitAndClean(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		width int
+		want  string
+	}{{"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"abc", 0, ""}, {"東京都", 6, "東京都"}, {"東京都", 5, "東京…"}, {"東京都", 4, "東…"}, {"", 5, ""}} {
+		got := fit(c.text, c.width)
+		if got != c.want || textWidth(got) > c.width {
+			t.Errorf("fit(%q, %d) = %q; want %q", c.text, c.width, got, c.want)
+		}
+	}
+	if got := clean("a\x1b[31m\nb\u202ec\x00\x9bd\xff\te"); got != "a?[31m b?c??d? e" {
+		t.Errorf("clean gave %q", got)
+	}
+}
+
+func TestGridWraps(t *testing.T) {
+	g := grid{wrap: true}
+	g.add("key", "some words that go on and on "+strings.Repeat("x", 50)+" end")
+	var b bytes.Buffer
+	g.print(&b, "  ", 30)
+	want := "  key  some words that go on\n       and on\n       xxxxxxxxxxxxxxxxxxxxxxx\n       xxxxxxxxxxxxxxxxxxxxxxx\n       xxxx end\n"
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{errors.New("x"), 1}, {usagef("x"), 2}, {live.Errorf(live.Denied, "x"), 1}, {fmt.Errorf("cancel: %w", live.Errorf(live.Unknown, "x")), 3},
+		{outcome([]live.Job{failedJob()}), 4}, {outcome([]live.Job{{State: live.Finished}, {State: live.Killed}}), 4},
+	} {
+		if got := exitCode(c.err); got != c.want {
+			t.Errorf("exit code of %v is %d; want %d", c.err, got, c.want)
+		}
+	}
+	if err := outcome([]live.Job{{State: live.Finished}}); err != nil {
+		t.Errorf("a job that finished: %v", err)
+	}
+}
+
+func TestDefaultPlace(t *testing.T) {
+	t.Setenv(envAddress, "")
+	t.Setenv(envData, "")
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("HOME", "/home/ann")
+	if got, want := defaultAddress(), "unix:///home/ann/.local/state/fairway/fairway.sock"; got != want {
+		t.Errorf("at home: %s; want %s", got, want)
+	}
+	t.Setenv("XDG_STATE_HOME", "/state")
+	if got, want := defaultDataDir(), "/state/fairway"; got != want {
+		t.Errorf("XDG_STATE_HOME: %s; want %s", got, want)
+	}
+	t.Setenv(envData, "/data")
+	if got, want := defaultAddress(), "unix:///data/fairway.sock"; got != want {
+		t.Errorf("%s: %s; want %s", envData, got, want)
+	}
+	t.Setenv(envAddress, "https://gpu:8460")
+	if got, want := defaultAddress(), "https://gpu:8460"; got != want {
+		t.Errorf("%s: %s; want %s", envAddress, got, want)
+	}
+}

@@ -1,0 +1,81 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/client"
+	"github.com/fairway-gpu/fairway/live"
+)
+
+func newStatus() *cobra.Command {
+	var r remote
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Say how the daemon is: GPUs, jobs, policy, problems",
+		Long: `Say how the daemon is. It ends with exit code 1 if no daemon answers, or if one
+says that it cannot work as it should.`,
+		Example: `  fairway status
+  fairway status --json
+  fairway status --address https://gpu-1:8460`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var problem string
+			err := query[live.Overview]{&r,
+				func(ctx context.Context, daemon *client.Client) (live.Overview, error) {
+					o, err := daemon.Overview(ctx)
+					problem = o.Problem
+					return o, err
+				},
+				printOverview,
+			}.run(c)
+			if err == nil && problem != "" {
+				err = fmt.Errorf("the daemon cannot work as it should: %s", clean(problem))
+			}
+			return err
+		},
+	}
+	r.registerJSON(c)
+	return c
+}
+
+func printOverview(w io.Writer, o live.Overview) {
+	var g grid
+	g.add("policy", clean(o.Policy))
+	g.add("GPUs", fmt.Sprintf("%d of %d held", o.Held, o.GPUs))
+	g.add("jobs", fmt.Sprintf("%d running, %d waiting, %d paused", o.Running, o.Waiting, o.Paused))
+	g.add("ended", fmt.Sprintf("%d finished, %d failed, %d killed", o.Finished, o.Failed, o.Killed))
+	g.add("decisions", fmt.Sprintf("%d, the last took %.1f ms", o.Decisions, o.LastMS))
+	g.add("up since", fmt.Sprintf("%s (%s)", clock(o.Now.Local(), o.Started), brief(o.Now.Sub(o.Started))))
+	if o.Problem != "" {
+		g.add("problem", clean(o.Problem))
+	}
+	g.print(w, "", 0)
+}
+
+func newWhoami() *cobra.Command {
+	var r remote
+	c := &cobra.Command{
+		Use: "whoami", Short: "Say who the daemon takes you for",
+		Long: `Say who the daemon takes you for. Through the socket it knows the user of the
+operating system; over TCP it goes by the token.` + exitHelp,
+		Example: "  fairway whoami",
+		Args:    noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return query[live.Identity]{&r,
+				func(ctx context.Context, daemon *client.Client) (live.Identity, error) { return daemon.Whoami(ctx) },
+				func(w io.Writer, i live.Identity) {
+					fmt.Fprintf(w, "%s, role %s, tenant %s\n", orDash(i.User), i.Role, orDash(string(i.Tenant)))
+				},
+			}.run(c)
+		},
+	}
+	r.registerJSON(c)
+	return c
+}

@@ -1,0 +1,275 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/fairway-gpu/fairway/client"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// submitFlags are the flags of submit. Those that were given override the file.
+type submitFlags struct {
+	remote
+	file, gpus, dir string
+	env             []string
+	job             live.Submission
+	app, tenant     string
+	wait, dryRun    bool
+}
+
+func newSubmit() *cobra.Command {
+	f := &submitFlags{}
+	c := &cobra.Command{
+		Use:   "submit [-f FILE] [flags] [-- COMMAND [ARGUMENT...]]",
+		Short: "Submit a job",
+		Long: `Submit a job: a command that runs once for each GPU it is given, with the
+environment that torchrun would set.
+
+What to run comes from the command line, from a job file (see docs/job-file.md),
+or from both: flags override the file, and what follows "--" overrides its
+command. A file may hold several jobs, one for each YAML document. The working
+folder is the current one unless --dir or the file says otherwise; it must be
+there on the machine of the daemon.
+
+The id of the job is printed alone on standard output.
+
+Exit codes: 0 submitted (with --wait: all jobs finished), 1 it failed, 2 it was
+called wrongly, 4 with --wait: a job failed or was cancelled.`,
+		Example: `  fairway submit --gpus 1 -- python3 train.py
+  fairway submit --gpus 1-8 --name resnet --batch 128 --batch-max 4096 --adapt -- python3 train.py --epochs 90
+  fairway submit -f job.yaml --priority 5
+  fairway submit -f sweep.yaml --dry-run
+  fairway submit --wait --gpus 2 --env SEED=1 -- ./run.sh && echo trained`,
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args) },
+	}
+	f.flags(c.Flags())
+	f.registerJSON(c)
+	return c
+}
+
+func (f *submitFlags) flags(fl *pflag.FlagSet) {
+	j := &f.job
+	fl.StringVarP(&f.file, "file", "f", "", "job file to read (\"-\": standard input)")
+	fl.StringVarP(&f.gpus, "gpus", "g", "1", "GPUs: a number, or a range such as 1-8 for a job that can be resized")
+	fl.StringVarP(&j.Name, "name", "n", "", "name for people; the id begins with it")
+	fl.StringVar(&f.app, "app", "", "app the job belongs to: fairness is between apps")
+	fl.StringVar(&f.tenant, "tenant", "", "tenant to submit for (default: your own)")
+	fl.IntVar(&j.Priority, "priority", 0, "larger goes first, under policies that look at it")
+	fl.Float64Var(&j.Work, "work", 0, "all the work there is, in the unit the job reports (steps, epochs)")
+	fl.TextVar(&j.Estimate, "estimate", sched.Duration(0), "expected run time at the number of GPUs asked for, such as 2h; 0s: unknown")
+	fl.StringVar(&j.Model, "model", "", "what it trains: jobs of the same model learn from each other")
+	fl.IntVar(&j.Batch.Initial, "batch", 0, "batch size that the learning rate is meant for")
+	fl.IntVar(&j.Batch.Max, "batch-max", 0, "largest batch size of all GPUs together")
+	fl.BoolVar(&j.Batch.Adapt, "adapt", false, "let Fairway's agent change batch size and learning rate within these bounds")
+	fl.TextVar(&j.Notice, "notice", sched.Duration(0), "time to save its work between the request to stop and the kill; 0s: the daemon's default")
+	fl.IntVar(&j.Retries, "retries", 0, "how often to try again after an error of the job")
+	fl.StringArrayVarP(&f.env, "env", "e", nil, "variable K=V for the job, or K to pass it on; may be repeated")
+	fl.StringVar(&f.dir, "dir", "", "working folder (default: the current one; --dir '': a folder of the job's own)")
+	fl.BoolVar(&j.Single, "single", false, "one process for the whole gang instead of one for each GPU")
+	fl.StringVar(&j.Key, "key", "", "submit only once: the same key gives the job that was submitted first")
+	fl.BoolVarP(&f.wait, "wait", "w", false, "wait for the end of the job and exit with its outcome")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "check the job and print it, without submitting")
+}
+
+func (f *submitFlags) run(c *cobra.Command, command []string) error {
+	jobs, err := f.jobs(c, command)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return printDry(c, jobs)
+	}
+	daemon, err := f.dial()
+	if err != nil {
+		return err
+	}
+	defer daemon.Close()
+	taken, err := submitAll(c.Context(), daemon, jobs)
+	if err != nil {
+		for _, j := range taken {
+			fmt.Fprintln(c.OutOrStdout(), clean(string(j.ID)))
+		}
+		return fmt.Errorf("submit %s: %w", nameOf(jobs[len(taken)], len(taken), len(jobs)), err)
+	}
+	return afterSubmit(c, submitted{daemon: daemon, jobs: taken, wait: f.wait, asJSON: f.asJSON})
+}
+
+// submitted is what was submitted, and what to do then.
+type submitted struct {
+	daemon       *client.Client
+	jobs         []live.Job
+	wait, asJSON bool
+}
+
+// afterSubmit prints the jobs and, if asked to, waits for their end.
+func afterSubmit(c *cobra.Command, s submitted) error {
+	out := c.OutOrStdout()
+	if !s.asJSON {
+		for _, j := range s.jobs {
+			fmt.Fprintln(out, clean(string(j.ID)))
+		}
+		if _, ok := terminal(out); ok && !s.wait && len(s.jobs) > 0 {
+			fmt.Fprintf(c.ErrOrStderr(), "see \"fairway explain %s\" and \"fairway logs -f %s\"\n", s.jobs[0].ID, s.jobs[0].ID)
+		}
+	}
+	jobs := s.jobs
+	if s.wait {
+		var err error
+		if jobs, err = waitAll(c.Context(), waiting{daemon: s.daemon, jobs: jobs, log: c.ErrOrStderr()}); err != nil {
+			return err
+		}
+	}
+	if s.asJSON {
+		if err := printAnswer(out, live.JobList{Jobs: jobs}); err != nil {
+			return err
+		}
+	}
+	if s.wait {
+		return outcome(jobs)
+	}
+	return nil
+}
+
+// jobs reads the file and puts the flags over it.
+func (f *submitFlags) jobs(c *cobra.Command, command []string) ([]live.Submission, error) {
+	jobs := make([]live.Submission, 1)
+	if f.file != "" {
+		text, err := readJobFile(f.file, c.InOrStdin())
+		if err != nil {
+			return nil, err
+		}
+		if jobs, err = parseJobs(f.file, text); err != nil {
+			return nil, usageError{err}
+		}
+	} else if len(command) == 0 {
+		return nil, usagef("submit: nothing to run: give a command after --, such as \"-- python3 train.py\", or a job file with -f")
+	}
+	if len(jobs) > 1 && f.job.Key != "" {
+		return nil, usagef("submit: --key with %d jobs would make them one; write a key for each into the file", len(jobs))
+	}
+	for i := range jobs {
+		if err := f.override(&jobs[i], c.Flags(), command); err != nil {
+			return nil, err
+		}
+		if err := check(jobs[i]); err != nil {
+			return nil, usageError{fmt.Errorf("submit %s: %w", nameOf(jobs[i], i, len(jobs)), err)}
+		}
+	}
+	return jobs, nil
+}
+
+// override puts the flags that were given, and the defaults, over a job.
+func (f *submitFlags) override(j *live.Submission, fl *pflag.FlagSet, command []string) error {
+	if fl.Changed("gpus") || j.GPUs == 0 && j.MinGPUs == 0 {
+		if err := setGPUs(j, f.gpus); err != nil {
+			return usagef("--gpus: %w", err)
+		}
+	}
+	if len(command) > 0 {
+		j.Command = command
+	}
+	for flag, set := range map[string]func(){
+		"name": func() { j.Name = f.job.Name }, "app": func() { j.App = sched.AppID(f.app) },
+		"tenant": func() { j.Tenant = sched.TenantID(f.tenant) }, "priority": func() { j.Priority = f.job.Priority },
+		"work": func() { j.Work = f.job.Work }, "estimate": func() { j.Estimate = f.job.Estimate },
+		"model": func() { j.Model = f.job.Model }, "batch": func() { j.Batch.Initial = f.job.Batch.Initial },
+		"batch-max": func() { j.Batch.Max = f.job.Batch.Max }, "adapt": func() { j.Batch.Adapt = f.job.Batch.Adapt },
+		"notice": func() { j.Notice = f.job.Notice }, "retries": func() { j.Retries = f.job.Retries },
+		"single": func() { j.Single = f.job.Single }, "key": func() { j.Key = f.job.Key },
+	} {
+		if fl.Changed(flag) {
+			set()
+		}
+	}
+	if fl.Changed("dir") {
+		j.Dir = f.dir
+	}
+	if err := settle(j, fl.Changed("dir")); err != nil {
+		return err
+	}
+	return f.setEnv(j)
+}
+
+// settle makes the working folder absolute; a job that names none runs in the
+// current folder, unless it was asked for one of its own.
+func settle(j *live.Submission, own bool) error {
+	if j.Dir == "" && own {
+		return nil
+	}
+	dir, err := filepath.Abs(j.Dir)
+	if err != nil {
+		return fmt.Errorf("find the current folder: %w", err)
+	}
+	j.Dir = dir
+	return nil
+}
+
+func (f *submitFlags) setEnv(j *live.Submission) error {
+	if len(f.env) == 0 {
+		return nil
+	}
+	env := maps.Clone(j.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	for _, e := range f.env {
+		name, value, given := strings.Cut(e, "=")
+		if !given {
+			if value, given = os.LookupEnv(name); !given {
+				return usagef("--env %.60q: there is no such variable to pass on; want K=V", e)
+			}
+		}
+		env[name] = value
+	}
+	j.Env = env
+	return nil
+}
+
+// check says what the daemon would refuse; the daemon has the last word.
+func check(s live.Submission) error {
+	s.ID = "job" // the daemon chooses it
+	if s.GPUs == 0 {
+		s.GPUs = s.MinGPUs
+	}
+	return s.Validate()
+}
+
+func nameOf(s live.Submission, i, n int) string {
+	switch {
+	case n == 1:
+		return "job"
+	case s.Name != "":
+		return fmt.Sprintf("job %d (%s)", i+1, s.Name)
+	}
+	return fmt.Sprintf("job %d", i+1)
+}
+
+// submitAll submits one job after the other and returns those that were taken.
+func submitAll(ctx context.Context, daemon *client.Client, jobs []live.Submission) ([]live.Job, error) {
+	var out []live.Job
+	for _, s := range jobs {
+		j, err := daemon.Submit(ctx, s)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, j)
+	}
+	return out, nil
+}
+
+func printDry(c *cobra.Command, jobs []live.Submission) error {
+	fmt.Fprintf(c.ErrOrStderr(), "nothing was submitted; %s would be:\n", several(len(jobs), "job"))
+	return printAnswer(c.OutOrStdout(), jobs)
+}

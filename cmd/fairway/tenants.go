@@ -1,0 +1,123 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/client"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+func newTenants() *cobra.Command {
+	var r remote
+	c := &cobra.Command{
+		Use:   "tenants",
+		Short: "List tenants and their shares, or change one",
+		Long: `List tenants: what they hold, what their share is by weight, how late the worst of
+their jobs is (rho), and what they have used since the daemon's first start.` + exitHelp,
+		Example: `  fairway tenants
+  fairway tenants set vision --weight 2 --quota 8 --borrow`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			width := widthOf(c.OutOrStdout())
+			return query[live.TenantList]{&r,
+				func(ctx context.Context, daemon *client.Client) (live.TenantList, error) {
+					tenants, err := daemon.Tenants(ctx)
+					return live.TenantList{Tenants: tenants}, err
+				},
+				func(w io.Writer, l live.TenantList) { printTenants(w, l.Tenants, width) },
+			}.run(c)
+		},
+	}
+	r.registerJSON(c)
+	return group(c, newSetTenant(&r))
+}
+
+func newSetTenant(r *remote) *cobra.Command {
+	var given sched.Tenant
+	c := &cobra.Command{
+		Use:   "set ID",
+		Short: "Declare a tenant, or change its share",
+		Long: `Declare a tenant, or change its share. What no flag names stays as it is.
+
+  weight    share against other tenants
+  quota     GPUs that are its own
+  borrow    may use more than its quota while others leave GPUs idle
+  max-gpus  never more than this, borrowed ones included`,
+		Example: `  fairway tenants set vision --weight 2
+  fairway tenants set interns --quota 4 --max-gpus 8 --borrow
+  fairway tenants set interns --borrow=false`,
+		Args: exactly(1, "fairway tenants set vision --weight 2"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().NFlag() == 0 {
+				return usagef("tenants set: nothing to change; use --weight, --quota, --borrow or --max-gpus")
+			}
+			return query[live.TenantView]{r,
+				func(ctx context.Context, daemon *client.Client) (live.TenantView, error) {
+					return setTenant(ctx, daemon, func(t *sched.Tenant) {
+						changes := map[string]func(){
+							"weight": func() { t.Weight = given.Weight }, "quota": func() { t.Quota = given.Quota },
+							"borrow": func() { t.Borrow = given.Borrow }, "max-gpus": func() { t.Max = given.Max },
+						}
+						for flag, change := range changes {
+							if c.Flags().Changed(flag) {
+								change()
+							}
+						}
+					}, sched.TenantID(args[0]))
+				},
+				func(w io.Writer, t live.TenantView) { printTenants(w, []live.TenantView{t}, 0) },
+			}.run(c)
+		},
+	}
+	fl := c.Flags()
+	fl.Float64Var(&given.Weight, "weight", 1, "share against other tenants")
+	fl.IntVar(&given.Quota, "quota", 0, "GPUs that are its own; 0: none are")
+	fl.BoolVar(&given.Borrow, "borrow", false, "may use more than its quota while others leave GPUs idle")
+	fl.IntVar(&given.Max, "max-gpus", 0, "never more than this; 0: no bound")
+	return c
+}
+
+// setTenant changes a tenant as it is now.
+func setTenant(ctx context.Context, daemon *client.Client, change func(*sched.Tenant), id sched.TenantID) (live.TenantView, error) {
+	all, err := daemon.Tenants(ctx)
+	if err != nil {
+		return live.TenantView{}, err
+	}
+	t := sched.Tenant{ID: id}
+	for _, have := range all {
+		if have.ID == id {
+			t = have.Tenant
+		}
+	}
+	change(&t)
+	if err := t.Validate(); err != nil {
+		return live.TenantView{}, usageError{err}
+	}
+	return daemon.SetTenant(ctx, t)
+}
+
+func printTenants(w io.Writer, tenants []live.TenantView, width int) {
+	g := grid{right: []bool{false, true, true, true, true, true, true, true, true, true}}
+	g.add("TENANT", "WEIGHT", "SHARE", "QUOTA", "MOST", "HELD", "RUNNING", "WAITING", "RHO", "GPU-HOURS", "BORROWS")
+	for _, t := range tenants {
+		borrows := "no"
+		switch {
+		case t.Quota == 0:
+			borrows = "-"
+		case t.Borrow:
+			borrows = "yes"
+		}
+		g.add(orDash(string(t.ID)), number(t.Tenant.Share()), fmt.Sprintf("%.1f", t.Share), positive(t.Quota, fmt.Sprint(t.Quota)),
+			positive(t.Max, fmt.Sprint(t.Max)), fmt.Sprint(t.GPUs), fmt.Sprint(t.Running), fmt.Sprint(t.Waiting),
+			rhoText(t.Rho), fmt.Sprintf("%.1f", t.GPUTime/3600), borrows)
+	}
+	g.print(w, "", width)
+}

@@ -1,0 +1,202 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/local"
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+func newUp() *cobra.Command {
+	var path, listen, data, spec, level string
+	var slots int
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run the scheduler of this machine",
+		Long: `Run the scheduler of this machine: the control loop, the store, the API, the
+dashboard and the metrics, in one process.
+
+It finds the GPUs; a machine without GPUs offers CPU slots, so that everything
+can be tried anywhere. It stops with Ctrl-C or SIGTERM. Jobs keep running, and
+the next "fairway up" takes them over: also after a crash.`,
+		Example: `  fairway up
+  fairway up --slots 4 --policy tiresias
+  fairway up --config /etc/fairway/fairway.yaml
+  fairway up --listen 0.0.0.0:8460      # tokens: fairway token create`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c := defaultConfig()
+			if path != "" {
+				var err error
+				if c, err = readConfig(path); err != nil {
+					return err
+				}
+			}
+			set := cmd.Flags().Changed
+			if set("data") {
+				c.Data = data
+			}
+			if set("listen") {
+				c.Listen.Address = listen
+			}
+			if set("policy") {
+				c.Policy = spec
+			}
+			if set("slots") {
+				c.Slots = slots
+			}
+			if set("log-level") {
+				c.Log.Level = level
+			}
+			abs, err := filepath.Abs(c.Data)
+			if err != nil {
+				return err
+			}
+			c.Data = abs
+			if err := c.validate(); err != nil {
+				return usageError{err}
+			}
+			return up(cmd, c)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&path, "config", "", "configuration `file` (see fairway config)")
+	f.StringVar(&data, "data", defaultDataDir(), "`folder` of everything the daemon keeps")
+	f.StringVar(&listen, "listen", defaultConfig().Listen.Address, "`address` for the dashboard and the API over TCP; empty: only the Unix socket")
+	f.StringVar(&spec, "policy", defaultConfig().Policy, "`policy` of a new data folder (later: fairway policy set)")
+	f.IntVar(&slots, "slots", 0, "offer this many CPU slots instead of GPUs")
+	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	return cmd
+}
+
+// up runs the daemon until the command is told to stop.
+func up(cmd *cobra.Command, c daemonConfig) error {
+	log := newLog(cmd.ErrOrStderr(), c.Log)
+	d, err := openDaemon(cmd.Context(), c, log)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "%s\n", describeNode(d.node))
+	fmt.Fprintf(out, "Data in %s. Policy: %s.\n", c.Data, d.policySpec())
+	fmt.Fprintf(out, "Commands on this machine: fairway --address unix://%s ps\n", c.socketPath())
+	if link := d.dashboard(); link != "" {
+		fmt.Fprintf(out, "Dashboard: %s\n", link)
+	}
+	err = d.run(cmd.Context())
+	return errors.Join(err, d.close())
+}
+
+func (d *daemon) policySpec() string { _, spec := d.book.InForce(); return spec }
+
+// dashboard returns a link that logs the one who starts the daemon in.
+func (d *daemon) dashboard() string {
+	for _, l := range d.listeners {
+		if url := l.URL(); strings.HasPrefix(url, "http") {
+			return url + d.server.LoginLink(live.Identity{User: "root", Tenant: d.config.Socket.Tenant, Role: live.Admin, Owner: live.Owner{UID: -1, GID: -1}})
+		}
+	}
+	return ""
+}
+
+func describeNode(n sched.Node) string {
+	kind := "GPUs (" + string(n.Type) + ")"
+	if n.Type == "cpu" {
+		kind = "CPU slots, for it has no GPU"
+	}
+	return fmt.Sprintf("Machine %s with %d %s.", n.Name, n.GPUs, kind)
+}
+
+func newLog(w io.Writer, c logConfig) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Level)) // validated
+	o := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// newShim is what the daemon starts for each attempt of a job.
+func newShim() *cobra.Command {
+	return &cobra.Command{
+		Use: "shim FOLDER", Hidden: true, DisableFlagParsing: true,
+		Short: "Look after the processes of one attempt of a job",
+		RunE: func(_ *cobra.Command, args []string) error {
+			os.Exit(local.ShimMain(args))
+			return nil
+		},
+	}
+}
+
+func policyEntries() []live.PolicyEntry {
+	var out []live.PolicyEntry
+	table := policy.Builtin()
+	for _, name := range table.Names() {
+		e := table[name]
+		p := live.PolicyEntry{Name: name, Summary: e.Summary, Paper: e.Paper, Agents: e.Agents, Losses: e.Losses, Oracle: e.Oracle}
+		for _, v := range e.Variants {
+			p.Variants = append(p.Variants, live.PolicyVariant{Name: v.Name, Summary: v.Summary})
+		}
+		for _, k := range e.Knobs {
+			p.Knobs = append(p.Knobs, live.PolicyKnob(k))
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// version is what the Go toolchain knows about this binary.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 && !strings.Contains(v, s.Value[:12]) {
+			v += " " + s.Value[:12]
+		}
+	}
+	return v
+}
+
+func newConfig() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show or check the configuration of the daemon",
+		Example: `  fairway config default > fairway.yaml
+  fairway config check fairway.yaml`,
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use: "default", Short: "Print the defaults, with what each field means", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), defaultConfigText())
+			return err
+		},
+	}, &cobra.Command{
+		Use: "check FILE", Short: "Say whether a configuration file is right", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := readConfig(args[0]); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is right.\n", args[0])
+			return nil
+		},
+	})
+	return cmd
+}

@@ -1,0 +1,118 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/fairway-gpu/fairway/client"
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// jobError says that a job that was waited for did not finish.
+type jobError struct{ error }
+
+const (
+	// patience is how long a daemon may be away while somebody waits: it may be
+	// restarted, and the jobs go on.
+	patience   = 10 * time.Minute
+	soonest    = 100 * time.Millisecond
+	longestGap = 2 * time.Second
+)
+
+// waiting is what waitAll needs.
+type waiting struct {
+	daemon *client.Client
+	jobs   []live.Job
+	log    io.Writer // what happens meanwhile
+}
+
+// waitAll waits for the end of all jobs and returns them as they ended.
+func waitAll(ctx context.Context, w waiting) ([]live.Job, error) {
+	ended := make([]live.Job, len(w.jobs))
+	for i, j := range w.jobs {
+		var err error
+		if ended[i], err = waitFor(ctx, w, j); err != nil {
+			return nil, err
+		}
+	}
+	return ended, nil
+}
+
+// waitFor asks for the job again and again. Asking survives a restart of the
+// daemon, and a job that ended while nobody listened.
+func waitFor(ctx context.Context, w waiting, j live.Job) (live.Job, error) {
+	gap, away, state := soonest, time.Time{}, ""
+	for !j.Status.Phase.Ended() {
+		if j.State != state {
+			state = j.State
+			fmt.Fprintf(w.log, "%s: %s\n", clean(string(j.ID)), stateLine(j))
+		}
+		select {
+		case <-ctx.Done():
+			return j, fmt.Errorf("stopped waiting for %s; it goes on (see \"fairway ps\", \"fairway cancel %s\")", j.ID, j.ID)
+		case <-time.After(gap):
+		}
+		gap = min(gap*3/2, longestGap)
+		now, err := w.daemon.Job(ctx, j.ID)
+		switch {
+		case err == nil:
+			j, away = now, time.Time{}
+		case ctx.Err() != nil: // told above
+		case live.CodeOf(err) != live.Unavailable && live.CodeOf(err) != live.TooMany:
+			return j, fmt.Errorf("wait for %s: %w", j.ID, err)
+		case away.IsZero():
+			away = time.Now()
+		case time.Since(away) > patience:
+			return j, fmt.Errorf("wait for %s: %w", j.ID, err)
+		}
+	}
+	fmt.Fprintf(w.log, "%s: %s\n", clean(string(j.ID)), stateLine(j))
+	return j, nil
+}
+
+// stateLine says in a few words how a job is.
+func stateLine(j live.Job) string {
+	if text := why(j); text != "" {
+		return j.State + ": " + text
+	}
+	if held := heldText(j.Held); held != "" {
+		return j.State + " on " + held
+	}
+	return j.State
+}
+
+// outcome returns an error if a job did not finish.
+func outcome(jobs []live.Job) error {
+	bad := 0
+	var first live.Job
+	for _, j := range jobs {
+		if j.State != live.Finished {
+			if bad == 0 {
+				first = j
+			}
+			bad++
+		}
+	}
+	switch {
+	case bad == 0:
+		return nil
+	case len(jobs) == 1:
+		return jobError{fmt.Errorf("job %s %s", clean(string(first.ID)), ending(first))}
+	}
+	return jobError{fmt.Errorf("%d of %d jobs did not finish, the first: %s %s", bad, len(jobs), clean(string(first.ID)), ending(first))}
+}
+
+func ending(j live.Job) string {
+	if j.State == live.Killed {
+		return "was cancelled"
+	}
+	if j.Exit == nil {
+		return j.State
+	}
+	return j.State + ": " + clean(j.Exit.Text())
+}

@@ -1,0 +1,166 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fairway-gpu/fairway/client"
+)
+
+// program builds the fairway command once, without the race detector: the tests
+// here are about processes, and the detector makes each of them ten times larger.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "fairway-e2e-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "fairway")
+	out, err := exec.Command("go", "build", "-o", path, "../cmd/fairway").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build fairway: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := program(); err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// daemon is a running "fairway up".
+type daemon struct {
+	t    *testing.T
+	data string
+	args []string
+	cmd  *exec.Cmd
+	log  *lockedBuffer
+	*client.Client
+}
+
+// startDaemon starts the daemon on a folder; the test's end stops it and
+// everything it started.
+func startDaemon(t *testing.T, data string, args ...string) *daemon {
+	t.Helper()
+	d := &daemon{t: t, data: data, args: args, log: &lockedBuffer{}}
+	var err error
+	d.Client, err = client.New(client.Options{Address: "unix://" + filepath.Join(data, "fairway.sock")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.start()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the daemon's log ends:\n%s", d.log.tail(4000))
+		}
+		d.kill()
+		endOrphans(data)
+	})
+	return d
+}
+
+// shortDir returns a new folder with a short name: the path of a Unix socket
+// has little room.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "fw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func (d *daemon) start() {
+	d.t.Helper()
+	path, err := program()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.cmd = exec.Command(path, append([]string{"up", "--data", d.data, "--listen", ""}, d.args...)...)
+	d.cmd.Stderr, d.cmd.Stdout = d.log, d.log
+	if err := d.cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	d.waitReady()
+}
+
+func (d *daemon) waitReady() {
+	d.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		_, err := d.Overview(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			d.t.Fatalf("the daemon does not answer: %v\n%s", err, d.log.tail(4000))
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// kill is kill -9.
+func (d *daemon) kill() {
+	_ = d.cmd.Process.Kill() // it may have ended by itself
+	_ = d.cmd.Wait()
+}
+
+// stop asks the daemon to end and returns how it did.
+func (d *daemon) stop() error {
+	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return d.cmd.Wait()
+}
+
+// endOrphans kills what jobs of a data folder left running.
+func endOrphans(data string) {
+	procs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, p := range procs {
+		env, err := os.ReadFile(p)
+		if err == nil && bytes.Contains(env, []byte(data)) {
+			var pid int
+			if _, err := fmt.Sscanf(p, "/proc/%d/environ", &pid); err == nil && pid != os.Getpid() {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	}
+}
+
+// lockedBuffer keeps the end of what is written to it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b = append(l.b, p...)
+	if const64 := 64 << 10; len(l.b) > 2*const64 {
+		l.b = append([]byte(nil), l.b[len(l.b)-const64:]...)
+	}
+	return len(p), nil
+}
+
+func (l *lockedBuffer) tail(n int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.b[max(0, len(l.b)-n):])
+}
