@@ -90,7 +90,7 @@ func (d *daemon) start() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.cmd = exec.Command(path, append([]string{"up", "--data", d.data, "--listen", ""}, d.args...)...)
+	d.cmd = exec.Command(path, append([]string{"up", "--data", d.data, "--listen="}, d.args...)...)
 	d.cmd.Stderr, d.cmd.Stdout = d.log, d.log
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)

@@ -1,0 +1,236 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/live/backendtest"
+	"github.com/fairway-gpu/fairway/local"
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/store"
+)
+
+// TestBackend: the journal, the book and the executor of one machine together
+// keep what a backend must keep, with real processes.
+func TestBackend(t *testing.T) {
+	backendtest.Run(t, backendtest.Quick(), func(t *testing.T) backendtest.World {
+		w := &machineWorld{t: t, dir: shortDir(t), out: t.TempDir()}
+		if err := os.WriteFile(filepath.Join(w.out, "worker.sh"), []byte(obedient), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		w.open()
+		t.Cleanup(func() { w.close(); endOrphans(w.dir) })
+		return w
+	})
+}
+
+// obedient runs until it is told to end, and lingers when it is asked to stop.
+const obedient = `#!/bin/sh
+out=$1; linger=$2
+[ "$RANK" = 0 ] && echo "$FAIRWAY_ATTEMPT" >> "$out/$FAIRWAY_JOB.starts"
+trap 'sleep "$linger"; exit 75' TERM
+while :; do
+  [ -f "$out/$FAIRWAY_JOB.end" ] && exit "$(cat "$out/$FAIRWAY_JOB.end")"
+  sleep 0.02
+done
+`
+
+// machineWorld is this machine with four CPU slots. A restart lets go of
+// everything without a word to the jobs; TestCrash kills the real process.
+type machineWorld struct {
+	t        *testing.T
+	dir, out string
+	mu       sync.Mutex
+	store    *store.Store
+	book     *book.Book
+	machine  *local.Machine
+	cancel   context.CancelFunc
+	done     chan error
+}
+
+var root = live.Identity{User: "root", Role: live.Admin, Tenant: "default", Owner: live.Owner{UID: -1, GID: -1}}
+
+func (w *machineWorld) open() {
+	w.t.Helper()
+	path, err := program()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	quiet := slog.New(slog.DiscardHandler)
+	s, _, err := store.Open(store.Config{Dir: filepath.Join(w.dir, "journal")})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := local.Config{Dir: filepath.Join(w.dir, "machine"), Shim: []string{path, "shim"}, Slots: 4, Notice: 5 * time.Second, Log: quiet}
+	if c.Node, c.Devices, err = local.Discover(ctx, c); err != nil {
+		w.t.Fatal(err)
+	}
+	m, err := local.Open(c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b, err := book.Open(ctx, book.Config{
+		Journal: s, Node: c.Node, Policies: policy.Builtin(), Standard: "fifo", Key: make([]byte, 32), Now: time.Now, Log: quiet, Use: m.Use,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.store, w.machine, w.book, w.cancel, w.done = s, m, b, cancel, make(chan error, 1)
+	go func() { w.done <- m.Run(ctx, b) }()
+}
+
+func (w *machineWorld) close() {
+	w.cancel()
+	<-w.done
+	w.book.Close()
+	if err := w.machine.Close(); err != nil {
+		w.t.Error(err)
+	}
+	if err := w.store.Close(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+func (w *machineWorld) now() *book.Book {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.book
+}
+
+// Backend implements backendtest.World.
+func (w *machineWorld) Backend() live.Backend { return w.now() }
+
+// Submit implements backendtest.World.
+func (w *machineWorld) Submit(t *testing.T, j backendtest.Job) sched.JobID {
+	t.Helper()
+	s := live.Submission{Spec: j.Spec}
+	s.ID, s.Submitted = "", time.Time{}
+	s.Command = []string{filepath.Join(w.out, "worker.sh"), w.out, fmt.Sprintf("%.3f", j.Linger.Seconds())}
+	jobs, err := w.now().Submit(context.Background(), root, []live.Submission{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobs[0].ID
+}
+
+// Cancel implements backendtest.World.
+func (w *machineWorld) Cancel(t *testing.T, id sched.JobID) {
+	t.Helper()
+	if _, err := w.now().Command(context.Background(), root, id, live.Cancel); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// End implements backendtest.World.
+func (w *machineWorld) End(t *testing.T, id sched.JobID, code int) {
+	t.Helper()
+	path := filepath.Join(w.out, string(id)+".end")
+	if err := os.WriteFile(path+".new", []byte(strconv.Itoa(code)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Cordon implements backendtest.World.
+func (w *machineWorld) Cordon(t *testing.T, node string, cordoned bool) {
+	t.Helper()
+	state := sched.Ready
+	if cordoned {
+		state = sched.Cordoned
+	}
+	if _, err := w.now().SetNode(context.Background(), root, node, state); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Running implements backendtest.World: it asks the kernel who has a rank in
+// its environment.
+func (w *machineWorld) Running() map[sched.JobID][]backendtest.GPU {
+	out := map[sched.JobID][]backendtest.GPU{}
+	node := w.nodeName()
+	procs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, p := range procs {
+		text, err := os.ReadFile(p)
+		if err != nil || !bytes.Contains(text, []byte(w.dir)) {
+			continue
+		}
+		env := map[string]string{}
+		for kv := range strings.SplitSeq(string(text), "\x00") {
+			k, v, _ := strings.Cut(kv, "=")
+			env[k] = v
+		}
+		rank, err := strconv.Atoi(env["LOCAL_RANK"])
+		slots := strings.Split(env["FAIRWAY_SLOTS"], ",")
+		if err != nil || rank >= len(slots) {
+			continue // the supervisor
+		}
+		slot, _ := strconv.Atoi(slots[rank])
+		g, id := backendtest.GPU{Node: node, Index: slot}, sched.JobID(env["FAIRWAY_JOB"])
+		if !contains(out[id], g) { // the worker and its sleep are one rank
+			out[id] = append(out[id], g)
+		}
+	}
+	return out
+}
+
+func contains(list []backendtest.GPU, g backendtest.GPU) bool {
+	for _, h := range list {
+		if h == g {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *machineWorld) nodeName() string {
+	nodes, err := w.now().Nodes(root)
+	if err != nil || len(nodes) == 0 {
+		return ""
+	}
+	return nodes[0].Name
+}
+
+// Starts implements backendtest.World.
+func (w *machineWorld) Starts(id sched.JobID) int {
+	text, err := os.ReadFile(filepath.Join(w.out, string(id)+".starts"))
+	if err != nil {
+		return 0
+	}
+	return len(strings.Fields(string(text)))
+}
+
+// Phase implements backendtest.World.
+func (w *machineWorld) Phase(id sched.JobID) sched.Phase {
+	j, err := w.now().Job(root, id)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return j.Status.Phase
+}
+
+// Restart implements backendtest.World.
+func (w *machineWorld) Restart(t *testing.T) {
+	t.Helper()
+	w.close()
+	w.open()
+}

@@ -1,0 +1,185 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// TestDashboard opens the pages of the real daemon in a real browser: a job
+// appears, grows as it trains, is cancelled, and the page comes back by itself
+// after the daemon was killed and started again.
+func TestDashboard(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a browser")
+	}
+	chromium := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			chromium = path
+		}
+	}
+	if chromium == "" {
+		t.Skip("no Chromium or Chrome is installed")
+	}
+	config := filepath.Join(t.TempDir(), "fairway.yaml")
+	text := "slots: 4\nreport: 1s\nnotice: 5s\npolicy: pollux:interval=2s:restart=1s\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := startDaemon(t, shortDir(t), "--config", config, "--listen", "127.0.0.1:0")
+	page := openPage(t, chromium, d.link())
+	page.shows("Queue")
+	job := d.submitTraining()
+	page.shows(string(job.ID))
+	page.visit("#/jobs/" + string(job.ID))
+	page.shows("running")
+	page.shows("Statistical efficiency")
+	// It begins on one slot, and has two when its first report was looked at.
+	page.until("it holds more than one slot", func(text string) bool {
+		return regexp.MustCompile(`Holds\s+[2-4] (GPU|slot)s`).MatchString(text)
+	})
+	page.picture("FAIRWAY_SHOTS", "job.png")
+	d.kill()
+	page.shows("reconnecting")
+	d.start()
+	page.until("the page is live again", func(text string) bool {
+		return !strings.Contains(text, "reconnecting") && strings.Contains(text, "running")
+	})
+	page.click("Cancel")
+	page.click("Cancel the job")
+	page.shows("killed")
+	page.until("the daemon has killed the job", func(string) bool {
+		j, err := d.Job(context.Background(), job.ID)
+		return err == nil && j.State == live.Killed
+	})
+}
+
+// link returns the address of the dashboard, as the daemon printed it.
+func (d *daemon) link() string {
+	d.t.Helper()
+	m := regexp.MustCompile(`Dashboard: (http\S+)`).FindStringSubmatch(d.log.tail(10_000))
+	if m == nil {
+		d.t.Fatalf("the daemon printed no address:\n%s", d.log.tail(4000))
+	}
+	// After a restart the page must find the daemon at the same port.
+	for i, a := range d.args {
+		if a == "--listen" {
+			d.args[i+1] = regexp.MustCompile(`//([^/]+)/`).FindStringSubmatch(m[1])[1]
+		}
+	}
+	return m[1]
+}
+
+// submitTraining submits an elastic job that really trains, through the agent.
+func (d *daemon) submitTraining() live.Job {
+	d.t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	s := live.Submission{}
+	s.Name, s.Dir = "train", root
+	s.Command = []string{"python3", "examples/stdlib_train.py", "--steps", "100000", "--batch", "16", "--sleep", "0.004"}
+	s.Env = map[string]string{"PYTHONPATH": filepath.Join(root, "python", "src")}
+	s.GPUs, s.MinGPUs, s.MaxGPUs = 1, 1, 4
+	s.Batch.Initial, s.Batch.Max, s.Batch.LocalMin, s.Batch.LocalMax, s.Batch.Adapt = 16, 128, 2, 64, true
+	j, err := d.Submit(context.Background(), s)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return j
+}
+
+// page is an open page.
+type page struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+func openPage(t *testing.T, chromium, url string) *page {
+	t.Helper()
+	profile, err := os.MkdirTemp("", "fairway-e2e-browser")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox,
+		chromedp.UserDataDir(profile), chromedp.WindowSize(1360, 1400))
+	alloc, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	quiet := func(string, ...any) {}
+	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(quiet), chromedp.WithLogf(quiet))
+	t.Cleanup(func() { cancel(); stop(); _ = os.RemoveAll(profile) })
+	if err := chromedp.Run(ctx, chromedp.Navigate(url)); err != nil {
+		t.Fatal(err)
+	}
+	return &page{t: t, ctx: ctx}
+}
+
+func (p *page) do(actions ...chromedp.Action) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, 20*time.Second)
+	defer cancel()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *page) text() string {
+	var text string
+	p.do(chromedp.Evaluate(`document.body.innerText`, &text))
+	return text
+}
+
+func (p *page) until(what string, ok func(text string) bool) {
+	p.t.Helper()
+	deadline := time.Now().Add(45 * time.Second)
+	for !ok(p.text()) {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("not so: %s; the page says:\n%s", what, p.text())
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+func (p *page) shows(want string) {
+	p.t.Helper()
+	p.until("the page shows "+want, func(text string) bool { return strings.Contains(text, want) })
+}
+
+func (p *page) visit(hash string) {
+	p.t.Helper()
+	p.do(chromedp.Evaluate(`location.hash = "`+hash+`"`, nil))
+}
+
+// click clicks the button with that text.
+func (p *page) click(label string) {
+	p.t.Helper()
+	p.do(chromedp.Click(`//button[normalize-space(.)="`+label+`"]`, chromedp.BySearch))
+}
+
+// picture writes what the page looks like into the folder that a variable
+// names, for people to look at.
+func (p *page) picture(variable, name string) {
+	p.t.Helper()
+	dir := os.Getenv(variable)
+	if dir == "" {
+		return
+	}
+	var png []byte
+	p.do(chromedp.FullScreenshot(&png, 90))
+	if err := os.WriteFile(filepath.Join(dir, name), png, 0o644); err != nil {
+		p.t.Error(err)
+	}
+}
