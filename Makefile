@@ -3,7 +3,7 @@ GO ?= go
 FUZZTIME ?= 10s
 DATA ?= pollux-artifact/simulator
 
-.PHONY: help build test lint bench fuzz repro clean
+.PHONY: help build demo test lint load bench fuzz repro clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -11,8 +11,15 @@ help: ## list the targets
 build: ## build bin/fairway
 	$(GO) build -trimpath -o bin/fairway ./cmd/fairway
 
-test: lint ## lint, then every test with the race detector
+demo: build ## a small mix of real training jobs, with a report
+	bin/fairway demo
+
+test: lint ## lint, then every test: Go with the race detector, Python with PyTorch
 	$(GO) test -race ./...
+	python/test.sh
+
+load: ## the daemon under a full queue, and as many jobs as a busy day has
+	FAIRWAY_LOAD_QUEUED=10000 FAIRWAY_LOAD_RUNNING=64 FAIRWAY_SOAK_JOBS=3000 $(GO) test -count=1 -run 'TestLoad|TestSoak' -v ./e2e
 
 lint: ## gofmt, go vet, staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt these files:"; echo "$$out"; exit 1; fi

@@ -69,8 +69,11 @@ func (t *tx) progress(x *entry, r *live.AgentReport, current bool) error {
 	rec := live.Record{Event: &e, Complete: r.Complete}
 	if current {
 		e.Rate = r.Rate
-		if r.Point != nil {
-			p := *r.Point
+		if r.Point != nil || r.Work > 0 {
+			var p live.Point
+			if r.Point != nil {
+				p = *r.Point
+			}
 			p.At, p.Done, p.Rate, p.GPUs, p.Work = t.now, r.Done, r.Rate, x.Job.Placement.GPUs(), r.Work
 			rec.Point = &p
 		}

@@ -65,7 +65,7 @@ func TestReport(t *testing.T) {
 	if a.Params == nil || a.Noise != 10 {
 		t.Errorf("answer %+v after samples; want params and the noise 10", a)
 	}
-	want := []live.Point{{At: d.clock.Now(), Done: 12, Work: 100, GPUs: 2, Batch: 16, Rate: 2, Loss: &loss}}
+	want := []live.Point{{At: d.clock.Now().Add(-5 * time.Second), Done: 1, Work: 100, GPUs: 2, Rate: 2}, {At: d.clock.Now(), Done: 12, Work: 100, GPUs: 2, Batch: 16, Rate: 2, Loss: &loss}}
 	points, err := d.Points(ann, "x-1")
 	if diff := cmp.Diff(want, points); diff != "" || err != nil {
 		t.Errorf("points (-want +got):\n%s%v", diff, err)
@@ -91,8 +91,8 @@ func TestReport(t *testing.T) {
 	if s := j.Status; s.Done != 13 || s.Kept != 13 || s.Rate != 0 || s.Checkpoint.IsZero() {
 		t.Errorf("status %+v; want done and kept 13, no rate", s)
 	}
-	if points, _ := d.Points(ann, "x-1"); len(points) != 1 {
-		t.Errorf("%d points; want 1", len(points))
+	if points, _ := d.Points(ann, "x-1"); len(points) != 2 {
+		t.Errorf("%d points; want 2", len(points))
 	}
 	d.command("x-1", live.Cancel)
 	if a := d.report("x-1", 1, live.AgentReport{Done: 14}); !a.Stop {

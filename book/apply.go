@@ -38,7 +38,7 @@ func (m *memory) apply(r *live.Record) error {
 		m.exit(r)
 	}
 	if r.Policy != "" {
-		m.Policy = r.Policy
+		m.Policy, m.policyKept = r.Policy, true
 	}
 	if r.Token != nil {
 		m.setToken(*r.Token)

@@ -19,6 +19,11 @@ import (
 // Jobs that hold GPUs which are no longer there lose them.
 func (b *Book) noteMachine(t *tx) error {
 	t.actor, t.decides = "machine", true
+	if !t.mem.policyKept {
+		if err := t.add(live.Record{Policy: t.mem.Policy, Text: "the policy of a new journal"}); err != nil {
+			return err
+		}
+	}
 	node := b.Node
 	// Other names in the journal are this machine before it was renamed.
 	for _, old := range t.mem.state.Cluster().Nodes {

@@ -67,7 +67,7 @@ func TestSubmitRefused(t *testing.T) {
 		{"other tenant", ann, []live.Submission{with(func(s *live.Submission) { s.Tenant = "red" })}, live.Denied, "tenant"},
 		{"app with a slash", ann, []live.Submission{with(func(s *live.Submission) { s.App = "red/x" })}, live.Invalid, "app"},
 		{"no command", ann, []live.Submission{with(func(s *live.Submission) { s.Command = nil })}, live.Invalid, "command"},
-		{"bad spec", ann, []live.Submission{with(func(s *live.Submission) { s.GPUs = -1 })}, live.Invalid, ""},
+		{"bad spec", ann, []live.Submission{with(func(s *live.Submission) { s.GPUs = -1 })}, live.Invalid, "gpus"},
 		{"second of two", ann, []live.Submission{submission("x", 1), with(func(s *live.Submission) { s.Retries = -1 })}, live.Invalid, "jobs[1].retries"},
 		{"queue full", ann, []live.Submission{submission("x", 1), submission("x", 1), submission("x", 1), submission("x", 1)}, live.TooMany, ""},
 	}

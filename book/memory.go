@@ -20,6 +20,9 @@ type memory struct {
 	jobs  map[sched.JobID]*entry
 	keys  map[string]sched.JobID // client keys, by tenant and key
 	keep  int
+	// policyKept says that the journal names the policy; else it is the one of the
+	// configuration, until a record says so.
+	policyKept bool
 }
 
 // Saved is a memory as data: the snapshot of the journal.
@@ -166,6 +169,7 @@ func restore(payload []byte, keep int) (*memory, error) {
 		m.GPUTime = map[sched.TenantID]float64{}
 	}
 	m.Saved.State, m.Active = sched.Saved{}, nil
+	m.policyKept = m.Policy != ""
 	return m, nil
 }
 

@@ -178,7 +178,7 @@ func (p *page) picture(variable, name string) {
 		return
 	}
 	var png []byte
-	p.do(chromedp.FullScreenshot(&png, 90))
+	p.do(chromedp.FullScreenshot(&png, 100))
 	if err := os.WriteFile(filepath.Join(dir, name), png, 0o644); err != nil {
 		p.t.Error(err)
 	}

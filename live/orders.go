@@ -18,6 +18,10 @@ import "context"
 type Orders interface {
 	// Attempts returns the attempts that should run now.
 	Attempts() []Attempt
+	// Leaving returns the attempts that should no longer run and of which no end
+	// is known. One that was taken back before the executor saw it is among them:
+	// an executor that has never heard of it says so with Exited.
+	Leaving() []AttemptID
 	// Ordered yields a value when that list may have changed.
 	Ordered() <-chan struct{}
 	// Started says that the processes of an attempt are up.

@@ -4,6 +4,7 @@
 package live
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -114,7 +115,14 @@ func (s *Submission) Validate() error {
 	if len(s.Key) > maxKey {
 		return Errorf(Invalid, "has %d bytes", len(s.Key)).On("key").Try(fmt.Sprintf("use at most %d", maxKey))
 	}
-	if err := s.Spec.Validate(); err != nil {
+	err := s.Spec.Validate()
+	var field *sched.SpecError
+	switch {
+	case errors.As(err, &field):
+		e := Errorf(Invalid, "is %v", field.Value).On(field.Field).Try("use " + field.Want)
+		e.Err = err
+		return e
+	case err != nil:
 		return &Error{Code: Invalid, Message: err.Error(), Err: err}
 	}
 	return nil

@@ -110,7 +110,7 @@ func TestCrash(t *testing.T) {
 	var list []live.Attempt
 	for i := range jobs {
 		slot := i % 4
-		a := attempt(fmt.Sprintf("job-%02d", i), 1, sched.GPUSet(1)<<slot, fmt.Sprintf(
+		a := attempt(fmt.Sprintf("crash-%02d", i), 1, sched.GPUSet(1)<<slot, fmt.Sprintf(
 			`cd %[1]s; mkdir slot-%[2]d || echo overlap >> mark-%[3]d; echo start >> mark-%[3]d; sleep 0.0%[4]d; echo end >> mark-%[3]d; rmdir slot-%[2]d; exit %[5]d`,
 			dir, slot, i, 2+i%7, i%3))
 		list = append(list, a)
@@ -172,7 +172,7 @@ func TestCrash(t *testing.T) {
 		t.Errorf("%d processes are left", n)
 	}
 	if g := findCgroups(); g != nil {
-		if left, _ := filepath.Glob(filepath.Join(g.member, "fairway-job-*")); len(left) > 0 {
+		if left, _ := filepath.Glob(filepath.Join(g.member, "fairway-crash-[0-9][0-9].*")); len(left) > 0 {
 			t.Errorf("control groups are left: %v", left)
 		}
 	}

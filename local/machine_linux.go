@@ -46,6 +46,7 @@ type Machine struct {
 	runs     map[live.AttemptID]*run
 	stopping bool
 	ordered  map[sched.JobID]bool // jobs of the last list
+	leaveAt  time.Time            // when to look for attempts that were taken back; of step alone
 	keepAt   time.Time
 }
 

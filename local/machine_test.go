@@ -464,3 +464,20 @@ func TestStopAll(t *testing.T) {
 		t.Errorf("%s; want yielded after notice", show(e))
 	}
 }
+
+// TestTakenBackUnseen: an attempt that was ordered and taken back before the
+// machine looked ends all the same, once.
+func TestTakenBackUnseen(t *testing.T) {
+	r := newRig(t, nil)
+	id := live.AttemptID{Job: "unseen-1", Number: 3}
+	r.orders.mu.Lock()
+	r.orders.leaving = append(r.orders.leaving, id)
+	r.orders.mu.Unlock()
+	if got := r.exit(id); !got.Noticed || got.Lost || got.Code != 0 {
+		t.Errorf("exit = %+v; want one that was asked for", got)
+	}
+	time.Sleep(2 * leaveEvery / 2)
+	if n := len(r.orders.exitsOf(id)); n != 1 {
+		t.Errorf("%d exits; want 1", n)
+	}
+}

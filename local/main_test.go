@@ -43,7 +43,8 @@ type fakeOrders struct {
 	changed chan struct{}
 	started []live.AttemptID
 	exits   []live.Exit
-	refuse  int // so many reports are refused
+	leaving []live.AttemptID // taken back, and no end is known
+	refuse  int              // so many reports are refused
 }
 
 func newOrders() *fakeOrders { return &fakeOrders{changed: make(chan struct{}, 1)} }
@@ -52,6 +53,14 @@ func (o *fakeOrders) Attempts() []live.Attempt {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.list)
+}
+
+func (o *fakeOrders) Leaving() []live.AttemptID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(o.leaving), func(id live.AttemptID) bool {
+		return slices.ContainsFunc(o.exits, func(e live.Exit) bool { return e.AttemptID == id })
+	})
 }
 
 func (o *fakeOrders) Ordered() <-chan struct{} { return o.changed }

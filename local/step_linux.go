@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
@@ -17,8 +18,10 @@ import (
 // step compares what should run with what does, and acts.
 func (m *Machine) step(ctx context.Context, orders live.Orders) {
 	var list []live.Attempt
+	var leaving []live.AttemptID
 	if orders != nil {
 		list = orders.Attempts()
+		leaving = m.leaving(orders)
 	}
 	want := make(map[live.AttemptID]live.Attempt, len(list))
 	for _, a := range list {
@@ -37,6 +40,12 @@ func (m *Machine) step(ctx context.Context, orders live.Orders) {
 		}
 	}
 	now := m.cfg.Now()
+	for _, id := range leaving {
+		if m.runs[id] == nil {
+			m.runs[id] = &run{order: order{Attempt: live.Attempt{AttemptID: id}}, dir: m.attemptDir(id)}
+			m.runs[id].end(live.Exit{AttemptID: id, At: now, Noticed: true, Why: "withdrawn before it started"})
+		}
+	}
 	var up []live.AttemptID
 	for _, id := range sortedRuns(m.runs) {
 		r := m.runs[id]
@@ -70,6 +79,20 @@ func (m *Machine) step(ctx context.Context, orders live.Orders) {
 		orders.Started(id)
 	}
 }
+
+// leaving asks, now and then, for attempts that were taken back: after those
+// that should run were asked for, so that none is missed between the two.
+func (m *Machine) leaving(orders live.Orders) []live.AttemptID {
+	now := m.cfg.Now()
+	if now.Before(m.leaveAt) {
+		return nil
+	}
+	m.leaveAt = now.Add(leaveEvery)
+	return orders.Leaving()
+}
+
+// leaveEvery is how often attempts that were taken back are looked for.
+const leaveEvery = time.Second
 
 // stepWaiting starts an attempt when its place is free, or ends one that was
 // withdrawn before it came to that.

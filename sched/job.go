@@ -249,10 +249,22 @@ func (j *Job) Remaining(now time.Time) (left time.Duration, ok bool) {
 // Ready reports whether the job may be started now.
 func (j *Job) Ready(now time.Time) bool { return !j.NotBefore.After(now) }
 
+// SpecError is a field of a request that is out of range.
+type SpecError struct {
+	ID    JobID
+	Field string // by its JSON name; several are separated by commas
+	Value any
+	Want  string
+}
+
+func (e *SpecError) Error() string {
+	return fmt.Sprintf("job %s: %s = %v; want %s", e.ID, e.Field, e.Value, e.Want)
+}
+
 // Validate says what is wrong with the request, if anything.
 func (s *Spec) Validate() error {
 	bad := func(field string, value any, want string) error {
-		return fmt.Errorf("job %s: %s = %v; want %s", s.ID, field, value, want)
+		return &SpecError{ID: s.ID, Field: field, Value: value, Want: want}
 	}
 	switch {
 	case s.ID == "":
