@@ -1,0 +1,268 @@
+# Copyright The Fairway Authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""The agent: what a training tells the daemon, and what it is told. Torch-free
+and safe to use where there is no daemon: then nothing is sent."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import math
+import sys
+import threading
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Mapping, NoReturn, Optional
+
+from fairway import env as environment
+from fairway.checkpoint import Content, Store
+from fairway.client import Answer, Client
+from fairway.goodput import Limits, Params
+from fairway.notice import Notice
+from fairway.profile import Profile, Sample
+
+log = logging.getLogger("fairway")
+
+# The exit code of a process that saved its work and leaves because it was
+# asked to (EX_TEMPFAIL).
+YIELD = 75
+
+_MOST_METRICS = 32
+_LONGEST_NAME = 100  # bytes, of a metric
+_FAREWELL = 5.0  # the most seconds the last report may take
+
+
+class Agent:
+    """One rank's link to the daemon. Rank 0 reports, the others only listen
+    for the notice."""
+
+    def __init__(self, env: Optional[environment.Environment] = None, *, checkpoint_dir: Optional[str] = None) -> None:
+        self.env = env if env is not None else environment.read()
+        for problem in self.env.problems:
+            log.warning("%s makes no sense and is left out", problem)
+        folder = checkpoint_dir or self.env.checkpoint_dir
+        self.store: Optional[Store] = Store(Path(folder) / "fairway") if folder else None
+        self.notice = Notice()
+        self.params: Optional[Params] = None  # of the throughput model, as the daemon fitted it
+        self.prior_noise = 0.0  # what to assume of the noise scale until it is measured
+        self.profile = Profile()
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
+        self._done, self._work = 0.0, 0.0
+        self._seen: Optional[tuple[float, float]] = None  # time and done at the last report
+        self._rate = 0.0
+        self._losses: list[float] = []
+        self._lazy_loss: Any = None
+        self._metrics: dict[str, Any] = {}
+        self._point: dict[str, Any] = {}
+        self._training: Optional[dict[str, Any]] = None
+        self._completed = False
+        self._closed = False
+        self._client: Optional[Client] = None
+        if self.env.managed:
+            self.notice.install()
+            self._connect()
+
+    def _connect(self) -> None:
+        if self.env.rank != 0 or not self.env.api:
+            return
+        try:
+            self._client = Client(self.env.api, self.env.token, self._answered)
+        except ValueError as err:
+            log.warning("no reports: FAIRWAY_API: %s", err)
+            return
+        threading.Thread(target=self._report_regularly, name="fairway-reports", daemon=True).start()
+        atexit.register(self.close)
+
+    # What the training tells.
+
+    def progress(self, done: float, work: Optional[float] = None) -> None:
+        """Says how much work is done, and how much there is, in the job's unit."""
+        with self._lock:
+            if _usable(done):
+                self._done = float(done)
+                if self._seen is None:
+                    self._seen = (time.monotonic(), self._done)
+            if work is not None and _usable(work):
+                self._work = float(work)
+
+    def report(self, loss: Any = None, **metrics: Any) -> None:
+        """Gives the daemon numbers for its plots; cheap enough for every step.
+        The mean of the losses since the last report is sent, and the last value
+        of each metric. Tensors are read when the report is made, not now."""
+        if self._client is None:
+            return
+        with self._lock:
+            if isinstance(loss, (int, float)):
+                self._losses.append(float(loss))
+                del self._losses[:-10000]
+            elif loss is not None:
+                self._lazy_loss = loss.detach() if hasattr(loss, "detach") else loss
+            for name, value in metrics.items():
+                self._metrics[name] = value.detach() if hasattr(value, "detach") else value
+
+    def measured(self, samples: list[Sample]) -> None:
+        """Takes in step times."""
+        with self._lock:
+            for sample in samples:
+                self.profile.add(sample)
+
+    def training(self, limits: Limits, *, fixed: int, noise: float, point: Mapping[str, Any]) -> None:
+        """Says how the job trains now; fixed is 0 if the batch size adapts,
+        point holds fields of live.Point."""
+        with self._lock:
+            self._training = {"limits": limits.to_json()}
+            if fixed:
+                self._training["fixed"] = fixed
+            if _usable(noise) and noise > 0:
+                self._training["noise"] = float(noise)
+            self._point = dict(point)
+
+    # Stopping, saving, ending.
+
+    def should_stop(self) -> bool:
+        """Whether the job was asked to save and leave. Ranks may learn it at
+        different steps: a gang must agree before it acts (see fairway.loop)."""
+        return self.notice.given
+
+    def save(self, content: Content) -> Optional[Path]:
+        """Writes a checkpoint of all that progress() spoke of, and tells the
+        daemon. None if there is no folder for it. A disk that does not take it
+        is logged, not raised: the training goes on with the one before."""
+        if self.store is None:
+            return None
+        try:
+            path = self.store.save(content)
+        except OSError as err:
+            log.error("checkpoint not written: %s; the one before it stays", err)
+            return None
+        self.saved()
+        return path
+
+    def saved(self) -> None:
+        """Tells the daemon that all work done so far is saved."""
+        self._send(checkpoint=True)
+
+    def complete(self) -> None:
+        """Says that the training is over."""
+        if self._completed:
+            return
+        self._completed = True
+        self._send(complete=True)
+        self.close()
+
+    def leave(self) -> NoReturn:
+        """Ends this process because it was asked to, with the exit code that
+        says that its work is saved."""
+        self.close()
+        sys.exit(YIELD)
+
+    def close(self) -> None:
+        """Sends what is left, within seconds, and stops reporting."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._wake.notify_all()
+        # The notice stays installed: a signal that comes now must not turn a
+        # good end into a bad one.
+        if self._client is not None:
+            self._client.close(min(_FAREWELL, max(0.5, self.notice.left(self.env.notice) / 2)))
+            atexit.unregister(self.close)
+
+    # Reports.
+
+    def _report_regularly(self) -> None:
+        """Reports every report_seconds, at first more often: a job that ends
+        within the first minute is seen too."""
+        delay = min(1.0, self.env.report_seconds)
+        while True:
+            with self._wake:
+                self._wake.wait(delay)
+                if self._closed:
+                    return
+            try:
+                self._send()
+            except Exception:  # noqa: BLE001: a bad number must not end the reports
+                log.exception("a report could not be made")
+            delay = min(2 * delay, self.env.report_seconds)
+
+    def _send(self, checkpoint: bool = False, complete: bool = False) -> None:
+        if self._client is not None:
+            self._client.send(self._make(checkpoint, complete), keep=checkpoint or complete)
+
+    def _make(self, checkpoint: bool, complete: bool) -> dict[str, Any]:
+        """The live.AgentReport of now."""
+        with self._lock:
+            self._measure_rate()
+            losses, self._losses = self._losses, []
+            lazy, self._lazy_loss = self._lazy_loss, None
+            metrics, self._metrics = self._metrics, {}
+            point, training = dict(self._point), self._training
+            samples = self.profile.drain() if training else []
+            report: dict[str, Any] = {"done": self._done}
+            for name, value in (("work", self._work), ("rate", self._rate)):
+                if value > 0:
+                    report[name] = value
+        if checkpoint:
+            report["checkpoint"] = True
+        if complete:
+            report["complete"] = True
+        if training:
+            report["training"] = dict(training, samples=[s.to_json() for s in samples[:1000]])
+        loss = _number(lazy) if lazy is not None else (math.fsum(losses) / len(losses) if losses else None)
+        report["point"] = _point(dict(point, done=report["done"], rate=report.get("rate")), loss, metrics)
+        return report
+
+    def _measure_rate(self) -> None:
+        now = time.monotonic()
+        if self._seen is None:
+            return
+        seconds, work = now - self._seen[0], self._done - self._seen[1]
+        if seconds < 0.2:
+            return
+        self._seen = (now, self._done)
+        if work >= 0:
+            self._rate = work / seconds if self._rate == 0 else (self._rate + work / seconds) / 2
+
+    def _answered(self, answer: Answer) -> None:
+        if answer.get("stop") is True:
+            self.notice.give()
+        params = Params.from_json(answer.get("params"))
+        if params is not None:
+            self.params = params
+        noise = answer.get("noise")
+        if isinstance(noise, (int, float)) and _usable(noise):
+            self.prior_noise = float(noise)
+
+
+def _point(fields: Mapping[str, Any], loss: Optional[float], metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """A live.Point; what is not a finite number is left out."""
+    point: dict[str, Any] = {"at": datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")}
+    for name, value in fields.items():
+        if isinstance(value, (int, float)) and math.isfinite(value):
+            point[name] = value
+    if loss is not None and math.isfinite(loss):
+        point["loss"] = loss
+    kept: dict[str, float] = {}
+    for name, value in metrics.items():
+        number = _number(value)
+        if number is not None and len(name.encode()) <= _LONGEST_NAME and len(kept) < _MOST_METRICS:
+            kept[name] = number
+    if kept:
+        point["metrics"] = kept
+    return point
+
+
+def _number(value: Any) -> Optional[float]:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _usable(value: Any) -> bool:
+    return isinstance(value, (int, float)) and value >= 0 and math.isfinite(value)

@@ -1,0 +1,120 @@
+# Copyright The Fairway Authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""The environment of a rank. No other module touches environment variables."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Callable, Mapping, Optional, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What Fairway, or torchrun, told this process about itself."""
+
+    rank: int = 0
+    world: int = 1
+    local_rank: int = 0
+    nodes: int = 1
+    master_addr: str = "127.0.0.1"
+    master_port: int = 0
+    job: str = ""
+    attempt: int = 0
+    api: str = ""
+    token: str = ""
+    checkpoint_dir: str = ""
+    notice: float = 30.0  # seconds between the signal to stop and the kill
+    gpu_type: str = ""
+    adapt: bool = False
+    report_seconds: float = 30.0
+    batch_initial: int = 0  # 0: the job file does not say
+    batch_max: int = 0
+    batch_local_min: int = 0
+    batch_local_max: int = 0
+    problems: tuple[str, ...] = ()  # variables that could not be read
+
+    @property
+    def managed(self) -> bool:
+        """Whether Fairway started this process."""
+        return self.job != ""
+
+
+def read(environ: Optional[Mapping[str, str]] = None) -> Environment:
+    """Reads the environment. A value that makes no sense counts as not set:
+    a training must not fail because of one."""
+    source = os.environ if environ is None else environ
+    problems: list[str] = []
+
+    def value(name: str, parse: Callable[[str], T], default: T) -> T:
+        text = source.get(name, "")
+        if text == "":
+            return default
+        try:
+            return parse(text)
+        except ValueError:
+            problems.append(f"{name}={text[:40]!r}")
+            return default
+
+    world = value("WORLD_SIZE", _positive, 1)
+    rank = value("RANK", _natural, 0)
+    if rank >= world:
+        problems.append(f"RANK={rank} with WORLD_SIZE={world}")
+        rank = 0
+    nodes = value("FAIRWAY_NODES", _positive, 0)
+    if nodes == 0:
+        nodes = max(1, world // value("LOCAL_WORLD_SIZE", _positive, world))
+    return Environment(
+        rank=rank,
+        world=world,
+        local_rank=value("LOCAL_RANK", _natural, rank),
+        nodes=min(nodes, world),
+        master_addr=value("MASTER_ADDR", str, "127.0.0.1"),
+        master_port=value("MASTER_PORT", _natural, 0),
+        job=value("FAIRWAY_JOB", str, ""),
+        attempt=value("FAIRWAY_ATTEMPT", _natural, 0),
+        api=value("FAIRWAY_API", str, ""),
+        token=value("FAIRWAY_TOKEN", str, ""),
+        checkpoint_dir=value("FAIRWAY_CHECKPOINT_DIR", str, ""),
+        notice=value("FAIRWAY_NOTICE", _seconds, 30.0),
+        gpu_type=value("FAIRWAY_GPU_TYPE", str, ""),
+        adapt=value("FAIRWAY_ADAPT", str, "") == "1",
+        report_seconds=value("FAIRWAY_REPORT_SECONDS", _seconds, 30.0),
+        batch_initial=value("FAIRWAY_BATCH_INITIAL", _natural, 0),
+        batch_max=value("FAIRWAY_BATCH_MAX", _natural, 0),
+        batch_local_min=value("FAIRWAY_BATCH_LOCAL_MIN", _natural, 0),
+        batch_local_max=value("FAIRWAY_BATCH_LOCAL_MAX", _natural, 0),
+        problems=tuple(problems),
+    )
+
+
+def prefer_loopback(env: Environment) -> None:
+    """Lets a gang that meets on the loopback address talk over it: the name of
+    a machine need not lead back to it."""
+    if env.nodes == 1 and env.master_addr in ("127.0.0.1", "localhost") and os.path.exists("/sys/class/net/lo"):
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+
+def _natural(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _seconds(text: str) -> float:
+    """Reads seconds: a number, with or without an s behind it."""
+    number = float(text[:-1] if text.endswith("s") else text)
+    if not 0 < number < 1e9:
+        raise ValueError(text)
+    return number

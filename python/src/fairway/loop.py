@@ -1,0 +1,331 @@
+# Copyright The Fairway Authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""The course of a training, whatever computes its gradients: where in the data
+it is, how its batch is made up, when all ranks save, change or stop together."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Mapping, Optional, Protocol, Union
+
+from fairway import goodput
+from fairway.agent import Agent
+from fairway.goodput import Config, Limits, Shape
+from fairway.noise import Estimator, Noise
+from fairway.order import Order
+from fairway.profile import Sample
+from fairway.rules import RULES
+from fairway.timing import Clock, Span, StepTimer, WallClock
+
+log = logging.getLogger("fairway")
+
+# The weight of measured noise from which it is trusted: some twenty batches of
+# the initial size.
+_ENOUGH = 0.02
+
+# A noise scale from here on says that no gradient was seen in the noise: no
+# number for a plot.
+_NO_GRADIENT = 1e15
+
+
+class Reducer(Protocol):
+    """What the ranks of a gang need to agree. Every rank calls the same
+    methods in the same order."""
+
+    def max(self, values: list[float]) -> list[float]:
+        """The largest of all ranks, one by one."""
+
+    def mean(self, values: list[float]) -> list[float]:
+        """The mean of all ranks, one by one."""
+
+
+class Alone:
+    """The reducer of a gang of one."""
+
+    def max(self, values: list[float]) -> list[float]:
+        return values
+
+    def mean(self, values: list[float]) -> list[float]:
+        return values
+
+
+@dataclass(frozen=True)
+class Several:
+    """A batch of several gradients: the mean of their squared lengths as far as
+    this rank knows them, and the squared length of their mean."""
+
+    local: float
+    total: float
+    count: int
+    scale: float
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two successive batches of one gradient each: squared lengths of both and
+    of their mean."""
+
+    before: float
+    now: float
+    mean: float
+    scale: float
+
+
+Lengths = Union[Several, Pair]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How often things happen, in seconds."""
+
+    checkpoint_every: float = 300.0
+    agree_every: float = 0.5
+    choose_every: float = 30.0
+
+
+def limits_of(agent: Agent, batch_size: int) -> Limits:
+    """The bounds of the batch size: those of the job file, or else no change of
+    the script's batch size."""
+    env = agent.env
+    initial = env.batch_initial or batch_size
+    local_min = env.batch_local_min or 1
+    limits = Limits(initial, max(env.batch_max, initial), local_min, max(env.batch_local_max or initial, local_min))
+    limits.check()
+    return limits
+
+
+class Loop:
+    """One rank's view of the course of the training. Work is counted in
+    examples of the initial batch size: a step at a larger batch counts for what
+    it is worth, as the noise scale tells."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        order: Order,
+        limits: Limits,
+        total: float,
+        *,
+        rule: str = "adascale",
+        reducer: Optional[Reducer] = None,
+        clock: Optional[Clock] = None,
+        options: Options = Options(),
+    ) -> None:
+        if rule not in RULES:
+            raise ValueError(f"rule = {rule!r}; want one of {', '.join(sorted(RULES))}")
+        self.agent, self.order, self.limits, self.total = agent, order, limits, total
+        self.adapt = agent.env.adapt and limits.max > limits.initial
+        self.world = agent.env.world
+        self.shape = Shape(agent.env.nodes, self.world)
+        self.position = 0  # examples taken from the stream
+        self.done = 0.0  # examples of the initial batch size they are worth
+        self.steps = 0
+        self.estimator = Estimator()
+        self.lr = 0.0  # for the plots
+        self.save: Callable[[], None] = lambda: None  # called by all ranks after the same step
+        self.after_step: Callable[[], None] = lambda: None  # called when done has grown
+        self.drain_lengths: Callable[[], list[Lengths]] = list
+        self._rule = RULES[rule]
+        self._reducer: Reducer = reducer or Alone()
+        self._options = options
+        clock = clock or WallClock()
+        self.mark = clock.mark  # for when a step waits for the exchange
+        self._timer = StepTimer(clock)
+        self._prior = 0.0
+        self._noise: Optional[Noise] = None
+        now = time.monotonic()
+        self._last_save, self._last_choice = now, now
+        self._last_agreed, self._steps_agreed = now, 0
+        self._pause = 1  # steps from one agreement to the next
+        self.config = self._split(limits.initial)
+        agent.progress(0.0, total)
+
+    # What to run.
+
+    @property
+    def batch(self) -> int:
+        """Examples of one step, on all ranks together."""
+        return self.config.batch(self.world)
+
+    @property
+    def scale(self) -> float:
+        """The batch size over the initial one."""
+        return self.batch / self.limits.initial
+
+    @property
+    def finished(self) -> bool:
+        """Whether all the work is done."""
+        return self.done >= self.total - 1e-6
+
+    @property
+    def lr_factor(self) -> float:
+        """By what the learning rate is to be multiplied now."""
+        if not self.adapt or self.batch == self.limits.initial:
+            return 1.0
+        return self._rule(self.scale, self._noise or Noise(1.0, 0.0))
+
+    @property
+    def noise_scale(self) -> float:
+        """The gradient noise scale in examples; 0: not known."""
+        return self._noise.scale(self.limits.initial) if self._noise else 0.0
+
+    # After a step.
+
+    def step_done(self, sync: Optional[Span] = None) -> None:
+        """Says that an optimiser step has ended, and when it waited for the
+        exchange of gradients. May save, change the batch, or end the process
+        because it was asked to stop."""
+        self.steps += 1
+        self.position += self.batch
+        self.done += self._worth()
+        self.after_step()
+        self._timer.step(sync)
+        self.agent.progress(self.done, self.total)
+        if self._due():
+            self._agree()
+
+    def end(self) -> None:
+        """Saves the end of the training and tells it."""
+        self._measure()
+        self.save()
+        self.agent.complete()
+
+    def _worth(self) -> float:
+        if not self.adapt:
+            return float(self.batch)
+        return goodput.gain(self.noise_scale, self.limits.initial, self.batch) * self.limits.initial
+
+    def _due(self) -> bool:
+        if self.world > 1:  # all ranks at the same step
+            return self.steps - self._steps_agreed >= self._pause
+        return self.agent.should_stop() or time.monotonic() - self._last_agreed >= self._options.agree_every
+
+    def _agree(self) -> None:
+        """Makes all ranks do the same from here on."""
+        self._measure()
+        now = time.monotonic()
+        pace = (now - self._last_agreed) / (self.steps - self._steps_agreed)
+        leads = self.agent.env.rank == 0
+        wish = self._choose(now) if leads else Config(0, 0)
+        stop, save, pace, local, accum, self._prior = self._reducer.max([
+            float(self.agent.should_stop()),
+            float(leads and now - self._last_save >= self._options.checkpoint_every),
+            pace,
+            float(wish.local),
+            float(wish.accum),
+            self.agent.prior_noise if leads else 0.0,
+        ])
+        often = min(self._options.agree_every, self.agent.env.notice / 10)
+        self._pause = max(1, min(int(often / max(pace, 1e-9)), 2 * self._pause))
+        self._take(Config(int(local), int(accum)))
+        if (stop or save) and not self.finished:
+            self.save()
+            self._last_save = time.monotonic()
+            self._timer.restart()
+        if stop and not self.finished:
+            log.info("asked to stop: saved after %d examples, leaving", self.position)
+            self.agent.leave()
+        self._last_agreed, self._steps_agreed = time.monotonic(), self.steps
+
+    def _take(self, config: Config) -> None:
+        if config == self.config:
+            return
+        before, self.config = self.batch, config
+        log.info("batch size %d -> %d (%d on each, %d accumulated)", before, self.batch, config.local, config.accum)
+        self._timer.restart(warmup=1, forget=True)
+
+    def _choose(self, now: float) -> Config:
+        """The configuration to go on with: within the limits, changed seldom,
+        and only for a gain that can be felt."""
+        params, noise = self.agent.params, self.noise_scale
+        if not self.adapt or params is None or self._noise is None or now - self._last_choice < self._options.choose_every:
+            return self.config
+        self._last_choice = now
+        best, most = self.limits.best(params, noise, self.shape)
+        here = self.limits.goodput(params, noise, self.shape, self.config)
+        return best if best.local > 0 and most > 1.05 * here else self.config
+
+    # Measuring.
+
+    def _measure(self) -> None:
+        """Takes in what was measured since the last time, and hands it on."""
+        steps, syncs = self._timer.drain()
+        if steps:
+            mean = statistics.fmean(steps)
+            sync = min(statistics.median(syncs), 0.99 * mean) if syncs else 0.0
+            grad = (mean - sync) / (self.config.accum + 1)
+            if self.world == 1 or syncs:
+                sample = Sample(self.shape.nodes, self.world, self.config.local, grad + sync, sync, len(steps))
+                self.agent.measured([sample])
+        if self.adapt:
+            self._estimate()
+        self._tell()
+
+    def _estimate(self) -> None:
+        taken = self.drain_lengths()
+        several = [t for t in taken if isinstance(t, Several)]
+        if self.world > 1 and several:
+            means = self._reducer.mean([t.local for t in several] + [t.total for t in several])
+            count = len(several)
+            several = [Several(means[i], means[count + i], t.count, t.scale) for i, t in enumerate(several)]
+        for t in several:
+            self.estimator.add(t.local, t.total, t.count, t.scale)
+        for p in taken:
+            if isinstance(p, Pair):
+                self.estimator.add_pair(p.before, p.now, p.mean, p.scale)
+        self._noise = self._best_guess()
+
+    def _best_guess(self) -> Optional[Noise]:
+        """The noise as measured, or what the daemon says until that is enough."""
+        if self.estimator.weight >= _ENOUGH:
+            return self.estimator.noise()
+        return Noise(1.0, self._prior / self.limits.initial) if self._prior > 0 else None
+
+    def _tell(self) -> None:
+        if self.agent.env.rank != 0:
+            return
+        step = self._timer.mean()
+        rate = self.batch / step if step > 0 else 0.0
+        worth = goodput.efficiency(self.noise_scale, self.limits.initial, self.batch) if self.adapt else 1.0
+        point = {"gpus": self.world, "batch": self.batch, "lr": self.lr * self.lr_factor}
+        if 0 < self.noise_scale < _NO_GRADIENT:
+            point["noise"] = self.noise_scale
+        point.update(efficiency=worth, throughput=rate, goodput=rate * worth)
+        fixed = 0 if self.adapt else self.limits.initial
+        self.agent.training(self.limits, fixed=fixed, noise=self.noise_scale, point=point)
+
+    # Checkpoints.
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that must be kept."""
+        return {
+            "position": self.position,
+            "done": self.done,
+            "batch": self.batch,
+            "estimator": self.estimator.state_dict(),
+            "order": [self.order.size, self.order.seed],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a checkpoint, at any world size."""
+        if list(state["order"]) != [self.order.size, self.order.seed]:
+            log.warning("the data set or its seed has changed since the checkpoint: examples may repeat")
+        self.position, self.done = int(state["position"]), float(state["done"])
+        self.estimator.load_state_dict(state["estimator"])
+        if self.adapt:
+            self._noise = self._best_guess()
+            self.config = self._split(max(self.limits.initial, min(int(state["batch"]), self.limits.max)))
+        self.agent.progress(self.done, self.total)
+
+    def _split(self, batch: int) -> Config:
+        config = self.limits.split(batch, self.world)
+        if config is None:
+            raise ValueError(
+                f"a batch of {batch} (at most {self.limits.max}) cannot be split over {self.world} processes; "
+                "use fewer, or raise the batch size"
+            )
+        return config

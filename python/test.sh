@@ -1,0 +1,73 @@
+#!/bin/sh
+# Copyright The Fairway Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tests the Python agent. Takes an interpreter that has PyTorch, or installs it:
+# FAIRWAY_PYTHON names an interpreter, FAIRWAY_NO_INSTALL=1 installs nothing.
+set -u
+cd "$(dirname "$0")" || exit 1
+
+has_torch() { command -v "$1" >/dev/null 2>&1 && "$1" -c 'import torch.distributed' >/dev/null 2>&1; }
+
+find_python() {
+	for candidate in ${FAIRWAY_PYTHON:-} python3 /usr/bin/python3 .venv/bin/python; do
+		if has_torch "$candidate"; then
+			echo "$candidate"
+			return 0
+		fi
+	done
+	return 1
+}
+
+install_with_apt() {
+	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || return 1
+	echo "python: installing python3-torch with apt-get" >&2
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get install -y -qq --no-install-recommends python3-torch >/dev/null 2>&1 ||
+		{ apt-get update -qq >/dev/null 2>&1 && apt-get install -y -qq --no-install-recommends python3-torch >/dev/null 2>&1; }
+}
+
+install_with_pip() {
+	echo "python: installing torch with pip into python/.venv" >&2
+	python3 -m venv .venv && .venv/bin/python -m pip install --quiet --disable-pip-version-check torch
+}
+
+python=$(find_python)
+if [ -z "$python" ] && [ "${FAIRWAY_NO_INSTALL:-}" != 1 ]; then
+	install_with_apt && python=$(find_python)
+	if [ -z "$python" ]; then
+		install_with_pip && python=$(find_python)
+	fi
+fi
+if [ -z "$python" ]; then
+	python=${FAIRWAY_PYTHON:-python3}
+	echo "python: WARNING: the tests with PyTorch are SKIPPED: no interpreter here has torch, and it could not be installed with apt-get or pip (or FAIRWAY_NO_INSTALL=1 is set)" >&2
+fi
+
+PYTHONPATH=src:. PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 "$python" - <<'PY'
+import logging, sys, time, unittest
+
+class Result(unittest.TextTestResult):
+    """Remembers how long the tests took."""
+    times = []
+    def startTest(self, test):
+        self.began = time.monotonic()
+        super().startTest(test)
+    def stopTest(self, test):
+        self.times.append((time.monotonic() - self.began, test.id()))
+        super().stopTest(test)
+
+try:
+    import torch
+    kind = "torch " + torch.__version__
+except ImportError:
+    kind = "no torch"
+logging.getLogger("fairway").addHandler(logging.NullHandler())
+began = time.monotonic()
+suite = unittest.defaultTestLoader.discover("tests", top_level_dir=".")
+result = unittest.TextTestRunner(resultclass=Result, verbosity=1, buffer=False).run(suite)
+slow = ", ".join(f"{name.split('.', 1)[1]} {seconds:.1f} s" for seconds, name in sorted(Result.times)[:-4:-1])
+print(f"python: Python {sys.version.split()[0]}, {kind}: {result.testsRun} tests, {len(result.skipped)} skipped, "
+      f"{len(result.failures) + len(result.errors)} failed, {time.monotonic() - began:.0f} s (slowest: {slow})")
+sys.exit(0 if result.wasSuccessful() else 1)
+PY

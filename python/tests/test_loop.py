@@ -1,0 +1,333 @@
+# Copyright The Fairway Authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""The order of the data, the loop, gangs, and the trainer that needs no torch."""
+
+import json
+import logging
+import random
+import re
+import tempfile
+import threading
+import time
+import unittest
+from collections import Counter
+from pathlib import Path
+
+from fairway.agent import YIELD, Agent
+from fairway.env import Environment
+from fairway.gang import Gang
+from fairway.goodput import Config, Limits
+from fairway.loop import Loop, Options, Pair, Several, limits_of
+from fairway.order import Order
+from fairway.timing import StepTimer
+from tests.daemon import Daemon, wait_for
+from tests.gangs import Running, free_port, run
+
+TRAINER = str(Path(__file__).resolve().parents[2] / "examples" / "stdlib_train.py")
+PARAMS = {"alpha_grad": 0.05, "beta_grad": 0.0001, "alpha_local": 0.02, "beta_local": 0.001, "alpha_node": 0, "beta_node": 0, "gamma": 1.5}
+
+
+class OrderTests(unittest.TestCase):
+    def test_every_example_once_an_epoch_over_any_resizes(self):
+        """The property that makes resizing safe, over random histories."""
+        rng = random.Random(5)
+        for _ in range(200):
+            size = rng.randrange(1, 60)
+            order, position, seen = Order(size, seed=rng.randrange(5)), 0, []
+            for _ in range(rng.randrange(1, 8)):  # a piece of training at one size
+                world, config = rng.randrange(1, 6), Config(rng.randrange(1, 7), rng.randrange(0, 3))
+                streams = [order.batches(position, config, rank, world) for rank in range(world)]
+                for _ in range(rng.randrange(0, 5)):
+                    parts = [[next(s) for _ in range(config.accum + 1)] for s in streams]
+                    batch = [i for micro in zip(*parts) for part in micro for i in part]
+                    self.assertEqual(len(batch), config.batch(world))
+                    seen += batch
+                    position += len(batch)
+            self.assertEqual(seen, Order(size, seed=order.seed).slice(0, position))
+            for epoch in range(0, len(seen), size):
+                counts = Counter(seen[epoch : epoch + size])
+                self.assertEqual(max(counts.values(), default=1), 1)
+
+    def test_epochs_and_seeds_differ(self):
+        order = Order(50, seed=1)
+        self.assertNotEqual(list(order.epoch(0)), list(order.epoch(1)))
+        self.assertNotEqual(list(order.epoch(0)), list(Order(50, seed=2).epoch(0)))
+        self.assertEqual(list(order.epoch(0)), list(Order(50, seed=1).epoch(0)))
+        with self.assertRaises(ValueError):
+            Order(0)
+
+
+class FakeClock:
+    """Marks are numbers given before; those from ready on are not known yet."""
+
+    def __init__(self):
+        self.now, self.ready = 0.0, float("inf")
+
+    def mark(self):
+        return self.now
+
+    def between(self, start, end):
+        return end - start if end < self.ready else None
+
+
+class TimerTests(unittest.TestCase):
+    def test_pauses_and_warmup_are_left_out(self):
+        clock = FakeClock()
+        timer = StepTimer(clock, warmup=2)
+        for length in (9, 9, 1, 1, 1, 50, 1):
+            clock.now += length
+            timer.step((clock.now - 0.5, clock.now - 0.25))
+        steps, syncs = timer.drain()
+        self.assertEqual((steps, syncs), ([1, 1, 1, 1], [0.25] * 5))
+        self.assertEqual((timer.drain(), timer.mean()), (([], []), 1))
+
+    def test_what_is_not_known_comes_later(self):
+        clock = FakeClock()
+        timer = StepTimer(clock, warmup=0)
+        for _ in range(5):
+            clock.now += 1
+            timer.step()
+        clock.ready = 4
+        self.assertEqual(len(timer.drain()[0]), 2)
+        clock.ready = 100
+        self.assertEqual(len(timer.drain()[0]), 2)
+        clock.now += 7
+        timer.restart()
+        timer.step()
+        self.assertEqual(timer.drain()[0], [])
+
+
+def make_loop(world=1, adapt=True, batch_max=256, options=Options(agree_every=0, choose_every=0), total=1e9, **more):
+    env = Environment(world=world, adapt=adapt, batch_initial=16, batch_max=batch_max, batch_local_max=64)
+    agent = Agent(env)
+    return Loop(agent, Order(1000), limits_of(agent, 99), total, options=options, **more)
+
+
+class LoopTests(unittest.TestCase):
+    def test_limits(self):
+        self.assertEqual(limits_of(Agent(Environment()), 32), Limits(32, 32, 1, 32))
+        env = Environment(batch_initial=8, batch_max=64, batch_local_min=2, batch_local_max=16)
+        self.assertEqual(limits_of(Agent(env), 32), Limits(8, 64, 2, 16))
+
+    def test_not_opted_in(self):
+        """Without co-adaptation nothing of it happens, whatever the daemon says."""
+        loop = make_loop(adapt=False)
+        loop.agent._answered({"params": PARAMS, "noise": 1e6})
+        loop.drain_lengths = lambda: self.fail("the noise was measured")
+        for _ in range(20):
+            loop.step_done()
+        self.assertEqual((loop.batch, loop.lr_factor, loop.done, loop.noise_scale), (16, 1.0, 320, 0))
+
+    def test_batch_grows_with_noise_in_bounds(self):
+        loop = make_loop()
+        loop.agent._answered({"params": PARAMS})
+        loop.drain_lengths = lambda: [Several(101.0, 51.0, 2, loop.scale)]  # sqr 1, var 50 * scale
+        sizes = [loop.batch]
+        for _ in range(30):
+            before = loop.done
+            loop.step_done()
+            sizes.append(loop.batch)
+            self.assertLessEqual(loop.done - before, sizes[-2] + 1e-9)
+        self.assertEqual(set(sizes[:15]), {16}, "before the noise is known")
+        self.assertTrue(64 < sizes[-1] <= 256, sizes)
+        self.assertTrue(1 < loop.lr_factor <= loop.scale, loop.lr_factor)
+        self.assertLess(loop.done, loop.position)
+
+    def test_no_noise_no_growth(self):
+        loop = make_loop()
+        loop.agent._answered({"params": PARAMS})
+        loop.drain_lengths = lambda: [Pair(1.0, 1.0, 1.0, loop.scale)]
+        for _ in range(20):
+            loop.step_done()
+        self.assertEqual(loop.batch, 16)
+
+    def test_prior_until_measured(self):
+        loop = make_loop()
+        loop.agent._answered({"params": PARAMS, "noise": 5000})
+        for _ in range(5):
+            loop.step_done()
+        self.assertGreater(loop.batch, 16)
+        self.assertAlmostEqual(loop.noise_scale, 5000)
+
+    def test_state_goes_on_at_another_size(self):
+        first = make_loop()
+        first.drain_lengths = lambda: [Several(101.0, 51.0, 2, 1.0)]
+        for _ in range(25):
+            first.step_done()
+        self.assertGreater(first.noise_scale, 0)
+        state = json.loads(json.dumps(first.state_dict()))
+        second = make_loop(world=4)
+        second.load_state_dict(state)
+        self.assertEqual((second.position, second.done, second.noise_scale), (first.position, first.done, first.noise_scale))
+        self.assertEqual((second.config, second.batch), (Config(4, 0), 16))
+
+    def test_too_many_processes(self):
+        with self.assertRaisesRegex(ValueError, "cannot be split over 300"):
+            make_loop(world=300)
+
+    def test_stop_saves_and_leaves(self):
+        loop, saves = make_loop(), []
+        loop.save = lambda: saves.append(loop.position)
+        loop.step_done()
+        loop.agent.notice.give()
+        with self.assertRaises(SystemExit) as left:
+            loop.step_done()
+        self.assertEqual((left.exception.code, saves), (YIELD, [32]))
+
+    def test_stop_at_the_end_is_an_end(self):
+        loop = make_loop(total=16)
+        loop.agent.notice.give()
+        loop.step_done()
+        self.assertTrue(loop.finished)
+        loop.end()
+
+    def test_saves_at_intervals(self):
+        loop, saves = make_loop(options=Options(agree_every=0, checkpoint_every=0.05)), []
+        loop.save = lambda: saves.append(loop.position)
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            loop.step_done()
+            time.sleep(0.001)
+        self.assertTrue(3 <= len(saves) <= 10, saves)
+
+    def test_samples(self):
+        clock = FakeClock()
+        loop = make_loop(world=1, clock=clock)
+        for _ in range(10):
+            clock.now += 0.5
+            loop.step_done((clock.now - 0.2, clock.now - 0.1))
+        (sample,) = loop.agent.profile.samples()
+        self.assertEqual((sample.nodes, sample.gpus, sample.local, sample.count), (1, 1, 16, 8))
+        self.assertAlmostEqual(sample.step, 0.5)
+        self.assertAlmostEqual(sample.sync, 0.1)
+
+
+class GangTests(unittest.TestCase):
+    def gang(self, world, work, tokens=None):
+        port, results = free_port(), {}
+
+        def rank(r):
+            env = Environment(rank=r, world=world, master_port=port, token=(tokens or {}).get(r, "t"))
+            try:
+                gang = Gang(env, timeout=2)
+                results[r] = work(gang)
+                gang.close()
+            except OSError as err:
+                results[r] = err
+
+        threads = [threading.Thread(target=rank, args=(r,)) for r in range(world)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(20)
+        return results
+
+    def test_reduces(self):
+        def work(gang):
+            return gang.sum([gang.rank, 1.5]), gang.max([-gang.rank, gang.rank]), gang.mean([2.0 * gang.rank]), gang.barrier()
+
+        want = ([6.0, 6.0], [0.0, 3.0], [3.0], None)
+        self.assertEqual(self.gang(4, work), {r: want for r in range(4)})
+        self.assertEqual(self.gang(1, work)[0], ([0, 1.5], [0, 0], [0.0], None))
+
+    def test_strangers_are_not_let_in(self):
+        results = self.gang(2, lambda gang: gang.sum([1.0]), tokens={1: "another"})
+        self.assertTrue(all(isinstance(e, OSError) for e in results.values()), results)
+
+    def test_a_rank_that_goes(self):
+        def work(gang):
+            if gang.rank == 1:
+                return None
+            return gang.sum([1.0])
+
+        self.assertIsInstance(self.gang(2, work)[0], OSError)
+
+    def test_ranks_that_do_not_do_the_same(self):
+        results = self.gang(2, lambda gang: gang.sum([1.0] * (gang.rank + 1)))
+        self.assertIsInstance(results[0], ConnectionError)
+
+
+class StdlibTrainer(unittest.TestCase):
+    """The example trainer under the agent's protocol, without torch."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.daemon = Daemon(Path(folder.name)).start()
+        self.addCleanup(self.daemon.stop)
+        self.env = {"FAIRWAY_JOB": "j1", "FAIRWAY_API": self.daemon.api, "FAIRWAY_TOKEN": "secret", "FAIRWAY_NOTICE": 10,
+                    "FAIRWAY_CHECKPOINT_DIR": folder.name + "/kept", "FAIRWAY_REPORT_SECONDS": 0.1}
+
+    def test_resizes_reach_the_same_loss(self):
+        """1 -> 4 -> 2 slots by notice; the same loss as alone, to rounding."""
+        command = [TRAINER, "--steps", "300", "--sleep", "0.0005"]
+        attempts = []
+        for attempt, world in enumerate((1, 4, 2), 1):
+            running = Running(command, world, dict(self.env, FAIRWAY_ATTEMPT=attempt))
+            if attempt < 3:
+                wait_for(lambda: self.daemon.reports and self.daemon.reports[-1]["done"] >= attempt * 1200, 30)
+                running.notice()
+            codes, outputs = running.wait()
+            attempts.append(outputs[0])
+            self.assertEqual(codes, [YIELD if attempt < 3 else 0] * world, outputs)
+        alone = run([TRAINER, "--steps", "300"])[0]
+        last = re.compile(r"done: loss ([\d.]+), accuracy ([\d.]+)")
+        self.assertEqual(last.search(attempts[-1]).groups(), last.search(alone).groups())
+        self.assertIn("resumed after", attempts[1])
+        self.assertEqual(self.daemon.problems, [])
+        reports = self.daemon.reports
+        self.assertGreaterEqual(len([r for r in reports if r.get("checkpoint")]), 3)
+        self.assertTrue(reports[-1]["complete"])
+        self.assertEqual((reports[-1]["done"], reports[-1]["work"]), (4800, 4800))
+        samples = [s for r in reports for s in r.get("training", {}).get("samples", [])]
+        self.assertEqual({s["gpus"] for s in samples}, {1, 2, 4})
+        self.assertTrue(all(s["sync"] > 0 for s in samples if s["gpus"] > 1))
+        self.assertTrue(all(r["training"]["fixed"] == 16 for r in reports if "training" in r))
+        self.assertTrue(any("loss" in r["point"] for r in reports))
+
+    def test_kill_without_notice(self):
+        """What was checkpointed is kept, what was not is done again."""
+        command = [TRAINER, "--steps", "200", "--sleep", "0.001", "--checkpoint-every", "0.2"]
+        for attempt in (1, 2):
+            running = Running(command, 2, dict(self.env, FAIRWAY_ATTEMPT=attempt))
+            saves = len([r for r in self.daemon.reports if r.get("checkpoint")])
+            wait_for(lambda: len([r for r in self.daemon.reports if r.get("checkpoint")]) >= saves + 2, 30)
+            for process in running.processes:
+                process.kill()
+            running.wait()
+        kept = [r["done"] for r in self.daemon.reports if r.get("checkpoint")][-1]
+        output = run(command, 2, dict(self.env, FAIRWAY_ATTEMPT=3))[0]
+        self.assertGreaterEqual(int(re.search(r"resumed after (\d+)", output).group(1)), kept)
+        alone = run([TRAINER, "--steps", "200"])[0]
+        last = re.compile(r"done: loss ([\d.]+), accuracy ([\d.]+)")
+        self.assertEqual(last.search(output).groups(), last.search(alone).groups())
+
+    def test_co_adaptation(self):
+        self.daemon.answer = {"params": PARAMS, "noise": 100}
+        env = dict(self.env, FAIRWAY_ADAPT=1, FAIRWAY_BATCH_MAX=64, FAIRWAY_BATCH_LOCAL_MAX=32)
+        outputs = run([TRAINER, "--steps", "400", "--sleep", "0.0005"], 2, env)
+        self.assertIn("batch size 16 -> ", outputs[0])
+        loss = float(re.search(r"done: loss ([\d.]+)", outputs[0]).group(1))
+        self.assertLess(loss, 0.25)
+        last = self.daemon.reports[-1]
+        self.assertTrue(last["complete"])
+        self.assertTrue(16 < last["point"]["batch"] <= 64, last)
+        self.assertTrue(0 < last["point"]["efficiency"] < 1, last)
+        self.assertGreater(last["training"]["noise"], 0)
+        self.assertEqual(self.daemon.problems, [])
+
+    def test_bug_is_a_real_one(self):
+        codes, outputs = Running([TRAINER, "--steps", "100", "--bug", "5"], 1, self.env).wait()
+        self.assertEqual(codes, [1])
+        self.assertIn("IndexError: list index out of range", outputs[0])
+
+    def test_daemon_away(self):
+        self.daemon.stop()
+        out = run([TRAINER, "--steps", "50"], 1, self.env)[0]
+        self.assertIn("done: loss", out)
+
+
+if __name__ == "__main__":
+    logging.disable(logging.WARNING)
+    unittest.main()

@@ -1,0 +1,226 @@
+# Copyright The Fairway Authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""The agent with real PyTorch: gangs of processes over gloo."""
+
+import json
+import math
+import tempfile
+import unittest
+from pathlib import Path
+
+from fairway.agent import YIELD
+from fairway.env import Environment
+from tests.daemon import Daemon, wait_for
+from tests.gangs import Running, run
+
+try:
+    import torch
+
+    import fairway.torch
+except ImportError:
+    torch = None
+
+JOB = str(Path(__file__).resolve().parent / "torch_job.py")
+PARAMS = {"alpha_grad": 0.05, "beta_grad": 0.0001, "alpha_local": 0.02, "beta_local": 0.001, "alpha_node": 0, "beta_node": 0, "gamma": 1.5}
+EXAMPLE = str(Path(__file__).resolve().parents[2] / "examples" / "plain_pytorch.py")
+
+
+def result(output):
+    line = next(line for line in output.splitlines() if line.startswith("result "))
+    return json.loads(line[len("result "):])
+
+
+@unittest.skipIf(torch is None, "this interpreter has no torch")
+class Elastic(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.daemon = Daemon(self.folder).start()
+        self.addCleanup(self.daemon.stop)
+        self.env = {"FAIRWAY_JOB": "j1", "FAIRWAY_API": self.daemon.api, "FAIRWAY_TOKEN": "secret", "FAIRWAY_NOTICE": 20,
+                    "FAIRWAY_CHECKPOINT_DIR": str(self.folder / "kept"), "FAIRWAY_REPORT_SECONDS": 0.1}
+
+    def test_1_4_2_4_reaches_the_undisturbed_loss(self):
+        """Real processes, real signals. The batch stays the same, so the loss
+        must be the same but for the order in which floats are added."""
+        undisturbed = result(run([JOB, "elastic", str(self.folder), "0"])[0])
+        sizes = (1, 4, 2, 4)
+        for attempt, world in enumerate(sizes, 1):
+            running = Running([JOB, "elastic", str(self.folder), "0.001"], world, dict(self.env, FAIRWAY_ATTEMPT=attempt))
+            if attempt < len(sizes):
+                before = max([r["done"] for r in self.daemon.reports], default=0)
+                wait_for(lambda: self.daemon.reports and self.daemon.reports[-1]["done"] >= before + 200, 60)
+                running.notice()
+            codes, outputs = running.wait()
+            self.assertEqual(codes, [YIELD if attempt < len(sizes) else 0] * world, outputs)
+        end = result(outputs[0])
+        print(f"\n  elastic 1-4-2-4: loss {end['loss']:.8f}; undisturbed: {undisturbed['loss']:.8f}")
+        self.assertTrue(end["resumed"])
+        self.assertLess(end["steps"], undisturbed["steps"])
+        self.assertTrue(math.isclose(end["loss"], undisturbed["loss"], rel_tol=1e-4), (end, undisturbed))
+        self.assertEqual(end["lr"], undisturbed["lr"])
+        self.check_order()
+        self.check_reports()
+
+    def check_order(self):
+        """Every example of every epoch was seen once, in the stream's order."""
+        from fairway.order import Order
+        from fairway.torch.source import permute
+
+        seen = {}
+        for path in self.folder.glob("seen-[1-9]*"):
+            for line in path.read_text().splitlines():
+                at, indices = json.loads(line)
+                for i, index in enumerate(indices):
+                    # A step whose end no checkpoint holds is run again, with the same examples.
+                    self.assertEqual(seen.setdefault(at + i, index), index)
+        self.assertEqual(sorted(seen), list(range(4 * 480)))
+        self.assertEqual([seen[i] for i in range(4 * 480)], Order(480, 0, permute).slice(0, 4 * 480))
+
+    def check_reports(self):
+        self.assertEqual(self.daemon.problems, [])
+        reports = self.daemon.reports
+        self.assertTrue(reports[-1]["complete"])
+        self.assertEqual((reports[-1]["done"], reports[-1]["work"]), (1920, 1920))
+        self.assertGreaterEqual(len([r for r in reports if r.get("checkpoint")]), 4)
+        samples = [s for r in reports for s in r.get("training", {}).get("samples", [])]
+        self.assertEqual({s["gpus"] for s in samples}, {1, 2, 4})
+        for s in samples:
+            self.assertEqual(s["sync"] > 0, s["gpus"] > 1, s)
+            self.assertGreaterEqual(s["step"], 0.001 * s["local"], s)
+        self.assertTrue(any("loss" in r["point"] for r in reports))
+
+    def test_same_script_outside_of_fairway(self):
+        out = run([JOB, "elastic", str(self.folder), "0"], 2)
+        self.assertEqual(result(out[0])["loss"], result(out[1])["loss"])
+
+    def test_batch_adapts(self):
+        self.daemon.answer = {"params": PARAMS, "noise": 300}
+        env = dict(self.env, FAIRWAY_ADAPT=1, FAIRWAY_BATCH_MAX=512, FAIRWAY_BATCH_LOCAL_MAX=128)
+        out = run([EXAMPLE, "--epochs", "6", "--examples", "2048"], 2, env)[0]
+        last = self.daemon.reports[-1]
+        self.assertTrue(last["complete"], out)
+        losses = [r["point"]["loss"] for r in self.daemon.reports if "loss" in r["point"]]
+        self.assertLess(losses[-1], 0.7 * losses[0])
+        batches = [r["point"].get("batch", 0) for r in self.daemon.reports]
+        self.assertTrue(64 < max(batches) <= 512, batches)
+        self.assertGreater(last["training"]["noise"], 0)
+        self.assertEqual(self.daemon.problems, [])
+        self.assertEqual(last["work"], 6 * 2048)
+
+
+@unittest.skipIf(torch is None, "this interpreter has no torch")
+class KnownNoise(unittest.TestCase):
+    """The noise scale where it is known."""
+
+    def measure(self, world=1, kind="sgd", local_max=16, steps=400):
+        env = {"FAIRWAY_ADAPT": 1, "FAIRWAY_BATCH_MAX": 32, "FAIRWAY_BATCH_LOCAL_MAX": local_max}
+        got = result(run([JOB, "noise", str(steps), kind], world, env)[0])
+        error = got["got"] / got["want"] - 1
+        print(f"\n  noise scale, {kind}, {world} replicas, local batch at most {local_max}: "
+              f"{got['got']:.3f}, known {got['want']:.3f} ({100 * error:+.2f} %)")
+        self.assertLess(abs(error), 0.05, got)
+        self.assertEqual(got["batch"], 16)
+        return got
+
+    def test_one_gpu_pairs(self):
+        self.assertTrue(self.measure()["biased"])
+
+    def test_one_gpu_accumulating(self):
+        self.assertFalse(self.measure(local_max=4)["biased"])
+
+    def test_two_replicas(self):
+        self.assertFalse(self.measure(world=2)["biased"])
+
+    def test_four_replicas_accumulating(self):
+        self.measure(world=4, local_max=2, steps=200)
+
+    def test_adam_pairs(self):
+        self.measure(kind="adam")
+
+    def test_adam_replicas(self):
+        self.measure(world=2, kind="adam", local_max=4)
+
+
+@unittest.skipIf(torch is None, "this interpreter has no torch")
+class Pieces(unittest.TestCase):
+    def wrap(self, optimizer=None, **options):
+        agent = fairway.Agent(options.pop("env", Environment()))
+        model = torch.nn.Linear(2, 1)
+        optimizer = (optimizer or torch.optim.SGD)(model.parameters(), lr=0.1)
+        data = torch.utils.data.TensorDataset(torch.ones(32, 2), torch.ones(32, 1))
+        return fairway.torch.wrap(model, optimizer, data, **{"batch_size": 8, "epochs": 1, "agent": agent, **options})
+
+    def test_misuse_is_told(self):
+        run_ = self.wrap()
+        with self.assertRaisesRegex(RuntimeError, "step.loss. was not called"):
+            for _ in run_:
+                pass
+        run_ = self.wrap()
+        with self.assertRaisesRegex(RuntimeError, "called twice"):
+            for x, y in run_:
+                run_.step((run_.model(x) - y).square().mean())
+                run_.step((run_.model(x) - y).square().mean())
+        with self.assertRaisesRegex(ValueError, "batch_size"):
+            self.wrap(batch_size=None)
+        with self.assertRaisesRegex(ValueError, "rule"):
+            self.wrap(rule="nonsense")
+
+    def test_rules(self):
+        self.assertIs(self.wrap().loop._rule.__name__, "adascale")
+        self.assertIs(self.wrap(torch.optim.AdamW).loop._rule.__name__, "square_root")
+
+    def test_loader_with_workers(self):
+        from torch.utils.data import DataLoader, TensorDataset
+
+        model = torch.nn.Linear(1, 1)
+        loader = DataLoader(TensorDataset(torch.arange(40).float().view(-1, 1)), batch_size=10, num_workers=1)
+        run_ = fairway.torch.wrap(model, torch.optim.SGD(model.parameters(), lr=0.0), loader, epochs=2, agent=fairway.Agent(Environment()))
+        seen = []
+        for (x,) in run_:
+            seen += x.flatten().tolist()
+            run_.step(run_.model(x).mean())
+        self.assertEqual((sorted(seen[:40]), sorted(seen[40:])), (list(range(40)), list(range(40))))
+
+    def test_batch_changes_on_one_gpu_keep_the_order(self):
+        from fairway.loop import Options
+
+        env = Environment(adapt=True, batch_max=64, batch_local_max=16)
+        model, data = torch.nn.Linear(1, 1), torch.utils.data.TensorDataset(torch.arange(500).float().view(-1, 1))
+        run_ = fairway.torch.wrap(model, torch.optim.SGD(model.parameters(), lr=0.0), data, batch_size=8, epochs=2, agent=fairway.Agent(env))
+        run_.loop._options = Options(agree_every=0.0, choose_every=0.0)
+        run_.agent._answered({"params": PARAMS, "noise": 1e4})
+        seen, sizes, micro = [], set(), 0
+        for (x,) in run_:
+            seen += [int(i) for i in x.flatten()]
+            micro += 1
+            if run_.step(run_.model(x - 250).square().mean() + 1e3 * torch.randn(()) * run_.model(x).mean()):
+                sizes.add((run_.loop.config.local, run_.loop.config.accum))
+                run_.agent._answered({"params": PARAMS, "noise": 1e4 if len(seen) < 400 else 1e-3})
+        self.assertEqual(seen, run_.loop.order.slice(0, len(seen)))
+        self.assertEqual(run_.loop.position, len(seen))
+        self.assertGreater(len(sizes), 1, sizes)
+        self.assertGreaterEqual(run_.loop.done, 1000)
+
+    def test_learning_rate_is_scaled_for_the_step_alone(self):
+        from fairway.noise import Noise
+
+        run_ = self.wrap(env=Environment(adapt=True, batch_max=64), epochs=10)
+        loop = run_.loop
+        loop.config = loop.limits.split(32, 1)
+        loop._noise = Noise(1.0, 4.0)  # gain (4 + 1) / (4/4 + 1) = 2.5
+        rates = []
+        step = run_.optimizer.step
+        run_.optimizer.step = lambda: (rates.append(run_.optimizer.param_groups[0]["lr"]), step())
+        for x, y in run_:
+            if run_.step((run_.model(x) - y).square().mean()):
+                break
+        self.assertAlmostEqual(rates[0], 0.25)
+        self.assertEqual(run_.optimizer.param_groups[0]["lr"], 0.1)
+        self.assertAlmostEqual(loop.done, 8 * 2.5)
+
+
+if __name__ == "__main__":
+    unittest.main()
