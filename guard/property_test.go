@@ -20,7 +20,7 @@ import (
 func TestProperties(t *testing.T) {
 	registry := policy.Builtin()
 	rapid.Check(t, func(t *rapid.T) {
-		spec := rapid.SampledFrom([]string{"fifo", "las", "tiresias", "srtf", "pollux", "srsf", "drf"}).Draw(t, "policy")
+		spec := rapid.SampledFrom([]string{"fifo", "las", "tiresias", "srtf", "pollux", "srsf", "drf", "gandiva"}).Draw(t, "policy")
 		// Three of the same policy, each with its own caches: one without a guard,
 		// and two that must agree.
 		var policies [3]sched.Policy

@@ -35,7 +35,7 @@ func (d *decision) arrive() {
 // once. If there is none, it says why in the plan.
 func (d *decision) admit(i int, w *ask) (p sched.Placement, runs bool) {
 	j := d.s.Jobs[i]
-	left := d.limits.left(j)
+	left := d.room(j)
 	switch {
 	case !w.ever:
 		d.plan.Why[i] = d.why(j, w)

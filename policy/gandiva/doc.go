@@ -103,5 +103,5 @@
 //     to servers of the same GPU type, and only if it empties a server.
 //   - A tenant's limit counts the GPUs on which it has residents, so that a
 //     tenant at its limit can share its own GPUs in turns, and turns never bring
-//     it above the limit.
+//     it above the limit. Two packed jobs of a tenant hold their GPUs twice.
 package gandiva

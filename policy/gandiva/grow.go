@@ -38,7 +38,7 @@ func (d *decision) grown(i int) (sched.Placement, bool) {
 	}
 	s := p[0]
 	idle := d.idle.OnNode(int(s.Node))
-	more := min(idle.Len(), d.limits.left(j), d.quota.Left(j))
+	more := min(idle.Len(), d.room(j))
 	now := s.GPUs.Len()
 	n := useful(j, now+1, now+more)
 	if n == 0 {

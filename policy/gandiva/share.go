@@ -92,12 +92,15 @@ func (d *decision) slot(j *sched.Job, node, n int) (sched.Slice, bool) {
 }
 
 // mayShare returns the GPUs of a node on which a job of n GPUs may become one
-// more resident.
+// more resident: only its tenant's own if that may have no others.
 func (d *decision) mayShare(j *sched.Job, node, n int) sched.GPUSet {
 	if !d.takes(j, node) {
 		return 0
 	}
-	may := sched.FirstGPUs(d.s.Cluster.Nodes[node].GPUs) &^ d.pinned[node] & d.limits.shared(j, node, n)
+	may := sched.FirstGPUs(d.s.Cluster.Nodes[node].GPUs) &^ d.pinned[node]
+	if t, limited := d.limits.of(j); limited && d.room(j) < n {
+		may &= d.limits.own[t][node]
+	}
 	for g := may; g != 0; g &= g - 1 {
 		if int(d.height[node*d.stride+bits.TrailingZeros64(uint64(g))]) >= d.MaxHeight {
 			may &^= g & -g

@@ -99,7 +99,7 @@ func (d *decision) elsewhere(i int) (sched.Placement, bool) {
 	j := d.s.Jobs[i]
 	n := d.home[i].GPUs()
 	if d.idle.Total() < n || d.isBarred(j) || (d.fits(i) && !d.claims(d.home[i])) ||
-		d.limits.left(j) < n || d.quota.Left(j) < n {
+		d.room(j) < n {
 		return nil, false
 	}
 	return d.spot(j, d.ask(j, n))

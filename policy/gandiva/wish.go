@@ -221,7 +221,7 @@ func (l *limits) add(j *sched.Job, s sched.Slice) {
 	l.own[t][s.Node] |= s.GPUs
 }
 
-// left returns how many more GPUs the job's tenant may have.
+// left returns on how many more GPUs the job's tenant may have residents.
 func (l *limits) left(j *sched.Job) int {
 	t, limited := l.of(j)
 	if !limited {
@@ -230,12 +230,8 @@ func (l *limits) left(j *sched.Job) int {
 	return l.limit[t] - l.used[t]
 }
 
-// shared returns the GPUs of a node on which the job may become one resident
-// of several: all, or its tenant's own if that may have no others.
-func (l *limits) shared(j *sched.Job, node, n int) sched.GPUSet {
-	t, limited := l.of(j)
-	if !limited || l.limit[t]-l.used[t] >= n {
-		return ^sched.GPUSet(0)
-	}
-	return l.own[t][node]
-}
+// room returns how many GPUs that it has no residents on the job's tenant may
+// take. Two counts bound it: limits counts those who wait for a turn but two
+// packed jobs on the same GPUs once; quota counts only who runs, but packed jobs
+// one by one, as sched.Check does.
+func (d *decision) room(j *sched.Job) int { return min(d.limits.left(j), d.quota.Left(j)) }
