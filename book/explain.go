@@ -62,7 +62,7 @@ func summary(e live.Explanation) string {
 	j := e.Job
 	switch j.State {
 	case live.Waiting:
-		return fmt.Sprintf("It waits since %s: %s.", ago(e.Now, j.Status.Since), j.Reason.Text)
+		return fmt.Sprintf("It has waited for %s: %s.", ago(e.Now, j.Status.Since), j.Reason.Text)
 	case live.Paused:
 		return fmt.Sprintf("It is %s.", j.Reason.Text)
 	case live.Stopping:
@@ -70,7 +70,7 @@ func summary(e live.Explanation) string {
 	case live.Starting:
 		return fmt.Sprintf("It was given %s %s ago, and starts when they are clear.", where(j), ago(e.Now, j.Status.Since))
 	case live.Running:
-		s := fmt.Sprintf("It runs on %s since %s; its fair share is %.1f GPUs", where(j), ago(e.Now, j.Status.Since), j.FairShare)
+		s := fmt.Sprintf("It has run on %s for %s; its fair share is %.1f GPUs", where(j), ago(e.Now, j.Status.Since), j.FairShare)
 		if j.Rho > 0 {
 			s += fmt.Sprintf(", and it is set to end at %.2f times the time it would need alone on that share", j.Rho)
 		}

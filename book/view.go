@@ -4,7 +4,9 @@
 package book
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fairway-gpu/fairway/goodput"
@@ -64,7 +66,46 @@ func (b *Book) reason(x *entry) *live.Reason {
 	case x.reason.Code == sched.Ok:
 		return &live.Reason{Code: "new", Text: "not looked at yet; the next decision comes within a second"}
 	}
-	return &live.Reason{Code: x.reason.Code.String(), Text: x.reason.Text(b.mem.state.Cluster()), Until: x.reason.Until}
+	r := &live.Reason{Code: x.reason.Code.String(), Text: x.reason.Text(b.mem.state.Cluster()), Until: x.reason.Until}
+	if r.Until.IsZero() && (x.reason.Code == sched.Full || x.reason.Code == sched.Behind) {
+		r.Until = b.earliest(x)
+	}
+	return r
+}
+
+// earliest returns when the jobs that run are expected to have left enough GPUs
+// for the first job of the queue, by what their agents report; zero: nobody can
+// say.
+func (b *Book) earliest(x *entry) time.Time {
+	now := b.mem.clock(b.Now())
+	need := x.Job.GPUs
+	if x.Job.Elastic() {
+		need = x.Job.MinGPUs
+	}
+	type leaving struct {
+		left float64
+		gpus int
+	}
+	var ends []leaving
+	for _, o := range b.mem.inOrder() {
+		switch {
+		case o.Job.Phase == sched.Running:
+			ends = append(ends, leaving{o.left(now), o.Job.Placement.GPUs()})
+		case o.Job.Seq < x.Job.Seq && o.PausedBy == "":
+			return time.Time{} // somebody else may take them
+		}
+	}
+	free := b.mem.state.Cluster().GPUs()
+	for _, e := range ends {
+		free -= e.gpus
+	}
+	slices.SortFunc(ends, func(a, c leaving) int { return cmp.Compare(a.left, c.left) })
+	for _, e := range ends {
+		if free += e.gpus; e.left > 0 && free >= need {
+			return now.Add(time.Duration(e.left * float64(time.Second)))
+		}
+	}
+	return time.Time{}
 }
 
 // stateOf returns the state of a job: what should be and what is.

@@ -69,7 +69,7 @@ def main() -> None:
         run.step(loss)
 
     if run.agent.env.rank == 0:
-        print(f"done: epoch {run.epoch:.1f}, last loss {float(loss):.4f}, batch {run.loop.batch}", flush=True)
+        print(f"done: epoch {run.epoch:.1f}, last loss {float(loss.detach()):.4f}, batch {run.loop.batch}", flush=True)
 
 
 if __name__ == "__main__":

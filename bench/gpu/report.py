@@ -74,8 +74,8 @@ def report(folder: Path) -> str:
         losses = [p["loss"] for p in points if p.get("loss") is not None]
         batches = [p["batch"] for p in points if p.get("batch")]
         rows.append([
-            f"`{job['id']}`", job["state"], seconds(status.get("waited", "0s")), seconds(status.get("ran", "0s")), str(status.get("starts", 0)),
-            str(status.get("preemptions", 0)), f"{e['price']['lost_s']:.1f} s", f"{losses[-1]:.3f}" if losses else "-",
+            f"`{job['id']}`", job["state"], seconds(status.get("waited", "0s")), f"{sum(b - a for a, b, _ in spells(e, end)):.0f} s", str(status.get("starts", 0)),
+            str(status.get("preemptions", 0)), f"{e['price']['lost_s']:.1f} s", f"{losses[-1]:.2g}" if losses else "-",
             f"{min(batches)} to {max(batches)}" if batches else "-",
         ])  # fmt: skip
     busy = [u for u in uses if u["job"]]
