@@ -30,7 +30,8 @@ var arrows = map[string][]string{
 	"sched":             {"goodput"},
 	"place":             {"sched", "goodput"},
 	"policy/knob":       {"sched"},
-	"policy/*":          {"place", "sched", "goodput", "policy/knob"},
+	"auction":           {},
+	"policy/*":          {"place", "sched", "goodput", "auction", "policy/knob"},
 	"policy":            {"sched", "policy/**"},
 	"policy/policytest": {"sched", "place", "goodput"},
 	"zoo":               {"sched", "goodput"},
@@ -89,7 +90,7 @@ func core(dir string) bool {
 	case dir == "policy" || strings.HasPrefix(dir, "policy/"):
 		return true
 	}
-	return slices.Contains([]string{"sched", "place", "goodput", "guard", "autoscale", "search"}, dir)
+	return slices.Contains([]string{"sched", "place", "goodput", "guard", "auction", "autoscale", "search"}, dir)
 }
 
 // driver reports whether a package may do I/O, but has no clock of its own.

@@ -27,12 +27,13 @@ const (
 	JobCheckpoint                  // Job, Done: what the checkpoint holds
 	JobNoted                       // Job, Note: the policy's memory
 	JobHeld                        // Job, Until: its user takes it off its GPUs, and nobody may start it before
+	AppBid                         // App, Bid: from its own agent; nil takes it back
 )
 
 var eventNames = [...]string{
 	"node-joined", "tenant-set", "job-submitted", "job-started", "job-stopped",
 	"job-failed", "job-ended", "job-reported", "job-checkpoint", "job-noted",
-	"job-held",
+	"job-held", "app-bid",
 }
 
 func (k EventKind) String() string {
@@ -73,5 +74,7 @@ type Event struct {
 	Rate      float64         `json:"rate,omitempty"`
 	Perf      *goodput.Report `json:"perf,omitempty"`
 	Note      Note            `json:"note,omitzero"`
+	App       AppID           `json:"app,omitempty"`
+	Bid       *Bid            `json:"bid,omitempty"`
 	Text      string          `json:"text,omitempty"` // for people: the cause of a failure, who cancelled
 }

@@ -100,6 +100,13 @@ func (st *State) apply(e Event) error {
 		return st.setTenant(e)
 	case JobSubmitted:
 		return st.submit(e)
+	case AppBid:
+		a, ok := st.apps[e.App]
+		if !ok {
+			return fmt.Errorf("app %q: no job of it is pending or running", e.App)
+		}
+		a.Bid = e.Bid
+		return nil
 	}
 	j, ok := st.byID[e.Job]
 	if !ok {

@@ -70,4 +70,29 @@ type App struct {
 	// app-seconds, at the moment the app arrived. With the same integral now
 	// it gives the mean contention over the app's life.
 	ActiveApps float64 `json:"active_apps"`
+	// Bid is what the app's own agent says GPUs are worth to it; nil: it has no
+	// agent of its own, or that was silent, and a policy works it out by itself.
+	// Nobody vouches for it: a policy must check it.
+	Bid *Bid `json:"bid,omitempty"`
+}
+
+// Bid is a table of what an app would gain from GPUs on top of those it holds.
+// It is immutable: a new one replaces it.
+type Bid struct {
+	At   time.Time `json:"at"`
+	Rho  float64   `json:"rho"` // finish-time fairness if it gets nothing
+	Rows []BidRow  `json:"rows,omitempty"`
+}
+
+// BidRow is one choice: the GPUs taken from each node, and the finish-time
+// fairness with them.
+type BidRow struct {
+	Take []BidShare `json:"take"`
+	Rho  float64    `json:"rho"`
+}
+
+// BidShare is a number of GPUs of one node.
+type BidShare struct {
+	Node int32 `json:"node"` // index into Cluster.Nodes
+	GPUs int   `json:"gpus"`
 }

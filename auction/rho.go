@@ -1,0 +1,185 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auction
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Times are in seconds throughout, work in iterations, and the serial time of
+// an iteration is that on one GPU.
+
+// IterTime returns how long an iteration takes on a number of GPUs of which the
+// job can use at most so many; slowdown, 1 or more, is the price of where they
+// are. Without GPUs it takes forever.
+func IterTime(serial, slowdown float64, gpus, most int) float64 {
+	n := min(gpus, most)
+	if n <= 0 {
+		return math.Inf(1)
+	}
+	return serial * slowdown / float64(n)
+}
+
+// Fair is what an app would have alone: the ground of every rho.
+type Fair struct {
+	ClusterGPUs int
+	Apps        float64 // contention, averaged over the life of the app; see Contention
+}
+
+// Ideal returns the finish time of an app alone on its fair share: its work in
+// GPU-seconds on all GPUs it can use, times the number of apps.
+func (f Fair) Ideal(work float64, most int) float64 {
+	return work / float64(min(f.ClusterGPUs, most)) * f.Apps
+}
+
+// Share returns how many GPUs are an equal part of the cluster, at least one.
+func (f Fair) Share() int {
+	return max(1, int(float64(f.ClusterGPUs)/max(1, f.Apps)))
+}
+
+// Rho returns finish-time fairness: shared over ideal finish time.
+func Rho(shared, ideal float64) float64 { return shared / ideal }
+
+// Job is one training job of an app.
+type Job struct {
+	IterLeft   float64
+	IterSerial float64
+	Most       int // GPUs it can use
+}
+
+func (j Job) work() float64 { return j.IterLeft * j.IterSerial }
+
+// Shared returns the finish time, from the start of the app, of a job that runs
+// on GPUs it keeps to the end.
+func (j Job) Shared(elapsed, slowdown float64, gpus int) float64 {
+	if j.IterLeft <= 0 {
+		return elapsed
+	}
+	return elapsed + j.IterLeft*IterTime(j.IterSerial, slowdown, gpus, j.Most)
+}
+
+// Waiting returns the finish time that stands for "never" when an app has no
+// GPUs: it waits for one lease and has its fair share from then on. after is
+// its finish time on that share, from now.
+func Waiting(elapsed, lease, after float64) float64 { return elapsed + lease + after }
+
+// Contention is the number of apps, averaged over time.
+type Contention struct {
+	Seconds    float64
+	AppSeconds float64
+}
+
+// Add records that there were so many apps for so long.
+func (c *Contention) Add(seconds float64, apps int) {
+	c.Seconds += seconds
+	c.AppSeconds += seconds * float64(apps)
+}
+
+// Average returns the average, or the number now if nothing has been recorded.
+func (c Contention) Average(now int) float64 {
+	if c.Seconds <= 0 {
+		return float64(now)
+	}
+	return c.AppSeconds / c.Seconds
+}
+
+// Split divides the GPUs of an app between its jobs; there is one for each, and
+// work is in GPU-seconds. It gives no job more than it can use.
+type Split func(gpus int, jobs []Job) []int
+
+// Evenly gives every job the same, and what does not divide to the longest.
+func Evenly(gpus int, jobs []Job) []int {
+	order := longestFirst(jobs)
+	out := make([]int, len(jobs))
+	for gpus > 0 {
+		given := false
+		for _, j := range order {
+			if gpus > 0 && out[j] < jobs[j].Most {
+				out[j]++
+				gpus--
+				given = true
+			}
+		}
+		if !given {
+			break
+		}
+	}
+	return out
+}
+
+// LongestFirst gives each GPU to the job that would end last, which makes the
+// last end as early as can be.
+func LongestFirst(gpus int, jobs []Job) []int {
+	out := make([]int, len(jobs))
+	for range gpus {
+		last, end := -1, 0.0
+		for j, job := range jobs {
+			t := job.work() / float64(out[j]) // without GPUs: forever
+			if job.work() > 0 && out[j] < job.Most && t > end {
+				last, end = j, t
+			}
+		}
+		if last < 0 {
+			break
+		}
+		out[last]++
+	}
+	return out
+}
+
+func longestFirst(jobs []Job) []int {
+	order := make([]int, len(jobs))
+	for j := range order {
+		order[j] = j
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(jobs[b].work(), jobs[a].work()) })
+	return order
+}
+
+// Together returns how long jobs take until the last ends, on GPUs divided by a
+// split (nil: Evenly). If there are fewer GPUs than jobs, the jobs queue for
+// single GPUs, the longest first.
+func Together(jobs []Job, slowdown float64, gpus int, split Split) float64 {
+	jobs = slices.DeleteFunc(slices.Clone(jobs), func(j Job) bool { return j.work() <= 0 })
+	switch {
+	case len(jobs) == 0:
+		return 0
+	case gpus <= 0:
+		return math.Inf(1)
+	case gpus < len(jobs):
+		return inTurn(jobs, slowdown, gpus)
+	}
+	if split == nil {
+		split = Evenly
+	}
+	end := 0.0
+	for j, n := range split(gpus, jobs) {
+		end = max(end, jobs[j].Shared(0, slowdown, n))
+	}
+	return end
+}
+
+// inTurn runs each job on one GPU, the next on the GPU that is free first.
+func inTurn(jobs []Job, slowdown float64, gpus int) float64 {
+	busy := make([]float64, gpus)
+	for _, j := range longestFirst(jobs) {
+		first := 0
+		for g := range busy {
+			if busy[g] < busy[first] {
+				first = g
+			}
+		}
+		busy[first] += jobs[j].Shared(0, slowdown, 1)
+	}
+	return slices.Max(busy)
+}
+
+// Curves returns the finish time of an app that stops jobs by their learning
+// curves: that of the job that may take longest. IterLeft of a job must be the
+// longest forecast.
+func Curves(elapsed, slowdown float64, gpus int, jobs []Job) float64 {
+	return elapsed + Together(jobs, slowdown, gpus, nil)
+}

@@ -1,0 +1,206 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auction
+
+import (
+	"fmt"
+	"math"
+)
+
+// Method says how the proportional-fair choice is made.
+type Method uint8
+
+// The methods.
+const (
+	BySize Method = iota // Exact while the problem is small, Greedy beyond
+	Exact                // branch and bound; the best, unless it runs into Options.Nodes
+	Greedy               // upgrades by gain per GPU, then exchanges between two bidders
+)
+
+func (m Method) String() string {
+	if m > Greedy {
+		return fmt.Sprintf("method(%d)", uint8(m))
+	}
+	return [...]string{"by-size", "exact", "greedy"}[m]
+}
+
+// Options are the knobs of an auction. The zero value is sensible.
+type Options struct {
+	Method   Method
+	Rounding Rounding // of what is won; Solve does not look at it
+	MaxRows  int      // of a bid; 0: DefaultMaxRows
+	Nodes    int      // of one exact search; 0: DefaultNodes
+	Tries    int      // exchanges of all greedy searches of one auction together; 0: DefaultTries
+}
+
+// Defaults of Options, and what BySize takes for small.
+const (
+	DefaultNodes  = 20_000
+	DefaultTries  = 1_000_000
+	SmallBidders  = 12
+	SmallMachines = 64 // with something free
+)
+
+func (o Options) nodes() int {
+	if o.Nodes > 0 {
+		return o.Nodes
+	}
+	return DefaultNodes
+}
+
+func (o Options) tries() int {
+	if o.Tries > 0 {
+		return o.Tries
+	}
+	return DefaultTries
+}
+
+// Award is the row that an app gets in the proportional-fair choice.
+type Award struct {
+	App     string
+	Bid     int // index among the bids
+	Row     int // index in the bid
+	Rho     float64
+	Take    []Share // the GPUs, which may be of other machines like those of the row
+	Dropped int     // rows that were left out: no better than a smaller one
+}
+
+// Solution is one row for every app such that all fit into the offer.
+type Solution struct {
+	Awards []Award // by app name
+	Log    float64 // the logarithm of the product of 1/rho, less that of the present: what is gained
+	Bound  float64 // no solution has a larger Log
+	Proven bool    // no solution is better: Log is the optimum
+	Nodes  int     // of the exact search
+}
+
+// Solve makes the proportional-fair choice among bids that passed Check: one row
+// for each app, so that the product of 1/rho is largest. Bids that do not pass
+// are left out.
+func Solve(o Offer, bids []Bid, opt Options) (Solution, error) {
+	p, _, err := prepare(o, bids, opt)
+	if err != nil {
+		return Solution{}, err
+	}
+	s, facts := p.solve(opt)
+	return s.solution(bids, facts), nil
+}
+
+func prepare(o Offer, bids []Bid, opt Options) (*problem, []Refusal, error) {
+	if err := o.check(); err != nil {
+		return nil, nil, fmt.Errorf("read offer: %w", err)
+	}
+	if len(bids) > maxBidders {
+		return nil, nil, fmt.Errorf("read bids: there are %d; want at most %d", len(bids), maxBidders)
+	}
+	good, refused := Check(o, bids, opt.MaxRows)
+	return newProblem(o, bids, good), refused, nil
+}
+
+// facts are what is known about a solution beside the solution.
+type facts struct {
+	proven bool // the choice is the best
+	paid   bool // and so are those without each bidder
+	nodes  int
+	bound  worth
+}
+
+func (p *problem) small() bool {
+	machines := 0
+	for _, c := range p.classes {
+		machines += len(c)
+	}
+	return len(p.bidders) <= SmallBidders && machines <= SmallMachines
+}
+
+func (p *problem) solve(opt Options) (*solver, facts) {
+	s := newSolver(p)
+	s.climb(opt)
+	f := facts{bound: p.bound()}
+	if s.sum >= f.bound {
+		f.proven = true
+	}
+	if opt.Method == Exact || opt.Method == BySize && p.small() {
+		f.proven, f.nodes = exact(s, opt.nodes())
+		if f.proven {
+			f.bound = s.sum
+		}
+	}
+	return s, f
+}
+
+// content returns what all are worth if each has its best row.
+func (p *problem) content() worth {
+	sum := worth(0)
+	for j := range p.bidders {
+		sum += p.bidders[j].best()
+	}
+	return sum
+}
+
+// bound returns more than, or as much as, any solution is worth: that of the
+// best relaxation in which every GPU is as good as any other and has a price.
+func (p *problem) bound() worth {
+	gpus := 0
+	for _, f := range p.free {
+		gpus += int(f)
+	}
+	best, low, high := math.Inf(1), 0.0, 0.0
+	for j := range p.bidders {
+		high = max(high, float64(p.bidders[j].best()))
+	}
+	for range 60 {
+		price := (low + high) / 2
+		if low == 0 && best == math.Inf(1) {
+			price = 0
+		}
+		sum, sold := price*float64(gpus), 0
+		for j := range p.bidders {
+			top, taken := 0.0, 0
+			for g, w := range p.bidders[j].within {
+				if net := float64(w) - price*float64(g); net > top {
+					top, taken = net, g
+				}
+			}
+			sum += top
+			sold += taken
+		}
+		best = min(best, sum)
+		if sold <= gpus {
+			high = price
+		} else {
+			low = price
+		}
+		if high-low < 1 {
+			break
+		}
+	}
+	// Rounded up by more than the sums above can be off, but not beyond what all
+	// would have if each had its best row.
+	return min(p.content(), worth(math.Ceil(best*(1+1e-12)))+worth(len(p.bidders)))
+}
+
+func (s *solver) solution(bids []Bid, f facts) Solution {
+	out := Solution{Log: s.sum.log(), Bound: f.bound.log(), Proven: f.proven, Nodes: f.nodes}
+	seats := s.settle()
+	for j := range s.p.bidders {
+		b := &s.p.bidders[j]
+		row := s.now(j).row
+		out.Awards = append(out.Awards, Award{
+			App: bids[b.bid].App, Bid: b.bid, Row: row, Rho: bids[b.bid].Rows[row].Rho,
+			Take: shares(seats[j]), Dropped: b.dropped,
+		})
+	}
+	return out
+}
+
+// shares returns seats as shares, by machine.
+func shares(seats []seat) []Share {
+	out := make([]Share, 0, len(seats))
+	for _, s := range seats {
+		out = append(out, Share{int(s.machine), int(s.gpus)})
+	}
+	sortShares(out)
+	return out
+}
