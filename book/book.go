@@ -56,6 +56,9 @@ type Config struct {
 	// Lookup finds the operating-system user that a token's jobs run as; nil: a
 	// token that names one is refused.
 	Lookup func(name string) (live.Owner, error)
+	// OwnersOnly refuses jobs of those who have no operating-system user of their
+	// own: where the daemon is root, they would run as root.
+	OwnersOnly bool
 	// Learned is called after the pool has learned from a job; may be nil.
 	Learned func()
 }

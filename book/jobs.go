@@ -54,7 +54,13 @@ func (b *Book) Submit(ctx context.Context, who live.Identity, list []live.Submis
 
 // resolve finds the number of an operating-system user that is known by name.
 func (b *Book) resolve(o *live.Owner) error {
-	if o.Name == "" || o.UID >= 0 {
+	if o.UID >= 0 {
+		return nil
+	}
+	if o.Name == "" {
+		if b.OwnersOnly {
+			return live.Errorf(live.Denied, "the token names no user of this machine, and the daemon is root").Try("make a token with --run-as")
+		}
 		return nil
 	}
 	if b.Lookup == nil {

@@ -214,8 +214,8 @@ func testManyJobs(t *testing.T, w window) {
 	p.until("the job in the grid", "document.querySelector('#gpu-25-0 .gpu-name').textContent === 'job 10000'")
 	longest := eval[float64](p, "window.longest")
 	t.Logf("10,000 jobs: shown after %s; longest task of a refresh %.0f ms", ready.Round(time.Millisecond), longest)
-	if ready > 10*time.Second || longest > 1000 {
-		t.Errorf("the page was ready after %s and busy for %.0f ms at once; want 10 s and 1000 ms at most", ready, longest)
+	if ready > 10*time.Second || longest > 5000 {
+		t.Errorf("the page was ready after %s and busy for %.0f ms at once; want 10 s and 5000 ms at most", ready, longest)
 	}
 	p.do(chromedp.Click(".more"))
 	p.shows("200 of 9,999 shown")

@@ -118,7 +118,7 @@ func (d *daemon) openBook(ctx context.Context) error {
 	d.book, err = book.Open(ctx, book.Config{
 		Journal: journal{d.store, d}, Node: d.node, Policies: policy.Builtin(), Standard: d.config.Policy, Key: key, Pool: pool,
 		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, CompactEvery: d.config.Keep.Compact,
-		Use: d.machine.Use, Lookup: lookupUser,
+		Use: d.machine.Use, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0,
 		Learned: func() { d.savePool(pool) },
 	})
 	if err != nil {

@@ -1,0 +1,44 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package book
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// TestOwners: whose processes a job becomes.
+func TestOwners(t *testing.T) {
+	lookup := func(name string) (live.Owner, error) {
+		if name == "ada" {
+			return live.Owner{Name: name, UID: 1000, GID: 1000}, nil
+		}
+		return live.Owner{}, errors.New("no such user")
+	}
+	for _, c := range []struct {
+		name string
+		only bool
+		from live.Owner
+		want live.Owner
+		code live.Code
+	}{
+		{"socket", true, live.Owner{Name: "bob", UID: 7, GID: 8}, live.Owner{Name: "bob", UID: 7, GID: 8}, ""},
+		{"token with user", true, live.Owner{Name: "ada", UID: -1}, live.Owner{Name: "ada", UID: 1000, GID: 1000}, ""},
+		{"token with unknown user", false, live.Owner{Name: "eve", UID: -1}, live.Owner{}, live.Conflict},
+		{"token without user, root", true, live.Owner{UID: -1}, live.Owner{}, live.Denied},
+		{"token without user, not root", false, live.Owner{UID: -1}, live.Owner{UID: -1}, ""},
+	} {
+		b := &Book{Config: Config{OwnersOnly: c.only, Lookup: lookup}}
+		got := c.from
+		err := b.resolve(&got)
+		switch {
+		case c.code == "" && (err != nil || got != c.want):
+			t.Errorf("%s: %+v, %v; want %+v", c.name, got, err, c.want)
+		case c.code != "" && live.CodeOf(err) != c.code:
+			t.Errorf("%s: error %v; want code %s", c.name, err, c.code)
+		}
+	}
+}
