@@ -4,13 +4,20 @@
 package policy
 
 import (
+	"github.com/fairway-gpu/fairway/policy/antman"
+	"github.com/fairway-gpu/fairway/policy/carbyne"
 	"github.com/fairway-gpu/fairway/policy/drf"
 	"github.com/fairway-gpu/fairway/policy/fifo"
 	"github.com/fairway-gpu/fairway/policy/gandiva"
+	"github.com/fairway-gpu/fairway/policy/gavel"
 	"github.com/fairway-gpu/fairway/policy/las"
 	"github.com/fairway-gpu/fairway/policy/optimus"
 	"github.com/fairway-gpu/fairway/policy/philly"
 	"github.com/fairway-gpu/fairway/policy/pollux"
+	"github.com/fairway-gpu/fairway/policy/quincy"
+	"github.com/fairway-gpu/fairway/policy/shockwave"
+	"github.com/fairway-gpu/fairway/policy/sia"
+	"github.com/fairway-gpu/fairway/policy/slaq"
 	"github.com/fairway-gpu/fairway/policy/srsf"
 	"github.com/fairway-gpu/fairway/policy/srtf"
 	"github.com/fairway-gpu/fairway/policy/tiresias"
@@ -21,6 +28,16 @@ import (
 func Builtin() Registry {
 	r := Registry{}
 	for _, e := range []Entry{
+		Of(About{
+			Name:    "antman",
+			Summary: "quotas run as if alone, other jobs on what they leave of their GPUs",
+			Paper:   "AntMan, OSDI'20",
+		}, antman.Default(), antman.New),
+		Of(About{
+			Name:    "carbyne",
+			Summary: "fair shares as drf; what a job can do without until later goes to the shortest",
+			Paper:   "Carbyne, OSDI'16",
+		}, carbyne.Default(), carbyne.New),
 		Of(About{
 			Name:    "drf",
 			Summary: "equal dominant shares of GPUs, CPUs and memory for every tenant",
@@ -40,6 +57,20 @@ func Builtin() Registry {
 			Summary: "starts jobs at once: GPUs shared in turns, packing, migration, resizing",
 			Paper:   "Gandiva, OSDI'18",
 		}, gandiva.Default(), gandiva.New),
+		Of(About{
+			Name:    "gavel",
+			Summary: "shares of time on each GPU type by a linear program, in rounds",
+			Paper:   "Gavel, OSDI'20",
+			Needs:   Needs{Agents: true, Losses: true},
+		}, gavel.Default(), gavel.New,
+			Preset[gavel.Config]{Variant{Name: "ftf", Summary: "the least of the largest finish-time fairness"},
+				func(c *gavel.Config) { c.Goal = gavel.FinishTime }},
+			Preset[gavel.Config]{Variant{Name: "makespan", Summary: "the earliest end of the last job"},
+				func(c *gavel.Config) { c.Goal, c.Turns = gavel.Makespan, 1 }},
+			Preset[gavel.Config]{Variant{Name: "cost", Summary: "the most work for the money"},
+				func(c *gavel.Config) { c.Goal = gavel.Cost }},
+			Preset[gavel.Config]{Variant{Name: "sjf", Summary: "the most jobs brought to their end, the shortest first"},
+				func(c *gavel.Config) { c.Goal = gavel.Shortest }}),
 		Of(About{
 			Name:    "las",
 			Summary: "the least GPU time so far goes first, in leases",
@@ -65,6 +96,28 @@ func Builtin() Registry {
 		}, pollux.Default(), pollux.New,
 			Preset[pollux.Config]{Variant{Name: "genetic", Summary: "with the paper's genetic search"},
 				func(c *pollux.Config) { c.Search = pollux.Genetic }}),
+		Of(About{
+			Name:    "quincy",
+			Summary: "the cheapest of all decisions by min-cost flow: waiting, stopping and moving have prices",
+			Paper:   "Quincy, SOSP'09",
+		}, quincy.Default(), quincy.New),
+		Of(About{
+			Name:    "shockwave",
+			Summary: "plans a window of rounds for the progress of all jobs and a short makespan",
+			Paper:   "Shockwave, NSDI'23",
+		}, shockwave.Default(), shockwave.New),
+		Of(About{
+			Name:    "slaq",
+			Summary: "every further GPU to the job whose loss it lowers most in the next epoch",
+			Paper:   "SLAQ, SoCC'17",
+			Needs:   Needs{Agents: true, Losses: true},
+		}, slaq.Default(), slaq.New),
+		Of(About{
+			Name:    "sia",
+			Summary: "sizes and GPU types of jobs by an integer program over their goodput",
+			Paper:   "Sia, SOSP'23",
+			Needs:   Needs{Agents: true},
+		}, sia.Default(), sia.New),
 		Of(About{
 			Name:    "srsf",
 			Summary: "the least GPU time still to come goes first",

@@ -29,6 +29,11 @@ type promise struct {
 // promises holds, for every spec to test, what the policy promises. A policy of
 // the table that is not here fails TestEveryPolicyIsTested.
 var promises = map[string]promise{
+	"antman":                          {finite: true},
+	"antman:guest=500:max_util=2":     {finite: true},
+	"carbyne":                         {conserves: true, finite: true},
+	"carbyne:altruism=false":          {conserves: true, finite: true},
+	"carbyne:by=app:margin=0":         {conserves: true, finite: true},
 	"drf":                             {conserves: true, finite: true},
 	"drf:by=app":                      {conserves: true, finite: true},
 	"drf:preempt=false":               {conserves: true, finite: true},
@@ -38,6 +43,12 @@ var promises = map[string]promise{
 	"fifo:greedy":                     {conserves: true, finite: true},
 	"gandiva":                         {finite: true},
 	"gandiva:pack=false:moves=0":      {finite: true},
+	"gavel":                           {conserves: true, finite: true},
+	"gavel:cost":                      {conserves: true, finite: true},
+	"gavel:cost:slo=2:prices=1/5":     {conserves: true, finite: true},
+	"gavel:ftf":                       {conserves: true, finite: true},
+	"gavel:makespan:stick=2":          {conserves: true, finite: true},
+	"gavel:sjf":                       {conserves: true, finite: true},
 	"las":                             {conserves: true, finite: true},
 	"optimus":                         {conserves: true, finite: true},
 	"optimus:original":                {conserves: true, finite: true},
@@ -45,6 +56,12 @@ var promises = map[string]promise{
 	"philly:relax=at-once":            {finite: true},
 	"philly:relax=off":                {}, // waits for the best place for ever
 	"pollux":                          {finite: true},
+	"quincy":                          {conserves: true, finite: true},
+	"quincy:idle=0s:preempt=1m":       {conserves: true, finite: true},
+	"shockwave":                       {conserves: true, finite: true},
+	"slaq":                            {conserves: true, finite: true},
+	"sia":                             {finite: true},
+	"sia:lambda=5:p=-1":               {finite: true},
 	"srsf":                            {conserves: true, finite: true},
 	"srtf":                            {conserves: true, finite: true},
 	"srtf:placement=skew":             {conserves: true, finite: true},

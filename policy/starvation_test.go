@@ -87,6 +87,15 @@ func TestNoStarvation(t *testing.T) {
 		{"las:lease=1h", 80 * time.Minute},
 		// Other tenants have more once all their jobs that came before it have ended.
 		{"drf", 2 * time.Hour},
+		{"carbyne", 2 * time.Hour},
+		// Nobody of the crowd may share: jobs have the guarantee in order of submission.
+		{"antman", 2 * time.Hour},
+		// Delays of those who came later are shorter.
+		{"quincy", 2 * time.Hour},
+		// It weighs more than those who have waited for less of their length.
+		{"shockwave", 2 * time.Hour},
+		// Nobody reports losses: least GPU time first.
+		{"slaq", time.Hour},
 		{"tiresias", 2 * time.Hour},
 		{"tiresias:promote=1", 2 * time.Hour},
 	} {

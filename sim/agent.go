@@ -35,7 +35,8 @@ type agent struct {
 	noise    float64
 	measured int // measurements of the noise scale
 	curve    experience.Curve
-	losses   *lossLog // nil: nobody asks for them
+	losses   *lossLog           // nil: nobody asks for them
+	trials   []goodput.StepTime // on each GPU type at submission
 	report   *goodput.Report
 }
 
@@ -51,17 +52,23 @@ func (r *run) newAgent(j *job) (*agent, error) {
 		profiles: map[string]*goodput.Profile{}, fitters: map[string]*goodput.Fitter{},
 		fitted: map[string]goodput.Params{}, past: map[string]goodput.Params{},
 	}
+	var err error
 	if !j.work.Batch.Adapt || r.Losses {
 		a.fixed = r.fixedBatch(t, j.work.Model)
 	}
 	if r.Losses {
-		var err error
 		if a.losses, err = newLossLog(t, a.fixed); err != nil {
 			return nil, err
 		}
 	}
 	if a.blur > 0 {
 		a.rand = rand.New(rand.NewPCG(r.Seed, uint64(j.result)))
+	}
+	if a.trials, err = r.bootstrap(j); err != nil {
+		return nil, err
+	}
+	for i := range a.trials {
+		a.trials[i].Time = a.blurred(a.trials[i].Time)
 	}
 	if r.Experience != nil {
 		a.prior = r.Experience.Prior(j.key(), experience.Default())
@@ -199,6 +206,7 @@ func (a *agent) tell() {
 	if a.losses != nil {
 		next.Losses, next.Stop, next.StepTimes = a.losses.points, a.losses.stop, a.stepTimes()
 	}
+	next.StepTimes = a.withTrials(next.StepTimes)
 	if old := a.report; old != nil && same(old, next) {
 		return // policies remember what they worked out for a report
 	}

@@ -24,6 +24,13 @@
 // the mode for comparisons with the reference simulator of the Pollux paper and
 // follows its conventions: 30 s for every start, whole seconds.
 //
+// Each of them says how fast the job is on the type of GPU it runs on. A recorded
+// run time is taken to be of the first type of the cluster that the job would
+// take, and scaled by the zoo's step times where its model is known. Measured
+// tables are of one type. In a cluster of several types, a new job whose agent
+// reports is first tried on one GPU of each that it accepts, and the policy is
+// told the step times (see bootstrap); anything more it learns when the job runs.
+//
 // On top of these a job slows down while it shares a node with another job
 // that also spans several nodes (network interference) and while it shares its
 // GPUs. It stands still while it restarts. When an attempt fails, its work is

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -28,13 +29,14 @@ type job struct {
 	until   float64       // work at which the speed changes by itself
 	turn    time.Duration // when that will be
 
-	agent   *agent        // nil: nobody measures
-	seen    observation   // what the agent measures in the present phase
-	steps   []float64     // what an oracle says about step times
-	reports time.Duration // when the agent next looks at its measurements
+	agent   *agent          // nil: nobody measures
+	seen    observation     // what the agent measures in the present phase
+	steps   []float64       // what an oracle says about step times
+	tried   *goodput.Report // without an agent: what trials on GPU types have shown; nil: there were none
+	reports time.Duration   // when the agent next looks at its measurements
 
 	attempts int           // that have failed
-	ran      time.Duration // of the present attempt, until settled
+	ran      time.Duration // of the present attempt, until settled, at the pace of the recorded type of GPU
 	spent    float64       // GPU-seconds of the present attempt, restarts not counted
 
 	waiting   sched.Code    // why it waits for its first start
@@ -52,8 +54,25 @@ func (j *job) settle(now time.Duration) {
 		j.spent += (now - from).Seconds() * j.gpuShare()
 		j.done = min(j.done+j.speed*(now-from).Seconds(), j.truth.total())
 	}
-	j.ran += now - j.settled
+	j.ran += times(now-j.settled, pace(j.truth, j.setting))
 	j.settled = now
+}
+
+// pace is how fast the run time of an attempt passes: a failure that was recorded
+// comes at a point of the work, which is reached sooner on faster GPUs.
+func pace(t truth, s setting) float64 {
+	if r, ok := t.(*recorded); ok {
+		return r.typeSpeed(s.gpuType)
+	}
+	return 1
+}
+
+// times multiplies a time; by 1, exactly.
+func times(d time.Duration, by float64) time.Duration {
+	if by == 1 {
+		return d
+	}
+	return time.Duration(math.Ceil(float64(d) * by))
 }
 
 // gpuShare returns the GPUs it holds; half a GPU counts half.
@@ -84,7 +103,7 @@ func (j *job) nextTick(whole bool) time.Duration {
 	}
 	at := j.turn
 	if after, ok := j.fails(); ok {
-		at = min(at, j.settled+max(0, after-j.ran))
+		at = min(at, j.settled+times(max(0, after-j.ran), 1/pace(j.truth, j.setting)))
 	}
 	if j.agent != nil {
 		at = min(at, j.reports)

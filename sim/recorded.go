@@ -20,7 +20,11 @@ type recorded struct {
 	best     float64 // slowdown of the best placement the cluster can give
 	fewest   int     // nodes of that placement
 	spread   bool    // apply the loss of spreading over more nodes
-	relaunch time.Duration
+	// model and recordedOn say how the speed depends on the type of GPU, where
+	// the model is known; nil: not at all.
+	model      *zoo.Model
+	recordedOn sched.GPUType
+	relaunch   time.Duration
 }
 
 // The loss of a job that is spread over more nodes than it needs, where its
@@ -50,6 +54,7 @@ func newRecorded(c *Config, w *Work) *recorded {
 	if m, ok := c.Zoo.Model(w.Model); ok {
 		r.slowdown, r.spread = m.SlowdownAt, false
 		r.relaunch = restartOf(m)
+		r.model, r.recordedOn = m, c.reference(w)
 	}
 	// A gang that no node can hold was spread when its run time was recorded.
 	r.fewest = 1
@@ -73,6 +78,7 @@ func (r *recorded) total() float64 { return r.seconds }
 
 func (r *recorded) rate(_ float64, s setting) (rate, until float64, err error) {
 	speed := float64(s.gpus) / float64(r.asked)
+	speed *= r.typeSpeed(s.gpuType)
 	if s.gpus > 1 {
 		speed *= r.best / r.slowdown(s.level)
 	}
@@ -80,6 +86,20 @@ func (r *recorded) rate(_ float64, s setting) (rate, until float64, err error) {
 		speed *= spreadLoss(len(s.placement), r.fewest)
 	}
 	return speed, math.Inf(1), nil
+}
+
+// typeSpeed returns the speed of one GPU of a type against that of the type that
+// the run time was recorded on; 1 where one of them is not known.
+func (r *recorded) typeSpeed(t sched.GPUType) float64 {
+	if r.model == nil || t == r.recordedOn {
+		return 1
+	}
+	then, ok1 := r.model.StepTimeOn(r.recordedOn)
+	now, ok2 := r.model.StepTimeOn(t)
+	if !ok1 || !ok2 {
+		return 1
+	}
+	return then / now
 }
 
 // restart: a recorded run time holds its first start already.

@@ -54,8 +54,9 @@ type run struct {
 	told   map[sched.JobID]sched.Code // what the log last said about a waiting job
 	record recorder
 
-	cloud  *cloud     // nil: the nodes stay
-	search *searchApp // nil: there is none
+	empty  *place.Free // the cluster with nobody on it, to try jobs on
+	cloud  *cloud      // nil: the nodes stay
+	search *searchApp  // nil: there is none
 }
 
 func newRun(c Config, w *Workload) (*run, error) {
@@ -94,6 +95,7 @@ func newRun(c Config, w *Workload) (*run, error) {
 		r.jobs[i] = j
 		r.byID[work.ID] = j
 	}
+	r.empty = empty
 	if err := r.openSearch(empty); err != nil {
 		return nil, err
 	}
@@ -230,6 +232,11 @@ func (r *run) submit(j *job) error {
 	var err error
 	if j.agent, err = r.newAgent(j); err != nil {
 		return fmt.Errorf("job %s: %w", spec.ID, err)
+	}
+	if j.agent == nil {
+		if j.tried, err = r.trialReport(j); err != nil {
+			return err
+		}
 	}
 	r.dirty, r.lastChange = true, r.decisions
 	r.record.arrive(r, j)
@@ -403,6 +410,9 @@ func (r *run) rate(j *job) (rate, until float64, err error) {
 func (r *run) perf(j *job) (*goodput.Report, error) {
 	if j.agent != nil {
 		return j.agent.report, nil
+	}
+	if j.tried != nil {
+		return j.tried, nil
 	}
 	return r.oracle(j)
 }

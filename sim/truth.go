@@ -135,7 +135,7 @@ func alone(t truth, w *Work, empty *place.Free) (float64, error) {
 	}
 	seconds := t.restart(true).Seconds()
 	for _, f := range w.Failures {
-		seconds += f.After.D().Seconds()
+		seconds += f.After.D().Seconds() / pace(t, s)
 	}
 	if w.Outcome == sched.Failed && len(w.Failures) > 0 {
 		return seconds, nil

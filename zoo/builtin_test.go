@@ -40,7 +40,7 @@ func TestEveryBuiltinModelIsComplete(t *testing.T) {
 			t.Errorf("%s: source, task, iterations, restart or interference is missing", name)
 		}
 		speed := map[sched.GPUType]float64{}
-		for _, gpu := range []sched.GPUType{"t4", "p100", "v100", "k80"} {
+		for _, gpu := range []sched.GPUType{"t4", "p100", "v100", "k80", "rtx", "a100"} {
 			s, ok := m.StepTimeOn(gpu)
 			if !ok {
 				t.Errorf("%s: no speed on %s", name, gpu)
@@ -49,6 +49,9 @@ func TestEveryBuiltinModelIsComplete(t *testing.T) {
 		}
 		if speed["v100"] > speed["p100"] || speed["k80"] < speed["p100"] {
 			t.Errorf("%s: step times %v; want V100 <= P100 <= K80", name, speed)
+		}
+		if speed["rtx"] > speed["t4"] || speed["a100"] > speed["rtx"] {
+			t.Errorf("%s: step times %v; want A100 <= RTX <= T4", name, speed)
 		}
 		if sensitive := m.SlowdownAt(sched.CrossRack) > 1; m.Consolidate && !sensitive {
 			t.Errorf("%s: it wants to be consolidated and loses nothing when spread", name)

@@ -1,0 +1,69 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package antman
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Config tunes the policy.
+type Config struct {
+	Guest    int            `json:"guest" help:"thousandths of each GPU that an opportunistic job holds on GPUs that it shares or may have to share"`
+	Busy     float64        `json:"busy" help:"a GPU that its job uses this much or more takes no opportunistic job"`
+	MaxUtil  float64        `json:"max_util" help:"most GPU utilisation that the two jobs of a GPU may have together"`
+	Patience sched.Duration `json:"patience" help:"a job with a guarantee that has waited this long runs as an opportunistic one meanwhile"`
+}
+
+// Default returns the settings the policy has unless told otherwise.
+func Default() Config {
+	return Config{Guest: 200, Busy: 0.8, MaxUtil: 0.9, Patience: sched.Duration(time.Minute)}
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Guest < 1 || c.Guest > sched.WholeGPU/2:
+		return fmt.Errorf("guest = %d; want 1 to %d thousandths of a GPU", c.Guest, sched.WholeGPU/2)
+	case !(c.Busy >= 0 && c.Busy <= 1.01):
+		return fmt.Errorf("busy = %g; want 0 (nobody shares) to 1", c.Busy)
+	case !(c.MaxUtil >= 0 && c.MaxUtil <= 2):
+		return fmt.Errorf("max_util = %g; want 0 to 2", c.MaxUtil)
+	case c.Patience < 0:
+		return fmt.Errorf("patience = %s; want 0s or more", c.Patience)
+	}
+	return nil
+}
+
+// New returns the policy.
+func New(c Config) (sched.Policy, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	return &policy{Config: c}, nil
+}
+
+type policy struct {
+	Config
+	// Caches: what jobs with the guarantee leave, what all leave, and the same
+	// with shares.
+	hosts, idle, live *place.Free
+}
+
+func (p *policy) String() string { return knob.Text("antman", p.Config, Default()) }
+
+// Schedule implements sched.Policy.
+func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
+	p.hosts, p.idle, p.live = p.hosts.For(s.Cluster), p.idle.For(s.Cluster), p.live.For(s.Cluster)
+	d := newDecision(p, s)
+	d.classify()
+	d.keep()
+	d.guarantee()
+	d.share()
+	d.notes()
+	return d.plan
+}

@@ -1,0 +1,257 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package antman
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// share leaves opportunistic jobs where they are if they may be there, and then
+// starts others, in order of submission.
+func (d *decision) share() {
+	d.idle = d.idle.For(d.s.Cluster) // what expect took is not taken
+	for i, p := range d.plan.Want {
+		for _, s := range p {
+			d.idle.Take(d.s.Jobs[i], sched.Placement{{Node: s.Node, Milli: sched.WholeGPU, GPUs: s.GPUs}})
+		}
+	}
+	for _, i := range d.order {
+		j := d.s.Jobs[i]
+		if j.Phase == sched.Running && len(d.plan.Want[i]) == 0 && d.quota.Left(j) >= gpus(j) && d.fits(i, j.Placement) {
+			d.run(i, j.Placement)
+		}
+	}
+	for _, i := range d.order {
+		if len(d.plan.Want[i]) == 0 {
+			d.begin(i)
+		}
+	}
+}
+
+// begin starts an opportunistic job, or says why not.
+func (d *decision) begin(i int) {
+	j := d.s.Jobs[i]
+	n := gpus(j)
+	switch {
+	case !d.mayRun(j):
+		d.plan.Why[i] = sched.Reason{Code: sched.BackOff, Until: j.NotBefore}
+		return
+	case d.guaranteed[i] && j.Phase == sched.Pending && d.s.Now.Sub(j.Since) < d.Patience.D():
+		return // it has its reason
+	case d.quota.Left(j) < n:
+		d.plan.Why[i] = d.quota.Why(j, n)
+		return
+	}
+	var p sched.Placement
+	ok := false
+	if j.Shareable {
+		p, ok = d.beside(i, n)
+	} else {
+		mark := d.idle.Mark()
+		p, ok = place.Consolidated(d.idle, j, n)
+		d.idle.Rollback(mark)
+	}
+	if ok && d.fits(i, p) {
+		d.run(i, p)
+		return
+	}
+	if d.plan.Why[i].Code == sched.Ok {
+		if d.plan.Why[i] = d.idle.Why(j, n, sched.CrossRack); d.plan.Why[i].Code == sched.Full {
+			d.plan.Why[i].Code = sched.Behind
+		}
+	}
+}
+
+// misfit is a job that found no GPUs to share: none that asks for as much will.
+type misfit struct {
+	types  []sched.GPUType
+	widest sched.Level
+	task   int
+	gpus   int
+	util   float64
+	memory int64
+	cpus   int
+	host   int64
+}
+
+func misfitOf(j *sched.Job, n int) misfit {
+	return misfit{j.GPUTypes, j.Widest, j.Task(), n, j.GPUUtil, j.GPUMemory, j.CPUs, j.Memory}
+}
+
+// covers reports whether a job of the second kind fails since one of the first
+// did.
+func (m misfit) covers(o misfit) bool {
+	return m.widest == o.widest && m.task == o.task && m.gpus <= o.gpus && (o.util == 0 || (m.util > 0 && m.util <= o.util)) &&
+		m.memory <= o.memory && m.cpus <= o.cpus && m.host <= o.host && slices.Equal(m.types, o.types)
+}
+
+// beside finds n GPUs for a job that may share them: those with the most to
+// spare.
+func (d *decision) beside(i, n int) (sched.Placement, bool) {
+	j := d.s.Jobs[i]
+	kind := misfitOf(j, n)
+	if slices.ContainsFunc(d.failed, func(m misfit) bool { return m.covers(kind) }) {
+		return nil, false
+	}
+	types := j.GPUTypes
+	if len(types) == 0 {
+		types = d.s.Cluster.Types
+	}
+	for _, name := range types {
+		t := slices.Index(d.s.Cluster.Types, name)
+		if t < 0 {
+			continue
+		}
+		if p, ok := d.onOne(i, n, t); ok {
+			return p, true
+		}
+		if p, ok := d.onSeveral(i, n, t); ok {
+			return p, true
+		}
+	}
+	d.failed = append(d.failed, kind)
+	return nil, false
+}
+
+// spare is what a set of GPUs has to spare.
+type spare struct {
+	util   float64 // the highest of their present utilisations
+	memory int64   // the least that is left
+	gpus   sched.GPUSet
+}
+
+// better reports whether a set has more to spare than another.
+func (a spare) better(b spare) bool {
+	return a.util < b.util || (a.util == b.util && a.memory > b.memory)
+}
+
+// spareOn returns the n GPUs, among some of a node, with the most to spare for a
+// job, or as many as there are.
+func (d *decision) spareOn(j *sched.Job, node, n int, among sched.GPUSet) spare {
+	type one struct {
+		util float64
+		left int64
+		gpu  int
+	}
+	memory := d.s.Cluster.Nodes[node].GPUMemory
+	var all []one
+	for _, g := range (d.open[node] & among).Indexes() {
+		o := one{left: memory, gpu: g}
+		if h := d.host[node*d.stride+g]; h > 0 {
+			host := d.s.Jobs[h-1]
+			if !d.suit(host, j, memory) {
+				continue
+			}
+			o.util, o.left = host.GPUUtil, memory-host.GPUMemory
+		}
+		all = append(all, o)
+	}
+	slices.SortStableFunc(all, func(a, b one) int {
+		return cmp.Or(cmp.Compare(a.util, b.util), cmp.Compare(b.left, a.left))
+	})
+	k := min(n, len(all)) / j.Task() * j.Task()
+	best := spare{memory: math.MaxInt64}
+	for _, o := range all[:k] {
+		best.gpus |= 1 << o.gpu
+		best.util, best.memory = max(best.util, o.util), min(best.memory, o.left)
+	}
+	return best
+}
+
+// part returns the guest's slice of some GPUs of a node, as many of them as its
+// host has CPUs and memory for.
+func (d *decision) part(j *sched.Job, node int, of sched.GPUSet) (sched.Slice, bool) {
+	for k := of.Len(); k > 0; k -= j.Task() {
+		s := sched.Slice{Node: int32(node), Milli: int32(d.Guest), GPUs: of.Lowest(k)}
+		if d.live.Fits(j, sched.Placement{s}) {
+			return s, true
+		}
+	}
+	return sched.Slice{}, false
+}
+
+// accepts reports whether a guest may be on a node at all.
+func (d *decision) accepts(j *sched.Job, node, t int) bool {
+	n := &d.s.Cluster.Nodes[node]
+	return d.s.Cluster.TypeOf(node) == t && d.open[node].Len() >= j.Task() && (n.GPUMemory == 0 || j.GPUMemory <= n.GPUMemory)
+}
+
+// onOne finds n GPUs of one node, of one island if it must be.
+func (d *decision) onOne(i, n, t int) (sched.Placement, bool) {
+	j := d.s.Jobs[i]
+	var best spare
+	var found sched.Placement
+	for node := range d.s.Cluster.Nodes {
+		if d.open[node].Len() < n || !d.accepts(j, node, t) {
+			continue
+		}
+		sets := []sched.GPUSet{d.open[node]}
+		if islands := d.s.Cluster.Nodes[node].Islands; j.Widest == sched.SameSlot && len(islands) > 0 && n > 1 {
+			sets = islands
+		}
+		for _, set := range sets {
+			has := d.spareOn(j, node, n, set)
+			if has.gpus.Len() < n || (found != nil && !has.better(best)) {
+				continue
+			}
+			if s, ok := d.part(j, node, has.gpus); ok && s.GPUs.Len() == n {
+				best, found = has, sched.Placement{s}
+			}
+		}
+		if found != nil && best.util == 0 && d.s.Cluster.Nodes[node].GPUMemory == 0 {
+			break // nothing is better than idle
+		}
+	}
+	return found, found != nil
+}
+
+// onSeveral finds n GPUs on several nodes, of one rack if possible: those with
+// the most GPUs for the job first.
+func (d *decision) onSeveral(i, n, t int) (sched.Placement, bool) {
+	j := d.s.Jobs[i]
+	if n <= j.Task() || (j.Widest != sched.NoLevel && j.Widest < sched.SameRack) {
+		return nil, false
+	}
+	c := d.s.Cluster
+	byRack := make([]sched.Placement, len(c.Racks))
+	var all sched.Placement
+	for node := range c.Nodes {
+		if !d.accepts(j, node, t) {
+			continue
+		}
+		if s, ok := d.part(j, node, d.spareOn(j, node, n, d.open[node]).gpus); ok {
+			byRack[c.RackOf(node)] = append(byRack[c.RackOf(node)], s)
+			all = append(all, s)
+		}
+	}
+	if j.Widest == sched.NoLevel || j.Widest > sched.SameRack {
+		byRack = append(byRack, all)
+	}
+	for _, found := range byRack {
+		if found.GPUs() >= n {
+			return largest(found, n), true
+		}
+	}
+	return nil, false
+}
+
+// largest returns n GPUs of slices, the largest slices first.
+func largest(of sched.Placement, n int) sched.Placement {
+	slices.SortStableFunc(of, func(a, b sched.Slice) int { return cmp.Compare(b.GPUs.Len(), a.GPUs.Len()) })
+	var p sched.Placement
+	for _, s := range of {
+		if n == 0 {
+			break
+		}
+		s.GPUs = s.GPUs.Lowest(min(n, s.GPUs.Len()))
+		n -= s.GPUs.Len()
+		p = append(p, s)
+	}
+	return p
+}

@@ -1,0 +1,117 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package carbyne
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Config tunes the policy.
+type Config struct {
+	By        string         `json:"by" help:"between whom shares are fair: tenant (a job without one counts for its user, else its app), user (else app) or app"`
+	Altruism  bool           `json:"altruism" help:"give up what is not needed; without it, leftovers are only what fair shares cannot use"`
+	Margin    float64        `json:"margin" help:"how much longer than estimated a job is taken to need when it works out what it can give up, as a part of it"`
+	Lease     sched.Duration `json:"lease" help:"a job that was started keeps its GPUs at least this long; below the time a restart costs, nothing gets done"`
+	Placement string         `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free or fragments"`
+}
+
+// The values of Config.By.
+const (
+	ByTenant = "tenant"
+	ByUser   = "user"
+	ByApp    = "app"
+)
+
+// Default returns the settings the policy has unless told otherwise.
+func Default() Config {
+	return Config{By: ByTenant, Altruism: true, Margin: 0.1, Lease: sched.Duration(10 * time.Minute), Placement: place.AsNear}
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.By != ByTenant && c.By != ByUser && c.By != ByApp:
+		return fmt.Errorf("by = %q; want %s, %s or %s", c.By, ByTenant, ByUser, ByApp)
+	case !(c.Margin >= 0 && c.Margin <= 10):
+		return fmt.Errorf("margin = %g; want 0 to 10", c.Margin)
+	case c.Lease.D() < time.Second:
+		return fmt.Errorf("lease = %s; want 1s or more", c.Lease)
+	}
+	return nil
+}
+
+// New returns the policy.
+func New(c Config) (sched.Policy, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	queue, err := place.Queue{Preempt: true}.Placing(c.Placement)
+	if err != nil {
+		return nil, err
+	}
+	return &policy{Config: c, queue: queue}, nil
+}
+
+type policy struct {
+	Config
+	queue place.Queue
+	free  *place.Free // a cache
+}
+
+func (p *policy) String() string { return knob.Text("carbyne", p.Config, Default()) }
+
+// Schedule implements sched.Policy.
+func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
+	p.free = p.free.For(s.Cluster)
+	lease := place.NewLease(s, p.Lease.D())
+	ends := promises(s, p.By)
+	f := newFilling(s, p.By, lease.Holds)
+	kept := len(f.chosen)
+	f.fill()
+	o := offer{policy: p, s: s, ends: ends, filling: f, size: make(sizes, len(s.Jobs)), patient: make([]bool, len(s.Jobs))}
+	order := slices.Concat(f.chosen[:kept], o.order(f.chosen[kept:]))
+	queue := p.queue
+	queue.Keep = lease.Holds
+	plan := o.size.plan(s, queue, order, p.free)
+	// Leases are broken for the first whom fairness has kept waiting, not for
+	// those who wait for leftovers.
+	lease.Mark(s, slices.DeleteFunc(slices.Concat(f.chosen, f.passed), func(i int) bool { return o.patient[i] }), &plan)
+	ends.note(s, o.patient, &plan)
+	p.wake(s, lease, ends, &plan)
+	return plan
+}
+
+// wake asks for a decision when somebody waits and a lease ends, or somebody's
+// patience.
+func (p *policy) wake(s *sched.Snapshot, lease place.Lease, ends ends, plan *sched.Plan) {
+	waits := false
+	for i, j := range s.Jobs {
+		if !place.Waits(*plan, i) {
+			continue
+		}
+		waits = true
+		if at := p.latest(s, j, ends[i]); at.After(s.Now) {
+			lease.Wake(plan, at)
+		}
+	}
+	if !waits {
+		return
+	}
+	for i, j := range s.Jobs {
+		switch want := plan.Want[i]; {
+		case len(want) == 0 || j.NonPreemptible:
+		case j.Phase == sched.Running && want.Equal(j.Placement):
+			if end := lease.End(j); end.After(s.Now) {
+				lease.Wake(plan, end)
+			}
+		default:
+			lease.Wake(plan, s.Now.Add(p.Lease.D()))
+		}
+	}
+}

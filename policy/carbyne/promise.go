@@ -1,0 +1,147 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package carbyne
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// ends are the ends that jobs were promised, by job, in whole seconds after
+// their submission; 0: none.
+type ends []int
+
+// at returns the end of a job as a time; ok is false if it has none.
+func (j promised) at() (time.Time, bool) {
+	return j.job.Submitted.Add(time.Duration(j.end) * time.Second), j.end > 0
+}
+
+type promised struct {
+	job *sched.Job
+	end int
+}
+
+// longest bounds a promise, in seconds: a century. It also leaves out +Inf and NaN.
+const longest = 100 * 365 * 24 * 3600
+
+// promises returns what each job was promised before, or what its fair share
+// promises now.
+func promises(s *sched.Snapshot, by string) ends {
+	out := make(ends, len(s.Jobs))
+	parties, of := partiesOf(s, by)
+	shares := fairGPUs(parties, s.Cluster.GPUs())
+	ahead := make([]float64, len(parties)) // GPU-seconds of the jobs so far; +Inf: unknown
+	for _, i := range bySeq(s) {
+		j := s.Jobs[i]
+		k := of[i]
+		left, ok := j.Remaining(s.Now)
+		if !ok {
+			ahead[k] = math.Inf(1)
+		}
+		ahead[k] += left.Seconds() * float64(j.GPUs)
+		if out[i] = j.Note.Count; out[i] > 0 {
+			continue
+		}
+		if need := max(left.Seconds(), ahead[k]/shares[k]); need < longest {
+			out[i] = max(1, int(math.Ceil(s.Now.Sub(j.Submitted).Seconds()+need)))
+		}
+	}
+	return out
+}
+
+func bySeq(s *sched.Snapshot) []int {
+	return place.OrderBy(s, func(*sched.Job) (a, b float64) { return 0, 0 })
+}
+
+// note puts the promises where they are found again. Those who can wait are not
+// the first of those who do.
+func (e ends) note(s *sched.Snapshot, patient []bool, plan *sched.Plan) {
+	for i, j := range s.Jobs {
+		have := j.Note
+		if plan.Notes != nil {
+			have = plan.Notes[i]
+		}
+		next := have
+		if next.Count = e[i]; patient[i] {
+			next = sched.Note{Count: e[i]}
+		}
+		if have == next {
+			continue
+		}
+		if plan.Notes == nil {
+			plan.Notes = make([]sched.Note, len(s.Jobs))
+			for k, other := range s.Jobs {
+				plan.Notes[k] = other.Note
+			}
+		}
+		plan.Notes[i] = next
+	}
+}
+
+// fairGPUs returns what each party would have if GPUs could be cut at will: an
+// equal part for each unit of weight, and no more than it can use.
+func fairGPUs(parties []*party, gpus int) []float64 {
+	order := make([]int, len(parties))
+	weights := 0.0
+	for k, p := range parties {
+		order[k] = k
+		weights += p.weight
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(parties[a].demand/parties[a].weight, parties[b].demand/parties[b].weight)
+	})
+	shares := make([]float64, len(parties))
+	left := float64(gpus)
+	for _, k := range order {
+		p := parties[k]
+		shares[k] = min(p.demand, left*min(1, p.weight/weights))
+		left = max(0, left-shares[k])
+		weights -= p.weight
+	}
+	return shares
+}
+
+// latest returns until when a job of a promised end can do without its GPUs, less
+// a lease in which they are not given back; zero if it cannot say. A job that
+// runs wants two leases: a shorter pause is not worth a restart.
+func (p *policy) latest(s *sched.Snapshot, j *sched.Job, end int) time.Time {
+	left, ok := j.Remaining(s.Now)
+	at, promised := promised{j, end}.at()
+	if !ok || !promised {
+		return time.Time{}
+	}
+	pause := p.Lease.D()
+	if j.Phase == sched.Running {
+		pause *= 2
+	}
+	return at.Add(-time.Duration(float64(left)*(1+p.Margin)) - pause)
+}
+
+// need returns how many GPUs a job needs now to keep its promise.
+func (p *policy) need(s *sched.Snapshot, j *sched.Job, end int) int {
+	latest := p.latest(s, j, end)
+	if latest.IsZero() || !p.Altruism {
+		return size(j)
+	}
+	if !j.Elastic() || j.NonPreemptible {
+		if latest.After(s.Now) {
+			return 0
+		}
+		return size(j)
+	}
+	left, _ := j.Remaining(s.Now)
+	at, _ := promised{j, end}.at()
+	work := left.Seconds() * (1 + p.Margin) * float64(j.GPUs)
+	for n := next(j, 0); n > 0 && n < j.GPUs; n = next(j, n) {
+		if work/float64(n) <= at.Sub(s.Now).Seconds() {
+			return n
+		}
+	}
+	return j.GPUs
+}

@@ -1,0 +1,179 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gavel
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/goodput"
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// maxTypes is the number of GPU types that the linear program looks at.
+const maxTypes = 8
+
+// claim is a job as the policy sees it.
+type claim struct {
+	job   int // index in Snapshot.Jobs
+	j     *sched.Job
+	scale int               // GPUs
+	speed speeds            // by type, against the first type it can run on
+	time  [maxTypes]float64 // the allocation: share of its time on each type
+	gain  [maxTypes]float64 // what all its time on each type is worth, if the goal is a sum
+	got   received          // time so far on each type
+	on    int               // type it runs on; -1: it waits
+}
+
+// speeds are throughputs by GPU type; 0: the job cannot run there.
+type speeds [maxTypes]float64
+
+// claims returns the jobs of a snapshot in order of submission, without those
+// that may not start or that no type can host.
+func (p *policy) claims(s *sched.Snapshot) []claim {
+	types := min(len(s.Cluster.Types), maxTypes)
+	out := make([]claim, 0, len(s.Jobs))
+	for i, j := range s.Jobs {
+		c := claim{job: i, j: j, scale: j.GPUs, on: -1, got: unpack(j.Note.Count, types)}
+		if j.Phase == sched.Running {
+			c.scale = j.Placement.GPUs()
+			c.on = s.Cluster.TypeOf(int(j.Placement[0].Node))
+		}
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b claim) int { return cmp.Compare(a.j.Seq, b.j.Seq) })
+	for k := range out {
+		out[k].speed = p.speeds(&out[k], s.Cluster.Types[:types])
+	}
+	return out
+}
+
+// speeds returns the throughput of a job on every type, against the first it can
+// run on. Measured steps at its size count; a type without any is taken to be as
+// much faster than one with as in the trials at submission. A type that nobody
+// knows anything about is as fast as the first.
+func (p *policy) speeds(c *claim, types []sched.GPUType) speeds {
+	var out, tried speeds
+	var hosted [maxTypes]bool
+	for t, gpuType := range types {
+		if hosted[t] = p.hosts(c, gpuType); hosted[t] && c.j.Perf != nil {
+			out[t] = rate(c.j.Perf, gpuType, c.scale)
+			tried[t] = rate(c.j.Perf, gpuType, trialSize(c.j.Perf, gpuType))
+		}
+	}
+	extrapolate(&out, tried)
+	first := 0.0
+	for t := range types {
+		if first == 0 {
+			first = out[t]
+		}
+	}
+	for t := range types {
+		switch {
+		case hosted[t] && out[t] > 0:
+			out[t] = rounded(out[t] / first)
+		case hosted[t]:
+			out[t] = 1
+		}
+	}
+	return out
+}
+
+// extrapolate fills in the types on which the job was only tried, by the mean
+// factor between its size and a trial on the others.
+func extrapolate(out *speeds, tried speeds) {
+	sum, n := 0.0, 0.0
+	for t := range out {
+		if out[t] > 0 && tried[t] > 0 {
+			sum += math.Log(out[t] / tried[t])
+			n++
+		}
+	}
+	scale := math.Exp(sum / max(1, n))
+	for t := range out {
+		if out[t] == 0 {
+			out[t] = tried[t] * scale
+		}
+	}
+}
+
+// rounded keeps a hundredth of a speed, so that jobs that are alike are seen to
+// be.
+func rounded(x float64) float64 {
+	if !(x > 0) || math.IsInf(x, 1) {
+		return 0
+	}
+	step := math.Pow(10, math.Floor(math.Log10(x))-1)
+	return math.Round(x/step) * step
+}
+
+// rate returns the fastest step that was measured on so many GPUs of a type, in
+// steps each second; 0: none was.
+func rate(r *goodput.Report, t sched.GPUType, gpus int) float64 {
+	best := 0.0
+	for _, s := range r.StepTimes {
+		if s.Type == string(t) && s.GPUs == gpus && s.Time > 0 {
+			best = max(best, 1/s.Time)
+		}
+	}
+	return best
+}
+
+// trialSize returns the smallest number of GPUs of a type that was measured.
+func trialSize(r *goodput.Report, t sched.GPUType) int {
+	least := 0
+	for _, s := range r.StepTimes {
+		if s.Type == string(t) && (least == 0 || s.GPUs < least) {
+			least = s.GPUs
+		}
+	}
+	return least
+}
+
+// hosts reports whether GPUs of a type could ever hold the job.
+func (p *policy) hosts(c *claim, t sched.GPUType) bool {
+	if !c.j.Accepts(t) {
+		return false
+	}
+	only := c.only(t)
+	return p.free.Ever(&only, c.scale, sched.CrossRack) >= c.scale
+}
+
+// only returns the job as if it accepted one type alone.
+func (c *claim) only(t sched.GPUType) sched.Job {
+	j := *c.j
+	j.GPUTypes = []sched.GPUType{t}
+	return j
+}
+
+// left returns the run time still needed on the first type, in seconds, and the
+// run time that is done. A job without an estimate is taken to be half way.
+func (c *claim) left(now time.Time) (left, done float64) {
+	if d, ok := c.j.Remaining(now); ok {
+		left = max(1, d.Seconds())
+		return left, max(0, c.j.Estimate.D().Seconds()-left)
+	}
+	ran := c.j.RanBy(now).Seconds()
+	return max(60, ran), ran
+}
+
+// weight returns the share of the job's tenant.
+func weight(s *sched.Snapshot, j *sched.Job) float64 {
+	if t, ok := s.Tenant(j); ok {
+		return s.Tenants[t].Share()
+	}
+	return 1
+}
+
+// gpus returns the number of GPUs of every type on nodes that take work.
+func gpus(free *place.Free) []float64 {
+	out := make([]float64, min(len(free.Cluster().Types), maxTypes))
+	for t := range out {
+		out[t] = float64(free.OfType(t))
+	}
+	return out
+}

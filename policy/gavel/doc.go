@@ -1,0 +1,80 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gavel is the scheduler of "Heterogeneity-Aware Cluster Scheduling
+// Policies for Deep Learning Workloads" (Narayanan et al., OSDI'20). A job may be
+// six times as fast on one type of GPU as on another, and the next one hardly
+// faster at all. A linear program says for what share of its time each job should
+// run on each type, and a mechanism in rounds sees to it that it does.
+//
+// # The linear program
+//
+// X[m][t] is the share of job m's time on type t: never negative, at most 1 in
+// sum, and the GPUs of all jobs together no more than there are of a type. The
+// throughput of a job is the sum of its speeds weighted by X. The goals:
+//
+//   - max-min: the least throughput is made largest, each against that of a job
+//     that divides its time among types by their numbers of GPUs, times the GPUs
+//     it holds, over its tenant's weight;
+//   - finish-time (variant ftf): the largest rho is made least, the time that a job
+//     will have taken over the time with an equal part of every type;
+//   - makespan: the time at which the last job ends is made least;
+//   - cost: the work done for money is made largest. With slo, a job shall end
+//     within so many times its estimate;
+//   - shortest (variant sjf): the number of jobs brought to their end is made
+//     largest, each second on a type counting as the part of what is left that it
+//     does. Short jobs go first, and of two alike the one that gains more.
+//
+// The first three look for the highest level at which what every job needs for it
+// can be had, by bisection to a thousandth; then the jobs that cost the others
+// nothing are raised further (water-filling). The last two maximise a sum. Each
+// step is solved by column generation (Dantzig and Wolfe): at given prices of GPU
+// time each job has a cheapest choice of at most two types, and a master program
+// with a row for each type, solved by the simplex method, sets the prices. Jobs
+// that are alike are one row. It takes 10 to 20 ms for 1,000 jobs of different
+// speeds on three types.
+//
+// # The mechanism
+//
+// Time is cut into rounds of 6 minutes. At the start of a round, jobs bid for
+// types with priority X[m][t] over the time that m has had on t; a job that was
+// never there goes first. Bids are granted in order as long as there are GPUs of
+// the type; a job has one type at a time, and its gang never mixes types. Jobs
+// that keep their type keep their GPUs, the others are placed, the largest first.
+// GPUs that are left over go to jobs that were not chosen, on the type that is
+// best for them. During a round nobody is stopped, and free GPUs are given away at
+// once. The time had on each type is kept in Job.Note, in 62 bits.
+//
+// # What it knows
+//
+// Speeds come from agents (Report.StepTimes): the trial of each job on one GPU of
+// each type, and the step times at its size on types where it has run. Where only
+// the trial is known, the factor between size and trial is that of the other types. A
+// job without a report is as fast on every type. Remaining work is the user's
+// estimate, which speaks of the first of the cluster's types that the job takes; a
+// job without one is taken to be half way through.
+//
+// # Deviations
+//
+//   - The paper counts received time as it is. Here, turns grow: received time
+//     counts in powers of turns, and a running job bids with stick times its
+//     priority. With 6-minute rounds and restarts of minutes, jobs would otherwise
+//     spend much of their time restarting: in the simulator, 46 to 59 % longer
+//     average JCT with gangs of up to 16 GPUs, 11 to 17 % with gangs of up to 8.
+//     stick=1:turns=1 is the paper's rule; the variant makespan has turns=1.
+//   - A mixture of columns is divided among jobs of the same speeds and size: each
+//     gets one corner whole, in the numbers that the weights say, so that few jobs
+//     wander between types. The sum is the same but for one job of each kind.
+//   - Under shortest, bids are in order of gain for each GPU, not by received time.
+//   - The paper's cost goal divides total throughput by total cost; here each job's
+//     work is divided by the price, which leaves no job out while GPUs are free.
+//   - Speeds are rounded to two digits. The program looks at 8 types; others are
+//     used only for what is left over.
+//   - A round begins at multiples of its length, not when the last one was planned.
+//     The whole rest of a round is charged when it begins.
+//   - There is no space sharing: nobody reports throughputs of pairs. Unknown
+//     speeds are extrapolated from trials, not by matrix completion.
+//   - No hierarchical, FIFO or AlloX goals.
+//   - Elastic jobs run at the size they asked for. Quotas of tenants, pinned jobs,
+//     CPUs, memory and locality are respected; the paper knows none of them.
+package gavel

@@ -1,0 +1,124 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gavel
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Config tunes the policy.
+type Config struct {
+	Goal   string         `json:"goal" help:"what the allocation is to be best at: max-min, finish-time, makespan, cost or shortest"`
+	Round  sched.Duration `json:"round" help:"time between two divisions of the GPUs; in between, jobs that run go on"`
+	Stick  float64        `json:"stick" help:"how many times the priority of a running job another must have to take its place in a round; 1: as in the paper"`
+	Turns  float64        `json:"turns" help:"time received counts in powers of this, so that turns get longer; 1: as it is, as in the paper"`
+	Prices []float64      `json:"prices" help:"cost: price of a GPU of each type, in the order of the cluster's types; none: list prices in a cloud"`
+	SLO    float64        `json:"slo" help:"cost: a job is to end within so many times its estimate; 0: nothing is promised"`
+}
+
+// The values of Config.Goal.
+const (
+	MaxMin     = "max-min"
+	FinishTime = "finish-time"
+	Makespan   = "makespan"
+	Cost       = "cost"
+	Shortest   = "shortest"
+)
+
+var goals = []string{MaxMin, FinishTime, Makespan, Cost, Shortest}
+
+// Default returns the settings the policy has unless told otherwise.
+func Default() Config {
+	return Config{Goal: MaxMin, Round: sched.Duration(6 * time.Minute), Stick: 2, Turns: 8}
+}
+
+func (c Config) validate() error {
+	switch {
+	case !slices.Contains(goals, c.Goal):
+		return fmt.Errorf("goal = %q; want one of %v", c.Goal, goals)
+	case c.Round.D() < time.Second || c.Round.D() > 24*time.Hour:
+		return fmt.Errorf("round = %s; want 1s to 24h", c.Round)
+	case !(c.Stick >= 1 && c.Stick <= 1e6):
+		return fmt.Errorf("stick = %g; want 1 to 1e6", c.Stick)
+	case !(c.Turns >= 1 && c.Turns <= 1e6):
+		return fmt.Errorf("turns = %g; want 1 to 1e6", c.Turns)
+	case !(c.SLO >= 0) || math.IsInf(c.SLO, 1):
+		return fmt.Errorf("slo = %g; want 0 (nothing is promised) or more", c.SLO)
+	}
+	for _, x := range c.Prices {
+		if !(x > 0) || math.IsInf(x, 1) {
+			return fmt.Errorf("prices has the value %g; want positive numbers", x)
+		}
+	}
+	return nil
+}
+
+// New returns the policy.
+func New(c Config) (sched.Policy, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	return &policy{Config: c}, nil
+}
+
+type policy struct {
+	Config
+	free *place.Free // a cache
+}
+
+func (p *policy) String() string { return knob.Text("gavel", p.Config, Default()) }
+
+// listPrices are about what a GPU of a type costs by the hour in a public cloud,
+// on demand; only their ratios matter, and the knob prices replaces them. No large
+// cloud rents out RTX 2080 Ti: its price is a guess between those of its
+// neighbours.
+var listPrices = map[sched.GPUType]float64{
+	"k80": 0.45, "t4": 0.35, "rtx": 0.8, "p100": 1.46, "v100": 2.48, "a100": 2.93,
+}
+
+// prices returns the price of each type against the lowest. A type without one
+// costs as much as the dearest with one.
+func (p *policy) prices(types []sched.GPUType) []float64 {
+	out := make([]float64, len(types))
+	low, high := math.Inf(1), 0.0
+	for t, gpuType := range types {
+		out[t] = listPrices[gpuType]
+		if t < len(p.Prices) {
+			out[t] = p.Prices[t]
+		}
+		if out[t] > 0 {
+			low, high = min(low, out[t]), max(high, out[t])
+		}
+	}
+	for t := range out {
+		switch {
+		case high == 0:
+			out[t] = 1
+		case out[t] == 0:
+			out[t] = high / low
+		default:
+			out[t] /= low
+		}
+	}
+	return out
+}
+
+// Schedule implements sched.Policy.
+func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
+	p.free = p.free.For(s.Cluster)
+	claims := p.claims(s)
+	r := newRound(p, s, claims)
+	if len(claims) > 0 && (r.fresh || r.crowded()) {
+		p.allocate(s, claims)
+	}
+	r.run()
+	return r.plan
+}

@@ -1,0 +1,102 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gavel
+
+import "math"
+
+// row is what the linear program sees of jobs that are alike.
+type row struct {
+	count float64   // jobs
+	scale float64   // GPUs of each
+	speed []float64 // by GPU type: throughput of each; 0: it cannot run there
+	best  float64   // the largest speed
+	gain  []float64 // by GPU type: what all its time there is worth; nil: nothing
+
+	need   float64 // throughput that each must have
+	frozen bool    // need stays
+}
+
+// corner is a corner of what a row may have: times on at most two GPU types.
+// Corners of the same code are of the same kind in every row.
+type corner struct {
+	code int
+	on   [2]int
+	time [2]float64
+}
+
+// The codes of corners, for a number of types: nothing; just what is needed on
+// type i; all time on type i; all time on types i and j with just what is needed.
+func codeNeed(i int) int           { return 1 + i }
+func codeAll(types, i int) int     { return 1 + types + i }
+func codePair(types, i, j int) int { return 1 + 2*types + i*types + j }
+
+// slack forgives rounding in throughputs.
+const slack = 1e-9
+
+// cheapest returns the corner of the row with the least cost: the prices of the
+// GPU time that it takes, less its gain.
+func (r *row) cheapest(prices []float64) (corner, float64) {
+	best, least := corner{}, math.Inf(1)
+	if r.need <= 0 {
+		least = 0
+	}
+	try := func(c corner) {
+		cost := 0.0
+		for k, i := range c.on {
+			if c.time[k] > 0 {
+				cost += c.time[k] * r.rate(i, prices)
+			}
+		}
+		if cost < least {
+			best, least = c, cost
+		}
+	}
+	types := len(r.speed)
+	for i, fast := range r.speed {
+		if fast <= 0 {
+			continue
+		}
+		if fast*(1+slack) >= r.need {
+			if r.need > 0 {
+				try(corner{codeNeed(i), [2]int{i, i}, [2]float64{min(1, r.need/fast), 0}})
+			}
+			if r.gain != nil {
+				try(corner{codeAll(types, i), [2]int{i, i}, [2]float64{1, 0}})
+			}
+			for j, slow := range r.speed {
+				if slow > 0 && slow < r.need && fast > slow {
+					x := min(1, (r.need-slow)/(fast-slow))
+					try(corner{codePair(types, i, j), [2]int{i, j}, [2]float64{x, 1 - x}})
+				}
+			}
+		}
+	}
+	return best, least
+}
+
+// rate returns the cost of all time on a type.
+func (r *row) rate(i int, prices []float64) float64 {
+	cost := prices[i] * r.scale
+	if r.gain != nil {
+		cost -= r.gain[i]
+	}
+	return cost
+}
+
+// rise reports whether a little more throughput would cost something.
+func (r *row) rise(prices []float64) bool {
+	_, now := r.cheapest(prices)
+	more := *r
+	more.need = min(r.best, r.need*1.001)
+	_, then := more.cheapest(prices)
+	return then-now > 1e-6*r.scale*r.need/r.best*mean(prices)
+}
+
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}

@@ -1,0 +1,119 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shockwave
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Config tunes the policy.
+type Config struct {
+	Round     sched.Duration `json:"round" help:"length of a round; a job that was started runs at least this long"`
+	Window    int            `json:"window" help:"rounds that are planned ahead"`
+	Makespan  float64        `json:"makespan" help:"weight of the longest time left against the progress of all jobs"`
+	RhoMax    float64        `json:"rho_max" help:"finish-time fairness above which a job weighs more"`
+	Lambda    float64        `json:"lambda" help:"how much more: its finish-time fairness to this power"`
+	Stick     float64        `json:"stick" help:"a job that runs weighs this much more in the order of the next round"`
+	Placement string         `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free or fragments"`
+}
+
+// Default returns the settings the policy has unless told otherwise.
+func Default() Config {
+	return Config{
+		Round: sched.Duration(10 * time.Minute), Window: 20, Makespan: 10, RhoMax: 1, Lambda: 5, Stick: 5, Placement: place.AsNear,
+	}
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Round.D() < time.Second:
+		return fmt.Errorf("round = %s; want 1s or more", c.Round)
+	case c.Window < 1 || c.Window > 1000:
+		return fmt.Errorf("window = %d; want 1 to 1000 rounds", c.Window)
+	case !(c.Makespan >= 0 && c.Makespan <= 1e6):
+		return fmt.Errorf("makespan = %g; want 0 to 1e6", c.Makespan)
+	case !(c.RhoMax > 0 && c.RhoMax <= 1e6):
+		return fmt.Errorf("rho_max = %g; want more than 0", c.RhoMax)
+	case !(c.Lambda >= 0 && c.Lambda <= 100):
+		return fmt.Errorf("lambda = %g; want 0 to 100", c.Lambda)
+	case !(c.Stick >= 1 && c.Stick <= 1e6):
+		return fmt.Errorf("stick = %g; want 1 or more", c.Stick)
+	}
+	return nil
+}
+
+// New returns the policy.
+func New(c Config) (sched.Policy, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	queue, err := place.Queue{Preempt: true}.Placing(c.Placement)
+	if err != nil {
+		return nil, err
+	}
+	return &policy{Config: c, queue: queue}, nil
+}
+
+type policy struct {
+	Config
+	queue place.Queue
+	free  *place.Free // a cache
+}
+
+func (p *policy) String() string { return knob.Text("shockwave", p.Config, Default()) }
+
+// Schedule implements sched.Policy.
+func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
+	p.free = p.free.For(s.Cluster)
+	order := p.order(s)
+	lease := place.NewLease(s, p.Round.D())
+	queue := p.queue
+	queue.Keep = lease.Holds
+	plan := queue.Plan(s, order, p.free)
+	lease.Mark(s, order, &plan)
+	p.wake(s, lease, &plan)
+	return plan
+}
+
+// order plans the window and returns the jobs in the order of its first round.
+func (p *policy) order(s *sched.Snapshot) []int {
+	jobs := p.outlook(s)
+	rounds := problem{jobs: jobs, window: p.Window, capacity: p.Window * s.Cluster.GPUs(), makespan: p.Makespan}.solve()
+	at := make([]int, len(jobs))
+	for k := range at {
+		at[k] = k
+	}
+	slices.SortStableFunc(at, func(a, b int) int {
+		x, y := &jobs[a], &jobs[b]
+		if (rounds[a] > 0) != (rounds[b] > 0) {
+			return cmp.Compare(rounds[b], rounds[a])
+		}
+		if rounds[a] == 0 {
+			return cmp.Compare(y.left, x.left)
+		}
+		return cmp.Or(cmp.Compare(y.rank, x.rank), cmp.Compare(rounds[b], rounds[a]))
+	})
+	order := make([]int, len(at))
+	for k, a := range at {
+		order[k] = jobs[a].index
+	}
+	return order
+}
+
+// wake asks for a decision at the end of a round, if anybody waits.
+func (p *policy) wake(s *sched.Snapshot, lease place.Lease, plan *sched.Plan) {
+	for i := range s.Jobs {
+		if place.Waits(*plan, i) {
+			lease.Wake(plan, s.Now.Add(p.Round.D()))
+			return
+		}
+	}
+}

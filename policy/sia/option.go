@@ -1,0 +1,203 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sia
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// option is a configuration that a job could have: so many GPUs of a type.
+type option struct {
+	gpuType int
+	gpus    int
+	value   float64 // goodput, in the end against the job's worst, restarts counted in
+	gain    float64 // how much smaller it makes the sum than nothing would
+}
+
+// job is a job as the policy sees it.
+type job struct {
+	index int // in Snapshot.Jobs
+	*sched.Job
+	on      int // type it runs on; -1: it waits
+	has     int // GPUs it holds
+	options []option
+}
+
+func (j *job) pinned() bool { return j.on >= 0 && j.NonPreemptible }
+
+// stays reports whether an option is what the job has.
+func (j *job) stays(o option) bool { return o.gpuType == j.on && o.gpus == j.has }
+
+// jobs returns the jobs in order of submission with their options.
+func (p *policy) jobs(s *sched.Snapshot) []job {
+	shapes := shapesOf(s.Cluster)
+	out := make([]job, 0, len(s.Jobs))
+	for i, j := range s.Jobs {
+		x := job{index: i, Job: j, on: -1}
+		if j.Phase == sched.Running {
+			x.on, x.has = s.Cluster.TypeOf(int(j.Placement[0].Node)), j.Placement.GPUs()
+		}
+		out = append(out, x)
+	}
+	slices.SortFunc(out, func(a, b job) int { return cmp.Compare(a.Seq, b.Seq) })
+	for k := range out {
+		j := &out[k]
+		if !j.pinned() && (j.on >= 0 || j.Ready(s.Now)) {
+			j.options = p.options(s, j, shapes)
+		}
+	}
+	return out
+}
+
+// shape is what nodes of a type look like.
+type shape struct {
+	node  int // GPUs of the largest node
+	total int
+}
+
+func shapesOf(c *sched.Cluster) []shape {
+	out := make([]shape, len(c.Types))
+	for i, n := range c.Nodes {
+		if n.State != sched.Down {
+			x := &out[c.TypeOf(i)]
+			x.node = max(x.node, n.GPUs)
+			x.total += n.GPUs
+		}
+	}
+	return out
+}
+
+// sizes calls yield with the sizes of configurations of a type, ascending:
+// powers of two within a node, then whole nodes.
+func (x shape) sizes(most int, yield func(gpus int)) {
+	for n := 1; n < x.node && n <= most; n *= 2 {
+		yield(n)
+	}
+	for n := x.node; n > 0 && n <= min(most, x.total); n += x.node {
+		yield(n)
+	}
+}
+
+// options returns what a job could have, with what it gains by each.
+func (p *policy) options(s *sched.Snapshot, j *job, shapes []shape) []option {
+	var out []option
+	for t, x := range shapes {
+		if !j.Accepts(s.Cluster.Types[t]) || x.total == 0 {
+			continue
+		}
+		add := func(gpus int) {
+			o := option{gpuType: t, gpus: gpus}
+			if j.Fits(gpus) && gpus%j.Task() == 0 && p.possible(j, o, s.Cluster.Types[t]) {
+				o.value = p.goodput(j, o, s.Cluster.Types, x)
+				if o.value > 0 {
+					out = append(out, o)
+				}
+			}
+		}
+		if !j.Elastic() {
+			add(j.GPUs)
+			continue
+		}
+		most := min(j.MaxGPUs, j.most())
+		x.sizes(most, add)
+		if n := smallest(j.Job); !slices.ContainsFunc(out, func(o option) bool { return o.gpuType == t }) {
+			add(n)
+		}
+		if j.on == t && !slices.ContainsFunc(out, j.stays) {
+			add(j.has)
+		}
+	}
+	p.worth(s, j, out)
+	// Among equals, a job rather keeps what it has.
+	if k := slices.IndexFunc(out, j.stays); k > 0 {
+		out[0], out[k] = out[k], out[0]
+	}
+	return slices.DeleteFunc(out, func(o option) bool { return !(o.gain > 0) })
+}
+
+// most is the growth cap of an elastic job.
+func (j *job) most() int {
+	most := max(1, 2*j.MostGPUs)
+	if j.Perf != nil && j.Perf.MostGPUs > 0 {
+		most = j.Perf.MostGPUs
+	}
+	return max(most, j.has, smallest(j.Job))
+}
+
+// smallest returns the smallest size of an elastic job.
+func smallest(j *sched.Job) int {
+	for n := max(1, j.MinGPUs); n < j.GPUs; n++ {
+		if j.Fits(n) && n%j.Task() == 0 {
+			return n
+		}
+	}
+	return j.GPUs
+}
+
+// possible reports whether a type could ever host an option.
+func (p *policy) possible(j *job, o option, t sched.GPUType) bool {
+	only := *j.Job
+	only.GPUTypes = []sched.GPUType{t}
+	return p.free.Ever(&only, o.gpus, sched.CrossRack) >= o.gpus
+}
+
+// The bounds and the grain of the matrix of goodputs, as in the authors' code.
+const (
+	mostValue = 3000
+	grain     = 100
+)
+
+// worth turns goodputs into gains: against the job's worst option, times the
+// restart factor where its GPUs would change, to the power p.
+func (p *policy) worth(s *sched.Snapshot, j *job, options []option) {
+	least := math.Inf(1)
+	for _, o := range options {
+		least = min(least, o.value)
+	}
+	factor := 1.0
+	if j.on >= 0 {
+		age, cost := j.Age(s.Now).Seconds(), p.Restart.D().Seconds()
+		factor = max(0, (age-float64(j.Restarts())*cost)/max(1e-9, age+cost))
+	}
+	for i := range options {
+		o := &options[i]
+		o.value /= least
+		if !j.stays(*o) {
+			o.value *= factor
+		}
+		o.value = min(mostValue, math.Round(o.value*grain)/grain)
+		if o.value > 0 {
+			o.gain = p.Lambda - math.Pow(o.value, p.P)
+		}
+		// A job that runs is not stopped for nothing: what it has is worth
+		// something whatever its size.
+		if j.stays(*o) {
+			o.gain = max(o.gain, 1e-6)
+		}
+	}
+}
+
+// why says why a job does not run.
+func why(f *place.Free, q place.Quota, s *sched.Snapshot, j *sched.Job) sched.Reason {
+	n := j.GPUs
+	if j.Elastic() {
+		n = smallest(j)
+	}
+	switch {
+	case j.Phase == sched.Pending && !j.Ready(s.Now):
+		return sched.Reason{Code: sched.BackOff, Until: j.NotBefore}
+	case q.Left(j) < n:
+		return q.Why(j, n)
+	}
+	r := f.Why(j, n, sched.CrossRack)
+	if r.Code == sched.Full {
+		r.Code = sched.Behind
+	}
+	return r
+}
