@@ -189,6 +189,31 @@ func (j *Job) Fits(n int) bool {
 	return len(j.Sizes) == 0 || slices.Contains(j.Sizes, n)
 }
 
+// NextSize returns the smallest size above n, in whole tasks, that the job can
+// run at; 0 if there is none.
+func (j *Job) NextSize(n int) int {
+	if !j.Elastic() {
+		if n < j.GPUs {
+			return j.GPUs
+		}
+		return 0
+	}
+	n = max(n, j.MinGPUs-1)
+	task := j.Task()
+	if len(j.Sizes) == 0 {
+		if n = (n/task + 1) * task; n <= j.MaxGPUs {
+			return n
+		}
+		return 0
+	}
+	for _, size := range j.Sizes {
+		if size > n && size <= j.MaxGPUs && size%task == 0 {
+			return size
+		}
+	}
+	return 0
+}
+
 // Accepts reports whether the job may run on that type of GPU.
 func (j *Job) Accepts(t GPUType) bool {
 	return len(j.GPUTypes) == 0 || slices.Contains(j.GPUTypes, t)

@@ -74,11 +74,11 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	f := newFilling(s, p.By, lease.Holds)
 	kept := len(f.chosen)
 	f.fill()
-	o := offer{policy: p, s: s, ends: ends, filling: f, size: make(sizes, len(s.Jobs)), patient: make([]bool, len(s.Jobs))}
+	o := offer{policy: p, s: s, ends: ends, filling: f, size: make(place.Sizes, len(s.Jobs)), patient: make([]bool, len(s.Jobs))}
 	order := slices.Concat(f.chosen[:kept], o.order(f.chosen[kept:]))
 	queue := p.queue
 	queue.Keep = lease.Holds
-	plan := o.size.plan(s, queue, order, p.free)
+	plan := o.size.Plan(s, queue, order, p.free)
 	// Leases are broken for the first whom fairness has kept waiting, not for
 	// those who wait for leftovers.
 	lease.Mark(s, slices.DeleteFunc(slices.Concat(f.chosen, f.passed), func(i int) bool { return o.patient[i] }), &plan)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -17,7 +18,7 @@ type offer struct {
 	*filling
 	s    *sched.Snapshot
 	ends ends
-	size sizes
+	size place.Sizes
 	// patient are the jobs that DRF has reached and that need nothing now.
 	patient []bool
 }

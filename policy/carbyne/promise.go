@@ -138,7 +138,7 @@ func (p *policy) need(s *sched.Snapshot, j *sched.Job, end int) int {
 	left, _ := j.Remaining(s.Now)
 	at, _ := promised{j, end}.at()
 	work := left.Seconds() * (1 + p.Margin) * float64(j.GPUs)
-	for n := next(j, 0); n > 0 && n < j.GPUs; n = next(j, n) {
+	for n := j.NextSize(0); n > 0 && n < j.GPUs; n = j.NextSize(n) {
 		if work/float64(n) <= at.Sub(s.Now).Seconds() {
 			return n
 		}

@@ -40,7 +40,7 @@ func (p *policy) claims(s *sched.Snapshot) []claim {
 
 func (p *policy) claim(s *sched.Snapshot, j *sched.Job) claim {
 	c := claim{job: j, pinned: j.Phase == sched.Running && j.NonPreemptible}
-	c.least = after(j, 0)
+	c.least = j.NextSize(0)
 	if j.NonPreemptible {
 		c.least = j.GPUs
 	}
@@ -84,36 +84,11 @@ func (c *claim) time(n int) float64 {
 // gain returns the next size of a job that has a share, and the time that each
 // GPU more would save; ok is false if none would.
 func (c *claim) gain(most int) (next int, gain float64, ok bool) {
-	if next = after(c.job, c.gpus); next == 0 || next > most {
+	if next = c.job.NextSize(c.gpus); next == 0 || next > most {
 		return 0, 0, false
 	}
 	gain = (c.time(c.gpus) - c.time(next)) * c.left / float64(next-c.gpus)
 	return next, gain, gain > 0
-}
-
-// after returns the smallest size above n that the job can run at; 0 if there
-// is none.
-func after(j *sched.Job, n int) int {
-	if !j.Elastic() {
-		if n < j.GPUs {
-			return j.GPUs
-		}
-		return 0
-	}
-	n = max(n, j.MinGPUs-1)
-	task := j.Task()
-	if len(j.Sizes) == 0 {
-		if n = (n/task + 1) * task; n <= j.MaxGPUs {
-			return n
-		}
-		return 0
-	}
-	for _, size := range j.Sizes {
-		if size > n && size <= j.MaxGPUs && size%task == 0 {
-			return size
-		}
-	}
-	return 0
 }
 
 // before returns the largest size below n that the job can run at, if n is

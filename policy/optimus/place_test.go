@@ -146,7 +146,7 @@ func TestSizes(t *testing.T) {
 		n := 0
 		for _, want := range append(tc.want, 0) {
 			last := n
-			if n = after(j, n); n != want {
+			if n = j.NextSize(n); n != want {
 				t.Errorf("%s: after %d comes %d; want %d", tc.name, last, n, want)
 			}
 		}

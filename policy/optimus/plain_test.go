@@ -265,7 +265,7 @@ func (p *twice) checkConserves(s *sched.Snapshot, plan sched.Plan) {
 		quota.Add(j, plan.Want[i].GPUs())
 	}
 	for i, j := range s.Jobs {
-		n := after(j, 0)
+		n := j.NextSize(0)
 		if len(plan.Want[i]) > 0 || !j.Ready(s.Now) || j.NonPreemptible || quota.Left(j) < n {
 			continue
 		}

@@ -74,7 +74,7 @@ type claim struct {
 func (p *policy) claim(s *sched.Snapshot, i int) claim {
 	j := s.Jobs[i]
 	c := claim{
-		job: j, index: i, plain: j.Perf == nil, least: next(j, 0),
+		job: j, index: i, plain: j.Perf == nil, least: j.NextSize(0),
 		epoch: p.Epoch.D().Seconds(), restart: p.Restart.D().Seconds(),
 	}
 	if !j.Elastic() || j.NonPreemptible || c.plain || c.least == 0 {
@@ -117,35 +117,10 @@ func (c *claim) gain(n int) float64 {
 // false if no size gains.
 func (c *claim) step(n int) (to int, gain float64, ok bool) {
 	have := c.gain(n)
-	for m := next(c.job, n); m > 0 && m <= c.most; m = next(c.job, m) {
+	for m := c.job.NextSize(n); m > 0 && m <= c.most; m = c.job.NextSize(m) {
 		if g := (c.gain(m) - have) / float64(m-n); g > gain {
 			to, gain = m, g
 		}
 	}
 	return to, gain, to > 0
-}
-
-// next returns the smallest size above n that the job can run at; 0 if there is
-// none.
-func next(j *sched.Job, n int) int {
-	if !j.Elastic() {
-		if n < j.GPUs {
-			return j.GPUs
-		}
-		return 0
-	}
-	n = max(n, j.MinGPUs-1)
-	task := j.Task()
-	if len(j.Sizes) == 0 {
-		if n = (n/task + 1) * task; n <= j.MaxGPUs {
-			return n
-		}
-		return 0
-	}
-	for _, size := range j.Sizes {
-		if size > n && size <= j.MaxGPUs && size%task == 0 {
-			return size
-		}
-	}
-	return 0
 }

@@ -72,7 +72,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	order := d.divide()
 	queue := p.queue
 	queue.Keep = lease.Holds
-	plan := sizes(d.size).plan(s, queue, order, p.free)
+	plan := place.Sizes(d.size).Plan(s, queue, order, p.free)
 	lease.Mark(s, order, &plan)
 	p.wake(s, lease, d, &plan)
 	return plan

@@ -1,22 +1,21 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package carbyne
+package place
 
 import (
 	"slices"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// sizes are the GPUs that jobs are to have, by job; 0: as they are or ask for.
-type sizes []int
+// Sizes are the GPUs that jobs are to have, by job; 0: as they are or ask for.
+type Sizes []int
 
-// plan runs the jobs at their sizes, in order. A job that is to have another
+// Plan runs the jobs at their sizes, in order. A job that is to have another
 // size than it has enters the queue as one that waits for it. If there is no
 // place for it, it goes on as it was, or starts at its smallest size.
-func (z sizes) plan(s *sched.Snapshot, queue place.Queue, order []int, free *place.Free) sched.Plan {
+func (z Sizes) Plan(s *sched.Snapshot, queue Queue, order []int, free *Free) sched.Plan {
 	shadow := *s
 	shadow.Jobs = slices.Clone(s.Jobs)
 	var other []int
@@ -38,7 +37,7 @@ func (z sizes) plan(s *sched.Snapshot, queue place.Queue, order []int, free *pla
 	if len(other) == 0 {
 		return plan
 	}
-	quota := place.NewQuota(s)
+	quota := NewQuota(s)
 	for i, j := range s.Jobs {
 		quota.Add(j, plan.Want[i].GPUs())
 	}
@@ -55,39 +54,14 @@ func (z sizes) plan(s *sched.Snapshot, queue place.Queue, order []int, free *pla
 }
 
 // asBefore takes the GPUs that a job has, or else any of its smallest size.
-func asBefore(j *sched.Job, queue place.Queue, free *place.Free, quota place.Quota) (sched.Placement, bool) {
+func asBefore(j *sched.Job, queue Queue, free *Free, quota Quota) (sched.Placement, bool) {
 	if p := j.Placement; len(p) > 0 && quota.Left(j) >= p.GPUs() && free.Fits(j, p) {
 		free.Take(j, p)
 		return p, true
 	}
-	n := next(j, 0)
+	n := j.NextSize(0)
 	if n == 0 || quota.Left(j) < n || !j.Elastic() || j.NonPreemptible {
 		return nil, false
 	}
 	return queue.Place(free, j, n)
-}
-
-// next returns the smallest size above n that the job can run at; 0 if there is
-// none.
-func next(j *sched.Job, n int) int {
-	if !j.Elastic() {
-		if n < j.GPUs {
-			return j.GPUs
-		}
-		return 0
-	}
-	n = max(n, j.MinGPUs-1)
-	task := j.Task()
-	if len(j.Sizes) == 0 {
-		if n = (n/task + 1) * task; n <= j.MaxGPUs {
-			return n
-		}
-		return 0
-	}
-	for _, size := range j.Sizes {
-		if size > n && size <= j.MaxGPUs && size%task == 0 {
-			return size
-		}
-	}
-	return 0
 }
