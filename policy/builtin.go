@@ -20,6 +20,7 @@ import (
 	"github.com/fairway-gpu/fairway/policy/slaq"
 	"github.com/fairway-gpu/fairway/policy/srsf"
 	"github.com/fairway-gpu/fairway/policy/srtf"
+	"github.com/fairway-gpu/fairway/policy/themis"
 	"github.com/fairway-gpu/fairway/policy/tiresias"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -128,6 +129,11 @@ func Builtin() Registry {
 			Summary: "the least run time still to come goes first",
 			Paper:   "baseline of Themis, NSDI'20",
 		}, srtf.Default(), srtf.New),
+		Of(About{
+			Name:    "themis",
+			Summary: "leases go by auction to the apps that are worst off in finish-time fairness",
+			Paper:   "Themis, NSDI'20",
+		}, themis.Default(), themis.New),
 		Of(About{
 			Name:    "tiresias",
 			Summary: "queues by GPU time so far, first come first served inside",

@@ -1,0 +1,237 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package themis
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// app is what its agent knows: its jobs, and what GPUs are worth to it.
+type app struct {
+	sched.App
+	jobs []*job // in the order in which they get GPUs
+
+	elapsed   float64   // seconds since it came
+	left      float64   // GPU-seconds of work still to do, well placed
+	lengths   []float64 // seconds that each job needs, well placed at its size, the longest first
+	mostAsked int       // GPUs of all its present jobs at the size they asked for
+	longest   float64   // seconds that the job with most left needs, well placed at its size
+	slowest   float64   // seconds that its longest job takes in all, well placed at its size
+	largest   float64   // GPU-seconds of the job that has most
+	total     float64   // GPU-seconds of all jobs it has had
+	most      int       // GPUs that all its present jobs together can use
+	mostEver  int
+	share     float64 // GPUs that are an equal part of the cluster now
+	ideal     float64 // seconds from its start to its end, alone
+	gang      int     // GPUs come in multiples of this
+	task      int
+	groups    []group     // its jobs by what they need, the largest first
+	stretch   int         // GPUs that elastic jobs can use beyond their least size
+	holds     map[int]int // GPUs by node, of leases that go on
+	end       float64     // seconds until its end with what it has
+	outlook   float64     // what its rho will be as things stand
+	deprived  float64     // the same if it lost what has expired
+	bids      bool
+}
+
+// job is one job of an app.
+type job struct {
+	*sched.Job
+	app     *app
+	index   int     // in Snapshot.Jobs
+	size    int     // least GPUs it runs on
+	left    float64 // GPU-seconds
+	expired bool    // it runs, and its GPUs are on offer
+	stays   bool    // it runs, and its GPUs are not on offer
+	onOffer bool    // it does, and they are for sale
+	dropped bool    // its GPUs were taken or are free to take
+	won     bool    // it has GPUs in the plan
+}
+
+// length returns the seconds a job still needs, well placed at its size.
+func (j *job) length() float64 { return j.left / float64(j.GPUs) }
+
+// waits reports whether the job could be started now.
+func (j *job) waits(r *round) bool {
+	return !j.won && !j.stays && (!j.expired || j.dropped) && j.Ready(r.s.Now)
+}
+
+// group is a number of jobs that need the same.
+type group struct {
+	size, task, count int
+	widest            sched.Level
+	slow              slowdowns
+}
+
+// minLeft is the least work, in GPU-seconds, that a job is taken to have left:
+// one that has outlived its estimate must not look as if it were done.
+const minLeft = 1
+
+// work returns the GPU-seconds a job has left and those it has in all, well
+// placed. One without an estimate is taken to be in the middle of its life.
+func (r *round) work(j *sched.Job) (left, total float64) {
+	if remaining, ok := j.Remaining(r.s.Now); ok {
+		return max(minLeft, remaining.Seconds()*float64(j.GPUs)), j.Estimate.D().Seconds() * float64(j.GPUs)
+	}
+	had := j.AttainedBy(r.s.Now)
+	left = max(had, r.lease*float64(j.GPUs))
+	return left, had + left
+}
+
+func (r *round) newJob(i int) *job {
+	sj := r.s.Jobs[i]
+	j := &job{Job: sj, index: i, size: sj.GPUs}
+	if sj.Elastic() {
+		j.size = least(sj)
+	}
+	if sj.Phase == sched.Running {
+		j.expired = r.isExpired(sj)
+		j.stays = !j.expired
+	}
+	return j
+}
+
+// least returns the smallest size at which an elastic job can run in whole
+// tasks.
+func least(j *sched.Job) int {
+	for n := j.MinGPUs; n <= j.MaxGPUs; n++ {
+		if n%j.Task() == 0 && j.Fits(n) {
+			return n
+		}
+	}
+	return j.GPUs
+}
+
+func mostOf(j *sched.Job) int {
+	if j.Elastic() {
+		return j.MaxGPUs
+	}
+	return j.GPUs
+}
+
+// gather groups the jobs by app, in order of name.
+func (r *round) gather() {
+	byID := map[sched.AppID]*app{}
+	r.jobs = make([]*job, len(r.s.Jobs))
+	for i := range r.s.Jobs {
+		j := r.newJob(i)
+		r.jobs[i] = j
+		a := byID[j.App]
+		if a == nil {
+			known, _ := r.s.App(j.App)
+			if b := known.Bid; b != nil && !b.At.IsZero() && r.s.Now.Sub(b.At) > bidLife {
+				known.Bid = nil // its agent has fallen silent
+			}
+			a = &app{App: known, holds: map[int]int{}}
+			a.ID = j.App
+			byID[j.App] = a
+			r.apps = append(r.apps, a)
+		}
+		j.app = a
+		a.jobs = append(a.jobs, j)
+	}
+	slices.SortFunc(r.apps, func(a, b *app) int { return cmp.Compare(a.ID, b.ID) })
+	for _, a := range r.apps {
+		r.know(a)
+	}
+}
+
+// know fills in what the app's agent knows.
+func (r *round) know(a *app) {
+	a.elapsed = max(0, r.s.Now.Sub(a.Submitted).Seconds())
+	fresh, noted, total := 0.0, 0.0, 0.0 // GPU-seconds: of jobs without a note, of the app by its notes, of all that are there
+	for _, j := range a.jobs {
+		var all float64
+		j.left, all = r.work(j.Job)
+		a.left += j.left
+		total += all
+		a.longest = max(a.longest, j.left/float64(j.GPUs))
+		a.slowest, a.largest = max(a.slowest, all/float64(j.GPUs)), max(a.largest, all)
+		a.lengths = append(a.lengths, j.left/float64(j.GPUs))
+		a.mostAsked += j.GPUs
+		a.most += mostOf(j.Job)
+		a.stretch += mostOf(j.Job) - j.size
+		if j.Note.Count > 0 {
+			noted = max(noted, float64(j.Note.Count))
+		} else {
+			fresh += all
+		}
+		a.mostEver = max(a.mostEver, j.Note.Level)
+		a.gang, a.task = gcd(a.gang, j.size), gcd(a.task, j.Task())
+		if j.stays {
+			a.hold(j)
+		}
+	}
+	if a.stretch > 0 {
+		a.gang = a.task
+	}
+	a.total = max(total, noted+fresh)
+	a.mostEver = max(a.mostEver, a.most)
+	a.share = r.gpus / float64(len(r.apps))
+	a.ideal = r.idealOf(a)
+	slices.SortFunc(a.lengths, func(x, y float64) int { return cmp.Compare(y, x) })
+	slices.SortFunc(a.jobs, inTurn)
+	a.groups = groupsOf(r, a)
+}
+
+func (a *app) hold(j *job) {
+	for _, s := range j.Placement {
+		a.holds[int(s.Node)] += s.GPUs.Len()
+	}
+}
+
+// inTurn is the order of the jobs of an app: the more time one has left the
+// sooner it goes, for the app ends with its last job.
+func inTurn(a, b *job) int {
+	return cmp.Or(
+		-cmp.Compare(a.Priority, b.Priority),
+		-cmp.Compare(math.Round(a.left/float64(a.GPUs)/turnStep), math.Round(b.left/float64(b.GPUs)/turnStep)),
+		-cmp.Compare(a.Phase, b.Phase), // running ones first
+		cmp.Compare(a.Seq, b.Seq),
+	)
+}
+
+// turnStep is the difference in seconds left that matters to the order of jobs:
+// smaller ones are not worth a restart.
+const turnStep = 1800
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// groupsOf counts the jobs of an app that need the same.
+func groupsOf(r *round, a *app) []group {
+	learned := r.learn(a)
+	var out []group
+	for _, j := range a.jobs {
+		g := group{size: j.size, task: j.Task(), widest: j.Widest, slow: learned[j.Model]}
+		if g.slow == nil {
+			g.slow = classOf(j.Job)
+		}
+		at := slices.IndexFunc(out, func(o group) bool {
+			return o.size == g.size && o.task == g.task && o.widest == g.widest && o.slow == g.slow
+		})
+		if at < 0 {
+			at = len(out)
+			out = append(out, g)
+		}
+		out[at].count++
+	}
+	slices.SortStableFunc(out, func(x, y group) int {
+		return cmp.Or(cmp.Compare(y.size, x.size), cmp.Compare(x.task, y.task), cmp.Compare(x.widest, y.widest), cmp.Compare(x.slow[sched.CrossRack], y.slow[sched.CrossRack]))
+	})
+	return out
+}
+
+// bidLife is how long the bid of an app's own agent counts: drivers renew one that
+// stands several times as often.
+const bidLife = 2 * time.Minute

@@ -1,0 +1,248 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package themis
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/auction"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+const (
+	minRho = auction.MinRho
+	maxRho = auction.MaxRho
+	// maxBidders bounds an auction, and maxOthers the apps that share in what it
+	// leaves, the worst-off first: a queue of many thousand apps gets its turn
+	// later.
+	maxBidders = 256
+	maxOthers  = 512
+	// patience is how many leases the worst-off app waits with nothing before
+	// every lease is open to it: leases that end one by one would never leave
+	// room for a large gang.
+	patience = 2
+)
+
+// auction offers GPUs to the worst-off apps, gives the winners what they won
+// and the leftovers to the others.
+func (r *round) auction() {
+	bidders := r.bidders()
+	if len(bidders) == 0 {
+		return
+	}
+	r.breakLeases(bidders[0])
+	wants := r.wants(bidders)
+	offer := r.makeOffer(bidders, wants)
+	if offer.GPUs() > 0 {
+		bids := make([]auction.Bid, 0, len(bidders))
+		for i, a := range bidders {
+			bids = append(bids, r.said(a, r.bid(a, offer, wants[i])))
+		}
+		r.award(offer, bids, bidders)
+	}
+	r.leftovers(bidders)
+}
+
+// bidders returns the worst-off apps that have a use for GPUs, the worst first.
+func (r *round) bidders() []*app {
+	var out []*app
+	for _, a := range r.apps {
+		if slices.ContainsFunc(a.jobs, func(j *job) bool { return j.waits(r) && r.quota.Left(j.Job) >= j.size }) {
+			out = append(out, a)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *app) int { return cmp.Compare(b.outlook, a.outlook) })
+	most := max(1, int(math.Ceil((1-r.F)*float64(len(r.apps))-1e-9)))
+	out = out[:min(len(out), most, maxBidders)]
+	for _, a := range out {
+		a.bids = true
+	}
+	return out
+}
+
+// breakLeases opens the leases of everybody to an app that has had nothing for
+// too long.
+func (r *round) breakLeases(worst *app) {
+	if len(worst.holds) > 0 {
+		return
+	}
+	for _, j := range worst.jobs {
+		if j.Phase == sched.Running || r.s.Now.Sub(j.Since) < patience*r.Lease.D() {
+			return
+		}
+	}
+	for _, a := range r.apps {
+		for _, j := range a.jobs {
+			if j.stays && r.movable(j.Job) {
+				j.stays, j.won, j.expired = false, false, true
+				r.plan.Want[j.index] = nil
+			}
+		}
+		if a != worst {
+			clear(a.holds)
+			for _, j := range a.jobs {
+				if j.stays {
+					a.hold(j)
+				}
+			}
+			r.look(a)
+		}
+	}
+}
+
+// wants returns how many GPUs each bidder bids for at most. With the surplus
+// offered that is what it needs to end in time, rho = 1, or what nobody holds.
+func (r *round) wants(bidders []*app) []int {
+	out := make([]int, len(bidders))
+	for i, a := range bidders {
+		waiting, first := 0, 0
+		for _, j := range a.jobs {
+			if j.waits(r) || r.Offer == All && j.expired {
+				waiting += mostOf(j.Job)
+			}
+			if j.waits(r) && (first == 0 || j.size < first) {
+				first = j.size
+			}
+		}
+		want := waiting
+		if r.Offer == Surplus {
+			want = min(waiting, max(a.need()-r.has(a), first, r.free.Total()))
+		}
+		if left := r.quota.Left(a.jobs[0].Job); left < want {
+			want = max(first, left)
+		}
+		step := a.gang
+		want = (want + step - 1) / step * step
+		out[i] = min(want, max(first, step*((r.Rows-1)/placements)))
+	}
+	return out
+}
+
+// has returns the GPUs that an app holds, on offer or not.
+func (r *round) has(a *app) int {
+	n := 0
+	for _, j := range a.jobs {
+		n += j.Placement.GPUs()
+	}
+	return n
+}
+
+// idle returns the nodes with what nobody holds of them.
+func (r *round) idle() []auction.Machine {
+	out := make([]auction.Machine, len(r.s.Cluster.Nodes))
+	for i, n := range r.s.Cluster.Nodes {
+		out[i] = auction.Machine{Rack: n.Rack, Type: string(n.Type), Kind: kindOf(n)}
+		if n.State == sched.Ready {
+			out[i].Free = r.free.OnNode(i).Len()
+		}
+	}
+	return out
+}
+
+// award carries out the auction.
+func (r *round) award(o auction.Offer, bids []auction.Bid, bidders []*app) {
+	opt := auction.Options{Rounding: roundings[r.Rounding]}
+	result, err := auction.Run(o, bids, opt, r.rng)
+	if err != nil {
+		return // more bids or GPUs than it takes: everything is left over
+	}
+	// A bid that was refused has no outcome: its app has lost its turn.
+	budgets := make([]budget, len(bidders))
+	for _, won := range result.Outcomes {
+		budgets[won.Bid] = newBudget(won.Got)
+		r.resume(bidders[won.Bid], budgets[won.Bid])
+	}
+	for i, a := range bidders {
+		if budgets[i] != nil {
+			r.spend(a, budgets[i])
+		}
+	}
+}
+
+// resume lets running jobs of an app go on that are within what it got.
+func (r *round) resume(a *app, b budget) {
+	for _, j := range a.jobs {
+		if j.expired && !j.won && !j.dropped && b.covers(j.Placement) {
+			b.take(j.Placement)
+			r.renew(j)
+		}
+	}
+}
+
+// leftovers gives what the auction left to apps that did not bid: they go on
+// with what they have, then get the rest at random; what they cannot use goes to
+// the bidders.
+func (r *round) leftovers(bidders []*app) {
+	for _, a := range r.apps {
+		for _, j := range a.jobs {
+			switch {
+			case !j.expired || j.won || j.dropped:
+			case a.bids:
+				r.drop(j)
+			default:
+				r.renew(j)
+			}
+		}
+	}
+	var others []*app
+	for _, a := range r.apps {
+		if !a.bids {
+			others = append(others, a)
+		}
+	}
+	r.handOut(others)
+	for _, a := range bidders {
+		for _, j := range a.jobs {
+			if j.dropped && !j.won && r.canReturn(j) {
+				r.renew(j)
+			}
+		}
+	}
+	r.handOut(bidders)
+}
+
+// handOut gives what nobody holds to some of the apps, gang by gang at random,
+// to those that are near first.
+func (r *round) handOut(apps []*app) {
+	if r.free.Total() == 0 {
+		return
+	}
+	apps = slices.DeleteFunc(slices.Clone(apps), func(a *app) bool {
+		return !slices.ContainsFunc(a.jobs, func(j *job) bool { return j.waits(r) })
+	})
+	slices.SortStableFunc(apps, func(a, b *app) int { return cmp.Compare(b.outlook, a.outlook) })
+	var wants []auction.Want
+	byID := map[string]*app{}
+	for _, a := range apps[:min(len(apps), maxOthers)] {
+		w := auction.Want{App: string(a.ID), Gang: a.gang, Task: a.task, Holds: a.held(), Usable: r.usable(a)}
+		for _, j := range a.jobs {
+			if j.waits(r) && w.GPUs+j.size <= r.quota.Left(j.Job) {
+				w.GPUs += j.size
+			}
+		}
+		if w.GPUs > 0 {
+			wants = append(wants, w)
+			byID[w.App] = a
+		}
+	}
+	if len(wants) == 0 {
+		return
+	}
+	for _, g := range auction.PlaceLeftovers(auction.Offer{Machines: r.idle()}, wants, nil, r.rng) {
+		r.spend(byID[g.App], newBudget(g.Take))
+	}
+}
+
+func kindOf(n sched.Node) string {
+	if len(n.Islands) == 0 {
+		return ""
+	}
+	kind := make([]byte, 0, len(n.Islands))
+	for _, island := range n.Islands {
+		kind = append(kind, byte('0'+island.Len()))
+	}
+	return string(kind)
+}

@@ -1,0 +1,216 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package themis
+
+import (
+	"math"
+	"sort"
+
+	"github.com/fairway-gpu/fairway/auction"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// restartCost is what a start is taken to cost, in seconds: 5 to 10 for a
+// checkpoint and 35 to 50 for new containers, as Themis measured.
+const restartCost = 50
+
+// contention returns the number of apps over the whole life of an app: what it
+// was so far, and what it is now for as long as the app still needs on its share.
+func (r *round) contention(a *app) float64 {
+	now := float64(len(r.apps))
+	rest := max(a.left/min(float64(a.most), r.gpus/now), a.longest)
+	so := max(1, r.s.Contention(a.App))
+	return (so*a.elapsed + now*rest) / (a.elapsed + rest)
+}
+
+// idealOf returns how long an app would take alone.
+func (r *round) idealOf(a *app) float64 {
+	share := r.gpus / r.contention(a)
+	if r.Ideal == Paper {
+		fair := auction.Fair{ClusterGPUs: int(r.gpus), Apps: r.contention(a)}
+		return fair.Ideal(a.total, a.mostEver)
+	}
+	return max(a.total/min(float64(a.mostEver), share), a.slowest, a.largest/share)
+}
+
+// power is what GPUs are worth to an app.
+type power struct {
+	speed float64 // their number, less what is lost by where they are and less those it cannot use
+	gangs int     // jobs that run on them
+}
+
+// power returns what GPUs, by node, are worth to an app.
+func (r *round) power(a *app, shares []auction.Share) power {
+	rest := r.rest[:0]
+	for _, s := range shares {
+		rest = append(rest, s.GPUs)
+	}
+	r.rest = rest
+	var out power
+	for _, g := range a.groups {
+		count := g.count
+		for i, s := range shares {
+			k := min(rest[i]/g.size, count)
+			if k > 0 {
+				out.speed += float64(k*g.size) / g.slow[r.within(s.Machine, g.size)]
+				out.gangs += k
+				rest[i] -= k * g.size
+				count -= k
+			}
+		}
+		if count > 0 && g.size > 1 && (g.widest == sched.NoLevel || g.widest > sched.SameMachine) {
+			more := r.spread(shares, rest, g, count)
+			out.speed += more.speed
+			out.gangs += more.gangs
+		}
+	}
+	if a.stretch > 0 {
+		extra := 0
+		for _, n := range rest {
+			extra += n
+		}
+		out.speed += float64(min(extra, a.stretch))
+	}
+	return out
+}
+
+// within returns the level of a gang that fits on a node.
+func (r *round) within(node, size int) sched.Level {
+	islands := r.s.Cluster.Nodes[node].Islands
+	if len(islands) == 0 || size == 1 {
+		return sched.SameSlot
+	}
+	for _, island := range islands {
+		if island.Len() >= size {
+			return sched.SameSlot
+		}
+	}
+	return sched.SameMachine
+}
+
+// spread makes gangs of what is left on several nodes, first in racks.
+func (r *round) spread(shares []auction.Share, rest []int, g group, count int) power {
+	var out power
+	over, first := 0, 0
+	usable := func(i int) int { return rest[i] - rest[i]%g.task }
+	take := func(from, to, n int) {
+		for i := from; i < to && n > 0; i++ {
+			k := min(usable(i), n)
+			rest[i] -= k
+			n -= k
+		}
+	}
+	// Shares are by node, and the nodes of a rack mostly follow each other.
+	for first < len(shares) && count > 0 {
+		rack, end, have := r.s.Cluster.RackOf(shares[first].Machine), first, 0
+		for end < len(shares) && r.s.Cluster.RackOf(shares[end].Machine) == rack {
+			have += usable(end)
+			end++
+		}
+		if k := min(have/g.size, count); k > 0 && r.bears(g, sched.SameRack) {
+			out.speed += float64(k*g.size) / r.slow(g, sched.SameRack)
+			out.gangs += k
+			take(first, end, k*g.size)
+			count -= k
+			have -= k * g.size
+		}
+		over += have
+		first = end
+	}
+	if k := min(over/g.size, count); k > 0 && r.bears(g, sched.CrossRack) {
+		out.speed += float64(k*g.size) / r.slow(g, sched.CrossRack)
+		out.gangs += k
+		take(0, len(shares), k*g.size)
+	}
+	return out
+}
+
+// slow returns the slowdown of a gang at a level, against the best placement that
+// it can have: one that is larger than every node cannot be on one.
+func (r *round) slow(g group, level sched.Level) float64 {
+	if g.size > r.s.Cluster.MaxGPUs() {
+		return max(1, g.slow[level]/g.slow[sched.SameRack])
+	}
+	return g.slow[level]
+}
+
+// bears reports whether a gang may be spread as far as a level.
+func (r *round) bears(g group, level sched.Level) bool {
+	if g.widest != sched.NoLevel && level > g.widest {
+		return false
+	}
+	return g.size > r.s.Cluster.MaxGPUs() || g.slow[level] <= r.Slowdown
+}
+
+// rho is finish-time fairness if the app keeps GPUs to the end. fresh is the
+// number of GPUs on which something has to be started first.
+func (r *round) rho(a *app, p power, fresh int) float64 {
+	end := a.span(p) + float64(fresh)*restartCost/max(1, p.speed)
+	if p.speed <= 0 {
+		// It waits for a lease and has its share then. But nothing must not be
+		// better than little, which is taken to last for ever: it counts for half
+		// a gang at most.
+		end = max(r.lease+a.span(r.fair(a)), 2*a.left/float64(a.groups[0].size))
+	}
+	return r.blur((a.elapsed + end) / a.ideal)
+}
+
+// span returns how long the jobs of an app take with some power. No schedule is
+// shorter than the work by the speed, than the longest job, and than jobs that
+// have to follow each other: of the q*k+1 longest on k places, some q+1 do.
+func (a *app) span(p power) float64 {
+	end := max(a.left/p.speed, a.lengths[0])
+	if k := p.gangs; k > 0 && k < len(a.lengths) {
+		end = max(end, a.lengths[k-1]+a.lengths[k])
+		for q := 2; q*k < len(a.lengths); q++ {
+			end = max(end, float64(q+1)*a.lengths[q*k])
+		}
+	}
+	return end
+}
+
+// fair returns the power of an app's share, well placed.
+func (r *round) fair(a *app) power { return a.powerOf(min(float64(a.most), a.share)) }
+
+// powerOf returns the power of a number of GPUs, well placed.
+func (a *app) powerOf(gpus float64) power {
+	jobs := len(a.lengths)
+	return power{gpus, min(jobs, max(1, int(gpus*float64(jobs)/float64(a.mostAsked))))}
+}
+
+// expect returns what rho will be if the app has some power for one lease and its
+// share, if that is more, from then on. waiting is how long the longest job needs
+// that has no GPUs now.
+func (r *round) expect(a *app, p power, waiting float64) float64 {
+	later := r.fair(a)
+	later.speed, later.gangs = max(later.speed, p.speed), max(later.gangs, p.gangs)
+	end := a.span(later)
+	if waiting > 0 {
+		end = max(end, r.lease+waiting)
+	}
+	if p.speed*r.lease < a.left {
+		end = max(end, r.lease+(a.left-p.speed*r.lease)/later.speed)
+	}
+	return r.blur((a.elapsed + end) / a.ideal)
+}
+
+// need returns how many GPUs an app needs to end in time: rho = 1, or as soon
+// after that as it can.
+func (a *app) need() int {
+	least := func(end float64) int {
+		return sort.Search(a.most, func(n int) bool { return n > 0 && a.span(a.powerOf(float64(n))) <= end })
+	}
+	return least(max(a.ideal-a.elapsed, a.span(a.powerOf(float64(a.most)))*inTime))
+}
+
+// inTime is how much later than as soon as it can an app may end that is late
+// already.
+const inTime = 1.02
+
+func clamp(rho float64) float64 {
+	if math.IsNaN(rho) {
+		return auction.MaxRho
+	}
+	return min(max(rho, auction.MinRho), auction.MaxRho)
+}

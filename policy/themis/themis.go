@@ -1,0 +1,104 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package themis
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/fairway-gpu/fairway/auction"
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Config tunes the policy.
+type Config struct {
+	F        float64        `json:"f" help:"fairness knob: only the worst-off part 1-f of the apps bids, 0 to 1"`
+	Lease    sched.Duration `json:"lease" help:"how long an app keeps GPUs before they are offered again"`
+	Rounding string         `json:"rounding" help:"how the part of a win that an app keeps becomes whole gangs: mixed (expected number of GPUs kept), chance (all or nothing) or floor"`
+	Ideal    string         `json:"ideal" help:"what an app would have alone: share (an equal part of the GPUs) or paper (all GPUs, times the number of apps)"`
+	Offer    string         `json:"offer" help:"expired leases that are offered: surplus (as many as bidders need, of apps that are better off) or all"`
+	Slowdown float64        `json:"slowdown" help:"a job waits rather than run slower than this by being spread, 1 or more"`
+	Rows     int            `json:"rows" help:"most rows of a bid"`
+	Audit    bool           `json:"audit" help:"whether no app is taken to be worse off than the progress of its jobs shows, whatever it says"`
+	Seed     uint64         `json:"seed" help:"of the draws for roundings and leftovers"`
+	Error    float64        `json:"error" help:"for experiments: estimates of rho are off by up to this part, 0 to below 1"`
+	Liar     string         `json:"liar" help:"for experiments: the app that says claim times its rho"`
+	Claim    float64        `json:"claim" help:"what the liar multiplies its rho by, above 0"`
+}
+
+// The values of Config.Rounding, Config.Ideal and Config.Offer.
+const (
+	Mixed   = "mixed"
+	Chance  = "chance"
+	Floor   = "floor"
+	Share   = "share"
+	Paper   = "paper"
+	Surplus = "surplus"
+	All     = "all"
+)
+
+// Default returns the settings the policy has unless told otherwise.
+func Default() Config {
+	return Config{
+		F: 0.8, Lease: sched.Duration(10 * time.Minute), Rounding: Mixed, Ideal: Share, Offer: Surplus,
+		Slowdown: 1.05, Rows: 256, Seed: 1, Claim: 1,
+	}
+}
+
+var roundings = map[string]auction.Rounding{Mixed: auction.Mixed, Chance: auction.Chance, Floor: auction.Floor}
+
+func (c Config) validate() error {
+	_, rounds := roundings[c.Rounding]
+	switch {
+	case !(c.F >= 0 && c.F <= 1):
+		return fmt.Errorf("f = %g; want 0 to 1", c.F)
+	case c.Lease.D() < time.Second:
+		return fmt.Errorf("lease = %s; want 1s or more", c.Lease)
+	case !rounds:
+		return fmt.Errorf("rounding = %q; want %s, %s or %s", c.Rounding, Mixed, Chance, Floor)
+	case c.Ideal != Share && c.Ideal != Paper:
+		return fmt.Errorf("ideal = %q; want %s or %s", c.Ideal, Share, Paper)
+	case c.Offer != Surplus && c.Offer != All:
+		return fmt.Errorf("offer = %q; want %s or %s", c.Offer, Surplus, All)
+	case !(c.Slowdown >= 1) || math.IsInf(c.Slowdown, 1):
+		return fmt.Errorf("slowdown = %g; want 1 or more", c.Slowdown)
+	case !(c.Error >= 0 && c.Error < 1):
+		return fmt.Errorf("error = %g; want 0 to below 1", c.Error)
+	case !(c.Claim > 0) || math.IsInf(c.Claim, 1):
+		return fmt.Errorf("claim = %g; want more than 0", c.Claim)
+	case c.Rows < placements+1 || c.Rows > auction.DefaultMaxRows:
+		return fmt.Errorf("rows = %d; want %d to %d", c.Rows, placements+1, auction.DefaultMaxRows)
+	}
+	return nil
+}
+
+// New returns the policy.
+func New(c Config) (sched.Policy, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	return &policy{Config: c}, nil
+}
+
+type policy struct {
+	Config
+	free *place.Free // a cache
+}
+
+func (p *policy) String() string { return knob.Text("themis", p.Config, Default()) }
+
+// Schedule implements sched.Policy.
+func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
+	p.free = p.free.For(s.Cluster)
+	r := newRound(p.Config, s, p.free)
+	if r.hungry() {
+		r.auction()
+	}
+	r.renewAll()
+	r.fill()
+	return r.finish()
+}
