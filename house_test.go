@@ -26,35 +26,42 @@ const module = "github.com/fairway-gpu/fairway"
 // arrows says which packages of the module a package may import, tests aside.
 // "policy/*" stands for every policy, "policy/**" for all below policy.
 var arrows = map[string][]string{
-	"goodput":           {},
-	"sched":             {"goodput"},
-	"place":             {"sched", "goodput"},
-	"policy/knob":       {"sched"},
-	"auction":           {},
-	"policy/*":          {"place", "sched", "goodput", "auction", "policy/knob"},
-	"policy":            {"sched", "policy/**"},
-	"policy/policytest": {"sched", "place", "goodput"},
-	"zoo":               {"sched", "goodput"},
-	"profile":           {"sched", "goodput"},
-	"experience":        {"goodput"},
-	"autoscale":         {"sched", "goodput"},
-	"search":            {},
-	"sim":               {"sched", "place", "goodput", "zoo", "profile", "experience", "autoscale", "search"},
-	"trace":             {"sched", "sim", "zoo"},
-	"report":            {"sched", "sim", "trace"},
-	"repro":             {"sched", "goodput", "sim", "trace", "policy", "zoo", "profile", "report", "experience", "autoscale"},
-	"guard":             {"sched"},
-	"live":              {"sched", "goodput", "guard"},
-	"live/backendtest":  {"live", "sched", "policy"},
-	"store":             {},
-	"book":              {"live", "sched", "goodput", "place", "experience", "policy"},
-	"local":             {"live", "sched"},
-	"web":               {},
-	"server":            {"live", "sched", "goodput", "web"},
-	"client":            {"live", "sched"},
-	"e2e":               {}, // tests only
-	"replay":            {"live", "sched", "goodput", "sim", "policy", "zoo"},
-	"cmd/*":             nil, // everything: it wires
+	"goodput":            {},
+	"sched":              {"goodput"},
+	"place":              {"sched", "goodput"},
+	"policy/knob":        {"sched"},
+	"auction":            {},
+	"policy/*":           {"place", "sched", "goodput", "auction", "policy/knob"},
+	"policy":             {"sched", "policy/**"},
+	"policy/policytest":  {"sched", "place", "goodput"},
+	"zoo":                {"sched", "goodput"},
+	"profile":            {"sched", "goodput"},
+	"experience":         {"goodput"},
+	"autoscale":          {"sched", "goodput"},
+	"search":             {},
+	"tuner":              {"search"},
+	"sim":                {"sched", "place", "goodput", "zoo", "profile", "experience", "autoscale", "search"},
+	"trace":              {"sched", "sim", "zoo"},
+	"report":             {"sched", "sim", "trace"},
+	"repro":              {"sched", "goodput", "sim", "trace", "policy", "zoo", "profile", "report", "experience", "autoscale"},
+	"guard":              {"sched"},
+	"live":               {"sched", "goodput", "guard"},
+	"bidding":            {"live", "sched", "auction"},
+	"bidding/biddertest": {"bidding", "live", "sched"},
+	"live/backendtest":   {"live", "sched", "policy"},
+	"hunt":               {"live", "search", "tuner"},
+	"store":              {},
+	"book":               {"live", "sched", "goodput", "place", "experience", "policy"},
+	"local":              {"live", "sched"},
+	"web":                {},
+	"server":             {"live", "sched", "goodput", "web"},
+	"client":             {"live", "sched"},
+	"onnx":               {},
+	"features":           {"onnx"},
+	"diagnose":           {"sched"},
+	"e2e":                {}, // tests only
+	"replay":             {"live", "sched", "goodput", "sim", "policy", "zoo"},
+	"cmd/*":              nil, // everything: it wires
 }
 
 // coreImports is what the core may use of the standard library.
@@ -90,7 +97,7 @@ func core(dir string) bool {
 	case dir == "policy" || strings.HasPrefix(dir, "policy/"):
 		return true
 	}
-	return slices.Contains([]string{"sched", "place", "goodput", "guard", "auction", "autoscale", "search"}, dir)
+	return slices.Contains([]string{"sched", "place", "goodput", "guard", "auction", "autoscale", "search", "tuner"}, dir)
 }
 
 // driver reports whether a package may do I/O, but has no clock of its own.

@@ -43,6 +43,14 @@ func (m *memory) apply(r *live.Record) error {
 	if r.Token != nil {
 		m.setToken(*r.Token)
 	}
+	if r.Bidder != nil {
+		m.setBidder(*r.Bidder)
+	}
+	if r.Search != nil {
+		if err := m.applySearch(r); err != nil {
+			return err
+		}
+	}
 	m.Decisions = max(m.Decisions, r.Decision)
 	m.Seq = r.Seq
 	if r.At.After(m.At) {
@@ -84,6 +92,7 @@ func (m *memory) event(r *live.Record, e sched.Event) error {
 		x.taken(r, &was, "fail")
 	case sched.JobReported:
 		x.reported(r, &was, m.gpuType(was.Placement))
+		m.trialReported(x, r.Point)
 	case sched.JobCheckpoint:
 		// Attempts of one job never run at the same time: it is the oldest that is
 		// still there who speaks.
@@ -106,6 +115,7 @@ func (m *memory) submitted(r *live.Record, id sched.JobID) error {
 		x.Owner = *r.Owner
 	}
 	m.put(x)
+	m.trialSubmitted(x)
 	m.Count++
 	return nil
 }
@@ -250,6 +260,7 @@ func (m *memory) ended(x *entry, r *live.Record, was *sched.Job) {
 	m.Ends[e.Phase]++
 	m.GPUTime[e.Tenant] += e.GPUSeconds
 	m.Ended = append(m.Ended, x)
+	m.trialEnded(x, r.Text)
 	m.forget()
 }
 

@@ -59,6 +59,12 @@ type Config struct {
 	// OwnersOnly refuses jobs of those who have no operating-system user of their
 	// own: where the daemon is root, they would run as root.
 	OwnersOnly bool
+	// CheckSearch says what is wrong with a search beyond what its fields show; nil:
+	// nothing ever is.
+	CheckSearch func(live.SearchSpec) error
+	// CheckBidder says what is wrong with the address of a program that is to bid
+	// for an app; nil: nobody may.
+	CheckBidder func(url string) error
 	// Learned is called after the pool has learned from a job; may be nil.
 	Learned func()
 }
@@ -66,10 +72,11 @@ type Config struct {
 // Book is the truth of one machine. All methods are safe for concurrent use.
 type Book struct {
 	Config
-	changes chan change
-	changed chan struct{} // something a policy may care about
-	ordered chan struct{} // what should run has changed
-	closed  chan struct{}
+	changes  chan change
+	changed  chan struct{} // something a policy may care about
+	ordered  chan struct{} // what should run has changed
+	searched chan struct{} // something about a search that goes on
+	closed   chan struct{}
 
 	mu     sync.RWMutex
 	mem    *memory
@@ -111,13 +118,14 @@ func Open(ctx context.Context, c Config) (*Book, error) {
 		c.Pool = experience.New()
 	}
 	b := &Book{
-		Config:  c,
-		changes: make(chan change, 1024),
-		changed: make(chan struct{}, 1),
-		ordered: make(chan struct{}, 1),
-		closed:  make(chan struct{}),
-		up:      map[live.AttemptID]bool{},
-		stats:   stats{started: c.Now().UTC(), problem: map[string]string{}},
+		Config:   c,
+		changes:  make(chan change, 1024),
+		changed:  make(chan struct{}, 1),
+		ordered:  make(chan struct{}, 1),
+		searched: make(chan struct{}, 1),
+		closed:   make(chan struct{}),
+		up:       map[live.AttemptID]bool{},
+		stats:    stats{started: c.Now().UTC(), problem: map[string]string{}},
 	}
 	if err := b.reload(); err != nil {
 		return nil, err
@@ -191,6 +199,7 @@ func (b *Book) reload() error {
 	b.sinceC = len(last)
 	signal(b.changed)
 	signal(b.ordered)
+	signal(b.searched)
 	return nil
 }
 
@@ -368,6 +377,9 @@ func (b *Book) publish(records []live.Record, decides bool) {
 	}
 	if decides {
 		signal(b.changed)
+	}
+	if len(b.mem.Searches) > 0 {
+		signal(b.searched)
 	}
 }
 

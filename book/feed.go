@@ -108,6 +108,12 @@ func (b *Book) shows(who live.Identity, f live.RecordFilter, r live.Record) (liv
 		t.Hash = nil
 		r.Token = &t
 	}
+	if r.Search != nil {
+		return r, who.Sees(r.Search.Tenant)
+	}
+	if may, about := b.mem.showsBid(who, &r); about {
+		return r, may
+	}
 	if id == "" {
 		if r.Event != nil && r.Event.Kind == sched.TenantSet {
 			return r, who.Sees(r.Event.Tenant.ID)

@@ -128,6 +128,9 @@ func (t *tx) submit(who live.Identity, list []live.Submission, ids []sched.JobID
 	n := t.mem.state.Jobs()
 	for i := range list {
 		if _, known := t.mem.keys[keyOf(list[i].Tenant, list[i].Key)]; !known || list[i].Key == "" {
+			if err := t.mem.admits(list[i].Tenant, list[i].Key); err != nil {
+				return err
+			}
 			n++
 		}
 	}
@@ -203,7 +206,11 @@ func (t *tx) command(who live.Identity, id sched.JobID, c live.Command) error {
 	t.actor, t.decides = who.User, true
 	switch c {
 	case live.Cancel:
-		return t.event(sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Killed, Text: "cancelled by " + who.User})
+		text := "cancelled by " + who.User
+		if _, trial := t.mem.trialOf(x); trial != nil && trial.Early {
+			text = "stopped early: " + trial.Why
+		}
+		return t.event(sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Killed, Text: text})
 	case live.Pause:
 		if x.PausedBy != "" {
 			return nil
@@ -222,12 +229,19 @@ func (t *tx) command(who live.Identity, id sched.JobID, c live.Command) error {
 func (b *Book) CommandApp(ctx context.Context, who live.Identity, app sched.AppID, c live.Command) ([]live.Job, error) {
 	var ids []sched.JobID
 	err := b.commit(ctx, func(t *tx) error {
+		found, err := t.commandSearch(who, app, c)
+		if err != nil {
+			return err
+		}
 		for _, x := range t.mem.inOrder() {
+			if c == live.Resume && x.PausedBy == live.SearchActor(x.Job.App) {
+				continue // it waits for other trials; only its search can tell
+			}
 			if (x.Job.App == app || x.Job.App == appID(who.Tenant, app)) && who.Sees(x.Job.Tenant) {
 				ids = append(ids, x.Job.ID)
 			}
 		}
-		if len(ids) == 0 {
+		if len(ids) == 0 && !found {
 			return live.Errorf(live.Unknown, "no app %q has jobs that wait or run", app)
 		}
 		for _, id := range ids {

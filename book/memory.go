@@ -19,7 +19,10 @@ type memory struct {
 	state *sched.State
 	jobs  map[sched.JobID]*entry
 	keys  map[string]sched.JobID // client keys, by tenant and key
-	keep  int
+	// searches are those of Saved by their id; trials are by the key of their job.
+	searches map[sched.AppID]*searchEntry
+	trials   map[string]trialRef
+	keep     int
 	// policyKept says that the journal names the policy; else it is the one of the
 	// configuration, until a record says so.
 	policyKept bool
@@ -36,6 +39,8 @@ type Saved struct {
 	GPUTime   map[sched.TenantID]float64 `json:"gpu_time"`
 	Policy    string                     `json:"policy"`
 	Tokens    []live.Token               `json:"tokens"`
+	Bidders   []live.Bidder              `json:"bidders,omitempty"`  // oldest first; replaced, never changed
+	Searches  []*searchEntry             `json:"searches,omitempty"` // in order of creation
 	Decisions uint64                     `json:"decisions"`
 	At        time.Time                  `json:"at"` // of the last record
 }
@@ -74,6 +79,7 @@ func newMemory(keep int) *memory {
 	return &memory{
 		Saved: Saved{Ends: map[sched.Phase]int{}, GPUTime: map[sched.TenantID]float64{}},
 		state: sched.NewState(c), jobs: map[sched.JobID]*entry{}, keys: map[string]sched.JobID{}, keep: keep,
+		searches: map[sched.AppID]*searchEntry{}, trials: map[string]trialRef{},
 	}
 }
 
@@ -105,6 +111,10 @@ func (m *memory) save() Saved {
 	s.Ends = copyMap(m.Ends)
 	s.GPUTime = copyMap(m.GPUTime)
 	s.Tokens = append([]live.Token(nil), m.Tokens...)
+	s.Searches = make([]*searchEntry, len(m.Searches))
+	for i, e := range m.Searches {
+		s.Searches[i] = e.frozen()
+	}
 	return s
 }
 
@@ -168,6 +178,7 @@ func restore(payload []byte, keep int) (*memory, error) {
 	if m.GPUTime == nil {
 		m.GPUTime = map[sched.TenantID]float64{}
 	}
+	m.putSearches()
 	m.Saved.State, m.Active = sched.Saved{}, nil
 	m.policyKept = m.Policy != ""
 	return m, nil

@@ -61,6 +61,8 @@ func (b *Book) view(x *entry, fair share) live.Job {
 // reason says why a job waits.
 func (b *Book) reason(x *entry) *live.Reason {
 	switch {
+	case x.PausedBy == live.SearchActor(x.Job.App):
+		return &live.Reason{Code: "compared", Text: "waits until other trials of its search have come as far, to be compared with them"}
 	case x.PausedBy != "":
 		return &live.Reason{Code: "paused", Text: "paused by " + x.PausedBy + "; it goes on after `fairway resume " + string(x.Job.ID) + "`"}
 	case x.reason.Code == sched.Ok:

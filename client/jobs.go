@@ -114,6 +114,26 @@ func (c *Client) Apps(ctx context.Context) ([]live.AppView, error) {
 	return out.Apps, err
 }
 
+// CreateSearch begins a search for hyper-parameters. With a key it may be
+// repeated: the search is made once.
+func (c *Client) CreateSearch(ctx context.Context, s live.SearchSpec) (out live.Search, err error) {
+	err = c.do(ctx, request{method: "POST", path: path("v1", "searches"), body: s}, &out)
+	return out, err
+}
+
+// Search returns a search with all its trials.
+func (c *Client) Search(ctx context.Context, id sched.AppID) (out live.Search, err error) {
+	err = c.do(ctx, request{method: "GET", path: path("v1", "searches", string(id))}, &out)
+	return out, err
+}
+
+// Searches returns all searches, newest first, without the curves of their trials.
+func (c *Client) Searches(ctx context.Context) ([]live.Search, error) {
+	var out live.SearchList
+	err := c.do(ctx, request{method: "GET", path: path("v1", "searches")}, &out)
+	return out.Searches, err
+}
+
 // Explain says why a job waits, or why it runs where it runs.
 func (c *Client) Explain(ctx context.Context, id sched.JobID) (e live.Explanation, err error) {
 	err = c.do(ctx, request{method: "GET", path: path("v1", "jobs", string(id), "explain")}, &e)

@@ -28,6 +28,10 @@ type Record struct {
 	Complete bool   `json:"complete,omitempty"`
 	Policy   string `json:"policy,omitempty"` // the policy from now on
 	Token    *Token `json:"token,omitempty"`  // created or changed
+	// Search is a step of a search for hyper-parameters.
+	Search *SearchRecord `json:"search,omitempty"`
+	// Bidder is a program that bids for an app, from now on or no longer.
+	Bidder *Bidder `json:"bidder,omitempty"`
 	// Decision numbers the decision that caused the record, from 1; 0: none did.
 	Decision uint64 `json:"decision,omitempty"`
 	// Basis is set on the first record of a decision.
@@ -43,7 +47,8 @@ type Basis struct {
 }
 
 // Kind names what the record is about, for filters: the event's kind, or
-// "attempt-ended", "policy-set", "token-set".
+// "attempt-ended", "policy-set", "token-set", "bidder-set",
+// "search-submitted", "search-stepped", "search-ended".
 func (r *Record) Kind() string {
 	switch {
 	case r.Event != nil:
@@ -54,6 +59,14 @@ func (r *Record) Kind() string {
 		return "policy-set"
 	case r.Token != nil:
 		return "token-set"
+	case r.Bidder != nil:
+		return "bidder-set"
+	case r.Search != nil && r.Search.Spec != nil:
+		return "search-submitted"
+	case r.Search != nil && r.Search.State != "":
+		return "search-ended"
+	case r.Search != nil:
+		return "search-stepped"
 	}
 	return "note"
 }

@@ -94,8 +94,8 @@ func (t *Task) validateText() error {
 	}
 	size = 0
 	for k, v := range t.Env {
-		if !envName.MatchString(k) || strings.HasPrefix(k, "FAIRWAY_") || strings.ContainsRune(v, 0) {
-			return Errorf(Invalid, "%.60q is not a variable a job may set", k).On("env").Try("use letters, digits and _ in names, no zero byte in values, and no name that begins with FAIRWAY_")
+		if !envName.MatchString(k) || reserved(k) || strings.ContainsRune(v, 0) {
+			return Errorf(Invalid, "%.60q is not a variable a job may set", k).On("env").Try("use letters, digits and _ in names, no zero byte in values, and no name that begins with FAIRWAY_ (but " + ParamPrefix + ")")
 		}
 		size += len(k) + len(v) + 2
 	}
@@ -103,6 +103,11 @@ func (t *Task) validateText() error {
 		return Errorf(Invalid, "has %d bytes", size).On("env").Try(fmt.Sprintf("use at most %d", maxEnv))
 	}
 	return nil
+}
+
+// reserved reports whether a variable is one that the daemon sets.
+func reserved(name string) bool {
+	return strings.HasPrefix(name, "FAIRWAY_") && !strings.HasPrefix(name, ParamPrefix)
 }
 
 func unprintable(r rune) bool { return r < ' ' || r == 0x7f }

@@ -16,13 +16,15 @@ import (
 func example(rt *route) (path, body string) {
 	path = strings.NewReplacer("{id}", "x1", "{name}", "n1").Replace(rt.path)
 	bodies := map[string]string{
-		"POST /v1/jobs":         `{"command":["true"],"gpus":1}`,
-		"POST /v1/apps":         `{"id":"a1","jobs":[{"command":["true"],"gpus":1}]}`,
-		"PUT /v1/nodes/{name}":  `{"state":"cordoned"}`,
-		"PUT /v1/tenants/{id}":  `{"weight":2}`,
-		"PUT /v1/policy":        `{"policy":"las"}`,
-		"POST /v1/tokens":       `{"user":"ann","role":"user"}`,
-		"POST /v1/agent/report": `{"done":1}`,
+		"POST /v1/jobs":           `{"command":["true"],"gpus":1}`,
+		"POST /v1/searches":       `{"id":"a1","parameters":{"lr":{"min":0.1,"max":1}},"trials":2,"trial":{"command":["true"]}}`,
+		"POST /v1/apps":           `{"id":"a1","jobs":[{"command":["true"],"gpus":1}]}`,
+		"PUT /v1/nodes/{name}":    `{"state":"cordoned"}`,
+		"PUT /v1/tenants/{id}":    `{"weight":2}`,
+		"PUT /v1/policy":          `{"policy":"las"}`,
+		"PUT /v1/apps/{id}/agent": `{"url":"http://127.0.0.1:9000"}`,
+		"POST /v1/tokens":         `{"user":"ann","role":"user"}`,
+		"POST /v1/agent/report":   `{"done":1}`,
 	}
 	return path, bodies[rt.method+" "+rt.path]
 }
@@ -36,7 +38,9 @@ func TestRoles(t *testing.T) {
 		"POST /v1/jobs/{id}/cancel": live.User, "POST /v1/jobs/{id}/pause": live.User, "POST /v1/jobs/{id}/resume": live.User,
 		"GET /v1/jobs/{id}/explain": live.Viewer, "GET /v1/jobs/{id}/points": live.Viewer, "GET /v1/jobs/{id}/logs": live.Viewer,
 		"POST /v1/apps": live.User, "GET /v1/apps": live.Viewer,
+		"POST /v1/searches": live.User, "GET /v1/searches": live.Viewer, "GET /v1/searches/{id}": live.Viewer,
 		"POST /v1/apps/{id}/cancel": live.User, "POST /v1/apps/{id}/pause": live.User, "POST /v1/apps/{id}/resume": live.User,
+		"GET /v1/apps/{id}/agent": live.Viewer, "PUT /v1/apps/{id}/agent": live.User, "DELETE /v1/apps/{id}/agent": live.User,
 		"GET /v1/nodes": live.Viewer, "PUT /v1/nodes/{name}": live.Admin, "GET /v1/tenants": live.Viewer, "PUT /v1/tenants/{id}": live.Admin,
 		"GET /v1/events": live.Viewer, "GET /v1/events/stream": live.Viewer, "GET /v1/history": live.Viewer,
 		"GET /v1/policy": live.Viewer, "PUT /v1/policy": live.Admin, "GET /v1/policies": live.Viewer,

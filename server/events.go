@@ -43,6 +43,11 @@ func public(r live.Record) live.Record {
 		t.Hash = nil
 		r.Token = &t
 	}
+	if r.Bidder != nil {
+		b := *r.Bidder
+		b.Sealed = nil
+		r.Bidder = &b
+	}
 	return r
 }
 

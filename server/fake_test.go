@@ -118,6 +118,20 @@ func (f *fake) Apps(who live.Identity) ([]live.AppView, error) {
 	return []live.AppView{filled[live.AppView]()}, f.saw("Apps", who)
 }
 
+func (f *fake) CreateSearch(_ context.Context, who live.Identity, s live.SearchSpec) (live.Search, error) {
+	out := filled[live.Search]()
+	out.Submitted = time.Now().Add(time.Hour)
+	return out, f.saw("CreateSearch", who, s)
+}
+
+func (f *fake) Search(who live.Identity, id sched.AppID) (live.Search, error) {
+	return filled[live.Search](), f.saw("Search", who, id)
+}
+
+func (f *fake) Searches(who live.Identity) ([]live.Search, error) {
+	return []live.Search{filled[live.Search]()}, f.saw("Searches", who)
+}
+
 func (f *fake) Records(who live.Identity, filter live.RecordFilter) (live.RecordPage, error) {
 	return live.RecordPage{Records: f.feed.after(filter.After), Next: 7, Oldest: 1}, f.saw("Records", who, filter)
 }

@@ -56,6 +56,12 @@ func FuzzApp(f *testing.F) {
 	fuzzBody(f, "POST", "/v1/apps", "fw_user", `{"id":"a","jobs":[{"command":["a"],"gpus":1}]}`, `{"id":"..","jobs":[{}]}`, `{"id":"a","jobs":[null]}`)
 }
 
+func FuzzSearch(f *testing.F) {
+	fuzzBody(f, "POST", "/v1/searches", "fw_user",
+		`{"id":"a","parameters":{"lr":{"min":1e-4,"max":1,"log":true},"o":{"values":["a","b"]}},"stopping":{"rule":"asha","max":9,"target":0.5},"metric":{"name":"acc","goal":"maximise"},"trials":8,"at_once":3,"trial":{"command":["a","{lr}"],"gpus":1}}`,
+		`{"id":"..","parameters":{}}`, `{"id":"a","parameters":{"x":null},"seed":18446744073709551615}`, `{"id":"a","trial":{"sched":1}}`)
+}
+
 func FuzzReport(f *testing.F) {
 	fuzzBody(f, "POST", "/v1/agent/report", "attempt",
 		`{"done":12,"work":100,"rate":1.5,"checkpoint":true,"training":{"limits":{"initial":8,"max":64,"local_min":1,"local_max":8},"noise":4,"samples":[{"nodes":1,"gpus":2,"local":4,"step":0.1,"sync":0.05}]},"point":{"done":1,"loss":0.5,"metrics":{"acc":1}}}`,

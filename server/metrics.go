@@ -33,6 +33,7 @@ type Metrics struct {
 	failures    prometheus.Counter
 	ends        *prometheus.CounterVec
 	reports     *prometheus.CounterVec
+	bids        *prometheus.CounterVec
 	requests    *prometheus.CounterVec
 	requestSec  *prometheus.HistogramVec
 }
@@ -53,6 +54,7 @@ func NewMetrics() *Metrics {
 		failures:    counter("failures_total", "Attempts that ended with an error."),
 		ends:        counters("ends_total", "Jobs that ended.", "phase"),
 		reports:     counters("agent_reports_total", "Reports of agents.", "result"),
+		bids:        counters("bids_total", "Turns of programs that bid for apps.", "result"),
 		requests:    counters("http_requests_total", "Requests to the API.", "route", "method", "code"),
 		requestSec: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "fairway", Name: "http_request_seconds", Help: "Time to answer a request; streams until they end.",
@@ -61,7 +63,7 @@ func NewMetrics() *Metrics {
 	}
 	m.registry.MustRegister(
 		m.decisions, m.decisionSec, m.appends, m.appendSec, m.waitSec, m.starts, m.restarts, m.preemptions, m.moves,
-		m.failures, m.ends, m.reports, m.requests, m.requestSec,
+		m.failures, m.ends, m.reports, m.bids, m.requests, m.requestSec,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 8})

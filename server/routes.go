@@ -34,7 +34,7 @@ func eventParams() []param {
 // table returns all routes but those of the dashboard.
 func table() []*route {
 	var all []*route
-	for _, part := range [][]*route{jobRoutes(), appRoutes(), clusterRoutes(), policyRoutes(), feedRoutes(), accessRoutes(), ownRoutes()} {
+	for _, part := range [][]*route{jobRoutes(), appRoutes(), searchRoutes(), bidderRoutes(), clusterRoutes(), policyRoutes(), feedRoutes(), accessRoutes(), ownRoutes()} {
 		all = append(all, part...)
 	}
 	return all
@@ -88,6 +88,15 @@ func appRoutes() []*route {
 			out: live.JobList{}, handle: func(c *call) (any, error) { return commandApp(c, cmd) }})
 	}
 	return out
+}
+
+func searchRoutes() []*route {
+	return []*route{
+		{method: "POST", path: "/v1/searches", role: live.User, summary: "Search for hyper-parameters: an app that chooses its jobs and stops bad ones early",
+			in: live.SearchSpec{}, required: []string{"id", "parameters", "trial"}, limit: maxJob, out: live.Search{}, status: 201, handle: createSearch},
+		{method: "GET", path: "/v1/searches", role: live.Viewer, summary: "List searches, newest first, without the curves of their trials", out: live.SearchList{}, handle: listSearches},
+		{method: "GET", path: "/v1/searches/{id}", role: live.Viewer, summary: "Show a search with all its trials", out: live.Search{}, handle: showSearch},
+	}
 }
 
 func clusterRoutes() []*route {

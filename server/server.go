@@ -28,7 +28,10 @@ type Config struct {
 	Cluster live.Cluster
 	Access  live.Access
 	Agents  live.Agents
+	Bidders live.Bidders // nil: no program may bid for an app
 	Logs    live.Logs
+	// Searches may be nil: whoever keeps the jobs runs no searches then.
+	Searches live.Searches
 
 	Policies []live.PolicyEntry // what /v1/policies shows
 	Version  string

@@ -33,7 +33,7 @@ search. Fairness is between apps, not between jobs.` + exitHelp,
 	return group(c, newAppSubmit(&r), newAppList(&r), newAppShow(&r),
 		newAppControl(&r, live.Cancel, "End all jobs of an app for good"),
 		newAppControl(&r, live.Pause, "Take all jobs of an app off their GPUs"),
-		newAppControl(&r, live.Resume, "Let the paused jobs of an app go on"))
+		newAppControl(&r, live.Resume, "Let the paused jobs of an app go on"), newAppAgent(&r))
 }
 
 func newAppSubmit(r *remote) *cobra.Command {
@@ -44,16 +44,25 @@ func newAppSubmit(r *remote) *cobra.Command {
 		Short: "Submit jobs that belong together: all or none",
 		Long: `Submit the jobs of a file as one app: all of them or none. The file has an id and a
 list of jobs, or one YAML document for each job and the id comes from --id. See
-docs/job-file.md.`,
+docs/job-file.md.
+
+A file with a field "search" is a search for hyper-parameters: the daemon chooses
+the jobs, the trials, as it goes, and stops bad ones early. See docs/search.md.`,
 		Example: `  fairway app submit sweep.yaml
-  fairway app submit trials.yaml --id sweep --wait`,
+  fairway app submit trials.yaml --id sweep --wait
+  fairway app submit examples/search.yaml --wait`,
 		Args: exactly(1, "fairway app submit sweep.yaml"),
 		RunE: func(c *cobra.Command, args []string) error {
 			app, err := readApp(args[0], sched.AppID(id), c.InOrStdin())
 			if err != nil {
 				return err
 			}
-			if dryRun {
+			switch {
+			case app.Search != nil && dryRun:
+				return printDrySearch(c.OutOrStdout(), c.ErrOrStderr(), app.Search)
+			case app.Search != nil:
+				return submitSearch(c, app.Search, r, wait)
+			case dryRun:
 				return printDry(c, app.Jobs)
 			}
 			daemon, err := r.dial()
@@ -83,6 +92,9 @@ func readApp(path string, id sched.AppID, stdin io.Reader) (appFile, error) {
 	app, err := parseApp(path, text)
 	if err != nil {
 		return appFile{}, usageError{err}
+	}
+	if app.Search != nil {
+		return app, readSearch(path, id, app.Search)
 	}
 	if app.ID = cmp.Or(id, app.ID); app.ID == "" {
 		return appFile{}, usagef("%s: the app has no id; add a line such as \"id: sweep\", or use --id", path)
@@ -134,9 +146,12 @@ func printApps(w io.Writer, apps []live.AppView, v view) {
 
 func newAppShow(r *remote) *cobra.Command {
 	return &cobra.Command{
-		Use: "show APP", Short: "List the jobs of an app", Example: "  fairway app show sweep",
+		Use: "show APP", Short: "List the jobs of an app, or the trials of a search", Example: "  fairway app show sweep",
 		Args: exactly(1, "fairway app show sweep"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if ok, err := showSearch(c, r, args[0]); ok || err != nil {
+				return err
+			}
 			l := listing{JobFilter: live.JobFilter{App: sched.AppID(args[0])}, all: true}
 			ask := func(ctx context.Context, daemon *client.Client) (live.JobPage, error) {
 				page, err := l.ask(ctx, daemon)

@@ -24,7 +24,7 @@ import (
 func TestClientScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/client", Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits}, Setup: func(e *testscript.Env) error {
 		f := newFake()
-		s, err := server.New(server.Config{Jobs: f, Feed: f, Cluster: f, Access: f, Agents: f, Logs: f})
+		s, err := server.New(server.Config{Jobs: f, Feed: f, Cluster: f, Access: f, Agents: f, Logs: f, Searches: f})
 		if err != nil {
 			return err
 		}

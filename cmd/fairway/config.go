@@ -34,6 +34,7 @@ type daemonConfig struct {
 	Socket  socketConfig   `json:"socket"`  // for this machine
 	Listen  listenConfig   `json:"listen"`  // for the network and the browser
 	Guard   guard.Config   `json:"guard"`   // bounds on preemption
+	Bidders biddersConfig  `json:"bidders"` // programs that bid for apps
 	Keep    keepConfig     `json:"keep"`    // how much of the past stays
 	Log     logConfig      `json:"log"`     // of the daemon itself
 	Tenants []sched.Tenant `json:"tenants"` // declared at every start
@@ -76,7 +77,7 @@ func defaultConfig() daemonConfig {
 		Report: sched.Duration(30 * time.Second), Pace: sched.Duration(50 * time.Millisecond),
 		Socket: socketConfig{Mode: "0660", Tenant: "default"},
 		Listen: listenConfig{Address: "127.0.0.1:8460"},
-		Guard:  guard.Default(),
+		Guard:  guard.Default(), Bidders: defaultBidders(),
 		Keep: keepConfig{
 			Jobs: 5_000, Queue: 100_000, Journal: 1 << 30, Log: 64 << 20, Logs: 8 << 30, Attempts: 1_000,
 			Checkpoints: sched.Duration(7 * 24 * time.Hour), Compact: 20_000,
@@ -163,6 +164,9 @@ func (c *daemonConfig) validate() error {
 	}
 	if err := c.Guard.Validate(); err != nil {
 		return fmt.Errorf("guard: %w", err)
+	}
+	if err := c.Bidders.validate(); err != nil {
+		return err
 	}
 	for i, t := range c.Tenants {
 		if err := t.Validate(); err != nil {

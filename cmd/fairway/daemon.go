@@ -21,6 +21,7 @@ import (
 	"github.com/fairway-gpu/fairway/book"
 	"github.com/fairway-gpu/fairway/experience"
 	"github.com/fairway-gpu/fairway/guard"
+	"github.com/fairway-gpu/fairway/hunt"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/local"
 	"github.com/fairway-gpu/fairway/policy"
@@ -118,7 +119,7 @@ func (d *daemon) openBook(ctx context.Context) error {
 	d.book, err = book.Open(ctx, book.Config{
 		Journal: journal{d.store, d}, Node: d.node, Policies: policy.Builtin(), Standard: d.config.Policy, Key: key, Pool: pool,
 		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, CompactEvery: d.config.Keep.Compact,
-		Use: d.machine.Use, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0,
+		CheckBidder: d.checkBidder, Use: d.machine.Use, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: hunt.Check,
 		Learned: func() { d.savePool(pool) },
 	})
 	if err != nil {
@@ -151,7 +152,7 @@ func (d *daemon) openServer() error {
 		return err
 	}
 	d.server, err = server.New(server.Config{
-		Jobs: d.book, Feed: d.book, Cluster: d.book, Access: d.book, Agents: d.book, Logs: d.machine,
+		Jobs: d.book, Feed: d.book, Cluster: d.book, Access: d.book, Agents: d.book, Bidders: d.book, Logs: d.machine, Searches: d.book,
 		Policies: policyEntries(), Version: version(), SocketTenant: d.config.Socket.Tenant,
 		PublicMetrics: d.config.Listen.PublicMetrics, SessionKey: key, Metrics: d.metrics, Log: d.log,
 		Ready: func() error {
@@ -166,6 +167,10 @@ func (d *daemon) openServer() error {
 
 // run works until the context ends or a part cannot go on. Jobs keep running.
 func (d *daemon) run(ctx context.Context) error {
+	exchange, err := d.newExchange()
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	part := func(name string, work func(context.Context) error) {
@@ -178,9 +183,10 @@ func (d *daemon) run(ctx context.Context) error {
 		}()
 	}
 	part("run jobs", func(ctx context.Context) error { return d.machine.Run(ctx, d.book) })
+	part("ask bidders", exchange.Run)
 	part("decide", func(ctx context.Context) error {
 		return live.Run(ctx, live.Config{
-			Backend: d.book, Policy: d.book.InForce, Guard: d.guard, Log: d.log, Pace: d.config.Pace.D(),
+			Backend: exchange.Gate(d.book), Policy: d.book.InForce, Guard: d.guard, Log: d.log, Pace: d.config.Pace.D(),
 			Decided: func(dec live.Decision, took time.Duration) {
 				d.metrics.ObserveDecision(took, nil)
 				d.book.Decided(dec, took)
@@ -194,6 +200,9 @@ func (d *daemon) run(ctx context.Context) error {
 				d.book.SetProblem("decide", err.Error())
 			},
 		})
+	})
+	part("run searches", func(ctx context.Context) error {
+		return hunt.Run(ctx, hunt.Config{Jobs: d.book, Ledger: d.book, Log: d.log})
 	})
 	part("serve", func(ctx context.Context) error { return d.server.Serve(ctx, d.listeners...) })
 	part("sample", func(ctx context.Context) error { d.book.Sample(ctx); return nil })

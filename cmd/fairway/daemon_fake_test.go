@@ -27,6 +27,7 @@ type fake struct {
 	records []live.Record
 	tenants []live.TenantView
 	tokens  []live.Token
+	hunts   []live.Search
 	node    live.Node
 	policy  string
 }
@@ -76,6 +77,39 @@ func (f *fake) Submit(_ context.Context, who live.Identity, list []live.Submissi
 	}
 	return out, nil
 }
+
+// CreateSearch makes a search with two trials; one that is called "gone" has been
+// cancelled.
+func (f *fake) CreateSearch(_ context.Context, who live.Identity, s live.SearchSpec) (live.Search, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if slices.ContainsFunc(f.hunts, func(o live.Search) bool { return o.ID == s.ID }) {
+		return live.Search{}, live.Errorf(live.Conflict, "there is an app %q already", s.ID).On("id").Try("choose another name")
+	}
+	value, best := 0.25, 0
+	made := live.Search{ID: s.ID, User: who.User, State: live.Running, Submitted: time.Now(), Spec: s, Best: &best, Trials: []live.Trial{
+		{Params: map[string]string{"opt": "adam", "lr": "0.1"}, Job: "tune-1", State: live.Killed, Early: true, Why: "ranks 2 of 3", Value: &value, Done: 9},
+		{Number: 1, Params: map[string]string{"opt": "sgd", "lr": "1"}, Job: "tune-2", State: live.Running},
+	}}
+	if s.ID == "gone" {
+		made.State, made.Why, made.Ended = live.Killed, "cancelled by ann", time.Now()
+	}
+	f.hunts = append(f.hunts, made)
+	return made, nil
+}
+
+func (f *fake) Search(_ live.Identity, id sched.AppID) (live.Search, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.hunts {
+		if s.ID == id {
+			return s, nil
+		}
+	}
+	return live.Search{}, live.Errorf(live.Unknown, "no search %q", id)
+}
+
+func (f *fake) Searches(live.Identity) ([]live.Search, error) { return f.hunts, nil }
 
 func (f *fake) Command(_ context.Context, who live.Identity, id sched.JobID, c live.Command) (live.Job, error) {
 	f.mu.Lock()

@@ -60,12 +60,13 @@ func parseJobs(name string, text []byte) ([]live.Submission, error) {
 
 // appFile is a file of jobs that belong together.
 type appFile struct {
-	ID   sched.AppID
-	Jobs []live.Submission
+	ID     sched.AppID
+	Jobs   []live.Submission
+	Search *live.SearchSpec // instead of jobs
 }
 
-// parseApp reads an app: one document with id and jobs, or one document for
-// each job.
+// parseApp reads an app: one document with id and jobs, one with a search, or one
+// document for each job.
 func parseApp(name string, text []byte) (appFile, error) {
 	docs, err := documents(name, text)
 	if err != nil {
@@ -75,10 +76,14 @@ func parseApp(name string, text []byte) (appFile, error) {
 		jobs, err := parseJobs(name, text)
 		return appFile{Jobs: jobs}, err
 	}
-	if err := noSearch(docs[0]); err != nil {
-		return appFile{}, fmt.Errorf("%s:%w", name, err)
-	}
 	var app appFile
+	if hasKey(docs[0], "search") {
+		if app.Search, err = parseSearch(docs[0]); err != nil {
+			return appFile{}, fmt.Errorf("%s:%w", name, err)
+		}
+		app.ID = app.Search.ID
+		return app, nil
+	}
 	err = eachKey(docs[0], "", []string{"id", "jobs"}, func(key string, value *yaml.Node) error {
 		if key == "id" {
 			return fill(value, reflect.ValueOf(&app.ID).Elem(), key)
@@ -144,12 +149,12 @@ func hasKey(n *yaml.Node, key string) bool {
 	return false
 }
 
-// noSearch keeps the place of searches: an app that chooses its trials.
+// noSearch says where a search belongs: it is an app that chooses its trials.
 func noSearch(n *yaml.Node) error {
 	if !hasKey(n, "search") {
 		return nil
 	}
-	return faultAt(n, "search", "is not there yet: searches with early stopping come with a later version; list the trials as jobs of an app instead")
+	return faultAt(n, "search", "is not a field of a job; submit the file with \"fairway app submit\", in a document of its own")
 }
 
 // daemonFills are the fields of a submission that a file may not set.

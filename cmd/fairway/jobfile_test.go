@@ -102,7 +102,7 @@ func TestParseJobsErrors(t *testing.T) {
 		{"env: {A: 1, A: 2}", "env.A is there twice"},
 		{"id: x", "job.yaml:1:5: id is chosen by the daemon"},
 		{"submitted: 2026-01-01", "submitted is chosen by the daemon"},
-		{"search: {}", "job.yaml:1:1: search is not there yet"},
+		{"search: {}", "job.yaml:1:1: search is not a field of a job"},
 		{"- a\n- b", "is a list; want fields"},
 		{"just text", `is "just text"; want fields`},
 		{"? [a]\n: b", "field is a list; want a name"},
@@ -136,7 +136,18 @@ func TestParseApp(t *testing.T) {
 		{"id: x\njobs: 3", "a.yaml:2:7: jobs is \"3\"; want a list of jobs"},
 		{"id: x\njobs:\n- {gpu: 1}", `a.yaml:3:4: unknown field "gpu"; did you mean "gpus"?`},
 		{"id: x\njobs: [{command: [a]}]\nserch: 1", `unknown field "serch"`},
-		{"id: x\nsearch: {}\n", "a.yaml:1:1: search is not there yet"},
+		{"id: x\nsearch: {serch: 1}\n", `a.yaml:2:10: unknown field "serch"`},
+		{"id: x\nsearch: {}\nsearch: {}\n", "a.yaml:3:1: search is there twice"},
+		{"id: x\nid: y\nsearch: {}\n", "a.yaml:2:1: id is there twice"},
+		{"id: x\nsearch: {}\njobs: []\n", "a.yaml:3:1: jobs and search are both there"},
+		{"id: x\nsearch: {}\ngpu: 1\n", `a.yaml:3:1: unknown field "gpu"`},
+		{"search: {parameters: [lr]}", "a.yaml:1:22: search.parameters is a list; want names"},
+		{"search: {parameters: {lr: {min: low}}}", "search.parameters.lr.min is \"low\"; want a number"},
+		{"search: {parameters: {lr: {low: 1}}}", `unknown field "low"`},
+		{"search: {parameters: {lr: [1, 2], lr: [3]}}", "search.parameters.lr is there twice"},
+		{"search: {seed: -1}", "search.seed is -1; want 0 or more"},
+		{"search: {stopping: {rule: asha, target: ~}}", "search.stopping.target is empty"},
+		{"search: {trials: many}", "search.trials is \"many\"; want a whole number"},
 		{"id: x\njobs: [" + strings.Repeat("{},", maxDocuments) + "{}]", "at most 1000"},
 	} {
 		if _, err := parseApp("a.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -150,6 +161,8 @@ func TestParseApp(t *testing.T) {
 func FuzzJobFile(f *testing.F) {
 	for _, seed := range []string{
 		"name: x\ngpus: 1-8\ncommand: [a, b]\nenv: {A: 1}\n", "---\n---\n", "id: a\njobs: [{gpus: 1}]", "a: &a [*a]", "<<: *x",
+		"id: s\nsearch: {parameters: {lr: {min: 1e-4, max: 1, log: true}, o: [a, b]}, method: tpe, stopping: {rule: asha, max: 9, target: 0.1}, metric: {name: acc, goal: maximise}, trials: 8, at_once: 2, seed: 1}\ncommand: [a, '{lr}']\n",
+		"search: asha", "search: {stopping: asha, metric: loss}", "search: {parameters: {a: &x [1], b: *x}}",
 		"batch: {initial: 1}", "widest: rack", "estimate: 1d", "gpus: !!binary aGVsbG8=", "work: 1e999", "? ? ?", "!!map {gpus: 1}", "\xff\xfe", "%YAML 9.9\n---\n",
 	} {
 		f.Add([]byte(seed))

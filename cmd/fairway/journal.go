@@ -76,6 +76,11 @@ func redact(records []live.Record) {
 			t.Hash = nil
 			r.Token = &t
 		}
+		if r.Bidder != nil {
+			b := *r.Bidder
+			b.URL, b.Sealed = "", nil
+			r.Bidder = &b
+		}
 		r.Owner, r.Key = nil, ""
 	}
 }

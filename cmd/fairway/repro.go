@@ -23,7 +23,7 @@ func newRepro() *cobra.Command {
 		Example: `  fairway repro philly --jobs 5000
   fairway repro tiresias --data pollux-artifact/simulator`,
 	}
-	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch())
+	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch(), newReproThemis())
 	return c
 }
 
@@ -99,16 +99,26 @@ fairness. With --out, write pollux.md and its plots to a folder.`,
 }
 
 func writePollux(dir string, p *repro.Pollux) error {
-	images := filepath.Join(dir, "images")
+	return writePage(filepath.Join(dir, "pollux.md"), p, p.Charts())
+}
+
+// page is an experiment that is written as Markdown, with plots in a folder.
+type page interface {
+	Print(w io.Writer, images string)
+}
+
+// writePage writes the Markdown file, and the plots to images beside it.
+func writePage[P repro.Plot](path string, p page, plots map[string]P) error {
+	images := filepath.Join(filepath.Dir(path), "images")
 	if err := os.MkdirAll(images, 0o755); err != nil {
 		return err
 	}
-	for name, chart := range p.Charts() {
-		if err := writeFile(filepath.Join(images, name), chart.Write); err != nil {
+	for name, plot := range plots {
+		if err := writeFile(filepath.Join(images, name), plot.Write); err != nil {
 			return err
 		}
 	}
-	return writeFile(filepath.Join(dir, "pollux.md"), func(w io.Writer) error {
+	return writeFile(path, func(w io.Writer) error {
 		p.Print(w, "images")
 		return nil
 	})
@@ -211,6 +221,46 @@ func newReproSearch() *cobra.Command {
 		return func(w io.Writer) { repro.PrintSearch(w, runs) }, err
 	})
 	c.Flags().Uint64Var(&seed, "seed", 1, "seed of the search")
+	return c
+}
+
+func newReproThemis() *cobra.Command {
+	cfg := repro.DefaultThemis()
+	var out string
+	c := &cobra.Command{
+		Use:   "themis",
+		Short: "Finish-time fairness by auction beside other policies, and what lies and errors do to it",
+		Long: `Replay mixes of hyper-parameter searches under themis and other policies, with
+several f and leases, with bids that are wrong, and with apps that lie, and set the
+results beside the Themis paper's (NSDI'20). With --out, write themis.md and its
+plots to a folder.`,
+		Example: `  fairway repro themis --out docs/reproduction
+  fairway repro themis --jobs 1000 --seeds 1 --lies 5`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			began := time.Now()
+			var told time.Time
+			cfg.Progress = func(part string, done, all int) {
+				if done == 0 || done == all || time.Since(told) > 5*time.Second {
+					told = time.Now()
+					fmt.Fprintf(c.ErrOrStderr(), "%6.0f s  %s: %d of %d\n", time.Since(began).Seconds(), part, done, all)
+				}
+			}
+			t, err := repro.RunThemis(cfg)
+			if err != nil {
+				return fmt.Errorf("repro themis: %w", err)
+			}
+			t.Print(c.OutOrStdout(), "images")
+			if out == "" {
+				return nil
+			}
+			return writePage(filepath.Join(out, "themis.md"), t, t.Charts())
+		},
+	}
+	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs of each mix")
+	c.Flags().IntVar(&cfg.Seeds, "seeds", cfg.Seeds, "number of mixes")
+	c.Flags().IntVar(&cfg.LieSeeds, "lies", cfg.LieSeeds, "number of smaller mixes in which apps lie")
+	c.Flags().StringVarP(&out, "out", "o", "", "folder to write themis.md and images/*.svg to")
 	return c
 }
 

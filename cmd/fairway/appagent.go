@@ -1,0 +1,103 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+func newAppAgent(r *remote) *cobra.Command {
+	var remove bool
+	var secretEnv string
+	c := &cobra.Command{
+		Use:   "agent APP [URL | --remove]",
+		Short: "Let a program of your own bid for the GPUs of an app",
+		Long: `Let a program of your own bid for the GPUs of an app, while a policy that holds
+auctions (themis) is in force. The daemon asks it at URL/v1/rho, /v1/bid and
+/v1/win: see docs/bidding.md. It must run on this machine or on a host that the
+configuration of the daemon allows (bidders.hosts).
+
+The program knows the daemon by a secret. Without --secret-env the daemon makes
+one and prints it, alone, on standard output: nobody will see it again. Without a
+URL the command shows who bids, and the last bid.`,
+		Example: `  fairway app agent sweep http://127.0.0.1:9000 > bidder.secret
+  fairway app agent sweep http://127.0.0.1:9000 --secret-env BIDDER_SECRET
+  fairway app agent sweep
+  fairway app agent sweep --remove`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 || remove && len(args) == 2 {
+				return usagef("%s: want an app and a URL, or an app and --remove; for example: fairway app agent sweep http://127.0.0.1:9000", c.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			change := live.BidderChange{}
+			if len(args) == 2 {
+				change.URL = args[1]
+			}
+			if secretEnv != "" {
+				if change.Secret = os.Getenv(secretEnv); change.Secret == "" {
+					return usagef("app agent: the variable %s is empty; put the secret into it, or leave --secret-env out", clean(secretEnv))
+				}
+			}
+			return runAppAgent(c, r, sched.AppID(args[0]), change, remove)
+		},
+	}
+	c.Flags().BoolVar(&remove, "remove", false, "let no program bid for the app any more")
+	c.Flags().StringVar(&secretEnv, "secret-env", "", "environment `variable` that holds the secret (default: the daemon makes one)")
+	return c
+}
+
+func runAppAgent(c *cobra.Command, r *remote, app sched.AppID, change live.BidderChange, remove bool) error {
+	daemon, err := r.dial()
+	if err != nil {
+		return err
+	}
+	defer daemon.Close()
+	var v live.BidderView
+	switch {
+	case remove:
+		if err := daemon.RemoveBidder(c.Context(), app); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(c.ErrOrStderr(), "nobody bids for %s any more\n", clean(string(app)))
+		return err
+	case change.URL == "":
+		v, err = daemon.Bidder(c.Context(), app)
+	default:
+		v, err = daemon.SetBidder(c.Context(), app, change)
+	}
+	if err != nil {
+		return err
+	}
+	if r.asJSON {
+		return printAnswer(c.OutOrStdout(), v)
+	}
+	if change.URL == "" {
+		printBidder(c.OutOrStdout(), v, time.Now())
+		return nil
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%s bids for %s\n", clean(v.URL), clean(string(v.App)))
+	if v.Secret != "" {
+		fmt.Fprintln(c.OutOrStdout(), clean(v.Secret))
+	}
+	return nil
+}
+
+func printBidder(w io.Writer, v live.BidderView, now time.Time) {
+	fmt.Fprintf(w, "%s bids for %s since %s\n", clean(v.URL), clean(string(v.App)), brief(now.Sub(v.Since)))
+	if v.Bid == nil {
+		fmt.Fprintln(w, "no bid: it was not asked yet, or lost its turn (see \"fairway events --kind app-bid\")")
+		return
+	}
+	fmt.Fprintf(w, "bid %s ago: rho %.3g now, %d rows\n", brief(now.Sub(v.Bid.At)), v.Bid.Rho, len(v.Bid.Rows))
+}

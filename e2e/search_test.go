@@ -1,0 +1,177 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// trainer is the program of the trials: its loss falls towards its parameter. It
+// reports every step over the agent's endpoint, saves on notice, and holds a lock
+// for as long as it lives, so that a trial that runs twice shows.
+const trainer = `
+import fcntl, http.client, json, math, os, signal, socket, sys, time
+out, job = sys.argv[1], os.environ["FAIRWAY_JOB"]
+x = float(os.environ["FAIRWAY_PARAM_X"])
+assert sys.argv[2] == os.environ["FAIRWAY_PARAM_X"], sys.argv
+lock = open(os.path.join(out, job + ".lock"), "w")
+try:
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError:
+    open(os.path.join(out, "violations"), "a").write(job + " runs twice\n")
+saved = os.path.join(os.environ["FAIRWAY_CHECKPOINT_DIR"], "step")
+step = int(open(saved).read()) if os.path.exists(saved) else 0
+leave = []
+signal.signal(signal.SIGTERM, lambda *_: leave.append(1))
+
+class Unix(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(2)
+        self.sock.connect(os.environ["FAIRWAY_API"].removeprefix("unix://"))
+
+def report(**body):
+    try:
+        c = Unix("fairway")
+        c.request("POST", "/v1/agent/report", json.dumps(body), {"Authorization": "Bearer " + os.environ["FAIRWAY_TOKEN"]})
+        c.getresponse().read()
+    except OSError:
+        pass  # the daemon is away; the training goes on
+
+while step < 27:
+    time.sleep(0.06)
+    step += 1
+    report(done=step, work=27, point={"metrics": {"error": x + math.exp(-step / 8)}})
+    open(saved, "w").write(str(step))
+    if leave:
+        sys.exit(75)
+open(os.path.join(out, job + ".done"), "w").write(str(step))
+`
+
+// TestSearch runs a real search of real processes, kills the daemon again and
+// again meanwhile, and accounts for every trial.
+func TestSearch(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3")
+	}
+	out := t.TempDir()
+	script := filepath.Join(out, "trainer.py")
+	if err := os.WriteFile(script, []byte(trainer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := startDaemon(t, shortDir(t), "--slots", "3")
+	ctx := context.Background()
+	spec := live.SearchSpec{
+		ID: "sweep", Method: "grid", Metric: live.Metric{Name: "error"}, AtOnce: 3, Key: "once",
+		Parameters: map[string]live.Parameter{"x": {Values: []string{"5", "3", "6", "0", "7", "2", "4", "1"}}},
+		Stopping:   live.StopRule{Rule: "asha", Min: 3, Max: 27, Eta: 3},
+	}
+	spec.Trial.Command, spec.Trial.GPUs = []string{python, script, out, "{x}"}, 1
+	if _, err := d.CreateSearch(ctx, spec); err != nil {
+		t.Fatal(err)
+	}
+	begin, kills := time.Now(), 0
+	look := func() live.Search {
+		s, err := d.Search(ctx, "sweep")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for s := look(); !s.Over(); s = look() {
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("no end: %+v", s)
+		}
+		time.Sleep(150 * time.Millisecond)
+		if len(s.Trials) >= 2+2*kills && kills < 4 {
+			kills++
+			d.kill()
+			d.start()
+			if again, err := d.CreateSearch(ctx, spec); err != nil || len(again.Trials) < len(s.Trials) {
+				t.Fatalf("after kill %d: %d trials, %v; want the same search with its %d", kills, len(again.Trials), err, len(s.Trials))
+			}
+		}
+	}
+	s := look()
+	if all, err := d.Searches(ctx); err != nil || len(all) != 1 || all[0].ID != s.ID || len(all[0].Trials) != 8 || all[0].Trials[0].Curve != nil {
+		t.Errorf("searches: %+v, %v; want one, without curves", all, err)
+	}
+	checkSearch(t, s)
+	checkTrialJobs(t, d, s, out)
+	t.Logf("%s in %.1f s with %d kills: %s", s.State, time.Since(begin).Seconds(), kills, s.Why)
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := exec.Command(path, "journal", "verify", "--journal", d.data).CombinedOutput(); err != nil {
+		t.Errorf("the journal does not explain the decisions: %v\n%s", err, text)
+	}
+}
+
+func checkSearch(t *testing.T, s live.Search) {
+	t.Helper()
+	if s.State != live.Finished || len(s.Trials) != 8 || s.Best == nil || *s.Best != 3 {
+		t.Fatalf("%s, %d trials, best %v: %s; want 8 trials, the fourth the best", s.State, len(s.Trials), s.Best, s.Why)
+	}
+	if best := s.Trials[3]; best.State != live.Finished || best.Params["x"] != "0" || best.Done != 27 || best.Rung != 2 {
+		t.Errorf("the best trial: %+v; want it finished", best)
+	}
+	early := 0
+	for _, trial := range s.Trials {
+		switch {
+		case trial.Early && trial.State == live.Killed && trial.Why != "" && trial.Done < 27:
+			early++
+		case trial.State != live.Finished:
+			t.Errorf("trial %d: %s, %q after %g; want it finished or stopped early", trial.Number, trial.State, trial.Why, trial.Done)
+		}
+	}
+	if early < 4 || !s.Trials[4].Early {
+		t.Errorf("%d trials were stopped early, the worst: %v; want most of them", early, s.Trials[4].Early)
+	}
+}
+
+// checkTrialJobs: there is one job for each trial, and no other.
+func checkTrialJobs(t *testing.T, d *daemon, s live.Search, out string) {
+	t.Helper()
+	if text, err := os.ReadFile(filepath.Join(out, "violations")); err == nil {
+		t.Errorf("violations:\n%s", text)
+	}
+	page, err := d.Page(context.Background(), live.JobFilter{App: "sweep", Limit: 100})
+	if err != nil || page.Total != 8 {
+		t.Fatalf("%d jobs, %v; want 8", page.Total, err)
+	}
+	trials := map[sched.JobID]live.Trial{}
+	for _, trial := range s.Trials {
+		trials[trial.Job] = trial
+	}
+	for _, j := range page.Jobs {
+		trial, known := trials[j.ID]
+		if !known || j.State != trial.State {
+			t.Errorf("job %s is %s; its trial: %+v", j.ID, j.State, trial)
+		}
+		_, err := os.Stat(filepath.Join(out, string(j.ID)+".done"))
+		if done := err == nil; done != (j.State == live.Finished) {
+			t.Errorf("job %s is %s; it came to its end: %v", j.ID, j.State, done)
+		}
+		if trial.Early {
+			e, err := d.Explain(context.Background(), j.ID)
+			if n := len(e.Ledger); err != nil || n > 0 && e.Ledger[n-1].Verb == "end" && !strings.Contains(e.Ledger[n-1].Why, "stopped early: ") {
+				t.Errorf("job %s was stopped early; its ledger ends %+v, %v", j.ID, e.Ledger, err)
+			}
+		}
+	}
+}
