@@ -28,7 +28,7 @@ type Line struct {
 }
 
 // palette is told apart by people with any common kind of colour vision.
-var palette = []string{"#0b57d0", "#d1495b", "#00798c", "#edae49", "#6a4c93", "#66a182", "#2e4057", "#8d96a3"}
+var palette = []string{"#0b57d0", "#d1495b", "#00798c", "#edae49", "#6a4c93", "#66a182", "#2e4057", "#8d96a3", "#b5651d", "#c51b8a"}
 
 const (
 	chartHeight              = 360

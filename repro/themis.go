@@ -1,0 +1,190 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package repro
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// ThemisConfig is the size of the reproduction of Themis.
+type ThemisConfig struct {
+	Jobs     int // of each mix
+	Seeds    int // mixes
+	LieSeeds int // smaller mixes, in each of which every app lies once
+	LieJobs  int // of each of them, before they are thinned out
+	Workers  int // runs at once
+	// Progress, if set, is told how many runs of a part are done. Calls never
+	// overlap.
+	Progress func(part string, done, all int)
+}
+
+// DefaultThemis has about 50 apps in a mix, and about a dozen in a small one.
+func DefaultThemis() ThemisConfig {
+	return ThemisConfig{Jobs: 3000, Seeds: 3, LieSeeds: 50, LieJobs: 700, Workers: 2}
+}
+
+// Themis is the reproduction of the Themis paper's simulations.
+type Themis struct {
+	Config     ThemisConfig
+	Policies   []Outcome     // every policy on the mix
+	Contended  []Outcome     // nearly every policy, with the apps closer together
+	Knobs      []KnobOutcome // f and lease
+	Errors     []ErrorOutcome
+	Lies       []LieOutcome
+	Exchange   Exchange
+	Network    []Outcome // themis and las, without any model that minds its placement
+	NetworkAll []Outcome // and with nothing else
+}
+
+// ThemisPolicies are compared on the mix; the first one is the subject.
+var ThemisPolicies = []string{
+	"themis", "drf", "srsf", "srtf", "las", "tiresias", "slaq", "gandiva", "optimus:original", "fifo",
+}
+
+// contendedPolicies are compared at full contention: all but slaq, which takes as
+// long for thousands of waiting jobs as all others together.
+func contendedPolicies() []string {
+	return slices.DeleteFunc(slices.Clone(ThemisPolicies), func(p string) bool { return p == "slaq" })
+}
+
+// The settings that are varied.
+var (
+	themisFs     = []float64{0, 0.2, 0.4, 0.6, 0.8, 0.9, 1}
+	themisLeases = []time.Duration{5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 40 * time.Minute}
+	themisErrors = []float64{0, 0.1, 0.2}
+	themisClaims = []float64{2, 0.5}
+)
+
+const (
+	themisF     = 0.8
+	themisLease = 10 * time.Minute
+	errorDraws  = 3 // of the errors, for each mix
+	thinner     = 4 // where a mix has fewer jobs of the same apps, on fewer GPUs
+	fullLoad    = 4 // the GPU time that apps bring, over what the cluster has while they come
+)
+
+// KnobOutcome is themis with another f and lease.
+type KnobOutcome struct {
+	F     float64
+	Lease time.Duration
+	Outcome
+}
+
+// ErrorOutcome is themis with estimates of rho that are wrong by up to Error.
+type ErrorOutcome struct {
+	Error float64
+	Outcome
+}
+
+// RunThemis makes every run of the reproduction.
+func RunThemis(c ThemisConfig) (*Themis, error) {
+	m, err := newMixes(c)
+	if err != nil {
+		return nil, err
+	}
+	t := &Themis{Config: c}
+	for _, part := range []func(*mixes) error{
+		t.comparePolicies, t.turnKnobs, t.errEstimates, t.tellLies, t.varyNetwork,
+	} {
+		if err := part(m); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func (t *Themis) comparePolicies(m *mixes) error {
+	var err error
+	if t.Policies, err = m.outcomes("policies", mix{}, ThemisPolicies); err != nil {
+		return err
+	}
+	if t.Contended, err = m.outcomes("full contention", mix{load: fullLoad}, contendedPolicies()); err != nil {
+		return err
+	}
+	res, err := m.run(mix{seed: 1, load: fullLoad}, ThemisPolicies[0])
+	if err != nil {
+		return err
+	}
+	t.Exchange = exchangeOf(res)
+	return nil
+}
+
+// turnKnobs runs every f with every lease.
+func (t *Themis) turnKnobs(m *mixes) error {
+	var specs []string
+	for _, f := range themisFs {
+		for _, lease := range themisLeases {
+			t.Knobs = append(t.Knobs, KnobOutcome{F: f, Lease: lease})
+			specs = append(specs, fmt.Sprintf("themis:f=%g:lease=%s", f, sched.Duration(lease)))
+		}
+	}
+	out, err := m.outcomes("f and lease", mix{thin: thinner}, specs)
+	for i := range out {
+		t.Knobs[i].Outcome = out[i]
+	}
+	return err
+}
+
+func (t *Themis) errEstimates(m *mixes) error {
+	var specs []string
+	for _, e := range themisErrors {
+		for draw := range errorDraws {
+			specs = append(specs, fmt.Sprintf("themis:error=%g:seed=%d", e, draw+1))
+		}
+	}
+	out, err := m.outcomes("errors in estimates", mix{}, specs)
+	if err != nil {
+		return err
+	}
+	for i, e := range themisErrors {
+		var runs []Fairness
+		for _, o := range out[i*errorDraws : (i+1)*errorDraws] {
+			runs = append(runs, o.Runs...)
+		}
+		t.Errors = append(t.Errors, ErrorOutcome{e, Outcome{Policy: fmt.Sprintf("themis:error=%g", e), Runs: runs}})
+	}
+	return nil
+}
+
+// varyNetwork takes the two ends of what the paper varies: no app, and every
+// app, with a network-intensive model.
+func (t *Themis) varyNetwork(m *mixes) error {
+	specs := []string{"themis", "las", "tiresias"}
+	var err error
+	if t.Network, err = m.outcomes("compute-intensive", mix{models: []string{"resnet50", "gnmt", "wavenet"}}, specs); err != nil {
+		return err
+	}
+	t.NetworkAll, err = m.outcomes("network-intensive", mix{models: []string{"vgg16", "transformer", "lm"}}, specs)
+	return err
+}
+
+// outcomeOf returns the outcome of a policy.
+func outcomeOf(all []Outcome, policy string) Outcome {
+	i := slices.IndexFunc(all, func(o Outcome) bool { return o.Policy == policy })
+	if i < 0 {
+		return Outcome{Policy: policy}
+	}
+	return all[i]
+}
+
+// knob returns the outcome at a setting.
+func (t *Themis) knob(f float64, lease time.Duration) KnobOutcome {
+	for _, k := range t.Knobs {
+		if k.F == f && k.Lease == lease {
+			return k
+		}
+	}
+	return KnobOutcome{F: f, Lease: lease}
+}
+
+// short is the name of a policy in charts.
+func short(policy string) string {
+	name, _, _ := strings.Cut(policy, ":")
+	return name
+}

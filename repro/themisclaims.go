@@ -1,0 +1,134 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package repro
+
+import (
+	"fmt"
+	"math"
+)
+
+// Claim is something the paper shows, and whether it holds here.
+type Claim struct {
+	What, Want, Ours string
+	Holds            bool
+}
+
+// The figures that are asked for.
+const (
+	wantMargin     = 2.25 // times below the largest rho of others
+	wantSaving     = 0.05 // of the GPU time of las and of tiresias
+	incentive      = 1.2  // rho up to which sharing is taken to be no loss
+	wantIncentive  = 0.95 // of the apps
+	wantErrorDrift = 0.11 // of the largest rho
+)
+
+// Claims holds the runs against what the paper shows.
+func (t *Themis) Claims() []Claim {
+	out := []Claim{
+		t.marginClaim("largest rho below that of every policy that the paper compares with", func(policy string) bool {
+			_, ok := paperRho[policy]
+			return ok
+		}),
+		t.marginClaim("the same, of every policy here", func(string) bool { return true }),
+	}
+	for _, other := range []string{"las", "tiresias"} {
+		saving := t.saving(t.Policies, other)
+		out = append(out, Claim{
+			What: fmt.Sprintf("GPU time below `%s`", other), Want: fmt.Sprintf("%.0f %% or more", 100*wantSaving),
+			Ours: fmt.Sprintf("%.1f %%", 100*saving), Holds: saving >= wantSaving,
+		})
+	}
+	within := outcomeOf(t.Contended, "themis").Within(incentive)
+	out = append(out, Claim{
+		What: fmt.Sprintf("apps with rho <= %.1f at full contention", incentive), Want: fmt.Sprintf("%.0f %% or more", 100*wantIncentive),
+		Ours: fmt.Sprintf("%.1f %%", 100*within), Holds: within >= wantIncentive,
+	})
+	out = append(out, t.trendClaims()...)
+	for _, e := range t.Errors[1:] {
+		drift := t.drift(e)
+		out = append(out, Claim{
+			What: fmt.Sprintf("change of the largest rho with estimates up to %.0f %% wrong", 100*e.Error), Want: fmt.Sprintf("at most %.0f %%", 100*wantErrorDrift),
+			Ours: fmt.Sprintf("%+.1f %%", 100*drift), Holds: math.Abs(drift) <= wantErrorDrift,
+		})
+	}
+	for _, l := range t.Lies {
+		out = append(out, Claim{
+			What: fmt.Sprintf("time of an app that claims %g times its rho, %s", l.Claim, l.how()), Want: "no shorter",
+			Ours: fmt.Sprintf("%+.2f %% ± %.2f", 100*l.Time, 100*l.Error), Holds: l.Time >= 0,
+		})
+	}
+	return out
+}
+
+// how says what the arbiter makes of lies.
+func (l LieOutcome) how() string {
+	if l.Audit {
+		return "audited"
+	}
+	return "believed"
+}
+
+// marginClaim compares with the best of some others.
+func (t *Themis) marginClaim(what string, among func(policy string) bool) Claim {
+	own := outcomeOf(t.Policies, "themis").Over(maxRho).Mean
+	best, least := "", math.Inf(1)
+	for _, o := range t.Policies {
+		if x := o.Over(maxRho).Mean / own; o.Policy != "themis" && among(o.Policy) && x < least {
+			best, least = o.Policy, x
+		}
+	}
+	return Claim{
+		What: what, Want: fmt.Sprintf("%.2f times or more", wantMargin),
+		Ours: fmt.Sprintf("%.2f times (`%s`)", least, best), Holds: least >= wantMargin,
+	}
+}
+
+// saving is the share of another policy's GPU time that themis does without.
+func (t *Themis) saving(outcomes []Outcome, other string) float64 {
+	return 1 - outcomeOf(outcomes, "themis").Over(gpuHours).Mean/outcomeOf(outcomes, other).Over(gpuHours).Mean
+}
+
+// drift is the change of the mean of the largest rho by errors, against no
+// errors and the same draws.
+func (t *Themis) drift(e ErrorOutcome) float64 {
+	return e.Over(maxRho).Mean/t.Errors[0].Over(maxRho).Mean - 1
+}
+
+// trendClaims are those of the paper's figure 19.
+func (t *Themis) trendClaims() []Claim {
+	rho := func(f float64) float64 { return t.overLeases(f, maxRho) }
+	gpu := func(f float64) float64 { return t.overLeases(f, gpuHours) }
+	short, long := t.knob(themisF, themisLeases[0]).Over(maxRho).Mean, t.knob(themisF, themisLeases[len(themisLeases)-1]).Over(maxRho).Mean
+	return []Claim{
+		{
+			What: "largest rho at f = 0.8 against f = 0, mean over leases", Want: "lower (the paper: 9.8 to 3.0)",
+			Ours: fmt.Sprintf("%.2f to %.2f", rho(0), rho(0.8)), Holds: rho(0.8) < rho(0),
+		},
+		{
+			What: "largest rho at f = 1 against f = 0.8", Want: "higher (the paper: 3.0 to 4.1)",
+			Ours: fmt.Sprintf("%.2f to %.2f", rho(0.8), rho(1)), Holds: rho(1) > rho(0.8),
+		},
+		{
+			What: "GPU time at f = 0.8 against f = 0", Want: "higher (the paper: +6.1 %)",
+			Ours: fmt.Sprintf("%+.1f %%", 100*(gpu(0.8)/gpu(0)-1)), Holds: gpu(0.8) > gpu(0),
+		},
+		{
+			What: "GPU time at f = 1 against f = 0.8", Want: "higher (the paper: +17.5 %)",
+			Ours: fmt.Sprintf("%+.1f %%", 100*(gpu(1)/gpu(0.8)-1)), Holds: gpu(1) > gpu(0.8),
+		},
+		{
+			What: "largest rho with leases of 5 min against 40 min, f = 0.8", Want: "lower (the paper: 1.8, 4.2)",
+			Ours: fmt.Sprintf("%.2f, %.2f", short, long), Holds: short < long,
+		},
+	}
+}
+
+// overLeases is the mean of a figure over all leases.
+func (t *Themis) overLeases(f float64, figure func(Fairness) float64) float64 {
+	sum := 0.0
+	for _, lease := range themisLeases {
+		sum += t.knob(f, lease).Over(figure).Mean
+	}
+	return sum / float64(len(themisLeases))
+}
