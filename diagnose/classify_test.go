@@ -216,7 +216,7 @@ func FuzzParseFile(f *testing.F) {
 func typicalLog() string {
 	var b strings.Builder
 	for i := 0; b.Len() < TailBytes-400; i++ {
-		fmt.Fprintf(&b, "2026-03-04 01:02:%02d,%03d INFO train: epoch %d step %d loss %.4f lr 1.0e-4 grad_norm 0.91 tokens/s 18422\n", i%60, i%1000, i/100, i, 9.0/float64(i+1))
+		fmt.Fprintf(&b, "2026-03-04 01:02:%02d,%03d train: epoch %d step %d loss %.4f lr 1.0e-4 grad_norm 0.91 tokens/s 18422\n", i%60, i%1000, i/100, i, 9.0/float64(i+1))
 	}
 	return b.String() + "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    f()\nRuntimeError: CUDA error: unspecified launch failure\nAborted (core dumped)\n"
 }

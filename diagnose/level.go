@@ -112,7 +112,7 @@ var progressWords = []string{"epoch", "step", "iter", "it/s", "s/it", "loss", "s
 
 // progresses reports whether a line shows that training goes on.
 func progresses(s string) bool {
-	if strings.IndexAny(s, "0123456789") < 0 {
+	if !strings.ContainsAny(s, "0123456789") {
 		return false
 	}
 	lower := strings.ToLower(s[:min(len(s), 200)])

@@ -77,10 +77,32 @@ func parseLine(s string, number int) line {
 		s = withoutEscapes(s)
 	}
 	l := line{number: number}
-	l.rank, l.text = cutRank(strings.TrimRightFunc(s, unicode.IsSpace))
-	l.at = stampOf(l.text)
+	bare := unwrap(s)
+	l.rank, l.text = cutRank(strings.TrimRightFunc(bare, unicode.IsSpace))
+	if l.at = stampOf(l.text); l.at.kind == noStamp && len(bare) < len(s) {
+		l.at = stampOf(s)
+	}
 	l.level = levelOf(l.text)
 	return l
+}
+
+var dockerEscapes = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "", `\r`, "", `\t`, "\t", `\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
+
+// unwrap takes the line of the program out of what container runtimes write:
+// "2026-01-02T03:04:05.678Z stderr F line", {"log":"line\n","stream":"stderr",...}.
+func unwrap(s string) string {
+	const reach = 48
+	if rest, ok := strings.CutPrefix(s, `{"log":"`); ok {
+		text, _, _ := strings.Cut(rest, `","stream":"`)
+		return dockerEscapes.Replace(text)
+	}
+	head := s[:min(len(s), reach)]
+	for _, mark := range []string{" stderr F ", " stdout F ", " stderr P ", " stdout P "} {
+		if i := strings.Index(head, mark); i >= 19 && head[4] == '-' {
+			return s[i+len(mark):]
+		}
+	}
+	return s
 }
 
 // withoutEscapes drops what colours a terminal.

@@ -166,7 +166,7 @@ func TestShareOfNodes(t *testing.T) {
 // convict hardly any, and a node on which every second attempt fails for its own
 // reasons is found soon.
 func TestFalseConvictions(t *testing.T) {
-	const nodes, days, perHour = 50, 30, 40
+	const nodes, days, perHour = 50, 20, 40
 	r := rand.New(rand.NewPCG(7, 11))
 	w := newWard(t, nodes)
 	convicted := map[string]int{}
@@ -217,7 +217,7 @@ func TestFalseConvictions(t *testing.T) {
 // TestOutage: when all nodes fail alike, the nodes are not to blame.
 func TestOutage(t *testing.T) {
 	const nodes = 50
-	for seed := range uint64(20) {
+	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		w := newWard(t, nodes)
 		w.background(nodes, 4)
