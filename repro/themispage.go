@@ -189,8 +189,8 @@ standard error, with mixes taken as independent.
 
 In the auction such a factor changes nothing: the product is free of scale. It works
 through the filter, where the worst-off apps are chosen by what they say. Believed
-(the default, and what the paper describes) the app is asked, and its word is taken.
-Audited (`+"`audit=true`"+`) the arbiter takes no app to be worse off than it finds itself, from
+(`+"`audit=false`"+`, which is what the paper describes) the app is asked, and its word is taken.
+Audited (the default) the arbiter takes no app to be worse off than it finds itself, from
 the estimates and the progress of jobs.
 
 | claim | | lies | liar's time | liar's rho | shorter by > 1 %% | longer by > 1 %% |

@@ -85,6 +85,7 @@ func TestOwnBid(t *testing.T) {
 			}
 			config := themis.Default()
 			config.F = c.f
+			config.Audit = c.f == 0 // with f = 1 the only bidder is who says to be worst off
 			other := map[sched.JobID]sched.JobID{"x": "y", "y": "x"}[c.want]
 			if runs := decide(t, w, config); !runs[c.want] || runs[other] {
 				t.Errorf("running: %v; want %s alone beside held", runs, c.want)

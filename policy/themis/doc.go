@@ -15,8 +15,9 @@
 //     that are worst off, and that have a use for GPUs, bid;
 //   - each has a table of what rho would be with GPUs of the offer on top of what
 //     it holds (package auction, Table), at most Config.Rows rows; or it brings its
-//     own (sched.App.Bid), which counts as it is. One that makes no sense costs the
-//     app its turn and nobody else anything;
+//     own (sched.App.Bid), which counts as it is, except that no app is taken to be
+//     worse off than the progress of its jobs shows (Config.Audit). One that makes no
+//     sense costs the app its turn and nobody else anything;
 //   - the auction decides (auction.Run): the largest product of 1/rho, and hidden
 //     payments. Winners that hold those GPUs already go on undisturbed;
 //   - what is left goes to apps that did not bid: first each goes on with what it

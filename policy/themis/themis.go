@@ -45,7 +45,7 @@ const (
 func Default() Config {
 	return Config{
 		F: 0.8, Lease: sched.Duration(10 * time.Minute), Rounding: Mixed, Ideal: Share, Offer: Surplus,
-		Slowdown: 1.05, Rows: 256, Seed: 1, Claim: 1,
+		Slowdown: 1.05, Rows: 256, Seed: 1, Claim: 1, Audit: true,
 	}
 }
 
