@@ -44,6 +44,7 @@ repro: build ## re-make docs/reproduction (DATA: folder of the Pollux artifact)
 	bin/fairway repro experience --out docs/reproduction/experience.md
 	bin/fairway repro autoscale --data $(DATA) --out docs/reproduction/autoscale.md
 	bin/fairway repro search --out docs/reproduction/search.md
+	bin/fairway repro mixed --out docs/reproduction/mixed.md
 	bin/fairway repro themis --out docs/reproduction
 
 clean: ## remove what was built

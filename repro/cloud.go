@@ -32,7 +32,7 @@ func simulate(spec, cluster string, w *sim.Workload, edit func(*sim.Config)) (*s
 	about := table.About(spec)
 	cfg := sim.Config{
 		Cluster: c, Policy: p, Name: spec, Zoo: z, Interval: time.Minute, Interference: sim.PerModel,
-		CoAdapt: about.Agents, Agent: 30 * time.Second, Oracle: about.Oracle,
+		CoAdapt: about.Agents, Losses: about.Losses, Agent: 30 * time.Second, Oracle: about.Oracle,
 	}
 	edit(&cfg)
 	res, _, err := sim.Run(cfg, w)

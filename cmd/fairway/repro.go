@@ -23,7 +23,7 @@ func newRepro() *cobra.Command {
 		Example: `  fairway repro philly --jobs 5000
   fairway repro tiresias --data pollux-artifact/simulator`,
 	}
-	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch(), newReproThemis())
+	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch(), newReproThemis(), newReproMixed())
 	return c
 }
 
@@ -288,4 +288,30 @@ func printOrWrite(c *cobra.Command, path string, write func(io.Writer)) error {
 		return nil
 	}
 	return writeFile(path, func(w io.Writer) error { write(w); return nil })
+}
+
+func newReproMixed() *cobra.Command {
+	cfg := repro.DefaultMixed()
+	var out string
+	c := &cobra.Command{
+		Use:   "mixed",
+		Short: "Every policy on a cluster of several GPU types",
+		Example: `  fairway repro mixed
+  fairway repro mixed --cluster 2x8:a100+6x4:t4 --jobs 80`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg.Progress = func(policy string, largest int, seed uint64) {
+				fmt.Fprintf(c.ErrOrStderr(), "%s, gangs of up to %d, seed %d\n", policy, largest, seed)
+			}
+			runs, err := repro.Mixed(cfg)
+			if err != nil {
+				return fmt.Errorf("repro mixed: %w", err)
+			}
+			return printOrWrite(c, out, func(w io.Writer) { repro.PrintMixed(w, cfg, runs) })
+		},
+	}
+	c.Flags().StringVarP(&cfg.Cluster, "cluster", "c", cfg.Cluster, "cluster, as in \"fairway sim\"")
+	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs")
+	c.Flags().StringVarP(&out, "out", "o", "", "Markdown file to write as well")
+	return c
 }

@@ -1,0 +1,188 @@
+# Copyright The Fairway Authors
+# SPDX-License-Identifier: Apache-2.0
+"""A process that trains one model on command, and the side that commands it.
+
+The process is forked from a server that has imported the libraries but never touched the
+GPU. It builds its model on the CPU at once, and waits for "begin" before it opens the GPU:
+the next model is built while the present one is measured, and disturbs nothing.
+"""
+
+import gc
+import multiprocessing
+import os
+import statistics
+import time
+
+from . import catalogue
+
+AHEAD = 2  # steps launched but not finished: as a loop that reads its loss now and then
+PRELOAD = ["torch", "torchvision", "timm"]
+REPLY_SECONDS = 180
+
+
+class Failed(Exception):
+    """The worker could not do what it was told; status is a word for the row."""
+
+    def __init__(self, status, note):
+        super().__init__(f"{status}: {note}")
+        self.status, self.note = status, note
+
+
+class Trainer:
+    """Lives in the worker: a model, its optimiser and one batch."""
+
+    def __init__(self, name):
+        import torch
+        self.torch = torch
+        torch.set_num_threads(1)
+        torch.manual_seed(0)
+        self.entry = catalogue.by_name()[name]
+        self.model = self.entry.build()
+        self.model.train()
+        self.optimizer = None
+
+    def begin(self, device):
+        self.device = self.torch.device(device)
+        self.cuda = self.device.type == "cuda"
+        self.model.to(self.device)
+        return {"params": sum(p.numel() for p in self.model.parameters())}
+
+    def prepare(self, batch):
+        """Sets up a batch size afresh and takes the first step, which loads the kernels."""
+        self.release()
+        self.arguments, self.target = self.entry.inputs(batch, self.device)
+        self.optimizer = self.torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9)
+        self.step()
+        self.wait()
+        return {"input": "x".join(map(str, self.arguments[0].shape[1:])) or "1"}
+
+    def release(self):
+        self.arguments = self.target = self.optimizer = None
+        self.model.zero_grad(set_to_none=True)
+        gc.collect()
+        if self.cuda:
+            self.torch.cuda.empty_cache()
+            self.torch.cuda.reset_peak_memory_stats()
+
+    def step(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.entry.loss(self.model(*self.arguments), self.target)
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def wait(self):
+        if self.cuda:
+            self.torch.cuda.synchronize()
+
+    def mark(self):
+        if not self.cuda:
+            return time.perf_counter()
+        event = self.torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def run(self, seconds, tail=0.0, start_at=0.0):
+        """Trains for seconds + tail; counts the steps that end within seconds."""
+        self.wait()
+        while time.monotonic() < start_at:
+            pass
+        began = time.monotonic()
+        marks = [self.mark()]
+        while len(marks) == 1 or time.monotonic() - began < seconds + tail:
+            loss = self.step()
+            marks.append(self.mark())
+            if self.cuda and len(marks) > AHEAD:
+                marks[-1 - AHEAD].synchronize()
+        self.wait()
+        ended = time.monotonic()
+        if self.cuda:
+            times = [marks[0].elapsed_time(m) for m in marks[1:]]
+        else:
+            times = [(m - marks[0]) * 1000 for m in marks[1:]]
+        counted = [t for t in times if t <= seconds * 1000] or times[:1]
+        return {"began": began, "ended": ended, "steps": len(counted), "loss": loss.item(),
+                "step_ms_mean": counted[-1] / len(counted),
+                "step_ms_median": statistics.median(b - a for a, b in zip([0.0] + counted, counted)),
+                "allocated": self.torch.cuda.max_memory_allocated() if self.cuda else 0,
+                "reserved": self.torch.cuda.max_memory_reserved() if self.cuda else 0}
+
+
+def _serve(pipe, name, environment):
+    os.environ.update(environment)
+    try:
+        trainer = Trainer(name)
+        pipe.send(("ok", None))
+    except Exception as failure:  # whatever a model library raises becomes a row
+        pipe.send(("error", repr(failure)[:200]))
+        return
+    while True:
+        try:
+            command, *arguments = pipe.recv()
+        except EOFError:
+            return
+        if command == "quit":
+            pipe.close()
+            os._exit(0)  # the driver frees the GPU faster than the interpreter does
+        try:
+            pipe.send(("ok", getattr(trainer, command)(*arguments)))
+        except Exception as failure:
+            memory = "out of memory" in str(failure).lower()
+            pipe.send(("oom" if memory else "error", repr(failure)[:200]))
+
+
+def context():
+    """How processes are started: PROFILING_START=spawn is slower, for where forking fails."""
+    # Some libraries ask whether there is a GPU when imported; the answer must not open it.
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    processes = multiprocessing.get_context(os.environ.get("PROFILING_START", "forkserver"))
+    processes.set_forkserver_preload(PRELOAD)
+    return processes
+
+
+class Worker:
+    """The commanding side."""
+
+    def __init__(self, processes, name, environment=None):
+        self.name = name
+        self.pipe, far = processes.Pipe()
+        self.process = processes.Process(target=_serve, args=(far, name, environment or {}), daemon=True)
+        self.process.start()
+        far.close()
+        self.built = False
+
+    def send(self, command, *arguments):
+        if not self.built:  # the first reply says that the model is built
+            self.built = True
+            self.reply()
+        self.pipe.send((command, *arguments))
+
+    def reply(self, seconds=REPLY_SECONDS):
+        try:
+            if not self.pipe.poll(seconds):
+                raise Failed("timeout", f"no reply in {seconds} s")
+            status, value = self.pipe.recv()
+        except (EOFError, ConnectionError) as failure:
+            raise Failed("died", repr(failure)) from failure
+        if status != "ok":
+            raise Failed(status, value)
+        return value
+
+    def call(self, command, *arguments):
+        try:
+            self.send(command, *arguments)
+        except BrokenPipeError as failure:
+            raise Failed("died", repr(failure)) from failure
+        return self.reply()
+
+    def close(self):
+        """Ends the process and waits until it is gone, and its GPU memory with it."""
+        try:
+            self.pipe.send(("quit",))
+        except OSError:
+            pass
+        self.process.join(5)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join(10)
+        self.pipe.close()
