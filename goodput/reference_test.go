@@ -17,7 +17,7 @@ import (
 // and compares the loss with what SciPy's L-BFGS-B reaches: from the start of
 // the artifact, and at best from many starts. -v prints the table.
 func TestReferenceLosses(t *testing.T) {
-	folder := filepath.Join(cmp.Or(os.Getenv("FAIRWAY_DATA"), "../../shared/data"), "pollux", "traces")
+	folder := filepath.Join(cmp.Or(os.Getenv("FAIRWAY_TEST_DATA"), "../../shared/data"), "pollux", "traces")
 	if _, err := os.Stat(folder); err != nil {
 		t.Skip("the tables of the Pollux artifact are not here; FAIRWAY_DATA names the folder that holds them")
 	}

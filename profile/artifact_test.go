@@ -18,7 +18,7 @@ import (
 // they are present.
 func artifact(t *testing.T) string {
 	t.Helper()
-	folder := cmp.Or(os.Getenv("FAIRWAY_DATA"), "../../shared/data")
+	folder := cmp.Or(os.Getenv("FAIRWAY_TEST_DATA"), "../../shared/data")
 	folder = filepath.Join(folder, "pollux")
 	if _, err := os.Stat(folder); err != nil {
 		t.Skip("the tables of the Pollux artifact are not here; FAIRWAY_DATA names the folder that holds them")
