@@ -19,7 +19,7 @@ import (
 func TestReferenceLosses(t *testing.T) {
 	folder := filepath.Join(cmp.Or(os.Getenv("FAIRWAY_TEST_DATA"), "../../shared/data"), "pollux", "traces")
 	if _, err := os.Stat(folder); err != nil {
-		t.Skip("the tables of the Pollux artifact are not here; FAIRWAY_DATA names the folder that holds them")
+		t.Skip("the tables of the Pollux artifact are not here; FAIRWAY_TEST_DATA names the folder that holds them")
 	}
 	data, err := os.ReadFile("testdata/reference-losses.json")
 	if err != nil {

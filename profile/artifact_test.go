@@ -21,7 +21,7 @@ func artifact(t *testing.T) string {
 	folder := cmp.Or(os.Getenv("FAIRWAY_TEST_DATA"), "../../shared/data")
 	folder = filepath.Join(folder, "pollux")
 	if _, err := os.Stat(folder); err != nil {
-		t.Skip("the tables of the Pollux artifact are not here; FAIRWAY_DATA names the folder that holds them")
+		t.Skip("the tables of the Pollux artifact are not here; FAIRWAY_TEST_DATA names the folder that holds them")
 	}
 	return folder
 }

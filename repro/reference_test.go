@@ -15,13 +15,13 @@ import (
 // dataFolder is where the Pollux artifact lies, if it does.
 func dataFolder(t *testing.T) string {
 	t.Helper()
-	dir := os.Getenv("FAIRWAY_DATA")
+	dir := os.Getenv("FAIRWAY_TEST_DATA")
 	if dir == "" {
 		dir = "../../shared/data"
 	}
 	dir += "/pollux"
 	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("the Pollux artifact is not at %s; set FAIRWAY_DATA", dir)
+		t.Skipf("the Pollux artifact is not at %s; set FAIRWAY_TEST_DATA", dir)
 	}
 	return dir
 }
