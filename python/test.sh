@@ -29,7 +29,7 @@ install_with_apt() {
 
 install_with_pip() {
 	echo "python: installing torch with pip into python/.venv" >&2
-	python3 -m venv .venv && .venv/bin/python -m pip install --quiet --disable-pip-version-check torch
+	python3 -m venv .venv && timeout 900 .venv/bin/python -m pip install --quiet --disable-pip-version-check torch
 }
 
 python=$(find_python)
