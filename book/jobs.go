@@ -137,6 +137,13 @@ func (t *tx) submit(who live.Identity, list []live.Submission, ids []sched.JobID
 	if n > max(t.book.MaxQueue, t.mem.state.Jobs()) {
 		return live.Errorf(live.TooMany, "%d jobs would be waiting or running; the limit is %d", n, t.book.MaxQueue).Try("try again when some have ended")
 	}
+	for i := range list {
+		// A job without an app is one of its own, named like the job: nobody may
+		// join that of another tenant.
+		if x := t.mem.jobs[sched.JobID(list[i].App)]; x != nil && x.Job.Tenant != list[i].Tenant {
+			return inList(live.Errorf(live.Conflict, "%q is the name of a job", list[i].App).On("app").Try("choose another name"), i, len(list))
+		}
+	}
 	t.actor = who.User
 	for i := range list {
 		s := list[i]

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // TestOwners: whose processes a job becomes.
@@ -40,5 +41,19 @@ func TestOwners(t *testing.T) {
 		case c.code != "" && live.CodeOf(err) != c.code:
 			t.Errorf("%s: error %v; want code %s", c.name, err, c.code)
 		}
+	}
+}
+
+// TestAppNamedLikeAJob: fairness is between apps, so nobody may slip into that of
+// another tenant's job.
+func TestAppNamedLikeAJob(t *testing.T) {
+	d := open(t)
+	theirs := d.submit(bob, submission("x", 1))
+	s := submission("y", 1)
+	s.App = sched.AppID(theirs)
+	common := ann
+	common.Tenant = DefaultTenant // whose apps have no prefix
+	if _, err := d.Submit(t.Context(), common, []live.Submission{s}); live.CodeOf(err) != live.Conflict {
+		t.Errorf("submit into the app of %s: %v; want a conflict", theirs, err)
 	}
 }
