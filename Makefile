@@ -19,7 +19,7 @@ test: lint ## lint, then every test: Go with the race detector, Python with PyTo
 	python/test.sh
 
 load: ## the daemon under a full queue, and as many jobs as a busy day has
-	FAIRWAY_LOAD_QUEUED=10000 FAIRWAY_LOAD_RUNNING=64 FAIRWAY_SOAK_JOBS=3000 $(GO) test -count=1 -run 'TestLoad|TestSoak' -v ./e2e
+	FAIRWAY_LOAD_QUEUED=10000 FAIRWAY_LOAD_RUNNING=200 FAIRWAY_SOAK_JOBS=3000 $(GO) test -count=1 -run 'TestLoad|TestSoak' -v ./e2e
 
 lint: ## gofmt, go vet, staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt these files:"; echo "$$out"; exit 1; fi

@@ -28,8 +28,8 @@ func scale(name string, standard int) int {
 }
 
 // TestLoad fills the queue while stub jobs run, and measures what users feel.
-// "make load" runs it at full size: 10,000 jobs queued, and as many running as a
-// machine has slots, which is at most 64.
+// "make load" runs it at full size: 10,000 jobs queued, 200 running. A machine has
+// at most 64 slots, so the jobs that run ask for a quarter of one.
 func TestLoad(t *testing.T) {
 	queued, running := scale("FAIRWAY_LOAD_QUEUED", 1000), scale("FAIRWAY_LOAD_RUNNING", 16)
 	if testing.Short() {
@@ -44,7 +44,7 @@ func TestLoad(t *testing.T) {
 	ctx := context.Background()
 	stub := live.Submission{}
 	stub.Command, stub.GPUs, stub.Single = []string{"/bin/sleep", "3600"}, 1, true
-	stub.Name = "stub"
+	stub.Name, stub.MilliGPU, stub.Shareable = "stub", 250, true
 	for range running {
 		if _, err := d.Submit(ctx, stub); err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestLoad(t *testing.T) {
 	}
 	waitFor(t, 2*time.Minute, func() bool { o, err := d.Overview(ctx); return err == nil && o.Running == running })
 	wide := stub
-	wide.GPUs, wide.Name = 64, "wide"
+	wide.GPUs, wide.Name, wide.MilliGPU, wide.Shareable = 64, "wide", 0, false
 	took := submitAll(t, d, wide, queued)
 	slices.Sort(took)
 	at := func(q float64) time.Duration { return took[int(q*float64(len(took)-1))] }

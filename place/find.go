@@ -90,7 +90,7 @@ func (f *Free) first(k int, in region, ok func(node int) bool) (int, bool) {
 // that is possible, and leaves the larger islands whole.
 func (f *Free) pick(j *sched.Job, node, n int) sched.Slice {
 	free := f.whole[node]
-	s := sched.Slice{Node: int32(node), Milli: sched.WholeGPU}
+	s := sched.Slice{Node: int32(node), Milli: f.milli(j, node)}
 	best := free.Len() + 1
 	for _, island := range f.c.Nodes[node].Islands {
 		if k := (free & island).Len(); k >= n && k < best {

@@ -27,6 +27,9 @@ type limits struct {
 }
 
 func (f *Free) find(j *sched.Job, n int, most limits) (sched.Placement, bool) {
+	if p, ok := f.beside(j, n); ok {
+		return p, true
+	}
 	most.level = bound(j, most.level)
 	var p sched.Placement
 	ok := f.types(j, func(t int) bool {
