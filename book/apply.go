@@ -89,6 +89,9 @@ func (m *memory) event(r *live.Record, e sched.Event) error {
 	case sched.JobHeld:
 		x.held(r, &was, e)
 	case sched.JobFailed:
+		if x.Exit != nil && x.Exit.Lost { // its record comes right before
+			x.LostAll++
+		}
 		x.taken(r, &was, "fail")
 	case sched.JobReported:
 		x.reported(r, &was, m.gpuType(was.Placement))

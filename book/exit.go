@@ -76,8 +76,8 @@ func (t *tx) exited(x *entry, e live.Exit) error {
 		return t.fallBack(x)
 	case e.Lost && x.Lost <= maxLost:
 		return t.event(sched.Event{Kind: sched.JobFailed, Job: id, Until: t.now.Add(backOff(x.Lost)), Text: e.Text()})
-	case !e.Lost && x.Job.Failures < x.Task.Retries:
-		return t.event(sched.Event{Kind: sched.JobFailed, Job: id, Until: t.now.Add(backOff(x.Job.Failures + 1)), Text: e.Text()})
+	case !e.Lost && x.Job.Failures-x.LostAll < x.Task.Retries:
+		return t.event(sched.Event{Kind: sched.JobFailed, Job: id, Until: t.now.Add(backOff(x.Job.Failures - x.LostAll + 1)), Text: e.Text()})
 	}
 	return t.event(sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Failed, Text: e.Text()})
 }

@@ -121,6 +121,26 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// TestLostDoesNotCount: what the machine lost uses up no retry.
+func TestLostDoesNotCount(t *testing.T) {
+	d := open(t)
+	s := submission("x", 1)
+	s.Retries = 1
+	d.submit(ann, s)
+	for n, want := range []string{live.Waiting, live.Waiting, live.Failed} {
+		d.decide(wants{"x-1": on(0)})
+		e := exitOf("x-1", n+1)
+		if n == 0 {
+			e.Lost = true
+		} else {
+			e.Code = 3
+		}
+		d.exited(e)
+		d.wantState("x-1", want)
+		d.clock.add(time.Hour)
+	}
+}
+
 // TestLostTooOften: a job that kills the machine again and again is given up;
 // one that runs in between is not.
 func TestLostTooOften(t *testing.T) {

@@ -59,6 +59,7 @@ type entry struct {
 	PausedBy string     `json:"paused_by,omitempty"`
 	Complete bool       `json:"complete,omitempty"` // its agent said so
 	Lost     int        `json:"lost,omitempty"`     // attempts in a row that the machine lost
+	LostAll  int        `json:"lost_all,omitempty"` // of the job's failures, those that were the machine's
 
 	Points   []live.Point                `json:"points,omitempty"`
 	Ledger   []live.Entry                `json:"ledger,omitempty"`

@@ -44,6 +44,7 @@ func TestDashboard(t *testing.T) {
 	page.shows("Queue")
 	job := d.submitTraining()
 	page.shows(string(job.ID))
+	page.picture("FAIRWAY_SHOTS", "overview.png")
 	page.visit("#/jobs/" + string(job.ID))
 	page.shows("running")
 	page.shows("Statistical efficiency")
