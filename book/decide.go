@@ -87,7 +87,7 @@ func (t *tx) decide(d live.Decision) error {
 				continue
 			}
 			held.add(a.To, 1)
-			e.Kind, e.Placement = sched.JobStarted, a.To
+			e.Kind, e.Placement, e.Screening = sched.JobStarted, a.To, a.Screening
 			e.Text = "starts on " + a.To.Text(t.mem.state.Cluster())
 		}
 		if err := t.add(live.Record{Event: &e, Text: e.Text, Decision: number, Basis: basis}); err != nil {

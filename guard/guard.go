@@ -128,7 +128,7 @@ func (g *Guard) Carried(s *sched.Snapshot, plan sched.Plan) {
 		return
 	}
 	for i, j := range s.Jobs {
-		if j.Phase == sched.Running && len(plan.Want[i]) == 0 {
+		if stopped(j, plan, i) {
 			if by := takers(s, plan, i); len(by) > 0 {
 				g.taken = append(g.taken, taking{at: s.Now, victim: j.ID, by: by})
 			}
@@ -138,11 +138,17 @@ func (g *Guard) Carried(s *sched.Snapshot, plan sched.Plan) {
 
 func preempts(s *sched.Snapshot, plan sched.Plan) bool {
 	for i, j := range s.Jobs {
-		if j.Phase == sched.Running && len(plan.Want[i]) == 0 {
+		if stopped(j, plan, i) {
 			return true
 		}
 	}
 	return false
+}
+
+// stopped reports whether job i loses its GPUs against its interest. One that is
+// only screened is meant to.
+func stopped(j *sched.Job, plan sched.Plan, i int) bool {
+	return j.Phase == sched.Running && !j.Screening && len(plan.Want[i]) == 0
 }
 
 func clone(p sched.Plan) sched.Plan {

@@ -20,7 +20,7 @@ type review struct {
 }
 
 func (r *review) victim(i int) bool {
-	return r.s.Jobs[i].Phase == sched.Running && len(r.plan.Want[i]) == 0
+	return stopped(r.s.Jobs[i], r.plan, i)
 }
 
 // forbidden returns the rule that protects a victim, if one does.
@@ -94,7 +94,7 @@ func (r *review) cheaper(i int) int {
 	}
 	bar := least / r.guard.Margin
 	for k, j := range r.s.Jobs {
-		if k == i || j.Phase != sched.Running || j.NonPreemptible || !r.plan.Want[k].Equal(j.Placement) {
+		if k == i || j.Phase != sched.Running || j.NonPreemptible || j.Screening || !r.plan.Want[k].Equal(j.Placement) {
 			continue
 		}
 		alike := j.Tenant == v.Tenant && j.Priority == v.Priority && j.Placement.SameNodes(v.Placement) && !j.Placement.Shared()

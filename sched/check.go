@@ -49,11 +49,13 @@ func (e *PlanError) Error() string {
 //   - known: the plan speaks of the jobs of the snapshot, and of nodes that
 //     exist;
 //   - reason: a job that does not run has a reason, and one that runs has none;
-//   - capacity: no GPU is held for more than the whole of it, and no node gives
-//     more CPUs or memory than it has;
+//   - capacity: no GPU is held for more than the whole of it, those that share
+//     one fit into its memory together, and no node gives more CPUs or memory
+//     than it has;
 //   - node: nothing new on a node that is not Ready, nothing at all on one that
 //     is Down;
-//   - gang: a job runs at a size it can run at, in whole tasks, or not at all;
+//   - gang: a job runs at a size it can run at, in whole tasks, or not at all; to
+//     be screened, at any size up to what it asks for;
 //   - fit: GPU type, GPU memory and locality are what the job accepts, and a
 //     GPU is shared only by jobs that allow it;
 //   - quota: no tenant gets more GPUs while it holds more than its limit (a
@@ -62,9 +64,9 @@ func (e *PlanError) Error() string {
 //   - back-off: no job is started before its time.
 func Check(s *Snapshot, p Plan) []Violation {
 	c := checker{s: s, p: p}
-	if len(p.Want) != len(s.Jobs) || len(p.Why) != len(s.Jobs) || (p.Notes != nil && len(p.Notes) != len(s.Jobs)) {
-		c.fail("known", nil, "the plan has %d placements, %d reasons and %d notes for %d jobs: it speaks of jobs that do not exist or leaves some out",
-			len(p.Want), len(p.Why), len(p.Notes), len(s.Jobs))
+	if len(p.Want) != len(s.Jobs) || len(p.Why) != len(s.Jobs) || (p.Notes != nil && len(p.Notes) != len(s.Jobs)) || (p.Screening != nil && len(p.Screening) != len(s.Jobs)) {
+		c.fail("known", nil, "the plan has %d placements, %d reasons, %d notes and %d screenings for %d jobs: it speaks of jobs that do not exist or leaves some out",
+			len(p.Want), len(p.Why), len(p.Notes), len(p.Screening), len(s.Jobs))
 		return c.out
 	}
 	c.held = make([]GPUSet, len(s.Cluster.Nodes))
@@ -74,6 +76,7 @@ func Check(s *Snapshot, p Plan) []Violation {
 	c.grows = make([]bool, len(s.Tenants))
 	for i, j := range s.Jobs {
 		c.job(j, p.Want[i], p.Why[i])
+		c.size(j, p.Want[i], p.screens(i))
 	}
 	for i, t := range s.Tenants {
 		if limit := t.Limit(s.Cluster.GPUs()); c.grows[i] && c.tenant[i] > limit {
@@ -83,13 +86,19 @@ func Check(s *Snapshot, p Plan) []Violation {
 	return c.out
 }
 
+// sharers sums up the jobs that share a GPU.
+type sharers struct {
+	milli  int
+	memory int64 // bytes
+}
+
 type checker struct {
 	s   *Snapshot
 	p   Plan
 	out []Violation
 
-	held   []GPUSet         // by node: GPUs held whole
-	parts  map[[2]int32]int // (node, GPU) -> thousandths held by sharers
+	held   []GPUSet             // by node: GPUs held whole
+	parts  map[[2]int32]sharers // by node and GPU
 	cpus   []int
 	memory []int64
 	tenant []int  // GPUs by tenant
@@ -134,9 +143,6 @@ func (c *checker) job(j *Job, want Placement, why Reason) {
 		}
 		c.slice(j, s)
 		size += s.GPUs.Len()
-	}
-	if !j.Fits(size) {
-		c.fail("gang", j, "it would run on %d GPUs; it runs at %s", size, j.sizes())
 	}
 	if j.Widest != NoLevel {
 		if l := c.s.Cluster.Level(want); l > j.Widest {
@@ -200,12 +206,31 @@ func (c *checker) hold(j *Job, s Slice, n *Node) {
 	for g := s.GPUs; g != 0; g &= g - 1 {
 		key := [2]int32{s.Node, int32(bits.TrailingZeros64(uint64(g)))}
 		if c.parts == nil {
-			c.parts = map[[2]int32]int{}
+			c.parts = map[[2]int32]sharers{}
 		}
-		c.parts[key] += int(s.Milli)
-		if c.parts[key] > WholeGPU {
-			c.fail("capacity", j, "GPU %d of node %s would be held for %d thousandths", key[1], n.Name, c.parts[key])
+		sum := c.parts[key]
+		sum.milli += int(s.Milli)
+		sum.memory += j.GPUMemory
+		c.parts[key] = sum
+		if sum.milli > WholeGPU {
+			c.fail("capacity", j, "GPU %d of node %s would be held for %d thousandths", key[1], n.Name, sum.milli)
 		}
+		if n.GPUMemory > 0 && sum.memory > n.GPUMemory {
+			c.fail("capacity", j, "the jobs on GPU %d of node %s would need %d bytes of it; it has %d", key[1], n.Name, sum.memory, n.GPUMemory)
+		}
+	}
+}
+
+// size checks the number of GPUs. The screening of a job goes on even under a
+// policy that knows of none.
+func (c *checker) size(j *Job, want Placement, screening bool) {
+	n := want.GPUs()
+	switch {
+	case n == 0 || j.Fits(n) || j.Screening && want.Equal(j.Placement):
+	case screening && n > j.GPUs:
+		c.fail("gang", j, "it would be screened on %d GPUs; it asks for %d", n, j.GPUs)
+	case !screening:
+		c.fail("gang", j, "it would run on %d GPUs; it runs at %s", n, j.sizes())
 	}
 }
 

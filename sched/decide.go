@@ -36,8 +36,9 @@ type Action struct {
 	// another size.
 	Moving bool
 	// Suspend is set on the stop of a job that keeps its state in place.
-	Suspend bool
-	Why     Reason // Stop without Moving: why it has to wait
+	Suspend   bool
+	Screening bool   // Start: only to see whether it works
+	Why       Reason // Stop without Moving: why it has to wait
 }
 
 // Text prints the action for a log.
@@ -48,8 +49,13 @@ func (a Action) Text(c *Cluster) string {
 	case a.Verb == Stop:
 		return fmt.Sprintf("stop %s on %s: %s", a.Job.ID, a.From.Text(c), a.Why.Text(c))
 	}
+	if a.Screening {
+		return fmt.Sprintf("screen %s on %s", a.Job.ID, a.To.Text(c))
+	}
 	return fmt.Sprintf("start %s on %s", a.Job.ID, a.To.Text(c))
 }
+
+func (p *Plan) screens(i int) bool { return p.Screening != nil && p.Screening[i] }
 
 // Decide asks the policy, checks the plan and turns it into actions: stops
 // first, then starts, each in order of submission. The error, if any, is a
@@ -78,7 +84,7 @@ func diff(s *Snapshot, plan Plan) []Action {
 	for i, j := range s.Jobs {
 		want := plan.Want[i]
 		if len(want) > 0 && !want.Equal(j.Placement) {
-			actions = append(actions, Action{Verb: Start, Job: j, To: want, Moving: j.Phase == Running})
+			actions = append(actions, Action{Verb: Start, Job: j, To: want, Moving: j.Phase == Running, Screening: plan.screens(i)})
 		}
 	}
 	bySeq := func(a, b Action) int { return cmp.Compare(a.Job.Seq, b.Job.Seq) }

@@ -19,11 +19,11 @@ const (
 	NodeJoined    EventKind = iota // Node: a new node, or new facts about one known by that name
 	TenantSet                      // Tenant: declared or changed
 	JobSubmitted                   // Spec
-	JobStarted                     // Job, Placement
+	JobStarted                     // Job, Placement, Screening
 	JobStopped                     // Job, Moving, Suspend: by the scheduler
-	JobFailed                      // Job, Until: an attempt ended with an error and may be tried again
+	JobFailed                      // Job, Until, Avoid, Memory, GPUMemory: an attempt ended with an error and may be tried again
 	JobEnded                       // Job, Phase: for good
-	JobReported                    // Job, Done, Rate: from At on, which may lie ahead (the end of a restart); Perf, if there is news
+	JobReported                    // Job, Done, Rate: from At on, which may lie ahead (the end of a restart); Perf and Slowdown, if there is news
 	JobCheckpoint                  // Job, Done: what the checkpoint holds
 	JobNoted                       // Job, Note: the policy's memory
 	JobHeld                        // Job, Until: its user takes it off its GPUs, and nobody may start it before
@@ -69,10 +69,15 @@ type Event struct {
 	Phase     Phase           `json:"phase,omitempty"`
 	Moving    bool            `json:"moving,omitempty"`
 	Suspend   bool            `json:"suspend,omitempty"`
+	Screening bool            `json:"screening,omitempty"`
 	Until     time.Time       `json:"until,omitzero"`
+	Avoid     []string        `json:"avoid,omitempty"`      // nodes that the retry should stay away from
+	Memory    int64           `json:"memory,omitempty"`     // what the retry asks for each GPU; 0: as before
+	GPUMemory int64           `json:"gpu_memory,omitempty"` // likewise
 	Done      float64         `json:"done,omitempty"`
 	Rate      float64         `json:"rate,omitempty"`
 	Perf      *goodput.Report `json:"perf,omitempty"`
+	Slowdown  float64         `json:"slowdown,omitempty"`
 	Note      Note            `json:"note,omitzero"`
 	App       AppID           `json:"app,omitempty"`
 	Bid       *Bid            `json:"bid,omitempty"`

@@ -21,7 +21,8 @@ type Job struct {
 	tenant int // 1 + index of its tenant in State.tenants; 0: nobody declared it
 }
 
-// Spec is what the user asked for. It does not change after submission.
+// Spec is what the user asked for. It does not change after submission, but
+// for memory: a job that ran out of it is tried again with more.
 type Spec struct {
 	ID        JobID     `json:"id"`
 	App       AppID     `json:"app,omitempty"` // default: an app of its own, named like the job
@@ -53,6 +54,9 @@ type Spec struct {
 
 	Priority       int  `json:"priority,omitempty"` // larger goes first, where the policy looks at it
 	NonPreemptible bool `json:"non_preemptible,omitempty"`
+	// Screen is how long the job has to run on a few GPUs before it may have all
+	// it asks for, where new jobs are screened. 0: it is trusted.
+	Screen Duration `json:"screen,omitempty"`
 
 	Model string `json:"model,omitempty"` // what it trains
 	// Consolidate says that the model loses speed when its GPUs are spread
@@ -136,6 +140,14 @@ type Status struct {
 
 	// NotBefore keeps a job that failed from being retried at once.
 	NotBefore time.Time `json:"not_before,omitzero"`
+	// Avoid names the nodes that a retry stays away from while there are others.
+	// It is replaced, never changed in place.
+	Avoid []string `json:"avoid,omitempty"`
+	// Screening says that the job runs on fewer GPUs than it asks for, to see
+	// whether it works at all.
+	Screening bool `json:"screening,omitempty"`
+	// Proven is set once the job has run for as long as its screening takes.
+	Proven bool `json:"proven,omitempty"`
 	// Suspended is where a job was stopped without a checkpoint: it can go on
 	// there at once, its state is still in the host's memory.
 	Suspended Placement `json:"suspended,omitempty"`
@@ -145,6 +157,9 @@ type Status struct {
 	ReportedAt time.Time `json:"reported_at,omitzero"`
 	Checkpoint time.Time `json:"checkpoint,omitzero"` // last one written
 	Kept       float64   `json:"kept,omitempty"`      // work that the last checkpoint holds
+	// Slowdown is how many times longer a step takes beside the other jobs on
+	// its GPUs than alone, as last measured since the start. 0: not measured.
+	Slowdown float64 `json:"slowdown,omitempty"`
 
 	// Perf is the last report of the job's agent; nil: it has not reported yet,
 	// or has no agent.
@@ -271,6 +286,11 @@ func (j *Job) Remaining(now time.Time) (left time.Duration, ok bool) {
 	return time.Duration(float64(j.Estimate) * max(0, 1-j.DoneBy(now)/j.Work)), true
 }
 
+// Unproven reports whether the job still has to be screened.
+func (j *Job) Unproven(now time.Time) bool {
+	return j.Screen > 0 && !j.Proven && (j.Phase != Running || now.Sub(j.Since) < j.Screen.D())
+}
+
 // Ready reports whether the job may be started now.
 func (j *Job) Ready(now time.Time) bool { return !j.NotBefore.After(now) }
 
@@ -312,6 +332,8 @@ func (s *Spec) Validate() error {
 		return bad("cpus, memory, gpu_memory", [3]int64{int64(s.CPUs), s.Memory, s.GPUMemory}, "0 or more")
 	case s.Widest > CrossRack:
 		return bad("widest", s.Widest, "slot, machine, rack or cross-rack")
+	case s.Screen < 0:
+		return bad("screen", s.Screen, "0 (none) or more")
 	case s.Estimate < 0:
 		return bad("estimate", s.Estimate, "0 (unknown) or more")
 	case !(s.Work >= 0): // also refuses NaN

@@ -3,7 +3,10 @@
 
 package sched
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // Policy decides who runs where. It depends on nothing but its argument; see
 // the package comment for its duties.
@@ -23,6 +26,25 @@ type Snapshot struct {
 	// ActiveApps is the integral of the number of active apps until Now, in
 	// app-seconds; Contention is made from it.
 	ActiveApps float64
+}
+
+// With returns the same world with other jobs: a layer over a policy shows it
+// fewer than there are, or holds GPUs back with one that nobody submitted. An app
+// that nobody knows counts as new.
+func (s *Snapshot) With(jobs []*Job) *Snapshot {
+	out := *s
+	out.Jobs = jobs
+	copied := false
+	for _, j := range jobs {
+		if _, ok := out.apps[j.App]; ok {
+			continue
+		}
+		if !copied {
+			out.apps, copied = maps.Clone(s.apps), true
+		}
+		out.apps[j.App] = &App{ID: j.App, Tenant: j.Tenant, Submitted: s.Now, ActiveApps: s.ActiveApps, Active: 1}
+	}
+	return &out
 }
 
 // Tenant returns the index in Tenants of a job's tenant. A tenant nobody
@@ -50,13 +72,16 @@ func (s *Snapshot) Contention(a App) float64 {
 	return (s.ActiveApps - a.ActiveApps) / age
 }
 
-// Plan is what a policy wants. Want, Why and Notes run parallel to
+// Plan is what a policy wants. Want, Why, Notes and Screening run parallel to
 // Snapshot.Jobs.
 type Plan struct {
 	Want []Placement // where the job should run; none: it should not
 	Why  []Reason    // for every job that should not run
 	// Notes, if not nil, replaces the note of every job.
 	Notes []Note
+	// Screening, if not nil, says which jobs are only screened: on any number of
+	// GPUs up to what they ask for.
+	Screening []bool
 	// Suspend says that a job that loses its GPUs is suspended in place rather
 	// than checkpointed: cheap to resume on the same GPUs, dear elsewhere.
 	Suspend bool

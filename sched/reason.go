@@ -22,10 +22,11 @@ const (
 	BackOff         // it failed or timed out, and waits before the next try
 	Impossible      // no part of this cluster could ever host it
 	TurnWait        // time-sliced: its next turn comes
+	ScreenWait      // it is new, and waits for a place in the screening pool
 )
 
 var codeNames = [...]string{
-	"ok", "full", "fragmented", "over-quota", "behind", "back-off", "impossible", "turn",
+	"ok", "full", "fragmented", "over-quota", "behind", "back-off", "impossible", "turn", "screening",
 }
 
 func (c Code) String() string {
@@ -98,6 +99,8 @@ func (r Reason) Text(c *Cluster) string {
 		return fmt.Sprintf("needs %s %s of a kind it accepts; this cluster has at most %d", gpus(r.Need), within(r.Level), r.Have)
 	case TurnWait:
 		return "shares its GPUs in turns; the next turn comes" + until
+	case ScreenWait:
+		return fmt.Sprintf("is screened on %s first; the pool for that has %d free%s", gpus(r.Need), r.Have, until)
 	}
 	return r.Code.String()
 }

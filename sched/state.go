@@ -246,6 +246,7 @@ func (j *Job) settle(now time.Time) {
 	j.GPUSeconds, j.Ran, j.Waited = j.AttainedBy(now), Duration(j.RanBy(now)), Duration(j.WaitedBy(now))
 	if j.Phase == Running {
 		j.Done = j.DoneBy(now)
+		j.Proven = j.Screen > 0 && !j.Unproven(now)
 	}
 	j.Since, j.ReportedAt, j.Rate = now, now, 0
 }
@@ -258,7 +259,8 @@ func (j *Job) start(e Event) error {
 		return fmt.Errorf("job %s: the placement is empty", j.ID)
 	}
 	j.settle(e.At)
-	j.Phase, j.Placement, j.Suspended = Running, e.Placement, nil
+	j.Phase, j.Placement, j.Suspended, j.Slowdown = Running, e.Placement, nil, 0
+	j.Screening = e.Screening && !j.Fits(e.Placement.GPUs())
 	j.Starts++
 	j.MostGPUs = max(j.MostGPUs, e.Placement.GPUs())
 	if j.FirstStart.IsZero() {
@@ -272,17 +274,22 @@ func (j *Job) stop(e Event) error {
 		return fmt.Errorf("job %s: it is %s; only a running job can be stopped", j.ID, j.Phase)
 	}
 	j.settle(e.At)
-	if e.Moving {
+	switch {
+	case j.Screening: // it ends as it should
+	case e.Moving:
 		j.Moves++
-	} else {
+	default:
 		j.Preemptions++
 	}
 	if e.Suspend {
 		j.Suspended = j.Placement
 	}
-	j.Phase, j.Placement = Pending, nil
+	j.leave()
 	return nil
 }
+
+// leave takes the job off its GPUs.
+func (j *Job) leave() { j.Phase, j.Placement, j.Screening = Pending, nil, false }
 
 func (j *Job) fail(e Event) error {
 	if j.Phase != Running {
@@ -291,8 +298,9 @@ func (j *Job) fail(e Event) error {
 	j.settle(e.At)
 	j.Failures++
 	j.Done = min(j.Done, j.Kept)
-	j.NotBefore = e.Until
-	j.Phase, j.Placement = Pending, nil
+	j.NotBefore, j.Avoid = e.Until, e.Avoid
+	j.Memory, j.GPUMemory = max(j.Memory, e.Memory), max(j.GPUMemory, e.GPUMemory)
+	j.leave()
 	return nil
 }
 
@@ -301,18 +309,21 @@ func (j *Job) hold(e Event) error {
 	j.NotBefore = e.Until
 	if j.Phase == Running {
 		j.settle(e.At)
-		j.Phase, j.Placement = Pending, nil
+		j.leave()
 	}
 	return nil
 }
 
 func (j *Job) report(e Event) error {
-	if e.Done < 0 || e.Rate < 0 || e.Done != e.Done || e.Rate != e.Rate {
-		return fmt.Errorf("job %s: done = %g, rate = %g; want numbers that are not negative", j.ID, e.Done, e.Rate)
+	if !(e.Done >= 0 && e.Rate >= 0 && e.Slowdown >= 0) { // also refuses NaN
+		return fmt.Errorf("job %s: done = %g, rate = %g, slowdown = %g; want numbers that are not negative", j.ID, e.Done, e.Rate, e.Slowdown)
 	}
 	j.Done, j.Rate, j.ReportedAt = e.Done, e.Rate, e.At
 	if e.Perf != nil {
 		j.Perf = e.Perf
+	}
+	if e.Slowdown > 0 {
+		j.Slowdown = e.Slowdown
 	}
 	return nil
 }

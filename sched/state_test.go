@@ -43,7 +43,7 @@ func TestApplyErrors(t *testing.T) {
 		{"stops while it waits", sched.Event{Kind: sched.JobStopped, Job: "waits"}, "apply job-stopped: job waits: it is pending; only a running job can be stopped"},
 		{"fails while it waits", sched.Event{Kind: sched.JobFailed, Job: "waits"}, "apply job-failed: job waits: it is pending; only a running job can fail"},
 		{"ends without an end", sched.Event{Kind: sched.JobEnded, Job: "runs", Phase: sched.Running}, "apply job-ended: job runs: phase = running; want finished, killed or failed"},
-		{"negative report", sched.Event{Kind: sched.JobReported, Job: "runs", Done: -1}, "apply job-reported: job runs: done = -1, rate = 0; want numbers that are not negative"},
+		{"negative report", sched.Event{Kind: sched.JobReported, Job: "runs", Done: -1}, "apply job-reported: job runs: done = -1, rate = 0, slowdown = 0; want numbers that are not negative"},
 		{"unknown kind", sched.Event{Kind: 99, Job: "runs"}, "apply event(99): unknown kind 99"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

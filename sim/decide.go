@@ -87,7 +87,7 @@ func (r *run) carryOut(a sched.Action) error {
 	if a.Job.Suspended.Equal(a.To) && !first {
 		cost = resumeCost
 	}
-	if err := r.apply(sched.Event{Kind: sched.JobStarted, Job: a.Job.ID, Placement: a.To}); err != nil {
+	if err := r.apply(sched.Event{Kind: sched.JobStarted, Job: a.Job.ID, Placement: a.To, Screening: a.Screening}); err != nil {
 		return err
 	}
 	var err error
