@@ -31,8 +31,9 @@ var arrows = map[string][]string{
 	"place":              {"sched", "goodput"},
 	"policy/knob":        {"sched"},
 	"auction":            {},
-	"policy/*":           {"place", "sched", "goodput", "auction", "policy/knob"},
-	"policy":             {"sched", "policy/**"},
+	"policy/*":           {"place", "sched", "goodput", "auction", "policy/knob", "interfere"},
+	"layer/*":            {"place", "sched", "goodput", "policy/knob", "interfere"},
+	"policy":             {"sched", "policy/**", "layer/*"},
 	"policy/policytest":  {"sched", "place", "goodput"},
 	"zoo":                {"sched", "goodput"},
 	"profile":            {"sched", "goodput"},
@@ -94,7 +95,7 @@ func core(dir string) bool {
 	switch {
 	case dir == "policy/policytest":
 		return false
-	case dir == "policy" || strings.HasPrefix(dir, "policy/"):
+	case dir == "policy" || strings.HasPrefix(dir, "policy/") || strings.HasPrefix(dir, "layer/"):
 		return true
 	}
 	return slices.Contains([]string{"sched", "place", "goodput", "guard", "auction", "autoscale", "search", "tuner"}, dir)

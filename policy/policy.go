@@ -18,6 +18,12 @@
 //
 // The elements of a list are separated by "/".
 //
+// A layer stands over a policy and changes what it sees or wants; see Layered.
+// Layers follow the policy, each after "@", the first one the innermost:
+//
+//	tiresias@share
+//	fifo@reserve@defrag:moves=2@screen
+//
 // # A binary with more policies
 //
 // Builtin returns a new table with each call, so a custom binary adds its own
@@ -40,7 +46,7 @@ import (
 // maxSpec bounds the length of a spec, in bytes.
 const maxSpec = 4096
 
-// Registry is a table of policies by name.
+// Registry is a table of policies by name, and of layers by "@" and their name.
 type Registry map[string]Entry
 
 // Entry is what the table knows about a policy.
@@ -49,6 +55,7 @@ type Entry struct {
 	Variants []Variant
 	Knobs    []knob.Knob
 	build    func(words []string) (sched.Policy, Needs, error)
+	wrap     func(words []string) (Layer, error) // of a layer, instead of build
 }
 
 // About describes a policy to a person.
@@ -148,23 +155,26 @@ func apply[C any](config *C, word string, presets []Preset[C]) error {
 // Add puts more policies into the table. A name that is taken is an error.
 func (r Registry) Add(entries ...Entry) error {
 	for _, e := range entries {
-		if e.Name == "" || strings.ContainsAny(e.Name, ":=,/ ") {
-			return fmt.Errorf("add policy: name = %q; want a word without colon, equals sign, comma, slash or space", e.Name)
+		if e.Name == "" || strings.ContainsAny(e.Name, ":=,/@ ") {
+			return fmt.Errorf("add policy: name = %q; want a word without colon, equals sign, comma, slash, at sign or space", e.Name)
 		}
-		if _, taken := r[e.Name]; taken {
+		if _, taken := r[e.key()]; taken {
 			return fmt.Errorf("add policy %s: the name is taken", e.Name)
 		}
-		r[e.Name] = e
+		r[e.key()] = e
 	}
 	return nil
 }
 
 // Names returns the names of the policies in alphabetical order.
-func (r Registry) Names() []string { return slices.Sorted(maps.Keys(r)) }
+func (r Registry) Names() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(r)), func(key string) bool { return key[0] == '@' })
+}
 
 // About describes the policy that a spec asks for; it is empty if there is no
 // such policy.
 func (r Registry) About(spec string) About {
+	spec, _, _ = strings.Cut(spec, "@")
 	words := strings.Split(spec, ":")
 	e, ok := r[words[0]]
 	if !ok {
@@ -181,7 +191,8 @@ func (r Registry) New(spec string) (sched.Policy, error) {
 	if len(spec) > maxSpec {
 		return nil, fmt.Errorf("policy: the spec has %d bytes; want at most %d", len(spec), maxSpec)
 	}
-	words := strings.Split(spec, ":")
+	base, layers, layered := strings.Cut(spec, "@")
+	words := strings.Split(base, ":")
 	e, ok := r[words[0]]
 	if !ok {
 		return nil, fmt.Errorf("unknown policy %s", knob.Among(words[0], r.Names()))
@@ -189,6 +200,9 @@ func (r Registry) New(spec string) (sched.Policy, error) {
 	p, _, err := e.build(words[1:])
 	if err != nil {
 		return nil, fmt.Errorf("policy %s: %w", e.Name, err)
+	}
+	if layered {
+		return r.over(p, strings.Split(layers, "@"))
 	}
 	return p, nil
 }

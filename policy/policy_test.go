@@ -220,3 +220,41 @@ func FuzzNew(f *testing.F) {
 		}
 	})
 }
+
+// A layer is named after its policy, with words of its own.
+func TestLayers(t *testing.T) {
+	type config struct {
+		Moves int `json:"moves" help:"a number"`
+	}
+	var built []string
+	table := policy.Builtin()
+	err := table.Add(policy.Layered(policy.About{Name: "probe"}, config{Moves: 1}, func(c config) (policy.Layer, error) {
+		return func(inner sched.Policy) sched.Policy {
+			built = append(built, fmt.Sprintf("%d over %s", c.Moves, inner))
+			return inner
+		}, nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := table.New("las:lease=20m@probe:moves=3@probe"); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"3 over las:lease=20m", "1 over las:lease=20m"}; !slices.Equal(built, want) {
+		t.Errorf("built %q; want %q", built, want)
+	}
+	for spec, want := range map[string]string{
+		"las@prob":          `unknown layer "prob"; did you mean "probe"?`,
+		"las@probe:x=1":     `layer probe: unknown knob "x"`,
+		"las@":              `unknown layer ""`,
+		"@probe":            `unknown policy ""`,
+		"las@probe:moves=x": `layer probe: knob moves = "x"; want a whole number`,
+	} {
+		if _, err := table.New(spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("New(%s): got %v; want %s", spec, err, want)
+		}
+	}
+	if slices.Contains(table.Names(), "@probe") || table.About("las@probe").Name != "las" {
+		t.Error("a layer is listed among the policies, or hides the policy under it")
+	}
+}

@@ -87,6 +87,20 @@ type Plan struct {
 	Suspend bool
 	// Wake asks for another decision at that time even if nothing happens.
 	Wake time.Time
+	// Ledger holds what was weighed up about moving jobs, for people.
+	Ledger []LedgerEntry
+}
+
+// LedgerEntry is one trade that was considered: some jobs lose so that another
+// gains, in GPU-seconds.
+type LedgerEntry struct {
+	Layer string  `json:"layer"`           // who considered it
+	For   JobID   `json:"for"`             // that gains
+	Moved []JobID `json:"moved,omitempty"` // that pay
+	Cost  float64 `json:"cost"`
+	Gain  float64 `json:"gain"`
+	Taken bool    `json:"taken"`
+	Text  string  `json:"text"`
 }
 
 // NewPlan returns a plan for s in which nothing runs.

@@ -1,0 +1,75 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Layer returns a policy that stands over another.
+type Layer = func(inner sched.Policy) sched.Policy
+
+// Layered makes an entry of a layer. A layer asks the policy below it, possibly
+// about other jobs than there are (sched.Snapshot.With), and may change the plan;
+// what it returns has to be a legal plan for the snapshot it was given, if what
+// it got was one.
+func Layered[C any](about About, standard C, build func(C) (Layer, error)) Entry {
+	return Entry{
+		About: about, Knobs: knob.List(standard),
+		wrap: func(words []string) (Layer, error) {
+			config := standard
+			for _, word := range words {
+				if err := apply[C](&config, word, nil); err != nil {
+					return nil, err
+				}
+			}
+			return build(config)
+		},
+	}
+}
+
+// Layers returns the layers of the table, by name.
+func (r Registry) Layers() []Entry {
+	var out []Entry
+	for _, key := range slices.Sorted(maps.Keys(r)) {
+		if key[0] == '@' {
+			out = append(out, r[key])
+		}
+	}
+	return out
+}
+
+func (e Entry) key() string {
+	if e.wrap != nil {
+		return "@" + e.Name
+	}
+	return e.Name
+}
+
+// over puts layers over a policy, the first one innermost.
+func (r Registry) over(p sched.Policy, layers []string) (sched.Policy, error) {
+	for _, layer := range layers {
+		words := strings.Split(layer, ":")
+		e, ok := r["@"+words[0]]
+		if !ok {
+			var names []string
+			for _, e := range r.Layers() {
+				names = append(names, e.Name)
+			}
+			return nil, fmt.Errorf("unknown layer %s", knob.Among(words[0], names))
+		}
+		wrap, err := e.wrap(words[1:])
+		if err != nil {
+			return nil, fmt.Errorf("layer %s: %w", e.Name, err)
+		}
+		p = wrap(p)
+	}
+	return p, nil
+}
