@@ -142,7 +142,7 @@ func Builtin() Registry {
 			Preset[tiresias.Config]{Variant{Name: "gittins", Summary: "by Gittins index inside a queue, from a sample of job lengths"},
 				func(c *tiresias.Config) { c.Order = tiresias.Gittins }}),
 	} {
-		r[e.key()] = e
+		r[e.Key()] = e
 	}
 	return r
 }

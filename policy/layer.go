@@ -46,7 +46,9 @@ func (r Registry) Layers() []Entry {
 	return out
 }
 
-func (e Entry) key() string {
+// Key returns the name by which the table knows the entry: of a layer, with an
+// at sign.
+func (e Entry) Key() string {
 	if e.wrap != nil {
 		return "@" + e.Name
 	}

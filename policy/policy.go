@@ -158,10 +158,10 @@ func (r Registry) Add(entries ...Entry) error {
 		if e.Name == "" || strings.ContainsAny(e.Name, ":=,/@ ") {
 			return fmt.Errorf("add policy: name = %q; want a word without colon, equals sign, comma, slash, at sign or space", e.Name)
 		}
-		if _, taken := r[e.key()]; taken {
+		if _, taken := r[e.Key()]; taken {
 			return fmt.Errorf("add policy %s: the name is taken", e.Name)
 		}
-		r[e.key()] = e
+		r[e.Key()] = e
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -18,22 +19,31 @@ func newPolicies() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "policies [NAME...]",
-		Short: "List the policies with their knobs, defaults and papers",
+		Short: "List the policies and layers with their knobs, defaults and papers",
 		Long: `List every policy with its variants, knobs, defaults and the paper it comes
-from. A policy is used by its name; variants and knobs follow after colons.`,
+from, then every layer. A policy is used by its name; variants and knobs follow
+after colons. Layers stand over a policy, any number of them, each after an at
+sign, with knobs of their own; the first one is the innermost.`,
 		Example: `  fairway policies
-  fairway policies tiresias
-  fairway sim --workload jobs.jsonl --policy tiresias:gittins:promote=8`,
+  fairway policies tiresias @share
+  fairway sim --workload jobs.jsonl --policy tiresias:gittins:promote=8
+  fairway sim --workload jobs.jsonl --policy tiresias@share,fifo@reserve@defrag:moves=2`,
 		ValidArgs: policy.Builtin().Names(),
 		RunE: func(c *cobra.Command, names []string) error {
 			table := policy.Builtin()
 			if len(names) == 0 {
 				names = table.Names()
+				for _, e := range table.Layers() {
+					names = append(names, "@"+e.Name)
+				}
 			}
 			entries := make([]policy.Entry, 0, len(names))
 			for _, name := range names {
 				e, ok := table[name]
 				if !ok {
+					if strings.HasPrefix(name, "@") {
+						name = "fifo" + name // for the error about the layer
+					}
 					_, err := table.New(name)
 					return usageError{err}
 				}
@@ -53,7 +63,7 @@ from. A policy is used by its name; variants and knobs follow after colons.`,
 }
 
 func printPolicy(w io.Writer, e policy.Entry) {
-	fmt.Fprintf(w, "%s: %s\n", e.Name, e.Summary)
+	fmt.Fprintf(w, "%s: %s\n", e.Key(), e.Summary)
 	if e.Paper != "" {
 		fmt.Fprintf(w, "  from %s\n", e.Paper)
 	}

@@ -40,6 +40,8 @@ type simFlags struct {
 	profiles     string
 	zoo          string
 	interference string
+	share        string
+	ledger       bool
 	seed         uint64
 	json         bool
 	timing       bool
@@ -54,8 +56,9 @@ func newSim() *cobra.Command {
 		Long: `Replay a workload on a simulated cluster under one or more policies.
 
 A policy is a name from "fairway policies", with variants and knobs after
-colons: tiresias, tiresias:gittins, las:lease=20m. The same seed and inputs give
-the same result, byte for byte.`,
+colons: tiresias, tiresias:gittins, las:lease=20m; layers follow after at signs:
+tiresias@share, fifo@reserve@defrag. The same seed and inputs give the same
+result, byte for byte.`,
 		Example: `  fairway sim --policy fifo,srtf,las,tiresias --out out
   fairway trace gen --kind pollux --jobs 160 --gpus 64 --seed 1 --out jobs.jsonl
   fairway sim --workload jobs.jsonl --policy fifo,las,tiresias --cluster 16x4
@@ -79,6 +82,8 @@ the same result, byte for byte.`,
 	fl.StringVar(&f.profiles, "profiles", "", "folder of measured profiles in the layout of the Pollux artifact, used instead of the fitted models")
 	fl.StringVar(&f.zoo, "zoo", "", "folder of further model files for the job zoo")
 	fl.StringVar(&f.interference, "interference", "auto", "share of speed lost by distributed jobs that share a node, 0 to 1; auto: each model's own, and 0 with --profiles")
+	fl.StringVar(&f.share, "share", "off", "let any policy put jobs that allow it on GPUs in use, where the predicted slowdown is small: auto or off (auto is the layer @share over each policy)")
+	fl.BoolVar(&f.ledger, "ledger", false, "print what was weighed up about moving jobs")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of a generated workload, kept in the result")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object instead of a table")
 	fl.BoolVar(&f.timing, "timing", true, "measure how long decisions take; without it the JSON is the same byte for byte each time")
@@ -218,6 +223,17 @@ func readZoo(folder string) (*zoo.Zoo, error) {
 func (f *simFlags) build() ([]sched.Policy, error) {
 	table := policy.Builtin()
 	var out []sched.Policy
+	switch f.share {
+	case "off":
+	case "auto":
+		for i, spec := range f.policies {
+			if !strings.Contains(spec, "@share") {
+				f.policies[i] = spec + "@share"
+			}
+		}
+	default:
+		return nil, usagef("--share %q: want auto or off", f.share)
+	}
 	for _, spec := range f.policies {
 		p, err := table.New(strings.TrimSpace(spec))
 		if err != nil {
