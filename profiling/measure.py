@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 from fairway_profiling import catalogue, graphs, pairs, rows, solo
 from fairway_profiling.nvml import Sampler
@@ -16,30 +17,57 @@ from fairway_profiling.worker import context
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 
+# What a session's entry in the machine file tells of its options.
+SETTINGS = {"solo": ("warmup", "window", "max_batches"),
+            "pairs": ("mps", "group", "per_group", "seed", "most_ms", "settle", "pair_window", "pair_window_least",
+                      "pair_window_most", "solo_now")}
 
-def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    shared = argparse.ArgumentParser(add_help=False)
+
+def shared_options():
+    """Option sets that several commands take: any, measuring, of models alone, of pairs."""
+    shared, measured, alone, paired = (argparse.ArgumentParser(add_help=False) for _ in range(4))
     shared.add_argument("--only", default="", help="regular expression that a model's name must match")
-    measured = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--skip", default="^$", help="regular expression that a model's name must not match")
     measured.add_argument("--gpu", default="h200", help="kind of GPU: the prefix of the data files")
     measured.add_argument("--data", default=DATA, help="folder of the data files")
     measured.add_argument("--device", default="cuda", help="PyTorch device (cpu: to try the harness out)")
     measured.add_argument("--seconds", type=float, default=0, help="stop after so long (0: when all is done)")
-    measured.add_argument("--warmup", type=float, default=2, help="seconds")
-    measured.add_argument("--window", type=float, default=5, help="seconds")
 
+    alone.add_argument("--warmup", type=float, default=2, help="seconds")
+    alone.add_argument("--window", type=float, default=5, help="seconds")
+    alone.add_argument("--max-batches", type=int, default=0, help="at most so many batch sizes of each model (0: all)")
+    alone.add_argument("--models", type=int, default=0, help="stop when so many models have two batch sizes (0: all)")
+
+    paired.add_argument("--group", type=int, default=20, help="models on the GPU at once")
+    paired.add_argument("--per-group", type=int, default=0, help="pairs measured of a group (0: all)")
+    paired.add_argument("--seed", type=int, default=1)
+    paired.add_argument("--most-ms", type=float, default=120, help="pair only models whose step alone is shorter")
+    paired.add_argument("--settle", type=float, default=0.25, help="seconds of a pair before its window")
+    paired.add_argument("--pair-window", type=float, default=1, help="seconds; longer where steps are long")
+    paired.add_argument("--pair-window-least", type=float, default=0.6,
+                        help="seconds: how far a window may shrink to reach the count in time")
+    paired.add_argument("--pair-window-most", type=float, default=2.5, help="seconds: how far it may grow for long steps")
+    paired.add_argument("--solo-now", type=float, default=1,
+                        help="seconds to measure each model alone within its group (0: take the solo file's step time)")
+    return shared, measured, alone, paired
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    shared, measured, alone, paired = shared_options()
     commands.add_parser("list", parents=[shared], help="print the catalogue")
-    one = commands.add_parser("solo", parents=[shared, measured], help="measure models alone")
-    one.add_argument("--max-batches", type=int, default=0, help="at most so many batch sizes of each model (0: all)")
-    two = commands.add_parser("pairs", parents=[measured], help="measure two models at a time")
+    commands.add_parser("solo", parents=[shared, measured, alone], help="measure models alone")
+    two = commands.add_parser("pairs", parents=[measured, paired], help="measure two models at a time")
     two.add_argument("--mps", action="store_true", help="under NVIDIA's multi-process service")
     two.add_argument("--count", type=int, default=0, help="stop after so many pairs")
-    two.add_argument("--group", type=int, default=8, help="models on the GPU at once")
-    two.add_argument("--seed", type=int, default=1)
-    two.add_argument("--solo-now", type=float, default=0,
-                     help="seconds to measure each model alone within its group (0: take the solo file's step time)")
+    every = commands.add_parser("campaign", parents=[shared, measured, alone, paired],
+                                help="solo, then pairs under MPS, then time-sliced pairs, until the files hold so many")
+    every.add_argument("--solo-seconds", type=float, default=0, help="of --seconds, for the models alone")
+    every.add_argument("--mps-seconds", type=float, default=0, help="of --seconds, for the pairs under MPS")
+    every.add_argument("--mps-group", type=int, default=10, help="models on the GPU at once under MPS")
+    every.add_argument("--mps-pairs", type=int, default=30, help="pairs under MPS that the file is to hold")
+    every.add_argument("--pairs", type=int, default=300, help="time-sliced pairs that the file is to hold")
     draw = commands.add_parser("graphs", parents=[shared], help="write the ONNX graphs, without weights (CPU only)")
     draw.add_argument("--out", default="graphs.tar.gz")
     draw.add_argument("--batch", type=int, default=2)
@@ -50,7 +78,7 @@ def parse(arguments):
 
 
 def chosen(options):
-    return [e for e in catalogue.entries() if re.search(options.only, e.name)]
+    return [e for e in catalogue.entries() if re.search(options.only, e.name) and not re.search(options.skip, e.name)]
 
 
 def list_models(options):
@@ -64,25 +92,62 @@ def draw_graphs(options):
     print(f"{len(failures)} failed: {' '.join(failures)}")
 
 
+class Bench:
+    """What the measuring commands share: sampler, tables, processes."""
+
+    def __init__(self, options):
+        self.path = os.path.join(options.data, options.gpu)
+        self.sampler = Sampler()
+        if self.sampler.source is None and options.device == "cuda":
+            raise SystemExit(f"read the GPU's counters: {self.sampler.failure}")
+        idle = self.sampler.latest()
+        self.idle_mib = idle.mem_mib if idle else None
+        self.processes = context()
+        self.solo_table = rows.Table(self.path + "-solo.csv", solo.COLUMNS)
+        self.pairs_table = rows.Table(self.path + "-pairs.csv", pairs.COLUMNS)
+
+    def session(self, command, options):
+        settings = {name: vars(options)[name] for name in SETTINGS[command]}
+        return rows.describe_machine(self.path + "-machine.json", command, self.idle_mib, settings)
+
+    def alone(self, options):
+        return solo.Solo(options, self.solo_table, self.sampler, self.session("solo", options)).run(self.processes, chosen(options))
+
+    def paired(self, options):
+        campaign = pairs.Pairs(options, self.pairs_table, self.sampler, self.session("pairs", options))
+        with pairs.SharedServer() if options.mps else contextlib.nullcontext({}) as environment:
+            return campaign.run(self.processes, self.solo_table.rows, environment, gpu_mib())
+
+    def campaign(self, options):
+        """Solo first, for pairs are chosen by it; then MPS, which has a time of its own; the rest is time-sliced."""
+        deadline = time.monotonic() + options.seconds if options.seconds else None
+
+        def settings(seconds, **changes):
+            if deadline:
+                left = max(1, deadline - time.monotonic())
+                seconds = min(seconds or left, left)
+            return argparse.Namespace(**{**vars(options), "seconds": seconds, **changes})
+
+        added = self.alone(settings(options.solo_seconds))
+        for mps, wanted, seconds, group in ((True, options.mps_pairs, options.mps_seconds, options.mps_group),
+                                            (False, options.pairs, 0, options.group)):
+            count = wanted - sum(r["status"] == "ok" and r["mode"] == pairs.mode_of(mps) for r in self.pairs_table.rows)
+            if count <= 0:
+                continue
+            try:
+                added += self.paired(settings(seconds, mps=mps, count=count, group=group))
+            except (OSError, subprocess.SubprocessError) as failure:  # MPS may be missing or refuse
+                print(f"measure pairs, MPS {mps}: {failure}", flush=True)
+        return added
+
+
 def measure(options):
-    """The part that solo and pairs share: sampler, machine file, tables."""
-    path = os.path.join(options.data, options.gpu)
-    sampler = Sampler()
-    if sampler.source is None and options.device == "cuda":
-        raise SystemExit(f"read the GPU's counters: {sampler.failure}")
-    idle = sampler.latest()
-    session = rows.describe_machine(path + "-machine.json", options.command, idle.mem_mib if idle else None)
-    sampler.start()
-    solo_table = rows.Table(path + "-solo.csv", solo.COLUMNS)
+    bench = Bench(options)
+    bench.sampler.start()
     try:
-        if options.command == "solo":
-            added = solo.Solo(options, solo_table, sampler, session).run(context(), chosen(options))
-        else:
-            campaign = pairs.Pairs(options, rows.Table(path + "-pairs.csv", pairs.COLUMNS), sampler, session)
-            with pairs.SharedServer() if options.mps else contextlib.nullcontext({}) as environment:
-                added = campaign.run(context(), solo_table.rows, environment, gpu_mib())
+        added = {"solo": bench.alone, "pairs": bench.paired, "campaign": bench.campaign}[options.command](options)
     finally:
-        sampler.close()
+        bench.sampler.close()
     print(f"{added} rows added")
 
 
@@ -95,7 +160,7 @@ def gpu_mib():
 
 def main():
     options = parse(sys.argv[1:])
-    {"list": list_models, "graphs": draw_graphs, "solo": measure, "pairs": measure}[options.command](options)
+    {"list": list_models, "graphs": draw_graphs, "solo": measure, "pairs": measure, "campaign": measure}[options.command](options)
 
 
 if __name__ == "__main__":

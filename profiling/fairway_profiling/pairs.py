@@ -4,10 +4,9 @@
 
 Models come in groups. The processes of a group stay on the GPU together, those not in the
 present pair asleep, which costs memory but no time: a pair then costs its window and a
-short warm-up only, not two starts.
+moment to settle, not two starts.
 """
 
-import itertools
 import math
 import os
 import random
@@ -16,7 +15,7 @@ import subprocess
 import tempfile
 import time
 
-from . import VERSION
+from . import VERSION, plan
 from .worker import Failed, Worker
 
 COLUMNS = ("model_a", "batch_a", "model_b", "batch_b", "mode", "status",
@@ -25,38 +24,16 @@ COLUMNS = ("model_a", "batch_a", "model_b", "batch_b", "mode", "status",
            "steps_a", "steps_b", "window_s", "solo_from", "note", "session", "harness")
 
 MEMORY_SHARE = 0.85  # of the GPU, that a group may fill
-SETTLE_SECONDS = 1.0  # of a pair, before its window; each process has warmed up alone before
+START_IN = 0.01  # seconds from telling both processes of a pair until they start
+PAIR_SECONDS = 0.15  # of a pair beside settling and window; a guess used for planning only
+GROUP_SECONDS = 10  # to put a group on the GPU; likewise
+ALONE_SETTLE_SECONDS = 0.6  # before a model's time alone is taken: it has made one step only by then
+RUN_REPLY_SECONDS = 30  # a pair that is silent for longer is given up
 
 
-class Config:
-    """A solo row that may be paired."""
-
-    def __init__(self, row):
-        self.model, self.batch = row["model"], int(row["batch"])
-        self.util, self.mem_mib, self.ms = float(row["util_mean"] or "nan"), float(row["mem_device_mib"] or "nan"), float(row["step_ms_mean"])
-        self.key = (self.model, str(self.batch))
-
-
-def usable(solo_rows):
-    """Solo rows with a utilisation and a step short enough for the window to hold many."""
-    configs = [Config(r) for r in solo_rows if r["status"] == "ok"]
-    return [c for c in configs if not math.isnan(c.util + c.mem_mib) and c.ms < 500]
-
-
-def choose_group(configs, used, size, room_mib, rng):
-    """Configurations spread evenly over utilisation, the least used of each part first."""
-    ranked = sorted(configs, key=lambda c: (c.util, c.key))
-    group, room = [], room_mib
-    for i in range(size):
-        part = ranked[i * len(ranked) // size:(i + 1) * len(ranked) // size]
-        rng.shuffle(part)
-        part.sort(key=lambda c: used.get(c.key, 0))
-        for config in part:
-            if config.mem_mib <= room and all(config.model != g.model for g in group):
-                group.append(config)
-                room -= config.mem_mib
-                break
-    return group
+def mode_of(mps):
+    """How a pair shares the GPU, as its row says."""
+    return "mps" if mps else "time-slice"
 
 
 class SharedServer:
@@ -68,7 +45,7 @@ class SharedServer:
 
     def _control(self, *arguments, text=None):
         return subprocess.run(["nvidia-cuda-mps-control", *arguments], input=text, text=True, capture_output=True,
-                              timeout=60, env={**os.environ, **self.environment}, check=True)
+                              timeout=20, env={**os.environ, **self.environment}, check=True)
 
     def __enter__(self):
         self._control("-d")
@@ -78,123 +55,159 @@ class SharedServer:
         self._control(text="quit\n")
 
 
-class Pairs:
-    def __init__(self, options, table, sampler, session):
-        self.options, self.table, self.sampler, self.session = options, table, sampler, session
-        self.mode = "mps" if options.mps else "time-slice"
-        self.deadline = time.monotonic() + options.seconds if options.seconds else math.inf
-        self.added = 0
+class Group:
+    """Models that lie on the GPU together, and the pairs of them to be measured."""
 
-    def enough(self):
-        late = time.monotonic() + SETTLE_SECONDS + self.options.window + 1 > self.deadline
-        return late or bool(self.options.count and self.added >= self.options.count)
+    def __init__(self, processes, configs, pairs, environment):
+        needed = {c.key for pair in pairs for c in pair}
+        self.pairs = pairs
+        self.configs = [c for c in configs if c.key in needed]
+        self.workers = {c.key: Worker(processes, c.model, environment) for c in self.configs}
+        self.solo_ms = {c.key: c.ms for c in self.configs}  # None: the process failed
 
-    def done(self):
-        return {(r["model_a"], r["batch_a"], r["model_b"], r["batch_b"])
-                for r in self.table.rows if r["mode"] == self.mode}
-
-    def run(self, processes, solo_rows, environment, total_mib):
-        """Measures groups until the time is up or the count reached; returns the pairs added."""
-        configs = usable(solo_rows)
-        rng = random.Random(f"{self.options.seed}/{self.mode}/{len(self.table.rows)}")
-        used = {}
-        for a, x, b, y in self.done():
-            for key in ((a, x), (b, y)):
-                used[key] = used.get(key, 0) + 1
-        while not self.enough():
-            before = self.added
-            group = choose_group(configs, used, self.options.group, total_mib * MEMORY_SHARE, rng)
-            if len(group) < 2:
-                raise SystemExit(f"{len(configs)} usable solo rows: want at least two models")
-            for config in group:
-                used[config.key] = used.get(config.key, 0) + 1
-            self.measure_group(processes, group, environment, rng)
-            if self.added == before:
-                break
-        return self.added
-
-    def measure_group(self, processes, group, environment, rng):
-        done = self.done()
-        todo = [(a, b) for a, b in itertools.combinations(sorted(group, key=lambda c: c.key), 2)
-                if (*a.key, *b.key) not in done]
-        rng.shuffle(todo)
-        needed = {c.key for pair in todo for c in pair}
-        workers = {c.key: Worker(processes, c.model, environment) for c in group if c.key in needed}
-        try:
-            solo = self.start([c for c in group if c.key in needed], workers)
-            for a, b in todo:
-                if self.enough():
-                    return
-                if solo[a.key] and solo[b.key]:
-                    self.measure(a, b, workers, solo)
-        finally:
-            for worker in workers.values():
-                worker.close()
-
-    def start(self, configs, workers):
-        """Puts the models on the GPU; returns each one's solo step time in ms, None where it failed.
-
-        They open the GPU at the same time, for nothing is measured then.
-        """
-        solo = {c.key: c.ms for c in configs}
-        stages = [lambda c: ("begin", self.options.device), lambda c: ("prepare", c.batch)]
-        for stage in stages:
-            alive = [c for c in configs if solo[c.key]]
-            for act in (lambda c: workers[c.key].send(*stage(c)), lambda c: workers[c.key].reply()):
-                for config in alive:
-                    self.attempt(act, config, solo)
-        if self.options.solo_now:
-            for config in configs:
-                self.attempt(lambda c: self.alone(workers[c.key], solo, c), config, solo)
-        return solo
-
-    def alone(self, worker, solo, config):
-        worker.call("run", SETTLE_SECONDS)
-        solo[config.key] = worker.call("run", self.options.solo_now)["step_ms_mean"]
-
-    @staticmethod
-    def attempt(act, config, solo):
-        if not solo[config.key]:
+    def attempt(self, act, config):
+        if not self.solo_ms[config.key]:
             return
         try:
             act(config)
-        except (Failed, BrokenPipeError) as failure:
+        except Failed as failure:
             print(f"{config.model} batch {config.batch}: {failure}", flush=True)
-            solo[config.key] = None
+            self.solo_ms[config.key] = None
 
-    def measure(self, a, b, workers, solo):
-        both = [workers[a.key], workers[b.key]]
-        tail = max(a.ms, b.ms) * 3 / 1000  # keeps the faster one busy until the slower one's last counted step
+    def wait_built(self):
+        for config in self.configs:
+            self.attempt(lambda c: self.workers[c.key].ready(), config)
+
+    def open(self, device):
+        """Puts all models on the GPU at the same time, for nothing is measured then."""
+        for stage in (lambda c: ("begin", device), lambda c: ("prepare", c.batch)):
+            for act in (lambda c: self.workers[c.key].send(*stage(c)), lambda c: self.workers[c.key].reply()):
+                for config in self.configs:
+                    self.attempt(act, config)
+
+    def time_alone(self, seconds):
+        def alone(config):
+            result = self.workers[config.key].call("run", seconds, ALONE_SETTLE_SECONDS)
+            self.solo_ms[config.key] = result["step_ms_mean"]
+        for config in self.configs:
+            self.attempt(alone, config)
+
+    def close(self):
+        for worker in self.workers.values():
+            worker.leave()
+        for worker in self.workers.values():
+            worker.close()
+
+
+class Pairs:
+    def __init__(self, options, table, sampler, session):
+        self.options, self.table, self.sampler, self.session = options, table, sampler, session
+        self.mode = mode_of(options.mps)
+        self.deadline = time.monotonic() + options.seconds if options.seconds else math.inf
+        self.added = 0
+        self.planned = {(r["model_a"], r["batch_a"], r["model_b"], r["batch_b"])
+                        for r in table.rows if r["mode"] == self.mode}
+        self.used = {}
+        for a, x, b, y in self.planned:
+            self.count_use((a, x), (b, y))
+
+    def count_use(self, *keys):
+        for key in keys:
+            self.used[key] = self.used.get(key, 0) + 1
+
+    def missing(self):
+        return self.options.count - self.added if self.options.count else math.inf
+
+    def enough(self):
+        cost = self.options.settle + self.options.pair_window_least + PAIR_SECONDS
+        return time.monotonic() + cost > self.deadline or self.missing() <= 0
+
+    def run(self, processes, solo_rows, environment, total_mib):
+        """Measures groups until the time is up or the count reached; returns the pairs added."""
+        configs = plan.usable(solo_rows, self.options.most_ms)
+        if len({c.model for c in configs}) < 2:
+            raise SystemExit(f"{len(configs)} usable solo rows: want at least two models")
+        rng = random.Random(f"{self.options.seed}/{self.mode}/{len(self.table.rows)}")
+
+        def build(missing):
+            """Starts the processes of a group, which build their models on the CPU; None when there is no need."""
+            if missing <= 0:
+                return None
+            chosen = plan.choose_group(configs, self.used, self.options.group, total_mib * MEMORY_SHARE, rng)
+            count = min(missing, self.options.per_group or math.comb(len(chosen), 2))
+            pairs = plan.choose_pairs(chosen, self.planned, int(count), rng)
+            self.planned.update((*a.key, *b.key) for a, b in pairs)
+            self.count_use(*{c.key for pair in pairs for c in pair})
+            return Group(processes, chosen, pairs, environment) if pairs else None
+
+        group = build(self.missing())
+        while group and not self.enough():
+            # The next group is built while this one opens the GPU, for neither is measured then.
+            following = build(self.missing() - len(group.pairs))
+            try:
+                self.measure_group(group, following)
+            finally:
+                group.close()
+            group = following or build(self.missing())
+        if group:
+            group.close()
+        return self.added
+
+    def measure_group(self, group, following):
+        group.open(self.options.device)
+        if following:
+            following.wait_built()
+        if self.options.solo_now:
+            group.time_alone(self.options.solo_now)
+        for i, (a, b) in enumerate(group.pairs):
+            if self.enough():
+                return
+            if group.solo_ms[a.key] and group.solo_ms[b.key]:
+                self.measure(a, b, group, len(group.pairs) - i)
+
+    def least_window(self, left_in_group):
+        """The window that time allows: shorter than wished where the count would be missed otherwise."""
+        if math.isinf(self.deadline) or math.isinf(self.missing()):
+            return self.options.pair_window
+        left = self.deadline - time.monotonic()
+        if self.missing() > left_in_group:
+            groups = math.ceil((self.missing() - left_in_group) / (self.options.per_group or left_in_group))
+            left -= groups * (GROUP_SECONDS + self.options.group * (self.options.solo_now + ALONE_SETTLE_SECONDS))
+        affordable = left / self.missing() - self.options.settle - PAIR_SECONDS
+        return min(self.options.pair_window, max(self.options.pair_window_least, affordable))
+
+    def measure(self, a, b, group, left_in_group):
+        window = plan.window_seconds(a, b, self.least_window(left_in_group), self.options.pair_window_most)
+        solo = group.solo_ms
         row = {"model_a": a.model, "batch_a": a.batch, "model_b": b.model, "batch_b": b.batch, "mode": self.mode,
                "solo_ms_a": solo[a.key], "solo_ms_b": solo[b.key], "solo_util_a": a.util, "solo_util_b": b.util,
                "solo_from": "group" if self.options.solo_now else "solo", "status": "ok",
                "session": self.session, "harness": VERSION}
         try:
-            self.together(both, SETTLE_SECONDS, 0.0)
-            results = self.together(both, self.options.window, tail)
+            results = self.together([group.workers[a.key], group.workers[b.key]], window)
         except Failed as failure:
             row.update(status=failure.status, note=failure.note)
             for config in (a, b):
                 solo[config.key] = None  # a worker that failed once is out of step
         else:
-            began = max(r["began"] for r in results)
-            row["window_s"] = self.options.window
+            row["window_s"] = window
             for side, config, result in zip("ab", (a, b), results):
                 row.update({f"ms_{side}": result["step_ms_mean"], f"ms_median_{side}": result["step_ms_median"],
                             f"steps_{side}": result["steps"], f"slowdown_{side}": result["step_ms_mean"] / solo[config.key]})
-            readings = self.sampler.between(began, began + self.options.window)
+            began = max(r["began"] for r in results) + self.options.settle
+            readings = self.sampler.between(began, began + window)
             if readings:
                 row.update(util_mean=statistics.fmean(r.util for r in readings), util_max=max(r.util for r in readings),
                            mem_util_mean=statistics.fmean(r.mem_util for r in readings),
                            power_w_mean=statistics.fmean(r.power_w for r in readings))
         self.table.add(row)
-        self.added += 1
+        self.added += row["status"] == "ok"
         print(f"{a.model}/{a.batch} ({a.util:.0f} %) + {b.model}/{b.batch} ({b.util:.0f} %) {self.mode}: {row['status']} "
-              f"{row.get('slowdown_a', math.nan):.2f} {row.get('slowdown_b', math.nan):.2f} {row.get('note', '')}", flush=True)
+              f"{row.get('slowdown_a', math.nan):.2f} {row.get('slowdown_b', math.nan):.2f} {window:.2f} s {row.get('note', '')}",
+              flush=True)
 
-    @staticmethod
-    def together(workers, seconds, tail):
-        start_at = time.monotonic() + 0.05
+    def together(self, workers, seconds):
+        start_at = time.monotonic() + START_IN
         for worker in workers:
-            worker.send("run", seconds, tail, start_at)
-        return [worker.reply() for worker in workers]
+            worker.send("run", seconds, self.options.settle, start_at)
+        return [worker.reply(RUN_REPLY_SECONDS) for worker in workers]

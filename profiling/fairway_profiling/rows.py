@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import subprocess
+import time
 
 from . import VERSION
 
@@ -71,7 +72,16 @@ def _cpu():
         return None
 
 
-def describe_machine(path, command, idle_mib):
+def _pace():
+    """Milliseconds that a fixed loop takes: machines whose CPUs bear one name differ in speed."""
+    began = time.perf_counter()
+    total = 0
+    for i in range(1_000_000):
+        total += i
+    return round((time.perf_counter() - began) * 1000, 1)
+
+
+def describe_machine(path, command, idle_mib, settings):
     """Adds this session to the machine file; returns the session's name, which rows carry."""
     sessions = []
     if os.path.exists(path):
@@ -81,8 +91,9 @@ def describe_machine(path, command, idle_mib):
     gpu = _output("nvidia-smi", "--query-gpu=name,driver_version,memory.total,power.limit,clocks.max.sm,compute_mode,persistence_mode",
                   "--format=csv,noheader")
     sessions.append({
-        "session": name, "command": command, "harness": VERSION, "gpu": gpu, "gpu_idle_mib": idle_mib,
-        "cpu": _cpu(), "cores": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version(),
+        "session": name, "command": command, "settings": settings, "harness": VERSION, "gpu": gpu, "gpu_idle_mib": idle_mib,
+        "cpu": _cpu(), "cores": os.cpu_count(), "python_loop_ms": _pace(),
+        "kernel": platform.release().split("-")[0], "python": platform.python_version(),
         "packages": {p: _version(p) for p in ("torch", "torchvision", "timm", "numpy", "nvidia-cudnn-cu13", "nvidia-cublas")},
         "precision": "float32, PyTorch's defaults (TF32 in cuDNN convolutions and recurrent cells, not in matrix products)",
     })

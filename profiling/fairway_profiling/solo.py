@@ -48,6 +48,7 @@ class Solo:
         self.options, self.table, self.sampler, self.session = options, table, sampler, session
         self.idle_mib = sampler.latest().mem_mib if sampler.latest() else 0.0
         self.deadline = time.monotonic() + options.seconds if options.seconds else math.inf
+        self.cost = options.warmup + options.window + 1  # seconds of a row
 
     def missing(self, entries):
         """(entry, batch sizes) still to be measured."""
@@ -57,35 +58,49 @@ class Solo:
             if batches:
                 yield entry, sorted(batches)
 
+    def enough(self):
+        """Whether as many models as wanted have two batch sizes or more."""
+        sizes = {}
+        for row in self.table.rows:
+            if row["status"] == "ok":
+                sizes.setdefault(row["model"], set()).add(row["batch"])
+        return bool(self.options.models) and sum(len(s) > 1 for s in sizes.values()) >= self.options.models
+
     def run(self, processes, entries):
         """Measures what is missing until the time is up; returns the number of rows added."""
         before = len(self.table.rows)
         todo = list(self.missing(entries))
-        cost = self.options.warmup + self.options.window + 1
-        worker = None
+        worker = leaving = None
         for i, (entry, batches) in enumerate(todo):
-            if time.monotonic() + START_SECONDS + cost > self.deadline:
+            if self.enough() or time.monotonic() + START_SECONDS + self.cost > self.deadline:
                 break
             worker = worker or Worker(processes, entry.name)
-            following = todo[i + 1] if i + 1 < len(todo) else None
-            ahead = None
-            try:
-                worker.send("begin", self.options.device)
-                ahead = Worker(processes, following[0].name) if following else None
-                info = worker.reply()
-                for batch in batches:
-                    if time.monotonic() + cost > self.deadline:
-                        break
-                    if not self.measure(worker, entry, batch, info):
-                        break
-            except Failed as failure:
-                for batch in batches:
-                    self.record(entry, batch, {"status": failure.status, "note": failure.note})
-            worker.close()
-            worker = ahead
-        if worker:
-            worker.close()
+            following = todo[i + 1][0].name if i + 1 < len(todo) else None
+            ahead = self.measure_model(processes, (worker, leaving), (entry, batches), following)
+            worker.leave()
+            worker, leaving = ahead, worker
+        for process in (worker, leaving):
+            if process:
+                process.close()
         return len(self.table.rows) - before
+
+    def measure_model(self, processes, present, todo, following):
+        """Adds the rows of one model; returns the process in which the next is being built."""
+        (worker, leaving), (entry, batches) = present, todo
+        ahead = None
+        try:
+            worker.send("begin", self.options.device)
+            ahead = Worker(processes, following) if following else None
+            if leaving:
+                leaving.close()  # frees its memory while this one opens the GPU
+            info = worker.reply()
+            for batch in batches:
+                if time.monotonic() + self.cost > self.deadline or not self.measure(worker, entry, batch, info):
+                    break
+        except Failed as failure:
+            for batch in batches:
+                self.record(entry, batch, {"status": failure.status, "note": failure.note})
+        return ahead
 
     def measure(self, worker, entry, batch, info):
         """Adds the row of one batch size; false when a larger one cannot work either."""

@@ -17,7 +17,7 @@ from . import catalogue
 
 AHEAD = 2  # steps launched but not finished: as a loop that reads its loss now and then
 PRELOAD = ["torch", "torchvision", "timm"]
-REPLY_SECONDS = 180
+REPLY_SECONDS = 60
 
 
 class Failed(Exception):
@@ -49,7 +49,8 @@ class Trainer:
 
     def prepare(self, batch):
         """Sets up a batch size afresh and takes the first step, which loads the kernels."""
-        self.release()
+        if self.optimizer:
+            self.release()
         self.arguments, self.target = self.entry.inputs(batch, self.device)
         self.optimizer = self.torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9)
         self.step()
@@ -82,14 +83,18 @@ class Trainer:
         event.record()
         return event
 
-    def run(self, seconds, tail=0.0, start_at=0.0):
-        """Trains for seconds + tail; counts the steps that end within seconds."""
+    def run(self, seconds, settle=0.0, start_at=0.0):
+        """Trains for settle + seconds; counts the steps that end after settling and in time.
+
+        The first of them is timed from the end of the step before it. Work is launched until
+        the last moment that counts, so of two that start together neither is alone before.
+        """
         self.wait()
         while time.monotonic() < start_at:
             pass
         began = time.monotonic()
         marks = [self.mark()]
-        while len(marks) == 1 or time.monotonic() - began < seconds + tail:
+        while len(marks) == 1 or time.monotonic() - began < settle + seconds:
             loss = self.step()
             marks.append(self.mark())
             if self.cuda and len(marks) > AHEAD:
@@ -97,15 +102,25 @@ class Trainer:
         self.wait()
         ended = time.monotonic()
         if self.cuda:
-            times = [marks[0].elapsed_time(m) for m in marks[1:]]
+            times = [0.0] + [marks[0].elapsed_time(m) for m in marks[1:]]
         else:
-            times = [(m - marks[0]) * 1000 for m in marks[1:]]
-        counted = [t for t in times if t <= seconds * 1000] or times[:1]
+            times = [(m - marks[0]) * 1000 for m in marks]
+        counted = counted_steps(times, settle * 1000, (settle + seconds) * 1000)
         return {"began": began, "ended": ended, "steps": len(counted), "loss": loss.item(),
-                "step_ms_mean": counted[-1] / len(counted),
-                "step_ms_median": statistics.median(b - a for a, b in zip([0.0] + counted, counted)),
+                "step_ms_mean": statistics.fmean(counted), "step_ms_median": statistics.median(counted),
                 "allocated": self.torch.cuda.max_memory_allocated() if self.cuda else 0,
                 "reserved": self.torch.cuda.max_memory_reserved() if self.cuda else 0}
+
+
+def counted_steps(times, start, end):
+    """Lengths of the steps that end after start and by end; times[0] is when the first began.
+
+    Where a step outlasts the window, that one step counts.
+    """
+    steps = [(b, b - a) for a, b in zip(times, times[1:])]
+    return ([length for at, length in steps if start < at <= end]
+            or [length for at, length in steps if at > end][:1]
+            or [steps[-1][1]])
 
 
 def _serve(pipe, name, environment):
@@ -151,11 +166,18 @@ class Worker:
         far.close()
         self.built = False
 
-    def send(self, command, *arguments):
-        if not self.built:  # the first reply says that the model is built
+    def ready(self):
+        """Waits until the model is built, which the first reply says."""
+        if not self.built:
             self.built = True
             self.reply()
-        self.pipe.send((command, *arguments))
+
+    def send(self, command, *arguments):
+        self.ready()
+        try:
+            self.pipe.send((command, *arguments))
+        except BrokenPipeError as failure:
+            raise Failed("died", repr(failure)) from failure
 
     def reply(self, seconds=REPLY_SECONDS):
         try:
@@ -169,18 +191,19 @@ class Worker:
         return value
 
     def call(self, command, *arguments):
-        try:
-            self.send(command, *arguments)
-        except BrokenPipeError as failure:
-            raise Failed("died", repr(failure)) from failure
+        self.send(command, *arguments)
         return self.reply()
 
-    def close(self):
-        """Ends the process and waits until it is gone, and its GPU memory with it."""
+    def leave(self):
+        """Tells the process to end, without waiting for it."""
         try:
             self.pipe.send(("quit",))
         except OSError:
             pass
+
+    def close(self):
+        """Ends the process and waits until it is gone, and its GPU memory with it."""
+        self.leave()
         self.process.join(5)
         if self.process.is_alive():
             self.process.kill()

@@ -11,8 +11,8 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from fairway_profiling import catalogue, nvml, pairs, rows, solo
-from fairway_profiling.worker import Trainer
+from fairway_profiling import catalogue, nvml, pairs, plan, rows, solo
+from fairway_profiling.worker import Trainer, counted_steps
 
 
 class CatalogueTest(unittest.TestCase):
@@ -46,7 +46,7 @@ class TableTest(unittest.TestCase):
         rows.Table(self.path, solo.COLUMNS).add({"model": "plain/lenet", "batch": 64, "status": "ok", "note": "a, b\nc"})
         again = rows.Table(self.path, solo.COLUMNS)
         self.assertEqual(again.rows[0]["note"], "a, b c")
-        options = types.SimpleNamespace(max_batches=2, seconds=0)
+        options = types.SimpleNamespace(max_batches=2, seconds=0, warmup=2, window=5)
         campaign = solo.Solo(options, again, types.SimpleNamespace(latest=lambda: None), "s")
         missing = {e.name: b for e, b in campaign.missing(catalogue.entries())}
         self.assertEqual(missing["plain/lenet"], [4096])
@@ -70,38 +70,104 @@ class CountersTest(unittest.TestCase):
         self.assertNotIn("power_w_mean", got)
 
 
-class GroupTest(unittest.TestCase):
-    def configs(self):
-        return [pairs.Config({"model": f"m{i}", "batch": "8", "util_mean": str(i), "mem_device_mib": "1000", "step_ms_mean": "5"})
-                for i in range(100)]
+def config(i, util, mem="1000", ms="5"):
+    return plan.Config({"model": f"m{i:03}", "batch": "8", "util_mean": str(util), "mem_device_mib": mem, "step_ms_mean": ms})
 
-    def test_spans_utilisation_and_prefers_the_unused(self):
-        configs = self.configs()
-        first = pairs.choose_group(configs, {}, 5, 1e6, random.Random(1))
-        self.assertEqual([int(c.util) // 20 for c in first], [0, 1, 2, 3, 4])
-        second = pairs.choose_group(configs, {c.key: 1 for c in first}, 5, 1e6, random.Random(1))
+
+class GroupTest(unittest.TestCase):
+    def setUp(self):
+        self.configs = [config(i, i) for i in range(100)]
+
+    def test_favours_models_that_leave_room_and_those_not_used_yet(self):
+        first = plan.choose_group(self.configs, {}, 20, 1e6, random.Random(1))
+        self.assertEqual([sum(low <= c.util < high for c in first) for low, high, _ in plan.UTIL_PARTS], [8, 5, 7])
+        second = plan.choose_group(self.configs, {c.key: 1 for c in first}, 20, 1e6, random.Random(1))
         self.assertFalse({c.key for c in first} & {c.key for c in second})
 
+    def test_a_part_that_is_empty_leaves_its_place(self):
+        group = plan.choose_group([config(i, 99) for i in range(30)], {}, 20, 1e6, random.Random(1))
+        self.assertEqual(len(group), 20)
+
     def test_fits_in_memory(self):
-        group = pairs.choose_group(self.configs(), {}, 5, 3500, random.Random(1))
+        group = plan.choose_group(self.configs, {}, 5, 3500, random.Random(1))
         self.assertEqual(len(group), 3)
+
+    def test_a_model_is_never_with_itself(self):
+        twins = [plan.Config({"model": "m", "batch": b, "util_mean": "9", "mem_device_mib": "9", "step_ms_mean": "5"}) for b in "1248"]
+        self.assertEqual(len(plan.choose_group(twins, {}, 4, 1e6, random.Random(1))), 1)
 
     def test_rows_without_a_reading_are_not_used(self):
         row = {"model": "m", "batch": "8", "status": "ok", "util_mean": "", "mem_device_mib": "", "step_ms_mean": "5"}
-        slow = {**row, "util_mean": "9", "mem_device_mib": "9", "step_ms_mean": "900"}
+        slow = {**row, "util_mean": "9", "mem_device_mib": "9", "step_ms_mean": "120"}
         failed = {**row, "status": "oom", "step_ms_mean": ""}
-        self.assertEqual(pairs.usable([row, slow, failed]), [])
+        self.assertEqual(plan.usable([row, slow, failed], 120), [])
+        self.assertEqual(len(plan.usable([slow], 121)), 1)
+
+
+class PairChoiceTest(unittest.TestCase):
+    def setUp(self):
+        self.group = [config(i, 5 * i) for i in range(21)]
+
+    def test_sums_are_spread(self):
+        chosen = plan.choose_pairs(self.group, set(), 50, random.Random(1))
+        self.assertEqual([sum(low <= a.util + b.util < high for a, b in chosen) for low, high, _ in plan.SUM_PARTS], [10, 10, 15, 15])
+
+    def test_none_twice_and_none_done_before(self):
+        done = {(*a.key, *b.key) for a, b in plan.choose_pairs(self.group, set(), 100, random.Random(1))}
+        self.assertEqual(len(done), 100)
+        rest = {(*a.key, *b.key) for a, b in plan.choose_pairs(self.group, done, 1000, random.Random(1))}
+        self.assertEqual(len(rest), 21 * 20 // 2 - 100)
+        self.assertFalse(done & rest)
+        self.assertTrue(all(key[0] < key[2] for key in done | rest))
+
+
+class WindowTest(unittest.TestCase):
+    def test_grows_with_the_slower_step_and_the_sum(self):
+        for util, ms, want in ((10, "5", 0.8), (100, "50", 12 * 2.2 * 0.05), (50, "50", 12 * 1.6 * 0.05), (100, "119", 2.5)):
+            got = plan.window_seconds(config(1, util, ms="1"), config(2, util, ms=ms), 0.8, 2.5)
+            self.assertAlmostEqual(got, want, msg=f"{util} % {ms} ms")
+
+    def test_shrinks_when_the_count_is_in_danger(self):
+        def least(seconds, count, left_in_group):
+            options = types.SimpleNamespace(mps=False, seconds=seconds, count=count, settle=0.2, pair_window=1.0, pair_window_least=0.5,
+                                            per_group=0, group=20, solo_now=1)
+            table = types.SimpleNamespace(rows=[])
+            return pairs.Pairs(options, table, None, "s").least_window(left_in_group)
+        self.assertEqual(least(0, 100, 100), 1.0)
+        self.assertEqual(least(1000, 0, 100), 1.0)
+        self.assertEqual(least(1000, 100, 100), 1.0)
+        self.assertAlmostEqual(least(110, 100, 100), 1.1 - 0.2 - pairs.PAIR_SECONDS, places=2)
+        self.assertEqual(least(10, 100, 100), 0.5)
+        self.assertEqual(least(110, 100, 50), 0.5)  # another group has to be started
+
+
+class StopTest(unittest.TestCase):
+    def test_models_with_two_good_batch_sizes_count(self):
+        def row(model, batch, status="ok"):
+            return {"model": model, "batch": batch, "status": status}
+        table = types.SimpleNamespace(rows=[row("a", "1"), row("a", "2"), row("b", "1"), row("b", "2", "oom"), row("c", "1")])
+        for wanted, want in ((0, False), (1, True), (2, False)):
+            options = types.SimpleNamespace(models=wanted, seconds=0, warmup=2, window=5)
+            got = solo.Solo(options, table, types.SimpleNamespace(latest=lambda: None), "s").enough()
+            self.assertEqual(got, want, wanted)
+
+
+class CountedStepsTest(unittest.TestCase):
+    def test_window(self):
+        times = [0, 10, 20, 30, 45, 60]
+        for start, end, want in ((0, 30, [10, 10, 10]), (10, 45, [10, 10, 15]), (12, 60, [10, 10, 15, 15]), (46, 50, [15]), (70, 80, [15])):
+            self.assertEqual(counted_steps(times, start, end), want, (start, end))
 
 
 class TrainerTest(unittest.TestCase):
-    def test_steps_are_counted_within_the_window(self):
+    def test_steps_are_counted_after_settling(self):
         trainer = Trainer("plain/mlp-3x512")
         self.assertEqual(trainer.begin("cpu"), {"params": 784 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10})
         self.assertEqual(trainer.prepare(4), {"input": "784"})
-        tail = trainer.run(0.1, tail=0.3)
-        if tail["steps"] > 1:  # one step is counted even where it outlasts the window
-            self.assertLessEqual(tail["steps"] * tail["step_ms_mean"], 101)
-        self.assertGreaterEqual(tail["ended"] - tail["began"], 0.4)
+        result = trainer.run(0.1, settle=0.3)
+        self.assertGreaterEqual(result["ended"] - result["began"], 0.4)
+        if result["steps"] > 1:  # one step is counted even where it outlasts the window
+            self.assertLessEqual((result["steps"] - 1) * result["step_ms_mean"], 101)
 
 
 if __name__ == "__main__":
