@@ -18,7 +18,11 @@ func (g *graph) forwardKernels(u *unit) float64 {
 		return 1
 	case Recurrent:
 		// One product for all steps' inputs, then a product and the gates per
-		// step and direction.
+		// step; directions run side by side. Small cells stay on the GPU for
+		// several steps.
+		if _, hidden := g.cellWidths(u); hidden <= smallCell {
+			return 1 + float64(max(u.steps, 1))/2
+		}
 		return 1 + 2*float64(max(u.steps, 1))
 	case Norm:
 		if u.name == "LayerNormalization" || u.name == "LRN" {
@@ -33,7 +37,7 @@ func (g *graph) forwardKernels(u *unit) float64 {
 
 // backward adds what a unit's gradient costs. A unit that nothing needs a
 // gradient of has none.
-func (g *graph) backward(u *unit, w *work) {
+func (g *graph) backward(u *unit, w *Work) {
 	needs := 0 // operands that need a gradient
 	for _, id := range u.in {
 		if g.grad[id] {
@@ -54,51 +58,54 @@ func (g *graph) backward(u *unit, w *work) {
 		g.productBackward(u, w, gradOut)
 		return
 	case Attention, Recurrent:
-		w.backFlops, w.backBytes, w.backwardKernels = 2*w.flops, 2*w.bytes, 2*w.kernels
+		w.BackFlops, w.BackBytes, w.BackKernels = 2*w.Flops, 2*w.Bytes, 2*w.Kernels
 		if u.kind == Attention {
-			w.backFlops += 2 * float64(u.scores) * 1 // the scores are computed again
+			w.BackFlops += 2 * float64(u.scores) * 1 // the scores are computed again
 		}
 		return
 	}
-	w.backwardKernels = g.plainBackwardKernels(u, needs)
-	if w.backwardKernels > 0 {
-		w.backFlops = w.flops * backwardFactor(u.kind)
+	w.BackKernels = g.plainBackwardKernels(u, needs)
+	if w.BackKernels > 0 {
+		w.BackFlops = w.Flops * backwardFactor(u.kind)
 		for _, id := range u.in {
 			if g.grad[id] {
-				w.backBytes += float64(g.s.Values[id].Bytes())
+				w.BackBytes += float64(g.s.Values[id].Bytes())
 			}
 		}
-		w.backBytes += gradOut + float64(g.keptBytes(u))
+		w.BackBytes += gradOut + float64(g.keptBytes(u))
+		if u.kind == Lookup && g.grad[u.in[0]] {
+			w.Fill = float64(g.s.Values[u.in[0]].Bytes())
+		}
 	}
 }
 
 // accumulate adds up the gradients of a result that several units read: one
 // kernel for each beyond the first, which reads two tensors and writes one.
-func (g *graph) accumulate(u *unit, w *work) {
+func (g *graph) accumulate(u *unit, w *Work) {
 	for _, id := range u.out {
 		if extra := float64(g.readers[id] - 1); extra > 0 && g.grad[id] {
-			w.backwardKernels += extra
-			w.backBytes += 3 * extra * float64(g.s.Values[id].Bytes())
-			w.backFlops += extra * float64(g.s.Values[id].Elements())
+			w.BackKernels += extra
+			w.BackBytes += 3 * extra * float64(g.s.Values[id].Bytes())
+			w.BackFlops += extra * float64(g.s.Values[id].Elements())
 		}
 	}
 }
 
 // productBackward: one product per operand that needs a gradient, each as
 // costly as the forward one; a bias takes a reduction.
-func (g *graph) productBackward(u *unit, w *work, gradOut float64) {
+func (g *graph) productBackward(u *unit, w *Work, gradOut float64) {
 	for i := range min(2, len(u.in)) {
 		if !g.grad[u.in[i]] {
 			continue
 		}
-		w.backFlops += 2 * u.macs
-		w.backBytes += gradOut + float64(g.bytes(u.in[:min(2, len(u.in))]))
-		w.backwardKernels++
+		w.BackFlops += 2 * u.macs
+		w.BackBytes += gradOut + float64(g.bytes(u.in[:min(2, len(u.in))]))
+		w.BackKernels++
 	}
 	if u.bias && g.grad[u.in[len(u.in)-1]] {
-		w.backFlops += float64(g.elements(u.out))
-		w.backBytes += gradOut
-		w.backwardKernels++
+		w.BackFlops += float64(g.elements(u.out))
+		w.BackBytes += gradOut
+		w.BackKernels++
 	}
 }
 
@@ -149,7 +156,7 @@ func (g *graph) plainBackwardKernels(u *unit, needs int) float64 {
 		}
 		return 1
 	case Lookup:
-		return 2 // zero a gradient, add into it
+		return g.lookupBackwardKernels(u)
 	case Norm:
 		if u.name == "LayerNormalization" && len(u.in) > 1 {
 			return 2
@@ -161,6 +168,24 @@ func (g *graph) plainBackwardKernels(u *unit, needs int) float64 {
 		return 2
 	}
 	return 1
+}
+
+// Lookups of more rows than fewRows, and those by fixed indices, have their
+// indices sorted before the gradients of equal ones are added up.
+const (
+	fewRows     = 3072
+	sortKernels = 12
+)
+
+// lookupBackwardKernels: zero a gradient, then add into it.
+func (g *graph) lookupBackwardKernels(u *unit) float64 {
+	if len(u.in) < 2 || !g.param[u.in[0]] {
+		return 2
+	}
+	if index := u.in[1]; !g.static[index] && g.s.Values[index].Elements() <= fewRows {
+		return 2
+	}
+	return 1 + sortKernels
 }
 
 // Most tensors and blocks that one launch of a multi-tensor kernel takes, by
@@ -234,8 +259,8 @@ func (f *Features) Roofline(d Device) Roofline {
 		return t
 	}
 	for _, w := range f.work {
-		r.Forward += bound(w.flops*w.repeat, w.bytes*w.repeat, w.kernels*w.repeat)
-		r.Backward += bound(w.backFlops*w.repeat, w.backBytes*w.repeat, w.backwardKernels*w.repeat)
+		r.Forward += bound(w.Flops*w.Repeat, w.Bytes*w.Repeat, w.Kernels*w.Repeat)
+		r.Backward += bound(w.BackFlops*w.Repeat, w.BackBytes*w.Repeat, w.BackKernels*w.Repeat)
 	}
 	if total := r.Forward + r.Backward; total > 0 {
 		r.ComputeBound /= total

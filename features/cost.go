@@ -10,31 +10,66 @@ import (
 )
 
 // cost computes what one run of a unit costs, and sets its macs and steps.
-func (g *graph) cost(u *unit) work {
-	w := work{repeat: float64(u.repeat)}
+func (g *graph) cost(u *unit) Work {
+	w := Work{Kind: u.kind, Name: u.name, Repeat: float64(u.repeat)}
 	n := float64(g.elements(u.out))
 	u.macs = g.macs(u)
+	w.Results = n
+	w.Static = len(u.out) > 0 && g.static[u.out[0]]
+	w.Inner = u.macs / max(n, 1)
+	g.channels(u, &w)
 	switch u.kind {
 	case Conv, MatMul, Attention, Recurrent:
-		w.flops = 2 * u.macs
+		w.Flops = 2 * u.macs
 		if u.bias {
-			w.flops += n
+			w.Flops += n
 		}
 		if u.kind == Attention {
-			w.flops += 5 * float64(u.scores)
+			w.Flops += 5 * float64(u.scores)
 		}
 	default:
-		w.flops = g.plainFlops(u, n)
+		w.Flops = g.plainFlops(u, n)
 	}
-	w.kernels = g.forwardKernels(u)
-	if w.kernels > 0 {
-		w.bytes = float64(g.bytes(u.in) + g.bytes(u.out))
+	w.Kernels = g.forwardKernels(u)
+	if w.Kernels > 0 {
+		w.Bytes = float64(g.bytes(u.in) + g.bytes(u.out))
 		if u.kind == Lookup && u.name == "Gather" {
-			w.bytes = float64(2 * g.bytes(u.out)) // reads no more of the table than it writes
+			w.Bytes = float64(2 * g.bytes(u.out)) // reads no more of the table than it writes
 		}
 	}
 	g.backward(u, &w)
+	g.addCopies(u, &w)
 	return w
+}
+
+// channels fills in the independent parts of a product and their widths.
+func (g *graph) channels(u *unit, w *Work) {
+	w.Groups = 1
+	switch weight := g.dims(u, 1); {
+	case u.kind == Lookup && len(u.out) > 0 && g.s.Values[u.out[0]].Known():
+		w.Out = float64(g.lastDim(u.out[0]))
+	case u.kind == Recurrent:
+		in, hidden := g.cellWidths(u)
+		w.In, w.Out = float64(in), float64(hidden)
+		if r := g.dims(u, 2); len(r) == 3 && r[0] > 0 {
+			w.Groups = float64(r[0]) // directions
+		}
+	case u.kind == Conv && len(weight) > 2:
+		w.Groups = float64(max(u.node.Int("group", 1), 1))
+		w.Out, w.In = float64(weight[0])/w.Groups, float64(weight[1])
+		if u.name == "ConvTranspose" {
+			w.In, w.Out = w.Out, w.In
+		}
+	case u.kind == MatMul && u.name != "Einsum":
+		// A batch of matrices on both sides.
+		if a := g.dims(u, 0); len(a) > 2 && len(weight) > 2 {
+			w.Groups = float64(product(a[:len(a)-2]))
+		}
+		w.In = w.Inner
+		if len(u.out) > 0 && g.s.Values[u.out[0]].Known() {
+			w.Out = float64(g.lastDim(u.out[0]))
+		}
+	}
 }
 
 // elements sums the elements of values.

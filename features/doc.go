@@ -18,6 +18,15 @@
 // Operators that only compute shapes, and those that only change the view of
 // a tensor, are units without kernels.
 //
+// Graphs that were exported for inference are read as if for training: batch
+// normalisations folded into convolutions are put back (unfold.go), and the
+// exporter's reordering of recurrent weights is left out.
+//
+// # Memory
+//
+// A few steps are replayed against a model of PyTorch's caching allocator
+// (replay.go, arena.go), which gives what the process takes from the device.
+//
 // # Formulas (per unit; n = elements of the output, in one run)
 //
 //	convolution        macs = n * C_in/groups * prod(kernel)

@@ -35,6 +35,7 @@ type Features struct {
 	AllOutputBytes      int64        `json:"all_output_bytes"`      // every result once, as if nothing were freed
 	AttentionScoreBytes int64        `json:"attention_score_bytes"` // part of ActivationBytes that fused attention would save
 	Largest             []Activation `json:"largest"`               // kept activations, at most 5
+	Footprint           Footprint    `json:"footprint"`             // of the process, by replay
 
 	Ops            map[string]int `json:"ops"`   // operators of the file, shape arithmetic aside
 	Kinds          map[Kind]int   `json:"kinds"` // units of work by kind
@@ -52,7 +53,7 @@ type Features struct {
 	// sums.
 	Certain float64 `json:"certain"`
 
-	work []work
+	work []Work
 }
 
 // Activation is one tensor kept for the backward pass.
@@ -93,17 +94,11 @@ func (f *Features) StateBytes(slots int64) int64 {
 	return f.ParamBytes*(2+slots) + f.BufferBytes
 }
 
-// work is what one unit costs, for sums that depend on a device.
-type work struct {
-	repeat                   float64
-	flops, bytes             float64
-	backFlops, backBytes     float64
-	kernels, backwardKernels float64
-}
-
 // Extract computes the features of a model at the batch of its shapes.
 func Extract(s *onnx.Shapes) *Features {
-	g := newGraph(s)
+	file := s.Ops
+	g := newGraph(unfold(s))
+	s = g.s
 	f := &Features{
 		Batch: s.Batch, Opset: s.Model.Opset(), Unknown: s.Unknown, Unshaped: s.Unshaped,
 		Ops: map[string]int{}, Kinds: map[Kind]int{}, Share: map[Kind]float64{}, Certain: 1,
@@ -119,12 +114,13 @@ func Extract(s *onnx.Shapes) *Features {
 	for _, id := range g.buffers {
 		f.BufferBytes += s.Values[id].Bytes()
 	}
-	for i := range s.Ops {
-		if !g.idle(&s.Ops[i]) {
-			f.Ops[s.Ops[i].Node.Op]++
+	for i := range file {
+		if !g.idle(&file[i]) {
+			f.Ops[file[i].Node.Op]++
 		}
 	}
 	f.sum(g)
+	f.work = append(f.work, g.lossWork()...)
 	g.memory(f)
 	f.Kernels.Optimizer, f.Kernels.Tensors = g.optimizer()
 	return f
@@ -140,14 +136,14 @@ func (f *Features) sum(g *graph) {
 		w := g.cost(u)
 		f.work = append(f.work, w)
 		f.Kinds[u.kind]++
-		f.MACs += u.macs * w.repeat
-		f.FlopsForward += w.flops * w.repeat
-		f.FlopsBackward += w.backFlops * w.repeat
-		f.BytesForward += w.bytes * w.repeat
-		f.BytesBackward += w.backBytes * w.repeat
-		f.Share[u.kind] += w.flops * w.repeat
-		f.Kernels.Forward += int64(w.kernels * w.repeat)
-		f.Kernels.Backward += int64(w.backwardKernels * w.repeat)
+		f.MACs += u.macs * w.Repeat
+		f.FlopsForward += w.Flops * w.Repeat
+		f.FlopsBackward += w.BackFlops * w.Repeat
+		f.BytesForward += w.Bytes * w.Repeat
+		f.BytesBackward += w.BackBytes * w.Repeat
+		f.Share[u.kind] += w.Flops * w.Repeat
+		f.Kernels.Forward += int64(w.Kernels * w.Repeat)
+		f.Kernels.Backward += int64(w.BackKernels * w.Repeat)
 		f.RecurrentSteps += u.steps * u.repeat
 		units++
 		if g.shaped(u) {
@@ -157,10 +153,10 @@ func (f *Features) sum(g *graph) {
 		for _, id := range u.in {
 			deepest = max(deepest, depth[id])
 		}
-		if w.kernels > 0 {
+		if w.Kernels > 0 {
 			f.Units++
 			deepest++
-			perUnit = append(perUnit, w.flops)
+			perUnit = append(perUnit, w.Flops)
 		}
 		for _, id := range u.out {
 			depth[id] = deepest

@@ -71,9 +71,25 @@ func (g *graph) single(op *onnx.Op) unit {
 			u.out = append(u.out, id)
 		}
 	}
+	switch {
+	case u.name == "Gather" && g.selects(op):
+		u.kind, u.name = View, "Slice" // one index: a view
+	case g.noDropout(op):
+		u.kind, u.name, u.out = View, "Identity", u.out[:min(1, len(u.out))]
+	}
 	u.bias = u.kind == Conv && len(op.In) > 2 || u.name == "Gemm" && len(op.In) > 2
 	u.copies = u.name == "Reshape" && g.transposed(op.In)
 	return u
+}
+
+// selects reports whether a Gather takes one fixed index out of a computed
+// value.
+func (g *graph) selects(op *onnx.Op) bool {
+	data, index := op.In[0], -1
+	if len(op.In) > 1 {
+		index = op.In[1]
+	}
+	return data >= 0 && !g.static[data] && g.constant(index, false)
 }
 
 // transposed reports whether a Reshape reads what a Transpose has permuted:
@@ -83,7 +99,12 @@ func (g *graph) transposed(in []int) bool {
 		return false
 	}
 	p := g.producer(in[0])
-	return p != nil && p.Node.Op == "Transpose" && !g.static[in[0]]
+	if p == nil || p.Node.Op != "Transpose" || g.static[in[0]] {
+		return false
+	}
+	// A recurrent cell writes its directions side by side at once.
+	cell := g.producer(p.In[0])
+	return cell == nil || g.kinds[cell.Node.Op] != Recurrent
 }
 
 // pattern is a unit and the operators it consists of.

@@ -100,6 +100,7 @@ type graph struct {
 	fused   []bool
 	units   []unit
 	readers []int // value -> units that read it
+	strides []stride
 }
 
 func newGraph(s *onnx.Shapes) *graph {
@@ -115,9 +116,11 @@ func newGraph(s *onnx.Shapes) *graph {
 	}
 	g.findStatic()
 	g.findParams()
+	g.findLayouts()
 	g.fuse()
 	g.findGrads()
 	g.findRoots()
+	g.findStrides()
 	return g
 }
 
@@ -163,16 +166,18 @@ var plainSlots = strings.Fields("Add Mul Sub Concat Expand Transpose Reshape Uns
 
 // findParams tells parameters from other constants. A parameter is a tensor
 // of floats that is stored (or made by ConstantOfShape from a stored shape,
-// which is how weight-free files write weights) and stands where a layer has
-// its weights. The statistics of a BatchNormalization are buffers.
+// which is how weight-free files write weights, or an Identity of a stored
+// tensor, which is how exporters write parameters that happen to be equal)
+// and stands where a layer has its weights. The statistics of a
+// BatchNormalization are buffers.
 func (g *graph) findParams() {
 	for id, v := range g.s.Values {
 		stored := v.Source == onnx.Stored
 		made := false
 		if v.Producer >= 0 {
 			op := &g.s.Ops[v.Producer]
-			made = op.Node.Op == "Constant" ||
-				op.Node.Op == "ConstantOfShape" && len(op.In) == 1 && op.In[0] >= 0 && g.s.Values[op.In[0]].Source == onnx.Stored
+			fromStored := len(op.In) == 1 && op.In[0] >= 0 && g.s.Values[op.In[0]].Source == onnx.Stored
+			made = op.Node.Op == "Constant" || (op.Node.Op == "ConstantOfShape" || op.Node.Op == "Identity") && fromStored
 		}
 		if !v.Type.Differentiable() || !stored && !made || !v.Known() {
 			continue
@@ -184,6 +189,33 @@ func (g *graph) findParams() {
 			g.params = append(g.params, id)
 		case buffer:
 			g.buffers = append(g.buffers, id)
+		}
+	}
+}
+
+// findLayouts treats what is computed from parameters only to be read by
+// recurrent cells as the parameters themselves: exporters reorder and join
+// the gates there, the framework does not.
+func (g *graph) findLayouts() {
+	layout := make([]bool, len(g.s.Ops))
+	for i := len(g.s.Ops) - 1; i >= 0; i-- {
+		op := &g.s.Ops[i]
+		layout[i] = len(op.Out) > 0 && g.fromParams(op)
+		for _, id := range op.Out {
+			if id < 0 {
+				continue
+			}
+			layout[i] = layout[i] && g.static[id] && len(g.uses[id]) > 0
+			for _, use := range g.uses[id] {
+				layout[i] = layout[i] && (layout[use] || g.kinds[g.s.Ops[use].Node.Op] == Recurrent)
+			}
+		}
+	}
+	for i, is := range layout {
+		for _, id := range g.s.Ops[i].Out {
+			if is && id >= 0 && g.s.Values[id].Type.Differentiable() {
+				g.param[id] = true
+			}
 		}
 	}
 }
@@ -233,6 +265,21 @@ func (g *graph) idle(op *onnx.Op) bool {
 		}
 	}
 	return !g.fromParams(op)
+}
+
+// noDropout reports whether an operation is a dropout of nothing.
+func (g *graph) noDropout(op *onnx.Op) bool {
+	if op.Node.Op != "Dropout" {
+		return false
+	}
+	if ratio := op.Node.Attr("ratio"); ratio != nil {
+		return ratio.F == 0
+	}
+	if len(op.In) < 2 || op.In[1] < 0 {
+		return false
+	}
+	n, known := g.s.Values[op.In[1]].Number()
+	return known && n == 0
 }
 
 // fromParams reports whether a static operation computes from parameters, as

@@ -125,13 +125,32 @@ func (g *graph) normKeeps(u *unit, n int64) kept {
 	return k
 }
 
-// reserve is what a recurrent unit holds per step: the gates and the cell.
+// smallCell is up to which width cells run several steps in one kernel, and
+// hold more for that.
+const smallCell = 128
+
+// cellWidths returns what goes into a recurrent cell and what it holds; 0, 0
+// when that is not known.
+func (g *graph) cellWidths(u *unit) (input, hidden int64) {
+	x, r := g.dims(u, 0), g.dims(u, 2)
+	if len(x) != 3 || len(r) != 3 {
+		return 0, 0
+	}
+	return x[2], r[2]
+}
+
+// reserve is what a recurrent unit holds per step: the gates, the cell, and
+// copies in the library's layout.
 func (g *graph) reserve(u *unit) int64 {
 	x, r := g.dims(u, 0), g.dims(u, 2)
 	if len(x) != 3 || len(r) != 3 {
 		return 0
 	}
-	return 4 * x[0] * x[1] * r[0] * r[2] * (gates(u.name) + 1)
+	numbers := gates(u.name) + 3
+	if r[2] <= smallCell {
+		numbers *= 2
+	}
+	return 4 * x[0] * x[1] * r[0] * r[2] * numbers
 }
 
 // keptBytes is the size of what a unit holds.
@@ -179,6 +198,7 @@ func (g *graph) memory(f *Features) {
 	}
 	f.Largest = largest(list)
 	f.PeakBytes = max(l.peak(), f.ActivationBytes) // the replay runs loops once
+	f.Footprint = l.footprint(f)
 }
 
 // lifetimes replays a step to find the most memory alive at once.

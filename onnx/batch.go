@@ -195,6 +195,11 @@ func (e *engine) counterpart(target []int64, before, size int64) int {
 		if n == e.bound.recorded && ahead >= before && next <= end {
 			return j
 		}
+		// A batch of one may stand anywhere between two axes. In a matrix it
+		// goes with the rows.
+		if size == 1 && len(target) == 2 && j == 0 && next == before {
+			return j
+		}
 		if ahead < max(end, before+1) && next > before {
 			if first < 0 {
 				first = j

@@ -138,6 +138,11 @@ func (c *contents) fill(t *Tensor, count int64) {
 	}
 	if t.Type.integral() && int64(len(c.ints)) == count {
 		t.Ints = nonNil(c.ints)
+		for i, n := range t.Ints {
+			// "From the start" in a Slice: the next integer means the same, and
+			// the least one stands for what is not known.
+			t.Ints[i] = max(n, unknownInt+1)
+		}
 	}
 	if t.Type.Differentiable() && int64(len(c.floats)) == count {
 		t.Floats = nonNil(c.floats)

@@ -80,6 +80,15 @@ func (v *Value) Ints() []int64 {
 	return v.data.ints
 }
 
+// Number returns the element of a constant of one element; ok is false when
+// v is none or the element is not known.
+func (v *Value) Number() (n float64, ok bool) {
+	if !v.data.single() {
+		return 0, false
+	}
+	return v.data.float(0), true
+}
+
 // Op is one operation, in the order of execution. In and Out are indices into
 // Shapes.Values, -1 for an optional one left out.
 type Op struct {

@@ -1,0 +1,261 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package features
+
+import (
+	"slices"
+)
+
+// Footprint is the memory of a process that trains the model, found by
+// replaying a few steps against a model of PyTorch's caching allocator: what
+// tensors take at most, and what the allocator takes from the device for
+// that, bytes. The CUDA context is not in it.
+type Footprint struct {
+	Allocated int64 `json:"allocated"`
+	Reserved  int64 `json:"reserved"`
+	// Workspace is the largest that a convolution asks for.
+	Workspace int64 `json:"workspace"`
+}
+
+// productWorkspace is what the library of matrix products holds on a recent
+// GPU once it has been used: two buffers of 32 MiB.
+const productWorkspace = 64 << 20
+
+// replay runs training steps on paper.
+type replay struct {
+	*lifetimes
+	arena     arena
+	values    []handle // root -> its block
+	grads     []handle // root or parameter -> that of its gradient
+	extras    []handle // unit -> what it keeps beside results
+	dies      [][]int  // unit -> roots released after its forward run
+	released  [][]int  // unit -> roots released after its backward run
+	momentum  []handle
+	workspace int64   // most that a unit needed
+	layouts   float64 // workspace of a convolution over the size of its operands
+}
+
+func newReplay(l *lifetimes) *replay {
+	n, units := len(l.firstKeeper), len(l.g.units)
+	r := &replay{lifetimes: l, values: blanks(n), grads: blanks(n), extras: blanks(units),
+		dies: make([][]int, units), released: make([][]int, units)}
+	for i := range l.g.units {
+		for _, id := range l.g.units[i].out {
+			if l.g.root[id] == id && l.firstKeeper[id] < 0 {
+				at := max(l.lastUse[id], i)
+				r.dies[at] = append(r.dies[at], id)
+			}
+		}
+	}
+	for root, keeper := range l.firstKeeper {
+		if keeper >= 0 {
+			r.released[keeper] = append(r.released[keeper], root)
+		}
+	}
+	return r
+}
+
+func blanks(n int) []handle {
+	list := make([]handle, n)
+	for i := range list {
+		list[i] = noBlock
+	}
+	return list
+}
+
+// drop gives a block back once.
+func (r *replay) drop(list []handle, i int) {
+	r.arena.give(list[i])
+	list[i] = noBlock
+}
+
+// replayed are the steps of a replay: the optimiser's state comes into being
+// at the end of the first.
+const replayed = 2
+
+// maxReplayed is the most units that are replayed; larger graphs, which no
+// model that fits a GPU has, are added up instead.
+const maxReplayed = 30_000
+
+// layouts are the workspaces of convolutions that are tried, over the size of
+// their operands. How the blocks of an allocator come to lie is a matter of
+// luck; the mean of several is nearer to what is measured than any of them.
+var layouts = []float64{1, 1.25, 1.5}
+
+// footprint is the mean of several replays.
+func (l *lifetimes) footprint(f *Features) Footprint {
+	if len(l.g.units) > maxReplayed {
+		all := f.StateBytes(1) + f.InputBytes + f.PeakBytes + productWorkspace
+		return Footprint{Allocated: all, Reserved: all}
+	}
+	var sum Footprint
+	for _, size := range layouts {
+		one := l.replay(size)
+		sum.Allocated += one.Allocated
+		sum.Reserved += one.Reserved
+		sum.Workspace += one.Workspace
+	}
+	n := int64(len(layouts))
+	return Footprint{sum.Allocated / n, sum.Reserved / n, sum.Workspace / n}
+}
+
+func (l *lifetimes) replay(layouts float64) Footprint {
+	r := newReplay(l)
+	r.layouts = layouts
+	var params []int
+	for id, is := range l.g.param {
+		if is {
+			params = append(params, id)
+		}
+	}
+	for _, id := range slices.Concat(l.g.params, l.g.buffers, l.g.s.Inputs) {
+		r.arena.take(l.g.s.Values[id].Bytes())
+	}
+	r.arena.take(l.g.targets())
+	if slices.ContainsFunc(l.g.units, func(u unit) bool { return u.kind == MatMul || u.kind == Attention }) {
+		r.arena.take(productWorkspace)
+	}
+	for range replayed {
+		for _, id := range params {
+			r.drop(r.grads, id)
+		}
+		r.forward()
+		r.backward(r.loss())
+		if r.momentum == nil {
+			for _, id := range l.g.params {
+				r.momentum = append(r.momentum, r.arena.take(l.g.s.Values[id].Bytes()))
+			}
+		}
+	}
+	return Footprint{r.arena.most, r.arena.reserved, r.workspace}
+}
+
+func (r *replay) forward() {
+	for i := range r.g.units {
+		u := &r.g.units[i]
+		r.extras[i] = r.arena.take(r.extra[i])
+		for _, id := range u.out {
+			if r.g.root[id] == id && !r.inPlace(u) {
+				r.values[id] = r.arena.take(r.size(id))
+			} else if r.g.root[id] == id {
+				// Written over its operand: the block changes hands.
+				source := r.g.root[u.in[0]]
+				r.values[id], r.values[source] = r.values[source], noBlock
+			}
+		}
+		r.scratch(u)
+		for _, root := range r.dies[i] {
+			r.drop(r.values, root)
+		}
+	}
+}
+
+// scratch is memory that a unit needs while it runs: convolutions copy their
+// operands into another layout, recurrent cells hold the gradients of their
+// gates.
+func (r *replay) scratch(u *unit) {
+	if len(u.in) == 0 || len(u.out) == 0 {
+		return
+	}
+	need := int64(0)
+	switch u.kind {
+	case Conv:
+		need = int64(r.layouts * float64(r.g.bytes(u.in[:1])+r.g.bytes(u.out[:1])))
+		r.workspace = max(r.workspace, need)
+	case Recurrent:
+		need = r.g.reserve(u) + r.g.bytes(u.in[1:min(3, len(u.in))])
+	}
+	r.arena.give(r.arena.take(need))
+}
+
+// targets are the bytes that outputs are compared with: labels are few, but
+// what looks like the input is compared number by number.
+func (g *graph) targets() int64 {
+	total := int64(0)
+	for _, out := range g.s.Outputs {
+		for _, in := range g.s.Inputs {
+			v := g.s.Values[out]
+			if g.grad[out] && g.s.Values[in].Type == v.Type && g.s.Values[in].Elements() == v.Elements() {
+				total += v.Bytes()
+				break
+			}
+		}
+	}
+	return total
+}
+
+// loss compares the outputs with targets: a normalised copy is kept, and
+// its gradient and that of the output follow. It returns the blocks that go
+// when the gradients of the outputs are there.
+func (r *replay) loss() []handle {
+	var kept []handle
+	for _, id := range r.g.s.Outputs {
+		if r.g.grad[id] && r.size(r.g.root[id]) > 0 {
+			kept = append(kept, r.arena.take(r.g.s.Values[id].Bytes()))
+		}
+	}
+	for _, id := range r.g.s.Outputs {
+		// What only the loss reads goes with it.
+		if root := r.g.root[id]; r.firstKeeper[root] < 0 {
+			r.drop(r.values, root)
+		}
+	}
+	return kept
+}
+
+func (r *replay) backward(losses []handle) {
+	for _, id := range r.g.s.Outputs {
+		root := r.g.root[id]
+		if !r.g.grad[id] || r.size(root) == 0 {
+			continue
+		}
+		normalised := r.arena.take(r.g.s.Values[id].Bytes())
+		if r.grads[root] == noBlock {
+			r.grads[root] = r.arena.take(r.size(root))
+		}
+		r.arena.give(normalised)
+	}
+	for _, h := range losses {
+		r.arena.give(h)
+	}
+	for i := len(r.g.units) - 1; i >= 0; i-- {
+		u := &r.g.units[i]
+		passes := u.name == "Add" || u.name == "Sum" || u.kind == View && !u.copies
+		if passes {
+			r.freeGrads(u)
+		}
+		for at, id := range u.in {
+			root := r.g.root[id]
+			switch {
+			case !r.g.grad[id]:
+			case r.g.param[root]:
+				if r.grads[root] == noBlock {
+					r.grads[root] = r.arena.take(r.g.s.Values[root].Bytes())
+				}
+			case r.grads[root] == noBlock:
+				r.grads[root] = r.arena.take(r.size(root))
+			}
+			// A convolution computes one gradient after the other, each with
+			// a workspace; what follows may come to lie in its place.
+			if at < 2 && r.g.grad[id] {
+				r.scratch(u)
+			}
+		}
+		if !passes {
+			r.freeGrads(u)
+		}
+		r.drop(r.extras, i)
+		for _, root := range r.released[i] {
+			r.drop(r.values, root)
+		}
+	}
+}
+
+func (r *replay) freeGrads(u *unit) {
+	for _, id := range u.out {
+		if r.g.root[id] == id {
+			r.drop(r.grads, id)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package features
+
+// stride is how a value lies in memory.
+type stride int
+
+const (
+	contiguous stride = iota
+	swapped           // its last two axes are exchanged, the ones before in order
+	permuted          // in any other order
+)
+
+// findStrides follows how values lie in memory: a Transpose only changes the
+// view, operators on single elements keep the order of their operand, and
+// all others write their results in order.
+func (g *graph) findStrides() {
+	g.strides = make([]stride, len(g.s.Values))
+	for i := range g.units {
+		u := &g.units[i]
+		if len(u.in) == 0 || len(u.out) == 0 || u.copies || g.static[u.out[0]] {
+			continue
+		}
+		order := contiguous
+		switch {
+		case u.name == "Transpose":
+			order = g.transposeOrder(u)
+		case u.kind == View && u.name != "Reshape" && u.name != "Flatten", u.kind == Curve, u.kind == Elements:
+			order = g.strides[u.in[0]]
+		}
+		for _, id := range u.out {
+			g.strides[id] = order
+		}
+	}
+}
+
+func (g *graph) transposeOrder(u *unit) stride {
+	perm := u.node.Ints("perm")
+	n := len(perm)
+	if g.strides[u.in[0]] != contiguous {
+		// Two transposes may well undo one another: heads are split and
+		// joined that way.
+		return contiguous
+	}
+	inOrder := func(upto int) bool {
+		for i, p := range perm[:upto] {
+			if int(p) != i {
+				return false
+			}
+		}
+		return true
+	}
+	switch {
+	case n < 2 || inOrder(n):
+		return contiguous
+	case inOrder(n-2) && int(perm[n-1]) == n-2:
+		return swapped
+	}
+	return permuted
+}
+
+// copiesOf counts the operands that a unit must first copy into order: a
+// layer normalisation, a softmax and a product with weights want rows that lie
+// together, a batch of products wants batches that do.
+func (g *graph) copiesOf(u *unit) (operands []int) {
+	switch {
+	case u.kind == MatMul && u.name != "Einsum":
+		for at, id := range u.in[:min(2, len(u.in))] {
+			if g.static[id] {
+				continue
+			}
+			weights := len(u.in) > 1 && g.static[u.in[1-at]]
+			if g.strides[id] == permuted || weights && g.strides[id] == swapped {
+				operands = append(operands, id)
+			}
+		}
+	case u.name == "LayerNormalization" || u.kind == Softmax:
+		if len(u.in) > 0 && !g.static[u.in[0]] && g.strides[u.in[0]] != contiguous {
+			operands = u.in[:1]
+		}
+	}
+	return operands
+}
+
+// addCopies adds what copying operands costs, forward and, where a gradient
+// flows, back.
+func (g *graph) addCopies(u *unit, w *Work) {
+	for _, id := range g.copiesOf(u) {
+		bytes := 2 * float64(g.s.Values[id].Bytes())
+		w.Copies++
+		w.CopyBytes += bytes
+		if g.grad[id] {
+			w.CopyBytes += bytes
+			w.Copies++
+		}
+	}
+}
