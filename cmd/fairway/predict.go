@@ -1,0 +1,276 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/features"
+	"github.com/fairway-gpu/fairway/onnx"
+	"github.com/fairway-gpu/fairway/predict"
+)
+
+// predictFlags are the flags of "fairway predict".
+type predictFlags struct {
+	batch  int64
+	gpu    string
+	dims   []string
+	assume int64
+	speed  float64
+	asJSON bool
+}
+
+// maxBatch is the largest batch that is believed.
+const maxBatch = 1 << 30
+
+func newPredict() *cobra.Command {
+	var f predictFlags
+	c := &cobra.Command{
+		Use:   "predict MODEL.onnx",
+		Short: "Say how training a model will use a GPU, from its graph",
+		Long: `Say how training a model will use a GPU before it has run: utilisation, memory, the
+time of a step, and how sure that is. The model is read from its ONNX graph;
+weights are not needed, nor is a GPU. "-" reads standard input.
+
+Training means SGD with momentum in single precision, as PyTorch runs it. The
+first dimension of the inputs is the batch. Other dimensions that the file
+leaves open need a size: --dim sequence=128, or --dim input_ids:1=128 by
+position, or --assume 128 for all of them. See docs/predict.md.`,
+		Example: `  fairway predict resnet50.onnx --batch 32
+  fairway predict bert.onnx --batch 16 --dim sequence=128 --gpu a100 --json
+  python export.py | fairway predict - --batch 64`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("predict: %d models named; want one ONNX file, or - for standard input", len(args))
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
+	}
+	c.Flags().Int64VarP(&f.batch, "batch", "b", 0, "batch size (default: that of the file, or 1)")
+	c.Flags().StringVar(&f.gpu, "gpu", "h200", "GPU type: "+strings.Join(predict.GPUs(), ", "))
+	c.Flags().StringSliceVar(&f.dims, "dim", nil, "size of an open dimension, NAME=SIZE or INPUT:POSITION=SIZE")
+	c.Flags().Int64Var(&f.assume, "assume", 0, "size of every other open dimension")
+	c.Flags().Float64Var(&f.speed, "host-speed", 1, "how many times as fast as those measured a core of the host is")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
+	c.AddCommand(newPredictFeatures(), newPredictTrain(), newPredictEvaluate())
+	return c
+}
+
+func (f *predictFlags) run(c *cobra.Command, name string) error {
+	options, err := f.options()
+	if err != nil {
+		return err
+	}
+	model, err := predict.For(f.gpu)
+	if err != nil {
+		return usageError{err}
+	}
+	if f.speed != 1 {
+		model = model.WithHostSpeed(f.speed)
+	}
+	file := c.InOrStdin()
+	if name != "-" {
+		opened, err := os.Open(name)
+		if err != nil {
+			return fmt.Errorf("predict: %w", err)
+		}
+		defer opened.Close()
+		file = opened
+	}
+	x, err := extract(file, options)
+	if err != nil {
+		return fmt.Errorf("predict: %s: %w", name, err)
+	}
+	forecast := forecastOf(name, model, x)
+	if f.asJSON {
+		return json.NewEncoder(c.OutOrStdout()).Encode(forecast)
+	}
+	return forecast.print(c.OutOrStdout())
+}
+
+// options are the sizes that the flags give.
+func (f *predictFlags) options() (onnx.Options, error) {
+	o := onnx.Options{Batch: f.batch, Assume: f.assume, Dims: map[string]int64{}}
+	if f.batch < 0 || f.batch > maxBatch {
+		return o, usagef("--batch %d: want 1 to %d", f.batch, maxBatch)
+	}
+	if !(f.speed >= 0.01 && f.speed <= 100) {
+		return o, usagef("--host-speed %g: want 0.01 to 100", f.speed)
+	}
+	if f.assume < 0 {
+		return o, usagef("--assume %d: want 1 or more", f.assume)
+	}
+	for _, d := range f.dims {
+		i := strings.LastIndex(d, "=")
+		if i < 1 {
+			return o, usagef("--dim %q: want NAME=SIZE, such as sequence=128", d)
+		}
+		n, err := strconv.ParseInt(d[i+1:], 10, 64)
+		if err != nil || n < 1 {
+			return o, usagef("--dim %q: the size is %q; want a number of 1 or more", d, d[i+1:])
+		}
+		o.Dims[d[:i]] = n
+	}
+	return o, nil
+}
+
+// extract reads a graph and sums it up.
+func extract(r io.Reader, o onnx.Options) (*features.Features, error) {
+	graph, err := onnx.Read(r)
+	if err != nil {
+		return nil, err
+	}
+	return extractFrom(graph, o)
+}
+
+func extractFrom(graph *onnx.Model, o onnx.Options) (*features.Features, error) {
+	shapes, err := onnx.Infer(graph, o)
+	if err != nil {
+		return nil, err
+	}
+	return features.Extract(shapes), nil
+}
+
+// forecast is a prediction as it is printed.
+type forecast struct {
+	Model       string         `json:"model"`
+	Batch       int64          `json:"batch"`
+	GPU         string         `json:"gpu"`
+	Util        float64        `json:"gpu_util"` // percent
+	UtilLow     float64        `json:"gpu_util_low"`
+	UtilHigh    float64        `json:"gpu_util_high"`
+	MemMiB      float64        `json:"gpu_mem_mib"`
+	MemParts    memoryParts    `json:"gpu_mem_parts_mib"`
+	StepMS      float64        `json:"step_ms"`
+	StepLow     float64        `json:"step_ms_low"`
+	StepHigh    float64        `json:"step_ms_high"`
+	Flops       float64        `json:"flops"`       // forward, all of the batch
+	TrainFlops  float64        `json:"train_flops"` // forward and backward
+	Params      int64          `json:"params"`
+	Activations int64          `json:"activations"` // numbers kept for the backward pass
+	ActBytes    int64          `json:"activation_bytes"`
+	Kernels     int64          `json:"kernels"` // launches in a step
+	Ops         map[string]int `json:"ops"`
+	Confidence  float64        `json:"confidence"`
+	Unknown     map[string]int `json:"unknown_ops,omitempty"`
+	Notes       []string       `json:"notes,omitempty"`
+
+	busyMS, hostMS, capacityMiB float64
+}
+
+type memoryParts struct {
+	Parameters  float64 `json:"parameters"`
+	Gradients   float64 `json:"gradients"`
+	Optimizer   float64 `json:"optimizer"`
+	Activations float64 `json:"activations"`
+	Workspace   float64 `json:"workspace"`
+	Allocator   float64 `json:"allocator"`
+	Context     float64 `json:"context"`
+}
+
+func forecastOf(name string, m *predict.Model, x *features.Features) forecast {
+	p := m.Predict(x)
+	short := func(v, unit float64) float64 {
+		s, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'f', int(unit), 64), 64)
+		return s
+	}
+	return forecast{
+		Model: name, Batch: x.Batch, GPU: m.Device().Name,
+		Util: short(p.Util, 1), UtilLow: short(p.UtilLow, 1), UtilHigh: short(p.UtilHigh, 1),
+		MemMiB: short(p.Memory.Total, 0),
+		MemParts: memoryParts{short(p.Memory.Parameters, 0), short(p.Memory.Gradients, 0), short(p.Memory.Optimizer, 0),
+			short(p.Memory.Activations, 0), short(p.Memory.Workspace, 0), short(p.Memory.Allocator, 0), short(p.Memory.Context, 0)},
+		StepMS: short(1e3*p.StepSeconds, 3), StepLow: short(1e3*p.StepLow, 3), StepHigh: short(1e3*p.StepHigh, 3),
+		Flops: x.FlopsForward, TrainFlops: x.FlopsTraining(), Params: x.Params, Activations: x.Activations, ActBytes: x.ActivationBytes,
+		Kernels: x.Kernels.Total(), Ops: x.Ops, Confidence: short(p.Confidence, 2), Unknown: x.Unknown, Notes: p.Notes,
+		busyMS: 1e3 * p.BusySeconds, hostMS: 1e3 * p.HostSeconds, capacityMiB: m.Device().MemoryMiB,
+	}
+}
+
+func (f forecast) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(label, format string, args ...any) {
+		fmt.Fprintf(t, "%s\t%s\n", label, clean(fmt.Sprintf(format, args...)))
+	}
+	line("model", "%s, batch %d, on %s", filepath.Base(f.Model), f.Batch, f.GPU)
+	line("GPU utilisation", "%.0f %% (%.0f to %.0f)", f.Util, f.UtilLow, f.UtilHigh)
+	line("step", "%s ms (%s to %s): kernels %s, launching them %s", digits(f.StepMS), digits(f.StepLow), digits(f.StepHigh), digits(f.busyMS), digits(f.hostMS))
+	line("GPU memory", "%.0f MiB of %.0f", f.MemMiB, f.capacityMiB)
+	for _, part := range []struct {
+		name string
+		mib  float64
+	}{
+		{"parameters", f.MemParts.Parameters}, {"gradients", f.MemParts.Gradients}, {"momentum", f.MemParts.Optimizer},
+		{"activations", f.MemParts.Activations}, {"workspace", f.MemParts.Workspace}, {"allocator", f.MemParts.Allocator}, {"CUDA context", f.MemParts.Context},
+	} {
+		line("  "+part.name, "%6.0f MiB", part.mib)
+	}
+	line("FLOPs", "%s forward, %s a step", count(f.Flops), count(f.TrainFlops))
+	line("parameters", "%s", count(float64(f.Params)))
+	line("activations", "%s kept for the backward pass (%.0f MiB)", count(float64(f.Activations)), float64(f.ActBytes)/(1<<20))
+	line("launches", "%d a step", f.Kernels)
+	line("operators", "%s", countedOps(f.Ops))
+	line("confidence", "%.2f", f.Confidence)
+	for _, note := range f.Notes {
+		line("note", "%s", note)
+	}
+	return t.Flush()
+}
+
+// digits prints three significant ones.
+func digits(v float64) string {
+	if v >= 100 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// count prints a large number with a unit.
+func count(v float64) string {
+	units := []string{"", " k", " M", " G", " T", " P"}
+	i := 0
+	for v >= 1000 && i < len(units)-1 {
+		v /= 1000
+		i++
+	}
+	return digits(v) + units[i]
+}
+
+// countedOps lists operators, the most frequent first.
+func countedOps(ops map[string]int) string {
+	type entry struct {
+		name string
+		n    int
+	}
+	var list []entry
+	for name, n := range ops {
+		list = append(list, entry{name, n})
+	}
+	slices.SortFunc(list, func(a, b entry) int {
+		if a.n != b.n {
+			return b.n - a.n
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	var words []string
+	for i, e := range list {
+		if i == 10 {
+			words = append(words, fmt.Sprintf("and %d more", len(list)-i))
+			break
+		}
+		words = append(words, fmt.Sprintf("%d %s", e.n, e.name))
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,176 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// field appends a length-delimited protobuf field.
+func field(b []byte, n protowire.Number, content []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), content)
+}
+
+func varint(b []byte, n protowire.Number, v uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), v)
+}
+
+// tinyONNX is a linear layer and a ReLU, [batch 64] to [batch 32], with its
+// weights in a file that does not exist.
+func tinyONNX() []byte {
+	node := func(op, out string, in ...string) (b []byte) {
+		for _, name := range in {
+			b = field(b, 1, []byte(name))
+		}
+		return field(field(b, 2, []byte(out)), 4, []byte(op))
+	}
+	dim := func(n uint64) []byte { return field(nil, 1, varint(nil, 1, n)) }
+	tensorType := field(varint(nil, 1, 1), 2, slices.Concat(dim(1), dim(64)))
+	input := field(field(nil, 1, []byte("x")), 2, field(nil, 1, tensorType))
+	weight := field(varint(varint(varint(nil, 1, 64), 1, 32), 2, 1), 8, []byte("w"))
+	location := field(field(nil, 1, []byte("location")), 2, []byte("absent.bin"))
+	weight = varint(field(weight, 13, location), 14, 1)
+	graph := field(field(nil, 1, node("MatMul", "h", "x", "w")), 1, node("Relu", "y", "h"))
+	graph = field(field(field(graph, 5, weight), 11, input), 12, field(nil, 1, []byte("y")))
+	return field(field(varint(nil, 1, 8), 7, graph), 8, varint(nil, 2, 17))
+}
+
+// fairway runs the command line in the process.
+func fairway(t *testing.T, stdin []byte, args ...string) (string, error) {
+	t.Helper()
+	root := newRoot()
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetIn(bytes.NewReader(stdin))
+	root.SetArgs(args)
+	err := root.Execute()
+	return out.String(), err
+}
+
+func TestPredictJSON(t *testing.T) {
+	out, err := fairway(t, tinyONNX(), "predict", "-", "--batch", "32", "--gpu", "h200", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Fields(`activation_bytes activations batch confidence flops gpu gpu_mem_mib gpu_mem_parts_mib gpu_util
+		gpu_util_high gpu_util_low kernels model ops params step_ms step_ms_high step_ms_low train_flops`)
+	optional := map[string]bool{"notes": true, "unknown_ops": true}
+	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(got)), func(k string) bool { return optional[k] })
+	if diff := cmp.Diff(want, keys); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	for key, value := range map[string]any{
+		"model": "-", "batch": 32.0, "gpu": "h200", "params": 64.0 * 32, "flops": 2.0*32*64*32 + 32*32, "activations": 32.0 * 32,
+	} {
+		if got[key] != value {
+			t.Errorf("%s is %v, want %v", key, got[key], value)
+		}
+	}
+	if diff := cmp.Diff(map[string]any{"MatMul": 1.0, "Relu": 1.0}, got["ops"]); diff != "" {
+		t.Errorf("ops (-want +got):\n%s", diff)
+	}
+	sum := 0.0
+	for _, part := range got["gpu_mem_parts_mib"].(map[string]any) {
+		sum += part.(float64)
+	}
+	if total := got["gpu_mem_mib"].(float64); sum < total-4 || sum > total+4 {
+		t.Errorf("parts sum to %g MiB, want about %g", sum, total)
+	}
+}
+
+func TestPredictText(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "tiny.onnx")
+	if err := os.WriteFile(name, tinyONNX(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := fairway(t, nil, "predict", name, "--gpu", "a100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"tiny.onnx, batch 1, on a100", "GPU utilisation", "CUDA context", "1 MatMul, 1 Relu", "no measurements of a100"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+}
+
+func TestPredictErrors(t *testing.T) {
+	good := tinyONNX()
+	for _, tc := range []struct {
+		stdin []byte
+		args  []string
+		want  string
+	}{
+		{good, []string{"-", "--gpu", "voodoo2"}, `GPU type "voodoo2" is not known; known are h200`},
+		{good, []string{"-", "--batch", "-3"}, "--batch -3"},
+		{good, []string{"-", "--dim", "sequence"}, `--dim "sequence"`},
+		{good, []string{"-", "--dim", "sequence=0"}, `the size is "0"`},
+		{good, []string{"-", "--host-speed", "0"}, "--host-speed 0"},
+		{good, []string{}, "0 models named"},
+		{good, []string{"no-such-file.onnx"}, "no-such-file.onnx"},
+		{good[:len(good)/2], []string{"-"}, "read ONNX model"},
+		{[]byte("PK\x03\x04 not a model"), []string{"-"}, "read ONNX model"},
+		{nil, []string{"-"}, "read ONNX model"},
+	} {
+		_, err := fairway(t, tc.stdin, append([]string{"predict"}, tc.args...)...)
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%v: error %v, want one with %q", tc.args, err, tc.want)
+		}
+	}
+}
+
+// TestPredictFeatures reads an archive and writes the rows that were measured.
+func TestPredictFeatures(t *testing.T) {
+	dir := t.TempDir()
+	var archive bytes.Buffer
+	zipped := gzip.NewWriter(&archive)
+	tarred := tar.NewWriter(zipped)
+	for name, text := range map[string][]byte{
+		"tiny.onnx":  tinyONNX(),
+		"index.json": []byte(`{"files":{"my/tiny":{"file":"tiny.onnx"},"my/other":{"file":"other.onnx"}}}`),
+	} {
+		if err := tarred.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text))}); err != nil {
+			t.Fatal(err)
+		}
+		tarred.Write(text)
+	}
+	tarred.Close()
+	zipped.Close()
+	graphs, out := filepath.Join(dir, "graphs.tar.gz"), filepath.Join(dir, "h200-features.csv")
+	solo := "model,family,batch,status,util_mean,step_ms_mean,mem_device_mib,mem_reserved_mib,session\n" +
+		"my/tiny,f,64,ok,50,10,900,100,s\nmy/tiny,f,8,ok,50,10,900,100,s\nmy/tiny,f,512,oom,,,,,s\nmy/lost,f,8,ok,50,10,900,100,s\n"
+	for name, text := range map[string][]byte{graphs: archive.Bytes(), filepath.Join(dir, "h200-solo.csv"): []byte(solo)} {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := fairway(t, nil, "predict", "features", "--graphs", graphs, "--out", out); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[1], "my/tiny,8,") || !strings.HasPrefix(lines[2], "my/tiny,64,") {
+		t.Errorf("wrote %d lines; want a header and my/tiny at 8 and 64:\n%s", len(lines), text)
+	}
+}

@@ -1,0 +1,317 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/onnx"
+	"github.com/fairway-gpu/fairway/predict"
+)
+
+// Limits of an archive of graphs.
+const (
+	maxIndexBytes = 16 << 20
+	maxGraphs     = 100_000
+	maxGraphBytes = 1 << 30
+)
+
+func newPredictFeatures() *cobra.Command {
+	var graphs, solo, out string
+	c := &cobra.Command{
+		Use:   "features --graphs FILE --solo FILE --out FILE",
+		Short: "Sum up the graphs of measured models, to train from",
+		Long: `Read an archive of ONNX graphs as "profiling/measure.py graphs" writes it, and write
+a table with the figures of every measured model at every measured batch size:
+all that training a prediction model needs besides the measurements.`,
+		Example: `  python3 profiling/measure.py graphs --out graphs.tar.gz
+  fairway predict features --graphs graphs.tar.gz --out profiling/data/h200-features.csv`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if graphs == "" || out == "" {
+				return usagef("--graphs and --out are needed: an archive to read, and a table to write")
+			}
+			if solo == "" {
+				solo = strings.TrimSuffix(out, "-features.csv") + "-solo.csv"
+			}
+			rows, err := writeFeatures(graphs, solo, out)
+			if err != nil {
+				return fmt.Errorf("predict features: %w", err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%d rows in %s\n", rows, out)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&graphs, "graphs", "", "archive of graphs (.tar.gz)")
+	c.Flags().StringVar(&solo, "solo", "", "table of measurements (default: NAME-solo.csv beside --out NAME-features.csv)")
+	c.Flags().StringVarP(&out, "out", "o", "", "table to write")
+	return c
+}
+
+// writeFeatures writes the rows in the order of the measurements' models, by
+// batch, and returns their number.
+func writeFeatures(graphs, solo, out string) (int, error) {
+	f, err := os.Open(solo)
+	if err != nil {
+		return 0, err
+	}
+	measured, err := predict.ReadSolo(filepath.Base(solo), f)
+	f.Close()
+	if err != nil {
+		return 0, err
+	}
+	files, err := graphIndex(graphs)
+	if err != nil {
+		return 0, err
+	}
+	batches := map[string][]int64{} // file -> batches
+	names := map[string]string{}    // file -> model
+	for _, m := range measured {
+		if file, ok := files[m.Model]; ok {
+			names[file] = m.Model
+			if !slices.Contains(batches[file], m.Batch) {
+				batches[file] = append(batches[file], m.Batch)
+			}
+		}
+	}
+	table, rows := &featureTable{}, 0
+	err = eachGraph(graphs, func(file string, r io.Reader) error {
+		if names[file] == "" {
+			return nil
+		}
+		n, err := table.add(names[file], batches[file], r)
+		rows += n
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return rows, writeFile(out, table.write)
+}
+
+// featureTable holds rows until they are in order.
+type featureTable struct{ rows []featureRow }
+
+type featureRow struct {
+	model string
+	batch int64
+	write func(*predict.FeatureWriter) error
+}
+
+func (t *featureTable) add(model string, batches []int64, r io.Reader) (int, error) {
+	graph, err := onnx.Limits{Bytes: maxGraphBytes}.Read(r)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", model, err)
+	}
+	for _, batch := range batches {
+		x, err := extractFrom(graph, onnx.Options{Batch: batch})
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", model, err)
+		}
+		t.rows = append(t.rows, featureRow{model, batch, func(w *predict.FeatureWriter) error { return w.Add(model, x) }})
+	}
+	return len(batches), nil
+}
+
+func (t *featureTable) write(w io.Writer) error {
+	slices.SortFunc(t.rows, func(a, b featureRow) int {
+		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.batch, b.batch))
+	})
+	table, err := predict.NewFeatureWriter(w)
+	if err != nil {
+		return err
+	}
+	for _, r := range t.rows {
+		if err := r.write(table); err != nil {
+			return err
+		}
+	}
+	return table.Close()
+}
+
+// graphIndex reads which file of an archive is which model.
+func graphIndex(name string) (map[string]string, error) {
+	files := map[string]string{}
+	found := false
+	err := eachGraph(name, func(file string, r io.Reader) error {
+		if file != "index.json" {
+			return nil
+		}
+		text, err := io.ReadAll(io.LimitReader(r, maxIndexBytes))
+		if err != nil {
+			return err
+		}
+		var index struct {
+			Files map[string]struct {
+				File string `json:"file"`
+			} `json:"files"`
+		}
+		if err := json.NewDecoder(bytes.NewReader(text)).Decode(&index); err != nil {
+			return fmt.Errorf("index.json: %w", err)
+		}
+		for model, entry := range index.Files {
+			files[model] = entry.File
+		}
+		found = true
+		return nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%s: no index.json in the archive", name)
+	}
+	return files, err
+}
+
+// eachGraph visits the files of an archive.
+func eachGraph(name string, visit func(file string, r io.Reader) error) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	zipped, err := gzip.NewReader(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	archive := tar.NewReader(zipped)
+	for range maxGraphs {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := visit(path.Base(header.Name), archive); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return fmt.Errorf("%s: more than %d files", name, maxGraphs)
+}
+
+func newPredictTrain() *cobra.Command {
+	var data, gpu, out string
+	c := &cobra.Command{
+		Use:   "train --data DIR --gpu NAME --out FILE",
+		Short: "Make the prediction model of a GPU type from measurements",
+		Long: `Make the prediction model of a GPU type from NAME-solo.csv and NAME-features.csv. The
+same tables give the same bytes. A model under predict/models becomes part of the
+program when it is built.`,
+		Example: `  fairway predict train --data profiling/data --gpu h200 --out predict/models/h200.json`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if data == "" || out == "" {
+				return usagef("--data and --out are needed: a folder of tables, and a file to write")
+			}
+			samples, without, err := predict.ReadSamples(os.DirFS(data), gpu)
+			if err != nil {
+				return fmt.Errorf("predict train: %w", err)
+			}
+			m, err := predict.Train(samples, gpu)
+			if err != nil {
+				return fmt.Errorf("predict train: %w", err)
+			}
+			if err := writeFile(out, m.Write); err != nil {
+				return fmt.Errorf("predict train: %w", err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s: %d steps of %d models", out, m.Rows, m.Models)
+			if without > 0 {
+				fmt.Fprintf(c.OutOrStdout(), "; %d more have no features", without)
+			}
+			fmt.Fprintln(c.OutOrStdout())
+			return nil
+		},
+	}
+	c.Flags().StringVar(&data, "data", "", "folder of NAME-solo.csv and NAME-features.csv")
+	c.Flags().StringVar(&gpu, "gpu", "h200", "GPU type, the NAME of the tables")
+	c.Flags().StringVarP(&out, "out", "o", "", "model file to write")
+	return c
+}
+
+func newPredictEvaluate() *cobra.Command {
+	var data, gpu string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "evaluate --data DIR",
+		Short: "Hold models out, predict them, and print the errors",
+		Long: `Cross-validate: every model is predicted by what was trained without it, and once
+more without its whole family. Prints the RMSLE of the utilisation by method, the
+coverage of the intervals, and the errors of step time and memory.`,
+		Example: `  fairway predict evaluate --data profiling/data`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if data == "" {
+				return usagef("--data is missing: name the folder of the tables")
+			}
+			samples, _, err := predict.ReadSamples(os.DirFS(data), gpu)
+			if err != nil {
+				return fmt.Errorf("predict evaluate: %w", err)
+			}
+			e, err := predict.Evaluate(samples, gpu)
+			if err != nil {
+				return fmt.Errorf("predict evaluate: %w", err)
+			}
+			if asJSON {
+				return json.NewEncoder(c.OutOrStdout()).Encode(e)
+			}
+			return printEvaluation(c.OutOrStdout(), e)
+		},
+	}
+	c.Flags().StringVar(&data, "data", "", "folder of NAME-solo.csv and NAME-features.csv")
+	c.Flags().StringVar(&gpu, "gpu", "h200", "GPU type, the NAME of the tables")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printEvaluation(w io.Writer, e *predict.Evaluation) error {
+	fmt.Fprintf(w, "%s: %d steps of %d models in %d families, held out\n\n", e.GPU, e.Rows, e.Models, e.Families)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	model, family := e.Splits[0], e.Splits[1]
+	fmt.Fprintln(t, "\tby model\tby family\tHorus")
+	for _, method := range predict.Methods() {
+		paper := ""
+		switch method {
+		case predict.Linear:
+			paper = fmt.Sprintf("%.3f (linear)", predict.PaperLinear)
+		case predict.PhysicsTrees:
+			paper = fmt.Sprintf("%.3f (its best)", predict.PaperBest)
+		}
+		fmt.Fprintf(t, "utilisation, RMSLE: %s\t%.3f\t%.3f\t%s\n", method, model.RMSLE[method], family.RMSLE[method], paper)
+	}
+	row := func(label, format string, figure func(predict.Split) float64) {
+		fmt.Fprintf(t, "%s\t"+format+"\t"+format+"\t\n", label, figure(model), figure(family))
+	}
+	percent := "%.1f %%"
+	row("within the 90 % interval", percent, func(s predict.Split) float64 { return 100 * s.Coverage })
+	row("width of the interval, points", "%.1f", func(s predict.Split) float64 { return s.Width })
+	row("step time, RMSLE", "%.3f", func(s predict.Split) float64 { return s.Step.RMSLE })
+	row("step time, median error", percent, func(s predict.Split) float64 { return 100 * s.Step.Median })
+	row("memory, models within 15 %", percent, func(s predict.Split) float64 { return 100 * s.Memory.Within15 })
+	row("memory, models more than 10 % under", percent, func(s predict.Split) float64 { return 100 * s.Memory.Under10 })
+	row("memory, median error", percent, func(s predict.Split) float64 { return 100 * s.Memory.Median })
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	fmt.Fprintln(t, "family\tsteps\tRMSLE by model\tby family")
+	for _, f := range model.Families {
+		i := slices.IndexFunc(family.Families, func(o predict.FamilyError) bool { return o.Family == f.Family })
+		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.3f\n", f.Family, f.Rows, f.RMSLE, family.Families[i].RMSLE)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,169 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package predict
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// The published errors of utilisation, RMSLE, and the bars for memory.
+const (
+	PaperBest   = 0.133 // Horus, XGBoost
+	PaperLinear = 0.188 // Horus, linear regression
+)
+
+// Evaluation is how well a GPU type's measurements are predicted when they
+// are held out.
+type Evaluation struct {
+	GPU      string  `json:"gpu"`
+	Rows     int     `json:"rows"`
+	Models   int     `json:"models"`
+	Families int     `json:"families"`
+	Splits   []Split `json:"splits"` // by model, then by family
+}
+
+// Split is the errors under one way to hold out.
+type Split struct {
+	By       string             `json:"by"`
+	RMSLE    map[string]float64 `json:"rmsle"`    // by method
+	Coverage float64            `json:"coverage"` // share of rows within their interval
+	Width    float64            `json:"width"`    // mean of the intervals, percentage points
+	Step     StepError          `json:"step"`
+	Memory   MemoryError        `json:"memory"`
+	Families []FamilyError      `json:"families"`
+	Tests    []Test             `json:"-"`
+}
+
+// StepError is about the time of a step.
+type StepError struct {
+	RMSLE    float64 `json:"rmsle"`
+	Median   float64 `json:"median"`   // of the relative error's size
+	Coverage float64 `json:"coverage"` //
+}
+
+// MemoryError is about memory. Shares are of models, each by its worst row,
+// and of rows.
+type MemoryError struct {
+	Within15     float64 `json:"within_15"`
+	Under10      float64 `json:"under_10"`
+	RowsWithin15 float64 `json:"rows_within_15"`
+	RowsUnder10  float64 `json:"rows_under_10"`
+	Median       float64 `json:"median"` // of the relative error's size
+}
+
+// FamilyError is the utilisation's error by family.
+type FamilyError struct {
+	Family string  `json:"family"`
+	Rows   int     `json:"rows"`
+	RMSLE  float64 `json:"rmsle"`
+}
+
+// Evaluate cross-validates by model and by family.
+func Evaluate(samples []Sample, gpu string) (*Evaluation, error) {
+	if len(samples) < 2*outerFolds {
+		return nil, fmt.Errorf("evaluate: %d measured steps; want at least %d", len(samples), 2*outerFolds)
+	}
+	e := &Evaluation{GPU: gpu, Rows: len(samples), Models: countModels(samples)}
+	families := map[string]bool{}
+	for _, s := range samples {
+		families[s.Family] = true
+	}
+	e.Families = len(families)
+	for _, way := range []struct {
+		by   string
+		name func(*Sample) string
+	}{{"model", byModel}, {"family", byFamily}} {
+		tests, err := crossValidate(samples, way.name)
+		if err != nil {
+			return nil, err
+		}
+		fillIntervals(tests)
+		e.Splits = append(e.Splits, splitOf(way.by, tests))
+	}
+	return e, nil
+}
+
+func splitOf(by string, tests []Test) Split {
+	s := Split{By: by, Tests: tests, RMSLE: map[string]float64{}}
+	for _, method := range Methods() {
+		s.RMSLE[method] = rmsle(tests, method)
+	}
+	n := float64(len(tests))
+	var sizes []float64
+	for i := range tests {
+		t := &tests[i]
+		if t.Sample.Util >= t.Low-0.5 && t.Sample.Util <= t.High+0.5 { // NVML counts whole percents
+			s.Coverage += 1 / n
+		}
+		if t.Sample.StepMS >= t.StepLow && t.Sample.StepMS <= t.StepTop {
+			s.Step.Coverage += 1 / n
+		}
+		s.Width += (t.High - t.Low) / n
+		r := math.Log(t.StepMS / t.Sample.StepMS)
+		s.Step.RMSLE += r * r / n
+		sizes = append(sizes, math.Abs(t.StepMS/t.Sample.StepMS-1))
+	}
+	s.Step.RMSLE, s.Step.Median = math.Sqrt(s.Step.RMSLE), quantile(sizes, 0.5)
+	s.Memory = memoryErrors(tests)
+	s.Families = familyErrors(tests)
+	return s
+}
+
+func rmsle(tests []Test, method string) float64 {
+	total := 0.0
+	for i := range tests {
+		e := tests[i].logError(method)
+		total += e * e
+	}
+	return math.Sqrt(total / float64(max(len(tests), 1)))
+}
+
+func memoryErrors(tests []Test) MemoryError {
+	var out MemoryError
+	var sizes []float64
+	worst := map[string][2]float64{} // model -> largest error either way, largest shortfall
+	for _, t := range tests {
+		e := t.MemMiB/t.Sample.MemMiB - 1
+		sizes = append(sizes, math.Abs(e))
+		w := worst[t.Model]
+		worst[t.Model] = [2]float64{max(w[0], math.Abs(e)), max(w[1], -e)}
+		if math.Abs(e) <= 0.15 {
+			out.RowsWithin15 += 1 / float64(len(tests))
+		}
+		if e < -0.1 {
+			out.RowsUnder10 += 1 / float64(len(tests))
+		}
+	}
+	within, under := 0, 0
+	for _, w := range worst {
+		if w[0] <= 0.15 {
+			within++
+		}
+		if w[1] > 0.1 {
+			under++
+		}
+	}
+	out.Within15, out.Under10 = float64(within)/float64(len(worst)), float64(under)/float64(len(worst))
+	out.Median = quantile(sizes, 0.5)
+	return out
+}
+
+// familyErrors lists families, the worst first.
+func familyErrors(tests []Test) []FamilyError {
+	parts := map[string][]Test{}
+	for _, t := range tests {
+		parts[t.Family] = append(parts[t.Family], t)
+	}
+	var list []FamilyError
+	for family, part := range parts {
+		list = append(list, FamilyError{family, len(part), rmsle(part, PhysicsTrees)})
+	}
+	slices.SortFunc(list, func(a, b FamilyError) int {
+		return cmp.Or(cmp.Compare(b.RMSLE, a.RMSLE), cmp.Compare(a.Family, b.Family))
+	})
+	return list
+}

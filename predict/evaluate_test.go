@@ -1,0 +1,127 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package predict
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// TestHeldOut holds the measurements of the repository out, models as a whole
+// and then families, and compares the errors with what was asked for.
+func TestHeldOut(t *testing.T) {
+	samples, _, err := ReadSamples(os.DirFS("../profiling/data"), "h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Evaluate(samples, "h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Nothing was asked about families that were never seen, the harder case.
+	most := map[string]float64{"model": PaperBest, "family": 0.15}
+	for _, s := range e.Splits {
+		if got := s.RMSLE[PhysicsTrees]; got > most[s.By] {
+			t.Errorf("by %s: RMSLE of the utilisation is %.4f, want at most %g", s.By, got, most[s.By])
+		}
+		if s.RMSLE[PhysicsTrees] > s.RMSLE[Linear] {
+			t.Errorf("by %s: a linear model is better: %.4f, %.4f", s.By, s.RMSLE[Linear], s.RMSLE[PhysicsTrees])
+		}
+		if s.Coverage < 0.84 || s.Coverage > 0.97 {
+			t.Errorf("by %s: %.3f of the measurements are within their 90 %% interval", s.By, s.Coverage)
+		}
+		if s.Memory.Within15 < 0.9 || s.Memory.Under10 > 0.05 {
+			t.Errorf("by %s: memory of models within 15 %% for %.3f, under by 10 %% for %.3f; want 0.9 or more, 0.05 or less", s.By, s.Memory.Within15, s.Memory.Under10)
+		}
+	}
+}
+
+// No model may be in two folds, and every sample must be in one.
+func TestFoldsKeepModelsTogether(t *testing.T) {
+	var samples []Sample
+	for i, name := range strings.Fields("a b c a d b e f a g h i j k l m n") {
+		samples = append(samples, Sample{Model: name, Family: name[:1], Batch: int64(i)})
+	}
+	at, count := map[string]int{}, 0
+	for k, f := range foldsOf(samples, byModel, 4) {
+		for _, i := range f {
+			count++
+			if before, ok := at[samples[i].Model]; ok && before != k {
+				t.Errorf("model %s is in folds %d and %d", samples[i].Model, before, k)
+			}
+			at[samples[i].Model] = k
+		}
+		if len(f)+len(f.rest(samples)) != len(samples) {
+			t.Errorf("fold %d has %d samples, the rest %d of %d", k, len(f), len(f.rest(samples)), len(samples))
+		}
+	}
+	if count != len(samples) {
+		t.Errorf("%d samples in folds, want %d", count, len(samples))
+	}
+}
+
+func TestMemoryErrors(t *testing.T) {
+	test := func(model string, measured, predicted float64) Test {
+		return Test{Sample: Sample{Model: model, MemMiB: measured}, MemMiB: predicted}
+	}
+	got := memoryErrors([]Test{test("a", 100, 110), test("a", 100, 120), test("b", 100, 88), test("c", 100, 100)})
+	want := MemoryError{Within15: 2.0 / 3, Under10: 1.0 / 3, RowsWithin15: 0.75, RowsUnder10: 0.25, Median: 0.11}
+	if d := got.Median - want.Median; d > 1e-9 || d < -1e-9 {
+		t.Errorf("median %g, want %g", got.Median, want.Median)
+	}
+	got.Median = want.Median
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// Few profiles make a linear model, which is as good a citizen.
+func TestFewProfiles(t *testing.T) {
+	samples, _, err := ReadSamples(os.DirFS("../profiling/data"), "h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Train(samples[:40], "h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Method != byLinear || m.Residual != nil {
+		t.Errorf("40 samples made a model by %s", m.Method)
+	}
+	p := m.Predict(extract(t, chain(20), 32))
+	if p.Util <= 5 || p.Confidence > 0.6 {
+		t.Errorf("predicted %g %%, confidence %g", p.Util, p.Confidence)
+	}
+	if _, err := Train(samples[:5], "h200"); err == nil {
+		t.Error("5 samples made a model")
+	}
+}
+
+const soloHeader = "model,family,batch,status,util_mean,step_ms_mean,mem_device_mib,mem_reserved_mib,session\n"
+
+func TestTableErrors(t *testing.T) {
+	good := soloHeader + "m,f,8,ok,50,10,900,100,s\n"
+	if list, err := ReadSolo("x.csv", strings.NewReader(good+"n,f,8,oom,,,,,s\n")); err != nil || len(list) != 1 || list[0] != (Measured{"m", 8}) {
+		t.Errorf("read %v, %v; want the one row that is ok", list, err)
+	}
+	for _, tc := range []struct{ text, want string }{
+		{"", "empty"},
+		{"model,family\n", `column "batch" is missing`},
+		{"model,model\n", `column "model" stands twice`},
+		{soloHeader + "m,f,8,ok,fast,10,900,100,s\n", `x.csv: line 2: column "util_mean": "fast"`},
+		{soloHeader + "m,f,8,ok,120,10,900,100,s\n", "utilisation 120"},
+		{soloHeader + "m,f,0,ok,50,10,900,100,s\n", "batch 0"},
+		{soloHeader + "m,f\n", "wrong number of fields"},
+	} {
+		if _, err := ReadSolo("x.csv", strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%q: error %v, want one with %q", tc.text, err, tc.want)
+		}
+	}
+	dir := fstest.MapFS{"h200-solo.csv": {Data: []byte(good)}, "h200-features.csv": {Data: []byte(strings.Join(featureColumns(), ",") + "\n")}}
+	if _, without, err := ReadSamples(dir, "h200"); err == nil || without != 1 {
+		t.Errorf("no features: %d without, error %v", without, err)
+	}
+}

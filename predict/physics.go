@@ -1,0 +1,93 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package predict
+
+import "math"
+
+// physics is the physical estimate of a step, milliseconds and percent.
+type physics struct {
+	Busy, Host, Step, Util float64
+}
+
+// sharpness is how abruptly the longer of busy and host takes over: the step
+// is their norm of this order.
+const sharpness = 6
+
+func physicsOf(busy, host float64) physics {
+	longer := max(busy, host)
+	step := longer * math.Pow(math.Pow(busy/longer, sharpness)+math.Pow(host/longer, sharpness), 1/float64(sharpness))
+	return physics{busy, host, step, 100 * busy / step}
+}
+
+// estimate applies the fitted sums.
+func (m *Model) estimate(v *vector) physics {
+	return physicsOf(max(m.Busy.of(v.Busy), 1e-6), max(m.Host.of(v.Host), 1e-6))
+}
+
+// estimateFor applies them on the machine that a sample was measured on.
+func (m *Model) estimateFor(s *Sample) physics {
+	factor := m.Hosts[s.Session]
+	if factor == 0 {
+		factor = 1
+	}
+	return physicsOf(max(m.Busy.of(s.x.Busy), 1e-6), max(factor*m.Host.of(s.x.Host), 1e-6))
+}
+
+// logs of figures that may be zero.
+func ln1(v float64) float64 { return math.Log1p(max(v, 0)) }
+
+// paperInputs are the figures that Horus names, for the baselines.
+func paperInputs(v *vector) []float64 {
+	return []float64{ln1(v.at("flops")), ln1(v.at("params")), v.Batch, ln1(v.at("activation_mib") * mib),
+		v.at("gemms"), v.at("relus"), v.at("convs"), ln1(v.at("input_mib") * mib)}
+}
+
+// linearInputs add the physical estimate by the coefficients that one would
+// guess.
+func linearInputs(v *vector, guess physics) []float64 {
+	return append(paperInputs(v), ln1(guess.Util), math.Log(guess.Busy/guess.Host), math.Log(guess.Host), math.Log(v.Batch))
+}
+
+// shareGroups are the classes of kernels by whose shares of the busy time the
+// trees tell models apart.
+func shareGroups() [][]string {
+	return [][]string{
+		{"conv1_tflop", "conv1_tb", "conv_tflop", "conv_tb", "thin_tflop", "thin_tb"},
+		{"group_tflop", "group_tb", "depth_tflop", "depth_tb"},
+		{"matmul_tflop", "matmul_tb", "batched_tflop", "batched_tb", "attention_tflop", "attention_tb"},
+		{"recurrent_tflop", "recurrent_tb", "recurrent_launches"},
+		{"norm_tb", "plain_tb"},
+		{"lookup_tb", "fill_tb", "optimizer_tb", "sorts", "lookup_krows"},
+		{"launches"},
+	}
+}
+
+// treeInputs are the physical estimate, the figures of the graph, and the
+// shares.
+func (m *Model) treeInputs(v *vector, p physics) []float64 {
+	kernels := max(v.at("kernels"), 1)
+	x := []float64{
+		ln1(p.Util), math.Log(p.Busy / p.Host), math.Log(p.Host), math.Log(max(v.Batch, 1)),
+		ln1(v.at("params")), ln1(v.at("train_flops")), ln1(v.at("activation_mib")),
+		math.Log(max(v.at("train_flops"), 1) / max(v.at("train_bytes"), 1)),
+		math.Log(kernels), math.Log(max(v.at("train_bytes"), 1) / kernels),
+	}
+	return append(x, m.shares(v, p)...)
+}
+
+func (m *Model) shares(v *vector, p physics) []float64 {
+	at := map[string]float64{}
+	for i, name := range m.Busy.Columns {
+		at[name] = m.Busy.Values[i] * v.Busy[i]
+	}
+	var list []float64
+	for _, group := range shareGroups() {
+		part := 0.0
+		for _, name := range group {
+			part += at[name]
+		}
+		list = append(list, part/max(p.Busy, 1e-9))
+	}
+	return list
+}

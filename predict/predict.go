@@ -1,0 +1,162 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package predict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/fairway-gpu/fairway/features"
+)
+
+// Prediction is what training a model does to a GPU. Intervals hold nine
+// times out of ten on models like those that were measured.
+type Prediction struct {
+	Util, UtilLow, UtilHigh        float64 // percent of time that kernels run
+	Memory                         Memory
+	StepSeconds, StepLow, StepHigh float64 // of a step alone on the GPU
+	BusySeconds, HostSeconds       float64 // the physical estimate of the step's parts
+	Confidence                     float64 // 0 to 1
+	Notes                          []string
+}
+
+// scaledWidth widens the intervals of a GPU type without measurements: a
+// factor of e to that power either way.
+const scaledWidth = 0.5
+
+// Predict predicts a step of training with the features of a graph, at their
+// batch size.
+func (m *Model) Predict(f *features.Features) Prediction {
+	v := vectorOf(f)
+	guess := m.estimate(v)
+	util := m.util(v, guess)
+	out := Prediction{
+		Util: util, Memory: m.memory(f, v),
+		BusySeconds: guess.Busy / 1e3, HostSeconds: guess.Host / 1e3,
+		StepSeconds: guess.Step / 1e3,
+	}
+	b, step := m.bandOf(util).span, m.Step
+	if m.scaled {
+		b = span{b.Low - scaledWidth, b.High + scaledWidth}
+		step = span{step.Low - scaledWidth, step.High + scaledWidth}
+	}
+	out.UtilLow, out.UtilHigh = clampUtil(math.Expm1(ln1(util)+b.Low)), clampUtil(math.Expm1(ln1(util)+b.High))
+	out.StepLow, out.StepHigh = out.StepSeconds*math.Exp(step.Low), out.StepSeconds*math.Exp(step.High)
+	out.Confidence, out.Notes = m.trust(f, v, guess)
+	if out.Memory.Total > m.device.MemoryMiB {
+		out.Notes = append(out.Notes, fmt.Sprintf("needs more memory than a %s has (%.0f MiB)", m.device.Name, m.device.MemoryMiB))
+	}
+	return out
+}
+
+// Device is the GPU type that the model predicts for.
+func (m *Model) Device() Device { return m.device }
+
+func clampUtil(u float64) float64 { return min(max(u, 0), 100) }
+
+// util is the prediction in percent.
+func (m *Model) util(v *vector, p physics) float64 {
+	switch m.Method {
+	case byTrees:
+		return clampUtil(math.Expm1(ln1(p.Util) + m.Residual.of(m.treeInputs(v, p))))
+	case byLinear:
+		return clampUtil(math.Expm1(m.Linear.of(linearInputs(v, p))))
+	}
+	return clampUtil(p.Util)
+}
+
+func (m *Model) bandOf(util float64) band {
+	for _, b := range m.Bands {
+		if util <= b.Upto {
+			return b
+		}
+	}
+	return m.Bands[len(m.Bands)-1]
+}
+
+// space is where the training set lies, to tell how far from it a model is.
+type space struct {
+	Scale   []float64   `json:"scale"`   // of the inputs of the trees
+	Points  [][]float64 `json:"points"`  // the training set
+	Typical float64     `json:"typical"` // nine of ten have a different model nearer than that
+}
+
+func (s space) check(inputs int) error {
+	if len(s.Scale) != inputs || len(s.Points) == 0 || !(s.Typical > 0) {
+		return fmt.Errorf("space: %d scales, %d points, typical distance %g; want %d, some, above 0", len(s.Scale), len(s.Points), s.Typical, inputs)
+	}
+	for i, p := range s.Points {
+		if len(p) != inputs {
+			return fmt.Errorf("space: point %d has %d coordinates; want %d", i, len(p), inputs)
+		}
+	}
+	for _, v := range s.Scale {
+		if !(v > 0) {
+			return fmt.Errorf("space: scale %g; want above 0", v)
+		}
+	}
+	return nil
+}
+
+func (s space) between(a, b []float64) float64 {
+	total := 0.0
+	for j := range a {
+		d := (a[j] - b[j]) / s.Scale[j]
+		total += d * d
+	}
+	return math.Sqrt(total)
+}
+
+// nearest is the distance to the training set, over the typical one.
+func (s space) nearest(x []float64) float64 {
+	least := math.Inf(1)
+	for _, p := range s.Points {
+		least = min(least, s.between(x, p))
+	}
+	return least / s.Typical
+}
+
+// trust says how sure a prediction is, and why not. It falls with the
+// distance from what was measured, with operators that have no rule, with
+// shapes that could not be found, and without measurements of the GPU type.
+func (m *Model) trust(f *features.Features, v *vector, p physics) (confidence float64, notes []string) {
+	confidence = 0.95
+	if m.Method == byLinear {
+		confidence = 0.6
+	}
+	if m.scaled {
+		confidence *= 0.35
+		notes = append(notes, fmt.Sprintf("no measurements of %s: scaled from %s by peak rates; intervals are wide", m.device.Name, m.GPU))
+	}
+	if far := m.Space.nearest(m.treeInputs(v, p)); far > 1 {
+		confidence *= max(math.Exp(1-far), 0.2)
+		if far > 1.5 {
+			notes = append(notes, "unlike the models that were measured")
+		}
+	}
+	if n := v.at("unknown"); n > 0 {
+		total := 0
+		for _, count := range f.Ops {
+			total += count
+		}
+		confidence *= max(0, 1-2*n/max(float64(total), n))
+		var list []string
+		for op, count := range f.Unknown {
+			list = append(list, fmt.Sprintf("%s (%d)", op, count))
+		}
+		slices.Sort(list)
+		notes = append(notes, "operators without a rule: "+strings.Join(list, ", "))
+	}
+	if f.Certain < 1 {
+		confidence *= f.Certain * f.Certain
+		notes = append(notes, fmt.Sprintf("shapes are not known for %.0f %% of the operations: give open dimensions a size", 100*(1-f.Certain)))
+	}
+	if f.Params == 0 {
+		confidence *= 0.5
+		notes = append(notes, "no parameters found: there is nothing to train")
+	}
+	return confidence, notes
+}

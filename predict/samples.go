@@ -1,0 +1,260 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package predict
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/fairway-gpu/fairway/features"
+)
+
+// Limits of the tables.
+const (
+	maxTableBytes = 64 << 20
+	maxTableRows  = 100_000
+)
+
+// Sample is one measured step of training, with the figures of its graph.
+type Sample struct {
+	Model, Family string
+	Session       string // on which machine
+	Batch         int64
+	Util          float64 // percent
+	StepMS        float64
+	MemMiB        float64 // on the device, above idle
+	ReservedMiB   float64 // by the allocator
+	x             *vector
+}
+
+// Measured is one row of a table of measurements.
+type Measured struct {
+	Model string
+	Batch int64
+}
+
+// table is a CSV file by column name.
+type table struct {
+	name  string
+	index map[string]int
+	rows  [][]string
+}
+
+func readTable(name string, r io.Reader) (*table, error) {
+	limited := &io.LimitedReader{R: r, N: maxTableBytes + 1}
+	reader := csv.NewReader(limited)
+	reader.ReuseRecord = false
+	header, err := reader.Read()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%s: the file is empty; want a header", name)
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	t := &table{name: name, index: map[string]int{}}
+	for i, column := range header {
+		if _, twice := t.index[column]; twice {
+			return nil, fmt.Errorf("%s: line 1: column %q stands twice", name, column)
+		}
+		t.index[column] = i
+	}
+	for {
+		row, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if len(t.rows) == maxTableRows {
+			return nil, fmt.Errorf("%s: more than %d rows", name, maxTableRows)
+		}
+		t.rows = append(t.rows, row)
+	}
+	if limited.N <= 0 {
+		return nil, fmt.Errorf("%s: longer than %d bytes", name, maxTableBytes)
+	}
+	return t, nil
+}
+
+func (t *table) require(columns ...string) error {
+	for _, c := range columns {
+		if _, ok := t.index[c]; !ok {
+			return fmt.Errorf("%s: line 1: column %q is missing", t.name, c)
+		}
+	}
+	return nil
+}
+
+func (t *table) text(row int, column string) string { return t.rows[row][t.index[column]] }
+
+// number reads a cell; line numbers count the header and suppose one line per
+// row.
+func (t *table) number(row int, column string) (float64, error) {
+	text := t.text(row, column)
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		return 0, fmt.Errorf("%s: line %d: column %q: %q is no number of 0 or more", t.name, row+2, column, text)
+	}
+	return v, nil
+}
+
+// ReadSolo lists what a table of solo measurements holds, failed rows aside.
+func ReadSolo(name string, r io.Reader) ([]Measured, error) {
+	samples, err := readSolo(name, r)
+	var list []Measured
+	for _, s := range samples {
+		list = append(list, Measured{s.Model, s.Batch})
+	}
+	return list, err
+}
+
+func readSolo(name string, r io.Reader) ([]Sample, error) {
+	t, err := readTable(name, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.require("model", "family", "batch", "status", "util_mean", "step_ms_mean", "mem_device_mib", "mem_reserved_mib", "session"); err != nil {
+		return nil, err
+	}
+	var list []Sample
+	for i := range t.rows {
+		if t.text(i, "status") != "ok" {
+			continue
+		}
+		s := Sample{Model: t.text(i, "model"), Family: t.text(i, "family"), Session: t.text(i, "session")}
+		batch := 0.0
+		for _, cell := range []struct {
+			column string
+			to     *float64
+		}{{"batch", &batch}, {"util_mean", &s.Util}, {"step_ms_mean", &s.StepMS}, {"mem_device_mib", &s.MemMiB}, {"mem_reserved_mib", &s.ReservedMiB}} {
+			if *cell.to, err = t.number(i, cell.column); err != nil {
+				return nil, err
+			}
+		}
+		if s.Batch = int64(batch); s.Batch < 1 || s.StepMS <= 0 || s.Util > 100 {
+			return nil, fmt.Errorf("%s: line %d: batch %d, step %g ms, utilisation %g %%; want 1 or more, above 0, at most 100", name, i+2, s.Batch, s.StepMS, s.Util)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// key names a row in both tables.
+type key struct {
+	model string
+	batch int64
+}
+
+// ReadSamples reads GPU-solo.csv and GPU-features.csv from a folder and joins
+// them: measurements without features are left out, and counted.
+func ReadSamples(dir fs.FS, gpu string) (samples []Sample, without int, err error) {
+	vectors, err := readFile(dir, gpu+"-features.csv", readVectors)
+	if err != nil {
+		return nil, 0, err
+	}
+	measured, err := readFile(dir, gpu+"-solo.csv", readSolo)
+	if err != nil {
+		return nil, 0, err
+	}
+	seen := map[key]bool{}
+	for _, s := range measured {
+		k := key{s.Model, s.Batch}
+		switch s.x = vectors[k]; {
+		case s.x == nil:
+			without++
+		case !seen[k]:
+			seen[k] = true
+			samples = append(samples, s)
+		}
+	}
+	if len(samples) == 0 {
+		return nil, without, fmt.Errorf("no row of %s-solo.csv has its features in %s-features.csv", gpu, gpu)
+	}
+	return samples, without, nil
+}
+
+func readFile[T any](dir fs.FS, name string, read func(string, io.Reader) (T, error)) (T, error) {
+	f, err := dir.Open(name)
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("read measurements: %w", err)
+	}
+	defer f.Close()
+	return read(name, f)
+}
+
+// featureColumns is the header of a table of features.
+func featureColumns() []string {
+	return slices.Concat([]string{"model", "batch"}, plainColumns(), names(busyColumns()), names(hostColumns()))
+}
+
+func readVectors(name string, r io.Reader) (map[key]*vector, error) {
+	t, err := readTable(name, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.require(featureColumns()...); err != nil {
+		return nil, err
+	}
+	out := map[key]*vector{}
+	for i := range t.rows {
+		list := func(names []string) ([]float64, error) {
+			values := make([]float64, len(names))
+			for j, name := range names {
+				v, err := t.number(i, name)
+				if err != nil {
+					return nil, err
+				}
+				values[j] = v
+			}
+			return values, nil
+		}
+		v := &vector{}
+		if v.Batch, err = t.number(i, "batch"); err != nil {
+			return nil, err
+		}
+		plain, err1 := list(plainColumns())
+		busy, err2 := list(names(busyColumns()))
+		host, err3 := list(names(hostColumns()))
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return nil, err
+		}
+		v.setPlain(plain)
+		v.Busy, v.Host = busy, host
+		out[key{t.text(i, "model"), int64(v.Batch)}] = v
+	}
+	return out, nil
+}
+
+// FeatureWriter writes a table of features.
+type FeatureWriter struct{ w *csv.Writer }
+
+// NewFeatureWriter begins a table.
+func NewFeatureWriter(w io.Writer) (*FeatureWriter, error) {
+	f := &FeatureWriter{csv.NewWriter(w)}
+	return f, f.w.Write(featureColumns())
+}
+
+// Add writes the row of one model at the batch of its features.
+func (f *FeatureWriter) Add(model string, x *features.Features) error {
+	v := vectorOf(x)
+	row := []string{model, strconv.FormatInt(x.Batch, 10)}
+	for _, n := range slices.Concat(v.plain, v.Busy, v.Host) {
+		row = append(row, strconv.FormatFloat(n, 'g', 7, 64))
+	}
+	return f.w.Write(row)
+}
+
+// Close ends the table.
+func (f *FeatureWriter) Close() error {
+	f.w.Flush()
+	return f.w.Error()
+}

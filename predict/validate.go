@@ -1,0 +1,157 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package predict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// The methods that are compared.
+const (
+	Linear        = "linear"                             // on the figures that Horus names
+	Trees         = "trees"                              // on the same
+	Physics       = "physics"                            // the physical estimate alone
+	PhysicsLinear = "physics, linear"                    // a linear model with the estimate: the fallback
+	PhysicsTrees  = "physics, trees"                     // trees on what the estimate leaves: what For uses
+	UnknownHost   = "physics, trees; host speed unknown" // the same, as if on a machine of which nothing is known
+)
+
+// Methods lists them.
+func Methods() []string {
+	return []string{Linear, Trees, Physics, PhysicsLinear, PhysicsTrees, UnknownHost}
+}
+
+// Test is the prediction of one sample by models that have seen nothing of
+// its group.
+type Test struct {
+	Sample
+	Fold   int
+	Util   map[string]float64 // by method, percent
+	StepMS float64            // predicted
+	MemMiB float64            // predicted
+	// Low and High are the interval of the utilisation from the other folds'
+	// errors, around the prediction for a host of which nothing is known;
+	// StepLow and StepTop that of the step.
+	Low, High, StepLow, StepTop float64
+
+	stepAnywhere float64 // StepMS for a host of which nothing is known
+}
+
+// logError is the error that RMSLE squares.
+func (t *Test) logError(method string) float64 { return ln1(t.Sample.Util) - ln1(t.Util[method]) }
+
+// crossValidate predicts every sample from the samples of other groups.
+func crossValidate(samples []Sample, name func(*Sample) string) ([]Test, error) {
+	var tests []Test
+	for k, part := range foldsOf(samples, name, outerFolds) {
+		rest := part.rest(samples)
+		m, err := fit(rest)
+		if err != nil {
+			return nil, fmt.Errorf("cross-validate: %w", err)
+		}
+		others, err := fitBaselines(m, rest)
+		if err != nil {
+			return nil, fmt.Errorf("cross-validate: %w", err)
+		}
+		for _, i := range part {
+			s := samples[i]
+			p, anywhere := m.estimateFor(&s), m.estimate(s.x)
+			t := Test{Sample: s, Fold: k, StepMS: p.Step, stepAnywhere: anywhere.Step, MemMiB: m.Memory.total(s.x), Util: map[string]float64{
+				PhysicsTrees: m.util(s.x, p), Physics: clampUtil(p.Util), UnknownHost: m.util(s.x, anywhere),
+			}}
+			for method, predict := range others {
+				t.Util[method] = clampUtil(math.Expm1(predict(&s)))
+			}
+			tests = append(tests, t)
+		}
+	}
+	return tests, nil
+}
+
+// fitBaselines fits what the chosen method is compared with.
+func fitBaselines(m *Model, samples []Sample) (map[string]func(*Sample) float64, error) {
+	var x [][]float64
+	var y []float64
+	for _, s := range samples {
+		x = append(x, paperInputs(s.x))
+		y = append(y, ln1(s.Util))
+	}
+	linear, err := fitRidge(x, y, 1e-4)
+	if err != nil {
+		return nil, err
+	}
+	both, err := m.fitLinear(samples)
+	if err != nil {
+		return nil, err
+	}
+	trees := growForest(x, y, treeConfig{Trees: 100, Depth: 4, MinLeaf: 3, Shrink: 0.1, Subsample: 0.7, Seed: 1})
+	return map[string]func(*Sample) float64{
+		Linear:        func(s *Sample) float64 { return linear.of(paperInputs(s.x)) },
+		Trees:         func(s *Sample) float64 { return trees.of(paperInputs(s.x)) },
+		PhysicsLinear: func(s *Sample) float64 { return both.of(linearInputs(s.x, m.estimateFor(s))) },
+	}, nil
+}
+
+// intervals takes them from held-out errors on hosts of which nothing was
+// known: who asks for a prediction seldom knows more.
+func intervals(tests []Test) (bands []band, step span) {
+	var steps []float64
+	byBand := map[float64][]float64{}
+	edges := bandEdges()
+	for i := range tests {
+		t := &tests[i]
+		steps = append(steps, math.Log(t.Sample.StepMS/t.stepAnywhere))
+		edge := edges[slices.IndexFunc(edges, func(e float64) bool { return t.Util[UnknownHost] <= e })]
+		byBand[edge] = append(byBand[edge], t.logError(UnknownHost))
+	}
+	for _, edge := range edges {
+		errors := byBand[edge]
+		if len(errors) < 10 {
+			// Too few for a quantile: as wide as all together.
+			errors = nil
+			for i := range tests {
+				errors = append(errors, tests[i].logError(UnknownHost))
+			}
+		}
+		bands = append(bands, band{edge, spanOf(errors)})
+	}
+	return bands, spanOf(steps)
+}
+
+// spanOf is the interval that holds most of a list, a little wider for short
+// lists.
+func spanOf(list []float64) span {
+	outside := (1 - coverage) / 2 * float64(len(list)) / float64(len(list)+1)
+	outside = max(0, outside-0.5/float64(len(list)+1))
+	return span{min(rounded(quantile(list, outside)), 0), max(rounded(quantile(list, 1-outside)), 0)}
+}
+
+// fillIntervals gives every test the interval that the other folds' errors
+// make.
+func fillIntervals(tests []Test) {
+	last := 0
+	for _, t := range tests {
+		last = max(last, t.Fold)
+	}
+	for k := range last + 1 {
+		var others []Test
+		for _, t := range tests {
+			if t.Fold != k {
+				others = append(others, t)
+			}
+		}
+		m := Model{}
+		m.Bands, m.Step = intervals(others)
+		for i := range tests {
+			if t := &tests[i]; t.Fold == k {
+				util := t.Util[UnknownHost]
+				b := m.bandOf(util)
+				t.Low, t.High = clampUtil(math.Expm1(ln1(util)+b.Low)), clampUtil(math.Expm1(ln1(util)+b.High))
+				t.StepLow, t.StepTop = t.stepAnywhere*math.Exp(m.Step.Low), t.stepAnywhere*math.Exp(m.Step.High)
+			}
+		}
+	}
+}

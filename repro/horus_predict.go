@@ -1,0 +1,169 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package repro
+
+import (
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/fairway-gpu/fairway/interfere"
+	"github.com/fairway-gpu/fairway/interfere/learn"
+	"github.com/fairway-gpu/fairway/predict"
+)
+
+// HorusPrediction is how well utilisation, memory and step time are predicted
+// of models that the predictor has not seen.
+type HorusPrediction struct {
+	Evaluation *predict.Evaluation
+}
+
+// RunHorusPrediction holds out the measurements of a folder, such as
+// profiling/data.
+func RunHorusPrediction(data fs.FS, gpu string) (*HorusPrediction, error) {
+	samples, _, err := predict.ReadSamples(data, gpu)
+	if err != nil {
+		return nil, err
+	}
+	e, err := predict.Evaluate(samples, gpu)
+	return &HorusPrediction{e}, err
+}
+
+// The bars of the memory prediction.
+const (
+	memoryWithin = 0.9  // of the models within 15 %
+	memoryUnder  = 0.05 // of the models more than 10 % under
+)
+
+// byModel is the errors of models held out, byFamily those of whole families.
+func (h *HorusPrediction) byModel() predict.Split  { return h.Evaluation.Splits[0] }
+func (h *HorusPrediction) byFamily() predict.Split { return h.Evaluation.Splits[1] }
+
+// Claims are what was to be shown of predictions.
+func (h *HorusPrediction) Claims() []Claim {
+	s := h.byModel()
+	ours := s.RMSLE[predict.PhysicsTrees]
+	return []Claim{
+		{"utilisation of models never seen, RMSLE", fmt.Sprintf("%.3f or less", predict.PaperBest),
+			fmt.Sprintf("%.3f (linear %.3f; families never seen %.3f)", ours, s.RMSLE[predict.Linear], h.byFamily().RMSLE[predict.PhysicsTrees]), ours <= predict.PaperBest},
+		{"memory within 15 %, models", fmt.Sprintf("%.0f %% or more", 100*memoryWithin), fmt.Sprintf("%.1f %%", 100*s.Memory.Within15), s.Memory.Within15 >= memoryWithin},
+		{"memory more than 10 % under, models", fmt.Sprintf("under %.0f %%", 100*memoryUnder), fmt.Sprintf("%.1f %%", 100*s.Memory.Under10), s.Memory.Under10 < memoryUnder},
+	}
+}
+
+// Markdown returns this part of the page. images is the folder of the plots,
+// relative to the page.
+func (h *HorusPrediction) Markdown(images string) string {
+	e, model, family := h.Evaluation, h.byModel(), h.byFamily()
+	var b strings.Builder
+	fmt.Fprintf(&b, `## Prediction from the graph
+
+%d measured steps of %d models in %d families on one %s (profiling/data), ten parts: every
+model is predicted by what was trained without it; once more with whole families held out.
+No architecture is on both sides. The paper's figures are of its own models and GPUs.
+
+    fairway predict evaluate --data profiling/data
+
+| utilisation, RMSLE | models held out | families held out | the paper |
+|---|---|---|---|
+`, e.Rows, e.Models, e.Families, strings.ToUpper(e.GPU))
+	for _, method := range predict.Methods() {
+		paper := "-"
+		switch method {
+		case predict.Linear:
+			paper = fmt.Sprintf("%.3f", predict.PaperLinear)
+		case predict.Trees:
+			paper = fmt.Sprintf("%.3f", predict.PaperBest)
+		}
+		bold := ""
+		if method == predict.PhysicsTrees {
+			bold = "**"
+		}
+		fmt.Fprintf(&b, "| %s | %s%.3f%s | %s%.3f%s | %s |\n", method, bold, model.RMSLE[method], bold, bold, family.RMSLE[method], bold, paper)
+	}
+	fmt.Fprint(&b, `
+"linear" and "trees" see the figures that the paper names: FLOPs, parameters, batch,
+activations, numbers of matrix products, ReLUs and convolutions, input size. "physics" is
+busy time over step time, both sums over the graph with fitted coefficients; see
+docs/predict.md. The coefficients of the host's part have a factor for every measuring
+session, for machines with the same GPU differ in their hosts; the last line is what
+remains when the test's machine is not known.
+
+`)
+	h.printOthers(&b, model, family)
+	fmt.Fprintf(&b, `
+![Utilisation, predicted and measured](%s/horus-predict-util.svg)
+
+![Memory, predicted and measured](%s/horus-predict-memory.svg)
+
+![Step time, predicted and measured](%s/horus-predict-step.svg)
+
+The families that are predicted worst:
+
+| family | steps | RMSLE, models held out | families held out |
+|---|---|---|---|
+`, images, images, images)
+	for _, f := range model.Families[:min(8, len(model.Families))] {
+		i := slices.IndexFunc(family.Families, func(o predict.FamilyError) bool { return o.Family == f.Family })
+		fmt.Fprintf(&b, "| %s | %d | %.3f | %.3f |\n", f.Family, f.Rows, f.RMSLE, family.Families[i].RMSLE)
+	}
+	return b.String()
+}
+
+// printOthers writes the table of everything but the utilisation's error.
+func (h *HorusPrediction) printOthers(b *strings.Builder, model, family predict.Split) {
+	fmt.Fprint(b, "| | wanted | models held out | families held out |\n|---|---|---|---|\n")
+	for _, row := range []struct {
+		what, want, format string
+		figure             func(predict.Split) float64
+	}{
+		{"measured utilisation within the 90 % interval", "90 %", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Coverage }},
+		{"mean width of the interval, percentage points", "-", "%.1f", func(s predict.Split) float64 { return s.Width }},
+		{"memory within 15 %, models", "90 % or more", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Memory.Within15 }},
+		{"memory within 15 %, steps", "-", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Memory.RowsWithin15 }},
+		{"memory more than 10 % under, models", "under 5 %", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Memory.Under10 }},
+		{"memory more than 10 % under, steps", "-", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Memory.RowsUnder10 }},
+		{"memory, median error", "-", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Memory.Median }},
+		{"step time, median error", "-", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Step.Median }},
+		{"step time, RMSLE", "-", "%.3f", func(s predict.Split) float64 { return s.Step.RMSLE }},
+	} {
+		fmt.Fprintf(b, "| %s | %s | "+row.format+" | "+row.format+" |\n", row.what, row.want, row.figure(model), row.figure(family))
+	}
+}
+
+// Charts returns the plots by file name.
+func (h *HorusPrediction) Charts() map[string]Plot {
+	const gibi = 1024
+	var util, linear, memory, step [][2]float64
+	for _, t := range h.byModel().Tests {
+		util = append(util, [2]float64{t.Util[predict.PhysicsTrees], t.Sample.Util})
+		linear = append(linear, [2]float64{t.Util[predict.Linear], t.Sample.Util})
+		memory = append(memory, [2]float64{t.MemMiB / gibi, t.Sample.MemMiB / gibi})
+		step = append(step, [2]float64{t.StepMS, t.Sample.StepMS})
+	}
+	return map[string]Plot{
+		"horus-predict-util.svg": pairDots{Title: "GPU utilisation of models never seen, percent", X: "predicted", Y: "measured", Diagonal: true,
+			Sets: []Line{{Name: "ours", Points: util}, {Name: "linear", Points: linear}}},
+		"horus-predict-memory.svg": pairDots{Title: "GPU memory of models never seen, GiB", X: "predicted", Y: "measured", Diagonal: true,
+			Sets: []Line{{Name: "ours", Points: memory}}},
+		"horus-predict-step.svg": pairDots{Title: "Time of a step of models never seen, ms", X: "predicted", Y: "measured", Diagonal: true,
+			Sets: []Line{{Name: "ours", Points: step}}},
+	}
+}
+
+// Loads returns what was predicted of every measured job by a predictor that
+// had not seen its model, for RunHorusPairs.
+func (h *HorusPrediction) Loads() map[learn.Key]interfere.Load {
+	const sigmas = 2 * 1.645 // of a 90 % interval
+	out := map[learn.Key]interfere.Load{}
+	for _, t := range h.byModel().Tests {
+		out[learn.Key{Model: t.Model, Batch: int(t.Batch)}] = interfere.Load{
+			Util: t.Util[predict.PhysicsTrees] / 100, Step: t.StepMS / 1e3,
+			Spread: (math.Log1p(t.High) - math.Log1p(t.Low)) / sigmas,
+		}
+	}
+	return out
+}
