@@ -1,0 +1,318 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package journal keeps the journal of package book in objects of a Kubernetes
+// cluster, so that an operator needs no volume and the next leader goes on where
+// the last one was.
+//
+// # Pages
+//
+// Each Append creates one page, named after the number of its first record. Names
+// are unique and numbers have no gaps, so of two operators that both believe to be
+// the leader only one can write the next page: the other one is refused, learns
+// that it is no longer the leader (ErrFenced), and writes nothing ever again. No
+// clock takes part in this.
+//
+// A page that is too large for one object has parts, which are written before it:
+// only the page itself makes them count. A snapshot is a page of its own kind; when
+// it is there, the pages before it and what nobody refers to are removed.
+package journal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrFenced says that another leader has written the next page.
+var ErrFenced = errors.New("another operator leads: it has written the next page of the journal")
+
+// ErrExists is returned by Pages.Create for a name that is taken.
+var ErrExists = errors.New("a page of that name exists")
+
+// Kinds of pages.
+const (
+	records  = "records"
+	snapshot = "snapshot"
+	part     = "part"
+)
+
+// Page is one page. See v1alpha1.JournalPage for its fields.
+type Page struct {
+	Name   string
+	Holds  string
+	First  uint64
+	Count  int
+	Leader string
+	Parts  []string
+	Data   []byte
+}
+
+// Pages is where pages are kept: the API server.
+type Pages interface {
+	// Create makes a page durable. ErrExists: there is one of that name. Any other
+	// error leaves open whether it is there.
+	Create(context.Context, Page) error
+	// Page returns a page; ok is false if there is none of that name.
+	Page(ctx context.Context, name string) (p Page, ok bool, err error)
+	// List returns all pages, in no order.
+	List(context.Context) ([]Page, error)
+	// Delete removes a page. One that is not there is no error.
+	Delete(ctx context.Context, name string) error
+}
+
+// Config is what a journal needs.
+type Config struct {
+	Pages  Pages
+	Leader string // unique for each time an operator leads
+	// MaxBytes is the most data of one object; 0: 512 KiB.
+	MaxBytes int
+	// Retry is the wait before a write of which the outcome is not known is looked
+	// into; 0: 100 ms. It doubles up to 5 s.
+	Retry time.Duration
+	// Lost, if not nil, ends the attempts to write when the leadership is over.
+	Lost <-chan struct{}
+}
+
+// Journal implements book.Journal.
+type Journal struct {
+	Config
+
+	mu      sync.Mutex
+	next    uint64 // number of the next record
+	snap    []byte
+	upTo    uint64
+	has     bool
+	hot     []hotPage // since the snapshot, in order
+	fenced  bool
+	compact sync.Mutex // one at a time
+}
+
+// hotPage is a page of records as it is kept, compressed.
+type hotPage struct {
+	first uint64
+	count int
+	data  []byte
+}
+
+const (
+	standardBytes = 512 << 10
+	firstRetry    = 100 * time.Millisecond
+	longestRetry  = 5 * time.Second
+)
+
+// Open reads what is there. It changes nothing: the first Append says who leads.
+func Open(ctx context.Context, c Config) (*Journal, error) {
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = standardBytes
+	}
+	if c.Retry <= 0 {
+		c.Retry = firstRetry
+	}
+	pages, err := c.Pages.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the pages of the journal: %w", err)
+	}
+	j := &Journal{Config: c, next: 1}
+	if err := j.load(pages); err != nil {
+		return nil, fmt.Errorf("read the journal: %w", err)
+	}
+	return j, nil
+}
+
+func (j *Journal) load(pages []Page) error {
+	byName := make(map[string]Page, len(pages))
+	var snaps, recs []Page
+	for _, p := range pages {
+		byName[p.Name] = p
+		switch p.Holds {
+		case snapshot:
+			snaps = append(snaps, p)
+		case records:
+			recs = append(recs, p)
+		}
+	}
+	slices.SortFunc(snaps, func(a, b Page) int { return compare(b.First, a.First) })
+	for _, p := range snaps {
+		data, ok := whole(p, byName)
+		if !ok {
+			continue // it was being removed when an operator was stopped
+		}
+		text, err := unpack(data)
+		if err != nil {
+			return fmt.Errorf("page %s: %w", p.Name, err)
+		}
+		j.snap, j.upTo, j.has = text, p.First, true
+		j.next = p.First + 1
+		break
+	}
+	slices.SortFunc(recs, func(a, b Page) int { return compare(a.First, b.First) })
+	for _, p := range recs {
+		if p.First+uint64(p.Count) <= j.next {
+			continue // the snapshot has it
+		}
+		if p.First != j.next {
+			return fmt.Errorf("records %d to %d are missing: the next page is %s", j.next, p.First-1, p.Name)
+		}
+		data, ok := whole(p, byName)
+		if !ok {
+			return fmt.Errorf("page %s: a part of it is missing", p.Name)
+		}
+		j.hot = append(j.hot, hotPage{p.First, p.Count, data})
+		j.next = p.First + uint64(p.Count)
+	}
+	return nil
+}
+
+func compare(a, b uint64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// whole returns the data of a page, its parts put together.
+func whole(p Page, byName map[string]Page) ([]byte, bool) {
+	if len(p.Parts) == 0 {
+		return p.Data, true
+	}
+	var all []byte
+	for _, name := range p.Parts {
+		part, ok := byName[name]
+		if !ok {
+			return nil, false
+		}
+		all = append(all, part.Data...)
+	}
+	return all, true
+}
+
+// Append implements book.Journal: it returns when the records are durable, or when
+// it is certain that they are not and never will be.
+func (j *Journal) Append(ctx context.Context, payloads ...[]byte) (first uint64, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.fenced {
+		return 0, ErrFenced
+	}
+	if len(payloads) == 0 {
+		return j.next, nil
+	}
+	data, err := pack(payloads)
+	if err != nil {
+		return 0, err
+	}
+	page := Page{Name: recordsName(j.next), Holds: records, First: j.next, Count: len(payloads), Leader: j.Leader}
+	if err := j.write(ctx, page, data); err != nil {
+		// Another leads, or nobody knows whether the page is there: that is for the
+		// next leader to find out.
+		j.fenced = true
+		return 0, err
+	}
+	first = j.next
+	j.hot = append(j.hot, hotPage{first, len(payloads), data})
+	j.next += uint64(len(payloads))
+	return first, nil
+}
+
+// write creates a page and, before it, its parts.
+func (j *Journal) write(ctx context.Context, p Page, data []byte) error {
+	if len(data) <= j.MaxBytes {
+		p.Data = data
+		return j.create(ctx, p)
+	}
+	for i := 0; len(data) > 0; i++ {
+		n := min(len(data), j.MaxBytes)
+		piece := Page{Name: fmt.Sprintf("%s-%s-%d", p.Name, j.Leader, i), Holds: part, Leader: j.Leader, Data: data[:n]}
+		if err := j.create(ctx, piece); err != nil {
+			return err
+		}
+		p.Parts = append(p.Parts, piece.Name)
+		data = data[n:]
+	}
+	return j.create(ctx, p)
+}
+
+// create creates a page, and goes on until it is certain whether it is there.
+func (j *Journal) create(ctx context.Context, p Page) error {
+	wait := j.Retry
+	for {
+		err := j.Pages.Create(ctx, p)
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, ErrExists) {
+			there, ok, err := j.Pages.Page(ctx, p.Name)
+			switch {
+			case err == nil && ok && same(there, p):
+				return nil // an earlier try got through
+			case err == nil && ok && p.Holds == snapshot:
+				return nil // another leader's, of the same records
+			case err == nil && ok:
+				return ErrFenced
+			}
+			// Gone, or not to be read now: look again.
+		}
+		select {
+		case <-j.Lost:
+			return ErrFenced
+		case <-ctx.Done():
+			return fmt.Errorf("write page %s: %w", p.Name, ctx.Err())
+		case <-time.After(wait):
+			wait = min(2*wait, longestRetry)
+		}
+	}
+}
+
+// Fenced reports whether the journal may no longer be written.
+func (j *Journal) Fenced() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.fenced
+}
+
+func same(a, b Page) bool {
+	return a.Leader == b.Leader && a.Holds == b.Holds && a.First == b.First && a.Count == b.Count &&
+		slices.Equal(a.Parts, b.Parts) && bytes.Equal(a.Data, b.Data)
+}
+
+// Snapshot implements book.Journal.
+func (j *Journal) Snapshot() (payload []byte, upTo uint64, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.snap, j.upTo, j.has
+}
+
+// ReadHot implements book.Journal.
+func (j *Journal) ReadHot(from uint64, fn func(seq uint64, payload []byte) error) error {
+	j.mu.Lock()
+	hot := slices.Clone(j.hot)
+	j.mu.Unlock()
+	for _, p := range hot {
+		if p.first+uint64(p.count) <= from {
+			continue
+		}
+		payloads, err := unpackAll(p.data, p.count)
+		if err != nil {
+			return fmt.Errorf("page %s: %w", recordsName(p.first), err)
+		}
+		for i, payload := range payloads {
+			if seq := p.first + uint64(i); seq >= from {
+				if err := fn(seq, payload); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func recordsName(first uint64) string { return fmt.Sprintf("records-%016d", first) }
+func snapshotName(upTo uint64) string { return fmt.Sprintf("snapshot-%016d", upTo) }
