@@ -68,7 +68,7 @@ func (t *tx) progress(x *entry, r *live.AgentReport, current bool) error {
 	e := sched.Event{Kind: sched.JobReported, Job: x.Job.ID, Done: r.Done}
 	rec := live.Record{Event: &e, Complete: r.Complete}
 	if current {
-		e.Rate = r.Rate
+		e.Rate, e.Slowdown = r.Rate, t.slowdown(x, r)
 		if r.Point != nil || r.Work > 0 {
 			var p live.Point
 			if r.Point != nil {

@@ -37,6 +37,9 @@ func (m *memory) apply(r *live.Record) error {
 	if r.Exit != nil {
 		m.exit(r)
 	}
+	if r.Quarantine != nil {
+		m.quarantined(r)
+	}
 	if r.Policy != "" {
 		m.Policy, m.policyKept = r.Policy, true
 	}
@@ -70,12 +73,16 @@ func (m *memory) event(r *live.Record, e sched.Event) error {
 	if err := m.state.Apply(e); err != nil {
 		return err
 	}
-	if e.Kind == sched.JobSubmitted {
+	switch e.Kind {
+	case sched.JobSubmitted:
 		return m.submitted(r, id)
+	case sched.NodeJoined:
+		m.nodeSet(r)
+		return nil
 	}
 	x := m.jobs[id]
 	if x == nil {
-		return nil // about a node or a tenant
+		return nil // about a tenant
 	}
 	switch e.Kind {
 	case sched.JobStarted:
@@ -89,12 +96,19 @@ func (m *memory) event(r *live.Record, e sched.Event) error {
 	case sched.JobHeld:
 		x.held(r, &was, e)
 	case sched.JobFailed:
-		if x.Exit != nil && x.Exit.Lost { // its record comes right before
+		if e := x.Exit; e != nil && (e.Lost || e.Advice != nil && e.Advice.Uncounted) { // its record comes right before
 			x.LostAll++
+		}
+		if e.Memory > 0 && x.Asked == 0 {
+			x.Asked = was.Memory
 		}
 		x.taken(r, &was, "fail")
 	case sched.JobReported:
-		x.reported(r, &was, m.gpuType(was.Placement))
+		gpuType := m.gpuType(was.Placement)
+		x.reported(r, &was, gpuType)
+		if was.Phase == sched.Running {
+			x.measured(m.companyOf(x.Job), gpuType, r)
+		}
 		m.trialReported(x, r.Point)
 	case sched.JobCheckpoint:
 		// Attempts of one job never run at the same time: it is the oldest that is
@@ -132,7 +146,7 @@ func (m *memory) gpuType(p sched.Placement) string {
 
 func (x *entry) started(r *live.Record, was *sched.Job) {
 	x.Open = append(x.Open, x.Job.Starts)
-	x.reason = sched.Reason{}
+	x.reason, x.Company = sched.Reason{}, noReport
 	to := r.Event.Placement.GPUs()
 	if n := len(x.Ledger); n > 0 && x.Ledger[n-1].To == 0 && was.Starts > 0 {
 		last := &x.Ledger[n-1]
@@ -298,11 +312,7 @@ func (m *memory) exit(r *live.Record) {
 	x.Open = slices.DeleteFunc(x.Open, func(n int) bool { return n == r.Exit.Number })
 	x.Exit = r.Exit
 	x.Complete = false // it was said of the attempt that is gone
-	if r.Exit.Lost {
-		x.Lost++
-	} else {
-		x.Lost = 0
-	}
+	m.remember(x, r)
 	if r.Exit.Yielded {
 		x.saved(r.Exit.Number)
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/experience"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/policy"
@@ -65,6 +66,12 @@ type Config struct {
 	// CheckBidder says what is wrong with the address of a program that is to bid
 	// for an app; nil: nobody may.
 	CheckBidder func(url string) error
+	// Failures is the table by which failures are told apart; nil: every failure
+	// is tried again as often as its job says.
+	Failures *diagnose.Table
+	// Screen is how long a new gang is to prove itself on a few GPUs, where the
+	// policy screens; 0: not at all.
+	Screen time.Duration
 	// Learned is called after the pool has learned from a job; may be nil.
 	Learned func()
 }

@@ -116,6 +116,9 @@ func (b *Book) Nodes(who live.Identity) ([]live.Node, error) {
 			continue
 		}
 		v := live.Node{Node: n, Up: true, Slots: make([]live.GPUSlot, n.GPUs)}
+		if q, ok := b.mem.Quarantines[n.Name]; ok {
+			v.Quarantine = &q
+		}
 		for g := range v.Slots {
 			v.Slots[g].Index = g
 			if n.Name == b.Node.Name && g < len(use) && use[g] != nil {

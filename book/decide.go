@@ -89,6 +89,9 @@ func (t *tx) decide(d live.Decision) error {
 			held.add(a.To, 1)
 			e.Kind, e.Placement, e.Screening = sched.JobStarted, a.To, a.Screening
 			e.Text = "starts on " + a.To.Text(t.mem.state.Cluster())
+			if a.Screening {
+				e.Text += ", to see whether it works before it gets all it asks for"
+			}
 		}
 		if err := t.add(live.Record{Event: &e, Text: e.Text, Decision: number, Basis: basis}); err != nil {
 			return err

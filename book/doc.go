@@ -23,5 +23,7 @@
 //
 // book.go opens and commits, apply.go turns records into memory, view.go memory
 // into what people see. jobs.go, agent.go, exit.go, decide.go, cluster.go,
-// access.go and feed.go each hold one service.
+// access.go and feed.go each hold one service. fail.go says what follows from a
+// failure, quarantine.go from several on one node; screen.go and share.go what
+// past jobs say about new ones, and jobs about their neighbours.
 package book

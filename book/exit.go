@@ -6,23 +6,15 @@ package book
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// How an attempt that failed is tried again.
-const (
-	firstBackOff = 5 * time.Second
-	mostBackOff  = 10 * time.Minute
-	// maxLost is how many attempts in a row the machine may lose before the job is
-	// given up: by then the job is likely what kills the machine.
-	maxLost = 5
-)
-
 // Exited implements live.Orders.
 func (b *Book) Exited(ctx context.Context, e live.Exit) error {
+	e.Finding = b.classify(&e)
+	e.Tails = nil // the feed keeps records for long
 	var ended *entry
 	err := b.commit(ctx, func(t *tx) error {
 		delete(b.up, e.AttemptID)
@@ -56,30 +48,39 @@ func (t *tx) exited(x *entry, e live.Exit) error {
 	t.decides = true
 	current := x.Job.Phase == sched.Running && x.Job.Starts == e.Number
 	active, complete := !x.Job.Phase.Ended(), x.Complete
+	done := e.OK() || (complete && e.Code == 0 && e.Signal == "" && !e.Lost)
+	fails := active && current && !done && !e.Yielded && !e.Noticed
+	var next sched.Event
+	if fails {
+		next = t.verdict(x, &e)
+		next.Text = tale(&e)
+	} else {
+		e.Finding = nil // it was stopped: what it says while it leaves is nobody's failure
+	}
+	e.Use = x.used(e.Number)
 	if err := t.add(live.Record{Exit: &e, Text: e.Text()}); err != nil {
+		return err
+	}
+	if err := t.sentence(); err != nil {
 		return err
 	}
 	id := e.Job
 	switch {
 	case !active:
 		return nil
-	case e.OK() || (complete && e.Code == 0 && e.Signal == "" && !e.Lost):
+	case done:
 		return t.event(sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Finished, Text: "finished"})
 	case !current:
 		return t.fallBack(x)
-	case e.Yielded || e.Noticed:
+	case !fails:
 		// It was asked to stop, but not by us: somebody sent it a signal. It saved
 		// its work, so it simply goes on.
 		if err := t.event(sched.Event{Kind: sched.JobHeld, Job: id, Until: t.now.Add(firstBackOff), Text: "left by itself: " + e.Text()}); err != nil {
 			return err
 		}
 		return t.fallBack(x)
-	case e.Lost && x.Lost <= maxLost:
-		return t.event(sched.Event{Kind: sched.JobFailed, Job: id, Until: t.now.Add(backOff(x.Lost)), Text: e.Text()})
-	case !e.Lost && x.Job.Failures-x.LostAll < x.Task.Retries:
-		return t.event(sched.Event{Kind: sched.JobFailed, Job: id, Until: t.now.Add(backOff(x.Job.Failures - x.LostAll + 1)), Text: e.Text()})
 	}
-	return t.event(sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Failed, Text: e.Text()})
+	return t.event(next)
 }
 
 // fallBack sets the work done of a job that was stopped to what its last
@@ -90,9 +91,4 @@ func (t *tx) fallBack(x *entry) error {
 		return nil
 	}
 	return t.event(sched.Event{Kind: sched.JobReported, Job: j.ID, Done: j.Kept})
-}
-
-// backOff returns the wait before the n-th new try.
-func backOff(n int) time.Duration {
-	return min(mostBackOff, firstBackOff<<min(max(0, n-1), 10))
 }

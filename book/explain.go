@@ -70,6 +70,10 @@ func summary(e live.Explanation) string {
 	case live.Starting:
 		return fmt.Sprintf("It was given %s %s ago, and starts when they are clear.", where(j), ago(e.Now, j.Status.Since))
 	case live.Running:
+		if j.Status.Screening {
+			return fmt.Sprintf("It is being screened: it has run on %s for %s, and may have all %d GPUs when it has done so for %s.",
+				where(j), ago(e.Now, j.Status.Since), j.GPUs, short(j.Spec.Screen.D()))
+		}
 		s := fmt.Sprintf("It has run on %s for %s; its fair share is %.1f GPUs", where(j), ago(e.Now, j.Status.Since), j.FairShare)
 		if j.Rho > 0 {
 			s += fmt.Sprintf(", and it is set to end at %.2f times the time it would need alone on that share", j.Rho)
@@ -77,7 +81,7 @@ func summary(e live.Explanation) string {
 		return s + "."
 	case live.Failed:
 		if j.Exit != nil {
-			return "It failed: " + j.Exit.Text() + "."
+			return "It failed: " + tale(j.Exit) + "."
 		}
 		return "It failed."
 	}

@@ -380,7 +380,7 @@ func prune(v any) any {
 // wantDurable fails the test if a crash now would change anything.
 func (d *desk) wantDurable() {
 	d.t.Helper()
-	after := reopen(d.t, d.tape.copyTape(), d.clock)
+	after := reopen(d.t, d.tape.copyTape(), d.clock, func(c *Config) { c.Node = d.Node })
 	defer after.Close()
 	if diff := difference(d.dump(), after.dump()); diff != "" {
 		d.t.Fatalf("after a crash (-before +after):\n%s", diff)

@@ -39,8 +39,9 @@ func (b *Book) Sample(ctx context.Context) {
 
 func (b *Book) takeSample() {
 	util := 0.0
+	var use []*live.GPUUse
 	if b.Use != nil {
-		use := b.Use()
+		use = b.Use()
 		for _, u := range use {
 			if u != nil {
 				util += u.Util / float64(len(use))
@@ -49,6 +50,9 @@ func (b *Book) takeSample() {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if use != nil {
+		b.takeUse(use)
+	}
 	fair := b.fair()
 	s := live.Sample{At: fair.now, GPUs: b.mem.state.Cluster().GPUs(), Util: util}
 	tenants := map[sched.TenantID]*live.TenantSample{}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
@@ -23,6 +24,8 @@ type memory struct {
 	searches map[sched.AppID]*searchEntry
 	trials   map[string]trialRef
 	keep     int
+	court    *diagnose.Quarantine
+	verdicts []diagnose.NodeChange // of the court, on the last exit
 	// policyKept says that the journal names the policy; else it is the one of the
 	// configuration, until a record says so.
 	policyKept bool
@@ -43,6 +46,10 @@ type Saved struct {
 	Searches  []*searchEntry             `json:"searches,omitempty"` // in order of creation
 	Decisions uint64                     `json:"decisions"`
 	At        time.Time                  `json:"at"` // of the last record
+	// Quarantines is what is held against nodes, NodeLog what the court has heard
+	// of late.
+	Quarantines map[string]diagnose.NodeChange `json:"quarantines,omitempty"`
+	NodeLog     []nodeEvent                    `json:"node_log,omitempty"`
 }
 
 // entry is a job with all that the scheduler does not look at.
@@ -59,7 +66,15 @@ type entry struct {
 	PausedBy string     `json:"paused_by,omitempty"`
 	Complete bool       `json:"complete,omitempty"` // its agent said so
 	Lost     int        `json:"lost,omitempty"`     // attempts in a row that the machine lost
-	LostAll  int        `json:"lost_all,omitempty"` // of the job's failures, those that were the machine's
+	LostAll  int        `json:"lost_all,omitempty"` // of the job's failures, those that do not count
+	// Failed are the failures that were looked into, oldest first; the list is
+	// replaced, never changed in place.
+	Failed     []diagnose.Attempt `json:"failed,omitempty"`
+	Asked      int64              `json:"asked,omitempty"`       // host memory before it was enlarged; 0: it never was
+	BatchScale float64            `json:"batch_scale,omitempty"` // see live.Attempt
+	// Steps are seconds of a step alone on its GPUs, by kind of step.
+	Steps   map[string]float64 `json:"steps,omitempty"`
+	Company company            `json:"company,omitempty"` // at the last report
 
 	Points   []live.Point                `json:"points,omitempty"`
 	Ledger   []live.Entry                `json:"ledger,omitempty"`
@@ -73,6 +88,7 @@ type entry struct {
 
 	fitters map[string]*goodput.Fitter
 	reason  sched.Reason // of the last decision; not kept
+	gauge   gaugeUse
 }
 
 func newMemory(keep int) *memory {
@@ -80,7 +96,7 @@ func newMemory(keep int) *memory {
 	return &memory{
 		Saved: Saved{Ends: map[sched.Phase]int{}, GPUTime: map[sched.TenantID]float64{}},
 		state: sched.NewState(c), jobs: map[sched.JobID]*entry{}, keys: map[string]sched.JobID{}, keep: keep,
-		searches: map[sched.AppID]*searchEntry{}, trials: map[string]trialRef{},
+		searches: map[sched.AppID]*searchEntry{}, trials: map[string]trialRef{}, court: newCourt(),
 	}
 }
 
@@ -112,6 +128,8 @@ func (m *memory) save() Saved {
 	s.Ends = copyMap(m.Ends)
 	s.GPUTime = copyMap(m.GPUTime)
 	s.Tokens = append([]live.Token(nil), m.Tokens...)
+	s.Quarantines = copyMap(m.Quarantines)
+	s.NodeLog = append([]nodeEvent(nil), m.NodeLog...)
 	s.Searches = make([]*searchEntry, len(m.Searches))
 	for i, e := range m.Searches {
 		s.Searches[i] = e.frozen()
@@ -125,6 +143,7 @@ func (e *entry) frozen() *entry {
 	c.Points = append([]live.Point(nil), e.Points...)
 	c.Ledger = append([]live.Entry(nil), e.Ledger...)
 	c.Open = append([]int(nil), e.Open...)
+	c.Steps = copyMap(e.Steps)
 	c.Profiles = make(map[string]*goodput.Profile, len(e.Profiles))
 	for t, p := range e.Profiles {
 		c.Profiles[t] = copyProfile(p)
@@ -180,6 +199,7 @@ func restore(payload []byte, keep int) (*memory, error) {
 		m.GPUTime = map[sched.TenantID]float64{}
 	}
 	m.putSearches()
+	m.recall()
 	m.Saved.State, m.Active = sched.Saved{}, nil
 	m.policyKept = m.Policy != ""
 	return m, nil

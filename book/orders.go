@@ -75,6 +75,7 @@ func (m *memory) attempts(key []byte) []live.Attempt {
 		out = append(out, live.Attempt{
 			AttemptID: id, Spec: x.Job.Spec, Task: x.Task, Owner: x.Owner, Placement: x.Job.Placement,
 			GPUType: sched.GPUType(m.gpuType(x.Job.Placement)), Token: secretOf(key, id),
+			Screening: x.Job.Screening, BatchScale: x.BatchScale,
 		})
 	}
 	return out

@@ -160,3 +160,14 @@ func (t *Table) EventKinds() []string {
 	slices.Sort(kinds)
 	return slices.Compact(kinds)
 }
+
+// Finding returns the finding that an attempt failed for a reason of the table,
+// where something else than Classify knows it; of a reason that it does not have,
+// ReasonUnknown.
+func (t *Table) Finding(id string) Finding {
+	i := slices.IndexFunc(t.reasons, func(r Reason) bool { return r.ID == id })
+	if i < 0 {
+		i = t.mustReason(ReasonUnknown)
+	}
+	return t.finding(i, 1, nil)
+}

@@ -83,7 +83,7 @@ func (p Policy) Decide(history []Attempt, now Attempt) Advice {
 	case len(recent) >= p.Total:
 		return stop("%s: failed %d times, for several reasons", now.Finding.Text, len(recent)+1)
 	}
-	if n := equalInARow(recent, now); n >= p.repeats(now.Finding.Category) {
+	if n := equalInARow(blamable(history), now); n >= p.repeats(now.Finding.Category) {
 		return stop("%s: the same error at the same place %d times in a row: it is the job", now.Finding.Text, n)
 	}
 	wait := min(float64(rule.After)*math.Exp2(float64(same)), float64(longestWait))
@@ -124,14 +124,18 @@ func (p Policy) counted(history []Attempt, now Attempt) []Attempt {
 	return out
 }
 
+// blamable returns the failures that somebody is to blame for.
+func blamable(history []Attempt) []Attempt {
+	return slices.DeleteFunc(slices.Clone(history), func(a Attempt) bool { return a.Finding.Retry.Budget == Unlimited })
+}
+
 // equalInARow counts the failures at the end, now included, that look the same
-// and happened at the same progress. Failures on one and the same node do not
-// count twice: that may be the node.
-func equalInARow(recent []Attempt, now Attempt) int {
+// and happened at the same progress, however long the attempts ran. Failures on
+// one and the same node do not count twice: that may be the node.
+func equalInARow(history []Attempt, now Attempt) int {
 	n := 1
 	last := now
-	for i := len(recent) - 1; i >= 0; i-- {
-		a := recent[i]
+	for _, a := range slices.Backward(history) {
 		if a.Finding.Hash() != now.Finding.Hash() || !near(a.Progress, now.Progress) {
 			break
 		}

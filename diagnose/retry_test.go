@@ -129,3 +129,27 @@ func TestDecideEnds(t *testing.T) {
 		}
 	})
 }
+
+// A long run wipes the slate, but not for ever: what fails at the same place again
+// and again is the job, and would be tried for ever else.
+func TestLongRunsDoNotHideRepeats(t *testing.T) {
+	for category, most := range map[Category]int{Engine: 2, Unknown: 2, Infrastructure: 3} {
+		now := Attempt{
+			Finding: Finding{Reason: "r", Category: category, Retry: Rule{Budget: 3}}, Ran: 5 * time.Hour, Progress: 1000,
+		}
+		var history []Attempt
+		for n := 1; ; n++ {
+			now.Nodes = []string{string(rune('a' + n))}
+			if !Decide(history, now).Retry {
+				if n != most {
+					t.Errorf("%s: stopped after %d attempts of five hours; want %d", category, n, most)
+				}
+				break
+			}
+			if n > 20 {
+				t.Fatalf("%s: tried 20 times", category)
+			}
+			history = append(history, now)
+		}
+	}
+}

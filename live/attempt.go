@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -26,6 +27,12 @@ type Attempt struct {
 	Owner     Owner           `json:"owner"`
 	Placement sched.Placement `json:"placement"`
 	GPUType   sched.GPUType   `json:"gpu_type,omitempty"`
+	// Screening says that it runs on fewer GPUs than it asks for, to see whether
+	// it works at all.
+	Screening bool `json:"screening,omitempty"`
+	// BatchScale is the part of its batch that it should train with on each GPU,
+	// because the whole did not fit; 0: the whole.
+	BatchScale float64 `json:"batch_scale,omitempty"`
 	// Token lets the job's agent speak for this attempt, and for nothing else.
 	Token string `json:"token"`
 }
@@ -54,7 +61,38 @@ type Exit struct {
 	Lost bool `json:"lost,omitempty"`
 	// Why is for people: the last line of the error, or what the machine saw.
 	Why string `json:"why,omitempty"`
+	// Host is what the machine saw that no log tells, such as its out-of-memory
+	// killer.
+	Host []diagnose.Event `json:"host,omitempty"`
+	// Tails are the ends of the logs of an attempt that ended badly. They are
+	// looked at once and not kept.
+	Tails []diagnose.Log `json:"-"`
+
+	// Finding is why it failed; nil: it did not, or nobody looked.
+	Finding *diagnose.Finding `json:"finding,omitempty"`
+	// Advice is what the failures of the job so far say about another attempt,
+	// and Next what was decided.
+	Advice *diagnose.Advice `json:"advice,omitempty"`
+	Next   string           `json:"next,omitempty"`
+	// Use is what the attempt used of its GPUs while it had them for itself; nil:
+	// not measured.
+	Use *Use `json:"use,omitempty"`
 }
+
+// Use is what a job uses of each of its GPUs, as measured.
+type Use struct {
+	Util    float64 `json:"util"`             // mean, 0 to 1
+	Memory  int64   `json:"memory,omitempty"` // most, in bytes
+	Samples int     `json:"samples"`
+}
+
+// HostRestarted is the kind of the event that the machine was restarted under
+// an attempt.
+const HostRestarted = "node-reboot"
+
+// HostOutOfMemory is the kind of the event that the kernel killed a process of
+// an attempt because memory ran out.
+const HostOutOfMemory = "oom-kill"
 
 // YieldCode is the exit code of a process that has saved its work and leaves
 // because it was asked to (EX_TEMPFAIL of sysexits.h: try again later).
@@ -84,4 +122,12 @@ func (e Exit) Text() string {
 		s += ": " + e.Why
 	}
 	return s
+}
+
+// Cause prints why the attempt failed, in a few words; empty: nobody knows.
+func (e Exit) Cause() string {
+	if e.Finding == nil || e.Finding.Reason == diagnose.ReasonUnknown {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s)", e.Finding.Text, e.Finding.Category)
 }

@@ -107,6 +107,12 @@ func (l *loop) decide(ctx context.Context) (wake, took time.Duration, err error)
 	if l.Decided != nil {
 		l.Decided(d, took)
 	}
+	// A job that waits for its next try is nobody's event when its time comes.
+	for _, j := range s.Jobs {
+		if j.Phase == sched.Pending {
+			plan.WakeBy(s.Now, j.NotBefore)
+		}
+	}
 	wake = longestSleep
 	if !plan.Wake.IsZero() {
 		wake = min(wake, plan.Wake.Sub(s.Now)-time.Since(begin))

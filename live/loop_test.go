@@ -134,6 +134,30 @@ func TestLoopWakes(t *testing.T) {
 	})
 }
 
+// TestLoopBackOff: a job that waits for its next try is looked at when its time
+// has come, whether its policy asks for that or not.
+func TestLoopBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		for _, e := range []sched.Event{
+			{Kind: sched.JobSubmitted, Spec: &sched.Spec{ID: "j", GPUs: 1}},
+			{Kind: sched.JobHeld, Job: "j", Until: time.Now().Add(7 * time.Second)},
+		} {
+			e.At = time.Now()
+			if err := f.state.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop := run(t, live.Config{Backend: f, Policy: always(policyFunc(idle))})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		_ = stop()
+		if got, want := f.times(), []time.Duration{0, 7 * time.Second}; !slices.Equal(got, want) {
+			t.Errorf("decisions at %v; want %v", got, want)
+		}
+	})
+}
+
 // TestLoopSleeps: a loop that has nothing to do does nothing.
 func TestLoopSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ package live
 import (
 	"time"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -32,6 +33,8 @@ type Record struct {
 	Search *SearchRecord `json:"search,omitempty"`
 	// Bidder is a program that bids for an app, from now on or no longer.
 	Bidder *Bidder `json:"bidder,omitempty"`
+	// Quarantine is what was decided about a node on which jobs fail.
+	Quarantine *diagnose.NodeChange `json:"quarantine,omitempty"`
 	// Decision numbers the decision that caused the record, from 1; 0: none did.
 	Decision uint64 `json:"decision,omitempty"`
 	// Basis is set on the first record of a decision.
@@ -48,9 +51,14 @@ type Basis struct {
 
 // Kind names what the record is about, for filters: the event's kind, or
 // "attempt-ended", "policy-set", "token-set", "bidder-set",
-// "search-submitted", "search-stepped", "search-ended".
+// "search-submitted", "search-stepped", "search-ended", "node-quarantined",
+// "node-released", "node-withheld"; "note" for a word to the operator.
 func (r *Record) Kind() string {
 	switch {
+	case r.Quarantine != nil && r.Quarantine.State == diagnose.InUse:
+		return "node-released"
+	case r.Quarantine != nil:
+		return "node-" + string(r.Quarantine.State)
 	case r.Event != nil:
 		return r.Event.Kind.String()
 	case r.Exit != nil:

@@ -26,10 +26,23 @@ type Task struct {
 	// Retries is how often an attempt that failed is tried again. Attempts lost
 	// to the machine do not count.
 	Retries int `json:"retries,omitempty"`
+	// Retry says which failures are tried again, Retries times at most: those that
+	// trying again can mend (RetryAdaptive, the default), all, or none.
+	Retry string `json:"retry,omitempty"`
 	// Single runs one process for the whole gang instead of one for each GPU,
 	// for programs that start their own workers.
 	Single bool `json:"single,omitempty"`
+	// Graph is the file of the model's graph that GPUUtil and GPUMemory were
+	// predicted from, for people.
+	Graph string `json:"graph,omitempty"`
 }
+
+// Which failures are tried again.
+const (
+	RetryAdaptive = "adaptive"
+	RetryAlways   = "always"
+	RetryNever    = "never"
+)
 
 // Submission is a request to run a job. The id, the time, the tenant and the
 // user are filled in by the daemon.
@@ -39,6 +52,28 @@ type Submission struct {
 	// Key makes submitting idempotent: the same key of the same tenant gives the
 	// job that was submitted first.
 	Key string `json:"key,omitempty"`
+	// Screen is how long the job has to prove itself on a few GPUs: a duration,
+	// ScreenOff, or nothing: the daemon decides by what became of jobs like it. It
+	// stands for the field of the same name in Spec.
+	Screen string `json:"screen,omitempty"`
+}
+
+// ScreenOff asks for no screening.
+const ScreenOff = "off"
+
+// ScreenTime reads Screen; asked is false if the daemon is to decide.
+func (s *Submission) ScreenTime() (d sched.Duration, asked bool, err error) {
+	switch s.Screen {
+	case "":
+		return 0, false, nil
+	case ScreenOff:
+		return 0, true, nil
+	}
+	err = d.UnmarshalText([]byte(s.Screen))
+	if err != nil || d <= 0 || d.D() > MaxScreen {
+		return 0, true, Errorf(Invalid, "is %.40q", s.Screen).On("screen").Try("use off, or a time up to " + sched.Duration(MaxScreen).String())
+	}
+	return d, true, nil
 }
 
 // Limits of a submission.
@@ -50,6 +85,8 @@ const (
 	maxKey     = 200
 	MaxRetries = 100
 	MaxNotice  = time.Hour
+	MaxScreen  = 24 * time.Hour
+	maxGraph   = 4096
 )
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -72,6 +109,10 @@ func (t *Task) Validate() error {
 		return bad("notice", "is %s", t.Notice).Try("use 0s (the default) to " + sched.Duration(MaxNotice).String())
 	case t.Retries < 0 || t.Retries > MaxRetries:
 		return bad("retries", "is %d", t.Retries).Try(fmt.Sprintf("use 0 to %d", MaxRetries))
+	case t.Retry != "" && t.Retry != RetryAdaptive && t.Retry != RetryAlways && t.Retry != RetryNever:
+		return bad("retry", "is %.20q", t.Retry).Try("use adaptive (the default), always or never")
+	case len(t.Graph) > maxGraph || strings.ContainsFunc(t.Graph, unprintable):
+		return bad("graph", "%.40q has %d bytes or holds control characters", t.Graph, len(t.Graph)).Try("give the path of a file")
 	}
 	return t.validateText()
 }
@@ -119,6 +160,9 @@ func (s *Submission) Validate() error {
 	}
 	if len(s.Key) > maxKey {
 		return Errorf(Invalid, "has %d bytes", len(s.Key)).On("key").Try(fmt.Sprintf("use at most %d", maxKey))
+	}
+	if _, _, err := s.ScreenTime(); err != nil {
+		return err
 	}
 	err := s.Spec.Validate()
 	var field *sched.SpecError

@@ -65,6 +65,8 @@ func TestTaskValidate(t *testing.T) {
 		{"negative notice", func(k *live.Task) { k.Notice = -1 }, "notice"},
 		{"long notice", func(k *live.Task) { k.Notice = sched.Duration(time.Hour + 1) }, "notice"},
 		{"negative retries", func(k *live.Task) { k.Retries = -1 }, "retries"},
+		{"no such retry", func(k *live.Task) { k.Retry = "sometimes" }, "retry"},
+		{"long graph", func(k *live.Task) { k.Graph = strings.Repeat("x", 5000) }, "graph"},
 		{"many retries", func(k *live.Task) { k.Retries = live.MaxRetries + 1 }, "retries"},
 		{"our variable", func(k *live.Task) { k.Env = map[string]string{"FAIRWAY_TOKEN": "x"} }, "env"},
 		{"variable with =", func(k *live.Task) { k.Env = map[string]string{"A=B": "x"} }, "env"},
@@ -146,9 +148,26 @@ func TestAgentReportValidate(t *testing.T) {
 	}
 }
 
+func TestScreenTime(t *testing.T) {
+	for text, want := range map[string]struct {
+		d     time.Duration
+		asked bool
+		bad   bool
+	}{
+		"": {}, "off": {asked: true}, "90s": {d: 90 * time.Second, asked: true}, "24h": {d: live.MaxScreen, asked: true},
+		"0s": {bad: true}, "-1s": {bad: true}, "25h": {bad: true}, "never": {bad: true},
+	} {
+		s := live.Submission{Screen: text}
+		d, asked, err := s.ScreenTime()
+		if (err != nil) != want.bad || err == nil && (d.D() != want.d || asked != want.asked) {
+			t.Errorf("screen %q: %s, %t, %v; want %+v", text, d, asked, err, want)
+		}
+	}
+}
+
 func FuzzSubmission(f *testing.F) {
 	f.Add([]byte(`{"id":"j","gpus":1,"command":["train"]}`))
-	f.Add([]byte(`{"id":"j","gpus":2,"min_gpus":1,"max_gpus":4,"sizes":[1,2,4],"command":["python3","t.py"],"dir":"/w","env":{"A":"b"},"notice":"30s","retries":2,"key":"k","batch":{"adapt":true},"widest":"rack","estimate":"1h"}`))
+	f.Add([]byte(`{"id":"j","gpus":2,"min_gpus":1,"max_gpus":4,"sizes":[1,2,4],"command":["python3","t.py"],"dir":"/w","env":{"A":"b"},"notice":"30s","retries":2,"retry":"never","screen":"2m","graph":"m.onnx","shareable":true,"key":"k","batch":{"adapt":true},"widest":"rack","estimate":"1h"}`))
 	f.Add([]byte(`{"gpus":-1}`))
 	f.Add([]byte(`{"id":"j","gpus":1,"command":["\u0000"]}`))
 	f.Add([]byte(`{"id":"j","gpus":1,"command":["x"],"name":"\ud800"}`))

@@ -6,6 +6,7 @@ package live
 import (
 	"time"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -103,6 +104,9 @@ type Node struct {
 	sched.Node
 	Up    bool      `json:"up"`
 	Slots []GPUSlot `json:"slots"`
+	// Quarantine is why the node is out of use for a while, or why it should be
+	// and is not (withheld); nil: nothing is held against it.
+	Quarantine *diagnose.NodeChange `json:"quarantine,omitempty"`
 }
 
 // GPUSlot is one GPU, or one CPU slot, of a node.

@@ -36,9 +36,26 @@ type Config struct {
 	Sample time.Duration // time between two measurements; default 5 s
 	Report time.Duration // how often agents report; default 30 s
 
+	// MPS says whether jobs that share a GPU use NVIDIA's multi-process service:
+	// MPSAuto (the default), MPSOn or MPSOff. MPSThreads is the share of a GPU's
+	// multiprocessors that each may use, in percent; 0: all of them.
+	MPS        string
+	MPSControl string // the program nvidia-cuda-mps-control; default: found in PATH
+	MPSThreads int
+	MPSCheck   time.Duration // between looks at it; default 15 s
+	// Tell is told what an operator should know; may be nil.
+	Tell func(string)
+
 	Now func() time.Time // default time.Now
 	Log *slog.Logger     // default: nothing is logged
 }
+
+// The modes of MPS.
+const (
+	MPSAuto = "auto" // where the machine has it
+	MPSOn   = "on"   // and it is a problem if it has not
+	MPSOff  = "off"
+)
 
 // Device is what stands behind one slot of the node.
 type Device struct {
@@ -69,6 +86,16 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SMI == "" {
 		c.SMI = "nvidia-smi"
+	}
+	if c.MPS == "" {
+		c.MPS = MPSAuto
+	}
+	if c.MPSControl == "" {
+		c.MPSControl = "nvidia-cuda-mps-control"
+	}
+	or(&c.MPSCheck, 15*time.Second)
+	if c.Tell == nil {
+		c.Tell = func(string) {}
 	}
 	if c.Now == nil {
 		c.Now = time.Now

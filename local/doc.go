@@ -32,6 +32,7 @@
 //	jobs/<job>/checkpoint/   the job's own, kept from attempt to attempt
 //	jobs/<job>/work/         where it runs unless it names a folder
 //	jobs/<job>/<number>/     one attempt: records, lock, rank-N.log
+//	mps/<uid>/               pipes and logs of a user's MPS, for jobs that share a GPU
 //
 // The first two belong to the user the job runs as. The folder of an attempt
 // belongs to the daemon, because the daemon reads and writes there with its own

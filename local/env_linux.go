@@ -5,6 +5,7 @@ package local
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -116,6 +117,17 @@ func environment(o *order, a account, rank, port int) []string {
 	} {
 		vars[k] = v
 	}
+	o.addSpecial(vars)
+	out := make([]string, 0, len(vars))
+	for k, v := range vars {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// addSpecial adds the variables that not every attempt has.
+func (o *order) addSpecial(vars map[string]string) {
 	b := o.Spec.Batch
 	for k, v := range map[string]int{"INITIAL": b.Initial, "MAX": b.Max, "LOCAL_MIN": b.LocalMin, "LOCAL_MAX": b.LocalMax} {
 		if v > 0 {
@@ -125,12 +137,15 @@ func environment(o *order, a account, rank, port int) []string {
 	if b.Adapt {
 		vars["FAIRWAY_ADAPT"] = "1"
 	}
-	out := make([]string, 0, len(vars))
-	for k, v := range vars {
-		out = append(out, k+"="+v)
+	if o.Screening {
+		vars["FAIRWAY_SCREENING"] = "1"
 	}
-	slices.Sort(out)
-	return out
+	if o.BatchScale > 0 {
+		vars["FAIRWAY_BATCH_SCALE"] = strconv.FormatFloat(o.BatchScale, 'g', -1, 64)
+	}
+	if o.MPS != nil {
+		maps.Copy(vars, o.MPS.variables(o.Slots))
+	}
 }
 
 // slotList prints the slots of the gang on this node, in the order of its ranks.

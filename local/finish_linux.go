@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/live"
 )
 
@@ -46,7 +47,7 @@ func (g *gang) finish() {
 		if g.record.PGID > 0 {
 			_ = unix.Kill(-g.record.PGID, unix.SIGKILL)
 		}
-		g.oom = g.oom || (g.group.memory > 0 && g.group.outOfMemory())
+		g.oom = g.oom || g.group.outOfMemory()
 		err := g.group.end()
 		if g.reap() { // all that is left descends from a child
 			_, e := killAll(func(all map[int]process, p process) bool {
@@ -97,9 +98,16 @@ func (g *gang) result() live.Exit {
 		return e
 	}
 	e.Rank, e.Signal, e.Code = failed.number, failed.signal, failed.code
+	short := "the machine ran out of memory"
+	if g.group.memory > 0 {
+		short = fmt.Sprintf("the job used more than its limit of %.1f GiB of host memory", float64(g.group.memory)/(1<<30))
+	}
+	if g.oom { // perhaps of a process that the rank could not do without
+		e.Host = []diagnose.Event{{Kind: live.HostOutOfMemory, Text: short}}
+	}
 	switch {
 	case failed.signal == "SIGKILL" && g.oom:
-		e.Why = fmt.Sprintf("out of memory: the job used more than its limit of %.1f GiB of host memory", float64(g.group.memory)/(1<<30))
+		e.Why = "out of memory: " + short
 	case g.noticed && g.overdue && failed.signal == "SIGKILL":
 		e.Why = fmt.Sprintf("it did not stop within its notice of %s", g.order.Notice)
 	default:

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -25,6 +26,7 @@ import (
 func TestFound(t *testing.T) {
 	t.Parallel()
 	here := bootID()
+	restarted := []diagnose.Event{{Kind: live.HostRestarted, Node: "here"}}
 	for _, c := range []struct {
 		name    string
 		boot    string
@@ -36,8 +38,8 @@ func TestFound(t *testing.T) {
 		{"never-started", here, false, true, live.Exit{Code: 4}, true},
 		{"never-started-withdrawn", here, false, false, live.Exit{Noticed: true, Why: "withdrawn before it started"}, false},
 		{"supervisor-gone", here, true, true, live.Exit{Lost: true, Why: "the supervisor of the job was killed"}, false},
-		{"restarted", "another", true, true, live.Exit{Lost: true, Why: "the machine was restarted"}, false},
-		{"restarted-early", "another", false, true, live.Exit{Lost: true, Why: "the machine was restarted"}, false},
+		{"restarted", "another", true, true, live.Exit{Lost: true, Why: "the machine was restarted", Host: restarted}, false},
+		{"restarted-early", "another", false, true, live.Exit{Lost: true, Why: "the machine was restarted", Host: restarted}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -5,6 +5,7 @@ package local
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,11 +50,15 @@ func (m *Machine) Use() []*live.GPUUse {
 	return out
 }
 
-// Problem says why nothing is measured; empty: nothing is wrong.
+// Problem says why nothing is measured, or why MPS is not used; empty: nothing is
+// wrong.
 func (m *Machine) Problem() string {
+	m.mps.mu.Lock()
+	problem := m.mps.problem
+	m.mps.mu.Unlock()
 	m.gauge.mu.Lock()
 	defer m.gauge.mu.Unlock()
-	return m.gauge.problem
+	return strings.Trim(m.gauge.problem+"; "+problem, "; ")
 }
 
 // run measures until the context ends. Nothing waits for it.
@@ -152,7 +157,10 @@ func (g *gauge) sample(ctx context.Context, m *Machine) ([]*live.GPUUse, error) 
 			}
 			for _, p := range procs {
 				if p.uuid == d.UUID {
-					h, _ := holderOf(all, by, p.pid)
+					h, ours := holderOf(all, by, p.pid)
+					if !ours && servesMPS(p.pid) {
+						continue // on behalf of jobs, which are listed too
+					}
 					u.Processes = append(u.Processes, live.GPUProcess{PID: p.pid, Job: h.id.Job, Memory: max(0, p.memory)})
 				}
 			}

@@ -74,6 +74,7 @@ type order struct {
 	CPU        bool           `json:"cpu"`         // the slots are CPU slots
 	Group      bool           `json:"cgroup"`      // make a control group
 	Switch     bool           `json:"switch_user"` // become Owner
+	MPS        *mpsOrder      `json:"mps,omitempty"`
 }
 
 // ranks returns the number of processes.
@@ -108,4 +109,13 @@ type exitRecord struct {
 	live.Exit
 	// Notes tell what else went wrong, such as output that could not be kept.
 	Notes []string `json:"notes,omitempty"`
+}
+
+// mpsOrder is what an attempt on a shared seat is told of MPS. It is a part of
+// the order, so that whoever adopts the attempt knows that it uses MPS.
+type mpsOrder struct {
+	Pipe    string `json:"pipe"`
+	Log     string `json:"log"`
+	Memory  int64  `json:"memory,omitempty"`  // bytes on each GPU for each process; 0: no limit
+	Threads int    `json:"threads,omitempty"` // percent of a GPU's multiprocessors; 0: all
 }

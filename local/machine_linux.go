@@ -37,6 +37,7 @@ type Machine struct {
 	group bool // attempts get control groups
 	lock  *os.File
 	gauge gauge
+	mps   mps
 
 	wake chan struct{}
 	slot chan struct{} // bounds the work going on at once
@@ -86,12 +87,14 @@ func Open(c Config) (*Machine, error) {
 		return nil, fmt.Errorf("open machine: %w", err)
 	}
 	m.gauge.open(m)
+	m.mps.open(&m.cfg)
 	return m, nil
 }
 
 // Close lets the folder go. Jobs run on.
 func (m *Machine) Close() error {
 	m.work.Wait()
+	m.quitMPS()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.runs {
@@ -130,6 +133,7 @@ func (m *Machine) Run(ctx context.Context, orders live.Orders) error {
 	defer m.work.Wait()
 	defer cancel()
 	m.work.Go(func() { m.gauge.run(ctx, m) })
+	m.work.Go(func() { m.watchMPS(ctx) })
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {

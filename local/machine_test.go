@@ -22,7 +22,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-var noTime = cmpopts.IgnoreFields(live.Exit{}, "At", "AttemptID")
+var noTime = cmpopts.IgnoreFields(live.Exit{}, "At", "AttemptID", "Tails")
 
 func TestExits(t *testing.T) {
 	t.Parallel()
@@ -415,6 +415,9 @@ func TestMemoryLimit(t *testing.T) {
 	e := r.exit(a.AttemptID)
 	if e.Signal != "SIGKILL" || !strings.Contains(e.Why, "out of memory") {
 		t.Errorf("%s; want killed, out of memory", show(e))
+	}
+	if len(e.Host) != 1 || e.Host[0].Kind != live.HostOutOfMemory {
+		t.Errorf("%s; want what the host saw", show(e))
 	}
 }
 

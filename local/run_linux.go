@@ -130,6 +130,7 @@ func (m *Machine) prepare(r *run) error {
 		visible = append(visible, strconv.Itoa(m.cfg.Devices[i].Index))
 	}
 	o.Visible = strings.Join(visible, ",")
+	o.MPS = m.joinMPS(&o)
 	if err := m.makeFolders(r.dir, &o); err != nil {
 		return err
 	}
@@ -283,7 +284,12 @@ func (m *Machine) report(ctx context.Context, r *run, orders live.Orders) {
 			}
 		}
 	}
-	if err := orders.Exited(ctx, r.exit); err != nil {
+	e := r.exit
+	if r.folder {
+		e.Tails = tails(r.dir, &e)
+		m.suspectMPS(r, &e)
+	}
+	if err := orders.Exited(ctx, e); err != nil {
 		if ctx.Err() == nil {
 			m.cfg.Log.Error("an exit cannot be reported", "job", r.order.Job, "attempt", r.order.Number, "err", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -96,6 +97,7 @@ func (m *Machine) lost(r *run, s shimRecord) {
 	e := live.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Lost: true, Noticed: exists(filepath.Join(r.dir, stopFile))}
 	if s.Boot != "" && s.Boot != m.boot {
 		e.Why = "the machine was restarted"
+		e.Host = []diagnose.Event{{Kind: live.HostRestarted, Node: m.cfg.Node.Name}}
 	} else {
 		e.Why = "the supervisor of the job was killed"
 		if err := m.killLeft(r.order.Nonce, s); err != nil {

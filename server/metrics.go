@@ -31,6 +31,7 @@ type Metrics struct {
 	preemptions prometheus.Counter
 	moves       prometheus.Counter
 	failures    prometheus.Counter
+	reasons     *prometheus.CounterVec
 	ends        *prometheus.CounterVec
 	reports     *prometheus.CounterVec
 	bids        *prometheus.CounterVec
@@ -52,6 +53,7 @@ func NewMetrics() *Metrics {
 		preemptions: counter("preemptions_total", "Jobs that the scheduler stopped to let others run."),
 		moves:       counter("moves_total", "Jobs that the scheduler stopped to go on elsewhere or at another size."),
 		failures:    counter("failures_total", "Attempts that ended with an error."),
+		reasons:     counters("failure_reasons_total", "Attempts that ended with an error, by why.", "reason", "category", "outcome"),
 		ends:        counters("ends_total", "Jobs that ended.", "phase"),
 		reports:     counters("agent_reports_total", "Reports of agents.", "result"),
 		bids:        counters("bids_total", "Turns of programs that bid for apps.", "result"),
@@ -63,7 +65,7 @@ func NewMetrics() *Metrics {
 	}
 	m.registry.MustRegister(
 		m.decisions, m.decisionSec, m.appends, m.appendSec, m.waitSec, m.starts, m.restarts, m.preemptions, m.moves,
-		m.failures, m.ends, m.reports, m.bids, m.requests, m.requestSec,
+		m.failures, m.reasons, m.ends, m.reports, m.bids, m.requests, m.requestSec,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 8})

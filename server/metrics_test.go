@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -35,6 +36,9 @@ func TestMetrics(t *testing.T) {
 		event(sched.JobStopped, "a", 60*time.Second, func(e *sched.Event) { e.Moving = true }),
 		event(sched.JobStarted, "a", 60*time.Second),
 		event(sched.JobFailed, "a", 70*time.Second),
+		live.Record{Exit: &live.Exit{Code: 1, Finding: &diagnose.Finding{Reason: "network", Category: diagnose.Infrastructure}, Next: "tried again in 1m"}},
+		live.Record{Exit: &live.Exit{Code: 1, Finding: &diagnose.Finding{Reason: "program-bug", Category: diagnose.User}, Next: "not retried: it is a bug"}},
+		live.Record{Exit: &live.Exit{}},
 		event(sched.JobEnded, "a", 80*time.Second, func(e *sched.Event) { e.Phase = sched.Failed }),
 	)
 	c.Metrics.ObserveDecision(20*time.Millisecond, nil)
@@ -49,6 +53,8 @@ func TestMetrics(t *testing.T) {
 		`fairway_wait_seconds_sum 40`, `fairway_wait_seconds_count 3`,
 		`fairway_starts_total 3`, `fairway_restarts_total 2`, `fairway_preemptions_total 1`, `fairway_moves_total 1`, `fairway_failures_total 1`,
 		`fairway_ends_total{phase="failed"} 1`,
+		`fairway_failure_reasons_total{category="infrastructure",outcome="retried",reason="network"} 1`,
+		`fairway_failure_reasons_total{category="user",outcome="given-up",reason="program-bug"} 1`,
 		`fairway_decisions_total{result="ok"} 1`, `fairway_decisions_total{result="error"} 1`, `fairway_decision_seconds_count 2`,
 		`fairway_store_append_seconds_count 1`,
 		`fairway_http_requests_total{code="200",method="GET",route="/v1/jobs/{id}"} 1`,

@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/fairway-gpu/fairway/live"
@@ -56,6 +57,9 @@ func (t *tally) follow(ctx context.Context) (err error) {
 		if r.Event != nil {
 			t.event(&r)
 		}
+		if r.Exit != nil {
+			t.failure(r.Exit)
+		}
 		return nil
 	})
 }
@@ -92,6 +96,19 @@ func (t *tally) event(r *live.Record) {
 		delete(t.waiting, id)
 		m.ends.WithLabelValues(e.Phase.String()).Inc()
 	}
+}
+
+// failure counts why an attempt failed, and what was decided. Reasons come from
+// a table that the daemon has read: there are only so many.
+func (t *tally) failure(e *live.Exit) {
+	if e.Finding == nil {
+		return
+	}
+	outcome := "retried"
+	if strings.HasPrefix(e.Next, "not retried") {
+		outcome = "given-up"
+	}
+	t.Metrics.reasons.WithLabelValues(e.Finding.Reason, string(e.Finding.Category), outcome).Inc()
 }
 
 // before answers for a job that began to wait before anybody counted: how long

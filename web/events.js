@@ -9,7 +9,7 @@ import { moment, ms, plural } from './format.js';
 
 // The kinds that the journal knows, for filters.
 export const kinds = ['job-submitted', 'job-started', 'job-stopped', 'job-failed', 'job-ended', 'job-checkpoint', 'job-reported', 'job-noted',
-  'attempt-ended', 'node-joined', 'tenant-set', 'policy-set', 'token-set', 'note'];
+  'attempt-ended', 'node-joined', 'node-quarantined', 'node-released', 'node-withheld', 'tenant-set', 'policy-set', 'token-set', 'note'];
 
 // gpusIn counts the GPUs of a placement, whose sets are bit masks.
 function gpusIn(placement) {
@@ -40,7 +40,7 @@ export function say(r) {
   }
 }
 
-const tones = { 'job-failed': 'bad', 'job-stopped': 'warn', 'job-started': 'good', 'policy-set': 'set' };
+const tones = { 'job-failed': 'bad', 'node-quarantined': 'bad', 'node-withheld': 'warn', note: 'warn', 'job-stopped': 'warn', 'job-started': 'good', 'policy-set': 'set' };
 
 // eventRow is a line of a list of records; names: job names by id.
 function eventRow(r, names) {

@@ -15,6 +15,9 @@ export const over = ['finished', 'failed', 'killed'];
 
 export const badge = (state) => h('span', { class: 'badge ' + state }, state);
 
+// stateBadge also says that a job is only being tried.
+export const stateBadge = (job) => [badge(job.state), job.status.screening ? [' ', h('span', { class: 'badge starting' }, 'screening')] : null];
+
 export const jobLink = (id, text) => h('a', { href: '#/jobs/' + encodeURIComponent(id) }, text || id);
 
 // nameCell is the first cell of a row: the name, and who it belongs to.
@@ -75,7 +78,7 @@ function waited(job, now) {
 export const runningTable = (jobs, now) => h('table', { class: 'list fold' },
   h('thead', {}, h('tr', {}, ['Job', 'State', 'GPUs', 'Batch', 'Progress', 'Since'].map((t, i) => h('th', { scope: 'col', class: ['', 'minor', 'num', 'num minor', 'wide', 'num minor'][i] }, t)))),
   h('tbody', {}, jobs.map((job) => row(job, now, () => [nameCell(job, true),
-    h('td', { class: 'minor' }, badge(job.state)), h('td', { class: 'num nowrap', 'data-label': 'GPUs' }, number(heldGPUs(job)), sizes(job) === String(heldGPUs(job)) ? null : h('span', { class: 'sub' }, 'of ' + sizes(job))),
+    h('td', { class: 'minor' }, stateBadge(job)), h('td', { class: 'num nowrap', 'data-label': 'GPUs' }, number(heldGPUs(job)), sizes(job) === String(heldGPUs(job)) ? null : h('span', { class: 'sub' }, 'of ' + sizes(job))),
     h('td', { class: 'num minor' }, job.last?.batch ? number(job.last.batch) : '–'),
     h('td', { class: 'wide line-of-its-own' }, progress(job, now)), h('td', { class: 'num nowrap minor' }, ago(ms(job.status.since), now))]))));
 
@@ -83,7 +86,7 @@ export const runningTable = (jobs, now) => h('table', { class: 'list fold' },
 export const allTable = (jobs, now) => h('table', { class: 'list fold' },
   h('thead', {}, h('tr', {}, ['Job', 'State', 'GPUs', 'Progress or reason', 'Submitted'].map((t, i) => h('th', { scope: 'col', class: ['', '', 'num', 'wide', 'num minor'][i] }, t)))),
   h('tbody', {}, jobs.map((job) => row(job, now, () => [nameCell(job, holding.includes(job.state)),
-    h('td', {}, badge(job.state)), h('td', { class: 'num nowrap', 'data-label': 'GPUs' }, holding.includes(job.state) ? number(heldGPUs(job)) : sizes(job)),
+    h('td', {}, stateBadge(job)), h('td', { class: 'num nowrap', 'data-label': 'GPUs' }, holding.includes(job.state) ? number(heldGPUs(job)) : sizes(job)),
     h('td', { class: 'wide line-of-its-own' }, story(job, now)), h('td', { class: 'num nowrap minor' }, ago(ms(job.submitted), now))]))));
 
 function story(job, now) {

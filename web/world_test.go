@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -54,6 +55,7 @@ func running(id, name string, gpus int) live.Job {
 func richWorld(f *fake) {
 	f.nodes = []live.Node{node("dgx-1", 8, "h200"), node("dgx-2", 8, "h200"), node("workstation", 2, "rtx4090"), node("old-box", 4, "t4")}
 	f.nodes[2].State = sched.Cordoned
+	f.nodes[2].Quarantine = &diagnose.NodeChange{Node: "workstation", State: diagnose.Quarantined, Until: time.Now().Add(time.Hour), Why: "3 jobs of 2 users failed on it within 6h"}
 	f.nodes[3].State, f.nodes[3].Up = sched.Down, false
 	add := func(j live.Job) *live.Job {
 		j.Status.Seq = int64(len(f.jobs) + 1)
@@ -66,7 +68,9 @@ func richWorld(f *fake) {
 	add(old)
 	bad := waiting("j-0002", "with-a-bug", 1)
 	bad.State, bad.Status.Phase, bad.Reason, bad.Ended = live.Failed, sched.Failed, nil, time.Now().Add(-50*time.Minute)
-	bad.Exit = &live.Exit{Code: 1, Why: "KeyError: 'learning_rate' in train.py line 12"}
+	bad.Exit = &live.Exit{Code: 1, Why: "KeyError: 'learning_rate' in train.py line 12", Next: "not retried: the program has a bug: correct it",
+		Finding: &diagnose.Finding{Reason: "program-bug", Text: "the program has a bug", Category: diagnose.User, Confidence: 0.95,
+			Evidence: &diagnose.Evidence{Source: diagnose.FromLog, Log: "rank-0.log", Line: 7, Text: "KeyError: 'learning_rate'"}}}
 	add(bad)
 	resnet := running("j-0003", "resnet-50", 4)
 	resnet.Submitted = time.Now().Add(-125 * time.Minute)

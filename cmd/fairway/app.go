@@ -70,6 +70,9 @@ the jobs, the trials, as it goes, and stops bad ones early. See docs/search.md.`
 				return err
 			}
 			defer daemon.Close()
+			if err := foresee(c, app.Jobs, daemon); err != nil {
+				return err
+			}
 			jobs, err := daemon.SubmitApp(c.Context(), app.ID, app.Jobs)
 			if err != nil {
 				return fmt.Errorf("submit app %s: %w", clean(string(app.ID)), err)
@@ -160,7 +163,7 @@ func newAppShow(r *remote) *cobra.Command {
 				}
 				return page, err
 			}
-			return query[live.JobPage]{r, ask, psPrinter(widthOf(c.OutOrStdout()))}.run(c)
+			return query[live.JobPage]{r, ask, listing{}.printer(widthOf(c.OutOrStdout()))}.run(c)
 		},
 	}
 }

@@ -98,12 +98,16 @@ func (f *classifyFlags) run(c *cobra.Command, files []string) error {
 }
 
 // table returns the built-in signatures with the user's before them.
-func (f *classifyFlags) table() (*diagnose.Table, error) {
+func (f *classifyFlags) table() (*diagnose.Table, error) { return readTable(f.signatures) }
+
+// readTable returns the built-in signatures with those of a file, if one is
+// named, before them.
+func readTable(path string) (*diagnose.Table, error) {
 	table, err := diagnose.Builtin()
-	if err != nil || f.signatures == "" {
+	if err != nil || path == "" {
 		return table, err
 	}
-	file, err := os.Open(f.signatures)
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read signatures: %w", err)
 	}
@@ -117,7 +121,7 @@ func (f *classifyFlags) table() (*diagnose.Table, error) {
 		table, err = table.With(mine)
 	}
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%s: %w", f.signatures, err)}
+		return nil, usageError{fmt.Errorf("%s: %w", path, err)}
 	}
 	return table, nil
 }

@@ -18,6 +18,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fairway-gpu/fairway/guard"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/local"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -38,6 +40,23 @@ type daemonConfig struct {
 	Keep    keepConfig     `json:"keep"`    // how much of the past stays
 	Log     logConfig      `json:"log"`     // of the daemon itself
 	Tenants []sched.Tenant `json:"tenants"` // declared at every start
+
+	Failures failuresConfig `json:"failures"` // why jobs fail
+	Screen   screenConfig   `json:"screen"`   // of new gangs
+	GPU      gpuConfig      `json:"gpu"`      // that jobs share
+}
+
+type failuresConfig struct {
+	Table string `json:"table"` // file of signatures that go before the built-in ones
+}
+
+type screenConfig struct {
+	Time sched.Duration `json:"time"` // a new gang proves itself for so long; 0s: none has to
+}
+
+type gpuConfig struct {
+	MPS     string `json:"mps"`     // auto, on or off
+	Threads int    `json:"threads"` // percent of a GPU for each job under MPS; 0: all
 }
 
 type socketConfig struct {
@@ -82,7 +101,9 @@ func defaultConfig() daemonConfig {
 			Jobs: 5_000, Queue: 100_000, Journal: 1 << 30, Log: 64 << 20, Logs: 8 << 30, Attempts: 1_000,
 			Checkpoints: sched.Duration(7 * 24 * time.Hour), Compact: 20_000,
 		},
-		Log: logConfig{Level: "info", Format: "text"},
+		Log:    logConfig{Level: "info", Format: "text"},
+		Screen: screenConfig{Time: sched.Duration(5 * time.Minute)},
+		GPU:    gpuConfig{MPS: local.MPSAuto},
 	}
 }
 
@@ -153,6 +174,14 @@ func (c *daemonConfig) validate() error {
 		return bad("keep", fmt.Sprintf("journal %s, log %s, logs %s, checkpoints %s", c.Keep.Journal, c.Keep.Log, c.Keep.Logs, c.Keep.Checkpoints), "sizes that are not negative, log at least 4096")
 	case !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level):
 		return bad("log.level", c.Log.Level, "debug, info, warn or error")
+	case c.Failures.Table != "" && !filepath.IsAbs(c.Failures.Table):
+		return bad("failures.table", c.Failures.Table, "an absolute path, or nothing")
+	case c.Screen.Time < 0 || c.Screen.Time.D() > live.MaxScreen:
+		return bad("screen.time", c.Screen.Time, "0s (none) to "+sched.Duration(live.MaxScreen).String())
+	case !slices.Contains([]string{local.MPSAuto, local.MPSOn, local.MPSOff}, c.GPU.MPS):
+		return bad("gpu.mps", c.GPU.MPS, "auto, on or off")
+	case c.GPU.Threads < 0 || c.GPU.Threads > 100:
+		return bad("gpu.threads", c.GPU.Threads, "0 (no limit) to 100 percent")
 	case c.Log.Format != "text" && c.Log.Format != "json":
 		return bad("log.format", c.Log.Format, "text or json")
 	}

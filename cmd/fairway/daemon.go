@@ -91,6 +91,7 @@ func (d *daemon) openMachine(ctx context.Context) error {
 		Notice: c.Notice.D(), Report: c.Report.D(), Slots: c.Slots, Name: c.Name, Log: d.log,
 		LogLimit: int64(c.Keep.Log), LogKeep: c.Keep.Attempts, LogBytes: int64(c.Keep.Logs), KeepEnded: c.Keep.Checkpoints.D(),
 		Ended: func(id sched.JobID) bool { return d.ended(id) },
+		MPS:   c.GPU.MPS, MPSThreads: c.GPU.Threads, Tell: d.tell,
 	}
 	var err error
 	if lc.Node, lc.Devices, err = local.Discover(ctx, lc); err != nil {
@@ -99,6 +100,16 @@ func (d *daemon) openMachine(ctx context.Context) error {
 	d.node = lc.Node
 	d.machine, err = local.Open(lc)
 	return err
+}
+
+// tell writes a word of the machine into the journal, for operators.
+func (d *daemon) tell(text string) {
+	if d.book == nil {
+		return // the log has it
+	}
+	if err := d.book.Note(context.Background(), text); err != nil {
+		d.log.Warn("note", "text", text, "err", err)
+	}
 }
 
 // ended reports whether a job will never run again.
@@ -116,11 +127,15 @@ func (d *daemon) openBook(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	table, err := readTable(d.config.Failures.Table)
+	if err != nil {
+		return err
+	}
 	d.book, err = book.Open(ctx, book.Config{
 		Journal: journal{d.store, d}, Node: d.node, Policies: policy.Builtin(), Standard: d.config.Policy, Key: key, Pool: pool,
 		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, CompactEvery: d.config.Keep.Compact,
 		CheckBidder: d.checkBidder, Use: d.machine.Use, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: hunt.Check,
-		Learned: func() { d.savePool(pool) },
+		Learned: func() { d.savePool(pool) }, Failures: table, Screen: d.config.Screen.Time.D(),
 	})
 	if err != nil {
 		return err
@@ -206,17 +221,7 @@ func (d *daemon) run(ctx context.Context) error {
 	})
 	part("serve", func(ctx context.Context) error { return d.server.Serve(ctx, d.listeners...) })
 	part("sample", func(ctx context.Context) error { d.book.Sample(ctx); return nil })
-	part("watch the machine", func(ctx context.Context) error {
-		const every = 2 * time.Second
-		for tick := time.Tick(every); ; {
-			d.book.SetProblem("machine", d.machine.Problem())
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-tick:
-			}
-		}
-	})
+	part("watch the machine", d.watch)
 	part("keep the journal", func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
@@ -231,6 +236,23 @@ func (d *daemon) run(ctx context.Context) error {
 		return cause
 	}
 	return nil
+}
+
+// watch tells the book how the machine is, and takes nodes back whose quarantine
+// is over, until the context ends.
+func (d *daemon) watch(ctx context.Context) error {
+	const every = 2 * time.Second
+	for tick := time.Tick(every); ; {
+		d.book.SetProblem("machine", d.machine.Problem())
+		if err := d.book.Release(ctx); err != nil && ctx.Err() == nil {
+			d.log.Warn("release nodes", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick:
+		}
+	}
 }
 
 // close lets go of everything, in the reverse order.

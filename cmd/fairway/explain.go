@@ -98,6 +98,12 @@ func explainRequest(g *grid, j live.Job, now time.Time) {
 	if j.Widest != sched.NoLevel {
 		asked += ", no wider than one " + j.Widest.String()
 	}
+	if j.Shareable {
+		asked += ", beside others if need be"
+	}
+	if j.Spec.Screen > 0 && !j.Status.Proven {
+		asked += ", after a screening of " + j.Spec.Screen.String()
+	}
 	if j.Priority != 0 {
 		asked += fmt.Sprintf(", priority %d", j.Priority)
 	}
@@ -147,12 +153,49 @@ func explainRun(g *grid, j live.Job, now time.Time) {
 	}
 	times := fmt.Sprintf("waited %s, ran %s, started %s", brief(waitedFor(j, now)), brief(ranFor(j, now)), several(j.Status.Starts, "time"))
 	if n := j.Status.Failures; n > 0 {
-		times += fmt.Sprintf(", failed %s of %d allowed", several(n, "time"), j.Retries+1)
+		times += fmt.Sprintf(", failed %s, %s allowed", several(n, "time"), retriesText(j))
 	}
 	g.add("time", times)
 	if j.Exit != nil && !(j.State == live.Failed) { // the summary tells why it failed
 		g.add("last exit", clean(j.Exit.Text()))
 	}
+	if j.Exit != nil {
+		title := "last failure"
+		if j.State == live.Failed {
+			title = "reason"
+		}
+		explainFailure(g, *j.Exit, title)
+	}
+	if j.Status.Slowdown > 0 {
+		g.add("slowdown", fmt.Sprintf("%.2f times as long for a step beside the other jobs on its GPUs as alone", j.Status.Slowdown))
+	}
+}
+
+// explainFailure says why the last attempt failed and what was decided.
+func explainFailure(g *grid, e live.Exit, title string) {
+	f := e.Finding
+	if f == nil {
+		return
+	}
+	g.add(title, fmt.Sprintf("%s: %s (%s, %.0f %% sure)", f.Reason, clean(f.Text), f.Category, 100*f.Confidence))
+	if f.Evidence != nil {
+		g.add("evidence", clean(f.Evidence.String()))
+	}
+	g.add("decided", clean(e.Next))
+	if !strings.Contains(e.Next, f.Retry.Say) {
+		g.add("advice", clean(f.Retry.Say))
+	}
+}
+
+// retriesText says how often, and after what, a job is tried again.
+func retriesText(j live.Job) string {
+	switch {
+	case j.Retry == live.RetryNever || j.Retries == 0:
+		return "no retries"
+	case j.Retries == 1:
+		return "1 retry"
+	}
+	return fmt.Sprintf("%d retries", j.Retries)
 }
 
 func progressText(j live.Job, now time.Time) string {

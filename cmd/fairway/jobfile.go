@@ -166,6 +166,7 @@ func fillJob(n *yaml.Node, s *live.Submission) error {
 		return err
 	}
 	fields := fieldsOf(reflect.ValueOf(s).Elem())
+	fields["share"] = fields["shareable"]
 	names := make([]string, 0, len(fields))
 	for name := range fields {
 		names = append(names, name)
@@ -184,12 +185,28 @@ func fillJob(n *yaml.Node, s *live.Submission) error {
 			}
 			return nil
 		}
+		if key == "memory" || key == "gpu_memory" {
+			return fillSize(value, fields[key], key)
+		}
 		return fill(value, fields[key], key)
 	})
 	if err == nil && ranged && (hasKey(n, "min_gpus") || hasKey(n, "max_gpus")) {
 		return faultAt(n, "gpus", "is a range, and min_gpus or max_gpus is there too; want one or the other")
 	}
 	return err
+}
+
+// fillSize reads a number of bytes, with or without a unit.
+func fillSize(n *yaml.Node, v reflect.Value, path string) error {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
+		return fill(n, v, path)
+	}
+	var size sizeText
+	if err := size.UnmarshalJSON([]byte(n.Value)); err != nil {
+		return faultAt(n, path, "is %.40q; want a number of bytes, or one with KiB, MiB, GiB or TiB", n.Value)
+	}
+	v.SetInt(int64(size))
+	return nil
 }
 
 // setGPUs reads "4" or "1-8". Of a range the smallest size stands for what the

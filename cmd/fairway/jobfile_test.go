@@ -57,6 +57,10 @@ non_preemptible: true
 		{"quoted range", `{gpus: "2-4", command: [a]}`, []live.Submission{simple(2, 2, 4)}},
 		{"spaced range", `{gpus: 2 - 4, command: [a]}`, []live.Submission{simple(2, 2, 4)}},
 		{"plain range", "min_gpus: 2\nmax_gpus: 4\ngpus: 3\ncommand: [a]", []live.Submission{simple(3, 2, 4)}},
+		{"sharing", "share: true\ngpu_memory: 4GiB\nmemory: 1024\nretry: always\nscreen: off\ngraph: m.onnx\ncommand: [a]", []live.Submission{{
+			Spec: sched.Spec{Shareable: true, GPUMemory: 4 << 30, Memory: 1024}, Screen: "off",
+			Task: live.Task{Command: []string{"a"}, Retry: "always", Graph: "m.onnx"},
+		}}},
 		{"JSON", `{"gpus": 2, "command": ["a"]}`, []live.Submission{simple(2, 0, 0)}},
 		{"documents", "---\n# nothing\n---\n{gpus: 1, command: [a]}\n---\n{gpus: 2, command: [a]}\n...\n", []live.Submission{simple(1, 0, 0), simple(2, 0, 0)}},
 	} {

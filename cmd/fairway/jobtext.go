@@ -17,6 +17,9 @@ func why(j live.Job) string {
 	case j.Reason != nil:
 		return clean(j.Reason.Text)
 	case j.State == live.Failed && j.Exit != nil:
+		if cause := j.Exit.Cause(); cause != "" {
+			return clean(cause + ": " + j.Exit.Text())
+		}
 		return clean(j.Exit.Text())
 	}
 	return ""
@@ -26,6 +29,9 @@ func why(j live.Job) string {
 func whereOrWhy(j live.Job) string {
 	if text := why(j); text != "" {
 		return text
+	}
+	if j.Status.Screening {
+		return "screening on " + heldText(j.Held)
 	}
 	return heldText(j.Held)
 }

@@ -60,7 +60,8 @@ that schedules real jobs.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%s: %w (see %s --help)", c.CommandPath(), err, c.CommandPath())
 	})
-	root.AddCommand(newSim(), newTrace(), newPolicies(), newRepro(), newJournal(), newUp(), newDemo(), newConfig(), newClassify(), newShim())
+	root.AddCommand(newSim(), newTrace(), newPolicies(), newRepro(), newJournal(), newUp(), newDemo(), newConfig(), newClassify(), newPredict(), newShim())
+	root.AddCommand(newInterfere())
 	root.AddCommand(clientCommands()...)
 	return root
 }

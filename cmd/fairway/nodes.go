@@ -64,10 +64,21 @@ func nodeState(n live.Node) string {
 	switch {
 	case !n.Up || n.State == sched.Down:
 		return "down"
+	case n.State == sched.Cordoned && n.Quarantine != nil:
+		return "quarantined"
 	case n.State == sched.Cordoned:
 		return "cordoned"
 	}
 	return "ready"
+}
+
+// quarantineText says what is held against a node.
+func quarantineText(n live.Node) string {
+	q := n.Quarantine
+	if n.State == sched.Cordoned {
+		return fmt.Sprintf("takes no new work until %s: %s (fairway nodes uncordon %s takes it back now)", q.Until.Local().Format("Jan 2 15:04"), q.Why, n.Name)
+	}
+	return fmt.Sprintf("looks broken, and is used all the same: %s (fairway nodes uncordon %s forgets it)", q.Why, n.Name)
 }
 
 // heldSlots returns how many slots of a node are held, and the mean utilisation
@@ -99,6 +110,11 @@ func printNodes(w io.Writer, nodes []live.Node, width int) {
 			positive(n.CPUs, fmt.Sprint(n.CPUs)), positive(int(n.Memory>>20), gibibytes(n.Memory)), orDash(n.Rack))
 	}
 	g.print(w, "", width)
+	for _, n := range nodes {
+		if n.Quarantine != nil {
+			fmt.Fprintf(w, "%s: %s\n", clean(n.Name), clean(quarantineText(n)))
+		}
+	}
 	slots := grid{right: []bool{false, true, true, true, true, true}}
 	slots.add("NODE", "GPU", "UTIL", "MEMORY", "POWER", "TEMP", "JOBS")
 	for _, n := range nodes {

@@ -32,6 +32,8 @@ type listing struct {
 	live.JobFilter
 	all bool // ended ones too
 	max int  // 0: no bound
+	// wide shows why the last attempt failed, and cuts nothing off.
+	wide bool
 }
 
 func newPs() *cobra.Command {
@@ -39,6 +41,7 @@ func newPs() *cobra.Command {
 	var l listing
 	var app, tenant string
 	var watch bool
+	var output string
 	c := &cobra.Command{
 		Use:     "ps",
 		Aliases: []string{"jobs"},
@@ -53,13 +56,17 @@ long they have waited. Jobs that have ended are listed with --all or --state.` +
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			l.App, l.Tenant = sched.AppID(app), sched.TenantID(tenant)
+			if output != "" && output != "wide" {
+				return usagef("-o %.20q: want wide, or nothing", output)
+			}
+			l.wide = output == "wide"
 			for _, s := range l.States {
 				if !slices.Contains(jobStates, s) {
 					return usagef("--state: no state %s", knob.Among(s, jobStates))
 				}
 			}
 			if !watch {
-				return query[live.JobPage]{&r, l.ask, psPrinter(widthOf(c.OutOrStdout()))}.run(c)
+				return query[live.JobPage]{&r, l.ask, l.printer(widthOf(c.OutOrStdout()))}.run(c)
 			}
 			return watchJobs(c, &r, l)
 		},
@@ -72,6 +79,7 @@ long they have waited. Jobs that have ended are listed with --all or --state.` +
 	fl.StringVar(&l.User, "user", "", "only jobs of this user")
 	fl.StringVar(&l.Search, "search", "", "only jobs with this in their id or name")
 	fl.IntVar(&l.max, "limit", 200, "most jobs to list; 0: all")
+	fl.StringVarP(&output, "output", "o", "", "wide: as wide as it needs to be, with the reason of the last failure and what was decided")
 	fl.BoolVar(&watch, "watch", false, "list again every two seconds, until interrupted")
 	_ = c.RegisterFlagCompletionFunc("state", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return jobStates, cobra.ShellCompDirectiveNoFileComp
@@ -124,8 +132,44 @@ func (l listing) askGroup(ctx context.Context, daemon *client.Client, states []s
 	}
 }
 
-func psPrinter(width int) func(io.Writer, live.JobPage) {
-	return func(w io.Writer, page live.JobPage) { printJobs(w, page, view{time.Now(), width}) }
+func (l listing) printer(width int) func(io.Writer, live.JobPage) {
+	return func(w io.Writer, page live.JobPage) {
+		if l.wide {
+			printWide(w, page, time.Now())
+			return
+		}
+		printJobs(w, page, view{time.Now(), width})
+	}
+}
+
+// printWide prints jobs with why they failed last and what was decided.
+func printWide(w io.Writer, page live.JobPage, now time.Time) {
+	if len(page.Jobs) == 0 {
+		fmt.Fprintln(w, "no jobs")
+		return
+	}
+	g := grid{right: []bool{false, false, true, true, true, true, true}}
+	g.add("JOB", "STATE", "GPUS", "WANTS", "STARTS", "FAILURES", "RAN", "TENANT", "USER", "REASON", "CATEGORY", "DECIDED", "WHERE OR WHY")
+	for _, j := range page.Jobs {
+		reason, category, decided := "-", "-", "-"
+		if j.Exit != nil && j.Exit.Finding != nil {
+			reason, category, decided = clean(j.Exit.Finding.Reason), clean(string(j.Exit.Finding.Category)), orDash(clean(j.Exit.Next))
+		}
+		g.add(clean(string(j.ID)), stateText(j), fmt.Sprint(heldGPUs(j)), wants(j), fmt.Sprint(j.Status.Starts), fmt.Sprint(j.Status.Failures),
+			brief(ranFor(j, now)), orDash(string(j.Tenant)), orDash(j.User), reason, category, decided, whereOrWhy(j))
+	}
+	g.print(w, "", 0)
+	if more := page.Total - len(page.Jobs); more > 0 {
+		fmt.Fprintf(w, "… and %d more (see --limit)\n", more)
+	}
+}
+
+// stateText is the state of a job with what is special about it.
+func stateText(j live.Job) string {
+	if j.Status.Screening {
+		return j.State + " (screening)"
+	}
+	return j.State
 }
 
 // view is when something is shown, and how wide.
@@ -179,7 +223,7 @@ func watchJobs(c *cobra.Command, r *remote, l listing) error {
 		if screen {
 			fmt.Fprint(out, "\x1b[H\x1b[2J")
 		}
-		if err := (query[live.JobPage]{r, l.ask, psPrinter(widthOf(out))}).run(c); err != nil && (c.Context().Err() == nil) {
+		if err := (query[live.JobPage]{r, l.ask, l.printer(widthOf(out))}).run(c); err != nil && (c.Context().Err() == nil) {
 			return err
 		}
 		select {

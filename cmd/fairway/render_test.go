@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -75,7 +76,14 @@ func failedJob() live.Job {
 		Spec:   sched.Spec{ID: "bug-2", Tenant: "vision", User: "eve", Submitted: ago(50 * time.Hour), GPUs: 1, MilliGPU: 500},
 		Status: sched.Status{Seq: 1, Phase: sched.Failed, Starts: 1, Ran: sched.Duration(90 * time.Second), Waited: sched.Duration(time.Second), Failures: 1},
 		State:  live.Failed, Ended: ago(49 * time.Hour),
-		Exit: &live.Exit{Code: 1, Why: "KeyError: 'lable'\x1b[2J\u202e"},
+		Exit: &live.Exit{
+			Code: 1, Why: "KeyError: 'lable'\x1b[2J\u202e", Next: "not retried: the program has a bug: correct it",
+			Finding: &diagnose.Finding{
+				Reason: "program-bug", Text: "the program has a bug", Category: diagnose.User, Confidence: 0.95,
+				Evidence: &diagnose.Evidence{Source: diagnose.FromLog, Log: "rank-0.log", Line: 12, Text: "KeyError: 'lable'"},
+				Retry:    diagnose.Rule{Say: "correct the program"},
+			},
+		},
 	}
 }
 
@@ -94,6 +102,12 @@ func TestPrintJobs(t *testing.T) {
 		printJobs(&b, page, view{noon, width})
 		golden(t, fmt.Sprintf("ps-%d", width), b.String())
 	}
+	screened := runningJob()
+	screened.Status.Screening = true
+	page.Jobs = append(page.Jobs, screened)
+	var b bytes.Buffer
+	printWide(&b, page, noon)
+	golden(t, "ps-wide", b.String())
 }
 
 func TestPrintExplanation(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairway-gpu/fairway/repro"
-	"github.com/fairway-gpu/fairway/sim"
 )
 
 func newRepro() *cobra.Command {
@@ -23,7 +22,7 @@ func newRepro() *cobra.Command {
 		Example: `  fairway repro philly --jobs 5000
   fairway repro tiresias --data pollux-artifact/simulator`,
 	}
-	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch(), newReproThemis(), newReproMixed())
+	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch(), newReproThemis(), newReproMixed(), newReproHorus())
 	return c
 }
 
@@ -122,47 +121,6 @@ func writePage[P repro.Plot](path string, p page, plots map[string]P) error {
 		p.Print(w, "images")
 		return nil
 	})
-}
-
-func newReproPhilly() *cobra.Command {
-	cfg := repro.DefaultPhilly()
-	var out string
-	c := &cobra.Command{
-		Use:   "philly",
-		Short: "Why jobs wait in a cluster with virtual clusters and gangs, beside the Philly paper",
-		Example: `  fairway repro philly
-  fairway repro philly --jobs 5000 --cluster 48x8/12 --seed 7`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			bars := map[string]*bar{}
-			cfg.Progress = func(policy string, p sim.Progress) {
-				if bars[policy] == nil {
-					bars[policy] = newBar(c.ErrOrStderr(), policy)
-				}
-				bars[policy].update(p)
-			}
-			runs, err := repro.Philly(cfg)
-			var sweep map[float64]repro.PhillyRun
-			if err == nil {
-				sweep, err = repro.PhillySweep(cfg)
-			}
-			for _, b := range bars {
-				b.done()
-			}
-			if err != nil {
-				return fmt.Errorf("repro philly: %w", err)
-			}
-			return printOrWrite(c, out, func(w io.Writer) {
-				repro.PrintPhilly(w, cfg, runs)
-				repro.PrintPhillySweep(w, sweep)
-			})
-		},
-	}
-	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs")
-	c.Flags().Uint64Var(&cfg.Seed, "seed", cfg.Seed, "seed of the workload")
-	c.Flags().StringVarP(&cfg.Cluster, "cluster", "c", cfg.Cluster, "cluster, as in \"fairway sim\"")
-	c.Flags().StringVarP(&out, "out", "o", "", "Markdown file to write as well")
-	return c
 }
 
 func newReproExperience() *cobra.Command {

@@ -29,6 +29,7 @@ type simFlags struct {
 	workload workloadFlags
 	cluster  clusterFlags
 	goodput  goodputFlags
+	faults   faultFlags
 
 	journal      string
 	policies     []string
@@ -71,6 +72,7 @@ result, byte for byte.`,
 	f.workload.register(c, defaultWorkload, ", or gen:KIND:JOBS to generate one from --seed")
 	f.cluster.register(c)
 	f.goodput.register(c)
+	f.faults.register(c)
 	fl := c.Flags()
 	fl.StringVar(&f.journal, "journal", "", "replay what a daemon did instead of a workload: its data `folder`, or a file that \"fairway journal export\" wrote; on its own cluster unless told otherwise")
 	fl.StringSliceVarP(&f.policies, "policy", "p", []string{"tiresias"}, "policies to compare, separated by commas")
@@ -124,6 +126,7 @@ func (f *simFlags) run(c *cobra.Command) error {
 		if cfg.Profiles != nil && cfg.Interval > 0 {
 			cfg.Agent = cfg.Interval // the reference's agents look at their jobs once a round
 		}
+		f.faults.apply(&cfg)
 		save, err := f.goodput.apply(&cfg)
 		if err != nil {
 			return err
@@ -148,6 +151,10 @@ func (f *simFlags) run(c *cobra.Command) error {
 		return printJSON(c.OutOrStdout(), runs)
 	}
 	printTable(c.OutOrStdout(), runs)
+	printFaults(c.OutOrStdout(), runs)
+	if f.ledger {
+		printLedgers(c.OutOrStdout(), runs)
+	}
 	if out != nil {
 		fmt.Fprintf(c.OutOrStdout(), "\nwritten to %s; open %s in a browser\n", f.out, out.path("report.html"))
 	}
@@ -223,22 +230,16 @@ func readZoo(folder string) (*zoo.Zoo, error) {
 func (f *simFlags) build() ([]sched.Policy, error) {
 	table := policy.Builtin()
 	var out []sched.Policy
-	switch f.share {
-	case "off":
-	case "auto":
-		for i, spec := range f.policies {
-			if !strings.Contains(spec, "@share") {
-				f.policies[i] = spec + "@share"
-			}
+	for i, spec := range f.policies {
+		spec, err := f.over(strings.TrimSpace(spec))
+		if err != nil {
+			return nil, err
 		}
-	default:
-		return nil, usagef("--share %q: want auto or off", f.share)
-	}
-	for _, spec := range f.policies {
-		p, err := table.New(strings.TrimSpace(spec))
+		p, err := table.New(spec)
 		if err != nil {
 			return nil, usageError{err}
 		}
+		f.policies[i] = spec
 		out = append(out, p)
 	}
 	if len(out) == 0 {

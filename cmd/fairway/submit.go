@@ -75,6 +75,12 @@ func (f *submitFlags) flags(fl *pflag.FlagSet) {
 	fl.BoolVar(&j.Batch.Adapt, "adapt", false, "let Fairway's agent change batch size and learning rate within these bounds")
 	fl.TextVar(&j.Notice, "notice", sched.Duration(0), "time to save its work between the request to stop and the kill; 0s: the daemon's default")
 	fl.IntVar(&j.Retries, "retries", 0, "how often to try again after an error of the job")
+	fl.StringVar(&j.Retry, "retry", "", "which failures to try again: adaptive (those that it can mend; the default), always, never")
+	fl.StringVar(&j.Screen, "screen", "", "prove itself on a few GPUs first, for a time such as 2m, or off (default: the daemon decides)")
+	fl.BoolVar(&j.Shareable, "share", false, "the job may share its GPUs with others")
+	fl.Float64Var(&j.GPUUtil, "gpu-util", 0, "expected utilisation of its GPUs, 0 to 1; 0: unknown")
+	fl.Var(newSizeFlag(&j.GPUMemory), "gpu-memory", "memory it needs on each GPU, such as 4GiB")
+	fl.StringVar(&j.Graph, "graph", "", "ONNX file of what it trains: utilisation and memory are predicted from it, where they are not given")
 	fl.StringArrayVarP(&f.env, "env", "e", nil, "variable K=V for the job, or K to pass it on; may be repeated")
 	fl.StringVar(&f.dir, "dir", "", "working folder (default: the current one; --dir '': a folder of the job's own)")
 	fl.BoolVar(&j.Single, "single", false, "one process for the whole gang instead of one for each GPU")
@@ -89,6 +95,9 @@ func (f *submitFlags) run(c *cobra.Command, command []string) error {
 		return err
 	}
 	if f.dryRun {
+		if err := foresee(c, jobs, nil); err != nil {
+			return err
+		}
 		return printDry(c, jobs)
 	}
 	daemon, err := f.dial()
@@ -96,6 +105,9 @@ func (f *submitFlags) run(c *cobra.Command, command []string) error {
 		return err
 	}
 	defer daemon.Close()
+	if err := foresee(c, jobs, daemon); err != nil {
+		return err
+	}
 	taken, err := submitAll(c.Context(), daemon, jobs)
 	if err != nil {
 		for _, j := range taken {
@@ -188,6 +200,9 @@ func (f *submitFlags) override(j *live.Submission, fl *pflag.FlagSet, command []
 		"batch-max": func() { j.Batch.Max = f.job.Batch.Max }, "adapt": func() { j.Batch.Adapt = f.job.Batch.Adapt },
 		"notice": func() { j.Notice = f.job.Notice }, "retries": func() { j.Retries = f.job.Retries },
 		"single": func() { j.Single = f.job.Single }, "key": func() { j.Key = f.job.Key },
+		"retry": func() { j.Retry = f.job.Retry }, "screen": func() { j.Screen = f.job.Screen },
+		"share": func() { j.Shareable = f.job.Shareable }, "gpu-util": func() { j.GPUUtil = f.job.GPUUtil },
+		"gpu-memory": func() { j.GPUMemory = f.job.GPUMemory }, "graph": func() { j.Graph = f.job.Graph },
 	} {
 		if fl.Changed(flag) {
 			set()

@@ -57,11 +57,13 @@ func newTraceGen() *cobra.Command {
 	var span, longest sched.Duration
 	var out string
 	c := &cobra.Command{
-		Use:   "gen --kind philly|pollux|themis --jobs N --gpus N --out FILE",
+		Use:   "gen --kind horus|philly|pollux|themis --jobs N --gpus N --out FILE",
 		Short: "Generate a workload from published statistics",
 		Long: `Generate a workload with the statistics of a published one. The same seed gives
 the same workload, byte for byte.
 
+  horus    jobs that leave their GPUs half idle, drawn from measured profiles, with
+           predictions of utilisation that err (the shape of Horus, TPDS'22)
   philly   arrivals, sizes, durations, virtual clusters, outcomes and failures
            as in Microsoft's Philly cluster (ATC'19)
   pollux   the model mix of the Pollux evaluation (OSDI'21)
@@ -84,6 +86,8 @@ the same workload, byte for byte.
 	fl.IntVar(&g.GPUs, "gpus", g.GPUs, "GPUs of the cluster the workload is meant for")
 	fl.Uint64Var(&g.Seed, "seed", g.Seed, "seed of all randomness")
 	fl.Float64Var(&g.Load, "load", 0, "share of the GPUs in use if every job started at once, after a warm-up; 0: as in the original")
+	fl.Float64Var(&g.Light, "light", 0, "horus: share of jobs that use their GPUs to less than 60 %; 0: 0.8")
+	fl.Float64Var(&g.Error, "error", 0.133, "horus: error of predicted utilisations, as RMSLE")
 	fl.TextVar(&longest, "longest", longest, "cut run times at this, such as 2d; 0s: as in the original (weeks)")
 	fl.TextVar(&span, "span", span, "time over which jobs arrive; 0s: follows from jobs, GPUs and load")
 	fl.StringVarP(&out, "out", "o", "-", "file to write (\"-\": standard output)")

@@ -264,17 +264,20 @@ class AgentTests(WithDaemon):
 class EnvironmentTests(unittest.TestCase):
     def test_all(self):
         env = read({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "FAIRWAY_NODES": "2", "MASTER_ADDR": "h", "MASTER_PORT": "1",
+                    "FAIRWAY_BATCH_SCALE": "0.5", "FAIRWAY_SCREENING": "1",
                     "FAIRWAY_JOB": "j", "FAIRWAY_ATTEMPT": "2", "FAIRWAY_NOTICE": "12.5", "FAIRWAY_ADAPT": "1", "FAIRWAY_BATCH_MAX": "64"})
         self.assertEqual((env.rank, env.world, env.local_rank, env.nodes, env.attempt), (3, 4, 1, 2, 2))
+        self.assertEqual((env.batch_scale, env.screening), (0.5, True))
         self.assertEqual((env.notice, env.adapt, env.batch_max, env.managed, env.report_seconds), (12.5, True, 64, True, 30))
 
     def test_nothing(self):
         self.assertEqual(read({}), Environment())
 
     def test_nonsense_is_left_out(self):
-        env = read({"RANK": "x", "WORLD_SIZE": "-3", "FAIRWAY_NOTICE": "nan", "FAIRWAY_REPORT_SECONDS": "0", "FAIRWAY_BATCH_MAX": "1e3"})
+        env = read({"RANK": "x", "WORLD_SIZE": "-3", "FAIRWAY_NOTICE": "nan", "FAIRWAY_REPORT_SECONDS": "0", "FAIRWAY_BATCH_MAX": "1e3",
+                    "FAIRWAY_BATCH_SCALE": "2"})
         self.assertEqual((env.rank, env.world, env.notice, env.report_seconds, env.batch_max), (0, 1, 30, 30, 0))
-        self.assertEqual(len(env.problems), 5)
+        self.assertEqual((env.batch_scale, len(env.problems)), (1.0, 6))
 
     def test_nodes_under_torchrun(self):
         self.assertEqual(read({"WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "RANK": "7"}).nodes, 2)

@@ -110,6 +110,15 @@ class LoopTests(unittest.TestCase):
         env = Environment(batch_initial=8, batch_max=64, batch_local_min=2, batch_local_max=16)
         self.assertEqual(limits_of(Agent(env), 32), Limits(8, 64, 2, 16))
 
+    def test_less_at_once_after_the_memory_ran_out(self):
+        """The batch stays what it was; less of it goes through a GPU at once."""
+        env = Environment(world=2, batch_scale=0.5)
+        limits = limits_of(Agent(env), 32)
+        self.assertEqual((limits.initial, limits.local_max), (32, 8))
+        self.assertEqual(limits.split(32, 2), Config(8, 1))
+        env = Environment(batch_scale=0.25, batch_local_min=4, batch_local_max=12)
+        self.assertEqual(limits_of(Agent(env), 32).local_max, 4)
+
     def test_not_opted_in(self):
         """Without co-adaptation nothing of it happens, whatever the daemon says."""
         loop = make_loop(adapt=False)

@@ -9,7 +9,7 @@ import { confirm } from '../dialog.js';
 import { h, keep, show } from '../dom.js';
 import { ago, moment, ms, number, percent, plural, seconds, sizes, span, title } from '../format.js';
 import { heldGPUs } from '../grid.js';
-import { badge, exitText, expected, holding, over, progress } from '../jobs.js';
+import { exitText, expected, holding, over, progress, stateBadge } from '../jobs.js';
 import { logViewer } from '../log.js';
 import { fill, panel } from '../panel.js';
 import { swatch } from '../tip.js';
@@ -40,10 +40,21 @@ export function jobView({ state, refreshSoon }, id) {
   function draw(job) {
     name = title(job);
     view.title = name;
-    show(head, h('div', {}, h('p', { class: 'crumb' }, h('a', { href: '#/jobs' }, 'Jobs'), ' / ' + job.id), h('h1', {}, swatch(jobColour(job), 'block'), name, ' ', badge(job.state))), buttons(job));
-    about.show(trouble(job), h('dl', { class: 'facts' }, facts(job, state.now()).filter(([, v]) => v !== null && v !== '').map(([k, v]) => h('div', { key: k }, h('dt', {}, k), h('dd', {}, v)))));
+    show(head, h('div', {}, h('p', { class: 'crumb' }, h('a', { href: '#/jobs' }, 'Jobs'), ' / ' + job.id), h('h1', {}, swatch(jobColour(job), 'block'), name, ' ', stateBadge(job))), buttons(job));
+    about.show(trouble(job), failure(job), h('dl', { class: 'facts' }, facts(job, state.now()).filter(([, v]) => v !== null && v !== '').map(([k, v]) => h('div', { key: k }, h('dt', {}, k), h('dd', {}, v)))));
     log.follow(job);
     spec.show(h('details', {}, h('summary', {}, 'Command, environment and request'), specification(job)));
+  }
+  // failure says why the last attempt failed and what was decided.
+  function failure(job) {
+    const found = job.exit?.finding;
+    if (!found || (job.state !== 'failed' && job.state !== 'waiting')) return null;
+    const e = found.evidence;
+    const rows = [
+      ['Reason', found.reason === 'unknown' ? 'unknown: ' + found.text : found.text + ' (' + found.reason + ')'], ['Category', found.category],
+      ['Evidence', e ? (e.log ? e.log + ':' + e.line + ': ' : e.source + ': ') + e.text : null], ['Decided', job.exit.next], ['Advice', found.retry?.say],
+    ];
+    return h('dl', { class: 'facts small found' }, rows.filter(([, v]) => v).map(([k, v]) => h('div', { key: k }, h('dt', {}, k), h('dd', {}, v))));
   }
   function trouble(job) {
     if (job.reason) {
@@ -90,6 +101,8 @@ function facts(job, now) {
     ['Ran', span(seconds(st.ran) + (st.phase === 'running' ? (now - ms(st.since)) / 1000 : 0))],
     ['Waited', span(seconds(st.waited) + (st.phase === 'pending' ? (now - ms(st.since)) / 1000 : 0))],
     ['Starts', number(st.starts || 0) + (st.preemptions ? ', ' + number(st.preemptions) + ' preempted' : '') + (st.moves ? ', ' + number(st.moves) + ' moved' : '') + (st.failures ? ', ' + number(st.failures) + ' failed' : '')],
+    ['Screening', st.screening ? 'on ' + plural(heldGPUs(job), 'GPU') + ', for ' + job.screen : job.screen && !st.proven && !over.includes(job.state) ? 'of ' + job.screen + ' to come' : null],
+    ['Slowdown', st.slowdown ? number(st.slowdown) + ' times as long for a step beside others' : null],
     ['Fair share', job.fair_share ? number(job.fair_share) + ' GPUs' : null],
     ['Fairness (rho)', job.rho ? number(job.rho) + (job.rho > 1.1 ? ', late' : job.rho < 0.95 ? ', ahead' : ', fair') : null],
     ['Last checkpoint', st.checkpoint ? ago(ms(st.checkpoint), now) : null],

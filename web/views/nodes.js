@@ -5,7 +5,7 @@
 import { get, put } from '../api.js';
 import { confirm } from '../dialog.js';
 import { h } from '../dom.js';
-import { bytes, number, percent, plural, title } from '../format.js';
+import { bytes, moment, ms, number, percent, plural, title } from '../format.js';
 import { kindOf, meter, nodeState } from '../grid.js';
 import { holding, jobLink } from '../jobs.js';
 import { fill, panel } from '../panel.js';
@@ -32,7 +32,15 @@ export function nodesView({ state, refreshSoon }) {
     return h('article', { class: 'card node', key: node.name, 'aria-label': 'Node ' + node.name },
       h('div', { class: 'card-head' }, h('div', {}, h('h3', {}, node.name, ' ', h('span', { class: 'badge ' + now }, now)), h('p', { class: 'sub' }, facts.join(' · '))),
         state.isAdmin() && now !== 'down' ? cordon(node, now === 'cordoned') : null),
+      accused(node),
       h('div', { class: 'slots' }, node.slots.map((slot) => gpu(node, slot))));
+  }
+  // accused says what is held against a node on which jobs fail.
+  function accused(node) {
+    const q = node.quarantine;
+    if (!q) return null;
+    const out = nodeState(node) === 'cordoned';
+    return h('p', { class: 'callout' + (out ? ' bad' : '') }, h('b', {}, out ? 'Quarantined until ' + moment(ms(q.until)) + ': ' : 'Looks broken, but stays in use: '), q.why);
   }
   function cordon(node, cordoned) {
     const to = cordoned ? 'ready' : 'cordoned';

@@ -35,6 +35,8 @@ class Environment:
     batch_max: int = 0
     batch_local_min: int = 0
     batch_local_max: int = 0
+    batch_scale: float = 1.0  # of the batch on each GPU: less after the GPU's memory ran out
+    screening: bool = False  # on fewer GPUs than the job asks for, to see whether it works
     problems: tuple[str, ...] = ()  # variables that could not be read
 
     @property
@@ -87,6 +89,8 @@ def read(environ: Optional[Mapping[str, str]] = None) -> Environment:
         batch_max=value("FAIRWAY_BATCH_MAX", _natural, 0),
         batch_local_min=value("FAIRWAY_BATCH_LOCAL_MIN", _natural, 0),
         batch_local_max=value("FAIRWAY_BATCH_LOCAL_MAX", _natural, 0),
+        batch_scale=value("FAIRWAY_BATCH_SCALE", _share, 1.0),
+        screening=value("FAIRWAY_SCREENING", str, "") == "1",
         problems=tuple(problems),
     )
 
@@ -108,6 +112,14 @@ def _natural(text: str) -> int:
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _share(text: str) -> float:
+    """Reads a part of a whole: above 0, at most 1."""
+    number = float(text)
+    if not 0 < number <= 1:
         raise ValueError(text)
     return number
 

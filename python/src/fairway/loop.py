@@ -93,7 +93,13 @@ def limits_of(agent: Agent, batch_size: int) -> Limits:
     env = agent.env
     initial = env.batch_initial or batch_size
     local_min = env.batch_local_min or 1
-    limits = Limits(initial, max(env.batch_max, initial), local_min, max(env.batch_local_max or initial, local_min))
+    local_max = max(env.batch_local_max or initial, local_min)
+    if env.batch_scale < 1:
+        # An attempt before this one ran out of the GPU's memory. What no longer
+        # goes through it at once is accumulated: the batch stays what it was.
+        share = min(local_max, -(-initial // env.world))
+        local_max = max(local_min, int(share * env.batch_scale))
+    limits = Limits(initial, max(env.batch_max, initial), local_min, local_max)
     limits.check()
     return limits
 

@@ -1,0 +1,92 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sim"
+)
+
+// screenLayer is what screens new jobs, in the spec of a policy.
+const screenLayer = "@screen"
+
+// faultFlags are those of runs in which failures depend on what is done about them.
+type faultFlags struct {
+	adaptive   bool
+	screen     sched.Duration
+	quarantine bool
+	badNodes   float64
+}
+
+func (f *faultFlags) register(c *cobra.Command) {
+	fl := c.Flags()
+	fl.BoolVar(&f.adaptive, "adaptive-retry", false, "try again what retrying can fix, and nothing else, instead of as often as recorded")
+	fl.TextVar(&f.screen, "screen", f.screen, "run new gangs on one GPU for so long first, such as 5m (the layer "+screenLayer+" over each policy); 0s: not")
+	fl.BoolVar(&f.quarantine, "quarantine", false, "take nodes out of use on which failures of different jobs pile up")
+	fl.Float64Var(&f.badNodes, "bad-nodes", 0, "share of nodes on which attempts fail at any time, such as 0.005")
+}
+
+func (f *faultFlags) set() bool {
+	return f.adaptive || f.screen > 0 || f.quarantine || f.badNodes > 0
+}
+
+// apply sets what the flags ask for. Without any, failures are as recorded.
+func (f *faultFlags) apply(cfg *sim.Config) {
+	if !f.set() {
+		return
+	}
+	faults := sim.DefaultFaults()
+	faults.Adaptive, faults.Screen, faults.Quarantine, faults.BadNodes = f.adaptive, f.screen.D(), f.quarantine, f.badNodes
+	faults.Seed = cfg.Seed
+	cfg.Faults = &faults
+}
+
+// over puts the layers that flags stand for over a policy, unless it has them.
+func (f *simFlags) over(spec string) (string, error) {
+	layers := map[string]bool{}
+	for _, layer := range strings.Split(spec, "@")[1:] {
+		name, _, _ := strings.Cut(layer, ":")
+		layers[name] = true
+	}
+	switch f.share {
+	case "off":
+	case "auto":
+		if !layers["share"] {
+			spec += "@share"
+		}
+	default:
+		return "", usagef("--share %q: want auto or off", f.share)
+	}
+	if f.faults.screen > 0 && !layers["screen"] {
+		spec += screenLayer
+	}
+	return spec, nil
+}
+
+// printFaults says what failures cost in each run.
+func printFaults(w io.Writer, runs []finishedRun) {
+	for _, r := range runs {
+		f := r.result.Faults
+		if f == nil {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s: %d failed attempts, %d caught in the pool, %.1f GPU-hours wasted, %.1f GPU-hours of screening, %d quarantines\n",
+			r.result.Policy, f.Attempts, f.Caught, f.Wasted/3600, f.ScreenGPUs/3600, f.Quarantines)
+	}
+}
+
+// printLedgers says what was weighed up about moving jobs in each run.
+func printLedgers(w io.Writer, runs []finishedRun) {
+	const most = 40
+	for _, r := range runs {
+		fmt.Fprintf(w, "\n%s: ", r.result.Policy)
+		_ = r.result.Ledger.Print(w, most) // standard output keeps its error
+	}
+}

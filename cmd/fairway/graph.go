@@ -1,0 +1,113 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/client"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/onnx"
+	"github.com/fairway-gpu/fairway/predict"
+)
+
+// graphMargin is kept above the predicted memory: one model in twenty needs a
+// tenth more than is predicted.
+const graphMargin = 1.1
+
+// foresee fills in what the graphs of jobs say about their use of a GPU. What the
+// user wrote stands. A graph that cannot be read is an error; a type of GPU that
+// nobody can predict for is only said.
+func foresee(c *cobra.Command, jobs []live.Submission, daemon *client.Client) error {
+	for i := range jobs {
+		j := &jobs[i]
+		if j.Graph == "" || j.GPUUtil > 0 && j.GPUMemory > 0 {
+			continue
+		}
+		gpu := ""
+		if len(j.GPUTypes) > 0 {
+			gpu = string(j.GPUTypes[0])
+		} else if daemon != nil {
+			gpu = gpuTypeOf(c.Context(), daemon)
+		}
+		model, err := predict.For(gpu)
+		if err != nil {
+			fmt.Fprintf(c.ErrOrStderr(), "nothing is predicted from %s: %v\n", clean(j.Graph), err)
+			continue
+		}
+		if err := predictJob(c.ErrOrStderr(), j, model); err != nil {
+			return fmt.Errorf("submit %s: graph %s: %w", nameOf(*j, i, len(jobs)), clean(j.Graph), err)
+		}
+	}
+	return nil
+}
+
+// gpuTypeOf asks the daemon for the type of its GPUs; empty: unknown.
+func gpuTypeOf(ctx context.Context, daemon *client.Client) string {
+	nodes, err := daemon.Nodes(ctx)
+	if err != nil || len(nodes) == 0 {
+		return ""
+	}
+	return string(nodes[0].Type)
+}
+
+func predictJob(w io.Writer, j *live.Submission, model *predict.Model) error {
+	path, err := filepath.Abs(j.Graph)
+	if err != nil {
+		return err
+	}
+	j.Graph = path
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	batch := int64(j.Batch.Initial) // of all GPUs together
+	if n := int64(max(1, j.GPUs)); batch > 0 {
+		batch = (batch + n - 1) / n
+	}
+	x, err := extract(file, onnx.Options{Batch: batch})
+	if err != nil {
+		return err
+	}
+	p := model.Predict(x)
+	if j.GPUUtil == 0 {
+		j.GPUUtil = min(1, p.Util/100)
+	}
+	if j.GPUMemory == 0 {
+		j.GPUMemory = int64(p.Memory.Total*graphMargin) << 20
+	}
+	fmt.Fprintf(w, "predicted from %s for %s, batch %d on each GPU: utilisation %.0f %%, memory %s (%.0f %% sure)\n",
+		filepath.Base(path), model.Device().Name, x.Batch, p.Util, gibibytes(j.GPUMemory), 100*p.Confidence)
+	return nil
+}
+
+// sizeFlag is a flag of bytes with a unit.
+type sizeFlag struct{ bytes *int64 }
+
+func newSizeFlag(bytes *int64) sizeFlag { return sizeFlag{bytes} }
+
+func (f sizeFlag) String() string {
+	if f.bytes == nil {
+		return "0"
+	}
+	return sizeText(*f.bytes).String()
+}
+
+func (f sizeFlag) Set(text string) error {
+	var s sizeText
+	if err := s.UnmarshalJSON([]byte(text)); err != nil {
+		return err
+	}
+	*f.bytes = int64(s)
+	return nil
+}
+
+func (sizeFlag) Type() string { return "size" }

@@ -1,0 +1,167 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/interfere"
+	"github.com/fairway-gpu/fairway/interfere/learn"
+	"github.com/fairway-gpu/fairway/repro"
+)
+
+func newInterfere() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "interfere",
+		Short: "How much jobs that share a GPU slow each other: ask, fit, evaluate",
+		Long: `How much jobs that share a GPU slow each other, from what each does alone: its
+GPU utilisation and the time of a step. See docs/interference.md.`,
+		Example: `  fairway interfere ask 35@2.7 100@50
+  fairway interfere evaluate --data profiling/data
+  fairway interfere fit --data profiling/data --gpu h200 --out interfere/models/h200.json`,
+	}
+	c.AddCommand(newInterfereAsk(), newInterfereFit(), newInterfereEvaluate())
+	return c
+}
+
+// pairsFlags say which measurements to read.
+type pairsFlags struct{ data, gpu string }
+
+func (f *pairsFlags) register(c *cobra.Command) {
+	c.Flags().StringVar(&f.data, "data", "", "folder with the measurements, NAME-pairs.csv and NAME-solo.csv (profiling/README.md)")
+	c.Flags().StringVar(&f.gpu, "gpu", "h200", "type of the GPU, NAME of the files")
+}
+
+func (f *pairsFlags) read() ([]learn.Pair, error) {
+	if f.data == "" {
+		return nil, usagef("--data is missing: name the folder with the measurements, such as profiling/data")
+	}
+	return learn.Read(os.DirFS(f.data), f.gpu)
+}
+
+// predicted returns what is predicted of the measured jobs from their graphs, by
+// predictors that have not seen them; nil without the figures of the graphs.
+func (f *pairsFlags) predicted() (map[learn.Key]interfere.Load, error) {
+	folder := os.DirFS(f.data)
+	if _, err := fs.Stat(folder, f.gpu+"-features.csv"); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	p, err := repro.RunHorusPrediction(folder, f.gpu)
+	if err != nil {
+		return nil, err
+	}
+	return p.Loads(), nil
+}
+
+func newInterfereFit() *cobra.Command {
+	var in pairsFlags
+	var out string
+	c := &cobra.Command{
+		Use:   "fit --data DIR",
+		Short: "Fit the interference model of a GPU type to measured pairs",
+		Long: `Fit the interference model of a GPU type to the pairs that profiling/measure.py has
+measured. The same pairs give the same file, byte for byte. The model that comes
+with Fairway is interfere/models/h200.json; build again after replacing it.`,
+		Example: `  fairway interfere fit --data profiling/data --gpu h200 --out interfere/models/h200.json
+  fairway interfere fit --data mine --gpu a100`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			pairs, err := in.read()
+			if err != nil {
+				return err
+			}
+			m, err := learn.Model(pairs, in.gpu, fmt.Sprintf("%d pairs measured with profiling/measure.py", len(pairs)))
+			if err != nil {
+				return err
+			}
+			write := func(w io.Writer) error {
+				e := json.NewEncoder(w)
+				e.SetIndent("", " ")
+				return e.Encode(m)
+			}
+			if out == "" || out == "-" {
+				return write(c.OutOrStdout())
+			}
+			return writeFile(out, write)
+		},
+	}
+	in.register(c)
+	c.Flags().StringVarP(&out, "out", "o", "-", "file to write (\"-\": standard output)")
+	return c
+}
+
+func newInterfereEvaluate() *cobra.Command {
+	var in pairsFlags
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "evaluate --data DIR",
+		Short: "Predict measured pairs from fits that have not seen them",
+		Long: `Predict the slowdown of measured pairs from fits that have not seen them, and print
+how far off that is: with utilisation and step time as measured alone, blurred as if
+they had been predicted, and predicted from graphs where the folder has their figures
+(NAME-features.csv). "safe" means that both jobs are slowed by less than 15 %. Split by
+models, no model of a pair is in its fit; split by pairs, its models may be. "faster" is
+how many of the pairs called safe have a job that is as much faster together as would be
+unsafe if slower: no sharing does that, so it is the error of measuring.`,
+		Example: `  fairway interfere evaluate --data profiling/data
+  fairway interfere evaluate --data profiling/data --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			pairs, err := in.read()
+			if err != nil {
+				return err
+			}
+			predicted, err := in.predicted()
+			if err != nil {
+				return err
+			}
+			report, err := learn.Compare(pairs, predicted)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(c.OutOrStdout()).Encode(report)
+			}
+			return printInterference(c.OutOrStdout(), report)
+		},
+	}
+	in.register(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printInterference(w io.Writer, r *learn.Report) error {
+	fmt.Fprintf(w, "Pairs predicted by fits that have not seen them; safe: both slowed by less than %.0f %%\n\n", 100*(r.Limit-1))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "mode\tinputs\tsplit by\tmethod\tpairs\tmean abs error\tln\tbelow bound\tsafe\tcalled safe\tright\tfaster\tfound\tby mean\tright\t")
+	for _, s := range r.Scores {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%.3f\t%.3f\t%.1f %%\t%d\t%d\t%s\t%d\t%s\t%d\t%s\t\n",
+			s.Mode, s.Inputs, s.Split, s.Method, s.Pairs, s.AbsError, s.AbsLog, 100*s.Covered,
+			s.Safe, s.Called, shareText(s.Precision()), s.Faster, shareText(s.Recall()), s.Hopeful, shareText(float64(s.Kept)/float64(s.Hopeful)))
+	}
+	if err := t.Flush(); err != nil || len(r.Ways) == 0 {
+		return err
+	}
+	low, high, all, faster := r.AllWays()
+	_, err := fmt.Fprintf(w, "\n%d other ways to divide the models: %s to %s right, %s in all; %s of the called have a job as much faster\n",
+		len(r.Ways), shareText(low), shareText(high), shareText(all), shareText(faster))
+	return err
+}
+
+// shareText prints a share, or a dash where there is nothing to share.
+func shareText(share float64) string {
+	if math.IsNaN(share) {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*share)
+}

@@ -1,0 +1,106 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/repro"
+)
+
+func newReproHorus() *cobra.Command {
+	cfg := repro.DefaultHorusShare()
+	var data, gpu, out string
+	c := &cobra.Command{
+		Use:   "horus",
+		Short: "Predict GPU use from model graphs, and share GPUs by it, beside the Horus paper",
+		Long: `Hold out models and pairs of jobs that were measured on a GPU, predict their
+utilisation, memory and slowdown, and replay a mix of such jobs on 1,024 GPUs under
+horus, horus+ and policies that share less or blindly, beside the Horus paper's
+figures (TPDS'22). With --out, write horus.md and its plots to a folder.`,
+		Example: `  fairway repro horus --out docs/reproduction
+  fairway repro horus --jobs 2000 --seeds 1`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			began := time.Now()
+			tell := func(what string) {
+				fmt.Fprintf(c.ErrOrStderr(), "%6.0f s  %s\n", time.Since(began).Seconds(), what)
+			}
+			cfg.Progress = tell
+			p, err := runHorus(os.DirFS(data), gpu, cfg, tell)
+			if err != nil {
+				return fmt.Errorf("repro horus: %w", err)
+			}
+			p.Print(c.OutOrStdout(), "images")
+			if out == "" {
+				return nil
+			}
+			return writePage(filepath.Join(out, "horus.md"), p, p.plots())
+		},
+	}
+	c.Flags().StringVar(&data, "data", "profiling/data", "folder of measurements, as profiling/measure.py writes them")
+	c.Flags().StringVar(&gpu, "gpu", "h200", "kind of GPU that was measured")
+	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs of each mix")
+	seeds := c.Flags().Int("seeds", len(cfg.Seeds), "number of mixes")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if *seeds < 1 || *seeds > 100 {
+			return usagef("--seeds %d: want 1 to 100", *seeds)
+		}
+		cfg.Seeds = nil
+		for s := range *seeds {
+			cfg.Seeds = append(cfg.Seeds, uint64(s+1))
+		}
+		return nil
+	}
+	c.Flags().StringVarP(&out, "out", "o", "", "folder to write horus.md and images/*.svg to")
+	return c
+}
+
+// horusPage is the three parts of the page.
+type horusPage struct {
+	prediction *repro.HorusPrediction
+	pairs      *repro.HorusPairs
+	share      *repro.HorusShare
+}
+
+func runHorus(data fs.FS, gpu string, cfg repro.HorusShareConfig, tell func(string)) (*horusPage, error) {
+	var p horusPage
+	var err error
+	tell("predictions of models held out")
+	if p.prediction, err = repro.RunHorusPrediction(data, gpu); err != nil {
+		return nil, err
+	}
+	tell("pairs held out")
+	if p.pairs, err = repro.RunHorusPairs(data, gpu, p.prediction.Loads()); err != nil {
+		return nil, err
+	}
+	p.share, err = repro.RunHorusShare(cfg)
+	return &p, err
+}
+
+// Print implements page.
+func (p *horusPage) Print(w io.Writer, images string) {
+	fmt.Fprint(w, "# Horus: predict, then share\n\n    fairway repro horus\n\n")
+	repro.PrintClaims(w, append(append(p.prediction.Claims(), p.pairs.Claims()...), p.share.Claims()...))
+	fmt.Fprintln(w, "\n"+p.prediction.Markdown(images))
+	fmt.Fprintln(w, p.pairs.Markdown(images))
+	p.share.Print(w, images)
+}
+
+func (p *horusPage) plots() map[string]repro.Plot {
+	out := p.prediction.Charts()
+	maps.Copy(out, p.pairs.Charts())
+	for name, b := range p.share.Charts() {
+		out[name] = b
+	}
+	return out
+}

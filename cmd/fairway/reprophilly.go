@@ -1,0 +1,135 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/repro"
+	"github.com/fairway-gpu/fairway/sim"
+)
+
+// The parts of the Philly page.
+const (
+	phillyWaits     = "waits"
+	phillyFragments = "fragments"
+	phillyFailures  = "failures"
+)
+
+func newReproPhilly() *cobra.Command {
+	cfg := repro.DefaultPhilly()
+	parts := []string{phillyWaits, phillyFragments, phillyFailures}
+	var out string
+	c := &cobra.Command{
+		Use:   "philly",
+		Short: "Why jobs wait and fail in a large cluster, and what helps, beside the Philly paper",
+		Long: `Replay workloads like the one of the Philly study (ATC'19) in three parts: waits
+says why gangs wait; fragments compares the locality ladder, defragmentation and
+reservations; failures compares adaptive retries, screening and quarantine. With
+--out, write philly.md and its plots to a folder.`,
+		Example: `  fairway repro philly --out docs/reproduction
+  fairway repro philly --part waits --jobs 5000 --cluster 48x8/12 --seed 7`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			p := phillyPage{config: cfg, plots: map[string]repro.Bars{}}
+			for _, part := range parts {
+				if err := p.run(c, part); err != nil {
+					return fmt.Errorf("repro philly: %w", err)
+				}
+			}
+			p.Print(c.OutOrStdout(), "images")
+			if out == "" {
+				return nil
+			}
+			return writePage(filepath.Join(out, "philly.md"), &p, p.plots)
+		},
+	}
+	c.Flags().StringSliceVar(&parts, "part", parts, "parts to run: waits, fragments, failures")
+	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs of the part waits")
+	c.Flags().Uint64Var(&cfg.Seed, "seed", cfg.Seed, "seed of the workload of the part waits")
+	c.Flags().StringVarP(&cfg.Cluster, "cluster", "c", cfg.Cluster, "cluster of the part waits, as in \"fairway sim\"")
+	c.Flags().StringVarP(&out, "out", "o", "", "folder to write philly.md and images/*.svg to")
+	return c
+}
+
+// phillyPage collects the parts.
+type phillyPage struct {
+	config repro.PhillyConfig
+	parts  []func(w io.Writer, images string)
+	plots  map[string]repro.Bars
+}
+
+// Print implements page.
+func (p *phillyPage) Print(w io.Writer, images string) {
+	for _, part := range p.parts {
+		part(w, images)
+	}
+}
+
+// run makes one part, with a bar for each of its runs.
+func (p *phillyPage) run(c *cobra.Command, part string) error {
+	bars := map[string]*bar{}
+	defer func() {
+		for _, name := range slices.Sorted(maps.Keys(bars)) {
+			bars[name].done()
+		}
+	}()
+	progress := func(name string, at sim.Progress) {
+		if bars[name] == nil {
+			bars[name] = newBar(c.ErrOrStderr(), name)
+		}
+		bars[name].update(at)
+	}
+	switch part {
+	case phillyWaits:
+		p.config.Progress = progress
+		return p.waits()
+	case phillyFragments:
+		cfg := repro.DefaultFragments()
+		cfg.Progress = progress
+		f, err := repro.RunFragments(cfg)
+		if err != nil {
+			return err
+		}
+		p.add(f.Markdown, f.Charts())
+	case phillyFailures:
+		cfg := repro.DefaultFailures()
+		cfg.Progress = progress
+		f, err := repro.Failures(cfg)
+		if err != nil {
+			return err
+		}
+		p.add(f.Markdown, f.Charts())
+	default:
+		return usagef("--part %q: want %s, %s or %s", part, phillyWaits, phillyFragments, phillyFailures)
+	}
+	return nil
+}
+
+func (p *phillyPage) waits() error {
+	runs, err := repro.Philly(p.config)
+	if err != nil {
+		return err
+	}
+	sweep, err := repro.PhillySweep(p.config)
+	if err != nil {
+		return err
+	}
+	p.parts = append(p.parts, func(w io.Writer, _ string) {
+		repro.PrintPhilly(w, p.config, runs)
+		repro.PrintPhillySweep(w, sweep)
+	})
+	return nil
+}
+
+func (p *phillyPage) add(print func(io.Writer, string) error, plots map[string]repro.Bars) {
+	p.parts = append(p.parts, func(w io.Writer, images string) { _ = print(w, images) }) // the writer keeps its error
+	maps.Copy(p.plots, plots)
+}

@@ -1,0 +1,270 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubetest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Cluster is a running control plane.
+type Cluster struct {
+	// Client speaks to the API server as an administrator, without a cache.
+	Client client.Client
+	// Kubeconfig is a file with which kubectl and others are administrators.
+	Kubeconfig string
+	// Folder holds the cluster's files. It is removed at the end.
+	Folder string
+
+	options  Options
+	programs string // folder of the programs
+	spawner  *spawner
+	ca       *authority
+	ports    ports
+	host     string // address of the API server
+	token    string // the administrator's
+
+	etcd, apiServer, controllerManager, scheduler, kwok *Process
+	started                                             []*Process // by Run
+
+	machine *machine    // the network of real nodes, if there are any
+	nodes   []*realNode // the real ones
+}
+
+// ports are the loopback ports of one cluster.
+type ports struct {
+	etcd, etcdPeer, apiServer, controllerManager, scheduler, kwok int
+}
+
+// start runs a cluster until it is ready for use.
+func start(o Options) (*Cluster, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, fmt.Errorf("start cluster: %w", err)
+	}
+	programs, err := findPrograms(o.programs()...)
+	if err != nil {
+		return nil, err
+	}
+	sweep()
+	folder, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", ownPrefix, os.Getpid()))
+	if err != nil {
+		return nil, fmt.Errorf("start cluster: %w", err)
+	}
+	c := &Cluster{Folder: folder, options: o, programs: programs, spawner: newSpawner(), host: "127.0.0.1", token: rand.Text()}
+	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
+	defer cancel()
+	if err := c.launch(ctx); err != nil {
+		c.stop()
+		return nil, fmt.Errorf("start cluster: %w", err)
+	}
+	return c, nil
+}
+
+func (c *Cluster) launch(ctx context.Context) error {
+	if c.options.realNodes > 0 {
+		if err := c.startMachine(ctx); err != nil {
+			return err
+		}
+		c.host = c.machine.hostAddress()
+	}
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	for _, start := range []func(context.Context) error{c.startEtcd, c.startAPIServer} {
+		if err := start(ctx); err != nil {
+			return err
+		}
+	}
+	var err error
+	if c.Client, err = client.New(c.Admin(), client.Options{}); err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	// Each of these needs only the API server: they start side by side.
+	var begun []func(context.Context) error
+	for _, part := range []struct {
+		wanted bool
+		begin  func() (func(context.Context) error, error)
+	}{
+		{c.options.ControllerManager, c.beginControllerManager},
+		{c.options.Scheduler, c.beginScheduler},
+		{c.options.KWOK, c.beginKWOK},
+	} {
+		if !part.wanted {
+			continue
+		}
+		ready, err := part.begin()
+		if err != nil {
+			return err
+		}
+		begun = append(begun, ready)
+	}
+	for _, ready := range begun {
+		if err := ready(ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.ensureDefaultAccount(ctx, "default"); err != nil {
+		return err
+	}
+	if err := c.startRealNodes(ctx); err != nil {
+		return err
+	}
+	return c.AddNodes(ctx, c.options.Nodes...)
+}
+
+// prepare writes what the programs read: certificates, keys, tokens.
+func (c *Cluster) prepare() error {
+	var err error
+	if c.ca, err = newAuthority(c.Folder); err != nil {
+		return err
+	}
+	if _, err := c.ca.issue("apiserver", identity{name: "kube-apiserver", ips: []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(c.host), net.ParseIP("10.0.0.1")}}); err != nil {
+		return err
+	}
+	if _, err := c.ca.issue("apiserver-to-kubelet", identity{name: "kube-apiserver", groups: []string{"system:masters"}}); err != nil {
+		return err
+	}
+	if err := writeTokenKeys(c.Folder); err != nil {
+		return err
+	}
+	tokens := fmt.Sprintf("%s,admin,admin,\"system:masters\"\n", c.token)
+	if err := os.WriteFile(c.file("tokens.csv"), []byte(tokens), 0o600); err != nil {
+		return fmt.Errorf("write tokens: %w", err)
+	}
+	if err := choosePorts(&c.ports.etcd, &c.ports.etcdPeer, &c.ports.apiServer, &c.ports.controllerManager, &c.ports.scheduler, &c.ports.kwok); err != nil {
+		return err
+	}
+	c.Kubeconfig, err = c.WriteKubeconfig("admin", c.Admin())
+	return err
+}
+
+// choosePorts finds free ports below those that the kernel hands out to
+// outgoing connections, which could take a port between this look and its use.
+func choosePorts(into ...*int) error {
+	const lowest, highest, tries = 20000, 32000, 100
+	for _, p := range into {
+		for range tries {
+			port := lowest + mathrand.IntN(highest-lowest)
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			if err != nil {
+				continue
+			}
+			defer l.Close() // held until all are chosen, so that none is chosen twice
+			*p = port
+			break
+		}
+		if *p == 0 {
+			return fmt.Errorf("choose ports: none of %d tried between %d and %d is free", tries, lowest, highest)
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) file(name string) string { return filepath.Join(c.Folder, name) }
+
+// run starts one of the programs.
+func (c *Cluster) run(program string, args flags) (*Process, error) {
+	return c.spawner.start(c.Folder, program, exec.Command(filepath.Join(c.programs, program), args...))
+}
+
+// Run starts a program that ends with the cluster at the latest, such as an
+// operator under test. Its output goes to name.log in the cluster's folder, of
+// which Logs shows the end.
+func (c *Cluster) Run(name string, cmd *exec.Cmd) (*Process, error) {
+	p, err := c.spawner.start(c.Folder, name, cmd)
+	if err != nil {
+		return nil, err
+	}
+	// One that takes the place of another of its name inherits its log.
+	c.started = slices.DeleteFunc(c.started, func(old *Process) bool { return old.name == name && !old.Running() })
+	c.started = append(c.started, p)
+	return p, nil
+}
+
+// stop ends all processes and removes the cluster's files.
+func (c *Cluster) stop() {
+	c.stopMachine()
+	for _, p := range c.processes() {
+		p.Kill()
+	}
+	c.spawner.close()
+	_ = os.RemoveAll(c.Folder) // what is left is in the temporary folder
+}
+
+// processes returns what was started, the last first.
+func (c *Cluster) processes() []*Process {
+	var out []*Process
+	for _, p := range slices.Backward(c.started) {
+		out = append(out, p)
+	}
+	for _, p := range []*Process{c.kwok, c.scheduler, c.controllerManager, c.apiServer, c.etcd} {
+		if p != nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Logs returns the last lines of every process's log.
+func (c *Cluster) Logs(lines int) string {
+	var b strings.Builder
+	for _, p := range c.processes() {
+		fmt.Fprintf(&b, "--- %s (running: %v)\n%s\n", p.name, p.Running(), p.Tail(lines))
+	}
+	for _, n := range c.nodes {
+		for _, name := range []string{"containerd", "kubelet"} {
+			p := Process{log: filepath.Join(n.folder, name+".log")}
+			fmt.Fprintf(&b, "--- %s of %s (running: %v)\n%s\n", name, n.name, n.process.Running(), p.Tail(lines))
+		}
+	}
+	return b.String()
+}
+
+// KillAPIServer ends the API server as a crash does.
+func (c *Cluster) KillAPIServer() { c.apiServer.Kill() }
+
+// StartAPIServer starts it again, at the same address, and waits until it is
+// ready.
+func (c *Cluster) StartAPIServer(ctx context.Context) error {
+	if c.apiServer.Running() {
+		return fmt.Errorf("start kube-apiserver: it is running")
+	}
+	return c.startAPIServer(ctx)
+}
+
+// RestartAPIServer ends the API server in an orderly way and starts it again.
+func (c *Cluster) RestartAPIServer(ctx context.Context) error {
+	c.apiServer.Stop(3 * time.Second)
+	return c.startAPIServer(ctx)
+}
+
+// PauseAPIServer freezes the API server: connections stay open and nothing
+// answers, as in a partition. ResumeAPIServer lets it go on.
+func (c *Cluster) PauseAPIServer() error { return c.apiServer.Pause() }
+
+// ResumeAPIServer undoes PauseAPIServer.
+func (c *Cluster) ResumeAPIServer() error { return c.apiServer.Resume() }
+
+// Admin returns a configuration for an administrator. It has no rate limit.
+func (c *Cluster) Admin() *rest.Config {
+	return &rest.Config{
+		Host:            fmt.Sprintf("https://%s:%d", c.host, c.ports.apiServer),
+		BearerToken:     c.token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: c.ca.pem},
+		QPS:             -1,
+	}
+}

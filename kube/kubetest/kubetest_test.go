@@ -1,0 +1,384 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+var shared = Shared{Options: Options{
+	ControllerManager: true,
+	Scheduler:         true,
+	Nodes:             []NodeSpec{{Count: 10, GPUs: 8, Type: "a100", PerRack: 4}},
+}}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(orphanage) != "" {
+		runOrphanage()
+	}
+	log.SetLogger(logr.Discard()) // clients complain once without one
+	os.Exit(shared.Main(m))
+}
+
+// patience is how long a test waits for what takes moments on an idle machine.
+const patience = 60 * time.Second
+
+func inTime(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// gpuPod returns a pod for a scheduler that does not exist: the test binds it.
+func gpuPod(name string, gpus int, annotations map[string]string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Annotations: annotations},
+		Spec: corev1.PodSpec{
+			SchedulerName: "test",
+			RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{{
+				Name: "trainer", Image: "trainer",
+				Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{GPU: *resource.NewQuantity(int64(gpus), resource.DecimalSI)}},
+			}},
+		},
+	}
+}
+
+// place creates a pod, binds it and removes it at the test's end.
+func place(t *testing.T, c *Cluster, pod *corev1.Pod, node string) client.ObjectKey {
+	t.Helper()
+	ctx := inTime(t)
+	if err := c.Client.Create(ctx, pod); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := c.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
+	})
+	key := client.ObjectKeyFromObject(pod)
+	if err := c.Bind(ctx, key, node); err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func TestNodes(t *testing.T) {
+	c := shared.Cluster(t)
+	nodes := &corev1.NodeList{}
+	if err := c.Client.List(inTime(t), nodes); err != nil {
+		t.Fatal(err)
+	}
+	racks := map[string]int{}
+	for _, n := range nodes.Items {
+		gpus := n.Status.Allocatable[GPU]
+		if gpus.Value() != 8 || n.Labels[LabelProduct] != "a100" || !NodeReady(&n) {
+			t.Errorf("node %s has %s GPUs of type %q, ready: %v; want 8 of a100, ready", n.Name, gpus.String(), n.Labels[LabelProduct], NodeReady(&n))
+		}
+		racks[n.Labels[LabelRack]]++
+	}
+	if len(racks) != 3 || racks["node-rack-0"] != 4 || racks["node-rack-2"] != 2 {
+		t.Errorf("racks %v; want three of 4, 4 and 2 nodes", racks)
+	}
+}
+
+func TestStages(t *testing.T) {
+	c := shared.Cluster(t)
+	for _, test := range []struct {
+		name        string
+		annotations map[string]string
+		phase       corev1.PodPhase
+		code        int32
+		reason      string
+	}{
+		{"completes", map[string]string{RunFor: "2s"}, corev1.PodSucceeded, 0, "Completed"},
+		{"fails", map[string]string{RunFor: "2s", ExitCode: "7"}, corev1.PodFailed, 7, "Error"},
+		{"out-of-memory", map[string]string{RunFor: "2s", ExitCode: "137", ExitReason: "OOMKilled"}, corev1.PodFailed, 137, "OOMKilled"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx := inTime(t)
+			pod := place(t, c, gpuPod(test.name, 1, test.annotations), "node-0")
+			running, err := c.WaitPod(ctx, pod, corev1.PodRunning)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !running.Status.ContainerStatuses[0].Ready || running.Status.PodIP == "" {
+				t.Errorf("running pod: ready %v, address %q; want it ready, with an address", running.Status.ContainerStatuses[0].Ready, running.Status.PodIP)
+			}
+			// A change while it runs must not begin its time anew.
+			before := running.DeepCopy()
+			metav1.SetMetaDataAnnotation(&running.ObjectMeta, "note", "changed")
+			time.Sleep(time.Second)
+			if err := c.Client.Patch(ctx, running, client.MergeFrom(before)); err != nil {
+				t.Fatal(err)
+			}
+			ended, err := c.WaitPod(ctx, pod, test.phase)
+			if err != nil {
+				t.Fatal(err)
+			}
+			state := ended.Status.ContainerStatuses[0].State.Terminated
+			if state == nil || state.ExitCode != test.code || state.Reason != test.reason {
+				t.Fatalf("containers ended as %+v; want code %d, reason %s", state, test.code, test.reason)
+			}
+			// Times of the API are whole seconds.
+			if ran := state.FinishedAt.Sub(state.StartedAt.Time); ran < time.Second || ran > 4*time.Second {
+				t.Errorf("it ran for %v; want 2s", ran)
+			}
+			if !hasCondition(ended, corev1.PodScheduled, corev1.ConditionTrue) {
+				t.Errorf("conditions %+v; want PodScheduled to stay", ended.Status.Conditions)
+			}
+		})
+	}
+}
+
+func hasCondition(p *corev1.Pod, kind corev1.PodConditionType, status corev1.ConditionStatus) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == kind {
+			return c.Status == status
+		}
+	}
+	return false
+}
+
+func TestEndPod(t *testing.T) {
+	c, ctx := shared.Cluster(t), inTime(t)
+	pod := place(t, c, gpuPod("told-to-end", 1, nil), "node-0")
+	if _, err := c.WaitPod(ctx, pod, corev1.PodRunning); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.EndPod(ctx, pod, 3); err != nil {
+		t.Fatal(err)
+	}
+	ended, err := c.WaitPod(ctx, pod, corev1.PodFailed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ended.Status.ContainerStatuses[0].State.Terminated.ExitCode; got != 3 {
+		t.Errorf("exit code %d; want 3", got)
+	}
+}
+
+func TestStopAfter(t *testing.T) {
+	c, ctx := shared.Cluster(t), inTime(t)
+	for name, test := range map[string]struct {
+		annotations map[string]string
+		least, most time.Duration
+	}{
+		"stops-at-once": {nil, 0, 1500 * time.Millisecond},
+		"stops-slowly":  {map[string]string{StopAfter: "2s"}, 2 * time.Second, 10 * time.Second},
+	} {
+		pod := place(t, c, gpuPod(name, 1, test.annotations), "node-1")
+		running, err := c.WaitPod(ctx, pod, corev1.PodRunning)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		if err := c.Client.Delete(ctx, running); err != nil {
+			t.Fatal(err)
+		}
+		if err := poll(ctx, goneOf(c, pod)); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took < test.least || took > test.most {
+			t.Errorf("pod %s was gone after %v; want %v to %v", name, took, test.least, test.most)
+		}
+	}
+}
+
+// goneOf returns a check that a pod no longer exists.
+func goneOf(c *Cluster, pod client.ObjectKey) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := c.Client.Get(ctx, pod, &corev1.Pod{})
+		if err == nil {
+			return fmt.Errorf("pod %s is there", pod)
+		}
+		return client.IgnoreNotFound(err)
+	}
+}
+
+func TestFailNode(t *testing.T) {
+	c, ctx := shared.Cluster(t), inTime(t)
+	pod := place(t, c, gpuPod("on-lost-node", 8, map[string]string{RunFor: "2s"}), "node-9")
+	if _, err := c.WaitPod(ctx, pod, corev1.PodRunning); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.FailNode(ctx, "node-9"); err != nil {
+		t.Fatal(err)
+	}
+	node := &corev1.Node{}
+	unreachable := func(ctx context.Context) error {
+		if err := c.Client.Get(ctx, client.ObjectKey{Name: "node-9"}, node); err != nil {
+			return err
+		}
+		for _, taint := range node.Spec.Taints {
+			if taint.Key == corev1.TaintNodeUnreachable && taint.Effect == corev1.TaintEffectNoExecute {
+				return nil
+			}
+		}
+		return errors.New("no taint yet")
+	}
+	if err := poll(ctx, unreachable); err != nil {
+		t.Fatalf("node has taints %v; want unreachable: %v", node.Spec.Taints, err)
+	}
+	time.Sleep(2500 * time.Millisecond) // longer than the pod was to run
+	p := &corev1.Pod{}
+	if err := c.Client.Get(ctx, pod, p); err != nil || p.Status.Phase != corev1.PodRunning {
+		t.Fatalf("pod of the lost node: %s, %v; want it to stay Running", p.Status.Phase, err)
+	}
+	if err := c.RecoverNode(ctx, "node-9"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.waitNodes(ctx, map[string]bool{"node-9": true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.WaitPod(ctx, pod, corev1.PodSucceeded); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRestarts(t *testing.T) {
+	c, ctx := shared.Cluster(t), inTime(t)
+	pod := place(t, c, gpuPod("outlives", 1, nil), "node-2")
+	if _, err := c.WaitPod(ctx, pod, corev1.PodRunning); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.RestartAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.WaitPod(ctx, pod, corev1.PodRunning); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+	c.KillAPIServer()
+	if err := c.Client.Get(ctx, pod, &corev1.Pod{}); err == nil {
+		t.Error("the killed API server answers")
+	}
+	c.StopKWOK()
+	if err := c.StartAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.EndPod(ctx, pod, 0); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(500 * time.Millisecond)
+	if p, err := c.WaitPod(ctx, pod, corev1.PodRunning); err != nil {
+		t.Errorf("without KWOK the pod became %s; want it to stay Running: %v", p.Status.Phase, err)
+	}
+	begin := time.Now()
+	if err := c.StartKWOK(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.WaitPod(ctx, pod, corev1.PodSucceeded); err != nil {
+		t.Errorf("after KWOK is back: %v", err)
+	}
+	t.Logf("KWOK was back at work after %v", time.Since(begin).Round(time.Millisecond))
+}
+
+// TestPause: a frozen API server answers nothing, and all of it afterwards.
+func TestPause(t *testing.T) {
+	c, ctx := shared.Cluster(t), inTime(t)
+	if err := c.PauseAPIServer(); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	if err := list(short, c.Client); err == nil {
+		t.Error("a paused API server answers")
+	}
+	if err := c.ResumeAPIServer(); err != nil {
+		t.Fatal(err)
+	}
+	if err := list(ctx, c.Client); err != nil {
+		t.Errorf("after the pause: %v", err)
+	}
+}
+
+// TestScheduler: kube-scheduler places pods that name no other, next to ours.
+func TestScheduler(t *testing.T) {
+	c, ctx := shared.Cluster(t), inTime(t)
+	pod := gpuPod("for-kube-scheduler", 8, map[string]string{RunFor: "1s"})
+	pod.Spec.SchedulerName = ""
+	if err := c.Client.Create(ctx, pod); err != nil {
+		t.Fatal(err)
+	}
+	ended, err := c.WaitPod(ctx, client.ObjectKeyFromObject(pod), corev1.PodSucceeded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ended.Spec.NodeName == "" {
+		t.Error("it ran on no node")
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for name, test := range map[string]struct {
+		options Options
+		nodes   NodeSpec
+		want    string
+	}{
+		"short lease": {options: Options{NodeLease: time.Millisecond}, want: "NodeLease 1ms"},
+		"short grace": {options: Options{NodeGrace: time.Millisecond}, want: "NodeGrace 1ms"},
+		"no nodes":    {nodes: NodeSpec{Prefix: "x"}, want: "Count 0"},
+		"bad memory":  {nodes: NodeSpec{Count: 1, Memory: "much"}, want: `Memory "much"`},
+	} {
+		_, err := test.options.complete()
+		if err == nil {
+			_, err = test.nodes.nodes()
+		}
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v; want an error with %q", name, err, test.want)
+		}
+	}
+	if o, err := (Options{Nodes: []NodeSpec{{Count: 1}}}).complete(); !o.KWOK || err != nil {
+		t.Errorf("nodes without KWOK: %v, %v; want KWOK", o.KWOK, err)
+	}
+}
+
+func TestAccess(t *testing.T) {
+	c, ctx := shared.Cluster(t), inTime(t)
+	if err := c.Namespace(ctx, "team"); err != nil {
+		t.Fatal(err)
+	}
+	account, err := c.ServiceAccount(ctx, "team", "member")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, config := range map[string]client.Client{"service account": clientOf(t, account), "impersonated": clientOf(t, c.As("someone", "people"))} {
+		if err := config.List(ctx, &corev1.PodList{}); !apierrors.IsForbidden(err) {
+			t.Errorf("%s lists pods: %v; want it forbidden", name, err)
+		}
+	}
+	administrator := clientOf(t, c.As("someone", "system:masters"))
+	if err := administrator.List(ctx, &corev1.PodList{}); err != nil {
+		t.Errorf("an impersonated administrator lists pods: %v", err)
+	}
+}
+
+func clientOf(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func list(ctx context.Context, c client.Client) error { return c.List(ctx, &corev1.PodList{}) }

@@ -1,0 +1,160 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubetest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// Link is a way to the API server that can be cut, to part one client from the
+// cluster while others go on.
+type Link struct {
+	listener net.Listener
+	target   string
+	wait     sync.WaitGroup
+
+	mu     sync.Mutex
+	open   *sync.Cond // no longer blocked, or closed
+	blocks bool
+	closed bool
+	conns  map[net.Conn]bool
+}
+
+// Link returns a way to the API server that is open until it is cut, and that
+// goes away with the test.
+func (c *Cluster) Link(t testing.TB) *Link {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(fmt.Errorf("open link: %w", err))
+	}
+	l := &Link{listener: listener, target: fmt.Sprintf("%s:%d", c.host, c.ports.apiServer), conns: map[net.Conn]bool{}}
+	l.open = sync.NewCond(&l.mu)
+	l.wait.Go(l.accept)
+	t.Cleanup(l.close)
+	return l
+}
+
+// Through returns a configuration that takes this way.
+func (l *Link) Through(r *rest.Config) *rest.Config {
+	r = rest.CopyConfig(r)
+	r.Host = "https://" + l.listener.Addr().String()
+	return r
+}
+
+// Block lets nothing through in either direction, while connections stay open
+// and new ones are taken: a partition. What is sent meanwhile arrives after
+// Unblock.
+func (l *Link) Block() { l.set(true) }
+
+// Unblock undoes Block.
+func (l *Link) Unblock() { l.set(false) }
+
+// Sever closes all connections, as a load balancer does with long watches. New
+// ones are let through.
+func (l *Link) Sever() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for conn := range l.conns {
+		_ = conn.Close() // its copies end and remove it
+	}
+}
+
+func (l *Link) set(blocks bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.blocks = blocks
+	l.open.Broadcast()
+}
+
+func (l *Link) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.open.Broadcast()
+	l.mu.Unlock()
+	_ = l.listener.Close()
+	l.Sever()
+	l.wait.Wait()
+}
+
+func (l *Link) accept() {
+	for {
+		conn, err := l.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		if l.keep(conn) {
+			l.wait.Go(func() { l.serve(conn) })
+		}
+	}
+}
+
+// keep remembers a connection, unless the link is closed.
+func (l *Link) keep(conn net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		_ = conn.Close()
+		return false
+	}
+	l.conns[conn] = true
+	return true
+}
+
+func (l *Link) drop(conn net.Conn) {
+	_ = conn.Close() // it may be closed already
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, conn)
+}
+
+// pass waits while the link is blocked.
+func (l *Link) pass() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.blocks && !l.closed {
+		l.open.Wait()
+	}
+}
+
+func (l *Link) serve(client net.Conn) {
+	defer l.drop(client)
+	l.pass()
+	server, err := net.Dial("tcp", l.target)
+	if err != nil || !l.keep(server) {
+		return // the client sees its connection closed, as with a server that is down
+	}
+	defer l.drop(server)
+	var both sync.WaitGroup
+	both.Go(func() { l.copy(server, client) })
+	both.Go(func() { l.copy(client, server) })
+	both.Wait()
+}
+
+// copy passes bytes on until either end closes, and then closes the other.
+func (l *Link) copy(to, from net.Conn) {
+	defer to.Close()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			l.pass()
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			if err != io.EOF {
+				_ = from.Close()
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,246 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	mathrand "math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// PodImage is an image that every real node has. Its entry point is the program
+// of tools/controlplane/pod, and by default it waits until it is stopped.
+const PodImage = "docker.io/local/pod:1"
+
+// machine is a network of its own, inside which all real nodes of a cluster and
+// their pods live. The kernel takes it down with the process that holds it.
+type machine struct {
+	holder *Process
+	subnet int // of 10.213.subnet.0/24 for nodes and 10.214.subnet.0/24 for pods
+}
+
+// realNode is containerd and a kubelet, in namespaces for mounts and processes
+// of their own.
+type realNode struct {
+	name    string
+	folder  string
+	address string
+	cgroup  string // name of its control group, at the root of each hierarchy
+	process *Process
+}
+
+func (n *realNode) socket() string { return filepath.Join(n.folder, "containerd.sock") }
+
+// StartReal runs a cluster with real nodes, named real-0, real-1 and so on,
+// beside those of the options. Their kubelets start containers with containerd,
+// on one network: pods of all nodes, and the test, reach each other by address.
+// There is no cluster DNS, and services do not route. GPUs are pretended: see
+// SetGPUs.
+//
+// It needs root on Linux, and skips the test where it is not.
+func StartReal(t testing.TB, nodes int, o Options) *Cluster {
+	t.Helper()
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		t.Skipf("real nodes need root on Linux; this is user %d on %s", os.Getuid(), runtime.GOOS)
+	}
+	if nodes < 1 || nodes > 8 {
+		t.Fatalf("%d real nodes: want 1 to 8", nodes)
+	}
+	o.realNodes = nodes
+	return Start(t, o)
+}
+
+// HostAddress returns the address of the test's machine as real pods see it.
+func (c *Cluster) HostAddress() string { return c.host }
+
+// startMachine makes the network of the real nodes: a pair of linked devices,
+// one here and one inside.
+func (c *Cluster) startMachine(ctx context.Context) error {
+	subnet, err := chooseSubnet()
+	if err != nil {
+		return err
+	}
+	holder, err := c.spawner.start(c.Folder, "network", exec.Command("unshare", "--net", "--", "sleep", "infinity"))
+	if err != nil {
+		return err
+	}
+	c.machine = &machine{holder: holder, subnet: subnet}
+	// Wait for the new network: until then the holder shows ours.
+	ours, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return fmt.Errorf("make network of nodes: %w", err)
+	}
+	pid := holder.PID()
+	if err := holder.until(ctx, func(context.Context) error {
+		if theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid)); err != nil || theirs == ours {
+			return errors.New("no network of its own yet")
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	var inside strings.Builder
+	fmt.Fprintf(&inside, "ip link set lo up; ip link set eth0 up; echo 1 > /proc/sys/net/ipv4/ip_forward\n")
+	for i := range c.options.realNodes {
+		fmt.Fprintf(&inside, "ip addr add %s/24 dev eth0\n", c.machine.nodeAddress(i))
+	}
+	fmt.Fprintf(&inside, "ip route add default via %s\n", c.machine.hostAddress())
+	device := fmt.Sprintf("kubetest%d", c.machine.subnet)
+	script := fmt.Sprintf(`set -e
+ip link add %[1]s type veth peer name eth0 netns %[2]d
+ip addr add %[3]s/24 dev %[1]s
+ip link set %[1]s up
+nsenter --target %[2]d --net -- sh -ec %[4]q
+ip route add 10.214.%[5]d.0/24 via %[6]s
+`, device, pid, c.machine.hostAddress(), "$INSIDE", c.machine.subnet, c.machine.nodeAddress(0))
+	setup := exec.CommandContext(ctx, "sh", "-c", script)
+	setup.Env = append(os.Environ(), "INSIDE="+inside.String())
+	if out, err := setup.CombinedOutput(); err != nil {
+		return fmt.Errorf("make network of nodes: %w: %s", err, out)
+	}
+	return nil
+}
+
+// chooseSubnet returns one that no other cluster of this machine uses.
+func chooseSubnet() (int, error) {
+	for _, subnet := range mathrand.Perm(256) {
+		if _, err := os.Stat(fmt.Sprintf("/sys/class/net/kubetest%d", subnet)); errors.Is(err, fs.ErrNotExist) {
+			return subnet, nil
+		}
+	}
+	return 0, errors.New("choose network of nodes: all 256 are in use")
+}
+
+func (m *machine) hostAddress() string { return fmt.Sprintf("10.213.%d.1", m.subnet) }
+func (m *machine) nodeAddress(i int) string {
+	return net.IPv4(10, 213, byte(m.subnet), byte(2+i)).String()
+}
+
+// startRealNodes starts the nodes and waits until they are ready and have the
+// images.
+func (c *Cluster) startRealNodes(ctx context.Context) error {
+	if c.options.realNodes == 0 {
+		return nil
+	}
+	names := map[string]bool{}
+	for i := range c.options.realNodes {
+		n := &realNode{
+			name:    fmt.Sprintf("real-%d", i),
+			folder:  c.file(fmt.Sprintf("real-%d", i)),
+			address: c.machine.nodeAddress(i),
+			cgroup:  fmt.Sprintf("%s%d-%d-%d", ownPrefix, os.Getpid(), c.machine.subnet, i),
+		}
+		if err := c.startRealNode(n, i); err != nil {
+			return fmt.Errorf("start node %s: %w", n.name, err)
+		}
+		names[n.name] = true
+	}
+	for _, n := range c.nodes {
+		if err := n.process.until(ctx, func(context.Context) error {
+			conn, err := net.Dial("unix", n.socket())
+			if err != nil {
+				return err
+			}
+			return conn.Close()
+		}); err != nil {
+			return err
+		}
+	}
+	pod := map[string]string{"/pod": filepath.Join(c.programs, "pod")}
+	for _, image := range []Image{
+		{Name: sandboxImage, Files: pod, Entrypoint: []string{"/pod", "pause"}},
+		{Name: PodImage, Files: pod, Entrypoint: []string{"/pod"}, Cmd: []string{"pause"}},
+	} {
+		if err := c.LoadImage(ctx, image); err != nil {
+			return err
+		}
+	}
+	return c.waitNodes(ctx, names)
+}
+
+func (c *Cluster) startRealNode(n *realNode, i int) error {
+	if err := c.writeNodeFiles(n, i); err != nil {
+		return err
+	}
+	if err := makeCgroup(n.cgroup); err != nil {
+		return err
+	}
+	command := exec.Command("nsenter", fmt.Sprintf("--target=%d", c.machine.holder.PID()), "--net", "--",
+		"unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", filepath.Join(n.folder, "node.sh"))
+	command.Env = append(os.Environ(),
+		"NODE="+n.name, "FOLDER="+n.folder, "ADDRESS="+n.address, "KUBELET="+filepath.Join(c.programs, "kubelet"),
+		"PATH="+filepath.Join(c.programs, "node/bin")+":"+os.Getenv("PATH"))
+	var err error
+	if n.process, err = c.spawner.start(n.folder, "node", command); err != nil {
+		return err
+	}
+	c.nodes = append(c.nodes, n)
+	return nil
+}
+
+// KillNode ends a real node, its kubelet and all its containers, as a power cut
+// does.
+func (c *Cluster) KillNode(name string) error {
+	for _, n := range c.nodes {
+		if n.name == name {
+			n.process.Kill()
+			return nil
+		}
+	}
+	return fmt.Errorf("kill node %s: there is no real node of this name", name)
+}
+
+// SetGPUs has a node offer GPUs that are not there.
+func (c *Cluster) SetGPUs(ctx context.Context, node string, gpus int) error {
+	n := &corev1.Node{}
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: node}, n); err != nil {
+		return fmt.Errorf("set GPUs of node %s: %w", node, err)
+	}
+	before := n.DeepCopy()
+	count := *resource.NewQuantity(int64(gpus), resource.DecimalSI)
+	n.Status.Capacity[GPU], n.Status.Allocatable[GPU] = count, count
+	if err := c.Client.Status().Patch(ctx, n, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("set GPUs of node %s: %w", node, err)
+	}
+	return nil
+}
+
+// stopMachine ends the real nodes. Their mounts, devices and processes go with
+// their namespaces; control groups have none and are removed.
+func (c *Cluster) stopMachine() {
+	for _, n := range c.nodes {
+		n.process.Kill()
+		removeCgroup(n.cgroup)
+	}
+	if c.machine != nil {
+		c.machine.holder.Kill()
+	}
+}
+
+// sorted yields a map in the order of its keys.
+func sorted[V any](m map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,315 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// MPS lets the kernels of several processes run on a GPU at the same time, and
+// bounds the memory that each process may take of it. A control daemon of
+// NVIDIA's serves the programs of one operating-system user, and those of others
+// would wait until they have all ended: so every user gets one of their own, with
+// a folder of its own for its pipes. Jobs of different users on one GPU share it
+// by time slices, as they would without MPS.
+//
+// The control daemon outlives this one, as the jobs do. It is found again by its
+// folder, and told to quit when this daemon ends and no job uses it.
+
+const (
+	mpsTimeout = 10 * time.Second
+	mpsPause   = 10 * time.Minute // after one died or did not start
+	mpsPath    = 80               // bytes: the pipes in it are sockets, whose paths have little room
+)
+
+// mps looks after the control daemons.
+type mps struct {
+	mode, program string
+	threads       int
+	tell          func(string)
+
+	mu      sync.Mutex
+	until   map[string]time.Time // folders of users: not tried again before
+	told    bool                 // that it cannot be used
+	problem string
+}
+
+func (s *mps) open(c *Config) {
+	s.mode, s.program, s.threads, s.tell = c.MPS, c.MPSControl, c.MPSThreads, c.Tell
+	s.until = map[string]time.Time{}
+}
+
+func (m *Machine) mpsDir() string { return filepath.Join(m.cfg.Dir, "mps") }
+
+// shared reports whether a seat is one of several on its GPU.
+func shared(slot sched.Slice) bool { return slot.Milli < sched.WholeGPU }
+
+// joinMPS returns what an attempt on a shared seat is told of MPS, and makes sure
+// that its user's control daemon runs; nil: it shares by time slices.
+func (m *Machine) joinMPS(o *order) *mpsOrder {
+	s := &m.mps
+	if s.mode == MPSOff || o.CPU || !shared(o.Placement[0]) {
+		return nil
+	}
+	uid := os.Geteuid()
+	if o.Switch {
+		uid = o.Owner.UID
+	}
+	dir := filepath.Join(m.mpsDir(), strconv.Itoa(uid))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.cfg.Now().Before(s.until[dir]) {
+		return nil
+	}
+	if _, err := exec.LookPath(s.program); err != nil {
+		s.unusable(m, "this machine has no "+s.program)
+		return nil
+	}
+	if err := s.ensure(m, dir, o); err != nil {
+		s.until[dir] = m.cfg.Now().Add(mpsPause)
+		s.unusable(m, err.Error())
+		return nil
+	}
+	s.problem, s.told = "", false
+	out := &mpsOrder{Pipe: dir, Log: filepath.Join(dir, "log"), Threads: s.threads}
+	if need := o.Spec.GPUMemory; need > 0 {
+		out.Memory = need + need/10 + 64*mib // what a program says it needs is not exact
+	}
+	return out
+}
+
+// unusable says once that MPS cannot be had. Without being asked for, its absence
+// is no news.
+func (s *mps) unusable(m *Machine, why string) {
+	if s.mode == MPSOn {
+		s.problem = "gpu.mps is on, but MPS cannot be used: " + why
+	}
+	if !s.told {
+		s.told = true
+		m.cfg.Log.Warn("jobs share GPUs by time slices: MPS cannot be used", "why", why)
+		if s.mode == MPSOn {
+			s.tell("jobs share GPUs by time slices, and nothing bounds their memory: MPS cannot be used: " + why)
+		}
+	}
+}
+
+// ensure makes sure that a control daemon serves a folder.
+func (s *mps) ensure(m *Machine, dir string, o *order) error {
+	if len(dir) > mpsPath {
+		return fmt.Errorf("the path %s has %d bytes; MPS needs one of at most %d: use a shorter data folder", dir, len(dir), mpsPath)
+	}
+	if s.answers(dir) {
+		return nil
+	}
+	// Others may not list the folder above, but have to pass through it.
+	if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
+		return err
+	}
+	for _, d := range []string{dir, filepath.Join(dir, "log")} {
+		if err := os.Mkdir(d, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+		if o.Switch {
+			if err := os.Lchown(d, o.Owner.UID, o.Owner.GID); err != nil {
+				return err
+			}
+		}
+	}
+	cmd := exec.Command(s.program, "-d")
+	cmd.Env = mpsEnvironment(dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: accountOf(o).credential}
+	said, err := runFor(cmd, mpsTimeout)
+	if err != nil {
+		return fmt.Errorf("start %s: %w: %.200s", s.program, err, strings.TrimSpace(said))
+	}
+	for until := time.Now().Add(mpsTimeout); !s.answers(dir); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(until) {
+			return fmt.Errorf("%s was started and does not answer", s.program)
+		}
+	}
+	m.cfg.Log.Info("MPS serves jobs on shared GPUs", "pipes", dir)
+	return nil
+}
+
+// mpsEnvironment is that of a control daemon. It sees all GPUs, by the numbers
+// that jobs use: with fewer, they would count anew.
+func mpsEnvironment(dir string) []string {
+	var env []string
+	for _, kv := range ownEnvironment() {
+		if !strings.HasPrefix(kv, "CUDA_") {
+			env = append(env, kv)
+		}
+	}
+	return append(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_MPS_PIPE_DIRECTORY="+dir, "CUDA_MPS_LOG_DIRECTORY="+filepath.Join(dir, "log"))
+}
+
+// answers reports whether a control daemon serves a folder: one that runs answers
+// a question that needs no GPU.
+func (s *mps) answers(dir string) bool {
+	if _, err := os.Stat(filepath.Join(dir, "nvidia-cuda-mps-control.pid")); err != nil {
+		return false
+	}
+	_, err := s.ask(dir, "get_default_active_thread_percentage")
+	return err == nil
+}
+
+// ask sends a command to the control daemon of a folder.
+func (s *mps) ask(dir, command string) (string, error) {
+	cmd := exec.Command(s.program)
+	cmd.Env = mpsEnvironment(dir)
+	cmd.Stdin = strings.NewReader(command + "\n")
+	return runFor(cmd, mpsTimeout)
+}
+
+// runFor runs a program that may leave a daemon behind, and that a broken driver
+// may keep for ever: its output is a file, which nobody waits for.
+func runFor(cmd *exec.Cmd, limit time.Duration) (said string, err error) {
+	out, err := os.CreateTemp("", "fairway-mps-")
+	if err != nil {
+		return "", err
+	}
+	defer out.Close()
+	os.Remove(out.Name())
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	select {
+	case err = <-done:
+	case <-time.After(limit):
+		_ = cmd.Process.Kill()
+		return "", fmt.Errorf("no answer in %s", limit)
+	}
+	text := make([]byte, 4096)
+	n, _ := out.ReadAt(text, 0)
+	return string(bytes.TrimSpace(text[:n])), err
+}
+
+// watchMPS looks at the control daemons that jobs use, until the context ends.
+func (m *Machine) watchMPS(ctx context.Context) {
+	if m.mps.mode == MPSOff {
+		return
+	}
+	ticker := time.NewTicker(m.cfg.MPSCheck)
+	defer ticker.Stop()
+	for {
+		for dir := range m.mpsUsers() {
+			m.checkMPS(dir)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// checkMPS falls back to time slices for new jobs if a control daemon is gone.
+func (m *Machine) checkMPS(dir string) {
+	if !m.mps.answers(dir) {
+		m.dropMPS(dir, "MPS died")
+	}
+}
+
+// mpsErrors are what CUDA says when a program cannot use the MPS it was told of.
+var mpsErrors = []string{"MPS client failed to connect", "MPS server is not ready", "MPS RPC failure", "MPS client have been exhausted", "CUDA_ERROR_MPS", "cudaErrorMps"}
+
+// suspectMPS falls back to time slices for a while if an attempt failed because
+// of MPS itself, which may answer and not work all the same.
+func (m *Machine) suspectMPS(r *run, e *live.Exit) {
+	if r.order.MPS == nil {
+		return
+	}
+	for _, l := range e.Tails {
+		for _, text := range mpsErrors {
+			if strings.Contains(l.Text, text) {
+				m.dropMPS(r.order.MPS.Pipe, "a job could not use MPS ("+text+")")
+				return
+			}
+		}
+	}
+}
+
+// dropMPS stops the use of a control daemon by new attempts for a while, and says
+// so.
+func (m *Machine) dropMPS(dir, why string) {
+	s := &m.mps
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.cfg.Now().Before(s.until[dir]) {
+		return
+	}
+	s.until[dir] = m.cfg.Now().Add(mpsPause)
+	m.cfg.Log.Error("new jobs share GPUs by time slices", "why", why, "pipes", dir, "for", mpsPause)
+	s.tell(fmt.Sprintf("%s: jobs that run under it may fail, and new ones share GPUs by time slices, with nothing to bound their memory, for %s; its log is in %s",
+		why, mpsPause, filepath.Join(dir, "log")))
+}
+
+// servesMPS reports whether a process is a server of MPS.
+func servesMPS(pid int) bool {
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return err == nil && strings.HasPrefix(string(name), "nvidia-cuda-mps")
+}
+
+// mpsUsers returns the folders of control daemons that attempts use.
+func (m *Machine) mpsUsers() map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[string]bool{}
+	for _, r := range m.runs {
+		if r.order.MPS != nil && (r.state == running || r.state == launching) {
+			out[r.order.MPS.Pipe] = true
+		}
+	}
+	return out
+}
+
+// quitMPS ends the control daemons that no job uses.
+func (m *Machine) quitMPS() {
+	used := m.mpsUsers()
+	m.mps.mu.Lock()
+	defer m.mps.mu.Unlock()
+	dirs, _ := filepath.Glob(filepath.Join(m.mpsDir(), "*"))
+	for _, dir := range dirs {
+		if used[dir] || !m.mps.answers(dir) {
+			continue
+		}
+		if said, err := m.mps.ask(dir, "quit"); err != nil {
+			m.cfg.Log.Warn("MPS does not quit", "pipes", dir, "err", err, "said", said)
+		}
+	}
+}
+
+// variables returns what a program on n GPUs is told. Limits are by the numbers
+// that the program itself gives its GPUs.
+func (o *mpsOrder) variables(n int) map[string]string {
+	vars := map[string]string{"CUDA_MPS_PIPE_DIRECTORY": o.Pipe, "CUDA_MPS_LOG_DIRECTORY": o.Log}
+	if o.Memory > 0 {
+		limits := make([]string, n)
+		for i := range limits {
+			limits[i] = fmt.Sprintf("%d=%dM", i, (o.Memory+mib-1)/mib)
+		}
+		vars["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = strings.Join(limits, ",")
+	}
+	if o.Threads > 0 {
+		vars["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = strconv.Itoa(o.Threads)
+	}
+	return vars
+}
