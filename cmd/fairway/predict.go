@@ -28,6 +28,8 @@ type predictFlags struct {
 	dims   []string
 	assume int64
 	speed  float64
+	with   []string
+	mode   string
 	asJSON bool
 }
 
@@ -49,6 +51,7 @@ leaves open need a size: --dim sequence=128, or --dim input_ids:1=128 by
 position, or --assume 128 for all of them. See docs/predict.md.`,
 		Example: `  fairway predict resnet50.onnx --batch 32
   fairway predict bert.onnx --batch 16 --dim sequence=128 --gpu a100 --json
+  fairway predict resnet50.onnx --batch 8 --with lstm.onnx:20 --with bert.onnx:32
   python export.py | fairway predict - --batch 64`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -63,6 +66,8 @@ position, or --assume 128 for all of them. See docs/predict.md.`,
 	c.Flags().StringSliceVar(&f.dims, "dim", nil, "size of an open dimension, NAME=SIZE or INPUT:POSITION=SIZE")
 	c.Flags().Int64Var(&f.assume, "assume", 0, "size of every other open dimension")
 	c.Flags().Float64Var(&f.speed, "host-speed", 1, "how many times as fast as those measured a core of the host is")
+	c.Flags().StringSliceVar(&f.with, "with", nil, "say what it and another model, FILE or FILE:BATCH, do to each other on one GPU")
+	c.Flags().StringVar(&f.mode, "mode", "time-slice", "how they share it: time-slice or mps")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	c.AddCommand(newPredictFeatures(), newPredictTrain(), newPredictEvaluate())
 	return c
@@ -94,6 +99,9 @@ func (f *predictFlags) run(c *cobra.Command, name string) error {
 		return fmt.Errorf("predict: %s: %w", name, err)
 	}
 	forecast := forecastOf(name, model, x)
+	if forecast.With, err = f.beside(model, model.Predict(x), options); err != nil {
+		return err
+	}
 	if f.asJSON {
 		return json.NewEncoder(c.OutOrStdout()).Encode(forecast)
 	}
@@ -166,6 +174,7 @@ type forecast struct {
 	Confidence  float64        `json:"confidence"`
 	Unknown     map[string]int `json:"unknown_ops,omitempty"`
 	Notes       []string       `json:"notes,omitempty"`
+	With        []company      `json:"with,omitempty"`
 
 	busyMS, hostMS, capacityMiB float64
 }
@@ -223,6 +232,9 @@ func (f forecast) print(w io.Writer) error {
 	line("launches", "%d a step", f.Kernels)
 	line("operators", "%s", countedOps(f.Ops))
 	line("confidence", "%.2f", f.Confidence)
+	for _, other := range f.With {
+		line("beside", "%s", other.text())
+	}
 	for _, note := range f.Notes {
 		line("note", "%s", note)
 	}

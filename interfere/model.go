@@ -1,0 +1,87 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interfere
+
+import "math"
+
+// Model says how much jobs slow each other on one type of GPU.
+type Model struct {
+	GPU       string   `json:"gpu"`    // type that was measured, such as "h200"
+	Source    string   `json:"source"` // of the measurements
+	TimeSlice *Sharing `json:"time-slice"`
+	MPS       *Sharing `json:"mps,omitempty"` // nil: as in time-slice
+}
+
+// Estimate is a predicted slowdown: the time of a step together over that
+// alone, at least 1.
+type Estimate struct {
+	Mean    float64 // the middle of what was measured in such cases
+	High    float64 // one in twenty was measured to be above it
+	Scatter float64 // standard deviation of ln(slowdown) around ln(Mean), errors of measuring left out
+	// Pressure is what all jobs want of the GPU over what there is, or, if that is
+	// too much, what this one wants over what is left to it. At about 1 slowing
+	// begins; below, where Mean is the same for all, less is better.
+	Pressure float64
+}
+
+// DefaultLimit is the slowdown below which jobs are said to be safe together.
+const DefaultLimit = 1.15
+
+func (m *Model) sharing(mode Mode) *Sharing {
+	if mode == MPS && m.MPS != nil {
+		return m.MPS
+	}
+	return m.TimeSlice
+}
+
+// Slowdown predicts how much slower a job is beside others on its GPU. More or
+// busier others never make it less.
+func (m *Model) Slowdown(mode Mode, own Load, others []Load) Estimate {
+	return m.sharing(mode).estimate(company{own: own, others: others, skip: -1})
+}
+
+// Around returns the estimate whose mean was found elsewhere, with the scatter
+// that this model has at a pressure.
+func (m *Model) Around(mode Mode, pressure, mean float64) Estimate {
+	return m.sharing(mode).around(pressure, mean)
+}
+
+// Safe reports whether every one of the jobs on a GPU is predicted to be slowed
+// by less than the limit, even if things go worse than usual (Estimate.High).
+func (m *Model) Safe(mode Mode, limit float64, jobs []Load) bool {
+	s := m.sharing(mode)
+	for i, own := range jobs {
+		if !(s.estimate(company{own: own, others: jobs, skip: i}).High < limit) {
+			return false
+		}
+	}
+	return true
+}
+
+// Truth returns a slowdown as it might be measured: Mean, off by the scatter
+// that was measured around it, at least 1. The same seed gives the same error;
+// use one for each job of each pair.
+func (m *Model) Truth(mode Mode, own Load, others []Load, seed uint64) float64 {
+	e := m.Slowdown(mode, own, others)
+	if len(others) == 0 {
+		return 1
+	}
+	return max(1, e.Mean*math.Exp(e.Scatter*normal(seed)))
+}
+
+// normal draws from the standard normal distribution, within 3 either way.
+func normal(seed uint64) float64 {
+	u, v := uniform(seed), uniform(seed^0xd1b54a32d192ed03)
+	z := math.Sqrt(-2*math.Log(u)) * math.Cos(2*math.Pi*v)
+	return min(max(z, -3), 3)
+}
+
+// uniform draws from (0, 1) by the finaliser of SplitMix64.
+func uniform(seed uint64) float64 {
+	x := seed + 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	return (float64(x>>11) + 0.5) / (1 << 53)
+}

@@ -1,0 +1,153 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interfere
+
+import "math"
+
+// Form is the shape of a model.
+type Form string
+
+// The forms.
+const (
+	FairShare Form = "fair-share" // see the package comment
+	Overload  Form = "overload"   // speed falls in a straight line with the sum of utilisations
+)
+
+// Sharing is the model of one mode.
+type Sharing struct {
+	Form Form `json:"form"`
+
+	// Of the form fair-share.
+	Capacity  float64 `json:"capacity,omitempty"`     // share of the GPU's time that is left for work while jobs share it
+	Corner    float64 `json:"corner,omitempty"`       // the exponent q
+	Turn      float64 `json:"turn_s,omitempty"`       // seconds that a step waits for the turns of others
+	Kernels   float64 `json:"kernels,omitempty"`      // a job's part is proportional to the busy time of its step to this power; 0: equal parts
+	ShortStep float64 `json:"short_step_s,omitempty"` // assumed of a job whose step time is unknown, ...
+	LongStep  float64 `json:"long_step_s,omitempty"`  // ... and of its neighbours
+
+	// Of the form overload.
+	Knee  float64 `json:"knee,omitempty"`  // sum of utilisations above which speed falls
+	Slope float64 `json:"slope,omitempty"` // speed lost for each 1 above
+
+	// Spread says how far off the form was, by pressure, ascending; between the
+	// points it is interpolated.
+	Spread []Spread `json:"spread"`
+
+	Pairs    int     `json:"pairs"`          // that were measured
+	AbsError float64 `json:"mean_abs_error"` // of the slowdown, on pairs of models not seen in fitting
+}
+
+// Spread is the scatter of measured slowdowns near a pressure.
+type Spread struct {
+	At      float64 `json:"at"`      // pressure
+	Scatter float64 `json:"scatter"` // standard deviation of ln(measured/predicted) that sharing explains
+	High    float64 `json:"high"`    // 19 of 20 slowdowns were measured to be below it
+	Jobs    int     `json:"jobs"`    // measured near it
+}
+
+// estimate predicts the slowdown of a job in its company.
+func (s *Sharing) estimate(c company) Estimate {
+	if c.size() == 0 {
+		return Estimate{Mean: 1, High: 1}
+	}
+	e := s.around(s.predict(c))
+	if c.uncertain() {
+		e.High = s.around(s.predict(c.raised())).High
+	}
+	return e
+}
+
+// predict returns the pressure on a job and the slowdown that it makes.
+func (s *Sharing) predict(c company) (pressure, mean float64) {
+	if s.Form == Overload {
+		mean = 1 / max(leastSpeed, 1-s.Slope*max(0, c.total()-s.Knee))
+		return mean, mean
+	}
+	busy := c.own.util()
+	want := busy / s.left(c)
+	wait := busy + s.Turn*min(1, (c.total()-busy)/always)/c.own.step(s.ShortStep)
+	most := s.round(want, wait)
+	return max(most, min(1, c.total()/s.Capacity)), s.meanAt(most)
+}
+
+// round returns the larger of two numbers, with its corner rounded:
+// (a^q + b^q)^(1/q), faster than by powers.
+func (s *Sharing) round(a, b float64) float64 {
+	most, least := max(a, b), min(a, b)
+	return most * math.Exp(math.Log1p(math.Exp(s.Corner*math.Log(least/most)))/s.Corner)
+}
+
+// always is the utilisation from which on the others have something queued
+// whenever the job's turn could come.
+const always = 0.1
+
+// leastSpeed keeps the form overload from stopping jobs altogether where
+// nothing was measured.
+const leastSpeed = 0.1
+
+// left returns the share of the GPU's time that the others would leave to a job
+// that wants all it can get. They get what they want, but where that is too
+// much they get parts by weight like the job itself.
+func (s *Sharing) left(c company) float64 {
+	level := 0.0 // of the GPU's time for each unit of weight; rises as jobs that want less are found
+	for range c.size() + 1 {
+		free, weight := s.Capacity, 1.0 // of those that get parts; the job itself weighs 1
+		for i := range c.others {
+			if i == c.skip {
+				continue
+			}
+			other := c.load(i)
+			w := s.weight(c.own, other)
+			if u := other.util(); u <= w*level {
+				free -= u
+			} else {
+				weight += w
+			}
+		}
+		next := free / weight
+		if next <= level {
+			break
+		}
+		level = next
+	}
+	return level
+}
+
+// weight returns the part of another job, where the job itself has 1.
+func (s *Sharing) weight(own, other Load) float64 {
+	if s.Kernels == 0 {
+		return 1
+	}
+	return math.Pow(other.util()*other.step(s.LongStep)/(own.util()*own.step(s.ShortStep)), s.Kernels)
+}
+
+// around adds the spread to a prediction.
+func (s *Sharing) around(pressure, mean float64) Estimate {
+	p := s.Spread
+	e := Estimate{Pressure: pressure, Mean: mean}
+	switch last := p[len(p)-1]; {
+	case pressure <= p[0].At:
+		e.Scatter, e.High = p[0].Scatter, p[0].High
+	case pressure >= last.At: // as far above the mean as there
+		e.Scatter, e.High = last.Scatter, last.High*mean/s.meanAt(last.At)
+	default:
+		i := 1
+		for pressure >= p[i].At {
+			i++
+		}
+		f := (pressure - p[i-1].At) / (p[i].At - p[i-1].At)
+		e.Scatter = p[i-1].Scatter + f*(p[i].Scatter-p[i-1].Scatter)
+		e.High = p[i-1].High + f*(p[i].High-p[i-1].High)
+	}
+	e.High = max(e.High, mean)
+	return e
+}
+
+// meanAt returns the slowdown that a pressure makes.
+func (s *Sharing) meanAt(pressure float64) float64 {
+	if s.Form == Overload {
+		return pressure
+	}
+	return s.round(1, pressure)
+}
