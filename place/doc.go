@@ -22,7 +22,13 @@
 //   - Spread: one task a node, over as many nodes as possible.
 //
 // On top of them stand Skew (Tiresias' rule), Ladder (Philly's relaxation of
-// locality with waiting) and Queue, which turns an order of jobs into a plan.
+// locality with waiting; Patience makes it follow the run time of a job) and
+// Queue, which turns an order of jobs into a plan. Forecast looks ahead: when and
+// where a job could start if the running ones end as expected.
+//
+// Seats is a second view, of who sits on which GPU, for policies that let jobs
+// share them: Find takes the cheapest GPUs by a judge that knows what jobs do to
+// each other, Reserve keeps some free of newcomers, Seating makes a plan of both.
 //
 // A gang never mixes GPU types: its slowest GPU would hold the others back.
 //

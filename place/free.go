@@ -13,9 +13,9 @@ import (
 type Free struct {
 	c *sched.Cluster
 
-	whole   []sched.GPUSet                   // by node: GPUs that nobody holds
-	parts   map[int32]*[sched.MaxGPUs]uint16 // by node: thousandths held of shared GPUs
-	cpus    []int                            // by node: CPUs not given away
+	whole   []sched.GPUSet    // by node: GPUs that nobody holds
+	parts   map[int32]*shared // by node: what is held of shared GPUs
+	cpus    []int             // by node: CPUs not given away
 	memory  []int64
 	bounded bool // some node limits CPUs or memory
 
@@ -43,11 +43,23 @@ type Free struct {
 	needed map[need]int
 }
 
+// shared is what is held of the GPUs of a node that are held in part.
+type shared struct {
+	milli  [sched.MaxGPUs]uint16 // thousandths
+	memory [sched.MaxGPUs]int64  // bytes of GPU memory
+}
+
 type change struct {
-	slice  sched.Slice
-	cpus   int
-	memory int64
-	taken  bool
+	slice     sched.Slice
+	cpus      int
+	memory    int64
+	gpuMemory int64 // on each GPU
+	taken     bool
+}
+
+func changeOf(j *sched.Job, s sched.Slice, taken bool) change {
+	k := s.GPUs.Len()
+	return change{s, k * j.CPUs, int64(k) * j.Memory, j.GPUMemory, taken}
 }
 
 // NewFree returns a view of the cluster in which every GPU is free.
@@ -146,10 +158,15 @@ func (f *Free) Fits(j *sched.Job, p sched.Placement) bool {
 			if s.Milli == sched.WholeGPU || parts == nil {
 				return false
 			}
+			memory := f.c.Nodes[s.Node].GPUMemory
 			for g := busy; g != 0; g &= g - 1 {
-				held := int32(parts[bits.TrailingZeros64(uint64(g))])
+				i := bits.TrailingZeros64(uint64(g))
+				held := int32(parts.milli[i])
 				if held == 0 || held+s.Milli > sched.WholeGPU {
 					return false // held == 0 and not free: held whole
+				}
+				if memory > 0 && parts.memory[i]+j.GPUMemory > memory {
+					return false
 				}
 			}
 		}
@@ -163,14 +180,14 @@ func (f *Free) Fits(j *sched.Job, p sched.Placement) bool {
 // Take books a placement that Fits.
 func (f *Free) Take(j *sched.Job, p sched.Placement) {
 	for _, s := range p {
-		f.apply(change{s, s.GPUs.Len() * j.CPUs, int64(s.GPUs.Len()) * j.Memory, true})
+		f.apply(changeOf(j, s, true))
 	}
 }
 
 // Release gives back a placement that was taken.
 func (f *Free) Release(j *sched.Job, p sched.Placement) {
 	for _, s := range p {
-		f.apply(change{s, s.GPUs.Len() * j.CPUs, int64(s.GPUs.Len()) * j.Memory, false})
+		f.apply(changeOf(j, s, false))
 	}
 }
 
@@ -223,17 +240,21 @@ func (f *Free) share(ch change) {
 	parts := f.parts[n]
 	if parts == nil {
 		if f.parts == nil {
-			f.parts = map[int32]*[sched.MaxGPUs]uint16{}
+			f.parts = map[int32]*shared{}
 		}
-		parts = new([sched.MaxGPUs]uint16)
+		parts = new(shared)
 		f.parts[n] = parts
 	}
 	for g := ch.slice.GPUs; g != 0; g &= g - 1 {
 		i := bits.TrailingZeros64(uint64(g))
 		if ch.taken {
-			parts[i] += uint16(ch.slice.Milli)
+			parts.milli[i] += uint16(ch.slice.Milli)
+			parts.memory[i] += ch.gpuMemory
 			f.whole[n] &^= 1 << i
-		} else if parts[i] -= uint16(ch.slice.Milli); parts[i] == 0 {
+			continue
+		}
+		parts.memory[i] -= ch.gpuMemory
+		if parts.milli[i] -= uint16(ch.slice.Milli); parts.milli[i] == 0 {
 			f.whole[n] |= 1 << i
 		}
 	}

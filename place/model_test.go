@@ -230,9 +230,9 @@ func TestRollback(t *testing.T) {
 
 // copyOf copies all of a view that a rollback must restore.
 func copyOf(f *Free) any {
-	parts := map[int32][sched.MaxGPUs]uint16{}
+	parts := map[int32]shared{}
 	for n, p := range f.parts {
-		if *p != ([sched.MaxGPUs]uint16{}) {
+		if *p != (shared{}) {
 			parts[n] = *p
 		}
 	}

@@ -17,6 +17,7 @@ const (
 	InOneRack    = "rack-local"
 	FromMostFree = "most-free"
 	FromLeast    = "fragments"
+	OnLadder     = "ladder" // the fewest nodes, then one rack, then anywhere, each after a wait
 )
 
 // Placing returns the queue with the strategy of that name and the level it
@@ -35,9 +36,12 @@ func (q Queue) Placing(name string) (Queue, error) {
 		q.Place = MostFree
 	case FromLeast:
 		q.Place = Fragments
+	case OnLadder:
+		patience := StandardPatience()
+		q.Patience = &patience
 	default:
-		return q, fmt.Errorf("placement = %q; want %s, %s, %s, %s, %s or %s",
-			name, AsNear, IfSkewed, OnFewest, InOneRack, FromMostFree, FromLeast)
+		return q, fmt.Errorf("placement = %q; want %s, %s, %s, %s, %s, %s or %s",
+			name, AsNear, IfSkewed, OnFewest, InOneRack, FromMostFree, FromLeast, OnLadder)
 	}
 	return q, nil
 }

@@ -36,7 +36,7 @@ func (f *Free) beside(j *sched.Job, n int) (sched.Placement, bool) {
 		if f.bounded && f.room(j, int(node), n) < n {
 			continue
 		}
-		if gpus := roomy(f.parts[node], part, n); gpus != 0 {
+		if gpus := f.roomy(j, node, part, n); gpus != 0 {
 			p := sched.Placement{{Node: node, Milli: part, GPUs: gpus}}
 			if j.Widest == sched.SameSlot && f.c.Level(p) > sched.SameSlot {
 				continue
@@ -48,19 +48,20 @@ func (f *Free) beside(j *sched.Job, n int) (sched.Placement, bool) {
 	return nil, false
 }
 
-// roomy returns the n fullest GPUs that are held in part and have room for one
-// more part; none if there are fewer.
-func roomy(held *[sched.MaxGPUs]uint16, part int32, n int) sched.GPUSet {
+// roomy returns the n fullest GPUs of a node that are held in part and have room
+// for one more part and for the job's memory; none if there are fewer.
+func (f *Free) roomy(j *sched.Job, node, part int32, n int) sched.GPUSet {
+	held, memory := f.parts[node], f.c.Nodes[node].GPUMemory
 	var fits []int
-	for i, h := range held {
-		if h > 0 && int32(h)+part <= sched.WholeGPU {
+	for i, h := range held.milli {
+		if h > 0 && int32(h)+part <= sched.WholeGPU && (memory == 0 || held.memory[i]+j.GPUMemory <= memory) {
 			fits = append(fits, i)
 		}
 	}
 	if len(fits) < n {
 		return 0
 	}
-	slices.SortStableFunc(fits, func(a, b int) int { return int(held[b]) - int(held[a]) })
+	slices.SortStableFunc(fits, func(a, b int) int { return int(held.milli[b]) - int(held.milli[a]) })
 	var set sched.GPUSet
 	for _, i := range fits[:n] {
 		set |= 1 << i

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -24,6 +25,9 @@ type Queue struct {
 	// Level says what Place insists on for a job, for the reason given when it
 	// fails. Nil: CrossRack.
 	Level func(*sched.Job) sched.Level
+	// Patience, if set, stands for Place and Level: every job climbs its own
+	// ladder of locality while it waits.
+	Patience *Patience
 	// Preempt lets a job take the GPUs of one behind it. Without it, every
 	// running job stays.
 	Preempt bool
@@ -33,16 +37,25 @@ type Queue struct {
 	Strict bool
 }
 
-// Plan runs the jobs of s, given as indexes in order, on free, a view of the
-// cluster in which every GPU is free.
-func (q Queue) Plan(s *sched.Snapshot, order []int, free *Free) sched.Plan {
+// At returns the queue at a moment, with Place and Level filled in.
+func (q Queue) At(now time.Time) Queue {
+	if q.Patience != nil {
+		c := climb{*q.Patience, now}
+		q.Place, q.Level = c.place, c.rung
+	}
 	if q.Place == nil {
 		q.Place = Consolidated
 	}
 	if q.Level == nil {
 		q.Level = func(*sched.Job) sched.Level { return sched.CrossRack }
 	}
-	r := run{Queue: q, s: s, free: free, plan: sched.NewPlan(s), quota: NewQuota(s)}
+	return q
+}
+
+// Plan runs the jobs of s, given as indexes in order, on free, a view of the
+// cluster in which every GPU is free.
+func (q Queue) Plan(s *sched.Snapshot, order []int, free *Free) sched.Plan {
+	r := run{Queue: q.At(s.Now), s: s, free: free, plan: sched.NewPlan(s), quota: NewQuota(s)}
 	r.budget = make([]int, len(s.Cluster.Types))
 	for t := range r.budget {
 		r.budget[t] = s.Cluster.GPUsOf(t)
@@ -69,8 +82,9 @@ type run struct {
 	free    *Free
 	plan    sched.Plan
 	quota   Quota
-	budget  []int // GPUs not spoken for, by type
-	blocked bool  // Strict, and a job ahead cannot run
+	budget  []int          // GPUs not spoken for, by type
+	shared  []sched.GPUSet // by node: GPUs held in part that are spoken for; nil: none
+	blocked bool           // Strict, and a job ahead cannot run
 }
 
 // stays reports whether a running job may not be stopped.
@@ -84,8 +98,8 @@ func (r *run) choose(order []int) (chosen, rest []int) {
 	chosen = make([]int, 0, len(order))
 	for _, i := range order {
 		if j := r.s.Jobs[i]; r.stays(j) {
-			r.budget[r.s.Cluster.TypeOf(int(j.Placement[0].Node))] -= j.Placement.GPUs()
-			r.quota.Add(j, j.Placement.GPUs())
+			r.budget[r.s.Cluster.TypeOf(int(j.Placement[0].Node))] -= r.speak(j)
+			r.quota.AddMilli(j, j.Placement.Milli())
 			chosen = append(chosen, i)
 		}
 	}
@@ -95,16 +109,17 @@ func (r *run) choose(order []int) (chosen, rest []int) {
 		if r.stays(j) {
 			continue
 		}
-		n := j.GPUs
+		milli := j.GPUs * sched.WholeGPU
 		if j.Phase == sched.Running {
-			n = j.Placement.GPUs()
+			milli = j.Placement.Milli()
 		}
-		if full || (j.Phase == sched.Pending && !j.Ready(r.s.Now)) || r.quota.Left(j) < n || !r.reserve(j, n) {
+		within := r.quota.FitsMilli(j, milli)
+		if full || (j.Phase == sched.Pending && !j.Ready(r.s.Now)) || !within || !r.reserve(j) {
 			rest = append(rest, i)
-			full = full || (r.Strict && j.Ready(r.s.Now) && r.quota.Left(j) >= n)
+			full = full || (r.Strict && j.Ready(r.s.Now) && within)
 			continue
 		}
-		r.quota.Add(j, n)
+		r.quota.AddMilli(j, milli)
 		chosen = append(chosen, i)
 	}
 	// Only what runs holds quota from here on; the others ask again.
@@ -112,34 +127,62 @@ func (r *run) choose(order []int) (chosen, rest []int) {
 	return chosen, rest
 }
 
-// reserve takes n GPUs of a type the job accepts from the budget.
-func (r *run) reserve(j *sched.Job, n int) bool {
+// reserve takes the GPUs of a job, of a type it accepts, from the budget.
+func (r *run) reserve(j *sched.Job) bool {
 	if j.Phase == sched.Running {
 		t := r.s.Cluster.TypeOf(int(j.Placement[0].Node))
-		if r.budget[t] < n {
+		if r.budget[t] < r.unspoken(j) {
 			return false
 		}
-		r.budget[t] -= n
+		r.budget[t] -= r.speak(j)
 		return true
 	}
 	return r.free.types(j, func(t int) bool {
-		if r.budget[t] < n {
+		if r.budget[t] < j.GPUs {
 			return false
 		}
-		r.budget[t] -= n
+		r.budget[t] -= j.GPUs
 		return true
 	})
+}
+
+// unspoken returns how many of its GPUs a running job has to take from the
+// budget: one that it shares with somebody chosen before is paid for.
+func (r *run) unspoken(j *sched.Job) int {
+	if r.shared == nil || !j.Placement.Shared() {
+		return j.Placement.GPUs()
+	}
+	n := 0
+	for _, s := range j.Placement {
+		n += (s.GPUs &^ r.shared[s.Node]).Len()
+	}
+	return n
+}
+
+// speak marks the GPUs of a running job as spoken for and returns how many of
+// them were not.
+func (r *run) speak(j *sched.Job) int {
+	n := r.unspoken(j)
+	if !j.Placement.Shared() {
+		return n
+	}
+	if r.shared == nil {
+		r.shared = make([]sched.GPUSet, len(r.s.Cluster.Nodes))
+	}
+	for _, s := range j.Placement {
+		r.shared[s.Node] |= s.GPUs
+	}
+	return n
 }
 
 // resume lets a running job go on where it is, if its GPUs are still free.
 func (r *run) resume(i int) {
 	j := r.s.Jobs[i]
-	n := j.Placement.GPUs()
-	if j.Phase != sched.Running || !r.free.Fits(j, j.Placement) || (r.quota.Left(j) < n && !r.stays(j)) {
+	if j.Phase != sched.Running || !r.free.Fits(j, j.Placement) || (!r.quota.Fits(j, j.Placement) && !r.stays(j)) {
 		return
 	}
 	r.free.Take(j, j.Placement)
-	r.quota.Add(j, n)
+	r.quota.AddMilli(j, j.Placement.Milli())
 	r.plan.Want[i] = j.Placement
 }
 
@@ -166,11 +209,22 @@ func (r *run) start(i int) {
 			return
 		}
 	}
-	r.plan.Why[i] = r.free.Why(j, j.GPUs, r.Level(j))
+	r.plan.Why[i] = r.why(j)
 	if r.Preempt && r.plan.Why[i].Code == sched.Full {
 		r.plan.Why[i].Code = sched.Behind
 	}
 	r.blocked = r.blocked || (r.Strict && r.plan.Why[i].Code != sched.Impossible)
+}
+
+// why says why a job finds no place. One on a ladder asks to be tried again when
+// it accepts more.
+func (r *run) why(j *sched.Job) sched.Reason {
+	if r.Patience == nil {
+		return r.free.Why(j, j.GPUs, r.Level(j))
+	}
+	why := climb{*r.Patience, r.s.Now}.why(r.free, j, j.GPUs)
+	r.plan.WakeBy(r.s.Now, why.Until)
+	return why
 }
 
 func (r *run) behind(i int) sched.Reason {
@@ -181,10 +235,11 @@ func (r *run) behind(i int) sched.Reason {
 	return sched.Reason{Code: sched.Behind, Need: j.GPUs, Have: r.free.Total()}
 }
 
-// Quota counts the GPUs of tenants against their limits.
+// Quota counts the GPUs of tenants against their limits, a part of a GPU as
+// that part.
 type Quota struct {
 	s    *sched.Snapshot
-	used []int
+	used []int // thousandths of GPUs
 }
 
 // NewQuota returns a count in which nobody holds anything.
@@ -195,28 +250,50 @@ func NewQuota(s *sched.Snapshot) Quota {
 // Clear forgets what was added.
 func (q Quota) Clear() { clear(q.used) }
 
-// Add books n GPUs for the job's tenant.
-func (q Quota) Add(j *sched.Job, n int) {
+// Add books n whole GPUs for the job's tenant.
+func (q Quota) Add(j *sched.Job, n int) { q.AddMilli(j, n*sched.WholeGPU) }
+
+// AddMilli books thousandths of GPUs for the job's tenant.
+func (q Quota) AddMilli(j *sched.Job, milli int) {
 	if t, ok := q.s.Tenant(j); ok {
-		q.used[t] += n
+		q.used[t] += milli
 	}
 }
 
-// Left returns how many GPUs the job's tenant may still take. A tenant that
-// nobody declared has no limit.
+// Left returns how many whole GPUs the job's tenant may still take. A tenant
+// that nobody declared has no limit.
 func (q Quota) Left(j *sched.Job) int {
-	if len(q.used) == 0 {
+	left, bounded := q.left(j)
+	if !bounded {
 		return math.MaxInt
+	}
+	return int(math.Floor(float64(left) / sched.WholeGPU))
+}
+
+// Fits reports whether the job's tenant may hold that placement on top of what
+// it holds.
+func (q Quota) Fits(j *sched.Job, p sched.Placement) bool { return q.FitsMilli(j, p.Milli()) }
+
+// FitsMilli reports whether the job's tenant may hold thousandths of GPUs on top
+// of what it holds.
+func (q Quota) FitsMilli(j *sched.Job, milli int) bool {
+	left, bounded := q.left(j)
+	return !bounded || milli <= left
+}
+
+func (q Quota) left(j *sched.Job) (milli int, bounded bool) {
+	if len(q.used) == 0 {
+		return 0, false
 	}
 	t, ok := q.s.Tenant(j)
 	if !ok {
-		return math.MaxInt
+		return 0, false
 	}
-	return q.s.Tenants[t].Limit(q.s.Cluster.GPUs()) - q.used[t]
+	return q.s.Tenants[t].Limit(q.s.Cluster.GPUs())*sched.WholeGPU - q.used[t], true
 }
 
-// Used returns how many GPUs the tenant with that index holds.
-func (q Quota) Used(t int) int { return q.used[t] }
+// Used returns how many GPUs the tenant with that index holds, rounded up.
+func (q Quota) Used(t int) int { return (q.used[t] + sched.WholeGPU - 1) / sched.WholeGPU }
 
 // Why gives the reason for a job that is over its tenant's limit.
 func (q Quota) Why(j *sched.Job, n int) sched.Reason {

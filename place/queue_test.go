@@ -182,3 +182,53 @@ func TestSeconds(t *testing.T) {
 		}
 	}
 }
+
+// part is a running job of one GPU that it shares.
+func part(node int32, gpu sched.GPUSet, priority int) job {
+	j := job{Spec: sched.Spec{GPUs: 1, Shareable: true, Priority: priority}}
+	j.runs = sched.Placement{{Node: node, Milli: 500, GPUs: gpu}}
+	return j
+}
+
+// A GPU that two share counts once: with room left, nobody is stopped for a job
+// that comes, and without it two that share a GPU are, not more.
+func TestQueueSharers(t *testing.T) {
+	jobs := []job{gpus(3).on(0, 0b111), gpus(3).on(1, 0b111), part(0, 0b1000, 0), part(0, 0b1000, 0), part(1, 0b1000, 0), part(1, 0b1000, 0)}
+	late := gpus(1)
+	late.Priority = 1
+	_, s := snapshot(t, append(jobs, late)...)
+	order := place.OrderBy(s, func(j *sched.Job) (a, b float64) { return -float64(j.Priority), 0 })
+	plan := place.Queue{Preempt: true}.Plan(s, order, place.NewFree(s.Cluster))
+	const want = "n0[0-2] n1[0-2] n0[3]x0.5 n0[3]x0.5 behind behind n1[3]"
+	var got []string
+	for i := range s.Jobs {
+		what := plan.Want[i].Text(s.Cluster)
+		if len(plan.Want[i]) == 0 {
+			what = plan.Why[i].Code.String()
+		}
+		got = append(got, what)
+	}
+	if text := strings.Join(got, " "); text != want {
+		t.Errorf("plan %s; want %s", text, want)
+	}
+}
+
+// Seats of half a GPU use half a GPU of the quota.
+func TestQuotaParts(t *testing.T) {
+	_, s := snapshot(t, job{Spec: sched.Spec{GPUs: 1, Tenant: "two"}})
+	q, j := place.NewQuota(s), s.Jobs[0]
+	half := sched.Placement{{Milli: 500, GPUs: 1}}
+	for n := range 4 {
+		if !q.Fits(j, half) {
+			t.Fatalf("half a GPU does not fit after %d of them; the quota is 2", n)
+		}
+		q.AddMilli(j, half.Milli())
+	}
+	if q.Fits(j, half) || q.Left(j) != 0 || q.Used(0) != 2 {
+		t.Errorf("after 4 halves: fits %t, left %d, used %d; want false, 0 and 2", q.Fits(j, half), q.Left(j), q.Used(0))
+	}
+	q.AddMilli(j, 1)
+	if q.Left(j) != -1 || q.Used(0) != 3 {
+		t.Errorf("a little above: left %d, used %d; want -1 and 3", q.Left(j), q.Used(0))
+	}
+}

@@ -45,7 +45,7 @@ func (z Sizes) Plan(s *sched.Snapshot, queue Queue, order []int, free *Free) sch
 		if len(plan.Want[i]) > 0 {
 			continue
 		}
-		if p, ok := asBefore(s.Jobs[i], queue, free, quota); ok {
+		if p, ok := asBefore(s.Jobs[i], queue.At(s.Now), free, quota); ok {
 			plan.Want[i], plan.Why[i] = p, sched.Reason{}
 			quota.Add(s.Jobs[i], p.GPUs())
 		}

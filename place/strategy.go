@@ -5,7 +5,6 @@ package place
 
 import (
 	"math"
-	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -27,6 +26,11 @@ type limits struct {
 }
 
 func (f *Free) find(j *sched.Job, n int, most limits) (sched.Placement, bool) {
+	if len(j.Avoid) > 0 {
+		if p, ok, wait := f.away(j, n, func(j *sched.Job) (sched.Placement, bool) { return f.find(j, n, most) }); ok || wait {
+			return p, ok
+		}
+	}
 	if p, ok := f.beside(j, n); ok {
 		return p, true
 	}
@@ -231,6 +235,11 @@ func Spread(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
 
 // gather takes n GPUs of one type, node by node as next says.
 func (f *Free) gather(j *sched.Job, n int, next func(t, left int) (node, room int)) (sched.Placement, bool) {
+	if len(j.Avoid) > 0 {
+		if p, ok, wait := f.away(j, n, func(j *sched.Job) (sched.Placement, bool) { return f.gather(j, n, next) }); ok || wait {
+			return p, ok
+		}
+	}
 	var p sched.Placement
 	ok := f.types(j, func(t int) bool {
 		if f.typeFree[t] < n {
@@ -285,35 +294,6 @@ func Skew(loose Strategy) Strategy {
 		}
 		return loose(f, j, n)
 	}
-}
-
-// Ladder is Philly's relaxation of locality: a job begins by asking for the
-// fewest nodes in one rack, and accepts one step wider each time it has waited
-// through a rung.
-type Ladder struct {
-	Rack time.Duration // wait after which any nodes of one rack will do
-	Any  time.Duration // wait after which any GPUs will do
-}
-
-// Rung returns what a job accepts after a wait: SameMachine stands for the
-// fewest nodes possible, SameRack for any nodes of one rack, CrossRack for
-// anything.
-func (l Ladder) Rung(waited time.Duration) sched.Level {
-	switch {
-	case waited >= l.Any:
-		return sched.CrossRack
-	case waited >= l.Rack:
-		return sched.SameRack
-	}
-	return sched.SameMachine
-}
-
-// Place takes n GPUs at the given rung.
-func (l Ladder) Place(f *Free, j *sched.Job, n int, rung sched.Level) (sched.Placement, bool) {
-	if rung > sched.SameMachine {
-		return f.Within(j, n, rung)
-	}
-	return f.find(j, n, limits{level: sched.SameRack, strict: true})
 }
 
 // bound returns the narrower of a level and what the job accepts.

@@ -4,14 +4,20 @@
 package policy
 
 import (
+	"github.com/fairway-gpu/fairway/layer/defrag"
+	"github.com/fairway-gpu/fairway/layer/reserve"
+	"github.com/fairway-gpu/fairway/layer/screen"
+	"github.com/fairway-gpu/fairway/layer/share"
 	"github.com/fairway-gpu/fairway/policy/antman"
 	"github.com/fairway-gpu/fairway/policy/carbyne"
 	"github.com/fairway-gpu/fairway/policy/drf"
 	"github.com/fairway-gpu/fairway/policy/fifo"
 	"github.com/fairway-gpu/fairway/policy/gandiva"
 	"github.com/fairway-gpu/fairway/policy/gavel"
+	"github.com/fairway-gpu/fairway/policy/horus"
 	"github.com/fairway-gpu/fairway/policy/las"
 	"github.com/fairway-gpu/fairway/policy/optimus"
+	"github.com/fairway-gpu/fairway/policy/packing"
 	"github.com/fairway-gpu/fairway/policy/philly"
 	"github.com/fairway-gpu/fairway/policy/pollux"
 	"github.com/fairway-gpu/fairway/policy/quincy"
@@ -73,6 +79,16 @@ func Builtin() Registry {
 			Preset[gavel.Config]{Variant{Name: "sjf", Summary: "the most jobs brought to their end, the shortest first"},
 				func(c *gavel.Config) { c.Goal = gavel.Shortest }}),
 		Of(About{
+			Name:    "horus",
+			Summary: "fills GPUs with jobs whose predicted utilisations suit each other, the lightest first",
+			Paper:   "Horus, TPDS'22",
+		}, horus.Default(), horus.New),
+		Of(About{
+			Name:    "horus+",
+			Summary: "as horus, but by classes of jobs, served in proportion to their waits",
+			Paper:   "Horus, TPDS'22",
+		}, horus.Default(), horus.NewPlus),
+		Of(About{
 			Name:    "las",
 			Summary: "the least GPU time so far goes first, in leases",
 			Paper:   "baseline of Themis, NSDI'20",
@@ -84,6 +100,13 @@ func Builtin() Registry {
 		}, optimus.Default(), newOptimus,
 			Preset[optimus.Config]{Variant{Name: "original", Summary: "with losses and speeds fitted as in its paper, and no oracle"},
 				func(c *optimus.Config) { c.Form = optimus.Original }}),
+		Of(About{
+			Name:    "packing",
+			Summary: "first come first served, several jobs on a GPU wherever their memory fits",
+			Paper:   "baselines of Horus, TPDS'22",
+		}, packing.Default(), packing.New,
+			Preset[packing.Config]{Variant{Name: "gandiva", Summary: "by memory and the present utilisation of GPUs"},
+				func(c *packing.Config) { c.By = packing.Gandiva }}),
 		Of(About{
 			Name:    "philly",
 			Summary: "virtual clusters with quotas, gangs that back off, locality relaxed step by step",
@@ -141,6 +164,26 @@ func Builtin() Registry {
 		}, tiresias.Default(), tiresias.New,
 			Preset[tiresias.Config]{Variant{Name: "gittins", Summary: "by Gittins index inside a queue, from a sample of job lengths"},
 				func(c *tiresias.Config) { c.Order = tiresias.Gittins }}),
+		Layered(About{
+			Name:    "defrag",
+			Summary: "moves running jobs to make room for a gang, or a gang back together, when that pays",
+			Paper:   "Philly, ATC'19; Gandiva, OSDI'18",
+		}, defrag.Default(), defrag.New),
+		Layered(About{
+			Name:    "reserve",
+			Summary: "a large gang that has waited for long gets a time and a place; short jobs fill in",
+			Paper:   "EASY backfilling: Lifka, JSSPP'95",
+		}, reserve.Default(), reserve.New),
+		Layered(About{
+			Name:    "screen",
+			Summary: "new gangs run first for some minutes on one GPU of a small pool",
+			Paper:   "Philly, ATC'19; Lucid, ASPLOS'23",
+		}, screen.Default(), screen.New),
+		Layered(About{
+			Name:    "share",
+			Summary: "waiting jobs sit down beside running ones where nobody is expected to be slowed much",
+			Paper:   "Horus, TPDS'22; Lucid, ASPLOS'23",
+		}, share.Default(), share.New),
 	} {
 		r[e.Key()] = e
 	}

@@ -90,6 +90,12 @@ func TestNoStarvation(t *testing.T) {
 		{"carbyne", 2 * time.Hour},
 		// Nobody of the crowd may share: jobs have the guarantee in order of submission.
 		{"antman", 2 * time.Hour},
+		// Nobody of the crowd may share: as fifo.
+		{"packing", 2 * time.Hour},
+		{"fifo@share", 2 * time.Hour},
+		// Those who came before it have waited as long; then GPUs are kept for it.
+		{"horus:patience=30m", 2 * time.Hour},
+		{"horus+:patience=30m", 2 * time.Hour},
 		// Delays of those who came later are shorter.
 		{"quincy", 2 * time.Hour},
 		// It weighs more than those who have waited for less of their length.

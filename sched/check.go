@@ -58,8 +58,9 @@ func (e *PlanError) Error() string {
 //     be screened, at any size up to what it asks for;
 //   - fit: GPU type, GPU memory and locality are what the job accepts, and a
 //     GPU is shared only by jobs that allow it;
-//   - quota: no tenant gets more GPUs while it holds more than its limit (a
-//     limit that was lowered stops nobody by itself);
+//   - quota: no tenant gets more GPUs while it holds more than its limit, where
+//     a part of a GPU counts as that part (a limit that was lowered stops nobody
+//     by itself);
 //   - pinned: a running job that is not preemptible stays where it is;
 //   - back-off: no job is started before its time.
 func Check(s *Snapshot, p Plan) []Violation {
@@ -79,8 +80,8 @@ func Check(s *Snapshot, p Plan) []Violation {
 		c.size(j, p.Want[i], p.screens(i))
 	}
 	for i, t := range s.Tenants {
-		if limit := t.Limit(s.Cluster.GPUs()); c.grows[i] && c.tenant[i] > limit {
-			c.fail("quota", nil, "tenant %s would hold %d GPUs; its limit is %d", t.ID, c.tenant[i], limit)
+		if limit := t.Limit(s.Cluster.GPUs()); c.grows[i] && c.tenant[i] > limit*WholeGPU {
+			c.fail("quota", nil, "tenant %s would hold %g GPUs; its limit is %d", t.ID, float64(c.tenant[i])/WholeGPU, limit)
 		}
 	}
 	return c.out
@@ -101,8 +102,8 @@ type checker struct {
 	parts  map[[2]int32]sharers // by node and GPU
 	cpus   []int
 	memory []int64
-	tenant []int  // GPUs by tenant
-	grows  []bool // by tenant: some job of it gets more GPUs than it has
+	tenant []int  // thousandths of GPUs by tenant
+	grows  []bool // by tenant: some job of it gets more of GPUs than it has
 }
 
 func (c *checker) fail(rule string, j *Job, format string, args ...any) {
@@ -130,7 +131,6 @@ func (c *checker) job(j *Job, want Placement, why Reason) {
 	if j.Phase == Pending && !j.Ready(c.s.Now) {
 		c.fail("back-off", j, "it may not start before %s", j.NotBefore.Format("15:04:05"))
 	}
-	size := 0
 	for i, s := range want {
 		if s.Node < 0 || int(s.Node) >= len(c.s.Cluster.Nodes) {
 			c.fail("known", j, "node %d does not exist; there are %d", s.Node, len(c.s.Cluster.Nodes))
@@ -142,7 +142,6 @@ func (c *checker) job(j *Job, want Placement, why Reason) {
 			}
 		}
 		c.slice(j, s)
-		size += s.GPUs.Len()
 	}
 	if j.Widest != NoLevel {
 		if l := c.s.Cluster.Level(want); l > j.Widest {
@@ -150,8 +149,9 @@ func (c *checker) job(j *Job, want Placement, why Reason) {
 		}
 	}
 	if i, ok := c.s.Tenant(j); ok {
-		c.tenant[i] += size
-		c.grows[i] = c.grows[i] || size > j.Placement.GPUs()
+		milli := want.Milli()
+		c.tenant[i] += milli
+		c.grows[i] = c.grows[i] || milli > j.Placement.Milli()
 	}
 }
 

@@ -116,6 +116,8 @@ func TestCheck(t *testing.T) {
 		{"squeezed, as it allows", jobs{{GPUs: 1, Shareable: true}}, wants{{part(0, 1, 500)}}, "-"},
 
 		{"within the limit", jobs{{GPUs: 2, Tenant: "two"}}, wants{{on(0, 0b11)}}, "-"},
+		{"parts of GPUs within the limit", jobs{{GPUs: 3, Tenant: "two", Shareable: true}, {GPUs: 1, Tenant: "two", Shareable: true}}, wants{{part(0, 0b111, 500)}, {part(0, 1, 500)}}, "-"},
+		{"parts of GPUs over the limit", jobs{{GPUs: 3, Tenant: "two", Shareable: true}, {GPUs: 1, Tenant: "two", Shareable: true}}, wants{{part(0, 0b111, 500)}, {part(1, 1, 501)}}, "quota"},
 		{"over the limit", jobs{{GPUs: 1, Tenant: "two"}, {GPUs: 2, Tenant: "two"}}, wants{{on(0, 1)}, {on(1, 0b11)}}, "quota"},
 		{"borrowed", jobs{{GPUs: 3, Tenant: "lender"}}, wants{{on(0, 0b111)}}, "-"},
 		{"borrowed beyond the bound", jobs{{GPUs: 4, Tenant: "lender"}}, wants{{on(0, 0b1111)}}, "quota"},

@@ -126,7 +126,7 @@ func (d *decision) each(p sched.Placement, yield func(gpu int) bool) bool {
 func (d *decision) run(i int, p sched.Placement) {
 	j := d.s.Jobs[i]
 	d.plan.Want[i], d.plan.Why[i] = p, sched.Reason{}
-	d.quota.Add(j, p.GPUs())
+	d.quota.AddMilli(j, p.Milli())
 	d.live.Take(j, p)
 	small := d.small(p)
 	closes := small || !j.Shareable || j.GPUUtil == 0 || j.GPUUtil >= d.Busy

@@ -23,7 +23,7 @@ func (d *decision) share() {
 	}
 	for _, i := range d.order {
 		j := d.s.Jobs[i]
-		if j.Phase == sched.Running && len(d.plan.Want[i]) == 0 && d.quota.Left(j) >= gpus(j) && d.fits(i, j.Placement) {
+		if j.Phase == sched.Running && len(d.plan.Want[i]) == 0 && d.quota.Fits(j, j.Placement) && d.fits(i, j.Placement) {
 			d.run(i, j.Placement)
 		}
 	}
@@ -44,7 +44,7 @@ func (d *decision) begin(i int) {
 		return
 	case d.guaranteed[i] && j.Phase == sched.Pending && d.s.Now.Sub(j.Since) < d.Patience.D():
 		return // it has its reason
-	case d.quota.Left(j) < n:
+	case !d.quota.FitsMilli(j, n*d.holds(j)):
 		d.plan.Why[i] = d.quota.Why(j, n)
 		return
 	}
@@ -66,6 +66,14 @@ func (d *decision) begin(i int) {
 			d.plan.Why[i].Code = sched.Behind
 		}
 	}
+}
+
+// holds returns the thousandths of each GPU that an opportunistic job holds.
+func (d *decision) holds(j *sched.Job) int {
+	if j.Shareable {
+		return d.Guest
+	}
+	return sched.WholeGPU
 }
 
 // misfit is a job that found no GPUs to share: none that asks for as much will.

@@ -44,7 +44,7 @@ type Config struct {
 	By        string         `json:"by" help:"between whom: tenant (a job without one counts for its user, else its app), user (else app) or app"`
 	Preempt   bool           `json:"preempt" help:"stop jobs of those who have more to make room for those who have less"`
 	Lease     sched.Duration `json:"lease" help:"with preempt, a job that was started keeps its GPUs at least this long; below the time a restart costs, nothing gets done"`
-	Placement string         `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free or fragments"`
+	Placement string         `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`
 }
 
 // The values of Config.By.

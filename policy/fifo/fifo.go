@@ -37,7 +37,7 @@ import (
 // Config tunes the policy.
 type Config struct {
 	Backfill  string `json:"backfill" help:"who may overtake a job that does not fit: off (nobody), easy (who does not delay it) or greedy (anybody)"`
-	Placement string `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free or fragments"`
+	Placement string `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`
 }
 
 // The values of Config.Backfill.
@@ -84,7 +84,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	order := place.OrderBy(s, func(j *sched.Job) (a, b float64) { return -float64(j.Priority), 0 })
 	plan := p.queue.Plan(s, order, p.free)
 	if p.Backfill == Easy {
-		backfill{s, p.free, p.queue.Place}.overtake(order, &plan)
+		backfill{s, p.free, p.queue.At(s.Now).Place}.overtake(order, &plan)
 	}
 	return plan
 }

@@ -29,7 +29,9 @@
 // (a rack). After retries_per_rung failed attempts it accepts any servers of
 // one domain, after as many again any servers at all; on every rung it takes
 // the nearest GPUs there are. The knob relax turns the ladder off (strict for
-// ever) or skips it (at-once). A job that waits for its VC's quota makes no
+// ever), skips it (at-once), or makes the number of attempts on a rung follow
+// from the job's expected run time (proportional: long jobs, which pay longest
+// for a bad place, wait longer; see place.StandardPatience for the bounds). A job that waits for its VC's quota makes no
 // attempts and keeps its rung.
 //
 // The domain with the lowest occupancy is tried first, and in it the servers

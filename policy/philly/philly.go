@@ -17,16 +17,18 @@ type Config struct {
 	GangTimeout  sched.Duration `json:"gang_timeout" help:"how long a gang tries to get all of its GPUs before it backs off"`
 	BackOff      sched.Duration `json:"back_off" help:"how long a gang that was not complete in time waits before it tries again"`
 	Retries      int            `json:"retries_per_rung" help:"failed attempts after which a job accepts the next wider locality"`
-	Relax        string         `json:"relax" help:"locality: on (relaxed step by step), off (strict for ever) or at-once (never waited for)"`
+	Relax        string         `json:"relax" help:"locality: on (relaxed step by step), proportional (likewise, after a wait in proportion to the run time), off (strict for ever) or at-once (never waited for)"`
+	Patience     float64        `json:"patience" help:"with relax=proportional: the part of its expected run time that a job waits before it accepts the next wider locality"`
 	PreemptAbove float64        `json:"preempt_above" help:"share of the cluster's GPUs that must be in use before borrowed ones are taken back; more than 1: never"`
 	Tick         sched.Duration `json:"tick" help:"attempts begin on multiples of this"`
 }
 
 // The values of Config.Relax.
 const (
-	On     = "on"
-	Off    = "off"
-	AtOnce = "at-once"
+	On           = "on"
+	Proportional = "proportional"
+	Off          = "off"
+	AtOnce       = "at-once"
 )
 
 // Default returns the settings the policy has unless told otherwise.
@@ -36,6 +38,7 @@ func Default() Config {
 		BackOff:      sched.Duration(2 * time.Minute),
 		Retries:      5,
 		Relax:        On,
+		Patience:     place.StandardPatience().Part,
 		PreemptAbove: 0.9,
 		Tick:         sched.Duration(30 * time.Second),
 	}
@@ -54,8 +57,10 @@ func (c Config) validate() error {
 		return fmt.Errorf("tick = %s; want 1ms to 365d", c.Tick)
 	case c.Retries < 1:
 		return fmt.Errorf("retries_per_rung = %d; want 1 or more", c.Retries)
-	case c.Relax != On && c.Relax != Off && c.Relax != AtOnce:
-		return fmt.Errorf("relax = %q; want %s, %s or %s", c.Relax, On, Off, AtOnce)
+	case c.Relax != On && c.Relax != Proportional && c.Relax != Off && c.Relax != AtOnce:
+		return fmt.Errorf("relax = %q; want %s, %s, %s or %s", c.Relax, On, Proportional, Off, AtOnce)
+	case !(c.Patience >= 0 && c.Patience <= 100):
+		return fmt.Errorf("patience = %g; want 0 to 100 times the run time", c.Patience)
 	case !(c.PreemptAbove >= 0):
 		return fmt.Errorf("preempt_above = %g; want 0 to 1, or more for never", c.PreemptAbove)
 	}
@@ -102,7 +107,8 @@ func (a attempt) note() sched.Note {
 }
 
 // attempt returns the attempt a waiting job is in, a new one if it is due.
-func (p *policy) attempt(note sched.Note, now time.Time) attempt {
+func (p *policy) attempt(j *sched.Job, now time.Time) attempt {
+	note := j.Note
 	a := attempt{rung: p.rung(note.Level), tries: note.Count, next: note.Since}
 	next := p.after(now)
 	// A time beyond the next attempt is the note of another policy or of other
@@ -111,13 +117,24 @@ func (p *policy) attempt(note sched.Note, now time.Time) attempt {
 		a.open = now.Before(a.next.Add(-p.BackOff.D()))
 		return a
 	}
-	if a.tries >= p.Retries && p.Relax == On && a.rung < anywhere {
+	if a.tries >= p.retries(j) && (p.Relax == On || p.Relax == Proportional) && a.rung < anywhere {
 		a.rung++
 		a.tries = 0
 	}
 	a.tries = max(0, a.tries) + 1
 	a.next, a.open = next, true
 	return a
+}
+
+// retries returns how many attempts a job makes on each rung.
+func (p *policy) retries(j *sched.Job) int {
+	if p.Relax != Proportional {
+		return p.Retries
+	}
+	patience := place.StandardPatience()
+	patience.Part = p.Patience
+	each := max(p.GangTimeout.D()+p.BackOff.D(), 1)
+	return int(max(1, (patience.Budget(j)+each-1)/each))
 }
 
 // after returns the begin of the attempt after one that begins now.

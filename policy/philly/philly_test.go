@@ -40,7 +40,7 @@ func TestNewRefusesBadKnobs(t *testing.T) {
 		{"philly:back_off=400d", "back_off = 9600h; want 0s to 365d"},
 		{"philly:tick=0s", "tick = 0s; want 1ms to 365d"},
 		{"philly:retries_per_rung=0", "retries_per_rung = 0; want 1 or more"},
-		{"philly:relax=maybe", `relax = "maybe"; want on, off or at-once`},
+		{"philly:relax=maybe", `relax = "maybe"; want on, proportional, off or at-once`},
 		{"philly:preempt_above=-0.5", "preempt_above = -0.5; want 0 to 1"},
 	} {
 		if _, err := build(tc.spec); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -79,7 +79,7 @@ func TestAttempt(t *testing.T) {
 		{"widest", sched.Note{Level: 2, Count: 5, Since: now}, attempt{anywhere, 6, at(period), true}},
 		{"note of another policy", sched.Note{Level: 9, Count: -4, Since: at(time.Hour)}, attempt{anywhere, 1, at(period), true}},
 	} {
-		if got := p.attempt(tc.note, now); got != tc.want {
+		if got := p.attempt(&sched.Job{Status: sched.Status{Note: tc.note}}, now); got != tc.want {
 			t.Errorf("%s: attempt(%+v) = %+v; want %+v", tc.name, tc.note, got, tc.want)
 		}
 	}

@@ -193,7 +193,7 @@ func (d *decision) ask(j *sched.Job) (a ask, ok bool) {
 // quota covers it.
 func (d *decision) try(v *vc, i int, ask ask, covered bool) {
 	j := d.s.Jobs[i]
-	a := d.attempt(j.Note, d.s.Now)
+	a := d.attempt(j, d.s.Now)
 	w := wish{ask, a.rung}
 	if a.open {
 		p, ok := d.find(j, w)

@@ -34,12 +34,13 @@ type Build func(spec string) (sched.Policy, error)
 //	submit id=J [n=N] [gpus=N] [at=TIME] [length=D] [estimate=D] [work=X]
 //	       [tenant=T] [user=U] [app=A] [priority=N] [types=(T,...)] [task=N]
 //	       [min=N] [max=N] [cpus=N] [memory=GiB] [gpu-memory=GiB] [widest=LEVEL]
-//	       [util=X] [pinned] [consolidate] [shareable]
+//	       [util=X] [screen=D] [pinned] [consolidate] [shareable]
 //	    submits a job, or with n=N the jobs J1, J2, ... A job with a length ends
 //	    by itself during play, after having run that long.
 //	decide policy=SPEC [at=TIME]
 //	    moves the clock, asks the policy, carries out what it says, and prints
-//	    the actions, the waiting jobs with their reasons, and the wake-up. One
+//	    the actions, the waiting jobs with their reasons, the ledger, and the
+//	    wake-up. One
 //	    policy value serves all commands of a file that name the same spec.
 //	play policy=SPEC until=TIME
 //	    decides now, and after everything that happens until that time; prints
@@ -49,6 +50,8 @@ type Build func(spec string) (sched.Policy, error)
 //	end id=J [phase=finished|killed|failed]
 //	fail id=J [retry=D]
 //	    the job fails and may be tried again after D.
+//	checkpoint id=J [done=X]
+//	    the job has saved its work.
 //	cordon node=N, uncordon node=N, down node=N
 //	    change a node; the jobs on a node that goes down fail.
 //	jobs
@@ -99,6 +102,8 @@ func (s *scenario) command(a *args) string {
 	case "fail":
 		retry, _ := a.duration("retry")
 		return text(s.Apply(sched.Event{Kind: sched.JobFailed, Job: sched.JobID(a.need("id")), Until: s.Now.Add(retry)}))
+	case "checkpoint":
+		return text(s.Apply(sched.Event{Kind: sched.JobCheckpoint, Job: sched.JobID(a.need("id")), Done: a.number("done", 0)}))
 	case "cordon":
 		return text(s.SetNode(s.node(a), sched.Cordoned))
 	case "uncordon":
@@ -189,10 +194,22 @@ func (s *scenario) decide(a *args) string {
 			fmt.Fprintf(&b, "wait %s (%s): %s\n", j.ID, plan.Why[i].Code, plan.Why[i].Text(s.State.Cluster()))
 		}
 	}
+	ledger(&b, plan)
 	if !plan.Wake.IsZero() {
 		fmt.Fprintf(&b, "wake %s\n", since(plan.Wake))
 	}
 	return b.String()
+}
+
+// ledger prints the trades that were weighed up.
+func ledger(b *strings.Builder, plan sched.Plan) {
+	for _, e := range plan.Ledger {
+		verdict := "refused"
+		if e.Taken {
+			verdict = "taken"
+		}
+		fmt.Fprintf(b, "ledger %s: %s\n", verdict, e.Text)
+	}
 }
 
 func (s *scenario) play(a *args) string {
@@ -207,11 +224,15 @@ func (s *scenario) play(a *args) string {
 		}
 		for _, act := range seen.Actions {
 			verb, where := "start", act.To
-			if act.Verb == sched.Stop {
+			switch {
+			case act.Verb == sched.Stop:
 				verb, where = "stop", act.From
+			case act.Screening:
+				verb = "screen"
 			}
 			fmt.Fprintf(&b, "%s %s %s %s\n", since(seen.At), verb, act.Job.ID, where.Text(s.State.Cluster()))
 		}
+		ledger(&b, seen.Plan)
 	})
 	return b.String() + text(err)
 }

@@ -87,5 +87,7 @@ func (s *scenario) spec(a *args) sched.Spec {
 	}
 	estimate, _ := a.duration("estimate")
 	spec.Estimate = sched.Duration(estimate)
+	screen, _ := a.duration("screen")
+	spec.Screen = sched.Duration(screen)
 	return spec
 }

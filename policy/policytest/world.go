@@ -94,7 +94,7 @@ func (w *World) carryOut(s *sched.Snapshot, actions []sched.Action, plan sched.P
 		}
 	}
 	for _, a := range actions {
-		e := sched.Event{Kind: sched.JobStarted, Job: a.Job.ID, Placement: a.To}
+		e := sched.Event{Kind: sched.JobStarted, Job: a.Job.ID, Placement: a.To, Screening: a.Screening}
 		if a.Verb == sched.Stop {
 			e = sched.Event{Kind: sched.JobStopped, Job: a.Job.ID, Moving: a.Moving, Suspend: a.Suspend}
 		}

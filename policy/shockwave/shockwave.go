@@ -22,7 +22,7 @@ type Config struct {
 	RhoMax    float64        `json:"rho_max" help:"finish-time fairness above which a job weighs more"`
 	Lambda    float64        `json:"lambda" help:"how much more: its finish-time fairness to this power"`
 	Stick     float64        `json:"stick" help:"a job that runs weighs this much more in the order of the next round"`
-	Placement string         `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free or fragments"`
+	Placement string         `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`
 }
 
 // Default returns the settings the policy has unless told otherwise.

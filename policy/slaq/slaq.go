@@ -18,7 +18,7 @@ type Config struct {
 	Restart   sched.Duration `json:"restart" help:"what a job is taken to lose of its epoch when it changes its size"`
 	Patience  sched.Duration `json:"patience" help:"a job that has waited this long goes before all others"`
 	Decay     float64        `json:"decay" help:"weight of a loss against the one after it in a fit"`
-	Placement string         `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free or fragments"`
+	Placement string         `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`
 }
 
 // Default returns the settings the policy has unless told otherwise.

@@ -33,7 +33,7 @@ import (
 // Config tunes the policy.
 type Config struct {
 	Preempt   bool   `json:"preempt" help:"a shorter job takes the GPUs of a longer one"`
-	Placement string `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free or fragments"`
+	Placement string `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`
 }
 
 // Default returns the settings the policy has unless told otherwise.

@@ -68,7 +68,7 @@ type Config struct {
 	Order      string           `json:"order" help:"inside a queue: las (first come first served) or gittins"`
 	Services   []float64        `json:"services" help:"gittins: sample of the total service of jobs, in GPU-seconds"`
 	Promote    float64          `json:"promote" help:"a job that has waited this many times its run time returns to the first queue; 0: never"`
-	Placement  string           `json:"placement" help:"skew (consolidate the jobs that need it, else most-free), consolidated, most-free or fragments"`
+	Placement  string           `json:"placement" help:"skew (consolidate the jobs that need it, else most-free), consolidated, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`
 }
 
 // The values of Config.Order.
@@ -95,11 +95,11 @@ func (c Config) queue() (place.Queue, error) {
 	case place.IfSkewed:
 		q.Place, q.Level = place.Skew(place.MostFree), place.SkewLevel
 		return q, nil
-	case place.AsNear, place.FromMostFree, place.FromLeast:
+	case place.AsNear, place.FromMostFree, place.FromLeast, place.OnLadder:
 		return q.Placing(c.Placement)
 	}
-	return q, fmt.Errorf("placement = %q; want %s, %s, %s or %s",
-		c.Placement, place.IfSkewed, place.AsNear, place.FromMostFree, place.FromLeast)
+	return q, fmt.Errorf("placement = %q; want %s, %s, %s, %s or %s",
+		c.Placement, place.IfSkewed, place.AsNear, place.FromMostFree, place.FromLeast, place.OnLadder)
 }
 
 func (c Config) validate() error {

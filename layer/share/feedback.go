@@ -1,0 +1,138 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package share
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// pair is two kinds of jobs, in alphabetical order.
+type pair [2]string
+
+// mostApart bounds what is remembered about pairs.
+const mostApart = 4096
+
+// name is what a job is remembered by: what it trains, if that is known.
+func name(j *sched.Job) string {
+	if j.Model != "" {
+		return "model " + j.Model
+	}
+	return "job " + string(j.ID)
+}
+
+func pairOf(a, b *sched.Job) pair {
+	x, y := name(a), name(b)
+	if y < x {
+		x, y = y, x
+	}
+	return pair{x, y}
+}
+
+// complain sends away the last to come to the GPUs of every job that is measured
+// to be slower than was promised.
+func (d *decision) complain() {
+	var slow []int
+	for i, j := range d.s.Jobs {
+		if j.Phase == sched.Running && j.Slowdown > d.Slowdown*d.Patience && j.Placement.Shared() && d.stays(i) {
+			slow = append(slow, i)
+		}
+	}
+	if len(slow) == 0 {
+		return
+	}
+	slices.SortFunc(slow, func(a, b int) int { return int(d.s.Jobs[a].Seq - d.s.Jobs[b].Seq) })
+	on := d.occupants()
+	for _, i := range slow {
+		if d.stays(i) {
+			d.relieve(i, on)
+		}
+	}
+}
+
+// stays reports whether a running job is to go on where it is.
+func (d *decision) stays(i int) bool { return d.plan.Want[i].Equal(d.s.Jobs[i].Placement) }
+
+// gpu is one GPU of the cluster.
+type gpu struct {
+	node int32
+	at   int
+}
+
+// occupants returns who goes on running on each GPU that is held in part, by
+// submission.
+func (d *decision) occupants() map[gpu][]int {
+	on := map[gpu][]int{}
+	for i, j := range d.s.Jobs {
+		if j.Phase == sched.Running && j.Placement.Shared() && d.stays(i) {
+			each(j.Placement, func(g gpu) { on[g] = append(on[g], i) })
+		}
+	}
+	for _, jobs := range on {
+		slices.SortFunc(jobs, func(a, b int) int { return int(d.s.Jobs[a].Seq - d.s.Jobs[b].Seq) })
+	}
+	return on
+}
+
+func each(p sched.Placement, visit func(gpu)) {
+	for _, s := range p {
+		for g := s.GPUs; g != 0; g &= g - 1 {
+			visit(gpu{s.Node, bits.TrailingZeros64(uint64(g))})
+		}
+	}
+}
+
+// relieve stops the last that came to the GPUs of a slow job, the job itself
+// perhaps, and remembers who it did not suit. What was measured before it came is
+// not its fault.
+func (d *decision) relieve(i int, on map[gpu][]int) {
+	last := -1
+	company := false
+	each(d.s.Jobs[i].Placement, func(g gpu) {
+		for _, k := range on[g] {
+			if !d.stays(k) {
+				continue // sent away already
+			}
+			company = company || k != i
+			if last < 0 || d.later(k, last) {
+				last = k
+			}
+		}
+	})
+	if !company || d.s.Jobs[i].ReportedAt.Before(d.s.Jobs[last].Since) {
+		return
+	}
+	guest := d.s.Jobs[last]
+	if guest.NonPreemptible {
+		return
+	}
+	each(guest.Placement, func(g gpu) {
+		for _, k := range on[g] {
+			if k != last && d.stays(k) {
+				d.part(guest, d.s.Jobs[k])
+			}
+		}
+	})
+	d.plan.Want[last] = nil
+	d.plan.Why[last] = sched.Reason{Code: sched.Behind, Need: guest.GPUs}
+}
+
+// later reports whether a job came to its GPUs after another.
+func (d *decision) later(a, b int) bool {
+	x, y := d.s.Jobs[a], d.s.Jobs[b]
+	if !x.Since.Equal(y.Since) {
+		return x.Since.After(y.Since)
+	}
+	return x.Seq > y.Seq
+}
+
+// part remembers that two jobs do not suit each other.
+func (d *decision) part(a, b *sched.Job) {
+	if len(d.apart) >= mostApart {
+		clear(d.apart)
+	}
+	d.apart[pairOf(a, b)] = true
+}

@@ -1,0 +1,13 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package horus_test
+
+import (
+	"testing"
+
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/policy/policytest"
+)
+
+func TestScenarios(t *testing.T) { policytest.Run(t, "testdata", policy.Builtin().New) }
