@@ -33,6 +33,9 @@ type Config struct {
 	// several nodes and shares one of them with another such job. PerModel asks
 	// the zoo.
 	Interference float64
+	// Sharing says how much jobs on one GPU slow each other. Nil: by the published
+	// curve, without scatter.
+	Sharing *Sharing
 	// CoAdapt gives every job an agent that measures, reports and, where the job
 	// allows it, tunes the batch size; Agent is how often it does so. With
 	// Profiles it does so at the rounds of Interval and at the end of epochs, as
@@ -50,6 +53,8 @@ type Config struct {
 	Oracle bool
 	// Retry is how long a failed job waits before its next attempt.
 	Retry time.Duration
+	// Faults, if set, lets failures depend on what is done about them.
+	Faults *FaultConfig
 	// Autoscale, if set, lets the number of nodes follow the jobs.
 	Autoscale *AutoscaleConfig
 	// Search, if set, adds a search for hyper-parameters to the workload.
@@ -96,6 +101,9 @@ func (c *Config) check() error {
 		return fmt.Errorf("simulate: interference = %g; want 0 to below 1, or %d for each model's own", c.Interference, PerModel)
 	}
 	if err := c.Autoscale.check(c.Cluster); err != nil {
+		return err
+	}
+	if err := c.Faults.check(c); err != nil {
 		return err
 	}
 	return c.Search.check()

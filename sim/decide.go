@@ -35,6 +35,7 @@ func (r *run) decide() error {
 		r.wake = max(r.now+1, plan.Wake.Sub(r.start))
 	}
 	r.logDecision(s, actions, plan)
+	r.weigh(plan.Ledger)
 	if err := r.remember(s, plan); err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (r *run) carryOut(a sched.Action) error {
 		r.leave(j)
 		return r.apply(sched.Event{Kind: sched.JobStopped, Job: a.Job.ID, Moving: a.Moving, Suspend: a.Suspend})
 	}
-	first := a.Job.Starts == 0
+	first := j.firstStart()
 	cost := j.truth.restart(first)
 	if a.Job.Suspended.Equal(a.To) && !first {
 		cost = resumeCost

@@ -50,17 +50,21 @@ func (n *neighbours) disturbed() []*job {
 	return slices.Compact(out)
 }
 
-// factor returns the share of its speed that a job keeps beside its
-// neighbours.
-func (r *run) factor(j *job) float64 {
-	keep := 1.0
+// factor returns the share of its speed that a job keeps beside its neighbours,
+// and how much slower it is because of those on its GPUs; 0: it does not share
+// any.
+func (r *run) factor(j *job) (keep, slowdown float64) {
+	keep = 1
 	if loss := r.interference(j); loss > 0 && len(j.setting.placement) > 1 && r.crowded(j) {
 		keep = 1 - loss
 	}
+	company := false
 	if j.setting.placement.Shared() {
-		keep *= r.shared(j)
+		slowdown, company = r.shared(j)
+		keep /= slowdown
 	}
-	return keep
+	r.record.usage.adjust(r, j, pacing{slowdown, company, keep * placed(j)})
+	return keep, slowdown
 }
 
 func (r *run) interference(j *job) float64 {
@@ -88,33 +92,4 @@ func (r *run) crowded(j *job) bool {
 		}
 	}
 	return false
-}
-
-// shared returns the speed of a job whose GPUs are shared, by the sum of the
-// utilisations on its fullest GPU: fitted to 1,388 measured pairs.
-func (r *run) shared(j *job) float64 {
-	worst := 0.0
-	for _, s := range j.setting.placement {
-		for g := s.GPUs; g != 0; g &= g - 1 {
-			gpu := g & -g
-			sum := 0.0
-			for _, other := range r.neighbours.onNode[s.Node] {
-				for _, o := range other.setting.placement {
-					if o.Node == s.Node && o.GPUs&gpu != 0 {
-						sum += utilisation(other.work)
-					}
-				}
-			}
-			worst = max(worst, sum)
-		}
-	}
-	return max(0.1, 1-0.335*max(0, worst-0.9))
-}
-
-// utilisation is Philly's mean for a job that does not say.
-func utilisation(w *Work) float64 {
-	if w.GPUUtil > 0 {
-		return w.GPUUtil
-	}
-	return 0.52
 }

@@ -34,7 +34,7 @@
 // On top of these a job slows down while it shares a node with another job
 // that also spans several nodes (network interference) and while it shares its
 // GPUs. It stands still while it restarts. When an attempt fails, its work is
-// lost.
+// lost; FaultConfig says what becomes of the next one.
 //
 // Policies that predict convergence see training losses (Config.Losses). They
 // follow from a job's progress by one curve for all models, and when a job has

@@ -38,6 +38,7 @@ type job struct {
 	attempts int           // that have failed
 	ran      time.Duration // of the present attempt, until settled, at the pace of the recorded type of GPU
 	spent    float64       // GPU-seconds of the present attempt, restarts not counted
+	jobFaults
 
 	waiting   sched.Code    // why it waits for its first start
 	waitSince time.Duration // since when it has waited for that
@@ -78,9 +79,13 @@ func times(d time.Duration, by float64) time.Duration {
 // gpuShare returns the GPUs it holds; half a GPU counts half.
 func (j *job) gpuShare() float64 { return float64(j.setting.placement.Milli()) / sched.WholeGPU }
 
-// fails returns the run time at which the present attempt fails; ok is false
-// if it does not.
-func (j *job) fails() (after time.Duration, ok bool) {
+// fails returns the run time at which the present attempt of a job fails; ok is
+// false if it does not.
+func (r *run) fails(j *job) (after time.Duration, ok bool) {
+	if r.faults != nil {
+		f, ok := r.faults.fault(j)
+		return f.After.D(), ok
+	}
 	if j.attempts < len(j.work.Failures) {
 		return j.work.Failures[j.attempts].After.D(), true
 	}
@@ -88,13 +93,13 @@ func (j *job) fails() (after time.Duration, ok bool) {
 }
 
 // nextTick returns when something happens to the job by itself: its speed
-// changes, its work is done, the attempt fails, or its agent reports. Phases end
-// in whole seconds, as the reference simulator counts, if whole is set.
-func (j *job) nextTick(whole bool) time.Duration {
+// changes, its work is done, the attempt fails, or its agent reports. With
+// profiles, phases end in whole seconds, as the reference simulator counts.
+func (r *run) nextTick(j *job) time.Duration {
 	j.turn = time.Duration(math.MaxInt64)
 	if j.speed > 0 {
 		seconds := max(0, min(j.until, j.truth.total())-j.done) / j.speed
-		if whole {
+		if r.Profiles != nil {
 			seconds = math.RoundToEven(seconds)
 		}
 		if seconds < math.MaxInt64/2e9 {
@@ -102,8 +107,11 @@ func (j *job) nextTick(whole bool) time.Duration {
 		}
 	}
 	at := j.turn
-	if after, ok := j.fails(); ok {
+	if after, ok := r.fails(j); ok {
 		at = min(at, j.settled+times(max(0, after-j.ran), 1/pace(j.truth, j.setting)))
+	}
+	if j.hit > 0 {
+		at = min(at, j.hit)
 	}
 	if j.agent != nil {
 		at = min(at, j.reports)

@@ -80,7 +80,8 @@ func (res *Result) summarise(r *run) {
 		jct = append(jct, j.JCT)
 	}
 	res.AvgJCT, res.P50JCT, res.P90JCT, res.P99JCT = mean(jct), quantile(jct, 0.5), quantile(jct, 0.9), quantile(jct, 0.99)
-	res.AvgWait, res.P50Wait, res.P99Wait = mean(wait), quantile(wait, 0.5), quantile(wait, 0.99)
+	res.AvgWait, res.P50Wait, res.P90Wait, res.P99Wait = mean(wait), quantile(wait, 0.5), quantile(wait, 0.9), quantile(wait, 0.99)
+	r.record.usage.summarise(r, &res.Summary)
 	if last > 0 {
 		res.Makespan = last - first
 	}

@@ -20,6 +20,7 @@ type recorder struct {
 	queued     int
 	queuedGPUs int
 	lostGPU    float64
+	usage      usage
 	apps       map[sched.AppID]*appRecord
 	appIDs     []sched.AppID // in order of arrival
 }
@@ -43,6 +44,7 @@ const mostPoints = 8192
 
 func (rec *recorder) init(r *run) {
 	rec.jobs = make([]JobResult, len(r.jobs))
+	rec.usage.init(r)
 	rec.apps = map[sched.AppID]*appRecord{}
 	for i, j := range r.jobs {
 		rec.jobs[i] = r.blankResult(i)
@@ -84,6 +86,7 @@ func (r *run) blankResult(i int) JobResult {
 }
 
 func (rec *recorder) arrive(r *run, j *job) {
+	rec.usage.advance(r)
 	rec.queued++
 	rec.queuedGPUs += j.work.GPUs
 	a := rec.apps[rec.jobs[j.result].App]
@@ -102,6 +105,7 @@ func (rec *recorder) start(r *run, j *job) {
 		res.WaitFor = j.cause()
 	}
 	n := j.setting.gpus
+	rec.usage.start(r, j)
 	res.Runs = append(res.Runs, Segment{Start: r.now.Seconds(), End: -1, GPUs: n, Nodes: len(j.setting.placement)})
 	rec.used += j.setting.placement.Milli()
 	rec.running++
@@ -111,6 +115,7 @@ func (rec *recorder) start(r *run, j *job) {
 }
 
 func (rec *recorder) leave(r *run, j *job) {
+	rec.usage.leave(r, j)
 	res := &rec.jobs[j.result]
 	res.Runs[len(res.Runs)-1].End = r.now.Seconds()
 	rec.used -= j.setting.placement.Milli()
@@ -123,6 +128,7 @@ func (rec *recorder) leave(r *run, j *job) {
 }
 
 func (rec *recorder) ended(r *run, j *job) {
+	rec.usage.advance(r)
 	rec.queued--
 	rec.queuedGPUs -= j.work.GPUs
 	res := &rec.jobs[j.result]

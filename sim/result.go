@@ -19,6 +19,8 @@ type Result struct {
 	// Nodes is the number of nodes over time, of a cluster in a cloud.
 	Nodes  []NodePoint   `json:"nodes,omitempty"`
 	Trials []TrialResult `json:"trials,omitempty"` // of a search
+	// Ledger holds the trades that layers over the policy considered; nil: none.
+	Ledger *Ledger `json:"ledger,omitempty"`
 }
 
 // Summary is the one line of a run in a comparison.
@@ -36,6 +38,7 @@ type Summary struct {
 	P99JCT     float64 `json:"p99_jct_s"`
 	AvgWait    float64 `json:"avg_wait_s"` // submission to first start
 	P50Wait    float64 `json:"p50_wait_s"`
+	P90Wait    float64 `json:"p90_wait_s"`
 	P99Wait    float64 `json:"p99_wait_s"`
 	Makespan   float64 `json:"makespan_s"` // first submission to last end
 	AvgRho     float64 `json:"avg_rho"`    // finish-time fairness of apps
@@ -43,6 +46,8 @@ type Summary struct {
 	MaxRho     float64 `json:"max_rho"`
 	JainRho    float64 `json:"jain_rho"`
 	Allocation float64 `json:"gpu_allocation"`   // GPU time held / GPU time there was, until the last end
+	GPUUtil    float64 `json:"gpu_util"`         // mean true utilisation of all GPUs while there were jobs
+	GPUsHeld   float64 `json:"gpus_held"`        // part of the GPU time in which somebody was on the GPU
 	GPUSeconds float64 `json:"gpu_seconds"`      // held by jobs
 	LostGPUs   float64 `json:"lost_gpu_seconds"` // of these: restarts, and work lost to failures
 	Restarts   int     `json:"restarts"`
@@ -53,6 +58,8 @@ type Summary struct {
 	// Delays counts, for jobs that waited, what they waited for.
 	Delays    []Delay           `json:"delays"`
 	Autoscale *AutoscaleSummary `json:"autoscale,omitempty"` // with Config.Autoscale
+	Faults    *FaultSummary     `json:"faults,omitempty"`    // with Config.Faults
+	Sharing   *SharingSummary   `json:"sharing,omitempty"`   // if jobs ever shared a GPU
 	Search    *SearchSummary    `json:"search,omitempty"`    // with Config.Search
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/goodput"
+	"github.com/fairway-gpu/fairway/interfere"
 	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -28,6 +29,8 @@ func Run(c Config, w *Workload) (*Result, Timing, error) {
 	res := r.finish(w)
 	r.reportCloud(res)
 	r.reportSearch(res)
+	r.reportFaults(res)
+	res.Ledger = r.ledger
 	return res, r.timing(), nil
 }
 
@@ -53,9 +56,13 @@ type run struct {
 
 	told   map[sched.JobID]sched.Code // what the log last said about a waiting job
 	record recorder
+	ledger *Ledger // nil: nobody weighed up moving a job
+
+	sharing map[sched.GPUType]*interfere.Model // a cache of sharingOn
 
 	empty  *place.Free // the cluster with nobody on it, to try jobs on
 	cloud  *cloud      // nil: the nodes stay
+	faults *faults     // nil: failures happen as recorded
 	search *searchApp  // nil: there is none
 }
 
@@ -65,8 +72,14 @@ func newRun(c Config, w *Workload) (*run, error) {
 		byID: make(map[sched.JobID]*job, len(w.Work)),
 		told: map[sched.JobID]sched.Code{},
 	}
+	if r.Sharing == nil {
+		r.Sharing = published()
+	}
 	r.neighbours.onNode = make([][]*job, len(c.Cluster.Nodes))
 	if err := r.openCloud(); err != nil {
+		return nil, err
+	}
+	if err := r.openFaults(); err != nil {
 		return nil, err
 	}
 	for i := range w.Tenants {
@@ -178,6 +191,9 @@ func (r *run) nextEvent() (time.Duration, bool) {
 	if c, has := r.nextInCloud(ok); has && (!ok || c < at) {
 		at, ok = c, true
 	}
+	if f, has := r.nextRelease(); has && (!ok || f < at) {
+		at, ok = f, true
+	}
 	return max(at, r.now), ok
 }
 
@@ -189,6 +205,9 @@ func (r *run) happen() error {
 		r.wake, r.dirty = 0, true
 	}
 	if err := r.scale(); err != nil {
+		return err
+	}
+	if err := r.release(); err != nil {
 		return err
 	}
 	for r.arrived < len(r.jobs) && r.arrival(r.arrived) <= r.now {
@@ -224,6 +243,7 @@ func (r *run) submit(j *job) error {
 			spec.GPUUtil = m.GPUUtil
 		}
 	}
+	spec.Screen = r.screenFor(j)
 	if err := r.apply(sched.Event{Kind: sched.JobSubmitted, Spec: &spec}); err != nil {
 		return err
 	}
@@ -255,8 +275,11 @@ func (r *run) tick(j *job) error {
 		return nil
 	}
 	j.settle(r.now)
-	if after, ok := j.fails(); ok && j.ran >= after {
+	if after, ok := r.fails(j); ok && j.ran >= after {
 		return r.fail(j)
+	}
+	if j.hit > 0 && r.now >= j.hit {
+		return r.failOnNode(j)
 	}
 	turned := r.now >= j.turn
 	if turned {
@@ -308,6 +331,10 @@ func (j *job) outcome() sched.Phase {
 // fail ends an attempt. Its work is lost; the job tries again unless that was
 // the end of it.
 func (r *run) fail(j *job) error {
+	if r.faults != nil {
+		failure, _ := r.faults.fault(j)
+		return r.failFor(j, failure.Reason, -1)
+	}
 	reason := j.work.Failures[j.attempts].Reason
 	j.attempts++
 	r.record.lostGPU += j.spent
@@ -330,6 +357,9 @@ func (r *run) fail(j *job) error {
 }
 
 func (r *run) end(j *job, phase sched.Phase) error {
+	if phase != sched.Failed {
+		r.wellEnded(j)
+	}
 	r.leave(j)
 	if j.agent != nil && r.Experience != nil && phase == sched.Finished {
 		if err := r.Experience.Learn(j.key(), j.agent.outcome(j.truth.total(), j.truth.restart(false).Seconds())); err != nil {
@@ -354,6 +384,8 @@ func (r *run) end(j *job, phase sched.Phase) error {
 // leave takes a job off its GPUs.
 func (r *run) leave(j *job) {
 	j.settle(r.now)
+	r.acquit(j)
+	r.leavePool(j)
 	j.version++
 	j.speed = 0
 	r.neighbours.remove(j)
@@ -377,9 +409,11 @@ func (r *run) adjustJob(j *job) error {
 	if err != nil {
 		return fmt.Errorf("job %s: %w", j.work.ID, err)
 	}
-	j.speed, j.until = rate*r.factor(j), until
+	keep, slowdown := r.factor(j)
+	j.speed, j.until = rate*keep, until
 	j.version++
-	if at := j.nextTick(r.Profiles != nil); at < math.MaxInt64 {
+	r.foresee(j)
+	if at := r.nextTick(j); at < math.MaxInt64 {
 		r.agenda.add(at, j)
 	}
 	perf, err := r.perf(j)
@@ -390,7 +424,7 @@ func (r *run) adjustJob(j *job) error {
 	scale := j.state.Work / j.truth.total()
 	return r.state.Apply(sched.Event{
 		At: r.start.Add(max(r.now, j.held)), Kind: sched.JobReported, Job: j.work.ID,
-		Done: j.done * scale, Rate: j.speed * scale, Perf: perf,
+		Done: j.done * scale, Rate: j.speed * scale, Perf: perf, Slowdown: slowdown,
 	})
 }
 

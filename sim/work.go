@@ -30,6 +30,7 @@ type Work struct {
 	sched.Spec
 	RunTime   sched.Duration `json:"run_time,omitempty"`
 	BatchSize int            `json:"batch_size,omitempty"` // of all GPUs together; 0: the model's initial one
+	TrueUtil  float64        `json:"true_util,omitempty"`  // utilisation of its GPUs when alone, where GPUUtil is what was predicted; 0: GPUUtil
 	// Outcome is how the job ends when its work is done: Finished, Killed (its
 	// user ends it at that point) or Failed (after the last of Failures, with
 	// no further retry). The zero value means Finished.

@@ -229,6 +229,8 @@ func checkTruth(w *sim.Work) error {
 		return bad("run_time", w.RunTime, "0 (trains its model to the end) or more")
 	case w.RunTime == 0 && w.Model == "":
 		return bad("run_time", w.RunTime, "a run time, or a model to train to the end")
+	case !(w.TrueUtil >= 0 && w.TrueUtil <= 1): // also refuses NaN
+		return bad("true_util", w.TrueUtil, "0 (as gpu_util) to 1")
 	case w.BatchSize < 0:
 		return bad("batch_size", w.BatchSize, "0 (the model's own) or more")
 	case w.Outcome == sched.Running:

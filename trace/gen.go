@@ -19,11 +19,12 @@ import (
 const (
 	KindPhilly = "philly" // a production cluster: Philly (ATC'19)
 	KindPollux = "pollux" // jobs that train a model to the end: Pollux (OSDI'21)
+	KindHorus  = "horus"  // jobs that leave GPUs half idle, with predicted utilisation: Horus (TPDS'22)
 	KindThemis = "themis" // hyper-parameter searches: Themis (NSDI'20)
 )
 
 // Kinds returns every kind of workload that Generate draws.
-func Kinds() []string { return []string{KindPhilly, KindPollux, KindThemis} }
+func Kinds() []string { return []string{KindHorus, KindPhilly, KindPollux, KindThemis} }
 
 // Gen says what to draw. The same Gen gives the same workload.
 type Gen struct {
@@ -36,7 +37,8 @@ type Gen struct {
 	// job ever waited. For themis it is the GPU time that the jobs need over
 	// the GPU time there is within Span. For pollux, whose jobs have no run
 	// time, 1 is the paper's rate: 20 jobs an hour for 64 GPUs. 0 is the kind's
-	// default: 0.8 for philly, 0.9 for themis, 1 for pollux.
+	// default: 0.8 for philly, 0.9 for themis, 1 for pollux, 1.3 for horus, where
+	// it means the same as for themis.
 	Load float64 `json:"load,omitempty"`
 	// Span is the time within which the jobs are submitted. 0: it follows from
 	// Jobs, GPUs and Load. Load and Span cannot both be given.
@@ -47,6 +49,12 @@ type Gen struct {
 	// published, which is 60 days for philly: a few such jobs have most of the
 	// GPU time, and a short workload is better drawn without them.
 	Longest time.Duration `json:"longest,omitempty"`
+	// Light is the share of jobs that use their GPUs to less than 60 % (horus).
+	// 0: 0.8, which gives a mean utilisation of about 45 %.
+	Light float64 `json:"light,omitempty"`
+	// Error is the error of predicted utilisations: the standard deviation of
+	// ln(1 + percent) around the truth (horus). 0: they are right.
+	Error float64 `json:"error,omitempty"`
 }
 
 // maxGenJobs bounds the memory that Generate takes: about 1 kB for each job.
@@ -66,6 +74,8 @@ func Generate(g Gen) (*sim.Workload, error) {
 		Start:  Epoch,
 	}
 	switch g.Kind {
+	case KindHorus:
+		g.horus(wl)
 	case KindPhilly:
 		g.philly(wl)
 	case KindPollux:
@@ -92,6 +102,10 @@ func (g *Gen) check() error {
 		return fmt.Errorf("span = %s and load = %g; want one of the two, the other follows", g.Span, g.Load)
 	case g.MaxGPUs < 0 || g.MaxGPUs > g.GPUs:
 		return fmt.Errorf("max_gpus = %d; want 0 (all) to the %d of the cluster", g.MaxGPUs, g.GPUs)
+	case !(g.Light >= 0 && g.Light <= 1):
+		return fmt.Errorf("light = %g; want 0 (the default) to 1", g.Light)
+	case !(g.Error >= 0 && g.Error <= 10):
+		return fmt.Errorf("error = %g; want 0 to 10", g.Error)
 	case g.Longest < 0 || (g.Longest > 0 && g.Longest < time.Minute):
 		return fmt.Errorf("longest = %s; want 0 (as published) or at least 1m", g.Longest)
 	}

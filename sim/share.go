@@ -1,0 +1,117 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"slices"
+
+	"github.com/fairway-gpu/fairway/interfere"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Sharing says how much jobs that share a GPU really slow each other. Policies
+// see their utilisation as it was predicted; the truth follows from Work.TrueUtil.
+type Sharing struct {
+	// Model of the truth. Nil: that of each GPU's type, where it was measured,
+	// and the published curve elsewhere.
+	Model *interfere.Model
+	Mode  interfere.Mode
+	// Scatter lets every company of jobs be slowed more or less than the model
+	// says, as in the measurements that the model was made from; the same company
+	// by the same, in one run.
+	Scatter bool
+}
+
+// published returns what jobs are slowed by unless Config.Sharing says otherwise:
+// the published curve, without its scatter.
+func published() *Sharing { return &Sharing{Model: interfere.Published()} }
+
+// trueUtil is how much a job uses its GPUs, alone: Philly's mean for a job that
+// does not say.
+func (w *Work) trueUtil() float64 {
+	switch {
+	case w.TrueUtil > 0:
+		return w.TrueUtil
+	case w.GPUUtil > 0:
+		return w.GPUUtil
+	}
+	return 0.52
+}
+
+// shared returns the slowdown of a job whose GPUs are shared: that on the worst
+// of its GPUs, for which the others wait. company says whether anybody else is on
+// one of them.
+func (r *run) shared(j *job) (slowdown float64, company bool) {
+	slowdown = 1
+	for _, s := range j.setting.placement {
+		for g := s.GPUs; g != 0; g &= g - 1 {
+			others := r.beside(j, s.Node, g&-g)
+			if len(others) == 0 {
+				continue
+			}
+			company = true
+			slowdown = max(slowdown, r.slowed(j, others))
+		}
+	}
+	return slowdown, company
+}
+
+// beside returns the other jobs on a GPU, in order of submission.
+func (r *run) beside(j *job, node int32, gpu sched.GPUSet) []*job {
+	var others []*job
+	for _, other := range r.neighbours.onNode[node] {
+		if other == j {
+			continue
+		}
+		for _, o := range other.setting.placement {
+			if o.Node == node && o.GPUs&gpu != 0 {
+				others = append(others, other)
+			}
+		}
+	}
+	slices.SortFunc(others, func(a, b *job) int { return a.result - b.result })
+	return others
+}
+
+// slowed returns the true slowdown of a job beside others.
+func (r *run) slowed(j *job, others []*job) float64 {
+	own := interfere.Load{Util: j.work.trueUtil()}
+	loads := make([]interfere.Load, len(others))
+	seed := mix(r.Seed, uint64(j.result)+1)
+	for i, other := range others {
+		loads[i].Util = other.work.trueUtil()
+		seed = mix(seed, uint64(other.result)+1)
+	}
+	m := r.sharingOn(j.setting.gpuType)
+	if !r.Sharing.Scatter {
+		return m.Slowdown(r.Sharing.Mode, own, loads).Mean
+	}
+	return m.Truth(r.Sharing.Mode, own, loads, seed)
+}
+
+// sharingOn returns the model of a GPU type.
+func (r *run) sharingOn(t sched.GPUType) *interfere.Model {
+	if r.Sharing.Model != nil {
+		return r.Sharing.Model
+	}
+	m, ok := r.sharing[t]
+	if !ok {
+		var err error
+		if m, err = interfere.Default(string(t)); err != nil {
+			m = interfere.Published() // a test of package interfere reads every built-in model
+		}
+		if r.sharing == nil {
+			r.sharing = map[sched.GPUType]*interfere.Model{}
+		}
+		r.sharing[t] = m
+	}
+	return m
+}
+
+// mix makes a seed of a seed and a number.
+func mix(seed, x uint64) uint64 {
+	h := (seed ^ x) * 0x9e3779b97f4a7c15
+	h ^= h >> 29
+	return h * 0xbf58476d1ce4e5b9
+}
