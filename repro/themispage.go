@@ -20,7 +20,7 @@ var paperRho = map[string][2]float64{
 // relative to the page.
 func (t *Themis) Print(w io.Writer, images string) {
 	t.printIntro(w)
-	t.printClaims(w)
+	PrintClaims(w, t.Claims())
 	t.printPolicies(w, images)
 	t.printContended(w, images)
 	t.printKnobs(w, images)
@@ -53,22 +53,6 @@ it would take alone on an equal share of the cluster, 1/N of the GPUs with N the
 mean number of apps during its life. The simulator measures it, whatever the policy
 believes.
 `, themisGPUs, t.Config.Seeds, t.Config.Jobs, apps, themisF, minutes(themisLease))
-}
-
-func (t *Themis) printClaims(w io.Writer) {
-	fmt.Fprint(w, `
-## What was to be shown
-
-| | wanted | ours | holds |
-|---|---|---|---|
-`)
-	for _, c := range t.Claims() {
-		holds := "yes"
-		if !c.Holds {
-			holds = "**no**"
-		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", c.What, c.Want, c.Ours, holds)
-	}
 }
 
 func (t *Themis) printPolicies(w io.Writer, images string) {

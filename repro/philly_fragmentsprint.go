@@ -1,0 +1,78 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package repro
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/fairway-gpu/fairway/sim"
+)
+
+// Charts returns the plots, by file name.
+func (f *Fragments) Charts() map[string]Bars {
+	wait := Bars{Title: "Gangs above 8 GPUs: mean delay by fragmentation", Y: "minutes"}
+	spread := Bars{Title: "GPU time of gangs on more servers than they need", Y: "%"}
+	for _, r := range f.Runs {
+		large := phillySizes[len(phillySizes)-1]
+		d := r.Delay(large.name, large.least, large.most)
+		wait.Bars = append(wait.Bars, Bar{Name: r.Name, Value: d.Mean / 60})
+		spread.Bars = append(spread.Bars, Bar{Name: r.Name, Value: 100 * r.Spread()})
+	}
+	return map[string]Bars{"philly-fragments-wait.svg": wait, "philly-fragments-spread.svg": spread}
+}
+
+// Markdown writes the experiment as a section of a page, with the plots in the
+// folder images.
+func (f *Fragments) Markdown(w io.Writer, images string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, `
+## What can be done about fragmentation
+
+%d Philly-like jobs (seed %d, load %.2f) on the same %d GPUs (%s). Delay is what gangs
+waited before their first start although their virtual cluster's quota covered them, or
+there were idle GPUs to borrow: for GPUs that are near enough to each other, for GPUs at
+all, or in the back-off of a failed attempt. The mean is over all gangs of the size, p90
+over the whole wait of those for which this was the larger part of it, with their number.
+
+| policy | 2-4 GPUs: mean, p90 (gangs) | 5-8 | >8 | longest wait of a gang >8 |
+|---|---|---|---|---|
+`, f.Config.Jobs, f.Config.Seed, f.Config.Load, f.GPUs, f.Config.Cluster)
+	for _, r := range f.Runs {
+		fmt.Fprintf(&b, "| `%s`: %s", r.Policy, r.Meaning)
+		var last Delay
+		for _, s := range phillySizes {
+			last = r.Delay(s.name, s.least, s.most)
+			fmt.Fprintf(&b, " | %.2f min, %.0f min (%d)", last.Mean/60, last.P90/60, last.Delayed)
+		}
+		fmt.Fprintf(&b, " | %.1f h |\n", last.Longest/3600)
+	}
+	b.WriteString(`
+What it costs: spread is the share of the GPU time of gangs on more servers than they
+need, lost is GPU time in restarts and failed attempts, and the last columns are from the
+ledger: trades that were taken, what they were expected to cost and to gain in GPU-hours,
+and trades that were refused.
+
+| policy | avg JCT | p90 JCT | makespan | spread | moves | preemptions | GPU-h held | GPU-h lost | trades | cost | gain | refused |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
+`)
+	for _, r := range f.Runs {
+		var sum sim.LedgerSum
+		if r.Result.Ledger != nil {
+			for _, s := range r.Result.Ledger.Layers {
+				sum.Taken += s.Taken
+				sum.Cost += s.Cost
+				sum.Gain += s.Gain
+				sum.Refused += s.Refused
+			}
+		}
+		fmt.Fprintf(&b, "| `%s` | %.2f h | %.2f h | %.1f d | %.1f %% | %d | %d | %.0f | %.1f | %d | %.1f | %.0f | %d |\n", r.Policy,
+			r.Result.AvgJCT/3600, r.Result.P90JCT/3600, r.Result.Makespan/86400, 100*r.Spread(), r.Result.Moved, r.Result.Preempted,
+			r.Result.GPUSeconds/3600, r.Result.LostGPUs/3600, sum.Taken, sum.Cost/3600, sum.Gain/3600, sum.Refused)
+	}
+	fmt.Fprintf(&b, "\n![Delay by fragmentation](%s/philly-fragments-wait.svg)\n\n![Spread gangs](%s/philly-fragments-spread.svg)\n", images, images)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
