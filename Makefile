@@ -3,7 +3,7 @@ GO ?= go
 FUZZTIME ?= 10s
 DATA ?= pollux-artifact/simulator
 
-.PHONY: help build demo test lint load bench fuzz repro clean
+.PHONY: help build demo test lint load bench fuzz repro controlplane clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -46,6 +46,9 @@ repro: build ## re-make docs/reproduction (DATA: folder of the Pollux artifact)
 	bin/fairway repro search --out docs/reproduction/search.md
 	bin/fairway repro mixed --out docs/reproduction/mixed.md
 	bin/fairway repro themis --out docs/reproduction
+
+controlplane: ## build the Kubernetes control plane of the tests, once (REAL=1: and real nodes)
+	tools/controlplane/build.sh $(if $(REAL),--real)
 
 clean: ## remove what was built
 	rm -rf bin out

@@ -35,7 +35,7 @@ func findPrograms(programs ...string) (string, error) {
 	if folder == "" {
 		var err error
 		if folder, err = cacheFolder(); err != nil {
-			return "", err
+			return "", fmt.Errorf("%w: %w", errAbsent, err)
 		}
 	}
 	for _, p := range programs {

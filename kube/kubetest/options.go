@@ -140,8 +140,9 @@ func (s *Shared) Cluster(t testing.TB) *Cluster {
 	t.Helper()
 	s.once.Do(func() {
 		begin := time.Now()
-		s.cluster, s.err = start(s.Options)
-		t.Logf("the cluster was up after %v", time.Since(begin).Round(time.Millisecond))
+		if s.cluster, s.err = start(s.Options); s.err == nil {
+			t.Logf("the cluster was up after %v", time.Since(begin).Round(time.Millisecond))
+		}
 	})
 	giveUp(t, s.err)
 	return s.cluster
