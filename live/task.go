@@ -29,6 +29,11 @@ type Task struct {
 	// Retry says which failures are tried again, Retries times at most: those that
 	// trying again can mend (RetryAdaptive, the default), all, or none.
 	Retry string `json:"retry,omitempty"`
+	// Image is the container image to run it in, where jobs run in containers.
+	Image string `json:"image,omitempty"`
+	// Origin is what the job was made from, for the executor: on Kubernetes the
+	// kind, namespace and name of the object. Users cannot set it.
+	Origin string `json:"origin,omitempty"`
 	// Single runs one process for the whole gang instead of one for each GPU,
 	// for programs that start their own workers.
 	Single bool `json:"single,omitempty"`

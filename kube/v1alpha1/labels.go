@@ -1,0 +1,23 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// SchedulerName is the scheduler of the pods that Fairway binds.
+const SchedulerName = "fairway"
+
+// Labels of the pods of a gang.
+const (
+	LabelJob     = "fairway.dev/job"     // name of the TrainingJob
+	LabelID      = "fairway.dev/id"      // by which the fairway command knows the job
+	LabelAttempt = "fairway.dev/attempt" // number of the start, from 1
+	LabelRank    = "fairway.dev/rank"    // of the pod in the gang, from 0
+	// LabelManaged, on a batch Job or a TrainJob, gives it to Fairway to schedule: its
+	// value is the tenant, or "true" for the only one of the namespace.
+	LabelManaged = "fairway.dev/managed"
+)
+
+// Annotations of the pods of a gang.
+const (
+	AnnotationGPUs = "fairway.dev/gpus" // indexes of the node's GPUs that were chosen, such as 0-3; the device plugin may choose others
+)
