@@ -22,7 +22,7 @@
 // Layers follow the policy, each after "@", the first one the innermost:
 //
 //	tiresias@share
-//	fifo@reserve@defrag:moves=2@screen
+//	fifo@defrag:moves=2@reserve@screen
 //
 // # A binary with more policies
 //

@@ -172,6 +172,9 @@ func checkCapacity(t *rapid.T, s *sched.Snapshot, plan sched.Plan) {
 				if at.index >= s.Cluster.Nodes[node].GPUs {
 					t.Errorf("job %s: GPU %d of node %d does not exist", s.Jobs[i].ID, at.index, node)
 				}
+				if s.Cluster.Nodes[node].Others.Has(at.index) {
+					t.Errorf("job %s: GPU %v is held by others", s.Jobs[i].ID, at)
+				}
 				if held[at] += int(slice.Milli); held[at] > 1000 {
 					t.Errorf("job %s: GPU %v is held for %d thousandths", s.Jobs[i].ID, at, held[at])
 				}

@@ -56,6 +56,15 @@ func (h *HorusPairs) Claims() []Claim {
 			Holds: s.Precision() >= wantedRight,
 		})
 	}
+	if len(h.Report.Ways) > 0 {
+		low, high, all, _ := h.Report.AllWays()
+		out = append(out, Claim{
+			What:  fmt.Sprintf("the same from measured utilisation, with the models divided in %d other ways", len(h.Report.Ways)),
+			Want:  fmt.Sprintf("%.0f %%", 100*wantedRight),
+			Ours:  fmt.Sprintf("%s (%s to %s)", pairPercent(all), pairPercent(low), pairPercent(high)),
+			Holds: all >= wantedRight,
+		})
+	}
 	return out
 }
 

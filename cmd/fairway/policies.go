@@ -27,7 +27,7 @@ sign, with knobs of their own; the first one is the innermost.`,
 		Example: `  fairway policies
   fairway policies tiresias @share
   fairway sim --workload jobs.jsonl --policy tiresias:gittins:promote=8
-  fairway sim --workload jobs.jsonl --policy tiresias@share,fifo@reserve@defrag:moves=2`,
+  fairway sim --workload jobs.jsonl --policy tiresias@share,fifo@defrag:moves=2@reserve`,
 		ValidArgs: policy.Builtin().Names(),
 		RunE: func(c *cobra.Command, names []string) error {
 			table := policy.Builtin()

@@ -19,7 +19,7 @@ import (
 
 func newReproHorus() *cobra.Command {
 	cfg := repro.DefaultHorusShare()
-	var data, gpu, out string
+	var data, runs, gpu, out string
 	c := &cobra.Command{
 		Use:   "horus",
 		Short: "Predict GPU use from model graphs, and share GPUs by it, beside the Horus paper",
@@ -37,6 +37,9 @@ figures (TPDS'22). With --out, write horus.md and its plots to a folder.`,
 			}
 			cfg.Progress = tell
 			p, err := runHorus(os.DirFS(data), gpu, cfg, tell)
+			if err == nil {
+				p.runs, err = repro.ReadHorusRuns(os.DirFS(runs), gpu)
+			}
 			if err != nil {
 				return fmt.Errorf("repro horus: %w", err)
 			}
@@ -48,6 +51,7 @@ figures (TPDS'22). With --out, write horus.md and its plots to a folder.`,
 		},
 	}
 	c.Flags().StringVar(&data, "data", "profiling/data", "folder of measurements, as profiling/measure.py writes them")
+	c.Flags().StringVar(&runs, "runs", "bench/gpu/results", "folder of what bench/gpu/pairs.py and share.py found on the GPU")
 	c.Flags().StringVar(&gpu, "gpu", "h200", "kind of GPU that was measured")
 	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs of each mix")
 	seeds := c.Flags().Int("seeds", len(cfg.Seeds), "number of mixes")
@@ -65,11 +69,12 @@ figures (TPDS'22). With --out, write horus.md and its plots to a folder.`,
 	return c
 }
 
-// horusPage is the three parts of the page.
+// horusPage is the parts of the page.
 type horusPage struct {
 	prediction *repro.HorusPrediction
 	pairs      *repro.HorusPairs
 	share      *repro.HorusShare
+	runs       *repro.HorusRuns
 }
 
 func runHorus(data fs.FS, gpu string, cfg repro.HorusShareConfig, tell func(string)) (*horusPage, error) {
@@ -93,6 +98,7 @@ func (p *horusPage) Print(w io.Writer, images string) {
 	repro.PrintClaims(w, append(append(p.prediction.Claims(), p.pairs.Claims()...), p.share.Claims()...))
 	fmt.Fprintln(w, "\n"+p.prediction.Markdown(images))
 	fmt.Fprintln(w, p.pairs.Markdown(images))
+	p.runs.Print(w)
 	p.share.Print(w, images)
 }
 

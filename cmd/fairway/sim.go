@@ -58,7 +58,7 @@ func newSim() *cobra.Command {
 
 A policy is a name from "fairway policies", with variants and knobs after
 colons: tiresias, tiresias:gittins, las:lease=20m; layers follow after at signs:
-tiresias@share, fifo@reserve@defrag. The same seed and inputs give the same
+tiresias@share, fifo@defrag@reserve. The same seed and inputs give the same
 result, byte for byte.`,
 		Example: `  fairway sim --policy fifo,srtf,las,tiresias --out out
   fairway trace gen --kind pollux --jobs 160 --gpus 64 --seed 1 --out jobs.jsonl
@@ -186,7 +186,8 @@ func (f *simFlags) config(c *cobra.Command) (sim.Config, error) {
 	cfg := sim.Config{
 		Seed: f.seed, Interval: f.interval.D(), Until: f.until.D(), Retry: f.retry.D(),
 		Agent: f.agent.D(), Noise: f.noise,
-		Stop: func() bool { return c.Context().Err() != nil },
+		Sharing: &sim.Sharing{Scatter: true},
+		Stop:    func() bool { return c.Context().Err() != nil },
 	}
 	var err error
 	if cfg.Cluster, err = f.cluster.read(); err != nil {

@@ -66,7 +66,7 @@ func (d *decision) countNodes(j *sched.Job, n int) int {
 			var sizes []int
 			for _, node := range c.Racks[rack].Nodes {
 				if c.TypeOf(node) == kind && c.Nodes[node].State != sched.Down && (c.Nodes[node].GPUMemory == 0 || j.GPUMemory <= c.Nodes[node].GPUMemory) {
-					sizes = append(sizes, c.Nodes[node].GPUs/j.Task()*j.Task())
+					sizes = append(sizes, c.Nodes[node].Usable().Len()/j.Task()*j.Task())
 				}
 			}
 			if k := cover(sizes, n); k > 0 && (least == 0 || k < least) {

@@ -76,7 +76,7 @@ func (d *decision) hosts(j *sched.Job, n int) bool {
 func (d *decision) onNode(j *sched.Job) []room {
 	var out []room
 	for n := range d.s.Cluster.Nodes {
-		if d.s.Cluster.Nodes[n].GPUs < j.GPUs || !d.hosts(j, n) {
+		if d.s.Cluster.Nodes[n].Usable().Len() < j.GPUs || !d.hosts(j, n) {
 			continue
 		}
 		if moves, cost := d.clear(n, j.GPUs); len(moves) > 0 {
@@ -132,7 +132,7 @@ func (d *decision) fewest(j *sched.Job, rack, kind int) (room, bool) {
 	nodes := d.nodes(j, rack, kind)
 	size := 0
 	for _, n := range nodes {
-		size = max(size, d.s.Cluster.Nodes[n].GPUs/j.Task()*j.Task())
+		size = max(size, d.s.Cluster.Nodes[n].Usable().Len()/j.Task()*j.Task())
 	}
 	if size == 0 || j.GPUs <= size {
 		return room{}, false
@@ -145,7 +145,7 @@ func (d *decision) fewest(j *sched.Job, rack, kind int) (room, bool) {
 	options := func(gpus int, used []share) []option {
 		var out []option
 		for _, n := range nodes {
-			if slices.ContainsFunc(used, func(s share) bool { return s.node == n }) || d.s.Cluster.Nodes[n].GPUs < gpus {
+			if slices.ContainsFunc(used, func(s share) bool { return s.node == n }) || d.s.Cluster.Nodes[n].Usable().Len() < gpus {
 				continue
 			}
 			if moves, cost := d.clear(n, gpus); !math.IsInf(cost, 1) {

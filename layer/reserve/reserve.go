@@ -213,7 +213,7 @@ func (f *finder) find(i int) (reservation, bool) {
 		return r, false
 	}
 	before, known := f.kept[j.ID]
-	if p := before.place; known && f.usable(j, p) && f.s.Cluster.Level(p) <= f.s.Cluster.Level(r.place) {
+	if p := before.place; known && !p.Equal(r.place) && f.usable(j, p) && f.s.Cluster.Level(p) <= f.s.Cluster.Level(r.place) {
 		at := f.forecast.Clear(p)
 		wait := at.Sub(f.s.Now).Seconds()
 		starts := wait > 0 || f.free.Fits(j, p) // else its host has too little for it
@@ -281,7 +281,7 @@ func (f *finder) freeOf(p sched.Placement) sched.Placement {
 func (f *finder) usable(j *sched.Job, p sched.Placement) bool {
 	for _, s := range p {
 		n := &f.s.Cluster.Nodes[s.Node]
-		if n.State != sched.Ready || s.GPUs&^sched.FirstGPUs(n.GPUs) != 0 || !j.Accepts(n.Type) {
+		if n.State != sched.Ready || s.GPUs&^n.Usable() != 0 || !j.Accepts(n.Type) {
 			return false
 		}
 		if n.GPUMemory > 0 && j.GPUMemory > n.GPUMemory {

@@ -41,7 +41,7 @@ func newDecision(p *policy, s *sched.Snapshot) *decision {
 	d.host, d.guest = make([]int, len(c.Nodes)*d.stride), make([]int, len(c.Nodes)*d.stride)
 	for i := range c.Nodes {
 		if c.Nodes[i].State == sched.Ready {
-			d.open[i] = sched.FirstGPUs(c.Nodes[i].GPUs)
+			d.open[i] = c.Nodes[i].Usable()
 		}
 	}
 	return d

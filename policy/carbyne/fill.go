@@ -89,7 +89,7 @@ func newFilling(s *sched.Snapshot, by string, stays func(*sched.Job) bool) *fill
 	f := &filling{s: s, quota: place.NewQuota(s)}
 	for i := range s.Cluster.Nodes {
 		if n := &s.Cluster.Nodes[i]; n.State != sched.Down {
-			f.total[gpus] += float64(n.GPUs)
+			f.total[gpus] += float64(n.Usable().Len())
 			f.total[cpus] += float64(n.CPUs)
 			f.total[memory] += float64(n.Memory)
 		}

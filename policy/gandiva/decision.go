@@ -134,7 +134,7 @@ func (d *decision) resumable(j *sched.Job) bool {
 			return false
 		}
 		n := &d.s.Cluster.Nodes[s.Node]
-		if n.State != sched.Ready || s.GPUs&^sched.FirstGPUs(n.GPUs) != 0 {
+		if n.State != sched.Ready || s.GPUs&^n.Usable() != 0 {
 			return false
 		}
 	}

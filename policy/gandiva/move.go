@@ -89,7 +89,7 @@ func (d *decision) defragment() {
 	nodes := d.s.Cluster.Nodes
 	var sparse []int
 	for node := range nodes {
-		if k := d.idle.OnNode(node).Len(); d.load[node] > 0 && nodes[node].State == sched.Ready && 4*k >= 3*nodes[node].GPUs {
+		if k := d.idle.OnNode(node).Len(); d.load[node] > 0 && nodes[node].State == sched.Ready && 4*k >= 3*nodes[node].Usable().Len() {
 			sparse = append(sparse, node)
 		}
 	}

@@ -56,7 +56,7 @@ func (d *decision) shareServer(j *sched.Job, n, gpuType int) sched.Placement {
 	var load int     // and this load
 	for node := range d.s.Cluster.Nodes {
 		other := d.class[node] != want
-		if d.load[node]+n > d.MaxHeight*d.s.Cluster.Nodes[node].GPUs ||
+		if d.load[node]+n > d.MaxHeight*d.s.Cluster.Nodes[node].Usable().Len() ||
 			(best != nil && (other && !strange || other == strange && d.load[node] >= load)) ||
 			(gpuType != anyType && d.s.Cluster.TypeOf(node) != gpuType) {
 			continue
@@ -97,7 +97,7 @@ func (d *decision) mayShare(j *sched.Job, node, n int) sched.GPUSet {
 	if !d.takes(j, node) {
 		return 0
 	}
-	may := sched.FirstGPUs(d.s.Cluster.Nodes[node].GPUs) &^ d.pinned[node]
+	may := d.s.Cluster.Nodes[node].Usable() &^ d.pinned[node]
 	if t, limited := d.limits.of(j); limited && d.room(j) < n {
 		may &= d.limits.own[t][node]
 	}

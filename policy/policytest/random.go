@@ -15,7 +15,7 @@ import (
 const gib = 1 << 30
 
 // Random draws a world: nodes of mixed sizes, types, racks and islands, some of
-// them cordoned or down, and tenants with and without limits. It has no jobs.
+// them cordoned, down or used by others, and tenants with and without limits. It has no jobs.
 func Random(t *rapid.T) *World {
 	w, err := NewWorld(rapid.Custom(drawNodes).Draw(t, "nodes"))
 	if err != nil {
@@ -46,6 +46,9 @@ func drawNodes(t *rapid.T) []sched.Node {
 		n.Rack = fmt.Sprint("r", rapid.IntRange(0, racks-1).Draw(t, "rack"))
 		n.GPUs = rapid.SampledFrom(size).Draw(t, "gpus")
 		n.Type = rapid.SampledFrom(kind).Draw(t, "type")
+		if rapid.IntRange(1, 4).Draw(t, "foreign") == 1 {
+			n.Others = sched.GPUSet(rapid.Uint64Range(1, uint64(sched.FirstGPUs(n.GPUs))).Draw(t, "others"))
+		}
 		n.State = rapid.SampledFrom([]sched.NodeState{sched.Ready, sched.Ready, sched.Ready, sched.Cordoned, sched.Down}).Draw(t, "state")
 		if bounded {
 			n.CPUs = rapid.SampledFrom([]int{0, 2 * n.GPUs, 4 * n.GPUs}).Draw(t, "cpus")
@@ -106,10 +109,10 @@ func DrawJob(t *rapid.T, id sched.JobID) sched.Spec {
 }
 
 // Stir lets one random thing happen: time passes, jobs come, end or fail, nodes
-// and tenants change.
+// and tenants change, others take GPUs that nobody holds or give them back.
 func (w *World) Stir(t *rapid.T) {
 	jobs := w.State.Snapshot(w.Now).Jobs
-	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "time", "time", "end", "fail", "node", "tenant"}).Draw(t, "event") {
+	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "time", "time", "end", "fail", "node", "others", "tenant"}).Draw(t, "event") {
 	case "submit":
 		for range rapid.IntRange(1, 4).Draw(t, "jobs") {
 			id := sched.JobID(fmt.Sprint("j", len(w.Length)))
@@ -135,7 +138,25 @@ func (w *World) Stir(t *rapid.T) {
 		default:
 			w.must(t, w.SetNode(node, state))
 		}
+	case "others":
+		w.others(t, rapid.IntRange(0, len(w.State.Cluster().Nodes)-1).Draw(t, "node"))
 	case "tenant":
 		w.must(t, w.Apply(sched.Event{Kind: sched.TenantSet, Tenant: drawTenant(t, rapid.IntRange(0, 2).Draw(t, "tenant"))}))
 	}
+}
+
+// others lets programs outside of Fairway hold other GPUs of a node: any that no
+// job holds.
+func (w *World) others(t *rapid.T, node int) {
+	n := w.State.Cluster().Nodes[node]
+	may := sched.FirstGPUs(n.GPUs)
+	for _, j := range w.State.Snapshot(w.Now).Jobs {
+		for _, s := range j.Placement {
+			if int(s.Node) == node {
+				may &^= s.GPUs
+			}
+		}
+	}
+	n.Others = may & sched.GPUSet(rapid.Uint64Range(0, uint64(sched.FirstGPUs(n.GPUs))).Draw(t, "others"))
+	w.must(t, w.Apply(sched.Event{Kind: sched.NodeJoined, Node: &n}))
 }

@@ -70,7 +70,7 @@ func (b *board) addNode(i, free int) {
 	node := &b.c.Nodes[i]
 	b.racks[b.c.RackOf(i)].add(i)
 	b.open.add(i)
-	b.cpus[i], b.memory[i], b.islands[i] = unlimited, unlimited, int32(node.GPUs)
+	b.cpus[i], b.memory[i], b.islands[i] = unlimited, unlimited, int32(node.Usable().Len())
 	if node.CPUs > 0 {
 		b.cpus[i] = int64(node.CPUs)
 	}
@@ -80,7 +80,7 @@ func (b *board) addNode(i, free int) {
 	if len(node.Islands) > 0 {
 		b.islands[i] = 1
 		for _, island := range node.Islands {
-			b.islands[i] = max(b.islands[i], int32(island.Len()))
+			b.islands[i] = max(b.islands[i], int32((island & node.Usable()).Len()))
 		}
 	}
 	b.bounded = b.bounded || node.CPUs > 0 || node.Memory > 0 || node.GPUMemory > 0 || len(node.Islands) > 0

@@ -62,7 +62,7 @@ func newProblem(s *sched.Snapshot, c Config, free *place.Free, known *curves) *p
 func (p *problem) divide() {
 	c, nodes := p.s.Cluster, 0
 	for _, n := range c.Nodes {
-		if n.State != sched.Down && n.GPUs > 0 {
+		if n.State != sched.Down && n.Usable() != 0 {
 			nodes++
 		}
 	}

@@ -202,7 +202,7 @@ func (n *network) machines() {
 	for i := range c.Nodes {
 		node := &c.Nodes[i]
 		n.nodes[i] = n.node()
-		room := node.GPUs - held[i]
+		room := node.Usable().Len() - held[i]
 		if node.State == sched.Cordoned {
 			room = mine[i]
 		}

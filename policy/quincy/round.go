@@ -196,7 +196,7 @@ func (d *decision) site(j *sched.Job, node int, on []occupant) (site, bool) {
 	if n.State != sched.Ready || !j.Accepts(n.Type) || (n.GPUMemory > 0 && j.GPUMemory > n.GPUMemory) {
 		return site{}, false
 	}
-	s := site{node: node, gpus: n.GPUs}
+	s := site{node: node, gpus: n.Usable().Len()}
 	victims := make([]occupant, 0, len(on))
 	for _, o := range on {
 		s.gpus -= o.gpus

@@ -66,8 +66,9 @@ func shapesOf(c *sched.Cluster) []shape {
 	for i, n := range c.Nodes {
 		if n.State != sched.Down {
 			x := &out[c.TypeOf(i)]
-			x.node = max(x.node, n.GPUs)
-			x.total += n.GPUs
+			usable := n.Usable().Len()
+			x.node = max(x.node, usable)
+			x.total += usable
 		}
 	}
 	return out

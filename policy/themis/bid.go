@@ -143,7 +143,7 @@ func (r *round) ownRows(bid *sched.Bid, o auction.Offer) []auction.Row {
 		for _, s := range own.Take {
 			row.Take = append(row.Take, auction.Share{Machine: int(s.Node), GPUs: s.GPUs})
 			known := s.Node >= 0 && int(s.Node) < len(nodes)
-			sold = sold || known && s.GPUs > o.Machines[s.Node].Free && s.GPUs <= nodes[s.Node].GPUs
+			sold = sold || known && s.GPUs > o.Machines[s.Node].Free && s.GPUs <= nodes[s.Node].Usable().Len()
 		}
 		if sold {
 			continue
