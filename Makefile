@@ -40,7 +40,8 @@ fuzz: ## every fuzz target for FUZZTIME
 repro: build ## re-make docs/reproduction (DATA: folder of the Pollux artifact)
 	bin/fairway repro tiresias --data $(DATA) --out docs/reproduction/tiresias.md
 	bin/fairway repro pollux --data $(DATA) --out docs/reproduction
-	bin/fairway repro philly --out docs/reproduction/philly.md
+	bin/fairway repro philly --out docs/reproduction
+	bin/fairway repro horus --out docs/reproduction
 	bin/fairway repro experience --out docs/reproduction/experience.md
 	bin/fairway repro autoscale --data $(DATA) --out docs/reproduction/autoscale.md
 	bin/fairway repro search --out docs/reproduction/search.md

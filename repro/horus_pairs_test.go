@@ -35,8 +35,8 @@ func TestHorusPairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	claims := h.Claims()
-	if len(claims) != 2 || !claims[0].Holds {
-		t.Errorf("claims %+v; want two, the first of which holds for pairs made by the rule", claims)
+	if len(claims) != 3 || !claims[0].Holds || !claims[2].Holds {
+		t.Errorf("claims %+v; want three, of which the first and the last hold for pairs made by the rule", claims)
 	}
 	page := h.Markdown("images")
 	for _, want := range []string{

@@ -107,13 +107,13 @@ func shortPolicy(spec string) string {
 	case exclusive:
 		return "exclusive"
 	case exclusive + "@share":
-		return "excl.@share"
+		return "excl+share"
 	case "packing:gandiva":
-		return "pack:gand."
+		return "pack:gdv"
 	case "horus:slowdown=0":
 		return "cost only"
 	case "tiresias@share":
-		return "tir.@share"
+		return "tir+share"
 	}
 	return spec
 }

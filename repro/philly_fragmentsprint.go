@@ -76,3 +76,27 @@ and trades that were refused.
 	_, err := io.WriteString(w, b.String())
 	return err
 }
+
+// PrintFragmentsSeeds sets the delay of large gangs, the spread and the JCT of other
+// workloads beside each other, to show what is chance.
+func PrintFragmentsSeeds(w io.Writer, others []*Fragments) {
+	fmt.Fprint(w, `
+The same with other random numbers: mean delay of gangs above 8 GPUs, share of the gangs'
+GPU time that was spread, average JCT. The layers were tuned while looking at the first
+seed; these came after.
+
+| policy |`)
+	for _, f := range others {
+		fmt.Fprintf(w, " seed %d |", f.Config.Seed)
+	}
+	fmt.Fprint(w, "\n|---|", strings.Repeat("---|", len(others)), "\n")
+	large := phillySizes[len(phillySizes)-1]
+	for i := range others[0].Runs {
+		fmt.Fprintf(w, "| `%s` |", others[0].Runs[i].Policy)
+		for _, f := range others {
+			r := f.Runs[i]
+			fmt.Fprintf(w, " %.1f min, %.1f %%, %.2f h |", r.Delay(large.name, large.least, large.most).Mean/60, 100*r.Spread(), r.Result.AvgJCT/3600)
+		}
+		fmt.Fprintln(w)
+	}
+}

@@ -99,6 +99,7 @@ func (p *phillyPage) run(c *cobra.Command, part string) error {
 			return err
 		}
 		p.add(f.Markdown, f.Charts())
+		return p.otherSeeds(cfg)
 	case phillyFailures:
 		cfg := repro.DefaultFailures()
 		cfg.Progress = progress
@@ -126,6 +127,21 @@ func (p *phillyPage) waits() error {
 		repro.PrintPhilly(w, p.config, runs)
 		repro.PrintPhillySweep(w, sweep)
 	})
+	return nil
+}
+
+// otherSeeds repeats the part on fragments.
+func (p *phillyPage) otherSeeds(cfg repro.FragmentsConfig) error {
+	var others []*repro.Fragments
+	for range 2 {
+		cfg.Seed++
+		f, err := repro.RunFragments(cfg)
+		if err != nil {
+			return err
+		}
+		others = append(others, f)
+	}
+	p.parts = append(p.parts, func(w io.Writer, _ string) { repro.PrintFragmentsSeeds(w, others) })
 	return nil
 }
 
