@@ -66,9 +66,14 @@ var arrows = map[string][]string{
 	"diagnose":           {"sched"},
 	"e2e":                {}, // tests only
 	"replay":             {"live", "sched", "goodput", "sim", "policy", "zoo"},
+	"engine":             {"book", "live", "sched", "guard", "hunt", "bidding", "policy", "server"},
 	"kube/v1alpha1":      {},
 	"kube/journal":       {"kube/v1alpha1"},
 	"kube/kubetest":      {},
+	"kube/nodes":         {"kube/v1alpha1", "sched"},
+	"kube/pods":          {"kube/v1alpha1", "live", "sched", "diagnose"},
+	"kube/mirror":        {"book", "kube/v1alpha1", "live", "sched"},
+	"kube/access":        {"kube/v1alpha1", "live", "sched"},
 	"tools/*":            {},
 	"cmd/*":              nil, // everything: it wires
 }

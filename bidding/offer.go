@@ -33,7 +33,7 @@ func newMarket(s *sched.Snapshot, lease time.Duration) *market {
 	}
 	for i, n := range s.Cluster.Nodes {
 		if n.State == sched.Ready {
-			m.free[i] = (sched.FirstGPUs(n.GPUs) &^ taken[i]).Len()
+			m.free[i] = (n.Usable() &^ taken[i]).Len()
 		}
 	}
 	return m

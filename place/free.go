@@ -62,7 +62,8 @@ func changeOf(j *sched.Job, s sched.Slice, taken bool) change {
 	return change{s, k * j.CPUs, int64(k) * j.Memory, j.GPUMemory, taken}
 }
 
-// NewFree returns a view of the cluster in which every GPU is free.
+// NewFree returns a view of the cluster in which every GPU is free that others
+// do not hold.
 func NewFree(c *sched.Cluster) *Free {
 	n := len(c.Nodes)
 	f := &Free{
@@ -122,11 +123,12 @@ func (f *Free) clear() {
 		clear(b)
 	}
 	for i, node := range f.c.Nodes {
-		f.whole[i] = sched.FirstGPUs(node.GPUs)
+		f.whole[i] = node.Usable()
 		f.cpus[i], f.memory[i] = node.CPUs, node.Memory
 		if f.ready.has(i) {
-			f.count(i, node.GPUs)
-			f.bucket(i, 0, node.GPUs)
+			usable := f.whole[i].Len()
+			f.count(i, usable)
+			f.bucket(i, 0, usable)
 		}
 	}
 }
@@ -342,7 +344,7 @@ func (f *Free) capacity(j *sched.Job, n int) int {
 	if node.GPUMemory > 0 && j.GPUMemory > node.GPUMemory {
 		return 0
 	}
-	k := node.GPUs
+	k := node.Usable().Len()
 	if node.CPUs > 0 && j.CPUs > 0 {
 		k = min(k, node.CPUs/j.CPUs)
 	}

@@ -24,7 +24,13 @@ type model struct {
 }
 
 func newModel(c *sched.Cluster) *model {
-	return &model{c, map[[2]int]int32{}, map[int]int{}, map[int]int64{}}
+	m := &model{c, map[[2]int]int32{}, map[int]int{}, map[int]int64{}}
+	for i, n := range c.Nodes {
+		for _, g := range n.Others.Indexes() {
+			m.held[[2]int{i, g}] = sched.WholeGPU
+		}
+	}
+	return m
 }
 
 func (m *model) book(j *sched.Job, p sched.Placement, sign int) {

@@ -105,7 +105,7 @@ func (s *Seats) away(a Ask, judge Judge) (sched.Placement, bool) {
 func (s *Seats) oneCould(a *Ask, t int) bool {
 	for i := range s.c.Nodes {
 		n := &s.c.Nodes[i]
-		if n.State != sched.Down && s.c.TypeOf(i) == t && n.GPUs >= a.GPUs && s.may(a.Job, i) &&
+		if n.State != sched.Down && s.c.TypeOf(i) == t && n.Usable().Len() >= a.GPUs && s.may(a.Job, i) &&
 			(n.CPUs == 0 || a.GPUs*a.Job.CPUs <= n.CPUs) && (n.Memory == 0 || int64(a.GPUs)*a.Job.Memory <= n.Memory) {
 			return true
 		}

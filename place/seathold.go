@@ -51,7 +51,7 @@ type ending struct {
 // first. The result is valid until the next call.
 func (s *Seats) endings(node int) []ending {
 	out := s.ends[:0]
-	for free := sched.FirstGPUs(s.c.Nodes[node].GPUs) &^ s.closed[node]; free != 0; free &= free - 1 {
+	for free := s.c.Nodes[node].Usable() &^ s.closed[node]; free != 0; free &= free - 1 {
 		at := lowest(free)
 		e := ending{gpu: at}
 		if !s.idle[node].Has(at) {
@@ -69,7 +69,7 @@ func (s *Seats) soonest(j *sched.Job, n int) sched.Placement {
 	var best time.Duration
 	var found sched.Slice
 	for node := range s.c.Nodes {
-		if s.c.Nodes[node].State != sched.Ready || s.c.Nodes[node].GPUs < n || !s.may(j, node) {
+		if s.c.Nodes[node].State != sched.Ready || s.c.Nodes[node].Usable().Len() < n || !s.may(j, node) {
 			continue
 		}
 		if found.GPUs != 0 && !s.sooner(node, n, best) {
@@ -93,7 +93,7 @@ func (s *Seats) soonest(j *sched.Job, n int) sched.Placement {
 // sooner reports whether n GPUs of a node that are not reserved are expected to be
 // empty before a time.
 func (s *Seats) sooner(node, n int, before time.Duration) bool {
-	for free := sched.FirstGPUs(s.c.Nodes[node].GPUs) &^ s.closed[node]; free != 0 && n > 0; free &= free - 1 {
+	for free := s.c.Nodes[node].Usable() &^ s.closed[node]; free != 0 && n > 0; free &= free - 1 {
 		at := lowest(free)
 		if (before > 0 && s.idle[node].Has(at)) || max(1, s.until[node*s.stride+at]) < before {
 			n--
@@ -111,7 +111,7 @@ func (s *Seats) soonestNodes(j *sched.Job, n int) sched.Placement {
 	}
 	var nodes []whole
 	for node := range s.c.Nodes {
-		if s.c.Nodes[node].State != sched.Ready || !s.may(j, node) || s.closed[node] != 0 || s.c.Nodes[node].GPUs == 0 {
+		if s.c.Nodes[node].State != sched.Ready || !s.may(j, node) || s.closed[node] != 0 || s.c.Nodes[node].Usable() == 0 {
 			continue
 		}
 		ends := s.endings(node)
@@ -124,7 +124,7 @@ func (s *Seats) soonestNodes(j *sched.Job, n int) sched.Placement {
 		if j.Widest == sched.SameRack {
 			rack = s.c.RackOf(w.node)
 		}
-		racks[rack] = append(racks[rack], sched.Slice{Node: int32(w.node), GPUs: sched.FirstGPUs(s.c.Nodes[w.node].GPUs)})
+		racks[rack] = append(racks[rack], sched.Slice{Node: int32(w.node), GPUs: s.c.Nodes[w.node].Usable()})
 		if racks[rack].GPUs() >= n {
 			return racks[rack]
 		}

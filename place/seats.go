@@ -73,7 +73,7 @@ func (s *Seats) For(at *sched.Snapshot, most int, margin int64) *Seats {
 	}
 	s.failed, s.held, s.now = s.failed[:0], 0, at.Now
 	for i := range c.Nodes {
-		s.idle[i] = sched.FirstGPUs(c.Nodes[i].GPUs)
+		s.idle[i] = c.Nodes[i].Usable()
 		s.cpus[i], s.host[i] = c.Nodes[i].CPUs, c.Nodes[i].Memory
 	}
 	return s

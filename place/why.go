@@ -126,7 +126,7 @@ func (f *Free) most(j *sched.Job, level sched.Level) int {
 			switch {
 			case level == sched.SameSlot && len(node.Islands) > 0:
 				for _, island := range node.Islands {
-					most = max(most, min(k, island.Len()))
+					most = max(most, min(k, (island&node.Usable()).Len()))
 				}
 			case level <= sched.SameMachine:
 				most = max(most, k)

@@ -49,9 +49,9 @@ func (e *PlanError) Error() string {
 //   - known: the plan speaks of the jobs of the snapshot, and of nodes that
 //     exist;
 //   - reason: a job that does not run has a reason, and one that runs has none;
-//   - capacity: no GPU is held for more than the whole of it, those that share
-//     one fit into its memory together, and no node gives more CPUs or memory
-//     than it has;
+//   - capacity: no GPU is held for more than the whole of it, or while others
+//     hold it, those that share one fit into its memory together, and no node
+//     gives more CPUs or memory than it has;
 //   - node: nothing new on a node that is not Ready, nothing at all on one that
 //     is Down;
 //   - gang: a job runs at a size it can run at, in whole tasks, or not at all; to
@@ -167,6 +167,9 @@ func (c *checker) slice(j *Job, s Slice) {
 	}
 	if n.State == Down || (n.State == Cordoned && !j.holds(s)) {
 		c.fail("node", j, "node %s takes no new work", n.Name)
+	}
+	if taken := s.GPUs & n.Others; taken != 0 {
+		c.fail("capacity", j, "GPUs %s of node %s are held by programs outside of Fairway", taken, n.Name)
 	}
 	if !j.Accepts(n.Type) {
 		c.fail("fit", j, "node %s has GPUs of type %s; it accepts %v", n.Name, n.Type, j.GPUTypes)

@@ -15,14 +15,15 @@ import (
 
 var start = time.Date(2026, time.March, 1, 8, 0, 0, 0, time.UTC)
 
-// testNodes are four nodes: two alike in one rack, one of another type and
-// rack with limits, one that is cordoned.
+// testNodes are five nodes: two alike in one rack, one of another type and
+// rack with limits, one that is cordoned, one of which others hold a half.
 func testNodes() []sched.Node {
 	return []sched.Node{
 		{Name: "a", GPUs: 4, Type: "t4", Rack: "r0", Islands: []sched.GPUSet{0b0011, 0b1100}},
 		{Name: "b", GPUs: 4, Type: "t4", Rack: "r0"},
 		{Name: "c", GPUs: 8, Type: "h200", Rack: "r1", CPUs: 16, Memory: 100, GPUMemory: 80},
 		{Name: "d", GPUs: 4, Type: "t4", Rack: "r1", State: sched.Cordoned},
+		{Name: "e", GPUs: 4, Type: "t4", Rack: "r1", Others: 0b0011},
 	}
 }
 
@@ -92,6 +93,10 @@ func TestCheck(t *testing.T) {
 		{"too many CPUs", jobs{{GPUs: 1, CPUs: 8}, {GPUs: 1, CPUs: 9}}, wants{{on(2, 1)}, {on(2, 2)}}, "capacity"},
 		{"too much memory", jobs{{GPUs: 1, Memory: 60}, {GPUs: 1, Memory: 41}}, wants{{on(2, 1)}, {on(2, 2)}}, "capacity"},
 		{"limits that are unknown", jobs{{GPUs: 1, CPUs: 999, Memory: 999, GPUMemory: 999}}, wants{{on(0, 1)}}, "-"},
+
+		{"beside others", jobs{{GPUs: 2}}, wants{{on(4, 0b1100)}}, "-"},
+		{"GPU of others", jobs{{GPUs: 2}}, wants{{on(4, 0b0110)}}, "capacity"},
+		{"part of a GPU of others", jobs{{GPUs: 1, MilliGPU: 400}}, wants{{part(4, 1, 400)}}, "capacity"},
 
 		{"cordoned node", jobs{{GPUs: 1}}, wants{{on(3, 1)}}, "node"},
 

@@ -31,6 +31,7 @@ type Node struct {
 	Memory    int64     `json:"memory,omitempty"`     // bytes; 0: unknown, not checked
 	Rack      string    `json:"rack,omitempty"`       // RDMA domain; nodes of one rack share a fast network
 	Islands   []GPUSet  `json:"islands,omitempty"`    // NVLink islands; none: all GPUs are one island
+	Others    GPUSet    `json:"others,omitempty"`     // held by programs outside of Fairway now: nobody gets them
 	State     NodeState `json:"state,omitempty"`
 }
 
@@ -38,7 +39,7 @@ type Node struct {
 type Rack struct {
 	Name  string
 	Nodes []int // ascending
-	GPUs  int   // of its nodes that are not Down
+	GPUs  int   // usable ones of its nodes that are not Down
 }
 
 // Cluster is a set of nodes with the indexes over them that every policy
@@ -50,8 +51,8 @@ type Cluster struct {
 
 	rackOf   []int // by node
 	typeOf   []int // by node, index into Types
-	gpus     int   // of nodes that are not Down
-	byType   []int // GPUs of nodes that are not Down, by index into Types
+	gpus     int   // usable ones of nodes that are not Down
+	byType   []int // the same by index into Types
 	maxGPUs  int
 	nodeByID map[string]int
 }
@@ -91,9 +92,10 @@ func NewCluster(nodes []Node) (*Cluster, error) {
 		c.Racks[r].Nodes = append(c.Racks[r].Nodes, i)
 		c.maxGPUs = max(c.maxGPUs, n.GPUs)
 		if n.State != Down {
-			c.gpus += n.GPUs
-			c.byType[t] += n.GPUs
-			c.Racks[r].GPUs += n.GPUs
+			usable := n.Usable().Len()
+			c.gpus += usable
+			c.byType[t] += usable
+			c.Racks[r].GPUs += usable
 		}
 	}
 	return c, nil
@@ -109,6 +111,8 @@ func (n Node) check() error {
 		return fmt.Errorf("cpus = %d; want 0 or more", n.CPUs)
 	case n.Memory < 0 || n.GPUMemory < 0:
 		return fmt.Errorf("memory = %d, gpu_memory = %d; want 0 or more", n.Memory, n.GPUMemory)
+	case n.Others&^FirstGPUs(n.GPUs) != 0:
+		return fmt.Errorf("others = %s; want some of GPUs 0 to %d", n.Others, n.GPUs-1)
 	case n.State > Down:
 		return fmt.Errorf("state = %d; want 0 (ready), 1 (cordoned) or 2 (down)", n.State)
 	}
@@ -122,10 +126,14 @@ func (n Node) check() error {
 	return nil
 }
 
-// GPUs returns the number of GPUs of all nodes that are not Down.
+// Usable returns the GPUs of the node that are Fairway's to give: all but those
+// that others hold.
+func (n *Node) Usable() GPUSet { return FirstGPUs(n.GPUs) &^ n.Others }
+
+// GPUs returns the number of usable GPUs of all nodes that are not Down.
 func (c *Cluster) GPUs() int { return c.gpus }
 
-// GPUsOf returns the number of GPUs of one type, by its index in Types.
+// GPUsOf returns the same for one type, by its index in Types.
 func (c *Cluster) GPUsOf(t int) int { return c.byType[t] }
 
 // MaxGPUs returns the size of the largest node.

@@ -144,10 +144,14 @@ func (st *State) setNode(e Event) error {
 	}
 	nodes := st.cluster.Nodes
 	if i, ok := st.cluster.Node(e.Node.Name); ok {
-		if n := nodes[i]; e.Node.GPUs < n.GPUs {
+		if n := nodes[i]; e.Node.GPUs < n.GPUs || e.Node.Others&^n.Others != 0 {
 			for _, j := range st.jobs {
 				for _, s := range j.Placement {
-					if int(s.Node) == i && s.GPUs&^FirstGPUs(e.Node.GPUs) != 0 {
+					switch {
+					case int(s.Node) != i:
+					case s.GPUs&e.Node.Others != 0:
+						return fmt.Errorf("node %s: others = %s, but job %s holds GPUs %s of it", e.Node.Name, e.Node.Others, j.ID, s.GPUs)
+					case s.GPUs&^FirstGPUs(e.Node.GPUs) != 0:
 						return fmt.Errorf("node %s: gpus = %d, but job %s holds GPUs %s of it", e.Node.Name, e.Node.GPUs, j.ID, s.GPUs)
 					}
 				}

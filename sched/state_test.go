@@ -28,10 +28,10 @@ func TestApplyErrors(t *testing.T) {
 		want  string
 	}{
 		{"no node", sched.Event{Kind: sched.NodeJoined}, "apply node-joined: node is missing"},
-		{"node without a name", sched.Event{Kind: sched.NodeJoined, Node: &sched.Node{}}, "apply node-joined: node 4: name is empty; every node needs one"},
-		{"node too large", sched.Event{Kind: sched.NodeJoined, Node: &sched.Node{Name: "x", GPUs: 65}}, "apply node-joined: node 4: gpus = 65; want 0 to 64"},
+		{"node without a name", sched.Event{Kind: sched.NodeJoined, Node: &sched.Node{}}, "apply node-joined: node 5: name is empty; every node needs one"},
+		{"node too large", sched.Event{Kind: sched.NodeJoined, Node: &sched.Node{Name: "x", GPUs: 65}}, "apply node-joined: node 5: gpus = 65; want 0 to 64"},
 		{"node shrinks under a job", sched.Event{Kind: sched.NodeJoined, Node: &sched.Node{Name: "a", GPUs: 1}}, "apply node-joined: node a: gpus = 1, but job runs holds GPUs 0-1 of it"},
-		{"islands overlap", sched.Event{Kind: sched.NodeJoined, Node: &sched.Node{Name: "x", GPUs: 4, Islands: []sched.GPUSet{3, 6}}}, "apply node-joined: node 4: islands = [0-1 1-2]; want disjoint sets of GPUs 0 to 3"},
+		{"islands overlap", sched.Event{Kind: sched.NodeJoined, Node: &sched.Node{Name: "x", GPUs: 4, Islands: []sched.GPUSet{3, 6}}}, "apply node-joined: node 5: islands = [0-1 1-2]; want disjoint sets of GPUs 0 to 3"},
 		{"no tenant", sched.Event{Kind: sched.TenantSet}, "apply tenant-set: tenant is missing"},
 		{"bad tenant", sched.Event{Kind: sched.TenantSet, Tenant: &sched.Tenant{ID: "t", Quota: -1}}, "apply tenant-set: tenant t: quota = -1; want 0 or more GPUs"},
 		{"no spec", sched.Event{Kind: sched.JobSubmitted}, "apply job-submitted: spec is missing"},
@@ -302,4 +302,31 @@ func TestValidateSpec(t *testing.T) {
 func nan() float64 {
 	zero := 0.0
 	return zero / zero
+}
+
+// TestOthers: what others hold is no part of the cluster, and they cannot be
+// said to hold what a job holds.
+func TestOthers(t *testing.T) {
+	st := world(t, func(apply func(sched.Event)) {
+		apply(submit(sched.Spec{ID: "j", GPUs: 1}))
+		apply(sched.Event{Kind: sched.JobStarted, Job: "j", Placement: placement{on(1, 0b100)}})
+	})
+	c := st.Cluster()
+	e, _ := c.Node("e")
+	if got := c.Nodes[e].Usable(); got != 0b1100 {
+		t.Errorf("usable GPUs %s; want 2-3", got)
+	}
+	if c.GPUs() != 22 || c.Racks[1].GPUs != 14 || c.GPUsOf(c.TypeOf(e)) != 14 {
+		t.Errorf("%d GPUs, %d in the rack, %d of the type; want 22, 14 and 14", c.GPUs(), c.Racks[1].GPUs, c.GPUsOf(c.TypeOf(e)))
+	}
+	set := func(others sched.GPUSet) error {
+		n := st.Cluster().Nodes[1]
+		n.Others = others
+		return st.Apply(sched.Event{Kind: sched.NodeJoined, At: start, Node: &n})
+	}
+	for others, ok := range map[sched.GPUSet]bool{0b0011: true, 0b0111: false, 0b1011: true, 0b10000: false, 0: true} {
+		if err := set(others); (err == nil) != ok {
+			t.Errorf("others %s: %v; want it accepted: %t", others, err, ok)
+		}
+	}
 }
