@@ -77,7 +77,9 @@ func Builtin() Registry {
 			Preset[gavel.Config]{Variant{Name: "cost", Summary: "the most work for the money"},
 				func(c *gavel.Config) { c.Goal = gavel.Cost }},
 			Preset[gavel.Config]{Variant{Name: "sjf", Summary: "the most jobs brought to their end, the shortest first"},
-				func(c *gavel.Config) { c.Goal = gavel.Shortest }}),
+				func(c *gavel.Config) { c.Goal = gavel.Shortest }},
+			Preset[gavel.Config]{Variant{Name: "packing", Summary: "two jobs on the same GPUs where that is expected to pay; with any goal"},
+				func(c *gavel.Config) { c.Sharing = gavel.Packing }}),
 		Of(About{
 			Name:    "horus",
 			Summary: "fills GPUs with jobs whose predicted utilisations suit each other, the lightest first",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairway-gpu/fairway/pairing"
 	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
@@ -17,12 +18,17 @@ type Config struct {
 	Guest    int            `json:"guest" help:"thousandths of each GPU that an opportunistic job holds on GPUs that it shares or may have to share"`
 	Busy     float64        `json:"busy" help:"a GPU that its job uses this much or more takes no opportunistic job"`
 	MaxUtil  float64        `json:"max_util" help:"most GPU utilisation that the two jobs of a GPU may have together"`
+	Slowdown float64        `json:"slowdown" help:"most predicted slowdown of either job of a GPU, such as 1.15; 0: max_util alone decides"`
+	GPU      string         `json:"gpu" help:"type of GPU whose interference model predicts slowdowns; auto: that of each node, or the published curve"`
+	Mode     string         `json:"mode" help:"how jobs share a GPU: time-slice or mps"`
 	Patience sched.Duration `json:"patience" help:"a job with a guarantee that has waited this long runs as an opportunistic one meanwhile"`
 }
 
 // Default returns the settings the policy has unless told otherwise.
 func Default() Config {
-	return Config{Guest: 200, Busy: 0.8, MaxUtil: 0.9, Patience: sched.Duration(time.Minute)}
+	return Config{
+		Guest: 200, Busy: 0.8, MaxUtil: 0.9, GPU: pairing.Auto, Mode: "time-slice", Patience: sched.Duration(time.Minute),
+	}
 }
 
 func (c Config) validate() error {
@@ -44,7 +50,11 @@ func New(c Config) (sched.Policy, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return &policy{Config: c}, nil
+	bound, err := pairing.New(pairing.Config{Limit: c.Slowdown, GPU: c.GPU, Mode: c.Mode})
+	if err != nil {
+		return nil, err
+	}
+	return &policy{Config: c, bound: bound}, nil
 }
 
 type policy struct {
@@ -52,6 +62,7 @@ type policy struct {
 	// Caches: what jobs with the guarantee leave, what all leave, and the same
 	// with shares.
 	hosts, idle, live *place.Free
+	bound             *pairing.Bound // also a cache
 }
 
 func (p *policy) String() string { return knob.Text("antman", p.Config, Default()) }

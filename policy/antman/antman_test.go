@@ -21,7 +21,11 @@ import (
 func TestGuarantee(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := policytest.Random(t)
-		p, err := antman.New(antman.Default())
+		config := antman.Default()
+		if rapid.Bool().Draw(t, "bound") {
+			config.Slowdown, config.Busy = 1.1, 1
+		}
+		p, err := antman.New(config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,6 +97,8 @@ func TestBadKnobs(t *testing.T) {
 		{func(c *antman.Config) { c.Guest = 0 }, "guest = 0; want 1 to 500 thousandths of a GPU"},
 		{func(c *antman.Config) { c.Busy = 2 }, "busy = 2; want 0 (nobody shares) to 1"},
 		{func(c *antman.Config) { c.MaxUtil = -1 }, "max_util = -1; want 0 to 2"},
+		{func(c *antman.Config) { c.Slowdown = 0.5 }, "slowdown = 0.5; want 0 (no bound), or above 1 to 100"},
+		{func(c *antman.Config) { c.Mode = "turns" }, `mode "turns"; want time-slice or mps`},
 		{func(c *antman.Config) { c.Patience = -1 }, "patience = -1ns; want 0s or more"},
 	} {
 		config := antman.Default()

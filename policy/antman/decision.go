@@ -158,7 +158,7 @@ func (d *decision) fits(i int, p sched.Placement) bool {
 	}
 	small := d.small(p)
 	for _, s := range p {
-		memory := d.s.Cluster.Nodes[s.Node].GPUMemory
+		node := &d.s.Cluster.Nodes[s.Node]
 		if !d.each(sched.Placement{s}, func(gpu int) bool {
 			with := d.guest[gpu]
 			if small {
@@ -174,9 +174,9 @@ func (d *decision) fits(i int, p sched.Placement) bool {
 			}
 			other := d.s.Jobs[with-1]
 			if small {
-				return d.suit(other, j, memory)
+				return d.suit(other, j, node)
 			}
-			return d.suit(j, other, memory)
+			return d.suit(j, other, node)
 		}) {
 			return false
 		}
@@ -184,11 +184,12 @@ func (d *decision) fits(i int, p sched.Placement) bool {
 	return true
 }
 
-// suit reports whether an opportunistic job may share the GPUs, of some memory,
-// of another job.
-func (d *decision) suit(host, guest *sched.Job, memory int64) bool {
+// suit reports whether an opportunistic job may share the GPUs of another job on a
+// node.
+func (d *decision) suit(host, guest *sched.Job, node *sched.Node) bool {
 	return host.Shareable && guest.Shareable && host.GPUUtil > 0 && guest.GPUUtil > 0 && host.GPUUtil < d.Busy &&
-		host.GPUUtil+guest.GPUUtil <= d.MaxUtil && (memory == 0 || host.GPUMemory+guest.GPUMemory <= memory)
+		host.GPUUtil+guest.GPUUtil <= d.MaxUtil && (node.GPUMemory == 0 || host.GPUMemory+guest.GPUMemory <= node.GPUMemory) &&
+		d.bound.Holds(string(node.Type), []float64{host.GPUUtil, guest.GPUUtil})
 }
 
 // keep leaves the jobs where they are that are not preemptible, then those that

@@ -32,6 +32,8 @@
 //     guarantee;
 //   - the one with the guarantee may share, and uses its GPU to less than busy;
 //   - the utilisation of both is known and adds up to max_util at most;
+//   - with the knob slowdown, neither is expected to be slowed by more than that
+//     by the interference model of the GPU's type (package interfere);
 //   - the memory of both fits, as far as it is known.
 //
 // It goes to the node whose GPUs have the most utilisation to spare, then the
@@ -54,6 +56,8 @@
 //     starts, and caps nothing by itself; declared utilisation and memory take
 //     the place of what is measured. By the fit to 1,388 measured pairs that
 //     policy/gandiva uses, no pair within the standard max_util loses speed.
+//   - The bound on slowdown is ours, and off by default. It comes on top of busy
+//     and max_util; slowdown=1.15:max_util=2:busy=1 leaves the choice to it.
 //   - A job that may share and has the guarantee holds 1 - guest of its GPUs from
 //     the start, with or without a guest, so that one can come without a restart.
 //   - An upgrade changes the share that a job holds, which is a restart here.

@@ -153,7 +153,7 @@ func (d *decision) spareOn(j *sched.Job, node, n int, among sched.GPUSet) spare 
 		o := one{left: memory, gpu: g}
 		if h := d.host[node*d.stride+g]; h > 0 {
 			host := d.s.Jobs[h-1]
-			if !d.suit(host, j, memory) {
+			if !d.suit(host, j, &d.s.Cluster.Nodes[node]) {
 				continue
 			}
 			o.util, o.left = host.GPUUtil, memory-host.GPUMemory

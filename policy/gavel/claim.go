@@ -27,6 +27,11 @@ type claim struct {
 	gain  [maxTypes]float64 // what all its time on each type is worth, if the goal is a sum
 	got   received          // time so far on each type
 	on    int               // type it runs on; -1: it waits
+
+	// Of jobs that may share; got is then the time that was meant for it alone.
+	seats  bool     // it may share
+	shared received // time so far with somebody on each type
+	mate   int      // whom it shares with now, a claim; -1: nobody
 }
 
 // speeds are throughputs by GPU type; 0: the job cannot run there.
@@ -46,7 +51,11 @@ func (p *policy) claims(s *sched.Snapshot) []claim {
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b claim) int { return cmp.Compare(a.j.Seq, b.j.Seq) })
+	p.mates(s, out)
 	for k := range out {
+		if p.Sharing > 0 {
+			out[k].shared = unpack(out[k].j.Note.Level, types)
+		}
 		out[k].speed = p.speeds(&out[k], s.Cluster.Types[:types])
 	}
 	return out

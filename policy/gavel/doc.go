@@ -45,6 +45,40 @@
 // best for them. During a round nobody is stopped, and free GPUs are given away at
 // once. The time had on each type is kept in Job.Note, in 62 bits.
 //
+// # Sharing
+//
+// With the knob sharing (variant packing; off by default) two jobs may be on the
+// same GPUs. A pair is looked at if both may share (Spec.Shareable), have the same
+// number of GPUs and fit on one node, if their utilisation and memory are known and
+// the memory of both fits a GPU of the type, and if the interference model (package
+// interfere) expects that both together do at least sharing times the work of one:
+// 1/slowdown of each, in sum.
+//
+// Time of a pair on a type is one more variable of the linear program. It counts as
+// time of both, takes the GPUs of one, and gives each its speed over its slowdown.
+// Jobs are dealt into blocks of four, light with heavy, those that share now in
+// the same one; any two of a block may be a pair, so a job has up to three partners.
+// A block takes the place of a row in column generation: its cheapest times are a
+// small linear program, which starts from everybody alone. Blocks are made of the
+// 1,024 jobs that have had the least; the others may be fitted in by the mechanism.
+// With 1,000 jobs of different speeds and utilisations that all share, on three
+// types, a decision takes 60 to 130 ms, with 10,000 it takes 50 to 170 ms more than
+// without sharing.
+//
+// All five goals work with pairs: each is about the throughputs of jobs, or a sum
+// over them, and needs to know no more. A promise (slo) counts throughput in
+// company for what it is.
+//
+// In a round, pairs bid like jobs, with the mean of the priorities that both have
+// by their time in company, which is counted apart from that alone (Note.Level). A
+// job that may share holds half of each GPU from its start, with or without
+// somebody beside it, so that one can come without a restart. Jobs that share and
+// are both to be alone stay together if that slows neither by more than a tenth.
+// After GPUs, seats that are left over go to jobs that wait: beside jobs that were
+// not chosen themselves, or that lose no more than a tenth. No slowdown in company
+// is taken to be below 5 %, so nobody shares while GPUs are idle; that of jobs that
+// share already counts 3 % less, so that they are not parted for nothing.
+//
 // # What it knows
 //
 // Speeds come from agents (Report.StepTimes): the trial of each job on one GPU of
@@ -72,8 +106,11 @@
 //     used only for what is left over.
 //   - A round begins at multiples of its length, not when the last one was planned.
 //     The whole rest of a round is charged when it begins.
-//   - There is no space sharing: nobody reports throughputs of pairs. Unknown
+//   - Nobody reports throughputs of pairs: slowdowns are predicted from the
+//     utilisation of both, and those that are measured change nothing. Unknown
 //     speeds are extrapolated from trials, not by matrix completion.
+//   - The paper's program has a variable for every two jobs. Here each job has few
+//     partners, which change as jobs come and go.
 //   - No hierarchical, FIFO or AlloX goals.
 //   - Elastic jobs run at the size they asked for. Quotas of tenants, pinned jobs,
 //     CPUs, memory and locality are respected; the paper knows none of them.

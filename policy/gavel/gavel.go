@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairway-gpu/fairway/interfere"
+	"github.com/fairway-gpu/fairway/pairing"
 	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
@@ -22,6 +24,10 @@ type Config struct {
 	Turns  float64        `json:"turns" help:"time received counts in powers of this, so that turns get longer; 1: as it is, as in the paper"`
 	Prices []float64      `json:"prices" help:"cost: price of a GPU of each type, in the order of the cluster's types; none: list prices in a cloud"`
 	SLO    float64        `json:"slo" help:"cost: a job is to end within so many times its estimate; 0: nothing is promised"`
+
+	Sharing float64 `json:"sharing" help:"two jobs may share GPUs where both together are expected to do so many times the work of one alone, such as 1.2; 0: nobody shares"`
+	GPU     string  `json:"gpu" help:"sharing: type of GPU whose interference model predicts slowdowns; auto: that of each node, or the published curve"`
+	Mode    string  `json:"mode" help:"sharing: how jobs share a GPU: time-slice or mps"`
 }
 
 // The values of Config.Goal.
@@ -33,11 +39,15 @@ const (
 	Shortest   = "shortest"
 )
 
+// Packing is Config.Sharing of the variant packing: a margin above 1 for restarts
+// and for predictions that err.
+const Packing = 1.2
+
 var goals = []string{MaxMin, FinishTime, Makespan, Cost, Shortest}
 
 // Default returns the settings the policy has unless told otherwise.
 func Default() Config {
-	return Config{Goal: MaxMin, Round: sched.Duration(6 * time.Minute), Stick: 2, Turns: 8}
+	return Config{Goal: MaxMin, Round: sched.Duration(6 * time.Minute), Stick: 2, Turns: 8, GPU: pairing.Auto, Mode: interfere.TimeSlice.String()}
 }
 
 func (c Config) validate() error {
@@ -52,6 +62,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("turns = %g; want 1 to 1e6", c.Turns)
 	case !(c.SLO >= 0) || math.IsInf(c.SLO, 1):
 		return fmt.Errorf("slo = %g; want 0 (nothing is promised) or more", c.SLO)
+	case c.Sharing != 0 && !(c.Sharing >= 1 && c.Sharing <= 1.9):
+		return fmt.Errorf("sharing = %g; want 0 (nobody shares), or 1 to 1.9", c.Sharing)
 	}
 	for _, x := range c.Prices {
 		if !(x > 0) || math.IsInf(x, 1) {
@@ -66,12 +78,18 @@ func New(c Config) (sched.Policy, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return &policy{Config: c}, nil
+	mode, err := interfere.ParseMode(c.Mode)
+	if err != nil {
+		return nil, err
+	}
+	return &policy{Config: c, company: company{mode: mode, gpu: c.GPU, of: map[string]*answers{}}}, nil
 }
 
 type policy struct {
 	Config
-	free *place.Free // a cache
+	// Caches.
+	free    *place.Free
+	company company
 }
 
 func (p *policy) String() string { return knob.Text("gavel", p.Config, Default()) }
@@ -117,7 +135,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	claims := p.claims(s)
 	r := newRound(p, s, claims)
 	if len(claims) > 0 && (r.fresh || r.crowded()) {
-		p.allocate(s, claims)
+		r.shares = p.allocate(s, claims)
 	}
 	r.run()
 	return r.plan

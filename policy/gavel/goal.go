@@ -19,15 +19,19 @@ type kind struct {
 // table is a linear program and the claims behind each of its rows.
 type table struct {
 	problem
-	rowOf []int // by claim; -1: no type can host it
+	rowOf []int // by claim; -1: no type can host it, or it is in a block
 	terms [][3]float64
+
+	groups  []group
+	blockOf []int // by group
 }
 
-// allocate gives every claim its share of time on each type.
-func (p *policy) allocate(s *sched.Snapshot, claims []claim) {
+// allocate gives every claim its share of time on each type, and returns the
+// shares of time that two claims have together.
+func (p *policy) allocate(s *sched.Snapshot, claims []claim) []share {
 	t := p.table(s, claims)
 	if len(t.rows) == 0 {
-		return
+		return nil
 	}
 	var m mixture
 	switch p.Goal {
@@ -50,40 +54,53 @@ func (p *policy) allocate(s *sched.Snapshot, claims []claim) {
 		m = t.maximise()
 	}
 	t.divide(m, claims)
+	return t.divideBlocks(m, claims)
 }
 
 // table groups claims that are alike into rows.
 func (p *policy) table(s *sched.Snapshot, claims []claim) *table {
 	t := &table{problem: problem{gpus: gpus(p.free)}, rowOf: make([]int, len(claims))}
 	prices := p.prices(s.Cluster.Types)
-	rows := map[kind]int{}
 	for k := range claims {
-		c := &claims[k]
 		t.rowOf[k] = -1
 		for i, n := range t.gpus {
 			if n == 0 { // its nodes take no work now
-				c.speed[i] = 0
+				claims[k].speed[i] = 0
 			}
 		}
-		best := slices.Max(c.speed[:])
-		if best == 0 || (c.j.Phase == sched.Pending && !c.j.Ready(s.Now)) {
+	}
+	t.groups = p.groups(s, claims)
+	paired := make([]bool, len(claims))
+	for _, g := range t.groups {
+		for _, k := range g.claims {
+			paired[k] = true
+		}
+	}
+	seen := func(c *claim) kind { return kind{c.scale, c.speed, p.terms(s, c, t.gpus, len(claims))} }
+	add := func(key kind) int {
+		r := row{scale: float64(key.scale), speed: key.speed[:len(t.gpus)], best: slices.Max(key.speed[:])}
+		if p.Goal == Cost || p.Goal == Shortest {
+			r.gain = p.gains(&r, prices, key.terms)
+		}
+		t.rows, t.terms = append(t.rows, r), append(t.terms, key.terms)
+		return len(t.rows) - 1
+	}
+	rows := map[kind]int{}
+	for k := range claims {
+		c := &claims[k]
+		if paired[k] || slices.Max(c.speed[:]) == 0 || (c.j.Phase == sched.Pending && !c.j.Ready(s.Now)) {
 			continue
 		}
-		key := kind{c.scale, c.speed, p.terms(s, c, t.gpus, len(claims))}
+		key := seen(c)
 		n, ok := rows[key]
 		if !ok {
-			n = len(t.rows)
+			n = add(key)
 			rows[key] = n
-			r := row{scale: float64(c.scale), speed: c.speed[:len(t.gpus)], best: best}
-			if p.Goal == Cost || p.Goal == Shortest {
-				r.gain = p.gains(&r, prices, key.terms)
-			}
-			t.rows = append(t.rows, r)
-			t.terms = append(t.terms, key.terms)
 		}
 		t.rows[n].count++
 		t.rowOf[k] = n
 	}
+	t.addBlocks(claims, seen, add)
 	return t
 }
 
@@ -169,53 +186,4 @@ func (p *policy) gains(r *row, prices []float64, terms [3]float64) []float64 {
 		}
 	}
 	return out
-}
-
-// divide turns a mixture of columns into shares of time. A mixture gives every
-// row a bit of every column; jobs would wander between types all the time. So of
-// the jobs that differ in no more than what they need, as many get each kind of
-// corner, whole, as its weight says; a job that runs rather gets one with the
-// type it is on.
-func (t *table) divide(m mixture, claims []claim) {
-	types := len(t.gpus)
-	codes := codePair(types, types-1, types-1) + 1
-	owed := map[kind][]float64{} // by code: weight less jobs so far
-	for k := range claims {
-		n := t.rowOf[k]
-		if n < 0 {
-			continue
-		}
-		key := kind{scale: claims[k].scale, speed: claims[k].speed}
-		if owed[key] == nil {
-			owed[key] = make([]float64, codes)
-		}
-		sum := owed[key]
-		var with [32]corner
-		corners := with[:0]
-		for col, w := range m.weights {
-			if w <= 0 {
-				continue
-			}
-			pick := m.columns[col].picks[n]
-			sum[pick.code] += w
-			if !slices.ContainsFunc(corners, func(c corner) bool { return c.code == pick.code }) {
-				corners = append(corners, pick)
-			}
-		}
-		best, most := corner{}, 0.0
-		for _, c := range corners {
-			score := sum[c.code]
-			if on := claims[k].on; on >= 0 && ((c.on[0] == on && c.time[0] > 0) || (c.on[1] == on && c.time[1] > 0)) {
-				score += 0.5
-			}
-			if score > most {
-				best, most = c, score
-			}
-		}
-		sum[best.code]--
-		for i, on := range best.on {
-			claims[k].time[on] += best.time[i]
-		}
-		copy(claims[k].gain[:], t.rows[n].gain)
-	}
 }

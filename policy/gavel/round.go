@@ -23,12 +23,21 @@ type round struct {
 	plan   sched.Plan
 	quota  place.Quota
 	budget []int // GPUs not spoken for, by type
+	chosen []int // by claim: type; -1: none
+
+	// Of jobs that share.
+	shares []share
+	with   []int                 // by claim: whom it was chosen to share with; -1: nobody
+	seated map[sched.Slice][]int // claims on seats
 }
 
 func newRound(p *policy, s *sched.Snapshot, claims []claim) *round {
 	r := &round{
 		policy: p, s: s, claims: claims, begin: s.Now.Truncate(p.Round.D()), fresh: true,
 		plan: sched.NewPlan(s), quota: place.NewQuota(s), budget: make([]int, len(s.Cluster.Types)),
+	}
+	if p.Sharing > 0 {
+		r.seated = map[sched.Slice][]int{}
 	}
 	r.plan.Notes = make([]sched.Note, len(s.Jobs))
 	for i, j := range s.Jobs {
@@ -50,49 +59,51 @@ func (r *round) crowded() bool {
 // get the GPUs; later in a round, jobs that run go on, and only GPUs that are
 // free are given away.
 func (r *round) run() {
-	chosen := make([]int, len(r.claims)) // type for each claim; -1: none
+	r.chosen, r.with = make([]int, len(r.claims)), make([]int, len(r.claims))
 	for k := range r.claims {
-		chosen[k] = -1
+		r.chosen[k], r.with[k] = -1, -1
 		c := &r.claims[k]
 		if c.on >= 0 && (!r.fresh || c.j.NonPreemptible) {
-			chosen[k] = c.on
-			r.resume(c)
+			r.chosen[k] = c.on
+			r.resume(k)
 		}
 	}
-	r.choose(chosen)
-	r.settle(chosen)
+	r.choose()
+	r.settle()
 	r.fill()
 	for k := range r.claims {
-		r.note(&r.claims[k])
+		r.note(k)
 	}
 	r.wake()
 }
 
-// bid is a job's wish for a type.
+// bid is the wish of a job, or of two together, for a type.
 type bid struct {
 	claim    int
+	mate     int // another claim; -1: it is for one alone
 	gpuType  int
 	priority float64
 	time     float64
 }
 
 // bids returns all wishes, the strongest first.
-func (r *round) bids(chosen []int) []bid {
+func (r *round) bids() []bid {
 	var out []bid
 	for k := range r.claims {
 		c := &r.claims[k]
-		if chosen[k] >= 0 || !r.eligible(c) {
+		if r.chosen[k] >= 0 || !r.eligible(c) {
 			continue
 		}
 		for t, x := range c.time {
 			if x > 0 {
-				out = append(out, bid{k, t, r.priority(c, t), x})
+				out = append(out, bid{k, -1, t, r.priority(c, t), x})
 			}
 		}
 	}
+	out = r.sharedBids(out)
 	slices.SortFunc(out, func(a, b bid) int {
 		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(b.time, a.time),
-			cmp.Compare(a.claim, b.claim), cmp.Compare(a.gpuType, b.gpuType))
+			cmp.Compare(a.claim, b.claim), cmp.Compare(a.gpuType, b.gpuType), cmp.Compare(a.mate, b.mate))
 	})
 	return out
 }
@@ -108,13 +119,18 @@ func (r *round) priority(c *claim, t int) float64 {
 	if r.Goal == Shortest { // it is not about shares: those who gain most for each GPU go first
 		return c.gain[t] / float64(c.scale)
 	}
-	if c.on == t {
+	if c.on == t && c.mate < 0 {
 		x *= r.Stick
 	}
-	if c.got[t] == 0 {
+	return r.behind(x, c.got[t])
+}
+
+// behind is the priority of a share of time of which so much was received.
+func (r *round) behind(x float64, received int) float64 {
+	if received == 0 {
 		return x * never
 	}
-	got := float64(c.got[t])
+	got := float64(received)
 	if r.Turns > 1 {
 		got = math.Pow(r.Turns, math.Floor(math.Log(got/parts)/math.Log(r.Turns)+1e-9))
 	}
@@ -123,78 +139,96 @@ func (r *round) priority(c *claim, t int) float64 {
 
 // choose gives types to jobs in order of priority, as long as there are GPUs by
 // number.
-func (r *round) choose(chosen []int) {
-	for k, t := range chosen {
-		if t >= 0 {
+func (r *round) choose() {
+	for k, t := range r.chosen {
+		if t >= 0 && !r.second(k) {
 			r.budget[t] -= r.claims[k].scale
 		}
 	}
-	for _, b := range r.bids(chosen) {
-		c := &r.claims[b.claim]
-		if chosen[b.claim] >= 0 || r.budget[b.gpuType] < c.scale || r.quota.Left(c.j) < c.scale {
+	for _, b := range r.bids() {
+		if b.mate >= 0 {
+			r.choosePair(b)
 			continue
 		}
-		chosen[b.claim] = b.gpuType
+		c := &r.claims[b.claim]
+		if r.chosen[b.claim] >= 0 || r.budget[b.gpuType] < c.scale || !r.quota.FitsMilli(c.j, r.holds(c)) {
+			continue
+		}
+		r.chosen[b.claim] = b.gpuType
 		r.budget[b.gpuType] -= c.scale
-		r.quota.Add(c.j, c.scale)
+		r.quota.AddMilli(c.j, r.holds(c))
 	}
 	// Only what is placed holds quota from here on.
 	r.quota.Clear()
 	for k := range r.claims {
 		if c := &r.claims[k]; len(r.plan.Want[c.job]) > 0 {
-			r.quota.Add(c.j, c.scale)
+			r.quota.AddMilli(c.j, r.milli(r.plan.Want[c.job]))
 		}
 	}
 }
 
 // settle places the chosen jobs: those that stay, where they are; the others,
 // large before small.
-func (r *round) settle(chosen []int) {
+func (r *round) settle() {
 	var moving []int
-	for k, t := range chosen {
+	for k, t := range r.chosen {
 		c := &r.claims[k]
 		switch {
 		case t < 0 || len(r.plan.Want[c.job]) > 0:
-		case t == c.on && r.resume(c):
+		case t == c.on && r.stays(k) && r.resume(k):
 		default:
 			moving = append(moving, k)
 		}
 	}
 	slices.SortStableFunc(moving, func(a, b int) int { return cmp.Compare(r.claims[b].scale, r.claims[a].scale) })
 	for _, k := range moving {
-		r.start(&r.claims[k], chosen[k])
+		r.startPair(k, r.chosen[k])
+	}
+	for _, k := range moving {
+		if len(r.plan.Want[r.claims[k].job]) == 0 {
+			r.start(k, r.chosen[k])
+		}
 	}
 }
 
 // resume lets a running job go on where it is.
-func (r *round) resume(c *claim) bool {
+func (r *round) resume(k int) bool {
+	c := &r.claims[k]
 	stays := c.j.NonPreemptible
-	if !r.free.Fits(c.j, c.j.Placement) || (!stays && r.quota.Left(c.j) < c.scale) {
+	if !r.free.Fits(c.j, c.j.Placement) || (!stays && !r.quota.FitsMilli(c.j, r.milli(c.j.Placement))) {
 		return false
 	}
-	r.take(c, c.j.Placement)
+	r.free.Take(c.j, c.j.Placement)
+	r.place(k, c.j.Placement)
 	return true
 }
 
 // start places a job on a type.
-func (r *round) start(c *claim, t int) bool {
-	if r.free.OfType(t) < c.scale || r.quota.Left(c.j) < c.scale {
+func (r *round) start(k, t int) bool {
+	c := &r.claims[k]
+	if r.free.OfType(t) < c.scale || !r.quota.FitsMilli(c.j, r.holds(c)) {
 		return false
 	}
 	only := c.only(r.s.Cluster.Types[t])
-	p, ok := r.free.Within(&only, c.scale, sched.CrossRack)
+	if c.seats {
+		only.MilliGPU = 0 // its seat is on GPUs that nobody else is on
+	}
+	p, ok := r.find(c, &only)
 	if !ok {
 		return false
 	}
-	r.quota.Add(c.j, c.scale)
-	r.plan.Want[c.job] = p
+	r.place(k, p)
 	return true
 }
 
-func (r *round) take(c *claim, p sched.Placement) {
-	r.free.Take(c.j, p)
-	r.quota.Add(c.j, p.GPUs())
+// place books what a claim holds; it is taken already.
+func (r *round) place(k int, p sched.Placement) {
+	c := &r.claims[k]
+	r.quota.AddMilli(c.j, r.milli(p))
 	r.plan.Want[c.job] = p
+	if r.seated != nil && c.seats && len(p) == 1 && p[0].Milli == seat {
+		r.seated[p[0]] = append(r.seated[p[0]], k)
+	}
 }
 
 // fill gives what is left to jobs that were not chosen: those that run stay, the
@@ -202,16 +236,18 @@ func (r *round) take(c *claim, p sched.Placement) {
 func (r *round) fill() {
 	var waiting []int
 	for k := range r.claims {
-		if c := &r.claims[k]; len(r.plan.Want[c.job]) == 0 && r.eligible(c) && (c.on < 0 || !r.resume(c)) {
+		if c := &r.claims[k]; len(r.plan.Want[c.job]) == 0 && r.eligible(c) && (c.on < 0 || !r.goesOn(k)) {
 			waiting = append(waiting, k)
 		}
 	}
 	slices.SortStableFunc(waiting, func(a, b int) int {
-		return cmp.Compare(r.claims[a].got.sum(), r.claims[b].got.sum())
+		x, y := &r.claims[a], &r.claims[b]
+		return cmp.Compare(x.got.sum()+x.shared.sum(), y.got.sum()+y.shared.sum())
 	})
 	for _, k := range waiting {
-		r.anywhere(&r.claims[k])
+		r.anywhere(k)
 	}
+	r.fillSeats(waiting)
 	for k := range r.claims {
 		if c := &r.claims[k]; len(r.plan.Want[c.job]) == 0 {
 			r.plan.Why[c.job] = r.why(c)
@@ -221,7 +257,8 @@ func (r *round) fill() {
 
 // anywhere starts a job on the fastest type with room for it. A running job of
 // another size than it asked for waits as what it asked for.
-func (r *round) anywhere(c *claim) {
+func (r *round) anywhere(k int) {
+	c := &r.claims[k]
 	c.scale = c.j.GPUs
 	order := make([]int, len(r.s.Cluster.Types))
 	for t := range order {
@@ -229,7 +266,7 @@ func (r *round) anywhere(c *claim) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(c.speedOn(b), c.speedOn(a)) })
 	for _, t := range order {
-		if c.j.Accepts(r.s.Cluster.Types[t]) && r.start(c, t) {
+		if c.j.Accepts(r.s.Cluster.Types[t]) && r.start(k, t) {
 			return
 		}
 	}
@@ -246,7 +283,7 @@ func (r *round) why(c *claim) sched.Reason {
 	if !r.eligible(c) {
 		return sched.Reason{Code: sched.BackOff, Until: c.j.NotBefore}
 	}
-	if r.quota.Left(c.j) < c.j.GPUs {
+	if !r.quota.FitsMilli(c.j, r.holds(c)) {
 		return r.quota.Why(c.j, c.j.GPUs)
 	}
 	why := r.free.Why(c.j, c.j.GPUs, sched.CrossRack)
@@ -254,23 +291,6 @@ func (r *round) why(c *claim) sched.Reason {
 		why.Code = sched.Behind
 	}
 	return why
-}
-
-// note books the rest of the round for a job that has been given GPUs in it, and
-// marks the round as divided.
-func (r *round) note(c *claim) {
-	n := &r.plan.Notes[c.job]
-	want := r.plan.Want[c.job]
-	if len(want) > 0 && (r.fresh || c.on < 0) {
-		if t := r.s.Cluster.TypeOf(int(want[0].Node)); t < maxTypes {
-			rest := r.begin.Add(r.Round.D()).Sub(r.s.Now)
-			c.got[t] += max(1, int(math.Round(parts*float64(rest)/float64(r.Round.D()))))
-		}
-		n.Count = c.got.pack(min(len(r.s.Cluster.Types), maxTypes))
-	}
-	if r.fresh || n.Since.Before(r.begin) {
-		n.Since = r.s.Now
-	}
 }
 
 // wake asks for the next round if it may differ from this one.
@@ -282,47 +302,7 @@ func (r *round) wake() {
 			return
 		}
 	}
-}
-
-// parts is the number of parts of a round in which time is counted.
-const parts = 60
-
-// received is the time that a job was given on each type, in parts of a round.
-type received [maxTypes]int
-
-func (g received) sum() int {
-	sum := 0
-	for _, n := range g {
-		sum += n
+	if r.shared() { // who shares may be alone from then on
+		r.plan.WakeBy(r.s.Now, r.begin.Add(r.Round.D()))
 	}
-	return sum
-}
-
-// width is the number of bits for each type in the one number that a note holds.
-func width(types int) int { return min(30, 62/max(1, types)) }
-
-// pack puts the times into one number. When one has become too large for its
-// bits, all are halved: only their ratios matter.
-func (g received) pack(types int) int {
-	w := width(types)
-	for slices.Max(g[:]) >= 1<<w {
-		for t := range g {
-			g[t] = (g[t] + 1) / 2
-		}
-	}
-	out := 0
-	for t := range types {
-		out |= g[t] << (t * w)
-	}
-	return out
-}
-
-// unpack is the inverse of pack; a note of another policy gives some times.
-func unpack(n, types int) received {
-	var g received
-	w := width(types)
-	for t := range types {
-		g[t] = max(0, n) >> (t * w) & (1<<w - 1)
-	}
-	return g
 }

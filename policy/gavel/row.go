@@ -15,6 +15,7 @@ type row struct {
 
 	need   float64 // throughput that each must have
 	frozen bool    // need stays
+	block  int     // 1 + the block that it is in; 0: none
 }
 
 // corner is a corner of what a row may have: times on at most two GPU types.
@@ -84,12 +85,21 @@ func (r *row) rate(i int, prices []float64) float64 {
 	return cost
 }
 
-// rise reports whether a little more throughput would cost something.
-func (r *row) rise(prices []float64) bool {
-	_, now := r.cheapest(prices)
-	more := *r
-	more.need = min(r.best, r.need*1.001)
-	_, then := more.cheapest(prices)
+// rise reports whether a little more throughput of a row would cost something.
+func (p *problem) rise(k int, prices []float64) bool {
+	r := &p.rows[k]
+	cost := func() float64 {
+		if r.block > 0 {
+			_, cost := p.cheapest(&p.blocks[r.block-1], prices)
+			return cost
+		}
+		_, cost := r.cheapest(prices)
+		return cost
+	}
+	now, need := cost(), r.need
+	r.need = min(r.best, r.need*1.001)
+	then := cost()
+	r.need = need
 	return then-now > 1e-6*r.scale*r.need/r.best*mean(prices)
 }
 

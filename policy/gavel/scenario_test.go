@@ -175,6 +175,8 @@ func TestBadKnobs(t *testing.T) {
 		"gavel:stick=0.5":   "stick = 0.5; want 1 to 1e6",
 		"gavel:turns=0":     "turns = 0; want 1 to 1e6",
 		"gavel:slo=-1":      "slo = -1; want 0 (nothing is promised) or more",
+		"gavel:sharing=3":   "sharing = 3; want 0 (nobody shares), or 1 to 1.9",
+		"gavel:mode=turns":  `mode "turns"; want time-slice or mps`,
 		"gavel:prices=1/-2": "prices has the value -2; want positive numbers",
 	} {
 		if _, err := policy.Builtin().New(spec); err == nil || !strings.HasSuffix(err.Error(), want) {
@@ -184,9 +186,10 @@ func TestBadKnobs(t *testing.T) {
 }
 
 // BenchmarkSpeeds measures a fresh round of jobs of which no two have the same
-// speeds, on three types.
+// speeds, on three types; with packing, of which no two have the same utilisation
+// either, and all may share.
 func BenchmarkSpeeds(b *testing.B) {
-	for _, variant := range []string{"gavel", "gavel:ftf", "gavel:sjf"} {
+	for _, variant := range []string{"gavel", "gavel:ftf", "gavel:sjf", "gavel:packing", "gavel:packing:ftf", "gavel:packing:sjf"} {
 		for _, n := range []int{100, 1000, 10_000} {
 			b.Run(fmt.Sprint(variant, "/", n), func(b *testing.B) {
 				random := rand.New(rand.NewPCG(1, uint64(n)))
@@ -198,11 +201,15 @@ func BenchmarkSpeeds(b *testing.B) {
 					}
 				}
 				w := world(b, []int{64, 64, 64}, jobs...)
-				p, err := policy.Builtin().New(variant)
-				if err != nil {
-					b.Fatal(err)
-				}
+				p := build(b, variant)
 				s := w.State.Snapshot(w.Now)
+				sharers := make([]*sched.Job, len(s.Jobs))
+				for i, j := range s.Jobs {
+					sharer := *j
+					sharer.Shareable, sharer.GPUMemory, sharer.GPUUtil = true, 1<<30, 0.1+0.8*random.Float64()
+					sharers[i] = &sharer
+				}
+				s = s.With(sharers)
 				for b.Loop() {
 					if _, _, err := sched.Decide(p, s); err != nil {
 						b.Fatal(err)

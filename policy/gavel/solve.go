@@ -13,14 +13,21 @@ import "math"
 // time every row has its own cheapest corner, found in a few steps; all of these
 // together make a column, and a master program with one line for each type mixes
 // columns and sets new prices. The work is linear in the number of rows.
+//
+// Jobs that may share GPUs with some others are not on their own: a block of them
+// takes the place of a row.
 type problem struct {
-	gpus []float64 // by type
-	rows []row
+	gpus   []float64 // by type
+	rows   []row
+	blocks []block
+
+	tableau blockTableau // a buffer
 }
 
 // column is a choice of every row at some prices.
 type column struct {
-	picks []corner
+	picks []corner  // by row; of a row in a block: nothing
+	plays [][]play  // by block
 	use   []float64 // GPU time by type, of all jobs
 	gain  float64
 }
@@ -40,6 +47,9 @@ func (p *problem) column(prices []float64) column {
 	c := column{picks: make([]corner, len(p.rows)), use: make([]float64, len(p.gpus))}
 	for k := range p.rows {
 		r := &p.rows[k]
+		if r.block > 0 {
+			continue
+		}
 		pick, _ := r.cheapest(prices)
 		c.picks[k] = pick
 		for n, i := range pick.on {
@@ -47,6 +57,15 @@ func (p *problem) column(prices []float64) column {
 			if r.gain != nil {
 				c.gain += pick.time[n] * r.gain[i] * r.count
 			}
+		}
+	}
+	for k := range p.blocks {
+		b := &p.blocks[k]
+		plays, _ := p.cheapest(b, prices)
+		c.plays = append(c.plays, plays)
+		for _, x := range plays {
+			c.use[x.on] += x.time * b.scale * b.count
+			c.gain += x.time * p.gain(b, x.part, x.on) * b.count
 		}
 	}
 	return c
@@ -209,7 +228,7 @@ func (p *problem) fill(need func(r int, level float64) float64) mixture {
 		open := 0
 		for k := range p.rows {
 			r := &p.rows[k]
-			r.frozen = r.frozen || r.need >= r.best*(1-slack) || r.rise(m.prices)
+			r.frozen = r.frozen || r.need >= r.best*(1-slack) || p.rise(k, m.prices)
 			if !r.frozen {
 				open++
 			}

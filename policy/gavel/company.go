@@ -1,0 +1,255 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gavel
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/interfere"
+	"github.com/fairway-gpu/fairway/pairing"
+	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// seat is what a job that may share holds of each of its GPUs, in thousandths,
+// with or without company: to change it later would be a restart.
+const seat = sched.WholeGPU / 2
+
+// margin is the GPU memory that stays free beside two jobs, in bytes.
+const margin = 500 << 20
+
+// wary is the least slowdown of a job in company that is reckoned with: where
+// GPUs are idle, nobody has to share.
+const wary = 1.05
+
+// faithful is by how much less two jobs that share now are taken to slow each
+// other: another company would cost a restart. It is less than wary.
+const faithful = 1.03
+
+// mostShared is the number of jobs for which pairs are looked at; more would make
+// the linear program dear.
+const mostShared = 1024
+
+// company says how much jobs slow each other. It is a cache.
+type company struct {
+	mode interfere.Mode
+	gpu  string              // whose model is asked; pairing.Auto: that of each type
+	of   map[string]*answers // by GPU type
+}
+
+// answers are the slowdowns of a job beside another on one type, by their
+// utilisations in hundredths; 0: not known yet.
+type answers struct {
+	model *interfere.Model
+	slow  [101 * 101]float32
+}
+
+// slowdown is that of a job beside another on a type.
+func (c *company) slowdown(t sched.GPUType, own, other *sched.Job) float64 {
+	name := string(t)
+	if c.gpu != pairing.Auto {
+		name = c.gpu
+	}
+	a := c.of[name]
+	if a == nil {
+		m, err := interfere.Default(name)
+		if err != nil { // a test of package interfere reads every built-in model
+			m = interfere.Published()
+		}
+		a = &answers{model: m}
+		c.of[name] = a
+	}
+	x, y := hundredths(own.GPUUtil), hundredths(other.GPUUtil)
+	known := &a.slow[x*101+y]
+	if *known == 0 {
+		load := interfere.Load{Util: float64(x) / 100}
+		*known = float32(a.model.Slowdown(c.mode, load, []interfere.Load{{Util: float64(y) / 100}}).Mean)
+	}
+	return max(wary, float64(*known))
+}
+
+func hundredths(util float64) int { return int(math.Ceil(min(max(util, 0), 1)*100 - 1e-9)) }
+
+// suit reports whether two jobs may share GPUs of a type and memory, and how much
+// slower each would be: together they must do more than one alone, by the knob
+// sharing.
+func (p *policy) suit(t sched.GPUType, memory int64, a, b *sched.Job) (slowA, slowB float64, ok bool) {
+	if memory > 0 && a.GPUMemory+b.GPUMemory+margin > memory {
+		return 0, 0, false
+	}
+	slowA, slowB = p.company.slowdown(t, a, b), p.company.slowdown(t, b, a)
+	return slowA, slowB, 1/slowA+1/slowB >= p.Sharing
+}
+
+// mates finds out who may share: jobs that allow it and of which it is known what
+// they do to a GPU, on one node; and who shares now.
+func (p *policy) mates(s *sched.Snapshot, claims []claim) {
+	on := map[sched.Slice]int{}
+	for k := range claims {
+		c := &claims[k]
+		c.mate = -1
+		if p.Sharing == 0 || !place.Sharable(c.j) || c.scale > s.Cluster.MaxGPUs() {
+			continue
+		}
+		c.seats = c.on < 0 || c.sits() || !c.j.NonPreemptible
+		if !c.sits() {
+			continue
+		}
+		held := c.j.Placement[0]
+		if other, ok := on[held]; ok {
+			c.mate, claims[other].mate = other, k
+		} else {
+			on[held] = k
+		}
+	}
+}
+
+// sits reports whether a job runs on seats.
+func (c *claim) sits() bool { return len(c.j.Placement) == 1 && c.j.Placement[0].Milli == seat }
+
+// group is a block of claims.
+type group struct {
+	claims []int
+	pairs  []pair // by place in claims
+}
+
+// groups divides the claims that may share into blocks: light jobs with heavy
+// ones, so that the linear program can choose whom each goes with, and those that
+// share now in the same block.
+func (p *policy) groups(s *sched.Snapshot, claims []claim) []group {
+	if p.Sharing == 0 {
+		return nil
+	}
+	var all []int
+	for k := range claims {
+		c := &claims[k]
+		if c.seats && (c.on >= 0 || c.j.Ready(s.Now)) && slices.Max(c.speed[:]) > 0 {
+			all = append(all, k)
+		}
+	}
+	if len(all) > mostShared { // those who have had the least go first
+		slices.SortStableFunc(all, func(a, b int) int {
+			return cmp.Compare(claims[a].got.sum()+claims[a].shared.sum(), claims[b].got.sum()+claims[b].shared.sum())
+		})
+		all = all[:mostShared]
+	}
+	slices.SortFunc(all, func(a, b int) int {
+		x, y := &claims[a], &claims[b]
+		return cmp.Or(cmp.Compare(x.scale, y.scale), cmp.Compare(x.j.GPUUtil, y.j.GPUUtil), cmp.Compare(a, b))
+	})
+	best := bestNodes(s.Cluster)
+	var out []group
+	for len(all) > 0 {
+		end := 1
+		for end < len(all) && claims[all[end]].scale == claims[all[0]].scale {
+			end++
+		}
+		for _, members := range quartets(claims, all[:end]) {
+			if g := p.group(s, claims, members, best); len(g.pairs) > 0 {
+				out = append(out, g)
+			}
+		}
+		all = all[end:]
+	}
+	return out
+}
+
+// quartets deals claims of one size, the lightest first, into blocks: in turn the
+// lightest and the heaviest that are left, and with each whom it shares with now.
+func quartets(claims []claim, sorted []int) [][]int {
+	left := make(map[int]bool, len(sorted))
+	for _, k := range sorted {
+		left[k] = true
+	}
+	var out [][]int
+	var open []int
+	flush := func() {
+		if len(open) > 1 {
+			out = append(out, open)
+		}
+		open = nil
+	}
+	take := func(k int) {
+		mate := claims[k].mate
+		if mate < 0 || !left[mate] {
+			mate = -1
+		}
+		if len(open) == maxBlock || (mate >= 0 && len(open) == maxBlock-1) {
+			flush()
+		}
+		open = append(open, k)
+		delete(left, k)
+		if mate >= 0 {
+			open = append(open, mate)
+			delete(left, mate)
+		}
+	}
+	light, heavy := 0, len(sorted)-1
+	for turn := 0; light <= heavy; turn++ {
+		k := sorted[light]
+		if turn%2 == 0 {
+			light++
+		} else {
+			k = sorted[heavy]
+			heavy--
+		}
+		if left[k] {
+			take(k)
+		}
+	}
+	flush()
+	return out
+}
+
+// bestNodes returns, by type, the most GPUs and the most GPU memory of a node.
+func bestNodes(c *sched.Cluster) []sched.Node {
+	out := make([]sched.Node, len(c.Types))
+	for i := range c.Nodes {
+		n, best := &c.Nodes[i], &out[c.TypeOf(i)]
+		best.GPUs, best.GPUMemory = max(best.GPUs, n.Usable().Len()), max(best.GPUMemory, n.GPUMemory)
+	}
+	return out
+}
+
+// group finds the pairs among some claims, and leaves out those that suit nobody.
+func (p *policy) group(s *sched.Snapshot, claims []claim, members []int, best []sched.Node) group {
+	var pairs []pair
+	partners := make([]int, len(members))
+	for i := range members {
+		for k := i + 1; k < len(members); k++ {
+			a, b := &claims[members[i]], &claims[members[k]]
+			x, any := pair{a: i, b: k}, false
+			for t := range min(len(s.Cluster.Types), maxTypes) {
+				if a.speed[t] == 0 || b.speed[t] == 0 || best[t].GPUs < a.scale {
+					continue
+				}
+				if slowA, slowB, ok := p.suit(s.Cluster.Types[t], best[t].GPUMemory, a.j, b.j); ok {
+					if a.on == t && a.mate == members[k] {
+						slowA, slowB = slowA/faithful, slowB/faithful
+					}
+					x.slow[0][t], x.slow[1][t], any = slowA, slowB, true
+				}
+			}
+			if any {
+				pairs = append(pairs, x)
+				partners[i]++
+				partners[k]++
+			}
+		}
+	}
+	var g group
+	place := make([]int, len(members))
+	for i, k := range members {
+		if place[i] = len(g.claims); partners[i] > 0 {
+			g.claims = append(g.claims, k)
+		}
+	}
+	for _, x := range pairs {
+		x.a, x.b = place[x.a], place[x.b]
+		g.pairs = append(g.pairs, x)
+	}
+	return g
+}

@@ -1,0 +1,286 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gavel
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// apart is the slowdown in company above which a job that was to be alone takes
+// GPUs of its own, and up to which one that was to be alone gets company when
+// there is nothing else for a job that waits.
+const apart = 1.1
+
+// holds returns what a job is going to hold of its tenant's quota, in thousandths
+// of GPUs.
+func (r *round) holds(c *claim) int {
+	if c.seats {
+		return c.scale * seat
+	}
+	return c.scale * sched.WholeGPU
+}
+
+// milli returns what a placement holds of a quota: unless jobs share, GPUs count
+// as whole.
+func (r *round) milli(p sched.Placement) int {
+	if r.Sharing > 0 {
+		return p.Milli()
+	}
+	return p.GPUs() * sched.WholeGPU
+}
+
+// second reports whether a running job is the second of two that go on together,
+// whose GPUs are counted with the first.
+func (r *round) second(k int) bool {
+	mate := r.claims[k].mate
+	return mate >= 0 && mate < k && r.chosen[mate] >= 0
+}
+
+// sharedBids adds the wishes of two jobs together.
+func (r *round) sharedBids(out []bid) []bid {
+	for i := range r.shares {
+		x := &r.shares[i]
+		a, b := &r.claims[x.a], &r.claims[x.b]
+		if (r.chosen[x.a] < 0 || r.chosen[x.b] < 0) && r.eligible(a) && r.eligible(b) {
+			out = append(out, bid{x.a, x.b, x.gpuType, r.priorityOf(x), x.time})
+		}
+	}
+	return out
+}
+
+// priorityOf is how far two jobs are behind their share of time together, each by
+// what it has had with anybody.
+func (r *round) priorityOf(x *share) float64 {
+	a, b, t := &r.claims[x.a], &r.claims[x.b], x.gpuType
+	if r.Goal == Shortest {
+		return (a.gain[t]/x.slow[0] + b.gain[t]/x.slow[1]) / float64(a.scale)
+	}
+	time := x.time
+	if a.on == t && a.mate == x.b {
+		time *= r.Stick
+	}
+	return (r.behind(time, a.shared[t]) + r.behind(time, b.shared[t])) / 2
+}
+
+// choosePair grants the wish of two jobs: GPUs for one of them, or a seat beside
+// the one that goes on in this round.
+func (r *round) choosePair(x bid) {
+	a, b := x.claim, x.mate
+	if r.chosen[a] >= 0 {
+		a, b = b, a
+	}
+	c, mate := &r.claims[a], &r.claims[b]
+	if r.chosen[a] >= 0 || !r.quota.FitsMilli(c.j, r.holds(c)) {
+		return
+	}
+	if r.chosen[b] >= 0 {
+		// Somebody who was chosen to be alone, or with another, is left alone.
+		if r.chosen[b] == x.gpuType && r.with[b] < 0 && r.lone(b) {
+			r.chosen[a], r.with[a], r.with[b] = x.gpuType, b, a
+			r.quota.AddMilli(c.j, r.holds(c))
+		}
+		return
+	}
+	if r.budget[x.gpuType] < c.scale {
+		return
+	}
+	r.quota.AddMilli(c.j, r.holds(c))
+	if !r.quota.FitsMilli(mate.j, r.holds(mate)) {
+		r.quota.AddMilli(c.j, -r.holds(c))
+		return
+	}
+	r.quota.AddMilli(mate.j, r.holds(mate))
+	r.budget[x.gpuType] -= c.scale
+	r.chosen[a], r.chosen[b] = x.gpuType, x.gpuType
+	r.with[a], r.with[b] = b, a
+}
+
+// lone reports whether a job has its place, and is the only one there.
+func (r *round) lone(k int) bool {
+	p := r.plan.Want[r.claims[k].job]
+	return r.claims[k].seats && len(p) == 1 && len(r.seated[p[0]]) == 1
+}
+
+// together reports whether the present round counts as time with somebody: by
+// what was chosen, else by what is.
+func (r *round) together(k int) bool {
+	if r.with[k] >= 0 {
+		return true
+	}
+	c := &r.claims[k]
+	p := r.plan.Want[c.job]
+	return (r.chosen[k] < 0 || c.j.NonPreemptible) && len(p) == 1 && len(r.seated[p[0]]) > 1
+}
+
+// stays reports whether a running job that was chosen for its type can go on
+// where it is, beside whoever is there.
+func (r *round) stays(k int) bool {
+	c := &r.claims[k]
+	if !c.seats {
+		return true
+	}
+	if with := r.with[k]; with >= 0 { // one of the two goes to the other
+		mate := &r.claims[with]
+		sits := func(c *claim) bool { return c.on == r.chosen[k] && c.sits() }
+		return c.mate == with || (sits(c) && (!sits(mate) || k < with) && len(r.plan.Want[mate.job]) == 0)
+	}
+	switch mate := c.mate; {
+	case mate < 0 || r.chosen[mate] != c.on:
+		return true
+	case r.with[mate] >= 0:
+		return false
+	default: // both are to be alone: the first stays
+		own, other, _ := r.suit(r.s.Cluster.Types[c.on], 0, c.j, r.claims[mate].j)
+		return k < mate || max(own, other) <= apart
+	}
+}
+
+// goesOn lets a job that was not chosen go on where it is: alone, or beside
+// somebody that suits.
+func (r *round) goesOn(k int) bool {
+	c := &r.claims[k]
+	if c.seats && !c.j.NonPreemptible && !r.empty(c.j.Placement) && !r.welcome(k, c.j.Placement) {
+		return false
+	}
+	return r.resume(k)
+}
+
+// empty reports whether nobody is on the GPUs of a placement.
+func (r *round) empty(p sched.Placement) bool {
+	for _, s := range p {
+		if s.GPUs&^r.free.OnNode(int(s.Node)) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// welcome reports whether a job may sit where another one does.
+func (r *round) welcome(k int, at sched.Placement) bool {
+	if len(at) != 1 || len(r.seated[at[0]]) != 1 {
+		return false
+	}
+	host := r.seated[at[0]][0]
+	if r.with[host] == k {
+		return true
+	}
+	node := &r.s.Cluster.Nodes[at[0].Node]
+	slow, _, ok := r.suit(node.Type, node.GPUMemory, r.claims[host].j, r.claims[k].j)
+	return ok && (slow <= apart || r.chosen[host] < 0)
+}
+
+// find takes GPUs for a claim: seats, if it may share and is on one node. The job
+// is the claim's with what it insists on.
+func (r *round) find(c *claim, j *sched.Job) (sched.Placement, bool) {
+	mark := r.free.Mark()
+	p, ok := r.free.Within(j, c.scale, sched.CrossRack)
+	switch {
+	case !ok || !c.seats:
+	case len(p) == 1:
+		r.free.Rollback(mark)
+		p[0].Milli = seat
+		r.free.Take(c.j, p)
+	case !r.quota.FitsMilli(c.j, p.Milli()):
+		r.free.Rollback(mark)
+		return nil, false
+	}
+	return p, ok
+}
+
+// startPair places a job beside the one it was chosen to share with, or both
+// where there is room for both.
+func (r *round) startPair(k, t int) {
+	with := r.with[k]
+	if c := &r.claims[k]; with < 0 || len(r.plan.Want[c.job]) > 0 {
+		return
+	}
+	c, mate := &r.claims[k], &r.claims[with]
+	if at := r.plan.Want[mate.job]; len(at) > 0 {
+		r.sit(k, at)
+		return
+	}
+	if r.free.OfType(t) < c.scale || !r.quota.FitsMilli(c.j, r.holds(c)) {
+		return
+	}
+	both := c.only(r.s.Cluster.Types[t])
+	both.MilliGPU = 0
+	both.CPUs += mate.j.CPUs
+	both.Memory += mate.j.Memory
+	both.GPUMemory += mate.j.GPUMemory
+	both.Widest = sched.SameMachine
+	if c.j.Widest == sched.SameSlot || mate.j.Widest == sched.SameSlot {
+		both.Widest = sched.SameSlot
+	}
+	both.TaskGPUs = c.scale
+	both.Avoid = slices.Concat(c.j.Avoid, mate.j.Avoid)
+	if p, ok := r.find(c, &both); ok {
+		r.place(k, p)
+		r.sit(with, p)
+	}
+}
+
+// sit puts a job beside the one that is somewhere.
+func (r *round) sit(k int, at sched.Placement) bool {
+	c := &r.claims[k]
+	if len(at) != 1 || at[0].GPUs.Len() != c.scale || len(r.seated[at[0]]) != 1 {
+		return false
+	}
+	node := &r.s.Cluster.Nodes[at[0].Node]
+	if node.State != sched.Ready || !c.j.Accepts(node.Type) || slices.Contains(c.j.Avoid, node.Name) ||
+		(c.j.Widest != sched.NoLevel && r.s.Cluster.Level(at) > c.j.Widest) ||
+		!r.free.Fits(c.j, at) || !r.quota.FitsMilli(c.j, c.scale*seat) {
+		return false
+	}
+	p := slices.Clone(at)
+	r.free.Take(c.j, p)
+	r.place(k, p)
+	return true
+}
+
+// shared reports whether somebody shares.
+func (r *round) shared() bool {
+	for k := range r.claims {
+		if p := r.plan.Want[r.claims[k].job]; r.seated != nil && len(p) == 1 && len(r.seated[p[0]]) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// mostHosts is how many places are looked at for a job that waits.
+const mostHosts = 32
+
+// fillSeats gives the seats beside light jobs to jobs that still wait.
+func (r *round) fillSeats(waiting []int) {
+	if r.Sharing == 0 {
+		return
+	}
+	hosts := map[int][]int{} // by size, the lightest first
+	for k := range r.claims {
+		if r.lone(k) {
+			n := r.plan.Want[r.claims[k].job].GPUs()
+			hosts[n] = append(hosts[n], k)
+		}
+	}
+	for _, of := range hosts {
+		slices.SortStableFunc(of, func(a, b int) int { return cmp.Compare(r.claims[a].j.GPUUtil, r.claims[b].j.GPUUtil) })
+	}
+	for _, k := range waiting {
+		c := &r.claims[k]
+		if !c.seats || len(r.plan.Want[c.job]) > 0 {
+			continue
+		}
+		of := hosts[c.scale]
+		for i, host := range of[:min(mostHosts, len(of))] {
+			at := r.plan.Want[r.claims[host].job]
+			if r.welcome(k, at) && r.sit(k, at) {
+				hosts[c.scale] = slices.Delete(of, i, i+1)
+				break
+			}
+		}
+	}
+}
