@@ -22,16 +22,7 @@ func (b *Book) Report(ctx context.Context, secret string, r live.AgentReport) (l
 	if !ok {
 		return live.AgentAnswer{}, live.Errorf(live.Denied, "the secret is of no attempt of this daemon")
 	}
-	if err := r.Validate(); err != nil {
-		return live.AgentAnswer{}, err
-	}
-	var answer live.AgentAnswer
-	err := b.commit(ctx, func(t *tx) error {
-		var err error
-		answer, err = t.report(id, &r)
-		return err
-	})
-	return answer, err
+	return b.ReportFor(ctx, id, r)
 }
 
 func (t *tx) report(id live.AttemptID, r *live.AgentReport) (live.AgentAnswer, error) {

@@ -70,6 +70,7 @@ func (m *memory) event(r *live.Record, e sched.Event) error {
 	if before != nil {
 		was = *before
 	}
+	there := e.Kind == sched.NodeJoined && m.hasNode(e.Node)
 	if err := m.state.Apply(e); err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func (m *memory) event(r *live.Record, e sched.Event) error {
 	case sched.JobSubmitted:
 		return m.submitted(r, id)
 	case sched.NodeJoined:
-		m.nodeSet(r)
+		m.nodeSet(r, there)
 		return nil
 	}
 	x := m.jobs[id]

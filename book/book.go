@@ -37,7 +37,7 @@ type Journal interface {
 // Config is what a book needs.
 type Config struct {
 	Journal  Journal
-	Node     sched.Node      // the machine as it is now
+	Node     sched.Node      // the machine as it is now; no name: nodes come by SetNodes
 	Policies policy.Registry // that can be asked for
 	Standard string          // the policy of a new journal
 	Key      []byte          // for the secrets of agents: 32 random bytes that stay the same
@@ -76,7 +76,7 @@ type Config struct {
 	Learned func()
 }
 
-// Book is the truth of one machine. All methods are safe for concurrent use.
+// Book is the truth of one machine or cluster. All methods are safe for concurrent use.
 type Book struct {
 	Config
 	changes  chan change

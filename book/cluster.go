@@ -25,6 +25,9 @@ func (b *Book) noteMachine(t *tx) error {
 		}
 	}
 	node := b.Node
+	if node.Name == "" {
+		return nil // nodes come and go by SetNodes
+	}
 	// Other names in the journal are this machine before it was renamed.
 	for _, old := range t.mem.state.Cluster().Nodes {
 		if old.Name != node.Name && old.State != sched.Down {
@@ -41,15 +44,11 @@ func (b *Book) noteMachine(t *tx) error {
 		if equalNode(old, node) {
 			return nil
 		}
-		for _, x := range t.mem.inOrder() {
-			for _, s := range x.Job.Placement {
-				if int(s.Node) == i && s.GPUs&^sched.FirstGPUs(node.GPUs) != 0 {
-					if err := t.event(sched.Event{Kind: sched.JobHeld, Job: x.Job.ID, Until: t.now, Text: fmt.Sprintf("the machine has only %d GPUs now", node.GPUs)}); err != nil {
-						return err
-					}
-					break
-				}
-			}
+		err := t.vacate(i, fmt.Sprintf("the machine has only %d GPUs now", node.GPUs), func(_ *sched.Job, s sched.Slice) bool {
+			return s.GPUs&^sched.FirstGPUs(node.GPUs) != 0
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return t.event(sched.Event{Kind: sched.NodeJoined, Node: &node})
@@ -58,20 +57,16 @@ func (b *Book) noteMachine(t *tx) error {
 // retire marks a node down after taking its jobs off it.
 func (t *tx) retire(old sched.Node) error {
 	i, _ := t.mem.state.Cluster().Node(old.Name)
-	for _, x := range t.mem.inOrder() {
-		if slices.ContainsFunc(x.Job.Placement, func(s sched.Slice) bool { return int(s.Node) == i }) {
-			if err := t.event(sched.Event{Kind: sched.JobHeld, Job: x.Job.ID, Until: t.now, Text: "node " + old.Name + " is gone"}); err != nil {
-				return err
-			}
-		}
+	if err := t.vacate(i, "node "+old.Name+" is gone", func(*sched.Job, sched.Slice) bool { return true }); err != nil {
+		return err
 	}
-	old.State = sched.Down
+	old.State, old.Others = sched.Down, 0
 	return t.event(sched.Event{Kind: sched.NodeJoined, Node: &old})
 }
 
 func equalNode(a, b sched.Node) bool {
 	return a.GPUs == b.GPUs && a.Type == b.Type && a.GPUMemory == b.GPUMemory && a.CPUs == b.CPUs && a.Memory == b.Memory &&
-		a.Rack == b.Rack && a.State == b.State && slices.Equal(a.Islands, b.Islands)
+		a.Rack == b.Rack && a.State == b.State && a.Others == b.Others && slices.Equal(a.Islands, b.Islands)
 }
 
 // Overview implements live.Cluster.
@@ -110,6 +105,12 @@ func (b *Book) Nodes(who live.Identity) ([]live.Node, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	cluster := b.mem.state.Cluster()
+	holders := make([][]*sched.Job, len(cluster.Nodes))
+	for _, x := range b.mem.inOrder() {
+		for _, s := range x.Job.Placement {
+			holders[s.Node] = append(holders[s.Node], x.Job)
+		}
+	}
 	var out []live.Node
 	for i, n := range cluster.Nodes {
 		if n.State == sched.Down {
@@ -132,20 +133,20 @@ func (b *Book) Nodes(who live.Identity) ([]live.Node, error) {
 				v.Slots[g].Use = &u
 			}
 		}
-		for _, x := range b.mem.inOrder() {
-			for _, s := range x.Job.Placement {
+		for _, j := range holders[i] {
+			for _, s := range j.Placement {
 				if int(s.Node) != i {
 					continue
 				}
 				for _, g := range s.GPUs.Indexes() {
-					id := x.Job.ID
-					if !who.Sees(x.Job.Tenant) {
+					id := j.ID
+					if !who.Sees(j.Tenant) {
 						id = "(other tenant)"
 					}
 					slot := &v.Slots[g]
 					slot.Jobs = append(slot.Jobs, id)
-					if slot.Since.IsZero() || x.Job.Since.Before(slot.Since) {
-						slot.Since = x.Job.Since
+					if slot.Since.IsZero() || j.Since.Before(slot.Since) {
+						slot.Since = j.Since
 					}
 				}
 			}

@@ -107,11 +107,11 @@ func same(now, then *sched.Job) bool {
 	return now.Phase == then.Phase && now.Starts == then.Starts && now.Placement.Equal(then.Placement) && now.NotBefore.Equal(then.NotBefore)
 }
 
-// takesWork reports whether every node of a placement takes new work: one may
-// have been cordoned since the snapshot.
+// takesWork reports whether every node of a placement takes new work there: one
+// may have been cordoned, or others may have come to it, since the snapshot.
 func (t *tx) takesWork(p sched.Placement) bool {
 	for _, s := range p {
-		if t.mem.state.Cluster().Nodes[s.Node].State != sched.Ready {
+		if n := &t.mem.state.Cluster().Nodes[s.Node]; n.State != sched.Ready || s.GPUs&^n.Usable() != 0 {
 			return false
 		}
 	}

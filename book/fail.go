@@ -130,8 +130,24 @@ func (t *tx) lost(x *entry, e *live.Exit) sched.Event {
 		return failed(e)
 	}
 	next := t.again(e, backOff(n))
+	next.Avoid = unfit(e)
 	e.Next += " (which does not count as a retry)"
 	return next
+}
+
+// hostUnfit is the kind of the event that a node is none that a job accepts, for
+// reasons that the scheduler does not look at.
+const hostUnfit = "node-unfit"
+
+// unfit returns the nodes that an executor found to be none that the job accepts.
+func unfit(e *live.Exit) []string {
+	var out []string
+	for _, h := range e.Host {
+		if h.Kind == hostUnfit {
+			out = append(out, h.Node)
+		}
+	}
+	return out
 }
 
 func (t *tx) again(e *live.Exit, wait time.Duration) sched.Event {

@@ -50,6 +50,8 @@ type Saved struct {
 	// of late.
 	Quarantines map[string]diagnose.NodeChange `json:"quarantines,omitempty"`
 	NodeLog     []nodeEvent                    `json:"node_log,omitempty"`
+	// Cordons are the nodes that an administrator has cordoned here.
+	Cordons map[string]bool `json:"cordons,omitempty"`
 }
 
 // entry is a job with all that the scheduler does not look at.
@@ -129,6 +131,7 @@ func (m *memory) save() Saved {
 	s.GPUTime = copyMap(m.GPUTime)
 	s.Tokens = append([]live.Token(nil), m.Tokens...)
 	s.Quarantines = copyMap(m.Quarantines)
+	s.Cordons = copyMap(m.Cordons)
 	s.NodeLog = append([]nodeEvent(nil), m.NodeLog...)
 	s.Searches = make([]*searchEntry, len(m.Searches))
 	for i, e := range m.Searches {

@@ -141,9 +141,16 @@ func (m *memory) quarantined(r *live.Record) {
 }
 
 // nodeSet takes note that a node came, went, or was set by an operator, who has
-// the last word on what is held against it.
-func (m *memory) nodeSet(r *live.Record) {
+// the last word on what is held against it. There says that it was there before.
+func (m *memory) nodeSet(r *live.Record, there bool) {
 	n := r.Event.Node
+	byPerson := r.Actor != "machine" && r.Actor != clusterActor && r.Quarantine == nil
+	if byPerson {
+		m.cordoned(n.Name, n.State == sched.Cordoned)
+	}
+	if there && r.Actor == clusterActor && n.State != sched.Down {
+		return // others came or went, no more
+	}
 	e := nodeEvent{At: r.At, Kind: diagnose.NodeAdded, Nodes: []string{n.Name}}
 	switch _, accused := m.Quarantines[n.Name]; {
 	case n.State == sched.Down:
@@ -151,7 +158,7 @@ func (m *memory) nodeSet(r *live.Record) {
 		delete(m.Quarantines, n.Name)
 	case r.Quarantine != nil:
 		return
-	case accused && r.Actor != "machine":
+	case accused && byPerson:
 		delete(m.Quarantines, n.Name)
 		e.Kind = diagnose.Pardoned
 	}

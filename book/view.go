@@ -69,6 +69,9 @@ func (b *Book) reason(x *entry) *live.Reason {
 		return &live.Reason{Code: "new", Text: "not looked at yet; the next decision comes within a second"}
 	}
 	r := &live.Reason{Code: x.reason.Code.String(), Text: x.reason.Text(b.mem.state.Cluster()), Until: x.reason.Until}
+	if x.reason.Code == sched.Impossible && slices.ContainsFunc(b.mem.state.Cluster().Nodes, func(n sched.Node) bool { return n.Others != 0 }) {
+		r.Text += ", while programs outside of Fairway hold GPUs"
+	}
 	if r.Until.IsZero() && (x.reason.Code == sched.Full || x.reason.Code == sched.Behind) {
 		r.Until = b.earliest(x)
 	}
@@ -89,7 +92,7 @@ func (b *Book) earliest(x *entry) time.Time {
 		gpus int
 	}
 	var ends []leaving
-	for _, o := range b.mem.inOrder() {
+	for o := range b.mem.queue() {
 		switch {
 		case o.Job.Phase == sched.Running:
 			ends = append(ends, leaving{o.left(now), o.Job.Placement.GPUs()})

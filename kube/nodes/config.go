@@ -1,0 +1,93 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodes
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// LabelIgnore, with the value true, keeps a node out of Fairway's hands.
+const LabelIgnore = "fairway.dev/ignore"
+
+// Book takes the nodes. It chooses which GPUs are set aside for others: only
+// their number is known here.
+type Book interface {
+	SetNodes(context.Context, []sched.Node) error
+}
+
+// Config says where nodes are found and what they are taken for. Zero fields
+// mean the default.
+type Config struct {
+	Cache cache.Cache // of nodes and pods; required
+	Book  Book        // required
+
+	// Resources are those that a GPU is requested by; default nvidia.com/gpu,
+	// nvidia.com/gpu.shared and amd.com/gpu. A node has GPUs of one of them: the
+	// first that it offers.
+	Resources []corev1.ResourceName
+	// RackLabels name the rack of a node, or what else shares a fast network: the
+	// first of them that a node has counts. Default: those of NVIDIA and of
+	// the large clouds, and at last the zone.
+	RackLabels []string
+	// Tolerated are the keys of taints that keep other pods off GPU nodes, and not
+	// those of Fairway, besides Resources.
+	Tolerated []string
+	// Ours tells the pods of Fairway; default: those with its scheduler name.
+	Ours func(*corev1.Pod) bool
+
+	Grace    time.Duration // how long a node may be not ready before it is down; default 40 s
+	Debounce time.Duration // how long changes are collected; default 50 ms
+	Resync   time.Duration // how often the book is told without a change; default 1 min
+
+	Now func() time.Time // default time.Now
+	Log *slog.Logger     // default: nothing is logged
+}
+
+// defaultRackLabels are the labels by which clusters tell which nodes share a
+// fast network, the nearest first.
+var defaultRackLabels = []string{
+	"topology.kubernetes.io/rack",
+	"network.topology.nvidia.com/accelerator",
+	"network.topology.nvidia.com/leaf",
+	"network.topology.nvidia.com/block",
+	"cloud.google.com/gce-topology-block",
+	"topology.k8s.aws/network-node-layer-3",
+	"oci.oraclecloud.com/rdma.local_block_id",
+	corev1.LabelTopologyZone,
+}
+
+func (c Config) withDefaults() Config {
+	or := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	or(&c.Grace, 40*time.Second)
+	or(&c.Debounce, 50*time.Millisecond)
+	or(&c.Resync, time.Minute)
+	if len(c.Resources) == 0 {
+		c.Resources = []corev1.ResourceName{"nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu"}
+	}
+	if c.RackLabels == nil {
+		c.RackLabels = defaultRackLabels
+	}
+	if c.Ours == nil {
+		c.Ours = func(p *corev1.Pod) bool { return p.Spec.SchedulerName == v1alpha1.SchedulerName }
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

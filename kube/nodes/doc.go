@@ -1,0 +1,36 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodes tells the book which nodes a Kubernetes cluster has for Fairway,
+// and what others use of them.
+//
+// # Which nodes
+//
+// A node is Fairway's to use if it offers a GPU resource (nvidia.com/gpu and
+// amd.com/gpu, unless the configuration names others) and does not carry the
+// label fairway.dev/ignore=true.
+//
+// # What others use
+//
+// Pods that Fairway did not place are counted by what they request. The GPUs
+// they request, and those that the device plugin reports as unhealthy, are not
+// Fairway's to give; the CPUs and the memory they request are taken off what the
+// node has. Sums are kept for each node and changed by each pod that comes, goes
+// or ends, so that a change costs the same in a cluster of any size.
+//
+// # Which state
+//
+//   - A node that is not ready, or unreachable, takes no new work at once, and is
+//     Down when that has lasted for a grace period: its jobs go elsewhere.
+//   - A node that is unschedulable (kubectl cordon) is Cordoned.
+//   - A node with a taint NoSchedule or NoExecute is Cordoned, whatever the pods
+//     of jobs tolerate: the scheduler chooses nodes before it looks at a pod's
+//     template. Taints that keep other pods off GPU nodes do not count: those
+//     named like a GPU resource, and those that the configuration names.
+//
+// # Shared GPUs
+//
+// Where the device plugin offers every GPU several times (time-slicing or MPS
+// replicas), a node has as many GPUs as there really are: what it offers over its
+// replicas. See Replicas.
+package nodes

@@ -1,0 +1,217 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodes
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+func TestShortType(t *testing.T) {
+	for product, want := range map[string]sched.GPUType{
+		"NVIDIA-H200": "h200", "NVIDIA-H200-NVL": "h200", "NVIDIA-H100-80GB-HBM3": "h100", "NVIDIA-A100-SXM4-80GB": "a100",
+		"NVIDIA-A100-SXM4-80GB-SHARED": "a100", "A100-PCIE-40GB": "a100", "Tesla-V100-SXM2-16GB": "v100", "Tesla-T4": "t4", "NVIDIA-L40S": "l40s",
+		"NVIDIA-GeForce-RTX-3090": "rtx3090", "NVIDIA-GeForce-RTX-2080-Ti": "rtx2080ti", "Quadro-RTX-6000": "rtx6000", "NVIDIA-RTX-A6000": "rtxa6000",
+		"NVIDIA-RTX-6000-Ada-Generation": "rtx6000ada", "NVIDIA-GB200": "gb200", "NVIDIA-GH200-480GB": "gh200",
+		"nvidia-tesla-t4": "t4", "nvidia-h100-80gb": "h100", "nvidia-l4": "l4", "AMD_Instinct_MI300X_OAM": "mi300x", "a100": "a100", "": "gpu", "---": "gpu",
+	} {
+		if got := shortType(product); got != want {
+			t.Errorf("%q is %q; want %q", product, got, want)
+		}
+	}
+}
+
+var noon = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+func quantities(gpus, cpu, memory string) corev1.ResourceList {
+	return corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(gpus), corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+}
+
+// nodeOf returns a node of eight GPUs that is ready.
+func nodeOf(name string) *corev1.Node {
+	list := quantities("8", "64", "512Gi")
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour)), Labels: map[string]string{
+			labelProduct: "NVIDIA-H200", labelMemory: "143771", "topology.kubernetes.io/rack": "r1", corev1.LabelTopologyZone: "z1",
+		}},
+		Status: corev1.NodeStatus{
+			Capacity: list.DeepCopy(), Allocatable: list.DeepCopy(),
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour))}},
+		},
+	}
+}
+
+func TestFacts(t *testing.T) {
+	base := sched.Node{Name: "n", GPUs: 8, Type: "h200", GPUMemory: 143771 << 20, CPUs: 64, Memory: 512 << 30, Rack: "r1"}
+	for _, c := range []struct {
+		name string
+		edit func(*corev1.Node)
+		want func(*sched.Node) // nil: it is none of ours
+		grow request
+	}{
+		{"plain", func(*corev1.Node) {}, func(*sched.Node) {}, request{}},
+		{"ignored", func(n *corev1.Node) { n.Labels[LabelIgnore] = "true" }, nil, request{}},
+		{"no GPUs", func(n *corev1.Node) { delete(n.Status.Capacity, "nvidia.com/gpu") }, nil, request{}},
+		{"AMD", func(n *corev1.Node) {
+			delete(n.Status.Capacity, "nvidia.com/gpu")
+			n.Labels = map[string]string{"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM"}
+			n.Status.Capacity["amd.com/gpu"], n.Status.Allocatable["amd.com/gpu"] = resource.MustParse("4"), resource.MustParse("4")
+		}, func(n *sched.Node) { n.GPUs, n.Type, n.GPUMemory, n.Rack = 4, "mi300x", 0, "" }, request{}},
+		{"zone", func(n *corev1.Node) { delete(n.Labels, "topology.kubernetes.io/rack") }, func(n *sched.Node) { n.Rack = "z1" }, request{}},
+		{"absurd memory", func(n *corev1.Node) { n.Labels[labelMemory] = "99999999999999999" }, func(n *sched.Node) { n.GPUMemory = 0 }, request{}},
+		{"too many GPUs", func(n *corev1.Node) {
+			n.Status.Capacity, n.Status.Allocatable = quantities("128", "64", "512Gi"), quantities("128", "64", "512Gi")
+		}, func(n *sched.Node) { n.GPUs = 64 }, request{}},
+		{"sick GPUs", func(n *corev1.Node) { n.Status.Allocatable = quantities("6", "64", "512Gi") }, func(n *sched.Node) { n.Others = 0b11 }, request{}},
+		{"cordoned", func(n *corev1.Node) { n.Spec.Unschedulable = true }, func(n *sched.Node) { n.State = sched.Cordoned }, request{}},
+		{"tainted", func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "team", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
+		}, func(n *sched.Node) { n.State = sched.Cordoned }, request{}},
+		{"GPU taint", func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "nvidia.com/gpu", Value: "present", Effect: corev1.TaintEffectNoSchedule}, {Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule}}
+		}, func(*sched.Node) {}, request{}},
+		{"not ready for a moment", func(n *corev1.Node) {
+			n.Status.Conditions[0].Status = corev1.ConditionUnknown
+			n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(-39 * time.Second))
+		}, func(n *sched.Node) { n.State = sched.Cordoned }, request{}},
+		{"not ready for long", func(n *corev1.Node) {
+			n.Status.Conditions[0].Status = corev1.ConditionFalse
+			n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(-40 * time.Second))
+		}, func(n *sched.Node) { n.State = sched.Down }, request{}},
+		{"others", func(*corev1.Node) {}, func(n *sched.Node) { n.Others, n.CPUs, n.Memory = 0b111, 53, 511<<30 },
+			request{gpus: map[corev1.ResourceName]int64{"nvidia.com/gpu": 3}, cpu: 10_500, memory: 1 << 30}},
+		{"others who took all", func(*corev1.Node) {}, func(n *sched.Node) { n.Others, n.CPUs, n.Memory = 0xff, 1, 1 },
+			request{gpus: map[corev1.ResourceName]int64{"nvidia.com/gpu": 30}, cpu: 100_000, memory: 1 << 50}},
+		{"replicas", func(n *corev1.Node) {
+			n.Labels[labelReplicas] = "4"
+			n.Status.Capacity, n.Status.Allocatable = quantities("32", "64", "512Gi"), quantities("32", "64", "512Gi")
+		}, func(n *sched.Node) { n.Others = 0b11 }, request{gpus: map[corev1.ResourceName]int64{"nvidia.com/gpu": 5}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := Config{}.withDefaults()
+			n := nodeOf("n")
+			c.edit(n)
+			f, ok := cfg.factsOf(n)
+			if c.want == nil || !ok {
+				if ok == (c.want == nil) {
+					t.Fatalf("ours: %t; want %t", ok, c.want != nil)
+				}
+				return
+			}
+			want := base
+			c.want(&want)
+			got, _ := f.with(c.grow, noon, cfg.Grace)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("node (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func podOf(name, node string, gpus int64) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			"nvidia.com/gpu": *resource.NewQuantity(gpus, resource.DecimalSI), corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"),
+		}}}}},
+	}
+}
+
+func TestRequests(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	cpus := func(n string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}}
+	}
+	for _, c := range []struct {
+		name string
+		spec corev1.PodSpec
+		want int64
+	}{
+		{"containers", corev1.PodSpec{Containers: []corev1.Container{{Resources: cpus("1")}, {Resources: cpus("250m")}}}, 1250},
+		{"a large one first", corev1.PodSpec{InitContainers: []corev1.Container{{Resources: cpus("8")}}, Containers: []corev1.Container{{Resources: cpus("1")}}}, 8000},
+		{"a sidecar", corev1.PodSpec{InitContainers: []corev1.Container{{Resources: cpus("2"), RestartPolicy: &always}, {Resources: cpus("1")}}, Containers: []corev1.Container{{Resources: cpus("1")}}}, 3000},
+		{"overhead", corev1.PodSpec{Containers: []corev1.Container{{Resources: cpus("1")}}, Overhead: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}, 1100},
+	} {
+		if got := requestOf(&corev1.Pod{Spec: c.spec}, nil).cpu; got != c.want {
+			t.Errorf("%s: %d thousandths of a CPU; want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestSums: whatever happens to pods and in which order, the sums are those of the
+// pods that are there.
+func TestSums(t *testing.T) {
+	w := New(Config{Now: func() time.Time { return noon }})
+	w.setNode(nodeOf("a"))
+	others := func() int {
+		list, _ := w.list()
+		return list[0].Others.Len()
+	}
+	step := func(want int, do func()) {
+		t.Helper()
+		do()
+		if got := others(); got != want {
+			t.Errorf("others hold %d GPUs; want %d", got, want)
+		}
+	}
+	p := podOf("p", "a", 2)
+	step(2, func() { w.setPod(p) })
+	step(2, func() { w.setPod(p) }) // told twice
+	ours := podOf("ours", "a", 4)
+	ours.Spec.SchedulerName = v1alpha1.SchedulerName
+	step(2, func() { w.setPod(ours) })
+	step(2, func() { w.setPod(podOf("elsewhere", "b", 4)) })
+	step(2, func() { w.setPod(podOf("waits", "", 4)) })
+	step(5, func() { w.setPod(podOf("q", "a", 3)) })
+	grown := podOf("q", "a", 4)
+	step(6, func() { w.setPod(grown) })
+	over := p.DeepCopy()
+	over.Status.Phase = corev1.PodSucceeded
+	step(4, func() { w.setPod(over) })
+	step(4, func() { w.dropPod(over) })
+	step(0, func() { w.dropPod(grown) })
+	if len(w.used) != 1 { // b is not known yet, and may be soon
+		t.Errorf("sums of %d nodes are kept; want that of b", len(w.used))
+	}
+	w.dropNode(nodeOf("a"))
+	if list, _ := w.list(); len(list) != 0 {
+		t.Errorf("nodes %v; want none", list)
+	}
+}
+
+// BenchmarkChange is a pod that comes and goes in a cluster of 1,000 nodes and
+// 10,000 pods, with the list that the book gets.
+func BenchmarkChange(b *testing.B) {
+	w := New(Config{Now: func() time.Time { return noon }})
+	for i := range 1000 {
+		w.setNode(nodeOf(strconv.Itoa(i)))
+	}
+	for i := range 10_000 {
+		w.setPod(podOf("p"+strconv.Itoa(i), strconv.Itoa(i%1000), 0))
+	}
+	p := podOf("x", "500", 1)
+	b.Run("pod", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			w.setPod(p)
+			w.dropPod(p)
+		}
+	})
+	b.Run("list", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			w.list()
+		}
+	})
+}

@@ -1,0 +1,264 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Watcher follows the nodes and pods of a cluster and tells the book.
+type Watcher struct {
+	Config
+	dirty chan struct{} // of one: something has changed
+
+	mu    sync.Mutex
+	nodes map[string]*facts
+	used  map[string]*request // by node: what others use
+	pods  map[types.UID]place
+}
+
+// place is what a pod of others uses of a node.
+type place struct {
+	node string
+	request
+}
+
+// New returns a watcher; Run starts it.
+func New(c Config) *Watcher {
+	return &Watcher{
+		Config: c.withDefaults(), dirty: make(chan struct{}, 1),
+		nodes: map[string]*facts{}, used: map[string]*request{}, pods: map[types.UID]place{},
+	}
+}
+
+// Run tells the book about nodes until the context ends. The cache must be
+// started by the caller. Nothing is told before the cache has seen all nodes and
+// pods: a node that is not known yet would seem to be gone.
+func (w *Watcher) Run(ctx context.Context) error {
+	undo, err := w.follow(ctx)
+	if err != nil {
+		return err
+	}
+	defer undo()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.dirty:
+			select { // what else is about to change
+			case <-ctx.Done():
+				return nil
+			case <-time.After(w.Debounce):
+			}
+			select {
+			case <-w.dirty:
+			default:
+			}
+		case <-timer.C:
+		}
+		wait := w.Resync
+		nodes, again := w.list()
+		if !again.IsZero() {
+			wait = min(wait, max(time.Millisecond, again.Sub(w.Now())))
+		}
+		if err := w.Book.SetNodes(ctx, nodes); err != nil && ctx.Err() == nil {
+			w.Log.Error("the book does not take the nodes", "err", err)
+			wait = min(wait, time.Second)
+		}
+		timer.Reset(wait)
+	}
+}
+
+// follow has the cache tell of every change, and returns when all that is there
+// was told. Undo ends it.
+func (w *Watcher) follow(ctx context.Context) (undo func(), err error) {
+	type registered struct {
+		informer interface {
+			RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error
+		}
+		handle toolscache.ResourceEventHandlerRegistration
+	}
+	var all []registered
+	undo = func() {
+		for _, r := range all {
+			_ = r.informer.RemoveEventHandler(r.handle) // it is stopped, or ours to end
+		}
+	}
+	nodes, err := w.Cache.GetInformer(ctx, &corev1.Node{})
+	if err != nil {
+		return nil, fmt.Errorf("watch nodes: %w", err)
+	}
+	h, err := nodes.AddEventHandler(on(w.setNode, w.dropNode))
+	if err != nil {
+		return nil, fmt.Errorf("watch nodes: %w", err)
+	}
+	all = append(all, registered{nodes, h})
+	pods, err := w.Cache.GetInformer(ctx, &corev1.Pod{})
+	if err != nil {
+		undo()
+		return nil, fmt.Errorf("watch pods: %w", err)
+	}
+	g, err := pods.AddEventHandler(on(w.setPod, w.dropPod))
+	if err != nil {
+		undo()
+		return nil, fmt.Errorf("watch pods: %w", err)
+	}
+	all = append(all, registered{pods, g})
+	if !toolscache.WaitForCacheSync(ctx.Done(), h.HasSynced, g.HasSynced) {
+		undo()
+		return nil, fmt.Errorf("watch nodes and pods: %w", ctx.Err())
+	}
+	return undo, nil
+}
+
+// on returns a handler for objects of one type.
+func on[T any](set, drop func(T)) toolscache.ResourceEventHandlerFuncs {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) {
+			if v, ok := o.(T); ok {
+				set(v)
+			}
+		},
+		UpdateFunc: func(_, o any) {
+			if v, ok := o.(T); ok {
+				set(v)
+			}
+		},
+		DeleteFunc: func(o any) {
+			if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+				o = gone.Obj
+			}
+			if v, ok := o.(T); ok {
+				drop(v)
+			}
+		},
+	}
+}
+
+func (w *Watcher) setNode(n *corev1.Node) {
+	f, ok := w.factsOf(n)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old := w.nodes[n.Name]
+	switch {
+	case !ok && old == nil:
+		return
+	case !ok:
+		delete(w.nodes, n.Name)
+	default:
+		if old != nil && old.equal(&f) {
+			return // a heartbeat
+		}
+		w.nodes[n.Name] = &f
+	}
+	w.poke()
+}
+
+func (w *Watcher) dropNode(n *corev1.Node) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.nodes[n.Name] != nil {
+		delete(w.nodes, n.Name)
+		w.poke()
+	}
+}
+
+func (f *facts) equal(g *facts) bool {
+	a, b := f.node, g.node
+	return a.Name == b.Name && a.GPUs == b.GPUs && a.Type == b.Type && a.GPUMemory == b.GPUMemory && a.Rack == b.Rack && a.State == b.State &&
+		f.resource == g.resource && f.replicas == g.replicas && f.sick == g.sick && f.cpu == g.cpu && f.memory == g.memory &&
+		f.unready.Equal(g.unready)
+}
+
+func (w *Watcher) setPod(p *corev1.Pod) {
+	if p.Spec.NodeName == "" || ended(p) || w.Ours(p) {
+		w.dropPod(p)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := place{p.Spec.NodeName, requestOf(p, w.Resources)}
+	if old, known := w.pods[p.UID]; known {
+		if old.node == at.node && old.cpu == at.cpu && old.memory == at.memory && maps.Equal(old.gpus, at.gpus) {
+			return
+		}
+		w.count(old, -1)
+	}
+	w.pods[p.UID] = at
+	w.count(at, 1)
+}
+
+func (w *Watcher) dropPod(p *corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at, known := w.pods[p.UID]; known {
+		delete(w.pods, p.UID)
+		w.count(at, -1)
+	}
+}
+
+// count adds what a pod uses to the sum of its node, or takes it off.
+func (w *Watcher) count(at place, sign int64) {
+	sum := w.used[at.node]
+	if sum == nil {
+		sum = &request{gpus: map[corev1.ResourceName]int64{}}
+		w.used[at.node] = sum
+	}
+	sum.cpu += sign * at.cpu
+	sum.memory += sign * at.memory
+	for name, n := range at.gpus {
+		if sum.gpus[name] += sign * n; sum.gpus[name] == 0 {
+			delete(sum.gpus, name)
+		}
+	}
+	if sum.cpu == 0 && sum.memory == 0 && len(sum.gpus) == 0 {
+		delete(w.used, at.node)
+	}
+	if w.nodes[at.node] != nil {
+		w.poke()
+	}
+}
+
+func (w *Watcher) poke() {
+	select {
+	case w.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// list returns the nodes as they are now, by name, and when they change by
+// themselves.
+func (w *Watcher) list() (out []sched.Node, again time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.Now()
+	out = make([]sched.Node, 0, len(w.nodes))
+	for name, f := range w.nodes {
+		var others request
+		if sum := w.used[name]; sum != nil {
+			others = *sum
+		}
+		n, at := f.with(others, now, w.Grace)
+		if !at.IsZero() && (again.IsZero() || at.Before(again)) {
+			again = at
+		}
+		out = append(out, n)
+	}
+	slices.SortFunc(out, func(a, b sched.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return out, again
+}

@@ -1,0 +1,136 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodes_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/fairway-gpu/fairway/kube/kubetest"
+	"github.com/fairway-gpu/fairway/kube/nodes"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+var shared = kubetest.Shared{Options: kubetest.Options{Nodes: []kubetest.NodeSpec{
+	{Count: 2, GPUs: 4, Type: "NVIDIA-A100-SXM4-80GB", PerRack: 1}, {Prefix: "plain", Count: 1},
+}}}
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard()) // clients complain once without one
+	os.Exit(shared.Main(m))
+}
+
+// notes is a book that writes down what it is told.
+type notes struct {
+	mu   sync.Mutex
+	last string
+	told int
+}
+
+func (n *notes) SetNodes(_ context.Context, list []sched.Node) error {
+	var out []string
+	for _, x := range list {
+		state := [...]string{"ready", "cordoned", "down"}[x.State]
+		out = append(out, fmt.Sprintf("%s %dx%s %s others %d", x.Name, x.GPUs, x.Type, state, x.Others.Len()))
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.last = strings.Join(out, ", ")
+	n.told++
+	return nil
+}
+
+func (n *notes) wait(t *testing.T, want string) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		n.mu.Lock()
+		got := n.last
+		n.mu.Unlock()
+		if got == want {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the book was told %q; want %q", got, want)
+		}
+	}
+}
+
+func TestWatch(t *testing.T) {
+	c := shared.Cluster(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	informers, err := cache.New(c.Admin(), cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = informers.Start(ctx) }()
+	book := &notes{}
+	done := make(chan error, 1)
+	go func() {
+		done <- nodes.New(nodes.Config{Cache: informers, Book: book, Grace: 2 * time.Second}).Run(ctx)
+	}()
+	book.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 ready others 0")
+
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other"},
+		Spec: corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "c", Image: "c", Resources: corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{kubetest.GPU: resource.MustParse("3")},
+		}}}},
+	}
+	if err := c.Client.Create(ctx, pod); err != nil {
+		t.Fatal(err)
+	}
+	book.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 ready others 3")
+	if err := c.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	edit := func(name string, change func(*corev1.Node)) {
+		t.Helper()
+		n := &corev1.Node{}
+		if err := c.Client.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {
+			t.Fatal(err)
+		}
+		before := n.DeepCopy()
+		change(n)
+		if err := c.Client.Patch(ctx, n, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit("node-0", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	book.wait(t, "node-0 4xa100 cordoned others 0, node-1 4xa100 ready others 0")
+	edit("node-0", func(n *corev1.Node) { n.Spec.Unschedulable = false; n.Labels[nodes.LabelIgnore] = "true" })
+	book.wait(t, "node-1 4xa100 ready others 0")
+	edit("node-0", func(n *corev1.Node) { delete(n.Labels, nodes.LabelIgnore) })
+	book.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 ready others 0")
+	if err := c.FailNode(ctx, "node-1"); err != nil {
+		t.Fatal(err)
+	}
+	book.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 cordoned others 0")
+	book.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 down others 0")
+	if err := c.RecoverNode(ctx, "node-1"); err != nil {
+		t.Fatal(err)
+	}
+	book.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 ready others 0")
+	if err := c.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}); err != nil {
+		t.Fatal(err)
+	}
+	book.wait(t, "node-1 4xa100 ready others 0")
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

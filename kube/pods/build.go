@@ -1,0 +1,201 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// seat is where the pod of a rank goes.
+type seat struct {
+	node  int32
+	gpus  sched.GPUSet
+	milli int32
+}
+
+// seatsOf returns the seats of an attempt's pods, by rank: one for each task, in
+// the order of the placement.
+func seatsOf(a *live.Attempt) []seat {
+	task := max(1, a.Spec.TaskGPUs)
+	var out []seat
+	for _, s := range a.Placement {
+		for left := s.GPUs; left != 0; {
+			g := left.Lowest(task)
+			out = append(out, seat{s.Node, g, s.Milli})
+			left &^= g
+		}
+	}
+	return out
+}
+
+// devices returns how many devices of a node a seat on it needs.
+func (s seat) devices(replicas int) int64 {
+	each := int64(replicas)
+	if s.milli < sched.WholeGPU {
+		each = int64(math.Ceil(float64(s.milli) * float64(replicas) / sched.WholeGPU))
+	}
+	return int64(s.gpus.Len()) * each
+}
+
+func podName(name string, number, rank int) string {
+	return fmt.Sprintf("%s-%d-%d", name, number, rank)
+}
+
+// plan is all that is needed to make the pods of an attempt.
+type plan struct {
+	attempt *live.Attempt
+	from    Pod
+	seats   []seat
+	nodes   []string // by rank
+	devices []int64  // by rank
+}
+
+// pod returns the pod of a rank.
+func (c *Config) pod(p *plan, rank int) *corev1.Pod {
+	t := p.from.Template.DeepCopy()
+	a, s := p.attempt, p.seats[rank]
+	owner := p.from.Owner
+	yes := true
+	owner.Controller = &yes
+	pod := &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
+	pod.ObjectMeta = metav1.ObjectMeta{
+		Namespace: p.from.Namespace, Name: podName(p.from.Name, a.Number, rank),
+		Labels: merged(t.Labels, map[string]string{
+			v1alpha1.LabelJob: p.from.Name, v1alpha1.LabelID: string(a.Job),
+			v1alpha1.LabelAttempt: strconv.Itoa(a.Number), v1alpha1.LabelRank: strconv.Itoa(rank),
+		}),
+		Annotations:     merged(t.Annotations, map[string]string{v1alpha1.AnnotationGPUs: s.gpus.String()}),
+		OwnerReferences: []metav1.OwnerReference{owner},
+	}
+	if s.milli < sched.WholeGPU {
+		pod.Annotations[annotationMilli] = strconv.Itoa(int(s.milli))
+	}
+	spec := &pod.Spec
+	spec.SchedulerName, spec.NodeName = v1alpha1.SchedulerName, ""
+	spec.RestartPolicy = corev1.RestartPolicyNever
+	grace := int64(math.Ceil(c.notice(a).Seconds()))
+	spec.TerminationGracePeriodSeconds = &grace
+	if c.Rendezvous == ByDNS && len(p.seats) > 1 {
+		spec.Hostname, spec.Subdomain = pod.Name, p.from.Name
+	}
+	for _, key := range append([]string{string(p.from.GPUResource)}, c.Tolerated...) {
+		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
+	}
+	giveDevices(spec, p.from.GPUResource, p.devices[rank])
+	c.giveToken(spec)
+	env := c.environment(p, rank)
+	for i := range spec.Containers {
+		k := &spec.Containers[i]
+		k.Env = withEnv(k.Env, env)
+		if k.TerminationMessagePolicy == "" {
+			k.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+		}
+	}
+	return pod
+}
+
+func merged(a, b map[string]string) map[string]string {
+	out := make(map[string]string, len(a)+len(b))
+	for k, v := range a {
+		out[k] = v
+	}
+	for k, v := range b {
+		out[k] = v
+	}
+	return out
+}
+
+func (c *Config) notice(a *live.Attempt) time.Duration {
+	if a.Task.Notice > 0 {
+		return a.Task.Notice.D()
+	}
+	return c.Notice
+}
+
+// trainer returns the container that trains: the one that names the GPU resource,
+// or else the first.
+func trainer(spec *corev1.PodSpec, gpu corev1.ResourceName) int {
+	for i := range spec.Containers {
+		r := &spec.Containers[i].Resources
+		if _, ok := r.Limits[gpu]; ok {
+			return i
+		}
+		if _, ok := r.Requests[gpu]; ok {
+			return i
+		}
+	}
+	return 0
+}
+
+func giveDevices(spec *corev1.PodSpec, gpu corev1.ResourceName, n int64) {
+	if len(spec.Containers) == 0 {
+		return // the API server will say what is wrong
+	}
+	at := trainer(spec, gpu)
+	for i := range spec.Containers {
+		r := &spec.Containers[i].Resources
+		delete(r.Limits, gpu)
+		delete(r.Requests, gpu)
+		if i != at {
+			continue
+		}
+		if r.Limits == nil {
+			r.Limits = corev1.ResourceList{}
+		}
+		if r.Requests == nil {
+			r.Requests = corev1.ResourceList{}
+		}
+		r.Limits[gpu] = *resource.NewQuantity(n, resource.DecimalSI)
+		r.Requests[gpu] = *resource.NewQuantity(n, resource.DecimalSI)
+	}
+}
+
+// Where a pod finds the token that its agent speaks with.
+const (
+	tokenVolume = "fairway-token"
+	tokenFolder = "/var/run/secrets/fairway.dev"
+	tokenSecond = 3600
+)
+
+// giveToken gives the containers a token of the pod's own, which the kubelet
+// renews. Nobody who may read pods can read it.
+func (c *Config) giveToken(spec *corev1.PodSpec) {
+	seconds := int64(tokenSecond)
+	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{
+		Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{
+			ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: c.Audience, ExpirationSeconds: &seconds, Path: "token"},
+		}}},
+	}})
+	for i := range spec.Containers {
+		k := &spec.Containers[i]
+		k.VolumeMounts = append(k.VolumeMounts, corev1.VolumeMount{Name: tokenVolume, MountPath: tokenFolder, ReadOnly: true})
+	}
+}
+
+// service returns the headless service by which the pods of a job find each
+// other, before they are ready too.
+func service(p *plan) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: p.from.Namespace, Name: p.from.Name,
+			Labels:          map[string]string{v1alpha1.LabelJob: p.from.Name},
+			OwnerReferences: []metav1.OwnerReference{p.from.Owner},
+		},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true,
+			Selector: map[string]string{v1alpha1.LabelJob: p.from.Name},
+		},
+	}
+}

@@ -1,0 +1,121 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Pod is what the pods of an attempt are made from.
+type Pod struct {
+	Template    corev1.PodTemplateSpec
+	Owner       metav1.OwnerReference // the controller of the pods
+	Namespace   string
+	Name        string // of the job: pods are named after it
+	GPUResource corev1.ResourceName
+}
+
+// Templates finds what the pods of an attempt are made from. An error that is
+// ErrGone, or that the API server calls "not found", says that the attempt can
+// never start; any other is tried again.
+type Templates interface {
+	Template(context.Context, live.Attempt) (Pod, error)
+}
+
+// ErrGone says that what an attempt was made from no longer exists.
+var ErrGone = errors.New("what the job was made from no longer exists")
+
+// How the pods of a gang find the first of them.
+const (
+	ByDNS = "dns" // by name, through a headless service
+	ByIP  = "ip"  // by address, which is known when the first runs
+)
+
+// Config says how to run pods. Zero fields mean the default.
+type Config struct {
+	Client    client.Client // writes; reads past the cache; required
+	Cache     cache.Cache   // of pods and nodes; required
+	Templates Templates     // required
+	// ReadLog reads what a container printed; nil: nobody can.
+	ReadLog func(ctx context.Context, namespace, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error)
+	// Foreign runs attempts whose pods somebody else makes; nil: nobody does.
+	Foreign Foreign
+
+	API      string // value of FAIRWAY_API for the jobs
+	Audience string // of the tokens by which agents are known; default fairway-agents
+	// Rendezvous is how pods find each other: ByDNS (the default) or ByIP.
+	Rendezvous string
+	Port       int // that the first pod of a gang listens on; default 29500
+	// Replicas tells how often a node offers each of its GPUs; nil: once. Where it
+	// is once, GPUs cannot be shared.
+	Replicas func(*corev1.Node) int
+	// Tolerated are keys of taints that the pods tolerate, besides the resource.
+	Tolerated []string
+
+	Notice    time.Duration // grace period of jobs that name none; default 30 s
+	Report    time.Duration // how often agents report; default 30 s
+	Parallel  int           // requests to the API server at a time; default 16
+	Resync    time.Duration // how often everything is looked at; default 30 s
+	HoldFor   time.Duration // how long a gang waits for room that others took; default 10 s
+	PullFor   time.Duration // how long an image may fail to come; default 5 min
+	LostAfter time.Duration // how long a node may be silent until its pods count as gone; default 60 s
+	StuckFor  time.Duration // how long a pod may take to stop beyond its notice; default 5 min
+	KeepPods  time.Duration // how long pods that have ended are kept; default 1 h
+
+	// Ended says that a job will never run again; nil: following a log stops at
+	// the end of an attempt.
+	Ended func(sched.JobID) bool
+
+	Now func() time.Time // default time.Now
+	Log *slog.Logger     // default: nothing is logged
+}
+
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		value    *time.Duration
+		standard time.Duration
+	}{
+		{&c.Notice, 30 * time.Second}, {&c.Report, 30 * time.Second}, {&c.Resync, 30 * time.Second},
+		{&c.HoldFor, 10 * time.Second}, {&c.PullFor, 5 * time.Minute}, {&c.LostAfter, time.Minute},
+		{&c.StuckFor, 5 * time.Minute}, {&c.KeepPods, time.Hour},
+	} {
+		if *d.value <= 0 {
+			*d.value = d.standard
+		}
+	}
+	if c.Parallel <= 0 {
+		c.Parallel = 16
+	}
+	if c.Audience == "" {
+		c.Audience = "fairway-agents"
+	}
+	if c.Rendezvous == "" {
+		c.Rendezvous = ByDNS
+	}
+	if c.Port == 0 {
+		c.Port = 29500
+	}
+	if c.Replicas == nil {
+		c.Replicas = func(*corev1.Node) int { return 1 }
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

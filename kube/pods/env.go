@@ -1,0 +1,114 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// annotationMaster holds the address of the first pod of a gang, once it is known.
+const annotationMaster = "fairway.dev/master"
+
+// environment returns the variables of the pod of a rank. There is one process
+// for each pod as far as Kubernetes knows: RANK and WORLD_SIZE count pods. Those
+// that begin with PET_ are what torchrun takes for its options, so that a
+// torchrun without options in the container starts a process for each GPU.
+func (c *Config) environment(p *plan, rank int) []corev1.EnvVar {
+	a := p.attempt
+	world, port := strconv.Itoa(len(p.seats)), strconv.Itoa(c.Port)
+	number := strconv.Itoa(rank)
+	perPod := strconv.Itoa(p.seats[rank].gpus.Len())
+	nodes := map[string]bool{}
+	for _, n := range p.nodes {
+		nodes[n] = true
+	}
+	vars := map[string]string{
+		"RANK": number, "LOCAL_RANK": "0", "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": "1",
+		"GROUP_RANK": number, "NODE_RANK": number, "MASTER_PORT": port,
+		"PET_NNODES": world, "PET_NODE_RANK": number, "PET_NPROC_PER_NODE": perPod, "PET_MASTER_PORT": port,
+		"CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+
+		"FAIRWAY_JOB": string(a.Job), "FAIRWAY_ATTEMPT": strconv.Itoa(a.Number),
+		"FAIRWAY_API": c.API, "FAIRWAY_TOKEN_FILE": tokenFolder + "/token",
+		"FAIRWAY_NOTICE": seconds(c.notice(a)), "FAIRWAY_REPORT_SECONDS": seconds(c.Report),
+		"FAIRWAY_NODES": strconv.Itoa(len(nodes)), "FAIRWAY_GPU_TYPE": string(a.GPUType),
+		"FAIRWAY_GPUS": strconv.Itoa(a.Placement.GPUs()), "FAIRWAY_SLOTS": p.seats[rank].list(),
+	}
+	addSpecial(vars, a)
+	var out []corev1.EnvVar
+	for k, v := range vars {
+		out = append(out, corev1.EnvVar{Name: k, Value: v})
+	}
+	master := c.master(p, rank)
+	for _, name := range []string{"MASTER_ADDR", "PET_MASTER_ADDR"} {
+		master.Name = name
+		out = append(out, master)
+	}
+	slices.SortFunc(out, func(a, b corev1.EnvVar) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// master returns the address of the first pod.
+func (c *Config) master(p *plan, rank int) corev1.EnvVar {
+	switch {
+	case len(p.seats) == 1:
+		return corev1.EnvVar{Value: "127.0.0.1"}
+	case c.Rendezvous == ByIP:
+		// Read when the container starts: by then it is written down.
+		path := fmt.Sprintf("metadata.annotations['%s']", annotationMaster)
+		if rank == 0 {
+			path = "status.podIP"
+		}
+		return corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+	}
+	first := podName(p.from.Name, p.attempt.Number, 0)
+	return corev1.EnvVar{Value: fmt.Sprintf("%s.%s.%s.svc", first, p.from.Name, p.from.Namespace)}
+}
+
+// addSpecial adds the variables that not every attempt has.
+func addSpecial(vars map[string]string, a *live.Attempt) {
+	b := a.Spec.Batch
+	for k, v := range map[string]int{"INITIAL": b.Initial, "MAX": b.Max, "LOCAL_MIN": b.LocalMin, "LOCAL_MAX": b.LocalMax} {
+		if v > 0 {
+			vars["FAIRWAY_BATCH_"+k] = strconv.Itoa(v)
+		}
+	}
+	if b.Adapt {
+		vars["FAIRWAY_ADAPT"] = "1"
+	}
+	if a.Screening {
+		vars["FAIRWAY_SCREENING"] = "1"
+	}
+	if a.BatchScale > 0 {
+		vars["FAIRWAY_BATCH_SCALE"] = strconv.FormatFloat(a.BatchScale, 'g', -1, 64)
+	}
+}
+
+// list prints the GPUs of a seat.
+func (s seat) list() string {
+	var out []string
+	for _, i := range s.gpus.Indexes() {
+		out = append(out, strconv.Itoa(i))
+	}
+	return strings.Join(out, ",")
+}
+
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
+
+// withEnv returns the variables of a container with further ones, which win.
+func withEnv(own, more []corev1.EnvVar) []corev1.EnvVar {
+	own = slices.DeleteFunc(own, func(v corev1.EnvVar) bool {
+		return slices.ContainsFunc(more, func(m corev1.EnvVar) bool { return m.Name == v.Name })
+	})
+	// First, so that a container's own variables can refer to them.
+	return append(slices.Clone(more), own...)
+}

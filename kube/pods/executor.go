@@ -1,0 +1,275 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// Orders is what an executor works from. Placements name nodes by their number.
+type Orders interface {
+	live.Orders
+	// NodeName returns the name of a node by its number; empty: there is none.
+	NodeName(number int32) string
+}
+
+// Executor makes the pods of a cluster follow orders.
+type Executor struct {
+	Config
+	slots chan struct{} // requests to the API server under way
+	wake  chan struct{} // of one: something has changed
+	work  sync.WaitGroup
+
+	mu sync.Mutex
+	store
+	runs       map[live.AttemptID]*run
+	foreigners map[live.AttemptID]*run // of runs, those of somebody else's pods
+	dirty      map[live.AttemptID]bool // to be looked at
+	busy       map[live.AttemptID]bool // to be looked at every now and then
+	freed      bool                    // somebody has left a GPU
+}
+
+// New returns an executor; Run starts it.
+func New(c Config) *Executor {
+	c = c.withDefaults()
+	return &Executor{
+		Config: c, slots: make(chan struct{}, c.Parallel), wake: make(chan struct{}, 1),
+		store: newStore(), runs: map[live.AttemptID]*run{}, foreigners: map[live.AttemptID]*run{}, dirty: map[live.AttemptID]bool{}, busy: map[live.AttemptID]bool{},
+	}
+}
+
+const (
+	lookEvery  = 250 * time.Millisecond // at what is under way
+	leaveEvery = time.Second            // for attempts that were taken back
+	orderEvery = 10 * time.Millisecond  // at all orders, at most
+	tellAgain  = 10 * time.Second       // an end that was told and is not known
+)
+
+// Run follows orders until the context ends. The cache must be started by the
+// caller; nothing is done before it has seen all pods and nodes.
+func (e *Executor) Run(ctx context.Context, orders Orders) error {
+	undo, err := e.follow(ctx)
+	if err != nil {
+		return err
+	}
+	defer undo()
+	defer e.work.Wait()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	soon := time.NewTimer(0)
+	defer soon.Stop()
+	var asked, full time.Time
+	ordered, ticked := true, true
+	for {
+		now := time.Now()
+		if since := now.Sub(asked); ordered && since >= orderEvery || since >= leaveEvery {
+			asked, ordered = now, false
+			e.reorder(orders)
+		} else if ordered {
+			soon.Reset(orderEvery - since)
+		}
+		look := changedOnly
+		if now.Sub(full) >= e.Resync {
+			look, full = everything, now
+		} else if ticked {
+			look = underWay
+		}
+		e.step(ctx, orders, look)
+		ticked = false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-orders.Ordered():
+			ordered = true
+		case <-e.wake:
+		case <-soon.C:
+		case <-tick.C:
+			ticked = true
+		}
+	}
+}
+
+// follow has the cache tell of every change, and returns when all that is there
+// was told.
+func (e *Executor) follow(ctx context.Context) (undo func(), err error) {
+	var undos []func()
+	undo = func() {
+		for _, u := range undos {
+			u()
+		}
+	}
+	var synced []toolscache.InformerSynced
+	nodes, err := e.Cache.GetInformer(ctx, &corev1.Node{})
+	if err != nil {
+		return nil, fmt.Errorf("watch nodes: %w", err)
+	}
+	pods, err := e.Cache.GetInformer(ctx, &corev1.Pod{})
+	if err != nil {
+		return nil, fmt.Errorf("watch pods: %w", err)
+	}
+	h, err := nodes.AddEventHandler(on(e.setNode, e.dropNode))
+	if err != nil {
+		return nil, fmt.Errorf("watch nodes: %w", err)
+	}
+	undos = append(undos, func() { _ = nodes.RemoveEventHandler(h) })
+	g, err := pods.AddEventHandler(on(e.setPod, e.dropPod))
+	if err != nil {
+		undo()
+		return nil, fmt.Errorf("watch pods: %w", err)
+	}
+	undos = append(undos, func() { _ = pods.RemoveEventHandler(g) })
+	synced = append(synced, h.HasSynced, g.HasSynced)
+	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
+		undo()
+		return nil, fmt.Errorf("watch pods and nodes: %w", ctx.Err())
+	}
+	return undo, nil
+}
+
+// on returns a handler for objects of one type.
+func on[T any](set, drop func(T)) toolscache.ResourceEventHandlerFuncs {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) {
+			if v, ok := o.(T); ok {
+				set(v)
+			}
+		},
+		UpdateFunc: func(_, o any) {
+			if v, ok := o.(T); ok {
+				set(v)
+			}
+		},
+		DeleteFunc: func(o any) {
+			if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+				o = gone.Obj
+			}
+			if v, ok := o.(T); ok {
+				drop(v)
+			}
+		},
+	}
+}
+
+func (e *Executor) setPod(p *corev1.Pod) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.set(p)
+	e.freed = e.freed || ended(p)
+	e.touch(p)
+}
+
+func (e *Executor) dropPod(p *corev1.Pod) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.drop(p)
+	e.freed = true
+	e.touch(p)
+}
+
+// touch has everybody looked at whom a change of a pod concerns.
+func (e *Executor) touch(p *corev1.Pod) {
+	if id, _, ours := attemptOf(p); ours {
+		e.dirty[id] = true
+	} else if p.Spec.NodeName == "" || len(devicesOf(&p.Spec)) == 0 {
+		return
+	} else {
+		e.touchNode(p.Spec.NodeName)
+	}
+	e.poke()
+}
+
+func (e *Executor) touchNode(name string) {
+	for _, u := range e.uses[name] {
+		if u.id.Job != "" {
+			e.dirty[u.id] = true
+		}
+	}
+}
+
+func (e *Executor) setNode(n *corev1.Node) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	old := e.nodes[n.Name]
+	e.nodes[n.Name] = n
+	if old == nil || ready(old) != ready(n) {
+		e.touchNode(n.Name)
+		e.poke()
+	}
+}
+
+func (e *Executor) dropNode(n *corev1.Node) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.nodes, n.Name)
+	e.touchNode(n.Name)
+	e.poke()
+}
+
+func (e *Executor) poke() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// background does something about an attempt while others go on. Only one thing
+// at a time is done about one. The executor's lock is held by the caller, and by
+// the function that do returns.
+func (e *Executor) background(r *run, do func() (after func())) {
+	r.busy = true
+	e.work.Go(func() {
+		after := do()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		r.busy = false
+		if after != nil {
+			after()
+		}
+		e.dirty[r.id] = true
+		e.poke()
+	})
+}
+
+// request makes a request to the API server when it is its turn.
+func (e *Executor) request(ctx context.Context, do func(context.Context) error) error {
+	select {
+	case e.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-e.slots }()
+	ctx, cancel := context.WithTimeout(ctx, requestWithin)
+	defer cancel()
+	return do(ctx)
+}
+
+// requestWithin bounds a request: an API server that hangs must not take all
+// slots for ever.
+const requestWithin = 20 * time.Second
+
+// parallel makes requests side by side and returns the first error by index.
+func (e *Executor) parallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			errs[i] = e.request(ctx, func(ctx context.Context) error { return do(ctx, i) })
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,319 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+var noon = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+// ending returns a pod of a rank that failed with a code.
+func ending(rank string, code int32, edit ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "j-1-" + rank, UID: types.UID(rank), Labels: map[string]string{
+			v1alpha1.LabelID: "j", v1alpha1.LabelAttempt: "1", v1alpha1.LabelRank: rank,
+		}},
+		Spec: corev1.PodSpec{SchedulerName: v1alpha1.SchedulerName, NodeName: "n", Containers: []corev1.Container{{Name: "c"}}},
+		Status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.NewTime(noon)},
+		}}}},
+	}
+	if code == 0 {
+		p.Status.Phase = corev1.PodSucceeded
+	}
+	for _, e := range edit {
+		e(p)
+	}
+	return p
+}
+
+func terminated(p *corev1.Pod) *corev1.ContainerStateTerminated {
+	return p.Status.ContainerStatuses[0].State.Terminated
+}
+
+func deleted(p *corev1.Pod) { at := metav1.NewTime(noon); p.DeletionTimestamp = &at }
+
+func TestFailureOf(t *testing.T) {
+	host := func(kind, text string) []diagnose.Event {
+		return []diagnose.Event{{Kind: kind, Node: "n", Text: text}}
+	}
+	for _, c := range []struct {
+		name string
+		pod  *corev1.Pod
+		want live.Exit
+	}{
+		{"code", ending("0", 3), live.Exit{Code: 3}},
+		{"what it printed last", ending("0", 1, func(p *corev1.Pod) { terminated(p).Message = "Traceback\n  x\nValueError: no\x1b[0m\n\n" }), live.Exit{Code: 1, Why: "ValueError: no[0m"}},
+		{"signal", ending("0", 134), live.Exit{Code: 134, Signal: "SIGABRT"}},
+		{"saved", ending("0", 75), live.Exit{Code: 75, Yielded: true}},
+		{"memory", ending("0", 137, func(p *corev1.Pod) { terminated(p).Reason = "OOMKilled" }), live.Exit{
+			Code: 137, Signal: "SIGKILL", Why: "out of memory: a container used more memory than its limit",
+			Host: host(live.HostOutOfMemory, "a container used more memory than its limit"),
+		}},
+		{"drained", ending("0", 143, deleted, func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", Message: "evicting"}}
+		}), live.Exit{Lost: true, Why: "EvictionByEvictionAPI: evicting", Host: host(hostPreempted, "EvictionByEvictionAPI: evicting")}},
+		{"deleted", ending("0", 143, deleted), live.Exit{Lost: true, Why: "pod j-1-0 was deleted by somebody else"}},
+		{"failed while it was deleted", ending("0", 9, deleted), live.Exit{Code: 9}},
+		{"node shut down", ending("0", 143, func(p *corev1.Pod) {
+			p.Status.Reason, p.Status.Message = "Terminated", "Pod was terminated in response to imminent node shutdown."
+		}),
+			live.Exit{Lost: true, Why: "Terminated: Pod was terminated in response to imminent node shutdown.", Host: host(hostLost, "Terminated: Pod was terminated in response to imminent node shutdown.")}},
+		{"no room", ending("0", 1, func(p *corev1.Pod) { p.Status.Reason = "OutOfcpu" }), live.Exit{Lost: true, Why: "OutOfcpu:"}},
+		{"unknown end", ending("0", 137, func(p *corev1.Pod) { terminated(p).Reason = "ContainerStatusUnknown" }),
+			live.Exit{Lost: true, Why: "the node does not know how pod j-1-0 ended", Host: host(hostLost, "the node does not know how pod j-1-0 ended")}},
+		{"nothing said", ending("0", 1, func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }), live.Exit{Lost: true, Why: "pod j-1-0 failed"}},
+	} {
+		got, _ := failureOf(c.pod)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+func gangOf(list ...*corev1.Pod) *gang {
+	s := newStore()
+	for _, p := range list {
+		s.set(p)
+	}
+	return s.gangs[live.AttemptID{Job: "j", Number: 1}]
+}
+
+func TestVerdict(t *testing.T) {
+	running := func(p *corev1.Pod) {
+		p.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "c"}}}
+	}
+	later := func(p *corev1.Pod) { terminated(p).FinishedAt = metav1.NewTime(noon.Add(time.Second)) }
+	for _, c := range []struct {
+		name string
+		gang *gang
+		want string // "-": it goes on
+	}{
+		{"runs", gangOf(ending("0", 0, running), ending("1", 0, running)), "-"},
+		{"one is done", gangOf(ending("0", 0), ending("1", 0, running)), "-"},
+		{"done", gangOf(ending("0", 0), ending("1", 0)), "exited with code 0"},
+		{"the first failure counts", gangOf(ending("0", 1, later), ending("1", 2)), "rank 1 exited with code 2"},
+		{"a failure counts more than what follows from it", gangOf(ending("0", 0, running, deleted), ending("1", 2)), "rank 1 exited with code 2"},
+		{"all saved", gangOf(ending("0", 75), ending("1", 75)), "saved its work and made room"},
+		{"one saved so far", gangOf(ending("0", 75), ending("1", 0, running)), "-"},
+		{"one is missing", gangOf(ending("1", 0, running)), "lost by the machine: the pod of rank 0 is gone"},
+		{"one is deleted", gangOf(ending("0", 0, running, deleted), ending("1", 0, running)), "lost by the machine: pod j-1-0 was deleted by somebody else"},
+		{"elsewhere", gangOf(ending("0", 0, running, func(p *corev1.Pod) { p.Spec.NodeName = "m" }), ending("1", 0, running)), "lost by the machine: pod j-1-0 is on node m instead of n"},
+		{"not bound yet", gangOf(ending("0", 0, running, func(p *corev1.Pod) { p.Spec.NodeName = "" })), "-"},
+	} {
+		e := New(Config{})
+		r := &run{nodes: []string{"n", "n"}, attempt: &live.Attempt{Task: live.Task{Origin: "TrainingJob/ns/j"}}}
+		got := "-"
+		if exit := e.verdict(r, c.gang, c.gang.ranks("ns"), noon); exit != nil {
+			got = exit.Text()
+		}
+		if got != c.want {
+			t.Errorf("%s: %q; want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestLeftBy(t *testing.T) {
+	r := &run{id: live.AttemptID{Job: "j", Number: 1}}
+	for _, c := range []struct {
+		name string
+		gang *gang
+		want live.Exit
+	}{
+		{"never begun", nil, live.Exit{Noticed: true, Why: "withdrawn before it started"}},
+		{"saved", gangOf(ending("0", 75, deleted), ending("1", 75, deleted)), live.Exit{Noticed: true, Yielded: true, Code: 75}},
+		{"one did not save", gangOf(ending("0", 75, deleted), ending("1", 143, deleted)), live.Exit{Noticed: true, Why: "pod j-1-1 was deleted by somebody else"}},
+		{"had finished before it was asked", gangOf(ending("0", 0), ending("1", 0)), live.Exit{}},
+		{"was cut short", gangOf(ending("0", 0, deleted), ending("1", 0)), live.Exit{Noticed: true}},
+	} {
+		c.want.AttemptID = r.id
+		if diff := cmp.Diff(c.want, leftBy(r, c.gang)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+	// Pods that are gone are remembered by what was seen of them last.
+	s := newStore()
+	for _, rank := range []string{"0", "1"} {
+		p := ending(rank, 75, deleted)
+		s.set(p)
+		s.drop(p)
+	}
+	if got := leftBy(r, s.gangs[r.id]); !got.Yielded {
+		t.Errorf("pods that saved and are gone: %+v; want them to have yielded", got)
+	}
+	s.forget(r.id)
+	if len(s.gangs)+len(s.byJob)+len(s.uses) != 0 {
+		t.Errorf("a gang that was forgotten leaves %v, %v, %v", s.gangs, s.byJob, s.uses)
+	}
+}
+
+func FuzzParseSet(f *testing.F) {
+	for _, s := range []string{"", "0", "0-3,6", "63", "5-2", "64", "-1", "0-99999999999", "a,b-c,3"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		set := parseSet(text)
+		if again := parseSet(set.String()); again != set {
+			t.Errorf("%q gives %s, which gives %s", text, set, again)
+		}
+	})
+}
+
+func TestSeats(t *testing.T) {
+	a := &live.Attempt{Spec: sched.Spec{TaskGPUs: 2}, Placement: sched.Placement{
+		{Node: 3, Milli: sched.WholeGPU, GPUs: 0b110110}, {Node: 1, Milli: 400, GPUs: 0b11}}}
+	want := []seat{{3, 0b110, 1000}, {3, 0b110000, 1000}, {1, 0b11, 400}}
+	got := seatsOf(a)
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(seat{})); diff != "" {
+		t.Errorf("seats (-want +got):\n%s", diff)
+	}
+	for i, devices := range []int64{8, 8, 4} { // two fifths of four replicas are two of them
+		if d := got[i].devices(4); d != devices {
+			t.Errorf("seat %d asks for %d devices of four replicas; want %d", i, d, devices)
+		}
+	}
+}
+
+// TestPod: a template that tries to have its own way does not get it.
+func TestPod(t *testing.T) {
+	own := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "x", v1alpha1.LabelID: "other"}},
+		Spec: corev1.PodSpec{
+			NodeName: "mine", SchedulerName: "default-scheduler", RestartPolicy: corev1.RestartPolicyAlways,
+			Containers: []corev1.Container{
+				{Name: "side", Resources: corev1.ResourceRequirements{}},
+				{Name: "trainer", Env: []corev1.EnvVar{{Name: "RANK", Value: "99"}, {Name: "MINE", Value: "$(RANK)"}},
+					Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("64")}}},
+			},
+		},
+	}
+	a := &live.Attempt{AttemptID: live.AttemptID{Job: "j-7", Number: 2}, Placement: sched.Placement{{Milli: sched.WholeGPU, GPUs: 0b11}}, BatchScale: 0.5}
+	p := &plan{attempt: a, from: Pod{Template: own, Namespace: "ns", Name: "j", GPUResource: "nvidia.com/gpu"}, seats: seatsOf(a), nodes: []string{"n", "n"}, devices: []int64{1, 1}}
+	c := Config{Tolerated: []string{"team"}}.withDefaults()
+	pod := c.pod(p, 1)
+	if pod.Name != "j-2-1" || pod.Labels[v1alpha1.LabelID] != "j-7" || pod.Labels["team"] != "x" || pod.Spec.NodeName != "" ||
+		pod.Spec.SchedulerName != v1alpha1.SchedulerName || pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		t.Errorf("pod %+v", pod)
+	}
+	trainer := pod.Spec.Containers[1]
+	if q := trainer.Resources.Limits["nvidia.com/gpu"]; q.Value() != 1 || len(pod.Spec.Containers[0].Resources.Limits) != 0 {
+		t.Errorf("the trainer gets %s GPUs and the other %v; want 1 and none", q.String(), pod.Spec.Containers[0].Resources.Limits)
+	}
+	env := map[string]string{}
+	for i, v := range trainer.Env {
+		if _, twice := env[v.Name]; twice {
+			t.Errorf("%s is set twice", v.Name)
+		}
+		env[v.Name] = v.Value
+		if v.Name == "MINE" && i < len(trainer.Env)-1 {
+			t.Error("the container's own variables come before those they may refer to")
+		}
+	}
+	if env["RANK"] != "1" || env["WORLD_SIZE"] != "2" || env["FAIRWAY_BATCH_SCALE"] != "0.5" || env["FAIRWAY_TOKEN_FILE"] == "" || env["FAIRWAY_TOKEN"] != "" {
+		t.Errorf("environment %v", env)
+	}
+	if len(pod.Spec.Tolerations) != 2 || len(own.Spec.Containers[1].Env) != 2 {
+		t.Errorf("tolerations %v, the template was changed: %t", pod.Spec.Tolerations, len(own.Spec.Containers[1].Env) != 2)
+	}
+}
+
+// TestCopyLog: logs are found by attempt and rank, and followed from attempt to
+// attempt.
+func TestCopyLog(t *testing.T) {
+	over := false
+	e := New(Config{
+		Ended: func(sched.JobID) bool { return over },
+		ReadLog: func(_ context.Context, namespace, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) {
+			if namespace != "ns" || o.Container != "c" {
+				return nil, errors.New("not found")
+			}
+			return io.NopCloser(strings.NewReader(strings.Repeat("x\n", 100_000) + "from " + pod + "\n")), nil
+		},
+	})
+	read := func(q live.LogQuery) string {
+		var b bytes.Buffer
+		if err := e.CopyLog(t.Context(), "j", q, &b); err != nil {
+			return "error: " + err.Error()
+		}
+		return lastLine(b.String())
+	}
+	if got := read(live.LogQuery{}); !strings.HasPrefix(got, "error: ") {
+		t.Errorf("a job without pods has the log %q", got)
+	}
+	e.setPod(ending("0", 3))
+	e.setPod(ending("1", 3))
+	second := ending("0", 3, func(p *corev1.Pod) { p.Name, p.UID, p.Labels[v1alpha1.LabelAttempt] = "j-2-0", "x", "2" })
+	e.setPod(second)
+	for q, want := range map[live.LogQuery]string{
+		{}: "from j-2-0", {Attempt: 1}: "from j-1-0", {Attempt: 1, Rank: 1}: "from j-1-1",
+	} {
+		if got := read(q); got != want {
+			t.Errorf("%+v: %q; want %q", q, got, want)
+		}
+	}
+	for _, q := range []live.LogQuery{{Rank: 7}, {Rank: -1}, {Stream: "stderr"}, {Attempt: 9}} {
+		if got := read(q); !strings.HasPrefix(got, "error: ") {
+			t.Errorf("%+v: %q; want an error", q, got)
+		}
+	}
+	over = true
+	if got := read(live.LogQuery{Follow: true}); got != "from j-2-0" {
+		t.Errorf("followed to the end: %q", got)
+	}
+	tails := e.tails(t.Context(), []source{{"ns", "a", "c", 0}, {"gone", "b", "c", 1}, {"ns", "c", "c", 2}}, 2)
+	if len(tails) != 2 || tails[0].Rank != 2 || len(tails[0].Text) > diagnose.TailBytes || lastLine(tails[0].Text) != "from c" {
+		t.Errorf("%d tails; want those of ranks 2 and 0, in that order and bounded", len(tails))
+	}
+}
+
+func TestAccepts(t *testing.T) {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "a", "cpus": "64"}}}
+	required := func(terms ...corev1.NodeSelectorTerm) corev1.PodSpec {
+		return corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}}
+	}
+	term := func(key string, op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}}}
+	}
+	named := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}}}
+	for name, c := range map[string]struct {
+		spec corev1.PodSpec
+		want bool
+	}{
+		"anything":         {corev1.PodSpec{}, true},
+		"selected":         {corev1.PodSpec{NodeSelector: map[string]string{"zone": "a"}}, true},
+		"not selected":     {corev1.PodSpec{NodeSelector: map[string]string{"zone": "a", "disk": "x"}}, false},
+		"one of":           {required(term("zone", corev1.NodeSelectorOpIn, "a", "b")), true},
+		"none of":          {required(term("zone", corev1.NodeSelectorOpNotIn, "a", "b")), false},
+		"absent":           {required(term("disk", corev1.NodeSelectorOpDoesNotExist)), true},
+		"more":             {required(term("cpus", corev1.NodeSelectorOpGt, "32")), true},
+		"less":             {required(term("cpus", corev1.NodeSelectorOpLt, "32")), false},
+		"either":           {required(term("zone", corev1.NodeSelectorOpIn, "b"), term("cpus", corev1.NodeSelectorOpExists)), true},
+		"by name":          {required(named), true},
+		"an empty term":    {required(corev1.NodeSelectorTerm{}), false},
+		"a term of no use": {required(term("cpus", "Near", "64")), false},
+	} {
+		if got := accepts(&c.spec, n); got != c.want {
+			t.Errorf("%s: accepted: %t; want %t", name, got, c.want)
+		}
+	}
+}

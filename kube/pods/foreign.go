@@ -1,0 +1,184 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// Foreign runs attempts whose pods somebody else makes, such as those of a batch
+// Job that Fairway only says when to begin and where. All of it is called again
+// and again, and must be quick to see that there is nothing to do.
+type Foreign interface {
+	// Start has the pods made, and binds those that are there, node by node in the
+	// order of the placement. Nil does not say that they run yet.
+	Start(context.Context, live.Attempt, Nodes) error
+	// Stop has the pods end.
+	Stop(context.Context, live.AttemptID) error
+	// State tells how far the attempt is.
+	State(live.AttemptID) ForeignState
+}
+
+// Nodes names the nodes of a placement: the pod of each rank goes to the node of
+// that index.
+type Nodes []string
+
+// ForeignState is how far an attempt of somebody else's pods is.
+type ForeignState struct {
+	Up   bool       // all of its pods run
+	Gone bool       // no pod of it is left that could hold a GPU
+	Exit *live.Exit // how it ended by itself; nil: it did not
+}
+
+// foreign reports whether the pods of an attempt are somebody else's to make.
+func foreign(a *live.Attempt) bool {
+	kind, _, _ := strings.Cut(a.Task.Origin, "/")
+	return kind != "" && kind != "TrainingJob" && kind != "App"
+}
+
+// namespaceOf returns the namespace of an attempt's pods; empty: not known.
+func namespaceOf(a *live.Attempt) string {
+	_, rest, _ := strings.Cut(a.Task.Origin, "/")
+	namespace, _, _ := strings.Cut(rest, "/")
+	return namespace
+}
+
+// foreignEvery is how often the pods of somebody else are looked at.
+const foreignEvery = 500 * time.Millisecond
+
+// isForeign reports whether an attempt is somebody else's to run. Of one that is
+// only known to leave, as after a crash, nobody knows before it was asked about.
+func (e *Executor) isForeign(r *run) bool {
+	if r.attempt != nil {
+		return foreign(r.attempt)
+	}
+	return r.alien || e.Foreign != nil && !r.probed && r.leaving && e.gangs[r.id] == nil
+}
+
+// stepForeign does what is next about an attempt of somebody else's pods.
+func (e *Executor) stepForeign(ctx context.Context, r *run, orders Orders, now time.Time) (steady bool) {
+	e.foreigners[r.id] = r
+	switch {
+	case !r.told.IsZero():
+		return e.stepTold(r, now)
+	case e.Foreign == nil:
+		if r.exit == nil {
+			e.end(r, live.Exit{Code: 126, Why: fmt.Sprintf("nobody here runs %s", r.attempt.Task.Origin)})
+		}
+		e.tell(ctx, r, orders)
+	case r.exit != nil && r.gone:
+		e.tell(ctx, r, orders)
+	case !r.wanted && !r.leaving && r.gone:
+		e.discard(r)
+		return true
+	default:
+		stays := r.wanted && r.exit == nil
+		e.background(r, func() func() {
+			state := e.Foreign.State(r.id) // it may take a while
+			var err error
+			switch {
+			case state.Exit == nil && stays && !state.Up:
+				if state.Gone && !e.mayBegin(r) {
+					break
+				}
+				err = e.request(ctx, func(ctx context.Context) error { return e.Foreign.Start(ctx, *r.attempt, r.nodes) })
+			case !stays && !state.Gone:
+				err = e.request(ctx, func(ctx context.Context) error { return e.Foreign.Stop(ctx, r.id) })
+			}
+			return func() { e.foreignIs(ctx, r, state, err) }
+		})
+	}
+	return false
+}
+
+// foreignIs takes note of how far an attempt of somebody else's pods is.
+func (e *Executor) foreignIs(ctx context.Context, r *run, state ForeignState, err error) {
+	r.after = e.Now().Add(foreignEvery)
+	r.gone = state.Gone
+	if r.attempt == nil {
+		r.probed, r.alien = true, r.alien || !state.Gone
+		if !r.alien { // it is one of ours after all, of which nothing is left
+			r.after = time.Time{}
+			delete(e.foreigners, r.id)
+			return
+		}
+	}
+	switch {
+	case err != nil:
+		if ctx.Err() == nil {
+			e.retry(r, "have an attempt begin or end", err)
+		}
+	case r.exit != nil:
+	case r.wanted && state.Exit != nil:
+		e.end(r, *state.Exit)
+	case r.wanted:
+		r.up, r.tries = state.Up, 0
+	case r.leaving && state.Gone && state.Exit != nil:
+		e.end(r, *state.Exit)
+	case r.leaving && state.Gone:
+		e.end(r, live.Exit{Noticed: true})
+	}
+}
+
+// mayBegin reports whether nobody is in the way of an attempt of somebody else's
+// pods. One that others keep waiting for too long ends.
+func (e *Executor) mayBegin(r *run) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if exit := e.impossible(r); exit != nil {
+		e.end(r, *exit)
+		return false
+	}
+	p := &plan{attempt: r.attempt, seats: seatsOf(r.attempt), nodes: r.nodes}
+	for rank, s := range p.seats {
+		n := e.nodes[r.nodes[rank]]
+		p.devices = append(p.devices, s.devices(e.Replicas(n)))
+		for _, name := range gpuResources {
+			if _, ok := n.Status.Allocatable[name]; ok {
+				p.from.GPUResource = name
+				break
+			}
+		}
+	}
+	r.plan = p
+	return e.hasRoom(r, e.Now())
+}
+
+// gpuResources are the resources that GPUs are requested by, the usual first.
+var gpuResources = []corev1.ResourceName{"nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu"}
+
+// aliens returns the other attempts of somebody else's pods that have begun and
+// are to leave, or may still be there.
+func (e *Executor) aliens(but *run) []*run {
+	var out []*run
+	for _, r := range e.foreigners {
+		if r != but && !r.wanted && !r.gone && r.told.IsZero() {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// overlap reports whether two attempts were given the same GPUs. Of one that was
+// never seen nobody knows: it may have.
+func overlap(a, b *live.Attempt) bool {
+	if a == nil || b == nil {
+		return true
+	}
+	for _, s := range a.Placement {
+		for _, o := range b.Placement {
+			if s.Node == o.Node && s.GPUs&o.GPUs != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

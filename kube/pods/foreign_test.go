@@ -1,0 +1,120 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fairway-gpu/fairway/kube/kubetest"
+	"github.com/fairway-gpu/fairway/kube/pods"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// abroad is somebody else who makes pods.
+type abroad struct {
+	mu    sync.Mutex
+	runs  map[live.AttemptID]pods.Nodes
+	exits map[live.AttemptID]*live.Exit
+	slow  bool // to stop
+	asked []live.AttemptID
+}
+
+func newAbroad() *abroad {
+	return &abroad{runs: map[live.AttemptID]pods.Nodes{}, exits: map[live.AttemptID]*live.Exit{}}
+}
+
+func (a *abroad) Start(_ context.Context, at live.Attempt, n pods.Nodes) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.runs[at.AttemptID] = n
+	return nil
+}
+
+func (a *abroad) Stop(_ context.Context, id live.AttemptID) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked = append(a.asked, id)
+	if !a.slow {
+		delete(a.runs, id)
+	}
+	return nil
+}
+
+func (a *abroad) State(id live.AttemptID) pods.ForeignState {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, runs := a.runs[id]
+	return pods.ForeignState{Up: runs, Gone: !runs, Exit: a.exits[id]}
+}
+
+func (a *abroad) has(id sched.JobID, number int) pods.Nodes {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.runs[live.AttemptID{Job: id, Number: number}]
+}
+
+// TestForeign: attempts of somebody else's pods wait for their place like all
+// others, and others for them, through a crash too.
+func TestForeign(t *testing.T) {
+	other := newAbroad()
+	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.Foreign = other })
+	submit := func() sched.JobID {
+		jobs, err := w.now().Submit(t.Context(), admin, []live.Submission{{
+			Spec: sched.Spec{GPUs: 2}, Task: live.Task{Name: "batch", Command: []string{"x"}, Origin: "Job/" + w.namespace + "/batch"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return jobs[0].ID
+	}
+	ours := w.submit(sched.Spec{GPUs: 1}, map[string]string{kubetest.StopAfter: "1s"})
+	w.plan(wants{ours: {w.on(0, 0b1)}})
+	w.waitState(ours, live.Running)
+	theirs := submit()
+	w.plan(wants{theirs: {w.on(0, 0b11)}})
+	w.wait("they run", func() bool {
+		runs := other.has(theirs, 1) != nil
+		if runs && w.left(ours) > 0 {
+			t.Fatal("they began before our pod was gone")
+		}
+		return runs
+	})
+	if got := other.has(theirs, 1); !slices.Equal(got, pods.Nodes{w.prefix + "-0", w.prefix + "-0"}) {
+		t.Errorf("they were sent to %v", got)
+	}
+	w.waitState(theirs, live.Running)
+
+	// They are slow to leave, and ours waits; an operator that comes anew knows only
+	// that they should leave.
+	other.mu.Lock()
+	other.slow = true
+	other.mu.Unlock()
+	w.plan(wants{ours: {w.on(0, 0b1)}})
+	w.Restart(t)
+	time.Sleep(1500 * time.Millisecond)
+	if n := w.Starts(ours); n != 1 {
+		t.Errorf("ours was started %d times while they were there; want 1", n)
+	}
+	other.mu.Lock()
+	other.slow = false
+	other.mu.Unlock()
+	w.waitState(ours, live.Running)
+	w.waitState(theirs, live.Waiting)
+
+	// They end by themselves.
+	w.plan(wants{ours: {w.on(0, 0b1)}, theirs: {w.on(0, 0b1100)}})
+	w.waitState(theirs, live.Running)
+	other.mu.Lock()
+	other.exits[live.AttemptID{Job: theirs, Number: 2}] = &live.Exit{Code: 1, Why: "BackoffLimitExceeded"}
+	other.mu.Unlock()
+	w.waitState(theirs, live.Failed)
+	if got := w.job(theirs).Exit.Text(); !strings.Contains(got, "BackoffLimitExceeded") {
+		t.Errorf("they ended with %q", got)
+	}
+}

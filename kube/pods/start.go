@@ -1,0 +1,340 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// begin takes the next step to start an attempt: its plan, its pods, their
+// binding.
+func (e *Executor) begin(ctx context.Context, r *run, pods map[int]*corev1.Pod, now time.Time) {
+	if exit := e.impossible(r); exit != nil {
+		e.end(r, *exit)
+		return
+	}
+	if r.plan == nil {
+		e.background(r, func() func() { return e.prepare(ctx, r) })
+		return
+	}
+	if exit := e.misplaced(r); exit != nil {
+		e.end(r, *exit)
+		return
+	}
+	if !e.hasRoom(r, now) {
+		return
+	}
+	if len(pods) < len(r.nodes) {
+		if now.Sub(r.created) < cacheLag {
+			return
+		}
+		var missing []int
+		for rank := range r.nodes {
+			if pods[rank] == nil {
+				missing = append(missing, rank)
+			}
+		}
+		e.background(r, func() func() { return e.create(ctx, r, missing) })
+		return
+	}
+	e.bindAll(ctx, r, pods, now)
+}
+
+// hasRoom reports whether nothing is in the way of an attempt. One that others
+// keep waiting for too long ends, for the scheduler to decide anew.
+func (e *Executor) hasRoom(r *run, now time.Time) bool {
+	if r.blocked = e.isBlocked(r); r.blocked {
+		r.held = time.Time{}
+		return false
+	}
+	short := e.shortage(r)
+	switch {
+	case short == "":
+		r.held = time.Time{}
+		return true
+	case r.held.IsZero():
+		r.held = now
+	case now.Sub(r.held) >= e.HoldFor:
+		e.end(r, live.Exit{Lost: true, Why: short})
+	}
+	return false
+}
+
+// cacheLag is how long the cache may take to tell what was done: only then is it
+// done again.
+const cacheLag = 2 * time.Second
+
+// end takes note how an attempt ended; what is left of it is next.
+func (e *Executor) end(r *run, exit live.Exit) {
+	exit.AttemptID, exit.At = r.id, e.Now()
+	r.exit = &exit
+	e.dirty[r.id] = true
+	e.poke()
+}
+
+// impossible says what makes an attempt one that can never start, if anything.
+func (e *Executor) impossible(r *run) *live.Exit {
+	for rank, s := range seatsOf(r.attempt) {
+		node := e.nodes[r.nodes[rank]]
+		switch {
+		case node == nil:
+			return &live.Exit{Lost: true, Why: fmt.Sprintf("node %s is not part of the cluster", r.nodes[rank])}
+		case s.milli < sched.WholeGPU && e.Replicas(node) < 2:
+			return &live.Exit{Code: 126, Why: fmt.Sprintf("it would share GPUs of node %s, whose device plugin offers each only once: set it up for time-slicing or MPS, or use a policy that does not share", node.Name)}
+		}
+	}
+	if len(r.nodes) == 0 {
+		return &live.Exit{Lost: true, Why: "its placement is empty"}
+	}
+	return nil
+}
+
+// prepare finds out what the pods are made from.
+func (e *Executor) prepare(ctx context.Context, r *run) (after func()) {
+	from, err := e.Templates.Template(ctx, *r.attempt)
+	return func() {
+		switch {
+		case errors.Is(err, ErrGone) || apierrors.IsNotFound(err):
+			e.end(r, live.Exit{Lost: true, Why: err.Error()})
+		case err != nil:
+			e.retry(r, "find what an attempt is made from", err)
+		default:
+			p := &plan{attempt: r.attempt, from: from, seats: seatsOf(r.attempt), nodes: r.nodes}
+			for rank, s := range p.seats {
+				replicas := 1
+				if n := e.nodes[r.nodes[rank]]; n != nil {
+					replicas = e.Replicas(n)
+				}
+				p.devices = append(p.devices, s.devices(replicas))
+			}
+			r.plan, r.tries = p, 0
+		}
+	}
+}
+
+func (e *Executor) retry(r *run, what string, err error) {
+	r.tries++
+	r.after = e.Now().Add(min(10*time.Second, 100*time.Millisecond<<min(r.tries, 10)))
+	e.Log.Warn("an attempt is tried again", "job", r.id.Job, "attempt", r.id.Number, "what", what, "err", err)
+}
+
+// isBlocked reports whether another attempt of the job, or an earlier holder of its
+// GPUs, is still there.
+func (e *Executor) isBlocked(r *run) bool {
+	for number := range e.byJob[r.id.Job] {
+		other := live.AttemptID{Job: r.id.Job, Number: number}
+		if number != r.id.Number && e.gangs[other].live(r.namespace()) {
+			return true
+		}
+	}
+	for _, other := range e.aliens(r) {
+		if other.id.Job == r.id.Job || overlap(other.attempt, r.attempt) {
+			return true
+		}
+	}
+	for rank, s := range r.plan.seats {
+		for g := s.gpus; g != 0; g &= g - 1 {
+			used := s.milli
+			for _, u := range e.uses[r.nodes[rank]] {
+				if u.id != r.id && u.gpus&g&-g != 0 {
+					used += u.milli
+				}
+			}
+			if used > sched.WholeGPU {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// shortage says which node lacks room for the attempt, counting everything that
+// is bound there; empty: none does.
+func (e *Executor) shortage(r *run) string {
+	need := map[string]int64{}
+	for rank, node := range r.nodes {
+		need[node] += r.plan.devices[rank]
+	}
+	for _, node := range slices.Sorted(maps.Keys(need)) {
+		n := e.nodes[node]
+		if n == nil {
+			return fmt.Sprintf("node %s is no longer part of the cluster", node)
+		}
+		all, used := e.devicesOn(n, r.plan.from.GPUResource, r.id)
+		if used+need[node] > all {
+			return fmt.Sprintf("node %s has %d of %d %s left and it needs %d: other pods have come", node, max(0, all-used), all, r.plan.from.GPUResource, need[node])
+		}
+	}
+	return ""
+}
+
+// devicesOn returns how many devices a node can give, and how many are held there
+// by others than an attempt.
+func (e *Executor) devicesOn(n *corev1.Node, of corev1.ResourceName, but live.AttemptID) (all, used int64) {
+	q := n.Status.Allocatable[of]
+	for _, u := range e.uses[n.Name] {
+		if u.id != but {
+			used += u.devices[of]
+		}
+	}
+	return q.Value(), used
+}
+
+// create creates the pods of some ranks, and before the first of them the service
+// by which they find each other.
+func (e *Executor) create(ctx context.Context, r *run, ranks []int) (after func()) {
+	p := r.plan
+	err := error(nil)
+	if e.Rendezvous == ByDNS && len(p.seats) > 1 {
+		err = e.request(ctx, func(ctx context.Context) error { return e.createService(ctx, p) })
+	}
+	if err == nil {
+		err = e.parallel(ctx, len(ranks), func(ctx context.Context, i int) error {
+			pod := e.pod(p, ranks[i])
+			err := e.Client.Create(ctx, pod)
+			if apierrors.IsAlreadyExists(err) {
+				return e.isOurs(ctx, r.id, client.ObjectKeyFromObject(pod))
+			}
+			return err
+		})
+	}
+	return func() {
+		switch {
+		case err == nil:
+			r.tries, r.created = 0, e.Now()
+		case ctx.Err() != nil:
+		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || errors.Is(err, errTaken):
+			e.end(r, live.Exit{Code: 126, Why: "its pods cannot be created: " + err.Error()})
+		case apierrors.IsNotFound(err):
+			e.end(r, live.Exit{Lost: true, Why: "its pods cannot be created: " + err.Error()})
+		default:
+			e.retry(r, "create pods", err)
+		}
+	}
+}
+
+// errTaken is a name that somebody else has taken.
+var errTaken = errors.New("the name is taken")
+
+func (e *Executor) createService(ctx context.Context, p *plan) error {
+	s := service(p)
+	err := e.Client.Create(ctx, s)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
+		return err
+	}
+	if s.Labels[v1alpha1.LabelJob] != p.from.Name {
+		return fmt.Errorf("service %s/%s is not Fairway's: %w", s.Namespace, s.Name, errTaken)
+	}
+	return nil
+}
+
+// isOurs checks a pod that exists already.
+func (e *Executor) isOurs(ctx context.Context, id live.AttemptID, key client.ObjectKey) error {
+	p := &corev1.Pod{}
+	if err := e.Client.Get(ctx, key, p); err != nil {
+		if apierrors.IsNotFound(err) {
+			return apierrors.NewConflict(corev1.Resource("pods"), key.Name, errors.New("it was there a moment ago"))
+		}
+		return err
+	}
+	if got, _, ours := attemptOf(p); !ours || got != id {
+		return fmt.Errorf("pod %s is not of this attempt: %w", key, errTaken)
+	}
+	return nil
+}
+
+// bindAll binds the pods that are not bound yet; where pods find each other by
+// address, the first goes ahead.
+func (e *Executor) bindAll(ctx context.Context, r *run, pods map[int]*corev1.Pod, now time.Time) {
+	ranks := len(r.nodes)
+	master := ""
+	if e.Rendezvous == ByIP && ranks > 1 {
+		if master = pods[0].Status.PodIP; master == "" {
+			ranks = 1
+		}
+	}
+	var todo []int
+	for rank := range ranks {
+		if pods[rank].Spec.NodeName == "" && now.Sub(r.bound[pods[rank].UID]) >= cacheLag {
+			todo = append(todo, rank)
+		}
+	}
+	if len(todo) == 0 {
+		return // they are on their way
+	}
+	for _, rank := range todo {
+		u := useOf(pods[rank])
+		u.assumed = true
+		e.hold(r.nodes[rank], pods[rank].UID, u)
+	}
+	e.background(r, func() func() {
+		err := e.parallel(ctx, len(todo), func(ctx context.Context, i int) error {
+			return e.bind(ctx, pods[todo[i]], r.nodes[todo[i]], master)
+		})
+		return func() {
+			if err == nil {
+				r.tries = 0
+				for _, rank := range todo {
+					r.bound[pods[rank].UID] = e.Now()
+				}
+				return
+			}
+			for _, rank := range todo {
+				e.unassume(r, rank, pods[rank])
+			}
+			if ctx.Err() == nil {
+				e.retry(r, "bind pods", err)
+			}
+		}
+	})
+}
+
+// unassume takes back that a pod holds something, if the cache does not know
+// better by now.
+func (e *Executor) unassume(r *run, rank int, p *corev1.Pod) {
+	if u := e.uses[r.nodes[rank]][p.UID]; u.assumed {
+		e.release(r.nodes[rank], p.UID)
+	}
+}
+
+func (e *Executor) bind(ctx context.Context, p *corev1.Pod, node, master string) error {
+	if master != "" {
+		after := p.DeepCopy()
+		metav1.SetMetaDataAnnotation(&after.ObjectMeta, annotationMaster, master)
+		if err := e.Client.Patch(ctx, after, client.MergeFrom(p)); err != nil {
+			return fmt.Errorf("tell pod %s where the first is: %w", p.Name, err)
+		}
+	}
+	b := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+	}
+	err := e.Client.SubResource("binding").Create(ctx, p.DeepCopy(), b)
+	if err == nil || !apierrors.IsConflict(err) {
+		return err
+	}
+	// It may be bound already: by an answer that was lost, or by an earlier leader.
+	now := &corev1.Pod{}
+	if e.Client.Get(ctx, client.ObjectKeyFromObject(p), now) == nil && now.UID == p.UID && now.Spec.NodeName == node {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,131 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// askAgain is how long the cache may take to tell of a deletion.
+const askAgain = 5 * time.Second
+
+// remove deletes the pods of an attempt that have not ended, with their own grace
+// period or another. Those of which nothing will ever be heard again are
+// forgotten.
+func (e *Executor) remove(ctx context.Context, r *run, grace *int64) {
+	now := e.Now()
+	namespace := r.namespace()
+	var todo []*corev1.Pod
+	force := map[*corev1.Pod]bool{}
+	for _, p := range e.gangs[r.id].pods {
+		if ended(p) || namespace != "" && p.Namespace != namespace {
+			continue
+		}
+		silent := e.silent(p, now)
+		if p.DeletionTimestamp != nil && !silent || now.Sub(r.asked[p.UID]) < askAgain {
+			continue
+		}
+		r.asked[p.UID] = now
+		force[p] = silent
+		todo = append(todo, p)
+	}
+	if len(todo) == 0 {
+		return
+	}
+	e.background(r, func() func() {
+		err := e.parallel(ctx, len(todo), func(ctx context.Context, i int) error {
+			with := grace
+			if force[todo[i]] {
+				with = new(int64)
+				e.Log.Warn("a pod that cannot be stopped is forgotten", "pod", todo[i].Name, "namespace", todo[i].Namespace, "node", todo[i].Spec.NodeName)
+			}
+			return e.deletePod(ctx, todo[i], with)
+		})
+		return func() {
+			if err != nil && ctx.Err() == nil {
+				clear(r.asked)
+				e.retry(r, "delete pods", err)
+			}
+		}
+	})
+}
+
+// deletePod deletes a pod, and no other of its name.
+func (e *Executor) deletePod(ctx context.Context, p *corev1.Pod, grace *int64) error {
+	o := &client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}}
+	if grace != nil && (p.Spec.TerminationGracePeriodSeconds == nil || *grace < *p.Spec.TerminationGracePeriodSeconds) {
+		o.GracePeriodSeconds = grace
+	}
+	err := e.Client.Delete(ctx, p.DeepCopy(), o)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // it is gone, or another has its name
+	}
+	return err
+}
+
+// silent reports whether nothing will be heard of a pod again: its node is gone or
+// has been silent for long, or it has been stopping for far too long.
+func (e *Executor) silent(p *corev1.Pod, now time.Time) bool {
+	if p.DeletionTimestamp != nil && now.Sub(p.DeletionTimestamp.Time) > e.StuckFor {
+		return true
+	}
+	if p.Spec.NodeName == "" {
+		return false
+	}
+	n := e.nodes[p.Spec.NodeName]
+	if n == nil {
+		return true
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			return now.Sub(c.LastTransitionTime.Time) > e.LostAfter
+		}
+	}
+	return false
+}
+
+func ready(n *corev1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// tidy removes the pods of an attempt that ended, when they have been kept for
+// long enough.
+func (e *Executor) tidy(ctx context.Context, id live.AttemptID, now time.Time) {
+	for _, p := range e.gangs[id].pods {
+		if now.Sub(endOf(p)) < e.KeepPods || p.DeletionTimestamp != nil {
+			continue
+		}
+		e.work.Go(func() {
+			err := e.request(ctx, func(ctx context.Context) error { return e.deletePod(ctx, p, nil) })
+			if err != nil && ctx.Err() == nil {
+				e.Log.Warn("a pod that ended cannot be removed", "pod", p.Name, "namespace", p.Namespace, "err", err)
+			}
+		})
+	}
+	e.forget(id)
+}
+
+// endOf returns when a pod ended.
+func endOf(p *corev1.Pod) time.Time {
+	at := p.CreationTimestamp.Time
+	for _, c := range p.Status.ContainerStatuses {
+		if s := c.State.Terminated; s != nil && s.FinishedAt.After(at) {
+			at = s.FinishedAt.Time
+		}
+	}
+	return at
+}

@@ -1,0 +1,225 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// annotationMilli is the part of each GPU that a pod has, in thousandths, where
+// it is not the whole.
+const annotationMilli = "fairway.dev/milli"
+
+// store is the cluster as the cache has told of it so far, arranged for the
+// questions of an executor. Objects in it belong to the cache: nobody changes
+// them. The executor's lock guards it.
+type store struct {
+	gangs map[live.AttemptID]*gang
+	byJob map[sched.JobID]map[int]bool // attempts with a gang
+	nodes map[string]*corev1.Node
+	uses  map[string]map[types.UID]use // by node: what pods hold that are bound and have not ended
+}
+
+func newStore() store {
+	return store{
+		gangs: map[live.AttemptID]*gang{}, byJob: map[sched.JobID]map[int]bool{},
+		nodes: map[string]*corev1.Node{}, uses: map[string]map[types.UID]use{},
+	}
+}
+
+// gang is the pods of one attempt.
+type gang struct {
+	pods map[types.UID]*corev1.Pod
+	gone map[int]*corev1.Pod // by rank: the last that was seen of pods that were removed
+}
+
+// use is what a pod holds of its node.
+type use struct {
+	id      live.AttemptID // empty: not one of ours
+	devices map[corev1.ResourceName]int64
+	gpus    sched.GPUSet
+	milli   int32
+	assumed bool // we bound it; the cache does not know yet
+}
+
+// attemptOf returns whose pod it is.
+func attemptOf(p *corev1.Pod) (id live.AttemptID, rank int, ok bool) {
+	if p.Spec.SchedulerName != v1alpha1.SchedulerName {
+		return id, 0, false
+	}
+	job := p.Labels[v1alpha1.LabelID]
+	number, err := strconv.Atoi(p.Labels[v1alpha1.LabelAttempt])
+	rank, rankErr := strconv.Atoi(p.Labels[v1alpha1.LabelRank])
+	if job == "" || err != nil || rankErr != nil || number < 1 || rank < 0 {
+		return id, 0, false
+	}
+	return live.AttemptID{Job: sched.JobID(job), Number: number}, rank, true
+}
+
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// set takes note of a pod as it is now.
+func (s *store) set(p *corev1.Pod) {
+	id, _, ours := attemptOf(p)
+	if ours {
+		g := s.gangs[id]
+		if g == nil {
+			g = &gang{pods: map[types.UID]*corev1.Pod{}, gone: map[int]*corev1.Pod{}}
+			s.gangs[id] = g
+			if s.byJob[id.Job] == nil {
+				s.byJob[id.Job] = map[int]bool{}
+			}
+			s.byJob[id.Job][id.Number] = true
+		}
+		g.pods[p.UID] = p
+	}
+	switch {
+	case ended(p):
+		s.release(p.Spec.NodeName, p.UID)
+	case p.Spec.NodeName != "":
+		s.hold(p.Spec.NodeName, p.UID, useOf(p))
+	}
+}
+
+// drop takes note that a pod was removed.
+func (s *store) drop(p *corev1.Pod) {
+	if id, rank, ours := attemptOf(p); ours {
+		if g := s.gangs[id]; g != nil {
+			delete(g.pods, p.UID)
+			g.gone[rank] = p
+		}
+	}
+	s.release(p.Spec.NodeName, p.UID)
+	if p.Spec.NodeName == "" { // it may have been bound in the meantime
+		for node := range s.uses {
+			s.release(node, p.UID)
+		}
+	}
+}
+
+func (s *store) hold(node string, id types.UID, u use) {
+	if s.uses[node] == nil {
+		s.uses[node] = map[types.UID]use{}
+	}
+	s.uses[node][id] = u
+}
+
+func (s *store) release(node string, id types.UID) {
+	delete(s.uses[node], id)
+	if len(s.uses[node]) == 0 {
+		delete(s.uses, node)
+	}
+}
+
+// forget drops a gang of which no pod is left.
+func (s *store) forget(id live.AttemptID) {
+	if g := s.gangs[id]; g != nil && len(g.pods) == 0 {
+		delete(s.gangs, id)
+		delete(s.byJob[id.Job], id.Number)
+		if len(s.byJob[id.Job]) == 0 {
+			delete(s.byJob, id.Job)
+		}
+	}
+}
+
+// useOf returns what a pod holds of its node.
+func useOf(p *corev1.Pod) use {
+	u := use{devices: devicesOf(&p.Spec), milli: sched.WholeGPU}
+	if id, _, ours := attemptOf(p); ours {
+		u.id = id
+		u.gpus = parseSet(p.Annotations[v1alpha1.AnnotationGPUs])
+		if m, err := strconv.ParseInt(p.Annotations[annotationMilli], 10, 32); err == nil && m > 0 && m <= sched.WholeGPU {
+			u.milli = int32(m)
+		}
+	}
+	return u
+}
+
+// devicesOf returns what a pod requests of resources that are no CPUs or memory:
+// those with a domain in their name.
+func devicesOf(spec *corev1.PodSpec) map[corev1.ResourceName]int64 {
+	var out map[corev1.ResourceName]int64
+	first := map[corev1.ResourceName]int64{}
+	for i := range spec.InitContainers {
+		for name, q := range spec.InitContainers[i].Resources.Requests {
+			first[name] = max(first[name], q.Value())
+		}
+	}
+	for i := range spec.Containers {
+		for name, q := range spec.Containers[i].Resources.Requests {
+			if strings.Contains(string(name), "/") {
+				if out == nil {
+					out = map[corev1.ResourceName]int64{}
+				}
+				out[name] += q.Value()
+			}
+		}
+	}
+	for name := range out {
+		out[name] = max(out[name], first[name])
+	}
+	return out
+}
+
+// parseSet reads what GPUSet.String prints; what is none of it is no GPU.
+func parseSet(text string) sched.GPUSet {
+	var out sched.GPUSet
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, ranged := strings.Cut(part, "-")
+		if !ranged {
+			high = low
+		}
+		a, errA := strconv.Atoi(low)
+		b, errB := strconv.Atoi(high)
+		if errA != nil || errB != nil || a < 0 || b >= sched.MaxGPUs {
+			continue
+		}
+		for ; a <= b; a++ {
+			out |= 1 << a
+		}
+	}
+	return out
+}
+
+// ranks returns the pods of a gang by rank, of one namespace if that is known.
+// Of two with one rank, which nobody but a stranger could make, the older counts.
+func (g *gang) ranks(namespace string) map[int]*corev1.Pod {
+	if g == nil {
+		return nil
+	}
+	out := make(map[int]*corev1.Pod, len(g.pods))
+	for _, p := range g.pods {
+		if namespace != "" && p.Namespace != namespace {
+			continue
+		}
+		_, rank, _ := attemptOf(p)
+		if old := out[rank]; old == nil || p.CreationTimestamp.Before(&old.CreationTimestamp) {
+			out[rank] = p
+		}
+	}
+	return out
+}
+
+// live reports whether a pod of the gang is left that could hold a GPU.
+func (g *gang) live(namespace string) bool {
+	if g == nil {
+		return false
+	}
+	for _, p := range g.pods {
+		if (namespace == "" || p.Namespace == namespace) && !ended(p) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,241 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// tally is what the pods of a gang say together.
+type tally struct {
+	succeeded, saved int
+	failed, lost     *live.Exit // the first of each
+	failedAt         time.Time
+}
+
+// verdict says how an attempt that should run has ended, if it has.
+func (e *Executor) verdict(r *run, g *gang, pods map[int]*corev1.Pod, now time.Time) *live.Exit {
+	if !begun(g, pods) {
+		return nil // pods that are missing have not been made yet
+	}
+	n := len(r.nodes)
+	t := r.count(g, pods)
+	switch {
+	case t.failed != nil:
+		return t.failed
+	case t.saved+t.succeeded == n && t.saved > 0:
+		return &live.Exit{Yielded: true, Code: live.YieldCode}
+	case t.lost != nil:
+		return t.lost
+	case t.succeeded == n:
+		return &live.Exit{}
+	case t.saved > 0:
+		// Somebody asked it to leave; the rest has the time of its notice.
+		if r.yields.IsZero() {
+			r.yields = now
+		}
+		if now.Sub(r.yields) > e.notice(r.attempt) {
+			return &live.Exit{Yielded: true, Code: live.YieldCode}
+		}
+		return nil
+	}
+	if exit := e.cannotStart(r, pods, now); exit != nil {
+		return exit
+	}
+	return e.crowdedOut(r, pods, now)
+}
+
+// begun reports whether some pod of a gang has been bound: then all were made.
+func begun(g *gang, pods map[int]*corev1.Pod) bool {
+	for _, p := range pods {
+		if p.Spec.NodeName != "" {
+			return true
+		}
+	}
+	if g != nil {
+		for _, p := range g.gone {
+			if p.Spec.NodeName != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// count looks at the pod of each rank.
+func (r *run) count(g *gang, pods map[int]*corev1.Pod) tally {
+	var t tally
+	lose := func(rank int, format string, args ...any) {
+		if t.lost == nil {
+			t.lost = &live.Exit{Lost: true, Rank: rank, Why: fmt.Sprintf(format, args...)}
+		}
+	}
+	for rank := range r.nodes {
+		p, removed := pods[rank], false
+		if p == nil {
+			p, removed = g.gone[rank], true
+		}
+		switch {
+		case p == nil:
+			lose(rank, "the pod of rank %d is gone", rank)
+		case p.Status.Phase == corev1.PodSucceeded:
+			t.succeeded++
+		case p.Status.Phase == corev1.PodFailed:
+			t.add(rank, p)
+		case removed:
+			lose(rank, "pod %s was removed", p.Name)
+		case p.DeletionTimestamp != nil:
+			lose(rank, "pod %s was deleted%s", p.Name, disruption(p))
+		case p.Spec.NodeName != "" && p.Spec.NodeName != r.nodes[rank]:
+			lose(rank, "pod %s is on node %s instead of %s", p.Name, p.Spec.NodeName, r.nodes[rank])
+		}
+	}
+	return t
+}
+
+// add counts a pod that failed.
+func (t *tally) add(rank int, p *corev1.Pod) {
+	exit, at := failureOf(p)
+	exit.Rank = rank
+	switch {
+	case exit.Yielded:
+		t.saved++
+	case exit.Lost:
+		if t.lost == nil || len(t.lost.Host) < len(exit.Host) {
+			t.lost = &exit
+		}
+	case t.failed == nil || at.Before(t.failedAt):
+		t.failed, t.failedAt = &exit, at
+	}
+}
+
+// cannotStart says that a container of the gang will not start, if that has been
+// so for too long.
+func (e *Executor) cannotStart(r *run, pods map[int]*corev1.Pod, now time.Time) *live.Exit {
+	for rank := range r.nodes {
+		p := pods[rank]
+		if p == nil || p.Status.Phase != corev1.PodPending {
+			continue
+		}
+		for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+			w := c.State.Waiting
+			if w == nil || !badWait[w.Reason] {
+				continue
+			}
+			if r.waiting.IsZero() {
+				r.waiting = now
+			}
+			if !hopeless[w.Reason] && now.Sub(r.waiting) < e.PullFor {
+				return nil
+			}
+			why := fmt.Sprintf("container %s of pod %s cannot start: %s", c.Name, p.Name, w.Reason)
+			if w.Message != "" {
+				why += ": " + lastLine(w.Message)
+			}
+			return &live.Exit{Code: 126, Rank: rank, Why: why}
+		}
+	}
+	r.waiting = time.Time{}
+	return nil
+}
+
+// badWait are the reasons why a container waits that seldom go away, hopeless
+// those that never do.
+var (
+	badWait = map[string]bool{
+		"ImagePullBackOff": true, "ErrImagePull": true, "ErrImageNeverPull": true, "InvalidImageName": true, "ImageInspectError": true,
+		"RegistryUnavailable": true, "CreateContainerConfigError": true, "CreateContainerError": true, "RunContainerError": true,
+	}
+	hopeless = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": true}
+)
+
+// settled is how long a pod must have run for those who come to its node after it
+// to be the ones who go: before, both may have been placed without knowledge of
+// each other.
+const settled = 30 * time.Second
+
+// crowdedOut says that the attempt makes way for pods of others that were placed
+// on one of its nodes at the same time.
+func (e *Executor) crowdedOut(r *run, pods map[int]*corev1.Pod, now time.Time) *live.Exit {
+	if r.plan == nil && r.up {
+		return nil // it ran before this operator did
+	}
+	for rank := range r.nodes {
+		p := pods[rank]
+		if p == nil || p.Spec.NodeName == "" || p.Status.StartTime != nil && now.Sub(p.Status.StartTime.Time) > settled {
+			continue
+		}
+		n := e.nodes[p.Spec.NodeName]
+		if n == nil {
+			continue
+		}
+		for name := range devicesOf(&p.Spec) {
+			strangers, mine := int64(0), int64(0)
+			for _, u := range e.uses[n.Name] {
+				if u.id.Job == "" {
+					strangers += u.devices[name]
+				} else {
+					mine += u.devices[name]
+				}
+			}
+			q := n.Status.Allocatable[name]
+			if strangers > 0 && strangers+mine > q.Value() {
+				return &live.Exit{Lost: true, Rank: rank, Why: fmt.Sprintf(
+					"node %s has %d %s and its pods ask for %d: pods of others came at the same time, and this job makes way", n.Name, q.Value(), name, strangers+mine)}
+			}
+		}
+	}
+	return nil
+}
+
+// leftBy says how an attempt left that should not run any more.
+func leftBy(r *run, g *gang) live.Exit {
+	exit := live.Exit{AttemptID: r.id, Noticed: true}
+	if g == nil || len(g.pods)+len(g.gone) == 0 {
+		exit.Why = "withdrawn before it started"
+		return exit
+	}
+	all := g.ranks(r.namespace())
+	for rank, p := range g.gone {
+		if all[rank] == nil {
+			all[rank] = p
+		}
+	}
+	noticed, saved, succeeded := false, 0, 0
+	for _, p := range all {
+		noticed = noticed || p.DeletionTimestamp != nil || !ended(p)
+		switch p.Status.Phase {
+		case corev1.PodSucceeded:
+			succeeded++
+		case corev1.PodFailed:
+			if f, _ := failureOf(p); f.Yielded {
+				saved++
+			} else if exit.Code == 0 && exit.Signal == "" {
+				exit.Code, exit.Signal, exit.Why = f.Code, f.Signal, f.Why
+			}
+		}
+	}
+	exit.Noticed = noticed
+	if saved > 0 && saved+succeeded == len(all) {
+		exit.Yielded, exit.Code = true, live.YieldCode
+	}
+	return exit
+}
+
+// disruption says who had a pod deleted, as far as it is known.
+func disruption(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return ": " + strings.TrimSpace(c.Reason+" "+c.Message)
+		}
+	}
+	return " by somebody else"
+}
