@@ -14,6 +14,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=all
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 34",message="metadata.name has more than 34 letters: the names of its pods would be too long"
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`
 // +kubebuilder:printcolumn:name="Waiting",type=integer,JSONPath=`.status.waiting`
@@ -82,7 +83,7 @@ type Search struct {
 	// The number of trials; 0: all of a grid.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=100000
+	// +kubebuilder:validation:Maximum=1000
 	Trials int32 `json:"trials,omitempty"`
 	// The trials that run or wait at a time.
 	// +optional
@@ -104,11 +105,13 @@ type Search struct {
 type Parameter struct {
 	// A number, as text, such as "0.001".
 	// +optional
-	// +kubebuilder:validation:Pattern=`^[-+0-9.eE]{1,32}$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[-+]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][-+]?[0-9]{1,2})?$`
 	Min *string `json:"min,omitempty"`
 	// A number, as text.
 	// +optional
-	// +kubebuilder:validation:Pattern=`^[-+0-9.eE]{1,32}$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[-+]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][-+]?[0-9]{1,2})?$`
 	Max *string `json:"max,omitempty"`
 	// Search in the logarithm.
 	// +optional
@@ -148,6 +151,11 @@ type StopRule struct {
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=100
 	Eta int32 `json:"eta,omitempty"`
+	// A value of the metric that is good enough: a number, as text.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[-+]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][-+]?[0-9]{1,2})?$`
+	Target *string `json:"target,omitempty"`
 }
 
 // AppStatus is what has become of an app.
@@ -156,6 +164,9 @@ type AppStatus struct {
 	// while it has jobs.
 	// +optional
 	State string `json:"state,omitempty"`
+	// The name by which the fairway command knows the app.
+	// +optional
+	ID string `json:"id,omitempty"`
 	// +optional
 	Running int32 `json:"running,omitempty"`
 	// +optional

@@ -48,11 +48,13 @@ type TenantSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	Namespaces []string `json:"namespaces"`
 	// The GPUs that are its own; none: it has no quota, and shares what there is.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
 	Quota *int32 `json:"quota,omitempty"`
 	// It may use more than its quota while others leave GPUs idle.
 	// +optional
@@ -60,6 +62,7 @@ type TenantSpec struct {
 	// Never more GPUs than this, borrowed ones included.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
 	Max *int32 `json:"max,omitempty"`
 	// Its share against other tenants: a positive number, as text.
 	// +optional
@@ -121,7 +124,7 @@ type SchedulingPolicyList struct {
 // SchedulingPolicySpec says how the cluster is scheduled.
 type SchedulingPolicySpec struct {
 	// The policy with its knobs and layers, as "fairway policies" lists them, such as
-	// tiresias, pollux:interval=30s or fifo@reserve@screen.
+	// tiresias, pollux:interval=30s or fifo@defrag@reserve@screen.
 	// +kubebuilder:default=themis
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
@@ -130,6 +133,8 @@ type SchedulingPolicySpec struct {
 
 // SchedulingPolicyStatus says what is in force.
 type SchedulingPolicyStatus struct {
+	// The policy that schedules now. It differs from the one that was asked for while
+	// that cannot be had.
 	// +optional
 	InForce string `json:"inForce,omitempty"`
 	// +optional
@@ -150,7 +155,7 @@ type SchedulingPolicyStatus struct {
 // +kubebuilder:printcolumn:name="First",type=integer,JSONPath=`.first`
 // +kubebuilder:printcolumn:name="Records",type=integer,JSONPath=`.count`
 // +kubebuilder:printcolumn:name="Leader",type=string,JSONPath=`.leader`
-// +kubebuilder:validation:XValidation:rule="self.holds == oldSelf.holds && self.first == oldSelf.first && self.count == oldSelf.count && (has(self.data) ? string(self.data) : ”) == (has(oldSelf.data) ? string(oldSelf.data) : ”)",message="a page is never changed"
+// +kubebuilder:validation:XValidation:rule="self.holds == oldSelf.holds && self.first == oldSelf.first && self.count == oldSelf.count && has(self.data) == has(oldSelf.data) && (!has(self.data) || self.data == oldSelf.data) && has(self.parts) == has(oldSelf.parts) && (!has(self.parts) || self.parts == oldSelf.parts)",message="a page is never changed"
 type JournalPage struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -173,6 +178,7 @@ type JournalPage struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=4096
+	// +kubebuilder:validation:items:MaxLength=253
 	Parts []string `json:"parts,omitempty"`
 	// What it holds, compressed, unless it has parts.
 	// +optional

@@ -21,3 +21,17 @@ const (
 const (
 	AnnotationGPUs = "fairway.dev/gpus" // indexes of the node's GPUs that were chosen, such as 0-3; the device plugin may choose others
 )
+
+// Annotations of training jobs.
+const (
+	// AnnotationUser says who submitted a job through Fairway's own API. It is for
+	// people: whoever may create the object may write what they like.
+	AnnotationUser = "fairway.dev/user"
+	// AnnotationKey is the key by which a request to that API is known if it is sent
+	// twice.
+	AnnotationKey = "fairway.dev/key"
+	// AnnotationWhy, on a batch Job that was given to Fairway, says how it is.
+	AnnotationWhy = "fairway.dev/why"
+	// AnnotationGraph names the file that use and memory were predicted from.
+	AnnotationGraph = "fairway.dev/graph"
+)

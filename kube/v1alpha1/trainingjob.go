@@ -20,7 +20,7 @@ import (
 // +kubebuilder:printcolumn:name="Goodput",type=string,JSONPath=`.status.goodput`
 // +kubebuilder:printcolumn:name="Rho",type=string,JSONPath=`.status.rho`
 // +kubebuilder:printcolumn:name="Why",type=string,JSONPath=`.status.why`
-// +kubebuilder:printcolumn:name="Until",type=date,JSONPath=`.status.until`
+// +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.status.until`
 // +kubebuilder:printcolumn:name="Tenant",type=string,JSONPath=`.status.tenant`,priority=1
 // +kubebuilder:printcolumn:name="App",type=string,JSONPath=`.spec.app`,priority=1
 // +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.nodes`,priority=1
@@ -49,13 +49,19 @@ type TrainingJobList struct {
 // TrainingJobSpec says what to run and what it needs. Only suspend can be changed
 // afterwards.
 //
-// +kubebuilder:validation:XValidation:rule="self == oldSelf || (has(self.suspend) ? self.suspend : false) != (has(oldSelf.suspend) ? oldSelf.suspend : false)",message="only suspend can be changed; delete the job and create another"
+// +kubebuilder:validation:XValidation:rule="self.gpus == oldSelf.gpus && self.template == oldSelf.template",message="only suspend can be changed; delete the job and create another"
+// +kubebuilder:validation:XValidation:rule="has(self.minGPUs) == has(oldSelf.minGPUs) && (!has(self.minGPUs) || self.minGPUs == oldSelf.minGPUs) && has(self.maxGPUs) == has(oldSelf.maxGPUs) && (!has(self.maxGPUs) || self.maxGPUs == oldSelf.maxGPUs) && has(self.sizes) == has(oldSelf.sizes) && (!has(self.sizes) || self.sizes == oldSelf.sizes) && has(self.gpusPerPod) == has(oldSelf.gpusPerPod) && (!has(self.gpusPerPod) || self.gpusPerPod == oldSelf.gpusPerPod) && has(self.gpuTypes) == has(oldSelf.gpuTypes) && (!has(self.gpuTypes) || self.gpuTypes == oldSelf.gpuTypes) && has(self.gpuMemory) == has(oldSelf.gpuMemory) && (!has(self.gpuMemory) || self.gpuMemory == oldSelf.gpuMemory) && has(self.gpuResource) == has(oldSelf.gpuResource) && (!has(self.gpuResource) || self.gpuResource == oldSelf.gpuResource) && has(self.widest) == has(oldSelf.widest) && (!has(self.widest) || self.widest == oldSelf.widest)",message="only suspend can be changed; delete the job and create another"
+// +kubebuilder:validation:XValidation:rule="has(self.batch) == has(oldSelf.batch) && (!has(self.batch) || self.batch == oldSelf.batch) && has(self.share) == has(oldSelf.share) && (!has(self.share) || self.share == oldSelf.share) && has(self.app) == has(oldSelf.app) && (!has(self.app) || self.app == oldSelf.app) && has(self.tenant) == has(oldSelf.tenant) && (!has(self.tenant) || self.tenant == oldSelf.tenant) && has(self.priority) == has(oldSelf.priority) && (!has(self.priority) || self.priority == oldSelf.priority) && has(self.nonPreemptible) == has(oldSelf.nonPreemptible) && (!has(self.nonPreemptible) || self.nonPreemptible == oldSelf.nonPreemptible)",message="only suspend can be changed; delete the job and create another"
+// +kubebuilder:validation:XValidation:rule="has(self.estimate) == has(oldSelf.estimate) && (!has(self.estimate) || self.estimate == oldSelf.estimate) && has(self.notice) == has(oldSelf.notice) && (!has(self.notice) || self.notice == oldSelf.notice) && has(self.retries) == has(oldSelf.retries) && (!has(self.retries) || self.retries == oldSelf.retries) && has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry == oldSelf.retry) && has(self.screen) == has(oldSelf.screen) && (!has(self.screen) || self.screen == oldSelf.screen) && has(self.model) == has(oldSelf.model) && (!has(self.model) || self.model == oldSelf.model) && has(self.work) == has(oldSelf.work) && (!has(self.work) || self.work == oldSelf.work) && has(self.consolidate) == has(oldSelf.consolidate) && (!has(self.consolidate) || self.consolidate == oldSelf.consolidate)",message="only suspend can be changed; delete the job and create another"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxGPUs) || has(self.minGPUs)",message="maxGPUs needs minGPUs: together they make the job elastic"
 // +kubebuilder:validation:XValidation:rule="!has(self.minGPUs) || (has(self.maxGPUs) && self.minGPUs <= self.maxGPUs)",message="minGPUs must be at most maxGPUs"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxGPUs) || (self.gpus >= self.minGPUs && self.gpus <= self.maxGPUs)",message="gpus must lie between minGPUs and maxGPUs"
 // +kubebuilder:validation:XValidation:rule="self.gpus % (has(self.gpusPerPod) ? self.gpusPerPod : 1) == 0",message="gpus must be a multiple of gpusPerPod"
 // +kubebuilder:validation:XValidation:rule="!has(self.sizes) || has(self.maxGPUs)",message="sizes need minGPUs and maxGPUs"
 // +kubebuilder:validation:XValidation:rule="!has(self.sizes) || self.gpus in self.sizes",message="gpus must be one of sizes"
+// +kubebuilder:validation:XValidation:rule="!has(self.sizes) || self.sizes.isSorted()",message="sizes must be in ascending order"
+// +kubebuilder:validation:XValidation:rule="has(self.template.spec) && size(self.template.spec.containers) >= 1",message="template.spec.containers must name at least one container"
+// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || !has(self.template.spec.nodeName)",message="template.spec.nodeName must be left out: Fairway chooses the nodes; use nodeSelector or affinity"
 type TrainingJobSpec struct {
 	// The number of GPUs of the gang: all of them at once, or none. Of an elastic
 	// job, the number a person would have guessed, which policies that do not resize
@@ -67,6 +73,7 @@ type TrainingJobSpec struct {
 	// The fewest GPUs an elastic job can run on.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65536
 	MinGPUs *int32 `json:"minGPUs,omitempty"`
 	// The most GPUs an elastic job can run on. It is resized through a checkpoint:
 	// asked to save its work, stopped, and started again at the new size.
@@ -78,7 +85,10 @@ type TrainingJobSpec struct {
 	// every multiple of gpusPerPod in its range.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:Minimum=1
+	// +kubebuilder:validation:items:Maximum=65536
 	Sizes []int32 `json:"sizes,omitempty"`
 	// The GPUs of one pod. The gang has gpus / gpusPerPod pods.
 	// +optional
@@ -90,6 +100,7 @@ type TrainingJobSpec struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	GPUTypes []string `json:"gpuTypes,omitempty"`
 	// The memory that the job needs on each GPU. Nodes whose GPUs have less are left
@@ -118,7 +129,8 @@ type TrainingJobSpec struct {
 	// The app the job belongs to: jobs with one goal, such as the trials of a search.
 	// Fairness is between apps. Default: an app of its own.
 	// +optional
-	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:MaxLength=34
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?$`
 	App string `json:"app,omitempty"`
 	// The tenant whose quota the job uses. It must be one that its namespace belongs
 	// to; default: the only one.
@@ -136,10 +148,16 @@ type TrainingJobSpec struct {
 	// The run time that is expected at gpus; it helps policies and forecasts, and may be
 	// wrong.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,9}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
 	Estimate *metav1.Duration `json:"estimate,omitempty"`
 	// The time between the request to save its work and the kill; it is the grace period
 	// of the pods. Default: that of the cluster.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,9}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
 	Notice *metav1.Duration `json:"notice,omitempty"`
 	// How often to try again after an error of the job. What retrying cannot fix is not
 	// tried again; what the cluster lost does not count.
@@ -147,9 +165,17 @@ type TrainingJobSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	Retries int32 `json:"retries,omitempty"`
+	// Which failures are tried again: those that trying again can mend (adaptive, the
+	// default), all (always), or none (never).
+	// +optional
+	// +kubebuilder:validation:Enum=adaptive;always;never
+	Retry string `json:"retry,omitempty"`
 	// How long to run on one pod first, where new jobs are screened; 0s: not at all.
 	// Default: that of the cluster, and 0s for jobs like ones that have worked.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,9}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
 	Screen *metav1.Duration `json:"screen,omitempty"`
 	// Take the job off its GPUs, and keep it off, until this is false again. It may save
 	// its work first.
@@ -159,6 +185,16 @@ type TrainingJobSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Model string `json:"model,omitempty"`
+	// The work of the whole job in its own unit, such as steps or epochs: a number, as
+	// text. Default: as its agent says.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,15}(\.[0-9]{1,9})?$`
+	Work string `json:"work,omitempty"`
+	// The model loses speed when its GPUs are spread over nodes, and the policy may know
+	// better than to spread it.
+	// +optional
+	Consolidate bool `json:"consolidate,omitempty"`
 
 	// The pods of the gang, all alike. Fairway adds the number of GPUs, the node and
 	// the environment that torchrun would set; fields that say where a pod may run
@@ -171,6 +207,7 @@ type TrainingJobSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.max) || !has(self.initial) || self.max >= self.initial",message="max must be at least initial"
 type Batch struct {
 	// The batch size, of all GPUs together, that the learning rate is meant for.
+	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Initial int32 `json:"initial,omitempty"`
 	// The largest batch size of all GPUs together.
@@ -200,11 +237,17 @@ type Share struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Utilisation *int32 `json:"utilisation,omitempty"`
+	// How much of each GPU it needs, in thousandths. Default: all of it.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MilliGPU *int32 `json:"milliGPU,omitempty"`
 }
 
 // TrainingJobStatus is what has become of a training job.
 type TrainingJobStatus struct {
-	// waiting, starting, running, paused, stopping, finished, killed or failed.
+	// waiting, starting, running, paused, stopping, finished, killed or failed; refused
+	// if Fairway did not take the job on, with the reason in why.
 	// +optional
 	State string `json:"state,omitempty"`
 	// GPUs held and asked for, such as 4/1-8.
@@ -254,6 +297,9 @@ type TrainingJobStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
+
+// Refused is the state of a training job that was not taken on.
+const Refused = "refused"
 
 // The conditions of a training job.
 const (

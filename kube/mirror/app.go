@@ -1,0 +1,227 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// app makes the book follow an app: its search, if it has one, and whether its jobs
+// are suspended.
+func (m *Mirror) app(ctx context.Context, k key) error {
+	from := origin(k.kind, k.namespace, k.name)
+	var app v1alpha1.App
+	err := m.Cache.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.name}, &app)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && app.DeletionTimestamp != nil:
+		if err := m.cancelSearches(ctx, from, ""); err != nil {
+			return err
+		}
+		m.resuspend(ctx, k)
+		return m.gone(ctx, k, from)
+	case err != nil:
+		return fmt.Errorf("read app: %w", err)
+	}
+	if err := m.cancelSearches(ctx, from, string(app.UID)); err != nil {
+		return err
+	}
+	if app.Status.ObservedGeneration != app.Generation {
+		m.resuspend(ctx, k)
+	}
+	if app.Spec.Search == nil {
+		return m.plainApp(ctx, k, &app)
+	}
+	search, found, err := m.search(ctx, from, &app)
+	switch {
+	case err != nil:
+		why, final := refusalOf(err)
+		if why == nil {
+			return err
+		}
+		s := *app.Status.DeepCopy()
+		s.ObservedGeneration = app.Generation
+		accept(&s.Conditions, app.Generation, why, m.Now())
+		if err := m.writeApp(ctx, k, &app, s); err != nil || final {
+			return err
+		}
+		return errLater
+	case !found:
+		return nil // it has ended long ago, or has not begun
+	}
+	return m.writeApp(ctx, k, &app, m.searchStatus(&app, &search))
+}
+
+// cancelSearches cancels the searches of an origin that another object was made
+// for.
+func (m *Mirror) cancelSearches(ctx context.Context, from, keep string) error {
+	for _, s := range m.Book.WithOrigin(from) {
+		if s.Over() || keep != "" && s.Spec.Key == keep {
+			continue
+		}
+		_, err := m.Book.CommandApp(ctx, cluster, s.ID, live.Cancel)
+		if code := live.CodeOf(err); err != nil && code != live.Unknown && code != live.Conflict {
+			return fmt.Errorf("cancel search %s: %w", s.ID, err)
+		}
+	}
+	return nil
+}
+
+// resuspend has the training jobs of an app looked at, which follow its suspend.
+func (m *Mirror) resuspend(ctx context.Context, k key) {
+	var jobs v1alpha1.TrainingJobList
+	if err := m.Cache.List(ctx, &jobs, client.InNamespace(k.namespace), client.UnsafeDisableDeepCopy); err != nil {
+		m.Log.Warn("list the jobs of an app", "namespace", k.namespace, "name", k.name, "err", err)
+		return
+	}
+	for i := range jobs.Items {
+		if j := &jobs.Items[i]; j.Spec.App == k.name {
+			m.queue.Add(key{kindTrainingJob, j.Namespace, j.Name})
+		}
+	}
+}
+
+// search returns the search of an app, and begins it if it is new.
+func (m *Mirror) search(ctx context.Context, from string, app *v1alpha1.App) (live.Search, bool, error) {
+	all := m.Book.WithOrigin(from)
+	i := slices.IndexFunc(all, func(s live.Search) bool { return s.Spec.Key == string(app.UID) })
+	if i < 0 {
+		if ended(app.Status.State) || app.Spec.Suspend {
+			return live.Search{}, false, nil
+		}
+		tenant, err := m.tenantFor(ctx, app.Namespace, app.Spec.Search.Trial.Tenant)
+		if err != nil {
+			return live.Search{}, false, err
+		}
+		spec, err := searchOf(app)
+		if err != nil {
+			return live.Search{}, false, err
+		}
+		spec.Trial.Tenant = tenant
+		s, err := m.Book.CreateSearch(ctx, whoIs(app, tenant), spec)
+		return s, err == nil, err
+	}
+	s := all[i]
+	who := cluster
+	who.User = suspendActor
+	var err error
+	switch {
+	case s.Over():
+	case app.Spec.Suspend && s.PausedBy == "":
+		_, err = m.Book.CommandApp(ctx, who, s.ID, live.Pause)
+		s.State = live.SearchPaused
+	case !app.Spec.Suspend && s.PausedBy == suspendActor:
+		_, err = m.Book.CommandApp(ctx, who, s.ID, live.Resume)
+		s.State = live.SearchRunning
+	}
+	return s, true, err
+}
+
+// searchStatus returns the status of an app with a search.
+func (m *Mirror) searchStatus(app *v1alpha1.App, search *live.Search) v1alpha1.AppStatus {
+	s := v1alpha1.AppStatus{State: search.State, ID: string(search.ID), ObservedGeneration: app.Generation, Conditions: slices.Clone(app.Status.Conditions)}
+	for i := range search.Trials {
+		switch t := &search.Trials[i]; {
+		case ended(t.State):
+			s.Ended++
+		case t.State == live.Running || t.State == live.Starting:
+			s.Running++
+		default:
+			s.Waiting++
+		}
+	}
+	if search.Best != nil && *search.Best < len(search.Trials) {
+		s.Best = bestText(&search.Trials[*search.Best])
+	}
+	accept(&s.Conditions, app.Generation, nil, m.Now())
+	return s
+}
+
+// bestText prints a trial with its parameters.
+func bestText(t *live.Trial) string {
+	text := fmt.Sprintf("trial %d", t.Number)
+	if t.Value != nil {
+		text += fmt.Sprintf(": %.6g", *t.Value)
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(t.Params)) {
+		parts = append(parts, name+"="+t.Params[name])
+	}
+	if len(parts) > 0 {
+		text += " with " + strings.Join(parts, ", ")
+	}
+	return cut(text)
+}
+
+// plainApp writes the status of an app that is only a name.
+func (m *Mirror) plainApp(ctx context.Context, k key, app *v1alpha1.App) error {
+	views, err := m.appViews()
+	if err != nil {
+		return err
+	}
+	s := v1alpha1.AppStatus{ObservedGeneration: app.Generation, Conditions: slices.Clone(app.Status.Conditions)}
+	name := string(appOf(k.namespace, k.name))
+	rho := 0.0
+	for i := range views {
+		v := &views[i]
+		if string(v.ID) != name && !strings.HasSuffix(string(v.ID), "/"+name) {
+			continue
+		}
+		s.ID, rho = string(v.ID), max(rho, v.Rho)
+		s.Running += int32(v.Running)
+		s.Waiting += int32(v.Waiting)
+		s.Ended += int32(v.Finished + v.Failed + v.Killed)
+	}
+	s.Rho = digits(rho)
+	switch {
+	case app.Spec.Suspend:
+		s.State = live.Paused
+	case s.Running+s.Waiting > 0:
+		s.State = live.Running
+	}
+	accept(&s.Conditions, app.Generation, nil, m.Now())
+	return m.writeApp(ctx, k, app, s)
+}
+
+// appViews returns all apps of the book, as of a moment ago: it is asked for many.
+func (m *Mirror) appViews() ([]live.AppView, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.Now(); m.apps.at.IsZero() || now.Sub(m.apps.at) > m.Calm/2 {
+		list, err := m.Book.Apps(cluster)
+		if err != nil {
+			return nil, fmt.Errorf("list apps of the book: %w", err)
+		}
+		m.apps.at, m.apps.list = now, list
+	}
+	return m.apps.list, nil
+}
+
+func (m *Mirror) writeApp(ctx context.Context, k key, app *v1alpha1.App, s v1alpha1.AppStatus) error {
+	if equality.Semantic.DeepEqual(&app.Status, &s) {
+		return nil
+	}
+	next := app.DeepCopy()
+	next.Status = s
+	news := app.Status.State != s.State || app.Status.ObservedGeneration != s.ObservedGeneration || app.Status.Ended != s.Ended
+	done, err := m.write(ctx, k, next, news)
+	if done && err == nil {
+		if c := meta.FindStatusCondition(s.Conditions, v1alpha1.Accepted); c != nil && c.Status == metav1.ConditionFalse {
+			m.Event(app, "Warning", c.Reason, c.Message)
+		}
+	}
+	return err
+}

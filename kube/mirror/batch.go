@@ -1,0 +1,150 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// plainJob makes the book follow an object of somebody else's kind that was given to
+// Fairway by a label. It has no place for a status of ours: an annotation says how it
+// is.
+func (m *Mirror) plainJob(ctx context.Context, k key) error {
+	from := origin(k.kind, k.namespace, k.name)
+	job, err := m.plain(ctx, k)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && (job.GetDeletionTimestamp() != nil || job.GetLabels()[v1alpha1.LabelManaged] == ""):
+		return m.gone(ctx, k, from)
+	case err != nil:
+		return fmt.Errorf("read %s: %w", k.kind, err)
+	}
+	id, known := m.index.job(string(job.GetUID()))
+	if err := m.cancel(ctx, m.index.others(from, id)); err != nil {
+		return err
+	}
+	if !known {
+		if job.over {
+			return nil
+		}
+		if id, err = m.submitPlain(ctx, job); err != nil {
+			why, final := refusalOf(err)
+			if why == nil {
+				return err
+			}
+			if err := m.annotate(ctx, k, job, "refused: "+why.message); err != nil || final {
+				return err
+			}
+			return errLater
+		}
+	}
+	view, err := m.Book.Job(cluster, id)
+	if err != nil {
+		if live.CodeOf(err) == live.Unknown {
+			return nil
+		}
+		return err
+	}
+	m.lookAgain(k, &view)
+	text := view.State
+	if why := whyOf(&view); why != "" {
+		text += ": " + why
+	}
+	return m.annotate(ctx, k, job, text)
+}
+
+// submitPlain hands an object to the book: its gang is all pods that it runs at a
+// time.
+func (m *Mirror) submitPlain(ctx context.Context, job *plain) (sched.JobID, error) {
+	asked := job.GetLabels()[v1alpha1.LabelManaged]
+	if asked == "true" {
+		asked = ""
+	}
+	tenant, err := m.tenantFor(ctx, job.GetNamespace(), asked)
+	if err != nil {
+		return "", err
+	}
+	s, err := job.submission()
+	if err != nil {
+		return "", err
+	}
+	return m.submitAs(ctx, whoIs(job, tenant), s)
+}
+
+// submissionOfBatch returns what a batch Job asks for.
+func submissionOfBatch(job *batchv1.Job) (live.Submission, error) {
+	bad := func(format string, args ...any) error { return &refusal{"Invalid", fmt.Sprintf(format, args...)} }
+	pod := &job.Spec.Template.Spec
+	pods := int64(1)
+	if job.Spec.Parallelism != nil {
+		pods = int64(*job.Spec.Parallelism)
+	}
+	gpus, name := podGPUs(pod)
+	switch {
+	case job.Spec.Suspend == nil || !*job.Spec.Suspend:
+		return live.Submission{}, bad("spec.suspend is not true: its pods were made before Fairway could place them; create it with suspend: true")
+	case pod.SchedulerName != v1alpha1.SchedulerName:
+		return live.Submission{}, bad("spec.template.spec.schedulerName is %q; use %q, or another scheduler places its pods", pod.SchedulerName, v1alpha1.SchedulerName)
+	case gpus < 1 || gpus > 64:
+		return live.Submission{}, bad("spec.template asks for %d GPUs (%s) a pod; use 1 to 64", gpus, name)
+	case pods < 1 || pods*gpus > 65536:
+		return live.Submission{}, bad("spec.parallelism is %d; use at least 1, and at most 65536 GPUs together", pods)
+	case job.Spec.Completions != nil && int64(*job.Spec.Completions) < pods:
+		return live.Submission{}, bad("spec.completions is %d, less than spec.parallelism = %d: the gang would never be whole", *job.Spec.Completions, pods)
+	}
+	return gangOf(job, kindJob, pods, pod)
+}
+
+// podGPUs returns the GPUs that the containers of a pod ask for, and by which name.
+func podGPUs(pod *corev1.PodSpec) (int64, corev1.ResourceName) {
+	for _, name := range []corev1.ResourceName{"nvidia.com/gpu", "amd.com/gpu"} {
+		var n int64
+		for i := range pod.Containers {
+			n = sum(n, amount(&pod.Containers[i].Resources, name, false))
+		}
+		if n > 0 {
+			return n, name
+		}
+	}
+	return 0, "nvidia.com/gpu"
+}
+
+// annotate writes how an object is, as rarely as a status.
+func (m *Mirror) annotate(ctx context.Context, k key, job *plain, text string) error {
+	if job.GetAnnotations()[v1alpha1.AnnotationWhy] == text {
+		return nil
+	}
+	m.mu.Lock()
+	last, before := m.written[k]
+	m.mu.Unlock()
+	if wait := last.Add(m.Calm).Sub(m.Now()); before && wait > 0 {
+		m.queue.AddAfter(k, wait)
+		return nil
+	}
+	if err := m.quick.Wait(ctx); err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.AnnotationWhy: text}}})
+	if err != nil {
+		return fmt.Errorf("annotate %s: %w", k.kind, err)
+	}
+	if err := m.Client.Patch(ctx, job.copied(), client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	m.mu.Lock()
+	m.written[k] = m.Now()
+	m.mu.Unlock()
+	return nil
+}

@@ -1,0 +1,251 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// policyName is the name of the one scheduling policy.
+const policyName = "cluster"
+
+// configure makes the book follow tenants and the policy, before any job is looked
+// at. What is wrong with one of them is no reason not to begin.
+func (m *Mirror) configure(ctx context.Context) error {
+	keys, err := m.configuration(ctx)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if err := m.reconcile(ctx, k); err != nil {
+			m.queue.AddRateLimited(k)
+		}
+	}
+	return nil
+}
+
+// sweepConfiguration has all of it, and the apps, looked at.
+func (m *Mirror) sweepConfiguration(ctx context.Context) {
+	keys, err := m.configuration(ctx)
+	if err != nil {
+		m.Log.Warn("sweep", "err", err)
+		return
+	}
+	for _, k := range keys {
+		m.queue.Add(k)
+	}
+	var apps v1alpha1.AppList
+	if err := m.Cache.List(ctx, &apps, client.UnsafeDisableDeepCopy); err != nil {
+		m.Log.Warn("sweep", "err", err)
+		return
+	}
+	for i := range apps.Items {
+		if a := &apps.Items[i]; !ended(a.Status.State) {
+			m.queue.Add(key{kindApp, a.Namespace, a.Name})
+		}
+	}
+}
+
+// configuration returns the keys of the policy, of all tenants there are, and of
+// those that the book knows.
+func (m *Mirror) configuration(ctx context.Context) ([]key, error) {
+	var tenants v1alpha1.TenantList
+	if err := m.Cache.List(ctx, &tenants, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list tenants: %w", err)
+	}
+	keys := []key{{kind: kindPolicy, name: policyName}}
+	for i := range tenants.Items {
+		keys = append(keys, key{kind: kindTenant, name: tenants.Items[i].Name})
+	}
+	known, err := m.Book.Tenants(cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list tenants of the book: %w", err)
+	}
+	for _, t := range known {
+		if k := (key{kind: kindTenant, name: string(t.ID)}); t.ID != "" && !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+	}
+	return keys, nil
+}
+
+// tenant makes the book follow a tenant, and its status the book.
+func (m *Mirror) tenant(ctx context.Context, k key) error {
+	var object v1alpha1.Tenant
+	err := m.Cache.Get(ctx, client.ObjectKey{Name: k.name}, &object)
+	absent := apierrors.IsNotFound(err) || err == nil && object.DeletionTimestamp != nil
+	if err != nil && !absent {
+		return fmt.Errorf("read tenant: %w", err)
+	}
+	want := sched.Tenant{ID: sched.TenantID(k.name)}
+	if !absent {
+		if want, err = tenantWanted(&object); err != nil {
+			return m.writeTenant(ctx, &object, live.TenantView{}, err)
+		}
+	}
+	view, known, err := m.tenantView(want.ID)
+	if err != nil {
+		return err
+	}
+	if known && view.Tenant != want || !known && !absent {
+		if view, err = m.Book.SetTenant(ctx, cluster, want); err != nil {
+			if why, final := refusalOf(err); why != nil && final && !absent {
+				return m.writeTenant(ctx, &object, view, why)
+			}
+			return fmt.Errorf("set tenant: %w", err)
+		}
+	}
+	if err := m.retryRefused(ctx, k, &object, absent); err != nil || absent {
+		return err
+	}
+	return m.writeTenant(ctx, &object, view, nil)
+}
+
+// tenantWanted returns the tenant of an object.
+func tenantWanted(object *v1alpha1.Tenant) (sched.Tenant, error) {
+	t := sched.Tenant{ID: sched.TenantID(object.Name), Quota: intOf(object.Spec.Quota), Max: intOf(object.Spec.Max), Borrow: object.Spec.Borrow}
+	if object.Spec.Quota != nil && *object.Spec.Quota == 0 && !t.Borrow {
+		return t, &refusal{"Invalid", "spec.quota is 0, and borrow is false: its jobs could never run; leave quota out, or set borrow"}
+	}
+	if object.Spec.Weight != "" {
+		w, err := strconv.ParseFloat(object.Spec.Weight, 64)
+		if err != nil || !(w > 0) {
+			return t, &refusal{"Invalid", fmt.Sprintf("spec.weight is %q; use a number above 0", object.Spec.Weight)}
+		}
+		t.Weight = w
+	}
+	return t, nil
+}
+
+func (m *Mirror) tenantView(id sched.TenantID) (live.TenantView, bool, error) {
+	all, err := m.Book.Tenants(cluster)
+	if err != nil {
+		return live.TenantView{}, false, fmt.Errorf("list tenants of the book: %w", err)
+	}
+	i := slices.IndexFunc(all, func(t live.TenantView) bool { return t.ID == id })
+	if i < 0 {
+		return live.TenantView{}, false, nil
+	}
+	return all[i], true, nil
+}
+
+// retryRefused has the jobs and apps looked at that were refused for want of a
+// tenant: it may be this one.
+func (m *Mirror) retryRefused(ctx context.Context, k key, object *v1alpha1.Tenant, absent bool) error {
+	if !absent && object.Status.ObservedGeneration == object.Generation {
+		return nil
+	}
+	waits := func(conditions []metav1.Condition) bool {
+		c := meta.FindStatusCondition(conditions, v1alpha1.Accepted)
+		return c != nil && (c.Reason == reasonAmbiguous || c.Reason == reasonNotYours)
+	}
+	var jobs v1alpha1.TrainingJobList
+	var apps v1alpha1.AppList
+	for _, list := range []client.ObjectList{&jobs, &apps} {
+		if err := m.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list what tenant %s may have: %w", k.name, err)
+		}
+	}
+	for i := range jobs.Items {
+		if j := &jobs.Items[i]; waits(j.Status.Conditions) {
+			m.queue.Add(key{kindTrainingJob, j.Namespace, j.Name})
+		}
+	}
+	for i := range apps.Items {
+		if a := &apps.Items[i]; waits(a.Status.Conditions) {
+			m.queue.Add(key{kindApp, a.Namespace, a.Name})
+		}
+	}
+	return nil
+}
+
+func (m *Mirror) writeTenant(ctx context.Context, object *v1alpha1.Tenant, view live.TenantView, why error) error {
+	next := object.DeepCopy()
+	s := &next.Status
+	if why == nil {
+		s.GPUs, s.Running, s.Waiting = int32(view.GPUs), int32(view.Running), int32(view.Waiting)
+		s.FairShare, s.Rho = digits(view.Share), digits(view.Rho)
+	}
+	s.ObservedGeneration = object.Generation
+	accept(&s.Conditions, object.Generation, why, m.Now())
+	if equality.Semantic.DeepEqual(&object.Status, s) {
+		return nil
+	}
+	news := object.Status.ObservedGeneration != object.Generation || why != nil
+	_, err := m.write(ctx, key{kind: kindTenant, name: object.Name}, next, news)
+	return err
+}
+
+// accept sets the condition Accepted.
+func accept(conditions *[]metav1.Condition, generation int64, why error, now time.Time) {
+	c := metav1.Condition{
+		Type: v1alpha1.Accepted, Status: metav1.ConditionTrue, Reason: "InForce", Message: "in force",
+		ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+	}
+	if why != nil {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "Invalid", cut(why.Error())
+		if r, ok := why.(*refusal); ok {
+			c.Reason = r.reason
+		}
+	}
+	meta.SetStatusCondition(conditions, c)
+}
+
+// policy makes the book follow the scheduling policy. One that cannot be had leaves
+// the present one in force.
+func (m *Mirror) policy(ctx context.Context) error {
+	var object v1alpha1.SchedulingPolicy
+	err := m.Cache.Get(ctx, client.ObjectKey{Name: policyName}, &object)
+	absent := apierrors.IsNotFound(err) || err == nil && object.DeletionTimestamp != nil
+	if err != nil && !absent {
+		return fmt.Errorf("read scheduling policy: %w", err)
+	}
+	want := object.Spec.Policy
+	if absent {
+		want = m.Standard
+	}
+	now, err := m.Book.Policy(cluster)
+	if err != nil {
+		return fmt.Errorf("read the policy in force: %w", err)
+	}
+	var why error
+	if now != want {
+		_, err := m.Book.SetPolicy(ctx, cluster, want, false)
+		switch refused, _ := refusalOf(err); {
+		case err == nil:
+			now = want
+		case live.CodeOf(err) == live.Unavailable || absent:
+			return fmt.Errorf("set policy %s: %w", want, err)
+		case refused != nil:
+			why = refused
+		default:
+			why = err
+		}
+	}
+	if absent {
+		return nil
+	}
+	next := object.DeepCopy()
+	next.Status.InForce, next.Status.ObservedGeneration = now, object.Generation
+	accept(&next.Status.Conditions, object.Generation, why, m.Now())
+	if equality.Semantic.DeepEqual(&object.Status, &next.Status) {
+		return nil
+	}
+	_, err = m.write(ctx, key{kind: kindPolicy, name: policyName}, next, true)
+	return err
+}

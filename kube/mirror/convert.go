@@ -1,0 +1,241 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Kinds of the objects that jobs are made from, as they stand in live.Task.Origin.
+const (
+	kindTrainingJob = "TrainingJob"
+	kindApp         = "App"
+	kindJob         = "Job"
+	kindTrainJob    = "TrainJob"
+)
+
+// origin is what the book knows an object by.
+func origin(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
+
+// appOf keeps the apps of namespaces apart.
+func appOf(namespace, app string) sched.AppID {
+	if app == "" {
+		return ""
+	}
+	return sched.AppID(namespace + "." + app)
+}
+
+// submissionOf returns what a training job asks for. The tenant is not filled in.
+func submissionOf(job *v1alpha1.TrainingJob) (live.Submission, error) {
+	s, err := submissionOfSpec(&job.Spec)
+	if err != nil {
+		return s, err
+	}
+	s.Name = job.Name
+	s.App = appOf(job.Namespace, job.Spec.App)
+	s.Origin = origin(kindTrainingJob, job.Namespace, job.Name)
+	s.Graph = job.Annotations[v1alpha1.AnnotationGraph]
+	s.Key = string(job.UID)
+	return s, nil
+}
+
+// submissionOfSpec converts what does not depend on the object around it.
+func submissionOfSpec(spec *v1alpha1.TrainingJobSpec) (live.Submission, error) {
+	s := live.Submission{
+		Spec: sched.Spec{
+			GPUs: int(spec.GPUs), MinGPUs: intOf(spec.MinGPUs), MaxGPUs: intOf(spec.MaxGPUs),
+			TaskGPUs: int(perPod(spec)), Priority: int(spec.Priority), NonPreemptible: spec.NonPreemptible,
+			Model: spec.Model, Consolidate: spec.Consolidate,
+		},
+		Task: live.Task{Retries: int(spec.Retries), Retry: spec.Retry},
+	}
+	for _, n := range spec.Sizes {
+		s.Sizes = append(s.Sizes, int(n))
+	}
+	for _, t := range spec.GPUTypes {
+		s.GPUTypes = append(s.GPUTypes, sched.GPUType(t))
+	}
+	if spec.GPUMemory != nil {
+		s.GPUMemory = spec.GPUMemory.Value()
+	}
+	if spec.Widest != "" {
+		if err := s.Widest.UnmarshalText([]byte(spec.Widest)); err != nil {
+			return s, live.Errorf(live.Invalid, "%w", err).On("spec.widest")
+		}
+	}
+	if b := spec.Batch; b != nil {
+		s.Batch = sched.Batch{Initial: int(b.Initial), Max: int(b.Max), LocalMin: int(b.LocalMin), LocalMax: int(b.LocalMax), Adapt: b.Adapt}
+	}
+	if sh := spec.Share; sh != nil {
+		s.Shareable, s.MilliGPU = sh.Allow, int32(intOf(sh.MilliGPU))
+		s.GPUUtil = float64(intOf(sh.Utilisation)) / 100
+	}
+	if spec.Work != "" {
+		work, err := strconv.ParseFloat(spec.Work, 64)
+		if err != nil || !(work >= 0) || math.IsInf(work, 0) {
+			return s, live.Errorf(live.Invalid, "is %.40q", spec.Work).On("spec.work").Try("use a number of at least 0")
+		}
+		s.Work = work
+	}
+	if spec.Estimate != nil {
+		s.Estimate = sched.Duration(spec.Estimate.Duration)
+	}
+	if spec.Notice != nil {
+		s.Notice = sched.Duration(spec.Notice.Duration)
+	}
+	if spec.Screen != nil {
+		s.Screen = live.ScreenOff
+		if spec.Screen.Duration > 0 {
+			s.Screen = sched.Duration(spec.Screen.Duration).String()
+		}
+	}
+	fromTemplate(&s, spec)
+	return s, nil
+}
+
+// fromTemplate takes from the pods what the scheduler and people look at: the CPUs
+// and the memory for each GPU, the image and the command of the first container.
+func fromTemplate(s *live.Submission, spec *v1alpha1.TrainingJobSpec) {
+	s.CPUs, s.Memory = perGPU(&spec.Template.Spec, int64(perPod(spec)))
+	if len(spec.Template.Spec.Containers) == 0 {
+		return
+	}
+	first := &spec.Template.Spec.Containers[0]
+	s.Image, s.Dir = first.Image, first.WorkingDir
+	for _, arg := range slices.Concat(first.Command, first.Args) {
+		s.Command = append(s.Command, strings.ReplaceAll(arg, "$$", "$"))
+	}
+	if len(s.Command) == 0 || s.Command[0] == "" {
+		s.Command = []string{"(the image's own command)"}
+	}
+}
+
+// perGPU returns the CPUs, rounded up, and the bytes of memory that the containers
+// of a pod request for each of its GPUs. A limit without a request is one.
+func perGPU(pod *corev1.PodSpec, gpus int64) (cpus int, memory int64) {
+	var milli, bytes int64
+	for i := range pod.Containers {
+		r := &pod.Containers[i].Resources
+		milli = sum(milli, amount(r, corev1.ResourceCPU, true))
+		bytes = sum(bytes, amount(r, corev1.ResourceMemory, false))
+	}
+	gpus = max(1, gpus)
+	return int(roundUp(milli, 1000*gpus)), roundUp(bytes, gpus)
+}
+
+// amount returns what is requested of a resource, in thousandths if milli.
+func amount(r *corev1.ResourceRequirements, name corev1.ResourceName, milli bool) int64 {
+	q, ok := r.Requests[name]
+	if !ok {
+		q, ok = r.Limits[name]
+	}
+	switch {
+	case !ok:
+		return 0
+	case milli:
+		return max(0, q.MilliValue())
+	}
+	return max(0, q.Value())
+}
+
+// sum adds without running over.
+func sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+func roundUp(a, b int64) int64 {
+	if a%b == 0 {
+		return a / b
+	}
+	return a/b + 1
+}
+
+// perPod returns the GPUs of one pod.
+func perPod(spec *v1alpha1.TrainingJobSpec) int32 {
+	if spec.GPUsPerPod == nil {
+		return 1
+	}
+	return max(1, *spec.GPUsPerPod)
+}
+
+func intOf(p *int32) int {
+	if p == nil {
+		return 0
+	}
+	return int(*p)
+}
+
+// searchOf returns the search of an app.
+func searchOf(app *v1alpha1.App) (live.SearchSpec, error) {
+	search := app.Spec.Search
+	s := live.SearchSpec{
+		ID: searchID(app), Method: search.Method, Key: string(app.UID),
+		Metric: live.Metric{Name: search.Metric, Goal: search.Goal},
+		Trials: int(search.Trials), AtOnce: int(search.AtOnce), Seed: uint64(search.Seed),
+		Parameters: make(map[string]live.Parameter, len(search.Parameters)),
+	}
+	if r := search.Stopping; r != nil {
+		s.Stopping = live.StopRule{Rule: r.Rule, Min: float64(r.Min), Max: float64(r.Max), Eta: float64(r.Eta)}
+		if err := number(r.Target, &s.Stopping.Target, "spec.search.stopping.target"); err != nil {
+			return s, err
+		}
+	}
+	for name, p := range search.Parameters {
+		to := live.Parameter{Log: p.Log, Int: p.Int, Steps: int(p.Steps), Values: p.Values}
+		field := "spec.search.parameters." + name
+		if err := number(p.Min, &to.Min, field+".min"); err != nil {
+			return s, err
+		}
+		if err := number(p.Max, &to.Max, field+".max"); err != nil {
+			return s, err
+		}
+		s.Parameters[name] = to
+	}
+	trial, err := submissionOfSpec(&search.Trial)
+	if err != nil {
+		return s, err
+	}
+	trial.Name = app.Name
+	trial.Origin = origin(kindApp, app.Namespace, app.Name)
+	s.Trial = trial
+	return s, nil
+}
+
+// number reads a number that may be missing.
+func number(text *string, to **float64, field string) error {
+	if text == nil {
+		return nil
+	}
+	v, err := strconv.ParseFloat(*text, 64)
+	if err != nil {
+		return live.Errorf(live.Invalid, "is %.40q", *text).On(field).Try("use a number")
+	}
+	*to = &v
+	return nil
+}
+
+// searchID is the name of an app's search in the book. A search keeps its name for
+// good, so it holds a part of the object's UID: another app may have the name of
+// one that was deleted.
+func searchID(app *v1alpha1.App) sched.AppID {
+	uid := string(app.UID)
+	return appOf(app.Namespace, app.Name+"-"+uid[:min(8, len(uid))])
+}
+
+// millisecond is what durations in objects are rounded to: their schema has no
+// smaller unit.
+func millisecond(d sched.Duration) time.Duration { return d.D().Round(time.Millisecond) }

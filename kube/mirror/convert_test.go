@@ -1,0 +1,194 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// TestSubmission: every field of a training job arrives.
+func TestSubmission(t *testing.T) {
+	job := &v1alpha1.TrainingJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "bert", UID: "u-1", Annotations: map[string]string{v1alpha1.AnnotationGraph: "bert.onnx"}},
+		Spec: v1alpha1.TrainingJobSpec{
+			GPUs: 8, MinGPUs: ptr(int32(4)), MaxGPUs: ptr(int32(16)), Sizes: []int32{4, 8, 16}, GPUsPerPod: ptr(int32(4)),
+			GPUTypes: []string{"h200", "a100"}, GPUMemory: ptr(resource.MustParse("40Gi")), Widest: "rack",
+			Batch: &v1alpha1.Batch{Initial: 32, Max: 512, LocalMin: 4, LocalMax: 64, Adapt: true},
+			Share: &v1alpha1.Share{Allow: true, Utilisation: ptr(int32(40)), MilliGPU: ptr(int32(500))},
+			App:   "pretrain", Priority: -3, NonPreemptible: true, Estimate: &metav1.Duration{Duration: time.Hour},
+			Notice: &metav1.Duration{Duration: time.Minute}, Retries: 2, Retry: "always", Screen: &metav1.Duration{}, Model: "bert-large",
+			Work: "1000.5", Consolidate: true,
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
+				{Name: "main", Image: "trainer:1", Command: []string{"torchrun"}, Args: []string{"train.py", "$$HOME"}, WorkingDir: "/src",
+					Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("15"), "memory": resource.MustParse("64Gi")}}},
+				{Name: "side", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("4Gi")}}},
+			}}},
+		},
+	}
+	got, err := submissionOf(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := live.Submission{
+		Spec: sched.Spec{
+			GPUs: 8, MinGPUs: 4, MaxGPUs: 16, Sizes: []int{4, 8, 16}, TaskGPUs: 4, GPUTypes: []sched.GPUType{"h200", "a100"}, GPUMemory: 40 << 30,
+			Widest: sched.SameRack, Batch: sched.Batch{Initial: 32, Max: 512, LocalMin: 4, LocalMax: 64, Adapt: true}, Shareable: true, GPUUtil: 0.4, MilliGPU: 500,
+			App: "team.pretrain", Priority: -3, NonPreemptible: true, Estimate: sched.Duration(time.Hour), Model: "bert-large", Work: 1000.5, Consolidate: true,
+			CPUs: 4, Memory: 17 << 30, // 15.5 CPUs and 68 GiB for 4 GPUs
+		},
+		Task: live.Task{
+			Name: "bert", Command: []string{"torchrun", "train.py", "$HOME"}, Dir: "/src", Image: "trainer:1", Notice: sched.Duration(time.Minute),
+			Retries: 2, Retry: "always", Origin: "TrainingJob/team/bert", Graph: "bert.onnx",
+		},
+		Key: "u-1", Screen: live.ScreenOff,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("submission (-want +got):\n%s", diff)
+	}
+}
+
+// FuzzRoundTrip: a job file becomes an object and comes back as it was, as far as an
+// object can say it, and nothing it holds breaks the conversion.
+func FuzzRoundTrip(f *testing.F) {
+	f.Add("bert", "train.py $(HOME) $$", 8, 4, 16, int64(40<<30), uint64(1), 0.3, "30s", 1000.0)
+	f.Add("", "x", 1, 0, 0, int64(0), uint64(7), 0.0, "off", 0.0)
+	f.Add("a\x00b", "", -5, math.MaxInt, math.MinInt, int64(math.MaxInt64), uint64(math.MaxUint64), math.NaN(), "never", math.Inf(1))
+	f.Fuzz(func(t *testing.T, name, command string, gpus, least, most int, memory int64, bits uint64, util float64, screen string, work float64) {
+		s := live.Submission{
+			Spec: sched.Spec{
+				GPUs: gpus, MinGPUs: least, MaxGPUs: most, TaskGPUs: int(bits % 9), GPUMemory: memory, Memory: memory, CPUs: int(bits % 64),
+				Shareable: bits&1 != 0, NonPreemptible: bits&2 != 0, Consolidate: bits&4 != 0, GPUUtil: util, Widest: sched.Level(bits >> 3 % 5),
+				Priority: int(int16(bits >> 8)), Estimate: sched.Duration(bits >> 20), Work: work, Batch: sched.Batch{Initial: int(bits >> 9 & 0xff), Adapt: bits&8 != 0},
+			},
+			Task:   live.Task{Name: name, Command: []string{command, name}, Env: map[string]string{"A": command}, Retries: int(bits % 101), Notice: sched.Duration(bits % uint64(time.Hour))},
+			Screen: screen,
+		}
+		check := s
+		check.ID = "new"
+		object, err := objectOf(&s, "image")
+		if check.Validate() != nil {
+			return // it need only not break
+		}
+		if err != nil {
+			t.Fatalf("a valid job: %v", err)
+		}
+		object.Namespace, object.Name = "team", objectName(&s, "red")
+		if n := len(object.Name); n == 0 || n > 50 || strings.Trim(object.Name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			t.Errorf("name %q; want 1 to 50 letters, digits and dashes", object.Name)
+		}
+		back, err := submissionOf(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := s
+		want.Name, want.Image, want.Origin, want.Env = object.Name, "image", "TrainingJob/team/"+object.Name, nil
+		want.TaskGPUs = max(1, s.TaskGPUs)
+		want.Estimate, want.Notice = sched.Duration(millisecond(s.Estimate)), sched.Duration(millisecond(s.Notice))
+		want.GPUUtil = math.Ceil(s.GPUUtil*100) / 100
+		want.Screen = back.Screen // compared below
+		if s.MaxGPUs == 0 {
+			want.MinGPUs = 0 // says nothing alone
+		}
+		if s.GPUs < math.MaxInt32 && s.MaxGPUs < math.MaxInt32 && s.Memory < math.MaxInt64/16 && math.Abs(back.Work-s.Work) <= 1e-9 {
+			want.Work = back.Work
+			if diff := cmp.Diff(want, back); diff != "" {
+				t.Errorf("back (-want +got):\n%s", diff)
+			}
+		}
+		was, asked, _ := s.ScreenTime()
+		is, still, err := back.ScreenTime()
+		if err != nil || asked != still || sched.Duration(millisecond(was)) != is {
+			t.Errorf("screen %q came back as %q, %v", s.Screen, back.Screen, err)
+		}
+	})
+}
+
+// TestBatchRefused: which batch Jobs can be scheduled.
+func TestBatchRefused(t *testing.T) {
+	good := func() *batchv1.Job {
+		return &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "plain", UID: "u-2"},
+			Spec: batchv1.JobSpec{Suspend: ptr(true), Parallelism: ptr(int32(3)), Completions: ptr(int32(3)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				SchedulerName: "fairway",
+				Containers:    []corev1.Container{{Name: "main", Image: "x", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}}}},
+			}}},
+		}
+	}
+	s, err := submissionOfBatch(good())
+	if err != nil || s.GPUs != 6 || s.TaskGPUs != 2 || s.Origin != "Job/team/plain" || s.Key != "u-2" {
+		t.Errorf("submission %+v, %v; want 3 pods of 2 GPUs", s, err)
+	}
+	for want, edit := range map[string]func(*batchv1.Job){
+		"spec.suspend is not true":        func(j *batchv1.Job) { j.Spec.Suspend = nil },
+		`schedulerName is ""`:             func(j *batchv1.Job) { j.Spec.Template.Spec.SchedulerName = "" },
+		"asks for 0 GPUs":                 func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].Resources.Limits = nil },
+		"spec.completions is 1, less":     func(j *batchv1.Job) { j.Spec.Completions = ptr(int32(1)) },
+		"spec.parallelism is 2000000000;": func(j *batchv1.Job) { j.Spec.Parallelism, j.Spec.Completions = ptr(int32(2e9)), nil },
+	} {
+		job := good()
+		edit(job)
+		if _, err := submissionOfBatch(job); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+}
+
+// TestBindings: the free places of a gang go to the pods that wait, in order.
+func TestBindings(t *testing.T) {
+	pod := func(name, node string, phase corev1.PodPhase) *corev1.Pod {
+		gpu := corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}}
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PodStatus{Phase: phase},
+			Spec: corev1.PodSpec{NodeName: node, SchedulerName: "fairway", Containers: []corev1.Container{{Resources: gpu}}},
+		}
+	}
+	fetch := pod("fetch", "", corev1.PodPending)
+	fetch.Spec.Containers = nil
+	var got []string
+	for _, b := range bindings([]*corev1.Pod{
+		fetch, pod("done", "a", corev1.PodSucceeded), pod("runs", "b", corev1.PodRunning),
+		pod("first", "", corev1.PodPending), pod("second", "", corev1.PodPending), pod("third", "", corev1.PodPending),
+	}, []string{"a", "b", "b"}) {
+		got = append(got, b.pod.Name+" on "+b.node)
+	}
+	if diff := cmp.Diff([]string{"fetch on a", "first on a", "second on b"}, got); diff != "" {
+		t.Errorf("bindings (-want +got):\n%s", diff)
+	}
+}
+
+// TestUrgent: words that change all the time are not news.
+func TestUrgent(t *testing.T) {
+	status := func(state, reason, why string) *v1alpha1.TrainingJobStatus {
+		return &v1alpha1.TrainingJobStatus{State: state, Why: why, Conditions: []metav1.Condition{{Type: v1alpha1.Running, Reason: reason, Message: why}}}
+	}
+	for _, c := range []struct {
+		from, to *v1alpha1.TrainingJobStatus
+		want     bool
+	}{
+		{status("waiting", "Full", "2 are free"), status("waiting", "Full", "3 are free"), false},
+		{status("waiting", "Full", ""), status("waiting", "Behind", ""), false},
+		{status("waiting", "New", ""), status("waiting", "Full", ""), true},
+		{status("waiting", "Full", ""), status("waiting", "Impossible", ""), true},
+		{status("waiting", "Full", ""), status("starting", "Starting", ""), true},
+	} {
+		if got := urgent(c.from, c.to); got != c.want {
+			t.Errorf("from %s %+v to %s %+v: urgent %v; want %v", c.from.State, c.from.Conditions, c.to.State, c.to.Conditions, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Foreign runs attempts of batch Jobs and TrainJobs: it says when they begin, by
+// lifting their suspension, and where, by binding their pods. The pods are made,
+// replaced and counted by the controllers of those kinds.
+type Foreign struct {
+	Mirror *Mirror
+	Now    func() metav1.Time
+}
+
+// ForeignState is how far an attempt is.
+type ForeignState struct {
+	Up   bool       // all of its pods run
+	Gone bool       // no pod of it is left that could hold a GPU
+	Exit *live.Exit // how it ended by itself; nil: it did not
+}
+
+// Start lifts the suspension, and binds the pods that wait: nodes names the node of
+// each rank. It is called again until the attempt ends, for pods that are replaced.
+func (f Foreign) Start(ctx context.Context, a live.Attempt, nodes []string) error {
+	job, err := f.job(ctx, a.Job)
+	if err != nil {
+		return err
+	}
+	if job.over {
+		return nil
+	}
+	if err := f.suspend(ctx, job, false); err != nil {
+		return err
+	}
+	pods, err := f.pods(ctx, job)
+	if err != nil {
+		return err
+	}
+	for _, b := range bindings(pods, nodes) {
+		binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: b.node}}
+		err := f.Mirror.Client.SubResource("binding").Create(ctx, b.pod, binding)
+		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("bind pod %s/%s to node %s: %w", b.pod.Namespace, b.pod.Name, b.node, err)
+		}
+	}
+	return nil
+}
+
+// Stop suspends the Job, whose pods Kubernetes then deletes.
+func (f Foreign) Stop(ctx context.Context, id live.AttemptID) error {
+	job, err := f.job(ctx, id.Job)
+	if apierrors.IsNotFound(err) {
+		return nil // its pods go with it
+	}
+	if err != nil {
+		return err
+	}
+	if job.over {
+		return nil
+	}
+	return f.suspend(ctx, job, true)
+}
+
+// State tells how far an attempt is, as far as the cache knows.
+func (f Foreign) State(id live.AttemptID) ForeignState {
+	ctx := context.Background()
+	job, err := f.job(ctx, id.Job)
+	if apierrors.IsNotFound(err) {
+		return ForeignState{Gone: true, Exit: &live.Exit{AttemptID: id, At: f.Now().Time, Code: 1, Noticed: true, Why: "its object was deleted"}}
+	}
+	if err != nil {
+		return ForeignState{}
+	}
+	pods, err := f.pods(ctx, job)
+	if err != nil {
+		return ForeignState{}
+	}
+	up, left := 0, 0
+	for _, p := range pods {
+		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		left++
+		if gpus, _ := podGPUs(&p.Spec); gpus > 0 && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			up++
+		}
+	}
+	s := ForeignState{Up: up >= job.pods, Gone: left == 0 && (job.over || job.suspended)}
+	if job.over {
+		s.Exit = &live.Exit{AttemptID: id, At: f.Now().Time}
+		if !job.well {
+			s.Exit.Code, s.Exit.Why = 1, cut(job.why)
+		}
+	}
+	return s
+}
+
+// job finds what one of the book's jobs was made from.
+func (f Foreign) job(ctx context.Context, id sched.JobID) (*plain, error) {
+	from := f.Mirror.index.originOf(id)
+	if from == "" { // the records are behind
+		view, err := f.Mirror.Book.Job(cluster, id)
+		if err != nil && live.CodeOf(err) != live.Unknown {
+			return nil, fmt.Errorf("find the object of %s: %w", id, err)
+		}
+		from = view.Origin
+	}
+	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "objects"}, string(id))
+	parts := strings.SplitN(from, "/", 3)
+	if len(parts) != 3 || !foreignKind(parts[0]) {
+		return nil, fmt.Errorf("find the object of %s: %w", id, gone)
+	}
+	job, err := f.Mirror.plain(ctx, key{parts[0], parts[1], parts[2]})
+	if err != nil {
+		return nil, fmt.Errorf("find the object of %s: %w", id, err)
+	}
+	switch own, known := f.Mirror.index.job(string(job.GetUID())); {
+	case !known:
+		return nil, fmt.Errorf("find the object of %s: %w", id, errUnseen)
+	case own != id:
+		return nil, fmt.Errorf("find the object of %s: %w", id, gone)
+	}
+	return job, nil
+}
+
+func (f Foreign) suspend(ctx context.Context, job *plain, to bool) error {
+	if job.suspended == to {
+		return nil
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"suspend":%v}}`, job.GetUID(), to)
+	if err := f.Mirror.Client.Patch(ctx, job.copied(), client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("set suspend of %s/%s to %v: %w", job.GetNamespace(), job.GetName(), to, err)
+	}
+	return nil
+}
+
+// pods returns the pods of an object, in order of their index and name.
+func (f Foreign) pods(ctx context.Context, job *plain) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	err := f.Mirror.Cache.List(ctx, &list, client.InNamespace(job.GetNamespace()), job.selects)
+	if err != nil {
+		return nil, fmt.Errorf("list pods of %s/%s: %w", job.GetNamespace(), job.GetName(), err)
+	}
+	var out []*corev1.Pod
+	for i := range list.Items {
+		if p := &list.Items[i]; job.owns(p) {
+			out = append(out, p)
+		}
+	}
+	index := func(p *corev1.Pod) int {
+		n, _ := strconv.Atoi(p.Annotations[batchv1.JobCompletionIndexAnnotation])
+		return n
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(index(a), index(b)), cmp.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+// binding is a pod and where it goes.
+type binding struct {
+	pod  *corev1.Pod
+	node string
+}
+
+// bindings gives the places of a gang that no pod of it holds to the pods that wait,
+// in order. What has ended holds none; what is about to go still does. A pod without
+// GPUs, such as one that fetches data first, takes nobody's place: it goes to the
+// first node.
+func bindings(pods []*corev1.Pod, nodes []string) []binding {
+	free := slices.Clone(nodes)
+	var waiting []*corev1.Pod
+	var out []binding
+	for _, p := range pods {
+		gpus, _ := podGPUs(&p.Spec)
+		ours := p.DeletionTimestamp == nil && p.Spec.SchedulerName == v1alpha1.SchedulerName
+		switch {
+		case gpus == 0:
+			if ours && p.Spec.NodeName == "" && len(nodes) > 0 {
+				out = append(out, binding{p, nodes[0]})
+			}
+		case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
+		case p.Spec.NodeName != "":
+			if i := slices.Index(free, p.Spec.NodeName); i >= 0 {
+				free = slices.Delete(free, i, i+1)
+			}
+		case ours:
+			waiting = append(waiting, p)
+		}
+	}
+	for i := range min(len(free), len(waiting)) {
+		out = append(out, binding{waiting[i], free[i]})
+	}
+	return out
+}

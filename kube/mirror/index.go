@@ -1,0 +1,141 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"sync"
+
+	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// index finds the book's jobs by the objects they were made from. It is a cache of
+// the book: it is filled from it at the start, kept by its records, and filled
+// again by every sweep.
+type index struct {
+	mu       sync.Mutex
+	byKey    map[string]sched.JobID // by the key of the submission: the object's UID
+	active   map[string]map[sched.JobID]bool
+	origins  map[sched.JobID]string
+	keys     map[sched.JobID]string
+	searches map[sched.AppID]string // origin of each search
+}
+
+func newIndex() *index {
+	return &index{byKey: map[string]sched.JobID{}, active: map[string]map[sched.JobID]bool{}, origins: map[sched.JobID]string{}, keys: map[sched.JobID]string{}, searches: map[sched.AppID]string{}}
+}
+
+func (x *index) put(m book.Mirrored) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.origins[m.ID], x.keys[m.ID] = m.Origin, m.Key
+	if m.Key != "" {
+		x.byKey[m.Key] = m.ID
+	}
+	if m.Ended {
+		delete(x.active[m.Origin], m.ID)
+		return
+	}
+	if x.active[m.Origin] == nil {
+		x.active[m.Origin] = map[sched.JobID]bool{}
+	}
+	x.active[m.Origin][m.ID] = true
+}
+
+// note takes a record in and returns the origin that it is about; empty: none that
+// should be looked at.
+func (x *index) note(r *live.Record) string {
+	if r.Search != nil {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if r.Search.Spec != nil && r.Search.Spec.Trial.Origin != "" {
+			x.searches[r.Search.ID] = r.Search.Spec.Trial.Origin
+		}
+		return x.searches[r.Search.ID]
+	}
+	if r.Event != nil {
+		switch r.Event.Kind {
+		case sched.JobSubmitted:
+			if r.Task == nil || r.Task.Origin == "" {
+				return ""
+			}
+			x.put(book.Mirrored{ID: r.Event.Spec.ID, Tenant: r.Event.Spec.Tenant, Origin: r.Task.Origin, Key: r.Key})
+		case sched.JobEnded:
+			x.mu.Lock()
+			delete(x.active[x.origins[r.Event.Job]], r.Event.Job)
+			x.mu.Unlock()
+		case sched.JobReported, sched.JobCheckpoint, sched.JobNoted:
+			return "" // the sweep sees what they change
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.origins[r.Job()]
+}
+
+// job returns the job that was submitted with a key.
+func (x *index) job(key string) (sched.JobID, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	id, ok := x.byKey[key]
+	return id, ok
+}
+
+func (x *index) originOf(id sched.JobID) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.origins[id]
+}
+
+// others returns the active jobs of an origin but one.
+func (x *index) others(origin string, but sched.JobID) []sched.JobID {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var out []sched.JobID
+	for id := range x.active[origin] {
+		if id != but {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// forget drops what is known about an origin whose object is gone, once none of its
+// jobs is active.
+func (x *index) forget(origin string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.active[origin]) > 0 {
+		return
+	}
+	delete(x.active, origin)
+	for id, o := range x.origins {
+		if o == origin {
+			delete(x.byKey, x.keys[id])
+			delete(x.keys, id)
+			delete(x.origins, id)
+		}
+	}
+}
+
+// live returns the origins that have active jobs.
+func (x *index) live() []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	out := make([]string, 0, len(x.active))
+	for origin, jobs := range x.active {
+		if len(jobs) > 0 {
+			out = append(out, origin)
+		}
+	}
+	return out
+}
+
+// end notes that a job has ended.
+func (x *index) end(id sched.JobID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.active[x.origins[id]], id)
+}

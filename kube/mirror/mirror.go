@@ -1,0 +1,316 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Book is what the mirror needs of the book.
+type Book interface {
+	live.Jobs
+	live.Searches
+	Tenants(live.Identity) ([]live.TenantView, error)
+	SetTenant(context.Context, live.Identity, sched.Tenant) (live.TenantView, error)
+	Policy(live.Identity) (string, error)
+	SetPolicy(ctx context.Context, who live.Identity, spec string, dryRun bool) (live.PolicyChange, error)
+	Watch(ctx context.Context, who live.Identity, f live.RecordFilter, send func(live.Record) error) error
+	// Mirrored returns the jobs that have an origin, and the last record it knows of.
+	Mirrored() ([]book.Mirrored, uint64)
+	// WithOrigin returns the searches of an origin.
+	WithOrigin(origin string) []live.Search
+}
+
+// Config is what a mirror needs.
+type Config struct {
+	Client client.Client // for writing; what it reads may be cached or not
+	Cache  cache.Cache   // started by the caller
+	Book   Book
+	// Standard is the policy that is in force without a SchedulingPolicy.
+	Standard string
+	Log      *slog.Logger
+	// Event tells people what happened to an object, after it was written; nil:
+	// nobody. Kind is Normal or Warning.
+	Event func(object runtime.Object, kind, reason, message string)
+	// BatchJobs makes jobs of batch Jobs with the label fairway.dev/managed too.
+	BatchJobs bool
+	// TrainJobs does the same with Kubeflow's TrainJobs, whose kind the cluster must
+	// have.
+	TrainJobs bool
+	// Writes bounds the status writes of a second; 0: 50. Changes that people wait
+	// for go first.
+	Writes float32
+	// Gap is the shortest time between two writes to one object; 0: 1 s.
+	Gap time.Duration
+	// Calm is the same for words that change all the time; 0: 10 s.
+	Calm time.Duration
+	// Sweep is the time between two looks at everything; 0: 30 s.
+	Sweep time.Duration
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+}
+
+// cluster is who acts where no user does.
+var cluster = live.Identity{User: "cluster", Role: live.Admin, Owner: nobody}
+
+// nobody is the operating-system user of jobs in a cluster.
+var nobody = live.Owner{UID: -1, GID: -1}
+
+// key names an object that should be looked at.
+type key struct{ kind, namespace, name string }
+
+const (
+	kindTenant = "Tenant"
+	kindPolicy = "SchedulingPolicy"
+)
+
+// Mirror keeps objects and the book alike.
+type Mirror struct {
+	Config
+	queue workqueue.TypedRateLimitingInterface[key]
+	index *index
+	quick flowcontrol.RateLimiter // for changes that people wait for
+	lazy  flowcontrol.RateLimiter // for all others
+
+	mu      sync.Mutex
+	written map[key]time.Time
+	apps    struct {
+		at   time.Time
+		list []live.AppView
+	}
+}
+
+// New returns a mirror. Run has to be called for it to do anything.
+func New(c Config) *Mirror {
+	if c.Writes == 0 {
+		c.Writes = 50
+	}
+	for _, d := range []struct {
+		field    *time.Duration
+		standard time.Duration
+	}{{&c.Gap, time.Second}, {&c.Calm, 10 * time.Second}, {&c.Sweep, 30 * time.Second}} {
+		if *d.field == 0 {
+			*d.field = d.standard
+		}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Event == nil {
+		c.Event = func(runtime.Object, string, string, string) {}
+	}
+	burst := max(1, int(c.Writes))
+	m := &Mirror{
+		Config: c, index: newIndex(), written: map[key]time.Time{},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[key](100*time.Millisecond, time.Minute)),
+		quick: flowcontrol.NewTokenBucketRateLimiter(c.Writes, burst),
+		lazy:  flowcontrol.NewTokenBucketRateLimiter(max(c.Writes/2, 0.5), burst),
+	}
+	m.recall() // an executor may ask for templates before Run has begun
+	return m
+}
+
+// recall takes in what the book knows, and returns the last record it knew of.
+func (m *Mirror) recall() uint64 {
+	list, seq := m.Book.Mirrored()
+	for _, j := range list {
+		m.index.put(j)
+	}
+	return seq
+}
+
+// workers is how many objects are looked at side by side: submitting waits for the
+// journal, which takes many at a time.
+const workers = 16
+
+// Run mirrors until the context ends.
+func (m *Mirror) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer m.queue.ShutDown()
+	seq := m.recall()
+	forget, err := m.watchObjects(ctx)
+	defer forget()
+	if err != nil {
+		return err
+	}
+	// Tenants and the policy first: jobs are judged by them.
+	if err := m.configure(ctx); err != nil {
+		return err
+	}
+	m.sweep()
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() { m.work(ctx) })
+	}
+	group.Go(func() { m.sweeps(ctx) })
+	err = m.Book.Watch(ctx, cluster, live.RecordFilter{After: seq}, m.note)
+	if ctx.Err() != nil {
+		err = nil
+	} else {
+		err = fmt.Errorf("watch the book: %w", err)
+	}
+	cancel()
+	m.queue.ShutDown()
+	group.Wait()
+	return err
+}
+
+// watchObjects has events of all kinds put keys into the queue, and waits until the
+// caches are full. It returns how to end that: the caches outlive the mirror.
+func (m *Mirror) watchObjects(ctx context.Context) (forget func(), err error) {
+	var ends []func()
+	forget = func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+	type watched struct {
+		kind   string
+		object client.Object
+	}
+	kinds := []watched{
+		{kindTenant, &v1alpha1.Tenant{}}, {kindPolicy, &v1alpha1.SchedulingPolicy{}},
+		{kindApp, &v1alpha1.App{}}, {kindTrainingJob, &v1alpha1.TrainingJob{}},
+	}
+	if m.BatchJobs {
+		kinds = append(kinds, watched{kindJob, plainObject(kindJob)})
+	}
+	if m.TrainJobs {
+		kinds = append(kinds, watched{kindTrainJob, plainObject(kindTrainJob)})
+	}
+	for _, k := range kinds {
+		informer, err := m.Cache.GetInformer(ctx, k.object)
+		if err != nil {
+			return forget, fmt.Errorf("watch %ss: %w", k.kind, err)
+		}
+		handle := func(o any) { m.seen(k.kind, o) }
+		registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: handle, DeleteFunc: handle, UpdateFunc: func(_, o any) { handle(o) },
+		})
+		if err != nil {
+			return forget, fmt.Errorf("watch %ss: %w", k.kind, err)
+		}
+		ends = append(ends, func() { _ = informer.RemoveEventHandler(registration) })
+		if !toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+			return forget, fmt.Errorf("watch %ss: %w", k.kind, context.Cause(ctx))
+		}
+	}
+	return forget, nil
+}
+
+// seen puts an object that changed into the queue.
+func (m *Mirror) seen(kind string, o any) {
+	if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+		o = gone.Obj
+	}
+	object, ok := o.(client.Object)
+	if !ok {
+		return
+	}
+	if foreignKind(kind) && object.GetLabels()[v1alpha1.LabelManaged] == "" {
+		return
+	}
+	m.queue.Add(key{kind, object.GetNamespace(), object.GetName()})
+}
+
+// note has the object of a record looked at.
+func (m *Mirror) note(r live.Record) error {
+	if origin := m.index.note(&r); origin != "" {
+		m.look(origin)
+	}
+	if r.Policy != "" {
+		m.queue.Add(key{kind: kindPolicy, name: policyName})
+	}
+	return nil
+}
+
+// look puts the object of an origin into the queue.
+func (m *Mirror) look(origin string) {
+	parts := strings.SplitN(origin, "/", 3)
+	if len(parts) == 3 {
+		m.queue.Add(key{parts[0], parts[1], parts[2]})
+	}
+}
+
+// sweeps looks at everything now and then: reasons and forecasts change without a
+// record.
+func (m *Mirror) sweeps(ctx context.Context) {
+	tick := time.NewTicker(m.Sweep)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			m.recall()
+			m.sweep()
+			m.sweepConfiguration(ctx)
+		}
+	}
+}
+
+func (m *Mirror) sweep() {
+	for _, origin := range m.index.live() {
+		m.look(origin)
+	}
+}
+
+func (m *Mirror) work(ctx context.Context) {
+	for {
+		k, stop := m.queue.Get()
+		if stop {
+			return
+		}
+		err := m.reconcile(ctx, k)
+		switch {
+		case err == nil:
+			m.queue.Forget(k)
+		case ctx.Err() != nil:
+		default:
+			if !errors.Is(err, errLater) {
+				m.Log.Warn("mirror object", "kind", k.kind, "namespace", k.namespace, "name", k.name, "err", err)
+			}
+			m.queue.AddRateLimited(k)
+		}
+		m.queue.Done(k)
+	}
+}
+
+// errLater asks for another look soon, without a word.
+var errLater = errors.New("look again")
+
+func (m *Mirror) reconcile(ctx context.Context, k key) error {
+	switch k.kind {
+	case kindTrainingJob:
+		return m.trainingJob(ctx, k)
+	case kindApp:
+		return m.app(ctx, k)
+	case kindTenant:
+		return m.tenant(ctx, k)
+	case kindPolicy:
+		return m.policy(ctx)
+	case kindJob, kindTrainJob:
+		return m.plainJob(ctx, k)
+	}
+	return nil
+}

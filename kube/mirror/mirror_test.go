@@ -1,0 +1,269 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// TestLife: a training job appears in the book, runs, is suspended, goes on and is
+// cancelled when its object is deleted.
+func TestLife(t *testing.T) {
+	w := open(t)
+	ns := w.namespace("life")
+	job := trainingJob(ns, "bert", 4)
+	job.Spec.App = "pretrain"
+	w.create(job)
+	w.until("has GPUs", job, func() bool { return job.Status.State == live.Starting })
+	if s := job.Status; s.Size != "4/4" || s.Nodes != "node-0:0-3" || s.Tenant != ns || s.Attempt != 1 || s.ID == "" || s.StartTime == nil {
+		t.Errorf("status %+v; want 4 of 4 GPUs of node-0 for tenant %s", s, ns)
+	}
+	if status, _, _ := condition(job.Status.Conditions, v1alpha1.Accepted); status != metav1.ConditionTrue {
+		t.Errorf("Accepted is %q; want True", status)
+	}
+	if status, reason, _ := condition(job.Status.Conditions, v1alpha1.Running); status != metav1.ConditionFalse || reason != "Starting" {
+		t.Errorf("Running is %q because of %q; want False, Starting", status, reason)
+	}
+	got := w.jobs(ns)
+	if len(got) != 1 || got[0].Origin != "TrainingJob/life/bert" || got[0].App != "life/life.pretrain" || got[0].User != "namespace/life" || got[0].Image != "trainer:1" {
+		t.Fatalf("the book has %+v", got)
+	}
+	attempt := w.book.Attempts()[0]
+	w.book.Started(attempt.AttemptID)
+	w.until("runs", job, func() bool { return job.Status.State == live.Running })
+	if status, _, message := condition(job.Status.Conditions, v1alpha1.Running); status != metav1.ConditionTrue || message != "on node-0:0-3" {
+		t.Errorf("Running is %q, %q; want True, on node-0:0-3", status, message)
+	}
+
+	w.patch(job, func() { job.Spec.Suspend = true })
+	w.until("stops", job, func() bool { return job.Status.State == live.Stopping })
+	if err := w.book.Exited(t.Context(), live.Exit{AttemptID: attempt.AttemptID, Yielded: true, Noticed: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.until("is paused", job, func() bool { return job.Status.State == live.Paused })
+	if !strings.Contains(job.Status.Why, "paused by spec.suspend") {
+		t.Errorf("why is %q; want who paused it", job.Status.Why)
+	}
+	w.patch(job, func() { job.Spec.Suspend = false })
+	w.until("goes on", job, func() bool { return job.Status.Attempt == 2 })
+
+	if err := w.client.Delete(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == live.Killed })
+}
+
+// TestEnds: how a job ended stands in its conditions.
+func TestEnds(t *testing.T) {
+	w := open(t)
+	ns := w.namespace("ends")
+	good, bad := trainingJob(ns, "good", 1), trainingJob(ns, "bad", 1)
+	w.create(good)
+	w.create(bad)
+	w.until("both have GPUs", nil, func() bool { return len(w.book.Attempts()) == 2 })
+	for _, a := range w.book.Attempts() {
+		e := live.Exit{AttemptID: a.AttemptID}
+		if a.Task.Name == "bad" {
+			e.Code, e.Rank, e.Why = 3, 0, "ValueError: no data"
+		}
+		if err := w.book.Exited(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.until("good has ended", good, func() bool { return good.Status.State == live.Finished })
+	if status, reason, _ := condition(good.Status.Conditions, v1alpha1.Finished); status != metav1.ConditionTrue || reason != "Completed" {
+		t.Errorf("Finished is %q, %q; want True, Completed", status, reason)
+	}
+	if good.Status.CompletionTime == nil || good.Status.Size != "0/1" {
+		t.Errorf("status %+v; want a time of completion and no GPUs", good.Status)
+	}
+	w.until("bad has ended", bad, func() bool { return bad.Status.State == live.Failed })
+	if _, _, message := condition(bad.Status.Conditions, v1alpha1.Failed); !strings.Contains(message, "exited with code 3: ValueError: no data") {
+		t.Errorf("Failed says %q; want the exit", message)
+	}
+}
+
+// TestRefused: a job that cannot be taken on says why, and one that can never run
+// says so.
+func TestRefused(t *testing.T) {
+	w := open(t)
+	ns := w.namespace("refused")
+	long := trainingJob(ns, "long", 1)
+	long.Spec.Template.Spec.Containers[0].Args = []string{strings.Repeat("x", 200<<10)}
+	w.create(long)
+	w.until("is refused", long, func() bool {
+		status, _, _ := condition(long.Status.Conditions, v1alpha1.Accepted)
+		return status == metav1.ConditionFalse
+	})
+	_, reason, message := condition(long.Status.Conditions, v1alpha1.Accepted)
+	if reason != "Invalid" || !strings.Contains(message, "spec.template.spec.containers[0].command has 204807 bytes; use at most 131072") {
+		t.Errorf("refused with %q, %q; want the field, the value and the bound", reason, message)
+	}
+	if long.Status.State != v1alpha1.Refused || long.Status.Why != message {
+		t.Errorf("state %q, why %q; want it refused with the same message", long.Status.State, long.Status.Why)
+	}
+	huge := trainingJob(ns, "huge", 64)
+	w.create(huge)
+	w.until("cannot run", huge, func() bool {
+		_, reason, _ := condition(huge.Status.Conditions, v1alpha1.Running)
+		return reason == "Impossible"
+	})
+	if want := "needs 64 GPUs in the cluster of a kind it accepts; this cluster has at most 8"; huge.Status.Why != want {
+		t.Errorf("why is %q; want %q", huge.Status.Why, want)
+	}
+}
+
+// TestTenants: quotas follow the objects, and nobody uses that of others.
+func TestTenants(t *testing.T) {
+	w := open(t)
+	red, blue, both, free := w.namespace("red-one"), w.namespace("blue-one"), w.namespace("both-one"), w.namespace("free-one")
+	w.namespace("red")
+	quota := int32(2)
+	reds := tenantObject("red", &quota, red, both)
+	w.create(reds)
+	w.create(tenantObject("blue", nil, blue, both))
+	accepted := func(job *v1alpha1.TrainingJob) func() bool {
+		return func() bool {
+			status, _, _ := condition(job.Status.Conditions, v1alpha1.Accepted)
+			return status != ""
+		}
+	}
+	for _, c := range []struct{ namespace, asked, want, reason, text string }{
+		{red, "", "red", "Submitted", "Fairway knows it"},
+		{red, "red", "red", "Submitted", ""},
+		{red, "blue", "", "NotYourTenant", `spec.tenant is "blue", and namespace red-one belongs to tenant red`},
+		{both, "", "", "AmbiguousTenant", "namespace both-one belongs to tenant blue and red; say in spec.tenant which"},
+		{both, "blue", "blue", "Submitted", ""},
+		{free, "", free, "Submitted", ""},
+		{free, "red", "", "NotYourTenant", "belongs to no tenant"},
+		{"red", "", "", "NotYourTenant", "the Tenant of that name does not list it"},
+		{"red", "red", "", "NotYourTenant", "belongs to no tenant"},
+	} {
+		gpus := int32(1)
+		if c.namespace == red && c.asked == "" {
+			gpus = 4 // more than its quota
+		}
+		job := trainingJob(c.namespace, "job-"+c.asked+"-x", gpus)
+		job.Name = strings.ReplaceAll(job.Name, "--", "-")
+		job.Spec.Tenant = c.asked
+		w.create(job)
+		w.until("is judged", job, accepted(job))
+		_, reason, message := condition(job.Status.Conditions, v1alpha1.Accepted)
+		if job.Status.Tenant != c.want || reason != c.reason || !strings.Contains(message, c.text) {
+			t.Errorf("job of %s that asks for %q: tenant %q, %s: %s; want %q, %s: %s", c.namespace, c.asked, job.Status.Tenant, reason, message, c.want, c.reason, c.text)
+		}
+	}
+	over := &v1alpha1.TrainingJob{}
+	over.Namespace, over.Name = red, "job-x"
+	w.until("is over quota", over, func() bool {
+		_, reason, _ := condition(over.Status.Conditions, v1alpha1.Running)
+		return reason == "OverQuota"
+	})
+	w.patch(reds, func() { more := int32(8); reds.Spec.Quota = &more })
+	w.until("has GPUs when the quota is larger", over, func() bool { return over.Status.State == live.Starting })
+	w.until("the tenant shows it", reds, func() bool { return reds.Status.GPUs >= 4 && reds.Status.Running >= 1 })
+
+	// A namespace that is added later makes refused jobs good.
+	w.patch(reds, func() { reds.Spec.Namespaces = append(reds.Spec.Namespaces, "red") })
+	late := &v1alpha1.TrainingJob{}
+	late.Namespace, late.Name = "red", "job-x"
+	w.until("is taken on", late, func() bool { return late.Status.Tenant == "red" })
+
+	if err := w.client.Delete(t.Context(), reds); err != nil {
+		t.Fatal(err)
+	}
+	w.until("has no quota any more", nil, func() bool {
+		view, known, err := w.mirror.tenantView("red")
+		return err == nil && known && view.Quota == 0
+	})
+}
+
+// TestPolicy: the policy follows the object; one that cannot be had changes nothing.
+func TestPolicy(t *testing.T) {
+	w := open(t)
+	inForce := func() string {
+		p, err := w.book.Policy(cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Spec: v1alpha1.SchedulingPolicySpec{Policy: "tiresias"}}
+	w.create(p)
+	w.until("is in force", p, func() bool { return p.Status.InForce == "tiresias" })
+	if got := inForce(); got != "tiresias" {
+		t.Errorf("the book has policy %q; want tiresias", got)
+	}
+	w.patch(p, func() { p.Spec.Policy = "nonsense" })
+	w.until("is refused", p, func() bool {
+		status, _, _ := condition(p.Status.Conditions, v1alpha1.Accepted)
+		return status == metav1.ConditionFalse
+	})
+	if _, _, message := condition(p.Status.Conditions, v1alpha1.Accepted); !strings.Contains(message, "nonsense") || p.Status.InForce != "tiresias" || inForce() != "tiresias" {
+		t.Errorf("status %+v, in force %s; want a message about nonsense, and tiresias in force", p.Status, inForce())
+	}
+	if err := w.client.Delete(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the standard is back", nil, func() bool { return inForce() == "fifo" })
+}
+
+// TestRestart: nothing is submitted twice, what was deleted meanwhile is cancelled,
+// and another object of the same name is another job.
+func TestRestart(t *testing.T) {
+	w := open(t)
+	ns := w.namespace("restart")
+	for _, name := range []string{"stays", "goes", "changes"} {
+		job := trainingJob(ns, name, 1)
+		w.create(job)
+		w.until("is taken on", job, func() bool { return job.Status.ID != "" })
+	}
+	before := w.jobs(ns)
+	w.stop()
+	for _, name := range []string{"goes", "changes"} {
+		if err := w.client.Delete(t.Context(), trainingJob(ns, name, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := trainingJob(ns, "changes", 2)
+	w.create(again)
+	// The status of a job may have been lost: only the book counts.
+	stays := trainingJob(ns, "stays", 1)
+	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(stays), stays); err != nil {
+		t.Fatal(err)
+	}
+	stays.Status = v1alpha1.TrainingJobStatus{}
+	if err := w.client.Status().Update(t.Context(), stays); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	w.until("the new one is taken on", again, func() bool { return again.Status.ID != "" })
+	w.until("the old one is back", stays, func() bool { return stays.Status.ID != "" })
+	w.until("what is gone is cancelled", nil, func() bool {
+		killed := 0
+		for _, j := range w.jobs(ns) {
+			if j.State == live.Killed {
+				killed++
+			}
+		}
+		return killed == 2
+	})
+	after := w.jobs(ns)
+	if len(before) != 3 || len(after) != 4 {
+		t.Errorf("%d jobs before and %d after; want 3 and 4", len(before), len(after))
+	}
+	for _, j := range after {
+		wantKilled := j.Name == "goes" || j.Name == "changes" && j.GPUs == 1
+		if (j.State == live.Killed) != wantKilled {
+			t.Errorf("job %s with %d GPUs is %s", j.Name, j.GPUs, j.State)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// objectOf returns the training job of a request to Fairway's own API: the same job
+// file as on one machine. Its namespace and name are the caller's to fill in.
+func objectOf(s *live.Submission, image string) (*v1alpha1.TrainingJob, error) {
+	spec, err := specOf(s, image)
+	if err != nil {
+		return nil, err
+	}
+	job := &v1alpha1.TrainingJob{Spec: spec}
+	if s.Graph != "" {
+		job.Annotations = map[string]string{v1alpha1.AnnotationGraph: s.Graph}
+	}
+	return job, nil
+}
+
+func specOf(s *live.Submission, image string) (v1alpha1.TrainingJobSpec, error) {
+	gpus := s.GPUs
+	if gpus == 0 {
+		gpus = max(1, s.MinGPUs)
+	}
+	pod := max(1, s.TaskGPUs)
+	if s.Single {
+		if s.MaxGPUs > s.MinGPUs {
+			return v1alpha1.TrainingJobSpec{}, live.Errorf(live.Invalid, "is set, and the job is elastic").On("single").Try("leave one of them out: the size of a pod cannot change")
+		}
+		pod = gpus
+	}
+	spec := v1alpha1.TrainingJobSpec{
+		GPUs: clip(gpus), App: string(s.App), Tenant: string(s.Tenant), Priority: int32(max(-1<<30, min(s.Priority, 1<<30))),
+		NonPreemptible: s.NonPreemptible, Retries: clip(s.Retries), Retry: s.Retry, Model: s.Model, Consolidate: s.Consolidate,
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{containerOf(s, pod, image)}}},
+	}
+	if s.MaxGPUs > 0 {
+		spec.MinGPUs, spec.MaxGPUs = some(s.MinGPUs), some(s.MaxGPUs)
+	}
+	for _, n := range s.Sizes {
+		spec.Sizes = append(spec.Sizes, clip(n))
+	}
+	if pod > 1 {
+		spec.GPUsPerPod = some(pod)
+	}
+	for _, t := range s.GPUTypes {
+		spec.GPUTypes = append(spec.GPUTypes, string(t))
+	}
+	if s.GPUMemory > 0 {
+		spec.GPUMemory = resource.NewQuantity(s.GPUMemory, resource.BinarySI)
+	}
+	if s.Widest > 0 {
+		spec.Widest = s.Widest.String()
+	}
+	if b := s.Batch; b.Initial > 0 || b.Max > 0 || b.LocalMin > 0 || b.LocalMax > 0 || b.Adapt {
+		spec.Batch = &v1alpha1.Batch{Initial: clip(b.Initial), Max: clip(b.Max), LocalMin: clip(b.LocalMin), LocalMax: clip(b.LocalMax), Adapt: b.Adapt}
+	}
+	if s.Shareable || s.MilliGPU > 0 || s.GPUUtil > 0 {
+		spec.Share = &v1alpha1.Share{Allow: s.Shareable}
+		if s.MilliGPU > 0 {
+			spec.Share.MilliGPU = some(int(s.MilliGPU))
+		}
+		if util := int(math.Ceil(s.GPUUtil * 100)); util > 0 {
+			spec.Share.Utilisation = some(util)
+		}
+	}
+	return spec, addTimes(&spec, s)
+}
+
+// addTimes fills in the work and the durations.
+func addTimes(spec *v1alpha1.TrainingJobSpec, s *live.Submission) error {
+	if s.Work > 0 {
+		spec.Work = strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(s.Work, 'f', 9, 64), "0"), ".")
+	}
+	if s.Estimate > 0 {
+		spec.Estimate = &metav1.Duration{Duration: millisecond(s.Estimate)}
+	}
+	if s.Notice > 0 {
+		spec.Notice = &metav1.Duration{Duration: millisecond(s.Notice)}
+	}
+	screen, asked, err := s.ScreenTime()
+	if asked && err == nil {
+		spec.Screen = &metav1.Duration{Duration: millisecond(screen)}
+	}
+	return err
+}
+
+// containerOf returns the container of each pod.
+func containerOf(s *live.Submission, gpus int, image string) corev1.Container {
+	if s.Image != "" {
+		image = s.Image
+	}
+	c := corev1.Container{Name: "train", Image: image, WorkingDir: s.Dir}
+	for _, arg := range s.Command {
+		c.Command = append(c.Command, literal(arg))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: literal(s.Env[name])})
+	}
+	want := corev1.ResourceList{}
+	if s.CPUs > 0 {
+		want[corev1.ResourceCPU] = *resource.NewQuantity(times(int64(s.CPUs), int64(gpus)), resource.DecimalSI)
+	}
+	if s.Memory > 0 {
+		want[corev1.ResourceMemory] = *resource.NewQuantity(times(s.Memory, int64(gpus)), resource.BinarySI)
+	}
+	if len(want) > 0 {
+		c.Resources.Requests = want
+	}
+	return c
+}
+
+// literal makes sure that a text stands for itself: in a pod $(NAME) stands for a
+// variable and $$ for $.
+func literal(text string) string {
+	if strings.Contains(text, "$(") || strings.Contains(text, "$$") {
+		return strings.ReplaceAll(text, "$", "$$")
+	}
+	return text
+}
+
+// times multiplies without running over.
+func times(a, b int64) int64 {
+	if b > 0 && a > math.MaxInt64/b {
+		return math.MaxInt64
+	}
+	return a * b
+}
+
+// clip bounds a number to what a field can hold; the API server says what is wrong
+// with one that is too large.
+func clip(n int) int32 { return int32(max(0, min(n, math.MaxInt32))) }
+
+func some(n int) *int32 {
+	v := clip(n)
+	return &v
+}
+
+// fieldOf names a field of the object by the name it has in a job file's errors.
+func fieldOf(err *live.Error) string {
+	if err.Field == "" || strings.HasPrefix(err.Field, "spec.") {
+		return err.Field
+	}
+	names := map[string]string{
+		"gpus": "gpus", "min_gpus": "minGPUs", "max_gpus": "maxGPUs", "min_gpus, max_gpus": "minGPUs, spec.maxGPUs", "sizes": "sizes",
+		"task_gpus": "gpusPerPod", "milli_gpu": "share.milliGPU", "gpu_memory": "gpuMemory", "widest": "widest", "screen": "screen",
+		"estimate": "estimate", "work": "work", "gpu_util": "share.utilisation", "notice": "notice", "retries": "retries",
+		"retry": "retry", "app": "app", "tenant": "tenant", "name": "", "command": "template.spec.containers[0].command",
+		"dir": "template.spec.containers[0].workingDir", "cpus, memory, gpu_memory": "template.spec.containers[*].resources",
+	}
+	if name, ok := names[err.Field]; ok && name != "" {
+		return "spec." + name
+	}
+	return err.Field
+}
+
+// refusalText is what a person reads about a refusal: the field, the value, what
+// would be right.
+func refusalText(err *live.Error) string {
+	text := err.Message
+	if field := fieldOf(err); field != "" {
+		text = fmt.Sprintf("%s %s", field, text)
+	}
+	if err.Remedy != "" {
+		text += "; " + err.Remedy
+	}
+	return text
+}

@@ -1,0 +1,217 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Searches is the service of searches in a cluster: creating one makes an App.
+type Searches struct {
+	Book live.Searches
+	Jobs Jobs
+}
+
+var _ live.Searches = Searches{}
+
+// Search implements live.Searches.
+func (s Searches) Search(who live.Identity, id sched.AppID) (live.Search, error) {
+	return s.Book.Search(who, id)
+}
+
+// Searches implements live.Searches.
+func (s Searches) Searches(who live.Identity) ([]live.Search, error) { return s.Book.Searches(who) }
+
+// CreateSearch implements live.Searches.
+func (s Searches) CreateSearch(ctx context.Context, who live.Identity, spec live.SearchSpec) (live.Search, error) {
+	if who.Role < live.User {
+		return live.Search{}, live.Errorf(live.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
+	}
+	if spec.Trial.Origin != "" {
+		return live.Search{}, live.Errorf(live.Invalid, "%.40q was given", spec.Trial.Origin).On("trial.origin").Try("leave it out")
+	}
+	spec.Complete()
+	if err := spec.Validate(); err != nil {
+		return live.Search{}, err
+	}
+	trial, err := s.Jobs.object(ctx, who, &spec.Trial)
+	if err != nil {
+		return live.Search{}, err
+	}
+	app, err := appObject(&spec, trial)
+	if err != nil {
+		return live.Search{}, err
+	}
+	m := s.Jobs.Mirror
+	err = m.Client.Create(ctx, app)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(app), app); err != nil {
+			return live.Search{}, live.Errorf(live.Unavailable, "read app %s/%s: %w", app.Namespace, app.Name, err)
+		}
+		if spec.Key == "" || app.Annotations[v1alpha1.AnnotationKey] != spec.Key {
+			return live.Search{}, live.Errorf(live.Conflict, "there is an app %s/%s already", app.Namespace, app.Name).On("id").Try("choose another name")
+		}
+	case err != nil:
+		return live.Search{}, refusedByCluster(err, app)
+	}
+	return s.await(ctx, who, app)
+}
+
+// await waits until the mirror has begun the search of an app.
+func (s Searches) await(ctx context.Context, who live.Identity, app *v1alpha1.App) (live.Search, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Jobs.patience())
+	defer cancel()
+	m := s.Jobs.Mirror
+	from := origin(kindApp, app.Namespace, app.Name)
+	for {
+		all := m.Book.WithOrigin(from)
+		if i := slices.IndexFunc(all, func(x live.Search) bool { return x.Spec.Key == string(app.UID) }); i >= 0 {
+			return s.Search(who, all[i].ID)
+		}
+		var now v1alpha1.App
+		if err := m.Cache.Get(ctx, client.ObjectKeyFromObject(app), &now); err == nil && now.UID == app.UID {
+			for _, c := range now.Status.Conditions {
+				if c.Type == v1alpha1.Accepted && c.Status == "False" {
+					return live.Search{}, live.Errorf(live.Invalid, "%s", c.Message)
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return live.Search{}, live.Errorf(live.Unavailable, "app %s/%s was created and not looked at yet", app.Namespace, app.Name).Try("look at it with kubectl")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// appObject returns the app of a search whose trials are like a training job.
+func appObject(s *live.SearchSpec, trial *v1alpha1.TrainingJob) (*v1alpha1.App, error) {
+	search := &v1alpha1.Search{
+		Parameters: make(map[string]v1alpha1.Parameter, len(s.Parameters)), Method: s.Method, Metric: s.Metric.Name, Goal: s.Metric.Goal,
+		Trials: clip(s.Trials), AtOnce: clip(s.AtOnce), Seed: int64(min(s.Seed, math.MaxInt64)), Trial: trial.Spec,
+	}
+	r := s.Stopping
+	for _, f := range []struct {
+		name string
+		v    float64
+	}{{"stopping.min", r.Min}, {"stopping.max", r.Max}, {"stopping.eta", r.Eta}} {
+		if f.v != math.Trunc(f.v) || f.v > 1e15 {
+			return nil, live.Errorf(live.Invalid, "is %g", f.v).On(f.name).Try("use a whole number")
+		}
+	}
+	search.Stopping = &v1alpha1.StopRule{Rule: r.Rule, Min: int64(r.Min), Max: int64(r.Max), Eta: int32(r.Eta), Target: numberText(r.Target)}
+	for name, p := range s.Parameters {
+		search.Parameters[name] = v1alpha1.Parameter{Min: numberText(p.Min), Max: numberText(p.Max), Log: p.Log, Int: p.Int, Steps: clip(p.Steps), Values: p.Values}
+	}
+	app := &v1alpha1.App{Spec: v1alpha1.AppSpec{Search: search}}
+	app.Namespace, app.Name = trial.Namespace, string(s.ID)
+	app.Annotations = map[string]string{v1alpha1.AnnotationUser: trial.Annotations[v1alpha1.AnnotationUser]}
+	if s.Key != "" {
+		app.Annotations[v1alpha1.AnnotationKey] = s.Key
+	}
+	return app, nil
+}
+
+func numberText(v *float64) *string {
+	if v == nil {
+		return nil
+	}
+	text := strconv.FormatFloat(*v, 'g', 15, 64)
+	return &text
+}
+
+// Cluster is the service of tenants and the policy in a cluster: changing them
+// changes the objects, so that they stay so.
+type Cluster struct {
+	live.Cluster // the book
+	Mirror       *Mirror
+}
+
+var _ live.Cluster = Cluster{}
+
+// SetPolicy implements live.Cluster.
+func (c Cluster) SetPolicy(ctx context.Context, who live.Identity, spec string, dryRun bool) (live.PolicyChange, error) {
+	// What the book would refuse never becomes an object.
+	change, err := c.Cluster.SetPolicy(ctx, who, spec, true)
+	if err != nil || dryRun {
+		return change, err
+	}
+	var object v1alpha1.SchedulingPolicy
+	object.Name = policyName
+	err = c.upsert(ctx, &object, func() { object.Spec.Policy = spec })
+	if err != nil {
+		return live.PolicyChange{}, err
+	}
+	return c.Cluster.SetPolicy(ctx, who, spec, false)
+}
+
+// SetTenant implements live.Cluster. One that has no object yet gets one, with the
+// namespace of its name.
+func (c Cluster) SetTenant(ctx context.Context, who live.Identity, t sched.Tenant) (live.TenantView, error) {
+	if who.Role < live.Admin {
+		return live.TenantView{}, live.Errorf(live.Denied, "%s has the role %s", who.User, who.Role).Try("ask an administrator")
+	}
+	if err := t.Validate(); err != nil {
+		return live.TenantView{}, live.Errorf(live.Invalid, "%w", err)
+	}
+	var object v1alpha1.Tenant
+	object.Name = string(t.ID)
+	err := c.upsert(ctx, &object, func() {
+		s := &object.Spec
+		if len(s.Namespaces) == 0 {
+			s.Namespaces = []string{string(t.ID)}
+		}
+		s.Quota, s.Max, s.Borrow, s.Weight = nil, nil, t.Borrow, ""
+		if t.Quota > 0 {
+			s.Quota = some(t.Quota)
+		}
+		if t.Max > 0 {
+			s.Max = some(t.Max)
+		}
+		if t.Weight > 0 {
+			s.Weight = strconv.FormatFloat(t.Weight, 'f', -1, 64)
+		}
+	})
+	if err != nil {
+		return live.TenantView{}, err
+	}
+	return c.Cluster.SetTenant(ctx, who, t)
+}
+
+// upsert changes an object, or creates it.
+func (c Cluster) upsert(ctx context.Context, object client.Object, edit func()) error {
+	const tries = 5
+	for range tries {
+		err := c.Mirror.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
+		absent := apierrors.IsNotFound(err)
+		if err != nil && !absent {
+			return live.Errorf(live.Unavailable, "read %s: %w", object.GetName(), err)
+		}
+		edit()
+		if absent {
+			err = c.Mirror.Client.Create(ctx, object)
+		} else {
+			err = c.Mirror.Client.Update(ctx, object)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
+			return refusedByCluster(err, object)
+		}
+	}
+	return live.Errorf(live.Conflict, "%s is being changed by others", object.GetName()).Try("try again")
+}

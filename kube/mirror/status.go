@@ -1,0 +1,250 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// ended are the states that a job does not leave.
+func ended(state string) bool {
+	return state == live.Finished || state == live.Failed || state == live.Killed
+}
+
+// statusOf returns the status of a training job that the book has taken on, from
+// what the object says now.
+func statusOf(job *live.Job, old *v1alpha1.TrainingJob, now time.Time) v1alpha1.TrainingJobStatus {
+	s := v1alpha1.TrainingJobStatus{
+		State: job.State, Size: sizeOf(job), Nodes: nodesOf(job.Held), Tenant: string(job.Tenant), ID: string(job.ID),
+		Attempt: int32(job.Status.Starts), Preemptions: int32(job.Status.Preemptions), Failures: int32(job.Status.Failures),
+		ObservedGeneration: old.Generation, Conditions: slices.Clone(old.Status.Conditions),
+		StartTime: timeOf(job.Status.FirstStart), CompletionTime: timeOf(job.Ended),
+		Why: whyOf(job), Rho: digits(job.Rho),
+	}
+	if job.Last != nil {
+		s.Goodput = digits(job.Last.Goodput)
+	}
+	if job.Reason != nil && !job.Reason.Until.IsZero() {
+		// Forecasts move by a little all the time.
+		s.Until = timeOf(job.Reason.Until.Round(10 * time.Second))
+	}
+	set := func(c metav1.Condition) {
+		c.ObservedGeneration, c.LastTransitionTime = old.Generation, metav1.NewTime(now.Truncate(time.Second))
+		meta.SetStatusCondition(&s.Conditions, c)
+	}
+	set(metav1.Condition{Type: v1alpha1.Accepted, Status: metav1.ConditionTrue, Reason: "Submitted", Message: "Fairway knows it as " + string(job.ID)})
+	set(runningCondition(job))
+	switch job.State {
+	case live.Finished:
+		set(metav1.Condition{Type: v1alpha1.Finished, Status: metav1.ConditionTrue, Reason: "Completed", Message: "it has done all it had to do"})
+	case live.Failed, live.Killed:
+		set(failedCondition(job))
+	}
+	return s
+}
+
+// runningCondition says whether the pods are up, and if not, why.
+func runningCondition(job *live.Job) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.Running, Status: metav1.ConditionFalse, Reason: camel(job.State), Message: whyOf(job)}
+	switch {
+	case job.State == live.Running:
+		c.Status = metav1.ConditionTrue
+		if job.Status.Screening {
+			c.Reason = "Screening"
+		}
+		c.Message = "on " + nodesOf(job.Held)
+	case job.State == live.Waiting && job.Reason != nil:
+		c.Reason = camel(job.Reason.Code)
+	}
+	return c
+}
+
+// failedCondition says why a job failed, and what was or can be done about it.
+func failedCondition(job *live.Job) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.Failed, Status: metav1.ConditionTrue, Reason: "Error", Message: "it failed"}
+	if job.State == live.Killed {
+		c.Reason, c.Message = "Cancelled", "it was cancelled"
+		return c
+	}
+	if job.Exit == nil {
+		return c
+	}
+	parts := []string{job.Exit.Text()}
+	if cause := job.Exit.Cause(); cause != "" {
+		c.Reason = camel(job.Exit.Finding.Reason)
+		parts = append(parts, cause)
+	}
+	if job.Exit.Next != "" {
+		parts = append(parts, job.Exit.Next)
+	}
+	c.Message = cut(strings.Join(parts, "; "))
+	return c
+}
+
+// whyOf says why a job does not run, or how it ended.
+func whyOf(job *live.Job) string {
+	switch {
+	case job.Reason != nil:
+		return cut(job.Reason.Text)
+	case job.State == live.Failed && job.Exit != nil:
+		return cut(failedCondition(job).Message)
+	case job.State == live.Starting:
+		return "its pods are not up yet"
+	case job.State == live.Stopping:
+		return "makes room: it was asked to save its work"
+	case job.State == live.Killed:
+		return "cancelled"
+	}
+	return ""
+}
+
+// cut bounds what is written into a status.
+func cut(text string) string {
+	const most = 1024
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}
+
+// sizeOf prints the GPUs held and asked for, such as 4/1-8.
+func sizeOf(job *live.Job) string {
+	held := 0
+	for _, h := range job.Held {
+		held += len(h.GPUs)
+	}
+	if job.MaxGPUs > job.MinGPUs {
+		return fmt.Sprintf("%d/%d-%d", held, job.MinGPUs, job.MaxGPUs)
+	}
+	return fmt.Sprintf("%d/%d", held, job.GPUs)
+}
+
+// nodesOf prints nodes with their GPUs, such as "a:0-3, b:0,2"; of very many, the
+// first.
+func nodesOf(held []live.Held) string {
+	const most = 64
+	var parts []string
+	for i, h := range held {
+		if i == most {
+			parts = append(parts, fmt.Sprintf("and %d more", len(held)-most))
+			break
+		}
+		parts = append(parts, h.Node+":"+ranges(h.GPUs))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ranges prints ascending numbers, such as 0-3,6.
+func ranges(list []int) string {
+	var parts []string
+	for i := 0; i < len(list); {
+		k := i
+		for k+1 < len(list) && list[k+1] == list[k]+1 {
+			k++
+		}
+		part := strconv.Itoa(list[i])
+		if k > i {
+			part += "-" + strconv.Itoa(list[k])
+		}
+		parts, i = append(parts, part), k+1
+	}
+	return strings.Join(parts, ",")
+}
+
+// camel makes a reason of a code: over-quota becomes OverQuota.
+func camel(code string) string {
+	var b strings.Builder
+	upper := true
+	for _, r := range code {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		switch {
+		case !letter && (r < '0' || r > '9' || b.Len() == 0):
+			upper = true
+		case upper:
+			b.WriteString(strings.ToUpper(string(r)))
+			upper = false
+		default:
+			b.WriteRune(r)
+		}
+	}
+	if b.Len() == 0 {
+		return "Unknown"
+	}
+	return b.String()
+}
+
+// digits prints a number with the digits that matter; nothing for 0, which stands
+// for not known.
+func digits(v float64) string {
+	switch {
+	case v <= 0:
+		return ""
+	case v >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+func timeOf(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: t.UTC().Truncate(time.Second)}
+}
+
+// refused returns a status that says why a job was not taken on. An unknown one may
+// be taken on yet.
+func refused(old *v1alpha1.TrainingJob, why *refusal, status metav1.ConditionStatus, now time.Time) v1alpha1.TrainingJobStatus {
+	s := *old.Status.DeepCopy()
+	s.State, s.Why, s.ObservedGeneration = v1alpha1.Refused, cut(why.message), old.Generation
+	switch {
+	case why.reason == reasonSuspended:
+		s.State = live.Paused
+	case status == metav1.ConditionUnknown:
+		s.State = live.Waiting
+	}
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: v1alpha1.Accepted, Status: status, Reason: why.reason, Message: cut(why.message),
+		ObservedGeneration: old.Generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+	})
+	return s
+}
+
+// sameStatus reports whether there is nothing to write.
+func sameStatus(a, b *v1alpha1.TrainingJobStatus) bool { return equality.Semantic.DeepEqual(a, b) }
+
+// urgent reports whether a change is one that people wait for. Words that change
+// all the time are not.
+func urgent(a, b *v1alpha1.TrainingJobStatus) bool {
+	if a.State != b.State || a.ID != b.ID || a.Attempt != b.Attempt || a.ObservedGeneration != b.ObservedGeneration {
+		return true
+	}
+	reason := func(s *v1alpha1.TrainingJobStatus, kind string) (string, string) {
+		c := meta.FindStatusCondition(s.Conditions, kind)
+		if c == nil {
+			return "", ""
+		}
+		return c.Reason, c.Message
+	}
+	was, text := reason(a, v1alpha1.Accepted)
+	is, now := reason(b, v1alpha1.Accepted)
+	if was != is || text != now {
+		return true
+	}
+	was, _ = reason(a, v1alpha1.Running)
+	is, _ = reason(b, v1alpha1.Running)
+	// The first decision, and the firm no, are news.
+	return was != is && (was == "New" || is == "Impossible" || was == "Impossible")
+}

@@ -1,0 +1,283 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// trainingJob makes the book follow a training job, and its status the book.
+func (m *Mirror) trainingJob(ctx context.Context, k key) error {
+	from := origin(k.kind, k.namespace, k.name)
+	var job v1alpha1.TrainingJob
+	err := m.Cache.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.name}, &job)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && job.DeletionTimestamp != nil:
+		return m.gone(ctx, k, from)
+	case err != nil:
+		return fmt.Errorf("read training job: %w", err)
+	}
+	id, known := m.index.job(string(job.UID))
+	if err := m.cancel(ctx, m.index.others(from, id)); err != nil { // of an object that had this name
+		return err
+	}
+	suspended, err := m.suspended(ctx, &job)
+	if err != nil {
+		return err
+	}
+	if !known {
+		if ended(job.Status.State) {
+			return nil // long ago: the book has forgotten it
+		}
+		if suspended {
+			why := &refusal{reasonSuspended, "it is submitted when it is no longer suspended"}
+			return m.writeJob(ctx, k, &job, refused(&job, why, metav1.ConditionUnknown, m.Now()))
+		}
+		if id, err = m.submit(ctx, &job); err != nil {
+			return m.refuse(ctx, k, &job, err)
+		}
+	}
+	view, err := m.Book.Job(cluster, id)
+	if live.CodeOf(err) == live.Unknown && err != nil {
+		return nil // it has ended, and the book has forgotten it
+	}
+	if err != nil {
+		return err
+	}
+	if view, err = m.pause(ctx, view, suspended); err != nil {
+		return err
+	}
+	m.lookAgain(k, &view)
+	if undecided(&view) && m.Now().Sub(view.Submitted) < 2*m.Gap {
+		return nil // the first decision comes at once: one write instead of two
+	}
+	return m.writeJob(ctx, k, &job, statusOf(&view, &job, m.Now()))
+}
+
+// undecided reports whether no policy has looked at a job yet.
+func undecided(job *live.Job) bool { return job.Reason != nil && job.Reason.Code == "new" }
+
+// lookAgain comes back for what changes without a record: pods that come up, and
+// the first decision about a job.
+func (m *Mirror) lookAgain(k key, job *live.Job) {
+	switch {
+	case job.State == live.Starting || job.State == live.Stopping:
+		m.queue.AddAfter(k, m.Gap)
+	case undecided(job):
+		m.queue.AddAfter(k, m.Gap/2)
+	}
+}
+
+// gone cancels the jobs of an object that does not exist any more.
+func (m *Mirror) gone(ctx context.Context, k key, from string) error {
+	m.mu.Lock()
+	delete(m.written, k)
+	m.mu.Unlock()
+	if err := m.cancel(ctx, m.index.others(from, "")); err != nil {
+		return err
+	}
+	m.index.forget(from)
+	return nil
+}
+
+// cancel cancels jobs; those that have ended in the meantime are fine.
+func (m *Mirror) cancel(ctx context.Context, ids []sched.JobID) error {
+	for _, id := range ids {
+		_, err := m.Book.Command(ctx, cluster, id, live.Cancel)
+		if code := live.CodeOf(err); err != nil && code != live.Conflict && code != live.Unknown {
+			return fmt.Errorf("cancel job %s: %w", id, err)
+		}
+		m.index.end(id)
+	}
+	return nil
+}
+
+// suspended reports whether a job, or the app it belongs to, is to stay off its GPUs.
+func (m *Mirror) suspended(ctx context.Context, job *v1alpha1.TrainingJob) (bool, error) {
+	if job.Spec.Suspend || job.Spec.App == "" {
+		return job.Spec.Suspend, nil
+	}
+	var app v1alpha1.App
+	err := m.Cache.Get(ctx, client.ObjectKey{Namespace: job.Namespace, Name: job.Spec.App}, &app)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return app.Spec.Suspend, err
+}
+
+// whoIs returns as whom the objects of a namespace act.
+func whoIs(o client.Object, tenant sched.TenantID) live.Identity {
+	user := o.GetAnnotations()[v1alpha1.AnnotationUser]
+	if user == "" || len(user) > 100 || strings.ContainsFunc(user, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		user = "namespace/" + o.GetNamespace()
+	}
+	return live.Identity{User: user, Tenant: tenant, Role: live.User, Owner: nobody}
+}
+
+// submit hands a training job to the book.
+func (m *Mirror) submit(ctx context.Context, job *v1alpha1.TrainingJob) (sched.JobID, error) {
+	tenant, err := m.tenantFor(ctx, job.Namespace, job.Spec.Tenant)
+	if err != nil {
+		return "", err
+	}
+	s, err := submissionOf(job)
+	if err != nil {
+		return "", err
+	}
+	return m.submitAs(ctx, whoIs(job, tenant), s)
+}
+
+func (m *Mirror) submitAs(ctx context.Context, who live.Identity, s live.Submission) (sched.JobID, error) {
+	s.Tenant = who.Tenant
+	jobs, err := m.Book.Submit(ctx, who, []live.Submission{s})
+	if err != nil {
+		return "", err
+	}
+	m.index.put(book.Mirrored{ID: jobs[0].ID, Tenant: who.Tenant, Origin: s.Origin, Key: s.Key, Ended: ended(jobs[0].State)})
+	return jobs[0].ID, nil
+}
+
+func (m *Mirror) tenantFor(ctx context.Context, namespace, asked string) (sched.TenantID, error) {
+	var tenants v1alpha1.TenantList
+	if err := m.Cache.List(ctx, &tenants, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("list tenants: %w", err)
+	}
+	return tenantOf(tenants.Items, namespace, asked)
+}
+
+// refuse writes why a job was not taken on. What may pass is tried again.
+func (m *Mirror) refuse(ctx context.Context, k key, job *v1alpha1.TrainingJob, err error) error {
+	why, final := refusalOf(err)
+	if why == nil {
+		return err
+	}
+	status := metav1.ConditionFalse
+	if !final {
+		status = metav1.ConditionUnknown
+	}
+	if err := m.writeJob(ctx, k, job, refused(job, why, status, m.Now())); err != nil {
+		return err
+	}
+	if !final {
+		return errLater
+	}
+	return nil
+}
+
+// refusalOf sorts errors: nil is none that the owner of the object can do anything
+// about; one that is not final may go away by itself.
+func refusalOf(err error) (why *refusal, final bool) {
+	if errors.As(err, &why) {
+		return why, true
+	}
+	var e *live.Error
+	if !errors.As(err, &e) {
+		return nil, false
+	}
+	switch e.Code {
+	case live.Invalid, live.Denied, live.Conflict, live.TooLarge:
+		return &refusal{camel(string(e.Code)), refusalText(e)}, true
+	case live.TooMany:
+		return &refusal{camel(string(e.Code)), refusalText(e)}, false
+	}
+	return nil, false
+}
+
+// suspendActor is who pauses jobs that are suspended: what others paused is not
+// resumed.
+const suspendActor = "spec.suspend"
+
+// pause makes the book follow suspend.
+func (m *Mirror) pause(ctx context.Context, job live.Job, suspended bool) (live.Job, error) {
+	who := cluster
+	who.User = suspendActor
+	switch {
+	case ended(job.State):
+		return job, nil
+	case suspended && job.PausedBy == "":
+		return m.Book.Command(ctx, who, job.ID, live.Pause)
+	case !suspended && job.PausedBy == suspendActor:
+		return m.Book.Command(ctx, who, job.ID, live.Resume)
+	}
+	return job, nil
+}
+
+// writeJob writes the status of a training job if it differs, and tells people about
+// news.
+func (m *Mirror) writeJob(ctx context.Context, k key, job *v1alpha1.TrainingJob, s v1alpha1.TrainingJobStatus) error {
+	if sameStatus(&job.Status, &s) {
+		return nil
+	}
+	next := job.DeepCopy()
+	next.Status = s
+	done, err := m.write(ctx, k, next, urgent(&job.Status, &s))
+	if !done || err != nil {
+		return err
+	}
+	for _, kind := range []string{v1alpha1.Accepted, v1alpha1.Running, v1alpha1.Finished, v1alpha1.Failed} {
+		is, was := meta.FindStatusCondition(s.Conditions, kind), meta.FindStatusCondition(job.Status.Conditions, kind)
+		if is == nil || was != nil && was.Status == is.Status {
+			continue
+		}
+		switch {
+		case kind == v1alpha1.Failed, kind == v1alpha1.Accepted && is.Status == metav1.ConditionFalse:
+			m.Event(job, "Warning", is.Reason, is.Message)
+		case is.Status == metav1.ConditionTrue:
+			m.Event(job, "Normal", kind, is.Message)
+		}
+	}
+	return nil
+}
+
+// write writes the status of an object, or has it looked at again when it may be
+// written.
+func (m *Mirror) write(ctx context.Context, k key, next client.Object, urgent bool) (done bool, err error) {
+	gap := m.Calm
+	if urgent {
+		gap = m.Gap
+	}
+	m.mu.Lock()
+	last, before := m.written[k]
+	m.mu.Unlock()
+	if wait := last.Add(gap).Sub(m.Now()); before && wait > 0 {
+		m.queue.AddAfter(k, wait)
+		return false, nil
+	}
+	if !urgent && !m.lazy.TryAccept() {
+		m.queue.AddAfter(k, m.Calm/2)
+		return false, nil
+	}
+	if urgent {
+		if err := m.quick.Wait(ctx); err != nil {
+			return false, err
+		}
+	}
+	err = m.Client.Status().Update(ctx, next)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case apierrors.IsConflict(err):
+		return false, errLater // the cache is behind
+	case err != nil:
+		return false, fmt.Errorf("write status: %w", err)
+	}
+	m.mu.Lock()
+	m.written[k] = m.Now()
+	m.mu.Unlock()
+	return true, nil
+}
