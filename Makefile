@@ -3,13 +3,16 @@ GO ?= go
 FUZZTIME ?= 10s
 DATA ?= pollux-artifact/simulator
 
-.PHONY: help build demo test lint load bench fuzz repro controlplane clean
+.PHONY: help build operator demo test lint load bench fuzz repro controlplane manifests chart image clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
 build: ## build bin/fairway
 	$(GO) build -trimpath -o bin/fairway ./cmd/fairway
+
+operator: ## build bin/fairway-operator
+	$(GO) build -trimpath -o bin/fairway-operator ./cmd/fairway-operator
 
 demo: build ## a small mix of real training jobs, with a report
 	bin/fairway demo
@@ -50,6 +53,17 @@ repro: build ## re-make docs/reproduction (DATA: folder of the Pollux artifact)
 
 controlplane: ## build the Kubernetes control plane of the tests, once (REAL=1: and real nodes)
 	tools/controlplane/build.sh $(if $(REAL),--real)
+
+manifests: ## re-make deploy/manifests from deploy/chart, with Helm's own engine
+	cp deploy/grafana/fairway.json deploy/chart/files/dashboard.json
+	cd tools/chart && $(GO) run . -chart ../../deploy/chart -out ../../deploy/manifests/fairway.yaml
+
+chart: ## test the chart
+	cd tools/chart && $(GO) test ./...
+
+IMAGE ?= fairway:0.1.0
+image: ## build the container image IMAGE (needs docker, or another engine: ENGINE=podman)
+	$(or $(ENGINE),docker) build -f deploy/Dockerfile -t $(IMAGE) .
 
 clean: ## remove what was built
 	rm -rf bin out

@@ -35,10 +35,15 @@ type Options struct {
 	Token string
 	// CA is a file with certificates, in PEM form, to trust besides the system's.
 	CA string
-	// TLS replaces all settings of TLS; CA is then not used.
+	// ServerName is whose certificate it has to show, where the address does not say:
+	// at the end of a tunnel. Empty: that of the address.
+	ServerName string
+	// TLS replaces all settings of TLS; CA and ServerName are then not used.
 	TLS *tls.Config
 	// Timeout bounds a request that is not a stream; 0: 30 s.
 	Timeout time.Duration
+	// OnClose is called by Close, to end what leads to the daemon; may be nil.
+	OnClose func()
 }
 
 // Client speaks to one daemon. It may be used by several goroutines.
@@ -48,11 +53,12 @@ type Client struct {
 	token   string
 	timeout time.Duration
 	http    *http.Client
+	onClose func()
 }
 
 // New makes a client. It does not connect yet.
 func New(o Options) (*Client, error) {
-	c := &Client{address: o.Address, token: o.Token, timeout: cmp.Or(o.Timeout, 30*time.Second)}
+	c := &Client{address: o.Address, token: o.Token, timeout: cmp.Or(o.Timeout, 30*time.Second), onClose: o.OnClose}
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	transport := &http.Transport{
 		DialContext:            dialer.DialContext,
@@ -97,7 +103,7 @@ func trust(o Options) (*tls.Config, error) {
 	if o.TLS != nil {
 		return o.TLS.Clone(), nil
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.ServerName}
 	if o.CA == "" {
 		return config, nil
 	}
@@ -118,4 +124,9 @@ func trust(o Options) (*tls.Config, error) {
 func (c *Client) Address() string { return c.address }
 
 // Close closes connections that are not in use.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.http.CloseIdleConnections()
+	if c.onClose != nil {
+		c.onClose()
+	}
+}

@@ -91,11 +91,18 @@ func (s *Server) identify(d Door, r *http.Request) (live.Identity, error) {
 	return v.Who, nil
 }
 
+// The longest secrets: of a request, and of a session, whose cookie has to hold it.
+// The tokens of a cluster's accounts have one to two thousand bytes.
+const (
+	maxSecret        = 8 << 10
+	maxSessionSecret = 2500
+)
+
 // bearer returns the secret that a request carries.
 func bearer(r *http.Request) (string, error) {
 	scheme, secret, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	secret = strings.TrimSpace(secret)
-	if !ok || !strings.EqualFold(scheme, "Bearer") || secret == "" || len(secret) > 1000 {
+	if !ok || !strings.EqualFold(scheme, "Bearer") || secret == "" || len(secret) > maxSecret {
 		return "", whoAreYou("the Authorization header holds no bearer token")
 	}
 	return secret, nil

@@ -16,6 +16,9 @@ func (c *call) job() sched.JobID { return sched.JobID(c.r.PathValue("id")) }
 
 func submit(c *call) (any, error) {
 	s := c.body.(*live.Submission)
+	if err := noOrigin(s); err != nil {
+		return nil, err
+	}
 	begin := c.Now()
 	jobs, err := c.Jobs.Submit(c.r.Context(), c.who, []live.Submission{*s})
 	switch {
@@ -26,6 +29,15 @@ func submit(c *call) (any, error) {
 	}
 	c.noteKnown(begin, []live.Submission{*s}, jobs)
 	return jobs[0], nil
+}
+
+// noOrigin refuses a job that says what it was made from: on a cluster, the executor
+// would run what that names.
+func noOrigin(s *live.Submission) error {
+	if s.Origin != "" {
+		return live.Errorf(live.Invalid, "is filled in by the daemon").On("origin").Try("leave it out")
+	}
+	return nil
 }
 
 // noteKnown answers 200 instead of 201 if nothing new was made: jobs that are
@@ -97,6 +109,9 @@ func submitApp(c *call) (any, error) {
 			return nil, live.Errorf(live.Invalid, "is %.60q, and the app is %.60q", j.App, app.ID).On(fmt.Sprintf("jobs[%d].app", i)).Try("leave it out")
 		}
 		j.App = app.ID
+		if err := noOrigin(j); err != nil {
+			return nil, err
+		}
 	}
 	begin := c.Now()
 	jobs, err := c.Jobs.Submit(c.r.Context(), c.who, app.Jobs)

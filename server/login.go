@@ -4,6 +4,7 @@
 package server
 
 import (
+	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -91,8 +92,8 @@ func (s *Server) loginByToken(d Door, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	secret := strings.TrimSpace(r.PostForm.Get("token"))
-	if secret == "" || len(secret) > 1000 {
-		showLogin(w, http.StatusBadRequest, "Give a token.")
+	if secret == "" || len(secret) > maxSessionSecret {
+		showLogin(w, http.StatusBadRequest, fmt.Sprintf("Give a token of at most %d bytes.", maxSessionSecret))
 		return
 	}
 	who, err := s.authenticate(r, secret)

@@ -72,6 +72,9 @@ func NewMetrics() *Metrics {
 	return m
 }
 
+// ServeHTTP answers a scrape, for those who serve metrics at a place of their own.
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
+
 func counter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "fairway", Name: name, Help: help})
 }

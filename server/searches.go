@@ -27,6 +27,9 @@ func createSearch(c *call) (any, error) {
 	if err := checkName("id", string(spec.ID)); err != nil {
 		return nil, err
 	}
+	if err := noOrigin(&spec.Trial); err != nil {
+		return nil, err
+	}
 	begin := c.Now()
 	s, err := service.CreateSearch(c.r.Context(), c.who, *spec)
 	if err == nil && spec.Key != "" && s.Submitted.Before(begin.Truncate(time.Millisecond)) {

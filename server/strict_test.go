@@ -41,6 +41,8 @@ func TestStrict(t *testing.T) {
 		{"POST", "/v1/apps", `{"id":"a/b","jobs":[]}`, 400, live.Invalid, "id"},
 		{"POST", "/v1/apps", `{"id":"a","jobs":[]}`, 400, live.Invalid, "jobs"},
 		{"POST", "/v1/apps", `{"id":"a","jobs":[{"app":"b"}]}`, 400, live.Invalid, "jobs[0].app"},
+		{"POST", "/v1/apps", `{"id":"a","jobs":[{"origin":"TrainingJob/b/c"}]}`, 400, live.Invalid, "origin"},
+		{"POST", "/v1/jobs", `{"command":["a"],"origin":"TrainingJob/b/c"}`, 400, live.Invalid, "origin"},
 		{"PUT", "/v1/nodes/n1", `{"state":"down"}`, 400, live.Invalid, "state"},
 		{"PUT", "/v1/tenants/t1", `{"id":"t2"}`, 400, live.Invalid, "id"},
 		{"PUT", "/v1/tenants/t1", `{"weight":-1}`, 400, live.Invalid, ""},

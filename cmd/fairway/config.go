@@ -7,16 +7,14 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/fairway-gpu/fairway/engine"
 	"github.com/fairway-gpu/fairway/guard"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/local"
@@ -36,9 +34,9 @@ type daemonConfig struct {
 	Socket  socketConfig   `json:"socket"`  // for this machine
 	Listen  listenConfig   `json:"listen"`  // for the network and the browser
 	Guard   guard.Config   `json:"guard"`   // bounds on preemption
-	Bidders biddersConfig  `json:"bidders"` // programs that bid for apps
+	Bidders engine.Bidders `json:"bidders"` // programs that bid for apps
 	Keep    keepConfig     `json:"keep"`    // how much of the past stays
-	Log     logConfig      `json:"log"`     // of the daemon itself
+	Log     engine.Log     `json:"log"`     // of the daemon itself
 	Tenants []sched.Tenant `json:"tenants"` // declared at every start
 
 	Failures failuresConfig `json:"failures"` // why jobs fail
@@ -85,65 +83,37 @@ type keepConfig struct {
 	Compact     int            `json:"compact"`     // records of the journal between two snapshots
 }
 
-type logConfig struct {
-	Level  string `json:"level"`  // debug, info, warn, error
-	Format string `json:"format"` // text or json
-}
-
 func defaultConfig() daemonConfig {
 	return daemonConfig{
 		Data: defaultDataDir(), Policy: "pollux", Notice: sched.Duration(30 * time.Second),
 		Report: sched.Duration(30 * time.Second), Pace: sched.Duration(50 * time.Millisecond),
 		Socket: socketConfig{Mode: "0660", Tenant: "default"},
 		Listen: listenConfig{Address: "127.0.0.1:8460"},
-		Guard:  guard.Default(), Bidders: defaultBidders(),
+		Guard:  guard.Default(), Bidders: engine.DefaultBidders(),
 		Keep: keepConfig{
 			Jobs: 5_000, Queue: 100_000, Journal: 1 << 30, Log: 64 << 20, Logs: 8 << 30, Attempts: 1_000,
 			Checkpoints: sched.Duration(7 * 24 * time.Hour), Compact: 20_000,
 		},
-		Log:    logConfig{Level: "info", Format: "text"},
+		Log:    engine.Log{Level: "info", Format: "text"},
 		Screen: screenConfig{Time: sched.Duration(5 * time.Minute)},
 		GPU:    gpuConfig{MPS: local.MPSAuto},
 	}
 }
 
-// maxConfig bounds a configuration file, in bytes.
-const maxConfig = 1 << 20
-
-// readConfig reads a configuration file over the defaults. An unknown field is
-// an error: a typo must not silently mean the default.
+// readConfig reads a configuration file over the defaults.
 func readConfig(path string) (daemonConfig, error) {
 	c := defaultConfig()
-	f, err := os.Open(path)
-	if err != nil {
-		return c, fmt.Errorf("read configuration: %w", err)
+	if err := engine.ReadConfig(path, &c); err != nil {
+		return c, err
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
-	if err != nil {
-		return c, fmt.Errorf("read configuration: %w", err)
-	}
-	if err := parseConfig(text, &c); err != nil {
+	if err := c.validate(); err != nil {
 		return c, fmt.Errorf("read configuration %s: %w", path, err)
 	}
 	return c, nil
 }
 
 func parseConfig(text []byte, c *daemonConfig) error {
-	if len(text) > maxConfig {
-		return fmt.Errorf("it has more than %d bytes", maxConfig)
-	}
-	var fields map[string]any
-	if err := yaml.Unmarshal(text, &fields); err != nil {
-		return err
-	}
-	asJSON, err := json.Marshal(fields)
-	if err != nil || fields == nil { // nil: only comments
-		return err
-	}
-	d := json.NewDecoder(bytes.NewReader(asJSON))
-	d.DisallowUnknownFields()
-	if err := d.Decode(c); err != nil {
+	if err := engine.ParseConfig(text, c); err != nil {
 		return err
 	}
 	return c.validate()
@@ -172,8 +142,6 @@ func (c *daemonConfig) validate() error {
 		return bad("keep", fmt.Sprintf("jobs %d, queue %d, attempts %d, compact %d", c.Keep.Jobs, c.Keep.Queue, c.Keep.Attempts, c.Keep.Compact), "positive numbers, compact at least 100")
 	case c.Keep.Journal < 0 || c.Keep.Log < 4096 || c.Keep.Logs < 0 || c.Keep.Checkpoints < 0:
 		return bad("keep", fmt.Sprintf("journal %s, log %s, logs %s, checkpoints %s", c.Keep.Journal, c.Keep.Log, c.Keep.Logs, c.Keep.Checkpoints), "sizes that are not negative, log at least 4096")
-	case !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level):
-		return bad("log.level", c.Log.Level, "debug, info, warn or error")
 	case c.Failures.Table != "" && !filepath.IsAbs(c.Failures.Table):
 		return bad("failures.table", c.Failures.Table, "an absolute path, or nothing")
 	case c.Screen.Time < 0 || c.Screen.Time.D() > live.MaxScreen:
@@ -182,8 +150,6 @@ func (c *daemonConfig) validate() error {
 		return bad("gpu.mps", c.GPU.MPS, "auto, on or off")
 	case c.GPU.Threads < 0 || c.GPU.Threads > 100:
 		return bad("gpu.threads", c.GPU.Threads, "0 (no limit) to 100 percent")
-	case c.Log.Format != "text" && c.Log.Format != "json":
-		return bad("log.format", c.Log.Format, "text or json")
 	}
 	if _, err := strconv.ParseUint(c.Socket.Mode, 8, 9); err != nil {
 		return bad("socket.mode", c.Socket.Mode, "an octal mode such as 0660")
@@ -194,7 +160,7 @@ func (c *daemonConfig) validate() error {
 	if err := c.Guard.Validate(); err != nil {
 		return fmt.Errorf("guard: %w", err)
 	}
-	if err := c.Bidders.validate(); err != nil {
+	if err := errors.Join(c.Bidders.Validate(), c.Log.Validate()); err != nil {
 		return err
 	}
 	for i, t := range c.Tenants {

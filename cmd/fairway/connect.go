@@ -46,7 +46,7 @@ func exitCode(err error) int {
 func clientCommands() []*cobra.Command {
 	return []*cobra.Command{
 		newSubmit(), newPs(), newLogs(), newCancel(), newPause(), newResume(), newExplain(), newTop(),
-		newNodes(), newTenants(), newEvents(), newPolicy(), newApp(), newToken(), newWhoami(), newStatus(),
+		newNodes(), newTenants(), newEvents(), newPolicy(), newApp(), newToken(), newWhoami(), newStatus(), newContext(),
 	}
 }
 
@@ -59,12 +59,14 @@ such thing.`
 // remote says which daemon to speak to, and how to print its answers.
 type remote struct {
 	address, token, tokenFile, ca string
+	context                       string // name of where to go; see contextfile.go
 	asJSON                        bool
 }
 
 // register adds the flags that all commands of a daemon have.
 func (r *remote) register(c *cobra.Command) {
 	fl := c.PersistentFlags()
+	fl.StringVar(&r.context, "context", "", "where to go, by `name` (see fairway context)")
 	fl.StringVar(&r.address, "address", "", "the daemon: unix:///path/of.sock, http://host:port or https://host:port\n(default: $"+envAddress+", else the socket of this user's daemon)")
 	fl.StringVar(&r.token, "token", "", "secret of a token, for a daemon behind TCP (default: $"+envToken+", else --token-file);\nother users of this machine can see it here: prefer a file")
 	fl.StringVar(&r.tokenFile, "token-file", "", "file of mode 0600 that holds the token (default: token in the folder fairway of your configuration)")
@@ -78,6 +80,11 @@ func (r *remote) registerJSON(c *cobra.Command) {
 
 // dial makes the client.
 func (r *remote) dial() (*client.Client, error) {
+	if place, err := r.place(); err != nil {
+		return nil, err
+	} else if place != nil {
+		return place.dial(r)
+	}
 	address := cmp.Or(r.address, defaultAddress())
 	if strings.HasPrefix(address, "/") {
 		address = "unix://" + address

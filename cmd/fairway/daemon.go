@@ -15,10 +15,10 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/engine"
 	"github.com/fairway-gpu/fairway/experience"
 	"github.com/fairway-gpu/fairway/guard"
 	"github.com/fairway-gpu/fairway/hunt"
@@ -134,7 +134,7 @@ func (d *daemon) openBook(ctx context.Context) error {
 	d.book, err = book.Open(ctx, book.Config{
 		Journal: journal{d.store, d}, Node: d.node, Policies: policy.Builtin(), Standard: d.config.Policy, Key: key, Pool: pool,
 		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, CompactEvery: d.config.Keep.Compact,
-		CheckBidder: d.checkBidder, Use: d.machine.Use, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: hunt.Check,
+		CheckBidder: d.config.Bidders.Check, Use: d.machine.Use, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: hunt.Check,
 		Learned: func() { d.savePool(pool) }, Failures: table, Screen: d.config.Screen.Time.D(),
 	})
 	if err != nil {
@@ -168,7 +168,7 @@ func (d *daemon) openServer() error {
 	}
 	d.server, err = server.New(server.Config{
 		Jobs: d.book, Feed: d.book, Cluster: d.book, Access: d.book, Agents: d.book, Bidders: d.book, Logs: d.machine, Searches: d.book,
-		Policies: policyEntries(), Version: version(), SocketTenant: d.config.Socket.Tenant,
+		Policies: engine.PolicyEntries(), Version: engine.Version(), SocketTenant: d.config.Socket.Tenant,
 		PublicMetrics: d.config.Listen.PublicMetrics, SessionKey: key, Metrics: d.metrics, Log: d.log,
 		Ready: func() error {
 			if o, _ := d.book.Overview(live.Identity{}); o.Problem != "" {
@@ -182,71 +182,31 @@ func (d *daemon) openServer() error {
 
 // run works until the context ends or a part cannot go on. Jobs keep running.
 func (d *daemon) run(ctx context.Context) error {
-	exchange, err := d.newExchange()
+	scheduler := engine.Scheduler{Book: d.book, Guard: d.guard, Metrics: d.metrics, Bidders: d.config.Bidders, Pace: d.config.Pace.D(), Log: d.log}
+	parts, err := scheduler.Parts()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	var wg sync.WaitGroup
-	part := func(name string, work func(context.Context) error) {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			if err := work(ctx); err != nil && ctx.Err() == nil {
-				cancel(fmt.Errorf("%s: %w", name, err))
+	return engine.Run(ctx, append(parts,
+		engine.Part{Name: "run jobs", Run: func(ctx context.Context) error { return d.machine.Run(ctx, d.book) }},
+		engine.Part{Name: "serve", Run: func(ctx context.Context) error { return d.server.Serve(ctx, d.listeners...) }},
+		engine.Part{Name: "watch the machine", Run: d.watch},
+		engine.Part{Name: "keep the journal", Run: func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+				return nil
+			case err := <-d.broken:
+				return err
 			}
-		}()
-	}
-	part("run jobs", func(ctx context.Context) error { return d.machine.Run(ctx, d.book) })
-	part("ask bidders", exchange.Run)
-	part("decide", func(ctx context.Context) error {
-		return live.Run(ctx, live.Config{
-			Backend: exchange.Gate(d.book), Policy: d.book.InForce, Guard: d.guard, Log: d.log, Pace: d.config.Pace.D(),
-			Decided: func(dec live.Decision, took time.Duration) {
-				d.metrics.ObserveDecision(took, nil)
-				d.book.Decided(dec, took)
-			},
-			Trouble: func(err error) {
-				if err == nil {
-					d.book.SetProblem("decide", "")
-					return
-				}
-				d.metrics.ObserveDecision(0, err)
-				d.book.SetProblem("decide", err.Error())
-			},
-		})
-	})
-	part("run searches", func(ctx context.Context) error {
-		return hunt.Run(ctx, hunt.Config{Jobs: d.book, Ledger: d.book, Log: d.log})
-	})
-	part("serve", func(ctx context.Context) error { return d.server.Serve(ctx, d.listeners...) })
-	part("sample", func(ctx context.Context) error { d.book.Sample(ctx); return nil })
-	part("watch the machine", d.watch)
-	part("keep the journal", func(ctx context.Context) error {
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-d.broken:
-			return err
-		}
-	})
-	<-ctx.Done()
-	wg.Wait()
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-		return cause
-	}
-	return nil
+		}},
+	)...)
 }
 
-// watch tells the book how the machine is, and takes nodes back whose quarantine
-// is over, until the context ends.
+// watch tells the book how the machine is, until the context ends.
 func (d *daemon) watch(ctx context.Context) error {
 	const every = 2 * time.Second
 	for tick := time.Tick(every); ; {
 		d.book.SetProblem("machine", d.machine.Problem())
-		if err := d.book.Release(ctx); err != nil && ctx.Err() == nil {
-			d.log.Warn("release nodes", "err", err)
-		}
 		select {
 		case <-ctx.Done():
 			return nil

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/engine"
 	"github.com/fairway-gpu/fairway/guard"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/policy"
@@ -50,7 +50,7 @@ left out unless you ask for them with --full.`,
 				return err
 			}
 			if !full {
-				redact(records)
+				engine.Redact(records)
 			}
 			return exportRecords(c, out, records)
 		},
@@ -59,30 +59,6 @@ left out unless you ask for them with --full.`,
 	c.Flags().StringVarP(&out, "out", "o", "-", "`file` to write (\"-\": standard output)")
 	c.Flags().BoolVar(&full, "full", false, "with commands, folders, environments and the hashes of tokens")
 	return c
-}
-
-// redact takes out what nobody needs to replay a journal and somebody may have
-// meant to keep.
-func redact(records []live.Record) {
-	for i := range records {
-		r := &records[i]
-		if r.Task != nil {
-			t := *r.Task
-			t.Command, t.Dir, t.Env = nil, "", nil
-			r.Task = &t
-		}
-		if r.Token != nil {
-			t := *r.Token
-			t.Hash = nil
-			r.Token = &t
-		}
-		if r.Bidder != nil {
-			b := *r.Bidder
-			b.URL, b.Sealed = "", nil
-			r.Bidder = &b
-		}
-		r.Owner, r.Key = nil, ""
-	}
 }
 
 func exportRecords(c *cobra.Command, path string, records []live.Record) (err error) {
@@ -102,15 +78,7 @@ func exportRecords(c *cobra.Command, path string, records []live.Record) (err er
 		}()
 		w = f
 	}
-	buf := bufio.NewWriterSize(w, 1<<16)
-	enc := json.NewEncoder(buf)
-	enc.SetEscapeHTML(false)
-	for i := range records {
-		if err := enc.Encode(&records[i]); err != nil {
-			return fmt.Errorf("write journal: record %d: %w", records[i].Seq, err)
-		}
-	}
-	return buf.Flush()
+	return engine.WriteRecords(w, records)
 }
 
 type verifyFlags struct {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"fairway": main})
+	testscript.Main(m, map[string]func(){"fairway": main, "kubectl": fakeKubectl})
 }
 
 // TestScripts runs the command line the way a user does; see

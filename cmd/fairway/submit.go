@@ -84,6 +84,7 @@ func (f *submitFlags) flags(fl *pflag.FlagSet) {
 	fl.StringArrayVarP(&f.env, "env", "e", nil, "variable K=V for the job, or K to pass it on; may be repeated")
 	fl.StringVar(&f.dir, "dir", "", "working folder (default: the current one; --dir '': a folder of the job's own)")
 	fl.BoolVar(&j.Single, "single", false, "one process for the whole gang instead of one for each GPU")
+	fl.StringVar(&j.Image, "image", "", "container image to run in, on Kubernetes")
 	fl.StringVar(&j.Key, "key", "", "submit only once: the same key gives the job that was submitted first")
 	fl.BoolVarP(&f.wait, "wait", "w", false, "wait for the end of the job and exit with its outcome")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check the job and print it, without submitting")
@@ -203,6 +204,7 @@ func (f *submitFlags) override(j *live.Submission, fl *pflag.FlagSet, command []
 		"retry": func() { j.Retry = f.job.Retry }, "screen": func() { j.Screen = f.job.Screen },
 		"share": func() { j.Shareable = f.job.Shareable }, "gpu-util": func() { j.GPUUtil = f.job.GPUUtil },
 		"gpu-memory": func() { j.GPUMemory = f.job.GPUMemory }, "graph": func() { j.Graph = f.job.Graph },
+		"image": func() { j.Image = f.job.Image },
 	} {
 		if fl.Changed(flag) {
 			set()

@@ -7,17 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/local"
-	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -85,7 +82,7 @@ the next "fairway up" takes them over: also after a crash.`,
 
 // up runs the daemon until the command is told to stop.
 func up(cmd *cobra.Command, c daemonConfig) error {
-	log := newLog(cmd.ErrOrStderr(), c.Log)
+	log := c.Log.New(cmd.ErrOrStderr())
 	d, err := openDaemon(cmd.Context(), c, log)
 	if err != nil {
 		return err
@@ -121,16 +118,6 @@ func describeNode(n sched.Node) string {
 	return fmt.Sprintf("Machine %s with %d %s.", n.Name, n.GPUs, kind)
 }
 
-func newLog(w io.Writer, c logConfig) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.Level)) // validated
-	o := &slog.HandlerOptions{Level: level}
-	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, o))
-	}
-	return slog.New(slog.NewTextHandler(w, o))
-}
-
 // newShim is what the daemon starts for each attempt of a job.
 func newShim() *cobra.Command {
 	return &cobra.Command{
@@ -141,38 +128,6 @@ func newShim() *cobra.Command {
 			return nil
 		},
 	}
-}
-
-func policyEntries() []live.PolicyEntry {
-	var out []live.PolicyEntry
-	table := policy.Builtin()
-	for _, name := range table.Names() {
-		e := table[name]
-		p := live.PolicyEntry{Name: name, Summary: e.Summary, Paper: e.Paper, Agents: e.Agents, Losses: e.Losses, Oracle: e.Oracle}
-		for _, v := range e.Variants {
-			p.Variants = append(p.Variants, live.PolicyVariant{Name: v.Name, Summary: v.Summary})
-		}
-		for _, k := range e.Knobs {
-			p.Knobs = append(p.Knobs, live.PolicyKnob(k))
-		}
-		out = append(out, p)
-	}
-	return out
-}
-
-// version is what the Go toolchain knows about this binary.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 && !strings.Contains(v, s.Value[:12]) {
-			v += " " + s.Value[:12]
-		}
-	}
-	return v
 }
 
 func newConfig() *cobra.Command {

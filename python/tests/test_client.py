@@ -36,7 +36,7 @@ class ClientTests(WithDaemon):
     def client(self, **options):
         self.answers = []
         options = {"first_delay": 0.02, "longest_delay": 0.1, **options}
-        client = Client(self.daemon.api, "secret", self.answers.append, **options)
+        client = Client(self.daemon.api, lambda: "secret", self.answers.append, **options)
         self.addCleanup(client.close, 0)
         return client
 
@@ -56,6 +56,25 @@ class ClientTests(WithDaemon):
         client.send({"done": 1})
         self.assertTrue(client.flush(5))
         self.assertEqual(self.daemon.reports, [{"done": 1}])
+
+    def test_token_is_renewed(self):
+        """The file of the token is read for every report, and one that is not
+        there yet is waited for."""
+        self.daemon.start()
+        file = self.folder / "token"
+        env = Environment(api=self.daemon.api, token="wrong", token_file=str(file))
+        client = Client(env.api, env.bearer, lambda _: None, first_delay=0.02, longest_delay=0.1)
+        self.addCleanup(client.close, 0)
+        client.send({"done": 1})
+        time.sleep(0.2)
+        self.assertEqual(self.daemon.reports, [])
+        file.write_text("secret\n")
+        self.assertTrue(client.flush(5))
+        self.daemon.token = "second"
+        file.write_text("second\n")
+        client.send({"done": 2})
+        self.assertTrue(client.flush(5))
+        self.assertEqual([r["done"] for r in self.daemon.reports], [1, 2])
 
     def test_daemon_comes_back(self):
         client = self.client()
@@ -136,7 +155,7 @@ class ClientTests(WithDaemon):
 
     def test_callback_that_fails(self):
         self.daemon.start()
-        client = Client(self.daemon.api, "secret", lambda _a: 1 / 0)
+        client = Client(self.daemon.api, lambda: "secret", lambda _a: 1 / 0)
         self.addCleanup(client.close, 0)
         client.send({"done": 1})
         client.send({"done": 2})

@@ -69,7 +69,7 @@ class Agent:
         if self.env.rank != 0 or not self.env.api:
             return
         try:
-            self._client = Client(self.env.api, self.env.token, self._answered)
+            self._client = Client(self.env.api, self.env.bearer, self._answered)
         except ValueError as err:
             log.warning("no reports: FAIRWAY_API: %s", err)
             return

@@ -84,13 +84,13 @@ def post(api: str, token: str, report: Mapping[str, Any], timeout: float) -> Ans
 
 class Client:
     """A queue of reports and the thread that sends them, oldest first. The
-    queue is bounded: when the daemon is away for long, the oldest ordinary
+    token is asked for each time, for it may be renewed meanwhile. The queue is bounded: when the daemon is away for long, the oldest ordinary
     reports are dropped, those marked as kept last."""
 
     def __init__(
         self,
         api: str,
-        token: str,
+        token: Callable[[], str],
         on_answer: Callable[[Answer], None],
         *,
         timeout: float = 10.0,
@@ -175,7 +175,7 @@ class Client:
     def _deliver(self, report: Mapping[str, Any]) -> bool:
         """Sends a report; returns whether it is done with."""
         try:
-            answer = post(self._api, self._token, report, self._timeout)
+            answer = post(self._api, self._read_token(), report, self._timeout)
         except Unreachable as err:
             if not self.away:
                 log.warning("the daemon cannot be reached (%s); training goes on, reports are tried again", err)
@@ -192,6 +192,12 @@ class Client:
         except Exception:  # noqa: BLE001
             log.exception("the daemon's answer could not be used")
         return True
+
+    def _read_token(self) -> str:
+        try:
+            return self._token()
+        except (OSError, ValueError) as err:
+            raise Unreachable(f"the token cannot be read: {err}") from err
 
     def _pause(self, delay: float) -> None:
         """Waits before the next try: with some chance in it, so that the jobs

@@ -11,6 +11,8 @@ from typing import Callable, Mapping, Optional, TypeVar
 
 T = TypeVar("T")
 
+_LARGEST_TOKEN = 16 << 10
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -26,6 +28,7 @@ class Environment:
     attempt: int = 0
     api: str = ""
     token: str = ""
+    token_file: str = ""  # that holds the token, where somebody renews it
     checkpoint_dir: str = ""
     notice: float = 30.0  # seconds between the signal to stop and the kill
     gpu_type: str = ""
@@ -43,6 +46,14 @@ class Environment:
     def managed(self) -> bool:
         """Whether Fairway started this process."""
         return self.job != ""
+
+    def bearer(self) -> str:
+        """The token now. A file is read each time: in a cluster the token ends
+        after an hour, and the kubelet puts the next one in its place."""
+        if not self.token_file:
+            return self.token
+        with open(self.token_file, encoding="ascii") as file:
+            return file.read(_LARGEST_TOKEN).strip()
 
 
 def read(environ: Optional[Mapping[str, str]] = None) -> Environment:
@@ -80,6 +91,7 @@ def read(environ: Optional[Mapping[str, str]] = None) -> Environment:
         attempt=value("FAIRWAY_ATTEMPT", _natural, 0),
         api=value("FAIRWAY_API", str, ""),
         token=value("FAIRWAY_TOKEN", str, ""),
+        token_file=value("FAIRWAY_TOKEN_FILE", str, ""),
         checkpoint_dir=value("FAIRWAY_CHECKPOINT_DIR", str, ""),
         notice=value("FAIRWAY_NOTICE", _seconds, 30.0),
         gpu_type=value("FAIRWAY_GPU_TYPE", str, ""),

@@ -1,7 +1,7 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package engine
 
 import (
 	"fmt"
@@ -9,23 +9,24 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/bidding"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// biddersConfig is about programs that bid for apps.
-type biddersConfig struct {
+// Bidders is the configuration of programs that bid for apps.
+type Bidders struct {
 	Hosts    []string       `json:"hosts"`    // that may be called beside this machine
 	Deadline sched.Duration `json:"deadline"` // for one answer
 	Every    sched.Duration `json:"every"`    // between questions while nothing changes
 }
 
-func defaultBidders() biddersConfig {
-	return biddersConfig{Deadline: sched.Duration(bidding.DefaultDeadline), Every: sched.Duration(10 * time.Second)}
+// DefaultBidders is what applies without a configuration.
+func DefaultBidders() Bidders {
+	return Bidders{Deadline: sched.Duration(bidding.DefaultDeadline), Every: sched.Duration(10 * time.Second)}
 }
 
-func (c biddersConfig) validate() error {
+// Validate says which field is wrong, if any.
+func (c Bidders) Validate() error {
 	switch {
 	case c.Deadline.D() < 10*time.Millisecond || c.Deadline.D() > 10*time.Second:
 		return fmt.Errorf("bidders.deadline = %s; want 10ms to 10s: decisions wait for it", c.Deadline)
@@ -38,32 +39,13 @@ func (c biddersConfig) validate() error {
 	return nil
 }
 
-// checkBidder says whether the daemon may call an address for an app.
-func (d *daemon) checkBidder(url string) error {
-	hosts, err := bidding.NewHosts(d.config.Bidders.Hosts)
+// Check says why an address may not be called for an app, if it may not.
+func (c Bidders) Check(url string) error {
+	hosts, err := bidding.NewHosts(c.Hosts)
 	if err != nil {
 		return err
 	}
 	return hosts.Check(url)
-}
-
-// newExchange makes the exchange with programs that bid for apps.
-func (d *daemon) newExchange() (*bidding.Exchange, error) {
-	c := d.config.Bidders
-	hosts, err := bidding.NewHosts(c.Hosts)
-	if err != nil {
-		return nil, err
-	}
-	return bidding.New(bidding.Config{
-		Book: d.book, Deadline: c.Deadline.D(), Every: c.Every.D(), Log: d.log, Observe: d.metrics.ObserveBid,
-		Lease: func() (time.Duration, bool) {
-			inForce, spec := d.book.InForce()
-			return leaseOf(inForce, spec)
-		},
-		Dial: func(b live.BidderAddress) (bidding.Agent, error) {
-			return bidding.NewHTTPAgent(b.URL, bidding.HTTPOptions{Secret: b.Secret, Deadline: c.Deadline.D(), Hosts: hosts})
-		},
-	}), nil
 }
 
 // leaseOf returns for how long a policy gives GPUs; ok is false if it holds no

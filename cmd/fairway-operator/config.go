@@ -1,0 +1,197 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/engine"
+	"github.com/fairway-gpu/fairway/guard"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// config is the configuration file of "fairway-operator run".
+type config struct {
+	Policy  string         `json:"policy"`
+	Notice  sched.Duration `json:"notice"`
+	Report  sched.Duration `json:"report"`
+	Pace    sched.Duration `json:"pace"`
+	API     apiConfig      `json:"api"`
+	Metrics string         `json:"metrics"`
+	Health  string         `json:"health"`
+	KeyFile string         `json:"key_file"`
+	Leader  leaderConfig   `json:"leader"`
+	Client  clientConfig   `json:"client"`
+	Nodes   nodesConfig    `json:"nodes"`
+	Pods    podsConfig     `json:"pods"`
+	Guard   guard.Config   `json:"guard"`
+	Bidders engine.Bidders `json:"bidders"`
+	Screen  screenConfig   `json:"screen"`
+	Keep    keepConfig     `json:"keep"`
+	Log     engine.Log     `json:"log"`
+}
+
+type apiConfig struct {
+	Address string `json:"address"`
+	Cert    string `json:"cert"`
+	Key     string `json:"key"`
+	URL     string `json:"url"`
+}
+
+type leaderConfig struct {
+	Lease sched.Duration `json:"lease"`
+	Renew sched.Duration `json:"renew"`
+	Retry sched.Duration `json:"retry"`
+}
+
+type clientConfig struct {
+	Rate  int `json:"rate"`
+	Burst int `json:"burst"`
+}
+
+type nodesConfig struct {
+	Resources  []string       `json:"resources"`
+	RackLabels []string       `json:"rack_labels"`
+	Tolerated  []string       `json:"tolerated"`
+	Grace      sched.Duration `json:"grace"`
+}
+
+type podsConfig struct {
+	Rendezvous string         `json:"rendezvous"`
+	Image      string         `json:"image"`
+	StartGrace sched.Duration `json:"start_grace"`
+}
+
+type screenConfig struct {
+	Time sched.Duration `json:"time"`
+}
+
+type keepConfig struct {
+	Jobs    int `json:"jobs"`
+	Queue   int `json:"queue"`
+	Compact int `json:"compact"`
+}
+
+// The ways in which a gang meets.
+const (
+	rendezvousDNS = "dns"
+	rendezvousIP  = "ip"
+)
+
+func defaultConfig() config {
+	seconds := func(n int) sched.Duration { return sched.Duration(time.Duration(n) * time.Second) }
+	return config{
+		Policy: "themis", Notice: seconds(30), Report: seconds(30), Pace: sched.Duration(live.DefaultPace),
+		API: apiConfig{Address: ":8460"}, Metrics: ":8080", Health: ":8081",
+		Leader: leaderConfig{Lease: seconds(15), Renew: seconds(10), Retry: seconds(2)},
+		Client: clientConfig{Rate: 200, Burst: 400},
+		Nodes:  nodesConfig{Grace: seconds(40)},
+		Pods:   podsConfig{Rendezvous: rendezvousDNS, StartGrace: seconds(300)},
+		Guard:  guard.Default(), Bidders: engine.DefaultBidders(), Screen: screenConfig{Time: seconds(300)},
+		Keep: keepConfig{Jobs: 5_000, Queue: 100_000, Compact: 20_000},
+		Log:  engine.Log{Level: "info", Format: "json"},
+	}
+}
+
+func readConfig(path string) (config, error) {
+	c := defaultConfig()
+	if err := engine.ReadConfig(path, &c); err != nil {
+		return c, err
+	}
+	if err := c.validate(); err != nil {
+		return c, fmt.Errorf("read configuration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+func (c *config) validate() error {
+	bad := func(field string, value any, want string) error {
+		return fmt.Errorf("%s = %v; want %s", field, value, want)
+	}
+	for _, d := range []struct {
+		field       string
+		value       sched.Duration
+		least, most time.Duration
+	}{
+		{"notice", c.Notice, time.Second, live.MaxNotice}, {"report", c.Report, time.Second, time.Hour},
+		{"pace", c.Pace, time.Millisecond, time.Minute}, {"nodes.grace", c.Nodes.Grace, time.Second, time.Hour},
+		{"pods.start_grace", c.Pods.StartGrace, time.Second, 24 * time.Hour}, {"screen.time", c.Screen.Time, 0, live.MaxScreen},
+		{"leader.lease", c.Leader.Lease, 2 * time.Second, 10 * time.Minute},
+		{"leader.renew", c.Leader.Renew, time.Second, c.Leader.Lease.D() - time.Millisecond},
+		{"leader.retry", c.Leader.Retry, 100 * time.Millisecond, c.Leader.Renew.D() * 2 / 3},
+	} {
+		if d.value.D() < d.least || d.value.D() > d.most {
+			return bad(d.field, d.value, fmt.Sprintf("%s to %s", sched.Duration(d.least), sched.Duration(d.most)))
+		}
+	}
+	switch {
+	case (c.API.Cert == "") != (c.API.Key == ""):
+		return bad("api.cert, api.key", []string{c.API.Cert, c.API.Key}, "both or none")
+	case c.Client.Rate < 1 || c.Client.Burst < c.Client.Rate:
+		return bad("client", fmt.Sprintf("rate %d, burst %d", c.Client.Rate, c.Client.Burst), "a rate of at least 1 and a burst that is not less")
+	case c.Pods.Rendezvous != rendezvousDNS && c.Pods.Rendezvous != rendezvousIP:
+		return bad("pods.rendezvous", c.Pods.Rendezvous, "dns or ip")
+	case c.Keep.Jobs < 1 || c.Keep.Queue < 1 || c.Keep.Compact < 100:
+		return bad("keep", fmt.Sprintf("jobs %d, queue %d, compact %d", c.Keep.Jobs, c.Keep.Queue, c.Keep.Compact), "positive numbers, compact at least 100")
+	}
+	if _, _, err := net.SplitHostPort(c.API.Address); err != nil {
+		return bad("api.address", c.API.Address, "host:port, such as :8460")
+	}
+	if _, err := policy.Builtin().New(c.Policy); err != nil {
+		return fmt.Errorf("policy: %w", err)
+	}
+	if err := c.Guard.Validate(); err != nil {
+		return fmt.Errorf("guard: %w", err)
+	}
+	return errors.Join(c.Bidders.Validate(), c.Log.Validate())
+}
+
+// url is where pods of any namespace reach the API.
+func (c *config) url(namespace string) string {
+	if c.API.URL != "" {
+		return c.API.URL
+	}
+	scheme := "http"
+	if c.API.Cert != "" {
+		scheme = "https"
+	}
+	_, port, _ := net.SplitHostPort(c.API.Address) // validated
+	return fmt.Sprintf("%s://%s.%s.svc:%s", scheme, serviceName, namespace, port)
+}
+
+// serviceName is the Service of the API in the chart.
+const serviceName = "fairway"
+
+//go:embed operator.yaml
+var defaultConfigText string
+
+func newConfigCommand() *cobra.Command {
+	c := &cobra.Command{Use: "config", Short: "Show or check the configuration"}
+	c.AddCommand(&cobra.Command{
+		Use: "default", Short: "Print the defaults, with what each field means", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := io.WriteString(c.OutOrStdout(), defaultConfigText)
+			return err
+		},
+	}, &cobra.Command{
+		Use: "check FILE", Short: "Say whether a configuration file is right", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if _, err := readConfig(args[0]); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s is right.\n", args[0])
+			return nil
+		},
+	})
+	return c
+}

@@ -1,0 +1,268 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/engine"
+	"github.com/fairway-gpu/fairway/experience"
+	"github.com/fairway-gpu/fairway/guard"
+	"github.com/fairway-gpu/fairway/hunt"
+	"github.com/fairway-gpu/fairway/kube/access"
+	"github.com/fairway-gpu/fairway/kube/journal"
+	"github.com/fairway-gpu/fairway/kube/mirror"
+	"github.com/fairway-gpu/fairway/kube/nodes"
+	"github.com/fairway-gpu/fairway/kube/pods"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/server"
+)
+
+// leader is what a replica does while it holds the lease. The manager starts it once:
+// a replica that loses the lead ends as a whole.
+type leader struct{ *operator }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (leader) NeedLeaderElection() bool { return true }
+
+// Start implements manager.Runnable.
+func (l leader) Start(ctx context.Context) error {
+	begin := time.Now()
+	t, err := l.open(ctx, begin)
+	if t.book != nil {
+		defer t.book.Close()
+	}
+	if err != nil {
+		return err
+	}
+	parts, err := t.parts()
+	if err != nil {
+		return err
+	}
+	l.log.Info("leading", "name", t.name, "after", time.Since(begin), "policy", t.policySpec(), "api", t.listener.URL())
+	defer l.unlabel()
+	return engine.Run(ctx, parts...)
+}
+
+// unlabel takes the label of the leader off, if there is time: what is left of it is
+// taken off at the next start, and no request gets through before.
+func (l leader) unlabel() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := l.setLeading(ctx, false); err != nil {
+		l.log.Warn("stop leading", "err", err)
+	}
+}
+
+// term is one time of leading: everything that is wired together.
+type term struct {
+	*operator
+	name     string // of this term, unlike all others
+	broken   chan error
+	book     *book.Book
+	guard    *guard.Guard
+	nodes    *nodes.Watcher
+	mirror   *mirror.Mirror
+	executor *pods.Executor
+	server   *server.Server
+	listener *server.Listener
+}
+
+// open reads the journal and wires the parts. Nothing runs yet.
+func (l leader) open(ctx context.Context, begin time.Time) (*term, error) {
+	t := &term{operator: l.operator, broken: make(chan error, 1)}
+	t.name = l.where.name() + "-" + strconv.FormatInt(begin.UnixNano(), 36)
+	pages, err := journal.Open(ctx, journal.Config{
+		Pages: journal.Objects{Client: l.direct, Namespace: l.namespace}, Leader: t.name, Lost: ctx.Done(),
+	})
+	if err != nil {
+		return t, err
+	}
+	if err := t.openBook(ctx, pages); err != nil {
+		return t, err
+	}
+	if err := t.openCluster(); err != nil {
+		return t, err
+	}
+	return t, t.openServer()
+}
+
+func (t *term) openBook(ctx context.Context, pages *journal.Journal) error {
+	c := t.config
+	table, err := diagnose.Builtin()
+	if err != nil {
+		return err
+	}
+	t.book, err = book.Open(ctx, book.Config{
+		Journal: timed{pages, t}, Policies: policy.Builtin(), Standard: c.Policy, Key: derive(t.key, "agents and bidders"),
+		Pool: experience.New(), Now: time.Now, Log: t.log, Keep: c.Keep.Jobs, MaxQueue: c.Keep.Queue, CompactEvery: c.Keep.Compact,
+		CheckBidder: c.Bidders.Check, CheckSearch: hunt.Check, Failures: table, Screen: c.Screen.Time.D(),
+	})
+	if err != nil {
+		return fmt.Errorf("open the book: %w", err)
+	}
+	t.guard, err = guard.New(c.Guard)
+	return err
+}
+
+// openCluster wires what looks at the cluster and changes it.
+func (t *term) openCluster() error {
+	c := t.config
+	resources := make([]corev1.ResourceName, 0, len(c.Nodes.Resources))
+	for _, r := range c.Nodes.Resources {
+		resources = append(resources, corev1.ResourceName(r))
+	}
+	t.nodes = nodes.New(nodes.Config{
+		Cache: t.manager.GetCache(), Book: t.book, Resources: resources, RackLabels: c.Nodes.RackLabels, Tolerated: c.Nodes.Tolerated,
+		Grace: c.Nodes.Grace.D(), Log: t.log,
+	})
+	trainJobs, err := t.hasTrainJobs()
+	if err != nil {
+		return err
+	}
+	events := t.manager.GetEventRecorder(leaseName)
+	t.mirror = mirror.New(mirror.Config{
+		Client: t.direct, Cache: t.manager.GetCache(), Book: t.book, Standard: c.Policy, Log: t.log, BatchJobs: true, TrainJobs: trainJobs,
+		Event: func(object runtime.Object, kind, reason, message string) {
+			events.Eventf(object, nil, kind, reason, "Schedule", "%s", message)
+		},
+	})
+	logs, err := kubernetes.NewForConfigAndClient(t.manager.GetConfig(), t.manager.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("speak to the cluster: %w", err)
+	}
+	t.executor = pods.New(pods.Config{
+		Client: t.direct, Cache: t.manager.GetCache(), Templates: templates{t.mirror}, Foreign: foreign{mirror.Foreign{Mirror: t.mirror, Now: metav1.Now}}, ReadLog: pods.LogReader(logs),
+		API: c.url(t.namespace), Audience: access.AgentAudience, Rendezvous: c.Pods.Rendezvous, Replicas: nodes.Replicas, Tolerated: c.Nodes.Tolerated,
+		Notice: c.Notice.D(), Report: c.Report.D(), PullFor: c.Pods.StartGrace.D(), Ended: t.ended, Log: t.log,
+	})
+	return nil
+}
+
+// hasTrainJobs reports whether the cluster has Kubeflow's TrainJobs. A cluster that
+// gets them later needs a new leader to see them.
+func (t *term) hasTrainJobs() (bool, error) {
+	_, err := t.manager.GetRESTMapper().RESTMapping(schema.GroupKind{Group: "trainer.kubeflow.org", Kind: "TrainJob"}, "v1alpha1")
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for TrainJobs: %w", err)
+	}
+	return true, nil
+}
+
+// ended reports whether a job will never run again.
+func (t *term) ended(id sched.JobID) bool {
+	j, err := t.book.Job(live.Identity{Role: live.Admin}, id)
+	return err != nil || j.Status.Phase.Ended()
+}
+
+func (t *term) openServer() error {
+	users := access.NewUsers(access.UsersConfig{
+		Client: t.direct, Book: t.book, Tenants: access.TenantObjects{Reader: t.manager.GetCache()}, Now: time.Now,
+	})
+	agents := access.NewAgents(access.AgentsConfig{Client: t.direct, Pods: t.manager.GetCache(), Book: t.book, Now: time.Now})
+	jobs := mirror.Jobs{Jobs: t.book, Mirror: t.mirror, Image: t.config.Pods.Image}
+	var err error
+	t.server, err = server.New(server.Config{
+		Jobs: jobs, Feed: t.book, Cluster: mirror.Cluster{Cluster: t.book, Mirror: t.mirror}, Access: users, Agents: agents, Bidders: t.book,
+		Logs: t.executor, Searches: mirror.Searches{Book: t.book, Jobs: jobs}, Policies: engine.PolicyEntries(), Version: engine.Version(),
+		SessionKey: derive(t.key, "sessions"), Metrics: t.metrics, Log: t.log,
+		Ready: func() error {
+			if o, _ := t.book.Overview(live.Identity{}); o.Problem != "" {
+				return errors.New(o.Problem)
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	a := t.config.API
+	if a.Cert == "" {
+		t.log.Warn("the API is not encrypted: whoever can read the cluster's network can read tokens", "address", a.Address)
+	}
+	t.listener, err = server.Listen(server.Endpoint{Address: a.Address, Cert: a.Cert, Key: a.Key})
+	return err
+}
+
+// parts returns everything that has to run.
+func (t *term) parts() ([]engine.Part, error) {
+	scheduler := engine.Scheduler{Book: t.book, Guard: t.guard, Metrics: t.metrics, Bidders: t.config.Bidders, Pace: t.config.Pace.D(), Log: t.log}
+	parts, err := scheduler.Parts()
+	if err != nil {
+		return nil, err
+	}
+	return append(parts,
+		engine.Part{Name: "follow the nodes", Run: t.nodes.Run},
+		engine.Part{Name: "mirror objects", Run: t.mirror.Run},
+		engine.Part{Name: "run pods", Run: func(ctx context.Context) error { return t.executor.Run(ctx, t.book) }},
+		engine.Part{Name: "serve", Run: func(ctx context.Context) error { return t.server.Serve(ctx, t.listener) }},
+		engine.Part{Name: "be found", Run: t.beFound},
+		engine.Part{Name: "keep the journal", Run: func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+				return nil
+			case err := <-t.broken:
+				return err
+			}
+		}},
+	), nil
+}
+
+// beFound puts the label of the leader on this pod, and goes on trying: without it
+// no request arrives.
+func (t *term) beFound(ctx context.Context) error {
+	for {
+		err := t.setLeading(ctx, true)
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		t.log.Warn("be found", "err", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
+
+func (t *term) policySpec() string { _, spec := t.book.InForce(); return spec }
+
+// timed is the journal as the book sees it, with a clock on it.
+type timed struct {
+	*journal.Journal
+	term *term
+}
+
+// Append implements book.Journal. After an error the journal takes no more: another
+// leads, or nobody knows what is in it. Then this operator is done.
+func (j timed) Append(ctx context.Context, payloads ...[]byte) (uint64, error) {
+	begin := time.Now()
+	first, err := j.Journal.Append(ctx, payloads...)
+	j.term.metrics.ObserveAppend(time.Since(begin), err)
+	if err != nil && j.Fenced() {
+		select {
+		case j.term.broken <- err:
+		default:
+		}
+	}
+	return first, err
+}

@@ -1,0 +1,70 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+)
+
+// stripPod takes out of a pod what nobody here looks at: clusters have many pods
+// that are not ours, of which only what they use of a node matters.
+func stripPod(object any) (any, error) {
+	p, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	p.ManagedFields = nil
+	if p.Spec.SchedulerName == v1alpha1.SchedulerName {
+		return p, nil
+	}
+	out := &corev1.Pod{
+		TypeMeta: p.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Generation: p.Generation,
+			CreationTimestamp: p.CreationTimestamp, DeletionTimestamp: p.DeletionTimestamp, OwnerReferences: p.OwnerReferences,
+			Labels: p.Labels, Annotations: ours(p.Annotations),
+		},
+		Spec: corev1.PodSpec{
+			NodeName: p.Spec.NodeName, SchedulerName: p.Spec.SchedulerName, Overhead: p.Spec.Overhead, Priority: p.Spec.Priority,
+			Resources: p.Spec.Resources, ResourceClaims: p.Spec.ResourceClaims,
+			Containers: requests(p.Spec.Containers), InitContainers: requests(p.Spec.InitContainers),
+		},
+		Status: corev1.PodStatus{Phase: p.Status.Phase, Reason: p.Status.Reason, StartTime: p.Status.StartTime},
+	}
+	return out, nil
+}
+
+// requests keeps of containers what they ask for.
+func requests(containers []corev1.Container) []corev1.Container {
+	var out []corev1.Container
+	for _, c := range containers {
+		out = append(out, corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy})
+	}
+	return out
+}
+
+// stripNode takes out of a node the list of its images, which is most of it.
+func stripNode(object any) (any, error) {
+	n, ok := object.(*corev1.Node)
+	if !ok {
+		return object, nil
+	}
+	n.ManagedFields = nil
+	n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached = nil, nil, nil
+	n.Annotations = ours(n.Annotations)
+	return n, nil
+}
+
+// ours keeps the annotations of Fairway.
+func ours(annotations map[string]string) map[string]string {
+	out := maps.Clone(annotations)
+	maps.DeleteFunc(out, func(k, _ string) bool { return !strings.HasPrefix(k, v1alpha1.GroupVersion.Group+"/") })
+	return out
+}

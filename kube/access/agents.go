@@ -1,0 +1,173 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// What the API server says of a token that the kubelet made for a pod.
+const (
+	extraPodName = "authentication.kubernetes.io/pod-name"
+	extraPodUID  = "authentication.kubernetes.io/pod-uid"
+)
+
+// Reports of one pod: a hundred at once, then ten a second.
+const (
+	reportEvery = 100 * time.Millisecond
+	reportBurst = 100
+	maxPods     = 20_000
+)
+
+// Book takes the reports.
+type Book interface {
+	Job(live.Identity, sched.JobID) (live.Job, error)
+	ReportFor(context.Context, live.AttemptID, live.AgentReport) (live.AgentAnswer, error)
+}
+
+// AgentsConfig is what Agents needs.
+type AgentsConfig struct {
+	// Client makes the reviews.
+	Client client.Client
+	// Pods reads pods, from a cache if there is one; it needs their labels, UID,
+	// scheduler and node.
+	Pods     client.Reader
+	Book     Book
+	Audience string // empty: AgentAudience
+	Now      func() time.Time
+}
+
+// Agents implements live.Agents for pods.
+type Agents struct {
+	reviewer reviewer
+	pods     client.Reader
+	book     Book
+	answers  *answers[speaker]
+	now      func() time.Time
+
+	mu    sync.Mutex
+	fresh map[string]time.Time // by pod: when it may report a whole burst again
+}
+
+var _ live.Agents = (*Agents)(nil)
+
+// speaker is a pod and the attempt it may speak for.
+type speaker struct {
+	attempt live.AttemptID
+	pod     string // UID
+}
+
+// NewAgents makes Agents.
+func NewAgents(c AgentsConfig) *Agents {
+	if c.Audience == "" {
+		c.Audience = AgentAudience
+	}
+	return &Agents{
+		reviewer: reviewer{c.Client, c.Audience}, pods: c.Pods, book: c.Book,
+		answers: newAnswers[speaker](c.Now), now: c.Now, fresh: map[string]time.Time{},
+	}
+}
+
+// Report implements live.Agents. Whether the attempt still runs is up to the book.
+func (a *Agents) Report(ctx context.Context, secret string, r live.AgentReport) (live.AgentAnswer, error) {
+	who, err := a.answers.find(secret, func() (speaker, error) {
+		ctx, cancel := context.WithTimeout(ctx, reviewTime)
+		defer cancel()
+		user, err := a.reviewer.review(ctx, secret)
+		if err != nil {
+			return speaker{}, err
+		}
+		return a.speaker(ctx, user)
+	})
+	if err != nil {
+		return live.AgentAnswer{}, err
+	}
+	if !a.take(who.pod) {
+		return live.AgentAnswer{}, live.Errorf(live.TooMany, "too many reports of one pod").Try("report every few seconds")
+	}
+	return a.book.ReportFor(ctx, who.attempt, r)
+}
+
+// speaker finds the attempt that the holder of a token may speak for.
+func (a *Agents) speaker(ctx context.Context, user authenticationv1.UserInfo) (speaker, error) {
+	namespace, ok := serviceAccountNamespace(user.Username)
+	name, uid := one(user.Extra[extraPodName]), one(user.Extra[extraPodUID])
+	if !ok || name == "" || uid == "" {
+		return speaker{}, denied("the token is not that of a pod")
+	}
+	var pod corev1.Pod
+	err := a.pods.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &pod)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && string(pod.UID) != uid:
+		// The cache may be behind: a pod that has just started is tried again.
+		return speaker{}, live.Errorf(live.Unavailable, "pod %s/%s is not known yet, or no more", namespace, name)
+	case err != nil:
+		return speaker{}, live.Errorf(live.Unavailable, "read pod %s/%s: %w", namespace, name, err)
+	}
+	id := live.AttemptID{Job: sched.JobID(pod.Labels[v1alpha1.LabelID])}
+	id.Number, err = strconv.Atoi(pod.Labels[v1alpha1.LabelAttempt])
+	if id.Job == "" || err != nil || pod.Spec.SchedulerName != v1alpha1.SchedulerName || pod.Spec.NodeName == "" {
+		return speaker{}, denied("pod %s/%s is of no training job", namespace, name)
+	}
+	job, err := a.book.Job(live.Identity{Role: live.Admin}, id.Job)
+	if err != nil || originNamespace(job.Origin) != namespace {
+		return speaker{}, denied("pod %s/%s is of no training job of its namespace", namespace, name)
+	}
+	return speaker{attempt: id, pod: uid}, nil
+}
+
+func denied(format string, args ...any) error { return live.Errorf(live.Denied, format, args...) }
+
+func one(values authenticationv1.ExtraValue) string {
+	if len(values) != 1 {
+		return ""
+	}
+	return values[0]
+}
+
+// originNamespace returns the namespace of the object that a job was made from; see
+// live.Task.
+func originNamespace(origin string) string {
+	parts := strings.Split(origin, "/")
+	if len(parts) != 3 {
+		return ""
+	}
+	return parts[1]
+}
+
+// take counts a report of a pod and reports whether it is allowed.
+func (a *Agents) take(pod string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.now()
+	if a.fresh[pod].Sub(now) > (reportBurst-1)*reportEvery {
+		return false
+	}
+	if len(a.fresh) >= maxPods {
+		for k, t := range a.fresh {
+			if !t.After(now) {
+				delete(a.fresh, k)
+			}
+		}
+	}
+	full := a.fresh[pod]
+	if full.Before(now) {
+		full = now
+	}
+	a.fresh[pod] = full.Add(reportEvery)
+	return true
+}

@@ -1,0 +1,223 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// The audiences of the tokens that Fairway takes.
+const (
+	UserAudience  = "fairway"
+	AgentAudience = "fairway-agents"
+)
+
+// bookPrefix begins the tokens that Fairway itself has made.
+const bookPrefix = "fw_"
+
+// maxAsked bounds the namespaces that are asked about for one token.
+const maxAsked = 64
+
+// Tenants says which namespaces belong to whom.
+type Tenants interface {
+	// Of returns the tenants that a namespace belongs to, the one that counts first;
+	// none: nobody's jobs can run there.
+	Of(ctx context.Context, namespace string) ([]sched.TenantID, error)
+	// Namespaces returns the namespaces of a tenant.
+	Namespaces(ctx context.Context, tenant sched.TenantID) ([]string, error)
+	// All returns the tenants, by name.
+	All(ctx context.Context) ([]sched.TenantID, error)
+}
+
+// UsersConfig is what Users needs.
+type UsersConfig struct {
+	// Client makes the reviews. What it reads does not matter.
+	Client client.Client
+	// Book keeps the tokens that Fairway itself has made.
+	Book     live.Access
+	Tenants  Tenants
+	Audience string // empty: UserAudience
+	Now      func() time.Time
+}
+
+// Users implements live.Access by the cluster's own accounts.
+type Users struct {
+	live.Access
+	reviewer reviewer
+	tenants  Tenants
+	answers  *answers[live.Identity]
+}
+
+var _ live.Access = (*Users)(nil)
+
+// NewUsers makes Users.
+func NewUsers(c UsersConfig) *Users {
+	if c.Audience == "" {
+		c.Audience = UserAudience
+	}
+	return &Users{
+		Access: c.Book, reviewer: reviewer{c.Client, c.Audience}, tenants: c.Tenants, answers: newAnswers[live.Identity](c.Now),
+	}
+}
+
+// Authenticate implements live.Access.
+func (u *Users) Authenticate(secret string) (live.Identity, error) {
+	if strings.HasPrefix(secret, bookPrefix) {
+		return u.Access.Authenticate(secret)
+	}
+	return u.answers.find(secret, func() (live.Identity, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), reviewTime)
+		defer cancel()
+		who, err := u.reviewer.review(ctx, secret)
+		if err != nil {
+			return live.Identity{}, err
+		}
+		return u.identity(ctx, who)
+	})
+}
+
+// identity finds the tenant and the role of an account.
+func (u *Users) identity(ctx context.Context, who authenticationv1.UserInfo) (live.Identity, error) {
+	id := live.Identity{User: who.Username, Owner: live.Owner{UID: -1, GID: -1}}
+	home, _ := serviceAccountNamespace(who.Username)
+	tenants, err := u.candidates(ctx, home)
+	if err != nil {
+		return live.Identity{}, unavailable(err)
+	}
+	admin, err := u.may(ctx, who, authorizationv1.ResourceAttributes{Verb: "update", Resource: "schedulingpolicies", Name: "cluster"})
+	if err != nil {
+		return live.Identity{}, err
+	}
+	if admin {
+		id.Role, id.Tenant = live.Admin, "default"
+		if len(tenants) > 0 {
+			id.Tenant = tenants[0]
+		}
+		return id, nil
+	}
+	asked := 0
+	for _, tenant := range tenants {
+		namespaces, err := u.tenants.Namespaces(ctx, tenant)
+		if err != nil {
+			return live.Identity{}, unavailable(err)
+		}
+		role, err := u.roleIn(ctx, who, homeFirst(namespaces, home), &asked)
+		if err != nil {
+			return live.Identity{}, err
+		}
+		if role != live.NoRole {
+			id.Role, id.Tenant = role, tenant
+			return id, nil
+		}
+	}
+	return live.Identity{}, live.Errorf(live.Denied, "%s may do nothing with training jobs", who.Username).
+		Try("ask an administrator for a role binding to fairway-user or fairway-viewer in a namespace of your tenant")
+}
+
+// candidates returns the tenants that somebody may belong to, the likely ones
+// first: those of the namespace of a service account.
+func (u *Users) candidates(ctx context.Context, home string) ([]sched.TenantID, error) {
+	var out []sched.TenantID
+	if home != "" {
+		own, err := u.tenants.Of(ctx, home)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, own...)
+	}
+	all, err := u.tenants.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range all {
+		if !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
+
+// roleIn returns the most that somebody may do in any of a tenant's namespaces.
+func (u *Users) roleIn(ctx context.Context, who authenticationv1.UserInfo, namespaces []string, asked *int) (live.Role, error) {
+	role := live.NoRole
+	for _, ns := range namespaces {
+		if *asked >= maxAsked {
+			break
+		}
+		*asked++
+		for _, r := range []struct {
+			verb string
+			role live.Role
+		}{{"create", live.User}, {"list", live.Viewer}} {
+			if role >= r.role {
+				continue
+			}
+			ok, err := u.may(ctx, who, authorizationv1.ResourceAttributes{Verb: r.verb, Resource: "trainingjobs", Namespace: ns})
+			if err != nil {
+				return live.NoRole, err
+			}
+			if ok {
+				role = r.role
+			}
+		}
+		if role == live.User {
+			break
+		}
+	}
+	return role, nil
+}
+
+// may asks the API server whether somebody may do a thing.
+func (u *Users) may(ctx context.Context, who authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
+	what.Group, what.Version = v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version
+	extra := map[string]authorizationv1.ExtraValue{}
+	for k, v := range who.Extra {
+		extra[k] = authorizationv1.ExtraValue(v)
+	}
+	q := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		ResourceAttributes: &what, User: who.Username, UID: who.UID, Groups: who.Groups, Extra: extra,
+	}}
+	if err := u.reviewer.client.Create(ctx, q); err != nil {
+		return false, unavailable(err)
+	}
+	return q.Status.Allowed && !q.Status.Denied, nil
+}
+
+func unavailable(err error) error {
+	return live.Errorf(live.Unavailable, "the API server cannot say what the token's owner may do: %w", err)
+}
+
+func homeFirst(namespaces []string, home string) []string {
+	if !slices.Contains(namespaces, home) {
+		return namespaces
+	}
+	out := []string{home}
+	for _, n := range namespaces {
+		if n != home {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// serviceAccountNamespace returns the namespace of a service account.
+func serviceAccountNamespace(username string) (string, bool) {
+	rest, ok := strings.CutPrefix(username, "system:serviceaccount:")
+	if !ok {
+		return "", false
+	}
+	namespace, _, ok := strings.Cut(rest, ":")
+	return namespace, ok
+}

@@ -1,0 +1,84 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const chartFolder = "../../deploy/chart"
+
+// TestManifestsUpToDate: what is installed with kubectl is what the chart makes.
+func TestManifestsUpToDate(t *testing.T) {
+	got, err := render(chartFolder, "", "fairway-system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("../../deploy/manifests/fairway.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("deploy/manifests/fairway.yaml is not what the chart makes; run make manifests")
+	}
+}
+
+// TestEverythingOn: each option renders what it says.
+func TestEverythingOn(t *testing.T) {
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	text := `
+policy: tiresias
+tls: {secretName: fairway-tls}
+config: {pods: {rendezvous: ip}, api: {url: "https://fairway.example"}}
+metrics: {serviceMonitor: {enabled: true, labels: {release: prom}}, dashboard: {enabled: true}}
+networkPolicy: {enabled: true}
+aggregateRoles: false
+podDisruptionBudget: {enabled: false}
+priorityClassName: system-cluster-critical
+imagePullSecrets: [{name: registry}]
+nodeSelector: {role: infra}
+tolerations: [{key: infra, operator: Exists}]
+podLabels: {team: platform}
+podAnnotations: {note: x}
+`
+	if err := os.WriteFile(values, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := render(chartFolder, values, "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"policy: \"tiresias\"", "secretName: fairway-tls", "cert: /etc/fairway/tls/tls.crt", "rendezvous: ip", "url: https://fairway.example",
+		"kind: ServiceMonitor", "release: prom", "path: /metrics/fairway", "kind: NetworkPolicy", "priorityClassName: system-cluster-critical",
+		"verbs: [get, list, watch, create, delete, patch]", "name: registry", "role: infra", "key: infra", "team: platform", "note: x", "namespace: other", "\"title\": \"Fairway",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%q is not in what the chart makes", want)
+		}
+	}
+	for _, unwanted := range []string{"PodDisruptionBudget", "aggregate-to-edit", "namespace: fairway-system"} {
+		if strings.Contains(string(out), unwanted) {
+			t.Errorf("%q is in what the chart makes", unwanted)
+		}
+	}
+}
+
+func TestDashboardIsTheSame(t *testing.T) {
+	ours, err := os.ReadFile("../../deploy/grafana/fairway.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	charts, err := os.ReadFile(chartFolder + "/files/dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(ours, charts) {
+		t.Error("deploy/chart/files/dashboard.json is not deploy/grafana/fairway.json; copy it")
+	}
+}
