@@ -135,15 +135,11 @@ func (t *tx) lost(x *entry, e *live.Exit) sched.Event {
 	return next
 }
 
-// hostUnfit is the kind of the event that a node is none that a job accepts, for
-// reasons that the scheduler does not look at.
-const hostUnfit = "node-unfit"
-
 // unfit returns the nodes that an executor found to be none that the job accepts.
 func unfit(e *live.Exit) []string {
 	var out []string
 	for _, h := range e.Host {
-		if h.Kind == hostUnfit {
+		if h.Kind == live.HostUnfit {
 			out = append(out, h.Node)
 		}
 	}

@@ -17,6 +17,13 @@ type Load struct {
 	Spread float64
 }
 
+// Predicted returns a load whose utilisation was predicted, in percent, with the
+// bounds that 90 % of such cases lie within, and the seconds of a step.
+func Predicted(util, low, high, step float64) Load {
+	const sigmas = 2 * 1.645 // of a 90 % interval
+	return Load{Util: util / 100, Step: step, Spread: (math.Log1p(high) - math.Log1p(low)) / sigmas}
+}
+
 // Mode is how processes share a GPU.
 type Mode uint8
 

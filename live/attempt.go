@@ -94,6 +94,11 @@ const HostRestarted = "node-reboot"
 // an attempt because memory ran out.
 const HostOutOfMemory = "oom-kill"
 
+// HostUnfit is the kind of the host event that a node is none that the job
+// accepts, for reasons that the scheduler does not look at. The job's next attempts
+// stay away from it where they can.
+const HostUnfit = "node-unfit"
+
 // YieldCode is the exit code of a process that has saved its work and leaves
 // because it was asked to (EX_TEMPFAIL of sysexits.h: try again later).
 const YieldCode = 75

@@ -6,7 +6,6 @@ package repro
 import (
 	"fmt"
 	"io/fs"
-	"math"
 	"slices"
 	"strings"
 
@@ -157,13 +156,9 @@ func (h *HorusPrediction) Charts() map[string]Plot {
 // Loads returns what was predicted of every measured job by a predictor that
 // had not seen its model, for RunHorusPairs.
 func (h *HorusPrediction) Loads() map[learn.Key]interfere.Load {
-	const sigmas = 2 * 1.645 // of a 90 % interval
 	out := map[learn.Key]interfere.Load{}
 	for _, t := range h.byModel().Tests {
-		out[learn.Key{Model: t.Model, Batch: int(t.Batch)}] = interfere.Load{
-			Util: t.Util[predict.PhysicsTrees] / 100, Step: t.StepMS / 1e3,
-			Spread: (math.Log1p(t.High) - math.Log1p(t.Low)) / sigmas,
-		}
+		out[learn.Key{Model: t.Model, Batch: int(t.Batch)}] = interfere.Predicted(t.Util[predict.PhysicsTrees], t.Low, t.High, t.StepMS/1e3)
 	}
 	return out
 }

@@ -75,18 +75,7 @@ func (h *HorusShare) verdict() string {
 		util, makespan, wait := h.Gains(spec)
 		text += fmt.Sprintf("| `%s` | %+.0f %% | %+.0f %% | %+.0f %% |\n", spec, 100*util, 100*makespan, 100*wait)
 	}
-	util, makespan, _ := h.Gains("horus")
-	plus, plain := row(h.Main, "horus+").P50Wait, row(h.Main, "horus").P50Wait
-	text += fmt.Sprintf("\nThe bar, +32 %% utilisation and -24 %% makespan with `horus`: %s. Median wait of `horus+` below that of `horus`: %s (%.2f h against %.2f h).\n",
-		met(util >= 0.32 && makespan <= -0.24), met(plus < plain), plus/3600, plain/3600)
 	return text + "\nA GPU counts as busy as its jobs are when alone, less what they are slowed by company or by their placement. So no policy makes GPUs busier than the work is: utilisation and makespan are two views of one thing, the same busy time over a shorter or longer day. `horus:slowdown=0` is the paper's rule, the cost alone; our bound on the predicted slowdown of every job is what `horus` adds. `fifo`, `antman` and `tiresias` take GPUs for a gang wherever they are free and pay for it in speed; the others wait for one node.\n"
-}
-
-func met(ok bool) string {
-	if ok {
-		return "met"
-	}
-	return "**missed**"
 }
 
 // Charts returns the plots by file name.

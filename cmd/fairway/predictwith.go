@@ -34,11 +34,7 @@ type company struct {
 
 // loadOf is what a prediction says about the load of a GPU.
 func loadOf(p predict.Prediction) interfere.Load {
-	const sigmas = 2 * 1.645 // of a 90 % interval
-	return interfere.Load{
-		Util: p.Util / 100, Step: p.StepSeconds,
-		Spread: (math.Log1p(p.UtilHigh) - math.Log1p(p.UtilLow)) / sigmas,
-	}
+	return interfere.Predicted(p.Util, p.UtilLow, p.UtilHigh, p.StepSeconds)
 }
 
 // beside predicts what the model that was asked about and others, each FILE or

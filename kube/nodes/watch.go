@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/fairway-gpu/fairway/kube/informer"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -103,7 +104,7 @@ func (w *Watcher) follow(ctx context.Context) (undo func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch nodes: %w", err)
 	}
-	h, err := nodes.AddEventHandler(on(w.setNode, w.dropNode))
+	h, err := nodes.AddEventHandler(informer.On(w.setNode, w.dropNode))
 	if err != nil {
 		return nil, fmt.Errorf("watch nodes: %w", err)
 	}
@@ -113,7 +114,7 @@ func (w *Watcher) follow(ctx context.Context) (undo func(), err error) {
 		undo()
 		return nil, fmt.Errorf("watch pods: %w", err)
 	}
-	g, err := pods.AddEventHandler(on(w.setPod, w.dropPod))
+	g, err := pods.AddEventHandler(informer.On(w.setPod, w.dropPod))
 	if err != nil {
 		undo()
 		return nil, fmt.Errorf("watch pods: %w", err)
@@ -124,30 +125,6 @@ func (w *Watcher) follow(ctx context.Context) (undo func(), err error) {
 		return nil, fmt.Errorf("watch nodes and pods: %w", ctx.Err())
 	}
 	return undo, nil
-}
-
-// on returns a handler for objects of one type.
-func on[T any](set, drop func(T)) toolscache.ResourceEventHandlerFuncs {
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) {
-			if v, ok := o.(T); ok {
-				set(v)
-			}
-		},
-		UpdateFunc: func(_, o any) {
-			if v, ok := o.(T); ok {
-				set(v)
-			}
-		},
-		DeleteFunc: func(o any) {
-			if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-				o = gone.Obj
-			}
-			if v, ok := o.(T); ok {
-				drop(v)
-			}
-		},
-	}
 }
 
 func (w *Watcher) setNode(n *corev1.Node) {

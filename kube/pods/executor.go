@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/fairway-gpu/fairway/kube/informer"
 	"github.com/fairway-gpu/fairway/live"
 )
 
@@ -116,12 +117,12 @@ func (e *Executor) follow(ctx context.Context) (undo func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch pods: %w", err)
 	}
-	h, err := nodes.AddEventHandler(on(e.setNode, e.dropNode))
+	h, err := nodes.AddEventHandler(informer.On(e.setNode, e.dropNode))
 	if err != nil {
 		return nil, fmt.Errorf("watch nodes: %w", err)
 	}
 	undos = append(undos, func() { _ = nodes.RemoveEventHandler(h) })
-	g, err := pods.AddEventHandler(on(e.setPod, e.dropPod))
+	g, err := pods.AddEventHandler(informer.On(e.setPod, e.dropPod))
 	if err != nil {
 		undo()
 		return nil, fmt.Errorf("watch pods: %w", err)
@@ -133,30 +134,6 @@ func (e *Executor) follow(ctx context.Context) (undo func(), err error) {
 		return nil, fmt.Errorf("watch pods and nodes: %w", ctx.Err())
 	}
 	return undo, nil
-}
-
-// on returns a handler for objects of one type.
-func on[T any](set, drop func(T)) toolscache.ResourceEventHandlerFuncs {
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) {
-			if v, ok := o.(T); ok {
-				set(v)
-			}
-		},
-		UpdateFunc: func(_, o any) {
-			if v, ok := o.(T); ok {
-				set(v)
-			}
-		},
-		DeleteFunc: func(o any) {
-			if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-				o = gone.Obj
-			}
-			if v, ok := o.(T); ok {
-				drop(v)
-			}
-		},
-	}
 }
 
 func (e *Executor) setPod(p *corev1.Pod) {

@@ -17,10 +17,6 @@ import (
 	"github.com/fairway-gpu/fairway/live"
 )
 
-// hostUnfit is the kind of the event that a node is none that the pods of a job
-// accept. The book keeps later attempts away from it where it can.
-const hostUnfit = "node-unfit"
-
 // maxUnfit bounds the nodes that one exit names.
 const maxUnfit = 200
 
@@ -47,7 +43,7 @@ func (e *Executor) misplaced(r *run) *live.Exit {
 		if accepts(spec, n) {
 			others++
 		} else if len(unfit) < maxUnfit {
-			unfit = append(unfit, diagnose.Event{Kind: hostUnfit, Node: name})
+			unfit = append(unfit, diagnose.Event{Kind: live.HostUnfit, Node: name})
 		}
 	}
 	if others == 0 {
