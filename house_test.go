@@ -71,7 +71,7 @@ var arrows = map[string][]string{
 	"kube/journal":       {"kube/v1alpha1"},
 	"kube/kubetest":      {},
 	"kube/informer":      {},
-	"kube/nodes":         {"kube/informer", "kube/v1alpha1", "sched"},
+	"kube/nodes":         {"kube/informer", "kube/v1alpha1", "live", "sched"},
 	"kube/pods":          {"kube/informer", "kube/v1alpha1", "live", "sched", "diagnose"},
 	"kube/mirror":        {"book", "kube/v1alpha1", "live", "sched"},
 	"kube/access":        {"kube/v1alpha1", "live", "sched"},

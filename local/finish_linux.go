@@ -87,7 +87,9 @@ func (g *gang) finish() {
 func (g *gang) result() live.Exit {
 	e := live.Exit{AttemptID: g.order.AttemptID, At: time.Now(), Noticed: g.noticed}
 	failed := g.failed
-	if failed != nil && g.saved && failed.signal == "SIGTERM" {
+	// One that has saved the work leaves; whoever then dies of our request to leave as
+	// well has not failed.
+	if failed != nil && failed.signal == "SIGTERM" && (g.saved || g.asked && g.yields()) {
 		e.Yielded, e.Code = true, live.YieldCode
 		return e
 	}

@@ -46,6 +46,7 @@ func TestExits(t *testing.T) {
 		{attempt("signal", 1, 0b1, "kill -SEGV $$"), live.Exit{Code: 128 + 11, Signal: "SIGSEGV"}},
 		{attempt("gang", 1, 0b1111, `[ $RANK = 2 ] && { echo "ValueError: two"; exit 9; }; exec sleep 100`), live.Exit{Code: 9, Rank: 2, Why: "ValueError: two"}},
 		{attempt("yield", 1, 0b11, "exit 75"), live.Exit{Code: 75, Yielded: true}},
+		{attempt("yield-one", 1, 0b11, `[ $RANK = 0 ] && exit 75; exec sleep 100`), live.Exit{Code: 75, Yielded: true}},
 		{single, live.Exit{Code: 4, Why: "1"}},
 		{missing, live.Exit{Code: 127, Why: "no-such-program-here: program not found"}},
 		{folder, live.Exit{Code: 126, Why: "working folder /no/such/folder: no such file or directory"}},

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -230,39 +231,6 @@ func islands(devices []Device, root map[int]int) []sched.GPUSet {
 	return out
 }
 
-var (
-	gpuVendor = map[string]bool{"nvidia": true, "tesla": true, "quadro": true, "geforce": true, "graphics": true, "device": true, "generation": true}
-	gpuSize   = regexp.MustCompile(`^[0-9]+gb$`)
-	gpuBoard  = regexp.MustCompile(`^(sxm[0-9]*|pcie|hbm[0-9a-z]*|nvl|dgxs?|oem|mig|ucie)$`)
-)
-
-// gpuType shortens the name a driver gives a GPU to the one people use: "NVIDIA
-// A100-SXM4-80GB" is "a100", "NVIDIA GeForce RTX 3090" is "rtx3090".
-func gpuType(name string) sched.GPUType {
-	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
-	})
-	var b strings.Builder
-	for _, w := range words {
-		switch {
-		case gpuVendor[w] && b.Len() == 0, w == "generation":
-		case gpuSize.MatchString(w) || gpuBoard.MatchString(w):
-			if b.Len() > 0 {
-				return sched.GPUType(b.String())
-			}
-		default:
-			b.WriteString(w)
-		}
-		if b.Len() > 40 {
-			break
-		}
-	}
-	if b.Len() == 0 {
-		return "gpu"
-	}
-	return sched.GPUType(b.String())
-}
-
 // pickDevices picks the GPUs that can be offered: of one type, the most common,
 // because a node has one, and none that is cut into MIG parts. It also returns
 // what it left out and why.
@@ -270,17 +238,17 @@ func pickDevices(rows []gpuRow) (devices []Device, left []string) {
 	count := map[sched.GPUType]int{}
 	for _, g := range rows {
 		if !g.mig {
-			count[gpuType(g.name)]++
+			count[live.GPUTypeOf(g.name)]++
 		}
 	}
 	var best sched.GPUType
 	for _, g := range rows { // in order, so that the first of equals wins
-		if t := gpuType(g.name); count[t] > count[best] {
+		if t := live.GPUTypeOf(g.name); count[t] > count[best] {
 			best = t
 		}
 	}
 	for _, g := range rows {
-		t := gpuType(g.name)
+		t := live.GPUTypeOf(g.name)
 		switch {
 		case g.mig:
 			left = append(left, fmt.Sprintf("GPU %d is in MIG mode", g.index))

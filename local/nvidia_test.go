@@ -118,19 +118,6 @@ func TestIslands(t *testing.T) {
 	}
 }
 
-func TestGPUType(t *testing.T) {
-	for name, want := range map[string]sched.GPUType{
-		"NVIDIA H200": "h200", "NVIDIA H200 NVL": "h200", "NVIDIA H100 80GB HBM3": "h100", "NVIDIA A100-SXM4-80GB": "a100",
-		"A100-PCIE-40GB": "a100", "Tesla V100-SXM2-16GB": "v100", "Tesla T4": "t4", "NVIDIA L40S": "l40s", "NVIDIA GH200 480GB": "gh200",
-		"NVIDIA GeForce RTX 3090": "rtx3090", "NVIDIA GeForce RTX 2080 Ti": "rtx2080ti", "Quadro RTX 6000": "rtx6000",
-		"NVIDIA RTX 6000 Ada Generation": "rtx6000ada", "NVIDIA RTX A6000": "rtxa6000", "Tesla P100-PCIE-16GB": "p100", "": "gpu", "---": "gpu",
-	} {
-		if got := gpuType(name); got != want {
-			t.Errorf("%q is %q; want %q", name, got, want)
-		}
-	}
-}
-
 func TestPickDevices(t *testing.T) {
 	rows := []gpuRow{{index: 0, name: "Tesla T4"}, {index: 1, name: "NVIDIA H200", uuid: "b", memTotal: 5}, {index: 2, name: "NVIDIA H200", memTotal: -1}, {index: 3, name: "NVIDIA H200", mig: true}}
 	devices, left := pickDevices(rows)

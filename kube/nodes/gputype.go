@@ -5,10 +5,10 @@ package nodes
 
 import (
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -30,57 +30,10 @@ var typeLabels = []string{
 func typeOf(n *corev1.Node) sched.GPUType {
 	for _, l := range typeLabels {
 		if v := n.Labels[l]; v != "" {
-			return shortType(v)
+			return live.GPUTypeOf(v)
 		}
 	}
 	return "gpu"
-}
-
-// makers are words that say whose a GPU is, not what it is.
-var makers = map[string]bool{
-	"nvidia": true, "tesla": true, "quadro": true, "geforce": true, "graphics": true, "device": true, "generation": true,
-	"amd": true, "instinct": true, "radeon": true,
-}
-
-// boards are words from which on a name only tells how the GPU is built in.
-var boards = map[string]bool{
-	"pcie": true, "nvl": true, "dgx": true, "dgxs": true, "oem": true, "oam": true, "mig": true, "ucie": true, "shared": true,
-}
-
-// shortType shortens the name of a product: NVIDIA-A100-SXM4-80GB is a100,
-// NVIDIA-GeForce-RTX-3090 is rtx3090, nvidia-tesla-t4 is t4.
-func shortType(product string) sched.GPUType {
-	words := strings.FieldsFunc(strings.ToLower(product), func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
-	})
-	const longest = 40
-	var b strings.Builder
-	for _, w := range words {
-		switch {
-		case makers[w] && b.Len() == 0, w == "generation":
-		case boards[w] || isSize(w) || strings.HasPrefix(w, "hbm") || isNumbered(w, "sxm"):
-			if b.Len() > 0 {
-				return sched.GPUType(b.String())
-			}
-		case b.Len() < longest:
-			b.WriteString(w)
-		}
-	}
-	if b.Len() == 0 {
-		return "gpu"
-	}
-	return sched.GPUType(b.String())
-}
-
-// isSize reports whether a word is a size of memory, such as 80gb.
-func isSize(w string) bool {
-	n, ok := strings.CutSuffix(w, "gb")
-	return ok && n != "" && strings.Trim(n, "0123456789") == ""
-}
-
-func isNumbered(w, prefix string) bool {
-	n, ok := strings.CutPrefix(w, prefix)
-	return ok && strings.Trim(n, "0123456789") == ""
 }
 
 // memoryOf returns the bytes of each GPU; 0: the labels do not say.
