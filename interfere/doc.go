@@ -8,11 +8,10 @@
 // # The model
 //
 // A GPU without MPS belongs to one process at a time: those that have work
-// queued take turns of about two milliseconds, and every change costs. With
-// MPS the kernels of all processes go to the GPU together, and one with larger
-// kernels gets more of it. Both are a division of the GPU's time by need (max-min
-// fair): a job that wants less than its part gets all it wants, and what it
-// leaves goes to the others. So, for a job with utilisation u,
+// queued take turns of about two milliseconds, and every change costs. That is
+// a division of the GPU's time by need (max-min fair): a job that wants less
+// than its part gets all it wants, and what it leaves goes to the others. So,
+// for a job with utilisation u,
 //
 //	slowdown = (1 + (u/a)^q + (u + t/s)^q)^(1/q)
 //
@@ -22,6 +21,10 @@
 // turns. The exponent q rounds the corners: a job is not evenly busy, and slows a
 // little before the sum of wants is above what there is. All this holds for any
 // number of jobs; measured were pairs.
+//
+// With MPS the kernels of all processes go to the GPU together. Who then gets how
+// much depends on the kernels, of which too little is known: the speed of every
+// job falls in a straight line with what all want above some sum.
 //
 // # Estimates and truth
 //

@@ -79,8 +79,8 @@ func (s *Sharing) check() error {
 	switch s.Form {
 	case FairShare:
 		all = []limits{
-			{"capacity", s.Capacity, 0.1, 4}, {"corner", s.Corner, 1, 100}, {"turn_s", s.Turn, 0, 1}, {"kernels", s.Kernels, 0, 4},
-			{"short_step_s", s.ShortStep, 1e-6, 1e3}, {"long_step_s", s.LongStep, 1e-6, 1e3},
+			{"capacity", s.Capacity, 0.1, 4}, {"corner", s.Corner, 1, 100}, {"turn_s", s.Turn, 0, 1},
+			{"short_step_s", s.ShortStep, 1e-6, 1e3},
 		}
 	case Overload:
 		all = []limits{{"knee", s.Knee, 0, 10}, {"slope", s.Slope, 0, 10}}

@@ -19,11 +19,9 @@ func known() *interfere.Model {
 	return &interfere.Model{
 		GPU: "test",
 		TimeSlice: &interfere.Sharing{
-			Form: interfere.FairShare, Capacity: 0.9, Corner: 50, Turn: 0.001, ShortStep: 0.002, LongStep: 0.1, Spread: flat,
+			Form: interfere.FairShare, Capacity: 0.9, Corner: 50, Turn: 0.001, ShortStep: 0.002, Spread: flat,
 		},
-		MPS: &interfere.Sharing{
-			Form: interfere.FairShare, Capacity: 1, Corner: 50, Turn: 0.0001, Kernels: 1, ShortStep: 0.002, LongStep: 0.1, Spread: flat,
-		},
+		MPS: &interfere.Sharing{Form: interfere.Overload, Knee: 1, Slope: 0.4, Spread: flat},
 	}
 }
 
@@ -49,10 +47,10 @@ func TestSlowdown(t *testing.T) {
 		{"one light one leaves some to two", interfere.TimeSlice, heavy, loads{heavy, light}, 1 / 0.35},
 		{"a step shorter than a turn", interfere.TimeSlice, interfere.Load{Util: 0.1, Step: 0.0005}, loads{heavy}, 2.1},
 		{"unknown is taken for all", interfere.TimeSlice, heavy, loads{{Step: 0.1}}, 1 / 0.45},
-		{"equal kernels", interfere.MPS, heavy, loads{heavy}, 2},
-		{"small kernels beside large", interfere.MPS, interfere.Load{Util: 1, Step: 0.025}, loads{heavy}, 5},
-		{"large kernels beside small", interfere.MPS, heavy, loads{{Util: 1, Step: 0.025}}, 1.25},
-		{"unknown steps are the worst", interfere.MPS, interfere.Load{Util: 1}, loads{{Util: 1}}, 51},
+		{"side by side, both want all", interfere.MPS, heavy, loads{heavy}, 1 / 0.6},
+		{"side by side, room for both", interfere.MPS, half, loads{half}, 1},
+		{"side by side, both pay", interfere.MPS, light, loads{heavy}, 1 / 0.92},
+		{"side by side, unknown is taken for all", interfere.MPS, interfere.Load{}, loads{heavy}, 1 / 0.6},
 	} {
 		if got := known().Slowdown(c.mode, c.own, c.others).Mean; !near(got, c.want, 0.02) {
 			t.Errorf("%s: %.3f; want %.3f", c.name, got, c.want)

@@ -22,9 +22,7 @@ type Sharing struct {
 	Capacity  float64 `json:"capacity,omitempty"`     // share of the GPU's time that is left for work while jobs share it
 	Corner    float64 `json:"corner,omitempty"`       // the exponent q
 	Turn      float64 `json:"turn_s,omitempty"`       // seconds that a step waits for the turns of others
-	Kernels   float64 `json:"kernels,omitempty"`      // a job's part is proportional to the busy time of its step to this power; 0: equal parts
-	ShortStep float64 `json:"short_step_s,omitempty"` // assumed of a job whose step time is unknown, ...
-	LongStep  float64 `json:"long_step_s,omitempty"`  // ... and of its neighbours
+	ShortStep float64 `json:"short_step_s,omitempty"` // assumed of a job whose step time is unknown
 
 	// Of the form overload.
 	Knee  float64 `json:"knee,omitempty"`  // sum of utilisations above which speed falls
@@ -88,38 +86,28 @@ const leastSpeed = 0.1
 
 // left returns the share of the GPU's time that the others would leave to a job
 // that wants all it can get. They get what they want, but where that is too
-// much they get parts by weight like the job itself.
+// much, equal parts like the job itself.
 func (s *Sharing) left(c company) float64 {
-	level := 0.0 // of the GPU's time for each unit of weight; rises as jobs that want less are found
+	level := 0.0 // the part of each; rises as jobs that want less are found
 	for range c.size() + 1 {
-		free, weight := s.Capacity, 1.0 // of those that get parts; the job itself weighs 1
+		free, parts := s.Capacity, 1.0 // one for the job itself
 		for i := range c.others {
 			if i == c.skip {
 				continue
 			}
-			other := c.load(i)
-			w := s.weight(c.own, other)
-			if u := other.util(); u <= w*level {
+			if u := c.load(i).util(); u <= level {
 				free -= u
 			} else {
-				weight += w
+				parts++
 			}
 		}
-		next := free / weight
+		next := free / parts
 		if next <= level {
 			break
 		}
 		level = next
 	}
 	return level
-}
-
-// weight returns the part of another job, where the job itself has 1.
-func (s *Sharing) weight(own, other Load) float64 {
-	if s.Kernels == 0 {
-		return 1
-	}
-	return math.Pow(other.util()*other.step(s.LongStep)/(own.util()*own.step(s.ShortStep)), s.Kernels)
 }
 
 // around adds the spread to a prediction.

@@ -19,8 +19,8 @@ DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 
 # What a session's entry in the machine file tells of its options.
 SETTINGS = {"solo": ("warmup", "window", "max_batches"),
-            "pairs": ("mps", "group", "per_group", "seed", "most_ms", "settle", "pair_window", "pair_window_least",
-                      "pair_window_most", "solo_now")}
+            "pairs": ("mps", "group", "per_group", "seed", "most_ms", "again", "warm", "settle", "pair_window", "pair_window_least",
+                      "pair_window_most", "solo_now", "solo_settle")}
 
 
 def shared_options():
@@ -42,13 +42,17 @@ def shared_options():
     paired.add_argument("--per-group", type=int, default=0, help="pairs measured of a group (0: all)")
     paired.add_argument("--seed", type=int, default=1)
     paired.add_argument("--most-ms", type=float, default=120, help="pair only models whose step alone is shorter")
+    paired.add_argument("--again", type=float, default=0,
+                        help="measure once more the pairs in the file whose utilisations add up to less (percent), no others")
+    paired.add_argument("--warm", type=float, default=0.6, help="seconds that each model of a group trains before the first pair")
     paired.add_argument("--settle", type=float, default=0.25, help="seconds of a pair before its window")
-    paired.add_argument("--pair-window", type=float, default=1, help="seconds; longer where steps are long")
+    paired.add_argument("--pair-window", type=float, default=1.7, help="seconds; longer where steps are long")
     paired.add_argument("--pair-window-least", type=float, default=0.6,
                         help="seconds: how far a window may shrink to reach the count in time")
     paired.add_argument("--pair-window-most", type=float, default=2.5, help="seconds: how far it may grow for long steps")
-    paired.add_argument("--solo-now", type=float, default=1,
-                        help="seconds to measure each model alone within its group (0: take the solo file's step time)")
+    paired.add_argument("--solo-now", type=float, default=0.5,
+                        help="seconds to measure each model alone before each of its pairs (0: take the solo file's step time)")
+    paired.add_argument("--solo-settle", type=float, default=0.15, help="seconds before that")
     return shared, measured, alone, paired
 
 

@@ -143,8 +143,8 @@ func (h *HorusPairs) printModel(w io.Writer) {
 The model as fitted to all pairs, and how far measured slowdowns lie from it by pressure
 (what is wanted of the GPU over what there is; above 1 jobs slow):
 
-| mode | GPU left for work | wait for a turn | weight of kernels | pressure | jobs | scatter of ln(slowdown) | 95 % below |
-|---|---|---|---|---|---|---|---|
+| mode | parameters | pressure | jobs | scatter of ln(slowdown) | 95 % below |
+|---|---|---|---|---|---|
 `)
 	for _, mode := range []interfere.Mode{interfere.TimeSlice, interfere.MPS} {
 		s := h.Model.TimeSlice
@@ -154,13 +154,21 @@ The model as fitted to all pairs, and how far measured slowdowns lie from it by 
 			}
 		}
 		for i, p := range s.Spread {
-			first := "| | | |"
+			first := "|"
 			if i == 0 {
-				first = fmt.Sprintf("%s | %.3f | %.2f ms | %.2f |", mode, s.Capacity, 1000*s.Turn, s.Kernels)
+				first = fmt.Sprintf("%s | %s", mode, parameters(s))
 			}
-			fmt.Fprintf(w, "| %s %.2f | %d | %.3f | %.2f |\n", first, p.At, p.Jobs, p.Scatter, p.High)
+			fmt.Fprintf(w, "| %s | %.2f | %d | %.3f | %.2f |\n", first, p.At, p.Jobs, p.Scatter, p.High)
 		}
 	}
+}
+
+// parameters prints those of a form.
+func parameters(s *interfere.Sharing) string {
+	if s.Form == interfere.Overload {
+		return fmt.Sprintf("speed falls by %.2f for each 1 of wants above %.2f", s.Slope, s.Knee)
+	}
+	return fmt.Sprintf("%.3f of the GPU left for work, %.2f ms wait for a turn", s.Capacity, 1000*s.Turn)
 }
 
 func (h *HorusPairs) printBySum(w io.Writer) {

@@ -16,12 +16,9 @@ import (
 
 // truth is a model from which pairs are made.
 func truth(mode interfere.Mode) *interfere.Model {
-	s := &interfere.Sharing{
-		Form: interfere.FairShare, Capacity: 0.88, Corner: 9, Turn: 0.0012, ShortStep: 0.001, LongStep: 0.1,
-		Spread: []interfere.Spread{{At: 1, Scatter: 0, High: 1}},
-	}
+	s := &interfere.Sharing{Form: interfere.FairShare, Capacity: 0.88, Corner: 9, Turn: 0.0012, ShortStep: 0.001, Spread: exact}
 	if mode == interfere.MPS {
-		s.Kernels = 0.6
+		s = &interfere.Sharing{Form: interfere.Overload, Knee: 1.1, Slope: 0.4, Spread: exact}
 	}
 	return &interfere.Model{TimeSlice: s}
 }
@@ -65,7 +62,7 @@ func TestSharingRecoversTruth(t *testing.T) {
 			got, want, within float64
 		}{
 			{"capacity", got.Capacity, want.Capacity, 0.02}, {"corner", got.Corner, want.Corner, 0.15},
-			{"turn", got.Turn, want.Turn, 0.1}, {"kernels", got.Kernels, want.Kernels, 0.05},
+			{"turn", got.Turn, want.Turn, 0.1}, {"knee", got.Knee, want.Knee, 0.03}, {"slope", got.Slope, want.Slope, 0.05},
 		} {
 			if math.Abs(p.got-p.want) > p.within*p.want {
 				t.Errorf("%v: %s %g; want %g", mode, p.name, p.got, p.want)

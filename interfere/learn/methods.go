@@ -19,12 +19,12 @@ type method struct {
 }
 
 // Ours is the name of the method that is used.
-const Ours = "fair share"
+const Ours = "ours"
 
 // methods are those that are compared; the first is the one that is used.
 func methods() []method {
 	return []method{
-		{Ours, fairShare},
+		{Ours, ours},
 		{"published curve", func([]Pair) (predictor, error) { return of(interfere.Published().TimeSlice), nil }},
 		{"straight lines, refitted", straightLines},
 		{"table", monotoneTable},
@@ -38,7 +38,7 @@ func of(s *interfere.Sharing) predictor {
 	}
 }
 
-func fairShare(pairs []Pair) (predictor, error) {
+func ours(pairs []Pair) (predictor, error) {
 	s, err := Sharing(pairs)
 	if err != nil {
 		return nil, err

@@ -32,35 +32,48 @@ func samples(pairs []Pair) []sample {
 	return out
 }
 
-// Sharing fits the form fair-share to the pairs of one mode.
+// Sharing fits the pairs of one mode. Jobs that take turns get the form
+// fair-share; under MPS kernels run side by side, and what is known of a job
+// says little more than how busy the GPU is: the form overload.
 func Sharing(pairs []Pair) (*interfere.Sharing, error) {
 	if len(pairs) < leastPairs {
 		return nil, fmt.Errorf("fit interference: %d pairs; want at least %d", len(pairs), leastPairs)
 	}
 	s := samples(pairs)
-	short, long := usualSteps(s)
-	mps := pairs[0].Mode == interfere.MPS
-	shape := func(x []float64) *interfere.Sharing {
-		sharing := &interfere.Sharing{
-			Form: interfere.FairShare, Capacity: within(math.Exp(x[0]), 0.5, 2), Corner: within(1+math.Exp(x[1]), 1.5, 50),
-			Turn: within(math.Exp(x[2]), 1e-5, 0.05), ShortStep: short, LongStep: long, Pairs: len(pairs), Spread: exact,
-		}
-		if mps {
-			sharing.Kernels = within(math.Exp(x[3]), 0.01, 3)
-		}
-		return sharing
+	shape, start := turns(s)
+	if pairs[0].Mode == interfere.MPS {
+		shape, start = sideBySide()
 	}
-	start := []float64{math.Log(0.9), math.Log(8), math.Log(1e-3)}
-	if mps {
-		start = append(start, math.Log(0.7))
-	}
-	x := minimise(func(x []float64) float64 { return loss(shape(x), s) }, start, 0.3)
-	best := shape(x)
-	for _, v := range []*float64{&best.Capacity, &best.Corner, &best.Turn, &best.Kernels, &best.ShortStep, &best.LongStep} {
+	best := shape(minimise(func(x []float64) float64 { return loss(shape(x), s) }, start, 0.3))
+	best.Pairs = len(pairs)
+	for _, v := range []*float64{&best.Capacity, &best.Corner, &best.Turn, &best.ShortStep, &best.Knee, &best.Slope} {
 		*v = digits(*v)
 	}
 	best.Spread = spread(of(best), pairs)
 	return best, nil
+}
+
+// shaped makes a model of numbers that may take any value.
+type shaped func(x []float64) *interfere.Sharing
+
+// turns is the form fair-share, and where to begin.
+func turns(s []sample) (shaped, []float64) {
+	short := shortStep(s)
+	return func(x []float64) *interfere.Sharing {
+		return &interfere.Sharing{
+			Form: interfere.FairShare, Capacity: within(math.Exp(x[0]), 0.5, 2), Corner: within(1+math.Exp(x[1]), 1.5, 50),
+			Turn: within(math.Exp(x[2]), 1e-5, 0.05), ShortStep: short, Spread: exact,
+		}
+	}, []float64{math.Log(0.9), math.Log(8), math.Log(1e-3)}
+}
+
+// sideBySide is the form overload, and where to begin.
+func sideBySide() (shaped, []float64) {
+	return func(x []float64) *interfere.Sharing {
+		return &interfere.Sharing{
+			Form: interfere.Overload, Knee: within(math.Exp(x[0]), 0.2, 2), Slope: within(math.Exp(x[1]), 0.01, 2), Spread: exact,
+		}
+	}, []float64{math.Log(0.9), math.Log(0.3)}
 }
 
 // exact is the spread of a model that has none yet.
@@ -81,13 +94,13 @@ func loss(s *interfere.Sharing, all []sample) float64 {
 	return sum / float64(len(all))
 }
 
-// usualSteps returns the tenth and the ninetieth percentile of step times.
-func usualSteps(all []sample) (short, long float64) {
+// shortStep returns the tenth percentile of step times.
+func shortStep(all []sample) float64 {
 	steps := make([]float64, len(all))
 	for i, x := range all {
 		steps[i] = x.own.Step
 	}
-	return quantile(steps, 0.1), quantile(steps, 0.9)
+	return quantile(steps, 0.1)
 }
 
 // quantile returns the value below which the part q of all lies.

@@ -14,7 +14,8 @@ import (
 )
 
 // Read reads the pairs of a type of GPU and what their jobs do alone from a
-// folder of measurements (GPU-pairs.csv, GPU-solo.csv), and aligns them.
+// folder of measurements (GPU-pairs.csv, GPU-solo.csv), pools and aligns them, and
+// merges pairs that were measured more than once.
 func Read(folder fs.FS, gpu string) ([]Pair, error) {
 	name := gpu + "-pairs.csv"
 	file, err := folder.Open(name)
@@ -26,10 +27,11 @@ func Read(folder fs.FS, gpu string) ([]Pair, error) {
 	if err != nil {
 		return nil, err
 	}
+	pairs = Pool(pairs)
 	name = gpu + "-solo.csv"
 	alone, err := folder.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return pairs, nil // the pairs say what their jobs do alone
+		return Merge(pairs), nil // the pairs say what their jobs do alone
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what was measured alone: %w", err)
@@ -39,7 +41,7 @@ func Read(folder fs.FS, gpu string) ([]Pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Align(pairs, solo), nil
+	return Merge(Align(pairs, solo)), nil
 }
 
 // ReadSolo reads a table of jobs that were measured alone, as

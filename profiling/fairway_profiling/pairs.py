@@ -27,7 +27,7 @@ MEMORY_SHARE = 0.85  # of the GPU, that a group may fill
 START_IN = 0.01  # seconds from telling both processes of a pair until they start
 PAIR_SECONDS = 0.15  # of a pair beside settling and window; a guess used for planning only
 GROUP_SECONDS = 10  # to put a group on the GPU; likewise
-ALONE_SETTLE_SECONDS = 0.6  # before a model's time alone is taken: it has made one step only by then
+ALONE_STEPS = 8  # at least, in the window of a model alone
 RUN_REPLY_SECONDS = 30  # a pair that is silent for longer is given up
 
 
@@ -63,16 +63,16 @@ class Group:
         self.pairs = pairs
         self.configs = [c for c in configs if c.key in needed]
         self.workers = {c.key: Worker(processes, c.model, environment) for c in self.configs}
-        self.solo_ms = {c.key: c.ms for c in self.configs}  # None: the process failed
+        self.alive = {c.key for c in self.configs}
 
     def attempt(self, act, config):
-        if not self.solo_ms[config.key]:
+        if config.key not in self.alive:
             return
         try:
             act(config)
         except Failed as failure:
             print(f"{config.model} batch {config.batch}: {failure}", flush=True)
-            self.solo_ms[config.key] = None
+            self.alive.discard(config.key)
 
     def wait_built(self):
         for config in self.configs:
@@ -85,12 +85,9 @@ class Group:
                 for config in self.configs:
                     self.attempt(act, config)
 
-    def time_alone(self, seconds):
-        def alone(config):
-            result = self.workers[config.key].call("run", seconds, ALONE_SETTLE_SECONDS)
-            self.solo_ms[config.key] = result["step_ms_mean"]
+    def warm(self, seconds):
         for config in self.configs:
-            self.attempt(alone, config)
+            self.attempt(lambda c: self.workers[c.key].call("run", seconds), config)
 
     def close(self):
         for worker in self.workers.values():
@@ -118,8 +115,12 @@ class Pairs:
     def missing(self):
         return self.options.count - self.added if self.options.count else math.inf
 
+    def alone_seconds(self):
+        """What the times alone of a pair take, at least."""
+        return 2 * (self.options.solo_settle + self.options.solo_now) if self.options.solo_now else 0
+
     def enough(self):
-        cost = self.options.settle + self.options.pair_window_least + PAIR_SECONDS
+        cost = self.options.settle + self.options.pair_window_least + self.alone_seconds() + PAIR_SECONDS
         return time.monotonic() + cost > self.deadline or self.missing() <= 0
 
     def run(self, processes, solo_rows, environment, total_mib):
@@ -128,11 +129,15 @@ class Pairs:
         if len({c.model for c in configs}) < 2:
             raise SystemExit(f"{len(configs)} usable solo rows: want at least two models")
         rng = random.Random(f"{self.options.seed}/{self.mode}/{len(self.table.rows)}")
+        of_mode = [r for r in self.table.rows if r["mode"] == self.mode]
+        again = plan.groups_again(configs, of_mode, self.options.again, self.options.group)
 
         def build(missing):
             """Starts the processes of a group, which build their models on the CPU; None when there is no need."""
             if missing <= 0:
                 return None
+            if self.options.again:
+                return Group(processes, *again.pop(0), environment) if again else None
             chosen = plan.choose_group(configs, self.used, self.options.group, total_mib * MEMORY_SHARE, rng)
             count = min(missing, self.options.per_group or math.comb(len(chosen), 2))
             pairs = plan.choose_pairs(chosen, self.planned, int(count), rng)
@@ -157,12 +162,11 @@ class Pairs:
         group.open(self.options.device)
         if following:
             following.wait_built()
-        if self.options.solo_now:
-            group.time_alone(self.options.solo_now)
+        group.warm(self.options.warm)
         for i, (a, b) in enumerate(group.pairs):
             if self.enough():
                 return
-            if group.solo_ms[a.key] and group.solo_ms[b.key]:
+            if {a.key, b.key} <= group.alive:
                 self.measure(a, b, group, len(group.pairs) - i)
 
     def least_window(self, left_in_group):
@@ -172,28 +176,28 @@ class Pairs:
         left = self.deadline - time.monotonic()
         if self.missing() > left_in_group:
             groups = math.ceil((self.missing() - left_in_group) / (self.options.per_group or left_in_group))
-            left -= groups * (GROUP_SECONDS + self.options.group * (self.options.solo_now + ALONE_SETTLE_SECONDS))
-        affordable = left / self.missing() - self.options.settle - PAIR_SECONDS
+            left -= groups * (GROUP_SECONDS + self.options.group * self.options.warm)
+        affordable = left / self.missing() - self.options.settle - self.alone_seconds() - PAIR_SECONDS
         return min(self.options.pair_window, max(self.options.pair_window_least, affordable))
 
     def measure(self, a, b, group, left_in_group):
         window = plan.window_seconds(a, b, self.least_window(left_in_group), self.options.pair_window_most)
-        solo = group.solo_ms
         row = {"model_a": a.model, "batch_a": a.batch, "model_b": b.model, "batch_b": b.batch, "mode": self.mode,
-               "solo_ms_a": solo[a.key], "solo_ms_b": solo[b.key], "solo_util_a": a.util, "solo_util_b": b.util,
-               "solo_from": "group" if self.options.solo_now else "solo", "status": "ok",
-               "session": self.session, "harness": VERSION}
+               "solo_util_a": a.util, "solo_util_b": b.util, "status": "ok",
+               "solo_from": "pair" if self.options.solo_now else "solo", "session": self.session, "harness": VERSION}
+        workers = [group.workers[c.key] for c in (a, b)]
         try:
-            results = self.together([group.workers[a.key], group.workers[b.key]], window)
+            alone = [self.alone(worker, c) for worker, c in zip(workers, (a, b))]
+            results = self.together(workers, window)
         except Failed as failure:
             row.update(status=failure.status, note=failure.note)
-            for config in (a, b):
-                solo[config.key] = None  # a worker that failed once is out of step
+            group.alive -= {a.key, b.key}  # a worker that failed once is out of step
         else:
             row["window_s"] = window
-            for side, config, result in zip("ab", (a, b), results):
-                row.update({f"ms_{side}": result["step_ms_mean"], f"ms_median_{side}": result["step_ms_median"],
-                            f"steps_{side}": result["steps"], f"slowdown_{side}": result["step_ms_mean"] / solo[config.key]})
+            for side, solo_ms, result in zip("ab", alone, results):
+                row.update({f"solo_ms_{side}": solo_ms, f"ms_{side}": result["step_ms_mean"],
+                            f"ms_median_{side}": result["step_ms_median"], f"steps_{side}": result["steps"],
+                            f"slowdown_{side}": result["step_ms_mean"] / solo_ms})
             began = max(r["began"] for r in results) + self.options.settle
             readings = self.sampler.between(began, began + window)
             if readings:
@@ -205,6 +209,13 @@ class Pairs:
         print(f"{a.model}/{a.batch} ({a.util:.0f} %) + {b.model}/{b.batch} ({b.util:.0f} %) {self.mode}: {row['status']} "
               f"{row.get('slowdown_a', math.nan):.2f} {row.get('slowdown_b', math.nan):.2f} {window:.2f} s {row.get('note', '')}",
               flush=True)
+
+    def alone(self, worker, config):
+        """The time of a step alone, just before the pair: hosts change their speed within minutes."""
+        if not self.options.solo_now:
+            return config.ms
+        seconds = max(self.options.solo_now, ALONE_STEPS * config.ms / 1000)
+        return worker.call("run", seconds, self.options.solo_settle)["step_ms_mean"]
 
     def together(self, workers, seconds):
         start_at = time.monotonic() + START_IN

@@ -77,6 +77,35 @@ def choose_pairs(group, done, count, rng):
     return chosen
 
 
+def groups_again(configs, rows, below, size):
+    """Pairs that leave room on the GPU, to be measured once more, in groups of about so many models.
+
+    Those are the pairs whose safety is in question, and the errors of measuring are largest
+    there. Utilisation is scaled by the step alone, as rows and configurations may be of
+    different hosts. Pairs that share a model stay together.
+    """
+    known = {c.key: c for c in configs}
+    links = []
+    for row in rows:
+        pair = [known.get((row[f"model_{side}"], row[f"batch_{side}"])) for side in "ab"]
+        if row["status"] != "ok" or None in pair:
+            continue
+        steps = [float(row[f"solo_ms_{side}"]) for side in "ab"]
+        if sum(min(100, c.util * c.ms / ms) for c, ms in zip(pair, steps)) < below:
+            links.append(tuple(pair))
+    clusters = []  # of keys that are linked
+    for a, b in links:
+        joined = {a.key, b.key}.union(*(c for c in clusters if a.key in c or b.key in c))
+        clusters = [c for c in clusters if not c & joined] + [joined]
+    packed = []
+    for cluster in clusters:
+        if packed and len(packed[-1]) + len(cluster) <= size:
+            packed[-1] |= cluster
+        else:
+            packed.append(cluster)
+    return [([known[key] for key in sorted(group)], [pair for pair in links if pair[0].key in group]) for group in packed]
+
+
 def window_seconds(a, b, least, most):
     """Long enough for the slower model to take STEPS_WANTED steps at the slowdown to expect."""
     full = min(a.util + b.util, 200) / 200

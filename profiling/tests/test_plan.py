@@ -121,6 +121,22 @@ class PairChoiceTest(unittest.TestCase):
         self.assertTrue(all(key[0] < key[2] for key in done | rest))
 
 
+class AgainTest(unittest.TestCase):
+    def test_light_pairs_in_groups_of_those_that_share_a_model(self):
+        configs = [config(i, 20) for i in range(8)]
+
+        def row(i, j, ms="5", status="ok"):
+            a, b = configs[i], configs[j]
+            return {"model_a": a.model, "batch_a": str(a.batch), "model_b": b.model, "batch_b": str(b.batch), "status": status,
+                    "solo_ms_a": ms, "solo_ms_b": ms}
+        # The fourth ran at twice the speed, so both were twice as busy; the last failed.
+        table = [row(0, 1), row(2, 3), row(1, 4), row(5, 6, ms="2.5"), row(6, 7, status="oom")]
+        groups = plan.groups_again(configs, table, 60, 4)
+        self.assertEqual([{c.key for c in g} for g, _ in groups],
+                         [{configs[i].key for i in g} for g in ((2, 3), (0, 1, 4))])
+        self.assertEqual([len(pairs) for _, pairs in groups], [1, 2])
+
+
 class WindowTest(unittest.TestCase):
     def test_grows_with_the_slower_step_and_the_sum(self):
         for util, ms, want in ((10, "5", 0.8), (100, "50", 12 * 2.2 * 0.05), (50, "50", 12 * 1.6 * 0.05), (100, "119", 2.5)):
@@ -130,15 +146,15 @@ class WindowTest(unittest.TestCase):
     def test_shrinks_when_the_count_is_in_danger(self):
         def least(seconds, count, left_in_group):
             options = types.SimpleNamespace(mps=False, seconds=seconds, count=count, settle=0.2, pair_window=1.0, pair_window_least=0.5,
-                                            per_group=0, group=20, solo_now=1)
+                                            per_group=0, group=20, solo_now=0.1, solo_settle=0, warm=0.6)
             table = types.SimpleNamespace(rows=[])
             return pairs.Pairs(options, table, None, "s").least_window(left_in_group)
         self.assertEqual(least(0, 100, 100), 1.0)
         self.assertEqual(least(1000, 0, 100), 1.0)
         self.assertEqual(least(1000, 100, 100), 1.0)
-        self.assertAlmostEqual(least(110, 100, 100), 1.1 - 0.2 - pairs.PAIR_SECONDS, places=2)
+        self.assertAlmostEqual(least(130, 100, 100), 1.3 - 0.2 - 2 * 0.1 - pairs.PAIR_SECONDS, places=2)
         self.assertEqual(least(10, 100, 100), 0.5)
-        self.assertEqual(least(110, 100, 50), 0.5)  # another group has to be started
+        self.assertEqual(least(120, 100, 50), 0.5)  # another group has to be started
 
 
 class StopTest(unittest.TestCase):
