@@ -110,7 +110,9 @@ MPS: the time of a step together over that alone. Every figure below is of pairs
 models were in none of the pairs of the fit (split by models), unless it says otherwise.
 A pair is safe if both jobs are slowed by less than %.0f %%, and called safe if the model's
 95 %% bound says so of both. "blurred": utilisation and step time off by %.0f %% and %.0f %%,
-as if predicted. docs/interference.md has the model.
+as if predicted. A time alone is the mean of all that a session measured, and where a pair
+was measured twice the geometric mean counts. docs/interference.md
+has the model.
 
     fairway interfere evaluate --data profiling/data
 `, len(h.Pairs), strings.ToUpper(h.GPU), len(learn.OfMode(h.Pairs, interfere.TimeSlice)), len(learn.OfMode(h.Pairs, interfere.MPS)),
