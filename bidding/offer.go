@@ -106,10 +106,7 @@ func (m *market) offer(id sched.AppID) Offer {
 		return o
 	}
 	for i, n := range m.s.Cluster.Nodes {
-		suits := func(j *sched.Job) bool {
-			return j.Accepts(n.Type) && (n.GPUMemory == 0 || j.GPUMemory <= n.GPUMemory)
-		}
-		if m.free[i] > 0 && slices.ContainsFunc(jobs, suits) {
+		if m.free[i] > 0 && slices.ContainsFunc(jobs, func(j *sched.Job) bool { return j.Suits(&n) }) {
 			o.Free = append(o.Free, Free{Node: n.Name, Rack: n.Rack, Type: n.Type, GPUs: m.free[i]})
 		}
 	}

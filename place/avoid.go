@@ -56,7 +56,7 @@ func (f *Free) dispensable(j *sched.Job, n int, hidden []int) bool {
 	}
 	room := make([]int, len(f.c.Racks)*len(f.c.Types))
 	for i := range f.c.Nodes {
-		if f.ready.has(i) && j.Accepts(f.c.Nodes[i].Type) {
+		if f.ready.has(i) && j.Suits(&f.c.Nodes[i]) {
 			room[f.c.RackOf(i)*len(f.c.Types)+f.c.TypeOf(i)] += f.capacity(j, i)
 		}
 	}

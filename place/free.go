@@ -5,6 +5,7 @@ package place
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -47,6 +48,12 @@ type Free struct {
 type shared struct {
 	milli  [sched.MaxGPUs]uint16 // thousandths
 	memory [sched.MaxGPUs]int64  // bytes of GPU memory
+	jobs   [sched.MaxGPUs]uint16
+}
+
+// seat reports whether one more job may be on a GPU of a node.
+func (s *shared) seat(n *sched.Node, gpu int) bool {
+	return n.Seats == 0 || int(s.jobs[gpu]) < n.Seats
 }
 
 type change struct {
@@ -167,12 +174,15 @@ func (f *Free) Fits(j *sched.Job, p sched.Placement) bool {
 				if held == 0 || held+s.Milli > sched.WholeGPU {
 					return false // held == 0 and not free: held whole
 				}
+				if !parts.seat(&f.c.Nodes[s.Node], i) && !slices.Contains(j.Placement, s) {
+					return false // who has its seat keeps it, though there are fewer now
+				}
 				if memory > 0 && parts.memory[i]+j.GPUMemory > memory {
 					return false
 				}
 			}
 		}
-		if f.bounded && f.room(j, int(s.Node), s.GPUs.Len()) < s.GPUs.Len() {
+		if f.bounded && f.supplied(j, int(s.Node), s.GPUs.Len()) < s.GPUs.Len() {
 			return false
 		}
 	}
@@ -251,11 +261,13 @@ func (f *Free) share(ch change) {
 		i := bits.TrailingZeros64(uint64(g))
 		if ch.taken {
 			parts.milli[i] += uint16(ch.slice.Milli)
+			parts.jobs[i]++
 			parts.memory[i] += ch.gpuMemory
 			f.whole[n] &^= 1 << i
 			continue
 		}
 		parts.memory[i] -= ch.gpuMemory
+		parts.jobs[i]--
 		if parts.milli[i] -= uint16(ch.slice.Milli); parts.milli[i] == 0 {
 			f.whole[n] |= 1 << i
 		}
@@ -324,9 +336,16 @@ func (h histogram) nodes(n int) (count int, ok bool) {
 // whole tasks.
 func (f *Free) room(j *sched.Job, n, most int) int {
 	node := &f.c.Nodes[n]
-	if node.GPUMemory > 0 && j.GPUMemory > node.GPUMemory {
+	if !node.Bears(j.Needs) || node.GPUMemory > 0 && j.GPUMemory > node.GPUMemory {
 		return 0
 	}
+	return f.supplied(j, n, most)
+}
+
+// supplied returns for how many GPUs of n the job has CPUs and memory, at most
+// most, in whole tasks.
+func (f *Free) supplied(j *sched.Job, n, most int) int {
+	node := &f.c.Nodes[n]
 	k := most
 	if node.CPUs > 0 && j.CPUs > 0 {
 		k = min(k, f.cpus[n]/j.CPUs)
@@ -341,7 +360,7 @@ func (f *Free) room(j *sched.Job, n, most int) int {
 // in whole tasks.
 func (f *Free) capacity(j *sched.Job, n int) int {
 	node := &f.c.Nodes[n]
-	if node.GPUMemory > 0 && j.GPUMemory > node.GPUMemory {
+	if !node.Bears(j.Needs) || node.GPUMemory > 0 && j.GPUMemory > node.GPUMemory {
 		return 0
 	}
 	k := node.Usable().Len()

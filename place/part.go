@@ -30,7 +30,7 @@ func (f *Free) beside(j *sched.Job, n int) (sched.Placement, bool) {
 	}
 	for _, node := range slices.Sorted(maps.Keys(f.parts)) {
 		part := f.milli(j, int(node))
-		if part == sched.WholeGPU || !f.ready.has(int(node)) || !j.Accepts(f.c.Nodes[node].Type) || n%j.Task() != 0 {
+		if part == sched.WholeGPU || !f.ready.has(int(node)) || !j.Suits(&f.c.Nodes[node]) || n%j.Task() != 0 {
 			continue
 		}
 		if f.bounded && f.room(j, int(node), n) < n {
@@ -54,7 +54,7 @@ func (f *Free) roomy(j *sched.Job, node, part int32, n int) sched.GPUSet {
 	held, memory := f.parts[node], f.c.Nodes[node].GPUMemory
 	var fits []int
 	for i, h := range held.milli {
-		if h > 0 && int32(h)+part <= sched.WholeGPU && (memory == 0 || held.memory[i]+j.GPUMemory <= memory) {
+		if h > 0 && int32(h)+part <= sched.WholeGPU && held.seat(&f.c.Nodes[node], i) && (memory == 0 || held.memory[i]+j.GPUMemory <= memory) {
 			fits = append(fits, i)
 		}
 	}

@@ -44,3 +44,34 @@ func TestParts(t *testing.T) {
 		}
 	}
 }
+
+// TestPartsBySeats: no more jobs come to a GPU than its node has seats for, however
+// little each takes; who is there stays when there are fewer.
+func TestPartsBySeats(t *testing.T) {
+	c, err := sched.NewCluster([]sched.Node{{Name: "a", GPUs: 1, Seats: 2}, {Name: "b", GPUs: 1, Seats: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := place.NewFree(c)
+	small := &sched.Job{Spec: sched.Spec{ID: "x", GPUs: 1, MilliGPU: 100, Shareable: true}}
+	var at []sched.Placement
+	for i, want := range []string{"a[0]x0.1", "a[0]x0.1", "b[0]x0.1", "-"} {
+		p, ok := place.Consolidated(f, small, 1)
+		got := "-"
+		if ok {
+			got = p.Text(c)
+		}
+		if got != want {
+			t.Errorf("job %d is at %s; want %s", i, got, want)
+		}
+		at = append(at, p)
+	}
+	if f.Fits(small, at[2]) {
+		t.Error("a second job fits on a GPU with one seat")
+	}
+	there := *small
+	there.Phase, there.Placement = sched.Running, at[2]
+	if !f.Fits(&there, at[2]) {
+		t.Error("a job does not fit where it is")
+	}
+}

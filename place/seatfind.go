@@ -35,7 +35,7 @@ func (m *misfit) covers(a *Ask) bool {
 	x, y := m.Job, a.Job
 	return m.Whole == a.Whole && m.Idle == a.Idle && m.Spill == a.Spill && m.Key == a.Key && m.GPUs <= a.GPUs &&
 		m.util <= y.GPUUtil && m.memory <= y.GPUMemory && x.CPUs <= y.CPUs && x.Memory <= y.Memory &&
-		x.Widest == y.Widest && x.Task() == y.Task() && slices.Equal(x.GPUTypes, y.GPUTypes)
+		x.Widest == y.Widest && x.Task() == y.Task() && x.Needs == y.Needs && slices.Equal(x.GPUTypes, y.GPUTypes)
 }
 
 // mostMisfits bounds what Find remembers of what it did not find.
@@ -116,7 +116,7 @@ func (s *Seats) oneCould(a *Ask, t int) bool {
 // usable returns the GPUs of a node that an ask may look at.
 func (s *Seats) usable(a *Ask, node, t int) sched.GPUSet {
 	n := &s.c.Nodes[node]
-	if n.State != sched.Ready || s.c.TypeOf(node) != t || (n.GPUMemory > 0 && a.Job.GPUMemory > n.GPUMemory) {
+	if n.State != sched.Ready || s.c.TypeOf(node) != t || !n.Bears(a.Job.Needs) || (n.GPUMemory > 0 && a.Job.GPUMemory > n.GPUMemory) {
 		return 0
 	}
 	switch {

@@ -37,7 +37,7 @@ func (s *Seats) Reserve(j *sched.Job, n, most int) bool {
 // may reports whether a job could be on a node at all.
 func (s *Seats) may(j *sched.Job, node int) bool {
 	n := &s.c.Nodes[node]
-	return n.State != sched.Down && j.Accepts(n.Type) && (n.GPUMemory == 0 || j.GPUMemory <= n.GPUMemory) &&
+	return n.State != sched.Down && j.Suits(n) &&
 		(n.CPUs == 0 || j.CPUs <= n.CPUs) && (n.Memory == 0 || j.Memory <= n.Memory)
 }
 

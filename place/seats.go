@@ -110,7 +110,7 @@ func (s *Seats) Take(j *sched.Job, p sched.Placement) {
 // reopen decides whether a GPU takes one more.
 func (s *Seats) reopen(node, at int) {
 	gpu := node*s.stride + at
-	takes := s.count[gpu] > 0 && int(s.count[gpu]) < s.most && s.milli[gpu]+s.Seat() <= sched.WholeGPU
+	takes := s.count[gpu] > 0 && int(s.count[gpu]) < s.seats(node) && s.milli[gpu]+s.Seat() <= sched.WholeGPU
 	for _, j := range s.at(gpu) {
 		takes = takes && Sharable(j)
 	}
@@ -119,6 +119,14 @@ func (s *Seats) reopen(node, at int) {
 	} else {
 		s.open[node] &^= 1 << at
 	}
+}
+
+// seats returns how many jobs each GPU of a node takes.
+func (s *Seats) seats(node int) int {
+	if n := s.c.Nodes[node].Seats; n > 0 {
+		return min(n, s.most)
+	}
+	return s.most
 }
 
 // at returns who sits on a GPU.

@@ -124,7 +124,7 @@ func (f *Free) onNode(j *sched.Job, node, n int, level sched.Level) (sched.Place
 // inIsland looks for an island with n free GPUs on every node.
 func (f *Free) inIsland(j *sched.Job, n int) (sched.Placement, bool) {
 	for i := range f.c.Nodes {
-		if !f.ready.has(i) || !j.Accepts(f.c.Nodes[i].Type) || f.room(j, i, f.whole[i].Len()) < n {
+		if !f.ready.has(i) || !j.Suits(&f.c.Nodes[i]) || f.room(j, i, f.whole[i].Len()) < n {
 			continue
 		}
 		mark := f.Mark()
@@ -190,7 +190,12 @@ func (f *Free) nodesNeeded(j *sched.Job, n, t int, level sched.Level) int {
 
 // plain reports whether all that matters of a node to the job is how many of
 // its GPUs are free.
-func (f *Free) plain(j *sched.Job) bool { return !f.bounded && j.GPUMemory == 0 && j.Task() == 1 }
+func (f *Free) plain(j *sched.Job) bool {
+	return !f.bounded && j.GPUMemory == 0 && !f.picky(j) && j.Task() == 1
+}
+
+// picky reports whether the job may be kept off some nodes by the marks of these.
+func (f *Free) picky(j *sched.Job) bool { return j.Needs != "" || f.c.Keeps() }
 
 // MostFree takes from the node with the most free GPUs, again and again. It
 // ignores locality except for what the job itself demands.

@@ -15,7 +15,10 @@ import (
 func (f *Free) Why(j *sched.Job, n int, level sched.Level) sched.Reason {
 	level = bound(j, level)
 	if most := f.Ever(j, n, level); most < n {
-		return sched.Reason{Code: sched.Impossible, Need: n, Have: most, Level: level}
+		return sched.Reason{Code: sched.Impossible, Need: n, Have: most, Level: level, Marked: j.Needs != ""}
+	}
+	if f.picky(j) {
+		return f.whyMarked(j, n, level)
 	}
 	free := 0
 	f.types(j, func(t int) bool {
@@ -47,6 +50,36 @@ func (f *Free) Why(j *sched.Job, n int, level sched.Level) sched.Reason {
 				})
 			}
 		}
+	}
+	return r
+}
+
+// whyMarked is Why for a job that not all nodes take, and that an empty cluster
+// could host on those that do: only they count.
+func (f *Free) whyMarked(j *sched.Job, n int, level sched.Level) sched.Reason {
+	types, racks, best := make([]int, len(f.c.Types)), make([]int, len(f.c.Racks)), sched.Reason{}
+	for i := range f.c.Nodes {
+		if !f.ready.has(i) || !j.Suits(&f.c.Nodes[i]) {
+			continue
+		}
+		k := f.whole[i].Len()
+		types[f.c.TypeOf(i)] += k
+		racks[f.c.RackOf(i)] += k
+		if k > best.Have {
+			best.Have, best.Where = k, int32(i+1)
+		}
+	}
+	free := slices.Max(types)
+	if free < n {
+		return sched.Reason{Code: sched.Full, Need: n, Have: free, Marked: j.Needs != ""}
+	}
+	r := sched.Reason{Code: sched.Fragmented, Need: n, Level: level, Have: free, Marked: j.Needs != ""}
+	switch {
+	case level == sched.SameRack, level == sched.SameMachine && n > f.c.MaxGPUs():
+		r.Level, r.Have = sched.SameRack, slices.Max(racks)
+		r.Where = int32(1 + slices.Index(racks, r.Have))
+	case level < sched.SameRack:
+		r.Have, r.Where = best.Have, best.Where
 	}
 	return r
 }
@@ -86,10 +119,11 @@ type shape struct {
 	cpus      int
 	memory    int64
 	gpuMemory int64
+	needs     string
 }
 
 func shapeOf(j *sched.Job, level sched.Level) shape {
-	return shape{level: level, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory}
+	return shape{level: level, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, needs: j.Needs}
 }
 
 // need is a shape with a number of GPUs.

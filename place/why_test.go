@@ -16,7 +16,7 @@ import (
 func TestWhy(t *testing.T) {
 	c, err := sched.NewCluster([]sched.Node{
 		{Name: "a", GPUs: 4, Rack: "r0", Type: "t4", CPUs: 8}, {Name: "b", GPUs: 4, Rack: "r0", Type: "t4"},
-		{Name: "c", GPUs: 4, Rack: "r1", Type: "t4"}, {Name: "d", GPUs: 2, Rack: "r1", Type: "h200", GPUMemory: 80},
+		{Name: "c", GPUs: 4, Rack: "r1", Type: "t4"}, {Name: "d", GPUs: 2, Rack: "r1", Type: "h200", GPUMemory: 80, Marks: []string{"big", "new"}},
 		{Name: "e", GPUs: 8, Rack: "r1", Type: "t4", State: sched.Down},
 	})
 	if err != nil {
@@ -42,6 +42,9 @@ func TestWhy(t *testing.T) {
 		{"no such type", sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{"v100"}}, sched.CrossRack, "needs 1 GPU in the cluster of a kind it accepts; this cluster has at most 0"},
 		{"too large for the GPU", sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{"h200"}, GPUMemory: 81}, sched.CrossRack, "needs 1 GPU in the cluster of a kind it accepts; this cluster has at most 0"},
 		{"too many CPUs", sched.Spec{GPUs: 4, CPUs: 3, Widest: sched.SameMachine, TaskGPUs: 4}, sched.CrossRack, "needs 4 GPUs in one node; node a has 3 free"},
+		{"a mark that nobody bears", sched.Spec{GPUs: 1, Needs: "gold"}, sched.CrossRack, "needs 1 GPU; no node that could hold it bears its mark"},
+		{"a mark that too few bear", sched.Spec{GPUs: 3, Needs: "big"}, sched.CrossRack, "needs 3 GPUs in the cluster of a kind it accepts on nodes that bear its mark; this cluster has at most 2"},
+		{"a mark and a type", sched.Spec{GPUs: 1, Needs: "big", GPUTypes: []sched.GPUType{"t4"}}, sched.CrossRack, "needs 1 GPU; no node that could hold it bears its mark"},
 	} {
 		j := &sched.Job{Spec: x.spec}
 		for range 2 { // the second time from the cache

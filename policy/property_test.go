@@ -184,6 +184,9 @@ func checkCapacity(t *rapid.T, s *sched.Snapshot, plan sched.Plan) {
 				if held[at] += int(slice.Milli); held[at] > 1000 {
 					t.Errorf("job %s: GPU %v is held for %d thousandths", s.Jobs[i].ID, at, held[at])
 				}
+				if j := s.Jobs[i]; !s.Cluster.Nodes[node].Bears(j.Needs) && !holdsOn(j, slice.Node) {
+					t.Errorf("job %s needs the mark %s and comes to node %d, which bears %v", j.ID, j.Needs, node, s.Cluster.Nodes[node].Marks)
+				}
 				cpus[node] += s.Jobs[i].CPUs
 				memory[node] += s.Jobs[i].Memory
 			}
@@ -197,6 +200,16 @@ func checkCapacity(t *rapid.T, s *sched.Snapshot, plan sched.Plan) {
 			t.Errorf("node %s is down and gives something", n.Name)
 		}
 	}
+}
+
+// holdsOn reports whether a job is on a node.
+func holdsOn(j *sched.Job, node int32) bool {
+	for _, s := range j.Placement {
+		if s.Node == node {
+			return true
+		}
+	}
+	return false
 }
 
 // checkConserves looks for a job that waits although it could run on what the

@@ -6,6 +6,7 @@ package sched
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -56,8 +57,9 @@ func (e *PlanError) Error() string {
 //     is Down;
 //   - gang: a job runs at a size it can run at, in whole tasks, or not at all; to
 //     be screened, at any size up to what it asks for;
-//   - fit: GPU type, GPU memory and locality are what the job accepts, and a
-//     GPU is shared only by jobs that allow it;
+//   - fit: GPU type, GPU memory, locality and the mark of a node that it comes to
+//     are what the job accepts, and a GPU is shared only by jobs that allow it (a
+//     job may stay on a node that has lost its mark);
 //   - quota: no tenant gets more GPUs while it holds more than its limit, where
 //     a part of a GPU counts as that part (a limit that was lowered stops nobody
 //     by itself);
@@ -90,6 +92,8 @@ func Check(s *Snapshot, p Plan) []Violation {
 // sharers sums up the jobs that share a GPU.
 type sharers struct {
 	milli  int
+	jobs   int
+	fresh  bool  // one of them comes now
 	memory int64 // bytes
 }
 
@@ -177,6 +181,9 @@ func (c *checker) slice(j *Job, s Slice) {
 	if n.GPUMemory > 0 && j.GPUMemory > n.GPUMemory {
 		c.fail("fit", j, "it needs %d bytes on a GPU; those of node %s have %d", j.GPUMemory, n.Name, n.GPUMemory)
 	}
+	if !n.Bears(j.Needs) && !j.isOn(s.Node) {
+		c.fail("fit", j, "it needs the mark %q; node %s bears %q", j.Needs, n.Name, n.Marks)
+	}
 	c.hold(j, s, n)
 	c.cpus[s.Node] += k * j.CPUs
 	c.memory[s.Node] += int64(k) * j.Memory
@@ -213,10 +220,15 @@ func (c *checker) hold(j *Job, s Slice, n *Node) {
 		}
 		sum := c.parts[key]
 		sum.milli += int(s.Milli)
+		sum.jobs++
+		sum.fresh = sum.fresh || !j.holds(s)
 		sum.memory += j.GPUMemory
 		c.parts[key] = sum
 		if sum.milli > WholeGPU {
 			c.fail("capacity", j, "GPU %d of node %s would be held for %d thousandths", key[1], n.Name, sum.milli)
+		}
+		if n.Seats > 0 && sum.jobs > n.Seats && sum.fresh {
+			c.fail("capacity", j, "%d jobs would be on GPU %d of node %s; it takes %d", sum.jobs, key[1], n.Name, n.Seats)
 		}
 		if n.GPUMemory > 0 && sum.memory > n.GPUMemory {
 			c.fail("capacity", j, "the jobs on GPU %d of node %s would need %d bytes of it; it has %d", key[1], n.Name, sum.memory, n.GPUMemory)
@@ -254,6 +266,11 @@ func (j *Job) holds(s Slice) bool {
 		}
 	}
 	return false
+}
+
+// isOn reports whether the job has GPUs of that node.
+func (j *Job) isOn(node int32) bool {
+	return slices.ContainsFunc(j.Placement, func(h Slice) bool { return h.Node == node })
 }
 
 func (j *Job) sizes() string {

@@ -23,7 +23,7 @@ func testNodes() []sched.Node {
 		{Name: "b", GPUs: 4, Type: "t4", Rack: "r0"},
 		{Name: "c", GPUs: 8, Type: "h200", Rack: "r1", CPUs: 16, Memory: 100, GPUMemory: 80},
 		{Name: "d", GPUs: 4, Type: "t4", Rack: "r1", State: sched.Cordoned},
-		{Name: "e", GPUs: 4, Type: "t4", Rack: "r1", Others: 0b0011},
+		{Name: "e", GPUs: 4, Type: "t4", Rack: "r1", Others: 0b0011, Seats: 2},
 	}
 }
 
@@ -87,6 +87,8 @@ func TestCheck(t *testing.T) {
 		{"part, then the whole of it", jobs{{GPUs: 1, Shareable: true}, {GPUs: 1}}, wants{{part(0, 1, 500)}, {on(0, 1)}}, "capacity"},
 		{"parts that fit", jobs{{GPUs: 1, MilliGPU: 400}, {GPUs: 1, MilliGPU: 600}}, wants{{part(0, 1, 400)}, {part(0, 1, 600)}}, "-"},
 		{"parts that do not fit", jobs{{GPUs: 1, MilliGPU: 400}, {GPUs: 1, MilliGPU: 601}}, wants{{part(0, 1, 400)}, {part(0, 1, 601)}}, "capacity"},
+		{"as many as there are seats", jobs{{GPUs: 1, MilliGPU: 100}, {GPUs: 1, MilliGPU: 100}}, wants{{part(4, 4, 100)}, {part(4, 4, 100)}}, "-"},
+		{"more than there are seats", jobs{{GPUs: 1, MilliGPU: 100}, {GPUs: 1, MilliGPU: 100}, {GPUs: 1, MilliGPU: 100}}, wants{{part(4, 4, 100)}, {part(4, 4, 100)}, {part(4, 4, 100)}}, "capacity"},
 		{"no part", jobs{{GPUs: 1, Shareable: true}}, wants{{part(0, 1, 0)}}, "capacity"},
 		{"more than the whole", jobs{{GPUs: 1}}, wants{{part(0, 1, 1001)}}, "capacity"},
 		{"CPUs", jobs{{GPUs: 2, CPUs: 8}}, wants{{on(2, 0b11)}}, "-"},

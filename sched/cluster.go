@@ -32,7 +32,14 @@ type Node struct {
 	Rack      string    `json:"rack,omitempty"`       // RDMA domain; nodes of one rack share a fast network
 	Islands   []GPUSet  `json:"islands,omitempty"`    // NVLink islands; none: all GPUs are one island
 	Others    GPUSet    `json:"others,omitempty"`     // held by programs outside of Fairway now: nobody gets them
+	Seats     int       `json:"seats,omitempty"`      // jobs that may be on each GPU at a time; 0: any number, 1: nobody shares
 	State     NodeState `json:"state,omitempty"`
+	// Marks are the names of what the node offers beyond its numbers, ascending:
+	// a job that needs one runs only where it is.
+	Marks []string `json:"marks,omitempty"`
+	// Kept says that the node is for jobs that need one of its marks: others stay
+	// away.
+	Kept bool `json:"kept,omitempty"`
 }
 
 // Rack is a set of nodes that share a fast network (an RDMA domain).
@@ -54,6 +61,7 @@ type Cluster struct {
 	gpus     int   // usable ones of nodes that are not Down
 	byType   []int // the same by index into Types
 	maxGPUs  int
+	kept     bool // some node is
 	nodeByID map[string]int
 }
 
@@ -91,6 +99,7 @@ func NewCluster(nodes []Node) (*Cluster, error) {
 		c.rackOf[i], c.typeOf[i] = r, t
 		c.Racks[r].Nodes = append(c.Racks[r].Nodes, i)
 		c.maxGPUs = max(c.maxGPUs, n.GPUs)
+		c.kept = c.kept || n.Kept
 		if n.State != Down {
 			usable := n.Usable().Len()
 			c.gpus += usable
@@ -113,6 +122,8 @@ func (n Node) check() error {
 		return fmt.Errorf("memory = %d, gpu_memory = %d; want 0 or more", n.Memory, n.GPUMemory)
 	case n.Others&^FirstGPUs(n.GPUs) != 0:
 		return fmt.Errorf("others = %s; want some of GPUs 0 to %d", n.Others, n.GPUs-1)
+	case n.Seats < 0 || n.Seats > WholeGPU:
+		return fmt.Errorf("seats = %d; want 0 (any number) to %d", n.Seats, WholeGPU)
 	case n.State > Down:
 		return fmt.Errorf("state = %d; want 0 (ready), 1 (cordoned) or 2 (down)", n.State)
 	}
@@ -123,7 +134,7 @@ func (n Node) check() error {
 		}
 		seen |= island
 	}
-	return nil
+	return n.checkMarks()
 }
 
 // Usable returns the GPUs of the node that are Fairway's to give: all but those
@@ -138,6 +149,10 @@ func (c *Cluster) GPUsOf(t int) int { return c.byType[t] }
 
 // MaxGPUs returns the size of the largest node.
 func (c *Cluster) MaxGPUs() int { return c.maxGPUs }
+
+// Keeps reports whether some node is kept for jobs that need its marks: if not, a
+// job that needs none may use every node.
+func (c *Cluster) Keeps() bool { return c.kept }
 
 // RackOf returns the index in Racks of a node's rack.
 func (c *Cluster) RackOf(node int) int { return c.rackOf[node] }

@@ -51,6 +51,9 @@ type Spec struct {
 	CPUs      int       `json:"cpus,omitempty"`       // for each GPU
 	Memory    int64     `json:"memory,omitempty"`     // bytes of host memory for each GPU
 	Widest    Level     `json:"widest,omitempty"`     // the widest placement that is acceptable; NoLevel: any
+	// Needs is the mark that a node must bear for the job to run there; "": any
+	// node will do.
+	Needs string `json:"needs,omitempty"`
 
 	Priority       int  `json:"priority,omitempty"` // larger goes first, where the policy looks at it
 	NonPreemptible bool `json:"non_preemptible,omitempty"`
@@ -234,6 +237,13 @@ func (j *Job) Accepts(t GPUType) bool {
 	return len(j.GPUTypes) == 0 || slices.Contains(j.GPUTypes, t)
 }
 
+// Suits reports whether the job may run on a node like that: its GPUs are of a
+// type that the job accepts and have memory enough, and it bears the mark that
+// the job needs. What is free there, and the state of the node, are not asked.
+func (j *Job) Suits(n *Node) bool {
+	return n.Bears(j.Needs) && (n.GPUMemory == 0 || j.GPUMemory <= n.GPUMemory) && j.Accepts(n.Type)
+}
+
 // Age returns the time since submission.
 func (j *Job) Age(now time.Time) time.Duration { return now.Sub(j.Submitted) }
 
@@ -332,6 +342,8 @@ func (s *Spec) Validate() error {
 		return bad("cpus, memory, gpu_memory", [3]int64{int64(s.CPUs), s.Memory, s.GPUMemory}, "0 or more")
 	case s.Widest > CrossRack:
 		return bad("widest", s.Widest, "slot, machine, rack or cross-rack")
+	case s.Needs != "" && !markOK(s.Needs):
+		return bad("needs", fmt.Sprintf("%q", s.Needs), wantMark)
 	case s.Screen < 0:
 		return bad("screen", s.Screen, "0 (none) or more")
 	case s.Estimate < 0:

@@ -65,16 +65,26 @@ func (c *Code) UnmarshalText(b []byte) error {
 // waiting job and a large queue has many, so a Reason is a small value and
 // becomes text only where a person reads it.
 type Reason struct {
-	Code  Code      `json:"code"`
-	Need  int       `json:"need,omitempty"`  // GPUs the job needs
-	Have  int       `json:"have,omitempty"`  // GPUs there are for it, at best
-	Level Level     `json:"level,omitempty"` // how near to each other it needs them
-	Where int32     `json:"where,omitempty"` // 1 + index of the rack (SameRack) or node (nearer) that has most; 0: not one place
-	Until time.Time `json:"until,omitzero"`  // when it is expected to change; zero: unknown
+	Code  Code  `json:"code"`
+	Need  int   `json:"need,omitempty"`  // GPUs the job needs
+	Have  int   `json:"have,omitempty"`  // GPUs there are for it, at best
+	Level Level `json:"level,omitempty"` // how near to each other it needs them
+	// Marked says that only nodes count that bear the mark which the job needs.
+	Marked bool      `json:"marked,omitempty"`
+	Where  int32     `json:"where,omitempty"` // 1 + index of the rack (SameRack) or node (nearer) that has most; 0: not one place
+	Until  time.Time `json:"until,omitzero"`  // when it is expected to change; zero: unknown
 }
 
 // Text prints the reason for a person.
-func (r Reason) Text(c *Cluster) string {
+func (r Reason) Text(c *Cluster) string { return r.text(c, "its mark") }
+
+// TextFor prints the reason of a job for a person, with the name of the mark that
+// the job needs.
+func (r Reason) TextFor(j *Job, c *Cluster) string {
+	return r.text(c, "the mark "+j.Needs)
+}
+
+func (r Reason) text(c *Cluster, mark string) string {
 	var until string
 	if !r.Until.IsZero() {
 		until = " until about " + r.Until.Format("15:04")
@@ -86,9 +96,9 @@ func (r Reason) Text(c *Cluster) string {
 	case Ok:
 		return "runs"
 	case Full:
-		return fmt.Sprintf("needs %s; %d are free in the cluster%s", gpus(r.Need), r.Have, until)
+		return fmt.Sprintf("needs %s; %d are free %s%s", gpus(r.Need), r.Have, r.among(mark), until)
 	case Fragmented:
-		return fmt.Sprintf("needs %s %s; %s %d free%s", gpus(r.Need), within(r.Level), r.place(c), r.Have, until)
+		return fmt.Sprintf("needs %s %s%s; %s %d free%s", gpus(r.Need), within(r.Level), r.marked(mark), r.place(c), r.Have, until)
 	case OverQuota:
 		return fmt.Sprintf("needs %s; its tenant may take %d more%s", gpus(r.Need), max(0, r.Have), until)
 	case Behind:
@@ -96,13 +106,31 @@ func (r Reason) Text(c *Cluster) string {
 	case BackOff:
 		return "waits before the next try" + until
 	case Impossible:
-		return fmt.Sprintf("needs %s %s of a kind it accepts; this cluster has at most %d", gpus(r.Need), within(r.Level), r.Have)
+		if r.Marked && r.Have == 0 {
+			return fmt.Sprintf("needs %s; no node that could hold it bears %s", gpus(r.Need), mark)
+		}
+		return fmt.Sprintf("needs %s %s of a kind it accepts%s; this cluster has at most %d", gpus(r.Need), within(r.Level), r.marked(mark), r.Have)
 	case TurnWait:
 		return "shares its GPUs in turns; the next turn comes" + until
 	case ScreenWait:
 		return fmt.Sprintf("is screened on %s first; the pool for that has %d free%s", gpus(r.Need), r.Have, until)
 	}
 	return r.Code.String()
+}
+
+// among says which GPUs of the cluster count.
+func (r Reason) among(mark string) string {
+	if r.Marked {
+		return "on the nodes that bear " + mark
+	}
+	return "in the cluster"
+}
+
+func (r Reason) marked(mark string) string {
+	if r.Marked {
+		return " on nodes that bear " + mark
+	}
+	return ""
 }
 
 func gpus(n int) string {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,6 +89,8 @@ type nodeGroup struct {
 	Rack      string        `json:"rack,omitempty"`
 	RackNodes int           `json:"rack_nodes,omitempty"` // nodes in a rack: racks are then named RACK0, RACK1, ...
 	NVLink    [][]int       `json:"nvlink,omitempty"`     // islands as lists of GPU indexes
+	Marks     []string      `json:"marks,omitempty"`      // that the nodes bear, in any order
+	Kept      bool          `json:"kept,omitempty"`       // for jobs that need one of the marks
 }
 
 // clusterFile is the JSON form of a cluster.
@@ -101,7 +104,7 @@ type clusterFile struct {
 //
 //	{"version": 1, "nodes": [
 //	  {"name": "a", "count": 8, "gpus": 8, "gpu_type": "a100", "rack": "r", "rack_nodes": 4,
-//	   "nvlink": [[0,1,2,3],[4,5,6,7]], "cpus": 96, "memory": 1099511627776},
+//	   "nvlink": [[0,1,2,3],[4,5,6,7]], "cpus": 96, "memory": 1099511627776, "marks": ["fast-disk"]},
 //	  {"name": "old", "gpus": 2, "gpu_type": "p100", "rack": "annex"}]}
 func ReadCluster(r io.Reader) (*sched.Cluster, error) {
 	dec := json.NewDecoder(io.LimitReader(r, maxClusterFile))
@@ -143,7 +146,7 @@ func (g nodeGroup) expand(have int) ([]sched.Node, error) {
 	}
 	node := sched.Node{
 		Name: g.Name, GPUs: g.GPUs, Type: sched.GPUType(strings.ToLower(string(g.Type))),
-		GPUMemory: g.GPUMemory, CPUs: g.CPUs, Memory: g.Memory, Rack: g.Rack,
+		GPUMemory: g.GPUMemory, CPUs: g.CPUs, Memory: g.Memory, Rack: g.Rack, Marks: slices.Sorted(slices.Values(g.Marks)), Kept: g.Kept,
 	}
 	for _, island := range g.NVLink {
 		var set sched.GPUSet

@@ -43,7 +43,7 @@ func TestParseClusterErrors(t *testing.T) {
 
 const mixed = `{"version": 1, "nodes": [
   {"name": "a", "count": 4, "gpus": 8, "gpu_type": "A100", "rack": "r", "rack_nodes": 2,
-   "nvlink": [[0,1,2,3],[4,5,6,7]], "cpus": 96, "memory": 1099511627776, "gpu_memory": 42949672960},
+   "nvlink": [[0,1,2,3],[4,5,6,7]], "cpus": 96, "memory": 1099511627776, "gpu_memory": 42949672960, "marks": ["new", "disk"]},
   {"name": "old", "gpus": 2, "rack": "annex"}]}`
 
 func TestReadCluster(t *testing.T) {
@@ -57,6 +57,9 @@ func TestReadCluster(t *testing.T) {
 	n := c.Nodes[2]
 	if n.Name != "a2" || n.Rack != "r1" || n.Type != "a100" || n.CPUs != 96 {
 		t.Errorf("third node is %+v", n)
+	}
+	if !n.Bears("disk") || !n.Bears("new") || n.Bears("gold") || c.Nodes[4].Bears("disk") {
+		t.Errorf("marks are %v and %v", n.Marks, c.Nodes[4].Marks)
 	}
 	if l := c.Level(sched.Placement{{Node: 2, GPUs: 0b11000, Milli: sched.WholeGPU}}); l != sched.SameMachine {
 		t.Errorf("GPUs 3 and 4 are at level %s, want %s: they are on different islands", l, sched.SameMachine)
@@ -76,6 +79,7 @@ func TestReadClusterErrors(t *testing.T) {
 		`{"version": 1, "nodes": [{"name": "a", "count": 999999999, "gpus": 4}]}`:       "count",
 		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "nvlink": [[0,1],[1,2]]}]}`:  "islands",
 		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "rack_nodes": -1}]}`:         "rack_nodes",
+		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "marks": ["a b"]}]}`:         "marks",
 		`{"version": 1, "nodes": [{"name": "a", "gpus": 4, "memory": -1}]}`:             "memory",
 	} {
 		_, err := sim.ReadCluster(strings.NewReader(text))

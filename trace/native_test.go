@@ -39,6 +39,7 @@ func drawWork(t *rapid.T, i int) sim.Work {
 			CPUs:           some.Draw(t, "cpus"),
 			Memory:         rapid.Int64Range(0, 1<<60).Draw(t, "memory"),
 			Widest:         sched.Level(rapid.IntRange(0, int(sched.CrossRack)).Draw(t, "widest")),
+			Needs:          rapid.SampledFrom([]string{"", "fast-disk"}).Draw(t, "needs"),
 			Priority:       rapid.Int().Draw(t, "priority"),
 			NonPreemptible: rapid.Bool().Draw(t, "stays"),
 			Model:          "m" + name.Draw(t, "model"),

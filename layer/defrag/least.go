@@ -21,6 +21,7 @@ type gangShape struct {
 	gpus, task int
 	gpuMemory  int64
 	types      string
+	needs      string
 }
 
 // fewestFor returns on how few nodes of one rack, or else of all, a gang would be
@@ -37,7 +38,7 @@ func (d *decision) fewestFor(j *sched.Job) int {
 	if d.least.of != d.s.Cluster || len(d.least.known) >= most {
 		d.least = leastNodes{of: d.s.Cluster, known: map[gangShape]int{}}
 	}
-	key := gangShape{gpus: n, task: j.Task(), gpuMemory: j.GPUMemory}
+	key := gangShape{gpus: n, task: j.Task(), gpuMemory: j.GPUMemory, needs: j.Needs}
 	if len(j.GPUTypes) > 0 {
 		var b strings.Builder
 		for _, t := range j.GPUTypes {
@@ -65,7 +66,7 @@ func (d *decision) countNodes(j *sched.Job, n int) int {
 		for rack := range c.Racks {
 			var sizes []int
 			for _, node := range c.Racks[rack].Nodes {
-				if c.TypeOf(node) == kind && c.Nodes[node].State != sched.Down && (c.Nodes[node].GPUMemory == 0 || j.GPUMemory <= c.Nodes[node].GPUMemory) {
+				if c.TypeOf(node) == kind && c.Nodes[node].State != sched.Down && j.Suits(&c.Nodes[node]) {
 					sizes = append(sizes, c.Nodes[node].Usable().Len()/j.Task()*j.Task())
 				}
 			}

@@ -69,7 +69,7 @@ func (d *decision) nodes(j *sched.Job, rack, kind int) []int {
 
 func (d *decision) hosts(j *sched.Job, n int) bool {
 	node := &d.s.Cluster.Nodes[n]
-	return node.State == sched.Ready && j.Accepts(node.Type) && !slices.Contains(j.Avoid, node.Name) && (node.GPUMemory == 0 || j.GPUMemory <= node.GPUMemory)
+	return node.State == sched.Ready && j.Suits(node) && !slices.Contains(j.Avoid, node.Name)
 }
 
 // onNode returns the trades that put the whole gang on one node.

@@ -73,6 +73,9 @@ func keeper(s *sched.Snapshot, r reservation, k int) *sched.Job {
 		GPUs: r.held.GPUs(), CPUs: j.CPUs, Memory: j.Memory, NonPreemptible: true,
 		Estimate: sched.Duration(r.at.Sub(s.Now)) + j.Estimate,
 	}
+	if !r.supplied {
+		j.CPUs, j.Memory = 0, 0
+	}
 	if r.gang.Estimate == 0 {
 		j.Estimate = 0
 	}

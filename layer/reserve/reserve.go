@@ -151,6 +151,8 @@ type reservation struct {
 	at    time.Time
 	place sched.Placement
 	held  sched.Placement // the part of it that is free now
+	// supplied says that the CPUs and the memory for that part are free too.
+	supplied bool
 	// promise is the earliest time it was ever given. Once that has passed, the
 	// estimates were wrong, and nobody may use its GPUs any more.
 	promise time.Time
@@ -194,7 +196,21 @@ func (l *layer) reserve(s *sched.Snapshot, plan sched.Plan, gangs []int) []reser
 			f.found = append(f.found, r)
 		}
 	}
+	f.supply()
 	return f.found
+}
+
+// supply finds out for whose GPUs there are CPUs and memory now: those that run on
+// other GPUs of a node may have them.
+func (f *finder) supply() {
+	mark := f.free.Mark()
+	for i := range f.found {
+		if r := &f.found[i]; f.free.Fits(r.gang, r.held) {
+			f.free.Take(r.gang, r.held)
+			r.supplied = true
+		}
+	}
+	f.free.Rollback(mark)
 }
 
 // finder looks for places, one gang after the other.
@@ -281,10 +297,7 @@ func (f *finder) freeOf(p sched.Placement) sched.Placement {
 func (f *finder) usable(j *sched.Job, p sched.Placement) bool {
 	for _, s := range p {
 		n := &f.s.Cluster.Nodes[s.Node]
-		if n.State != sched.Ready || s.GPUs&^n.Usable() != 0 || !j.Accepts(n.Type) {
-			return false
-		}
-		if n.GPUMemory > 0 && j.GPUMemory > n.GPUMemory {
+		if n.State != sched.Ready || s.GPUs&^n.Usable() != 0 || !j.Suits(n) {
 			return false
 		}
 		for _, r := range f.found {

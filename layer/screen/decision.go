@@ -16,14 +16,15 @@ import (
 // decision is one decision of the layer.
 type decision struct {
 	*policy
-	s     *sched.Snapshot
-	roles []role
-	at    []sched.Placement // by job: where it is screened
-	queue []int             // jobs that wait for the pool
-	used  int               // GPUs of the pool in use
-	pool  int               // GPUs it may have now
-	held  []*sched.Job      // that nobody submitted: they hold what the pool has to spare
-	why   map[int]sched.Reason
+	s       *sched.Snapshot
+	roles   []role
+	at      []sched.Placement // by job: where it is screened
+	queue   []int             // jobs that wait for the pool
+	used    int               // GPUs of the pool in use
+	pool    int               // GPUs it may have now
+	largest int               // GPUs it may ever have
+	held    []*sched.Job      // that nobody submitted: they hold what the pool has to spare
+	why     map[int]sched.Reason
 
 	late    bool         // a job of the policy below has waited for too long
 	gangs   []*sched.Job // those of them that need more than one GPU, some
@@ -48,7 +49,7 @@ func (d *decision) fill() {
 			need += d.size(j)
 		}
 	}
-	d.pool = min(d.most(d.s.Cluster), max(d.Least, int(math.Ceil((1+d.Spare)*float64(d.used+need)))))
+	d.pool = min(d.largest, max(d.Least, int(math.Ceil((1+d.Spare)*float64(d.used+need)))))
 	d.why = map[int]sched.Reason{}
 	d.makeWay(quota)
 	for _, i := range d.queue {
@@ -71,7 +72,7 @@ func (d *decision) try(i int, quota place.Quota) {
 		d.why[i] = quota.Why(j, n)
 		return
 	}
-	if room := d.used == 0 || d.used+n <= d.most(d.s.Cluster); room && !d.blocked {
+	if room := d.used == 0 || d.used+n <= d.largest; room && !d.blocked {
 		if at, ok := d.place(j, n); ok {
 			quota.Add(j, n)
 			d.roles[i], d.at[i] = screened, at
@@ -118,7 +119,7 @@ func (d *decision) end(j *sched.Job) time.Time {
 // has no room for at all: that is for the policy below to say.
 func (d *decision) runIdle() {
 	total := d.s.Cluster.GPUs()
-	left, pool := d.free.Total(), d.most(d.s.Cluster)-d.used
+	left, pool := d.free.Total(), d.largest-d.used
 	nobodyHolds := place.NewQuota(d.s)
 	nobody := d.Idle > 0 && !d.anybodyWaits()
 	d.queue = slices.DeleteFunc(d.queue, func(i int) bool {
@@ -156,7 +157,7 @@ func (d *decision) anybodyWaits() bool {
 func (d *decision) hold() {
 	for t, name := range d.s.Cluster.Types {
 		var at sched.Placement
-		one := &sched.Job{Spec: sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{name}}}
+		one := &sched.Job{Spec: sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{name}, Needs: d.Pool}}
 		for d.used+at.GPUs() < d.pool && d.free.OfType(t) > 0 {
 			p, ok := place.Fragments(d.free, one, 1)
 			if !ok {

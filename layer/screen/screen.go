@@ -13,7 +13,8 @@
 //
 // # The pool
 //
-// The pool is no set of nodes but a number of GPUs, which follows the inflow: as
+// Unless the knob pool names a mark, and with it the nodes that bear it, the
+// pool is no set of nodes but a number of GPUs, which follows the inflow: as
 // many as are being screened and wait for it, some to spare, within bounds. It
 // never takes a GPU from a job: it has the first choice of those that come free,
 // from the nodes with the fewest free GPUs, so that whole nodes stay whole. What
@@ -54,6 +55,7 @@ type Config struct {
 	Least    int            `json:"least" help:"GPUs kept for the pool while nobody is new"`
 	Spare    float64        `json:"spare" help:"GPUs kept to spare, as a share of those that new jobs use and wait for"`
 	Idle     float64        `json:"idle" help:"while nobody waits, a new job runs in full at once if this share of the GPUs stays free beside it, or if the pool is full; 0: never"`
+	Pool     string         `json:"pool" help:"the mark of the nodes that jobs are screened on, all of which the pool may have; empty: any nodes, as many GPUs as most says; without such a node nobody is screened"`
 	Patience sched.Duration `json:"patience" help:"wait after which a new job goes without screening; after twice that, the pool makes way for a job that it alone keeps from running"`
 }
 
@@ -76,6 +78,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("spare = %g; want 0 to 10", c.Spare)
 	case !(c.Idle >= 0 && c.Idle <= 1):
 		return fmt.Errorf("idle = %g; want 0 to 1", c.Idle)
+	case c.Pool != "" && sched.CheckMark(c.Pool) != nil:
+		return fmt.Errorf("pool: %w", sched.CheckMark(c.Pool))
 	case c.Patience <= 0:
 		return fmt.Errorf("patience = %s; want more than 0", c.Patience)
 	}
@@ -125,13 +129,17 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 // sort gives every job its role. It returns nil if the layer has nothing to do.
 func (p *policy) sort(s *sched.Snapshot) *decision {
 	var d *decision
+	largest := p.most(s.Cluster)
+	begin := func() *decision {
+		return &decision{policy: p, s: s, largest: largest, roles: make([]role, len(s.Jobs)), at: make([]sched.Placement, len(s.Jobs))}
+	}
 	for i, j := range s.Jobs {
 		r := p.roleOf(s, j)
-		if r == trusted {
+		if r == trusted || r == waiting && largest == 0 {
 			continue
 		}
 		if d == nil {
-			d = &decision{policy: p, s: s, roles: make([]role, len(s.Jobs)), at: make([]sched.Placement, len(s.Jobs))}
+			d = begin()
 		}
 		d.roles[i] = r
 		switch r {
@@ -143,7 +151,7 @@ func (p *policy) sort(s *sched.Snapshot) *decision {
 		}
 	}
 	if d == nil && p.Least > 0 {
-		d = &decision{policy: p, s: s, roles: make([]role, len(s.Jobs)), at: make([]sched.Placement, len(s.Jobs))}
+		d = begin()
 	}
 	return d
 }
@@ -180,7 +188,21 @@ func (p *policy) size(j *sched.Job) int {
 
 // most returns the largest size of the pool.
 func (p *policy) most(c *sched.Cluster) int {
+	if p.Pool != "" {
+		n := 0
+		for i := range c.Nodes {
+			if p.inPoolNode(&c.Nodes[i]) {
+				n += c.Nodes[i].Usable().Len()
+			}
+		}
+		return n
+	}
 	return max(1, p.Least, int(math.Floor(p.Most*float64(c.GPUs()))))
+}
+
+// inPoolNode reports whether jobs are screened on a node.
+func (p *policy) inPoolNode(n *sched.Node) bool {
+	return n.State == sched.Ready && slices.Contains(n.Marks, p.Pool)
 }
 
 // bySubmission orders indexes of jobs: larger priorities first, then first come

@@ -37,6 +37,7 @@ func specs() []string {
 	out := []string{
 		"fifo@screen", "tiresias@screen:least=2", "philly@screen:spare=1", "drf@screen:gpus=2", "las@screen:patience=5m:most=0.3",
 		"fifo@share@screen:idle=0", "fifo@screen:idle=0@share", "fifo@share@reserve@defrag@screen",
+		"fifo@screen:idle=0:pool=m0", "tiresias@screen:idle=0:pool=m1:least=2",
 	}
 	for _, name := range table.Names() {
 		out = append(out, name+"@screen:idle=0")
@@ -286,5 +287,37 @@ func BenchmarkSchedule(b *testing.B) {
 				})
 			}
 		})
+	}
+}
+
+// TestPoolOfNodes: where the pool is named, jobs are screened on its nodes and nowhere
+// else; without such a node nobody is.
+func TestPoolOfNodes(t *testing.T) {
+	for _, c := range []struct {
+		name, pool, needs string
+		kept              bool
+		want              string // where the new job is
+	}{
+		{"in the pool", "screening", "", false, "n1[0]"},
+		{"no such pool", "gold", "", false, "n0[0-3]"},
+		{"a job that may be there", "screening", "big", false, "n1[0]"},
+		{"a job that may not be there", "screening", "other", false, "-"},
+		{"nodes that are kept for others", "screening", "", true, "-"},
+	} {
+		w, err := policytest.NewWorld([]sched.Node{
+			{Name: "n0", GPUs: 8, Marks: []string{"other"}}, {Name: "n1", GPUs: 8, Marks: []string{"big", "screening"}, Kept: c.kept},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Submit(sched.Spec{ID: "j", GPUs: 4, Needs: c.needs, Screen: sched.Duration(5 * time.Minute)}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := w.Decide(build(t, "fifo@screen:idle=0:pool="+c.pool)); err != nil {
+			t.Fatal(err)
+		}
+		if j, _ := w.State.Job("j"); j.Placement.Text(w.State.Cluster()) != c.want {
+			t.Errorf("%s: the job is on %s; want %s", c.name, j.Placement.Text(w.State.Cluster()), c.want)
+		}
 	}
 }

@@ -54,12 +54,33 @@ func (d *decision) makeWay(quota place.Quota) {
 func (d *decision) place(j *sched.Job, n int) (sched.Placement, bool) {
 	before := d.fitting()
 	mark := d.free.Mark()
-	at, ok := d.free.Within(d.small(j, n), n, sched.SameMachine)
+	at, ok := d.find(d.small(j, n), n)
 	if ok && d.fitting() < before {
 		d.free.Rollback(mark)
 		return nil, false
 	}
 	return at, ok
+}
+
+// find takes n GPUs of one node of the pool.
+func (d *decision) find(j *sched.Job, n int) (sched.Placement, bool) {
+	if d.Pool == "" {
+		return d.free.Within(j, n, sched.SameMachine)
+	}
+	var best sched.Placement
+	fewest := sched.MaxGPUs + 1 // free GPUs of that node
+	for i := range d.s.Cluster.Nodes {
+		node, free := &d.s.Cluster.Nodes[i], d.free.OnNode(i)
+		if k := free.Len(); k < n || k >= fewest || !d.inPoolNode(node) || !j.Suits(node) || slices.Contains(j.Avoid, node.Name) {
+			continue
+		}
+		p := sched.Placement{{Node: int32(i), Milli: sched.WholeGPU, GPUs: free.Lowest(n)}}
+		if d.free.Fits(j, p) && (j.Widest == sched.NoLevel || d.s.Cluster.Level(p) <= j.Widest) {
+			best, fewest = p, free.Len()
+		}
+	}
+	d.free.Take(j, best)
+	return best, best != nil
 }
 
 // fitting counts the ways to place each of the gangs that have waited for too long

@@ -86,16 +86,17 @@ type misfit struct {
 	memory int64
 	cpus   int
 	host   int64
+	needs  string
 }
 
 func misfitOf(j *sched.Job, n int) misfit {
-	return misfit{j.GPUTypes, j.Widest, j.Task(), n, j.GPUUtil, j.GPUMemory, j.CPUs, j.Memory}
+	return misfit{j.GPUTypes, j.Widest, j.Task(), n, j.GPUUtil, j.GPUMemory, j.CPUs, j.Memory, j.Needs}
 }
 
 // covers reports whether a job of the second kind fails since one of the first
 // did.
 func (m misfit) covers(o misfit) bool {
-	return m.widest == o.widest && m.task == o.task && m.gpus <= o.gpus && (o.util == 0 || (m.util > 0 && m.util <= o.util)) &&
+	return m.needs == o.needs && m.widest == o.widest && m.task == o.task && m.gpus <= o.gpus && (o.util == 0 || (m.util > 0 && m.util <= o.util)) &&
 		m.memory <= o.memory && m.cpus <= o.cpus && m.host <= o.host && slices.Equal(m.types, o.types)
 }
 
@@ -187,7 +188,7 @@ func (d *decision) part(j *sched.Job, node int, of sched.GPUSet) (sched.Slice, b
 // accepts reports whether a guest may be on a node at all.
 func (d *decision) accepts(j *sched.Job, node, t int) bool {
 	n := &d.s.Cluster.Nodes[node]
-	return d.s.Cluster.TypeOf(node) == t && d.open[node].Len() >= j.Task() && (n.GPUMemory == 0 || j.GPUMemory <= n.GPUMemory)
+	return d.s.Cluster.TypeOf(node) == t && d.open[node].Len() >= j.Task() && j.Suits(n)
 }
 
 // onOne finds n GPUs of one node, of one island if it must be.

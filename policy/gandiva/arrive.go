@@ -45,14 +45,14 @@ func (d *decision) admit(i int, w *ask) (p sched.Placement, runs bool) {
 		d.queued++
 		return nil, false
 	case left >= w.n: // else it can only share what its tenant has
-		if p, ok := d.spot(j, w); ok {
+		if p, ok := d.shyly(j, func() (sched.Placement, bool) { return d.spot(j, w) }); ok {
 			return p, true
 		}
-		if p, ok := d.shrink(j, w); ok {
+		if p, ok := d.shyly(j, func() (sched.Placement, bool) { return d.shrink(j, w) }); ok {
 			return p, true
 		}
 	}
-	if p, ok := d.share(j, w); ok {
+	if p, ok := d.shyly(j, func() (sched.Placement, bool) { return d.share(j, w) }); ok {
 		return p, false
 	}
 	if left < w.n {
@@ -116,7 +116,9 @@ func (d *decision) spot(j *sched.Job, w *ask) (sched.Placement, bool) {
 			return p, true
 		}
 	}
-	w.noIdle = d.freed
+	if d.everywhere(j) {
+		w.noIdle = d.freed
+	}
 	return nil, false
 }
 
@@ -193,5 +195,21 @@ func (d *decision) pick(j *sched.Job, node int, free sched.GPUSet, n int) (sched
 // takes reports whether a node may host the job at all.
 func (d *decision) takes(j *sched.Job, node int) bool {
 	n := &d.s.Cluster.Nodes[node]
-	return n.State == sched.Ready && j.Accepts(n.Type) && (n.GPUMemory == 0 || j.GPUMemory <= n.GPUMemory)
+	return n.State == sched.Ready && j.Suits(n) && (d.bold || !slices.Contains(j.Avoid, n.Name))
 }
+
+// shyly searches for GPUs for a job that failed on some nodes: first outside of
+// these and, if there are none, anywhere.
+func (d *decision) shyly(j *sched.Job, search func() (sched.Placement, bool)) (sched.Placement, bool) {
+	p, ok := search()
+	if !ok && len(j.Avoid) > 0 {
+		d.bold = true
+		p, ok = search()
+		d.bold = false
+	}
+	return p, ok
+}
+
+// everywhere reports whether a search for the job looks at every node, so that
+// what it did not find is not there for any other job like it.
+func (d *decision) everywhere(j *sched.Job) bool { return d.bold || len(j.Avoid) == 0 }

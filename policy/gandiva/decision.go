@@ -38,6 +38,7 @@ type decision struct {
 	limits  limits
 
 	asks     map[wish]*ask
+	bold     bool    // nodes that a job avoids will do too
 	freed    int     // how often GPUs have become idle
 	left     int     // how often a job has left its home
 	memories []int64 // sizes of GPU memory in the cluster, ascending
@@ -134,7 +135,7 @@ func (d *decision) resumable(j *sched.Job) bool {
 			return false
 		}
 		n := &d.s.Cluster.Nodes[s.Node]
-		if n.State != sched.Ready || s.GPUs&^n.Usable() != 0 {
+		if n.State != sched.Ready || s.GPUs&^n.Usable() != 0 || !n.Bears(j.Needs) {
 			return false
 		}
 	}

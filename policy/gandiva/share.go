@@ -21,7 +21,9 @@ func (d *decision) share(j *sched.Job, w *ask) (sched.Placement, bool) {
 			return p, true
 		}
 	}
-	w.noShare = d.left
+	if d.everywhere(j) {
+		w.noShare = d.left
+	}
 	return nil, false
 }
 

@@ -21,7 +21,7 @@ func (d *decision) shrink(j *sched.Job, w *ask) (sched.Placement, bool) {
 			return p, true
 		}
 	}
-	w.noShrink = true
+	w.noShrink = d.everywhere(j)
 	return nil, false
 }
 

@@ -21,6 +21,7 @@ type wish struct {
 	gpuMemory int64
 	widest    sched.Level
 	types     string
+	needs     string
 	tenant    sched.TenantID // if it has a limit
 }
 
@@ -49,7 +50,7 @@ func (d *decision) ask(j *sched.Job, n int) *ask {
 }
 
 func (d *decision) wish(j *sched.Job, n int) wish {
-	w := wish{n: n, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: d.gpuMemory(j), widest: j.Widest}
+	w := wish{n: n, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: d.gpuMemory(j), widest: j.Widest, needs: j.Needs}
 	switch len(j.GPUTypes) {
 	case 0:
 	case 1:
@@ -176,8 +177,9 @@ func (c *could) host(j *sched.Job, w wish) bool {
 	w.tenant = ""
 	ok, known := c.known[w]
 	if !known {
-		mark := c.empty.Mark()
-		_, ok = c.empty.Within(j, w.n, sched.CrossRack)
+		mark, bold := c.empty.Mark(), *j
+		bold.Avoid = nil
+		_, ok = c.empty.Within(&bold, w.n, sched.CrossRack)
 		c.empty.Rollback(mark)
 		c.known[w] = ok
 	}

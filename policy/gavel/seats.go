@@ -230,7 +230,7 @@ func (r *round) sit(k int, at sched.Placement) bool {
 		return false
 	}
 	node := &r.s.Cluster.Nodes[at[0].Node]
-	if node.State != sched.Ready || !c.j.Accepts(node.Type) || slices.Contains(c.j.Avoid, node.Name) ||
+	if node.State != sched.Ready || !c.j.Suits(node) || slices.Contains(c.j.Avoid, node.Name) ||
 		(c.j.Widest != sched.NoLevel && r.s.Cluster.Level(at) > c.j.Widest) ||
 		!r.free.Fits(c.j, at) || !r.quota.FitsMilli(c.j, c.scale*seat) {
 		return false

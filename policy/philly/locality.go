@@ -21,10 +21,11 @@ type shape struct {
 	gpuMemory int64
 	widest    sched.Level
 	types     string
+	needs     string
 }
 
 func shapeOf(j *sched.Job, n int) shape {
-	sh := shape{n: n, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, widest: j.Widest}
+	sh := shape{n: n, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, widest: j.Widest, needs: j.Needs}
 	switch len(j.GPUTypes) {
 	case 0:
 	case 1:
@@ -76,8 +77,9 @@ func (d *ideal) reset(c *sched.Cluster) {
 func (d *ideal) of(j *sched.Job, sh shape) locality {
 	l, ok := d.known[sh]
 	if !ok {
-		mark := d.empty.Mark()
-		l = (&search{free: d.empty}).ideal(j, sh.n)
+		mark, bold := d.empty.Mark(), *j
+		bold.Avoid = nil
+		l = (&search{free: d.empty}).ideal(&bold, sh.n)
 		d.empty.Rollback(mark)
 		d.known[sh] = l
 	}
@@ -247,7 +249,7 @@ func (f *search) measure(j *sched.Job, gpuType, rack int) int {
 // room returns how many free GPUs of a node the job can use, in whole tasks.
 func (f *search) room(j *sched.Job, node int) int {
 	n := &f.free.Cluster().Nodes[node]
-	if n.State != sched.Ready || (n.GPUMemory > 0 && j.GPUMemory > n.GPUMemory) {
+	if n.State != sched.Ready || !n.Bears(j.Needs) || (n.GPUMemory > 0 && j.GPUMemory > n.GPUMemory) {
 		return 0
 	}
 	free := f.free.OnNode(node)

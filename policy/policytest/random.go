@@ -15,7 +15,8 @@ import (
 const gib = 1 << 30
 
 // Random draws a world: nodes of mixed sizes, types, racks and islands, some of
-// them cordoned, down or used by others, and tenants with and without limits. It has no jobs.
+// them cordoned, down, marked or used by others, and tenants with and without
+// limits. It has no jobs.
 func Random(t *rapid.T) *World {
 	w, err := NewWorld(rapid.Custom(drawNodes).Draw(t, "nodes"))
 	if err != nil {
@@ -49,6 +50,8 @@ func drawNodes(t *rapid.T) []sched.Node {
 		if rapid.IntRange(1, 4).Draw(t, "foreign") == 1 {
 			n.Others = sched.GPUSet(rapid.Uint64Range(1, uint64(sched.FirstGPUs(n.GPUs))).Draw(t, "others"))
 		}
+		n.Marks, n.Kept = drawMarks(t), rapid.IntRange(1, 12).Draw(t, "kept") == 1
+		n.Seats = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "seats")
 		n.State = rapid.SampledFrom([]sched.NodeState{sched.Ready, sched.Ready, sched.Ready, sched.Cordoned, sched.Down}).Draw(t, "state")
 		if bounded {
 			n.CPUs = rapid.SampledFrom([]int{0, 2 * n.GPUs, 4 * n.GPUs}).Draw(t, "cpus")
@@ -61,6 +64,11 @@ func drawNodes(t *rapid.T) []sched.Node {
 		}
 	}
 	return nodes
+}
+
+// drawMarks draws the marks of a node; most have none.
+func drawMarks(t *rapid.T) []string {
+	return rapid.SampledFrom([][]string{nil, nil, nil, {"m0"}, {"m1"}, {"m0", "m1"}}).Draw(t, "marks")
 }
 
 func drawTenant(t *rapid.T, i int) *sched.Tenant {
@@ -102,6 +110,9 @@ func DrawJob(t *rapid.T, id sched.JobID) sched.Spec {
 	if pick("near", 3) {
 		spec.Widest = rapid.SampledFrom([]sched.Level{sched.SameSlot, sched.SameMachine, sched.SameRack, sched.CrossRack}).Draw(t, "widest")
 	}
+	if pick("mark", 4) {
+		spec.Needs = rapid.SampledFrom([]string{"m0", "m0", "m1", "nobody"}).Draw(t, "needed mark")
+	}
 	spec.NonPreemptible = pick("pinned", 6)
 	spec.Consolidate = pick("consolidate", 4)
 	spec.Shareable = pick("shareable", 4)
@@ -109,10 +120,10 @@ func DrawJob(t *rapid.T, id sched.JobID) sched.Spec {
 }
 
 // Stir lets one random thing happen: time passes, jobs come, end or fail, nodes
-// and tenants change, others take GPUs that nobody holds or give them back.
+// lose or get marks, tenants change, others take GPUs that nobody holds or give them back.
 func (w *World) Stir(t *rapid.T) {
 	jobs := w.State.Snapshot(w.Now).Jobs
-	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "time", "time", "end", "fail", "node", "others", "tenant"}).Draw(t, "event") {
+	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "time", "time", "end", "fail", "node", "others", "marks", "tenant"}).Draw(t, "event") {
 	case "submit":
 		for range rapid.IntRange(1, 4).Draw(t, "jobs") {
 			id := sched.JobID(fmt.Sprint("j", len(w.Length)))
@@ -127,7 +138,11 @@ func (w *World) Stir(t *rapid.T) {
 	case "fail":
 		if len(jobs) > 0 {
 			if j := rapid.SampledFrom(jobs).Draw(t, "job"); j.Phase == sched.Running {
-				w.must(t, w.Apply(sched.Event{Kind: sched.JobFailed, Job: j.ID, Until: w.Now.Add(5 * time.Minute)}))
+				e := sched.Event{Kind: sched.JobFailed, Job: j.ID, Until: w.Now.Add(5 * time.Minute)}
+				if rapid.Bool().Draw(t, "blame") {
+					e.Avoid = []string{w.State.Cluster().Nodes[j.Placement[0].Node].Name}
+				}
+				w.must(t, w.Apply(e))
 			}
 		}
 	case "node":
@@ -140,6 +155,11 @@ func (w *World) Stir(t *rapid.T) {
 		}
 	case "others":
 		w.others(t, rapid.IntRange(0, len(w.State.Cluster().Nodes)-1).Draw(t, "node"))
+	case "marks":
+		n := w.State.Cluster().Nodes[rapid.IntRange(0, len(w.State.Cluster().Nodes)-1).Draw(t, "node")]
+		n.Marks = drawMarks(t)
+		n.Seats = rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "seats")
+		w.must(t, w.Apply(sched.Event{Kind: sched.NodeJoined, Node: &n}))
 	case "tenant":
 		w.must(t, w.Apply(sched.Event{Kind: sched.TenantSet, Tenant: drawTenant(t, rapid.IntRange(0, 2).Draw(t, "tenant"))}))
 	}

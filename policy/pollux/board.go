@@ -6,6 +6,7 @@ package pollux
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -33,6 +34,9 @@ type board struct {
 	sizes   int      // buckets of a type
 	buckets []uint64 // bit sets by type and number of free GPUs
 	racks   []bitset
+
+	sets  []bitset       // nodes that some jobs may come to; the first is of no use
+	known map[string]int // where in sets, by what the jobs need and avoid
 }
 
 const unlimited = math.MaxInt64 / 4
@@ -122,9 +126,40 @@ func (b *board) widen(node int, by int16) {
 	}
 }
 
+// among returns the place in sets of the nodes that bear a mark and are not to be
+// avoided; 0 if that is all of them.
+func (b *board) among(needs string, avoid []string) int {
+	if needs == "" && len(avoid) == 0 && !b.c.Keeps() {
+		return 0
+	}
+	key := needs + " " + strings.Join(avoid, " ")
+	if at, ok := b.known[key]; ok {
+		return at
+	}
+	set := newBitset(len(b.c.Nodes))
+	for i := range b.c.Nodes {
+		if n := &b.c.Nodes[i]; n.Bears(needs) && !slices.Contains(avoid, n.Name) {
+			set.add(i)
+		}
+	}
+	if b.known == nil {
+		b.known, b.sets = map[string]int{}, []bitset{nil}
+	}
+	at := len(b.sets)
+	b.sets = append(b.sets, set)
+	b.known[key] = at
+	return at
+}
+
+// admits reports whether those who may come to some nodes may come to a node.
+func (b *board) admits(among, node int) bool { return among == 0 || b.sets[among].has(node) }
+
 // room returns how many of a node's free GPUs a demand could use, in whole
 // tasks.
 func (b *board) room(d demand, node int) int {
+	if d.among != 0 && !b.sets[d.among].has(node) {
+		return 0
+	}
 	k := int(b.free[node])
 	if b.bounded {
 		if n := &b.c.Nodes[node]; n.GPUMemory > 0 && d.gpuMemory > n.GPUMemory {
@@ -152,12 +187,23 @@ func (b *board) fits(j *job, r row) bool {
 	if j.tenant >= 0 && b.quota[j.tenant] < r.gpus() {
 		return false
 	}
+	there := j.demand
+	there.among = 0
 	for _, s := range r {
-		if b.ready[s.node] && (b.room(j.demand, int(s.node)) < int(s.gpus) || (len(r) > 1 && !b.open.has(int(s.node)))) {
+		if j.demand.among != 0 && !b.mayHold(j, int(s.node)) {
+			return false
+		}
+		if b.ready[s.node] && (b.room(there, int(s.node)) < int(s.gpus) || (len(r) > 1 && !b.open.has(int(s.node)))) {
 			return false
 		}
 	}
 	return true
+}
+
+// mayHold reports whether a job may have GPUs of a node: it may come there, or has
+// some.
+func (b *board) mayHold(j *job, node int) bool {
+	return b.admits(j.demand.among, node) || j.held.on(node) > 0
 }
 
 // accepts reports whether all nodes of a row take new work.

@@ -21,7 +21,7 @@ func (b *board) onOne(r row, w want) (row, bool) {
 		for x, word := range b.bucket(w.kind, k) {
 			for ; word != 0; word &= word - 1 {
 				node := x<<6 + bits.TrailingZeros64(word)
-				if b.bounded && b.room(w.demand, node) < n {
+				if (b.bounded || w.demand.among > 0) && b.room(w.demand, node) < n {
 					continue
 				}
 				if !b.apart || !b.open.has(node) {

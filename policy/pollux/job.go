@@ -44,6 +44,7 @@ type demand struct {
 	task, cpus        int
 	memory, gpuMemory int64
 	island            bool // its GPUs must be in one
+	among             int  // the nodes that it may come to: an index in board.sets; 0: all
 }
 
 // reach is the most GPUs a demand could have of a type on one node, in one rack
@@ -70,13 +71,28 @@ func (p *problem) prepare(j *job, c Config, known *curves) {
 	if delta > 0 {
 		j.factor = max(0, age-float64(j.Restarts())*delta) / (age + delta)
 	}
-	p.accept(j, known)
 	p.bound(j)
+	p.confine(j)
+	p.accept(j, known)
 	if p.keepable(j) {
 		j.held = rowOf(j.Placement)
 		j.most = max(j.most, j.held.gpus())
 		j.heldCost = p.cost(p.rowValue(j, j.held))
 	}
+}
+
+// confine says which nodes the job may come to: those that bear the mark it needs
+// and, if they have room for it, none that it avoids.
+func (p *problem) confine(j *job) {
+	if len(j.Avoid) > 0 {
+		j.demand.among = p.blank.among(j.Needs, j.Avoid)
+		for _, r := range p.reachOf(j.demand) {
+			if r.all >= j.fewest {
+				return
+			}
+		}
+	}
+	j.demand.among = p.blank.among(j.Needs, nil)
 }
 
 // accept finds the types of GPU the job may have and how it does on them. Its

@@ -198,7 +198,7 @@ func (d *pair) uses(k int) (all [4]use) {
 			if bits>>x&1 == 0 {
 				continue
 			}
-			u.allowed = u.allowed && (kind < 0 || kind == c.TypeOf(node))
+			u.allowed = u.allowed && (kind < 0 || kind == c.TypeOf(node)) && d.l.board.mayHold(&d.l.menu.jobs[d.who[k]], node)
 			racks = racks || (rack >= 0 && rack != c.RackOf(node))
 			kind, rack = c.TypeOf(node), c.RackOf(node)
 			nodes++

@@ -87,18 +87,18 @@ func (h *herd) repair(m matrix) {
 }
 
 // confine clears the entries of a row on nodes that the job may not use
-// together: those that take no new work, those of any type but the one it has
+// together: those that take no new work or not this job, those of any type but the one it has
 // most of, and those outside of the node or rack where it has most, if it may
 // not span more.
 func (h *herd) confine(j *job, cells []uint8) {
-	if h.plain && len(j.kinds) == 1 && j.widest == far {
+	if h.plain && len(j.kinds) == 1 && j.widest == far && j.demand.among == 0 {
 		return
 	}
 	c := h.s.Cluster
 	clear(h.kinds)
 	clear(h.racks)
 	for n, k := range cells {
-		if h.blank.ready[n] {
+		if h.blank.ready[n] && h.blank.admits(j.demand.among, n) {
 			h.kinds[c.TypeOf(n)] += int32(k)
 		}
 	}
@@ -110,7 +110,7 @@ func (h *herd) confine(j *job, cells []uint8) {
 	}
 	node, rack := 0, 0
 	for n := range cells {
-		if !h.blank.ready[n] || c.TypeOf(n) != best {
+		if !h.blank.ready[n] || c.TypeOf(n) != best || !h.blank.admits(j.demand.among, n) {
 			cells[n] = 0
 			continue
 		}

@@ -5,6 +5,7 @@ package quincy
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -72,6 +73,7 @@ type network struct {
 	waits        []int32 // by tenant
 	demand       []int   // by tenant: units of its jobs
 	pinned       []int   // by tenant: GPUs of jobs that are not part of the flow
+	marked       bool    // marks of nodes matter
 }
 
 // rack is a set of nodes that are the same to every job of the flow.
@@ -79,6 +81,7 @@ type rack struct {
 	node   int32
 	gpu    sched.GPUType
 	memory int64
+	like   *sched.Node // one of them
 	gpus   int
 }
 
@@ -86,6 +89,7 @@ type rack struct {
 type kind struct {
 	types  string
 	memory int64
+	needs  string
 }
 
 // seconds turns a price into whole seconds.
@@ -96,6 +100,7 @@ func (d *decision) solve() {
 	n := &network{
 		decision: d, anywhere: map[kind]int32{}, waits: make([]int32, len(d.s.Tenants)),
 		demand: make([]int, len(d.s.Tenants)), pinned: make([]int, len(d.s.Tenants)),
+		marked: d.s.Cluster.Keeps() || slices.ContainsFunc(d.s.Jobs, func(j *sched.Job) bool { return j.Needs != "" }),
 	}
 	n.source, n.sink = n.node(), n.node()
 	for t := range n.waits {
@@ -197,6 +202,7 @@ func (n *network) machines() {
 		number int
 		gpu    sched.GPUType
 		memory int64
+		marks  string
 	}
 	racks := map[group]int{}
 	for i := range c.Nodes {
@@ -213,12 +219,15 @@ func (n *network) machines() {
 		if node.State != sched.Ready {
 			continue
 		}
-		key := group{c.RackOf(i), node.Type, node.GPUMemory}
+		key := group{c.RackOf(i), node.Type, node.GPUMemory, ""}
+		if n.marked {
+			key.marks = fmt.Sprint(node.Kept, node.Marks)
+		}
 		r, ok := racks[key]
 		if !ok {
 			r = len(n.racks)
 			racks[key] = r
-			n.racks = append(n.racks, rack{node: n.node(), gpu: node.Type, memory: node.GPUMemory})
+			n.racks = append(n.racks, rack{node: n.node(), gpu: node.Type, memory: node.GPUMemory, like: node})
 		}
 		n.racks[r].gpus += room
 		n.arc(n.racks[r].node, n.nodes[i], room, 0)
@@ -228,7 +237,7 @@ func (n *network) machines() {
 // anywhereFor returns the node of the flow that stands for all places where a
 // job could run.
 func (n *network) anywhereFor(j *sched.Job) int32 {
-	k := kind{memory: j.GPUMemory}
+	k := kind{memory: j.GPUMemory, needs: j.Needs}
 	if len(j.GPUTypes) > 0 {
 		names := make([]string, len(j.GPUTypes))
 		for i, t := range j.GPUTypes {
@@ -242,7 +251,7 @@ func (n *network) anywhereFor(j *sched.Job) int32 {
 	at := n.node()
 	n.anywhere[k] = at
 	for _, r := range n.racks {
-		if r.memory > 0 && j.GPUMemory > r.memory {
+		if r.memory > 0 && j.GPUMemory > r.memory || n.marked && !r.like.Bears(j.Needs) {
 			continue
 		}
 		rank := 0

@@ -193,7 +193,7 @@ func (d *decision) cheapest(gang int, on [][]occupant) ([]int, bool) {
 // all that can be freed.
 func (d *decision) site(j *sched.Job, node int, on []occupant) (site, bool) {
 	n := &d.s.Cluster.Nodes[node]
-	if n.State != sched.Ready || !j.Accepts(n.Type) || (n.GPUMemory > 0 && j.GPUMemory > n.GPUMemory) {
+	if n.State != sched.Ready || !j.Suits(n) {
 		return site{}, false
 	}
 	s := site{node: node, gpus: n.Usable().Len()}

@@ -121,6 +121,7 @@ func (r *round) gather() {
 	r.jobs = make([]*job, len(r.s.Jobs))
 	for i := range r.s.Jobs {
 		j := r.newJob(i)
+		r.marked = r.marked || j.Needs != ""
 		r.jobs[i] = j
 		a := byID[j.App]
 		if a == nil {

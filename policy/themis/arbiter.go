@@ -5,6 +5,7 @@ package themis
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -135,6 +136,10 @@ func (r *round) idle() []auction.Machine {
 	out := make([]auction.Machine, len(r.s.Cluster.Nodes))
 	for i, n := range r.s.Cluster.Nodes {
 		out[i] = auction.Machine{Rack: n.Rack, Type: string(n.Type), Kind: kindOf(n)}
+		if r.marked { // then nodes are alike only if they bear the same
+			out[i].Kind += fmt.Sprint(" ", n.Kept, n.Marks)
+			r.like[out[i].Kind] = &r.s.Cluster.Nodes[i]
+		}
 		if n.State == sched.Ready {
 			out[i].Free = r.free.OnNode(i).Len()
 		}

@@ -31,10 +31,11 @@ func (r *round) usable(a *app) func(auction.Machine) bool {
 	if g := a.groups[len(a.groups)-1]; !r.bears(g, sched.SameRack) {
 		room = g.size
 	}
-	anyType := !slices.ContainsFunc(a.jobs, func(j *job) bool { return len(j.GPUTypes) > 0 })
+	each := !r.marked && !slices.ContainsFunc(a.jobs, func(j *job) bool { return len(j.GPUTypes) > 0 })
 	return func(m auction.Machine) bool {
-		return m.Free >= room &&
-			(anyType || slices.ContainsFunc(a.jobs, func(j *job) bool { return j.Accepts(sched.GPUType(m.Type)) }))
+		return m.Free >= room && (each || slices.ContainsFunc(a.jobs, func(j *job) bool {
+			return j.Accepts(sched.GPUType(m.Type)) && (!r.marked || r.like[m.Kind].Bears(j.Needs))
+		}))
 	}
 }
 

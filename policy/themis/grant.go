@@ -64,19 +64,24 @@ func (r *round) spend(a *app, b budget) {
 }
 
 // onOne starts a job on one node of the budget, or on another of the same type
-// where that stops nobody.
+// where that stops nobody. A job that failed on a node goes there only if there is
+// no other.
 func (r *round) onOne(j *job, b budget, nodes []auction.Share) bool {
+	return len(j.Avoid) > 0 && r.onOneOf(j, b, nodes, true) || r.onOneOf(j, b, nodes, false)
+}
+
+func (r *round) onOneOf(j *job, b budget, nodes []auction.Share, shy bool) bool {
 	for _, s := range nodes {
 		node := &r.s.Cluster.Nodes[s.Machine]
-		if s.GPUs < j.size || !j.Accepts(node.Type) || node.GPUMemory > 0 && j.GPUMemory > node.GPUMemory {
+		if s.GPUs < j.size || !j.Suits(node) {
 			continue
 		}
 		n := r.grown(j, s.GPUs)
 		at := s.Machine
-		if r.free.OnNode(at).Len() < n {
+		if shuns := shy && j.avoids(node); shuns || r.free.OnNode(at).Len() < n {
 			if other, ok := r.idleNode(j, n, node.Type); ok {
 				at = other
-			} else if !r.evict(at, n) {
+			} else if shuns || !r.evict(at, n) {
 				continue
 			}
 		}
@@ -110,14 +115,17 @@ func (r *round) grown(j *job, gpus int) int {
 	return j.size
 }
 
+// avoids reports whether the job failed on a node and stays away from it.
+func (j *job) avoids(n *sched.Node) bool { return slices.Contains(j.Avoid, n.Name) }
+
 // idleNode returns the node with the fewest GPUs that nobody holds among those
-// with enough.
+// with enough that the job does not avoid.
 func (r *round) idleNode(j *job, n int, t sched.GPUType) (int, bool) {
 	best, fewest := 0, sched.MaxGPUs+1
 	for i := range r.s.Cluster.Nodes {
 		node := &r.s.Cluster.Nodes[i]
 		if k := r.free.OnNode(i).Len(); k >= n && k < fewest && node.State == sched.Ready && node.Type == t &&
-			r.free.Fits(j.Job, sched.Placement{r.pick(i, n)}) {
+			j.Suits(node) && !j.avoids(node) && r.free.Fits(j.Job, sched.Placement{r.pick(i, n)}) {
 			best, fewest = i, k
 		}
 	}
@@ -163,9 +171,21 @@ func (r *round) pick(node, n int) sched.Slice {
 	return s
 }
 
-// onSeveral starts a job on several nodes of the budget.
+// onSeveral starts a job on several nodes of the budget, on those that it avoids
+// only if the others are not enough.
 func (r *round) onSeveral(j *job, b budget, nodes []auction.Share) bool {
 	slices.Reverse(nodes) // most GPUs first
+	nodes = slices.DeleteFunc(nodes, func(s auction.Share) bool { return !j.Suits(&r.s.Cluster.Nodes[s.Machine]) })
+	if len(j.Avoid) > 0 {
+		others := slices.DeleteFunc(slices.Clone(nodes), func(s auction.Share) bool { return j.avoids(&r.s.Cluster.Nodes[s.Machine]) })
+		if r.scatter(j, b, others) {
+			return true
+		}
+	}
+	return r.scatter(j, b, nodes)
+}
+
+func (r *round) scatter(j *job, b budget, nodes []auction.Share) bool {
 	g := j.app.groupOf(j)
 	for _, level := range []sched.Level{sched.SameRack, sched.CrossRack} {
 		if !r.bears(g, level) {
@@ -189,7 +209,7 @@ func (r *round) together(j *job, nodes []auction.Share, first int, level sched.L
 	var use []auction.Share
 	need := j.size
 	for _, s := range nodes {
-		if c.TypeOf(s.Machine) != c.TypeOf(at) || level == sched.SameRack && c.RackOf(s.Machine) != c.RackOf(at) || !j.Accepts(c.Nodes[s.Machine].Type) {
+		if c.TypeOf(s.Machine) != c.TypeOf(at) || level == sched.SameRack && c.RackOf(s.Machine) != c.RackOf(at) {
 			continue
 		}
 		if k := min(need, s.GPUs-s.GPUs%j.Task()); k > 0 {
@@ -207,14 +227,7 @@ func (r *round) together(j *job, nodes []auction.Share, first int, level sched.L
 		}
 		p = append(p, r.pick(s.Machine, s.GPUs))
 	}
-	return p, r.free.Fits(j.Job, p) && r.memory(j, p)
-}
-
-func (r *round) memory(j *job, p sched.Placement) bool {
-	return !slices.ContainsFunc(p, func(s sched.Slice) bool {
-		m := r.s.Cluster.Nodes[s.Node].GPUMemory
-		return m > 0 && j.GPUMemory > m
-	})
+	return p, r.free.Fits(j.Job, p)
 }
 
 // groupOf returns the group of a job.

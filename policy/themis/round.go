@@ -29,8 +29,10 @@ type round struct {
 	rng    *rand.Rand
 	errors *rand.Rand // of Config.Error
 
-	onOffer [][]*job // by node: running jobs whose GPUs are on offer
-	rest    []int    // memory of speed
+	onOffer [][]*job               // by node: running jobs whose GPUs are on offer
+	rest    []int                  // memory of speed
+	marked  bool                   // marks of nodes matter: some job needs one, or some node is kept for those that do
+	like    map[string]*sched.Node // by auction.Machine.Kind, if marked: one of the nodes
 }
 
 func newRound(c Config, s *sched.Snapshot, free *place.Free) *round {
@@ -40,6 +42,7 @@ func newRound(c Config, s *sched.Snapshot, free *place.Free) *round {
 		rng:    rand.New(rand.NewPCG(c.Seed, uint64(s.Now.UnixNano()))),
 		errors: rand.New(rand.NewPCG(^c.Seed, uint64(s.Now.UnixNano()))),
 	}
+	r.marked, r.like = s.Cluster.Keeps(), map[string]*sched.Node{}
 	r.gather()
 	for _, j := range r.jobs {
 		if j.Phase == sched.Running {
@@ -134,7 +137,7 @@ func (r *round) heir(j *job) *job {
 		return nil
 	}
 	for _, other := range j.app.jobs {
-		if other.length()+r.lease > j.app.end && other.waits(r) && other.Priority >= j.Priority && alike(other.Job, j.Job) {
+		if other.length()+r.lease > j.app.end && other.waits(r) && other.Priority >= j.Priority && alike(other.Job, j.Job) && r.welcome(other, j.Placement) {
 			return other
 		}
 	}
@@ -145,6 +148,15 @@ func (r *round) heir(j *job) *job {
 func alike(a, b *sched.Job) bool {
 	return a.Fits(b.Placement.GPUs()) && a.Task() == b.Task() && a.CPUs == b.CPUs && a.Memory == b.Memory &&
 		a.GPUMemory == b.GPUMemory && a.Tenant == b.Tenant && a.Widest == b.Widest && slices.Equal(a.GPUTypes, b.GPUTypes)
+}
+
+// welcome reports whether a job may come to all nodes of a placement, and does not
+// avoid one.
+func (r *round) welcome(j *job, p sched.Placement) bool {
+	return !slices.ContainsFunc(p, func(s sched.Slice) bool {
+		n := &r.s.Cluster.Nodes[s.Node]
+		return !j.Suits(n) || j.avoids(n)
+	})
 }
 
 // stagger is in how many tenths of a lease renewed leases end that were renewed
