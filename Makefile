@@ -3,7 +3,7 @@ GO ?= go
 FUZZTIME ?= 10s
 DATA ?= pollux-artifact/simulator
 
-.PHONY: help build operator demo test lint load bench fuzz repro controlplane manifests chart image clean
+.PHONY: help build operator demo test e2e lint load bench fuzz repro controlplane cluster manifests chart image clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -17,9 +17,15 @@ operator: ## build bin/fairway-operator
 demo: build ## a small mix of real training jobs, with a report
 	bin/fairway demo
 
-test: lint ## lint, then every test: Go with the race detector, Python with PyTorch
-	$(GO) test -race ./...
+test: lint ## lint, then every test: Go with the race detector, Python with PyTorch, then those of e2e
+	FAIRWAY_E2E=0 $(GO) test -race ./...
 	python/test.sh
+	$(MAKE) e2e
+
+# One package at a time: each has a cluster of its own, and two cores are few.
+e2e: ## the tests on a real Kubernetes control plane, which is built on the first time (15 to 30 minutes on two cores)
+	tools/controlplane/build.sh --real || tools/controlplane/build.sh
+	FAIRWAY_E2E=1 $(GO) test -race -count=1 -p 1 -timeout 40m ./kube/... ./cmd/fairway-operator ./tools/cluster ./e2e/cluster ./e2e/realnodes
 
 load: ## the daemon under a full queue, and as many jobs as a busy day has
 	FAIRWAY_LOAD_QUEUED=10000 FAIRWAY_LOAD_RUNNING=200 FAIRWAY_SOAK_JOBS=3000 $(GO) test -count=1 -run 'TestLoad|TestSoak' -v ./e2e
@@ -53,6 +59,11 @@ repro: build ## re-make docs/reproduction (DATA: folder of the Pollux artifact)
 
 controlplane: ## build the Kubernetes control plane of the tests, once (REAL=1: and real nodes)
 	tools/controlplane/build.sh $(if $(REAL),--real)
+
+cluster: build operator ## a Kubernetes cluster with Fairway on this machine (REAL=1: two real nodes; ARGS=-exit: ends at once)
+	tools/controlplane/build.sh $(if $(REAL),--real)
+	$(GO) build -trimpath -o bin/cluster ./tools/cluster
+	bin/cluster $(if $(REAL),-real) $(ARGS)
 
 manifests: ## re-make deploy/manifests from deploy/chart, with Helm's own engine
 	cp deploy/grafana/fairway.json deploy/chart/files/dashboard.json

@@ -35,15 +35,17 @@ func (t *tx) report(id live.AttemptID, r *live.AgentReport) (live.AgentAnswer, e
 	}
 	t.actor = "agent"
 	current := x.Job.Phase == sched.Running && x.Job.Starts == id.Number
-	if err := t.progress(x, r, current); err != nil {
-		return live.AgentAnswer{}, err
+	if !r.Ask {
+		if err := t.progress(x, r, current); err != nil {
+			return live.AgentAnswer{}, err
+		}
 	}
-	if r.Checkpoint {
+	if r.Checkpoint && !r.Ask {
 		if err := t.event(sched.Event{Kind: sched.JobCheckpoint, Job: id.Job, Done: r.Done}); err != nil {
 			return live.AgentAnswer{}, err
 		}
 	}
-	answer := live.AgentAnswer{Stop: !current}
+	answer := live.AgentAnswer{Stop: !current, Gang: gangSecret(t.book.Key, id)}
 	if x.Job.Perf != nil {
 		if p, ok := x.Job.Perf.Params[t.mem.gpuType(x.Job.Placement)]; ok {
 			answer.Params = &p

@@ -101,6 +101,31 @@ func TestReport(t *testing.T) {
 	d.wantDurable()
 }
 
+// TestAsk: who only asks changes nothing, and hears the secret that the ranks of the
+// attempt share.
+func TestAsk(t *testing.T) {
+	d := open(t)
+	d.submit(ann, submission("x", 1))
+	d.submit(ann, submission("y", 1))
+	d.decide(wants{"x-1": on(0), "y-2": on(1)})
+	d.report("x-1", 1, live.AgentReport{Done: 7, Work: 100, Checkpoint: true})
+	ask := live.AgentReport{Ask: true, Checkpoint: true, Complete: true, Point: &live.Point{}}
+	a, again, other := d.report("x-1", 1, ask), d.report("x-1", 1, ask), d.report("y-2", 1, ask)
+	if a.Gang == "" || a.Gang != again.Gang || a.Gang == other.Gang {
+		t.Errorf("secrets %q, %q and of another job %q; want two alike and one other", a.Gang, again.Gang, other.Gang)
+	}
+	if own := secretOf(d.Key, live.AttemptID{Job: "x-1", Number: 1}); strings.Contains(own, a.Gang) {
+		t.Error("the secret of the gang is a part of that of the attempt")
+	}
+	if s := d.job("x-1").Status; s.Done != 7 || s.Kept != 7 {
+		t.Errorf("done %g, kept %g; want 7: it was only asked", s.Done, s.Kept)
+	}
+	if points, _ := d.Points(ann, "x-1"); len(points) != 1 {
+		t.Errorf("%d points; want 1", len(points))
+	}
+	d.wantDurable()
+}
+
 // TestSamplesCountOnce: what is measured is counted once, in memory as after a
 // restart, and a refused report counts nothing.
 func TestSamplesCountOnce(t *testing.T) {

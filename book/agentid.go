@@ -5,9 +5,21 @@ package book
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
 
 	"github.com/fairway-gpu/fairway/live"
 )
+
+// gangSecret returns the secret by which the ranks of an attempt know each other.
+// Whoever has it can say nothing in the name of the attempt.
+func gangSecret(key []byte, id live.AttemptID) string {
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "gang %s", id)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
 
 // ReportFor takes a report of an attempt. The caller has made sure that it comes
 // from there.

@@ -72,6 +72,9 @@ type Config struct {
 	// Screen is how long a new gang is to prove itself on a few GPUs, where the
 	// policy screens; 0: not at all.
 	Screen time.Duration
+	// Recall teaches the pool at the start what the jobs of the journal have left
+	// behind, where nobody else keeps it.
+	Recall bool
 	// Learned is called after the pool has learned from a job; may be nil.
 	Learned func()
 }
@@ -88,7 +91,7 @@ type Book struct {
 	mu     sync.RWMutex
 	mem    *memory
 	policy sched.Policy // built from mem.Policy; used by the loop alone
-	orders []live.Attempt
+	orders map[sched.JobID]*ordered
 	up     map[live.AttemptID]bool // whose processes are up, as the executor says
 	feed   feed
 	past   history
@@ -136,6 +139,11 @@ func Open(ctx context.Context, c Config) (*Book, error) {
 	}
 	if err := b.reload(); err != nil {
 		return nil, err
+	}
+	if b.Recall {
+		for _, x := range b.mem.Ended {
+			b.learn(x)
+		}
 	}
 	go b.committer()
 	if err := b.commit(ctx, b.noteMachine); err != nil {
@@ -219,6 +227,7 @@ type tx struct {
 	records []live.Record
 	// decides says that a policy may care about the change.
 	decides bool
+	like    func() *alike // the jobs that a new one may be like
 }
 
 // add applies a record to the memory and puts it into the batch.
@@ -322,8 +331,9 @@ func (b *Book) applyBatch(batch []change) (errs []error, records []live.Record, 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	errs = make([]error, len(batch))
+	like := sync.OnceValue(b.mem.alike) // once for all that are submitted together
 	for i, c := range batch {
-		t := &tx{book: b, mem: b.mem, now: b.mem.clock(b.Now())}
+		t := &tx{book: b, mem: b.mem, now: b.mem.clock(b.Now()), like: like}
 		errs[i] = c.do(t)
 		if errs[i] != nil && len(t.records) > 0 {
 			return errs, nil, false, fmt.Errorf("a change was half made: %w", errs[i])
@@ -375,12 +385,12 @@ func (b *Book) publish(records []live.Record, decides bool) {
 	delete(b.stats.problem, "journal")
 	b.feed.add(records)
 	b.sinceC += len(records)
+	reordered := false
 	for i := range records {
-		if changesOrders(&records[i]) {
-			b.orders = b.mem.attempts(b.Key)
-			signal(b.ordered)
-			break
-		}
+		reordered = b.reorder(&records[i]) || reordered
+	}
+	if reordered {
+		signal(b.ordered)
 	}
 	if decides {
 		signal(b.changed)

@@ -66,7 +66,7 @@ func (t *tx) retire(old sched.Node) error {
 
 func equalNode(a, b sched.Node) bool {
 	return a.GPUs == b.GPUs && a.Type == b.Type && a.GPUMemory == b.GPUMemory && a.CPUs == b.CPUs && a.Memory == b.Memory &&
-		a.Rack == b.Rack && a.State == b.State && a.Others == b.Others && slices.Equal(a.Islands, b.Islands)
+		a.Rack == b.Rack && a.State == b.State && a.Others == b.Others && a.Seats == b.Seats && slices.Equal(a.Islands, b.Islands) && slices.Equal(a.Marks, b.Marks) && a.Kept == b.Kept
 }
 
 // Overview implements live.Cluster.
@@ -87,10 +87,18 @@ func (b *Book) Overview(live.Identity) (live.Overview, error) {
 		case x.Job.Phase == sched.Running:
 			o.Running++
 			o.Held += x.Job.Placement.GPUs()
+			if n := len(x.Points); n > 0 && x.Points[n-1].Efficiency > 0 {
+				o.Reporting += x.Job.Placement.GPUs()
+				o.Useful += float64(x.Job.Placement.GPUs()) * min(1, x.Points[n-1].Efficiency)
+			}
 		case x.PausedBy != "":
 			o.Paused++
 		default:
 			o.Waiting++
+			if o.WaitingFor == nil {
+				o.WaitingFor = map[string]int{}
+			}
+			o.WaitingFor[b.waitsFor(x)]++
 		}
 	}
 	return o, nil

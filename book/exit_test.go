@@ -4,6 +4,7 @@
 package book
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -289,6 +290,44 @@ func TestLearnsOnce(t *testing.T) {
 	}
 	if learned != 1 || d.Pool.Len() != 1 {
 		t.Errorf("learned %d times, %d records; want 1 and 1", learned, d.Pool.Len())
+	}
+}
+
+// TestRecall: a book that begins anew knows what the one before has learned, from
+// records as well as from a snapshot.
+func TestRecall(t *testing.T) {
+	recall := func(c *Config) { c.Recall = true }
+	d := open(t, recall)
+	for i, name := range []string{"x", "y", "z"} {
+		s := submission(name, 1)
+		s.Model = "m-" + name
+		id := d.submit(ann, s)
+		d.decide(wants{id: on(0)})
+		d.report(id, 1, live.AgentReport{Done: 1, Rate: 1, Training: training(goodput.Sample{Nodes: 1, GPUs: 1, Local: 8, Step: 0.1 * float64(i+1)})})
+		e := exitOf(id, 1)
+		if name == "z" {
+			e.Code = 1 // who fails has nothing to teach
+		}
+		d.exited(e)
+		if name == "x" {
+			if err := d.Compact(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	text := func(d *desk) string {
+		var b strings.Builder
+		if err := d.Pool.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	after := reopen(t, d.tape.copyTape(), d.clock, recall)
+	if d.Pool.Len() != 2 || text(after) != text(d) {
+		t.Errorf("%d records; the next book knows\n%s\nwant 2, and\n%s", d.Pool.Len(), text(after), text(d))
+	}
+	if without := reopen(t, d.tape.copyTape(), d.clock); without.Pool.Len() != 0 {
+		t.Errorf("without being asked it knows of %d; want none", without.Pool.Len())
 	}
 }
 

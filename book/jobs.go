@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fairway-gpu/fairway/live"
@@ -146,7 +145,6 @@ func (t *tx) submit(who live.Identity, list []live.Submission, ids []sched.JobID
 		}
 	}
 	t.actor = who.User
-	like := sync.OnceValue(t.mem.alike)
 	for i := range list {
 		s := list[i]
 		if s.Key != "" {
@@ -157,7 +155,7 @@ func (t *tx) submit(who live.Identity, list []live.Submission, ids []sched.JobID
 		}
 		s.ID = t.newID(s.Name)
 		s.Submitted = t.now
-		t.prepare(&s, like)
+		t.prepare(&s)
 		ids[i] = s.ID
 		owner := who.Owner
 		err := t.add(live.Record{Event: &sched.Event{Kind: sched.JobSubmitted, Spec: &s.Spec}, Task: &s.Task, Owner: &owner, Key: s.Key})

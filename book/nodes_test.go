@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -178,8 +180,31 @@ func BenchmarkSetNodes(b *testing.B) {
 		nodes[i] = sched.Node{Name: fmt.Sprintf("n%03d", i), GPUs: 8, Type: "h200", Rack: fmt.Sprint("r", i/16), CPUs: 128, Memory: 1 << 40}
 	}
 	d.setNodes(nodes...)
+	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		nodes[i%1000].Others ^= 0b11
 		d.setNodes(nodes...)
+	}
+}
+
+// TestOverviewOfWaits: the overview counts why jobs wait and how much of the GPUs'
+// work counts, and a job that waits for room is told of nodes in quarantine.
+func TestOverviewOfWaits(t *testing.T) {
+	d := open(t)
+	a, b := d.submit(ann, submission("a", 1)), d.submit(ann, submission("b", 1))
+	d.submit(ann, submission("c", 1))
+	d.decide(wants{a: on(0)})
+	d.report(a, 1, live.AgentReport{Done: 1, Rate: 1, Point: &live.Point{Efficiency: 0.75}})
+	o, err := d.Overview(admin)
+	if err != nil || o.WaitingFor["behind"]+o.WaitingFor["full"] != 2 || o.Reporting != 1 || o.Useful != 0.75 {
+		t.Errorf("overview %+v, %v; want two that wait for room, and 0.75 of one GPU", o, err)
+	}
+	d.mu.Lock()
+	d.mem.jobs[b].reason.Code = sched.Full
+	d.mem.Quarantines = map[string]diagnose.NodeChange{"x": {Node: "x", State: diagnose.Quarantined}, "y": {Node: "y", State: diagnose.Withheld}}
+	d.mu.Unlock()
+	j, err := d.Job(admin, b)
+	if err != nil || j.Reason == nil || !strings.HasSuffix(j.Reason.Text, "; nodes in quarantine: 1") {
+		t.Errorf("reason %+v, %v; want it to tell of one node", j.Reason, err)
 	}
 }

@@ -19,11 +19,26 @@ import (
 
 var _ live.Orders = (*Book)(nil)
 
+// ordered is an attempt that should run, as of the last record that is durable.
+type ordered struct {
+	live.Attempt
+	seq int64 // of the job: attempts are in order of submission
+}
+
 // Attempts implements live.Orders.
 func (b *Book) Attempts() []live.Attempt {
 	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return slices.Clone(b.orders)
+	list := make([]*ordered, 0, len(b.orders))
+	for _, o := range b.orders {
+		list = append(list, o)
+	}
+	b.mu.RUnlock() // what is ordered is replaced, never changed
+	slices.SortFunc(list, func(a, c *ordered) int { return cmp.Compare(a.seq, c.seq) })
+	out := make([]live.Attempt, len(list))
+	for i, o := range list {
+		out[i] = o.Attempt
+	}
+	return out
 }
 
 // Leaving returns the attempts that should no longer run and of which no end is
@@ -33,17 +48,13 @@ func (b *Book) Attempts() []live.Attempt {
 func (b *Book) Leaving() []live.AttemptID {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	ordered := make(map[live.AttemptID]bool, len(b.orders))
-	for _, a := range b.orders {
-		ordered[a.AttemptID] = true
-	}
 	var out []live.AttemptID
 	for id, x := range b.mem.jobs {
 		for _, n := range x.Open {
-			a := live.AttemptID{Job: id, Number: n}
 			// A start that is not durable yet is not ordered, but will be.
-			if current := x.Job.Phase == sched.Running && n == x.Job.Starts; !current && !ordered[a] {
-				out = append(out, a)
+			current := x.Job.Phase == sched.Running && n == x.Job.Starts
+			if o := b.orders[id]; !current && (o == nil || o.Number != n) {
+				out = append(out, live.AttemptID{Job: id, Number: n})
 			}
 		}
 	}
@@ -63,22 +74,44 @@ func (b *Book) Started(id live.AttemptID) {
 	b.up[id] = true
 }
 
-// attempts returns the attempts that should run now. One whose end is known but
-// whose job still holds GPUs is not among them.
-func (m *memory) attempts(key []byte) []live.Attempt {
-	var out []live.Attempt
-	for _, x := range m.inOrder() {
-		if x.Job.Phase != sched.Running || !slices.Contains(x.Open, x.Job.Starts) {
-			continue
+// attempt returns the attempt of a job that should run now; nil: none. One whose
+// end is known but whose job still holds GPUs is none.
+func (m *memory) attempt(key []byte, x *entry) *ordered {
+	if x == nil || x.Job.Phase != sched.Running || !slices.Contains(x.Open, x.Job.Starts) {
+		return nil
+	}
+	id := live.AttemptID{Job: x.Job.ID, Number: x.Job.Starts}
+	return &ordered{seq: x.Job.Seq, Attempt: live.Attempt{
+		AttemptID: id, Spec: x.Job.Spec, Task: x.Task, Owner: x.Owner, Placement: x.Job.Placement,
+		GPUType: sched.GPUType(m.gpuType(x.Job.Placement)), Token: secretOf(key, id),
+		Screening: x.Job.Screening, BatchScale: x.BatchScale,
+	}}
+}
+
+// attempts returns all attempts that should run now.
+func (m *memory) attempts(key []byte) map[sched.JobID]*ordered {
+	out := map[sched.JobID]*ordered{}
+	for x := range m.queue() {
+		if o := m.attempt(key, x); o != nil {
+			out[x.Job.ID] = o
 		}
-		id := live.AttemptID{Job: x.Job.ID, Number: x.Job.Starts}
-		out = append(out, live.Attempt{
-			AttemptID: id, Spec: x.Job.Spec, Task: x.Task, Owner: x.Owner, Placement: x.Job.Placement,
-			GPUType: sched.GPUType(m.gpuType(x.Job.Placement)), Token: secretOf(key, id),
-			Screening: x.Job.Screening, BatchScale: x.BatchScale,
-		})
 	}
 	return out
+}
+
+// reorder brings what is ordered up to date with a record that is durable now,
+// and reports whether it may have changed. It costs what changed, not what runs.
+func (b *Book) reorder(r *live.Record) bool {
+	if !changesOrders(r) {
+		return false
+	}
+	id := r.Job()
+	if o := b.mem.attempt(b.Key, b.mem.jobs[id]); o != nil {
+		b.orders[id] = o
+	} else {
+		delete(b.orders, id)
+	}
+	return true
 }
 
 const secretPrefix = "fwa_"

@@ -213,3 +213,14 @@ func (b *Book) Note(ctx context.Context, text string) error {
 		return t.add(live.Record{Text: text})
 	})
 }
+
+// outOfUse counts the nodes in quarantine.
+func (m *memory) outOfUse() int {
+	n := 0
+	for _, c := range m.Quarantines {
+		if c.State == diagnose.Quarantined {
+			n++
+		}
+	}
+	return n
+}

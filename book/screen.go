@@ -20,9 +20,9 @@ type alike struct {
 
 func (m *memory) alike() *alike {
 	a := &alike{ended: m.Ended}
-	for _, x := range m.inOrder() {
-		if x.Job.Phase == sched.Running {
-			a.running = append(a.running, x)
+	for _, j := range m.state.Peek().Jobs {
+		if j.Phase == sched.Running {
+			a.running = append(a.running, m.jobs[j.ID])
 		}
 	}
 	return a
@@ -73,20 +73,20 @@ const enoughUse = 3
 
 // prepare fills in what jobs like it say about a new one: how long it is to be
 // screened, and what it will use of its GPUs.
-func (t *tx) prepare(s *live.Submission, like func() *alike) {
+func (t *tx) prepare(s *live.Submission) {
 	asked, given, err := s.ScreenTime() // checked before
 	switch {
 	case err != nil:
 	case given:
 		s.Spec.Screen = asked
 	case t.book.Screen > 0 && s.GPUs > 1:
-		s.Spec.Screen = sched.Duration(diagnose.ScreenFor(like().outcomes(s, t.now), t.now, t.book.Screen))
+		s.Spec.Screen = sched.Duration(diagnose.ScreenFor(t.like().outcomes(s, t.now), t.now, t.book.Screen))
 	}
 	s.Screen = ""
 	if !s.Shareable || s.GPUUtil > 0 && s.GPUMemory > 0 {
 		return
 	}
-	use, known := like().use(s)
+	use, known := t.like().use(s)
 	if !known {
 		return
 	}

@@ -5,6 +5,7 @@ package book
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -58,6 +59,14 @@ func (b *Book) view(x *entry, fair share) live.Job {
 	return v
 }
 
+// waitsFor returns the code of the reason why a job waits.
+func (b *Book) waitsFor(x *entry) string {
+	if x.reason.Code == sched.Ok {
+		return "new"
+	}
+	return x.reason.Code.String()
+}
+
 // reason says why a job waits.
 func (b *Book) reason(x *entry) *live.Reason {
 	switch {
@@ -68,9 +77,15 @@ func (b *Book) reason(x *entry) *live.Reason {
 	case x.reason.Code == sched.Ok:
 		return &live.Reason{Code: "new", Text: "not looked at yet; the next decision comes within a second"}
 	}
-	r := &live.Reason{Code: x.reason.Code.String(), Text: x.reason.Text(b.mem.state.Cluster()), Until: x.reason.Until}
+	r := &live.Reason{Code: x.reason.Code.String(), Text: x.reason.TextFor(x.Job, b.mem.state.Cluster()), Until: x.reason.Until}
 	if x.reason.Code == sched.Impossible && slices.ContainsFunc(b.mem.state.Cluster().Nodes, func(n sched.Node) bool { return n.Others != 0 }) {
 		r.Text += ", while programs outside of Fairway hold GPUs"
+	}
+	if n := b.mem.outOfUse(); n > 0 && (x.reason.Code == sched.Impossible || x.reason.Code == sched.Full) {
+		r.Text += fmt.Sprintf("; nodes in quarantine: %d", n)
+	}
+	if x.reason.Code == sched.Impossible && x.Job.Needs == "" && b.mem.state.Cluster().Keeps() {
+		r.Text += ", besides those that are kept for jobs which need a mark"
 	}
 	if r.Until.IsZero() && (x.reason.Code == sched.Full || x.reason.Code == sched.Behind) {
 		r.Until = b.earliest(x)
@@ -82,6 +97,14 @@ func (b *Book) reason(x *entry) *live.Reason {
 // for the first job of the queue, by what their agents report; zero: nobody can
 // say.
 func (b *Book) earliest(x *entry) time.Time {
+	for _, o := range b.mem.state.Peek().Jobs { // first: most jobs that wait are not the first
+		if o.Seq >= x.Job.Seq {
+			break
+		}
+		if o.Phase == sched.Pending && b.mem.jobs[o.ID].PausedBy == "" {
+			return time.Time{} // somebody else may take them
+		}
+	}
 	now := b.mem.clock(b.Now())
 	need := x.Job.GPUs
 	if x.Job.Elastic() {
@@ -93,11 +116,8 @@ func (b *Book) earliest(x *entry) time.Time {
 	}
 	var ends []leaving
 	for o := range b.mem.queue() {
-		switch {
-		case o.Job.Phase == sched.Running:
+		if o.Job.Phase == sched.Running {
 			ends = append(ends, leaving{o.left(now), o.Job.Placement.GPUs()})
-		case o.Job.Seq < x.Job.Seq && o.PausedBy == "":
-			return time.Time{} // somebody else may take them
 		}
 	}
 	free := b.mem.state.Cluster().GPUs()

@@ -80,6 +80,7 @@ type loop struct{ Config }
 // decide makes one decision. It returns how long the loop may sleep if nothing
 // changes, and how long the policy thought.
 func (l *loop) decide(ctx context.Context) (wake, took time.Duration, err error) {
+	asked := time.Now()
 	s, err := l.Backend.Snapshot(ctx)
 	if err != nil {
 		return 0, 0, fmt.Errorf("take snapshot: %w", err)
@@ -107,6 +108,7 @@ func (l *loop) decide(ctx context.Context) (wake, took time.Duration, err error)
 	if l.Decided != nil {
 		l.Decided(d, took)
 	}
+	l.Log.Debug("decided", "policy", took, "whole", time.Since(asked), "jobs", len(s.Jobs), "actions", len(actions))
 	// A job that waits for its next try is nobody's event when its time comes.
 	for _, j := range s.Jobs {
 		if j.Phase == sched.Pending {

@@ -14,6 +14,8 @@ import (
 // AgentReport is what the agent of a running attempt tells. Everything is
 // optional: an agent that only checkpoints sends Checkpoint and Done.
 type AgentReport struct {
+	// Ask says that there is nothing to tell, only to ask: all else is left out.
+	Ask bool `json:"ask,omitempty"`
 	// Done is the work done so far and Work the whole of it, in the job's own
 	// unit (steps, examples, epochs); Rate is work for each second.
 	Done float64 `json:"done"`
@@ -66,6 +68,9 @@ type AgentAnswer struct {
 	Params *goodput.Params `json:"params,omitempty"`
 	// Noise is what to assume of the gradient noise scale until it is measured.
 	Noise float64 `json:"noise,omitempty"`
+	// Gang is a secret of the attempt, by which its ranks know each other. After a
+	// change of the leader of a cluster it may be another.
+	Gang string `json:"gang,omitempty"`
 }
 
 const (

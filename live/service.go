@@ -92,20 +92,26 @@ type Feed interface {
 
 // Overview is the state of the whole at one moment.
 type Overview struct {
-	Now       time.Time `json:"now"`
-	Started   time.Time `json:"started"`
-	Policy    string    `json:"policy"`
-	GPUs      int       `json:"gpus"`
-	Held      int       `json:"held"`
-	Running   int       `json:"running"`
-	Waiting   int       `json:"waiting"`
-	Paused    int       `json:"paused"`
-	Finished  int       `json:"finished"` // since the daemon's first start
-	Failed    int       `json:"failed"`
-	Killed    int       `json:"killed"`
-	Decisions uint64    `json:"decisions"`
-	LastMS    float64   `json:"last_decision_ms"`
-	Seq       uint64    `json:"seq"` // of the last record
+	Now     time.Time `json:"now"`
+	Started time.Time `json:"started"`
+	Policy  string    `json:"policy"`
+	GPUs    int       `json:"gpus"`
+	Held    int       `json:"held"`
+	Running int       `json:"running"`
+	Waiting int       `json:"waiting"`
+	// WaitingFor counts the jobs that wait by the code of the reason.
+	WaitingFor map[string]int `json:"waiting_for,omitempty"`
+	// Reporting are the GPUs of running jobs whose agents say how much of the work
+	// counts; Useful is so much of them.
+	Reporting int     `json:"reporting,omitempty"`
+	Useful    float64 `json:"useful,omitempty"`
+	Paused    int     `json:"paused"`
+	Finished  int     `json:"finished"` // since the daemon's first start
+	Failed    int     `json:"failed"`
+	Killed    int     `json:"killed"`
+	Decisions uint64  `json:"decisions"`
+	LastMS    float64 `json:"last_decision_ms"`
+	Seq       uint64  `json:"seq"` // of the last record
 	// Problem says what keeps the daemon from working as it should; empty: nothing.
 	Problem string `json:"problem,omitempty"`
 }

@@ -18,6 +18,7 @@ type scrape struct {
 	s *Server
 
 	info, up, jobs, queue, gpus, held, journal, decided *prometheus.Desc
+	waitingFor, reporting, useful, quarantined          *prometheus.Desc
 	tenantGPUs, tenantShare, tenantRho, tenantTime      *prometheus.Desc
 	util, memory, memoryTotal, power, temp              *prometheus.Desc
 }
@@ -34,6 +35,10 @@ func newScrape(s *Server) *scrape {
 		queue:       d("queue_length", "Jobs that wait."),
 		gpus:        d("gpus", "GPUs of nodes that are up."),
 		held:        d("gpus_held", "GPUs that jobs hold."),
+		waitingFor:  d("waiting_jobs", "Jobs that wait, by the code of the reason.", "reason"),
+		reporting:   d("gpus_reporting", "GPUs of running jobs whose agents report their statistical efficiency."),
+		useful:      d("gpus_useful", "The same, each times that efficiency: the GPUs whose work counts."),
+		quarantined: d("nodes_quarantined", "Nodes that are out of use because different jobs failed there."),
 		journal:     d("journal_records_total", "Records in the journal so far."),
 		decided:     d("decisions_recorded_total", "Decisions that the daemon counted."),
 		tenantGPUs:  d("tenant_gpus", "GPUs that a tenant holds.", "tenant"),
@@ -51,7 +56,7 @@ func newScrape(s *Server) *scrape {
 // Describe implements prometheus.Collector.
 func (c *scrape) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.info, c.up, c.jobs, c.queue, c.gpus, c.held, c.journal, c.decided, c.tenantGPUs, c.tenantShare, c.tenantRho, c.tenantTime,
+		c.waitingFor, c.reporting, c.useful, c.quarantined, c.info, c.up, c.jobs, c.queue, c.gpus, c.held, c.journal, c.decided, c.tenantGPUs, c.tenantShare, c.tenantRho, c.tenantTime,
 		c.util, c.memory, c.memoryTotal, c.power, c.temp,
 	} {
 		ch <- d
@@ -82,7 +87,11 @@ func (c *scrape) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	if nodes, err := c.s.Cluster.Nodes(observer()); err == nil {
+		out := 0
 		for _, n := range nodes {
+			if n.Quarantine != nil && n.Quarantine.State == "quarantined" {
+				out++
+			}
 			for _, slot := range n.Slots {
 				if slot.Use == nil {
 					continue
@@ -95,6 +104,7 @@ func (c *scrape) Collect(ch chan<- prometheus.Metric) {
 				gauge(c.temp, slot.Use.TempC, labels...)
 			}
 		}
+		gauge(c.quarantined, float64(out))
 	}
 }
 
@@ -119,6 +129,11 @@ func (c *scrape) overview(ch chan<- prometheus.Metric, gauge func(*prometheus.De
 		gauge(c.jobs, float64(n.jobs), n.state)
 	}
 	gauge(c.queue, float64(o.Waiting))
+	for reason, n := range o.WaitingFor {
+		gauge(c.waitingFor, float64(n), reason)
+	}
+	gauge(c.reporting, float64(o.Reporting))
+	gauge(c.useful, o.Useful)
 	gauge(c.gpus, float64(o.GPUs))
 	gauge(c.held, float64(o.Held))
 	ch <- prometheus.MustNewConstMetric(c.journal, prometheus.CounterValue, float64(o.Seq))

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 
+	"github.com/fairway-gpu/fairway/book"
 	"github.com/fairway-gpu/fairway/kube/mirror"
 	"github.com/fairway-gpu/fairway/kube/pods"
 	"github.com/fairway-gpu/fairway/live"
@@ -13,6 +14,19 @@ import (
 
 // The mirror and the executor do not know each other: what passes between them is
 // turned from the types of one into those of the other here.
+
+// orders is the book as the executor sees it. That the pods of a job are up leaves no
+// record: the mirror is told.
+type orders struct {
+	*book.Book
+	mirror *mirror.Mirror
+}
+
+// Started implements live.Orders.
+func (o orders) Started(id live.AttemptID) {
+	o.Book.Started(id)
+	o.mirror.Started(id.Job)
+}
 
 // templates is where the executor finds what pods are made from.
 type templates struct{ mirror *mirror.Mirror }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,23 +23,25 @@ import (
 
 // config is the configuration file of "fairway-operator run".
 type config struct {
-	Policy  string         `json:"policy"`
-	Notice  sched.Duration `json:"notice"`
-	Report  sched.Duration `json:"report"`
-	Pace    sched.Duration `json:"pace"`
-	API     apiConfig      `json:"api"`
-	Metrics string         `json:"metrics"`
-	Health  string         `json:"health"`
-	KeyFile string         `json:"key_file"`
-	Leader  leaderConfig   `json:"leader"`
-	Client  clientConfig   `json:"client"`
-	Nodes   nodesConfig    `json:"nodes"`
-	Pods    podsConfig     `json:"pods"`
-	Guard   guard.Config   `json:"guard"`
-	Bidders engine.Bidders `json:"bidders"`
-	Screen  screenConfig   `json:"screen"`
-	Keep    keepConfig     `json:"keep"`
-	Log     engine.Log     `json:"log"`
+	Policy   string         `json:"policy"`
+	Notice   sched.Duration `json:"notice"`
+	Report   sched.Duration `json:"report"`
+	Pace     sched.Duration `json:"pace"`
+	API      apiConfig      `json:"api"`
+	Metrics  string         `json:"metrics"`
+	Health   string         `json:"health"`
+	Pprof    string         `json:"pprof"`
+	KeyFile  string         `json:"key_file"`
+	Leader   leaderConfig   `json:"leader"`
+	Client   clientConfig   `json:"client"`
+	Nodes    nodesConfig    `json:"nodes"`
+	Pods     podsConfig     `json:"pods"`
+	Guard    guard.Config   `json:"guard"`
+	Bidders  engine.Bidders `json:"bidders"`
+	Failures failuresConfig `json:"failures"`
+	Screen   screenConfig   `json:"screen"`
+	Keep     keepConfig     `json:"keep"`
+	Log      engine.Log     `json:"log"`
 }
 
 type apiConfig struct {
@@ -63,6 +66,7 @@ type nodesConfig struct {
 	Resources  []string       `json:"resources"`
 	RackLabels []string       `json:"rack_labels"`
 	Tolerated  []string       `json:"tolerated"`
+	Pin        bool           `json:"pin"`
 	Grace      sched.Duration `json:"grace"`
 }
 
@@ -70,6 +74,11 @@ type podsConfig struct {
 	Rendezvous string         `json:"rendezvous"`
 	Image      string         `json:"image"`
 	StartGrace sched.Duration `json:"start_grace"`
+	LostAfter  sched.Duration `json:"lost_after"`
+}
+
+type failuresConfig struct {
+	Table string `json:"table"`
 }
 
 type screenConfig struct {
@@ -94,9 +103,9 @@ func defaultConfig() config {
 		Policy: "themis", Notice: seconds(30), Report: seconds(30), Pace: sched.Duration(live.DefaultPace),
 		API: apiConfig{Address: ":8460"}, Metrics: ":8080", Health: ":8081",
 		Leader: leaderConfig{Lease: seconds(15), Renew: seconds(10), Retry: seconds(2)},
-		Client: clientConfig{Rate: 200, Burst: 400},
+		Client: clientConfig{Rate: 1_000, Burst: 2_000},
 		Nodes:  nodesConfig{Grace: seconds(40)},
-		Pods:   podsConfig{Rendezvous: rendezvousDNS, StartGrace: seconds(300)},
+		Pods:   podsConfig{Rendezvous: rendezvousDNS, StartGrace: seconds(300), LostAfter: seconds(60)},
 		Guard:  guard.Default(), Bidders: engine.DefaultBidders(), Screen: screenConfig{Time: seconds(300)},
 		Keep: keepConfig{Jobs: 5_000, Queue: 100_000, Compact: 20_000},
 		Log:  engine.Log{Level: "info", Format: "json"},
@@ -125,7 +134,8 @@ func (c *config) validate() error {
 	}{
 		{"notice", c.Notice, time.Second, live.MaxNotice}, {"report", c.Report, time.Second, time.Hour},
 		{"pace", c.Pace, time.Millisecond, time.Minute}, {"nodes.grace", c.Nodes.Grace, time.Second, time.Hour},
-		{"pods.start_grace", c.Pods.StartGrace, time.Second, 24 * time.Hour}, {"screen.time", c.Screen.Time, 0, live.MaxScreen},
+		{"pods.start_grace", c.Pods.StartGrace, time.Second, 24 * time.Hour}, {"pods.lost_after", c.Pods.LostAfter, time.Second, 24 * time.Hour},
+		{"screen.time", c.Screen.Time, 0, live.MaxScreen},
 		{"leader.lease", c.Leader.Lease, 2 * time.Second, 10 * time.Minute},
 		{"leader.renew", c.Leader.Renew, time.Second, c.Leader.Lease.D() - time.Millisecond},
 		{"leader.retry", c.Leader.Retry, 100 * time.Millisecond, c.Leader.Renew.D() * 2 / 3},
@@ -146,6 +156,12 @@ func (c *config) validate() error {
 	}
 	if _, _, err := net.SplitHostPort(c.API.Address); err != nil {
 		return bad("api.address", c.API.Address, "host:port, such as :8460")
+	}
+	if host, _, err := net.SplitHostPort(c.Pprof); c.Pprof != "" && (err != nil || !net.ParseIP(host).IsLoopback()) {
+		return bad("pprof", c.Pprof, "an address of this machine alone, such as 127.0.0.1:6060: profiles tell more than metrics")
+	}
+	if c.Failures.Table != "" && !filepath.IsAbs(c.Failures.Table) {
+		return bad("failures.table", c.Failures.Table, "an absolute path, or nothing")
 	}
 	if _, err := policy.Builtin().New(c.Policy); err != nil {
 		return fmt.Errorf("policy: %w", err)

@@ -48,6 +48,9 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		"nodes: {grace: 0s}":               "nodes.grace = 0s",
 		"metrics: ':1'\nmetrics: ':2'":     "already defined",
 		"pods: {start_grace: 5}":           "duration",
+		"pods: {lost_after: 0s}":           "pods.lost_after = 0s",
+		"pprof: ':6060'":                   "pprof = :6060",
+		"pprof: 10.0.0.1:6060":             "127.0.0.1",
 		"api: {address: ':1', kee: /file}": "kee",
 	} {
 		c := defaultConfig()

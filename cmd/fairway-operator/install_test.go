@@ -7,9 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,10 +20,10 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/kube/kubetest"
+	operatortest "github.com/fairway-gpu/fairway/kube/kubetest/operator"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
@@ -50,7 +48,10 @@ func testMain(m *testing.M) int {
 	}
 	shared.Options = kubetest.Options{
 		ControllerManager: true, Nodes: []kubetest.NodeSpec{{Prefix: "gpu", Count: 3, GPUs: 8, Type: "NVIDIA-H200"}},
-		APIServerFlags: []string{"--audit-policy-file=" + rules, "--audit-log-path=" + requestLog},
+		APIServerFlags: []string{
+			"--audit-policy-file=" + rules, "--audit-log-path=" + requestLog,
+			"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true", // PodGroups
+		},
 	}
 	return shared.Main(m)
 }
@@ -88,25 +89,11 @@ func TestManifestsAreOfThisChart(t *testing.T) {
 // documents returns the objects of the manifests.
 func documents(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
-	f, err := os.Open(manifests)
+	out, err := operatortest.Manifests()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	var out []*unstructured.Unstructured
-	for d := yaml.NewYAMLOrJSONDecoder(f, 4096); ; {
-		u := &unstructured.Unstructured{}
-		err := d.Decode(u)
-		if errors.Is(err, io.EOF) {
-			return out
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(u.Object) > 0 {
-			out = append(out, u)
-		}
-	}
+	return out
 }
 
 var applied sync.Once

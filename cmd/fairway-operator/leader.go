@@ -18,12 +18,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/fairway-gpu/fairway/book"
-	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/engine"
 	"github.com/fairway-gpu/fairway/experience"
 	"github.com/fairway-gpu/fairway/guard"
 	"github.com/fairway-gpu/fairway/hunt"
 	"github.com/fairway-gpu/fairway/kube/access"
+	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/journal"
 	"github.com/fairway-gpu/fairway/kube/mirror"
 	"github.com/fairway-gpu/fairway/kube/nodes"
@@ -44,6 +44,7 @@ func (leader) NeedLeaderElection() bool { return true }
 // Start implements manager.Runnable.
 func (l leader) Start(ctx context.Context) error {
 	begin := time.Now()
+	l.tenure.begin()
 	t, err := l.open(ctx, begin)
 	if t.book != nil {
 		defer t.book.Close()
@@ -105,13 +106,13 @@ func (l leader) open(ctx context.Context, begin time.Time) (*term, error) {
 
 func (t *term) openBook(ctx context.Context, pages *journal.Journal) error {
 	c := t.config
-	table, err := diagnose.Builtin()
+	table, err := engine.Signatures(c.Failures.Table)
 	if err != nil {
 		return err
 	}
 	t.book, err = book.Open(ctx, book.Config{
 		Journal: timed{pages, t}, Policies: policy.Builtin(), Standard: c.Policy, Key: derive(t.key, "agents and bidders"),
-		Pool: experience.New(), Now: time.Now, Log: t.log, Keep: c.Keep.Jobs, MaxQueue: c.Keep.Queue, CompactEvery: c.Keep.Compact,
+		Pool: experience.New(), Recall: true, Now: time.Now, Log: t.log, Keep: c.Keep.Jobs, MaxQueue: c.Keep.Queue, CompactEvery: c.Keep.Compact,
 		CheckBidder: c.Bidders.Check, CheckSearch: hunt.Check, Failures: table, Screen: c.Screen.Time.D(),
 	})
 	if err != nil {
@@ -128,17 +129,22 @@ func (t *term) openCluster() error {
 	for _, r := range c.Nodes.Resources {
 		resources = append(resources, corev1.ResourceName(r))
 	}
+	constraints := constraint.NewRegistry(nodes.RulesFor(resources, c.Nodes.Tolerated))
 	t.nodes = nodes.New(nodes.Config{
-		Cache: t.manager.GetCache(), Book: t.book, Resources: resources, RackLabels: c.Nodes.RackLabels, Tolerated: c.Nodes.Tolerated,
-		Grace: c.Nodes.Grace.D(), Log: t.log,
+		Cache: t.manager.GetCache(), Book: t.book, Resources: resources, RackLabels: c.Nodes.RackLabels, Tolerated: c.Nodes.Tolerated, Pin: c.Nodes.Pin,
+		Grace: c.Nodes.Grace.D(), Constraints: constraints, Log: t.log, Ours: func(p *corev1.Pod) bool { return t.mirror.Made(p) },
 	})
-	trainJobs, err := t.hasTrainJobs()
+	trainJobs, err := t.served("trainer.kubeflow.org", "TrainJob", "v1alpha1")
+	if err != nil {
+		return err
+	}
+	podGroups, err := t.served(mirror.PodGroupGroup, "PodGroup", "v1", "v1beta1", "v1alpha3")
 	if err != nil {
 		return err
 	}
 	events := t.manager.GetEventRecorder(leaseName)
 	t.mirror = mirror.New(mirror.Config{
-		Client: t.direct, Cache: t.manager.GetCache(), Book: t.book, Standard: c.Policy, Log: t.log, BatchJobs: true, TrainJobs: trainJobs,
+		Client: t.direct, Cache: t.manager.GetCache(), Book: t.book, Standard: c.Policy, Log: t.log, Constraints: constraints, BatchJobs: true, TrainJobs: trainJobs != "", PodGroups: podGroups,
 		Event: func(object runtime.Object, kind, reason, message string) {
 			events.Eventf(object, nil, kind, reason, "Schedule", "%s", message)
 		},
@@ -149,23 +155,25 @@ func (t *term) openCluster() error {
 	}
 	t.executor = pods.New(pods.Config{
 		Client: t.direct, Cache: t.manager.GetCache(), Templates: templates{t.mirror}, Foreign: foreign{mirror.Foreign{Mirror: t.mirror, Now: metav1.Now}}, ReadLog: pods.LogReader(logs),
-		API: c.url(t.namespace), Audience: access.AgentAudience, Rendezvous: c.Pods.Rendezvous, Replicas: nodes.Replicas, Tolerated: c.Nodes.Tolerated,
-		Notice: c.Notice.D(), Report: c.Report.D(), PullFor: c.Pods.StartGrace.D(), Ended: t.ended, Log: t.log,
+		API: c.url(t.namespace), Audience: access.AgentAudience, Rendezvous: c.Pods.Rendezvous, Replicas: nodes.Replicas, MPS: nodes.MPS, Pin: c.Nodes.Pin, Tolerated: c.Nodes.Tolerated,
+		Notice: c.Notice.D(), Report: c.Report.D(), PullFor: c.Pods.StartGrace.D(), LostAfter: c.Pods.LostAfter.D(), Made: t.mirror.Made, Ended: t.ended, Log: t.log,
 	})
 	return nil
 }
 
-// hasTrainJobs reports whether the cluster has Kubeflow's TrainJobs. A cluster that
-// gets them later needs a new leader to see them.
-func (t *term) hasTrainJobs() (bool, error) {
-	_, err := t.manager.GetRESTMapper().RESTMapping(schema.GroupKind{Group: "trainer.kubeflow.org", Kind: "TrainJob"}, "v1alpha1")
-	if meta.IsNoMatchError(err) {
-		return false, nil
+// served returns the first of some versions in which the cluster has a kind; empty: in
+// none. A cluster that gets it later needs a new leader to see it.
+func (t *term) served(group, kind string, versions ...string) (string, error) {
+	for _, v := range versions {
+		_, err := t.manager.GetRESTMapper().RESTMapping(schema.GroupKind{Group: group, Kind: kind}, v)
+		if err == nil {
+			return v, nil
+		}
+		if !meta.IsNoMatchError(err) {
+			return "", fmt.Errorf("look for kind %s of %s: %w", kind, group, err)
+		}
 	}
-	if err != nil {
-		return false, fmt.Errorf("look for TrainJobs: %w", err)
-	}
-	return true, nil
+	return "", nil
 }
 
 // ended reports whether a job will never run again.
@@ -213,7 +221,7 @@ func (t *term) parts() ([]engine.Part, error) {
 	return append(parts,
 		engine.Part{Name: "follow the nodes", Run: t.nodes.Run},
 		engine.Part{Name: "mirror objects", Run: t.mirror.Run},
-		engine.Part{Name: "run pods", Run: func(ctx context.Context) error { return t.executor.Run(ctx, t.book) }},
+		engine.Part{Name: "run pods", Run: func(ctx context.Context) error { return t.executor.Run(ctx, orders{t.book, t.mirror}) }},
 		engine.Part{Name: "serve", Run: func(ctx context.Context) error { return t.server.Serve(ctx, t.listener) }},
 		engine.Part{Name: "be found", Run: t.beFound},
 		engine.Part{Name: "keep the journal", Run: func(ctx context.Context) error {

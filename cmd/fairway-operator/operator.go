@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/fairway-gpu/fairway/kube/mirror"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/server"
 )
@@ -43,6 +44,7 @@ type operator struct {
 	direct  client.Client // without a cache
 	metrics *server.Metrics
 	key     []byte // for secrets; 32 bytes
+	tenure  *tenure
 }
 
 // run works until the context ends or the lead is lost.
@@ -52,10 +54,13 @@ func run(ctx context.Context, w where, c config, logger *slog.Logger) error {
 		return err
 	}
 	rc.QPS, rc.Burst = float32(c.Client.Rate), c.Client.Burst
+	now := &tenure{limit: c.Leader.Renew.D()}
+	rc.Wrap(now.wrap)
 	o, err := newOperator(rc, w, c, logger)
 	if err != nil {
 		return err
 	}
+	o.tenure = now
 	// A container that was started again may still have the label of the time
 	// before, when it led.
 	if err := o.setLeading(ctx, false); err != nil {
@@ -95,7 +100,7 @@ func newOperator(rc *rest.Config, w where, c config, logger *slog.Logger) (*oper
 		Scheme: scheme, Logger: logr.FromSlogHandler(logger.Handler()),
 		LeaderElection: true, LeaderElectionID: leaseName, LeaderElectionNamespace: w.namespace, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry, GracefulShutdownTimeout: &grace,
-		HealthProbeBindAddress: c.Health,
+		HealthProbeBindAddress: c.Health, PprofBindAddress: c.Pprof,
 		Metrics: metricsserver.Options{
 			BindAddress: c.Metrics, ExtraHandlers: map[string]http.Handler{"/metrics/fairway": o.metrics},
 		},
@@ -116,6 +121,9 @@ func newOperator(rc *rest.Config, w where, c config, logger *slog.Logger) (*oper
 
 // warm begins to watch what a leader needs, so that the next one can go on at once.
 func (o *operator) warm(ctx context.Context) error {
+	if err := mirror.IndexPods(ctx, o.manager.GetCache()); err != nil {
+		return err
+	}
 	for _, kind := range []client.Object{
 		&corev1.Node{}, &corev1.Pod{}, &batchv1.Job{},
 		&v1alpha1.TrainingJob{}, &v1alpha1.App{}, &v1alpha1.Tenant{}, &v1alpha1.SchedulingPolicy{},

@@ -13,15 +13,24 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// stripPod takes out of a pod what nobody here looks at: clusters have many pods
-// that are not ours, of which only what they use of a node matters.
+// stripPod takes out of a pod what nobody here looks at, which is most of it. Clusters
+// have many pods that are not ours, of which only what they use of a node matters.
 func stripPod(object any) (any, error) {
 	p, ok := object.(*corev1.Pod)
 	if !ok {
 		return object, nil
 	}
 	p.ManagedFields = nil
-	if p.Spec.SchedulerName == v1alpha1.SchedulerName {
+	spec := corev1.PodSpec{
+		NodeName: p.Spec.NodeName, SchedulerName: p.Spec.SchedulerName, Overhead: p.Spec.Overhead, Priority: p.Spec.Priority,
+		Resources: p.Spec.Resources, ResourceClaims: p.Spec.ResourceClaims, TerminationGracePeriodSeconds: p.Spec.TerminationGracePeriodSeconds,
+		Containers: requests(p.Spec.Containers), InitContainers: requests(p.Spec.InitContainers),
+	}
+	switch {
+	case p.Spec.SchedulerName == v1alpha1.SchedulerName && p.Labels[v1alpha1.LabelID] != "": // we have made it
+		p.Spec = spec
+		return p, nil
+	case p.Spec.SchedulerName == v1alpha1.SchedulerName:
 		return p, nil
 	}
 	out := &corev1.Pod{
@@ -31,11 +40,7 @@ func stripPod(object any) (any, error) {
 			CreationTimestamp: p.CreationTimestamp, DeletionTimestamp: p.DeletionTimestamp, OwnerReferences: p.OwnerReferences,
 			Labels: p.Labels, Annotations: ours(p.Annotations),
 		},
-		Spec: corev1.PodSpec{
-			NodeName: p.Spec.NodeName, SchedulerName: p.Spec.SchedulerName, Overhead: p.Spec.Overhead, Priority: p.Spec.Priority,
-			Resources: p.Spec.Resources, ResourceClaims: p.Spec.ResourceClaims,
-			Containers: requests(p.Spec.Containers), InitContainers: requests(p.Spec.InitContainers),
-		},
+		Spec:   spec,
 		Status: corev1.PodStatus{Phase: p.Status.Phase, Reason: p.Status.Reason, StartTime: p.Status.StartTime},
 	}
 	return out, nil

@@ -35,7 +35,8 @@ func somePod(scheduler string) *corev1.Pod {
 	}
 }
 
-// TestStripPod: of others' pods only what they use of a node is kept, of ours all.
+// TestStripPod: of others' pods only what they use of a node is kept, of those that
+// Fairway has made also how they are, and all of those that it only places.
 func TestStripPod(t *testing.T) {
 	got, err := stripPod(somePod("default-scheduler"))
 	if err != nil {
@@ -48,9 +49,16 @@ func TestStripPod(t *testing.T) {
 	if diff := cmp.Diff(any(want), got); diff != "" {
 		t.Error(diff)
 	}
-	own := somePod(v1alpha1.SchedulerName)
+	placed := somePod(v1alpha1.SchedulerName)
+	placed.ManagedFields = nil
+	if got, _ = stripPod(somePod(v1alpha1.SchedulerName)); cmp.Diff(any(placed), got) != "" {
+		t.Error(cmp.Diff(any(placed), got))
+	}
+	own, made := somePod(v1alpha1.SchedulerName), somePod(v1alpha1.SchedulerName)
+	own.Labels[v1alpha1.LabelID], made.Labels[v1alpha1.LabelID] = "x-1", "x-1"
 	own.ManagedFields = nil
-	if got, _ = stripPod(somePod(v1alpha1.SchedulerName)); cmp.Diff(any(own), got) != "" {
+	own.Spec.Volumes, own.Spec.Containers[0].Image, own.Spec.Containers[0].Env = nil, "", nil
+	if got, _ = stripPod(made); cmp.Diff(any(own), got) != "" {
 		t.Error(cmp.Diff(any(own), got))
 	}
 }

@@ -43,8 +43,8 @@ type Book interface {
 type AgentsConfig struct {
 	// Client makes the reviews.
 	Client client.Client
-	// Pods reads pods, from a cache if there is one; it needs their labels, UID,
-	// scheduler and node.
+	// Pods reads pods, from a cache if there is one; it needs their labels and
+	// annotations, UID, scheduler and node.
 	Pods     client.Reader
 	Book     Book
 	Audience string // empty: AgentAudience
@@ -118,9 +118,8 @@ func (a *Agents) speaker(ctx context.Context, user authenticationv1.UserInfo) (s
 	case err != nil:
 		return speaker{}, live.Errorf(live.Unavailable, "read pod %s/%s: %w", namespace, name, err)
 	}
-	id := live.AttemptID{Job: sched.JobID(pod.Labels[v1alpha1.LabelID])}
-	id.Number, err = strconv.Atoi(pod.Labels[v1alpha1.LabelAttempt])
-	if id.Job == "" || err != nil || pod.Spec.SchedulerName != v1alpha1.SchedulerName || pod.Spec.NodeName == "" {
+	id, known := attemptOf(&pod)
+	if !known || pod.Spec.SchedulerName != v1alpha1.SchedulerName || pod.Spec.NodeName == "" {
 		return speaker{}, denied("pod %s/%s is of no training job", namespace, name)
 	}
 	job, err := a.book.Job(live.Identity{Role: live.Admin}, id.Job)
@@ -128,6 +127,19 @@ func (a *Agents) speaker(ctx context.Context, user authenticationv1.UserInfo) (s
 		return speaker{}, denied("pod %s/%s is of no training job of its namespace", namespace, name)
 	}
 	return speaker{attempt: id, pod: uid}, nil
+}
+
+// attemptOf returns the attempt that a pod says it is of: those that Fairway makes by
+// their labels, those of others, such as of batch Jobs, by the annotations that they
+// got with their node.
+func attemptOf(pod *corev1.Pod) (live.AttemptID, bool) {
+	from := pod.Labels
+	if from[v1alpha1.LabelID] == "" {
+		from = pod.Annotations
+	}
+	number, err := strconv.Atoi(from[v1alpha1.LabelAttempt])
+	id := live.AttemptID{Job: sched.JobID(from[v1alpha1.LabelID]), Number: number}
+	return id, id.Job != "" && err == nil
 }
 
 func denied(format string, args ...any) error { return live.Errorf(live.Denied, format, args...) }

@@ -98,6 +98,13 @@ func TestAgents(t *testing.T) {
 	if err := admin.Delete(t.Context(), gone, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
+	// The pod of a batch Job has annotations, which came with its node.
+	batch := pod(t, admin, client.ObjectKey{Namespace: "a-mine", Name: "batch"}, live.AttemptID{})
+	batch.Labels = nil
+	batch.Annotations = map[string]string{v1alpha1.LabelID: string(id.Job), v1alpha1.LabelAttempt: strconv.Itoa(id.Number)}
+	if err := admin.Update(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
 	good := token(t, admin, mine, access.AgentAudience, right)
 	for _, x := range []struct {
 		name, secret string
@@ -105,6 +112,7 @@ func TestAgents(t *testing.T) {
 	}{
 		{"the pod of the attempt", good, ""},
 		{"again", good, ""},
+		{"a pod with annotations", token(t, admin, mine, access.AgentAudience, batch), ""},
 		{"a pod of another namespace with the labels of ours", token(t, admin, other, access.AgentAudience, foreign), live.Denied},
 		{"a pod of no job", token(t, admin, mine, access.AgentAudience, stranger), live.Denied},
 		{"a pod of a job that there is not", token(t, admin, mine, access.AgentAudience, unknown), live.Denied},

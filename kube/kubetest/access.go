@@ -38,7 +38,8 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 	if err := c.Client.Create(ctx, account); err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("create service account %s/%s: %w", namespace, name, err)
 	}
-	request := &authenticationv1.TokenRequest{}
+	seconds := int64(tokenFor / time.Second)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	if err := c.Client.SubResource("token").Create(ctx, account, request); err != nil {
 		return nil, fmt.Errorf("request token of %s/%s: %w", namespace, name, err)
 	}
@@ -46,6 +47,9 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 	r.BearerToken = request.Status.Token
 	return r, nil
 }
+
+// tokenFor is how long the token of a service account is good: nobody renews it.
+const tokenFor = 7 * 24 * time.Hour
 
 // WriteKubeconfig writes a configuration to a file in the cluster's folder, for
 // programs, and returns its path.

@@ -26,16 +26,17 @@ type Cluster struct {
 	Client client.Client
 	// Kubeconfig is a file with which kubectl and others are administrators.
 	Kubeconfig string
-	// Folder holds the cluster's files. It is removed at the end.
+	// Folder holds the cluster's files.
 	Folder string
 
-	options  Options
-	programs string // folder of the programs
-	spawner  *spawner
-	ca       *authority
-	ports    ports
-	host     string // address of the API server
-	token    string // the administrator's
+	options   Options
+	programs  string // folder of the programs
+	temporary bool   // whether Folder goes with the cluster
+	spawner   *spawner
+	ca        *authority
+	ports     ports
+	host      string // address of the API server
+	token     string // the administrator's
 
 	etcd, apiServer, controllerManager, scheduler, kwok *Process
 	started                                             []*Process // by Run
@@ -49,8 +50,13 @@ type ports struct {
 	etcd, etcdPeer, apiServer, controllerManager, scheduler, kwok int
 }
 
-// start runs a cluster until it is ready for use.
-func start(o Options) (*Cluster, error) {
+// Open runs a cluster until it is ready for use, for programs that are no tests;
+// tests use Start. Its files are in the folder, which has to be absent or empty
+// and stays; an empty name means a temporary one, which Close removes. ctx
+// bounds the start only: the cluster runs until Close, or until the process ends.
+//
+// ErrAbsent says that the programs are not built.
+func Open(ctx context.Context, folder string, o Options) (*Cluster, error) {
 	o, err := o.complete()
 	if err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
@@ -60,22 +66,53 @@ func start(o Options) (*Cluster, error) {
 		return nil, err
 	}
 	sweep()
-	folder, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", ownPrefix, os.Getpid()))
-	if err != nil {
+	c := &Cluster{options: o, programs: programs, host: "127.0.0.1", token: rand.Text()}
+	if err := c.makeFolder(folder); err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
-	c := &Cluster{Folder: folder, options: o, programs: programs, spawner: newSpawner(), host: "127.0.0.1", token: rand.Text()}
-	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
+	c.spawner = newSpawner()
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	if err := c.launch(ctx); err != nil {
-		c.stop()
+		c.Close()
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
 	return c, nil
 }
 
+// makeFolder makes the cluster's folder.
+func (c *Cluster) makeFolder(name string) error {
+	var err error
+	if name == "" {
+		c.temporary = true
+		c.Folder, err = os.MkdirTemp("", fmt.Sprintf("%s%d-", ownPrefix, os.Getpid()))
+		return err
+	}
+	if c.Folder, err = filepath.Abs(name); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.Folder, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(c.Folder)
+	if err == nil && len(entries) > 0 {
+		err = fmt.Errorf("folder %s is not empty", c.Folder)
+	}
+	return err
+}
+
+// Program returns the path of a program that was built with the control plane,
+// such as kubectl. ErrAbsent says that it is not built.
+func Program(name string) (string, error) {
+	folder, err := findPrograms(name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(folder, name), nil
+}
+
 func (c *Cluster) launch(ctx context.Context) error {
-	if c.options.realNodes > 0 {
+	if c.options.RealNodes > 0 {
 		if err := c.startMachine(ctx); err != nil {
 			return err
 		}
@@ -195,14 +232,17 @@ func (c *Cluster) Run(name string, cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// stop ends all processes and removes the cluster's files.
-func (c *Cluster) stop() {
+// Close ends all processes, and removes the cluster's files if their folder is
+// temporary.
+func (c *Cluster) Close() {
 	c.stopMachine()
 	for _, p := range c.processes() {
 		p.Kill()
 	}
 	c.spawner.close()
-	_ = os.RemoveAll(c.Folder) // what is left is in the temporary folder
+	if c.temporary {
+		_ = os.RemoveAll(c.Folder) // what is left is in the temporary folder
+	}
 }
 
 // processes returns what was started, the last first.

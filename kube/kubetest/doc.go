@@ -15,10 +15,12 @@
 //		...
 //	}
 //
+// A program that is no test uses Open and Close.
+//
 // The programs are built once by tools/controlplane/build.sh into a cache
 // folder; FAIRWAY_CONTROLPLANE names another folder that holds them. Where they
 // are missing a test is skipped, or fails if FAIRWAY_E2E=1 says that it has to
-// run.
+// run. FAIRWAY_E2E=0 skips it in any case.
 //
 // All processes listen on loopback, keep their files in a folder of their own
 // and die with the test process, also when that is killed.

@@ -4,6 +4,7 @@
 package kubetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -33,7 +34,8 @@ type Options struct {
 	// APIServerFlags are added to the API server's command line.
 	APIServerFlags []string
 
-	realNodes int // see StartReal
+	// RealNodes is how many nodes run real containers, 0 to 8: see StartReal.
+	RealNodes int
 }
 
 // startWithin bounds the start of a cluster, on a machine under load too.
@@ -53,6 +55,14 @@ func (o Options) complete() (Options, error) {
 	if o.NodeGrace < time.Second {
 		return o, fmt.Errorf("option NodeGrace %v: want at least 1s", o.NodeGrace)
 	}
+	if o.RealNodes < 0 || o.RealNodes > maxReal {
+		return o, fmt.Errorf("option RealNodes %d: want 0 to %d", o.RealNodes, maxReal)
+	}
+	if o.RealNodes > 0 {
+		if err := canRunReal(); err != nil {
+			return o, err
+		}
+	}
 	return o, nil
 }
 
@@ -68,7 +78,7 @@ func (o Options) programs() []string {
 	if o.KWOK {
 		out = append(out, "kwok")
 	}
-	if o.realNodes > 0 {
+	if o.RealNodes > 0 {
 		out = append(out, "kubelet", "pod", "node/bin/containerd", "node/bin/ctr", "node/bin/runc", "node/cni/bridge")
 	}
 	return out
@@ -79,14 +89,14 @@ func (o Options) programs() []string {
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	begin := time.Now()
-	c, err := start(o)
+	c, err := Open(context.Background(), "", o)
 	giveUp(t, err)
 	t.Logf("the cluster was up after %v", time.Since(begin).Round(time.Millisecond))
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(c.Logs(15))
 		}
-		c.stop()
+		c.Close()
 	})
 	return c
 }
@@ -96,7 +106,7 @@ func giveUp(t testing.TB, err error) {
 	t.Helper()
 	switch {
 	case err == nil:
-	case errors.Is(err, errAbsent) && os.Getenv(envMust) != "1":
+	case errors.Is(err, ErrAbsent) && (os.Getenv(envMust) != "1" || errors.Is(err, errNoNodePrograms)):
 		t.Skip(err)
 	default:
 		t.Fatal(err)
@@ -129,7 +139,7 @@ func (s *Shared) Main(m *testing.M) int {
 		if status != 0 {
 			fmt.Fprintln(os.Stderr, s.cluster.Logs(15))
 		}
-		s.cluster.stop()
+		s.cluster.Close()
 	}
 	return status
 }
@@ -140,7 +150,7 @@ func (s *Shared) Cluster(t testing.TB) *Cluster {
 	t.Helper()
 	s.once.Do(func() {
 		begin := time.Now()
-		if s.cluster, s.err = start(s.Options); s.err == nil {
+		if s.cluster, s.err = Open(context.Background(), "", s.Options); s.err == nil {
 			t.Logf("the cluster was up after %v", time.Since(begin).Round(time.Millisecond))
 		}
 	})

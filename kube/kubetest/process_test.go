@@ -113,8 +113,9 @@ func TestProcess(t *testing.T) {
 func TestFindPrograms(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv(envFolder, folder)
+	t.Setenv(envMust, "")
 	_, err := findPrograms("etcd")
-	if !errors.Is(err, errAbsent) || !strings.Contains(err.Error(), "make controlplane") {
+	if !errors.Is(err, ErrAbsent) || !strings.Contains(err.Error(), "make controlplane") {
 		t.Errorf("no etcd: %v; want it absent and how to build it", err)
 	}
 	if _, err := findPrograms("kubelet"); err == nil || !strings.Contains(err.Error(), "--real") {
@@ -130,7 +131,7 @@ func TestFindPrograms(t *testing.T) {
 
 // TestCacheFolder: this package and the script that builds agree on the folder.
 func TestCacheFolder(t *testing.T) {
-	root, err := moduleRoot()
+	root, err := ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,9 +205,40 @@ func TestRun(t *testing.T) {
 	if got, want := c.Logs(5), "--- operator (running: true)\nfirst\nsecond\n"; got != want {
 		t.Errorf("logs %q; want %q", got, want)
 	}
-	c.stop()
+	c.Close()
 	if second.Running() {
 		t.Error("it outlives the cluster")
+	}
+}
+
+// TestFolder: a cluster does not write among files that it has not made, and
+// removes only a folder of its own.
+func TestFolder(t *testing.T) {
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "mine"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := new(Cluster).makeFolder(full); err == nil || !strings.Contains(err.Error(), full) {
+		t.Errorf("a folder that is not empty: %v; want an error that names it", err)
+	}
+	for name, test := range map[string]struct {
+		folder string
+		stays  bool
+	}{
+		"named":     {folder: filepath.Join(t.TempDir(), "a", "b"), stays: true},
+		"temporary": {},
+	} {
+		c := &Cluster{spawner: newSpawner()}
+		if err := c.makeFolder(test.folder); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(c.Folder); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		c.Close()
+		if _, err := os.Stat(c.Folder); (err == nil) != test.stays {
+			t.Errorf("%s after the end: %v; want it there: %v", name, err, test.stays)
+		}
 	}
 }
 

@@ -22,10 +22,19 @@ type Link struct {
 
 	mu     sync.Mutex
 	open   *sync.Cond // no longer blocked, or closed
-	blocks bool
+	blocks blocked
 	closed bool
 	conns  map[net.Conn]bool
 }
+
+// blocked is what a link does not let through.
+type blocked int
+
+const (
+	nothing    blocked = iota
+	answers            // from the API server
+	everything         // both ways, and new connections
+)
 
 // Link returns a way to the API server that is open until it is cut, and that
 // goes away with the test.
@@ -52,10 +61,15 @@ func (l *Link) Through(r *rest.Config) *rest.Config {
 // Block lets nothing through in either direction, while connections stay open
 // and new ones are taken: a partition. What is sent meanwhile arrives after
 // Unblock.
-func (l *Link) Block() { l.set(true) }
+func (l *Link) Block() { l.set(everything) }
 
-// Unblock undoes Block.
-func (l *Link) Unblock() { l.set(false) }
+// BlockAnswers lets requests through and no answers: what the client does has an
+// effect of which it does not hear, and it sees the cluster as it was. The answers
+// arrive after Unblock.
+func (l *Link) BlockAnswers() { l.set(answers) }
+
+// Unblock undoes Block and BlockAnswers.
+func (l *Link) Unblock() { l.set(nothing) }
 
 // Sever closes all connections, as a load balancer does with long watches. New
 // ones are let through.
@@ -67,7 +81,7 @@ func (l *Link) Sever() {
 	}
 }
 
-func (l *Link) set(blocks bool) {
+func (l *Link) set(blocks blocked) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.blocks = blocks
@@ -115,37 +129,38 @@ func (l *Link) drop(conn net.Conn) {
 	delete(l.conns, conn)
 }
 
-// pass waits while the link is blocked.
-func (l *Link) pass() {
+// pass waits while the link blocks this much or more.
+func (l *Link) pass(least blocked) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.blocks && !l.closed {
+	for l.blocks >= least && !l.closed {
 		l.open.Wait()
 	}
 }
 
 func (l *Link) serve(client net.Conn) {
 	defer l.drop(client)
-	l.pass()
+	l.pass(everything)
 	server, err := net.Dial("tcp", l.target)
 	if err != nil || !l.keep(server) {
 		return // the client sees its connection closed, as with a server that is down
 	}
 	defer l.drop(server)
 	var both sync.WaitGroup
-	both.Go(func() { l.copy(server, client) })
-	both.Go(func() { l.copy(client, server) })
+	both.Go(func() { l.copy(server, client, everything) })
+	both.Go(func() { l.copy(client, server, answers) })
 	both.Wait()
 }
 
-// copy passes bytes on until either end closes, and then closes the other.
-func (l *Link) copy(to, from net.Conn) {
+// copy passes bytes on until either end closes, and then closes the other. It
+// waits while the link blocks this much or more.
+func (l *Link) copy(to, from net.Conn, least blocked) {
 	defer to.Close()
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			l.pass()
+			l.pass(least)
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
 			}

@@ -57,14 +57,29 @@ func (n *realNode) socket() string { return filepath.Join(n.folder, "containerd.
 // It needs root on Linux, and skips the test where it is not.
 func StartReal(t testing.TB, nodes int, o Options) *Cluster {
 	t.Helper()
-	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		t.Skipf("real nodes need root on Linux; this is user %d on %s", os.Getuid(), runtime.GOOS)
+	if err := canRunReal(); err != nil {
+		t.Skip(err)
 	}
-	if nodes < 1 || nodes > 8 {
-		t.Fatalf("%d real nodes: want 1 to 8", nodes)
-	}
-	o.realNodes = nodes
+	o.RealNodes = nodes
 	return Start(t, o)
+}
+
+// maxReal is the most real nodes of a cluster, by the addresses of their pods.
+const maxReal = 8
+
+func canRunReal() error {
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		return fmt.Errorf("real nodes need root on Linux; this is user %d on %s", os.Getuid(), runtime.GOOS)
+	}
+	// Root in a container may lack what nodes are made of.
+	const tries = "mount -t tmpfs none /mnt; ip link add probe type bridge; ip link add one type veth peer name two"
+	probe := exec.Command("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-ec", tries)
+	if out, err := probe.CombinedOutput(); err != nil {
+		return fmt.Errorf("real nodes need namespaces, mounts and network devices of their own: %w: %s", err, out)
+	}
+	group := fmt.Sprintf("%s%d-probe", ownPrefix, os.Getpid())
+	defer removeCgroup(group)
+	return makeCgroup(group)
 }
 
 // HostAddress returns the address of the test's machine as real pods see it.
@@ -98,7 +113,7 @@ func (c *Cluster) startMachine(ctx context.Context) error {
 	}
 	var inside strings.Builder
 	fmt.Fprintf(&inside, "ip link set lo up; ip link set eth0 up; echo 1 > /proc/sys/net/ipv4/ip_forward\n")
-	for i := range c.options.realNodes {
+	for i := range c.options.RealNodes {
 		fmt.Fprintf(&inside, "ip addr add %s/24 dev eth0\n", c.machine.nodeAddress(i))
 	}
 	fmt.Fprintf(&inside, "ip route add default via %s\n", c.machine.hostAddress())
@@ -136,11 +151,11 @@ func (m *machine) nodeAddress(i int) string {
 // startRealNodes starts the nodes and waits until they are ready and have the
 // images.
 func (c *Cluster) startRealNodes(ctx context.Context) error {
-	if c.options.realNodes == 0 {
+	if c.options.RealNodes == 0 {
 		return nil
 	}
 	names := map[string]bool{}
-	for i := range c.options.realNodes {
+	for i := range c.options.RealNodes {
 		n := &realNode{
 			name:    fmt.Sprintf("real-%d", i),
 			folder:  c.file(fmt.Sprintf("real-%d", i)),

@@ -111,6 +111,9 @@ func (m *Mirror) search(ctx context.Context, from string, app *v1alpha1.App) (li
 			return live.Search{}, false, err
 		}
 		spec.Trial.Tenant = tenant
+		if spec.Trial.Needs, err = m.needs(ctx, from, wherePod(&app.Spec.Search.Trial)); err != nil {
+			return live.Search{}, false, err
+		}
 		s, err := m.Book.CreateSearch(ctx, whoIs(app, tenant), spec)
 		return s, err == nil, err
 	}
@@ -120,6 +123,7 @@ func (m *Mirror) search(ctx context.Context, from string, app *v1alpha1.App) (li
 	var err error
 	switch {
 	case s.Over():
+		m.unneeded(from)
 	case app.Spec.Suspend && s.PausedBy == "":
 		_, err = m.Book.CommandApp(ctx, who, s.ID, live.Pause)
 		s.State = live.SearchPaused

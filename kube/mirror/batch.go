@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +51,11 @@ func (m *Mirror) plainJob(ctx context.Context, k key) error {
 			return errLater
 		}
 	}
+	if known && job.loose && !job.over {
+		if _, err := m.needs(ctx, from, job.template()); err != nil {
+			m.Log.Warn("take note of where a job may run", "kind", k.kind, "namespace", k.namespace, "name", k.name, "err", err)
+		}
+	}
 	view, err := m.Book.Job(cluster, id)
 	if err != nil {
 		if live.CodeOf(err) == live.Unknown {
@@ -57,7 +63,14 @@ func (m *Mirror) plainJob(ctx context.Context, k key) error {
 		}
 		return err
 	}
+	if ended(view.State) {
+		m.unneeded(from)
+	}
+	m.inWords(&view)
 	m.lookAgain(k, &view)
+	if m.passing(&view) {
+		return nil
+	}
 	text := view.State
 	if why := whyOf(&view); why != "" {
 		text += ": " + why
@@ -80,6 +93,9 @@ func (m *Mirror) submitPlain(ctx context.Context, job *plain) (sched.JobID, erro
 	if err != nil {
 		return "", err
 	}
+	if s.Needs, err = m.needs(ctx, s.Origin, job.template()); err != nil {
+		return "", err
+	}
 	return m.submitAs(ctx, whoIs(job, tenant), s)
 }
 
@@ -97,6 +113,8 @@ func submissionOfBatch(job *batchv1.Job) (live.Submission, error) {
 		return live.Submission{}, bad("spec.suspend is not true: its pods were made before Fairway could place them; create it with suspend: true")
 	case pod.SchedulerName != v1alpha1.SchedulerName:
 		return live.Submission{}, bad("spec.template.spec.schedulerName is %q; use %q, or another scheduler places its pods", pod.SchedulerName, v1alpha1.SchedulerName)
+	case pod.NodeName != "":
+		return live.Submission{}, bad("spec.template.spec.nodeName is %q; leave it out: Fairway chooses the nodes", pod.NodeName)
 	case gpus < 1 || gpus > 64:
 		return live.Submission{}, bad("spec.template asks for %d GPUs (%s) a pod; use 1 to 64", gpus, name)
 	case pods < 1 || pods*gpus > 65536:
@@ -124,27 +142,18 @@ func podGPUs(pod *corev1.PodSpec) (int64, corev1.ResourceName) {
 // annotate writes how an object is, as rarely as a status.
 func (m *Mirror) annotate(ctx context.Context, k key, job *plain, text string) error {
 	if job.GetAnnotations()[v1alpha1.AnnotationWhy] == text {
+		m.unwanted(k)
 		return nil
 	}
-	m.mu.Lock()
-	last, before := m.written[k]
-	m.mu.Unlock()
-	if wait := last.Add(m.Calm).Sub(m.Now()); before && wait > 0 {
-		m.queue.AddAfter(k, wait)
+	was, _, _ := strings.Cut(job.GetAnnotations()[v1alpha1.AnnotationWhy], ":")
+	is, _, _ := strings.Cut(text, ":")
+	if !m.mayWrite(k, was != is) { // words that change all the time are not urgent
 		return nil
-	}
-	if err := m.quick.Wait(ctx); err != nil {
-		return err
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.AnnotationWhy: text}}})
 	if err != nil {
 		return fmt.Errorf("annotate %s: %w", k.kind, err)
 	}
-	if err := m.Client.Patch(ctx, job.copied(), client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	m.mu.Lock()
-	m.written[k] = m.Now()
-	m.mu.Unlock()
-	return nil
+	err = m.timed(k, func() error { return m.Client.Patch(ctx, job.copied(), client.RawPatch(types.MergePatchType, patch)) })
+	return client.IgnoreNotFound(err)
 }

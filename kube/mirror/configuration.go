@@ -237,10 +237,11 @@ func (m *Mirror) policy(ctx context.Context) error {
 			why = err
 		}
 	}
-	if absent {
-		return nil
+	if err := m.lookAtSharing(); err != nil || absent {
+		return err
 	}
 	next := object.DeepCopy()
+	m.sayShared(&next.Status.Conditions, true, object.Generation, m.Now())
 	next.Status.InForce, next.Status.ObservedGeneration = now, object.Generation
 	accept(&next.Status.Conditions, object.Generation, why, m.Now())
 	if equality.Semantic.DeepEqual(&object.Status, &next.Status) {

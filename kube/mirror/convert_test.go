@@ -4,6 +4,7 @@
 package mirror
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -14,7 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
@@ -190,5 +193,26 @@ func TestUrgent(t *testing.T) {
 		if got := urgent(c.from, c.to); got != c.want {
 			t.Errorf("from %s %+v to %s %+v: urgent %v; want %v", c.from.State, c.from.Conditions, c.to.State, c.to.Conditions, got, c.want)
 		}
+	}
+}
+
+// TestSayQuarantine: what is decided about a node is told by an event of it.
+func TestSayQuarantine(t *testing.T) {
+	var told []string
+	m := &Mirror{index: newIndex(), Config: Config{Event: func(o runtime.Object, kind, reason, message string) {
+		told = append(told, fmt.Sprintf("%s %s %s: %s", o.(*corev1.Node).Name, kind, reason, message))
+	}}}
+	for _, r := range []live.Record{
+		{Quarantine: &diagnose.NodeChange{Node: "n1", State: diagnose.Quarantined, Why: "different jobs fail"}, Text: "node n1 is out of use"},
+		{Quarantine: &diagnose.NodeChange{Node: "n1", State: diagnose.InUse, Why: "the time is over"}},
+		{Text: "a note"},
+	} {
+		if err := m.note(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"n1 Warning NodeQuarantined: node n1 is out of use", "n1 Normal NodeReleased: the time is over"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }

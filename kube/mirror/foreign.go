@@ -24,8 +24,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Foreign runs attempts of batch Jobs and TrainJobs: it says when they begin, by
-// lifting their suspension, and where, by binding their pods. The pods are made,
+// Foreign runs attempts of batch Jobs, TrainJobs and PodGroups: it says when they
+// begin, by lifting their suspension, and where, by binding their pods. The pods are made,
 // replaced and counted by the controllers of those kinds.
 type Foreign struct {
 	Mirror *Mirror
@@ -56,8 +56,18 @@ func (f Foreign) Start(ctx context.Context, a live.Attempt, nodes []string) erro
 	if err != nil {
 		return err
 	}
+	if job.loose && !whole(pods, job.pods) {
+		return nil
+	}
 	for _, b := range bindings(pods, nodes) {
-		binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: b.node}}
+		// The API server writes the annotations of a binding to the pod: by them the pod,
+		// and who hears its agent, know which attempt it is of.
+		binding := &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+				v1alpha1.LabelID: string(a.Job), v1alpha1.LabelAttempt: strconv.Itoa(a.Number),
+			}},
+			Target: corev1.ObjectReference{Kind: "Node", Name: b.node},
+		}
 		err := f.Mirror.Client.SubResource("binding").Create(ctx, b.pod, binding)
 		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("bind pod %s/%s to node %s: %w", b.pod.Namespace, b.pod.Name, b.node, err)
@@ -97,7 +107,7 @@ func (f Foreign) State(id live.AttemptID) ForeignState {
 	}
 	up, left := 0, 0
 	for _, p := range pods {
-		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || job.loose && p.Spec.NodeName == "" {
 			continue
 		}
 		left++
@@ -144,14 +154,47 @@ func (f Foreign) job(ctx context.Context, id sched.JobID) (*plain, error) {
 }
 
 func (f Foreign) suspend(ctx context.Context, job *plain, to bool) error {
-	if job.suspended == to {
+	switch {
+	case job.suspended == to || job.loose && !to:
 		return nil
+	case job.loose:
+		return f.release(ctx, job)
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"suspend":%v}}`, job.GetUID(), to)
 	if err := f.Mirror.Client.Patch(ctx, job.copied(), client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("set suspend of %s/%s to %v: %w", job.GetNamespace(), job.GetName(), to, err)
 	}
 	return nil
+}
+
+// podIndex is the index by which the pods of an object are found: looking at all pods
+// of a namespace for each of its objects would take the square of them.
+const podIndex = "fairway-pods"
+
+// IndexPods prepares a cache for Foreign. It must be called once, before the cache is
+// started.
+func IndexPods(ctx context.Context, cache client.FieldIndexer) error {
+	err := cache.IndexField(ctx, &corev1.Pod{}, podIndex, func(o client.Object) []string {
+		var out []string
+		for _, label := range []string{batchv1.JobNameLabel, jobSetLabel} {
+			if name := o.GetLabels()[label]; name != "" {
+				out = append(out, label+"="+name)
+			}
+		}
+		if p, ok := o.(*corev1.Pod); ok && groupOf(p) != "" {
+			out = append(out, kindPodGroup+"="+groupOf(p))
+		}
+		return out
+	})
+	if err != nil {
+		return fmt.Errorf("index pods: %w", err)
+	}
+	return nil
+}
+
+// podsWith selects pods by a label, or by their PodGroup.
+func podsWith(label, value string) client.MatchingFields {
+	return client.MatchingFields{podIndex: label + "=" + value}
 }
 
 // pods returns the pods of an object, in order of their index and name.

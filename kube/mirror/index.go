@@ -89,6 +89,13 @@ func (x *index) originOf(id sched.JobID) string {
 	return x.origins[id]
 }
 
+// isActive reports whether an origin has active jobs.
+func (x *index) isActive(origin string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.active[origin]) > 0
+}
+
 // others returns the active jobs of an origin but one.
 func (x *index) others(origin string, but sched.JobID) []sched.JobID {
 	x.mu.Lock()

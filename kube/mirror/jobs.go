@@ -294,3 +294,19 @@ func inList(err error, i, n int) error {
 	}
 	return err
 }
+
+// Job implements live.Jobs.
+func (s Jobs) Job(who live.Identity, id sched.JobID) (live.Job, error) {
+	job, err := s.Jobs.Job(who, id)
+	s.Mirror.inWords(&job)
+	return job, err
+}
+
+// List implements live.Jobs.
+func (s Jobs) List(who live.Identity, f live.JobFilter) (live.JobPage, error) {
+	page, err := s.Jobs.List(who, f)
+	for i := range page.Jobs {
+		s.Mirror.inWords(&page.Jobs[i])
+	}
+	return page, err
+}

@@ -14,12 +14,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
@@ -29,6 +29,7 @@ import (
 type Book interface {
 	live.Jobs
 	live.Searches
+	Nodes(live.Identity) ([]live.Node, error)
 	Tenants(live.Identity) ([]live.TenantView, error)
 	SetTenant(context.Context, live.Identity, sched.Tenant) (live.TenantView, error)
 	Policy(live.Identity) (string, error)
@@ -56,7 +57,12 @@ type Config struct {
 	// TrainJobs does the same with Kubeflow's TrainJobs, whose kind the cluster must
 	// have.
 	TrainJobs bool
-	// Writes bounds the status writes of a second; 0: 50. Changes that people wait
+	// PodGroups is the version of Kubernetes' own PodGroups that the cluster serves,
+	// such as v1beta1; empty: none. Those with the label become jobs too.
+	PodGroups string
+	// Constraints takes what the pods of jobs ask of nodes; nil: nobody looks at that.
+	Constraints *constraint.Registry
+	// Writes bounds the status writes of a second; 0: 100. Changes that people wait
 	// for go first.
 	Writes float32
 	// Gap is the shortest time between two writes to one object; 0: 1 s.
@@ -86,13 +92,15 @@ const (
 // Mirror keeps objects and the book alike.
 type Mirror struct {
 	Config
-	queue workqueue.TypedRateLimitingInterface[key]
-	index *index
-	quick flowcontrol.RateLimiter // for changes that people wait for
-	lazy  flowcontrol.RateLimiter // for all others
+	queue   workqueue.TypedRateLimitingInterface[key]
+	index   *index
+	sharing sharing
 
 	mu      sync.Mutex
 	written map[key]time.Time
+	turns   map[key]turn // of what waits to be written
+	quick   pace         // for changes that people wait for
+	lazy    pace         // for all others
 	apps    struct {
 		at   time.Time
 		list []live.AppView
@@ -102,7 +110,7 @@ type Mirror struct {
 // New returns a mirror. Run has to be called for it to do anything.
 func New(c Config) *Mirror {
 	if c.Writes == 0 {
-		c.Writes = 50
+		c.Writes = 100
 	}
 	for _, d := range []struct {
 		field    *time.Duration
@@ -118,12 +126,9 @@ func New(c Config) *Mirror {
 	if c.Event == nil {
 		c.Event = func(runtime.Object, string, string, string) {}
 	}
-	burst := max(1, int(c.Writes))
 	m := &Mirror{
-		Config: c, index: newIndex(), written: map[key]time.Time{},
+		Config: c, index: newIndex(), written: map[key]time.Time{}, turns: map[key]turn{}, quick: paceOf(c.Writes), lazy: paceOf(max(c.Writes/5, 0.5)),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[key](100*time.Millisecond, time.Minute)),
-		quick: flowcontrol.NewTokenBucketRateLimiter(c.Writes, burst),
-		lazy:  flowcontrol.NewTokenBucketRateLimiter(max(c.Writes/2, 0.5), burst),
 	}
 	m.recall() // an executor may ask for templates before Run has begun
 	return m
@@ -139,8 +144,8 @@ func (m *Mirror) recall() uint64 {
 }
 
 // workers is how many objects are looked at side by side: submitting waits for the
-// journal, which takes many at a time.
-const workers = 16
+// journal, which takes as many at a time as there are.
+const workers = 64
 
 // Run mirrors until the context ends.
 func (m *Mirror) Run(ctx context.Context) error {
@@ -151,6 +156,9 @@ func (m *Mirror) Run(ctx context.Context) error {
 	forget, err := m.watchObjects(ctx)
 	defer forget()
 	if err != nil {
+		return err
+	}
+	if err := m.recallNeeds(ctx); err != nil {
 		return err
 	}
 	// Tenants and the policy first: jobs are judged by them.
@@ -198,6 +206,16 @@ func (m *Mirror) watchObjects(ctx context.Context) (forget func(), err error) {
 	if m.TrainJobs {
 		kinds = append(kinds, watched{kindTrainJob, plainObject(kindTrainJob)})
 	}
+	if m.PodGroups != "" {
+		kinds = append(kinds, watched{kindPodGroup, m.podGroupObject()})
+		end, err := m.watchPods(ctx)
+		if end != nil {
+			ends = append(ends, end)
+		}
+		if err != nil {
+			return forget, err
+		}
+	}
 	for _, k := range kinds {
 		informer, err := m.Cache.GetInformer(ctx, k.object)
 		if err != nil {
@@ -237,6 +255,9 @@ func (m *Mirror) seen(kind string, o any) {
 func (m *Mirror) note(r live.Record) error {
 	if origin := m.index.note(&r); origin != "" {
 		m.look(origin)
+	}
+	if r.Quarantine != nil {
+		m.sayQuarantine(&r)
 	}
 	if r.Policy != "" {
 		m.queue.Add(key{kind: kindPolicy, name: policyName})
@@ -309,7 +330,7 @@ func (m *Mirror) reconcile(ctx context.Context, k key) error {
 		return m.tenant(ctx, k)
 	case kindPolicy:
 		return m.policy(ctx)
-	case kindJob, kindTrainJob:
+	case kindJob, kindTrainJob, kindPodGroup:
 		return m.plainJob(ctx, k)
 	}
 	return nil

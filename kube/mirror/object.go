@@ -65,6 +65,9 @@ func specOf(s *live.Submission, image string) (v1alpha1.TrainingJobSpec, error) 
 	if s.GPUMemory > 0 {
 		spec.GPUMemory = resource.NewQuantity(s.GPUMemory, resource.BinarySI)
 	}
+	if s.Needs != "" {
+		spec.Template.Spec.NodeSelector = map[string]string{v1alpha1.LabelPool: s.Needs}
+	}
 	if s.Widest > 0 {
 		spec.Widest = s.Widest.String()
 	}
@@ -162,7 +165,7 @@ func fieldOf(err *live.Error) string {
 		"task_gpus": "gpusPerPod", "milli_gpu": "share.milliGPU", "gpu_memory": "gpuMemory", "widest": "widest", "screen": "screen",
 		"estimate": "estimate", "work": "work", "gpu_util": "share.utilisation", "notice": "notice", "retries": "retries",
 		"retry": "retry", "app": "app", "tenant": "tenant", "name": "", "command": "template.spec.containers[0].command",
-		"dir": "template.spec.containers[0].workingDir", "cpus, memory, gpu_memory": "template.spec.containers[*].resources",
+		"dir": "template.spec.containers[0].workingDir", "cpus, memory, gpu_memory": "template.spec.containers[*].resources or spec.gpuMemory",
 	}
 	if name, ok := names[err.Field]; ok && name != "" {
 		return "spec." + name

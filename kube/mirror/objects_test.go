@@ -179,6 +179,9 @@ func TestBatchJob(t *testing.T) {
 	at := map[string]int{}
 	for _, p := range pods.Items {
 		at[p.Spec.NodeName]++
+		if id, number := p.Annotations[v1alpha1.LabelID], p.Annotations[v1alpha1.LabelAttempt]; id != string(a.Job) || number != "1" {
+			t.Errorf("pod %s was told to be of attempt %q of job %q; want 1 of %s", p.Name, number, id, a.Job)
+		}
 	}
 	if len(pods.Items) != 2 || at["node-0"] != 1 || at["node-1"] != 1 {
 		t.Errorf("pods are at %v; want one on each node", at)

@@ -28,11 +28,21 @@ type plain struct {
 	client.Object
 	suspended  bool
 	over, well bool
-	why        string // it failed
-	pods       int    // that it runs at a time
-	selects    client.MatchingLabels
+	why        string                // it failed
+	pods       int                   // that it runs at a time
+	loose      bool                  // its pods are there before it begins, without a node
+	selects    client.MatchingFields // its pods, and maybe some of others
 	owns       func(*corev1.Pod) bool
 	submission func() (live.Submission, error)
+	pod        *corev1.PodSpec // of one of its pods; nil: see podOf
+}
+
+// template returns the pod of the object, as far as it is known.
+func (p *plain) template() *corev1.PodSpec {
+	if p.pod != nil {
+		return p.pod
+	}
+	return podOf(p.Object)
 }
 
 // trainJobKind is the kind of Kubeflow's training jobs.
@@ -45,7 +55,9 @@ const jobSetLabel = "jobset.sigs.k8s.io/jobset-name"
 func (p *plain) copied() client.Object { return p.DeepCopyObject().(client.Object) }
 
 // foreignKind reports whether objects of a kind are somebody else's.
-func foreignKind(kind string) bool { return kind == kindJob || kind == kindTrainJob }
+func foreignKind(kind string) bool {
+	return kind == kindJob || kind == kindTrainJob || kind == kindPodGroup
+}
 
 // plainObject returns an empty object to watch a kind with.
 func plainObject(kind string) client.Object {
@@ -59,6 +71,13 @@ func plainObject(kind string) client.Object {
 
 // plain reads an object from the cache.
 func (m *Mirror) plain(ctx context.Context, k key) (*plain, error) {
+	if k.kind == kindPodGroup {
+		group := m.podGroupObject()
+		if err := m.Cache.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.name}, group); err != nil {
+			return nil, err
+		}
+		return m.plainPodGroup(ctx, group)
+	}
 	o := plainObject(k.kind)
 	if err := m.Cache.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.name}, o); err != nil {
 		return nil, err
@@ -72,7 +91,7 @@ func (m *Mirror) plain(ctx context.Context, k key) (*plain, error) {
 func plainJob(job *batchv1.Job) *plain {
 	p := &plain{
 		Object: job, suspended: job.Spec.Suspend != nil && *job.Spec.Suspend, pods: 1,
-		selects:    client.MatchingLabels{batchv1.JobNameLabel: job.Name},
+		selects:    podsWith(batchv1.JobNameLabel, job.Name),
 		owns:       func(pod *corev1.Pod) bool { return metav1.IsControlledBy(pod, job) },
 		submission: func() (live.Submission, error) { return submissionOfBatch(job) },
 	}
@@ -120,7 +139,7 @@ func plainTrainJob(u *unstructured.Unstructured) *plain {
 	if err == nil {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &job)
 	}
-	p := &plain{Object: u, suspended: job.Spec.Suspend, selects: client.MatchingLabels{jobSetLabel: u.GetName()}}
+	p := &plain{Object: u, suspended: job.Spec.Suspend, selects: podsWith(jobSetLabel, u.GetName())}
 	if job.Spec.Trainer.NumNodes != nil {
 		p.pods = int(*job.Spec.Trainer.NumNodes)
 	}

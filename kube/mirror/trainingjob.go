@@ -62,24 +62,54 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 	if view, err = m.pause(ctx, view, suspended); err != nil {
 		return err
 	}
-	m.lookAgain(k, &view)
-	if undecided(&view) && m.Now().Sub(view.Submitted) < 2*m.Gap {
-		return nil // the first decision comes at once: one write instead of two
+	if ended(view.State) {
+		m.unneeded(from)
+	} else if known {
+		if _, err := m.needs(ctx, from, wherePod(&job.Spec)); err != nil {
+			return err
+		}
 	}
-	return m.writeJob(ctx, k, &job, statusOf(&view, &job, m.Now()))
+	m.inWords(&view)
+	m.lookAgain(k, &view)
+	if m.passing(&view) {
+		return nil // what follows comes at once: one write instead of two
+	}
+	s := statusOf(&view, &job, m.Now())
+	m.sayShared(&s.Conditions, job.Spec.Share != nil && job.Spec.Share.Allow && !ended(view.State), job.Generation, m.Now())
+	return m.writeJob(ctx, k, &job, s)
 }
 
 // undecided reports whether no policy has looked at a job yet.
 func undecided(job *live.Job) bool { return job.Reason != nil && job.Reason.Code == "new" }
 
-// lookAgain comes back for what changes without a record: pods that come up, and
-// the first decision about a job.
+// passing reports whether a job is in a state that it leaves at once, as a rule: new,
+// or with pods that come up.
+func (m *Mirror) passing(job *live.Job) bool {
+	const soon = 5 // times the gap
+	switch {
+	case undecided(job):
+		return m.Now().Sub(job.Submitted) < soon*m.Gap
+	case job.State == live.Starting:
+		return m.Now().Sub(job.Status.Since) < soon*m.Gap
+	}
+	return false
+}
+
+// lookAgain comes back for what changes without a record: the first decision about a
+// job, and pods that come up, of which Started tells too.
 func (m *Mirror) lookAgain(k key, job *live.Job) {
 	switch {
-	case job.State == live.Starting || job.State == live.Stopping:
-		m.queue.AddAfter(k, m.Gap)
+	case job.State == live.Starting:
+		m.queue.AddAfter(k, 5*m.Gap)
 	case undecided(job):
 		m.queue.AddAfter(k, m.Gap/2)
+	}
+}
+
+// Started has the object of a job looked at whose pods are up.
+func (m *Mirror) Started(id sched.JobID) {
+	if from := m.index.originOf(id); from != "" {
+		m.look(from)
 	}
 }
 
@@ -87,11 +117,13 @@ func (m *Mirror) lookAgain(k key, job *live.Job) {
 func (m *Mirror) gone(ctx context.Context, k key, from string) error {
 	m.mu.Lock()
 	delete(m.written, k)
+	delete(m.turns, k)
 	m.mu.Unlock()
 	if err := m.cancel(ctx, m.index.others(from, "")); err != nil {
 		return err
 	}
 	m.index.forget(from)
+	m.unneeded(from)
 	return nil
 }
 
@@ -137,6 +169,9 @@ func (m *Mirror) submit(ctx context.Context, job *v1alpha1.TrainingJob) (sched.J
 	}
 	s, err := submissionOf(job)
 	if err != nil {
+		return "", err
+	}
+	if s.Needs, err = m.needs(ctx, s.Origin, wherePod(&job.Spec)); err != nil {
 		return "", err
 	}
 	return m.submitAs(ctx, whoIs(job, tenant), s)
@@ -221,6 +256,7 @@ func (m *Mirror) pause(ctx context.Context, job live.Job, suspended bool) (live.
 // news.
 func (m *Mirror) writeJob(ctx context.Context, k key, job *v1alpha1.TrainingJob, s v1alpha1.TrainingJobStatus) error {
 	if sameStatus(&job.Status, &s) {
+		m.unwanted(k)
 		return nil
 	}
 	next := job.DeepCopy()
@@ -237,47 +273,9 @@ func (m *Mirror) writeJob(ctx context.Context, k key, job *v1alpha1.TrainingJob,
 		switch {
 		case kind == v1alpha1.Failed, kind == v1alpha1.Accepted && is.Status == metav1.ConditionFalse:
 			m.Event(job, "Warning", is.Reason, is.Message)
-		case is.Status == metav1.ConditionTrue:
+		case is.Status == metav1.ConditionTrue && kind != v1alpha1.Accepted: // that it waits or runs says so
 			m.Event(job, "Normal", kind, is.Message)
 		}
 	}
 	return nil
-}
-
-// write writes the status of an object, or has it looked at again when it may be
-// written.
-func (m *Mirror) write(ctx context.Context, k key, next client.Object, urgent bool) (done bool, err error) {
-	gap := m.Calm
-	if urgent {
-		gap = m.Gap
-	}
-	m.mu.Lock()
-	last, before := m.written[k]
-	m.mu.Unlock()
-	if wait := last.Add(gap).Sub(m.Now()); before && wait > 0 {
-		m.queue.AddAfter(k, wait)
-		return false, nil
-	}
-	if !urgent && !m.lazy.TryAccept() {
-		m.queue.AddAfter(k, m.Calm/2)
-		return false, nil
-	}
-	if urgent {
-		if err := m.quick.Wait(ctx); err != nil {
-			return false, err
-		}
-	}
-	err = m.Client.Status().Update(ctx, next)
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case apierrors.IsConflict(err):
-		return false, errLater // the cache is behind
-	case err != nil:
-		return false, fmt.Errorf("write status: %w", err)
-	}
-	m.mu.Lock()
-	m.written[k] = m.Now()
-	m.mu.Unlock()
-	return true, nil
 }

@@ -4,6 +4,9 @@
 package mirror
 
 import (
+	"go/build"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -21,10 +24,26 @@ import (
 	"github.com/fairway-gpu/fairway/live"
 )
 
-// trainJobs makes the kind of Kubeflow's TrainJobs known, with a schema that takes
-// anything.
+// realTrainJobs is the file of Kubeflow's own definition in its Go module, which
+// "go mod download github.com/kubeflow/trainer/v2@v2.0.0" fetches.
+const realTrainJobs = "github.com/kubeflow/trainer/v2@v2.0.0/manifests/base/crds/trainer.kubeflow.org_trainjobs.yaml"
+
+// trainJobs makes the kind of Kubeflow's TrainJobs known: as Kubeflow defines it where
+// its module is at hand, and otherwise with a schema that takes anything.
 func trainJobs(t *testing.T) {
 	t.Helper()
+	modules := os.Getenv("GOMODCACHE")
+	if modules == "" {
+		modules = filepath.Join(build.Default.GOPATH, "pkg", "mod")
+	}
+	real := filepath.Join(modules, filepath.FromSlash(realTrainJobs))
+	if _, err := os.Stat(real); err == nil {
+		t.Log("with Kubeflow's own schema")
+		if _, err := envtest.InstallCRDs(shared.Cluster(t).Admin(), envtest.CRDInstallOptions{Paths: []string{real}}); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
 	definition := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "trainjobs.trainer.kubeflow.org"},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{

@@ -35,7 +35,10 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-var shared = kubetest.Shared{Options: kubetest.Options{ControllerManager: true, Nodes: []kubetest.NodeSpec{{Count: 2, GPUs: 8, Type: "h200"}}}}
+var shared = kubetest.Shared{Options: kubetest.Options{
+	ControllerManager: true, APIServerFlags: []string{"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true"},
+	Nodes: []kubetest.NodeSpec{{Count: 2, GPUs: 8, Type: "h200"}},
+}}
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
@@ -160,6 +163,9 @@ func (w *world) start(edit ...func(*Config)) {
 	}
 	stored, err := cache.New(shared.Cluster(t).Admin(), cache.Options{Scheme: newScheme(t)})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := IndexPods(ctx, stored); err != nil {
 		t.Fatal(err)
 	}
 	counted := interceptor.NewClient(w.client, interceptor.Funcs{

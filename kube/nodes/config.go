@@ -6,17 +6,23 @@ package nodes
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 // LabelIgnore, with the value true, keeps a node out of Fairway's hands.
 const LabelIgnore = "fairway.dev/ignore"
+
+// LabelPool names a pool that a node belongs to. The node bears the name as a mark:
+// a layer of the policy may be told to use the nodes of a pool.
+const LabelPool = v1alpha1.LabelPool
 
 // Book takes the nodes. It chooses which GPUs are set aside for others: only
 // their number is known here.
@@ -41,6 +47,13 @@ type Config struct {
 	// Tolerated are the keys of taints that keep other pods off GPU nodes, and not
 	// those of Fairway, besides Resources.
 	Tolerated []string
+	// Constraints are those of the jobs there are: nodes bear the marks of those that
+	// they satisfy. Nil: there are none.
+	Constraints *constraint.Registry
+	// Pin says that device plugins name GPUs to containers by the variable
+	// NVIDIA_VISIBLE_DEVICES, so that Fairway can choose them where each is offered
+	// several times. Without it, nodes with several such GPUs take no work.
+	Pin bool
 	// Ours tells the pods of Fairway; default: those with its scheduler name.
 	Ours func(*corev1.Pod) bool
 
@@ -51,6 +64,9 @@ type Config struct {
 	Now func() time.Time // default time.Now
 	Log *slog.Logger     // default: nothing is logged
 }
+
+// defaultResources are the names that device plugins give GPUs.
+var defaultResources = []corev1.ResourceName{"nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu"}
 
 // defaultRackLabels are the labels by which clusters tell which nodes share a
 // fast network, the nearest first.
@@ -75,13 +91,17 @@ func (c Config) withDefaults() Config {
 	or(&c.Debounce, 50*time.Millisecond)
 	or(&c.Resync, time.Minute)
 	if len(c.Resources) == 0 {
-		c.Resources = []corev1.ResourceName{"nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu"}
+		c.Resources = defaultResources
 	}
 	if c.RackLabels == nil {
 		c.RackLabels = defaultRackLabels
 	}
 	if c.Ours == nil {
 		c.Ours = func(p *corev1.Pod) bool { return p.Spec.SchedulerName == v1alpha1.SchedulerName }
+	}
+	if c.Constraints == nil {
+		c.Constraints = constraint.NewRegistry(RulesFor(c.Resources, c.Tolerated))
+		c.Constraints.Filled()
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -90,4 +110,17 @@ func (c Config) withDefaults() Config {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return c
+}
+
+// RulesFor returns the rules for taints: those named like a GPU resource, and those
+// that the configuration names, keep no pod of Fairway off a node.
+func RulesFor(resources []corev1.ResourceName, tolerated []string) constraint.Rules {
+	if len(resources) == 0 {
+		resources = defaultResources
+	}
+	open := slices.Clone(tolerated)
+	for _, r := range resources {
+		open = append(open, string(r))
+	}
+	return constraint.Rules{Open: open}
 }

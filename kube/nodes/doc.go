@@ -23,14 +23,20 @@
 //   - A node that is not ready, or unreachable, takes no new work at once, and is
 //     Down when that has lasted for a grace period: its jobs go elsewhere.
 //   - A node that is unschedulable (kubectl cordon) is Cordoned.
-//   - A node with a taint NoSchedule or NoExecute is Cordoned, whatever the pods
-//     of jobs tolerate: the scheduler chooses nodes before it looks at a pod's
-//     template. Taints that keep other pods off GPU nodes do not count: those
-//     named like a GPU resource, and those that the configuration names.
+//
+// # Labels and taints
+//
+// A node bears the mark of every constraint of a job (see package constraint) that it
+// satisfies: the scheduler puts the job nowhere else. A node with a taint NoSchedule or
+// NoExecute is kept for jobs that tolerate it. Taints that keep other pods off GPU
+// nodes do not count: those named like a GPU resource, and those that the
+// configuration names. The label fairway.dev/pool gives a node its value as a mark.
 //
 // # Shared GPUs
 //
 // Where the device plugin offers every GPU several times (time-slicing or MPS
-// replicas), a node has as many GPUs as there really are: what it offers over its
-// replicas. See Replicas.
+// replicas), a node has as many GPUs as there really are, and as many jobs may be on
+// each as there are replicas of it; elsewhere GPUs are not shared. A pod of others
+// that uses such a node closes it, because nobody knows which GPU it got. See Replicas
+// and MPS.
 package nodes

@@ -9,7 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -18,9 +20,13 @@ type facts struct {
 	node     sched.Node // State is Ready or Cordoned, as it is when the node is ready
 	resource corev1.ResourceName
 	replicas int
-	sick     int   // GPUs that cannot be used
-	cpu      int64 // thousandths, allocatable
+	closed   string // why it takes no new work, besides its state; empty: it does
+	sick     int    // GPUs that cannot be used
+	cpu      int64  // thousandths, allocatable
 	memory   int64
+	labels   map[string]string
+	taints   []corev1.Taint
+	marked   uint64 // 1 + the version of the constraints that its marks are of; 0: they are not known
 	// unready is since when the node has not been ready; zero: it is.
 	unready time.Time
 }
@@ -38,11 +44,11 @@ func (c *Config) factsOf(n *corev1.Node) (f facts, ok bool) {
 		node: sched.Node{
 			Name: n.Name, Type: typeOf(n), GPUMemory: memoryOf(n), Rack: c.rackOf(n),
 		},
-		resource: name, replicas: Replicas(n),
-		cpu: quantity(n.Status.Allocatable, corev1.ResourceCPU).MilliValue(), memory: quantity(n.Status.Allocatable, corev1.ResourceMemory).Value(),
+		resource: name,
+		cpu:      quantity(n.Status.Allocatable, corev1.ResourceCPU).MilliValue(), memory: quantity(n.Status.Allocatable, corev1.ResourceMemory).Value(),
 	}
-	usable := quantity(n.Status.Allocatable, name).Value() / int64(f.replicas)
-	gpus := capacity / int64(f.replicas)
+	gpus := c.share(&f, n, capacity)
+	missing := max(0, capacity-quantity(n.Status.Allocatable, name).Value())
 	if gpus > sched.MaxGPUs {
 		c.Log.Warn("a node has more GPUs than Fairway can count; the rest is left alone", "node", n.Name, "gpus", gpus, "most", sched.MaxGPUs)
 		gpus = sched.MaxGPUs
@@ -51,10 +57,12 @@ func (c *Config) factsOf(n *corev1.Node) (f facts, ok bool) {
 		return facts{}, false
 	}
 	f.node.GPUs = int(gpus)
-	f.sick = int(max(0, gpus-usable))
-	if n.Spec.Unschedulable || slices.ContainsFunc(n.Spec.Taints, c.repels) {
+	f.sick = int(min(gpus, (missing+int64(f.replicas)-1)/int64(f.replicas)))
+	if n.Spec.Unschedulable {
 		f.node.State = sched.Cordoned
 	}
+	f.labels, f.taints = n.Labels, taintsOf(n)
+	f.node.Kept = slices.ContainsFunc(f.taints, c.Constraints.Repels)
 	f.unready = unreadySince(n)
 	return f, true
 }
@@ -83,18 +91,6 @@ func (c *Config) rackOf(n *corev1.Node) string {
 	return ""
 }
 
-// repels reports whether a taint keeps the pods of jobs off a node.
-func (c *Config) repels(t corev1.Taint) bool {
-	if t.Effect != corev1.TaintEffectNoSchedule && t.Effect != corev1.TaintEffectNoExecute {
-		return false
-	}
-	switch t.Key {
-	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable:
-		return false // the condition says it, and since when
-	}
-	return !slices.Contains(c.Resources, corev1.ResourceName(t.Key)) && !slices.Contains(c.Tolerated, t.Key)
-}
-
 func unreadySince(n *corev1.Node) time.Time {
 	for _, c := range n.Status.Conditions {
 		if c.Type != corev1.NodeReady {
@@ -108,12 +104,31 @@ func unreadySince(n *corev1.Node) time.Time {
 	return n.CreationTimestamp.Time // its kubelet has not said anything yet
 }
 
+// mark gives the node the marks of the constraints that it satisfies, and of its pool.
+func (f *facts) mark(rules constraint.Rules, all []constraint.Marked, version uint64) {
+	if f.marked == version+1 {
+		return
+	}
+	f.marked = version + 1
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.node.Name, Labels: f.labels}, Spec: corev1.NodeSpec{Taints: f.taints}}
+	var marks []string // a new list: the book has the old one
+	for _, c := range all {
+		if rules.Admits(c.Constraint, n) {
+			marks = append(marks, c.Mark)
+		}
+	}
+	if pool := f.labels[LabelPool]; sched.CheckMark(pool) == nil {
+		marks = append(marks, pool)
+	}
+	slices.Sort(marks)
+	f.node.Marks = slices.Compact(marks)
+}
+
 // with returns the node as the book sees it, with what others use of it, and
 // when that may change by itself; zero: it does not.
 func (f *facts) with(others request, now time.Time, grace time.Duration) (n sched.Node, again time.Time) {
 	n = f.node
-	devices := others.gpus[f.resource]
-	taken := int((devices + int64(f.replicas) - 1) / int64(f.replicas))
+	taken := f.othersOf(others.gpus[f.resource])
 	n.Others = sched.FirstGPUs(min(n.GPUs, taken+f.sick))
 	// What is 0 is not checked: a node that has nothing left keeps a little.
 	n.CPUs = int(max(1, (f.cpu-others.cpu)/1000))

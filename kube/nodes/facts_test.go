@@ -39,7 +39,7 @@ func nodeOf(name string) *corev1.Node {
 }
 
 func TestFacts(t *testing.T) {
-	base := sched.Node{Name: "n", GPUs: 8, Type: "h200", GPUMemory: 143771 << 20, CPUs: 64, Memory: 512 << 30, Rack: "r1"}
+	base := sched.Node{Name: "n", GPUs: 8, Type: "h200", GPUMemory: 143771 << 20, CPUs: 64, Memory: 512 << 30, Rack: "r1", Seats: 1}
 	for _, c := range []struct {
 		name string
 		edit func(*corev1.Node)
@@ -63,7 +63,7 @@ func TestFacts(t *testing.T) {
 		{"cordoned", func(n *corev1.Node) { n.Spec.Unschedulable = true }, func(n *sched.Node) { n.State = sched.Cordoned }, request{}},
 		{"tainted", func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "team", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
-		}, func(n *sched.Node) { n.State = sched.Cordoned }, request{}},
+		}, func(n *sched.Node) { n.Kept = true }, request{}},
 		{"GPU taint", func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "nvidia.com/gpu", Value: "present", Effect: corev1.TaintEffectNoSchedule}, {Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule}}
 		}, func(*sched.Node) {}, request{}},
@@ -79,13 +79,19 @@ func TestFacts(t *testing.T) {
 			request{gpus: map[corev1.ResourceName]int64{"nvidia.com/gpu": 3}, cpu: 10_500, memory: 1 << 30}},
 		{"others who took all", func(*corev1.Node) {}, func(n *sched.Node) { n.Others, n.CPUs, n.Memory = 0xff, 1, 1 },
 			request{gpus: map[corev1.ResourceName]int64{"nvidia.com/gpu": 30}, cpu: 100_000, memory: 1 << 50}},
-		{"replicas", func(n *corev1.Node) {
-			n.Labels[labelReplicas] = "4"
-			n.Status.Capacity, n.Status.Allocatable = quantities("32", "64", "512Gi"), quantities("32", "64", "512Gi")
-		}, func(n *sched.Node) { n.Others = 0b11 }, request{gpus: map[corev1.ResourceName]int64{"nvidia.com/gpu": 5}}},
+		{"replicas", replicated(32, 4), func(n *sched.Node) { n.Seats = 4 }, request{}},
+		{"replicas, and others who may be on any", replicated(32, 4), func(n *sched.Node) { n.Seats, n.Others = 4, 0xff },
+			request{gpus: map[corev1.ResourceName]int64{"nvidia.com/gpu": 1}}},
+		{"replicas of some GPUs only", replicated(20, 4), func(n *sched.Node) { n.Seats, n.State = 4, sched.Cordoned }, request{}},
+		{"labels before devices", replicated(8, 4), func(n *sched.Node) { n.Seats, n.State = 4, sched.Cordoned }, request{}},
+		{"replicas by MPS", func(n *corev1.Node) {
+			replicated(32, 4)(n)
+			n.Labels[labelStrategy] = "mps"
+		}, func(n *sched.Node) { n.Seats, n.Kept, n.GPUMemory = 4, true, 143771<<20/4 }, request{}},
+		{"absurd replicas", func(n *corev1.Node) { n.Labels[labelReplicas] = "1001" }, func(*sched.Node) {}, request{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := Config{}.withDefaults()
+			cfg := Config{Pin: true}.withDefaults()
 			n := nodeOf("n")
 			c.edit(n)
 			f, ok := cfg.factsOf(n)
@@ -102,6 +108,31 @@ func TestFacts(t *testing.T) {
 				t.Errorf("node (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// replicated returns how eight GPUs become so many devices.
+func replicated(devices, replicas int) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		n.Labels[labelReplicas], n.Labels[labelCount] = strconv.Itoa(replicas), "8"
+		list := quantities(strconv.Itoa(devices), "64", "512Gi")
+		n.Status.Capacity, n.Status.Allocatable = list.DeepCopy(), list.DeepCopy()
+	}
+}
+
+// TestUnpinned: which of several GPUs a pod gets is the device plugin's choice, unless
+// Fairway names it.
+func TestUnpinned(t *testing.T) {
+	cfg := Config{}.withDefaults()
+	n := nodeOf("n")
+	replicated(32, 4)(n)
+	if f, _ := cfg.factsOf(n); f.node.State != sched.Cordoned || f.closed == "" {
+		t.Errorf("a node of 8 GPUs: state %d, %q; want it to take no work, and why", f.node.State, f.closed)
+	}
+	n.Labels[labelCount] = "1"
+	n.Status.Capacity, n.Status.Allocatable = quantities("4", "64", "512Gi"), quantities("4", "64", "512Gi")
+	if f, _ := cfg.factsOf(n); f.node.State != sched.Ready || f.node.GPUs != 1 || f.node.Seats != 4 {
+		t.Errorf("a node of one GPU: %+v; want it ready, with four seats", f.node)
 	}
 }
 
@@ -141,7 +172,7 @@ func TestSums(t *testing.T) {
 	w := New(Config{Now: func() time.Time { return noon }})
 	w.setNode(nodeOf("a"))
 	others := func() int {
-		list, _ := w.list()
+		list, _, _ := w.list()
 		return list[0].Others.Len()
 	}
 	step := func(want int, do func()) {
@@ -171,7 +202,7 @@ func TestSums(t *testing.T) {
 		t.Errorf("sums of %d nodes are kept; want that of b", len(w.used))
 	}
 	w.dropNode(nodeOf("a"))
-	if list, _ := w.list(); len(list) != 0 {
+	if list, _, _ := w.list(); len(list) != 0 {
 		t.Errorf("nodes %v; want none", list)
 	}
 }

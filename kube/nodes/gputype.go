@@ -14,9 +14,8 @@ import (
 
 // Labels that say what GPUs a node has.
 const (
-	labelProduct  = "nvidia.com/gpu.product"
-	labelMemory   = "nvidia.com/gpu.memory" // MiB of each
-	labelReplicas = "nvidia.com/gpu.replicas"
+	labelProduct = "nvidia.com/gpu.product"
+	labelMemory  = "nvidia.com/gpu.memory" // MiB of each
 )
 
 // typeLabels name the product, the most telling first.
@@ -44,17 +43,4 @@ func memoryOf(n *corev1.Node) int64 {
 		return 0
 	}
 	return mib << 20
-}
-
-// Replicas returns how often a node offers each of its GPUs: 1, or more where the
-// device plugin is set up to share them. A pod that is to have a GPU for itself
-// requests all of its replicas, and one that is to have a part of it so many of
-// them: what a node's pods request together then never exceeds what its GPUs are.
-func Replicas(n *corev1.Node) int {
-	const most = 1000 // a thousandth is the smallest part of a GPU
-	r, err := strconv.Atoi(n.Labels[labelReplicas])
-	if err != nil || r < 1 || r > most {
-		return 1
-	}
-	return r
 }

@@ -54,12 +54,14 @@ func (w *Watcher) Run(ctx context.Context) error {
 		return err
 	}
 	defer undo()
+	w.Constraints.AwaitFilled(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-w.Constraints.Changed(): // somebody waits for it
 		case <-w.dirty:
 			select { // what else is about to change
 			case <-ctx.Done():
@@ -73,13 +75,15 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		wait := w.Resync
-		nodes, again := w.list()
+		nodes, again, version := w.list()
 		if !again.IsZero() {
 			wait = min(wait, max(time.Millisecond, again.Sub(w.Now())))
 		}
 		if err := w.Book.SetNodes(ctx, nodes); err != nil && ctx.Err() == nil {
 			w.Log.Error("the book does not take the nodes", "err", err)
 			wait = min(wait, time.Second)
+		} else {
+			w.Constraints.Told(version)
 		}
 		timer.Reset(wait)
 	}
@@ -141,6 +145,9 @@ func (w *Watcher) setNode(n *corev1.Node) {
 		if old != nil && old.equal(&f) {
 			return // a heartbeat
 		}
+		if f.closed != "" && (old == nil || old.closed != f.closed) {
+			w.Log.Warn("a node takes no new work", "node", n.Name, "why", f.closed)
+		}
 		w.nodes[n.Name] = &f
 	}
 	w.poke()
@@ -158,8 +165,14 @@ func (w *Watcher) dropNode(n *corev1.Node) {
 func (f *facts) equal(g *facts) bool {
 	a, b := f.node, g.node
 	return a.Name == b.Name && a.GPUs == b.GPUs && a.Type == b.Type && a.GPUMemory == b.GPUMemory && a.Rack == b.Rack && a.State == b.State &&
-		f.resource == g.resource && f.replicas == g.replicas && f.sick == g.sick && f.cpu == g.cpu && f.memory == g.memory &&
-		f.unready.Equal(g.unready)
+		a.Seats == b.Seats && f.closed == g.closed && f.resource == g.resource && f.replicas == g.replicas && f.sick == g.sick && f.cpu == g.cpu && f.memory == g.memory &&
+		f.unready.Equal(g.unready) && maps.Equal(f.labels, g.labels) && slices.EqualFunc(f.taints, g.taints, sameTaint)
+}
+
+// sameTaint reports whether two taints keep the same pods off. When they were added
+// does not matter.
+func sameTaint(a, b corev1.Taint) bool {
+	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 }
 
 func (w *Watcher) setPod(p *corev1.Pod) {
@@ -218,9 +231,10 @@ func (w *Watcher) poke() {
 	}
 }
 
-// list returns the nodes as they are now, by name, and when they change by
-// themselves.
-func (w *Watcher) list() (out []sched.Node, again time.Time) {
+// list returns the nodes as they are now, by name, when they change by themselves,
+// and which constraints they bear the marks of.
+func (w *Watcher) list() (out []sched.Node, again time.Time, version uint64) {
+	all, version := w.Constraints.List()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.Now()
@@ -230,6 +244,7 @@ func (w *Watcher) list() (out []sched.Node, again time.Time) {
 		if sum := w.used[name]; sum != nil {
 			others = *sum
 		}
+		f.mark(w.Constraints.Rules, all, version)
 		n, at := f.with(others, now, w.Grace)
 		if !at.IsZero() && (again.IsZero() || at.Before(again)) {
 			again = at
@@ -237,5 +252,5 @@ func (w *Watcher) list() (out []sched.Node, again time.Time) {
 		out = append(out, n)
 	}
 	slices.SortFunc(out, func(a, b sched.Node) int { return cmp.Compare(a.Name, b.Name) })
-	return out, again
+	return out, again, version
 }

@@ -40,15 +40,6 @@ func seatsOf(a *live.Attempt) []seat {
 	return out
 }
 
-// devices returns how many devices of a node a seat on it needs.
-func (s seat) devices(replicas int) int64 {
-	each := int64(replicas)
-	if s.milli < sched.WholeGPU {
-		each = int64(math.Ceil(float64(s.milli) * float64(replicas) / sched.WholeGPU))
-	}
-	return int64(s.gpus.Len()) * each
-}
-
 func podName(name string, number, rank int) string {
 	return fmt.Sprintf("%s-%d-%d", name, number, rank)
 }
@@ -60,6 +51,7 @@ type plan struct {
 	seats   []seat
 	nodes   []string // by rank
 	devices []int64  // by rank
+	offers  []offer  // by rank
 }
 
 // pod returns the pod of a rank.
@@ -76,7 +68,7 @@ func (c *Config) pod(p *plan, rank int) *corev1.Pod {
 			v1alpha1.LabelJob: p.from.Name, v1alpha1.LabelID: string(a.Job),
 			v1alpha1.LabelAttempt: strconv.Itoa(a.Number), v1alpha1.LabelRank: strconv.Itoa(rank),
 		}),
-		Annotations:     merged(t.Annotations, map[string]string{v1alpha1.AnnotationGPUs: s.gpus.String()}),
+		Annotations:     merged(t.Annotations, map[string]string{v1alpha1.AnnotationGPUs: s.gpus.String(), annotationPods: strconv.Itoa(len(p.seats))}),
 		OwnerReferences: []metav1.OwnerReference{owner},
 	}
 	if s.milli < sched.WholeGPU {
@@ -90,15 +82,18 @@ func (c *Config) pod(p *plan, rank int) *corev1.Pod {
 	if c.Rendezvous == ByDNS && len(p.seats) > 1 {
 		spec.Hostname, spec.Subdomain = pod.Name, p.from.Name
 	}
-	for _, key := range append([]string{string(p.from.GPUResource)}, c.Tolerated...) {
+	for _, key := range append([]string{string(p.offers[rank].resource)}, c.Tolerated...) {
 		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
 	}
-	giveDevices(spec, p.from.GPUResource, p.devices[rank])
+	trains := giveDevices(spec, &p.from, p.offers[rank].resource, p.devices[rank])
 	c.giveToken(spec)
 	env := c.environment(p, rank)
 	for i := range spec.Containers {
 		k := &spec.Containers[i]
 		k.Env = withEnv(k.Env, env)
+		if i == trains { // no other container sees a GPU
+			k.Env = withEnv(k.Env, c.sharing(p, rank))
+		}
 		if k.TerminationMessagePolicy == "" {
 			k.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 		}
@@ -139,15 +134,19 @@ func trainer(spec *corev1.PodSpec, gpu corev1.ResourceName) int {
 	return 0
 }
 
-func giveDevices(spec *corev1.PodSpec, gpu corev1.ResourceName, n int64) {
+// giveDevices has the trainer ask for n devices, by the name that its node has for
+// them, and nobody else for any. It returns which container that is.
+func giveDevices(spec *corev1.PodSpec, from *Pod, gpu corev1.ResourceName, n int64) (at int) {
 	if len(spec.Containers) == 0 {
-		return // the API server will say what is wrong
+		return 0 // the API server will say what is wrong
 	}
-	at := trainer(spec, gpu)
+	at = trainer(spec, from.GPUResource)
 	for i := range spec.Containers {
 		r := &spec.Containers[i].Resources
-		delete(r.Limits, gpu)
-		delete(r.Requests, gpu)
+		for _, name := range []corev1.ResourceName{gpu, from.GPUResource} {
+			delete(r.Limits, name)
+			delete(r.Requests, name)
+		}
 		if i != at {
 			continue
 		}
@@ -160,6 +159,7 @@ func giveDevices(spec *corev1.PodSpec, gpu corev1.ResourceName, n int64) {
 		r.Limits[gpu] = *resource.NewQuantity(n, resource.DecimalSI)
 		r.Requests[gpu] = *resource.NewQuantity(n, resource.DecimalSI)
 	}
+	return at
 }
 
 // Where a pod finds the token that its agent speaks with.

@@ -51,6 +51,9 @@ type Config struct {
 	Templates Templates     // required
 	// ReadLog reads what a container printed; nil: nobody can.
 	ReadLog func(ctx context.Context, namespace, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error)
+	// Made tells pods that Fairway made from those that only have its labels; nil: all
+	// with the labels are.
+	Made func(*corev1.Pod) bool
 	// Foreign runs attempts whose pods somebody else makes; nil: nobody does.
 	Foreign Foreign
 
@@ -62,6 +65,13 @@ type Config struct {
 	// Replicas tells how often a node offers each of its GPUs; nil: once. Where it
 	// is once, GPUs cannot be shared.
 	Replicas func(*corev1.Node) int
+	// MPS tells whether a node's replicas are parts of GPUs that MPS keeps apart, of
+	// which a pod gets one at most; nil: none are.
+	MPS func(*corev1.Node) bool
+	// Pin says that the variable NVIDIA_VISIBLE_DEVICES chooses the GPUs of a
+	// container, whatever the device plugin chose. It is used where each is offered
+	// several times.
+	Pin bool
 	// Tolerated are keys of taints that the pods tolerate, besides the resource.
 	Tolerated []string
 
@@ -110,6 +120,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Replicas == nil {
 		c.Replicas = func(*corev1.Node) int { return 1 }
+	}
+	if c.MPS == nil {
+		c.MPS = func(*corev1.Node) bool { return false }
 	}
 	if c.Now == nil {
 		c.Now = time.Now

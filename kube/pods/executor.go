@@ -26,9 +26,9 @@ type Orders interface {
 // Executor makes the pods of a cluster follow orders.
 type Executor struct {
 	Config
-	slots chan struct{} // requests to the API server under way
-	wake  chan struct{} // of one: something has changed
-	work  sync.WaitGroup
+	gate *gate         // for requests to the API server
+	wake chan struct{} // of one: something has changed
+	work sync.WaitGroup
 
 	mu sync.Mutex
 	store
@@ -43,7 +43,7 @@ type Executor struct {
 func New(c Config) *Executor {
 	c = c.withDefaults()
 	return &Executor{
-		Config: c, slots: make(chan struct{}, c.Parallel), wake: make(chan struct{}, 1),
+		Config: c, gate: newGate(c.Parallel), wake: make(chan struct{}, 1),
 		store: newStore(), runs: map[live.AttemptID]*run{}, foreigners: map[live.AttemptID]*run{}, dirty: map[live.AttemptID]bool{}, busy: map[live.AttemptID]bool{},
 	}
 }
@@ -51,7 +51,8 @@ func New(c Config) *Executor {
 const (
 	lookEvery  = 250 * time.Millisecond // at what is under way
 	leaveEvery = time.Second            // for attempts that were taken back
-	orderEvery = 10 * time.Millisecond  // at all orders, at most
+	orderEvery = 50 * time.Millisecond  // at all orders, at most
+	stepEvery  = 5 * time.Millisecond   // at what has changed, at most
 	tellAgain  = 10 * time.Second       // an end that was told and is not known
 )
 
@@ -86,6 +87,9 @@ func (e *Executor) Run(ctx context.Context, orders Orders) error {
 		}
 		e.step(ctx, orders, look)
 		ticked = false
+		if wait := stepEvery - time.Since(now); wait > 0 {
+			time.Sleep(wait) // pods change in swarms
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -136,7 +140,19 @@ func (e *Executor) follow(ctx context.Context) (undo func(), err error) {
 	return undo, nil
 }
 
+// known returns a pod as what it is: one that only looks like one of Fairway's is
+// somebody else's, and counts by what it asks for.
+func (e *Executor) known(p *corev1.Pod) *corev1.Pod {
+	if _, _, ours := attemptOf(p); !ours || e.Made == nil || e.Made(p) {
+		return p
+	}
+	other := *p
+	other.Spec.SchedulerName = ""
+	return &other
+}
+
 func (e *Executor) setPod(p *corev1.Pod) {
+	p = e.known(p)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.set(p)
@@ -145,6 +161,7 @@ func (e *Executor) setPod(p *corev1.Pod) {
 }
 
 func (e *Executor) dropPod(p *corev1.Pod) {
+	p = e.known(p)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.drop(p)
@@ -218,12 +235,14 @@ func (e *Executor) background(r *run, do func() (after func())) {
 
 // request makes a request to the API server when it is its turn.
 func (e *Executor) request(ctx context.Context, do func(context.Context) error) error {
-	select {
-	case e.slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	return e.through(ctx, later, do)
+}
+
+func (e *Executor) through(ctx context.Context, when turn, do func(context.Context) error) error {
+	if err := e.gate.enter(ctx, when); err != nil {
+		return err
 	}
-	defer func() { <-e.slots }()
+	defer e.gate.leave()
 	ctx, cancel := context.WithTimeout(ctx, requestWithin)
 	defer cancel()
 	return do(ctx)
@@ -234,12 +253,12 @@ func (e *Executor) request(ctx context.Context, do func(context.Context) error) 
 const requestWithin = 20 * time.Second
 
 // parallel makes requests side by side and returns the first error by index.
-func (e *Executor) parallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+func (e *Executor) parallel(ctx context.Context, when turn, n int, do func(ctx context.Context, i int) error) error {
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			errs[i] = e.request(ctx, func(ctx context.Context) error { return do(ctx, i) })
+			errs[i] = e.through(ctx, when, func(ctx context.Context) error { return do(ctx, i) })
 		})
 	}
 	all.Wait()

@@ -29,11 +29,19 @@ var lostReasons = map[string]string{
 	"UnexpectedAdmissionError": "", "NodeAffinity": "", "NodeSelectorMismatching": "", "PodToleration": "", "TaintToleration": "",
 }
 
+const (
+	deadlineExceeded = "DeadlineExceeded" // the pod ran longer than its activeDeadlineSeconds
+	codeTimeout      = 124                // as the command timeout has it
+)
+
 // failureOf reads how a pod failed, and when.
 func failureOf(p *corev1.Pod) (live.Exit, time.Time) {
 	kind, known := lostReasons[p.Status.Reason]
 	if known || strings.HasPrefix(p.Status.Reason, "OutOf") {
 		return lost(p, kind, strings.TrimSpace(p.Status.Reason+": "+lastLine(p.Status.Message))), time.Time{}
+	}
+	if p.Status.Reason == deadlineExceeded { // of its own template: more of the same would not help
+		return live.Exit{Code: codeTimeout, Why: strings.TrimSpace(p.Status.Reason + ": " + lastLine(p.Status.Message))}, time.Time{}
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,26 @@ func TestFailureOf(t *testing.T) {
 		}),
 			live.Exit{Lost: true, Why: "Terminated: Pod was terminated in response to imminent node shutdown.", Host: host(hostLost, "Terminated: Pod was terminated in response to imminent node shutdown.")}},
 		{"no room", ending("0", 1, func(p *corev1.Pod) { p.Status.Reason = "OutOfcpu" }), live.Exit{Lost: true, Why: "OutOfcpu:"}},
+		{"evicted", ending("0", 137, func(p *corev1.Pod) {
+			p.Status.Reason, p.Status.Message = "Evicted", "The node was low on resource: memory."
+		}), live.Exit{Lost: true, Why: "Evicted: The node was low on resource: memory.", Host: host(hostPreempted, "Evicted: The node was low on resource: memory.")}},
+		{"refused by the kubelet", ending("0", 1, func(p *corev1.Pod) {
+			p.Status.ContainerStatuses = nil
+			p.Status.Reason, p.Status.Message = "UnexpectedAdmissionError", "Allocate failed due to no healthy devices present"
+		}), live.Exit{Lost: true, Why: "UnexpectedAdmissionError: Allocate failed due to no healthy devices present"}},
+		{"preempted by the kubelet", ending("0", 137, func(p *corev1.Pod) {
+			p.Status.Reason, p.Status.Message = "Preempting", "Preempted in order to admit critical pod"
+		}), live.Exit{Lost: true, Why: "Preempting: Preempted in order to admit critical pod", Host: host(hostPreempted, "Preempting: Preempted in order to admit critical pod")}},
+		{"node lost", ending("0", 137, deleted, func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager", Message: "Taint manager: deleting due to NoExecute taint"}}
+		}), live.Exit{Lost: true, Why: "DeletionByTaintManager: Taint manager: deleting due to NoExecute taint",
+			Host: host(hostLost, "DeletionByTaintManager: Taint manager: deleting due to NoExecute taint")}},
+		{"too long by its own template", ending("0", 137, func(p *corev1.Pod) {
+			p.Status.Reason, p.Status.Message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+		}), live.Exit{Code: 124, Why: "DeadlineExceeded: Pod was active on the node longer than the specified deadline"}},
+		{"cannot be started", ending("0", 128, func(p *corev1.Pod) {
+			terminated(p).Reason, terminated(p).Message = "StartError", "exec: \"train\": executable file not found in $PATH"
+		}), live.Exit{Code: 128, Why: "exec: \"train\": executable file not found in $PATH"}},
 		{"unknown end", ending("0", 137, func(p *corev1.Pod) { terminated(p).Reason = "ContainerStatusUnknown" }),
 			live.Exit{Lost: true, Why: "the node does not know how pod j-1-0 ended", Host: host(hostLost, "the node does not know how pod j-1-0 ended")}},
 		{"nothing said", ending("0", 1, func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }), live.Exit{Lost: true, Why: "pod j-1-0 failed"}},
@@ -132,7 +153,37 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// TestWaitsInVain: a container that waits for what will not come is given up, at once
+// if there is no hope, and else after a while.
+func TestWaitsInVain(t *testing.T) {
+	for reason, want := range map[string]struct{ first, later bool }{ // whether it is given up
+		"ContainerCreating": {false, false}, "PodInitializing": {false, false},
+		"ErrImagePull": {false, true}, "ImagePullBackOff": {false, true}, "CreateContainerConfigError": {false, true},
+		"CreateContainerError": {false, true}, "RunContainerError": {false, true}, "RegistryUnavailable": {false, true},
+		"InvalidImageName": {true, true}, "ErrImageNeverPull": {true, true},
+	} {
+		e := New(Config{PullFor: time.Minute})
+		r := &run{nodes: []string{"n"}, attempt: &live.Attempt{Task: live.Task{Origin: "TrainingJob/ns/j"}}}
+		pod := ending("0", 1, func(p *corev1.Pod) {
+			p.Status = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "because"}}}}}
+		})
+		g := gangOf(pod)
+		first := e.verdict(r, g, g.ranks("ns"), noon)
+		later := e.verdict(r, g, g.ranks("ns"), noon.Add(time.Minute))
+		if (first != nil) != want.first || (later != nil) != want.later {
+			t.Errorf("%s: given up at once: %t, after a minute: %t; want %t and %t", reason, first != nil, later != nil, want.first, want.later)
+		}
+		if later != nil && (later.Lost || later.Code != 126 || !strings.Contains(later.Why, reason+": because")) {
+			t.Errorf("%s: %+v; want a failure of the job that says why", reason, later)
+		}
+	}
+}
+
 func TestLeftBy(t *testing.T) {
+	of := func(n int) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Annotations = map[string]string{annotationPods: strconv.Itoa(n)} }
+	}
 	r := &run{id: live.AttemptID{Job: "j", Number: 1}}
 	for _, c := range []struct {
 		name string
@@ -143,6 +194,8 @@ func TestLeftBy(t *testing.T) {
 		{"saved", gangOf(ending("0", 75, deleted), ending("1", 75, deleted)), live.Exit{Noticed: true, Yielded: true, Code: 75}},
 		{"one did not save", gangOf(ending("0", 75, deleted), ending("1", 143, deleted)), live.Exit{Noticed: true, Why: "pod j-1-1 was deleted by somebody else"}},
 		{"had finished before it was asked", gangOf(ending("0", 0), ending("1", 0)), live.Exit{}},
+		{"one is missing", gangOf(ending("0", 0, of(2))), live.Exit{Noticed: true}},
+		{"none is missing", gangOf(ending("0", 0, of(2)), ending("1", 0, of(2))), live.Exit{}},
 		{"was cut short", gangOf(ending("0", 0, deleted), ending("1", 0)), live.Exit{Noticed: true}},
 	} {
 		c.want.AttemptID = r.id
@@ -186,9 +239,18 @@ func TestSeats(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(seat{})); diff != "" {
 		t.Errorf("seats (-want +got):\n%s", diff)
 	}
-	for i, devices := range []int64{8, 8, 4} { // two fifths of four replicas are two of them
-		if d := got[i].devices(4); d != devices {
-			t.Errorf("seat %d asks for %d devices of four replicas; want %d", i, d, devices)
+	for _, c := range []struct {
+		offer
+		want []int64
+	}{
+		{offer{replicas: 1}, []int64{2, 2, 2}},
+		{offer{replicas: 4}, []int64{8, 8, 2}}, // beside others, one of each GPU, whatever the part
+		{offer{replicas: 4, mps: true}, []int64{2, 2, 2}},
+	} {
+		for i, want := range c.want {
+			if d := got[i].devices(c.offer); d != want {
+				t.Errorf("%+v: seat %d asks for %d devices; want %d", c.offer, i, d, want)
+			}
 		}
 	}
 }
@@ -207,7 +269,7 @@ func TestPod(t *testing.T) {
 		},
 	}
 	a := &live.Attempt{AttemptID: live.AttemptID{Job: "j-7", Number: 2}, Placement: sched.Placement{{Milli: sched.WholeGPU, GPUs: 0b11}}, BatchScale: 0.5}
-	p := &plan{attempt: a, from: Pod{Template: own, Namespace: "ns", Name: "j", GPUResource: "nvidia.com/gpu"}, seats: seatsOf(a), nodes: []string{"n", "n"}, devices: []int64{1, 1}}
+	p := &plan{attempt: a, from: Pod{Template: own, Namespace: "ns", Name: "j", GPUResource: "nvidia.com/gpu"}, seats: seatsOf(a), nodes: []string{"n", "n"}, devices: []int64{1, 1}, offers: []offer{{resource: "nvidia.com/gpu"}, {resource: "nvidia.com/gpu"}}}
 	c := Config{Tolerated: []string{"team"}}.withDefaults()
 	pod := c.pod(p, 1)
 	if pod.Name != "j-2-1" || pod.Labels[v1alpha1.LabelID] != "j-7" || pod.Labels["team"] != "x" || pod.Spec.NodeName != "" ||
@@ -282,38 +344,5 @@ func TestCopyLog(t *testing.T) {
 	tails := e.tails(t.Context(), []source{{"ns", "a", "c", 0}, {"gone", "b", "c", 1}, {"ns", "c", "c", 2}}, 2)
 	if len(tails) != 2 || tails[0].Rank != 2 || len(tails[0].Text) > diagnose.TailBytes || lastLine(tails[0].Text) != "from c" {
 		t.Errorf("%d tails; want those of ranks 2 and 0, in that order and bounded", len(tails))
-	}
-}
-
-func TestAccepts(t *testing.T) {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "a", "cpus": "64"}}}
-	required := func(terms ...corev1.NodeSelectorTerm) corev1.PodSpec {
-		return corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}}
-	}
-	term := func(key string, op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorTerm {
-		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}}}
-	}
-	named := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}}}
-	for name, c := range map[string]struct {
-		spec corev1.PodSpec
-		want bool
-	}{
-		"anything":         {corev1.PodSpec{}, true},
-		"selected":         {corev1.PodSpec{NodeSelector: map[string]string{"zone": "a"}}, true},
-		"not selected":     {corev1.PodSpec{NodeSelector: map[string]string{"zone": "a", "disk": "x"}}, false},
-		"one of":           {required(term("zone", corev1.NodeSelectorOpIn, "a", "b")), true},
-		"none of":          {required(term("zone", corev1.NodeSelectorOpNotIn, "a", "b")), false},
-		"absent":           {required(term("disk", corev1.NodeSelectorOpDoesNotExist)), true},
-		"more":             {required(term("cpus", corev1.NodeSelectorOpGt, "32")), true},
-		"less":             {required(term("cpus", corev1.NodeSelectorOpLt, "32")), false},
-		"either":           {required(term("zone", corev1.NodeSelectorOpIn, "b"), term("cpus", corev1.NodeSelectorOpExists)), true},
-		"by name":          {required(named), true},
-		"an empty term":    {required(corev1.NodeSelectorTerm{}), false},
-		"a term of no use": {required(term("cpus", "Near", "64")), false},
-	} {
-		if got := accepts(&c.spec, n); got != c.want {
-			t.Errorf("%s: accepted: %t; want %t", name, got, c.want)
-		}
 	}
 }

@@ -102,6 +102,9 @@ func (e *Executor) stepForeign(ctx context.Context, r *run, orders Orders, now t
 // foreignIs takes note of how far an attempt of somebody else's pods is.
 func (e *Executor) foreignIs(ctx context.Context, r *run, state ForeignState, err error) {
 	r.after = e.Now().Add(foreignEvery)
+	if state.Up {
+		r.after = r.after.Add(foreignEvery) // most are, for hours
+	}
 	r.gone = state.Gone
 	if r.attempt == nil {
 		r.probed, r.alien = true, r.alien || !state.Gone
@@ -137,18 +140,11 @@ func (e *Executor) mayBegin(r *run) bool {
 		e.end(r, *exit)
 		return false
 	}
-	p := &plan{attempt: r.attempt, seats: seatsOf(r.attempt), nodes: r.nodes}
-	for rank, s := range p.seats {
-		n := e.nodes[r.nodes[rank]]
-		p.devices = append(p.devices, s.devices(e.Replicas(n)))
-		for _, name := range gpuResources {
-			if _, ok := n.Status.Allocatable[name]; ok {
-				p.from.GPUResource = name
-				break
-			}
-		}
+	if exit := e.cannotShare(r); exit != nil {
+		e.end(r, *exit)
+		return false
 	}
-	r.plan = p
+	r.plan = e.planOf(r, Pod{})
 	return e.hasRoom(r, e.Now())
 }
 

@@ -270,12 +270,6 @@ func TestCannotStart(t *testing.T) {
 	w.plan(wants{id: {w.on(0, 1)}})
 	wantFailed(id, "its pods cannot be created: ")
 
-	id = w.submit(sched.Spec{GPUs: 1, MilliGPU: 500}, nil)
-	half := w.on(0, 1)
-	half.Milli = 500
-	w.plan(wants{id: {half}})
-	wantFailed(id, "whose device plugin offers each only once")
-
 	id = w.submit(sched.Spec{GPUs: 1}, nil)
 	w.mu.Lock()
 	delete(w.jobs, w.names[id])
@@ -313,7 +307,10 @@ func TestSelector(t *testing.T) {
 
 	id = w.submit(sched.Spec{GPUs: 1}, map[string]string{selector: "none"})
 	w.plan(wants{id: {w.on(0, 0b1000)}})
-	w.waitState(id, live.Failed)
+	w.wait("it is given back", func() bool { return w.job(id).Exit != nil })
+	if j := w.job(id); !j.Exit.Lost || j.Status.Phase.Ended() || !strings.Contains(j.Exit.Why, "0 nodes do") {
+		t.Errorf("a job that no node is for ended with %+v; want it to wait", j.Exit)
+	}
 }
 
 // foreignPod returns a pod of others on a node.
@@ -405,6 +402,25 @@ func TestNodeFails(t *testing.T) {
 	}
 }
 
+// TestRankFailsOfNode: a rank that fails because the node of another was lost is no
+// failure of the job, though it comes first.
+func TestRankFailsOfNode(t *testing.T) {
+	// It is told before the book takes the node off.
+	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, func(c *pods.Config) { c.LostAfter = 200 * time.Millisecond })
+	id := w.submit(sched.Spec{GPUs: 2}, nil)
+	w.plan(wants{id: {w.on(0, 0b01), w.on(1, 0b01)}})
+	w.waitState(id, live.Running)
+	list := sorted(w.of(id))
+	if err := w.cluster.FailNode(t.Context(), w.prefix+"-1"); err != nil {
+		t.Fatal(err)
+	}
+	w.endPod(list[0], 1)
+	w.wait("it ended", func() bool { return w.job(id).Exit != nil })
+	if e := w.job(id).Exit; !e.Lost || !strings.Contains(e.Why, w.prefix+"-1 with rank 1 was lost, and rank 0 failed") {
+		t.Errorf("it ended with %+v; want the node to be blamed", e)
+	}
+}
+
 // TestCrash: an operator that ends at any moment of a start leaves nothing half
 // done.
 func TestCrash(t *testing.T) {
@@ -444,28 +460,6 @@ func TestStrays(t *testing.T) {
 	}
 }
 
-// TestShared: where the device plugin offers GPUs several times, jobs share them.
-func TestShared(t *testing.T) {
-	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 8, Labels: map[string]string{"nvidia.com/gpu.replicas": "4"}}, nil)
-	all, err := w.now().Nodes(admin)
-	if err != nil || len(all) != 1 || all[0].GPUs != 2 {
-		t.Fatalf("nodes %+v, %v; want one of 2 GPUs", all, err)
-	}
-	half := w.on(0, 1)
-	half.Milli = 500
-	a := w.submit(sched.Spec{GPUs: 1, MilliGPU: 500}, nil)
-	b := w.submit(sched.Spec{GPUs: 1, MilliGPU: 500}, nil)
-	c := w.submit(sched.Spec{GPUs: 1}, nil)
-	w.plan(wants{a: {half}, b: {half}, c: {w.on(0, 2)}})
-	for id, want := range map[sched.JobID]int64{a: 2, b: 2, c: 4} {
-		w.waitState(id, live.Running)
-		q := w.of(id)[0].Spec.Containers[0].Resources.Limits[kubetest.GPU]
-		if q.Value() != want {
-			t.Errorf("job %s asks for %s devices; want %d", id, q.String(), want)
-		}
-	}
-}
-
 // TestServerAway: orders are followed when the API server is back.
 func TestServerAway(t *testing.T) {
 	if testing.Short() {
@@ -480,6 +474,7 @@ func TestServerAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.waitState(b, live.Running)
+	w.wait("the test sees pods again", func() bool { return w.Starts(b) > 0 })
 	if w.Starts(a) != 1 || w.Starts(b) != 1 || w.left(a) != 2 || w.left(b) != 6 {
 		t.Errorf("starts %d and %d, pods %d and %d; want 1, 1, 2 and 6", w.Starts(a), w.Starts(b), w.left(a), w.left(b))
 	}

@@ -40,7 +40,8 @@ type run struct {
 	probed bool // and that is known
 	gone   bool // of somebody else's pods: none is left
 
-	up     bool       // told
+	up     bool       // its pods are
+	upTold bool       // and the orders know
 	exit   *live.Exit // how it ended; nil: it has not
 	logged bool       // its logs were looked at
 	told   time.Time  // when its end was acknowledged
@@ -74,7 +75,8 @@ func (e *Executor) reorder(orders Orders) {
 			e.dirty[r.id] = true
 		}
 		if r.attempt == nil {
-			r.attempt = a
+			own := *a // or the whole list would stay as long as this attempt
+			r.attempt = &own
 			for _, s := range seatsOf(a) {
 				r.nodes = append(r.nodes, orders.NodeName(s.node))
 			}
@@ -123,9 +125,11 @@ func (e *Executor) step(ctx context.Context, orders Orders, which scope) {
 	now := e.Now()
 	look := e.dirty
 	e.dirty = map[live.AttemptID]bool{}
-	for id := range e.busy {
-		if r := e.runs[id]; which >= underWay || e.freed && r != nil && r.blocked {
-			look[id] = true
+	if which >= underWay || e.freed {
+		for id := range e.busy {
+			if r := e.runs[id]; which >= underWay || r != nil && r.blocked {
+				look[id] = true
+			}
 		}
 	}
 	e.freed = false
@@ -158,7 +162,8 @@ func (e *Executor) step(ctx context.Context, orders Orders, which scope) {
 			r = e.runOf(id) // nobody wants it
 		}
 		steady := e.stepRun(ctx, r, orders, now)
-		if r.up && r.exit == nil && r.wanted {
+		if r.up && r.exit == nil && r.wanted && !r.upTold {
+			r.upTold = true
 			up = append(up, id)
 		}
 		if steady {
@@ -284,6 +289,7 @@ func (e *Executor) stepEnding(ctx context.Context, r *run, orders Orders, now ti
 		e.remove(ctx, r, &short)
 		return
 	}
+	e.blameNode(r)
 	e.tell(ctx, r, orders)
 }
 

@@ -18,7 +18,6 @@ import (
 
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/live"
-	"github.com/fairway-gpu/fairway/sched"
 )
 
 // begin takes the next step to start an attempt: its plan, its pods, their
@@ -77,7 +76,7 @@ func (e *Executor) hasRoom(r *run, now time.Time) bool {
 
 // cacheLag is how long the cache may take to tell what was done: only then is it
 // done again.
-const cacheLag = 2 * time.Second
+const cacheLag = 5 * time.Second
 
 // end takes note how an attempt ended; what is left of it is next.
 func (e *Executor) end(r *run, exit live.Exit) {
@@ -89,13 +88,9 @@ func (e *Executor) end(r *run, exit live.Exit) {
 
 // impossible says what makes an attempt one that can never start, if anything.
 func (e *Executor) impossible(r *run) *live.Exit {
-	for rank, s := range seatsOf(r.attempt) {
-		node := e.nodes[r.nodes[rank]]
-		switch {
-		case node == nil:
-			return &live.Exit{Lost: true, Why: fmt.Sprintf("node %s is not part of the cluster", r.nodes[rank])}
-		case s.milli < sched.WholeGPU && e.Replicas(node) < 2:
-			return &live.Exit{Code: 126, Why: fmt.Sprintf("it would share GPUs of node %s, whose device plugin offers each only once: set it up for time-slicing or MPS, or use a policy that does not share", node.Name)}
+	for _, name := range r.nodes {
+		if e.nodes[name] == nil {
+			return &live.Exit{Lost: true, Why: fmt.Sprintf("node %s is not part of the cluster", name)}
 		}
 	}
 	if len(r.nodes) == 0 {
@@ -114,17 +109,19 @@ func (e *Executor) prepare(ctx context.Context, r *run) (after func()) {
 		case err != nil:
 			e.retry(r, "find what an attempt is made from", err)
 		default:
-			p := &plan{attempt: r.attempt, from: from, seats: seatsOf(r.attempt), nodes: r.nodes}
-			for rank, s := range p.seats {
-				replicas := 1
-				if n := e.nodes[r.nodes[rank]]; n != nil {
-					replicas = e.Replicas(n)
-				}
-				p.devices = append(p.devices, s.devices(replicas))
-			}
-			r.plan, r.tries = p, 0
+			r.plan, r.tries = e.planOf(r, from), 0
 		}
 	}
+}
+
+// planOf returns the plan of an attempt, on nodes as they are now.
+func (e *Executor) planOf(r *run, from Pod) *plan {
+	p := &plan{attempt: r.attempt, from: from, seats: seatsOf(r.attempt), nodes: r.nodes}
+	for rank, s := range p.seats {
+		o := e.offerOf(e.nodes[r.nodes[rank]], from.GPUResource)
+		p.offers, p.devices = append(p.offers, o), append(p.devices, s.devices(o))
+	}
+	return p
 }
 
 func (e *Executor) retry(r *run, what string, err error) {
@@ -136,6 +133,13 @@ func (e *Executor) retry(r *run, what string, err error) {
 // isBlocked reports whether another attempt of the job, or an earlier holder of its
 // GPUs, is still there.
 func (e *Executor) isBlocked(r *run) bool {
+	// The end of an earlier attempt has to be known: if it has done all the work, there
+	// is nothing left to start.
+	for number := r.id.Number - 1; number > 0; number-- {
+		if other := e.runs[live.AttemptID{Job: r.id.Job, Number: number}]; other != nil && other.leaving && other.told.IsZero() {
+			return true
+		}
+	}
 	for number := range e.byJob[r.id.Job] {
 		other := live.AttemptID{Job: r.id.Job, Number: number}
 		if number != r.id.Number && e.gangs[other].live(r.namespace()) {
@@ -149,13 +153,7 @@ func (e *Executor) isBlocked(r *run) bool {
 	}
 	for rank, s := range r.plan.seats {
 		for g := s.gpus; g != 0; g &= g - 1 {
-			used := s.milli
-			for _, u := range e.uses[r.nodes[rank]] {
-				if u.id != r.id && u.gpus&g&-g != 0 {
-					used += u.milli
-				}
-			}
-			if used > sched.WholeGPU {
+			if e.crowded(r, rank, g&-g) {
 				return true
 			}
 		}
@@ -166,18 +164,19 @@ func (e *Executor) isBlocked(r *run) bool {
 // shortage says which node lacks room for the attempt, counting everything that
 // is bound there; empty: none does.
 func (e *Executor) shortage(r *run) string {
-	need := map[string]int64{}
+	need, name := map[string]int64{}, map[string]corev1.ResourceName{}
 	for rank, node := range r.nodes {
 		need[node] += r.plan.devices[rank]
+		name[node] = r.plan.offers[rank].resource
 	}
 	for _, node := range slices.Sorted(maps.Keys(need)) {
 		n := e.nodes[node]
 		if n == nil {
 			return fmt.Sprintf("node %s is no longer part of the cluster", node)
 		}
-		all, used := e.devicesOn(n, r.plan.from.GPUResource, r.id)
+		all, used := e.devicesOn(n, name[node], r.id)
 		if used+need[node] > all {
-			return fmt.Sprintf("node %s has %d of %d %s left and it needs %d: other pods have come", node, max(0, all-used), all, r.plan.from.GPUResource, need[node])
+			return fmt.Sprintf("node %s has %d of %d %s left and it needs %d: other pods have come", node, max(0, all-used), all, name[node], need[node])
 		}
 	}
 	return ""
@@ -204,7 +203,7 @@ func (e *Executor) create(ctx context.Context, r *run, ranks []int) (after func(
 		err = e.request(ctx, func(ctx context.Context) error { return e.createService(ctx, p) })
 	}
 	if err == nil {
-		err = e.parallel(ctx, len(ranks), func(ctx context.Context, i int) error {
+		err = e.parallel(ctx, later, len(ranks), func(ctx context.Context, i int) error {
 			pod := e.pod(p, ranks[i])
 			err := e.Client.Create(ctx, pod)
 			if apierrors.IsAlreadyExists(err) {
@@ -238,12 +237,23 @@ func (e *Executor) createService(ctx context.Context, p *plan) error {
 		return err
 	}
 	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
+		if apierrors.IsNotFound(err) {
+			return leftover("services", p.from.Name)
+		}
 		return err
 	}
 	if s.Labels[v1alpha1.LabelJob] != p.from.Name {
 		return fmt.Errorf("service %s/%s is not Fairway's: %w", s.Namespace, s.Name, errTaken)
 	}
+	if owner := metav1.GetControllerOf(s); owner != nil && owner.UID != p.from.Owner.UID {
+		return leftover("services", s.Name) // it goes with its owner
+	}
 	return nil
+}
+
+// leftover is a thing of an earlier job that had the same name: it is about to go.
+func leftover(resource, name string) error {
+	return apierrors.NewConflict(corev1.Resource(resource), name, errors.New("it is of an earlier job of this name, and still there"))
 }
 
 // isOurs checks a pod that exists already.
@@ -255,8 +265,11 @@ func (e *Executor) isOurs(ctx context.Context, id live.AttemptID, key client.Obj
 		}
 		return err
 	}
-	if got, _, ours := attemptOf(p); !ours || got != id {
+	switch got, _, ours := attemptOf(e.known(p)); {
+	case !ours:
 		return fmt.Errorf("pod %s is not of this attempt: %w", key, errTaken)
+	case got != id:
+		return leftover("pods", key.Name)
 	}
 	return nil
 }
@@ -286,7 +299,7 @@ func (e *Executor) bindAll(ctx context.Context, r *run, pods map[int]*corev1.Pod
 		e.hold(r.nodes[rank], pods[rank].UID, u)
 	}
 	e.background(r, func() func() {
-		err := e.parallel(ctx, len(todo), func(ctx context.Context, i int) error {
+		err := e.parallel(ctx, first, len(todo), func(ctx context.Context, i int) error {
 			return e.bind(ctx, pods[todo[i]], r.nodes[todo[i]], master)
 		})
 		return func() {
@@ -316,16 +329,14 @@ func (e *Executor) unassume(r *run, rank int, p *corev1.Pod) {
 }
 
 func (e *Executor) bind(ctx context.Context, p *corev1.Pod, node, master string) error {
-	if master != "" {
-		after := p.DeepCopy()
-		metav1.SetMetaDataAnnotation(&after.ObjectMeta, annotationMaster, master)
-		if err := e.Client.Patch(ctx, after, client.MergeFrom(p)); err != nil {
-			return fmt.Errorf("tell pod %s where the first is: %w", p.Name, err)
-		}
-	}
 	b := &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+	}
+	if master != "" {
+		// The API server writes the annotations of a binding to the pod, so this needs
+		// no right to change pods.
+		b.Annotations = map[string]string{annotationMaster: master}
 	}
 	err := e.Client.SubResource("binding").Create(ctx, p.DeepCopy(), b)
 	if err == nil || !apierrors.IsConflict(err) {

@@ -5,6 +5,10 @@ package pods
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/live"
 )
 
@@ -42,13 +47,13 @@ func (e *Executor) remove(ctx context.Context, r *run, grace *int64) {
 		return
 	}
 	e.background(r, func() func() {
-		err := e.parallel(ctx, len(todo), func(ctx context.Context, i int) error {
+		err := e.parallel(ctx, first, len(todo), func(ctx context.Context, i int) error {
 			with := grace
 			if force[todo[i]] {
 				with = new(int64)
 				e.Log.Warn("a pod that cannot be stopped is forgotten", "pod", todo[i].Name, "namespace", todo[i].Namespace, "node", todo[i].Spec.NodeName)
 			}
-			return e.deletePod(ctx, todo[i], with)
+			return e.deletePod(ctx, todo[i], with, !force[todo[i]])
 		})
 		return func() {
 			if err != nil && ctx.Err() == nil {
@@ -59,14 +64,19 @@ func (e *Executor) remove(ctx context.Context, r *run, grace *int64) {
 	})
 }
 
-// deletePod deletes a pod, and no other of its name.
-func (e *Executor) deletePod(ctx context.Context, p *corev1.Pod, grace *int64) error {
+// deletePod deletes a pod, and no other of its name. An exact deletion is refused if
+// the pod has changed: one that has ended in the meantime has done its work, and must
+// stay to tell.
+func (e *Executor) deletePod(ctx context.Context, p *corev1.Pod, grace *int64, exact bool) error {
 	o := &client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}}
+	if exact {
+		o.Preconditions.ResourceVersion = &p.ResourceVersion
+	}
 	if grace != nil && (p.Spec.TerminationGracePeriodSeconds == nil || *grace < *p.Spec.TerminationGracePeriodSeconds) {
 		o.GracePeriodSeconds = grace
 	}
 	err := e.Client.Delete(ctx, p.DeepCopy(), o)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) && !exact {
 		return nil // it is gone, or another has its name
 	}
 	return err
@@ -110,7 +120,7 @@ func (e *Executor) tidy(ctx context.Context, id live.AttemptID, now time.Time) {
 			continue
 		}
 		e.work.Go(func() {
-			err := e.request(ctx, func(ctx context.Context) error { return e.deletePod(ctx, p, nil) })
+			err := e.request(ctx, func(ctx context.Context) error { return e.deletePod(ctx, p, nil, false) })
 			if err != nil && ctx.Err() == nil {
 				e.Log.Warn("a pod that ended cannot be removed", "pod", p.Name, "namespace", p.Namespace, "err", err)
 			}
@@ -128,4 +138,26 @@ func endOf(p *corev1.Pod) time.Time {
 		}
 	}
 	return at
+}
+
+// blameNode has the loss of a node excuse the ranks on other nodes that failed of it:
+// what they lose first is their connection to it, long before the node counts as lost.
+func (e *Executor) blameNode(r *run) {
+	x, g := r.exit, e.gangs[r.id]
+	if x.OK() || x.Yielded || x.Noticed || x.Lost || g == nil {
+		return
+	}
+	for _, rank := range slices.Sorted(maps.Keys(g.gone)) {
+		p := g.gone[rank]
+		if ended(p) || p.Spec.NodeName == "" {
+			continue
+		}
+		if n := e.nodes[p.Spec.NodeName]; n != nil && ready(n) {
+			continue
+		}
+		why := fmt.Sprintf("node %s with rank %d was lost", p.Spec.NodeName, rank)
+		x.Lost, x.Host = true, append(x.Host, diagnose.Event{Kind: hostLost, Node: p.Spec.NodeName, Text: why})
+		x.Why = strings.TrimSuffix(fmt.Sprintf("%s, and rank %d failed: %s", why, x.Rank, x.Why), ": ")
+		return
+	}
 }

@@ -19,6 +19,10 @@ import (
 // it is not the whole.
 const annotationMilli = "fairway.dev/milli"
 
+// annotationPods is the number of pods of the gang. An operator that was not there
+// when they were made needs it to see that some are missing.
+const annotationPods = "fairway.dev/pods"
+
 // store is the cluster as the cache has told of it so far, arranged for the
 // questions of an executor. Objects in it belong to the cache: nobody changes
 // them. The executor's lock guards it.

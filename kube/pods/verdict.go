@@ -6,6 +6,7 @@ package pods
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -196,6 +197,18 @@ func (e *Executor) crowdedOut(r *run, pods map[int]*corev1.Pod, now time.Time) *
 	return nil
 }
 
+// size returns the number of pods of an attempt: as it was ordered or, if that was
+// never seen, as its pods say; 0: they do not.
+func (r *run) size(pods map[int]*corev1.Pod) int {
+	n := len(r.nodes)
+	for _, p := range pods {
+		if told, err := strconv.Atoi(p.Annotations[annotationPods]); n == 0 && err == nil {
+			n = told
+		}
+	}
+	return n
+}
+
 // leftBy says how an attempt left that should not run any more.
 func leftBy(r *run, g *gang) live.Exit {
 	exit := live.Exit{AttemptID: r.id, Noticed: true}
@@ -209,7 +222,8 @@ func leftBy(r *run, g *gang) live.Exit {
 			all[rank] = p
 		}
 	}
-	noticed, saved, succeeded := false, 0, 0
+	// A pod that nothing is known of may have been stopped at any moment.
+	noticed, saved, succeeded := len(all) < r.size(all), 0, 0
 	for _, p := range all {
 		noticed = noticed || p.DeletionTimestamp != nil || !ended(p)
 		switch p.Status.Phase {

@@ -29,6 +29,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/book"
 	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/journal"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/nodes"
@@ -72,6 +73,8 @@ type world struct {
 	started map[sched.JobID]map[types.UID]bool
 	boots   int
 	stop    func()
+
+	constraints *constraint.Registry
 }
 
 // newWorld makes a namespace and nodes of its own.
@@ -205,8 +208,9 @@ func (w *world) bootWith(blind bool) {
 	w.book = b
 	w.mu.Unlock()
 	c := w.startCache(ctx, cache.Options{})
-	watcher := nodes.New(nodes.Config{Cache: c, Book: b, Log: quiet, Grace: 2 * time.Second})
-	config := pods.Config{Client: w.client, Cache: c, Templates: w, API: "http://fairway", Replicas: nodes.Replicas, Log: quiet, LostAfter: 3 * time.Second}
+	watcher := nodes.New(nodes.Config{Cache: c, Book: b, Log: quiet, Pin: true, Grace: 2 * time.Second})
+	w.constraints = watcher.Constraints
+	config := pods.Config{Client: w.client, Cache: c, Templates: w, API: "http://fairway", Replicas: nodes.Replicas, MPS: nodes.MPS, Pin: true, Log: quiet, LostAfter: 3 * time.Second}
 	if w.config != nil {
 		w.config(&config)
 	}

@@ -6,7 +6,8 @@ package v1alpha1
 // SchedulerName is the scheduler of the pods that Fairway binds.
 const SchedulerName = "fairway"
 
-// Labels of the pods of a gang.
+// Labels of the pods of a gang. Pods that others make, such as those of batch Jobs, get
+// LabelID and LabelAttempt as annotations when they are bound.
 const (
 	LabelJob     = "fairway.dev/job"     // name of the TrainingJob
 	LabelID      = "fairway.dev/id"      // by which the fairway command knows the job
@@ -16,6 +17,9 @@ const (
 	// value is the tenant, or "true" for the only one of the namespace.
 	LabelManaged = "fairway.dev/managed"
 )
+
+// LabelPool, on a node, names a pool that it belongs to.
+const LabelPool = "fairway.dev/pool"
 
 // Annotations of the pods of a gang.
 const (

@@ -312,4 +312,7 @@ const (
 	Finished = "Finished"
 	// Failed is true when it has ended otherwise, and says why.
 	Failed = "Failed"
+	// Sharing, of a job that allows it and of the scheduling policy, is true where
+	// some nodes let jobs share GPUs; false says why not.
+	Sharing = "Sharing"
 )

@@ -21,7 +21,7 @@ SAMPLE = {"nodes", "gpus", "local", "step", "sync", "count"}
 
 def problem(report: Any) -> Optional[str]:
     """What is wrong with a report; None: nothing."""
-    unknown = set(report) - {"done", "work", "rate", "checkpoint", "complete", "training", "point"}
+    unknown = set(report) - {"ask", "done", "work", "rate", "checkpoint", "complete", "training", "point"}
     if unknown:
         return f"unknown fields {unknown}"
     for name in ("done", "work", "rate"):

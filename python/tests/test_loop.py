@@ -7,6 +7,7 @@ import json
 import logging
 import random
 import re
+import shutil
 import tempfile
 import threading
 import time
@@ -243,6 +244,55 @@ class GangTests(unittest.TestCase):
     def test_strangers_are_not_let_in(self):
         results = self.gang(2, lambda gang: gang.sum([1.0]), tokens={1: "another"})
         self.assertTrue(all(isinstance(e, OSError) for e in results.values()), results)
+
+    def cluster_gang(self, secrets):
+        """A gang of two as in a cluster: each rank has a token of its own and asks
+        for the secret that they share; secrets holds what each rank hears."""
+        folder = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        port, results, daemons = free_port(), {}, {}
+
+        def rank(r):
+            env = Environment(
+                rank=r, world=2, master_port=port, job="net-1", attempt=3, api=daemons[r].api, token_file=str(folder / f"token-{r}")
+            )
+            try:
+                gang = Gang(env, timeout=6)
+                results[r] = gang.sum([1.0])
+                gang.close()
+            except OSError as err:
+                results[r] = err
+
+        threads = []
+        for r in range(2):
+            (folder / f"token-{r}").write_text(f"token of {r}\n")
+            (folder / str(r)).mkdir()
+            daemons[r] = Daemon(folder / str(r), token=f"token of {r}").start()
+            self.addCleanup(daemons[r].stop)
+            daemons[r].answer = {"gang": secrets[r]}
+            threads.append(threading.Thread(target=rank, args=(r,)))
+        for t in threads:
+            t.start()
+        time.sleep(1.5)
+        for daemon in daemons.values():  # by now all speak to the same leader
+            daemon.answer = {"gang": secrets[2]} if len(secrets) > 2 else daemon.answer
+        for t in threads:
+            t.join(20)
+        return results, daemons
+
+    def test_ranks_of_a_cluster_ask_for_their_key(self):
+        results, daemons = self.cluster_gang(["a", "a"])
+        self.assertEqual(results, {0: [2.0], 1: [2.0]})
+        for daemon in daemons.values():
+            self.assertEqual(daemon.reports, [{"done": 0, "ask": True}])
+
+    def test_ranks_with_other_keys_are_strangers(self):
+        results, _ = self.cluster_gang(["a", "b"])
+        self.assertTrue(all(isinstance(e, OSError) for e in results.values()), results)
+
+    def test_the_key_changes_with_the_leader(self):
+        results, _ = self.cluster_gang(["a", "b", "b"])
+        self.assertEqual(results, {0: [2.0], 1: [2.0]})
 
     def test_a_rank_that_goes(self):
         def work(gang):

@@ -95,8 +95,10 @@ if [ -n "$real" ] && [ ! -x "$folder/node/bin/containerd" ]; then
   say "unpacking containerd, runc and CNI plugins"
   command -v apt-get >/dev/null || { say "a real node needs Debian's packages: apt-get is not here"; exit 1; }
   mkdir "$scratch/debs" "$scratch/root" "$scratch/node" "$scratch/node/bin" "$scratch/node/cni"
-  (cd "$scratch/debs" && apt-get -qq download containerd runc containernetworking-plugins) ||
-    { say "cannot download the packages; is there a list of them (apt-get update)?"; exit 1; }
+  mkdir -p "$scratch/lists/partial" # lists of our own: the machine may have none, and keeps what it has
+  (cd "$scratch/debs" && apt-get -qq -o Dir::State::lists="$scratch/lists" -o APT::Sandbox::User=root update &&
+    apt-get -qq -o Dir::State::lists="$scratch/lists" -o APT::Sandbox::User=root download containerd runc containernetworking-plugins) ||
+    { say "cannot download the packages with apt-get"; exit 1; }
   for deb in "$scratch"/debs/*.deb; do dpkg -x "$deb" "$scratch/root"; done
   for program in containerd containerd-shim-runc-v2 ctr; do mv "$scratch/root/usr/bin/$program" "$scratch/node/bin/"; done
   mv "$scratch/root/usr/sbin/runc" "$scratch/node/bin/"

@@ -14,6 +14,7 @@ import struct
 import time
 from array import array
 
+from fairway.client import Refused, Unreachable, post
 from fairway.env import Environment
 
 _HEADER = struct.Struct("!16sI")  # key of the gang, rank
@@ -27,8 +28,6 @@ class Gang:
 
     def __init__(self, env: Environment, timeout: float = 60.0) -> None:
         self.rank, self.world = env.rank, env.world
-        # Whoever does not know the attempt's secret is not let in.
-        self._key = hashlib.sha256(f"{env.token}/{env.job}/{env.attempt}".encode()).digest()[:16]
         self._peers: list[socket.socket] = []
         if self.world == 1:
             return
@@ -36,10 +35,38 @@ class Gang:
             raise ValueError("MASTER_PORT is not set, and WORLD_SIZE is above 1")
         address = (env.master_addr, env.master_port)
         deadline = time.monotonic() + timeout
+        self._env, self._asked = env, 0.0
+        self._key = self._find_key(deadline)
         self._peers = self._listen(address, deadline) if self.rank == 0 else [self._connect(address, deadline)]
         for peer in self._peers:
             peer.settimeout(None)  # others may well be slow; if they die, the socket breaks
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def _find_key(self, deadline: float) -> bytes:
+        """The key of the gang: whoever does not know it is not let in. On one
+        machine all ranks have the secret of the attempt. In a cluster each has a
+        token of its own, and asks for a secret that they share."""
+        env = self._env
+        while True:
+            self._asked = time.monotonic()
+            try:
+                secret = env.token if env.token or not (env.token_file and env.api) else shared_secret(env)
+                return hashlib.sha256(f"{secret}/{env.job}/{env.attempt}".encode()).digest()[:16]
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.5)
+
+    def _is_key(self, key: bytes, deadline: float) -> bool:
+        """Whether somebody knows the key. It may have changed since it was asked
+        for: then it is asked for again, but not more than once a second."""
+        if not hmac.compare_digest(key, self._key):
+            self._renew_key(deadline)
+        return hmac.compare_digest(key, self._key)
+
+    def _renew_key(self, deadline: float) -> None:
+        if time.monotonic() - self._asked > 1:
+            self._key = self._find_key(deadline)
 
     def _listen(self, address: tuple[str, int], deadline: float) -> list[socket.socket]:
         """Waits for all other ranks; returns their sockets by rank."""
@@ -54,7 +81,7 @@ class Gang:
                 except OSError:
                     peer.close()
                     continue
-                if not hmac.compare_digest(key, self._key) or not 0 < rank < self.world or rank in found:
+                if not self._is_key(key, deadline) or not 0 < rank < self.world or rank in found:
                     peer.close()
                     continue
                 peer.sendall(self._key)
@@ -73,6 +100,7 @@ class Gang:
                     return peer
                 except OSError:
                     peer.close()
+                    self._renew_key(deadline)  # rank 0 hangs up on those who have another one
                     raise
             except OSError:
                 if time.monotonic() > deadline:
@@ -119,6 +147,17 @@ class Gang:
         for peer in self._peers:
             _send(peer, result)
         return result
+
+
+def shared_secret(env: Environment) -> str:
+    """Asks for the secret of the attempt that all its ranks get."""
+    try:
+        secret = post(env.api, env.bearer(), {"done": 0, "ask": True}, timeout=5.0).get("gang")
+    except (Unreachable, Refused) as err:
+        raise ConnectionError(f"no key of the gang: {err}") from err
+    if not isinstance(secret, str) or not secret:
+        raise ConnectionError("no key of the gang: the answer holds none")
+    return secret
 
 
 def _send(peer: socket.socket, values: list[float]) -> None:

@@ -1,0 +1,137 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/guard"
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/replay"
+)
+
+// setClusterPolicy writes the scheduling policy and waits until it is in force.
+func setClusterPolicy(t *testing.T, admin ctrlclient.Client, spec string) {
+	t.Helper()
+	p := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	err := admin.Get(t.Context(), ctrlclient.ObjectKeyFromObject(p), p)
+	if ctrlclient.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	before := p.DeepCopy()
+	p.Spec.Policy = spec
+	switch {
+	case err != nil:
+		err = admin.Create(t.Context(), p)
+	case !equality.Semantic.DeepEqual(before, p):
+		err = admin.Patch(t.Context(), p, ctrlclient.MergeFrom(before))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, spec+" is in force", func() error {
+		if err := admin.Get(t.Context(), ctrlclient.ObjectKeyFromObject(p), p); err != nil {
+			return err
+		}
+		if p.Status.InForce != spec {
+			return fmt.Errorf("in force is %q", p.Status.InForce)
+		}
+		return nil
+	})
+}
+
+// TestReplay: what an operator decided about 240 jobs, under two policies, comes out
+// the same when the exported journal is replayed.
+func TestReplay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs 240 jobs")
+	}
+	c, admin := install(t)
+	if err := c.Namespace(t.Context(), "replayed"); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.DeleteAllOf(t.Context(), &v1alpha1.JournalPage{}, ctrlclient.InNamespace(system)); err != nil {
+		t.Fatal(err)
+	}
+	operatorPod(t, admin, "fairway-replayed")
+	r := startOperator(t, c, "fairway-replayed")
+	eventually(t, "it leads", func() error { return leads(r) })
+	const each = 120
+	for i, spec := range []string{"themis", "tiresias"} {
+		setClusterPolicy(t, admin, spec)
+		for n := range each {
+			job := gang("replayed", fmt.Sprintf("job-%d-%d", i, n), time.Second+time.Duration(n%5)*300*time.Millisecond)
+			per := int32(1 + n%3)
+			job.Spec.GPUs, job.Spec.GPUsPerPod = per*(1+int32(n%4)), &per
+			if err := admin.Create(t.Context(), job); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waitAll(t, admin, "replayed", each*(i+1))
+	}
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	file := filepath.Join(t.TempDir(), "journal.jsonl")
+	root := newRoot()
+	root.SetArgs([]string{"journal", "export", "--kubeconfig", c.Kubeconfig, "--namespace", system, "--out", file})
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	records, err := replay.Read(f, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bounds, err := guard.New(guard.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := replay.Verify(records, replay.VerifyOptions{Build: policy.Builtin().New, First: defaultConfig().Policy, Guard: bounds})
+	if err != nil || v.Decisions < each || v.Different > 0 {
+		t.Errorf("of %d decisions %d come out otherwise, %v; want many and none: %+v", v.Decisions, v.Different, err, v.Differences)
+	}
+	t.Logf("%d records, %d decisions, %d different", len(records), v.Decisions, v.Different)
+	// The tests that come later begin with an empty journal.
+	if err := admin.DeleteAllOf(t.Context(), &v1alpha1.JournalPage{}, ctrlclient.InNamespace(system)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitAll waits until so many jobs of a namespace have finished.
+func waitAll(t *testing.T, admin ctrlclient.Client, namespace string, want int) {
+	t.Helper()
+	var list v1alpha1.TrainingJobList
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Second) {
+		if err := admin.List(t.Context(), &list, ctrlclient.InNamespace(namespace)); err != nil {
+			t.Fatal(err)
+		}
+		finished := 0
+		for i := range list.Items {
+			if list.Items[i].Status.State == live.Finished {
+				finished++
+			}
+		}
+		if finished == want {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d jobs have finished", finished, want)
+		}
+	}
+}

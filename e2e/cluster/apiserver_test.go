@@ -1,0 +1,83 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"testing"
+	"time"
+)
+
+// TestAPIServerRestarts: the API server crashes, is restarted in order, and stalls for
+// longer than the lease of the leader lasts, while jobs come and go. The operator is
+// started again when it ends, as a Deployment does.
+func TestAPIServerRestarts(t *testing.T) {
+	w := begin(t, setting{namespaces: []string{"apiserver"}, grace: time.Minute})
+	stopped := w.keepRunning(t, how{settings: map[string]any{"leader": brief}})
+	load, stop := w.arrive(t, 4, 500*time.Millisecond)
+	for _, x := range []struct {
+		name string
+		do   func() error
+	}{
+		{"crash", func() error {
+			w.KillAPIServer()
+			time.Sleep(2 * time.Second)
+			return w.StartAPIServer(t.Context())
+		}},
+		{"restart", func() error { return w.RestartAPIServer(t.Context()) }},
+		{"stall", func() error {
+			if err := w.PauseAPIServer(); err != nil {
+				return err
+			}
+			time.Sleep(20 * time.Second)
+			return w.ResumeAPIServer()
+		}},
+	} {
+		time.Sleep(3 * time.Second)
+		if err := x.do(); err != nil {
+			t.Fatalf("%s: %v", x.name, err)
+		}
+		t.Logf("%s: over", x.name)
+	}
+	time.Sleep(2 * time.Second)
+	stop()
+	w.checkLoad(t, load)
+	stopped()
+}
+
+// keepRunning runs an operator, and another whenever it ends, until the function
+// that it returns is called.
+func (w *world) keepRunning(t *testing.T, h how) (stop func()) {
+	t.Helper()
+	first := w.operator(t, h)
+	ending, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for p, starts := first, 1; ; {
+			select {
+			case <-ending:
+				p.Kill()
+				t.Logf("the operator was started %d times", starts)
+				return
+			case <-time.After(200 * time.Millisecond):
+			}
+			if p.Running() {
+				continue
+			}
+			if next, err := w.start(t, h); err == nil { // else the API server is down
+				p = next
+				starts++
+			}
+		}
+	}()
+	called := false
+	stop = func() {
+		if !called {
+			called = true
+			close(ending)
+			<-ended
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}

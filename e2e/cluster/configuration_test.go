@@ -1,0 +1,120 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// setQuota changes what a tenant may have.
+func (w *world) setQuota(t *testing.T, name string, quota int32) {
+	t.Helper()
+	eventually(t, "set quota", func() error {
+		var tenant v1alpha1.Tenant
+		if err := w.admin.Get(t.Context(), client.ObjectKey{Name: name}, &tenant); err != nil {
+			return err
+		}
+		tenant.Spec.Quota, tenant.Spec.Max = &quota, &quota
+		return w.admin.Update(t.Context(), &tenant)
+	})
+}
+
+// TestQuotaChanges: a tenant's quota grows, shrinks below what it uses, and goes away,
+// while its jobs run.
+func TestQuotaChanges(t *testing.T) {
+	w := begin(t, setting{namespaces: []string{"quota"}})
+	w.operator(t, how{})
+	quota := int32(16)
+	tenant := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: v1alpha1.TenantSpec{Namespaces: []string{"quota"}, Quota: &quota, Max: &quota}}
+	if err := w.admin.Create(t.Context(), tenant); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the tenant is in force", func() error {
+		if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(tenant), tenant); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(tenant.Status.Conditions, v1alpha1.Accepted) {
+			return fmt.Errorf("its conditions are %v", tenant.Status.Conditions)
+		}
+		return nil
+	})
+	var jobs []*v1alpha1.TrainingJob
+	for i := range 3 {
+		jobs = append(jobs, w.create(t, training{name: fmt.Sprintf("job-%d", i), gpus: 8, runFor: 15 * time.Second}))
+	}
+	w.wait(t, jobs[0], live.Running)
+	w.wait(t, jobs[1], live.Running)
+	w.wait(t, jobs[2], live.Waiting)
+	if why := jobs[2].Status.Why; !strings.Contains(why, "tenant") {
+		t.Errorf("the third waits because %q; want its tenant named", why)
+	}
+	w.setQuota(t, "team", 24)
+	w.wait(t, jobs[2], live.Running)
+	w.setQuota(t, "team", 8)
+	late := w.create(t, training{name: "late", gpus: 8, runFor: time.Second})
+	w.wait(t, late, live.Waiting)
+	for _, j := range jobs {
+		w.wait(t, j, live.Running, live.Finished)
+		if j.Status.Attempt != 1 {
+			t.Errorf("job %s was started %d times; want 1: a smaller quota stops nobody under this policy", j.Name, j.Status.Attempt)
+		}
+	}
+	if err := w.admin.Delete(t.Context(), tenant); err != nil {
+		t.Fatal(err)
+	}
+	w.wait(t, late, live.Running, live.Finished) // without a quota there is room at once
+	free := w.create(t, training{name: "free", gpus: 32, runFor: time.Second})
+	w.wait(t, free, live.Finished)
+	if free.Status.Tenant != "quota" {
+		t.Errorf("it belongs to tenant %q; want that of its namespace", free.Status.Tenant)
+	}
+	w.waitAll(t)
+	w.account(t)
+}
+
+// TestPolicyChanges: the policy is changed while jobs come and go. One that cannot be
+// had is refused, and leaves the present one in force.
+func TestPolicyChanges(t *testing.T) {
+	w := begin(t, setting{namespaces: []string{"policy"}})
+	w.operator(t, how{})
+	load, stop := w.arrive(t, 9, 400*time.Millisecond)
+	object := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Spec: v1alpha1.SchedulingPolicySpec{Policy: "las"}}
+	if err := w.admin.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ spec, inForce string }{
+		{"las", "las"}, {"tiresias", "tiresias"}, {"no-such-policy", "tiresias"}, {"themis", "themis"}, {"fifo", "fifo"},
+	} {
+		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"policy":%q}}`, x.spec))
+		if err := w.admin.Patch(t.Context(), object, patch); err != nil {
+			t.Fatal(err)
+		}
+		generation := object.Generation
+		eventually(t, "policy "+x.spec, func() error {
+			if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+				return err
+			}
+			if object.Status.ObservedGeneration != generation || object.Status.InForce != x.inForce {
+				return fmt.Errorf("%q is in force at generation %d; want %q at %d", object.Status.InForce, object.Status.ObservedGeneration, x.inForce, generation)
+			}
+			if ok := meta.IsStatusConditionTrue(object.Status.Conditions, v1alpha1.Accepted); ok != (x.spec == x.inForce) {
+				return fmt.Errorf("accepted: %v", ok)
+			}
+			return nil
+		})
+		time.Sleep(1500 * time.Millisecond)
+	}
+	stop()
+	w.checkLoad(t, load)
+}

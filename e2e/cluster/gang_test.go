@@ -1,0 +1,105 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// TestGangsDoNotDeadlock: two gangs of which the cluster has room for one and a
+// half never hold half each. One runs whole, then the other.
+func TestGangsDoNotDeadlock(t *testing.T) {
+	for _, size := range []int32{100, allGPUs / 2} {
+		t.Run(fmt.Sprintf("%d pods each", size), func(t *testing.T) {
+			w := begin(t, setting{namespaces: []string{fmt.Sprintf("gangs-%d", size)}})
+			w.operator(t, how{})
+			a := w.create(t, training{name: "a", gpus: size, runFor: 5 * time.Second})
+			b := w.create(t, training{name: "b", gpus: size, runFor: 5 * time.Second})
+			w.waitAll(t)
+			if got := w.account(t); got[live.Finished] != 2 {
+				t.Errorf("got %v; want both finished", got)
+			}
+			for _, job := range []*v1alpha1.TrainingJob{a, b} {
+				w.wait(t, job, live.Finished)
+				if job.Status.Attempt != 1 {
+					t.Errorf("job %s needed %d attempts; want 1", job.Name, job.Status.Attempt)
+				}
+			}
+			together := a.Status.StartTime.Before(b.Status.CompletionTime) && b.Status.StartTime.Before(a.Status.CompletionTime)
+			if want := 2*size <= allGPUs; together != want {
+				t.Errorf("they ran at the same time: %v; want %v", together, want)
+			}
+		})
+	}
+}
+
+// TestOversizeGang: a job that can never run says so within two seconds, and keeps
+// nobody else from running.
+func TestOversizeGang(t *testing.T) {
+	w := begin(t, setting{namespaces: []string{"oversize"}})
+	w.operator(t, how{})
+	var took []time.Duration
+	for i := range 7 {
+		job := w.create(t, training{name: fmt.Sprintf("huge-%d", i), gpus: allGPUs + 1 + int32(i)})
+		begin := time.Now()
+		var why string
+		eventually(t, "a firm no", func() error {
+			if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(job), job); err != nil {
+				return err
+			}
+			c := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.Running)
+			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "Impossible" {
+				return fmt.Errorf("its condition Running is %+v", c)
+			}
+			why = c.Message
+			return nil
+		})
+		took = append(took, time.Since(begin))
+		if !strings.Contains(why, fmt.Sprint(allGPUs+1+i)) || !strings.Contains(why, fmt.Sprint(allGPUs)) {
+			t.Errorf("it says %q; want what it asks for and what there is", why)
+		}
+	}
+	slices.Sort(took)
+	median, longest := took[len(took)/2], took[len(took)-1]
+	t.Logf("from creation to a firm no: median %v, longest %v", median, longest)
+	if median > 2*time.Second || longest > 10*time.Second {
+		t.Errorf("median %v, longest %v; want at most 2s and, on a busy machine, 10s", median, longest)
+	}
+	small := w.create(t, training{name: "small", gpus: 8, runFor: time.Second})
+	w.wait(t, small, live.Finished)
+	w.account(t)
+}
+
+// TestSameNameAgain: a job is deleted and another of its name created while the pods
+// of the first still stop. The second waits for their names, and runs.
+func TestSameNameAgain(t *testing.T) {
+	w := begin(t, setting{namespaces: []string{"again"}})
+	w.operator(t, how{})
+	first := w.create(t, training{name: "net", gpus: 4, stopAfter: 4 * time.Second})
+	w.wait(t, first, live.Running)
+	if err := w.admin.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	// Another gets the GPUs of the first, so that the second need not wait for those.
+	w.create(t, training{name: "heir", gpus: 4, runFor: time.Second})
+	time.Sleep(300 * time.Millisecond)
+	second := w.create(t, training{name: "net", gpus: 4, runFor: time.Second})
+	w.wait(t, second, live.Finished, live.Failed)
+	if second.Status.State != live.Finished || second.Status.ID == first.Status.ID {
+		t.Errorf("the second is %s as %s (%s); want it finished, and not as %s", second.Status.State, second.Status.ID, second.Status.Why, first.Status.ID)
+	}
+	w.waitAll(t)
+	w.account(t)
+}

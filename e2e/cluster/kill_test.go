@@ -1,0 +1,91 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// number reads a knob from the environment.
+func number(t *testing.T, name string, standard uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return standard
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		t.Fatalf("%s=%q: want a whole number", name, text)
+	}
+	return n
+}
+
+// TestKilledAgainAndAgain kills the operator with -9 at random moments while jobs
+// come, end, fail, are resized, suspended and deleted. FAIRWAY_CHAOS_KILLS says how
+// often, FAIRWAY_CHAOS_SEED at which moments and with which jobs.
+func TestKilledAgainAndAgain(t *testing.T) {
+	kills := number(t, "FAIRWAY_CHAOS_KILLS", 100)
+	seed := number(t, "FAIRWAY_CHAOS_SEED", uint64(time.Now().UnixNano())>>1)
+	t.Logf("%d kills; again with FAIRWAY_CHAOS_SEED=%d", kills, seed)
+	w := begin(t, setting{namespaces: []string{"killed-a", "killed-b"}, grace: time.Minute})
+	load, stop := w.arrive(t, seed, 700*time.Millisecond)
+	r := rand.New(rand.NewPCG(seed, 2))
+	led := 0
+	began := time.Now()
+	const elastic = "gandiva:pack=false:slice=10s:grow_after=1s"
+	load.retries.Store(1)
+	for n := range kills {
+		if n == kills/2 {
+			load.retries.Store(0) // the last retry is over soon after the last kill
+		}
+		p, err := w.start(t, how{settings: map[string]any{"policy": elastic, "leader": brief}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Most live long enough to lead for a moment, some do not.
+		time.Sleep(time.Duration(300+r.IntN(1700)) * time.Millisecond)
+		p.Kill()
+		if p.leads() {
+			led++
+		}
+		if r.IntN(5) > 0 { // else the next one has to wait for the lease to run out
+			insist(t.Context(), func() error { return w.freeLease(t.Context()) })
+		}
+	}
+	t.Logf("%d kills in %v, %d of operators that led", kills, time.Since(began).Round(time.Second), led)
+	if uint64(led) < kills/3 {
+		t.Errorf("only %d of %d operators led before they were killed; want a third", led, kills)
+	}
+	stop()
+	w.operator(t, how{settings: map[string]any{"policy": elastic}})
+	w.waitAll(t)
+	states := w.account(t)
+	if total := states[live.Finished] + states[live.Failed]; total+load.deleted < load.created {
+		t.Errorf("of %d jobs %d have ended and %d were deleted: some are lost", load.created, total, load.deleted)
+	}
+	if states[live.Finished] == 0 || states[live.Failed] == 0 {
+		t.Errorf("got %v; want some that finished and some that failed", states)
+	}
+	sizes := map[string]map[int64]bool{}
+	resized := 0
+	for id, p := range w.readJournal(t).jobs {
+		sizes[id] = map[int64]bool{}
+		for _, s := range p.starts {
+			sizes[id][gpusOf(s)] = true
+		}
+		if len(sizes[id]) > 1 {
+			resized++
+		}
+	}
+	t.Logf("%d jobs were resized", resized)
+	if resized == 0 {
+		t.Error("no job was resized; want some")
+	}
+}

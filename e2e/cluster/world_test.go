@@ -1,0 +1,256 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/kube/kubetest"
+	"github.com/fairway-gpu/fairway/kube/kubetest/operator"
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// world is the cluster as one test has it: empty of jobs, with an empty journal.
+type world struct {
+	*kubetest.Cluster
+	admin      client.WithWatch
+	ledger     *ledger
+	namespaces []string
+	stopAudit  func()
+}
+
+// setting says what is particular about the world of a test.
+type setting struct {
+	namespaces []string
+	grace      time.Duration // how long a gang may be half-placed; default 20 s
+	shared     bool          // with pods of other schedulers
+	posing     bool          // with pods that only pretend to be of a gang
+}
+
+var installed sync.Once
+
+// begin prepares the world for a test, and checks at its end that nothing was ever
+// wrong.
+func begin(t *testing.T, s setting) *world {
+	t.Helper()
+	c := shared.Cluster(t)
+	admin, err := clientOf(c.Admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	installed.Do(func() {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := operator.Install(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+	})
+	w := &world{Cluster: c, admin: admin, namespaces: s.namespaces}
+	w.empty(t)
+	for _, n := range s.namespaces {
+		if err := c.Namespace(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.ledger = follow(t, admin, s.shared)
+	if s.grace == 0 {
+		s.grace = 20 * time.Second
+	}
+	w.stopAudit = func() {}
+	if !s.shared { // with others on the nodes only the ledger can tell who is to blame
+		audit := kubetest.AuditOptions{Gang: v1alpha1.LabelID, Grace: s.grace}
+		if s.posing {
+			audit.Gang = "" // it knows gangs by their label alone
+		}
+		w.stopAudit = c.Auditor(audit).Throughout(t, time.Second)
+	}
+	t.Cleanup(func() {
+		w.stopAudit()
+		w.ledger.report(t)
+	})
+	return w
+}
+
+// clientOf returns a client that knows Fairway's kinds.
+func clientOf(r *rest.Config) (client.WithWatch, error) {
+	s := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(s), v1alpha1.AddToScheme(s)); err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(r, client.Options{Scheme: s})
+}
+
+// empty removes what the test before has left: jobs, their pods, tenants, and the
+// journal. No operator runs.
+func (w *world) empty(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	var all corev1.NamespaceList
+	eventually(t, "list namespaces", func() error { return w.admin.List(ctx, &all) })
+	now := client.GracePeriodSeconds(0)
+	for i := range all.Items {
+		n := all.Items[i].Name
+		if n == operator.Namespace || n == "default" || strings.HasPrefix(n, "kube-") {
+			continue
+		}
+		for _, o := range []client.Object{&v1alpha1.TrainingJob{}, &v1alpha1.App{}, &corev1.Pod{}} {
+			eventually(t, "remove what is left", func() error { return w.admin.DeleteAllOf(ctx, o, client.InNamespace(n), now) })
+		}
+	}
+	for _, o := range []client.Object{&v1alpha1.Tenant{}, &v1alpha1.SchedulingPolicy{}} {
+		eventually(t, "remove what is left", func() error { return w.admin.DeleteAllOf(ctx, o) })
+	}
+	for _, o := range []client.Object{&v1alpha1.JournalPage{}, &coordinationv1.Lease{}} {
+		eventually(t, "remove what is left", func() error { return w.admin.DeleteAllOf(ctx, o, client.InNamespace(operator.Namespace)) })
+	}
+	eventually(t, "no pod is left", func() error {
+		var pods corev1.PodList
+		if err := w.admin.List(ctx, &pods); err != nil || len(pods.Items) > 0 {
+			return fmt.Errorf("%d pods are left, %w", len(pods.Items), err)
+		}
+		return nil
+	})
+}
+
+// training describes a job of a test.
+type training struct {
+	name, namespace string
+	gpus, perPod    int32 // defaults 1
+	least, most     int32 // elastic if not 0
+	runFor          time.Duration
+	exitCode        int
+	stopAfter       time.Duration
+	retries         int32
+	retry           string
+	suspend         bool
+}
+
+func (w *world) object(j training) *v1alpha1.TrainingJob {
+	if j.namespace == "" {
+		j.namespace = w.namespaces[0]
+	}
+	notes := map[string]string{}
+	if j.runFor > 0 {
+		notes[kubetest.RunFor] = j.runFor.String()
+	}
+	if j.exitCode != 0 {
+		notes[kubetest.ExitCode] = strconv.Itoa(j.exitCode)
+	}
+	if j.stopAfter > 0 {
+		notes[kubetest.StopAfter] = j.stopAfter.String()
+	}
+	per := max(1, j.perPod)
+	o := &v1alpha1.TrainingJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: j.name},
+		Spec: v1alpha1.TrainingJobSpec{
+			GPUs: max(1, j.gpus), GPUsPerPod: &per, Retries: j.retries, Retry: j.retry, Suspend: j.suspend,
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Annotations: notes},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "none", Command: []string{"train"}}}},
+			},
+		},
+	}
+	if j.most > 0 {
+		o.Spec.MinGPUs, o.Spec.MaxGPUs = &j.least, &j.most
+	}
+	return o
+}
+
+func (w *world) create(t *testing.T, j training) *v1alpha1.TrainingJob {
+	t.Helper()
+	o := w.object(j)
+	if err := w.admin.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// wait waits until a job is in one of some states.
+func (w *world) wait(t *testing.T, job *v1alpha1.TrainingJob, states ...string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("job %s is %v", job.Name, states), func() error {
+		if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(job), job); err != nil {
+			return err
+		}
+		for _, s := range states {
+			if job.Status.State == s {
+				return nil
+			}
+		}
+		return fmt.Errorf("it is %q: %q", job.Status.State, job.Status.Why)
+	})
+}
+
+func hasEnded(state string) bool {
+	return state == live.Finished || state == live.Failed || state == live.Killed || state == v1alpha1.Refused
+}
+
+// waitAll waits until all jobs of the test have ended.
+func (w *world) waitAll(t *testing.T) {
+	t.Helper()
+	eventuallyIn(t, 3*time.Minute, "all jobs have ended", func() error {
+		left, example := 0, ""
+		for _, n := range w.namespaces {
+			var jobs v1alpha1.TrainingJobList
+			if err := w.admin.List(t.Context(), &jobs, client.InNamespace(n)); err != nil {
+				return err
+			}
+			for i := range jobs.Items {
+				if j := &jobs.Items[i]; !hasEnded(j.Status.State) {
+					left++
+					example = fmt.Sprintf("%s (%s) is %q: %q", j.Name, j.Status.ID, j.Status.State, j.Status.Why)
+				}
+			}
+		}
+		if left > 0 {
+			return fmt.Errorf("%d have not; %s", left, example)
+		}
+		return nil
+	})
+}
+
+// podsOf returns the pods of a job's attempt, all phases.
+func (w *world) podsOf(t *testing.T, job *v1alpha1.TrainingJob, number int32) []corev1.Pod {
+	t.Helper()
+	var pods corev1.PodList
+	err := w.admin.List(t.Context(), &pods, client.InNamespace(job.Namespace),
+		client.MatchingLabels{v1alpha1.LabelJob: job.Name, v1alpha1.LabelAttempt: strconv.Itoa(int(number))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pods.Items
+}
+
+// eventually waits until a check holds, on a busy machine too.
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	eventuallyIn(t, 90*time.Second, what, check)
+}
+
+func eventuallyIn(t *testing.T, within time.Duration, what string, check func() error) {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if err = check(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("%s: not after %v: %v", what, within, err)
+}

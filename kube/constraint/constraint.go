@@ -1,0 +1,186 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package constraint knows where the pods of a template may run: on the nodes that
+// its nodeSelector and its node affinity select, and whose taints it tolerates.
+//
+// The scheduler does not know labels and taints. It knows marks: a job needs one,
+// nodes bear some. Every constraint has a mark of its own, made from what it says,
+// so that jobs that say the same need the same mark. Who follows the nodes gives
+// each the marks of the constraints that it satisfies; a Registry tells which
+// constraints there are.
+package constraint
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// Constraint is all of a template that decides which nodes it may run on, in one
+// form for all that mean the same.
+type Constraint struct {
+	NodeSelector map[string]string         `json:"nodeSelector,omitempty"`
+	Affinity     []corev1.NodeSelectorTerm `json:"affinity,omitempty"` // one of them has to match
+	Tolerations  []corev1.Toleration       `json:"tolerations,omitempty"`
+}
+
+// Rules say which taints keep pods off nodes.
+type Rules struct {
+	// Open are the keys of taints that keep other pods off GPU nodes and not those of
+	// Fairway, which get a toleration for them: the names of GPU resources, and what
+	// an administrator adds.
+	Open []string
+}
+
+// states are the keys of taints that say what the state of a node is, which is
+// known otherwise.
+var states = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable}
+
+// matters reports whether a key of a taint decides where pods may run.
+func (r Rules) matters(key string) bool {
+	return !slices.Contains(r.Open, key) && !slices.Contains(states, key)
+}
+
+// Repels reports whether a taint keeps pods off a node that do not tolerate it.
+func (r Rules) Repels(t corev1.Taint) bool {
+	return (t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute) && r.matters(t.Key)
+}
+
+// Of returns the constraint of a pod.
+func (r Rules) Of(pod *corev1.PodSpec) Constraint {
+	var c Constraint
+	if len(pod.NodeSelector) > 0 {
+		c.NodeSelector = pod.NodeSelector
+	}
+	if a := pod.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		c.Affinity = inOrder(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms)
+		if len(c.Affinity) == 0 {
+			c.Affinity = []corev1.NodeSelectorTerm{{}} // none of nothing matches
+		}
+	}
+	for _, t := range pod.Tolerations {
+		if t.Effect == corev1.TaintEffectPreferNoSchedule || t.Key != "" && !r.matters(t.Key) {
+			continue
+		}
+		t.TolerationSeconds = nil // for how long matters to those who run
+		if t.Operator == "" {
+			t.Operator = corev1.TolerationOpEqual
+		}
+		if t.Operator == corev1.TolerationOpExists {
+			t.Value = ""
+		}
+		c.Tolerations = append(c.Tolerations, t)
+	}
+	slices.SortFunc(c.Tolerations, func(a, b corev1.Toleration) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Operator, b.Operator), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
+	})
+	c.Tolerations = slices.Compact(c.Tolerations)
+	return c
+}
+
+// inOrder returns terms in an order that does not depend on how they were written.
+func inOrder(terms []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
+	out := make([]corev1.NodeSelectorTerm, 0, len(terms))
+	for i := range terms {
+		t := terms[i].DeepCopy()
+		for _, list := range [][]corev1.NodeSelectorRequirement{t.MatchExpressions, t.MatchFields} {
+			for k := range list {
+				slices.Sort(list[k].Values)
+			}
+			sortBy(list)
+		}
+		out = append(out, *t)
+	}
+	sortBy(out)
+	return out
+}
+
+// sortBy puts values in the order of their JSON.
+func sortBy[T any](list []T) {
+	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(text(a), text(b)) })
+}
+
+// text is JSON; nothing here fails to become that.
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("constraint: " + err.Error())
+	}
+	return string(b)
+}
+
+// Empty reports whether the constraint says nothing: only nodes without taints will
+// do, whatever their labels are.
+func (c Constraint) Empty() bool {
+	return len(c.NodeSelector) == 0 && len(c.Affinity) == 0 && len(c.Tolerations) == 0
+}
+
+// Mark returns the name that a job with this constraint needs and nodes that satisfy
+// it bear; empty for the empty constraint.
+func (c Constraint) Mark() string {
+	if c.Empty() {
+		return ""
+	}
+	hash := sha256.Sum256([]byte(text(c)))
+	return "c-" + hex.EncodeToString(hash[:6])
+}
+
+// Admits reports whether a pod with the constraint may come to a node.
+func (r Rules) Admits(c Constraint, n *corev1.Node) bool {
+	for _, t := range n.Spec.Taints {
+		if r.Repels(t) && !slices.ContainsFunc(c.Tolerations, func(x corev1.Toleration) bool { return tolerates(x, t) }) {
+			return false
+		}
+	}
+	return c.Selects(n)
+}
+
+// tolerates reports whether a toleration is for a taint.
+func tolerates(x corev1.Toleration, t corev1.Taint) bool {
+	switch {
+	case x.Effect != "" && x.Effect != t.Effect, x.Key != "" && x.Key != t.Key, x.Key == "" && t.Key == partsKey:
+		return false
+	case x.Operator == corev1.TolerationOpExists:
+		return true
+	}
+	return x.Operator == corev1.TolerationOpEqual && x.Key != "" && x.Value == t.Value
+}
+
+// Selects reports whether the labels and the name of a node are what the constraint
+// asks for.
+func (c Constraint) Selects(n *corev1.Node) bool {
+	has := labels.Set(n.Labels)
+	if !labels.SelectorFromSet(c.NodeSelector).Matches(has) {
+		return false
+	}
+	name := labels.Set{metav1.ObjectNameField: n.Name}
+	return len(c.Affinity) == 0 || slices.ContainsFunc(c.Affinity, func(t corev1.NodeSelectorTerm) bool {
+		return len(t.MatchExpressions)+len(t.MatchFields) > 0 && meets(t.MatchExpressions, has) && meets(t.MatchFields, name)
+	})
+}
+
+// operators are those of node affinity as those of label selectors.
+var operators = map[corev1.NodeSelectorOperator]selection.Operator{
+	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
+	corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan, corev1.NodeSelectorOpLt: selection.LessThan,
+}
+
+// meets reports whether a set of labels meets all requirements; one that makes no
+// sense is met by none.
+func meets(all []corev1.NodeSelectorRequirement, has labels.Set) bool {
+	for _, q := range all {
+		r, err := labels.NewRequirement(q.Key, operators[q.Operator], q.Values)
+		if err != nil || !r.Matches(has) {
+			return false
+		}
+	}
+	return true
+}

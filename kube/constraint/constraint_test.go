@@ -1,0 +1,183 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package constraint
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+var rules = Rules{Open: []string{"nvidia.com/gpu", "spot"}}
+
+func required(terms ...corev1.NodeSelectorTerm) corev1.PodSpec {
+	return corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}}
+}
+
+func term(key string, op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorTerm {
+	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}}}
+}
+
+func TestSelects(t *testing.T) {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "a", "cpus": "64"}}}
+	named := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}}}
+	for name, c := range map[string]struct {
+		spec corev1.PodSpec
+		want bool
+	}{
+		"anything":         {corev1.PodSpec{}, true},
+		"selected":         {corev1.PodSpec{NodeSelector: map[string]string{"zone": "a"}}, true},
+		"not selected":     {corev1.PodSpec{NodeSelector: map[string]string{"zone": "a", "disk": "x"}}, false},
+		"one of":           {required(term("zone", corev1.NodeSelectorOpIn, "a", "b")), true},
+		"none of":          {required(term("zone", corev1.NodeSelectorOpNotIn, "a", "b")), false},
+		"absent":           {required(term("disk", corev1.NodeSelectorOpDoesNotExist)), true},
+		"more":             {required(term("cpus", corev1.NodeSelectorOpGt, "32")), true},
+		"less":             {required(term("cpus", corev1.NodeSelectorOpLt, "32")), false},
+		"either":           {required(term("zone", corev1.NodeSelectorOpIn, "b"), term("cpus", corev1.NodeSelectorOpExists)), true},
+		"by name":          {required(named), true},
+		"no term":          {required(), false},
+		"an empty term":    {required(corev1.NodeSelectorTerm{}), false},
+		"a term of no use": {required(term("cpus", "Near", "64")), false},
+	} {
+		if got := rules.Admits(rules.Of(&c.spec), n); got != c.want {
+			t.Errorf("%s: admitted: %t; want %t", name, got, c.want)
+		}
+	}
+}
+
+func TestTolerates(t *testing.T) {
+	taint := func(key, value string, effect corev1.TaintEffect) corev1.Taint {
+		return corev1.Taint{Key: key, Value: value, Effect: effect}
+	}
+	for name, c := range map[string]struct {
+		taints  []corev1.Taint
+		with    []corev1.Toleration
+		repels  bool
+		admits  bool
+		noMarks bool
+	}{
+		"none":           {admits: true, noMarks: true},
+		"not tolerated":  {taints: []corev1.Taint{taint("team", "x", "NoSchedule")}, repels: true, noMarks: true},
+		"equal":          {taints: []corev1.Taint{taint("team", "x", "NoSchedule")}, with: []corev1.Toleration{{Key: "team", Value: "x"}}, repels: true, admits: true},
+		"another value":  {taints: []corev1.Taint{taint("team", "x", "NoSchedule")}, with: []corev1.Toleration{{Key: "team", Value: "y"}}, repels: true},
+		"exists":         {taints: []corev1.Taint{taint("team", "x", "NoExecute")}, with: []corev1.Toleration{{Key: "team", Operator: "Exists"}}, repels: true, admits: true},
+		"everything":     {taints: []corev1.Taint{taint("team", "x", "NoExecute")}, with: []corev1.Toleration{{Operator: "Exists"}}, repels: true, admits: true},
+		"another effect": {taints: []corev1.Taint{taint("team", "x", "NoExecute")}, with: []corev1.Toleration{{Key: "team", Operator: "Exists", Effect: "NoSchedule"}}, repels: true},
+		"one of two":     {taints: []corev1.Taint{taint("team", "x", "NoSchedule"), taint("new", "", "NoSchedule")}, with: []corev1.Toleration{{Key: "team", Operator: "Exists"}}, repels: true},
+		"soft":           {taints: []corev1.Taint{taint("team", "x", "PreferNoSchedule")}, with: []corev1.Toleration{{Key: "team", Operator: "Exists", Effect: "PreferNoSchedule"}}, admits: true, noMarks: true},
+		"gpu":            {taints: []corev1.Taint{taint("nvidia.com/gpu", "present", "NoSchedule")}, with: []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: "Exists"}}, admits: true, noMarks: true},
+		"configured":     {taints: []corev1.Taint{taint("spot", "", "NoSchedule")}, admits: true, noMarks: true},
+		"a state":        {taints: []corev1.Taint{taint(corev1.TaintNodeUnreachable, "", "NoExecute")}, admits: true, noMarks: true},
+	} {
+		n := &corev1.Node{Spec: corev1.NodeSpec{Taints: c.taints}}
+		of := rules.Of(&corev1.PodSpec{Tolerations: c.with})
+		repels := false
+		for _, x := range c.taints {
+			repels = repels || rules.Repels(x)
+		}
+		if repels != c.repels || rules.Admits(of, n) != c.admits || (of.Mark() == "") != c.noMarks {
+			t.Errorf("%s: repels %t, admits %t, mark %q; want %t, %t, no mark: %t", name, repels, rules.Admits(of, n), of.Mark(), c.repels, c.admits, c.noMarks)
+		}
+	}
+}
+
+// TestMark: what means the same has the same mark, and what does not has not.
+func TestMark(t *testing.T) {
+	seconds := int64(9)
+	same := [][]corev1.PodSpec{
+		{required(term("a", corev1.NodeSelectorOpIn, "x", "y"), term("b", corev1.NodeSelectorOpExists)), required(term("b", corev1.NodeSelectorOpExists), term("a", corev1.NodeSelectorOpIn, "y", "x"))},
+		{{Tolerations: []corev1.Toleration{{Key: "t", Value: "v", TolerationSeconds: &seconds}, {Key: "nvidia.com/gpu", Operator: "Exists"}}}, {Tolerations: []corev1.Toleration{{Key: "t", Operator: "Equal", Value: "v"}, {Key: "t", Operator: "Equal", Value: "v"}}}},
+		{{NodeSelector: map[string]string{"a": "b"}}, {NodeSelector: map[string]string{"a": "b"}, Tolerations: []corev1.Toleration{{Key: "x", Effect: "PreferNoSchedule"}}}},
+	}
+	seen := map[string]bool{}
+	for i, group := range same {
+		mark := rules.Of(&group[0]).Mark()
+		if err := sched.CheckMark(mark); err != nil || seen[mark] {
+			t.Errorf("group %d: mark %q: %v; want one of its own", i, mark, err)
+		}
+		seen[mark] = true
+		for k := range group {
+			if got := rules.Of(&group[k]).Mark(); got != mark {
+				t.Errorf("group %d: mark of the other form is %q; want %q", i, got, mark)
+			}
+		}
+	}
+	// The fingerprint is in journals: it must not change.
+	if got := rules.Of(&corev1.PodSpec{NodeSelector: map[string]string{"disk": "fast"}}).Mark(); got != "c-ee409277c81c" {
+		t.Errorf("the mark of nodeSelector {disk=fast} is %q", got)
+	}
+}
+
+func TestWords(t *testing.T) {
+	pod := required(term("gpu", corev1.NodeSelectorOpIn, "b", "a"), term("big", corev1.NodeSelectorOpExists))
+	pod.NodeSelector = map[string]string{"zone": "z1", "disk": "fast"}
+	pod.Tolerations = []corev1.Toleration{{Key: "team", Value: "x", Effect: "NoSchedule"}, {Operator: "Exists"}}
+	want := "nodeSelector {disk=fast, zone=z1}, affinity [big Exists] or [gpu In (a, b)], tolerations {all, team=x:NoSchedule}"
+	if got := rules.Of(&pod).String(); got != want {
+		t.Errorf("words:\n got %s\nwant %s", got, want)
+	}
+	long := corev1.PodSpec{NodeSelector: map[string]string{"a": strings.Repeat("é", 1000)}}
+	if got := rules.Of(&long).String(); len(got) > 410 || !strings.HasSuffix(got, "...") {
+		t.Errorf("%d bytes of words; want them cut", len(got))
+	}
+}
+
+func TestRegistry(t *testing.T) {
+	r := NewRegistry(rules)
+	with := func(i int) Constraint {
+		return rules.Of(&corev1.PodSpec{NodeSelector: map[string]string{"n": fmt.Sprint(i)}})
+	}
+	for i := range Most {
+		if _, err := r.Use(fmt.Sprint("job", i), with(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Use("one more", with(Most)); err == nil {
+		t.Errorf("there are more than %d constraints", Most)
+	}
+	if _, err := r.Use("alike", with(0)); err != nil {
+		t.Errorf("a constraint that is known: %v", err)
+	}
+	r.Drop("job0")
+	if mark := with(0).Mark(); r.Words(mark) != "nodeSelector {n=0}" {
+		t.Errorf("words of a constraint in use: %q", r.Words(mark))
+	}
+	r.Drop("alike")
+	if mark := with(0).Mark(); r.Words(mark) != "" {
+		t.Errorf("words of a constraint that nobody uses: %q", r.Words(mark))
+	}
+	mark, err := r.Use("one more", with(Most))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-r.Changed()
+	done := make(chan struct{})
+	go func() {
+		r.Await(context.Background(), mark)
+		close(done)
+	}()
+	list, version := r.List()
+	r.Told(version - 1)
+	select {
+	case <-done:
+		t.Error("waited for no marks at all")
+	case <-time.After(20 * time.Millisecond):
+	}
+	r.Told(version)
+	<-done
+	if len(list) != Most {
+		t.Errorf("%d constraints; want %d", len(list), Most)
+	}
+	r.Filled()
+	r.Filled()
+	r.AwaitFilled(t.Context())
+}

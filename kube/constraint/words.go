@@ -1,0 +1,71 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package constraint
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// String says for people what a node has to satisfy.
+func (c Constraint) String() string {
+	const most = 400 // it stands in the status of objects
+	var parts []string
+	if len(c.NodeSelector) > 0 {
+		var list []string
+		for _, k := range slices.Sorted(maps.Keys(c.NodeSelector)) {
+			list = append(list, k+"="+c.NodeSelector[k])
+		}
+		parts = append(parts, "nodeSelector {"+strings.Join(list, ", ")+"}")
+	}
+	if len(c.Affinity) > 0 {
+		var list []string
+		for _, t := range c.Affinity {
+			list = append(list, termWords(t))
+		}
+		parts = append(parts, "affinity "+strings.Join(list, " or "))
+	}
+	if len(c.Tolerations) > 0 {
+		var list []string
+		for _, t := range c.Tolerations {
+			list = append(list, toleration(t))
+		}
+		parts = append(parts, "tolerations {"+strings.Join(list, ", ")+"}")
+	}
+	out := strings.Join(parts, ", ")
+	if len(out) > most {
+		return strings.ToValidUTF8(out[:most], "") + "..."
+	}
+	return out
+}
+
+func termWords(t corev1.NodeSelectorTerm) string {
+	var list []string
+	for _, q := range slices.Concat(t.MatchExpressions, t.MatchFields) {
+		text := q.Key + " " + string(q.Operator)
+		if len(q.Values) > 0 {
+			text += " (" + strings.Join(q.Values, ", ") + ")"
+		}
+		list = append(list, text)
+	}
+	return "[" + strings.Join(list, " and ") + "]"
+}
+
+func toleration(t corev1.Toleration) string {
+	text := t.Key
+	switch {
+	case text == "":
+		text = "all"
+	case t.Operator != corev1.TolerationOpExists:
+		text += "=" + t.Value
+	}
+	if t.Effect != "" {
+		text += fmt.Sprint(":", t.Effect)
+	}
+	return text
+}

@@ -1,0 +1,60 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestWriteConfig(t *testing.T) {
+	addresses := []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}
+	for name, test := range map[string]struct {
+		config map[string]any
+		want   map[string]any
+	}{
+		"none": {nil, map[string]any{
+			"api":     map[string]any{"address": "127.0.0.1:1", "url": "http://127.0.0.1:1"},
+			"metrics": "127.0.0.1:2", "health": "127.0.0.1:3",
+		}},
+		"own": {map[string]any{"policy": "fifo", "metrics": ":1", "api": map[string]any{"url": "http://x"}}, map[string]any{
+			"api":     map[string]any{"address": "127.0.0.1:1", "url": "http://x"},
+			"metrics": "127.0.0.1:2", "health": "127.0.0.1:3", "policy": "fifo",
+		}},
+	} {
+		file := filepath.Join(t.TempDir(), "c.json")
+		if err := writeConfig(file, test.config, addresses); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]any
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestFreeAddresses(t *testing.T) {
+	got, err := freeAddresses("127.0.0.1", 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, a := range got {
+		if seen[a] {
+			t.Errorf("%s was found twice", a)
+		}
+		seen[a] = true
+	}
+}

@@ -1,0 +1,103 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// needs returns the mark that the job of an object needs for the nodes that its pods
+// may run on, once the nodes bear it.
+func (m *Mirror) needs(ctx context.Context, from string, pod *corev1.PodSpec) (string, error) {
+	if m.Constraints == nil || pod == nil {
+		return "", nil
+	}
+	mark, err := m.Constraints.Use(from, m.Constraints.Of(pod))
+	if err != nil {
+		return "", live.Errorf(live.TooMany, "%w", err)
+	}
+	m.Constraints.Await(ctx, mark)
+	return mark, nil
+}
+
+// unneeded says that no job of an object needs anything any more.
+func (m *Mirror) unneeded(from string) {
+	if m.Constraints != nil {
+		m.Constraints.Drop(from)
+	}
+}
+
+// podOf returns the pod of somebody else's object, as far as it says what it is; nil:
+// it does not.
+func podOf(o client.Object) *corev1.PodSpec {
+	if job, ok := o.(*batchv1.Job); ok {
+		return &job.Spec.Template.Spec
+	}
+	return nil
+}
+
+// recallNeeds takes in what the objects that are there need.
+func (m *Mirror) recallNeeds(ctx context.Context) error {
+	if m.Constraints == nil {
+		return nil
+	}
+	use := func(kind string, o client.Object, pod *corev1.PodSpec) {
+		if _, err := m.Constraints.Use(origin(kind, o.GetNamespace(), o.GetName()), m.Constraints.Of(pod)); err != nil {
+			m.Log.Warn("recall where a job may run", "kind", kind, "namespace", o.GetNamespace(), "name", o.GetName(), "err", err)
+		}
+	}
+	var jobs v1alpha1.TrainingJobList
+	if err := m.Cache.List(ctx, &jobs); err != nil {
+		return fmt.Errorf("list training jobs: %w", err)
+	}
+	for i := range jobs.Items {
+		if j := &jobs.Items[i]; !ended(j.Status.State) {
+			use(kindTrainingJob, j, wherePod(&j.Spec))
+		}
+	}
+	var apps v1alpha1.AppList
+	if err := m.Cache.List(ctx, &apps); err != nil {
+		return fmt.Errorf("list apps: %w", err)
+	}
+	for i := range apps.Items {
+		if a := &apps.Items[i]; a.Spec.Search != nil && !ended(a.Status.State) {
+			use(kindApp, a, wherePod(&a.Spec.Search.Trial))
+		}
+	}
+	if m.BatchJobs {
+		var batch batchv1.JobList
+		if err := m.Cache.List(ctx, &batch); err != nil {
+			return fmt.Errorf("list jobs: %w", err)
+		}
+		for i := range batch.Items {
+			if j := &batch.Items[i]; j.Labels[v1alpha1.LabelManaged] != "" && !plainJob(j).over {
+				use(kindJob, j, &j.Spec.Template.Spec)
+			}
+		}
+	}
+	m.Constraints.Filled()
+	return nil
+}
+
+// inWords puts what the template says in the place of the mark that stands for it.
+func (m *Mirror) inWords(job *live.Job) {
+	if m.Constraints == nil || job.Reason == nil {
+		return
+	}
+	r := *job.Reason
+	if words := m.Constraints.Words(job.Needs); job.Needs != "" && words != "" {
+		r.Text = strings.NewReplacer("bear the mark "+job.Needs, "satisfy "+words, "bears the mark "+job.Needs, "satisfies "+words).Replace(r.Text)
+	}
+	r.Text = strings.ReplaceAll(r.Text, "besides those that are kept for jobs which need a mark", "besides nodes with taints that its template does not tolerate")
+	job.Reason = &r
+}

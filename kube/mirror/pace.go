@@ -1,0 +1,127 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// pace hands out turns: at most so many a second, in the order in which they were
+// asked for.
+type pace struct {
+	fastest time.Duration // between two
+	every   time.Duration // between two, as things are
+	burst   int           // turns that may be taken at once after a pause
+	next    time.Time
+}
+
+func paceOf(rate float32) pace {
+	every := time.Duration(float64(time.Second) / float64(rate))
+	return pace{fastest: every, every: every, burst: max(1, int(rate))}
+}
+
+// writers is how many writes are under way at a time, on average, where the API
+// server is slow: what else is asked of it matters more.
+const writers = 8
+
+// took slows turns down when writes take long, and lets them be faster again.
+func (p *pace) took(d time.Duration) {
+	const weight = 8 // of what was before
+	p.every = max(p.fastest, (p.every*(weight-1)+d/writers)/weight)
+}
+
+// turn returns when whoever asks now may go.
+func (p *pace) turn(now time.Time) time.Time {
+	if first := now.Add(-time.Duration(p.burst-1) * p.every); p.next.Before(first) {
+		p.next = first
+	}
+	at := p.next
+	p.next = p.next.Add(p.every)
+	return at
+}
+
+// turn is when an object may be written.
+type turn struct {
+	at     time.Time
+	urgent bool
+}
+
+// mayWrite reports whether an object may be written now. If not, the object is looked
+// at again when its turn comes, and what has changed by then is written at once: the
+// more there is to write, the fewer writes are made of it. Nobody waits meanwhile.
+func (m *Mirror) mayWrite(k key, urgent bool) bool {
+	gap := m.Calm
+	if urgent {
+		gap = m.Gap
+	}
+	now := m.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if last, before := m.written[k]; before {
+		if wait := last.Add(gap).Sub(now); wait > 0 {
+			m.queue.AddAfter(k, wait)
+			return false
+		}
+	}
+	t, has := m.turns[k]
+	if !has || urgent && !t.urgent {
+		by := &m.lazy
+		if urgent {
+			by = &m.quick
+		}
+		t = turn{at: by.turn(now), urgent: urgent}
+		m.turns[k] = t
+	}
+	if wait := t.at.Sub(now); wait > 0 {
+		m.queue.AddAfter(k, wait)
+		return false
+	}
+	delete(m.turns, k)
+	return true
+}
+
+// timed makes a write and takes note of it.
+func (m *Mirror) timed(k key, write func() error) error {
+	begin := m.Now()
+	err := write()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.Now()
+	m.quick.took(now.Sub(begin))
+	m.lazy.took(now.Sub(begin))
+	if err == nil {
+		m.written[k] = now
+	}
+	return err
+}
+
+// unwanted gives the turn of an object back that needs no write any more.
+func (m *Mirror) unwanted(k key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.turns, k)
+}
+
+// write writes the status of an object, or has it looked at again when it may be
+// written.
+func (m *Mirror) write(ctx context.Context, k key, next client.Object, urgent bool) (done bool, err error) {
+	if !m.mayWrite(k, urgent) {
+		return false, nil
+	}
+	err = m.timed(k, func() error { return m.Client.Status().Update(ctx, next) })
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case apierrors.IsConflict(err):
+		return false, errLater // the cache is behind
+	case err != nil:
+		return false, fmt.Errorf("write status: %w", err)
+	}
+	return true, nil
+}

@@ -1,0 +1,58 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// TestWaitsForTheEnd: an attempt does not begin before the end of the one before it is
+// known: that may have done all the work, although nothing of it runs any more.
+func TestWaitsForTheEnd(t *testing.T) {
+	e := New(Config{})
+	before := e.runOf(live.AttemptID{Job: "j", Number: 1})
+	next := e.runOf(live.AttemptID{Job: "j", Number: 3})
+	next.attempt, next.plan = &live.Attempt{AttemptID: next.id}, &plan{}
+	other := e.runOf(live.AttemptID{Job: "k", Number: 1})
+	other.leaving = true
+	for _, x := range []struct {
+		name string
+		do   func()
+		want bool
+	}{
+		{"another job is leaving", func() {}, false},
+		{"an earlier attempt is leaving", func() { before.leaving = true }, true},
+		{"its end was told", func() { before.told = noon }, false},
+		{"it is forgotten", func() { e.discard(before) }, false},
+	} {
+		x.do()
+		if got := e.isBlocked(next); got != x.want {
+			t.Errorf("%s: blocked: %v; want %v", x.name, got, x.want)
+		}
+	}
+}
+
+// TestKnown: a pod that only looks like one of Fairway's is a part of no gang, and
+// holds what it asks for and no more.
+func TestKnown(t *testing.T) {
+	genuine := false
+	e := New(Config{Made: func(*corev1.Pod) bool { return genuine }})
+	p := ending("0", 1, func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodRunning
+		p.Annotations = map[string]string{"fairway.dev/gpus": "0-7"}
+	})
+	e.setPod(p)
+	if u := e.uses["n"][p.UID]; len(e.gangs) != 0 || u.id.Job != "" || u.gpus != 0 {
+		t.Errorf("%d gangs, and it holds GPUs %v for %q; want none and nothing", len(e.gangs), u.gpus, u.id.Job)
+	}
+	genuine = true
+	e.setPod(p)
+	if u := e.uses["n"][p.UID]; len(e.gangs) != 1 || u.id.Job != "j" || u.gpus.Len() != 8 {
+		t.Errorf("%d gangs, and it holds GPUs %v for %q; want one, all, and j", len(e.gangs), u.gpus, u.id.Job)
+	}
+}

@@ -1,0 +1,129 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// offer is how a node offers its GPUs.
+type offer struct {
+	resource corev1.ResourceName // by which they are requested
+	replicas int                 // how often each is offered
+	mps      bool                // replicas are parts of a GPU that MPS keeps apart
+}
+
+// offerOf returns how a node offers its GPUs. One that does not have the resource
+// that a job asks for offers them under another name.
+func (c *Config) offerOf(n *corev1.Node, asked corev1.ResourceName) offer {
+	o := offer{resource: asked, replicas: 1}
+	if n == nil {
+		return o
+	}
+	if _, has := n.Status.Allocatable[asked]; !has {
+		for _, name := range gpuResources {
+			if _, has := n.Status.Allocatable[name]; has {
+				o.resource = name
+				break
+			}
+		}
+	}
+	o.replicas, o.mps = max(1, c.Replicas(n)), c.MPS(n)
+	return o
+}
+
+// devices returns how many devices a seat needs where GPUs are offered so: all that
+// a GPU is offered as, for itself, or one of them beside others. So those of whole
+// GPUs and of at most so many sharers as there are replicas always fit, whatever
+// parts they have.
+func (s seat) devices(o offer) int64 {
+	each := int64(o.replicas)
+	if s.milli < sched.WholeGPU || o.mps {
+		each = 1
+	}
+	return int64(s.gpus.Len()) * each
+}
+
+// sharing returns the variables of the trainer where GPUs are offered several times:
+// which it gets, and under MPS how much of them, as on one machine. They come after
+// those of the device plugin and win.
+func (c *Config) sharing(p *plan, rank int) []corev1.EnvVar {
+	o, s := p.offers[rank], p.seats[rank]
+	if o.replicas < 2 {
+		return nil
+	}
+	var out []corev1.EnvVar
+	set := func(name, value string) { out = append(out, corev1.EnvVar{Name: name, Value: value}) }
+	if c.Pin {
+		set("NVIDIA_VISIBLE_DEVICES", s.list())
+	}
+	if !o.mps {
+		return out
+	}
+	const mib = 1 << 20
+	if need := p.attempt.Spec.GPUMemory; need > 0 {
+		limit := need + need/10 + 64*mib // what a program says it needs is not exact
+		limits := make([]string, s.gpus.Len())
+		for i := range limits {
+			limits[i] = fmt.Sprintf("%d=%dM", i, (limit+mib-1)/mib)
+		}
+		set("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", strings.Join(limits, ","))
+	}
+	// The plugin's own limit is a replica's part; a smaller seat gets less.
+	if percent := int(s.milli) * 100 / sched.WholeGPU; percent > 0 && percent*o.replicas < 100 {
+		set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", strconv.Itoa(percent))
+	}
+	return out
+}
+
+// crowded reports whether a GPU of a rank has no seat left beside those who are
+// there.
+func (e *Executor) crowded(r *run, rank int, gpu sched.GPUSet) bool {
+	used, jobs := r.plan.seats[rank].milli, 1
+	for _, u := range e.uses[r.nodes[rank]] {
+		if u.id != r.id && u.gpus&gpu != 0 {
+			used += u.milli
+			jobs++
+		}
+	}
+	return used > sched.WholeGPU || jobs > max(1, r.plan.offers[rank].replicas)
+}
+
+// cannotShare says that an attempt of somebody else's pods is on a node that offers
+// GPUs several times. What such a pod requests is not Fairway's to change: it would
+// get a part of a GPU, and of any. All nodes of that kind are named at once, so that
+// the next try is not in vain.
+func (e *Executor) cannotShare(r *run) *live.Exit {
+	at := slices.IndexFunc(r.nodes, func(name string) bool { return e.nodes[name] != nil && e.Replicas(e.nodes[name]) > 1 })
+	if at < 0 {
+		return nil
+	}
+	var unfit []diagnose.Event
+	others := 0
+	for _, name := range slices.Sorted(maps.Keys(e.nodes)) {
+		switch n := e.nodes[name]; {
+		case e.offerOf(n, "").resource == "":
+		case e.Replicas(n) < 2:
+			others++
+		case len(unfit) < maxUnfit:
+			unfit = append(unfit, diagnose.Event{Kind: live.HostUnfit, Node: name})
+		}
+	}
+	kind, _, _ := strings.Cut(r.attempt.Task.Origin, "/")
+	why := fmt.Sprintf("node %s offers each of its GPUs several times, and a %s gets only what its pods ask for", r.nodes[at], kind)
+	if others == 0 {
+		return &live.Exit{Code: 126, Rank: at, Why: why + "; all nodes with GPUs are such: use a TrainingJob"}
+	}
+	return &live.Exit{Lost: true, Rank: at, Host: unfit, Why: why}
+}
