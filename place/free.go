@@ -49,6 +49,7 @@ type shared struct {
 	milli  [sched.MaxGPUs]uint16 // thousandths
 	memory [sched.MaxGPUs]int64  // bytes of GPU memory
 	jobs   [sched.MaxGPUs]uint16
+	fresh  [sched.MaxGPUs]uint16 // of the jobs, those that were not there before
 }
 
 // seat reports whether one more job may be on a GPU of a node.
@@ -56,17 +57,22 @@ func (s *shared) seat(n *sched.Node, gpu int) bool {
 	return n.Seats == 0 || int(s.jobs[gpu]) < n.Seats
 }
 
+// keeps reports whether a job that is on a GPU may stay there: it may even if there
+// are fewer seats by now, but not if a newcomer has been given its seat.
+func (s *shared) keeps(n *sched.Node, gpu int) bool { return s.fresh[gpu] == 0 || s.seat(n, gpu) }
+
 type change struct {
 	slice     sched.Slice
 	cpus      int
 	memory    int64
 	gpuMemory int64 // on each GPU
 	taken     bool
+	fresh     bool // the job does not have it yet
 }
 
 func changeOf(j *sched.Job, s sched.Slice, taken bool) change {
 	k := s.GPUs.Len()
-	return change{s, k * j.CPUs, int64(k) * j.Memory, j.GPUMemory, taken}
+	return change{s, k * j.CPUs, int64(k) * j.Memory, j.GPUMemory, taken, s.Milli < sched.WholeGPU && !slices.Contains(j.Placement, s)}
 }
 
 // NewFree returns a view of the cluster in which every GPU is free that others
@@ -174,8 +180,8 @@ func (f *Free) Fits(j *sched.Job, p sched.Placement) bool {
 				if held == 0 || held+s.Milli > sched.WholeGPU {
 					return false // held == 0 and not free: held whole
 				}
-				if !parts.seat(&f.c.Nodes[s.Node], i) && !slices.Contains(j.Placement, s) {
-					return false // who has its seat keeps it, though there are fewer now
+				if n := &f.c.Nodes[s.Node]; !parts.seat(n, i) && !(parts.keeps(n, i) && slices.Contains(j.Placement, s)) {
+					return false
 				}
 				if memory > 0 && parts.memory[i]+j.GPUMemory > memory {
 					return false
@@ -257,17 +263,23 @@ func (f *Free) share(ch change) {
 		parts = new(shared)
 		f.parts[n] = parts
 	}
+	fresh := uint16(0)
+	if ch.fresh {
+		fresh = 1
+	}
 	for g := ch.slice.GPUs; g != 0; g &= g - 1 {
 		i := bits.TrailingZeros64(uint64(g))
 		if ch.taken {
 			parts.milli[i] += uint16(ch.slice.Milli)
 			parts.jobs[i]++
+			parts.fresh[i] += fresh
 			parts.memory[i] += ch.gpuMemory
 			f.whole[n] &^= 1 << i
 			continue
 		}
 		parts.memory[i] -= ch.gpuMemory
 		parts.jobs[i]--
+		parts.fresh[i] -= fresh
 		if parts.milli[i] -= uint16(ch.slice.Milli); parts.milli[i] == 0 {
 			f.whole[n] |= 1 << i
 		}

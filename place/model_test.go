@@ -19,12 +19,13 @@ import (
 type model struct {
 	c    *sched.Cluster
 	held map[[2]int]int32 // (node, GPU) -> thousandths
+	jobs map[[2]int]int   // (node, GPU) -> how many hold some of it
 	cpus map[int]int      // by node, given away
 	mem  map[int]int64
 }
 
 func newModel(c *sched.Cluster) *model {
-	m := &model{c, map[[2]int]int32{}, map[int]int{}, map[int]int64{}}
+	m := &model{c, map[[2]int]int32{}, map[[2]int]int{}, map[int]int{}, map[int]int64{}}
 	for i, n := range c.Nodes {
 		for _, g := range n.Others.Indexes() {
 			m.held[[2]int{i, g}] = sched.WholeGPU
@@ -37,6 +38,7 @@ func (m *model) book(j *sched.Job, p sched.Placement, sign int) {
 	for _, s := range p {
 		for _, g := range s.GPUs.Indexes() {
 			m.held[[2]int{int(s.Node), g}] += int32(sign) * s.Milli
+			m.jobs[[2]int{int(s.Node), g}] += sign
 			m.cpus[int(s.Node)] += sign * j.CPUs
 			m.mem[int(s.Node)] += int64(sign) * j.Memory
 		}
@@ -265,7 +267,8 @@ func TestFits(t *testing.T) {
 		milli := rapid.SampledFrom([]int32{1000, 600, 601, 1}).Draw(t, "milli")
 		p := sched.Placement{{Node: int32(node), Milli: milli, GPUs: 1 << gpu}}
 		n := s.m.c.Nodes[node]
-		want := n.State != sched.Down && s.m.held[[2]int{node, gpu}]+milli <= sched.WholeGPU &&
+		at := [2]int{node, gpu}
+		want := n.State != sched.Down && s.m.held[at]+milli <= sched.WholeGPU && (n.Seats == 0 || s.m.jobs[at] < n.Seats) &&
 			(n.CPUs == 0 || s.m.cpus[node]+j.CPUs <= n.CPUs) && (n.Memory == 0 || s.m.mem[node] <= n.Memory)
 		if got := s.f.Fits(j, p); got != want {
 			t.Fatalf("Fits(%s) = %t; want %t", p.Text(s.m.c), got, want)

@@ -71,7 +71,12 @@ func TestPartsBySeats(t *testing.T) {
 	}
 	there := *small
 	there.Phase, there.Placement = sched.Running, at[2]
-	if !f.Fits(&there, at[2]) {
-		t.Error("a job does not fit where it is")
+	if f.Fits(&there, at[2]) {
+		t.Error("a job stays where another has been given its seat")
+	}
+	g := place.NewFree(c)
+	g.Take(&there, at[2])
+	if !g.Fits(&there, at[2]) {
+		t.Error("two jobs that are there cannot both stay")
 	}
 }
