@@ -306,7 +306,10 @@ func TestFenced(t *testing.T) {
 	if err := admin.List(t.Context(), &pods, ctrlclient.InNamespace("fenced")); err != nil || len(pods.Items) > 0 {
 		t.Errorf("there are %d pods, %v; want none of a decision that was not written down", len(pods.Items), err)
 	}
-	// The tests that come later begin with an empty journal.
+	// The tests that come later begin with an empty journal, and without this job.
+	if err := admin.Delete(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
 	if err := admin.DeleteAllOf(t.Context(), &v1alpha1.JournalPage{}, ctrlclient.InNamespace(system)); err != nil {
 		t.Fatal(err)
 	}

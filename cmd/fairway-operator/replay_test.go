@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -51,11 +52,19 @@ func setClusterPolicy(t *testing.T, admin ctrlclient.Client, spec string) {
 	})
 }
 
-// TestReplay: what an operator decided about 240 jobs, under two policies, comes out
-// the same when the exported journal is replayed.
+// TestReplay: what an operator decided about jobs, under two policies, comes out the
+// same when the exported journal is replayed. FAIRWAY_REPLAY_JOBS says how many jobs
+// each policy has.
 func TestReplay(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs 240 jobs")
+		t.Skip("runs many jobs, one after the other")
+	}
+	each := 40
+	if text := os.Getenv("FAIRWAY_REPLAY_JOBS"); text != "" {
+		var err error
+		if each, err = strconv.Atoi(text); err != nil || each < 1 {
+			t.Fatalf("FAIRWAY_REPLAY_JOBS=%q; want a number of jobs", text)
+		}
 	}
 	c, admin := install(t)
 	if err := c.Namespace(t.Context(), "replayed"); err != nil {
@@ -67,7 +76,6 @@ func TestReplay(t *testing.T) {
 	operatorPod(t, admin, "fairway-replayed")
 	r := startOperator(t, c, "fairway-replayed")
 	eventually(t, "it leads", func() error { return leads(r) })
-	const each = 120
 	for i, spec := range []string{"themis", "tiresias"} {
 		setClusterPolicy(t, admin, spec)
 		for n := range each {

@@ -120,12 +120,16 @@ func (w *world) empty(t *testing.T) {
 	for _, o := range []client.Object{&v1alpha1.JournalPage{}, &coordinationv1.Lease{}} {
 		eventually(t, "remove what is left", func() error { return w.admin.DeleteAllOf(ctx, o, client.InNamespace(operator.Namespace)) })
 	}
+	// What an operator asked for before it was killed may have come after the removal.
 	eventually(t, "no pod is left", func() error {
 		var pods corev1.PodList
-		if err := w.admin.List(ctx, &pods); err != nil || len(pods.Items) > 0 {
-			return fmt.Errorf("%d pods are left, %w", len(pods.Items), err)
+		err := w.admin.List(ctx, &pods)
+		for i := range pods.Items {
+			p := &pods.Items[i]
+			left := fmt.Errorf("pod %s/%s is left, in phase %s on node %q", p.Namespace, p.Name, p.Status.Phase, p.Spec.NodeName)
+			err = errors.Join(err, left, client.IgnoreNotFound(w.admin.Delete(ctx, p, now)))
 		}
-		return nil
+		return err
 	})
 }
 
