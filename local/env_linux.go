@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -108,44 +107,23 @@ func environment(o *order, a account, rank, port int) []string {
 		"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": strconv.Itoa(port),
 		"CUDA_VISIBLE_DEVICES": o.Visible,
 
-		"FAIRWAY_JOB": string(o.Job), "FAIRWAY_ATTEMPT": strconv.Itoa(o.Number),
 		"FAIRWAY_API": o.API, "FAIRWAY_TOKEN": o.Token,
 		keepDirVar: o.Checkpoint, nonceVar: o.Nonce,
-		"FAIRWAY_NOTICE": seconds(o.Notice.D()), "FAIRWAY_REPORT_SECONDS": seconds(o.Report.D()),
-		"FAIRWAY_NODES": "1", "FAIRWAY_GPU_TYPE": string(o.GPUType), "FAIRWAY_GPUS": strconv.Itoa(o.Slots),
-		"FAIRWAY_SLOTS": slotList(o.Placement),
+		"FAIRWAY_NOTICE": live.SecondsVariable(o.Notice.D()), "FAIRWAY_REPORT_SECONDS": live.SecondsVariable(o.Report.D()),
+		"FAIRWAY_NODES": "1", "FAIRWAY_SLOTS": slotList(o.Placement),
 	} {
 		vars[k] = v
 	}
-	o.addSpecial(vars)
+	maps.Copy(vars, o.Variables())
+	if o.MPS != nil {
+		maps.Copy(vars, o.MPS.variables(o.Slots))
+	}
 	out := make([]string, 0, len(vars))
 	for k, v := range vars {
 		out = append(out, k+"="+v)
 	}
 	slices.Sort(out)
 	return out
-}
-
-// addSpecial adds the variables that not every attempt has.
-func (o *order) addSpecial(vars map[string]string) {
-	b := o.Spec.Batch
-	for k, v := range map[string]int{"INITIAL": b.Initial, "MAX": b.Max, "LOCAL_MIN": b.LocalMin, "LOCAL_MAX": b.LocalMax} {
-		if v > 0 {
-			vars["FAIRWAY_BATCH_"+k] = strconv.Itoa(v)
-		}
-	}
-	if b.Adapt {
-		vars["FAIRWAY_ADAPT"] = "1"
-	}
-	if o.Screening {
-		vars["FAIRWAY_SCREENING"] = "1"
-	}
-	if o.BatchScale > 0 {
-		vars["FAIRWAY_BATCH_SCALE"] = strconv.FormatFloat(o.BatchScale, 'g', -1, 64)
-	}
-	if o.MPS != nil {
-		maps.Copy(vars, o.MPS.variables(o.Slots))
-	}
 }
 
 // slotList prints the slots of the gang on this node, in the order of its ranks.
@@ -158,8 +136,6 @@ func slotList(p sched.Placement) string {
 	}
 	return strings.Join(out, ",")
 }
-
-func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
 // lookProgram finds the program of a command the way a shell in the job's own
 // environment and folder would.

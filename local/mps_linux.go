@@ -86,11 +86,7 @@ func (m *Machine) joinMPS(o *order) *mpsOrder {
 		return nil
 	}
 	s.problem, s.told = "", false
-	out := &mpsOrder{Pipe: dir, Log: filepath.Join(dir, "log"), Threads: s.threads}
-	if need := o.Spec.GPUMemory; need > 0 {
-		out.Memory = need + need/10 + 64*mib // what a program says it needs is not exact
-	}
-	return out
+	return &mpsOrder{Pipe: dir, Log: filepath.Join(dir, "log"), Threads: s.threads, Memory: live.MPSMemory(o.Spec.GPUMemory)}
 }
 
 // unusable says once that MPS cannot be had. Without being asked for, its absence
@@ -297,19 +293,9 @@ func (m *Machine) quitMPS() {
 	}
 }
 
-// variables returns what a program on n GPUs is told. Limits are by the numbers
-// that the program itself gives its GPUs.
+// variables returns what a program on n GPUs is told.
 func (o *mpsOrder) variables(n int) map[string]string {
-	vars := map[string]string{"CUDA_MPS_PIPE_DIRECTORY": o.Pipe, "CUDA_MPS_LOG_DIRECTORY": o.Log}
-	if o.Memory > 0 {
-		limits := make([]string, n)
-		for i := range limits {
-			limits[i] = fmt.Sprintf("%d=%dM", i, (o.Memory+mib-1)/mib)
-		}
-		vars["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = strings.Join(limits, ",")
-	}
-	if o.Threads > 0 {
-		vars["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = strconv.Itoa(o.Threads)
-	}
+	vars := live.MPSLimits(n, o.Memory, o.Threads)
+	vars["CUDA_MPS_PIPE_DIRECTORY"], vars["CUDA_MPS_LOG_DIRECTORY"] = o.Pipe, o.Log
 	return vars
 }

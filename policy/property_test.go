@@ -243,17 +243,8 @@ func checkPure(t *rapid.T, spec string, s *sched.Snapshot, plan sched.Plan) {
 	if !reflect.DeepEqual(plan, again) {
 		t.Errorf("the same snapshot gave another plan (-first +second):\n%s", cmp.Diff(plan, again))
 	}
-	index := make([]int, len(s.Jobs))
-	for i := range index {
-		index[i] = i
-	}
-	index = rapid.Permutation(index).Draw(t, "permutation")
-	shuffled := *s
-	shuffled.Jobs = make([]*sched.Job, len(s.Jobs))
-	for i, from := range index {
-		shuffled.Jobs[i] = s.Jobs[from]
-	}
-	other := p.Schedule(&shuffled)
+	shuffled, index := policytest.Shuffled(t, s)
+	other := p.Schedule(shuffled)
 	if !other.Wake.Equal(plan.Wake) || (other.Notes == nil) != (plan.Notes == nil) {
 		t.Errorf("jobs in another order: wake %s and notes %t; want %s and %t", other.Wake, other.Notes != nil, plan.Wake, plan.Notes != nil)
 		return

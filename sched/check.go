@@ -259,14 +259,7 @@ func (c *checker) text(p Placement) string {
 }
 
 // holds reports whether the job already has that slice.
-func (j *Job) holds(s Slice) bool {
-	for _, h := range j.Placement {
-		if h == s {
-			return true
-		}
-	}
-	return false
-}
+func (j *Job) holds(s Slice) bool { return slices.Contains(j.Placement, s) }
 
 // isOn reports whether the job has GPUs of that node.
 func (j *Job) isOn(node int32) bool {

@@ -5,10 +5,10 @@ package pods
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -37,13 +37,11 @@ func (c *Config) environment(p *plan, rank int) []corev1.EnvVar {
 		"PET_NNODES": world, "PET_NODE_RANK": number, "PET_NPROC_PER_NODE": perPod, "PET_MASTER_PORT": port,
 		"CUDA_DEVICE_ORDER": "PCI_BUS_ID",
 
-		"FAIRWAY_JOB": string(a.Job), "FAIRWAY_ATTEMPT": strconv.Itoa(a.Number),
 		"FAIRWAY_API": c.API, "FAIRWAY_TOKEN_FILE": tokenFolder + "/token",
-		"FAIRWAY_NOTICE": seconds(c.notice(a)), "FAIRWAY_REPORT_SECONDS": seconds(c.Report),
-		"FAIRWAY_NODES": strconv.Itoa(len(nodes)), "FAIRWAY_GPU_TYPE": string(a.GPUType),
-		"FAIRWAY_GPUS": strconv.Itoa(a.Placement.GPUs()), "FAIRWAY_SLOTS": p.seats[rank].list(),
+		"FAIRWAY_NOTICE": live.SecondsVariable(c.notice(a)), "FAIRWAY_REPORT_SECONDS": live.SecondsVariable(c.Report),
+		"FAIRWAY_NODES": strconv.Itoa(len(nodes)), "FAIRWAY_SLOTS": p.seats[rank].list(),
 	}
-	addSpecial(vars, a)
+	maps.Copy(vars, a.Variables())
 	var out []corev1.EnvVar
 	for k, v := range vars {
 		out = append(out, corev1.EnvVar{Name: k, Value: v})
@@ -74,25 +72,6 @@ func (c *Config) master(p *plan, rank int) corev1.EnvVar {
 	return corev1.EnvVar{Value: fmt.Sprintf("%s.%s.%s.svc", first, p.from.Name, p.from.Namespace)}
 }
 
-// addSpecial adds the variables that not every attempt has.
-func addSpecial(vars map[string]string, a *live.Attempt) {
-	b := a.Spec.Batch
-	for k, v := range map[string]int{"INITIAL": b.Initial, "MAX": b.Max, "LOCAL_MIN": b.LocalMin, "LOCAL_MAX": b.LocalMax} {
-		if v > 0 {
-			vars["FAIRWAY_BATCH_"+k] = strconv.Itoa(v)
-		}
-	}
-	if b.Adapt {
-		vars["FAIRWAY_ADAPT"] = "1"
-	}
-	if a.Screening {
-		vars["FAIRWAY_SCREENING"] = "1"
-	}
-	if a.BatchScale > 0 {
-		vars["FAIRWAY_BATCH_SCALE"] = strconv.FormatFloat(a.BatchScale, 'g', -1, 64)
-	}
-}
-
 // list prints the GPUs of a seat.
 func (s seat) list() string {
 	var out []string
@@ -101,8 +80,6 @@ func (s seat) list() string {
 	}
 	return strings.Join(out, ",")
 }
-
-func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
 // withEnv returns the variables of a container with further ones, which win.
 func withEnv(own, more []corev1.EnvVar) []corev1.EnvVar {

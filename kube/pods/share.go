@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,26 +62,21 @@ func (c *Config) sharing(p *plan, rank int) []corev1.EnvVar {
 	if o.replicas < 2 {
 		return nil
 	}
-	var out []corev1.EnvVar
-	set := func(name, value string) { out = append(out, corev1.EnvVar{Name: name, Value: value}) }
-	if c.Pin {
-		set("NVIDIA_VISIBLE_DEVICES", s.list())
-	}
-	if !o.mps {
-		return out
-	}
-	const mib = 1 << 20
-	if need := p.attempt.Spec.GPUMemory; need > 0 {
-		limit := need + need/10 + 64*mib // what a program says it needs is not exact
-		limits := make([]string, s.gpus.Len())
-		for i := range limits {
-			limits[i] = fmt.Sprintf("%d=%dM", i, (limit+mib-1)/mib)
+	vars := map[string]string{}
+	if o.mps {
+		// The plugin's own limit is a replica's part; a smaller seat gets less.
+		threads := int(s.milli) * 100 / sched.WholeGPU
+		if threads*o.replicas >= 100 {
+			threads = 0
 		}
-		set("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", strings.Join(limits, ","))
+		vars = live.MPSLimits(s.gpus.Len(), live.MPSMemory(p.attempt.Spec.GPUMemory), threads)
 	}
-	// The plugin's own limit is a replica's part; a smaller seat gets less.
-	if percent := int(s.milli) * 100 / sched.WholeGPU; percent > 0 && percent*o.replicas < 100 {
-		set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", strconv.Itoa(percent))
+	if c.Pin {
+		vars["NVIDIA_VISIBLE_DEVICES"] = s.list()
+	}
+	var out []corev1.EnvVar
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		out = append(out, corev1.EnvVar{Name: name, Value: vars[name]})
 	}
 	return out
 }

@@ -139,17 +139,8 @@ func checkFunction(t *rapid.T, p sched.Policy, s *sched.Snapshot, plan sched.Pla
 	if again := p.Schedule(s); !reflect.DeepEqual(plan, again) {
 		t.Errorf("the same snapshot gave another plan (-first +second):\n%s", cmp.Diff(plan, again))
 	}
-	index := make([]int, len(s.Jobs))
-	for i := range index {
-		index[i] = i
-	}
-	index = rapid.Permutation(index).Draw(t, "permutation")
-	shuffled := *s
-	shuffled.Jobs = make([]*sched.Job, len(s.Jobs))
-	for i, from := range index {
-		shuffled.Jobs[i] = s.Jobs[from]
-	}
-	other := p.Schedule(&shuffled)
+	shuffled, index := policytest.Shuffled(t, s)
+	other := p.Schedule(shuffled)
 	for i, from := range index {
 		if !other.Want[i].Equal(plan.Want[from]) || other.Why[i] != plan.Why[from] || other.Notes[i] != plan.Notes[from] {
 			t.Errorf("job %s: jobs in another order give %v %v %v; want %v %v %v", s.Jobs[from].ID,

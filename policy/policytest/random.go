@@ -180,3 +180,19 @@ func (w *World) others(t *rapid.T, node int) {
 	n.Others = may & sched.GPUSet(rapid.Uint64Range(0, uint64(sched.FirstGPUs(n.GPUs))).Draw(t, "others"))
 	w.must(t, w.Apply(sched.Event{Kind: sched.NodeJoined, Node: &n}))
 }
+
+// Shuffled returns the snapshot with its jobs in another order, and where each of
+// them was: a policy must not depend on it.
+func Shuffled(t *rapid.T, s *sched.Snapshot) (*sched.Snapshot, []int) {
+	index := make([]int, len(s.Jobs))
+	for i := range index {
+		index[i] = i
+	}
+	index = rapid.Permutation(index).Draw(t, "permutation")
+	other := *s
+	other.Jobs = make([]*sched.Job, len(s.Jobs))
+	for i, from := range index {
+		other.Jobs[i] = s.Jobs[from]
+	}
+	return &other, index
+}

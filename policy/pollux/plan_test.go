@@ -91,17 +91,8 @@ func checkApart(t *rapid.T, c Config, s *sched.Snapshot, plan sched.Plan) {
 
 // checkPure asks another value of the policy about the jobs in another order.
 func checkPure(t *rapid.T, p *policy, s *sched.Snapshot, plan sched.Plan) {
-	index := make([]int, len(s.Jobs))
-	for i := range index {
-		index[i] = i
-	}
-	index = rapid.Permutation(index).Draw(t, "permutation")
-	shuffled := *s
-	shuffled.Jobs = make([]*sched.Job, len(s.Jobs))
-	for i, from := range index {
-		shuffled.Jobs[i] = s.Jobs[from]
-	}
-	other := p.Schedule(&shuffled)
+	shuffled, index := policytest.Shuffled(t, s)
+	other := p.Schedule(shuffled)
 	for i, from := range index {
 		if !other.Want[i].Equal(plan.Want[from]) || other.Why[i] != plan.Why[from] {
 			t.Errorf("job %s: another order of jobs gives %v %v; want %v %v",
