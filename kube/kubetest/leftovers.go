@@ -68,14 +68,15 @@ func makeCgroup(name string) error {
 }
 
 // removeCgroup removes a control group and those below it. Processes that were
-// just killed may hold it for a moment.
+// just killed hold it until the kernel has buried them, which takes seconds on a
+// busy machine.
 func removeCgroup(name string) {
 	roots, err := hierarchies()
 	if err != nil {
 		return // none to remove
 	}
 	for _, root := range roots {
-		for range 100 {
+		for range 1000 {
 			if removeFolders(filepath.Join(root, name)) {
 				break
 			}

@@ -137,7 +137,7 @@ func (s *Shared) Main(m *testing.M) int {
 	status := m.Run()
 	if s.cluster != nil {
 		if status != 0 {
-			fmt.Fprintln(os.Stderr, s.cluster.Logs(15))
+			fmt.Fprintln(os.Stderr, s.cluster.Logs(5))
 		}
 		s.cluster.Close()
 	}

@@ -117,14 +117,13 @@ func (c *Cluster) startMachine(ctx context.Context) error {
 		fmt.Fprintf(&inside, "ip addr add %s/24 dev eth0\n", c.machine.nodeAddress(i))
 	}
 	fmt.Fprintf(&inside, "ip route add default via %s\n", c.machine.hostAddress())
-	device := fmt.Sprintf("kubetest%d", c.machine.subnet)
 	script := fmt.Sprintf(`set -e
 ip link add %[1]s type veth peer name eth0 netns %[2]d
 ip addr add %[3]s/24 dev %[1]s
 ip link set %[1]s up
 nsenter --target %[2]d --net -- sh -ec %[4]q
 ip route add 10.214.%[5]d.0/24 via %[6]s
-`, device, pid, c.machine.hostAddress(), "$INSIDE", c.machine.subnet, c.machine.nodeAddress(0))
+`, c.machine.device(), pid, c.machine.hostAddress(), "$INSIDE", c.machine.subnet, c.machine.nodeAddress(0))
 	setup := exec.CommandContext(ctx, "sh", "-c", script)
 	setup.Env = append(os.Environ(), "INSIDE="+inside.String())
 	if out, err := setup.CombinedOutput(); err != nil {
@@ -143,6 +142,8 @@ func chooseSubnet() (int, error) {
 	return 0, errors.New("choose network of nodes: all 256 are in use")
 }
 
+// device is the end of the nodes' network that is on the test's side.
+func (m *machine) device() string      { return fmt.Sprintf("kubetest%d", m.subnet) }
 func (m *machine) hostAddress() string { return fmt.Sprintf("10.213.%d.1", m.subnet) }
 func (m *machine) nodeAddress(i int) string {
 	return net.IPv4(10, 213, byte(m.subnet), byte(2+i)).String()
@@ -244,9 +245,13 @@ func (c *Cluster) stopMachine() {
 		n.process.Kill()
 		removeCgroup(n.cgroup)
 	}
-	if c.machine != nil {
-		c.machine.holder.Kill()
+	if c.machine == nil {
+		return
 	}
+	// The kernel would take the device down with the holder's network, but in its
+	// own time. It may be gone, or not made yet.
+	_ = exec.Command("ip", "link", "delete", c.machine.device()).Run()
+	c.machine.holder.Kill()
 }
 
 // sorted yields a map in the order of its keys.

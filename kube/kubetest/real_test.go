@@ -6,7 +6,6 @@ package kubetest
 import (
 	"archive/tar"
 	"bytes"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -36,7 +35,7 @@ func TestRealNodes(t *testing.T) {
 	var cgroups []string
 	t.Run("cluster", func(t *testing.T) {
 		c := StartReal(t, 2, Options{ControllerManager: true})
-		device = fmt.Sprintf("/sys/class/net/kubetest%d", c.machine.subnet)
+		device = "/sys/class/net/" + c.machine.device()
 		for _, n := range c.nodes {
 			cgroups = append(cgroups, n.cgroup)
 		}
