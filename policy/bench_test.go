@@ -22,6 +22,9 @@ func BenchmarkDecide(b *testing.B) {
 	sizes := []size{{512, 1_000}, {10_000, 100}, {10_000, 1_000}, {10_000, 10_000}, {10_000, 100_000}}
 	snapshots := map[size]*sched.Snapshot{}
 	for _, spec := range everySpec() {
+		if spec == "pollux:genetic" {
+			continue // seconds a decision: package pollux has its own benchmark
+		}
 		for _, sz := range sizes {
 			b.Run(fmt.Sprintf("%s/%dx%d", spec, sz.gpus, sz.jobs), func(b *testing.B) {
 				if snapshots[sz] == nil {

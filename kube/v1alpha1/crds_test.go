@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -133,6 +134,26 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: %v; want it taken", c.object, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v; want %q", c.object, err, c.want)
+		}
+	}
+}
+
+// TestFixedFields: the rule that fixes a job names every field but suspend.
+func TestFixedFields(t *testing.T) {
+	text, err := os.ReadFile("trainingjob.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rule, _ := strings.Cut(string(text), `rule="self == oldSelf || (`)
+	rule, _, _ = strings.Cut(rule, `)",message="only suspend can be changed`)
+	for field := range reflect.TypeFor[v1alpha1.TrainingJobSpec]().Fields() {
+		name, _, optional := strings.Cut(field.Tag.Get("json"), ",")
+		term := fmt.Sprintf("self.%s == oldSelf.%[1]s", name)
+		if optional {
+			term = fmt.Sprintf("has(self.%s) == has(oldSelf.%[1]s) && (!has(self.%[1]s) || self.%[1]s == oldSelf.%[1]s)", name)
+		}
+		if fixed := strings.Contains(rule+" && ", term+" && "); fixed != (name != "suspend") {
+			t.Errorf("the rule has %q: %v; want all but suspend", term, fixed)
 		}
 	}
 }
