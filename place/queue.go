@@ -15,7 +15,7 @@ import (
 // Queue turns an order of jobs into a plan: the step that most policies share.
 //
 // It first chooses, in order, the jobs whose demand fits into the cluster's
-// GPUs by number; those of them that run keep their GPUs, the others are
+// GPUs by number, and into those of the nodes that they need; those of them that run keep their GPUs, the others are
 // placed, in order, on what is then free. A running job that was not chosen is
 // stopped only if its GPUs were really needed: when a chosen job finds no
 // place near enough to itself, the running jobs that stood aside for it go on.
@@ -60,6 +60,7 @@ func (q Queue) Plan(s *sched.Snapshot, order []int, free *Free) sched.Plan {
 	for t := range r.budget {
 		r.budget[t] = s.Cluster.GPUsOf(t)
 	}
+	r.pools = newPools(s)
 	chosen, rest := r.choose(order)
 	for _, i := range chosen {
 		r.resume(i)
@@ -83,6 +84,7 @@ type run struct {
 	plan    sched.Plan
 	quota   Quota
 	budget  []int          // GPUs not spoken for, by type
+	pools   pools          // the same for those that bear a mark
 	shared  []sched.GPUSet // by node: GPUs held in part that are spoken for; nil: none
 	blocked bool           // Strict, and a job ahead cannot run
 }
@@ -98,7 +100,7 @@ func (r *run) choose(order []int) (chosen, rest []int) {
 	chosen = make([]int, 0, len(order))
 	for _, i := range order {
 		if j := r.s.Jobs[i]; r.stays(j) {
-			r.budget[r.s.Cluster.TypeOf(int(j.Placement[0].Node))] -= r.speak(j)
+			r.speak(j)
 			r.quota.AddMilli(j, j.Placement.Milli())
 			chosen = append(chosen, i)
 		}
@@ -130,15 +132,10 @@ func (r *run) choose(order []int) (chosen, rest []int) {
 // reserve takes the GPUs of a job, of a type it accepts, from the budget.
 func (r *run) reserve(j *sched.Job) bool {
 	if j.Phase == sched.Running {
-		t := r.s.Cluster.TypeOf(int(j.Placement[0].Node))
-		if r.budget[t] < r.unspoken(j) {
-			return false
-		}
-		r.budget[t] -= r.speak(j)
-		return true
+		return r.spare(j)
 	}
 	return r.free.types(j, func(t int) bool {
-		if r.budget[t] < j.GPUs {
+		if r.budget[t] < j.GPUs || !r.pools.reserve(j, t) {
 			return false
 		}
 		r.budget[t] -= j.GPUs
@@ -146,25 +143,53 @@ func (r *run) reserve(j *sched.Job) bool {
 	})
 }
 
-// unspoken returns how many of its GPUs a running job has to take from the
-// budget: one that it shares with somebody chosen before is paid for.
-func (r *run) unspoken(j *sched.Job) int {
-	if r.shared == nil || !j.Placement.Shared() {
-		return j.Placement.GPUs()
-	}
-	n := 0
+// spare takes the GPUs of a running job from the budget, if they are there.
+func (r *run) spare(j *sched.Job) bool {
+	t, n := r.typeOf(j), 0
+	had := true
 	for _, s := range j.Placement {
-		n += (s.GPUs &^ r.shared[s.Node]).Len()
+		k := r.unspoken(s)
+		n += k
+		had = r.pools.take(int(s.Node), t, k) && had
 	}
-	return n
+	if !had || r.budget[t] < n {
+		for _, s := range j.Placement {
+			r.pools.take(int(s.Node), t, -r.unspoken(s))
+		}
+		return false
+	}
+	r.budget[t] -= n
+	r.note(j)
+	return true
 }
 
-// speak marks the GPUs of a running job as spoken for and returns how many of
-// them were not.
-func (r *run) speak(j *sched.Job) int {
-	n := r.unspoken(j)
+// speak takes the GPUs of a job that may not be stopped, whether they are there or
+// not.
+func (r *run) speak(j *sched.Job) {
+	t := r.typeOf(j)
+	for _, s := range j.Placement {
+		n := r.unspoken(s)
+		r.budget[t] -= n
+		r.pools.take(int(s.Node), t, n)
+	}
+	r.note(j)
+}
+
+func (r *run) typeOf(j *sched.Job) int { return r.s.Cluster.TypeOf(int(j.Placement[0].Node)) }
+
+// unspoken returns how many GPUs have to be taken from the budget for a part of a
+// placement: one that is shared with somebody chosen before is paid for.
+func (r *run) unspoken(s sched.Slice) int {
+	if r.shared == nil || s.Milli == sched.WholeGPU {
+		return s.GPUs.Len()
+	}
+	return (s.GPUs &^ r.shared[s.Node]).Len()
+}
+
+// note remembers the GPUs that a job holds in part as spoken for.
+func (r *run) note(j *sched.Job) {
 	if !j.Placement.Shared() {
-		return n
+		return
 	}
 	if r.shared == nil {
 		r.shared = make([]sched.GPUSet, len(r.s.Cluster.Nodes))
@@ -172,7 +197,6 @@ func (r *run) speak(j *sched.Job) int {
 	for _, s := range j.Placement {
 		r.shared[s.Node] |= s.GPUs
 	}
-	return n
 }
 
 // resume lets a running job go on where it is, if its GPUs are still free.

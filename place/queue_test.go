@@ -31,7 +31,12 @@ func gpus(n int) job { return job{Spec: sched.Spec{GPUs: n}} }
 // snapshot returns two nodes of four GPUs with the given jobs, named a, b, ...
 func snapshot(t *testing.T, jobs ...job) (*policytest.World, *sched.Snapshot) {
 	t.Helper()
-	w, err := policytest.NewWorld([]sched.Node{{Name: "n0", GPUs: 4}, {Name: "n1", GPUs: 4}})
+	return snapshotOf(t, []sched.Node{{Name: "n0", GPUs: 4}, {Name: "n1", GPUs: 4}}, jobs...)
+}
+
+func snapshotOf(t *testing.T, nodes []sched.Node, jobs ...job) (*policytest.World, *sched.Snapshot) {
+	t.Helper()
+	w, err := policytest.NewWorld(nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
