@@ -12,12 +12,9 @@ import (
 
 // buildPolicy makes the policy of a spec, if it can work with real jobs.
 func (b *Book) buildPolicy(spec string) (sched.Policy, error) {
-	p, err := b.Policies.New(spec)
+	p, err := b.Policies.NewLive(spec)
 	if err != nil {
-		return nil, live.Errorf(live.Invalid, "%w", err).On("policy").Try("list the policies with `fairway policies`")
-	}
-	if b.Policies.About(spec).Oracle {
-		return nil, live.Errorf(live.Invalid, "%s plans with true run times, which only the simulator has", spec).On("policy").Try("choose another; `fairway policies` says which need the truth")
+		return nil, live.Errorf(live.Invalid, "%w", err).On("policy").Try("list the policies with `fairway policies`, which says what each needs")
 	}
 	return p, nil
 }

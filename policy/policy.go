@@ -186,6 +186,15 @@ func (r Registry) About(spec string) About {
 	return e.About
 }
 
+// NewLive builds the policy that a spec asks for, if it can work with real jobs.
+func (r Registry) NewLive(spec string) (sched.Policy, error) {
+	p, err := r.New(spec)
+	if err == nil && r.About(spec).Oracle {
+		return nil, fmt.Errorf("policy %s plans with true run times, which only the simulator has; want one that needs no truth", spec)
+	}
+	return p, err
+}
+
 // New builds the policy that a spec asks for; see the package comment.
 func (r Registry) New(spec string) (sched.Policy, error) {
 	if len(spec) > maxSpec {

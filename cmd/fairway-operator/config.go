@@ -163,7 +163,7 @@ func (c *config) validate() error {
 	if c.Failures.Table != "" && !filepath.IsAbs(c.Failures.Table) {
 		return bad("failures.table", c.Failures.Table, "an absolute path, or nothing")
 	}
-	if _, err := policy.Builtin().New(c.Policy); err != nil {
+	if _, err := policy.Builtin().NewLive(c.Policy); err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}
 	if err := c.Guard.Validate(); err != nil {

@@ -32,6 +32,7 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 	for text, want := range map[string]string{
 		"polcy: fifo":                      "polcy",
 		"policy: fifoo":                    "fifo",
+		"policy: optimus":                  "policy optimus plans with true run times",
 		"notice: 2h":                       "notice = 2h",
 		"api: {cert: /a}":                  "api.cert",
 		"api: {address: '8460'}":           "api.address = 8460",

@@ -154,7 +154,7 @@ func (c *daemonConfig) validate() error {
 	if _, err := strconv.ParseUint(c.Socket.Mode, 8, 9); err != nil {
 		return bad("socket.mode", c.Socket.Mode, "an octal mode such as 0660")
 	}
-	if _, err := policy.Builtin().New(c.Policy); err != nil {
+	if _, err := policy.Builtin().NewLive(c.Policy); err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}
 	if err := c.Guard.Validate(); err != nil {

@@ -27,6 +27,7 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 	for text, want := range map[string]string{
 		"polcy: fifo":                            "polcy",
 		"policy: fifoo":                          "fifo",
+		"policy: optimus":                        "policy optimus plans with true run times",
 		"notice: 30":                             "duration 30",
 		"notice: 2h":                             "notice = 2h",
 		"slots: 65":                              "slots = 65",
