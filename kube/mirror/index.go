@@ -17,6 +17,7 @@ import (
 type index struct {
 	mu       sync.Mutex
 	byKey    map[string]sched.JobID // by the key of the submission: the object's UID
+	jobs     map[string][]sched.JobID // of each origin, ended ones too
 	active   map[string]map[sched.JobID]bool
 	origins  map[sched.JobID]string
 	keys     map[sched.JobID]string
@@ -24,12 +25,15 @@ type index struct {
 }
 
 func newIndex() *index {
-	return &index{byKey: map[string]sched.JobID{}, active: map[string]map[sched.JobID]bool{}, origins: map[sched.JobID]string{}, keys: map[sched.JobID]string{}, searches: map[sched.AppID]string{}}
+	return &index{byKey: map[string]sched.JobID{}, jobs: map[string][]sched.JobID{}, active: map[string]map[sched.JobID]bool{}, origins: map[sched.JobID]string{}, keys: map[sched.JobID]string{}, searches: map[sched.AppID]string{}}
 }
 
 func (x *index) put(m book.Mirrored) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.origins[m.ID] != m.Origin {
+		x.jobs[m.Origin] = append(x.jobs[m.Origin], m.ID)
+	}
 	x.origins[m.ID], x.keys[m.ID] = m.Origin, m.Key
 	if m.Key != "" {
 		x.byKey[m.Key] = m.ID
@@ -118,13 +122,12 @@ func (x *index) forget(origin string) {
 		return
 	}
 	delete(x.active, origin)
-	for id, o := range x.origins {
-		if o == origin {
-			delete(x.byKey, x.keys[id])
-			delete(x.keys, id)
-			delete(x.origins, id)
-		}
+	for _, id := range x.jobs[origin] {
+		delete(x.byKey, x.keys[id])
+		delete(x.keys, id)
+		delete(x.origins, id)
 	}
+	delete(x.jobs, origin)
 }
 
 // live returns the origins that have active jobs.
