@@ -16,12 +16,14 @@ import (
 	"strings"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/kube/kubetest"
-	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
 // peer is another scheduler that is run on the same input.
@@ -161,6 +163,7 @@ func (t *trial) apply(ctx context.Context, path string) error {
 		return fmt.Errorf("apply manifests (from the root of the checkout): %w", err)
 	}
 	defer f.Close()
+	var kinds []schema.GroupVersionKind
 	for d := yaml.NewYAMLOrJSONDecoder(f, 4096); ; {
 		u := &unstructured.Unstructured{}
 		err := d.Decode(u)
@@ -178,11 +181,32 @@ func (t *trial) apply(ctx context.Context, path string) error {
 		}); err != nil {
 			return err
 		}
+		kinds = append(kinds, defined(u)...)
 	}
-	if path != manifests {
+	for _, kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		if err := t.until(ctx, "kind "+kind.Kind+" is known", func() error { return t.client.List(ctx, list, client.Limit(1)) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// defined returns the kinds that a custom resource definition adds: programs that
+// start before they are known end with an error.
+func defined(u *unstructured.Unstructured) []schema.GroupVersionKind {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if u.GetKind() != "CustomResourceDefinition" || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, crd) != nil {
 		return nil
 	}
-	return t.until(ctx, "the kinds are known", func() error { return t.client.List(ctx, &v1alpha1.JournalPageList{}) })
+	var kinds []schema.GroupVersionKind
+	for _, v := range crd.Spec.Versions {
+		if v.Served {
+			kinds = append(kinds, schema.GroupVersionKind{Group: crd.Spec.Group, Version: v.Name, Kind: crd.Spec.Names.Kind})
+		}
+	}
+	return kinds
 }
 
 // until waits until a check holds.
