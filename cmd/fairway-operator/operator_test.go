@@ -17,6 +17,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
@@ -240,6 +241,14 @@ func TestOperator(t *testing.T) {
 	checkUsers(t, first, id, by)
 	checkAgent(t, admin, first)
 	checkMetrics(t, first, second)
+	eventually(t, "the pods of the gang are found by name", func() error {
+		var names discoveryv1.EndpointSlice
+		err := admin.Get(t.Context(), ctrlclient.ObjectKey{Namespace: "team", Name: "net-0"}, &names)
+		if err == nil && (len(names.Endpoints) != 2 || *names.Endpoints[1].Hostname != "net-1-1") {
+			err = fmt.Errorf("endpoints %+v; want those of net-1-0 and net-1-1", names.Endpoints)
+		}
+		return err
+	})
 
 	if err := first.stop(); err != nil {
 		t.Errorf("the first ended with %v; want nothing: it was told to", err)

@@ -28,6 +28,7 @@ func stripPod(object any) (any, error) {
 	}
 	switch {
 	case p.Spec.SchedulerName == v1alpha1.SchedulerName && p.Labels[v1alpha1.LabelID] != "": // we have made it
+		spec.Hostname, spec.Subdomain = p.Spec.Hostname, p.Spec.Subdomain
 		p.Spec = spec
 		return p, nil
 	case p.Spec.SchedulerName == v1alpha1.SchedulerName:

@@ -26,7 +26,7 @@ func somePod(scheduler string) *corev1.Pod {
 			Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"fairway.dev/gpus": "0", "huge": "text"},
 		},
 		Spec: corev1.PodSpec{
-			NodeName: "n", SchedulerName: scheduler, Volumes: []corev1.Volume{{Name: "v"}},
+			NodeName: "n", SchedulerName: scheduler, Hostname: "h", Subdomain: "s", Volumes: []corev1.Volume{{Name: "v"}},
 			Containers: []corev1.Container{{Name: "c", Image: "i", Env: []corev1.EnvVar{{Name: "SECRET", Value: "x"}}, Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{"nvidia.com/gpu": two}, Limits: corev1.ResourceList{"nvidia.com/gpu": two},
 			}}},
@@ -45,6 +45,7 @@ func TestStripPod(t *testing.T) {
 	want := somePod("default-scheduler")
 	want.ManagedFields, want.Annotations = nil, map[string]string{"fairway.dev/gpus": "0"}
 	want.Spec.Volumes, want.Spec.Containers[0].Image, want.Spec.Containers[0].Env = nil, "", nil
+	want.Spec.Hostname, want.Spec.Subdomain = "", ""
 	want.Status.ContainerStatuses = nil
 	if diff := cmp.Diff(any(want), got); diff != "" {
 		t.Error(diff)

@@ -56,6 +56,7 @@ that schedules real jobs.`,
   fairway sim --policy tiresias,pollux --journal ~/.local/state/fairway`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Version:       engine.Version(),
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%s: %w (see %s --help)", c.CommandPath(), err, c.CommandPath())

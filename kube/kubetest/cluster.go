@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -169,7 +170,7 @@ func (c *Cluster) prepare() error {
 	if c.ca, err = newAuthority(c.Folder); err != nil {
 		return err
 	}
-	if _, err := c.ca.issue("apiserver", identity{name: "kube-apiserver", ips: []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(c.host), net.ParseIP("10.0.0.1")}}); err != nil {
+	if _, err := c.ca.issue("apiserver", identity{name: "kube-apiserver", ips: []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(c.host), net.ParseIP(serviceAddress)}}); err != nil {
 		return err
 	}
 	if _, err := c.ca.issue("apiserver-to-kubelet", identity{name: "kube-apiserver", groups: []string{"system:masters"}}); err != nil {
@@ -299,10 +300,15 @@ func (c *Cluster) PauseAPIServer() error { return c.apiServer.Pause() }
 // ResumeAPIServer undoes PauseAPIServer.
 func (c *Cluster) ResumeAPIServer() error { return c.apiServer.Resume() }
 
+// apiAddress is where the API server listens.
+func (c *Cluster) apiAddress() string {
+	return net.JoinHostPort(c.host, strconv.Itoa(c.ports.apiServer))
+}
+
 // Admin returns a configuration for an administrator. It has no rate limit.
 func (c *Cluster) Admin() *rest.Config {
 	return &rest.Config{
-		Host:            fmt.Sprintf("https://%s:%d", c.host, c.ports.apiServer),
+		Host:            "https://" + c.apiAddress(),
 		BearerToken:     c.token,
 		TLSClientConfig: rest.TLSClientConfig{CAData: c.ca.pem},
 		QPS:             -1,

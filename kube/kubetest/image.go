@@ -21,13 +21,16 @@ import (
 // Image is a container image of a few files, without a base.
 type Image struct {
 	// Name is its full name, such as docker.io/local/worker:1. Pods that use it
-	// set imagePullPolicy: Never.
+	// may not have imagePullPolicy: Always.
 	Name string
 	// Files maps paths in the image to files of this machine. All are
 	// executable; programs among them have to be static.
 	Files map[string]string
-	// Entrypoint and Cmd are as in a Dockerfile.
+	// Entrypoint, Cmd and User are as in a Dockerfile.
 	Entrypoint, Cmd []string
+	User            string
+	// Bare leaves out the folder for temporary files, /tmp.
+	Bare bool
 }
 
 // LoadImage puts an image on every real node.
@@ -56,7 +59,7 @@ func (i Image) write(to io.Writer) error {
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH,
 		"os":           "linux",
-		"config":       map[string]any{"Entrypoint": i.Entrypoint, "Cmd": i.Cmd},
+		"config":       map[string]any{"Entrypoint": i.Entrypoint, "Cmd": i.Cmd, "User": i.User},
 		"rootfs":       map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer.Bytes()))}},
 	})
 	if err != nil {
@@ -83,10 +86,17 @@ func (i Image) write(to io.Writer) error {
 
 func (i Image) writeLayer(to io.Writer) error {
 	layer := tar.NewWriter(to)
-	// Programs expect a folder for temporary files.
+	if i.Bare {
+		return i.writeFiles(layer)
+	}
 	if err := layer.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}); err != nil {
 		return fmt.Errorf("write layer: %w", err)
 	}
+	return i.writeFiles(layer)
+}
+
+// writeFiles ends a layer with the image's files.
+func (i Image) writeFiles(layer *tar.Writer) error {
 	for name, source := range sorted(i.Files) {
 		data, err := os.ReadFile(source)
 		if err != nil {

@@ -44,10 +44,16 @@ func (c *Cluster) Link(t testing.TB) *Link {
 	if err != nil {
 		t.Fatal(fmt.Errorf("open link: %w", err))
 	}
-	l := &Link{listener: listener, target: fmt.Sprintf("%s:%d", c.host, c.ports.apiServer), conns: map[net.Conn]bool{}}
+	l := newLink(listener, c.apiAddress())
+	t.Cleanup(l.close)
+	return l
+}
+
+// newLink leads whoever connects to the listener to the target.
+func newLink(listener net.Listener, target string) *Link {
+	l := &Link{listener: listener, target: target, conns: map[net.Conn]bool{}}
 	l.open = sync.NewCond(&l.mu)
 	l.wait.Go(l.accept)
-	t.Cleanup(l.close)
 	return l
 }
 

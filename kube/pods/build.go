@@ -195,7 +195,6 @@ func service(p *plan) *corev1.Service {
 		},
 		Spec: corev1.ServiceSpec{
 			ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true,
-			Selector: map[string]string{v1alpha1.LabelJob: p.from.Name},
 		},
 	}
 }

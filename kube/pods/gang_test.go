@@ -122,8 +122,8 @@ func TestGang(t *testing.T) {
 		t.Errorf("pods (-want +got):\n%s", diff)
 	}
 	s := &corev1.Service{}
-	if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "job0"}, s); err != nil || s.Spec.ClusterIP != "None" || !s.Spec.PublishNotReadyAddresses {
-		t.Errorf("service %+v, %v; want a headless one", s.Spec, err)
+	if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "job0"}, s); err != nil || s.Spec.ClusterIP != "None" || len(s.Spec.Selector) > 0 {
+		t.Errorf("service %+v, %v; want a headless one, without a selector", s.Spec, err)
 	}
 	w.End(t, id, 0)
 	w.waitState(id, live.Finished)

@@ -31,10 +31,13 @@ type run struct {
 	blocked bool                    // by an earlier attempt or holder
 	created time.Time               // when its pods were, last
 	bound   map[types.UID]time.Time // when a pod was, last
-	held    time.Time               // since when it waits for room that others took
-	waiting time.Time               // since when a container cannot start
-	yields  time.Time               // since when some of its pods have left with their work saved
-	asked   map[types.UID]time.Time // pods that were deleted
+	named   int                     // how many of its pods others find by name
+	// addressed is when a pod first had an address, or when names were written last.
+	addressed time.Time
+	held      time.Time               // since when it waits for room that others took
+	waiting   time.Time               // since when a container cannot start
+	yields    time.Time               // since when some of its pods have left with their work saved
+	asked     map[types.UID]time.Time // pods that were deleted
 
 	alien  bool // somebody else's pods, although the attempt was never seen
 	probed bool // and that is known
@@ -261,7 +264,7 @@ func (e *Executor) stepWanted(ctx context.Context, r *run, orders Orders, now ti
 		e.begin(ctx, r, pods, now)
 		return false
 	}
-	if running < len(r.nodes) {
+	if e.publish(ctx, r, pods, now) || running < len(r.nodes) {
 		return false
 	}
 	r.up = true

@@ -1,0 +1,60 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pods_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/kube/kubetest"
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// TestNames: the pods of a gang are found by their names: of the first attempt, of
+// the next, and when somebody has taken the list away while the operator was down.
+func TestNames(t *testing.T) {
+	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, nil)
+	id := w.submit(sched.Spec{GPUs: 3}, nil)
+	w.plan(wants{id: {w.on(0, 0b11), w.on(1, 0b1)}})
+	w.waitState(id, live.Running)
+	list := w.waitNames(id, 1)
+	if owner := metav1.GetControllerOf(list); owner == nil || list.Labels[discoveryv1.LabelServiceName] != "job0" {
+		t.Errorf("owner %v, labels %v; want those of the job", owner, list.Labels)
+	}
+	w.plan(wants{id: {w.on(1, 0b1110)}})
+	w.waitNames(id, 2)
+
+	if err := w.client.Delete(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	w.Restart(t)
+	w.waitNames(id, 2)
+}
+
+// waitNames waits until exactly the pods of an attempt are found by their names, at
+// their addresses.
+func (w *world) waitNames(id sched.JobID, attempt int) *discoveryv1.EndpointSlice {
+	w.t.Helper()
+	list := &discoveryv1.EndpointSlice{}
+	w.wait("names of the pods", func() bool {
+		if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "job0-0"}, list); err != nil {
+			return false
+		}
+		var got, want []string
+		for _, e := range list.Endpoints {
+			got = append(got, fmt.Sprintf("%s: %s on %s", *e.Hostname, e.Addresses[0], *e.NodeName))
+		}
+		for rank, p := range sorted(w.of(id)) {
+			want = append(want, fmt.Sprintf("job0-%d-%d: %s on %s", attempt, rank, p.Status.PodIP, p.Spec.NodeName))
+		}
+		return len(want) == 3 && slices.Equal(want, got)
+	})
+	return list
+}
