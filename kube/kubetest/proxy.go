@@ -17,7 +17,7 @@ import (
 // cluster while others go on.
 type Link struct {
 	listener net.Listener
-	target   string
+	target   func() (string, error)
 	wait     sync.WaitGroup
 
 	mu     sync.Mutex
@@ -44,13 +44,13 @@ func (c *Cluster) Link(t testing.TB) *Link {
 	if err != nil {
 		t.Fatal(fmt.Errorf("open link: %w", err))
 	}
-	l := newLink(listener, c.apiAddress())
+	l := newLink(listener, c.toAPIServer)
 	t.Cleanup(l.close)
 	return l
 }
 
-// newLink leads whoever connects to the listener to the target.
-func newLink(listener net.Listener, target string) *Link {
+// newLink leads whoever connects to the listener to the target of that moment.
+func newLink(listener net.Listener, target func() (string, error)) *Link {
 	l := &Link{listener: listener, target: target, conns: map[net.Conn]bool{}}
 	l.open = sync.NewCond(&l.mu)
 	l.wait.Go(l.accept)
@@ -147,7 +147,11 @@ func (l *Link) pass(least blocked) {
 func (l *Link) serve(client net.Conn) {
 	defer l.drop(client)
 	l.pass(everything)
-	server, err := net.Dial("tcp", l.target)
+	target, err := l.target()
+	if err != nil {
+		return
+	}
+	server, err := net.Dial("tcp", target)
 	if err != nil || !l.keep(server) {
 		return // the client sees its connection closed, as with a server that is down
 	}
@@ -158,23 +162,26 @@ func (l *Link) serve(client net.Conn) {
 	both.Wait()
 }
 
-// copy passes bytes on until either end closes, and then closes the other. It
-// waits while the link blocks this much or more.
+// copy passes bytes on until either end closes, and then closes the other; who says
+// that no more will come may still hear an answer. It waits while the link blocks this
+// much or more.
 func (l *Link) copy(to, from net.Conn, least blocked) {
-	defer to.Close()
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
 			l.pass(least)
 			if _, err := to.Write(buffer[:n]); err != nil {
+				_, _ = from.Close(), to.Close()
 				return
 			}
 		}
+		if half, ok := to.(*net.TCPConn); ok && err == io.EOF {
+			_ = half.CloseWrite() // serve closes both, when the answer is over too
+			return
+		}
 		if err != nil {
-			if err != io.EOF {
-				_ = from.Close()
-			}
+			_, _ = from.Close(), to.Close()
 			return
 		}
 	}

@@ -32,9 +32,9 @@ const PodImage = "docker.io/local/pod:1"
 // machine is a network of its own, inside which all real nodes of a cluster and
 // their pods live. The kernel takes it down with the process that holds it.
 type machine struct {
-	holder  *Process
-	subnet  int   // of 10.213.subnet.0/24 for nodes and 10.214.subnet.0/24 for pods
-	service *Link // to the API server, at the address that pods know
+	holder   *Process
+	subnet   int              // of 10.213.subnet.0/24 for nodes and 10.214.subnet.0/24 for pods
+	services map[string]*Link // those that route, by address and port
 }
 
 // realNode is containerd and a kubelet, in namespaces for mounts and processes
@@ -52,8 +52,8 @@ func (n *realNode) socket() string { return filepath.Join(n.folder, "containerd.
 // StartReal runs a cluster with real nodes, named real-0, real-1 and so on,
 // beside those of the options. Their kubelets start containers with containerd,
 // on one network: pods of all nodes, and the test, reach each other by address.
-// There is no cluster DNS, and no service routes but that of the API server. GPUs
-// are pretended: see SetGPUs.
+// There is no cluster DNS, and no Service routes but that of the API server and
+// those of RouteService. GPUs are pretended: see SetGPUs.
 //
 // It needs root on Linux, and skips the test where it is not.
 func StartReal(t testing.TB, nodes int, o Options) *Cluster {
@@ -97,7 +97,7 @@ func (c *Cluster) startMachine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.machine = &machine{holder: holder, subnet: subnet}
+	c.machine = &machine{holder: holder, subnet: subnet, services: map[string]*Link{}}
 	// Wait for the new network: until then the holder shows ours.
 	ours, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
@@ -156,7 +156,7 @@ func (c *Cluster) startRealNodes(ctx context.Context) error {
 	if c.options.RealNodes == 0 {
 		return nil
 	}
-	if err := c.openService(); err != nil {
+	if err := c.route(serviceAddress, 443, c.toAPIServer); err != nil {
 		return err
 	}
 	names := map[string]bool{}
@@ -252,8 +252,8 @@ func (c *Cluster) stopMachine() {
 	if c.machine == nil {
 		return
 	}
-	if c.machine.service != nil {
-		c.machine.service.close()
+	for _, l := range c.machine.services {
+		l.close()
 	}
 	// The kernel would take the device down with the holder's network, but in its
 	// own time. It may be gone, or not made yet.

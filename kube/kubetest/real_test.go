@@ -6,6 +6,7 @@ package kubetest
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -43,6 +45,7 @@ func TestRealNodes(t *testing.T) {
 			t.Errorf("while the cluster runs: %v", err)
 		}
 		exchange(t, c)
+		throughService(t, c)
 		killNode(t, c)
 	})
 	if device == "" {
@@ -90,6 +93,41 @@ func exchange(t *testing.T, c *Cluster) {
 	}
 	if found, err := c.Audit(ctx, AuditOptions{}); len(found) > 0 || err != nil {
 		t.Errorf("audit: %v, %v", found, err)
+	}
+}
+
+// throughService: a pod reaches another by the address of a Service.
+func throughService(t *testing.T, c *Cluster) {
+	ctx := inTime(t)
+	served := realPod("served", "receive", "4000")
+	served.Labels = map[string]string{"app": "served"}
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "served"},
+		Spec:       corev1.ServiceSpec{Selector: served.Labels, Ports: []corev1.ServicePort{{Name: "bytes", Port: 80, TargetPort: intstr.FromInt32(4000)}}},
+	}
+	if err := c.Client.Create(ctx, service); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.WaitPod(ctx, place(t, c, served, "real-0"), corev1.PodRunning); err != nil {
+		t.Fatal(err)
+	}
+	address, err := c.RouteService(ctx, client.ObjectKeyFromObject(service))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := poll(ctx, func(context.Context) error {
+		_, err := c.endpoint(client.ObjectKeyFromObject(service), "bytes")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	pod := place(t, c, realPod("to-served", "send", address+":80", "1000"), "real-1")
+	if _, err := c.WaitPod(ctx, pod, corev1.PodSucceeded); err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.PodLogs(ctx, pod)
+	if want := "sent 1000, the receiver says 1000\n"; text != want || err != nil {
+		t.Errorf("the sender wrote %q, %v; want %q", text, err, want)
 	}
 }
 
@@ -143,6 +181,15 @@ func TestImage(t *testing.T) {
 	layer := untar(t, strings.NewReader(files["layer.tar"]))
 	if diff := cmp.Diff(map[string]string{"tmp/": "", "bin/x": "#!", "a": "#!"}, layer); diff != "" {
 		t.Errorf("layer (-want +got):\n%s", diff)
+	}
+	image.Bare, image.User = true, "65532:65532"
+	var bare bytes.Buffer
+	if err := image.write(&bare); err != nil {
+		t.Fatal(err)
+	}
+	files = untar(t, &bare)
+	if layer := untar(t, strings.NewReader(files["layer.tar"])); len(layer) != 2 || !strings.Contains(files["config.json"], `"User":"65532:65532"`) {
+		t.Errorf("a bare image with a user has the files %v and the configuration %s; want no /tmp, and the user", layer, files["config.json"])
 	}
 	image.Files["/b"] = program + "-missing"
 	if err := image.write(io.Discard); err == nil || !strings.Contains(err.Error(), "/b") {

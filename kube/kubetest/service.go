@@ -4,30 +4,86 @@
 package kubetest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os/exec"
 	"runtime"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // serviceAddress is that of the Service "kubernetes", the first of the range that
 // the API server is told. Kubelets tell it to pods, whose clients look for it.
 const serviceAddress = "10.0.0.1"
 
-// openService leads the address of the Service "kubernetes" to the API server, for
-// pods of real nodes: a proxy of the cluster would do that, and there is none. The
-// address exists on the nodes' network only, as this machine's may have it too.
-func (c *Cluster) openService() error {
+func (c *Cluster) toAPIServer() (string, error) { return c.apiAddress(), nil }
+
+// RouteService leads the address of a Service, for pods of real nodes, to the first
+// of its pods that is ready when they connect. A proxy of the cluster would do that
+// for all Services; here there is none. It needs Options.ControllerManager. It
+// returns the address.
+func (c *Cluster) RouteService(ctx context.Context, service client.ObjectKey) (string, error) {
+	if len(c.nodes) == 0 {
+		return "", fmt.Errorf("route service %s: the cluster has no real nodes", service)
+	}
+	s := &corev1.Service{}
+	if err := c.Client.Get(ctx, service, s); err != nil {
+		return "", fmt.Errorf("route service %s: %w", service, err)
+	}
+	for _, p := range s.Spec.Ports {
+		if err := c.route(s.Spec.ClusterIP, int(p.Port), func() (string, error) { return c.endpoint(service, p.Name) }); err != nil {
+			return "", fmt.Errorf("route service %s: %w", service, err)
+		}
+	}
+	return s.Spec.ClusterIP, nil
+}
+
+// endpoint returns where a port of a Service leads now.
+func (c *Cluster) endpoint(service client.ObjectKey, port string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	var slices discoveryv1.EndpointSliceList
+	if err := c.Client.List(ctx, &slices, client.InNamespace(service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service.Name}); err != nil {
+		return "", err
+	}
+	for _, s := range slices.Items {
+		for _, p := range s.Ports {
+			if p.Name == nil || p.Port == nil || *p.Name != port {
+				continue
+			}
+			for _, e := range s.Endpoints {
+				if e.Conditions.Ready != nil && *e.Conditions.Ready {
+					return net.JoinHostPort(e.Addresses[0], strconv.Itoa(int(*p.Port))), nil
+				}
+			}
+		}
+	}
+	return "", errors.New("no pod is ready")
+}
+
+// route gives the nodes' network an address, and leads who connects to it to the
+// target. The address exists there only: this machine's own network may have it too.
+func (c *Cluster) route(address string, port int, target func() (string, error)) error {
+	at := net.JoinHostPort(address, strconv.Itoa(port))
+	if old := c.machine.services[at]; old != nil {
+		old.close() // it may be of a Service that is no more
+	}
 	pid := c.machine.holder.PID()
-	add := exec.Command("nsenter", fmt.Sprintf("--target=%d", pid), "--net", "--", "ip", "addr", "add", serviceAddress+"/32", "dev", "lo")
+	add := exec.Command("nsenter", fmt.Sprintf("--target=%d", pid), "--net", "--", "ip", "addr", "replace", address+"/32", "dev", "lo")
 	if out, err := add.CombinedOutput(); err != nil {
-		return fmt.Errorf("add service address: %w: %s", err, out)
+		return fmt.Errorf("add address %s: %w: %s", address, err, out)
 	}
-	listener, err := listenOn(pid, net.JoinHostPort(serviceAddress, "443"))
+	listener, err := listenOn(pid, at)
 	if err != nil {
-		return fmt.Errorf("open service address: %w", err)
+		return err
 	}
-	c.machine.service = newLink(listener, c.apiAddress())
+	c.machine.services[at] = newLink(listener, target)
 	return nil
 }
 

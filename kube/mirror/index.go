@@ -16,7 +16,7 @@ import (
 // again by every sweep.
 type index struct {
 	mu       sync.Mutex
-	byKey    map[string]sched.JobID // by the key of the submission: the object's UID
+	byKey    map[string]sched.JobID   // by the key of the submission: the object's UID
 	jobs     map[string][]sched.JobID // of each origin, ended ones too
 	active   map[string]map[sched.JobID]bool
 	origins  map[sched.JobID]string

@@ -6,6 +6,7 @@ package pods
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/live"
 )
 
 // The names of pods in a gang's service are written here, in one go when all pods
@@ -56,8 +58,15 @@ func (e *Executor) publish(ctx context.Context, r *run, pods map[int]*corev1.Pod
 			switch {
 			case err == nil:
 				r.named, r.addressed, r.tries = known, e.Now(), 0
-			case ctx.Err() == nil:
+			case ctx.Err() != nil:
+			case !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !errors.Is(err, errTaken):
 				e.retry(r, "write the addresses of its pods down", err)
+			case r.created.IsZero():
+				// It was started by an earlier leader, and may have found itself long ago.
+				e.Log.Warn("the addresses of an attempt cannot be written down", "job", r.id.Job, "attempt", r.id.Number, "err", err)
+				r.named = known
+			default:
+				e.end(r, live.Exit{Code: 126, Why: "its pods cannot find each other by name: " + err.Error()})
 			}
 		}
 	})

@@ -6,6 +6,7 @@ package pods_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -36,6 +37,39 @@ func TestNames(t *testing.T) {
 	}
 	w.Restart(t)
 	w.waitNames(id, 2)
+}
+
+// TestNamesTaken: a gang whose names somebody else uses fails and says so, and one
+// that runs already goes on.
+func TestNamesTaken(t *testing.T) {
+	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, nil)
+	foreign := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "job0-0"}, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{},
+	}
+	if err := w.client.Create(t.Context(), foreign); err != nil {
+		t.Fatal(err)
+	}
+	first := w.submit(sched.Spec{GPUs: 2}, nil)
+	w.plan(wants{first: {w.on(0, 0b11)}})
+	w.waitState(first, live.Failed)
+	if why := w.job(first).Exit.Text(); !strings.Contains(why, "cannot find each other by name") || !strings.Contains(why, "job0-0 is not Fairway's") {
+		t.Errorf("it failed because %q; want the endpoint slice named", why)
+	}
+
+	second := w.submit(sched.Spec{GPUs: 2}, nil)
+	w.plan(wants{second: {w.on(0, 0b11)}})
+	w.waitState(second, live.Running)
+	list := &discoveryv1.EndpointSlice{}
+	w.wait("the names of the second", func() bool {
+		return w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "job1-0"}, list) == nil
+	})
+	list.Labels[discoveryv1.LabelManagedBy] = "somebody"
+	if err := w.client.Update(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	w.Restart(t)
+	w.End(t, second, 0)
+	w.waitState(second, live.Finished)
 }
 
 // waitNames waits until exactly the pods of an attempt are found by their names, at
