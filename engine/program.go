@@ -105,8 +105,15 @@ func PolicyEntries() []live.PolicyEntry {
 	return out
 }
 
-// Version is what the Go toolchain knows about this binary.
+// release is the version of a release, which the linker sets (see deploy/Dockerfile):
+// an image is built without the history that the toolchain would look at.
+var release string
+
+// Version is that of the release, or what the Go toolchain knows about this binary.
 func Version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

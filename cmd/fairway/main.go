@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/engine"
 )
 
 // Exit codes: 1 the command failed, 2 it was called wrongly.

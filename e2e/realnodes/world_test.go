@@ -65,17 +65,24 @@ func newWorld(t *testing.T, gpus int, policy string) *world {
 			t.Fatal(err)
 		}
 	}
-	w.program = filepath.Join(t.TempDir(), "trainer")
-	build := exec.CommandContext(ctx, "go", "build", "-o", w.program, "./trainer")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build trainer: %v: %s", err, out)
-	}
-	if err := c.LoadImage(ctx, kubetest.Image{Name: trainerImage, Files: map[string]string{"/trainer": w.program}, Entrypoint: []string{"/trainer"}}); err != nil {
+	var err error
+	if w.program, err = loadTrainer(ctx, c, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	w.startOperator(t, policy)
 	return w
+}
+
+// loadTrainer builds the trainer into a folder, puts its image on the nodes, and returns
+// its path.
+func loadTrainer(ctx context.Context, c *kubetest.Cluster, folder string) (string, error) {
+	path := filepath.Join(folder, "trainer")
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, "./trainer")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build trainer: %w: %s", err, out)
+	}
+	return path, c.LoadImage(ctx, kubetest.Image{Name: trainerImage, Files: map[string]string{"/trainer": path}, Entrypoint: []string{"/trainer"}})
 }
 
 func (w *world) startOperator(t *testing.T, policy string) {

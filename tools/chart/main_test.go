@@ -56,7 +56,7 @@ podAnnotations: {note: x}
 	for _, want := range []string{
 		"policy: \"tiresias\"", "secretName: fairway-tls", "cert: /etc/fairway/tls/tls.crt", "rendezvous: ip", "url: https://fairway.example",
 		"kind: ServiceMonitor", "release: prom", "path: /metrics/fairway", "kind: NetworkPolicy", "priorityClassName: system-cluster-critical",
-		"verbs: [get, list, watch, create, delete, patch]", "name: registry", "role: infra", "key: infra", "team: platform", "note: x", "namespace: other", "\"title\": \"Fairway",
+		"name: registry", "role: infra", "key: infra", "team: platform", "note: x", "namespace: other", "\"title\": \"Fairway",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%q is not in what the chart makes", want)
