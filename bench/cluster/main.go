@@ -18,7 +18,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // options is the command line.
@@ -60,6 +62,7 @@ const (
 var errBeyond = errors.New("out of bounds")
 
 func main() {
+	log.SetLogger(logr.Discard()) // clients complain once without one
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newCommand().ExecuteContext(ctx)
 	stop()

@@ -14,6 +14,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 func main() {
@@ -25,6 +28,7 @@ func main() {
 	flag.StringVar(&o.policy, "policy", "themis", "scheduling `policy` to begin with")
 	flag.BoolVar(&o.exit, "exit", false, "end when the gang runs, instead of at Ctrl-C")
 	flag.Parse()
+	log.SetLogger(logr.Discard()) // clients complain once without one
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o, os.Stdout)
 	stop()
