@@ -23,7 +23,7 @@ test: lint ## lint, then every test: Go with the race detector, Python with PyTo
 	$(MAKE) e2e
 
 # One package at a time: each has a cluster of its own, and two cores are few.
-e2e: ## the tests on a real Kubernetes control plane, which is built on the first time (15 to 30 minutes on two cores)
+e2e: ## the tests on a real Kubernetes control plane, which is built on the first time (a quarter of an hour on two cores)
 	tools/controlplane/build.sh --real || tools/controlplane/build.sh
 	$(MAKE) chart
 	FAIRWAY_E2E=1 $(GO) test -race -count=1 -p 1 -timeout 40m ./kube/... ./cmd/fairway-operator ./tools/cluster ./e2e/cluster ./e2e/realnodes
