@@ -15,9 +15,10 @@ import (
 // Queue turns an order of jobs into a plan: the step that most policies share.
 //
 // It first chooses, in order, the jobs whose demand fits into the cluster's
-// GPUs by number, and into those of the nodes that they need; those of them that run keep their GPUs, the others are
-// placed, in order, on what is then free. A running job that was not chosen is
-// stopped only if its GPUs were really needed: when a chosen job finds no
+// GPUs by number, and into those of the nodes that they need; those of them
+// that run keep their GPUs, unless somebody ahead needs their nodes, the others
+// are placed, in order, on what is then free. A running job that was not chosen
+// is stopped only if its GPUs were really needed: when a chosen job finds no
 // place near enough to itself, the running jobs that stood aside for it go on.
 type Queue struct {
 	// Place finds GPUs for a job that does not run. Nil: Consolidated.
@@ -63,9 +64,14 @@ func (q Queue) Plan(s *sched.Snapshot, order []int, free *Free) sched.Plan {
 	r.pools = newPools(s)
 	chosen, rest := r.choose(order)
 	for _, i := range chosen {
-		r.resume(i)
+		if !r.aside[i] {
+			r.resume(i)
+		}
 	}
 	for _, i := range chosen {
+		if r.aside[i] {
+			r.resume(i) // it was not in the way after all
+		}
 		r.start(i)
 	}
 	for _, i := range rest {
@@ -86,6 +92,7 @@ type run struct {
 	budget  []int          // GPUs not spoken for, by type
 	pools   pools          // the same for those that bear a mark
 	shared  []sched.GPUSet // by node: GPUs held in part that are spoken for; nil: none
+	aside   map[int]bool   // running jobs, chosen to go on elsewhere
 	blocked bool           // Strict, and a job ahead cannot run
 }
 
@@ -116,7 +123,7 @@ func (r *run) choose(order []int) (chosen, rest []int) {
 			milli = j.Placement.Milli()
 		}
 		within := r.quota.FitsMilli(j, milli)
-		if full || (j.Phase == sched.Pending && !j.Ready(r.s.Now)) || !within || !r.reserve(j) {
+		if full || (j.Phase == sched.Pending && !j.Ready(r.s.Now)) || !within || !r.reserve(i) {
 			rest = append(rest, i)
 			full = full || (r.Strict && j.Ready(r.s.Now) && within)
 			continue
@@ -129,38 +136,49 @@ func (r *run) choose(order []int) (chosen, rest []int) {
 	return chosen, rest
 }
 
-// reserve takes the GPUs of a job, of a type it accepts, from the budget.
-func (r *run) reserve(j *sched.Job) bool {
+// reserve takes the GPUs of a job, of a type it accepts, from the budget. A running
+// job on nodes that somebody ahead needs keeps its turn: it may go on elsewhere.
+func (r *run) reserve(i int) bool {
+	j := r.s.Jobs[i]
 	if j.Phase == sched.Running {
-		return r.spare(j)
+		if taken, wanted := r.spare(j); taken || !wanted {
+			return taken
+		}
 	}
-	return r.free.types(j, func(t int) bool {
+	found := r.free.types(j, func(t int) bool {
 		if r.budget[t] < j.GPUs || !r.pools.reserve(j, t) {
 			return false
 		}
 		r.budget[t] -= j.GPUs
 		return true
 	})
+	if found && j.Phase == sched.Running {
+		if r.aside == nil {
+			r.aside = map[int]bool{}
+		}
+		r.aside[i] = true
+	}
+	return found
 }
 
-// spare takes the GPUs of a running job from the budget, if they are there.
-func (r *run) spare(j *sched.Job) bool {
+// spare takes the GPUs of a running job from the budget, if they are there. If they
+// are not, it says whether that is because others need its nodes.
+func (r *run) spare(j *sched.Job) (taken, wanted bool) {
 	t, n := r.typeOf(j), 0
-	had := true
 	for _, s := range j.Placement {
 		k := r.unspoken(s)
 		n += k
-		had = r.pools.take(int(s.Node), t, k) && had
+		wanted = !r.pools.take(int(s.Node), t, k) || wanted
 	}
-	if !had || r.budget[t] < n {
+	if wanted || r.budget[t] < n {
 		for _, s := range j.Placement {
 			r.pools.take(int(s.Node), t, -r.unspoken(s))
 		}
-		return false
+		return false, wanted
 	}
 	r.budget[t] -= n
 	r.note(j)
-	return true
+	return true, false
 }
 
 // speak takes the GPUs of a job that may not be stopped, whether they are there or
