@@ -12,15 +12,30 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/fairway-gpu/fairway/interfere"
 	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/policy/gavel"
 	"github.com/fairway-gpu/fairway/policy/policytest"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-var packings = []string{
-	"gavel:packing", "gavel:packing:ftf", "gavel:packing:makespan:stick=2", "gavel:packing:cost:slo=2",
-	"gavel:packing:sjf", "gavel:sharing=1:gpu=h200:mode=mps",
+// packing is a spec of a policy that shares, and what its knobs say of two jobs
+// on a GPU.
+type packing struct {
+	spec string
+	gpu  sched.GPUType // whose model is asked; empty: that of the node
+	mode interfere.Mode
+	work float64 // that two jobs do together at least, as a multiple of that of one alone
+}
+
+var packings = []packing{
+	{"gavel:packing", "", interfere.TimeSlice, gavel.Packing},
+	{"gavel:packing:ftf", "", interfere.TimeSlice, gavel.Packing},
+	{"gavel:packing:makespan:stick=2", "", interfere.TimeSlice, gavel.Packing},
+	{"gavel:packing:cost:slo=2", "", interfere.TimeSlice, gavel.Packing},
+	{"gavel:packing:sjf", "", interfere.TimeSlice, gavel.Packing},
+	{"gavel:sharing=1:gpu=h200:mode=mps", "h200", interfere.MPS, 1},
 }
 
 // drawSharer draws a job of which most may share.
@@ -43,8 +58,8 @@ func drawSharer(t *rapid.T, id sched.JobID) sched.Spec {
 func TestPackingProperties(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := policytest.Random(rt)
-		spec := rapid.SampledFrom(packings).Draw(rt, "spec")
-		p, other := build(t, spec), build(t, rapid.SampledFrom([]string{"gavel", "antman"}).Draw(rt, "other"))
+		kind := rapid.SampledFrom(packings).Draw(rt, "policy")
+		p, other := build(t, kind.spec), build(t, rapid.SampledFrom([]string{"gavel", "antman"}).Draw(rt, "other"))
 		for step := range rapid.IntRange(1, 8).Draw(rt, "decisions") {
 			for k := range rapid.IntRange(0, 5).Draw(rt, "jobs") {
 				if err := w.Submit(drawSharer(rt, sched.JobID(fmt.Sprint("s", step, "-", k))), time.Hour); err != nil {
@@ -63,9 +78,9 @@ func TestPackingProperties(t *testing.T) {
 			for _, v := range sched.Check(s, plan) {
 				rt.Errorf("%s", v)
 			}
-			checkShared(rt, s, plan)
+			kind.checkShared(rt, s, plan)
 			checkFree(rt, s, plan)
-			checkFunction(rt, build(t, spec), s, plan)
+			checkFunction(rt, build(t, kind.spec), s, plan)
 			if _, _, err := w.Decide(p); err != nil {
 				rt.Fatal(err)
 			}
@@ -83,7 +98,7 @@ func build(t testing.TB, spec string) sched.Policy {
 }
 
 // checkShared looks at jobs that the plan puts on GPUs anew.
-func checkShared(t *rapid.T, s *sched.Snapshot, plan sched.Plan) {
+func (kind packing) checkShared(t *rapid.T, s *sched.Snapshot, plan sched.Plan) {
 	on := map[sched.Slice][]int{}
 	for i, want := range plan.Want {
 		if len(want) == 1 && want[0].Milli == 500 {
@@ -106,11 +121,30 @@ func checkShared(t *rapid.T, s *sched.Snapshot, plan sched.Plan) {
 			t.Errorf("jobs %s and %s share and are not of the same size", a.ID, b.ID)
 		}
 		want := plan.Want[jobs[0]]
-		if fresh := !want.Equal(a.Placement) || !want.Equal(b.Placement); fresh && min(a.GPUUtil, b.GPUUtil) > 0.9 &&
-			s.Cluster.Nodes[want[0].Node].Type == "h200" && a.MilliGPU+b.MilliGPU == 0 {
-			t.Errorf("jobs %s and %s share an H200, of which each uses all", a.ID, b.ID)
+		if goesOn := want.Equal(a.Placement) && want.Equal(b.Placement); goesOn || a.MilliGPU+b.MilliGPU > 0 {
+			continue
+		}
+		if work := kind.together(t, s.Cluster.Nodes[want[0].Node].Type, a, b); work < kind.work-1e-6 {
+			t.Errorf("jobs %s and %s begin to share, and do %.3g of the work of one; want %g", a.ID, b.ID, work, kind.work)
 		}
 	}
+}
+
+// together is the work that two jobs are expected to do on a GPU, as a multiple of
+// that of one alone.
+func (kind packing) together(t *rapid.T, on sched.GPUType, a, b *sched.Job) float64 {
+	if kind.gpu != "" {
+		on = kind.gpu
+	}
+	model, err := interfere.Default(string(on))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slowdown := func(own, other *sched.Job) float64 {
+		beside := []interfere.Load{{Util: other.GPUUtil}}
+		return model.Slowdown(kind.mode, interfere.Load{Util: own.GPUUtil}, beside).Mean
+	}
+	return 1/slowdown(a, b) + 1/slowdown(b, a)
 }
 
 // checkFree looks for a job that waits although GPUs are free for it.
