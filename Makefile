@@ -3,10 +3,15 @@ GO ?= go
 FUZZTIME ?= 10s
 DATA ?= pollux-artifact/simulator
 
-.PHONY: help build operator demo test e2e lint load bench fuzz repro controlplane cluster manifests chart image clean
+# The same draws in every run, so that a red test speaks of the change before it.
+# "make properties" looks further, with other draws each time.
+export RAPID_SEED ?= 1
+CHECKS ?= 1000
+
+.PHONY: help build operator demo test e2e lint load bench fuzz properties repro controlplane cluster manifests chart image clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 13
 
 build: ## build bin/fairway
 	$(GO) build -trimpath -o bin/fairway ./cmd/fairway
@@ -46,6 +51,10 @@ fuzz: ## every fuzz target for FUZZTIME
 	  for t in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' $$f); do \
 	    $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $(FUZZTIME) ./$$(dirname $$f) || exit 1; \
 	  done; done
+
+properties: ## the property tests with other draws each time, CHECKS of each
+	RAPID_SEED=0 RAPID_CHECKS=$(CHECKS) FAIRWAY_E2E=0 $(GO) test -count=1 -timeout 60m \
+	  $$(grep -rl --include='*_test.go' 'rapid\.Check' . | xargs -n 1 dirname | sort -u)
 
 repro: build ## re-make docs/reproduction (DATA: folder of the Pollux artifact)
 	bin/fairway repro tiresias --data $(DATA) --out docs/reproduction/tiresias.md
