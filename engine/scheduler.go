@@ -24,6 +24,9 @@ type Scheduler struct {
 	Bidders Bidders
 	Pace    time.Duration // least time between two decisions
 	Log     *slog.Logger
+	// After are closed when the book knows what the first decision must not be made
+	// without.
+	After []<-chan struct{}
 }
 
 // Parts returns what has to run for jobs to be decided about.
@@ -44,6 +47,13 @@ func (s Scheduler) Parts() ([]Part, error) {
 }
 
 func (s Scheduler) decide(ctx context.Context, b live.Backend) error {
+	for _, known := range s.After {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-known:
+		}
+	}
 	return live.Run(ctx, live.Config{
 		Backend: b, Policy: s.Book.InForce, Guard: s.Guard, Log: s.Log, Pace: s.Pace,
 		Decided: func(d live.Decision, took time.Duration) {

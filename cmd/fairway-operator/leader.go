@@ -213,7 +213,9 @@ func (t *term) openServer() error {
 
 // parts returns everything that has to run.
 func (t *term) parts() ([]engine.Part, error) {
-	scheduler := engine.Scheduler{Book: t.book, Guard: t.guard, Metrics: t.metrics, Bidders: t.config.Bidders, Pace: t.config.Pace.D(), Log: t.log}
+	scheduler := engine.Scheduler{Book: t.book, Guard: t.guard, Metrics: t.metrics, Bidders: t.config.Bidders, Pace: t.config.Pace.D(), Log: t.log,
+		After: []<-chan struct{}{t.nodes.Told(), t.mirror.Configured()},
+	}
 	parts, err := scheduler.Parts()
 	if err != nil {
 		return nil, err

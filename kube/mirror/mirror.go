@@ -93,6 +93,7 @@ const (
 type Mirror struct {
 	Config
 	queue   workqueue.TypedRateLimitingInterface[key]
+	ready   chan struct{} // closed: the book has the policy and the tenants
 	index   *index
 	sharing sharing
 
@@ -127,12 +128,16 @@ func New(c Config) *Mirror {
 		c.Event = func(runtime.Object, string, string, string) {}
 	}
 	m := &Mirror{
-		Config: c, index: newIndex(), written: map[key]time.Time{}, turns: map[key]turn{}, quick: paceOf(c.Writes), lazy: paceOf(max(c.Writes/5, 0.5)),
+		Config: c, ready: make(chan struct{}), index: newIndex(), written: map[key]time.Time{}, turns: map[key]turn{}, quick: paceOf(c.Writes), lazy: paceOf(max(c.Writes/5, 0.5)),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[key](100*time.Millisecond, time.Minute)),
 	}
 	m.recall() // an executor may ask for templates before Run has begun
 	return m
 }
+
+// Configured is closed when the book has the policy and the tenants that the cluster
+// has now: until then it has those of the leader before.
+func (m *Mirror) Configured() <-chan struct{} { return m.ready }
 
 // recall takes in what the book knows, and returns the last record it knew of.
 func (m *Mirror) recall() uint64 {
@@ -165,6 +170,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 	if err := m.configure(ctx); err != nil {
 		return err
 	}
+	close(m.ready)
 	m.sweep()
 	var group sync.WaitGroup
 	for range workers {

@@ -210,6 +210,16 @@ func TestPolicy(t *testing.T) {
 	if _, _, message := condition(p.Status.Conditions, v1alpha1.Accepted); !strings.Contains(message, "nonsense") || p.Status.InForce != "tiresias" || inForce() != "tiresias" {
 		t.Errorf("status %+v, in force %s; want a message about nonsense, and tiresias in force", p.Status, inForce())
 	}
+	// What changes while nobody leads is known before the first decision.
+	w.stop()
+	w.patch(p, func() { p.Spec.Policy = "las" })
+	blue := tenantObject("blue", new(int32(3)), "team")
+	w.create(blue)
+	w.start()
+	<-w.mirror.Configured()
+	if view, known, err := w.mirror.tenantView("blue"); inForce() != "las" || !known || err != nil || view.Quota != 3 {
+		t.Errorf("the book has policy %s, and for blue %+v %v; want las, and a quota of 3", inForce(), view, err)
+	}
 	if err := w.client.Delete(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 type Watcher struct {
 	Config
 	dirty chan struct{} // of one: something has changed
+	told  chan struct{} // closed: the book knows the nodes
 
 	mu    sync.Mutex
 	nodes map[string]*facts
@@ -40,10 +41,14 @@ type place struct {
 // New returns a watcher; Run starts it.
 func New(c Config) *Watcher {
 	return &Watcher{
-		Config: c.withDefaults(), dirty: make(chan struct{}, 1),
+		Config: c.withDefaults(), dirty: make(chan struct{}, 1), told: make(chan struct{}),
 		nodes: map[string]*facts{}, used: map[string]*request{}, pods: map[types.UID]place{},
 	}
 }
+
+// Told is closed when the book has the nodes as they are: until then it has them as
+// they were when somebody else told it.
+func (w *Watcher) Told() <-chan struct{} { return w.told }
 
 // Run tells the book about nodes until the context ends. The cache must be
 // started by the caller. Nothing is told before the cache has seen all nodes and
@@ -55,6 +60,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 	defer undo()
 	w.Constraints.AwaitFilled(ctx)
+	first := sync.OnceFunc(func() { close(w.told) })
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -84,6 +90,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			wait = min(wait, time.Second)
 		} else {
 			w.Constraints.Told(version)
+			first()
 		}
 		timer.Reset(wait)
 	}

@@ -54,6 +54,12 @@ func (n *notes) SetNodes(_ context.Context, list []sched.Node) error {
 	return nil
 }
 
+func (n *notes) times() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.told
+}
+
 func (n *notes) wait(t *testing.T, want string) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -80,9 +86,11 @@ func TestWatch(t *testing.T) {
 	go func() { _ = informers.Start(ctx) }()
 	book := &notes{}
 	done := make(chan error, 1)
-	go func() {
-		done <- nodes.New(nodes.Config{Cache: informers, Book: book, Grace: 2 * time.Second}).Run(ctx)
-	}()
+	w := nodes.New(nodes.Config{Cache: informers, Book: book, Grace: 2 * time.Second})
+	go func() { done <- w.Run(ctx) }()
+	if <-w.Told(); book.times() == 0 {
+		t.Error("the watcher says that the book knows the nodes, and told it nothing")
+	}
 	book.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 ready others 0")
 
 	pod := &corev1.Pod{
