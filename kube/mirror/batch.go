@@ -52,7 +52,7 @@ func (m *Mirror) plainJob(ctx context.Context, k key) error {
 		}
 	}
 	if known && job.loose && !job.over {
-		if _, err := m.needs(ctx, from, job.template()); err != nil {
+		if _, err := m.needs(ctx, from, job.pod); err != nil {
 			m.Log.Warn("take note of where a job may run", "kind", k.kind, "namespace", k.namespace, "name", k.name, "err", err)
 		}
 	}
@@ -93,7 +93,7 @@ func (m *Mirror) submitPlain(ctx context.Context, job *plain) (sched.JobID, erro
 	if err != nil {
 		return "", err
 	}
-	if s.Needs, err = m.needs(ctx, s.Origin, job.template()); err != nil {
+	if s.Needs, err = m.needs(ctx, s.Origin, job.pod); err != nil {
 		return "", err
 	}
 	return m.submitAs(ctx, whoIs(job, tenant), s)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,15 +34,6 @@ func (m *Mirror) unneeded(from string) {
 	if m.Constraints != nil {
 		m.Constraints.Drop(from)
 	}
-}
-
-// podOf returns the pod of somebody else's object, as far as it says what it is; nil:
-// it does not.
-func podOf(o client.Object) *corev1.PodSpec {
-	if job, ok := o.(*batchv1.Job); ok {
-		return &job.Spec.Template.Spec
-	}
-	return nil
 }
 
 // recallNeeds takes in what the objects that are there need.
@@ -74,14 +64,14 @@ func (m *Mirror) recallNeeds(ctx context.Context) error {
 			use(kindApp, a, wherePod(&a.Spec.Search.Trial))
 		}
 	}
-	if m.BatchJobs {
-		var batch batchv1.JobList
-		if err := m.Cache.List(ctx, &batch); err != nil {
-			return fmt.Errorf("list jobs: %w", err)
+	for _, kind := range m.foreignKinds() {
+		list, err := m.plainManaged(ctx, kind)
+		if err != nil {
+			return err
 		}
-		for i := range batch.Items {
-			if j := &batch.Items[i]; j.Labels[v1alpha1.LabelManaged] != "" && !plainJob(j).over {
-				use(kindJob, j, &j.Spec.Template.Spec)
+		for _, j := range list {
+			if j.pod != nil && !j.over {
+				use(kind, j, j.pod)
 			}
 		}
 	}

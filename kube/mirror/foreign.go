@@ -37,6 +37,8 @@ type ForeignState struct {
 	Up   bool       // all of its pods run
 	Gone bool       // no pod of it is left that could hold a GPU
 	Exit *live.Exit // how it ended by itself; nil: it did not
+	// Waits is one of its pods that wait to be bound, which are alike; nil: none does.
+	Waits *corev1.PodSpec
 }
 
 // Start lifts the suspension, and binds the pods that wait: nodes names the node of
@@ -106,16 +108,21 @@ func (f Foreign) State(id live.AttemptID) ForeignState {
 		return ForeignState{}
 	}
 	up, left := 0, 0
+	var waits *corev1.PodSpec
 	for _, p := range pods {
+		gpus, _ := podGPUs(&p.Spec)
+		if gpus > 0 && p.Spec.NodeName == "" && p.DeletionTimestamp == nil {
+			waits = &p.Spec
+		}
 		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || job.loose && p.Spec.NodeName == "" {
 			continue
 		}
 		left++
-		if gpus, _ := podGPUs(&p.Spec); gpus > 0 && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+		if gpus > 0 && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
 			up++
 		}
 	}
-	s := ForeignState{Up: up >= job.pods, Gone: left == 0 && (job.over || job.suspended)}
+	s := ForeignState{Up: up >= job.pods, Gone: left == 0 && (job.over || job.suspended), Waits: waits}
 	if job.over {
 		s.Exit = &live.Exit{AttemptID: id, At: f.Now().Time}
 		if !job.well {

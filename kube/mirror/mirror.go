@@ -206,14 +206,10 @@ func (m *Mirror) watchObjects(ctx context.Context) (forget func(), err error) {
 		{kindTenant, &v1alpha1.Tenant{}}, {kindPolicy, &v1alpha1.SchedulingPolicy{}},
 		{kindApp, &v1alpha1.App{}}, {kindTrainingJob, &v1alpha1.TrainingJob{}},
 	}
-	if m.BatchJobs {
-		kinds = append(kinds, watched{kindJob, plainObject(kindJob)})
-	}
-	if m.TrainJobs {
-		kinds = append(kinds, watched{kindTrainJob, plainObject(kindTrainJob)})
+	for _, kind := range m.foreignKinds() {
+		kinds = append(kinds, watched{kind, m.plainObject(kind)})
 	}
 	if m.PodGroups != "" {
-		kinds = append(kinds, watched{kindPodGroup, m.podGroupObject()})
 		end, err := m.watchPods(ctx)
 		if end != nil {
 			ends = append(ends, end)

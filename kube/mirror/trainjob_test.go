@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/live"
@@ -134,5 +135,27 @@ func TestTrainJob(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v; want %q", spec, err, want)
 		}
+	}
+}
+
+// TestTrainJobWhere: what a TrainJob says of the pods that train decides where they run.
+func TestTrainJobWhere(t *testing.T) {
+	at := func(name string, where map[string]any) map[string]any {
+		where["targetJobs"] = []any{map[string]any{"name": name}}
+		return where
+	}
+	fast := map[string]any{"disk": "fast"}
+	tolerates := []any{map[string]any{"key": "team", "operator": "Exists"}}
+	job := plainTrainJob(trainJobObject("ns", "llm", map[string]any{
+		"podSpecOverrides": []any{
+			at("node", map[string]any{"nodeSelector": map[string]any{"disk": "slow"}}),
+			at("node", map[string]any{"nodeSelector": fast}),
+			at("dataset-initializer", map[string]any{"nodeSelector": map[string]any{"disk": "none"}}),
+		},
+		"podTemplateOverrides": []any{at("node", map[string]any{"spec": map[string]any{"tolerations": tolerates}})},
+	}))
+	want := `nodeSelector {disk=fast}, tolerations {team}`
+	if got := (constraint.Rules{}).Of(job.pod).String(); got != want {
+		t.Errorf("its pods ask for %s; want %s", got, want)
 	}
 }

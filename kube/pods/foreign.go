@@ -36,6 +36,8 @@ type ForeignState struct {
 	Up   bool       // all of its pods run
 	Gone bool       // no pod of it is left that could hold a GPU
 	Exit *live.Exit // how it ended by itself; nil: it did not
+	// Waits is one of its pods that wait to be bound, which are alike; nil: none does.
+	Waits *corev1.PodSpec
 }
 
 // foreign reports whether the pods of an attempt are somebody else's to make.
@@ -86,7 +88,7 @@ func (e *Executor) stepForeign(ctx context.Context, r *run, orders Orders, now t
 			var err error
 			switch {
 			case state.Exit == nil && stays && !state.Up:
-				if state.Gone && !e.mayBegin(r) {
+				if state.Gone && !e.mayBegin(r) || state.Waits != nil && !e.mayBind(r, state.Waits) {
 					break
 				}
 				err = e.request(ctx, func(ctx context.Context) error { return e.Foreign.Start(ctx, *r.attempt, r.nodes) })
@@ -146,6 +148,18 @@ func (e *Executor) mayBegin(r *run) bool {
 	}
 	r.plan = e.planOf(r, Pod{})
 	return e.hasRoom(r, e.Now())
+}
+
+// mayBind reports whether somebody else's pods accept the nodes that they were given.
+// An attempt of which they do not ends, and the next is elsewhere.
+func (e *Executor) mayBind(r *run, pod *corev1.PodSpec) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	exit := e.misplaced(r, pod, "")
+	if exit != nil {
+		e.end(r, *exit)
+	}
+	return exit == nil
 }
 
 // gpuResources are the resources that GPUs are requested by, the usual first.

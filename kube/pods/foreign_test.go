@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/pods"
 	"github.com/fairway-gpu/fairway/live"
@@ -23,6 +25,7 @@ type abroad struct {
 	runs  map[live.AttemptID]pods.Nodes
 	exits map[live.AttemptID]*live.Exit
 	slow  bool // to stop
+	waits *corev1.PodSpec
 	asked []live.AttemptID
 }
 
@@ -51,13 +54,53 @@ func (a *abroad) State(id live.AttemptID) pods.ForeignState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, runs := a.runs[id]
-	return pods.ForeignState{Up: runs, Gone: !runs, Exit: a.exits[id]}
+	s := pods.ForeignState{Up: runs, Gone: !runs, Exit: a.exits[id]}
+	if runs && !a.fits(id) {
+		s.Up, s.Waits = false, a.waits
+	}
+	return s
 }
 
 func (a *abroad) has(id sched.JobID, number int) pods.Nodes {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.runs[live.AttemptID{Job: id, Number: number}]
+}
+
+// fits reports whether the pods of an attempt may run where they were sent.
+func (a *abroad) fits(id live.AttemptID) bool {
+	return a.waits == nil || a.waits.NodeSelector[corev1.LabelHostname] == a.runs[id][0]
+}
+
+// TestForeignMisplaced: somebody else's pods turn out not to accept the node they were
+// sent to, which only they could tell. They are not bound, and the job looks elsewhere.
+func TestForeignMisplaced(t *testing.T) {
+	other := newAbroad()
+	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, func(c *pods.Config) { c.Foreign = other })
+	other.waits = &corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelHostname: w.prefix + "-1"}}
+	jobs, err := w.now().Submit(t.Context(), admin, []live.Submission{{
+		Spec: sched.Spec{GPUs: 2}, Task: live.Task{Name: "picky", Command: []string{"x"}, Origin: "TrainJob/" + w.namespace + "/picky"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := jobs[0].ID
+	w.plan(wants{id: {w.on(0, 0b11)}})
+	w.waitState(id, live.Waiting)
+	s, err := w.now().Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j := s.Jobs[0]; len(j.Avoid) != 1 || j.Avoid[0] != w.prefix+"-0" {
+		t.Errorf("the job avoids %v; want the first node", j.Avoid)
+	}
+	if got := w.job(id).Exit.Text(); !strings.Contains(got, "does not satisfy nodeSelector {kubernetes.io/hostname="+w.prefix+"-1}; 1 nodes do") {
+		t.Errorf("the attempt ended with %q", got)
+	}
+	w.wait("it may run elsewhere", func() bool {
+		w.plan(wants{id: {w.on(1, 0b11)}})
+		return other.has(id, 2) != nil
+	})
+	w.waitState(id, live.Running)
 }
 
 // TestForeign: attempts of somebody else's pods wait for their place like all

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -96,28 +95,18 @@ func (e *Executor) crowded(r *run, rank int, gpu sched.GPUSet) bool {
 
 // cannotShare says that an attempt of somebody else's pods is on a node that offers
 // GPUs several times. What such a pod requests is not Fairway's to change: it would
-// get a part of a GPU, and of any. All nodes of that kind are named at once, so that
-// the next try is not in vain.
+// get a part of a GPU, and of any.
 func (e *Executor) cannotShare(r *run) *live.Exit {
-	at := slices.IndexFunc(r.nodes, func(name string) bool { return e.nodes[name] != nil && e.Replicas(e.nodes[name]) > 1 })
+	suits := func(n *corev1.Node) bool { return e.Replicas(n) < 2 }
+	at := slices.IndexFunc(r.nodes, func(name string) bool { return e.nodes[name] != nil && !suits(e.nodes[name]) })
 	if at < 0 {
 		return nil
 	}
-	var unfit []diagnose.Event
-	others := 0
-	for _, name := range slices.Sorted(maps.Keys(e.nodes)) {
-		switch n := e.nodes[name]; {
-		case e.offerOf(n, "").resource == "":
-		case e.Replicas(n) < 2:
-			others++
-		case len(unfit) < maxUnfit:
-			unfit = append(unfit, diagnose.Event{Kind: live.HostUnfit, Node: name})
-		}
-	}
+	not, others := e.unfit("", suits)
 	kind, _, _ := strings.Cut(r.attempt.Task.Origin, "/")
 	why := fmt.Sprintf("node %s offers each of its GPUs several times, and a %s gets only what its pods ask for", r.nodes[at], kind)
 	if others == 0 {
 		return &live.Exit{Code: 126, Rank: at, Why: why + "; all nodes with GPUs are such: use a TrainingJob"}
 	}
-	return &live.Exit{Lost: true, Rank: at, Host: unfit, Why: why}
+	return &live.Exit{Lost: true, Rank: at, Host: not, Why: why}
 }

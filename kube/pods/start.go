@@ -31,7 +31,7 @@ func (e *Executor) begin(ctx context.Context, r *run, pods map[int]*corev1.Pod, 
 		e.background(r, func() func() { return e.prepare(ctx, r) })
 		return
 	}
-	if exit := e.misplaced(r); exit != nil {
+	if exit := e.misplaced(r, &r.plan.from.Template.Spec, r.plan.from.GPUResource); exit != nil {
 		e.end(r, *exit)
 		return
 	}

@@ -1,0 +1,160 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fairway-gpu/fairway/live"
+)
+
+// trainJobKind is the kind of Kubeflow's training jobs.
+var trainJobKind = schema.GroupVersionKind{Group: "trainer.kubeflow.org", Version: "v1alpha1", Kind: kindTrainJob}
+
+// jobSetLabel names the JobSet of a pod, which has the name of its TrainJob.
+const jobSetLabel = "jobset.sigs.k8s.io/jobset-name"
+
+// trainJob is what matters here of Kubeflow's TrainJob.
+type trainJob struct {
+	Spec struct {
+		Suspend bool `json:"suspend"`
+		Trainer struct {
+			Image            string                      `json:"image"`
+			Command          []string                    `json:"command"`
+			Args             []string                    `json:"args"`
+			NumNodes         *int32                      `json:"numNodes"`
+			ResourcesPerNode corev1.ResourceRequirements `json:"resourcesPerNode"`
+		} `json:"trainer"`
+		PodSpecOverrides     []podOverride `json:"podSpecOverrides"`
+		PodTemplateOverrides []podOverride `json:"podTemplateOverrides"` // what later versions have in its place
+	} `json:"spec"`
+	Status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	} `json:"status"`
+}
+
+// podOverride is what a TrainJob says of where some of its pods may run; the rest is in
+// the template of its runtime, which is not looked at.
+type podOverride struct {
+	TargetJobs []struct {
+		Name string `json:"name"`
+	} `json:"targetJobs"`
+	where
+	Spec where `json:"spec"` // of podTemplateOverrides
+}
+
+type where struct {
+	NodeSelector map[string]string   `json:"nodeSelector"`
+	Affinity     *corev1.Affinity    `json:"affinity"`
+	Tolerations  []corev1.Toleration `json:"tolerations"`
+}
+
+// trainerPods is what runtimes call the pods that train.
+const trainerPods = "node"
+
+// pod returns where the pods may run that train; of two overrides the later counts.
+func (j *trainJob) pod() *corev1.PodSpec {
+	var pod corev1.PodSpec
+	for _, o := range slices.Concat(j.Spec.PodSpecOverrides, j.Spec.PodTemplateOverrides) {
+		for _, target := range o.TargetJobs {
+			if target.Name != trainerPods {
+				continue
+			}
+			for _, w := range []where{o.where, o.Spec} {
+				if w.NodeSelector != nil {
+					pod.NodeSelector = w.NodeSelector
+				}
+				if w.Affinity != nil {
+					pod.Affinity = w.Affinity
+				}
+				if w.Tolerations != nil {
+					pod.Tolerations = w.Tolerations
+				}
+			}
+		}
+	}
+	return &pod
+}
+
+func plainTrainJob(u *unstructured.Unstructured) *plain {
+	var job trainJob
+	err := bounded(u)
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &job)
+	}
+	p := &plain{Object: u, suspended: job.Spec.Suspend, selects: podsWith(jobSetLabel, u.GetName()), pod: job.pod()}
+	if job.Spec.Trainer.NumNodes != nil {
+		p.pods = int(*job.Spec.Trainer.NumNodes)
+	}
+	// Between the TrainJob and its pods stand a JobSet and Jobs, whose names begin
+	// with its own.
+	p.owns = func(pod *corev1.Pod) bool {
+		owner := metav1.GetControllerOf(pod)
+		return owner != nil && owner.Kind == "Job" && strings.HasPrefix(owner.Name, u.GetName()+"-")
+	}
+	p.submission = func() (live.Submission, error) {
+		if err != nil {
+			return live.Submission{}, &refusal{"Invalid", fmt.Sprintf("it cannot be read: %v", err)}
+		}
+		return submissionOfTrainJob(u, &job)
+	}
+	for _, c := range job.Status.Conditions {
+		if c.Status == metav1.ConditionTrue {
+			p.note(c.Type, c.Reason+": "+c.Message)
+		}
+	}
+	return p
+}
+
+// quantity is what may be a quantity: those of Kubernetes may have any exponent, and
+// reading 1e999999999 takes hours.
+var quantity = regexp.MustCompile(`^[+-]?[0-9]{1,15}(\.[0-9]{0,9})?([KMGTP]i|[numkMGTP]|[eE][+-]?[0-9])?$`)
+
+// bounded says which quantity of a TrainJob is out of bounds, if any. The kind is
+// somebody else's, and so is its schema.
+func bounded(u *unstructured.Unstructured) error {
+	for _, part := range []string{"limits", "requests"} {
+		list, _, err := unstructured.NestedFieldNoCopy(u.Object, "spec", "trainer", "resourcesPerNode", part)
+		if err != nil {
+			return err
+		}
+		amounts, _ := list.(map[string]any)
+		for name, v := range amounts {
+			if text, ok := v.(string); ok && !quantity.MatchString(text) {
+				return fmt.Errorf("spec.trainer.resourcesPerNode.%s.%s is %.40q; use at most 15 digits and a unit", part, name, text)
+			}
+		}
+	}
+	return nil
+}
+
+// submissionOfTrainJob returns what a TrainJob asks for. What its runtime would fill
+// in is not seen here, so it has to say itself how many nodes and GPUs it needs.
+func submissionOfTrainJob(o client.Object, job *trainJob) (live.Submission, error) {
+	trainer := &job.Spec.Trainer
+	pod := corev1.PodSpec{Containers: []corev1.Container{{Image: trainer.Image, Command: trainer.Command, Args: trainer.Args, Resources: trainer.ResourcesPerNode}}}
+	gpus, name := podGPUs(&pod)
+	bad := func(format string, args ...any) error { return &refusal{"Invalid", fmt.Sprintf(format, args...)} }
+	switch {
+	case !job.Spec.Suspend:
+		return live.Submission{}, bad("spec.suspend is not true: its pods were made before Fairway could place them; create it with suspend: true")
+	case trainer.NumNodes == nil || *trainer.NumNodes < 1:
+		return live.Submission{}, bad("spec.trainer.numNodes is missing; say how many pods the gang has")
+	case gpus < 1 || gpus > 64:
+		return live.Submission{}, bad("spec.trainer.resourcesPerNode asks for %d GPUs (%s); use 1 to 64", gpus, name)
+	case int64(*trainer.NumNodes)*gpus > 65536:
+		return live.Submission{}, bad("spec.trainer.numNodes is %d; use at most 65536 GPUs together", *trainer.NumNodes)
+	}
+	return gangOf(o, kindTrainJob, int64(*trainer.NumNodes), &pod)
+}
