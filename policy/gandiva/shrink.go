@@ -92,12 +92,26 @@ func (d *decision) shrinkServers(j *sched.Job, w *ask, least func(*sched.Job) in
 		d.relocate(i, lessOf(d.s.Jobs[i].Placement, least(d.s.Jobs[i])))
 	}
 	p, ok := d.spot(j, w)
+	if ok {
+		d.live.Take(j, p)
+		defer d.live.Release(j, p)
+	}
 	for _, i := range shrunken {
-		if old := d.s.Jobs[i].Placement; !ok || !overlap(p, old) {
-			d.relocate(i, old)
+		if !ok || d.regrows(i) {
+			d.relocate(i, d.s.Jobs[i].Placement)
 		}
 	}
 	return p, ok
+}
+
+// regrows reports whether a job that was made smaller could have its old size after
+// all: nobody has got its GPUs, nor the CPUs and the memory for them.
+func (d *decision) regrows(i int) bool {
+	j := d.s.Jobs[i]
+	mark := d.live.Mark()
+	defer d.live.Rollback(mark)
+	d.live.Release(j, d.plan.Want[i])
+	return d.live.Fits(j, j.Placement)
 }
 
 // lessOf returns the placement, on one node, with only n of its GPUs.
