@@ -54,7 +54,7 @@ fuzz: ## every fuzz target for FUZZTIME
 
 properties: ## the property tests with other draws each time, CHECKS of each
 	RAPID_SEED=0 RAPID_CHECKS=$(CHECKS) FAIRWAY_E2E=0 $(GO) test -count=1 -timeout 60m \
-	  $$(grep -rl --include='*_test.go' 'rapid\.Check' . | xargs -n 1 dirname | sort -u)
+	  $$(grep -rl --include='*_test.go' 'rapid\.\(Make\)\?Check' . | xargs -n 1 dirname | sort -u)
 
 repro: build ## re-make docs/reproduction (DATA: folder of the Pollux artifact)
 	bin/fairway repro tiresias --data $(DATA) --out docs/reproduction/tiresias.md
