@@ -225,13 +225,17 @@ func (q *Quarantine) pass() []NodeChange {
 	return changes
 }
 
-// release puts a node back to use, on probation.
+// release puts a node back to use, on probation, and forgets what it was accused of.
 func (q *Quarantine) release(name, why string) []NodeChange {
 	n, ok := q.nodes[name]
-	if !ok || n.state == InUse {
+	if !ok {
 		return nil
 	}
-	n.state, n.until, n.released, n.ends = InUse, time.Time{}, q.now, nil
+	n.ends, n.withheld = nil, false
+	if n.state == InUse {
+		return nil
+	}
+	n.state, n.until, n.released = InUse, time.Time{}, q.now
 	return []NodeChange{{Node: name, State: InUse, Why: why}}
 }
 

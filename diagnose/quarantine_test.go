@@ -162,6 +162,24 @@ func TestShareOfNodes(t *testing.T) {
 	}
 }
 
+// TestPardonOfWithheld: a node that would be out if others were not, and that an
+// operator looks after, is spoken of again when it fails anew.
+func TestPardonOfWithheld(t *testing.T) {
+	w := newWard(t, 2)
+	fails := func(node string) []NodeChange {
+		return w.Apply(NodeEvent{At: epoch, Kind: AttemptLost, Nodes: []string{node}, Job: "a", Finding: Finding{Category: Infrastructure, Node: true}})
+	}
+	said := func(changes []NodeChange) bool { return len(changes) == 1 && changes[0].State == Withheld }
+	fails("n00")
+	if !said(fails("n01")) || said(fails("n01")) {
+		t.Error("that a node is withheld is not said, or said twice")
+	}
+	w.Apply(NodeEvent{At: epoch, Kind: Pardoned, Nodes: []string{"n01"}})
+	if !said(fails("n01")) {
+		t.Error("after the pardon it is not said again")
+	}
+}
+
 // TestFalseConvictions measures the rule: failures that strike all nodes alike
 // convict hardly any, and a node on which every second attempt fails for its own
 // reasons is found soon.
