@@ -111,7 +111,12 @@ func (p *Process) Stop(within time.Duration) {
 }
 
 // Pause freezes the process, as a long stall does, until Resume.
-func (p *Process) Pause() error { return syscall.Kill(-p.PID(), syscall.SIGSTOP) }
+func (p *Process) Pause() error {
+	if err := syscall.Kill(-p.PID(), syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return awaitStop(p.PID())
+}
 
 // Resume undoes Pause.
 func (p *Process) Resume() error { return syscall.Kill(-p.PID(), syscall.SIGCONT) }

@@ -3,11 +3,30 @@
 
 package kubetest
 
-import "syscall"
+import (
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // dieWithParent puts a process into a group of its own, and has the kernel kill
 // it when the test process ends in any way.
 func dieWithParent(a *syscall.SysProcAttr) {
 	a.Setpgid = true
 	a.Pdeathsig = syscall.SIGKILL
+}
+
+// awaitStop returns when all threads of a child that was told to stop have stopped, or
+// it has ended.
+func awaitStop(pid int) error {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
+		if err != unix.EINTR {
+			if err != nil {
+				return fmt.Errorf("wait until process %d has stopped: %w", pid, err)
+			}
+			return nil
+		}
+	}
 }

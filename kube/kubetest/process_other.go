@@ -5,8 +5,17 @@
 
 package kubetest
 
-import "syscall"
+import (
+	"syscall"
+	"time"
+)
 
 // dieWithParent puts a process into a group of its own. Only Linux can tie its
 // life to its parent's: elsewhere a killed test process leaves it running.
 func dieWithParent(a *syscall.SysProcAttr) { a.Setpgid = true }
+
+// awaitStop gives a child that was told to stop the time that it takes as a rule.
+func awaitStop(int) error {
+	time.Sleep(100 * time.Millisecond)
+	return nil
+}
