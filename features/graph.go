@@ -154,15 +154,17 @@ func weightSlots(op string) []int {
 		return []int{1, 2, 3, 7}
 	case "MatMul", "Einsum", "FusedMatMul":
 		return []int{0, 1}
-	case "Gather":
+	case "Gather", "GatherND", "GatherElements":
 		return []int{0}
 	}
 	return nil
 }
 
 // plainSlots are operators through which larger tensors are parameters:
-// positions, class tokens, scales and shifts of layers.
-var plainSlots = strings.Fields("Add Mul Sub Concat Expand Transpose Reshape Unsqueeze Squeeze Slice Identity Cast Tile ReduceMean ReduceSum Div Resize Split")
+// positions, class tokens, scales and shifts of layers, and those that a model
+// keeps in another form than it uses, such as the logarithm of a decay.
+var plainSlots = strings.Fields("Add Mul Sub Concat Expand Transpose Reshape Unsqueeze Squeeze Slice Identity Cast Tile ReduceMean ReduceSum Div Resize Split " +
+	"Exp Neg Softplus Sigmoid Tanh Softmax")
 
 // findParams tells parameters from other constants. A parameter is a tensor
 // of floats that is stored (or made by ConstantOfShape from a stored shape,
@@ -232,6 +234,8 @@ func (g *graph) standsAsWeight(id int, literal bool) (weight, buffer bool) {
 			switch {
 			case op.Node.Op == "BatchNormalization" && at >= 3:
 				buffer = true
+			case op.Node.Op == "Identity" && len(op.Out) == 1 && op.Out[0] >= 0 && len(g.uses[op.Out[0]]) == 0:
+				// It stood for the bias of a convolution before unfold.
 			case slices.Contains(weightSlots(op.Node.Op), at):
 				weight = true
 			case op.Node.Op == "Div" && at == 1:

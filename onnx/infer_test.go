@@ -88,6 +88,13 @@ func TestRules(t *testing.T) {
 		{"SoftmaxCrossEntropyLoss", in{d(8, 10), d(8)}, nil, [][]int64{{}, {8, 10}}},
 		{"DequantizeLinear", in{d(4, 5), d()}, nil, [][]int64{{4, 5}}},
 		{"RoiAlign", in{d(1, 256, 50, 50), d(30, 4), d(30)}, []any{"output_height", 7, "output_width", 7}, [][]int64{{30, 256, 7, 7}}},
+		{"DFT", in{d(2, 100, 1)}, nil, [][]int64{{2, 100, 2}}},
+		{"DFT", in{d(2, 100, 7, 1), &Tensor{Type: Int64, Ints: d(64)}}, []any{"axis", 1, "onesided", 1}, [][]int64{{2, 33, 7, 2}}},
+		{"DFT", in{d(2, 33, 2)}, []any{"axis", 1, "onesided", 1, "inverse", 1}, [][]int64{{2, 64, 1}}},
+		{"DFT", in{d(2, 33, 2)}, []any{"axis", 2}, [][]int64{nil}},
+		{"STFT", in{d(2, 8000), &Tensor{Type: Int64, Ints: d(160)}, d(400)}, nil, [][]int64{{2, 48, 201, 2}}},
+		{"STFT", in{d(2, 8000, 1), &Tensor{Type: Int64, Ints: d(160)}, nil, &Tensor{Type: Int64, Ints: d(400)}}, []any{"onesided", 0}, [][]int64{{2, 48, 400, 2}}},
+		{"HannWindow", in{&Tensor{Type: Int64, Ints: d(400)}}, nil, [][]int64{{400}}},
 		{"Attention", in{d(2, 4, 10, 8), d(2, 4, 12, 8), d(2, 4, 12, 6)}, nil, [][]int64{{2, 4, 10, 6}}},
 	} {
 		g := &Graph{}

@@ -51,7 +51,7 @@ func rules() map[string]rule {
 		{"RandomNormal RandomUniform", random}, {"MaxRoiPool", roiPool}, {"RoiAlign", roiAlign},
 		{"NonMaxSuppression", nonMaxSuppression}, {"GridSample", gridSample}, {"MaxUnpool", maxUnpool},
 		{"NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", loss}, {"Col2Im", col2im}, {"Det", det},
-		{"AffineGrid", affineGrid},
+		{"AffineGrid", affineGrid}, {"DFT", dft}, {"STFT", stft}, {"HannWindow HammingWindow BlackmanWindow", window},
 	} {
 		for _, name := range strings.Fields(set.names) {
 			table[name] = set.rule
