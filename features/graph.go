@@ -44,8 +44,8 @@ const (
 	elementNames = "Add Sub Mul Div Pow Mod Max Min Sum Mean Abs Neg Reciprocal Sign Floor Ceil Round Where And Or Xor Not Equal Less LessOrEqual Greater GreaterOrEqual Cast CastLike Dropout IsNaN IsInf Trilu QuantizeLinear DequantizeLinear BitShift CumSum Bernoulli RotaryEmbedding RandomNormalLike RandomUniformLike RandomNormal RandomUniform"
 	reduceNames  = "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare ArgMax ArgMin TopK Det"
 	lookupNames  = "Gather GatherElements GatherND ScatterElements ScatterND Scatter OneHot Compress NonZero NonMaxSuppression GridSample AffineGrid Unique"
-	moveNames    = "Concat Pad Resize Upsample Tile DepthToSpace SpaceToDepth Col2Im ReverseSequence ConstantOfShape Range EyeLike CenterCropPad"
-	viewNames    = "Reshape Flatten Squeeze Unsqueeze Transpose Slice Split Expand Identity Shape Size Constant If Loop Scan"
+	moveNames    = "Concat Pad Resize Upsample Tile DepthToSpace SpaceToDepth Col2Im ReverseSequence ConstantOfShape Range EyeLike CenterCropPad ConcatFromSequence"
+	viewNames    = "Reshape Flatten Squeeze Unsqueeze Transpose Slice Split Expand Identity Shape Size Constant If Loop Scan SequenceEmpty SequenceConstruct SequenceInsert SequenceErase SequenceAt SequenceLength SplitToSequence"
 	lossNames    = "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss"
 )
 

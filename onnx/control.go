@@ -65,7 +65,7 @@ func (e *engine) branch(c *call) error {
 		for i, id := range outs {
 			if v := e.value(id); v != nil && i < len(c.out) {
 				c.set(i, v.Type, v.Dims)
-				c.out[i].data = v.data
+				c.out[i].data, c.out[i].items = v.data, v.items
 			}
 		}
 		c.extra = outs
@@ -137,6 +137,9 @@ func (e *engine) loop(c *call) error {
 	trips := int64(-1)
 	if d := c.data(0); d.single() {
 		trips = clamp(int64(d.float(0)), 0, maxElements)
+	}
+	if trips >= 0 && trips <= maxUnrolled && !e.unrolling && slices.ContainsFunc(c.in, (*Value).sequence) {
+		return e.unrolled(c, body, trips)
 	}
 	args := []*Value{{Type: Int64, Dims: []int64{}}, {Type: Bool, Dims: []int64{}}}
 	carried := 0

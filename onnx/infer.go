@@ -42,7 +42,8 @@ type Value struct {
 	// value, -1 for inputs and initializers.
 	Producer int
 
-	data *constant // its elements, where they are few and known
+	data  *constant // its elements, where they are few and known
+	items sequence  // what a sequence holds; nil for tensors and where not known
 }
 
 // Known reports whether all dimensions are known.
@@ -201,6 +202,9 @@ type engine struct {
 	rules  map[string]rule
 	folds  map[string]fold
 	repeat int64
+	// unrolling is set within a loop that is inferred trip by trip: loops
+	// inside are not, which would multiply the trips.
+	unrolling bool
 	// budget is how many elements may still be folded: it bounds the time
 	// and memory that constants take.
 	budget int64
@@ -267,7 +271,7 @@ func (e *engine) graph(g *Graph, s *scope, args []*Value) error {
 		case args != nil:
 			v := &Value{Name: in.Name, Type: in.Type, Producer: -1, Dims: e.bound.recordedDims(in.Shape)}
 			if i < len(args) && args[i] != nil {
-				v.Dims, v.data, v.Source = args[i].Dims, args[i].data, args[i].Source
+				v.Dims, v.data, v.items, v.Source = args[i].Dims, args[i].data, args[i].items, args[i].Source
 				v.Type = orType(args[i].Type, v.Type)
 			}
 			e.add(s, v)

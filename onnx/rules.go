@@ -52,6 +52,9 @@ func rules() map[string]rule {
 		{"NonMaxSuppression", nonMaxSuppression}, {"GridSample", gridSample}, {"MaxUnpool", maxUnpool},
 		{"NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", loss}, {"Col2Im", col2im}, {"Det", det},
 		{"AffineGrid", affineGrid}, {"DFT", dft}, {"STFT", stft}, {"HannWindow HammingWindow BlackmanWindow", window},
+		{"SequenceEmpty SequenceConstruct", sequenceOf}, {"SequenceInsert", sequenceInsert}, {"SequenceErase", sequenceErase},
+		{"SequenceAt", sequenceAt}, {"SequenceLength", sequenceLength}, {"SplitToSequence", splitToSequence},
+		{"ConcatFromSequence", concatFromSequence},
 	} {
 		for _, name := range strings.Fields(set.names) {
 			table[name] = set.rule
