@@ -96,6 +96,7 @@ type graph struct {
 	param   []bool
 	params  []int
 	buffers []int
+	tables  []int // stored matrices of which rows are looked up
 	root    []int // value -> value whose memory it shares
 	fused   []bool
 	units   []unit
@@ -115,6 +116,7 @@ func newGraph(s *onnx.Shapes) *graph {
 		}
 	}
 	g.findStatic()
+	g.findTables()
 	g.findParams()
 	g.findLayouts()
 	g.fuse()
@@ -186,11 +188,43 @@ func (g *graph) findParams() {
 		}
 		literal := made && g.s.Ops[v.Producer].Node.Op == "Constant"
 		switch weight, buffer := g.standsAsWeight(id, literal); {
+		case weight && g.turned(v):
+			g.param[id] = true
 		case weight:
 			g.param[id] = true
 			g.params = append(g.params, id)
 		case buffer:
 			g.buffers = append(g.buffers, id)
+		}
+	}
+}
+
+// turned reports whether a stored matrix is another one transposed: an
+// exporter writes weights that layers share, such as those of an embedding and
+// of the last layer, as two constants where it has transposed one of them.
+// They are one parameter, and the one that is looked up counts.
+func (g *graph) turned(v *onnx.Value) bool {
+	if v.Digest == 0 || len(v.Dims) != 2 {
+		return false
+	}
+	for _, id := range g.tables {
+		t := g.s.Values[id]
+		if t != v && t.Digest == v.Digest && len(t.Dims) == 2 && t.Dims[0] == v.Dims[1] && t.Dims[1] == v.Dims[0] {
+			return true
+		}
+	}
+	return false
+}
+
+// findTables lists the stored matrices that a Gather reads rows of.
+func (g *graph) findTables() {
+	for i := range g.s.Ops {
+		op := &g.s.Ops[i]
+		if op.Node.Op != "Gather" || len(op.In) == 0 || op.In[0] < 0 {
+			continue
+		}
+		if id := op.In[0]; g.s.Values[id].Digest != 0 && !slices.Contains(g.tables, id) && len(g.tables) < 64 {
+			g.tables = append(g.tables, id)
 		}
 	}
 }

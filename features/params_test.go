@@ -52,3 +52,26 @@ func TestMergedBiasesOfFoldedNorms(t *testing.T) {
 		t.Errorf("%d parameters, want %d", got, want)
 	}
 }
+
+// TestTiedWeights: an embedding whose transpose is the last layer is one
+// parameter where the contents say so, and two where they are not known.
+func TestTiedWeights(t *testing.T) {
+	for _, tc := range []struct {
+		table, head uint64
+		want        int64
+	}{{7, 7, 5000 * 64}, {7, 8, 2 * 5000 * 64}, {0, 0, 2 * 5000 * 64}} {
+		b := &net{}
+		ids := b.input("ids", onnx.Int64, 2, 10)
+		b.g.Initializers = append(b.g.Initializers,
+			&onnx.Tensor{Name: "onnx::MatMul_9", Type: onnx.Float, Dims: []int64{64, 5000}, Digest: tc.head},
+			&onnx.Tensor{Name: "e.weight", Type: onnx.Float, Dims: []int64{5000, 64}, Digest: tc.table})
+		b.op("MatMul", nil, b.op("Gather", nil, "e.weight", ids), "onnx::MatMul_9")
+		f := b.extract(t, 2)
+		if f.Params != tc.want {
+			t.Errorf("digests %d and %d: %d parameters, want %d", tc.table, tc.head, f.Params, tc.want)
+		}
+		if macs := 2.0 * 10 * 64 * 5000; f.FlopsBackward < 4*macs {
+			t.Errorf("digests %d and %d: %g backward flops, want the gradients of both sides, %g", tc.table, tc.head, f.FlopsBackward, 4*macs)
+		}
+	}
+}

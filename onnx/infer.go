@@ -41,6 +41,8 @@ type Value struct {
 	// Producer is the index in Shapes.Ops of the operation that computes the
 	// value, -1 for inputs and initializers.
 	Producer int
+	// Digest is that of the stored tensor.
+	Digest uint64
 
 	data  *constant // its elements, where they are few and known
 	items sequence  // what a sequence holds; nil for tensors and where not known
@@ -263,7 +265,7 @@ func (e *engine) graph(g *Graph, s *scope, args []*Value) error {
 	stored := map[string]bool{}
 	for _, t := range g.Initializers {
 		stored[t.Name] = true
-		e.add(s, &Value{Name: t.Name, Type: t.Type, Dims: nonNil(t.Dims), Source: Stored, Producer: -1, data: constantOf(t)})
+		e.add(s, &Value{Name: t.Name, Type: t.Type, Dims: nonNil(t.Dims), Source: Stored, Producer: -1, Digest: t.Digest, data: constantOf(t)})
 	}
 	for i, in := range g.Inputs {
 		switch {

@@ -123,6 +123,10 @@ type Tensor struct {
 	// booleans) or of floats; both are nil when the contents were skipped.
 	Ints   []int64
 	Floats []float64
+	// Digest tells large matrices of floats apart by some of their elements:
+	// a matrix and its transpose have the same one. It is 0 for square ones
+	// and when the contents were not seen, or are one number throughout.
+	Digest uint64
 }
 
 // ValueInfo is the recorded type of a value. Shape is nil when the rank is

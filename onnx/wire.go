@@ -140,20 +140,25 @@ func (w *wire) bytes(typ protowire.Type, end, limit int64) (b []byte, kept bool,
 	if err != nil {
 		return nil, false, err
 	}
-	n := stop - w.off
-	if n > limit {
+	if stop-w.off > limit {
 		return nil, false, w.skipTo(stop)
 	}
-	if err := w.charge(n); err != nil {
-		return nil, false, err
+	b, err = w.take(stop)
+	return b, err == nil, err
+}
+
+// take reads and keeps everything before an offset.
+func (w *wire) take(stop int64) ([]byte, error) {
+	if err := w.charge(stop - w.off); err != nil {
+		return nil, err
 	}
-	b = make([]byte, n)
+	b := make([]byte, stop-w.off)
 	read, err := io.ReadFull(w.r, b)
 	w.off += int64(read)
 	if err != nil {
-		return nil, false, truncated(err)
+		return nil, truncated(err)
 	}
-	return b, true, nil
+	return b, nil
 }
 
 // text reads a string that the model cannot do without.
