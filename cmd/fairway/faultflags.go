@@ -48,8 +48,22 @@ func (f *faultFlags) apply(cfg *sim.Config) {
 	cfg.Faults = &faults
 }
 
+// check refuses what no simulation can be given.
+func (f *faultFlags) check() error {
+	if f.screen < 0 {
+		return usagef("--screen %s: want 0s or more, such as 5m", f.screen)
+	}
+	if !(f.badNodes >= 0 && f.badNodes <= 0.5) {
+		return usagef("--bad-nodes %g: want 0 to 0.5", f.badNodes)
+	}
+	return nil
+}
+
 // over puts the layers that flags stand for over a policy, unless it has them.
 func (f *simFlags) over(spec string) (string, error) {
+	if err := f.faults.check(); err != nil {
+		return "", err
+	}
 	layers := map[string]bool{}
 	for _, layer := range strings.Split(spec, "@")[1:] {
 		name, _, _ := strings.Cut(layer, ":")
