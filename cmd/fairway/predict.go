@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,7 +95,14 @@ func (f *predictFlags) run(c *cobra.Command, name string) error {
 		defer opened.Close()
 		file = opened
 	}
-	x, err := extract(file, options)
+	graph, err := onnx.Read(file)
+	if err != nil {
+		return fmt.Errorf("predict: %s: %w", name, err)
+	}
+	if err := f.checkDims(graph, options); err != nil {
+		return err
+	}
+	x, err := extractFrom(graph, options)
 	if err != nil {
 		return fmt.Errorf("predict: %s: %w", name, err)
 	}
@@ -132,6 +140,38 @@ func (f *predictFlags) options() (onnx.Options, error) {
 		o.Dims[d[:i]] = n
 	}
 	return o, nil
+}
+
+// checkDims refuses sizes of dimensions that the model does not have, which
+// would leave those that were meant open. With other models beside it, a name
+// may be one of theirs.
+func (f *predictFlags) checkDims(m *onnx.Model, o onnx.Options) error {
+	if len(f.with) > 0 {
+		return nil
+	}
+	known, open := map[string]bool{}, []string{}
+	for _, in := range m.Graph.Inputs {
+		for i, d := range in.Shape {
+			at := fmt.Sprintf("%s:%d", in.Name, i)
+			switch {
+			case known[at]:
+			case d.Symbol != "" && !known[d.Symbol]:
+				open = append(open, d.Symbol)
+			case d.Symbol == "" && d.Size < 0:
+				open = append(open, at)
+			}
+			known[at], known[d.Symbol] = true, true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Dims)) {
+		if !known[name] {
+			if len(open) == 0 {
+				return usagef("--dim %s=%d: the model has no such dimension; it leaves none open", name, o.Dims[name])
+			}
+			return usagef("--dim %s=%d: the model has no such dimension; it leaves open: %s", name, o.Dims[name], strings.Join(open, ", "))
+		}
+	}
+	return nil
 }
 
 // extract reads a graph and sums it up.

@@ -123,6 +123,7 @@ func TestPredictErrors(t *testing.T) {
 		{good, []string{"-", "--batch", "-3"}, "--batch -3"},
 		{good, []string{"-", "--dim", "sequence"}, `--dim "sequence"`},
 		{good, []string{"-", "--dim", "sequence=0"}, `the size is "0"`},
+		{good, []string{"-", "--dim", "sequence=7"}, `--dim sequence=7: the model has no such dimension; it leaves none open`},
 		{good, []string{"-", "--host-speed", "0"}, "--host-speed 0"},
 		{good, []string{}, "0 models named"},
 		{good, []string{"no-such-file.onnx"}, "no-such-file.onnx"},
