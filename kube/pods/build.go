@@ -135,30 +135,31 @@ func trainer(spec *corev1.PodSpec, gpu corev1.ResourceName) int {
 }
 
 // giveDevices has the trainer ask for n devices, by the name that its node has for
-// them, and nobody else for any. It returns which container that is.
+// them, and nobody else for any: neither containers beside it, nor those that run
+// before, which would have the node set more aside than the job was given. It returns
+// which container that is.
 func giveDevices(spec *corev1.PodSpec, from *Pod, gpu corev1.ResourceName, n int64) (at int) {
 	if len(spec.Containers) == 0 {
 		return 0 // the API server will say what is wrong
 	}
 	at = trainer(spec, from.GPUResource)
-	for i := range spec.Containers {
-		r := &spec.Containers[i].Resources
-		for _, name := range []corev1.ResourceName{gpu, from.GPUResource} {
-			delete(r.Limits, name)
-			delete(r.Requests, name)
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			for _, name := range append([]corev1.ResourceName{gpu, from.GPUResource}, gpuResources...) {
+				delete(list[i].Resources.Limits, name)
+				delete(list[i].Resources.Requests, name)
+			}
 		}
-		if i != at {
-			continue
-		}
-		if r.Limits == nil {
-			r.Limits = corev1.ResourceList{}
-		}
-		if r.Requests == nil {
-			r.Requests = corev1.ResourceList{}
-		}
-		r.Limits[gpu] = *resource.NewQuantity(n, resource.DecimalSI)
-		r.Requests[gpu] = *resource.NewQuantity(n, resource.DecimalSI)
 	}
+	r := &spec.Containers[at].Resources
+	if r.Limits == nil {
+		r.Limits = corev1.ResourceList{}
+	}
+	if r.Requests == nil {
+		r.Requests = corev1.ResourceList{}
+	}
+	r.Limits[gpu] = *resource.NewQuantity(n, resource.DecimalSI)
+	r.Requests[gpu] = *resource.NewQuantity(n, resource.DecimalSI)
 	return at
 }
 

@@ -261,6 +261,9 @@ func TestPod(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "x", v1alpha1.LabelID: "other"}},
 		Spec: corev1.PodSpec{
 			NodeName: "mine", SchedulerName: "default-scheduler", RestartPolicy: corev1.RestartPolicyAlways,
+			InitContainers: []corev1.Container{{Name: "before", Resources: corev1.ResourceRequirements{
+				Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4"), "cpu": resource.MustParse("1")}, Requests: corev1.ResourceList{"amd.com/gpu": resource.MustParse("4")},
+			}}},
 			Containers: []corev1.Container{
 				{Name: "side", Resources: corev1.ResourceRequirements{}},
 				{Name: "trainer", Env: []corev1.EnvVar{{Name: "RANK", Value: "99"}, {Name: "MINE", Value: "$(RANK)"}},
@@ -279,6 +282,9 @@ func TestPod(t *testing.T) {
 	trainer := pod.Spec.Containers[1]
 	if q := trainer.Resources.Limits["nvidia.com/gpu"]; q.Value() != 1 || len(pod.Spec.Containers[0].Resources.Limits) != 0 {
 		t.Errorf("the trainer gets %s GPUs and the other %v; want 1 and none", q.String(), pod.Spec.Containers[0].Resources.Limits)
+	}
+	if r := pod.Spec.InitContainers[0].Resources; len(r.Limits) != 1 || len(r.Requests) != 0 {
+		t.Errorf("the container before them gets %v; want a CPU and no GPU: it counts for the pod", r)
 	}
 	env := map[string]string{}
 	for i, v := range trainer.Env {
