@@ -125,14 +125,10 @@ func submissionOfBatch(job *batchv1.Job) (live.Submission, error) {
 	return gangOf(job, kindJob, pods, pod)
 }
 
-// podGPUs returns the GPUs that the containers of a pod ask for, and by which name.
+// podGPUs returns the GPUs that a pod asks for, and by which name.
 func podGPUs(pod *corev1.PodSpec) (int64, corev1.ResourceName) {
 	for _, name := range []corev1.ResourceName{"nvidia.com/gpu", "amd.com/gpu"} {
-		var n int64
-		for i := range pod.Containers {
-			n = sum(n, amount(&pod.Containers[i].Resources, name, false))
-		}
-		if n > 0 {
+		if n := peak(pod, name); n > 0 {
 			return n, name
 		}
 	}

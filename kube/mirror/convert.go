@@ -121,17 +121,32 @@ func fromTemplate(s *live.Submission, spec *v1alpha1.TrainingJobSpec) {
 	}
 }
 
-// perGPU returns the CPUs, rounded up, and the bytes of memory that the containers
-// of a pod request for each of its GPUs. A limit without a request is one.
+// perGPU returns the CPUs, rounded up, and the bytes of memory that a pod requests
+// for each of its GPUs. A limit without a request is one.
 func perGPU(pod *corev1.PodSpec, gpus int64) (cpus int, memory int64) {
-	var milli, bytes int64
-	for i := range pod.Containers {
-		r := &pod.Containers[i].Resources
-		milli = sum(milli, amount(r, corev1.ResourceCPU, true))
-		bytes = sum(bytes, amount(r, corev1.ResourceMemory, false))
-	}
+	milli, bytes := peak(pod, corev1.ResourceCPU), peak(pod, corev1.ResourceMemory)
 	gpus = max(1, gpus)
 	return int(roundUp(milli, 1000*gpus)), roundUp(bytes, gpus)
+}
+
+// peak returns the most of a resource that a pod may use at a time, as Kubernetes
+// counts it: what its containers request together, or what one that runs before them
+// does. CPUs are in thousandths.
+func peak(pod *corev1.PodSpec, name corev1.ResourceName) int64 {
+	asked := func(c *corev1.Container) int64 { return amount(&c.Resources, name, name == corev1.ResourceCPU) }
+	var together, before, sidecars int64
+	for i := range pod.InitContainers {
+		c := &pod.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			sidecars = sum(sidecars, asked(c)) // it stays
+			continue
+		}
+		before = max(before, sum(sidecars, asked(c)))
+	}
+	for i := range pod.Containers {
+		together = sum(together, asked(&pod.Containers[i]))
+	}
+	return max(before, sum(together, sidecars))
 }
 
 // amount returns what is requested of a resource, in thousandths if milli.

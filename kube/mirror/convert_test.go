@@ -137,6 +137,14 @@ func TestBatchRefused(t *testing.T) {
 	if err != nil || s.GPUs != 6 || s.TaskGPUs != 2 || s.Origin != "Job/team/plain" || s.Key != "u-2" {
 		t.Errorf("submission %+v, %v; want 3 pods of 2 GPUs", s, err)
 	}
+	first := good()
+	first.Spec.Template.Spec.InitContainers = []corev1.Container{
+		{Name: "proxy", RestartPolicy: ptr(corev1.ContainerRestartPolicyAlways), Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("2")}}},
+		{Name: "check", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4"), "cpu": resource.MustParse("6")}}},
+	}
+	if s, err := submissionOfBatch(first); err != nil || s.GPUs != 12 || s.TaskGPUs != 4 || s.CPUs != 2 {
+		t.Errorf("submission %+v, %v; want 3 pods of 4 GPUs and 8 CPUs, which the node sets aside for them", s, err)
+	}
 	for want, edit := range map[string]func(*batchv1.Job){
 		"spec.suspend is not true":        func(j *batchv1.Job) { j.Spec.Suspend = nil },
 		`schedulerName is ""`:             func(j *batchv1.Job) { j.Spec.Template.Spec.SchedulerName = "" },
@@ -163,14 +171,17 @@ func TestBindings(t *testing.T) {
 	}
 	fetch := pod("fetch", "", corev1.PodPending)
 	fetch.Spec.Containers = nil
+	large := pod("large", "", corev1.PodPending) // before its container another one wants two
+	large.Spec.InitContainers = []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}}}}
 	var got []string
 	for _, b := range bindings([]*corev1.Pod{
 		fetch, pod("done", "a", corev1.PodSucceeded), pod("runs", "b", corev1.PodRunning),
 		pod("first", "", corev1.PodPending), pod("second", "", corev1.PodPending), pod("third", "", corev1.PodPending),
-	}, []string{"a", "b", "b"}) {
+		large,
+	}, []string{"a", "b", "b", "c"}, 1) {
 		got = append(got, b.pod.Name+" on "+b.node)
 	}
-	if diff := cmp.Diff([]string{"fetch on a", "first on a", "second on b"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"fetch on a", "first on a", "second on b", "third on c"}, got); diff != "" {
 		t.Errorf("bindings (-want +got):\n%s", diff)
 	}
 }

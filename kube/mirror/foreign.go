@@ -61,7 +61,7 @@ func (f Foreign) Start(ctx context.Context, a live.Attempt, nodes []string) erro
 	if job.loose && !whole(pods, job.pods) {
 		return nil
 	}
-	for _, b := range bindings(pods, nodes) {
+	for _, b := range bindings(pods, nodes, max(1, a.Spec.TaskGPUs)) {
 		// The API server writes the annotations of a binding to the pod: by them the pod,
 		// and who hears its agent, know which attempt it is of.
 		binding := &corev1.Binding{
@@ -107,12 +107,15 @@ func (f Foreign) State(id live.AttemptID) ForeignState {
 	if err != nil {
 		return ForeignState{}
 	}
-	up, left := 0, 0
+	up, left, placed, most := 0, 0, 0, int64(0)
 	var waits *corev1.PodSpec
 	for _, p := range pods {
 		gpus, _ := podGPUs(&p.Spec)
+		if gpus > 0 && p.Spec.NodeName != "" {
+			placed++
+		}
 		if gpus > 0 && p.Spec.NodeName == "" && p.DeletionTimestamp == nil {
-			waits = &p.Spec
+			waits, most = &p.Spec, max(most, gpus)
 		}
 		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || job.loose && p.Spec.NodeName == "" {
 			continue
@@ -123,13 +126,47 @@ func (f Foreign) State(id live.AttemptID) ForeignState {
 		}
 	}
 	s := ForeignState{Up: up >= job.pods, Gone: left == 0 && (job.over || job.suspended), Waits: waits}
-	if job.over {
+	switch {
+	case job.over:
 		s.Exit = &live.Exit{AttemptID: id, At: f.Now().Time}
 		if !job.well {
 			s.Exit.Code, s.Exit.Why = 1, cut(job.why)
 		}
+	case !s.Up:
+		pods, gpus := f.given(id.Job)
+		why := outgrown(job.pods, pods, most, gpus)
+		// What is added to a gang that runs is left waiting; the gang is none the worse.
+		if s.Up = placed > 0 && up >= pods && pods > 0; !s.Up && why != "" && (placed == 0 || most > int64(gpus)) {
+			s.Exit = &live.Exit{AttemptID: id, At: f.Now().Time, Code: 1, Why: why}
+		}
 	}
 	return s
+}
+
+// given returns the pods that a job was submitted with, and the GPUs of each; 0: nobody
+// knows.
+func (f Foreign) given(id sched.JobID) (pods, gpus int) {
+	view, err := f.Mirror.Book.Job(cluster, id)
+	if err != nil {
+		return 0, 0
+	}
+	gpus = max(1, view.TaskGPUs)
+	return view.GPUs / gpus, gpus
+}
+
+// outgrown says what makes a gang larger than it was submitted, if anything: it was
+// changed while it was suspended, or the template of a runtime says otherwise. Its
+// pods would take the GPUs of others, or half of them would wait for ever.
+func outgrown(pods, givenPods int, gpus int64, givenGPUs int) string {
+	const mend = "; delete it and create it again"
+	switch {
+	case givenPods == 0:
+	case gpus > int64(givenGPUs):
+		return fmt.Sprintf("its pods ask for %d GPUs each, and it was submitted with %d%s", gpus, givenGPUs, mend)
+	case pods > givenPods:
+		return fmt.Sprintf("it is a gang of %d pods, and it was submitted with %d%s", pods, givenPods, mend)
+	}
+	return ""
 }
 
 // job finds what one of the book's jobs was made from.
@@ -236,8 +273,8 @@ type binding struct {
 // bindings gives the places of a gang that no pod of it holds to the pods that wait,
 // in order. What has ended holds none; what is about to go still does. A pod without
 // GPUs, such as one that fetches data first, takes nobody's place: it goes to the
-// first node.
-func bindings(pods []*corev1.Pod, nodes []string) []binding {
+// first node. One that asks for more GPUs than a place has is not bound.
+func bindings(pods []*corev1.Pod, nodes []string, perPod int) []binding {
 	free := slices.Clone(nodes)
 	var waiting []*corev1.Pod
 	var out []binding
@@ -254,7 +291,7 @@ func bindings(pods []*corev1.Pod, nodes []string) []binding {
 			if i := slices.Index(free, p.Spec.NodeName); i >= 0 {
 				free = slices.Delete(free, i, i+1)
 			}
-		case ours:
+		case ours && gpus <= int64(perPod):
 			waiting = append(waiting, p)
 		}
 	}

@@ -197,6 +197,69 @@ func TestBatchJob(t *testing.T) {
 	w.until("a deleted Job has an end", nil, func() bool { s := f.State(a.AttemptID); return s.Gone && s.Exit != nil })
 }
 
+// TestBatchJobChanged: a Job that has grown since it was submitted is not started, for
+// its pods would take GPUs that nobody gave it.
+func TestBatchJobChanged(t *testing.T) {
+	w := open(t)
+	ns := w.namespace("changed")
+	for name, c := range map[string]struct {
+		edit func(*batchv1.JobSpec)
+		want string
+	}{
+		"larger": {func(s *batchv1.JobSpec) {
+			s.Template.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse("8")
+			s.Template.Spec.Containers[0].Resources.Requests = nil
+		}, "its pods ask for 8 GPUs each, and it was submitted with 2"},
+		"more": {func(s *batchv1.JobSpec) { s.Parallelism = ptr(int32(6)) }, "it is a gang of 6 pods, and it was submitted with 2"},
+	} {
+		job := &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Labels: map[string]string{v1alpha1.LabelManaged: "true"}},
+			Spec: batchv1.JobSpec{Suspend: ptr(true), Parallelism: ptr(int32(2)), Template: corev1.PodTemplateSpec{
+				Spec: corev1.PodSpec{SchedulerName: v1alpha1.SchedulerName, RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{
+					Name: "main", Image: "trainer", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}},
+				}}},
+			}},
+		}
+		w.create(job)
+		var a live.Attempt
+		w.until("is placed", nil, func() bool {
+			for _, a = range w.book.Attempts() {
+				if a.Task.Origin == origin(kindJob, ns, name) {
+					return true
+				}
+			}
+			return false
+		})
+		if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(job), job); err != nil {
+			t.Fatal(err)
+		}
+		was := job.DeepCopy()
+		c.edit(&job.Spec)
+		if err := w.client.Patch(t.Context(), job, client.MergeFrom(was)); err != nil {
+			t.Logf("%s: this API server does not let it change: %v", name, err)
+			continue
+		}
+		w.until("is seen changed", nil, func() bool {
+			var seen batchv1.Job
+			return w.mirror.Cache.Get(t.Context(), client.ObjectKeyFromObject(job), &seen) == nil && seen.Generation == job.Generation
+		})
+		f := Foreign{Mirror: w.mirror, Now: metav1.Now}
+		var s ForeignState
+		w.until("has ended or runs", nil, func() bool { // as the executor asks, before each step
+			if s = f.State(a.AttemptID); s.Exit != nil || s.Up {
+				return true
+			}
+			if err := f.Start(t.Context(), a, []string{"node-0", "node-1"}); err != nil {
+				t.Fatal(err)
+			}
+			return false
+		})
+		if s.Up || s.Exit == nil || s.Exit.Code == 0 || !strings.Contains(s.Exit.Why, c.want) {
+			t.Errorf("%s: it is %+v, %+v; want it ended: %s", name, s, s.Exit, c.want)
+		}
+	}
+}
+
 // TestServices: the same job file as on one machine becomes a training job.
 func TestServices(t *testing.T) {
 	w := open(t)
