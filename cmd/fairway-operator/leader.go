@@ -155,7 +155,7 @@ func (t *term) openCluster() error {
 	}
 	t.executor = pods.New(pods.Config{
 		Client: t.direct, Cache: t.manager.GetCache(), Templates: templates{t.mirror}, Foreign: foreign{mirror.Foreign{Mirror: t.mirror, Now: metav1.Now}}, ReadLog: pods.LogReader(logs),
-		API: c.url(t.namespace), Audience: access.AgentAudience, Rendezvous: c.Pods.Rendezvous, Replicas: nodes.Replicas, MPS: nodes.MPS, Pin: c.Nodes.Pin, Tolerated: c.Nodes.Tolerated,
+		API: c.url(t.namespace), Audience: access.AgentAudience, Rendezvous: c.Pods.Rendezvous, Replicas: nodes.Replicas, MPS: nodes.MPS, Pin: c.Nodes.Pin, Resources: resources, Tolerated: c.Nodes.Tolerated,
 		Notice: c.Notice.D(), Report: c.Report.D(), PullFor: c.Pods.StartGrace.D(), LostAfter: c.Pods.LostAfter.D(), Made: t.mirror.Made, Ended: t.ended, Log: t.log,
 	})
 	return nil

@@ -85,7 +85,7 @@ func (c *Config) pod(p *plan, rank int) *corev1.Pod {
 	for _, key := range append([]string{string(p.offers[rank].resource)}, c.Tolerated...) {
 		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
 	}
-	trains := giveDevices(spec, &p.from, p.offers[rank].resource, p.devices[rank])
+	trains := c.giveDevices(spec, &p.from, p.offers[rank].resource, p.devices[rank])
 	c.giveToken(spec)
 	env := c.environment(p, rank)
 	for i := range spec.Containers {
@@ -138,14 +138,14 @@ func trainer(spec *corev1.PodSpec, gpu corev1.ResourceName) int {
 // them, and nobody else for any: neither containers beside it, nor those that run
 // before, which would have the node set more aside than the job was given. It returns
 // which container that is.
-func giveDevices(spec *corev1.PodSpec, from *Pod, gpu corev1.ResourceName, n int64) (at int) {
+func (c *Config) giveDevices(spec *corev1.PodSpec, from *Pod, gpu corev1.ResourceName, n int64) (at int) {
 	if len(spec.Containers) == 0 {
 		return 0 // the API server will say what is wrong
 	}
 	at = trainer(spec, from.GPUResource)
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
-			for _, name := range append([]corev1.ResourceName{gpu, from.GPUResource}, gpuResources...) {
+			for _, name := range append([]corev1.ResourceName{gpu, from.GPUResource}, c.Resources...) {
 				delete(list[i].Resources.Limits, name)
 				delete(list[i].Resources.Requests, name)
 			}

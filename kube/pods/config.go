@@ -72,6 +72,9 @@ type Config struct {
 	// container, whatever the device plugin chose. It is used where each is offered
 	// several times.
 	Pin bool
+	// Resources are those that GPUs are requested by, the usual first; default
+	// nvidia.com/gpu, nvidia.com/gpu.shared and amd.com/gpu.
+	Resources []corev1.ResourceName
 	// Tolerated are keys of taints that the pods tolerate, besides the resource.
 	Tolerated []string
 
@@ -108,6 +111,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Parallel <= 0 {
 		c.Parallel = 16
+	}
+	if len(c.Resources) == 0 {
+		c.Resources = []corev1.ResourceName{"nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu"}
 	}
 	if c.Audience == "" {
 		c.Audience = "fairway-agents"

@@ -304,6 +304,46 @@ func TestPod(t *testing.T) {
 	}
 }
 
+// TestDevicesOf: what a pod of anybody holds is what its node sets aside for it.
+func TestDevicesOf(t *testing.T) {
+	of := func(gpus string) corev1.Container {
+		return corev1.Container{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(gpus), "cpu": resource.MustParse("9")}}}
+	}
+	stays := of("1")
+	always := corev1.ContainerRestartPolicyAlways
+	stays.RestartPolicy = &always
+	for _, c := range []struct {
+		before, containers []corev1.Container
+		want               int64
+	}{
+		{nil, []corev1.Container{of("1"), of("2")}, 3},
+		{[]corev1.Container{of("2"), of("4")}, []corev1.Container{of("1"), of("2")}, 4},
+		{[]corev1.Container{of("4")}, []corev1.Container{{}}, 4},
+		{[]corev1.Container{stays}, []corev1.Container{of("2")}, 3},
+		{[]corev1.Container{stays, of("4")}, []corev1.Container{of("2")}, 5},
+		{nil, []corev1.Container{{}}, 0},
+	} {
+		got := devicesOf(&corev1.PodSpec{InitContainers: c.before, Containers: c.containers})
+		if got["nvidia.com/gpu"] != c.want || got["cpu"] != 0 {
+			t.Errorf("%d containers after %d hold %v; want %d GPUs", len(c.containers), len(c.before), got, c.want)
+		}
+	}
+}
+
+// TestPlanOf: what is no GPU is not given in the place of one.
+func TestPlanOf(t *testing.T) {
+	node := &corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse("64"), "nvidia.com/gpu": resource.MustParse("8")}}}
+	e := New(Config{})
+	e.nodes = map[string]*corev1.Node{"n": node}
+	a := &live.Attempt{Placement: sched.Placement{{Milli: sched.WholeGPU, GPUs: 0b1}}}
+	for _, asked := range []corev1.ResourceName{"cpu", "nvidia.com/gpu", "amd.com/gpu", "nvidia.com/gpus"} {
+		p := e.planOf(&run{attempt: a, nodes: []string{"n"}}, Pod{GPUResource: asked})
+		if len(p.offers) != 1 || p.offers[0].resource != "nvidia.com/gpu" || p.devices[0] != 1 {
+			t.Errorf("a job that asks for %s gets %v of %+v; want 1 nvidia.com/gpu", asked, p.devices, p.offers)
+		}
+	}
+}
+
 // TestCopyLog: logs are found by attempt and rank, and followed from attempt to
 // attempt.
 func TestCopyLog(t *testing.T) {

@@ -41,7 +41,7 @@ func (e *Executor) unfit(asked corev1.ResourceName, suits func(*corev1.Node) boo
 // whose template it could not see.
 func (e *Executor) misplaced(r *run, pod *corev1.PodSpec, asked corev1.ResourceName) *live.Exit {
 	rules := constraint.Rules{Open: append(slices.Clone(e.Tolerated), string(asked))}
-	for _, name := range gpuResources {
+	for _, name := range e.Resources {
 		rules.Open = append(rules.Open, string(name))
 	}
 	asks := rules.Of(pod)

@@ -162,9 +162,6 @@ func (e *Executor) mayBind(r *run, pod *corev1.PodSpec) bool {
 	return exit == nil
 }
 
-// gpuResources are the resources that GPUs are requested by, the usual first.
-var gpuResources = []corev1.ResourceName{"nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu"}
-
 // aliens returns the other attempts of somebody else's pods that have begun and
 // are to leave, or may still be there.
 func (e *Executor) aliens(but *run) []*run {

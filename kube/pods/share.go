@@ -30,7 +30,7 @@ func (c *Config) offerOf(n *corev1.Node, asked corev1.ResourceName) offer {
 		return o
 	}
 	if _, has := n.Status.Allocatable[asked]; !has {
-		for _, name := range gpuResources {
+		for _, name := range c.Resources {
 			if _, has := n.Status.Allocatable[name]; has {
 				o.resource = name
 				break

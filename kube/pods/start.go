@@ -116,6 +116,9 @@ func (e *Executor) prepare(ctx context.Context, r *run) (after func()) {
 
 // planOf returns the plan of an attempt, on nodes as they are now.
 func (e *Executor) planOf(r *run, from Pod) *plan {
+	if from.GPUResource != "" && !slices.Contains(e.Resources, from.GPUResource) {
+		from.GPUResource = e.Resources[0] // such as cpu, which a node has too, and would give in place of GPUs
+	}
 	p := &plan{attempt: r.attempt, from: from, seats: seatsOf(r.attempt), nodes: r.nodes}
 	for rank, s := range p.seats {
 		o := e.offerOf(e.nodes[r.nodes[rank]], from.GPUResource)

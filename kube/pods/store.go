@@ -154,24 +154,33 @@ func useOf(p *corev1.Pod) use {
 // those with a domain in their name.
 func devicesOf(spec *corev1.PodSpec) map[corev1.ResourceName]int64 {
 	var out map[corev1.ResourceName]int64
-	first := map[corev1.ResourceName]int64{}
+	before, sidecars := map[corev1.ResourceName]int64{}, map[corev1.ResourceName]int64{}
+	add := func(name corev1.ResourceName, n int64) {
+		if n > 0 && strings.Contains(string(name), "/") {
+			if out == nil {
+				out = map[corev1.ResourceName]int64{}
+			}
+			out[name] += n
+		}
+	}
 	for i := range spec.InitContainers {
-		for name, q := range spec.InitContainers[i].Resources.Requests {
-			first[name] = max(first[name], q.Value())
+		c := &spec.InitContainers[i]
+		for name, q := range c.Resources.Requests {
+			if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+				sidecars[name] += q.Value() // it stays beside the containers
+				add(name, q.Value())
+				continue
+			}
+			before[name] = max(before[name], sidecars[name]+q.Value())
 		}
 	}
 	for i := range spec.Containers {
 		for name, q := range spec.Containers[i].Resources.Requests {
-			if strings.Contains(string(name), "/") {
-				if out == nil {
-					out = map[corev1.ResourceName]int64{}
-				}
-				out[name] += q.Value()
-			}
+			add(name, q.Value())
 		}
 	}
-	for name := range out {
-		out[name] = max(out[name], first[name])
+	for name, n := range before {
+		add(name, n-out[name])
 	}
 	return out
 }
