@@ -285,9 +285,25 @@ func (m *memory) inOrder() []*entry {
 func (m *memory) find(who live.Identity, id sched.JobID) (*entry, error) {
 	x, ok := m.jobs[id]
 	if !ok || !who.Sees(x.Job.Tenant) {
-		return nil, live.Errorf(live.Unknown, "no job %q", id).Try("list the jobs with `fairway ps --all`")
+		remedy := "list the jobs with `fairway ps --all`"
+		if last := m.lastNamed(who, string(id)); last != "" {
+			remedy = fmt.Sprintf("the last one of that name is %s; %s", last, remedy)
+		}
+		return nil, live.Errorf(live.Unknown, "no job %q", id).Try(remedy)
 	}
 	return x, nil
+}
+
+// lastNamed returns the job of a name that was submitted last, of those that the
+// identity may see: people know the name that they gave.
+func (m *memory) lastNamed(who live.Identity, name string) (last sched.JobID) {
+	seq := -1
+	for id, x := range m.jobs {
+		if x.Task.Name == name && int(x.Job.Seq) > seq && who.Sees(x.Job.Tenant) {
+			last, seq = id, int(x.Job.Seq)
+		}
+	}
+	return last
 }
 
 // Job implements live.Jobs.

@@ -78,6 +78,12 @@ func (b *Book) reason(x *entry) *live.Reason {
 		return &live.Reason{Code: "new", Text: "not looked at yet; the next decision comes within a second"}
 	}
 	r := &live.Reason{Code: x.reason.Code.String(), Text: x.reason.TextFor(x.Job, b.mem.state.Cluster()), Until: x.reason.Until}
+	if x.reason.Code == sched.BackOff && x.Exit != nil {
+		r.Text += "; the last one ended: " + x.Exit.Text()
+	}
+	if x.reason.Code == sched.Impossible {
+		r.Text += lacks(x.Job, b.mem.state.Cluster())
+	}
 	if x.reason.Code == sched.Impossible && slices.ContainsFunc(b.mem.state.Cluster().Nodes, func(n sched.Node) bool { return n.Others != 0 }) {
 		r.Text += ", while programs outside of Fairway hold GPUs"
 	}

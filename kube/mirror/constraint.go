@@ -85,9 +85,18 @@ func (m *Mirror) inWords(job *live.Job) {
 		return
 	}
 	r := *job.Reason
-	if words := m.Constraints.Words(job.Needs); job.Needs != "" && words != "" {
-		r.Text = strings.NewReplacer("bear the mark "+job.Needs, "satisfy "+words, "bears the mark "+job.Needs, "satisfies "+words).Replace(r.Text)
-	}
-	r.Text = strings.ReplaceAll(r.Text, "besides those that are kept for jobs which need a mark", "besides nodes with taints that its template does not tolerate")
+	r.Text = m.worded(job.Needs, r.Text)
 	job.Reason = &r
+}
+
+// worded puts what a template says in the place of the mark that stands for it in a
+// text.
+func (m *Mirror) worded(mark, text string) string {
+	if m.Constraints == nil {
+		return text
+	}
+	if words := m.Constraints.Words(mark); mark != "" && words != "" {
+		text = strings.NewReplacer("bear the mark "+mark, "satisfy "+words, "bears the mark "+mark, "satisfies "+words).Replace(text)
+	}
+	return strings.ReplaceAll(text, "besides those that are kept for jobs which need a mark", "besides nodes with taints that its template does not tolerate")
 }

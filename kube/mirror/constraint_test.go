@@ -90,6 +90,9 @@ func TestWhereJobsRun(t *testing.T) {
 			if view, err = service.Job(cluster, j.ID); err != nil || view.Reason == nil || view.Reason.Text != picky.Status.Why {
 				t.Errorf("the API says %+v, %v; the object %q", view.Reason, err, picky.Status.Why)
 			}
+			if e, err := service.Explain(cluster, j.ID); err != nil || e.Job.Reason == nil || e.Job.Reason.Text != picky.Status.Why || !strings.Contains(e.Summary, picky.Status.Why) {
+				t.Errorf("it is explained as %q, %+v, %v; the object says %q", e.Summary, e.Job.Reason, err, picky.Status.Why)
+			}
 		}
 	}
 	mend(nil, "fast")

@@ -302,6 +302,14 @@ func (s Jobs) Job(who live.Identity, id sched.JobID) (live.Job, error) {
 	return job, err
 }
 
+// Explain implements live.Jobs.
+func (s Jobs) Explain(who live.Identity, id sched.JobID) (live.Explanation, error) {
+	e, err := s.Jobs.Explain(who, id)
+	e.Summary = s.Mirror.worded(e.Job.Needs, e.Summary)
+	s.Mirror.inWords(&e.Job)
+	return e, err
+}
+
 // List implements live.Jobs.
 func (s Jobs) List(who live.Identity, f live.JobFilter) (live.JobPage, error) {
 	page, err := s.Jobs.List(who, f)

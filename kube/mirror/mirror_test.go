@@ -207,7 +207,7 @@ func TestPolicy(t *testing.T) {
 		status, _, _ := condition(p.Status.Conditions, v1alpha1.Accepted)
 		return status == metav1.ConditionFalse
 	})
-	if _, _, message := condition(p.Status.Conditions, v1alpha1.Accepted); !strings.Contains(message, "nonsense") || p.Status.InForce != "tiresias" || inForce() != "tiresias" {
+	if _, _, message := condition(p.Status.Conditions, v1alpha1.Accepted); !strings.HasPrefix(message, `spec.policy: unknown policy "nonsense"`) || p.Status.InForce != "tiresias" || inForce() != "tiresias" {
 		t.Errorf("status %+v, in force %s; want a message about nonsense, and tiresias in force", p.Status, inForce())
 	}
 	// What changes while nobody leads is known before the first decision.

@@ -177,7 +177,10 @@ func fieldOf(err *live.Error) string {
 // would be right.
 func refusalText(err *live.Error) string {
 	text := err.Message
-	if field := fieldOf(err); field != "" {
+	switch field := fieldOf(err); {
+	case field == "policy": // the message is a sentence of its own
+		text = "spec.policy: " + text
+	case field != "":
 		text = fmt.Sprintf("%s %s", field, text)
 	}
 	if err.Remedy != "" {
