@@ -49,3 +49,20 @@ func TestNamed(t *testing.T) {
 		t.Errorf("%v; want nothing about the jobs of others", err)
 	}
 }
+
+// TestOvertakesNot: a job that waits beside enough free GPUs says that others go first.
+func TestOvertakesNot(t *testing.T) {
+	d := open(t)
+	d.submit(ann, submission("runs", 2))
+	d.submit(ann, submission("first", 4))
+	id := d.submit(ann, submission("small", 1))
+	fifo, err := d.buildPolicy("fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.decide(fifo)
+	const want = "needs 1 GPU; jobs ahead of it under this policy leave 2, and they go first"
+	if j := d.job(id); j.Reason == nil || j.Reason.Text != want {
+		t.Errorf("it waits because %+v; want %q", j.Reason, want)
+	}
+}

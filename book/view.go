@@ -81,6 +81,9 @@ func (b *Book) reason(x *entry) *live.Reason {
 	if x.reason.Code == sched.BackOff && x.Exit != nil {
 		r.Text += "; the last one ended: " + x.Exit.Text()
 	}
+	if x.reason.Code == sched.Behind && x.reason.Have >= x.reason.Need {
+		r.Text += ", and they go first" // enough, so the number alone says nothing
+	}
 	if x.reason.Code == sched.Impossible {
 		r.Text += lacks(x.Job, b.mem.state.Cluster())
 	}
