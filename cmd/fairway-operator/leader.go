@@ -125,10 +125,7 @@ func (t *term) openBook(ctx context.Context, pages *journal.Journal) error {
 // openCluster wires what looks at the cluster and changes it.
 func (t *term) openCluster() error {
 	c := t.config
-	resources := make([]corev1.ResourceName, 0, len(c.Nodes.Resources))
-	for _, r := range c.Nodes.Resources {
-		resources = append(resources, corev1.ResourceName(r))
-	}
+	resources := nodes.Resources(c.Nodes.Resources)
 	constraints := constraint.NewRegistry(nodes.RulesFor(resources, c.Nodes.Tolerated))
 	t.nodes = nodes.New(nodes.Config{
 		Cache: t.manager.GetCache(), Book: t.book, Resources: resources, RackLabels: c.Nodes.RackLabels, Tolerated: c.Nodes.Tolerated, Pin: c.Nodes.Pin,
@@ -144,7 +141,7 @@ func (t *term) openCluster() error {
 	}
 	events := t.manager.GetEventRecorder(leaseName)
 	t.mirror = mirror.New(mirror.Config{
-		Client: t.direct, Cache: t.manager.GetCache(), Book: t.book, Standard: c.Policy, Log: t.log, Constraints: constraints, BatchJobs: true, TrainJobs: trainJobs != "", PodGroups: podGroups,
+		Client: t.direct, Cache: t.manager.GetCache(), Book: t.book, Standard: c.Policy, Log: t.log, Constraints: constraints, Resources: resources, BatchJobs: true, TrainJobs: trainJobs != "", PodGroups: podGroups,
 		Event: func(object runtime.Object, kind, reason, message string) {
 			events.Eventf(object, nil, kind, reason, "Schedule", "%s", message)
 		},

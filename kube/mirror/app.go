@@ -106,6 +106,9 @@ func (m *Mirror) search(ctx context.Context, from string, app *v1alpha1.App) (li
 		if err != nil {
 			return live.Search{}, false, err
 		}
+		if err := m.checkResource("spec.search.trial", &app.Spec.Search.Trial); err != nil {
+			return live.Search{}, false, err
+		}
 		spec, err := searchOf(app)
 		if err != nil {
 			return live.Search{}, false, err

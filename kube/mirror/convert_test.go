@@ -227,3 +227,20 @@ func TestSayQuarantine(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
+
+// TestCheckResource: what is no GPU is not one, whatever a job says.
+func TestCheckResource(t *testing.T) {
+	m := &Mirror{Config: Config{Resources: []corev1.ResourceName{"example.com/gpu"}}}
+	for name, want := range map[string]string{
+		"": "", "nvidia.com/gpu": "", "example.com/gpu": "",
+		"cpu": `spec.gpuResource is "cpu"; use one of ["example.com/gpu"], or leave it out`,
+	} {
+		got := ""
+		if err := m.checkResource("spec", &v1alpha1.TrainingJobSpec{GPUResource: name}); err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("gpuResource %q: %q; want %q", name, got, want)
+		}
+	}
+}

@@ -39,6 +39,8 @@ type ForeignState struct {
 	Exit *live.Exit // how it ended by itself; nil: it did not
 	// Waits is one of its pods that wait to be bound, which are alike; nil: none does.
 	Waits *corev1.PodSpec
+	// Missing is how many of its pods are still to be made, after it was told to begin.
+	Missing int
 }
 
 // Start lifts the suspension, and binds the pods that wait: nodes names the node of
@@ -107,25 +109,11 @@ func (f Foreign) State(id live.AttemptID) ForeignState {
 	if err != nil {
 		return ForeignState{}
 	}
-	up, left, placed, most := 0, 0, 0, int64(0)
-	var waits *corev1.PodSpec
-	for _, p := range pods {
-		gpus, _ := podGPUs(&p.Spec)
-		if gpus > 0 && p.Spec.NodeName != "" {
-			placed++
-		}
-		if gpus > 0 && p.Spec.NodeName == "" && p.DeletionTimestamp == nil {
-			waits, most = &p.Spec, max(most, gpus)
-		}
-		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || job.loose && p.Spec.NodeName == "" {
-			continue
-		}
-		left++
-		if gpus > 0 && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
-			up++
-		}
+	n := count(pods, job.loose)
+	s := ForeignState{Up: n.up >= job.pods, Gone: n.left == 0 && (job.over || job.suspended), Waits: n.waits}
+	if !job.over && (job.loose || !job.suspended) {
+		s.Missing = max(0, job.pods-n.made)
 	}
-	s := ForeignState{Up: up >= job.pods, Gone: left == 0 && (job.over || job.suspended), Waits: waits}
 	switch {
 	case job.over:
 		s.Exit = &live.Exit{AttemptID: id, At: f.Now().Time}
@@ -134,13 +122,47 @@ func (f Foreign) State(id live.AttemptID) ForeignState {
 		}
 	case !s.Up:
 		pods, gpus := f.given(id.Job)
-		why := outgrown(job.pods, pods, most, gpus)
+		why := outgrown(job.pods, pods, n.most, gpus)
 		// What is added to a gang that runs is left waiting; the gang is none the worse.
-		if s.Up = placed > 0 && up >= pods && pods > 0; !s.Up && why != "" && (placed == 0 || most > int64(gpus)) {
+		if s.Up = n.placed > 0 && n.up >= pods && pods > 0; !s.Up && why != "" && (n.placed == 0 || n.most > int64(gpus)) {
 			s.Exit = &live.Exit{AttemptID: id, At: f.Now().Time, Code: 1, Why: why}
 		}
 	}
 	return s
+}
+
+// tally is how many of the pods that train are how far.
+type tally struct {
+	made   int             // are there, whatever became of them, and are not to go
+	placed int             // have a node
+	up     int             // run
+	left   int             // pods with and without GPUs that may hold something
+	waits  *corev1.PodSpec // one that waits for a node; nil: none does
+	most   int64           // GPUs that one of those asks for
+}
+
+func count(pods []*corev1.Pod, loose bool) (n tally) {
+	for _, p := range pods {
+		gpus, _ := podGPUs(&p.Spec)
+		trains, stays := gpus > 0, p.DeletionTimestamp == nil
+		if trains && stays {
+			n.made++
+		}
+		if trains && p.Spec.NodeName != "" {
+			n.placed++
+		}
+		if trains && stays && p.Spec.NodeName == "" {
+			n.waits, n.most = &p.Spec, max(n.most, gpus)
+		}
+		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || loose && p.Spec.NodeName == "" {
+			continue
+		}
+		n.left++
+		if trains && stays && p.Status.Phase == corev1.PodRunning {
+			n.up++
+		}
+	}
+	return n
 }
 
 // given returns the pods that a job was submitted with, and the GPUs of each; 0: nobody

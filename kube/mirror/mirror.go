@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -62,6 +63,8 @@ type Config struct {
 	PodGroups string
 	// Constraints takes what the pods of jobs ask of nodes; nil: nobody looks at that.
 	Constraints *constraint.Registry
+	// Resources are the names that GPUs may be asked for by; empty: any.
+	Resources []corev1.ResourceName
 	// Writes bounds the status writes of a second; 0: 100. Changes that people wait
 	// for go first.
 	Writes float32

@@ -4,6 +4,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,11 +94,21 @@ func resourceOf(plural string) schema.GroupResource {
 	return schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: plural}
 }
 
+// usualGPU is the resource that a job asks for unless it says otherwise.
+const usualGPU corev1.ResourceName = "nvidia.com/gpu"
+
 func gpuResource(spec *v1alpha1.TrainingJobSpec) corev1.ResourceName {
-	if spec.GPUResource == "" {
-		return "nvidia.com/gpu"
+	return cmp.Or(corev1.ResourceName(spec.GPUResource), usualGPU)
+}
+
+// checkResource refuses jobs that ask for GPUs by a name that is none of a GPU. The
+// usual name stands for any.
+func (m *Mirror) checkResource(field string, spec *v1alpha1.TrainingJobSpec) error {
+	name := gpuResource(spec)
+	if name == usualGPU || len(m.Resources) == 0 || slices.Contains(m.Resources, name) {
+		return nil
 	}
-	return corev1.ResourceName(spec.GPUResource)
+	return &refusal{"Invalid", fmt.Sprintf("%s.gpuResource is %q; use one of %q, or leave it out", field, name, m.Resources)}
 }
 
 // fillIn puts the values of parameters, which are in the variables of the trial,

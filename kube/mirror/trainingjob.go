@@ -167,6 +167,9 @@ func (m *Mirror) submit(ctx context.Context, job *v1alpha1.TrainingJob) (sched.J
 	if err != nil {
 		return "", err
 	}
+	if err := m.checkResource("spec", &job.Spec); err != nil {
+		return "", err
+	}
 	s, err := submissionOf(job)
 	if err != nil {
 		return "", err

@@ -68,6 +68,19 @@ type Config struct {
 // defaultResources are the names that device plugins give GPUs.
 var defaultResources = []corev1.ResourceName{"nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu"}
 
+// Resources returns the resources that a configuration names; the usual ones if it
+// names none.
+func Resources(names []string) []corev1.ResourceName {
+	if len(names) == 0 {
+		return defaultResources
+	}
+	out := make([]corev1.ResourceName, 0, len(names))
+	for _, n := range names {
+		out = append(out, corev1.ResourceName(n))
+	}
+	return out
+}
+
 // defaultRackLabels are the labels by which clusters tell which nodes share a
 // fast network, the nearest first.
 var defaultRackLabels = []string{

@@ -344,6 +344,27 @@ func TestPlanOf(t *testing.T) {
 	}
 }
 
+// TestOtherGPUs: a job that insists on one vendor's GPUs does not get another's.
+func TestOtherGPUs(t *testing.T) {
+	e := New(Config{})
+	e.nodes = map[string]*corev1.Node{}
+	for name, gpu := range map[string]corev1.ResourceName{"a": "amd.com/gpu", "n": "nvidia.com/gpu", "s": "nvidia.com/gpu.shared"} {
+		e.nodes[name] = &corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{gpu: resource.MustParse("8")}}}
+	}
+	for _, c := range []struct {
+		asked corev1.ResourceName
+		node  string
+		unfit int
+	}{
+		{"nvidia.com/gpu", "a", 0}, {"nvidia.com/gpu.shared", "n", 0}, {"nvidia.com/gpu.shared", "a", 1}, {"amd.com/gpu", "a", 0}, {"amd.com/gpu", "s", 2},
+	} {
+		exit := e.otherGPUs(&run{nodes: []string{c.node}}, c.asked)
+		if (exit == nil) != (c.unfit == 0) || exit != nil && (!exit.Lost || len(exit.Host) != c.unfit) {
+			t.Errorf("a job that asks for %s on node %s: %+v; want %d nodes to avoid", c.asked, c.node, exit, c.unfit)
+		}
+	}
+}
+
 // TestCopyLog: logs are found by attempt and rank, and followed from attempt to
 // attempt.
 func TestCopyLog(t *testing.T) {

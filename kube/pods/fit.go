@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -18,42 +19,63 @@ import (
 // maxUnfit bounds the nodes that one exit names.
 const maxUnfit = 200
 
-// unfit names the nodes with GPUs that do not suit an attempt, all at once so that the
-// next try is not in vain, and returns how many do. Asked is the resource that its pods
-// ask for, if that is none of the usual ones.
-func (e *Executor) unfit(asked corev1.ResourceName, suits func(*corev1.Node) bool) (not []diagnose.Event, others int) {
+// unsuited returns the end of an attempt that was given a node that does not suit it;
+// nil: all do. It names all nodes of that kind at once, so that the next try is not in
+// vain. Others is how many nodes with GPUs do suit it.
+func (e *Executor) unsuited(r *run, suits func(*corev1.Node) bool) (exit *live.Exit, others int) {
+	at := slices.IndexFunc(r.nodes, func(name string) bool { return e.nodes[name] != nil && !suits(e.nodes[name]) })
+	if at < 0 {
+		return nil, 0
+	}
+	exit = &live.Exit{Lost: true, Rank: at}
 	for _, name := range slices.Sorted(maps.Keys(e.nodes)) {
-		n := e.nodes[name]
-		_, has := n.Status.Allocatable[asked]
-		switch {
-		case !has && e.offerOf(n, "").resource == "":
+		switch n := e.nodes[name]; {
+		case e.offerOf(n, "").resource == "":
 		case suits(n):
 			others++
-		case len(not) < maxUnfit:
-			not = append(not, diagnose.Event{Kind: live.HostUnfit, Node: name})
+		case len(exit.Host) < maxUnfit:
+			exit.Host = append(exit.Host, diagnose.Event{Kind: live.HostUnfit, Node: name})
 		}
 	}
-	return not, others
+	return exit, others
 }
 
 // misplaced says that a node of an attempt is none that its pods accept. The scheduler
 // knows which nodes do; this is for what has changed since it decided, and for pods
 // whose template it could not see.
-func (e *Executor) misplaced(r *run, pod *corev1.PodSpec, asked corev1.ResourceName) *live.Exit {
-	rules := constraint.Rules{Open: append(slices.Clone(e.Tolerated), string(asked))}
+func (e *Executor) misplaced(r *run, pod *corev1.PodSpec) *live.Exit {
+	rules := constraint.Rules{Open: slices.Clone(e.Tolerated)}
 	for _, name := range e.Resources {
 		rules.Open = append(rules.Open, string(name))
 	}
 	asks := rules.Of(pod)
-	suits := func(n *corev1.Node) bool { return rules.Admits(asks, n) }
-	at := slices.IndexFunc(r.nodes, func(name string) bool { return e.nodes[name] != nil && !suits(e.nodes[name]) })
-	if at < 0 {
+	exit, others := e.unsuited(r, func(n *corev1.Node) bool { return rules.Admits(asks, n) })
+	if exit == nil {
 		return nil
 	}
-	not, others := e.unfit(asked, suits)
 	want := asks.String()
 	if asks.Empty() {
 		want = "that its template tolerates no taints"
 	}
-	return &live.Exit{Lost: true, Rank: at, Host: not, Why: fmt.Sprintf("node %s does not satisfy %s; %d nodes do", r.nodes[at], want, others)}
+	exit.Why = fmt.Sprintf("node %s does not satisfy %s; %d nodes do", r.nodes[exit.Rank], want, others)
+	return exit
 }
+
+// otherGPUs says that a node of an attempt has GPUs of another vendor than its pods ask
+// for. Under which of its names a vendor's are offered does not matter, and the usual
+// name stands for any.
+func (e *Executor) otherGPUs(r *run, asked corev1.ResourceName) *live.Exit {
+	vendor := func(name corev1.ResourceName) string { domain, _, _ := strings.Cut(string(name), "/"); return domain }
+	if asked == usualGPU {
+		return nil
+	}
+	exit, others := e.unsuited(r, func(n *corev1.Node) bool { return vendor(e.offerOf(n, asked).resource) == vendor(asked) })
+	if exit != nil {
+		has := e.offerOf(e.nodes[r.nodes[exit.Rank]], asked).resource
+		exit.Why = fmt.Sprintf("node %s has %s, and the job asks for %s; %d nodes have those", r.nodes[exit.Rank], has, asked, others)
+	}
+	return exit
+}
+
+// usualGPU is the resource that a job asks for unless it says otherwise.
+const usualGPU corev1.ResourceName = "nvidia.com/gpu"

@@ -38,6 +38,8 @@ type ForeignState struct {
 	Exit *live.Exit // how it ended by itself; nil: it did not
 	// Waits is one of its pods that wait to be bound, which are alike; nil: none does.
 	Waits *corev1.PodSpec
+	// Missing is how many of its pods are still to be made, after it was told to begin.
+	Missing int
 }
 
 // foreign reports whether the pods of an attempt are somebody else's to make.
@@ -126,11 +128,30 @@ func (e *Executor) foreignIs(ctx context.Context, r *run, state ForeignState, er
 		e.end(r, *state.Exit)
 	case r.wanted:
 		r.up, r.tries = state.Up, 0
+		if exit := e.neverMade(r, state.Missing); exit != nil {
+			e.end(r, *exit)
+		}
 	case r.leaving && state.Gone && state.Exit != nil:
 		e.end(r, *state.Exit)
 	case r.leaving && state.Gone:
 		e.end(r, live.Exit{Noticed: true})
 	}
+}
+
+// neverMade says that somebody else has not made the pods of an attempt in all the time
+// that it may take to start them: a quota forbids them, or nobody is there to make them.
+// Others can use its GPUs.
+func (e *Executor) neverMade(r *run, missing int) *live.Exit {
+	switch {
+	case missing == 0:
+		r.waiting = time.Time{}
+	case r.waiting.IsZero():
+		r.waiting = e.Now()
+	case e.Now().Sub(r.waiting) >= e.PullFor:
+		kind, name, _ := strings.Cut(r.attempt.Task.Origin, "/")
+		return &live.Exit{Lost: true, Why: fmt.Sprintf("%d of %d pods were not made in %v; see the events of %s %s", missing, len(r.nodes), e.PullFor, kind, name)}
+	}
+	return nil
 }
 
 // mayBegin reports whether nobody is in the way of an attempt of somebody else's
@@ -155,7 +176,7 @@ func (e *Executor) mayBegin(r *run) bool {
 func (e *Executor) mayBind(r *run, pod *corev1.PodSpec) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	exit := e.misplaced(r, pod, "")
+	exit := e.misplaced(r, pod)
 	if exit != nil {
 		e.end(r, *exit)
 	}

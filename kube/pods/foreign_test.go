@@ -26,7 +26,9 @@ type abroad struct {
 	exits map[live.AttemptID]*live.Exit
 	slow  bool // to stop
 	waits *corev1.PodSpec
-	asked []live.AttemptID
+	// missing are pods that are never made.
+	missing int
+	asked   []live.AttemptID
 }
 
 func newAbroad() *abroad {
@@ -55,6 +57,9 @@ func (a *abroad) State(id live.AttemptID) pods.ForeignState {
 	defer a.mu.Unlock()
 	_, runs := a.runs[id]
 	s := pods.ForeignState{Up: runs, Gone: !runs, Exit: a.exits[id]}
+	if runs && a.missing > 0 {
+		s.Up, s.Missing = false, a.missing
+	}
 	if runs && !a.fits(id) {
 		s.Up, s.Waits = false, a.waits
 	}
@@ -101,6 +106,25 @@ func TestForeignMisplaced(t *testing.T) {
 		return other.has(id, 2) != nil
 	})
 	w.waitState(id, live.Running)
+}
+
+// TestForeignNeverMade: nobody makes the pods of a job, which gives its GPUs back.
+func TestForeignNeverMade(t *testing.T) {
+	other := newAbroad()
+	other.missing = 2
+	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.Foreign, c.PullFor = other, time.Second })
+	jobs, err := w.now().Submit(t.Context(), admin, []live.Submission{{
+		Spec: sched.Spec{GPUs: 2}, Task: live.Task{Name: "nobodys", Command: []string{"x"}, Origin: "TrainJob/" + w.namespace + "/nobodys"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := jobs[0].ID
+	w.plan(wants{id: {w.on(0, 0b11)}})
+	w.waitState(id, live.Starting)
+	w.waitState(id, live.Waiting)
+	if got := w.job(id).Exit.Text(); !strings.Contains(got, "2 of 2 pods were not made in 1s; see the events of TrainJob "+w.namespace+"/nobodys") {
+		t.Errorf("the attempt ended with %q", got)
+	}
 }
 
 // TestForeign: attempts of somebody else's pods wait for their place like all

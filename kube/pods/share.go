@@ -97,16 +97,14 @@ func (e *Executor) crowded(r *run, rank int, gpu sched.GPUSet) bool {
 // GPUs several times. What such a pod requests is not Fairway's to change: it would
 // get a part of a GPU, and of any.
 func (e *Executor) cannotShare(r *run) *live.Exit {
-	suits := func(n *corev1.Node) bool { return e.Replicas(n) < 2 }
-	at := slices.IndexFunc(r.nodes, func(name string) bool { return e.nodes[name] != nil && !suits(e.nodes[name]) })
-	if at < 0 {
+	exit, others := e.unsuited(r, func(n *corev1.Node) bool { return e.Replicas(n) < 2 })
+	if exit == nil {
 		return nil
 	}
-	not, others := e.unfit("", suits)
 	kind, _, _ := strings.Cut(r.attempt.Task.Origin, "/")
-	why := fmt.Sprintf("node %s offers each of its GPUs several times, and a %s gets only what its pods ask for", r.nodes[at], kind)
+	exit.Why = fmt.Sprintf("node %s offers each of its GPUs several times, and a %s gets only what its pods ask for", r.nodes[exit.Rank], kind)
 	if others == 0 {
-		return &live.Exit{Code: 126, Rank: at, Why: why + "; all nodes with GPUs are such: use a TrainingJob"}
+		return &live.Exit{Code: 126, Rank: exit.Rank, Why: exit.Why + "; all nodes with GPUs are such: use a TrainingJob"}
 	}
-	return &live.Exit{Lost: true, Rank: at, Host: not, Why: why}
+	return exit
 }

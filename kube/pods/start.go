@@ -4,6 +4,7 @@
 package pods
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ func (e *Executor) begin(ctx context.Context, r *run, pods map[int]*corev1.Pod, 
 		e.background(r, func() func() { return e.prepare(ctx, r) })
 		return
 	}
-	if exit := e.misplaced(r, &r.plan.from.Template.Spec, r.plan.from.GPUResource); exit != nil {
+	if exit := cmp.Or(e.misplaced(r, &r.plan.from.Template.Spec), e.otherGPUs(r, r.plan.from.GPUResource)); exit != nil {
 		e.end(r, *exit)
 		return
 	}
@@ -117,7 +118,7 @@ func (e *Executor) prepare(ctx context.Context, r *run) (after func()) {
 // planOf returns the plan of an attempt, on nodes as they are now.
 func (e *Executor) planOf(r *run, from Pod) *plan {
 	if from.GPUResource != "" && !slices.Contains(e.Resources, from.GPUResource) {
-		from.GPUResource = e.Resources[0] // such as cpu, which a node has too, and would give in place of GPUs
+		from.GPUResource = usualGPU // such as cpu, which a node has too, and would give in place of GPUs
 	}
 	p := &plan{attempt: r.attempt, from: from, seats: seatsOf(r.attempt), nodes: r.nodes}
 	for rank, s := range p.seats {
