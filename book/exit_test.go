@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
@@ -139,6 +140,24 @@ func TestLostDoesNotCount(t *testing.T) {
 		d.exited(e)
 		d.wantState("x-1", want)
 		d.clock.add(time.Hour)
+	}
+}
+
+// TestHeldBack: a job that a quota keeps from starting waits for as long as it takes,
+// and says so.
+func TestHeldBack(t *testing.T) {
+	d := open(t)
+	d.submit(ann, submission("x", 1))
+	for n := range 3 * maxLost {
+		d.decide(wants{"x-1": on(0)})
+		e := exitOf("x-1", n+1)
+		e.Lost, e.Why, e.Host = true, "exceeded quota", []diagnose.Event{{Kind: live.HostHeldBack}}
+		d.exited(e)
+		d.wantState("x-1", live.Waiting)
+		d.clock.add(mostBackOff)
+	}
+	if got := d.job("x-1").Exit.Text(); got != "could not be started: exceeded quota" {
+		t.Errorf("it ended with %q", got)
 	}
 }
 

@@ -125,7 +125,7 @@ func refused(x *entry, a diagnose.Advice, used int) string {
 // count, but not for ever.
 func (t *tx) lost(x *entry, e *live.Exit) sched.Event {
 	n := x.Lost + 1
-	if n > maxLost {
+	if n > maxLost && !e.Saw(live.HostHeldBack) {
 		e.Next = fmt.Sprintf("not retried: it was lost %d times in a row", n)
 		return failed(e)
 	}

@@ -5,6 +5,7 @@ package live
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fairway-gpu/fairway/diagnose"
@@ -94,6 +95,14 @@ const HostRestarted = "node-reboot"
 // an attempt because memory ran out.
 const HostOutOfMemory = "oom-kill"
 
+// HostRefused is the kind of the event that an attempt was not started, and never will
+// be as it is: why says who refuses it.
+const HostRefused = "refused"
+
+// HostHeldBack is the kind of the event that an attempt was not started because
+// something that will pass stands in its way, such as a quota on pods.
+const HostHeldBack = "held-back"
+
 // HostUnfit is the kind of the host event that a node is none that the job
 // accepts, for reasons that the scheduler does not look at. The job's next attempts
 // stay away from it where they can.
@@ -108,10 +117,17 @@ const YieldCode = 75
 // and is started again, unless its agent said that the work is complete.
 func (e Exit) OK() bool { return e.Code == 0 && e.Signal == "" && !e.Noticed && !e.Lost && !e.Yielded }
 
+// Saw reports whether the machine saw an event of a kind.
+func (e Exit) Saw(kind string) bool {
+	return slices.ContainsFunc(e.Host, func(h diagnose.Event) bool { return h.Kind == kind })
+}
+
 // Text prints the exit for a person.
 func (e Exit) Text() string {
 	var s string
 	switch {
+	case e.Saw(HostRefused) || e.Saw(HostHeldBack):
+		s = "could not be started"
 	case e.Lost:
 		s = "lost by the machine"
 	case e.Yielded:

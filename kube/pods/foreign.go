@@ -75,7 +75,7 @@ func (e *Executor) stepForeign(ctx context.Context, r *run, orders Orders, now t
 		return e.stepTold(r, now)
 	case e.Foreign == nil:
 		if r.exit == nil {
-			e.end(r, live.Exit{Code: 126, Why: fmt.Sprintf("nobody here runs %s", r.attempt.Task.Origin)})
+			e.end(r, refused(fmt.Sprintf("nobody here runs %s", r.attempt.Task.Origin)))
 		}
 		e.tell(ctx, r, orders)
 	case r.exit != nil && r.gone:
@@ -149,7 +149,8 @@ func (e *Executor) neverMade(r *run, missing int) *live.Exit {
 		r.waiting = e.Now()
 	case e.Now().Sub(r.waiting) >= e.PullFor:
 		kind, name, _ := strings.Cut(r.attempt.Task.Origin, "/")
-		return &live.Exit{Lost: true, Why: fmt.Sprintf("%d of %d pods were not made in %v; see the events of %s %s", missing, len(r.nodes), e.PullFor, kind, name)}
+		exit := heldBack(fmt.Sprintf("%d of %d pods were not made in %v; see the events of %s %s", missing, len(r.nodes), e.PullFor, kind, name))
+		return &exit
 	}
 	return nil
 }

@@ -232,6 +232,36 @@ func (w *world) setStatus(p *corev1.Pod, edit func(*corev1.PodStatus)) {
 	}
 }
 
+// TestQuotaOnPods: a job whose namespace may have no more pods now gives its GPUs back,
+// and runs when it may.
+func TestQuotaOnPods(t *testing.T) {
+	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, nil)
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "none"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
+	}
+	if err := w.client.Create(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard} // what the controller would write
+	if err := w.client.Status().Update(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	id := w.submit(sched.Spec{GPUs: 2}, nil)
+	w.plan(wants{id: {w.on(0, 0b11)}})
+	w.waitState(id, live.Waiting)
+	if got := w.job(id).Exit.Text(); !strings.HasPrefix(got, "could not be started: its pods cannot be created now:") || !strings.Contains(got, "exceeded quota: none") {
+		t.Errorf("it ended with %q", got)
+	}
+	if err := w.client.Delete(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	w.wait("it is tried again", func() bool {
+		w.plan(wants{id: {w.on(0, 0b11)}})
+		return w.job(id).State == live.Running
+	})
+}
+
 // TestCannotStart: what will never run ends with a reason that a person can act
 // on.
 func TestCannotStart(t *testing.T) {

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // The names of pods in a gang's service are written here, in one go when all pods
@@ -66,7 +65,7 @@ func (e *Executor) publish(ctx context.Context, r *run, pods map[int]*corev1.Pod
 				e.Log.Warn("the addresses of an attempt cannot be written down", "job", r.id.Job, "attempt", r.id.Number, "err", err)
 				r.named = known
 			default:
-				e.end(r, live.Exit{Code: 126, Why: "its pods cannot find each other by name: " + err.Error()})
+				e.end(r, refused("its pods cannot find each other by name: "+err.Error()))
 			}
 		}
 	})

@@ -104,7 +104,8 @@ func (e *Executor) cannotShare(r *run) *live.Exit {
 	kind, _, _ := strings.Cut(r.attempt.Task.Origin, "/")
 	exit.Why = fmt.Sprintf("node %s offers each of its GPUs several times, and a %s gets only what its pods ask for", r.nodes[exit.Rank], kind)
 	if others == 0 {
-		return &live.Exit{Code: 126, Rank: exit.Rank, Why: exit.Why + "; all nodes with GPUs are such: use a TrainingJob"}
+		never := refused(exit.Why + "; all nodes with GPUs are such: use a TrainingJob")
+		return &never
 	}
 	return exit
 }

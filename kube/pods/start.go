@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/live"
 )
@@ -221,10 +223,12 @@ func (e *Executor) create(ctx context.Context, r *run, ranks []int) (after func(
 		case err == nil:
 			r.tries, r.created = 0, e.Now()
 		case ctx.Err() != nil:
-		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || errors.Is(err, errTaken):
-			e.end(r, live.Exit{Code: 126, Why: "its pods cannot be created: " + err.Error()})
+		case overQuota(err):
+			e.end(r, heldBack("its pods cannot be created now: "+err.Error()))
 		case apierrors.IsNotFound(err):
 			e.end(r, live.Exit{Lost: true, Why: "its pods cannot be created: " + err.Error()})
+		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || errors.Is(err, errTaken):
+			e.end(r, refused("its pods cannot be created: "+err.Error()))
 		default:
 			e.retry(r, "create pods", err)
 		}
@@ -352,4 +356,20 @@ func (e *Executor) bind(ctx context.Context, p *corev1.Pod, node, master string)
 		return nil
 	}
 	return err
+}
+
+// overQuota reports whether a namespace may not have more pods now. It may when others
+// of it have ended, or when somebody raises its quota.
+func overQuota(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+}
+
+// refused is the end of an attempt that was not started, and never will be as it is.
+func refused(why string) live.Exit {
+	return live.Exit{Code: 126, Host: []diagnose.Event{{Kind: live.HostRefused}}, Why: why}
+}
+
+// heldBack is the end of an attempt that was not started, and may be later.
+func heldBack(why string) live.Exit {
+	return live.Exit{Lost: true, Host: []diagnose.Event{{Kind: live.HostHeldBack}}, Why: why}
 }
