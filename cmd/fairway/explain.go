@@ -286,12 +286,25 @@ func printLedger(w io.Writer, e live.Explanation, v view) {
 		g.add(clock(v.now, l.At), clean(l.Verb), fmt.Sprintf("%d → %d GPUs", l.From, l.To), price(l), clean(l.Why))
 	}
 	g.print(w, "  ", v.width)
-	if p := e.Price; p.Preemptions+p.Moves > 0 {
+	if p := taken(e); p.Preemptions+p.Moves > 0 {
 		fmt.Fprintf(w, "\n%s and %s cost %s of lost work and %s away from its GPUs.\n",
 			several(p.Preemptions, "preemption"), several(p.Moves, "move"), several(int(p.LostS+0.5), "GPU-second"), briefSeconds(p.AwayS))
 	} else {
 		fmt.Fprintln(w, "\nThe scheduler took nothing from it.")
 	}
+}
+
+// taken is what the scheduler took, without what failures and pauses cost: those have
+// entries of their own.
+func taken(e live.Explanation) live.LedgerTotal {
+	p := e.Price
+	for _, l := range e.Ledger {
+		if l.Verb == "fail" || l.Verb == "pause" || l.Verb == "end" {
+			p.LostS, p.AwayS = p.LostS-l.LostS, p.AwayS-l.Away
+		}
+	}
+	p.LostS, p.AwayS = max(0, p.LostS), max(0, p.AwayS)
+	return p
 }
 
 // price prints what one entry cost the job.

@@ -163,6 +163,22 @@ func topPicture(gpus int) picture {
 	return p
 }
 
+// TestPriceOfFailures: what a failure cost is not told as the price of a preemption.
+func TestPriceOfFailures(t *testing.T) {
+	e := live.Explanation{
+		Job: runningJob(), Now: noon, Price: live.LedgerTotal{Preemptions: 1, LostS: 442, AwayS: 19},
+		Ledger: []live.Entry{
+			{At: ago(3 * time.Minute), Verb: "fail", From: 8, LostS: 187, Away: 5},
+			{At: ago(2 * time.Minute), Verb: "preempt", From: 8, LostS: 255, Away: 14},
+		},
+	}
+	var b bytes.Buffer
+	printLedger(&b, e, view{noon, 0})
+	if want := "1 preemption and 0 moves cost 255 GPU-seconds of lost work and 14s away from its GPUs."; !strings.Contains(b.String(), want) {
+		t.Errorf("it prints\n%s\nwant %q", &b, want)
+	}
+}
+
 func TestTopFrame(t *testing.T) {
 	for _, c := range []struct {
 		name   string
