@@ -184,7 +184,7 @@ func (t *tx) enlarge(x *entry, e *live.Exit, next *sched.Event) bool {
 	return true
 }
 
-func gib(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
+func gib[N int64 | float64](bytes N) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 
 // usable returns the number of nodes that are there.
 func (m *memory) usable() int {

@@ -30,11 +30,11 @@ func lacks(j *sched.Job, c *sched.Cluster) string {
 	task := j.Task() // the GPUs of one pod or process group, which are on one node
 	switch {
 	case j.GPUMemory > gpuMemory:
-		return fmt.Sprintf("; it needs GPUs with %s of memory, and the largest have %s", gibibytes(j.GPUMemory), gibibytes(gpuMemory))
+		return fmt.Sprintf("; it needs GPUs with %s of memory, and the largest have %s", gib(j.GPUMemory), gib(gpuMemory))
 	case j.CPUs > cpus/task:
 		return fmt.Sprintf("; it needs %d CPUs on one node, and the largest has %d", j.CPUs*task, cpus)
 	case j.Memory > memory/int64(task):
-		return fmt.Sprintf("; it needs %s of memory on one node, and the largest has %s", gibibytes(float64(j.Memory)*float64(task)), gibibytes(memory))
+		return fmt.Sprintf("; it needs %s of memory on one node, and the largest has %s", gib(float64(j.Memory)*float64(task)), gib(memory))
 	case task > c.MaxGPUs():
 		return fmt.Sprintf("; it needs %d GPUs on one node, and the largest has %d", task, c.MaxGPUs())
 	}
@@ -48,8 +48,6 @@ func known(n int64) int64 {
 	}
 	return n
 }
-
-func gibibytes[N int64 | float64](n N) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }
 
 // names lists types of GPUs, the first few of very many.
 func names(types []sched.GPUType) string {

@@ -66,3 +66,23 @@ func TestOvertakesNot(t *testing.T) {
 		t.Errorf("it waits because %+v; want %q", j.Reason, want)
 	}
 }
+
+// TestBackOffSays: a job that waits for its next try says how the last one ended.
+func TestBackOffSays(t *testing.T) {
+	d := open(t)
+	s := submission("x", 1)
+	s.Retries = 3
+	id := d.submit(ann, s)
+	d.decide(wants{id: on(0)})
+	e := exitOf(id, 1)
+	e.Code, e.Why = 3, "no space left"
+	d.exited(e)
+	fifo, err := d.buildPolicy("fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.decide(fifo)
+	if r := d.job(id).Reason; r == nil || r.Code != "back-off" || !strings.HasSuffix(r.Text, "; the last one ended: rank 0 exited with code 3: no space left") {
+		t.Errorf("it waits for %+v; want how the last attempt ended", r)
+	}
+}

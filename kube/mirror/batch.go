@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
@@ -127,12 +128,12 @@ func submissionOfBatch(job *batchv1.Job) (live.Submission, error) {
 
 // podGPUs returns the GPUs that a pod asks for, and by which name.
 func podGPUs(pod *corev1.PodSpec) (int64, corev1.ResourceName) {
-	for _, name := range []corev1.ResourceName{"nvidia.com/gpu", "amd.com/gpu"} {
-		if n := peak(pod, name); n > 0 {
+	for _, name := range []corev1.ResourceName{request.UsualGPU, "amd.com/gpu"} {
+		if n := request.Peak(pod, name); n > 0 {
 			return n, name
 		}
 	}
-	return 0, "nvidia.com/gpu"
+	return 0, request.UsualGPU
 }
 
 // annotate writes how an object is, as rarely as a status.

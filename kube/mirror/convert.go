@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
@@ -124,52 +125,9 @@ func fromTemplate(s *live.Submission, spec *v1alpha1.TrainingJobSpec) {
 // perGPU returns the CPUs, rounded up, and the bytes of memory that a pod requests
 // for each of its GPUs. A limit without a request is one.
 func perGPU(pod *corev1.PodSpec, gpus int64) (cpus int, memory int64) {
-	milli, bytes := peak(pod, corev1.ResourceCPU), peak(pod, corev1.ResourceMemory)
+	milli, bytes := request.Peak(pod, corev1.ResourceCPU), request.Peak(pod, corev1.ResourceMemory)
 	gpus = max(1, gpus)
 	return int(roundUp(milli, 1000*gpus)), roundUp(bytes, gpus)
-}
-
-// peak returns the most of a resource that a pod may use at a time, as Kubernetes
-// counts it: what its containers request together, or what one that runs before them
-// does. CPUs are in thousandths.
-func peak(pod *corev1.PodSpec, name corev1.ResourceName) int64 {
-	asked := func(c *corev1.Container) int64 { return amount(&c.Resources, name, name == corev1.ResourceCPU) }
-	var together, before, sidecars int64
-	for i := range pod.InitContainers {
-		c := &pod.InitContainers[i]
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			sidecars = sum(sidecars, asked(c)) // it stays
-			continue
-		}
-		before = max(before, sum(sidecars, asked(c)))
-	}
-	for i := range pod.Containers {
-		together = sum(together, asked(&pod.Containers[i]))
-	}
-	return max(before, sum(together, sidecars))
-}
-
-// amount returns what is requested of a resource, in thousandths if milli.
-func amount(r *corev1.ResourceRequirements, name corev1.ResourceName, milli bool) int64 {
-	q, ok := r.Requests[name]
-	if !ok {
-		q, ok = r.Limits[name]
-	}
-	switch {
-	case !ok:
-		return 0
-	case milli:
-		return max(0, q.MilliValue())
-	}
-	return max(0, q.Value())
-}
-
-// sum adds without running over.
-func sum(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }
 
 func roundUp(a, b int64) int64 {

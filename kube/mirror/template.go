@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/live"
 )
@@ -94,18 +95,15 @@ func resourceOf(plural string) schema.GroupResource {
 	return schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: plural}
 }
 
-// usualGPU is the resource that a job asks for unless it says otherwise.
-const usualGPU corev1.ResourceName = "nvidia.com/gpu"
-
 func gpuResource(spec *v1alpha1.TrainingJobSpec) corev1.ResourceName {
-	return cmp.Or(corev1.ResourceName(spec.GPUResource), usualGPU)
+	return cmp.Or(corev1.ResourceName(spec.GPUResource), request.UsualGPU)
 }
 
 // checkResource refuses jobs that ask for GPUs by a name that is none of a GPU. The
 // usual name stands for any.
 func (m *Mirror) checkResource(field string, spec *v1alpha1.TrainingJobSpec) error {
 	name := gpuResource(spec)
-	if name == usualGPU || len(m.Resources) == 0 || slices.Contains(m.Resources, name) {
+	if name == request.UsualGPU || len(m.Resources) == 0 || slices.Contains(m.Resources, name) {
 		return nil
 	}
 	return &refusal{"Invalid", fmt.Sprintf("%s.gpuResource is %q; use one of %q, or leave it out", field, name, m.Resources)}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/fairway-gpu/fairway/kube/constraint"
+	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -65,14 +66,11 @@ type Config struct {
 	Log *slog.Logger     // default: nothing is logged
 }
 
-// defaultResources are the names that device plugins give GPUs.
-var defaultResources = []corev1.ResourceName{"nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu"}
-
 // Resources returns the resources that a configuration names; the usual ones if it
 // names none.
 func Resources(names []string) []corev1.ResourceName {
 	if len(names) == 0 {
-		return defaultResources
+		return request.GPUs()
 	}
 	out := make([]corev1.ResourceName, 0, len(names))
 	for _, n := range names {
@@ -104,7 +102,7 @@ func (c Config) withDefaults() Config {
 	or(&c.Debounce, 50*time.Millisecond)
 	or(&c.Resync, time.Minute)
 	if len(c.Resources) == 0 {
-		c.Resources = defaultResources
+		c.Resources = request.GPUs()
 	}
 	if c.RackLabels == nil {
 		c.RackLabels = defaultRackLabels
@@ -129,7 +127,7 @@ func (c Config) withDefaults() Config {
 // that the configuration names, keep no pod of Fairway off a node.
 func RulesFor(resources []corev1.ResourceName, tolerated []string) constraint.Rules {
 	if len(resources) == 0 {
-		resources = defaultResources
+		resources = request.GPUs()
 	}
 	open := slices.Clone(tolerated)
 	for _, r := range resources {

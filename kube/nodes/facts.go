@@ -126,7 +126,7 @@ func (f *facts) mark(rules constraint.Rules, all []constraint.Marked, version ui
 
 // with returns the node as the book sees it, with what others use of it, and
 // when that may change by itself; zero: it does not.
-func (f *facts) with(others request, now time.Time, grace time.Duration) (n sched.Node, again time.Time) {
+func (f *facts) with(others demand, now time.Time, grace time.Duration) (n sched.Node, again time.Time) {
 	n = f.node
 	taken := f.othersOf(others.gpus[f.resource])
 	n.Others = sched.FirstGPUs(min(n.GPUs, taken+f.sick))

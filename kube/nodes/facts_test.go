@@ -44,51 +44,51 @@ func TestFacts(t *testing.T) {
 		name string
 		edit func(*corev1.Node)
 		want func(*sched.Node) // nil: it is none of ours
-		grow request
+		grow demand
 	}{
-		{"plain", func(*corev1.Node) {}, func(*sched.Node) {}, request{}},
-		{"ignored", func(n *corev1.Node) { n.Labels[LabelIgnore] = "true" }, nil, request{}},
-		{"no GPUs", func(n *corev1.Node) { delete(n.Status.Capacity, "nvidia.com/gpu") }, nil, request{}},
+		{"plain", func(*corev1.Node) {}, func(*sched.Node) {}, demand{}},
+		{"ignored", func(n *corev1.Node) { n.Labels[LabelIgnore] = "true" }, nil, demand{}},
+		{"no GPUs", func(n *corev1.Node) { delete(n.Status.Capacity, "nvidia.com/gpu") }, nil, demand{}},
 		{"AMD", func(n *corev1.Node) {
 			delete(n.Status.Capacity, "nvidia.com/gpu")
 			n.Labels = map[string]string{"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM"}
 			n.Status.Capacity["amd.com/gpu"], n.Status.Allocatable["amd.com/gpu"] = resource.MustParse("4"), resource.MustParse("4")
-		}, func(n *sched.Node) { n.GPUs, n.Type, n.GPUMemory, n.Rack = 4, "mi300x", 0, "" }, request{}},
-		{"zone", func(n *corev1.Node) { delete(n.Labels, "topology.kubernetes.io/rack") }, func(n *sched.Node) { n.Rack = "z1" }, request{}},
-		{"absurd memory", func(n *corev1.Node) { n.Labels[labelMemory] = "99999999999999999" }, func(n *sched.Node) { n.GPUMemory = 0 }, request{}},
+		}, func(n *sched.Node) { n.GPUs, n.Type, n.GPUMemory, n.Rack = 4, "mi300x", 0, "" }, demand{}},
+		{"zone", func(n *corev1.Node) { delete(n.Labels, "topology.kubernetes.io/rack") }, func(n *sched.Node) { n.Rack = "z1" }, demand{}},
+		{"absurd memory", func(n *corev1.Node) { n.Labels[labelMemory] = "99999999999999999" }, func(n *sched.Node) { n.GPUMemory = 0 }, demand{}},
 		{"too many GPUs", func(n *corev1.Node) {
 			n.Status.Capacity, n.Status.Allocatable = quantities("128", "64", "512Gi"), quantities("128", "64", "512Gi")
-		}, func(n *sched.Node) { n.GPUs = 64 }, request{}},
-		{"sick GPUs", func(n *corev1.Node) { n.Status.Allocatable = quantities("6", "64", "512Gi") }, func(n *sched.Node) { n.Others = 0b11 }, request{}},
-		{"cordoned", func(n *corev1.Node) { n.Spec.Unschedulable = true }, func(n *sched.Node) { n.State = sched.Cordoned }, request{}},
+		}, func(n *sched.Node) { n.GPUs = 64 }, demand{}},
+		{"sick GPUs", func(n *corev1.Node) { n.Status.Allocatable = quantities("6", "64", "512Gi") }, func(n *sched.Node) { n.Others = 0b11 }, demand{}},
+		{"cordoned", func(n *corev1.Node) { n.Spec.Unschedulable = true }, func(n *sched.Node) { n.State = sched.Cordoned }, demand{}},
 		{"tainted", func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "team", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
-		}, func(n *sched.Node) { n.Kept = true }, request{}},
+		}, func(n *sched.Node) { n.Kept = true }, demand{}},
 		{"GPU taint", func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "nvidia.com/gpu", Value: "present", Effect: corev1.TaintEffectNoSchedule}, {Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule}}
-		}, func(*sched.Node) {}, request{}},
+		}, func(*sched.Node) {}, demand{}},
 		{"not ready for a moment", func(n *corev1.Node) {
 			n.Status.Conditions[0].Status = corev1.ConditionUnknown
 			n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(-39 * time.Second))
-		}, func(n *sched.Node) { n.State = sched.Cordoned }, request{}},
+		}, func(n *sched.Node) { n.State = sched.Cordoned }, demand{}},
 		{"not ready for long", func(n *corev1.Node) {
 			n.Status.Conditions[0].Status = corev1.ConditionFalse
 			n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(-40 * time.Second))
-		}, func(n *sched.Node) { n.State = sched.Down }, request{}},
+		}, func(n *sched.Node) { n.State = sched.Down }, demand{}},
 		{"others", func(*corev1.Node) {}, func(n *sched.Node) { n.Others, n.CPUs, n.Memory = 0b111, 53, 511<<30 },
-			request{gpus: map[corev1.ResourceName]int64{"nvidia.com/gpu": 3}, cpu: 10_500, memory: 1 << 30}},
+			demand{gpus: map[corev1.ResourceName]int64{"nvidia.com/gpu": 3}, cpu: 10_500, memory: 1 << 30}},
 		{"others who took all", func(*corev1.Node) {}, func(n *sched.Node) { n.Others, n.CPUs, n.Memory = 0xff, 1, 1 },
-			request{gpus: map[corev1.ResourceName]int64{"nvidia.com/gpu": 30}, cpu: 100_000, memory: 1 << 50}},
-		{"replicas", replicated(32, 4), func(n *sched.Node) { n.Seats = 4 }, request{}},
+			demand{gpus: map[corev1.ResourceName]int64{"nvidia.com/gpu": 30}, cpu: 100_000, memory: 1 << 50}},
+		{"replicas", replicated(32, 4), func(n *sched.Node) { n.Seats = 4 }, demand{}},
 		{"replicas, and others who may be on any", replicated(32, 4), func(n *sched.Node) { n.Seats, n.Others = 4, 0xff },
-			request{gpus: map[corev1.ResourceName]int64{"nvidia.com/gpu": 1}}},
-		{"replicas of some GPUs only", replicated(20, 4), func(n *sched.Node) { n.Seats, n.State = 4, sched.Cordoned }, request{}},
-		{"labels before devices", replicated(8, 4), func(n *sched.Node) { n.Seats, n.State = 4, sched.Cordoned }, request{}},
+			demand{gpus: map[corev1.ResourceName]int64{"nvidia.com/gpu": 1}}},
+		{"replicas of some GPUs only", replicated(20, 4), func(n *sched.Node) { n.Seats, n.State = 4, sched.Cordoned }, demand{}},
+		{"labels before devices", replicated(8, 4), func(n *sched.Node) { n.Seats, n.State = 4, sched.Cordoned }, demand{}},
 		{"replicas by MPS", func(n *corev1.Node) {
 			replicated(32, 4)(n)
 			n.Labels[labelStrategy] = "mps"
-		}, func(n *sched.Node) { n.Seats, n.Kept, n.GPUMemory = 4, true, 143771<<20/4 }, request{}},
-		{"absurd replicas", func(n *corev1.Node) { n.Labels[labelReplicas] = "1001" }, func(*sched.Node) {}, request{}},
+		}, func(n *sched.Node) { n.Seats, n.Kept, n.GPUMemory = 4, true, 143771<<20/4 }, demand{}},
+		{"absurd replicas", func(n *corev1.Node) { n.Labels[labelReplicas] = "1001" }, func(*sched.Node) {}, demand{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := Config{Pin: true}.withDefaults()
@@ -160,7 +160,7 @@ func TestRequests(t *testing.T) {
 		{"a sidecar", corev1.PodSpec{InitContainers: []corev1.Container{{Resources: cpus("2"), RestartPolicy: &always}, {Resources: cpus("1")}}, Containers: []corev1.Container{{Resources: cpus("1")}}}, 3000},
 		{"overhead", corev1.PodSpec{Containers: []corev1.Container{{Resources: cpus("1")}}, Overhead: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}, 1100},
 	} {
-		if got := requestOf(&corev1.Pod{Spec: c.spec}, nil).cpu; got != c.want {
+		if got := demandOf(&corev1.Pod{Spec: c.spec}, nil).cpu; got != c.want {
 			t.Errorf("%s: %d thousandths of a CPU; want %d", c.name, got, c.want)
 		}
 	}

@@ -28,21 +28,21 @@ type Watcher struct {
 
 	mu    sync.Mutex
 	nodes map[string]*facts
-	used  map[string]*request // by node: what others use
+	used  map[string]*demand // by node: what others use
 	pods  map[types.UID]place
 }
 
 // place is what a pod of others uses of a node.
 type place struct {
 	node string
-	request
+	demand
 }
 
 // New returns a watcher; Run starts it.
 func New(c Config) *Watcher {
 	return &Watcher{
 		Config: c.withDefaults(), dirty: make(chan struct{}, 1), told: make(chan struct{}),
-		nodes: map[string]*facts{}, used: map[string]*request{}, pods: map[types.UID]place{},
+		nodes: map[string]*facts{}, used: map[string]*demand{}, pods: map[types.UID]place{},
 	}
 }
 
@@ -189,7 +189,7 @@ func (w *Watcher) setPod(p *corev1.Pod) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	at := place{p.Spec.NodeName, requestOf(p, w.Resources)}
+	at := place{p.Spec.NodeName, demandOf(p, w.Resources)}
 	if old, known := w.pods[p.UID]; known {
 		if old.node == at.node && old.cpu == at.cpu && old.memory == at.memory && maps.Equal(old.gpus, at.gpus) {
 			return
@@ -213,7 +213,7 @@ func (w *Watcher) dropPod(p *corev1.Pod) {
 func (w *Watcher) count(at place, sign int64) {
 	sum := w.used[at.node]
 	if sum == nil {
-		sum = &request{gpus: map[corev1.ResourceName]int64{}}
+		sum = &demand{gpus: map[corev1.ResourceName]int64{}}
 		w.used[at.node] = sum
 	}
 	sum.cpu += sign * at.cpu
@@ -247,7 +247,7 @@ func (w *Watcher) list() (out []sched.Node, again time.Time, version uint64) {
 	now := w.Now()
 	out = make([]sched.Node, 0, len(w.nodes))
 	for name, f := range w.nodes {
-		var others request
+		var others demand
 		if sum := w.used[name]; sum != nil {
 			others = *sum
 		}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -73,7 +74,7 @@ type Config struct {
 	// several times.
 	Pin bool
 	// Resources are those that GPUs are requested by, the usual first; default
-	// nvidia.com/gpu, nvidia.com/gpu.shared and amd.com/gpu.
+	// request.GPUs.
 	Resources []corev1.ResourceName
 	// Tolerated are keys of taints that the pods tolerate, besides the resource.
 	Tolerated []string
@@ -113,7 +114,7 @@ func (c Config) withDefaults() Config {
 		c.Parallel = 16
 	}
 	if len(c.Resources) == 0 {
-		c.Resources = []corev1.ResourceName{"nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu"}
+		c.Resources = request.GPUs()
 	}
 	if c.Audience == "" {
 		c.Audience = "fairway-agents"

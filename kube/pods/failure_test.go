@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -304,29 +305,18 @@ func TestPod(t *testing.T) {
 	}
 }
 
-// TestDevicesOf: what a pod of anybody holds is what its node sets aside for it.
+// TestDevicesOf: devices count, whichever container asks for them; CPUs and memory are
+// none.
 func TestDevicesOf(t *testing.T) {
-	of := func(gpus string) corev1.Container {
-		return corev1.Container{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(gpus), "cpu": resource.MustParse("9")}}}
+	of := func(name corev1.ResourceName, n string) []corev1.Container {
+		return []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{name: resource.MustParse(n), "cpu": resource.MustParse("9")}}}}
 	}
-	stays := of("1")
-	always := corev1.ContainerRestartPolicyAlways
-	stays.RestartPolicy = &always
-	for _, c := range []struct {
-		before, containers []corev1.Container
-		want               int64
-	}{
-		{nil, []corev1.Container{of("1"), of("2")}, 3},
-		{[]corev1.Container{of("2"), of("4")}, []corev1.Container{of("1"), of("2")}, 4},
-		{[]corev1.Container{of("4")}, []corev1.Container{{}}, 4},
-		{[]corev1.Container{stays}, []corev1.Container{of("2")}, 3},
-		{[]corev1.Container{stays, of("4")}, []corev1.Container{of("2")}, 5},
-		{nil, []corev1.Container{{}}, 0},
-	} {
-		got := devicesOf(&corev1.PodSpec{InitContainers: c.before, Containers: c.containers})
-		if got["nvidia.com/gpu"] != c.want || got["cpu"] != 0 {
-			t.Errorf("%d containers after %d hold %v; want %d GPUs", len(c.containers), len(c.before), got, c.want)
-		}
+	got := devicesOf(&corev1.PodSpec{InitContainers: of("example.com/fpga", "4"), Containers: of("nvidia.com/gpu", "2")})
+	if want := (map[corev1.ResourceName]int64{"example.com/fpga": 4, "nvidia.com/gpu": 2}); !maps.Equal(got, want) {
+		t.Errorf("it holds %v; want %v", got, want)
+	}
+	if got := devicesOf(&corev1.PodSpec{Containers: []corev1.Container{{}}}); got != nil {
+		t.Errorf("a pod without devices holds %v", got)
 	}
 }
 

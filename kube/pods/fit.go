@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/kube/constraint"
+	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/live"
 )
 
@@ -66,7 +67,7 @@ func (e *Executor) misplaced(r *run, pod *corev1.PodSpec) *live.Exit {
 // name stands for any.
 func (e *Executor) otherGPUs(r *run, asked corev1.ResourceName) *live.Exit {
 	vendor := func(name corev1.ResourceName) string { domain, _, _ := strings.Cut(string(name), "/"); return domain }
-	if asked == usualGPU {
+	if asked == request.UsualGPU {
 		return nil
 	}
 	exit, others := e.unsuited(r, func(n *corev1.Node) bool { return vendor(e.offerOf(n, asked).resource) == vendor(asked) })
@@ -76,6 +77,3 @@ func (e *Executor) otherGPUs(r *run, asked corev1.ResourceName) *live.Exit {
 	}
 	return exit
 }
-
-// usualGPU is the resource that a job asks for unless it says otherwise.
-const usualGPU corev1.ResourceName = "nvidia.com/gpu"

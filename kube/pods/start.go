@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/live"
 )
@@ -120,7 +121,7 @@ func (e *Executor) prepare(ctx context.Context, r *run) (after func()) {
 // planOf returns the plan of an attempt, on nodes as they are now.
 func (e *Executor) planOf(r *run, from Pod) *plan {
 	if from.GPUResource != "" && !slices.Contains(e.Resources, from.GPUResource) {
-		from.GPUResource = usualGPU // such as cpu, which a node has too, and would give in place of GPUs
+		from.GPUResource = request.UsualGPU // such as cpu, which a node has too, and would give in place of GPUs
 	}
 	p := &plan{attempt: r.attempt, from: from, seats: seatsOf(r.attempt), nodes: r.nodes}
 	for rank, s := range p.seats {

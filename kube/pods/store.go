@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
@@ -154,33 +155,20 @@ func useOf(p *corev1.Pod) use {
 // those with a domain in their name.
 func devicesOf(spec *corev1.PodSpec) map[corev1.ResourceName]int64 {
 	var out map[corev1.ResourceName]int64
-	before, sidecars := map[corev1.ResourceName]int64{}, map[corev1.ResourceName]int64{}
-	add := func(name corev1.ResourceName, n int64) {
-		if n > 0 && strings.Contains(string(name), "/") {
-			if out == nil {
-				out = map[corev1.ResourceName]int64{}
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			for name := range list[i].Resources.Requests {
+				if _, known := out[name]; known || !strings.Contains(string(name), "/") {
+					continue
+				}
+				if n := request.Peak(spec, name); n > 0 {
+					if out == nil {
+						out = map[corev1.ResourceName]int64{}
+					}
+					out[name] = n
+				}
 			}
-			out[name] += n
 		}
-	}
-	for i := range spec.InitContainers {
-		c := &spec.InitContainers[i]
-		for name, q := range c.Resources.Requests {
-			if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-				sidecars[name] += q.Value() // it stays beside the containers
-				add(name, q.Value())
-				continue
-			}
-			before[name] = max(before[name], sidecars[name]+q.Value())
-		}
-	}
-	for i := range spec.Containers {
-		for name, q := range spec.Containers[i].Resources.Requests {
-			add(name, q.Value())
-		}
-	}
-	for name, n := range before {
-		add(name, n-out[name])
 	}
 	return out
 }

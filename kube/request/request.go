@@ -1,0 +1,72 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package request counts what pods ask of their nodes, as Kubernetes counts it, and
+// knows the names by which they ask for GPUs.
+package request
+
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// UsualGPU is the resource that a job asks for unless it says otherwise.
+const UsualGPU corev1.ResourceName = "nvidia.com/gpu"
+
+// GPUs returns the resources that GPUs are asked for by as a rule, the usual first:
+// the names that device plugins give them.
+func GPUs() []corev1.ResourceName {
+	return []corev1.ResourceName{UsualGPU, "nvidia.com/gpu.shared", "amd.com/gpu"}
+}
+
+// Peak returns the most of a resource that a pod may use at a time: what its
+// containers request together, or more if one that runs before them does. A limit
+// without a request is one. CPUs are in thousandths, others in units; sums do not run
+// over.
+func Peak(pod *corev1.PodSpec, name corev1.ResourceName) int64 {
+	asked := func(c *corev1.Container) int64 { return amount(&c.Resources, name) }
+	var together, before, sidecars int64
+	for i := range pod.InitContainers {
+		c := &pod.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			sidecars = sum(sidecars, asked(c)) // it stays
+			continue
+		}
+		before = max(before, sum(sidecars, asked(c)))
+	}
+	for i := range pod.Containers {
+		together = sum(together, asked(&pod.Containers[i]))
+	}
+	most := max(before, sum(together, sidecars))
+	if pod.Resources != nil {
+		most = max(most, amount(pod.Resources, name))
+	}
+	return sum(most, quantity(pod.Overhead, name))
+}
+
+func amount(r *corev1.ResourceRequirements, name corev1.ResourceName) int64 {
+	if _, ok := r.Requests[name]; ok {
+		return quantity(r.Requests, name)
+	}
+	return quantity(r.Limits, name)
+}
+
+func quantity(list corev1.ResourceList, name corev1.ResourceName) int64 {
+	q, ok := list[name]
+	switch {
+	case !ok:
+		return 0
+	case name == corev1.ResourceCPU:
+		return max(0, q.MilliValue())
+	}
+	return max(0, q.Value())
+}
+
+// sum adds without running over.
+func sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
