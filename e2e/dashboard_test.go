@@ -68,12 +68,17 @@ func TestDashboard(t *testing.T) {
 	})
 }
 
-// link returns the address of the dashboard, as the daemon printed it.
+// link returns the address of the dashboard, as the daemon prints it. The
+// daemon answers on its socket a moment before it prints the address.
 func (d *daemon) link() string {
 	d.t.Helper()
-	m := regexp.MustCompile(`Dashboard: (http\S+)`).FindStringSubmatch(d.log.tail(10_000))
-	if m == nil {
-		d.t.Fatalf("the daemon printed no address:\n%s", d.log.tail(4000))
+	printed := regexp.MustCompile(`Dashboard: (http\S+)\n`)
+	m := printed.FindStringSubmatch(d.log.tail(10_000))
+	for deadline := time.Now().Add(30 * time.Second); m == nil; m = printed.FindStringSubmatch(d.log.tail(10_000)) {
+		if time.Now().After(deadline) {
+			d.t.Fatalf("the daemon printed no address:\n%s", d.log.tail(4000))
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 	// After a restart the page must find the daemon at the same port.
 	for i, a := range d.args {
