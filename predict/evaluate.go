@@ -23,7 +23,8 @@ type Evaluation struct {
 	Rows     int     `json:"rows"`
 	Models   int     `json:"models"`
 	Families int     `json:"families"`
-	Splits   []Split `json:"splits"` // by model, then by family
+	Splits   []Split `json:"splits"`          // by model, then by family
+	Later    []Split `json:"later,omitempty"` // see Later
 }
 
 // Split is the errors under one way to hold out.

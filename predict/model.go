@@ -41,7 +41,8 @@ type Model struct {
 
 	Busy sum `json:"busy"`
 	Host sum `json:"host"`
-	// Hosts is how much longer than Host the host took in a session.
+	// Hosts is how much longer than Host the host took in a stretch of a
+	// session.
 	Hosts    map[string]float64 `json:"hosts"`
 	Residual *forest            `json:"residual,omitempty"`
 	Linear   *ridge             `json:"linear,omitempty"`

@@ -20,18 +20,21 @@ func physicsOf(busy, host float64) physics {
 	return physics{busy, host, step, 100 * busy / step}
 }
 
-// estimate applies the fitted sums.
-func (m *Model) estimate(v *vector) physics {
-	return physicsOf(max(m.Busy.of(v.Busy), 1e-6), max(m.Host.of(v.Host), 1e-6))
-}
+// estimate applies the fitted sums to the mean of the hosts.
+func (m *Model) estimate(v *vector) physics { return m.estimateOn(v, 1) }
 
-// estimateFor applies them on the machine that a sample was measured on.
+// estimateFor applies them to the host that a sample was measured on.
 func (m *Model) estimateFor(s *Sample) physics {
-	factor := m.Hosts[s.Session]
+	factor := m.Hosts[s.Host]
 	if factor == 0 {
 		factor = 1
 	}
-	return physicsOf(max(m.Busy.of(s.x.Busy), 1e-6), max(factor*m.Host.of(s.x.Host), 1e-6))
+	return m.estimateOn(s.x, factor)
+}
+
+// estimateOn applies them to a host that takes so many times as long.
+func (m *Model) estimateOn(v *vector, factor float64) physics {
+	return physicsOf(max(m.Busy.of(v.Busy), 1e-6), max(factor*m.Host.of(v.Host), 1e-6))
 }
 
 // logs of figures that may be zero.

@@ -25,7 +25,8 @@ const (
 // Sample is one measured step of training, with the figures of its graph.
 type Sample struct {
 	Model, Family string
-	Session       string // on which machine
+	Session       string // on which machine; begins with the time
+	Host          string // in which stretch of the session, see stretchModels
 	Batch         int64
 	Util          float64 // percent
 	StepMS        float64
@@ -116,6 +117,26 @@ func ReadSolo(name string, r io.Reader) ([]Measured, error) {
 	return list, err
 }
 
+// stretchModels is how many models a stretch of a session has. The host of a
+// measuring machine is shared with others: it can be a third faster after a
+// quarter of an hour. So the fit has a factor for every stretch.
+const stretchModels = 10
+
+// stretches numbers the models of each session in the order of measuring.
+type stretches map[string]map[string]int
+
+func (s stretches) of(session, model string) string {
+	if s[session] == nil {
+		s[session] = map[string]int{}
+	}
+	n, known := s[session][model]
+	if !known {
+		n = len(s[session])
+		s[session][model] = n
+	}
+	return fmt.Sprintf("%s/%d", session, n/stretchModels)
+}
+
 func readSolo(name string, r io.Reader) ([]Sample, error) {
 	t, err := readTable(name, r)
 	if err != nil {
@@ -125,11 +146,13 @@ func readSolo(name string, r io.Reader) ([]Sample, error) {
 		return nil, err
 	}
 	var list []Sample
+	hosts := stretches{}
 	for i := range t.rows {
 		if t.text(i, "status") != "ok" {
 			continue
 		}
 		s := Sample{Model: t.text(i, "model"), Family: t.text(i, "family"), Session: t.text(i, "session")}
+		s.Host = hosts.of(s.Session, s.Model)
 		batch := 0.0
 		for _, cell := range []struct {
 			column string
@@ -156,11 +179,25 @@ type key struct {
 // ReadSamples reads GPU-solo.csv and GPU-features.csv from a folder and joins
 // them: measurements without features are left out, and counted.
 func ReadSamples(dir fs.FS, gpu string) (samples []Sample, without int, err error) {
-	vectors, err := readFile(dir, gpu+"-features.csv", readVectors)
+	measured, err := readFile(dir, gpu+"-solo.csv", readSolo)
 	if err != nil {
 		return nil, 0, err
 	}
-	measured, err := readFile(dir, gpu+"-solo.csv", readSolo)
+	return join(dir, gpu, measured)
+}
+
+// ReadSamplesOf is ReadSamples with measurements from elsewhere, of models
+// whose features are in the folder.
+func ReadSamplesOf(dir fs.FS, gpu, name string, solo io.Reader) (samples []Sample, without int, err error) {
+	measured, err := readSolo(name, solo)
+	if err != nil {
+		return nil, 0, err
+	}
+	return join(dir, gpu, measured)
+}
+
+func join(dir fs.FS, gpu string, measured []Sample) (samples []Sample, without int, err error) {
+	vectors, err := readFile(dir, gpu+"-features.csv", readVectors)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -176,7 +213,7 @@ func ReadSamples(dir fs.FS, gpu string) (samples []Sample, without int, err erro
 		}
 	}
 	if len(samples) == 0 {
-		return nil, without, fmt.Errorf("no row of %s-solo.csv has its features in %s-features.csv", gpu, gpu)
+		return nil, without, fmt.Errorf("none of %d measured steps has its features in %s-features.csv", without, gpu)
 	}
 	return samples, without, nil
 }

@@ -94,26 +94,26 @@ func countModels(samples []Sample) int {
 
 // fitSums fits what kernels take to the busy time of every row, and what the
 // host takes to the steps of rows that the GPU does not bound. Machines with
-// the same GPU differ in how fast their hosts are, so every session has a
-// factor.
+// the same GPU differ in how fast their hosts are, and so does one of them from
+// time to time, so every stretch of a session has a factor.
 func fitSums(samples []Sample) (*Model, error) {
 	m := &Model{Version: Version}
 	busy := sumFit{prior: priors(busyColumns()), weight: busyWeight}
 	host := sumFit{prior: priors(hostColumns()), weight: hostWeight}
-	var sessions []string
+	var hosts []string
 	for _, s := range samples {
 		busy.x = append(busy.x, s.x.Busy)
 		busy.y = append(busy.y, max(s.Util, 0.5)/100*s.StepMS)
 		if s.Util < hostBound {
 			host.x = append(host.x, s.x.Host)
 			host.y = append(host.y, s.StepMS)
-			if !slices.Contains(sessions, s.Session) {
-				sessions = append(sessions, s.Session)
+			if !slices.Contains(hosts, s.Host) {
+				hosts = append(hosts, s.Host)
 			}
-			host.part = append(host.part, slices.Index(sessions, s.Session))
+			host.part = append(host.part, slices.Index(hosts, s.Host))
 		}
 	}
-	host.parts = len(sessions)
+	host.parts = len(hosts)
 	var err1, err2 error
 	var factors []float64
 	m.Busy, _, err1 = busy.sum(names(busyColumns()))
@@ -131,7 +131,7 @@ func fitSums(samples []Sample) (*Model, error) {
 	}
 	m.Hosts = map[string]float64{}
 	for i, f := range factors {
-		m.Hosts[sessions[i]] = rounded(f / math.Exp(mean))
+		m.Hosts[hosts[i]] = rounded(f / math.Exp(mean))
 	}
 	return m, nil
 }

@@ -57,22 +57,29 @@ func crossValidate(samples []Sample, name func(*Sample) string) ([]Test, error) 
 			return nil, fmt.Errorf("cross-validate: %w", err)
 		}
 		for _, i := range part {
-			s := samples[i]
-			p, anywhere := m.estimateFor(&s), m.estimate(s.x)
-			t := Test{Sample: s, Fold: k, StepMS: p.Step, stepAnywhere: anywhere.Step, MemMiB: m.Memory.total(s.x), Util: map[string]float64{
-				PhysicsTrees: m.util(s.x, p), Physics: clampUtil(p.Util), UnknownHost: m.util(s.x, anywhere),
-			}}
-			for method, predict := range others {
-				t.Util[method] = clampUtil(math.Expm1(predict(&s)))
-			}
+			t := m.test(samples[i], m.estimateFor(&samples[i]), others)
+			t.Fold = k
 			tests = append(tests, t)
 		}
 	}
 	return tests, nil
 }
 
+// test predicts a sample, given the physical estimate for its host, by the
+// model and by the baselines.
+func (m *Model) test(s Sample, p physics, others map[string]func(*Sample, physics) float64) Test {
+	anywhere := m.estimate(s.x)
+	t := Test{Sample: s, StepMS: p.Step, stepAnywhere: anywhere.Step, MemMiB: m.Memory.total(s.x), Util: map[string]float64{
+		PhysicsTrees: m.util(s.x, p), Physics: clampUtil(p.Util), UnknownHost: m.util(s.x, anywhere),
+	}}
+	for method, predict := range others {
+		t.Util[method] = clampUtil(math.Expm1(predict(&s, p)))
+	}
+	return t
+}
+
 // fitBaselines fits what the chosen method is compared with.
-func fitBaselines(m *Model, samples []Sample) (map[string]func(*Sample) float64, error) {
+func fitBaselines(m *Model, samples []Sample) (map[string]func(*Sample, physics) float64, error) {
 	var x [][]float64
 	var y []float64
 	for _, s := range samples {
@@ -88,10 +95,10 @@ func fitBaselines(m *Model, samples []Sample) (map[string]func(*Sample) float64,
 		return nil, err
 	}
 	trees := growForest(x, y, treeConfig{Trees: 100, Depth: 4, MinLeaf: 3, Shrink: 0.1, Subsample: 0.7, Seed: 1})
-	return map[string]func(*Sample) float64{
-		Linear:        func(s *Sample) float64 { return linear.of(paperInputs(s.x)) },
-		Trees:         func(s *Sample) float64 { return trees.of(paperInputs(s.x)) },
-		PhysicsLinear: func(s *Sample) float64 { return both.of(linearInputs(s.x, m.estimateFor(s))) },
+	return map[string]func(*Sample, physics) float64{
+		Linear:        func(s *Sample, _ physics) float64 { return linear.of(paperInputs(s.x)) },
+		Trees:         func(s *Sample, _ physics) float64 { return trees.of(paperInputs(s.x)) },
+		PhysicsLinear: func(s *Sample, p physics) float64 { return both.of(linearInputs(s.x, p)) },
 	}, nil
 }
 
@@ -146,12 +153,17 @@ func fillIntervals(tests []Test) {
 		m := Model{}
 		m.Bands, m.Step = intervals(others)
 		for i := range tests {
-			if t := &tests[i]; t.Fold == k {
-				util := t.Util[UnknownHost]
-				b := m.bandOf(util)
-				t.Low, t.High = clampUtil(math.Expm1(ln1(util)+b.Low)), clampUtil(math.Expm1(ln1(util)+b.High))
-				t.StepLow, t.StepTop = t.stepAnywhere*math.Exp(m.Step.Low), t.stepAnywhere*math.Exp(m.Step.High)
+			if tests[i].Fold == k {
+				m.fillInterval(&tests[i])
 			}
 		}
 	}
+}
+
+// fillInterval gives a test the model's interval.
+func (m *Model) fillInterval(t *Test) {
+	util := t.Util[UnknownHost]
+	b := m.bandOf(util)
+	t.Low, t.High = clampUtil(math.Expm1(ln1(util)+b.Low)), clampUtil(math.Expm1(ln1(util)+b.High))
+	t.StepLow, t.StepTop = t.stepAnywhere*math.Exp(m.Step.Low), t.stepAnywhere*math.Exp(m.Step.High)
 }

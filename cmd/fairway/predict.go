@@ -70,7 +70,7 @@ position, or --assume 128 for all of them. See docs/predict.md.`,
 	c.Flags().StringSliceVar(&f.with, "with", nil, "say what it and another model, FILE or FILE:BATCH, do to each other on one GPU")
 	c.Flags().StringVar(&f.mode, "mode", "time-slice", "how they share it: time-slice or mps")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
-	c.AddCommand(newPredictFeatures(), newPredictTrain(), newPredictEvaluate())
+	c.AddCommand(newPredictFeatures(), newPredictTrain(), newPredictEvaluate(), newPredictHostSpeed())
 	return c
 }
 

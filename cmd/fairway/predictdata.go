@@ -17,7 +17,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -241,77 +240,4 @@ program when it is built.`,
 	c.Flags().StringVar(&gpu, "gpu", "h200", "GPU type, the NAME of the tables")
 	c.Flags().StringVarP(&out, "out", "o", "", "model file to write")
 	return c
-}
-
-func newPredictEvaluate() *cobra.Command {
-	var data, gpu string
-	var asJSON bool
-	c := &cobra.Command{
-		Use:   "evaluate --data DIR",
-		Short: "Hold models out, predict them, and print the errors",
-		Long: `Cross-validate: every model is predicted by what was trained without it, and once
-more without its whole family. Prints the RMSLE of the utilisation by method, the
-coverage of the intervals, and the errors of step time and memory.`,
-		Example: `  fairway predict evaluate --data profiling/data`,
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if data == "" {
-				return usagef("--data is missing: name the folder of the tables")
-			}
-			samples, _, err := predict.ReadSamples(os.DirFS(data), gpu)
-			if err != nil {
-				return fmt.Errorf("predict evaluate: %w", err)
-			}
-			e, err := predict.Evaluate(samples, gpu)
-			if err != nil {
-				return fmt.Errorf("predict evaluate: %w", err)
-			}
-			if asJSON {
-				return json.NewEncoder(c.OutOrStdout()).Encode(e)
-			}
-			return printEvaluation(c.OutOrStdout(), e)
-		},
-	}
-	c.Flags().StringVar(&data, "data", "", "folder of NAME-solo.csv and NAME-features.csv")
-	c.Flags().StringVar(&gpu, "gpu", "h200", "GPU type, the NAME of the tables")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return c
-}
-
-func printEvaluation(w io.Writer, e *predict.Evaluation) error {
-	fmt.Fprintf(w, "%s: %d steps of %d models in %d families, held out\n\n", e.GPU, e.Rows, e.Models, e.Families)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	model, family := e.Splits[0], e.Splits[1]
-	fmt.Fprintln(t, "\tby model\tby family\tHorus")
-	for _, method := range predict.Methods() {
-		paper := ""
-		switch method {
-		case predict.Linear:
-			paper = fmt.Sprintf("%.3f (linear)", predict.PaperLinear)
-		case predict.PhysicsTrees:
-			paper = fmt.Sprintf("%.3f (its best)", predict.PaperBest)
-		}
-		fmt.Fprintf(t, "utilisation, RMSLE: %s\t%.3f\t%.3f\t%s\n", method, model.RMSLE[method], family.RMSLE[method], paper)
-	}
-	row := func(label, format string, figure func(predict.Split) float64) {
-		fmt.Fprintf(t, "%s\t"+format+"\t"+format+"\t\n", label, figure(model), figure(family))
-	}
-	percent := "%.1f %%"
-	row("within the 90 % interval", percent, func(s predict.Split) float64 { return 100 * s.Coverage })
-	row("width of the interval, points", "%.1f", func(s predict.Split) float64 { return s.Width })
-	row("step time, RMSLE", "%.3f", func(s predict.Split) float64 { return s.Step.RMSLE })
-	row("step time, median error", percent, func(s predict.Split) float64 { return 100 * s.Step.Median })
-	row("memory, models within 15 %", percent, func(s predict.Split) float64 { return 100 * s.Memory.Within15 })
-	row("memory, models more than 10 % under", percent, func(s predict.Split) float64 { return 100 * s.Memory.Under10 })
-	row("memory, median error", percent, func(s predict.Split) float64 { return 100 * s.Memory.Median })
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w)
-	fmt.Fprintln(t, "family\tsteps\tRMSLE by model\tby family")
-	for _, f := range model.Families {
-		i := slices.IndexFunc(family.Families, func(o predict.FamilyError) bool { return o.Family == f.Family })
-		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.3f\n", f.Family, f.Rows, f.RMSLE, family.Families[i].RMSLE)
-	}
-	return t.Flush()
 }

@@ -38,6 +38,8 @@ class Entry:
 def _torchvision(name, **options):
     def build():
         import torchvision
+        if name in VIDEO:
+            return torchvision.models.video.__dict__[name](weights=None, **options)
         if name.startswith(("fcn", "deeplab", "lraspp")):
             return torchvision.models.segmentation.__dict__[name](weights=None, weights_backbone=None, **options)
         return torchvision.models.__dict__[name](weights=None, **options)
@@ -50,6 +52,8 @@ def _timm(name, **options):
         return timm.create_model(name, pretrained=False, **options)
     return build
 
+
+VIDEO = ("r3d_18", "mc3_18", "r2plus1d_18")
 
 # family: (batches, names); a name may carry "@size" when it is not trained at 224 x 224.
 TORCHVISION = {
@@ -74,6 +78,7 @@ TORCHVISION = {
     "inception": (IMAGE, "googlenet inception_v3@299"),
     "segmentation": (LARGE_IMAGE, "deeplabv3_mobilenet_v3_large@256 fcn_resnet50@256 lraspp_mobilenet_v3_large@256 "
                                   "deeplabv3_resnet50@256"),
+    "video": (LARGE_IMAGE, "r3d_18@112 mc3_18@112 r2plus1d_18@112"),
 }
 
 TIMM = {
@@ -100,6 +105,15 @@ TIMM = {
     "convmixer": (LARGE_IMAGE, "convmixer_768_32 convnextv2_nano convnextv2_atto"),
     "nas": (LARGE_IMAGE, "inception_v4@299 inception_resnet_v2@299 pnasnet5large@331"),
     "fast": (SMALL_IMAGE, "fastvit_t8@256 efficientformer_l1 repvit_m1"),
+    "multiscale-vit": (IMAGE, "mvitv2_tiny hiera_tiny_224"),
+    "context-vit": (IMAGE, "gcvit_xxtiny coat_lite_tiny"),
+    "modern-vit": (IMAGE, "flexivit_small@240 convit_tiny"),
+    "vision-lstm": (LARGE_IMAGE, "sequencer2d_s"),
+    "gated-convolution": (IMAGE, "mambaout_tiny inception_next_tiny starnet_s2 fasternet_t1"),
+    "linear-attention": (IMAGE, "efficientvit_b1 efficientvit_m3 tiny_vit_5m_224 swiftformer_s"),
+    "server-convolution": (IMAGE, "hgnet_tiny hgnetv2_b2 tresnet_m gernet_m cs3darknet_m@256"),
+    "local-attention": (IMAGE, "lambda_resnet26t@256 nextvit_small regnetz_b16"),
+    "mixed-kernel": (SMALL_IMAGE, "mixnet_s mobilenetv4_hybrid_medium efficientnet_lite0 ghostnetv2_100"),
 }
 
 
@@ -112,7 +126,11 @@ def _vision():
                 name, _, size = word.partition("@")
                 size = int(size or 224)
                 options = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
-                data = make.pixels(size, 21) if family == "segmentation" else make.image(size)
+                data = make.image(size)
+                if family == "segmentation":
+                    data = make.pixels(size, 21)
+                elif family == "video":
+                    data = make.video(size, 8)
                 yield Entry(f"{source}/{word}", family, builder(name, **options), data, batches)
 
 

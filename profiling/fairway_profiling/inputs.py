@@ -17,6 +17,13 @@ def image(size, classes=1000, channels=3):
     return make
 
 
+def video(size, frames, classes=400):
+    def make(batch, device):
+        x = torch.randn(batch, 3, frames, size, size, device=device)
+        return (x,), torch.randint(classes, (batch,), device=device)
+    return make
+
+
 def pixels(size, classes):
     """An image and a class for each of its pixels."""
     def make(batch, device):

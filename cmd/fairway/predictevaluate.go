@@ -1,0 +1,174 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/predict"
+)
+
+func newPredictEvaluate() *cobra.Command {
+	var data, gpu, since string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "evaluate --data DIR",
+		Short: "Hold models out, predict them, and print the errors",
+		Long: `Cross-validate: every model is predicted by what was trained without it, and once
+more without its whole family. Prints the RMSLE of the utilisation by method, the
+coverage of the intervals, and the errors of step time and memory. With --since,
+models that were measured in that session or later are predicted by what was
+measured before, too.`,
+		Example: `  fairway predict evaluate --data profiling/data
+  fairway predict evaluate --data profiling/data --since 20261115T215718Z`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if data == "" {
+				return usagef("--data is missing: name the folder of the tables")
+			}
+			samples, _, err := predict.ReadSamples(os.DirFS(data), gpu)
+			if err != nil {
+				return fmt.Errorf("predict evaluate: %w", err)
+			}
+			e, err := predict.Evaluate(samples, gpu)
+			if err != nil {
+				return fmt.Errorf("predict evaluate: %w", err)
+			}
+			if since != "" {
+				if e.Later, err = predict.Later(samples, gpu, since); err != nil {
+					return fmt.Errorf("predict evaluate: %w", err)
+				}
+			}
+			if asJSON {
+				return json.NewEncoder(c.OutOrStdout()).Encode(e)
+			}
+			return printEvaluation(c.OutOrStdout(), e)
+		},
+	}
+	c.Flags().StringVar(&data, "data", "", "folder of NAME-solo.csv and NAME-features.csv")
+	c.Flags().StringVar(&gpu, "gpu", "h200", "GPU type, the NAME of the tables")
+	c.Flags().StringVar(&since, "since", "", "predict what was measured from this `session` on by what was measured before")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printEvaluation(w io.Writer, e *predict.Evaluation) error {
+	fmt.Fprintf(w, "%s: %d steps of %d models in %d families, held out\n\n", e.GPU, e.Rows, e.Models, e.Families)
+	model, family := e.Splits[0], e.Splits[1]
+	if err := printSplits(w, []string{"by model", "by family"}, e.Splits); err != nil {
+		return err
+	}
+	if len(e.Later) > 0 {
+		fmt.Fprintf(w, "\n%d steps that were measured later, predicted by those before\n\n", len(e.Later[0].Tests))
+		var heads []string
+		for _, s := range e.Later {
+			heads = append(heads, s.By)
+		}
+		if err := printSplits(w, heads, e.Later); err != nil {
+			return err
+		}
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w)
+	fmt.Fprintln(t, "family\tsteps\tRMSLE by model\tby family")
+	for _, f := range model.Families {
+		i := slices.IndexFunc(family.Families, func(o predict.FamilyError) bool { return o.Family == f.Family })
+		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.3f\n", f.Family, f.Rows, f.RMSLE, family.Families[i].RMSLE)
+	}
+	return t.Flush()
+}
+
+// printSplits writes a column for every split, and the paper's beside them.
+func printSplits(w io.Writer, heads []string, splits []predict.Split) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "\t%s\tHorus\n", strings.Join(heads, "\t"))
+	row := func(label, format, paper string, figure func(predict.Split) float64) {
+		fmt.Fprint(t, label)
+		for _, s := range splits {
+			fmt.Fprintf(t, "\t"+format, figure(s))
+		}
+		fmt.Fprintf(t, "\t%s\n", paper)
+	}
+	for _, method := range predict.Methods() {
+		paper := ""
+		switch method {
+		case predict.Linear:
+			paper = fmt.Sprintf("%.3f (linear)", predict.PaperLinear)
+		case predict.PhysicsTrees:
+			paper = fmt.Sprintf("%.3f (its best)", predict.PaperBest)
+		}
+		row("utilisation, RMSLE: "+method, "%.3f", paper, func(s predict.Split) float64 { return s.RMSLE[method] })
+	}
+	percent := "%.1f %%"
+	row("within the 90 % interval", percent, "", func(s predict.Split) float64 { return 100 * s.Coverage })
+	row("width of the interval, points", "%.1f", "", func(s predict.Split) float64 { return s.Width })
+	row("step time, RMSLE", "%.3f", "", func(s predict.Split) float64 { return s.Step.RMSLE })
+	row("step time, median error", percent, "", func(s predict.Split) float64 { return 100 * s.Step.Median })
+	row("memory, models within 15 %", percent, "", func(s predict.Split) float64 { return 100 * s.Memory.Within15 })
+	row("memory, models more than 10 % under", percent, "", func(s predict.Split) float64 { return 100 * s.Memory.Under10 })
+	row("memory, median error", percent, "", func(s predict.Split) float64 { return 100 * s.Memory.Median })
+	return t.Flush()
+}
+
+func newPredictHostSpeed() *cobra.Command {
+	var data, gpu, solo string
+	c := &cobra.Command{
+		Use:   "host-speed --data DIR --solo FILE",
+		Short: "Say how fast the host of a GPU is, from a minute of measurements",
+		Long: `Compare steps that were measured on your machine with those that the prediction
+expects on the mean of the hosts it was made from, and print what to pass as
+--host-speed. Small batches of a few models are enough: steps that keep the GPU
+busy say nothing about the host.`,
+		Example: `  python3 profiling/measure.py solo --gpu mine --data . --max-batches 2 --window 2 \
+    --only 'cifar-resnet20|gpt-mini|unet-16|speech-transformer-tiny|translator-small'
+  fairway predict host-speed --data profiling/data --solo mine-solo.csv
+  fairway predict model.onnx --batch 16 --host-speed 1.2`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if data == "" || solo == "" {
+				return usagef("--data and --solo are needed: the folder with NAME-features.csv, and a table of your measurements")
+			}
+			pace, err := hostPace(data, gpu, solo)
+			if err != nil {
+				return fmt.Errorf("predict host-speed: %w", err)
+			}
+			if pace.Steps == 0 {
+				return fmt.Errorf("predict host-speed: no step in %s waited for the host; measure small batches of small models", solo)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "--host-speed %.2f\n", 1/pace.Factor)
+			fmt.Fprintf(c.ErrOrStderr(), "from %d steps that waited for the host; single ones differ by %.0f %%\n", pace.Steps, 100*pace.Spread)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&data, "data", "", "folder of NAME-features.csv")
+	c.Flags().StringVar(&gpu, "gpu", "h200", "GPU type, the NAME of the tables")
+	c.Flags().StringVar(&solo, "solo", "", "table of measurements made on the host in question")
+	return c
+}
+
+func hostPace(data, gpu, solo string) (predict.HostPace, error) {
+	f, err := os.Open(solo)
+	if err != nil {
+		return predict.HostPace{}, err
+	}
+	defer f.Close()
+	samples, _, err := predict.ReadSamplesOf(os.DirFS(data), gpu, filepath.Base(solo), f)
+	if err != nil {
+		return predict.HostPace{}, err
+	}
+	m, err := predict.For(gpu)
+	if err != nil {
+		return predict.HostPace{}, err
+	}
+	return m.HostOf(samples), nil
+}
