@@ -108,10 +108,14 @@ func (d *desk) bid(app string) *sched.Bid {
 
 const lease = 10 * time.Minute
 
-// exchange makes an exchange over the desk, with short deadlines.
+// ample is a deadline for agents that answer: a busy machine may stop for seconds.
+const ample = 30 * time.Second
+
+// exchange makes an exchange over the desk. Where an agent hangs, the test sets a
+// shorter deadline.
 func (d *desk) exchange(edit ...func(*bidding.Config)) *bidding.Exchange {
 	c := bidding.Config{
-		Book: d, Lease: func() (time.Duration, bool) { return lease, true }, Deadline: 200 * time.Millisecond,
+		Book: d, Lease: func() (time.Duration, bool) { return lease, true }, Deadline: ample, Every: time.Hour,
 	}
 	for _, e := range edit {
 		e(&c)

@@ -45,8 +45,14 @@ func Run(t testing.TB, address, secret string) {
 // Check puts questions to the agent at an address and returns what is wrong with
 // its answers. It must be on this machine. It takes a few seconds at most.
 func Check(ctx context.Context, address, secret string) []Finding {
-	s := &suite{ctx: ctx, base: strings.TrimRight(address, "/"), secret: secret, round: uint64(time.Now().UnixMilli())}
-	s.client = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
+	return CheckWithin(ctx, bidding.DefaultDeadline, address, secret)
+}
+
+// CheckWithin is Check for a daemon that waits longer, or less long, than most:
+// see bidders.deadline of its settings.
+func CheckWithin(ctx context.Context, deadline time.Duration, address, secret string) []Finding {
+	s := &suite{ctx: ctx, deadline: deadline, base: strings.TrimRight(address, "/"), secret: secret, round: uint64(time.Now().UnixMilli())}
+	s.client = &http.Client{Timeout: 10 * deadline, Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
 	defer s.client.CloseIdleConnections()
 	for _, part := range []func(){s.rho, s.offers, s.strangers, s.rubbish, s.later, s.win, s.together} {
 		part()
@@ -56,12 +62,13 @@ func Check(ctx context.Context, address, secret string) []Finding {
 
 // suite is a check under way.
 type suite struct {
-	ctx    context.Context
-	base   string
-	secret string
-	client *http.Client
-	round  uint64
-	found  []Finding
+	ctx      context.Context
+	deadline time.Duration // of an answer
+	base     string
+	secret   string
+	client   *http.Client
+	round    uint64
+	found    []Finding
 }
 
 func (s *suite) fail(rule, format string, args ...any) {
@@ -114,8 +121,8 @@ func (s *suite) good(what string, r reply) bool {
 		s.fail("answers", "%s: status %d with %.100q; want 200", what, r.status, r.body)
 	case r.kind != "application/json":
 		s.fail("json", "%s: content type %q; want application/json", what, r.kind)
-	case r.took > bidding.DefaultDeadline:
-		s.fail("in-time", "%s: %s; want at most %s", what, r.took.Round(time.Millisecond), bidding.DefaultDeadline)
+	case r.took > s.deadline:
+		s.fail("in-time", "%s: %s; want at most %s", what, r.took.Round(time.Millisecond), s.deadline)
 	default:
 		return true
 	}
@@ -124,7 +131,7 @@ func (s *suite) good(what string, r reply) bool {
 
 // agent returns the daemon's own view of the agent: every check that it makes.
 func (s *suite) agent(secret string) (*bidding.HTTPAgent, error) {
-	return bidding.NewHTTPAgent(s.base, bidding.HTTPOptions{Secret: secret})
+	return bidding.NewHTTPAgent(s.base, bidding.HTTPOptions{Secret: secret, Deadline: s.deadline})
 }
 
 func (s *suite) next() uint64 { s.round++; return s.round }
@@ -190,7 +197,7 @@ func (s *suite) offers() {
 	takes := false
 	for _, m := range s.markets() {
 		o := m.offer
-		o.Round, o.Now, o.Lease, o.Deadline = s.next(), time.Now().UTC(), 600, bidding.DefaultDeadline.Milliseconds()
+		o.Round, o.Now, o.Lease, o.Deadline = s.next(), time.Now().UTC(), 600, s.deadline.Milliseconds()
 		if !s.good("bid on "+m.name, s.post(bidding.BidPath, o)) {
 			continue
 		}
@@ -280,8 +287,8 @@ func (s *suite) win() {
 	lost.Jobs = []bidding.JobGrant{}
 	for name, news := range map[string]bidding.Win{"a win": w, "the same again": w, "a loss": lost} {
 		r := s.post(bidding.WinPath, news)
-		if r.err != nil || r.status != http.StatusOK && r.status != http.StatusNoContent || r.took > bidding.DefaultDeadline {
-			s.fail("win", "%s: status %d, %v, after %s; want 200 or 204 within %s", name, r.status, r.err, r.took.Round(time.Millisecond), bidding.DefaultDeadline)
+		if r.err != nil || r.status != http.StatusOK && r.status != http.StatusNoContent || r.took > s.deadline {
+			s.fail("win", "%s: status %d, %v, after %s; want 200 or 204 within %s", name, r.status, r.err, r.took.Round(time.Millisecond), s.deadline)
 		}
 	}
 }
