@@ -131,7 +131,7 @@ func TestCrash(t *testing.T) {
 			_ = cmd.Wait()
 			continue
 		}
-		timer := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		if err := cmd.Wait(); err != nil {
 			t.Fatalf("the last daemon: %v", err)
 		}

@@ -24,9 +24,7 @@ import (
 func fakeSMI(t *testing.T, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "nvidia-smi")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, path, "#!/bin/sh\n"+script)
 	return path
 }
 
@@ -74,9 +72,9 @@ func TestDiscover(t *testing.T) {
 // TestHang: a driver that does not answer costs measurements, nothing else.
 func TestHang(t *testing.T) {
 	t.Parallel()
-	tool := smiTool{program: fakeSMI(t, "exec sleep 100"), timeout: 100 * time.Millisecond}
+	tool := smiTool{program: fakeSMI(t, "exec sleep 600"), timeout: 100 * time.Millisecond}
 	begin := time.Now()
-	if _, err := tool.gpus(context.Background()); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 5*time.Second {
+	if _, err := tool.gpus(context.Background()); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > patience {
 		t.Errorf("%v after %v; want that the time is over", err, time.Since(begin))
 	}
 	tool.stuck.Store(true)
@@ -111,11 +109,11 @@ func TestGPUUse(t *testing.T) {
 	})
 	a := attempt("uses", 1, 0b1, `sh -c 'echo $$ > `+pids+`; exec sleep 100'; true`)
 	r.orders.set(a)
+	var u []*live.GPUUse
 	eventually(t, "use of GPU 0", func() bool {
-		u := r.m.Use()
+		u = r.m.Use()
 		return u[0] != nil && len(u[0].Processes) == 2 && u[0].Processes[0].Job == "uses"
 	})
-	u := r.m.Use()
 	want := &live.GPUUse{At: u[0].At, Util: 0.5, MemoryUsed: 1 << 30, MemoryTotal: 80 << 30, PowerW: 200.5, TempC: 50,
 		Processes: []live.GPUProcess{{PID: u[0].Processes[0].PID, Job: "uses", Memory: 1000 << 20}, {PID: 1, Memory: 24 << 20}}}
 	if diff := cmp.Diff(want, u[0]); diff != "" {

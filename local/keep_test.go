@@ -107,7 +107,7 @@ func TestDiskFull(t *testing.T) {
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "end of the rank", func() bool { return alive(t, "FAIRWAY_JOB=runs\x00") == 0 })
+	eventually(t, "end of the rank", func() bool { return ranksOf(r, "runs") == 0 })
 	time.Sleep(200 * time.Millisecond)
 	if n := len(r.orders.exitsOf(runs.AttemptID)); n != 0 {
 		t.Errorf("reported %d times before the result was safe", n)

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
@@ -101,19 +100,28 @@ func TestCopyLog(t *testing.T) {
 			}
 		}
 	})
+	// A log that is rotated twice before it is read has lost lines: it goes on when
+	// whoever follows has come so far.
 	script := func(letter string) string {
-		return `i=100; while [ $i -lt 160 ]; do echo ` + letter + ` $i rank $RANK; i=$((i+1)); [ $((i%20)) = 0 ] && sleep 0.25; done`
+		return `i=100; while [ $i -lt 160 ]; do echo ` + letter + ` $i rank $RANK; i=$((i+1)); [ $((i%20)) = 0 ] && until [ -e seen-` + letter + `-$i ]; do sleep 0.02; done; done; exit 0`
 	}
 	a, b := attempt("talks", 1, 0b11, script("a")), attempt("talks", 2, 0b11, script("b"))
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var follow lockedBuffer
 	done := make(chan error, 1)
 	go func() { done <- r.m.CopyLog(ctx, "talks", live.LogQuery{Follow: true, Rank: 1}, &follow) }()
-	r.orders.set(a)
-	r.exit(a.AttemptID)
-	r.orders.set(b)
-	r.exit(b.AttemptID)
+	for i, attempt := range []live.Attempt{a, b} {
+		letter := "ab"[i : i+1]
+		r.orders.set(attempt)
+		for _, n := range []int{120, 140, 160} {
+			eventually(t, "the follower reads", func() bool { return strings.Contains(follow.String(), fmt.Sprintf("%s %d rank 1\n", letter, n-1)) })
+			if err := os.WriteFile(filepath.Join(r.m.jobDir("talks"), "work", fmt.Sprintf("seen-%s-%d", letter, n)), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.exit(attempt.AttemptID)
+	}
 	close(ended)
 	if err := <-done; err != nil {
 		t.Fatal(err)

@@ -249,18 +249,26 @@ func TestAdopt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	runs := attempt("runs", 1, 0b1, `echo begin; while [ ! -e go ]; do sleep 0.02; done; exit 5`)
-	ends := attempt("ends", 1, 0b10, `sleep 0.3; exit 6`)
-	gone := attempt("gone", 1, 0b100, `trap 'exit 75' TERM; while :; do sleep 0.02; done`)
+	ends := attempt("ends", 1, 0b10, `while [ ! -e go ]; do sleep 0.02; done; exit 6`)
+	gone := attempt("gone", 1, 0b100, `trap 'exit 75' TERM; echo up; while :; do sleep 0.02; done`)
 	r.orders.set(runs, ends, gone)
 	for _, a := range []live.Attempt{runs, ends, gone} {
 		r.started(a.AttemptID)
 	}
+	eventually(t, "up", func() bool { return read(t, r.m.attemptDir(gone.AttemptID), "rank-0.log") != "" })
 	r.stop()
 	r.orders.set(runs, ends) // gone is an orphan for the next daemon
 	r.orders.mu.Lock()
 	r.orders.started = nil
 	r.orders.mu.Unlock()
-	time.Sleep(400 * time.Millisecond)
+	release := func(job sched.JobID) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(r.m.jobDir(job), "work/go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	release("ends") // it ends while there is no daemon
+	eventually(t, "end", func() bool { return exists(filepath.Join(r.m.attemptDir(ends.AttemptID), exitFile)) })
 	r.reopen()
 	r.started(runs.AttemptID)
 	if e := r.exit(ends.AttemptID); e.Code != 6 {
@@ -269,9 +277,7 @@ func TestAdopt(t *testing.T) {
 	if e := r.exit(gone.AttemptID); !e.Yielded || !e.Noticed {
 		t.Errorf("%s; want yielded after notice", show(e))
 	}
-	if err := os.WriteFile(filepath.Join(r.m.jobDir("runs"), "work/go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	release("runs")
 	if e := r.exit(runs.AttemptID); e.Code != 5 {
 		t.Errorf("%s; want code 5", show(e))
 	}
@@ -339,7 +345,7 @@ func TestStrays(t *testing.T) {
 	}
 	r.orders.set()
 	r.reopen()
-	if n := alive(t, "FAIRWAY_JOB=stray\x00"); n != 0 {
+	if n := ranksOf(r, "stray"); n != 0 {
 		t.Errorf("%d processes are left", n)
 	}
 	if g := findCgroups(); g != nil {
@@ -356,9 +362,8 @@ func TestFolderGone(t *testing.T) {
 	a := attempt("gone", 1, 0b1, `while [ ! -e go ]; do echo line; sleep 0.1; done; exit 8`)
 	r.orders.set(a)
 	r.started(a.AttemptID)
-	if err := os.RemoveAll(r.m.attemptDir(a.AttemptID)); err != nil {
-		t.Fatal(err)
-	}
+	// The supervisor may write between the removal of the last file and of the folder.
+	eventually(t, "no folder", func() bool { return os.RemoveAll(r.m.attemptDir(a.AttemptID)) == nil })
 	eventually(t, "a new log", func() bool { return strings.Contains(read(t, r.m.attemptDir(a.AttemptID), "rank-0.log"), "line") })
 	if err := os.WriteFile(filepath.Join(r.m.jobDir("gone"), "work/go"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -427,12 +432,13 @@ func TestUse(t *testing.T) {
 	r := newRig(t, nil)
 	a := attempt("busy", 1, 0b10, `while :; do :; done`)
 	r.orders.set(a)
+	var u []*live.GPUUse
 	eventually(t, "use of slot 1", func() bool {
-		u := r.m.Use()
+		u = r.m.Use()
 		return len(u) == 4 && u[1] != nil && u[1].Util > 0.1 && u[1].MemoryUsed > 0 && u[0] != nil && u[0].Util == 0
 	})
-	if u := r.m.Use()[1]; len(u.Processes) != 1 || u.Processes[0].Job != "busy" {
-		t.Errorf("processes %+v; want one of busy", u.Processes)
+	if p := u[1].Processes; len(p) != 1 || p[0].Job != "busy" {
+		t.Errorf("processes %+v; want one of busy", p)
 	}
 	if p := r.m.Problem(); p != "" {
 		t.Errorf("problem %q", p)
@@ -455,7 +461,7 @@ func TestStopAll(t *testing.T) {
 	r.started(a.AttemptID)
 	eventually(t, "up", func() bool { return read(t, r.m.attemptDir(a.AttemptID), "rank-0.log") != "" })
 	r.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := r.m.StopAll(ctx); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -123,7 +124,7 @@ func testConfig(dir string) Config {
 	c := Config{
 		Dir: dir, API: "unix:///nowhere.sock", Shim: []string{"/proc/self/exe", "shim"},
 		Node:   sched.Node{Name: "here", GPUs: 4, Type: "cpu", Memory: 8 << 30},
-		Notice: 5 * time.Second, Sample: 50 * time.Millisecond,
+		Notice: patience, Sample: 50 * time.Millisecond,
 	}
 	for range 4 {
 		c.Devices = append(c.Devices, Device{Index: -1, Type: "cpu"})
@@ -149,7 +150,7 @@ func newRigWith(t testing.TB, change func(*Config), list ...live.Attempt) *rig {
 	r.open(c)
 	t.Cleanup(func() {
 		r.stop()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := r.m.StopAll(ctx); err != nil {
 			t.Error(err)
@@ -189,9 +190,13 @@ func (r *rig) reopen() {
 	r.open(r.m.cfg)
 }
 
+// patience is how long a machine with little time to spare may take for what
+// takes a moment.
+const patience = 2 * time.Minute
+
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for until := time.Now().Add(15 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("waited in vain: %s", what)
 		}
@@ -260,4 +265,23 @@ func alive(t testing.TB, text string) int {
 		}
 	}
 	return n
+}
+
+// ranksOf counts the processes of a job without its supervisor. Other tests may
+// have a job of the same name at the same time.
+func ranksOf(r *rig, job sched.JobID) int {
+	r.t.Helper()
+	return alive(r.t, keepDirVar+"="+r.m.jobDir(job)+"/")
+}
+
+// writeProgram writes a program that is going to be run. A process that another
+// test starts meanwhile would have the file open for a moment, and the kernel runs
+// no file that is open for writing: so none is started meanwhile.
+func writeProgram(t testing.TB, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -66,9 +66,7 @@ func mpsRig(t *testing.T, mode string, words *wordList) *rig {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	program := filepath.Join(dir, "mps-control")
-	if err := os.WriteFile(program, []byte(fakeMPS), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, program, fakeMPS)
 	return newRig(t, func(c *Config) {
 		c.Dir, c.MPS, c.MPSControl, c.MPSThreads, c.Tell = dir, mode, program, 50, words.tell
 		c.MPSCheck, c.SMI = 50*time.Millisecond, "/bin/false"
@@ -178,7 +176,7 @@ func TestNoMPS(t *testing.T) {
 func TestTails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *Config) { c.LogLimit = 300 << 10 })
-	a := attempt("bad", 1, 0b111, `[ $RANK = 1 ] || { echo fine; sleep 9; }; seq 20000; echo "ValueError: no" >&2; exit 3`)
+	a := attempt("bad", 1, 0b111, `[ $RANK = 1 ] || { echo fine; touch fine-$RANK; exec sleep 600; }; until [ -e fine-0 ] && [ -e fine-2 ]; do sleep 0.02; done; seq 20000; echo "ValueError: no" >&2; exit 3`)
 	good := attempt("good", 1, 0b1000, `echo fine`)
 	r.orders.set(a, good)
 	e := r.exit(a.AttemptID)
@@ -224,7 +222,7 @@ func TestSharers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	half := func(job string) live.Attempt {
-		a := attempt(job, 1, 0b1, `sleep 30`)
+		a := attempt(job, 1, 0b1, `exec sleep 600`)
 		a.Placement[0].Milli = sched.WholeGPU / 2
 		return a
 	}
@@ -234,7 +232,8 @@ func TestSharers(t *testing.T) {
 	r.started(b.AttemptID)
 	r.orders.set(b, c)
 	r.started(c.AttemptID) // when a is gone
-	if got := len(r.orders.exitsOf(a.AttemptID)); got != 1 {
-		t.Errorf("c started while a had ended %d times", got)
+	if n := ranksOf(r, "a"); n != 0 {
+		t.Errorf("c started while a had %d processes", n)
 	}
+	r.exit(a.AttemptID)
 }
