@@ -45,8 +45,8 @@ var mutants = map[string]struct {
 // of its own.
 func TestMutants(t *testing.T) {
 	if name := os.Getenv("BACKENDTEST_MUTANT"); name != "" {
-		pace := backendtest.Quick()
-		pace.Patience = time.Second
+		// Long enough that a busy machine does not overlook what is wrong.
+		pace := backendtest.Pace{Patience: 10 * time.Second, Calm: time.Second, Linger: 300 * time.Millisecond}
 		backendtest.Run(t, pace, open(mutants[name].mutant))
 		return
 	}
@@ -56,7 +56,7 @@ func TestMutants(t *testing.T) {
 	var all sync.WaitGroup
 	for name, m := range mutants {
 		all.Go(func() {
-			cmd := exec.Command(os.Args[0], "-test.run=^TestMutants$/"+m.test, "-test.timeout=40s")
+			cmd := exec.Command(os.Args[0], "-test.run=^TestMutants$/"+m.test, "-test.timeout=10m")
 			cmd.Env = append(os.Environ(), "BACKENDTEST_MUTANT="+name)
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError

@@ -55,7 +55,9 @@ func (j *journal) Compact([]byte, uint64) error { return nil }
 // process is an attempt that runs.
 type process struct {
 	attempt live.Attempt
-	leaves  time.Time // when it is gone; zero: it was not asked to stop
+	asked   bool      // to stop
+	leaves  time.Time // not before
+	looks   int       // that it is still there for
 	ending  bool      // by itself, with code
 	code    int
 }
@@ -140,14 +142,16 @@ func (w *world) step(ctx context.Context, b *book.Book) {
 	w.mu.Lock()
 	now := time.Now()
 	for id, p := range w.procs {
-		if _, ok := ordered[id]; !ok && p.leaves.IsZero() && !w.mutant.deaf {
-			p.leaves = now.Add(w.linger[id.Job])
+		if _, ok := ordered[id]; !ok && !p.asked && !w.mutant.deaf {
+			// One look for each millisecond: whoever looks sees it leave, however slow
+			// the machine is.
+			p.asked, p.leaves, p.looks = true, now.Add(w.linger[id.Job]), int(w.linger[id.Job].Milliseconds())
 		}
 		switch {
 		case p.ending:
 			delete(w.procs, id)
 			w.told = append(w.told, live.Exit{AttemptID: id, Code: p.code})
-		case !p.leaves.IsZero() && now.After(p.leaves):
+		case p.asked && now.After(p.leaves) && p.looks <= 0:
 			delete(w.procs, id)
 			w.told = append(w.told, live.Exit{AttemptID: id, Code: live.YieldCode, Yielded: true, Noticed: true})
 		}
@@ -252,6 +256,7 @@ func (w *world) Running() map[sched.JobID][]backendtest.GPU {
 	defer w.mu.Unlock()
 	out := map[sched.JobID][]backendtest.GPU{}
 	for id, p := range w.procs {
+		p.looks--
 		for _, g := range p.attempt.Placement[0].GPUs.Indexes() {
 			out[id.Job] = append(out[id.Job], backendtest.GPU{Node: "box", Index: g})
 		}

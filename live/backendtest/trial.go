@@ -170,8 +170,10 @@ func (w *trial) settle() {
 	}
 }
 
+// wantStarts: a process runs a moment before it has written down that it does.
 func (w *trial) wantStarts(id sched.JobID, want int) {
 	w.t.Helper()
+	w.eventually(fmt.Sprintf("job %s was started %d times", id, want), func() bool { return w.Starts(id) >= want })
 	if got := w.Starts(id); got != want {
 		w.t.Errorf("the processes of job %s were started %d times; want %d", id, got, want)
 	}

@@ -73,7 +73,7 @@ type Pace struct {
 
 // Quick is the pace of processes of one machine.
 func Quick() Pace {
-	return Pace{Patience: 20 * time.Second, Calm: 50 * time.Millisecond, Linger: 30 * time.Millisecond}
+	return Pace{Patience: 2 * time.Minute, Calm: 50 * time.Millisecond, Linger: 30 * time.Millisecond}
 }
 
 // Run tries the worlds that open makes, one for each test of the suite.
