@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -77,7 +78,7 @@ func (w *machineWorld) open() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c := local.Config{Dir: filepath.Join(w.dir, "machine"), Shim: []string{path, "shim"}, Slots: 4, Notice: 5 * time.Second, Log: quiet}
+	c := local.Config{Dir: filepath.Join(w.dir, "machine"), Shim: []string{path, "shim"}, Slots: 4, Notice: patience, Log: quiet}
 	if c.Node, c.Devices, err = local.Discover(ctx, c); err != nil {
 		w.t.Fatal(err)
 	}
@@ -164,10 +165,31 @@ func (w *machineWorld) Cordon(t *testing.T, node string, cordoned bool) {
 }
 
 // Running implements backendtest.World: it asks the kernel who has a rank in
-// its environment.
+// its environment. One may leave and the next begin while it asks, and no rank
+// comes back: so it asks until two answers are the same, and all that was at one
+// moment.
 func (w *machineWorld) Running() map[sched.JobID][]backendtest.GPU {
+	ranks := w.ranks()
+	for again := w.ranks(); !maps.Equal(ranks, again); again = w.ranks() {
+		ranks = again
+	}
 	out := map[sched.JobID][]backendtest.GPU{}
 	node := w.nodeName()
+	for r, slot := range ranks {
+		out[r.job] = append(out[r.job], backendtest.GPU{Node: node, Index: slot})
+	}
+	return out
+}
+
+// rank is one of an attempt.
+type rank struct {
+	job            sched.JobID
+	attempt, local string
+}
+
+// ranks returns the slot of every rank that runs. A worker and its sleep are one.
+func (w *machineWorld) ranks() map[rank]int {
+	out := map[rank]int{}
 	procs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, p := range procs {
 		text, err := os.ReadFile(p)
@@ -179,27 +201,14 @@ func (w *machineWorld) Running() map[sched.JobID][]backendtest.GPU {
 			k, v, _ := strings.Cut(kv, "=")
 			env[k] = v
 		}
-		rank, err := strconv.Atoi(env["LOCAL_RANK"])
+		local, err := strconv.Atoi(env["LOCAL_RANK"])
 		slots := strings.Split(env["FAIRWAY_SLOTS"], ",")
-		if err != nil || rank >= len(slots) {
+		if err != nil || local >= len(slots) {
 			continue // the supervisor
 		}
-		slot, _ := strconv.Atoi(slots[rank])
-		g, id := backendtest.GPU{Node: node, Index: slot}, sched.JobID(env["FAIRWAY_JOB"])
-		if !contains(out[id], g) { // the worker and its sleep are one rank
-			out[id] = append(out[id], g)
-		}
+		out[rank{sched.JobID(env["FAIRWAY_JOB"]), env["FAIRWAY_ATTEMPT"], env["LOCAL_RANK"]}], _ = strconv.Atoi(slots[local])
 	}
 	return out
-}
-
-func contains(list []backendtest.GPU, g backendtest.GPU) bool {
-	for _, h := range list {
-		if h == g {
-			return true
-		}
-	}
-	return false
 }
 
 func (w *machineWorld) nodeName() string {

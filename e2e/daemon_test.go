@@ -98,11 +98,15 @@ func (d *daemon) start() {
 	d.waitReady()
 }
 
+// patience is how long a machine with little time to spare may take for what
+// takes a moment.
+const patience = 3 * time.Minute
+
 func (d *daemon) waitReady() {
 	d.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		_, err := d.Overview(ctx)
 		cancel()
 		if err == nil {

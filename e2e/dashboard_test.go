@@ -5,11 +5,16 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,7 +45,10 @@ func TestDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := startDaemon(t, shortDir(t), "--config", config, "--listen", "127.0.0.1:0")
-	page := openPage(t, chromium, d.link())
+	front := newFront(t, d.dashboard(1).Host)
+	link := d.dashboard(1)
+	link.Host = front.address
+	page := openPage(t, chromium, link.String())
 	page.shows("Queue")
 	job := d.submitTraining()
 	page.shows(string(job.ID))
@@ -56,6 +64,7 @@ func TestDashboard(t *testing.T) {
 	d.kill()
 	page.shows("reconnecting")
 	d.start()
+	front.lead(d.dashboard(2).Host)
 	page.until("the page is live again", func(text string) bool {
 		return !strings.Contains(text, "reconnecting") && strings.Contains(text, "running")
 	})
@@ -68,26 +77,58 @@ func TestDashboard(t *testing.T) {
 	})
 }
 
-// link returns the address of the dashboard, as the daemon prints it. The
-// daemon answers on its socket a moment before it prints the address.
-func (d *daemon) link() string {
+// dashboard returns the address of the dashboard, as the daemon prints it when it
+// is started for the nth time. It answers on its socket a moment before that.
+func (d *daemon) dashboard(n int) *url.URL {
 	d.t.Helper()
-	printed := regexp.MustCompile(`Dashboard: (http\S+)\n`)
-	m := printed.FindStringSubmatch(d.log.tail(10_000))
-	for deadline := time.Now().Add(30 * time.Second); m == nil; m = printed.FindStringSubmatch(d.log.tail(10_000)) {
-		if time.Now().After(deadline) {
-			d.t.Fatalf("the daemon printed no address:\n%s", d.log.tail(4000))
-		}
-		time.Sleep(5 * time.Millisecond)
+	var printed [][]string
+	waitFor(d.t, patience, func() bool {
+		printed = regexp.MustCompile(`Dashboard: (http\S+)\n`).FindAllStringSubmatch(d.log.tail(1<<20), -1)
+		return len(printed) >= n
+	})
+	at, err := url.Parse(printed[n-1][1])
+	if err != nil {
+		d.t.Fatal(err)
 	}
-	// After a restart the page must find the daemon at the same port.
-	for i, a := range d.args {
-		if a == "--listen" {
-			d.args[i+1] = regexp.MustCompile(`//([^/]+)/`).FindStringSubmatch(m[1])[1]
-		}
-	}
-	return m[1]
+	return at
 }
+
+// front is an address that stays the same over restarts of the daemon. The port
+// that a daemon has left may be another program's before the next one asks for it.
+type front struct {
+	address string
+	to      atomic.Pointer[string]
+}
+
+func newFront(t *testing.T, to string) *front {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	f := &front{address: l.Addr().String()}
+	f.lead(to)
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", *f.to.Load())
+			if err != nil {
+				in.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(out, in); out.Close() }()
+			go func() { _, _ = io.Copy(in, out); in.Close() }()
+		}
+	}()
+	return f
+}
+
+// lead lets the front lead to another port.
+func (f *front) lead(to string) { f.to.Store(&to) }
 
 // submitTraining submits an elastic job that really trains, through the agent.
 func (d *daemon) submitTraining() live.Job {
@@ -122,7 +163,7 @@ func openPage(t *testing.T, chromium, url string) *page {
 		t.Fatal(err)
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox,
-		chromedp.UserDataDir(profile), chromedp.WindowSize(1360, 1400))
+		chromedp.UserDataDir(profile), chromedp.WindowSize(1360, 1400), chromedp.WSURLReadTimeout(patience))
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	quiet := func(string, ...any) {}
 	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(quiet), chromedp.WithLogf(quiet))
@@ -135,7 +176,7 @@ func openPage(t *testing.T, chromium, url string) *page {
 
 func (p *page) do(actions ...chromedp.Action) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	if err := chromedp.Run(ctx, actions...); err != nil {
 		p.t.Fatal(err)
@@ -150,7 +191,7 @@ func (p *page) text() string {
 
 func (p *page) until(what string, ok func(text string) bool) {
 	p.t.Helper()
-	deadline := time.Now().Add(45 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !ok(p.text()) {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("not so: %s; the page says:\n%s", what, p.text())
@@ -169,10 +210,24 @@ func (p *page) visit(hash string) {
 	p.do(chromedp.Evaluate(`location.hash = "`+hash+`"`, nil))
 }
 
-// click clicks the button with that text.
+// click clicks the button with that text, when it is where a hand could reach it.
+// The page may draw it anew at any moment: it is found and clicked at once.
 func (p *page) click(label string) {
 	p.t.Helper()
-	p.do(chromedp.Click(`//button[normalize-space(.)="`+label+`"]`, chromedp.BySearch))
+	script := fmt.Sprintf(`(() => {
+		const b = [...document.querySelectorAll("button")].filter((b) => b.textContent.trim() === %q).at(-1);
+		if (!b) return false;
+		b.scrollIntoView({ block: "center", behavior: "instant" });
+		const r = b.getBoundingClientRect();
+		if (!b.contains(document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2))) return false;
+		b.click();
+		return true;
+	})()`, label)
+	p.until("the button "+label+" can be clicked", func(string) bool {
+		var clicked bool
+		p.do(chromedp.Evaluate(script, &clicked))
+		return clicked
+	})
 }
 
 // picture writes what the page looks like into the folder that a variable

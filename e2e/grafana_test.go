@@ -28,7 +28,7 @@ func TestGrafana(t *testing.T) {
 	}
 	d := startDaemon(t, shortDir(t), "--slots", "2")
 	s := live.Submission{}
-	s.Command, s.GPUs = []string{"/bin/sleep", "60"}, 1
+	s.Command, s.GPUs = []string{"/bin/sleep", "3600"}, 1
 	if _, err := d.Submit(context.Background(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestGrafana(t *testing.T) {
 		t.Fatalf("the dashboard asks for %d metrics; want more", len(asked))
 	}
 	var missing []string
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) { // the use of slots is measured now and then
+	for end := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) { // the use of slots is measured now and then
 		var have bytes.Buffer
 		if err := d.Metrics(context.Background(), &have); err != nil {
 			t.Fatal(err)

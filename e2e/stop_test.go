@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fairway-gpu/fairway/live"
 )
@@ -28,7 +27,7 @@ func TestStopAndUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	isRunning := func() bool { j, err := d.Job(ctx, j.ID); return err == nil && j.State == live.Running }
-	waitFor(t, 20*time.Second, isRunning)
+	waitFor(t, patience, isRunning)
 	if err := d.stop(); err != nil {
 		t.Fatalf("the daemon ended with %v; want no error", err)
 	}
@@ -36,11 +35,11 @@ func TestStopAndUpgrade(t *testing.T) {
 		t.Error("the socket is left behind")
 	}
 	d.start()
-	waitFor(t, 20*time.Second, isRunning)
+	waitFor(t, patience, isRunning)
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, 20*time.Second, func() bool { j, err := d.Job(ctx, j.ID); return err == nil && j.State == live.Finished })
+	waitFor(t, patience, func() bool { j, err := d.Job(ctx, j.ID); return err == nil && j.State == live.Finished })
 	if j, _ := d.Job(ctx, j.ID); j.Status.Starts != 1 {
 		t.Errorf("the job was started %d times; want once", j.Status.Starts)
 	}
