@@ -23,7 +23,7 @@ demo: build ## a small mix of real training jobs, with a report
 	bin/fairway demo
 
 test: lint ## lint, then every test: Go with the race detector, Python with PyTorch, then those of e2e
-	FAIRWAY_E2E=0 $(GO) test -race ./...
+	FAIRWAY_E2E=0 $(GO) test -race -timeout 40m ./...
 	python/test.sh
 	$(MAKE) e2e
 
