@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +44,48 @@ type fake struct {
 
 	addr   string
 	server *http.Server
+	door   atomic.Pointer[door]
+}
+
+// door is the address of a fake as long as one server has it. The port itself is
+// kept until the end of the test: or it could be another program's when the next
+// server wants it.
+type door struct {
+	net.Listener
+	guests chan net.Conn
+	shut   chan struct{}
+	once   sync.Once
+}
+
+func (d *door) Accept() (net.Conn, error) {
+	select {
+	case c := <-d.guests:
+		return c, nil
+	case <-d.shut:
+		return nil, net.ErrClosed
+	}
+}
+
+func (d *door) Close() error {
+	d.once.Do(func() { close(d.shut) })
+	return nil
+}
+
+// welcome leads who comes to the server there is, and sends them away if there is
+// none.
+func (f *fake) welcome(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		d := f.door.Load()
+		select {
+		case <-d.shut:
+			c.Close()
+		case d.guests <- c:
+		}
+	}
 }
 
 func newFake() *fake {
@@ -57,17 +100,22 @@ func newFake() *fake {
 // open serves on the address it had before, or on a new one.
 func (f *fake) open(t *testing.T) {
 	t.Helper()
-	addr := f.addr
-	if addr == "" {
-		addr = "127.0.0.1:0"
+	d := &door{guests: make(chan net.Conn), shut: make(chan struct{})}
+	if before := f.door.Load(); before != nil {
+		d.Listener = before.Listener
+		f.door.Store(d)
+	} else {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.addr, d.Listener = l.Addr().String(), l
+		f.door.Store(d)
+		go f.welcome(l)
+		t.Cleanup(func() { _ = l.Close() })
 	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.addr = l.Addr().String()
 	f.server = &http.Server{Handler: f.handler()}
-	go func(s *http.Server) { _ = s.Serve(l) }(f.server)
+	go func(s *http.Server) { _ = s.Serve(d) }(f.server)
 	t.Cleanup(func() { _ = f.server.Close() })
 }
 
