@@ -63,7 +63,7 @@ func TestMetrics(t *testing.T) {
 		`fairway_gpu_utilisation{gpu="3",node="x"} 0.5`, `fairway_gpu_memory_used_bytes{gpu="3",node="x"} 3`,
 		`fairway_build_info{version="test"} 1`, `go_goroutines `, `process_open_fds `,
 	}
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		a := ask(t, "GET", r.plain+"/metrics", "", "Authorization", asViewer)
 		var missing []string

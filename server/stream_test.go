@@ -35,7 +35,7 @@ func openStream(t *testing.T, address string, header ...string) (*bufio.Reader, 
 		fmt.Fprintf(c, "%s: %s\r\n", header[i], header[i+1])
 	}
 	fmt.Fprint(c, "\r\n")
-	if err := c.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	return bufio.NewReader(c), c
@@ -134,7 +134,7 @@ func TestWatch(t *testing.T) {
 				if got != w {
 					t.Fatalf("got record %s; want %s", got, w)
 				}
-			case <-time.After(5 * time.Second):
+			case <-time.After(patience):
 				t.Fatalf("no record; want %s", w)
 			}
 		}
@@ -163,8 +163,10 @@ func TestWatch(t *testing.T) {
 // TestPatientStream: a deadline is for writes, not for silence. Under HTTP/2 one
 // that is left behind would end the stream.
 func TestPatientStream(t *testing.T) {
+	t.Parallel()                  // it waits
+	const write = 3 * time.Second // the machine of the test may stop in the middle of one
 	f := newFake()
-	r := start(t, config(f), func(s *Server) { s.patience = 50 * time.Millisecond })
+	r := start(t, config(f), func(s *Server) { s.patience = write })
 	ctx, cancel := context.WithCancel(t.Context())
 	texts := make(chan string, 10)
 	done := make(chan error, 1)
@@ -177,7 +179,7 @@ func TestPatientStream(t *testing.T) {
 		if got := <-texts; got != text {
 			t.Errorf("got %s; want %s", got, text)
 		}
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(write + write/3)
 	}
 	cancel()
 	<-done
@@ -230,7 +232,7 @@ func TestSlowClient(t *testing.T) {
 	in, _ := openStream(t, r.plain)
 	until(t, in, "event: record")
 	// It reads no further: it is dropped, and its place is free again.
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(patience)
 	for len(r.streams) > 0 {
 		if time.Now().After(deadline) {
 			t.Fatal("a client that does not read keeps its stream")
