@@ -124,7 +124,7 @@ class Daemon:
             self._server = None
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 10.0, what: str = "") -> None:
+def wait_for(condition: Callable[[], Any], seconds: float = 120.0, what: str = "") -> None:
     """Waits until something holds; fails the test if it never does."""
     end = time.monotonic() + seconds
     while not condition():

@@ -45,7 +45,7 @@ class Running:
             if p.poll() is None:
                 p.send_signal(signal.SIGTERM)
 
-    def wait(self, timeout: float = 90) -> tuple[list[int], list[str]]:
+    def wait(self, timeout: float = 300) -> tuple[list[int], list[str]]:
         """The exit codes and outputs, by rank."""
         outputs = []
         try:

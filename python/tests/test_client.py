@@ -23,6 +23,9 @@ logging.getLogger("fairway").addHandler(logging.NullHandler())
 SRC = Path(__file__).resolve().parents[1] / "src"
 
 
+PATIENCE = 60  # seconds that a slow machine may take for what takes a moment
+
+
 class WithDaemon(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -46,7 +49,7 @@ class ClientTests(WithDaemon):
         client = self.client()
         for i in range(10):
             client.send({"done": i})
-        self.assertTrue(client.flush(5))
+        self.assertTrue(client.flush(PATIENCE))
         self.assertEqual([r["done"] for r in self.daemon.reports], list(range(10)))
         self.assertEqual(self.answers, [{"stop": True}] * 10)
 
@@ -54,7 +57,7 @@ class ClientTests(WithDaemon):
         self.daemon.start(tcp=True)
         client = self.client()
         client.send({"done": 1})
-        self.assertTrue(client.flush(5))
+        self.assertTrue(client.flush(PATIENCE))
         self.assertEqual(self.daemon.reports, [{"done": 1}])
 
     def test_token_is_renewed(self):
@@ -69,11 +72,11 @@ class ClientTests(WithDaemon):
         time.sleep(0.2)
         self.assertEqual(self.daemon.reports, [])
         file.write_text("secret\n")
-        self.assertTrue(client.flush(5))
+        self.assertTrue(client.flush(PATIENCE))
         self.daemon.token = "second"
         file.write_text("second\n")
         client.send({"done": 2})
-        self.assertTrue(client.flush(5))
+        self.assertTrue(client.flush(PATIENCE))
         self.assertEqual([r["done"] for r in self.daemon.reports], [1, 2])
 
     def test_daemon_comes_back(self):
@@ -81,10 +84,10 @@ class ClientTests(WithDaemon):
         with self.assertLogs("fairway", "WARNING") as logs:
             client.send({"done": 1})
             client.send({"done": 2})
-            time.sleep(0.3)
+            wait_for(lambda: client.away)
             self.daemon.start()
             wait_for(lambda: len(self.daemon.reports) == 2)
-            self.assertTrue(client.flush(5))
+            self.assertTrue(client.flush(PATIENCE))
         self.assertEqual([r["done"] for r in self.daemon.reports], [1, 2])
         self.assertEqual(len([m for m in logs.output if "cannot be reached" in m]), 1, logs.output)
 
@@ -94,10 +97,10 @@ class ClientTests(WithDaemon):
         client.send({"done": 0, "checkpoint": True}, keep=True)
         for i in range(1, 1000):
             client.send({"done": i})
-        self.assertLess(time.monotonic() - started, 0.5)
+        self.assertLess(time.monotonic() - started, 10)  # a try for each takes longer
         self.assertLessEqual(len(client._queue), 9)
         self.daemon.start()
-        self.assertTrue(client.flush(5))
+        self.assertTrue(client.flush(PATIENCE))
         got = [r["done"] for r in self.daemon.reports]
         self.assertEqual(got[0], 0, "the kept one")
         self.assertEqual(got[-1], 999, "the newest")
@@ -109,39 +112,41 @@ class ClientTests(WithDaemon):
         client.send({"done": 7})
         wait_for(lambda: self.daemon.calls >= 3)
         self.daemon.status = 200
-        self.assertTrue(client.flush(5))
+        self.assertTrue(client.flush(PATIENCE))
         self.assertEqual(self.daemon.reports, [{"done": 7}])
 
     def test_back_off(self):
         self.daemon.status = 500
         self.daemon.start()
         client = self.client(first_delay=0.1, longest_delay=10)
+        started = time.monotonic()
         client.send({"done": 7})
         time.sleep(1.0)
-        self.assertLessEqual(self.daemon.calls, 5)  # at 0, 0.05+, 0.15+, 0.35+, 0.75+
+        calls, took = self.daemon.calls, time.monotonic() - started
+        self.assertLessEqual(calls, 2 + math.log2(1 + took / 0.05))  # at 0, 0.05+, 0.15+, 0.35+, 0.75+, and so on
 
     def test_refusals_are_left_out(self):
         self.daemon.start()
         client = self.client()
         client.send({"done": -1})
         client.send({"done": 1})
-        self.assertTrue(client.flush(5))
+        self.assertTrue(client.flush(PATIENCE))
         self.assertEqual(self.daemon.reports, [{"done": 1}])
         client.send({"done": math.nan})
         client.send({"x": "y" * 300_000})
         client.send({"done": 2})
-        self.assertTrue(client.flush(5))
+        self.assertTrue(client.flush(PATIENCE))
         self.assertEqual(self.daemon.reports[-1], {"done": 2})
 
     def test_slow_daemon(self):
-        self.daemon.delay = 5
+        self.daemon.delay = 120
         self.daemon.start()
         client = self.client(timeout=0.1)
         client.send({"done": 1})
         started = time.monotonic()
         self.assertFalse(client.flush(0.3))
         client.close(0.2)
-        self.assertLess(time.monotonic() - started, 2)
+        self.assertLess(time.monotonic() - started, PATIENCE)
 
     def test_nonsense_answer(self):
         self.daemon.body = b"<html>"
@@ -150,7 +155,7 @@ class ClientTests(WithDaemon):
         client.send({"done": 1})
         wait_for(lambda: self.daemon.calls >= 2)
         self.daemon.body = b"[1]"
-        self.assertTrue(client.flush(5))
+        self.assertTrue(client.flush(PATIENCE))
         self.assertEqual(self.answers, [{}])
 
     def test_callback_that_fails(self):
@@ -159,7 +164,7 @@ class ClientTests(WithDaemon):
         self.addCleanup(client.close, 0)
         client.send({"done": 1})
         client.send({"done": 2})
-        self.assertTrue(client.flush(5))
+        self.assertTrue(client.flush(PATIENCE))
         self.assertEqual(len(self.daemon.reports), 2)
 
     def test_addresses(self):
@@ -202,11 +207,16 @@ class AgentTests(WithDaemon):
     def test_rate(self):
         self.daemon.start()
         agent = self.agent(report_seconds=0.3)
+        started = time.monotonic()
         for i in range(100):
             agent.progress(10 * i, 5000)
             time.sleep(0.01)
-        rate = self.daemon.reports[-1]["rate"]
-        self.assertTrue(400 < rate < 1100, rate)
+        wait_for(lambda: any(r["done"] == 990 for r in self.daemon.reports))
+        whole = 990 / (time.monotonic() - started)
+        rates = [r["rate"] for r in self.daemon.reports if "rate" in r]
+        # The machine may stop now and then, but some part was as fast as the whole, and
+        # half of that is in the mean; no step is faster than its pause.
+        self.assertTrue(whole / 2 < max(rates) < 1100, (whole, rates))
 
     def test_checkpoint_is_told_at_once(self):
         self.daemon.start()
@@ -214,7 +224,7 @@ class AgentTests(WithDaemon):
         agent.progress(3, 10)
         path = agent.save(b"state")
         self.assertEqual(path.read_bytes(), b"state")
-        wait_for(lambda: self.daemon.reports, 0.9)
+        wait_for(lambda: self.daemon.reports)
         self.assertTrue(self.daemon.reports[0]["checkpoint"])
         self.assertEqual(self.daemon.reports[0]["done"], 3)
 
@@ -256,7 +266,7 @@ class AgentTests(WithDaemon):
         agent.notice.give()
         started = time.monotonic()
         agent.complete()
-        self.assertLess(time.monotonic() - started, 1.5)
+        self.assertLess(time.monotonic() - started, 20)
 
     def test_only_rank_0_reports(self):
         self.daemon.start()

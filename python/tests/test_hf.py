@@ -115,9 +115,9 @@ class CallbackTests(unittest.TestCase):
         def rank(number):
             def agree(value):
                 votes[number] = value
-                meeting.wait(10)
+                meeting.wait(120)
                 most = max(votes.values())
-                meeting.wait(10)
+                meeting.wait(120)
                 return most
 
             agent = Agent(Environment(rank=number, world=world))
@@ -132,7 +132,7 @@ class CallbackTests(unittest.TestCase):
         for t in threads:
             t.start()
         for t in threads:
-            t.join(20)
+            t.join(120)
         self.assertEqual(stopped, {r: (YIELD, 8) for r in range(world)})
 
     def test_outside_of_fairway(self):

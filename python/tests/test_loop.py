@@ -195,11 +195,11 @@ class LoopTests(unittest.TestCase):
     def test_saves_at_intervals(self):
         loop, saves = make_loop(options=Options(agree_every=0, checkpoint_every=0.05)), []
         loop.save = lambda: saves.append(loop.position)
-        end = time.monotonic() + 0.5
-        while time.monotonic() < end:
+        begin = time.monotonic()
+        while len(saves) < 5:
             loop.step_done()
             time.sleep(0.001)
-        self.assertTrue(3 <= len(saves) <= 10, saves)
+        self.assertGreaterEqual(time.monotonic() - begin, 5 * 0.05)
 
     def test_samples(self):
         clock = FakeClock()
@@ -214,13 +214,13 @@ class LoopTests(unittest.TestCase):
 
 
 class GangTests(unittest.TestCase):
-    def gang(self, world, work, tokens=None):
+    def gang(self, world, work, tokens=None, timeout=60):
         port, results = free_port(), {}
 
         def rank(r):
             env = Environment(rank=r, world=world, master_port=port, token=(tokens or {}).get(r, "t"))
             try:
-                gang = Gang(env, timeout=2)
+                gang = Gang(env, timeout=timeout)
                 results[r] = work(gang)
                 gang.close()
             except OSError as err:
@@ -230,7 +230,7 @@ class GangTests(unittest.TestCase):
         for t in threads:
             t.start()
         for t in threads:
-            t.join(20)
+            t.join(120)
         return results
 
     def test_reduces(self):
@@ -242,10 +242,10 @@ class GangTests(unittest.TestCase):
         self.assertEqual(self.gang(1, work)[0], ([0, 1.5], [0, 0], [0.0], None))
 
     def test_strangers_are_not_let_in(self):
-        results = self.gang(2, lambda gang: gang.sum([1.0]), tokens={1: "another"})
+        results = self.gang(2, lambda gang: gang.sum([1.0]), tokens={1: "another"}, timeout=2)
         self.assertTrue(all(isinstance(e, OSError) for e in results.values()), results)
 
-    def cluster_gang(self, secrets):
+    def cluster_gang(self, secrets, timeout=60):
         """A gang of two as in a cluster: each rank has a token of its own and asks
         for the secret that they share; secrets holds what each rank hears."""
         folder = Path(tempfile.mkdtemp())
@@ -257,7 +257,7 @@ class GangTests(unittest.TestCase):
                 rank=r, world=2, master_port=port, job="net-1", attempt=3, api=daemons[r].api, token_file=str(folder / f"token-{r}")
             )
             try:
-                gang = Gang(env, timeout=6)
+                gang = Gang(env, timeout=timeout)
                 results[r] = gang.sum([1.0])
                 gang.close()
             except OSError as err:
@@ -277,7 +277,7 @@ class GangTests(unittest.TestCase):
         for daemon in daemons.values():  # by now all speak to the same leader
             daemon.answer = {"gang": secrets[2]} if len(secrets) > 2 else daemon.answer
         for t in threads:
-            t.join(20)
+            t.join(120)
         return results, daemons
 
     def test_ranks_of_a_cluster_ask_for_their_key(self):
@@ -287,7 +287,7 @@ class GangTests(unittest.TestCase):
             self.assertEqual(daemon.reports, [{"done": 0, "ask": True}])
 
     def test_ranks_with_other_keys_are_strangers(self):
-        results, _ = self.cluster_gang(["a", "b"])
+        results, _ = self.cluster_gang(["a", "b"], timeout=6)
         self.assertTrue(all(isinstance(e, OSError) for e in results.values()), results)
 
     def test_the_key_changes_with_the_leader(self):
@@ -315,17 +315,18 @@ class StdlibTrainer(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.daemon = Daemon(Path(folder.name)).start()
         self.addCleanup(self.daemon.stop)
-        self.env = {"FAIRWAY_JOB": "j1", "FAIRWAY_API": self.daemon.api, "FAIRWAY_TOKEN": "secret", "FAIRWAY_NOTICE": 10,
+        self.env = {"FAIRWAY_JOB": "j1", "FAIRWAY_API": self.daemon.api, "FAIRWAY_TOKEN": "secret", "FAIRWAY_NOTICE": 120,
                     "FAIRWAY_CHECKPOINT_DIR": folder.name + "/kept", "FAIRWAY_REPORT_SECONDS": 0.1}
 
     def test_resizes_reach_the_same_loss(self):
         """1 -> 4 -> 2 slots by notice; the same loss as alone, to rounding."""
-        command = [TRAINER, "--steps", "300", "--sleep", "0.0005"]
         attempts = []
         for attempt, world in enumerate((1, 4, 2), 1):
+            # So slow that those which are told to leave are not at their end before.
+            command = [TRAINER, "--steps", "300", "--sleep", str(0.003 * world if attempt < 3 else 0.0005)]
             running = Running(command, world, dict(self.env, FAIRWAY_ATTEMPT=attempt))
             if attempt < 3:
-                wait_for(lambda: self.daemon.reports and self.daemon.reports[-1]["done"] >= attempt * 1200, 30)
+                wait_for(lambda: self.daemon.reports and self.daemon.reports[-1]["done"] >= attempt * 1200)
                 running.notice()
             codes, outputs = running.wait()
             attempts.append(outputs[0])
@@ -347,11 +348,11 @@ class StdlibTrainer(unittest.TestCase):
 
     def test_kill_without_notice(self):
         """What was checkpointed is kept, what was not is done again."""
-        command = [TRAINER, "--steps", "200", "--sleep", "0.001", "--checkpoint-every", "0.2"]
+        command = [TRAINER, "--steps", "200", "--sleep", "0.008", "--checkpoint-every", "0.2"]
         for attempt in (1, 2):
             running = Running(command, 2, dict(self.env, FAIRWAY_ATTEMPT=attempt))
             saves = len([r for r in self.daemon.reports if r.get("checkpoint")])
-            wait_for(lambda: len([r for r in self.daemon.reports if r.get("checkpoint")]) >= saves + 2, 30)
+            wait_for(lambda: len([r for r in self.daemon.reports if r.get("checkpoint")]) >= saves + 2)
             for process in running.processes:
                 process.kill()
             running.wait()

@@ -40,7 +40,7 @@ class Elastic(unittest.TestCase):
         self.folder = Path(folder.name)
         self.daemon = Daemon(self.folder).start()
         self.addCleanup(self.daemon.stop)
-        self.env = {"FAIRWAY_JOB": "j1", "FAIRWAY_API": self.daemon.api, "FAIRWAY_TOKEN": "secret", "FAIRWAY_NOTICE": 20,
+        self.env = {"FAIRWAY_JOB": "j1", "FAIRWAY_API": self.daemon.api, "FAIRWAY_TOKEN": "secret", "FAIRWAY_NOTICE": 120,
                     "FAIRWAY_CHECKPOINT_DIR": str(self.folder / "kept"), "FAIRWAY_REPORT_SECONDS": 0.1}
 
     def test_1_4_2_4_reaches_the_undisturbed_loss(self):
@@ -49,10 +49,12 @@ class Elastic(unittest.TestCase):
         undisturbed = result(run([JOB, "elastic", str(self.folder), "0"])[0])
         sizes = (1, 4, 2, 4)
         for attempt, world in enumerate(sizes, 1):
-            running = Running([JOB, "elastic", str(self.folder), "0.001"], world, dict(self.env, FAIRWAY_ATTEMPT=attempt))
+            # So slow that those which are told to leave are not at their end before.
+            pause = 0.004 * world if attempt < len(sizes) else 0.001
+            running = Running([JOB, "elastic", str(self.folder), str(pause)], world, dict(self.env, FAIRWAY_ATTEMPT=attempt))
             if attempt < len(sizes):
                 before = max([r["done"] for r in self.daemon.reports], default=0)
-                wait_for(lambda: self.daemon.reports and self.daemon.reports[-1]["done"] >= before + 200, 60)
+                wait_for(lambda: self.daemon.reports and self.daemon.reports[-1]["done"] >= before + 200)
                 running.notice()
             codes, outputs = running.wait()
             self.assertEqual(codes, [YIELD if attempt < len(sizes) else 0] * world, outputs)
