@@ -48,6 +48,7 @@ func TestClientScripts(t *testing.T) {
 			os.RemoveAll(dir)
 		})
 		e.Setenv(envAddress, address)
+		endAtOnce(e)
 		return nil
 	}})
 }

@@ -45,14 +45,14 @@ func fakeKubectl() {
 	case slices.Contains(args, "port-forward"):
 		port, _, _ := strings.Cut(args[len(args)-1], ":")
 		note(strings.ReplaceAll(strings.Join(args, " "), port+":", "PORT:"))
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, os.Interrupt) // it may come as soon as the port answers
 		l, err := net.Listen("tcp", "127.0.0.1:"+port)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		go forward(l, strings.TrimPrefix(os.Getenv("KUBECTL_SOCKET"), "unix://"))
-		asked := make(chan os.Signal, 1)
-		signal.Notify(asked, os.Interrupt)
 		<-asked
 		note("port-forward ended")
 	}

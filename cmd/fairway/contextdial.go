@@ -25,6 +25,7 @@ import (
 const (
 	tokenTime  = 30 * time.Second
 	tunnelTime = 30 * time.Second
+	tunnelEnd  = 10 * time.Second // to end by itself, when it is asked to
 )
 
 // dial opens the tunnel, if there is one, and makes the client. The tunnel ends when
@@ -144,7 +145,7 @@ func (t *tunnel) close() {
 	select {
 	case <-t.ended:
 		return
-	case <-time.After(2 * time.Second):
+	case <-time.After(tunnelEnd):
 	}
 	_ = t.cmd.Process.Kill()
 	<-t.ended

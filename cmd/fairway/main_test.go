@@ -16,5 +16,8 @@ func TestMain(m *testing.M) {
 // TestScripts runs the command line the way a user does; see
 // testdata/script.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/script"})
+	testscript.Run(t, testscript.Params{Dir: "testdata/script", Setup: func(e *testscript.Env) error { endAtOnce(e); return nil }})
 }
+
+// endAtOnce: a program built with the race detector sleeps a second before it ends.
+func endAtOnce(e *testscript.Env) { e.Setenv("GORACE", "atexit_sleep_ms=0") }
