@@ -23,7 +23,7 @@ import (
 func TestWatch(t *testing.T) {
 	d := open(t)
 	d.submit(ann, submission("x", 1))
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	watch := func(who live.Identity, f live.RecordFilter, n int) <-chan []live.Record {
 		out := make(chan []live.Record, 1)

@@ -336,7 +336,7 @@ func TestClockBackwards(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	d := open(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	watching := make(chan error, 1)
 	go func() { watching <- d.Watch(ctx, admin, live.RecordFilter{}, func(live.Record) error { return nil }) }()

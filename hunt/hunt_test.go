@@ -344,7 +344,7 @@ func TestRun(t *testing.T) {
 	c.Pace = time.Millisecond
 	go func() { done <- Run(ctx, c) }()
 	w.create(sweep("none", 3))
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for page, _ := w.book.List(ann, live.JobFilter{}); page.Total != 3; page, _ = w.book.List(ann, live.JobFilter{}) {
 		if time.Now().After(deadline) {
 			t.Fatal("no trials")
