@@ -125,11 +125,14 @@ func apply(t *testing.T, c client.Client, u *unstructured.Unstructured) {
 	})
 }
 
+// patience is how long a test waits for what takes moments on an idle machine.
+const patience = 3 * time.Minute
+
 // eventually waits until a check holds.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	var err error
-	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if err = check(); err == nil {
 			return
 		}

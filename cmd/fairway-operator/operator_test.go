@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -55,16 +56,6 @@ type running struct {
 	stop         func() error
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // startOperator runs an operator with the rights that the manifests give it.
 func startOperator(t *testing.T, c *kubetest.Cluster, pod string) *running {
 	t.Helper()
@@ -78,8 +69,14 @@ func startOperator(t *testing.T, c *kubetest.Cluster, pod string) *running {
 	}
 	conf := defaultConfig()
 	conf.Log.Level = "debug"
-	conf.API.Address, conf.Metrics, conf.Health = freeAddress(t), freeAddress(t), freeAddress(t)
-	conf.Leader = leaderConfig{Lease: sched.Duration(4 * time.Second), Renew: sched.Duration(3 * time.Second), Retry: sched.Duration(300 * time.Millisecond)}
+	free, err := kubetest.FreeAddresses("127.0.0.1", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf.API.Address, conf.Metrics, conf.Health = free[0], free[1], free[2]
+	// An operator that stops gives its lease back. Nothing here waits until one is over,
+	// and a machine that stands still for some seconds is no reason to lose it.
+	conf.Leader = leaderConfig{Lease: sched.Duration(60 * time.Second), Renew: sched.Duration(45 * time.Second), Retry: sched.Duration(300 * time.Millisecond)}
 	if err := conf.validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +91,7 @@ func startOperator(t *testing.T, c *kubetest.Cluster, pod string) *running {
 		select {
 		case err := <-r.ended:
 			return err
-		case <-time.After(60 * time.Second):
+		case <-time.After(patience):
 			return errors.New("the operator does not end")
 		}
 	})
@@ -148,6 +145,20 @@ func userToken(t *testing.T, admin ctrlclient.Client, namespace, name string) st
 			t.Fatal(err)
 		}
 	}
+	eventually(t, "the role of "+name+" counts", func() error { // Fairway would remember for a minute that it does not
+		q := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + namespace + ":" + name,
+			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Group: v1alpha1.GroupVersion.Group, Resource: "trainingjobs", Namespace: namespace},
+		}}
+		if err := admin.Create(t.Context(), q); err != nil {
+			return err
+		}
+		if !q.Status.Allowed {
+			return errors.New("it may not read the jobs of its namespace")
+		}
+		return nil
+	})
 	q := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"fairway"}}}
 	if err := admin.SubResource("token").Create(t.Context(), account, q); err != nil {
 		t.Fatal(err)
@@ -226,7 +237,7 @@ func TestOperator(t *testing.T) {
 	eventually(t, "the first leads", func() error { return leads(first) })
 	second := startOperator(t, c, "fairway-1")
 
-	job := gang("team", "net", 20*time.Second)
+	job := gang("team", "net", time.Hour) // it is told when to end
 	if err := admin.Create(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
@@ -254,6 +265,11 @@ func TestOperator(t *testing.T) {
 		t.Errorf("the first ended with %v; want nothing: it was told to", err)
 	}
 	eventually(t, "the second leads", func() error { return leads(second) })
+	for _, pod := range []string{"net-1-0", "net-1-1"} {
+		if err := c.EndPod(t.Context(), ctrlclient.ObjectKey{Namespace: "team", Name: pod}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
 	waitState(t, admin, job, live.Finished)
 	if job.Status.Attempt != 1 {
 		t.Errorf("the job needed %d attempts; want 1: a change of the leader does not touch pods", job.Status.Attempt)
@@ -308,19 +324,22 @@ func TestFenced(t *testing.T) {
 			t.Errorf("it ended with %v; want: another operator leads", err)
 		}
 		r.ended <- err
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Error("it goes on")
 	}
 	var pods corev1.PodList
 	if err := admin.List(t.Context(), &pods, ctrlclient.InNamespace("fenced")); err != nil || len(pods.Items) > 0 {
 		t.Errorf("there are %d pods, %v; want none of a decision that was not written down", len(pods.Items), err)
 	}
-	// The tests that come later begin with an empty journal, and without this job.
+	// The tests that come later begin with an empty journal, a free lease, and without
+	// this job.
 	if err := admin.Delete(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
-	if err := admin.DeleteAllOf(t.Context(), &v1alpha1.JournalPage{}, ctrlclient.InNamespace(system)); err != nil {
-		t.Fatal(err)
+	for _, o := range []ctrlclient.Object{&v1alpha1.JournalPage{}, &coordinationv1.Lease{}} {
+		if err := admin.DeleteAllOf(t.Context(), o, ctrlclient.InNamespace(system)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -18,8 +19,11 @@ func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 // TestTenure: a leader whose lease may be over writes nothing, and can still read and
-// renew.
-func TestTenure(t *testing.T) {
+// renew. On a real clock a machine that stands still between two lines would end a
+// lease that is fresh.
+func TestTenure(t *testing.T) { synctest.Test(t, testTenure) }
+
+func testTenure(t *testing.T) {
 	n := &tenure{limit: 50 * time.Millisecond}
 	ask := func(method, path string, status int) error {
 		q, err := http.NewRequest(method, "https://x"+path, http.NoBody)

@@ -56,7 +56,7 @@ func running(t *testing.T, c client.Client, namespace string) (*book.Book, live.
 	loop, stop := context.WithCancel(ctx)
 	defer stop()
 	go live.Run(loop, live.Config{Backend: b, Policy: b.InForce, Log: b.Log})
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		for _, a := range b.Attempts() {
 			if a.Job == jobs[0].ID {
 				return b, a.AttemptID

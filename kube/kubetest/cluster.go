@@ -190,26 +190,48 @@ func (c *Cluster) prepare() error {
 	return err
 }
 
-// choosePorts finds free ports below those that the kernel hands out to
-// outgoing connections, which could take a port between this look and its use.
+// choosePorts finds free ports of this machine.
 func choosePorts(into ...*int) error {
+	ports, err := freePorts("127.0.0.1", len(into))
+	for i, port := range ports {
+		*into[i] = port
+	}
+	return err
+}
+
+// FreeAddresses returns addresses of a host that nobody listens on now, for programs
+// that are about to.
+func FreeAddresses(host string, n int) ([]string, error) {
+	ports, err := freePorts(host, n)
+	var out []string
+	for _, port := range ports {
+		out = append(out, net.JoinHostPort(host, strconv.Itoa(port)))
+	}
+	return out, err
+}
+
+// freePorts finds free ports below those that the kernel hands out to outgoing
+// connections and to whoever asks for any port, both of which could take one between
+// this look and its use.
+func freePorts(host string, n int) ([]int, error) {
 	const lowest, highest, tries = 20000, 32000, 100
-	for _, p := range into {
-		for range tries {
+	var out []int
+	for range n {
+		for try := 0; ; try++ {
+			if try == tries {
+				return nil, fmt.Errorf("choose ports: none of %d tried between %d and %d is free", tries, lowest, highest)
+			}
 			port := lowest + mathrand.IntN(highest-lowest)
-			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 			if err != nil {
 				continue
 			}
 			defer l.Close() // held until all are chosen, so that none is chosen twice
-			*p = port
+			out = append(out, port)
 			break
 		}
-		if *p == 0 {
-			return fmt.Errorf("choose ports: none of %d tried between %d and %d is free", tries, lowest, highest)
-		}
 	}
-	return nil
+	return out, nil
 }
 
 func (c *Cluster) file(name string) string { return filepath.Join(c.Folder, name) }

@@ -269,3 +269,17 @@ func TestLeftovers(t *testing.T) {
 		t.Errorf("leftovers %v; want only %s", got, left)
 	}
 }
+
+func TestFreeAddresses(t *testing.T) {
+	got, err := FreeAddresses("127.0.0.1", 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, a := range got {
+		if seen[a] {
+			t.Errorf("%s was found twice", a)
+		}
+		seen[a] = true
+	}
+}

@@ -338,8 +338,8 @@ func TestServices(t *testing.T) {
 
 // TestManyWrites: a long queue is not a stream of writes.
 func TestManyWrites(t *testing.T) {
-	const jobs = 500
-	w := open(t, func(c *Config) { c.Gap, c.Calm, c.Sweep, c.Writes = time.Second, 10*time.Second, 2*time.Second, 100 })
+	const jobs, calm = 500, 10 * time.Second
+	w := open(t, func(c *Config) { c.Gap, c.Calm, c.Sweep, c.Writes = time.Second, calm, 2*time.Second, 100 })
 	ns := w.namespace("many")
 	begin := time.Now()
 	var group errGroup
@@ -364,7 +364,7 @@ func TestManyWrites(t *testing.T) {
 		if done == jobs {
 			break
 		}
-		if time.Since(begin) > 40*time.Second {
+		if time.Since(begin) > patience {
 			t.Fatalf("%d of %d jobs have a status after %v", done, jobs, time.Since(begin))
 		}
 		time.Sleep(200 * time.Millisecond)
@@ -388,8 +388,9 @@ func TestManyWrites(t *testing.T) {
 	if most := int64(churned.Seconds()*150) + 150; churn > most { // 100 urgent and 50 lazy a second, and a burst
 		t.Errorf("%d writes in %v; want at most %d", churn, churned, most)
 	}
-	if first > 3*jobs {
-		t.Errorf("%d writes for %d jobs; want at most 3 for each", first, jobs)
+	// A machine that needs long has time for what nobody waits for, too.
+	if most := int64(3+took/calm) * jobs; first > most {
+		t.Errorf("%d writes for %d jobs in %v; want at most %d", first, jobs, took, most)
 	}
 	if most := int64(took.Seconds()+1)*150 + 200; first > most {
 		t.Errorf("%d writes in %v; want at most %d", first, took, most)

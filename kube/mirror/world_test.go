@@ -230,10 +230,13 @@ func (w *world) patch(o client.Object, edit func()) {
 	}
 }
 
+// patience is how long a test waits for what takes moments on an idle machine.
+const patience = 2 * time.Minute
+
 // until waits for something to come true, and reads an object before every look.
 func (w *world) until(what string, o client.Object, check func() bool) {
 	w.t.Helper()
-	end := time.Now().Add(15 * time.Second)
+	end := time.Now().Add(patience)
 	for {
 		if o != nil {
 			if err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(o), o); client.IgnoreNotFound(err) != nil {
@@ -244,7 +247,7 @@ func (w *world) until(what string, o client.Object, check func() bool) {
 			return
 		}
 		if time.Now().After(end) {
-			w.t.Fatalf("%s: not within 15 s; the object is %+v", what, statusText(o))
+			w.t.Fatalf("%s: not within %v; the object is %+v", what, patience, statusText(o))
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

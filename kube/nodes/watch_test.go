@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,7 +38,8 @@ func TestMain(m *testing.M) {
 // notes is a book that writes down what it is told.
 type notes struct {
 	mu   sync.Mutex
-	last string
+	all  []string // each unlike the one before it
+	seen int      // up to where the test has waited for them
 	told int
 }
 
@@ -49,7 +51,9 @@ func (n *notes) SetNodes(_ context.Context, list []sched.Node) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.last = strings.Join(out, ", ")
+	if text := strings.Join(out, ", "); len(n.all) == 0 || n.all[len(n.all)-1] != text {
+		n.all = append(n.all, text)
+	}
 	n.told++
 	return nil
 }
@@ -60,17 +64,21 @@ func (n *notes) times() int {
 	return n.told
 }
 
+// wait waits until the book is told something, after what was waited for last. It may
+// have been told more by then.
 func (n *notes) wait(t *testing.T, want string) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		n.mu.Lock()
-		got := n.last
-		n.mu.Unlock()
-		if got == want {
+		later := n.all[n.seen:]
+		if i := slices.Index(later, want); i >= 0 {
+			n.seen += i + 1
+			n.mu.Unlock()
 			return
 		}
+		n.mu.Unlock()
 		if time.Now().After(end) {
-			t.Fatalf("the book was told %q; want %q", got, want)
+			t.Fatalf("the book was told %q; want %q", later, want)
 		}
 	}
 }
@@ -86,7 +94,7 @@ func TestWatch(t *testing.T) {
 	go func() { _ = informers.Start(ctx) }()
 	book := &notes{}
 	done := make(chan error, 1)
-	w := nodes.New(nodes.Config{Cache: informers, Book: book, Grace: 2 * time.Second})
+	w := nodes.New(nodes.Config{Cache: informers, Book: book, Grace: 10 * time.Second})
 	go func() { done <- w.Run(ctx) }()
 	if <-w.Told(); book.times() == 0 {
 		t.Error("the watcher says that the book knows the nodes, and told it nothing")

@@ -120,7 +120,7 @@ func TestForeignNeverMade(t *testing.T) {
 	}
 	id := jobs[0].ID
 	w.plan(wants{id: {w.on(0, 0b11)}})
-	w.waitState(id, live.Starting)
+	w.wait("it is given back", func() bool { return w.job(id).Exit != nil })
 	w.waitState(id, live.Waiting)
 	if got := w.job(id).Exit.Text(); !strings.Contains(got, "2 of 2 pods were not made in 1s; see the events of TrainJob "+w.namespace+"/nobodys") {
 		t.Errorf("the attempt ended with %q", got)

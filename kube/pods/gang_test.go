@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,9 +77,12 @@ func (w *world) job(id sched.JobID) live.Job {
 	return j
 }
 
+// waitState waits until a job is in a state, and the test knows its pods as they are
+// then.
 func (w *world) waitState(id sched.JobID, state string) {
 	w.t.Helper()
 	w.wait(fmt.Sprintf("job %s is %s", id, state), func() bool { return w.job(id).State == state })
+	w.catchUp()
 }
 
 func env(p *corev1.Pod, name string) string {
@@ -247,6 +251,9 @@ func TestQuotaOnPods(t *testing.T) {
 	if err := w.client.Status().Update(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
+	w.wait("the API server keeps to the quota", func() bool { // it learns of it by a watch
+		return apierrors.IsForbidden(w.client.Create(t.Context(), w.foreignPod("probe", 0, 1), client.DryRunAll))
+	})
 	id := w.submit(sched.Spec{GPUs: 2}, nil)
 	w.plan(wants{id: {w.on(0, 0b11)}})
 	w.waitState(id, live.Waiting)
@@ -504,7 +511,6 @@ func TestServerAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.waitState(b, live.Running)
-	w.wait("the test sees pods again", func() bool { return w.Starts(b) > 0 })
 	if w.Starts(a) != 1 || w.Starts(b) != 1 || w.left(a) != 2 || w.left(b) != 6 {
 		t.Errorf("starts %d and %d, pods %d and %d; want 1, 1, 2 and 6", w.Starts(a), w.Starts(b), w.left(a), w.left(b))
 	}

@@ -208,12 +208,16 @@ func (w *world) bootWith(blind bool) {
 	w.book = b
 	w.mu.Unlock()
 	c := w.startCache(ctx, cache.Options{})
-	watcher := nodes.New(nodes.Config{Cache: c, Book: b, Log: quiet, Pin: true, Grace: 2 * time.Second})
-	w.constraints = watcher.Constraints
 	config := pods.Config{Client: w.client, Cache: c, Templates: w, API: "http://fairway", Replicas: nodes.Replicas, MPS: nodes.MPS, Pin: true, Log: quiet, LostAfter: 3 * time.Second}
 	if w.config != nil {
 		w.config(&config)
 	}
+	grace := 2 * time.Second
+	if config.LostAfter < grace {
+		grace = time.Minute // the executor is to be the first to count pods as gone
+	}
+	watcher := nodes.New(nodes.Config{Cache: c, Book: b, Log: quiet, Pin: true, Grace: grace})
+	w.constraints = watcher.Constraints
 	executor := pods.New(config)
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -236,7 +240,8 @@ func (w *world) bootWith(blind bool) {
 	})
 }
 
-const patience = 60 * time.Second
+// patience is how long a test waits for what takes moments on an idle machine.
+const patience = 3 * time.Minute
 
 func (w *world) wait(what string, ok func() bool) {
 	w.t.Helper()
@@ -245,6 +250,26 @@ func (w *world) wait(what string, ok func() bool) {
 			w.t.Fatalf("%s: not within %s; pods: %v", what, patience, w.text())
 		}
 	}
+}
+
+// catchUp waits until the test has seen all pods as they are. It has a watch of its own,
+// which may be behind that of the operator.
+func (w *world) catchUp() {
+	w.t.Helper()
+	w.wait("the test sees all pods as they are", func() bool {
+		list := &corev1.PodList{}
+		if err := w.client.List(w.t.Context(), list, client.InNamespace(w.namespace)); err != nil {
+			return false
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for i := range list.Items {
+			if p := w.pods[list.Items[i].UID]; p == nil || p.ResourceVersion != list.Items[i].ResourceVersion {
+				return false
+			}
+		}
+		return len(list.Items) == len(w.pods)
+	})
 }
 
 func (w *world) text() []string {

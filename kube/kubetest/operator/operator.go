@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -88,7 +87,7 @@ func Start(ctx context.Context, c *kubetest.Cluster, o Options) (*Operator, erro
 	if err != nil {
 		return nil, fmt.Errorf("start operator: %w", err)
 	}
-	addresses, err := freeAddresses(o.Host, 3)
+	addresses, err := kubetest.FreeAddresses(o.Host, 3)
 	if err != nil {
 		return nil, fmt.Errorf("start operator: %w", err)
 	}
@@ -133,20 +132,6 @@ func writeConfig(file string, config map[string]any, addresses []string) error {
 	return os.WriteFile(file, text, 0o600)
 }
 
-// freeAddresses returns addresses that nobody listens on now.
-func freeAddresses(host string, n int) ([]string, error) {
-	var out []string
-	for range n {
-		l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer l.Close() // held until all are found, so that none is found twice
-		out = append(out, l.Addr().String())
-	}
-	return out, nil
-}
-
 // WaitLeads waits until the operator leads: only a leader serves the API.
 func (o *Operator) WaitLeads(ctx context.Context) error {
 	for o.Running() {
@@ -164,7 +149,7 @@ func (o *Operator) WaitLeads(ctx context.Context) error {
 }
 
 func (o *Operator) isReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.API+"/readyz", nil)
 	if err != nil {

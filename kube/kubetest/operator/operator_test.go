@@ -44,17 +44,3 @@ func TestWriteConfig(t *testing.T) {
 		}
 	}
 }
-
-func TestFreeAddresses(t *testing.T) {
-	got, err := freeAddresses("127.0.0.1", 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]bool{}
-	for _, a := range got {
-		if seen[a] {
-			t.Errorf("%s was found twice", a)
-		}
-		seen[a] = true
-	}
-}
