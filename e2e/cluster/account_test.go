@@ -34,7 +34,8 @@ type past struct {
 // chronicle is what the journal says.
 type chronicle struct {
 	jobs    map[string]*past
-	nodes   []string // by number
+	nodes   []string       // by number
+	others  map[string]int // GPUs of each node that pods of others have
 	records int
 }
 
@@ -45,7 +46,7 @@ func (w *world) readJournal(t *testing.T) chronicle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := chronicle{jobs: map[string]*past{}}
+	c := chronicle{jobs: map[string]*past{}, others: map[string]int{}}
 	err = j.ReadHot(0, func(seq uint64, payload []byte) error {
 		r, err := replay.Decode(payload)
 		if err != nil {
@@ -62,8 +63,11 @@ func (w *world) readJournal(t *testing.T) chronicle {
 
 func (c *chronicle) add(r *live.Record) {
 	c.records++
-	if e := r.Event; e != nil && e.Kind == sched.NodeJoined && !slices.Contains(c.nodes, e.Node.Name) {
-		c.nodes = append(c.nodes, e.Node.Name)
+	if e := r.Event; e != nil && e.Kind == sched.NodeJoined {
+		c.others[e.Node.Name] = e.Node.Others.Len()
+		if !slices.Contains(c.nodes, e.Node.Name) {
+			c.nodes = append(c.nodes, e.Node.Name)
+		}
 	}
 	id := string(r.Job())
 	if id == "" {

@@ -51,7 +51,7 @@ func TestQuotaChanges(t *testing.T) {
 	})
 	var jobs []*v1alpha1.TrainingJob
 	for i := range 3 {
-		jobs = append(jobs, w.create(t, training{name: fmt.Sprintf("job-%d", i), gpus: 8, runFor: 15 * time.Second}))
+		jobs = append(jobs, w.create(t, training{name: fmt.Sprintf("job-%d", i), gpus: 8}))
 	}
 	w.wait(t, jobs[0], live.Running)
 	w.wait(t, jobs[1], live.Running)
@@ -78,6 +78,9 @@ func TestQuotaChanges(t *testing.T) {
 	w.wait(t, free, live.Finished)
 	if free.Status.Tenant != "quota" {
 		t.Errorf("it belongs to tenant %q; want that of its namespace", free.Status.Tenant)
+	}
+	for _, j := range jobs {
+		w.end(t, j)
 	}
 	w.waitAll(t)
 	w.account(t)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,8 +26,19 @@ func TestGangsDoNotDeadlock(t *testing.T) {
 		t.Run(fmt.Sprintf("%d pods each", size), func(t *testing.T) {
 			w := begin(t, setting{namespaces: []string{fmt.Sprintf("gangs-%d", size)}})
 			w.operator(t, how{})
-			a := w.create(t, training{name: "a", gpus: size, runFor: 5 * time.Second})
-			b := w.create(t, training{name: "b", gpus: size, runFor: 5 * time.Second})
+			both, runFor := 2*size <= allGPUs, 5*time.Second
+			if both {
+				runFor = 0 // until they are told to end
+			}
+			a := w.create(t, training{name: "a", gpus: size, runFor: runFor})
+			b := w.create(t, training{name: "b", gpus: size, runFor: runFor})
+			if both {
+				w.wait(t, a, live.Running)
+				w.wait(t, b, live.Running)
+				time.Sleep(2 * time.Second) // times of the API are whole seconds
+				w.end(t, a)
+				w.end(t, b)
+			}
 			w.waitAll(t)
 			if got := w.account(t); got[live.Finished] != 2 {
 				t.Errorf("got %v; want both finished", got)
@@ -38,8 +50,8 @@ func TestGangsDoNotDeadlock(t *testing.T) {
 				}
 			}
 			together := a.Status.StartTime.Before(b.Status.CompletionTime) && b.Status.StartTime.Before(a.Status.CompletionTime)
-			if want := 2*size <= allGPUs; together != want {
-				t.Errorf("they ran at the same time: %v; want %v", together, want)
+			if together != both {
+				t.Errorf("they ran at the same time: %v; want %v", together, both)
 			}
 		})
 	}
@@ -50,8 +62,9 @@ func TestGangsDoNotDeadlock(t *testing.T) {
 func TestOversizeGang(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"oversize"}})
 	w.operator(t, how{})
-	var took []time.Duration
+	var took, moments []time.Duration
 	for i := range 7 {
+		moments = append(moments, w.moment(t))
 		job := w.create(t, training{name: fmt.Sprintf("huge-%d", i), gpus: allGPUs + 1 + int32(i)})
 		begin := time.Now()
 		var why string
@@ -72,14 +85,33 @@ func TestOversizeGang(t *testing.T) {
 		}
 	}
 	slices.Sort(took)
+	slices.Sort(moments)
 	median, longest := took[len(took)/2], took[len(took)-1]
-	t.Logf("from creation to a firm no: median %v, longest %v", median, longest)
-	if median > 2*time.Second || longest > 10*time.Second {
-		t.Errorf("median %v, longest %v; want at most 2s and, on a busy machine, 10s", median, longest)
+	// Two seconds are many moments, unless the machine has no time for anybody.
+	moment, slowest := moments[len(moments)/2], moments[len(moments)-1]
+	most, once := max(2*time.Second, 20*moment), max(10*time.Second, 20*slowest)
+	t.Logf("from creation to a firm no: median %v, longest %v; a controller of Kubernetes needed %v, and %v", median, longest, moment, slowest)
+	if median > most || longest > once {
+		t.Errorf("median %v, longest %v; want at most %v and %v", median, longest, most, once)
 	}
 	small := w.create(t, training{name: "small", gpus: 8, runFor: time.Second})
 	w.wait(t, small, live.Finished)
 	w.account(t)
+}
+
+// moment returns how long a controller of Kubernetes itself takes to answer a new object,
+// at this time on this machine: the default account of a namespace.
+func (w *world) moment(t *testing.T) time.Duration {
+	t.Helper()
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "moment-"}}
+	begin := time.Now()
+	if err := w.admin.Create(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the namespace has an account", func() error {
+		return w.admin.Get(t.Context(), client.ObjectKey{Namespace: n.Name, Name: "default"}, &corev1.ServiceAccount{})
+	})
+	return time.Since(begin)
 }
 
 // TestSameNameAgain: a job is deleted and another of its name created while the pods

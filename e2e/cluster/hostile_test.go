@@ -78,6 +78,13 @@ func hostiles() []hostile {
 func TestHostileJobs(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"hostile", "decent"}})
 	p := w.operator(t, how{})
+	try := func(name string) (*v1alpha1.TrainingJob, time.Duration) {
+		begin := time.Now()
+		job := w.create(t, training{name: name, namespace: "decent", runFor: time.Second})
+		w.wait(t, job, live.Running, live.Finished)
+		return job, time.Since(begin)
+	}
+	_, before := try("before")
 	taken, refused := 0, 0
 	for i, h := range hostiles() {
 		err := w.createRaw(t, fmt.Sprintf("hostile-%d", i), strings.ReplaceAll(h.spec, "TEMPLATE", goodTemplate))
@@ -104,12 +111,10 @@ func TestHostileJobs(t *testing.T) {
 		t.Errorf("a name of 51 letters: %v; want it refused with the bound", err)
 	}
 	fits := w.create(t, training{name: strings.Repeat("n", 50), namespace: "decent", gpus: 2, runFor: time.Second})
-	begin := time.Now()
-	small := w.create(t, training{name: "small", namespace: "decent", runFor: time.Second})
-	w.wait(t, small, live.Running, live.Finished)
-	t.Logf("%d hostile jobs were taken and %d refused; a decent one ran after %v", taken, refused, time.Since(begin).Round(time.Millisecond))
-	if took := time.Since(begin); took > 15*time.Second {
-		t.Errorf("a decent job ran after %v; want seconds, also on a busy machine", took)
+	small, took := try("small")
+	t.Logf("%d hostile jobs were taken and %d refused; a decent one ran after %v, and before them after %v", taken, refused, took.Round(time.Millisecond), before.Round(time.Millisecond))
+	if most := max(15*time.Second, 10*before); took > most {
+		t.Errorf("a decent job ran after %v; want at most %v", took, most)
 	}
 	w.wait(t, fits, live.Finished)
 	w.wait(t, small, live.Finished)

@@ -63,7 +63,7 @@ func TestImpostors(t *testing.T) {
 
 	// All GPUs but those of greedy and victim fit, and the pods on the other nodes are
 	// in nobody's way. One more does not fit.
-	time.Sleep(time.Second) // for the operator to see them
+	w.knowsOthers(t, nodeGPUs)
 	free := int32(allGPUs - nodeGPUs - 2)
 	over := w.create(t, training{name: "over", namespace: "honest", gpus: free + 1, runFor: time.Second})
 	w.wait(t, over, live.Waiting)

@@ -34,7 +34,8 @@ func TestTwoLeaders(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			w := begin(t, setting{namespaces: []string{"leaders-" + x.name}, grace: time.Minute})
-			short := map[string]any{"leader": brief}
+			// Not too brief: who is not cut off has to keep it on a busy machine.
+			short := map[string]any{"leader": map[string]any{"lease": "12s", "renew": "10s", "retry": "500ms"}}
 			c := &cutOff{link: w.Link(t)}
 			c.first = w.operator(t, how{name: "first-" + x.name, link: c.link, settings: short})
 			_, stop := w.arrive(t, 6, 300*time.Millisecond)

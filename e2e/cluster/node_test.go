@@ -4,7 +4,6 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/live"
 )
@@ -48,8 +46,8 @@ func TestNodeLost(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			w := begin(t, setting{namespaces: []string{"node-" + x.name}})
 			w.operator(t, how{})
-			gang := w.create(t, training{name: "gang", gpus: 32, perPod: 4, runFor: 5 * time.Second})
-			other := w.create(t, training{name: "other", gpus: 64, perPod: 8, runFor: 5 * time.Second})
+			gang := w.create(t, training{name: "gang", gpus: 32, perPod: 4})
+			other := w.create(t, training{name: "other", gpus: 64, perPod: 8})
 			w.wait(t, gang, live.Running)
 			w.wait(t, other, live.Running)
 			first := gang.Status.Attempt
@@ -68,6 +66,8 @@ func TestNodeLost(t *testing.T) {
 				t.Errorf("it has %d pods on %v; want 8, none on %s", len(got), w.nodesOf(t, gang, gang.Status.Attempt), lost)
 			}
 			// What asks for all GPUs but those of the lost node fits; with them it does not.
+			w.end(t, gang)
+			w.end(t, other)
 			w.waitAll(t)
 			full := w.create(t, training{name: "full", gpus: allGPUs - nodeGPUs, runFor: time.Second})
 			over := w.create(t, training{name: "over", gpus: allGPUs, runFor: time.Second})
@@ -117,15 +117,9 @@ func addNode(t *testing.T, w *world, node string) {
 	if err := w.admin.Create(t.Context(), back); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the node is ready again", func() error {
-		if err := w.admin.Get(t.Context(), client.ObjectKey{Name: node}, &like); err != nil {
-			return err
-		}
-		if !kubetest.NodeReady(&like) {
-			return errors.New("it is not yet")
-		}
-		return nil
-	})
+	if err := w.WaitNodes(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestNodeLostWhileBinding: a node is lost between the creation of a gang's pods and

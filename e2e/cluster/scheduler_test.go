@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -57,7 +58,7 @@ func TestOtherScheduler(t *testing.T) {
 	cancel()
 	done.Wait()
 	// Nothing new comes: a node that both have chosen is put right.
-	eventuallyIn(t, 30*time.Second, "no node is over-committed", func() error {
+	eventually(t, "no node is over-committed", func() error {
 		if now := w.ledger.crowdedNow(); len(now) > 0 {
 			return fmt.Errorf("%v", now)
 		}
@@ -65,17 +66,16 @@ func TestOtherScheduler(t *testing.T) {
 	})
 	w.checkLoad(t, load)
 	t.Logf("%d pods of kube-scheduler; %d times a node was found over-committed by a race, and was put right", strangers, w.ledger.crowded)
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	ran := 0
-	for _, s := range w.ledger.pods {
-		if s.attempt.job == "" && s.phase == corev1.PodSucceeded {
-			ran++
+	eventually(t, "some pods of kube-scheduler have run", func() error {
+		w.ledger.mu.Lock()
+		defer w.ledger.mu.Unlock()
+		for _, s := range w.ledger.pods {
+			if s.attempt.job == "" && s.phase == corev1.PodSucceeded {
+				return nil
+			}
 		}
-	}
-	if ran == 0 {
-		t.Error("no pod of kube-scheduler has run; want some")
-	}
+		return errors.New("none has")
+	})
 }
 
 // TestOtherSchedulerRaces has another scheduler take GPUs between a decision and the
@@ -126,7 +126,7 @@ func TestCountsOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(time.Second) // for the operator to see them
+	w.knowsOthers(t, 12)
 	all := w.create(t, training{name: "all", gpus: allGPUs, runFor: time.Second})
 	rest := w.create(t, training{name: "rest", gpus: allGPUs - 12, runFor: time.Second})
 	w.wait(t, all, live.Waiting)

@@ -112,7 +112,7 @@ func TestDefinitionsUpgraded(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"upgrade"}})
 	t.Cleanup(func() { w.apply(t, definition(t)) })
 	first := w.operator(t, how{})
-	old := w.create(t, training{name: "old", gpus: 8, runFor: 20 * time.Second})
+	old := w.create(t, training{name: "old", gpus: 8})
 	w.wait(t, old, live.Running)
 	w.apply(t, newer(t))
 	var job *v1alpha1.TrainingJob
@@ -132,7 +132,7 @@ func TestDefinitionsUpgraded(t *testing.T) {
 	w.wait(t, old, live.Running, live.Finished)
 	first.Kill()
 	second := w.operator(t, how{})
-	again := w.createLater(t, training{name: "again", gpus: 2, runFor: 6 * time.Second})
+	again := w.createLater(t, training{name: "again", gpus: 2})
 	w.wait(t, again, live.Running)
 
 	w.apply(t, definition(t))
@@ -146,6 +146,8 @@ func TestDefinitionsUpgraded(t *testing.T) {
 	w.wait(t, pruned, live.Finished)
 	second.Kill()
 	w.operator(t, how{})
+	w.end(t, again)
+	w.end(t, old)
 	w.waitAll(t)
 	w.account(t)
 	w.wait(t, old, live.Finished)
@@ -160,14 +162,15 @@ func TestDefinitionsUpgraded(t *testing.T) {
 func TestUninstalled(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"uninstall"}})
 	p := w.operator(t, how{})
-	short := w.create(t, training{name: "short", gpus: 40, runFor: 4 * time.Second})
-	long := w.create(t, training{name: "long", gpus: 60, runFor: 25 * time.Second})
+	short := w.create(t, training{name: "short", gpus: 40})
+	long := w.create(t, training{name: "long", gpus: 60})
 	w.wait(t, short, live.Running)
 	w.wait(t, long, live.Running)
 	waits := w.create(t, training{name: "waits", gpus: 30, runFor: time.Second})
 	w.wait(t, waits, live.Waiting)
 	p.Stop(10 * time.Second)
 	w.uninstall(t)
+	w.end(t, short) // by its status, which nobody changes now, it runs
 	late := w.create(t, training{name: "late", gpus: 2, runFor: time.Second})
 	eventually(t, "the pods go on and end", func() error {
 		for _, pod := range w.podsOf(t, short, 1) {
@@ -189,6 +192,7 @@ func TestUninstalled(t *testing.T) {
 	w.wait(t, short, live.Finished)
 	w.wait(t, waits, live.Finished)
 	w.wait(t, late, live.Finished)
+	w.end(t, long)
 	w.wait(t, long, live.Finished)
 	w.account(t)
 	for _, job := range []*v1alpha1.TrainingJob{short, long, waits, late} {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,22 +84,25 @@ func TestConflicts(t *testing.T) {
 	load, stop := w.arrive(t, 74, 400*time.Millisecond)
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
-	writes := 0
-	done.Go(func() { writes = w.disturb(ctx) })
+	var writes atomic.Int64
+	done.Go(func() { w.disturb(ctx, &writes) })
 	time.Sleep(8 * time.Second)
+	eventually(t, "others have written often enough to test something", func() error {
+		if n := writes.Load(); n < 100 {
+			return fmt.Errorf("they wrote %d times; want 100 or more", n)
+		}
+		return nil
+	})
 	stop()
 	cancel()
 	done.Wait()
-	t.Logf("others wrote %d times", writes)
-	if writes < 100 {
-		t.Errorf("others wrote %d times; want 100 or more, or nothing is tested", writes)
-	}
+	t.Logf("others wrote %d times", writes.Load())
 	w.checkLoad(t, load)
 }
 
 // disturb writes to all jobs of the first namespace and to their pods until the
-// context ends.
-func (w *world) disturb(ctx context.Context) (writes int) {
+// context ends, and counts what it wrote.
+func (w *world) disturb(ctx context.Context, writes *atomic.Int64) {
 	for n := 0; ctx.Err() == nil; n++ {
 		var jobs v1alpha1.TrainingJobList
 		if w.admin.List(ctx, &jobs, client.InNamespace(w.namespaces[0])) != nil {
@@ -111,12 +115,11 @@ func (w *world) disturb(ctx context.Context) (writes int) {
 			}
 			patch := func(text string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(text)) }
 			if w.admin.Patch(ctx, job.DeepCopy(), patch(fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"},"annotations":{"n":"%d"}}}`, n, n))) == nil {
-				writes++
+				writes.Add(1)
 			}
 			if n%3 == 0 && w.admin.Status().Patch(ctx, job.DeepCopy(), patch(`{"status":{"why":"somebody else says so","rho":"9"}}`)) == nil {
-				writes++
+				writes.Add(1)
 			}
 		}
 	}
-	return writes
 }

@@ -56,7 +56,7 @@ func begin(t *testing.T, s setting) *world {
 		t.Fatal(err)
 	}
 	installed.Do(func() {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		if err := operator.Install(ctx, c); err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func hasEnded(state string) bool {
 // waitAll waits until all jobs of the test have ended.
 func (w *world) waitAll(t *testing.T) {
 	t.Helper()
-	eventuallyIn(t, 3*time.Minute, "all jobs have ended", func() error {
+	eventuallyIn(t, 2*patience, "all jobs have ended", func() error {
 		left, example := 0, ""
 		for _, n := range w.namespaces {
 			var jobs v1alpha1.TrainingJobList
@@ -242,10 +242,46 @@ func (w *world) podsOf(t *testing.T, job *v1alpha1.TrainingJob, number int32) []
 	return pods.Items
 }
 
+// end has all pods of a job that runs end well, at the same moment. Jobs that a test
+// needs to be running for a while run until then: what they would have to last for a
+// machine that stands still now and then is nobody's guess.
+func (w *world) end(t *testing.T, job *v1alpha1.TrainingJob) {
+	t.Helper()
+	w.wait(t, job, live.Running)
+	var all sync.WaitGroup
+	for _, p := range w.podsOf(t, job, job.Status.Attempt) {
+		all.Go(func() {
+			if err := w.EndPod(t.Context(), client.ObjectKeyFromObject(&p), 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// knowsOthers waits until the operator has written down that pods of others have so
+// many GPUs of the nodes: what it decides from then on counts them.
+func (w *world) knowsOthers(t *testing.T, want int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the operator knows that others have %d GPUs", want), func() error {
+		got := 0
+		for _, n := range w.readJournal(t).others {
+			got += n
+		}
+		if got != want {
+			return fmt.Errorf("it knows of %d", got)
+		}
+		return nil
+	})
+}
+
+// patience is how long a test waits for what takes moments on an idle machine.
+const patience = 3 * time.Minute
+
 // eventually waits until a check holds, on a busy machine too.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	eventuallyIn(t, 90*time.Second, what, check)
+	eventuallyIn(t, patience, what, check)
 }
 
 func eventuallyIn(t *testing.T, within time.Duration, what string, check func() error) {

@@ -148,7 +148,7 @@ func (a *Auditor) Throughout(t testing.TB, every time.Duration) (stop func()) {
 }
 
 // lookWithin bounds one look, as a paused API server does not answer.
-const lookWithin = 5 * time.Second
+const lookWithin = 15 * time.Second
 
 // overcommitted returns the nodes whose pods ask for more than there is, by
 // name.

@@ -5,6 +5,7 @@ package kubetest
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -143,11 +144,14 @@ func TestAuditGang(t *testing.T) {
 	if len(found) != 1 || found[0].Gang != "default/pair" {
 		t.Errorf("audit of half a gang: %v; want default/pair", found)
 	}
-	time.AfterFunc(100*time.Millisecond, func() {
+	var bound sync.WaitGroup
+	bound.Go(func() {
+		time.Sleep(100 * time.Millisecond)
 		if err := c.Bind(ctx, client.ObjectKeyFromObject(second), "node-7"); err != nil {
 			t.Error(err)
 		}
 	})
+	defer bound.Wait() // the audit may see it before the answer is here
 	options.Grace = patience
 	if found, err := c.Audit(ctx, options); len(found) > 0 || err != nil {
 		t.Errorf("audit of a gang that becomes whole: %v, %v; want nothing", found, err)

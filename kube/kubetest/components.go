@@ -22,7 +22,7 @@ import (
 var stages []byte
 
 // probeWithin bounds one look at a process's health.
-const probeWithin = 2 * time.Second
+const probeWithin = 10 * time.Second
 
 func (c *Cluster) startEtcd(ctx context.Context) error {
 	client, peer := loopback("http", c.ports.etcd), loopback("http", c.ports.etcdPeer)

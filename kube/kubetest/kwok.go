@@ -182,9 +182,6 @@ func (c *Cluster) StartKWOK(ctx context.Context) error {
 	return c.nudgePods(ctx, names)
 }
 
-// leaseSeen is how long KWOK may take to see a lease that it has just made.
-const leaseSeen = 300 * time.Millisecond
-
 // waitLeases waits until KWOK looks after the named nodes. Until it has seen its
 // own lease of a node it passes over that node's pods, and does not come back to
 // them.
@@ -192,15 +189,20 @@ func (c *Cluster) waitLeases(ctx context.Context, names map[string]bool) error {
 	if len(names) == 0 {
 		return nil
 	}
+	var last string // the node whose lease is the newest
 	err := poll(ctx, func(ctx context.Context) error {
 		leases := &coordinationv1.LeaseList{}
 		if err := c.Client.List(ctx, leases, client.InNamespace(corev1.NamespaceNodeLease)); err != nil {
 			return err
 		}
-		held := 0
+		held, newest := 0, uint64(0)
 		for _, l := range leases.Items {
-			if names[l.Name] {
-				held++
+			if !names[l.Name] {
+				continue
+			}
+			held++
+			if version, err := strconv.ParseUint(l.ResourceVersion, 10, 64); err == nil && version >= newest {
+				newest, last = version, l.Name
 			}
 		}
 		if held < len(names) {
@@ -211,7 +213,40 @@ func (c *Cluster) waitLeases(ctx context.Context, names map[string]bool) error {
 	if err != nil {
 		return fmt.Errorf("wait for node leases: %w", err)
 	}
-	time.Sleep(leaseSeen)
+	// It sees them in the order in which they were made: whoever runs a pod on the last
+	// node knows all others.
+	return c.tryNode(ctx, last)
+}
+
+// tryNode waits until a pod runs on a node, and removes it.
+func (c *Cluster) tryNode(ctx context.Context, node string) error {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "try-" + node + "-"},
+		Spec: corev1.PodSpec{
+			NodeName: node, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers: []corev1.Container{{Name: "main", Image: "none"}},
+		},
+	}
+	if err := c.Client.Create(ctx, pod); err != nil {
+		return fmt.Errorf("try node %s: %w", node, err)
+	}
+	err := poll(ctx, func(ctx context.Context) error {
+		before := pod.DeepCopy() // changed each time: it may have been passed over
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, nudged, time.Now().UTC().Format(time.RFC3339Nano))
+		if err := c.Client.Patch(ctx, pod, client.MergeFrom(before)); err != nil {
+			return err
+		}
+		if pod.Status.Phase != corev1.PodRunning {
+			return fmt.Errorf("pod %s is %s", pod.Name, pod.Status.Phase)
+		}
+		return nil
+	})
+	if err == nil {
+		err = c.Client.Delete(ctx, pod, client.GracePeriodSeconds(0))
+	}
+	if err != nil {
+		return fmt.Errorf("try node %s: %w", node, err)
+	}
 	return nil
 }
 

@@ -58,14 +58,23 @@ func (c *Cluster) AddNodes(ctx context.Context, specs ...NodeSpec) error {
 	if err := c.createNodes(ctx, nodes); err != nil {
 		return err
 	}
-	names := make(map[string]bool, len(nodes))
-	for _, n := range nodes {
-		names[n.Name] = true
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Name
 	}
-	if err := c.waitNodes(ctx, names); err != nil {
+	return c.WaitNodes(ctx, names...)
+}
+
+// WaitNodes waits until pretended nodes are ready, and run pods.
+func (c *Cluster) WaitNodes(ctx context.Context, names ...string) error {
+	wanted := make(map[string]bool, len(names))
+	for _, n := range names {
+		wanted[n] = true
+	}
+	if err := c.waitNodes(ctx, wanted); err != nil {
 		return err
 	}
-	return c.waitLeases(ctx, names)
+	return c.waitLeases(ctx, wanted)
 }
 
 func (c *Cluster) createNodes(ctx context.Context, nodes []*corev1.Node) error {

@@ -39,7 +39,7 @@ type Options struct {
 }
 
 // startWithin bounds the start of a cluster, on a machine under load too.
-const startWithin = 2 * time.Minute
+const startWithin = 5 * time.Minute
 
 func (o Options) complete() (Options, error) {
 	o.KWOK = o.KWOK || len(o.Nodes) > 0

@@ -66,7 +66,7 @@ func TestOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait() // it was killed
-	for range 100 {
+	for range 2400 {
 		if gone(child) {
 			return
 		}
@@ -244,7 +244,7 @@ func TestFolder(t *testing.T) {
 
 func waitForLog(t *testing.T, p *Process, text string) {
 	t.Helper()
-	for range 250 {
+	for range 6000 {
 		if strings.Contains(p.Tail(9), text) {
 			return
 		}

@@ -46,7 +46,7 @@ func (c *Cluster) RouteService(ctx context.Context, service client.ObjectKey) (s
 
 // endpoint returns where a port of a Service leads now.
 func (c *Cluster) endpoint(service client.ObjectKey, port string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
 	var slices discoveryv1.EndpointSliceList
 	if err := c.Client.List(ctx, &slices, client.InNamespace(service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service.Name}); err != nil {

@@ -22,15 +22,27 @@ func TestBlockAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	link.BlockAnswers()
-	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
-	defer cancel()
+	asking, giveUp := context.WithCancel(ctx)
+	defer giveUp()
 	made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "unheard"}}
-	if err := through.Create(short, made); err == nil {
-		t.Error("the API server answers through a link that lets no answers through")
-	}
-	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(made), made); err != nil {
+	t.Cleanup(func() {
+		if err := c.Client.Delete(context.Background(), made); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
+	})
+	heard := make(chan error, 1)
+	go func() { heard <- through.Create(asking, made.DeepCopy()) }()
+	if err := poll(ctx, func(ctx context.Context) error {
+		return c.Client.Get(ctx, client.ObjectKeyFromObject(made), &corev1.ConfigMap{})
+	}); err != nil {
 		t.Errorf("what was asked for: %v; want it done", err)
 	}
+	select {
+	case err := <-heard:
+		t.Errorf("the API server answers through a link that lets no answers through: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	giveUp()
 	link.Unblock()
 	if err := list(ctx, through); err != nil {
 		t.Errorf("after the block: %v", err)
@@ -57,6 +69,11 @@ func TestSlowWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	answered := time.Since(begin)
+	defer func() {
+		if err := c.Client.Delete(ctx, made); err != nil {
+			t.Error(err)
+		}
+	}()
 	select {
 	case <-w.ResultChan():
 	case <-ctx.Done():
