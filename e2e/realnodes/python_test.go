@@ -182,7 +182,7 @@ func (w *world) testTorch(t *testing.T, name string, ranks int, launcher ...stri
 		t.Fatalf("train alone: %v: %s", err, out)
 	}
 	want := resultOf(t, string(out))
-	job := w.script(t, name, append(launcher, "/fairway/python/tests/torch_job.py", "elastic", "/work", "0.01")...)
+	job := w.script(t, name, append(launcher, "/fairway/python/tests/torch_job.py", "elastic", "/work", "0.05")...)
 	w.submit(t, job)
 	w.waitUp(t, job)
 	eventually(t, "it trains", func(ctx context.Context) error {
@@ -197,6 +197,7 @@ func (w *world) testTorch(t *testing.T, name string, ranks int, launcher ...stri
 	})
 	w.interrupt(t, job)
 	w.waitUp(t, job)
+	w.hurry(t, name)
 	w.waitFinished(t, job)
 	text := w.log(t, job)
 	got := resultOf(t, text)

@@ -53,8 +53,8 @@ func newSite(t *testing.T, gpus int) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := kubetest.StartReal(t, nodes, kubetest.Options{ControllerManager: true, Scheduler: true, NodeGrace: nodeGrace})
 	programs, home := t.TempDir(), t.TempDir()
+	c := kubetest.StartReal(t, nodes, kubetest.Options{ControllerManager: true, Scheduler: true, NodeGrace: nodeGrace})
 	kubectl, err := kubetest.Program("kubectl")
 	if err != nil {
 		t.Fatal(err)
@@ -165,6 +165,17 @@ func (s *site) leader(ctx context.Context) (leader, error) {
 	return found[0], nil
 }
 
+// waitLeader waits until a replica leads, and returns it.
+func (s *site) waitLeader(t *testing.T) leader {
+	t.Helper()
+	var now leader
+	eventually(t, "one replica leads", func(ctx context.Context) (err error) {
+		now, err = s.leader(ctx)
+		return err
+	})
+	return now
+}
+
 // nextLeads waits until another process leads.
 func (s *site) nextLeads(t *testing.T, old leader) {
 	t.Helper()
@@ -196,10 +207,7 @@ func (s *site) waitInstalled(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, "one replica leads", func(ctx context.Context) error {
-		_, err := s.leader(ctx)
-		return err
-	})
+	s.waitLeader(t)
 }
 
 // waiting tells what containers wait for.

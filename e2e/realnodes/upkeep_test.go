@@ -23,10 +23,7 @@ import (
 // testCrash: the leader's process is killed. When its lease is over the next one leads:
 // the other replica, or the container that was started again in the same pod.
 func (s *site) testCrash(t *testing.T) {
-	old, err := s.leader(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := s.waitLeader(t)
 	if err := syscall.Kill(processOf(t, *old.Pod), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -37,10 +34,7 @@ func (s *site) testCrash(t *testing.T) {
 
 // testDeleteLeader: the leader's pod is taken away without a grace.
 func (s *site) testDeleteLeader(t *testing.T) {
-	old, err := s.leader(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := s.waitLeader(t)
 	s.sh(t, fmt.Sprintf("kubectl delete pod -n %s %s --grace-period=0 --force", old.Namespace, old.Name))
 	s.nextLeads(t, old)
 	s.trainOne(t, "after-delete")
@@ -77,10 +71,7 @@ func (s *site) testUpgrade(t *testing.T) {
 
 // testEvict: a drain of both nodes at once cannot take both replicas.
 func (s *site) testEvict(t *testing.T) {
-	first, err := s.leader(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := s.waitLeader(t)
 	pods, err := s.operators(t.Context())
 	if err != nil {
 		t.Fatal(err)

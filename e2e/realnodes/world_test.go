@@ -51,8 +51,9 @@ type world struct {
 func newWorld(t *testing.T, gpus int, policy string) *world {
 	t.Helper()
 	log.SetLogger(logr.Discard()) // clients complain once without one
+	files := t.TempDir()          // made first, it is removed last: pods of the cluster write there
 	c := kubetest.StartReal(t, nodes, kubetest.Options{ControllerManager: true, NodeGrace: nodeGrace})
-	w := &world{Cluster: c, files: t.TempDir()}
+	w := &world{Cluster: c, files: files}
 	ctx := within(t, patience)
 	// A folder of a test may be read by its owner only, and a pod's user may be another.
 	for folder := w.files; folder != os.TempDir() && folder != "/"; folder = filepath.Dir(folder) {
