@@ -4,6 +4,8 @@
 package cluster
 
 import (
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -12,7 +14,7 @@ import (
 // longer than the lease of the leader lasts, while jobs come and go. The operator is
 // started again when it ends, as a Deployment does.
 func TestAPIServerRestarts(t *testing.T) {
-	w := begin(t, setting{namespaces: []string{"apiserver"}, grace: time.Minute})
+	w := begin(t, setting{namespaces: []string{"apiserver"}, grace: 2 * time.Minute})
 	stopped := w.keepRunning(t, how{settings: map[string]any{"leader": brief}})
 	load, stop := w.arrive(t, 4, 500*time.Millisecond)
 	for _, x := range []struct {
@@ -46,10 +48,15 @@ func TestAPIServerRestarts(t *testing.T) {
 }
 
 // keepRunning runs an operator, and another whenever it ends, until the function
-// that it returns is called.
+// that it returns is called. It returns when one leads.
 func (w *world) keepRunning(t *testing.T, h how) (stop func()) {
 	t.Helper()
-	first := w.operator(t, h)
+	if err := w.freeLease(t.Context()); err != nil { // of one that was killed
+		t.Fatal(err)
+	}
+	first := w.standby(t, h)
+	var now atomic.Pointer[running]
+	now.Store(first)
 	ending, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -66,6 +73,7 @@ func (w *world) keepRunning(t *testing.T, h how) (stop func()) {
 			}
 			if next, err := w.start(t, h); err == nil { // else the API server is down
 				p = next
+				now.Store(p)
 				starts++
 			}
 		}
@@ -79,5 +87,11 @@ func (w *world) keepRunning(t *testing.T, h how) (stop func()) {
 		}
 	}
 	t.Cleanup(stop)
+	eventually(t, "an operator leads", func() error {
+		if !now.Load().leads() {
+			return errors.New("none does yet")
+		}
+		return nil
+	})
 	return stop
 }

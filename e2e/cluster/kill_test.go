@@ -36,7 +36,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	kills := number(t, "FAIRWAY_CHAOS_KILLS", 100)
 	seed := number(t, "FAIRWAY_CHAOS_SEED", 1)
 	t.Logf("%d kills; again with FAIRWAY_CHAOS_SEED=%d", kills, seed)
-	w := begin(t, setting{namespaces: []string{"killed-a", "killed-b"}, grace: time.Minute})
+	w := begin(t, setting{namespaces: []string{"killed-a", "killed-b"}, grace: 2 * time.Minute})
 	load, stop := w.arrive(t, seed, 700*time.Millisecond)
 	r := rand.New(rand.NewPCG(seed, 2))
 	led := 0

@@ -33,7 +33,7 @@ func TestTwoLeaders(t *testing.T) {
 		{"pause", func(c *cutOff) error { return c.first.Pause() }, func(c *cutOff) error { return c.first.Resume() }},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			w := begin(t, setting{namespaces: []string{"leaders-" + x.name}, grace: time.Minute})
+			w := begin(t, setting{namespaces: []string{"leaders-" + x.name}, grace: 2 * time.Minute})
 			// Not too brief: who is not cut off has to keep it on a busy machine.
 			short := map[string]any{"leader": map[string]any{"lease": "12s", "renew": "10s", "retry": "500ms"}}
 			c := &cutOff{link: w.Link(t)}

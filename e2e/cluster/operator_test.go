@@ -24,8 +24,8 @@ import (
 	"github.com/fairway-gpu/fairway/kube/kubetest/operator"
 )
 
-// brief is a lease that is over soon.
-var brief = map[string]any{"lease": "2s", "renew": "1500ms", "retry": "200ms"}
+// brief is a lease that is over soon, and that a busy machine can keep.
+var brief = map[string]any{"lease": "4s", "renew": "3s", "retry": "200ms"}
 
 // running is an operator that runs as a process of its own.
 type running struct {

@@ -39,7 +39,7 @@ type world struct {
 // setting says what is particular about the world of a test.
 type setting struct {
 	namespaces []string
-	grace      time.Duration // how long a gang may be half-placed; default 20 s
+	grace      time.Duration // how long a gang may be half-placed; default 45 s
 	shared     bool          // with pods of other schedulers
 	posing     bool          // with pods that only pretend to be of a gang
 }
@@ -71,7 +71,7 @@ func begin(t *testing.T, s setting) *world {
 	}
 	w.ledger = follow(t, admin, s.shared)
 	if s.grace == 0 {
-		s.grace = 20 * time.Second
+		s.grace = 45 * time.Second
 	}
 	w.stopAudit = func() {}
 	if !s.shared { // with others on the nodes only the ledger can tell who is to blame

@@ -31,7 +31,7 @@ const patience = 3 * time.Minute
 
 // nodeGrace is how long a node may be silent until it is called unknown. A kubelet
 // renews its lease every ten seconds.
-const nodeGrace = 25 * time.Second
+const nodeGrace = 40 * time.Second
 
 const nodes = 2
 
