@@ -89,6 +89,7 @@ func twice(w *trial) {
 	w.apply(first)
 	w.apply(first)
 	w.runsOn(a, 0)
+	w.runsOn(b, 1) // or it would be stopped before it began
 	w.apply(first)
 	move := w.decide(wants{a: w.on(2)})
 	w.apply(move)
