@@ -79,6 +79,8 @@ func (s *site) testEvict(t *testing.T) {
 	evict := func(ctx context.Context, p *corev1.Pod) error {
 		return s.admin.SubResource("eviction").Create(ctx, p, &policyv1.Eviction{})
 	}
+	// As a drain begins. Else a new replica might be ready before the next line.
+	s.sh(t, "kubectl cordon real-0 real-1")
 	eventually(t, "the leader is evicted", func(ctx context.Context) error { return evict(ctx, first.Pod) })
 	for i := range pods {
 		if pods[i].UID == first.UID {
@@ -89,6 +91,7 @@ func (s *site) testEvict(t *testing.T) {
 		}
 	}
 	s.nextLeads(t, first)
+	s.sh(t, "kubectl uncordon real-0 real-1")
 	s.waitInstalled(t)
 }
 
