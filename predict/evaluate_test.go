@@ -4,7 +4,9 @@
 package predict
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -36,6 +38,88 @@ func TestHeldOut(t *testing.T) {
 		if s.Memory.Within15 < 0.9 || s.Memory.Under10 > 0.05 {
 			t.Errorf("by %s: memory of models within 15 %% for %.3f, under by 10 %% for %.3f; want 0.9 or more, 0.05 or less", s.By, s.Memory.Within15, s.Memory.Under10)
 		}
+	}
+}
+
+// TestLater trains on what was measured first and predicts the rest.
+func TestLater(t *testing.T) {
+	samples, _, err := ReadSamples(os.DirFS("../profiling/data"), "h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const since = "20261115T215718Z"
+	splits, err := Later(samples, "h200", since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := map[string]bool{}
+	for _, s := range samples {
+		if s.Session < since {
+			before[s.Family] = true
+		}
+	}
+	if len(splits) != 3 || len(splits[0].Tests) != len(splits[1].Tests)+len(splits[2].Tests) {
+		t.Fatalf("%d splits; want all, those of known and those of new families", len(splits))
+	}
+	for i, s := range splits {
+		if got := s.RMSLE[PhysicsTrees]; got > PaperBest {
+			t.Errorf("%s: RMSLE of the utilisation is %.4f, want at most %g", s.By, got, PaperBest)
+		}
+		if s.RMSLE[UnknownHost] <= s.RMSLE[PhysicsTrees] && i == 0 {
+			t.Errorf("to know the host is of no use: RMSLE %.4f with, %.4f without", s.RMSLE[PhysicsTrees], s.RMSLE[UnknownHost])
+		}
+		for _, x := range s.Tests {
+			if x.Session < since || i > 0 && before[x.Family] != (s.By == LaterKnown) {
+				t.Errorf("%s holds %s of session %s, family %s", s.By, x.Model, x.Session, x.Family)
+			}
+		}
+	}
+	if _, err := Later(samples, "h200", "3"); err == nil || !strings.Contains(err.Error(), `"3"`) {
+		t.Errorf("no session is as late as that: %v", err)
+	}
+}
+
+// A host that takes twice as long is found to, whatever the busy steps say.
+func TestHostOf(t *testing.T) {
+	samples, _, err := ReadSamples(os.DirFS("../profiling/data"), "h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := For("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := m.HostOf(samples)
+	if all.Factor < 0.95 || all.Factor > 1.05 || all.Steps < 100 || all.Spread < 0.1 || all.Spread > 0.3 {
+		t.Errorf("the mean of the hosts that were measured is %+v; want a factor near 1", all)
+	}
+	slow := slices.Clone(samples)
+	for i := range slow {
+		if slow[i].Util < hostBound {
+			slow[i].StepMS *= 2
+		} else {
+			slow[i].StepMS *= 10
+		}
+	}
+	if got := m.HostOf(slow).Factor / all.Factor; got < 1.95 || got > 2.05 {
+		t.Errorf("a host that takes twice as long is said to take %.2f times as long", got)
+	}
+	if got := m.HostOf(nil); got.Factor != 1 || got.Steps != 0 {
+		t.Errorf("no steps: %+v; want factor 1", got)
+	}
+}
+
+func TestStretches(t *testing.T) {
+	s := stretches{}
+	var got []string
+	for i := range 2*stretchModels + 1 {
+		got = append(got, s.of("a", fmt.Sprint(i)))
+	}
+	if again := s.of("a", "0"); again != got[0] || got[0] != got[stretchModels-1] || got[0] == got[stretchModels] || got[stretchModels] == got[2*stretchModels] {
+		t.Errorf("stretches %v, the first model again %s", got, again)
+	}
+	if other := s.of("b", "0"); other == got[0] {
+		t.Errorf("two sessions share %s", other)
 	}
 }
 

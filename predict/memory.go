@@ -32,9 +32,10 @@ type memoryModel struct {
 	Products     float64 `json:"products"`
 	Convolutions float64 `json:"convolutions"`
 	// Slack is the logarithm of what the allocator has taken over what the
-	// replay says, by memoryInputs; Lift is added so that few are
-	// under-predicted.
+	// replay says, by memoryInputs; Trees correct it where there were enough
+	// steps to learn from; Lift is added so that few are under-predicted.
 	Slack *ridge  `json:"slack"`
+	Trees *forest `json:"trees,omitempty"`
 	Lift  float64 `json:"lift"`
 }
 
@@ -42,7 +43,14 @@ func (m memoryModel) check() error {
 	if m.Slack == nil {
 		return fmt.Errorf("memory: slack is missing")
 	}
-	return m.Slack.check("memory: slack", len(memoryInputs(blank())))
+	inputs := len(memoryInputs(blank()))
+	if err := m.Slack.check("memory: slack", inputs); err != nil || m.Trees == nil {
+		return err
+	}
+	if err := m.Trees.check(inputs); err != nil {
+		return fmt.Errorf("memory: %w", err)
+	}
+	return nil
 }
 
 func memoryInputs(v *vector) []float64 {
@@ -94,7 +102,12 @@ func (m memoryModel) context(v *vector) float64 {
 
 // total is the memory of the process, MiB.
 func (m memoryModel) total(v *vector) float64 {
-	slack := min(max(m.Slack.of(memoryInputs(v)), -0.3), 0.6)
+	x := memoryInputs(v)
+	slack := m.Slack.of(x)
+	if m.Trees != nil {
+		slack += m.Trees.of(x)
+	}
+	slack = min(max(slack, -0.3), 0.6)
 	return m.context(v) + v.at("reserved_mib")*math.Exp(slack+m.Lift)
 }
 
@@ -147,8 +160,15 @@ func fitMemory(rows []memoryRow, lift float64) (memoryModel, error) {
 		return memoryModel{}, fmt.Errorf("fit context memory: %w", err)
 	}
 	m := memoryModel{Context: rounded(c[0]), Products: rounded(c[1]), Convolutions: rounded(c[2]), Lift: lift}
-	m.Slack, err = fitRidge(inputs, slack, memoryRidge)
-	return m, err
+	if m.Slack, err = fitRidge(inputs, slack, memoryRidge); err != nil || len(rows) < fewSamples {
+		return m, err
+	}
+	for i := range slack {
+		slack[i] -= m.Slack.of(inputs[i])
+	}
+	m.Trees = growForest(inputs, slack, residualTrees())
+	m.Trees.Base = rounded(m.Trees.Base)
+	return m, nil
 }
 
 // quantile returns the q-quantile of a list, which it sorts.

@@ -21,7 +21,7 @@ const (
 	outerFolds  = 10 // for intervals
 	linearRidge = 0.02
 	memoryRidge = 0.5
-	memoryLift  = 0.06
+	memoryLift  = 0.05
 	coverage    = 0.9
 )
 

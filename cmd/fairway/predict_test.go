@@ -175,3 +175,43 @@ func TestPredictFeatures(t *testing.T) {
 		t.Errorf("wrote %d lines; want a header and my/tiny at 8 and 64:\n%s", len(lines), text)
 	}
 }
+
+// TestPredictHostSpeed says of a measured session how fast its host was.
+func TestPredictHostSpeed(t *testing.T) {
+	const data = "../../profiling/data"
+	all, err := os.ReadFile(filepath.Join(data, "h200-solo.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(all), "\n")
+	slow, busy := lines[0], lines[0]
+	for _, line := range lines[1:] {
+		if strings.Contains(line, "20261115T095440Z") { // the slowest host of all
+			slow += line
+		}
+		if strings.Contains(line, ",vgg,") {
+			busy += line
+		}
+	}
+	for _, tc := range []struct{ solo, want, fails string }{
+		{solo: slow, want: "--host-speed 0.8"},
+		{solo: busy, fails: "waited for the host"},
+		{solo: lines[0] + strings.ReplaceAll(lines[1], "plain/lenet", "my/own"), fails: "none of 1 measured steps"},
+		{solo: "model\n", fails: "column"},
+	} {
+		file := filepath.Join(t.TempDir(), "mine-solo.csv")
+		if err := os.WriteFile(file, []byte(tc.solo), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := fairway(t, nil, "predict", "host-speed", "--data", data, "--solo", file)
+		switch {
+		case tc.fails == "" && (err != nil || !strings.HasPrefix(out, tc.want)):
+			t.Errorf("printed %q, %v; want %q", out, err, tc.want)
+		case tc.fails != "" && (err == nil || !strings.Contains(err.Error(), tc.fails)):
+			t.Errorf("error %v; want one that says %q", err, tc.fails)
+		}
+	}
+	if _, err := fairway(t, nil, "predict", "host-speed"); err == nil {
+		t.Error("no flags: no error")
+	}
+}
