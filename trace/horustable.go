@@ -12,7 +12,7 @@ type horusProfile struct {
 	mib   int64   // of GPU memory
 }
 
-// horusProfiles are 200 of our own measurements: the columns model, batch,
+// horusProfiles are the first 200 of our own measurements: the columns model, batch,
 // util_mean and mem_device_mib of profiling/data/h200-solo.csv.
 var horusProfiles = [...]horusProfile{
 	{"plain/lenet", 64, 0.166, 855},
