@@ -7,12 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // Metrics is what the daemon observes of itself. Each has a registry of its
@@ -74,6 +79,22 @@ func NewMetrics() *Metrics {
 
 // ServeHTTP answers a scrape, for those who serve metrics at a place of their own.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
+
+// seenBy answers a scrape without the tenants that someone may not see.
+func (m *Metrics) seenBy(who live.Identity) http.Handler {
+	gather := func() ([]*dto.MetricFamily, error) {
+		families, err := m.registry.Gather()
+		for _, f := range families {
+			f.Metric = slices.DeleteFunc(f.Metric, func(x *dto.Metric) bool {
+				return slices.ContainsFunc(x.Label, func(l *dto.LabelPair) bool {
+					return l.GetName() == tenantLabel && !who.Sees(sched.TenantID(l.GetValue()))
+				})
+			})
+		}
+		return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return len(f.Metric) == 0 }), err
+	}
+	return promhttp.HandlerFor(prometheus.GathererFunc(gather), promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+}
 
 func counter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "fairway", Name: name, Help: help})

@@ -32,7 +32,11 @@ func ready(c *call) (any, error) {
 func showOpenAPI(c *call) (any, error) { return nil, c.say("application/json", c.openAPI) }
 
 func showMetrics(c *call) (any, error) {
-	c.Metrics.handler.ServeHTTP(c.w, c.r)
+	if c.PublicMetrics || c.who.Role == live.Admin {
+		c.Metrics.handler.ServeHTTP(c.w, c.r)
+	} else {
+		c.Metrics.seenBy(c.who).ServeHTTP(c.w, c.r)
+	}
 	return nil, nil
 }
 

@@ -10,6 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// tenantLabel names the tenant that a series is about.
+const tenantLabel = "tenant"
+
 // observer is who asks the services for metrics.
 func observer() live.Identity { return live.Identity{User: "metrics", Role: live.Admin} }
 
@@ -41,10 +44,10 @@ func newScrape(s *Server) *scrape {
 		quarantined: d("nodes_quarantined", "Nodes that are out of use because different jobs failed there."),
 		journal:     d("journal_records_total", "Records in the journal so far."),
 		decided:     d("decisions_recorded_total", "Decisions that the daemon counted."),
-		tenantGPUs:  d("tenant_gpus", "GPUs that a tenant holds.", "tenant"),
-		tenantShare: d("tenant_share_gpus", "GPUs that a tenant would hold by weight.", "tenant"),
-		tenantRho:   d("tenant_rho", "Worst finish-time fairness of a tenant's jobs: 1 is fair, more is late.", "tenant"),
-		tenantTime:  d("tenant_gpu_seconds_total", "GPU-seconds that a tenant has used.", "tenant"),
+		tenantGPUs:  d("tenant_gpus", "GPUs that a tenant holds.", tenantLabel),
+		tenantShare: d("tenant_share_gpus", "GPUs that a tenant would hold by weight.", tenantLabel),
+		tenantRho:   d("tenant_rho", "Worst finish-time fairness of a tenant's jobs: 1 is fair, more is late.", tenantLabel),
+		tenantTime:  d("tenant_gpu_seconds_total", "GPU-seconds that a tenant has used.", tenantLabel),
 		util:        d("gpu_utilisation", "Utilisation of a GPU, 0 to 1.", "node", "gpu"),
 		memory:      d("gpu_memory_used_bytes", "Memory of a GPU in use.", "node", "gpu"),
 		memoryTotal: d("gpu_memory_bytes", "Memory of a GPU.", "node", "gpu"),
