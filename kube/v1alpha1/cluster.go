@@ -51,7 +51,9 @@ type TenantSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	Namespaces []string `json:"namespaces"`
-	// The GPUs that are its own; none: it has no quota, and shares what there is.
+	// The GPUs that are its own; none: it has no quota, and shares what there is. Whether
+	// those who borrowed them give them back at once is up to the policy: antman, philly
+	// and quincy make them.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000

@@ -101,6 +101,7 @@ func TestRules(t *testing.T) {
 		{job("gpus: 4, minGPUs: 8, maxGPUs: 4"), "minGPUs must be at most maxGPUs"},
 		{job("gpus: 4, minGPUs: 5, maxGPUs: 8"), "gpus must lie between minGPUs and maxGPUs"},
 		{job("gpus: 6, gpusPerPod: 4"), "gpus must be a multiple of gpusPerPod"},
+		{job("gpus: 2, gpusPerPod: 0"), "should be greater than or equal to 1"},
 		{job("sizes: [1, 2]"), "sizes need minGPUs and maxGPUs"},
 		{job("gpus: 3, minGPUs: 1, maxGPUs: 4, sizes: [1, 2, 4]"), "gpus must be one of sizes"},
 		{job("gpus: 2, minGPUs: 1, maxGPUs: 4, sizes: [4, 2, 1]"), "sizes must be in ascending order"},
@@ -134,6 +135,8 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: %v; want it taken", c.object, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v; want %q", c.object, err, c.want)
+		case c.want != "" && strings.Contains(err.Error(), "rule:"): // what a rule that breaks adds
+			t.Errorf("%s: %v; want nothing of how rules are written", c.object, err)
 		}
 	}
 }
