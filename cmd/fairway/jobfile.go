@@ -160,9 +160,17 @@ func noSearch(n *yaml.Node) error {
 // daemonFills are the fields of a submission that a file may not set.
 var daemonFills = []string{"id", "submitted"}
 
+// noObject tells those who have an object of Kubernetes where it goes.
+func noObject(n *yaml.Node) error {
+	if hasKey(n, "apiVersion") && hasKey(n, "kind") {
+		return faultAt(n, "the file", "holds an object of Kubernetes; create it with kubectl apply -f, or write a job file (docs/job-file.md)")
+	}
+	return nil
+}
+
 // fillJob reads a job from a mapping.
 func fillJob(n *yaml.Node, s *live.Submission) error {
-	if err := noSearch(n); err != nil {
+	if err := errors.Join(noSearch(n), noObject(n)); err != nil {
 		return err
 	}
 	fields := fieldsOf(reflect.ValueOf(s).Elem())

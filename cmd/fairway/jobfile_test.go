@@ -80,6 +80,7 @@ func TestParseJobsErrors(t *testing.T) {
 		{"", "job.yaml: holds no job"},
 		{"# only words", "job.yaml: holds no job"},
 		{"name: x\ncomand: [a]", `job.yaml:2:1: unknown field "comand"; did you mean "command"?`},
+		{"apiVersion: fairway.dev/v1alpha1\nkind: TrainingJob\nspec: {gpus: 1}", "job.yaml:1:1: the file holds an object of Kubernetes; create it with kubectl apply -f"},
 		{"batch: {intial: 1}", `job.yaml:1:9: unknown field "intial"; did you mean "initial"?`},
 		{"name: x\n  gpus: 2", "job.yaml: line 2"},
 		{"gpus: two", `job.yaml:1:7: gpus is "two"; want a whole number`},
