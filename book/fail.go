@@ -184,7 +184,12 @@ func (t *tx) enlarge(x *entry, e *live.Exit, next *sched.Event) bool {
 	return true
 }
 
-func gib[N int64 | float64](bytes N) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
+func gib[N int64 | float64](bytes N) string {
+	if bytes < 1<<30 {
+		return fmt.Sprintf("%.0f MiB", float64(bytes)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
+}
 
 // usable returns the number of nodes that are there.
 func (m *memory) usable() int {
