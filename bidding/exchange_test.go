@@ -11,12 +11,12 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"net"
 	"net/http"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -47,15 +47,29 @@ func echo(rows func(o bidding.Offer) string) http.Handler {
 
 func fixed(rows string) http.Handler { return echo(func(bidding.Offer) string { return rows }) }
 
-// TestBadBidders: each kind of bad agent loses its turn and only its own.
-func TestBadBidders(t *testing.T) {
-	t.Parallel()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
+// refusing returns an address that refuses connections until the test ends: its port is
+// taken, so that no other server of the tests gets it, and nobody listens.
+func refusing(t *testing.T) string {
+	t.Helper()
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	silent := "http://" + closed.Addr().String()
-	closed.Close()
+	t.Cleanup(func() { syscall.Close(socket) })
+	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", at.(*syscall.SockaddrInet4).Port)
+}
+
+// TestBadBidders: each kind of bad agent loses its turn and only its own.
+func TestBadBidders(t *testing.T) {
+	t.Parallel()
+	silent := "http://" + refusing(t)
 	const now = `{"take":[],"rho":2}`
 	var hung atomic.Int32
 	stuck := hanging()
