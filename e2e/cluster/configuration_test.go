@@ -30,13 +30,10 @@ func (w *world) setQuota(t *testing.T, name string, quota int32) {
 	})
 }
 
-// TestQuotaChanges: a tenant's quota grows, shrinks below what it uses, and goes away,
-// while its jobs run.
-func TestQuotaChanges(t *testing.T) {
-	w := begin(t, setting{namespaces: []string{"quota"}})
-	w.operator(t, how{})
-	quota := int32(16)
-	tenant := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: v1alpha1.TenantSpec{Namespaces: []string{"quota"}, Quota: &quota, Max: &quota}}
+// tenant gives the first namespace to a tenant, and waits until that is in force.
+func (w *world) tenant(t *testing.T, name string, quota int32) *v1alpha1.Tenant {
+	t.Helper()
+	tenant := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.TenantSpec{Namespaces: w.namespaces[:1], Quota: &quota, Max: &quota}}
 	if err := w.admin.Create(t.Context(), tenant); err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +46,15 @@ func TestQuotaChanges(t *testing.T) {
 		}
 		return nil
 	})
+	return tenant
+}
+
+// TestQuotaChanges: a tenant's quota grows, shrinks below what it uses, and goes away,
+// while its jobs run.
+func TestQuotaChanges(t *testing.T) {
+	w := begin(t, setting{namespaces: []string{"quota"}})
+	w.operator(t, how{})
+	tenant := w.tenant(t, "team", 16)
 	var jobs []*v1alpha1.TrainingJob
 	for i := range 3 {
 		jobs = append(jobs, w.create(t, training{name: fmt.Sprintf("job-%d", i), gpus: 8}))
