@@ -66,7 +66,7 @@ position, or --assume 128 for all of them. See docs/predict.md.`,
 	c.Flags().StringVar(&f.gpu, "gpu", "h200", "GPU type: "+strings.Join(predict.GPUs(), ", "))
 	c.Flags().StringSliceVar(&f.dims, "dim", nil, "size of an open dimension, NAME=SIZE or INPUT:POSITION=SIZE")
 	c.Flags().Int64Var(&f.assume, "assume", 0, "size of every other open dimension")
-	c.Flags().Float64Var(&f.speed, "host-speed", 1, "how many times as fast as those measured a core of the host is")
+	c.Flags().Float64Var(&f.speed, "host-speed", 1, "how many times as fast as those measured a core of the host is; see fairway predict host-speed")
 	c.Flags().StringSliceVar(&f.with, "with", nil, "say what it and another model, FILE or FILE:BATCH, do to each other on one GPU")
 	c.Flags().StringVar(&f.mode, "mode", "time-slice", "how they share it: time-slice or mps")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
