@@ -170,10 +170,10 @@ func (t *tx) enlarge(x *entry, e *live.Exit, next *sched.Event) bool {
 		most := t.mem.memoryLeft(j)
 		next.Memory = int64(min(float64(base)*a.MoreMemory, float64(most)))
 		if next.Memory <= j.Memory && x.Task.Retry != live.RetryAlways {
-			e.Next = fmt.Sprintf("not retried: it needs more than %s of host memory for each GPU, and no node has more", gib(j.Memory))
+			e.Next = fmt.Sprintf("not retried: it needs more than %s of host memory for each GPU, and no node has more", memorySize(j.Memory))
 			return false
 		}
-		e.Next += fmt.Sprintf(", with %s of host memory for each GPU instead of %s", gib(max(next.Memory, j.Memory)), gib(j.Memory))
+		e.Next += fmt.Sprintf(", with %s of host memory for each GPU instead of %s", memorySize(max(next.Memory, j.Memory)), memorySize(j.Memory))
 	}
 	if a.SmallerBatch > 0 {
 		e.Next += fmt.Sprintf(", with %g of the batch on each GPU if the program can (FAIRWAY_BATCH_SCALE)", a.SmallerBatch)
@@ -184,7 +184,8 @@ func (t *tx) enlarge(x *entry, e *live.Exit, next *sched.Event) bool {
 	return true
 }
 
-func gib[N int64 | float64](bytes N) string {
+// memorySize prints a size of memory.
+func memorySize[N int64 | float64](bytes N) string {
 	if bytes < 1<<30 {
 		return fmt.Sprintf("%.0f MiB", float64(bytes)/(1<<20))
 	}

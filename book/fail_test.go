@@ -79,6 +79,7 @@ func TestAdaptive(t *testing.T) {
 					t.Errorf("asks for %d; want 12 GiB", j.Memory)
 				}
 			}},
+		{name: "out of little memory", retries: 3, spec: sched.Spec{GPUs: 1, Memory: 256 << 20}, exit: killed, state: live.Waiting, reason: "host-out-of-memory", next: "384 MiB of host memory for each GPU instead of 256 MiB", wait: 30 * time.Second},
 		{name: "out of memory, of a node with little more", retries: 3, spec: sched.Spec{GPUs: 1, Memory: 60 << 30}, exit: killed, state: live.Waiting, reason: "host-out-of-memory", next: "64.0 GiB", wait: 30 * time.Second},
 		{name: "out of all there is", retries: 3, spec: sched.Spec{GPUs: 1, Memory: 64 << 30}, exit: killed, state: live.Failed, reason: "host-out-of-memory", next: "no node has more"},
 		{name: "out of GPU memory", retries: 1, spec: sched.Spec{GPUs: 1, GPUMemory: 4 << 30}, exit: crash("x-1", 1, gpuMemory), state: live.Waiting, reason: "gpu-out-of-memory", next: "FAIRWAY_BATCH_SCALE", wait: 30 * time.Second,

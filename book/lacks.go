@@ -30,11 +30,11 @@ func lacks(j *sched.Job, c *sched.Cluster) string {
 	task := j.Task() // the GPUs of one pod or process group, which are on one node
 	switch {
 	case j.GPUMemory > gpuMemory:
-		return fmt.Sprintf("; it needs GPUs with %s of memory, and the largest have %s", gib(j.GPUMemory), gib(gpuMemory))
+		return fmt.Sprintf("; it needs GPUs with %s of memory, and the largest have %s", memorySize(j.GPUMemory), memorySize(gpuMemory))
 	case j.CPUs > cpus/task:
 		return fmt.Sprintf("; it needs %d CPUs on one node, and the largest has %d", j.CPUs*task, cpus)
 	case j.Memory > memory/int64(task):
-		return fmt.Sprintf("; it needs %s of memory on one node, and the largest has %s", gib(float64(j.Memory)*float64(task)), gib(memory))
+		return fmt.Sprintf("; it needs %s of memory on one node, and the largest has %s", memorySize(float64(j.Memory)*float64(task)), memorySize(memory))
 	case task > c.MaxGPUs():
 		return fmt.Sprintf("; it needs %d GPUs on one node, and the largest has %d", task, c.MaxGPUs())
 	}

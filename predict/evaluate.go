@@ -39,6 +39,28 @@ type Split struct {
 	Tests    []Test             `json:"-"`
 }
 
+// Figure is one line of an evaluation: what it is, how it is printed, and
+// what was wanted, if anything was.
+type Figure struct {
+	What, Format, Wanted string
+	Of                   func(Split) float64
+}
+
+// Figures lists everything but the errors of the utilisation.
+func Figures() []Figure {
+	return []Figure{
+		{"measured utilisation within the 90 % interval", "%.1f %%", "90 %", func(s Split) float64 { return 100 * s.Coverage }},
+		{"mean width of the interval, percentage points", "%.1f", "-", func(s Split) float64 { return s.Width }},
+		{"memory within 15 %, models", "%.1f %%", "90 % or more", func(s Split) float64 { return 100 * s.Memory.Within15 }},
+		{"memory within 15 %, steps", "%.1f %%", "-", func(s Split) float64 { return 100 * s.Memory.RowsWithin15 }},
+		{"memory more than 10 % under, models", "%.1f %%", "under 5 %", func(s Split) float64 { return 100 * s.Memory.Under10 }},
+		{"memory more than 10 % under, steps", "%.1f %%", "-", func(s Split) float64 { return 100 * s.Memory.RowsUnder10 }},
+		{"memory, median error", "%.1f %%", "-", func(s Split) float64 { return 100 * s.Memory.Median }},
+		{"step time, median error", "%.1f %%", "-", func(s Split) float64 { return 100 * s.Step.Median }},
+		{"step time, RMSLE", "%.3f", "-", func(s Split) float64 { return s.Step.RMSLE }},
+	}
+}
+
 // StepError is about the time of a step.
 type StepError struct {
 	RMSLE    float64 `json:"rmsle"`

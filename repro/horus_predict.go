@@ -158,10 +158,9 @@ the other models measured within minutes, as a user finds it by fairway predict 
 	for _, method := range predict.Methods() {
 		row("utilisation, RMSLE: "+method, "%.3f", func(s predict.Split) float64 { return s.RMSLE[method] })
 	}
-	row("measured utilisation within the 90 % interval", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Coverage })
-	row("memory within 15 %, models", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Memory.Within15 })
-	row("memory more than 10 % under, models", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Memory.Under10 })
-	row("step time, median error", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Step.Median })
+	for _, f := range predict.Figures() {
+		row(f.What, f.Format, f.Of)
+	}
 	fmt.Fprint(b, `
 Two things were added after these models had been seen: the factor of the host for every ten
 models, where there had been one for a session, and the trees that correct memory. So the
@@ -173,21 +172,8 @@ no factor is used. The program's own model is made from all of them.
 // printOthers writes the table of everything but the utilisation's error.
 func (h *HorusPrediction) printOthers(b *strings.Builder, model, family predict.Split) {
 	fmt.Fprint(b, "| | wanted | models held out | families held out |\n|---|---|---|---|\n")
-	for _, row := range []struct {
-		what, want, format string
-		figure             func(predict.Split) float64
-	}{
-		{"measured utilisation within the 90 % interval", "90 %", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Coverage }},
-		{"mean width of the interval, percentage points", "-", "%.1f", func(s predict.Split) float64 { return s.Width }},
-		{"memory within 15 %, models", "90 % or more", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Memory.Within15 }},
-		{"memory within 15 %, steps", "-", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Memory.RowsWithin15 }},
-		{"memory more than 10 % under, models", "under 5 %", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Memory.Under10 }},
-		{"memory more than 10 % under, steps", "-", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Memory.RowsUnder10 }},
-		{"memory, median error", "-", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Memory.Median }},
-		{"step time, median error", "-", "%.1f %%", func(s predict.Split) float64 { return 100 * s.Step.Median }},
-		{"step time, RMSLE", "-", "%.3f", func(s predict.Split) float64 { return s.Step.RMSLE }},
-	} {
-		fmt.Fprintf(b, "| %s | %s | "+row.format+" | "+row.format+" |\n", row.what, row.want, row.figure(model), row.figure(family))
+	for _, f := range predict.Figures() {
+		fmt.Fprintf(b, "| %s | %s | "+f.Format+" | "+f.Format+" |\n", f.What, f.Wanted, f.Of(model), f.Of(family))
 	}
 }
 

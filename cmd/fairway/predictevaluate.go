@@ -109,14 +109,9 @@ func printSplits(w io.Writer, heads []string, splits []predict.Split) error {
 		}
 		row("utilisation, RMSLE: "+method, "%.3f", paper, func(s predict.Split) float64 { return s.RMSLE[method] })
 	}
-	percent := "%.1f %%"
-	row("within the 90 % interval", percent, "", func(s predict.Split) float64 { return 100 * s.Coverage })
-	row("width of the interval, points", "%.1f", "", func(s predict.Split) float64 { return s.Width })
-	row("step time, RMSLE", "%.3f", "", func(s predict.Split) float64 { return s.Step.RMSLE })
-	row("step time, median error", percent, "", func(s predict.Split) float64 { return 100 * s.Step.Median })
-	row("memory, models within 15 %", percent, "", func(s predict.Split) float64 { return 100 * s.Memory.Within15 })
-	row("memory, models more than 10 % under", percent, "", func(s predict.Split) float64 { return 100 * s.Memory.Under10 })
-	row("memory, median error", percent, "", func(s predict.Split) float64 { return 100 * s.Memory.Median })
+	for _, f := range predict.Figures() {
+		row(f.What, f.Format, "", f.Of)
+	}
 	return t.Flush()
 }
 
