@@ -43,7 +43,7 @@ lint: ## gofmt, go vet, staticcheck
 
 bench: ## decision time of every policy as jobs and GPUs grow, and whole simulations
 	$(GO) test -run '^$$' -bench Decide -benchtime 20x ./policy
-	$(GO) test -run '^$$' -bench . -benchtime 5x ./policy/pollux ./goodput ./trace
+	$(GO) test -run '^$$' -bench . -benchtime 5x ./policy/pollux ./sched/goodput ./sim/trace
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./sim
 
 fuzz: ## every fuzz target for FUZZTIME

@@ -24,66 +24,89 @@ import (
 const module = "github.com/fairway-gpu/fairway"
 
 // arrows says which packages of the module a package may import, tests aside.
-// "policy/*" stands for every policy, "policy/**" for all below policy.
+// "policy/*" stands for every package directly below policy, "policy/**" for all
+// below it. docs/architecture.md draws the rooms, which are the top folders.
 var arrows = map[string][]string{
-	"goodput":               {},
-	"sched":                 {"goodput"},
-	"place":                 {"sched", "goodput"},
-	"policy/knob":           {"sched"},
-	"auction":               {},
-	"pairing":               {"interfere"},
-	"policy/*":              {"place", "sched", "goodput", "auction", "policy/knob", "interfere", "pairing"},
-	"layer/*":               {"place", "sched", "goodput", "policy/knob", "interfere", "pairing"},
-	"policy":                {"sched", "policy/**", "layer/**"},
-	"policy/policytest":     {"sched", "place", "goodput"},
-	"zoo":                   {"sched", "goodput"},
-	"profile":               {"sched", "goodput"},
-	"experience":            {"goodput"},
-	"autoscale":             {"sched", "goodput"},
-	"search":                {},
-	"interfere":             {},
-	"interfere/learn":       {"interfere"},
-	"tuner":                 {"search"},
-	"sim":                   {"sched", "place", "goodput", "zoo", "profile", "experience", "autoscale", "search", "interfere", "diagnose"},
-	"trace":                 {"sched", "sim", "zoo"},
-	"report":                {"sched", "sim", "trace"},
-	"repro":                 {"sched", "goodput", "sim", "trace", "policy", "zoo", "profile", "report", "experience", "autoscale", "predict", "interfere", "interfere/learn"},
-	"guard":                 {"sched"},
-	"live":                  {"sched", "goodput", "guard", "diagnose"},
-	"bidding":               {"live", "sched", "auction"},
-	"bidding/biddertest":    {"bidding", "live", "sched"},
-	"live/backendtest":      {"live", "sched", "policy"},
-	"hunt":                  {"live", "search", "tuner"},
-	"store":                 {},
-	"book":                  {"live", "sched", "goodput", "place", "experience", "policy", "diagnose"},
-	"local":                 {"live", "sched", "diagnose"},
-	"web":                   {},
-	"server":                {"live", "sched", "goodput", "web"},
-	"client":                {"live", "sched"},
-	"onnx":                  {},
-	"features":              {"onnx"},
-	"predict":               {"features"},
-	"diagnose":              {"sched"},
+	// sched: the core. Nouns, State, Decide, and the mathematics beneath them.
+	"sched/goodput": {},
+	"sched":         {"sched/goodput"},
+	"sched/place":   {"sched", "sched/goodput"},
+	"sched/guard":   {"sched"},
+
+	// policy: one folder for each policy, and what several of them share.
+	"policy":                 {"sched", "policy/**"},
+	"policy/*":               {"sched", "sched/place", "sched/goodput", "policy/auction", "policy/knob", "policy/interfere", "policy/pairing"},
+	"policy/layer/*":         {"sched", "sched/place", "sched/goodput", "policy/knob", "policy/interfere", "policy/pairing"},
+	"policy/knob":            {"sched"},
+	"policy/auction":         {},
+	"policy/interfere":       {},
+	"policy/interfere/learn": {"policy/interfere"},
+	"policy/pairing":         {"policy/interfere"},
+	"policy/policytest":      {"sched", "sched/place", "sched/goodput"},
+
+	// api: the nouns that travel between daemon, server, client and journal.
+	"api":      {"sched", "sched/goodput", "diagnose"},
+	"client":   {"api", "sched"},
+	"diagnose": {"sched"},
+	"store":    {},
+
+	// daemon: what decides, and keeps what must survive a crash.
+	"daemon":                       {"daemon/*", "api", "sched", "sched/guard", "diagnose", "tune/runner", "policy", "server"},
+	"daemon/loop":                  {"sched", "sched/guard"},
+	"daemon/executor":              {"api"},
+	"daemon/executor/executortest": {"daemon/executor", "daemon/loop", "api", "sched", "policy"},
+	"daemon/state":                 {"daemon/executor", "daemon/loop", "api", "sched", "sched/goodput", "sched/place", "predict/experience", "policy", "diagnose"},
+	"daemon/bidding":               {"daemon/loop", "api", "sched", "policy/auction"},
+	"daemon/bidding/biddertest":    {"daemon/bidding", "api", "sched"},
+
+	// tune: hyper-parameter searches.
+	"tune/search": {},
+	"tune":        {"tune/search"},
+	"tune/runner": {"api", "tune", "tune/search"},
+
+	// predict: what is known of a job before it runs.
+	"predict/onnx":       {},
+	"predict/features":   {"predict/onnx"},
+	"predict":            {"predict/features"},
+	"predict/experience": {"sched/goodput"},
+
+	// local, kube: the two executors and what surrounds them.
+	"local":           {"daemon/executor", "api", "sched", "diagnose"},
+	"kube/v1alpha1":   {},
+	"kube/journal":    {"kube/v1alpha1"},
+	"kube/kubetest":   {},
+	"kube/kubetest/*": {"kube/kubetest", "kube/v1alpha1"},
+	"kube/informer":   {},
+	"kube/constraint": {},
+	"kube/request":    {},
+	"kube/nodes":      {"kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "api", "sched"},
+	"kube/pods":       {"kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "daemon/executor", "api", "sched", "diagnose"},
+	"kube/mirror":     {"daemon/state", "kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "api", "sched"},
+	"kube/access":     {"kube/v1alpha1", "api", "sched"},
+
+	// server: the API and the dashboard.
+	"server":     {"api", "sched", "sched/goodput", "server/web"},
+	"server/web": {},
+
+	// sim: virtual time, and where its workloads and truths come from.
+	"sim/zoo":       {"sched", "sched/goodput"},
+	"sim/profile":   {"sched", "sched/goodput"},
+	"sim/autoscale": {"sched", "sched/goodput"},
+	"sim":           {"sim/zoo", "sim/profile", "sim/autoscale", "sched", "sched/place", "sched/goodput", "predict/experience", "tune/search", "policy/interfere", "diagnose"},
+	"sim/trace":     {"sim", "sim/zoo", "sched"},
+	"sim/replay":    {"sim", "sim/zoo", "api", "sched", "sched/goodput", "policy"},
+
+	// lab: reproductions, reports, benchmarks, measurements.
+	"lab/report":  {"sim", "sim/trace", "sched"},
+	"lab/repro":   {"lab/report", "sim", "sim/**", "sched", "sched/goodput", "policy", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
+	"lab/bench/*": {"lab/repro", "kube/kubetest", "kube/v1alpha1"},
+
 	"e2e":                   {}, // tests only
 	"e2e/realnodes":         {}, // tests only
 	"e2e/realnodes/trainer": {},
 	"e2e/cluster":           {}, // tests only
-	"replay":                {"live", "sched", "goodput", "sim", "policy", "zoo"},
-	"engine":                {"book", "diagnose", "live", "sched", "guard", "hunt", "bidding", "policy", "server"},
-	"kube/v1alpha1":         {},
-	"kube/journal":          {"kube/v1alpha1"},
-	"kube/kubetest":         {},
-	"kube/kubetest/*":       {"kube/kubetest", "kube/v1alpha1"},
-	"kube/informer":         {},
-	"kube/constraint":       {},
-	"kube/request":          {},
-	"kube/nodes":            {"kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "live", "sched"},
-	"kube/pods":             {"kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "live", "sched", "diagnose"},
-	"kube/mirror":           {"book", "kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "live", "sched"},
-	"kube/access":           {"kube/v1alpha1", "live", "sched"},
 	"tools/*":               {},
 	"tools/cluster":         {"kube/kubetest", "kube/kubetest/operator", "kube/v1alpha1"},
-	"bench/*":               {"kube/kubetest", "kube/v1alpha1", "repro"},
 	"cmd/*":                 nil, // everything: it wires
 }
 
@@ -114,18 +137,17 @@ type source struct {
 
 // core reports whether a package is pure: the same input, the same output.
 func core(dir string) bool {
-	switch {
-	case dir == "policy/policytest":
+	if dir == "policy/policytest" || dir == "policy/interfere/learn" {
 		return false
-	case dir == "policy" || strings.HasPrefix(dir, "policy/") || strings.HasPrefix(dir, "layer/"):
-		return true
 	}
-	return slices.Contains([]string{"sched", "place", "goodput", "guard", "auction", "autoscale", "search", "tuner", "interfere", "pairing"}, dir)
+	room, _, _ := strings.Cut(dir, "/")
+	return room == "sched" || room == "policy" || slices.Contains([]string{"sim/autoscale", "tune", "tune/search"}, dir)
 }
 
 // driver reports whether a package may do I/O, but has no clock of its own.
 func driver(dir string) bool {
-	return slices.Contains([]string{"sim", "trace", "profile", "zoo", "report", "repro", "experience", "replay", "interfere/learn"}, dir)
+	room, _, _ := strings.Cut(dir, "/")
+	return room == "sim" || dir == "lab/report" || dir == "lab/repro" || dir == "predict/experience" || dir == "policy/interfere/learn"
 }
 
 func sources(t *testing.T) []source {
@@ -209,6 +231,9 @@ func matches(pattern, dir string) bool {
 	if below, ok := strings.CutSuffix(pattern, "/**"); ok {
 		return strings.HasPrefix(dir, below+"/")
 	}
+	if above, ok := strings.CutSuffix(pattern, "/*"); ok {
+		return path.Dir(dir) == above
+	}
 	return pattern == dir
 }
 
@@ -264,20 +289,20 @@ func codeFaults(s source) []string {
 func TestPureCatches(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"sched/x.go", `import "os"`, "may not import os"},
-		{"place/x.go", `import "github.com/fairway-gpu/fairway/sim"`, "may not import sim"},
-		{"goodput/x.go", `import "github.com/fairway-gpu/fairway/sched"`, "may not import sched"},
+		{"sched/place/x.go", `import "github.com/fairway-gpu/fairway/sim"`, "may not import sim"},
+		{"sched/goodput/x.go", `import "github.com/fairway-gpu/fairway/sched"`, "may not import sched"},
 		{"policy/las/x.go", `import "github.com/fairway-gpu/fairway/policy/fifo"`, "may not import policy/fifo"},
 		{"policy/new/x.go", `import "net/http"`, "may not import net/http"},
 		{"policy/las/x.go", `import "github.com/google/go-cmp/cmp"`, "may not import github.com/google/go-cmp/cmp"},
-		{"trace/x.go", `import "github.com/fairway-gpu/fairway/report"`, "may not import report"},
+		{"sim/trace/x.go", `import "github.com/fairway-gpu/fairway/lab/report"`, "may not import lab/report"},
 		{"surprise/x.go", ``, "not in the arrows"},
 		{"sched/x.go", `import "time"; var t = time.Now()`, "time.Now"},
 		{"sched/x.go", `import clock "time"; var t = clock.Since`, "clock.Since"},
 		{"sim/x.go", `import "time"; var t = time.Now()`, "time.Now"},
-		{"place/x.go", `import "math/rand/v2"; var x = rand.IntN(3)`, "rand.IntN"},
-		{"place/x.go", `import "fmt"; func f() { fmt.Println() }`, "fmt.Println"},
+		{"sched/place/x.go", `import "math/rand/v2"; var x = rand.IntN(3)`, "rand.IntN"},
+		{"sched/place/x.go", `import "fmt"; func f() { fmt.Println() }`, "fmt.Println"},
 		{"policy/las/x.go", `func f() { go f() }`, "no goroutine"},
-		{"report/x.go", `func init() {}`, "func init"},
+		{"lab/report/x.go", `func init() {}`, "func init"},
 	} {
 		s, err := parse(c.name, "package x\n"+c.text)
 		if err != nil {
@@ -289,10 +314,10 @@ func TestPureCatches(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ name, text string }{
-		{"policy/las/x.go", `import ("time"; "github.com/fairway-gpu/fairway/place"); var d = time.Second; var _ = place.Seconds`},
+		{"policy/las/x.go", `import ("time"; "github.com/fairway-gpu/fairway/sched/place"); var d = time.Second; var _ = place.Seconds`},
 		{"policy/x.go", `import "github.com/fairway-gpu/fairway/policy/las"; var _ = las.New`},
 		{"sim/x.go", `import ("os"; "math/rand/v2"); var r = rand.New(rand.NewPCG(1, 2)); var _ = os.Open`},
-		{"cmd/fairway/x.go", `import ("time"; "github.com/fairway-gpu/fairway/report"); var t = time.Now(); var _ = report.Page`},
+		{"cmd/fairway/x.go", `import ("time"; "github.com/fairway-gpu/fairway/lab/report"); var t = time.Now(); var _ = report.Page`},
 	} {
 		s, err := parse(c.name, "package x\n"+c.text)
 		if err != nil {

@@ -5,10 +5,10 @@
 // line knows, and what a program in Go should use.
 //
 //	c, err := client.New(client.Options{Address: "unix:///run/fairway/fairway.sock"})
-//	job, err := c.Submit(ctx, live.Submission{...})
+//	job, err := c.Submit(ctx, api.Submission{...})
 //
 // Errors that the daemon gives, and a daemon that does not answer, come back as
-// *live.Error: live.CodeOf tells a program what kind it is.
+// *api.Error: api.CodeOf tells a program what kind it is.
 package client
 
 import (

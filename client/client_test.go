@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"go.uber.org/goleak"
 )
 
@@ -85,29 +85,29 @@ func TestOddAnswers(t *testing.T) {
 	for _, k := range []struct {
 		name string
 		f    http.HandlerFunc
-		code live.Code
+		code api.Code
 	}{
-		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, live.Internal},
-		{"error that is not ours", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusBadGateway) }, live.Internal},
-		{"empty error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400); io.WriteString(w, `{"error":{}}`) }, live.Internal},
-		{"wrong type", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"gpus":"many"}`) }, live.Internal},
-		{"cut off", func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, live.Unavailable},
+		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, api.Internal},
+		{"error that is not ours", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusBadGateway) }, api.Internal},
+		{"empty error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400); io.WriteString(w, `{"error":{}}`) }, api.Internal},
+		{"wrong type", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"gpus":"many"}`) }, api.Internal},
+		{"cut off", func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, api.Unavailable},
 		{"elsewhere", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.1:1/steal", http.StatusTemporaryRedirect)
-		}, live.Internal},
-		{"slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, live.Unavailable},
+		}, api.Internal},
+		{"slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, api.Unavailable},
 		{"slow body", func(w http.ResponseWriter, r *http.Request) {
 			io.WriteString(w, `{"gpus":`)
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
-		}, live.Unavailable},
+		}, api.Unavailable},
 	} {
 		timeout := patience
 		if strings.HasPrefix(k.name, "slow") {
 			timeout = soon
 		}
 		_, err := daemon(t, timeout, k.f).Overview(t.Context())
-		if err == nil || live.CodeOf(err) != k.code || strings.Contains(err.Error(), "fw_secret") {
+		if err == nil || api.CodeOf(err) != k.code || strings.Contains(err.Error(), "fw_secret") {
 			t.Errorf("%s: %v; want code %s", k.name, err, k.code)
 		}
 	}
@@ -125,7 +125,7 @@ func TestDeadlineOfCaller(t *testing.T) {
 func TestLogsWriter(t *testing.T) {
 	c := daemon(t, 0, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "text") })
 	full := errors.New("disk full")
-	if err := c.Logs(t.Context(), "j1", live.LogQuery{}, writer(func([]byte) (int, error) { return 0, full })); err != full {
+	if err := c.Logs(t.Context(), "j1", api.LogQuery{}, writer(func([]byte) (int, error) { return 0, full })); err != full {
 		t.Errorf("got %v; want the writer's error", err)
 	}
 }
@@ -152,8 +152,8 @@ func TestWatchOddStream(t *testing.T) {
 		}
 	})
 	var got []uint64
-	err := c.Watch(t.Context(), live.RecordFilter{}, func(r live.Record) error { got = append(got, r.Seq); return nil })
-	if live.CodeOf(err) != live.Denied || len(got) != 2 || got[0] != 1 || got[1] != 2 {
+	err := c.Watch(t.Context(), api.RecordFilter{}, func(r api.Record) error { got = append(got, r.Seq); return nil })
+	if api.CodeOf(err) != api.Denied || len(got) != 2 || got[0] != 1 || got[1] != 2 {
 		t.Errorf("got %v, %v; want 1, 2 and the problem", got, err)
 	}
 }
@@ -179,7 +179,7 @@ func FuzzStream(f *testing.F) {
 				continue
 			}
 			before := last
-			_ = e.deliver(&last, func(r live.Record) error { return nil })
+			_ = e.deliver(&last, func(r api.Record) error { return nil })
 			if last < before {
 				t.Fatalf("the last sequence number fell from %d to %d", before, last)
 			}

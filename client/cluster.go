@@ -7,79 +7,79 @@ import (
 	"context"
 	"io"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 // Overview returns the state of the whole.
-func (c *Client) Overview(ctx context.Context) (o live.Overview, err error) {
+func (c *Client) Overview(ctx context.Context) (o api.Overview, err error) {
 	err = c.do(ctx, request{method: "GET", path: path("v1", "overview")}, &o)
 	return o, err
 }
 
 // Whoami returns who the daemon takes the client for.
-func (c *Client) Whoami(ctx context.Context) (who live.Identity, err error) {
+func (c *Client) Whoami(ctx context.Context) (who api.Identity, err error) {
 	err = c.do(ctx, request{method: "GET", path: path("v1", "whoami")}, &who)
 	return who, err
 }
 
 // Nodes returns all machines.
-func (c *Client) Nodes(ctx context.Context) ([]live.Node, error) {
-	var out live.NodeList
+func (c *Client) Nodes(ctx context.Context) ([]api.Node, error) {
+	var out api.NodeList
 	err := c.do(ctx, request{method: "GET", path: path("v1", "nodes")}, &out)
 	return out.Nodes, err
 }
 
 // SetNode cordons a machine (sched.Cordoned) or takes it back (sched.Ready).
-func (c *Client) SetNode(ctx context.Context, name string, state sched.NodeState) (n live.Node, err error) {
+func (c *Client) SetNode(ctx context.Context, name string, state sched.NodeState) (n api.Node, err error) {
 	words := map[sched.NodeState]string{sched.Ready: "ready", sched.Cordoned: "cordoned"}
-	err = c.do(ctx, request{method: "PUT", path: path("v1", "nodes", name), body: live.NodeChange{State: words[state]}}, &n)
+	err = c.do(ctx, request{method: "PUT", path: path("v1", "nodes", name), body: api.NodeChange{State: words[state]}}, &n)
 	return n, err
 }
 
 // Tenants returns all tenants.
-func (c *Client) Tenants(ctx context.Context) ([]live.TenantView, error) {
-	var out live.TenantList
+func (c *Client) Tenants(ctx context.Context) ([]api.TenantView, error) {
+	var out api.TenantList
 	err := c.do(ctx, request{method: "GET", path: path("v1", "tenants")}, &out)
 	return out.Tenants, err
 }
 
 // SetTenant declares or changes a tenant.
-func (c *Client) SetTenant(ctx context.Context, t sched.Tenant) (v live.TenantView, err error) {
+func (c *Client) SetTenant(ctx context.Context, t sched.Tenant) (v api.TenantView, err error) {
 	err = c.do(ctx, request{method: "PUT", path: path("v1", "tenants", string(t.ID)), body: t}, &v)
 	return v, err
 }
 
 // Policy returns the policy at work, as a spec.
 func (c *Client) Policy(ctx context.Context) (string, error) {
-	var out live.PolicySpec
+	var out api.PolicySpec
 	err := c.do(ctx, request{method: "GET", path: path("v1", "policy")}, &out)
 	return out.Policy, err
 }
 
 // SetPolicy switches the policy, or with dryRun says what that would do.
-func (c *Client) SetPolicy(ctx context.Context, spec string, dryRun bool) (change live.PolicyChange, err error) {
-	err = c.do(ctx, request{method: "PUT", path: path("v1", "policy"), body: live.PolicySwitch{Policy: spec, DryRun: dryRun}}, &change)
+func (c *Client) SetPolicy(ctx context.Context, spec string, dryRun bool) (change api.PolicyChange, err error) {
+	err = c.do(ctx, request{method: "PUT", path: path("v1", "policy"), body: api.PolicySwitch{Policy: spec, DryRun: dryRun}}, &change)
 	return change, err
 }
 
 // Policies returns the policies there are.
-func (c *Client) Policies(ctx context.Context) ([]live.PolicyEntry, error) {
-	var out live.PolicyList
+func (c *Client) Policies(ctx context.Context) ([]api.PolicyEntry, error) {
+	var out api.PolicyList
 	err := c.do(ctx, request{method: "GET", path: path("v1", "policies")}, &out)
 	return out.Policies, err
 }
 
 // Tokens returns all tokens.
-func (c *Client) Tokens(ctx context.Context) ([]live.Token, error) {
-	var out live.TokenList
+func (c *Client) Tokens(ctx context.Context) ([]api.Token, error) {
+	var out api.TokenList
 	err := c.do(ctx, request{method: "GET", path: path("v1", "tokens")}, &out)
 	return out.Tokens, err
 }
 
 // CreateToken makes a token and returns its secret, which nobody sees again.
-func (c *Client) CreateToken(ctx context.Context, t live.Token) (live.Token, string, error) {
-	var out live.NewToken
+func (c *Client) CreateToken(ctx context.Context, t api.Token) (api.Token, string, error) {
+	var out api.NewToken
 	err := c.do(ctx, request{method: "POST", path: path("v1", "tokens"), body: t}, &out)
 	return out.Token, out.Secret, err
 }
@@ -90,7 +90,7 @@ func (c *Client) RevokeToken(ctx context.Context, id string) error {
 }
 
 // Report tells the daemon about the attempt whose secret it is.
-func (c *Client) Report(ctx context.Context, secret string, r live.AgentReport) (a live.AgentAnswer, err error) {
+func (c *Client) Report(ctx context.Context, secret string, r api.AgentReport) (a api.AgentAnswer, err error) {
 	err = c.do(ctx, request{method: "POST", path: path("v1", "agent", "report"), token: secret, body: r}, &a)
 	return a, err
 }

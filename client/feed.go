@@ -17,7 +17,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // How a watch behaves towards a daemon that went away.
@@ -30,19 +30,19 @@ const (
 	maxLine = 16 << 20
 )
 
-func recordQuery(f live.RecordFilter) url.Values {
+func recordQuery(f api.RecordFilter) url.Values {
 	return url.Values(values{}.count("after", f.After).text("job", string(f.Job)).text("kind", f.Kind).number("limit", f.Limit))
 }
 
 // Events returns a page of the journal, oldest first.
-func (c *Client) Events(ctx context.Context, f live.RecordFilter) (page live.RecordPage, err error) {
+func (c *Client) Events(ctx context.Context, f api.RecordFilter) (page api.RecordPage, err error) {
 	err = c.do(ctx, request{method: "GET", path: path("v1", "events"), query: recordQuery(f)}, &page)
 	return page, err
 }
 
 // History returns the cluster over time, oldest first.
-func (c *Client) History(ctx context.Context) ([]live.Sample, error) {
-	var out live.SampleList
+func (c *Client) History(ctx context.Context) ([]api.Sample, error) {
+	var out api.SampleList
 	err := c.do(ctx, request{method: "GET", path: path("v1", "history")}, &out)
 	return out.Samples, err
 }
@@ -51,7 +51,7 @@ func (c *Client) History(ctx context.Context) ([]live.Sample, error) {
 // context ends or send fails. A daemon that goes away in between is asked again,
 // and goes on behind the last record; one that does not answer at first, or
 // refuses, is an error.
-func (c *Client) Watch(ctx context.Context, f live.RecordFilter, send func(live.Record) error) error {
+func (c *Client) Watch(ctx context.Context, f api.RecordFilter, send func(api.Record) error) error {
 	f.Limit = 0
 	pause := shortestPause
 	for reached := false; ; {
@@ -85,8 +85,8 @@ type sendError struct{ error }
 
 // final reports whether asking again cannot help.
 func final(err error) bool {
-	switch live.CodeOf(err) {
-	case live.Invalid, live.Denied, live.Unknown, live.Conflict, live.TooLarge:
+	switch api.CodeOf(err) {
+	case api.Invalid, api.Denied, api.Unknown, api.Conflict, api.TooLarge:
 		return err != nil
 	}
 	return false
@@ -94,7 +94,7 @@ func final(err error) bool {
 
 // stream reads one answer of the stream until it ends. It notes the last
 // sequence number that send took, and reports whether the daemon answered.
-func (c *Client) stream(ctx context.Context, last *uint64, f live.RecordFilter, send func(live.Record) error) (opened bool, err error) {
+func (c *Client) stream(ctx context.Context, last *uint64, f api.RecordFilter, send func(api.Record) error) (opened bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	q := request{method: "GET", path: path("v1", "events", "stream"), query: recordQuery(f), accept: "text/event-stream", header: http.Header{}}
@@ -144,19 +144,19 @@ func (e *event) add(line []byte) {
 	}
 }
 
-func (e *event) deliver(last *uint64, send func(live.Record) error) error {
+func (e *event) deliver(last *uint64, send func(api.Record) error) error {
 	switch e.name {
 	case "record":
-		var r live.Record
+		var r api.Record
 		if err := json.Unmarshal(e.data, &r); err != nil {
-			return live.Errorf(live.Invalid, "read a record: %w", err).Try("client and daemon may be of different versions")
+			return api.Errorf(api.Invalid, "read a record: %w", err).Try("client and daemon may be of different versions")
 		}
 		if err := send(r); err != nil {
 			return sendError{err}
 		}
 		*last = max(*last, r.Seq)
 	case "problem":
-		var body live.ErrorBody
+		var body api.ErrorBody
 		if err := json.Unmarshal(e.data, &body); err == nil && body.Error != nil {
 			return body.Error
 		}

@@ -12,7 +12,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -42,26 +42,26 @@ func (v values) number(name string, n int) values {
 }
 
 // Submit submits a job. With a key it may be repeated: the job is made once.
-func (c *Client) Submit(ctx context.Context, s live.Submission) (job live.Job, err error) {
+func (c *Client) Submit(ctx context.Context, s api.Submission) (job api.Job, err error) {
 	err = c.do(ctx, request{method: "POST", path: path("v1", "jobs"), body: s}, &job)
 	return job, err
 }
 
 // SubmitApp submits jobs that belong together: all or none.
-func (c *Client) SubmitApp(ctx context.Context, app sched.AppID, jobs []live.Submission) ([]live.Job, error) {
-	var out live.JobList
-	err := c.do(ctx, request{method: "POST", path: path("v1", "apps"), body: live.AppSubmission{ID: app, Jobs: jobs}}, &out)
+func (c *Client) SubmitApp(ctx context.Context, app sched.AppID, jobs []api.Submission) ([]api.Job, error) {
+	var out api.JobList
+	err := c.do(ctx, request{method: "POST", path: path("v1", "apps"), body: api.AppSubmission{ID: app, Jobs: jobs}}, &out)
 	return out.Jobs, err
 }
 
 // Job returns a job.
-func (c *Client) Job(ctx context.Context, id sched.JobID) (job live.Job, err error) {
+func (c *Client) Job(ctx context.Context, id sched.JobID) (job api.Job, err error) {
 	err = c.do(ctx, request{method: "GET", path: path("v1", "jobs", string(id))}, &job)
 	return job, err
 }
 
 // Page returns one page of jobs, newest first.
-func (c *Client) Page(ctx context.Context, f live.JobFilter) (page live.JobPage, err error) {
+func (c *Client) Page(ctx context.Context, f api.JobFilter) (page api.JobPage, err error) {
 	q := values{}.text("tenant", string(f.Tenant)).text("app", string(f.App)).text("user", f.User).
 		text("search", f.Search).text("after", string(f.After)).number("limit", f.Limit)
 	if len(f.States) > 0 {
@@ -73,12 +73,12 @@ func (c *Client) Page(ctx context.Context, f live.JobFilter) (page live.JobPage,
 
 // List goes through all jobs of a filter, newest first, page by page; Limit is
 // the size of a page. After an error there is nothing more.
-func (c *Client) List(ctx context.Context, f live.JobFilter) iter.Seq2[live.Job, error] {
-	return func(yield func(live.Job, error) bool) {
+func (c *Client) List(ctx context.Context, f api.JobFilter) iter.Seq2[api.Job, error] {
+	return func(yield func(api.Job, error) bool) {
 		for {
 			page, err := c.Page(ctx, f)
 			if err != nil {
-				yield(live.Job{}, err)
+				yield(api.Job{}, err)
 				return
 			}
 			for _, j := range page.Jobs {
@@ -95,54 +95,54 @@ func (c *Client) List(ctx context.Context, f live.JobFilter) iter.Seq2[live.Job,
 }
 
 // Command cancels, pauses or resumes a job.
-func (c *Client) Command(ctx context.Context, id sched.JobID, cmd live.Command) (job live.Job, err error) {
+func (c *Client) Command(ctx context.Context, id sched.JobID, cmd api.Command) (job api.Job, err error) {
 	err = c.do(ctx, request{method: "POST", path: path("v1", "jobs", string(id), string(cmd))}, &job)
 	return job, err
 }
 
 // CommandApp cancels, pauses or resumes all jobs of an app.
-func (c *Client) CommandApp(ctx context.Context, id sched.AppID, cmd live.Command) ([]live.Job, error) {
-	var out live.JobList
+func (c *Client) CommandApp(ctx context.Context, id sched.AppID, cmd api.Command) ([]api.Job, error) {
+	var out api.JobList
 	err := c.do(ctx, request{method: "POST", path: path("v1", "apps", string(id), string(cmd))}, &out)
 	return out.Jobs, err
 }
 
 // Apps returns all apps.
-func (c *Client) Apps(ctx context.Context) ([]live.AppView, error) {
-	var out live.AppList
+func (c *Client) Apps(ctx context.Context) ([]api.AppView, error) {
+	var out api.AppList
 	err := c.do(ctx, request{method: "GET", path: path("v1", "apps")}, &out)
 	return out.Apps, err
 }
 
 // CreateSearch begins a search for hyper-parameters. With a key it may be
 // repeated: the search is made once.
-func (c *Client) CreateSearch(ctx context.Context, s live.SearchSpec) (out live.Search, err error) {
+func (c *Client) CreateSearch(ctx context.Context, s api.SearchSpec) (out api.Search, err error) {
 	err = c.do(ctx, request{method: "POST", path: path("v1", "searches"), body: s}, &out)
 	return out, err
 }
 
 // Search returns a search with all its trials.
-func (c *Client) Search(ctx context.Context, id sched.AppID) (out live.Search, err error) {
+func (c *Client) Search(ctx context.Context, id sched.AppID) (out api.Search, err error) {
 	err = c.do(ctx, request{method: "GET", path: path("v1", "searches", string(id))}, &out)
 	return out, err
 }
 
 // Searches returns all searches, newest first, without the curves of their trials.
-func (c *Client) Searches(ctx context.Context) ([]live.Search, error) {
-	var out live.SearchList
+func (c *Client) Searches(ctx context.Context) ([]api.Search, error) {
+	var out api.SearchList
 	err := c.do(ctx, request{method: "GET", path: path("v1", "searches")}, &out)
 	return out.Searches, err
 }
 
 // Explain says why a job waits, or why it runs where it runs.
-func (c *Client) Explain(ctx context.Context, id sched.JobID) (e live.Explanation, err error) {
+func (c *Client) Explain(ctx context.Context, id sched.JobID) (e api.Explanation, err error) {
 	err = c.do(ctx, request{method: "GET", path: path("v1", "jobs", string(id), "explain")}, &e)
 	return e, err
 }
 
 // Points returns what a job's agent measured, oldest first.
-func (c *Client) Points(ctx context.Context, id sched.JobID) ([]live.Point, error) {
-	var out live.PointList
+func (c *Client) Points(ctx context.Context, id sched.JobID) ([]api.Point, error) {
+	var out api.PointList
 	err := c.do(ctx, request{method: "GET", path: path("v1", "jobs", string(id), "points")}, &out)
 	return out.Points, err
 }
@@ -151,7 +151,7 @@ func (c *Client) Points(ctx context.Context, id sched.JobID) ([]live.Point, erro
 const errorTrailer = "Fairway-Error"
 
 // Logs copies a log to w; with Follow, until the job or the context ends.
-func (c *Client) Logs(ctx context.Context, id sched.JobID, q live.LogQuery, w io.Writer) error {
+func (c *Client) Logs(ctx context.Context, id sched.JobID, q api.LogQuery, w io.Writer) error {
 	v := values{}.number("attempt", q.Attempt).number("rank", q.Rank).text("stream", q.Stream).number("tail", q.Tail)
 	if q.Follow {
 		v.text("follow", "true")
@@ -168,7 +168,7 @@ func (c *Client) Logs(ctx context.Context, id sched.JobID, q live.LogQuery, w io
 		return c.unreachable(ctx, err)
 	}
 	if text := resp.Trailer.Get(errorTrailer); text != "" {
-		refused := &live.Error{}
+		refused := &api.Error{}
 		if err := json.Unmarshal([]byte(text), refused); err == nil {
 			return refused
 		}

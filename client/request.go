@@ -17,7 +17,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // The sizes of answers, in bytes: a daemon gone mad must not take the client's
@@ -54,7 +54,7 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	if q.body != nil {
 		b, err := json.Marshal(q.body)
 		if err != nil {
-			return nil, live.Errorf(live.Invalid, "write the request as JSON: %w", err)
+			return nil, api.Errorf(api.Invalid, "write the request as JSON: %w", err)
 		}
 		body = bytes.NewReader(b)
 	}
@@ -64,7 +64,7 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	}
 	r, err := http.NewRequestWithContext(ctx, q.method, address, body)
 	if err != nil {
-		return nil, live.Errorf(live.Invalid, "make the request: %w", err)
+		return nil, api.Errorf(api.Invalid, "make the request: %w", err)
 	}
 	for k, v := range q.header {
 		r.Header[k] = v
@@ -100,28 +100,28 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, fs.ErrPermission):
-		return &live.Error{Code: live.Denied, Message: "you may not use " + c.address, Remedy: "ask for membership in the group of the socket", Err: err}
+		return &api.Error{Code: api.Denied, Message: "you may not use " + c.address, Remedy: "ask for membership in the group of the socket", Err: err}
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
-		return &live.Error{Code: live.Unavailable, Message: "no daemon answers at " + c.address, Remedy: "start one with `fairway up`", Err: err}
+		return &api.Error{Code: api.Unavailable, Message: "no daemon answers at " + c.address, Remedy: "start one with `fairway up`", Err: err}
 	case errors.As(err, &op) && op.Op == "dial":
-		return &live.Error{Code: live.Unavailable, Message: fmt.Sprintf("no daemon answers at %s: %v", c.address, op.Err), Remedy: "check the address, or start one with `fairway up`", Err: err}
+		return &api.Error{Code: api.Unavailable, Message: fmt.Sprintf("no daemon answers at %s: %v", c.address, op.Err), Remedy: "check the address, or start one with `fairway up`", Err: err}
 	}
 	// The text of url.Error repeats the address that people know otherwise.
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err
 	}
-	return &live.Error{Code: live.Unavailable, Message: fmt.Sprintf("the daemon at %s broke off: %v", c.address, err), Remedy: "try again; the daemon's log may say why", Err: err}
+	return &api.Error{Code: api.Unavailable, Message: fmt.Sprintf("the daemon at %s broke off: %v", c.address, err), Remedy: "try again; the daemon's log may say why", Err: err}
 }
 
 // refusal reads the error of an answer.
 func (c *Client) refusal(resp *http.Response) error {
-	var body live.ErrorBody
+	var body api.ErrorBody
 	err := json.NewDecoder(io.LimitReader(resp.Body, maxError)).Decode(&body)
 	if err == nil && body.Error != nil && body.Error.Code != "" {
 		return body.Error
 	}
-	return live.Errorf(live.Internal, "%s answered %s, which no Fairway daemon does", c.address, resp.Status).Try("check the address")
+	return api.Errorf(api.Internal, "%s answered %s, which no Fairway daemon does", c.address, resp.Status).Try("check the address")
 }
 
 // do makes a request whose answer is one JSON value.
@@ -135,7 +135,7 @@ func (c *Client) do(ctx context.Context, q request, out any) error {
 		err = c.decode(ctx, resp, out)
 	}
 	if errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == errSlow {
-		return live.Errorf(live.Unavailable, "the daemon at %s gave no answer within %s", c.address, c.timeout).Try("try again")
+		return api.Errorf(api.Unavailable, "the daemon at %s gave no answer within %s", c.address, c.timeout).Try("try again")
 	}
 	return err
 }
@@ -152,9 +152,9 @@ func (c *Client) decode(ctx context.Context, resp *http.Response, out any) error
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case limited.N <= 0:
-			return live.Errorf(live.TooLarge, "the answer has more than %d bytes", maxAnswer)
+			return api.Errorf(api.TooLarge, "the answer has more than %d bytes", maxAnswer)
 		}
-		return live.Errorf(live.Internal, "read the answer of %s: %w", c.address, err).Try("client and daemon may be of different versions")
+		return api.Errorf(api.Internal, "read the answer of %s: %w", c.address, err).Try("client and daemon may be of different versions")
 	}
 	return nil
 }

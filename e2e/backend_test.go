@@ -17,9 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/book"
-	"github.com/fairway-gpu/fairway/live"
-	"github.com/fairway-gpu/fairway/live/backendtest"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/executor/executortest"
+	"github.com/fairway-gpu/fairway/daemon/loop"
+	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/local"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
@@ -29,7 +30,7 @@ import (
 // TestBackend: the journal, the book and the executor of one machine together
 // keep what a backend must keep, with real processes.
 func TestBackend(t *testing.T) {
-	backendtest.Run(t, backendtest.Quick(), func(t *testing.T) backendtest.World {
+	executortest.Run(t, executortest.Quick(), func(t *testing.T) executortest.World {
 		w := &machineWorld{t: t, dir: shortDir(t), out: t.TempDir()}
 		if err := os.WriteFile(filepath.Join(w.out, "worker.sh"), []byte(obedient), 0o755); err != nil {
 			t.Fatal(err)
@@ -58,13 +59,13 @@ type machineWorld struct {
 	dir, out string
 	mu       sync.Mutex
 	store    *store.Store
-	book     *book.Book
+	book     *state.Store
 	machine  *local.Machine
 	cancel   context.CancelFunc
 	done     chan error
 }
 
-var root = live.Identity{User: "root", Role: live.Admin, Tenant: "default", Owner: live.Owner{UID: -1, GID: -1}}
+var root = api.Identity{User: "root", Role: api.Admin, Tenant: "default", Owner: api.Owner{UID: -1, GID: -1}}
 
 func (w *machineWorld) open() {
 	w.t.Helper()
@@ -86,7 +87,7 @@ func (w *machineWorld) open() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	b, err := book.Open(ctx, book.Config{
+	b, err := state.Open(ctx, state.Config{
 		Journal: s, Node: c.Node, Policies: policy.Builtin(), Standard: "fifo", Key: make([]byte, 32), Now: time.Now, Log: quiet, Use: m.Use,
 	})
 	if err != nil {
@@ -110,37 +111,37 @@ func (w *machineWorld) close() {
 	}
 }
 
-func (w *machineWorld) now() *book.Book {
+func (w *machineWorld) now() *state.Store {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.book
 }
 
-// Backend implements backendtest.World.
-func (w *machineWorld) Backend() live.Backend { return w.now() }
+// Backend implements executortest.World.
+func (w *machineWorld) Backend() loop.Backend { return w.now() }
 
-// Submit implements backendtest.World.
-func (w *machineWorld) Submit(t *testing.T, j backendtest.Job) sched.JobID {
+// Submit implements executortest.World.
+func (w *machineWorld) Submit(t *testing.T, j executortest.Job) sched.JobID {
 	t.Helper()
-	s := live.Submission{Spec: j.Spec}
+	s := api.Submission{Spec: j.Spec}
 	s.ID, s.Submitted = "", time.Time{}
 	s.Command = []string{filepath.Join(w.out, "worker.sh"), w.out, fmt.Sprintf("%.3f", j.Linger.Seconds())}
-	jobs, err := w.now().Submit(context.Background(), root, []live.Submission{s})
+	jobs, err := w.now().Submit(context.Background(), root, []api.Submission{s})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return jobs[0].ID
 }
 
-// Cancel implements backendtest.World.
+// Cancel implements executortest.World.
 func (w *machineWorld) Cancel(t *testing.T, id sched.JobID) {
 	t.Helper()
-	if _, err := w.now().Command(context.Background(), root, id, live.Cancel); err != nil {
+	if _, err := w.now().Command(context.Background(), root, id, api.Cancel); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// End implements backendtest.World.
+// End implements executortest.World.
 func (w *machineWorld) End(t *testing.T, id sched.JobID, code int) {
 	t.Helper()
 	path := filepath.Join(w.out, string(id)+".end")
@@ -152,7 +153,7 @@ func (w *machineWorld) End(t *testing.T, id sched.JobID, code int) {
 	}
 }
 
-// Cordon implements backendtest.World.
+// Cordon implements executortest.World.
 func (w *machineWorld) Cordon(t *testing.T, node string, cordoned bool) {
 	t.Helper()
 	state := sched.Ready
@@ -164,19 +165,19 @@ func (w *machineWorld) Cordon(t *testing.T, node string, cordoned bool) {
 	}
 }
 
-// Running implements backendtest.World: it asks the kernel who has a rank in
+// Running implements executortest.World: it asks the kernel who has a rank in
 // its environment. One may leave and the next begin while it asks, and no rank
 // comes back: so it asks until two answers are the same, and all that was at one
 // moment.
-func (w *machineWorld) Running() map[sched.JobID][]backendtest.GPU {
+func (w *machineWorld) Running() map[sched.JobID][]executortest.GPU {
 	ranks := w.ranks()
 	for again := w.ranks(); !maps.Equal(ranks, again); again = w.ranks() {
 		ranks = again
 	}
-	out := map[sched.JobID][]backendtest.GPU{}
+	out := map[sched.JobID][]executortest.GPU{}
 	node := w.nodeName()
 	for r, slot := range ranks {
-		out[r.job] = append(out[r.job], backendtest.GPU{Node: node, Index: slot})
+		out[r.job] = append(out[r.job], executortest.GPU{Node: node, Index: slot})
 	}
 	return out
 }
@@ -219,7 +220,7 @@ func (w *machineWorld) nodeName() string {
 	return nodes[0].Name
 }
 
-// Starts implements backendtest.World.
+// Starts implements executortest.World.
 func (w *machineWorld) Starts(id sched.JobID) int {
 	text, err := os.ReadFile(filepath.Join(w.out, string(id)+".starts"))
 	if err != nil {
@@ -228,7 +229,7 @@ func (w *machineWorld) Starts(id sched.JobID) int {
 	return len(strings.Fields(string(text)))
 }
 
-// Phase implements backendtest.World.
+// Phase implements executortest.World.
 func (w *machineWorld) Phase(id sched.JobID) sched.Phase {
 	j, err := w.now().Job(root, id)
 	if err != nil {
@@ -237,7 +238,7 @@ func (w *machineWorld) Phase(id sched.JobID) sched.Phase {
 	return j.Status.Phase
 }
 
-// Restart implements backendtest.World.
+// Restart implements executortest.World.
 func (w *machineWorld) Restart(t *testing.T) {
 	t.Helper()
 	w.close()

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -118,11 +118,11 @@ func (l *load) run(ctx context.Context, who int) {
 		case 0, 1:
 			l.submit(ctx)
 		case 2:
-			l.command(ctx, live.Cancel, 5)
+			l.command(ctx, api.Cancel, 5)
 		case 3:
-			l.command(ctx, live.Pause, 1)
+			l.command(ctx, api.Pause, 1)
 		case 4:
-			l.command(ctx, live.Resume, 1)
+			l.command(ctx, api.Resume, 1)
 		case 5:
 			if who == 0 && l.intn(10) == 0 {
 				specs := []string{"las:lease=1s", "fifo", "srtf", "pollux", "tiresias"}
@@ -145,7 +145,7 @@ func (l *load) submit(ctx context.Context) {
 	l.keys++
 	key := fmt.Sprintf("key-%d", l.keys)
 	l.mu.Unlock()
-	s := live.Submission{Key: key}
+	s := api.Submission{Key: key}
 	s.Name = "w"
 	s.Command = []string{l.script, strconv.Itoa(2 + l.intn(50)), l.out}
 	s.GPUs = 1
@@ -164,7 +164,7 @@ func (l *load) submit(ctx context.Context) {
 			l.mu.Unlock()
 			return
 		}
-		if c := live.CodeOf(err); c == live.Invalid || c == live.Denied {
+		if c := api.CodeOf(err); c == api.Invalid || c == api.Denied {
 			l.d.t.Errorf("submit: %v", err)
 			return
 		}
@@ -172,7 +172,7 @@ func (l *load) submit(ctx context.Context) {
 	}
 }
 
-func (l *load) command(ctx context.Context, c live.Command, rarely int) {
+func (l *load) command(ctx context.Context, c api.Command, rarely int) {
 	if l.intn(rarely) > 0 {
 		return
 	}
@@ -188,16 +188,16 @@ func (l *load) command(ctx context.Context, c live.Command, rarely int) {
 }
 
 // drain lets every job come to its end and returns them.
-func (l *load) drain() []live.Job {
+func (l *load) drain() []api.Job {
 	t, ctx := l.d.t, context.Background()
 	if _, err := l.d.SetPolicy(ctx, "fifo", false); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(3 * patience)
 	for {
-		var all []live.Job
+		var all []api.Job
 		open := 0
-		for j, err := range l.d.List(ctx, live.JobFilter{Limit: 1000}) {
+		for j, err := range l.d.List(ctx, api.JobFilter{Limit: 1000}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -206,9 +206,9 @@ func (l *load) drain() []live.Job {
 				continue
 			}
 			open++
-			if j.State == live.Paused {
+			if j.State == api.Paused {
 				// Its processes may have come to their end before they left.
-				if _, err := l.d.Command(ctx, j.ID, live.Resume); err != nil && live.CodeOf(err) != live.Conflict {
+				if _, err := l.d.Command(ctx, j.ID, api.Resume); err != nil && api.CodeOf(err) != api.Conflict {
 					t.Fatal(err)
 				}
 			}
@@ -224,12 +224,12 @@ func (l *load) drain() []live.Job {
 }
 
 // check accounts for every job.
-func (l *load) check(jobs []live.Job) {
+func (l *load) check(jobs []api.Job) {
 	t := l.d.t
 	if v, err := os.ReadFile(filepath.Join(l.out, "violations")); err == nil {
 		t.Errorf("violations:\n%s", v)
 	}
-	seen, keys := map[sched.JobID]live.Job{}, map[string]bool{}
+	seen, keys := map[sched.JobID]api.Job{}, map[string]bool{}
 	for _, j := range jobs {
 		if _, twice := seen[j.ID]; twice {
 			t.Errorf("job %s is listed twice", j.ID)
@@ -258,7 +258,7 @@ func (l *load) check(jobs []live.Job) {
 }
 
 // checkAttempts: no attempt ran twice, and none ran that was not started.
-func (l *load) checkAttempts(j live.Job) {
+func (l *load) checkAttempts(j api.Job) {
 	text, err := os.ReadFile(filepath.Join(l.out, string(j.ID)+".attempts"))
 	if err != nil {
 		return // never ran
@@ -283,7 +283,7 @@ func (l *load) number(name string) int {
 	return n
 }
 
-func (l *load) summary(jobs []live.Job) string {
+func (l *load) summary(jobs []api.Job) string {
 	phases := map[string]int{}
 	var starts, preempted, moved int
 	for _, j := range jobs {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // TestDashboard opens the pages of the real daemon in a real browser: a job
@@ -73,7 +73,7 @@ func TestDashboard(t *testing.T) {
 	page.shows("killed")
 	page.until("the daemon has killed the job", func(string) bool {
 		j, err := d.Job(context.Background(), job.ID)
-		return err == nil && j.State == live.Killed
+		return err == nil && j.State == api.Killed
 	})
 }
 
@@ -131,13 +131,13 @@ func newFront(t *testing.T, to string) *front {
 func (f *front) lead(to string) { f.to.Store(&to) }
 
 // submitTraining submits an elastic job that really trains, through the agent.
-func (d *daemon) submitTraining() live.Job {
+func (d *daemon) submitTraining() api.Job {
 	d.t.Helper()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	s := live.Submission{}
+	s := api.Submission{}
 	s.Name, s.Dir = "train", root
 	s.Command = []string{"python3", "examples/stdlib_train.py", "--steps", "100000", "--batch", "16", "--sleep", "0.004"}
 	s.Env = map[string]string{"PYTHONPATH": filepath.Join(root, "python", "src")}

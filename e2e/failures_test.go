@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -50,7 +50,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-func (d *daemon) run(s live.Submission, command ...string) sched.JobID {
+func (d *daemon) run(s api.Submission, command ...string) sched.JobID {
 	d.t.Helper()
 	s.Command = command
 	j, err := d.Submit(context.Background(), s)
@@ -63,9 +63,9 @@ func (d *daemon) run(s live.Submission, command ...string) sched.JobID {
 func shell(script string) []string { return []string{"/bin/sh", "-c", script} }
 
 // until waits for a state of a job and returns the job.
-func (d *daemon) until(id sched.JobID, state string) live.Job {
+func (d *daemon) until(id sched.JobID, state string) api.Job {
 	d.t.Helper()
-	var j live.Job
+	var j api.Job
 	ok := false
 	for end := time.Now().Add(patience); !ok && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		var err error
@@ -83,8 +83,8 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	d := configured(t, "", "--slots", "4", "--policy", "fifo")
 	dir := t.TempDir()
-	task := func(name string, retries int) live.Submission {
-		return live.Submission{Spec: sched.Spec{GPUs: 1}, Task: live.Task{Name: name, Retries: retries}}
+	task := func(name string, retries int) api.Submission {
+		return api.Submission{Spec: sched.Spec{GPUs: 1}, Task: api.Task{Name: name, Retries: retries}}
 	}
 	bug := shell(`printf 'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\nNameError: name modle is not defined\n' >&2; exit 1`)
 	if python, err := exec.LookPath("python3"); err == nil {
@@ -100,23 +100,23 @@ func TestFailures(t *testing.T) {
 	fat.Memory = 256 << 20
 	large := d.run(fat, shell(fmt.Sprintf(`[ -e %[1]s/fat ] || { touch %[1]s/fat; echo "slurmstepd: error: Detected 1 oom_kill event in StepId=1.0." >&2; exit 1; }`, dir))...)
 
-	j := d.until(broken, live.Failed)
+	j := d.until(broken, api.Failed)
 	if f := j.Exit.Finding; j.Status.Starts != 1 || f == nil || f.Reason != "program-bug" || f.Category != diagnose.User ||
 		!strings.Contains(f.Evidence.Text, "NameError") || !strings.Contains(j.Exit.Next, "not retried") {
 		t.Errorf("the bug: %d starts, %+v, %q; want one, found and not tried again", j.Status.Starts, f, j.Exit.Next)
 	}
-	if j := d.until(mine, live.Failed); j.Exit.Finding == nil || j.Exit.Finding.Reason != "licence" {
+	if j := d.until(mine, api.Failed); j.Exit.Finding == nil || j.Exit.Finding.Reason != "licence" {
 		t.Errorf("the reason of the operator's table: %+v", j.Exit.Finding)
 	}
 	waitFor(t, patience, func() bool { j, err := d.Job(context.Background(), flaky); return err == nil && j.Status.Failures == 1 })
 	d.kill() // in the middle of its back-off
 	d.start()
 	write(t, filepath.Join(dir, "killed"), "")
-	j = d.until(flaky, live.Finished)
+	j = d.until(flaky, api.Finished)
 	if j.Status.Starts != 3 || j.Status.Failures != 2 {
 		t.Errorf("the flaky one: %d starts, %d failures; want 3 and 2", j.Status.Starts, j.Status.Failures)
 	}
-	if j := d.until(large, live.Finished); j.Memory != 384<<20 || j.Status.Starts != 2 {
+	if j := d.until(large, api.Finished); j.Memory != 384<<20 || j.Status.Starts != 2 {
 		t.Errorf("out of memory: asks for %d MiB after %d starts; want 384 after 2", j.Memory>>20, j.Status.Starts)
 	}
 	d.blame(t)
@@ -128,10 +128,10 @@ func (d *daemon) blame(t *testing.T) {
 	t.Helper()
 	ctx := context.Background()
 	for _, user := range []string{"ann", "bob", "eve"} {
-		s := live.Submission{Spec: sched.Spec{GPUs: 1, User: user}}
-		d.until(d.run(s, shell(`echo "RuntimeError: NCCL error: unhandled system error" >&2; exit 1`)...), live.Failed)
+		s := api.Submission{Spec: sched.Spec{GPUs: 1, User: user}}
+		d.until(d.run(s, shell(`echo "RuntimeError: NCCL error: unhandled system error" >&2; exit 1`)...), api.Failed)
 	}
-	page, err := d.Events(ctx, live.RecordFilter{Kind: "node-withheld", Limit: 10})
+	page, err := d.Events(ctx, api.RecordFilter{Kind: "node-withheld", Limit: 10})
 	if err != nil || len(page.Records) != 1 {
 		t.Fatalf("%d warnings, %v; want one", len(page.Records), err)
 	}
@@ -147,13 +147,13 @@ func TestScreen(t *testing.T) {
 	t.Parallel()
 	d := configured(t, "screen: {time: 3s}\nnotice: 1m\n", "--slots", "4", "--policy", "fifo@screen:idle=0")
 	dir := t.TempDir()
-	gang := live.Submission{Spec: sched.Spec{GPUs: 4}}
+	gang := api.Submission{Spec: sched.Spec{GPUs: 4}}
 	bad := d.run(gang, shell(fmt.Sprintf(`echo $WORLD_SIZE >> %s/bad; exec python-that-is-not-there`, dir))...)
-	if j := d.until(bad, live.Failed); j.Status.MostGPUs != 1 || j.Exit.Finding == nil {
+	if j := d.until(bad, api.Failed); j.Status.MostGPUs != 1 || j.Exit.Finding == nil {
 		t.Errorf("the bad gang had %d slots, %+v; want 1 at most", j.Status.MostGPUs, j.Exit.Finding)
 	}
 	good := d.run(gang, shell(fmt.Sprintf(`echo $WORLD_SIZE $FAIRWAY_SCREENING >> %s/good; trap 'exit 75' TERM; [ $WORLD_SIZE = 4 ] || { sleep 60 & wait; }`, dir))...)
-	j := d.until(good, live.Finished)
+	j := d.until(good, api.Finished)
 	if j.Status.MostGPUs != 4 || !j.Status.Proven || j.Status.Preemptions > 0 || j.Status.Starts != 2 {
 		t.Errorf("the good gang: %+v; want proven, then four slots", j.Status)
 	}
@@ -172,20 +172,20 @@ func TestShare(t *testing.T) {
 	t.Parallel()
 	d := configured(t, "", "--slots", "1", "--policy", "fifo@share")
 	flag := filepath.Join(t.TempDir(), "go")
-	s := live.Submission{Spec: sched.Spec{GPUs: 1, Shareable: true, GPUUtil: 0.2, GPUMemory: 1 << 20}}
+	s := api.Submission{Spec: sched.Spec{GPUs: 1, Shareable: true, GPUUtil: 0.2, GPUMemory: 1 << 20}}
 	wait := shell("until [ -e " + flag + " ]; do sleep 0.05; done")
 	a, b := d.run(s, wait...), d.run(s, wait...)
-	d.until(a, live.Running)
-	j := d.until(b, live.Running)
+	d.until(a, api.Running)
+	j := d.until(b, api.Running)
 	if len(j.Held) != 1 || j.Held[0].Milli != 500 {
 		t.Errorf("b holds %+v; want half of the slot", j.Held)
 	}
 	write(t, flag, "")
-	d.until(a, live.Finished)
-	d.until(b, live.Finished)
+	d.until(a, api.Finished)
+	d.until(b, api.Finished)
 }
 
-func next(e *live.Exit) string {
+func next(e *api.Exit) string {
 	if e == nil {
 		return ""
 	}

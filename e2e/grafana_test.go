@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // TestGrafana: every metric that the dashboard file asks for is one that the
@@ -27,7 +27,7 @@ func TestGrafana(t *testing.T) {
 		t.Fatal("deploy/grafana/fairway.json is not JSON")
 	}
 	d := startDaemon(t, shortDir(t), "--slots", "2")
-	s := live.Submission{}
+	s := api.Submission{}
 	s.Command, s.GPUs = []string{"/bin/sleep", "3600"}, 1
 	if _, err := d.Submit(context.Background(), s); err != nil {
 		t.Fatal(err)

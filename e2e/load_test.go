@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // scale returns a number from the environment, for runs at full size.
@@ -42,7 +42,7 @@ func TestLoad(t *testing.T) {
 	}
 	d := startDaemon(t, shortDir(t), "--config", config)
 	ctx := context.Background()
-	stub := live.Submission{}
+	stub := api.Submission{}
 	stub.Command, stub.GPUs, stub.Single = []string{"/bin/sleep", "3600"}, 1, true
 	stub.Name, stub.MilliGPU, stub.Shareable = "stub", 250, true
 	for range running {
@@ -64,7 +64,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("%d jobs wait and %d run; want %d and %d", o.Waiting, o.Running, queued, running)
 	}
 	begin := time.Now()
-	if _, err := d.Page(ctx, live.JobFilter{}); err != nil {
+	if _, err := d.Page(ctx, api.JobFilter{}); err != nil {
 		t.Fatal(err)
 	}
 	page := time.Since(begin)
@@ -83,7 +83,7 @@ func TestLoad(t *testing.T) {
 
 // quickest returns how long a decision takes, in ms. The machine may stop in the
 // middle of one: if the last took longer than it may, the best of some counts.
-func (d *daemon) quickest(o live.Overview, s live.Submission, most float64) float64 {
+func (d *daemon) quickest(o api.Overview, s api.Submission, most float64) float64 {
 	d.t.Helper()
 	ctx, best := context.Background(), o.LastMS
 	for try := 0; best > most && try < 20; try++ {
@@ -102,7 +102,7 @@ func (d *daemon) quickest(o live.Overview, s live.Submission, most float64) floa
 }
 
 // submitAll submits n jobs from four clients and returns how long each took.
-func submitAll(t *testing.T, d *daemon, s live.Submission, n int) []time.Duration {
+func submitAll(t *testing.T, d *daemon, s api.Submission, n int) []time.Duration {
 	t.Helper()
 	var mu sync.Mutex
 	var took []time.Duration

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -78,17 +78,17 @@ func TestSearch(t *testing.T) {
 	}
 	d := startDaemon(t, shortDir(t), "--slots", "3")
 	ctx := context.Background()
-	spec := live.SearchSpec{
-		ID: "sweep", Method: "grid", Metric: live.Metric{Name: "error"}, AtOnce: 3, Key: "once",
-		Parameters: map[string]live.Parameter{"x": {Values: []string{"5", "3", "6", "0", "7", "2", "4", "1"}}},
-		Stopping:   live.StopRule{Rule: "asha", Min: 3, Max: 27, Eta: 3},
+	spec := api.SearchSpec{
+		ID: "sweep", Method: "grid", Metric: api.Metric{Name: "error"}, AtOnce: 3, Key: "once",
+		Parameters: map[string]api.Parameter{"x": {Values: []string{"5", "3", "6", "0", "7", "2", "4", "1"}}},
+		Stopping:   api.StopRule{Rule: "asha", Min: 3, Max: 27, Eta: 3},
 	}
 	spec.Trial.Command, spec.Trial.GPUs = []string{python, script, out, "{x}"}, 1
 	if _, err := d.CreateSearch(ctx, spec); err != nil {
 		t.Fatal(err)
 	}
 	begin, kills := time.Now(), 0
-	look := func() live.Search {
+	look := func() api.Search {
 		s, err := d.Search(ctx, "sweep")
 		if err != nil {
 			t.Fatal(err)
@@ -128,20 +128,20 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-func checkSearch(t *testing.T, s live.Search) {
+func checkSearch(t *testing.T, s api.Search) {
 	t.Helper()
-	if s.State != live.Finished || len(s.Trials) != 8 || s.Best == nil || *s.Best != 3 {
+	if s.State != api.Finished || len(s.Trials) != 8 || s.Best == nil || *s.Best != 3 {
 		t.Fatalf("%s, %d trials, best %v: %s; want 8 trials, the fourth the best", s.State, len(s.Trials), s.Best, s.Why)
 	}
-	if best := s.Trials[3]; best.State != live.Finished || best.Params["x"] != "0" || best.Done != 27 || best.Rung != 2 {
+	if best := s.Trials[3]; best.State != api.Finished || best.Params["x"] != "0" || best.Done != 27 || best.Rung != 2 {
 		t.Errorf("the best trial: %+v; want it finished", best)
 	}
 	early := 0
 	for _, trial := range s.Trials {
 		switch {
-		case trial.Early && trial.State == live.Killed && trial.Why != "" && trial.Done < 27:
+		case trial.Early && trial.State == api.Killed && trial.Why != "" && trial.Done < 27:
 			early++
-		case trial.State != live.Finished:
+		case trial.State != api.Finished:
 			t.Errorf("trial %d: %s, %q after %g; want it finished or stopped early", trial.Number, trial.State, trial.Why, trial.Done)
 		}
 	}
@@ -151,16 +151,16 @@ func checkSearch(t *testing.T, s live.Search) {
 }
 
 // checkTrialJobs: there is one job for each trial, and no other.
-func checkTrialJobs(t *testing.T, d *daemon, s live.Search, out string) {
+func checkTrialJobs(t *testing.T, d *daemon, s api.Search, out string) {
 	t.Helper()
 	if text, err := os.ReadFile(filepath.Join(out, "violations")); err == nil {
 		t.Errorf("violations:\n%s", text)
 	}
-	page, err := d.Page(context.Background(), live.JobFilter{App: "sweep", Limit: 100})
+	page, err := d.Page(context.Background(), api.JobFilter{App: "sweep", Limit: 100})
 	if err != nil || page.Total != 8 {
 		t.Fatalf("%d jobs, %v; want 8", page.Total, err)
 	}
-	trials := map[sched.JobID]live.Trial{}
+	trials := map[sched.JobID]api.Trial{}
 	for _, trial := range s.Trials {
 		trials[trial.Job] = trial
 	}
@@ -170,7 +170,7 @@ func checkTrialJobs(t *testing.T, d *daemon, s live.Search, out string) {
 			t.Errorf("job %s is %s; its trial: %+v", j.ID, j.State, trial)
 		}
 		_, err := os.Stat(filepath.Join(out, string(j.ID)+".done"))
-		if done := err == nil; done != (j.State == live.Finished) {
+		if done := err == nil; done != (j.State == api.Finished) {
 			t.Errorf("job %s is %s; it came to its end: %v", j.ID, j.State, done)
 		}
 		if trial.Early {

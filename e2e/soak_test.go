@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // TestSoak is a long time of operation in a short one: many jobs that end at
@@ -69,7 +69,7 @@ func runJobs(t *testing.T, d *daemon, n int) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			s := live.Submission{}
+			s := api.Submission{}
 			s.Command, s.GPUs = []string{"/bin/sh", "-c", "echo trained"}, 1
 			for range n / 4 {
 				if _, err := d.Submit(ctx, s); err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // TestStopAndUpgrade: a daemon that is asked to end does so without an error and
@@ -20,13 +20,13 @@ func TestStopAndUpgrade(t *testing.T) {
 	d := startDaemon(t, shortDir(t), "--slots", "2")
 	ctx := context.Background()
 	flag := filepath.Join(t.TempDir(), "go")
-	s := live.Submission{}
+	s := api.Submission{}
 	s.Command, s.GPUs = []string{"/bin/sh", "-c", "until [ -f " + flag + " ]; do sleep 0.05; done; echo went"}, 2
 	j, err := d.Submit(ctx, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	isRunning := func() bool { j, err := d.Job(ctx, j.ID); return err == nil && j.State == live.Running }
+	isRunning := func() bool { j, err := d.Job(ctx, j.ID); return err == nil && j.State == api.Running }
 	waitFor(t, patience, isRunning)
 	if err := d.stop(); err != nil {
 		t.Fatalf("the daemon ended with %v; want no error", err)
@@ -39,12 +39,12 @@ func TestStopAndUpgrade(t *testing.T) {
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, patience, func() bool { j, err := d.Job(ctx, j.ID); return err == nil && j.State == live.Finished })
+	waitFor(t, patience, func() bool { j, err := d.Job(ctx, j.ID); return err == nil && j.State == api.Finished })
 	if j, _ := d.Job(ctx, j.ID); j.Status.Starts != 1 {
 		t.Errorf("the job was started %d times; want once", j.Status.Starts)
 	}
 	var log strings.Builder
-	if err := d.Logs(ctx, j.ID, live.LogQuery{Rank: 1}, &log); err != nil || log.String() != "went\n" {
+	if err := d.Logs(ctx, j.ID, api.LogQuery{Rank: 1}, &log); err != nil || log.String() != "went\n" {
 		t.Errorf("log of rank 1 is %q, %v; want what it printed after the upgrade", log.String(), err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -47,7 +47,7 @@ func BenchmarkAttempt(b *testing.B) {
 					time.Sleep(100 * time.Microsecond)
 				}
 				begin = time.Now()
-				for len(r.orders.exitsOf(live.AttemptID{Job: a.Job, Number: 1})) == 0 {
+				for len(r.orders.exitsOf(api.AttemptID{Job: a.Job, Number: 1})) == 0 {
 					time.Sleep(100 * time.Microsecond)
 				}
 				end += time.Since(begin)

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 const (
@@ -120,7 +120,7 @@ type group struct {
 }
 
 // groupName names the groups of an attempt.
-func groupName(id live.AttemptID, nonce string) string {
+func groupName(id api.AttemptID, nonce string) string {
 	return fmt.Sprintf("fairway-%s.%d-%.8s", id.Job, id.Number, nonce)
 }
 

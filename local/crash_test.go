@@ -22,7 +22,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -34,7 +34,7 @@ type fileOrders struct {
 	mu     sync.Mutex
 }
 
-func (o *fileOrders) Exited(ctx context.Context, e live.Exit) error {
+func (o *fileOrders) Exited(ctx context.Context, e api.Exit) error {
 	line, err := json.Marshal(e)
 	if err != nil {
 		return err
@@ -47,15 +47,15 @@ func (o *fileOrders) Exited(ctx context.Context, e live.Exit) error {
 	return o.fakeOrders.Exited(ctx, e)
 }
 
-func readExits(path string) []live.Exit {
+func readExits(path string) []api.Exit {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	var out []live.Exit
+	var out []api.Exit
 	for s := bufio.NewScanner(f); s.Scan(); {
-		var e live.Exit
+		var e api.Exit
 		if json.Unmarshal(s.Bytes(), &e) == nil {
 			out = append(out, e)
 		}
@@ -65,7 +65,7 @@ func readExits(path string) []live.Exit {
 
 // crashMachine is a daemon that runs until it is killed, or all is done.
 func crashMachine(dir string) int {
-	var list []live.Attempt
+	var list []api.Attempt
 	if err := readRecord(filepath.Join(dir, "orders.json"), &list); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -77,7 +77,7 @@ func crashMachine(dir string) int {
 	}
 	orders := &fileOrders{fakeOrders: newOrders(), exited: f}
 	for _, e := range readExits(f.Name()) {
-		list = slices.DeleteFunc(list, func(a live.Attempt) bool { return a.AttemptID == e.AttemptID })
+		list = slices.DeleteFunc(list, func(a api.Attempt) bool { return a.AttemptID == e.AttemptID })
 	}
 	orders.set(list...)
 	c := testConfig(filepath.Join(dir, "machine"))
@@ -107,7 +107,7 @@ func TestCrash(t *testing.T) {
 	t.Parallel()
 	const jobs, kills = 60, 25
 	dir := t.TempDir()
-	var list []live.Attempt
+	var list []api.Attempt
 	for i := range jobs {
 		slot := i % 4
 		a := attempt(fmt.Sprintf("crash-%02d", i), 1, sched.GPUSet(1)<<slot, fmt.Sprintf(
@@ -144,7 +144,7 @@ func TestCrash(t *testing.T) {
 		if got := read(t, dir, fmt.Sprintf("mark-%d", i)); got != "start\nend\n" {
 			t.Errorf("%s left %q; want one start and one end", a.Job, got)
 		}
-		var mine []live.Exit
+		var mine []api.Exit
 		for _, e := range exits {
 			if e.AttemptID == a.AttemptID {
 				mine = append(mine, e)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -109,13 +109,13 @@ func TestGPUUse(t *testing.T) {
 	})
 	a := attempt("uses", 1, 0b1, `sh -c 'echo $$ > `+pids+`; exec sleep 100'; true`)
 	r.orders.set(a)
-	var u []*live.GPUUse
+	var u []*api.GPUUse
 	eventually(t, "use of GPU 0", func() bool {
 		u = r.m.Use()
 		return u[0] != nil && len(u[0].Processes) == 2 && u[0].Processes[0].Job == "uses"
 	})
-	want := &live.GPUUse{At: u[0].At, Util: 0.5, MemoryUsed: 1 << 30, MemoryTotal: 80 << 30, PowerW: 200.5, TempC: 50,
-		Processes: []live.GPUProcess{{PID: u[0].Processes[0].PID, Job: "uses", Memory: 1000 << 20}, {PID: 1, Memory: 24 << 20}}}
+	want := &api.GPUUse{At: u[0].At, Util: 0.5, MemoryUsed: 1 << 30, MemoryTotal: 80 << 30, PowerW: 200.5, TempC: 50,
+		Processes: []api.GPUProcess{{PID: u[0].Processes[0].PID, Job: "uses", Memory: 1000 << 20}, {PID: 1, Memory: 24 << 20}}}
 	if diff := cmp.Diff(want, u[0]); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

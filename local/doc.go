@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package local runs jobs as processes of one machine: it finds the GPUs, makes
-// the processes follow live.Orders, keeps what they print and measures what they
+// the processes follow executor.Port, keeps what they print and measures what they
 // use.
 //
 // # Who does what

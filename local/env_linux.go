@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -109,7 +109,7 @@ func environment(o *order, a account, rank, port int) []string {
 
 		"FAIRWAY_API": o.API, "FAIRWAY_TOKEN": o.Token,
 		keepDirVar: o.Checkpoint, nonceVar: o.Nonce,
-		"FAIRWAY_NOTICE": live.SecondsVariable(o.Notice.D()), "FAIRWAY_REPORT_SECONDS": live.SecondsVariable(o.Report.D()),
+		"FAIRWAY_NOTICE": api.SecondsVariable(o.Notice.D()), "FAIRWAY_REPORT_SECONDS": api.SecondsVariable(o.Report.D()),
 		"FAIRWAY_NODES": "1", "FAIRWAY_SLOTS": slotList(o.Placement),
 	} {
 		vars[k] = v
@@ -169,8 +169,8 @@ func lookProgram(name, dir string, env []string) (string, error) {
 
 // startFailure turns an error of starting a program into an exit: the codes are
 // those of a shell, and what is no fault of the job is lost.
-func startFailure(o *order, dir string, err error) live.Exit {
-	e := live.Exit{AttemptID: o.AttemptID}
+func startFailure(o *order, dir string, err error) api.Exit {
+	e := api.Exit{AttemptID: o.AttemptID}
 	name := o.Task.Command[0]
 	if info, serr := os.Stat(dir); serr != nil {
 		e.Code, e.Why = 126, fmt.Sprintf("working folder %.200s: %v", dir, unwrapPath(serr))

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // orphansSave reports whether to wait on for processes that were left behind: a
@@ -84,18 +84,18 @@ func (g *gang) finish() {
 }
 
 // result says how the gang ended, when all of it has.
-func (g *gang) result() live.Exit {
-	e := live.Exit{AttemptID: g.order.AttemptID, At: time.Now(), Noticed: g.noticed}
+func (g *gang) result() api.Exit {
+	e := api.Exit{AttemptID: g.order.AttemptID, At: time.Now(), Noticed: g.noticed}
 	failed := g.failed
 	// One that has saved the work leaves; whoever then dies of our request to leave as
 	// well has not failed.
 	if failed != nil && failed.signal == "SIGTERM" && (g.saved || g.asked && g.yields()) {
-		e.Yielded, e.Code = true, live.YieldCode
+		e.Yielded, e.Code = true, api.YieldCode
 		return e
 	}
 	if failed == nil {
 		if g.yields() {
-			e.Yielded, e.Code = true, live.YieldCode
+			e.Yielded, e.Code = true, api.YieldCode
 		}
 		return e
 	}
@@ -105,7 +105,7 @@ func (g *gang) result() live.Exit {
 		short = fmt.Sprintf("the job used more than its limit of %.1f GiB of host memory", float64(g.group.memory)/(1<<30))
 	}
 	if g.oom { // perhaps of a process that the rank could not do without
-		e.Host = []diagnose.Event{{Kind: live.HostOutOfMemory, Text: short}}
+		e.Host = []diagnose.Event{{Kind: api.HostOutOfMemory, Text: short}}
 	}
 	switch {
 	case failed.signal == "SIGKILL" && g.oom:

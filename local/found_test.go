@@ -17,8 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -26,25 +26,25 @@ import (
 func TestFound(t *testing.T) {
 	t.Parallel()
 	here := bootID()
-	restarted := []diagnose.Event{{Kind: live.HostRestarted, Node: "here"}}
+	restarted := []diagnose.Event{{Kind: api.HostRestarted, Node: "here"}}
 	for _, c := range []struct {
 		name    string
 		boot    string
 		shim    bool
 		ordered bool
-		want    live.Exit
+		want    api.Exit
 		runs    bool
 	}{
-		{"never-started", here, false, true, live.Exit{Code: 4}, true},
-		{"never-started-withdrawn", here, false, false, live.Exit{Noticed: true, Why: "withdrawn before it started"}, false},
-		{"supervisor-gone", here, true, true, live.Exit{Lost: true, Why: "the supervisor of the job was killed"}, false},
-		{"restarted", "another", true, true, live.Exit{Lost: true, Why: "the machine was restarted", Host: restarted}, false},
-		{"restarted-early", "another", false, true, live.Exit{Lost: true, Why: "the machine was restarted", Host: restarted}, false},
+		{"never-started", here, false, true, api.Exit{Code: 4}, true},
+		{"never-started-withdrawn", here, false, false, api.Exit{Noticed: true, Why: "withdrawn before it started"}, false},
+		{"supervisor-gone", here, true, true, api.Exit{Lost: true, Why: "the supervisor of the job was killed"}, false},
+		{"restarted", "another", true, true, api.Exit{Lost: true, Why: "the machine was restarted", Host: restarted}, false},
+		{"restarted-early", "another", false, true, api.Exit{Lost: true, Why: "the machine was restarted", Host: restarted}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			a := attempt(c.name, 7, 0b1, "touch ran; exit 4")
-			var list []live.Attempt
+			var list []api.Attempt
 			if c.ordered {
 				list = append(list, a)
 			}
@@ -132,7 +132,7 @@ func TestLeak(t *testing.T) {
 	r.exit(warm.AttemptID)
 	time.Sleep(50 * time.Millisecond)
 	files, routines := count()
-	var list []live.Attempt
+	var list []api.Attempt
 	for i := range 96 {
 		list = append(list, attempt(fmt.Sprint("leak-", i), 1, 1<<(i%64), "exec sleep 0.1"))
 	}

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // gang is the ranks of an attempt, in the eyes of their supervisor.
@@ -51,10 +51,10 @@ type rank struct {
 }
 
 // run starts the ranks and waits until nothing is left of them.
-func (g *gang) run() live.Exit {
+func (g *gang) run() api.Exit {
 	if _, asked := g.stopAsked(); asked {
 		g.finish()
-		return live.Exit{AttemptID: g.order.AttemptID, At: time.Now(), Noticed: true, Why: "stopped before it started"}
+		return api.Exit{AttemptID: g.order.AttemptID, At: time.Now(), Noticed: true, Why: "stopped before it started"}
 	}
 	if e, ok := g.start(); !ok {
 		g.finish()
@@ -87,10 +87,10 @@ func (g *gang) run() live.Exit {
 }
 
 // start starts all ranks, or says how the attempt ended because it could not.
-func (g *gang) start() (live.Exit, bool) {
+func (g *gang) start() (api.Exit, bool) {
 	o := &g.order
-	lost := func(err error) (live.Exit, bool) {
-		return live.Exit{AttemptID: o.AttemptID, Lost: true, Why: err.Error()}, false
+	lost := func(err error) (api.Exit, bool) {
+		return api.Exit{AttemptID: o.AttemptID, Lost: true, Why: err.Error()}, false
 	}
 	port, err := freePort()
 	if err != nil {
@@ -143,7 +143,7 @@ func (g *gang) start() (live.Exit, bool) {
 			attr.Pgid, g.record.PGID = pid, pid
 		}
 	}
-	return live.Exit{}, true
+	return api.Exit{}, true
 }
 
 func (g *gang) startRank(n int, null *os.File, attr *syscall.ProcAttr) (int, error) {
@@ -243,7 +243,7 @@ func (g *gang) reap() (left bool) {
 		if err != nil || pid <= 0 {
 			return err == nil
 		}
-		if g.orphaned && status.Exited() && status.ExitStatus() == live.YieldCode {
+		if g.orphaned && status.Exited() && status.ExitStatus() == api.YieldCode {
 			g.saved = true
 		}
 		for _, r := range g.ranks {
@@ -256,7 +256,7 @@ func (g *gang) reap() (left bool) {
 			} else {
 				r.code = status.ExitStatus()
 			}
-			if g.failed == nil && r.code != 0 && r.code != live.YieldCode {
+			if g.failed == nil && r.code != 0 && r.code != api.YieldCode {
 				g.failed = r
 			}
 		}
@@ -265,7 +265,7 @@ func (g *gang) reap() (left bool) {
 
 func (g *gang) yields() bool {
 	for _, r := range g.ranks {
-		if r.done && r.code == live.YieldCode && r.signal == "" {
+		if r.done && r.code == api.YieldCode && r.signal == "" {
 			return true
 		}
 	}
@@ -288,7 +288,7 @@ func (g *gang) stopAsked() (left time.Duration, asked bool) {
 		return g.order.Notice.D(), true
 	}
 	// A clock that was set must not turn a notice into a wait for ever.
-	return min(max(0, time.Until(s.Deadline)), live.MaxNotice), true
+	return min(max(0, time.Until(s.Deadline)), api.MaxNotice), true
 }
 
 // notice passes on the request to stop, once.

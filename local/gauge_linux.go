@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -19,29 +19,29 @@ type gauge struct {
 	cpu  bool // the slots are CPU slots
 
 	mu      sync.Mutex
-	use     []*live.GPUUse // by slot
+	use     []*api.GPUUse // by slot
 	problem string
 
 	// Of the last sample of CPU slots; only the sampling goroutine uses them.
-	ticks map[live.AttemptID]uint64
+	ticks map[api.AttemptID]uint64
 	at    time.Time
 }
 
 func (g *gauge) open(m *Machine) {
 	g.tool.program, g.tool.timeout = m.cfg.SMI, smiTimeout
 	g.cpu = len(m.cfg.Devices) == 0 || m.cfg.Devices[0].Index < 0
-	g.use = make([]*live.GPUUse, len(m.cfg.Devices))
-	g.ticks = map[live.AttemptID]uint64{}
+	g.use = make([]*api.GPUUse, len(m.cfg.Devices))
+	g.ticks = map[api.AttemptID]uint64{}
 }
 
 // Use returns what each slot does, as last measured; nil: not measured, or so
 // long ago that it says nothing about now.
-func (m *Machine) Use() []*live.GPUUse {
+func (m *Machine) Use() []*api.GPUUse {
 	g := &m.gauge
 	oldest := m.cfg.Now().Add(-max(3*m.cfg.Sample, smiTimeout+m.cfg.Sample))
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	out := make([]*live.GPUUse, len(g.use))
+	out := make([]*api.GPUUse, len(g.use))
 	for i, u := range g.use {
 		if u != nil && u.At.After(oldest) {
 			out[i] = u // written once, then only read
@@ -94,7 +94,7 @@ func (g *gauge) run(ctx context.Context, m *Machine) {
 
 // holder is an attempt with processes.
 type holder struct {
-	id   live.AttemptID
+	id   api.AttemptID
 	gpus sched.GPUSet
 }
 
@@ -128,7 +128,7 @@ func holderOf(all map[int]process, by map[int]holder, pid int) (holder, bool) {
 	return holder{}, false
 }
 
-func (g *gauge) sample(ctx context.Context, m *Machine) ([]*live.GPUUse, error) {
+func (g *gauge) sample(ctx context.Context, m *Machine) ([]*api.GPUUse, error) {
 	if g.cpu {
 		return g.sampleCPU(m)
 	}
@@ -145,13 +145,13 @@ func (g *gauge) sample(ctx context.Context, m *Machine) ([]*live.GPUUse, error) 
 		return nil, err
 	}
 	now, by := m.cfg.Now(), m.holders()
-	out := make([]*live.GPUUse, len(m.cfg.Devices))
+	out := make([]*api.GPUUse, len(m.cfg.Devices))
 	for slot, d := range m.cfg.Devices {
 		for _, row := range rows {
 			if row.uuid != d.UUID {
 				continue
 			}
-			u := &live.GPUUse{
+			u := &api.GPUUse{
 				At: now, Util: max(0, row.util), MemoryUsed: max(0, row.memUsed), MemoryTotal: max(0, row.memTotal),
 				PowerW: max(0, row.power), TempC: max(0, row.tempC),
 			}
@@ -161,7 +161,7 @@ func (g *gauge) sample(ctx context.Context, m *Machine) ([]*live.GPUUse, error) 
 					if !ours && servesMPS(p.pid) {
 						continue // on behalf of jobs, which are listed too
 					}
-					u.Processes = append(u.Processes, live.GPUProcess{PID: p.pid, Job: h.id.Job, Memory: max(0, p.memory)})
+					u.Processes = append(u.Processes, api.GPUProcess{PID: p.pid, Job: h.id.Job, Memory: max(0, p.memory)})
 				}
 			}
 			out[slot] = u
@@ -172,13 +172,13 @@ func (g *gauge) sample(ctx context.Context, m *Machine) ([]*live.GPUUse, error) 
 
 // sampleCPU measures CPU slots: what the processes of a job use is spread evenly
 // over the slots it holds.
-func (g *gauge) sampleCPU(m *Machine) ([]*live.GPUUse, error) {
+func (g *gauge) sampleCPU(m *Machine) ([]*api.GPUUse, error) {
 	all, err := processes()
 	if err != nil {
 		return nil, err
 	}
 	now, by := m.cfg.Now(), m.holders()
-	ticks, rss := map[live.AttemptID]uint64{}, map[live.AttemptID]int64{}
+	ticks, rss := map[api.AttemptID]uint64{}, map[api.AttemptID]int64{}
 	for pid, p := range all {
 		if h, ok := holderOf(all, by, pid); ok {
 			ticks[h.id] += p.ticks
@@ -186,9 +186,9 @@ func (g *gauge) sampleCPU(m *Machine) ([]*live.GPUUse, error) {
 		}
 	}
 	n := len(m.cfg.Devices)
-	out := make([]*live.GPUUse, n)
+	out := make([]*api.GPUUse, n)
 	for slot := range out {
-		out[slot] = &live.GPUUse{At: now, MemoryTotal: m.cfg.Node.Memory / int64(max(1, n))}
+		out[slot] = &api.GPUUse{At: now, MemoryTotal: m.cfg.Node.Memory / int64(max(1, n))}
 	}
 	passed := now.Sub(g.at).Seconds()
 	for pid, h := range by {
@@ -205,7 +205,7 @@ func (g *gauge) sampleCPU(m *Machine) ([]*live.GPUUse, error) {
 			u, memory := out[slot], rss[h.id]/int64(size)
 			u.Util = min(1, u.Util+util)
 			u.MemoryUsed += memory
-			u.Processes = append(u.Processes, live.GPUProcess{PID: pid, Job: h.id.Job, Memory: memory, Util: util})
+			u.Processes = append(u.Processes, api.GPUProcess{PID: pid, Job: h.id.Job, Memory: memory, Util: util})
 		}
 	}
 	g.ticks, g.at = ticks, now

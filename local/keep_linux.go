@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -43,7 +43,7 @@ func (m *Machine) keep() {
 
 // surplus takes the attempts that are over the limits off the books, and returns
 // them.
-func (m *Machine) surplus() []live.AttemptID {
+func (m *Machine) surplus() []api.AttemptID {
 	m.mu.Lock()
 	last := map[sched.JobID]int{}
 	var ended []*run // newest first
@@ -56,7 +56,7 @@ func (m *Machine) surplus() []live.AttemptID {
 	slices.SortFunc(ended, func(a, b *run) int {
 		return cmp.Or(b.exit.At.Compare(a.exit.At), cmp.Compare(a.order.Job, b.order.Job), cmp.Compare(b.order.Number, a.order.Number))
 	})
-	var over []live.AttemptID
+	var over []api.AttemptID
 	kept, bytes := 0, int64(0)
 	for _, r := range ended {
 		kept++
@@ -67,12 +67,12 @@ func (m *Machine) surplus() []live.AttemptID {
 	}
 	m.mu.Unlock()
 	// Whoever answers may be waiting for the mutex.
-	over = slices.DeleteFunc(over, func(id live.AttemptID) bool {
+	over = slices.DeleteFunc(over, func(id api.AttemptID) bool {
 		return last[id.Job] == id.Number && (m.cfg.Ended == nil || !m.cfg.Ended(id.Job))
 	})
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.DeleteFunc(over, func(id live.AttemptID) bool {
+	return slices.DeleteFunc(over, func(id api.AttemptID) bool {
 		r := m.runs[id]
 		if m.ordered[id.Job] || r == nil || r.busy || r.state != told {
 			return true

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -29,7 +29,7 @@ func TestKeep(t *testing.T) {
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	})
 	runs := attempt("ended-not", 1, 0b1000, `exec sleep 100`) // runs, whatever is said of it
-	for _, a := range []live.Attempt{
+	for _, a := range []api.Attempt{
 		attempt("ended-a", 1, 0b1, "true"), attempt("paused", 1, 0b1, "true"), attempt("paused", 2, 0b1, "true"),
 		attempt("ended-b", 1, 0b1, "true"), attempt("ended-c", 1, 0b1, "true"),
 	} { // one after the other: the order of their ends counts

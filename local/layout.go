@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -36,7 +36,7 @@ var jobName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func checkJob(id sched.JobID) error {
 	if !jobName.MatchString(string(id)) {
-		return live.Errorf(live.Invalid, "job id %.40q cannot name a folder", string(id)).On("id").
+		return api.Errorf(api.Invalid, "job id %.40q cannot name a folder", string(id)).On("id").
 			Try("use at most 128 letters, digits, dots, dashes and underscores, the first a letter or a digit")
 	}
 	return nil
@@ -58,7 +58,7 @@ func olderLog(name string) string { return name + ".1" }
 
 // order is the content of attempt.json: all that a supervisor needs to know.
 type order struct {
-	live.Attempt
+	api.Attempt
 	// Nonce tells the processes of this attempt from all others: every one of
 	// them has it in its environment.
 	Nonce      string         `json:"nonce"`
@@ -106,7 +106,7 @@ type stopRecord struct {
 
 // exitRecord is the content of exit.json.
 type exitRecord struct {
-	live.Exit
+	api.Exit
 	// Notes tell what else went wrong, such as output that could not be kept.
 	Notes []string `json:"notes,omitempty"`
 }

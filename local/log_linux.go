@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -24,25 +24,25 @@ const (
 	maxTail     = 10_000_000 // lines; more is all
 )
 
-var _ live.Logs = (*Machine)(nil)
+var _ api.Logs = (*Machine)(nil)
 
 // CopyLog writes what a rank printed, and prints, to w. With Follow and no
 // number of an attempt it goes on from attempt to attempt until the job ends.
-func (m *Machine) CopyLog(ctx context.Context, id sched.JobID, q live.LogQuery, w io.Writer) error {
+func (m *Machine) CopyLog(ctx context.Context, id sched.JobID, q api.LogQuery, w io.Writer) error {
 	switch {
 	case checkJob(id) != nil:
-		return live.Errorf(live.Unknown, "job %.40q has no log here", string(id))
+		return api.Errorf(api.Unknown, "job %.40q has no log here", string(id))
 	case q.Stream != "":
-		return live.Errorf(live.Invalid, "is %.20q", q.Stream).On("stream").Try("leave it out: both streams are in one log, in the order written")
+		return api.Errorf(api.Invalid, "is %.20q", q.Stream).On("stream").Try("leave it out: both streams are in one log, in the order written")
 	case q.Rank < 0 || q.Rank >= sched.MaxGPUs:
-		return live.Errorf(live.Invalid, "is %d", q.Rank).On("rank").Try(fmt.Sprintf("use 0 to %d", sched.MaxGPUs-1))
+		return api.Errorf(api.Invalid, "is %d", q.Rank).On("rank").Try(fmt.Sprintf("use 0 to %d", sched.MaxGPUs-1))
 	case q.Attempt < 0 || q.Tail < 0:
-		return live.Errorf(live.Invalid, "attempt is %d, tail is %d", q.Attempt, q.Tail).On("attempt").Try("use numbers that are not negative")
+		return api.Errorf(api.Invalid, "attempt is %d, tail is %d", q.Attempt, q.Tail).On("attempt").Try("use numbers that are not negative")
 	}
 	// Whatever the names are, nothing outside of this folder can be opened.
 	root, err := os.OpenRoot(m.jobsDir())
 	if err != nil {
-		return live.Errorf(live.Internal, "open logs: %w", err)
+		return api.Errorf(api.Internal, "open logs: %w", err)
 	}
 	defer root.Close()
 	c := &copier{m: m, root: root, job: id, q: q, w: w}
@@ -57,7 +57,7 @@ type copier struct {
 	m    *Machine
 	root *os.Root
 	job  sched.JobID
-	q    live.LogQuery
+	q    api.LogQuery
 	w    io.Writer
 }
 
@@ -77,9 +77,9 @@ func (c *copier) all(ctx context.Context) error {
 			done, c.q.Tail = n, 0
 			continue
 		case done == 0 && !c.mayRun():
-			return live.Errorf(live.Unknown, "job %s has no log here", c.job).Try("see whether it has ever run, or ended so long ago that its logs are gone")
+			return api.Errorf(api.Unknown, "job %s has no log here", c.job).Try("see whether it has ever run, or ended so long ago that its logs are gone")
 		case !c.q.Follow && done == 0:
-			return live.Errorf(live.Unknown, "job %s has no log yet", c.job).Try("wait until it runs, or follow the log")
+			return api.Errorf(api.Unknown, "job %s has no log yet", c.job).Try("wait until it runs, or follow the log")
 		case !c.mayRun():
 			return nil
 		}
@@ -149,10 +149,10 @@ func (c *copier) attempt(ctx context.Context, n int) error {
 		if c.q.Attempt == 0 && c.q.Follow && c.q.Rank > 0 {
 			return nil // an attempt with fewer ranks
 		}
-		return live.Errorf(live.Unknown, "attempt %d of job %s has no log of rank %d", n, c.job, c.q.Rank).On("rank")
+		return api.Errorf(api.Unknown, "attempt %d of job %s has no log of rank %d", n, c.job, c.q.Rank).On("rank")
 	}
 	if err != nil {
-		return live.Errorf(live.Internal, "open log: %w", err)
+		return api.Errorf(api.Internal, "open log: %w", err)
 	}
 	defer func() { f.Close() }()
 	if err := c.begin(f, olderLog(path)); err != nil {
@@ -221,10 +221,10 @@ func (c *copier) begin(f *os.File, olderPath string) error {
 	if c.q.Tail > 0 && c.q.Tail < maxTail {
 		at, found, err := tailOffset(f, c.q.Tail)
 		if err != nil {
-			return live.Errorf(live.Internal, "read log: %w", err)
+			return api.Errorf(api.Internal, "read log: %w", err)
 		}
 		if _, err := f.Seek(at, io.SeekStart); err != nil {
-			return live.Errorf(live.Internal, "read log: %w", err)
+			return api.Errorf(api.Internal, "read log: %w", err)
 		}
 		if older != nil && found >= c.q.Tail {
 			older = nil
@@ -234,7 +234,7 @@ func (c *copier) begin(f *os.File, olderPath string) error {
 				_, err = older.Seek(at, io.SeekStart)
 			}
 			if err != nil {
-				return live.Errorf(live.Internal, "read log: %w", err)
+				return api.Errorf(api.Internal, "read log: %w", err)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -110,8 +110,8 @@ func TestCopyLog(t *testing.T) {
 	defer cancel()
 	var follow lockedBuffer
 	done := make(chan error, 1)
-	go func() { done <- r.m.CopyLog(ctx, "talks", live.LogQuery{Follow: true, Rank: 1}, &follow) }()
-	for i, attempt := range []live.Attempt{a, b} {
+	go func() { done <- r.m.CopyLog(ctx, "talks", api.LogQuery{Follow: true, Rank: 1}, &follow) }()
+	for i, attempt := range []api.Attempt{a, b} {
 		letter := "ab"[i : i+1]
 		r.orders.set(attempt)
 		for _, n := range []int{120, 140, 160} {
@@ -149,24 +149,24 @@ func TestCopyLog(t *testing.T) {
 			want = strings.Join(lines[len(lines)-n:], "")
 		}
 		var got bytes.Buffer
-		if err := r.m.CopyLog(ctx, "talks", live.LogQuery{Tail: n}, &got); err != nil || got.String() != want {
+		if err := r.m.CopyLog(ctx, "talks", api.LogQuery{Tail: n}, &got); err != nil || got.String() != want {
 			t.Errorf("tail %d: %v %q; want %q", n, err, got.String(), want)
 		}
 	}
 	for _, c := range []struct {
 		job  sched.JobID
-		q    live.LogQuery
-		want live.Code
+		q    api.LogQuery
+		want api.Code
 	}{
-		{"talks", live.LogQuery{Rank: 2}, live.Unknown},
-		{"talks", live.LogQuery{Rank: -1}, live.Invalid},
-		{"talks", live.LogQuery{Attempt: 3}, live.Unknown},
-		{"talks", live.LogQuery{Stream: "stdout"}, live.Invalid},
-		{"nobody", live.LogQuery{}, live.Unknown},
-		{"nobody", live.LogQuery{Follow: true}, live.Unknown},
-		{"../jobs/talks", live.LogQuery{}, live.Unknown},
+		{"talks", api.LogQuery{Rank: 2}, api.Unknown},
+		{"talks", api.LogQuery{Rank: -1}, api.Invalid},
+		{"talks", api.LogQuery{Attempt: 3}, api.Unknown},
+		{"talks", api.LogQuery{Stream: "stdout"}, api.Invalid},
+		{"nobody", api.LogQuery{}, api.Unknown},
+		{"nobody", api.LogQuery{Follow: true}, api.Unknown},
+		{"../jobs/talks", api.LogQuery{}, api.Unknown},
 	} {
-		if err := r.m.CopyLog(ctx, c.job, c.q, &bytes.Buffer{}); live.CodeOf(err) != c.want {
+		if err := r.m.CopyLog(ctx, c.job, c.q, &bytes.Buffer{}); api.CodeOf(err) != c.want {
 			t.Errorf("%s %+v: %v; want %s", c.job, c.q, err, c.want)
 		}
 	}
@@ -199,7 +199,7 @@ func FuzzCopyLog(f *testing.F) {
 	f.Add("good", -1, -1, -1)
 	f.Fuzz(func(t *testing.T, id string, attempt, rank, tail int) {
 		var b bytes.Buffer
-		err := m.CopyLog(context.Background(), sched.JobID(id), live.LogQuery{Attempt: attempt, Rank: rank, Tail: tail}, &b)
+		err := m.CopyLog(context.Background(), sched.JobID(id), api.LogQuery{Attempt: attempt, Rank: rank, Tail: tail}, &b)
 		if strings.Contains(b.String(), "outside") {
 			t.Fatalf("%q: read a file outside", id)
 		}

@@ -14,7 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/executor"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -44,7 +45,7 @@ type Machine struct {
 	work sync.WaitGroup
 
 	mu       sync.Mutex
-	runs     map[live.AttemptID]*run
+	runs     map[api.AttemptID]*run
 	stopping bool
 	ordered  map[sched.JobID]bool // jobs of the last list
 	leaveAt  time.Time            // when to look for attempts that were taken back; of step alone
@@ -69,7 +70,7 @@ func Open(c Config) (*Machine, error) {
 	m := &Machine{
 		cfg: c, boot: bootID(),
 		wake: make(chan struct{}, 1), slot: make(chan struct{}, atOnce),
-		runs: map[live.AttemptID]*run{}, ordered: map[sched.JobID]bool{},
+		runs: map[api.AttemptID]*run{}, ordered: map[sched.JobID]bool{},
 	}
 	if err := os.MkdirAll(m.jobsDir(), 0o711); err != nil {
 		return nil, fmt.Errorf("open machine: %w", err)
@@ -128,7 +129,7 @@ func (m *Machine) checkTraverse() {
 
 // Run makes the machine follow the orders until the context ends. The jobs are
 // not stopped then: whoever runs the machine next finds them.
-func (m *Machine) Run(ctx context.Context, orders live.Orders) error {
+func (m *Machine) Run(ctx context.Context, orders executor.Port) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer m.work.Wait()
 	defer cancel()
@@ -207,6 +208,6 @@ func (m *Machine) jobsDir() string { return filepath.Join(m.cfg.Dir, "jobs") }
 
 func (m *Machine) jobDir(id sched.JobID) string { return filepath.Join(m.jobsDir(), string(id)) }
 
-func (m *Machine) attemptDir(id live.AttemptID) string {
+func (m *Machine) attemptDir(id api.AttemptID) string {
 	return filepath.Join(m.jobDir(id.Job), strconv.Itoa(id.Number))
 }

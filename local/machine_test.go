@@ -18,11 +18,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-var noTime = cmpopts.IgnoreFields(live.Exit{}, "At", "AttemptID", "Tails")
+var noTime = cmpopts.IgnoreFields(api.Exit{}, "At", "AttemptID", "Tails")
 
 func TestExits(t *testing.T) {
 	t.Parallel()
@@ -38,23 +38,23 @@ func TestExits(t *testing.T) {
 	far := attempt("far", 1, 0b10000, "true")
 	odd := attempt("../odd", 1, 0b1, "true")
 	cases := []struct {
-		a    live.Attempt
-		want live.Exit
+		a    api.Attempt
+		want api.Exit
 	}{
-		{attempt("ok", 1, 0b1, "exit 0"), live.Exit{}},
-		{attempt("code", 1, 0b1, "echo one; echo bad thing >&2; exit 3"), live.Exit{Code: 3, Why: "bad thing"}},
-		{attempt("signal", 1, 0b1, "kill -SEGV $$"), live.Exit{Code: 128 + 11, Signal: "SIGSEGV"}},
-		{attempt("gang", 1, 0b1111, `[ $RANK = 2 ] && { echo "ValueError: two"; exit 9; }; exec sleep 100`), live.Exit{Code: 9, Rank: 2, Why: "ValueError: two"}},
-		{attempt("yield", 1, 0b11, "exit 75"), live.Exit{Code: 75, Yielded: true}},
-		{attempt("yield-one", 1, 0b11, `[ $RANK = 0 ] && exit 75; exec sleep 100`), live.Exit{Code: 75, Yielded: true}},
-		{single, live.Exit{Code: 4, Why: "1"}},
-		{missing, live.Exit{Code: 127, Why: "no-such-program-here: program not found"}},
-		{folder, live.Exit{Code: 126, Why: "working folder /no/such/folder: no such file or directory"}},
-		{denied, live.Exit{Code: 126, Why: "/etc/passwd: cannot be run in " + filepath.Join(r.m.cfg.Dir, "jobs/denied/work") + ": permission denied"}},
-		{far, live.Exit{Lost: true, Why: "placement [{0 1000 4}] is not on this machine, which has 4 slots"}},
-		{odd, live.Exit{Code: 126, Why: `id: job id "../odd" cannot name a folder; use at most 128 letters, digits, dots, dashes and underscores, the first a letter or a digit`}},
+		{attempt("ok", 1, 0b1, "exit 0"), api.Exit{}},
+		{attempt("code", 1, 0b1, "echo one; echo bad thing >&2; exit 3"), api.Exit{Code: 3, Why: "bad thing"}},
+		{attempt("signal", 1, 0b1, "kill -SEGV $$"), api.Exit{Code: 128 + 11, Signal: "SIGSEGV"}},
+		{attempt("gang", 1, 0b1111, `[ $RANK = 2 ] && { echo "ValueError: two"; exit 9; }; exec sleep 100`), api.Exit{Code: 9, Rank: 2, Why: "ValueError: two"}},
+		{attempt("yield", 1, 0b11, "exit 75"), api.Exit{Code: 75, Yielded: true}},
+		{attempt("yield-one", 1, 0b11, `[ $RANK = 0 ] && exit 75; exec sleep 100`), api.Exit{Code: 75, Yielded: true}},
+		{single, api.Exit{Code: 4, Why: "1"}},
+		{missing, api.Exit{Code: 127, Why: "no-such-program-here: program not found"}},
+		{folder, api.Exit{Code: 126, Why: "working folder /no/such/folder: no such file or directory"}},
+		{denied, api.Exit{Code: 126, Why: "/etc/passwd: cannot be run in " + filepath.Join(r.m.cfg.Dir, "jobs/denied/work") + ": permission denied"}},
+		{far, api.Exit{Lost: true, Why: "placement [{0 1000 4}] is not on this machine, which has 4 slots"}},
+		{odd, api.Exit{Code: 126, Why: `id: job id "../odd" cannot name a folder; use at most 128 letters, digits, dots, dashes and underscores, the first a letter or a digit`}},
 	}
-	var list []live.Attempt
+	var list []api.Attempt
 	for _, c := range cases { // all are ordered at once: they take turns
 		list = append(list, c.a)
 	}
@@ -129,23 +129,23 @@ func bothWays(t *testing.T, f func(t *testing.T, r *rig)) {
 func TestNotice(t *testing.T) { bothWays(t, testNotice) }
 
 func testNotice(t *testing.T, r *rig) {
-	short := func(a live.Attempt) live.Attempt {
+	short := func(a api.Attempt) api.Attempt {
 		a.Task.Notice = sched.Duration(300 * time.Millisecond)
 		return a
 	}
 	cases := []struct {
-		a    live.Attempt
-		want live.Exit
+		a    api.Attempt
+		want api.Exit
 	}{
-		{attempt("saves", 1, 0b1, `trap 'exit 75' TERM; echo up; while :; do sleep 0.02; done`), live.Exit{Code: 75, Yielded: true, Noticed: true}},
-		{attempt("zero", 1, 0b10, `trap 'exit 0' TERM; echo up; while :; do sleep 0.02; done`), live.Exit{Noticed: true}},
+		{attempt("saves", 1, 0b1, `trap 'exit 75' TERM; echo up; while :; do sleep 0.02; done`), api.Exit{Code: 75, Yielded: true, Noticed: true}},
+		{attempt("zero", 1, 0b10, `trap 'exit 0' TERM; echo up; while :; do sleep 0.02; done`), api.Exit{Noticed: true}},
 		// A shell that dies of the signal leaves its program, which saves.
-		{attempt("wrapped", 1, 0b100, `sh -c "trap 'sleep 0.2; exit 75' TERM; echo up; while :; do sleep 0.02; done"; true`), live.Exit{Code: 75, Yielded: true, Noticed: true}},
+		{attempt("wrapped", 1, 0b100, `sh -c "trap 'sleep 0.2; exit 75' TERM; echo up; while :; do sleep 0.02; done"; true`), api.Exit{Code: 75, Yielded: true, Noticed: true}},
 		// Nothing listens, and a grandchild has left the session.
 		{short(attempt("deaf", 1, 0b1000, `trap '' TERM; setsid sh -c 'trap "" TERM; echo up; while :; do sleep 0.02; done' & while :; do sleep 0.02; done`)),
-			live.Exit{Code: 137, Signal: "SIGKILL", Noticed: true, Why: "it did not stop within its notice of 300ms"}},
+			api.Exit{Code: 137, Signal: "SIGKILL", Noticed: true, Why: "it did not stop within its notice of 300ms"}},
 	}
-	var list []live.Attempt
+	var list []api.Attempt
 	for _, c := range cases {
 		list = append(list, c.a)
 	}
@@ -207,7 +207,7 @@ func TestWithdrawn(t *testing.T) {
 	r.orders.set(holds, waits)
 	r.started(holds.AttemptID)
 	r.orders.set(holds)
-	want := live.Exit{Noticed: true, Why: "withdrawn before it started"}
+	want := api.Exit{Noticed: true, Why: "withdrawn before it started"}
 	if diff := cmp.Diff(want, r.exit(waits.AttemptID), noTime); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -231,7 +231,7 @@ func testShimKilled(t *testing.T, r *rig) {
 	if err := signalProcess(s.PID, s.Start, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	want := live.Exit{Lost: true, Why: "the supervisor of the job was killed"}
+	want := api.Exit{Lost: true, Why: "the supervisor of the job was killed"}
 	if diff := cmp.Diff(want, r.exit(a.AttemptID), noTime); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -252,7 +252,7 @@ func TestAdopt(t *testing.T) {
 	ends := attempt("ends", 1, 0b10, `while [ ! -e go ]; do sleep 0.02; done; exit 6`)
 	gone := attempt("gone", 1, 0b100, `trap 'exit 75' TERM; echo up; while :; do sleep 0.02; done`)
 	r.orders.set(runs, ends, gone)
-	for _, a := range []live.Attempt{runs, ends, gone} {
+	for _, a := range []api.Attempt{runs, ends, gone} {
 		r.started(a.AttemptID)
 	}
 	eventually(t, "up", func() bool { return read(t, r.m.attemptDir(gone.AttemptID), "rank-0.log") != "" })
@@ -302,7 +302,7 @@ func TestLateShim(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(dir string, o *order) error{
 		"ended": func(dir string, o *order) error {
-			return writeRecord(filepath.Join(dir, exitFile), exitRecord{Exit: live.Exit{AttemptID: o.AttemptID, Lost: true}})
+			return writeRecord(filepath.Join(dir, exitFile), exitRecord{Exit: api.Exit{AttemptID: o.AttemptID, Lost: true}})
 		},
 		"another nonce": func(dir string, o *order) error { o.Nonce = "new"; return nil },
 		"locked": func(dir string, _ *order) error {
@@ -396,7 +396,7 @@ func TestUser(t *testing.T) {
 		}
 	}
 	a := attempt("user", 1, 0b1, `id -u > $FAIRWAY_CHECKPOINT_DIR/id; id -g >> $FAIRWAY_CHECKPOINT_DIR/id; echo $HOME >> $FAIRWAY_CHECKPOINT_DIR/id; cat ../1/attempt.json`)
-	a.Owner = live.Owner{Name: "somebody", UID: 54321, GID: 54322}
+	a.Owner = api.Owner{Name: "somebody", UID: 54321, GID: 54322}
 	r.orders.set(a)
 	if e := r.exit(a.AttemptID); e.Code != 1 {
 		t.Errorf("%s; want code 1: the records are not the user's to read", show(e))
@@ -422,7 +422,7 @@ func TestMemoryLimit(t *testing.T) {
 	if e.Signal != "SIGKILL" || !strings.Contains(e.Why, "out of memory") {
 		t.Errorf("%s; want killed, out of memory", show(e))
 	}
-	if len(e.Host) != 1 || e.Host[0].Kind != live.HostOutOfMemory {
+	if len(e.Host) != 1 || e.Host[0].Kind != api.HostOutOfMemory {
 		t.Errorf("%s; want what the host saw", show(e))
 	}
 }
@@ -432,7 +432,7 @@ func TestUse(t *testing.T) {
 	r := newRig(t, nil)
 	a := attempt("busy", 1, 0b10, `while :; do :; done`)
 	r.orders.set(a)
-	var u []*live.GPUUse
+	var u []*api.GPUUse
 	eventually(t, "use of slot 1", func() bool {
 		u = r.m.Use()
 		return len(u) == 4 && u[1] != nil && u[1].Util > 0.1 && u[1].MemoryUsed > 0 && u[0] != nil && u[0].Util == 0
@@ -479,7 +479,7 @@ func TestStopAll(t *testing.T) {
 // machine looked ends all the same, once.
 func TestTakenBackUnseen(t *testing.T) {
 	r := newRig(t, nil)
-	id := live.AttemptID{Job: "unseen-1", Number: 3}
+	id := api.AttemptID{Job: "unseen-1", Number: 3}
 	r.orders.mu.Lock()
 	r.orders.leaving = append(r.orders.leaving, id)
 	r.orders.mu.Unlock()

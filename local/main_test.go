@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -40,39 +40,39 @@ func TestMain(m *testing.M) {
 // fakeOrders is a list of attempts that a test changes.
 type fakeOrders struct {
 	mu      sync.Mutex
-	list    []live.Attempt
+	list    []api.Attempt
 	changed chan struct{}
-	started []live.AttemptID
-	exits   []live.Exit
-	leaving []live.AttemptID // taken back, and no end is known
-	refuse  int              // so many reports are refused
+	started []api.AttemptID
+	exits   []api.Exit
+	leaving []api.AttemptID // taken back, and no end is known
+	refuse  int             // so many reports are refused
 }
 
 func newOrders() *fakeOrders { return &fakeOrders{changed: make(chan struct{}, 1)} }
 
-func (o *fakeOrders) Attempts() []live.Attempt {
+func (o *fakeOrders) Attempts() []api.Attempt {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.list)
 }
 
-func (o *fakeOrders) Leaving() []live.AttemptID {
+func (o *fakeOrders) Withdrawn() []api.AttemptID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(o.leaving), func(id live.AttemptID) bool {
-		return slices.ContainsFunc(o.exits, func(e live.Exit) bool { return e.AttemptID == id })
+	return slices.DeleteFunc(slices.Clone(o.leaving), func(id api.AttemptID) bool {
+		return slices.ContainsFunc(o.exits, func(e api.Exit) bool { return e.AttemptID == id })
 	})
 }
 
 func (o *fakeOrders) Ordered() <-chan struct{} { return o.changed }
 
-func (o *fakeOrders) Started(id live.AttemptID) {
+func (o *fakeOrders) Started(id api.AttemptID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.started = append(o.started, id)
 }
 
-func (o *fakeOrders) Exited(_ context.Context, e live.Exit) error {
+func (o *fakeOrders) Exited(_ context.Context, e api.Exit) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.refuse > 0 {
@@ -80,11 +80,11 @@ func (o *fakeOrders) Exited(_ context.Context, e live.Exit) error {
 		return fmt.Errorf("not now")
 	}
 	o.exits = append(o.exits, e)
-	o.list = slices.DeleteFunc(o.list, func(a live.Attempt) bool { return a.AttemptID == e.AttemptID })
+	o.list = slices.DeleteFunc(o.list, func(a api.Attempt) bool { return a.AttemptID == e.AttemptID })
 	return nil
 }
 
-func (o *fakeOrders) set(list ...live.Attempt) {
+func (o *fakeOrders) set(list ...api.Attempt) {
 	o.mu.Lock()
 	o.list = slices.Clone(list)
 	o.mu.Unlock()
@@ -94,10 +94,10 @@ func (o *fakeOrders) set(list ...live.Attempt) {
 	}
 }
 
-func (o *fakeOrders) exitsOf(id live.AttemptID) []live.Exit {
+func (o *fakeOrders) exitsOf(id api.AttemptID) []api.Exit {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var out []live.Exit
+	var out []api.Exit
 	for _, e := range o.exits {
 		if e.AttemptID == id {
 			out = append(out, e)
@@ -106,7 +106,7 @@ func (o *fakeOrders) exitsOf(id live.AttemptID) []live.Exit {
 	return out
 }
 
-func (o *fakeOrders) isStarted(id live.AttemptID) bool {
+func (o *fakeOrders) isStarted(id api.AttemptID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Contains(o.started, id)
@@ -138,7 +138,7 @@ func newRig(t testing.TB, change func(*Config)) *rig {
 }
 
 // newRigWith opens a machine that has orders from the beginning.
-func newRigWith(t testing.TB, change func(*Config), list ...live.Attempt) *rig {
+func newRigWith(t testing.TB, change func(*Config), list ...api.Attempt) *rig {
 	t.Helper()
 	dir := t.TempDir()
 	c := testConfig(dir)
@@ -204,7 +204,7 @@ func eventually(t testing.TB, what string, f func() bool) {
 }
 
 // exit waits for the one exit of an attempt.
-func (r *rig) exit(id live.AttemptID) live.Exit {
+func (r *rig) exit(id api.AttemptID) api.Exit {
 	r.t.Helper()
 	eventually(r.t, "exit of "+id.String(), func() bool { return len(r.orders.exitsOf(id)) > 0 })
 	exits := r.orders.exitsOf(id)
@@ -217,24 +217,24 @@ func (r *rig) exit(id live.AttemptID) live.Exit {
 	return exits[0]
 }
 
-func (r *rig) started(id live.AttemptID) {
+func (r *rig) started(id api.AttemptID) {
 	r.t.Helper()
 	eventually(r.t, "start of "+id.String(), func() bool { return r.orders.isStarted(id) })
 }
 
-func attempt(job string, number int, gpus sched.GPUSet, script string) live.Attempt {
-	return live.Attempt{
-		AttemptID: live.AttemptID{Job: sched.JobID(job), Number: number},
+func attempt(job string, number int, gpus sched.GPUSet, script string) api.Attempt {
+	return api.Attempt{
+		AttemptID: api.AttemptID{Job: sched.JobID(job), Number: number},
 		Spec:      sched.Spec{ID: sched.JobID(job), GPUs: gpus.Len()},
-		Task:      live.Task{Command: []string{"sh", "-c", script}},
-		Owner:     live.Owner{UID: -1, GID: -1},
+		Task:      api.Task{Command: []string{"sh", "-c", script}},
+		Owner:     api.Owner{UID: -1, GID: -1},
 		Placement: sched.Placement{{Node: 0, Milli: sched.WholeGPU, GPUs: gpus}},
 		Token:     "secret",
 	}
 }
 
 // show prints all of an exit, which prints as its attempt otherwise.
-func show(e live.Exit) string {
+func show(e api.Exit) string {
 	b, err := json.Marshal(e)
 	if err != nil {
 		return err.Error()

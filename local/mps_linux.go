@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -86,7 +86,7 @@ func (m *Machine) joinMPS(o *order) *mpsOrder {
 		return nil
 	}
 	s.problem, s.told = "", false
-	return &mpsOrder{Pipe: dir, Log: filepath.Join(dir, "log"), Threads: s.threads, Memory: live.MPSMemory(o.Spec.GPUMemory)}
+	return &mpsOrder{Pipe: dir, Log: filepath.Join(dir, "log"), Threads: s.threads, Memory: api.MPSMemory(o.Spec.GPUMemory)}
 }
 
 // unusable says once that MPS cannot be had. Without being asked for, its absence
@@ -229,7 +229,7 @@ var mpsErrors = []string{"MPS client failed to connect", "MPS server is not read
 
 // suspectMPS falls back to time slices for a while if an attempt failed because
 // of MPS itself, which may answer and not work all the same.
-func (m *Machine) suspectMPS(r *run, e *live.Exit) {
+func (m *Machine) suspectMPS(r *run, e *api.Exit) {
 	if r.order.MPS == nil {
 		return
 	}
@@ -295,7 +295,7 @@ func (m *Machine) quitMPS() {
 
 // variables returns what a program on n GPUs is told.
 func (o *mpsOrder) variables(n int) map[string]string {
-	vars := live.MPSLimits(n, o.Memory, o.Threads)
+	vars := api.MPSLimits(n, o.Memory, o.Threads)
 	vars["CUDA_MPS_PIPE_DIRECTORY"], vars["CUDA_MPS_LOG_DIRECTORY"] = o.Pipe, o.Log
 	return vars
 }

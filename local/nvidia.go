@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -238,17 +238,17 @@ func pickDevices(rows []gpuRow) (devices []Device, left []string) {
 	count := map[sched.GPUType]int{}
 	for _, g := range rows {
 		if !g.mig {
-			count[live.GPUTypeOf(g.name)]++
+			count[api.GPUTypeOf(g.name)]++
 		}
 	}
 	var best sched.GPUType
 	for _, g := range rows { // in order, so that the first of equals wins
-		if t := live.GPUTypeOf(g.name); count[t] > count[best] {
+		if t := api.GPUTypeOf(g.name); count[t] > count[best] {
 			best = t
 		}
 	}
 	for _, g := range rows {
-		t := live.GPUTypeOf(g.name)
+		t := api.GPUTypeOf(g.name)
 		switch {
 		case g.mig:
 			left = append(left, fmt.Sprintf("GPU %d is in MIG mode", g.index))

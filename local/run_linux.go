@@ -18,7 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/executor"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -57,12 +58,12 @@ type run struct {
 	started bool        // and the orders know
 	stopAt  time.Time   // it was asked to stop, with this deadline
 
-	exit   live.Exit
+	exit   api.Exit
 	toldAt time.Time
 	bytes  int64 // of its folder, once told
 }
 
-func (r *run) end(e live.Exit) {
+func (r *run) end(e api.Exit) {
 	r.state, r.exit, r.after = ended, e, time.Time{}
 	r.unwatch()
 }
@@ -96,7 +97,7 @@ func (m *Machine) launch(r *run) {
 		r.tries++
 		r.state, r.after = waiting, m.cfg.Now().Add(time.Second)
 		if r.tries >= maxTries {
-			r.end(live.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Lost: true, Why: err.Error()})
+			r.end(api.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Lost: true, Why: err.Error()})
 		}
 	})
 	if err != nil {
@@ -275,7 +276,7 @@ func (m *Machine) ask(r *run) {
 }
 
 // report tells the orders how an attempt ended and remembers that they know.
-func (m *Machine) report(ctx context.Context, r *run, orders live.Orders) {
+func (m *Machine) report(ctx context.Context, r *run, orders executor.Port) {
 	if r.folder {
 		path := filepath.Join(r.dir, exitFile)
 		if !exists(path) {
@@ -305,6 +306,6 @@ func (m *Machine) report(ctx context.Context, r *run, orders live.Orders) {
 	}
 	m.update(func() {
 		r.state, r.toldAt, r.bytes = told, m.cfg.Now(), size
-		r.order = order{Attempt: live.Attempt{AttemptID: r.order.AttemptID}} // the rest is on disk
+		r.order = order{Attempt: api.Attempt{AttemptID: r.order.AttemptID}} // the rest is on disk
 	})
 }

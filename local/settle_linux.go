@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -84,7 +84,7 @@ func (m *Machine) neverStarted(r *run) {
 		r.unwatch()
 		if r.tries >= maxTries {
 			why := fmt.Sprintf("its supervisor does not start: %.300s", strings.TrimSpace(string(said)))
-			r.end(live.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Lost: true, Why: why})
+			r.end(api.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Lost: true, Why: why})
 		} else if r.tries > 1 {
 			r.after = m.cfg.Now().Add(time.Second)
 		}
@@ -94,10 +94,10 @@ func (m *Machine) neverStarted(r *run) {
 // lost ends an attempt whose supervisor went without a word: what is left of it
 // is killed, and only when that is done is it over.
 func (m *Machine) lost(r *run, s shimRecord) {
-	e := live.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Lost: true, Noticed: exists(filepath.Join(r.dir, stopFile))}
+	e := api.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Lost: true, Noticed: exists(filepath.Join(r.dir, stopFile))}
 	if s.Boot != "" && s.Boot != m.boot {
 		e.Why = "the machine was restarted"
-		e.Host = []diagnose.Event{{Kind: live.HostRestarted, Node: m.cfg.Node.Name}}
+		e.Host = []diagnose.Event{{Kind: api.HostRestarted, Node: m.cfg.Node.Name}}
 	} else {
 		e.Why = "the supervisor of the job was killed"
 		if err := m.killLeft(r.order.Nonce, s); err != nil {
@@ -164,7 +164,7 @@ func (m *Machine) killStrays() {
 		m.cfg.Log.Warn("a process of an attempt that nobody knows is killed", "pid", p.pid, "dir", dir)
 		_ = signalProcess(p.pid, p.start, sigKill)
 		if supervisor {
-			id := live.AttemptID{Job: sched.JobID(filepath.Base(filepath.Dir(dir))), Number: attemptNumber(filepath.Base(dir))}
+			id := api.AttemptID{Job: sched.JobID(filepath.Base(filepath.Dir(dir))), Number: attemptNumber(filepath.Base(dir))}
 			s := shimRecord{PID: p.pid, Start: p.start, Groups: findCgroups().named(groupName(id, nonce))}
 			if err := m.killLeft(nonce, s); err != nil {
 				m.cfg.Log.Error("what a stray supervisor left cannot be killed", "err", err)
@@ -190,19 +190,19 @@ func (m *Machine) load() error {
 		}
 		for _, a := range attempts {
 			if n := attemptNumber(a.Name()); n > 0 && a.IsDir() {
-				m.loadAttempt(live.AttemptID{Job: id, Number: n})
+				m.loadAttempt(api.AttemptID{Job: id, Number: n})
 			}
 		}
 	}
 	return nil
 }
 
-func (m *Machine) loadAttempt(id live.AttemptID) {
-	r := &run{dir: m.attemptDir(id), folder: true, order: order{Attempt: live.Attempt{AttemptID: id}}}
+func (m *Machine) loadAttempt(id api.AttemptID) {
+	r := &run{dir: m.attemptDir(id), folder: true, order: order{Attempt: api.Attempt{AttemptID: id}}}
 	if info, err := os.Stat(filepath.Join(r.dir, toldFile)); err == nil {
 		var e exitRecord
 		if err := readRecord(filepath.Join(r.dir, exitFile), &e); err != nil {
-			e.Exit = live.Exit{AttemptID: id, At: info.ModTime(), Lost: true, Why: "how it ended is no longer known"}
+			e.Exit = api.Exit{AttemptID: id, At: info.ModTime(), Lost: true, Why: "how it ended is no longer known"}
 		}
 		r.state, r.exit, r.toldAt, r.bytes = told, e.Exit, info.ModTime(), folderBytes(r.dir)
 		m.runs[id] = r
@@ -219,7 +219,7 @@ func (m *Machine) loadAttempt(id live.AttemptID) {
 		return
 	}
 	if err != nil || o.AttemptID != id {
-		r.end(live.Exit{AttemptID: id, At: m.cfg.Now(), Lost: true, Why: fmt.Sprintf("its record cannot be read: %v", err)})
+		r.end(api.Exit{AttemptID: id, At: m.cfg.Now(), Lost: true, Why: fmt.Sprintf("its record cannot be read: %v", err)})
 		m.runs[id] = r
 		return
 	}

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -74,7 +74,7 @@ func mpsRig(t *testing.T, mode string, words *wordList) *rig {
 	})
 }
 
-func seat(job, script string) live.Attempt {
+func seat(job, script string) api.Attempt {
 	a := attempt(job, 1, 0b1, script)
 	a.Placement[0].Milli = 500
 	a.Spec.GPUMemory = 1 << 30
@@ -207,11 +207,11 @@ func TestTailsRotated(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := tails(dir, &live.Exit{Code: 1})
+	got := tails(dir, &api.Exit{Code: 1})
 	if len(got) != 1 || len(got[0].Text) != diagnose.TailBytes || !strings.HasSuffix(got[0].Text, "old\nold\nnew\n") {
 		t.Errorf("%d tails of %d bytes", len(got), len(got[0].Text))
 	}
-	if got := tails(dir, &live.Exit{Code: 1, Noticed: true}); got != nil {
+	if got := tails(dir, &api.Exit{Code: 1, Noticed: true}); got != nil {
 		t.Errorf("an attempt that was stopped has tails")
 	}
 }
@@ -221,7 +221,7 @@ func TestTailsRotated(t *testing.T) {
 func TestSharers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	half := func(job string) live.Attempt {
+	half := func(job string) api.Attempt {
 		a := attempt(job, 1, 0b1, `exec sleep 600`)
 		a.Placement[0].Milli = sched.WholeGPU / 2
 		return a

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // Descriptors that the daemon hands to a supervisor.
@@ -141,7 +141,7 @@ func (g *gang) makeGroup() {
 
 // writeExit makes the result durable. The attempt is not over before that, so it
 // tries for as long as it takes.
-func (g *gang) writeExit(e live.Exit) {
+func (g *gang) writeExit(e api.Exit) {
 	if len(g.notes) > 20 {
 		g.notes = g.notes[:20]
 	}

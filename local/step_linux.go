@@ -11,19 +11,20 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/executor"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 // step compares what should run with what does, and acts.
-func (m *Machine) step(ctx context.Context, orders live.Orders) {
-	var list []live.Attempt
-	var leaving []live.AttemptID
+func (m *Machine) step(ctx context.Context, orders executor.Port) {
+	var list []api.Attempt
+	var leaving []api.AttemptID
 	if orders != nil {
 		list = orders.Attempts()
 		leaving = m.leaving(orders)
 	}
-	want := make(map[live.AttemptID]live.Attempt, len(list))
+	want := make(map[api.AttemptID]api.Attempt, len(list))
 	for _, a := range list {
 		want[a.AttemptID] = a
 	}
@@ -42,11 +43,11 @@ func (m *Machine) step(ctx context.Context, orders live.Orders) {
 	now := m.cfg.Now()
 	for _, id := range leaving {
 		if m.runs[id] == nil {
-			m.runs[id] = &run{order: order{Attempt: live.Attempt{AttemptID: id}}, dir: m.attemptDir(id)}
-			m.runs[id].end(live.Exit{AttemptID: id, At: now, Noticed: true, Why: "withdrawn before it started"})
+			m.runs[id] = &run{order: order{Attempt: api.Attempt{AttemptID: id}}, dir: m.attemptDir(id)}
+			m.runs[id].end(api.Exit{AttemptID: id, At: now, Noticed: true, Why: "withdrawn before it started"})
 		}
 	}
-	var up []live.AttemptID
+	var up []api.AttemptID
 	for _, id := range sortedRuns(m.runs) {
 		r := m.runs[id]
 		a, wanted := want[id]
@@ -82,13 +83,13 @@ func (m *Machine) step(ctx context.Context, orders live.Orders) {
 
 // leaving asks, now and then, for attempts that were taken back: after those
 // that should run were asked for, so that none is missed between the two.
-func (m *Machine) leaving(orders live.Orders) []live.AttemptID {
+func (m *Machine) leaving(orders executor.Port) []api.AttemptID {
 	now := m.cfg.Now()
 	if now.Before(m.leaveAt) {
 		return nil
 	}
 	m.leaveAt = now.Add(leaveEvery)
-	return orders.Leaving()
+	return orders.Withdrawn()
 }
 
 // leaveEvery is how often attempts that were taken back are looked for.
@@ -99,7 +100,7 @@ const leaveEvery = time.Second
 func (m *Machine) stepWaiting(r *run, wanted, known bool) {
 	if !wanted {
 		if known {
-			r.end(live.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Noticed: true, Why: "withdrawn before it started"})
+			r.end(api.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Noticed: true, Why: "withdrawn before it started"})
 			m.poke()
 		}
 		return
@@ -185,8 +186,8 @@ func (m *Machine) blocked(r *run) bool {
 }
 
 // impossible says what makes an attempt one that can never start, if anything.
-func (m *Machine) impossible(a live.Attempt) (live.Exit, bool) {
-	e := live.Exit{AttemptID: a.AttemptID, At: m.cfg.Now(), Code: 126}
+func (m *Machine) impossible(a api.Attempt) (api.Exit, bool) {
+	e := api.Exit{AttemptID: a.AttemptID, At: m.cfg.Now(), Code: 126}
 	all := sched.FirstGPUs(len(m.cfg.Devices))
 	switch {
 	case checkJob(a.Job) != nil:
@@ -204,8 +205,8 @@ func (m *Machine) impossible(a live.Attempt) (live.Exit, bool) {
 	return e, true
 }
 
-func sortedRuns(runs map[live.AttemptID]*run) []live.AttemptID {
-	return slices.SortedFunc(maps.Keys(runs), func(a, b live.AttemptID) int {
+func sortedRuns(runs map[api.AttemptID]*run) []api.AttemptID {
+	return slices.SortedFunc(maps.Keys(runs), func(a, b api.AttemptID) int {
 		if a.Job != b.Job {
 			if a.Job < b.Job {
 				return -1

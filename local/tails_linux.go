@@ -10,8 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -22,7 +22,7 @@ const (
 
 // tails returns the ends of the logs of an attempt that ended badly: that of the
 // rank that failed first, then those of others.
-func tails(dir string, e *live.Exit) []diagnose.Log {
+func tails(dir string, e *api.Exit) []diagnose.Log {
 	if e.OK() || e.Yielded || e.Noticed {
 		return nil
 	}

@@ -10,7 +10,8 @@ import (
 	"errors"
 	"io"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/executor"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -35,18 +36,18 @@ func ShimMain([]string) int { return 2 }
 func (*Machine) Close() error { return nil }
 
 // Run fails: it is available on Linux only.
-func (*Machine) Run(context.Context, live.Orders) error { return ErrUnsupported }
+func (*Machine) Run(context.Context, executor.Port) error { return ErrUnsupported }
 
 // StopAll fails: it is available on Linux only.
 func (*Machine) StopAll(context.Context) error { return ErrUnsupported }
 
 // Use returns nothing.
-func (*Machine) Use() []*live.GPUUse { return nil }
+func (*Machine) Use() []*api.GPUUse { return nil }
 
 // Problem says that nothing is measured.
 func (*Machine) Problem() string { return ErrUnsupported.Error() }
 
 // CopyLog fails: it is available on Linux only.
-func (*Machine) CopyLog(context.Context, sched.JobID, live.LogQuery, io.Writer) error {
+func (*Machine) CopyLog(context.Context, sched.JobID, api.LogQuery, io.Writer) error {
 	return ErrUnsupported
 }

@@ -4,10 +4,6 @@
 package policy
 
 import (
-	"github.com/fairway-gpu/fairway/layer/defrag"
-	"github.com/fairway-gpu/fairway/layer/reserve"
-	"github.com/fairway-gpu/fairway/layer/screen"
-	"github.com/fairway-gpu/fairway/layer/share"
 	"github.com/fairway-gpu/fairway/policy/antman"
 	"github.com/fairway-gpu/fairway/policy/carbyne"
 	"github.com/fairway-gpu/fairway/policy/drf"
@@ -16,6 +12,10 @@ import (
 	"github.com/fairway-gpu/fairway/policy/gavel"
 	"github.com/fairway-gpu/fairway/policy/horus"
 	"github.com/fairway-gpu/fairway/policy/las"
+	"github.com/fairway-gpu/fairway/policy/layer/defrag"
+	"github.com/fairway-gpu/fairway/policy/layer/reserve"
+	"github.com/fairway-gpu/fairway/policy/layer/screen"
+	"github.com/fairway-gpu/fairway/policy/layer/share"
 	"github.com/fairway-gpu/fairway/policy/optimus"
 	"github.com/fairway-gpu/fairway/policy/packing"
 	"github.com/fairway-gpu/fairway/policy/philly"

@@ -6,7 +6,7 @@ package predict
 import (
 	"math"
 
-	"github.com/fairway-gpu/fairway/features"
+	"github.com/fairway-gpu/fairway/predict/features"
 )
 
 // rate is what of a GPU a column's coefficient goes with.

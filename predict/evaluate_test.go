@@ -15,7 +15,7 @@ import (
 // TestHeldOut holds the measurements of the repository out, models as a whole
 // and then families, and compares the errors with what was asked for.
 func TestHeldOut(t *testing.T) {
-	samples, _, err := ReadSamples(os.DirFS("../profiling/data"), "h200")
+	samples, _, err := ReadSamples(os.DirFS("../lab/profiling/data"), "h200")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestHeldOut(t *testing.T) {
 
 // TestLater trains on what was measured first and predicts the rest.
 func TestLater(t *testing.T) {
-	samples, _, err := ReadSamples(os.DirFS("../profiling/data"), "h200")
+	samples, _, err := ReadSamples(os.DirFS("../lab/profiling/data"), "h200")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestLater(t *testing.T) {
 
 // A host that takes twice as long is found to, whatever the busy steps say.
 func TestHostOf(t *testing.T) {
-	samples, _, err := ReadSamples(os.DirFS("../profiling/data"), "h200")
+	samples, _, err := ReadSamples(os.DirFS("../lab/profiling/data"), "h200")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestMemoryErrors(t *testing.T) {
 
 // Few profiles make a linear model, which is as good a citizen.
 func TestFewProfiles(t *testing.T) {
-	samples, _, err := ReadSamples(os.DirFS("../profiling/data"), "h200")
+	samples, _, err := ReadSamples(os.DirFS("../lab/profiling/data"), "h200")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func FuzzRead(f *testing.F) {
 // FuzzTables: what is read of tables is finite.
 func FuzzTables(f *testing.F) {
 	for _, name := range []string{"h200-solo.csv", "h200-features.csv"} {
-		text, err := os.ReadFile("../profiling/data/" + name)
+		text, err := os.ReadFile("../lab/profiling/data/" + name)
 		if err != nil {
 			f.Fatal(err)
 		}

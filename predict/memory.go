@@ -8,7 +8,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/features"
+	"github.com/fairway-gpu/fairway/predict/features"
 )
 
 // Memory is the memory of the process on the device in MiB, by what it is

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fairway-gpu/fairway/features"
+	"github.com/fairway-gpu/fairway/predict/features"
 )
 
 // Prediction is what training a model does to a GPU. Intervals hold nine

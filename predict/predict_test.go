@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fairway-gpu/fairway/features"
-	"github.com/fairway-gpu/fairway/onnx"
+	"github.com/fairway-gpu/fairway/predict/features"
+	"github.com/fairway-gpu/fairway/predict/onnx"
 )
 
 // chain is a graph of blocks of convolution, normalisation, ReLU and sum.
@@ -135,7 +135,7 @@ func TestLessSure(t *testing.T) {
 // TestModelFile makes the model that is part of the program again from the
 // measurements in the repository.
 func TestModelFile(t *testing.T) {
-	samples, without, err := ReadSamples(os.DirFS("../profiling/data"), "h200")
+	samples, without, err := ReadSamples(os.DirFS("../lab/profiling/data"), "h200")
 	if err != nil {
 		t.Fatal(err)
 	}

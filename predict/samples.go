@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/fairway-gpu/fairway/features"
+	"github.com/fairway-gpu/fairway/predict/features"
 )
 
 // Limits of the tables.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/goodput"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // JobID names a job. It is unique over the life of a State.

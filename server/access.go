@@ -7,32 +7,32 @@ import (
 	"crypto/sha256"
 	"errors"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 func listTokens(c *call) (any, error) {
 	tokens, err := c.Access.Tokens(c.who)
-	shown := make([]live.Token, 0, len(tokens))
+	shown := make([]api.Token, 0, len(tokens))
 	for _, t := range tokens {
 		t.Hash = nil
 		shown = append(shown, t)
 	}
-	return live.TokenList{Tokens: shown}, err
+	return api.TokenList{Tokens: shown}, err
 }
 
 func createToken(c *call) (any, error) {
-	t := *c.body.(*live.Token)
+	t := *c.body.(*api.Token)
 	for _, f := range []struct {
 		name string
 		set  bool
 	}{{"id", t.ID != ""}, {"created", !t.Created.IsZero()}, {"revoked", t.Revoked}, {"hash", len(t.Hash) > 0}} {
 		if f.set {
-			return nil, live.Errorf(live.Invalid, "is filled in by the daemon").On(f.name).Try("leave it out")
+			return nil, api.Errorf(api.Invalid, "is filled in by the daemon").On(f.name).Try("leave it out")
 		}
 	}
 	t, secret, err := c.Access.CreateToken(c.r.Context(), c.who, t)
 	t.Hash = nil
-	return live.NewToken{Token: t, Secret: secret}, err
+	return api.NewToken{Token: t, Secret: secret}, err
 }
 
 func revokeToken(c *call) (any, error) {
@@ -49,22 +49,22 @@ func (c *call) admitAgent() error {
 	sum := sha256.Sum256([]byte(secret))
 	if !c.reports.take(string(sum[:])) {
 		c.Metrics.reports.WithLabelValues("too-many").Inc()
-		return live.Errorf(live.TooMany, "too many reports of one attempt").Try("report every few seconds")
+		return api.Errorf(api.TooMany, "too many reports of one attempt").Try("report every few seconds")
 	}
 	c.secret = secret
 	return nil
 }
 
 func agentReport(c *call) (any, error) {
-	r := *c.body.(*live.AgentReport)
-	answer, err := live.AgentAnswer{}, r.Validate()
+	r := *c.body.(*api.AgentReport)
+	answer, err := api.AgentAnswer{}, r.Validate()
 	if err == nil {
 		answer, err = c.Agents.Report(c.r.Context(), c.secret, r)
 	}
 	if err != nil {
-		c.Metrics.reports.WithLabelValues(string(live.CodeOf(err))).Inc()
-		var refused *live.Error
-		if errors.As(err, &refused) && refused.Code == live.Denied {
+		c.Metrics.reports.WithLabelValues(string(api.CodeOf(err))).Inc()
+		var refused *api.Error
+		if errors.As(err, &refused) && refused.Code == api.Denied {
 			return nil, unauthenticated{refused}
 		}
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // example is the address and the body of a request that succeeds.
@@ -32,20 +32,20 @@ func example(rt *route) (path, body string) {
 // TestRoles has the least role of every route in a list of its own, so that a
 // slip in the table shows.
 func TestRoles(t *testing.T) {
-	least := map[string]live.Role{
-		"GET /v1/overview": live.Viewer, "GET /v1/whoami": live.Viewer,
-		"POST /v1/jobs": live.User, "GET /v1/jobs": live.Viewer, "GET /v1/jobs/{id}": live.Viewer,
-		"POST /v1/jobs/{id}/cancel": live.User, "POST /v1/jobs/{id}/pause": live.User, "POST /v1/jobs/{id}/resume": live.User,
-		"GET /v1/jobs/{id}/explain": live.Viewer, "GET /v1/jobs/{id}/points": live.Viewer, "GET /v1/jobs/{id}/logs": live.Viewer,
-		"POST /v1/apps": live.User, "GET /v1/apps": live.Viewer,
-		"POST /v1/searches": live.User, "GET /v1/searches": live.Viewer, "GET /v1/searches/{id}": live.Viewer,
-		"POST /v1/apps/{id}/cancel": live.User, "POST /v1/apps/{id}/pause": live.User, "POST /v1/apps/{id}/resume": live.User,
-		"GET /v1/apps/{id}/agent": live.Viewer, "PUT /v1/apps/{id}/agent": live.User, "DELETE /v1/apps/{id}/agent": live.User,
-		"GET /v1/nodes": live.Viewer, "PUT /v1/nodes/{name}": live.Admin, "GET /v1/tenants": live.Viewer, "PUT /v1/tenants/{id}": live.Admin,
-		"GET /v1/events": live.Viewer, "GET /v1/events/stream": live.Viewer, "GET /v1/history": live.Viewer,
-		"GET /v1/policy": live.Viewer, "PUT /v1/policy": live.Admin, "GET /v1/policies": live.Viewer,
-		"GET /v1/tokens": live.Admin, "POST /v1/tokens": live.Admin, "DELETE /v1/tokens/{id}": live.Admin,
-		"GET /healthz": live.NoRole, "GET /readyz": live.NoRole, "GET /metrics": live.Viewer, "GET /openapi.json": live.NoRole,
+	least := map[string]api.Role{
+		"GET /v1/overview": api.Viewer, "GET /v1/whoami": api.Viewer,
+		"POST /v1/jobs": api.User, "GET /v1/jobs": api.Viewer, "GET /v1/jobs/{id}": api.Viewer,
+		"POST /v1/jobs/{id}/cancel": api.User, "POST /v1/jobs/{id}/pause": api.User, "POST /v1/jobs/{id}/resume": api.User,
+		"GET /v1/jobs/{id}/explain": api.Viewer, "GET /v1/jobs/{id}/points": api.Viewer, "GET /v1/jobs/{id}/logs": api.Viewer,
+		"POST /v1/apps": api.User, "GET /v1/apps": api.Viewer,
+		"POST /v1/searches": api.User, "GET /v1/searches": api.Viewer, "GET /v1/searches/{id}": api.Viewer,
+		"POST /v1/apps/{id}/cancel": api.User, "POST /v1/apps/{id}/pause": api.User, "POST /v1/apps/{id}/resume": api.User,
+		"GET /v1/apps/{id}/agent": api.Viewer, "PUT /v1/apps/{id}/agent": api.User, "DELETE /v1/apps/{id}/agent": api.User,
+		"GET /v1/nodes": api.Viewer, "PUT /v1/nodes/{name}": api.Admin, "GET /v1/tenants": api.Viewer, "PUT /v1/tenants/{id}": api.Admin,
+		"GET /v1/events": api.Viewer, "GET /v1/events/stream": api.Viewer, "GET /v1/history": api.Viewer,
+		"GET /v1/policy": api.Viewer, "PUT /v1/policy": api.Admin, "GET /v1/policies": api.Viewer,
+		"GET /v1/tokens": api.Admin, "POST /v1/tokens": api.Admin, "DELETE /v1/tokens/{id}": api.Admin,
+		"GET /healthz": api.NoRole, "GET /readyz": api.NoRole, "GET /metrics": api.Viewer, "GET /openapi.json": api.NoRole,
 	}
 	f := newFake()
 	r := start(t, config(f))
@@ -58,9 +58,9 @@ func TestRoles(t *testing.T) {
 		}
 		delete(least, name)
 		path, body := example(rt)
-		for _, role := range []live.Role{live.NoRole, live.Viewer, live.User, live.Admin} {
+		for _, role := range []api.Role{api.NoRole, api.Viewer, api.User, api.Admin} {
 			header := []string{"X-Role", role.String()}
-			if role != live.NoRole {
+			if role != api.NoRole {
 				header = append(header, "Authorization", "Bearer fw_"+role.String())
 			}
 			if rt.path == "/v1/events/stream" {
@@ -71,11 +71,11 @@ func TestRoles(t *testing.T) {
 			case rt.agent && status != 401: // a token is not the secret of an attempt
 				t.Errorf("%s as %s: %d; want 401", name, role, status)
 			case rt.agent:
-			case role == live.NoRole && want > live.NoRole && status != 401:
+			case role == api.NoRole && want > api.NoRole && status != 401:
 				t.Errorf("%s as nobody: %d; want 401", name, status)
-			case role > live.NoRole && role < want && status != 403:
+			case role > api.NoRole && role < want && status != 403:
 				t.Errorf("%s as %s: %d; want 403", name, role, status)
-			case role >= want && rt.path == "/v1/events/stream" && role > live.NoRole && status != 400:
+			case role >= want && rt.path == "/v1/events/stream" && role > api.NoRole && status != 400:
 				t.Errorf("%s as %s: %d; want 400 for the wrong header", name, role, status)
 			case role >= want && rt.path != "/v1/events/stream" && status/100 != 2:
 				t.Errorf("%s as %s: %d; want success", name, role, status)
@@ -115,7 +115,7 @@ func TestLogin(t *testing.T) {
 	c.Now = func() time.Time { return now.at }
 	c.SessionKey = []byte("0123456789abcdef0123456789abcdef")
 	r := start(t, c)
-	ann := live.Identity{User: "ann", Tenant: "nlp", Role: live.User, Owner: live.Owner{Name: "ann", UID: 7, GID: 8}}
+	ann := api.Identity{User: "ann", Tenant: "nlp", Role: api.User, Owner: api.Owner{Name: "ann", UID: 7, GID: 8}}
 
 	link := r.LoginLink(ann)
 	a := ask(t, "GET", r.plain+link, "")
@@ -200,7 +200,7 @@ func TestLoginByToken(t *testing.T) {
 		}
 	}
 	// A token that is revoked takes its sessions with it.
-	f.set(func(f *fake) { f.keys["fw_user"] = live.Errorf(live.Denied, "revoked") })
+	f.set(func(f *fake) { f.keys["fw_user"] = api.Errorf(api.Denied, "revoked") })
 	if a := ask(t, "GET", r.plain+"/v1/whoami", "", "Cookie", session); a.status != 401 {
 		t.Errorf("after the token was revoked: %d", a.status)
 	}

@@ -4,24 +4,24 @@
 package server
 
 import (
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 func bidderRoutes() []*route {
 	const path = "/v1/apps/{id}/agent"
 	return []*route{
-		{method: "GET", path: path, role: live.Viewer, summary: "Show the program that bids for an app, and its last bid", out: live.BidderView{}, handle: showBidder},
-		{method: "PUT", path: path, role: live.User, summary: "Let a program bid for an app; a secret that the daemon makes is shown once",
-			in: live.BidderChange{}, required: []string{"url"}, limit: maxSmall, out: live.BidderView{}, handle: setBidder},
-		{method: "DELETE", path: path, role: live.User, summary: "Let no program bid for an app any more", handle: removeBidder},
+		{method: "GET", path: path, role: api.Viewer, summary: "Show the program that bids for an app, and its last bid", out: api.BidderView{}, handle: showBidder},
+		{method: "PUT", path: path, role: api.User, summary: "Let a program bid for an app; a secret that the daemon makes is shown once",
+			in: api.BidderChange{}, required: []string{"url"}, limit: maxSmall, out: api.BidderView{}, handle: setBidder},
+		{method: "DELETE", path: path, role: api.User, summary: "Let no program bid for an app any more", handle: removeBidder},
 	}
 }
 
 // bidders returns the service, which a daemon need not have.
-func (c *call) bidders() (live.Bidders, sched.AppID, error) {
+func (c *call) bidders() (api.Bidders, sched.AppID, error) {
 	if c.Bidders == nil {
-		return nil, "", live.Errorf(live.Unavailable, "this daemon asks nobody to bid")
+		return nil, "", api.Errorf(api.Unavailable, "this daemon asks nobody to bid")
 	}
 	return c.Bidders, sched.AppID(c.r.PathValue("id")), nil
 }
@@ -39,7 +39,7 @@ func setBidder(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return service.SetBidder(c.r.Context(), c.who, app, *c.body.(*live.BidderChange))
+	return service.SetBidder(c.r.Context(), c.who, app, *c.body.(*api.BidderChange))
 }
 
 func removeBidder(c *call) (any, error) {

@@ -8,21 +8,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/google/go-cmp/cmp"
 )
 
-func (f *fake) Bidder(who live.Identity, app sched.AppID) (live.BidderView, error) {
-	return filled[live.BidderView](), f.saw("Bidder", who, app)
+func (f *fake) Bidder(who api.Identity, app sched.AppID) (api.BidderView, error) {
+	return filled[api.BidderView](), f.saw("Bidder", who, app)
 }
 
-func (f *fake) SetBidder(_ context.Context, who live.Identity, app sched.AppID, c live.BidderChange) (live.BidderView, error) {
-	return filled[live.BidderView](), f.saw("SetBidder", who, app, c)
+func (f *fake) SetBidder(_ context.Context, who api.Identity, app sched.AppID, c api.BidderChange) (api.BidderView, error) {
+	return filled[api.BidderView](), f.saw("SetBidder", who, app, c)
 }
 
-func (f *fake) RemoveBidder(_ context.Context, who live.Identity, app sched.AppID) error {
+func (f *fake) RemoveBidder(_ context.Context, who api.Identity, app sched.AppID) error {
 	return f.saw("RemoveBidder", who, app)
 }
 
@@ -35,8 +35,8 @@ func TestBidders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	want := filled[live.BidderView]()
-	change := live.BidderChange{URL: "http://127.0.0.1:9000", Secret: "sixteen letters!"}
+	want := filled[api.BidderView]()
+	change := api.BidderChange{URL: "http://127.0.0.1:9000", Secret: "sixteen letters!"}
 	got, err := c.SetBidder(t.Context(), "sweep", change)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("SetBidder: %v %s", err, diff)
@@ -58,7 +58,7 @@ func TestNoBidders(t *testing.T) {
 	cfg.Bidders = nil
 	r := start(t, cfg)
 	a := ask(t, "GET", r.plain+"/v1/apps/x/agent", "", "Authorization", asAdmin)
-	if e := a.refused(); a.status != 503 || e.Code != live.Unavailable {
+	if e := a.refused(); a.status != 503 || e.Code != api.Unavailable {
 		t.Errorf("%d %+v; want 503", a.status, e)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // call is one request to a route, checked: who asks may ask, the parameters are
@@ -26,7 +26,7 @@ type call struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	route  *route
-	who    live.Identity
+	who    api.Identity
 	query  query
 	body   any    // pointer to a value of the type of route.in
 	secret string // of an agent
@@ -54,12 +54,12 @@ func (s *Server) dispatch(d Door, m methods) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
 		w.Header().Set("Cache-Control", "no-store")
-		name, err := "none", error(live.Errorf(live.Unknown, "there is no %.100q in this API", r.URL.Path).Try("see /openapi.json for all paths"))
+		name, err := "none", error(api.Errorf(api.Unknown, "there is no %.100q in this API", r.URL.Path).Try("see /openapi.json for all paths"))
 		if m != nil {
 			rt := m.find(r.Method)
 			if rt == nil {
 				allow := strings.Join(slices.Sorted(maps.Keys(m)), ", ")
-				err = wrongMethod{live.Errorf(live.Invalid, "%.100s has no method %.20q", r.URL.Path, r.Method).Try("use " + allow), allow}
+				err = wrongMethod{api.Errorf(api.Invalid, "%.100s has no method %.20q", r.URL.Path, r.Method).Try("use " + allow), allow}
 			} else {
 				name = rt.path
 				err = s.run(d, rt, w, r)
@@ -79,13 +79,13 @@ func (s *Server) dispatch(d Door, m methods) http.Handler {
 // run checks a request against its route and answers it.
 func (s *Server) run(d Door, rt *route, w http.ResponseWriter, r *http.Request) error {
 	c := &call{Server: s, w: w, r: r, route: rt}
-	if rt.role > live.NoRole && !(rt.path == "/metrics" && s.PublicMetrics) {
+	if rt.role > api.NoRole && !(rt.path == "/metrics" && s.PublicMetrics) {
 		who, err := s.identify(d, r)
 		if err != nil {
 			return err
 		}
 		if who.Role < rt.role {
-			return live.Errorf(live.Denied, "%s may not do that: it needs the role %s, and has %s", who.User, rt.role, who.Role)
+			return api.Errorf(api.Denied, "%s may not do that: it needs the role %s, and has %s", who.User, rt.role, who.Role)
 		}
 		c.who = who
 	}
@@ -126,7 +126,7 @@ func (s *Server) run(d Door, rt *route, w http.ResponseWriter, r *http.Request) 
 // might make a file name of them.
 func checkName(field, v string) error {
 	if v == "" || v == "." || v == ".." || len(v) > maxText || !utf8.ValidString(v) || strings.ContainsFunc(v, oddInName) {
-		return live.Errorf(live.Invalid, "%.60q cannot be a name", v).On(field).Try("use 1 to 200 printable characters other than slashes")
+		return api.Errorf(api.Invalid, "%.60q cannot be a name", v).On(field).Try("use 1 to 200 printable characters other than slashes")
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (c *call) readBody() error {
 	case errors.As(err, &large):
 		return err
 	case err != nil:
-		return live.Errorf(live.Invalid, "the body cannot be read: %w", err)
+		return api.Errorf(api.Invalid, "the body cannot be read: %w", err)
 	}
 	c.body = reflect.New(reflect.TypeOf(c.route.in)).Interface()
 	return decode(data, c.body)
@@ -158,10 +158,10 @@ func (c *call) readBody() error {
 func decode(data []byte, v any) error {
 	trimmed := bytes.Trim(data, " \t\r\n")
 	if len(trimmed) == 0 || trimmed[0] != '{' {
-		return live.Errorf(live.Invalid, "the body is %.20q", trimmed).Try("send one JSON object")
+		return api.Errorf(api.Invalid, "the body is %.20q", trimmed).Try("send one JSON object")
 	}
 	if !utf8.Valid(data) {
-		return live.Errorf(live.Invalid, "the body is not UTF-8")
+		return api.Errorf(api.Invalid, "the body is not UTF-8")
 	}
 	d := json.NewDecoder(bytes.NewReader(trimmed))
 	d.DisallowUnknownFields()
@@ -169,7 +169,7 @@ func decode(data []byte, v any) error {
 		return decodeError(err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return live.Errorf(live.Invalid, "there is more after the JSON object, at byte %d", d.InputOffset()).Try("send one JSON object and nothing after it")
+		return api.Errorf(api.Invalid, "there is more after the JSON object, at byte %d", d.InputOffset()).Try("send one JSON object and nothing after it")
 	}
 	return nil
 }
@@ -179,17 +179,17 @@ func decodeError(err error) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &kind):
-		return live.Errorf(live.Invalid, "is %s", kind.Value).On(jsonField(kind.Field)).Try("send a value of type " + jsonType(kind.Type))
+		return api.Errorf(api.Invalid, "is %s", kind.Value).On(jsonField(kind.Field)).Try("send a value of type " + jsonType(kind.Type))
 	case errors.As(err, &syntax):
-		return live.Errorf(live.Invalid, "the body is not JSON: %w, at byte %d", err, syntax.Offset)
+		return api.Errorf(api.Invalid, "the body is not JSON: %w, at byte %d", err, syntax.Offset)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return live.Errorf(live.Invalid, "the body ends in the middle of the JSON object")
+		return api.Errorf(api.Invalid, "the body ends in the middle of the JSON object")
 	}
 	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		field = strings.Trim(field, `"`)
-		return live.Errorf(live.Invalid, "there is no such field").On(field).Try("check its spelling; /openapi.json has all fields")
+		return api.Errorf(api.Invalid, "there is no such field").On(field).Try("check its spelling; /openapi.json has all fields")
 	}
-	return live.Errorf(live.Invalid, "%w", err)
+	return api.Errorf(api.Invalid, "%w", err)
 }
 
 // jsonField leaves the names of embedded structs, which only Go knows, out of the

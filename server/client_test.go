@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -32,64 +32,64 @@ type use struct {
 }
 
 func uses() []use {
-	shownToken := filled[live.Token]()
+	shownToken := filled[api.Token]()
 	shownToken.Hash = nil
 	type made struct {
-		Token  live.Token
+		Token  api.Token
 		Secret string
 	}
-	sub := live.Submission{Spec: sched.Spec{GPUs: 2}, Task: live.Task{Command: []string{"true"}}, Key: "k"}
+	sub := api.Submission{Spec: sched.Spec{GPUs: 2}, Task: api.Task{Command: []string{"true"}}, Key: "k"}
 	inApp := sub
 	inApp.App = "sweep"
 	return []use{
-		{"Overview", func(ctx context.Context, c *client.Client) (any, error) { return c.Overview(ctx) }, "Overview", nil, func() any { o := filled[live.Overview](); o.Seq = 0; return o }()},
-		{"Submit", func(ctx context.Context, c *client.Client) (any, error) { return c.Submit(ctx, sub) }, "Submit", []any{[]live.Submission{sub}}, filled[live.Job]()},
+		{"Overview", func(ctx context.Context, c *client.Client) (any, error) { return c.Overview(ctx) }, "Overview", nil, func() any { o := filled[api.Overview](); o.Seq = 0; return o }()},
+		{"Submit", func(ctx context.Context, c *client.Client) (any, error) { return c.Submit(ctx, sub) }, "Submit", []any{[]api.Submission{sub}}, filled[api.Job]()},
 		{"SubmitApp", func(ctx context.Context, c *client.Client) (any, error) {
-			return c.SubmitApp(ctx, "sweep", []live.Submission{sub})
-		}, "Submit", []any{[]live.Submission{inApp}}, []live.Job{filled[live.Job]()}},
-		{"Job", func(ctx context.Context, c *client.Client) (any, error) { return c.Job(ctx, "j 1%?") }, "Job", []any{sched.JobID("j 1%?")}, filled[live.Job]()},
+			return c.SubmitApp(ctx, "sweep", []api.Submission{sub})
+		}, "Submit", []any{[]api.Submission{inApp}}, []api.Job{filled[api.Job]()}},
+		{"Job", func(ctx context.Context, c *client.Client) (any, error) { return c.Job(ctx, "j 1%?") }, "Job", []any{sched.JobID("j 1%?")}, filled[api.Job]()},
 		{"Page", func(ctx context.Context, c *client.Client) (any, error) {
-			return c.Page(ctx, live.JobFilter{States: []string{"running", "paused"}, Tenant: "t", App: "a", User: "u", Search: "ä &", After: "j9", Limit: 5})
-		}, "List", []any{live.JobFilter{States: []string{"running", "paused"}, Tenant: "t", App: "a", User: "u", Search: "ä &", After: "j9", Limit: 5}},
-			live.JobPage{Jobs: []live.Job{filled[live.Job]()}, Total: 1}},
-		{"Command", func(ctx context.Context, c *client.Client) (any, error) { return c.Command(ctx, "j1", live.Pause) }, "Command", []any{sched.JobID("j1"), live.Pause}, filled[live.Job]()},
+			return c.Page(ctx, api.JobFilter{States: []string{"running", "paused"}, Tenant: "t", App: "a", User: "u", Search: "ä &", After: "j9", Limit: 5})
+		}, "List", []any{api.JobFilter{States: []string{"running", "paused"}, Tenant: "t", App: "a", User: "u", Search: "ä &", After: "j9", Limit: 5}},
+			api.JobPage{Jobs: []api.Job{filled[api.Job]()}, Total: 1}},
+		{"Command", func(ctx context.Context, c *client.Client) (any, error) { return c.Command(ctx, "j1", api.Pause) }, "Command", []any{sched.JobID("j1"), api.Pause}, filled[api.Job]()},
 		{"CommandApp", func(ctx context.Context, c *client.Client) (any, error) {
-			return c.CommandApp(ctx, "sweep", live.Cancel)
-		}, "CommandApp", []any{sched.AppID("sweep"), live.Cancel}, []live.Job{filled[live.Job]()}},
-		{"Apps", func(ctx context.Context, c *client.Client) (any, error) { return c.Apps(ctx) }, "Apps", nil, []live.AppView{filled[live.AppView]()}},
-		{"Explain", func(ctx context.Context, c *client.Client) (any, error) { return c.Explain(ctx, "j1") }, "Explain", []any{sched.JobID("j1")}, filled[live.Explanation]()},
-		{"Points", func(ctx context.Context, c *client.Client) (any, error) { return c.Points(ctx, "j1") }, "Points", []any{sched.JobID("j1")}, []live.Point{filled[live.Point]()}},
+			return c.CommandApp(ctx, "sweep", api.Cancel)
+		}, "CommandApp", []any{sched.AppID("sweep"), api.Cancel}, []api.Job{filled[api.Job]()}},
+		{"Apps", func(ctx context.Context, c *client.Client) (any, error) { return c.Apps(ctx) }, "Apps", nil, []api.AppView{filled[api.AppView]()}},
+		{"Explain", func(ctx context.Context, c *client.Client) (any, error) { return c.Explain(ctx, "j1") }, "Explain", []any{sched.JobID("j1")}, filled[api.Explanation]()},
+		{"Points", func(ctx context.Context, c *client.Client) (any, error) { return c.Points(ctx, "j1") }, "Points", []any{sched.JobID("j1")}, []api.Point{filled[api.Point]()}},
 		{"Logs", func(ctx context.Context, c *client.Client) (any, error) {
 			var b bytes.Buffer
-			err := c.Logs(ctx, "j1", live.LogQuery{Attempt: 2, Rank: 1, Stream: "stderr", Tail: 9, Follow: true}, &b)
+			err := c.Logs(ctx, "j1", api.LogQuery{Attempt: 2, Rank: 1, Stream: "stderr", Tail: 9, Follow: true}, &b)
 			return b.String(), err
-		}, "CopyLog", []any{sched.JobID("j1"), live.LogQuery{Attempt: 2, Rank: 1, Stream: "stderr", Tail: 9, Follow: true}}, "epoch 1\nepoch 2\n"},
-		{"Nodes", func(ctx context.Context, c *client.Client) (any, error) { return c.Nodes(ctx) }, "Nodes", nil, []live.Node{filled[live.Node]()}},
+		}, "CopyLog", []any{sched.JobID("j1"), api.LogQuery{Attempt: 2, Rank: 1, Stream: "stderr", Tail: 9, Follow: true}}, "epoch 1\nepoch 2\n"},
+		{"Nodes", func(ctx context.Context, c *client.Client) (any, error) { return c.Nodes(ctx) }, "Nodes", nil, []api.Node{filled[api.Node]()}},
 		{"SetNode", func(ctx context.Context, c *client.Client) (any, error) {
 			return c.SetNode(ctx, "gpu-1", sched.Cordoned)
-		}, "SetNode", []any{"gpu-1", sched.Cordoned}, filled[live.Node]()},
-		{"Tenants", func(ctx context.Context, c *client.Client) (any, error) { return c.Tenants(ctx) }, "Tenants", nil, []live.TenantView{filled[live.TenantView]()}},
+		}, "SetNode", []any{"gpu-1", sched.Cordoned}, filled[api.Node]()},
+		{"Tenants", func(ctx context.Context, c *client.Client) (any, error) { return c.Tenants(ctx) }, "Tenants", nil, []api.TenantView{filled[api.TenantView]()}},
 		{"SetTenant", func(ctx context.Context, c *client.Client) (any, error) {
 			return c.SetTenant(ctx, sched.Tenant{ID: "nlp", Weight: 2, Quota: 4})
-		}, "SetTenant", []any{sched.Tenant{ID: "nlp", Weight: 2, Quota: 4}}, filled[live.TenantView]()},
+		}, "SetTenant", []any{sched.Tenant{ID: "nlp", Weight: 2, Quota: 4}}, filled[api.TenantView]()},
 		{"Events", func(ctx context.Context, c *client.Client) (any, error) {
-			return c.Events(ctx, live.RecordFilter{After: 1 << 60, Job: "j1", Kind: "job-started", Limit: 3})
-		}, "Records", []any{live.RecordFilter{After: 1 << 60, Job: "j1", Kind: "job-started", Limit: 3}}, live.RecordPage{Records: []live.Record{}, Next: 7, Oldest: 1}},
-		{"History", func(ctx context.Context, c *client.Client) (any, error) { return c.History(ctx) }, "History", nil, []live.Sample{filled[live.Sample]()}},
+			return c.Events(ctx, api.RecordFilter{After: 1 << 60, Job: "j1", Kind: "job-started", Limit: 3})
+		}, "Records", []any{api.RecordFilter{After: 1 << 60, Job: "j1", Kind: "job-started", Limit: 3}}, api.RecordPage{Records: []api.Record{}, Next: 7, Oldest: 1}},
+		{"History", func(ctx context.Context, c *client.Client) (any, error) { return c.History(ctx) }, "History", nil, []api.Sample{filled[api.Sample]()}},
 		{"Policy", func(ctx context.Context, c *client.Client) (any, error) { return c.Policy(ctx) }, "Policy", nil, "las"},
 		{"SetPolicy", func(ctx context.Context, c *client.Client) (any, error) {
 			return c.SetPolicy(ctx, "las:lease=9m", true)
-		}, "SetPolicy", []any{"las:lease=9m", true}, filled[live.PolicyChange]()},
-		{"Policies", func(ctx context.Context, c *client.Client) (any, error) { return c.Policies(ctx) }, "", nil, []live.PolicyEntry{filled[live.PolicyEntry]()}},
-		{"Tokens", func(ctx context.Context, c *client.Client) (any, error) { return c.Tokens(ctx) }, "Tokens", nil, []live.Token{shownToken}},
+		}, "SetPolicy", []any{"las:lease=9m", true}, filled[api.PolicyChange]()},
+		{"Policies", func(ctx context.Context, c *client.Client) (any, error) { return c.Policies(ctx) }, "", nil, []api.PolicyEntry{filled[api.PolicyEntry]()}},
+		{"Tokens", func(ctx context.Context, c *client.Client) (any, error) { return c.Tokens(ctx) }, "Tokens", nil, []api.Token{shownToken}},
 		{"CreateToken", func(ctx context.Context, c *client.Client) (any, error) {
-			t, secret, err := c.CreateToken(ctx, live.Token{User: "ann", Role: live.User})
+			t, secret, err := c.CreateToken(ctx, api.Token{User: "ann", Role: api.User})
 			return made{t, secret}, err
-		}, "CreateToken", []any{live.Token{User: "ann", Role: live.User}}, made{shownToken, "fw_new"}},
+		}, "CreateToken", []any{api.Token{User: "ann", Role: api.User}}, made{shownToken, "fw_new"}},
 		{"RevokeToken", func(ctx context.Context, c *client.Client) (any, error) { return nil, c.RevokeToken(ctx, "t1") }, "RevokeToken", []any{"t1"}, nil},
 		{"Report", func(ctx context.Context, c *client.Client) (any, error) {
-			return c.Report(ctx, "attempt", live.AgentReport{Done: 5, Checkpoint: true})
-		}, "Report", []any{"attempt", live.AgentReport{Done: 5, Checkpoint: true}}, filled[live.AgentAnswer]()},
+			return c.Report(ctx, "attempt", api.AgentReport{Done: 5, Checkpoint: true})
+		}, "Report", []any{"attempt", api.AgentReport{Done: 5, Checkpoint: true}}, filled[api.AgentAnswer]()},
 		{"Health", func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Health(ctx) }, "", nil, nil},
 		{"Ready", func(ctx context.Context, c *client.Client) (any, error) { return nil, c.Ready(ctx) }, "", nil, nil},
 	}
@@ -103,11 +103,11 @@ func TestClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	peer := live.Identity{User: me.Username, Tenant: "default", Role: live.Admin, Owner: live.Owner{Name: me.Username, UID: os.Getuid(), GID: os.Getgid()}}
-	admin := live.Identity{User: "admin-1", Tenant: "vision", Role: live.Admin, Owner: live.Owner{UID: 1234}}
+	peer := api.Identity{User: me.Username, Tenant: "default", Role: api.Admin, Owner: api.Owner{Name: me.Username, UID: os.Getuid(), GID: os.Getgid()}}
+	admin := api.Identity{User: "admin-1", Tenant: "vision", Role: api.Admin, Owner: api.Owner{UID: 1234}}
 	for _, door := range []struct {
 		name, address, token string
-		who                  live.Identity
+		who                  api.Identity
 	}{
 		{"socket", r.socket, "", peer},
 		{"socket with token", r.socket, "fw_admin", admin},
@@ -119,7 +119,7 @@ func TestClient(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", door.name, err)
 		}
-		if want := (live.Identity{User: door.who.User, Tenant: door.who.Tenant, Role: door.who.Role}); who != want {
+		if want := (api.Identity{User: door.who.User, Tenant: door.who.Tenant, Role: door.who.Role}); who != want {
 			t.Errorf("%s: whoami = %+v; want %+v", door.name, who, want)
 		}
 		for _, u := range uses() {
@@ -152,17 +152,17 @@ func TestClient(t *testing.T) {
 
 func TestClientList(t *testing.T) {
 	f := newFake()
-	f.list = func(q live.JobFilter) (live.JobPage, error) {
-		pages := map[sched.JobID]live.JobPage{
-			"":   {Jobs: []live.Job{{Spec: sched.Spec{ID: "j3"}}, {Spec: sched.Spec{ID: "j2"}}}, Next: "j2", Total: 3},
-			"j2": {Jobs: []live.Job{{Spec: sched.Spec{ID: "j1"}}}, Total: 3},
+	f.list = func(q api.JobFilter) (api.JobPage, error) {
+		pages := map[sched.JobID]api.JobPage{
+			"":   {Jobs: []api.Job{{Spec: sched.Spec{ID: "j3"}}, {Spec: sched.Spec{ID: "j2"}}}, Next: "j2", Total: 3},
+			"j2": {Jobs: []api.Job{{Spec: sched.Spec{ID: "j1"}}}, Total: 3},
 		}
 		return pages[q.After], nil
 	}
 	r := start(t, config(f))
 	c := r.client(t, r.socket, "")
 	var got []sched.JobID
-	for j, err := range c.List(t.Context(), live.JobFilter{Limit: 2}) {
+	for j, err := range c.List(t.Context(), api.JobFilter{Limit: 2}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,9 +171,9 @@ func TestClientList(t *testing.T) {
 	if diff := cmp.Diff([]sched.JobID{"j3", "j2", "j1"}, got); diff != "" {
 		t.Error(diff)
 	}
-	for _, err := range c.List(t.Context(), live.JobFilter{Limit: live.MaxPage + 1}) {
-		if live.CodeOf(err) != live.Invalid {
-			t.Errorf("a page of %d: %v", live.MaxPage+1, err)
+	for _, err := range c.List(t.Context(), api.JobFilter{Limit: api.MaxPage + 1}) {
+		if api.CodeOf(err) != api.Invalid {
+			t.Errorf("a page of %d: %v", api.MaxPage+1, err)
 		}
 	}
 }
@@ -183,10 +183,10 @@ func TestClientErrors(t *testing.T) {
 	r := start(t, config(f))
 	c := r.client(t, r.plain, "fw_admin")
 	for code, status := range statuses {
-		want := &live.Error{Code: code, Message: "m", Field: "f", Remedy: "r"}
+		want := &api.Error{Code: code, Message: "m", Field: "f", Remedy: "r"}
 		f.set(func(f *fake) { f.err = want })
 		_, err := c.Job(t.Context(), "j1")
-		var got *live.Error
+		var got *api.Error
 		if !errors.As(err, &got) || *got != *want {
 			t.Errorf("%s: %#v", code, err)
 		}
@@ -196,13 +196,13 @@ func TestClientErrors(t *testing.T) {
 	}
 	f.set(func(f *fake) { f.err = errors.New("open /secret/path: no") })
 	_, err := c.Job(t.Context(), "j1")
-	if live.CodeOf(err) != live.Internal || strings.Contains(err.Error(), "secret") {
+	if api.CodeOf(err) != api.Internal || strings.Contains(err.Error(), "secret") {
 		t.Errorf("an unexpected error shows as %v", err)
 	}
 	if !strings.Contains(r.log.String(), "/secret/path") {
 		t.Errorf("the unexpected error is not in the log: %s", r.log)
 	}
-	if _, err := r.client(t, r.plain, "fw_wrong").Overview(t.Context()); live.CodeOf(err) != live.Denied {
+	if _, err := r.client(t, r.plain, "fw_wrong").Overview(t.Context()); api.CodeOf(err) != api.Denied {
 		t.Errorf("a wrong token: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -213,7 +213,7 @@ func TestClientErrors(t *testing.T) {
 	r.stop()
 	for _, address := range []string{r.socket, r.plain, r.secure} {
 		_, err := r.client(t, address, "").Overview(t.Context())
-		if live.CodeOf(err) != live.Unavailable || !strings.Contains(err.Error(), "no daemon answers at "+address) || !strings.Contains(err.Error(), "fairway up") {
+		if api.CodeOf(err) != api.Unavailable || !strings.Contains(err.Error(), "no daemon answers at "+address) || !strings.Contains(err.Error(), "fairway up") {
 			t.Errorf("%s with no daemon: %v", address, err)
 		}
 	}
@@ -222,12 +222,12 @@ func TestClientErrors(t *testing.T) {
 func TestIdempotent(t *testing.T) {
 	f := newFake()
 	now := time.Now()
-	f.submit = func(s []live.Submission) ([]live.Job, error) {
+	f.submit = func(s []api.Submission) ([]api.Job, error) {
 		at := now
 		if s[0].Key == "known" {
 			at = now.Add(-time.Second)
 		}
-		out := make([]live.Job, len(s))
+		out := make([]api.Job, len(s))
 		for i := range out {
 			out[i].Submitted = at
 		}
@@ -254,13 +254,13 @@ func TestIdempotent(t *testing.T) {
 func TestLogs(t *testing.T) {
 	f := newFake()
 	step := make(chan struct{})
-	f.copyLog = func(ctx context.Context, q live.LogQuery, w io.Writer) error {
+	f.copyLog = func(ctx context.Context, q api.LogQuery, w io.Writer) error {
 		switch q.Attempt {
 		case 1:
-			return live.Errorf(live.Unknown, "there is no attempt 1")
+			return api.Errorf(api.Unknown, "there is no attempt 1")
 		case 2:
 			io.WriteString(w, "half")
-			return live.Errorf(live.Internal, "the disk is gone")
+			return api.Errorf(api.Internal, "the disk is gone")
 		case 3:
 			return nil
 		}
@@ -276,11 +276,11 @@ func TestLogs(t *testing.T) {
 		for _, k := range []struct {
 			attempt int
 			text    string
-			code    live.Code
-		}{{1, "", live.Unknown}, {2, "half", live.Internal}, {3, "", ""}} {
+			code    api.Code
+		}{{1, "", api.Unknown}, {2, "half", api.Internal}, {3, "", ""}} {
 			var b strings.Builder
-			err := c.Logs(t.Context(), "j1", live.LogQuery{Attempt: k.attempt}, &b)
-			if b.String() != k.text || (err == nil) != (k.code == "") || (err != nil && live.CodeOf(err) != k.code) {
+			err := c.Logs(t.Context(), "j1", api.LogQuery{Attempt: k.attempt}, &b)
+			if b.String() != k.text || (err == nil) != (k.code == "") || (err != nil && api.CodeOf(err) != k.code) {
 				t.Errorf("%s: attempt %d: %q, %v; want %q, %s", address, k.attempt, b.String(), err, k.text, k.code)
 			}
 		}
@@ -289,7 +289,7 @@ func TestLogs(t *testing.T) {
 	pr, pw := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		err := r.client(t, r.plain, "fw_viewer").Logs(context.Background(), "j1", live.LogQuery{Follow: true}, pw)
+		err := r.client(t, r.plain, "fw_viewer").Logs(context.Background(), "j1", api.LogQuery{Follow: true}, pw)
 		pw.Close()
 		done <- err
 	}()
@@ -309,12 +309,12 @@ func TestLogs(t *testing.T) {
 	}
 	// The service of logs does not know who asks: the server looks at the job.
 	f = newFake()
-	f.job = func(live.Identity, sched.JobID) (live.Job, error) {
-		return live.Job{}, live.Errorf(live.Unknown, "no such job")
+	f.job = func(api.Identity, sched.JobID) (api.Job, error) {
+		return api.Job{}, api.Errorf(api.Unknown, "no such job")
 	}
 	r = start(t, config(f))
-	err := r.client(t, r.plain, "fw_viewer").Logs(t.Context(), "j1", live.LogQuery{}, io.Discard)
-	if live.CodeOf(err) != live.Unknown || f.last().method != "Job" {
+	err := r.client(t, r.plain, "fw_viewer").Logs(t.Context(), "j1", api.LogQuery{}, io.Discard)
+	if api.CodeOf(err) != api.Unknown || f.last().method != "Job" {
 		t.Errorf("the log of a job of others: %v, after %s", err, f.last().method)
 	}
 }

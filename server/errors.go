@@ -10,31 +10,31 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // statuses maps every code to one HTTP status. Two cases have a status of their
 // own: 401 when nobody said who asks, and 405 for a method a path does not have.
-var statuses = map[live.Code]int{
-	live.Invalid:     http.StatusBadRequest,
-	live.Denied:      http.StatusForbidden,
-	live.Unknown:     http.StatusNotFound,
-	live.Conflict:    http.StatusConflict,
-	live.TooLarge:    http.StatusRequestEntityTooLarge,
-	live.TooMany:     http.StatusTooManyRequests,
-	live.Unavailable: http.StatusServiceUnavailable,
-	live.Internal:    http.StatusInternalServerError,
+var statuses = map[api.Code]int{
+	api.Invalid:     http.StatusBadRequest,
+	api.Denied:      http.StatusForbidden,
+	api.Unknown:     http.StatusNotFound,
+	api.Conflict:    http.StatusConflict,
+	api.TooLarge:    http.StatusRequestEntityTooLarge,
+	api.TooMany:     http.StatusTooManyRequests,
+	api.Unavailable: http.StatusServiceUnavailable,
+	api.Internal:    http.StatusInternalServerError,
 }
 
 // unauthenticated is the refusal of a request that does not say who asks.
-type unauthenticated struct{ refused *live.Error }
+type unauthenticated struct{ refused *api.Error }
 
 func (u unauthenticated) Error() string { return u.refused.Error() }
 func (u unauthenticated) Unwrap() error { return u.refused }
 
 // wrongMethod is the refusal of a method that a path does not have.
 type wrongMethod struct {
-	refused *live.Error
+	refused *api.Error
 	allow   string
 }
 
@@ -42,24 +42,24 @@ func (m wrongMethod) Error() string { return m.refused.Error() }
 func (m wrongMethod) Unwrap() error { return m.refused }
 
 func whoAreYou(message string) error {
-	return unauthenticated{live.Errorf(live.Denied, "%s", message).
+	return unauthenticated{api.Errorf(api.Denied, "%s", message).
 		Try("send a token: \"Authorization: Bearer fw_...\", or log in at /login; an admin makes tokens with `fairway token create`")}
 }
 
 // refusal turns any error into one that can be shown. What is not an Error of
 // ours is a surprise: it is logged, and its text stays here.
-func (s *Server) refusal(r *http.Request, err error) (*live.Error, int) {
+func (s *Server) refusal(r *http.Request, err error) (*api.Error, int) {
 	var large *http.MaxBytesError
-	var refused *live.Error
+	var refused *api.Error
 	switch {
 	case errors.As(err, &refused):
 	case errors.As(err, &large):
-		refused = live.Errorf(live.TooLarge, "the body has more than %d bytes", large.Limit).Try("send less at a time")
+		refused = api.Errorf(api.TooLarge, "the body has more than %d bytes", large.Limit).Try("send less at a time")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		refused = live.Errorf(live.Unavailable, "the request was given up before it was done").Try("try again")
+		refused = api.Errorf(api.Unavailable, "the request was given up before it was done").Try("try again")
 	default:
 		s.Log.ErrorContext(r.Context(), "request ended in an error nobody expected", "method", r.Method, "path", r.URL.Path, "err", err)
-		refused = live.Errorf(live.Internal, "the daemon ran into an error it did not expect").Try("look into the daemon's log")
+		refused = api.Errorf(api.Internal, "the daemon ran into an error it did not expect").Try("look into the daemon's log")
 	}
 	status, known := statuses[refused.Code]
 	if !known {
@@ -86,7 +86,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "2")
 	}
-	s.answer(w, status, live.ErrorBody{Error: refused})
+	s.answer(w, status, api.ErrorBody{Error: refused})
 }
 
 // answer writes a JSON body. A body that cannot be encoded, which is a bug of a
@@ -96,7 +96,7 @@ func (s *Server) answer(w http.ResponseWriter, status int, body any) {
 	if err != nil {
 		s.Log.Error("answer cannot be encoded", "err", err)
 		status = http.StatusInternalServerError
-		b, _ = json.Marshal(live.ErrorBody{Error: live.Errorf(live.Internal, "the answer cannot be written as JSON").Try("look into the daemon's log")})
+		b, _ = json.Marshal(api.ErrorBody{Error: api.Errorf(api.Internal, "the answer cannot be written as JSON").Try("look into the daemon's log")})
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)

@@ -12,15 +12,15 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 // streamBuffer is how many records wait for a slow client.
 const streamBuffer = 256
 
-func (c *call) recordFilter() live.RecordFilter {
-	return live.RecordFilter{
+func (c *call) recordFilter() api.RecordFilter {
+	return api.RecordFilter{
 		After: c.query.count("after"), Job: sched.JobID(c.query.text("job")),
 		Kind: c.query.text("kind"), Limit: int(c.query.count("limit")),
 	}
@@ -28,7 +28,7 @@ func (c *call) recordFilter() live.RecordFilter {
 
 func listRecords(c *call) (any, error) {
 	page, err := c.Feed.Records(c.who, c.recordFilter())
-	shown := make([]live.Record, 0, len(page.Records))
+	shown := make([]api.Record, 0, len(page.Records))
 	for _, r := range page.Records {
 		shown = append(shown, public(r))
 	}
@@ -37,7 +37,7 @@ func listRecords(c *call) (any, error) {
 }
 
 // public leaves out of a record what nobody needs to see.
-func public(r live.Record) live.Record {
+func public(r api.Record) api.Record {
 	if r.Token != nil {
 		t := *r.Token
 		t.Hash = nil
@@ -53,7 +53,7 @@ func public(r live.Record) live.Record {
 
 func history(c *call) (any, error) {
 	samples, err := c.Feed.History(c.who)
-	return live.SampleList{Samples: list(samples)}, err
+	return api.SampleList{Samples: list(samples)}, err
 }
 
 // enterStream takes one of the places for streams, and returns a context that
@@ -62,7 +62,7 @@ func (c *call) enterStream() (context.Context, func(), error) {
 	select {
 	case c.streams <- struct{}{}:
 	default:
-		return nil, nil, live.Errorf(live.TooMany, "%d streams are open", cap(c.streams)).Try("close some, or try later")
+		return nil, nil, api.Errorf(api.TooMany, "%d streams are open", cap(c.streams)).Try("close some, or try later")
 	}
 	// Under HTTP/2 a deadline that passes ends the stream even if nobody writes.
 	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{})
@@ -83,7 +83,7 @@ func watchRecords(c *call) (any, error) {
 	if last := c.r.Header.Get("Last-Event-ID"); last != "" {
 		n, err := strconv.ParseUint(last, 10, 64)
 		if err != nil {
-			return nil, live.Errorf(live.Invalid, "is %.40q", last).On("Last-Event-ID").Try("send the id of an event")
+			return nil, api.Errorf(api.Invalid, "is %.40q", last).On("Last-Event-ID").Try("send the id of an event")
 		}
 		filter.After = n
 	}
@@ -98,7 +98,7 @@ func watchRecords(c *call) (any, error) {
 	}
 	defer leave()
 	ctx, cancel := context.WithCancel(ctx)
-	records := make(chan live.Record, streamBuffer)
+	records := make(chan api.Record, streamBuffer)
 	var fault error // of the feed; written before records is closed
 	go func() {
 		defer close(records)
@@ -107,7 +107,7 @@ func watchRecords(c *call) (any, error) {
 				fault = fmt.Errorf("watch the feed: panic: %v", p)
 			}
 		}()
-		fault = c.Feed.Watch(ctx, c.who, filter, func(r live.Record) error {
+		fault = c.Feed.Watch(ctx, c.who, filter, func(r api.Record) error {
 			select {
 			case records <- public(r):
 				return nil
@@ -122,7 +122,7 @@ func watchRecords(c *call) (any, error) {
 	}
 	if err == nil && fault != nil && c.drain.Err() == nil && c.r.Context().Err() == nil {
 		refused, _ := c.refusal(c.r, fault)
-		err = c.writeEvent("problem", "", live.ErrorBody{Error: refused})
+		err = c.writeEvent("problem", "", api.ErrorBody{Error: refused})
 	}
 	if err != nil {
 		c.Log.Debug("event stream ended", "err", err)
@@ -131,7 +131,7 @@ func watchRecords(c *call) (any, error) {
 }
 
 // writeRecords writes until the records or the context end.
-func (c *call) writeRecords(ctx context.Context, records <-chan live.Record) error {
+func (c *call) writeRecords(ctx context.Context, records <-chan api.Record) error {
 	h := c.w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("X-Accel-Buffering", "no") // for proxies that would collect it

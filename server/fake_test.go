@@ -11,14 +11,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 // sight is one call that a service saw.
 type sight struct {
 	method string
-	who    live.Identity
+	who    api.Identity
 	args   []any
 }
 
@@ -32,15 +32,15 @@ type fake struct {
 	keys  map[string]error // secrets of tokens that are not good
 	feed  *memoryFeed
 
-	submit  func([]live.Submission) ([]live.Job, error)
-	list    func(live.JobFilter) (live.JobPage, error)
-	copyLog func(context.Context, live.LogQuery, io.Writer) error
-	job     func(live.Identity, sched.JobID) (live.Job, error)
+	submit  func([]api.Submission) ([]api.Job, error)
+	list    func(api.JobFilter) (api.JobPage, error)
+	copyLog func(context.Context, api.LogQuery, io.Writer) error
+	job     func(api.Identity, sched.JobID) (api.Job, error)
 }
 
 func newFake() *fake { return &fake{feed: newMemoryFeed(), keys: map[string]error{}} }
 
-func (f *fake) saw(method string, who live.Identity, args ...any) error {
+func (f *fake) saw(method string, who api.Identity, args ...any) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seen = append(f.seen, sight{method, who, args})
@@ -69,74 +69,74 @@ func (f *fake) last() sight {
 	return sight{}
 }
 
-func (f *fake) Submit(_ context.Context, who live.Identity, s []live.Submission) ([]live.Job, error) {
+func (f *fake) Submit(_ context.Context, who api.Identity, s []api.Submission) ([]api.Job, error) {
 	err := f.saw("Submit", who, s)
 	if f.submit != nil {
 		return f.submit(s)
 	}
-	jobs := make([]live.Job, len(s))
+	jobs := make([]api.Job, len(s))
 	for i := range jobs {
-		jobs[i] = filled[live.Job]()
+		jobs[i] = filled[api.Job]()
 		jobs[i].Submitted = time.Now().Add(time.Hour)
 	}
 	return jobs, err
 }
 
-func (f *fake) Command(_ context.Context, who live.Identity, id sched.JobID, c live.Command) (live.Job, error) {
-	return filled[live.Job](), f.saw("Command", who, id, c)
+func (f *fake) Command(_ context.Context, who api.Identity, id sched.JobID, c api.Command) (api.Job, error) {
+	return filled[api.Job](), f.saw("Command", who, id, c)
 }
 
-func (f *fake) CommandApp(_ context.Context, who live.Identity, id sched.AppID, c live.Command) ([]live.Job, error) {
-	return []live.Job{filled[live.Job]()}, f.saw("CommandApp", who, id, c)
+func (f *fake) CommandApp(_ context.Context, who api.Identity, id sched.AppID, c api.Command) ([]api.Job, error) {
+	return []api.Job{filled[api.Job]()}, f.saw("CommandApp", who, id, c)
 }
 
-func (f *fake) Job(who live.Identity, id sched.JobID) (live.Job, error) {
+func (f *fake) Job(who api.Identity, id sched.JobID) (api.Job, error) {
 	err := f.saw("Job", who, id)
 	if f.job != nil {
 		return f.job(who, id)
 	}
-	return filled[live.Job](), err
+	return filled[api.Job](), err
 }
 
-func (f *fake) List(who live.Identity, filter live.JobFilter) (live.JobPage, error) {
+func (f *fake) List(who api.Identity, filter api.JobFilter) (api.JobPage, error) {
 	err := f.saw("List", who, filter)
 	if f.list != nil {
 		return f.list(filter)
 	}
-	return live.JobPage{Jobs: []live.Job{filled[live.Job]()}, Total: 1}, err
+	return api.JobPage{Jobs: []api.Job{filled[api.Job]()}, Total: 1}, err
 }
 
-func (f *fake) Explain(who live.Identity, id sched.JobID) (live.Explanation, error) {
-	return filled[live.Explanation](), f.saw("Explain", who, id)
+func (f *fake) Explain(who api.Identity, id sched.JobID) (api.Explanation, error) {
+	return filled[api.Explanation](), f.saw("Explain", who, id)
 }
 
-func (f *fake) Points(who live.Identity, id sched.JobID) ([]live.Point, error) {
-	return []live.Point{filled[live.Point]()}, f.saw("Points", who, id)
+func (f *fake) Points(who api.Identity, id sched.JobID) ([]api.Point, error) {
+	return []api.Point{filled[api.Point]()}, f.saw("Points", who, id)
 }
 
-func (f *fake) Apps(who live.Identity) ([]live.AppView, error) {
-	return []live.AppView{filled[live.AppView]()}, f.saw("Apps", who)
+func (f *fake) Apps(who api.Identity) ([]api.AppView, error) {
+	return []api.AppView{filled[api.AppView]()}, f.saw("Apps", who)
 }
 
-func (f *fake) CreateSearch(_ context.Context, who live.Identity, s live.SearchSpec) (live.Search, error) {
-	out := filled[live.Search]()
+func (f *fake) CreateSearch(_ context.Context, who api.Identity, s api.SearchSpec) (api.Search, error) {
+	out := filled[api.Search]()
 	out.Submitted = time.Now().Add(time.Hour)
 	return out, f.saw("CreateSearch", who, s)
 }
 
-func (f *fake) Search(who live.Identity, id sched.AppID) (live.Search, error) {
-	return filled[live.Search](), f.saw("Search", who, id)
+func (f *fake) Search(who api.Identity, id sched.AppID) (api.Search, error) {
+	return filled[api.Search](), f.saw("Search", who, id)
 }
 
-func (f *fake) Searches(who live.Identity) ([]live.Search, error) {
-	return []live.Search{filled[live.Search]()}, f.saw("Searches", who)
+func (f *fake) Searches(who api.Identity) ([]api.Search, error) {
+	return []api.Search{filled[api.Search]()}, f.saw("Searches", who)
 }
 
-func (f *fake) Records(who live.Identity, filter live.RecordFilter) (live.RecordPage, error) {
-	return live.RecordPage{Records: f.feed.after(filter.After), Next: 7, Oldest: 1}, f.saw("Records", who, filter)
+func (f *fake) Records(who api.Identity, filter api.RecordFilter) (api.RecordPage, error) {
+	return api.RecordPage{Records: f.feed.after(filter.After), Next: 7, Oldest: 1}, f.saw("Records", who, filter)
 }
 
-func (f *fake) Watch(ctx context.Context, who live.Identity, filter live.RecordFilter, send func(live.Record) error) error {
+func (f *fake) Watch(ctx context.Context, who api.Identity, filter api.RecordFilter, send func(api.Record) error) error {
 	if who.User == "metrics" {
 		return f.feed.watch(ctx, filter.After, send)
 	}
@@ -146,75 +146,75 @@ func (f *fake) Watch(ctx context.Context, who live.Identity, filter live.RecordF
 	return f.feed.watch(ctx, filter.After, send)
 }
 
-func (f *fake) History(who live.Identity) ([]live.Sample, error) {
-	return []live.Sample{filled[live.Sample]()}, f.saw("History", who)
+func (f *fake) History(who api.Identity) ([]api.Sample, error) {
+	return []api.Sample{filled[api.Sample]()}, f.saw("History", who)
 }
 
-func (f *fake) Overview(who live.Identity) (live.Overview, error) {
-	o := filled[live.Overview]()
+func (f *fake) Overview(who api.Identity) (api.Overview, error) {
+	o := filled[api.Overview]()
 	o.Seq = 0
 	return o, f.saw("Overview", who)
 }
 
-func (f *fake) Nodes(who live.Identity) ([]live.Node, error) {
-	return []live.Node{filled[live.Node]()}, f.saw("Nodes", who)
+func (f *fake) Nodes(who api.Identity) ([]api.Node, error) {
+	return []api.Node{filled[api.Node]()}, f.saw("Nodes", who)
 }
 
-func (f *fake) SetNode(_ context.Context, who live.Identity, name string, state sched.NodeState) (live.Node, error) {
-	return filled[live.Node](), f.saw("SetNode", who, name, state)
+func (f *fake) SetNode(_ context.Context, who api.Identity, name string, state sched.NodeState) (api.Node, error) {
+	return filled[api.Node](), f.saw("SetNode", who, name, state)
 }
 
-func (f *fake) Tenants(who live.Identity) ([]live.TenantView, error) {
-	return []live.TenantView{filled[live.TenantView]()}, f.saw("Tenants", who)
+func (f *fake) Tenants(who api.Identity) ([]api.TenantView, error) {
+	return []api.TenantView{filled[api.TenantView]()}, f.saw("Tenants", who)
 }
 
-func (f *fake) SetTenant(_ context.Context, who live.Identity, t sched.Tenant) (live.TenantView, error) {
-	return filled[live.TenantView](), f.saw("SetTenant", who, t)
+func (f *fake) SetTenant(_ context.Context, who api.Identity, t sched.Tenant) (api.TenantView, error) {
+	return filled[api.TenantView](), f.saw("SetTenant", who, t)
 }
 
-func (f *fake) Policy(who live.Identity) (string, error) { return "las", f.saw("Policy", who) }
+func (f *fake) Policy(who api.Identity) (string, error) { return "las", f.saw("Policy", who) }
 
-func (f *fake) SetPolicy(_ context.Context, who live.Identity, spec string, dry bool) (live.PolicyChange, error) {
-	return filled[live.PolicyChange](), f.saw("SetPolicy", who, spec, dry)
+func (f *fake) SetPolicy(_ context.Context, who api.Identity, spec string, dry bool) (api.PolicyChange, error) {
+	return filled[api.PolicyChange](), f.saw("SetPolicy", who, spec, dry)
 }
 
-func (f *fake) Tokens(who live.Identity) ([]live.Token, error) {
-	return []live.Token{filled[live.Token]()}, f.saw("Tokens", who)
+func (f *fake) Tokens(who api.Identity) ([]api.Token, error) {
+	return []api.Token{filled[api.Token]()}, f.saw("Tokens", who)
 }
 
-func (f *fake) CreateToken(_ context.Context, who live.Identity, t live.Token) (live.Token, string, error) {
-	return filled[live.Token](), "fw_new", f.saw("CreateToken", who, t)
+func (f *fake) CreateToken(_ context.Context, who api.Identity, t api.Token) (api.Token, string, error) {
+	return filled[api.Token](), "fw_new", f.saw("CreateToken", who, t)
 }
 
-func (f *fake) RevokeToken(_ context.Context, who live.Identity, id string) error {
+func (f *fake) RevokeToken(_ context.Context, who api.Identity, id string) error {
 	return f.saw("RevokeToken", who, id)
 }
 
 // Authenticate knows fw_viewer, fw_user and fw_admin.
-func (f *fake) Authenticate(secret string) (live.Identity, error) {
+func (f *fake) Authenticate(secret string) (api.Identity, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.keys[secret]; err != nil {
-		return live.Identity{}, err
+		return api.Identity{}, err
 	}
-	for _, role := range []live.Role{live.Viewer, live.User, live.Admin} {
+	for _, role := range []api.Role{api.Viewer, api.User, api.Admin} {
 		if secret == "fw_"+role.String() {
-			return live.Identity{User: role.String() + "-1", Tenant: "vision", Role: role, Owner: live.Owner{UID: 1234}}, nil
+			return api.Identity{User: role.String() + "-1", Tenant: "vision", Role: role, Owner: api.Owner{UID: 1234}}, nil
 		}
 	}
-	return live.Identity{}, live.Errorf(live.Denied, "the token is not known")
+	return api.Identity{}, api.Errorf(api.Denied, "the token is not known")
 }
 
-func (f *fake) Report(_ context.Context, secret string, r live.AgentReport) (live.AgentAnswer, error) {
-	err := f.saw("Report", live.Identity{User: "agent"}, secret, r)
+func (f *fake) Report(_ context.Context, secret string, r api.AgentReport) (api.AgentAnswer, error) {
+	err := f.saw("Report", api.Identity{User: "agent"}, secret, r)
 	if err == nil && secret != "attempt" {
-		err = live.Errorf(live.Denied, "the attempt is not known")
+		err = api.Errorf(api.Denied, "the attempt is not known")
 	}
-	return filled[live.AgentAnswer](), err
+	return filled[api.AgentAnswer](), err
 }
 
-func (f *fake) CopyLog(ctx context.Context, id sched.JobID, q live.LogQuery, w io.Writer) error {
-	err := f.saw("CopyLog", live.Identity{}, id, q)
+func (f *fake) CopyLog(ctx context.Context, id sched.JobID, q api.LogQuery, w io.Writer) error {
+	err := f.saw("CopyLog", api.Identity{}, id, q)
 	if f.copyLog != nil {
 		return f.copyLog(ctx, q, w)
 	}
@@ -227,13 +227,13 @@ func (f *fake) CopyLog(ctx context.Context, id sched.JobID, q live.LogQuery, w i
 // memoryFeed is a journal in memory.
 type memoryFeed struct {
 	mu      sync.Mutex
-	records []live.Record
+	records []api.Record
 	more    chan struct{} // closed when a record is added
 }
 
 func newMemoryFeed() *memoryFeed { return &memoryFeed{more: make(chan struct{})} }
 
-func (m *memoryFeed) add(records ...live.Record) {
+func (m *memoryFeed) add(records ...api.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range records {
@@ -244,13 +244,13 @@ func (m *memoryFeed) add(records ...live.Record) {
 	m.more = make(chan struct{})
 }
 
-func (m *memoryFeed) after(seq uint64) []live.Record {
+func (m *memoryFeed) after(seq uint64) []api.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.records[min(seq, uint64(len(m.records))):]
 }
 
-func (m *memoryFeed) watch(ctx context.Context, after uint64, send func(live.Record) error) error {
+func (m *memoryFeed) watch(ctx context.Context, after uint64, send func(api.Record) error) error {
 	for {
 		m.mu.Lock()
 		more := m.more
@@ -281,7 +281,7 @@ func fill(v reflect.Value, depth int) {
 	case time.Time:
 		v.Set(reflect.ValueOf(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
 		return
-	case live.Role, sched.Phase, sched.Level, sched.EventKind, sched.NodeState:
+	case api.Role, sched.Phase, sched.Level, sched.EventKind, sched.NodeState:
 		v.SetUint(1)
 		return
 	case sched.Duration:

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // Time limits of a request that is not a stream.
@@ -35,7 +35,7 @@ func (s *Server) guard(d Door, next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		if !d.knows(r.Host) {
-			s.refuse(rec, r, live.Errorf(live.Denied, "this daemon does not go by the name %.100q", r.Host).
+			s.refuse(rec, r, api.Errorf(api.Denied, "this daemon does not go by the name %.100q", r.Host).
 				Try("use the address it listens on, or add the name to its hosts"))
 			return
 		}
@@ -70,7 +70,7 @@ func (s *Server) recovered(rec *recorder, r *http.Request) {
 	if rec.status != 0 {
 		panic(http.ErrAbortHandler) // the answer has begun: all that is left is to break it off
 	}
-	s.refuse(rec, r, live.Errorf(live.Internal, "the daemon has a bug that this request found").Try("look into the daemon's log and report it"))
+	s.refuse(rec, r, api.Errorf(api.Internal, "the daemon has a bug that this request found").Try("look into the daemon's log and report it"))
 }
 
 // recorder notes the status of an answer.

@@ -16,14 +16,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // peerKey is the key of a connection's peer in its context.
 type peerKey struct{}
 
 type peer struct {
-	who live.Identity
+	who api.Identity
 	err error
 }
 
@@ -42,25 +42,25 @@ func (s *Server) withPeer(ctx context.Context, c net.Conn) context.Context {
 
 // local is the identity of a user of this machine: root and the daemon's own
 // user may do everything.
-func (s *Server) local(uid, gid int) live.Identity {
+func (s *Server) local(uid, gid int) api.Identity {
 	name := fmt.Sprintf("uid-%d", uid)
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && u.Username != "" {
 		name = u.Username
 	}
-	role := live.User
+	role := api.User
 	if uid == 0 || uid == s.uid {
-		role = live.Admin
+		role = api.Admin
 	}
-	return live.Identity{User: name, Tenant: s.SocketTenant, Role: role, Owner: live.Owner{Name: name, UID: uid, GID: gid}}
+	return api.Identity{User: name, Tenant: s.SocketTenant, Role: role, Owner: api.Owner{Name: name, UID: uid, GID: gid}}
 }
 
 // identify returns who asks. A token that was sent counts more than what is
 // known otherwise.
-func (s *Server) identify(d Door, r *http.Request) (live.Identity, error) {
+func (s *Server) identify(d Door, r *http.Request) (api.Identity, error) {
 	if r.Header.Get("Authorization") != "" {
 		secret, err := bearer(r)
 		if err != nil {
-			return live.Identity{}, err
+			return api.Identity{}, err
 		}
 		return s.authenticate(r, secret)
 	}
@@ -68,22 +68,22 @@ func (s *Server) identify(d Door, r *http.Request) (live.Identity, error) {
 		p, ok := r.Context().Value(peerKey{}).(peer)
 		switch {
 		case !ok:
-			return live.Identity{}, whoAreYou("the peer of this connection is not known")
+			return api.Identity{}, whoAreYou("the peer of this connection is not known")
 		case p.err != nil:
-			return live.Identity{}, whoAreYou(p.err.Error())
+			return api.Identity{}, whoAreYou(p.err.Error())
 		}
 		return p.who, nil
 	}
 	c, err := r.Cookie(cookieName)
 	if err != nil {
-		return live.Identity{}, whoAreYou("this needs a token")
+		return api.Identity{}, whoAreYou("this needs a token")
 	}
 	v, ok := s.sessions.open(c.Value)
 	if !ok {
-		return live.Identity{}, whoAreYou("the session is over")
+		return api.Identity{}, whoAreYou("the session is over")
 	}
 	if err := sameSite(r); err != nil {
-		return live.Identity{}, err
+		return api.Identity{}, err
 	}
 	if v.Secret != "" {
 		return s.verify(v.Secret) // nobody guesses these: a wrong one was revoked
@@ -110,10 +110,10 @@ func bearer(r *http.Request) (string, error) {
 
 // authenticate asks whose secret it is. An address that was wrong too often has
 // to wait, even if it is right now.
-func (s *Server) authenticate(r *http.Request, secret string) (live.Identity, error) {
+func (s *Server) authenticate(r *http.Request, secret string) (api.Identity, error) {
 	from := origin(r)
 	if !s.failures.open(from) {
-		return live.Identity{}, live.Errorf(live.TooMany, "too many wrong tokens came from your address").Try("wait a minute, then check the token")
+		return api.Identity{}, api.Errorf(api.TooMany, "too many wrong tokens came from your address").Try("wait a minute, then check the token")
 	}
 	who, err := s.verify(secret)
 	if errors.As(err, &unauthenticated{}) {
@@ -123,11 +123,11 @@ func (s *Server) authenticate(r *http.Request, secret string) (live.Identity, er
 }
 
 // verify asks whose secret it is.
-func (s *Server) verify(secret string) (live.Identity, error) {
+func (s *Server) verify(secret string) (api.Identity, error) {
 	who, err := s.Access.Authenticate(secret)
-	var refused *live.Error
-	if errors.As(err, &refused) && slices.Contains([]live.Code{live.Denied, live.Unknown, live.Invalid}, refused.Code) {
-		return live.Identity{}, whoAreYou(refused.Message)
+	var refused *api.Error
+	if errors.As(err, &refused) && slices.Contains([]api.Code{api.Denied, api.Unknown, api.Invalid}, refused.Code) {
+		return api.Identity{}, whoAreYou(refused.Message)
 	}
 	return who, err
 }
@@ -158,10 +158,10 @@ func sameSite(r *http.Request) error {
 		return nil
 	}
 	if r.Header.Get("X-Fairway") != "1" {
-		return live.Errorf(live.Denied, "a change with a session needs the header X-Fairway").Try("send \"X-Fairway: 1\"")
+		return api.Errorf(api.Denied, "a change with a session needs the header X-Fairway").Try("send \"X-Fairway: 1\"")
 	}
 	if !sameOrigin(r) {
-		return live.Errorf(live.Denied, "the request comes from another site: origin %.100q", r.Header.Get("Origin"))
+		return api.Errorf(api.Denied, "the request comes from another site: origin %.100q", r.Header.Get("Origin"))
 	}
 	return nil
 }

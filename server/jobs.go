@@ -8,34 +8,34 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 func (c *call) job() sched.JobID { return sched.JobID(c.r.PathValue("id")) }
 
 func submit(c *call) (any, error) {
-	s := c.body.(*live.Submission)
+	s := c.body.(*api.Submission)
 	if err := noOrigin(s); err != nil {
 		return nil, err
 	}
 	begin := c.Now()
-	jobs, err := c.Jobs.Submit(c.r.Context(), c.who, []live.Submission{*s})
+	jobs, err := c.Jobs.Submit(c.r.Context(), c.who, []api.Submission{*s})
 	switch {
 	case err != nil:
 		return nil, err
 	case len(jobs) != 1:
 		return nil, fmt.Errorf("submit one job: got %d", len(jobs))
 	}
-	c.noteKnown(begin, []live.Submission{*s}, jobs)
+	c.noteKnown(begin, []api.Submission{*s}, jobs)
 	return jobs[0], nil
 }
 
 // noOrigin refuses a job that says what it was made from: on a cluster, the executor
 // would run what that names.
-func noOrigin(s *live.Submission) error {
+func noOrigin(s *api.Submission) error {
 	if s.Origin != "" {
-		return live.Errorf(live.Invalid, "is filled in by the daemon").On("origin").Try("leave it out")
+		return api.Errorf(api.Invalid, "is filled in by the daemon").On("origin").Try("leave it out")
 	}
 	return nil
 }
@@ -43,8 +43,8 @@ func noOrigin(s *live.Submission) error {
 // noteKnown answers 200 instead of 201 if nothing new was made: jobs that are
 // older than the request were found by their keys. Whoever keeps the jobs may
 // round their times to milliseconds.
-func (c *call) noteKnown(begin time.Time, asked []live.Submission, jobs []live.Job) {
-	if slices.ContainsFunc(asked, func(s live.Submission) bool { return s.Key == "" }) {
+func (c *call) noteKnown(begin time.Time, asked []api.Submission, jobs []api.Job) {
+	if slices.ContainsFunc(asked, func(s api.Submission) bool { return s.Key == "" }) {
 		return
 	}
 	for _, j := range jobs {
@@ -57,7 +57,7 @@ func (c *call) noteKnown(begin time.Time, asked []live.Submission, jobs []live.J
 
 func listJobs(c *call) (any, error) {
 	q := c.query
-	page, err := c.Jobs.List(c.who, live.JobFilter{
+	page, err := c.Jobs.List(c.who, api.JobFilter{
 		States: q["state"],
 		Tenant: sched.TenantID(q.text("tenant")),
 		App:    sched.AppID(q.text("app")),
@@ -84,10 +84,10 @@ func explainJob(c *call) (any, error) { return c.Jobs.Explain(c.who, c.job()) }
 
 func showPoints(c *call) (any, error) {
 	points, err := c.Jobs.Points(c.who, c.job())
-	return live.PointList{Points: list(points)}, err
+	return api.PointList{Points: list(points)}, err
 }
 
-func commandJob(c *call, cmd live.Command) (any, error) {
+func commandJob(c *call, cmd api.Command) (any, error) {
 	return c.Jobs.Command(c.r.Context(), c.who, c.job(), cmd)
 }
 
@@ -96,17 +96,17 @@ func commandJob(c *call, cmd live.Command) (any, error) {
 const maxAppJobs = 1000
 
 func submitApp(c *call) (any, error) {
-	app := c.body.(*live.AppSubmission)
+	app := c.body.(*api.AppSubmission)
 	if err := checkName("id", string(app.ID)); err != nil {
 		return nil, err
 	}
 	if n := len(app.Jobs); n < 1 || n > maxAppJobs {
-		return nil, live.Errorf(live.Invalid, "has %d entries", n).On("jobs").Try(fmt.Sprintf("send 1 to %d", maxAppJobs))
+		return nil, api.Errorf(api.Invalid, "has %d entries", n).On("jobs").Try(fmt.Sprintf("send 1 to %d", maxAppJobs))
 	}
 	for i := range app.Jobs {
 		j := &app.Jobs[i]
 		if j.App != "" && j.App != app.ID {
-			return nil, live.Errorf(live.Invalid, "is %.60q, and the app is %.60q", j.App, app.ID).On(fmt.Sprintf("jobs[%d].app", i)).Try("leave it out")
+			return nil, api.Errorf(api.Invalid, "is %.60q, and the app is %.60q", j.App, app.ID).On(fmt.Sprintf("jobs[%d].app", i)).Try("leave it out")
 		}
 		j.App = app.ID
 		if err := noOrigin(j); err != nil {
@@ -119,15 +119,15 @@ func submitApp(c *call) (any, error) {
 		return nil, err
 	}
 	c.noteKnown(begin, app.Jobs, jobs)
-	return live.JobList{Jobs: list(jobs)}, nil
+	return api.JobList{Jobs: list(jobs)}, nil
 }
 
 func listApps(c *call) (any, error) {
 	apps, err := c.Jobs.Apps(c.who)
-	return live.AppList{Apps: list(apps)}, err
+	return api.AppList{Apps: list(apps)}, err
 }
 
-func commandApp(c *call, cmd live.Command) (any, error) {
+func commandApp(c *call, cmd api.Command) (any, error) {
 	jobs, err := c.Jobs.CommandApp(c.r.Context(), c.who, sched.AppID(c.r.PathValue("id")), cmd)
-	return live.JobList{Jobs: list(jobs)}, err
+	return api.JobList{Jobs: list(jobs)}, err
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 func TestListenSocket(t *testing.T) {
@@ -74,7 +74,7 @@ func TestListenSocket(t *testing.T) {
 func TestLocalIdentity(t *testing.T) {
 	s := newServer(t, config(newFake()))
 	s.uid = 4_000_001
-	for uid, want := range map[int]live.Role{0: live.Admin, 4_000_001: live.Admin, 4_000_002: live.User} {
+	for uid, want := range map[int]api.Role{0: api.Admin, 4_000_001: api.Admin, 4_000_002: api.User} {
 		who := s.local(uid, 55)
 		if who.Role != want || who.Tenant != "default" || who.Owner.UID != uid || who.Owner.GID != 55 || who.User == "" {
 			t.Errorf("uid %d: %+v; want role %s", uid, who, want)

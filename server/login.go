@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 const maxForm = 16 << 10
@@ -42,7 +42,7 @@ var loginPage = template.Must(template.New("login").Parse(`<!doctype html>
 
 // LoginLink returns a path with a one-time code that logs a browser in as
 // somebody, within ten minutes: append it to the URL of a listener.
-func (s *Server) LoginLink(who live.Identity) string {
+func (s *Server) LoginLink(who api.Identity) string {
 	return "/login?code=" + url.QueryEscape(s.codes.issue(who))
 }
 
@@ -123,7 +123,7 @@ func (s *Server) begin(d Door, w http.ResponseWriter, r *http.Request, v session
 // logout ends the session of the cookie that was sent.
 func (s *Server) logout(d Door, w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
-		s.refuse(w, r, wrongMethod{live.Errorf(live.Invalid, "%s has no method %s", r.URL.Path, r.Method), "POST"})
+		s.refuse(w, r, wrongMethod{api.Errorf(api.Invalid, "%s has no method %s", r.URL.Path, r.Method), "POST"})
 		return
 	}
 	if err := sameSite(r); err != nil {

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // errorTrailer carries the error of a log that broke off after it had begun.
@@ -22,7 +22,7 @@ func copyLog(c *call) (any, error) {
 	if _, err := c.Jobs.Job(c.who, c.job()); err != nil {
 		return nil, err
 	}
-	q := live.LogQuery{
+	q := api.LogQuery{
 		Attempt: int(c.query.count("attempt")), Rank: int(c.query.count("rank")),
 		Stream: c.query.text("stream"), Tail: int(c.query.count("tail")), Follow: c.query.flag("follow"),
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -81,7 +81,7 @@ func NewMetrics() *Metrics {
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
 
 // seenBy answers a scrape without the tenants that someone may not see.
-func (m *Metrics) seenBy(who live.Identity) http.Handler {
+func (m *Metrics) seenBy(who api.Identity) http.Handler {
 	gather := func() ([]*dto.MetricFamily, error) {
 		families, err := m.registry.Gather()
 		for _, f := range families {

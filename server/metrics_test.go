@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -20,12 +20,12 @@ func TestMetrics(t *testing.T) {
 	c.Metrics = NewMetrics()
 	r := start(t, c)
 	at := time.Unix(1000, 0)
-	event := func(kind sched.EventKind, id sched.JobID, after time.Duration, change ...func(*sched.Event)) live.Record {
+	event := func(kind sched.EventKind, id sched.JobID, after time.Duration, change ...func(*sched.Event)) api.Record {
 		e := &sched.Event{Kind: kind, Job: id, At: at.Add(after)}
 		for _, f := range change {
 			f(e)
 		}
-		return live.Record{Event: e}
+		return api.Record{Event: e}
 	}
 	spec := func(e *sched.Event) { e.Spec = &sched.Spec{ID: e.Job} }
 	f.feed.add(
@@ -36,9 +36,9 @@ func TestMetrics(t *testing.T) {
 		event(sched.JobStopped, "a", 60*time.Second, func(e *sched.Event) { e.Moving = true }),
 		event(sched.JobStarted, "a", 60*time.Second),
 		event(sched.JobFailed, "a", 70*time.Second),
-		live.Record{Exit: &live.Exit{Code: 1, Finding: &diagnose.Finding{Reason: "network", Category: diagnose.Infrastructure}, Next: "tried again in 1m"}},
-		live.Record{Exit: &live.Exit{Code: 1, Finding: &diagnose.Finding{Reason: "program-bug", Category: diagnose.User}, Next: "not retried: it is a bug"}},
-		live.Record{Exit: &live.Exit{}},
+		api.Record{Exit: &api.Exit{Code: 1, Finding: &diagnose.Finding{Reason: "network", Category: diagnose.Infrastructure}, Next: "tried again in 1m"}},
+		api.Record{Exit: &api.Exit{Code: 1, Finding: &diagnose.Finding{Reason: "program-bug", Category: diagnose.User}, Next: "not retried: it is a bug"}},
+		api.Record{Exit: &api.Exit{}},
 		event(sched.JobEnded, "a", 80*time.Second, func(e *sched.Event) { e.Phase = sched.Failed }),
 	)
 	c.Metrics.ObserveDecision(20*time.Millisecond, nil)

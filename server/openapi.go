@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // describe makes the OpenAPI document of the table.
@@ -71,7 +71,7 @@ func (g *generator) operation(rt *route) schema {
 	switch {
 	case rt.agent:
 		op["security"] = []any{schema{"attempt": []string{}}}
-	case rt.role > live.NoRole:
+	case rt.role > api.NoRole:
 		op["security"] = []any{schema{"token": []string{}}, schema{"session": []string{}}}
 		op["description"] = "Needs the role " + rt.role.String() + "."
 	}
@@ -87,9 +87,9 @@ func (g *generator) responses(rt *route) schema {
 	case rt.kind != "":
 		ok["content"] = schema{rt.kind: schema{"schema": schema{"type": "string"}}}
 	}
-	failed := schema{"description": "Refused.", "content": schema{"application/json": schema{"schema": g.of(reflect.TypeFor[live.ErrorBody](), false)}}}
+	failed := schema{"description": "Refused.", "content": schema{"application/json": schema{"schema": g.of(reflect.TypeFor[api.ErrorBody](), false)}}}
 	out := schema{strconv.Itoa(rt.okStatus()): ok, "default": failed}
-	if rt.okStatus() == 201 && len(rt.segments()) == 0 && rt.role == live.User {
+	if rt.okStatus() == 201 && len(rt.segments()) == 0 && rt.role == api.User {
 		out["200"] = schema{"description": "The key was known: nothing new was made.", "content": ok["content"]}
 	}
 	return out

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -104,7 +104,7 @@ func TestOpenAPI(t *testing.T) {
 // TestAnswersMatch compares real answers with their schemas.
 func TestAnswersMatch(t *testing.T) {
 	f := newFake()
-	f.feed.add(filled[live.Record]())
+	f.feed.add(filled[api.Record]())
 	r := start(t, config(f))
 	doc := document(t, r.Server)
 	check := func(rt *route, a answer) {

@@ -8,22 +8,22 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 func health(c *call) (any, error) { return nil, c.say("text/plain; charset=utf-8", []byte("ok\n")) }
 
 func ready(c *call) (any, error) {
 	if c.drain.Err() != nil {
-		return nil, live.Errorf(live.Unavailable, "the daemon is stopping")
+		return nil, api.Errorf(api.Unavailable, "the daemon is stopping")
 	}
 	if c.Ready != nil {
 		if err := c.Ready(); err != nil {
-			var refused *live.Error
+			var refused *api.Error
 			if errors.As(err, &refused) {
 				return nil, err
 			}
-			return nil, live.Errorf(live.Unavailable, "%w", err)
+			return nil, api.Errorf(api.Unavailable, "%w", err)
 		}
 	}
 	return nil, c.say("text/plain; charset=utf-8", []byte("ready\n"))
@@ -32,7 +32,7 @@ func ready(c *call) (any, error) {
 func showOpenAPI(c *call) (any, error) { return nil, c.say("application/json", c.openAPI) }
 
 func showMetrics(c *call) (any, error) {
-	if c.PublicMetrics || c.who.Role == live.Admin {
+	if c.PublicMetrics || c.who.Role == api.Admin {
 		c.Metrics.handler.ServeHTTP(c.w, c.r)
 	} else {
 		c.Metrics.seenBy(c.who).ServeHTTP(c.w, c.r)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // maxText bounds a text parameter and a name in a path, in bytes.
@@ -60,17 +60,17 @@ func (q query) flag(name string) bool {
 func (rt *route) parseQuery(raw string) (query, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, live.Errorf(live.Invalid, "the query cannot be read: %w", err)
+		return nil, api.Errorf(api.Invalid, "the query cannot be read: %w", err)
 	}
 	out := query{}
 	for name, given := range values {
 		i := slices.IndexFunc(rt.params, func(p param) bool { return p.name == name })
 		if i < 0 {
-			return nil, live.Errorf(live.Invalid, "there is no such parameter").On(fmt.Sprintf("%.60s", strings.ToValidUTF8(name, "?"))).Try("use " + rt.paramNames())
+			return nil, api.Errorf(api.Invalid, "there is no such parameter").On(fmt.Sprintf("%.60s", strings.ToValidUTF8(name, "?"))).Try("use " + rt.paramNames())
 		}
 		p := rt.params[i]
 		if len(given) > 1 && !p.repeat || len(given) > 20 {
-			return nil, live.Errorf(live.Invalid, "was given %d times", len(given)).On(name)
+			return nil, api.Errorf(api.Invalid, "was given %d times", len(given)).On(name)
 		}
 		for _, v := range given {
 			if v == "" && p.kind != flagParam {
@@ -97,7 +97,7 @@ func (rt *route) paramNames() string {
 }
 
 func (p param) check(v string) error {
-	bad := func(try string) error { return live.Errorf(live.Invalid, "is %.60q", v).On(p.name).Try(try) }
+	bad := func(try string) error { return api.Errorf(api.Invalid, "is %.60q", v).On(p.name).Try(try) }
 	switch p.kind {
 	case countParam:
 		if n, err := strconv.ParseUint(v, 10, 64); err != nil || n > p.most {

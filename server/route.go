@@ -7,15 +7,15 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // route is one line of the table: all that is known about a request.
 type route struct {
 	method, path string
-	summary      string    // for people, in the OpenAPI document
-	role         live.Role // the least; NoRole: anybody, or checked by the handler
-	agent        bool      // takes the secret of an attempt instead of a token
+	summary      string   // for people, in the OpenAPI document
+	role         api.Role // the least; NoRole: anybody, or checked by the handler
+	agent        bool     // takes the secret of an attempt instead of a token
 	params       []param
 	in           any      // a zero value of the body's type; nil: no body
 	required     []string // fields of the body that have to be there

@@ -132,11 +132,11 @@ func nullable(s schema) schema {
 	return schema{"anyOf": []any{s, schema{"type": "null"}}}
 }
 
-// partName names a struct. Those of package live are what users know; others
+// partName names a struct. Those of package api are what users know; others
 // carry the name of their package.
 func partName(t reflect.Type, in bool) string {
 	name := t.Name()
-	if p := path.Base(t.PkgPath()); p != "live" {
+	if p := path.Base(t.PkgPath()); p != "api" {
 		first := []rune(p)
 		first[0] = unicode.ToUpper(first[0])
 		name = string(first) + name

@@ -6,7 +6,7 @@ package server
 import (
 	"strconv"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -14,7 +14,7 @@ import (
 const tenantLabel = "tenant"
 
 // observer is who asks the services for metrics.
-func observer() live.Identity { return live.Identity{User: "metrics", Role: live.Admin} }
+func observer() api.Identity { return api.Identity{User: "metrics", Role: api.Admin} }
 
 // scrape asks the services for their present state, at each scrape.
 type scrape struct {
@@ -126,8 +126,8 @@ func (c *scrape) overview(ch chan<- prometheus.Metric, gauge func(*prometheus.De
 		state string
 		jobs  int
 	}{
-		{live.Running, o.Running}, {live.Waiting, o.Waiting}, {live.Paused, o.Paused},
-		{live.Finished, o.Finished}, {live.Failed, o.Failed}, {live.Killed, o.Killed},
+		{api.Running, o.Running}, {api.Waiting, o.Waiting}, {api.Paused, o.Paused},
+		{api.Finished, o.Finished}, {api.Failed, o.Failed}, {api.Killed, o.Killed},
 	} {
 		gauge(c.jobs, float64(n.jobs), n.state)
 	}

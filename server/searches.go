@@ -6,14 +6,14 @@ package server
 import (
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 // searches returns the service of searches, if there is one.
-func (c *call) searches() (live.Searches, error) {
+func (c *call) searches() (api.Searches, error) {
 	if c.Searches == nil {
-		return nil, live.Errorf(live.Unavailable, "this daemon runs no searches")
+		return nil, api.Errorf(api.Unavailable, "this daemon runs no searches")
 	}
 	return c.Searches, nil
 }
@@ -23,7 +23,7 @@ func createSearch(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := c.body.(*live.SearchSpec)
+	spec := c.body.(*api.SearchSpec)
 	if err := checkName("id", string(spec.ID)); err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func listSearches(c *call) (any, error) {
 	for i := range all {
 		all[i].Trials = list(all[i].Trials)
 	}
-	return live.SearchList{Searches: list(all)}, err
+	return api.SearchList{Searches: list(all)}, err
 }
 
 func showSearch(c *call) (any, error) {

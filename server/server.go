@@ -15,25 +15,25 @@ import (
 	"os"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
-	"github.com/fairway-gpu/fairway/web"
+	"github.com/fairway-gpu/fairway/server/web"
 )
 
 // Config is what a server needs. The services are required, the rest has
 // defaults.
 type Config struct {
-	Jobs    live.Jobs
-	Feed    live.Feed
-	Cluster live.Cluster
-	Access  live.Access
-	Agents  live.Agents
-	Bidders live.Bidders // nil: no program may bid for an app
-	Logs    live.Logs
+	Jobs    api.Jobs
+	Feed    api.Feed
+	Cluster api.Cluster
+	Access  api.Access
+	Agents  api.Agents
+	Bidders api.Bidders // nil: no program may bid for an app
+	Logs    api.Logs
 	// Searches may be nil: whoever keeps the jobs runs no searches then.
-	Searches live.Searches
+	Searches api.Searches
 
-	Policies []live.PolicyEntry // what /v1/policies shows
+	Policies []api.PolicyEntry // what /v1/policies shows
 	Version  string
 	// SocketTenant is the tenant of whoever comes through the Unix socket;
 	// empty: "default".

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 const (
@@ -28,11 +28,11 @@ const (
 // session is what the dashboard's cookie holds, sealed. A session that began
 // with a token asks again with every request whether the token is still good.
 type session struct {
-	ID      string        `json:"id"`
-	Secret  string        `json:"secret,omitempty"`
-	Who     live.Identity `json:"who"`
-	Owner   live.Owner    `json:"owner"` // an Identity keeps it out of its JSON
-	Expires time.Time     `json:"expires"`
+	ID      string       `json:"id"`
+	Secret  string       `json:"secret,omitempty"`
+	Who     api.Identity `json:"who"`
+	Owner   api.Owner    `json:"owner"` // an Identity keeps it out of its JSON
+	Expires time.Time    `json:"expires"`
 }
 
 // sessions seals and opens cookies. There is no list of sessions to fill up;
@@ -61,7 +61,7 @@ func newSessions(key []byte, now func() time.Time) (*sessions, error) {
 }
 
 // begin returns the cookie of a new session.
-func (s *sessions) begin(who live.Identity, secret string) (string, error) {
+func (s *sessions) begin(who api.Identity, secret string) (string, error) {
 	plain, err := json.Marshal(session{
 		ID: rand.Text(), Secret: secret, Who: who, Owner: who.Owner, Expires: s.now().Add(sessionLife),
 	})
@@ -117,11 +117,11 @@ type codes struct {
 }
 
 type loginCode struct {
-	who     live.Identity
+	who     api.Identity
 	expires time.Time
 }
 
-func (c *codes) issue(who live.Identity) string {
+func (c *codes) issue(who api.Identity) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
@@ -136,7 +136,7 @@ func (c *codes) issue(who live.Identity) string {
 }
 
 // use returns whose code it is and makes it worthless.
-func (c *codes) use(code string) (live.Identity, bool) {
+func (c *codes) use(code string) (api.Identity, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v, ok := c.open[code]

@@ -26,8 +26,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 	"go.uber.org/goleak"
 )
 
@@ -73,7 +73,7 @@ func (l *logBuffer) String() string {
 func config(f *fake) Config {
 	return Config{
 		Jobs: f, Feed: f, Cluster: f, Access: f, Agents: f, Logs: f, Searches: f, Bidders: f, Version: "test",
-		Policies: []live.PolicyEntry{filled[live.PolicyEntry]()},
+		Policies: []api.PolicyEntry{filled[api.PolicyEntry]()},
 	}
 }
 
@@ -192,10 +192,10 @@ type answer struct {
 }
 
 // refused returns the error of an answer.
-func (a answer) refused() live.Error {
-	var b live.ErrorBody
+func (a answer) refused() api.Error {
+	var b api.ErrorBody
 	if err := json.Unmarshal([]byte(a.body), &b); err != nil || b.Error == nil {
-		return live.Error{}
+		return api.Error{}
 	}
 	return *b.Error
 }

@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/google/go-cmp/cmp"
 )
 
-func note(text string) live.Record { return live.Record{At: time.Unix(1, 0).UTC(), Text: text} }
+func note(text string) api.Record { return api.Record{At: time.Unix(1, 0).UTC(), Text: text} }
 
 // openStream reads a stream by hand.
 func openStream(t *testing.T, address string, header ...string) (*bufio.Reader, net.Conn) {
@@ -57,8 +57,8 @@ func until(t *testing.T, in *bufio.Reader, prefix string) string {
 
 func TestStream(t *testing.T) {
 	f := newFake()
-	secret := live.Token{ID: "t1", Hash: []byte("hash")}
-	f.feed.add(note("one"), note("two"), live.Record{Token: &secret, Text: "three\nlines"})
+	secret := api.Token{ID: "t1", Hash: []byte("hash")}
+	f.feed.add(note("one"), note("two"), api.Record{Token: &secret, Text: "three\nlines"})
 	c := config(f)
 	c.Heartbeat = 20 * time.Millisecond
 	r := start(t, c)
@@ -112,7 +112,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.Watch(t.Context(), live.RecordFilter{}, nil); live.CodeOf(err) != live.Unavailable {
+	if err := c.Watch(t.Context(), api.RecordFilter{}, nil); api.CodeOf(err) != api.Unavailable {
 		t.Errorf("watch with no daemon: %v", err)
 	}
 	f.feed.add(note("1"), note("2"), note("3"))
@@ -121,7 +121,7 @@ func TestWatch(t *testing.T) {
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		done <- c.Watch(ctx, live.RecordFilter{After: 1}, func(r live.Record) error {
+		done <- c.Watch(ctx, api.RecordFilter{After: 1}, func(r api.Record) error {
 			texts <- r.Text
 			return nil
 		})
@@ -150,11 +150,11 @@ func TestWatch(t *testing.T) {
 		t.Errorf("watch ends with %v", err)
 	}
 	enough := errors.New("enough")
-	if err := c.Watch(t.Context(), live.RecordFilter{}, func(live.Record) error { return enough }); err != enough {
+	if err := c.Watch(t.Context(), api.RecordFilter{}, func(api.Record) error { return enough }); err != enough {
 		t.Errorf("watch whose function fails: %v", err)
 	}
-	f.set(func(f *fake) { f.err = live.Errorf(live.Denied, "no") })
-	if err := c.Watch(t.Context(), live.RecordFilter{}, nil); live.CodeOf(err) != live.Denied {
+	f.set(func(f *fake) { f.err = api.Errorf(api.Denied, "no") })
+	if err := c.Watch(t.Context(), api.RecordFilter{}, nil); api.CodeOf(err) != api.Denied {
 		t.Errorf("watch that is refused: %v", err)
 	}
 	stop()
@@ -172,7 +172,7 @@ func TestPatientStream(t *testing.T) {
 	done := make(chan error, 1)
 	c := r.client(t, r.secure, "fw_viewer")
 	go func() {
-		done <- c.Watch(ctx, live.RecordFilter{}, func(r live.Record) error { texts <- r.Text; return nil })
+		done <- c.Watch(ctx, api.RecordFilter{}, func(r api.Record) error { texts <- r.Text; return nil })
 	}()
 	for _, text := range []string{"1", "2"} {
 		f.feed.add(note(text))
@@ -212,7 +212,7 @@ func TestStreamFault(t *testing.T) {
 // brokenFeed panics where the server has a goroutine of its own.
 type brokenFeed struct{ *fake }
 
-func (b brokenFeed) Watch(ctx context.Context, who live.Identity, _ live.RecordFilter, _ func(live.Record) error) error {
+func (b brokenFeed) Watch(ctx context.Context, who api.Identity, _ api.RecordFilter, _ func(api.Record) error) error {
 	if who.User == "metrics" {
 		<-ctx.Done()
 		return ctx.Err()
@@ -261,10 +261,10 @@ func TestMaxStreams(t *testing.T) {
 func TestShutdown(t *testing.T) {
 	f := newFake()
 	begun, release := make(chan struct{}), make(chan struct{})
-	f.submit = func([]live.Submission) ([]live.Job, error) {
+	f.submit = func([]api.Submission) ([]api.Job, error) {
 		close(begun)
 		<-release
-		return []live.Job{{Spec: sched.Spec{ID: "j1"}}}, nil
+		return []api.Job{{Spec: sched.Spec{ID: "j1"}}}, nil
 	}
 	r := start(t, config(f))
 	in, _ := openStream(t, r.plain)
@@ -272,7 +272,7 @@ func TestShutdown(t *testing.T) {
 	done := make(chan error, 1)
 	c := r.client(t, r.plain, "fw_user")
 	go func() {
-		_, err := c.Submit(context.Background(), live.Submission{})
+		_, err := c.Submit(context.Background(), api.Submission{})
 		done <- err
 	}()
 	<-begun

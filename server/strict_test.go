@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 func TestStrict(t *testing.T) {
@@ -20,60 +20,60 @@ func TestStrict(t *testing.T) {
 	for _, k := range []struct {
 		method, path, body string
 		status             int
-		code               live.Code
+		code               api.Code
 		field              string
 	}{
-		{"POST", "/v1/jobs", `{"comand":["a"]}`, 400, live.Invalid, "comand"},
-		{"POST", "/v1/jobs", `{"command":["a"],"batch":{"inital":1}}`, 400, live.Invalid, "inital"},
-		{"POST", "/v1/jobs", `{"command":"a"}`, 400, live.Invalid, "command"},
-		{"POST", "/v1/jobs", `{"gpus":1e400}`, 400, live.Invalid, "gpus"},
-		{"POST", "/v1/jobs", `{"gpus":1.5}`, 400, live.Invalid, "gpus"},
-		{"POST", "/v1/jobs", `{"gpus":99999999999999999999}`, 400, live.Invalid, "gpus"},
-		{"POST", "/v1/jobs", `{"notice":5}`, 400, live.Invalid, ""},
-		{"POST", "/v1/jobs", `{"command":["a"]} {}`, 400, live.Invalid, ""},
-		{"POST", "/v1/jobs", `{"command":["a"]`, 400, live.Invalid, ""},
-		{"POST", "/v1/jobs", `null`, 400, live.Invalid, ""},
-		{"POST", "/v1/jobs", `[]`, 400, live.Invalid, ""},
-		{"POST", "/v1/jobs", ``, 400, live.Invalid, ""},
-		{"POST", "/v1/jobs", "{\"name\":\"\xff\"}", 400, live.Invalid, ""},
-		{"POST", "/v1/jobs", deep, 400, live.Invalid, ""},
-		{"POST", "/v1/apps", `{"jobs":[]}`, 400, live.Invalid, "id"},
-		{"POST", "/v1/apps", `{"id":"a/b","jobs":[]}`, 400, live.Invalid, "id"},
-		{"POST", "/v1/apps", `{"id":"a","jobs":[]}`, 400, live.Invalid, "jobs"},
-		{"POST", "/v1/apps", `{"id":"a","jobs":[{"app":"b"}]}`, 400, live.Invalid, "jobs[0].app"},
-		{"POST", "/v1/apps", `{"id":"a","jobs":[{"origin":"TrainingJob/b/c"}]}`, 400, live.Invalid, "origin"},
-		{"POST", "/v1/jobs", `{"command":["a"],"origin":"TrainingJob/b/c"}`, 400, live.Invalid, "origin"},
-		{"PUT", "/v1/nodes/n1", `{"state":"down"}`, 400, live.Invalid, "state"},
-		{"PUT", "/v1/tenants/t1", `{"id":"t2"}`, 400, live.Invalid, "id"},
-		{"PUT", "/v1/tenants/t1", `{"weight":-1}`, 400, live.Invalid, ""},
-		{"PUT", "/v1/policy", `{}`, 400, live.Invalid, "policy"},
-		{"POST", "/v1/tokens", `{"user":"a","role":"king"}`, 400, live.Invalid, ""},
-		{"POST", "/v1/tokens", `{"user":"a","role":"user","hash":"AAAA"}`, 400, live.Invalid, "hash"},
-		{"POST", "/v1/tokens", `{"user":"a","role":"user","id":"a"}`, 400, live.Invalid, "id"},
-		{"GET", "/v1/jobs?stat=running", "", 400, live.Invalid, "stat"},
-		{"GET", "/v1/jobs?state=runing", "", 400, live.Invalid, "state"},
-		{"GET", "/v1/jobs?limit=-1", "", 400, live.Invalid, "limit"},
-		{"GET", "/v1/jobs?limit=1001", "", 400, live.Invalid, "limit"},
-		{"GET", "/v1/jobs?limit=1&limit=2", "", 400, live.Invalid, "limit"},
-		{"GET", "/v1/jobs?user=%00", "", 400, live.Invalid, "user"},
-		{"GET", "/v1/jobs?user=%zz", "", 400, live.Invalid, ""},
-		{"GET", "/v1/jobs?a;b", "", 400, live.Invalid, ""},
-		{"GET", "/v1/overview?x=1", "", 400, live.Invalid, "x"},
-		{"GET", "/v1/events?after=18446744073709551616", "", 400, live.Invalid, "after"},
-		{"GET", "/v1/jobs/x/logs?follow=maybe", "", 400, live.Invalid, "follow"},
-		{"GET", "/v1/jobs/x/logs?stream=stdin", "", 400, live.Invalid, "stream"},
-		{"GET", "/v1/jobs/..%2f..%2fetc", "", 400, live.Invalid, "id"},
-		{"GET", "/v1/jobs/%2e%2e", "", 400, live.Invalid, "id"},
-		{"GET", "/v1/jobs/a%00b/logs", "", 400, live.Invalid, "id"},
-		{"GET", "/v1/jobs/a%5cb", "", 400, live.Invalid, "id"},
-		{"GET", "/v1/jobs/" + strings.Repeat("a", 201), "", 400, live.Invalid, "id"},
-		{"GET", "/v1/none", "", 404, live.Unknown, ""},
-		{"GET", "/v1/", "", 404, live.Unknown, ""},
-		{"PATCH", "/v1/jobs", "", 405, live.Invalid, ""},
-		{"DELETE", "/v1/jobs/x1", "", 405, live.Invalid, ""},
+		{"POST", "/v1/jobs", `{"comand":["a"]}`, 400, api.Invalid, "comand"},
+		{"POST", "/v1/jobs", `{"command":["a"],"batch":{"inital":1}}`, 400, api.Invalid, "inital"},
+		{"POST", "/v1/jobs", `{"command":"a"}`, 400, api.Invalid, "command"},
+		{"POST", "/v1/jobs", `{"gpus":1e400}`, 400, api.Invalid, "gpus"},
+		{"POST", "/v1/jobs", `{"gpus":1.5}`, 400, api.Invalid, "gpus"},
+		{"POST", "/v1/jobs", `{"gpus":99999999999999999999}`, 400, api.Invalid, "gpus"},
+		{"POST", "/v1/jobs", `{"notice":5}`, 400, api.Invalid, ""},
+		{"POST", "/v1/jobs", `{"command":["a"]} {}`, 400, api.Invalid, ""},
+		{"POST", "/v1/jobs", `{"command":["a"]`, 400, api.Invalid, ""},
+		{"POST", "/v1/jobs", `null`, 400, api.Invalid, ""},
+		{"POST", "/v1/jobs", `[]`, 400, api.Invalid, ""},
+		{"POST", "/v1/jobs", ``, 400, api.Invalid, ""},
+		{"POST", "/v1/jobs", "{\"name\":\"\xff\"}", 400, api.Invalid, ""},
+		{"POST", "/v1/jobs", deep, 400, api.Invalid, ""},
+		{"POST", "/v1/apps", `{"jobs":[]}`, 400, api.Invalid, "id"},
+		{"POST", "/v1/apps", `{"id":"a/b","jobs":[]}`, 400, api.Invalid, "id"},
+		{"POST", "/v1/apps", `{"id":"a","jobs":[]}`, 400, api.Invalid, "jobs"},
+		{"POST", "/v1/apps", `{"id":"a","jobs":[{"app":"b"}]}`, 400, api.Invalid, "jobs[0].app"},
+		{"POST", "/v1/apps", `{"id":"a","jobs":[{"origin":"TrainingJob/b/c"}]}`, 400, api.Invalid, "origin"},
+		{"POST", "/v1/jobs", `{"command":["a"],"origin":"TrainingJob/b/c"}`, 400, api.Invalid, "origin"},
+		{"PUT", "/v1/nodes/n1", `{"state":"down"}`, 400, api.Invalid, "state"},
+		{"PUT", "/v1/tenants/t1", `{"id":"t2"}`, 400, api.Invalid, "id"},
+		{"PUT", "/v1/tenants/t1", `{"weight":-1}`, 400, api.Invalid, ""},
+		{"PUT", "/v1/policy", `{}`, 400, api.Invalid, "policy"},
+		{"POST", "/v1/tokens", `{"user":"a","role":"king"}`, 400, api.Invalid, ""},
+		{"POST", "/v1/tokens", `{"user":"a","role":"user","hash":"AAAA"}`, 400, api.Invalid, "hash"},
+		{"POST", "/v1/tokens", `{"user":"a","role":"user","id":"a"}`, 400, api.Invalid, "id"},
+		{"GET", "/v1/jobs?stat=running", "", 400, api.Invalid, "stat"},
+		{"GET", "/v1/jobs?state=runing", "", 400, api.Invalid, "state"},
+		{"GET", "/v1/jobs?limit=-1", "", 400, api.Invalid, "limit"},
+		{"GET", "/v1/jobs?limit=1001", "", 400, api.Invalid, "limit"},
+		{"GET", "/v1/jobs?limit=1&limit=2", "", 400, api.Invalid, "limit"},
+		{"GET", "/v1/jobs?user=%00", "", 400, api.Invalid, "user"},
+		{"GET", "/v1/jobs?user=%zz", "", 400, api.Invalid, ""},
+		{"GET", "/v1/jobs?a;b", "", 400, api.Invalid, ""},
+		{"GET", "/v1/overview?x=1", "", 400, api.Invalid, "x"},
+		{"GET", "/v1/events?after=18446744073709551616", "", 400, api.Invalid, "after"},
+		{"GET", "/v1/jobs/x/logs?follow=maybe", "", 400, api.Invalid, "follow"},
+		{"GET", "/v1/jobs/x/logs?stream=stdin", "", 400, api.Invalid, "stream"},
+		{"GET", "/v1/jobs/..%2f..%2fetc", "", 400, api.Invalid, "id"},
+		{"GET", "/v1/jobs/%2e%2e", "", 400, api.Invalid, "id"},
+		{"GET", "/v1/jobs/a%00b/logs", "", 400, api.Invalid, "id"},
+		{"GET", "/v1/jobs/a%5cb", "", 400, api.Invalid, "id"},
+		{"GET", "/v1/jobs/" + strings.Repeat("a", 201), "", 400, api.Invalid, "id"},
+		{"GET", "/v1/none", "", 404, api.Unknown, ""},
+		{"GET", "/v1/", "", 404, api.Unknown, ""},
+		{"PATCH", "/v1/jobs", "", 405, api.Invalid, ""},
+		{"DELETE", "/v1/jobs/x1", "", 405, api.Invalid, ""},
 		{"HEAD", "/v1/events/stream", "", 405, "", ""},
-		{"OPTIONS", "/v1/jobs", "", 405, live.Invalid, ""},
-		{"POST", "/v1/jobs/x1/explode", "", 404, live.Unknown, ""},
+		{"OPTIONS", "/v1/jobs", "", 405, api.Invalid, ""},
+		{"POST", "/v1/jobs/x1/explode", "", 404, api.Unknown, ""},
 	} {
 		a := ask(t, k.method, r.plain+k.path, k.body, "Authorization", asAdmin)
 		e := a.refused()
@@ -104,7 +104,7 @@ func TestBodyLimits(t *testing.T) {
 		if a := ask(t, rt.method, r.plain+path, fits, "Authorization", token); a.status/100 != 2 {
 			t.Errorf("%s with %d bytes: %d %.200s", rt.path, len(fits), a.status, a.body)
 		}
-		if a := ask(t, rt.method, r.plain+path, fits+" ", "Authorization", token); a.status != 413 || a.refused().Code != live.TooLarge {
+		if a := ask(t, rt.method, r.plain+path, fits+" ", "Authorization", token); a.status != 413 || a.refused().Code != api.TooLarge {
 			t.Errorf("%s with %d bytes: %d %.200s; want 413", rt.path, len(fits)+1, a.status, a.body)
 		}
 	}
@@ -175,7 +175,7 @@ func TestPanics(t *testing.T) {
 				t.Errorf("%s: %d", rt.path, a.status)
 			}
 		default:
-			if a.status != 500 || a.refused().Code != live.Internal || strings.Contains(a.body, "a bug in") {
+			if a.status != 500 || a.refused().Code != api.Internal || strings.Contains(a.body, "a bug in") {
 				t.Errorf("%s: %d %s", rt.path, a.status, a.body)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -52,7 +52,7 @@ func (t *tally) follow(ctx context.Context) (err error) {
 		}
 		t.last, t.begun = o.Seq, true
 	}
-	return t.Feed.Watch(ctx, observer(), live.RecordFilter{After: t.last}, func(r live.Record) error {
+	return t.Feed.Watch(ctx, observer(), api.RecordFilter{After: t.last}, func(r api.Record) error {
 		t.last = max(t.last, r.Seq)
 		if r.Event != nil {
 			t.event(&r)
@@ -64,7 +64,7 @@ func (t *tally) follow(ctx context.Context) (err error) {
 	})
 }
 
-func (t *tally) event(r *live.Record) {
+func (t *tally) event(r *api.Record) {
 	e, m, id := r.Event, t.Metrics, r.Job()
 	switch e.Kind {
 	case sched.JobSubmitted:
@@ -100,7 +100,7 @@ func (t *tally) event(r *live.Record) {
 
 // failure counts why an attempt failed, and what was decided. Reasons come from
 // a table that the daemon has read: there are only so many.
-func (t *tally) failure(e *live.Exit) {
+func (t *tally) failure(e *api.Exit) {
 	if e.Finding == nil {
 		return
 	}

@@ -9,8 +9,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/experience"
-	"github.com/fairway-gpu/fairway/goodput"
+	"github.com/fairway-gpu/fairway/predict/experience"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // agent is what runs inside a job beside the training: it measures steps and

@@ -8,8 +8,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/fairway-gpu/fairway/autoscale"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sim/autoscale"
 )
 
 // AutoscaleConfig makes the cluster of a run one in a cloud: its nodes are

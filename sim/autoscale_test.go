@@ -14,10 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fairway-gpu/fairway/autoscale"
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 	"github.com/fairway-gpu/fairway/sim"
+	"github.com/fairway-gpu/fairway/sim/autoscale"
 )
 
 // scaled returns a configuration with a cloud of 4-GPU nodes that looks once a

@@ -10,7 +10,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sim"
-	"github.com/fairway-gpu/fairway/trace"
+	"github.com/fairway-gpu/fairway/sim/trace"
 )
 
 // BenchmarkRun replays Philly-like workloads on a cluster of Philly's size,

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // bootstrap returns what a short trial of a new job on every type of GPU that it

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/autoscale"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sim/autoscale"
 )
 
 // cloud is where the nodes of a run come from. In the state of the run, nodes

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairway-gpu/fairway/experience"
-	"github.com/fairway-gpu/fairway/profile"
+	"github.com/fairway-gpu/fairway/predict/experience"
 	"github.com/fairway-gpu/fairway/sched"
-	"github.com/fairway-gpu/fairway/zoo"
+	"github.com/fairway-gpu/fairway/sim/profile"
+	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
 // PerModel, as Config.Interference, gives every model its own loss.

@@ -8,8 +8,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/fairway-gpu/fairway/goodput"
-	"github.com/fairway-gpu/fairway/zoo"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
 // fitted is a job that trains a model of the zoo for which there are throughput

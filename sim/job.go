@@ -7,8 +7,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // job is one job of the run: the truth about it, and where it stands.

@@ -4,8 +4,8 @@
 package sim
 
 import (
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // LogEntry is one line of the decision log.

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/goodput"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // The training loss of every simulated job, as a part of that of its first

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/policy/optimus"
-	"github.com/fairway-gpu/fairway/zoo"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
 // trainings returns every model of the zoo that an agent can measure, at a few

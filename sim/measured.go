@@ -8,8 +8,8 @@ import (
 	"sort"
 	"time"
 
-	"github.com/fairway-gpu/fairway/goodput"
-	"github.com/fairway-gpu/fairway/profile"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sim/profile"
 )
 
 // measuredRestart is what every start costs in comparison mode, the first one

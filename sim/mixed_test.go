@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 	"github.com/fairway-gpu/fairway/sim"
-	"github.com/fairway-gpu/fairway/trace"
+	"github.com/fairway-gpu/fairway/sim/trace"
 )
 
 const threeTypes = "2x4:t4+1x8:rtx+1x8:a100"

@@ -10,7 +10,7 @@ import (
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
-	"github.com/fairway-gpu/fairway/trace"
+	"github.com/fairway-gpu/fairway/sim/trace"
 )
 
 // elastic runs a policy with what its line in the table says that it needs.

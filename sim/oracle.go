@@ -4,9 +4,9 @@
 package sim
 
 import (
-	"github.com/fairway-gpu/fairway/goodput"
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // oracle returns a report of the truth, for policies that are compared as if

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
-	"github.com/fairway-gpu/fairway/zoo"
+	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
 // recorded is a job whose run time is known at the size it asked for, well

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/fairway-gpu/fairway/diagnose"
-	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // likeness is what jobs have in common whose outcomes say something about each

@@ -8,10 +8,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/fairway-gpu/fairway/goodput"
-	"github.com/fairway-gpu/fairway/interfere"
-	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/interfere"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // Run replays the workload.

@@ -15,8 +15,8 @@ import (
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
-	"github.com/fairway-gpu/fairway/trace"
-	"github.com/fairway-gpu/fairway/zoo"
+	"github.com/fairway-gpu/fairway/sim/trace"
+	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
 var start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)

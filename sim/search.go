@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
-	"github.com/fairway-gpu/fairway/search"
+	"github.com/fairway-gpu/fairway/sched/place"
+	"github.com/fairway-gpu/fairway/tune/search"
 )
 
 // SearchConfig adds an app to the workload that searches for hyper-parameters:

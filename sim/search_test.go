@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
-	"github.com/fairway-gpu/fairway/search"
 	"github.com/fairway-gpu/fairway/sim"
+	"github.com/fairway-gpu/fairway/tune/search"
 )
 
 // searching returns a configuration with a search of n trials.

@@ -6,7 +6,7 @@ package sim
 import (
 	"slices"
 
-	"github.com/fairway-gpu/fairway/interfere"
+	"github.com/fairway-gpu/fairway/policy/interfere"
 	"github.com/fairway-gpu/fairway/sched"
 )
 

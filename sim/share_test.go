@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/interfere"
+	"github.com/fairway-gpu/fairway/policy/interfere"
 	"github.com/fairway-gpu/fairway/sched"
-	"github.com/fairway-gpu/fairway/zoo"
+	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
 // halves puts every job on half of the GPUs of the first node, GPU 0 first.

@@ -7,7 +7,7 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/fairway-gpu/fairway/interfere"
+	"github.com/fairway-gpu/fairway/policy/interfere"
 )
 
 // SharingSummary says what became of jobs while they had company on a GPU.

@@ -8,9 +8,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/fairway-gpu/fairway/goodput"
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // truth is how fast a job really trains, undisturbed by others.

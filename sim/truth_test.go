@@ -10,10 +10,10 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/fairway-gpu/fairway/goodput"
-	"github.com/fairway-gpu/fairway/profile"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 	"github.com/fairway-gpu/fairway/sim"
+	"github.com/fairway-gpu/fairway/sim/profile"
 )
 
 // A model of the zoo trains for the integral of its iterations over its speed,

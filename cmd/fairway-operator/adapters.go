@@ -6,10 +6,10 @@ package main
 import (
 	"context"
 
-	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/kube/mirror"
 	"github.com/fairway-gpu/fairway/kube/pods"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // The mirror and the executor do not know each other: what passes between them is
@@ -18,13 +18,13 @@ import (
 // orders is the book as the executor sees it. That the pods of a job are up leaves no
 // record: the mirror is told.
 type orders struct {
-	*book.Book
+	*state.Store
 	mirror *mirror.Mirror
 }
 
-// Started implements live.Orders.
-func (o orders) Started(id live.AttemptID) {
-	o.Book.Started(id)
+// Started implements executor.Port.
+func (o orders) Started(id api.AttemptID) {
+	o.Store.Started(id)
 	o.mirror.Started(id.Job)
 }
 
@@ -32,7 +32,7 @@ func (o orders) Started(id live.AttemptID) {
 type templates struct{ mirror *mirror.Mirror }
 
 // Template implements pods.Templates.
-func (t templates) Template(ctx context.Context, a live.Attempt) (pods.Pod, error) {
+func (t templates) Template(ctx context.Context, a api.Attempt) (pods.Pod, error) {
 	p, err := t.mirror.Template(ctx, a)
 	return pods.Pod(p), err
 }
@@ -41,14 +41,14 @@ func (t templates) Template(ctx context.Context, a live.Attempt) (pods.Pod, erro
 type foreign struct{ jobs mirror.Foreign }
 
 // Start implements pods.Foreign.
-func (f foreign) Start(ctx context.Context, a live.Attempt, n pods.Nodes) error {
+func (f foreign) Start(ctx context.Context, a api.Attempt, n pods.Nodes) error {
 	return f.jobs.Start(ctx, a, n)
 }
 
 // Stop implements pods.Foreign.
-func (f foreign) Stop(ctx context.Context, id live.AttemptID) error { return f.jobs.Stop(ctx, id) }
+func (f foreign) Stop(ctx context.Context, id api.AttemptID) error { return f.jobs.Stop(ctx, id) }
 
 // State implements pods.Foreign.
-func (f foreign) State(id live.AttemptID) pods.ForeignState {
+func (f foreign) State(id api.AttemptID) pods.ForeignState {
 	return pods.ForeignState(f.jobs.State(id))
 }

@@ -20,13 +20,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fairway-gpu/fairway/guard"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/policy"
-	"github.com/fairway-gpu/fairway/replay"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/guard"
+	"github.com/fairway-gpu/fairway/sim/replay"
 )
 
 // checkRequests: nothing that the operators asked for was refused, so their roles
@@ -73,13 +73,13 @@ func checkUsers(t *testing.T, r *running, id sched.JobID, by tokens) {
 	if got, err := dial(t, r, by.mine).Job(t.Context(), id); err != nil || got.Tenant != "team" {
 		t.Errorf("its own tenant sees %v, %v; want the job", got.Tenant, err)
 	}
-	if _, err := dial(t, r, by.theirs).Job(t.Context(), id); live.CodeOf(err) != live.Unknown {
+	if _, err := dial(t, r, by.theirs).Job(t.Context(), id); api.CodeOf(err) != api.Unknown {
 		t.Errorf("another tenant: %v; want unknown", err)
 	}
-	if _, err := dial(t, r, by.theirs).Command(t.Context(), id, live.Cancel); live.CodeOf(err) != live.Unknown && live.CodeOf(err) != live.Denied {
+	if _, err := dial(t, r, by.theirs).Command(t.Context(), id, api.Cancel); api.CodeOf(err) != api.Unknown && api.CodeOf(err) != api.Denied {
 		t.Errorf("another tenant cancels: %v; want it refused", err)
 	}
-	if _, err := dial(t, r, by.mine).SetPolicy(t.Context(), "fifo", false); live.CodeOf(err) != live.Denied {
+	if _, err := dial(t, r, by.mine).SetPolicy(t.Context(), "fifo", false); api.CodeOf(err) != api.Denied {
 		t.Errorf("a user changes the policy: %v; want denied", err)
 	}
 	boss := dial(t, r, by.admins)
@@ -162,7 +162,7 @@ func checkMetrics(t *testing.T, leader, other *running) {
 // checkSubmit: what the fairway command submits becomes a training job.
 func checkSubmit(t *testing.T, admin ctrlclient.Client, r *running, by tokens) {
 	t.Helper()
-	s := live.Submission{Task: live.Task{Name: "small", Command: []string{"train"}, Image: "none"}, Spec: sched.Spec{GPUs: 1}}
+	s := api.Submission{Task: api.Task{Name: "small", Command: []string{"train"}, Image: "none"}, Spec: sched.Spec{GPUs: 1}}
 	job, err := dial(t, r, by.mine).Submit(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
@@ -175,10 +175,10 @@ func checkSubmit(t *testing.T, admin ctrlclient.Client, r *running, by tokens) {
 	if job.Tenant != "team" || !there {
 		t.Errorf("got job %s of %s, object there: %v; want it in the namespace team", job.ID, job.Tenant, there)
 	}
-	if _, err := dial(t, r, by.theirs).Submit(t.Context(), s); live.CodeOf(err) != live.Denied {
+	if _, err := dial(t, r, by.theirs).Submit(t.Context(), s); api.CodeOf(err) != api.Denied {
 		t.Errorf("a viewer submits: %v; want denied", err)
 	}
-	if _, err := dial(t, r, by.mine).Command(t.Context(), job.ID, live.Cancel); err != nil {
+	if _, err := dial(t, r, by.mine).Command(t.Context(), job.ID, api.Cancel); err != nil {
 		t.Errorf("cancel: %v", err)
 	}
 }

@@ -14,11 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/engine"
-	"github.com/fairway-gpu/fairway/guard"
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon"
+	"github.com/fairway-gpu/fairway/daemon/loop"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/guard"
 )
 
 // config is the configuration file of "fairway-operator run".
@@ -37,11 +38,11 @@ type config struct {
 	Nodes    nodesConfig    `json:"nodes"`
 	Pods     podsConfig     `json:"pods"`
 	Guard    guard.Config   `json:"guard"`
-	Bidders  engine.Bidders `json:"bidders"`
+	Bidders  daemon.Bidders `json:"bidders"`
 	Failures failuresConfig `json:"failures"`
 	Screen   screenConfig   `json:"screen"`
 	Keep     keepConfig     `json:"keep"`
-	Log      engine.Log     `json:"log"`
+	Log      daemon.Log     `json:"log"`
 }
 
 type apiConfig struct {
@@ -100,21 +101,21 @@ const (
 func defaultConfig() config {
 	seconds := func(n int) sched.Duration { return sched.Duration(time.Duration(n) * time.Second) }
 	return config{
-		Policy: "themis", Notice: seconds(30), Report: seconds(30), Pace: sched.Duration(live.DefaultPace),
+		Policy: "themis", Notice: seconds(30), Report: seconds(30), Pace: sched.Duration(loop.DefaultPace),
 		API: apiConfig{Address: ":8460"}, Metrics: ":8080", Health: ":8081",
 		Leader: leaderConfig{Lease: seconds(15), Renew: seconds(10), Retry: seconds(2)},
 		Client: clientConfig{Rate: 1_000, Burst: 2_000},
 		Nodes:  nodesConfig{Grace: seconds(40)},
 		Pods:   podsConfig{Rendezvous: rendezvousDNS, StartGrace: seconds(300), LostAfter: seconds(60)},
-		Guard:  guard.Default(), Bidders: engine.DefaultBidders(), Screen: screenConfig{Time: seconds(300)},
+		Guard:  guard.Default(), Bidders: daemon.DefaultBidders(), Screen: screenConfig{Time: seconds(300)},
 		Keep: keepConfig{Jobs: 5_000, Queue: 100_000, Compact: 20_000},
-		Log:  engine.Log{Level: "info", Format: "json"},
+		Log:  daemon.Log{Level: "info", Format: "json"},
 	}
 }
 
 func readConfig(path string) (config, error) {
 	c := defaultConfig()
-	if err := engine.ReadConfig(path, &c); err != nil {
+	if err := daemon.ReadConfig(path, &c); err != nil {
 		return c, err
 	}
 	if err := c.validate(); err != nil {
@@ -132,10 +133,10 @@ func (c *config) validate() error {
 		value       sched.Duration
 		least, most time.Duration
 	}{
-		{"notice", c.Notice, time.Second, live.MaxNotice}, {"report", c.Report, time.Second, time.Hour},
+		{"notice", c.Notice, time.Second, api.MaxNotice}, {"report", c.Report, time.Second, time.Hour},
 		{"pace", c.Pace, time.Millisecond, time.Minute}, {"nodes.grace", c.Nodes.Grace, time.Second, time.Hour},
 		{"pods.start_grace", c.Pods.StartGrace, time.Second, 24 * time.Hour}, {"pods.lost_after", c.Pods.LostAfter, time.Second, 24 * time.Hour},
-		{"screen.time", c.Screen.Time, 0, live.MaxScreen},
+		{"screen.time", c.Screen.Time, 0, api.MaxScreen},
 		{"leader.lease", c.Leader.Lease, 2 * time.Second, 10 * time.Minute},
 		{"leader.renew", c.Leader.Renew, time.Second, c.Leader.Lease.D() - time.Millisecond},
 		{"leader.retry", c.Leader.Retry, 100 * time.Millisecond, c.Leader.Renew.D() * 2 / 3},

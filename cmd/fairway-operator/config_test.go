@@ -10,14 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/fairway-gpu/fairway/engine"
+	"github.com/fairway-gpu/fairway/daemon"
 )
 
 // TestConfigFileSaysTheDefaults: what "config default" prints is what applies
 // without a file.
 func TestConfigFileSaysTheDefaults(t *testing.T) {
 	var got config
-	if err := engine.ParseConfig([]byte(defaultConfigText), &got); err != nil {
+	if err := daemon.ParseConfig([]byte(defaultConfigText), &got); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(defaultConfig(), got, cmpopts.EquateEmpty()); d != "" {
@@ -55,7 +55,7 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		"api: {address: ':1', kee: /file}": "kee",
 	} {
 		c := defaultConfig()
-		err := engine.ParseConfig([]byte(text), &c)
+		err := daemon.ParseConfig([]byte(text), &c)
 		if err == nil {
 			err = c.validate()
 		}
@@ -70,7 +70,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add([]byte("policy: fifo@screen\nleader: {lease: 1h}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c := defaultConfig()
-		if engine.ParseConfig(text, &c) == nil && c.validate() == nil && c.url("x") == "" {
+		if daemon.ParseConfig(text, &c) == nil && c.validate() == nil && c.url("x") == "" {
 			t.Error("an API without an address was accepted")
 		}
 	})

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/engine"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/kube/journal"
-	"github.com/fairway-gpu/fairway/live"
-	"github.com/fairway-gpu/fairway/replay"
+	"github.com/fairway-gpu/fairway/sim/replay"
 )
 
 func newJournal() *cobra.Command {
@@ -48,7 +48,7 @@ ask for them with --full.`,
 				return err
 			}
 			if !full {
-				engine.Redact(records)
+				daemon.Redact(records)
 			}
 			return export(c, out, records)
 		},
@@ -60,7 +60,7 @@ ask for them with --full.`,
 }
 
 // records reads the journal.
-func (w where) records(c *cobra.Command) ([]live.Record, error) {
+func (w where) records(c *cobra.Command) ([]api.Record, error) {
 	rc, err := w.config()
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (w where) records(c *cobra.Command) ([]live.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []live.Record
+	var out []api.Record
 	err = j.ReadHot(0, func(seq uint64, payload []byte) error {
 		r, err := replay.Decode(payload)
 		if err != nil {
@@ -86,15 +86,15 @@ func (w where) records(c *cobra.Command) ([]live.Record, error) {
 	return out, err
 }
 
-func export(c *cobra.Command, path string, records []live.Record) error {
+func export(c *cobra.Command, path string, records []api.Record) error {
 	if path == "-" {
-		return engine.WriteRecords(c.OutOrStdout(), records)
+		return daemon.WriteRecords(c.OutOrStdout(), records)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
-	if err := errors.Join(engine.WriteRecords(f, records), f.Close()); err != nil {
+	if err := errors.Join(daemon.WriteRecords(f, records), f.Close()); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "wrote %d records to %s\n", len(records), path)

@@ -17,21 +17,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/fairway-gpu/fairway/book"
-	"github.com/fairway-gpu/fairway/engine"
-	"github.com/fairway-gpu/fairway/experience"
-	"github.com/fairway-gpu/fairway/guard"
-	"github.com/fairway-gpu/fairway/hunt"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon"
+	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/kube/access"
 	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/journal"
 	"github.com/fairway-gpu/fairway/kube/mirror"
 	"github.com/fairway-gpu/fairway/kube/nodes"
 	"github.com/fairway-gpu/fairway/kube/pods"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/predict/experience"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/guard"
 	"github.com/fairway-gpu/fairway/server"
+	"github.com/fairway-gpu/fairway/tune/runner"
 )
 
 // leader is what a replica does while it holds the lease. The manager starts it once:
@@ -58,7 +58,7 @@ func (l leader) Start(ctx context.Context) error {
 	}
 	l.log.Info("leading", "name", t.name, "after", time.Since(begin), "policy", t.policySpec(), "api", t.listener.URL())
 	defer l.unlabel()
-	return engine.Run(ctx, parts...)
+	return daemon.Run(ctx, parts...)
 }
 
 // unlabel takes the label of the leader off, if there is time: what is left of it is
@@ -76,7 +76,7 @@ type term struct {
 	*operator
 	name     string // of this term, unlike all others
 	broken   chan error
-	book     *book.Book
+	book     *state.Store
 	guard    *guard.Guard
 	nodes    *nodes.Watcher
 	mirror   *mirror.Mirror
@@ -106,14 +106,14 @@ func (l leader) open(ctx context.Context, begin time.Time) (*term, error) {
 
 func (t *term) openBook(ctx context.Context, pages *journal.Journal) error {
 	c := t.config
-	table, err := engine.Signatures(c.Failures.Table)
+	table, err := daemon.Signatures(c.Failures.Table)
 	if err != nil {
 		return err
 	}
-	t.book, err = book.Open(ctx, book.Config{
+	t.book, err = state.Open(ctx, state.Config{
 		Journal: timed{pages, t}, Policies: policy.Builtin(), Standard: c.Policy, Key: derive(t.key, "agents and bidders"),
 		Pool: experience.New(), Recall: true, Now: time.Now, Log: t.log, Keep: c.Keep.Jobs, MaxQueue: c.Keep.Queue, CompactEvery: c.Keep.Compact,
-		CheckBidder: c.Bidders.Check, CheckSearch: hunt.Check, Failures: table, Screen: c.Screen.Time.D(),
+		CheckBidder: c.Bidders.Check, CheckSearch: runner.Check, Failures: table, Screen: c.Screen.Time.D(),
 	})
 	if err != nil {
 		return fmt.Errorf("open the book: %w", err)
@@ -128,7 +128,7 @@ func (t *term) openCluster() error {
 	resources := nodes.Resources(c.Nodes.Resources)
 	constraints := constraint.NewRegistry(nodes.RulesFor(resources, c.Nodes.Tolerated))
 	t.nodes = nodes.New(nodes.Config{
-		Cache: t.manager.GetCache(), Book: t.book, Resources: resources, RackLabels: c.Nodes.RackLabels, Tolerated: c.Nodes.Tolerated, Pin: c.Nodes.Pin,
+		Cache: t.manager.GetCache(), State: t.book, Resources: resources, RackLabels: c.Nodes.RackLabels, Tolerated: c.Nodes.Tolerated, Pin: c.Nodes.Pin,
 		Grace: c.Nodes.Grace.D(), Constraints: constraints, Log: t.log, Ours: func(p *corev1.Pod) bool { return t.mirror.Made(p) },
 	})
 	trainJobs, err := t.served("trainer.kubeflow.org", "TrainJob", "v1alpha1")
@@ -141,7 +141,7 @@ func (t *term) openCluster() error {
 	}
 	events := t.manager.GetEventRecorder(leaseName)
 	t.mirror = mirror.New(mirror.Config{
-		Client: t.direct, Cache: t.manager.GetCache(), Book: t.book, Standard: c.Policy, Log: t.log, Constraints: constraints, Resources: resources, BatchJobs: true, TrainJobs: trainJobs != "", PodGroups: podGroups,
+		Client: t.direct, Cache: t.manager.GetCache(), State: t.book, Standard: c.Policy, Log: t.log, Constraints: constraints, Resources: resources, BatchJobs: true, TrainJobs: trainJobs != "", PodGroups: podGroups,
 		Event: func(object runtime.Object, kind, reason, message string) {
 			events.Eventf(object, nil, kind, reason, "Schedule", "%s", message)
 		},
@@ -175,23 +175,23 @@ func (t *term) served(group, kind string, versions ...string) (string, error) {
 
 // ended reports whether a job will never run again.
 func (t *term) ended(id sched.JobID) bool {
-	j, err := t.book.Job(live.Identity{Role: live.Admin}, id)
+	j, err := t.book.Job(api.Identity{Role: api.Admin}, id)
 	return err != nil || j.Status.Phase.Ended()
 }
 
 func (t *term) openServer() error {
 	users := access.NewUsers(access.UsersConfig{
-		Client: t.direct, Book: t.book, Tenants: access.TenantObjects{Reader: t.manager.GetCache()}, Now: time.Now,
+		Client: t.direct, State: t.book, Tenants: access.TenantObjects{Reader: t.manager.GetCache()}, Now: time.Now,
 	})
-	agents := access.NewAgents(access.AgentsConfig{Client: t.direct, Pods: t.manager.GetCache(), Book: t.book, Now: time.Now})
+	agents := access.NewAgents(access.AgentsConfig{Client: t.direct, Pods: t.manager.GetCache(), State: t.book, Now: time.Now})
 	jobs := mirror.Jobs{Jobs: t.book, Mirror: t.mirror, Image: t.config.Pods.Image}
 	var err error
 	t.server, err = server.New(server.Config{
 		Jobs: jobs, Feed: t.book, Cluster: mirror.Cluster{Cluster: t.book, Mirror: t.mirror}, Access: users, Agents: agents, Bidders: t.book,
-		Logs: t.executor, Searches: mirror.Searches{Book: t.book, Jobs: jobs}, Policies: engine.PolicyEntries(), Version: engine.Version(),
+		Logs: t.executor, Searches: mirror.Searches{State: t.book, Jobs: jobs}, Policies: daemon.PolicyEntries(), Version: daemon.Version(),
 		SessionKey: derive(t.key, "sessions"), Metrics: t.metrics, Log: t.log,
 		Ready: func() error {
-			if o, _ := t.book.Overview(live.Identity{}); o.Problem != "" {
+			if o, _ := t.book.Overview(api.Identity{}); o.Problem != "" {
 				return errors.New(o.Problem)
 			}
 			return nil
@@ -209,8 +209,8 @@ func (t *term) openServer() error {
 }
 
 // parts returns everything that has to run.
-func (t *term) parts() ([]engine.Part, error) {
-	scheduler := engine.Scheduler{Book: t.book, Guard: t.guard, Metrics: t.metrics, Bidders: t.config.Bidders, Pace: t.config.Pace.D(), Log: t.log,
+func (t *term) parts() ([]daemon.Part, error) {
+	scheduler := daemon.Scheduler{State: t.book, Guard: t.guard, Metrics: t.metrics, Bidders: t.config.Bidders, Pace: t.config.Pace.D(), Log: t.log,
 		After: []<-chan struct{}{t.nodes.Told(), t.mirror.Configured()},
 	}
 	parts, err := scheduler.Parts()
@@ -218,12 +218,12 @@ func (t *term) parts() ([]engine.Part, error) {
 		return nil, err
 	}
 	return append(parts,
-		engine.Part{Name: "follow the nodes", Run: t.nodes.Run},
-		engine.Part{Name: "mirror objects", Run: t.mirror.Run},
-		engine.Part{Name: "run pods", Run: func(ctx context.Context) error { return t.executor.Run(ctx, orders{t.book, t.mirror}) }},
-		engine.Part{Name: "serve", Run: func(ctx context.Context) error { return t.server.Serve(ctx, t.listener) }},
-		engine.Part{Name: "be found", Run: t.beFound},
-		engine.Part{Name: "keep the journal", Run: func(ctx context.Context) error {
+		daemon.Part{Name: "follow the nodes", Run: t.nodes.Run},
+		daemon.Part{Name: "mirror objects", Run: t.mirror.Run},
+		daemon.Part{Name: "run pods", Run: func(ctx context.Context) error { return t.executor.Run(ctx, orders{t.book, t.mirror}) }},
+		daemon.Part{Name: "serve", Run: func(ctx context.Context) error { return t.server.Serve(ctx, t.listener) }},
+		daemon.Part{Name: "be found", Run: t.beFound},
+		daemon.Part{Name: "keep the journal", Run: func(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return nil
@@ -259,7 +259,7 @@ type timed struct {
 	term *term
 }
 
-// Append implements book.Journal. After an error the journal takes no more: another
+// Append implements state.Journal. After an error the journal takes no more: another
 // leads, or nobody knows what is in it. Then this operator is done.
 func (j timed) Append(ctx context.Context, payloads ...[]byte) (uint64, error) {
 	begin := time.Now()

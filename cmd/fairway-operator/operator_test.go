@@ -23,10 +23,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -241,7 +241,7 @@ func TestOperator(t *testing.T) {
 	if err := admin.Create(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
-	waitState(t, admin, job, live.Running)
+	waitState(t, admin, job, api.Running)
 	eventually(t, "only the leader has the label", func() error {
 		if got := leaders(t, admin); !slices.Equal(got, []string{"fairway-0"}) {
 			return fmt.Errorf("got %v", got)
@@ -270,7 +270,7 @@ func TestOperator(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waitState(t, admin, job, live.Finished)
+	waitState(t, admin, job, api.Finished)
 	if job.Status.Attempt != 1 {
 		t.Errorf("the job needed %d attempts; want 1: a change of the leader does not touch pods", job.Status.Attempt)
 	}

@@ -15,11 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fairway-gpu/fairway/guard"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/policy"
-	"github.com/fairway-gpu/fairway/replay"
+	"github.com/fairway-gpu/fairway/sched/guard"
+	"github.com/fairway-gpu/fairway/sim/replay"
 )
 
 // setClusterPolicy writes the scheduling policy and waits until it is in force.
@@ -131,7 +131,7 @@ func waitAll(t *testing.T, admin ctrlclient.Client, namespace string, want int) 
 		}
 		finished := 0
 		for i := range list.Items {
-			if list.Items[i].Status.State == live.Finished {
+			if list.Items[i].Status.State == api.Finished {
 				finished++
 			}
 		}

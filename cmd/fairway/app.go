@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -31,9 +31,9 @@ search. Fairness is between apps, not between jobs.` + exitHelp,
 	}
 	r.registerJSON(c)
 	return group(c, newAppSubmit(&r), newAppList(&r), newAppShow(&r),
-		newAppControl(&r, live.Cancel, "End all jobs of an app for good"),
-		newAppControl(&r, live.Pause, "Take all jobs of an app off their GPUs"),
-		newAppControl(&r, live.Resume, "Let the paused jobs of an app go on"), newAppAgent(&r))
+		newAppControl(&r, api.Cancel, "End all jobs of an app for good"),
+		newAppControl(&r, api.Pause, "Take all jobs of an app off their GPUs"),
+		newAppControl(&r, api.Resume, "Let the paused jobs of an app go on"), newAppAgent(&r))
 }
 
 func newAppSubmit(r *remote) *cobra.Command {
@@ -122,18 +122,18 @@ func newAppList(r *remote) *cobra.Command {
 		Use: "list", Short: "List apps", Example: "  fairway app list", Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			width := widthOf(c.OutOrStdout())
-			return query[live.AppList]{r,
-				func(ctx context.Context, daemon *client.Client) (live.AppList, error) {
+			return query[api.AppList]{r,
+				func(ctx context.Context, daemon *client.Client) (api.AppList, error) {
 					apps, err := daemon.Apps(ctx)
-					return live.AppList{Apps: apps}, err
+					return api.AppList{Apps: apps}, err
 				},
-				func(w io.Writer, l live.AppList) { printApps(w, l.Apps, view{time.Now(), width}) },
+				func(w io.Writer, l api.AppList) { printApps(w, l.Apps, view{time.Now(), width}) },
 			}.run(c)
 		},
 	}
 }
 
-func printApps(w io.Writer, apps []live.AppView, v view) {
+func printApps(w io.Writer, apps []api.AppView, v view) {
 	if len(apps) == 0 {
 		fmt.Fprintln(w, "no apps")
 		return
@@ -155,20 +155,20 @@ func newAppShow(r *remote) *cobra.Command {
 			if ok, err := showSearch(c, r, args[0]); ok || err != nil {
 				return err
 			}
-			l := listing{JobFilter: live.JobFilter{App: sched.AppID(args[0])}, all: true}
-			ask := func(ctx context.Context, daemon *client.Client) (live.JobPage, error) {
+			l := listing{JobFilter: api.JobFilter{App: sched.AppID(args[0])}, all: true}
+			ask := func(ctx context.Context, daemon *client.Client) (api.JobPage, error) {
 				page, err := l.ask(ctx, daemon)
 				if err == nil && len(page.Jobs) == 0 {
-					err = live.Errorf(live.Unknown, "no app %q has jobs", args[0]).Try("see \"fairway app list\"")
+					err = api.Errorf(api.Unknown, "no app %q has jobs", args[0]).Try("see \"fairway app list\"")
 				}
 				return page, err
 			}
-			return query[live.JobPage]{r, ask, listing{}.printer(widthOf(c.OutOrStdout()))}.run(c)
+			return query[api.JobPage]{r, ask, listing{}.printer(widthOf(c.OutOrStdout()))}.run(c)
 		},
 	}
 }
 
-func newAppControl(r *remote, cmd live.Command, short string) *cobra.Command {
+func newAppControl(r *remote, cmd api.Command, short string) *cobra.Command {
 	name := string(cmd)
 	return &cobra.Command{
 		Use: name + " APP", Short: short, Example: "  fairway app " + name + " sweep",

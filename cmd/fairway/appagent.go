@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -40,7 +40,7 @@ URL the command shows who bids, and the last bid.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			change := live.BidderChange{}
+			change := api.BidderChange{}
 			if len(args) == 2 {
 				change.URL = args[1]
 			}
@@ -57,13 +57,13 @@ URL the command shows who bids, and the last bid.`,
 	return c
 }
 
-func runAppAgent(c *cobra.Command, r *remote, app sched.AppID, change live.BidderChange, remove bool) error {
+func runAppAgent(c *cobra.Command, r *remote, app sched.AppID, change api.BidderChange, remove bool) error {
 	daemon, err := r.dial()
 	if err != nil {
 		return err
 	}
 	defer daemon.Close()
-	var v live.BidderView
+	var v api.BidderView
 	switch {
 	case remove:
 		if err := daemon.RemoveBidder(c.Context(), app); err != nil {
@@ -93,7 +93,7 @@ func runAppAgent(c *cobra.Command, r *remote, app sched.AppID, change live.Bidde
 	return nil
 }
 
-func printBidder(w io.Writer, v live.BidderView, now time.Time) {
+func printBidder(w io.Writer, v api.BidderView, now time.Time) {
 	fmt.Fprintf(w, "%s bids for %s since %s\n", clean(v.URL), clean(string(v.App)), brief(now.Sub(v.Since)))
 	if v.Bid == nil {
 		fmt.Fprintln(w, "no bid: it was not asked yet, or lost its turn (see \"fairway events --kind app-bid\")")

@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/diagnose"
-	"github.com/fairway-gpu/fairway/engine"
 )
 
 // classifyFlags are the flags of "fairway classify".
@@ -102,7 +102,7 @@ func (f *classifyFlags) table() (*diagnose.Table, error) { return readTable(f.si
 // readTable returns the built-in signatures with those of a file, if one is
 // named, before them.
 func readTable(path string) (*diagnose.Table, error) {
-	table, err := engine.Signatures(path)
+	table, err := daemon.Signatures(path)
 	if err != nil {
 		return nil, usageError{err}
 	}

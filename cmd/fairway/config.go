@@ -14,12 +14,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fairway-gpu/fairway/engine"
-	"github.com/fairway-gpu/fairway/guard"
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/local"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/guard"
 )
 
 // daemonConfig is the configuration file of "fairway up".
@@ -34,9 +34,9 @@ type daemonConfig struct {
 	Socket  socketConfig   `json:"socket"`  // for this machine
 	Listen  listenConfig   `json:"listen"`  // for the network and the browser
 	Guard   guard.Config   `json:"guard"`   // bounds on preemption
-	Bidders engine.Bidders `json:"bidders"` // programs that bid for apps
+	Bidders daemon.Bidders `json:"bidders"` // programs that bid for apps
 	Keep    keepConfig     `json:"keep"`    // how much of the past stays
-	Log     engine.Log     `json:"log"`     // of the daemon itself
+	Log     daemon.Log     `json:"log"`     // of the daemon itself
 	Tenants []sched.Tenant `json:"tenants"` // declared at every start
 
 	Failures failuresConfig `json:"failures"` // why jobs fail
@@ -89,12 +89,12 @@ func defaultConfig() daemonConfig {
 		Report: sched.Duration(30 * time.Second), Pace: sched.Duration(50 * time.Millisecond),
 		Socket: socketConfig{Mode: "0660", Tenant: "default"},
 		Listen: listenConfig{Address: "127.0.0.1:8460"},
-		Guard:  guard.Default(), Bidders: engine.DefaultBidders(),
+		Guard:  guard.Default(), Bidders: daemon.DefaultBidders(),
 		Keep: keepConfig{
 			Jobs: 5_000, Queue: 100_000, Journal: 1 << 30, Log: 64 << 20, Logs: 8 << 30, Attempts: 1_000,
 			Checkpoints: sched.Duration(7 * 24 * time.Hour), Compact: 20_000,
 		},
-		Log:    engine.Log{Level: "info", Format: "text"},
+		Log:    daemon.Log{Level: "info", Format: "text"},
 		Screen: screenConfig{Time: sched.Duration(5 * time.Minute)},
 		GPU:    gpuConfig{MPS: local.MPSAuto},
 	}
@@ -103,7 +103,7 @@ func defaultConfig() daemonConfig {
 // readConfig reads a configuration file over the defaults.
 func readConfig(path string) (daemonConfig, error) {
 	c := defaultConfig()
-	if err := engine.ReadConfig(path, &c); err != nil {
+	if err := daemon.ReadConfig(path, &c); err != nil {
 		return c, err
 	}
 	if err := c.validate(); err != nil {
@@ -113,7 +113,7 @@ func readConfig(path string) (daemonConfig, error) {
 }
 
 func parseConfig(text []byte, c *daemonConfig) error {
-	if err := engine.ParseConfig(text, c); err != nil {
+	if err := daemon.ParseConfig(text, c); err != nil {
 		return err
 	}
 	return c.validate()
@@ -144,8 +144,8 @@ func (c *daemonConfig) validate() error {
 		return bad("keep", fmt.Sprintf("journal %s, log %s, logs %s, checkpoints %s", c.Keep.Journal, c.Keep.Log, c.Keep.Logs, c.Keep.Checkpoints), "sizes that are not negative, log at least 4096")
 	case c.Failures.Table != "" && !filepath.IsAbs(c.Failures.Table):
 		return bad("failures.table", c.Failures.Table, "an absolute path, or nothing")
-	case c.Screen.Time < 0 || c.Screen.Time.D() > live.MaxScreen:
-		return bad("screen.time", c.Screen.Time, "0s (none) to "+sched.Duration(live.MaxScreen).String())
+	case c.Screen.Time < 0 || c.Screen.Time.D() > api.MaxScreen:
+		return bad("screen.time", c.Screen.Time, "0s (none) to "+sched.Duration(api.MaxScreen).String())
 	case !slices.Contains([]string{local.MPSAuto, local.MPSOn, local.MPSOff}, c.GPU.MPS):
 		return bad("gpu.mps", c.GPU.MPS, "auto, on or off")
 	case c.GPU.Threads < 0 || c.GPU.Threads > 100:

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // Further exit codes of the commands that speak to a daemon.
@@ -34,7 +34,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.As(err, &job):
 		return exitJob
-	case live.CodeOf(err) == live.Unknown:
+	case api.CodeOf(err) == api.Unknown:
 		return exitUnknown
 	case strings.HasPrefix(err.Error(), "unknown command "): // cobra has no type for it
 		return exitUsage

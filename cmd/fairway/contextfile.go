@@ -16,7 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/fairway-gpu/fairway/engine"
+	"github.com/fairway-gpu/fairway/daemon"
 )
 
 // contexts is the file of the daemons and clusters that somebody uses.
@@ -54,7 +54,7 @@ func contextsFile() string {
 // readContexts reads the file; one that is not there is empty.
 func readContexts(path string) (contexts, error) {
 	c := contexts{Contexts: map[string]place{}}
-	if err := engine.ReadConfig(path, &c); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := daemon.ReadConfig(path, &c); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return c, err
 	}
 	if err := c.validate(); err != nil {

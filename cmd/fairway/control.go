@@ -9,27 +9,27 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 func newCancel() *cobra.Command {
-	return newControl(live.Cancel, "End jobs for good", `End jobs for good. A job that runs is asked to stop first, and killed when its
+	return newControl(api.Cancel, "End jobs for good", `End jobs for good. A job that runs is asked to stop first, and killed when its
 notice is over.`)
 }
 
 func newPause() *cobra.Command {
-	return newControl(live.Pause, "Take jobs off their GPUs until they are resumed", `Take jobs off their GPUs until "fairway resume". A job that runs is asked to
+	return newControl(api.Pause, "Take jobs off their GPUs until they are resumed", `Take jobs off their GPUs until "fairway resume". A job that runs is asked to
 save its work first.`)
 }
 
 func newResume() *cobra.Command {
-	return newControl(live.Resume, "Let paused jobs go on", `Let paused jobs go on: they queue for GPUs again, and continue from their last
+	return newControl(api.Resume, "Let paused jobs go on", `Let paused jobs go on: they queue for GPUs again, and continue from their last
 checkpoint.`)
 }
 
 // newControl makes the command that tells jobs something.
-func newControl(cmd live.Command, short, long string) *cobra.Command {
+func newControl(cmd api.Command, short, long string) *cobra.Command {
 	var r remote
 	name := string(cmd)
 	c := &cobra.Command{
@@ -42,7 +42,7 @@ func newControl(cmd live.Command, short, long string) *cobra.Command {
 				return err
 			}
 			defer daemon.Close()
-			done := []live.Job{}
+			done := []api.Job{}
 			var faults []error
 			for _, id := range ids {
 				j, err := daemon.Command(c.Context(), sched.JobID(id), cmd)
@@ -63,9 +63,9 @@ func newControl(cmd live.Command, short, long string) *cobra.Command {
 }
 
 // printControlled prints the jobs as they are after a command.
-func printControlled(c *cobra.Command, jobs []live.Job, asJSON bool) error {
+func printControlled(c *cobra.Command, jobs []api.Job, asJSON bool) error {
 	if asJSON {
-		return printAnswer(c.OutOrStdout(), live.JobList{Jobs: jobs})
+		return printAnswer(c.OutOrStdout(), api.JobList{Jobs: jobs})
 	}
 	for _, j := range jobs {
 		fmt.Fprintf(c.OutOrStdout(), "%s %s\n", clean(string(j.ID)), j.State)

@@ -17,25 +17,25 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fairway-gpu/fairway/book"
-	"github.com/fairway-gpu/fairway/engine"
-	"github.com/fairway-gpu/fairway/experience"
-	"github.com/fairway-gpu/fairway/guard"
-	"github.com/fairway-gpu/fairway/hunt"
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon"
+	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/local"
 	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/predict/experience"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/guard"
 	"github.com/fairway-gpu/fairway/server"
 	"github.com/fairway-gpu/fairway/store"
+	"github.com/fairway-gpu/fairway/tune/runner"
 )
 
-// daemon is everything that "fairway up" runs, wired together.
-type daemon struct {
+// localDaemon is everything that "fairway up" runs, wired together.
+type localDaemon struct {
 	config    daemonConfig
 	log       *slog.Logger
 	store     *store.Store
-	book      *book.Book
+	book      *state.Store
 	machine   *local.Machine
 	server    *server.Server
 	guard     *guard.Guard
@@ -47,8 +47,8 @@ type daemon struct {
 
 // openDaemon opens the store, reads the journal, looks at the machine and
 // listens. Nothing runs yet.
-func openDaemon(ctx context.Context, c daemonConfig, log *slog.Logger) (d *daemon, err error) {
-	d = &daemon{config: c, log: log, broken: make(chan error, 1), metrics: server.NewMetrics()}
+func openDaemon(ctx context.Context, c daemonConfig, log *slog.Logger) (d *localDaemon, err error) {
+	d = &localDaemon{config: c, log: log, broken: make(chan error, 1), metrics: server.NewMetrics()}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -83,7 +83,7 @@ func openDaemon(ctx context.Context, c daemonConfig, log *slog.Logger) (d *daemo
 
 // openMachine finds the GPUs and the jobs that a daemon before this one left
 // running.
-func (d *daemon) openMachine(ctx context.Context) error {
+func (d *localDaemon) openMachine(ctx context.Context) error {
 	c := d.config
 	lc := local.Config{
 		// The supervisor is this very program, also after an upgrade replaced its file.
@@ -103,7 +103,7 @@ func (d *daemon) openMachine(ctx context.Context) error {
 }
 
 // tell writes a word of the machine into the journal, for operators.
-func (d *daemon) tell(text string) {
+func (d *localDaemon) tell(text string) {
 	if d.book == nil {
 		return // the log has it
 	}
@@ -113,12 +113,12 @@ func (d *daemon) tell(text string) {
 }
 
 // ended reports whether a job will never run again.
-func (d *daemon) ended(id sched.JobID) bool {
-	j, err := d.book.Job(live.Identity{Role: live.Admin}, id)
+func (d *localDaemon) ended(id sched.JobID) bool {
+	j, err := d.book.Job(api.Identity{Role: api.Admin}, id)
 	return err != nil || j.Status.Phase.Ended()
 }
 
-func (d *daemon) openBook(ctx context.Context) error {
+func (d *localDaemon) openBook(ctx context.Context) error {
 	key, err := secretFile(filepath.Join(d.config.Data, "key"))
 	if err != nil {
 		return err
@@ -131,17 +131,17 @@ func (d *daemon) openBook(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.book, err = book.Open(ctx, book.Config{
+	d.book, err = state.Open(ctx, state.Config{
 		Journal: journal{d.store, d}, Node: d.node, Policies: policy.Builtin(), Standard: d.config.Policy, Key: key, Pool: pool,
 		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, CompactEvery: d.config.Keep.Compact,
-		CheckBidder: d.config.Bidders.Check, Use: d.machine.Use, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: hunt.Check,
+		CheckBidder: d.config.Bidders.Check, Use: d.machine.Use, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: runner.Check,
 		Learned: func() { d.savePool(pool) }, Failures: table, Screen: d.config.Screen.Time.D(),
 	})
 	if err != nil {
 		return err
 	}
 	for _, t := range d.config.Tenants {
-		if _, err := d.book.SetTenant(ctx, live.Identity{User: "configuration", Role: live.Admin}, t); err != nil {
+		if _, err := d.book.SetTenant(ctx, api.Identity{User: "configuration", Role: api.Admin}, t); err != nil {
 			return fmt.Errorf("declare tenant %s: %w", t.ID, err)
 		}
 	}
@@ -149,7 +149,7 @@ func (d *daemon) openBook(ctx context.Context) error {
 	return err
 }
 
-func (d *daemon) openServer() error {
+func (d *localDaemon) openServer() error {
 	mode, _ := strconv.ParseUint(d.config.Socket.Mode, 8, 9)
 	endpoints := []server.Endpoint{{Address: "unix://" + d.config.socketPath(), Mode: fs.FileMode(mode), Group: d.config.Socket.Group}}
 	if l := d.config.Listen; l.Address != "" {
@@ -168,10 +168,10 @@ func (d *daemon) openServer() error {
 	}
 	d.server, err = server.New(server.Config{
 		Jobs: d.book, Feed: d.book, Cluster: d.book, Access: d.book, Agents: d.book, Bidders: d.book, Logs: d.machine, Searches: d.book,
-		Policies: engine.PolicyEntries(), Version: engine.Version(), SocketTenant: d.config.Socket.Tenant,
+		Policies: daemon.PolicyEntries(), Version: daemon.Version(), SocketTenant: d.config.Socket.Tenant,
 		PublicMetrics: d.config.Listen.PublicMetrics, SessionKey: key, Metrics: d.metrics, Log: d.log,
 		Ready: func() error {
-			if o, _ := d.book.Overview(live.Identity{}); o.Problem != "" {
+			if o, _ := d.book.Overview(api.Identity{}); o.Problem != "" {
 				return errors.New(o.Problem)
 			}
 			return nil
@@ -181,17 +181,17 @@ func (d *daemon) openServer() error {
 }
 
 // run works until the context ends or a part cannot go on. Jobs keep running.
-func (d *daemon) run(ctx context.Context) error {
-	scheduler := engine.Scheduler{Book: d.book, Guard: d.guard, Metrics: d.metrics, Bidders: d.config.Bidders, Pace: d.config.Pace.D(), Log: d.log}
+func (d *localDaemon) run(ctx context.Context) error {
+	scheduler := daemon.Scheduler{State: d.book, Guard: d.guard, Metrics: d.metrics, Bidders: d.config.Bidders, Pace: d.config.Pace.D(), Log: d.log}
 	parts, err := scheduler.Parts()
 	if err != nil {
 		return err
 	}
-	return engine.Run(ctx, append(parts,
-		engine.Part{Name: "run jobs", Run: func(ctx context.Context) error { return d.machine.Run(ctx, d.book) }},
-		engine.Part{Name: "serve", Run: func(ctx context.Context) error { return d.server.Serve(ctx, d.listeners...) }},
-		engine.Part{Name: "watch the machine", Run: d.watch},
-		engine.Part{Name: "keep the journal", Run: func(ctx context.Context) error {
+	return daemon.Run(ctx, append(parts,
+		daemon.Part{Name: "run jobs", Run: func(ctx context.Context) error { return d.machine.Run(ctx, d.book) }},
+		daemon.Part{Name: "serve", Run: func(ctx context.Context) error { return d.server.Serve(ctx, d.listeners...) }},
+		daemon.Part{Name: "watch the machine", Run: d.watch},
+		daemon.Part{Name: "keep the journal", Run: func(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return nil
@@ -203,7 +203,7 @@ func (d *daemon) run(ctx context.Context) error {
 }
 
 // watch tells the book how the machine is, until the context ends.
-func (d *daemon) watch(ctx context.Context) error {
+func (d *localDaemon) watch(ctx context.Context) error {
 	const every = 2 * time.Second
 	for tick := time.Tick(every); ; {
 		d.book.SetProblem("machine", d.machine.Problem())
@@ -216,7 +216,7 @@ func (d *daemon) watch(ctx context.Context) error {
 }
 
 // close lets go of everything, in the reverse order.
-func (d *daemon) close() error {
+func (d *localDaemon) close() error {
 	var errs []error
 	for _, l := range d.listeners {
 		_ = l.Close() // Serve has closed them if it ran
@@ -236,10 +236,10 @@ func (d *daemon) close() error {
 // journal is the store as the book sees it, with a clock on it.
 type journal struct {
 	*store.Store
-	daemon *daemon
+	daemon *localDaemon
 }
 
-// Append implements book.Journal.
+// Append implements state.Journal.
 func (j journal) Append(ctx context.Context, payloads ...[]byte) (uint64, error) {
 	begin := time.Now()
 	first, err := j.Store.Append(ctx, payloads...)
@@ -253,7 +253,7 @@ func (j journal) Append(ctx context.Context, payloads ...[]byte) (uint64, error)
 	return first, err
 }
 
-// ReadHot implements book.Journal. After damage the last snapshot may be the one
+// ReadHot implements state.Journal. After damage the last snapshot may be the one
 // before, and then a part of what follows it lies in the archive.
 func (j journal) ReadHot(from uint64, fn func(seq uint64, payload []byte) error) error {
 	return j.Store.Read(from, fn)
@@ -293,7 +293,7 @@ func replaceFile(path string, text []byte, mode fs.FileMode) error {
 	return os.Rename(f.Name(), path)
 }
 
-func (d *daemon) poolPath() string { return filepath.Join(d.config.Data, "experience.jsonl") }
+func (d *localDaemon) poolPath() string { return filepath.Join(d.config.Data, "experience.jsonl") }
 
 func readPool(path string) (*experience.Pool, error) {
 	f, err := os.Open(path)
@@ -312,7 +312,7 @@ func readPool(path string) (*experience.Pool, error) {
 }
 
 // savePool is called by the book while nobody else can learn.
-func (d *daemon) savePool(p *experience.Pool) {
+func (d *localDaemon) savePool(p *experience.Pool) {
 	var b bytes.Buffer
 	err := p.Write(&b)
 	if err == nil {
@@ -323,15 +323,15 @@ func (d *daemon) savePool(p *experience.Pool) {
 	}
 }
 
-func lookupUser(name string) (live.Owner, error) {
+func lookupUser(name string) (api.Owner, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
-		return live.Owner{}, err
+		return api.Owner{}, err
 	}
 	uid, err := strconv.Atoi(u.Uid)
 	if err != nil {
-		return live.Owner{}, err
+		return api.Owner{}, err
 	}
 	gid, err := strconv.Atoi(u.Gid)
-	return live.Owner{Name: name, UID: uid, GID: gid}, err
+	return api.Owner{Name: name, UID: uid, GID: gid}, err
 }

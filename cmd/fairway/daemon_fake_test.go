@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -21,45 +21,45 @@ import (
 // stands behind the real server.
 type fake struct {
 	mu      sync.Mutex
-	jobs    []*live.Job
+	jobs    []*api.Job
 	keys    map[string]sched.JobID
 	asked   map[sched.JobID]int
-	records []live.Record
-	tenants []live.TenantView
-	tokens  []live.Token
-	hunts   []live.Search
-	node    live.Node
+	records []api.Record
+	tenants []api.TenantView
+	tokens  []api.Token
+	hunts   []api.Search
+	node    api.Node
 	policy  string
 }
 
 func newFake() *fake {
 	return &fake{
 		keys: map[string]sched.JobID{}, asked: map[sched.JobID]int{}, policy: "las",
-		node:    live.Node{Node: sched.Node{Name: "gpu-1", GPUs: 2, Type: "h200"}, Up: true, Slots: []live.GPUSlot{{Index: 0}, {Index: 1}}},
-		tenants: []live.TenantView{{Tenant: sched.Tenant{ID: "default", Weight: 3, Quota: 4}}},
+		node:    api.Node{Node: sched.Node{Name: "gpu-1", GPUs: 2, Type: "h200"}, Up: true, Slots: []api.GPUSlot{{Index: 0}, {Index: 1}}},
+		tenants: []api.TenantView{{Tenant: sched.Tenant{ID: "default", Weight: 3, Quota: 4}}},
 	}
 }
 
-func (f *fake) note(r live.Record) {
+func (f *fake) note(r api.Record) {
 	r.Seq, r.At = uint64(len(f.records)+1), time.Now()
 	f.records = append(f.records, r)
 }
 
-func (f *fake) find(id sched.JobID) (*live.Job, error) {
-	i := slices.IndexFunc(f.jobs, func(j *live.Job) bool { return j.ID == id })
+func (f *fake) find(id sched.JobID) (*api.Job, error) {
+	i := slices.IndexFunc(f.jobs, func(j *api.Job) bool { return j.ID == id })
 	if i < 0 {
-		return nil, live.Errorf(live.Unknown, "there is no job %q", id).Try("see `fairway ps`")
+		return nil, api.Errorf(api.Unknown, "there is no job %q", id).Try("see `fairway ps`")
 	}
 	return f.jobs[i], nil
 }
 
-func (f *fake) Submit(_ context.Context, who live.Identity, list []live.Submission) ([]live.Job, error) {
+func (f *fake) Submit(_ context.Context, who api.Identity, list []api.Submission) ([]api.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var out []live.Job
+	var out []api.Job
 	for _, s := range list {
 		if s.Name == "refused" {
-			return nil, live.Errorf(live.TooMany, "the queue is full").Try("try again later")
+			return nil, api.Errorf(api.TooMany, "the queue is full").Try("try again later")
 		}
 		if id, ok := f.keys[s.Key]; ok && s.Key != "" {
 			j, _ := f.find(id)
@@ -67,12 +67,12 @@ func (f *fake) Submit(_ context.Context, who live.Identity, list []live.Submissi
 			continue
 		}
 		now := time.Now()
-		j := &live.Job{Spec: s.Spec, Task: s.Task, State: live.Waiting, Reason: &live.Reason{Code: "full", Text: "needs 1 GPU; 0 are free"}}
+		j := &api.Job{Spec: s.Spec, Task: s.Task, State: api.Waiting, Reason: &api.Reason{Code: "full", Text: "needs 1 GPU; 0 are free"}}
 		j.ID = sched.JobID(fmt.Sprintf("%s-%d", s.Name, len(f.jobs)+1))
 		j.Submitted, j.Status.Since, j.User, j.Status.Seq = now, now, who.User, int64(len(f.jobs))
 		f.jobs = append(f.jobs, j)
 		f.keys[s.Key] = j.ID
-		f.note(live.Record{Actor: who.User, Event: &sched.Event{Kind: sched.JobSubmitted, Spec: &j.Spec}, Task: &j.Task})
+		f.note(api.Record{Actor: who.User, Event: &sched.Event{Kind: sched.JobSubmitted, Spec: &j.Spec}, Task: &j.Task})
 		out = append(out, *j)
 	}
 	return out, nil
@@ -80,25 +80,25 @@ func (f *fake) Submit(_ context.Context, who live.Identity, list []live.Submissi
 
 // CreateSearch makes a search with two trials; one that is called "gone" has been
 // cancelled.
-func (f *fake) CreateSearch(_ context.Context, who live.Identity, s live.SearchSpec) (live.Search, error) {
+func (f *fake) CreateSearch(_ context.Context, who api.Identity, s api.SearchSpec) (api.Search, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if slices.ContainsFunc(f.hunts, func(o live.Search) bool { return o.ID == s.ID }) {
-		return live.Search{}, live.Errorf(live.Conflict, "there is an app %q already", s.ID).On("id").Try("choose another name")
+	if slices.ContainsFunc(f.hunts, func(o api.Search) bool { return o.ID == s.ID }) {
+		return api.Search{}, api.Errorf(api.Conflict, "there is an app %q already", s.ID).On("id").Try("choose another name")
 	}
 	value, best := 0.25, 0
-	made := live.Search{ID: s.ID, User: who.User, State: live.Running, Submitted: time.Now(), Spec: s, Best: &best, Trials: []live.Trial{
-		{Params: map[string]string{"opt": "adam", "lr": "0.1"}, Job: "tune-1", State: live.Killed, Early: true, Why: "ranks 2 of 3", Value: &value, Done: 9},
-		{Number: 1, Params: map[string]string{"opt": "sgd", "lr": "1"}, Job: "tune-2", State: live.Running},
+	made := api.Search{ID: s.ID, User: who.User, State: api.Running, Submitted: time.Now(), Spec: s, Best: &best, Trials: []api.Trial{
+		{Params: map[string]string{"opt": "adam", "lr": "0.1"}, Job: "tune-1", State: api.Killed, Early: true, Why: "ranks 2 of 3", Value: &value, Done: 9},
+		{Number: 1, Params: map[string]string{"opt": "sgd", "lr": "1"}, Job: "tune-2", State: api.Running},
 	}}
 	if s.ID == "gone" {
-		made.State, made.Why, made.Ended = live.Killed, "cancelled by ann", time.Now()
+		made.State, made.Why, made.Ended = api.Killed, "cancelled by ann", time.Now()
 	}
 	f.hunts = append(f.hunts, made)
 	return made, nil
 }
 
-func (f *fake) Search(_ live.Identity, id sched.AppID) (live.Search, error) {
+func (f *fake) Search(_ api.Identity, id sched.AppID) (api.Search, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.hunts {
@@ -106,32 +106,32 @@ func (f *fake) Search(_ live.Identity, id sched.AppID) (live.Search, error) {
 			return s, nil
 		}
 	}
-	return live.Search{}, live.Errorf(live.Unknown, "no search %q", id)
+	return api.Search{}, api.Errorf(api.Unknown, "no search %q", id)
 }
 
-func (f *fake) Searches(live.Identity) ([]live.Search, error) { return f.hunts, nil }
+func (f *fake) Searches(api.Identity) ([]api.Search, error) { return f.hunts, nil }
 
-func (f *fake) Command(_ context.Context, who live.Identity, id sched.JobID, c live.Command) (live.Job, error) {
+func (f *fake) Command(_ context.Context, who api.Identity, id sched.JobID, c api.Command) (api.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	j, err := f.find(id)
 	switch {
 	case err != nil:
-		return live.Job{}, err
+		return api.Job{}, err
 	case j.Status.Phase.Ended():
-		return live.Job{}, live.Errorf(live.Conflict, "job %s is %s already", id, j.State)
-	case c == live.Cancel:
-		j.State, j.Status.Phase, j.Reason = live.Killed, sched.Killed, nil
-	case c == live.Pause:
-		j.State, j.PausedBy = live.Paused, who.User
-	case c == live.Resume:
-		j.State, j.PausedBy = live.Waiting, ""
+		return api.Job{}, api.Errorf(api.Conflict, "job %s is %s already", id, j.State)
+	case c == api.Cancel:
+		j.State, j.Status.Phase, j.Reason = api.Killed, sched.Killed, nil
+	case c == api.Pause:
+		j.State, j.PausedBy = api.Paused, who.User
+	case c == api.Resume:
+		j.State, j.PausedBy = api.Waiting, ""
 	}
 	return *j, nil
 }
 
-func (f *fake) CommandApp(ctx context.Context, who live.Identity, app sched.AppID, c live.Command) ([]live.Job, error) {
-	var out []live.Job
+func (f *fake) CommandApp(ctx context.Context, who api.Identity, app sched.AppID, c api.Command) ([]api.Job, error) {
+	var out []api.Job
 	for _, j := range f.jobs {
 		if j.App == app {
 			done, err := f.Command(ctx, who, j.ID, c)
@@ -142,36 +142,36 @@ func (f *fake) CommandApp(ctx context.Context, who live.Identity, app sched.AppI
 		}
 	}
 	if len(out) == 0 {
-		return nil, live.Errorf(live.Unknown, "there is no app %q", app)
+		return nil, api.Errorf(api.Unknown, "there is no app %q", app)
 	}
 	return out, nil
 }
 
-func (f *fake) Job(_ live.Identity, id sched.JobID) (live.Job, error) {
+func (f *fake) Job(_ api.Identity, id sched.JobID) (api.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	j, err := f.find(id)
 	if err != nil {
-		return live.Job{}, err
+		return api.Job{}, err
 	}
 	f.asked[id]++
 	switch {
 	case j.Status.Phase.Ended() || f.asked[id] < 2:
 	case f.asked[id] == 2:
-		j.State, j.Status.Phase, j.Reason, j.Held = live.Running, sched.Running, nil, []live.Held{{Node: "gpu-1", GPUs: []int{0}, Milli: 1000}}
+		j.State, j.Status.Phase, j.Reason, j.Held = api.Running, sched.Running, nil, []api.Held{{Node: "gpu-1", GPUs: []int{0}, Milli: 1000}}
 	case j.Command[0] == "false":
-		j.State, j.Status.Phase, j.Held = live.Failed, sched.Failed, nil
-		j.Exit = &live.Exit{Code: 7, Why: "no such data set"}
+		j.State, j.Status.Phase, j.Held = api.Failed, sched.Failed, nil
+		j.Exit = &api.Exit{Code: 7, Why: "no such data set"}
 	default:
-		j.State, j.Status.Phase, j.Held = live.Finished, sched.Finished, nil
+		j.State, j.Status.Phase, j.Held = api.Finished, sched.Finished, nil
 	}
 	return *j, nil
 }
 
-func (f *fake) List(_ live.Identity, q live.JobFilter) (live.JobPage, error) {
+func (f *fake) List(_ api.Identity, q api.JobFilter) (api.JobPage, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var page live.JobPage
+	var page api.JobPage
 	skipping := q.After != ""
 	for _, j := range slices.Backward(f.jobs) {
 		if q.App != "" && j.App != q.App || len(q.States) > 0 && !slices.Contains(q.States, j.State) || !strings.Contains(string(j.ID), q.Search) {
@@ -190,39 +190,39 @@ func (f *fake) List(_ live.Identity, q live.JobFilter) (live.JobPage, error) {
 	return page, nil
 }
 
-func (f *fake) Explain(_ live.Identity, id sched.JobID) (live.Explanation, error) {
+func (f *fake) Explain(_ api.Identity, id sched.JobID) (api.Explanation, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	j, err := f.find(id)
 	if err != nil {
-		return live.Explanation{}, err
+		return api.Explanation{}, err
 	}
-	return live.Explanation{Job: *j, Now: time.Now(), Policy: f.policy, Summary: "It waits.", AllGPUs: 2}, nil
+	return api.Explanation{Job: *j, Now: time.Now(), Policy: f.policy, Summary: "It waits.", AllGPUs: 2}, nil
 }
 
-func (f *fake) Points(live.Identity, sched.JobID) ([]live.Point, error) { return nil, nil }
+func (f *fake) Points(api.Identity, sched.JobID) ([]api.Point, error) { return nil, nil }
 
-func (f *fake) Apps(live.Identity) ([]live.AppView, error) {
+func (f *fake) Apps(api.Identity) ([]api.AppView, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var out []live.AppView
+	var out []api.AppView
 	for _, j := range f.jobs {
 		if j.App == "" {
 			continue
 		}
-		if i := slices.IndexFunc(out, func(a live.AppView) bool { return a.ID == j.App }); i >= 0 {
+		if i := slices.IndexFunc(out, func(a api.AppView) bool { return a.ID == j.App }); i >= 0 {
 			out[i].Jobs++
 			continue
 		}
-		out = append(out, live.AppView{ID: j.App, Submitted: j.Submitted, Jobs: 1})
+		out = append(out, api.AppView{ID: j.App, Submitted: j.Submitted, Jobs: 1})
 	}
 	return out, nil
 }
 
-func (f *fake) Records(_ live.Identity, q live.RecordFilter) (live.RecordPage, error) {
+func (f *fake) Records(_ api.Identity, q api.RecordFilter) (api.RecordPage, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	page := live.RecordPage{Next: q.After, Oldest: 1}
+	page := api.RecordPage{Next: q.After, Oldest: 1}
 	for _, r := range f.records {
 		if r.Seq > q.After && (q.Job == "" || r.Job() == q.Job) && (q.Kind == "" || r.Kind() == q.Kind) {
 			page.Records, page.Next = append(page.Records, r), r.Seq
@@ -231,78 +231,78 @@ func (f *fake) Records(_ live.Identity, q live.RecordFilter) (live.RecordPage, e
 	return page, nil
 }
 
-func (f *fake) Watch(context.Context, live.Identity, live.RecordFilter, func(live.Record) error) error {
-	return live.Errorf(live.Denied, "the fake has no future")
+func (f *fake) Watch(context.Context, api.Identity, api.RecordFilter, func(api.Record) error) error {
+	return api.Errorf(api.Denied, "the fake has no future")
 }
 
-func (f *fake) History(live.Identity) ([]live.Sample, error) { return nil, nil }
+func (f *fake) History(api.Identity) ([]api.Sample, error) { return nil, nil }
 
-func (f *fake) Overview(live.Identity) (live.Overview, error) {
+func (f *fake) Overview(api.Identity) (api.Overview, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	return live.Overview{Now: now, Started: now.Add(-time.Hour), Policy: f.policy, GPUs: 2, Seq: uint64(len(f.records))}, nil
+	return api.Overview{Now: now, Started: now.Add(-time.Hour), Policy: f.policy, GPUs: 2, Seq: uint64(len(f.records))}, nil
 }
 
-func (f *fake) Nodes(live.Identity) ([]live.Node, error) { return []live.Node{f.node}, nil }
+func (f *fake) Nodes(api.Identity) ([]api.Node, error) { return []api.Node{f.node}, nil }
 
-func (f *fake) SetNode(_ context.Context, _ live.Identity, name string, s sched.NodeState) (live.Node, error) {
+func (f *fake) SetNode(_ context.Context, _ api.Identity, name string, s sched.NodeState) (api.Node, error) {
 	if name != f.node.Name {
-		return live.Node{}, live.Errorf(live.Unknown, "there is no node %q", name)
+		return api.Node{}, api.Errorf(api.Unknown, "there is no node %q", name)
 	}
 	f.node.State = s
 	return f.node, nil
 }
 
-func (f *fake) Tenants(live.Identity) ([]live.TenantView, error) { return f.tenants, nil }
+func (f *fake) Tenants(api.Identity) ([]api.TenantView, error) { return f.tenants, nil }
 
-func (f *fake) SetTenant(_ context.Context, _ live.Identity, t sched.Tenant) (live.TenantView, error) {
-	v := live.TenantView{Tenant: t}
-	f.tenants = slices.DeleteFunc(f.tenants, func(o live.TenantView) bool { return o.ID == t.ID })
+func (f *fake) SetTenant(_ context.Context, _ api.Identity, t sched.Tenant) (api.TenantView, error) {
+	v := api.TenantView{Tenant: t}
+	f.tenants = slices.DeleteFunc(f.tenants, func(o api.TenantView) bool { return o.ID == t.ID })
 	f.tenants = append(f.tenants, v)
 	return v, nil
 }
 
-func (f *fake) Policy(live.Identity) (string, error) { return f.policy, nil }
+func (f *fake) Policy(api.Identity) (string, error) { return f.policy, nil }
 
-func (f *fake) SetPolicy(_ context.Context, _ live.Identity, spec string, dryRun bool) (live.PolicyChange, error) {
-	change := live.PolicyChange{From: f.policy, To: spec, DryRun: dryRun, Stops: 1, Actions: []string{"stop a-1"}}
+func (f *fake) SetPolicy(_ context.Context, _ api.Identity, spec string, dryRun bool) (api.PolicyChange, error) {
+	change := api.PolicyChange{From: f.policy, To: spec, DryRun: dryRun, Stops: 1, Actions: []string{"stop a-1"}}
 	if !dryRun {
 		f.policy = spec
 	}
 	return change, nil
 }
 
-func (f *fake) Tokens(live.Identity) ([]live.Token, error) { return f.tokens, nil }
+func (f *fake) Tokens(api.Identity) ([]api.Token, error) { return f.tokens, nil }
 
-func (f *fake) CreateToken(_ context.Context, _ live.Identity, t live.Token) (live.Token, string, error) {
+func (f *fake) CreateToken(_ context.Context, _ api.Identity, t api.Token) (api.Token, string, error) {
 	t.ID, t.Created = fmt.Sprintf("tk-%d", len(f.tokens)+1), time.Now()
 	f.tokens = append(f.tokens, t)
 	return t, "fw_secret", nil
 }
 
-func (f *fake) RevokeToken(_ context.Context, _ live.Identity, id string) error {
+func (f *fake) RevokeToken(_ context.Context, _ api.Identity, id string) error {
 	for i := range f.tokens {
 		if f.tokens[i].ID == id {
 			f.tokens[i].Revoked = true
 			return nil
 		}
 	}
-	return live.Errorf(live.Unknown, "there is no token %q", id)
+	return api.Errorf(api.Unknown, "there is no token %q", id)
 }
 
-func (f *fake) Authenticate(secret string) (live.Identity, error) {
+func (f *fake) Authenticate(secret string) (api.Identity, error) {
 	if secret == "token" || secret == "token-1" {
-		return live.Identity{User: "ann", Tenant: "default", Role: live.User}, nil
+		return api.Identity{User: "ann", Tenant: "default", Role: api.User}, nil
 	}
-	return live.Identity{}, live.Errorf(live.Denied, "no such token")
+	return api.Identity{}, api.Errorf(api.Denied, "no such token")
 }
 
-func (f *fake) Report(context.Context, string, live.AgentReport) (live.AgentAnswer, error) {
-	return live.AgentAnswer{}, nil
+func (f *fake) Report(context.Context, string, api.AgentReport) (api.AgentAnswer, error) {
+	return api.AgentAnswer{}, nil
 }
 
-func (f *fake) CopyLog(_ context.Context, id sched.JobID, q live.LogQuery, w io.Writer) error {
+func (f *fake) CopyLog(_ context.Context, id sched.JobID, q api.LogQuery, w io.Writer) error {
 	_, err := fmt.Fprintf(w, "log of %s rank %d tail %d follow %v\n", id, q.Rank, q.Tail, q.Follow)
 	return err
 }

@@ -18,8 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -101,7 +101,7 @@ func (d *demo) run(cmd *cobra.Command) (err error) {
 }
 
 // open starts the daemon on GPUs if there are any.
-func (d *demo) open(ctx context.Context, data string) (*daemon, error) {
+func (d *demo) open(ctx context.Context, data string) (*localDaemon, error) {
 	c := defaultConfig()
 	c.Data, c.Policy, c.Listen.Address = data, d.policy, d.listen
 	c.Report, c.Notice = sched.Duration(2*time.Second), sched.Duration(10*time.Second)
@@ -119,7 +119,7 @@ func (d *demo) open(ctx context.Context, data string) (*daemon, error) {
 
 // mix reads the job files of the mix. With PyTorch the elastic job trains with
 // it; without, the standard library does for all.
-func (d *demo) mix() ([]live.Submission, string, error) {
+func (d *demo) mix() ([]api.Submission, string, error) {
 	root, err := filepath.Abs(d.root)
 	if err != nil {
 		return nil, "", err
@@ -136,7 +136,7 @@ func (d *demo) mix() ([]live.Submission, string, error) {
 	if torch {
 		files[0] = filepath.Join(root, "examples", "plain_pytorch.yaml")
 	}
-	var jobs []live.Submission
+	var jobs []api.Submission
 	for _, f := range files {
 		text, err := readJobFile(f, nil)
 		if err != nil {
@@ -182,7 +182,7 @@ func findPython() (path string, torch bool, err error) {
 }
 
 // train submits the jobs, tells what happens to them, and reports.
-func (d *demo) train(ctx context.Context, c *client.Client, jobs []live.Submission) error {
+func (d *demo) train(ctx context.Context, c *client.Client, jobs []api.Submission) error {
 	for _, s := range jobs {
 		if _, err := c.Submit(ctx, s); err != nil {
 			return err
@@ -191,7 +191,7 @@ func (d *demo) train(ctx context.Context, c *client.Client, jobs []live.Submissi
 	watching, stop := context.WithTimeout(ctx, demoTime)
 	defer stop()
 	open := len(jobs)
-	err := c.Watch(watching, live.RecordFilter{}, func(r live.Record) error {
+	err := c.Watch(watching, api.RecordFilter{}, func(r api.Record) error {
 		if line := demoLine(r); line != "" {
 			fmt.Fprintf(d.out, "%5.1f s  %s\n", r.At.Sub(d.begin).Seconds(), line)
 		}
@@ -210,7 +210,7 @@ func (d *demo) train(ctx context.Context, c *client.Client, jobs []live.Submissi
 }
 
 // demoLine is what the demonstration tells of a record; empty: nothing.
-func demoLine(r live.Record) string {
+func demoLine(r api.Record) string {
 	if r.Event == nil {
 		return ""
 	}
@@ -235,8 +235,8 @@ func demoLine(r live.Record) string {
 
 // report says what happened to every job and why.
 func (d *demo) report(ctx context.Context, c *client.Client) error {
-	var all []live.Job
-	for j, err := range c.List(ctx, live.JobFilter{}) {
+	var all []api.Job
+	for j, err := range c.List(ctx, api.JobFilter{}) {
 		if err != nil {
 			return err
 		}
@@ -273,7 +273,7 @@ func (d *demo) report(ctx context.Context, c *client.Client) error {
 	total := time.Since(d.begin)
 	fmt.Fprintf(d.out, "\n  %.0f s in all; the slots were held %.0f %% of the time. LOST is slot time of work that no checkpoint held.\n", total.Seconds(), 100*held/(total.Seconds()*float64(max(1, o.GPUs))))
 	for _, j := range all {
-		if j.State == live.Failed {
+		if j.State == api.Failed {
 			fmt.Fprintf(d.out, "  %s failed, and was not tried again: %s.\n", j.ID, j.Exit.Text())
 		}
 		if j.Status.Preemptions+j.Status.Moves > 0 {
@@ -284,7 +284,7 @@ func (d *demo) report(ctx context.Context, c *client.Client) error {
 }
 
 // sizesOf lists the sizes a job had, in order.
-func sizesOf(ledger []live.Entry) string {
+func sizesOf(ledger []api.Entry) string {
 	var sizes []string
 	for _, e := range ledger {
 		if e.To > 0 || (e.Verb == "preempt" || e.Verb == "pause") {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -74,7 +74,7 @@ func (f *eventFlags) run(c *cobra.Command) error {
 	if !f.follow {
 		return nil
 	}
-	err = daemon.Watch(c.Context(), live.RecordFilter{After: last, Job: sched.JobID(f.job), Kind: f.kind}, print)
+	err = daemon.Watch(c.Context(), api.RecordFilter{After: last, Job: sched.JobID(f.job), Kind: f.kind}, print)
 	if c.Context().Err() != nil {
 		return nil // the reader has seen enough
 	}
@@ -82,16 +82,16 @@ func (f *eventFlags) run(c *cobra.Command) error {
 }
 
 // past returns the last records and the number after which the future begins.
-func (f *eventFlags) past(ctx context.Context, daemon *client.Client) ([]live.Record, uint64, error) {
+func (f *eventFlags) past(ctx context.Context, daemon *client.Client) ([]api.Record, uint64, error) {
 	o, err := daemon.Overview(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	q := live.RecordFilter{After: f.after, Job: sched.JobID(f.job), Kind: f.kind, Limit: live.MaxPage}
+	q := api.RecordFilter{After: f.after, Job: sched.JobID(f.job), Kind: f.kind, Limit: api.MaxPage}
 	if f.job == "" && f.kind == "" && o.Seq > uint64(f.tail) {
 		q.After = max(q.After, o.Seq-uint64(f.tail))
 	}
-	var out []live.Record
+	var out []api.Record
 	for f.tail > 0 && q.After < o.Seq {
 		page, err := daemon.Events(ctx, q)
 		if err != nil {
@@ -111,13 +111,13 @@ func (f *eventFlags) past(ctx context.Context, daemon *client.Client) ([]live.Re
 	return out, last, nil
 }
 
-func (f *eventFlags) printer(w io.Writer) func(live.Record) error {
+func (f *eventFlags) printer(w io.Writer) func(api.Record) error {
 	if f.asJSON {
 		enc := json.NewEncoder(w)
-		return func(r live.Record) error { return enc.Encode(r) }
+		return func(r api.Record) error { return enc.Encode(r) }
 	}
 	width := widthOf(w)
-	return func(r live.Record) error {
+	return func(r api.Record) error {
 		line := recordLine(r, time.Local)
 		if width > 0 {
 			line = fit(line, width)
@@ -128,13 +128,13 @@ func (f *eventFlags) printer(w io.Writer) func(live.Record) error {
 }
 
 // recordLine prints a record on one line.
-func recordLine(r live.Record, zone *time.Location) string {
+func recordLine(r api.Record, zone *time.Location) string {
 	job := clean(string(r.Job()))
 	return strings.TrimRight(fmt.Sprintf("%7d  %s  %-14s  %-16s  %s", r.Seq, r.At.In(zone).Format("Jan 02 15:04:05"), r.Kind(), job, recordText(r)), " ")
 }
 
 // recordText says what a record is about, if it does not say so itself.
-func recordText(r live.Record) string {
+func recordText(r api.Record) string {
 	if r.Policy != "" && r.Text != "" {
 		return clean(r.Policy + "; " + r.Text)
 	}

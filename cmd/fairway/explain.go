@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -31,11 +31,11 @@ what every preemption cost.` + exitHelp,
 		Args: exactly(1, "fairway explain resnet-7"),
 		RunE: func(c *cobra.Command, args []string) error {
 			width := widthOf(c.OutOrStdout())
-			return query[live.Explanation]{&r,
-				func(ctx context.Context, daemon *client.Client) (live.Explanation, error) {
+			return query[api.Explanation]{&r,
+				func(ctx context.Context, daemon *client.Client) (api.Explanation, error) {
 					return daemon.Explain(ctx, sched.JobID(args[0]))
 				},
-				func(w io.Writer, e live.Explanation) { printExplanation(w, e, view{e.Now.Local(), width}) },
+				func(w io.Writer, e api.Explanation) { printExplanation(w, e, view{e.Now.Local(), width}) },
 			}.run(c)
 		},
 	}
@@ -44,7 +44,7 @@ what every preemption cost.` + exitHelp,
 }
 
 // printExplanation prints an explanation for a screen.
-func printExplanation(w io.Writer, e live.Explanation, v view) {
+func printExplanation(w io.Writer, e api.Explanation, v view) {
 	j := e.Job
 	title := clean(string(j.ID))
 	if j.Name != "" {
@@ -71,14 +71,14 @@ func printExplanation(w io.Writer, e live.Explanation, v view) {
 	}
 	g.add("policy", clean(e.Policy))
 	g.print(w, "  ", v.width)
-	if j.State == live.Waiting {
+	if j.State == api.Waiting {
 		printHolders(w, e, v.width)
 	}
 	printLedger(w, e, v)
 }
 
 // explainRequest says what was asked for, by whom and when.
-func explainRequest(g *grid, j live.Job, now time.Time) {
+func explainRequest(g *grid, j api.Job, now time.Time) {
 	g.add("submitted", fmt.Sprintf("%s (%s ago) by %s, tenant %s, app %s", clock(now, j.Submitted), brief(now.Sub(j.Submitted)),
 		orDash(j.User), orDash(string(j.Tenant)), orDash(string(j.App))))
 	asked := wants(j) + " GPUs"
@@ -114,10 +114,10 @@ func explainRequest(g *grid, j live.Job, now time.Time) {
 }
 
 // explainWait says what a job waits for.
-func explainWait(g *grid, e live.Explanation, now time.Time) {
+func explainWait(g *grid, e api.Explanation, now time.Time) {
 	if r := e.Job.Reason; r != nil {
 		g.add("waits for", fmt.Sprintf("%s [%s]", clean(r.Text), clean(r.Code)))
-		if e.Job.State == live.Waiting {
+		if e.Job.State == api.Waiting {
 			g.add("expected", expectedStart(*r, now))
 		}
 	}
@@ -126,7 +126,7 @@ func explainWait(g *grid, e live.Explanation, now time.Time) {
 }
 
 // expectedStart says when a waiting job may start.
-func expectedStart(r live.Reason, now time.Time) string {
+func expectedStart(r api.Reason, now time.Time) string {
 	switch {
 	case r.Code == sched.Impossible.String():
 		return "never on this cluster as it is: ask for less, or cancel it"
@@ -139,7 +139,7 @@ func expectedStart(r live.Reason, now time.Time) string {
 }
 
 // explainRun says where a job runs and how far it is.
-func explainRun(g *grid, j live.Job, now time.Time) {
+func explainRun(g *grid, j api.Job, now time.Time) {
 	if len(j.Held) > 0 {
 		g.add("holds", fmt.Sprintf("%s: %s, for %s", several(heldGPUs(j), "GPU"), heldText(j.Held), brief(now.Sub(j.Status.Since))))
 	}
@@ -156,12 +156,12 @@ func explainRun(g *grid, j live.Job, now time.Time) {
 		times += fmt.Sprintf(", failed %s, %s allowed", several(n, "time"), retriesText(j))
 	}
 	g.add("time", times)
-	if j.Exit != nil && !(j.State == live.Failed) { // the summary tells why it failed
+	if j.Exit != nil && !(j.State == api.Failed) { // the summary tells why it failed
 		g.add("last exit", clean(j.Exit.Text()))
 	}
 	if j.Exit != nil {
 		title := "last failure"
-		if j.State == live.Failed {
+		if j.State == api.Failed {
 			title = "reason"
 		}
 		explainFailure(g, *j.Exit, title)
@@ -172,7 +172,7 @@ func explainRun(g *grid, j live.Job, now time.Time) {
 }
 
 // explainFailure says why the last attempt failed and what was decided.
-func explainFailure(g *grid, e live.Exit, title string) {
+func explainFailure(g *grid, e api.Exit, title string) {
 	f := e.Finding
 	if f == nil {
 		return
@@ -188,9 +188,9 @@ func explainFailure(g *grid, e live.Exit, title string) {
 }
 
 // retriesText says how often, and after what, a job is tried again.
-func retriesText(j live.Job) string {
+func retriesText(j api.Job) string {
 	switch {
-	case j.Retry == live.RetryNever || j.Retries == 0:
+	case j.Retry == api.RetryNever || j.Retries == 0:
 		return "no retries"
 	case j.Retries == 1:
 		return "1 retry"
@@ -198,7 +198,7 @@ func retriesText(j live.Job) string {
 	return fmt.Sprintf("%d retries", j.Retries)
 }
 
-func progressText(j live.Job, now time.Time) string {
+func progressText(j api.Job, now time.Time) string {
 	var parts []string
 	work := workOf(j)
 	switch {
@@ -207,7 +207,7 @@ func progressText(j live.Job, now time.Time) string {
 	case j.Status.Done > 0:
 		parts = append(parts, number(j.Status.Done))
 	}
-	if j.State == live.Running && j.Status.Rate > 0 {
+	if j.State == api.Running && j.Status.Rate > 0 {
 		parts = append(parts, number(j.Status.Rate)+" a second")
 	}
 	if j.Left > 0 && !j.Status.Phase.Ended() {
@@ -215,14 +215,14 @@ func progressText(j live.Job, now time.Time) string {
 	}
 	if !j.Status.Checkpoint.IsZero() {
 		parts = append(parts, fmt.Sprintf("checkpoint of %s %s ago", number(j.Status.Kept), brief(now.Sub(j.Status.Checkpoint))))
-	} else if j.State == live.Running {
+	} else if j.State == api.Running {
 		parts = append(parts, "no checkpoint yet")
 	}
 	return strings.Join(parts, ", ")
 }
 
 // trainingText prints what the agent measured last.
-func trainingText(p live.Point) string {
+func trainingText(p api.Point) string {
 	var parts []string
 	add := func(name string, value float64) {
 		if value != 0 {
@@ -253,7 +253,7 @@ func rhoMeaning(rho float64) string {
 	return fmt.Sprintf("it takes %.1f times as long as alone on its fair share", rho)
 }
 
-func printHolders(w io.Writer, e live.Explanation, width int) {
+func printHolders(w io.Writer, e api.Explanation, width int) {
 	if len(e.Holders) == 0 {
 		return
 	}
@@ -271,7 +271,7 @@ func printHolders(w io.Writer, e live.Explanation, width int) {
 
 // printLedger prints what was given and taken, the last entries of it, and what
 // it cost.
-func printLedger(w io.Writer, e live.Explanation, v view) {
+func printLedger(w io.Writer, e api.Explanation, v view) {
 	const most = 10
 	fmt.Fprintln(w, "\nGiven and taken")
 	if len(e.Ledger) == 0 {
@@ -296,7 +296,7 @@ func printLedger(w io.Writer, e live.Explanation, v view) {
 
 // taken is what the scheduler took, without what failures and pauses cost: those have
 // entries of their own.
-func taken(e live.Explanation) live.LedgerTotal {
+func taken(e api.Explanation) api.LedgerTotal {
 	p := e.Price
 	for _, l := range e.Ledger {
 		if l.Verb == "fail" || l.Verb == "pause" || l.Verb == "end" {
@@ -308,7 +308,7 @@ func taken(e live.Explanation) live.LedgerTotal {
 }
 
 // price prints what one entry cost the job.
-func price(l live.Entry) string {
+func price(l api.Entry) string {
 	var parts []string
 	if l.LostS > 0 {
 		parts = append(parts, fmt.Sprintf("lost %s GPU-s", number(float64(int(l.LostS+0.5)))))

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/autoscale"
-	"github.com/fairway-gpu/fairway/experience"
+	"github.com/fairway-gpu/fairway/predict/experience"
 	"github.com/fairway-gpu/fairway/sim"
+	"github.com/fairway-gpu/fairway/sim/autoscale"
 )
 
 // goodputFlags are those of runs with agents, experience, autoscaling and

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
-	"github.com/fairway-gpu/fairway/onnx"
 	"github.com/fairway-gpu/fairway/predict"
+	"github.com/fairway-gpu/fairway/predict/onnx"
 )
 
 // graphMargin is kept above the predicted memory: one model in twenty needs a
@@ -25,7 +25,7 @@ const graphMargin = 1.1
 // foresee fills in what the graphs of jobs say about their use of a GPU. What the
 // user wrote stands. A graph that cannot be read is an error; a type of GPU that
 // nobody can predict for is only said.
-func foresee(c *cobra.Command, jobs []live.Submission, daemon *client.Client) error {
+func foresee(c *cobra.Command, jobs []api.Submission, daemon *client.Client) error {
 	for i := range jobs {
 		j := &jobs[i]
 		if j.Graph == "" || j.GPUUtil > 0 && j.GPUMemory > 0 {
@@ -58,7 +58,7 @@ func gpuTypeOf(ctx context.Context, daemon *client.Client) string {
 	return string(nodes[0].Type)
 }
 
-func predictJob(w io.Writer, j *live.Submission, model *predict.Model) error {
+func predictJob(w io.Writer, j *api.Submission, model *predict.Model) error {
 	path, err := filepath.Abs(j.Graph)
 	if err != nil {
 		return err

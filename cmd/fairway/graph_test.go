@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -63,12 +63,12 @@ func TestGraph(t *testing.T) {
 	var said bytes.Buffer
 	c := &cobra.Command{}
 	c.SetErr(&said)
-	job := func() live.Submission {
-		return live.Submission{
-			Spec: sched.Spec{GPUs: 2, GPUTypes: []sched.GPUType{"h200"}, Batch: sched.Batch{Initial: 64}}, Task: live.Task{Graph: path},
+	job := func() api.Submission {
+		return api.Submission{
+			Spec: sched.Spec{GPUs: 2, GPUTypes: []sched.GPUType{"h200"}, Batch: sched.Batch{Initial: 64}}, Task: api.Task{Graph: path},
 		}
 	}
-	jobs := []live.Submission{job(), job(), job()}
+	jobs := []api.Submission{job(), job(), job()}
 	jobs[1].GPUUtil, jobs[2].GPUTypes = 0.5, []sched.GPUType{"abacus"}
 	if err := foresee(c, jobs, nil); err != nil {
 		t.Fatal(err)

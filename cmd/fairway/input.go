@@ -15,7 +15,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
-	"github.com/fairway-gpu/fairway/trace"
+	"github.com/fairway-gpu/fairway/sim/trace"
 )
 
 // workloadFlags say which workload to read and how.

@@ -15,9 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/interfere"
-	"github.com/fairway-gpu/fairway/interfere/learn"
-	"github.com/fairway-gpu/fairway/repro"
+	"github.com/fairway-gpu/fairway/lab/repro"
+	"github.com/fairway-gpu/fairway/policy/interfere"
+	"github.com/fairway-gpu/fairway/policy/interfere/learn"
 )
 
 func newInterfere() *cobra.Command {
@@ -27,8 +27,8 @@ func newInterfere() *cobra.Command {
 		Long: `How much jobs that share a GPU slow each other, from what each does alone: its
 GPU utilisation and the time of a step. See docs/interference.md.`,
 		Example: `  fairway interfere ask 35@2.7 100@50
-  fairway interfere evaluate --data profiling/data
-  fairway interfere fit --data profiling/data --gpu h200 --out interfere/models/h200.json`,
+  fairway interfere evaluate --data lab/profiling/data
+  fairway interfere fit --data lab/profiling/data --gpu h200 --out policy/interfere/models/h200.json`,
 	}
 	c.AddCommand(newInterfereAsk(), newInterfereFit(), newInterfereEvaluate())
 	return c
@@ -38,13 +38,13 @@ GPU utilisation and the time of a step. See docs/interference.md.`,
 type pairsFlags struct{ data, gpu string }
 
 func (f *pairsFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&f.data, "data", "", "folder with the measurements, NAME-pairs.csv and NAME-solo.csv (profiling/README.md)")
+	c.Flags().StringVar(&f.data, "data", "", "folder with the measurements, NAME-pairs.csv and NAME-solo.csv (lab/profiling/README.md)")
 	c.Flags().StringVar(&f.gpu, "gpu", "h200", "type of the GPU, NAME of the files")
 }
 
 func (f *pairsFlags) read() ([]learn.Pair, error) {
 	if f.data == "" {
-		return nil, usagef("--data is missing: name the folder with the measurements, such as profiling/data")
+		return nil, usagef("--data is missing: name the folder with the measurements, such as lab/profiling/data")
 	}
 	return learn.Read(os.DirFS(f.data), f.gpu)
 }
@@ -69,10 +69,10 @@ func newInterfereFit() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fit --data DIR",
 		Short: "Fit the interference model of a GPU type to measured pairs",
-		Long: `Fit the interference model of a GPU type to the pairs that profiling/measure.py has
+		Long: `Fit the interference model of a GPU type to the pairs that lab/profiling/measure.py has
 measured. The same pairs give the same file, byte for byte. The model that comes
-with Fairway is interfere/models/h200.json; build again after replacing it.`,
-		Example: `  fairway interfere fit --data profiling/data --gpu h200 --out interfere/models/h200.json
+with Fairway is policy/interfere/models/h200.json; build again after replacing it.`,
+		Example: `  fairway interfere fit --data lab/profiling/data --gpu h200 --out policy/interfere/models/h200.json
   fairway interfere fit --data mine --gpu a100`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -80,7 +80,7 @@ with Fairway is interfere/models/h200.json; build again after replacing it.`,
 			if err != nil {
 				return err
 			}
-			m, err := learn.Model(pairs, in.gpu, fmt.Sprintf("%d pairs measured with profiling/measure.py", len(pairs)))
+			m, err := learn.Model(pairs, in.gpu, fmt.Sprintf("%d pairs measured with lab/profiling/measure.py", len(pairs)))
 			if err != nil {
 				return err
 			}
@@ -113,8 +113,8 @@ they had been predicted, and predicted from graphs where the folder has their fi
 models, no model of a pair is in its fit; split by pairs, its models may be. "faster" is
 how many of the pairs called safe have a job that is as much faster together as would be
 unsafe if slower: no sharing does that, so it is the error of measuring.`,
-		Example: `  fairway interfere evaluate --data profiling/data
-  fairway interfere evaluate --data profiling/data --json`,
+		Example: `  fairway interfere evaluate --data lab/profiling/data
+  fairway interfere evaluate --data lab/profiling/data --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			pairs, err := in.read()

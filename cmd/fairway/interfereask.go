@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/interfere"
+	"github.com/fairway-gpu/fairway/policy/interfere"
 )
 
 // asked is a job and what sharing a GPU with the others does to it.

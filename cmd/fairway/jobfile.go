@@ -15,7 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -44,12 +44,12 @@ func readJobFile(path string, stdin io.Reader) ([]byte, error) {
 }
 
 // parseJobs reads the jobs of a file, one for each YAML document.
-func parseJobs(name string, text []byte) ([]live.Submission, error) {
+func parseJobs(name string, text []byte) ([]api.Submission, error) {
 	docs, err := documents(name, text)
 	if err != nil {
 		return nil, err
 	}
-	jobs := make([]live.Submission, len(docs))
+	jobs := make([]api.Submission, len(docs))
 	for i, doc := range docs {
 		if err := fillJob(doc, &jobs[i]); err != nil {
 			return nil, fmt.Errorf("%s:%w", name, err)
@@ -61,8 +61,8 @@ func parseJobs(name string, text []byte) ([]live.Submission, error) {
 // appFile is a file of jobs that belong together.
 type appFile struct {
 	ID     sched.AppID
-	Jobs   []live.Submission
-	Search *live.SearchSpec // instead of jobs
+	Jobs   []api.Submission
+	Search *api.SearchSpec // instead of jobs
 }
 
 // parseApp reads an app: one document with id and jobs, one with a search, or one
@@ -91,7 +91,7 @@ func parseApp(name string, text []byte) (appFile, error) {
 		if value.Kind != yaml.SequenceNode {
 			return faultAt(value, key, "is %s; want a list of jobs", describe(value))
 		}
-		app.Jobs = make([]live.Submission, min(len(value.Content), maxDocuments))
+		app.Jobs = make([]api.Submission, min(len(value.Content), maxDocuments))
 		if len(value.Content) > maxDocuments {
 			return faultAt(value, key, "has %d entries; want at most %d", len(value.Content), maxDocuments)
 		}
@@ -169,7 +169,7 @@ func noObject(n *yaml.Node) error {
 }
 
 // fillJob reads a job from a mapping.
-func fillJob(n *yaml.Node, s *live.Submission) error {
+func fillJob(n *yaml.Node, s *api.Submission) error {
 	if err := errors.Join(noSearch(n), noObject(n)); err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func fillSize(n *yaml.Node, v reflect.Value, path string) error {
 
 // setGPUs reads "4" or "1-8". Of a range the smallest size stands for what the
 // user would have guessed: a policy that does not resize can always start it.
-func setGPUs(s *live.Submission, text string) error {
+func setGPUs(s *api.Submission, text string) error {
 	low, high, ranged := strings.Cut(text, "-")
 	n, err := strconv.Atoi(strings.TrimSpace(low))
 	most := n

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -36,33 +36,33 @@ notice: 90s
 retries: 3
 non_preemptible: true
 `
-	want := live.Submission{
+	want := api.Submission{
 		Spec: sched.Spec{
 			GPUs: 1, MinGPUs: 1, MaxGPUs: 8, Sizes: []int{1, 2, 4, 8}, GPUTypes: []sched.GPUType{"h200", "t4"}, Widest: sched.SameMachine,
 			Batch: sched.Batch{Initial: 128, Max: 4096, Adapt: true}, Estimate: sched.Duration(2 * time.Hour), Work: 90000, NonPreemptible: true,
 		},
-		Task: live.Task{
+		Task: api.Task{
 			Name: "resnet", Command: []string{"python3", "train.py", "--lr", "0.10", "--tag", "3.10", "yes"},
 			Env: map[string]string{"SEED": "1", "DEBUG": "true", "EMPTY": ""}, Notice: sched.Duration(90 * time.Second), Retries: 3,
 		},
 	}
-	simple := func(gpus, low, high int) live.Submission {
-		return live.Submission{Spec: sched.Spec{GPUs: gpus, MinGPUs: low, MaxGPUs: high}, Task: live.Task{Command: []string{"a"}}}
+	simple := func(gpus, low, high int) api.Submission {
+		return api.Submission{Spec: sched.Spec{GPUs: gpus, MinGPUs: low, MaxGPUs: high}, Task: api.Task{Command: []string{"a"}}}
 	}
 	for _, c := range []struct {
 		name, text string
-		want       []live.Submission
+		want       []api.Submission
 	}{
-		{"full", full, []live.Submission{want}},
-		{"quoted range", `{gpus: "2-4", command: [a]}`, []live.Submission{simple(2, 2, 4)}},
-		{"spaced range", `{gpus: 2 - 4, command: [a]}`, []live.Submission{simple(2, 2, 4)}},
-		{"plain range", "min_gpus: 2\nmax_gpus: 4\ngpus: 3\ncommand: [a]", []live.Submission{simple(3, 2, 4)}},
-		{"sharing", "share: true\ngpu_memory: 4GiB\nmemory: 1024\nretry: always\nscreen: off\ngraph: m.onnx\ncommand: [a]", []live.Submission{{
+		{"full", full, []api.Submission{want}},
+		{"quoted range", `{gpus: "2-4", command: [a]}`, []api.Submission{simple(2, 2, 4)}},
+		{"spaced range", `{gpus: 2 - 4, command: [a]}`, []api.Submission{simple(2, 2, 4)}},
+		{"plain range", "min_gpus: 2\nmax_gpus: 4\ngpus: 3\ncommand: [a]", []api.Submission{simple(3, 2, 4)}},
+		{"sharing", "share: true\ngpu_memory: 4GiB\nmemory: 1024\nretry: always\nscreen: off\ngraph: m.onnx\ncommand: [a]", []api.Submission{{
 			Spec: sched.Spec{Shareable: true, GPUMemory: 4 << 30, Memory: 1024}, Screen: "off",
-			Task: live.Task{Command: []string{"a"}, Retry: "always", Graph: "m.onnx"},
+			Task: api.Task{Command: []string{"a"}, Retry: "always", Graph: "m.onnx"},
 		}}},
-		{"JSON", `{"gpus": 2, "command": ["a"]}`, []live.Submission{simple(2, 0, 0)}},
-		{"documents", "---\n# nothing\n---\n{gpus: 1, command: [a]}\n---\n{gpus: 2, command: [a]}\n...\n", []live.Submission{simple(1, 0, 0), simple(2, 0, 0)}},
+		{"JSON", `{"gpus": 2, "command": ["a"]}`, []api.Submission{simple(2, 0, 0)}},
+		{"documents", "---\n# nothing\n---\n{gpus: 1, command: [a]}\n---\n{gpus: 2, command: [a]}\n...\n", []api.Submission{simple(1, 0, 0), simple(2, 0, 0)}},
 	} {
 		got, err := parseJobs("job.yaml", []byte(c.text))
 		if err != nil {
@@ -199,7 +199,7 @@ func TestJobFileDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := string(text)
-	var s live.Submission
+	var s api.Submission
 	fields := fieldsOf(reflect.ValueOf(&s).Elem())
 	for name := range fieldsOf(fields["batch"]) {
 		fields["batch."+name] = reflect.Value{}

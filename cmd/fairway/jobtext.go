@@ -8,15 +8,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // why says why a job does not run: what it waits for, or how it ended.
-func why(j live.Job) string {
+func why(j api.Job) string {
 	switch {
 	case j.Reason != nil:
 		return clean(j.Reason.Text)
-	case j.State == live.Failed && j.Exit != nil:
+	case j.State == api.Failed && j.Exit != nil:
 		if cause := j.Exit.Cause(); cause != "" {
 			return clean(cause + ": " + j.Exit.Text())
 		}
@@ -26,7 +26,7 @@ func why(j live.Job) string {
 }
 
 // whereOrWhy says where a job runs, or why it does not.
-func whereOrWhy(j live.Job) string {
+func whereOrWhy(j api.Job) string {
 	if text := why(j); text != "" {
 		return text
 	}
@@ -37,7 +37,7 @@ func whereOrWhy(j live.Job) string {
 }
 
 // wants prints the size a job asked for.
-func wants(j live.Job) string {
+func wants(j api.Job) string {
 	text := fmt.Sprint(j.GPUs)
 	if j.MaxGPUs > j.MinGPUs {
 		text = fmt.Sprintf("%d-%d", j.MinGPUs, j.MaxGPUs)
@@ -48,7 +48,7 @@ func wants(j live.Job) string {
 	return text
 }
 
-func heldGPUs(j live.Job) int {
+func heldGPUs(j api.Job) int {
 	n := 0
 	for _, h := range j.Held {
 		n += len(h.GPUs)
@@ -57,7 +57,7 @@ func heldGPUs(j live.Job) int {
 }
 
 // heldText prints where a job is: "a 0-3, b 1".
-func heldText(held []live.Held) string {
+func heldText(held []api.Held) string {
 	parts := make([]string, len(held))
 	for i, h := range held {
 		parts[i] = clean(h.Node) + " " + ranges(h.GPUs)
@@ -87,7 +87,7 @@ func ranges(list []int) string {
 }
 
 // workOf returns the whole work of a job as far as anybody knows; 0: nobody.
-func workOf(j live.Job) float64 {
+func workOf(j api.Job) float64 {
 	if j.Work == 0 && j.Last != nil {
 		return j.Last.Work
 	}
@@ -96,7 +96,7 @@ func workOf(j live.Job) float64 {
 
 // progress returns the share of a job's work that is done; ok is false when
 // nobody knows.
-func progress(j live.Job) (share float64, ok bool) {
+func progress(j api.Job) (share float64, ok bool) {
 	work := workOf(j)
 	if work <= 0 {
 		return 0, false
@@ -104,7 +104,7 @@ func progress(j live.Job) (share float64, ok bool) {
 	return max(0, min(1, j.Status.Done/work)), true
 }
 
-func percent(j live.Job) string {
+func percent(j api.Job) string {
 	share, ok := progress(j)
 	if !ok {
 		return "-"
@@ -113,23 +113,23 @@ func percent(j live.Job) string {
 }
 
 // ranFor and waitedFor return how long a job has run and waited until now.
-func ranFor(j live.Job, now time.Time) time.Duration {
+func ranFor(j api.Job, now time.Time) time.Duration {
 	ran := j.Status.Ran.D()
-	if j.State == live.Running || j.State == live.Starting {
+	if j.State == api.Running || j.State == api.Starting {
 		ran += now.Sub(j.Status.Since)
 	}
 	return ran
 }
 
-func waitedFor(j live.Job, now time.Time) time.Duration {
+func waitedFor(j api.Job, now time.Time) time.Duration {
 	waited := j.Status.Waited.D()
-	if j.State == live.Waiting || j.State == live.Paused || j.State == live.Stopping {
+	if j.State == api.Waiting || j.State == api.Paused || j.State == api.Stopping {
 		waited += now.Sub(j.Status.Since)
 	}
 	return waited
 }
 
-func left(j live.Job) string {
+func left(j api.Job) string {
 	if j.Left <= 0 || j.Status.Phase.Ended() {
 		return "-"
 	}

@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/engine"
-	"github.com/fairway-gpu/fairway/guard"
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/policy"
-	"github.com/fairway-gpu/fairway/replay"
+	"github.com/fairway-gpu/fairway/sched/guard"
+	"github.com/fairway-gpu/fairway/sim/replay"
 )
 
 func newJournal() *cobra.Command {
@@ -50,7 +50,7 @@ left out unless you ask for them with --full.`,
 				return err
 			}
 			if !full {
-				engine.Redact(records)
+				daemon.Redact(records)
 			}
 			return exportRecords(c, out, records)
 		},
@@ -61,7 +61,7 @@ left out unless you ask for them with --full.`,
 	return c
 }
 
-func exportRecords(c *cobra.Command, path string, records []live.Record) (err error) {
+func exportRecords(c *cobra.Command, path string, records []api.Record) (err error) {
 	w := c.OutOrStdout()
 	if path != "-" {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -78,7 +78,7 @@ func exportRecords(c *cobra.Command, path string, records []live.Record) (err er
 		}()
 		w = f
 	}
-	return engine.WriteRecords(w, records)
+	return daemon.WriteRecords(w, records)
 }
 
 type verifyFlags struct {

@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/live"
-	"github.com/fairway-gpu/fairway/replay"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
+	"github.com/fairway-gpu/fairway/sim/replay"
 	"github.com/fairway-gpu/fairway/store"
 )
 
@@ -28,7 +28,7 @@ const (
 )
 
 // readJournal reads the journal of a data folder, or an exported one.
-func readJournal(c *cobra.Command, path string) ([]live.Record, error) {
+func readJournal(c *cobra.Command, path string) ([]api.Record, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
@@ -63,7 +63,7 @@ func journalFolder(dir string) (string, error) {
 // readJournalFolder reads a copy of the journal, so that a daemon that runs is
 // not disturbed. A copy that was taken while the daemon wrote may be torn; the
 // store sees that, and the next one is likely whole: a write takes a moment.
-func readJournalFolder(c *cobra.Command, dir string) ([]live.Record, error) {
+func readJournalFolder(c *cobra.Command, dir string) ([]api.Record, error) {
 	const tries = 6
 	dir, err := journalFolder(dir)
 	if err != nil {
@@ -87,7 +87,7 @@ func readJournalFolder(c *cobra.Command, dir string) ([]live.Record, error) {
 
 // readJournalCopy copies a journal and reads the copy. torn says what is wrong
 // with it; empty: nothing.
-func readJournalCopy(dir string) (records []live.Record, torn string, err error) {
+func readJournalCopy(dir string) (records []api.Record, torn string, err error) {
 	tmp, err := os.MkdirTemp("", "fairway-journal-")
 	if err != nil {
 		return nil, "", err

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/store"
 )
 
@@ -29,7 +29,7 @@ func TestReadJournalOfDaemon(t *testing.T) {
 	defer s.Close()
 	write := func(n int) error {
 		for range n {
-			p, err := json.Marshal(live.Record{At: time.Unix(1, 0), Actor: "test", Seq: s.Last() + 1})
+			p, err := json.Marshal(api.Record{At: time.Unix(1, 0), Actor: "test", Seq: s.Last() + 1})
 			if err != nil {
 				return err
 			}

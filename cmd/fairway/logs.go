@@ -6,13 +6,13 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 func newLogs() *cobra.Command {
 	var r remote
-	var q live.LogQuery
+	var q api.LogQuery
 	c := &cobra.Command{
 		Use:   "logs JOB",
 		Short: "Print what a job printed",

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/engine"
+	"github.com/fairway-gpu/fairway/daemon"
 )
 
 // Exit codes: 1 the command failed, 2 it was called wrongly.
@@ -58,7 +58,7 @@ that schedules real jobs.`,
   fairway sim --policy tiresias,pollux --journal ~/.local/state/fairway`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       engine.Version(),
+		Version:       daemon.Version(),
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%s: %w (see %s --help)", c.CommandPath(), err, c.CommandPath())

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -30,7 +30,7 @@ takes it back.` + exitHelp,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			width := widthOf(c.OutOrStdout())
-			return query[live.NodeList]{&r, askNodes, func(w io.Writer, l live.NodeList) { printNodes(w, l.Nodes, width) }}.run(c)
+			return query[api.NodeList]{&r, askNodes, func(w io.Writer, l api.NodeList) { printNodes(w, l.Nodes, width) }}.run(c)
 		},
 	}
 	r.registerJSON(c)
@@ -39,9 +39,9 @@ takes it back.` + exitHelp,
 		newSetNode(&r, "uncordon", "Let a machine take work again", sched.Ready))
 }
 
-func askNodes(ctx context.Context, daemon *client.Client) (live.NodeList, error) {
+func askNodes(ctx context.Context, daemon *client.Client) (api.NodeList, error) {
 	nodes, err := daemon.Nodes(ctx)
-	return live.NodeList{Nodes: nodes}, err
+	return api.NodeList{Nodes: nodes}, err
 }
 
 func newSetNode(r *remote, name, short string, state sched.NodeState) *cobra.Command {
@@ -50,17 +50,17 @@ func newSetNode(r *remote, name, short string, state sched.NodeState) *cobra.Com
 		Use: name + " NAME", Short: short, Example: "  " + example,
 		Args: exactly(1, example),
 		RunE: func(c *cobra.Command, args []string) error {
-			return query[live.Node]{r,
-				func(ctx context.Context, daemon *client.Client) (live.Node, error) {
+			return query[api.Node]{r,
+				func(ctx context.Context, daemon *client.Client) (api.Node, error) {
 					return daemon.SetNode(ctx, args[0], state)
 				},
-				func(w io.Writer, n live.Node) { fmt.Fprintf(w, "%s %s\n", clean(n.Name), nodeState(n)) },
+				func(w io.Writer, n api.Node) { fmt.Fprintf(w, "%s %s\n", clean(n.Name), nodeState(n)) },
 			}.run(c)
 		},
 	}
 }
 
-func nodeState(n live.Node) string {
+func nodeState(n api.Node) string {
 	switch {
 	case !n.Up || n.State == sched.Down:
 		return "down"
@@ -73,7 +73,7 @@ func nodeState(n live.Node) string {
 }
 
 // quarantineText says what is held against a node.
-func quarantineText(n live.Node) string {
+func quarantineText(n api.Node) string {
 	q := n.Quarantine
 	if n.State == sched.Cordoned {
 		return fmt.Sprintf("takes no new work until %s: %s (fairway nodes uncordon %s takes it back now)", q.Until.Local().Format("Jan 2 15:04"), q.Why, n.Name)
@@ -83,7 +83,7 @@ func quarantineText(n live.Node) string {
 
 // heldSlots returns how many slots of a node are held, and the mean utilisation
 // of those that are measured; measured is false if none is.
-func heldSlots(n live.Node) (held int, util float64, measured bool) {
+func heldSlots(n api.Node) (held int, util float64, measured bool) {
 	count := 0
 	for _, s := range n.Slots {
 		if len(s.Jobs) > 0 {
@@ -97,7 +97,7 @@ func heldSlots(n live.Node) (held int, util float64, measured bool) {
 	return held, util / float64(max(1, count)), count > 0
 }
 
-func printNodes(w io.Writer, nodes []live.Node, width int) {
+func printNodes(w io.Writer, nodes []api.Node, width int) {
 	g := grid{right: []bool{false, false, false, true, true, true, true, true}}
 	g.add("NODE", "STATE", "TYPE", "GPUS", "HELD", "UTIL", "CPUS", "MEMORY", "RACK")
 	for _, n := range nodes {
@@ -128,7 +128,7 @@ func printNodes(w io.Writer, nodes []live.Node, width int) {
 	}
 }
 
-func slotRow(n live.Node, s live.GPUSlot) []string {
+func slotRow(n api.Node, s api.GPUSlot) []string {
 	row := []string{clean(n.Name), fmt.Sprint(s.Index), "-", "-", "-", "-", jobsOf(s)}
 	if u := s.Use; u != nil {
 		row[2] = fmt.Sprintf("%.0f%%", 100*u.Util)
@@ -143,7 +143,7 @@ func slotRow(n live.Node, s live.GPUSlot) []string {
 
 // jobsOf names who holds a slot; processes of strangers are told too, because
 // they explain a GPU that is busy and free.
-func jobsOf(s live.GPUSlot) string {
+func jobsOf(s api.GPUSlot) string {
 	text := ""
 	for i, id := range s.Jobs {
 		if i > 0 {

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/fairway-gpu/fairway/report"
+	"github.com/fairway-gpu/fairway/lab/report"
 	"github.com/fairway-gpu/fairway/sim"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 func newPolicy() *cobra.Command {
@@ -35,12 +35,12 @@ func newPolicyGet(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use: "get", Short: "Print the policy at work", Example: "  fairway policy get", Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return query[live.PolicySpec]{r,
-				func(ctx context.Context, daemon *client.Client) (live.PolicySpec, error) {
+			return query[api.PolicySpec]{r,
+				func(ctx context.Context, daemon *client.Client) (api.PolicySpec, error) {
 					spec, err := daemon.Policy(ctx)
-					return live.PolicySpec{Policy: spec}, err
+					return api.PolicySpec{Policy: spec}, err
 				},
-				func(w io.Writer, p live.PolicySpec) { fmt.Fprintln(w, clean(p.Policy)) },
+				func(w io.Writer, p api.PolicySpec) { fmt.Fprintln(w, clean(p.Policy)) },
 			}.run(c)
 		},
 	}
@@ -57,8 +57,8 @@ new policy is asked what it would do right now, and that is printed.`,
   fairway policy set las:lease=10m`,
 		Args: exactly(1, "fairway policy set pollux"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return query[live.PolicyChange]{r,
-				func(ctx context.Context, daemon *client.Client) (live.PolicyChange, error) {
+			return query[api.PolicyChange]{r,
+				func(ctx context.Context, daemon *client.Client) (api.PolicyChange, error) {
 					return daemon.SetPolicy(ctx, args[0], dryRun)
 				},
 				printChange,
@@ -70,7 +70,7 @@ new policy is asked what it would do right now, and that is printed.`,
 }
 
 // printChange prints what a switch does, or would do.
-func printChange(w io.Writer, p live.PolicyChange) {
+func printChange(w io.Writer, p api.PolicyChange) {
 	const most = 20
 	happens := fmt.Sprintf("start %s, stop %d and move %d right away", several(p.Starts, "job"), p.Stops, p.Moves)
 	if p.Starts+p.Stops+p.Moves == 0 {
@@ -95,12 +95,12 @@ func newPolicyList(r *remote) *cobra.Command {
 		Use: "list", Short: "List the policies the daemon knows", Example: "  fairway policy list", Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			width := widthOf(c.OutOrStdout())
-			return query[live.PolicyList]{r,
-				func(ctx context.Context, daemon *client.Client) (live.PolicyList, error) {
+			return query[api.PolicyList]{r,
+				func(ctx context.Context, daemon *client.Client) (api.PolicyList, error) {
 					list, err := daemon.Policies(ctx)
-					return live.PolicyList{Policies: list}, err
+					return api.PolicyList{Policies: list}, err
 				},
-				func(w io.Writer, l live.PolicyList) {
+				func(w io.Writer, l api.PolicyList) {
 					var g grid
 					for _, p := range l.Policies {
 						g.add(clean(p.Name), clean(p.Summary))

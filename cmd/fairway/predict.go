@@ -17,9 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/features"
-	"github.com/fairway-gpu/fairway/onnx"
 	"github.com/fairway-gpu/fairway/predict"
+	"github.com/fairway-gpu/fairway/predict/features"
+	"github.com/fairway-gpu/fairway/predict/onnx"
 )
 
 // predictFlags are the flags of "fairway predict".

@@ -178,7 +178,7 @@ func TestPredictFeatures(t *testing.T) {
 
 // TestPredictHostSpeed says of a measured session how fast its host was.
 func TestPredictHostSpeed(t *testing.T) {
-	const data = "../../profiling/data"
+	const data = "../../lab/profiling/data"
 	all, err := os.ReadFile(filepath.Join(data, "h200-solo.csv"))
 	if err != nil {
 		t.Fatal(err)

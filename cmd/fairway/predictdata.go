@@ -20,8 +20,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/onnx"
 	"github.com/fairway-gpu/fairway/predict"
+	"github.com/fairway-gpu/fairway/predict/onnx"
 )
 
 // Limits of an archive of graphs.
@@ -36,11 +36,11 @@ func newPredictFeatures() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "features --graphs FILE --solo FILE --out FILE",
 		Short: "Sum up the graphs of measured models, to train from",
-		Long: `Read an archive of ONNX graphs as "profiling/measure.py graphs" writes it, and write
+		Long: `Read an archive of ONNX graphs as "lab/profiling/measure.py graphs" writes it, and write
 a table with the figures of every measured model at every measured batch size:
 all that training a prediction model needs besides the measurements.`,
-		Example: `  python3 profiling/measure.py graphs --out graphs.tar.gz
-  fairway predict features --graphs graphs.tar.gz --out profiling/data/h200-features.csv`,
+		Example: `  python3 lab/profiling/measure.py graphs --out graphs.tar.gz
+  fairway predict features --graphs graphs.tar.gz --out lab/profiling/data/h200-features.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if graphs == "" || out == "" {
@@ -211,7 +211,7 @@ func newPredictTrain() *cobra.Command {
 		Long: `Make the prediction model of a GPU type from NAME-solo.csv and NAME-features.csv. The
 same tables give the same bytes. A model under predict/models becomes part of the
 program when it is built.`,
-		Example: `  fairway predict train --data profiling/data --gpu h200 --out predict/models/h200.json`,
+		Example: `  fairway predict train --data lab/profiling/data --gpu h200 --out predict/models/h200.json`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if data == "" || out == "" {

@@ -29,8 +29,8 @@ more without its whole family. Prints the RMSLE of the utilisation by method, th
 coverage of the intervals, and the errors of step time and memory. With --since,
 models that were measured in that session or later are predicted by what was
 measured before, too.`,
-		Example: `  fairway predict evaluate --data profiling/data
-  fairway predict evaluate --data profiling/data --since 20261115T215718Z`,
+		Example: `  fairway predict evaluate --data lab/profiling/data
+  fairway predict evaluate --data lab/profiling/data --since 20261115T215718Z`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if data == "" {
@@ -124,9 +124,9 @@ func newPredictHostSpeed() *cobra.Command {
 expects on the mean of the hosts it was made from, and print what to pass as
 --host-speed. Small batches of a few models are enough: steps that keep the GPU
 busy say nothing about the host.`,
-		Example: `  python3 profiling/measure.py solo --gpu mine --data . --max-batches 2 --window 2 \
+		Example: `  python3 lab/profiling/measure.py solo --gpu mine --data . --max-batches 2 --window 2 \
     --only 'cifar-resnet20|gpt-mini|unet-16|speech-transformer-tiny|translator-small'
-  fairway predict host-speed --data profiling/data --solo mine-solo.csv
+  fairway predict host-speed --data lab/profiling/data --solo mine-solo.csv
   fairway predict model.onnx --batch 16 --host-speed 1.2`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

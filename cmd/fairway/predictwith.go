@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fairway-gpu/fairway/interfere"
-	"github.com/fairway-gpu/fairway/onnx"
+	"github.com/fairway-gpu/fairway/policy/interfere"
 	"github.com/fairway-gpu/fairway/predict"
+	"github.com/fairway-gpu/fairway/predict/onnx"
 )
 
 // company is what is predicted of a model beside another on one GPU.

@@ -13,15 +13,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 // jobStates are the states in the order in which they are listed.
 var jobStates = []string{
-	live.Running, live.Starting, live.Stopping, live.Paused, live.Waiting, live.Failed, live.Finished, live.Killed,
+	api.Running, api.Starting, api.Stopping, api.Paused, api.Waiting, api.Failed, api.Finished, api.Killed,
 }
 
 // openStates says how many of them are of jobs that have not ended.
@@ -29,7 +29,7 @@ const openStates = 5
 
 // listing is a question for jobs, and the answer.
 type listing struct {
-	live.JobFilter
+	api.JobFilter
 	all bool // ended ones too
 	max int  // 0: no bound
 	// wide shows why the last attempt failed, and cuts nothing off.
@@ -66,7 +66,7 @@ long they have waited. Jobs that have ended are listed with --all or --state.` +
 				}
 			}
 			if !watch {
-				return query[live.JobPage]{&r, l.ask, l.printer(widthOf(c.OutOrStdout()))}.run(c)
+				return query[api.JobPage]{&r, l.ask, l.printer(widthOf(c.OutOrStdout()))}.run(c)
 			}
 			return watchJobs(c, &r, l)
 		},
@@ -90,7 +90,7 @@ long they have waited. Jobs that have ended are listed with --all or --state.` +
 
 // ask lists group by group, so that a long queue cannot push the running jobs
 // out of a listing that is cut.
-func (l listing) ask(ctx context.Context, daemon *client.Client) (live.JobPage, error) {
+func (l listing) ask(ctx context.Context, daemon *client.Client) (api.JobPage, error) {
 	groups := [][]string{jobStates[:openStates-1], jobStates[openStates-1 : openStates]}
 	switch {
 	case len(l.States) > 0:
@@ -98,23 +98,23 @@ func (l listing) ask(ctx context.Context, daemon *client.Client) (live.JobPage, 
 	case l.all:
 		groups = append(groups, jobStates[openStates:])
 	}
-	out := live.JobPage{Jobs: []live.Job{}} // in JSON a list, also when there is none
+	out := api.JobPage{Jobs: []api.Job{}} // in JSON a list, also when there is none
 	for _, states := range groups {
 		if err := l.askGroup(ctx, daemon, states, &out); err != nil {
 			return out, err
 		}
 	}
-	slices.SortStableFunc(out.Jobs, func(a, b live.Job) int {
+	slices.SortStableFunc(out.Jobs, func(a, b api.Job) int {
 		return cmp.Or(cmp.Compare(slices.Index(jobStates, a.State), slices.Index(jobStates, b.State)), cmp.Compare(a.Status.Seq, b.Status.Seq))
 	})
 	return out, nil
 }
 
-func (l listing) askGroup(ctx context.Context, daemon *client.Client, states []string, out *live.JobPage) error {
+func (l listing) askGroup(ctx context.Context, daemon *client.Client, states []string, out *api.JobPage) error {
 	f := l.JobFilter
 	f.States = states
 	for {
-		room := live.MaxPage
+		room := api.MaxPage
 		if l.max > 0 {
 			room = min(room, l.max-len(out.Jobs))
 		}
@@ -132,8 +132,8 @@ func (l listing) askGroup(ctx context.Context, daemon *client.Client, states []s
 	}
 }
 
-func (l listing) printer(width int) func(io.Writer, live.JobPage) {
-	return func(w io.Writer, page live.JobPage) {
+func (l listing) printer(width int) func(io.Writer, api.JobPage) {
+	return func(w io.Writer, page api.JobPage) {
 		if l.wide {
 			printWide(w, page, time.Now())
 			return
@@ -143,7 +143,7 @@ func (l listing) printer(width int) func(io.Writer, live.JobPage) {
 }
 
 // printWide prints jobs with why they failed last and what was decided.
-func printWide(w io.Writer, page live.JobPage, now time.Time) {
+func printWide(w io.Writer, page api.JobPage, now time.Time) {
 	if len(page.Jobs) == 0 {
 		fmt.Fprintln(w, "no jobs")
 		return
@@ -165,7 +165,7 @@ func printWide(w io.Writer, page live.JobPage, now time.Time) {
 }
 
 // stateText is the state of a job with what is special about it.
-func stateText(j live.Job) string {
+func stateText(j api.Job) string {
 	if j.Status.Screening {
 		return j.State + " (screening)"
 	}
@@ -179,7 +179,7 @@ type view struct {
 }
 
 // printJobs prints jobs as a table.
-func printJobs(w io.Writer, page live.JobPage, v view) {
+func printJobs(w io.Writer, page api.JobPage, v view) {
 	if len(page.Jobs) == 0 {
 		fmt.Fprintln(w, "no jobs")
 		return
@@ -223,7 +223,7 @@ func watchJobs(c *cobra.Command, r *remote, l listing) error {
 		if screen {
 			fmt.Fprint(out, "\x1b[H\x1b[2J")
 		}
-		if err := (query[live.JobPage]{r, l.ask, l.printer(widthOf(out))}).run(c); err != nil && (c.Context().Err() == nil) {
+		if err := (query[api.JobPage]{r, l.ask, l.printer(widthOf(out))}).run(c); err != nil && (c.Context().Err() == nil) {
 			return err
 		}
 		select {

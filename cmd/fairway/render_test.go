@@ -17,8 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -46,37 +46,37 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func runningJob() live.Job {
+func runningJob() api.Job {
 	loss := 0.4213
-	return live.Job{
+	return api.Job{
 		Spec: sched.Spec{ID: "resnet-7", App: "resnet-7", Tenant: "vision", User: "ann", Submitted: ago(40 * time.Minute), GPUs: 1, MinGPUs: 1, MaxGPUs: 8, Priority: 5, Work: 10000},
-		Task: live.Task{Name: "ResNet", Command: []string{"python3", "train.py"}, Retries: 2},
+		Task: api.Task{Name: "ResNet", Command: []string{"python3", "train.py"}, Retries: 2},
 		Status: sched.Status{
 			Seq: 3, Phase: sched.Running, Since: ago(12 * time.Minute), Starts: 2, Preemptions: 1, Failures: 1, Ran: sched.Duration(15 * time.Minute),
 			Waited: sched.Duration(13 * time.Minute), Done: 4200, Rate: 12.34, Checkpoint: ago(2 * time.Minute), Kept: 4100,
 		},
-		State: live.Running, Held: []live.Held{{Node: "gpu-1", GPUs: []int{0, 1, 2, 6}, Milli: 1000}},
+		State: api.Running, Held: []api.Held{{Node: "gpu-1", GPUs: []int{0, 1, 2, 6}, Milli: 1000}},
 		Rho: 1.31, FairShare: 2.7, Left: 470, Agent: true,
-		Last: &live.Point{Done: 4200, Batch: 512, LR: 0.05, Efficiency: 0.83, Goodput: 1890, Throughput: 2277, Loss: &loss},
+		Last: &api.Point{Done: 4200, Batch: 512, LR: 0.05, Efficiency: 0.83, Goodput: 1890, Throughput: 2277, Loss: &loss},
 	}
 }
 
-func waitingJob() live.Job {
-	return live.Job{
+func waitingJob() api.Job {
+	return api.Job{
 		Spec:   sched.Spec{ID: "bert-9", App: "sweep", Tenant: "text", User: "bob", Submitted: ago(7 * time.Minute), GPUs: 8, GPUTypes: []sched.GPUType{"h200", "a100"}, Widest: sched.SameMachine, Estimate: sched.Duration(3 * time.Hour)},
-		Task:   live.Task{Command: []string{"python3", "bert.py"}},
+		Task:   api.Task{Command: []string{"python3", "bert.py"}},
 		Status: sched.Status{Seq: 5, Since: ago(7 * time.Minute)},
-		State:  live.Waiting, FairShare: 2.7, Rho: 1.02, Left: 10800,
-		Reason: &live.Reason{Code: "full", Text: "needs 8 GPUs; 3 are free in the cluster until about 12:08", Until: noon.Add(8 * time.Minute)},
+		State:  api.Waiting, FairShare: 2.7, Rho: 1.02, Left: 10800,
+		Reason: &api.Reason{Code: "full", Text: "needs 8 GPUs; 3 are free in the cluster until about 12:08", Until: noon.Add(8 * time.Minute)},
 	}
 }
 
-func failedJob() live.Job {
-	return live.Job{
+func failedJob() api.Job {
+	return api.Job{
 		Spec:   sched.Spec{ID: "bug-2", Tenant: "vision", User: "eve", Submitted: ago(50 * time.Hour), GPUs: 1, MilliGPU: 500},
 		Status: sched.Status{Seq: 1, Phase: sched.Failed, Starts: 1, Ran: sched.Duration(90 * time.Second), Waited: sched.Duration(time.Second), Failures: 1},
-		State:  live.Failed, Ended: ago(49 * time.Hour),
-		Exit: &live.Exit{
+		State:  api.Failed, Ended: ago(49 * time.Hour),
+		Exit: &api.Exit{
 			Code: 1, Why: "KeyError: 'lable'\x1b[2J\u202e", Next: "not retried: the program has a bug: correct it",
 			Finding: &diagnose.Finding{
 				Reason: "program-bug", Text: "the program has a bug", Category: diagnose.User, Confidence: 0.95,
@@ -87,16 +87,16 @@ func failedJob() live.Job {
 	}
 }
 
-func pausedJob() live.Job {
-	return live.Job{
-		Spec: sched.Spec{ID: "vit-4", Tenant: "vision", Submitted: ago(3 * time.Hour), GPUs: 2}, State: live.Paused, PausedBy: "ann",
+func pausedJob() api.Job {
+	return api.Job{
+		Spec: sched.Spec{ID: "vit-4", Tenant: "vision", Submitted: ago(3 * time.Hour), GPUs: 2}, State: api.Paused, PausedBy: "ann",
 		Status: sched.Status{Seq: 2, Since: ago(time.Hour), Starts: 1, Ran: sched.Duration(2 * time.Hour)},
-		Reason: &live.Reason{Code: "paused", Text: "paused by ann; it goes on after `fairway resume vit-4`"},
+		Reason: &api.Reason{Code: "paused", Text: "paused by ann; it goes on after `fairway resume vit-4`"},
 	}
 }
 
 func TestPrintJobs(t *testing.T) {
-	page := live.JobPage{Jobs: []live.Job{runningJob(), pausedJob(), waitingJob(), failedJob()}, Total: 9}
+	page := api.JobPage{Jobs: []api.Job{runningJob(), pausedJob(), waitingJob(), failedJob()}, Total: 9}
 	for _, width := range []int{0, 80} {
 		var b bytes.Buffer
 		printJobs(&b, page, view{noon, width})
@@ -111,26 +111,26 @@ func TestPrintJobs(t *testing.T) {
 }
 
 func TestPrintExplanation(t *testing.T) {
-	ledger := []live.Entry{
+	ledger := []api.Entry{
 		{At: ago(39 * time.Minute), Verb: "start", To: 2, Why: "2 GPUs are free"},
 		{At: ago(30 * time.Minute), Verb: "preempt", From: 2, Why: "makes room for bert-3, which has had less", Lost: 37, LostS: 12.4, Away: 1080},
 		{At: ago(12 * time.Minute), Verb: "start", To: 4, Why: "its turn"},
 	}
-	many := make([]live.Entry, 0, 40)
+	many := make([]api.Entry, 0, 40)
 	for i := range 40 {
-		many = append(many, live.Entry{At: ago(time.Duration(40-i) * time.Hour), Verb: "move", From: i, To: i + 1})
+		many = append(many, api.Entry{At: ago(time.Duration(40-i) * time.Hour), Verb: "move", From: i, To: i + 1})
 	}
-	for name, e := range map[string]live.Explanation{
+	for name, e := range map[string]api.Explanation{
 		"running": {
 			Job: runningJob(), Now: noon, Policy: "pollux", Summary: "It runs on 4 GPUs of gpu-1 since 12 min; its fair share is 2.7 GPUs.", FreeGPUs: 3, AllGPUs: 8,
-			Ledger: ledger, Price: live.LedgerTotal{Preemptions: 1, LostS: 12.4, AwayS: 1080},
+			Ledger: ledger, Price: api.LedgerTotal{Preemptions: 1, LostS: 12.4, AwayS: 1080},
 		},
 		"waiting": {
 			Job: waitingJob(), Now: noon, Policy: "las:lease=10m", Summary: "It waits since 7 min: needs 8 GPUs; 3 are free.", Ahead: 1, FreeGPUs: 3, AllGPUs: 8,
-			Holders: []live.Share{{Job: "resnet-7", Tenant: "vision", GPUs: 4, Left: 470}, {Job: "(other tenant)", GPUs: 1}},
+			Holders: []api.Share{{Job: "resnet-7", Tenant: "vision", GPUs: 4, Left: 470}, {Job: "(other tenant)", GPUs: 1}},
 		},
 		"paused": {Job: pausedJob(), Now: noon, Policy: "fifo", Summary: "It is paused by ann.", AllGPUs: 8, FreeGPUs: 8},
-		"failed": {Job: failedJob(), Now: noon, Policy: "fifo", Summary: "It failed: rank 0 exited with code 1: KeyError: 'lable'\x1b[2J.", Ledger: many, Price: live.LedgerTotal{Moves: 40}},
+		"failed": {Job: failedJob(), Now: noon, Policy: "fifo", Summary: "It failed: rank 0 exited with code 1: KeyError: 'lable'\x1b[2J.", Ledger: many, Price: api.LedgerTotal{Moves: 40}},
 	} {
 		var b bytes.Buffer
 		printExplanation(&b, e, view{noon, 100})
@@ -143,31 +143,31 @@ func TestPrintExplanation(t *testing.T) {
 
 func topPicture(gpus int) picture {
 	p := picture{
-		overview: live.Overview{Now: noon, Policy: "pollux", GPUs: gpus, Held: 5, Running: 1, Waiting: 1, Paused: 1},
-		jobs:     live.JobPage{Jobs: []live.Job{runningJob(), pausedJob(), waitingJob()}, Total: 3},
+		overview: api.Overview{Now: noon, Policy: "pollux", GPUs: gpus, Held: 5, Running: 1, Waiting: 1, Paused: 1},
+		jobs:     api.JobPage{Jobs: []api.Job{runningJob(), pausedJob(), waitingJob()}, Total: 3},
 	}
-	n := live.Node{Node: sched.Node{Name: "gpu-1", GPUs: gpus, Type: "h200"}, Up: true}
+	n := api.Node{Node: sched.Node{Name: "gpu-1", GPUs: gpus, Type: "h200"}, Up: true}
 	for i := range gpus {
-		s := live.GPUSlot{Index: i}
+		s := api.GPUSlot{Index: i}
 		switch {
 		case i < 3 || i == 6:
-			s.Jobs, s.Use = []sched.JobID{"resnet-7"}, &live.GPUUse{Util: 0.2 + 0.2*float64(i%4)}
+			s.Jobs, s.Use = []sched.JobID{"resnet-7"}, &api.GPUUse{Util: 0.2 + 0.2*float64(i%4)}
 		case i == 4:
 			s.Jobs = []sched.JobID{"a-job-with-a-very-long-name-12"}
 		case i == 5:
-			s.Use = &live.GPUUse{Util: 0.03}
+			s.Use = &api.GPUUse{Util: 0.03}
 		}
 		n.Slots = append(n.Slots, s)
 	}
-	p.nodes = []live.Node{n, {Node: sched.Node{Name: "gpu-2", GPUs: 1, Type: "t4", State: sched.Cordoned}, Up: true, Slots: []live.GPUSlot{{}}}}
+	p.nodes = []api.Node{n, {Node: sched.Node{Name: "gpu-2", GPUs: 1, Type: "t4", State: sched.Cordoned}, Up: true, Slots: []api.GPUSlot{{}}}}
 	return p
 }
 
 // TestPriceOfFailures: what a failure cost is not told as the price of a preemption.
 func TestPriceOfFailures(t *testing.T) {
-	e := live.Explanation{
-		Job: runningJob(), Now: noon, Price: live.LedgerTotal{Preemptions: 1, LostS: 442, AwayS: 19},
-		Ledger: []live.Entry{
+	e := api.Explanation{
+		Job: runningJob(), Now: noon, Price: api.LedgerTotal{Preemptions: 1, LostS: 442, AwayS: 19},
+		Ledger: []api.Entry{
 			{At: ago(3 * time.Minute), Verb: "fail", From: 8, LostS: 187, Away: 5},
 			{At: ago(2 * time.Minute), Verb: "preempt", From: 8, LostS: 255, Away: 14},
 		},
@@ -189,7 +189,7 @@ func TestTopFrame(t *testing.T) {
 		{"top-120", topPicture(8), screen{width: 120}},
 		{"top-dense", topPicture(64), screen{width: 80}},
 		{"top-scrolled", topPicture(8), screen{width: 80, height: 10, scroll: 7}},
-		{"top-empty", picture{overview: live.Overview{Now: noon, Policy: "fifo", Problem: "the disk is full"}, fault: "no daemon answers"}, screen{width: 60, height: 12}},
+		{"top-empty", picture{overview: api.Overview{Now: noon, Policy: "fifo", Problem: "the disk is full"}, fault: "no daemon answers"}, screen{width: 60, height: 12}},
 	} {
 		lines, _ := frame(c.p, c.screen)
 		golden(t, c.name, strings.Join(lines, "\n")+"\n")
@@ -249,22 +249,22 @@ func TestTopKeys(t *testing.T) {
 func TestPrintCluster(t *testing.T) {
 	nodes := topPicture(8).nodes
 	nodes[0].Memory, nodes[0].CPUs, nodes[0].Rack = 2<<40, 192, "r1"
-	nodes[0].Slots[0].Use = &live.GPUUse{Util: 0.91, MemoryUsed: 70 << 30, MemoryTotal: 141 << 30, PowerW: 655, TempC: 61, Processes: []live.GPUProcess{{PID: 7, Job: "resnet-7"}, {PID: 8}}}
-	change := live.PolicyChange{From: "las", To: "pollux", DryRun: true, Starts: 1, Stops: 2, Actions: []string{"stop a", "stop b", "start c on 4 GPUs"}}
-	tenants := []live.TenantView{
+	nodes[0].Slots[0].Use = &api.GPUUse{Util: 0.91, MemoryUsed: 70 << 30, MemoryTotal: 141 << 30, PowerW: 655, TempC: 61, Processes: []api.GPUProcess{{PID: 7, Job: "resnet-7"}, {PID: 8}}}
+	change := api.PolicyChange{From: "las", To: "pollux", DryRun: true, Starts: 1, Stops: 2, Actions: []string{"stop a", "stop b", "start c on 4 GPUs"}}
+	tenants := []api.TenantView{
 		{Tenant: sched.Tenant{ID: "vision", Weight: 2, Quota: 4, Borrow: true, Max: 6}, GPUs: 4, Running: 1, Share: 5.3, Rho: 1.31, GPUTime: 36000},
 		{Tenant: sched.Tenant{ID: "text"}, Waiting: 1, Share: 2.7},
 	}
-	tokens := []live.Token{
-		{ID: "tk-1", User: "ann", Tenant: "vision", Role: live.User, Created: ago(50 * time.Hour), Expires: noon.Add(48 * time.Hour), Name: "laptop"},
-		{ID: "tk-2", User: "bob", Role: live.Admin, Created: ago(time.Hour), RunAs: "bob"},
-		{ID: "tk-3", User: "eve", Role: live.Viewer, Created: ago(time.Hour), Revoked: true},
-		{ID: "tk-4", User: "eve", Role: live.Viewer, Created: ago(2 * time.Hour), Expires: ago(time.Hour)},
+	tokens := []api.Token{
+		{ID: "tk-1", User: "ann", Tenant: "vision", Role: api.User, Created: ago(50 * time.Hour), Expires: noon.Add(48 * time.Hour), Name: "laptop"},
+		{ID: "tk-2", User: "bob", Role: api.Admin, Created: ago(time.Hour), RunAs: "bob"},
+		{ID: "tk-3", User: "eve", Role: api.Viewer, Created: ago(time.Hour), Revoked: true},
+		{ID: "tk-4", User: "eve", Role: api.Viewer, Created: ago(2 * time.Hour), Expires: ago(time.Hour)},
 	}
-	records := []live.Record{
+	records := []api.Record{
 		{Seq: 1, At: ago(30 * time.Hour), Actor: "ann", Event: &sched.Event{Kind: sched.JobSubmitted, Spec: &sched.Spec{ID: "a-1"}}},
 		{Seq: 2, At: ago(time.Hour), Actor: "scheduler", Event: &sched.Event{Kind: sched.JobStarted, Job: "a-1", Placement: sched.Placement{{Node: 0, GPUs: sched.FirstGPUs(4), Milli: 1000}}}},
-		{Seq: 3, At: ago(time.Minute), Actor: "machine", Exit: &live.Exit{AttemptID: live.AttemptID{Job: "a-1", Number: 1}, Signal: "SIGKILL", Rank: 2, Why: "out of memory"}},
+		{Seq: 3, At: ago(time.Minute), Actor: "machine", Exit: &api.Exit{AttemptID: api.AttemptID{Job: "a-1", Number: 1}, Signal: "SIGKILL", Rank: 2, Why: "out of memory"}},
 		{Seq: 4, At: ago(time.Second), Actor: "bob", Policy: "pollux", Text: "the policy was las"},
 		{Seq: 5, At: noon, Event: &sched.Event{Kind: sched.JobReported, Job: "a-1", Done: 12.5}},
 	}
@@ -277,9 +277,9 @@ func TestPrintCluster(t *testing.T) {
 		{"tenants", func(w io.Writer) { printTenants(w, tenants, 0) }},
 		{"tokens", func(w io.Writer) { printTokens(w, tokens, view{noon, 0}) }},
 		{"policy dry run", func(w io.Writer) { printChange(w, change) }},
-		{"policy set", func(w io.Writer) { printChange(w, live.PolicyChange{From: "las", To: "pollux"}) }},
+		{"policy set", func(w io.Writer) { printChange(w, api.PolicyChange{From: "las", To: "pollux"}) }},
 		{"apps", func(w io.Writer) {
-			printApps(w, []live.AppView{{ID: "sweep", Tenant: "text", Submitted: ago(time.Hour), Jobs: 5, Running: 2, Waiting: 3, GPUs: 2, Rho: 1.2}}, view{noon, 0})
+			printApps(w, []api.AppView{{ID: "sweep", Tenant: "text", Submitted: ago(time.Hour), Jobs: 5, Running: 2, Waiting: 3, GPUs: 2, Rho: 1.2}}, view{noon, 0})
 		}},
 		{"events", func(w io.Writer) {
 			for _, r := range records {
@@ -340,14 +340,14 @@ func TestExitCode(t *testing.T) {
 		err  error
 		want int
 	}{
-		{errors.New("x"), 1}, {usagef("x"), 2}, {live.Errorf(live.Denied, "x"), 1}, {fmt.Errorf("cancel: %w", live.Errorf(live.Unknown, "x")), 3},
-		{outcome([]live.Job{failedJob()}), 4}, {outcome([]live.Job{{State: live.Finished}, {State: live.Killed}}), 4},
+		{errors.New("x"), 1}, {usagef("x"), 2}, {api.Errorf(api.Denied, "x"), 1}, {fmt.Errorf("cancel: %w", api.Errorf(api.Unknown, "x")), 3},
+		{outcome([]api.Job{failedJob()}), 4}, {outcome([]api.Job{{State: api.Finished}, {State: api.Killed}}), 4},
 	} {
 		if got := exitCode(c.err); got != c.want {
 			t.Errorf("exit code of %v is %d; want %d", c.err, got, c.want)
 		}
 	}
-	if err := outcome([]live.Job{{State: live.Finished}}); err != nil {
+	if err := outcome([]api.Job{{State: api.Finished}}); err != nil {
 		t.Errorf("a job that finished: %v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/repro"
+	"github.com/fairway-gpu/fairway/lab/repro"
 )
 
 func newRepro() *cobra.Command {

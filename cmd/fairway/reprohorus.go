@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/repro"
+	"github.com/fairway-gpu/fairway/lab/repro"
 )
 
 func newReproHorus() *cobra.Command {
@@ -50,8 +50,8 @@ figures (TPDS'22). With --out, write horus.md and its plots to a folder.`,
 			return writePage(filepath.Join(out, "horus.md"), p, p.plots())
 		},
 	}
-	c.Flags().StringVar(&data, "data", "profiling/data", "folder of measurements, as profiling/measure.py writes them")
-	c.Flags().StringVar(&runs, "runs", "bench/gpu/results", "folder of what bench/gpu/pairs.py and share.py found on the GPU")
+	c.Flags().StringVar(&data, "data", "lab/profiling/data", "folder of measurements, as lab/profiling/measure.py writes them")
+	c.Flags().StringVar(&runs, "runs", "lab/bench/gpu/results", "folder of what lab/bench/gpu/pairs.py and share.py found on the GPU")
 	c.Flags().StringVar(&gpu, "gpu", "h200", "kind of GPU that was measured")
 	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs of each mix")
 	seeds := c.Flags().Int("seeds", len(cfg.Seeds), "number of mixes")

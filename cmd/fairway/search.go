@@ -15,13 +15,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 // submitSearch begins a search and, if asked to, waits for its end.
-func submitSearch(c *cobra.Command, s *live.SearchSpec, r *remote, wait bool) error {
+func submitSearch(c *cobra.Command, s *api.SearchSpec, r *remote, wait bool) error {
 	daemon, err := r.dial()
 	if err != nil {
 		return err
@@ -44,14 +44,14 @@ func submitSearch(c *cobra.Command, s *live.SearchSpec, r *remote, wait bool) er
 			return err
 		}
 	}
-	if wait && made.State != live.Finished {
+	if wait && made.State != api.Finished {
 		return jobError{fmt.Errorf("search %s %s: %s", clean(string(made.ID)), made.State, clean(made.Why))}
 	}
 	return nil
 }
 
 // waitSearch asks again and again, as waitFor does for a job.
-func waitSearch(ctx context.Context, daemon *client.Client, s live.Search, log io.Writer) (live.Search, error) {
+func waitSearch(ctx context.Context, daemon *client.Client, s api.Search, log io.Writer) (api.Search, error) {
 	gap, away, said := soonest, time.Time{}, ""
 	for {
 		if line := searchLine(s); line != said {
@@ -72,7 +72,7 @@ func waitSearch(ctx context.Context, daemon *client.Client, s live.Search, log i
 		case err == nil:
 			s, away = now, time.Time{}
 		case ctx.Err() != nil: // told above
-		case live.CodeOf(err) != live.Unavailable && live.CodeOf(err) != live.TooMany:
+		case api.CodeOf(err) != api.Unavailable && api.CodeOf(err) != api.TooMany:
 			return s, fmt.Errorf("wait for %s: %w", s.ID, err)
 		case away.IsZero():
 			away = time.Now()
@@ -83,16 +83,16 @@ func waitSearch(ctx context.Context, daemon *client.Client, s live.Search, log i
 }
 
 // searchLine says in a few words how a search is.
-func searchLine(s live.Search) string {
+func searchLine(s api.Search) string {
 	if s.Over() {
 		return s.State + ": " + clean(s.Why)
 	}
 	ended, running := 0, 0
 	for _, t := range s.Trials {
 		switch t.State {
-		case live.Finished, live.Failed, live.Killed:
+		case api.Finished, api.Failed, api.Killed:
 			ended++
-		case live.Running:
+		case api.Running:
 			running++
 		}
 	}
@@ -122,7 +122,7 @@ func showSearch(c *cobra.Command, r *remote, id string) (ok bool, err error) {
 }
 
 // printSearch prints a search and its trials, the best with a star.
-func printSearch(w io.Writer, s live.Search, width int) {
+func printSearch(w io.Writer, s api.Search, width int) {
 	fmt.Fprintf(w, "%s  %s\n", clean(string(s.ID)), searchLine(s))
 	metric := s.Spec.Metric
 	fmt.Fprintf(w, "%s %s, %s, stopping: %s\n", metric.Goal, clean(metric.Name), s.Spec.Method, s.Spec.Stopping.Rule)

@@ -11,15 +11,15 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/fairway-gpu/fairway/hunt"
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/tune/runner"
 )
 
 // parseSearch reads a search: what to search under "search", and the fields of a
 // job beside it.
-func parseSearch(n *yaml.Node) (*live.SearchSpec, error) {
-	s := &live.SearchSpec{}
+func parseSearch(n *yaml.Node) (*api.SearchSpec, error) {
+	s := &api.SearchSpec{}
 	job := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column}
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
@@ -82,8 +82,8 @@ func orWord(word *string, f fillers) func(*yaml.Node, string) error {
 	}
 }
 
-func fillSearch(n *yaml.Node, s *live.SearchSpec) error {
-	s.Parameters = map[string]live.Parameter{}
+func fillSearch(n *yaml.Node, s *api.SearchSpec) error {
+	s.Parameters = map[string]api.Parameter{}
 	return fillers{
 		"parameters": func(n *yaml.Node, path string) error { return fillParameters(n, path, s.Parameters) },
 		"method":     into(&s.Method),
@@ -110,7 +110,7 @@ func fillSearch(n *yaml.Node, s *live.SearchSpec) error {
 }
 
 // fillParameters reads names with a range, such as {min: 1, max: 9}, or a list.
-func fillParameters(n *yaml.Node, path string, out map[string]live.Parameter) error {
+func fillParameters(n *yaml.Node, path string, out map[string]api.Parameter) error {
 	if n.Kind != yaml.MappingNode {
 		return faultAt(n, path, "is %s; want names such as \"lr: {min: 0.001, max: 1, log: true}\"", describe(n))
 	}
@@ -124,7 +124,7 @@ func fillParameters(n *yaml.Node, path string, out map[string]live.Parameter) er
 		case twice:
 			return faultAt(key, at, "is there twice; want it once")
 		}
-		var p live.Parameter
+		var p api.Parameter
 		var err error
 		if value.Kind == yaml.SequenceNode {
 			err = fill(value, reflect.ValueOf(&p.Values).Elem(), at)
@@ -143,7 +143,7 @@ func fillParameters(n *yaml.Node, path string, out map[string]live.Parameter) er
 }
 
 // readSearch makes a search of a file ready to be sent.
-func readSearch(path string, id sched.AppID, s *live.SearchSpec) error {
+func readSearch(path string, id sched.AppID, s *api.SearchSpec) error {
 	if id != "" {
 		s.ID = id
 	}
@@ -157,14 +157,14 @@ func readSearch(path string, id sched.AppID, s *live.SearchSpec) error {
 	if err := s.Validate(); err != nil {
 		return usageError{fmt.Errorf("%s: %w", path, err)}
 	}
-	if err := hunt.Check(*s); err != nil {
+	if err := runner.Check(*s); err != nil {
 		return usageError{fmt.Errorf("%s: %w", path, err)}
 	}
 	return nil
 }
 
 // printDrySearch prints what would be sent.
-func printDrySearch(out, told io.Writer, s *live.SearchSpec) error {
+func printDrySearch(out, told io.Writer, s *api.SearchSpec) error {
 	fmt.Fprintln(told, "nothing was submitted; this search would be:")
 	return printAnswer(out, s)
 }

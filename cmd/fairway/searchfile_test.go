@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -33,14 +33,14 @@ gpus: 1-2
 command: [train, "{lr}"]
 `
 	number := func(v float64) *float64 { return &v }
-	want := live.SearchSpec{
-		ID: "sweep", Method: "grid", Metric: live.Metric{Name: "accuracy", Goal: "maximize"}, AtOnce: 4, Seed: 9, Key: "once",
-		Parameters: map[string]live.Parameter{
+	want := api.SearchSpec{
+		ID: "sweep", Method: "grid", Metric: api.Metric{Name: "accuracy", Goal: "maximize"}, AtOnce: 4, Seed: 9, Key: "once",
+		Parameters: map[string]api.Parameter{
 			"lr": {Min: number(1e-4), Max: number(1), Log: true}, "layers": {Min: number(1), Max: number(4), Int: true, Steps: 2},
 			"version": {Values: []string{"3.10", "3.9"}},
 		},
-		Stopping: live.StopRule{Rule: "pop", Min: 2, Max: 50, Eta: 4, Target: number(0.95)},
-		Trial:    live.Submission{Spec: sched.Spec{GPUs: 1, MinGPUs: 1, MaxGPUs: 2}, Task: live.Task{Command: []string{"train", "{lr}"}}},
+		Stopping: api.StopRule{Rule: "pop", Min: 2, Max: 50, Eta: 4, Target: number(0.95)},
+		Trial:    api.Submission{Spec: sched.Spec{GPUs: 1, MinGPUs: 1, MaxGPUs: 2}, Task: api.Task{Command: []string{"train", "{lr}"}}},
 	}
 	app, err := parseApp("s.yaml", []byte(text))
 	if err != nil {
@@ -49,7 +49,7 @@ command: [train, "{lr}"]
 	if diff := cmp.Diff(&want, app.Search); diff != "" {
 		t.Error(diff)
 	}
-	if err := readSearch("s.yaml", "other", app.Search); err != nil || app.Search.ID != "other" || app.Search.Metric.Goal != live.Maximise {
+	if err := readSearch("s.yaml", "other", app.Search); err != nil || app.Search.ID != "other" || app.Search.Metric.Goal != api.Maximise {
 		t.Errorf("%v, id %q, goal %q", err, app.Search.ID, app.Search.Metric.Goal)
 	}
 	short, err := parseApp("s.yaml", []byte("search: {stopping: median, metric: acc}\ncommand: [a]\n"))
@@ -66,12 +66,12 @@ func TestSearchDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := string(text)
-	for name := range fieldsOf(reflect.ValueOf(&live.SearchSpec{}).Elem()) {
+	for name := range fieldsOf(reflect.ValueOf(&api.SearchSpec{}).Elem()) {
 		if name != "id" && name != "trial" && !strings.Contains(doc, "| `"+name+"` |") {
 			t.Errorf("docs/search.md does not describe the field %s", name)
 		}
 	}
-	for _, v := range []any{&live.StopRule{}, &live.Parameter{}, &live.Metric{}} {
+	for _, v := range []any{&api.StopRule{}, &api.Parameter{}, &api.Metric{}} {
 		for name := range fieldsOf(reflect.ValueOf(v).Elem()) {
 			if name != "values" && !strings.Contains(doc, "`"+name+"`") && !strings.Contains(doc, "`"+name+": true`") {
 				t.Errorf("docs/search.md does not mention %s", name)

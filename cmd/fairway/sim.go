@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairway-gpu/fairway/policy"
-	"github.com/fairway-gpu/fairway/profile"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
-	"github.com/fairway-gpu/fairway/zoo"
+	"github.com/fairway-gpu/fairway/sim/profile"
+	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
 // defaultWorkload is the workload of the Pollux paper's evaluation in small

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 func newStatus() *cobra.Command {
@@ -27,8 +27,8 @@ says that it cannot work as it should.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var problem string
-			err := query[live.Overview]{&r,
-				func(ctx context.Context, daemon *client.Client) (live.Overview, error) {
+			err := query[api.Overview]{&r,
+				func(ctx context.Context, daemon *client.Client) (api.Overview, error) {
 					o, err := daemon.Overview(ctx)
 					problem = o.Problem
 					return o, err
@@ -45,7 +45,7 @@ says that it cannot work as it should.`,
 	return c
 }
 
-func printOverview(w io.Writer, o live.Overview) {
+func printOverview(w io.Writer, o api.Overview) {
 	var g grid
 	g.add("policy", clean(o.Policy))
 	g.add("GPUs", fmt.Sprintf("%d of %d held", o.Held, o.GPUs))
@@ -68,9 +68,9 @@ operating system; over TCP it goes by the token.` + exitHelp,
 		Example: "  fairway whoami",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return query[live.Identity]{&r,
-				func(ctx context.Context, daemon *client.Client) (live.Identity, error) { return daemon.Whoami(ctx) },
-				func(w io.Writer, i live.Identity) {
+			return query[api.Identity]{&r,
+				func(ctx context.Context, daemon *client.Client) (api.Identity, error) { return daemon.Whoami(ctx) },
+				func(w io.Writer, i api.Identity) {
 					fmt.Fprintf(w, "%s, role %s, tenant %s\n", orDash(i.User), i.Role, orDash(string(i.Tenant)))
 				},
 			}.run(c)

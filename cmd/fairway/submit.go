@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -24,7 +24,7 @@ type submitFlags struct {
 	remote
 	file, gpus, dir string
 	env             []string
-	job             live.Submission
+	job             api.Submission
 	app, tenant     string
 	wait, dryRun    bool
 }
@@ -122,7 +122,7 @@ func (f *submitFlags) run(c *cobra.Command, command []string) error {
 // submitted is what was submitted, and what to do then.
 type submitted struct {
 	daemon       *client.Client
-	jobs         []live.Job
+	jobs         []api.Job
 	wait, asJSON bool
 }
 
@@ -145,7 +145,7 @@ func afterSubmit(c *cobra.Command, s submitted) error {
 		}
 	}
 	if s.asJSON {
-		if err := printAnswer(out, live.JobList{Jobs: jobs}); err != nil {
+		if err := printAnswer(out, api.JobList{Jobs: jobs}); err != nil {
 			return err
 		}
 	}
@@ -156,8 +156,8 @@ func afterSubmit(c *cobra.Command, s submitted) error {
 }
 
 // jobs reads the file and puts the flags over it.
-func (f *submitFlags) jobs(c *cobra.Command, command []string) ([]live.Submission, error) {
-	jobs := make([]live.Submission, 1)
+func (f *submitFlags) jobs(c *cobra.Command, command []string) ([]api.Submission, error) {
+	jobs := make([]api.Submission, 1)
 	if f.file != "" {
 		text, err := readJobFile(f.file, c.InOrStdin())
 		if err != nil {
@@ -184,7 +184,7 @@ func (f *submitFlags) jobs(c *cobra.Command, command []string) ([]live.Submissio
 }
 
 // override puts the flags that were given, and the defaults, over a job.
-func (f *submitFlags) override(j *live.Submission, fl *pflag.FlagSet, command []string) error {
+func (f *submitFlags) override(j *api.Submission, fl *pflag.FlagSet, command []string) error {
 	if fl.Changed("gpus") || j.GPUs == 0 && j.MinGPUs == 0 {
 		if err := setGPUs(j, f.gpus); err != nil {
 			return usagef("--gpus: %w", err)
@@ -221,7 +221,7 @@ func (f *submitFlags) override(j *live.Submission, fl *pflag.FlagSet, command []
 
 // settle makes the working folder absolute; a job that names none runs in the
 // current folder, unless it was asked for one of its own.
-func settle(j *live.Submission, own bool) error {
+func settle(j *api.Submission, own bool) error {
 	if j.Dir == "" && own {
 		return nil
 	}
@@ -233,7 +233,7 @@ func settle(j *live.Submission, own bool) error {
 	return nil
 }
 
-func (f *submitFlags) setEnv(j *live.Submission) error {
+func (f *submitFlags) setEnv(j *api.Submission) error {
 	if len(f.env) == 0 {
 		return nil
 	}
@@ -255,7 +255,7 @@ func (f *submitFlags) setEnv(j *live.Submission) error {
 }
 
 // check says what the daemon would refuse; the daemon has the last word.
-func check(s live.Submission) error {
+func check(s api.Submission) error {
 	s.ID = "job" // the daemon chooses it
 	if s.GPUs == 0 {
 		s.GPUs = s.MinGPUs
@@ -263,7 +263,7 @@ func check(s live.Submission) error {
 	return s.Validate()
 }
 
-func nameOf(s live.Submission, i, n int) string {
+func nameOf(s api.Submission, i, n int) string {
 	switch {
 	case n == 1:
 		return "job"
@@ -274,8 +274,8 @@ func nameOf(s live.Submission, i, n int) string {
 }
 
 // submitAll submits one job after the other and returns those that were taken.
-func submitAll(ctx context.Context, daemon *client.Client, jobs []live.Submission) ([]live.Job, error) {
-	var out []live.Job
+func submitAll(ctx context.Context, daemon *client.Client, jobs []api.Submission) ([]api.Job, error) {
+	var out []api.Job
 	for _, s := range jobs {
 		j, err := daemon.Submit(ctx, s)
 		if err != nil {
@@ -286,7 +286,7 @@ func submitAll(ctx context.Context, daemon *client.Client, jobs []live.Submissio
 	return out, nil
 }
 
-func printDry(c *cobra.Command, jobs []live.Submission) error {
+func printDry(c *cobra.Command, jobs []api.Submission) error {
 	fmt.Fprintf(c.ErrOrStderr(), "nothing was submitted; %s would be:\n", several(len(jobs), "job"))
 	return printAnswer(c.OutOrStdout(), jobs)
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -27,12 +27,12 @@ their jobs is (rho), and what they have used since the daemon's first start.` + 
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			width := widthOf(c.OutOrStdout())
-			return query[live.TenantList]{&r,
-				func(ctx context.Context, daemon *client.Client) (live.TenantList, error) {
+			return query[api.TenantList]{&r,
+				func(ctx context.Context, daemon *client.Client) (api.TenantList, error) {
 					tenants, err := daemon.Tenants(ctx)
-					return live.TenantList{Tenants: tenants}, err
+					return api.TenantList{Tenants: tenants}, err
 				},
-				func(w io.Writer, l live.TenantList) { printTenants(w, l.Tenants, width) },
+				func(w io.Writer, l api.TenantList) { printTenants(w, l.Tenants, width) },
 			}.run(c)
 		},
 	}
@@ -59,8 +59,8 @@ func newSetTenant(r *remote) *cobra.Command {
 			if c.Flags().NFlag() == 0 {
 				return usagef("tenants set: nothing to change; use --weight, --quota, --borrow or --max-gpus")
 			}
-			return query[live.TenantView]{r,
-				func(ctx context.Context, daemon *client.Client) (live.TenantView, error) {
+			return query[api.TenantView]{r,
+				func(ctx context.Context, daemon *client.Client) (api.TenantView, error) {
 					return setTenant(ctx, daemon, func(t *sched.Tenant) {
 						changes := map[string]func(){
 							"weight": func() { t.Weight = given.Weight }, "quota": func() { t.Quota = given.Quota },
@@ -73,7 +73,7 @@ func newSetTenant(r *remote) *cobra.Command {
 						}
 					}, sched.TenantID(args[0]))
 				},
-				func(w io.Writer, t live.TenantView) { printTenants(w, []live.TenantView{t}, 0) },
+				func(w io.Writer, t api.TenantView) { printTenants(w, []api.TenantView{t}, 0) },
 			}.run(c)
 		},
 	}
@@ -86,10 +86,10 @@ func newSetTenant(r *remote) *cobra.Command {
 }
 
 // setTenant changes a tenant as it is now.
-func setTenant(ctx context.Context, daemon *client.Client, change func(*sched.Tenant), id sched.TenantID) (live.TenantView, error) {
+func setTenant(ctx context.Context, daemon *client.Client, change func(*sched.Tenant), id sched.TenantID) (api.TenantView, error) {
 	all, err := daemon.Tenants(ctx)
 	if err != nil {
-		return live.TenantView{}, err
+		return api.TenantView{}, err
 	}
 	t := sched.Tenant{ID: id}
 	for _, have := range all {
@@ -99,12 +99,12 @@ func setTenant(ctx context.Context, daemon *client.Client, change func(*sched.Te
 	}
 	change(&t)
 	if err := t.Validate(); err != nil {
-		return live.TenantView{}, usageError{err}
+		return api.TenantView{}, usageError{err}
 	}
 	return daemon.SetTenant(ctx, t)
 }
 
-func printTenants(w io.Writer, tenants []live.TenantView, width int) {
+func printTenants(w io.Writer, tenants []api.TenantView, width int) {
 	g := grid{right: []bool{false, true, true, true, true, true, true, true, true, true}}
 	g.add("TENANT", "WEIGHT", "SHARE", "QUOTA", "MOST", "HELD", "RUNNING", "WAITING", "RHO", "GPU-HOURS", "BORROWS")
 	for _, t := range tenants {

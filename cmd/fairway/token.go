@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -33,10 +33,10 @@ secret is printed once, when it is made.` + exitHelp,
 }
 
 func newTokenCreate(r *remote) *cobra.Command {
-	var t live.Token
+	var t api.Token
 	var tenant string
 	var lasts sched.Duration
-	t.Role = live.User
+	t.Role = api.User
 	c := &cobra.Command{
 		Use:   "create --user NAME",
 		Short: "Make a token and print its secret",
@@ -60,12 +60,12 @@ again: put it into a file of mode 0600.
 			if lasts > 0 {
 				t.Expires = time.Now().Add(lasts.D()).UTC().Truncate(time.Second)
 			}
-			return query[live.NewToken]{r,
-				func(ctx context.Context, daemon *client.Client) (live.NewToken, error) {
+			return query[api.NewToken]{r,
+				func(ctx context.Context, daemon *client.Client) (api.NewToken, error) {
 					made, secret, err := daemon.CreateToken(ctx, t)
-					return live.NewToken{Token: made, Secret: secret}, err
+					return api.NewToken{Token: made, Secret: secret}, err
 				},
-				func(w io.Writer, n live.NewToken) {
+				func(w io.Writer, n api.NewToken) {
 					fmt.Fprintf(c.ErrOrStderr(), "token %s: %s\n", clean(n.Token.ID), tokenText(n.Token))
 					fmt.Fprintln(w, clean(n.Secret))
 				},
@@ -75,14 +75,14 @@ again: put it into a file of mode 0600.
 	fl := c.Flags()
 	fl.StringVar(&t.User, "user", "", "who uses it")
 	fl.StringVar(&tenant, "tenant", "default", "tenant of the user")
-	fl.TextVar(&t.Role, "role", live.User, "viewer, user or admin")
+	fl.TextVar(&t.Role, "role", api.User, "viewer, user or admin")
 	fl.StringVar(&t.Name, "name", "", "what it is for, for people")
 	fl.StringVar(&t.RunAs, "run-as", "", "operating-system user that its jobs run as (default: the daemon's)")
 	fl.TextVar(&lasts, "expires", sched.Duration(0), "how long it is valid, such as 30d; 0s: until revoked")
 	return c
 }
 
-func tokenText(t live.Token) string {
+func tokenText(t api.Token) string {
 	text := fmt.Sprintf("%s as %s of tenant %s", clean(t.User), t.Role, orDash(string(t.Tenant)))
 	if !t.Expires.IsZero() {
 		text += ", until " + t.Expires.Local().Format(time.DateTime)
@@ -95,18 +95,18 @@ func newTokenList(r *remote) *cobra.Command {
 		Use: "list", Short: "List tokens", Example: "  fairway token list", Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			width := widthOf(c.OutOrStdout())
-			return query[live.TokenList]{r,
-				func(ctx context.Context, daemon *client.Client) (live.TokenList, error) {
+			return query[api.TokenList]{r,
+				func(ctx context.Context, daemon *client.Client) (api.TokenList, error) {
 					tokens, err := daemon.Tokens(ctx)
-					return live.TokenList{Tokens: tokens}, err
+					return api.TokenList{Tokens: tokens}, err
 				},
-				func(w io.Writer, l live.TokenList) { printTokens(w, l.Tokens, view{time.Now(), width}) },
+				func(w io.Writer, l api.TokenList) { printTokens(w, l.Tokens, view{time.Now(), width}) },
 			}.run(c)
 		},
 	}
 }
 
-func printTokens(w io.Writer, tokens []live.Token, v view) {
+func printTokens(w io.Writer, tokens []api.Token, v view) {
 	if len(tokens) == 0 {
 		fmt.Fprintln(w, "no tokens")
 		return

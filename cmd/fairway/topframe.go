@@ -10,16 +10,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 // picture is all that top draws.
 type picture struct {
-	overview live.Overview
-	nodes    []live.Node
-	jobs     live.JobPage // that have not ended
-	fault    string       // why the rest is old; empty: it is not
+	overview api.Overview
+	nodes    []api.Node
+	jobs     api.JobPage // that have not ended
+	fault    string      // why the rest is old; empty: it is not
 }
 
 // screen is where top draws.
@@ -133,7 +133,7 @@ func gpuLines(p picture, s screen) []string {
 }
 
 // cells draws the slots of a node in rows.
-func (s screen) cells(n live.Node) []string {
+func (s screen) cells(n api.Node) []string {
 	const least = 26
 	perRow := max(1, s.width/least)
 	width := s.width / perRow
@@ -151,7 +151,7 @@ func (s screen) cells(n live.Node) []string {
 		}
 		bar, colour, who := strings.Repeat("·", barWidth), dim, "free"
 		if len(slot.Jobs) > 0 {
-			colour, who = jobColour(slot.Jobs[0]), jobsOf(live.GPUSlot{Jobs: slot.Jobs})
+			colour, who = jobColour(slot.Jobs[0]), jobsOf(api.GPUSlot{Jobs: slot.Jobs})
 			bar = strings.Repeat("▒", barWidth) // held, and nobody measures
 		}
 		if slot.Use != nil {
@@ -169,7 +169,7 @@ func (s screen) cells(n live.Node) []string {
 
 // denseNode draws a node in one line, or a few: a letter for each GPU that is
 // held, the same for the same job.
-func (s screen) denseNode(name string, n live.Node) []string {
+func (s screen) denseNode(name string, n api.Node) []string {
 	nameWidth := min(40, s.width/2)
 	room := max(1, s.width-nameWidth-1)
 	var lines []string
@@ -192,7 +192,7 @@ func (s screen) denseNode(name string, n live.Node) []string {
 }
 
 // letter shows how busy a GPU is; "▒" where nobody measures.
-func letter(slot live.GPUSlot) string {
+func letter(slot api.GPUSlot) string {
 	if slot.Use == nil {
 		return "▒"
 	}
@@ -214,7 +214,7 @@ func runningLines(p picture, s screen) []string {
 	}
 	lines = append(lines, s.paint(dim, fit(head, s.width)))
 	for _, j := range p.jobs.Jobs {
-		if j.State == live.Waiting || j.State == live.Paused {
+		if j.State == api.Waiting || j.State == api.Paused {
 			continue
 		}
 		share, known := progress(j)
@@ -223,7 +223,7 @@ func runningLines(p picture, s screen) []string {
 			bar = meter(share, barWidth)
 		}
 		id := clean(string(j.ID))
-		if j.State != live.Running {
+		if j.State != api.Running {
 			id += " (" + j.State + ")"
 		}
 		line := fmt.Sprintf(" %5d %6s  %s %4s %7s %7s %5s", heldGPUs(j), wants(j), bar, percent(j), brief(ranFor(j, p.overview.Now)), left(j), rhoText(j.Rho))
@@ -246,7 +246,7 @@ func runningLines(p picture, s screen) []string {
 func queueLines(p picture, s screen) []string {
 	lines := []string{s.title("Queue")}
 	for _, j := range p.jobs.Jobs {
-		if j.State != live.Waiting && j.State != live.Paused {
+		if j.State != api.Waiting && j.State != api.Paused {
 			continue
 		}
 		line := fmt.Sprintf("%s %6s %7s  %s", pad(clean(string(j.ID)), max(12, s.width/5)), wants(j), brief(waitedFor(j, p.overview.Now)), why(j))

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/report"
+	"github.com/fairway-gpu/fairway/lab/report"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
-	"github.com/fairway-gpu/fairway/trace"
+	"github.com/fairway-gpu/fairway/sim/trace"
 )
 
 func newTrace() *cobra.Command {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/local"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -98,13 +98,13 @@ func up(cmd *cobra.Command, c daemonConfig) error {
 	return errors.Join(err, d.close())
 }
 
-func (d *daemon) policySpec() string { _, spec := d.book.InForce(); return spec }
+func (d *localDaemon) policySpec() string { _, spec := d.book.InForce(); return spec }
 
 // dashboard returns a link that logs the one who starts the daemon in.
-func (d *daemon) dashboard() string {
+func (d *localDaemon) dashboard() string {
 	for _, l := range d.listeners {
 		if url := l.URL(); strings.HasPrefix(url, "http") {
-			return url + d.server.LoginLink(live.Identity{User: "root", Tenant: d.config.Socket.Tenant, Role: live.Admin, Owner: live.Owner{UID: -1, GID: -1}})
+			return url + d.server.LoginLink(api.Identity{User: "root", Tenant: d.config.Socket.Tenant, Role: api.Admin, Owner: api.Owner{UID: -1, GID: -1}})
 		}
 	}
 	return ""

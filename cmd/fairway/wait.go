@@ -9,8 +9,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // jobError says that a job that was waited for did not finish.
@@ -27,13 +27,13 @@ const (
 // waiting is what waitAll needs.
 type waiting struct {
 	daemon *client.Client
-	jobs   []live.Job
+	jobs   []api.Job
 	log    io.Writer // what happens meanwhile
 }
 
 // waitAll waits for the end of all jobs and returns them as they ended.
-func waitAll(ctx context.Context, w waiting) ([]live.Job, error) {
-	ended := make([]live.Job, len(w.jobs))
+func waitAll(ctx context.Context, w waiting) ([]api.Job, error) {
+	ended := make([]api.Job, len(w.jobs))
 	for i, j := range w.jobs {
 		var err error
 		if ended[i], err = waitFor(ctx, w, j); err != nil {
@@ -45,7 +45,7 @@ func waitAll(ctx context.Context, w waiting) ([]live.Job, error) {
 
 // waitFor asks for the job again and again. Asking survives a restart of the
 // daemon, and a job that ended while nobody listened.
-func waitFor(ctx context.Context, w waiting, j live.Job) (live.Job, error) {
+func waitFor(ctx context.Context, w waiting, j api.Job) (api.Job, error) {
 	gap, away, state := soonest, time.Time{}, ""
 	for !j.Status.Phase.Ended() {
 		if j.State != state {
@@ -63,7 +63,7 @@ func waitFor(ctx context.Context, w waiting, j live.Job) (live.Job, error) {
 		case err == nil:
 			j, away = now, time.Time{}
 		case ctx.Err() != nil: // told above
-		case live.CodeOf(err) != live.Unavailable && live.CodeOf(err) != live.TooMany:
+		case api.CodeOf(err) != api.Unavailable && api.CodeOf(err) != api.TooMany:
 			return j, fmt.Errorf("wait for %s: %w", j.ID, err)
 		case away.IsZero():
 			away = time.Now()
@@ -76,7 +76,7 @@ func waitFor(ctx context.Context, w waiting, j live.Job) (live.Job, error) {
 }
 
 // stateLine says in a few words how a job is.
-func stateLine(j live.Job) string {
+func stateLine(j api.Job) string {
 	if text := why(j); text != "" {
 		return j.State + ": " + text
 	}
@@ -87,11 +87,11 @@ func stateLine(j live.Job) string {
 }
 
 // outcome returns an error if a job did not finish.
-func outcome(jobs []live.Job) error {
+func outcome(jobs []api.Job) error {
 	bad := 0
-	var first live.Job
+	var first api.Job
 	for _, j := range jobs {
-		if j.State != live.Finished {
+		if j.State != api.Finished {
 			if bad == 0 {
 				first = j
 			}
@@ -107,8 +107,8 @@ func outcome(jobs []live.Job) error {
 	return jobError{fmt.Errorf("%d of %d jobs did not finish, the first: %s %s", bad, len(jobs), clean(string(first.ID)), ending(first))}
 }
 
-func ending(j live.Job) string {
-	if j.State == live.Killed {
+func ending(j api.Job) string {
+	if j.State == api.Killed {
 		return "was cancelled"
 	}
 	if j.Exit == nil {

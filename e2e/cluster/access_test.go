@@ -18,10 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	fairway "github.com/fairway-gpu/fairway/client"
 	"github.com/fairway-gpu/fairway/kube/kubetest/operator"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -88,13 +88,13 @@ func TestTenantsApart(t *testing.T) {
 	if err := me.Create(t.Context(), own); err != nil {
 		t.Fatalf("create a job of my own: %v", err)
 	}
-	w.wait(t, theirs, live.Running)
-	w.wait(t, own, live.Running)
+	w.wait(t, theirs, api.Running)
+	w.wait(t, own, api.Running)
 	t.Run("API server", func(t *testing.T) { w.checkObjects(t, me, theirs, own) })
 	t.Run("Fairway", func(t *testing.T) {
 		w.checkAPI(t, p.dial(t, w.token(t, "mine", "trainer", "fairway", nil)), theirs, own)
 	})
-	w.wait(t, theirs, live.Running)
+	w.wait(t, theirs, api.Running)
 	if theirs.Status.Attempt != 1 {
 		t.Errorf("their job was started %d times; want 1", theirs.Status.Attempt)
 	}
@@ -146,11 +146,11 @@ func (w *world) checkObjects(t *testing.T, me client.Client, theirs, own *v1alph
 	}
 	// What a user says about the status of a new job counts for nothing.
 	lie := w.object(training{name: "lie", namespace: "mine", runFor: time.Second})
-	lie.Status.State, lie.Status.ID = live.Finished, theirs.Status.ID
+	lie.Status.State, lie.Status.ID = api.Finished, theirs.Status.ID
 	if err := me.Create(ctx, lie); err != nil {
 		t.Fatal(err)
 	}
-	w.wait(t, lie, live.Finished)
+	w.wait(t, lie, api.Finished)
 	if lie.Status.ID == theirs.Status.ID || lie.Status.Attempt != 1 {
 		t.Errorf("it is known as %s after %d starts; want an identity of its own and one start", lie.Status.ID, lie.Status.Attempt)
 	}
@@ -174,39 +174,39 @@ func (w *world) checkAPI(t *testing.T, me *fairway.Client, theirs, own *v1alpha1
 		t.Fatalf("my own job: tenant %q, %v; want mine", got.Tenant, err)
 	}
 	var out strings.Builder
-	refused := []live.Code{live.Unknown, live.Denied}
+	refused := []api.Code{api.Unknown, api.Denied}
 	for name, do := range map[string]func() error{
 		"read":       func() error { _, err := me.Job(ctx, id); return err },
 		"explain":    func() error { _, err := me.Explain(ctx, id); return err },
 		"points":     func() error { _, err := me.Points(ctx, id); return err },
-		"logs":       func() error { return me.Logs(ctx, id, live.LogQuery{}, &out) },
-		"cancel":     func() error { _, err := me.Command(ctx, id, live.Cancel); return err },
-		"pause":      func() error { _, err := me.Command(ctx, id, live.Pause); return err },
+		"logs":       func() error { return me.Logs(ctx, id, api.LogQuery{}, &out) },
+		"cancel":     func() error { _, err := me.Command(ctx, id, api.Cancel); return err },
+		"pause":      func() error { _, err := me.Command(ctx, id, api.Pause); return err },
 		"set policy": func() error { _, err := me.SetPolicy(ctx, "las", false); return err },
 		"set tenant": func() error { _, err := me.SetTenant(ctx, sched.Tenant{ID: "mine", Weight: 100}); return err },
 		"cordon":     func() error { _, err := me.SetNode(ctx, "gpu-0", sched.Cordoned); return err },
 		"make a token": func() error {
-			_, _, err := me.CreateToken(ctx, live.Token{User: "x", Role: live.Admin, Tenant: "theirs"})
+			_, _, err := me.CreateToken(ctx, api.Token{User: "x", Role: api.Admin, Tenant: "theirs"})
 			return err
 		},
 		"list tokens": func() error { _, err := me.Tokens(ctx); return err },
 		"submit as them": func() error {
-			_, err := me.Submit(ctx, live.Submission{Spec: sched.Spec{GPUs: 1, Tenant: "theirs"}, Task: live.Task{Name: "x", Command: []string{"x"}, Image: "x"}})
+			_, err := me.Submit(ctx, api.Submission{Spec: sched.Spec{GPUs: 1, Tenant: "theirs"}, Task: api.Task{Name: "x", Command: []string{"x"}, Image: "x"}})
 			return err
 		},
 	} {
-		if err := do(); err == nil || !slices.Contains(refused, live.CodeOf(err)) {
+		if err := do(); err == nil || !slices.Contains(refused, api.CodeOf(err)) {
 			t.Errorf("%s: %v; want it refused", name, err)
 		}
 	}
 	seen := ""
-	for job, err := range me.List(ctx, live.JobFilter{}) {
+	for job, err := range me.List(ctx, api.JobFilter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		seen += fmt.Sprint(job.ID, " ")
 	}
-	page, err := me.Events(ctx, live.RecordFilter{})
+	page, err := me.Events(ctx, api.RecordFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,18 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/journal"
 	"github.com/fairway-gpu/fairway/kube/kubetest/operator"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
-	"github.com/fairway-gpu/fairway/replay"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sim/replay"
 )
 
 // past is what the journal says about a job.
 type past struct {
 	starts []sched.Placement // attempt 1 first
-	exits  map[int][]live.Exit
+	exits  map[int][]api.Exit
 	ends   []sched.Phase
 	// reports are the work done, as agents told it.
 	reports []float64
@@ -61,7 +61,7 @@ func (w *world) readJournal(t *testing.T) chronicle {
 	return c
 }
 
-func (c *chronicle) add(r *live.Record) {
+func (c *chronicle) add(r *api.Record) {
 	c.records++
 	if e := r.Event; e != nil && e.Kind == sched.NodeJoined {
 		c.others[e.Node.Name] = e.Node.Others.Len()
@@ -75,7 +75,7 @@ func (c *chronicle) add(r *live.Record) {
 	}
 	p := c.jobs[id]
 	if p == nil {
-		p = &past{exits: map[int][]live.Exit{}}
+		p = &past{exits: map[int][]api.Exit{}}
 		c.jobs[id] = p
 	}
 	if r.Exit != nil {
@@ -172,15 +172,15 @@ func (c *chronicle) accounts(job *v1alpha1.TrainingJob, pods map[attempt][]*stor
 		}
 	}
 	switch job.Status.State {
-	case live.Finished:
+	case api.Finished:
 		if good != 1 || whole != 1 || len(p.ends) != 1 || p.ends[0] != sched.Finished {
 			return fmt.Errorf("%d attempts ended well by the journal, %d by their pods, and it ended %v; want each once:%s", good, whole, p.ends, p.tell(job.Status.ID, pods))
 		}
-	case live.Failed, live.Killed:
+	case api.Failed, api.Killed:
 		if good != 0 || len(p.ends) != 1 {
 			return fmt.Errorf("%d attempts ended well, and it ended %v; want none and one end", good, p.ends)
 		}
-	case live.Running:
+	case api.Running:
 		gang := pods[attempt{job.Status.ID, int(job.Status.Attempt)}]
 		gpus := int64(0)
 		for _, s := range gang {
@@ -191,11 +191,11 @@ func (c *chronicle) accounts(job *v1alpha1.TrainingJob, pods map[attempt][]*stor
 		if want := gpusOf(p.starts[len(p.starts)-1]); gpus != want {
 			return fmt.Errorf("its pods hold %d GPUs; want %d", gpus, want)
 		}
-	case live.Waiting, live.Paused:
+	case api.Waiting, api.Paused:
 		if job.Status.Why == "" {
 			return errors.New("it waits, and nobody knows why")
 		}
-	case live.Starting, live.Stopping:
+	case api.Starting, api.Stopping:
 	default:
 		return errors.New("its state is none that there is")
 	}

@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // report sends what an agent sends, and returns the answer's status.
@@ -42,7 +42,7 @@ func TestReportsNotForged(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"victim", "attacker"}})
 	p := w.operator(t, how{})
 	victim := w.create(t, training{name: "net", namespace: "victim", gpus: 2})
-	w.wait(t, victim, live.Running)
+	w.wait(t, victim, api.Running)
 	pod := w.podsOf(t, victim, 1)[0]
 	const body = `{"done": 7, "rate": 1}`
 	right := w.token(t, "victim", "default", "fairway-agents", &pod)
@@ -97,7 +97,7 @@ func (w *world) checkGone(t *testing.T, p *running, job *v1alpha1.TrainingJob, p
 		t.Fatal(err)
 	}
 	eventually(t, "the job runs again", func() error {
-		if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(job), job); err != nil || job.Status.Attempt < 2 || job.Status.State != live.Running {
+		if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(job), job); err != nil || job.Status.Attempt < 2 || job.Status.State != api.Running {
 			return fmt.Errorf("it is %s in attempt %d, %w", job.Status.State, job.Status.Attempt, err)
 		}
 		return nil

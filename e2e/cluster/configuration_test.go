@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // setQuota changes what a tenant may have.
@@ -59,19 +59,19 @@ func TestQuotaChanges(t *testing.T) {
 	for i := range 3 {
 		jobs = append(jobs, w.create(t, training{name: fmt.Sprintf("job-%d", i), gpus: 8}))
 	}
-	w.wait(t, jobs[0], live.Running)
-	w.wait(t, jobs[1], live.Running)
-	w.wait(t, jobs[2], live.Waiting)
+	w.wait(t, jobs[0], api.Running)
+	w.wait(t, jobs[1], api.Running)
+	w.wait(t, jobs[2], api.Waiting)
 	if why := jobs[2].Status.Why; !strings.Contains(why, "tenant") {
 		t.Errorf("the third waits because %q; want its tenant named", why)
 	}
 	w.setQuota(t, "team", 24)
-	w.wait(t, jobs[2], live.Running)
+	w.wait(t, jobs[2], api.Running)
 	w.setQuota(t, "team", 8)
 	late := w.create(t, training{name: "late", gpus: 8, runFor: time.Second})
-	w.wait(t, late, live.Waiting)
+	w.wait(t, late, api.Waiting)
 	for _, j := range jobs {
-		w.wait(t, j, live.Running, live.Finished)
+		w.wait(t, j, api.Running, api.Finished)
 		if j.Status.Attempt != 1 {
 			t.Errorf("job %s was started %d times; want 1: a smaller quota stops nobody under this policy", j.Name, j.Status.Attempt)
 		}
@@ -79,9 +79,9 @@ func TestQuotaChanges(t *testing.T) {
 	if err := w.admin.Delete(t.Context(), tenant); err != nil {
 		t.Fatal(err)
 	}
-	w.wait(t, late, live.Running, live.Finished) // without a quota there is room at once
+	w.wait(t, late, api.Running, api.Finished) // without a quota there is room at once
 	free := w.create(t, training{name: "free", gpus: 32, runFor: time.Second})
-	w.wait(t, free, live.Finished)
+	w.wait(t, free, api.Finished)
 	if free.Status.Tenant != "quota" {
 		t.Errorf("it belongs to tenant %q; want that of its namespace", free.Status.Tenant)
 	}

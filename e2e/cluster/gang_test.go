@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // TestGangsDoNotDeadlock: two gangs of which the cluster has room for one and a
@@ -33,18 +33,18 @@ func TestGangsDoNotDeadlock(t *testing.T) {
 			a := w.create(t, training{name: "a", gpus: size, runFor: runFor})
 			b := w.create(t, training{name: "b", gpus: size, runFor: runFor})
 			if both {
-				w.wait(t, a, live.Running)
-				w.wait(t, b, live.Running)
+				w.wait(t, a, api.Running)
+				w.wait(t, b, api.Running)
 				time.Sleep(2 * time.Second) // times of the API are whole seconds
 				w.end(t, a)
 				w.end(t, b)
 			}
 			w.waitAll(t)
-			if got := w.account(t); got[live.Finished] != 2 {
+			if got := w.account(t); got[api.Finished] != 2 {
 				t.Errorf("got %v; want both finished", got)
 			}
 			for _, job := range []*v1alpha1.TrainingJob{a, b} {
-				w.wait(t, job, live.Finished)
+				w.wait(t, job, api.Finished)
 				if job.Status.Attempt != 1 {
 					t.Errorf("job %s needed %d attempts; want 1", job.Name, job.Status.Attempt)
 				}
@@ -95,7 +95,7 @@ func TestOversizeGang(t *testing.T) {
 		t.Errorf("median %v, longest %v; want at most %v and %v", median, longest, most, once)
 	}
 	small := w.create(t, training{name: "small", gpus: 8, runFor: time.Second})
-	w.wait(t, small, live.Finished)
+	w.wait(t, small, api.Finished)
 	w.account(t)
 }
 
@@ -120,7 +120,7 @@ func TestSameNameAgain(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"again"}})
 	w.operator(t, how{})
 	first := w.create(t, training{name: "net", gpus: 4, stopAfter: 4 * time.Second})
-	w.wait(t, first, live.Running)
+	w.wait(t, first, api.Running)
 	if err := w.admin.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +128,8 @@ func TestSameNameAgain(t *testing.T) {
 	w.create(t, training{name: "heir", gpus: 4, runFor: time.Second})
 	time.Sleep(300 * time.Millisecond)
 	second := w.create(t, training{name: "net", gpus: 4, runFor: time.Second})
-	w.wait(t, second, live.Finished, live.Failed)
-	if second.Status.State != live.Finished || second.Status.ID == first.Status.ID {
+	w.wait(t, second, api.Finished, api.Failed)
+	if second.Status.State != api.Finished || second.Status.ID == first.Status.ID {
 		t.Errorf("the second is %s as %s (%s); want it finished, and not as %s", second.Status.State, second.Status.ID, second.Status.Why, first.Status.ID)
 	}
 	w.waitAll(t)

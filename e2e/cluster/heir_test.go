@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // TestHeirKnowsNodes: while nobody leads, the nodes are cordoned and the quota that a
@@ -23,15 +23,15 @@ func TestHeirKnowsNodes(t *testing.T) {
 	first := w.operator(t, how{})
 	w.tenant(t, "team", 8)
 	holder := w.create(t, training{name: "holder", gpus: 8})
-	w.wait(t, holder, live.Running)
+	w.wait(t, holder, api.Running)
 	heir := w.create(t, training{name: "heir", gpus: 8})
-	w.wait(t, heir, live.Waiting)
+	w.wait(t, heir, api.Waiting)
 	first.Kill()
 	t.Cleanup(func() { w.cordon(t, false) })
 	w.cordon(t, true)
 	w.end(t, holder)
 	w.operator(t, how{})
-	w.wait(t, holder, live.Finished)
+	w.wait(t, holder, api.Finished)
 	eventually(t, "it waits for nodes", func() error {
 		if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(heir), heir); err != nil {
 			return err

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // hostile is a job that nobody should send.
@@ -81,7 +81,7 @@ func TestHostileJobs(t *testing.T) {
 	try := func(name string) (*v1alpha1.TrainingJob, time.Duration) {
 		begin := time.Now()
 		job := w.create(t, training{name: name, namespace: "decent", runFor: time.Second})
-		w.wait(t, job, live.Running, live.Finished)
+		w.wait(t, job, api.Running, api.Finished)
 		return job, time.Since(begin)
 	}
 	_, before := try("before")
@@ -116,8 +116,8 @@ func TestHostileJobs(t *testing.T) {
 	if most := max(15*time.Second, 10*before); took > most {
 		t.Errorf("a decent job ran after %v; want at most %v", took, most)
 	}
-	w.wait(t, fits, live.Finished)
-	w.wait(t, small, live.Finished)
+	w.wait(t, fits, api.Finished)
+	w.wait(t, small, api.Finished)
 	if !p.Running() || strings.Contains(p.log(), "panic") {
 		t.Error("the operator did not survive")
 	}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // impostor is a pod with all that Fairway puts on the first pod of a job: a user of
@@ -39,7 +39,7 @@ func TestImpostors(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"honest", "crooked"}, posing: true})
 	w.operator(t, how{})
 	victim := w.create(t, training{name: "net", namespace: "honest", gpus: 2})
-	w.wait(t, victim, live.Running)
+	w.wait(t, victim, api.Running)
 	decoy := w.create(t, training{name: "decoy", namespace: "crooked", suspend: true})
 
 	labelled := impostor(w.object(training{name: "net", namespace: "crooked"}), victim.Status.ID) // on a node, without an owner
@@ -66,16 +66,16 @@ func TestImpostors(t *testing.T) {
 	w.knowsOthers(t, nodeGPUs)
 	free := int32(allGPUs - nodeGPUs - 2)
 	over := w.create(t, training{name: "over", namespace: "honest", gpus: free + 1, runFor: time.Second})
-	w.wait(t, over, live.Waiting)
+	w.wait(t, over, api.Waiting)
 	if err := w.admin.Delete(t.Context(), over); err != nil {
 		t.Fatal(err)
 	}
 	fits := w.create(t, training{name: "fits", namespace: "honest", gpus: free, runFor: 3 * time.Second})
-	w.wait(t, fits, live.Finished)
+	w.wait(t, fits, api.Finished)
 	if fits.Status.Attempt != 1 {
 		t.Errorf("the job that fits needed %d attempts; want 1", fits.Status.Attempt)
 	}
-	w.wait(t, victim, live.Running)
+	w.wait(t, victim, api.Running)
 	if victim.Status.Attempt != 1 {
 		t.Errorf("the victim was started %d times; want 1", victim.Status.Attempt)
 	}

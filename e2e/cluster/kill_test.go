@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // number reads a knob from the environment.
@@ -78,10 +78,10 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	w.operator(t, how{settings: map[string]any{"policy": elastic}})
 	w.waitAll(t)
 	states := w.account(t)
-	if total := states[live.Finished] + states[live.Failed]; total+load.deleted < load.created {
+	if total := states[api.Finished] + states[api.Failed]; total+load.deleted < load.created {
 		t.Errorf("of %d jobs %d have ended and %d were deleted: some are lost", load.created, total, load.deleted)
 	}
-	if states[live.Finished] == 0 || states[live.Failed] == 0 {
+	if states[api.Finished] == 0 || states[api.Failed] == 0 {
 		t.Errorf("got %v; want some that finished and some that failed", states)
 	}
 	sizes := map[string]map[int64]bool{}

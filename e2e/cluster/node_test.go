@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // nodesOf returns the nodes of a job's attempt.
@@ -48,8 +48,8 @@ func TestNodeLost(t *testing.T) {
 			w.operator(t, how{})
 			gang := w.create(t, training{name: "gang", gpus: 32, perPod: 4})
 			other := w.create(t, training{name: "other", gpus: 64, perPod: 8})
-			w.wait(t, gang, live.Running)
-			w.wait(t, other, live.Running)
+			w.wait(t, gang, api.Running)
+			w.wait(t, other, api.Running)
 			first := gang.Status.Attempt
 			lost := w.podsOf(t, gang, first)[0].Spec.NodeName
 			x.lose(t, w, lost)
@@ -57,7 +57,7 @@ func TestNodeLost(t *testing.T) {
 				if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(gang), gang); err != nil {
 					return err
 				}
-				if gang.Status.State != live.Running || gang.Status.Attempt == first {
+				if gang.Status.State != api.Running || gang.Status.Attempt == first {
 					return fmt.Errorf("it is %q in attempt %d: %q", gang.Status.State, gang.Status.Attempt, gang.Status.Why)
 				}
 				return nil
@@ -71,12 +71,12 @@ func TestNodeLost(t *testing.T) {
 			w.waitAll(t)
 			full := w.create(t, training{name: "full", gpus: allGPUs - nodeGPUs, runFor: time.Second})
 			over := w.create(t, training{name: "over", gpus: allGPUs, runFor: time.Second})
-			w.wait(t, full, live.Finished)
-			w.wait(t, over, live.Waiting)
+			w.wait(t, full, api.Finished)
+			w.wait(t, over, api.Waiting)
 			x.back(t, w, lost)
-			w.wait(t, over, live.Finished)
+			w.wait(t, over, api.Finished)
 			w.account(t)
-			w.wait(t, other, live.Finished)
+			w.wait(t, other, api.Finished)
 			if other.Status.Attempt != 1 {
 				t.Errorf("the other job needed %d attempts; want 1", other.Status.Attempt)
 			}
@@ -143,11 +143,11 @@ func TestNodeLostWhileBinding(t *testing.T) {
 			return fmt.Errorf("none of %d is", len(pods.Items))
 		})
 		failNode(t, w, lost)
-		w.wait(t, gang, live.Running, live.Waiting, live.Finished)
+		w.wait(t, gang, api.Running, api.Waiting, api.Finished)
 		if err := w.RecoverNode(t.Context(), lost); err != nil {
 			t.Fatal(err)
 		}
-		w.wait(t, gang, live.Finished)
+		w.wait(t, gang, api.Finished)
 	}
 	w.account(t)
 }

@@ -17,9 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // stranger is a pod that is not Fairway's and asks for GPUs.
@@ -105,7 +105,7 @@ func TestOtherSchedulerRaces(t *testing.T) {
 	if err := w.Bind(t.Context(), client.ObjectKeyFromObject(rival), gpuNode+"-5"); err != nil {
 		t.Fatal(err)
 	}
-	w.wait(t, gang, live.Finished)
+	w.wait(t, gang, api.Finished)
 	if _, err := w.WaitPod(t.Context(), client.ObjectKeyFromObject(rival), corev1.PodSucceeded); err != nil {
 		t.Errorf("the rival: %v; want it to run to its end", err)
 	}
@@ -129,14 +129,14 @@ func TestCountsOthers(t *testing.T) {
 	w.knowsOthers(t, 12)
 	all := w.create(t, training{name: "all", gpus: allGPUs, runFor: time.Second})
 	rest := w.create(t, training{name: "rest", gpus: allGPUs - 12, runFor: time.Second})
-	w.wait(t, all, live.Waiting)
+	w.wait(t, all, api.Waiting)
 	if all.Status.Attempt != 0 {
 		t.Errorf("a job that does not fit beside others was started %d times; want 0", all.Status.Attempt)
 	}
 	if err := w.admin.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace("counts"), client.MatchingFields{"spec.schedulerName": corev1.DefaultSchedulerName}); err != nil {
 		t.Fatal(err)
 	}
-	w.wait(t, all, live.Finished)
-	w.wait(t, rest, live.Finished)
+	w.wait(t, all, api.Finished)
+	w.wait(t, rest, api.Finished)
 	w.account(t)
 }

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/kubetest/operator"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // definition reads the definition of training jobs.
@@ -113,7 +113,7 @@ func TestDefinitionsUpgraded(t *testing.T) {
 	t.Cleanup(func() { w.apply(t, definition(t)) })
 	first := w.operator(t, how{})
 	old := w.create(t, training{name: "old", gpus: 8})
-	w.wait(t, old, live.Running)
+	w.wait(t, old, api.Running)
 	w.apply(t, newer(t))
 	var job *v1alpha1.TrainingJob
 	n := 0
@@ -125,15 +125,15 @@ func TestDefinitionsUpgraded(t *testing.T) {
 		}
 		return nil
 	})
-	w.wait(t, job, live.Finished)
+	w.wait(t, job, api.Finished)
 	if text, err := w.later(t, job); err != nil || text != "yes" {
 		t.Errorf("after the operator's writes the later field is %q, %v; want it untouched", text, err)
 	}
-	w.wait(t, old, live.Running, live.Finished)
+	w.wait(t, old, api.Running, api.Finished)
 	first.Kill()
 	second := w.operator(t, how{})
 	again := w.createLater(t, training{name: "again", gpus: 2})
-	w.wait(t, again, live.Running)
+	w.wait(t, again, api.Running)
 
 	w.apply(t, definition(t))
 	eventually(t, "the later field is left out", func() error {
@@ -143,14 +143,14 @@ func TestDefinitionsUpgraded(t *testing.T) {
 		return nil
 	})
 	pruned := w.createLater(t, training{name: "pruned", gpus: 2, runFor: time.Second})
-	w.wait(t, pruned, live.Finished)
+	w.wait(t, pruned, api.Finished)
 	second.Kill()
 	w.operator(t, how{})
 	w.end(t, again)
 	w.end(t, old)
 	w.waitAll(t)
 	w.account(t)
-	w.wait(t, old, live.Finished)
+	w.wait(t, old, api.Finished)
 	if old.Status.Attempt != 1 {
 		t.Errorf("the old job needed %d attempts; want 1", old.Status.Attempt)
 	}
@@ -164,10 +164,10 @@ func TestUninstalled(t *testing.T) {
 	p := w.operator(t, how{})
 	short := w.create(t, training{name: "short", gpus: 40})
 	long := w.create(t, training{name: "long", gpus: 60})
-	w.wait(t, short, live.Running)
-	w.wait(t, long, live.Running)
+	w.wait(t, short, api.Running)
+	w.wait(t, long, api.Running)
 	waits := w.create(t, training{name: "waits", gpus: 30, runFor: time.Second})
-	w.wait(t, waits, live.Waiting)
+	w.wait(t, waits, api.Waiting)
 	p.Stop(10 * time.Second)
 	w.uninstall(t)
 	w.end(t, short) // by its status, which nobody changes now, it runs
@@ -189,11 +189,11 @@ func TestUninstalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.operator(t, how{})
-	w.wait(t, short, live.Finished)
-	w.wait(t, waits, live.Finished)
-	w.wait(t, late, live.Finished)
+	w.wait(t, short, api.Finished)
+	w.wait(t, waits, api.Finished)
+	w.wait(t, late, api.Finished)
 	w.end(t, long)
-	w.wait(t, long, live.Finished)
+	w.wait(t, long, api.Finished)
 	w.account(t)
 	for _, job := range []*v1alpha1.TrainingJob{short, long, waits, late} {
 		if job.Status.Attempt != 1 {

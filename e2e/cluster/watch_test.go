@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // checkLoad waits for the jobs of a load, and checks that none was lost.
@@ -23,7 +23,7 @@ func (w *world) checkLoad(t *testing.T, l *load) {
 	t.Helper()
 	w.waitAll(t)
 	states := w.account(t)
-	if total := states[live.Finished] + states[live.Failed]; total+l.deleted < l.created {
+	if total := states[api.Finished] + states[api.Failed]; total+l.deleted < l.created {
 		t.Errorf("of %d jobs %d have ended and %d were deleted: some are lost", l.created, total, l.deleted)
 	}
 }

@@ -21,10 +21,10 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/kubetest/operator"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // world is the cluster as one test has it: empty of jobs, with an empty journal.
@@ -203,7 +203,7 @@ func (w *world) wait(t *testing.T, job *v1alpha1.TrainingJob, states ...string) 
 }
 
 func hasEnded(state string) bool {
-	return state == live.Finished || state == live.Failed || state == live.Killed || state == v1alpha1.Refused
+	return state == api.Finished || state == api.Failed || state == api.Killed || state == v1alpha1.Refused
 }
 
 // waitAll waits until all jobs of the test have ended.
@@ -247,7 +247,7 @@ func (w *world) podsOf(t *testing.T, job *v1alpha1.TrainingJob, number int32) []
 // machine that stands still now and then is nobody's guess.
 func (w *world) end(t *testing.T, job *v1alpha1.TrainingJob) {
 	t.Helper()
-	w.wait(t, job, live.Running)
+	w.wait(t, job, api.Running)
 	var all sync.WaitGroup
 	for _, p := range w.podsOf(t, job, job.Status.Attempt) {
 		all.Go(func() {

@@ -20,10 +20,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/kubetest/operator"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // everything is a file of values with each option of the chart on.
@@ -69,7 +69,7 @@ func TestInstall(t *testing.T) {
 			s.sh(t, "kubectl get pods -A -o wide; kubectl logs -n "+operator.Namespace+" -l app.kubernetes.io/component=operator --prefix --tail 30 || true")
 			return
 		}
-		if gang == nil || gang.Status.State == live.Finished {
+		if gang == nil || gang.Status.State == api.Finished {
 			continue
 		}
 		if diff := cmp.Diff(before, s.running(t, gang)); diff != "" {
@@ -178,7 +178,7 @@ func (s *site) testGang(t *testing.T) (*v1alpha1.TrainingJob, map[string]string)
 		t.Fatal(err)
 	}
 	gang := s.submit(t, strings.Replace(string(example), "args: [pause]", `args: [receive, "4000"]`, 1))
-	s.waitState(t, gang, live.Running)
+	s.waitState(t, gang, api.Running)
 	before := s.running(t, gang)
 	if on := fmt.Sprint(before); len(before) != nodes || !strings.Contains(on, "real-0") || !strings.Contains(on, "real-1") {
 		t.Errorf("its pods are %v; want one on each node", before)
@@ -271,7 +271,7 @@ func (s *site) trainOne(t *testing.T, name string) {
 	// There is no DNS: the pod is told the address of the name.
 	job := s.submit(t, one(name, fmt.Sprintf(`image: %q, args: [-folder, /work, -steps, "50"], volumeMounts: [{name: work, mountPath: /work}]`, trainerImage),
 		fmt.Sprintf("      volumes: [{name: work, emptyDir: {}}]\n      hostAliases: [{ip: %q, hostnames: [fairway.%s.svc]}]\n", address, operator.Namespace)))
-	s.waitState(t, job, live.Finished)
+	s.waitState(t, job, api.Finished)
 	log, err := s.PodLogs(within(t, patience), client.ObjectKey{Namespace: team, Name: name + "-1-0"})
 	if err != nil || !strings.Contains(log, "done: 50 steps") || strings.Contains(log, "no report") {
 		t.Errorf("its log says %q, %v; want 50 steps and no report that failed", log, err)

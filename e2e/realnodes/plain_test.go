@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	fairwayclient "github.com/fairway-gpu/fairway/client"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // TestOthers: on a cluster that does not resize, jobs of other kinds and in another
@@ -72,7 +72,7 @@ func (w *world) testBatchJob(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if !view.Agent || view.Status.Done != 200 || view.Status.Kept != 200 || view.State != live.Finished {
+		if !view.Agent || view.Status.Done != 200 || view.Status.Kept != 200 || view.State != api.Finished {
 			return fmt.Errorf("agent heard: %v, done %g, kept %g, %s; want 200 of both, finished", view.Agent, view.Status.Done, view.Status.Kept, view.State)
 		}
 		return nil

@@ -21,9 +21,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // python is an interpreter of this machine, of which pods mount all that it needs.
@@ -103,7 +103,7 @@ func (w *world) interrupt(t *testing.T, job *v1alpha1.TrainingJob) {
 		if err := w.admin.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingLabels{v1alpha1.LabelJob: job.Name}); err != nil {
 			return err
 		}
-		if job.Status.State != live.Paused || len(pods.Items) > 0 {
+		if job.Status.State != api.Paused || len(pods.Items) > 0 {
 			return fmt.Errorf("it is %s with %d pods", job.Status.State, len(pods.Items))
 		}
 		return nil
@@ -118,7 +118,7 @@ func (w *world) waitUp(t *testing.T, job *v1alpha1.TrainingJob) {
 		if err := w.get(ctx, job); err != nil {
 			return err
 		}
-		if job.Status.State != live.Running {
+		if job.Status.State != api.Running {
 			return fmt.Errorf("it is %s: %s", job.Status.State, job.Status.Why)
 		}
 		return nil

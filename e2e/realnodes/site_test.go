@@ -23,10 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/kubetest/operator"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 const (
@@ -301,5 +301,5 @@ func (s *site) end(t *testing.T, job *v1alpha1.TrainingJob) {
 		}
 		conn.Close()
 	}
-	s.waitState(t, job, live.Finished)
+	s.waitState(t, job, api.Finished)
 }

@@ -16,8 +16,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // testCrash: the leader's process is killed. When its lease is over the next one leads:
@@ -115,8 +115,8 @@ func (s *site) testUninstall(t *testing.T, gang *v1alpha1.TrainingJob, before ma
 	}
 	s.sh(t, s.documented(t, "install.md", "helm install"))
 	s.waitInstalled(t)
-	s.waitState(t, late, live.Running)
-	s.waitState(t, gang, live.Running)
+	s.waitState(t, late, api.Running)
+	s.waitState(t, gang, api.Running)
 	if diff := cmp.Diff(before, s.running(t, gang)); diff != "" {
 		t.Fatalf("installed again, the gang is not what it was (-before +after):\n%s", diff)
 	}

@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/kubetest/operator"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // patience is how long a test waits for what takes seconds on an idle machine.
@@ -196,7 +196,7 @@ func (w *world) waitRunning(t *testing.T, job *v1alpha1.TrainingJob, gpus int) {
 		if err := w.get(ctx, job); err != nil {
 			return err
 		}
-		if got, _, _ := strings.Cut(job.Status.Size, "/"); job.Status.State != live.Running || got != fmt.Sprint(gpus) {
+		if got, _, _ := strings.Cut(job.Status.Size, "/"); job.Status.State != api.Running || got != fmt.Sprint(gpus) {
 			return fmt.Errorf("it is %s on %s GPUs: %s", job.Status.State, job.Status.Size, job.Status.Why)
 		}
 		made := 0
@@ -218,7 +218,7 @@ func (w *world) waitFinished(t *testing.T, job *v1alpha1.TrainingJob) {
 		if err := w.get(ctx, job); err != nil {
 			return err
 		}
-		if job.Status.State != live.Finished {
+		if job.Status.State != api.Finished {
 			return fmt.Errorf("it is %s: %s", job.Status.State, job.Status.Why)
 		}
 		return nil
@@ -230,7 +230,7 @@ func (w *world) get(ctx context.Context, job *v1alpha1.TrainingJob) error {
 	if err := w.admin.Get(ctx, client.ObjectKeyFromObject(job), job); err != nil {
 		return err
 	}
-	if job.Status.State == live.Failed {
+	if job.Status.State == api.Failed {
 		return fmt.Errorf("%w: %s", errFailed, job.Status.Why)
 	}
 	return nil

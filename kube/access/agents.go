@@ -15,8 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -33,10 +33,10 @@ const (
 	maxPods     = 20_000
 )
 
-// Book takes the reports.
-type Book interface {
-	Job(live.Identity, sched.JobID) (live.Job, error)
-	ReportFor(context.Context, live.AttemptID, live.AgentReport) (live.AgentAnswer, error)
+// State takes the reports.
+type State interface {
+	Job(api.Identity, sched.JobID) (api.Job, error)
+	ReportFor(context.Context, api.AttemptID, api.AgentReport) (api.AgentAnswer, error)
 }
 
 // AgentsConfig is what Agents needs.
@@ -46,16 +46,16 @@ type AgentsConfig struct {
 	// Pods reads pods, from a cache if there is one; it needs their labels and
 	// annotations, UID, scheduler and node.
 	Pods     client.Reader
-	Book     Book
+	State    State
 	Audience string // empty: AgentAudience
 	Now      func() time.Time
 }
 
-// Agents implements live.Agents for pods.
+// Agents implements api.Agents for pods.
 type Agents struct {
 	reviewer reviewer
 	pods     client.Reader
-	book     Book
+	book     State
 	answers  *answers[speaker]
 	now      func() time.Time
 
@@ -63,11 +63,11 @@ type Agents struct {
 	fresh map[string]time.Time // by pod: when it may report a whole burst again
 }
 
-var _ live.Agents = (*Agents)(nil)
+var _ api.Agents = (*Agents)(nil)
 
 // speaker is a pod and the attempt it may speak for.
 type speaker struct {
-	attempt live.AttemptID
+	attempt api.AttemptID
 	pod     string // UID
 }
 
@@ -77,13 +77,13 @@ func NewAgents(c AgentsConfig) *Agents {
 		c.Audience = AgentAudience
 	}
 	return &Agents{
-		reviewer: reviewer{c.Client, c.Audience}, pods: c.Pods, book: c.Book,
+		reviewer: reviewer{c.Client, c.Audience}, pods: c.Pods, book: c.State,
 		answers: newAnswers[speaker](c.Now), now: c.Now, fresh: map[string]time.Time{},
 	}
 }
 
-// Report implements live.Agents. Whether the attempt still runs is up to the book.
-func (a *Agents) Report(ctx context.Context, secret string, r live.AgentReport) (live.AgentAnswer, error) {
+// Report implements api.Agents. Whether the attempt still runs is up to the book.
+func (a *Agents) Report(ctx context.Context, secret string, r api.AgentReport) (api.AgentAnswer, error) {
 	who, err := a.answers.find(secret, func() (speaker, error) {
 		ctx, cancel := context.WithTimeout(ctx, reviewTime)
 		defer cancel()
@@ -94,10 +94,10 @@ func (a *Agents) Report(ctx context.Context, secret string, r live.AgentReport) 
 		return a.speaker(ctx, user)
 	})
 	if err != nil {
-		return live.AgentAnswer{}, err
+		return api.AgentAnswer{}, err
 	}
 	if !a.take(who.pod) {
-		return live.AgentAnswer{}, live.Errorf(live.TooMany, "too many reports of one pod").Try("report every few seconds")
+		return api.AgentAnswer{}, api.Errorf(api.TooMany, "too many reports of one pod").Try("report every few seconds")
 	}
 	return a.book.ReportFor(ctx, who.attempt, r)
 }
@@ -114,15 +114,15 @@ func (a *Agents) speaker(ctx context.Context, user authenticationv1.UserInfo) (s
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && string(pod.UID) != uid:
 		// The cache may be behind: a pod that has just started is tried again.
-		return speaker{}, live.Errorf(live.Unavailable, "pod %s/%s is not known yet, or no more", namespace, name)
+		return speaker{}, api.Errorf(api.Unavailable, "pod %s/%s is not known yet, or no more", namespace, name)
 	case err != nil:
-		return speaker{}, live.Errorf(live.Unavailable, "read pod %s/%s: %w", namespace, name, err)
+		return speaker{}, api.Errorf(api.Unavailable, "read pod %s/%s: %w", namespace, name, err)
 	}
 	id, known := attemptOf(&pod)
 	if !known || pod.Spec.SchedulerName != v1alpha1.SchedulerName || pod.Spec.NodeName == "" {
 		return speaker{}, denied("pod %s/%s is of no training job", namespace, name)
 	}
-	job, err := a.book.Job(live.Identity{Role: live.Admin}, id.Job)
+	job, err := a.book.Job(api.Identity{Role: api.Admin}, id.Job)
 	if err != nil || originNamespace(job.Origin) != namespace {
 		return speaker{}, denied("pod %s/%s is of no training job of its namespace", namespace, name)
 	}
@@ -132,17 +132,17 @@ func (a *Agents) speaker(ctx context.Context, user authenticationv1.UserInfo) (s
 // attemptOf returns the attempt that a pod says it is of: those that Fairway makes by
 // their labels, those of others, such as of batch Jobs, by the annotations that they
 // got with their node.
-func attemptOf(pod *corev1.Pod) (live.AttemptID, bool) {
+func attemptOf(pod *corev1.Pod) (api.AttemptID, bool) {
 	from := pod.Labels
 	if from[v1alpha1.LabelID] == "" {
 		from = pod.Annotations
 	}
 	number, err := strconv.Atoi(from[v1alpha1.LabelAttempt])
-	id := live.AttemptID{Job: sched.JobID(from[v1alpha1.LabelID]), Number: number}
+	id := api.AttemptID{Job: sched.JobID(from[v1alpha1.LabelID]), Number: number}
 	return id, id.Job != "" && err == nil
 }
 
-func denied(format string, args ...any) error { return live.Errorf(live.Denied, format, args...) }
+func denied(format string, args ...any) error { return api.Errorf(api.Denied, format, args...) }
 
 func one(values authenticationv1.ExtraValue) string {
 	if len(values) != 1 {
@@ -152,7 +152,7 @@ func one(values authenticationv1.ExtraValue) string {
 }
 
 // originNamespace returns the namespace of the object that a job was made from; see
-// live.Task.
+// api.Task.
 func originNamespace(origin string) string {
 	parts := strings.Split(origin, "/")
 	if len(parts) != 3 {

@@ -15,11 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/loop"
+	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/kube/access"
 	"github.com/fairway-gpu/fairway/kube/journal"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -32,14 +33,14 @@ func (away) Create(context.Context, client.Object, ...client.CreateOption) error
 }
 
 // running opens a book in a namespace in which one job runs, and returns its attempt.
-func running(t *testing.T, c client.Client, namespace string) (*book.Book, live.AttemptID) {
+func running(t *testing.T, c client.Client, namespace string) (*state.Store, api.AttemptID) {
 	t.Helper()
 	ctx := t.Context()
 	j, err := journal.Open(ctx, journal.Config{Pages: journal.Objects{Client: c, Namespace: namespace}, Leader: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := book.Open(ctx, book.Config{
+	b, err := state.Open(ctx, state.Config{
 		Journal: j, Node: sched.Node{Name: "n0", Type: "h200", GPUs: 4}, Policies: policy.Builtin(), Standard: "fifo",
 		Key: make([]byte, 32), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
@@ -47,15 +48,15 @@ func running(t *testing.T, c client.Client, namespace string) (*book.Book, live.
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	who := live.Identity{User: "u", Tenant: "t", Role: live.User, Owner: live.Owner{UID: -1, GID: -1}}
-	s := live.Submission{Task: live.Task{Name: "net", Command: []string{"train"}, Origin: "TrainingJob/" + namespace + "/net"}, Spec: sched.Spec{GPUs: 2}}
-	jobs, err := b.Submit(ctx, who, []live.Submission{s})
+	who := api.Identity{User: "u", Tenant: "t", Role: api.User, Owner: api.Owner{UID: -1, GID: -1}}
+	s := api.Submission{Task: api.Task{Name: "net", Command: []string{"train"}, Origin: "TrainingJob/" + namespace + "/net"}, Spec: sched.Spec{GPUs: 2}}
+	jobs, err := b.Submit(ctx, who, []api.Submission{s})
 	if err != nil {
 		t.Fatal(err)
 	}
-	loop, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(ctx)
 	defer stop()
-	go live.Run(loop, live.Config{Backend: b, Policy: b.InForce, Log: b.Log})
+	go loop.Run(running, loop.Config{Backend: b, Policy: b.InForce, Log: b.Log})
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		for _, a := range b.Attempts() {
 			if a.Job == jobs[0].ID {
@@ -64,11 +65,11 @@ func running(t *testing.T, c client.Client, namespace string) (*book.Book, live.
 		}
 	}
 	t.Fatal("the job was not started")
-	return nil, live.AttemptID{}
+	return nil, api.AttemptID{}
 }
 
 // pod makes a pod that says to be of an attempt and is bound to a node.
-func pod(t *testing.T, c client.Client, at client.ObjectKey, id live.AttemptID) *corev1.Pod {
+func pod(t *testing.T, c client.Client, at client.ObjectKey, id api.AttemptID) *corev1.Pod {
 	t.Helper()
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name, Labels: map[string]string{
@@ -91,15 +92,15 @@ func TestAgents(t *testing.T) {
 	mine, other := account(t, admin, "a-mine", "trainer"), account(t, admin, "a-other", "trainer")
 	right := pod(t, admin, client.ObjectKey{Namespace: "a-mine", Name: "net-1-0"}, id)
 	foreign := pod(t, admin, client.ObjectKey{Namespace: "a-other", Name: "net-1-0"}, id)
-	stranger := pod(t, admin, client.ObjectKey{Namespace: "a-mine", Name: "stranger"}, live.AttemptID{})
-	unknown := pod(t, admin, client.ObjectKey{Namespace: "a-mine", Name: "unknown"}, live.AttemptID{Job: "no-such-9", Number: 1})
+	stranger := pod(t, admin, client.ObjectKey{Namespace: "a-mine", Name: "stranger"}, api.AttemptID{})
+	unknown := pod(t, admin, client.ObjectKey{Namespace: "a-mine", Name: "unknown"}, api.AttemptID{Job: "no-such-9", Number: 1})
 	gone := pod(t, admin, client.ObjectKey{Namespace: "a-mine", Name: "gone"}, id)
 	ofGone := token(t, admin, mine, access.AgentAudience, gone)
 	if err := admin.Delete(t.Context(), gone, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
 	// The pod of a batch Job has annotations, which came with its node.
-	batch := pod(t, admin, client.ObjectKey{Namespace: "a-mine", Name: "batch"}, live.AttemptID{})
+	batch := pod(t, admin, client.ObjectKey{Namespace: "a-mine", Name: "batch"}, api.AttemptID{})
 	batch.Labels = nil
 	batch.Annotations = map[string]string{v1alpha1.LabelID: string(id.Job), v1alpha1.LabelAttempt: strconv.Itoa(id.Number)}
 	if err := admin.Update(t.Context(), batch); err != nil {
@@ -108,65 +109,65 @@ func TestAgents(t *testing.T) {
 	good := token(t, admin, mine, access.AgentAudience, right)
 	for _, x := range []struct {
 		name, secret string
-		want         live.Code // empty: it is taken
+		want         api.Code // empty: it is taken
 	}{
 		{"the pod of the attempt", good, ""},
 		{"again", good, ""},
 		{"a pod with annotations", token(t, admin, mine, access.AgentAudience, batch), ""},
-		{"a pod of another namespace with the labels of ours", token(t, admin, other, access.AgentAudience, foreign), live.Denied},
-		{"a pod of no job", token(t, admin, mine, access.AgentAudience, stranger), live.Denied},
-		{"a pod of a job that there is not", token(t, admin, mine, access.AgentAudience, unknown), live.Denied},
-		{"a token of no pod", token(t, admin, mine, access.AgentAudience, nil), live.Denied},
-		{"a token for the API", token(t, admin, mine, access.UserAudience, right), live.Denied},
-		{"a token for the API server", token(t, admin, mine, "https://kubernetes.default.svc", right), live.Denied},
-		{"a pod that is gone", ofGone, live.Denied},
+		{"a pod of another namespace with the labels of ours", token(t, admin, other, access.AgentAudience, foreign), api.Denied},
+		{"a pod of no job", token(t, admin, mine, access.AgentAudience, stranger), api.Denied},
+		{"a pod of a job that there is not", token(t, admin, mine, access.AgentAudience, unknown), api.Denied},
+		{"a token of no pod", token(t, admin, mine, access.AgentAudience, nil), api.Denied},
+		{"a token for the API", token(t, admin, mine, access.UserAudience, right), api.Denied},
+		{"a token for the API server", token(t, admin, mine, "https://kubernetes.default.svc", right), api.Denied},
+		{"a pod that is gone", ofGone, api.Denied},
 		{"claims changed", resign(t, c, good, func(m map[string]any) {
 			m["kubernetes.io"].(map[string]any)["pod"].(map[string]any)["uid"] = string(stranger.UID)
-		}), live.Denied},
-		{"signature broken", good[:len(good)-8] + "AAAAAAAA", live.Denied},
-		{"expired", resign(t, c, good, func(m map[string]any) { m["exp"] = time.Now().Add(-time.Hour).Unix() }), live.Denied},
-		{"the secret of a machine", "fwa_" + id.String() + ".AAAA", live.Denied},
+		}), api.Denied},
+		{"signature broken", good[:len(good)-8] + "AAAAAAAA", api.Denied},
+		{"expired", resign(t, c, good, func(m map[string]any) { m["exp"] = time.Now().Add(-time.Hour).Unix() }), api.Denied},
+		{"the secret of a machine", "fwa_" + id.String() + ".AAAA", api.Denied},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			a := access.NewAgents(access.AgentsConfig{Client: admin, Pods: admin, Book: b, Now: time.Now})
-			_, err := a.Report(t.Context(), x.secret, live.AgentReport{Done: 1})
+			a := access.NewAgents(access.AgentsConfig{Client: admin, Pods: admin, State: b, Now: time.Now})
+			_, err := a.Report(t.Context(), x.secret, api.AgentReport{Done: 1})
 			if got := codeOrNone(err); got != x.want {
 				t.Errorf("got %q (%v); want %q", got, err, x.want)
 			}
 		})
 	}
 	t.Run("replay after the attempt ended", func(t *testing.T) {
-		a := access.NewAgents(access.AgentsConfig{Client: admin, Pods: admin, Book: b, Now: time.Now})
-		if _, err := a.Report(t.Context(), good, live.AgentReport{Done: 2}); err != nil {
+		a := access.NewAgents(access.AgentsConfig{Client: admin, Pods: admin, State: b, Now: time.Now})
+		if _, err := a.Report(t.Context(), good, api.AgentReport{Done: 2}); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Exited(t.Context(), live.Exit{AttemptID: id}); err != nil {
+		if err := b.Exited(t.Context(), api.Exit{AttemptID: id}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := a.Report(t.Context(), good, live.AgentReport{Done: 3})
-		if got := codeOrNone(err); got != live.Conflict {
-			t.Errorf("got %q (%v); want %q", got, err, live.Conflict)
+		_, err := a.Report(t.Context(), good, api.AgentReport{Done: 3})
+		if got := codeOrNone(err); got != api.Conflict {
+			t.Errorf("got %q (%v); want %q", got, err, api.Conflict)
 		}
 	})
 }
 
-func codeOrNone(err error) live.Code {
+func codeOrNone(err error) api.Code {
 	if err == nil {
 		return ""
 	}
-	return live.CodeOf(err)
+	return api.CodeOf(err)
 }
 
 // taker takes every report.
 type taker struct{ taken int }
 
-func (*taker) Job(live.Identity, sched.JobID) (live.Job, error) {
-	return live.Job{Task: live.Task{Origin: "TrainingJob/a-rate/net"}}, nil
+func (*taker) Job(api.Identity, sched.JobID) (api.Job, error) {
+	return api.Job{Task: api.Task{Origin: "TrainingJob/a-rate/net"}}, nil
 }
 
-func (b *taker) ReportFor(context.Context, live.AttemptID, live.AgentReport) (live.AgentAnswer, error) {
+func (b *taker) ReportFor(context.Context, api.AttemptID, api.AgentReport) (api.AgentAnswer, error) {
 	b.taken++
-	return live.AgentAnswer{}, nil
+	return api.AgentAnswer{}, nil
 }
 
 // TestReportRate: however many tokens a pod gets, it reports a hundred times at once
@@ -175,13 +176,13 @@ func TestReportRate(t *testing.T) {
 	c, admin := open(t)
 	namespace(t, c, "a-rate")
 	mine := account(t, admin, "a-rate", "trainer")
-	p := pod(t, admin, client.ObjectKey{Namespace: "a-rate", Name: "net-1-0"}, live.AttemptID{Job: "net-1", Number: 1})
+	p := pod(t, admin, client.ObjectKey{Namespace: "a-rate", Name: "net-1-0"}, api.AttemptID{Job: "net-1", Number: 1})
 	tokens := []string{token(t, admin, mine, access.AgentAudience, p), token(t, admin, mine, access.AgentAudience, p)}
 	now, b := time.Now(), &taker{}
-	a := access.NewAgents(access.AgentsConfig{Client: admin, Pods: admin, Book: b, Now: func() time.Time { return now }})
+	a := access.NewAgents(access.AgentsConfig{Client: admin, Pods: admin, State: b, Now: func() time.Time { return now }})
 	report := func(times int) {
 		for i := range times {
-			if _, err := a.Report(t.Context(), tokens[i%2], live.AgentReport{}); err != nil && live.CodeOf(err) != live.TooMany {
+			if _, err := a.Report(t.Context(), tokens[i%2], api.AgentReport{}); err != nil && api.CodeOf(err) != api.TooMany {
 				t.Fatal(err)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 func jwt(claims string) string {
@@ -48,7 +48,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 * maxAnswers {
-		_, _ = a.find(fmt.Sprint("wrong", i), func() (int, error) { return 0, live.Errorf(live.Denied, "no") })
+		_, _ = a.find(fmt.Sprint("wrong", i), func() (int, error) { return 0, api.Errorf(api.Denied, "no") })
 	}
 	if len(a.kept) > maxAnswers {
 		t.Errorf("%d answers are kept; want at most %d", len(a.kept), maxAnswers)

@@ -18,7 +18,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // How long an answer of the API server is used, how many are kept, and how long one
@@ -41,17 +41,17 @@ type reviewer struct {
 // API server that does not answer is Unavailable.
 func (r reviewer) review(ctx context.Context, secret string) (authenticationv1.UserInfo, error) {
 	if secret == "" || len(secret) > maxToken {
-		return authenticationv1.UserInfo{}, live.Errorf(live.Denied, "the token has %d bytes; want 1 to %d", len(secret), maxToken)
+		return authenticationv1.UserInfo{}, api.Errorf(api.Denied, "the token has %d bytes; want 1 to %d", len(secret), maxToken)
 	}
 	q := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: secret, Audiences: []string{r.audience}}}
 	if err := r.client.Create(ctx, q); err != nil {
-		return authenticationv1.UserInfo{}, live.Errorf(live.Unavailable, "the API server cannot say whose token it is: %w", err)
+		return authenticationv1.UserInfo{}, api.Errorf(api.Unavailable, "the API server cannot say whose token it is: %w", err)
 	}
 	s := q.Status
 	// An API server whose authenticator knows no audiences says none: then the token
 	// is meant for the API server itself, and not for us.
 	if !s.Authenticated || !slices.Contains(s.Audiences, r.audience) {
-		return authenticationv1.UserInfo{}, live.Errorf(live.Denied, "the token is not valid for Fairway").
+		return authenticationv1.UserInfo{}, api.Errorf(api.Denied, "the token is not valid for Fairway").
 			Try(fmt.Sprintf("ask for one with the audience %s: kubectl create token NAME --audience %s", r.audience, r.audience))
 	}
 	return s.User, nil
@@ -88,7 +88,7 @@ func (a *answers[T]) find(secret string, ask func() (T, error)) (T, error) {
 	now := a.now()
 	until := now.Add(keepGood)
 	switch {
-	case err != nil && live.CodeOf(err) != live.Denied:
+	case err != nil && api.CodeOf(err) != api.Denied:
 		return value, err // it may be otherwise the next moment
 	case err != nil:
 		until = now.Add(keepBad)

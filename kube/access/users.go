@@ -13,8 +13,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -45,22 +45,22 @@ type Tenants interface {
 type UsersConfig struct {
 	// Client makes the reviews. What it reads does not matter.
 	Client client.Client
-	// Book keeps the tokens that Fairway itself has made.
-	Book     live.Access
+	// State keeps the tokens that Fairway itself has made.
+	State    api.Access
 	Tenants  Tenants
 	Audience string // empty: UserAudience
 	Now      func() time.Time
 }
 
-// Users implements live.Access by the cluster's own accounts.
+// Users implements api.Access by the cluster's own accounts.
 type Users struct {
-	live.Access
+	api.Access
 	reviewer reviewer
 	tenants  Tenants
-	answers  *answers[live.Identity]
+	answers  *answers[api.Identity]
 }
 
-var _ live.Access = (*Users)(nil)
+var _ api.Access = (*Users)(nil)
 
 // NewUsers makes Users.
 func NewUsers(c UsersConfig) *Users {
@@ -68,40 +68,40 @@ func NewUsers(c UsersConfig) *Users {
 		c.Audience = UserAudience
 	}
 	return &Users{
-		Access: c.Book, reviewer: reviewer{c.Client, c.Audience}, tenants: c.Tenants, answers: newAnswers[live.Identity](c.Now),
+		Access: c.State, reviewer: reviewer{c.Client, c.Audience}, tenants: c.Tenants, answers: newAnswers[api.Identity](c.Now),
 	}
 }
 
-// Authenticate implements live.Access.
-func (u *Users) Authenticate(secret string) (live.Identity, error) {
+// Authenticate implements api.Access.
+func (u *Users) Authenticate(secret string) (api.Identity, error) {
 	if strings.HasPrefix(secret, bookPrefix) {
 		return u.Access.Authenticate(secret)
 	}
-	return u.answers.find(secret, func() (live.Identity, error) {
+	return u.answers.find(secret, func() (api.Identity, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), reviewTime)
 		defer cancel()
 		who, err := u.reviewer.review(ctx, secret)
 		if err != nil {
-			return live.Identity{}, err
+			return api.Identity{}, err
 		}
 		return u.identity(ctx, who)
 	})
 }
 
 // identity finds the tenant and the role of an account.
-func (u *Users) identity(ctx context.Context, who authenticationv1.UserInfo) (live.Identity, error) {
-	id := live.Identity{User: who.Username, Owner: live.Owner{UID: -1, GID: -1}}
+func (u *Users) identity(ctx context.Context, who authenticationv1.UserInfo) (api.Identity, error) {
+	id := api.Identity{User: who.Username, Owner: api.Owner{UID: -1, GID: -1}}
 	home, _ := serviceAccountNamespace(who.Username)
 	tenants, err := u.candidates(ctx, home)
 	if err != nil {
-		return live.Identity{}, unavailable(err)
+		return api.Identity{}, unavailable(err)
 	}
 	admin, err := u.may(ctx, who, authorizationv1.ResourceAttributes{Verb: "update", Resource: "schedulingpolicies", Name: "cluster"})
 	if err != nil {
-		return live.Identity{}, err
+		return api.Identity{}, err
 	}
 	if admin {
-		id.Role, id.Tenant = live.Admin, "default"
+		id.Role, id.Tenant = api.Admin, "default"
 		if len(tenants) > 0 {
 			id.Tenant = tenants[0]
 		}
@@ -111,18 +111,18 @@ func (u *Users) identity(ctx context.Context, who authenticationv1.UserInfo) (li
 	for _, tenant := range tenants {
 		namespaces, err := u.tenants.Namespaces(ctx, tenant)
 		if err != nil {
-			return live.Identity{}, unavailable(err)
+			return api.Identity{}, unavailable(err)
 		}
 		role, err := u.roleIn(ctx, who, homeFirst(namespaces, home), &asked)
 		if err != nil {
-			return live.Identity{}, err
+			return api.Identity{}, err
 		}
-		if role != live.NoRole {
+		if role != api.NoRole {
 			id.Role, id.Tenant = role, tenant
 			return id, nil
 		}
 	}
-	return live.Identity{}, live.Errorf(live.Denied, "%s may do nothing with training jobs", who.Username).
+	return api.Identity{}, api.Errorf(api.Denied, "%s may do nothing with training jobs", who.Username).
 		Try("ask an administrator for a role binding to fairway-user or fairway-viewer in a namespace of your tenant")
 }
 
@@ -150,8 +150,8 @@ func (u *Users) candidates(ctx context.Context, home string) ([]sched.TenantID, 
 }
 
 // roleIn returns the most that somebody may do in any of a tenant's namespaces.
-func (u *Users) roleIn(ctx context.Context, who authenticationv1.UserInfo, namespaces []string, asked *int) (live.Role, error) {
-	role := live.NoRole
+func (u *Users) roleIn(ctx context.Context, who authenticationv1.UserInfo, namespaces []string, asked *int) (api.Role, error) {
+	role := api.NoRole
 	for _, ns := range namespaces {
 		if *asked >= maxAsked {
 			break
@@ -159,20 +159,20 @@ func (u *Users) roleIn(ctx context.Context, who authenticationv1.UserInfo, names
 		*asked++
 		for _, r := range []struct {
 			verb string
-			role live.Role
-		}{{"create", live.User}, {"list", live.Viewer}} {
+			role api.Role
+		}{{"create", api.User}, {"list", api.Viewer}} {
 			if role >= r.role {
 				continue
 			}
 			ok, err := u.may(ctx, who, authorizationv1.ResourceAttributes{Verb: r.verb, Resource: "trainingjobs", Namespace: ns})
 			if err != nil {
-				return live.NoRole, err
+				return api.NoRole, err
 			}
 			if ok {
 				role = r.role
 			}
 		}
-		if role == live.User {
+		if role == api.User {
 			break
 		}
 	}
@@ -196,7 +196,7 @@ func (u *Users) may(ctx context.Context, who authenticationv1.UserInfo, what aut
 }
 
 func unavailable(err error) error {
-	return live.Errorf(live.Unavailable, "the API server cannot say what the token's owner may do: %w", err)
+	return api.Errorf(api.Unavailable, "the API server cannot say what the token's owner may do: %w", err)
 }
 
 func homeFirst(namespaces []string, home string) []string {

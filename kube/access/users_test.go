@@ -13,35 +13,35 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/access"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 // ownTokens is what is left of a book that has made one token.
-type ownTokens struct{ live.Access }
+type ownTokens struct{ api.Access }
 
-func (ownTokens) Authenticate(secret string) (live.Identity, error) {
+func (ownTokens) Authenticate(secret string) (api.Identity, error) {
 	if secret != "fw_good" {
-		return live.Identity{}, live.Errorf(live.Denied, "the token is not valid")
+		return api.Identity{}, api.Errorf(api.Denied, "the token is not valid")
 	}
-	return live.Identity{User: "eve", Tenant: "speech", Role: live.User}, nil
+	return api.Identity{User: "eve", Tenant: "speech", Role: api.User}, nil
 }
 
 // summary is an identity without what does not matter here.
 type summary struct {
 	User   string
 	Tenant sched.TenantID
-	Role   live.Role
-	Code   live.Code
+	Role   api.Role
+	Code   api.Code
 }
 
 func ask(u *access.Users, secret string) summary {
 	who, err := u.Authenticate(secret)
 	s := summary{User: who.User, Tenant: who.Tenant, Role: who.Role}
 	if err != nil {
-		s.Code = live.CodeOf(err)
+		s.Code = api.CodeOf(err)
 	}
 	return s
 }
@@ -75,26 +75,26 @@ func TestUsers(t *testing.T) {
 		name, secret string
 		want         summary
 	}{
-		{"may create", good, summary{"system:serviceaccount:u-vision:trainer", "vision", live.User, ""}},
-		{"may list", token(t, admin, looker, access.UserAudience, nil), summary{"system:serviceaccount:u-vision:looker", "vision", live.Viewer, ""}},
-		{"of a namespace that is no tenant's", token(t, admin, lone, access.UserAudience, nil), summary{"system:serviceaccount:u-lone:trainer", "u-lone", live.User, ""}},
-		{"may do nothing", token(t, admin, nobody, access.UserAudience, nil), summary{Code: live.Denied}},
-		{"may create elsewhere", token(t, admin, ci, access.UserAudience, nil), summary{"system:serviceaccount:u-tools:ci", "vision", live.User, ""}},
-		{"may change the policy", token(t, admin, boss, access.UserAudience, nil), summary{"system:serviceaccount:u-tools:boss", "u-tools", live.Admin, ""}},
-		{"for another audience", token(t, admin, trainer, "somebody-else", nil), summary{Code: live.Denied}},
-		{"for the API server", token(t, admin, trainer, "https://kubernetes.default.svc", nil), summary{Code: live.Denied}},
-		{"for agents", token(t, admin, trainer, access.AgentAudience, nil), summary{Code: live.Denied}},
-		{"signature broken", good[:len(good)-8] + "AAAAAAAA", summary{Code: live.Denied}},
-		{"no token at all", "x", summary{Code: live.Denied}},
-		{"empty", "", summary{Code: live.Denied}},
-		{"huge", strings.Repeat("a", 1<<20), summary{Code: live.Denied}},
-		{"signed again unchanged", resign(t, c, good, func(map[string]any) {}), summary{"system:serviceaccount:u-vision:trainer", "vision", live.User, ""}},
-		{"expired", resign(t, c, good, func(m map[string]any) { m["exp"] = time.Now().Add(-time.Hour).Unix() }), summary{Code: live.Denied}},
-		{"the book's own", "fw_good", summary{"eve", "speech", live.User, ""}},
-		{"wrong one of the book", "fw_bad", summary{Code: live.Denied}},
+		{"may create", good, summary{"system:serviceaccount:u-vision:trainer", "vision", api.User, ""}},
+		{"may list", token(t, admin, looker, access.UserAudience, nil), summary{"system:serviceaccount:u-vision:looker", "vision", api.Viewer, ""}},
+		{"of a namespace that is no tenant's", token(t, admin, lone, access.UserAudience, nil), summary{"system:serviceaccount:u-lone:trainer", "u-lone", api.User, ""}},
+		{"may do nothing", token(t, admin, nobody, access.UserAudience, nil), summary{Code: api.Denied}},
+		{"may create elsewhere", token(t, admin, ci, access.UserAudience, nil), summary{"system:serviceaccount:u-tools:ci", "vision", api.User, ""}},
+		{"may change the policy", token(t, admin, boss, access.UserAudience, nil), summary{"system:serviceaccount:u-tools:boss", "u-tools", api.Admin, ""}},
+		{"for another audience", token(t, admin, trainer, "somebody-else", nil), summary{Code: api.Denied}},
+		{"for the API server", token(t, admin, trainer, "https://kubernetes.default.svc", nil), summary{Code: api.Denied}},
+		{"for agents", token(t, admin, trainer, access.AgentAudience, nil), summary{Code: api.Denied}},
+		{"signature broken", good[:len(good)-8] + "AAAAAAAA", summary{Code: api.Denied}},
+		{"no token at all", "x", summary{Code: api.Denied}},
+		{"empty", "", summary{Code: api.Denied}},
+		{"huge", strings.Repeat("a", 1<<20), summary{Code: api.Denied}},
+		{"signed again unchanged", resign(t, c, good, func(map[string]any) {}), summary{"system:serviceaccount:u-vision:trainer", "vision", api.User, ""}},
+		{"expired", resign(t, c, good, func(m map[string]any) { m["exp"] = time.Now().Add(-time.Hour).Unix() }), summary{Code: api.Denied}},
+		{"the book's own", "fw_good", summary{"eve", "speech", api.User, ""}},
+		{"wrong one of the book", "fw_bad", summary{Code: api.Denied}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			u := access.NewUsers(access.UsersConfig{Client: admin, Book: ownTokens{}, Tenants: access.TenantObjects{Reader: admin}, Now: time.Now})
+			u := access.NewUsers(access.UsersConfig{Client: admin, State: ownTokens{}, Tenants: access.TenantObjects{Reader: admin}, Now: time.Now})
 			if diff := cmp.Diff(x.want, ask(u, x.secret)); diff != "" {
 				t.Error(diff)
 			}
@@ -109,9 +109,9 @@ func TestRoleTakenBack(t *testing.T) {
 	a := account(t, admin, "u-back", "trainer")
 	allow(t, admin, a, "u-back", "create")
 	now := time.Now()
-	u := access.NewUsers(access.UsersConfig{Client: admin, Book: ownTokens{}, Tenants: access.TenantObjects{Reader: admin}, Now: func() time.Time { return now }})
+	u := access.NewUsers(access.UsersConfig{Client: admin, State: ownTokens{}, Tenants: access.TenantObjects{Reader: admin}, Now: func() time.Time { return now }})
 	secret := token(t, admin, a, access.UserAudience, nil)
-	if got := ask(u, secret); got.Role != live.User {
+	if got := ask(u, secret); got.Role != api.User {
 		t.Fatalf("got %+v; want a user", got)
 	}
 	before := admin.creates.Load()
@@ -128,7 +128,7 @@ func TestRoleTakenBack(t *testing.T) {
 	for deadline := time.Now().Add(2 * time.Minute); ; {
 		now = now.Add(2 * time.Minute)
 		got := ask(u, secret)
-		if got.Code == live.Denied {
+		if got.Code == api.Denied {
 			break
 		}
 		if time.Now().After(deadline) { // RBAC is a cache too
@@ -140,8 +140,8 @@ func TestRoleTakenBack(t *testing.T) {
 
 func TestAPIServerAway(t *testing.T) {
 	_, admin := open(t)
-	u := access.NewUsers(access.UsersConfig{Client: away{admin}, Book: ownTokens{}, Tenants: access.TenantObjects{Reader: admin}, Now: time.Now})
-	if got := ask(u, "a.b.c"); got.Code != live.Unavailable {
+	u := access.NewUsers(access.UsersConfig{Client: away{admin}, State: ownTokens{}, Tenants: access.TenantObjects{Reader: admin}, Now: time.Now})
+	if got := ask(u, "a.b.c"); got.Code != api.Unavailable {
 		t.Errorf("got %+v; want unavailable: whoever is right must not be told that he is wrong", got)
 	}
 }

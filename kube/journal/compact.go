@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Compact implements book.Journal.
+// Compact implements state.Journal.
 func (j *Journal) Compact(payload []byte, upTo uint64) error {
 	j.compact.Lock()
 	defer j.compact.Unlock()

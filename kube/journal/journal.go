@@ -1,7 +1,7 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package journal keeps the journal of package book in objects of a Kubernetes
+// Package journal keeps the journal of package daemon/state in objects of a Kubernetes
 // cluster, so that an operator needs no volume and the next leader goes on where
 // the last one was.
 //
@@ -78,7 +78,7 @@ type Config struct {
 	Lost <-chan struct{}
 }
 
-// Journal implements book.Journal.
+// Journal implements state.Journal.
 type Journal struct {
 	Config
 
@@ -194,7 +194,7 @@ func whole(p Page, byName map[string]Page) ([]byte, bool) {
 	return all, true
 }
 
-// Append implements book.Journal: it returns when the records are durable, or when
+// Append implements state.Journal: it returns when the records are durable, or when
 // it is certain that they are not and never will be.
 func (j *Journal) Append(ctx context.Context, payloads ...[]byte) (first uint64, err error) {
 	j.mu.Lock()
@@ -283,14 +283,14 @@ func same(a, b Page) bool {
 		slices.Equal(a.Parts, b.Parts) && bytes.Equal(a.Data, b.Data)
 }
 
-// Snapshot implements book.Journal.
+// Snapshot implements state.Journal.
 func (j *Journal) Snapshot() (payload []byte, upTo uint64, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.snap, j.upTo, j.has
 }
 
-// ReadHot implements book.Journal.
+// ReadHot implements state.Journal.
 func (j *Journal) ReadHot(from uint64, fn func(seq uint64, payload []byte) error) error {
 	j.mu.Lock()
 	hot := slices.Clone(j.hot)

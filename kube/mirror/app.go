@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // app makes the book follow an app: its search, if it has one, and whether its jobs
@@ -68,12 +68,12 @@ func (m *Mirror) app(ctx context.Context, k key) error {
 // cancelSearches cancels the searches of an origin that another object was made
 // for.
 func (m *Mirror) cancelSearches(ctx context.Context, from, keep string) error {
-	for _, s := range m.Book.WithOrigin(from) {
+	for _, s := range m.State.WithOrigin(from) {
 		if s.Over() || keep != "" && s.Spec.Key == keep {
 			continue
 		}
-		_, err := m.Book.CommandApp(ctx, cluster, s.ID, live.Cancel)
-		if code := live.CodeOf(err); err != nil && code != live.Unknown && code != live.Conflict {
+		_, err := m.State.CommandApp(ctx, cluster, s.ID, api.Cancel)
+		if code := api.CodeOf(err); err != nil && code != api.Unknown && code != api.Conflict {
 			return fmt.Errorf("cancel search %s: %w", s.ID, err)
 		}
 	}
@@ -95,29 +95,29 @@ func (m *Mirror) resuspend(ctx context.Context, k key) {
 }
 
 // search returns the search of an app, and begins it if it is new.
-func (m *Mirror) search(ctx context.Context, from string, app *v1alpha1.App) (live.Search, bool, error) {
-	all := m.Book.WithOrigin(from)
-	i := slices.IndexFunc(all, func(s live.Search) bool { return s.Spec.Key == string(app.UID) })
+func (m *Mirror) search(ctx context.Context, from string, app *v1alpha1.App) (api.Search, bool, error) {
+	all := m.State.WithOrigin(from)
+	i := slices.IndexFunc(all, func(s api.Search) bool { return s.Spec.Key == string(app.UID) })
 	if i < 0 {
 		if ended(app.Status.State) || app.Spec.Suspend {
-			return live.Search{}, false, nil
+			return api.Search{}, false, nil
 		}
 		tenant, err := m.tenantFor(ctx, app.Namespace, app.Spec.Search.Trial.Tenant)
 		if err != nil {
-			return live.Search{}, false, err
+			return api.Search{}, false, err
 		}
 		if err := m.checkResource("spec.search.trial", &app.Spec.Search.Trial); err != nil {
-			return live.Search{}, false, err
+			return api.Search{}, false, err
 		}
 		spec, err := searchOf(app)
 		if err != nil {
-			return live.Search{}, false, err
+			return api.Search{}, false, err
 		}
 		spec.Trial.Tenant = tenant
 		if spec.Trial.Needs, err = m.needs(ctx, from, wherePod(&app.Spec.Search.Trial)); err != nil {
-			return live.Search{}, false, err
+			return api.Search{}, false, err
 		}
-		s, err := m.Book.CreateSearch(ctx, whoIs(app, tenant), spec)
+		s, err := m.State.CreateSearch(ctx, whoIs(app, tenant), spec)
 		return s, err == nil, err
 	}
 	s := all[i]
@@ -128,23 +128,23 @@ func (m *Mirror) search(ctx context.Context, from string, app *v1alpha1.App) (li
 	case s.Over():
 		m.unneeded(from)
 	case app.Spec.Suspend && s.PausedBy == "":
-		_, err = m.Book.CommandApp(ctx, who, s.ID, live.Pause)
-		s.State = live.SearchPaused
+		_, err = m.State.CommandApp(ctx, who, s.ID, api.Pause)
+		s.State = api.SearchPaused
 	case !app.Spec.Suspend && s.PausedBy == suspendActor:
-		_, err = m.Book.CommandApp(ctx, who, s.ID, live.Resume)
-		s.State = live.SearchRunning
+		_, err = m.State.CommandApp(ctx, who, s.ID, api.Resume)
+		s.State = api.SearchRunning
 	}
 	return s, true, err
 }
 
 // searchStatus returns the status of an app with a search.
-func (m *Mirror) searchStatus(app *v1alpha1.App, search *live.Search) v1alpha1.AppStatus {
+func (m *Mirror) searchStatus(app *v1alpha1.App, search *api.Search) v1alpha1.AppStatus {
 	s := v1alpha1.AppStatus{State: search.State, ID: string(search.ID), ObservedGeneration: app.Generation, Conditions: slices.Clone(app.Status.Conditions)}
 	for i := range search.Trials {
 		switch t := &search.Trials[i]; {
 		case ended(t.State):
 			s.Ended++
-		case t.State == live.Running || t.State == live.Starting:
+		case t.State == api.Running || t.State == api.Starting:
 			s.Running++
 		default:
 			s.Waiting++
@@ -158,7 +158,7 @@ func (m *Mirror) searchStatus(app *v1alpha1.App, search *live.Search) v1alpha1.A
 }
 
 // bestText prints a trial with its parameters.
-func bestText(t *live.Trial) string {
+func bestText(t *api.Trial) string {
 	text := fmt.Sprintf("trial %d", t.Number)
 	if t.Value != nil {
 		text += fmt.Sprintf(": %.6g", *t.Value)
@@ -195,20 +195,20 @@ func (m *Mirror) plainApp(ctx context.Context, k key, app *v1alpha1.App) error {
 	s.Rho = digits(rho)
 	switch {
 	case app.Spec.Suspend:
-		s.State = live.Paused
+		s.State = api.Paused
 	case s.Running+s.Waiting > 0:
-		s.State = live.Running
+		s.State = api.Running
 	}
 	accept(&s.Conditions, app.Generation, nil, m.Now())
 	return m.writeApp(ctx, k, app, s)
 }
 
 // appViews returns all apps of the book, as of a moment ago: it is asked for many.
-func (m *Mirror) appViews() ([]live.AppView, error) {
+func (m *Mirror) appViews() ([]api.AppView, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if now := m.Now(); m.apps.at.IsZero() || now.Sub(m.apps.at) > m.Calm/2 {
-		list, err := m.Book.Apps(cluster)
+		list, err := m.State.Apps(cluster)
 		if err != nil {
 			return nil, fmt.Errorf("list apps of the book: %w", err)
 		}

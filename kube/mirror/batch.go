@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -57,9 +57,9 @@ func (m *Mirror) plainJob(ctx context.Context, k key) error {
 			m.Log.Warn("take note of where a job may run", "kind", k.kind, "namespace", k.namespace, "name", k.name, "err", err)
 		}
 	}
-	view, err := m.Book.Job(cluster, id)
+	view, err := m.State.Job(cluster, id)
 	if err != nil {
-		if live.CodeOf(err) == live.Unknown {
+		if api.CodeOf(err) == api.Unknown {
 			return nil
 		}
 		return err
@@ -101,7 +101,7 @@ func (m *Mirror) submitPlain(ctx context.Context, job *plain) (sched.JobID, erro
 }
 
 // submissionOfBatch returns what a batch Job asks for.
-func submissionOfBatch(job *batchv1.Job) (live.Submission, error) {
+func submissionOfBatch(job *batchv1.Job) (api.Submission, error) {
 	bad := func(format string, args ...any) error { return &refusal{"Invalid", fmt.Sprintf(format, args...)} }
 	pod := &job.Spec.Template.Spec
 	pods := int64(1)
@@ -111,17 +111,17 @@ func submissionOfBatch(job *batchv1.Job) (live.Submission, error) {
 	gpus, name := podGPUs(pod)
 	switch {
 	case job.Spec.Suspend == nil || !*job.Spec.Suspend:
-		return live.Submission{}, bad("spec.suspend is not true: its pods were made before Fairway could place them; create it with suspend: true")
+		return api.Submission{}, bad("spec.suspend is not true: its pods were made before Fairway could place them; create it with suspend: true")
 	case pod.SchedulerName != v1alpha1.SchedulerName:
-		return live.Submission{}, bad("spec.template.spec.schedulerName is %q; use %q, or another scheduler places its pods", pod.SchedulerName, v1alpha1.SchedulerName)
+		return api.Submission{}, bad("spec.template.spec.schedulerName is %q; use %q, or another scheduler places its pods", pod.SchedulerName, v1alpha1.SchedulerName)
 	case pod.NodeName != "":
-		return live.Submission{}, bad("spec.template.spec.nodeName is %q; leave it out: Fairway chooses the nodes", pod.NodeName)
+		return api.Submission{}, bad("spec.template.spec.nodeName is %q; leave it out: Fairway chooses the nodes", pod.NodeName)
 	case gpus < 1 || gpus > 64:
-		return live.Submission{}, bad("spec.template asks for %d GPUs (%s) a pod; use 1 to 64", gpus, name)
+		return api.Submission{}, bad("spec.template asks for %d GPUs (%s) a pod; use 1 to 64", gpus, name)
 	case pods < 1 || pods*gpus > 65536:
-		return live.Submission{}, bad("spec.parallelism is %d; use at least 1, and at most 65536 GPUs together", pods)
+		return api.Submission{}, bad("spec.parallelism is %d; use at least 1, and at most 65536 GPUs together", pods)
 	case job.Spec.Completions != nil && int64(*job.Spec.Completions) < pods:
-		return live.Submission{}, bad("spec.completions is %d, less than spec.parallelism = %d: the gang would never be whole", *job.Spec.Completions, pods)
+		return api.Submission{}, bad("spec.completions is %d, less than spec.parallelism = %d: the gang would never be whole", *job.Spec.Completions, pods)
 	}
 	return gangOf(job, kindJob, pods, pod)
 }

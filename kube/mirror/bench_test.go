@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/loop"
+	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -21,7 +22,7 @@ import (
 // reading the object.
 func BenchmarkLook(b *testing.B) {
 	const jobs = 10_000
-	k, err := book.Open(b.Context(), book.Config{
+	k, err := state.Open(b.Context(), state.Config{
 		Journal: &tape{}, Node: sched.Node{Name: "node-0", GPUs: 8, Type: "h200"}, Policies: policy.Builtin(), Standard: "fifo",
 		Key: bytes.Repeat([]byte("k"), 32), Now: time.Now, Log: slog.New(slog.DiscardHandler), CompactEvery: 1 << 30,
 	})
@@ -31,9 +32,9 @@ func BenchmarkLook(b *testing.B) {
 	defer k.Close()
 	var ids []sched.JobID
 	for len(ids) < jobs {
-		list := make([]live.Submission, 1000)
+		list := make([]api.Submission, 1000)
 		for i := range list {
-			list[i] = live.Submission{Spec: sched.Spec{GPUs: 1}, Task: live.Task{Name: "job", Command: []string{"x"}, Origin: fmt.Sprintf("TrainingJob/a/%d", len(ids)+i)}}
+			list[i] = api.Submission{Spec: sched.Spec{GPUs: 1}, Task: api.Task{Name: "job", Command: []string{"x"}, Origin: fmt.Sprintf("TrainingJob/a/%d", len(ids)+i)}}
 		}
 		made, err := k.Submit(b.Context(), cluster, list)
 		if err != nil {
@@ -52,7 +53,7 @@ func BenchmarkLook(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := k.Apply(b.Context(), live.Decision{Policy: spec, Snapshot: s, Actions: actions, Plan: plan}); err != nil {
+	if err := k.Apply(b.Context(), loop.Decision{Policy: spec, Snapshot: s, Actions: actions, Plan: plan}); err != nil {
 		b.Fatal(err)
 	}
 	object := trainingJob("a", "x", 1)

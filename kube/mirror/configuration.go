@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -72,7 +72,7 @@ func (m *Mirror) configuration(ctx context.Context) ([]key, error) {
 	for i := range tenants.Items {
 		keys = append(keys, key{kind: kindTenant, name: tenants.Items[i].Name})
 	}
-	known, err := m.Book.Tenants(cluster)
+	known, err := m.State.Tenants(cluster)
 	if err != nil {
 		return nil, fmt.Errorf("list tenants of the book: %w", err)
 	}
@@ -95,7 +95,7 @@ func (m *Mirror) tenant(ctx context.Context, k key) error {
 	want := sched.Tenant{ID: sched.TenantID(k.name)}
 	if !absent {
 		if want, err = tenantWanted(&object); err != nil {
-			return m.writeTenant(ctx, &object, live.TenantView{}, err)
+			return m.writeTenant(ctx, &object, api.TenantView{}, err)
 		}
 	}
 	view, known, err := m.tenantView(want.ID)
@@ -103,7 +103,7 @@ func (m *Mirror) tenant(ctx context.Context, k key) error {
 		return err
 	}
 	if known && view.Tenant != want || !known && !absent {
-		if view, err = m.Book.SetTenant(ctx, cluster, want); err != nil {
+		if view, err = m.State.SetTenant(ctx, cluster, want); err != nil {
 			if why, final := refusalOf(err); why != nil && final && !absent {
 				return m.writeTenant(ctx, &object, view, why)
 			}
@@ -132,14 +132,14 @@ func tenantWanted(object *v1alpha1.Tenant) (sched.Tenant, error) {
 	return t, nil
 }
 
-func (m *Mirror) tenantView(id sched.TenantID) (live.TenantView, bool, error) {
-	all, err := m.Book.Tenants(cluster)
+func (m *Mirror) tenantView(id sched.TenantID) (api.TenantView, bool, error) {
+	all, err := m.State.Tenants(cluster)
 	if err != nil {
-		return live.TenantView{}, false, fmt.Errorf("list tenants of the book: %w", err)
+		return api.TenantView{}, false, fmt.Errorf("list tenants of the book: %w", err)
 	}
-	i := slices.IndexFunc(all, func(t live.TenantView) bool { return t.ID == id })
+	i := slices.IndexFunc(all, func(t api.TenantView) bool { return t.ID == id })
 	if i < 0 {
-		return live.TenantView{}, false, nil
+		return api.TenantView{}, false, nil
 	}
 	return all[i], true, nil
 }
@@ -174,7 +174,7 @@ func (m *Mirror) retryRefused(ctx context.Context, k key, object *v1alpha1.Tenan
 	return nil
 }
 
-func (m *Mirror) writeTenant(ctx context.Context, object *v1alpha1.Tenant, view live.TenantView, why error) error {
+func (m *Mirror) writeTenant(ctx context.Context, object *v1alpha1.Tenant, view api.TenantView, why error) error {
 	next := object.DeepCopy()
 	s := &next.Status
 	if why == nil {
@@ -219,17 +219,17 @@ func (m *Mirror) policy(ctx context.Context) error {
 	if absent {
 		want = m.Standard
 	}
-	now, err := m.Book.Policy(cluster)
+	now, err := m.State.Policy(cluster)
 	if err != nil {
 		return fmt.Errorf("read the policy in force: %w", err)
 	}
 	var why error
 	if now != want {
-		_, err := m.Book.SetPolicy(ctx, cluster, want, false)
+		_, err := m.State.SetPolicy(ctx, cluster, want, false)
 		switch refused, _ := refusalOf(err); {
 		case err == nil:
 			now = want
-		case live.CodeOf(err) == live.Unavailable || absent:
+		case api.CodeOf(err) == api.Unavailable || absent:
 			return fmt.Errorf("set policy %s: %w", want, err)
 		case refused != nil:
 			why = refused

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // needs returns the mark that the job of an object needs for the nodes that its pods
@@ -23,7 +23,7 @@ func (m *Mirror) needs(ctx context.Context, from string, pod *corev1.PodSpec) (s
 	}
 	mark, err := m.Constraints.Use(from, m.Constraints.Of(pod))
 	if err != nil {
-		return "", live.Errorf(live.TooMany, "%w", err)
+		return "", api.Errorf(api.TooMany, "%w", err)
 	}
 	m.Constraints.Await(ctx, mark)
 	return mark, nil
@@ -80,7 +80,7 @@ func (m *Mirror) recallNeeds(ctx context.Context) error {
 }
 
 // inWords puts what the template says in the place of the mark that stands for it.
-func (m *Mirror) inWords(job *live.Job) {
+func (m *Mirror) inWords(job *api.Job) {
 	if m.Constraints == nil || job.Reason == nil {
 		return
 	}

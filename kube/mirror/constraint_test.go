@@ -11,10 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/nodes"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // TestWhereJobsRun: labels and taints of nodes decide where jobs go, a job that can go
@@ -25,7 +25,7 @@ func TestWhereJobsRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- nodes.New(nodes.Config{Cache: w.mirror.Cache, Book: w.book, Constraints: registry}).Run(ctx)
+		done <- nodes.New(nodes.Config{Cache: w.mirror.Cache, State: w.book, Constraints: registry}).Run(ctx)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -67,7 +67,7 @@ func TestWhereJobsRun(t *testing.T) {
 	}
 	starts := func(j *v1alpha1.TrainingJob, on string) {
 		t.Helper()
-		w.until(j.Name+" starts on "+on, j, func() bool { return j.Status.State == live.Starting })
+		w.until(j.Name+" starts on "+on, j, func() bool { return j.Status.State == api.Starting })
 		if !strings.HasPrefix(j.Status.Nodes, on) {
 			t.Errorf("%s is on %s; want %s", j.Name, j.Status.Nodes, on)
 		}
@@ -106,7 +106,7 @@ func TestWhereJobsRun(t *testing.T) {
 	late.Spec.Template.Spec.NodeSelector = map[string]string{"disk": "fast"}
 	w.create(late)
 	w.until("comes too late", late, func() bool { return strings.Contains(late.Status.Why, "satisfies nodeSelector {disk=fast}") })
-	w.until("goes on", picky, func() bool { return picky.Status.State == live.Starting })
+	w.until("goes on", picky, func() bool { return picky.Status.State == api.Starting })
 	for _, j := range []*v1alpha1.TrainingJob{picky, tolerant, plain, late} {
 		if err := w.client.Delete(t.Context(), j); err != nil {
 			t.Fatal(err)

@@ -12,13 +12,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Kinds of the objects that jobs are made from, as they stand in live.Task.Origin.
+// Kinds of the objects that jobs are made from, as they stand in api.Task.Origin.
 const (
 	kindTrainingJob = "TrainingJob"
 	kindApp         = "App"
@@ -38,7 +38,7 @@ func appOf(namespace, app string) sched.AppID {
 }
 
 // submissionOf returns what a training job asks for. The tenant is not filled in.
-func submissionOf(job *v1alpha1.TrainingJob) (live.Submission, error) {
+func submissionOf(job *v1alpha1.TrainingJob) (api.Submission, error) {
 	s, err := submissionOfSpec(&job.Spec)
 	if err != nil {
 		return s, err
@@ -52,14 +52,14 @@ func submissionOf(job *v1alpha1.TrainingJob) (live.Submission, error) {
 }
 
 // submissionOfSpec converts what does not depend on the object around it.
-func submissionOfSpec(spec *v1alpha1.TrainingJobSpec) (live.Submission, error) {
-	s := live.Submission{
+func submissionOfSpec(spec *v1alpha1.TrainingJobSpec) (api.Submission, error) {
+	s := api.Submission{
 		Spec: sched.Spec{
 			GPUs: int(spec.GPUs), MinGPUs: intOf(spec.MinGPUs), MaxGPUs: intOf(spec.MaxGPUs),
 			TaskGPUs: int(perPod(spec)), Priority: int(spec.Priority), NonPreemptible: spec.NonPreemptible,
 			Model: spec.Model, Consolidate: spec.Consolidate,
 		},
-		Task: live.Task{Retries: int(spec.Retries), Retry: spec.Retry},
+		Task: api.Task{Retries: int(spec.Retries), Retry: spec.Retry},
 	}
 	for _, n := range spec.Sizes {
 		s.Sizes = append(s.Sizes, int(n))
@@ -72,7 +72,7 @@ func submissionOfSpec(spec *v1alpha1.TrainingJobSpec) (live.Submission, error) {
 	}
 	if spec.Widest != "" {
 		if err := s.Widest.UnmarshalText([]byte(spec.Widest)); err != nil {
-			return s, live.Errorf(live.Invalid, "%w", err).On("spec.widest")
+			return s, api.Errorf(api.Invalid, "%w", err).On("spec.widest")
 		}
 	}
 	if b := spec.Batch; b != nil {
@@ -85,7 +85,7 @@ func submissionOfSpec(spec *v1alpha1.TrainingJobSpec) (live.Submission, error) {
 	if spec.Work != "" {
 		work, err := strconv.ParseFloat(spec.Work, 64)
 		if err != nil || !(work >= 0) || math.IsInf(work, 0) {
-			return s, live.Errorf(live.Invalid, "is %.40q", spec.Work).On("spec.work").Try("use a number of at least 0")
+			return s, api.Errorf(api.Invalid, "is %.40q", spec.Work).On("spec.work").Try("use a number of at least 0")
 		}
 		s.Work = work
 	}
@@ -96,7 +96,7 @@ func submissionOfSpec(spec *v1alpha1.TrainingJobSpec) (live.Submission, error) {
 		s.Notice = sched.Duration(spec.Notice.Duration)
 	}
 	if spec.Screen != nil {
-		s.Screen = live.ScreenOff
+		s.Screen = api.ScreenOff
 		if spec.Screen.Duration > 0 {
 			s.Screen = sched.Duration(spec.Screen.Duration).String()
 		}
@@ -107,7 +107,7 @@ func submissionOfSpec(spec *v1alpha1.TrainingJobSpec) (live.Submission, error) {
 
 // fromTemplate takes from the pods what the scheduler and people look at: the CPUs
 // and the memory for each GPU, the image and the command of the first container.
-func fromTemplate(s *live.Submission, spec *v1alpha1.TrainingJobSpec) {
+func fromTemplate(s *api.Submission, spec *v1alpha1.TrainingJobSpec) {
 	s.CPUs, s.Memory = perGPU(&spec.Template.Spec, int64(perPod(spec)))
 	if len(spec.Template.Spec.Containers) == 0 {
 		return
@@ -153,22 +153,22 @@ func intOf(p *int32) int {
 }
 
 // searchOf returns the search of an app.
-func searchOf(app *v1alpha1.App) (live.SearchSpec, error) {
+func searchOf(app *v1alpha1.App) (api.SearchSpec, error) {
 	search := app.Spec.Search
-	s := live.SearchSpec{
+	s := api.SearchSpec{
 		ID: searchID(app), Method: search.Method, Key: string(app.UID),
-		Metric: live.Metric{Name: search.Metric, Goal: search.Goal},
+		Metric: api.Metric{Name: search.Metric, Goal: search.Goal},
 		Trials: int(search.Trials), AtOnce: int(search.AtOnce), Seed: uint64(search.Seed),
-		Parameters: make(map[string]live.Parameter, len(search.Parameters)),
+		Parameters: make(map[string]api.Parameter, len(search.Parameters)),
 	}
 	if r := search.Stopping; r != nil {
-		s.Stopping = live.StopRule{Rule: r.Rule, Min: float64(r.Min), Max: float64(r.Max), Eta: float64(r.Eta)}
+		s.Stopping = api.StopRule{Rule: r.Rule, Min: float64(r.Min), Max: float64(r.Max), Eta: float64(r.Eta)}
 		if err := number(r.Target, &s.Stopping.Target, "spec.search.stopping.target"); err != nil {
 			return s, err
 		}
 	}
 	for name, p := range search.Parameters {
-		to := live.Parameter{Log: p.Log, Int: p.Int, Steps: int(p.Steps), Values: p.Values}
+		to := api.Parameter{Log: p.Log, Int: p.Int, Steps: int(p.Steps), Values: p.Values}
 		field := "spec.search.parameters." + name
 		if err := number(p.Min, &to.Min, field+".min"); err != nil {
 			return s, err
@@ -195,7 +195,7 @@ func number(text *string, to **float64, field string) error {
 	}
 	v, err := strconv.ParseFloat(*text, 64)
 	if err != nil {
-		return live.Errorf(live.Invalid, "is %.40q", *text).On(field).Try("use a number")
+		return api.Errorf(api.Invalid, "is %.40q", *text).On(field).Try("use a number")
 	}
 	*to = &v
 	return nil

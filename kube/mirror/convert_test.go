@@ -17,9 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -48,18 +48,18 @@ func TestSubmission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := live.Submission{
+	want := api.Submission{
 		Spec: sched.Spec{
 			GPUs: 8, MinGPUs: 4, MaxGPUs: 16, Sizes: []int{4, 8, 16}, TaskGPUs: 4, GPUTypes: []sched.GPUType{"h200", "a100"}, GPUMemory: 40 << 30,
 			Widest: sched.SameRack, Batch: sched.Batch{Initial: 32, Max: 512, LocalMin: 4, LocalMax: 64, Adapt: true}, Shareable: true, GPUUtil: 0.4, MilliGPU: 500,
 			App: "team.pretrain", Priority: -3, NonPreemptible: true, Estimate: sched.Duration(time.Hour), Model: "bert-large", Work: 1000.5, Consolidate: true,
 			CPUs: 4, Memory: 17 << 30, // 15.5 CPUs and 68 GiB for 4 GPUs
 		},
-		Task: live.Task{
+		Task: api.Task{
 			Name: "bert", Command: []string{"torchrun", "train.py", "$HOME"}, Dir: "/src", Image: "trainer:1", Notice: sched.Duration(time.Minute),
 			Retries: 2, Retry: "always", Origin: "TrainingJob/team/bert", Graph: "bert.onnx",
 		},
-		Key: "u-1", Screen: live.ScreenOff,
+		Key: "u-1", Screen: api.ScreenOff,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("submission (-want +got):\n%s", diff)
@@ -73,13 +73,13 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Add("", "x", 1, 0, 0, int64(0), uint64(7), 0.0, "off", 0.0)
 	f.Add("a\x00b", "", -5, math.MaxInt, math.MinInt, int64(math.MaxInt64), uint64(math.MaxUint64), math.NaN(), "never", math.Inf(1))
 	f.Fuzz(func(t *testing.T, name, command string, gpus, least, most int, memory int64, bits uint64, util float64, screen string, work float64) {
-		s := live.Submission{
+		s := api.Submission{
 			Spec: sched.Spec{
 				GPUs: gpus, MinGPUs: least, MaxGPUs: most, TaskGPUs: int(bits % 9), GPUMemory: memory, Memory: memory, CPUs: int(bits % 64),
 				Shareable: bits&1 != 0, NonPreemptible: bits&2 != 0, Consolidate: bits&4 != 0, GPUUtil: util, Widest: sched.Level(bits >> 3 % 5),
 				Priority: int(int16(bits >> 8)), Estimate: sched.Duration(bits >> 20), Work: work, Batch: sched.Batch{Initial: int(bits >> 9 & 0xff), Adapt: bits&8 != 0},
 			},
-			Task:   live.Task{Name: name, Command: []string{command, name}, Env: map[string]string{"A": command}, Retries: int(bits % 101), Notice: sched.Duration(bits % uint64(time.Hour))},
+			Task:   api.Task{Name: name, Command: []string{command, name}, Env: map[string]string{"A": command}, Retries: int(bits % 101), Notice: sched.Duration(bits % uint64(time.Hour))},
 			Screen: screen,
 		}
 		check := s
@@ -213,7 +213,7 @@ func TestSayQuarantine(t *testing.T) {
 	m := &Mirror{index: newIndex(), Config: Config{Event: func(o runtime.Object, kind, reason, message string) {
 		told = append(told, fmt.Sprintf("%s %s %s: %s", o.(*corev1.Node).Name, kind, reason, message))
 	}}}
-	for _, r := range []live.Record{
+	for _, r := range []api.Record{
 		{Quarantine: &diagnose.NodeChange{Node: "n1", State: diagnose.Quarantined, Why: "different jobs fail"}, Text: "node n1 is out of use"},
 		{Quarantine: &diagnose.NodeChange{Node: "n1", State: diagnose.InUse, Why: "the time is over"}},
 		{Text: "a note"},

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -34,9 +34,9 @@ type Foreign struct {
 
 // ForeignState is how far an attempt is.
 type ForeignState struct {
-	Up   bool       // all of its pods run
-	Gone bool       // no pod of it is left that could hold a GPU
-	Exit *live.Exit // how it ended by itself; nil: it did not
+	Up   bool      // all of its pods run
+	Gone bool      // no pod of it is left that could hold a GPU
+	Exit *api.Exit // how it ended by itself; nil: it did not
 	// Waits is one of its pods that wait to be bound, which are alike; nil: none does.
 	Waits *corev1.PodSpec
 	// Missing is how many of its pods are still to be made, after it was told to begin.
@@ -45,7 +45,7 @@ type ForeignState struct {
 
 // Start lifts the suspension, and binds the pods that wait: nodes names the node of
 // each rank. It is called again until the attempt ends, for pods that are replaced.
-func (f Foreign) Start(ctx context.Context, a live.Attempt, nodes []string) error {
+func (f Foreign) Start(ctx context.Context, a api.Attempt, nodes []string) error {
 	job, err := f.job(ctx, a.Job)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (f Foreign) Start(ctx context.Context, a live.Attempt, nodes []string) erro
 }
 
 // Stop suspends the Job, whose pods Kubernetes then deletes.
-func (f Foreign) Stop(ctx context.Context, id live.AttemptID) error {
+func (f Foreign) Stop(ctx context.Context, id api.AttemptID) error {
 	job, err := f.job(ctx, id.Job)
 	if apierrors.IsNotFound(err) {
 		return nil // its pods go with it
@@ -96,11 +96,11 @@ func (f Foreign) Stop(ctx context.Context, id live.AttemptID) error {
 }
 
 // State tells how far an attempt is, as far as the cache knows.
-func (f Foreign) State(id live.AttemptID) ForeignState {
+func (f Foreign) State(id api.AttemptID) ForeignState {
 	ctx := context.Background()
 	job, err := f.job(ctx, id.Job)
 	if apierrors.IsNotFound(err) {
-		return ForeignState{Gone: true, Exit: &live.Exit{AttemptID: id, At: f.Now().Time, Code: 1, Noticed: true, Why: "its object was deleted"}}
+		return ForeignState{Gone: true, Exit: &api.Exit{AttemptID: id, At: f.Now().Time, Code: 1, Noticed: true, Why: "its object was deleted"}}
 	}
 	if err != nil {
 		return ForeignState{}
@@ -116,7 +116,7 @@ func (f Foreign) State(id live.AttemptID) ForeignState {
 	}
 	switch {
 	case job.over:
-		s.Exit = &live.Exit{AttemptID: id, At: f.Now().Time}
+		s.Exit = &api.Exit{AttemptID: id, At: f.Now().Time}
 		if !job.well {
 			s.Exit.Code, s.Exit.Why = 1, cut(job.why)
 		}
@@ -125,7 +125,7 @@ func (f Foreign) State(id live.AttemptID) ForeignState {
 		why := outgrown(job.pods, pods, n.most, gpus)
 		// What is added to a gang that runs is left waiting; the gang is none the worse.
 		if s.Up = n.placed > 0 && n.up >= pods && pods > 0; !s.Up && why != "" && (n.placed == 0 || n.most > int64(gpus)) {
-			s.Exit = &live.Exit{AttemptID: id, At: f.Now().Time, Code: 1, Why: why}
+			s.Exit = &api.Exit{AttemptID: id, At: f.Now().Time, Code: 1, Why: why}
 		}
 	}
 	return s
@@ -168,7 +168,7 @@ func count(pods []*corev1.Pod, loose bool) (n tally) {
 // given returns the pods that a job was submitted with, and the GPUs of each; 0: nobody
 // knows.
 func (f Foreign) given(id sched.JobID) (pods, gpus int) {
-	view, err := f.Mirror.Book.Job(cluster, id)
+	view, err := f.Mirror.State.Job(cluster, id)
 	if err != nil {
 		return 0, 0
 	}
@@ -195,8 +195,8 @@ func outgrown(pods, givenPods int, gpus int64, givenGPUs int) string {
 func (f Foreign) job(ctx context.Context, id sched.JobID) (*plain, error) {
 	from := f.Mirror.index.originOf(id)
 	if from == "" { // the records are behind
-		view, err := f.Mirror.Book.Job(cluster, id)
-		if err != nil && live.CodeOf(err) != live.Unknown {
+		view, err := f.Mirror.State.Job(cluster, id)
+		if err != nil && api.CodeOf(err) != api.Unknown {
 			return nil, fmt.Errorf("find the object of %s: %w", id, err)
 		}
 		from = view.Origin

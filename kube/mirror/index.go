@@ -6,8 +6,8 @@ package mirror
 import (
 	"sync"
 
-	"github.com/fairway-gpu/fairway/book"
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -28,7 +28,7 @@ func newIndex() *index {
 	return &index{byKey: map[string]sched.JobID{}, jobs: map[string][]sched.JobID{}, active: map[string]map[sched.JobID]bool{}, origins: map[sched.JobID]string{}, keys: map[sched.JobID]string{}, searches: map[sched.AppID]string{}}
 }
 
-func (x *index) put(m book.Mirrored) {
+func (x *index) put(m state.Mirrored) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.origins[m.ID] != m.Origin {
@@ -50,7 +50,7 @@ func (x *index) put(m book.Mirrored) {
 
 // note takes a record in and returns the origin that it is about; empty: none that
 // should be looked at.
-func (x *index) note(r *live.Record) string {
+func (x *index) note(r *api.Record) string {
 	if r.Search != nil {
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -65,7 +65,7 @@ func (x *index) note(r *live.Record) string {
 			if r.Task == nil || r.Task.Origin == "" {
 				return ""
 			}
-			x.put(book.Mirrored{ID: r.Event.Spec.ID, Tenant: r.Event.Spec.Tenant, Origin: r.Task.Origin, Key: r.Key})
+			x.put(state.Mirrored{ID: r.Event.Spec.ID, Tenant: r.Event.Spec.Tenant, Origin: r.Task.Origin, Key: r.Key})
 		case sched.JobEnded:
 			x.mu.Lock()
 			delete(x.active[x.origins[r.Event.Job]], r.Event.Job)

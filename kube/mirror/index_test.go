@@ -6,14 +6,14 @@ package mirror
 import (
 	"testing"
 
-	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/daemon/state"
 )
 
 // TestIndexForgets: an origin is forgotten with all its jobs, and no others, once
 // none of them is active.
 func TestIndexForgets(t *testing.T) {
 	x := newIndex()
-	for _, m := range []book.Mirrored{
+	for _, m := range []state.Mirrored{
 		{ID: "first", Origin: "a", Key: "1", Ended: true}, {ID: "second", Origin: "a", Key: "2"}, {ID: "other", Origin: "b", Key: "3", Ended: true},
 	} {
 		x.put(m)

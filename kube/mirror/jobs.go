@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -26,25 +26,25 @@ import (
 // TrainingJob of it, so that a job looks the same however it came; everything else
 // is the book's. It is for users: what runs searches submits trials to the book.
 type Jobs struct {
-	live.Jobs // the book
-	Mirror    *Mirror
+	api.Jobs // the book
+	Mirror   *Mirror
 	// Image is the container image of jobs that name none; empty: they have to.
 	Image string
 	// Patience is how long Submit waits until the mirror has taken a job on; 0: 10 s.
 	Patience time.Duration
 }
 
-var _ live.Jobs = Jobs{}
+var _ api.Jobs = Jobs{}
 
-// Submit implements live.Jobs. An object for each job is created; if one is refused,
+// Submit implements api.Jobs. An object for each job is created; if one is refused,
 // those created before it are deleted.
-func (s Jobs) Submit(ctx context.Context, who live.Identity, list []live.Submission) ([]live.Job, error) {
-	if who.Role < live.User {
-		return nil, live.Errorf(live.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
+func (s Jobs) Submit(ctx context.Context, who api.Identity, list []api.Submission) ([]api.Job, error) {
+	if who.Role < api.User {
+		return nil, api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
 	}
 	const most = 1000
 	if len(list) == 0 || len(list) > most {
-		return nil, live.Errorf(live.Invalid, "has %d entries", len(list)).On("jobs").Try(fmt.Sprintf("send 1 to %d", most))
+		return nil, api.Errorf(api.Invalid, "has %d entries", len(list)).On("jobs").Try(fmt.Sprintf("send 1 to %d", most))
 	}
 	objects := make([]*v1alpha1.TrainingJob, len(list))
 	for i := range list {
@@ -59,7 +59,7 @@ func (s Jobs) Submit(ctx context.Context, who live.Identity, list []live.Submiss
 			return nil, inList(err, i, len(list))
 		}
 	}
-	out := make([]live.Job, len(objects))
+	out := make([]api.Job, len(objects))
 	for i, o := range objects {
 		job, err := s.await(ctx, who, o)
 		if err != nil {
@@ -72,16 +72,16 @@ func (s Jobs) Submit(ctx context.Context, who live.Identity, list []live.Submiss
 }
 
 // object returns the training job of a submission, checked as far as possible.
-func (s Jobs) object(ctx context.Context, who live.Identity, sub *live.Submission) (*v1alpha1.TrainingJob, error) {
+func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission) (*v1alpha1.TrainingJob, error) {
 	check := *sub
 	check.ID, check.GPUs = "new", max(check.GPUs, 1, check.MinGPUs)
 	switch {
 	case sub.ID != "":
-		return nil, live.Errorf(live.Invalid, "%.40q was given", sub.ID).On("id").Try("leave it out: it is chosen for you; use name, or key to submit only once")
+		return nil, api.Errorf(api.Invalid, "%.40q was given", sub.ID).On("id").Try("leave it out: it is chosen for you; use name, or key to submit only once")
 	case sub.Origin != "":
-		return nil, live.Errorf(live.Invalid, "%.40q was given", sub.Origin).On("origin").Try("leave it out")
+		return nil, api.Errorf(api.Invalid, "%.40q was given", sub.Origin).On("origin").Try("leave it out")
 	case sub.Image == "" && s.Image == "":
-		return nil, live.Errorf(live.Invalid, "is empty").On("image").Try("name the container image to run the job in")
+		return nil, api.Errorf(api.Invalid, "is empty").On("image").Try("name the container image to run the job in")
 	}
 	if err := check.Validate(); err != nil {
 		return nil, err
@@ -91,10 +91,10 @@ func (s Jobs) object(ctx context.Context, who live.Identity, sub *live.Submissio
 		tenant = who.Tenant
 	}
 	switch {
-	case tenant != who.Tenant && who.Role != live.Admin:
-		return nil, live.Errorf(live.Denied, "%s may not submit for tenant %q", who.User, tenant).On("tenant")
+	case tenant != who.Tenant && who.Role != api.Admin:
+		return nil, api.Errorf(api.Denied, "%s may not submit for tenant %q", who.User, tenant).On("tenant")
 	case tenant == "":
-		return nil, live.Errorf(live.Invalid, "is empty, and %s belongs to none", who.User).On("tenant").Try("name the tenant whose namespace the job goes to")
+		return nil, api.Errorf(api.Invalid, "is empty, and %s belongs to none", who.User).On("tenant").Try("name the tenant whose namespace the job goes to")
 	}
 	namespace, declared, err := s.namespace(ctx, tenant)
 	if err != nil {
@@ -128,16 +128,16 @@ func (s Jobs) namespace(ctx context.Context, tenant sched.TenantID) (name string
 	case apierrors.IsNotFound(err):
 		return string(tenant), false, nil
 	case err != nil:
-		return "", false, live.Errorf(live.Unavailable, "read tenant %s: %w", tenant, err)
+		return "", false, api.Errorf(api.Unavailable, "read tenant %s: %w", tenant, err)
 	case len(object.Spec.Namespaces) == 0:
-		return "", false, live.Errorf(live.Conflict, "tenant %s has no namespace", tenant).Try("have an administrator name one in spec.namespaces")
+		return "", false, api.Errorf(api.Conflict, "tenant %s has no namespace", tenant).Try("have an administrator name one in spec.namespaces")
 	}
 	return object.Spec.Namespaces[0], true, nil
 }
 
 // objectName makes the name of an object from the job's own, and from its key if it
 // has one: the same request makes the same object.
-func objectName(sub *live.Submission, tenant sched.TenantID) string {
+func objectName(sub *api.Submission, tenant sched.TenantID) string {
 	const most = 40
 	word := strings.Trim(strings.Map(func(r rune) rune {
 		switch {
@@ -169,10 +169,10 @@ func (s Jobs) create(ctx context.Context, o *v1alpha1.TrainingJob) error {
 		return nil
 	case apierrors.IsAlreadyExists(err) && sent != "":
 		if err := s.Mirror.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
-			return live.Errorf(live.Unavailable, "read training job %s/%s: %w", o.Namespace, o.Name, err)
+			return api.Errorf(api.Unavailable, "read training job %s/%s: %w", o.Namespace, o.Name, err)
 		}
 		if o.Annotations[v1alpha1.AnnotationKey] != sent {
-			return live.Errorf(live.Conflict, "there is a training job %s/%s already", o.Namespace, o.Name).On("name").Try("choose another name")
+			return api.Errorf(api.Conflict, "there is a training job %s/%s already", o.Namespace, o.Name).On("name").Try("choose another name")
 		}
 		return nil
 	}
@@ -183,13 +183,13 @@ func (s Jobs) create(ctx context.Context, o *v1alpha1.TrainingJob) error {
 func refusedByCluster(err error, o client.Object) error {
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return live.Errorf(live.Invalid, "the cluster refuses it: %w", err)
+		return api.Errorf(api.Invalid, "the cluster refuses it: %w", err)
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
-		return live.Errorf(live.Denied, "the cluster refuses it in namespace %q: %w", o.GetNamespace(), err)
+		return api.Errorf(api.Denied, "the cluster refuses it in namespace %q: %w", o.GetNamespace(), err)
 	case apierrors.IsRequestEntityTooLargeError(err):
-		return live.Errorf(live.TooLarge, "it is too large for the cluster: %w", err)
+		return api.Errorf(api.TooLarge, "it is too large for the cluster: %w", err)
 	}
-	return live.Errorf(live.Unavailable, "write %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+	return api.Errorf(api.Unavailable, "write %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 }
 
 func (s Jobs) patience() time.Duration {
@@ -200,7 +200,7 @@ func (s Jobs) patience() time.Duration {
 }
 
 // await waits until the mirror has taken an object on.
-func (s Jobs) await(ctx context.Context, who live.Identity, o *v1alpha1.TrainingJob) (live.Job, error) {
+func (s Jobs) await(ctx context.Context, who api.Identity, o *v1alpha1.TrainingJob) (api.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.patience())
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -213,13 +213,13 @@ func (s Jobs) await(ctx context.Context, who live.Identity, o *v1alpha1.Training
 		if err := s.Mirror.Cache.Get(ctx, client.ObjectKeyFromObject(o), &now); err == nil && now.UID == o.UID {
 			for _, c := range now.Status.Conditions {
 				if c.Type == v1alpha1.Accepted && c.Status == "False" {
-					return live.Job{}, live.Errorf(live.Invalid, "%s", c.Message)
+					return api.Job{}, api.Errorf(api.Invalid, "%s", c.Message)
 				}
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return live.Job{}, live.Errorf(live.Unavailable, "training job %s/%s was created and not looked at yet", o.Namespace, o.Name).Try("look at it with kubectl, or send the request again with a key")
+			return api.Job{}, api.Errorf(api.Unavailable, "training job %s/%s was created and not looked at yet", o.Namespace, o.Name).Try("look at it with kubectl, or send the request again with a key")
 		case <-tick.C:
 		}
 	}
@@ -240,20 +240,20 @@ func (s Jobs) undo(ctx context.Context, objects []*v1alpha1.TrainingJob) {
 	}
 }
 
-// Command implements live.Jobs. Resuming lifts spec.suspend, which would otherwise
+// Command implements api.Jobs. Resuming lifts spec.suspend, which would otherwise
 // pause the job again.
-func (s Jobs) Command(ctx context.Context, who live.Identity, id sched.JobID, c live.Command) (live.Job, error) {
-	if c == live.Resume {
+func (s Jobs) Command(ctx context.Context, who api.Identity, id sched.JobID, c api.Command) (api.Job, error) {
+	if c == api.Resume {
 		if err := s.unsuspend(ctx, who, id); err != nil {
-			return live.Job{}, err
+			return api.Job{}, err
 		}
 	}
 	return s.Jobs.Command(ctx, who, id, c)
 }
 
-func (s Jobs) unsuspend(ctx context.Context, who live.Identity, id sched.JobID) error {
+func (s Jobs) unsuspend(ctx context.Context, who api.Identity, id sched.JobID) error {
 	job, err := s.Jobs.Job(who, id)
-	if err != nil || who.Role < live.User || job.PausedBy != suspendActor {
+	if err != nil || who.Role < api.User || job.PausedBy != suspendActor {
 		return err
 	}
 	parts := strings.SplitN(job.Origin, "/", 3)
@@ -264,15 +264,15 @@ func (s Jobs) unsuspend(ctx context.Context, who live.Identity, id sched.JobID) 
 	o.Namespace, o.Name = parts[1], parts[2]
 	err = s.Mirror.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":false}}`)))
 	if client.IgnoreNotFound(err) != nil {
-		return live.Errorf(live.Unavailable, "resume training job %s/%s: %w", o.Namespace, o.Name, err)
+		return api.Errorf(api.Unavailable, "resume training job %s/%s: %w", o.Namespace, o.Name, err)
 	}
 	return nil
 }
 
-// CommandApp implements live.Jobs.
-func (s Jobs) CommandApp(ctx context.Context, who live.Identity, app sched.AppID, c live.Command) ([]live.Job, error) {
-	if c == live.Resume {
-		page, err := s.Jobs.List(who, live.JobFilter{App: app, States: []string{live.Paused, live.Stopping}, Limit: live.MaxPage})
+// CommandApp implements api.Jobs.
+func (s Jobs) CommandApp(ctx context.Context, who api.Identity, app sched.AppID, c api.Command) ([]api.Job, error) {
+	if c == api.Resume {
+		page, err := s.Jobs.List(who, api.JobFilter{App: app, States: []string{api.Paused, api.Stopping}, Limit: api.MaxPage})
 		if err != nil {
 			return nil, err
 		}
@@ -287,7 +287,7 @@ func (s Jobs) CommandApp(ctx context.Context, who live.Identity, app sched.AppID
 
 // inList says which job of several is at fault.
 func inList(err error, i, n int) error {
-	if e, ok := err.(*live.Error); ok && n > 1 {
+	if e, ok := err.(*api.Error); ok && n > 1 {
 		c := *e
 		c.Field = strings.TrimSuffix(fmt.Sprintf("jobs[%d].%s", i, e.Field), ".")
 		return &c
@@ -295,23 +295,23 @@ func inList(err error, i, n int) error {
 	return err
 }
 
-// Job implements live.Jobs.
-func (s Jobs) Job(who live.Identity, id sched.JobID) (live.Job, error) {
+// Job implements api.Jobs.
+func (s Jobs) Job(who api.Identity, id sched.JobID) (api.Job, error) {
 	job, err := s.Jobs.Job(who, id)
 	s.Mirror.inWords(&job)
 	return job, err
 }
 
-// Explain implements live.Jobs.
-func (s Jobs) Explain(who live.Identity, id sched.JobID) (live.Explanation, error) {
+// Explain implements api.Jobs.
+func (s Jobs) Explain(who api.Identity, id sched.JobID) (api.Explanation, error) {
 	e, err := s.Jobs.Explain(who, id)
 	e.Summary = s.Mirror.worded(e.Job.Needs, e.Summary)
 	s.Mirror.inWords(&e.Job)
 	return e, err
 }
 
-// List implements live.Jobs.
-func (s Jobs) List(who live.Identity, f live.JobFilter) (live.JobPage, error) {
+// List implements api.Jobs.
+func (s Jobs) List(who api.Identity, f api.JobFilter) (api.JobPage, error) {
 	page, err := s.Jobs.List(who, f)
 	for i := range page.Jobs {
 		s.Mirror.inWords(&page.Jobs[i])

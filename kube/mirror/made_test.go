@@ -10,16 +10,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
 // TestMade: labels alone make no pod one of Fairway's.
 func TestMade(t *testing.T) {
 	m := &Mirror{index: newIndex()}
-	m.index.put(book.Mirrored{ID: "net-1", Origin: "TrainingJob/team/net", Key: "u1"})
-	m.index.put(book.Mirrored{ID: "batch-1", Origin: "Job/team/batch", Key: "u2"})
-	m.index.put(book.Mirrored{ID: "tj-1", Origin: "TrainJob/team/tj", Key: "u3"})
+	m.index.put(state.Mirrored{ID: "net-1", Origin: "TrainingJob/team/net", Key: "u1"})
+	m.index.put(state.Mirrored{ID: "batch-1", Origin: "Job/team/batch", Key: "u2"})
+	m.index.put(state.Mirrored{ID: "tj-1", Origin: "TrainJob/team/tj", Key: "u3"})
 	pod := func(edit ...func(*corev1.Pod)) *corev1.Pod {
 		yes := true
 		p := &corev1.Pod{

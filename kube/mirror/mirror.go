@@ -19,34 +19,34 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Book is what the mirror needs of the book.
-type Book interface {
-	live.Jobs
-	live.Searches
-	Nodes(live.Identity) ([]live.Node, error)
-	Tenants(live.Identity) ([]live.TenantView, error)
-	SetTenant(context.Context, live.Identity, sched.Tenant) (live.TenantView, error)
-	Policy(live.Identity) (string, error)
-	SetPolicy(ctx context.Context, who live.Identity, spec string, dryRun bool) (live.PolicyChange, error)
-	Watch(ctx context.Context, who live.Identity, f live.RecordFilter, send func(live.Record) error) error
+// State is what the mirror needs of the book.
+type State interface {
+	api.Jobs
+	api.Searches
+	Nodes(api.Identity) ([]api.Node, error)
+	Tenants(api.Identity) ([]api.TenantView, error)
+	SetTenant(context.Context, api.Identity, sched.Tenant) (api.TenantView, error)
+	Policy(api.Identity) (string, error)
+	SetPolicy(ctx context.Context, who api.Identity, spec string, dryRun bool) (api.PolicyChange, error)
+	Watch(ctx context.Context, who api.Identity, f api.RecordFilter, send func(api.Record) error) error
 	// Mirrored returns the jobs that have an origin, and the last record it knows of.
-	Mirrored() ([]book.Mirrored, uint64)
+	Mirrored() ([]state.Mirrored, uint64)
 	// WithOrigin returns the searches of an origin.
-	WithOrigin(origin string) []live.Search
+	WithOrigin(origin string) []api.Search
 }
 
 // Config is what a mirror needs.
 type Config struct {
 	Client client.Client // for writing; what it reads may be cached or not
 	Cache  cache.Cache   // started by the caller
-	Book   Book
+	State  State
 	// Standard is the policy that is in force without a SchedulingPolicy.
 	Standard string
 	Log      *slog.Logger
@@ -79,10 +79,10 @@ type Config struct {
 }
 
 // cluster is who acts where no user does.
-var cluster = live.Identity{User: "cluster", Role: live.Admin, Owner: nobody}
+var cluster = api.Identity{User: "cluster", Role: api.Admin, Owner: nobody}
 
 // nobody is the operating-system user of jobs in a cluster.
-var nobody = live.Owner{UID: -1, GID: -1}
+var nobody = api.Owner{UID: -1, GID: -1}
 
 // key names an object that should be looked at.
 type key struct{ kind, namespace, name string }
@@ -107,7 +107,7 @@ type Mirror struct {
 	lazy    pace         // for all others
 	apps    struct {
 		at   time.Time
-		list []live.AppView
+		list []api.AppView
 	}
 }
 
@@ -144,7 +144,7 @@ func (m *Mirror) Configured() <-chan struct{} { return m.ready }
 
 // recall takes in what the book knows, and returns the last record it knew of.
 func (m *Mirror) recall() uint64 {
-	list, seq := m.Book.Mirrored()
+	list, seq := m.State.Mirrored()
 	for _, j := range list {
 		m.index.put(j)
 	}
@@ -180,7 +180,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 		group.Go(func() { m.work(ctx) })
 	}
 	group.Go(func() { m.sweeps(ctx) })
-	err = m.Book.Watch(ctx, cluster, live.RecordFilter{After: seq}, m.note)
+	err = m.State.Watch(ctx, cluster, api.RecordFilter{After: seq}, m.note)
 	if ctx.Err() != nil {
 		err = nil
 	} else {
@@ -257,7 +257,7 @@ func (m *Mirror) seen(kind string, o any) {
 }
 
 // note has the object of a record looked at.
-func (m *Mirror) note(r live.Record) error {
+func (m *Mirror) note(r api.Record) error {
 	if origin := m.index.note(&r); origin != "" {
 		m.look(origin)
 	}

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // TestLife: a training job appears in the book, runs, is suspended, goes on and is
@@ -22,7 +22,7 @@ func TestLife(t *testing.T) {
 	job := trainingJob(ns, "bert", 4)
 	job.Spec.App = "pretrain"
 	w.create(job)
-	w.until("has GPUs", job, func() bool { return job.Status.State == live.Starting })
+	w.until("has GPUs", job, func() bool { return job.Status.State == api.Starting })
 	if s := job.Status; s.Size != "4/4" || s.Nodes != "node-0:0-3" || s.Tenant != ns || s.Attempt != 1 || s.ID == "" || s.StartTime == nil {
 		t.Errorf("status %+v; want 4 of 4 GPUs of node-0 for tenant %s", s, ns)
 	}
@@ -38,17 +38,17 @@ func TestLife(t *testing.T) {
 	}
 	attempt := w.book.Attempts()[0]
 	w.book.Started(attempt.AttemptID)
-	w.until("runs", job, func() bool { return job.Status.State == live.Running })
+	w.until("runs", job, func() bool { return job.Status.State == api.Running })
 	if status, _, message := condition(job.Status.Conditions, v1alpha1.Running); status != metav1.ConditionTrue || message != "on node-0:0-3" {
 		t.Errorf("Running is %q, %q; want True, on node-0:0-3", status, message)
 	}
 
 	w.patch(job, func() { job.Spec.Suspend = true })
-	w.until("stops", job, func() bool { return job.Status.State == live.Stopping })
-	if err := w.book.Exited(t.Context(), live.Exit{AttemptID: attempt.AttemptID, Yielded: true, Noticed: true}); err != nil {
+	w.until("stops", job, func() bool { return job.Status.State == api.Stopping })
+	if err := w.book.Exited(t.Context(), api.Exit{AttemptID: attempt.AttemptID, Yielded: true, Noticed: true}); err != nil {
 		t.Fatal(err)
 	}
-	w.until("is paused", job, func() bool { return job.Status.State == live.Paused })
+	w.until("is paused", job, func() bool { return job.Status.State == api.Paused })
 	if !strings.Contains(job.Status.Why, "paused by spec.suspend") {
 		t.Errorf("why is %q; want who paused it", job.Status.Why)
 	}
@@ -58,7 +58,7 @@ func TestLife(t *testing.T) {
 	if err := w.client.Delete(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
-	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == live.Killed })
+	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == api.Killed })
 }
 
 // TestEnds: how a job ended stands in its conditions.
@@ -70,7 +70,7 @@ func TestEnds(t *testing.T) {
 	w.create(bad)
 	w.until("both have GPUs", nil, func() bool { return len(w.book.Attempts()) == 2 })
 	for _, a := range w.book.Attempts() {
-		e := live.Exit{AttemptID: a.AttemptID}
+		e := api.Exit{AttemptID: a.AttemptID}
 		if a.Task.Name == "bad" {
 			e.Code, e.Rank, e.Why = 3, 0, "ValueError: no data"
 		}
@@ -78,14 +78,14 @@ func TestEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.until("good has ended", good, func() bool { return good.Status.State == live.Finished })
+	w.until("good has ended", good, func() bool { return good.Status.State == api.Finished })
 	if status, reason, _ := condition(good.Status.Conditions, v1alpha1.Finished); status != metav1.ConditionTrue || reason != "Completed" {
 		t.Errorf("Finished is %q, %q; want True, Completed", status, reason)
 	}
 	if good.Status.CompletionTime == nil || good.Status.Size != "0/1" {
 		t.Errorf("status %+v; want a time of completion and no GPUs", good.Status)
 	}
-	w.until("bad has ended", bad, func() bool { return bad.Status.State == live.Failed })
+	w.until("bad has ended", bad, func() bool { return bad.Status.State == api.Failed })
 	if _, _, message := condition(bad.Status.Conditions, v1alpha1.Failed); !strings.Contains(message, "exited with code 3: ValueError: no data") {
 		t.Errorf("Failed says %q; want the exit", message)
 	}
@@ -168,7 +168,7 @@ func TestTenants(t *testing.T) {
 		return reason == "OverQuota"
 	})
 	w.patch(reds, func() { more := int32(8); reds.Spec.Quota = &more })
-	w.until("has GPUs when the quota is larger", over, func() bool { return over.Status.State == live.Starting })
+	w.until("has GPUs when the quota is larger", over, func() bool { return over.Status.State == api.Starting })
 	w.until("the tenant shows it", reds, func() bool { return reds.Status.GPUs >= 4 && reds.Status.Running >= 1 })
 
 	// A namespace that is added later makes refused jobs good.
@@ -260,7 +260,7 @@ func TestRestart(t *testing.T) {
 	w.until("what is gone is cancelled", nil, func() bool {
 		killed := 0
 		for _, j := range w.jobs(ns) {
-			if j.State == live.Killed {
+			if j.State == api.Killed {
 				killed++
 			}
 		}
@@ -272,7 +272,7 @@ func TestRestart(t *testing.T) {
 	}
 	for _, j := range after {
 		wantKilled := j.Name == "goes" || j.Name == "changes" && j.GPUs == 1
-		if (j.State == live.Killed) != wantKilled {
+		if (j.State == api.Killed) != wantKilled {
 			t.Errorf("job %s with %d GPUs is %s", j.Name, j.GPUs, j.State)
 		}
 	}

@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // objectOf returns the training job of a request to Fairway's own API: the same job
 // file as on one machine. Its namespace and name are the caller's to fill in.
-func objectOf(s *live.Submission, image string) (*v1alpha1.TrainingJob, error) {
+func objectOf(s *api.Submission, image string) (*v1alpha1.TrainingJob, error) {
 	spec, err := specOf(s, image)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func objectOf(s *live.Submission, image string) (*v1alpha1.TrainingJob, error) {
 	return job, nil
 }
 
-func specOf(s *live.Submission, image string) (v1alpha1.TrainingJobSpec, error) {
+func specOf(s *api.Submission, image string) (v1alpha1.TrainingJobSpec, error) {
 	gpus := s.GPUs
 	if gpus == 0 {
 		gpus = max(1, s.MinGPUs)
@@ -41,7 +41,7 @@ func specOf(s *live.Submission, image string) (v1alpha1.TrainingJobSpec, error) 
 	pod := max(1, s.TaskGPUs)
 	if s.Single {
 		if s.MaxGPUs > s.MinGPUs {
-			return v1alpha1.TrainingJobSpec{}, live.Errorf(live.Invalid, "is set, and the job is elastic").On("single").Try("leave one of them out: the size of a pod cannot change")
+			return v1alpha1.TrainingJobSpec{}, api.Errorf(api.Invalid, "is set, and the job is elastic").On("single").Try("leave one of them out: the size of a pod cannot change")
 		}
 		pod = gpus
 	}
@@ -87,7 +87,7 @@ func specOf(s *live.Submission, image string) (v1alpha1.TrainingJobSpec, error) 
 }
 
 // addTimes fills in the work and the durations.
-func addTimes(spec *v1alpha1.TrainingJobSpec, s *live.Submission) error {
+func addTimes(spec *v1alpha1.TrainingJobSpec, s *api.Submission) error {
 	if s.Work > 0 {
 		spec.Work = strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(s.Work, 'f', 9, 64), "0"), ".")
 	}
@@ -105,7 +105,7 @@ func addTimes(spec *v1alpha1.TrainingJobSpec, s *live.Submission) error {
 }
 
 // containerOf returns the container of each pod.
-func containerOf(s *live.Submission, gpus int, image string) corev1.Container {
+func containerOf(s *api.Submission, gpus int, image string) corev1.Container {
 	if s.Image != "" {
 		image = s.Image
 	}
@@ -156,7 +156,7 @@ func some(n int) *int32 {
 }
 
 // fieldOf names a field of the object by the name it has in a job file's errors.
-func fieldOf(err *live.Error) string {
+func fieldOf(err *api.Error) string {
 	if err.Field == "" || strings.HasPrefix(err.Field, "spec.") {
 		return err.Field
 	}
@@ -175,7 +175,7 @@ func fieldOf(err *live.Error) string {
 
 // refusalText is what a person reads about a refusal: the field, the value, what
 // would be right.
-func refusalText(err *live.Error) string {
+func refusalText(err *api.Error) string {
 	text := err.Message
 	switch field := fieldOf(err); {
 	case field == "policy": // the message is a sentence of its own

@@ -17,11 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fairway-gpu/fairway/hunt"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/tune/runner"
 )
 
 func searchApp(namespace, name string) *v1alpha1.App {
@@ -42,11 +42,11 @@ func TestSearch(t *testing.T) {
 	w := open(t)
 	ns := w.namespace("search")
 	go func() {
-		_ = hunt.Run(t.Context(), hunt.Config{Jobs: w.book, Ledger: w.book, Log: slog.New(slog.DiscardHandler), Every: 50 * time.Millisecond})
+		_ = runner.Run(t.Context(), runner.Config{Jobs: w.book, Ledger: w.book, Log: slog.New(slog.DiscardHandler), Every: 50 * time.Millisecond})
 	}()
 	app := searchApp(ns, "sweep")
 	w.create(app)
-	w.until("has trials", app, func() bool { return app.Status.Running == 2 && app.Status.State == live.Running })
+	w.until("has trials", app, func() bool { return app.Status.Running == 2 && app.Status.State == api.Running })
 	seen := map[string]bool{}
 	w.until("both are ordered", nil, func() bool { return len(w.book.Attempts()) == 2 })
 	for _, a := range w.book.Attempts() {
@@ -73,15 +73,15 @@ func TestSearch(t *testing.T) {
 	}
 	attempt := w.book.Attempts()[0]
 	w.patch(app, func() { app.Spec.Suspend = true })
-	w.until("is paused", app, func() bool { return app.Status.State == live.Paused && len(w.book.Attempts()) == 0 })
+	w.until("is paused", app, func() bool { return app.Status.State == api.Paused && len(w.book.Attempts()) == 0 })
 	w.patch(app, func() { app.Spec.Suspend = false })
-	w.until("goes on", app, func() bool { return app.Status.State == live.Running })
+	w.until("goes on", app, func() bool { return app.Status.State == api.Running })
 	if err := w.client.Delete(t.Context(), app); err != nil {
 		t.Fatal(err)
 	}
 	w.until("all are cancelled", nil, func() bool {
 		for _, j := range w.jobs(ns) {
-			if j.State != live.Killed {
+			if j.State != api.Killed {
 				return false
 			}
 		}
@@ -109,16 +109,16 @@ func TestAppSuspends(t *testing.T) {
 	ns := w.namespace("group")
 	app := &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "team"}, Spec: v1alpha1.AppSpec{Suspend: true}}
 	w.create(app)
-	w.until("is seen", app, func() bool { return app.Status.State == live.Paused })
+	w.until("is seen", app, func() bool { return app.Status.State == api.Paused })
 	job := trainingJob(ns, "member", 1)
 	job.Spec.App = "team"
 	w.create(job)
-	w.until("waits", job, func() bool { return job.Status.State == live.Paused })
+	w.until("waits", job, func() bool { return job.Status.State == api.Paused })
 	if _, reason, _ := condition(job.Status.Conditions, v1alpha1.Accepted); reason != "Suspended" || len(w.jobs(ns)) != 0 {
 		t.Errorf("Accepted because of %q with %d jobs in the book; want Suspended and none", reason, len(w.jobs(ns)))
 	}
 	w.patch(app, func() { app.Spec.Suspend = false })
-	w.until("begins", job, func() bool { return job.Status.State == live.Starting })
+	w.until("begins", job, func() bool { return job.Status.State == api.Starting })
 	w.until("is counted", app, func() bool { return app.Status.Running == 1 && app.Status.ID == "group/group.team" })
 }
 
@@ -193,7 +193,7 @@ func TestBatchJob(t *testing.T) {
 	if err := w.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
 	}
-	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == live.Killed })
+	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == api.Killed })
 	w.until("a deleted Job has an end", nil, func() bool { s := f.State(a.AttemptID); return s.Gone && s.Exit != nil })
 }
 
@@ -221,7 +221,7 @@ func TestBatchJobChanged(t *testing.T) {
 			}},
 		}
 		w.create(job)
-		var a live.Attempt
+		var a api.Attempt
 		w.until("is placed", nil, func() bool {
 			for _, a = range w.book.Attempts() {
 				if a.Task.Origin == origin(kindJob, ns, name) {
@@ -266,14 +266,14 @@ func TestServices(t *testing.T) {
 	ns := w.namespace("served")
 	w.create(tenantObject("blue", nil, ns))
 	w.until("the tenant is known", nil, func() bool { _, known, _ := w.mirror.tenantView("blue"); return known })
-	ann := live.Identity{User: "ann", Tenant: "blue", Role: live.User}
+	ann := api.Identity{User: "ann", Tenant: "blue", Role: api.User}
 	s := Jobs{Jobs: w.book, Mirror: w.mirror, Image: "standard:1"}
-	file := live.Submission{Spec: sched.Spec{GPUs: 2, CPUs: 3}, Task: live.Task{Name: "My Job!", Command: []string{"train", "$(date)"}, Env: map[string]string{"A": "1"}}, Key: "k-1"}
-	first, err := s.Submit(t.Context(), ann, []live.Submission{file})
+	file := api.Submission{Spec: sched.Spec{GPUs: 2, CPUs: 3}, Task: api.Task{Name: "My Job!", Command: []string{"train", "$(date)"}, Env: map[string]string{"A": "1"}}, Key: "k-1"}
+	first, err := s.Submit(t.Context(), ann, []api.Submission{file})
 	if err != nil {
 		t.Fatal(err)
 	}
-	twice, err := s.Submit(t.Context(), ann, []live.Submission{file})
+	twice, err := s.Submit(t.Context(), ann, []api.Submission{file})
 	if err != nil || twice[0].ID != first[0].ID {
 		t.Errorf("sent twice: %+v, %v; want the same job", twice, err)
 	}
@@ -289,39 +289,39 @@ func TestServices(t *testing.T) {
 		t.Errorf("container %+v", c)
 	}
 	for _, c := range []struct {
-		who  live.Identity
-		edit func(*live.Submission)
+		who  api.Identity
+		edit func(*api.Submission)
 		want string
 	}{
-		{ann, func(s *live.Submission) { s.Tenant = "red" }, "may not submit for tenant"},
-		{ann, func(s *live.Submission) { s.Origin = "App/other/x" }, "origin"},
-		{ann, func(s *live.Submission) { s.GPUs = -1 }, "gpus"},
-		{ann, func(s *live.Submission) { s.GPUs = 100_000 }, "should be less than or equal to 65536"},
-		{live.Identity{User: "eve", Tenant: "blue", Role: live.Viewer}, func(*live.Submission) {}, "role viewer"},
-		{live.Identity{User: "root", Role: live.Admin}, func(*live.Submission) {}, "root belongs to none"},
-		{live.Identity{User: "bob", Tenant: "nowhere", Role: live.User}, func(*live.Submission) {}, "nowhere"},
+		{ann, func(s *api.Submission) { s.Tenant = "red" }, "may not submit for tenant"},
+		{ann, func(s *api.Submission) { s.Origin = "App/other/x" }, "origin"},
+		{ann, func(s *api.Submission) { s.GPUs = -1 }, "gpus"},
+		{ann, func(s *api.Submission) { s.GPUs = 100_000 }, "should be less than or equal to 65536"},
+		{api.Identity{User: "eve", Tenant: "blue", Role: api.Viewer}, func(*api.Submission) {}, "role viewer"},
+		{api.Identity{User: "root", Role: api.Admin}, func(*api.Submission) {}, "root belongs to none"},
+		{api.Identity{User: "bob", Tenant: "nowhere", Role: api.User}, func(*api.Submission) {}, "nowhere"},
 	} {
 		bad := file
 		bad.Key = ""
 		c.edit(&bad)
-		if _, err := s.Submit(t.Context(), c.who, []live.Submission{bad}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := s.Submit(t.Context(), c.who, []api.Submission{bad}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v; want %q", err, c.want)
 		}
 	}
 	w.patch(object, func() { object.Spec.Suspend = true })
 	w.until("is paused", nil, func() bool { return w.jobs(ns)[0].PausedBy == suspendActor })
-	if _, err := s.Command(t.Context(), ann, first[0].ID, live.Resume); err != nil {
+	if _, err := s.Command(t.Context(), ann, first[0].ID, api.Resume); err != nil {
 		t.Fatal(err)
 	}
 	w.until("is resumed for good", object, func() bool { return !object.Spec.Suspend && w.jobs(ns)[0].PausedBy == "" })
 
-	search := live.SearchSpec{ID: "hunt", Method: "grid", Parameters: map[string]live.Parameter{"lr": {Min: ptr(0.1), Max: ptr(0.2)}}, Trial: file, Key: "h-1"}
+	search := api.SearchSpec{ID: "hunt", Method: "grid", Parameters: map[string]api.Parameter{"lr": {Min: ptr(0.1), Max: ptr(0.2)}}, Trial: file, Key: "h-1"}
 	search.Trial.Key = ""
-	made, err := Searches{Book: w.book, Jobs: s}.CreateSearch(t.Context(), ann, search)
+	made, err := Searches{State: w.book, Jobs: s}.CreateSearch(t.Context(), ann, search)
 	if err != nil || !strings.HasPrefix(string(made.ID), "blue/served.hunt-") || made.User != "ann" {
 		t.Errorf("search %+v, %v", made, err)
 	}
-	boss := live.Identity{User: "root", Role: live.Admin}
+	boss := api.Identity{User: "root", Role: api.Admin}
 	c := Cluster{Cluster: w.book, Mirror: w.mirror}
 	if _, err := c.SetTenant(t.Context(), boss, sched.Tenant{ID: "blue", Quota: 3, Weight: 2.5}); err != nil {
 		t.Error(err)
@@ -377,7 +377,7 @@ func TestManyWrites(t *testing.T) {
 	before, start := w.writes.Load(), time.Now()
 	for range 6 {
 		for _, a := range w.book.Attempts() {
-			if err := w.book.Exited(t.Context(), live.Exit{AttemptID: a.AttemptID}); err != nil {
+			if err := w.book.Exited(t.Context(), api.Exit{AttemptID: a.AttemptID}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -31,7 +31,7 @@ type plain struct {
 	loose      bool                  // its pods are there before it begins, without a node
 	selects    client.MatchingFields // its pods, and maybe some of others
 	owns       func(*corev1.Pod) bool
-	submission func() (live.Submission, error)
+	submission func() (api.Submission, error)
 	pod        *corev1.PodSpec // of one of its pods, as far as that is known; nil: there is none yet
 }
 
@@ -124,7 +124,7 @@ func plainJob(job *batchv1.Job) *plain {
 		Object: job, suspended: job.Spec.Suspend != nil && *job.Spec.Suspend, pods: 1, pod: &job.Spec.Template.Spec,
 		selects:    podsWith(batchv1.JobNameLabel, job.Name),
 		owns:       func(pod *corev1.Pod) bool { return metav1.IsControlledBy(pod, job) },
-		submission: func() (live.Submission, error) { return submissionOfBatch(job) },
+		submission: func() (api.Submission, error) { return submissionOfBatch(job) },
 	}
 	if job.Spec.Parallelism != nil {
 		p.pods = int(*job.Spec.Parallelism)
@@ -148,11 +148,11 @@ func (p *plain) note(condition, why string) {
 }
 
 // gangOf returns a submission for pods that are all alike.
-func gangOf(o client.Object, kind string, pods int64, pod *corev1.PodSpec) (live.Submission, error) {
+func gangOf(o client.Object, kind string, pods int64, pod *corev1.PodSpec) (api.Submission, error) {
 	gpus, _ := podGPUs(pod)
-	s := live.Submission{
+	s := api.Submission{
 		Spec: sched.Spec{GPUs: int(pods * gpus), TaskGPUs: int(gpus)},
-		Task: live.Task{Name: o.GetName(), Origin: origin(kind, o.GetNamespace(), o.GetName()), Retry: live.RetryNever},
+		Task: api.Task{Name: o.GetName(), Origin: origin(kind, o.GetNamespace(), o.GetName()), Retry: api.RetryNever},
 		Key:  string(o.GetUID()),
 	}
 	n := int32(gpus) // the callers bound it

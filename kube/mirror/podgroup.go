@@ -14,9 +14,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/informer"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // A PodGroup is how Kubernetes itself says that pods are a gang. One that carries
@@ -104,33 +104,33 @@ func (m *Mirror) plainPodGroup(ctx context.Context, u *unstructured.Unstructured
 	default:
 		p.over, p.why = true, failed
 	}
-	p.submission = func() (live.Submission, error) { return submissionOfGroup(u, isGang, count, members) }
+	p.submission = func() (api.Submission, error) { return submissionOfGroup(u, isGang, count, members) }
 	return p, nil
 }
 
 // submissionOfGroup returns what a PodGroup asks for: what its pods do.
-func submissionOfGroup(u *unstructured.Unstructured, isGang bool, count int64, members []*corev1.Pod) (live.Submission, error) {
+func submissionOfGroup(u *unstructured.Unstructured, isGang bool, count int64, members []*corev1.Pod) (api.Submission, error) {
 	bad := func(format string, args ...any) error { return &refusal{"Invalid", fmt.Sprintf(format, args...)} }
 	waiting := slices.DeleteFunc(slices.Clone(members), func(p *corev1.Pod) bool {
 		return p.Spec.SchedulerName != v1alpha1.SchedulerName || p.DeletionTimestamp != nil || p.Spec.NodeName != ""
 	})
 	switch {
 	case !isGang || count < 1:
-		return live.Submission{}, bad("spec.schedulingPolicy has no gang with a minCount: it is no gang to be scheduled at once")
+		return api.Submission{}, bad("spec.schedulingPolicy has no gang with a minCount: it is no gang to be scheduled at once")
 	case len(members) > 0 && len(waiting) == 0:
-		return live.Submission{}, bad("none of its %d pods has the schedulerName %q and waits for a node", len(members), v1alpha1.SchedulerName)
+		return api.Submission{}, bad("none of its %d pods has the schedulerName %q and waits for a node", len(members), v1alpha1.SchedulerName)
 	case int64(len(waiting)) < count:
-		return live.Submission{}, fmt.Errorf("%d of its %d pods are there: %w", len(waiting), count, errLater)
+		return api.Submission{}, fmt.Errorf("%d of its %d pods are there: %w", len(waiting), count, errLater)
 	}
 	first := waiting[0]
 	gpus, name := podGPUs(&first.Spec)
 	for _, p := range waiting {
 		if n, _ := podGPUs(&p.Spec); n != gpus {
-			return live.Submission{}, bad("its pods %s and %s ask for %d and %d GPUs (%s); those of a gang must be alike", first.Name, p.Name, gpus, n, name)
+			return api.Submission{}, bad("its pods %s and %s ask for %d and %d GPUs (%s); those of a gang must be alike", first.Name, p.Name, gpus, n, name)
 		}
 	}
 	if gpus < 1 || gpus > 64 || count*gpus > 65536 {
-		return live.Submission{}, bad("its %d pods ask for %d GPUs (%s) each; use 1 to 64, and at most 65536 together", count, gpus, name)
+		return api.Submission{}, bad("its %d pods ask for %d GPUs (%s) each; use 1 to 64, and at most 65536 together", count, gpus, name)
 	}
 	return gangOf(u, kindPodGroup, count, &first.Spec)
 }

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // member returns a pod of a PodGroup.
@@ -118,7 +118,7 @@ func TestPodGroup(t *testing.T) {
 	if err := w.client.Delete(t.Context(), group); err != nil {
 		t.Fatal(err)
 	}
-	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == live.Killed })
+	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == api.Killed })
 }
 
 // TestPodGroupRefused: what is no gang, or none of Fairway's, is refused with a reason.

@@ -8,12 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // sayQuarantine tells people by an event of the node what was decided about it. The
 // Node object itself is left alone: others read its taints too.
-func (m *Mirror) sayQuarantine(r *live.Record) {
+func (m *Mirror) sayQuarantine(r *api.Record) {
 	c := r.Quarantine
 	// Events of nodes are found by their name, as those of the kubelet are.
 	node := &corev1.Node{

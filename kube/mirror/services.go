@@ -13,92 +13,92 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 // Searches is the service of searches in a cluster: creating one makes an App.
 type Searches struct {
-	Book live.Searches
-	Jobs Jobs
+	State api.Searches
+	Jobs  Jobs
 }
 
-var _ live.Searches = Searches{}
+var _ api.Searches = Searches{}
 
-// Search implements live.Searches.
-func (s Searches) Search(who live.Identity, id sched.AppID) (live.Search, error) {
-	return s.Book.Search(who, id)
+// Search implements api.Searches.
+func (s Searches) Search(who api.Identity, id sched.AppID) (api.Search, error) {
+	return s.State.Search(who, id)
 }
 
-// Searches implements live.Searches.
-func (s Searches) Searches(who live.Identity) ([]live.Search, error) { return s.Book.Searches(who) }
+// Searches implements api.Searches.
+func (s Searches) Searches(who api.Identity) ([]api.Search, error) { return s.State.Searches(who) }
 
-// CreateSearch implements live.Searches.
-func (s Searches) CreateSearch(ctx context.Context, who live.Identity, spec live.SearchSpec) (live.Search, error) {
-	if who.Role < live.User {
-		return live.Search{}, live.Errorf(live.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
+// CreateSearch implements api.Searches.
+func (s Searches) CreateSearch(ctx context.Context, who api.Identity, spec api.SearchSpec) (api.Search, error) {
+	if who.Role < api.User {
+		return api.Search{}, api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
 	}
 	if spec.Trial.Origin != "" {
-		return live.Search{}, live.Errorf(live.Invalid, "%.40q was given", spec.Trial.Origin).On("trial.origin").Try("leave it out")
+		return api.Search{}, api.Errorf(api.Invalid, "%.40q was given", spec.Trial.Origin).On("trial.origin").Try("leave it out")
 	}
 	spec.Complete()
 	if err := spec.Validate(); err != nil {
-		return live.Search{}, err
+		return api.Search{}, err
 	}
 	trial, err := s.Jobs.object(ctx, who, &spec.Trial)
 	if err != nil {
-		return live.Search{}, err
+		return api.Search{}, err
 	}
 	app, err := appObject(&spec, trial)
 	if err != nil {
-		return live.Search{}, err
+		return api.Search{}, err
 	}
 	m := s.Jobs.Mirror
 	err = m.Client.Create(ctx, app)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(app), app); err != nil {
-			return live.Search{}, live.Errorf(live.Unavailable, "read app %s/%s: %w", app.Namespace, app.Name, err)
+			return api.Search{}, api.Errorf(api.Unavailable, "read app %s/%s: %w", app.Namespace, app.Name, err)
 		}
 		if spec.Key == "" || app.Annotations[v1alpha1.AnnotationKey] != spec.Key {
-			return live.Search{}, live.Errorf(live.Conflict, "there is an app %s/%s already", app.Namespace, app.Name).On("id").Try("choose another name")
+			return api.Search{}, api.Errorf(api.Conflict, "there is an app %s/%s already", app.Namespace, app.Name).On("id").Try("choose another name")
 		}
 	case err != nil:
-		return live.Search{}, refusedByCluster(err, app)
+		return api.Search{}, refusedByCluster(err, app)
 	}
 	return s.await(ctx, who, app)
 }
 
 // await waits until the mirror has begun the search of an app.
-func (s Searches) await(ctx context.Context, who live.Identity, app *v1alpha1.App) (live.Search, error) {
+func (s Searches) await(ctx context.Context, who api.Identity, app *v1alpha1.App) (api.Search, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Jobs.patience())
 	defer cancel()
 	m := s.Jobs.Mirror
 	from := origin(kindApp, app.Namespace, app.Name)
 	for {
-		all := m.Book.WithOrigin(from)
-		if i := slices.IndexFunc(all, func(x live.Search) bool { return x.Spec.Key == string(app.UID) }); i >= 0 {
+		all := m.State.WithOrigin(from)
+		if i := slices.IndexFunc(all, func(x api.Search) bool { return x.Spec.Key == string(app.UID) }); i >= 0 {
 			return s.Search(who, all[i].ID)
 		}
 		var now v1alpha1.App
 		if err := m.Cache.Get(ctx, client.ObjectKeyFromObject(app), &now); err == nil && now.UID == app.UID {
 			for _, c := range now.Status.Conditions {
 				if c.Type == v1alpha1.Accepted && c.Status == "False" {
-					return live.Search{}, live.Errorf(live.Invalid, "%s", c.Message)
+					return api.Search{}, api.Errorf(api.Invalid, "%s", c.Message)
 				}
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return live.Search{}, live.Errorf(live.Unavailable, "app %s/%s was created and not looked at yet", app.Namespace, app.Name).Try("look at it with kubectl")
+			return api.Search{}, api.Errorf(api.Unavailable, "app %s/%s was created and not looked at yet", app.Namespace, app.Name).Try("look at it with kubectl")
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
 // appObject returns the app of a search whose trials are like a training job.
-func appObject(s *live.SearchSpec, trial *v1alpha1.TrainingJob) (*v1alpha1.App, error) {
+func appObject(s *api.SearchSpec, trial *v1alpha1.TrainingJob) (*v1alpha1.App, error) {
 	search := &v1alpha1.Search{
 		Parameters: make(map[string]v1alpha1.Parameter, len(s.Parameters)), Method: s.Method, Metric: s.Metric.Name, Goal: s.Metric.Goal,
 		Trials: clip(s.Trials), AtOnce: clip(s.AtOnce), Seed: int64(min(s.Seed, math.MaxInt64)), Trial: trial.Spec,
@@ -109,7 +109,7 @@ func appObject(s *live.SearchSpec, trial *v1alpha1.TrainingJob) (*v1alpha1.App, 
 		v    float64
 	}{{"stopping.min", r.Min}, {"stopping.max", r.Max}, {"stopping.eta", r.Eta}} {
 		if f.v != math.Trunc(f.v) || f.v > 1e15 {
-			return nil, live.Errorf(live.Invalid, "is %g", f.v).On(f.name).Try("use a whole number")
+			return nil, api.Errorf(api.Invalid, "is %g", f.v).On(f.name).Try("use a whole number")
 		}
 	}
 	search.Stopping = &v1alpha1.StopRule{Rule: r.Rule, Min: int64(r.Min), Max: int64(r.Max), Eta: int32(r.Eta), Target: numberText(r.Target)}
@@ -136,14 +136,14 @@ func numberText(v *float64) *string {
 // Cluster is the service of tenants and the policy in a cluster: changing them
 // changes the objects, so that they stay so.
 type Cluster struct {
-	live.Cluster // the book
-	Mirror       *Mirror
+	api.Cluster // the book
+	Mirror      *Mirror
 }
 
-var _ live.Cluster = Cluster{}
+var _ api.Cluster = Cluster{}
 
-// SetPolicy implements live.Cluster.
-func (c Cluster) SetPolicy(ctx context.Context, who live.Identity, spec string, dryRun bool) (live.PolicyChange, error) {
+// SetPolicy implements api.Cluster.
+func (c Cluster) SetPolicy(ctx context.Context, who api.Identity, spec string, dryRun bool) (api.PolicyChange, error) {
 	// What the book would refuse never becomes an object.
 	change, err := c.Cluster.SetPolicy(ctx, who, spec, true)
 	if err != nil || dryRun {
@@ -153,19 +153,19 @@ func (c Cluster) SetPolicy(ctx context.Context, who live.Identity, spec string, 
 	object.Name = policyName
 	err = c.upsert(ctx, &object, func() { object.Spec.Policy = spec })
 	if err != nil {
-		return live.PolicyChange{}, err
+		return api.PolicyChange{}, err
 	}
 	return c.Cluster.SetPolicy(ctx, who, spec, false)
 }
 
-// SetTenant implements live.Cluster. One that has no object yet gets one, with the
+// SetTenant implements api.Cluster. One that has no object yet gets one, with the
 // namespace of its name.
-func (c Cluster) SetTenant(ctx context.Context, who live.Identity, t sched.Tenant) (live.TenantView, error) {
-	if who.Role < live.Admin {
-		return live.TenantView{}, live.Errorf(live.Denied, "%s has the role %s", who.User, who.Role).Try("ask an administrator")
+func (c Cluster) SetTenant(ctx context.Context, who api.Identity, t sched.Tenant) (api.TenantView, error) {
+	if who.Role < api.Admin {
+		return api.TenantView{}, api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask an administrator")
 	}
 	if err := t.Validate(); err != nil {
-		return live.TenantView{}, live.Errorf(live.Invalid, "%w", err)
+		return api.TenantView{}, api.Errorf(api.Invalid, "%w", err)
 	}
 	var object v1alpha1.Tenant
 	object.Name = string(t.ID)
@@ -186,7 +186,7 @@ func (c Cluster) SetTenant(ctx context.Context, who live.Identity, t sched.Tenan
 		}
 	})
 	if err != nil {
-		return live.TenantView{}, err
+		return api.TenantView{}, err
 	}
 	return c.Cluster.SetTenant(ctx, who, t)
 }
@@ -198,7 +198,7 @@ func (c Cluster) upsert(ctx context.Context, object client.Object, edit func()) 
 		err := c.Mirror.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
 		absent := apierrors.IsNotFound(err)
 		if err != nil && !absent {
-			return live.Errorf(live.Unavailable, "read %s: %w", object.GetName(), err)
+			return api.Errorf(api.Unavailable, "read %s: %w", object.GetName(), err)
 		}
 		edit()
 		if absent {
@@ -213,5 +213,5 @@ func (c Cluster) upsert(ctx context.Context, object client.Object, edit func()) 
 			return refusedByCluster(err, object)
 		}
 	}
-	return live.Errorf(live.Conflict, "%s is being changed by others", object.GetName()).Try("try again")
+	return api.Errorf(api.Conflict, "%s is being changed by others", object.GetName()).Try("try again")
 }

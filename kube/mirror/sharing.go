@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -43,7 +43,7 @@ func (s *sharing) set(c metav1.Condition) bool {
 
 // lookAtSharing finds out whether GPUs can be shared, and says so if that is news.
 func (m *Mirror) lookAtSharing() error {
-	nodes, err := m.Book.Nodes(cluster)
+	nodes, err := m.State.Nodes(cluster)
 	if err != nil {
 		return fmt.Errorf("read the nodes: %w", err)
 	}
@@ -54,7 +54,7 @@ func (m *Mirror) lookAtSharing() error {
 }
 
 // sharingOf says whether GPUs of some nodes can be shared.
-func sharingOf(nodes []live.Node) metav1.Condition {
+func sharingOf(nodes []api.Node) metav1.Condition {
 	offer, open := 0, 0
 	for i := range nodes {
 		if nodes[i].Seats == 1 || nodes[i].GPUs == 0 {

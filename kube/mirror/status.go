@@ -14,18 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // ended are the states that a job does not leave.
 func ended(state string) bool {
-	return state == live.Finished || state == live.Failed || state == live.Killed
+	return state == api.Finished || state == api.Failed || state == api.Killed
 }
 
 // statusOf returns the status of a training job that the book has taken on, from
 // what the object says now.
-func statusOf(job *live.Job, old *v1alpha1.TrainingJob, now time.Time) v1alpha1.TrainingJobStatus {
+func statusOf(job *api.Job, old *v1alpha1.TrainingJob, now time.Time) v1alpha1.TrainingJobStatus {
 	s := v1alpha1.TrainingJobStatus{
 		State: job.State, Size: sizeOf(job), Nodes: nodesOf(job.Held), Tenant: string(job.Tenant), ID: string(job.ID),
 		Attempt: int32(job.Status.Starts), Preemptions: int32(job.Status.Preemptions), Failures: int32(job.Status.Failures),
@@ -47,34 +47,34 @@ func statusOf(job *live.Job, old *v1alpha1.TrainingJob, now time.Time) v1alpha1.
 	set(metav1.Condition{Type: v1alpha1.Accepted, Status: metav1.ConditionTrue, Reason: "Submitted", Message: "Fairway knows it as " + string(job.ID)})
 	set(runningCondition(job))
 	switch job.State {
-	case live.Finished:
+	case api.Finished:
 		set(metav1.Condition{Type: v1alpha1.Finished, Status: metav1.ConditionTrue, Reason: "Completed", Message: "it has done all it had to do"})
-	case live.Failed, live.Killed:
+	case api.Failed, api.Killed:
 		set(failedCondition(job))
 	}
 	return s
 }
 
 // runningCondition says whether the pods are up, and if not, why.
-func runningCondition(job *live.Job) metav1.Condition {
+func runningCondition(job *api.Job) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.Running, Status: metav1.ConditionFalse, Reason: camel(job.State), Message: whyOf(job)}
 	switch {
-	case job.State == live.Running:
+	case job.State == api.Running:
 		c.Status = metav1.ConditionTrue
 		if job.Status.Screening {
 			c.Reason = "Screening"
 		}
 		c.Message = "on " + nodesOf(job.Held)
-	case job.State == live.Waiting && job.Reason != nil:
+	case job.State == api.Waiting && job.Reason != nil:
 		c.Reason = camel(job.Reason.Code)
 	}
 	return c
 }
 
 // failedCondition says why a job failed, and what was or can be done about it.
-func failedCondition(job *live.Job) metav1.Condition {
+func failedCondition(job *api.Job) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.Failed, Status: metav1.ConditionTrue, Reason: "Error", Message: "it failed"}
-	if job.State == live.Killed {
+	if job.State == api.Killed {
 		c.Reason, c.Message = "Cancelled", "it was cancelled"
 		return c
 	}
@@ -94,17 +94,17 @@ func failedCondition(job *live.Job) metav1.Condition {
 }
 
 // whyOf says why a job does not run, or how it ended.
-func whyOf(job *live.Job) string {
+func whyOf(job *api.Job) string {
 	switch {
 	case job.Reason != nil:
 		return cut(job.Reason.Text)
-	case job.State == live.Failed && job.Exit != nil:
+	case job.State == api.Failed && job.Exit != nil:
 		return cut(failedCondition(job).Message)
-	case job.State == live.Starting:
+	case job.State == api.Starting:
 		return "its pods are not up yet"
-	case job.State == live.Stopping:
+	case job.State == api.Stopping:
 		return "makes room: it was asked to save its work"
-	case job.State == live.Killed:
+	case job.State == api.Killed:
 		return "cancelled"
 	}
 	return ""
@@ -120,7 +120,7 @@ func cut(text string) string {
 }
 
 // sizeOf prints the GPUs held and asked for, such as 4/1-8.
-func sizeOf(job *live.Job) string {
+func sizeOf(job *api.Job) string {
 	held := 0
 	for _, h := range job.Held {
 		held += len(h.GPUs)
@@ -133,7 +133,7 @@ func sizeOf(job *live.Job) string {
 
 // nodesOf prints nodes with their GPUs, such as "a:0-3, b:0,2"; of very many, the
 // first.
-func nodesOf(held []live.Held) string {
+func nodesOf(held []api.Held) string {
 	const most = 64
 	var parts []string
 	for i, h := range held {
@@ -211,9 +211,9 @@ func refused(old *v1alpha1.TrainingJob, why *refusal, status metav1.ConditionSta
 	s.State, s.Why, s.ObservedGeneration = v1alpha1.Refused, cut(why.message), old.Generation
 	switch {
 	case why.reason == reasonSuspended:
-		s.State = live.Paused
+		s.State = api.Paused
 	case status == metav1.ConditionUnknown:
-		s.State = live.Waiting
+		s.State = api.Waiting
 	}
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
 		Type: v1alpha1.Accepted, Status: status, Reason: why.reason, Message: cut(why.message),

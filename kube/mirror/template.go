@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // Pod is what the pods of an attempt are made from.
@@ -35,7 +35,7 @@ type Pod struct {
 // Template returns what the pods of an attempt are made from. If the object is gone,
 // or is another one of the same name, the error is one that the API server calls
 // "not found": the attempt can never start.
-func (m *Mirror) Template(ctx context.Context, a live.Attempt) (Pod, error) {
+func (m *Mirror) Template(ctx context.Context, a api.Attempt) (Pod, error) {
 	parts := strings.SplitN(a.Task.Origin, "/", 3)
 	if len(parts) != 3 {
 		return Pod{}, fmt.Errorf("find template of job %s: origin %q; want kind/namespace/name", a.Job, a.Task.Origin)
@@ -54,7 +54,7 @@ func (m *Mirror) Template(ctx context.Context, a live.Attempt) (Pod, error) {
 // that the job was made from.
 var errUnseen = errors.New("its object was not looked at yet")
 
-func (m *Mirror) jobTemplate(ctx context.Context, at client.ObjectKey, a live.Attempt) (Pod, error) {
+func (m *Mirror) jobTemplate(ctx context.Context, at client.ObjectKey, a api.Attempt) (Pod, error) {
 	var job v1alpha1.TrainingJob
 	if err := m.Cache.Get(ctx, at, &job); err != nil {
 		return Pod{}, fmt.Errorf("find template of job %s: %w", a.Job, err)
@@ -73,7 +73,7 @@ func (m *Mirror) jobTemplate(ctx context.Context, at client.ObjectKey, a live.At
 
 // trialTemplate returns the pods of a trial: those of the app with the trial's
 // parameters filled in.
-func (m *Mirror) trialTemplate(ctx context.Context, at client.ObjectKey, a live.Attempt) (Pod, error) {
+func (m *Mirror) trialTemplate(ctx context.Context, at client.ObjectKey, a api.Attempt) (Pod, error) {
 	var app v1alpha1.App
 	if err := m.Cache.Get(ctx, at, &app); err != nil {
 		return Pod{}, fmt.Errorf("find template of trial %s: %w", a.Job, err)
@@ -115,9 +115,9 @@ func fillIn(template *corev1.PodTemplateSpec, search *v1alpha1.Search, env map[s
 	var pairs []string
 	var vars []corev1.EnvVar
 	for _, name := range slices.Sorted(maps.Keys(search.Parameters)) {
-		value := env[live.ParamVariable(name)]
+		value := env[api.ParamVariable(name)]
 		pairs = append(pairs, "{"+name+"}", literal(value))
-		vars = append(vars, corev1.EnvVar{Name: live.ParamVariable(name), Value: literal(value)})
+		vars = append(vars, corev1.EnvVar{Name: api.ParamVariable(name), Value: literal(value)})
 	}
 	replace := strings.NewReplacer(pairs...)
 	for _, list := range [][]corev1.Container{template.Spec.InitContainers, template.Spec.Containers} {

@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -52,8 +52,8 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 			return m.refuse(ctx, k, &job, err)
 		}
 	}
-	view, err := m.Book.Job(cluster, id)
-	if live.CodeOf(err) == live.Unknown && err != nil {
+	view, err := m.State.Job(cluster, id)
+	if api.CodeOf(err) == api.Unknown && err != nil {
 		return nil // it has ended, and the book has forgotten it
 	}
 	if err != nil {
@@ -80,16 +80,16 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 }
 
 // undecided reports whether no policy has looked at a job yet.
-func undecided(job *live.Job) bool { return job.Reason != nil && job.Reason.Code == "new" }
+func undecided(job *api.Job) bool { return job.Reason != nil && job.Reason.Code == "new" }
 
 // passing reports whether a job is in a state that it leaves at once, as a rule: new,
 // or with pods that come up.
-func (m *Mirror) passing(job *live.Job) bool {
+func (m *Mirror) passing(job *api.Job) bool {
 	const soon = 5 // times the gap
 	switch {
 	case undecided(job):
 		return m.Now().Sub(job.Submitted) < soon*m.Gap
-	case job.State == live.Starting:
+	case job.State == api.Starting:
 		return m.Now().Sub(job.Status.Since) < soon*m.Gap
 	}
 	return false
@@ -97,9 +97,9 @@ func (m *Mirror) passing(job *live.Job) bool {
 
 // lookAgain comes back for what changes without a record: the first decision about a
 // job, and pods that come up, of which Started tells too.
-func (m *Mirror) lookAgain(k key, job *live.Job) {
+func (m *Mirror) lookAgain(k key, job *api.Job) {
 	switch {
-	case job.State == live.Starting:
+	case job.State == api.Starting:
 		m.queue.AddAfter(k, 5*m.Gap)
 	case undecided(job):
 		m.queue.AddAfter(k, m.Gap/2)
@@ -130,8 +130,8 @@ func (m *Mirror) gone(ctx context.Context, k key, from string) error {
 // cancel cancels jobs; those that have ended in the meantime are fine.
 func (m *Mirror) cancel(ctx context.Context, ids []sched.JobID) error {
 	for _, id := range ids {
-		_, err := m.Book.Command(ctx, cluster, id, live.Cancel)
-		if code := live.CodeOf(err); err != nil && code != live.Conflict && code != live.Unknown {
+		_, err := m.State.Command(ctx, cluster, id, api.Cancel)
+		if code := api.CodeOf(err); err != nil && code != api.Conflict && code != api.Unknown {
 			return fmt.Errorf("cancel job %s: %w", id, err)
 		}
 		m.index.end(id)
@@ -153,12 +153,12 @@ func (m *Mirror) suspended(ctx context.Context, job *v1alpha1.TrainingJob) (bool
 }
 
 // whoIs returns as whom the objects of a namespace act.
-func whoIs(o client.Object, tenant sched.TenantID) live.Identity {
+func whoIs(o client.Object, tenant sched.TenantID) api.Identity {
 	user := o.GetAnnotations()[v1alpha1.AnnotationUser]
 	if user == "" || len(user) > 100 || strings.ContainsFunc(user, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		user = "namespace/" + o.GetNamespace()
 	}
-	return live.Identity{User: user, Tenant: tenant, Role: live.User, Owner: nobody}
+	return api.Identity{User: user, Tenant: tenant, Role: api.User, Owner: nobody}
 }
 
 // submit hands a training job to the book.
@@ -180,13 +180,13 @@ func (m *Mirror) submit(ctx context.Context, job *v1alpha1.TrainingJob) (sched.J
 	return m.submitAs(ctx, whoIs(job, tenant), s)
 }
 
-func (m *Mirror) submitAs(ctx context.Context, who live.Identity, s live.Submission) (sched.JobID, error) {
+func (m *Mirror) submitAs(ctx context.Context, who api.Identity, s api.Submission) (sched.JobID, error) {
 	s.Tenant = who.Tenant
-	jobs, err := m.Book.Submit(ctx, who, []live.Submission{s})
+	jobs, err := m.State.Submit(ctx, who, []api.Submission{s})
 	if err != nil {
 		return "", err
 	}
-	m.index.put(book.Mirrored{ID: jobs[0].ID, Tenant: who.Tenant, Origin: s.Origin, Key: s.Key, Ended: ended(jobs[0].State)})
+	m.index.put(state.Mirrored{ID: jobs[0].ID, Tenant: who.Tenant, Origin: s.Origin, Key: s.Key, Ended: ended(jobs[0].State)})
 	return jobs[0].ID, nil
 }
 
@@ -223,14 +223,14 @@ func refusalOf(err error) (why *refusal, final bool) {
 	if errors.As(err, &why) {
 		return why, true
 	}
-	var e *live.Error
+	var e *api.Error
 	if !errors.As(err, &e) {
 		return nil, false
 	}
 	switch e.Code {
-	case live.Invalid, live.Denied, live.Conflict, live.TooLarge:
+	case api.Invalid, api.Denied, api.Conflict, api.TooLarge:
 		return &refusal{camel(string(e.Code)), refusalText(e)}, true
-	case live.TooMany:
+	case api.TooMany:
 		return &refusal{camel(string(e.Code)), refusalText(e)}, false
 	}
 	return nil, false
@@ -241,16 +241,16 @@ func refusalOf(err error) (why *refusal, final bool) {
 const suspendActor = "spec.suspend"
 
 // pause makes the book follow suspend.
-func (m *Mirror) pause(ctx context.Context, job live.Job, suspended bool) (live.Job, error) {
+func (m *Mirror) pause(ctx context.Context, job api.Job, suspended bool) (api.Job, error) {
 	who := cluster
 	who.User = suspendActor
 	switch {
 	case ended(job.State):
 		return job, nil
 	case suspended && job.PausedBy == "":
-		return m.Book.Command(ctx, who, job.ID, live.Pause)
+		return m.State.Command(ctx, who, job.ID, api.Pause)
 	case !suspended && job.PausedBy == suspendActor:
-		return m.Book.Command(ctx, who, job.ID, live.Resume)
+		return m.State.Command(ctx, who, job.ID, api.Resume)
 	}
 	return job, nil
 }

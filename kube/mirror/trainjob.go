@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // trainJobKind is the kind of Kubeflow's training jobs.
@@ -103,9 +103,9 @@ func plainTrainJob(u *unstructured.Unstructured) *plain {
 		owner := metav1.GetControllerOf(pod)
 		return owner != nil && owner.Kind == "Job" && strings.HasPrefix(owner.Name, u.GetName()+"-")
 	}
-	p.submission = func() (live.Submission, error) {
+	p.submission = func() (api.Submission, error) {
 		if err != nil {
-			return live.Submission{}, &refusal{"Invalid", fmt.Sprintf("it cannot be read: %v", err)}
+			return api.Submission{}, &refusal{"Invalid", fmt.Sprintf("it cannot be read: %v", err)}
 		}
 		return submissionOfTrainJob(u, &job)
 	}
@@ -141,20 +141,20 @@ func bounded(u *unstructured.Unstructured) error {
 
 // submissionOfTrainJob returns what a TrainJob asks for. What its runtime would fill
 // in is not seen here, so it has to say itself how many nodes and GPUs it needs.
-func submissionOfTrainJob(o client.Object, job *trainJob) (live.Submission, error) {
+func submissionOfTrainJob(o client.Object, job *trainJob) (api.Submission, error) {
 	trainer := &job.Spec.Trainer
 	pod := corev1.PodSpec{Containers: []corev1.Container{{Image: trainer.Image, Command: trainer.Command, Args: trainer.Args, Resources: trainer.ResourcesPerNode}}}
 	gpus, name := podGPUs(&pod)
 	bad := func(format string, args ...any) error { return &refusal{"Invalid", fmt.Sprintf(format, args...)} }
 	switch {
 	case !job.Spec.Suspend:
-		return live.Submission{}, bad("spec.suspend is not true: its pods were made before Fairway could place them; create it with suspend: true")
+		return api.Submission{}, bad("spec.suspend is not true: its pods were made before Fairway could place them; create it with suspend: true")
 	case trainer.NumNodes == nil || *trainer.NumNodes < 1:
-		return live.Submission{}, bad("spec.trainer.numNodes is missing; say how many pods the gang has")
+		return api.Submission{}, bad("spec.trainer.numNodes is missing; say how many pods the gang has")
 	case gpus < 1 || gpus > 64:
-		return live.Submission{}, bad("spec.trainer.resourcesPerNode asks for %d GPUs (%s); use 1 to 64", gpus, name)
+		return api.Submission{}, bad("spec.trainer.resourcesPerNode asks for %d GPUs (%s); use 1 to 64", gpus, name)
 	case int64(*trainer.NumNodes)*gpus > 65536:
-		return live.Submission{}, bad("spec.trainer.numNodes is %d; use at most 65536 GPUs together", *trainer.NumNodes)
+		return api.Submission{}, bad("spec.trainer.numNodes is %d; use at most 65536 GPUs together", *trainer.NumNodes)
 	}
 	return gangOf(o, kindTrainJob, int64(*trainer.NumNodes), &pod)
 }

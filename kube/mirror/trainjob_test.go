@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // realTrainJobs is the file of Kubeflow's own definition in its Go module, which
@@ -126,7 +126,7 @@ func TestTrainJob(t *testing.T) {
 	if err := w.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
 	}
-	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == live.Killed })
+	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == api.Killed })
 
 	for want, spec := range map[string]map[string]any{
 		"spec.trainer.numNodes is missing": {"suspend": true, "trainer": map[string]any{"image": "x", "resourcesPerNode": trainer["resourcesPerNode"]}},

@@ -27,10 +27,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/loop"
+	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -106,7 +107,7 @@ type world struct {
 	t      *testing.T
 	client client.WithWatch // without a cache, for the test
 	tape   *tape
-	book   *book.Book
+	book   *state.Store
 	mirror *Mirror
 	writes atomic.Int64 // of status
 	stop   func()
@@ -154,7 +155,7 @@ func (w *world) start(edit ...func(*Config)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var err error
-	w.book, err = book.Open(ctx, book.Config{
+	w.book, err = state.Open(ctx, state.Config{
 		Journal: w.tape, Node: sched.Node{Name: "node-0", GPUs: 8, Type: "h200", CPUs: 128, Memory: 1 << 40}, Policies: policy.Builtin(), Standard: "fifo",
 		Key: bytes.Repeat([]byte("k"), 32), Now: time.Now, Log: slog.New(slog.DiscardHandler), CompactEvery: 1 << 30,
 	})
@@ -175,7 +176,7 @@ func (w *world) start(edit ...func(*Config)) {
 		},
 	})
 	config := Config{
-		Client: counted, Cache: stored, Book: w.book, Standard: "fifo", Log: slog.New(slog.DiscardHandler), BatchJobs: true,
+		Client: counted, Cache: stored, State: w.book, Standard: "fifo", Log: slog.New(slog.DiscardHandler), BatchJobs: true,
 		Gap: 50 * time.Millisecond, Calm: 200 * time.Millisecond, Sweep: 500 * time.Millisecond, Writes: 200,
 	}
 	for _, e := range edit {
@@ -187,7 +188,7 @@ func (w *world) start(edit ...func(*Config)) {
 		func() error { return stored.Start(ctx) },
 		func() error { return w.mirror.Run(ctx) },
 		func() error {
-			_ = live.Run(ctx, live.Config{Backend: w.book, Policy: w.book.InForce, Log: config.Log})
+			_ = loop.Run(ctx, loop.Config{Backend: w.book, Policy: w.book.InForce, Log: config.Log})
 			return nil
 		},
 	} {
@@ -292,13 +293,13 @@ func condition(conditions []metav1.Condition, kind string) (metav1.ConditionStat
 }
 
 // jobs returns the book's jobs of a namespace, newest first.
-func (w *world) jobs(namespace string) []live.Job {
+func (w *world) jobs(namespace string) []api.Job {
 	w.t.Helper()
-	page, err := w.book.List(cluster, live.JobFilter{Limit: live.MaxPage})
+	page, err := w.book.List(cluster, api.JobFilter{Limit: api.MaxPage})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var out []live.Job
+	var out []api.Job
 	for _, j := range page.Jobs {
 		if bytes.Contains([]byte(j.Origin), []byte("/"+namespace+"/")) {
 			out = append(out, j)

@@ -25,9 +25,9 @@ const LabelIgnore = "fairway.dev/ignore"
 // a layer of the policy may be told to use the nodes of a pool.
 const LabelPool = v1alpha1.LabelPool
 
-// Book takes the nodes. It chooses which GPUs are set aside for others: only
+// State takes the nodes. It chooses which GPUs are set aside for others: only
 // their number is known here.
-type Book interface {
+type State interface {
 	SetNodes(context.Context, []sched.Node) error
 }
 
@@ -35,7 +35,7 @@ type Book interface {
 // mean the default.
 type Config struct {
 	Cache cache.Cache // of nodes and pods; required
-	Book  Book        // required
+	State State       // required
 
 	// Resources are those that a GPU is requested by; default nvidia.com/gpu,
 	// nvidia.com/gpu.shared and amd.com/gpu. A node has GPUs of one of them: the

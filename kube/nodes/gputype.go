@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -29,7 +29,7 @@ var typeLabels = []string{
 func typeOf(n *corev1.Node) sched.GPUType {
 	for _, l := range typeLabels {
 		if v := n.Labels[l]; v != "" {
-			return live.GPUTypeOf(v)
+			return api.GPUTypeOf(v)
 		}
 	}
 	return "gpu"

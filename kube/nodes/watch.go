@@ -85,7 +85,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		if !again.IsZero() {
 			wait = min(wait, max(time.Millisecond, again.Sub(w.Now())))
 		}
-		if err := w.Book.SetNodes(ctx, nodes); err != nil && ctx.Err() == nil {
+		if err := w.State.SetNodes(ctx, nodes); err != nil && ctx.Err() == nil {
 			w.Log.Error("the book does not take the nodes", "err", err)
 			wait = min(wait, time.Second)
 		} else {

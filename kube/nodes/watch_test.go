@@ -94,7 +94,7 @@ func TestWatch(t *testing.T) {
 	go func() { _ = informers.Start(ctx) }()
 	book := &notes{}
 	done := make(chan error, 1)
-	w := nodes.New(nodes.Config{Cache: informers, Book: book, Grace: 10 * time.Second})
+	w := nodes.New(nodes.Config{Cache: informers, State: book, Grace: 10 * time.Second})
 	go func() { done <- w.Run(ctx) }()
 	if <-w.Told(); book.times() == 0 {
 		t.Error("the watcher says that the book knows the nodes, and told it nothing")

@@ -8,17 +8,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // TestWaitsForTheEnd: an attempt does not begin before the end of the one before it is
 // known: that may have done all the work, although nothing of it runs any more.
 func TestWaitsForTheEnd(t *testing.T) {
 	e := New(Config{})
-	before := e.runOf(live.AttemptID{Job: "j", Number: 1})
-	next := e.runOf(live.AttemptID{Job: "j", Number: 3})
-	next.attempt, next.plan = &live.Attempt{AttemptID: next.id}, &plan{}
-	other := e.runOf(live.AttemptID{Job: "k", Number: 1})
+	before := e.runOf(api.AttemptID{Job: "j", Number: 1})
+	next := e.runOf(api.AttemptID{Job: "j", Number: 3})
+	next.attempt, next.plan = &api.Attempt{AttemptID: next.id}, &plan{}
+	other := e.runOf(api.AttemptID{Job: "k", Number: 1})
 	other.leaving = true
 	for _, x := range []struct {
 		name string

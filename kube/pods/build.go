@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -27,7 +27,7 @@ type seat struct {
 
 // seatsOf returns the seats of an attempt's pods, by rank: one for each task, in
 // the order of the placement.
-func seatsOf(a *live.Attempt) []seat {
+func seatsOf(a *api.Attempt) []seat {
 	task := max(1, a.Spec.TaskGPUs)
 	var out []seat
 	for _, s := range a.Placement {
@@ -46,7 +46,7 @@ func podName(name string, number, rank int) string {
 
 // plan is all that is needed to make the pods of an attempt.
 type plan struct {
-	attempt *live.Attempt
+	attempt *api.Attempt
 	from    Pod
 	seats   []seat
 	nodes   []string // by rank
@@ -112,7 +112,7 @@ func merged(a, b map[string]string) map[string]string {
 	return out
 }
 
-func (c *Config) notice(a *live.Attempt) time.Duration {
+func (c *Config) notice(a *api.Attempt) time.Duration {
 	if a.Task.Notice > 0 {
 		return a.Task.Notice.D()
 	}

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/request"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -33,7 +33,7 @@ type Pod struct {
 // ErrGone, or that the API server calls "not found", says that the attempt can
 // never start; any other is tried again.
 type Templates interface {
-	Template(context.Context, live.Attempt) (Pod, error)
+	Template(context.Context, api.Attempt) (Pod, error)
 }
 
 // ErrGone says that what an attempt was made from no longer exists.

@@ -23,7 +23,7 @@
 // Nothing is remembered that a crash could lose. Names of pods are made from the
 // name of the job, the number of the attempt and the rank, so creating one again
 // is harmless; what state an attempt is in is read from its pods; and what
-// should be comes from live.Orders. One thing cannot be known afterwards: if all
+// should be comes from executor.Port. One thing cannot be known afterwards: if all
 // pods of a gang vanish while no operator runs, the attempt is begun again under
 // the same number.
 //

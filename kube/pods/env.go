@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // annotationMaster holds the address of the first pod of a gang, once it is known.
@@ -38,7 +38,7 @@ func (c *Config) environment(p *plan, rank int) []corev1.EnvVar {
 		"CUDA_DEVICE_ORDER": "PCI_BUS_ID",
 
 		"FAIRWAY_API": c.API, "FAIRWAY_TOKEN_FILE": tokenFolder + "/token",
-		"FAIRWAY_NOTICE": live.SecondsVariable(c.notice(a)), "FAIRWAY_REPORT_SECONDS": live.SecondsVariable(c.Report),
+		"FAIRWAY_NOTICE": api.SecondsVariable(c.notice(a)), "FAIRWAY_REPORT_SECONDS": api.SecondsVariable(c.Report),
 		"FAIRWAY_NODES": strconv.Itoa(len(nodes)), "FAIRWAY_SLOTS": p.seats[rank].list(),
 	}
 	maps.Copy(vars, a.Variables())

@@ -12,13 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/executor"
 	"github.com/fairway-gpu/fairway/kube/informer"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // Orders is what an executor works from. Placements name nodes by their number.
 type Orders interface {
-	live.Orders
+	executor.Port
 	// NodeName returns the name of a node by its number; empty: there is none.
 	NodeName(number int32) string
 }
@@ -32,11 +33,11 @@ type Executor struct {
 
 	mu sync.Mutex
 	store
-	runs       map[live.AttemptID]*run
-	foreigners map[live.AttemptID]*run // of runs, those of somebody else's pods
-	dirty      map[live.AttemptID]bool // to be looked at
-	busy       map[live.AttemptID]bool // to be looked at every now and then
-	freed      bool                    // somebody has left a GPU
+	runs       map[api.AttemptID]*run
+	foreigners map[api.AttemptID]*run // of runs, those of somebody else's pods
+	dirty      map[api.AttemptID]bool // to be looked at
+	busy       map[api.AttemptID]bool // to be looked at every now and then
+	freed      bool                   // somebody has left a GPU
 }
 
 // New returns an executor; Run starts it.
@@ -44,7 +45,7 @@ func New(c Config) *Executor {
 	c = c.withDefaults()
 	return &Executor{
 		Config: c, gate: newGate(c.Parallel), wake: make(chan struct{}, 1),
-		store: newStore(), runs: map[live.AttemptID]*run{}, foreigners: map[live.AttemptID]*run{}, dirty: map[live.AttemptID]bool{}, busy: map[live.AttemptID]bool{},
+		store: newStore(), runs: map[api.AttemptID]*run{}, foreigners: map[api.AttemptID]*run{}, dirty: map[api.AttemptID]bool{}, busy: map[api.AttemptID]bool{},
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // Kinds of events that package diagnose knows.
@@ -35,13 +35,13 @@ const (
 )
 
 // failureOf reads how a pod failed, and when.
-func failureOf(p *corev1.Pod) (live.Exit, time.Time) {
+func failureOf(p *corev1.Pod) (api.Exit, time.Time) {
 	kind, known := lostReasons[p.Status.Reason]
 	if known || strings.HasPrefix(p.Status.Reason, "OutOf") {
 		return lost(p, kind, strings.TrimSpace(p.Status.Reason+": "+lastLine(p.Status.Message))), time.Time{}
 	}
 	if p.Status.Reason == deadlineExceeded { // of its own template: more of the same would not help
-		return live.Exit{Code: codeTimeout, Why: strings.TrimSpace(p.Status.Reason + ": " + lastLine(p.Status.Message))}, time.Time{}
+		return api.Exit{Code: codeTimeout, Why: strings.TrimSpace(p.Status.Reason + ": " + lastLine(p.Status.Message))}, time.Time{}
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
@@ -56,8 +56,8 @@ func failureOf(p *corev1.Pod) (live.Exit, time.Time) {
 	if s == nil {
 		return lost(p, "", strings.Trim(fmt.Sprintf("pod %s failed: %s %s", p.Name, p.Status.Reason, lastLine(p.Status.Message)), ": ")), time.Time{}
 	}
-	exit := live.Exit{Code: int(s.ExitCode), Why: lastLine(s.Message)}
-	if s.ExitCode == live.YieldCode {
+	exit := api.Exit{Code: int(s.ExitCode), Why: lastLine(s.Message)}
+	if s.ExitCode == api.YieldCode {
 		exit.Yielded = true
 		return exit, s.FinishedAt.Time
 	}
@@ -71,7 +71,7 @@ func failureOf(p *corev1.Pod) (live.Exit, time.Time) {
 		text := "a container used more memory than its limit"
 		exit.Signal = "SIGKILL"
 		exit.Why = "out of memory: " + text
-		exit.Host = []diagnose.Event{{Kind: live.HostOutOfMemory, Node: p.Spec.NodeName, Text: text}}
+		exit.Host = []diagnose.Event{{Kind: api.HostOutOfMemory, Node: p.Spec.NodeName, Text: text}}
 	case s.Reason == "ContainerStatusUnknown":
 		return lost(p, hostLost, "the node does not know how pod "+p.Name+" ended"), s.FinishedAt.Time
 	case p.DeletionTimestamp != nil && (exit.Signal == "SIGTERM" || exit.Signal == "SIGKILL"):
@@ -82,8 +82,8 @@ func failureOf(p *corev1.Pod) (live.Exit, time.Time) {
 	return exit, s.FinishedAt.Time
 }
 
-func lost(p *corev1.Pod, kind, why string) live.Exit {
-	exit := live.Exit{Lost: true, Why: why}
+func lost(p *corev1.Pod, kind, why string) api.Exit {
+	exit := api.Exit{Lost: true, Why: why}
 	if kind != "" {
 		exit.Host = []diagnose.Event{{Kind: kind, Node: p.Spec.NodeName, Text: why}}
 	}

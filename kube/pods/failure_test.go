@@ -20,9 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -61,49 +61,49 @@ func TestFailureOf(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		pod  *corev1.Pod
-		want live.Exit
+		want api.Exit
 	}{
-		{"code", ending("0", 3), live.Exit{Code: 3}},
-		{"what it printed last", ending("0", 1, func(p *corev1.Pod) { terminated(p).Message = "Traceback\n  x\nValueError: no\x1b[0m\n\n" }), live.Exit{Code: 1, Why: "ValueError: no[0m"}},
-		{"signal", ending("0", 134), live.Exit{Code: 134, Signal: "SIGABRT"}},
-		{"saved", ending("0", 75), live.Exit{Code: 75, Yielded: true}},
-		{"memory", ending("0", 137, func(p *corev1.Pod) { terminated(p).Reason = "OOMKilled" }), live.Exit{
+		{"code", ending("0", 3), api.Exit{Code: 3}},
+		{"what it printed last", ending("0", 1, func(p *corev1.Pod) { terminated(p).Message = "Traceback\n  x\nValueError: no\x1b[0m\n\n" }), api.Exit{Code: 1, Why: "ValueError: no[0m"}},
+		{"signal", ending("0", 134), api.Exit{Code: 134, Signal: "SIGABRT"}},
+		{"saved", ending("0", 75), api.Exit{Code: 75, Yielded: true}},
+		{"memory", ending("0", 137, func(p *corev1.Pod) { terminated(p).Reason = "OOMKilled" }), api.Exit{
 			Code: 137, Signal: "SIGKILL", Why: "out of memory: a container used more memory than its limit",
-			Host: host(live.HostOutOfMemory, "a container used more memory than its limit"),
+			Host: host(api.HostOutOfMemory, "a container used more memory than its limit"),
 		}},
 		{"drained", ending("0", 143, deleted, func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", Message: "evicting"}}
-		}), live.Exit{Lost: true, Why: "EvictionByEvictionAPI: evicting", Host: host(hostPreempted, "EvictionByEvictionAPI: evicting")}},
-		{"deleted", ending("0", 143, deleted), live.Exit{Lost: true, Why: "pod j-1-0 was deleted by somebody else"}},
-		{"failed while it was deleted", ending("0", 9, deleted), live.Exit{Code: 9}},
+		}), api.Exit{Lost: true, Why: "EvictionByEvictionAPI: evicting", Host: host(hostPreempted, "EvictionByEvictionAPI: evicting")}},
+		{"deleted", ending("0", 143, deleted), api.Exit{Lost: true, Why: "pod j-1-0 was deleted by somebody else"}},
+		{"failed while it was deleted", ending("0", 9, deleted), api.Exit{Code: 9}},
 		{"node shut down", ending("0", 143, func(p *corev1.Pod) {
 			p.Status.Reason, p.Status.Message = "Terminated", "Pod was terminated in response to imminent node shutdown."
 		}),
-			live.Exit{Lost: true, Why: "Terminated: Pod was terminated in response to imminent node shutdown.", Host: host(hostLost, "Terminated: Pod was terminated in response to imminent node shutdown.")}},
-		{"no room", ending("0", 1, func(p *corev1.Pod) { p.Status.Reason = "OutOfcpu" }), live.Exit{Lost: true, Why: "OutOfcpu:"}},
+			api.Exit{Lost: true, Why: "Terminated: Pod was terminated in response to imminent node shutdown.", Host: host(hostLost, "Terminated: Pod was terminated in response to imminent node shutdown.")}},
+		{"no room", ending("0", 1, func(p *corev1.Pod) { p.Status.Reason = "OutOfcpu" }), api.Exit{Lost: true, Why: "OutOfcpu:"}},
 		{"evicted", ending("0", 137, func(p *corev1.Pod) {
 			p.Status.Reason, p.Status.Message = "Evicted", "The node was low on resource: memory."
-		}), live.Exit{Lost: true, Why: "Evicted: The node was low on resource: memory.", Host: host(hostPreempted, "Evicted: The node was low on resource: memory.")}},
+		}), api.Exit{Lost: true, Why: "Evicted: The node was low on resource: memory.", Host: host(hostPreempted, "Evicted: The node was low on resource: memory.")}},
 		{"refused by the kubelet", ending("0", 1, func(p *corev1.Pod) {
 			p.Status.ContainerStatuses = nil
 			p.Status.Reason, p.Status.Message = "UnexpectedAdmissionError", "Allocate failed due to no healthy devices present"
-		}), live.Exit{Lost: true, Why: "UnexpectedAdmissionError: Allocate failed due to no healthy devices present"}},
+		}), api.Exit{Lost: true, Why: "UnexpectedAdmissionError: Allocate failed due to no healthy devices present"}},
 		{"preempted by the kubelet", ending("0", 137, func(p *corev1.Pod) {
 			p.Status.Reason, p.Status.Message = "Preempting", "Preempted in order to admit critical pod"
-		}), live.Exit{Lost: true, Why: "Preempting: Preempted in order to admit critical pod", Host: host(hostPreempted, "Preempting: Preempted in order to admit critical pod")}},
+		}), api.Exit{Lost: true, Why: "Preempting: Preempted in order to admit critical pod", Host: host(hostPreempted, "Preempting: Preempted in order to admit critical pod")}},
 		{"node lost", ending("0", 137, deleted, func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager", Message: "Taint manager: deleting due to NoExecute taint"}}
-		}), live.Exit{Lost: true, Why: "DeletionByTaintManager: Taint manager: deleting due to NoExecute taint",
+		}), api.Exit{Lost: true, Why: "DeletionByTaintManager: Taint manager: deleting due to NoExecute taint",
 			Host: host(hostLost, "DeletionByTaintManager: Taint manager: deleting due to NoExecute taint")}},
 		{"too long by its own template", ending("0", 137, func(p *corev1.Pod) {
 			p.Status.Reason, p.Status.Message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
-		}), live.Exit{Code: 124, Why: "DeadlineExceeded: Pod was active on the node longer than the specified deadline"}},
+		}), api.Exit{Code: 124, Why: "DeadlineExceeded: Pod was active on the node longer than the specified deadline"}},
 		{"cannot be started", ending("0", 128, func(p *corev1.Pod) {
 			terminated(p).Reason, terminated(p).Message = "StartError", "exec: \"train\": executable file not found in $PATH"
-		}), live.Exit{Code: 128, Why: "exec: \"train\": executable file not found in $PATH"}},
+		}), api.Exit{Code: 128, Why: "exec: \"train\": executable file not found in $PATH"}},
 		{"unknown end", ending("0", 137, func(p *corev1.Pod) { terminated(p).Reason = "ContainerStatusUnknown" }),
-			live.Exit{Lost: true, Why: "the node does not know how pod j-1-0 ended", Host: host(hostLost, "the node does not know how pod j-1-0 ended")}},
-		{"nothing said", ending("0", 1, func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }), live.Exit{Lost: true, Why: "pod j-1-0 failed"}},
+			api.Exit{Lost: true, Why: "the node does not know how pod j-1-0 ended", Host: host(hostLost, "the node does not know how pod j-1-0 ended")}},
+		{"nothing said", ending("0", 1, func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }), api.Exit{Lost: true, Why: "pod j-1-0 failed"}},
 	} {
 		got, _ := failureOf(c.pod)
 		if diff := cmp.Diff(c.want, got); diff != "" {
@@ -117,7 +117,7 @@ func gangOf(list ...*corev1.Pod) *gang {
 	for _, p := range list {
 		s.set(p)
 	}
-	return s.gangs[live.AttemptID{Job: "j", Number: 1}]
+	return s.gangs[api.AttemptID{Job: "j", Number: 1}]
 }
 
 func TestVerdict(t *testing.T) {
@@ -143,7 +143,7 @@ func TestVerdict(t *testing.T) {
 		{"not bound yet", gangOf(ending("0", 0, running, func(p *corev1.Pod) { p.Spec.NodeName = "" })), "-"},
 	} {
 		e := New(Config{})
-		r := &run{nodes: []string{"n", "n"}, attempt: &live.Attempt{Task: live.Task{Origin: "TrainingJob/ns/j"}}}
+		r := &run{nodes: []string{"n", "n"}, attempt: &api.Attempt{Task: api.Task{Origin: "TrainingJob/ns/j"}}}
 		got := "-"
 		if exit := e.verdict(r, c.gang, c.gang.ranks("ns"), noon); exit != nil {
 			got = exit.Text()
@@ -164,7 +164,7 @@ func TestWaitsInVain(t *testing.T) {
 		"InvalidImageName": {true, true}, "ErrImageNeverPull": {true, true},
 	} {
 		e := New(Config{PullFor: time.Minute})
-		r := &run{nodes: []string{"n"}, attempt: &live.Attempt{Task: live.Task{Origin: "TrainingJob/ns/j"}}}
+		r := &run{nodes: []string{"n"}, attempt: &api.Attempt{Task: api.Task{Origin: "TrainingJob/ns/j"}}}
 		pod := ending("0", 1, func(p *corev1.Pod) {
 			p.Status = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
 				Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "because"}}}}}
@@ -185,19 +185,19 @@ func TestLeftBy(t *testing.T) {
 	of := func(n int) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Annotations = map[string]string{annotationPods: strconv.Itoa(n)} }
 	}
-	r := &run{id: live.AttemptID{Job: "j", Number: 1}}
+	r := &run{id: api.AttemptID{Job: "j", Number: 1}}
 	for _, c := range []struct {
 		name string
 		gang *gang
-		want live.Exit
+		want api.Exit
 	}{
-		{"never begun", nil, live.Exit{Noticed: true, Why: "withdrawn before it started"}},
-		{"saved", gangOf(ending("0", 75, deleted), ending("1", 75, deleted)), live.Exit{Noticed: true, Yielded: true, Code: 75}},
-		{"one did not save", gangOf(ending("0", 75, deleted), ending("1", 143, deleted)), live.Exit{Noticed: true, Why: "pod j-1-1 was deleted by somebody else"}},
-		{"had finished before it was asked", gangOf(ending("0", 0), ending("1", 0)), live.Exit{}},
-		{"one is missing", gangOf(ending("0", 0, of(2))), live.Exit{Noticed: true}},
-		{"none is missing", gangOf(ending("0", 0, of(2)), ending("1", 0, of(2))), live.Exit{}},
-		{"was cut short", gangOf(ending("0", 0, deleted), ending("1", 0)), live.Exit{Noticed: true}},
+		{"never begun", nil, api.Exit{Noticed: true, Why: "withdrawn before it started"}},
+		{"saved", gangOf(ending("0", 75, deleted), ending("1", 75, deleted)), api.Exit{Noticed: true, Yielded: true, Code: 75}},
+		{"one did not save", gangOf(ending("0", 75, deleted), ending("1", 143, deleted)), api.Exit{Noticed: true, Why: "pod j-1-1 was deleted by somebody else"}},
+		{"had finished before it was asked", gangOf(ending("0", 0), ending("1", 0)), api.Exit{}},
+		{"one is missing", gangOf(ending("0", 0, of(2))), api.Exit{Noticed: true}},
+		{"none is missing", gangOf(ending("0", 0, of(2)), ending("1", 0, of(2))), api.Exit{}},
+		{"was cut short", gangOf(ending("0", 0, deleted), ending("1", 0)), api.Exit{Noticed: true}},
 	} {
 		c.want.AttemptID = r.id
 		if diff := cmp.Diff(c.want, leftBy(r, c.gang)); diff != "" {
@@ -233,7 +233,7 @@ func FuzzParseSet(f *testing.F) {
 }
 
 func TestSeats(t *testing.T) {
-	a := &live.Attempt{Spec: sched.Spec{TaskGPUs: 2}, Placement: sched.Placement{
+	a := &api.Attempt{Spec: sched.Spec{TaskGPUs: 2}, Placement: sched.Placement{
 		{Node: 3, Milli: sched.WholeGPU, GPUs: 0b110110}, {Node: 1, Milli: 400, GPUs: 0b11}}}
 	want := []seat{{3, 0b110, 1000}, {3, 0b110000, 1000}, {1, 0b11, 400}}
 	got := seatsOf(a)
@@ -272,7 +272,7 @@ func TestPod(t *testing.T) {
 			},
 		},
 	}
-	a := &live.Attempt{AttemptID: live.AttemptID{Job: "j-7", Number: 2}, Placement: sched.Placement{{Milli: sched.WholeGPU, GPUs: 0b11}}, BatchScale: 0.5}
+	a := &api.Attempt{AttemptID: api.AttemptID{Job: "j-7", Number: 2}, Placement: sched.Placement{{Milli: sched.WholeGPU, GPUs: 0b11}}, BatchScale: 0.5}
 	p := &plan{attempt: a, from: Pod{Template: own, Namespace: "ns", Name: "j", GPUResource: "nvidia.com/gpu"}, seats: seatsOf(a), nodes: []string{"n", "n"}, devices: []int64{1, 1}, offers: []offer{{resource: "nvidia.com/gpu"}, {resource: "nvidia.com/gpu"}}}
 	c := Config{Tolerated: []string{"team"}}.withDefaults()
 	pod := c.pod(p, 1)
@@ -325,7 +325,7 @@ func TestPlanOf(t *testing.T) {
 	node := &corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse("64"), "nvidia.com/gpu": resource.MustParse("8")}}}
 	e := New(Config{})
 	e.nodes = map[string]*corev1.Node{"n": node}
-	a := &live.Attempt{Placement: sched.Placement{{Milli: sched.WholeGPU, GPUs: 0b1}}}
+	a := &api.Attempt{Placement: sched.Placement{{Milli: sched.WholeGPU, GPUs: 0b1}}}
 	for _, asked := range []corev1.ResourceName{"cpu", "nvidia.com/gpu", "amd.com/gpu", "nvidia.com/gpus"} {
 		p := e.planOf(&run{attempt: a, nodes: []string{"n"}}, Pod{GPUResource: asked})
 		if len(p.offers) != 1 || p.offers[0].resource != "nvidia.com/gpu" || p.devices[0] != 1 {
@@ -368,34 +368,34 @@ func TestCopyLog(t *testing.T) {
 			return io.NopCloser(strings.NewReader(strings.Repeat("x\n", 100_000) + "from " + pod + "\n")), nil
 		},
 	})
-	read := func(q live.LogQuery) string {
+	read := func(q api.LogQuery) string {
 		var b bytes.Buffer
 		if err := e.CopyLog(t.Context(), "j", q, &b); err != nil {
 			return "error: " + err.Error()
 		}
 		return lastLine(b.String())
 	}
-	if got := read(live.LogQuery{}); !strings.HasPrefix(got, "error: ") {
+	if got := read(api.LogQuery{}); !strings.HasPrefix(got, "error: ") {
 		t.Errorf("a job without pods has the log %q", got)
 	}
 	e.setPod(ending("0", 3))
 	e.setPod(ending("1", 3))
 	second := ending("0", 3, func(p *corev1.Pod) { p.Name, p.UID, p.Labels[v1alpha1.LabelAttempt] = "j-2-0", "x", "2" })
 	e.setPod(second)
-	for q, want := range map[live.LogQuery]string{
+	for q, want := range map[api.LogQuery]string{
 		{}: "from j-2-0", {Attempt: 1}: "from j-1-0", {Attempt: 1, Rank: 1}: "from j-1-1",
 	} {
 		if got := read(q); got != want {
 			t.Errorf("%+v: %q; want %q", q, got, want)
 		}
 	}
-	for _, q := range []live.LogQuery{{Rank: 7}, {Rank: -1}, {Stream: "stderr"}, {Attempt: 9}} {
+	for _, q := range []api.LogQuery{{Rank: 7}, {Rank: -1}, {Stream: "stderr"}, {Attempt: 9}} {
 		if got := read(q); !strings.HasPrefix(got, "error: ") {
 			t.Errorf("%+v: %q; want an error", q, got)
 		}
 	}
 	over = true
-	if got := read(live.LogQuery{Follow: true}); got != "from j-2-0" {
+	if got := read(api.LogQuery{Follow: true}); got != "from j-2-0" {
 		t.Errorf("followed to the end: %q", got)
 	}
 	tails := e.tails(t.Context(), []source{{"ns", "a", "c", 0}, {"gone", "b", "c", 1}, {"ns", "c", "c", 2}}, 2)

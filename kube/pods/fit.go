@@ -11,10 +11,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/request"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // maxUnfit bounds the nodes that one exit names.
@@ -23,19 +23,19 @@ const maxUnfit = 200
 // unsuited returns the end of an attempt that was given a node that does not suit it;
 // nil: all do. It names all nodes of that kind at once, so that the next try is not in
 // vain. Others is how many nodes with GPUs do suit it.
-func (e *Executor) unsuited(r *run, suits func(*corev1.Node) bool) (exit *live.Exit, others int) {
+func (e *Executor) unsuited(r *run, suits func(*corev1.Node) bool) (exit *api.Exit, others int) {
 	at := slices.IndexFunc(r.nodes, func(name string) bool { return e.nodes[name] != nil && !suits(e.nodes[name]) })
 	if at < 0 {
 		return nil, 0
 	}
-	exit = &live.Exit{Lost: true, Rank: at}
+	exit = &api.Exit{Lost: true, Rank: at}
 	for _, name := range slices.Sorted(maps.Keys(e.nodes)) {
 		switch n := e.nodes[name]; {
 		case e.offerOf(n, "").resource == "":
 		case suits(n):
 			others++
 		case len(exit.Host) < maxUnfit:
-			exit.Host = append(exit.Host, diagnose.Event{Kind: live.HostUnfit, Node: name})
+			exit.Host = append(exit.Host, diagnose.Event{Kind: api.HostUnfit, Node: name})
 		}
 	}
 	return exit, others
@@ -44,7 +44,7 @@ func (e *Executor) unsuited(r *run, suits func(*corev1.Node) bool) (exit *live.E
 // misplaced says that a node of an attempt is none that its pods accept. The scheduler
 // knows which nodes do; this is for what has changed since it decided, and for pods
 // whose template it could not see.
-func (e *Executor) misplaced(r *run, pod *corev1.PodSpec) *live.Exit {
+func (e *Executor) misplaced(r *run, pod *corev1.PodSpec) *api.Exit {
 	rules := constraint.Rules{Open: slices.Clone(e.Tolerated)}
 	for _, name := range e.Resources {
 		rules.Open = append(rules.Open, string(name))
@@ -65,7 +65,7 @@ func (e *Executor) misplaced(r *run, pod *corev1.PodSpec) *live.Exit {
 // otherGPUs says that a node of an attempt has GPUs of another vendor than its pods ask
 // for. Under which of its names a vendor's are offered does not matter, and the usual
 // name stands for any.
-func (e *Executor) otherGPUs(r *run, asked corev1.ResourceName) *live.Exit {
+func (e *Executor) otherGPUs(r *run, asked corev1.ResourceName) *api.Exit {
 	vendor := func(name corev1.ResourceName) string { domain, _, _ := strings.Cut(string(name), "/"); return domain }
 	if asked == request.UsualGPU {
 		return nil

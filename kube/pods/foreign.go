@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // Foreign runs attempts whose pods somebody else makes, such as those of a batch
@@ -20,11 +20,11 @@ import (
 type Foreign interface {
 	// Start has the pods made, and binds those that are there, node by node in the
 	// order of the placement. Nil does not say that they run yet.
-	Start(context.Context, live.Attempt, Nodes) error
+	Start(context.Context, api.Attempt, Nodes) error
 	// Stop has the pods end.
-	Stop(context.Context, live.AttemptID) error
+	Stop(context.Context, api.AttemptID) error
 	// State tells how far the attempt is.
-	State(live.AttemptID) ForeignState
+	State(api.AttemptID) ForeignState
 }
 
 // Nodes names the nodes of a placement: the pod of each rank goes to the node of
@@ -33,9 +33,9 @@ type Nodes []string
 
 // ForeignState is how far an attempt of somebody else's pods is.
 type ForeignState struct {
-	Up   bool       // all of its pods run
-	Gone bool       // no pod of it is left that could hold a GPU
-	Exit *live.Exit // how it ended by itself; nil: it did not
+	Up   bool      // all of its pods run
+	Gone bool      // no pod of it is left that could hold a GPU
+	Exit *api.Exit // how it ended by itself; nil: it did not
 	// Waits is one of its pods that wait to be bound, which are alike; nil: none does.
 	Waits *corev1.PodSpec
 	// Missing is how many of its pods are still to be made, after it was told to begin.
@@ -43,13 +43,13 @@ type ForeignState struct {
 }
 
 // foreign reports whether the pods of an attempt are somebody else's to make.
-func foreign(a *live.Attempt) bool {
+func foreign(a *api.Attempt) bool {
 	kind, _, _ := strings.Cut(a.Task.Origin, "/")
 	return kind != "" && kind != "TrainingJob" && kind != "App"
 }
 
 // namespaceOf returns the namespace of an attempt's pods; empty: not known.
-func namespaceOf(a *live.Attempt) string {
+func namespaceOf(a *api.Attempt) string {
 	_, rest, _ := strings.Cut(a.Task.Origin, "/")
 	namespace, _, _ := strings.Cut(rest, "/")
 	return namespace
@@ -134,14 +134,14 @@ func (e *Executor) foreignIs(ctx context.Context, r *run, state ForeignState, er
 	case r.leaving && state.Gone && state.Exit != nil:
 		e.end(r, *state.Exit)
 	case r.leaving && state.Gone:
-		e.end(r, live.Exit{Noticed: true})
+		e.end(r, api.Exit{Noticed: true})
 	}
 }
 
 // neverMade says that somebody else has not made the pods of an attempt in all the time
 // that it may take to start them: a quota forbids them, or nobody is there to make them.
 // Others can use its GPUs.
-func (e *Executor) neverMade(r *run, missing int) *live.Exit {
+func (e *Executor) neverMade(r *run, missing int) *api.Exit {
 	switch {
 	case missing == 0:
 		r.waiting = time.Time{}
@@ -198,7 +198,7 @@ func (e *Executor) aliens(but *run) []*run {
 
 // overlap reports whether two attempts were given the same GPUs. Of one that was
 // never seen nobody knows: it may have.
-func overlap(a, b *live.Attempt) bool {
+func overlap(a, b *api.Attempt) bool {
 	if a == nil || b == nil {
 		return true
 	}

@@ -13,36 +13,36 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/pods"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 // abroad is somebody else who makes pods.
 type abroad struct {
 	mu    sync.Mutex
-	runs  map[live.AttemptID]pods.Nodes
-	exits map[live.AttemptID]*live.Exit
+	runs  map[api.AttemptID]pods.Nodes
+	exits map[api.AttemptID]*api.Exit
 	slow  bool // to stop
 	waits *corev1.PodSpec
 	// missing are pods that are never made.
 	missing int
-	asked   []live.AttemptID
+	asked   []api.AttemptID
 }
 
 func newAbroad() *abroad {
-	return &abroad{runs: map[live.AttemptID]pods.Nodes{}, exits: map[live.AttemptID]*live.Exit{}}
+	return &abroad{runs: map[api.AttemptID]pods.Nodes{}, exits: map[api.AttemptID]*api.Exit{}}
 }
 
-func (a *abroad) Start(_ context.Context, at live.Attempt, n pods.Nodes) error {
+func (a *abroad) Start(_ context.Context, at api.Attempt, n pods.Nodes) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.runs[at.AttemptID] = n
 	return nil
 }
 
-func (a *abroad) Stop(_ context.Context, id live.AttemptID) error {
+func (a *abroad) Stop(_ context.Context, id api.AttemptID) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked = append(a.asked, id)
@@ -52,7 +52,7 @@ func (a *abroad) Stop(_ context.Context, id live.AttemptID) error {
 	return nil
 }
 
-func (a *abroad) State(id live.AttemptID) pods.ForeignState {
+func (a *abroad) State(id api.AttemptID) pods.ForeignState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, runs := a.runs[id]
@@ -69,11 +69,11 @@ func (a *abroad) State(id live.AttemptID) pods.ForeignState {
 func (a *abroad) has(id sched.JobID, number int) pods.Nodes {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.runs[live.AttemptID{Job: id, Number: number}]
+	return a.runs[api.AttemptID{Job: id, Number: number}]
 }
 
 // fits reports whether the pods of an attempt may run where they were sent.
-func (a *abroad) fits(id live.AttemptID) bool {
+func (a *abroad) fits(id api.AttemptID) bool {
 	return a.waits == nil || a.waits.NodeSelector[corev1.LabelHostname] == a.runs[id][0]
 }
 
@@ -83,14 +83,14 @@ func TestForeignMisplaced(t *testing.T) {
 	other := newAbroad()
 	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, func(c *pods.Config) { c.Foreign = other })
 	other.waits = &corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelHostname: w.prefix + "-1"}}
-	jobs, err := w.now().Submit(t.Context(), admin, []live.Submission{{
-		Spec: sched.Spec{GPUs: 2}, Task: live.Task{Name: "picky", Command: []string{"x"}, Origin: "TrainJob/" + w.namespace + "/picky"}}})
+	jobs, err := w.now().Submit(t.Context(), admin, []api.Submission{{
+		Spec: sched.Spec{GPUs: 2}, Task: api.Task{Name: "picky", Command: []string{"x"}, Origin: "TrainJob/" + w.namespace + "/picky"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := jobs[0].ID
 	w.plan(wants{id: {w.on(0, 0b11)}})
-	w.waitState(id, live.Waiting)
+	w.waitState(id, api.Waiting)
 	s, err := w.now().Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestForeignMisplaced(t *testing.T) {
 		w.plan(wants{id: {w.on(1, 0b11)}})
 		return other.has(id, 2) != nil
 	})
-	w.waitState(id, live.Running)
+	w.waitState(id, api.Running)
 }
 
 // TestForeignNeverMade: nobody makes the pods of a job, which gives its GPUs back.
@@ -113,15 +113,15 @@ func TestForeignNeverMade(t *testing.T) {
 	other := newAbroad()
 	other.missing = 2
 	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.Foreign, c.PullFor = other, time.Second })
-	jobs, err := w.now().Submit(t.Context(), admin, []live.Submission{{
-		Spec: sched.Spec{GPUs: 2}, Task: live.Task{Name: "nobodys", Command: []string{"x"}, Origin: "TrainJob/" + w.namespace + "/nobodys"}}})
+	jobs, err := w.now().Submit(t.Context(), admin, []api.Submission{{
+		Spec: sched.Spec{GPUs: 2}, Task: api.Task{Name: "nobodys", Command: []string{"x"}, Origin: "TrainJob/" + w.namespace + "/nobodys"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := jobs[0].ID
 	w.plan(wants{id: {w.on(0, 0b11)}})
 	w.wait("it is given back", func() bool { return w.job(id).Exit != nil })
-	w.waitState(id, live.Waiting)
+	w.waitState(id, api.Waiting)
 	if got := w.job(id).Exit.Text(); !strings.Contains(got, "2 of 2 pods were not made in 1s; see the events of TrainJob "+w.namespace+"/nobodys") {
 		t.Errorf("the attempt ended with %q", got)
 	}
@@ -133,8 +133,8 @@ func TestForeign(t *testing.T) {
 	other := newAbroad()
 	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.Foreign = other })
 	submit := func() sched.JobID {
-		jobs, err := w.now().Submit(t.Context(), admin, []live.Submission{{
-			Spec: sched.Spec{GPUs: 2}, Task: live.Task{Name: "batch", Command: []string{"x"}, Origin: "Job/" + w.namespace + "/batch"}}})
+		jobs, err := w.now().Submit(t.Context(), admin, []api.Submission{{
+			Spec: sched.Spec{GPUs: 2}, Task: api.Task{Name: "batch", Command: []string{"x"}, Origin: "Job/" + w.namespace + "/batch"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestForeign(t *testing.T) {
 	}
 	ours := w.submit(sched.Spec{GPUs: 1}, map[string]string{kubetest.StopAfter: "1s"})
 	w.plan(wants{ours: {w.on(0, 0b1)}})
-	w.waitState(ours, live.Running)
+	w.waitState(ours, api.Running)
 	theirs := submit()
 	w.plan(wants{theirs: {w.on(0, 0b11)}})
 	w.wait("they run", func() bool {
@@ -155,7 +155,7 @@ func TestForeign(t *testing.T) {
 	if got := other.has(theirs, 1); !slices.Equal(got, pods.Nodes{w.prefix + "-0", w.prefix + "-0"}) {
 		t.Errorf("they were sent to %v", got)
 	}
-	w.waitState(theirs, live.Running)
+	w.waitState(theirs, api.Running)
 
 	// They are slow to leave, and ours waits; an operator that comes anew knows only
 	// that they should leave.
@@ -171,16 +171,16 @@ func TestForeign(t *testing.T) {
 	other.mu.Lock()
 	other.slow = false
 	other.mu.Unlock()
-	w.waitState(ours, live.Running)
-	w.waitState(theirs, live.Waiting)
+	w.waitState(ours, api.Running)
+	w.waitState(theirs, api.Waiting)
 
 	// They end by themselves.
 	w.plan(wants{ours: {w.on(0, 0b1)}, theirs: {w.on(0, 0b1100)}})
-	w.waitState(theirs, live.Running)
+	w.waitState(theirs, api.Running)
 	other.mu.Lock()
-	other.exits[live.AttemptID{Job: theirs, Number: 2}] = &live.Exit{Code: 1, Why: "BackoffLimitExceeded"}
+	other.exits[api.AttemptID{Job: theirs, Number: 2}] = &api.Exit{Code: 1, Why: "BackoffLimitExceeded"}
 	other.mu.Unlock()
-	w.waitState(theirs, live.Failed)
+	w.waitState(theirs, api.Failed)
 	if got := w.job(theirs).Exit.Text(); !strings.Contains(got, "BackoffLimitExceeded") {
 		t.Errorf("they ended with %q", got)
 	}

@@ -17,10 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/loop"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/pods"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -49,7 +50,7 @@ func (w *world) plan(p wants) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := w.now().Apply(w.t.Context(), live.Decision{Policy: "test", Snapshot: s, Actions: actions, Plan: plan}); err != nil {
+	if err := w.now().Apply(w.t.Context(), loop.Decision{Policy: "test", Snapshot: s, Actions: actions, Plan: plan}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -68,7 +69,7 @@ func (w *world) on(node int, gpus sched.GPUSet) sched.Slice {
 	return sched.Slice{Node: int32(i), Milli: sched.WholeGPU, GPUs: gpus}
 }
 
-func (w *world) job(id sched.JobID) live.Job {
+func (w *world) job(id sched.JobID) api.Job {
 	w.t.Helper()
 	j, err := w.now().Job(admin, id)
 	if err != nil {
@@ -106,7 +107,7 @@ func TestGang(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 3, GPUs: 8}, nil)
 	id := w.submit(sched.Spec{GPUs: 8, TaskGPUs: 2}, nil)
 	w.plan(wants{id: {w.on(2, 0b00111111), w.on(0, 0b11000000)}})
-	w.waitState(id, live.Running)
+	w.waitState(id, api.Running)
 	var got []string
 	for _, p := range sorted(w.of(id)) {
 		gpus := p.Spec.Containers[0].Resources.Limits[kubetest.GPU]
@@ -130,14 +131,14 @@ func TestGang(t *testing.T) {
 		t.Errorf("service %+v, %v; want a headless one, without a selector", s.Spec, err)
 	}
 	w.End(t, id, 0)
-	w.waitState(id, live.Finished)
+	w.waitState(id, api.Finished)
 }
 
 func TestByAddress(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.Rendezvous = pods.ByIP })
 	id := w.submit(sched.Spec{GPUs: 3}, nil)
 	w.plan(wants{id: {w.on(0, 0b111)}})
-	w.waitState(id, live.Running)
+	w.waitState(id, api.Running)
 	list := sorted(w.of(id))
 	for rank, p := range list {
 		if rank == 0 {
@@ -166,7 +167,7 @@ func TestEnds(t *testing.T) {
 		{name: "code", act: func(_ sched.JobID, list []*corev1.Pod) { w.endPod(list[2], 7) }, want: "rank 2 exited with code 7"},
 		{name: "signal", act: func(_ sched.JobID, list []*corev1.Pod) { w.endPod(list[1], 139) }, want: "rank 1 was killed by SIGSEGV"},
 		{name: "memory", annotations: map[string]string{kubetest.ExitReason: "OOMKilled"}, act: func(_ sched.JobID, list []*corev1.Pod) { w.endPod(list[0], 137) },
-			want: "rank 0 was killed by SIGKILL: out of memory: a container used more memory than its limit", host: live.HostOutOfMemory},
+			want: "rank 0 was killed by SIGKILL: out of memory: a container used more memory than its limit", host: api.HostOutOfMemory},
 		{name: "deleted", act: func(_ sched.JobID, list []*corev1.Pod) {
 			if err := w.client.Delete(t.Context(), list[3]); err != nil {
 				t.Fatal(err)
@@ -185,7 +186,7 @@ func TestEnds(t *testing.T) {
 	} {
 		id := w.submit(sched.Spec{GPUs: 4}, c.annotations)
 		w.plan(wants{id: {w.on(0, 0b0011), w.on(1, 0b0011)}})
-		w.waitState(id, live.Running)
+		w.waitState(id, api.Running)
 		c.act(id, sorted(w.of(id)))
 		w.wait(c.name+": it ended", func() bool { return w.job(id).Exit != nil })
 		j := w.job(id)
@@ -198,7 +199,7 @@ func TestEnds(t *testing.T) {
 		if left := w.left(id); left > 0 {
 			t.Errorf("%s: %d pods are left when its end was told", c.name, left)
 		}
-		if j.State != live.Failed {
+		if j.State != api.Failed {
 			w.Cancel(t, id)
 		}
 	}
@@ -256,7 +257,7 @@ func TestQuotaOnPods(t *testing.T) {
 	})
 	id := w.submit(sched.Spec{GPUs: 2}, nil)
 	w.plan(wants{id: {w.on(0, 0b11)}})
-	w.waitState(id, live.Waiting)
+	w.waitState(id, api.Waiting)
 	if got := w.job(id).Exit.Text(); !strings.HasPrefix(got, "could not be started: its pods cannot be created now:") || !strings.Contains(got, "exceeded quota: none") {
 		t.Errorf("it ended with %q", got)
 	}
@@ -265,7 +266,7 @@ func TestQuotaOnPods(t *testing.T) {
 	}
 	w.wait("it is tried again", func() bool {
 		w.plan(wants{id: {w.on(0, 0b11)}})
-		return w.job(id).State == live.Running
+		return w.job(id).State == api.Running
 	})
 }
 
@@ -275,7 +276,7 @@ func TestCannotStart(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.PullFor = time.Second })
 	wantFailed := func(id sched.JobID, text string) {
 		t.Helper()
-		w.waitState(id, live.Failed)
+		w.waitState(id, api.Failed)
 		if got := w.job(id).Exit.Text(); !strings.Contains(got, text) {
 			t.Errorf("it ended with %q; want %q", got, text)
 		}
@@ -340,7 +341,7 @@ func TestSelector(t *testing.T) {
 	}
 	w.wait("its back-off is over", func() bool { return !w.job(id).Status.NotBefore.After(time.Now()) })
 	w.plan(wants{id: {w.on(1, 0b11)}})
-	w.waitState(id, live.Running)
+	w.waitState(id, api.Running)
 
 	id = w.submit(sched.Spec{GPUs: 1}, map[string]string{selector: "none"})
 	w.plan(wants{id: {w.on(0, 0b1000)}})
@@ -379,7 +380,7 @@ func TestOthersArrive(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.bootBlind()
-	if err := w.now().Apply(t.Context(), live.Decision{Policy: "test", Snapshot: s, Actions: actions, Plan: plan}); err != nil {
+	if err := w.now().Apply(t.Context(), loop.Decision{Policy: "test", Snapshot: s, Actions: actions, Plan: plan}); err != nil {
 		t.Fatal(err)
 	}
 	w.wait("it is given back", func() bool { return w.job(first).Exit != nil })
@@ -406,7 +407,7 @@ func TestOthersArrive(t *testing.T) {
 	// They come right after.
 	second := w.submit(sched.Spec{GPUs: 3}, nil)
 	w.plan(wants{second: {w.on(0, 0b111)}})
-	w.waitState(second, live.Running)
+	w.waitState(second, api.Running)
 	if err := w.client.Create(t.Context(), w.foreignPod("late", 0, 2)); err != nil {
 		t.Fatal(err)
 	}
@@ -422,7 +423,7 @@ func TestNodeFails(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, nil)
 	id := w.submit(sched.Spec{GPUs: 4}, nil)
 	w.plan(wants{id: {w.on(0, 0b0011), w.on(1, 0b0011)}})
-	w.waitState(id, live.Running)
+	w.waitState(id, api.Running)
 	if err := w.cluster.FailNode(t.Context(), w.prefix+"-1"); err != nil {
 		t.Fatal(err)
 	}
@@ -431,9 +432,9 @@ func TestNodeFails(t *testing.T) {
 		return err == nil && len(all) == 1
 	})
 	w.wait("its pods are gone", func() bool { return len(w.of(id)) == 0 })
-	w.wait("it may start again", func() bool { return w.job(id).State == live.Waiting })
+	w.wait("it may start again", func() bool { return w.job(id).State == api.Waiting })
 	w.plan(wants{id: {w.on(0, 0b1111)}})
-	w.waitState(id, live.Running)
+	w.waitState(id, api.Running)
 	if w.Starts(id) != 2 {
 		t.Errorf("it was started %d times; want 2", w.Starts(id))
 	}
@@ -446,7 +447,7 @@ func TestRankFailsOfNode(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, func(c *pods.Config) { c.LostAfter = 200 * time.Millisecond })
 	id := w.submit(sched.Spec{GPUs: 2}, nil)
 	w.plan(wants{id: {w.on(0, 0b01), w.on(1, 0b01)}})
-	w.waitState(id, live.Running)
+	w.waitState(id, api.Running)
 	list := sorted(w.of(id))
 	if err := w.cluster.FailNode(t.Context(), w.prefix+"-1"); err != nil {
 		t.Fatal(err)
@@ -467,7 +468,7 @@ func TestCrash(t *testing.T) {
 		w.plan(wants{id: {w.on(i%2, 0b1100), w.on(1-i%2, 0b0011)}})
 		time.Sleep(after * time.Millisecond)
 		w.Restart(t)
-		w.waitState(id, live.Running)
+		w.waitState(id, api.Running)
 		if len(w.of(id)) != 4 || w.Starts(id) != 1 {
 			t.Errorf("after %d ms: %d pods, %d starts; want 4 and 1", after, len(w.of(id)), w.Starts(id))
 		}
@@ -505,12 +506,12 @@ func TestServerAway(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, nil)
 	a, b := w.submit(sched.Spec{GPUs: 2}, nil), w.submit(sched.Spec{GPUs: 6}, nil)
 	w.plan(wants{a: {w.on(0, 0b11)}})
-	w.waitState(a, live.Running)
+	w.waitState(a, api.Running)
 	w.plan(wants{a: {w.on(0, 0b11)}, b: {w.on(0, 0b1100), w.on(1, 0b1111)}})
 	if err := w.cluster.RestartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.waitState(b, live.Running)
+	w.waitState(b, api.Running)
 	if w.Starts(a) != 1 || w.Starts(b) != 1 || w.left(a) != 2 || w.left(b) != 6 {
 		t.Errorf("starts %d and %d, pods %d and %d; want 1, 1, 2 and 6", w.Starts(a), w.Starts(b), w.left(a), w.left(b))
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -31,7 +31,7 @@ func BenchmarkGangs(b *testing.B) {
 		w.plan(plan)
 		w.wait("all run", func() bool {
 			for id := range plan {
-				if w.job(id).State != live.Running {
+				if w.job(id).State != api.Running {
 					return false
 				}
 			}

@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -27,7 +27,7 @@ const (
 	maxTail     = 10_000_000 // lines; more is all
 )
 
-var _ live.Logs = (*Executor)(nil)
+var _ api.Logs = (*Executor)(nil)
 
 // LogReader returns the ReadLog of a cluster.
 func LogReader(c kubernetes.Interface) func(context.Context, string, string, *corev1.PodLogOptions) (io.ReadCloser, error) {
@@ -134,14 +134,14 @@ func (e *Executor) tail(ctx context.Context, s source) (string, error) {
 // CopyLog writes what the pod of a rank printed, and prints, to w. With Follow
 // and no number of an attempt it goes on from attempt to attempt until the job
 // ends.
-func (e *Executor) CopyLog(ctx context.Context, id sched.JobID, q live.LogQuery, w io.Writer) error {
+func (e *Executor) CopyLog(ctx context.Context, id sched.JobID, q api.LogQuery, w io.Writer) error {
 	switch {
 	case e.ReadLog == nil:
-		return live.Errorf(live.Unavailable, "logs cannot be read here")
+		return api.Errorf(api.Unavailable, "logs cannot be read here")
 	case q.Stream != "":
-		return live.Errorf(live.Invalid, "is %.20q", q.Stream).On("stream").Try("leave it out: both streams are in one log, in the order written")
+		return api.Errorf(api.Invalid, "is %.20q", q.Stream).On("stream").Try("leave it out: both streams are in one log, in the order written")
 	case q.Rank < 0 || q.Attempt < 0 || q.Tail < 0:
-		return live.Errorf(live.Invalid, "rank is %d, attempt is %d, tail is %d", q.Rank, q.Attempt, q.Tail).On("rank").Try("use numbers that are not negative")
+		return api.Errorf(api.Invalid, "rank is %d, attempt is %d, tail is %d", q.Rank, q.Attempt, q.Tail).On("rank").Try("use numbers that are not negative")
 	}
 	done := 0
 	for {
@@ -157,10 +157,10 @@ func (e *Executor) CopyLog(ctx context.Context, id sched.JobID, q live.LogQuery,
 			done, q.Tail = number, 0
 			continue
 		case !q.Follow && done == 0:
-			return live.Errorf(live.Unknown, "job %s has no log of rank %d here", id, q.Rank).Try("see whether it runs, or ended so long ago that its pods are gone")
+			return api.Errorf(api.Unknown, "job %s has no log of rank %d here", id, q.Rank).Try("see whether it runs, or ended so long ago that its pods are gone")
 		case e.Ended == nil && done > 0 || e.Ended != nil && e.Ended(id):
 			if done == 0 {
-				return live.Errorf(live.Unknown, "job %s has no log of rank %d here", id, q.Rank).Try("its pods are gone")
+				return api.Errorf(api.Unknown, "job %s has no log of rank %d here", id, q.Rank).Try("its pods are gone")
 			}
 			return nil
 		}
@@ -173,14 +173,14 @@ func (e *Executor) CopyLog(ctx context.Context, id sched.JobID, q live.LogQuery,
 }
 
 // find returns the log to copy after that of an attempt: the last to begin with.
-func (e *Executor) find(id sched.JobID, q live.LogQuery, done int) (s source, number int, ok bool) {
+func (e *Executor) find(id sched.JobID, q api.LogQuery, done int) (s source, number int, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for n := range e.byJob[id] {
 		if n <= done || q.Attempt > 0 && n != q.Attempt || ok && (done == 0) != (n > number) {
 			continue
 		}
-		attempt := live.AttemptID{Job: id, Number: n}
+		attempt := api.AttemptID{Job: id, Number: n}
 		namespace := ""
 		if r := e.runs[attempt]; r != nil {
 			namespace = r.namespace()
@@ -196,7 +196,7 @@ func (e *Executor) find(id sched.JobID, q live.LogQuery, done int) (s source, nu
 	return s, number, ok
 }
 
-func (e *Executor) copyOne(ctx context.Context, s source, q live.LogQuery, w io.Writer) error {
+func (e *Executor) copyOne(ctx context.Context, s source, q api.LogQuery, w io.Writer) error {
 	o := &corev1.PodLogOptions{Container: s.container, Follow: q.Follow}
 	if q.Tail > 0 && q.Tail < maxTail {
 		lines := int64(q.Tail)
@@ -204,7 +204,7 @@ func (e *Executor) copyOne(ctx context.Context, s source, q live.LogQuery, w io.
 	}
 	r, err := e.ReadLog(ctx, s.namespace, s.pod, o)
 	if err != nil {
-		return live.Errorf(live.Unavailable, "read the log of pod %s: %w", s.pod, err)
+		return api.Errorf(api.Unavailable, "read the log of pod %s: %w", s.pod, err)
 	}
 	defer r.Close()
 	if _, err := io.Copy(w, r); err != nil {

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -24,7 +24,7 @@ func TestNames(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, nil)
 	id := w.submit(sched.Spec{GPUs: 3}, nil)
 	w.plan(wants{id: {w.on(0, 0b11), w.on(1, 0b1)}})
-	w.waitState(id, live.Running)
+	w.waitState(id, api.Running)
 	list := w.waitNames(id, 1)
 	if owner := metav1.GetControllerOf(list); owner == nil || list.Labels[discoveryv1.LabelServiceName] != "job0" {
 		t.Errorf("owner %v, labels %v; want those of the job", owner, list.Labels)
@@ -51,14 +51,14 @@ func TestNamesTaken(t *testing.T) {
 	}
 	first := w.submit(sched.Spec{GPUs: 2}, nil)
 	w.plan(wants{first: {w.on(0, 0b11)}})
-	w.waitState(first, live.Failed)
+	w.waitState(first, api.Failed)
 	if why := w.job(first).Exit.Text(); !strings.Contains(why, "cannot find each other by name") || !strings.Contains(why, "job0-0 is not Fairway's") {
 		t.Errorf("it failed because %q; want the endpoint slice named", why)
 	}
 
 	second := w.submit(sched.Spec{GPUs: 2}, nil)
 	w.plan(wants{second: {w.on(0, 0b11)}})
-	w.waitState(second, live.Running)
+	w.waitState(second, api.Running)
 	list := &discoveryv1.EndpointSlice{}
 	w.wait("the names of the second", func() bool {
 		return w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "job1-0"}, list) == nil
@@ -69,7 +69,7 @@ func TestNamesTaken(t *testing.T) {
 	}
 	w.Restart(t)
 	w.End(t, second, 0)
-	w.waitState(second, live.Finished)
+	w.waitState(second, api.Finished)
 }
 
 // waitNames waits until exactly the pods of an attempt are found by their names, at

@@ -12,17 +12,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // run is what is being done about an attempt. All of it can be lost: it is made
 // again from the orders and the pods.
 type run struct {
-	id      live.AttemptID
-	attempt *live.Attempt // as ordered; nil: never seen
-	nodes   []string      // by rank
-	wanted  bool          // it should run
-	leaving bool          // it should not, and its end is not known
+	id      api.AttemptID
+	attempt *api.Attempt // as ordered; nil: never seen
+	nodes   []string     // by rank
+	wanted  bool         // it should run
+	leaving bool         // it should not, and its end is not known
 
 	plan    *plan
 	busy    bool
@@ -43,11 +43,11 @@ type run struct {
 	probed bool // and that is known
 	gone   bool // of somebody else's pods: none is left
 
-	up     bool       // its pods are
-	upTold bool       // and the orders know
-	exit   *live.Exit // how it ended; nil: it has not
-	logged bool       // its logs were looked at
-	told   time.Time  // when its end was acknowledged
+	up     bool      // its pods are
+	upTold bool      // and the orders know
+	exit   *api.Exit // how it ended; nil: it has not
+	logged bool      // its logs were looked at
+	told   time.Time // when its end was acknowledged
 }
 
 func (r *run) namespace() string {
@@ -60,10 +60,10 @@ func (r *run) namespace() string {
 // reorder takes note of what should run.
 func (e *Executor) reorder(orders Orders) {
 	list := orders.Attempts()
-	leaving := orders.Leaving() // after the others, so that none is missed in between
+	leaving := orders.Withdrawn() // after the others, so that none is missed in between
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	wanted := make(map[live.AttemptID]bool, len(list)+len(leaving))
+	wanted := make(map[api.AttemptID]bool, len(list)+len(leaving))
 	for i := range list {
 		a := &list[i]
 		wanted[a.AttemptID] = true
@@ -103,7 +103,7 @@ func (e *Executor) reorder(orders Orders) {
 	}
 }
 
-func (e *Executor) runOf(id live.AttemptID) *run {
+func (e *Executor) runOf(id api.AttemptID) *run {
 	r := e.runs[id]
 	if r == nil {
 		r = &run{id: id, bound: map[types.UID]time.Time{}, asked: map[types.UID]time.Time{}}
@@ -127,7 +127,7 @@ func (e *Executor) step(ctx context.Context, orders Orders, which scope) {
 	e.mu.Lock()
 	now := e.Now()
 	look := e.dirty
-	e.dirty = map[live.AttemptID]bool{}
+	e.dirty = map[api.AttemptID]bool{}
 	if which >= underWay || e.freed {
 		for id := range e.busy {
 			if r := e.runs[id]; which >= underWay || r != nil && r.blocked {
@@ -144,14 +144,14 @@ func (e *Executor) step(ctx context.Context, orders Orders, which scope) {
 			look[id] = true
 		}
 	}
-	ids := make([]live.AttemptID, 0, len(look))
+	ids := make([]api.AttemptID, 0, len(look))
 	for id := range look {
 		ids = append(ids, id)
 	}
-	slices.SortFunc(ids, func(a, b live.AttemptID) int {
+	slices.SortFunc(ids, func(a, b api.AttemptID) int {
 		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Number, b.Number))
 	})
-	var up []live.AttemptID
+	var up []api.AttemptID
 	for _, id := range ids {
 		r := e.runs[id]
 		if r == nil {

@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -68,7 +68,7 @@ func (c *Config) sharing(p *plan, rank int) []corev1.EnvVar {
 		if threads*o.replicas >= 100 {
 			threads = 0
 		}
-		vars = live.MPSLimits(s.gpus.Len(), live.MPSMemory(p.attempt.Spec.GPUMemory), threads)
+		vars = api.MPSLimits(s.gpus.Len(), api.MPSMemory(p.attempt.Spec.GPUMemory), threads)
 	}
 	if c.Pin {
 		vars["NVIDIA_VISIBLE_DEVICES"] = s.list()
@@ -96,7 +96,7 @@ func (e *Executor) crowded(r *run, rank int, gpu sched.GPUSet) bool {
 // cannotShare says that an attempt of somebody else's pods is on a node that offers
 // GPUs several times. What such a pod requests is not Fairway's to change: it would
 // get a part of a GPU, and of any.
-func (e *Executor) cannotShare(r *run) *live.Exit {
+func (e *Executor) cannotShare(r *run) *api.Exit {
 	exit, others := e.unsuited(r, func(n *corev1.Node) bool { return e.Replicas(n) < 2 })
 	if exit == nil {
 		return nil

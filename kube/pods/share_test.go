@@ -9,10 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/loop"
 	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -32,7 +33,7 @@ func (w *world) decide() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := w.now().Apply(w.t.Context(), live.Decision{Policy: "fifo", Snapshot: s, Actions: actions, Plan: plan}); err != nil {
+	if err := w.now().Apply(w.t.Context(), loop.Decision{Policy: "fifo", Snapshot: s, Actions: actions, Plan: plan}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -45,7 +46,7 @@ func (w *world) running(jobs []sched.JobID, n int) []*corev1.Pod {
 	w.wait("they run", func() bool {
 		out = nil
 		for _, id := range jobs {
-			if w.job(id).State == live.Running {
+			if w.job(id).State == api.Running {
 				out = append(out, w.of(id)...)
 			}
 		}
@@ -115,7 +116,7 @@ func TestStrangersOnReplicas(t *testing.T) {
 	})
 	id := w.submit(sched.Spec{GPUs: 1, MilliGPU: 200, Shareable: true}, nil)
 	w.decide()
-	if j := w.job(id); j.State != live.Waiting {
+	if j := w.job(id); j.State != api.Waiting {
 		t.Errorf("it is %v; want it to wait", j.State)
 	}
 }
@@ -162,7 +163,7 @@ func TestMPS(t *testing.T) {
 	}
 	whole := w.submitAll(1, sched.Spec{GPUs: 1})
 	w.decide()
-	if j := w.job(whole[0]); j.State != live.Waiting {
+	if j := w.job(whole[0]); j.State != api.Waiting {
 		t.Errorf("a job that needs a whole GPU is %v; want it to wait", j.State)
 	}
 }

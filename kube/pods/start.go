@@ -18,10 +18,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // begin takes the next step to start an attempt: its plan, its pods, their
@@ -73,7 +73,7 @@ func (e *Executor) hasRoom(r *run, now time.Time) bool {
 	case r.held.IsZero():
 		r.held = now
 	case now.Sub(r.held) >= e.HoldFor:
-		e.end(r, live.Exit{Lost: true, Why: short})
+		e.end(r, api.Exit{Lost: true, Why: short})
 	}
 	return false
 }
@@ -83,7 +83,7 @@ func (e *Executor) hasRoom(r *run, now time.Time) bool {
 const cacheLag = 5 * time.Second
 
 // end takes note how an attempt ended; what is left of it is next.
-func (e *Executor) end(r *run, exit live.Exit) {
+func (e *Executor) end(r *run, exit api.Exit) {
 	exit.AttemptID, exit.At = r.id, e.Now()
 	r.exit = &exit
 	e.dirty[r.id] = true
@@ -91,14 +91,14 @@ func (e *Executor) end(r *run, exit live.Exit) {
 }
 
 // impossible says what makes an attempt one that can never start, if anything.
-func (e *Executor) impossible(r *run) *live.Exit {
+func (e *Executor) impossible(r *run) *api.Exit {
 	for _, name := range r.nodes {
 		if e.nodes[name] == nil {
-			return &live.Exit{Lost: true, Why: fmt.Sprintf("node %s is not part of the cluster", name)}
+			return &api.Exit{Lost: true, Why: fmt.Sprintf("node %s is not part of the cluster", name)}
 		}
 	}
 	if len(r.nodes) == 0 {
-		return &live.Exit{Lost: true, Why: "its placement is empty"}
+		return &api.Exit{Lost: true, Why: "its placement is empty"}
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (e *Executor) prepare(ctx context.Context, r *run) (after func()) {
 	return func() {
 		switch {
 		case errors.Is(err, ErrGone) || apierrors.IsNotFound(err):
-			e.end(r, live.Exit{Lost: true, Why: err.Error()})
+			e.end(r, api.Exit{Lost: true, Why: err.Error()})
 		case err != nil:
 			e.retry(r, "find what an attempt is made from", err)
 		default:
@@ -143,12 +143,12 @@ func (e *Executor) isBlocked(r *run) bool {
 	// The end of an earlier attempt has to be known: if it has done all the work, there
 	// is nothing left to start.
 	for number := r.id.Number - 1; number > 0; number-- {
-		if other := e.runs[live.AttemptID{Job: r.id.Job, Number: number}]; other != nil && other.leaving && other.told.IsZero() {
+		if other := e.runs[api.AttemptID{Job: r.id.Job, Number: number}]; other != nil && other.leaving && other.told.IsZero() {
 			return true
 		}
 	}
 	for number := range e.byJob[r.id.Job] {
-		other := live.AttemptID{Job: r.id.Job, Number: number}
+		other := api.AttemptID{Job: r.id.Job, Number: number}
 		if number != r.id.Number && e.gangs[other].live(r.namespace()) {
 			return true
 		}
@@ -191,7 +191,7 @@ func (e *Executor) shortage(r *run) string {
 
 // devicesOn returns how many devices a node can give, and how many are held there
 // by others than an attempt.
-func (e *Executor) devicesOn(n *corev1.Node, of corev1.ResourceName, but live.AttemptID) (all, used int64) {
+func (e *Executor) devicesOn(n *corev1.Node, of corev1.ResourceName, but api.AttemptID) (all, used int64) {
 	q := n.Status.Allocatable[of]
 	for _, u := range e.uses[n.Name] {
 		if u.id != but {
@@ -227,7 +227,7 @@ func (e *Executor) create(ctx context.Context, r *run, ranks []int) (after func(
 		case overQuota(err):
 			e.end(r, heldBack("its pods cannot be created now: "+err.Error()))
 		case apierrors.IsNotFound(err):
-			e.end(r, live.Exit{Lost: true, Why: "its pods cannot be created: " + err.Error()})
+			e.end(r, api.Exit{Lost: true, Why: "its pods cannot be created: " + err.Error()})
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || errors.Is(err, errTaken):
 			e.end(r, refused("its pods cannot be created: "+err.Error()))
 		default:
@@ -266,7 +266,7 @@ func leftover(resource, name string) error {
 }
 
 // isOurs checks a pod that exists already.
-func (e *Executor) isOurs(ctx context.Context, id live.AttemptID, key client.ObjectKey) error {
+func (e *Executor) isOurs(ctx context.Context, id api.AttemptID, key client.ObjectKey) error {
 	p := &corev1.Pod{}
 	if err := e.Client.Get(ctx, key, p); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -366,11 +366,11 @@ func overQuota(err error) bool {
 }
 
 // refused is the end of an attempt that was not started, and never will be as it is.
-func refused(why string) live.Exit {
-	return live.Exit{Code: 126, Host: []diagnose.Event{{Kind: live.HostRefused}}, Why: why}
+func refused(why string) api.Exit {
+	return api.Exit{Code: 126, Host: []diagnose.Event{{Kind: api.HostRefused}}, Why: why}
 }
 
 // heldBack is the end of an attempt that was not started, and may be later.
-func heldBack(why string) live.Exit {
-	return live.Exit{Lost: true, Host: []diagnose.Event{{Kind: live.HostHeldBack}}, Why: why}
+func heldBack(why string) api.Exit {
+	return api.Exit{Lost: true, Host: []diagnose.Event{{Kind: api.HostHeldBack}}, Why: why}
 }

@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
-	"github.com/fairway-gpu/fairway/live"
 )
 
 // askAgain is how long the cache may take to tell of a deletion.
@@ -114,7 +114,7 @@ func ready(n *corev1.Node) bool {
 
 // tidy removes the pods of an attempt that ended, when they have been kept for
 // long enough.
-func (e *Executor) tidy(ctx context.Context, id live.AttemptID, now time.Time) {
+func (e *Executor) tidy(ctx context.Context, id api.AttemptID, now time.Time) {
 	for _, p := range e.gangs[id].pods {
 		if now.Sub(endOf(p)) < e.KeepPods || p.DeletionTimestamp != nil {
 			continue

@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -28,7 +28,7 @@ const annotationPods = "fairway.dev/pods"
 // questions of an executor. Objects in it belong to the cache: nobody changes
 // them. The executor's lock guards it.
 type store struct {
-	gangs map[live.AttemptID]*gang
+	gangs map[api.AttemptID]*gang
 	byJob map[sched.JobID]map[int]bool // attempts with a gang
 	nodes map[string]*corev1.Node
 	uses  map[string]map[types.UID]use // by node: what pods hold that are bound and have not ended
@@ -36,7 +36,7 @@ type store struct {
 
 func newStore() store {
 	return store{
-		gangs: map[live.AttemptID]*gang{}, byJob: map[sched.JobID]map[int]bool{},
+		gangs: map[api.AttemptID]*gang{}, byJob: map[sched.JobID]map[int]bool{},
 		nodes: map[string]*corev1.Node{}, uses: map[string]map[types.UID]use{},
 	}
 }
@@ -49,7 +49,7 @@ type gang struct {
 
 // use is what a pod holds of its node.
 type use struct {
-	id      live.AttemptID // empty: not one of ours
+	id      api.AttemptID // empty: not one of ours
 	devices map[corev1.ResourceName]int64
 	gpus    sched.GPUSet
 	milli   int32
@@ -57,7 +57,7 @@ type use struct {
 }
 
 // attemptOf returns whose pod it is.
-func attemptOf(p *corev1.Pod) (id live.AttemptID, rank int, ok bool) {
+func attemptOf(p *corev1.Pod) (id api.AttemptID, rank int, ok bool) {
 	if p.Spec.SchedulerName != v1alpha1.SchedulerName {
 		return id, 0, false
 	}
@@ -67,7 +67,7 @@ func attemptOf(p *corev1.Pod) (id live.AttemptID, rank int, ok bool) {
 	if job == "" || err != nil || rankErr != nil || number < 1 || rank < 0 {
 		return id, 0, false
 	}
-	return live.AttemptID{Job: sched.JobID(job), Number: number}, rank, true
+	return api.AttemptID{Job: sched.JobID(job), Number: number}, rank, true
 }
 
 func ended(p *corev1.Pod) bool {
@@ -128,7 +128,7 @@ func (s *store) release(node string, id types.UID) {
 }
 
 // forget drops a gang of which no pod is left.
-func (s *store) forget(id live.AttemptID) {
+func (s *store) forget(id api.AttemptID) {
 	if g := s.gangs[id]; g != nil && len(g.pods) == 0 {
 		delete(s.gangs, id)
 		delete(s.byJob[id.Job], id.Number)

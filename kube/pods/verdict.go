@@ -12,18 +12,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/fairway-gpu/fairway/live"
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // tally is what the pods of a gang say together.
 type tally struct {
 	succeeded, saved int
-	failed, lost     *live.Exit // the first of each
+	failed, lost     *api.Exit // the first of each
 	failedAt         time.Time
 }
 
 // verdict says how an attempt that should run has ended, if it has.
-func (e *Executor) verdict(r *run, g *gang, pods map[int]*corev1.Pod, now time.Time) *live.Exit {
+func (e *Executor) verdict(r *run, g *gang, pods map[int]*corev1.Pod, now time.Time) *api.Exit {
 	if !begun(g, pods) {
 		return nil // pods that are missing have not been made yet
 	}
@@ -33,18 +33,18 @@ func (e *Executor) verdict(r *run, g *gang, pods map[int]*corev1.Pod, now time.T
 	case t.failed != nil:
 		return t.failed
 	case t.saved+t.succeeded == n && t.saved > 0:
-		return &live.Exit{Yielded: true, Code: live.YieldCode}
+		return &api.Exit{Yielded: true, Code: api.YieldCode}
 	case t.lost != nil:
 		return t.lost
 	case t.succeeded == n:
-		return &live.Exit{}
+		return &api.Exit{}
 	case t.saved > 0:
 		// Somebody asked it to leave; the rest has the time of its notice.
 		if r.yields.IsZero() {
 			r.yields = now
 		}
 		if now.Sub(r.yields) > e.notice(r.attempt) {
-			return &live.Exit{Yielded: true, Code: live.YieldCode}
+			return &api.Exit{Yielded: true, Code: api.YieldCode}
 		}
 		return nil
 	}
@@ -76,7 +76,7 @@ func (r *run) count(g *gang, pods map[int]*corev1.Pod) tally {
 	var t tally
 	lose := func(rank int, format string, args ...any) {
 		if t.lost == nil {
-			t.lost = &live.Exit{Lost: true, Rank: rank, Why: fmt.Sprintf(format, args...)}
+			t.lost = &api.Exit{Lost: true, Rank: rank, Why: fmt.Sprintf(format, args...)}
 		}
 	}
 	for rank := range r.nodes {
@@ -120,7 +120,7 @@ func (t *tally) add(rank int, p *corev1.Pod) {
 
 // cannotStart says that a container of the gang will not start, if that has been
 // so for too long.
-func (e *Executor) cannotStart(r *run, pods map[int]*corev1.Pod, now time.Time) *live.Exit {
+func (e *Executor) cannotStart(r *run, pods map[int]*corev1.Pod, now time.Time) *api.Exit {
 	for rank := range r.nodes {
 		p := pods[rank]
 		if p == nil || p.Status.Phase != corev1.PodPending {
@@ -141,7 +141,7 @@ func (e *Executor) cannotStart(r *run, pods map[int]*corev1.Pod, now time.Time) 
 			if w.Message != "" {
 				why += ": " + lastLine(w.Message)
 			}
-			return &live.Exit{Code: 126, Rank: rank, Why: why}
+			return &api.Exit{Code: 126, Rank: rank, Why: why}
 		}
 	}
 	r.waiting = time.Time{}
@@ -165,7 +165,7 @@ const settled = 30 * time.Second
 
 // crowdedOut says that the attempt makes way for pods of others that were placed
 // on one of its nodes at the same time.
-func (e *Executor) crowdedOut(r *run, pods map[int]*corev1.Pod, now time.Time) *live.Exit {
+func (e *Executor) crowdedOut(r *run, pods map[int]*corev1.Pod, now time.Time) *api.Exit {
 	if r.plan == nil && r.up {
 		return nil // it ran before this operator did
 	}
@@ -189,7 +189,7 @@ func (e *Executor) crowdedOut(r *run, pods map[int]*corev1.Pod, now time.Time) *
 			}
 			q := n.Status.Allocatable[name]
 			if strangers > 0 && strangers+mine > q.Value() {
-				return &live.Exit{Lost: true, Rank: rank, Why: fmt.Sprintf(
+				return &api.Exit{Lost: true, Rank: rank, Why: fmt.Sprintf(
 					"node %s has %d %s and its pods ask for %d: pods of others came at the same time, and this job makes way", n.Name, q.Value(), name, strangers+mine)}
 			}
 		}
@@ -210,8 +210,8 @@ func (r *run) size(pods map[int]*corev1.Pod) int {
 }
 
 // leftBy says how an attempt left that should not run any more.
-func leftBy(r *run, g *gang) live.Exit {
-	exit := live.Exit{AttemptID: r.id, Noticed: true}
+func leftBy(r *run, g *gang) api.Exit {
+	exit := api.Exit{AttemptID: r.id, Noticed: true}
 	if g == nil || len(g.pods)+len(g.gone) == 0 {
 		exit.Why = "withdrawn before it started"
 		return exit
@@ -239,7 +239,7 @@ func leftBy(r *run, g *gang) live.Exit {
 	}
 	exit.Noticed = noticed
 	if saved > 0 && saved+succeeded == len(all) {
-		exit.Yielded, exit.Code = true, live.YieldCode
+		exit.Yielded, exit.Code = true, api.YieldCode
 	}
 	return exit
 }

@@ -27,7 +27,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/fairway-gpu/fairway/book"
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/executor/executortest"
+	"github.com/fairway-gpu/fairway/daemon/loop"
+	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/journal"
@@ -35,8 +38,6 @@ import (
 	"github.com/fairway-gpu/fairway/kube/nodes"
 	"github.com/fairway-gpu/fairway/kube/pods"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
-	"github.com/fairway-gpu/fairway/live"
-	"github.com/fairway-gpu/fairway/live/backendtest"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -65,7 +66,7 @@ type world struct {
 	config    func(*pods.Config)
 
 	mu      sync.Mutex
-	book    *book.Book
+	book    *state.Store
 	jobs    map[string]map[string]string // annotations of the pods, by name of the job
 	image   map[string]string
 	names   map[sched.JobID]string
@@ -198,7 +199,7 @@ func (w *world) bootWith(blind bool) {
 	if testing.Verbose() {
 		quiet = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	b, err := book.Open(ctx, book.Config{
+	b, err := state.Open(ctx, state.Config{
 		Journal: pages, Policies: policy.Builtin(), Standard: "fifo", Key: []byte("key"), Now: time.Now, Log: quiet, Failures: failures,
 	})
 	if err != nil {
@@ -216,7 +217,7 @@ func (w *world) bootWith(blind bool) {
 	if config.LostAfter < grace {
 		grace = time.Minute // the executor is to be the first to count pods as gone
 	}
-	watcher := nodes.New(nodes.Config{Cache: c, Book: b, Log: quiet, Pin: true, Grace: grace})
+	watcher := nodes.New(nodes.Config{Cache: c, State: b, Log: quiet, Pin: true, Grace: grace})
 	w.constraints = watcher.Constraints
 	executor := pods.New(config)
 	var running sync.WaitGroup
@@ -286,7 +287,7 @@ func (w *world) text() []string {
 const selector = "test/disk"
 
 // Template implements pods.Templates.
-func (w *world) Template(_ context.Context, a live.Attempt) (pods.Pod, error) {
+func (w *world) Template(_ context.Context, a api.Attempt) (pods.Pod, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name := a.Task.Name
@@ -312,9 +313,9 @@ func (w *world) Template(_ context.Context, a live.Attempt) (pods.Pod, error) {
 	}, nil
 }
 
-var admin = live.Identity{User: "root", Role: live.Admin, Tenant: "default"}
+var admin = api.Identity{User: "root", Role: api.Admin, Tenant: "default"}
 
-func (w *world) now() *book.Book {
+func (w *world) now() *state.Store {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.book
@@ -327,8 +328,8 @@ func (w *world) submit(spec sched.Spec, annotations map[string]string) sched.Job
 	name := fmt.Sprintf("job%d", len(w.jobs))
 	w.jobs[name] = annotations
 	w.mu.Unlock()
-	task := live.Task{Name: name, Command: []string{"train"}, Origin: "TrainingJob/" + w.namespace + "/" + name, Notice: sched.Duration(20 * time.Second)}
-	jobs, err := w.now().Submit(w.t.Context(), admin, []live.Submission{{Spec: spec, Task: task}})
+	task := api.Task{Name: name, Command: []string{"train"}, Origin: "TrainingJob/" + w.namespace + "/" + name, Notice: sched.Duration(20 * time.Second)}
+	jobs, err := w.now().Submit(w.t.Context(), admin, []api.Submission{{Spec: spec, Task: task}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -338,9 +339,9 @@ func (w *world) submit(spec sched.Spec, annotations map[string]string) sched.Job
 	return jobs[0].ID
 }
 
-func (w *world) Backend() live.Backend { return w.now() }
+func (w *world) Backend() loop.Backend { return w.now() }
 
-func (w *world) Submit(t *testing.T, j backendtest.Job) sched.JobID {
+func (w *world) Submit(t *testing.T, j executortest.Job) sched.JobID {
 	t.Helper()
 	annotations := map[string]string{}
 	if j.Linger > 0 {
@@ -351,7 +352,7 @@ func (w *world) Submit(t *testing.T, j backendtest.Job) sched.JobID {
 
 func (w *world) Cancel(t *testing.T, id sched.JobID) {
 	t.Helper()
-	if _, err := w.now().Command(t.Context(), admin, id, live.Cancel); err != nil {
+	if _, err := w.now().Command(t.Context(), admin, id, api.Cancel); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -404,10 +405,10 @@ func (w *world) Cordon(t *testing.T, node string, cordoned bool) {
 	})
 }
 
-func (w *world) Running() map[sched.JobID][]backendtest.GPU {
+func (w *world) Running() map[sched.JobID][]executortest.GPU {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := map[sched.JobID][]backendtest.GPU{}
+	out := map[sched.JobID][]executortest.GPU{}
 	for _, p := range w.pods {
 		if p.Spec.NodeName == "" || kubetest.Ended(p) {
 			continue
@@ -417,7 +418,7 @@ func (w *world) Running() map[sched.JobID][]backendtest.GPU {
 		if err != nil {
 			w.t.Errorf("pod %s has GPUs %q; want one", p.Name, p.Annotations[v1alpha1.AnnotationGPUs])
 		}
-		out[id] = append(out[id], backendtest.GPU{Node: p.Spec.NodeName, Index: g})
+		out[id] = append(out[id], executortest.GPU{Node: p.Spec.NodeName, Index: g})
 	}
 	return out
 }
@@ -444,8 +445,8 @@ func (w *world) Restart(t *testing.T) {
 
 // TestBackend: on a real API server the book and the executor keep the rules.
 func TestBackend(t *testing.T) {
-	pace := backendtest.Pace{Patience: patience, Calm: 400 * time.Millisecond, Linger: 300 * time.Millisecond}
-	backendtest.Run(t, pace, func(t *testing.T) backendtest.World {
+	pace := executortest.Pace{Patience: patience, Calm: 400 * time.Millisecond, Linger: 300 * time.Millisecond}
+	executortest.Run(t, pace, func(t *testing.T) executortest.World {
 		return newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4, Type: "NVIDIA-A100-SXM4-80GB"}, nil)
 	})
 }

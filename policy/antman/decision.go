@@ -6,8 +6,8 @@ package antman
 import (
 	"math/bits"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // decision is the work on one plan.

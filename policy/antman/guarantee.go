@@ -6,8 +6,8 @@ package antman
 import (
 	"slices"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // guarantee places the jobs that have the guarantee and do not run with it yet,

@@ -8,8 +8,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // share leaves opportunistic jobs where they are if they may be there, and then

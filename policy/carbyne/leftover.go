@@ -8,8 +8,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // offer is what jobs give up in one decision, and who gets it.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // ends are the ends that jobs were promised, by job, in whole seconds after

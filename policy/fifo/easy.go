@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // reservation is when and where the first job that does not fit will start.

@@ -29,9 +29,9 @@ package fifo
 import (
 	"fmt"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // Config tunes the policy.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // decision is the work on one plan.

@@ -8,10 +8,10 @@ import (
 	"math"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/interfere"
-	"github.com/fairway-gpu/fairway/pairing"
-	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/interfere"
+	"github.com/fairway-gpu/fairway/policy/pairing"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // seat is what a job that may share holds of each of its GPUs, in thousandths,

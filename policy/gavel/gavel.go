@@ -9,11 +9,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/interfere"
-	"github.com/fairway-gpu/fairway/pairing"
-	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/interfere"
 	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/policy/pairing"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // Config tunes the policy.

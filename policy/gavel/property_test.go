@@ -12,12 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/fairway-gpu/fairway/interfere"
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/policy/gavel"
+	"github.com/fairway-gpu/fairway/policy/interfere"
 	"github.com/fairway-gpu/fairway/policy/policytest"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // packing is a spec of a policy that shares, and what its knobs say of two jobs

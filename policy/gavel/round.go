@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // round turns shares of time into a plan: the round-based mechanism.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
-	"github.com/fairway-gpu/fairway/zoo"
+	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
 // mix is a workload of jobs that use their GPUs between low and high, more than

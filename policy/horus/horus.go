@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairway-gpu/fairway/pairing"
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/policy/pairing"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // Config tunes the policy.

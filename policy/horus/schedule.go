@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/pairing"
-	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/pairing"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // Schedule implements sched.Policy.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // BenchmarkDecide measures a decision, check and diff included, on 1,250 nodes

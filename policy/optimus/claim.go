@@ -4,8 +4,8 @@
 package optimus
 
 import (
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // claim is what a job could use, and what it is given.

@@ -6,8 +6,8 @@ package optimus
 import (
 	"slices"
 
-	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // fit is what the original form makes of a report.

@@ -7,8 +7,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // place turns shares into placements: unchanged ones stay, then the smallest

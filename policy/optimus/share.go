@@ -8,8 +8,8 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // decision is the work on one plan.

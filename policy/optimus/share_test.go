@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // perfect scales perfectly on up to n GPUs, with a number of steps of a second

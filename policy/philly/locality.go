@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // shape is what makes two jobs the same for the search for GPUs.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // instance is a moment of a cluster that both searches are tried on.

@@ -7,8 +7,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // fill gives GPUs that a search has left idle to jobs that wait, as few as each

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/goodput"
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/policy/policytest"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // models are throughput models of the six tasks of the paper on T4 GPUs, fitted

@@ -6,8 +6,8 @@ package pollux
 import (
 	"math"
 
-	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // span is how far apart the GPUs of a row are: all that the model of goodput

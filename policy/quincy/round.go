@@ -7,8 +7,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // plan finds real GPUs for the verdicts.

@@ -6,8 +6,8 @@ package shockwave
 import (
 	"math"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // job is what a plan knows of a job. Times are in rounds.

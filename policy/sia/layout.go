@@ -7,8 +7,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // layout finds nodes for what was assigned.

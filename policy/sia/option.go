@@ -8,8 +8,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // option is a configuration that a job could have: so many GPUs of a type.

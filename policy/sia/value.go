@@ -6,8 +6,8 @@ package sia
 import (
 	"math"
 
-	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // valueKey names a prediction. Reports are immutable, so the address will do.

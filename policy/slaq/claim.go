@@ -6,8 +6,8 @@ package slaq
 import (
 	"math"
 
-	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // fit is what the policy makes of a report.

@@ -8,7 +8,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/goodput"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // curve predicts the loss at a step: one of two families, over k = step/scale.

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/fairway-gpu/fairway/goodput"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 func points(n int, every float64, loss func(step float64) float64) []goodput.LossPoint {

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/policy/policytest"
 	"github.com/fairway-gpu/fairway/policy/slaq"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // trained returns a report of a job that has done so many steps of a curve

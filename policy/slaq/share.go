@@ -8,8 +8,8 @@ import (
 	"container/heap"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/place"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // division is one division of the cluster's GPUs among the jobs, by number.

@@ -7,8 +7,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/goodput"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // speeds are the measured steps for each second at some sizes, ascending.

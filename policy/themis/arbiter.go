@@ -9,7 +9,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/auction"
+	"github.com/fairway-gpu/fairway/policy/auction"
 	"github.com/fairway-gpu/fairway/sched"
 )
 

@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/fairway-gpu/fairway/auction"
+	"github.com/fairway-gpu/fairway/policy/auction"
 	"github.com/fairway-gpu/fairway/sched"
 )
 

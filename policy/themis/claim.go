@@ -3,7 +3,7 @@
 
 package themis
 
-import "github.com/fairway-gpu/fairway/auction"
+import "github.com/fairway-gpu/fairway/policy/auction"
 
 // Apps may err, and may lie. Config.Error blurs every rho that anybody finds.
 // Config.Liar names an app that multiplies what it says by Config.Claim: in its

@@ -7,7 +7,7 @@ import (
 	"math"
 	"sort"
 
-	"github.com/fairway-gpu/fairway/auction"
+	"github.com/fairway-gpu/fairway/policy/auction"
 	"github.com/fairway-gpu/fairway/sched"
 )
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/auction"
-	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/auction"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 var start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)

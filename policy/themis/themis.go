@@ -8,10 +8,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/fairway-gpu/fairway/auction"
-	"github.com/fairway-gpu/fairway/place"
+	"github.com/fairway-gpu/fairway/policy/auction"
 	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // Config tunes the policy.

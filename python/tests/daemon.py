@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """A stand-in for the daemon: takes reports over a Unix socket and refuses those
-that the real one would refuse (live.AgentReport.Validate)."""
+that the real one would refuse (api.AgentReport.Validate)."""
 
 from __future__ import annotations
 

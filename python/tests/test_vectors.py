@@ -14,7 +14,7 @@ from fairway.noise import Estimator, Noise
 from fairway.profile import Profile, Sample
 from fairway.rules import RULES
 
-VECTORS = Path(__file__).resolve().parents[2] / "goodput" / "testdata" / "vectors.json"
+VECTORS = Path(__file__).resolve().parents[2] / "sched" / "goodput" / "testdata" / "vectors.json"
 
 
 def square(g):

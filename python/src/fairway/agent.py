@@ -111,7 +111,7 @@ class Agent:
 
     def training(self, limits: Limits, *, fixed: int, noise: float, point: Mapping[str, Any]) -> None:
         """Says how the job trains now; fixed is 0 if the batch size adapts,
-        point holds fields of live.Point."""
+        point holds fields of api.Point."""
         with self._lock:
             self._training = {"limits": limits.to_json()}
             if fixed:
@@ -194,7 +194,7 @@ class Agent:
             self._client.send(self._make(checkpoint, complete), keep=checkpoint or complete)
 
     def _make(self, checkpoint: bool, complete: bool) -> dict[str, Any]:
-        """The live.AgentReport of now."""
+        """The api.AgentReport of now."""
         with self._lock:
             self._measure_rate()
             losses, self._losses = self._losses, []
@@ -239,7 +239,7 @@ class Agent:
 
 
 def _point(fields: Mapping[str, Any], loss: Optional[float], metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """A live.Point; what is not a finite number is left out."""
+    """A api.Point; what is not a finite number is left out."""
     point: dict[str, Any] = {"at": datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")}
     for name, value in fields.items():
         if isinstance(value, (int, float)) and math.isfinite(value):

@@ -1,0 +1,93 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"time"
+
+	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Record is one line of the journal: one thing that happened or was decided.
+// The sum of the records is all that the daemon knows.
+type Record struct {
+	Seq   uint64       `json:"seq"`
+	At    time.Time    `json:"at"`
+	Actor string       `json:"actor,omitempty"` // who caused it: a user, "scheduler", "machine", "agent"
+	Text  string       `json:"text,omitempty"`  // for people
+	Event *sched.Event `json:"event,omitempty"` // a change of the scheduler's state
+
+	Task     *Task     `json:"task,omitempty"`     // with job-submitted: what to run
+	Owner    *Owner    `json:"owner,omitempty"`    // with job-submitted: as whom
+	Key      string    `json:"key,omitempty"`      // with job-submitted: the client's key
+	Exit     *Exit     `json:"exit,omitempty"`     // an attempt ended
+	Point    *Point    `json:"point,omitempty"`    // with job-reported: for the plots
+	Training *Training `json:"training,omitempty"` // with job-reported: what was measured
+	// Complete is set with job-reported when the agent said the work is over.
+	Complete bool   `json:"complete,omitempty"`
+	Policy   string `json:"policy,omitempty"` // the policy from now on
+	Token    *Token `json:"token,omitempty"`  // created or changed
+	// Search is a step of a search for hyper-parameters.
+	Search *SearchRecord `json:"search,omitempty"`
+	// Bidder is a program that bids for an app, from now on or no longer.
+	Bidder *Bidder `json:"bidder,omitempty"`
+	// Quarantine is what was decided about a node on which jobs fail.
+	Quarantine *diagnose.NodeChange `json:"quarantine,omitempty"`
+	// Decision numbers the decision that caused the record, from 1; 0: none did.
+	Decision uint64 `json:"decision,omitempty"`
+	// Basis is set on the first record of a decision.
+	Basis *Basis `json:"basis,omitempty"`
+}
+
+// Basis is what a decision was taken on: enough to take it again. Others may
+// have added records between Seen and the decision's own.
+type Basis struct {
+	Policy string    `json:"policy"`
+	Now    time.Time `json:"now"`            // of the snapshot
+	Seen   uint64    `json:"seen,omitempty"` // the last record in the snapshot; 0: not known
+}
+
+// Kind names what the record is about, for filters: the event's kind, or
+// "attempt-ended", "policy-set", "token-set", "bidder-set",
+// "search-submitted", "search-stepped", "search-ended", "node-quarantined",
+// "node-released", "node-withheld"; "note" for a word to the operator.
+func (r *Record) Kind() string {
+	switch {
+	case r.Quarantine != nil && r.Quarantine.State == diagnose.InUse:
+		return "node-released"
+	case r.Quarantine != nil:
+		return "node-" + string(r.Quarantine.State)
+	case r.Event != nil:
+		return r.Event.Kind.String()
+	case r.Exit != nil:
+		return "attempt-ended"
+	case r.Policy != "":
+		return "policy-set"
+	case r.Token != nil:
+		return "token-set"
+	case r.Bidder != nil:
+		return "bidder-set"
+	case r.Search != nil && r.Search.Spec != nil:
+		return "search-submitted"
+	case r.Search != nil && r.Search.State != "":
+		return "search-ended"
+	case r.Search != nil:
+		return "search-stepped"
+	}
+	return "note"
+}
+
+// Job returns the job the record is about; empty if none.
+func (r *Record) Job() sched.JobID {
+	switch {
+	case r.Event != nil && r.Event.Spec != nil:
+		return r.Event.Spec.ID
+	case r.Event != nil:
+		return r.Event.Job
+	case r.Exit != nil:
+		return r.Exit.Job
+	}
+	return ""
+}

@@ -1,0 +1,155 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/fairway-gpu/fairway/sched/goodput"
+)
+
+// AgentReport is what the agent of a running attempt tells. Everything is
+// optional: an agent that only checkpoints sends Checkpoint and Done.
+type AgentReport struct {
+	// Ask says that there is nothing to tell, only to ask: all else is left out.
+	Ask bool `json:"ask,omitempty"`
+	// Done is the work done so far and Work the whole of it, in the job's own
+	// unit (steps, examples, epochs); Rate is work for each second.
+	Done float64 `json:"done"`
+	Work float64 `json:"work,omitempty"`
+	Rate float64 `json:"rate,omitempty"`
+	// Checkpoint says that everything up to Done is saved.
+	Checkpoint bool `json:"checkpoint,omitempty"`
+	// Complete says that the training is over; the exit code decides whether it
+	// went well.
+	Complete bool      `json:"complete,omitempty"`
+	Training *Training `json:"training,omitempty"` // what was measured since the last report
+	Point    *Point    `json:"point,omitempty"`
+}
+
+// Training is what an agent measures of the training itself. The daemon fits
+// the throughput model to it, so that an agent needs no optimiser and every
+// job learns from what jobs before it left behind.
+type Training struct {
+	Limits goodput.Limits `json:"limits"`
+	// Fixed is the batch size of a job that does not adapt it; 0: it adapts.
+	Fixed int `json:"fixed,omitempty"`
+	// Noise is the gradient noise scale now, in examples; 0: not known.
+	Noise   float64          `json:"noise,omitempty"`
+	Samples []goodput.Sample `json:"samples,omitempty"`
+}
+
+// Point is one measurement of a job's training, for its plots.
+type Point struct {
+	At         time.Time          `json:"at,omitzero"`
+	Done       float64            `json:"done"`
+	Work       float64            `json:"work,omitempty"` // the whole of it, as the agent sees it
+	GPUs       int                `json:"gpus,omitempty"`
+	Batch      int                `json:"batch,omitempty"` // of all GPUs together
+	Rate       float64            `json:"rate,omitempty"`
+	LR         float64            `json:"lr,omitempty"`
+	Noise      float64            `json:"noise,omitempty"`      // gradient noise scale
+	Efficiency float64            `json:"efficiency,omitempty"` // statistical, 0 to 1
+	Throughput float64            `json:"throughput,omitempty"` // examples for each second
+	Goodput    float64            `json:"goodput,omitempty"`    // useful examples for each second
+	Loss       *float64           `json:"loss,omitempty"`
+	Metrics    map[string]float64 `json:"metrics,omitempty"` // what the job reports by itself
+}
+
+// AgentAnswer tells the agent what it should know.
+type AgentAnswer struct {
+	// Stop says that the attempt has been asked to stop: save and leave.
+	Stop bool `json:"stop,omitempty"`
+	// Params is the throughput model of this job on the GPU type it runs on; nil
+	// while nothing is known. The agent picks its batch size with it.
+	Params *goodput.Params `json:"params,omitempty"`
+	// Noise is what to assume of the gradient noise scale until it is measured.
+	Noise float64 `json:"noise,omitempty"`
+	// Gang is a secret of the attempt, by which its ranks know each other. After a
+	// change of the leader of a cluster it may be another.
+	Gang string `json:"gang,omitempty"`
+}
+
+const (
+	maxSamples    = 1000
+	maxMetrics    = 32
+	maxMetricName = 100
+	mostWork      = 1e15 // far from where sums of it overflow
+)
+
+// Validate says what is wrong with the report, if anything.
+func (r *AgentReport) Validate() error {
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{{"done", r.Done}, {"work", r.Work}, {"rate", r.Rate}} {
+		if !(f.value >= 0 && f.value <= mostWork) {
+			return Errorf(Invalid, "is %g", f.value).On(f.name).Try(fmt.Sprintf("send a number from 0 to %g", float64(mostWork)))
+		}
+	}
+	if t := r.Training; t != nil {
+		if err := t.validate(); err != nil {
+			return err
+		}
+	}
+	if p := r.Point; p != nil {
+		if err := p.validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Point) validate() error {
+	values := map[string]float64{
+		"done": p.Done, "work": p.Work, "rate": p.Rate, "lr": p.LR, "noise": p.Noise,
+		"efficiency": p.Efficiency, "throughput": p.Throughput, "goodput": p.Goodput,
+	}
+	if p.Loss != nil {
+		values["loss"] = *p.Loss
+	}
+	for name, v := range values {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return Errorf(Invalid, "is %g", v).On("point." + name).Try("send a finite number, or leave it out")
+		}
+	}
+	if len(p.Metrics) > maxMetrics {
+		return Errorf(Invalid, "has %d entries", len(p.Metrics)).On("point.metrics").Try(fmt.Sprintf("send at most %d", maxMetrics))
+	}
+	for k, v := range p.Metrics {
+		switch {
+		case len(k) > maxMetricName:
+			return Errorf(Invalid, "name %.20q… has %d bytes", k, len(k)).On("point.metrics").Try(fmt.Sprintf("use at most %d", maxMetricName))
+		case math.IsNaN(v) || math.IsInf(v, 0):
+			return Errorf(Invalid, "%q is %g", k, v).On("point.metrics").Try("send finite numbers")
+		}
+	}
+	if p.Batch < 0 || p.GPUs < 0 {
+		return Errorf(Invalid, "batch is %d, gpus is %d", p.Batch, p.GPUs).On("point").Try("send numbers that are not negative")
+	}
+	return nil
+}
+
+func (t *Training) validate() error {
+	if err := t.Limits.Validate(); err != nil {
+		return Errorf(Invalid, "%w", err).On("training.limits")
+	}
+	if !(t.Noise >= 0) || math.IsInf(t.Noise, 0) {
+		return Errorf(Invalid, "is %g", t.Noise).On("training.noise").Try("send a finite number that is not negative")
+	}
+	if t.Fixed < 0 || t.Fixed > t.Limits.Max {
+		return Errorf(Invalid, "is %d", t.Fixed).On("training.fixed").Try(fmt.Sprintf("send 0 (the batch size adapts) to limits.max = %d", t.Limits.Max))
+	}
+	if len(t.Samples) > maxSamples {
+		return Errorf(Invalid, "has %d entries", len(t.Samples)).On("training.samples").Try(fmt.Sprintf("send at most %d", maxSamples))
+	}
+	for i, s := range t.Samples {
+		if err := s.Validate(); err != nil {
+			return Errorf(Invalid, "%w", err).On(fmt.Sprintf("training.samples[%d]", i))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// The services are what the API, and through it every client, can ask for. The
+// journal of one machine and the objects of a Kubernetes cluster implement them
+// alike. Every method checks that the identity may do what it asks, and returns
+// *Error with code Unknown for things of other tenants.
+
+// Command is what a user can tell a job.
+type Command string
+
+// The commands.
+const (
+	Cancel Command = "cancel"
+	Pause  Command = "pause"
+	Resume Command = "resume"
+)
+
+// JobFilter selects jobs. Zero fields select everything.
+type JobFilter struct {
+	States []string // any of these
+	Tenant sched.TenantID
+	App    sched.AppID
+	User   string
+	Search string // part of the id or the name
+	// After continues a listing behind the job with that id.
+	After sched.JobID
+	Limit int // 0: DefaultPage
+}
+
+// The sizes of a page.
+const (
+	DefaultPage = 100
+	MaxPage     = 1000
+)
+
+// JobPage is a part of a listing, newest first.
+type JobPage struct {
+	Jobs []Job `json:"jobs"`
+	// Next is the After of the next page; empty on the last.
+	Next  sched.JobID `json:"next,omitempty"`
+	Total int         `json:"total"` // of all pages
+}
+
+// Jobs is the service of jobs and apps.
+type Jobs interface {
+	// Submit takes all of the jobs or none.
+	Submit(context.Context, Identity, []Submission) ([]Job, error)
+	Command(context.Context, Identity, sched.JobID, Command) (Job, error)
+	CommandApp(context.Context, Identity, sched.AppID, Command) ([]Job, error)
+	Job(Identity, sched.JobID) (Job, error)
+	List(Identity, JobFilter) (JobPage, error)
+	Explain(Identity, sched.JobID) (Explanation, error)
+	Points(Identity, sched.JobID) ([]Point, error)
+	Apps(Identity) ([]AppView, error)
+}
+
+// RecordFilter selects records of the journal.
+type RecordFilter struct {
+	After uint64 // sequence number
+	Job   sched.JobID
+	Kind  string
+	Limit int
+}
+
+// RecordPage is a part of the journal, oldest first.
+type RecordPage struct {
+	Records []Record `json:"records"`
+	Next    uint64   `json:"next"` // the After of the next page
+	// Oldest is the first sequence number that can still be asked for.
+	Oldest uint64 `json:"oldest"`
+}
+
+// Feed is the service of what happens.
+type Feed interface {
+	Records(Identity, RecordFilter) (RecordPage, error)
+	// Watch calls send with every record after a sequence number, as they
+	// happen, until the context ends or send fails.
+	Watch(ctx context.Context, who Identity, f RecordFilter, send func(Record) error) error
+	History(Identity) ([]Sample, error)
+}
+
+// Overview is the state of the whole at one moment.
+type Overview struct {
+	Now     time.Time `json:"now"`
+	Started time.Time `json:"started"`
+	Policy  string    `json:"policy"`
+	GPUs    int       `json:"gpus"`
+	Held    int       `json:"held"`
+	Running int       `json:"running"`
+	Waiting int       `json:"waiting"`
+	// WaitingFor counts the jobs that wait by the code of the reason.
+	WaitingFor map[string]int `json:"waiting_for,omitempty"`
+	// Reporting are the GPUs of running jobs whose agents say how much of the work
+	// counts; Useful is so much of them.
+	Reporting int     `json:"reporting,omitempty"`
+	Useful    float64 `json:"useful,omitempty"`
+	Paused    int     `json:"paused"`
+	Finished  int     `json:"finished"` // since the daemon's first start
+	Failed    int     `json:"failed"`
+	Killed    int     `json:"killed"`
+	Decisions uint64  `json:"decisions"`
+	LastMS    float64 `json:"last_decision_ms"`
+	Seq       uint64  `json:"seq"` // of the last record
+	// Problem says what keeps the daemon from working as it should; empty: nothing.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Cluster is the service of machines, tenants and the policy.
+type Cluster interface {
+	Overview(Identity) (Overview, error)
+	Nodes(Identity) ([]Node, error)
+	// SetNode cordons a node or takes it back.
+	SetNode(ctx context.Context, who Identity, name string, state sched.NodeState) (Node, error)
+	Tenants(Identity) ([]TenantView, error)
+	SetTenant(context.Context, Identity, sched.Tenant) (TenantView, error)
+	Policy(Identity) (string, error)
+	// SetPolicy switches, or with dryRun says what switching would do.
+	SetPolicy(ctx context.Context, who Identity, spec string, dryRun bool) (PolicyChange, error)
+}
+
+// Access is the service of credentials.
+type Access interface {
+	Tokens(Identity) ([]Token, error)
+	// CreateToken returns the token and its secret, which nobody will see again.
+	CreateToken(context.Context, Identity, Token) (Token, string, error)
+	RevokeToken(ctx context.Context, who Identity, id string) error
+	// Authenticate returns whose secret it is.
+	Authenticate(secret string) (Identity, error)
+}
+
+// Agents is the service of the agents inside jobs.
+type Agents interface {
+	// Report takes a report of the attempt whose secret it is.
+	Report(ctx context.Context, secret string, r AgentReport) (AgentAnswer, error)
+}
+
+// LogQuery selects a part of a log.
+type LogQuery struct {
+	Attempt int    // 0: the last one
+	Rank    int    // process of the gang
+	Stream  string // "stdout", "stderr"; empty: both, which are one file in the order written
+	Tail    int    // only the last lines; 0: all that is kept
+	Follow  bool   // go on until the job ends or the context does
+}
+
+// Logs is the service of what jobs print.
+type Logs interface {
+	// CopyLog writes the log to w as it grows.
+	CopyLog(ctx context.Context, id sched.JobID, q LogQuery, w io.Writer) error
+}

@@ -1,0 +1,183 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Task is what to run for a job: everything the scheduler does not look at.
+type Task struct {
+	Name    string            `json:"name,omitempty"` // for people; need not be unique
+	Command []string          `json:"command"`        // one process of it for each GPU (or CPU slot) of the gang
+	Dir     string            `json:"dir,omitempty"`  // working folder; empty: a folder of the job's own
+	Env     map[string]string `json:"env,omitempty"`
+	// Notice is the time between the signal that asks the job to save its work
+	// and the kill. 0: the daemon's default.
+	Notice sched.Duration `json:"notice,omitempty"`
+	// Retries is how often an attempt that failed is tried again. Attempts lost
+	// to the machine do not count.
+	Retries int `json:"retries,omitempty"`
+	// Retry says which failures are tried again, Retries times at most: those that
+	// trying again can mend (RetryAdaptive, the default), all, or none.
+	Retry string `json:"retry,omitempty"`
+	// Image is the container image to run it in, where jobs run in containers.
+	Image string `json:"image,omitempty"`
+	// Origin is what the job was made from, for the executor: on Kubernetes the
+	// kind, namespace and name of the object. Users cannot set it.
+	Origin string `json:"origin,omitempty"`
+	// Single runs one process for the whole gang instead of one for each GPU,
+	// for programs that start their own workers.
+	Single bool `json:"single,omitempty"`
+	// Graph is the file of the model's graph that GPUUtil and GPUMemory were
+	// predicted from, for people.
+	Graph string `json:"graph,omitempty"`
+}
+
+// Which failures are tried again.
+const (
+	RetryAdaptive = "adaptive"
+	RetryAlways   = "always"
+	RetryNever    = "never"
+)
+
+// Submission is a request to run a job. The id, the time, the tenant and the
+// user are filled in by the daemon.
+type Submission struct {
+	sched.Spec
+	Task
+	// Key makes submitting idempotent: the same key of the same tenant gives the
+	// job that was submitted first.
+	Key string `json:"key,omitempty"`
+	// Screen is how long the job has to prove itself on a few GPUs: a duration,
+	// ScreenOff, or nothing: the daemon decides by what became of jobs like it. It
+	// stands for the field of the same name in Spec.
+	Screen string `json:"screen,omitempty"`
+}
+
+// ScreenOff asks for no screening.
+const ScreenOff = "off"
+
+// ScreenTime reads Screen; asked is false if the daemon is to decide.
+func (s *Submission) ScreenTime() (d sched.Duration, asked bool, err error) {
+	switch s.Screen {
+	case "":
+		return 0, false, nil
+	case ScreenOff:
+		return 0, true, nil
+	}
+	err = d.UnmarshalText([]byte(s.Screen))
+	if err != nil || d <= 0 || d.D() > MaxScreen {
+		return 0, true, Errorf(Invalid, "is %.40q", s.Screen).On("screen").Try("use off, or a time up to " + sched.Duration(MaxScreen).String())
+	}
+	return d, true, nil
+}
+
+// Limits of a submission.
+const (
+	maxName    = 200
+	maxArgs    = 4096
+	maxCommand = 128 << 10 // bytes of all arguments together
+	maxEnv     = 64 << 10
+	maxKey     = 200
+	MaxRetries = 100
+	MaxNotice  = time.Hour
+	MaxScreen  = 24 * time.Hour
+	maxGraph   = 4096
+)
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// Validate says what is wrong with the task, if anything.
+func (t *Task) Validate() error {
+	bad := func(field, format string, args ...any) *Error {
+		return Errorf(Invalid, format, args...).On(field)
+	}
+	switch {
+	case len(t.Name) > maxName || strings.ContainsFunc(t.Name, unprintable):
+		return bad("name", "%.40q has %d bytes or holds control characters", t.Name, len(t.Name)).Try(fmt.Sprintf("use at most %d printable bytes", maxName))
+	case len(t.Command) == 0 || t.Command[0] == "":
+		return bad("command", "is empty").Try("name the program to run and its arguments, for example [\"python3\", \"train.py\"]")
+	case len(t.Command) > maxArgs:
+		return bad("command", "has %d arguments", len(t.Command)).Try(fmt.Sprintf("use at most %d", maxArgs))
+	case t.Dir != "" && !filepath.IsAbs(t.Dir):
+		return bad("dir", "%.80q is not absolute", t.Dir).Try("give the full path of the working folder")
+	case t.Notice < 0 || t.Notice.D() > MaxNotice:
+		return bad("notice", "is %s", t.Notice).Try("use 0s (the default) to " + sched.Duration(MaxNotice).String())
+	case t.Retries < 0 || t.Retries > MaxRetries:
+		return bad("retries", "is %d", t.Retries).Try(fmt.Sprintf("use 0 to %d", MaxRetries))
+	case t.Retry != "" && t.Retry != RetryAdaptive && t.Retry != RetryAlways && t.Retry != RetryNever:
+		return bad("retry", "is %.20q", t.Retry).Try("use adaptive (the default), always or never")
+	case len(t.Graph) > maxGraph || strings.ContainsFunc(t.Graph, unprintable):
+		return bad("graph", "%.40q has %d bytes or holds control characters", t.Graph, len(t.Graph)).Try("give the path of a file")
+	}
+	return t.validateText()
+}
+
+// validateText checks what ends up in the arguments and the environment of a
+// process, where a zero byte ends a string.
+func (t *Task) validateText() error {
+	size := len(t.Dir)
+	for i, a := range t.Command {
+		if strings.ContainsRune(a, 0) {
+			return Errorf(Invalid, "argument %d holds a zero byte", i).On("command")
+		}
+		size += len(a) + 1
+	}
+	if size > maxCommand {
+		return Errorf(Invalid, "has %d bytes", size).On("command").Try(fmt.Sprintf("use at most %d; put long input into a file", maxCommand))
+	}
+	if strings.ContainsRune(t.Dir, 0) {
+		return Errorf(Invalid, "holds a zero byte").On("dir")
+	}
+	size = 0
+	for k, v := range t.Env {
+		if !envName.MatchString(k) || reserved(k) || strings.ContainsRune(v, 0) {
+			return Errorf(Invalid, "%.60q is not a variable a job may set", k).On("env").Try("use letters, digits and _ in names, no zero byte in values, and no name that begins with FAIRWAY_ (but " + ParamPrefix + ")")
+		}
+		size += len(k) + len(v) + 2
+	}
+	if size > maxEnv {
+		return Errorf(Invalid, "has %d bytes", size).On("env").Try(fmt.Sprintf("use at most %d", maxEnv))
+	}
+	return nil
+}
+
+// reserved reports whether a variable is one that the daemon sets.
+func reserved(name string) bool {
+	return strings.HasPrefix(name, "FAIRWAY_") && !strings.HasPrefix(name, ParamPrefix)
+}
+
+func unprintable(r rune) bool { return r < ' ' || r == 0x7f }
+
+// Validate says what is wrong with the submission, if anything.
+func (s *Submission) Validate() error {
+	if err := s.Task.Validate(); err != nil {
+		return err
+	}
+	if len(s.Key) > maxKey {
+		return Errorf(Invalid, "has %d bytes", len(s.Key)).On("key").Try(fmt.Sprintf("use at most %d", maxKey))
+	}
+	if _, _, err := s.ScreenTime(); err != nil {
+		return err
+	}
+	err := s.Spec.Validate()
+	var field *sched.SpecError
+	switch {
+	case errors.As(err, &field):
+		e := Errorf(Invalid, "is %v", field.Value).On(field.Field).Try("use " + field.Want)
+		e.Err = err
+		return e
+	case err != nil:
+		return &Error{Code: Invalid, Message: err.Error(), Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"time"
+
+	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// The states of a job that people see. A phase says what should be, a state
+// also what is.
+const (
+	Waiting  = "waiting"
+	Starting = "starting" // has GPUs; its processes are not up, or an earlier holder still leaves
+	Running  = "running"
+	Paused   = "paused" // by its user
+	Stopping = "stopping"
+	Finished = "finished"
+	Killed   = "killed"
+	Failed   = "failed"
+)
+
+// Job is a job as people and programs see it.
+type Job struct {
+	sched.Spec
+	Task
+	Status    sched.Status `json:"status"`
+	State     string       `json:"state"`
+	Held      []Held       `json:"held,omitempty"`
+	Reason    *Reason      `json:"reason,omitempty"` // why it does not run
+	Ended     time.Time    `json:"ended,omitzero"`
+	Exit      *Exit        `json:"exit,omitempty"` // of the last attempt that ended
+	PausedBy  string       `json:"paused_by,omitempty"`
+	Rho       float64      `json:"rho,omitempty"`        // finish-time fairness so far: 1 is fair, more is late; 0: nobody can say
+	FairShare float64      `json:"fair_share,omitempty"` // GPUs it would have if all apps shared equally by weight
+	Left      float64      `json:"left_s,omitempty"`     // expected seconds to its end at the present rate; 0: unknown
+	Last      *Point       `json:"last,omitempty"`       // its agent's last measurement
+	Agent     bool         `json:"agent,omitempty"`      // an agent has reported
+}
+
+// Held is what a job holds on one node.
+type Held struct {
+	Node  string `json:"node"`
+	GPUs  []int  `json:"gpus"`
+	Milli int32  `json:"milli"` // thousandths of each
+}
+
+// Reason is why a job does not run, for programs and for people.
+type Reason struct {
+	Code  string    `json:"code"`
+	Text  string    `json:"text"`
+	Until time.Time `json:"until,omitzero"` // expected start; zero: unknown
+}
+
+// Explanation answers why a job waits, or why it runs where it runs.
+type Explanation struct {
+	Job      Job         `json:"job"`
+	Now      time.Time   `json:"now"`
+	Policy   string      `json:"policy"`
+	Summary  string      `json:"summary"` // one sentence
+	Ahead    int         `json:"ahead"`   // waiting jobs that were submitted before it
+	FreeGPUs int         `json:"free_gpus"`
+	AllGPUs  int         `json:"all_gpus"`
+	Holders  []Share     `json:"holders,omitempty"` // who holds the GPUs, most first
+	Ledger   []Entry     `json:"ledger,omitempty"`  // what was given and taken, oldest first
+	Price    LedgerTotal `json:"price"`
+}
+
+// Share is what one job holds.
+type Share struct {
+	Job    sched.JobID    `json:"job"`
+	Tenant sched.TenantID `json:"tenant,omitempty"`
+	GPUs   int            `json:"gpus"`
+	Left   float64        `json:"left_s,omitempty"`
+}
+
+// Entry is one thing that the scheduler gave to a job or took from it.
+type Entry struct {
+	At   time.Time `json:"at"`
+	Verb string    `json:"verb"` // start, preempt, move, pause, fail, end
+	// Attempt is the one that began or ended with it; of a move, the one that ended.
+	Attempt int     `json:"attempt,omitempty"`
+	From    int     `json:"from_gpus"`
+	To      int     `json:"to_gpus"`
+	Why     string  `json:"why,omitempty"`
+	Lost    float64 `json:"lost,omitempty"`   // work that no checkpoint held, in the job's unit
+	LostS   float64 `json:"lost_s,omitempty"` // the same in GPU-seconds
+	Away    float64 `json:"away_s,omitempty"` // seconds until it ran again
+}
+
+// LedgerTotal sums a ledger.
+type LedgerTotal struct {
+	Preemptions int     `json:"preemptions"`
+	Moves       int     `json:"moves"`
+	LostS       float64 `json:"lost_s"` // GPU-seconds
+	AwayS       float64 `json:"away_s"`
+}
+
+// Node is a machine as people see it.
+type Node struct {
+	sched.Node
+	Up    bool      `json:"up"`
+	Slots []GPUSlot `json:"slots"`
+	// Quarantine is why the node is out of use for a while, or why it should be
+	// and is not (withheld); nil: nothing is held against it.
+	Quarantine *diagnose.NodeChange `json:"quarantine,omitempty"`
+}
+
+// GPUSlot is one GPU, or one CPU slot, of a node.
+type GPUSlot struct {
+	Index int           `json:"index"`
+	UUID  string        `json:"uuid,omitempty"`
+	Jobs  []sched.JobID `json:"jobs,omitempty"` // that hold it
+	Since time.Time     `json:"since,omitzero"` // of the first of them
+	Use   *GPUUse       `json:"use,omitempty"`  // as measured; nil: not measured
+}
+
+// GPUUse is what a GPU does, as measured.
+type GPUUse struct {
+	At          time.Time    `json:"at"`
+	Util        float64      `json:"util"` // 0 to 1
+	MemoryUsed  int64        `json:"memory_used"`
+	MemoryTotal int64        `json:"memory_total"`
+	PowerW      float64      `json:"power_w,omitempty"`
+	TempC       float64      `json:"temp_c,omitempty"`
+	Processes   []GPUProcess `json:"processes,omitempty"`
+}
+
+// GPUProcess is a process that uses a GPU.
+type GPUProcess struct {
+	PID    int         `json:"pid"`
+	Job    sched.JobID `json:"job,omitempty"` // empty: not one of ours
+	Memory int64       `json:"memory"`
+	Util   float64     `json:"util,omitempty"`
+}
+
+// TenantView is a tenant and what it has.
+type TenantView struct {
+	sched.Tenant
+	GPUs    int     `json:"gpus"` // held now
+	Running int     `json:"running"`
+	Waiting int     `json:"waiting"`
+	Share   float64 `json:"share"`         // of all GPUs, by weight among tenants with jobs, in GPUs
+	Rho     float64 `json:"rho,omitempty"` // worst of its jobs
+	GPUTime float64 `json:"gpu_s"`         // GPU-seconds used since the daemon's first start
+}
+
+// AppView is an app: jobs that belong together.
+type AppView struct {
+	ID        sched.AppID    `json:"id"`
+	Tenant    sched.TenantID `json:"tenant,omitempty"`
+	Submitted time.Time      `json:"submitted"`
+	Jobs      int            `json:"jobs"`
+	Running   int            `json:"running"`
+	Waiting   int            `json:"waiting"`
+	Finished  int            `json:"finished"`
+	Failed    int            `json:"failed"`
+	Killed    int            `json:"killed"`
+	GPUs      int            `json:"gpus"`
+	Rho       float64        `json:"rho,omitempty"` // worst of its jobs
+}
+
+// Sample is the cluster at one moment, for plots over time.
+type Sample struct {
+	At      time.Time      `json:"at"`
+	GPUs    int            `json:"gpus"`
+	Held    int            `json:"held"`
+	Running int            `json:"running"`
+	Waiting int            `json:"waiting"`
+	Util    float64        `json:"util,omitempty"` // mean of the GPUs, as measured
+	Tenants []TenantSample `json:"tenants,omitempty"`
+	Apps    []AppSample    `json:"apps,omitempty"`
+}
+
+// TenantSample is a tenant at one moment.
+type TenantSample struct {
+	ID   sched.TenantID `json:"id"`
+	GPUs int            `json:"gpus"`
+	Rho  float64        `json:"rho,omitempty"`
+}
+
+// AppSample is an app at one moment.
+type AppSample struct {
+	ID     sched.AppID    `json:"id"`
+	Tenant sched.TenantID `json:"tenant,omitempty"`
+	GPUs   int            `json:"gpus"`
+	Rho    float64        `json:"rho,omitempty"`
+}
+
+// PolicyChange is what switching to another policy would do right now.
+type PolicyChange struct {
+	From    string   `json:"from"`
+	To      string   `json:"to"`
+	DryRun  bool     `json:"dry_run"`
+	Actions []string `json:"actions"` // what it would do first, for people
+	Starts  int      `json:"starts"`
+	Stops   int      `json:"stops"`
+	Moves   int      `json:"moves"`
+}

@@ -1,0 +1,128 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/policy"
+)
+
+// maxConfig bounds a configuration file, in bytes.
+const maxConfig = 1 << 20
+
+// ReadConfig reads a configuration file, in YAML, over what is there already.
+func ReadConfig(path string, into any) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	if err := ParseConfig(text, into); err != nil {
+		return fmt.Errorf("read configuration %s: %w", path, err)
+	}
+	return nil
+}
+
+// ParseConfig reads the text of a configuration. An unknown field is an error: a
+// typo must not silently mean the default.
+func ParseConfig(text []byte, into any) error {
+	if len(text) > maxConfig {
+		return fmt.Errorf("it has more than %d bytes", maxConfig)
+	}
+	var fields map[string]any
+	if err := yaml.Unmarshal(text, &fields); err != nil {
+		return err
+	}
+	asJSON, err := json.Marshal(fields)
+	if err != nil || fields == nil { // nil: only comments
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(asJSON))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}
+
+// Log is the configuration of a program's own log.
+type Log struct {
+	Level  string `json:"level"`  // debug, info, warn, error
+	Format string `json:"format"` // text or json
+}
+
+// Validate says which field is wrong, if any.
+func (c Log) Validate() error {
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Level) {
+		return fmt.Errorf("log.level = %s; want debug, info, warn or error", c.Level)
+	}
+	if c.Format != "text" && c.Format != "json" {
+		return fmt.Errorf("log.format = %s; want text or json", c.Format)
+	}
+	return nil
+}
+
+// New makes the log.
+func (c Log) New(w io.Writer) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Level)) // validated
+	o := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// PolicyEntries describes the built-in policies for the API.
+func PolicyEntries() []api.PolicyEntry {
+	var out []api.PolicyEntry
+	table := policy.Builtin()
+	for _, name := range table.Names() {
+		e := table[name]
+		p := api.PolicyEntry{Name: name, Summary: e.Summary, Paper: e.Paper, Agents: e.Agents, Losses: e.Losses, Oracle: e.Oracle}
+		for _, v := range e.Variants {
+			p.Variants = append(p.Variants, api.PolicyVariant{Name: v.Name, Summary: v.Summary})
+		}
+		for _, k := range e.Knobs {
+			p.Knobs = append(p.Knobs, api.PolicyKnob(k))
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// release is the version of a release, which the linker sets (see deploy/Dockerfile):
+// an image is built without the history that the toolchain would look at.
+var release string
+
+// Version is that of the release, or what the Go toolchain knows about this binary.
+func Version() string {
+	if release != "" {
+		return release
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 && !strings.Contains(v, s.Value[:12]) {
+			v += " " + s.Value[:12]
+		}
+	}
+	return v
+}

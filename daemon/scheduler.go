@@ -1,0 +1,107 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/bidding"
+	"github.com/fairway-gpu/fairway/daemon/loop"
+	"github.com/fairway-gpu/fairway/daemon/state"
+	"github.com/fairway-gpu/fairway/sched/guard"
+	"github.com/fairway-gpu/fairway/server"
+	"github.com/fairway-gpu/fairway/tune/runner"
+)
+
+// Scheduler is what makes a book decide.
+type Scheduler struct {
+	State   *state.Store
+	Guard   *guard.Guard
+	Metrics *server.Metrics
+	Bidders Bidders
+	Pace    time.Duration // least time between two decisions
+	Log     *slog.Logger
+	// After are closed when the book knows what the first decision must not be made
+	// without.
+	After []<-chan struct{}
+}
+
+// Parts returns what has to run for jobs to be decided about.
+func (s Scheduler) Parts() ([]Part, error) {
+	exchange, err := s.exchange()
+	if err != nil {
+		return nil, err
+	}
+	return []Part{
+		{"ask bidders", exchange.Run},
+		{"decide", func(ctx context.Context) error { return s.decide(ctx, exchange.Gate(s.State)) }},
+		{"run searches", func(ctx context.Context) error {
+			return runner.Run(ctx, runner.Config{Jobs: s.State, Ledger: s.State, Log: s.Log})
+		}},
+		{"sample", func(ctx context.Context) error { s.State.Sample(ctx); return nil }},
+		{"release nodes", s.release},
+	}, nil
+}
+
+func (s Scheduler) decide(ctx context.Context, b loop.Backend) error {
+	for _, known := range s.After {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-known:
+		}
+	}
+	return loop.Run(ctx, loop.Config{
+		Backend: b, Policy: s.State.InForce, Guard: s.Guard, Log: s.Log, Pace: s.Pace,
+		Decided: func(d loop.Decision, took time.Duration) {
+			s.Metrics.ObserveDecision(took, nil)
+			s.State.Decided(d, took)
+		},
+		Trouble: func(err error) {
+			if err == nil {
+				s.State.SetProblem("decide", "")
+				return
+			}
+			s.Metrics.ObserveDecision(0, err)
+			s.State.SetProblem("decide", err.Error())
+		},
+	})
+}
+
+// release takes nodes back whose quarantine is over, until the context ends.
+func (s Scheduler) release(ctx context.Context) error {
+	const every = 2 * time.Second
+	for tick := time.Tick(every); ; {
+		if err := s.State.Release(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn("release nodes", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick:
+		}
+	}
+}
+
+// exchange makes the exchange with programs that bid for apps.
+func (s Scheduler) exchange() (*bidding.Exchange, error) {
+	c := s.Bidders
+	hosts, err := bidding.NewHosts(c.Hosts)
+	if err != nil {
+		return nil, err
+	}
+	return bidding.New(bidding.Config{
+		State: s.State, Deadline: c.Deadline.D(), Every: c.Every.D(), Log: s.Log, Observe: s.Metrics.ObserveBid,
+		Lease: func() (time.Duration, bool) {
+			inForce, spec := s.State.InForce()
+			return leaseOf(inForce, spec)
+		},
+		Dial: func(b api.BidderAddress) (bidding.Agent, error) {
+			return bidding.NewHTTPAgent(b.URL, bidding.HTTPOptions{Secret: b.Secret, Deadline: c.Deadline.D(), Hosts: hosts})
+		},
+	}), nil
+}

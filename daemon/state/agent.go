@@ -1,0 +1,176 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/predict/experience"
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+)
+
+var _ api.Agents = (*Store)(nil)
+
+// Report implements api.Agents.
+func (b *Store) Report(ctx context.Context, secret string, r api.AgentReport) (api.AgentAnswer, error) {
+	id, ok := attemptOf(b.Key, secret)
+	if !ok {
+		return api.AgentAnswer{}, api.Errorf(api.Denied, "the secret is of no attempt of this daemon")
+	}
+	return b.ReportFor(ctx, id, r)
+}
+
+func (t *tx) report(id api.AttemptID, r *api.AgentReport) (api.AgentAnswer, error) {
+	x := t.mem.jobs[id.Job]
+	if x == nil || !slices.Contains(x.Open, id.Number) {
+		return api.AgentAnswer{}, api.Errorf(api.Conflict, "attempt %s is over", id)
+	}
+	if x.Job.Phase.Ended() {
+		return api.AgentAnswer{Stop: true}, nil
+	}
+	t.actor = "agent"
+	current := x.Job.Phase == sched.Running && x.Job.Starts == id.Number
+	if !r.Ask {
+		if err := t.progress(x, r, current); err != nil {
+			return api.AgentAnswer{}, err
+		}
+	}
+	if r.Checkpoint && !r.Ask {
+		if err := t.event(sched.Event{Kind: sched.JobCheckpoint, Job: id.Job, Done: r.Done}); err != nil {
+			return api.AgentAnswer{}, err
+		}
+	}
+	answer := api.AgentAnswer{Stop: !current, Gang: gangSecret(t.book.Key, id)}
+	if x.Job.Perf != nil {
+		if p, ok := x.Job.Perf.Params[t.mem.gpuType(x.Job.Placement)]; ok {
+			answer.Params = &p
+		}
+		answer.Noise = x.Job.Perf.Noise
+	}
+	return answer, nil
+}
+
+// progress records what the report says of the work. An attempt that leaves
+// while the next one has been given GPUs may only say how far it came.
+func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
+	e := sched.Event{Kind: sched.JobReported, Job: x.Job.ID, Done: r.Done}
+	rec := api.Record{Event: &e, Complete: r.Complete}
+	if current {
+		e.Rate, e.Slowdown = r.Rate, t.slowdown(x, r)
+		if r.Point != nil || r.Work > 0 {
+			var p api.Point
+			if r.Point != nil {
+				p = *r.Point
+			}
+			p.At, p.Done, p.Rate, p.GPUs, p.Work = t.now, r.Done, r.Rate, x.Job.Placement.GPUs(), r.Work
+			rec.Point = &p
+		}
+		if r.Training != nil {
+			perf, err := t.fit(x, r.Training)
+			if err != nil {
+				return err
+			}
+			e.Perf, rec.Training = perf, r.Training
+			t.decides = true
+		}
+	}
+	return t.add(rec)
+}
+
+// fit makes the report that policies see of what the agent has measured. Past
+// jobs of the same kind speak as long as the job itself knows little.
+func (t *tx) fit(x *entry, now *api.Training) (*goodput.Report, error) {
+	gpuType := t.mem.gpuType(x.Job.Placement)
+	prior := t.book.Pool.Prior(x.experienceKey(), experience.Default())
+	own := &goodput.Profile{}
+	if p := x.Profiles[gpuType]; p != nil {
+		own = copyProfile(p)
+	}
+	addSamples(own, now.Samples)
+	perf := &goodput.Report{Limits: now.Limits, Fixed: now.Fixed, Noise: now.Noise}
+	if old := x.Job.Perf; old != nil {
+		perf.Params = maps.Clone(old.Params)
+		if now.Noise == 0 {
+			perf.Noise = old.Noise
+		}
+	}
+	part := 0.0
+	if w := x.whole(); w > 0 {
+		part = min(1, x.Job.DoneBy(t.now)/w)
+	}
+	if now.Noise == 0 {
+		perf.Noise = prior.Noise(part, perf.Noise, own.Len())
+	}
+	if joined := prior.Profile(gpuType, own); joined.Len() > 0 {
+		if x.fitters == nil {
+			x.fitters = map[string]*goodput.Fitter{}
+		}
+		if x.fitters[gpuType] == nil {
+			x.fitters[gpuType] = &goodput.Fitter{}
+		}
+		p, err := x.fitters[gpuType].Fit(joined)
+		if err != nil {
+			return nil, api.Errorf(api.Invalid, "%w", err).On("training.samples")
+		}
+		if perf.Params == nil {
+			perf.Params = map[string]goodput.Params{}
+		}
+		perf.Params[gpuType] = p
+	}
+	most := 2 * max(x.Job.MostGPUs, own.MostGPUs())
+	largest := now.Limits.Max
+	if now.Fixed > 0 {
+		largest = now.Fixed
+	}
+	perf.MostGPUs = max(1, min(max(most, prior.MostGPUs()), largest/max(1, now.Limits.LocalMin)))
+	if err := perf.Validate(); err != nil {
+		return nil, api.Errorf(api.Invalid, "%w", err).On("training")
+	}
+	return perf, nil
+}
+
+// experienceKey is what identifies work like this job's.
+func (x *entry) experienceKey() experience.Key {
+	k := experience.Key{Model: x.Job.Model, User: x.Job.User}
+	if len(x.Task.Command) > 0 {
+		k.Script = scriptOf(x.Task.Command)
+	}
+	return k
+}
+
+// scriptOf returns the part of a command that says what is trained: the first
+// argument that is not an option and not the interpreter.
+func scriptOf(command []string) string {
+	const longest = 200
+	for _, a := range command[1:] {
+		if len(a) > 0 && a[0] != '-' {
+			return a[max(0, len(a)-longest):]
+		}
+	}
+	return command[0][max(0, len(command[0])-longest):]
+}
+
+// learn leaves to the pool what an ended job has measured.
+func (b *Store) learn(x *entry) {
+	if x.Job.Phase != sched.Finished || len(x.Profiles) == 0 {
+		return
+	}
+	o := experience.Outcome{Profiles: x.Profiles, Work: x.whole()}
+	for _, p := range x.Points {
+		if w := x.whole(); w > 0 && p.Noise > 0 {
+			_ = o.Noise.Add(min(1, p.Done/w), p.Noise) // out of range: the curve stays as it was
+		}
+	}
+	if err := b.Pool.Learn(x.experienceKey(), o); err != nil {
+		b.Log.Warn("learn from job", "job", x.Job.ID, "err", err)
+		return
+	}
+	if b.Learned != nil {
+		b.Learned()
+	}
+}

@@ -1,0 +1,354 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+)
+
+// The bounds of what is kept about one job.
+const (
+	maxPoints = 360
+	maxLedger = 200
+	// maxSamples bounds the kinds of samples, by placement and batch size, that
+	// are kept for one type of GPU.
+	maxSamples = 500
+)
+
+// apply adds one record. It does the same whether the record has just been made
+// or is read from the journal.
+func (m *memory) apply(r *api.Record) error {
+	if r.Seq != m.Seq+1 {
+		return fmt.Errorf("it has number %d; want %d", r.Seq, m.Seq+1)
+	}
+	if e := r.Event; e != nil {
+		if err := m.event(r, *e); err != nil {
+			return err
+		}
+	}
+	if r.Exit != nil {
+		m.exit(r)
+	}
+	if r.Quarantine != nil {
+		m.quarantined(r)
+	}
+	if r.Policy != "" {
+		m.Policy, m.policyKept = r.Policy, true
+	}
+	if r.Token != nil {
+		m.setToken(*r.Token)
+	}
+	if r.Bidder != nil {
+		m.setBidder(*r.Bidder)
+	}
+	if r.Search != nil {
+		if err := m.applySearch(r); err != nil {
+			return err
+		}
+	}
+	m.Decisions = max(m.Decisions, r.Decision)
+	m.Seq = r.Seq
+	if r.At.After(m.At) {
+		m.At = r.At
+	}
+	return nil
+}
+
+// event applies the event of a record.
+func (m *memory) event(r *api.Record, e sched.Event) error {
+	id := r.Job()
+	before, _ := m.state.Job(id)
+	var was sched.Job
+	if before != nil {
+		was = *before
+	}
+	there := e.Kind == sched.NodeJoined && m.hasNode(e.Node)
+	if err := m.state.Apply(e); err != nil {
+		return err
+	}
+	switch e.Kind {
+	case sched.JobSubmitted:
+		return m.submitted(r, id)
+	case sched.NodeJoined:
+		m.nodeSet(r, there)
+		return nil
+	}
+	x := m.jobs[id]
+	if x == nil {
+		return nil // about a tenant
+	}
+	switch e.Kind {
+	case sched.JobStarted:
+		x.started(r, &was)
+	case sched.JobStopped:
+		verb := "preempt"
+		if e.Moving {
+			verb = "move"
+		}
+		x.taken(r, &was, verb)
+	case sched.JobHeld:
+		x.held(r, &was, e)
+	case sched.JobFailed:
+		if e := x.Exit; e != nil && (e.Lost || e.Advice != nil && e.Advice.Uncounted) { // its record comes right before
+			x.LostAll++
+		}
+		if e.Memory > 0 && x.Asked == 0 {
+			x.Asked = was.Memory
+		}
+		x.taken(r, &was, "fail")
+	case sched.JobReported:
+		gpuType := m.gpuType(was.Placement)
+		x.reported(r, &was, gpuType)
+		if was.Phase == sched.Running {
+			x.measured(m.companyOf(x.Job), gpuType, r)
+		}
+		m.trialReported(x, r.Point)
+	case sched.JobCheckpoint:
+		// Attempts of one job never run at the same time: it is the oldest that is
+		// still there who speaks.
+		if len(x.Open) > 0 && (was.Phase != sched.Running || x.Open[0] != was.Starts) {
+			x.saved(x.Open[0])
+		}
+	case sched.JobEnded:
+		m.ended(x, r, &was)
+	}
+	return nil
+}
+
+func (m *memory) submitted(r *api.Record, id sched.JobID) error {
+	if r.Task == nil {
+		return fmt.Errorf("job %s: the record has no task", id)
+	}
+	j, _ := m.state.Job(id)
+	x := &entry{Job: j, Task: *r.Task, Owner: api.Owner{UID: -1, GID: -1}, Key: r.Key}
+	if r.Owner != nil {
+		x.Owner = *r.Owner
+	}
+	m.put(x)
+	m.trialSubmitted(x)
+	m.Count++
+	return nil
+}
+
+func (m *memory) gpuType(p sched.Placement) string {
+	if len(p) == 0 {
+		return ""
+	}
+	return string(m.state.Cluster().Nodes[p[0].Node].Type)
+}
+
+func (x *entry) started(r *api.Record, was *sched.Job) {
+	x.Open = append(x.Open, x.Job.Starts)
+	x.reason, x.Company = sched.Reason{}, noReport
+	to := r.Event.Placement.GPUs()
+	if n := len(x.Ledger); n > 0 && x.Ledger[n-1].To == 0 && was.Starts > 0 {
+		last := &x.Ledger[n-1]
+		last.Away = r.At.Sub(last.At).Seconds()
+		if last.Verb == "move" && last.At.Equal(r.At) { // both sides of a move are one entry
+			last.To = to
+			return
+		}
+	}
+	x.note(api.Entry{At: r.At, Verb: "start", Attempt: x.Job.Starts, To: to, Why: r.Text})
+}
+
+// taken books that the job lost its GPUs. What that cost is known when its
+// processes are gone; until then the price is what no checkpoint holds.
+func (x *entry) taken(r *api.Record, was *sched.Job, verb string) {
+	e := api.Entry{
+		At: r.At, Verb: verb, Attempt: was.Starts, From: was.Placement.GPUs(), Why: r.Text,
+		Lost: max(0, was.DoneBy(r.At)-was.Kept), LostS: unsaved(was, r.At),
+	}
+	left := x.Exit != nil && x.Exit.Yielded && x.Exit.Number == was.Starts // before it was asked
+	unborn := len(x.Open) > 0 && x.Open[0] != was.Starts                   // an earlier attempt is still there
+	if left || unborn {
+		e.Lost, e.LostS = 0, 0
+	}
+	x.note(e)
+}
+
+func (x *entry) held(r *api.Record, was *sched.Job, e sched.Event) {
+	x.PausedBy = ""
+	if e.Until.After(r.At.Add(never / 2)) {
+		x.PausedBy = cmp.Or(r.Actor, "somebody")
+	}
+	if was.Phase == sched.Running {
+		x.taken(r, was, "pause")
+	}
+}
+
+// unsaved returns the GPU-seconds since the last checkpoint of a running job.
+func unsaved(j *sched.Job, now time.Time) float64 {
+	since := j.Since
+	if j.Checkpoint.After(since) {
+		since = j.Checkpoint
+	}
+	return max(0, now.Sub(since).Seconds()) * float64(j.Placement.Milli()) / sched.WholeGPU
+}
+
+func (x *entry) note(e api.Entry) {
+	if len(x.Ledger) == maxLedger {
+		x.Ledger = slices.Delete(x.Ledger, 0, maxLedger/4)
+	}
+	x.Ledger = append(x.Ledger, e)
+}
+
+func (x *entry) reported(r *api.Record, was *sched.Job, gpuType string) {
+	x.Complete = x.Complete || r.Complete
+	if r.Event.Rate > 0 {
+		x.Rate, x.RateGPUs = r.Event.Rate, max(1, was.Placement.GPUs())
+	}
+	if r.Point != nil {
+		x.addPoint(*r.Point)
+		if w := r.Point.Work; w > 0 {
+			x.Work = w
+		}
+	}
+	t := r.Training
+	if t == nil {
+		return
+	}
+	if len(t.Samples) > 0 {
+		if x.Profiles == nil {
+			x.Profiles = map[string]*goodput.Profile{}
+		}
+		if x.Profiles[gpuType] == nil {
+			x.Profiles[gpuType] = &goodput.Profile{}
+		}
+		addSamples(x.Profiles[gpuType], t.Samples)
+	}
+	last := *t
+	last.Samples = nil
+	x.Training = &last
+}
+
+// addSamples takes samples into a profile. One of a new kind is left out when
+// the profile is full: what a job measures must not fill the memory.
+func addSamples(p *goodput.Profile, samples []goodput.Sample) {
+	type kind struct{ nodes, gpus, local int }
+	known := map[kind]bool{}
+	for _, s := range p.Samples() {
+		known[kind{s.Nodes, s.GPUs, s.Local}] = true
+	}
+	for _, s := range samples {
+		k := kind{s.Nodes, s.GPUs, s.Local}
+		if !known[k] && len(known) >= maxSamples {
+			continue
+		}
+		// A sample was validated before it became a record; one that the profile
+		// refuses all the same only leaves the model as it was.
+		if p.Add(s) == nil {
+			known[k] = true
+		}
+	}
+}
+
+// addPoint keeps at most maxPoints: when they are too many, every other one of
+// the older half goes, so that the past gets coarser and the present stays.
+func (x *entry) addPoint(p api.Point) {
+	x.Points = append(x.Points, p)
+	if len(x.Points) <= maxPoints {
+		return
+	}
+	kept := x.Points[:0]
+	for i, q := range x.Points {
+		if i >= maxPoints/2 || i%2 == 0 {
+			kept = append(kept, q)
+		}
+	}
+	x.Points = kept
+}
+
+func (m *memory) ended(x *entry, r *api.Record, was *sched.Job) {
+	e := *x.Job // the state has forgotten it
+	x.Job = &e
+	x.Ended = r.At
+	x.PausedBy = ""
+	if was.Phase == sched.Running {
+		x.note(api.Entry{At: r.At, Verb: "end", Attempt: was.Starts, From: was.Placement.GPUs(), Why: r.Text})
+	}
+	m.Ends[e.Phase]++
+	m.GPUTime[e.Tenant] += e.GPUSeconds
+	m.Ended = append(m.Ended, x)
+	m.trialEnded(x, r.Text)
+	m.forget()
+}
+
+// forget drops the oldest ended jobs beyond the bound, in strides, so that the
+// work is spread; those whose processes are not known to be gone stay.
+func (m *memory) forget() {
+	const stride = 256
+	if len(m.Ended) < m.keep+stride {
+		return
+	}
+	kept := make([]*entry, 0, m.keep+stride)
+	drop := len(m.Ended) - m.keep
+	for i, x := range m.Ended {
+		if i < drop && len(x.Open) == 0 {
+			delete(m.jobs, x.Job.ID)
+			if x.Key != "" {
+				delete(m.keys, keyOf(x.Job.Tenant, x.Key))
+			}
+			continue
+		}
+		kept = append(kept, x)
+	}
+	m.Ended = kept
+}
+
+// exit books that an attempt is gone.
+func (m *memory) exit(r *api.Record) {
+	x := m.jobs[r.Exit.Job]
+	if x == nil {
+		return
+	}
+	x.Open = slices.DeleteFunc(x.Open, func(n int) bool { return n == r.Exit.Number })
+	x.Exit = r.Exit
+	x.Complete = false // it was said of the attempt that is gone
+	m.remember(x, r)
+	if r.Exit.Yielded {
+		x.saved(r.Exit.Number)
+	}
+}
+
+// saved books that an attempt which lost its GPUs has saved all its work.
+func (x *entry) saved(attempt int) {
+	for i := len(x.Ledger) - 1; i >= 0; i-- {
+		if e := &x.Ledger[i]; e.Attempt == attempt && e.Verb != "start" && e.Verb != "fail" {
+			e.Lost, e.LostS = 0, 0
+			return
+		}
+	}
+}
+
+func (m *memory) setToken(t api.Token) {
+	i := slices.IndexFunc(m.Tokens, func(o api.Token) bool { return o.ID == t.ID })
+	if i < 0 {
+		m.Tokens = append(m.Tokens, t)
+		return
+	}
+	m.Tokens[i] = t
+}
+
+// changesOrders reports whether a record can change what should run.
+func changesOrders(r *api.Record) bool {
+	if r.Exit != nil {
+		return true
+	}
+	if r.Event == nil {
+		return false
+	}
+	switch r.Event.Kind {
+	case sched.JobStarted, sched.JobStopped, sched.JobFailed, sched.JobEnded, sched.JobHeld:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,283 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// noteMachine records the machine if it is not the one that the journal knows.
+// Jobs that hold GPUs which are no longer there lose them.
+func (b *Store) noteMachine(t *tx) error {
+	t.actor, t.decides = "machine", true
+	if !t.mem.policyKept {
+		if err := t.add(api.Record{Policy: t.mem.Policy, Text: "the policy of a new journal"}); err != nil {
+			return err
+		}
+	}
+	node := b.Node
+	if node.Name == "" {
+		return nil // nodes come and go by SetNodes
+	}
+	// Other names in the journal are this machine before it was renamed.
+	for _, old := range t.mem.state.Cluster().Nodes {
+		if old.Name != node.Name && old.State != sched.Down {
+			if err := t.retire(old); err != nil {
+				return err
+			}
+		}
+	}
+	if i, ok := t.mem.state.Cluster().Node(node.Name); ok {
+		old := t.mem.state.Cluster().Nodes[i]
+		if old.State != sched.Down { // it had another name in between
+			node.State = old.State
+		}
+		if equalNode(old, node) {
+			return nil
+		}
+		err := t.vacate(i, fmt.Sprintf("the machine has only %d GPUs now", node.GPUs), func(_ *sched.Job, s sched.Slice) bool {
+			return s.GPUs&^sched.FirstGPUs(node.GPUs) != 0
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return t.event(sched.Event{Kind: sched.NodeJoined, Node: &node})
+}
+
+// retire marks a node down after taking its jobs off it.
+func (t *tx) retire(old sched.Node) error {
+	i, _ := t.mem.state.Cluster().Node(old.Name)
+	if err := t.vacate(i, "node "+old.Name+" is gone", func(*sched.Job, sched.Slice) bool { return true }); err != nil {
+		return err
+	}
+	old.State, old.Others = sched.Down, 0
+	return t.event(sched.Event{Kind: sched.NodeJoined, Node: &old})
+}
+
+func equalNode(a, b sched.Node) bool {
+	return a.GPUs == b.GPUs && a.Type == b.Type && a.GPUMemory == b.GPUMemory && a.CPUs == b.CPUs && a.Memory == b.Memory &&
+		a.Rack == b.Rack && a.State == b.State && a.Others == b.Others && a.Seats == b.Seats && slices.Equal(a.Islands, b.Islands) && slices.Equal(a.Marks, b.Marks) && a.Kept == b.Kept
+}
+
+// Overview implements api.Cluster.
+func (b *Store) Overview(api.Identity) (api.Overview, error) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	m := b.mem
+	o := api.Overview{
+		Now: m.clock(b.Now()), Started: b.stats.started, Policy: m.Policy, GPUs: m.state.Cluster().GPUs(),
+		Finished: m.Ends[sched.Finished], Failed: m.Ends[sched.Failed], Killed: m.Ends[sched.Killed],
+		Decisions: m.Decisions, LastMS: b.stats.lastMS, Seq: m.Seq,
+	}
+	for _, part := range slices.Sorted(maps.Keys(b.stats.problem)) {
+		o.Problem = strings.TrimPrefix(o.Problem+"; "+part+": "+b.stats.problem[part], "; ")
+	}
+	for _, x := range m.inOrder() {
+		switch {
+		case x.Job.Phase == sched.Running:
+			o.Running++
+			o.Held += x.Job.Placement.GPUs()
+			if n := len(x.Points); n > 0 && x.Points[n-1].Efficiency > 0 {
+				o.Reporting += x.Job.Placement.GPUs()
+				o.Useful += float64(x.Job.Placement.GPUs()) * min(1, x.Points[n-1].Efficiency)
+			}
+		case x.PausedBy != "":
+			o.Paused++
+		default:
+			o.Waiting++
+			if o.WaitingFor == nil {
+				o.WaitingFor = map[string]int{}
+			}
+			o.WaitingFor[b.waitsFor(x)]++
+		}
+	}
+	return o, nil
+}
+
+// Nodes implements api.Cluster.
+func (b *Store) Nodes(who api.Identity) ([]api.Node, error) {
+	var use []*api.GPUUse
+	if b.Use != nil {
+		use = b.Use()
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	cluster := b.mem.state.Cluster()
+	holders := make([][]*sched.Job, len(cluster.Nodes))
+	for _, x := range b.mem.inOrder() {
+		for _, s := range x.Job.Placement {
+			holders[s.Node] = append(holders[s.Node], x.Job)
+		}
+	}
+	var out []api.Node
+	for i, n := range cluster.Nodes {
+		if n.State == sched.Down {
+			continue
+		}
+		v := api.Node{Node: n, Up: true, Slots: make([]api.GPUSlot, n.GPUs)}
+		if q, ok := b.mem.Quarantines[n.Name]; ok {
+			v.Quarantine = &q
+		}
+		for g := range v.Slots {
+			v.Slots[g].Index = g
+			if n.Name == b.Node.Name && g < len(use) && use[g] != nil {
+				u := *use[g]
+				u.Processes = slices.Clone(u.Processes)
+				for p := range u.Processes {
+					if x := b.mem.jobs[u.Processes[p].Job]; x != nil && !who.Sees(x.Job.Tenant) {
+						u.Processes[p].Job = ""
+					}
+				}
+				v.Slots[g].Use = &u
+			}
+		}
+		for _, j := range holders[i] {
+			for _, s := range j.Placement {
+				if int(s.Node) != i {
+					continue
+				}
+				for _, g := range s.GPUs.Indexes() {
+					id := j.ID
+					if !who.Sees(j.Tenant) {
+						id = "(other tenant)"
+					}
+					slot := &v.Slots[g]
+					slot.Jobs = append(slot.Jobs, id)
+					if slot.Since.IsZero() || j.Since.Before(slot.Since) {
+						slot.Since = j.Since
+					}
+				}
+			}
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+func needAdmin(who api.Identity) error {
+	if who.Role < api.Admin {
+		return api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask an administrator")
+	}
+	return nil
+}
+
+// SetNode implements api.Cluster.
+func (b *Store) SetNode(ctx context.Context, who api.Identity, name string, state sched.NodeState) (api.Node, error) {
+	if err := needAdmin(who); err != nil {
+		return api.Node{}, err
+	}
+	if state > sched.Cordoned {
+		return api.Node{}, api.Errorf(api.Invalid, "is %d", state).On("state").Try("use ready or cordoned")
+	}
+	err := b.commit(ctx, func(t *tx) error {
+		i, ok := t.mem.state.Cluster().Node(name)
+		if !ok || t.mem.state.Cluster().Nodes[i].State == sched.Down {
+			return api.Errorf(api.Unknown, "no node %q", name)
+		}
+		node := t.mem.state.Cluster().Nodes[i]
+		node.State = state
+		t.actor, t.decides = who.User, true
+		return t.event(sched.Event{Kind: sched.NodeJoined, Node: &node})
+	})
+	if err != nil {
+		return api.Node{}, err
+	}
+	nodes, err := b.Nodes(who)
+	for _, n := range nodes {
+		if n.Name == name {
+			return n, err
+		}
+	}
+	return api.Node{}, err
+}
+
+// Tenants implements api.Cluster: those that were declared and those with jobs.
+func (b *Store) Tenants(who api.Identity) ([]api.TenantView, error) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.tenants(who), nil
+}
+
+func (b *Store) tenants(who api.Identity) []api.TenantView {
+	views := map[sched.TenantID]*api.TenantView{}
+	at := func(id sched.TenantID) *api.TenantView {
+		if views[id] == nil {
+			views[id] = &api.TenantView{Tenant: sched.Tenant{ID: id}, GPUTime: b.mem.GPUTime[id]}
+		}
+		return views[id]
+	}
+	s := b.mem.state.Peek()
+	for _, t := range s.Tenants {
+		at(t.ID).Tenant = t
+	}
+	for id := range b.mem.GPUTime {
+		at(id)
+	}
+	fair := b.fair()
+	for _, j := range s.Jobs {
+		v := at(j.Tenant)
+		v.GPUTime += j.AttainedBy(fair.now)
+		if j.Phase == sched.Running {
+			v.Running++
+			v.GPUs += j.Placement.GPUs()
+		} else {
+			v.Waiting++
+		}
+		v.Rho = max(v.Rho, b.rho(b.mem.jobs[j.ID], fair))
+	}
+	weights := 0.0
+	for _, v := range views {
+		if v.Running+v.Waiting > 0 {
+			weights += v.Tenant.Share()
+		}
+	}
+	out := make([]api.TenantView, 0, len(views))
+	for _, v := range views {
+		if v.Running+v.Waiting > 0 {
+			v.Share = float64(s.Cluster.GPUs()) * v.Tenant.Share() / weights
+		}
+		if who.Sees(v.ID) {
+			out = append(out, *v)
+		}
+	}
+	slices.SortFunc(out, func(a, c api.TenantView) int { return cmp.Compare(a.ID, c.ID) })
+	return out
+}
+
+// SetTenant implements api.Cluster.
+func (b *Store) SetTenant(ctx context.Context, who api.Identity, tenant sched.Tenant) (api.TenantView, error) {
+	if err := needAdmin(who); err != nil {
+		return api.TenantView{}, err
+	}
+	if err := tenant.Validate(); err != nil {
+		return api.TenantView{}, &api.Error{Code: api.Invalid, Message: err.Error(), Err: err}
+	}
+	if strings.ContainsAny(string(tenant.ID), "/\x00\n") || len(tenant.ID) > 100 {
+		return api.TenantView{}, api.Errorf(api.Invalid, "%.40q holds a slash, a line break or a zero byte, or is over 100 bytes", tenant.ID).On("id")
+	}
+	err := b.commit(ctx, func(t *tx) error {
+		t.actor, t.decides = who.User, true
+		return t.event(sched.Event{Kind: sched.TenantSet, Tenant: &tenant})
+	})
+	if err != nil {
+		return api.TenantView{}, err
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, v := range b.tenants(who) {
+		if v.ID == tenant.ID {
+			return v, nil
+		}
+	}
+	return api.TenantView{}, api.Errorf(api.Internal, "tenant %s is gone", tenant.ID)
+}

@@ -1,0 +1,200 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/loop"
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
+)
+
+var _ loop.Backend = (*Store)(nil)
+
+// Snapshot implements loop.Backend.
+func (b *Store) Snapshot(context.Context) (*sched.Snapshot, error) {
+	b.mu.Lock() // Frozen moves the state's clock
+	defer b.mu.Unlock()
+	s := b.mem.state.Frozen(b.mem.clock(b.Now()))
+	b.seen.snapshot, b.seen.seq = s, b.mem.Seq
+	return s, nil
+}
+
+// look is Snapshot for those who will not apply what they decide.
+func (b *Store) look() *sched.Snapshot {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mem.state.Frozen(b.mem.clock(b.Now()))
+}
+
+// Changed implements loop.Backend.
+func (b *Store) Changed() <-chan struct{} { return b.changed }
+
+// InForce returns the policy and its spec, for the loop: a policy has caches
+// and is not for two at a time.
+func (b *Store) InForce() (sched.Policy, string) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.policy, b.mem.Policy
+}
+
+// forecastJobs is the largest queue for which the start of waiting jobs is
+// forecast; each forecast costs a trial placement for every running job.
+const forecastJobs = 200
+
+// Apply implements loop.Backend.
+func (b *Store) Apply(ctx context.Context, d loop.Decision) error {
+	return b.commit(ctx, func(t *tx) error { return t.decide(d) })
+}
+
+func (t *tx) decide(d loop.Decision) error {
+	t.actor = "scheduler"
+	number := t.mem.Decisions + 1
+	for i, j := range d.Snapshot.Jobs {
+		t.tell(d, i, j)
+	}
+	stopped, goal := map[sched.JobID]bool{}, map[sched.JobID]sched.Placement{}
+	for _, a := range d.Actions {
+		if a.Verb == sched.Start {
+			goal[a.Job.ID] = a.To
+		}
+	}
+	held := t.mem.held()
+	basis := &api.Basis{Policy: d.Policy, Now: d.Snapshot.Now}
+	if t.book.seen.snapshot == d.Snapshot {
+		basis.Seen = t.book.seen.seq
+	}
+	for _, a := range d.Actions {
+		j, ok := t.mem.state.Job(a.Job.ID)
+		if !ok || !same(j, a.Job) && !(a.Verb == sched.Start && stopped[j.ID]) {
+			continue // it has changed since: the next decision sees it
+		}
+		e := sched.Event{Job: j.ID, At: t.now, Moving: a.Moving}
+		if a.Verb == sched.Stop {
+			if a.Moving && !t.takesWork(goal[j.ID]) {
+				continue // it would lose what it has and get nothing
+			}
+			e.Kind = sched.JobStopped
+			e.Text = t.why(d, a)
+			stopped[j.ID] = true
+			held.add(j.Placement, -1)
+		} else {
+			if j.Phase != sched.Pending || !j.Ready(t.now) || !t.takesWork(a.To) || !held.room(a.To) {
+				continue
+			}
+			held.add(a.To, 1)
+			e.Kind, e.Placement, e.Screening = sched.JobStarted, a.To, a.Screening
+			e.Text = "starts on " + a.To.Text(t.mem.state.Cluster())
+			if a.Screening {
+				e.Text += ", to see whether it works before it gets all it asks for"
+			}
+		}
+		if err := t.add(api.Record{Event: &e, Text: e.Text, Decision: number, Basis: basis}); err != nil {
+			return err
+		}
+		basis = nil
+		t.decides = true
+	}
+	return nil
+}
+
+// same reports whether a job is still as it was in the snapshot.
+func same(now, then *sched.Job) bool {
+	return now.Phase == then.Phase && now.Starts == then.Starts && now.Placement.Equal(then.Placement) && now.NotBefore.Equal(then.NotBefore)
+}
+
+// takesWork reports whether every node of a placement takes new work there: one
+// may have been cordoned, or others may have come to it, since the snapshot.
+func (t *tx) takesWork(p sched.Placement) bool {
+	for _, s := range p {
+		if n := &t.mem.state.Cluster().Nodes[s.Node]; n.State != sched.Ready || s.GPUs&^n.Usable() != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// tell keeps why a job waits, and the policy's memory.
+func (t *tx) tell(d loop.Decision, i int, j *sched.Job) {
+	x := t.mem.jobs[j.ID]
+	if x == nil {
+		return
+	}
+	x.reason = sched.Reason{}
+	if len(d.Plan.Want[i]) == 0 {
+		x.reason = unbounded(d.Snapshot, j, d.Plan.Why[i])
+		if x.reason.Until.IsZero() && x.reason.Code != sched.Impossible && len(d.Snapshot.Jobs) <= forecastJobs {
+			x.reason.Until = place.When(d.Snapshot, d.Plan, j, j.Widest)
+		}
+	}
+	if d.Plan.Notes != nil && d.Plan.Notes[i] != j.Note {
+		if now, ok := t.mem.state.Job(j.ID); ok && now.Note == j.Note {
+			// The note may be lost with a crash in the next moment only together with
+			// the decision that made it.
+			_ = t.event(sched.Event{Kind: sched.JobNoted, Job: j.ID, Note: d.Plan.Notes[i]})
+		}
+	}
+}
+
+// unbounded corrects the reason of a job that is said to be over its tenant's limit where
+// nobody set one: the limit is then the whole cluster, of which other jobs of the tenant
+// hold a part, and there is no quota that somebody could raise.
+func unbounded(s *sched.Snapshot, j *sched.Job, why sched.Reason) sched.Reason {
+	t, ok := s.Tenant(j)
+	if why.Code != sched.OverQuota || !ok || s.Tenants[t].Max > 0 || why.Need > s.Cluster.GPUs() {
+		return why
+	}
+	if slices.ContainsFunc(s.Tenants, func(t sched.Tenant) bool { return t.Quota > 0 }) {
+		return why // a policy may give those without a quota what the others leave
+	}
+	why.Code = sched.Behind
+	return why
+}
+
+// why says why a job loses its GPUs, and to whom.
+func (t *tx) why(d loop.Decision, a sched.Action) string {
+	if a.Moving {
+		for i, j := range d.Snapshot.Jobs {
+			if j == a.Job {
+				return fmt.Sprintf("%s moves it from %s to %s", d.Policy, a.From.Text(d.Snapshot.Cluster), d.Plan.Want[i].Text(d.Snapshot.Cluster))
+			}
+		}
+	}
+	for i, want := range d.Plan.Want {
+		other := d.Snapshot.Jobs[i]
+		if other != a.Job && !want.Equal(other.Placement) && overlap(want, a.From) {
+			if other.Tenant != a.Job.Tenant { // whose users may not see its name
+				return d.Policy + " gives its GPUs to a job of another tenant"
+			}
+			return fmt.Sprintf("%s gives its GPUs to %s", d.Policy, other.ID)
+		}
+	}
+	return fmt.Sprintf("%s: %s", d.Policy, a.Why.Text(d.Snapshot.Cluster))
+}
+
+func overlap(p, q sched.Placement) bool {
+	for _, a := range p {
+		for _, b := range q {
+			if a.Node == b.Node && a.GPUs&b.GPUs != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Decided tells the book how long a decision took, for people to see.
+func (b *Store) Decided(d loop.Decision, took time.Duration) {
+	b.mu.Lock()
+	b.stats.lastMS = float64(took.Microseconds()) / 1000
+	b.mu.Unlock()
+	for _, v := range d.Vetoes {
+		b.Log.Info("keep job", "job", v.Job, "rule", v.Rule, "why", v.Text, "policy", d.Policy)
+	}
+}

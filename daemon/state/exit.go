@@ -1,0 +1,94 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"context"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Exited implements executor.Port.
+func (b *Store) Exited(ctx context.Context, e api.Exit) error {
+	e.Finding = b.classify(&e)
+	e.Tails = nil // the feed keeps records for long
+	var ended *entry
+	err := b.commit(ctx, func(t *tx) error {
+		delete(b.up, e.AttemptID)
+		x := t.mem.jobs[e.Job]
+		active := x != nil && !x.Job.Phase.Ended()
+		if err := t.exited(x, e); err != nil {
+			return err
+		}
+		if active && x.Job.Phase.Ended() {
+			ended = x
+		}
+		return nil
+	})
+	if err == nil && ended != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.learn(ended)
+	}
+	return err
+}
+
+// exited records that an attempt is gone, and what follows for its job.
+func (t *tx) exited(x *entry, e api.Exit) error {
+	t.actor = "machine"
+	if x == nil || !slices.Contains(x.Open, e.Number) {
+		return nil // known already
+	}
+	if e.At.IsZero() || e.At.After(t.now) {
+		e.At = t.now
+	}
+	t.decides = true
+	current := x.Job.Phase == sched.Running && x.Job.Starts == e.Number
+	active, complete := !x.Job.Phase.Ended(), x.Complete
+	done := e.OK() || (complete && e.Code == 0 && e.Signal == "" && !e.Lost)
+	fails := active && current && !done && !e.Yielded && !e.Noticed
+	var next sched.Event
+	if fails {
+		next = t.verdict(x, &e)
+		next.Text = tale(&e)
+	} else {
+		e.Finding = nil // it was stopped: what it says while it leaves is nobody's failure
+	}
+	e.Use = x.used(e.Number)
+	if err := t.add(api.Record{Exit: &e, Text: e.Text()}); err != nil {
+		return err
+	}
+	if err := t.sentence(); err != nil {
+		return err
+	}
+	id := e.Job
+	switch {
+	case !active:
+		return nil
+	case done:
+		return t.event(sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Finished, Text: "finished"})
+	case !current:
+		return t.fallBack(x)
+	case !fails:
+		// It was asked to stop, but not by us: somebody sent it a signal. It saved
+		// its work, so it simply goes on.
+		if err := t.event(sched.Event{Kind: sched.JobHeld, Job: id, Until: t.now.Add(firstBackOff), Text: "left by itself: " + e.Text()}); err != nil {
+			return err
+		}
+		return t.fallBack(x)
+	}
+	return t.event(next)
+}
+
+// fallBack sets the work done of a job that was stopped to what its last
+// checkpoint holds: the rest is lost. A job that reports no work has none to set.
+func (t *tx) fallBack(x *entry) error {
+	j := x.Job
+	if done := j.DoneBy(t.now); done <= j.Kept {
+		return nil
+	}
+	return t.event(sched.Event{Kind: sched.JobReported, Job: j.ID, Done: j.Kept})
+}

@@ -1,0 +1,119 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+var _ api.Jobs = (*Store)(nil)
+
+// Explain implements api.Jobs.
+func (b *Store) Explain(who api.Identity, id sched.JobID) (api.Explanation, error) {
+	const holders = 10
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	x, err := b.mem.find(who, id)
+	if err != nil {
+		return api.Explanation{}, err
+	}
+	fair := b.fair()
+	e := api.Explanation{
+		Job: b.view(x, fair), Now: fair.now, Policy: b.mem.Policy,
+		AllGPUs: b.mem.state.Cluster().GPUs(), Ledger: slices.Clone(x.Ledger),
+	}
+	held := 0
+	for _, o := range b.mem.inOrder() {
+		n := o.Job.Placement.GPUs()
+		held += n
+		switch {
+		case n > 0:
+			s := api.Share{Job: o.Job.ID, Tenant: o.Job.Tenant, GPUs: n, Left: o.left(fair.now)}
+			if !who.Sees(o.Job.Tenant) {
+				s.Job, s.Tenant = "(other tenant)", ""
+			}
+			e.Holders = append(e.Holders, s)
+		case o.Job.Seq < x.Job.Seq && o.PausedBy == "":
+			e.Ahead++
+		}
+	}
+	e.FreeGPUs = max(0, e.AllGPUs-held)
+	slices.SortStableFunc(e.Holders, func(a, c api.Share) int { return cmp.Compare(c.GPUs, a.GPUs) })
+	e.Holders = e.Holders[:min(len(e.Holders), holders)]
+	for _, l := range e.Ledger {
+		e.Price.LostS += l.LostS
+		e.Price.AwayS += l.Away
+	}
+	e.Price.Preemptions, e.Price.Moves = x.Job.Preemptions, x.Job.Moves
+	e.Summary = summary(e)
+	return e, nil
+}
+
+// summary says in one sentence how the job is doing.
+func summary(e api.Explanation) string {
+	j := e.Job
+	switch j.State {
+	case api.Waiting:
+		return fmt.Sprintf("It has waited for %s: %s.", ago(e.Now, j.Status.Since), j.Reason.Text)
+	case api.Paused:
+		return fmt.Sprintf("It is %s.", j.Reason.Text)
+	case api.Stopping:
+		return fmt.Sprintf("It makes room: it was asked to save its work %s ago.", ago(e.Now, j.Status.Since))
+	case api.Starting:
+		return fmt.Sprintf("It was given %s %s ago, and starts when they are clear.", where(j), ago(e.Now, j.Status.Since))
+	case api.Running:
+		if j.Status.Screening {
+			return fmt.Sprintf("It is being screened: it has run on %s for %s, and may have all %d GPUs when it has done so for %s.",
+				where(j), ago(e.Now, j.Status.Since), j.GPUs, short(j.Spec.Screen.D()))
+		}
+		s := fmt.Sprintf("It has run on %s for %s; its fair share is %.1f GPUs", where(j), ago(e.Now, j.Status.Since), j.FairShare)
+		if j.Rho > 0 {
+			s += fmt.Sprintf(", and it is set to end at %.2f times the time it would need alone on that share", j.Rho)
+		}
+		return s + "."
+	case api.Failed:
+		if j.Exit != nil {
+			return "It failed: " + tale(j.Exit) + "."
+		}
+		return "It failed."
+	}
+	return fmt.Sprintf("It is %s, after %s of running and %s of waiting.", j.State, short(j.Status.Ran.D()), short(j.Status.Waited.D()))
+}
+
+func where(j api.Job) string {
+	var parts []string
+	for _, h := range j.Held {
+		parts = append(parts, fmt.Sprintf("%d GPU%s of %s", len(h.GPUs), plural(len(h.GPUs)), h.Node))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
+func ago(now, t time.Time) string { return short(now.Sub(t)) }
+
+// short prints a duration with the two digits that matter.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%.1f h", d.Hours())
+	}
+	return fmt.Sprintf("%.1f days", d.Hours()/24)
+}

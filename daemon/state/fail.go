@@ -1,0 +1,277 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// How an attempt that failed is tried again, where no reason says otherwise.
+const (
+	firstBackOff = 5 * time.Second
+	mostBackOff  = 10 * time.Minute
+	// maxLost is how many attempts in a row the machine may lose before the job is
+	// given up: by then the job is likely what kills the machine.
+	maxLost = 5
+	// maxFailed bounds the failed attempts of a job that are remembered.
+	maxFailed = 24
+)
+
+// classify says why an attempt failed; nil: it did not, or nobody can say. It
+// takes some milliseconds, and is done before the book is locked.
+func (b *Store) classify(e *api.Exit) *diagnose.Finding {
+	if b.Failures == nil || e.OK() || e.Yielded || e.Noticed {
+		return nil
+	}
+	in := diagnose.Input{Logs: e.Tails, Signal: e.Signal, Events: e.Host}
+	if !e.Lost && e.Signal == "" {
+		in.Exit = &e.Code
+	}
+	if len(in.Logs) == 0 && e.Why != "" {
+		in.Logs = []diagnose.Log{{Name: "machine", Rank: -1, Text: e.Why}}
+	}
+	f := b.Failures.Classify(in)
+	f.Also = nil // the journal keeps what decides
+	if f.Reason == diagnose.ReasonNone || e.Lost && f.Reason == diagnose.ReasonUnknown {
+		return nil
+	}
+	return &f
+}
+
+// failure is a failed attempt as the next decision looks back at it.
+func (m *memory) failure(x *entry, e *api.Exit, now time.Time) diagnose.Attempt {
+	return diagnose.Attempt{
+		Finding: *e.Finding, Nodes: m.nodesOf(x.Job.Placement), Ran: now.Sub(x.Job.Since), Progress: x.Job.DoneBy(now),
+	}
+}
+
+// nodesOf names the nodes of a placement.
+func (m *memory) nodesOf(p sched.Placement) []string {
+	var names []string
+	for _, s := range p {
+		names = append(names, m.state.Cluster().Nodes[s.Node].Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// verdict returns what follows from a failure of the attempt that runs, and
+// writes into the exit what was decided and why. All of it becomes part of the
+// journal: nothing is decided again when it is read.
+func (t *tx) verdict(x *entry, e *api.Exit) sched.Event {
+	if e.Lost {
+		return t.lost(x, e)
+	}
+	used := x.Job.Failures - x.LostAll
+	if e.Finding == nil {
+		if used >= x.Task.Retries {
+			return failed(e)
+		}
+		return t.again(e, backOff(used+1))
+	}
+	a := diagnose.Decide(x.Failed, t.mem.failure(x, e, t.now))
+	e.Advice = &a
+	if a.Uncounted && x.Task.Retry != api.RetryNever {
+		return t.lost(x, e)
+	}
+	if why := refused(x, a, used); why != "" {
+		e.Next = "not retried: " + why
+		return failed(e)
+	}
+	wait := a.After.D()
+	if !a.Retry { // its user insists
+		wait = backOff(used + 1)
+	}
+	next := t.again(e, wait)
+	next.Avoid = a.AvoidNodes
+	if len(a.AvoidNodes) > 0 && t.mem.usable() > len(a.AvoidNodes) {
+		e.Next += ", not on " + strings.Join(a.AvoidNodes, ", ") + " if it can be helped"
+	}
+	if !t.enlarge(x, e, &next) {
+		return failed(e)
+	}
+	e.Next += fmt.Sprintf(" (retry %d of %d)", used+1, x.Task.Retries)
+	return next
+}
+
+// refused says why a failure is not tried again; empty: it is.
+func refused(x *entry, a diagnose.Advice, used int) string {
+	limit := x.Task.Retries
+	switch {
+	case x.Task.Retry == api.RetryNever:
+		return "the job asks for none (retry: never)"
+	case x.Task.Retry == api.RetryAlways && used < limit:
+		return ""
+	case !a.Retry:
+		return a.Why
+	case limit == 0:
+		return "the job asks for none (retries: 0)"
+	case used >= limit:
+		return fmt.Sprintf("all %d retries are used up", limit)
+	}
+	return ""
+}
+
+// lost returns what follows when the attempt was nobody's fault: it does not
+// count, but not for ever.
+func (t *tx) lost(x *entry, e *api.Exit) sched.Event {
+	n := x.Lost + 1
+	if n > maxLost && !e.Saw(api.HostHeldBack) {
+		e.Next = fmt.Sprintf("not retried: it was lost %d times in a row", n)
+		return failed(e)
+	}
+	next := t.again(e, backOff(n))
+	next.Avoid = unfit(e)
+	e.Next += " (which does not count as a retry)"
+	return next
+}
+
+// unfit returns the nodes that an executor found to be none that the job accepts.
+func unfit(e *api.Exit) []string {
+	var out []string
+	for _, h := range e.Host {
+		if h.Kind == api.HostUnfit {
+			out = append(out, h.Node)
+		}
+	}
+	return out
+}
+
+func (t *tx) again(e *api.Exit, wait time.Duration) sched.Event {
+	e.Next = "tried again at once"
+	if wait > 0 {
+		e.Next = "tried again in " + sched.Duration(wait.Round(time.Second)).String()
+	}
+	return sched.Event{Kind: sched.JobFailed, Job: e.Job, Until: t.now.Add(wait)}
+}
+
+func failed(e *api.Exit) sched.Event {
+	return sched.Event{Kind: sched.JobEnded, Job: e.Job, Phase: sched.Failed}
+}
+
+// enlarge asks for more of what ran out, as far as there is more. It returns
+// false if there is not: the same again would fail the same.
+func (t *tx) enlarge(x *entry, e *api.Exit, next *sched.Event) bool {
+	a, j := e.Advice, x.Job
+	if a.MoreMemory > 0 && j.Memory > 0 {
+		base := j.Memory
+		if x.Asked > 0 {
+			base = x.Asked
+		}
+		most := t.mem.memoryLeft(j)
+		next.Memory = int64(min(float64(base)*a.MoreMemory, float64(most)))
+		if next.Memory <= j.Memory && x.Task.Retry != api.RetryAlways {
+			e.Next = fmt.Sprintf("not retried: it needs more than %s of host memory for each GPU, and no node has more", memorySize(j.Memory))
+			return false
+		}
+		e.Next += fmt.Sprintf(", with %s of host memory for each GPU instead of %s", memorySize(max(next.Memory, j.Memory)), memorySize(j.Memory))
+	}
+	if a.SmallerBatch > 0 {
+		e.Next += fmt.Sprintf(", with %g of the batch on each GPU if the program can (FAIRWAY_BATCH_SCALE)", a.SmallerBatch)
+		if j.GPUMemory > 0 { // what it said it needs was too little
+			next.GPUMemory = min(int64(1.5*float64(j.GPUMemory)), max(t.mem.largestGPU(j), j.GPUMemory))
+		}
+	}
+	return true
+}
+
+// memorySize prints a size of memory.
+func memorySize[N int64 | float64](bytes N) string {
+	if bytes < 1<<30 {
+		return fmt.Sprintf("%.0f MiB", float64(bytes)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
+}
+
+// usable returns the number of nodes that are there.
+func (m *memory) usable() int {
+	n := 0
+	for _, node := range m.state.Cluster().Nodes {
+		if node.State != sched.Down {
+			n++
+		}
+	}
+	return n
+}
+
+// memoryLeft returns the most host memory for each GPU that a job can ask for
+// and still be placed.
+func (m *memory) memoryLeft(j *sched.Job) int64 {
+	size := j.GPUs
+	if j.Elastic() {
+		size = j.MinGPUs
+	}
+	most := int64(0)
+	for _, n := range m.state.Cluster().Nodes {
+		switch {
+		case n.State == sched.Down || n.GPUs == 0 || !n.Bears(j.Needs) || !j.Accepts(n.Type):
+		case n.Memory == 0:
+			return math.MaxInt64 // nobody knows
+		default:
+			most = max(most, n.Memory/int64(min(size, n.GPUs)))
+		}
+	}
+	return most
+}
+
+// largestGPU returns the most memory of a GPU that a job accepts; 0: unknown.
+func (m *memory) largestGPU(j *sched.Job) int64 {
+	most := int64(0)
+	for _, n := range m.state.Cluster().Nodes {
+		if n.State != sched.Down && n.Bears(j.Needs) && j.Accepts(n.Type) {
+			most = max(most, n.GPUMemory)
+		}
+	}
+	return most
+}
+
+// backOff returns the wait before the n-th new try.
+func backOff(n int) time.Duration {
+	return min(mostBackOff, firstBackOff<<min(max(0, n-1), 10))
+}
+
+// tale tells the end of an attempt to people: what, why, and what next.
+func tale(e *api.Exit) string {
+	parts := []string{e.Text()}
+	if cause := e.Cause(); cause != "" {
+		parts = append(parts, cause)
+	}
+	if e.Next != "" {
+		parts = append(parts, e.Next)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// remember keeps what an exit says about the job's failures.
+func (m *memory) remember(x *entry, r *api.Record) {
+	e := r.Exit
+	uncounted := e.Advice != nil && e.Advice.Uncounted
+	if e.Lost || uncounted {
+		x.Lost++
+	} else {
+		x.Lost = 0
+	}
+	current := x.Job.Phase == sched.Running && x.Job.Starts == e.Number
+	if !current {
+		return
+	}
+	if e.Finding != nil && !e.Lost {
+		if len(x.Failed) == maxFailed {
+			x.Failed = x.Failed[1:]
+		}
+		x.Failed = append(x.Failed[:len(x.Failed):len(x.Failed)], m.failure(x, e, r.At))
+	}
+	if e.Advice != nil && e.Advice.SmallerBatch > 0 {
+		x.BatchScale = e.Advice.SmallerBatch
+	}
+	m.watch(x, r)
+}

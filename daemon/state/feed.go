@@ -1,0 +1,166 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+var _ api.Feed = (*Store)(nil)
+
+// keepRecords is how many records stay in memory for those who ask; the whole
+// journal is on disk.
+const keepRecords = 20_000
+
+// feed holds the last records and wakes those who watch.
+type feed struct {
+	records []api.Record // without gaps
+	last    uint64
+	more    chan struct{} // closed when there is more
+}
+
+func (f *feed) restart(records []api.Record, last uint64) {
+	f.records, f.last = nil, last
+	f.add(records)
+	f.last = last
+	if f.more != nil {
+		close(f.more)
+	}
+	f.more = make(chan struct{})
+}
+
+func (f *feed) add(records []api.Record) {
+	if len(records) == 0 {
+		return
+	}
+	f.records = append(f.records, records...)
+	if over := len(f.records) - keepRecords; over > keepRecords/4 {
+		f.records = slices.Clone(f.records[over:])
+	}
+	f.last = records[len(records)-1].Seq
+	if f.more != nil {
+		close(f.more)
+		f.more = make(chan struct{})
+	}
+}
+
+func (f *feed) oldest() uint64 {
+	if len(f.records) == 0 {
+		return f.last + 1
+	}
+	return f.records[0].Seq
+}
+
+// after returns the kept records behind a number.
+func (f *feed) after(seq uint64) []api.Record {
+	if seq >= f.last || len(f.records) == 0 {
+		return nil
+	}
+	first := f.records[0].Seq
+	if seq < first {
+		return f.records
+	}
+	return f.records[seq-first+1:]
+}
+
+// Records implements api.Feed.
+func (b *Store) Records(who api.Identity, f api.RecordFilter) (api.RecordPage, error) {
+	limit := f.Limit
+	switch {
+	case limit == 0:
+		limit = api.DefaultPage
+	case limit < 0 || limit > api.MaxPage:
+		return api.RecordPage{}, api.Errorf(api.Invalid, "is %d", limit).On("limit").Try(fmt.Sprintf("use 1 to %d", api.MaxPage))
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	page := api.RecordPage{Records: []api.Record{}, Next: f.After, Oldest: b.feed.oldest()}
+	for _, r := range b.feed.after(f.After) {
+		if len(page.Records) == limit {
+			break
+		}
+		page.Next = r.Seq
+		if shown, ok := b.shows(who, f, r); ok {
+			page.Records = append(page.Records, shown)
+		}
+	}
+	return page, nil
+}
+
+// shows returns a record as the identity may see it; ok is false if it may not,
+// or did not ask for it.
+func (b *Store) shows(who api.Identity, f api.RecordFilter, r api.Record) (api.Record, bool) {
+	id := r.Job()
+	if (f.Job != "" && id != f.Job) || (f.Kind != "" && f.Kind != r.Kind()) {
+		return r, false
+	}
+	if r.Token != nil {
+		if who.Role < api.Admin {
+			return r, false
+		}
+		t := *r.Token
+		t.Hash = nil
+		r.Token = &t
+	}
+	if r.Search != nil {
+		return r, who.Sees(r.Search.Tenant)
+	}
+	if may, about := b.mem.showsBid(who, &r); about {
+		return r, may
+	}
+	if id == "" {
+		if r.Event != nil && r.Event.Kind == sched.TenantSet {
+			return r, who.Sees(r.Event.Tenant.ID)
+		}
+		return r, true
+	}
+	if r.Event != nil && r.Event.Spec != nil {
+		return r, who.Sees(r.Event.Spec.Tenant)
+	}
+	x := b.mem.jobs[id]
+	return r, who.Role == api.Admin || (x != nil && who.Sees(x.Job.Tenant))
+}
+
+// Watch implements api.Feed. A watcher that is slower than the records are
+// kept misses some, and sees that from their numbers.
+func (b *Store) Watch(ctx context.Context, who api.Identity, f api.RecordFilter, send func(api.Record) error) error {
+	const most = 256 // at a time, so that the lock is never held for long
+	for {
+		b.mu.RLock()
+		more := b.feed.more
+		var batch []api.Record
+		behind := false
+		for _, r := range b.feed.after(f.After) {
+			if len(batch) == most {
+				behind = true
+				break
+			}
+			f.After = r.Seq
+			if shown, ok := b.shows(who, f, r); ok {
+				batch = append(batch, shown)
+			}
+		}
+		b.mu.RUnlock()
+		for _, r := range batch {
+			if err := send(r); err != nil {
+				return err
+			}
+		}
+		if behind {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-b.closed:
+			return api.Errorf(api.Unavailable, "the daemon is stopping")
+		case <-more:
+		}
+	}
+}

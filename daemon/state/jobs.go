@@ -1,0 +1,431 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// never is how far ahead the start of a paused job is put.
+const never = 250 * 365 * 24 * time.Hour
+
+// MaxSubmit bounds the jobs of one request.
+const MaxSubmit = 1000
+
+// Submit implements api.Jobs.
+func (b *Store) Submit(ctx context.Context, who api.Identity, list []api.Submission) ([]api.Job, error) {
+	if who.Role < api.User {
+		return nil, api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
+	}
+	if len(list) == 0 || len(list) > MaxSubmit {
+		return nil, api.Errorf(api.Invalid, "has %d entries", len(list)).On("jobs").Try(fmt.Sprintf("send 1 to %d", MaxSubmit))
+	}
+	list = slices.Clone(list) // what is filled in is not the caller's
+	for i := range list {
+		if err := b.complete(who, &list[i]); err != nil {
+			return nil, inList(err, i, len(list))
+		}
+	}
+	if err := b.resolve(&who.Owner); err != nil {
+		return nil, err
+	}
+	ids := make([]sched.JobID, len(list))
+	err := b.commit(ctx, func(t *tx) error { return t.submit(who, list, ids) })
+	if err != nil {
+		return nil, err
+	}
+	out := make([]api.Job, len(ids))
+	for i, id := range ids {
+		if out[i], err = b.Job(who, id); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// resolve finds the number of an operating-system user that is known by name.
+func (b *Store) resolve(o *api.Owner) error {
+	if o.UID >= 0 {
+		return nil
+	}
+	if o.Name == "" {
+		if b.OwnersOnly {
+			return api.Errorf(api.Denied, "the token names no user of this machine, and the daemon is root").Try("make a token with --run-as")
+		}
+		return nil
+	}
+	if b.Lookup == nil {
+		return api.Errorf(api.Denied, "this daemon cannot run jobs as user %q", o.Name)
+	}
+	found, err := b.Lookup(o.Name)
+	if err != nil {
+		return api.Errorf(api.Conflict, "find user %q: %w", o.Name, err).Try("make the user, or make a token with another run_as")
+	}
+	*o = found
+	return nil
+}
+
+// inList says which job of several is at fault.
+func inList(err error, i, n int) error {
+	if e, ok := err.(*api.Error); ok && n > 1 {
+		c := *e
+		c.Field = strings.TrimSuffix(fmt.Sprintf("jobs[%d].%s", i, e.Field), ".")
+		return &c
+	}
+	return err
+}
+
+// complete fills in what the daemon decides and checks the rest.
+func (b *Store) complete(who api.Identity, s *api.Submission) error {
+	switch {
+	case s.ID != "":
+		return api.Errorf(api.Invalid, "%.40q was given", s.ID).On("id").Try("leave it out: the daemon chooses it; use name, or key to submit only once")
+	case s.Tenant == "":
+		s.Tenant = who.Tenant
+	case s.Tenant != who.Tenant && who.Role != api.Admin:
+		return api.Errorf(api.Denied, "%s may not submit for tenant %q", who.User, s.Tenant).On("tenant")
+	}
+	if strings.ContainsAny(string(s.App), "/\n") || len(s.App) > 100 {
+		return api.Errorf(api.Invalid, "%.40q has a slash or is over 100 bytes", s.App).On("app").Try("use a short word")
+	}
+	if s.App != "" {
+		s.App = appID(s.Tenant, s.App)
+	}
+	if s.User == "" || who.Role != api.Admin {
+		s.User = who.User
+	}
+	if s.GPUs == 0 { // an elastic job need not guess
+		s.GPUs = max(1, s.MinGPUs)
+	}
+	s.Submitted = time.Time{}
+	trial := *s
+	trial.ID = "new"
+	return trial.Validate()
+}
+
+// appID keeps the apps of tenants apart: fairness is between apps, so two
+// tenants that choose the same name must not become one.
+func appID(t sched.TenantID, app sched.AppID) sched.AppID {
+	if t == "" || t == DefaultTenant {
+		return app
+	}
+	return sched.AppID(t) + "/" + app
+}
+
+// DefaultTenant is the tenant of those who have no other.
+const DefaultTenant sched.TenantID = "default"
+
+func (t *tx) submit(who api.Identity, list []api.Submission, ids []sched.JobID) error {
+	n := t.mem.state.Jobs()
+	for i := range list {
+		if _, known := t.mem.keys[keyOf(list[i].Tenant, list[i].Key)]; !known || list[i].Key == "" {
+			if err := t.mem.admits(list[i].Tenant, list[i].Key); err != nil {
+				return err
+			}
+			n++
+		}
+	}
+	if n > max(t.book.MaxQueue, t.mem.state.Jobs()) {
+		return api.Errorf(api.TooMany, "%d jobs would be waiting or running; the limit is %d", n, t.book.MaxQueue).Try("try again when some have ended")
+	}
+	for i := range list {
+		// A job without an app is one of its own, named like the job: nobody may
+		// join that of another tenant.
+		if x := t.mem.jobs[sched.JobID(list[i].App)]; x != nil && x.Job.Tenant != list[i].Tenant {
+			return inList(api.Errorf(api.Conflict, "%q is the name of a job", list[i].App).On("app").Try("choose another name"), i, len(list))
+		}
+	}
+	t.actor = who.User
+	for i := range list {
+		s := list[i]
+		if s.Key != "" {
+			if id, ok := t.mem.keys[keyOf(s.Tenant, s.Key)]; ok {
+				ids[i] = id
+				continue
+			}
+		}
+		s.ID = t.newID(s.Name)
+		s.Submitted = t.now
+		t.prepare(&s)
+		ids[i] = s.ID
+		owner := who.Owner
+		err := t.add(api.Record{Event: &sched.Event{Kind: sched.JobSubmitted, Spec: &s.Spec}, Task: &s.Task, Owner: &owner, Key: s.Key})
+		if err != nil {
+			return err
+		}
+		t.decides = true
+	}
+	return nil
+}
+
+// newID makes a name that a person can type: the job's own and a number.
+func (t *tx) newID(name string) sched.JobID {
+	var b strings.Builder
+	for _, r := range strings.ToLower(name) {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+		if b.Len() >= 40 {
+			break
+		}
+	}
+	word := strings.Trim(b.String(), "-")
+	if word == "" {
+		word = "job"
+	}
+	return sched.JobID(fmt.Sprintf("%s-%d", word, t.mem.Count+1))
+}
+
+// Command implements api.Jobs.
+func (b *Store) Command(ctx context.Context, who api.Identity, id sched.JobID, c api.Command) (api.Job, error) {
+	err := b.commit(ctx, func(t *tx) error { return t.command(who, id, c) })
+	if err != nil {
+		return api.Job{}, err
+	}
+	return b.Job(who, id)
+}
+
+func (t *tx) command(who api.Identity, id sched.JobID, c api.Command) error {
+	x, err := t.mem.find(who, id)
+	if err != nil {
+		return err
+	}
+	if who.Role < api.User {
+		return api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
+	}
+	if x.Job.Phase.Ended() {
+		if c == api.Cancel && x.Job.Phase == sched.Killed {
+			return nil // asked twice
+		}
+		return api.Errorf(api.Conflict, "job %s is %s already", id, x.Job.Phase)
+	}
+	t.actor, t.decides = who.User, true
+	switch c {
+	case api.Cancel:
+		text := "cancelled by " + who.User
+		if _, trial := t.mem.trialOf(x); trial != nil && trial.Early {
+			text = "stopped early: " + trial.Why
+		}
+		return t.event(sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Killed, Text: text})
+	case api.Pause:
+		if x.PausedBy != "" {
+			return nil
+		}
+		return t.event(sched.Event{Kind: sched.JobHeld, Job: id, Until: t.now.Add(never), Text: "paused by " + who.User})
+	case api.Resume:
+		if x.PausedBy == "" {
+			return nil
+		}
+		return t.event(sched.Event{Kind: sched.JobHeld, Job: id, Until: t.now, Text: "resumed by " + who.User})
+	}
+	return api.Errorf(api.Invalid, "%.20q is not a command", c).On("command").Try("use cancel, pause or resume")
+}
+
+// CommandApp implements api.Jobs.
+func (b *Store) CommandApp(ctx context.Context, who api.Identity, app sched.AppID, c api.Command) ([]api.Job, error) {
+	var ids []sched.JobID
+	err := b.commit(ctx, func(t *tx) error {
+		found, err := t.commandSearch(who, app, c)
+		if err != nil {
+			return err
+		}
+		for _, x := range t.mem.inOrder() {
+			if c == api.Resume && x.PausedBy == api.SearchActor(x.Job.App) {
+				continue // it waits for other trials; only its search can tell
+			}
+			if (x.Job.App == app || x.Job.App == appID(who.Tenant, app)) && who.Sees(x.Job.Tenant) {
+				ids = append(ids, x.Job.ID)
+			}
+		}
+		if len(ids) == 0 && !found {
+			return api.Errorf(api.Unknown, "no app %q has jobs that wait or run", app)
+		}
+		for _, id := range ids {
+			if err := t.command(who, id, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]api.Job, len(ids))
+	for i, id := range ids {
+		if out[i], err = b.Job(who, id); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// inOrder returns the active jobs in order of submission.
+func (m *memory) inOrder() []*entry {
+	s := m.state.Peek()
+	out := make([]*entry, len(s.Jobs))
+	for i, j := range s.Jobs {
+		out[i] = m.jobs[j.ID]
+	}
+	return out
+}
+
+// find returns a job that the identity may see.
+func (m *memory) find(who api.Identity, id sched.JobID) (*entry, error) {
+	x, ok := m.jobs[id]
+	if !ok || !who.Sees(x.Job.Tenant) {
+		remedy := "list the jobs with `fairway ps --all`"
+		if last := m.lastNamed(who, string(id)); last != "" {
+			remedy = fmt.Sprintf("the last one of that name is %s; %s", last, remedy)
+		}
+		return nil, api.Errorf(api.Unknown, "no job %q", id).Try(remedy)
+	}
+	return x, nil
+}
+
+// lastNamed returns the job of a name that was submitted last, of those that the
+// identity may see: people know the name that they gave.
+func (m *memory) lastNamed(who api.Identity, name string) (last sched.JobID) {
+	seq := -1
+	for id, x := range m.jobs {
+		if x.Task.Name == name && int(x.Job.Seq) > seq && who.Sees(x.Job.Tenant) {
+			last, seq = id, int(x.Job.Seq)
+		}
+	}
+	return last
+}
+
+// Job implements api.Jobs.
+func (b *Store) Job(who api.Identity, id sched.JobID) (api.Job, error) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	x, err := b.mem.find(who, id)
+	if err != nil {
+		return api.Job{}, err
+	}
+	return b.view(x, b.fair()), nil
+}
+
+// List implements api.Jobs: newest first.
+func (b *Store) List(who api.Identity, f api.JobFilter) (api.JobPage, error) {
+	limit := f.Limit
+	switch {
+	case limit == 0:
+		limit = api.DefaultPage
+	case limit < 0 || limit > api.MaxPage:
+		return api.JobPage{}, api.Errorf(api.Invalid, "is %d", limit).On("limit").Try(fmt.Sprintf("use 1 to %d", api.MaxPage))
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	var after int64 = -1
+	if f.After != "" {
+		x, err := b.mem.find(who, f.After)
+		if err != nil {
+			return api.JobPage{}, api.Errorf(api.Invalid, "no job %q", f.After).On("after").Try("begin again without it")
+		}
+		after = x.Job.Seq
+	}
+	var match []*entry
+	for _, x := range b.mem.jobs {
+		if who.Sees(x.Job.Tenant) && b.selects(f, x) {
+			match = append(match, x)
+		}
+	}
+	slices.SortFunc(match, func(a, c *entry) int { return cmp.Compare(c.Job.Seq, a.Job.Seq) })
+	page := api.JobPage{Total: len(match), Jobs: []api.Job{}}
+	fair := b.fair()
+	for _, x := range match {
+		if after >= 0 && x.Job.Seq >= after {
+			continue
+		}
+		if len(page.Jobs) == limit {
+			page.Next = page.Jobs[limit-1].ID
+			break
+		}
+		page.Jobs = append(page.Jobs, b.view(x, fair))
+	}
+	return page, nil
+}
+
+func (b *Store) selects(f api.JobFilter, x *entry) bool {
+	switch {
+	case f.Tenant != "" && x.Job.Tenant != f.Tenant:
+	case f.App != "" && x.Job.App != f.App && x.Job.App != appID(x.Job.Tenant, f.App):
+	case f.User != "" && x.Job.User != f.User:
+	case f.Search != "" && !strings.Contains(string(x.Job.ID), f.Search) && !strings.Contains(x.Task.Name, f.Search):
+	case len(f.States) > 0 && !slices.Contains(f.States, b.stateOf(x)):
+	default:
+		return true
+	}
+	return false
+}
+
+// Points implements api.Jobs.
+func (b *Store) Points(who api.Identity, id sched.JobID) ([]api.Point, error) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	x, err := b.mem.find(who, id)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(x.Points), nil
+}
+
+// Apps implements api.Jobs: those with active jobs or jobs that ended lately,
+// newest first.
+func (b *Store) Apps(who api.Identity) ([]api.AppView, error) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	apps := map[sched.AppID]*api.AppView{}
+	fair := b.fair()
+	for _, x := range b.mem.jobs {
+		j := x.Job
+		if !who.Sees(j.Tenant) {
+			continue
+		}
+		a := apps[j.App]
+		if a == nil {
+			a = &api.AppView{ID: j.App, Tenant: j.Tenant, Submitted: j.Submitted}
+			apps[j.App] = a
+		}
+		if j.Submitted.Before(a.Submitted) {
+			a.Submitted = j.Submitted
+		}
+		a.Jobs++
+		switch j.Phase {
+		case sched.Pending:
+			a.Waiting++
+		case sched.Running:
+			a.Running++
+			a.GPUs += j.Placement.GPUs()
+		case sched.Finished:
+			a.Finished++
+		case sched.Failed:
+			a.Failed++
+		case sched.Killed:
+			a.Killed++
+		}
+		if !j.Phase.Ended() {
+			a.Rho = max(a.Rho, b.rho(x, fair))
+		}
+	}
+	out := make([]api.AppView, 0, len(apps))
+	for _, a := range apps {
+		out = append(out, *a)
+	}
+	slices.SortFunc(out, func(a, c api.AppView) int {
+		return cmp.Or(c.Submitted.Compare(a.Submitted), cmp.Compare(a.ID, c.ID))
+	})
+	return out, nil
+}

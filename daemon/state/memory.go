@@ -1,0 +1,218 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+)
+
+// memory is the sum of the records: everything that the journal can rebuild.
+type memory struct {
+	Saved
+	state *sched.State
+	jobs  map[sched.JobID]*entry
+	keys  map[string]sched.JobID // client keys, by tenant and key
+	// searches are those of Saved by their id; trials are by the key of their job.
+	searches map[sched.AppID]*searchEntry
+	trials   map[string]trialRef
+	keep     int
+	court    *diagnose.Quarantine
+	verdicts []diagnose.NodeChange // of the court, on the last exit
+	// policyKept says that the journal names the policy; else it is the one of the
+	// configuration, until a record says so.
+	policyKept bool
+}
+
+// Saved is a memory as data: the snapshot of the journal.
+type Saved struct {
+	Seq       uint64                     `json:"seq"` // of the last record
+	State     sched.Saved                `json:"state"`
+	Active    []*entry                   `json:"active"` // pending and running, in order of submission
+	Ended     []*entry                   `json:"ended"`  // in order of their end
+	Count     int                        `json:"count"`  // jobs ever submitted
+	Ends      map[sched.Phase]int        `json:"ends"`   // jobs ever ended, by how
+	GPUTime   map[sched.TenantID]float64 `json:"gpu_time"`
+	Policy    string                     `json:"policy"`
+	Tokens    []api.Token                `json:"tokens"`
+	Bidders   []api.Bidder               `json:"bidders,omitempty"`  // oldest first; replaced, never changed
+	Searches  []*searchEntry             `json:"searches,omitempty"` // in order of creation
+	Decisions uint64                     `json:"decisions"`
+	At        time.Time                  `json:"at"` // of the last record
+	// Quarantines is what is held against nodes, NodeLog what the court has heard
+	// of late.
+	Quarantines map[string]diagnose.NodeChange `json:"quarantines,omitempty"`
+	NodeLog     []nodeEvent                    `json:"node_log,omitempty"`
+	// Cordons are the nodes that an administrator has cordoned here.
+	Cordons map[string]bool `json:"cordons,omitempty"`
+}
+
+// entry is a job with all that the scheduler does not look at.
+type entry struct {
+	Job   *sched.Job `json:"job"` // of an active job: the state's own
+	Task  api.Task   `json:"task"`
+	Owner api.Owner  `json:"owner"`
+	Key   string     `json:"key,omitempty"`
+
+	// Open are the attempts that were started and of which no end is known.
+	Open     []int     `json:"open,omitempty"`
+	Exit     *api.Exit `json:"exit,omitempty"`
+	Ended    time.Time `json:"ended,omitzero"`
+	PausedBy string    `json:"paused_by,omitempty"`
+	Complete bool      `json:"complete,omitempty"` // its agent said so
+	Lost     int       `json:"lost,omitempty"`     // attempts in a row that the machine lost
+	LostAll  int       `json:"lost_all,omitempty"` // of the job's failures, those that do not count
+	// Failed are the failures that were looked into, oldest first; the list is
+	// replaced, never changed in place.
+	Failed     []diagnose.Attempt `json:"failed,omitempty"`
+	Asked      int64              `json:"asked,omitempty"`       // host memory before it was enlarged; 0: it never was
+	BatchScale float64            `json:"batch_scale,omitempty"` // see api.Attempt
+	// Steps are seconds of a step alone on its GPUs, by kind of step.
+	Steps   map[string]float64 `json:"steps,omitempty"`
+	Company company            `json:"company,omitempty"` // at the last report
+
+	Points   []api.Point                 `json:"points,omitempty"`
+	Ledger   []api.Entry                 `json:"ledger,omitempty"`
+	Profiles map[string]*goodput.Profile `json:"profiles,omitempty"` // by GPU type
+	Training *api.Training               `json:"training,omitempty"` // the last one, without samples
+	// Rate and RateGPUs are of the last report with a rate: what the job can do,
+	// even while it waits.
+	Rate     float64 `json:"rate,omitempty"`
+	RateGPUs int     `json:"rate_gpus,omitempty"`
+	Work     float64 `json:"work,omitempty"` // as its agent said
+
+	fitters map[string]*goodput.Fitter
+	reason  sched.Reason // of the last decision; not kept
+	gauge   gaugeUse
+}
+
+func newMemory(keep int) *memory {
+	c, _ := sched.NewCluster(nil)
+	return &memory{
+		Saved: Saved{Ends: map[sched.Phase]int{}, GPUTime: map[sched.TenantID]float64{}},
+		state: sched.NewState(c), jobs: map[sched.JobID]*entry{}, keys: map[string]sched.JobID{}, keep: keep,
+		searches: map[sched.AppID]*searchEntry{}, trials: map[string]trialRef{}, court: newCourt(),
+	}
+}
+
+// clock returns the time of the next record: never before that of the last.
+func (m *memory) clock(now time.Time) time.Time {
+	now = now.UTC().Round(0).Truncate(time.Microsecond)
+	if now.Before(m.At) {
+		return m.At
+	}
+	return now
+}
+
+// save returns the memory as data that nobody changes any more.
+func (m *memory) save() Saved {
+	s := m.Saved
+	s.State = m.state.Save()
+	s.Active = make([]*entry, 0, len(s.State.Jobs))
+	for i := range s.State.Jobs {
+		e := *m.jobs[s.State.Jobs[i].ID]
+		e.Job = nil // the state has it
+		s.Active = append(s.Active, e.frozen())
+	}
+	s.Ended = append([]*entry(nil), m.Ended...)
+	for i, e := range s.Ended {
+		if len(e.Open) > 0 { // the only ended jobs that still change
+			s.Ended[i] = e.frozen()
+		}
+	}
+	s.Ends = copyMap(m.Ends)
+	s.GPUTime = copyMap(m.GPUTime)
+	s.Tokens = append([]api.Token(nil), m.Tokens...)
+	s.Quarantines = copyMap(m.Quarantines)
+	s.Cordons = copyMap(m.Cordons)
+	s.NodeLog = append([]nodeEvent(nil), m.NodeLog...)
+	s.Searches = make([]*searchEntry, len(m.Searches))
+	for i, e := range m.Searches {
+		s.Searches[i] = e.frozen()
+	}
+	return s
+}
+
+// frozen returns a copy of the entry that shares nothing which changes.
+func (e *entry) frozen() *entry {
+	c := *e
+	c.Points = append([]api.Point(nil), e.Points...)
+	c.Ledger = append([]api.Entry(nil), e.Ledger...)
+	c.Open = append([]int(nil), e.Open...)
+	c.Steps = copyMap(e.Steps)
+	c.Profiles = make(map[string]*goodput.Profile, len(e.Profiles))
+	for t, p := range e.Profiles {
+		c.Profiles[t] = copyProfile(p)
+	}
+	return &c
+}
+
+// copyProfile returns a profile that shares no samples with p.
+func copyProfile(p *goodput.Profile) *goodput.Profile {
+	c := &goodput.Profile{}
+	for _, s := range p.Samples() {
+		_ = c.Add(s) // p has it, so it is in range
+	}
+	return c
+}
+
+func copyMap[K comparable, V any](m map[K]V) map[K]V {
+	c := make(map[K]V, len(m))
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// restore returns the memory of a snapshot.
+func restore(payload []byte, keep int) (*memory, error) {
+	m := newMemory(keep)
+	if err := json.Unmarshal(payload, &m.Saved); err != nil {
+		return nil, err
+	}
+	st, err := sched.Restore(m.Saved.State)
+	if err != nil {
+		return nil, err
+	}
+	if len(m.Active) != len(m.Saved.State.Jobs) {
+		return nil, fmt.Errorf("%d active jobs, but the scheduler's state has %d", len(m.Active), len(m.Saved.State.Jobs))
+	}
+	m.state = st
+	for i, e := range m.Active {
+		e.Job, _ = st.Job(m.Saved.State.Jobs[i].ID)
+		m.put(e)
+	}
+	for _, e := range m.Saved.Ended {
+		if e.Job == nil {
+			return nil, fmt.Errorf("an ended job has no job in it")
+		}
+		m.put(e)
+	}
+	if m.Ends == nil {
+		m.Ends = map[sched.Phase]int{}
+	}
+	if m.GPUTime == nil {
+		m.GPUTime = map[sched.TenantID]float64{}
+	}
+	m.putSearches()
+	m.recall()
+	m.Saved.State, m.Active = sched.Saved{}, nil
+	m.policyKept = m.Policy != ""
+	return m, nil
+}
+
+func (m *memory) put(e *entry) {
+	m.jobs[e.Job.ID] = e
+	if e.Key != "" {
+		m.keys[keyOf(e.Job.Tenant, e.Key)] = e.Job.ID
+	}
+}
+
+func keyOf(t sched.TenantID, key string) string { return string(t) + "\x00" + key }

@@ -1,0 +1,146 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/executor"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+var _ executor.Port = (*Store)(nil)
+
+// ordered is an attempt that should run, as of the last record that is durable.
+type ordered struct {
+	api.Attempt
+	seq int64 // of the job: attempts are in order of submission
+}
+
+// Attempts implements executor.Port.
+func (b *Store) Attempts() []api.Attempt {
+	b.mu.RLock()
+	list := make([]*ordered, 0, len(b.orders))
+	for _, o := range b.orders {
+		list = append(list, o)
+	}
+	b.mu.RUnlock() // what is ordered is replaced, never changed
+	slices.SortFunc(list, func(a, c *ordered) int { return cmp.Compare(a.seq, c.seq) })
+	out := make([]api.Attempt, len(list))
+	for i, o := range list {
+		out[i] = o.Attempt
+	}
+	return out
+}
+
+// Withdrawn returns the attempts that should no longer run and of which no end is
+// known. One that was taken back before an executor saw it is among them: an
+// executor that has never heard of it says so with Exited, or its job would
+// count as stopping for ever.
+func (b *Store) Withdrawn() []api.AttemptID {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	var out []api.AttemptID
+	for id, x := range b.mem.jobs {
+		for _, n := range x.Open {
+			// A start that is not durable yet is not ordered, but will be.
+			current := x.Job.Phase == sched.Running && n == x.Job.Starts
+			if o := b.orders[id]; !current && (o == nil || o.Number != n) {
+				out = append(out, api.AttemptID{Job: id, Number: n})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, c api.AttemptID) int {
+		return cmp.Or(cmp.Compare(a.Job, c.Job), cmp.Compare(a.Number, c.Number))
+	})
+	return out
+}
+
+// Ordered implements executor.Port.
+func (b *Store) Ordered() <-chan struct{} { return b.ordered }
+
+// Started implements executor.Port.
+func (b *Store) Started(id api.AttemptID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.up[id] = true
+}
+
+// attempt returns the attempt of a job that should run now; nil: none. One whose
+// end is known but whose job still holds GPUs is none.
+func (m *memory) attempt(key []byte, x *entry) *ordered {
+	if x == nil || x.Job.Phase != sched.Running || !slices.Contains(x.Open, x.Job.Starts) {
+		return nil
+	}
+	id := api.AttemptID{Job: x.Job.ID, Number: x.Job.Starts}
+	return &ordered{seq: x.Job.Seq, Attempt: api.Attempt{
+		AttemptID: id, Spec: x.Job.Spec, Task: x.Task, Owner: x.Owner, Placement: x.Job.Placement,
+		GPUType: sched.GPUType(m.gpuType(x.Job.Placement)), Token: secretOf(key, id),
+		Screening: x.Job.Screening, BatchScale: x.BatchScale,
+	}}
+}
+
+// attempts returns all attempts that should run now.
+func (m *memory) attempts(key []byte) map[sched.JobID]*ordered {
+	out := map[sched.JobID]*ordered{}
+	for x := range m.queue() {
+		if o := m.attempt(key, x); o != nil {
+			out[x.Job.ID] = o
+		}
+	}
+	return out
+}
+
+// reorder brings what is ordered up to date with a record that is durable now,
+// and reports whether it may have changed. It costs what changed, not what runs.
+func (b *Store) reorder(r *api.Record) bool {
+	if !changesOrders(r) {
+		return false
+	}
+	id := r.Job()
+	if o := b.mem.attempt(b.Key, b.mem.jobs[id]); o != nil {
+		b.orders[id] = o
+	} else {
+		delete(b.orders, id)
+	}
+	return true
+}
+
+const secretPrefix = "fwa_"
+
+// secretOf returns the secret of an attempt. It is worked out, not kept, so it
+// survives a restart of the daemon and cannot be read from the journal.
+func secretOf(key []byte, id api.AttemptID) string {
+	name := fmt.Sprintf("%s.%d", id.Job, id.Number)
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(name))
+	return secretPrefix + name + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// attemptOf returns the attempt whose secret it is.
+func attemptOf(key []byte, secret string) (api.AttemptID, bool) {
+	const longest = 400
+	rest, ok := strings.CutPrefix(secret, secretPrefix)
+	if !ok || len(secret) > longest {
+		return api.AttemptID{}, false
+	}
+	parts := strings.Split(rest, ".")
+	if len(parts) != 3 {
+		return api.AttemptID{}, false
+	}
+	n, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return api.AttemptID{}, false
+	}
+	id := api.AttemptID{Job: sched.JobID(parts[0]), Number: n}
+	return id, hmac.Equal([]byte(secretOf(key, id)), []byte(secret))
+}

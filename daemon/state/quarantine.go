@@ -1,0 +1,226 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// The court that judges nodes is fed with what the records say and judges the
+// same when they are read again. Only its verdicts are records: a node is
+// cordoned by one, and taken back by one when its time is over.
+
+// The bounds of what is remembered of the ends of attempts, for the court.
+const (
+	maxNodeLog = 2000
+	nodeLogAge = 24 * time.Hour
+)
+
+// nodeEvent is what the court was told, as data.
+type nodeEvent struct {
+	At       time.Time          `json:"at"`
+	Kind     diagnose.Happening `json:"kind"`
+	Nodes    []string           `json:"nodes"`
+	Job      string             `json:"job,omitempty"`
+	User     string             `json:"user,omitempty"`
+	Category diagnose.Category  `json:"category,omitempty"`
+	Convicts bool               `json:"convicts,omitempty"`
+	Text     string             `json:"text,omitempty"`
+}
+
+func newCourt() *diagnose.Quarantine {
+	q, err := diagnose.NewQuarantine(diagnose.DefaultQuarantine())
+	if err != nil {
+		panic(err) // its own defaults
+	}
+	return q
+}
+
+// tellCourt tells the court what happened and returns what it decides.
+func (m *memory) tellCourt(e nodeEvent) []diagnose.NodeChange {
+	old := e.At.Add(-nodeLogAge)
+	if n := len(m.NodeLog); n >= maxNodeLog || n > 0 && m.NodeLog[0].At.Before(old) {
+		keep := slices.IndexFunc(m.NodeLog, func(o nodeEvent) bool { return !o.At.Before(old) })
+		if keep < 0 {
+			keep = n
+		}
+		m.NodeLog = slices.Clone(m.NodeLog[min(n, max(keep, n-maxNodeLog*3/4)):])
+	}
+	m.NodeLog = append(m.NodeLog, e)
+	return m.court.Apply(e.event())
+}
+
+func (e nodeEvent) event() diagnose.NodeEvent {
+	return diagnose.NodeEvent{At: e.At, Kind: e.Kind, Nodes: e.Nodes, Job: e.Job, User: e.User,
+		Finding: diagnose.Finding{Category: e.Category, Node: e.Convicts, Text: e.Text}}
+}
+
+// recall makes the court anew from what a snapshot holds.
+func (m *memory) recall() {
+	m.court = newCourt()
+	for _, n := range m.state.Cluster().Nodes {
+		if n.State != sched.Down {
+			m.court.Apply(diagnose.NodeEvent{At: time.Time{}, Kind: diagnose.NodeAdded, Nodes: []string{n.Name}})
+		}
+	}
+	for _, e := range m.NodeLog {
+		m.court.Apply(e.event())
+	}
+}
+
+// watch tells the court how the attempt of a running job ended.
+func (m *memory) watch(x *entry, r *api.Record) {
+	e := r.Exit
+	n := nodeEvent{
+		At: r.At, Kind: diagnose.AttemptDone, Nodes: m.nodesOf(x.Job.Placement),
+		Job: string(x.Job.ID), User: string(x.Job.Tenant) + "/" + x.Job.User,
+	}
+	switch f := e.Finding; {
+	case e.Lost && f == nil:
+		return
+	case f != nil:
+		if slices.ContainsFunc(e.Host, func(h diagnose.Event) bool { return h.Kind == api.HostRestarted }) {
+			return // it is back: who restarted it knows why
+		}
+		n.Kind, n.Category, n.Convicts, n.Text = diagnose.AttemptLost, f.Category, f.Node, f.Text
+		if f.Node {
+			n.Text += fmt.Sprintf(" (the attempt held %s)", x.Job.Placement.Text(m.state.Cluster()))
+		}
+	}
+	m.verdicts = m.tellCourt(n)
+}
+
+// sentence makes records of what the court has decided on the last exit.
+func (t *tx) sentence() error {
+	changes := t.mem.verdicts
+	t.mem.verdicts = nil
+	for _, c := range changes {
+		i, ok := t.mem.state.Cluster().Node(c.Node)
+		if !ok {
+			continue
+		}
+		node := t.mem.state.Cluster().Nodes[i]
+		switch {
+		case c.State == diagnose.Quarantined && node.State == sched.Ready:
+			node.State = sched.Cordoned
+			text := fmt.Sprintf("node %s takes no new work until %s: %s", c.Node, c.Until.Format(time.RFC3339), c.Why)
+			if err := t.add(api.Record{Event: &sched.Event{Kind: sched.NodeJoined, Node: &node}, Quarantine: &c, Text: text}); err != nil {
+				return err
+			}
+		case c.State == diagnose.Withheld:
+			c.Until = t.now.Add(diagnose.DefaultQuarantine().Window)
+			if err := t.add(api.Record{Quarantine: &c, Text: fmt.Sprintf("node %s looks broken: %s", c.Node, c.Why)}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// quarantined keeps what was decided about a node.
+func (m *memory) quarantined(r *api.Record) {
+	c := *r.Quarantine
+	if c.State == diagnose.InUse {
+		delete(m.Quarantines, c.Node)
+		m.tellCourt(nodeEvent{At: r.At, Kind: diagnose.ProbeGood, Nodes: []string{c.Node}})
+		return
+	}
+	if m.Quarantines == nil {
+		m.Quarantines = map[string]diagnose.NodeChange{}
+	}
+	m.Quarantines[c.Node] = c
+}
+
+// nodeSet takes note that a node came, went, or was set by an operator, who has
+// the last word on what is held against it. There says that it was there before.
+func (m *memory) nodeSet(r *api.Record, there bool) {
+	n := r.Event.Node
+	byPerson := r.Actor != "machine" && r.Actor != clusterActor && r.Quarantine == nil
+	if byPerson {
+		m.cordoned(n.Name, n.State == sched.Cordoned)
+	}
+	if there && r.Actor == clusterActor && n.State != sched.Down {
+		return // others came or went, no more
+	}
+	e := nodeEvent{At: r.At, Kind: diagnose.NodeAdded, Nodes: []string{n.Name}}
+	switch _, accused := m.Quarantines[n.Name]; {
+	case n.State == sched.Down:
+		e.Kind = diagnose.NodeRemoved
+		delete(m.Quarantines, n.Name)
+	case r.Quarantine != nil:
+		return
+	case accused && byPerson:
+		delete(m.Quarantines, n.Name)
+		e.Kind = diagnose.Pardoned
+	}
+	m.tellCourt(e)
+}
+
+// Release takes nodes back whose quarantine is over. It is called every now and
+// then.
+func (b *Store) Release(ctx context.Context) error {
+	b.mu.RLock()
+	due := b.mem.overdue(b.mem.clock(b.Now()))
+	b.mu.RUnlock()
+	if len(due) == 0 {
+		return nil
+	}
+	return b.commit(ctx, func(t *tx) error {
+		t.actor, t.decides = "machine", true
+		for _, name := range t.mem.overdue(t.now) {
+			c := diagnose.NodeChange{Node: name, State: diagnose.InUse, Why: "its quarantine is over"}
+			r := api.Record{Quarantine: &c, Text: fmt.Sprintf("node %s takes work again: %s", name, c.Why)}
+			i, ok := t.mem.state.Cluster().Node(name)
+			if t.mem.Quarantines[name].State == diagnose.Withheld {
+				c.Why = "nothing new is held against it"
+				r.Text = fmt.Sprintf("node %s: %s", name, c.Why)
+			} else if ok && t.mem.state.Cluster().Nodes[i].State == sched.Cordoned {
+				node := t.mem.state.Cluster().Nodes[i]
+				node.State = sched.Ready
+				r.Event = &sched.Event{Kind: sched.NodeJoined, Node: &node}
+			}
+			if err := t.add(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (m *memory) overdue(now time.Time) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(m.Quarantines)) {
+		if !m.Quarantines[name].Until.After(now) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Note writes a word of the machine to the operator into the journal.
+func (b *Store) Note(ctx context.Context, text string) error {
+	return b.commit(ctx, func(t *tx) error {
+		t.actor = "machine"
+		return t.add(api.Record{Text: text})
+	})
+}
+
+// outOfUse counts the nodes in quarantine.
+func (m *memory) outOfUse() int {
+	n := 0
+	for _, c := range m.Quarantines {
+		if c.State == diagnose.Quarantined {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,99 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// alike is the jobs that a new one may be like: those that ended, oldest first,
+// and those that run. It is made once for each request, and only if it is needed.
+type alike struct {
+	ended, running []*entry
+}
+
+func (m *memory) alike() *alike {
+	a := &alike{ended: m.Ended}
+	for _, j := range m.state.Peek().Jobs {
+		if j.Phase == sched.Running {
+			a.running = append(a.running, m.jobs[j.ID])
+		}
+	}
+	return a
+}
+
+// outcomes returns what became of jobs that do the same: of the same user, under
+// the same name, with the same command in the same folder.
+func (a *alike) outcomes(s *api.Submission, now time.Time) []diagnose.Outcome {
+	same := func(x *entry) bool {
+		return x.Job.User == s.User && x.Job.Tenant == s.Tenant && x.Task.Name == s.Name && x.Task.Dir == s.Dir &&
+			slices.Equal(x.Task.Command, s.Command)
+	}
+	var out []diagnose.Outcome
+	for _, x := range a.ended {
+		if !same(x) {
+			continue
+		}
+		o := diagnose.Outcome{At: x.Ended, Good: x.Job.Phase != sched.Failed, Ran: x.Job.Ran.D()}
+		if n := len(x.Failed); n > 0 && !o.Good {
+			o.Ran = x.Failed[n-1].Ran
+		}
+		out = append(out, o)
+	}
+	for _, x := range a.running {
+		if same(x) {
+			out = append(out, diagnose.Outcome{At: now, Good: true, Ran: now.Sub(x.Job.Since)})
+		}
+	}
+	return out
+}
+
+// use returns what the last job of the same user, script and model used of its
+// GPUs.
+func (a *alike) use(s *api.Submission) (api.Use, bool) {
+	script := scriptOf(s.Command)
+	for _, x := range slices.Backward(a.ended) {
+		if x.Job.User == s.User && x.Job.Tenant == s.Tenant && x.Job.Model == s.Model &&
+			x.Exit != nil && x.Exit.Use != nil && x.Exit.Use.Samples >= enoughUse &&
+			len(x.Task.Command) > 0 && scriptOf(x.Task.Command) == script {
+			return *x.Exit.Use, true
+		}
+	}
+	return api.Use{}, false
+}
+
+// enoughUse is how many samples of an attempt say what a job of its kind uses.
+const enoughUse = 3
+
+// prepare fills in what jobs like it say about a new one: how long it is to be
+// screened, and what it will use of its GPUs.
+func (t *tx) prepare(s *api.Submission) {
+	asked, given, err := s.ScreenTime() // checked before
+	switch {
+	case err != nil:
+	case given:
+		s.Spec.Screen = asked
+	case t.book.Screen > 0 && s.GPUs > 1:
+		s.Spec.Screen = sched.Duration(diagnose.ScreenFor(t.like().outcomes(s, t.now), t.now, t.book.Screen))
+	}
+	s.Screen = ""
+	if !s.Shareable || s.GPUUtil > 0 && s.GPUMemory > 0 {
+		return
+	}
+	use, known := t.like().use(s)
+	if !known {
+		return
+	}
+	if s.GPUUtil == 0 {
+		s.GPUUtil = min(1, use.Util)
+	}
+	if s.GPUMemory == 0 {
+		s.GPUMemory = use.Memory + use.Memory/10
+	}
+}

@@ -1,0 +1,160 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+)
+
+// A job's time for a step, alone on its GPUs, is what its slowdown beside others
+// is measured against. Both come from the reports of its own agent. The state of
+// two reports in a row must be the same: what was measured while a neighbour
+// came or went belongs to neither.
+
+// company says who was on the GPUs of a job at a report.
+type company uint8
+
+const (
+	noReport company = iota
+	alone
+	beside // another job
+)
+
+// maxSteps bounds the kinds of steps that are remembered of one job.
+const maxSteps = 64
+
+// companyOf says whether others hold GPUs of a job too.
+func (m *memory) companyOf(j *sched.Job) company {
+	whole := !slices.ContainsFunc(j.Placement, func(s sched.Slice) bool { return s.Milli < sched.WholeGPU })
+	if whole {
+		return alone
+	}
+	for _, o := range m.state.Peek().Jobs {
+		if o != j && o.ID != j.ID && overlap(o.Placement, j.Placement) {
+			return beside
+		}
+	}
+	return alone
+}
+
+func stepKind(gpuType string, s goodput.Sample) string {
+	return fmt.Sprintf("%s/%d/%d/%d", gpuType, s.Nodes, s.GPUs, s.Local)
+}
+
+// measured takes a report into what is known about the job alone.
+func (x *entry) measured(now company, gpuType string, r *api.Record) {
+	steady := x.Company == now && now == alone
+	x.Company = now
+	if !steady {
+		return
+	}
+	const fresh = 0.3 // weight of the new
+	mix := func(key string, v float64) {
+		old, known := x.Steps[key]
+		switch {
+		case !(v > 0) || !known && len(x.Steps) >= maxSteps:
+		case known:
+			x.Steps[key] = old + fresh*(v-old)
+		default:
+			if x.Steps == nil {
+				x.Steps = map[string]float64{}
+			}
+			x.Steps[key] = v
+		}
+	}
+	if r.Training != nil {
+		for _, s := range r.Training.Samples {
+			mix(stepKind(gpuType, s), s.Step)
+		}
+	}
+	if r.Event.Rate > 0 {
+		mix(rateKind(gpuType, x.Job.Placement.GPUs()), 1/r.Event.Rate)
+	}
+}
+
+// rateKind is for jobs whose agents tell no steps: the time of one unit of work.
+func rateKind(gpuType string, gpus int) string { return fmt.Sprintf("%s/rate/%d", gpuType, gpus) }
+
+// slowdown returns how many times longer a step takes beside others than alone,
+// by a report; 0: that cannot be told.
+func (t *tx) slowdown(x *entry, r *api.AgentReport) float64 {
+	now := t.mem.companyOf(x.Job)
+	switch {
+	case x.Company != now:
+		return 0
+	case now == alone && x.Job.Slowdown > 0:
+		return 1 // its neighbours have left
+	case now != beside:
+		return 0
+	}
+	gpuType := t.mem.gpuType(x.Job.Placement)
+	sum, n := 0.0, 0
+	if r.Training != nil {
+		for _, s := range r.Training.Samples {
+			if base := x.Steps[stepKind(gpuType, s)]; base > 0 && s.Step > 0 {
+				sum += s.Step / base
+				n++
+			}
+		}
+	}
+	if n > 0 {
+		return finite(sum / float64(n))
+	}
+	if base := x.Steps[rateKind(gpuType, x.Job.Placement.GPUs())]; base > 0 && r.Rate > 0 {
+		return finite(1 / r.Rate / base)
+	}
+	return 0
+}
+
+// gaugeUse is what was measured of the GPUs of an attempt while nobody else had
+// them. It is not kept: the exit of the attempt is.
+type gaugeUse struct {
+	attempt, seen, n int
+	util             float64
+	memory           int64
+}
+
+// takeUse adds a sample of the GPUs to what the jobs on them use.
+func (b *Store) takeUse(use []*api.GPUUse) {
+	const warmUp = 2 // samples in which a program loads and compiles
+	for _, x := range b.mem.inOrder() {
+		j := x.Job
+		if len(j.Placement) != 1 || !b.up[api.AttemptID{Job: j.ID, Number: j.Starts}] || b.mem.companyOf(j) != alone {
+			continue
+		}
+		if x.gauge.attempt != j.Starts {
+			x.gauge = gaugeUse{attempt: j.Starts}
+		}
+		if x.gauge.seen++; x.gauge.seen <= warmUp {
+			continue
+		}
+		gpus := j.Placement[0].GPUs.Indexes()
+		util, complete := 0.0, true
+		for _, g := range gpus {
+			if g >= len(use) || use[g] == nil {
+				complete = false
+				break
+			}
+			util += use[g].Util / float64(len(gpus))
+			x.gauge.memory = max(x.gauge.memory, use[g].MemoryUsed)
+		}
+		if complete {
+			x.gauge.n++
+			x.gauge.util += (util - x.gauge.util) / float64(x.gauge.n)
+		}
+	}
+}
+
+// used returns what was measured of an attempt; nil: nothing.
+func (x *entry) used(attempt int) *api.Use {
+	if x.gauge.attempt != attempt || x.gauge.n == 0 {
+		return nil
+	}
+	return &api.Use{Util: min(1, x.gauge.util), Memory: x.gauge.memory, Samples: x.gauge.n}
+}

@@ -1,0 +1,421 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/predict/experience"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Journal is where records are kept. Package store implements it.
+type Journal interface {
+	// Append makes payloads durable, all or none, and returns the sequence number
+	// of the first. Numbers have no gaps.
+	Append(ctx context.Context, payloads ...[]byte) (first uint64, err error)
+	// Snapshot returns the last snapshot and the number of the last record it
+	// stands for; ok is false if there is none.
+	Snapshot() (payload []byte, upTo uint64, ok bool)
+	// ReadHot calls fn for every record from a number on that is not older than
+	// the snapshot.
+	ReadHot(from uint64, fn func(seq uint64, payload []byte) error) error
+	// Compact keeps a snapshot in place of all records up to a number.
+	Compact(snapshot []byte, upTo uint64) error
+}
+
+// Config is what a book needs.
+type Config struct {
+	Journal  Journal
+	Node     sched.Node      // the machine as it is now; no name: nodes come by SetNodes
+	Policies policy.Registry // that can be asked for
+	Standard string          // the policy of a new journal
+	Key      []byte          // for the secrets of agents: 32 random bytes that stay the same
+	Pool     *experience.Pool
+	Now      func() time.Time
+	Log      *slog.Logger
+	// Keep is the number of ended jobs that stay in memory; 0: 5,000.
+	Keep int
+	// CompactEvery is the number of records after which the journal is compacted;
+	// 0: 20,000.
+	CompactEvery int
+	// MaxQueue bounds the jobs that are pending or running; 0: 100,000.
+	MaxQueue int
+	// Use returns what the GPUs of the machine do, as measured last; nil, or a nil
+	// entry: nobody measures.
+	Use func() []*api.GPUUse
+	// Lookup finds the operating-system user that a token's jobs run as; nil: a
+	// token that names one is refused.
+	Lookup func(name string) (api.Owner, error)
+	// OwnersOnly refuses jobs of those who have no operating-system user of their
+	// own: where the daemon is root, they would run as root.
+	OwnersOnly bool
+	// CheckSearch says what is wrong with a search beyond what its fields show; nil:
+	// nothing ever is.
+	CheckSearch func(api.SearchSpec) error
+	// CheckBidder says what is wrong with the address of a program that is to bid
+	// for an app; nil: nobody may.
+	CheckBidder func(url string) error
+	// Failures is the table by which failures are told apart; nil: every failure
+	// is tried again as often as its job says.
+	Failures *diagnose.Table
+	// Screen is how long a new gang is to prove itself on a few GPUs, where the
+	// policy screens; 0: not at all.
+	Screen time.Duration
+	// Recall teaches the pool at the start what the jobs of the journal have left
+	// behind, where nobody else keeps it.
+	Recall bool
+	// Learned is called after the pool has learned from a job; may be nil.
+	Learned func()
+}
+
+// Store is the truth of one machine or cluster. All methods are safe for concurrent use.
+type Store struct {
+	Config
+	changes  chan change
+	changed  chan struct{} // something a policy may care about
+	ordered  chan struct{} // what should run has changed
+	searched chan struct{} // something about a search that goes on
+	closed   chan struct{}
+
+	mu     sync.RWMutex
+	mem    *memory
+	policy sched.Policy // built from mem.Policy; used by the loop alone
+	orders map[sched.JobID]*ordered
+	up     map[api.AttemptID]bool // whose processes are up, as the executor says
+	feed   feed
+	past   history
+	stats  stats
+	seen   struct { // by the loop: its last snapshot, and the last record in it
+		snapshot *sched.Snapshot
+		seq      uint64
+	}
+	sinceC int // records since the last compaction
+	busyC  bool
+
+	compaction sync.WaitGroup
+}
+
+// stats is what Overview tells beside the memory.
+type stats struct {
+	started time.Time
+	lastMS  float64
+	problem map[string]string // by who has it
+}
+
+// change is a request to change the book.
+type change struct {
+	do   func(*tx) error
+	done chan error
+}
+
+// Open reads the journal and takes note of the machine as it is now.
+func Open(ctx context.Context, c Config) (*Store, error) {
+	c.Keep = orDefault(c.Keep, 5_000)
+	c.CompactEvery = orDefault(c.CompactEvery, 20_000)
+	c.MaxQueue = orDefault(c.MaxQueue, 100_000)
+	if c.Pool == nil {
+		c.Pool = experience.New()
+	}
+	b := &Store{
+		Config:   c,
+		changes:  make(chan change, 1024),
+		changed:  make(chan struct{}, 1),
+		ordered:  make(chan struct{}, 1),
+		searched: make(chan struct{}, 1),
+		closed:   make(chan struct{}),
+		up:       map[api.AttemptID]bool{},
+		stats:    stats{started: c.Now().UTC(), problem: map[string]string{}},
+	}
+	if err := b.reload(); err != nil {
+		return nil, err
+	}
+	if b.Recall {
+		for _, x := range b.mem.Ended {
+			b.learn(x)
+		}
+	}
+	go b.committer()
+	if err := b.commit(ctx, b.noteMachine); err != nil {
+		b.Close()
+		return nil, fmt.Errorf("take note of the machine: %w", err)
+	}
+	return b, nil
+}
+
+func orDefault(n, standard int) int {
+	if n == 0 {
+		return standard
+	}
+	return n
+}
+
+// Close ends the committer and waits for a compaction under way. The journal is
+// the caller's to close.
+func (b *Store) Close() {
+	select {
+	case b.changes <- change{done: make(chan error, 1)}:
+		<-b.closed
+	case <-b.closed:
+	}
+	b.compaction.Wait()
+}
+
+// reload makes the memory from the journal.
+func (b *Store) reload() error {
+	m := newMemory(b.Keep)
+	var upTo uint64
+	if payload, seq, ok := b.Journal.Snapshot(); ok {
+		var err error
+		if m, err = restore(payload, b.Keep); err != nil {
+			return fmt.Errorf("read snapshot up to record %d: %w", seq, err)
+		}
+		upTo = seq
+	}
+	m.Seq = upTo
+	var last []api.Record
+	err := b.Journal.ReadHot(upTo+1, func(seq uint64, payload []byte) error {
+		var r api.Record
+		if err := json.Unmarshal(payload, &r); err != nil {
+			return fmt.Errorf("record %d: %w", seq, err)
+		}
+		r.Seq = seq
+		if err := m.apply(&r); err != nil {
+			return fmt.Errorf("record %d: %w", seq, err)
+		}
+		last = append(last, r)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read journal: %w", err)
+	}
+	if m.Policy == "" {
+		m.Policy = b.Standard
+	}
+	p, err := b.buildPolicy(m.Policy)
+	if err != nil {
+		return fmt.Errorf("the journal asks for a policy that cannot be had: %w", err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mem, b.policy = m, p
+	b.feed.restart(last, m.Seq)
+	b.orders = m.attempts(b.Key)
+	b.sinceC = len(last)
+	signal(b.changed)
+	signal(b.ordered)
+	signal(b.searched)
+	return nil
+}
+
+// tx is one change in the making.
+type tx struct {
+	book    *Store
+	mem     *memory
+	now     time.Time
+	actor   string
+	records []api.Record
+	// decides says that a policy may care about the change.
+	decides bool
+	like    func() *alike // the jobs that a new one may be like
+}
+
+// add applies a record to the memory and puts it into the batch.
+func (t *tx) add(r api.Record) error {
+	r.Seq, r.At = t.mem.Seq+1, t.now
+	if r.Actor == "" {
+		r.Actor = t.actor
+	}
+	if r.Event != nil && r.Event.At.IsZero() {
+		r.Event.At = t.now
+	}
+	if err := t.mem.apply(&r); err != nil {
+		return err
+	}
+	t.records = append(t.records, r)
+	return nil
+}
+
+// event is add for a record that is only an event.
+func (t *tx) event(e sched.Event) error { return t.add(api.Record{Event: &e, Text: e.Text}) }
+
+// commit runs a change and returns when it is durable.
+func (b *Store) commit(ctx context.Context, do func(*tx) error) error {
+	c := change{do: do, done: make(chan error, 1)}
+	select {
+	case b.changes <- c:
+	case <-ctx.Done():
+		return api.Errorf(api.Unavailable, "the request was given up: %w", ctx.Err())
+	case <-b.closed:
+		return api.Errorf(api.Unavailable, "the daemon is stopping").Try("try again when it is back")
+	}
+	// The change is under way: whoever asks must learn how it ended.
+	select {
+	case err := <-c.done:
+		return err
+	case <-b.closed:
+		select {
+		case err := <-c.done: // it was in the last batch
+			return err
+		default:
+		}
+		return api.Errorf(api.Unavailable, "the daemon is stopping").Try("try again when it is back")
+	}
+}
+
+// maxBatch bounds the changes that share one sync to the disk.
+const maxBatch = 512
+
+// committer runs changes in order.
+func (b *Store) committer() {
+	for {
+		batch := []change{<-b.changes}
+		for len(batch) < maxBatch {
+			select {
+			case c := <-b.changes:
+				batch = append(batch, c)
+				continue
+			default:
+			}
+			break
+		}
+		for i, c := range batch {
+			if c.do == nil { // Close
+				b.commitBatch(batch[:i])
+				close(b.closed)
+				c.done <- nil
+				return
+			}
+		}
+		b.commitBatch(batch)
+	}
+}
+
+func (b *Store) commitBatch(batch []change) {
+	errs, records, decides, broken := b.applyBatch(batch)
+	var err error
+	if len(records) > 0 && broken == nil {
+		err = b.write(records)
+	}
+	if err != nil || broken != nil {
+		b.recover(errors.Join(err, broken))
+	} else if len(records) > 0 {
+		b.publish(records, decides)
+	}
+	for i, c := range batch {
+		switch {
+		case broken != nil:
+			c.done <- broken
+		case errs[i] != nil:
+			c.done <- errs[i]
+		default:
+			c.done <- err
+		}
+	}
+	b.maybeCompact()
+}
+
+// applyBatch runs the changes against the memory. A change that fails after it
+// has added records leaves a memory that nobody wants: broken says so.
+func (b *Store) applyBatch(batch []change) (errs []error, records []api.Record, decides bool, broken error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	errs = make([]error, len(batch))
+	like := sync.OnceValue(b.mem.alike) // once for all that are submitted together
+	for i, c := range batch {
+		t := &tx{book: b, mem: b.mem, now: b.mem.clock(b.Now()), like: like}
+		errs[i] = c.do(t)
+		if errs[i] != nil && len(t.records) > 0 {
+			return errs, nil, false, fmt.Errorf("a change was half made: %w", errs[i])
+		}
+		records = append(records, t.records...)
+		decides = decides || t.decides
+	}
+	return errs, records, decides, nil
+}
+
+// write makes records durable.
+func (b *Store) write(records []api.Record) error {
+	payloads := make([][]byte, len(records))
+	for i := range records {
+		p, err := json.Marshal(&records[i])
+		if err != nil {
+			return api.Errorf(api.Internal, "encode record %d: %w", records[i].Seq, err)
+		}
+		payloads[i] = p
+	}
+	first, err := b.Journal.Append(context.Background(), payloads...)
+	if err != nil {
+		return api.Errorf(api.Unavailable, "the journal cannot be written: %w", err).Try("free some disk space or look at the daemon's log; nothing was changed")
+	}
+	if first != records[0].Seq {
+		return api.Errorf(api.Internal, "the journal gave number %d to record %d", first, records[0].Seq)
+	}
+	return nil
+}
+
+// recover goes back to what the journal holds.
+func (b *Store) recover(cause error) {
+	b.Log.Error("change the book", "err", cause)
+	b.SetProblem("journal", cause.Error())
+	for {
+		err := b.reload()
+		if err == nil {
+			return
+		}
+		b.Log.Error("read the journal again", "err", err)
+		time.Sleep(time.Second)
+	}
+}
+
+// publish lets everybody see what is durable now.
+func (b *Store) publish(records []api.Record, decides bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.stats.problem, "journal")
+	b.feed.add(records)
+	b.sinceC += len(records)
+	reordered := false
+	for i := range records {
+		reordered = b.reorder(&records[i]) || reordered
+	}
+	if reordered {
+		signal(b.ordered)
+	}
+	if decides {
+		signal(b.changed)
+	}
+	if len(b.mem.Searches) > 0 {
+		signal(b.searched)
+	}
+}
+
+// SetProblem says what keeps a part of the daemon from working; an empty text
+// says that it works again.
+func (b *Store) SetProblem(part, text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if text == "" {
+		delete(b.stats.problem, part)
+		return
+	}
+	b.stats.problem[part] = text
+}
+
+// signal makes sure that a channel of one holds a value.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

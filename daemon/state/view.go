@@ -1,0 +1,250 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+)
+
+// share is what fairness is measured against at one moment.
+type share struct {
+	now  time.Time
+	gpus float64 // of one app, if all active apps had the same
+}
+
+// fair returns the fair share of an app now.
+func (b *Store) fair() share {
+	now := b.mem.clock(b.Now())
+	apps := b.mem.state.Apps()
+	return share{now: now, gpus: float64(b.mem.state.Cluster().GPUs()) / float64(max(1, apps))}
+}
+
+// view returns a job as people see it.
+func (b *Store) view(x *entry, fair share) api.Job {
+	j := x.Job
+	v := api.Job{
+		Spec: j.Spec, Task: x.Task, Status: j.Status, State: b.stateOf(x), Exit: x.Exit, Ended: x.Ended,
+		PausedBy: x.PausedBy, Agent: x.Training != nil || len(x.Points) > 0,
+	}
+	if n := len(x.Points); n > 0 {
+		last := x.Points[n-1] // a copy: the points are moved when they are many
+		v.Last = &last
+	}
+	if j.Work == 0 {
+		v.Work = x.Work
+	}
+	if j.Phase.Ended() {
+		return v
+	}
+	cluster := b.mem.state.Cluster()
+	for _, s := range j.Placement {
+		v.Held = append(v.Held, api.Held{Node: cluster.Nodes[s.Node].Name, GPUs: s.GPUs.Indexes(), Milli: s.Milli})
+	}
+	v.Status.Done = j.DoneBy(fair.now)
+	v.FairShare = fair.gpus
+	v.Rho = b.rho(x, fair)
+	v.Left = x.left(fair.now)
+	if j.Phase == sched.Pending {
+		v.Reason = b.reason(x)
+	}
+	return v
+}
+
+// waitsFor returns the code of the reason why a job waits.
+func (b *Store) waitsFor(x *entry) string {
+	if x.reason.Code == sched.Ok {
+		return "new"
+	}
+	return x.reason.Code.String()
+}
+
+// reason says why a job waits.
+func (b *Store) reason(x *entry) *api.Reason {
+	switch {
+	case x.PausedBy == api.SearchActor(x.Job.App):
+		return &api.Reason{Code: "compared", Text: "waits until other trials of its search have come as far, to be compared with them"}
+	case x.PausedBy != "":
+		return &api.Reason{Code: "paused", Text: "paused by " + x.PausedBy + "; it goes on after `fairway resume " + string(x.Job.ID) + "`"}
+	case x.reason.Code == sched.Ok:
+		return &api.Reason{Code: "new", Text: "not looked at yet; the next decision comes within a second"}
+	}
+	r := &api.Reason{Code: x.reason.Code.String(), Text: x.reason.TextFor(x.Job, b.mem.state.Cluster()), Until: x.reason.Until}
+	if x.reason.Code == sched.BackOff && x.Exit != nil {
+		r.Text += "; the last one ended: " + x.Exit.Text()
+	}
+	if x.reason.Code == sched.Behind && x.reason.Have >= x.reason.Need {
+		r.Text += ", and they go first" // enough, so the number alone says nothing
+	}
+	if x.reason.Code == sched.Impossible {
+		r.Text += lacks(x.Job, b.mem.state.Cluster())
+	}
+	if x.reason.Code == sched.Impossible && slices.ContainsFunc(b.mem.state.Cluster().Nodes, func(n sched.Node) bool { return n.Others != 0 }) {
+		r.Text += ", while programs outside of Fairway hold GPUs"
+	}
+	if n := b.mem.outOfUse(); n > 0 && (x.reason.Code == sched.Impossible || x.reason.Code == sched.Full) {
+		r.Text += fmt.Sprintf("; nodes in quarantine: %d", n)
+	}
+	if x.reason.Code == sched.Impossible && x.Job.Needs == "" && b.mem.state.Cluster().Keeps() {
+		r.Text += ", besides those that are kept for jobs which need a mark"
+	}
+	if r.Until.IsZero() && (x.reason.Code == sched.Full || x.reason.Code == sched.Behind) {
+		r.Until = b.earliest(x)
+	}
+	return r
+}
+
+// earliest returns when the jobs that run are expected to have left enough GPUs
+// for the first job of the queue, by what their agents report; zero: nobody can
+// say.
+func (b *Store) earliest(x *entry) time.Time {
+	for _, o := range b.mem.state.Peek().Jobs { // first: most jobs that wait are not the first
+		if o.Seq >= x.Job.Seq {
+			break
+		}
+		if o.Phase == sched.Pending && b.mem.jobs[o.ID].PausedBy == "" {
+			return time.Time{} // somebody else may take them
+		}
+	}
+	now := b.mem.clock(b.Now())
+	need := x.Job.GPUs
+	if x.Job.Elastic() {
+		need = x.Job.MinGPUs
+	}
+	type leaving struct {
+		left float64
+		gpus int
+	}
+	var ends []leaving
+	for o := range b.mem.queue() {
+		if o.Job.Phase == sched.Running {
+			ends = append(ends, leaving{o.left(now), o.Job.Placement.GPUs()})
+		}
+	}
+	free := b.mem.state.Cluster().GPUs()
+	for _, e := range ends {
+		free -= e.gpus
+	}
+	slices.SortFunc(ends, func(a, c leaving) int { return cmp.Compare(a.left, c.left) })
+	for _, e := range ends {
+		if free += e.gpus; e.left > 0 && free >= need {
+			return now.Add(time.Duration(e.left * float64(time.Second)))
+		}
+	}
+	return time.Time{}
+}
+
+// stateOf returns the state of a job: what should be and what is.
+func (b *Store) stateOf(x *entry) string {
+	switch x.Job.Phase {
+	case sched.Running:
+		if b.up[api.AttemptID{Job: x.Job.ID, Number: x.Job.Starts}] {
+			return api.Running
+		}
+		return api.Starting
+	case sched.Pending:
+		switch {
+		case len(x.Open) > 0:
+			return api.Stopping
+		case x.PausedBy != "":
+			return api.Paused
+		}
+		return api.Waiting
+	case sched.Finished:
+		return api.Finished
+	case sched.Killed:
+		return api.Killed
+	}
+	return api.Failed
+}
+
+// whole returns the work of the whole job in its own unit; 0: unknown.
+func (x *entry) whole() float64 {
+	if x.Job.Work > 0 {
+		return x.Job.Work
+	}
+	return x.Work
+}
+
+// left returns the expected seconds to the end of the job at its last rate; 0:
+// nobody can say.
+func (x *entry) left(now time.Time) float64 {
+	if w := x.whole(); w > 0 && x.Rate > 0 {
+		return finite(max(0, w-x.Job.DoneBy(now)) / x.Rate)
+	}
+	if d, ok := x.Job.Remaining(now); ok {
+		return d.Seconds()
+	}
+	return 0
+}
+
+// rho returns the finish-time fairness of a job so far: the time from its
+// submission to its expected end, over the time it would need alone on its fair
+// share. 0: nobody can say.
+func (b *Store) rho(x *entry, fair share) float64 {
+	left := x.left(fair.now)
+	if left == 0 {
+		return 0
+	}
+	alone := x.alone(fair)
+	if alone <= 0 {
+		return 0
+	}
+	return finite((x.Job.Age(fair.now).Seconds() + left) / alone)
+}
+
+// finite returns v, or 0 for what no program can read: the numbers come from
+// jobs, and a rate near 0 gives times beyond all bounds.
+func finite(v float64) float64 {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0
+	}
+	return v
+}
+
+// alone returns the seconds the whole job takes on its fair share of GPUs. A
+// share of less than one GPU is one GPU for a part of the time.
+func (x *entry) alone(fair share) float64 {
+	j := x.Job
+	most := j.GPUs
+	if j.Elastic() {
+		most = j.MaxGPUs
+	}
+	gpus := min(fair.gpus, float64(most))
+	if gpus <= 0 {
+		return 0
+	}
+	w := x.whole()
+	if w <= 0 || x.Rate <= 0 {
+		if j.Estimate <= 0 {
+			return 0
+		}
+		return j.Estimate.D().Seconds() * float64(j.GPUs) / min(gpus, float64(j.GPUs))
+	}
+	n := max(1, int(gpus))
+	part := min(1, gpus) * x.speedup(n) / x.speedup(x.RateGPUs)
+	return w / (x.Rate * part)
+}
+
+// speedup returns how much faster the job is on n GPUs of one node than on one,
+// by its own model if it has one, else in proportion.
+func (x *entry) speedup(n int) float64 {
+	if x.Job.Perf != nil {
+		for t := range x.Job.Perf.Params {
+			_, one, _ := x.Job.Perf.Goodput(t, goodput.Shape{Nodes: 1, GPUs: 1})
+			_, all, _ := x.Job.Perf.Goodput(t, goodput.Shape{Nodes: 1, GPUs: n})
+			if len(x.Job.Perf.Params) == 1 && one > 0 && all > 0 {
+				return all / one
+			}
+		}
+	}
+	return float64(n)
+}

@@ -1,0 +1,138 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package repro
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/predict/experience"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sim"
+	"github.com/fairway-gpu/fairway/sim/trace"
+	"github.com/fairway-gpu/fairway/sim/zoo"
+)
+
+// ExperienceConfig is the experiment on what past jobs are worth.
+type ExperienceConfig struct {
+	Jobs  int
+	GPUs  int
+	Seeds int
+	Noise float64 // of what agents measure
+}
+
+// DefaultExperience is a stream of recurring jobs: the model mix of the Pollux
+// evaluation, in its length.
+func DefaultExperience() ExperienceConfig {
+	return ExperienceConfig{Jobs: 160, GPUs: 64, Seeds: 5, Noise: 0.1}
+}
+
+// ExperienceRow is one way of starting new jobs, averaged over the seeds.
+type ExperienceRow struct {
+	Name     string
+	JCT, P50 float64 // seconds
+	Restarts float64
+}
+
+// Experience replays the same stream of jobs with and without a pool of
+// experience, and with a pool that is wrong.
+func Experience(c ExperienceConfig) ([]ExperienceRow, error) {
+	rows := []ExperienceRow{
+		{Name: "off: every job starts from nothing"},
+		{Name: "on: empty at first, filled by the jobs of the run"},
+		{Name: "a full pool, from an earlier run"},
+		{Name: "a wrong pool: every time 5 times too long"},
+	}
+	for seed := uint64(1); seed <= uint64(c.Seeds); seed++ {
+		past := experience.New()
+		if _, err := c.run(seed+1000, past); err != nil {
+			return nil, err
+		}
+		wrong, err := c.wrongPool(past)
+		if err != nil {
+			return nil, err
+		}
+		for i, pool := range []*experience.Pool{nil, experience.New(), past, wrong} {
+			res, err := c.run(seed, pool)
+			if err != nil {
+				return nil, err
+			}
+			rows[i].JCT += res.AvgJCT / float64(c.Seeds)
+			rows[i].P50 += res.P50JCT / float64(c.Seeds)
+			rows[i].Restarts += float64(res.Restarts) / float64(c.Seeds)
+		}
+	}
+	return rows, nil
+}
+
+func (c ExperienceConfig) run(seed uint64, pool *experience.Pool) (*sim.Result, error) {
+	cluster, err := sim.ParseCluster(fmt.Sprintf("%dx4", c.GPUs/4), "t4")
+	if err != nil {
+		return nil, err
+	}
+	w, err := trace.Generate(trace.Gen{Kind: "pollux", Jobs: c.Jobs, GPUs: c.GPUs, Seed: seed})
+	if err != nil {
+		return nil, err
+	}
+	z, err := zoo.Builtin()
+	if err != nil {
+		return nil, err
+	}
+	p, err := policy.Builtin().New("pollux")
+	if err != nil {
+		return nil, err
+	}
+	res, _, err := sim.Run(sim.Config{
+		Cluster: cluster, Policy: p, Name: "pollux", Zoo: z, Seed: seed, Interval: time.Minute,
+		Interference: sim.PerModel, CoAdapt: true, Agent: 30 * time.Second, Noise: c.Noise, Experience: pool,
+	}, w)
+	return res, err
+}
+
+// wrongPool makes a pool in which every measured time is five times too long.
+func (c ExperienceConfig) wrongPool(past *experience.Pool) (*experience.Pool, error) {
+	wrong := experience.New()
+	for _, model := range []string{"cifar10", "ncf", "deepspeech2", "bert", "yolov3", "imagenet"} {
+		k := experience.Key{Model: model}
+		r, _, ok := past.Nearest(k)
+		if !ok {
+			continue
+		}
+		o := experience.Outcome{Profiles: map[string]*goodput.Profile{}, Noise: r.Noise}
+		for t, samples := range r.Samples {
+			o.Profiles[t] = &goodput.Profile{}
+			for _, s := range samples {
+				s.Step, s.Sync = 5*s.Step, 5*s.Sync
+				if err := o.Profiles[t].Add(s); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if err := wrong.Learn(k, o); err != nil {
+			return nil, err
+		}
+	}
+	return wrong, nil
+}
+
+// PrintExperience writes the experiment as Markdown.
+func PrintExperience(w io.Writer, c ExperienceConfig, rows []ExperienceRow) {
+	fmt.Fprintf(w, `# What past jobs are worth
+
+%d jobs of the Pollux mix on %d GPUs under `+"`pollux`"+`, mean of %d seeds, with %.0f %%
+noise on what agents measure. The pool holds what earlier jobs of the same model
+measured; a new job starts from it and drops it when its own measurements
+contradict it.
+
+    fairway repro experience
+
+| experience | avg JCT | against off | median JCT | restarts |
+|---|---|---|---|---|
+`, c.Jobs, c.GPUs, c.Seeds, 100*c.Noise)
+	for _, r := range rows {
+		fmt.Fprintf(w, "| %s | %.1f min | %+.1f %% | %.1f min | %.0f |\n", r.Name, r.JCT/60, 100*(r.JCT/rows[0].JCT-1), r.P50/60, r.Restarts)
+	}
+}

@@ -1,0 +1,194 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package repro
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/sim"
+	"github.com/fairway-gpu/fairway/sim/trace"
+	"github.com/fairway-gpu/fairway/sim/zoo"
+)
+
+// HorusShareConfig is the experiment on sharing GPUs.
+type HorusShareConfig struct {
+	Jobs  int
+	Seeds []uint64
+	// Load is the GPU time that jobs need over the GPU time there is while they
+	// arrive: far above 1, so that queues form and the makespan is not that of the
+	// last arrival.
+	Load    float64
+	Longest time.Duration
+	Error   float64 // of predicted utilisations, as RMSLE
+	Heavy   float64 // share of light jobs in the heavy mix
+	// Progress, if set, is told of every run that begins.
+	Progress func(what string)
+}
+
+// DefaultHorusShare is a backlog of a few days for the 1,024 GPUs of the paper's
+// simulations. The error is that of the paper's best predictor.
+func DefaultHorusShare() HorusShareConfig {
+	return HorusShareConfig{Jobs: 8000, Seeds: []uint64{1, 2, 3}, Load: 16, Longest: 24 * time.Hour, Error: 0.133, Heavy: 0.1}
+}
+
+// exclusive is the baseline: no GPU is shared. It waits for its place as the
+// sharing policies do; with the standard placement, which spreads gangs over
+// whatever is free, fifo is worse.
+const exclusive = "fifo:placement=fewest-nodes"
+
+// HorusSharePolicies are compared on the main mix.
+var HorusSharePolicies = []string{
+	exclusive, "fifo", "packing", "packing:gandiva", "gandiva", "antman", "horus", "horus+", "horus:slowdown=0",
+	exclusive + "@share", "tiresias", "tiresias@share",
+}
+
+// fewHorusPolicies are compared where the mix or the predictions vary.
+var fewHorusPolicies = []string{exclusive, "packing", "horus", "horus+", exclusive + "@share"}
+
+// HorusShareRow is a policy: means over the seeds.
+type HorusShareRow struct {
+	Policy                    string
+	Util, Held                float64
+	Makespan                  float64 // seconds, as all times
+	AvgWait, P50Wait, P90Wait float64
+	AvgJCT, P50JCT, P90JCT    float64
+	Slowdown, Over            float64 // of jobs in company
+	Together                  float64 // part of the run time in company
+	Restarts                  float64
+}
+
+// HorusShare is the outcome of the experiment.
+type HorusShare struct {
+	Config    HorusShareConfig
+	MeanUtil  float64 // of the jobs of the main mix, by GPU time
+	HeavyUtil float64
+	Main      []HorusShareRow
+	HeavyMix  []HorusShareRow
+	Errors    map[float64][]HorusShareRow // by error of predictions, the first seed
+}
+
+// horusErrors are the errors of predictions that are tried.
+var horusErrors = []float64{0, 0.13, 0.3}
+
+// RunHorusShare makes every run of the experiment.
+func RunHorusShare(c HorusShareConfig) (*HorusShare, error) {
+	out := &HorusShare{Config: c, Errors: map[float64][]HorusShareRow{}}
+	var err error
+	gen := trace.Gen{Kind: trace.KindHorus, Jobs: c.Jobs, Load: c.Load, Longest: c.Longest, Error: c.Error}
+	if out.Main, out.MeanUtil, err = c.compare("mix", gen, HorusSharePolicies, c.Seeds); err != nil {
+		return nil, err
+	}
+	heavy := gen
+	heavy.Light = c.Heavy
+	if out.HeavyMix, out.HeavyUtil, err = c.compare("heavy mix", heavy, fewHorusPolicies, c.Seeds[:1]); err != nil {
+		return nil, err
+	}
+	for _, e := range horusErrors {
+		gen.Error = e
+		if out.Errors[e], _, err = c.compare(fmt.Sprintf("error %g", e), gen, fewHorusPolicies[1:], c.Seeds[:1]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// compare runs policies on the workloads of some seeds.
+func (c HorusShareConfig) compare(what string, gen trace.Gen, specs []string, seeds []uint64) (rows []HorusShareRow, util float64, err error) {
+	rows = make([]HorusShareRow, len(specs))
+	for _, seed := range seeds {
+		gen.Seed = seed
+		w, err := horusWorkload(&gen)
+		if err != nil {
+			return nil, 0, err
+		}
+		util += meanUtil(w) / float64(len(seeds))
+		for i, spec := range specs {
+			if c.Progress != nil {
+				c.Progress(fmt.Sprintf("%s, seed %d: %s", what, seed, spec))
+			}
+			res, err := shareRun(spec, w, seed)
+			if err != nil {
+				return nil, 0, fmt.Errorf("%s: %w", spec, err)
+			}
+			rows[i].Policy = spec
+			rows[i].add(&res.Summary, 1/float64(len(seeds)))
+		}
+	}
+	return rows, util, nil
+}
+
+func horusWorkload(gen *trace.Gen) (*sim.Workload, error) {
+	cluster, err := trace.HorusCluster()
+	if err != nil {
+		return nil, err
+	}
+	gen.GPUs = cluster.GPUs()
+	return trace.Generate(*gen)
+}
+
+// shareRun simulates one policy: jobs on a GPU slow each other as measured, with
+// the scatter of the measurements.
+func shareRun(spec string, w *sim.Workload, seed uint64) (*sim.Result, error) {
+	cluster, err := trace.HorusCluster()
+	if err != nil {
+		return nil, err
+	}
+	z, err := zoo.Builtin()
+	if err != nil {
+		return nil, err
+	}
+	p, err := policy.Builtin().New(spec)
+	if err != nil {
+		return nil, err
+	}
+	res, _, err := sim.Run(sim.Config{
+		Cluster: cluster, Policy: p, Name: spec, Zoo: z, Seed: seed, Interval: 5 * time.Minute,
+		Interference: sim.PerModel, Sharing: &sim.Sharing{Scatter: true},
+	}, w)
+	return res, err
+}
+
+// meanUtil is the mean true utilisation of a workload, by GPU time.
+func meanUtil(w *sim.Workload) float64 {
+	var busy, all float64
+	for i := range w.Work {
+		time := float64(w.Work[i].GPUs) * w.Work[i].RunTime.D().Seconds()
+		busy += time * w.Work[i].TrueUtil
+		all += time
+	}
+	return busy / all
+}
+
+// add adds a run with a weight.
+func (r *HorusShareRow) add(s *sim.Summary, weight float64) {
+	r.Util += weight * s.GPUUtil
+	r.Held += weight * s.GPUsHeld
+	r.Makespan += weight * s.Makespan
+	r.AvgWait += weight * s.AvgWait
+	r.P50Wait += weight * s.P50Wait
+	r.P90Wait += weight * s.P90Wait
+	r.AvgJCT += weight * s.AvgJCT
+	r.P50JCT += weight * s.P50JCT
+	r.P90JCT += weight * s.P90JCT
+	r.Restarts += weight * float64(s.Restarts)
+	if s.Sharing != nil {
+		r.Slowdown += weight * s.Sharing.Slowdown
+		r.Over += weight * s.Sharing.Over
+		r.Together += weight * s.Sharing.Part
+	} else {
+		r.Slowdown += weight
+	}
+}
+
+// row returns the line of a policy; it is empty if there is none.
+func row(rows []HorusShareRow, spec string) HorusShareRow {
+	for _, r := range rows {
+		if r.Policy == spec {
+			return r
+		}
+	}
+	return HorusShareRow{}
+}

@@ -1,0 +1,142 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package repro
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/sim"
+	"github.com/fairway-gpu/fairway/sim/trace"
+)
+
+// MixedConfig is the experiment on a cluster of several GPU types.
+type MixedConfig struct {
+	Cluster string // in the form of sim.ParseCluster
+	Jobs    int
+	Largest []int // sizes of the largest gang
+	Seeds   []uint64
+	// Progress, if set, is told of every run that begins.
+	Progress func(policy string, largest int, seed uint64)
+}
+
+// DefaultMixed is a cluster of three generations. Its seeds were not used to
+// choose the default settings of any policy.
+func DefaultMixed() MixedConfig {
+	return MixedConfig{Cluster: "6x4:t4+3x8:rtx+2x8:a100", Jobs: 160, Largest: []int{8, 16}, Seeds: []uint64{7, 8, 9}}
+}
+
+// MixedRun is a policy on the mixed cluster: means over the seeds, by largest
+// gang.
+type MixedRun struct {
+	Policy  string
+	ByType  bool      // it knows that GPU types differ in speed
+	JCT     []float64 // seconds
+	MaxRho  []float64
+	Restart []float64 // restarts
+}
+
+// byType are the policies that plan with the speed of each type.
+var byType = []string{"gavel", "gavel:ftf", "gavel:makespan", "gavel:cost", "gavel:sjf", "sia"}
+
+// Mixed runs every policy of the table, and the variants that plan by type.
+func Mixed(c MixedConfig) ([]MixedRun, error) {
+	specs := policy.Builtin().Names()
+	for _, s := range byType {
+		if !slices.Contains(specs, s) {
+			specs = append(specs, s)
+		}
+	}
+	var out []MixedRun
+	for _, spec := range specs {
+		run := MixedRun{Policy: spec, ByType: slices.Contains(byType, spec)}
+		for _, largest := range c.Largest {
+			var jct, rho, restarts float64
+			for _, seed := range c.Seeds {
+				if c.Progress != nil {
+					c.Progress(spec, largest, seed)
+				}
+				w, err := trace.Generate(trace.Gen{Kind: trace.KindPollux, Jobs: c.Jobs, GPUs: largest, Seed: seed, Span: 8 * time.Hour})
+				if err != nil {
+					return nil, err
+				}
+				res, err := simulate(spec, c.Cluster, w, func(*sim.Config) {})
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", spec, err)
+				}
+				n := float64(len(c.Seeds))
+				jct, rho, restarts = jct+res.AvgJCT/n, rho+res.MaxRho/n, restarts+float64(res.Restarts)/n
+			}
+			run.JCT, run.MaxRho, run.Restart = append(run.JCT, jct), append(run.MaxRho, rho), append(run.Restart, restarts)
+		}
+		out = append(out, run)
+	}
+	slices.SortStableFunc(out, func(a, b MixedRun) int { return cmp.Compare(a.JCT[0], b.JCT[0]) })
+	return out, nil
+}
+
+// PrintMixed writes the experiment as Markdown.
+func PrintMixed(w io.Writer, c MixedConfig, runs []MixedRun) {
+	fmt.Fprintf(w, `# A cluster of several GPU types
+
+The %d jobs of the Pollux paper's mix, submitted within 8 hours, on %s. Every policy of
+the table; means over %d seeds. The speeds of a model on each type are estimates (sim/zoo/README.md).
+
+    fairway repro mixed --out docs/reproduction/mixed.md
+
+A policy that plans by type knows what a job does on each: from a trial on one GPU of each type
+at its submission, and then from what its agent measures. The others take every type for the
+same. Jobs adapt their batch size only under pollux and sia; gavel runs them as submitted.
+
+| policy | plans by type |`, c.Jobs, c.Cluster, len(c.Seeds))
+	for _, n := range c.Largest {
+		fmt.Fprintf(w, " gangs of up to %d: avg JCT | max rho | restarts |", n)
+	}
+	fmt.Fprint(w, "\n|---|---|")
+	for range c.Largest {
+		fmt.Fprint(w, "---|---|---|")
+	}
+	for _, r := range runs {
+		plans := ""
+		if r.ByType {
+			plans = "yes"
+		}
+		fmt.Fprintf(w, "\n| `%s` | %s |", r.Policy, plans)
+		for i := range c.Largest {
+			fmt.Fprintf(w, " %.1f min | %.1f | %.0f |", r.JCT[i]/60, r.MaxRho[i], r.Restart[i])
+		}
+	}
+	fmt.Fprintf(w, "\n\n%s\n", mixedVerdict(c, runs))
+}
+
+// mixedVerdict says who beats the best policy that takes types for the same.
+func mixedVerdict(c MixedConfig, runs []MixedRun) string {
+	text := ""
+	for i, n := range c.Largest {
+		blind, rigid := MixedRun{}, MixedRun{}
+		for _, r := range runs {
+			if r.ByType {
+				continue
+			}
+			if blind.Policy == "" || r.JCT[i] < blind.JCT[i] {
+				blind = r
+			}
+			if r.Policy != "pollux" && (rigid.Policy == "" || r.JCT[i] < rigid.JCT[i]) {
+				rigid = r
+			}
+		}
+		text += fmt.Sprintf("Gangs of up to %d: the best that takes types for the same is `%s` (%.1f min), and `%s` (%.1f min) of those that do not tune batch sizes.", n, blind.Policy, blind.JCT[i]/60, rigid.Policy, rigid.JCT[i]/60)
+		for _, r := range runs {
+			if r.ByType {
+				text += fmt.Sprintf(" `%s` %+.0f %% and %+.0f %%.", r.Policy, 100*(r.JCT[i]/blind.JCT[i]-1), 100*(r.JCT[i]/rigid.JCT[i]-1))
+			}
+		}
+		text += "\n"
+	}
+	return text
+}

@@ -1,0 +1,126 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package learn
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/policy/interfere"
+)
+
+// leastPairs is how many pairs a mode needs to be fitted.
+const leastPairs = 8
+
+// sample is one job of a pair that was measured.
+type sample struct {
+	own      interfere.Load
+	others   []interfere.Load
+	slowdown float64
+}
+
+// samples returns both jobs of every pair.
+func samples(pairs []Pair) []sample {
+	out := make([]sample, 0, 2*len(pairs))
+	for _, p := range pairs {
+		for i, s := range p.Sides {
+			out = append(out, sample{s.Load, []interfere.Load{p.Sides[1-i].Load}, s.Slowdown})
+		}
+	}
+	return out
+}
+
+// Sharing fits the pairs of one mode. Jobs that take turns get the form
+// fair-share; under MPS kernels run side by side, and what is known of a job
+// says little more than how busy the GPU is: the form overload.
+func Sharing(pairs []Pair) (*interfere.Sharing, error) {
+	if len(pairs) < leastPairs {
+		return nil, fmt.Errorf("fit interference: %d pairs; want at least %d", len(pairs), leastPairs)
+	}
+	s := samples(pairs)
+	shape, start := turns(s)
+	if pairs[0].Mode == interfere.MPS {
+		shape, start = sideBySide()
+	}
+	best := shape(minimise(func(x []float64) float64 { return loss(shape(x), s) }, start, 0.3))
+	best.Pairs = len(pairs)
+	for _, v := range []*float64{&best.Capacity, &best.Corner, &best.Turn, &best.ShortStep, &best.Knee, &best.Slope} {
+		*v = digits(*v)
+	}
+	best.Spread = spread(of(best), pairs)
+	return best, nil
+}
+
+// shaped makes a model of numbers that may take any value.
+type shaped func(x []float64) *interfere.Sharing
+
+// turns is the form fair-share, and where to begin.
+func turns(s []sample) (shaped, []float64) {
+	short := shortStep(s)
+	return func(x []float64) *interfere.Sharing {
+		return &interfere.Sharing{
+			Form: interfere.FairShare, Capacity: within(math.Exp(x[0]), 0.5, 2), Corner: within(1+math.Exp(x[1]), 1.5, 50),
+			Turn: within(math.Exp(x[2]), 1e-5, 0.05), ShortStep: short, Spread: exact,
+		}
+	}, []float64{math.Log(0.9), math.Log(8), math.Log(1e-3)}
+}
+
+// sideBySide is the form overload, and where to begin.
+func sideBySide() (shaped, []float64) {
+	return func(x []float64) *interfere.Sharing {
+		return &interfere.Sharing{
+			Form: interfere.Overload, Knee: within(math.Exp(x[0]), 0.2, 2), Slope: within(math.Exp(x[1]), 0.01, 2), Spread: exact,
+		}
+	}, []float64{math.Log(0.9), math.Log(0.3)}
+}
+
+// exact is the spread of a model that has none yet.
+var exact = []interfere.Spread{{At: 1, High: 1}}
+
+// tail is the error of ln(slowdown) from which on it counts in proportion, not
+// by its square: a few pairs behave as no utilisation can tell.
+const tail = 0.1
+
+// loss is what the fit makes small.
+func loss(s *interfere.Sharing, all []sample) float64 {
+	m := interfere.Model{TimeSlice: s}
+	sum := 0.0
+	for _, x := range all {
+		r := math.Log(x.slowdown / m.Slowdown(interfere.TimeSlice, x.own, x.others).Mean)
+		sum += math.Sqrt(1+r*r/(tail*tail)) - 1
+	}
+	return sum / float64(len(all))
+}
+
+// shortStep returns the tenth percentile of step times.
+func shortStep(all []sample) float64 {
+	steps := make([]float64, len(all))
+	for i, x := range all {
+		steps[i] = x.own.Step
+	}
+	return quantile(steps, 0.1)
+}
+
+// quantile returns the value below which the part q of all lies.
+func quantile(all []float64, q float64) float64 {
+	s := slices.Sorted(slices.Values(all))
+	at := q * float64(len(s)-1)
+	i := min(int(at), len(s)-2)
+	if len(s) == 1 {
+		return s[0]
+	}
+	return s[i] + (at-float64(i))*(s[i+1]-s[i])
+}
+
+func within(x, low, high float64) float64 { return min(max(x, low), high) }
+
+// digits keeps four of them, so that the file is the same on every machine.
+func digits(x float64) float64 {
+	if x == 0 {
+		return 0
+	}
+	unit := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(x))))
+	return math.Round(x*unit) / unit
+}

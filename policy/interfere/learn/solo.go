@@ -1,0 +1,117 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package learn
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/fairway-gpu/fairway/policy/interfere"
+)
+
+// Read reads the pairs of a type of GPU and what their jobs do alone from a
+// folder of measurements (GPU-pairs.csv, GPU-solo.csv), pools and aligns them, and
+// merges pairs that were measured more than once.
+func Read(folder fs.FS, gpu string) ([]Pair, error) {
+	name := gpu + "-pairs.csv"
+	file, err := folder.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read pairs: %w", err)
+	}
+	defer file.Close()
+	pairs, err := ReadPairs(file, name)
+	if err != nil {
+		return nil, err
+	}
+	pairs = Pool(pairs)
+	name = gpu + "-solo.csv"
+	alone, err := folder.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Merge(pairs), nil // the pairs say what their jobs do alone
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what was measured alone: %w", err)
+	}
+	defer alone.Close()
+	solo, err := ReadSolo(alone, name)
+	if err != nil {
+		return nil, err
+	}
+	return Merge(Align(pairs, solo)), nil
+}
+
+// ReadSolo reads a table of jobs that were measured alone, as
+// lab/profiling/measure.py writes it. Rows that failed, and those without a reading
+// of the utilisation, are left out.
+func ReadSolo(r io.Reader, name string) (map[Key]interfere.Load, error) {
+	t, err := open(r, name, []string{"model", "batch", "status", "util_mean", "step_ms_mean"})
+	if err != nil {
+		return nil, err
+	}
+	out := map[Key]interfere.Load{}
+	for {
+		ok, err := t.next()
+		if err != nil || !ok {
+			return out, err
+		}
+		if len(out) == maxRows {
+			return nil, fmt.Errorf("read %s: more than %d rows", name, maxRows)
+		}
+		if t.text("util_mean") == "" {
+			continue
+		}
+		k := Key{Model: strings.Clone(t.text("model"))}
+		if k.Batch, err = t.batch("batch"); err != nil {
+			return nil, err
+		}
+		if out[k], err = t.load("util_mean", "step_ms_mean"); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// hostBound is the utilisation below which the host says how long a step takes.
+const hostBound = 0.88
+
+// Align returns the pairs with the utilisations that their jobs had on the host
+// on which the pairs were measured. Utilisation is measured apart, perhaps on a
+// machine whose host is faster: the GPU is busy for as long in every step, but a
+// step that waits for the host takes longer. HostSlower is the median of that
+// over the jobs of a session.
+func Align(pairs []Pair, solo map[Key]interfere.Load) []Pair {
+	ratios := map[string][]float64{}
+	out := make([]Pair, len(pairs))
+	for n, p := range pairs {
+		for i := range p.Sides {
+			s := &p.Sides[i]
+			apart, ok := solo[s.Key]
+			if !ok {
+				continue
+			}
+			if apart.Util < hostBound {
+				ratios[p.Session] = append(ratios[p.Session], s.Load.Step/apart.Step)
+			}
+			s.Load.Util = min(1, apart.Util*apart.Step/s.Load.Step)
+		}
+		out[n] = p
+	}
+	for n := range out {
+		if all := ratios[out[n].Session]; len(all) > 0 {
+			out[n].HostSlower = quantile(all, 0.5)
+		}
+	}
+	return out
+}
+
+// onHost returns a load that was predicted for the host on which jobs were
+// measured alone as it is on the host of a pair.
+func (p Pair) onHost(l interfere.Load) interfere.Load {
+	if l.Util < hostBound {
+		l.Util, l.Step = min(1, l.Util/p.HostSlower), l.Step*p.HostSlower
+	}
+	return l
+}

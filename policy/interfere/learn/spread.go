@@ -1,0 +1,92 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package learn
+
+import (
+	"math"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/policy/interfere"
+)
+
+// regions are the pressures in which the spread is taken, by their upper ends.
+var regions = []float64{0.45, 0.55, 0.65, 0.75, 0.9, 1.05, 1.15, 1.3, 1.6, 2, math.Inf(1)}
+
+const (
+	leastJobs = 20   // that a region needs
+	calm      = 1.03 // predicted slowdown below which there is none to speak of
+	leastOff  = 0.03 // scatter that is assumed at least: steps differ as much from process to process
+)
+
+// spread measures how far slowdowns are from what is predicted.
+func spread(predict predictor, pairs []Pair) []interfere.Spread {
+	parts := make([][]miss, len(regions))
+	for _, x := range samples(pairs) {
+		e := predict(x.own, x.others[0])
+		i := slices.IndexFunc(regions, func(end float64) bool { return e.Pressure < end })
+		parts[i] = append(parts[i], miss{e.Pressure, e.Mean, x.slowdown})
+	}
+	var kept [][]miss
+	for _, part := range parts {
+		if n := len(kept); n > 0 && len(kept[n-1]) < leastJobs {
+			kept[n-1] = append(kept[n-1], part...)
+		} else {
+			kept = append(kept, part)
+		}
+	}
+	if n := len(kept); n > 1 && len(kept[n-1]) < leastJobs {
+		kept[n-2] = append(kept[n-2], kept[n-1]...)
+		kept = kept[:n-1]
+	}
+	// The bound of more pressure is not less: where it looks so by chance, the
+	// regions become one.
+	var out []interfere.Spread
+	var of [][]miss
+	for _, part := range kept {
+		s := describe(part)
+		for n := len(out); n > 0 && s.High < out[n-1].High; n-- {
+			part = append(of[n-1], part...)
+			s = describe(part)
+			out, of = out[:n-1], of[:n-1]
+		}
+		out, of = append(out, s), append(of, part)
+	}
+	return out
+}
+
+// miss is a prediction and what was measured.
+type miss struct{ pressure, predicted, measured float64 }
+
+// describe returns the spread of a region.
+//
+// Where no slowdown is predicted, the hiccups of the host are most of what is
+// measured: many jobs are faster together than alone. No sharing does that, so
+// what lies below the prediction says how large the error of measuring is, and
+// only what lies above it by more is scatter. The bound is of what was measured,
+// all errors included.
+func describe(part []miss) interfere.Spread {
+	var pressure, mean, squares, below, above, slower float64
+	ratios := make([]float64, len(part)) // measured over predicted
+	n := float64(len(part))
+	for i, m := range part {
+		pressure += m.pressure / n
+		mean += m.predicted / n
+		ratios[i] = m.measured / m.predicted
+		off := math.Log(ratios[i])
+		squares += off * off
+		if off > 0 {
+			above, slower = above+off*off, slower+1
+		} else {
+			below += off * off
+		}
+	}
+	scatter := math.Sqrt(squares / n)
+	if mean < calm {
+		scatter = math.Sqrt(max(0, above/max(1, slower)-below/max(1, n-slower)))
+	}
+	return interfere.Spread{
+		At: digits(pressure), Scatter: digits(max(scatter, leastOff)),
+		High: digits(max(1, mean*max(1, quantile(ratios, 0.95)))), Jobs: len(part),
+	}
+}

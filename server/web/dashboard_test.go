@@ -1,0 +1,292 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// testLife is the life of a job on the page: it appears, starts, grows, and is
+// cancelled; in between the daemon goes away and comes back.
+func testLife(t *testing.T, w window) {
+	f := newFake()
+	f.nodes = []api.Node{node("box", 4, "h200")}
+	f.open(t)
+	p := w.open(t, f)
+	p.start("/")
+	p.shows("Nobody waits.", "fairway submit", "Nothing runs.", "live")
+
+	f.change("a job comes", func() { f.jobs = []api.Job{waiting("j-1", "first", 1)} })
+	p.shows("first", "needs 1 GPUs on one node", "in 6 min")
+	f.change("it starts", func() { f.jobs[0] = running("j-1", "first", 1); f.hold(&f.jobs[0], 0, 0, 1, 1000) })
+	held := func(n int) {
+		t.Helper()
+		p.until(fmt.Sprintf("%d GPUs of first in the grid", n), fmt.Sprintf("[...document.querySelectorAll('.gpu-name')].filter((x) => x.textContent === 'first').length === %d", n))
+		p.shows(fmt.Sprintf("%d of 4", n))
+	}
+	held(1)
+	colour := eval[string](p, "getComputedStyle(document.querySelector('.gpu-fill i')).backgroundColor")
+	f.change("it grows", func() { f.release(&f.jobs[0]); f.hold(&f.jobs[0], 0, 0, 4, 1000) })
+	held(4)
+	if got := eval[string](p, "getComputedStyle(document.querySelector('.gpu-fill i')).backgroundColor"); got != colour || got == "rgba(0, 0, 0, 0)" {
+		t.Errorf("the colour of the job went from %s to %s; want one that stays", colour, got)
+	}
+
+	_ = f.server.Close()
+	p.shows("reconnecting…", "first") // what was known stays
+	f.change("nobody hears this", func() { f.jobs = append([]api.Job{waiting("j-2", "second", 2)}, f.jobs...) })
+	f.open(t)
+	p.shows("second", "live")
+
+	p.visit("#/jobs/j-1")
+	p.shows("Pause", "rank 0 of attempt", "Last checkpoint")
+	p.click("#do-cancel")
+	p.do(chromedp.WaitVisible("dialog[open]"))
+	if got := eval[string](p, "document.activeElement.textContent"); got != "Leave it as it is" {
+		t.Errorf("the dialog puts the focus on %q; want the button that does nothing", got)
+	}
+	p.do(chromedp.KeyEvent(kb.Escape))
+	p.until("Escape to close the dialog", "!document.querySelector('dialog')")
+	if got := eval[string](p, "document.activeElement.id"); got != "do-cancel" {
+		t.Errorf("the focus went to %q after the dialog; want it back on the button", got)
+	}
+	p.click("#do-cancel")
+	p.click("dialog .danger")
+	p.until("the job to be killed", "document.querySelector('h1 .badge')?.textContent === 'killed' && !document.querySelector('#do-cancel')")
+	f.mu.Lock()
+	if want := []string{"POST /v1/jobs/j-1/cancel 1"}; !slices.Equal(f.posts, want) {
+		t.Errorf("the daemon got %q; want %q", f.posts, want)
+	}
+	f.mu.Unlock()
+	p.sound()
+	p.silent()
+}
+
+// testTroubles shows what the pages say when things are missing or refused.
+func testTroubles(t *testing.T, w window) {
+	f := newFake()
+	f.nodes = []api.Node{node("box", 2, "")}
+	f.secret = "fw_right"
+	f.open(t)
+	p := w.open(t, f)
+	p.start("/#/events")
+	p.shows("Sign in", "signed out")
+	p.do(chromedp.SendKeys("#token", "fw_wrong\r"))
+	p.shows("this token is not known")
+	p.do(chromedp.SendKeys("#token", "fw_right\r"))
+	p.shows("Nothing has happened yet.")
+
+	p.visit("#/jobs/no-such-job")
+	p.shows("there is no job no-such-job", "see fairway ps")
+	f.mu.Lock()
+	f.broken, f.who.Role = "/nodes", api.Viewer
+	f.mu.Unlock()
+	p.visit("#/nodes")
+	p.shows("the disk is full", "free some space")
+	f.change("the disk has room again", func() {
+		f.broken = ""
+		f.jobs = []api.Job{running("j-1", hostile, 1)}
+		f.hold(&f.jobs[0], 0, 0, 1, 1000)
+	})
+	p.shows("box", "CPU slot", hostile)
+	p.do(chromedp.Reload())
+	p.shows("box")
+	for _, hash := range []string{"#/jobs/j-1", "#/", "#/jobs", "#/fairness", "#/events", "#/policy"} {
+		p.visit(hash)
+		p.until("the panels of "+hash, "!document.querySelector('[aria-busy=true]')")
+		p.sound()
+	}
+	p.visit("#/jobs/j-1")
+	p.until("the hostile name as text", fmt.Sprintf("document.querySelector('h1')?.textContent.includes(%q)", hostile))
+	if eval[bool](p, "!!document.querySelector('#do-cancel')") {
+		t.Error("a viewer is offered to cancel a job")
+	}
+	p.click("#leave")
+	p.shows("Sign in", "signed out")
+	p.silent()
+}
+
+// testHands goes over the pages with the keyboard, and switches policy and
+// cordons a node.
+func testHands(t *testing.T, w window) {
+	f := newFake()
+	richWorld(f)
+	f.open(t)
+	p := w.open(t, f)
+	p.start("/")
+	p.shows("bert-finetune")
+	p.until("the grid", "document.querySelector('#gpu-1-6')")
+	press := func(keys ...string) {
+		t.Helper()
+		for _, k := range keys {
+			p.do(chromedp.KeyEvent(k))
+		}
+	}
+	press(kb.Tab)
+	if got := eval[string](p, "document.activeElement.id"); got != "skip" {
+		t.Errorf("Tab first reaches %q; want the skip link", got)
+	}
+	press(kb.Enter)
+	if got := eval[string](p, "document.activeElement.id"); got != "main" {
+		t.Errorf("the skip link leads to %q; want the page", got)
+	}
+	for range 4 {
+		press(kb.Tab)
+		if eval[bool](p, "document.activeElement.classList.contains('gpu')") {
+			break
+		}
+	}
+	press(kb.ArrowRight, kb.ArrowRight, kb.ArrowDown, kb.End, kb.ArrowLeft)
+	if got := eval[string](p, "document.activeElement.id"); got != "gpu-1-6" {
+		t.Errorf("the arrows lead to %q; want gpu-1-6", got)
+	}
+	p.until("the card of a shared GPU", "!document.getElementById('tip').hidden && document.getElementById('tip').innerText.includes('notebook') && document.getElementById('tip').innerText.includes('utilisation')")
+	press(kb.Escape)
+	p.until("Escape to hide the card", "document.getElementById('tip').hidden")
+	f.change("something", func() {}) // the focus survives what is drawn anew
+	p.until("the new event", "document.querySelector('.events').innerText.includes('something')")
+	if got := eval[string](p, "document.activeElement.id"); got != "gpu-1-6" {
+		t.Errorf("a refresh moved the focus to %q", got)
+	}
+	press(kb.Enter)
+	p.until("the page of the job", "location.hash === '#/jobs/j-0008'")
+
+	p.visit("#/jobs/j-0003")
+	p.until("five charts", "document.querySelectorAll('.chart svg').length === 5")
+	p.until("all panels", "!document.querySelector('[aria-busy=true]')") // one that comes late draws the charts anew
+	p.until("five marks in the chart of GPUs", "document.querySelectorAll('.chart:first-child .mark').length === 5")
+	eval[bool](p, "document.querySelector('.chart svg').focus(), true")
+	press(kb.ArrowLeft)
+	p.until("the values at the crosshair", "!document.getElementById('tip').hidden && document.getElementById('tip').innerText.includes('GPUs')")
+	p.click(".chart button")
+	p.until("the table of a chart", "document.querySelectorAll('.chart-table:not([hidden]) tbody tr').length === 6")
+
+	p.visit("#/policy")
+	p.shows("gandiva")
+	p.do(chromedp.SendKeys("#policy-spec", "las\r"))
+	p.shows("las would now", "move bert-finetune from 8 to 2 GPUs")
+	p.click("#policy-switch")
+	p.click("dialog .primary")
+	p.shows("The policy is now las.")
+	p.visit("#/nodes")
+	p.shows("workstation")
+	p.click(".node .quiet")
+	p.click("dialog .primary")
+	p.until("two cordoned nodes", "document.querySelectorAll('.badge.cordoned').length === 2")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if want := []string{"PUT /v1/policy 1", "PUT /v1/policy 1", "PUT /v1/nodes/dgx-1 1"}; !slices.Equal(f.posts, want) {
+		t.Errorf("the daemon got %q; want %q", f.posts, want)
+	}
+	p.silent()
+}
+
+// testManyJobs opens the pages with 10,000 jobs in the queue and 200 running.
+func testManyJobs(t *testing.T, w window) {
+	f := newFake()
+	for i := range 26 {
+		f.nodes = append(f.nodes, node(fmt.Sprintf("box-%02d", i), 8, "h200"))
+	}
+	for i := range 10_000 {
+		f.jobs = append(f.jobs, waiting(fmt.Sprintf("j-%05d", 10_000-i), fmt.Sprintf("job %05d", 10_000-i), 1+i%8))
+	}
+	for i := range 200 {
+		f.jobs = append(f.jobs, running(fmt.Sprintf("r-%03d", i), fmt.Sprintf("busy %03d", i), 1))
+		f.hold(&f.jobs[len(f.jobs)-1], i/8, i%8, 1, 1000)
+	}
+	f.open(t)
+	p := w.open(t, f)
+	if err := chromedp.Run(p.ctx, performance.Enable().WithTimeDomain(performance.EnableTimeDomainThreadTicks)); err != nil {
+		t.Fatal(err)
+	}
+	p.start("/")
+	p.shows("job 10000", "100 of 10,000 shown")
+	ready := p.busy()
+	// How long the page keeps the browser busy when something changes.
+	f.change("a change", func() { f.jobs[0] = running("j-10000", "job 10000", 1); f.hold(&f.jobs[0], 25, 0, 1, 1000) })
+	p.until("the job in the grid", "document.querySelector('#gpu-25-0 .gpu-name').textContent === 'job 10000'")
+	refresh := p.busy() - ready
+	t.Logf("10,000 jobs: shown after %.2f s of work; a refresh took %.2f s", ready, refresh)
+	if ready <= 0 || refresh <= 0 || ready > 10 || refresh > 5 {
+		t.Errorf("the page worked %.2f s until it was ready and %.2f s on a refresh; want 10 s and 5 s at most", ready, refresh)
+	}
+	p.click(".more")
+	p.shows("200 of 9,999 shown")
+	p.visit("#/jobs")
+	p.shows("10,200")
+	p.do(chromedp.SendKeys("#search", "00042"))
+	p.until("one job that fits", "document.querySelectorAll('tbody tr').length === 1 && document.querySelector('tbody').innerText.includes('job 00042')")
+	p.silent()
+}
+
+// testModules tests functions of the modules where they run.
+func testModules(t *testing.T, w window) {
+	f := newFake()
+	f.open(t)
+	p := w.open(t, f)
+	p.start("/")
+	for _, c := range []struct{ module, call, want string }{
+		{"format", "m.number(1234567)", `"1,234,567"`},
+		{"format", "m.number(0.012345)", `"0.0123"`},
+		{"format", "m.number(undefined)", `"–"`},
+		{"format", "m.short(12345)", `"12.3k"`},
+		{"format", "m.duration(0)", `"0 s"`},
+		{"format", "m.duration(0.25)", `"250 ms"`},
+		{"format", "m.duration(59.6)", `"1 min"`},
+		{"format", "m.duration(7500)", `"2 h 5 min"`},
+		{"format", "m.duration(-61)", `"−1 min 1 s"`},
+		{"format", "m.duration(200 * 86400)", `"200 d"`},
+		{"format", "m.span(3725)", `"1 h 2 min"`},
+		{"format", "m.seconds('1h2m3.5s')", `3723.5`},
+		{"format", "m.seconds('250ms')", `0.25`},
+		{"format", "m.bytes(141 * 2 ** 30)", `"141 GiB"`},
+		{"format", "m.percent(0.9981)", `"99.8 %"`},
+		{"format", "m.ago(1000, 61000 + 30000)", `"1 min ago"`},
+		{"format", "m.ago(90000, 0)", `"in 1 min"`},
+		{"format", "m.ago(NaN, 0)", `"–"`},
+		{"format", "m.sizes({gpus: 4, min_gpus: 1, max_gpus: 8})", `"1–8"`},
+		{"format", "m.sizes({gpus: 1, milli_gpu: 500})", `"1 × 0.5"`},
+		{"scale", "m.ticks(0, 1.02, 5)", `[0,0.5,1]`},
+		{"scale", "m.ticks(0, 3, 5, true)", `[0,1,2,3]`},
+		{"scale", "m.ticks(5, 5, 5)", `[5]`},
+		{"scale", "m.scale([0, 10], [100, 0]).to(2.5)", `75`},
+		{"scale", "m.scale([0, 10], [100, 0]).from(75)", `2.5`},
+		{"scale", "m.scale([3, 3], [0, 100]).to(3)", `0`},
+		{"scale", "[0, 1, 2.5, 9].map((x) => m.indexAt([[1, 0], [2, 0], [3, 0]], x))", `[-1,0,1,2]`},
+		{"scale", "m.valueAt([[0, 0], [10, 10]], 4)", `4`},
+		{"scale", "m.valueAt([[0, 0], [10, 10]], 4, true)", `0`},
+		{"scale", "m.valueAt([[0, 1], [5, null], [10, 10]], 7)", `null`},
+		{"scale", "m.stack([{points: [[0, 1], [2, 3]]}, {points: [[1, 5]]}]).map((s) => s.edges)", `[[[0,0,1],[1,0,1],[2,0,3]],[[0,1,1],[1,1,6],[2,3,8]]]`},
+		{"scale", "[m.thin(Array.from({length: 9000}, (_, i) => [i, i === 4321 ? 99 : 0]), 100)].map((a) => [a.length <= 400, Math.max(...a.map((p) => p[1]))])", `[[true,99]]`},
+		{"scale", "m.timeTicks(Date.UTC(2026, 0, 5, 10, 2), Date.UTC(2026, 0, 5, 11), 4).length", `4`},
+		{"colour", "m.jobColour({id: 'a'}) === m.jobColour({id: 'a', app: 'a'})", `true`},
+		{"colour", "new Set(Array.from({length: 23}, (_, i) => m.jobColour({id: 'x' + i}))).size", `23`},
+		{"api", "m.path(['jobs', 'a/b?c'], {state: ['x', 'y'], after: ''})", `"/v1/jobs/a%2Fb%3Fc?state=x&state=y"`},
+		{"feed", "m.kindOf({exit: {job: 'j'}}) + m.jobOf({event: {kind: 'job-submitted', spec: {id: 'j'}}})", `"attempt-endedj"`},
+		{"dom", "(() => { const d = document.createElement('div'); m.show(d, m.h('b', {key: 1}, 'a'), m.h('b', {key: 2}, 'b')); const b = d.lastChild; m.show(d, m.h('b', {key: 2}, '<i>'), m.h('b', {key: 3}, 'c')); return [b === d.firstChild, d.innerHTML]; })()", `[true,"\u003cb\u003e\u0026lt;i\u0026gt;\u003c/b\u003e\u003cb\u003ec\u003c/b\u003e"]`},
+	} {
+		got := eval[string](p, fmt.Sprintf("import('/%s.js').then((m) => JSON.stringify(%s))", c.module, c.call))
+		if want := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(c.want); got != want {
+			t.Errorf("%s: %s = %s; want %s", c.module, c.call, got, want)
+		}
+	}
+	p.silent()
+}
+
+// TestStatesOfNodes keeps the numbers that the page knows in step with the core.
+func TestStatesOfNodes(t *testing.T) {
+	if got := [...]sched.NodeState{sched.Ready, sched.Cordoned, sched.Down}; got != [...]sched.NodeState{0, 1, 2} {
+		t.Errorf("the states of a node are %v; grid.js counts them from 0", got)
+	}
+}

@@ -1,0 +1,140 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/sched/goodput"
+)
+
+// Model has the measurements of one model. It remembers answers: a Model may
+// be used by one goroutine only.
+type Model struct {
+	name     string
+	runs     []run // ascending batch sizes
+	measured map[placement][]sample
+	longest  int // nodes of the longest measured placement
+	surface  surface
+
+	byPlacement map[exactKey]times
+	byShape     map[point]times
+}
+
+func newModel(name string) *Model {
+	return &Model{
+		name:        name,
+		measured:    map[placement][]sample{},
+		byPlacement: map[exactKey]times{},
+		byShape:     map[point]times{},
+	}
+}
+
+// Name returns the name of the model.
+func (m *Model) Name() string { return m.name }
+
+// quirk is something that the simulator of the Pollux artifact says about a
+// model in its code and not in its tables.
+type quirk struct {
+	epochs   int // training is complete after so many
+	localMax int // largest local batch it uses; 0: what was measured
+}
+
+// quirks are those of the models of the artifact. yolov3 was measured with up
+// to 16 examples on a GPU on few nodes, but with no more than 8 on many.
+var quirks = map[string]quirk{
+	"bert":        {epochs: 2},
+	"cifar10":     {epochs: 100},
+	"deepspeech2": {epochs: 80},
+	"imagenet":    {epochs: 90},
+	"ncf":         {epochs: 10},
+	"yolov3":      {epochs: 50, localMax: 8},
+}
+
+// Limits returns the bounds of the batch size: those of the training runs for
+// all GPUs, those of the measured placements for one.
+func (m *Model) Limits() goodput.Limits {
+	l := goodput.Limits{Initial: m.runs[0].batch, Max: m.runs[len(m.runs)-1].batch}
+	for _, samples := range m.measured {
+		first, last := samples[0].local, samples[len(samples)-1].local
+		if l.LocalMin == 0 || first < l.LocalMin {
+			l.LocalMin = first
+		}
+		l.LocalMax = max(l.LocalMax, last)
+	}
+	if most := quirks[m.name].localMax; most > 0 {
+		l.LocalMax = min(l.LocalMax, most)
+	}
+	return l
+}
+
+// Epochs returns the number of epochs after which training is complete.
+func (m *Model) Epochs() int {
+	n := len(m.runs[0].epochs)
+	for _, r := range m.runs {
+		n = min(n, len(r.epochs))
+	}
+	if most := quirks[m.name].epochs; most > 0 {
+		n = min(n, most)
+	}
+	return n
+}
+
+// Progress returns the progress that completes that many epochs, in iterations
+// at the initial batch size: the least of all training runs. Beyond Epochs it
+// stays what it is there.
+func (m *Model) Progress(epochs int) float64 {
+	epochs = min(epochs, m.Epochs())
+	if epochs < 1 {
+		return 0
+	}
+	least := m.runs[0].epochs[epochs-1].progress
+	for _, r := range m.runs {
+		least = min(least, r.epochs[epochs-1].progress)
+	}
+	return least
+}
+
+// Grad returns the square of the length of the gradient and its variance in an
+// epoch (from 0) at a total batch size, interpolated linearly between the
+// training runs at the two batch sizes around it.
+func (m *Model) Grad(batch, epoch int) (sqr, variance float64, err error) {
+	a, b, w, err := m.between(batch, epoch)
+	if err != nil {
+		return 0, 0, err
+	}
+	return a.sqr + w*(b.sqr-a.sqr), a.variance + w*(b.variance-a.variance), nil
+}
+
+// Iterations returns the iterations done at the end of an epoch (from 0) at a
+// total batch size, interpolated like Grad.
+func (m *Model) Iterations(batch, epoch int) (float64, error) {
+	a, b, w, err := m.between(batch, epoch)
+	if err != nil {
+		return 0, err
+	}
+	return a.iteration + w*(b.iteration-a.iteration), nil
+}
+
+// between returns an epoch of the two runs around a batch size, and where the
+// batch size lies between them.
+func (m *Model) between(batch, epoch int) (a, b *epoch, w float64, err error) {
+	if epoch < 0 || epoch >= m.Epochs() {
+		return nil, nil, 0, fmt.Errorf("profile %s: epoch %d; want 0 to %d", m.name, epoch, m.Epochs()-1)
+	}
+	i, exact := slices.BinarySearchFunc(m.runs, batch, func(r run, batch int) int { return cmp.Compare(r.batch, batch) })
+	switch {
+	case exact:
+		a = &m.runs[i].epochs[epoch]
+		return a, a, 0, nil
+	case i == 0 || i == len(m.runs):
+		return nil, nil, 0, fmt.Errorf("profile %s: batch size %d; want %d to %d, the ones measured",
+			m.name, batch, m.runs[0].batch, m.runs[len(m.runs)-1].batch)
+	}
+	lo, hi := &m.runs[i-1], &m.runs[i]
+	w = float64(batch-lo.batch) / float64(hi.batch-lo.batch)
+	return &lo.epochs[epoch], &hi.epochs[epoch], w, nil
+}

@@ -1,0 +1,227 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sim"
+	"github.com/fairway-gpu/fairway/sim/zoo"
+)
+
+// Options say what a journal is replayed on.
+type Options struct {
+	Name    string         // of the workload
+	Cluster *sched.Cluster // nil: the journal's own
+}
+
+// Past is a journal as the simulator sees it.
+type Past struct {
+	Workload sim.Workload
+	Cluster  *sched.Cluster // to run it on
+	// Models is what the workload's jobs name as their models: how long restarts
+	// take, and how fast jobs whose agents have reported are on other GPUs. The
+	// zoo of the simulation needs them; see AddModels.
+	Models []*zoo.Model
+	Was    *sim.Result // what really happened to these jobs
+	Notes  []Note
+}
+
+// NewPast makes a workload of a journal.
+//
+// A job's length is the time for which it held GPUs, less what it had to do
+// again, counted at the size it asked for: in proportion to the GPUs, or as its
+// agent's last report says. A job whose agent has told how fast it is on every
+// GPU type of the cluster trains by that model.
+func NewPast(records []api.Record, o Options) (*Past, error) {
+	c, err := read(records)
+	if err != nil {
+		return nil, fmt.Errorf("replay journal: %w", err)
+	}
+	p := &Past{Workload: sim.Workload{Name: o.Name, Source: "the journal of a daemon", Tenants: c.tenants}, Cluster: o.Cluster}
+	if p.Cluster == nil {
+		if p.Cluster, err = c.cluster(); err != nil {
+			return nil, fmt.Errorf("replay journal: %w", err)
+		}
+	}
+	m := newModels(p.Cluster, c)
+	var told []*story
+	for _, s := range c.jobs {
+		if w, ok := c.work(s, m); ok {
+			p.Workload.Work = append(p.Workload.Work, w)
+			told = append(told, s)
+		}
+	}
+	if len(told) == 0 {
+		return nil, fmt.Errorf("replay journal: none of the %d jobs in %d records has run", len(c.jobs), len(records))
+	}
+	p.Workload.Start = p.Workload.Work[0].Submitted
+	p.Models = m.list
+	p.Was = c.asItWas(p, told)
+	if c.policies > 0 {
+		c.notes.add(fmt.Sprintf("changes of the policy while it happened: %d", c.policies), "")
+	}
+	p.Notes = append(c.notes.list, m.notes.list...)
+	return p, nil
+}
+
+// cluster returns the nodes of the journal that are not down, all ready.
+func (c *chronicle) cluster() (*sched.Cluster, error) {
+	var nodes []sched.Node
+	for _, n := range c.nodes {
+		switch n.State {
+		case sched.Down:
+			continue
+		case sched.Cordoned:
+			c.notes.add("node is cordoned: the replay uses it", sched.JobID(n.Name))
+		}
+		n.State = sched.Ready
+		nodes = append(nodes, n)
+	}
+	if len(nodes) == 0 {
+		return nil, fmt.Errorf("the journal has no node that is not down; name a cluster")
+	}
+	return sched.NewCluster(nodes)
+}
+
+// work returns a job with the truth about it; ok is false if there is none.
+func (c *chronicle) work(s *story, m *models) (sim.Work, bool) {
+	w := sim.Work{Spec: s.spec, Failures: s.failures}
+	id := s.spec.ID
+	if s.paused {
+		c.notes.add("was paused or held: the replay does not hold it", id)
+	}
+	if s.lost {
+		c.notes.add("lost work when it was stopped: the replay charges a restart instead", id)
+	}
+	ran := s.seconds(c.widest())
+	scale := 1.0 // of the whole job, to what has been seen of it
+	switch s.phase {
+	case sched.Finished:
+	case sched.Killed:
+		w.Outcome = sched.Killed
+		if len(s.runs) == 0 {
+			c.notes.add("was cancelled before it ran: left out", id)
+			return w, false
+		}
+	case sched.Failed:
+		w.Outcome = sched.Failed
+		// It must not get through before it fails, however many GPUs it has.
+		most := float64(max(s.spec.GPUs, s.spec.MaxGPUs)) / float64(s.spec.GPUs)
+		ran = 1.01*most*longest(s.failures).Seconds() + 1
+	default:
+		var ok bool
+		if ran, scale, ok = c.unfinished(s, ran); !ok {
+			return w, false
+		}
+	}
+	if s.spec.Estimate == 0 {
+		c.notes.add("has no estimate: policies that ask for one are told the truth, which the daemon could not", id)
+	}
+	if s.phase != sched.Failed {
+		less := s.withoutLaunches(ran, m)
+		scale *= less / max(ran, 1e-9)
+		ran = less
+	}
+	w.RunTime = seconds(ran)
+	m.describe(s, &w, scale)
+	return w, true
+}
+
+// withoutLaunches takes from a run time what its restarts took, which the
+// simulator adds again: the launch after each stop, and the whole restart after
+// the last failure; those between failures are part of the attempts that failed.
+func (s *story) withoutLaunches(ran float64, m *models) float64 {
+	less := ran - float64(s.preempts+s.moves)*m.launch
+	if len(s.failures) > 0 {
+		less -= m.cost()
+	}
+	const least = 0.1 // a guess must not make a job vanish
+	return max(less, least*ran)
+}
+
+// unfinished guesses how long a job is that has not ended.
+func (c *chronicle) unfinished(s *story, ran float64) (total, scale float64, ok bool) {
+	whole := s.spec.Work
+	if whole == 0 {
+		whole = s.whole
+	}
+	estimate := s.spec.Estimate.D().Seconds()
+	switch {
+	case whole > 0 && s.done > 0 && ran > 0:
+		scale = max(1, whole/s.done)
+		c.notes.add("has not ended: its length follows from the work it reported", s.spec.ID)
+		return ran * scale, scale, true
+	case estimate > ran:
+		c.notes.add("has not ended: its length is its user's estimate", s.spec.ID)
+		return estimate, estimate / max(ran, 1e-3), true
+	case ran > 0:
+		c.notes.add("has not ended: it is taken to end where the journal does", s.spec.ID)
+		return ran, 1, true
+	}
+	c.notes.add("has not run, and nobody knows how long it is: left out", s.spec.ID)
+	return 0, 0, false
+}
+
+// seconds returns the run time that has lasted, at the size the job asked for.
+// widest is the number of GPUs of the largest node.
+func (s *story) seconds(widest int) float64 {
+	asked := goodput.Shape{Nodes: 1, GPUs: s.spec.GPUs}
+	if widest > 0 {
+		asked.Nodes = (s.spec.GPUs + widest - 1) / widest
+	}
+	sum := 0.0
+	for _, p := range s.pieces {
+		speed := float64(p.shape.GPUs) / float64(s.spec.GPUs)
+		if s.perf != nil && p.shape != asked {
+			_, then, _ := s.perf.Goodput(string(p.gpuType), p.shape)
+			_, well, _ := s.perf.Goodput(string(p.gpuType), asked)
+			if then > 0 && well > 0 {
+				speed = then / well
+			}
+		}
+		sum += speed * p.wall.Seconds()
+	}
+	return sum
+}
+
+func (c *chronicle) widest() int {
+	widest := 0
+	for _, n := range c.nodes {
+		widest = max(widest, n.GPUs)
+	}
+	return widest
+}
+
+func longest(failures []sim.Failure) time.Duration {
+	var most time.Duration
+	for _, f := range failures {
+		most = max(most, f.After.D())
+	}
+	return most
+}
+
+// seconds makes a run time that the simulator takes: above 0, below a century.
+func seconds(s float64) sched.Duration {
+	const shortest, most = 1e-3, 100 * 365 * 24 * 3600
+	if math.IsNaN(s) {
+		s = shortest
+	}
+	return sched.Duration(min(max(s, shortest), most) * 1e9)
+}
+
+// median returns the middle of x; 0 if there is none.
+func median(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	x = slices.Sorted(slices.Values(x))
+	return x[len(x)/2]
+}

@@ -1,0 +1,84 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/fairway-gpu/fairway/api"
+)
+
+// The bounds of an exported journal, in bytes.
+const (
+	DefaultLimit = 1 << 30
+	// MaxLine is more than the largest record that a daemon writes.
+	MaxLine = 8 << 20
+)
+
+// Read reads an exported journal: one record a line, in JSON, in order. limit
+// is the largest size that is read, in bytes; 0: DefaultLimit. Blank lines are
+// ignored, and so are fields that this version does not know.
+func Read(r io.Reader, limit int64) ([]api.Record, error) {
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	counted := &io.LimitedReader{R: r, N: limit + 1}
+	lines := bufio.NewScanner(counted)
+	lines.Buffer(make([]byte, 64<<10), MaxLine)
+	var out []api.Record
+	n := 0
+	for lines.Scan() {
+		n++
+		if counted.N == 0 {
+			break
+		}
+		text := bytes.TrimSpace(lines.Bytes())
+		if len(text) == 0 {
+			continue
+		}
+		rec, err := Decode(text)
+		if err != nil {
+			return nil, fmt.Errorf("read journal: line %d: %w", n, err)
+		}
+		if k := len(out); k > 0 && rec.Seq <= out[k-1].Seq {
+			return nil, fmt.Errorf("read journal: line %d: seq = %d after %d; want ascending numbers", n, rec.Seq, out[k-1].Seq)
+		}
+		out = append(out, rec)
+	}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, fmt.Errorf("read journal: line %d: it has %d bytes or more; want one record a line", n+1, MaxLine)
+	case err != nil:
+		return nil, fmt.Errorf("read journal: line %d: %w", n+1, err)
+	case counted.N == 0:
+		return nil, fmt.Errorf("read journal: it has more than %d bytes", limit)
+	}
+	return out, nil
+}
+
+// Decode reads one record and checks what everything else relies on.
+func Decode(text []byte) (api.Record, error) {
+	var r api.Record
+	if err := json.Unmarshal(text, &r); err != nil {
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			return r, fmt.Errorf("column %d: %w", syntax.Offset, err)
+		}
+		if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return r, fmt.Errorf("column %d: %s is a %s; want %s", kind.Offset, kind.Field, kind.Value, kind.Type)
+		}
+		return r, err
+	}
+	switch {
+	case r.Seq == 0:
+		return r, errors.New("seq = 0; want the number of the record, from 1")
+	case r.At.IsZero():
+		return r, fmt.Errorf("record %d: at is missing; want the time of the record", r.Seq)
+	}
+	return r, nil
+}
