@@ -1,9 +1,9 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package api holds the nouns that travel: what users submit, what the daemon
-// keeps in its journal, what the server and its clients exchange, and the
-// services behind them. Everybody may import it; it does no I/O.
+// Package api holds the types that cross a process boundary: what users submit,
+// what the journal records, what server and clients exchange, and the services
+// behind them. Every room but the core may import it. It does no I/O.
 //
 //   - Task, Submission, Job, Record: what is submitted, shown and recorded.
 //   - Attempt is one run of a job; Exit is how it ended.

@@ -1,8 +1,8 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package client speaks the API of a Fairway daemon. It is all that the command
-// line knows, and what a program in Go should use.
+// Package client is the Go client of the API. The command line uses nothing else to
+// talk to a daemon, and Go programs should use it too. It imports only api and sched.
 //
 //	c, err := client.New(client.Options{Address: "unix:///run/fairway/fairway.sock"})
 //	job, err := c.Submit(ctx, api.Submission{...})

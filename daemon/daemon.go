@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package daemon holds what "fairway up" and the Kubernetes operator share: the
-// parts that decide, ask bidders and run searches, and how both read their
-// configuration, write their log and export the journal.
+// parts that decide, collect bids and run searches, and how both read their
+// configuration, write their log and export the journal. It starts no job and
+// links no Kubernetes: executors (local, kube/pods) import it, never the reverse.
 //
 // Beneath it: state keeps everything that must survive a crash, loop drives the
-// policies, executor is the port to what starts jobs, bidding asks programs that
-// bid for their apps.
+// policies, executor is the port for what starts jobs, bidding asks the programs
+// that bid for their apps.
 package daemon
 
 import (

@@ -1,8 +1,9 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package diagnose says why an attempt of a job failed, whether another one is
-// worth its GPUs, and which nodes should be left alone for a while.
+// Package diagnose finds out why an attempt of a job failed, whether a retry is
+// worth its GPUs, and which nodes to quarantine. It is a set of pure functions and
+// state machines over sched; the daemon and the simulator both use it.
 //
 // # Classification
 //

@@ -1,9 +1,10 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package local runs jobs as processes of one machine: it finds the GPUs, makes
-// the processes follow executor.Port, keeps what they print and measures what they
-// use.
+// Package local is the executor for one machine: it finds the GPUs, starts and
+// stops processes as executor.Port says, keeps their output and measures their use.
+// It alone touches processes, control groups, GPUs and MPS. It decides nothing about
+// which job runs where.
 //
 // # Who does what
 //

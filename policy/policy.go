@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package policy is the table of scheduling policies. A policy is a folder
-// below this one and a line in Builtin.
+// below this one and a line in Builtin; layers, auctions and interference models
+// that policies share live here too. All of it is pure and imports only sched.
 //
 // # Naming a policy
 //

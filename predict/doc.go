@@ -1,8 +1,10 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package predict says, from a model's graph alone, how training it will use
-// a GPU: utilisation, memory and the time of a step.
+// Package predict estimates, from a model's graph alone, how training it will use
+// a GPU: utilisation, memory and step time. Beneath it: onnx reads graphs, features
+// sums them up, experience keeps what past jobs measured. Of Fairway it imports only
+// sched/goodput.
 //
 // # Utilisation
 //

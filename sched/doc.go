@@ -1,9 +1,10 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sched is the core of Fairway: the nouns of GPU scheduling, the one
-// method a policy has, and the judge that stands between a policy and the
-// world.
+// Package sched is the core of Fairway: the types of GPU scheduling, the one
+// method of a policy, and the checks on its plans. Beneath it: goodput (speed),
+// place (finding GPUs), guard (bounds on preemption). It imports only the standard
+// library; every room may import it.
 //
 // The core is pure. It reads no clock, does no I/O, starts no goroutine and
 // draws no random number: the same snapshot gives the same plan, byte for

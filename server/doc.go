@@ -1,8 +1,9 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server is the HTTP/JSON API of Fairway over the services of package
-// live. It also serves the dashboard, metrics and the description of itself.
+// Package server is the HTTP/JSON API of Fairway: it exposes the services of package
+// api, the dashboard (server/web), metrics and an OpenAPI document. It authenticates
+// callers and holds no state of its own but sessions; it imports only api and sched.
 //
 // There is one table of routes (routes.go). The multiplexer, the check of query
 // parameters, the limits of bodies, the least role and the OpenAPI document are

@@ -1,8 +1,10 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sim drives the core in virtual time: it replays a workload on a
-// cluster under a policy and measures what became of every job.
+// Package sim drives the core in virtual time: it replays a workload on a cluster
+// under a policy and measures the outcome of every job. Beneath it: traces, replays
+// of journals, the model zoo, measured tables, autoscaling. It reads no clock and
+// never imports the daemon.
 //
 // It is event-driven. Time jumps from one thing that happens to the next: a
 // job arrives, ends, fails, trains into a phase with another speed, or the

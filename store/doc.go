@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package store is the durable, append-only journal of the daemon: records with
-// sequence numbers from 1 without gaps, and snapshots that stand for all records
-// up to one of them. Payloads are opaque bytes; the caller encodes them.
+// gapless sequence numbers from 1, and snapshots that replace all records up to one
+// of them. Payloads are opaque bytes, so it imports none of Fairway's packages; it is
+// the only package that touches the journal's files.
 //
 // # Files
 //

@@ -1,11 +1,11 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tune is the lower level of a two-level scheduler: what happens inside
-// an app. The level above gives the app a number of GPUs; a Tuner says how its
-// jobs, the trials of a search for hyper-parameters, divide them, which of them
-// are not worth going on with, and how many new ones may start. An agent that
-// bids for the app asks it for one thing more: the phases that are left.
+// Package tune schedules the trials of a hyper-parameter search inside one app.
+// The cluster scheduler gives the app a number of GPUs; a Tuner divides them among
+// the trials, stops weak trials and says how many new ones may start. Package search
+// samples new trials; package runner carries decisions out through api and is the
+// only part that may touch the world.
 //
 // # The rules
 //

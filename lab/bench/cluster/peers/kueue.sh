@@ -81,7 +81,7 @@ spec: {clusterQueue: all}
 EOF
 done
 
-exec go run ./bench/cluster --nodes "$nodes" --jobs "$jobs" --mode "$mode" --out "$out/$mode-$nodes" \
+exec go run ./lab/bench/cluster --nodes "$nodes" --jobs "$jobs" --mode "$mode" --out "$out/$mode-$nodes" \
   --scheduler peer --kind job --peer-scheduler default-scheduler --peer-suspend \
   --peer-labels kueue.x-k8s.io/queue-name=all --peer-apply "$out/crds.yaml" --peer-apply "$out/queues.yaml" \
   --peer-command "exec '$out/kueue-$version' --config '$out/config.yaml' --feature-gates=VisibilityOnDemand=false"
