@@ -6,10 +6,8 @@
 set -eu
 
 # The kubelet, containerd and the network plugins write to fixed places.
-for folder in /var/lib/kubelet /var/lib/cni /var/log /run/containerd /run/netns /opt/cni /etc/cni; do
-  [ -d "$folder" ] || continue
-  mount -t tmpfs tmpfs "$folder"
-done
+. "$FOLDER/private.sh"
+for folder in /var/lib/kubelet /var/lib/cni /var/log /run/containerd; do private "$folder"; done
 
 # The kubelet sets these for the whole machine. Here it finds them set.
 mkdir "$FOLDER/sysctl"

@@ -19,6 +19,11 @@ const sandboxImage = "docker.io/local/sandbox:1"
 //go:embed node.sh
 var nodeScript []byte
 
+// privateScript has the functions that nodeScript gives a node folders of its own with.
+//
+//go:embed private.sh
+var privateScript []byte
+
 // writeNodeFiles writes what containerd, its network plugins and the kubelet of
 // a node read.
 func (c *Cluster) writeNodeFiles(n *realNode, i int) error {
@@ -42,8 +47,10 @@ func (c *Cluster) writeNodeFiles(n *realNode, i int) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(n.folder, "node.sh"), nodeScript, 0o600); err != nil {
-		return fmt.Errorf("write node script: %w", err)
+	for name, script := range map[string][]byte{"node.sh": nodeScript, "private.sh": privateScript} {
+		if err := os.WriteFile(filepath.Join(n.folder, name), script, 0o600); err != nil {
+			return fmt.Errorf("write node script: %w", err)
+		}
 	}
 	if err := os.Symlink(kubeconfig, filepath.Join(n.folder, "kubeconfig")); err != nil {
 		return fmt.Errorf("link kubeconfig: %w", err)
@@ -78,6 +85,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{{.Sandbox}}"
   restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
@@ -119,6 +127,7 @@ cgroupRoot: /{{.Cgroup}}
 failCgroupV1: false
 failSwapOn: false
 localStorageCapacityIsolation: false
+volumePluginDir: {{.Folder}}/volume-plugins
 makeIPTablesUtilChains: false
 evictionHard: {}
 resolvConf: ""

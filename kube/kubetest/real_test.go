@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,9 +31,24 @@ func realPod(name string, args ...string) *corev1.Pod {
 	return p
 }
 
+// fixedPlaces are where a kubelet, containerd and network plugins write by default.
+var fixedPlaces = []string{
+	"/var/lib/kubelet", "/var/lib/cni", "/var/lib/containerd", "/var/log/pods", "/var/log/containers", "/run/containerd", "/run/netns",
+	"/opt/cni", "/opt/containerd", "/etc/cni", "/etc/containerd", "/etc/kubernetes", "/usr/libexec/kubernetes",
+}
+
+// onMachine returns which of the fixed places this machine has.
+func onMachine() []string {
+	return slices.DeleteFunc(slices.Clone(fixedPlaces), func(path string) bool {
+		_, err := os.Lstat(path)
+		return err != nil
+	})
+}
+
 // TestRealNodes: two pods on two real nodes exchange bytes over TCP, one is
 // stopped with its grace, and nothing stays behind.
 func TestRealNodes(t *testing.T) {
+	had := onMachine()
 	var device string
 	var cgroups []string
 	t.Run("cluster", func(t *testing.T) {
@@ -53,6 +69,9 @@ func TestRealNodes(t *testing.T) {
 	}
 	if _, err := os.Stat(device); !os.IsNotExist(err) {
 		t.Errorf("device %s after the end: %v; want it gone", device, err)
+	}
+	if diff := cmp.Diff(had, onMachine()); diff != "" {
+		t.Errorf("folders of the machine before and after (-want +got):\n%s", diff)
 	}
 	roots, err := hierarchies()
 	if err != nil {
