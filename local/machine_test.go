@@ -475,19 +475,33 @@ func TestStopAll(t *testing.T) {
 	}
 }
 
-// TestTakenBackUnseen: an attempt that was ordered and taken back before the
-// machine looked ends all the same, once.
+// TestTakenBackUnseen: an attempt that was ordered and taken back before the machine
+// looked ends once: as one that was asked to leave, although the first report of its end
+// fails, and although the machine looks for such attempts again after it.
 func TestTakenBackUnseen(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := api.AttemptID{Job: "unseen-1", Number: 3}
 	r.orders.mu.Lock()
 	r.orders.leaving = append(r.orders.leaving, id)
+	r.orders.refuse = 1
 	r.orders.mu.Unlock()
-	if got := r.exit(id); !got.Noticed || got.Lost || got.Code != 0 {
-		t.Errorf("exit = %+v; want one that was asked for", got)
+	looks := func() int {
+		r.orders.mu.Lock()
+		defer r.orders.mu.Unlock()
+		return r.orders.looks
 	}
-	time.Sleep(2 * leaveEvery / 2)
-	if n := len(r.orders.exitsOf(id)); n != 1 {
-		t.Errorf("%d exits; want 1", n)
+	got := r.exit(id)
+	want := api.Exit{AttemptID: id, At: got.At, Noticed: true, Why: "withdrawn before it started"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("exit (-want +got):\n%s", diff)
+	}
+	before := looks()
+	eventually(t, "the machine looks twice more for attempts that were taken back", func() bool { return looks() >= before+2 })
+	if exits, refused := r.orders.exitsOf(id), r.orders.refuse; len(exits) != 1 || refused != 0 {
+		t.Errorf("exits %v, and %d reports that were not refused; want 1 exit after 1 refusal", exits, refused)
+	}
+	if r.orders.isStarted(id) {
+		t.Error("an attempt that nobody ordered was started")
 	}
 }

@@ -45,6 +45,7 @@ type fakeOrders struct {
 	started []api.AttemptID
 	exits   []api.Exit
 	leaving []api.AttemptID // taken back, and no end is known
+	looks   int             // how often Withdrawn was asked
 	refuse  int             // so many reports are refused
 }
 
@@ -59,6 +60,7 @@ func (o *fakeOrders) Attempts() []api.Attempt {
 func (o *fakeOrders) Withdrawn() []api.AttemptID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.looks++
 	return slices.DeleteFunc(slices.Clone(o.leaving), func(id api.AttemptID) bool {
 		return slices.ContainsFunc(o.exits, func(e api.Exit) bool { return e.AttemptID == id })
 	})
