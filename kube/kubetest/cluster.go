@@ -212,7 +212,7 @@ func FreeAddresses(host string, n int) ([]string, error) {
 
 // freePorts finds free ports below those that the kernel hands out to outgoing
 // connections and to whoever asks for any port, both of which could take one between
-// this look and its use.
+// this look and its use. Another test process does not choose the same ones.
 func freePorts(host string, n int) ([]int, error) {
 	const lowest, highest, tries = 20000, 32000, 100
 	var out []int
@@ -222,6 +222,9 @@ func freePorts(host string, n int) ([]int, error) {
 				return nil, fmt.Errorf("choose ports: none of %d tried between %d and %d is free", tries, lowest, highest)
 			}
 			port := lowest + mathrand.IntN(highest-lowest)
+			if !claim(fmt.Sprintf("port-%d", port)) {
+				continue
+			}
 			l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 			if err != nil {
 				continue

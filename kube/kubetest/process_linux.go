@@ -5,7 +5,9 @@ package kubetest
 
 import (
 	"fmt"
+	"net"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,4 +31,15 @@ func awaitStop(pid int) error {
 			return nil
 		}
 	}
+}
+
+// claim reports whether a name was free on this machine. It is this process's for as long
+// as a program takes to use what the name stands for.
+func claim(name string) bool {
+	l, err := net.Listen("unix", "@"+ownPrefix+name) // the kernel's name, not a file's
+	if err != nil {
+		return false
+	}
+	time.AfterFunc(startWithin, func() { l.Close() })
+	return true
 }

@@ -136,7 +136,8 @@ ip route add 10.214.%[5]d.0/24 via %[6]s
 // chooseSubnet returns one that no other cluster of this machine uses.
 func chooseSubnet() (int, error) {
 	for _, subnet := range mathrand.Perm(256) {
-		if _, err := os.Stat(fmt.Sprintf("/sys/class/net/kubetest%d", subnet)); errors.Is(err, fs.ErrNotExist) {
+		name := fmt.Sprintf("kubetest%d", subnet)
+		if _, err := os.Stat("/sys/class/net/" + name); errors.Is(err, fs.ErrNotExist) && claim(name) {
 			return subnet, nil
 		}
 	}
