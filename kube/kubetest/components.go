@@ -74,6 +74,8 @@ func (c *Cluster) beginControllerManager() (ready func(context.Context) error, e
 		"--service-account-private-key-file="+c.file("sa.key"), "--root-ca-file="+c.file("ca.crt"), "--use-service-account-credentials",
 		"--cluster-signing-cert-file="+c.file("ca.crt"), "--cluster-signing-key-file="+c.file("ca.key"),
 		"--node-monitor-grace-period="+c.options.NodeGrace.String(), "--node-monitor-period="+(min(c.options.NodeGrace, 5*time.Second)/2).String(),
+		// By default it makes a folder in /usr.
+		"--flex-volume-plugin-dir="+c.file("volume-plugins"),
 		// It would write to every node, for kubelets that are not there.
 		"--controllers=*,-ttl-controller",
 		// A node that fails among few would else be spared by the guard against

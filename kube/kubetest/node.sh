@@ -5,9 +5,9 @@
 # its own. When it ends, so does all it started, and no mount is left.
 set -eu
 
-# The kubelet, containerd and the network plugins write to fixed places.
+# The kubelet, containerd, the network plugins and mount(8) write to fixed places.
 . "$FOLDER/private.sh"
-for folder in /var/lib/kubelet /var/lib/cni /var/log /run/containerd; do private "$folder"; done
+for folder in /var/lib/kubelet /var/lib/cni /var/log /run/containerd /run/mount; do private "$folder"; done
 
 # The kubelet sets these for the whole machine. Here it finds them set.
 mkdir "$FOLDER/sysctl"

@@ -12,7 +12,7 @@ private() {
     shadow "$(dirname "$1")"
     mkdir "$1"
   fi
-  mount -t tmpfs -o mode=755 tmpfs "$1"
+  mount -n -t tmpfs -o mode=755 tmpfs "$1"
 }
 
 # shadow DIR: a tmpfs with the same entries takes the place of DIR. What is added to
@@ -27,7 +27,7 @@ shadow() {
     return
   fi
   mkdir -p "$FOLDER/shadow"
-  mount -t tmpfs -o mode=755 tmpfs "$FOLDER/shadow"
+  mount -n -t tmpfs -o mode=755 tmpfs "$FOLDER/shadow"
   for entry in "$1"/* "$1"/.[!.]* "$1"/..?*; do
     copy="$FOLDER/shadow/${entry##*/}"
     if [ -L "$entry" ]; then
@@ -40,7 +40,7 @@ shadow() {
     else
       continue # a pattern without a match
     fi
-    mount --rbind "$entry" "$copy" || [ ! -e "$entry" ] # it may have gone meanwhile
+    mount -n --rbind "$entry" "$copy" || [ ! -e "$entry" ] # it may have gone meanwhile
   done
-  mount --move "$FOLDER/shadow" "$1"
+  mount -n --move "$FOLDER/shadow" "$1"
 }

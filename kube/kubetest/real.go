@@ -73,7 +73,7 @@ func canRunReal() error {
 		return fmt.Errorf("real nodes need root on Linux; this is user %d on %s", os.Getuid(), runtime.GOOS)
 	}
 	// Root in a container may lack what nodes are made of.
-	const tries = "mount -t tmpfs none /proc; ip link add probe type bridge; ip link add one type veth peer name two"
+	const tries = "mount -n -t tmpfs none /proc; ip link add probe type bridge; ip link add one type veth peer name two"
 	probe := exec.Command("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-ec", tries)
 	if out, err := probe.CombinedOutput(); err != nil {
 		return fmt.Errorf("real nodes need namespaces, mounts and network devices of their own: %w: %s", err, out)
