@@ -37,19 +37,6 @@ type outlook struct {
 	time       float64 // the same in seconds of one GPU, or iterations where no time is known
 }
 
-// Classes returns what POP thinks of each job. Without the rule POP all are
-// promising.
-func (t *Tuner) Classes(a App) []Class {
-	v := t.look(a)
-	out := make([]Class, len(v.jobs))
-	if p, ok := t.rule.(pop); ok {
-		for i, o := range p.outlooks(v) {
-			out[i] = o.class
-		}
-	}
-	return out
-}
-
 // whole returns the iterations of a whole trial; 0: not known.
 func (p pop) whole(j *Job) float64 {
 	if p.max > 0 {

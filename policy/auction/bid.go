@@ -5,7 +5,6 @@ package auction
 
 import (
 	"fmt"
-	"strings"
 )
 
 // Machine is one machine of the offer. Machines of one Rack, Type and Kind are
@@ -128,14 +127,4 @@ type Refusal struct {
 	Row   int // index of the row at fault; -1 if the whole bid is
 	Fault Fault
 	Text  string
-}
-
-func (r Refusal) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "bid of app %q refused (%s): ", r.App, r.Fault)
-	if r.Row >= 0 {
-		fmt.Fprintf(&b, "row %d: ", r.Row)
-	}
-	b.WriteString(r.Text)
-	return b.String()
 }

@@ -15,7 +15,7 @@
 //
 //   - refuses bids that make no sense (Check); they harm no other;
 //   - chooses one row for each app so that all fit and the product of the
-//     valuations is largest (Solve): the proportional-fair choice;
+//     valuations is largest: the proportional-fair choice;
 //   - lets each app keep the fraction c of its row: what the others are worth
 //     beside it, over what they would be worth without it. The rest is its
 //     hidden payment;

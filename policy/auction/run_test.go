@@ -37,13 +37,13 @@ func TestAlone(t *testing.T) {
 		res := mustRun(t, twoRacks(), []auction.Bid{bid}, auction.Options{Method: method})
 		out := res.Outcomes[0]
 		if out.Row != 2 || out.Keep != 1 || out.Dropped != 1 || !res.Exact {
-			t.Errorf("%s: row %d, keep %g, dropped %d, exact %t; want row 2, keep 1, one dropped, exact", method, out.Row, out.Keep, out.Dropped, res.Exact)
+			t.Errorf("method %d: row %d, keep %g, dropped %d, exact %t; want row 2, keep 1, one dropped, exact", method, out.Row, out.Keep, out.Dropped, res.Exact)
 		}
 		if diff := cmp.Diff(take(0, 4, 1, 4), out.Got); diff != "" {
-			t.Errorf("%s: got (-want +got):\n%s", method, diff)
+			t.Errorf("method %d: got (-want +got):\n%s", method, diff)
 		}
 		if diff := cmp.Diff(take(2, 4), res.Unsold); diff != "" || res.Withheld != nil {
-			t.Errorf("%s: withheld %v; unsold (-want +got):\n%s", method, res.Withheld, diff)
+			t.Errorf("method %d: withheld %v; unsold (-want +got):\n%s", method, res.Withheld, diff)
 		}
 	}
 }
@@ -120,11 +120,11 @@ func TestAlike(t *testing.T) {
 			}
 			winners++
 			if m := out.Take[0].Machine; out.App == "d" && m != 0 || m > 1 {
-				t.Errorf("%s: app %s has machine %d", method, out.App, m)
+				t.Errorf("method %d: app %s has machine %d", method, out.App, m)
 			}
 		}
 		if winners != 2 {
-			t.Errorf("%s: %d winners; want 2, one for each machine of rack a", method, winners)
+			t.Errorf("method %d: %d winners; want 2, one for each machine of rack a", method, winners)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestRunRefuses(t *testing.T) {
 	if _, err := auction.Run(auction.Offer{}, nil, auction.Options{Rounding: auction.Chance}, nil); err == nil {
 		t.Error("chance without randomness: no error")
 	}
-	if _, err := auction.Solve(auction.Offer{Machines: []auction.Machine{{Free: -1}}}, nil, auction.Options{}); err == nil {
+	if _, err := auction.Run(auction.Offer{Machines: []auction.Machine{{Free: -1}}}, nil, auction.Options{}, nil); err == nil {
 		t.Error("negative offer: no error")
 	}
 	res := mustRun(t, twoRacks(), nil, auction.Options{})
@@ -164,7 +164,7 @@ func TestStays(t *testing.T) {
 	for _, method := range []auction.Method{auction.Exact, auction.Greedy} {
 		for i, out := range mustRun(t, o, bids, auction.Options{Method: method}).Outcomes {
 			if diff := cmp.Diff(bids[i].Rows[1].Take, out.Take); diff != "" {
-				t.Errorf("%s: app %s moves (-named +given):\n%s", method, out.App, diff)
+				t.Errorf("method %d: app %s moves (-named +given):\n%s", method, out.App, diff)
 			}
 		}
 	}

@@ -18,17 +18,10 @@ const (
 	Greedy               // upgrades by gain per GPU, then exchanges between two bidders
 )
 
-func (m Method) String() string {
-	if m > Greedy {
-		return fmt.Sprintf("method(%d)", uint8(m))
-	}
-	return [...]string{"by-size", "exact", "greedy"}[m]
-}
-
 // Options are the knobs of an auction. The zero value is sensible.
 type Options struct {
 	Method   Method
-	Rounding Rounding // of what is won; Solve does not look at it
+	Rounding Rounding // of what is won
 	MaxRows  int      // of a bid; 0: DefaultMaxRows
 	Nodes    int      // of one exact search; 0: DefaultNodes
 	Tries    int      // exchanges of all greedy searches of one auction together; 0: DefaultTries
@@ -73,18 +66,6 @@ type Solution struct {
 	Bound  float64 // no solution has a larger Log
 	Proven bool    // no solution is better: Log is the optimum
 	Nodes  int     // of the exact search
-}
-
-// Solve makes the proportional-fair choice among bids that passed Check: one row
-// for each app, so that the product of 1/rho is largest. Bids that do not pass
-// are left out.
-func Solve(o Offer, bids []Bid, opt Options) (Solution, error) {
-	p, _, err := prepare(o, bids, opt)
-	if err != nil {
-		return Solution{}, err
-	}
-	s, facts := p.solve(opt)
-	return s.solution(bids, facts), nil
 }
 
 func prepare(o Offer, bids []Bid, opt Options) (*problem, []Refusal, error) {

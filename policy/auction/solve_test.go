@@ -153,7 +153,7 @@ func TestOrder(t *testing.T) {
 			}
 			b := mustRun(t, o, shuffled, auction.Options{Method: method, Rounding: auction.Mixed})
 			if diff := cmp.Diff(unnumbered(a), unnumbered(b)); diff != "" {
-				t.Fatalf("%s (-first +shuffled):\n%s", method, diff)
+				t.Fatalf("method %d (-first +shuffled):\n%s", method, diff)
 			}
 		})
 	}
@@ -192,7 +192,7 @@ func TestScale(t *testing.T) {
 			for i, out := range after.Outcomes {
 				was := before.Outcomes[i]
 				if diff := cmp.Diff(was.Take, out.Take); diff != "" || math.Abs(was.Keep-out.Keep) > tiny {
-					t.Fatalf("%s: app %s keeps %g, before %g (-before +after):\n%s", method, out.App, out.Keep, was.Keep, diff)
+					t.Fatalf("method %d: app %s keeps %g, before %g (-before +after):\n%s", method, out.App, out.Keep, was.Keep, diff)
 				}
 			}
 		})

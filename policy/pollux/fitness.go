@@ -27,18 +27,3 @@ func (f fitness) cost(value float64) float64 {
 	}
 	return -math.Pow(x, f.p)
 }
-
-// mean returns the fitness of n jobs from the sum of their costs.
-func (f fitness) mean(sum float64, n int) float64 {
-	if n == 0 {
-		return 0
-	}
-	x := sum / float64(n)
-	switch {
-	case f.p < 0:
-		return math.Pow(x, 1/f.p)
-	case f.p == 0:
-		return math.Exp(-x)
-	}
-	return math.Pow(-x, 1/f.p)
-}

@@ -145,15 +145,6 @@ func (p *problem) rowCost(j *job, r row) float64 {
 	return p.cost(j.factor * p.rowValue(j, r))
 }
 
-// total returns the fitness of rows, one for each job.
-func (p *problem) total(rows []row) float64 {
-	sum := p.rest
-	for i := range p.jobs {
-		sum += p.rowCost(&p.jobs[i], rows[i])
-	}
-	return p.mean(sum, len(p.jobs)+p.fixed)
-}
-
 // reachOf returns how many GPUs of each type a demand could have.
 func (p *problem) reachOf(d demand) []reach {
 	if known, ok := p.reaches[d]; ok {

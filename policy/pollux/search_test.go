@@ -261,3 +261,27 @@ func TestTooLarge(t *testing.T) {
 		}
 	}
 }
+
+// mean returns the fitness of n jobs from the sum of their costs.
+func (f fitness) mean(sum float64, n int) float64 {
+	if n == 0 {
+		return 0
+	}
+	x := sum / float64(n)
+	switch {
+	case f.p < 0:
+		return math.Pow(x, 1/f.p)
+	case f.p == 0:
+		return math.Exp(-x)
+	}
+	return math.Pow(-x, 1/f.p)
+}
+
+// total returns the fitness of rows, one for each job.
+func (p *problem) total(rows []row) float64 {
+	sum := p.rest
+	for i := range p.jobs {
+		sum += p.rowCost(&p.jobs[i], rows[i])
+	}
+	return p.mean(sum, len(p.jobs)+p.fixed)
+}

@@ -301,7 +301,7 @@ func TestFitWithPrior(t *testing.T) {
 // cifar, on average over all shapes and batches, in logarithms.
 func meanError(t *testing.T, profile *goodput.Profile) float64 {
 	t.Helper()
-	m, err := goodput.Fit(profile)
+	m, err := new(goodput.Fitter).Fit(profile)
 	if err != nil {
 		t.Fatal(err)
 	}

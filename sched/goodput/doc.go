@@ -39,12 +39,11 @@
 // # Measuring
 //
 // None of this is known when a job starts. Its agent measures steps, keeps their
-// mean times in a Profile and fits the parameters to them (Fit, or Fitter from
-// one report to the next); it feeds the lengths of gradients to an Estimator for
-// the noise scale; and it adapts the learning rate to the batch size by a Rule.
+// mean times in a Profile and fits the parameters to them (Fitter).
 // Profile.MostAllowed keeps a job from growing faster than it learns. A Report
-// carries the results to the scheduler. Other implementations of the same agent
-// can be tested with testdata/vectors.json.
+// carries the results to the scheduler. The agent inside a real job is Python
+// (python/src/fairway): it also estimates the noise scale from its gradients and
+// adapts the learning rate. testdata/vectors.json holds the two to the same numbers.
 //
 // The package is pure mathematics: it knows no jobs, no nodes and no clock.
 package goodput

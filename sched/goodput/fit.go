@@ -11,20 +11,6 @@ import (
 // ErrNoSamples is the error of a fit to an empty profile.
 var ErrNoSamples = errors.New("fit throughput model: the profile has no samples")
 
-// Fit returns the parameters with the smallest Loss for a profile. What the
-// profile cannot tell is fixed beforehand, on the bright side: a job should try
-// placements it has not seen, not be kept from them.
-//
-//   - One local batch size seen: half of the gradient time is constant.
-//   - Nothing seen across nodes: an exchange across nodes costs only a little
-//     more than one within a node, by a tenth.
-//   - Nothing seen on several GPUs of one node: an exchange there is free.
-//   - Nothing seen on more than two GPUs: an exchange does not grow with them.
-func Fit(p *Profile) (Params, error) {
-	var f Fitter
-	return f.Fit(p)
-}
-
 // memorable is the number of samples from which a Fitter uses what it found
 // last. Fewer can be explained in many ways, and are quickly fitted anyway.
 const memorable = 16
@@ -40,7 +26,15 @@ type Fitter struct {
 	warm   bool
 }
 
-// Fit returns the parameters with the smallest loss, as the function Fit does.
+// Fit returns the parameters with the smallest loss for a profile. What the
+// profile cannot tell is fixed beforehand, on the bright side: a job should try
+// placements it has not seen, not be kept from them.
+//
+//   - One local batch size seen: half of the gradient time is constant.
+//   - Nothing seen across nodes: an exchange across nodes costs only a little
+//     more than one within a node, by a tenth.
+//   - Nothing seen on several GPUs of one node: an exchange there is free.
+//   - Nothing seen on more than two GPUs: an exchange does not grow with them.
 func (f *Fitter) Fit(p *Profile) (Params, error) {
 	if p.Len() == 0 {
 		return Params{}, ErrNoSamples

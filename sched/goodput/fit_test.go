@@ -77,7 +77,7 @@ func TestFitPriors(t *testing.T) {
 		{"two batch sizes", []Sample{one, {Nodes: 1, GPUs: 1, Local: 30, Step: 3, Sync: 0}},
 			Params{AlphaGrad: 1.5, BetaGrad: 0.05, AlphaLocal: 1e-8, BetaLocal: 1e-8, AlphaNode: 1.1e-8, BetaNode: 1.1e-8, Gamma: 1}},
 	} {
-		got, err := Fit(profileOf(t, tc.samples...))
+		got, err := new(Fitter).Fit(profileOf(t, tc.samples...))
 		if err != nil {
 			t.Errorf("%s: %v", tc.name, err)
 			continue
@@ -90,7 +90,7 @@ func TestFitPriors(t *testing.T) {
 }
 
 func TestFitOfNothing(t *testing.T) {
-	if _, err := Fit(&Profile{}); !errors.Is(err, ErrNoSamples) {
+	if _, err := new(Fitter).Fit(&Profile{}); !errors.Is(err, ErrNoSamples) {
 		t.Errorf("got error %v", err)
 	}
 }
@@ -104,7 +104,7 @@ func TestFitFindsTheTruth(t *testing.T) {
 		{AlphaGrad: 0.3, BetaGrad: 0.023, AlphaLocal: 0.11, BetaLocal: 0.0045, AlphaNode: 5, BetaNode: 0.01, Gamma: 2},
 		{AlphaGrad: 20, BetaGrad: 3, AlphaLocal: 50, BetaLocal: 1, AlphaNode: 90, BetaNode: 3, Gamma: 1},
 	} {
-		got, err := Fit(profileOf(t, noisySamples(truth, 60, 0, 1)...))
+		got, err := new(Fitter).Fit(profileOf(t, noisySamples(truth, 60, 0, 1)...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func checkFit(t interface {
 	Errorf(string, ...any)
 }, p *Profile) {
 	t.Helper()
-	got, err := Fit(p)
+	got, err := new(Fitter).Fit(p)
 	if p.Len() == 0 {
 		if err == nil {
 			t.Errorf("no error for an empty profile")
@@ -141,7 +141,7 @@ func checkFit(t interface {
 	if err := got.Validate(); err != nil {
 		t.Errorf("fit: %v", err)
 	}
-	if loss := Loss(p, got); math.IsNaN(loss) || math.IsInf(loss, 0) {
+	if loss := lossOf(p, got); math.IsNaN(loss) || math.IsInf(loss, 0) {
 		t.Errorf("loss = %g with %+v", loss, got)
 	}
 	for _, local := range []float64{1, 100, 1e6} {
@@ -182,7 +182,7 @@ func TestFitIsNoWorseThanTheTruth(t *testing.T) {
 		if _, err := f.Fit(&p); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := Loss(&p, f.last.params()), Loss(&p, truth.params()); got > 1.05*want+1e-3 {
+		if got, want := lossOf(&p, f.last.params()), lossOf(&p, truth.params()); got > 1.05*want+1e-3 {
 			t.Errorf("loss %g, with the truth %g\nfound %v\ntruth %v", got, want, f.last, truth)
 		}
 	})
@@ -217,7 +217,7 @@ func TestFitterForgetsHistory(t *testing.T) {
 		if _, err := cold.Fit(&p); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := Loss(&p, warm.last.params()), Loss(&p, cold.last.params()); got > 1.05*want+0.01 {
+		if got, want := lossOf(&p, warm.last.params()), lossOf(&p, cold.last.params()); got > 1.05*want+0.01 {
 			t.Errorf("loss %g after a history, %g without", got, want)
 		}
 	})
@@ -231,7 +231,7 @@ func TestFitterRecovers(t *testing.T) {
 	if _, err := cold.Fit(p); err != nil {
 		t.Fatal(err)
 	}
-	want := Loss(p, cold.last.params())
+	want := lossOf(p, cold.last.params())
 	for _, last := range []vector{
 		{0.064, 0.0045, floor, floor, floor, floor, 10},
 		{1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1},
@@ -241,7 +241,7 @@ func TestFitterRecovers(t *testing.T) {
 		if _, err := f.Fit(p); err != nil {
 			t.Fatal(err)
 		}
-		if got := Loss(p, f.last.params()); got > 1.01*want {
+		if got := lossOf(p, f.last.params()); got > 1.01*want {
 			t.Errorf("from %v: loss %g, without history %g", last, got, want)
 		}
 	}
@@ -261,7 +261,7 @@ func TestFitterPredictsLikeFit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cold, err := Fit(&p)
+			cold, err := new(Fitter).Fit(&p)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,27 +5,13 @@ package goodput
 
 import "math"
 
-// Loss returns how badly parameters explain a profile: the root mean square
-// error of the logarithm of the gradient time, plus that of the step time, plus
-// a small charge for overlap and for exchanges that grow steeply with the
+// The loss of parameters says how badly they explain a profile: the root mean
+// square error of the logarithm of the gradient time, plus that of the step time,
+// plus a small charge for overlap and for exchanges that grow steeply with the
 // number of GPUs, which decides between explanations that are equally good.
 // Every sample of the profile counts the same, however many measurements it is
-// the mean of. The loss of an empty profile is that charge alone.
-func Loss(p *Profile, q Params) float64 {
-	grads, steps := 0.0, 0.0
-	for _, s := range p.samples {
-		g := math.Log(q.Grad(float64(s.Local)) / s.Grad())
-		t := math.Log(q.Step(Shape{Nodes: s.Nodes, GPUs: s.GPUs}, float64(s.Local)) / s.Step)
-		grads += g * g
-		steps += t * t
-	}
-	n := float64(max(1, len(p.samples)))
-	overlap, node, local := q.Gamma-MinGamma, q.BetaNode/q.AlphaNode, q.BetaLocal/q.AlphaLocal
-	return math.Sqrt(grads/n) + math.Sqrt(steps/n) +
-		gammaWeight*overlap*overlap + ratioWeight*(node*node+local*local)
-}
-
-// Weights in the loss, of gamma away from 1 and of beta/alpha.
+// the mean of. These are the weights of the charge: for gamma away from 1, and
+// for beta/alpha.
 const (
 	gammaWeight = 1e-3
 	ratioWeight = 1e-2

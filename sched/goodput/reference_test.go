@@ -45,7 +45,7 @@ func TestReferenceLosses(t *testing.T) {
 		if _, err := f.Fit(p); err != nil {
 			t.Fatal(err)
 		}
-		loss := Loss(p, f.last.params())
+		loss := lossOf(p, f.last.params())
 		t.Logf("%-12s %-18s %4d %7d %10.6f %10.6f %10.6f", c.Model, c.Case, c.Seed, p.Len(), c.SameStart, c.Best, loss)
 		const slack = 2 * blunt
 		if loss > 1.01*c.SameStart+slack {

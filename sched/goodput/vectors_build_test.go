@@ -54,7 +54,7 @@ func buildVectors() vectors {
 		{8, Limits{Initial: 10, Max: 100, LocalMin: 10, LocalMax: 10}, 64, 10},
 	}
 	for _, scale := range []float64{0.5, 1, 2, 32} {
-		for _, n := range []Noise{{Sqr: 1, Var: 3}, {Sqr: 0, Var: 2}, {Sqr: 5, Var: 1e-6}} {
+		for _, n := range []gradientNoise{{Sqr: 1, Var: 3}, {Sqr: 0, Var: 2}, {Sqr: 5, Var: 1e-6}} {
 			// AdaScale: 1/(share of noise/scale + share of gradient).
 			ada := 1 / (n.Var/(n.Var+n.Sqr)/scale + n.Sqr/(n.Var+n.Sqr))
 			v.Rules = append(v.Rules, ruleVector{"adascale", scale, n, ada},

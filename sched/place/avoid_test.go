@@ -14,7 +14,7 @@ import (
 
 var strategies = map[string]Strategy{
 	"consolidated": Consolidated, "rack-local": RackLocal, "fewest-nodes": FewestNodes,
-	"most-free": MostFree, "fragments": Fragments, "spread": Spread,
+	"most-free": MostFree, "fragments": Fragments,
 }
 
 // A job goes to a node that it stays away from only if it finds no place

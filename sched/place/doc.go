@@ -19,7 +19,6 @@
 //   - MostFree: always from the node with the most free GPUs;
 //   - Fragments: from the node with the fewest free GPUs, so that whole nodes
 //     stay whole;
-//   - Spread: one task a node, over as many nodes as possible.
 //
 // On top of them stand Skew (Tiresias' rule), Ladder (Philly's relaxation of
 // locality with waiting; Patience makes it follow the run time of a job) and

@@ -215,29 +215,6 @@ func Fragments(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
 	})
 }
 
-// Spread takes one task a node, from the nodes with the most free GPUs, and
-// goes around again only when every node with room has one.
-func Spread(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
-	used, of := newBitset(len(f.c.Nodes)), -1 // nodes of this round, of the type in question
-	return f.gather(j, n, func(t, left int) (node, room int) {
-		if t != of {
-			clear(used)
-			of = t
-		}
-		for range 2 {
-			for k := len(f.buckets) - 1; k > 0; k-- {
-				node, ok := f.first(k, region{t, anyRack}, func(i int) bool { return !used.has(i) && f.room(j, i, k) > 0 })
-				if ok {
-					used.add(node)
-					return node, j.Task()
-				}
-			}
-			clear(used)
-		}
-		return 0, 0
-	})
-}
-
 // gather takes n GPUs of one type, node by node as next says.
 func (f *Free) gather(j *sched.Job, n int, next func(t, left int) (node, room int)) (sched.Placement, bool) {
 	if len(j.Avoid) > 0 {

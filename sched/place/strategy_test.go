@@ -83,7 +83,6 @@ func TestStrategies(t *testing.T) {
 		"rack-local":   {RackLocal, sched.SameRack},
 		"most-free":    {MostFree, sched.CrossRack},
 		"fragments":    {Fragments, sched.CrossRack},
-		"spread":       {Spread, sched.CrossRack},
 		"one node":     {func(f *Free, j *sched.Job, n int) (sched.Placement, bool) { return f.Within(j, n, sched.SameMachine) }, sched.SameMachine},
 		"one island":   {func(f *Free, j *sched.Job, n int) (sched.Placement, bool) { return f.Within(j, n, sched.SameSlot) }, sched.SameSlot},
 	} {
@@ -224,8 +223,6 @@ func TestShapes(t *testing.T) {
 		{"most free, near", MostFree, sched.Spec{GPUs: 4, Widest: sched.SameRack}, "c[0-3]"},
 		{"fragments", Fragments, sched.Spec{GPUs: 4}, "b[3] d[6-7] a[1]"},
 		{"fragments, tasks", Fragments, sched.Spec{GPUs: 4, TaskGPUs: 2}, "d[6-7] a[1-2]"},
-		{"spread", Spread, sched.Spec{GPUs: 4}, "c[0] a[1] d[6] b[3]"},
-		{"spread, around again", Spread, sched.Spec{GPUs: 6}, "c[0-1] a[1-2] d[6] b[3]"},
 		{"fewest nodes", FewestNodes, sched.Spec{GPUs: 8}, "-"},
 		{"fewest nodes, two", FewestNodes, sched.Spec{GPUs: 10}, "-"},
 		{"fewest nodes, one", FewestNodes, sched.Spec{GPUs: 4}, "c[0-3]"},
