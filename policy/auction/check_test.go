@@ -5,6 +5,7 @@ package auction_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -32,8 +33,8 @@ func TestCheck(t *testing.T) {
 		{"no rows", auction.Bid{App: "x"}, auction.NoPresent, "what rho is now"},
 		{"no present", auction.Bid{App: "x", Rows: []auction.Row{{Take: take(0, 1), Rho: 1}}}, auction.NoPresent, "what rho is now"},
 		{"two presents", auction.Bid{App: "x", Rows: rows(ok)}, auction.TwoPresents, "2 rows"},
-		{"not a number", auction.Bid{App: "x", Rows: rows(auction.Row{Take: take(0, 1), Rho: math.NaN()})}, auction.BadRho, "rho = NaN"},
-		{"infinite", auction.Bid{App: "x", Rows: []auction.Row{{Rho: math.Inf(1)}}}, auction.BadRho, "rho = +Inf"},
+		{"not a number", auction.Bid{App: "x", Rows: rows(auction.Row{Take: take(0, 1), Rho: math.NaN()})}, auction.BadRho, "row 1: rho = NaN"},
+		{"infinite", auction.Bid{App: "x", Rows: []auction.Row{{Rho: math.Inf(1)}}}, auction.BadRho, "row 0: rho = +Inf"},
 		{"zero", auction.Bid{App: "x", Rows: []auction.Row{{Rho: 0}}}, auction.BadRho, "rho = 0"},
 		{"negative", auction.Bid{App: "x", Rows: []auction.Row{{Rho: -1}}}, auction.BadRho, "rho = -1"},
 		{"tiny", auction.Bid{App: "x", Rows: []auction.Row{{Rho: 1e-300}}}, auction.BadRho, "rho = 1e-300"},
@@ -62,8 +63,12 @@ func TestCheck(t *testing.T) {
 				}
 				return
 			}
-			if len(res.Refused) == 0 || res.Refused[0].Fault != c.want || !strings.Contains(res.Refused[0].Text, c.text) {
-				t.Fatalf("refused: %v; want %s with %q", res.Refused, c.want, c.text)
+			if len(res.Refused) == 0 {
+				t.Fatalf("not refused; want %s with %q", c.want, c.text)
+			}
+			r := res.Refused[0]
+			if text := fmt.Sprintf("row %d: %s", r.Row, r.Text); r.Fault != c.want || !strings.Contains(text, c.text) {
+				t.Fatalf("refused: %s: %s; want %s with %q", r.Fault, text, c.want, c.text)
 			}
 			last := res.Outcomes[len(res.Outcomes)-1]
 			if diff := cmp.Diff(alone.Outcomes[0].Got, last.Got); diff != "" {
