@@ -82,7 +82,7 @@ func Check(s *Snapshot, p Plan) []Violation {
 		c.size(j, p.Want[i], p.screens(i))
 	}
 	for i, t := range s.Tenants {
-		if limit := t.Limit(s.Cluster.GPUs()); c.grows[i] && c.tenant[i] > limit*WholeGPU {
+		if limit := t.Limit(); c.grows[i] && c.tenant[i] > limit*WholeGPU {
 			c.fail("quota", nil, "tenant %s would hold %g GPUs; its limit is %d", t.ID, float64(c.tenant[i])/WholeGPU, limit)
 		}
 	}

@@ -237,13 +237,13 @@ func TestTenants(t *testing.T) {
 		tenant sched.Tenant
 		want   int
 	}{
-		{sched.Tenant{}, 100},
+		{sched.Tenant{}, sched.NoLimit},
 		{sched.Tenant{Quota: 10}, 10},
-		{sched.Tenant{Quota: 10, Borrow: true}, 100},
+		{sched.Tenant{Quota: 10, Borrow: true}, sched.NoLimit},
 		{sched.Tenant{Quota: 10, Borrow: true, Max: 20}, 20},
 		{sched.Tenant{Max: 5}, 5},
 	} {
-		if got := c.tenant.Limit(100); got != c.want {
+		if got := c.tenant.Limit(); got != c.want {
 			t.Errorf("%+v: limit = %d; want %d", c.tenant, got, c.want)
 		}
 	}

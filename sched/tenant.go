@@ -5,6 +5,7 @@ package sched
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -23,9 +24,14 @@ type Tenant struct {
 	Max    int      `json:"max_gpus,omitempty"` // never more than this, borrowed ones included; 0: no bound
 }
 
-// Limit returns the most GPUs the tenant may hold in a cluster of n GPUs.
-func (t Tenant) Limit(n int) int {
-	limit := n
+// NoLimit is the limit of a tenant that may hold any number of GPUs: more than any
+// cluster has, and little enough to add to and to count in thousandths.
+const NoLimit = math.MaxInt32
+
+// Limit returns the most GPUs that the tenant may hold. The size of the cluster
+// is not a limit: a job that merely does not fit is not over its quota.
+func (t Tenant) Limit() int {
+	limit := NoLimit
 	if t.Quota > 0 && !t.Borrow {
 		limit = t.Quota
 	}

@@ -6,7 +6,6 @@ package state
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
@@ -128,7 +127,7 @@ func (t *tx) tell(d loop.Decision, i int, j *sched.Job) {
 	}
 	x.reason = sched.Reason{}
 	if len(d.Plan.Want[i]) == 0 {
-		x.reason = unbounded(d.Snapshot, j, d.Plan.Why[i])
+		x.reason = d.Plan.Why[i]
 		if x.reason.Until.IsZero() && x.reason.Code != sched.Impossible && len(d.Snapshot.Jobs) <= forecastJobs {
 			x.reason.Until = place.When(d.Snapshot, d.Plan, j, j.Widest)
 		}
@@ -140,21 +139,6 @@ func (t *tx) tell(d loop.Decision, i int, j *sched.Job) {
 			_ = t.event(sched.Event{Kind: sched.JobNoted, Job: j.ID, Note: d.Plan.Notes[i]})
 		}
 	}
-}
-
-// unbounded corrects the reason of a job that is said to be over its tenant's limit where
-// nobody set one: the limit is then the whole cluster, of which other jobs of the tenant
-// hold a part, and there is no quota that somebody could raise.
-func unbounded(s *sched.Snapshot, j *sched.Job, why sched.Reason) sched.Reason {
-	t, ok := s.Tenant(j)
-	if why.Code != sched.OverQuota || !ok || s.Tenants[t].Max > 0 || why.Need > s.Cluster.GPUs() {
-		return why
-	}
-	if slices.ContainsFunc(s.Tenants, func(t sched.Tenant) bool { return t.Quota > 0 }) {
-		return why // a policy may give those without a quota what the others leave
-	}
-	why.Code = sched.Behind
-	return why
 }
 
 // why says why a job loses its GPUs, and to whom.

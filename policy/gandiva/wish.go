@@ -186,7 +186,7 @@ func (c *could) host(j *sched.Job, w wish) bool {
 	return ok
 }
 
-// limits counts, for tenants that may not have all GPUs, the GPUs on which
+// limits counts, for tenants with a limit, the GPUs on which
 // they have residents. Jobs of one tenant that take turns on the same GPUs
 // count once, so that a tenant at its limit can still share its own GPUs.
 type limits struct {
@@ -200,8 +200,8 @@ func newLimits(s *sched.Snapshot) limits {
 	n := len(s.Tenants)
 	l := limits{s: s, limit: make([]int, n), used: make([]int, n), own: make([][]sched.GPUSet, n)}
 	for t := range s.Tenants {
-		l.limit[t] = s.Tenants[t].Limit(s.Cluster.GPUs())
-		if l.limit[t] < s.Cluster.GPUs() {
+		l.limit[t] = s.Tenants[t].Limit()
+		if l.limit[t] < sched.NoLimit {
 			l.own[t] = make([]sched.GPUSet, len(s.Cluster.Nodes))
 		}
 	}
@@ -211,7 +211,7 @@ func newLimits(s *sched.Snapshot) limits {
 // of returns the index of a job's tenant if that has a limit.
 func (l *limits) of(j *sched.Job) (t int, limited bool) {
 	t, ok := l.s.Tenant(j)
-	return t, ok && l.limit[t] < l.s.Cluster.GPUs()
+	return t, ok && l.limit[t] < sched.NoLimit
 }
 
 func (l *limits) add(j *sched.Job, s sched.Slice) {
@@ -227,7 +227,7 @@ func (l *limits) add(j *sched.Job, s sched.Slice) {
 func (l *limits) left(j *sched.Job) int {
 	t, limited := l.of(j)
 	if !limited {
-		return math.MaxInt
+		return sched.NoLimit
 	}
 	return l.limit[t] - l.used[t]
 }

@@ -9,8 +9,8 @@
 //
 // # Virtual clusters
 //
-// A virtual cluster (VC) is a sched.Tenant with its Quota. Jobs of tenants that
-// nobody declared share one VC, whose quota is what the others leave. The VC
+// A virtual cluster (VC) is a sched.Tenant with its Quota. Jobs of tenants without
+// a quota share one VC, whose quota is what the others leave. The VC
 // with the lowest ratio of GPUs held to quota is served first. Inside a VC jobs
 // go by priority, then by submission, but nobody is held back by a job ahead
 // that cannot run: small jobs overtake. When every job that its VC's quota
@@ -88,8 +88,8 @@
 //     counted in GPUs, and host resources only limit what fits on a server.
 //   - A preempted job restarts from its checkpoint; the paper's jobs lose what
 //     they did not save. The driver decides what a stop costs.
-//   - A VC with quota 0 among others that have one only borrows, as does the VC
-//     of undeclared tenants when nothing is left for it; against others that
+//   - A tenant that may borrow but has no quota only borrows, as does the VC of
+//     tenants without a quota when nothing is left for it; against others that
 //     borrow such a VC counts as one at its quota plus what it holds.
 //   - Elastic jobs run at the requested size.
 package philly

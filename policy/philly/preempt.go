@@ -108,7 +108,7 @@ func (d *decision) evict(j *sched.Job, w wish, k int) (p sched.Placement, stoppe
 func (d *decision) stop(jobs []int) {
 	for _, i := range jobs {
 		j := d.s.Jobs[i]
-		d.vcs[d.of(j)].held -= j.Placement.GPUs()
+		d.hold(j, -j.Placement.GPUs())
 		d.plan.Want[i] = nil
 		d.plan.Why[i] = sched.Reason{Code: sched.OverQuota, Need: j.Placement.GPUs()}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // Schedule implements sched.Policy.
@@ -16,7 +17,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	p.free = p.free.For(s.Cluster)
 	p.ideal.reset(s.Cluster)
 	d := decision{
-		policy: p, s: s, plan: sched.NewPlan(s), search: search{free: p.free},
+		policy: p, s: s, plan: sched.NewPlan(s), quota: place.NewQuota(s), search: search{free: p.free},
 		failed: map[wish]bool{}, hopeless: map[wish]bool{}, reasons: map[wish]sched.Reason{},
 	}
 	d.plan.Notes = make([]sched.Note, len(s.Jobs))
@@ -33,7 +34,8 @@ type decision struct {
 	s      *sched.Snapshot
 	plan   sched.Plan
 	search search
-	vcs    []vc // by index of the tenant; the last one is for undeclared tenants
+	quota  place.Quota
+	vcs    []vc // by index of the tenant; the last one is for those without a quota
 	pool   bool // no tenant has a quota
 
 	// GPUs only become fewer while jobs are placed, so what did not fit once
@@ -51,7 +53,6 @@ type decision struct {
 // vc is a virtual cluster.
 type vc struct {
 	quota  int
-	limit  int // of GPUs it may hold, borrowed ones included; unlimited if that is all
 	held   int
 	weight float64
 	queue  []int // jobs that wait, by index, in order
@@ -69,37 +70,39 @@ func (d *decision) declare() {
 	d.vcs = make([]vc, len(d.s.Tenants)+1)
 	rest := all
 	for i, t := range d.s.Tenants {
-		d.vcs[i] = vc{quota: t.Quota, limit: t.Limit(all), weight: t.Share()}
-		if d.vcs[i].limit == all {
-			d.vcs[i].limit = unlimited
-		}
+		d.vcs[i] = vc{quota: t.Quota, weight: t.Share()}
 		rest -= t.Quota
 	}
 	d.pool = rest == all
-	d.vcs[len(d.s.Tenants)] = vc{quota: max(0, rest), limit: unlimited, weight: 1}
+	d.vcs[len(d.s.Tenants)] = vc{quota: max(0, rest), weight: 1}
 }
-
-const unlimited = math.MaxInt
 
 // of returns the index of a job's VC.
 func (d *decision) of(j *sched.Job) int {
-	if t, ok := d.s.Tenant(j); ok {
+	t, ok := d.s.Tenant(j)
+	if ok && (d.pool || d.s.Tenants[t].Quota > 0 || d.s.Tenants[t].Borrow) {
 		return t
 	}
 	return len(d.vcs) - 1
+}
+
+// hold books GPUs for a job; less than none: takes them back.
+func (d *decision) hold(j *sched.Job, n int) {
+	d.vcs[d.of(j)].held += n
+	d.quota.Add(j, n)
 }
 
 // keep leaves running jobs where they are and puts the others into the queues
 // of their VCs.
 func (d *decision) keep() {
 	for i, j := range d.s.Jobs {
-		v := &d.vcs[d.of(j)]
 		if j.Phase == sched.Running && d.free.Fits(j, j.Placement) {
 			d.free.Take(j, j.Placement)
-			v.held += j.Placement.GPUs()
+			d.hold(j, j.Placement.GPUs())
 			d.plan.Want[i] = j.Placement
 			continue
 		}
+		v := &d.vcs[d.of(j)]
 		v.queue = append(v.queue, i)
 	}
 	for i := range d.vcs {
@@ -155,12 +158,12 @@ func (d *decision) within(v *vc, i int) {
 		d.plan.Why[i] = sched.Reason{Code: sched.BackOff, Until: j.NotBefore}
 	case !ok:
 		d.plan.Why[i] = d.free.Why(j, ask.n, sched.CrossRack)
-	case v.held+ask.n > v.limit:
-		d.plan.Why[i] = sched.Reason{Code: sched.OverQuota, Need: ask.n, Have: v.limit - v.held}
+	case d.quota.Left(j) < ask.n:
+		d.plan.Why[i] = d.quota.Why(j, ask.n)
 	case !d.pool && v.held+ask.n > v.quota:
 		v.over = append(v.over, i)
 	default:
-		d.try(v, i, ask, true)
+		d.try(i, ask, true)
 	}
 }
 
@@ -168,12 +171,12 @@ func (d *decision) within(v *vc, i int) {
 func (d *decision) borrow(v *vc, i int) {
 	j := d.s.Jobs[i]
 	ask, _ := d.ask(j)
-	idle := min(v.limit-v.held, d.idle(j))
+	idle := min(d.quota.Left(j), d.idle(j))
 	if idle < ask.n {
 		d.plan.Why[i] = sched.Reason{Code: sched.OverQuota, Need: ask.n, Have: max(idle, v.quota-v.held)}
 		return
 	}
-	d.try(v, i, ask, false)
+	d.try(i, ask, false)
 }
 
 // ask is what a job asks for, and what the cluster could give it at best.
@@ -191,7 +194,7 @@ func (d *decision) ask(j *sched.Job) (a ask, ok bool) {
 
 // try lets a job make its attempt, if it is in one. covered says that its VC's
 // quota covers it.
-func (d *decision) try(v *vc, i int, ask ask, covered bool) {
+func (d *decision) try(i int, ask ask, covered bool) {
 	j := d.s.Jobs[i]
 	a := d.attempt(j, d.s.Now)
 	w := wish{ask, a.rung}
@@ -201,7 +204,7 @@ func (d *decision) try(v *vc, i int, ask ask, covered bool) {
 			p, ok = d.preempt(j, w)
 		}
 		if ok {
-			v.held += w.n
+			d.hold(j, w.n)
 			d.plan.Want[i], d.plan.Notes[i] = p, sched.Note{}
 			return
 		}

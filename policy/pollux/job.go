@@ -63,7 +63,7 @@ func (p *problem) prepare(j *job, c Config, known *curves) {
 		j.widest = near
 	}
 	j.tenant = -1
-	if t, ok := p.s.Tenant(j.Job); ok && p.limits[t] < p.s.Cluster.GPUs() {
+	if t, ok := p.s.Tenant(j.Job); ok && p.s.Tenants[t].Limit() < sched.NoLimit {
 		j.tenant = t
 	}
 	age, delta := max(0, j.Age(p.s.Now).Seconds()), c.Restart.D().Seconds()

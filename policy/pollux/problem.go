@@ -24,7 +24,7 @@ type problem struct {
 	none   float64     // cost of a job that has nothing
 	share  int         // GPUs of a fair share
 	scale  float64     // of every value: nodes for each GPU
-	limits []int       // by tenant: GPUs that its movable jobs may hold
+	limits []int       // by tenant: GPUs that its movable jobs may hold; 0 if it has no limit
 	free   *place.Free // the pinned jobs have theirs, everything else is free
 	blank  *board      // the same as a board
 
@@ -70,7 +70,9 @@ func (p *problem) divide() {
 	p.scale = float64(nodes) / float64(max(1, c.GPUs()))
 	p.share = max(1, (c.GPUs()+jobs-1)/jobs)
 	for i, t := range p.s.Tenants {
-		p.limits[i] = t.Limit(c.GPUs())
+		if limit := t.Limit(); limit < sched.NoLimit {
+			p.limits[i] = limit
+		}
 	}
 }
 

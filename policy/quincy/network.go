@@ -271,7 +271,7 @@ func (n *network) tenants() {
 	const must = 1 << 40 // more than any delay
 	for t, tenant := range n.s.Tenants {
 		all := n.demand[t]
-		above := min(all, max(0, all+n.pinned[t]-tenant.Limit(n.s.Cluster.GPUs())))
+		above := min(all, max(0, all+n.pinned[t]-tenant.Limit()))
 		below := min(all-above, max(0, tenant.Quota-n.pinned[t]))
 		n.arc(n.waits[t], n.sink, above, -must)
 		n.arc(n.waits[t], n.sink, all-above-below, 0)

@@ -150,7 +150,7 @@ func (k *keeping) shrink() bool {
 	progress := false
 	for i, j := range k.s.Jobs {
 		t, ok := k.s.Tenant(j)
-		if !ok || k.back[i] || held[t] <= k.s.Tenants[t].Limit(k.s.Cluster.GPUs()) {
+		if !ok || k.back[i] || held[t] <= k.s.Tenants[t].Limit() {
 			continue
 		}
 		if k.plan.Want[i].GPUs() > j.Placement.GPUs() {

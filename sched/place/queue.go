@@ -302,14 +302,10 @@ func (q Quota) AddMilli(j *sched.Job, milli int) {
 	}
 }
 
-// Left returns how many whole GPUs the job's tenant may still take. A tenant
-// that nobody declared has no limit.
+// Left returns how many whole GPUs the job's tenant may still take: less than none
+// if it is over its limit. A tenant that nobody declared has no limit.
 func (q Quota) Left(j *sched.Job) int {
-	left, bounded := q.left(j)
-	if !bounded {
-		return math.MaxInt
-	}
-	return int(math.Floor(float64(left) / sched.WholeGPU))
+	return int(math.Floor(float64(q.left(j)) / sched.WholeGPU))
 }
 
 // Fits reports whether the job's tenant may hold that placement on top of what
@@ -319,19 +315,15 @@ func (q Quota) Fits(j *sched.Job, p sched.Placement) bool { return q.FitsMilli(j
 // FitsMilli reports whether the job's tenant may hold thousandths of GPUs on top
 // of what it holds.
 func (q Quota) FitsMilli(j *sched.Job, milli int) bool {
-	left, bounded := q.left(j)
-	return !bounded || milli <= left
+	return milli <= q.left(j)
 }
 
-func (q Quota) left(j *sched.Job) (milli int, bounded bool) {
-	if len(q.used) == 0 {
-		return 0, false
+// left is Left in thousandths of GPUs.
+func (q Quota) left(j *sched.Job) int {
+	if t, ok := q.s.Tenant(j); ok {
+		return q.s.Tenants[t].Limit()*sched.WholeGPU - q.used[t]
 	}
-	t, ok := q.s.Tenant(j)
-	if !ok {
-		return 0, false
-	}
-	return q.s.Tenants[t].Limit(q.s.Cluster.GPUs())*sched.WholeGPU - q.used[t], true
+	return sched.NoLimit * sched.WholeGPU
 }
 
 // Used returns how many GPUs the tenant with that index holds, rounded up.

@@ -46,6 +46,7 @@ func snapshotOf(t *testing.T, nodes []sched.Node, jobs ...job) (*policytest.Worl
 		}
 	}
 	must(w.Apply(sched.Event{Kind: sched.TenantSet, Tenant: &sched.Tenant{ID: "two", Quota: 2}}))
+	must(w.Apply(sched.Event{Kind: sched.TenantSet, Tenant: &sched.Tenant{ID: "wide", Weight: 2}}))
 	for i, j := range jobs {
 		j.ID = sched.JobID(rune('a' + i))
 		must(w.Submit(j.Spec, 0))
@@ -159,12 +160,17 @@ func TestOrderBy(t *testing.T) {
 }
 
 func TestQuota(t *testing.T) {
-	_, s := snapshot(t, job{Spec: sched.Spec{GPUs: 1, Tenant: "two"}}, job{Spec: sched.Spec{GPUs: 1, Tenant: "nobody"}}, gpus(1))
+	two, nobody, free := job{Spec: sched.Spec{GPUs: 1, Tenant: "two"}}, job{Spec: sched.Spec{GPUs: 1, Tenant: "nobody"}}, job{Spec: sched.Spec{GPUs: 1, Tenant: "wide"}}
+	_, s := snapshot(t, two, nobody, gpus(1), free)
 	q := place.NewQuota(s)
 	q.Add(s.Jobs[0], 3)
-	q.Add(s.Jobs[1], 100)
-	if q.Left(s.Jobs[0]) != -1 || q.Left(s.Jobs[1]) != math.MaxInt || q.Left(s.Jobs[2]) != math.MaxInt || q.Used(0) != 3 {
-		t.Errorf("left %d, %d, %d, used %d; want -1, no limit, no limit, 3", q.Left(s.Jobs[0]), q.Left(s.Jobs[1]), q.Left(s.Jobs[2]), q.Used(0))
+	for _, j := range s.Jobs[1:] {
+		if q.Add(j, 100); q.Left(j) < 1<<30 || !q.FitsMilli(j, 1<<30) {
+			t.Errorf("the tenant %q may take %d GPUs; want any number", j.Tenant, q.Left(j))
+		}
+	}
+	if q.Left(s.Jobs[0]) != -1 || q.Used(0) != 3 {
+		t.Errorf("left %d, used %d; want -1, 3", q.Left(s.Jobs[0]), q.Used(0))
 	}
 	if got, want := q.Why(s.Jobs[0], 1), (sched.Reason{Code: sched.OverQuota, Need: 1, Have: -1}); got != want {
 		t.Errorf("why = %+v; want %+v", got, want)
