@@ -108,7 +108,7 @@ type Overview struct {
 	Paused    int     `json:"paused"`
 	Finished  int     `json:"finished"` // since the daemon's first start
 	Failed    int     `json:"failed"`
-	Killed    int     `json:"killed"`
+	Cancelled int     `json:"killed"`
 	Decisions uint64  `json:"decisions"`
 	LastMS    float64 `json:"last_decision_ms"`
 	Seq       uint64  `json:"seq"` // of the last record

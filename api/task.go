@@ -22,7 +22,7 @@ type Task struct {
 	Env     map[string]string `json:"env,omitempty"`
 	// Notice is the time between the signal that asks the job to save its work
 	// and the kill. 0: the daemon's default.
-	Notice sched.Duration `json:"notice,omitempty"`
+	GracePeriod sched.Duration `json:"notice,omitempty"`
 	// Retries is how often an attempt that failed is tried again. Attempts lost
 	// to the machine do not count.
 	Retries int `json:"retries,omitempty"`
@@ -83,15 +83,15 @@ func (s *Submission) ScreenTime() (d sched.Duration, asked bool, err error) {
 
 // Limits of a submission.
 const (
-	maxName    = 200
-	maxArgs    = 4096
-	maxCommand = 128 << 10 // bytes of all arguments together
-	maxEnv     = 64 << 10
-	maxKey     = 200
-	MaxRetries = 100
-	MaxNotice  = time.Hour
-	MaxScreen  = 24 * time.Hour
-	maxGraph   = 4096
+	maxName        = 200
+	maxArgs        = 4096
+	maxCommand     = 128 << 10 // bytes of all arguments together
+	maxEnv         = 64 << 10
+	maxKey         = 200
+	MaxRetries     = 100
+	MaxGracePeriod = time.Hour
+	MaxScreen      = 24 * time.Hour
+	maxGraph       = 4096
 )
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -110,8 +110,8 @@ func (t *Task) Validate() error {
 		return bad("command", "has %d arguments", len(t.Command)).Try(fmt.Sprintf("use at most %d", maxArgs))
 	case t.Dir != "" && !filepath.IsAbs(t.Dir):
 		return bad("dir", "%.80q is not absolute", t.Dir).Try("give the full path of the working folder")
-	case t.Notice < 0 || t.Notice.D() > MaxNotice:
-		return bad("notice", "is %s", t.Notice).Try("use 0s (the default) to " + sched.Duration(MaxNotice).String())
+	case t.GracePeriod < 0 || t.GracePeriod.D() > MaxGracePeriod:
+		return bad("notice", "is %s", t.GracePeriod).Try("use 0s (the default) to " + sched.Duration(MaxGracePeriod).String())
 	case t.Retries < 0 || t.Retries > MaxRetries:
 		return bad("retries", "is %d", t.Retries).Try(fmt.Sprintf("use 0 to %d", MaxRetries))
 	case t.Retry != "" && t.Retry != RetryAdaptive && t.Retry != RetryAlways && t.Retry != RetryNever:

@@ -51,7 +51,7 @@ func TestTaskValidate(t *testing.T) {
 	}{
 		{"valid", func(*api.Task) {}, ""},
 		{"all set", func(k *api.Task) {
-			k.Name, k.Dir, k.Env, k.Notice, k.Retries, k.Single = "größe", "/tmp", map[string]string{"A_1": "=\n"}, sched.Duration(time.Hour), api.MaxRetries, true
+			k.Name, k.Dir, k.Env, k.GracePeriod, k.Retries, k.Single = "größe", "/tmp", map[string]string{"A_1": "=\n"}, sched.Duration(time.Hour), api.MaxRetries, true
 		}, ""},
 		{"long name", func(k *api.Task) { k.Name = strings.Repeat("n", 201) }, "name"},
 		{"name with a line break", func(k *api.Task) { k.Name = "a\nb" }, "name"},
@@ -62,8 +62,8 @@ func TestTaskValidate(t *testing.T) {
 		{"zero byte in an argument", func(k *api.Task) { k.Command = []string{"x", "a\x00b"} }, "command"},
 		{"relative folder", func(k *api.Task) { k.Dir = "work" }, "dir"},
 		{"zero byte in the folder", func(k *api.Task) { k.Dir = "/a\x00b" }, "dir"},
-		{"negative notice", func(k *api.Task) { k.Notice = -1 }, "notice"},
-		{"long notice", func(k *api.Task) { k.Notice = sched.Duration(time.Hour + 1) }, "notice"},
+		{"negative notice", func(k *api.Task) { k.GracePeriod = -1 }, "notice"},
+		{"long notice", func(k *api.Task) { k.GracePeriod = sched.Duration(time.Hour + 1) }, "notice"},
 		{"negative retries", func(k *api.Task) { k.Retries = -1 }, "retries"},
 		{"no such retry", func(k *api.Task) { k.Retry = "sometimes" }, "retry"},
 		{"long graph", func(k *api.Task) { k.Graph = strings.Repeat("x", 5000) }, "graph"},

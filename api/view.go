@@ -13,14 +13,14 @@ import (
 // The states of a job that people see. A phase says what should be, a state
 // also what is.
 const (
-	Waiting  = "waiting"
-	Starting = "starting" // has GPUs; its processes are not up, or an earlier holder still leaves
-	Running  = "running"
-	Paused   = "paused" // by its user
-	Stopping = "stopping"
-	Finished = "finished"
-	Killed   = "killed"
-	Failed   = "failed"
+	Waiting   = "waiting"
+	Starting  = "starting" // has GPUs; its processes are not up, or an earlier holder still leaves
+	Running   = "running"
+	Paused    = "paused" // by its user
+	Stopping  = "stopping"
+	Finished  = "finished"
+	Cancelled = "killed"
+	Failed    = "failed"
 )
 
 // Job is a job as people and programs see it.

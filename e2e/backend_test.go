@@ -79,7 +79,7 @@ func (w *machineWorld) open() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c := local.Config{Dir: filepath.Join(w.dir, "machine"), Shim: []string{path, "shim"}, Slots: 4, Notice: patience, Log: quiet}
+	c := local.Config{Dir: filepath.Join(w.dir, "machine"), Shim: []string{path, "shim"}, Slots: 4, GracePeriod: patience, Log: quiet}
 	if c.Node, c.Devices, err = local.Discover(ctx, c); err != nil {
 		w.t.Fatal(err)
 	}

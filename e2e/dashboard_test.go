@@ -73,7 +73,7 @@ func TestDashboard(t *testing.T) {
 	page.shows("killed")
 	page.until("the daemon has killed the job", func(string) bool {
 		j, err := d.Job(context.Background(), job.ID)
-		return err == nil && j.State == api.Killed
+		return err == nil && j.State == api.Cancelled
 	})
 }
 

@@ -154,7 +154,7 @@ func TestScreen(t *testing.T) {
 	}
 	good := d.run(gang, shell(fmt.Sprintf(`echo $WORLD_SIZE $FAIRWAY_SCREENING >> %s/good; trap 'exit 75' TERM; [ $WORLD_SIZE = 4 ] || { sleep 60 & wait; }`, dir))...)
 	j := d.until(good, api.Finished)
-	if j.Status.MostGPUs != 4 || !j.Status.Proven || j.Status.Preemptions > 0 || j.Status.Starts != 2 {
+	if j.Status.MostGPUs != 4 || !j.Status.ProbationPassed || j.Status.Preemptions > 0 || j.Status.Starts != 2 {
 		t.Errorf("the good gang: %+v; want proven, then four slots", j.Status)
 	}
 	worlds, _ := os.ReadFile(filepath.Join(dir, "good"))

@@ -139,7 +139,7 @@ func checkSearch(t *testing.T, s api.Search) {
 	early := 0
 	for _, trial := range s.Trials {
 		switch {
-		case trial.Early && trial.State == api.Killed && trial.Why != "" && trial.Done < 27:
+		case trial.Early && trial.State == api.Cancelled && trial.Why != "" && trial.Done < 27:
 			early++
 		case trial.State != api.Finished:
 			t.Errorf("trial %d: %s, %q after %g; want it finished or stopped early", trial.Number, trial.State, trial.Why, trial.Done)

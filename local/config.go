@@ -21,11 +21,11 @@ type Config struct {
 	Node    sched.Node // as Discover found it
 	Devices []Device   // by slot
 
-	Notice    time.Duration // between the request to stop and the kill; default 30 s
-	LogLimit  int64         // bytes of one log file, of which there are two for each rank; default 64 MiB
-	LogKeep   int           // ended attempts whose logs are kept; default 1000
-	LogBytes  int64         // bytes of all logs of ended attempts; default 8 GiB
-	KeepEnded time.Duration // how long the checkpoints of ended jobs are kept; default 7 days
+	GracePeriod time.Duration // between the request to stop and the kill; default 30 s
+	LogLimit    int64         // bytes of one log file, of which there are two for each rank; default 64 MiB
+	LogKeep     int           // ended attempts whose logs are kept; default 1000
+	LogBytes    int64         // bytes of all logs of ended attempts; default 8 GiB
+	KeepEnded   time.Duration // how long the checkpoints of ended jobs are kept; default 7 days
 	// Ended says that a job will never run again. Without it no checkpoint is
 	// ever removed, and following a log stops at the end of an attempt.
 	Ended func(sched.JobID) bool
@@ -71,7 +71,7 @@ func (c Config) withDefaults() Config {
 			*d = v
 		}
 	}
-	or(&c.Notice, 30*time.Second)
+	or(&c.GracePeriod, 30*time.Second)
 	or(&c.KeepEnded, 7*24*time.Hour)
 	or(&c.Sample, 5*time.Second)
 	or(&c.Report, 30*time.Second)

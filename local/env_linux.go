@@ -109,7 +109,7 @@ func environment(o *order, a account, rank, port int) []string {
 
 		"FAIRWAY_API": o.API, "FAIRWAY_TOKEN": o.Token,
 		keepDirVar: o.Checkpoint, nonceVar: o.Nonce,
-		"FAIRWAY_NOTICE": api.SecondsVariable(o.Notice.D()), "FAIRWAY_REPORT_SECONDS": api.SecondsVariable(o.Report.D()),
+		"FAIRWAY_NOTICE": api.SecondsVariable(o.GracePeriod.D()), "FAIRWAY_REPORT_SECONDS": api.SecondsVariable(o.Report.D()),
 		"FAIRWAY_NODES": "1", "FAIRWAY_SLOTS": slotList(o.Placement),
 	} {
 		vars[k] = v

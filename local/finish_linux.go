@@ -111,7 +111,7 @@ func (g *gang) result() api.Exit {
 	case failed.signal == "SIGKILL" && g.oom:
 		e.Why = "out of memory: " + short
 	case g.noticed && g.overdue && failed.signal == "SIGKILL":
-		e.Why = fmt.Sprintf("it did not stop within its notice of %s", g.order.Notice)
+		e.Why = fmt.Sprintf("it did not stop within its notice of %s", g.order.GracePeriod)
 	default:
 		e.Why = failed.tail.why()
 	}

@@ -75,7 +75,7 @@ func (g *gang) run() api.Exit {
 			// machine goes down.
 			left, asked := g.stopAsked()
 			if !asked {
-				left = g.order.Notice.D()
+				left = g.order.GracePeriod.D()
 			}
 			g.notice(left)
 		case <-timer.C:
@@ -216,7 +216,7 @@ func (g *gang) step() (over bool) {
 	case g.failed != nil && !g.asked:
 		g.ask(gangGrace)
 	case g.yields() && !g.asked: // its agent heard of the stop before we did
-		g.ask(g.order.Notice.D())
+		g.ask(g.order.GracePeriod.D())
 	}
 	if !g.killAt.IsZero() && !time.Now().Before(g.killAt) {
 		g.overdue = true
@@ -285,10 +285,10 @@ func (g *gang) stopAsked() (left time.Duration, asked bool) {
 	var s stopRecord
 	if err := readRecord(path, &s); err != nil {
 		g.notes = append(g.notes, err.Error())
-		return g.order.Notice.D(), true
+		return g.order.GracePeriod.D(), true
 	}
 	// A clock that was set must not turn a notice into a wait for ever.
-	return min(max(0, time.Until(s.Deadline)), api.MaxNotice), true
+	return min(max(0, time.Until(s.Deadline)), api.MaxGracePeriod), true
 }
 
 // notice passes on the request to stop, once.

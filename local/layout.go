@@ -61,20 +61,20 @@ type order struct {
 	api.Attempt
 	// Nonce tells the processes of this attempt from all others: every one of
 	// them has it in its environment.
-	Nonce      string         `json:"nonce"`
-	Boot       string         `json:"boot"` // id of the machine's present run
-	API        string         `json:"api"`
-	Notice     sched.Duration `json:"notice"`
-	Report     sched.Duration `json:"report"`
-	LogLimit   int64          `json:"log_limit"`
-	Checkpoint string         `json:"checkpoint_dir"`
-	Work       string         `json:"work_dir"`
-	Visible    string         `json:"visible"`     // CUDA_VISIBLE_DEVICES
-	Slots      int            `json:"slots"`       // size of the gang
-	CPU        bool           `json:"cpu"`         // the slots are CPU slots
-	Group      bool           `json:"cgroup"`      // make a control group
-	Switch     bool           `json:"switch_user"` // become Owner
-	MPS        *mpsOrder      `json:"mps,omitempty"`
+	Nonce       string         `json:"nonce"`
+	Boot        string         `json:"boot"` // id of the machine's present run
+	API         string         `json:"api"`
+	GracePeriod sched.Duration `json:"notice"`
+	Report      sched.Duration `json:"report"`
+	LogLimit    int64          `json:"log_limit"`
+	Checkpoint  string         `json:"checkpoint_dir"`
+	Work        string         `json:"work_dir"`
+	Visible     string         `json:"visible"`     // CUDA_VISIBLE_DEVICES
+	Slots       int            `json:"slots"`       // size of the gang
+	CPU         bool           `json:"cpu"`         // the slots are CPU slots
+	Group       bool           `json:"cgroup"`      // make a control group
+	Switch      bool           `json:"switch_user"` // become Owner
+	MPS         *mpsOrder      `json:"mps,omitempty"`
 }
 
 // ranks returns the number of processes.

@@ -76,7 +76,7 @@ func TestEnvironment(t *testing.T) {
 	})
 	a := attempt("env", 3, 0b1100, `env > $RANK.env; pwd > $RANK.dir`)
 	a.Task.Env = map[string]string{"COLOR": "blue", "RANK": "no", "CUDA_VISIBLE_DEVICES": "no"}
-	a.Task.Notice = sched.Duration(1500 * time.Millisecond)
+	a.Task.GracePeriod = sched.Duration(1500 * time.Millisecond)
 	a.GPUType = "h200"
 	a.Spec.Batch = sched.Batch{Initial: 32, Max: 512, LocalMin: 8, LocalMax: 64, Adapt: true}
 	r.orders.set(a)
@@ -130,7 +130,7 @@ func TestNotice(t *testing.T) { bothWays(t, testNotice) }
 
 func testNotice(t *testing.T, r *rig) {
 	short := func(a api.Attempt) api.Attempt {
-		a.Task.Notice = sched.Duration(300 * time.Millisecond)
+		a.Task.GracePeriod = sched.Duration(300 * time.Millisecond)
 		return a
 	}
 	cases := []struct {

@@ -125,8 +125,8 @@ type rig struct {
 func testConfig(dir string) Config {
 	c := Config{
 		Dir: dir, API: "unix:///nowhere.sock", Shim: []string{"/proc/self/exe", "shim"},
-		Node:   sched.Node{Name: "here", GPUs: 4, Type: "cpu", Memory: 8 << 30},
-		Notice: patience, Sample: 50 * time.Millisecond,
+		Node:        sched.Node{Name: "here", GPUs: 4, Type: "cpu", Memory: 8 << 30},
+		GracePeriod: patience, Sample: 50 * time.Millisecond,
 	}
 	for range 4 {
 		c.Devices = append(c.Devices, Device{Index: -1, Type: "cpu"})

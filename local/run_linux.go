@@ -111,13 +111,13 @@ func (m *Machine) prepare(r *run) error {
 	slot := a.Placement[0]
 	o := order{
 		Attempt: a, Nonce: newNonce(), Boot: m.boot, API: m.cfg.API,
-		Notice: a.Task.Notice, Report: sched.Duration(m.cfg.Report), LogLimit: m.cfg.LogLimit,
+		GracePeriod: a.Task.GracePeriod, Report: sched.Duration(m.cfg.Report), LogLimit: m.cfg.LogLimit,
 		Checkpoint: filepath.Join(m.jobDir(a.Job), checkpointDir), Work: filepath.Join(m.jobDir(a.Job), workDir),
 		Slots: slot.GPUs.Len(), Group: m.group,
 		Switch: os.Geteuid() == 0 && a.Owner.UID > 0,
 	}
-	if o.Notice == 0 {
-		o.Notice = sched.Duration(m.cfg.Notice)
+	if o.GracePeriod == 0 {
+		o.GracePeriod = sched.Duration(m.cfg.GracePeriod)
 	}
 	if o.GPUType == "" {
 		o.GPUType = m.cfg.Node.Type
@@ -266,7 +266,7 @@ func (m *Machine) ask(r *run) {
 	path := filepath.Join(r.dir, stopFile)
 	var s stopRecord
 	if readRecord(path, &s) != nil {
-		s.Deadline = m.cfg.Now().Add(r.order.Notice.D())
+		s.Deadline = m.cfg.Now().Add(r.order.GracePeriod.D())
 		if err := placeRecord(path, s); err != nil {
 			m.cfg.Log.Error("the request to stop cannot be written", "job", r.order.Job, "attempt", r.order.Number, "err", err)
 		}

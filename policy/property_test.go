@@ -184,8 +184,8 @@ func checkCapacity(t *rapid.T, s *sched.Snapshot, plan sched.Plan) {
 				if held[at] += int(slice.Milli); held[at] > 1000 {
 					t.Errorf("job %s: GPU %v is held for %d thousandths", s.Jobs[i].ID, at, held[at])
 				}
-				if j := s.Jobs[i]; !s.Cluster.Nodes[node].Bears(j.Needs) && !holdsOn(j, slice.Node) {
-					t.Errorf("job %s needs the mark %s and comes to node %d, which bears %v", j.ID, j.Needs, node, s.Cluster.Nodes[node].Marks)
+				if j := s.Jobs[i]; !s.Cluster.Nodes[node].Matches(j.Selector) && !holdsOn(j, slice.Node) {
+					t.Errorf("job %s needs the mark %s and comes to node %d, which bears %v", j.ID, j.Selector, node, s.Cluster.Nodes[node].Labels)
 				}
 				cpus[node] += s.Jobs[i].CPUs
 				memory[node] += s.Jobs[i].Memory

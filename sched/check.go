@@ -147,9 +147,9 @@ func (c *checker) job(j *Job, want Placement, why Reason) {
 		}
 		c.slice(j, s)
 	}
-	if j.Widest != NoLevel {
-		if l := c.s.Cluster.Level(want); l > j.Widest {
-			c.fail("fit", j, "its GPUs would span level %s; it accepts %s at the widest", l, j.Widest)
+	if j.MaxSpread != NoLevel {
+		if l := c.s.Cluster.Level(want); l > j.MaxSpread {
+			c.fail("fit", j, "its GPUs would span level %s; it accepts %s at the widest", l, j.MaxSpread)
 		}
 	}
 	if i, ok := c.s.Tenant(j); ok {
@@ -181,8 +181,8 @@ func (c *checker) slice(j *Job, s Slice) {
 	if n.GPUMemory > 0 && j.GPUMemory > n.GPUMemory {
 		c.fail("fit", j, "it needs %d bytes on a GPU; those of node %s have %d", j.GPUMemory, n.Name, n.GPUMemory)
 	}
-	if !n.Bears(j.Needs) && !j.isOn(s.Node) {
-		c.fail("fit", j, "it needs the mark %q; node %s bears %q", j.Needs, n.Name, n.Marks)
+	if !n.Matches(j.Selector) && !j.isOn(s.Node) {
+		c.fail("fit", j, "it needs the mark %q; node %s bears %q", j.Selector, n.Name, n.Labels)
 	}
 	c.hold(j, s, n)
 	c.cpus[s.Node] += k * j.CPUs

@@ -34,12 +34,11 @@ type Node struct {
 	Others    GPUSet    `json:"others,omitempty"`     // held by programs outside of Fairway now: nobody gets them
 	Seats     int       `json:"seats,omitempty"`      // jobs that may be on each GPU at a time; 0: any number, 1: nobody shares
 	State     NodeState `json:"state,omitempty"`
-	// Marks are the names of what the node offers beyond its numbers, ascending:
-	// a job that needs one runs only where it is.
-	Marks []string `json:"marks,omitempty"`
-	// Kept says that the node is for jobs that need one of its marks: others stay
-	// away.
-	Kept bool `json:"kept,omitempty"`
+	// Labels name what the node offers beyond its numbers, in ascending order. A
+	// job that selects one runs only on nodes that have it.
+	Labels []string `json:"marks,omitempty"`
+	// Dedicated reserves the node for jobs that select one of its labels.
+	Dedicated bool `json:"kept,omitempty"`
 }
 
 // Rack is a set of nodes that share a fast network (an RDMA domain).
@@ -56,13 +55,13 @@ type Cluster struct {
 	Racks []Rack    // in order of first appearance
 	Types []GPUType // in order of first appearance
 
-	rackOf   []int // by node
-	typeOf   []int // by node, index into Types
-	gpus     int   // usable ones of nodes that are not Down
-	byType   []int // the same by index into Types
-	maxGPUs  int
-	kept     bool // some node is
-	nodeByID map[string]int
+	rackOf    []int // by node
+	typeOf    []int // by node, index into Types
+	gpus      int   // usable ones of nodes that are not Down
+	byType    []int // the same by index into Types
+	maxGPUs   int
+	dedicated bool // some node is
+	nodeByID  map[string]int
 }
 
 // NewCluster checks the nodes and builds the indexes.
@@ -99,7 +98,7 @@ func NewCluster(nodes []Node) (*Cluster, error) {
 		c.rackOf[i], c.typeOf[i] = r, t
 		c.Racks[r].Nodes = append(c.Racks[r].Nodes, i)
 		c.maxGPUs = max(c.maxGPUs, n.GPUs)
-		c.kept = c.kept || n.Kept
+		c.dedicated = c.dedicated || n.Dedicated
 		if n.State != Down {
 			usable := n.Usable().Len()
 			c.gpus += usable
@@ -134,7 +133,7 @@ func (n Node) check() error {
 		}
 		seen |= island
 	}
-	return n.checkMarks()
+	return n.checkLabels()
 }
 
 // Usable returns the GPUs of the node that are Fairway's to give: all but those
@@ -150,9 +149,9 @@ func (c *Cluster) GPUsOf(t int) int { return c.byType[t] }
 // MaxGPUs returns the size of the largest node.
 func (c *Cluster) MaxGPUs() int { return c.maxGPUs }
 
-// Keeps reports whether some node is kept for jobs that need its marks: if not, a
-// job that needs none may use every node.
-func (c *Cluster) Keeps() bool { return c.kept }
+// HasDedicated reports whether some node is dedicated to jobs that select it. If
+// not, a job without a selector fits every node of its type.
+func (c *Cluster) HasDedicated() bool { return c.dedicated }
 
 // RackOf returns the index in Racks of a node's rack.
 func (c *Cluster) RackOf(node int) int { return c.rackOf[node] }

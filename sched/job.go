@@ -50,10 +50,10 @@ type Spec struct {
 	GPUMemory int64     `json:"gpu_memory,omitempty"` // bytes needed on each GPU
 	CPUs      int       `json:"cpus,omitempty"`       // for each GPU
 	Memory    int64     `json:"memory,omitempty"`     // bytes of host memory for each GPU
-	Widest    Level     `json:"widest,omitempty"`     // the widest placement that is acceptable; NoLevel: any
-	// Needs is the mark that a node must bear for the job to run there; "": any
-	// node will do.
-	Needs string `json:"needs,omitempty"`
+	MaxSpread Level     `json:"widest,omitempty"`     // the widest acceptable placement; NoLevel: any
+	// Selector is the label that a node must have for the job to run there; "":
+	// any node.
+	Selector string `json:"needs,omitempty"`
 
 	Priority       int  `json:"priority,omitempty"` // larger goes first, where the policy looks at it
 	NonPreemptible bool `json:"non_preemptible,omitempty"`
@@ -90,9 +90,9 @@ type Phase uint8
 const (
 	Pending Phase = iota
 	Running
-	Finished // ended by itself, as it should
-	Killed   // ended by its user
-	Failed   // ended by an error that is not retried
+	Finished  // ended by itself, as it should
+	Cancelled // ended by its user
+	Failed    // ended by an error that is not retried
 )
 
 var phaseNames = [...]string{"pending", "running", "finished", "killed", "failed"}
@@ -149,17 +149,17 @@ type Status struct {
 	// Screening says that the job runs on fewer GPUs than it asks for, to see
 	// whether it works at all.
 	Screening bool `json:"screening,omitempty"`
-	// Proven is set once the job has run for as long as its screening takes.
-	Proven bool `json:"proven,omitempty"`
+	// ProbationPassed is set once the job has run for as long as its screening takes.
+	ProbationPassed bool `json:"proven,omitempty"`
 	// Suspended is where a job was stopped without a checkpoint: it can go on
 	// there at once, its state is still in the host's memory.
 	Suspended Placement `json:"suspended,omitempty"`
 
-	Done       float64   `json:"done,omitempty"` // work done, in the unit of Spec.Work
-	Rate       float64   `json:"rate,omitempty"` // work for each second, as last reported
-	ReportedAt time.Time `json:"reported_at,omitzero"`
-	Checkpoint time.Time `json:"checkpoint,omitzero"` // last one written
-	Kept       float64   `json:"kept,omitempty"`      // work that the last checkpoint holds
+	Done             float64   `json:"done,omitempty"` // work done, in the unit of Spec.Work
+	Rate             float64   `json:"rate,omitempty"` // work for each second, as last reported
+	ReportedAt       time.Time `json:"reported_at,omitzero"`
+	Checkpoint       time.Time `json:"checkpoint,omitzero"` // last one written
+	CheckpointedWork float64   `json:"kept,omitempty"`      // work that the last checkpoint holds
 	// Slowdown is how many times longer a step takes beside the other jobs on
 	// its GPUs than alone, as last measured since the start. 0: not measured.
 	Slowdown float64 `json:"slowdown,omitempty"`
@@ -241,7 +241,7 @@ func (j *Job) Accepts(t GPUType) bool {
 // type that the job accepts and have memory enough, and it bears the mark that
 // the job needs. What is free there, and the state of the node, are not asked.
 func (j *Job) Suits(n *Node) bool {
-	return n.Bears(j.Needs) && (n.GPUMemory == 0 || j.GPUMemory <= n.GPUMemory) && j.Accepts(n.Type)
+	return n.Matches(j.Selector) && (n.GPUMemory == 0 || j.GPUMemory <= n.GPUMemory) && j.Accepts(n.Type)
 }
 
 // Age returns the time since submission.
@@ -296,9 +296,9 @@ func (j *Job) Remaining(now time.Time) (left time.Duration, ok bool) {
 	return time.Duration(float64(j.Estimate) * max(0, 1-j.DoneBy(now)/j.Work)), true
 }
 
-// Unproven reports whether the job still has to be screened.
-func (j *Job) Unproven(now time.Time) bool {
-	return j.Screen > 0 && !j.Proven && (j.Phase != Running || now.Sub(j.Since) < j.Screen.D())
+// OnProbation reports whether the job still has to be screened.
+func (j *Job) OnProbation(now time.Time) bool {
+	return j.Screen > 0 && !j.ProbationPassed && (j.Phase != Running || now.Sub(j.Since) < j.Screen.D())
 }
 
 // Ready reports whether the job may be started now.
@@ -340,10 +340,10 @@ func (s *Spec) Validate() error {
 		return bad("milli_gpu", s.MilliGPU, "0 (whole) to 1000")
 	case s.CPUs < 0 || s.Memory < 0 || s.GPUMemory < 0:
 		return bad("cpus, memory, gpu_memory", [3]int64{int64(s.CPUs), s.Memory, s.GPUMemory}, "0 or more")
-	case s.Widest > CrossRack:
-		return bad("widest", s.Widest, "slot, machine, rack or cross-rack")
-	case s.Needs != "" && !markOK(s.Needs):
-		return bad("needs", fmt.Sprintf("%q", s.Needs), wantMark)
+	case s.MaxSpread > CrossRack:
+		return bad("widest", s.MaxSpread, "slot, machine, rack or cross-rack")
+	case s.Selector != "" && !labelOK(s.Selector):
+		return bad("needs", fmt.Sprintf("%q", s.Selector), wantLabel)
 	case s.Screen < 0:
 		return bad("screen", s.Screen, "0 (none) or more")
 	case s.Estimate < 0:

@@ -81,7 +81,7 @@ func (r Reason) Text(c *Cluster) string { return r.text(c, "its mark") }
 // TextFor prints the reason of a job for a person, with the name of the mark that
 // the job needs.
 func (r Reason) TextFor(j *Job, c *Cluster) string {
-	return r.text(c, "the mark "+j.Needs)
+	return r.text(c, "the mark "+j.Selector)
 }
 
 func (r Reason) text(c *Cluster, mark string) string {

@@ -112,7 +112,7 @@ func TestFrozenStaysAsItIs(t *testing.T) {
 	}
 	for _, e := range []sched.Event{
 		{Kind: sched.JobHeld, Job: "x", Until: now.Add(time.Hour)},
-		{Kind: sched.JobEnded, Job: "z", Phase: sched.Killed},
+		{Kind: sched.JobEnded, Job: "z", Phase: sched.Cancelled},
 		{Kind: sched.JobSubmitted, Spec: &sched.Spec{ID: "n", GPUs: 1}},
 	} {
 		e.At = now

@@ -36,8 +36,8 @@ func TestScreening(t *testing.T) {
 	}
 	apply(sched.Event{At: minute(0), Kind: sched.JobStarted, Job: "j", Placement: plan.Want[0], Screening: true})
 	j, _ := st.Job("j")
-	if !j.Screening || !j.Unproven(minute(4)) || j.Unproven(minute(5)) {
-		t.Errorf("screening %v, unproven after 4 min %v, after 5 min %v; want true, true, false", j.Screening, j.Unproven(minute(4)), j.Unproven(minute(5)))
+	if !j.Screening || !j.OnProbation(minute(4)) || j.OnProbation(minute(5)) {
+		t.Errorf("screening %v, unproven after 4 min %v, after 5 min %v; want true, true, false", j.Screening, j.OnProbation(minute(4)), j.OnProbation(minute(5)))
 	}
 	other := sched.NewPlan(st.Snapshot(minute(1)))
 	other.Want[0] = j.Placement
@@ -45,13 +45,13 @@ func TestScreening(t *testing.T) {
 		t.Errorf("a policy without screening lets it go on: got %v, want nothing", v)
 	}
 	apply(sched.Event{At: minute(3), Kind: sched.JobFailed, Job: "j", Avoid: []string{"b"}, GPUMemory: 7})
-	if j.Proven || j.Screening || j.GPUMemory != 7 || len(j.Avoid) != 1 {
-		t.Errorf("after a failure: proven %v, screening %v, memory %d, avoid %v", j.Proven, j.Screening, j.GPUMemory, j.Avoid)
+	if j.ProbationPassed || j.Screening || j.GPUMemory != 7 || len(j.Avoid) != 1 {
+		t.Errorf("after a failure: proven %v, screening %v, memory %d, avoid %v", j.ProbationPassed, j.Screening, j.GPUMemory, j.Avoid)
 	}
 	apply(sched.Event{At: minute(4), Kind: sched.JobStarted, Job: "j", Placement: plan.Want[0], Screening: true})
 	apply(sched.Event{At: minute(9), Kind: sched.JobStopped, Job: "j"})
-	if !j.Proven || j.Preemptions != 0 || j.Unproven(minute(9)) {
-		t.Errorf("after five minutes: proven %v, %d preemptions; want true, 0", j.Proven, j.Preemptions)
+	if !j.ProbationPassed || j.Preemptions != 0 || j.OnProbation(minute(9)) {
+		t.Errorf("after five minutes: proven %v, %d preemptions; want true, 0", j.ProbationPassed, j.Preemptions)
 	}
 }
 

@@ -127,7 +127,7 @@ func (st *State) apply(e Event) error {
 	case JobReported:
 		return j.report(e)
 	case JobCheckpoint:
-		j.Checkpoint, j.Kept = e.At, e.Done
+		j.Checkpoint, j.CheckpointedWork = e.At, e.Done
 		return nil
 	case JobNoted:
 		j.Note = e.Note
@@ -250,7 +250,7 @@ func (j *Job) settle(now time.Time) {
 	j.GPUSeconds, j.Ran, j.Waited = j.AttainedBy(now), Duration(j.RanBy(now)), Duration(j.WaitedBy(now))
 	if j.Phase == Running {
 		j.Done = j.DoneBy(now)
-		j.Proven = j.Screen > 0 && !j.Unproven(now)
+		j.ProbationPassed = j.Screen > 0 && !j.OnProbation(now)
 	}
 	j.Since, j.ReportedAt, j.Rate = now, now, 0
 }
@@ -301,7 +301,7 @@ func (j *Job) fail(e Event) error {
 	}
 	j.settle(e.At)
 	j.Failures++
-	j.Done = min(j.Done, j.Kept)
+	j.Done = min(j.Done, j.CheckpointedWork)
 	j.NotBefore, j.Avoid = e.Until, e.Avoid
 	j.Memory, j.GPUMemory = max(j.Memory, e.Memory), max(j.GPUMemory, e.GPUMemory)
 	j.leave()

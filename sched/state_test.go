@@ -90,7 +90,7 @@ func TestApplyInThePast(t *testing.T) {
 func TestErrUnknownJob(t *testing.T) {
 	st := world(t, func(apply func(sched.Event)) {
 		apply(submit(sched.Spec{ID: "j", GPUs: 1}))
-		apply(sched.Event{Kind: sched.JobEnded, Job: "j", Phase: sched.Killed})
+		apply(sched.Event{Kind: sched.JobEnded, Job: "j", Phase: sched.Cancelled})
 	})
 	if err := st.Apply(sched.Event{Kind: sched.JobStopped, Job: "j", At: start}); !errors.Is(err, sched.ErrUnknownJob) {
 		t.Errorf("an event about a job that has ended: %v; want ErrUnknownJob", err)
@@ -137,7 +137,7 @@ func TestLife(t *testing.T) {
 	want := sched.Status{
 		Phase: sched.Pending, Since: start.Add(70 * sec), FirstStart: start.Add(10 * sec), GPUSeconds: 4 * (40 + 5 + 5),
 		Ran: sched.Duration(50 * sec), Waited: sched.Duration(20 * sec), Starts: 3, Preemptions: 1, Moves: 1, Failures: 1, MostGPUs: 4,
-		NotBefore: start.Add(100 * sec), Done: 20, ReportedAt: start.Add(70 * sec), Checkpoint: start.Add(40 * sec), Kept: 20,
+		NotBefore: start.Add(100 * sec), Done: 20, ReportedAt: start.Add(70 * sec), Checkpoint: start.Add(40 * sec), CheckpointedWork: 20,
 		Note: sched.Note{Level: 2, Count: 7},
 	}
 	if diff := cmp.Diff(want, job.Status); diff != "" {
@@ -149,8 +149,8 @@ func TestLife(t *testing.T) {
 	if got := job.WaitedBy(start.Add(80 * sec)); got != 30*sec {
 		t.Errorf("waited = %s; want 30s", got)
 	}
-	apply(120*sec, sched.Event{Kind: sched.JobEnded, Phase: sched.Killed})
-	if _, ok := st.Job("j"); ok || st.Jobs() != 0 || job.Phase != sched.Killed {
+	apply(120*sec, sched.Event{Kind: sched.JobEnded, Phase: sched.Cancelled})
+	if _, ok := st.Job("j"); ok || st.Jobs() != 0 || job.Phase != sched.Cancelled {
 		t.Errorf("after its end the job is still there")
 	}
 }
@@ -283,7 +283,7 @@ func TestValidateSpec(t *testing.T) {
 		{"", func(s *sched.Spec) { s.TaskGPUs = 2 }},
 		{"milli_gpu = 1001", func(s *sched.Spec) { s.MilliGPU = 1001 }},
 		{"cpus, memory, gpu_memory", func(s *sched.Spec) { s.Memory = -1 }},
-		{"widest = level(9)", func(s *sched.Spec) { s.Widest = 9 }},
+		{"widest = level(9)", func(s *sched.Spec) { s.MaxSpread = 9 }},
 		{"estimate = -1s", func(s *sched.Spec) { s.Estimate = -sched.Duration(time.Second) }},
 		{"work = NaN", func(s *sched.Spec) { s.Work = nan() }},
 		{"gpu_util = 1.5", func(s *sched.Spec) { s.GPUUtil = 1.5 }},

@@ -245,7 +245,7 @@ func checkNames[T text](t *testing.T, parse func(*T, []byte) error, values ...T)
 
 func TestNames(t *testing.T) {
 	checkNames(t, (*sched.Level).UnmarshalText, sched.SameSlot, sched.SameMachine, sched.SameRack, sched.CrossRack)
-	checkNames(t, (*sched.Phase).UnmarshalText, sched.Pending, sched.Running, sched.Finished, sched.Killed, sched.Failed)
+	checkNames(t, (*sched.Phase).UnmarshalText, sched.Pending, sched.Running, sched.Finished, sched.Cancelled, sched.Failed)
 	checkNames(t, (*sched.Code).UnmarshalText, sched.Codes()...)
 	checkNames(t, (*sched.EventKind).UnmarshalText, sched.NodeJoined, sched.TenantSet, sched.JobSubmitted, sched.JobStarted,
 		sched.JobStopped, sched.JobFailed, sched.JobEnded, sched.JobReported, sched.JobCheckpoint, sched.JobNoted)

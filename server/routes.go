@@ -20,7 +20,7 @@ const (
 
 // states are the values of the parameter "state".
 func states() []string {
-	return []string{api.Waiting, api.Starting, api.Running, api.Paused, api.Stopping, api.Finished, api.Killed, api.Failed}
+	return []string{api.Waiting, api.Starting, api.Running, api.Paused, api.Stopping, api.Finished, api.Cancelled, api.Failed}
 }
 
 func eventParams() []param {

@@ -127,7 +127,7 @@ func (c *scrape) overview(ch chan<- prometheus.Metric, gauge func(*prometheus.De
 		jobs  int
 	}{
 		{api.Running, o.Running}, {api.Waiting, o.Waiting}, {api.Paused, o.Paused},
-		{api.Finished, o.Finished}, {api.Failed, o.Failed}, {api.Killed, o.Killed},
+		{api.Finished, o.Finished}, {api.Failed, o.Failed}, {api.Cancelled, o.Cancelled},
 	} {
 		gauge(c.jobs, float64(n.jobs), n.state)
 	}

@@ -146,7 +146,7 @@ func (g nodeGroup) expand(have int) ([]sched.Node, error) {
 	}
 	node := sched.Node{
 		Name: g.Name, GPUs: g.GPUs, Type: sched.GPUType(strings.ToLower(string(g.Type))),
-		GPUMemory: g.GPUMemory, CPUs: g.CPUs, Memory: g.Memory, Rack: g.Rack, Marks: slices.Sorted(slices.Values(g.Marks)), Kept: g.Kept,
+		GPUMemory: g.GPUMemory, CPUs: g.CPUs, Memory: g.Memory, Rack: g.Rack, Labels: slices.Sorted(slices.Values(g.Marks)), Dedicated: g.Kept,
 	}
 	for _, island := range g.NVLink {
 		var set sched.GPUSet

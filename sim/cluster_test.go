@@ -58,8 +58,8 @@ func TestReadCluster(t *testing.T) {
 	if n.Name != "a2" || n.Rack != "r1" || n.Type != "a100" || n.CPUs != 96 {
 		t.Errorf("third node is %+v", n)
 	}
-	if !n.Bears("disk") || !n.Bears("new") || n.Bears("gold") || c.Nodes[4].Bears("disk") {
-		t.Errorf("marks are %v and %v", n.Marks, c.Nodes[4].Marks)
+	if !n.Matches("disk") || !n.Matches("new") || n.Matches("gold") || c.Nodes[4].Matches("disk") {
+		t.Errorf("marks are %v and %v", n.Labels, c.Nodes[4].Labels)
 	}
 	if l := c.Level(sched.Placement{{Node: 2, GPUs: 0b11000, Milli: sched.WholeGPU}}); l != sched.SameMachine {
 		t.Errorf("GPUs 3 and 4 are at level %s, want %s: they are on different islands", l, sched.SameMachine)

@@ -322,8 +322,8 @@ func (r *run) consult(j *job, turned bool) error {
 }
 
 func (j *job) outcome() sched.Phase {
-	if j.work.Outcome == sched.Killed {
-		return sched.Killed
+	if j.work.Outcome == sched.Cancelled {
+		return sched.Cancelled
 	}
 	return sched.Finished
 }

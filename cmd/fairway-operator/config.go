@@ -133,7 +133,7 @@ func (c *config) validate() error {
 		value       sched.Duration
 		least, most time.Duration
 	}{
-		{"notice", c.Notice, time.Second, api.MaxNotice}, {"report", c.Report, time.Second, time.Hour},
+		{"notice", c.Notice, time.Second, api.MaxGracePeriod}, {"report", c.Report, time.Second, time.Hour},
 		{"pace", c.Pace, time.Millisecond, time.Minute}, {"nodes.grace", c.Nodes.Grace, time.Second, time.Hour},
 		{"pods.start_grace", c.Pods.StartGrace, time.Second, 24 * time.Hour}, {"pods.lost_after", c.Pods.LostAfter, time.Second, 24 * time.Hour},
 		{"screen.time", c.Screen.Time, 0, api.MaxScreen},

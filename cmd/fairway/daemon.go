@@ -88,7 +88,7 @@ func (d *localDaemon) openMachine(ctx context.Context) error {
 	lc := local.Config{
 		// The supervisor is this very program, also after an upgrade replaced its file.
 		Dir: filepath.Join(c.Data, "machine"), API: "unix://" + c.socketPath(), Shim: []string{"/proc/self/exe", "shim"},
-		Notice: c.Notice.D(), Report: c.Report.D(), Slots: c.Slots, Name: c.Name, Log: d.log,
+		GracePeriod: c.Notice.D(), Report: c.Report.D(), Slots: c.Slots, Name: c.Name, Log: d.log,
 		LogLimit: int64(c.Keep.Log), LogKeep: c.Keep.Attempts, LogBytes: int64(c.Keep.Logs), KeepEnded: c.Keep.Checkpoints.D(),
 		Ended: func(id sched.JobID) bool { return d.ended(id) },
 		MPS:   c.GPU.MPS, MPSThreads: c.GPU.Threads, Tell: d.tell,

@@ -88,11 +88,11 @@ func (f *fake) CreateSearch(_ context.Context, who api.Identity, s api.SearchSpe
 	}
 	value, best := 0.25, 0
 	made := api.Search{ID: s.ID, User: who.User, State: api.Running, Submitted: time.Now(), Spec: s, Best: &best, Trials: []api.Trial{
-		{Params: map[string]string{"opt": "adam", "lr": "0.1"}, Job: "tune-1", State: api.Killed, Early: true, Why: "ranks 2 of 3", Value: &value, Done: 9},
+		{Params: map[string]string{"opt": "adam", "lr": "0.1"}, Job: "tune-1", State: api.Cancelled, Early: true, Why: "ranks 2 of 3", Value: &value, Done: 9},
 		{Number: 1, Params: map[string]string{"opt": "sgd", "lr": "1"}, Job: "tune-2", State: api.Running},
 	}}
 	if s.ID == "gone" {
-		made.State, made.Why, made.Ended = api.Killed, "cancelled by ann", time.Now()
+		made.State, made.Why, made.Ended = api.Cancelled, "cancelled by ann", time.Now()
 	}
 	f.hunts = append(f.hunts, made)
 	return made, nil
@@ -121,7 +121,7 @@ func (f *fake) Command(_ context.Context, who api.Identity, id sched.JobID, c ap
 	case j.Status.Phase.Ended():
 		return api.Job{}, api.Errorf(api.Conflict, "job %s is %s already", id, j.State)
 	case c == api.Cancel:
-		j.State, j.Status.Phase, j.Reason = api.Killed, sched.Killed, nil
+		j.State, j.Status.Phase, j.Reason = api.Cancelled, sched.Cancelled, nil
 	case c == api.Pause:
 		j.State, j.PausedBy = api.Paused, who.User
 	case c == api.Resume:

@@ -95,13 +95,13 @@ func explainRequest(g *grid, j api.Job, now time.Time) {
 		}
 		asked += " of type " + strings.Join(types, " or ")
 	}
-	if j.Widest != sched.NoLevel {
-		asked += ", no wider than one " + j.Widest.String()
+	if j.MaxSpread != sched.NoLevel {
+		asked += ", no wider than one " + j.MaxSpread.String()
 	}
 	if j.Shareable {
 		asked += ", beside others if need be"
 	}
-	if j.Spec.Screen > 0 && !j.Status.Proven {
+	if j.Spec.Screen > 0 && !j.Status.ProbationPassed {
 		asked += ", after a screening of " + j.Spec.Screen.String()
 	}
 	if j.Priority != 0 {
@@ -214,7 +214,7 @@ func progressText(j api.Job, now time.Time) string {
 		parts = append(parts, "about "+briefSeconds(j.Left)+" of running left")
 	}
 	if !j.Status.Checkpoint.IsZero() {
-		parts = append(parts, fmt.Sprintf("checkpoint of %s %s ago", number(j.Status.Kept), brief(now.Sub(j.Status.Checkpoint))))
+		parts = append(parts, fmt.Sprintf("checkpoint of %s %s ago", number(j.Status.CheckpointedWork), brief(now.Sub(j.Status.Checkpoint))))
 	} else if j.State == api.Running {
 		parts = append(parts, "no checkpoint yet")
 	}

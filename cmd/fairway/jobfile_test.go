@@ -38,12 +38,12 @@ non_preemptible: true
 `
 	want := api.Submission{
 		Spec: sched.Spec{
-			GPUs: 1, MinGPUs: 1, MaxGPUs: 8, Sizes: []int{1, 2, 4, 8}, GPUTypes: []sched.GPUType{"h200", "t4"}, Widest: sched.SameMachine,
+			GPUs: 1, MinGPUs: 1, MaxGPUs: 8, Sizes: []int{1, 2, 4, 8}, GPUTypes: []sched.GPUType{"h200", "t4"}, MaxSpread: sched.SameMachine,
 			Batch: sched.Batch{Initial: 128, Max: 4096, Adapt: true}, Estimate: sched.Duration(2 * time.Hour), Work: 90000, NonPreemptible: true,
 		},
 		Task: api.Task{
 			Name: "resnet", Command: []string{"python3", "train.py", "--lr", "0.10", "--tag", "3.10", "yes"},
-			Env: map[string]string{"SEED": "1", "DEBUG": "true", "EMPTY": ""}, Notice: sched.Duration(90 * time.Second), Retries: 3,
+			Env: map[string]string{"SEED": "1", "DEBUG": "true", "EMPTY": ""}, GracePeriod: sched.Duration(90 * time.Second), Retries: 3,
 		},
 	}
 	simple := func(gpus, low, high int) api.Submission {

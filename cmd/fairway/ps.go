@@ -21,7 +21,7 @@ import (
 
 // jobStates are the states in the order in which they are listed.
 var jobStates = []string{
-	api.Running, api.Starting, api.Stopping, api.Paused, api.Waiting, api.Failed, api.Finished, api.Killed,
+	api.Running, api.Starting, api.Stopping, api.Paused, api.Waiting, api.Failed, api.Finished, api.Cancelled,
 }
 
 // openStates says how many of them are of jobs that have not ended.

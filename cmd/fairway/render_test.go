@@ -53,7 +53,7 @@ func runningJob() api.Job {
 		Task: api.Task{Name: "ResNet", Command: []string{"python3", "train.py"}, Retries: 2},
 		Status: sched.Status{
 			Seq: 3, Phase: sched.Running, Since: ago(12 * time.Minute), Starts: 2, Preemptions: 1, Failures: 1, Ran: sched.Duration(15 * time.Minute),
-			Waited: sched.Duration(13 * time.Minute), Done: 4200, Rate: 12.34, Checkpoint: ago(2 * time.Minute), Kept: 4100,
+			Waited: sched.Duration(13 * time.Minute), Done: 4200, Rate: 12.34, Checkpoint: ago(2 * time.Minute), CheckpointedWork: 4100,
 		},
 		State: api.Running, Held: []api.Held{{Node: "gpu-1", GPUs: []int{0, 1, 2, 6}, Milli: 1000}},
 		Rho: 1.31, FairShare: 2.7, Left: 470, Agent: true,
@@ -63,7 +63,7 @@ func runningJob() api.Job {
 
 func waitingJob() api.Job {
 	return api.Job{
-		Spec:   sched.Spec{ID: "bert-9", App: "sweep", Tenant: "text", User: "bob", Submitted: ago(7 * time.Minute), GPUs: 8, GPUTypes: []sched.GPUType{"h200", "a100"}, Widest: sched.SameMachine, Estimate: sched.Duration(3 * time.Hour)},
+		Spec:   sched.Spec{ID: "bert-9", App: "sweep", Tenant: "text", User: "bob", Submitted: ago(7 * time.Minute), GPUs: 8, GPUTypes: []sched.GPUType{"h200", "a100"}, MaxSpread: sched.SameMachine, Estimate: sched.Duration(3 * time.Hour)},
 		Task:   api.Task{Command: []string{"python3", "bert.py"}},
 		Status: sched.Status{Seq: 5, Since: ago(7 * time.Minute)},
 		State:  api.Waiting, FairShare: 2.7, Rho: 1.02, Left: 10800,
@@ -341,7 +341,7 @@ func TestExitCode(t *testing.T) {
 		want int
 	}{
 		{errors.New("x"), 1}, {usagef("x"), 2}, {api.Errorf(api.Denied, "x"), 1}, {fmt.Errorf("cancel: %w", api.Errorf(api.Unknown, "x")), 3},
-		{outcome([]api.Job{failedJob()}), 4}, {outcome([]api.Job{{State: api.Finished}, {State: api.Killed}}), 4},
+		{outcome([]api.Job{failedJob()}), 4}, {outcome([]api.Job{{State: api.Finished}, {State: api.Cancelled}}), 4},
 	} {
 		if got := exitCode(c.err); got != c.want {
 			t.Errorf("exit code of %v is %d; want %d", c.err, got, c.want)

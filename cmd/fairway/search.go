@@ -90,7 +90,7 @@ func searchLine(s api.Search) string {
 	ended, running := 0, 0
 	for _, t := range s.Trials {
 		switch t.State {
-		case api.Finished, api.Failed, api.Killed:
+		case api.Finished, api.Failed, api.Cancelled:
 			ended++
 		case api.Running:
 			running++

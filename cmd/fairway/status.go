@@ -50,7 +50,7 @@ func printOverview(w io.Writer, o api.Overview) {
 	g.add("policy", clean(o.Policy))
 	g.add("GPUs", fmt.Sprintf("%d of %d held", o.Held, o.GPUs))
 	g.add("jobs", fmt.Sprintf("%d running, %d waiting, %d paused", o.Running, o.Waiting, o.Paused))
-	g.add("ended", fmt.Sprintf("%d finished, %d failed, %d killed", o.Finished, o.Failed, o.Killed))
+	g.add("ended", fmt.Sprintf("%d finished, %d failed, %d killed", o.Finished, o.Failed, o.Cancelled))
 	g.add("decisions", fmt.Sprintf("%d, the last took %.1f ms", o.Decisions, o.LastMS))
 	g.add("up since", fmt.Sprintf("%s (%s)", clock(o.Now.Local(), o.Started), brief(o.Now.Sub(o.Started))))
 	if o.Problem != "" {

@@ -73,7 +73,7 @@ func (f *submitFlags) flags(fl *pflag.FlagSet) {
 	fl.IntVar(&j.Batch.Initial, "batch", 0, "batch size that the learning rate is meant for")
 	fl.IntVar(&j.Batch.Max, "batch-max", 0, "largest batch size of all GPUs together")
 	fl.BoolVar(&j.Batch.Adapt, "adapt", false, "let Fairway's agent change batch size and learning rate within these bounds")
-	fl.TextVar(&j.Notice, "notice", sched.Duration(0), "time to save its work between the request to stop and the kill; 0s: the daemon's default")
+	fl.TextVar(&j.GracePeriod, "notice", sched.Duration(0), "time to save its work between the request to stop and the kill; 0s: the daemon's default")
 	fl.IntVar(&j.Retries, "retries", 0, "how often to try again after an error of the job")
 	fl.StringVar(&j.Retry, "retry", "", "which failures to try again: adaptive (those that it can mend; the default), always, never")
 	fl.StringVar(&j.Screen, "screen", "", "prove itself on a few GPUs first, for a time such as 2m, or off (default: the daemon decides)")
@@ -199,7 +199,7 @@ func (f *submitFlags) override(j *api.Submission, fl *pflag.FlagSet, command []s
 		"work": func() { j.Work = f.job.Work }, "estimate": func() { j.Estimate = f.job.Estimate },
 		"model": func() { j.Model = f.job.Model }, "batch": func() { j.Batch.Initial = f.job.Batch.Initial },
 		"batch-max": func() { j.Batch.Max = f.job.Batch.Max }, "adapt": func() { j.Batch.Adapt = f.job.Batch.Adapt },
-		"notice": func() { j.Notice = f.job.Notice }, "retries": func() { j.Retries = f.job.Retries },
+		"notice": func() { j.GracePeriod = f.job.GracePeriod }, "retries": func() { j.Retries = f.job.Retries },
 		"single": func() { j.Single = f.job.Single }, "key": func() { j.Key = f.job.Key },
 		"retry": func() { j.Retry = f.job.Retry }, "screen": func() { j.Screen = f.job.Screen },
 		"share": func() { j.Shareable = f.job.Shareable }, "gpu-util": func() { j.GPUUtil = f.job.GPUUtil },

@@ -108,7 +108,7 @@ func outcome(jobs []api.Job) error {
 }
 
 func ending(j api.Job) string {
-	if j.State == api.Killed {
+	if j.State == api.Cancelled {
 		return "was cancelled"
 	}
 	if j.Exit == nil {

@@ -88,7 +88,7 @@ func TestReport(t *testing.T) {
 		t.Error("the answer to an attempt that was stopped does not say stop")
 	}
 	j = d.job("x-1")
-	if s := j.Status; s.Done != 13 || s.Kept != 13 || s.Rate != 0 || s.Checkpoint.IsZero() {
+	if s := j.Status; s.Done != 13 || s.CheckpointedWork != 13 || s.Rate != 0 || s.Checkpoint.IsZero() {
 		t.Errorf("status %+v; want done and kept 13, no rate", s)
 	}
 	if points, _ := d.Points(ann, "x-1"); len(points) != 2 {
@@ -117,8 +117,8 @@ func TestAsk(t *testing.T) {
 	if own := secretOf(d.Key, api.AttemptID{Job: "x-1", Number: 1}); strings.Contains(own, a.Gang) {
 		t.Error("the secret of the gang is a part of that of the attempt")
 	}
-	if s := d.job("x-1").Status; s.Done != 7 || s.Kept != 7 {
-		t.Errorf("done %g, kept %g; want 7: it was only asked", s.Done, s.Kept)
+	if s := d.job("x-1").Status; s.Done != 7 || s.CheckpointedWork != 7 {
+		t.Errorf("done %g, kept %g; want 7: it was only asked", s.Done, s.CheckpointedWork)
 	}
 	if points, _ := d.Points(ann, "x-1"); len(points) != 1 {
 		t.Errorf("%d points; want 1", len(points))

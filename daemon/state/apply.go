@@ -165,7 +165,7 @@ func (x *entry) started(r *api.Record, was *sched.Job) {
 func (x *entry) taken(r *api.Record, was *sched.Job, verb string) {
 	e := api.Entry{
 		At: r.At, Verb: verb, Attempt: was.Starts, From: was.Placement.GPUs(), Why: r.Text,
-		Lost: max(0, was.DoneBy(r.At)-was.Kept), LostS: unsaved(was, r.At),
+		Lost: max(0, was.DoneBy(r.At)-was.CheckpointedWork), LostS: unsaved(was, r.At),
 	}
 	left := x.Exit != nil && x.Exit.Yielded && x.Exit.Number == was.Starts // before it was asked
 	unborn := len(x.Open) > 0 && x.Open[0] != was.Starts                   // an earlier attempt is still there

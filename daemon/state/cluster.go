@@ -66,7 +66,7 @@ func (t *tx) retire(old sched.Node) error {
 
 func equalNode(a, b sched.Node) bool {
 	return a.GPUs == b.GPUs && a.Type == b.Type && a.GPUMemory == b.GPUMemory && a.CPUs == b.CPUs && a.Memory == b.Memory &&
-		a.Rack == b.Rack && a.State == b.State && a.Others == b.Others && a.Seats == b.Seats && slices.Equal(a.Islands, b.Islands) && slices.Equal(a.Marks, b.Marks) && a.Kept == b.Kept
+		a.Rack == b.Rack && a.State == b.State && a.Others == b.Others && a.Seats == b.Seats && slices.Equal(a.Islands, b.Islands) && slices.Equal(a.Labels, b.Labels) && a.Dedicated == b.Dedicated
 }
 
 // Overview implements api.Cluster.
@@ -76,7 +76,7 @@ func (b *Store) Overview(api.Identity) (api.Overview, error) {
 	m := b.mem
 	o := api.Overview{
 		Now: m.clock(b.Now()), Started: b.stats.started, Policy: m.Policy, GPUs: m.state.Cluster().GPUs(),
-		Finished: m.Ends[sched.Finished], Failed: m.Ends[sched.Failed], Killed: m.Ends[sched.Killed],
+		Finished: m.Ends[sched.Finished], Failed: m.Ends[sched.Failed], Cancelled: m.Ends[sched.Cancelled],
 		Decisions: m.Decisions, LastMS: b.stats.lastMS, Seq: m.Seq,
 	}
 	for _, part := range slices.Sorted(maps.Keys(b.stats.problem)) {

@@ -129,7 +129,7 @@ func (t *tx) tell(d loop.Decision, i int, j *sched.Job) {
 	if len(d.Plan.Want[i]) == 0 {
 		x.reason = d.Plan.Why[i]
 		if x.reason.Until.IsZero() && x.reason.Code != sched.Impossible && len(d.Snapshot.Jobs) <= forecastJobs {
-			x.reason.Until = place.When(d.Snapshot, d.Plan, j, j.Widest)
+			x.reason.Until = place.When(d.Snapshot, d.Plan, j, j.MaxSpread)
 		}
 	}
 	if d.Plan.Notes != nil && d.Plan.Notes[i] != j.Note {

@@ -87,8 +87,8 @@ func (t *tx) exited(x *entry, e api.Exit) error {
 // checkpoint holds: the rest is lost. A job that reports no work has none to set.
 func (t *tx) fallBack(x *entry) error {
 	j := x.Job
-	if done := j.DoneBy(t.now); done <= j.Kept {
+	if done := j.DoneBy(t.now); done <= j.CheckpointedWork {
 		return nil
 	}
-	return t.event(sched.Event{Kind: sched.JobReported, Job: j.ID, Done: j.Kept})
+	return t.event(sched.Event{Kind: sched.JobReported, Job: j.ID, Done: j.CheckpointedWork})
 }

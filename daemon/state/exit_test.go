@@ -61,7 +61,7 @@ func TestExits(t *testing.T) {
 		{name: "the next is ordered, the old one finishes", before: next, exit: exitOf("x-1", 1), state: api.Finished},
 		{name: "paused, finishes", before: func(d *desk) { d.command("x-1", api.Pause) }, exit: exitOf("x-1", 1), state: api.Finished},
 		{name: "paused, yields", before: func(d *desk) { d.command("x-1", api.Pause) }, exit: yielded(1), state: api.Paused},
-		{name: "cancelled", before: func(d *desk) { d.command("x-1", api.Cancel) }, exit: exitOf("x-1", 1), state: api.Killed},
+		{name: "cancelled", before: func(d *desk) { d.command("x-1", api.Cancel) }, exit: exitOf("x-1", 1), state: api.Cancelled},
 		{name: "an attempt that never was", exit: failed(7), state: api.Running, running: map[string]string{"x-1.1": "0"}},
 		{name: "a job that never was", exit: exitOf("y-9", 1), state: api.Running, running: map[string]string{"x-1.1": "0"}},
 	}

@@ -213,7 +213,7 @@ func (m *memory) memoryLeft(j *sched.Job) int64 {
 	most := int64(0)
 	for _, n := range m.state.Cluster().Nodes {
 		switch {
-		case n.State == sched.Down || n.GPUs == 0 || !n.Bears(j.Needs) || !j.Accepts(n.Type):
+		case n.State == sched.Down || n.GPUs == 0 || !n.Matches(j.Selector) || !j.Accepts(n.Type):
 		case n.Memory == 0:
 			return math.MaxInt64 // nobody knows
 		default:
@@ -227,7 +227,7 @@ func (m *memory) memoryLeft(j *sched.Job) int64 {
 func (m *memory) largestGPU(j *sched.Job) int64 {
 	most := int64(0)
 	for _, n := range m.state.Cluster().Nodes {
-		if n.State != sched.Down && n.Bears(j.Needs) && j.Accepts(n.Type) {
+		if n.State != sched.Down && n.Matches(j.Selector) && j.Accepts(n.Type) {
 			most = max(most, n.GPUMemory)
 		}
 	}

@@ -206,7 +206,7 @@ func (t *tx) command(who api.Identity, id sched.JobID, c api.Command) error {
 		return api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
 	}
 	if x.Job.Phase.Ended() {
-		if c == api.Cancel && x.Job.Phase == sched.Killed {
+		if c == api.Cancel && x.Job.Phase == sched.Cancelled {
 			return nil // asked twice
 		}
 		return api.Errorf(api.Conflict, "job %s is %s already", id, x.Job.Phase)
@@ -218,7 +218,7 @@ func (t *tx) command(who api.Identity, id sched.JobID, c api.Command) error {
 		if _, trial := t.mem.trialOf(x); trial != nil && trial.Early {
 			text = "stopped early: " + trial.Why
 		}
-		return t.event(sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Killed, Text: text})
+		return t.event(sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Cancelled, Text: text})
 	case api.Pause:
 		if x.PausedBy != "" {
 			return nil
@@ -413,7 +413,7 @@ func (b *Store) Apps(who api.Identity) ([]api.AppView, error) {
 			a.Finished++
 		case sched.Failed:
 			a.Failed++
-		case sched.Killed:
+		case sched.Cancelled:
 			a.Killed++
 		}
 		if !j.Phase.Ended() {

@@ -176,7 +176,7 @@ func TestList(t *testing.T) {
 		{"app by its short name", ann, api.JobFilter{App: "app"}, blue},
 		{"app by its full name", admin, api.JobFilter{App: "blue/app"}, blue},
 		{"user", admin, api.JobFilter{User: "bob"}, []sched.JobID{all[5], all[3], all[1]}},
-		{"state", admin, api.JobFilter{States: []string{api.Killed, api.Paused}}, []sched.JobID{all[2], all[0]}},
+		{"state", admin, api.JobFilter{States: []string{api.Cancelled, api.Paused}}, []sched.JobID{all[2], all[0]}},
 		{"search", admin, api.JobFilter{Search: "run-3"}, []sched.JobID{all[3]}},
 		{"search in the name", admin, api.JobFilter{Search: "run 3"}, []sched.JobID{all[3]}},
 	}
@@ -298,24 +298,24 @@ func TestCommands(t *testing.T) {
 		want    string
 		code    api.Code
 	}{
-		{"pending", pending, api.Cancel, api.Killed, ""},
+		{"pending", pending, api.Cancel, api.Cancelled, ""},
 		{"pending", pending, api.Pause, api.Paused, ""},
 		{"pending", pending, api.Resume, api.Waiting, ""},
-		{"running", running, api.Cancel, api.Killed, ""},
+		{"running", running, api.Cancel, api.Cancelled, ""},
 		{"running", running, api.Pause, api.Stopping, ""},
 		{"running", running, api.Resume, api.Running, ""},
-		{"stopping", stopping, api.Cancel, api.Killed, ""},
+		{"stopping", stopping, api.Cancel, api.Cancelled, ""},
 		{"stopping", stopping, api.Pause, api.Stopping, ""},
 		{"stopping", stopping, api.Resume, api.Stopping, ""},
-		{"paused", paused, api.Cancel, api.Killed, ""},
+		{"paused", paused, api.Cancel, api.Cancelled, ""},
 		{"paused", paused, api.Pause, api.Paused, ""},
 		{"paused", paused, api.Resume, api.Waiting, ""},
 		{"halted", halted, api.Resume, api.Stopping, ""},
 		{"finished", finished, api.Cancel, api.Finished, api.Conflict},
 		{"finished", finished, api.Pause, api.Finished, api.Conflict},
 		{"finished", finished, api.Resume, api.Finished, api.Conflict},
-		{"killed", killed, api.Cancel, api.Killed, ""},
-		{"killed", killed, api.Pause, api.Killed, api.Conflict},
+		{"killed", killed, api.Cancel, api.Cancelled, ""},
+		{"killed", killed, api.Pause, api.Cancelled, api.Conflict},
 		{"pending", pending, "dance", api.Waiting, api.Invalid},
 	}
 	for _, test := range tests {
@@ -367,8 +367,8 @@ func TestApp(t *testing.T) {
 	if err != nil || len(jobs) != 2 {
 		t.Fatalf("CommandApp = %d jobs, %v; want 2", len(jobs), err)
 	}
-	d.wantState(a, api.Killed)
-	d.wantState(b, api.Killed)
+	d.wantState(a, api.Cancelled)
+	d.wantState(b, api.Cancelled)
 	d.wantState(other, api.Waiting)
 	_, err = d.CommandApp(t.Context(), ann, "search", api.Cancel)
 	wantCode(t, "an app without active jobs", err, api.Unknown)

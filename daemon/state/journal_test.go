@@ -266,8 +266,8 @@ func TestForgetsOldJobs(t *testing.T) {
 		t.Error("the key of a forgotten job still counts")
 	}
 	o, _ := d.Overview(admin)
-	if o.Killed != 302 {
-		t.Errorf("%d killed; want 302, also those forgotten", o.Killed)
+	if o.Cancelled != 302 {
+		t.Errorf("%d killed; want 302, also those forgotten", o.Cancelled)
 	}
 }
 

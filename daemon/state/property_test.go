@@ -257,7 +257,7 @@ func (p *player) check() {
 		}
 	}
 	o, _ := p.Overview(admin)
-	if got := o.Running + o.Waiting + o.Paused + o.Finished + o.Failed + o.Killed; got != len(p.acks) {
+	if got := o.Running + o.Waiting + o.Paused + o.Finished + o.Failed + o.Cancelled; got != len(p.acks) {
 		p.t.Fatalf("%d jobs are accounted for; %d were acknowledged", got, len(p.acks))
 	}
 	for id := range p.acks {

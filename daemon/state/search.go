@@ -190,7 +190,7 @@ func (t *tx) commandSearch(who api.Identity, app sched.AppID, c api.Command) (fo
 	switch {
 	case c == api.Cancel:
 		text = "cancelled by " + who.User
-		r.State, r.Why = api.Killed, text
+		r.State, r.Why = api.Cancelled, text
 	case (c == api.Pause) == (s.PausedBy != ""):
 		return true, nil
 	default:
@@ -228,7 +228,7 @@ func (s *searchEntry) best() *int {
 	var best *int
 	for i := range s.Trials {
 		t := &s.Trials[i]
-		if t.Value == nil || t.State == api.Failed || t.State == api.Killed && !t.Early {
+		if t.Value == nil || t.State == api.Failed || t.State == api.Cancelled && !t.Early {
 			continue
 		}
 		if best == nil || s.better(*t.Value, *s.Trials[*best].Value) {

@@ -85,7 +85,7 @@ func TestSearchJournal(t *testing.T) {
 	if got := want.Trials[0]; got.Job != first || got.Rung != 1 || *got.Value != 0.9 || got.Done != 2 || got.State != api.Starting {
 		t.Errorf("trial 0: %+v", got)
 	}
-	if got := want.Trials[1]; got.State != api.Killed || !got.Early || got.Why != "too bad" || len(got.Curve) != 1 {
+	if got := want.Trials[1]; got.State != api.Cancelled || !got.Early || got.Why != "too bad" || len(got.Curve) != 1 {
 		t.Errorf("trial 1: %+v", got)
 	}
 	if want.Best == nil || *want.Best != 0 || want.ID != "blue/sweep" || want.User != "ann" || want.Tenant != "blue" {
@@ -168,7 +168,7 @@ func TestStaleNotes(t *testing.T) {
 	if _, err := d.Submit(t.Context(), ann, []api.Submission{trial}); api.CodeOf(err) != api.Conflict {
 		t.Errorf("a trial of a search that was cancelled is taken: %v", err)
 	}
-	if s := d.search(); s.State != api.Killed || s.Trials[2].State != api.Killed || s.Trials[0].Why != "cancelled by ann" {
+	if s := d.search(); s.State != api.Cancelled || s.Trials[2].State != api.Cancelled || s.Trials[0].Why != "cancelled by ann" {
 		t.Errorf("%+v; want all killed", s)
 	}
 }

@@ -57,7 +57,7 @@ func (m *memory) applySearch(r *api.Record) error {
 	}
 	for _, p := range n.Stop {
 		t := s.trial(p.Trial)
-		if t == nil || t.State == api.Finished || t.State == api.Failed || t.State == api.Killed {
+		if t == nil || t.State == api.Finished || t.State == api.Failed || t.State == api.Cancelled {
 			continue
 		}
 		t.Why, t.Early = p.Why, !p.Failed
@@ -65,7 +65,7 @@ func (m *memory) applySearch(r *api.Record) error {
 		case p.Failed:
 			t.State = api.Failed
 		case t.Job == "": // it never became one
-			t.State = api.Killed
+			t.State = api.Cancelled
 		}
 	}
 	switch {
@@ -78,7 +78,7 @@ func (m *memory) applySearch(r *api.Record) error {
 		s.State, s.Why, s.Ended, s.PausedBy = n.State, n.Why, r.At, ""
 		for i := range s.Trials {
 			if s.Trials[i].Job == "" && s.Trials[i].State == api.Waiting {
-				s.Trials[i].State = api.Killed
+				s.Trials[i].State = api.Cancelled
 			}
 		}
 		m.forgetSearches()
@@ -171,8 +171,8 @@ func (m *memory) trialEnded(x *entry, why string) {
 	switch x.Job.Phase {
 	case sched.Finished:
 		t.State, t.Early, t.Why = api.Finished, false, ""
-	case sched.Killed:
-		t.State = api.Killed
+	case sched.Cancelled:
+		t.State = api.Cancelled
 	default:
 		t.State, t.Early = api.Failed, false
 	}

@@ -74,7 +74,7 @@ func (screens) Schedule(s *sched.Snapshot) sched.Plan {
 	plan.Screening = make([]bool, len(s.Jobs))
 	for i, j := range s.Jobs {
 		switch {
-		case j.Unproven(s.Now):
+		case j.OnProbation(s.Now):
 			plan.Want[i], plan.Screening[i] = on(0), true
 		default:
 			plan.Want[i] = on(0, 1, 2, 3)
@@ -102,7 +102,7 @@ func TestScreening(t *testing.T) {
 	d.decide(screens{})
 	list = d.Attempts()
 	j := d.job(id)
-	if len(list) != 1 || list[0].Screening || list[0].Placement.GPUs() != 4 || !j.Status.Proven || j.Status.Preemptions+j.Status.Moves != 0 {
+	if len(list) != 1 || list[0].Screening || list[0].Placement.GPUs() != 4 || !j.Status.ProbationPassed || j.Status.Preemptions+j.Status.Moves != 0 {
 		t.Errorf("attempts %+v, status %+v; want all four GPUs, proven, and no preemption", list, j.Status)
 	}
 	d.wantDurable()

@@ -93,7 +93,7 @@ func (b *Store) reason(x *entry) *api.Reason {
 	if n := b.mem.outOfUse(); n > 0 && (x.reason.Code == sched.Impossible || x.reason.Code == sched.Full) {
 		r.Text += fmt.Sprintf("; nodes in quarantine: %d", n)
 	}
-	if x.reason.Code == sched.Impossible && x.Job.Needs == "" && b.mem.state.Cluster().Keeps() {
+	if x.reason.Code == sched.Impossible && x.Job.Selector == "" && b.mem.state.Cluster().HasDedicated() {
 		r.Text += ", besides those that are kept for jobs which need a mark"
 	}
 	if r.Until.IsZero() && (x.reason.Code == sched.Full || x.reason.Code == sched.Behind) {
@@ -160,8 +160,8 @@ func (b *Store) stateOf(x *entry) string {
 		return api.Waiting
 	case sched.Finished:
 		return api.Finished
-	case sched.Killed:
-		return api.Killed
+	case sched.Cancelled:
+		return api.Cancelled
 	}
 	return api.Failed
 }

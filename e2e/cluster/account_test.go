@@ -176,7 +176,7 @@ func (c *chronicle) accounts(job *v1alpha1.TrainingJob, pods map[attempt][]*stor
 		if good != 1 || whole != 1 || len(p.ends) != 1 || p.ends[0] != sched.Finished {
 			return fmt.Errorf("%d attempts ended well by the journal, %d by their pods, and it ended %v; want each once:%s", good, whole, p.ends, p.tell(job.Status.ID, pods))
 		}
-	case api.Failed, api.Killed:
+	case api.Failed, api.Cancelled:
 		if good != 0 || len(p.ends) != 1 {
 			return fmt.Errorf("%d attempts ended well, and it ended %v; want none and one end", good, p.ends)
 		}

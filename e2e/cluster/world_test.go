@@ -203,7 +203,7 @@ func (w *world) wait(t *testing.T, job *v1alpha1.TrainingJob, states ...string) 
 }
 
 func hasEnded(state string) bool {
-	return state == api.Finished || state == api.Failed || state == api.Killed || state == v1alpha1.Refused
+	return state == api.Finished || state == api.Failed || state == api.Cancelled || state == v1alpha1.Refused
 }
 
 // waitAll waits until all jobs of the test have ended.

@@ -72,8 +72,8 @@ func (w *world) testBatchJob(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if !view.Agent || view.Status.Done != 200 || view.Status.Kept != 200 || view.State != api.Finished {
-			return fmt.Errorf("agent heard: %v, done %g, kept %g, %s; want 200 of both, finished", view.Agent, view.Status.Done, view.Status.Kept, view.State)
+		if !view.Agent || view.Status.Done != 200 || view.Status.CheckpointedWork != 200 || view.State != api.Finished {
+			return fmt.Errorf("agent heard: %v, done %g, kept %g, %s; want 200 of both, finished", view.Agent, view.Status.Done, view.Status.CheckpointedWork, view.State)
 		}
 		return nil
 	})

@@ -101,7 +101,7 @@ func TestMark(t *testing.T) {
 	seen := map[string]bool{}
 	for i, group := range same {
 		mark := rules.Of(&group[0]).Mark()
-		if err := sched.CheckMark(mark); err != nil || seen[mark] {
+		if err := sched.CheckLabel(mark); err != nil || seen[mark] {
 			t.Errorf("group %d: mark %q: %v; want one of its own", i, mark, err)
 		}
 		seen[mark] = true

@@ -114,7 +114,7 @@ func (m *Mirror) search(ctx context.Context, from string, app *v1alpha1.App) (ap
 			return api.Search{}, false, err
 		}
 		spec.Trial.Tenant = tenant
-		if spec.Trial.Needs, err = m.needs(ctx, from, wherePod(&app.Spec.Search.Trial)); err != nil {
+		if spec.Trial.Selector, err = m.needs(ctx, from, wherePod(&app.Spec.Search.Trial)); err != nil {
 			return api.Search{}, false, err
 		}
 		s, err := m.State.CreateSearch(ctx, whoIs(app, tenant), spec)

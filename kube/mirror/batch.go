@@ -94,7 +94,7 @@ func (m *Mirror) submitPlain(ctx context.Context, job *plain) (sched.JobID, erro
 	if err != nil {
 		return "", err
 	}
-	if s.Needs, err = m.needs(ctx, s.Origin, job.pod); err != nil {
+	if s.Selector, err = m.needs(ctx, s.Origin, job.pod); err != nil {
 		return "", err
 	}
 	return m.submitAs(ctx, whoIs(job, tenant), s)

@@ -85,7 +85,7 @@ func (m *Mirror) inWords(job *api.Job) {
 		return
 	}
 	r := *job.Reason
-	r.Text = m.worded(job.Needs, r.Text)
+	r.Text = m.worded(job.Selector, r.Text)
 	job.Reason = &r
 }
 

@@ -83,8 +83,8 @@ func TestWhereJobsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, j := range w.jobs(ns) {
-		if want := j.Name != "plain"; (j.Needs != "") != want {
-			t.Errorf("job %s needs the mark %q; want one: %t", j.Name, j.Needs, want)
+		if want := j.Name != "plain"; (j.Selector != "") != want {
+			t.Errorf("job %s needs the mark %q; want one: %t", j.Name, j.Selector, want)
 		}
 		if j.Name == "picky" {
 			if view, err = service.Job(cluster, j.ID); err != nil || view.Reason == nil || view.Reason.Text != picky.Status.Why {
@@ -100,7 +100,7 @@ func TestWhereJobsRun(t *testing.T) {
 	mend(nil, "slow") // nobody is stopped for that
 	w.until("the book knows", nil, func() bool {
 		list, err := w.book.Nodes(cluster)
-		return err == nil && len(list) == 2 && len(list[1].Marks) == 0
+		return err == nil && len(list) == 2 && len(list[1].Labels) == 0
 	})
 	late := trainingJob(ns, "late", 2)
 	late.Spec.Template.Spec.NodeSelector = map[string]string{"disk": "fast"}

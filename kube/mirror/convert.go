@@ -71,7 +71,7 @@ func submissionOfSpec(spec *v1alpha1.TrainingJobSpec) (api.Submission, error) {
 		s.GPUMemory = spec.GPUMemory.Value()
 	}
 	if spec.Widest != "" {
-		if err := s.Widest.UnmarshalText([]byte(spec.Widest)); err != nil {
+		if err := s.MaxSpread.UnmarshalText([]byte(spec.Widest)); err != nil {
 			return s, api.Errorf(api.Invalid, "%w", err).On("spec.widest")
 		}
 	}
@@ -93,7 +93,7 @@ func submissionOfSpec(spec *v1alpha1.TrainingJobSpec) (api.Submission, error) {
 		s.Estimate = sched.Duration(spec.Estimate.Duration)
 	}
 	if spec.Notice != nil {
-		s.Notice = sched.Duration(spec.Notice.Duration)
+		s.GracePeriod = sched.Duration(spec.Notice.Duration)
 	}
 	if spec.Screen != nil {
 		s.Screen = api.ScreenOff

@@ -51,12 +51,12 @@ func TestSubmission(t *testing.T) {
 	want := api.Submission{
 		Spec: sched.Spec{
 			GPUs: 8, MinGPUs: 4, MaxGPUs: 16, Sizes: []int{4, 8, 16}, TaskGPUs: 4, GPUTypes: []sched.GPUType{"h200", "a100"}, GPUMemory: 40 << 30,
-			Widest: sched.SameRack, Batch: sched.Batch{Initial: 32, Max: 512, LocalMin: 4, LocalMax: 64, Adapt: true}, Shareable: true, GPUUtil: 0.4, MilliGPU: 500,
+			MaxSpread: sched.SameRack, Batch: sched.Batch{Initial: 32, Max: 512, LocalMin: 4, LocalMax: 64, Adapt: true}, Shareable: true, GPUUtil: 0.4, MilliGPU: 500,
 			App: "team.pretrain", Priority: -3, NonPreemptible: true, Estimate: sched.Duration(time.Hour), Model: "bert-large", Work: 1000.5, Consolidate: true,
 			CPUs: 4, Memory: 17 << 30, // 15.5 CPUs and 68 GiB for 4 GPUs
 		},
 		Task: api.Task{
-			Name: "bert", Command: []string{"torchrun", "train.py", "$HOME"}, Dir: "/src", Image: "trainer:1", Notice: sched.Duration(time.Minute),
+			Name: "bert", Command: []string{"torchrun", "train.py", "$HOME"}, Dir: "/src", Image: "trainer:1", GracePeriod: sched.Duration(time.Minute),
 			Retries: 2, Retry: "always", Origin: "TrainingJob/team/bert", Graph: "bert.onnx",
 		},
 		Key: "u-1", Screen: api.ScreenOff,
@@ -76,10 +76,10 @@ func FuzzRoundTrip(f *testing.F) {
 		s := api.Submission{
 			Spec: sched.Spec{
 				GPUs: gpus, MinGPUs: least, MaxGPUs: most, TaskGPUs: int(bits % 9), GPUMemory: memory, Memory: memory, CPUs: int(bits % 64),
-				Shareable: bits&1 != 0, NonPreemptible: bits&2 != 0, Consolidate: bits&4 != 0, GPUUtil: util, Widest: sched.Level(bits >> 3 % 5),
+				Shareable: bits&1 != 0, NonPreemptible: bits&2 != 0, Consolidate: bits&4 != 0, GPUUtil: util, MaxSpread: sched.Level(bits >> 3 % 5),
 				Priority: int(int16(bits >> 8)), Estimate: sched.Duration(bits >> 20), Work: work, Batch: sched.Batch{Initial: int(bits >> 9 & 0xff), Adapt: bits&8 != 0},
 			},
-			Task:   api.Task{Name: name, Command: []string{command, name}, Env: map[string]string{"A": command}, Retries: int(bits % 101), Notice: sched.Duration(bits % uint64(time.Hour))},
+			Task:   api.Task{Name: name, Command: []string{command, name}, Env: map[string]string{"A": command}, Retries: int(bits % 101), GracePeriod: sched.Duration(bits % uint64(time.Hour))},
 			Screen: screen,
 		}
 		check := s
@@ -102,7 +102,7 @@ func FuzzRoundTrip(f *testing.F) {
 		want := s
 		want.Name, want.Image, want.Origin, want.Env = object.Name, "image", "TrainingJob/team/"+object.Name, nil
 		want.TaskGPUs = max(1, s.TaskGPUs)
-		want.Estimate, want.Notice = sched.Duration(millisecond(s.Estimate)), sched.Duration(millisecond(s.Notice))
+		want.Estimate, want.GracePeriod = sched.Duration(millisecond(s.Estimate)), sched.Duration(millisecond(s.GracePeriod))
 		want.GPUUtil = math.Ceil(s.GPUUtil*100) / 100
 		want.Screen = back.Screen // compared below
 		if s.MaxGPUs == 0 {

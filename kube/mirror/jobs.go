@@ -305,7 +305,7 @@ func (s Jobs) Job(who api.Identity, id sched.JobID) (api.Job, error) {
 // Explain implements api.Jobs.
 func (s Jobs) Explain(who api.Identity, id sched.JobID) (api.Explanation, error) {
 	e, err := s.Jobs.Explain(who, id)
-	e.Summary = s.Mirror.worded(e.Job.Needs, e.Summary)
+	e.Summary = s.Mirror.worded(e.Job.Selector, e.Summary)
 	s.Mirror.inWords(&e.Job)
 	return e, err
 }

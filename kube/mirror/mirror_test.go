@@ -58,7 +58,7 @@ func TestLife(t *testing.T) {
 	if err := w.client.Delete(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
-	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == api.Killed })
+	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == api.Cancelled })
 }
 
 // TestEnds: how a job ended stands in its conditions.
@@ -260,7 +260,7 @@ func TestRestart(t *testing.T) {
 	w.until("what is gone is cancelled", nil, func() bool {
 		killed := 0
 		for _, j := range w.jobs(ns) {
-			if j.State == api.Killed {
+			if j.State == api.Cancelled {
 				killed++
 			}
 		}
@@ -272,7 +272,7 @@ func TestRestart(t *testing.T) {
 	}
 	for _, j := range after {
 		wantKilled := j.Name == "goes" || j.Name == "changes" && j.GPUs == 1
-		if (j.State == api.Killed) != wantKilled {
+		if (j.State == api.Cancelled) != wantKilled {
 			t.Errorf("job %s with %d GPUs is %s", j.Name, j.GPUs, j.State)
 		}
 	}

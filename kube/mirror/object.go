@@ -65,11 +65,11 @@ func specOf(s *api.Submission, image string) (v1alpha1.TrainingJobSpec, error) {
 	if s.GPUMemory > 0 {
 		spec.GPUMemory = resource.NewQuantity(s.GPUMemory, resource.BinarySI)
 	}
-	if s.Needs != "" {
-		spec.Template.Spec.NodeSelector = map[string]string{v1alpha1.LabelPool: s.Needs}
+	if s.Selector != "" {
+		spec.Template.Spec.NodeSelector = map[string]string{v1alpha1.LabelPool: s.Selector}
 	}
-	if s.Widest > 0 {
-		spec.Widest = s.Widest.String()
+	if s.MaxSpread > 0 {
+		spec.Widest = s.MaxSpread.String()
 	}
 	if b := s.Batch; b.Initial > 0 || b.Max > 0 || b.LocalMin > 0 || b.LocalMax > 0 || b.Adapt {
 		spec.Batch = &v1alpha1.Batch{Initial: clip(b.Initial), Max: clip(b.Max), LocalMin: clip(b.LocalMin), LocalMax: clip(b.LocalMax), Adapt: b.Adapt}
@@ -94,8 +94,8 @@ func addTimes(spec *v1alpha1.TrainingJobSpec, s *api.Submission) error {
 	if s.Estimate > 0 {
 		spec.Estimate = &metav1.Duration{Duration: millisecond(s.Estimate)}
 	}
-	if s.Notice > 0 {
-		spec.Notice = &metav1.Duration{Duration: millisecond(s.Notice)}
+	if s.GracePeriod > 0 {
+		spec.Notice = &metav1.Duration{Duration: millisecond(s.GracePeriod)}
 	}
 	screen, asked, err := s.ScreenTime()
 	if asked && err == nil {

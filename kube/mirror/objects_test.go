@@ -81,7 +81,7 @@ func TestSearch(t *testing.T) {
 	}
 	w.until("all are cancelled", nil, func() bool {
 		for _, j := range w.jobs(ns) {
-			if j.State != api.Killed {
+			if j.State != api.Cancelled {
 				return false
 			}
 		}
@@ -193,7 +193,7 @@ func TestBatchJob(t *testing.T) {
 	if err := w.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
 	}
-	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == api.Killed })
+	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == api.Cancelled })
 	w.until("a deleted Job has an end", nil, func() bool { s := f.State(a.AttemptID); return s.Gone && s.Exit != nil })
 }
 

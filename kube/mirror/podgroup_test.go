@@ -118,7 +118,7 @@ func TestPodGroup(t *testing.T) {
 	if err := w.client.Delete(t.Context(), group); err != nil {
 		t.Fatal(err)
 	}
-	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == api.Killed })
+	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == api.Cancelled })
 }
 
 // TestPodGroupRefused: what is no gang, or none of Fairway's, is refused with a reason.

@@ -20,7 +20,7 @@ import (
 
 // ended are the states that a job does not leave.
 func ended(state string) bool {
-	return state == api.Finished || state == api.Failed || state == api.Killed
+	return state == api.Finished || state == api.Failed || state == api.Cancelled
 }
 
 // statusOf returns the status of a training job that the book has taken on, from
@@ -49,7 +49,7 @@ func statusOf(job *api.Job, old *v1alpha1.TrainingJob, now time.Time) v1alpha1.T
 	switch job.State {
 	case api.Finished:
 		set(metav1.Condition{Type: v1alpha1.Finished, Status: metav1.ConditionTrue, Reason: "Completed", Message: "it has done all it had to do"})
-	case api.Failed, api.Killed:
+	case api.Failed, api.Cancelled:
 		set(failedCondition(job))
 	}
 	return s
@@ -74,7 +74,7 @@ func runningCondition(job *api.Job) metav1.Condition {
 // failedCondition says why a job failed, and what was or can be done about it.
 func failedCondition(job *api.Job) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.Failed, Status: metav1.ConditionTrue, Reason: "Error", Message: "it failed"}
-	if job.State == api.Killed {
+	if job.State == api.Cancelled {
 		c.Reason, c.Message = "Cancelled", "it was cancelled"
 		return c
 	}
@@ -104,7 +104,7 @@ func whyOf(job *api.Job) string {
 		return "its pods are not up yet"
 	case job.State == api.Stopping:
 		return "makes room: it was asked to save its work"
-	case job.State == api.Killed:
+	case job.State == api.Cancelled:
 		return "cancelled"
 	}
 	return ""

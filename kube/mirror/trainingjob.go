@@ -174,7 +174,7 @@ func (m *Mirror) submit(ctx context.Context, job *v1alpha1.TrainingJob) (sched.J
 	if err != nil {
 		return "", err
 	}
-	if s.Needs, err = m.needs(ctx, s.Origin, wherePod(&job.Spec)); err != nil {
+	if s.Selector, err = m.needs(ctx, s.Origin, wherePod(&job.Spec)); err != nil {
 		return "", err
 	}
 	return m.submitAs(ctx, whoIs(job, tenant), s)

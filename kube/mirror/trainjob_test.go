@@ -126,7 +126,7 @@ func TestTrainJob(t *testing.T) {
 	if err := w.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
 	}
-	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == api.Killed })
+	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == api.Cancelled })
 
 	for want, spec := range map[string]map[string]any{
 		"spec.trainer.numNodes is missing": {"suspend": true, "trainer": map[string]any{"image": "x", "resourcesPerNode": trainer["resourcesPerNode"]}},

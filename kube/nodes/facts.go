@@ -62,7 +62,7 @@ func (c *Config) factsOf(n *corev1.Node) (f facts, ok bool) {
 		f.node.State = sched.Cordoned
 	}
 	f.labels, f.taints = n.Labels, taintsOf(n)
-	f.node.Kept = slices.ContainsFunc(f.taints, c.Constraints.Repels)
+	f.node.Dedicated = slices.ContainsFunc(f.taints, c.Constraints.Repels)
 	f.unready = unreadySince(n)
 	return f, true
 }
@@ -117,11 +117,11 @@ func (f *facts) mark(rules constraint.Rules, all []constraint.Marked, version ui
 			marks = append(marks, c.Mark)
 		}
 	}
-	if pool := f.labels[LabelPool]; sched.CheckMark(pool) == nil {
+	if pool := f.labels[LabelPool]; sched.CheckLabel(pool) == nil {
 		marks = append(marks, pool)
 	}
 	slices.Sort(marks)
-	f.node.Marks = slices.Compact(marks)
+	f.node.Labels = slices.Compact(marks)
 }
 
 // with returns the node as the book sees it, with what others use of it, and

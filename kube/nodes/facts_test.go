@@ -63,7 +63,7 @@ func TestFacts(t *testing.T) {
 		{"cordoned", func(n *corev1.Node) { n.Spec.Unschedulable = true }, func(n *sched.Node) { n.State = sched.Cordoned }, demand{}},
 		{"tainted", func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "team", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
-		}, func(n *sched.Node) { n.Kept = true }, demand{}},
+		}, func(n *sched.Node) { n.Dedicated = true }, demand{}},
 		{"GPU taint", func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "nvidia.com/gpu", Value: "present", Effect: corev1.TaintEffectNoSchedule}, {Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule}}
 		}, func(*sched.Node) {}, demand{}},
@@ -87,7 +87,7 @@ func TestFacts(t *testing.T) {
 		{"replicas by MPS", func(n *corev1.Node) {
 			replicated(32, 4)(n)
 			n.Labels[labelStrategy] = "mps"
-		}, func(n *sched.Node) { n.Seats, n.Kept, n.GPUMemory = 4, true, 143771<<20/4 }, demand{}},
+		}, func(n *sched.Node) { n.Seats, n.Dedicated, n.GPUMemory = 4, true, 143771<<20/4 }, demand{}},
 		{"absurd replicas", func(n *corev1.Node) { n.Labels[labelReplicas] = "1001" }, func(*sched.Node) {}, demand{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -46,7 +46,7 @@ func TestMarks(t *testing.T) {
 		got := map[string]seen{}
 		for _, n := range list {
 			named := []string{}
-			for _, m := range n.Marks {
+			for _, m := range n.Labels {
 				switch m {
 				case onFast:
 					m = "fast"
@@ -55,7 +55,7 @@ func TestMarks(t *testing.T) {
 				}
 				named = append(named, m)
 			}
-			got[n.Name] = seen{named, n.Kept}
+			got[n.Name] = seen{named, n.Dedicated}
 		}
 		if diff := cmp.Diff(want, got, cmp.Transformer("sorted", func(in []string) map[string]bool {
 			out := map[string]bool{}

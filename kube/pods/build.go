@@ -113,8 +113,8 @@ func merged(a, b map[string]string) map[string]string {
 }
 
 func (c *Config) notice(a *api.Attempt) time.Duration {
-	if a.Task.Notice > 0 {
-		return a.Task.Notice.D()
+	if a.Task.GracePeriod > 0 {
+		return a.Task.GracePeriod.D()
 	}
 	return c.Notice
 }

@@ -150,10 +150,10 @@ func TestMPS(t *testing.T) {
 	}
 	w.wait("the node bears the mark", func() bool {
 		all, err := w.now().Nodes(admin)
-		return err == nil && len(all) == 1 && slices.Contains(all[0].Marks, mark)
+		return err == nil && len(all) == 1 && slices.Contains(all[0].Labels, mark)
 	})
 	const mib = 1 << 20
-	jobs := w.submitAll(3, sched.Spec{GPUs: 1, MilliGPU: 300, Shareable: true, Needs: mark, GPUMemory: 1000 * mib})
+	jobs := w.submitAll(3, sched.Spec{GPUs: 1, MilliGPU: 300, Shareable: true, Selector: mark, GPUMemory: 1000 * mib})
 	w.decide()
 	for _, p := range w.running(jobs, 3) {
 		if devices(p) != 1 || env(p, "NVIDIA_VISIBLE_DEVICES") != "0" || env(p, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT") != "0=1164M" || env(p, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") != "30" {

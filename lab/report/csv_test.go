@@ -21,7 +21,7 @@ func TestCSV(t *testing.T) {
 	r := &sim.Result{Summary: sim.Summary{Policy: "las"}, Jobs: []sim.JobResult{
 		{
 			ID: "b,1", App: "search", Tenant: "vision", Model: "resnet\"50\"", GPUs: 4, Submit: 0.5, Start: 10, End: 1e7,
-			Outcome: sched.Killed, JCT: 9999999.5, Wait: 9.5, Queued: 20, Ran: 30, GPUSeconds: 120, Restarts: 1,
+			Outcome: sched.Cancelled, JCT: 9999999.5, Wait: 9.5, Queued: 20, Ran: 30, GPUSeconds: 120, Restarts: 1,
 			Preemptions: 2, Moves: 3, Failures: 4, Rho: 1.25, WaitFor: sched.Fragmented,
 		},
 		{ID: "a", App: "a", GPUs: 1, Start: -1, End: -1, JCT: -1, Rho: math.NaN()},

@@ -21,7 +21,7 @@ type paperOutcome struct {
 
 var paperOutcomes = [...]paperOutcome{
 	{sched.Finished, "passed", 69.3, 44.53},
-	{sched.Killed, "killed", 13.5, 37.69},
+	{sched.Cancelled, "killed", 13.5, 37.69},
 	{sched.Failed, "unsuccessful", 17.2, 17.76},
 }
 

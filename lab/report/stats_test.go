@@ -187,7 +187,7 @@ func TestStatsFailures(t *testing.T) {
 }
 
 func TestStatsOutcomesAndUtilStandBesideThePaper(t *testing.T) {
-	outcomes := newStatsOutcomes([]trace.OutcomeStat{{Outcome: sched.Killed, Jobs: 3, Share: 0.3, GPUTimeShare: 0.4}}, knowledge{times: true})
+	outcomes := newStatsOutcomes([]trace.OutcomeStat{{Outcome: sched.Cancelled, Jobs: 3, Share: 0.3, GPUTimeShare: 0.4}}, knowledge{times: true})
 	if diff := cmp.Diff([]statsOutcome{{Name: "killed", Jobs: 3, Share: 0.3, GPUTime: 0.4, PaperShare: 0.135, PaperGPUTime: 0.3769}}, outcomes); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}

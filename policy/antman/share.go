@@ -90,7 +90,7 @@ type misfit struct {
 }
 
 func misfitOf(j *sched.Job, n int) misfit {
-	return misfit{j.GPUTypes, j.Widest, j.Task(), n, j.GPUUtil, j.GPUMemory, j.CPUs, j.Memory, j.Needs}
+	return misfit{j.GPUTypes, j.MaxSpread, j.Task(), n, j.GPUUtil, j.GPUMemory, j.CPUs, j.Memory, j.Selector}
 }
 
 // covers reports whether a job of the second kind fails since one of the first
@@ -201,7 +201,7 @@ func (d *decision) onOne(i, n, t int) (sched.Placement, bool) {
 			continue
 		}
 		sets := []sched.GPUSet{d.open[node]}
-		if islands := d.s.Cluster.Nodes[node].Islands; j.Widest == sched.SameSlot && len(islands) > 0 && n > 1 {
+		if islands := d.s.Cluster.Nodes[node].Islands; j.MaxSpread == sched.SameSlot && len(islands) > 0 && n > 1 {
 			sets = islands
 		}
 		for _, set := range sets {
@@ -224,7 +224,7 @@ func (d *decision) onOne(i, n, t int) (sched.Placement, bool) {
 // the most GPUs for the job first.
 func (d *decision) onSeveral(i, n, t int) (sched.Placement, bool) {
 	j := d.s.Jobs[i]
-	if n <= j.Task() || (j.Widest != sched.NoLevel && j.Widest < sched.SameRack) {
+	if n <= j.Task() || (j.MaxSpread != sched.NoLevel && j.MaxSpread < sched.SameRack) {
 		return nil, false
 	}
 	c := d.s.Cluster
@@ -239,7 +239,7 @@ func (d *decision) onSeveral(i, n, t int) (sched.Placement, bool) {
 			all = append(all, s)
 		}
 	}
-	if j.Widest == sched.NoLevel || j.Widest > sched.SameRack {
+	if j.MaxSpread == sched.NoLevel || j.MaxSpread > sched.SameRack {
 		byRack = append(byRack, all)
 	}
 	for _, found := range byRack {

@@ -35,7 +35,7 @@ func TestReservationHolds(t *testing.T) {
 				Estimate: sched.Duration(length), Submitted: at,
 			}
 			if spec.GPUs <= 4 && rapid.Bool().Draw(t, "near") {
-				spec.Widest = sched.SameMachine
+				spec.MaxSpread = sched.SameMachine
 			}
 			w.Arrivals = append(w.Arrivals, spec)
 			w.Length[spec.ID] = length

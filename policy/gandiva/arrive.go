@@ -186,7 +186,7 @@ func (d *decision) pick(j *sched.Job, node int, free sched.GPUSet, n int) (sched
 		s.GPUs = free.Lowest(n)
 	}
 	p := sched.Placement{s}
-	if j.Widest == sched.SameSlot && d.s.Cluster.Level(p) > sched.SameSlot {
+	if j.MaxSpread == sched.SameSlot && d.s.Cluster.Level(p) > sched.SameSlot {
 		return sched.Slice{}, false
 	}
 	return s, d.live.Fits(j, p)

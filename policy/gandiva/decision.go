@@ -135,7 +135,7 @@ func (d *decision) resumable(j *sched.Job) bool {
 			return false
 		}
 		n := &d.s.Cluster.Nodes[s.Node]
-		if n.State != sched.Ready || s.GPUs&^n.Usable() != 0 || !n.Bears(j.Needs) {
+		if n.State != sched.Ready || s.GPUs&^n.Usable() != 0 || !n.Matches(j.Selector) {
 			return false
 		}
 	}

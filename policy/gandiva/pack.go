@@ -159,7 +159,7 @@ func (d *decision) accepts(j *sched.Job, p sched.Placement) bool {
 			return false
 		}
 	}
-	return j.Widest == sched.NoLevel || d.s.Cluster.Level(p) <= j.Widest
+	return j.MaxSpread == sched.NoLevel || d.s.Cluster.Level(p) <= j.MaxSpread
 }
 
 // halved returns the placement with half of each GPU.

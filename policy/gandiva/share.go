@@ -89,7 +89,7 @@ func (d *decision) slot(j *sched.Job, node, n int) (sched.Slice, bool) {
 	if s.GPUs == 0 {
 		s.GPUs = d.lowest(node, may, n)
 	}
-	ok := j.Widest != sched.SameSlot || d.s.Cluster.Level(sched.Placement{s}) <= sched.SameSlot
+	ok := j.MaxSpread != sched.SameSlot || d.s.Cluster.Level(sched.Placement{s}) <= sched.SameSlot
 	return s, ok
 }
 

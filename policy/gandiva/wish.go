@@ -50,7 +50,7 @@ func (d *decision) ask(j *sched.Job, n int) *ask {
 }
 
 func (d *decision) wish(j *sched.Job, n int) wish {
-	w := wish{n: n, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: d.gpuMemory(j), widest: j.Widest, needs: j.Needs}
+	w := wish{n: n, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: d.gpuMemory(j), widest: j.MaxSpread, needs: j.Selector}
 	switch len(j.GPUTypes) {
 	case 0:
 	case 1:
@@ -95,7 +95,7 @@ func memoriesOf(c *sched.Cluster) []int64 {
 
 // spreads reports whether the job accepts GPUs as far apart as the level.
 func spreads(j *sched.Job, level sched.Level) bool {
-	return j.Widest == sched.NoLevel || j.Widest >= level
+	return j.MaxSpread == sched.NoLevel || j.MaxSpread >= level
 }
 
 // useful returns the largest size from least to most at which the job can run,

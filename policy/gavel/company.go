@@ -77,7 +77,7 @@ func hundredths(util float64) int { return int(math.Ceil(min(max(util, 0), 1)*10
 // slower each would be: together they must do more than one alone, by the knob
 // sharing.
 func (p *policy) suit(t sched.GPUType, memory int64, a, b *sched.Job) (slowA, slowB float64, ok bool) {
-	if a.Needs != b.Needs || memory > 0 && a.GPUMemory+b.GPUMemory+margin > memory {
+	if a.Selector != b.Selector || memory > 0 && a.GPUMemory+b.GPUMemory+margin > memory {
 		return 0, 0, false
 	}
 	slowA, slowB = p.company.slowdown(t, a, b), p.company.slowdown(t, b, a)

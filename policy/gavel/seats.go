@@ -211,9 +211,9 @@ func (r *round) startPair(k, t int) {
 	both.CPUs += mate.j.CPUs
 	both.Memory += mate.j.Memory
 	both.GPUMemory += mate.j.GPUMemory
-	both.Widest = sched.SameMachine
-	if c.j.Widest == sched.SameSlot || mate.j.Widest == sched.SameSlot {
-		both.Widest = sched.SameSlot
+	both.MaxSpread = sched.SameMachine
+	if c.j.MaxSpread == sched.SameSlot || mate.j.MaxSpread == sched.SameSlot {
+		both.MaxSpread = sched.SameSlot
 	}
 	both.TaskGPUs = c.scale
 	both.Avoid = slices.Concat(c.j.Avoid, mate.j.Avoid)
@@ -231,7 +231,7 @@ func (r *round) sit(k int, at sched.Placement) bool {
 	}
 	node := &r.s.Cluster.Nodes[at[0].Node]
 	if node.State != sched.Ready || !c.j.Suits(node) || slices.Contains(c.j.Avoid, node.Name) ||
-		(c.j.Widest != sched.NoLevel && r.s.Cluster.Level(at) > c.j.Widest) ||
+		(c.j.MaxSpread != sched.NoLevel && r.s.Cluster.Level(at) > c.j.MaxSpread) ||
 		!r.free.Fits(c.j, at) || !r.quota.FitsMilli(c.j, c.scale*seat) {
 		return false
 	}

@@ -86,7 +86,7 @@ type policy struct {
 	plus bool
 	// Caches.
 	bound *pairing.Bound
-	seats *place.Seats
+	seats *place.SharedView
 	free  *place.Free
 }
 

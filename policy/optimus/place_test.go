@@ -38,7 +38,7 @@ func TestShareWithoutPlace(t *testing.T) {
 		w.submit(sched.Spec{ID: id, GPUs: 1, NonPreemptible: true}, nil)
 		w.start(id, whole(int32(i), 1))
 	}
-	w.submit(sched.Spec{ID: "near", GPUs: 4, MinGPUs: 1, MaxGPUs: 8, Widest: sched.SameMachine}, perfect(8, 1e6))
+	w.submit(sched.Spec{ID: "near", GPUs: 4, MinGPUs: 1, MaxGPUs: 8, MaxSpread: sched.SameMachine}, perfect(8, 1e6))
 	w.submit(sched.Spec{ID: "far"}, perfect(8, 1))
 	w.expect(mustBuild(t, "optimus"), "p0 n0[0], p1 n1[0], near n0[1-3], far n1[1-3]")
 }

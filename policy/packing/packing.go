@@ -76,7 +76,7 @@ func New(c Config) (sched.Policy, error) {
 type policy struct {
 	Config
 	// Caches.
-	seats *place.Seats
+	seats *place.SharedView
 	free  *place.Free
 }
 

@@ -25,7 +25,7 @@ type shape struct {
 }
 
 func shapeOf(j *sched.Job, n int) shape {
-	sh := shape{n: n, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, widest: j.Widest, needs: j.Needs}
+	sh := shape{n: n, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, widest: j.MaxSpread, needs: j.Selector}
 	switch len(j.GPUTypes) {
 	case 0:
 	case 1:
@@ -249,7 +249,7 @@ func (f *search) measure(j *sched.Job, gpuType, rack int) int {
 // room returns how many free GPUs of a node the job can use, in whole tasks.
 func (f *search) room(j *sched.Job, node int) int {
 	n := &f.free.Cluster().Nodes[node]
-	if n.State != sched.Ready || !n.Bears(j.Needs) || (n.GPUMemory > 0 && j.GPUMemory > n.GPUMemory) {
+	if n.State != sched.Ready || !n.Matches(j.Selector) || (n.GPUMemory > 0 && j.GPUMemory > n.GPUMemory) {
 		return 0
 	}
 	free := f.free.OnNode(node)
@@ -312,5 +312,5 @@ func (f *search) fill(j *sched.Job, n int, p sched.Placement) sched.Placement {
 
 // spreads reports whether the job accepts GPUs as far apart as the level.
 func spreads(j *sched.Job, level sched.Level) bool {
-	return j.Widest == sched.NoLevel || j.Widest >= level
+	return j.MaxSpread == sched.NoLevel || j.MaxSpread >= level
 }

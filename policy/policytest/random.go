@@ -50,7 +50,7 @@ func drawNodes(t *rapid.T) []sched.Node {
 		if rapid.IntRange(1, 4).Draw(t, "foreign") == 1 {
 			n.Others = sched.GPUSet(rapid.Uint64Range(1, uint64(sched.FirstGPUs(n.GPUs))).Draw(t, "others"))
 		}
-		n.Marks, n.Kept = drawMarks(t), rapid.IntRange(1, 12).Draw(t, "kept") == 1
+		n.Labels, n.Dedicated = drawMarks(t), rapid.IntRange(1, 12).Draw(t, "kept") == 1
 		n.Seats = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "seats")
 		n.State = rapid.SampledFrom([]sched.NodeState{sched.Ready, sched.Ready, sched.Ready, sched.Cordoned, sched.Down}).Draw(t, "state")
 		if bounded {
@@ -108,10 +108,10 @@ func DrawJob(t *rapid.T, id sched.JobID) sched.Spec {
 		spec.GPUMemory = int64(rapid.SampledFrom([]int{0, 10, 40}).Draw(t, "gpu memory")) * gib
 	}
 	if pick("near", 3) {
-		spec.Widest = rapid.SampledFrom([]sched.Level{sched.SameSlot, sched.SameMachine, sched.SameRack, sched.CrossRack}).Draw(t, "widest")
+		spec.MaxSpread = rapid.SampledFrom([]sched.Level{sched.SameSlot, sched.SameMachine, sched.SameRack, sched.CrossRack}).Draw(t, "widest")
 	}
 	if pick("mark", 4) {
-		spec.Needs = rapid.SampledFrom([]string{"m0", "m0", "m1", "nobody"}).Draw(t, "needed mark")
+		spec.Selector = rapid.SampledFrom([]string{"m0", "m0", "m1", "nobody"}).Draw(t, "needed mark")
 	}
 	spec.NonPreemptible = pick("pinned", 6)
 	spec.Consolidate = pick("consolidate", 4)
@@ -157,7 +157,7 @@ func (w *World) Stir(t *rapid.T) {
 		w.others(t, rapid.IntRange(0, len(w.State.Cluster().Nodes)-1).Draw(t, "node"))
 	case "marks":
 		n := w.State.Cluster().Nodes[rapid.IntRange(0, len(w.State.Cluster().Nodes)-1).Draw(t, "node")]
-		n.Marks = drawMarks(t)
+		n.Labels = drawMarks(t)
 		n.Seats = rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "seats")
 		w.must(t, w.Apply(sched.Event{Kind: sched.NodeJoined, Node: &n}))
 	case "tenant":

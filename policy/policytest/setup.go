@@ -18,7 +18,7 @@ func (s *scenario) cluster(a *args) string {
 		GPUs: gpus, Type: sched.GPUType(a.word("type", "")), CPUs: a.count("cpus", 0),
 		Memory: int64(a.count("memory", 0)) << 30, GPUMemory: int64(a.count("gpu-memory", 0)) << 30,
 	}
-	proto.Marks, proto.Kept = a.words("marks"), a.flag("kept")
+	proto.Labels, proto.Dedicated = a.words("marks"), a.flag("kept")
 	for i := range islands {
 		size := gpus / islands
 		proto.Islands = append(proto.Islands, sched.FirstGPUs(size)<<(i*size))
@@ -78,12 +78,12 @@ func (s *scenario) spec(a *args) sched.Spec {
 		Priority: a.count("priority", 0), NonPreemptible: a.flag("pinned"), Consolidate: a.flag("consolidate"),
 		Shareable: a.flag("shareable"), GPUUtil: a.number("util", 0), Work: a.number("work", 0),
 	}
-	spec.Needs = a.word("needs", "")
+	spec.Selector = a.word("needs", "")
 	for _, t := range a.words("types") {
 		spec.GPUTypes = append(spec.GPUTypes, sched.GPUType(t))
 	}
 	if w := a.word("widest", ""); w != "" {
-		if err := spec.Widest.UnmarshalText([]byte(w)); err != nil {
+		if err := spec.MaxSpread.UnmarshalText([]byte(w)); err != nil {
 			a.fail("submit: %v", err)
 		}
 	}

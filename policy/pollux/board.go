@@ -129,7 +129,7 @@ func (b *board) widen(node int, by int16) {
 // among returns the place in sets of the nodes that bear a mark and are not to be
 // avoided; 0 if that is all of them.
 func (b *board) among(needs string, avoid []string) int {
-	if needs == "" && len(avoid) == 0 && !b.c.Keeps() {
+	if needs == "" && len(avoid) == 0 && !b.c.HasDedicated() {
 		return 0
 	}
 	key := needs + " " + strings.Join(avoid, " ")
@@ -138,7 +138,7 @@ func (b *board) among(needs string, avoid []string) int {
 	}
 	set := newBitset(len(b.c.Nodes))
 	for i := range b.c.Nodes {
-		if n := &b.c.Nodes[i]; n.Bears(needs) && !slices.Contains(avoid, n.Name) {
+		if n := &b.c.Nodes[i]; n.Matches(needs) && !slices.Contains(avoid, n.Name) {
 			set.add(i)
 		}
 	}

@@ -54,9 +54,9 @@ type reach struct{ node, rack, all int }
 // prepare fills in what a search has to know about a job.
 func (p *problem) prepare(j *job, c Config, known *curves) {
 	j.demand = demand{
-		task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, island: j.Widest == sched.SameSlot,
+		task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, island: j.MaxSpread == sched.SameSlot,
 	}
-	switch j.Widest {
+	switch j.MaxSpread {
 	case sched.NoLevel, sched.CrossRack:
 		j.widest = far
 	case sched.SameRack:
@@ -85,14 +85,14 @@ func (p *problem) prepare(j *job, c Config, known *curves) {
 // and, if they have room for it, none that it avoids.
 func (p *problem) confine(j *job) {
 	if len(j.Avoid) > 0 {
-		j.demand.among = p.blank.among(j.Needs, j.Avoid)
+		j.demand.among = p.blank.among(j.Selector, j.Avoid)
 		for _, r := range p.reachOf(j.demand) {
 			if r.all >= j.fewest {
 				return
 			}
 		}
 	}
-	j.demand.among = p.blank.among(j.Needs, nil)
+	j.demand.among = p.blank.among(j.Selector, nil)
 }
 
 // accept finds the types of GPU the job may have and how it does on them. Its

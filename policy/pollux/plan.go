@@ -81,7 +81,7 @@ func (p *problem) plan(rows []row, b *board) sched.Plan {
 	}
 	for _, i := range homeless { // only now is it known what nobody else needs
 		j := &p.jobs[i]
-		plan.Want[j.index], _ = p.free.Within(j.Job, rows[i].gpus(), j.Widest)
+		plan.Want[j.index], _ = p.free.Within(j.Job, rows[i].gpus(), j.MaxSpread)
 	}
 	p.explain(&plan, b)
 	return plan
@@ -103,7 +103,7 @@ func (p *problem) realise(j *job, r row) sched.Placement {
 		out[i] = sched.Slice{Node: s.node, Milli: sched.WholeGPU, GPUs: p.pick(int(s.node), int(s.gpus))}
 	}
 	p.free.Take(j.Job, out)
-	if j.Widest == sched.NoLevel || p.s.Cluster.Level(out) <= j.Widest {
+	if j.MaxSpread == sched.NoLevel || p.s.Cluster.Level(out) <= j.MaxSpread {
 		return out
 	}
 	p.free.Rollback(mark)

@@ -100,7 +100,7 @@ func (d *decision) solve() {
 	n := &network{
 		decision: d, anywhere: map[kind]int32{}, waits: make([]int32, len(d.s.Tenants)),
 		demand: make([]int, len(d.s.Tenants)), pinned: make([]int, len(d.s.Tenants)),
-		marked: d.s.Cluster.Keeps() || slices.ContainsFunc(d.s.Jobs, func(j *sched.Job) bool { return j.Needs != "" }),
+		marked: d.s.Cluster.HasDedicated() || slices.ContainsFunc(d.s.Jobs, func(j *sched.Job) bool { return j.Selector != "" }),
 	}
 	n.source, n.sink = n.node(), n.node()
 	for t := range n.waits {
@@ -221,7 +221,7 @@ func (n *network) machines() {
 		}
 		key := group{c.RackOf(i), node.Type, node.GPUMemory, ""}
 		if n.marked {
-			key.marks = fmt.Sprint(node.Kept, node.Marks)
+			key.marks = fmt.Sprint(node.Dedicated, node.Labels)
 		}
 		r, ok := racks[key]
 		if !ok {
@@ -237,7 +237,7 @@ func (n *network) machines() {
 // anywhereFor returns the node of the flow that stands for all places where a
 // job could run.
 func (n *network) anywhereFor(j *sched.Job) int32 {
-	k := kind{memory: j.GPUMemory, needs: j.Needs}
+	k := kind{memory: j.GPUMemory, needs: j.Selector}
 	if len(j.GPUTypes) > 0 {
 		names := make([]string, len(j.GPUTypes))
 		for i, t := range j.GPUTypes {
@@ -251,7 +251,7 @@ func (n *network) anywhereFor(j *sched.Job) int32 {
 	at := n.node()
 	n.anywhere[k] = at
 	for _, r := range n.racks {
-		if r.memory > 0 && j.GPUMemory > r.memory || n.marked && !r.like.Bears(j.Needs) {
+		if r.memory > 0 && j.GPUMemory > r.memory || n.marked && !r.like.Matches(j.Selector) {
 			continue
 		}
 		rank := 0

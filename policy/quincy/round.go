@@ -172,7 +172,7 @@ func (d *decision) cheapest(gang int, on [][]occupant) ([]int, bool) {
 			sites = append(sites, s)
 		}
 	}
-	if found || (j.Widest != sched.NoLevel && j.Widest <= sched.SameMachine) {
+	if found || (j.MaxSpread != sched.NoLevel && j.MaxSpread <= sched.SameMachine) {
 		return best, found
 	}
 	slices.SortStableFunc(sites, func(a, b site) int {
@@ -182,7 +182,7 @@ func (d *decision) cheapest(gang int, on [][]occupant) ([]int, bool) {
 		for r := range c.Racks {
 			consider(gather(sites, j.GPUs, func(n int) bool { return c.TypeOf(n) == t && c.RackOf(n) == r }))
 		}
-		if j.Widest == sched.NoLevel || j.Widest > sched.SameRack {
+		if j.MaxSpread == sched.NoLevel || j.MaxSpread > sched.SameRack {
 			consider(gather(sites, j.GPUs, func(n int) bool { return c.TypeOf(n) == t }))
 		}
 	}

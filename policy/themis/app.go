@@ -121,7 +121,7 @@ func (r *round) gather() {
 	r.jobs = make([]*job, len(r.s.Jobs))
 	for i := range r.s.Jobs {
 		j := r.newJob(i)
-		r.marked = r.marked || j.Needs != ""
+		r.marked = r.marked || j.Selector != ""
 		r.jobs[i] = j
 		a := byID[j.App]
 		if a == nil {
@@ -214,7 +214,7 @@ func groupsOf(r *round, a *app) []group {
 	learned := r.learn(a)
 	var out []group
 	for _, j := range a.jobs {
-		g := group{size: j.size, task: j.Task(), widest: j.Widest, slow: learned[j.Model]}
+		g := group{size: j.size, task: j.Task(), widest: j.MaxSpread, slow: learned[j.Model]}
 		if g.slow == nil {
 			g.slow = classOf(j.Job)
 		}

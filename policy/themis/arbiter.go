@@ -137,7 +137,7 @@ func (r *round) idle() []auction.Machine {
 	for i, n := range r.s.Cluster.Nodes {
 		out[i] = auction.Machine{Rack: n.Rack, Type: string(n.Type), Kind: kindOf(n)}
 		if r.marked { // then nodes are alike only if they bear the same
-			out[i].Kind += fmt.Sprint(" ", n.Kept, n.Marks)
+			out[i].Kind += fmt.Sprint(" ", n.Dedicated, n.Labels)
 			r.like[out[i].Kind] = &r.s.Cluster.Nodes[i]
 		}
 		if n.State == sched.Ready {

@@ -34,7 +34,7 @@ func (r *round) usable(a *app) func(auction.Machine) bool {
 	each := !r.marked && !slices.ContainsFunc(a.jobs, func(j *job) bool { return len(j.GPUTypes) > 0 })
 	return func(m auction.Machine) bool {
 		return m.Free >= room && (each || slices.ContainsFunc(a.jobs, func(j *job) bool {
-			return j.Accepts(sched.GPUType(m.Type)) && (!r.marked || r.like[m.Kind].Bears(j.Needs))
+			return j.Accepts(sched.GPUType(m.Type)) && (!r.marked || r.like[m.Kind].Matches(j.Selector))
 		}))
 	}
 }

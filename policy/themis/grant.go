@@ -98,7 +98,7 @@ func (r *round) onOneOf(j *job, b budget, nodes []auction.Share, shy bool) bool 
 
 // reaches reports whether a placement is as near as the job demands.
 func (r *round) reaches(j *job, p sched.Placement) bool {
-	return j.Widest == sched.NoLevel || r.s.Cluster.Level(p) <= j.Widest
+	return j.MaxSpread == sched.NoLevel || r.s.Cluster.Level(p) <= j.MaxSpread
 }
 
 // grown returns the largest size of a job within a number of GPUs of one node,
@@ -233,9 +233,9 @@ func (r *round) together(j *job, nodes []auction.Share, first int, level sched.L
 // groupOf returns the group of a job.
 func (a *app) groupOf(j *job) group {
 	for _, g := range a.groups {
-		if g.size == j.size && g.task == j.Task() && g.widest == j.Widest {
+		if g.size == j.size && g.task == j.Task() && g.widest == j.MaxSpread {
 			return g
 		}
 	}
-	return group{size: j.size, task: j.Task(), widest: j.Widest, slow: classOf(j.Job)}
+	return group{size: j.size, task: j.Task(), widest: j.MaxSpread, slow: classOf(j.Job)}
 }

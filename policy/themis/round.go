@@ -42,7 +42,7 @@ func newRound(c Config, s *sched.Snapshot, free *place.Free) *round {
 		rng:    rand.New(rand.NewPCG(c.Seed, uint64(s.Now.UnixNano()))),
 		errors: rand.New(rand.NewPCG(^c.Seed, uint64(s.Now.UnixNano()))),
 	}
-	r.marked, r.like = s.Cluster.Keeps(), map[string]*sched.Node{}
+	r.marked, r.like = s.Cluster.HasDedicated(), map[string]*sched.Node{}
 	r.gather()
 	for _, j := range r.jobs {
 		if j.Phase == sched.Running {
@@ -147,7 +147,7 @@ func (r *round) heir(j *job) *job {
 // alike reports whether a job can run wherever another does.
 func alike(a, b *sched.Job) bool {
 	return a.Fits(b.Placement.GPUs()) && a.Task() == b.Task() && a.CPUs == b.CPUs && a.Memory == b.Memory &&
-		a.GPUMemory == b.GPUMemory && a.Tenant == b.Tenant && a.Widest == b.Widest && slices.Equal(a.GPUTypes, b.GPUTypes)
+		a.GPUMemory == b.GPUMemory && a.Tenant == b.Tenant && a.MaxSpread == b.MaxSpread && slices.Equal(a.GPUTypes, b.GPUTypes)
 }
 
 // welcome reports whether a job may come to all nodes of a placement, and does not

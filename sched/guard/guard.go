@@ -113,7 +113,7 @@ func (g guarded) Schedule(s *sched.Snapshot) sched.Plan {
 	if r.exchange(); len(r.vetoes) > 0 && len(sched.Check(s, r.plan)) > 0 {
 		r = review{s: s, plan: clone(plan), guard: g.Guard}
 	}
-	r.keep()
+	r.veto()
 	if len(r.vetoes) == 0 {
 		return plan
 	}

@@ -352,7 +352,7 @@ func TestCheaperVictim(t *testing.T) {
 			exist: map[string]string{"v": "n0[0,2,4]", "n": "n0[3,5,7]"}},
 		{name: "the exchange would leave the island", v: one("v", ""), k: one("k", ""), atV: on(0), atK: on(2), saved: time.Minute,
 			nodes: []sched.Node{{Name: "n0", GPUs: 4, Islands: []sched.GPUSet{0b0011, 0b1100}}},
-			taker: sched.Spec{ID: "n", GPUs: 2, Widest: sched.SameSlot},
+			taker: sched.Spec{ID: "n", GPUs: 2, MaxSpread: sched.SameSlot},
 			plan:  func(p wants) wants { p["n"] = on(0, 1); return p }},
 	}
 	for _, test := range tests {
@@ -393,7 +393,7 @@ func TestIllegalExchangeKeepsTheBound(t *testing.T) {
 	w.preempted("b", 1)
 	w.job(sized("v", 1), on(0))
 	w.job(sized("k", 1), on(2))
-	w.job(sched.Spec{ID: "n", GPUs: 2, Widest: sched.SameSlot}, nil)
+	w.job(sched.Spec{ID: "n", GPUs: 2, MaxSpread: sched.SameSlot}, nil)
 	w.now = w.now.Add(time.Hour)
 	w.apply(sched.Event{Kind: sched.JobCheckpoint, Job: "k"})
 	got, rules := w.decide(newGuard(t, guard.Config{Margin: 2, Bound: 1}), wants{"k": on(2), "n": on(0, 1)})

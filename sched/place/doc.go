@@ -25,7 +25,7 @@
 // Queue, which turns an order of jobs into a plan. Forecast looks ahead: when and
 // where a job could start if the running ones end as expected.
 //
-// Seats is a second view, of who sits on which GPU, for policies that let jobs
+// SharedView is a second view, of who sits on which GPU, for policies that let jobs
 // share them: Find takes the cheapest GPUs by a judge that knows what jobs do to
 // each other, Reserve keeps some free of newcomers, Seating makes a plan of both.
 //

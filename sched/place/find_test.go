@@ -58,7 +58,7 @@ func TestFewest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawScene(t)
 		j := s.job(t)
-		j.GPUTypes, j.Widest = nil, sched.NoLevel // a region stands for both
+		j.GPUTypes, j.MaxSpread = nil, sched.NoLevel // a region stands for both
 		in, nodes := drawRegion(t, s.m.c)
 		n := j.Task() * rapid.IntRange(1, 12/j.Task()).Draw(t, "tasks")
 
@@ -124,8 +124,8 @@ func checkTaken(t *rapid.T, s *scene, j *sched.Job, p sched.Placement, n int) {
 			}
 		}
 	}
-	if j.Widest != sched.NoLevel && s.m.c.Level(p) > j.Widest {
-		t.Fatalf("%s spans level %s; the job accepts %s", p.Text(s.m.c), s.m.c.Level(p), j.Widest)
+	if j.MaxSpread != sched.NoLevel && s.m.c.Level(p) > j.MaxSpread {
+		t.Fatalf("%s spans level %s; the job accepts %s", p.Text(s.m.c), s.m.c.Level(p), j.MaxSpread)
 	}
 	s.m.book(j, p, +1)
 	s.check(t)

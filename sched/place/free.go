@@ -348,7 +348,7 @@ func (h histogram) nodes(n int) (count int, ok bool) {
 // whole tasks.
 func (f *Free) room(j *sched.Job, n, most int) int {
 	node := &f.c.Nodes[n]
-	if !node.Bears(j.Needs) || node.GPUMemory > 0 && j.GPUMemory > node.GPUMemory {
+	if !node.Matches(j.Selector) || node.GPUMemory > 0 && j.GPUMemory > node.GPUMemory {
 		return 0
 	}
 	return f.supplied(j, n, most)
@@ -372,7 +372,7 @@ func (f *Free) supplied(j *sched.Job, n, most int) int {
 // in whole tasks.
 func (f *Free) capacity(j *sched.Job, n int) int {
 	node := &f.c.Nodes[n]
-	if !node.Bears(j.Needs) || node.GPUMemory > 0 && j.GPUMemory > node.GPUMemory {
+	if !node.Matches(j.Selector) || node.GPUMemory > 0 && j.GPUMemory > node.GPUMemory {
 		return 0
 	}
 	k := node.Usable().Len()

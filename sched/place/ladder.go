@@ -100,7 +100,7 @@ func (c climb) place(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
 // rung asks for, and when the job will be content with less.
 func (c climb) why(f *Free, j *sched.Job, n int) sched.Reason {
 	rung, ladder := c.rung(j), c.Ladder(j)
-	accepts := func(l sched.Level) bool { return j.Widest == sched.NoLevel || j.Widest >= l }
+	accepts := func(l sched.Level) bool { return j.MaxSpread == sched.NoLevel || j.MaxSpread >= l }
 	var next time.Duration // wait at which it is content with less; 0: never
 	level, strict := rung, rung == sched.SameMachine
 	switch {

@@ -59,7 +59,7 @@ func (m *model) free(node int) int {
 // room returns how many free GPUs of a node the job could use.
 func (m *model) room(j *sched.Job, node int) int {
 	n := &m.c.Nodes[node]
-	if n.State != sched.Ready || !bears(n, j.Needs) || (n.GPUMemory > 0 && j.GPUMemory > n.GPUMemory) {
+	if n.State != sched.Ready || !bears(n, j.Selector) || (n.GPUMemory > 0 && j.GPUMemory > n.GPUMemory) {
 		return 0
 	}
 	most := 0
@@ -73,12 +73,12 @@ func (m *model) room(j *sched.Job, node int) int {
 
 // bears reports whether a node takes jobs that need a mark, which may be empty.
 func bears(n *sched.Node, mark string) bool {
-	for _, m := range n.Marks {
+	for _, m := range n.Labels {
 		if m == mark {
 			return true
 		}
 	}
-	return mark == "" && !n.Kept
+	return mark == "" && !n.Dedicated
 }
 
 // scene is a cluster with some jobs on it, as a Free view and as a model.

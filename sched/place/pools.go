@@ -22,8 +22,8 @@ type pools struct {
 func newPools(s *sched.Snapshot) pools {
 	var p pools
 	for _, j := range s.Jobs {
-		if (j.Needs != "" || s.Cluster.Keeps()) && j.Phase != sched.Running && !slices.Contains(p.marks, j.Needs) {
-			p.marks = append(p.marks, j.Needs)
+		if (j.Selector != "" || s.Cluster.HasDedicated()) && j.Phase != sched.Running && !slices.Contains(p.marks, j.Selector) {
+			p.marks = append(p.marks, j.Selector)
 		}
 	}
 	if p.marks == nil {
@@ -33,7 +33,7 @@ func newPools(s *sched.Snapshot) pools {
 	for m, mark := range p.marks {
 		p.left = append(p.left, make([]int, len(s.Cluster.Types)))
 		for i := range s.Cluster.Nodes {
-			if n := &s.Cluster.Nodes[i]; n.State != sched.Down && n.Bears(mark) {
+			if n := &s.Cluster.Nodes[i]; n.State != sched.Down && n.Matches(mark) {
 				p.of[i] = append(p.of[i], m)
 				p.left[m][s.Cluster.TypeOf(i)] += n.Usable().Len()
 			}
@@ -58,7 +58,7 @@ func (p pools) take(node, t, n int) bool {
 
 // reserve books the GPUs of a job that waits, wherever in its pool it will be.
 func (p pools) reserve(j *sched.Job, t int) bool {
-	m := slices.Index(p.marks, j.Needs)
+	m := slices.Index(p.marks, j.Selector)
 	switch {
 	case m < 0:
 		return true // it may run anywhere

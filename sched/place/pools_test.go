@@ -15,13 +15,13 @@ import (
 func TestQueueMarks(t *testing.T) {
 	// Two nodes of four GPUs have a disk, one has none, one is kept for a team.
 	nodes := []sched.Node{
-		{Name: "d0", GPUs: 4, Marks: []string{"disk"}}, {Name: "d1", GPUs: 4, Marks: []string{"disk", "fast"}},
-		{Name: "n", GPUs: 4}, {Name: "k", GPUs: 4, Marks: []string{"team"}, Kept: true},
+		{Name: "d0", GPUs: 4, Labels: []string{"disk"}}, {Name: "d1", GPUs: 4, Labels: []string{"disk", "fast"}},
+		{Name: "n", GPUs: 4}, {Name: "k", GPUs: 4, Labels: []string{"team"}, Dedicated: true},
 	}
-	needs := func(n int, mark string) job { return job{Spec: sched.Spec{GPUs: n, Needs: mark}} }
+	needs := func(n int, mark string) job { return job{Spec: sched.Spec{GPUs: n, Selector: mark}} }
 	pinned := func(n int) job { return job{Spec: sched.Spec{GPUs: n, NonPreemptible: true}} }
 	near := func(n int, mark string) job {
-		return job{Spec: sched.Spec{GPUs: n, Needs: mark, Widest: sched.SameMachine}}
+		return job{Spec: sched.Spec{GPUs: n, Selector: mark, MaxSpread: sched.SameMachine}}
 	}
 	for _, c := range []struct {
 		name  string

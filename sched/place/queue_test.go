@@ -76,7 +76,7 @@ func inOrder(s *sched.Snapshot) []int {
 
 func TestQueue(t *testing.T) {
 	pinned := job{Spec: sched.Spec{GPUs: 4, NonPreemptible: true}}
-	near := func(n int) job { return job{Spec: sched.Spec{GPUs: n, Widest: sched.SameMachine}} }
+	near := func(n int) job { return job{Spec: sched.Spec{GPUs: n, MaxSpread: sched.SameMachine}} }
 	ofTwo := func(n int) job { return job{Spec: sched.Spec{GPUs: n, Tenant: "two"}} }
 	for _, c := range []struct {
 		name  string

@@ -195,7 +195,7 @@ func (f *Free) plain(j *sched.Job) bool {
 }
 
 // picky reports whether the job may be kept off some nodes by the marks of these.
-func (f *Free) picky(j *sched.Job) bool { return j.Needs != "" || f.c.Keeps() }
+func (f *Free) picky(j *sched.Job) bool { return j.Selector != "" || f.c.HasDedicated() }
 
 // MostFree takes from the node with the most free GPUs, again and again. It
 // ignores locality except for what the job itself demands.
@@ -280,8 +280,8 @@ func Skew(loose Strategy) Strategy {
 
 // bound returns the narrower of a level and what the job accepts.
 func bound(j *sched.Job, level sched.Level) sched.Level {
-	if j.Widest != sched.NoLevel {
-		return min(level, j.Widest)
+	if j.MaxSpread != sched.NoLevel {
+		return min(level, j.MaxSpread)
 	}
 	return level
 }

@@ -16,8 +16,8 @@ import (
 // canHost says, by trying everything, whether the job finds its GPUs within a
 // level: in an island, on a node, in a rack, anywhere, of one type.
 func (m *model) canHost(j *sched.Job, level sched.Level) bool {
-	if j.Widest != sched.NoLevel {
-		level = min(level, j.Widest)
+	if j.MaxSpread != sched.NoLevel {
+		level = min(level, j.MaxSpread)
 	}
 	for _, gpuType := range m.c.Types {
 		if !j.Accepts(gpuType) {
@@ -94,7 +94,7 @@ func TestStrategies(t *testing.T) {
 				before := copyOf(s.f)
 				p, ok := c.place(s.f, j, j.GPUs)
 				if ok != want {
-					t.Fatalf("%d GPUs within %s (at most %s): %s, %t; want %t", j.GPUs, c.level, j.Widest, p.Text(s.m.c), ok, want)
+					t.Fatalf("%d GPUs within %s (at most %s): %s, %t; want %t", j.GPUs, c.level, j.MaxSpread, p.Text(s.m.c), ok, want)
 				}
 				if !ok && copyOf(s.f) != before {
 					t.Fatal("it failed and took something")
@@ -145,7 +145,7 @@ func TestFewestNodes(t *testing.T) {
 			// An empty cluster must host what can be hosted at all.
 			empty, none := NewFree(ready(t, s.m.c)), newModel(ready(t, s.m.c))
 			if _, ok := FewestNodes(empty, j, j.GPUs); ok != none.canHost(j, sched.CrossRack) {
-				t.Fatalf("in an empty cluster %d GPUs (at most %s) give %t; want %t", j.GPUs, j.Widest, ok, !ok)
+				t.Fatalf("in an empty cluster %d GPUs (at most %s) give %t; want %t", j.GPUs, j.MaxSpread, ok, !ok)
 			}
 			return
 		}
@@ -153,7 +153,7 @@ func TestFewestNodes(t *testing.T) {
 		least := 0
 		full := newModel(ready(t, s.m.c))
 		for rack := range s.m.c.Racks {
-			if j.Widest == sched.NoLevel || j.Widest == sched.CrossRack {
+			if j.MaxSpread == sched.NoLevel || j.MaxSpread == sched.CrossRack {
 				rack = anyRack
 			}
 			var rooms []int
@@ -220,7 +220,7 @@ func TestShapes(t *testing.T) {
 		{"two racks", Consolidated, sched.Spec{GPUs: 7}, "c[0-3] a[1-3]"},
 		{"rack, full", RackLocal, sched.Spec{GPUs: 7}, "-"},
 		{"most free", MostFree, sched.Spec{GPUs: 6}, "c[0-3] a[1-2]"},
-		{"most free, near", MostFree, sched.Spec{GPUs: 4, Widest: sched.SameRack}, "c[0-3]"},
+		{"most free, near", MostFree, sched.Spec{GPUs: 4, MaxSpread: sched.SameRack}, "c[0-3]"},
 		{"fragments", Fragments, sched.Spec{GPUs: 4}, "b[3] d[6-7] a[1]"},
 		{"fragments, tasks", Fragments, sched.Spec{GPUs: 4, TaskGPUs: 2}, "d[6-7] a[1-2]"},
 		{"fewest nodes", FewestNodes, sched.Spec{GPUs: 8}, "-"},
@@ -263,7 +263,7 @@ func TestFewestNodesInOneRack(t *testing.T) {
 		sched.SameRack: "a[0-3] b[0-1] c[0-1] d[0-1] e[0-1]",
 		sched.NoLevel:  "a[0-3] f[0-3] b[0-1] c[0-1]",
 	} {
-		j := &sched.Job{Spec: sched.Spec{GPUs: 12, Widest: widest}}
+		j := &sched.Job{Spec: sched.Spec{GPUs: 12, MaxSpread: widest}}
 		if p, _ := FewestNodes(NewFree(c), j, 12); p.Text(c) != want {
 			t.Errorf("12 GPUs within %s: %s; want %s", widest, p.Text(c), want)
 		}
@@ -290,7 +290,7 @@ func TestIslands(t *testing.T) {
 	} {
 		f := NewFree(c)
 		f.Take(&sched.Job{}, sched.Placement{whole(0, 0b11)})
-		j := &sched.Job{Spec: sched.Spec{GPUs: x.gpus, Widest: x.widest}}
+		j := &sched.Job{Spec: sched.Spec{GPUs: x.gpus, MaxSpread: x.widest}}
 		if p, _ := Consolidated(f, j, j.GPUs); p.Text(c) != x.want {
 			t.Errorf("%d GPUs within %s: %s; want %s", x.gpus, x.widest, p.Text(c), x.want)
 		}

@@ -15,7 +15,7 @@ import (
 func (f *Free) Why(j *sched.Job, n int, level sched.Level) sched.Reason {
 	level = bound(j, level)
 	if most := f.Ever(j, n, level); most < n {
-		return sched.Reason{Code: sched.Impossible, Need: n, Have: most, Level: level, Marked: j.Needs != ""}
+		return sched.Reason{Code: sched.Impossible, Need: n, Have: most, Level: level, Marked: j.Selector != ""}
 	}
 	if f.picky(j) {
 		return f.whyMarked(j, n, level)
@@ -71,9 +71,9 @@ func (f *Free) whyMarked(j *sched.Job, n int, level sched.Level) sched.Reason {
 	}
 	free := slices.Max(types)
 	if free < n {
-		return sched.Reason{Code: sched.Full, Need: n, Have: free, Marked: j.Needs != ""}
+		return sched.Reason{Code: sched.Full, Need: n, Have: free, Marked: j.Selector != ""}
 	}
-	r := sched.Reason{Code: sched.Fragmented, Need: n, Level: level, Have: free, Marked: j.Needs != ""}
+	r := sched.Reason{Code: sched.Fragmented, Need: n, Level: level, Have: free, Marked: j.Selector != ""}
 	switch {
 	case level == sched.SameRack, level == sched.SameMachine && n > f.c.MaxGPUs():
 		r.Level, r.Have = sched.SameRack, slices.Max(racks)
@@ -92,8 +92,8 @@ func (f *Free) Ever(j *sched.Job, n int, level sched.Level) int {
 		// A level below the rack is a wish that grows with the job, unless the
 		// job itself set the bound.
 		level = sched.SameRack
-		if j.Widest != sched.NoLevel && j.Widest < level {
-			level = j.Widest
+		if j.MaxSpread != sched.NoLevel && j.MaxSpread < level {
+			level = j.MaxSpread
 		}
 	}
 	key := shapeOf(j, level)
@@ -123,7 +123,7 @@ type shape struct {
 }
 
 func shapeOf(j *sched.Job, level sched.Level) shape {
-	return shape{level: level, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, needs: j.Needs}
+	return shape{level: level, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, needs: j.Selector}
 }
 
 // need is a shape with a number of GPUs.

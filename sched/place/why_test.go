@@ -16,7 +16,7 @@ import (
 func TestWhy(t *testing.T) {
 	c, err := sched.NewCluster([]sched.Node{
 		{Name: "a", GPUs: 4, Rack: "r0", Type: "t4", CPUs: 8}, {Name: "b", GPUs: 4, Rack: "r0", Type: "t4"},
-		{Name: "c", GPUs: 4, Rack: "r1", Type: "t4"}, {Name: "d", GPUs: 2, Rack: "r1", Type: "h200", GPUMemory: 80, Marks: []string{"big", "new"}},
+		{Name: "c", GPUs: 4, Rack: "r1", Type: "t4"}, {Name: "d", GPUs: 2, Rack: "r1", Type: "h200", GPUMemory: 80, Labels: []string{"big", "new"}},
 		{Name: "e", GPUs: 8, Rack: "r1", Type: "t4", State: sched.Down},
 	})
 	if err != nil {
@@ -34,17 +34,17 @@ func TestWhy(t *testing.T) {
 		{"full of that type", sched.Spec{GPUs: 2, GPUTypes: []sched.GPUType{"h200"}}, sched.CrossRack, "needs 2 GPUs in the cluster; the best place has 2 free"},
 		{"rack", sched.Spec{GPUs: 6}, sched.SameRack, "needs 6 GPUs in one rack; rack r0 has 5 free"},
 		{"node", sched.Spec{GPUs: 4}, sched.SameMachine, "needs 4 GPUs in one node; node a has 3 free"},
-		{"node, of its type", sched.Spec{GPUs: 4, GPUTypes: []sched.GPUType{"t4"}, Widest: sched.SameMachine}, sched.CrossRack, "needs 4 GPUs in one node; node a has 3 free"},
+		{"node, of its type", sched.Spec{GPUs: 4, GPUTypes: []sched.GPUType{"t4"}, MaxSpread: sched.SameMachine}, sched.CrossRack, "needs 4 GPUs in one node; node a has 3 free"},
 		{"a wish grows with the job", sched.Spec{GPUs: 6}, sched.SameMachine, "needs 6 GPUs in one node; node a has 3 free"},
 		{"never that many", sched.Spec{GPUs: 13}, sched.CrossRack, "needs 13 GPUs in the cluster of a kind it accepts; this cluster has at most 12"},
-		{"never in one node", sched.Spec{GPUs: 5, Widest: sched.SameMachine}, sched.CrossRack, "needs 5 GPUs in one node of a kind it accepts; this cluster has at most 4"},
-		{"never in one rack", sched.Spec{GPUs: 9, Widest: sched.SameRack}, sched.CrossRack, "needs 9 GPUs in one rack of a kind it accepts; this cluster has at most 8"},
+		{"never in one node", sched.Spec{GPUs: 5, MaxSpread: sched.SameMachine}, sched.CrossRack, "needs 5 GPUs in one node of a kind it accepts; this cluster has at most 4"},
+		{"never in one rack", sched.Spec{GPUs: 9, MaxSpread: sched.SameRack}, sched.CrossRack, "needs 9 GPUs in one rack of a kind it accepts; this cluster has at most 8"},
 		{"no such type", sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{"v100"}}, sched.CrossRack, "needs 1 GPU in the cluster of a kind it accepts; this cluster has at most 0"},
 		{"too large for the GPU", sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{"h200"}, GPUMemory: 81}, sched.CrossRack, "needs 1 GPU in the cluster of a kind it accepts; this cluster has at most 0"},
-		{"too many CPUs", sched.Spec{GPUs: 4, CPUs: 3, Widest: sched.SameMachine, TaskGPUs: 4}, sched.CrossRack, "needs 4 GPUs in one node; node a has 3 free"},
-		{"a mark that nobody bears", sched.Spec{GPUs: 1, Needs: "gold"}, sched.CrossRack, "needs 1 GPU; no node that could hold it bears its mark"},
-		{"a mark that too few bear", sched.Spec{GPUs: 3, Needs: "big"}, sched.CrossRack, "needs 3 GPUs in the cluster of a kind it accepts on nodes that bear its mark; this cluster has at most 2"},
-		{"a mark and a type", sched.Spec{GPUs: 1, Needs: "big", GPUTypes: []sched.GPUType{"t4"}}, sched.CrossRack, "needs 1 GPU; no node that could hold it bears its mark"},
+		{"too many CPUs", sched.Spec{GPUs: 4, CPUs: 3, MaxSpread: sched.SameMachine, TaskGPUs: 4}, sched.CrossRack, "needs 4 GPUs in one node; node a has 3 free"},
+		{"a mark that nobody bears", sched.Spec{GPUs: 1, Selector: "gold"}, sched.CrossRack, "needs 1 GPU; no node that could hold it bears its mark"},
+		{"a mark that too few bear", sched.Spec{GPUs: 3, Selector: "big"}, sched.CrossRack, "needs 3 GPUs in the cluster of a kind it accepts on nodes that bear its mark; this cluster has at most 2"},
+		{"a mark and a type", sched.Spec{GPUs: 1, Selector: "big", GPUTypes: []sched.GPUType{"t4"}}, sched.CrossRack, "needs 1 GPU; no node that could hold it bears its mark"},
 	} {
 		j := &sched.Job{Spec: x.spec}
 		for range 2 { // the second time from the cache
@@ -65,7 +65,7 @@ func TestEver(t *testing.T) {
 			level := rapid.SampledFrom([]sched.Level{sched.SameRack, sched.CrossRack}).Draw(t, "level")
 			got := s.f.Ever(j, j.GPUs, level)
 			if got > j.GPUs || (got == j.GPUs) != empty.canHost(j, level) {
-				t.Fatalf("Ever(%d GPUs within %s, %s at the widest) = %d; the model says %t", j.GPUs, level, j.Widest, got, empty.canHost(j, level))
+				t.Fatalf("Ever(%d GPUs within %s, %s at the widest) = %d; the model says %t", j.GPUs, level, j.MaxSpread, got, empty.canHost(j, level))
 			}
 		}
 	})

@@ -240,8 +240,8 @@ func (f *fake) now() api.Overview {
 			o.Finished++
 		case api.Failed:
 			o.Failed++
-		case api.Killed:
-			o.Killed++
+		case api.Cancelled:
+			o.Cancelled++
 		}
 	}
 	return o
@@ -300,7 +300,7 @@ func (f *fake) command(r *http.Request) any {
 	}
 	switch api.Command(r.PathValue("verb")) {
 	case api.Cancel:
-		j.State, j.Ended, j.Status.Phase = api.Killed, time.Now(), sched.Killed
+		j.State, j.Ended, j.Status.Phase = api.Cancelled, time.Now(), sched.Cancelled
 	case api.Pause:
 		j.State, j.PausedBy = api.Paused, f.who.User
 	case api.Resume:

@@ -64,7 +64,7 @@ func NewPast(records []api.Record, o Options) (*Past, error) {
 	}
 	p.Workload.Start = p.Workload.Work[0].Submitted
 	p.Models = m.list
-	p.Was = c.asItWas(p, told)
+	p.Was = c.recorded(p, told)
 	if c.policies > 0 {
 		c.notes.add(fmt.Sprintf("changes of the policy while it happened: %d", c.policies), "")
 	}
@@ -105,8 +105,8 @@ func (c *chronicle) work(s *story, m *models) (sim.Work, bool) {
 	scale := 1.0 // of the whole job, to what has been seen of it
 	switch s.phase {
 	case sched.Finished:
-	case sched.Killed:
-		w.Outcome = sched.Killed
+	case sched.Cancelled:
+		w.Outcome = sched.Cancelled
 		if len(s.runs) == 0 {
 			c.notes.add("was cancelled before it ran: left out", id)
 			return w, false

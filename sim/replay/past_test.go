@@ -144,8 +144,8 @@ func TestLengths(t *testing.T) {
 			d.event(10, sched.Event{Kind: sched.JobStarted, Job: "a", Placement: on(0, 1)})
 			d.event(40, sched.Event{Kind: sched.JobStopped, Job: "a"})
 			d.event(60, sched.Event{Kind: sched.JobStarted, Job: "a", Placement: on(2, 3)})
-			d.event(80, sched.Event{Kind: sched.JobEnded, Job: "a", Phase: sched.Killed})
-		}, truth{RunTime: 50, Outcome: sched.Killed}},
+			d.event(80, sched.Event{Kind: sched.JobEnded, Job: "a", Phase: sched.Cancelled})
+		}, truth{RunTime: 50, Outcome: sched.Cancelled}},
 		{"on half its GPUs", func(d *diary) {
 			d.event(10, sched.Event{Kind: sched.JobStarted, Job: "a", Placement: on(0)})
 			d.event(110, sched.Event{Kind: sched.JobEnded, Job: "a", Phase: sched.Finished})
@@ -204,7 +204,7 @@ func TestLeftOut(t *testing.T) {
 	d.submit(1, sched.Spec{ID: "cancelled", GPUs: 1})
 	d.submit(2, sched.Spec{ID: "unknown", GPUs: 1})
 	d.submit(3, sched.Spec{ID: "waiting", GPUs: 4, Estimate: sched.Duration(time.Hour)})
-	d.event(4, sched.Event{Kind: sched.JobEnded, Job: "cancelled", Phase: sched.Killed})
+	d.event(4, sched.Event{Kind: sched.JobEnded, Job: "cancelled", Phase: sched.Cancelled})
 	d.event(5, sched.Event{Kind: sched.JobStopped, Job: "before"})
 	p := d.past(replay.Options{Name: "x"})
 	if n := len(p.Workload.Work); n != 1 || p.Workload.Work[0].ID != "waiting" || p.Workload.Work[0].RunTime.D() != time.Hour {

@@ -268,7 +268,7 @@ func (p *phillyDraw) job(b phillyBatch) sim.Work {
 			w.RunTime = max(w.RunTime, f.After)
 		}
 	case p.rnd.Float64() < killedLeast+killedMore*math.Pow(u, killedPower):
-		w.Outcome = sched.Killed
+		w.Outcome = sched.Cancelled
 	}
 	w.Estimate, w.Work = w.RunTime, w.RunTime.D().Seconds()
 	w.GPUUtil = p.util(b.gpus, w.Outcome)

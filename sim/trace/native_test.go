@@ -38,8 +38,8 @@ func drawWork(t *rapid.T, i int) sim.Work {
 			GPUMemory:      rapid.Int64Range(0, 1<<60).Draw(t, "gpu memory"),
 			CPUs:           some.Draw(t, "cpus"),
 			Memory:         rapid.Int64Range(0, 1<<60).Draw(t, "memory"),
-			Widest:         sched.Level(rapid.IntRange(0, int(sched.CrossRack)).Draw(t, "widest")),
-			Needs:          rapid.SampledFrom([]string{"", "fast-disk"}).Draw(t, "needs"),
+			MaxSpread:      sched.Level(rapid.IntRange(0, int(sched.CrossRack)).Draw(t, "widest")),
+			Selector:       rapid.SampledFrom([]string{"", "fast-disk"}).Draw(t, "needs"),
 			Priority:       rapid.Int().Draw(t, "priority"),
 			NonPreemptible: rapid.Bool().Draw(t, "stays"),
 			Model:          "m" + name.Draw(t, "model"),
@@ -51,7 +51,7 @@ func drawWork(t *rapid.T, i int) sim.Work {
 		},
 		RunTime:   span.Draw(t, "run time"),
 		BatchSize: some.Draw(t, "batch"),
-		Outcome:   rapid.SampledFrom([]sched.Phase{0, sched.Finished, sched.Killed, sched.Failed}).Draw(t, "outcome"),
+		Outcome:   rapid.SampledFrom([]sched.Phase{0, sched.Finished, sched.Cancelled, sched.Failed}).Draw(t, "outcome"),
 	}
 	if rapid.Bool().Draw(t, "elastic") {
 		w.MinGPUs, w.MaxGPUs, w.Sizes = 1, 64, slices.Compact([]int{1, max(1, w.GPUs)})

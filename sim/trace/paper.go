@@ -18,7 +18,7 @@ type paperOutcome struct {
 
 var paperOutcomes = [...]paperOutcome{
 	{sched.Finished, "passed", 69.3, 44.53},
-	{sched.Killed, "killed", 13.5, 37.69},
+	{sched.Cancelled, "killed", 13.5, 37.69},
 	{sched.Failed, "unsuccessful", 17.2, 17.76},
 }
 
@@ -40,7 +40,7 @@ var paperUtilAll = paperUtilRow{0, 52.43, 42.98, 60.43, 52.32}
 
 func (r *paperUtilRow) of(end sched.Phase) float64 {
 	switch end {
-	case sched.Killed:
+	case sched.Cancelled:
 		return r.killed
 	case sched.Failed:
 		return r.failed

@@ -144,7 +144,7 @@ func (job *phillyJob) work(b *builder) (w sim.Work, dropped string, fault *phill
 	switch job.Status {
 	case "Pass":
 	case "Killed":
-		outcome = sched.Killed
+		outcome = sched.Cancelled
 	case "Failed":
 		outcome = sched.Failed
 	default:

@@ -46,9 +46,9 @@ type slurmState struct {
 
 var slurmStates = map[string]slurmState{
 	"COMPLETED":     {},
-	"CANCELLED":     {outcome: sched.Killed},
-	"TIMEOUT":       {outcome: sched.Killed}, // at the limit that its user set
-	"DEADLINE":      {outcome: sched.Killed},
+	"CANCELLED":     {outcome: sched.Cancelled},
+	"TIMEOUT":       {outcome: sched.Cancelled}, // at the limit that its user set
+	"DEADLINE":      {outcome: sched.Cancelled},
 	"FAILED":        {outcome: sched.Failed, reason: unknownReason},
 	"NODE_FAIL":     {outcome: sched.Failed, reason: "node failure"},
 	"BOOT_FAIL":     {outcome: sched.Failed, reason: "node failure"},

@@ -147,7 +147,7 @@ func sizeBucket(gpus int) int {
 
 // outcomeOf is the outcome of a job with the default filled in.
 func outcomeOf(w *sim.Work) sched.Phase {
-	if w.Outcome == sched.Killed || w.Outcome == sched.Failed {
+	if w.Outcome == sched.Cancelled || w.Outcome == sched.Failed {
 		return w.Outcome
 	}
 	return sched.Finished

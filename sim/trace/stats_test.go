@@ -33,7 +33,7 @@ func small() *sim.Workload {
 	a := job("a", "t1", "ann", 0, 1, 60)
 	a.GPUUtil = 0.5
 	b := job("b", "t1", "ben", 10, 4, 30)
-	b.Outcome = sched.Killed
+	b.Outcome = sched.Cancelled
 	b.GPUUtil = 0.25
 	c := job("c", "t2", "ann", 20, 8, 100)
 	c.Outcome = sched.Failed
@@ -74,7 +74,7 @@ func TestStats(t *testing.T) {
 		Models: []ModelStat{{"ncf", 1, 0.2}},
 		Outcomes: []OutcomeStat{
 			{sched.Finished, 3, 0.6, 1020.0 / 1212},
-			{sched.Killed, 1, 0.2, 120.0 / 1212},
+			{sched.Cancelled, 1, 0.2, 120.0 / 1212},
 			{sched.Failed, 1, 0.2, 72.0 / 1212},
 		},
 		Util: []UtilStat{

@@ -104,7 +104,7 @@ func stateOf(t *api.Trial) tune.State {
 		return tune.Failed
 	case t.Early:
 		return tune.Stopped
-	case t.State == api.Killed:
+	case t.State == api.Cancelled:
 		return tune.Failed // by somebody else
 	}
 	return tune.Active
@@ -142,7 +142,7 @@ func (h *chase) quiet() bool {
 }
 
 func ended(t *api.Trial) bool {
-	return t.State == api.Finished || t.State == api.Failed || t.State == api.Killed
+	return t.State == api.Finished || t.State == api.Failed || t.State == api.Cancelled
 }
 
 func (h *chase) end(r *api.SearchRecord) {

@@ -41,7 +41,7 @@ func account(t failer, w *world, s api.Search, trials int) {
 		if err != nil || j.State != trial.State || j.Env["FAIRWAY_PARAM_X"] != trial.Params["x"] || j.Command[1] != "--x="+trial.Params["x"] || j.Command[2] != "{y}" {
 			t.Fatalf("trial %d: %+v, its job: %+v, %v", i, trial, j, err)
 		}
-		if trial.Early != (trial.State == api.Killed) || (trial.Why == "") != (trial.State == api.Finished) {
+		if trial.Early != (trial.State == api.Cancelled) || (trial.Why == "") != (trial.State == api.Finished) {
 			t.Fatalf("trial %d: %+v", i, trial)
 		}
 		if trial.Value != nil && *trial.Value < best && trial.State != api.Failed {
@@ -233,7 +233,7 @@ func TestCommands(t *testing.T) {
 	_ = Step(ctx, w.config(), stale)
 	turns(3)
 	s = w.search("sweep")
-	if s.State != api.Killed || s.Why != "cancelled by ann" || len(w.book.OpenSearches()) != 0 {
+	if s.State != api.Cancelled || s.Why != "cancelled by ann" || len(w.book.OpenSearches()) != 0 {
 		t.Errorf("%s: %s; want it killed by ann", s.State, s.Why)
 	}
 	for _, trial := range s.Trials {

@@ -232,7 +232,7 @@ func cancelled(w *trial) {
 	w.Cancel(w.t, a)
 	w.changed("a cancellation")
 	w.eventually("its processes are gone", func() bool { return len(w.Running()) == 0 })
-	if got := w.Phase(a); got != sched.Killed {
+	if got := w.Phase(a); got != sched.Cancelled {
 		w.t.Errorf("the job is %s; want killed", got)
 	}
 }

@@ -38,7 +38,7 @@ func (d *decision) fewestFor(j *sched.Job) int {
 	if d.least.of != d.s.Cluster || len(d.least.known) >= most {
 		d.least = leastNodes{of: d.s.Cluster, known: map[gangShape]int{}}
 	}
-	key := gangShape{gpus: n, task: j.Task(), gpuMemory: j.GPUMemory, needs: j.Needs}
+	key := gangShape{gpus: n, task: j.Task(), gpuMemory: j.GPUMemory, needs: j.Selector}
 	if len(j.GPUTypes) > 0 {
 		var b strings.Builder
 		for _, t := range j.GPUTypes {

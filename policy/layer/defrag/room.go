@@ -114,7 +114,7 @@ func (d *decision) enough(j *sched.Job) bool {
 // policy insists, and no farther apart than in one rack.
 func (d *decision) level(i int) sched.Level {
 	level := sched.SameRack
-	for _, l := range []sched.Level{d.plan.Why[i].Level, d.s.Jobs[i].Widest} {
+	for _, l := range []sched.Level{d.plan.Why[i].Level, d.s.Jobs[i].MaxSpread} {
 		if l != sched.NoLevel {
 			level = min(level, l)
 		}

@@ -170,7 +170,7 @@ func (b *backfill) fill() {
 	var short []int
 	for i, j := range b.s.Jobs {
 		// Any part of the job that fits outside was the policy's to place.
-		if place.Waits(*b.plan, i) && j.Phase == sched.Pending && j.Ready(b.s.Now) && !j.Unproven(b.s.Now) && b.ends(j, b.wait) {
+		if place.Waits(*b.plan, i) && j.Phase == sched.Pending && j.Ready(b.s.Now) && !j.OnProbation(b.s.Now) && b.ends(j, b.wait) {
 			short = append(short, i)
 		}
 	}

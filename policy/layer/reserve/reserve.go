@@ -308,5 +308,5 @@ func (f *finder) usable(j *sched.Job, p sched.Placement) bool {
 			}
 		}
 	}
-	return p.GPUs() == j.GPUs && (j.Widest == sched.NoLevel || f.s.Cluster.Level(p) <= j.Widest)
+	return p.GPUs() == j.GPUs && (j.MaxSpread == sched.NoLevel || f.s.Cluster.Level(p) <= j.MaxSpread)
 }

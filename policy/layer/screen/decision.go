@@ -124,7 +124,7 @@ func (d *decision) runIdle() {
 	nobody := d.Idle > 0 && !d.anybodyWaits()
 	d.queue = slices.DeleteFunc(d.queue, func(i int) bool {
 		j := d.s.Jobs[i]
-		level := cmp.Or(j.Widest, sched.CrossRack)
+		level := cmp.Or(j.MaxSpread, sched.CrossRack)
 		pass := d.free.Ever(j, j.GPUs, level) < j.GPUs || nobodyHolds.Left(j) < j.GPUs
 		if !pass && nobody && j.Ready(d.s.Now) {
 			full := d.used > 0 && pool < d.size(j)
@@ -157,7 +157,7 @@ func (d *decision) anybodyWaits() bool {
 func (d *decision) hold() {
 	for t, name := range d.s.Cluster.Types {
 		var at sched.Placement
-		one := &sched.Job{Spec: sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{name}, Needs: d.Pool}}
+		one := &sched.Job{Spec: sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{name}, Selector: d.Pool}}
 		for d.used+at.GPUs() < d.pool && d.free.OfType(t) > 0 {
 			p, ok := place.Fragments(d.free, one, 1)
 			if !ok {
@@ -219,7 +219,7 @@ func (d *decision) gang(j *sched.Job) *sched.Job {
 		alias.GPUSeconds, alias.Ran = j.AttainedBy(d.s.Now), sched.Duration(j.RanBy(d.s.Now))
 		alias.Done, alias.Rate, alias.ReportedAt = j.DoneBy(d.s.Now), 0, d.s.Now
 		alias.Phase, alias.Placement, alias.Since = sched.Pending, nil, d.s.Now
-		alias.Screening, alias.Proven = false, true
+		alias.Screening, alias.ProbationPassed = false, true
 	}
 	return &alias
 }

@@ -78,8 +78,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("spare = %g; want 0 to 10", c.Spare)
 	case !(c.Idle >= 0 && c.Idle <= 1):
 		return fmt.Errorf("idle = %g; want 0 to 1", c.Idle)
-	case c.Pool != "" && sched.CheckMark(c.Pool) != nil:
-		return fmt.Errorf("pool: %w", sched.CheckMark(c.Pool))
+	case c.Pool != "" && sched.CheckLabel(c.Pool) != nil:
+		return fmt.Errorf("pool: %w", sched.CheckLabel(c.Pool))
 	case c.Patience <= 0:
 		return fmt.Errorf("patience = %s; want more than 0", c.Patience)
 	}
@@ -158,11 +158,11 @@ func (p *policy) sort(s *sched.Snapshot) *decision {
 
 func (p *policy) roleOf(s *sched.Snapshot, j *sched.Job) role {
 	switch {
-	case j.Phase == sched.Running && j.Screening && !j.Unproven(s.Now):
+	case j.Phase == sched.Running && j.Screening && !j.OnProbation(s.Now):
 		return leaving
-	case j.Phase == sched.Running && p.inPool(j) && j.Unproven(s.Now):
+	case j.Phase == sched.Running && p.inPool(j) && j.OnProbation(s.Now):
 		return screened
-	case j.Phase == sched.Running || !j.Unproven(s.Now):
+	case j.Phase == sched.Running || !j.OnProbation(s.Now):
 		if len(j.Suspended) > 0 && !j.Fits(j.Suspended.GPUs()) {
 			return leaving // what it left behind in the pool is of no use to the gang
 		}
@@ -202,7 +202,7 @@ func (p *policy) most(c *sched.Cluster) int {
 
 // inPoolNode reports whether jobs are screened on a node.
 func (p *policy) inPoolNode(n *sched.Node) bool {
-	return n.State == sched.Ready && slices.Contains(n.Marks, p.Pool)
+	return n.State == sched.Ready && slices.Contains(n.Labels, p.Pool)
 }
 
 // bySubmission orders indexes of jobs: larger priorities first, then first come

@@ -100,14 +100,14 @@ func checkScreenings(t *rapid.T, s *sched.Snapshot, plan sched.Plan) {
 	for i, j := range s.Jobs {
 		n := plan.Want[i].GPUs()
 		if plan.Screening != nil && plan.Screening[i] {
-			if j.Screen == 0 || j.Proven || n == 0 || n >= j.GPUs {
-				t.Errorf("job %s (%d GPUs, screen %s, proven %v) is screened on %d GPUs", j.ID, j.GPUs, j.Screen, j.Proven, n)
+			if j.Screen == 0 || j.ProbationPassed || n == 0 || n >= j.GPUs {
+				t.Errorf("job %s (%d GPUs, screen %s, proven %v) is screened on %d GPUs", j.ID, j.GPUs, j.Screen, j.ProbationPassed, n)
 			}
 		}
-		if plan.Why[i].Code == sched.ScreenWait && (j.Screen == 0 || j.Proven || j.Phase != sched.Pending) {
-			t.Errorf("job %s (screen %s, proven %v, %s) waits for the pool", j.ID, j.Screen, j.Proven, j.Phase)
+		if plan.Why[i].Code == sched.ScreenWait && (j.Screen == 0 || j.ProbationPassed || j.Phase != sched.Pending) {
+			t.Errorf("job %s (screen %s, proven %v, %s) waits for the pool", j.ID, j.Screen, j.ProbationPassed, j.Phase)
 		}
-		if j.Phase == sched.Running && j.Screening && j.Unproven(s.Now) && !plan.Want[i].Equal(j.Placement) {
+		if j.Phase == sched.Running && j.Screening && j.OnProbation(s.Now) && !plan.Want[i].Equal(j.Placement) {
 			t.Errorf("job %s is taken out of its screening", j.ID)
 		}
 	}
@@ -195,7 +195,7 @@ func TestEveryJobRuns(t *testing.T) {
 				for _, j := range s.Jobs {
 					_, ok := place.Consolidated(empty.For(s.Cluster), j, j.GPUs)
 					if ok && quota.Left(j) >= j.GPUs {
-						rt.Errorf("job %s (%d GPUs) is %s, proven %v, %d starts; an empty cluster would host it", j.ID, j.GPUs, j.Phase, j.Proven, j.Starts)
+						rt.Errorf("job %s (%d GPUs) is %s, proven %v, %d starts; an empty cluster would host it", j.ID, j.GPUs, j.Phase, j.ProbationPassed, j.Starts)
 					}
 				}
 			})
@@ -305,12 +305,12 @@ func TestPoolOfNodes(t *testing.T) {
 		{"nodes that are kept for others", "screening", "", true, "-"},
 	} {
 		w, err := policytest.NewWorld([]sched.Node{
-			{Name: "n0", GPUs: 8, Marks: []string{"other"}}, {Name: "n1", GPUs: 8, Marks: []string{"big", "screening"}, Kept: c.kept},
+			{Name: "n0", GPUs: 8, Labels: []string{"other"}}, {Name: "n1", GPUs: 8, Labels: []string{"big", "screening"}, Dedicated: c.kept},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Submit(sched.Spec{ID: "j", GPUs: 4, Needs: c.needs, Screen: sched.Duration(5 * time.Minute)}, time.Hour); err != nil {
+		if err := w.Submit(sched.Spec{ID: "j", GPUs: 4, Selector: c.needs, Screen: sched.Duration(5 * time.Minute)}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := w.Decide(build(t, "fifo@screen:idle=0:pool="+c.pool)); err != nil {

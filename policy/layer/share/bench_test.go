@@ -80,7 +80,7 @@ func crowded(b *testing.B, share bool) *sched.Snapshot {
 	}
 	for i, j := range slices.Clone(w.State.Snapshot(w.Now).Jobs) {
 		if j.Phase == sched.Pending && i > 10_000+running/2 {
-			if err := w.Apply(sched.Event{Kind: sched.JobEnded, Job: j.ID, Phase: sched.Killed}); err != nil {
+			if err := w.Apply(sched.Event{Kind: sched.JobEnded, Job: j.ID, Phase: sched.Cancelled}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -193,7 +193,7 @@ func (d *decision) sort(jobs []int) {
 // sitDown gives a job seats beside others, if there are any for it.
 func (d *decision) sitDown(i int, quota place.Quota) bool {
 	j := d.s.Jobs[i]
-	if !place.Sharable(j) || j.Unproven(d.s.Now) {
+	if !place.Sharable(j) || j.OnProbation(d.s.Now) {
 		return false
 	}
 	ask := place.Ask{Job: j, GPUs: j.GPUs}

@@ -112,7 +112,7 @@ type policy struct {
 	inner sched.Policy
 	// Caches.
 	bound *pairing.Bound
-	seats *place.Seats
+	seats *place.SharedView
 	apart map[pair]bool // who was slowed too much together
 }
 

@@ -17,7 +17,7 @@ import (
 // to them. Without it, guests that follow each other would keep GPUs from ever
 // being empty. It returns false if the cluster cannot hold the job, or if more
 // than most GPUs would be reserved.
-func (s *Seats) Reserve(j *sched.Job, n, most int) bool {
+func (s *SharedView) Reserve(j *sched.Job, n, most int) bool {
 	if s.held+n > most {
 		return false
 	}
@@ -35,7 +35,7 @@ func (s *Seats) Reserve(j *sched.Job, n, most int) bool {
 }
 
 // may reports whether a job could be on a node at all.
-func (s *Seats) may(j *sched.Job, node int) bool {
+func (s *SharedView) may(j *sched.Job, node int) bool {
 	n := &s.c.Nodes[node]
 	return n.State != sched.Down && j.Suits(n) &&
 		(n.CPUs == 0 || j.CPUs <= n.CPUs) && (n.Memory == 0 || j.Memory <= n.Memory)
@@ -49,7 +49,7 @@ type ending struct {
 
 // endings returns the GPUs of a node that are not reserved, the first to be empty
 // first. The result is valid until the next call.
-func (s *Seats) endings(node int) []ending {
+func (s *SharedView) endings(node int) []ending {
 	out := s.ends[:0]
 	for free := s.c.Nodes[node].Usable() &^ s.closed[node]; free != 0; free &= free - 1 {
 		at := lowest(free)
@@ -65,7 +65,7 @@ func (s *Seats) endings(node int) []ending {
 }
 
 // soonest returns n GPUs of the node that will have them empty first.
-func (s *Seats) soonest(j *sched.Job, n int) sched.Placement {
+func (s *SharedView) soonest(j *sched.Job, n int) sched.Placement {
 	var best time.Duration
 	var found sched.Slice
 	for node := range s.c.Nodes {
@@ -92,7 +92,7 @@ func (s *Seats) soonest(j *sched.Job, n int) sched.Placement {
 
 // sooner reports whether n GPUs of a node that are not reserved are expected to be
 // empty before a time.
-func (s *Seats) sooner(node, n int, before time.Duration) bool {
+func (s *SharedView) sooner(node, n int, before time.Duration) bool {
 	for free := s.c.Nodes[node].Usable() &^ s.closed[node]; free != 0 && n > 0; free &= free - 1 {
 		at := lowest(free)
 		if (before > 0 && s.idle[node].Has(at)) || max(1, s.until[node*s.stride+at]) < before {
@@ -104,7 +104,7 @@ func (s *Seats) sooner(node, n int, before time.Duration) bool {
 
 // soonestNodes returns whole nodes with n GPUs together, of one rack if the job
 // insists on it.
-func (s *Seats) soonestNodes(j *sched.Job, n int) sched.Placement {
+func (s *SharedView) soonestNodes(j *sched.Job, n int) sched.Placement {
 	type whole struct {
 		in   time.Duration
 		node int
@@ -121,7 +121,7 @@ func (s *Seats) soonestNodes(j *sched.Job, n int) sched.Placement {
 	racks := make([]sched.Placement, len(s.c.Racks))
 	for _, w := range nodes {
 		rack := 0
-		if j.Widest == sched.SameRack {
+		if j.MaxSpread == sched.SameRack {
 			rack = s.c.RackOf(w.node)
 		}
 		racks[rack] = append(racks[rack], sched.Slice{Node: int32(w.node), GPUs: s.c.Nodes[w.node].Usable()})

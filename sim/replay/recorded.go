@@ -12,16 +12,16 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// AsItWas is the name of what happened in a comparison of policies.
-const AsItWas = "as it was"
+// Recorded labels what really happened in a comparison of policies.
+const Recorded = "as it was"
 
 // asItWas measures what happened to the jobs of the workload the way the
 // simulator does. Fairness is left out: it needs the truth about jobs that have
 // not ended.
-func (c *chronicle) asItWas(p *Past, told []*story) *sim.Result {
+func (c *chronicle) recorded(p *Past, told []*story) *sim.Result {
 	res := &sim.Result{
 		Summary: sim.Summary{
-			Policy: AsItWas, Workload: p.Workload.Name, Jobs: len(told),
+			Policy: Recorded, Workload: p.Workload.Name, Jobs: len(told),
 			Decisions: int(c.decided), Delays: []sim.Delay{},
 		},
 		Series: []sim.Point{},

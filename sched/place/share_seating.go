@@ -11,7 +11,7 @@ import (
 // running job where it is.
 type Seating struct {
 	Snapshot *sched.Snapshot
-	Seats    *Seats
+	Seats    *SharedView
 	Plan     sched.Plan
 
 	free  *Free
@@ -21,7 +21,7 @@ type Seating struct {
 // NewSeating lets every running job go on, in the given views of the cluster in
 // which every GPU is free. One that leaves stops, and may be started again; nil:
 // nobody does.
-func NewSeating(s *sched.Snapshot, seats *Seats, free *Free, leaves *sched.Job) *Seating {
+func NewSeating(s *sched.Snapshot, seats *SharedView, free *Free, leaves *sched.Job) *Seating {
 	g := &Seating{Snapshot: s, Seats: seats, Plan: sched.NewPlan(s), free: free, quota: NewQuota(s)}
 	// By submission, so that sums do not depend on the order of jobs.
 	for _, i := range OrderBy(s, func(*sched.Job) (a, b float64) { return 0, 0 }) {

@@ -8,7 +8,7 @@ import "github.com/fairway-gpu/fairway/sched"
 // keep gives back their GPUs to victims that may not be preempted, and makes
 // the rest of the plan fit around them. The plan keeps the rules before and
 // after.
-func (r *review) keep() {
+func (r *review) veto() {
 	base, exchanged := r.plan, r.vetoes
 	barred := make([]bool, len(r.s.Jobs)) // that cannot be kept
 	for {

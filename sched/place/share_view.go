@@ -10,14 +10,14 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Seats is who sits on which GPU, for policies that let jobs share them. Each
+// SharedView tracks which jobs hold which GPU, for policies that let jobs share. Each
 // GPU has a few seats of equal size; a job that shares takes one on each of its
 // GPUs, whether or not somebody sits beside it yet, because to change its share
 // later would be a restart. A seat is a place, not a limit of speed.
 //
 // Only jobs that may share and whose utilisation and memory are known get
 // company; the others hold whole GPUs.
-type Seats struct {
+type SharedView struct {
 	c      *sched.Cluster
 	most   int   // seats of a GPU
 	margin int64 // bytes of GPU memory that stay free beside several jobs
@@ -50,11 +50,11 @@ func Sharable(j *sched.Job) bool { return j.Shareable && j.GPUUtil > 0 && j.GPUM
 // For returns the cluster of a snapshot with nobody on it and most seats on each
 // GPU, in the memory of s where that is possible. s may be nil. Beside another
 // job, margin bytes of a GPU's memory stay free.
-func (s *Seats) For(at *sched.Snapshot, most int, margin int64) *Seats {
+func (s *SharedView) For(at *sched.Snapshot, most int, margin int64) *SharedView {
 	c := at.Cluster
 	if s == nil || s.c != c || s.most != most || s.margin != margin {
 		n, g := len(c.Nodes), len(c.Nodes)*c.MaxGPUs()
-		s = &Seats{
+		s = &SharedView{
 			c: c, most: most, margin: margin, stride: c.MaxGPUs(),
 			on: make([]*sched.Job, g*most), count: make([]uint8, g), milli: make([]int32, g),
 			memory: make([]int64, g), util: make([]float64, g),
@@ -80,10 +80,10 @@ func (s *Seats) For(at *sched.Snapshot, most int, margin int64) *Seats {
 }
 
 // Seat is the share of a GPU that one seat is, in thousandths.
-func (s *Seats) Seat() int32 { return int32(sched.WholeGPU / s.most) }
+func (s *SharedView) Seat() int32 { return int32(sched.WholeGPU / s.most) }
 
 // Take puts a job on GPUs.
-func (s *Seats) Take(j *sched.Job, p sched.Placement) {
+func (s *SharedView) Take(j *sched.Job, p sched.Placement) {
 	left := s.left(j)
 	for _, slice := range p {
 		n := int(slice.Node)
@@ -108,7 +108,7 @@ func (s *Seats) Take(j *sched.Job, p sched.Placement) {
 }
 
 // reopen decides whether a GPU takes one more.
-func (s *Seats) reopen(node, at int) {
+func (s *SharedView) reopen(node, at int) {
 	gpu := node*s.stride + at
 	takes := s.count[gpu] > 0 && int(s.count[gpu]) < s.seats(node) && s.milli[gpu]+s.Seat() <= sched.WholeGPU
 	for _, j := range s.at(gpu) {
@@ -122,7 +122,7 @@ func (s *Seats) reopen(node, at int) {
 }
 
 // seats returns how many jobs each GPU of a node takes.
-func (s *Seats) seats(node int) int {
+func (s *SharedView) seats(node int) int {
 	if n := s.c.Nodes[node].Seats; n > 0 {
 		return min(n, s.most)
 	}
@@ -130,26 +130,26 @@ func (s *Seats) seats(node int) int {
 }
 
 // at returns who sits on a GPU.
-func (s *Seats) at(gpu int) []*sched.Job {
+func (s *SharedView) at(gpu int) []*sched.Job {
 	return s.on[gpu*s.most : gpu*s.most+min(int(s.count[gpu]), s.most)]
 }
 
 // Idle returns the GPUs of a node that nobody holds.
-func (s *Seats) Idle(node int) sched.GPUSet { return s.idle[node] }
+func (s *SharedView) Idle(node int) sched.GPUSet { return s.idle[node] }
 
 // Open returns the GPUs of a node that somebody holds and that take one more.
-func (s *Seats) Open(node int) sched.GPUSet { return s.open[node] }
+func (s *SharedView) Open(node int) sched.GPUSet { return s.open[node] }
 
 // On returns the jobs on a GPU: all of them, if they are no more than it has
 // seats. It is valid until the next Take.
-func (s *Seats) On(node, gpu int) []*sched.Job { return s.at(node*s.stride + gpu) }
+func (s *SharedView) On(node, gpu int) []*sched.Job { return s.at(node*s.stride + gpu) }
 
 // Crowd returns how many jobs are on a GPU.
-func (s *Seats) Crowd(node, gpu int) int { return int(s.count[node*s.stride+gpu]) }
+func (s *SharedView) Crowd(node, gpu int) int { return int(s.count[node*s.stride+gpu]) }
 
 // left is how long a job is expected to go on: by its estimate, else as long as
 // it has run.
-func (s *Seats) left(j *sched.Job) time.Duration {
+func (s *SharedView) left(j *sched.Job) time.Duration {
 	if left, ok := j.Remaining(s.now); ok {
 		return left
 	}
@@ -171,7 +171,7 @@ type Company struct {
 type Judge func(on *Company, j *sched.Job) (cost float64, ok bool)
 
 // company describes a GPU. It is valid until the next call.
-func (s *Seats) company(node, at int) *Company {
+func (s *SharedView) company(node, at int) *Company {
 	gpu := node*s.stride + at
 	s.who = Company{
 		Jobs: s.at(gpu), Util: s.util[gpu], Memory: s.memory[gpu],

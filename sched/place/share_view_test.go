@@ -75,7 +75,7 @@ func TestSeatsFind(t *testing.T) {
 		{"a node that may be bad is better than none", nil, Ask{Job: lost, GPUs: 1, Idle: true}, "a[0]x0.5"},
 	} {
 		s := seatWorld(t, node, node)
-		seats := (*Seats)(nil).For(s, 2, 500<<20)
+		seats := (*SharedView)(nil).For(s, 2, 500<<20)
 		for _, h := range c.held {
 			seats.Take(h.j, h.p)
 		}
@@ -92,7 +92,7 @@ func TestSeatsFind(t *testing.T) {
 // but is for one that needs less.
 func TestSeatsMisfit(t *testing.T) {
 	s := seatWorld(t, sched.Node{GPUs: 1, GPUMemory: 16 * seatGiB})
-	seats := (*Seats)(nil).For(s, 2, 0)
+	seats := (*SharedView)(nil).For(s, 2, 0)
 	seats.Take(seatJob(1, 0.5, 8), sched.Placement{{Milli: 500, GPUs: 1}})
 	asked := 0
 	judge := func(on *Company, j *sched.Job) (float64, bool) {
@@ -113,7 +113,7 @@ func TestSeatsMisfit(t *testing.T) {
 // The GPUs that are empty soonest are closed, up to the limit, and only those.
 func TestSeatsReserve(t *testing.T) {
 	s := seatWorld(t, sched.Node{GPUs: 2}, sched.Node{GPUs: 2})
-	seats := (*Seats)(nil).For(s, 2, 0)
+	seats := (*SharedView)(nil).For(s, 2, 0)
 	for i, minutes := range []int{50, 20, 30, 10} {
 		j := seatJob(1, 0.2, 1)
 		j.Estimate = sched.Duration(minutes) * sched.Duration(time.Minute)

@@ -11,7 +11,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Ask is what a job wants of Seats.
+// Ask is what a job asks of a SharedView.
 type Ask struct {
 	Job   *sched.Job
 	GPUs  int
@@ -35,7 +35,7 @@ func (m *misfit) covers(a *Ask) bool {
 	x, y := m.Job, a.Job
 	return m.Whole == a.Whole && m.Idle == a.Idle && m.Spill == a.Spill && m.Key == a.Key && m.GPUs <= a.GPUs &&
 		m.util <= y.GPUUtil && m.memory <= y.GPUMemory && x.CPUs <= y.CPUs && x.Memory <= y.Memory &&
-		x.Widest == y.Widest && x.Task() == y.Task() && x.Needs == y.Needs && slices.Equal(x.GPUTypes, y.GPUTypes)
+		x.MaxSpread == y.MaxSpread && x.Task() == y.Task() && x.Selector == y.Selector && slices.Equal(x.GPUTypes, y.GPUTypes)
 }
 
 // mostMisfits bounds what Find remembers of what it did not find.
@@ -44,7 +44,7 @@ const mostMisfits = 64
 // Find returns the cheapest GPUs for a job: on one node, of one island if it must
 // be; where it asks for more than a node has, or Spill allows it, on the fewest
 // nodes of a rack, or of several. It takes nothing.
-func (s *Seats) Find(a Ask, judge Judge) (sched.Placement, bool) {
+func (s *SharedView) Find(a Ask, judge Judge) (sched.Placement, bool) {
 	if len(a.Job.Avoid) > 0 {
 		if p, ok := s.away(a, judge); ok {
 			return p, true
@@ -75,7 +75,7 @@ func (s *Seats) Find(a Ask, judge Judge) (sched.Placement, bool) {
 }
 
 // remember adds an ask that found nothing, in place of those that need more.
-func (s *Seats) remember(m misfit) {
+func (s *SharedView) remember(m misfit) {
 	s.failed = slices.DeleteFunc(s.failed, func(other misfit) bool { return m.covers(&other.Ask) })
 	if len(s.failed) < mostMisfits {
 		s.failed = append(s.failed, m)
@@ -84,7 +84,7 @@ func (s *Seats) remember(m misfit) {
 
 // away looks outside of the nodes that a job stays away from after it failed
 // there. If it finds nothing, any will do.
-func (s *Seats) away(a Ask, judge Judge) (sched.Placement, bool) {
+func (s *SharedView) away(a Ask, judge Judge) (sched.Placement, bool) {
 	anywhere := *a.Job
 	anywhere.Avoid = nil
 	was, failed := slices.Clone(s.closed), slices.Clone(s.failed)
@@ -102,7 +102,7 @@ func (s *Seats) away(a Ask, judge Judge) (sched.Placement, bool) {
 
 // oneCould reports whether some node of a type could hold all of the job if
 // nobody else were there.
-func (s *Seats) oneCould(a *Ask, t int) bool {
+func (s *SharedView) oneCould(a *Ask, t int) bool {
 	for i := range s.c.Nodes {
 		n := &s.c.Nodes[i]
 		if n.State != sched.Down && s.c.TypeOf(i) == t && n.Usable().Len() >= a.GPUs && s.may(a.Job, i) &&
@@ -114,9 +114,9 @@ func (s *Seats) oneCould(a *Ask, t int) bool {
 }
 
 // usable returns the GPUs of a node that an ask may look at.
-func (s *Seats) usable(a *Ask, node, t int) sched.GPUSet {
+func (s *SharedView) usable(a *Ask, node, t int) sched.GPUSet {
 	n := &s.c.Nodes[node]
-	if n.State != sched.Ready || s.c.TypeOf(node) != t || !n.Bears(a.Job.Needs) || (n.GPUMemory > 0 && a.Job.GPUMemory > n.GPUMemory) {
+	if n.State != sched.Ready || s.c.TypeOf(node) != t || !n.Matches(a.Job.Selector) || (n.GPUMemory > 0 && a.Job.GPUMemory > n.GPUMemory) {
 		return 0
 	}
 	switch {
@@ -130,7 +130,7 @@ func (s *Seats) usable(a *Ask, node, t int) sched.GPUSet {
 
 // room returns how many GPUs of a node the job has CPUs and memory for, at most
 // most, in whole tasks.
-func (s *Seats) room(j *sched.Job, node, most int) int {
+func (s *SharedView) room(j *sched.Job, node, most int) int {
 	n := &s.c.Nodes[node]
 	if n.CPUs > 0 && j.CPUs > 0 {
 		most = min(most, s.cpus[node]/j.CPUs)
@@ -149,7 +149,7 @@ type priced struct {
 
 // price returns those of some GPUs of a node that the judge accepts, the cheapest
 // first. The result is valid until the next call.
-func (s *Seats) price(a *Ask, node int, among sched.GPUSet, judge Judge) []priced {
+func (s *SharedView) price(a *Ask, node int, among sched.GPUSet, judge Judge) []priced {
 	out := s.prices[:0]
 	for ; among != 0; among &= among - 1 {
 		at := lowest(among)
@@ -170,7 +170,7 @@ func (s *Seats) price(a *Ask, node int, among sched.GPUSet, judge Judge) []price
 var anywhere = []sched.GPUSet{^sched.GPUSet(0)}
 
 // onOne finds the GPUs of one node.
-func (s *Seats) onOne(a *Ask, t int, judge Judge) (sched.Placement, bool) {
+func (s *SharedView) onOne(a *Ask, t int, judge Judge) (sched.Placement, bool) {
 	best, left := math.Inf(1), 0
 	var found sched.Slice
 	for node := range s.c.Nodes {
@@ -179,7 +179,7 @@ func (s *Seats) onOne(a *Ask, t int, judge Judge) (sched.Placement, bool) {
 			continue
 		}
 		islands := s.c.Nodes[node].Islands
-		if a.Job.Widest != sched.SameSlot || len(islands) == 0 || a.GPUs == 1 {
+		if a.Job.MaxSpread != sched.SameSlot || len(islands) == 0 || a.GPUs == 1 {
 			islands = anywhere
 		}
 		for _, island := range islands {
@@ -199,7 +199,7 @@ func (s *Seats) onOne(a *Ask, t int, judge Judge) (sched.Placement, bool) {
 
 // cheapest returns the GPUs that an ask needs, among some of a node, and the sum
 // of their costs; none if there are too few.
-func (s *Seats) cheapest(a *Ask, node int, among sched.GPUSet, judge Judge) (float64, sched.GPUSet) {
+func (s *SharedView) cheapest(a *Ask, node int, among sched.GPUSet, judge Judge) (float64, sched.GPUSet) {
 	if a.GPUs == 1 {
 		best, found := math.Inf(1), sched.GPUSet(0)
 		for ; among != 0; among &= among - 1 {
@@ -231,9 +231,9 @@ func sum(of []priced) (cost float64, gpus sched.GPUSet) {
 
 // onSeveral finds GPUs on several nodes: of the rack, then of all, the nodes with
 // the most GPUs for the job first.
-func (s *Seats) onSeveral(a *Ask, t int, judge Judge) (sched.Placement, bool) {
+func (s *SharedView) onSeveral(a *Ask, t int, judge Judge) (sched.Placement, bool) {
 	j := a.Job
-	if a.GPUs <= j.Task() || (j.Widest != sched.NoLevel && j.Widest < sched.SameRack) {
+	if a.GPUs <= j.Task() || (j.MaxSpread != sched.NoLevel && j.MaxSpread < sched.SameRack) {
 		return nil, false
 	}
 	byRack := make([][]sched.Slice, len(s.c.Racks))
@@ -258,7 +258,7 @@ func (s *Seats) onSeveral(a *Ask, t int, judge Judge) (sched.Placement, bool) {
 			return p, true
 		}
 	}
-	if j.Widest == sched.NoLevel || j.Widest > sched.SameRack {
+	if j.MaxSpread == sched.NoLevel || j.MaxSpread > sched.SameRack {
 		if p := gather(all, a.GPUs); p != nil {
 			return p, true
 		}
@@ -286,7 +286,7 @@ func gather(of []sched.Slice, n int) sched.Placement {
 	return p
 }
 
-func (s *Seats) share(a *Ask) int32 {
+func (s *SharedView) share(a *Ask) int32 {
 	if a.Whole {
 		return sched.WholeGPU
 	}
