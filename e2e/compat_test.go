@@ -1,0 +1,275 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/api/apitest"
+)
+
+// v01 holds what the programs of version 0.1 wrote: see its README.
+const (
+	v01          = "testdata/v0.1/"
+	v01Exchanges = "../server/testdata/v0.1/exchanges.jsonl"
+)
+
+// exchange is a request of the client of version 0.1, and what the daemon answered.
+type exchange struct {
+	Method, Path      string
+	Status            int
+	Request, Response json.RawMessage
+}
+
+// send makes a request to the daemon as it was made then.
+func (d *daemon) send(method, path string, body []byte, token string) (int, []byte) {
+	d.t.Helper()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(d.data, "fairway.sock"))
+	}}
+	defer transport.CloseIdleConnections()
+	r, err := http.NewRequest(method, "http://fairway"+path, bytes.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := (&http.Client{Transport: transport, Timeout: patience}).Do(r)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if strings.Contains(path, "/stream") {
+		return resp.StatusCode, nil
+	}
+	out, err := io.ReadAll(resp.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return resp.StatusCode, out
+}
+
+// fairway runs a command and returns what it printed.
+func fairway(t *testing.T, env []string, args ...string) []byte {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("fairway %v: %v\n%s", args, err, stderr.String())
+	}
+	return out
+}
+
+// TestV01Data: a daemon takes over a data folder of version 0.1, with a snapshot
+// and records after it, and answers as the daemon before it did.
+func TestV01Data(t *testing.T) {
+	t.Parallel()
+	data := shortDir(t)
+	if out, err := exec.Command("tar", "-xzf", v01+"data.tar.gz", "-C", data).CombinedOutput(); err != nil {
+		t.Fatalf("unpack: %v\n%s", err, out)
+	}
+	exported := fairway(t, nil, "journal", "export", "--full", "--data", data)
+	old, err := os.ReadFile(v01 + "journal.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, is := strings.Split(string(old), "\n"), strings.Split(string(exported), "\n")
+	if len(was) != len(is) {
+		t.Fatalf("the journal has %d lines; version 0.1 exported %d", len(is), len(was))
+	}
+	for i := range len(was) - 1 {
+		for _, l := range apitest.Lost([]byte(was[i]), []byte(is[i])) {
+			t.Errorf("line %d of the export: %s", i+1, l)
+		}
+	}
+	fairway(t, nil, "sim", "--journal", v01+"journal.jsonl", "--policy", "fifo,las", "--json")
+
+	d := startDaemon(t, data, "--config", v01+"fairway.yaml")
+	compared := 0
+	for _, e := range apitest.Lines[exchange](t, v01Exchanges) {
+		except, ok := v01Answers[e.Path]
+		if e.Method != "GET" || !ok {
+			continue
+		}
+		compared++
+		status, now := d.send(e.Method, e.Path, nil, "")
+		if status != e.Status {
+			t.Errorf("GET %s: status %d, %s; it was %d", e.Path, status, now, e.Status)
+			continue
+		}
+		for _, l := range apitest.Lost(e.Response, now, except...) {
+			t.Errorf("GET %s: %s", e.Path, l)
+		}
+	}
+	if compared != len(v01Answers) {
+		t.Errorf("%d answers compared; want %d", compared, len(v01Answers))
+	}
+}
+
+// v01Answers are the questions whose answers outlive a restart, with the fields
+// that change by the hour, with the policy's estimates or with the machine.
+var v01Answers = map[string][]string{
+	"/v1/jobs?limit=1000":       {"jobs.rho", "jobs.reason.text"},
+	"/v1/apps":                  {"apps.rho"},
+	"/v1/tenants":               {"tenants.rho", "tenants.share"},
+	"/v1/tokens":                nil,
+	"/v1/policy":                nil,
+	"/v1/searches/sweep":        nil,
+	"/v1/apps/pair/agent":       nil,
+	"/v1/jobs/trains-3/points":  nil,
+	"/v1/jobs/broken-2/explain": {"now"},
+}
+
+// TestV01Client: the daemon takes every request that the client of version 0.1
+// made of its own, with the same outcome.
+func TestV01Client(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, shortDir(t), "--config", v01+"fairway.yaml")
+	renamed := map[string]string{} // ids of tokens then and now
+	var reports []exchange
+	for _, e := range apitest.Lines[exchange](t, v01Exchanges) {
+		if e.Path == "/v1/agent/report" {
+			reports = append(reports, e)
+			continue
+		}
+		if e.Method == "POST" {
+			d.settle()
+		}
+		for old, now := range renamed {
+			e.Path = strings.ReplaceAll(e.Path, old, now)
+		}
+		status, now := d.send(e.Method, e.Path, e.Request, "")
+		for deadline := time.Now().Add(time.Minute); e.Method == "GET" && status != e.Status && time.Now().Before(deadline); {
+			time.Sleep(20 * time.Millisecond) // what it asks for is still to come
+			status, now = d.send(e.Method, e.Path, nil, "")
+		}
+		if status != e.Status {
+			t.Errorf("%s %s: status %d, %s; it was %d", e.Method, e.Path, status, now, e.Status)
+		}
+		if e.Path == "/v1/tokens" && e.Method == "POST" {
+			var a, b api.NewToken
+			if err := json.Unmarshal(e.Response, &a); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(now, &b); err != nil {
+				t.Fatal(err)
+			}
+			renamed[url.PathEscape(a.Token.ID)] = url.PathEscape(b.Token.ID)
+		}
+	}
+	if status, out := d.send("PUT", "/v1/nodes/box", []byte(`{"state": "ready"}`), ""); status != 200 {
+		t.Fatalf("uncordon: status %d: %s", status, out)
+	}
+	for _, r := range reports {
+		if status, out := d.send(r.Method, r.Path, r.Request, d.secretOfJob()); status != r.Status {
+			t.Errorf("report %s: status %d, %s; it was %d", r.Request, status, out, r.Status)
+		}
+	}
+	if len(reports) < 3 || len(renamed) == 0 {
+		t.Errorf("%d reports and %d tokens: the recording has lost something", len(reports), len(renamed))
+	}
+}
+
+// settle waits until no attempt is about to start or to stop and no search will
+// submit another trial: ids of jobs are counted.
+func (d *daemon) settle() {
+	d.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		page, err := d.Page(d.t.Context(), api.JobFilter{States: []string{api.Starting, api.Stopping}})
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		searches, err := d.Searches(d.t.Context())
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		if len(page.Jobs) == 0 && !slices.ContainsFunc(searches, func(s api.Search) bool { return !s.Over() }) {
+			return
+		}
+		if time.Now().After(deadline) {
+			d.t.Fatalf("jobs still start or stop: %v; searches: %v", page.Jobs, searches)
+		}
+	}
+}
+
+// secretOfJob submits a job and returns the secret of its agent once it runs.
+func (d *daemon) secretOfJob() string {
+	d.t.Helper()
+	path := filepath.Join(d.data, "secret")
+	body, _ := json.Marshal(map[string]any{"name": "agent", "gpus": 1, "key": "agent", "command": []string{"sh", "-c", "echo $FAIRWAY_TOKEN > " + path + ".new; mv " + path + ".new " + path + "; sleep 600"}})
+	if status, out := d.send("POST", "/v1/jobs", body, ""); status != 201 && status != 200 {
+		d.t.Fatalf("submit: status %d: %s", status, out)
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if secret, err := os.ReadFile(path); err == nil {
+			return strings.TrimSpace(string(secret))
+		}
+		if time.Now().After(deadline) {
+			d.t.Fatal("the job does not run")
+		}
+	}
+}
+
+// TestV01Files: job files, searches, the configuration and the contexts of version
+// 0.1 are read as they were.
+func TestV01Files(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"job": {"submit", "-f"}, "app": {"app", "submit"}, "search": {"app", "submit"},
+	} {
+		old, err := os.ReadFile(v01 + name + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := fairway(t, nil, append(args, v01+name+".yaml", "--dry-run")...)
+		for _, l := range apitest.Lost(old, now) {
+			t.Errorf("%s.yaml: %s", name, l)
+		}
+	}
+	fairway(t, nil, "config", "check", v01+"fairway.yaml")
+
+	home := t.TempDir()
+	contexts, err := os.ReadFile(v01 + "contexts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(home, "fairway"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(home, "fairway", "contexts.yaml"), contexts, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list := strings.Join(strings.Fields(string(fairway(t, []string{"XDG_CONFIG_HOME=" + home}, "context", "list"))), " ")
+	want, err := os.ReadFile(v01 + "contexts.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(want)) {
+		if line = strings.Join(strings.Fields(line), " "); !strings.Contains(list, line) {
+			t.Errorf("context list prints %q; want %q in it", list, line)
+		}
+	}
+}
