@@ -28,19 +28,20 @@ const module = "github.com/fairway-gpu/fairway"
 // below it. docs/architecture.md draws the rooms, which are the top folders.
 var arrows = map[string][]string{
 	// sched: the core. Nouns, State, Decide, and the mathematics beneath them.
-	"sched/goodput": {},
+	"sched/num":     {},
+	"sched/goodput": {"sched/num"},
 	"sched":         {"sched/goodput"},
 	"sched/place":   {"sched", "sched/goodput"},
 	"sched/guard":   {"sched"},
 
 	// policy: one folder for each policy, and what several of them share.
 	"policy":                 {"sched", "policy/**"},
-	"policy/*":               {"sched", "sched/place", "sched/goodput", "policy/auction", "policy/knob", "policy/interfere", "policy/pairing"},
+	"policy/*":               {"sched/num", "sched", "sched/place", "sched/goodput", "policy/auction", "policy/knob", "policy/interfere", "policy/pairing"},
 	"policy/layer/*":         {"sched", "sched/place", "sched/goodput", "policy/knob", "policy/interfere", "policy/pairing"},
 	"policy/knob":            {"sched"},
 	"policy/auction":         {},
 	"policy/interfere":       {},
-	"policy/interfere/learn": {"policy/interfere"},
+	"policy/interfere/learn": {"sched/num", "policy/interfere"},
 	"policy/pairing":         {"policy/interfere"},
 	"policy/policytest":      {"sched", "sched/place", "sched/goodput"},
 
@@ -68,8 +69,8 @@ var arrows = map[string][]string{
 	// predict: what is known of a job before it runs.
 	"predict/onnx":       {},
 	"predict/features":   {"predict/onnx"},
-	"predict":            {"predict/features"},
-	"predict/experience": {"sched/goodput"},
+	"predict":            {"sched/num", "predict/features"},
+	"predict/experience": {"sched/num", "sched/goodput"},
 
 	// local, kube: the two executors and what surrounds them.
 	"local":           {"daemon/executor", "api", "sched", "diagnose"},
@@ -92,15 +93,15 @@ var arrows = map[string][]string{
 	// sim: virtual time, and where its workloads and truths come from.
 	"sim/zoo":       {"sched", "sched/goodput"},
 	"sim/profile":   {"sched", "sched/goodput"},
-	"sim/autoscale": {"sched", "sched/goodput"},
-	"sim":           {"sim/zoo", "sim/profile", "sim/autoscale", "sched", "sched/place", "sched/goodput", "predict/experience", "tune/search", "policy/interfere", "diagnose"},
-	"sim/trace":     {"sim", "sim/zoo", "sched"},
-	"sim/replay":    {"sim", "sim/zoo", "api", "sched", "sched/goodput", "policy"},
+	"sim/autoscale": {"sched/num", "sched", "sched/goodput"},
+	"sim":           {"sched/num", "sim/zoo", "sim/profile", "sim/autoscale", "sched", "sched/place", "sched/goodput", "predict/experience", "tune/search", "policy/interfere", "diagnose"},
+	"sim/trace":     {"sched/num", "sim", "sim/zoo", "sched"},
+	"sim/replay":    {"sched/num", "sim", "sim/zoo", "api", "sched", "sched/goodput", "policy"},
 
 	// lab: reproductions, reports, benchmarks, measurements.
 	"lab/report":  {"sim", "sim/trace", "sched"},
 	"lab/repro":   {"lab/report", "sim", "sim/**", "sched", "sched/goodput", "policy", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
-	"lab/bench/*": {"lab/repro", "kube/kubetest", "kube/v1alpha1"},
+	"lab/bench/*": {"sched/num", "lab/repro", "kube/kubetest", "kube/v1alpha1"},
 
 	"e2e":                   {}, // tests only
 	"e2e/realnodes":         {}, // tests only

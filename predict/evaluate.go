@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/fairway-gpu/fairway/sched/num"
 )
 
 // The published errors of utilisation, RMSLE, and the bars for memory.
@@ -130,7 +132,7 @@ func splitOf(by string, tests []Test) Split {
 		s.Step.RMSLE += r * r / n
 		sizes = append(sizes, math.Abs(t.StepMS/t.Sample.StepMS-1))
 	}
-	s.Step.RMSLE, s.Step.Median = math.Sqrt(s.Step.RMSLE), quantile(sizes, 0.5)
+	s.Step.RMSLE, s.Step.Median = math.Sqrt(s.Step.RMSLE), num.Quantile(sizes, 0.5)
 	s.Memory = memoryErrors(tests)
 	s.Families = familyErrors(tests)
 	return s
@@ -171,7 +173,7 @@ func memoryErrors(tests []Test) MemoryError {
 		}
 	}
 	out.Within15, out.Under10 = float64(within)/float64(len(worst)), float64(under)/float64(len(worst))
-	out.Median = quantile(sizes, 0.5)
+	out.Median = num.Quantile(sizes, 0.5)
 	return out
 }
 

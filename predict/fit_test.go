@@ -152,11 +152,3 @@ func TestRounded(t *testing.T) {
 		}
 	}
 }
-
-func TestQuantile(t *testing.T) {
-	for q, want := range map[float64]float64{0: 1, 0.5: 2.5, 1: 4, 0.25: 1.75} {
-		if got := quantile([]float64{4, 1, 3, 2}, q); got != want {
-			t.Errorf("quantile %g is %g, want %g", q, got, want)
-		}
-	}
-}

@@ -6,7 +6,6 @@ package predict
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/fairway-gpu/fairway/predict/features"
 )
@@ -169,18 +168,4 @@ func fitMemory(rows []memoryRow, lift float64) (memoryModel, error) {
 	m.Trees = growForest(inputs, slack, residualTrees())
 	m.Trees.Base = rounded(m.Trees.Base)
 	return m, nil
-}
-
-// quantile returns the q-quantile of a list, which it sorts.
-func quantile(list []float64, q float64) float64 {
-	if len(list) == 0 {
-		return 0
-	}
-	slices.Sort(list)
-	at := q * float64(len(list)-1)
-	low := int(math.Floor(at))
-	if low+1 >= len(list) {
-		return list[len(list)-1]
-	}
-	return list[low] + (at-float64(low))*(list[low+1]-list[low])
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/fairway-gpu/fairway/sched/num"
 )
 
 // How models are fitted. The values were chosen by cross-validation over
@@ -215,7 +217,7 @@ func (m *Model) spaceOf(samples []Sample) space {
 			gaps = append(gaps, least)
 		}
 	}
-	s.Typical = rounded(max(quantile(gaps, coverage), 1e-3))
+	s.Typical = rounded(max(num.Quantile(gaps, coverage), 1e-3))
 	return s
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/fairway-gpu/fairway/sched/num"
 )
 
 // The methods that are compared.
@@ -133,7 +135,7 @@ func intervals(tests []Test) (bands []band, step span) {
 func spanOf(list []float64) span {
 	outside := (1 - coverage) / 2 * float64(len(list)) / float64(len(list)+1)
 	outside = max(0, outside-0.5/float64(len(list)+1))
-	return span{min(rounded(quantile(list, outside)), 0), max(rounded(quantile(list, 1-outside)), 0)}
+	return span{min(rounded(num.Quantile(list, outside)), 0), max(rounded(num.Quantile(list, 1-outside)), 0)}
 }
 
 // fillIntervals gives every test the interval that the other folds' errors

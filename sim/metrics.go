@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/num"
 )
 
 // finish turns what was recorded into a result.
@@ -79,8 +80,8 @@ func (res *Result) summarise(r *run) {
 		last = max(last, j.End)
 		jct = append(jct, j.JCT)
 	}
-	res.AvgJCT, res.P50JCT, res.P90JCT, res.P99JCT = mean(jct), quantile(jct, 0.5), quantile(jct, 0.9), quantile(jct, 0.99)
-	res.AvgWait, res.P50Wait, res.P90Wait, res.P99Wait = mean(wait), quantile(wait, 0.5), quantile(wait, 0.9), quantile(wait, 0.99)
+	res.AvgJCT, res.P50JCT, res.P90JCT, res.P99JCT = num.Mean(jct), num.Quantile(jct, 0.5), num.Quantile(jct, 0.9), num.Quantile(jct, 0.99)
+	res.AvgWait, res.P50Wait, res.P90Wait, res.P99Wait = num.Mean(wait), num.Quantile(wait, 0.5), num.Quantile(wait, 0.9), num.Quantile(wait, 0.99)
 	r.record.usage.summarise(r, &res.Summary)
 	if last > 0 {
 		res.Makespan = last - first
@@ -98,33 +99,8 @@ func (res *Result) summarise(r *run) {
 			rho = append(rho, a.rho)
 		}
 	}
-	res.AvgRho, res.P99Rho, res.MaxRho, res.JainRho = mean(rho), quantile(rho, 0.99), quantile(rho, 1), jain(rho)
+	res.AvgRho, res.P99Rho, res.MaxRho, res.JainRho = num.Mean(rho), num.Quantile(rho, 0.99), num.Quantile(rho, 1), jain(rho)
 	res.Delays = r.delays()
-}
-
-func mean(x []float64) float64 {
-	if len(x) == 0 {
-		return 0
-	}
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(len(x))
-}
-
-// quantile interpolates linearly between the two nearest ranks. It sorts x.
-func quantile(x []float64, q float64) float64 {
-	if len(x) == 0 {
-		return 0
-	}
-	slices.Sort(x)
-	at := q * float64(len(x)-1)
-	i := min(int(at), len(x)-1)
-	if i == len(x)-1 {
-		return x[i]
-	}
-	return x[i] + (at-float64(i))*(x[i+1]-x[i])
 }
 
 // jain is Jain's fairness index: 1 when all are equal, 1/n when one has all.
@@ -194,8 +170,8 @@ func (r *run) timing() Timing {
 		return Timing{}
 	}
 	return Timing{
-		DecideP50: 1e3 * quantile(r.spent, 0.5),
-		DecideP99: 1e3 * quantile(r.spent, 0.99),
+		DecideP50: 1e3 * num.Quantile(r.spent, 0.5),
+		DecideP99: 1e3 * num.Quantile(r.spent, 0.99),
 		Wall:      r.Elapsed().Seconds(),
 	}
 }

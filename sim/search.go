@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/num"
 	"github.com/fairway-gpu/fairway/sched/place"
 	"github.com/fairway-gpu/fairway/tune/search"
 )
@@ -286,13 +287,13 @@ func (r *run) reportSearch(res *Result) {
 			sum.Best, sum.Params = t.quality, s.Surface.Space.Text(t.params)
 		}
 	}
-	sum.MeanTrial = mean(times)
+	sum.MeanTrial = num.Mean(times)
 	if last > 0 {
 		sum.Makespan = last - first
 	}
 	slices.Sort(reached)
 	top := reached[max(0, len(reached)-5):]
-	sum.Top = mean(top)
+	sum.Top = num.Mean(top)
 	for _, q := range top {
 		sum.TopSpread += (q - sum.Top) * (q - sum.Top)
 	}

@@ -3,7 +3,11 @@
 
 package gavel
 
-import "math"
+import (
+	"math"
+
+	"github.com/fairway-gpu/fairway/sched/num"
+)
 
 // row is what the linear program sees of jobs that are alike.
 type row struct {
@@ -100,13 +104,5 @@ func (p *problem) rise(k int, prices []float64) bool {
 	r.need = min(r.best, r.need*1.001)
 	then := cost()
 	r.need = need
-	return then-now > 1e-6*r.scale*r.need/r.best*mean(prices)
-}
-
-func mean(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(len(x))
+	return then-now > 1e-6*r.scale*r.need/r.best*num.Mean(prices)
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sched/num"
 )
 
 // Config says how much a job trusts a prior.
@@ -95,8 +96,6 @@ func (p *Prior) weightAfter(measured float64) float64 {
 // that is right, a smaller one is sooner rid of one that is a little wrong.
 const halving = 2
 
-func ceilDiv(a, b int) int { return (a + b - 1) / b }
-
 // Profile returns a new profile of the job's own samples and of those of past
 // jobs on the same type of GPU. own may be nil. A sample of the past is left out
 // where the job has measured itself. The others step back in two ways: each
@@ -132,7 +131,7 @@ func (p *Prior) Profile(gpuType string, own *goodput.Profile) *goodput.Profile {
 			rest = append(rest, s)
 		}
 	}
-	keep := ceilDiv(halving*len(past), halving+len(mine))
+	keep := num.CeilDiv(halving*len(past), halving+len(mine))
 	for _, s := range spread(rest, mine, keep) {
 		s.Count = p.weightAfter(measured)
 		add(s)

@@ -6,6 +6,8 @@ package goodput
 import (
 	"fmt"
 	"math"
+
+	"github.com/fairway-gpu/fairway/sched/num"
 )
 
 // Limits bound the batch size of a job.
@@ -52,19 +54,17 @@ func Split(batch, gpus int, l Limits) (c Config, ok bool) {
 	if batch < 1 || gpus < 1 || l.LocalMax < 1 {
 		return Config{}, false
 	}
-	local := ceilDiv(batch, gpus)
-	c.Accum = ceilDiv(local, l.LocalMax) - 1
+	local := num.CeilDiv(batch, gpus)
+	c.Accum = num.CeilDiv(local, l.LocalMax) - 1
 	if gpus == 1 && batch > l.Initial {
 		c.Accum = max(1, c.Accum)
 	}
-	c.Local = min(ceilDiv(local, c.Accum+1), l.Max/(gpus*(c.Accum+1)))
+	c.Local = min(num.CeilDiv(local, c.Accum+1), l.Max/(gpus*(c.Accum+1)))
 	if c.Local < 1 {
 		return Config{}, false
 	}
 	return c, true
 }
-
-func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // candidates is the number of batch sizes Best tries.
 const candidates = 50

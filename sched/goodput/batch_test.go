@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/fairway-gpu/fairway/sched/num"
 )
 
 func TestSplit(t *testing.T) {
@@ -108,7 +110,7 @@ func TestSplitProperties(t *testing.T) {
 		batch := rapid.IntRange(1, l.Max).Draw(t, "batch")
 		c, ok := Split(batch, gpus, l)
 		if !ok {
-			if gradients := gpus * max(2, ceilDiv(ceilDiv(batch, gpus), l.LocalMax)); gradients <= l.Max {
+			if gradients := gpus * max(2, num.CeilDiv(num.CeilDiv(batch, gpus), l.LocalMax)); gradients <= l.Max {
 				t.Errorf("no split of %d over %d GPUs within %v", batch, gpus, l)
 			}
 			return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sched/num"
 )
 
 // forecast is what the jobs of a snapshot would make of any number of nodes.
@@ -53,7 +54,7 @@ func newForecast(s *sched.Snapshot, rule Rule, nodes int) *forecast {
 		c := curveOf(j, rule)
 		var sizes []size
 		for _, n := range sizesOf(j, f.perNode, nodes*f.perNode) {
-			shape := goodput.Shape{Nodes: ceilDiv(n, f.perNode), GPUs: n}
+			shape := goodput.Shape{Nodes: num.CeilDiv(n, f.perNode), GPUs: n}
 			shape.CrossRack = shape.Nodes > rack
 			sizes = append(sizes, size{n, c.at(gpuType, shape)})
 		}
@@ -109,7 +110,7 @@ func needed(s *sched.Snapshot) int {
 	for _, j := range s.Jobs {
 		widest = max(widest, smallest(j))
 	}
-	return ceilDiv(widest, max(1, s.Cluster.MaxGPUs()))
+	return num.CeilDiv(widest, max(1, s.Cluster.MaxGPUs()))
 }
 
 // usable returns the nodes that all jobs fill at their largest useful sizes,
@@ -153,7 +154,7 @@ func smallest(j *sched.Job) int {
 			return n
 		}
 	}
-	return ceilDiv(j.MinGPUs, j.Task()) * j.Task()
+	return num.CeilDiv(j.MinGPUs, j.Task()) * j.Task()
 }
 
 // sizesOf returns the sizes of a job that are worth a look, ascending: all
@@ -212,5 +213,3 @@ func hullOf(sizes []size) []step {
 }
 
 func slope(a, b size) float64 { return (b.speedup - a.speedup) / float64(b.gpus-a.gpus) }
-
-func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sched/num"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/zoo"
 )
@@ -43,7 +44,7 @@ func newModels(cluster *sched.Cluster, c *chronicle) *models {
 		m.notes.add("the journal shows no job that was stopped: a restart costs what the simulator assumes", "")
 		return m
 	}
-	down, up := median(c.windDown), median(c.startUp)
+	down, up := num.Quantile(c.windDown, 0.5), num.Quantile(c.startUp, 0.5)
 	m.launch = up
 	m.restart = sched.Duration(max(0.001, down+up) * 1e9)
 	text := fmt.Sprintf("a restart costs %s: %.3gs until a stopped attempt was gone, the median of %d", sched.Duration(m.restart.D().Round(time.Millisecond)), down, len(c.windDown))

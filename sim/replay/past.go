@@ -6,7 +6,6 @@ package replay
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
@@ -215,13 +214,4 @@ func seconds(s float64) sched.Duration {
 		s = shortest
 	}
 	return sched.Duration(min(max(s, shortest), most) * 1e9)
-}
-
-// median returns the middle of x; 0 if there is none.
-func median(x []float64) float64 {
-	if len(x) == 0 {
-		return 0
-	}
-	x = slices.Sorted(slices.Values(x))
-	return x[len(x)/2]
 }

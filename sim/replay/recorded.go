@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/num"
 	"github.com/fairway-gpu/fairway/sim"
 )
 
@@ -103,8 +104,8 @@ func summarise(res *sim.Result, end float64) {
 		last = max(last, j.End)
 		jct = append(jct, j.JCT)
 	}
-	res.AvgJCT, res.P50JCT, res.P90JCT, res.P99JCT = mean(jct), quantile(jct, 0.5), quantile(jct, 0.9), quantile(jct, 0.99)
-	res.AvgWait, res.P50Wait, res.P99Wait = mean(wait), quantile(wait, 0.5), quantile(wait, 0.99)
+	res.AvgJCT, res.P50JCT, res.P90JCT, res.P99JCT = num.Mean(jct), num.Quantile(jct, 0.5), num.Quantile(jct, 0.9), num.Quantile(jct, 0.99)
+	res.AvgWait, res.P50Wait, res.P99Wait = num.Mean(wait), num.Quantile(wait, 0.5), num.Quantile(wait, 0.99)
 	res.Makespan = last // the first submission is time zero
 	if res.Unfinished == 0 {
 		end = last
@@ -157,29 +158,4 @@ func thin(points []sim.Point) []sim.Point {
 		out = append(out, points[i])
 	}
 	return append(out, points[len(points)-1])
-}
-
-func mean(x []float64) float64 {
-	if len(x) == 0 {
-		return 0
-	}
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(len(x))
-}
-
-// quantile interpolates linearly between the two nearest ranks. It sorts x.
-func quantile(x []float64, q float64) float64 {
-	if len(x) == 0 {
-		return 0
-	}
-	slices.Sort(x)
-	at := q * float64(len(x)-1)
-	i := min(int(at), len(x)-1)
-	if i == len(x)-1 {
-		return x[i]
-	}
-	return x[i] + (at-float64(i))*(x[i+1]-x[i])
 }

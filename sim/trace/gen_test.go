@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/num"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/zoo"
 )
@@ -341,11 +342,11 @@ func TestThemisIsLikeThePaper(t *testing.T) {
 	slices.Sort(jobs)
 	slices.Sort(gpuMinutes)
 	near(t, "single-job apps", single/n, 0.10, 0.25)
-	near(t, "median jobs of an app", quantile(jobs, 0.5), 78, 0.05)
+	near(t, "median jobs of an app", num.Quantile(jobs, 0.5), 78, 0.05)
 	if most := jobs[len(jobs)-1]; most > 100 {
 		t.Errorf("an app has %g jobs; want at most 100", most)
 	}
-	near(t, "median GPU minutes", quantile(gpuMinutes, 0.5), 215, 0.1)
-	near(t, "p90 of GPU minutes", quantile(gpuMinutes, 0.9), 450, 0.1)
+	near(t, "median GPU minutes", num.Quantile(gpuMinutes, 0.5), 215, 0.1)
+	near(t, "p90 of GPU minutes", num.Quantile(gpuMinutes, 0.9), 450, 0.1)
 	near(t, "load", Stats(wl).GPUHours*3600/(Stats(wl).Span*256), themisLoad, 0.05)
 }

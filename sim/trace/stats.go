@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/num"
 	"github.com/fairway-gpu/fairway/sim"
 )
 
@@ -218,9 +219,9 @@ func sizeStats(wl *sim.Workload) []SizeStat {
 		slices.SortFunc(s.Exact, func(a, b ExactSize) int { return cmp.Compare(a.GPUs, b.GPUs) })
 		s.Size = sizeNames[k]
 		s.Share, s.GPUTimeShare = ratio(s.Jobs, len(wl.Work)), div(gpuTime[k], total)
-		s.Mean = mean(v)
-		s.P10, s.P50, s.P90 = quantile(v, 0.10), quantile(v, 0.50), quantile(v, 0.90)
-		s.P95, s.P99 = quantile(v, 0.95), quantile(v, 0.99)
+		s.Mean = num.Mean(v)
+		s.P10, s.P50, s.P90 = num.Quantile(v, 0.10), num.Quantile(v, 0.50), num.Quantile(v, 0.90)
+		s.P95, s.P99 = num.Quantile(v, 0.95), num.Quantile(v, 0.99)
 		s.CDF = cdf(v)
 	}
 	return out
@@ -243,33 +244,13 @@ func arrivalStats(wl *sim.Workload) ArrivalStat {
 	for i := range gaps {
 		gaps[i] = at[i+1] - at[i]
 	}
-	slices.Sort(gaps)
-	a.MeanGap, a.P50Gap, a.P90Gap = mean(gaps), quantile(gaps, 0.5), quantile(gaps, 0.9)
+	a.MeanGap, a.P50Gap, a.P90Gap = num.Mean(gaps), num.Quantile(gaps, 0.5), num.Quantile(gaps, 0.9)
 	var square float64
 	for _, g := range gaps {
 		square += (g - a.MeanGap) * (g - a.MeanGap)
 	}
 	a.CV = div(math.Sqrt(square/float64(len(gaps))), a.MeanGap)
 	return a
-}
-
-// mean of values; 0 for none.
-func mean(v []float64) float64 {
-	var sum float64
-	for _, x := range v {
-		sum += x
-	}
-	return div(sum, float64(len(v)))
-}
-
-// quantile of sorted values: the smallest one that at least the share p of
-// them does not exceed.
-func quantile(sorted []float64, p float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	i := int(math.Ceil(p*float64(len(sorted)))) - 1
-	return sorted[min(max(0, i), len(sorted)-1)]
 }
 
 // cdfPoints bounds the points of a curve.

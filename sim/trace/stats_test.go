@@ -61,7 +61,7 @@ func TestStats(t *testing.T) {
 			{Size: ">8", Jobs: 1, Share: 0.2, GPUTimeShare: 960.0 / 1212, Mean: 3600, P10: 3600, P50: 3600, P90: 3600, P95: 3600, P99: 3600,
 				CDF: []CDFPoint{{3600, 1}}, Exact: []ExactSize{{16, 1}}},
 		},
-		Arrivals: ArrivalStat{MeanGap: 1350, P50Gap: 600, P90Gap: 4200, CV: math.Sqrt(2767500) / 1350},
+		Arrivals: ArrivalStat{MeanGap: 1350, P50Gap: 600, P90Gap: 600 + 0.7*3600, CV: math.Sqrt(2767500) / 1350},
 		Demand: DemandSeries{Step: 3600, Mean: (4.2 + 8) / 2, Peak: 8, Points: []DemandPoint{
 			{T: 0, Jobs: 3, Submitted: 13, GPUs: 1 + 2 + 1.2},
 			{T: 3600, Jobs: 2, Submitted: 17, GPUs: 8},
@@ -84,7 +84,7 @@ func TestStats(t *testing.T) {
 			{GPUs: 0, Jobs: 2, Passed: 0.5, Killed: 0.25, All: (60*0.5 + 120*0.25) / 180},
 		},
 		Failures: FailureStat{Trials: 3, Jobs: 2, PerJob: 1.5, Reasons: []ReasonStat{
-			{Reason: "syntax error", Trials: 2, Jobs: 1, Users: 1, P50: 180, P90: 360, P95: 360, Share: 9.0 / 24, GPUTimeShare: 72.0 / 312, BySize: [3]int{0, 0, 2}},
+			{Reason: "syntax error", Trials: 2, Jobs: 1, Users: 1, P50: 270, P90: 342, P95: 351, Share: 9.0 / 24, GPUTimeShare: 72.0 / 312, BySize: [3]int{0, 0, 2}},
 			{Reason: "GPU on fire", Trials: 1, Jobs: 1, Users: 1, P50: 900, P90: 900, P95: 900, Share: 15.0 / 24, GPUTimeShare: 240.0 / 312, BySize: [3]int{0, 0, 1}},
 		}},
 	}
@@ -134,8 +134,8 @@ Run time, all attempts
   >8     1.0h   1.0h   1.0h   1.0h   1.0h   1.0h  ▁▁▁▁▁▁▁▁█▁▁▁▁▁▁▁▁▁▁▁
 
 Submissions
-  gap   mean    p50   p90    cv  by hour of day            Mon to Sun
-       22.5m  10.0m  1.2h  1.23  █▆▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁  █▁▁▁▁▁▁
+  gap   mean    p50    p90    cv  by hour of day            Mon to Sun
+       22.5m  10.0m  52.0m  1.23  █▆▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁  █▁▁▁▁▁▁
 
 Demand, steps of 1.0h
   demand over time
@@ -169,7 +169,7 @@ Utilisation of held GPUs (paper: Philly, table 3)
 
 Failures, minutes to failure (paper: Philly, table 7; its trials scaled to the same sum)
   reason        trials  paper  jobs    p50  paper    p90  paper    p95  paper  of time  paper  1 GPU  2-4  >4
-  syntax error       2      0     1   3.00   0.58   6.00   5.02   6.00  12.00    37.5%   0.2%      0    0   2
+  syntax error       2      0     1   4.50   0.58   5.70   5.02   5.85  12.00    37.5%   0.2%      0    0   2
   GPU on fire        1            1  15.00         15.00         15.00           62.5%             0    0   1
 3 failed attempts of 2 jobs: 1.50 for each job that fails (paper: 2.3)
 `

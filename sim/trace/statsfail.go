@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/fairway-gpu/fairway/sched/num"
 	"github.com/fairway-gpu/fairway/sim"
 )
 
@@ -75,10 +76,9 @@ func failureStats(wl *sim.Workload) FailureStat {
 	}
 	f.PerJob = ratio(f.Trials, f.Jobs)
 	for _, r := range byReason {
-		slices.Sort(r.seconds)
 		s := &r.stat
 		s.Users = len(r.users)
-		s.P50, s.P90, s.P95 = quantile(r.seconds, 0.5), quantile(r.seconds, 0.9), quantile(r.seconds, 0.95)
+		s.P50, s.P90, s.P95 = num.Quantile(r.seconds, 0.5), num.Quantile(r.seconds, 0.9), num.Quantile(r.seconds, 0.95)
 		s.Share, s.GPUTimeShare = div(s.Share, total), div(s.GPUTimeShare, totalGPU)
 		f.Reasons = append(f.Reasons, *s)
 	}

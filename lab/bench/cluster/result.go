@@ -12,6 +12,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/fairway-gpu/fairway/sched/num"
 )
 
 // result is what a run showed. Times are in the unit that their name says.
@@ -87,7 +89,7 @@ func (t *trial) result(f figures) (*result, error) {
 	for i := range bound {
 		waits = append(waits, bound[i].Sub(submitted[i]).Seconds())
 	}
-	r.WaitP50S, r.WaitP99S = quantile(waits, 0.5), quantile(waits, 0.99)
+	r.WaitP50S, r.WaitP99S = num.Quantile(waits, 0.5), num.Quantile(waits, 0.99)
 	slices.SortFunc(bound, time.Time.Compare)
 	for i, at := range bound {
 		r.curve = append(r.curve, [2]float64{at.Sub(f.first).Seconds(), float64(i + 1)})
@@ -111,18 +113,9 @@ func (r *result) decided(log string, since time.Time) error {
 		}
 	}
 	r.Decisions = len(policy)
-	r.DecideP50, r.DecideP99, r.DecideMax = quantile(policy, 0.5), quantile(policy, 0.99), quantile(policy, 1)
-	r.WholeP50, r.WholeP99 = quantile(whole, 0.5), quantile(whole, 0.99)
+	r.DecideP50, r.DecideP99, r.DecideMax = num.Quantile(policy, 0.5), num.Quantile(policy, 0.99), num.Quantile(policy, 1)
+	r.WholeP50, r.WholeP99 = num.Quantile(whole, 0.5), num.Quantile(whole, 0.99)
 	return nil
-}
-
-// quantile returns the smallest value that a part q of all values does not exceed.
-func quantile(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	v := slices.Sorted(slices.Values(values))
-	return v[min(len(v)-1, max(0, int(q*float64(len(v))+0.999999)-1))]
 }
 
 // less returns what has been added to counters.

@@ -6,9 +6,9 @@ package learn
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/fairway-gpu/fairway/policy/interfere"
+	"github.com/fairway-gpu/fairway/sched/num"
 )
 
 // leastPairs is how many pairs a mode needs to be fitted.
@@ -100,18 +100,7 @@ func shortStep(all []sample) float64 {
 	for i, x := range all {
 		steps[i] = x.own.Step
 	}
-	return quantile(steps, 0.1)
-}
-
-// quantile returns the value below which the part q of all lies.
-func quantile(all []float64, q float64) float64 {
-	s := slices.Sorted(slices.Values(all))
-	at := q * float64(len(s)-1)
-	i := min(int(at), len(s)-2)
-	if len(s) == 1 {
-		return s[0]
-	}
-	return s[i] + (at-float64(i))*(s[i+1]-s[i])
+	return num.Quantile(steps, 0.1)
 }
 
 func within(x, low, high float64) float64 { return min(max(x, low), high) }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/fairway-gpu/fairway/policy/interfere"
+	"github.com/fairway-gpu/fairway/sched/num"
 )
 
 // Read reads the pairs of a type of GPU and what their jobs do alone from a
@@ -101,7 +102,7 @@ func Align(pairs []Pair, solo map[Key]interfere.Load) []Pair {
 	}
 	for n := range out {
 		if all := ratios[out[n].Session]; len(all) > 0 {
-			out[n].HostSlower = quantile(all, 0.5)
+			out[n].HostSlower = num.Quantile(all, 0.5)
 		}
 	}
 	return out

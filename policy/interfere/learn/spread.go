@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/fairway-gpu/fairway/policy/interfere"
+	"github.com/fairway-gpu/fairway/sched/num"
 )
 
 // regions are the pressures in which the spread is taken, by their upper ends.
@@ -87,6 +88,6 @@ func describe(part []miss) interfere.Spread {
 	}
 	return interfere.Spread{
 		At: digits(pressure), Scatter: digits(max(scatter, leastOff)),
-		High: digits(max(1, mean*max(1, quantile(ratios, 0.95)))), Jobs: len(part),
+		High: digits(max(1, mean*max(1, num.Quantile(ratios, 0.95)))), Jobs: len(part),
 	}
 }
