@@ -83,7 +83,7 @@ func (d *daemon) dashboard(n int) *url.URL {
 	d.t.Helper()
 	var printed [][]string
 	waitFor(d.t, patience, func() bool {
-		printed = regexp.MustCompile(`Dashboard: (http\S+)\n`).FindAllStringSubmatch(d.log.tail(1<<20), -1)
+		printed = regexp.MustCompile(`dashboard: (http\S+)\n`).FindAllStringSubmatch(d.log.tail(1<<20), -1)
 		return len(printed) >= n
 	})
 	at, err := url.Parse(printed[n-1][1])

@@ -21,9 +21,9 @@ func newApp() *cobra.Command {
 	var r remote
 	c := &cobra.Command{
 		Use:   "app",
-		Short: "Submit, see and control jobs that belong together",
-		Long: `An app is what one user runs for one goal: one job, or the many trials of a
-search. Fairness is between apps, not between jobs.` + exitHelp,
+		Short: "Manage apps: groups of jobs that share one fair share",
+		Long: `An app is one or more jobs with a common goal, such as the trials of a
+hyper-parameter search. Fairness is measured between apps, not between jobs.` + exitHelp,
 		Example: `  fairway app submit sweep.yaml
   fairway app list
   fairway app show sweep
@@ -31,9 +31,9 @@ search. Fairness is between apps, not between jobs.` + exitHelp,
 	}
 	r.registerJSON(c)
 	return group(c, newAppSubmit(&r), newAppList(&r), newAppShow(&r),
-		newAppControl(&r, api.Cancel, "End all jobs of an app for good"),
-		newAppControl(&r, api.Pause, "Take all jobs of an app off their GPUs"),
-		newAppControl(&r, api.Resume, "Let the paused jobs of an app go on"), newAppAgent(&r))
+		newAppControl(&r, api.Cancel, "Cancel all jobs of an app"),
+		newAppControl(&r, api.Pause, "Pause all jobs of an app and free their GPUs"),
+		newAppControl(&r, api.Resume, "Resume the paused jobs of an app"), newAppAgent(&r))
 }
 
 func newAppSubmit(r *remote) *cobra.Command {
@@ -41,13 +41,13 @@ func newAppSubmit(r *remote) *cobra.Command {
 	var wait, dryRun bool
 	c := &cobra.Command{
 		Use:   "submit FILE",
-		Short: "Submit jobs that belong together: all or none",
+		Short: "Submit the jobs of a file as one app, all or none",
 		Long: `Submit the jobs of a file as one app: all of them or none. The file has an id and a
-list of jobs, or one YAML document for each job and the id comes from --id. See
+list of jobs, or one YAML document per job with the id given by --id. See
 docs/job-file.md.
 
-A file with a field "search" is a search for hyper-parameters: the daemon chooses
-the jobs, the trials, as it goes, and stops bad ones early. See docs/search.md.`,
+A file with a "search" field is a hyper-parameter search: the daemon creates the
+jobs (trials) as it goes and stops weak ones early. See docs/search.md.`,
 		Example: `  fairway app submit sweep.yaml
   fairway app submit trials.yaml --id sweep --wait
   fairway app submit examples/search.yaml --wait`,
@@ -80,9 +80,9 @@ the jobs, the trials, as it goes, and stops bad ones early. See docs/search.md.`
 			return afterSubmit(c, submitted{daemon: daemon, jobs: jobs, wait: wait, asJSON: r.asJSON})
 		},
 	}
-	c.Flags().StringVar(&id, "id", "", "name of the app (default: the id of the file)")
-	c.Flags().BoolVarP(&wait, "wait", "w", false, "wait for the end of all jobs and exit with their outcome")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "check the jobs and print them, without submitting")
+	c.Flags().StringVar(&id, "id", "", "app `name` (default: the id in the file)")
+	c.Flags().BoolVarP(&wait, "wait", "w", false, "wait until all jobs end, and exit with their outcome")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "check and print the jobs without submitting them")
 	return c
 }
 
@@ -139,7 +139,7 @@ func printApps(w io.Writer, apps []api.AppView, v view) {
 		return
 	}
 	g := grid{right: []bool{false, true, true, true, true, true, true, true, true, true}}
-	g.add("APP", "JOBS", "RUNNING", "WAITING", "FINISHED", "FAILED", "KILLED", "GPUS", "RHO", "AGE", "TENANT")
+	g.add("APP", "JOBS", "RUNNING", "WAITING", "FINISHED", "FAILED", "CANCELLED", "GPUS", "RHO", "AGE", "TENANT")
 	for _, a := range apps {
 		g.add(clean(string(a.ID)), fmt.Sprint(a.Jobs), fmt.Sprint(a.Running), fmt.Sprint(a.Waiting), fmt.Sprint(a.Finished),
 			fmt.Sprint(a.Failed), fmt.Sprint(a.Killed), fmt.Sprint(a.GPUs), rhoText(a.Rho), brief(v.now.Sub(a.Submitted)), orDash(string(a.Tenant)))

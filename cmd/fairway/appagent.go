@@ -20,15 +20,15 @@ func newAppAgent(r *remote) *cobra.Command {
 	var secretEnv string
 	c := &cobra.Command{
 		Use:   "agent APP [URL | --remove]",
-		Short: "Let a program of your own bid for the GPUs of an app",
-		Long: `Let a program of your own bid for the GPUs of an app, while a policy that holds
-auctions (themis) is in force. The daemon asks it at URL/v1/rho, /v1/bid and
-/v1/win: see docs/bidding.md. It must run on this machine or on a host that the
-configuration of the daemon allows (bidders.hosts).
+		Short: "Register a program that bids for the GPUs of an app",
+		Long: `Register a program that bids for the GPUs of an app under policies that hold
+auctions (themis). The daemon calls it at URL/v1/rho, /v1/bid and /v1/win; see
+docs/bidding.md. It must run on this machine or on a host that the daemon's
+configuration allows (bidders.hosts).
 
-The program knows the daemon by a secret. Without --secret-env the daemon makes
-one and prints it, alone, on standard output: nobody will see it again. Without a
-URL the command shows who bids, and the last bid.`,
+The daemon authenticates to the program with a secret. Without --secret-env the
+daemon generates one and prints it once, alone, on standard output. Without a URL
+the command shows the registered program and its last bid.`,
 		Example: `  fairway app agent sweep http://127.0.0.1:9000 > bidder.secret
   fairway app agent sweep http://127.0.0.1:9000 --secret-env BIDDER_SECRET
   fairway app agent sweep
@@ -46,14 +46,14 @@ URL the command shows who bids, and the last bid.`,
 			}
 			if secretEnv != "" {
 				if change.Secret = os.Getenv(secretEnv); change.Secret == "" {
-					return usagef("app agent: the variable %s is empty; put the secret into it, or leave --secret-env out", clean(secretEnv))
+					return usagef("app agent: environment variable %s is empty; set it to the secret, or omit --secret-env", clean(secretEnv))
 				}
 			}
 			return runAppAgent(c, r, sched.AppID(args[0]), change, remove)
 		},
 	}
-	c.Flags().BoolVar(&remove, "remove", false, "let no program bid for the app any more")
-	c.Flags().StringVar(&secretEnv, "secret-env", "", "environment `variable` that holds the secret (default: the daemon makes one)")
+	c.Flags().BoolVar(&remove, "remove", false, "remove the registration")
+	c.Flags().StringVar(&secretEnv, "secret-env", "", "environment `variable` that holds the secret (default: the daemon generates one)")
 	return c
 }
 
@@ -69,7 +69,7 @@ func runAppAgent(c *cobra.Command, r *remote, app sched.AppID, change api.Bidder
 		if err := daemon.RemoveBidder(c.Context(), app); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(c.ErrOrStderr(), "nobody bids for %s any more\n", clean(string(app)))
+		_, err := fmt.Fprintf(c.ErrOrStderr(), "removed the bidder of %s\n", clean(string(app)))
 		return err
 	case change.URL == "":
 		v, err = daemon.Bidder(c.Context(), app)
@@ -94,10 +94,10 @@ func runAppAgent(c *cobra.Command, r *remote, app sched.AppID, change api.Bidder
 }
 
 func printBidder(w io.Writer, v api.BidderView, now time.Time) {
-	fmt.Fprintf(w, "%s bids for %s since %s\n", clean(v.URL), clean(string(v.App)), brief(now.Sub(v.Since)))
+	fmt.Fprintf(w, "%s has been bidding for %s for %s\n", clean(v.URL), clean(string(v.App)), brief(now.Sub(v.Since)))
 	if v.Bid == nil {
-		fmt.Fprintln(w, "no bid: it was not asked yet, or lost its turn (see \"fairway events --kind app-bid\")")
+		fmt.Fprintln(w, "no bid yet, or the last one failed (see \"fairway events --kind app-bid\")")
 		return
 	}
-	fmt.Fprintf(w, "bid %s ago: rho %.3g now, %d rows\n", brief(now.Sub(v.Bid.At)), v.Bid.Rho, len(v.Bid.Rows))
+	fmt.Fprintf(w, "last bid %s ago: rho %.3g, %d rows\n", brief(now.Sub(v.Bid.At)), v.Bid.Rho, len(v.Bid.Rows))
 }

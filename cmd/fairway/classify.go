@@ -33,15 +33,15 @@ func newClassify() *cobra.Command {
 	var f classifyFlags
 	c := &cobra.Command{
 		Use:   "classify [FILE...]",
-		Short: "Say why a job failed, from its logs, exit code and signal",
-		Long: `Say why a job failed: the root cause in its logs, whose fault it is, the line that
-gives it away, and whether a retry is worth it. Several files are the logs of
-several ranks (rank3.log, worker-3.out, ...) or of the host (dmesg): the first
-failing rank is found among them. Without files, standard input is read. Only the
-last 64 KiB of each log are looked at.
+		Short: "Explain why a job failed, from its logs, exit code and signal",
+		Long: `Explain why a job failed: the root cause in its logs, its category (user, engine or
+infrastructure), the log line that shows it, and whether to retry. Pass the logs of
+several ranks (rank3.log, worker-3.out, ...) or of the host (dmesg) to find the rank
+that failed first. Without files it reads standard input. It reads the last 64 KiB
+of each log.
 
---signatures adds reasons and signatures of your own, in YAML or JSON; they go
-before the built-in ones. See docs/failures.md.`,
+--signatures adds your own reasons and signatures, in YAML or JSON; they take
+precedence over the built-in ones. See docs/failures.md.`,
 		Example: `  fairway classify < train.log
   fairway classify --exit 137 rank*.log
   fairway classify --signatures site.yaml --json train.log
@@ -49,12 +49,12 @@ before the built-in ones. See docs/failures.md.`,
 		RunE: func(c *cobra.Command, files []string) error { return f.run(c, files) },
 	}
 	c.Flags().StringVar(&f.exit, "exit", "", "exit code of the job (default: unknown)")
-	c.Flags().StringVar(&f.signal, "signal", "", "signal that ended the job, such as SIGKILL or 9")
-	c.Flags().StringSliceVar(&f.events, "event", nil, "what the host or the scheduler says, such as oom-kill, node-lost, preempted")
-	c.Flags().StringVar(&f.signatures, "signatures", "", "file with signatures of your own")
+	c.Flags().StringVar(&f.signal, "signal", "", "signal that killed the job, such as SIGKILL or 9")
+	c.Flags().StringSliceVar(&f.events, "event", nil, "event reported by the host or the scheduler, such as oom-kill, node-lost, preempted")
+	c.Flags().StringVar(&f.signatures, "signatures", "", "file with your own signatures")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
-	c.Flags().BoolVar(&f.list, "list", false, "print the table of reasons instead")
-	c.Flags().BoolVar(&f.markdown, "markdown", false, "print the table for docs/failures.md, with --list")
+	c.Flags().BoolVar(&f.list, "list", false, "list all failure reasons")
+	c.Flags().BoolVar(&f.markdown, "markdown", false, "with --list: print the table of docs/failures.md")
 	return c
 }
 
@@ -204,10 +204,10 @@ func printFinding(w io.Writer, f diagnose.Finding, a diagnose.Advice) {
 	}
 	g.add("retry", retry)
 	if a.MoreMemory > 0 {
-		g.add("memory", fmt.Sprintf("ask for %g times as much", a.MoreMemory))
+		g.add("memory", fmt.Sprintf("request %g times as much", a.MoreMemory))
 	}
 	if a.SmallerBatch > 0 {
-		g.add("batch", fmt.Sprintf("%g of it for each GPU", a.SmallerBatch))
+		g.add("batch", fmt.Sprintf("%g of the current batch per GPU", a.SmallerBatch))
 	}
 	g.add("advice", clean(f.Retry.Say))
 	for i, s := range f.Also {

@@ -53,8 +53,7 @@ func clientCommands() []*cobra.Command {
 // exitHelp ends the help of commands that speak to a daemon.
 const exitHelp = `
 
-Exit codes: 0 it worked, 1 it failed, 2 it was called wrongly, 3 there is no
-such thing.`
+Exit codes: 0 success, 1 failure, 2 wrong usage, 3 not found.`
 
 // remote says which daemon to speak to, and how to print its answers.
 type remote struct {
@@ -66,11 +65,11 @@ type remote struct {
 // register adds the flags that all commands of a daemon have.
 func (r *remote) register(c *cobra.Command) {
 	fl := c.PersistentFlags()
-	fl.StringVar(&r.context, "context", "", "where to go, by `name` (see fairway context)")
-	fl.StringVar(&r.address, "address", "", "the daemon: unix:///path/of.sock, http://host:port or https://host:port\n(default: $"+envAddress+", else the socket of this user's daemon)")
-	fl.StringVar(&r.token, "token", "", "secret of a token, for a daemon behind TCP (default: $"+envToken+", else --token-file);\nother users of this machine can see it here: prefer a file")
-	fl.StringVar(&r.tokenFile, "token-file", "", "file of mode 0600 that holds the token (default: token in the folder fairway of your configuration)")
-	fl.StringVar(&r.ca, "ca", "", "file with certificates to trust besides the system's")
+	fl.StringVar(&r.context, "context", "", "context to use, by `name` (see fairway context)")
+	fl.StringVar(&r.address, "address", "", "daemon address: unix:///path/of.sock, http://host:port or https://host:port\n(default: $"+envAddress+", else the socket of your own daemon)")
+	fl.StringVar(&r.token, "token", "", "token for a daemon reached over TCP (default: $"+envToken+", else --token-file);\nvisible to other users of this machine: prefer a file")
+	fl.StringVar(&r.tokenFile, "token-file", "", "file with mode 0600 that contains the token (default: fairway/token in your configuration folder)")
+	fl.StringVar(&r.ca, "ca", "", "file with CA certificates to trust in addition to the system's")
 }
 
 func (r *remote) registerJSON(c *cobra.Command) {
@@ -167,7 +166,7 @@ func exactly(n int, example string) cobra.PositionalArgs {
 func atLeastOne(example string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usagef("%s: nothing was named; for example: %s", c.CommandPath(), example)
+			return usagef("%s: missing argument, for example: %s", c.CommandPath(), example)
 		}
 		return nil
 	}
@@ -176,7 +175,7 @@ func atLeastOne(example string) cobra.PositionalArgs {
 // noArguments is cobra.NoArgs with the exit code of a wrong call.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%s: %.40q is too much; it takes no arguments", c.CommandPath(), args[0])
+		return usagef("%s: unexpected argument %.40q", c.CommandPath(), args[0])
 	}
 	return nil
 }
@@ -192,9 +191,9 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 				names = append(names, s.Name())
 			}
 			if len(args) == 0 {
-				return usagef("%s: say what to do: %s (see %s --help)", c.CommandPath(), strings.Join(names, ", "), c.CommandPath())
+				return usagef("%s: missing subcommand: %s (see %s --help)", c.CommandPath(), strings.Join(names, ", "), c.CommandPath())
 			}
-			return usagef("%s: there is no %.40q; want %s", c.CommandPath(), args[0], strings.Join(names, ", "))
+			return usagef("%s: unknown subcommand %.40q; want %s", c.CommandPath(), args[0], strings.Join(names, ", "))
 		}
 	}
 	return c

@@ -15,13 +15,13 @@ import (
 func newContext() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "context",
-		Short: "Name the daemons and clusters you use, and choose one",
-		Long: `Name the daemons and clusters you use, and choose the one that commands speak to.
+		Short: "Manage named connections to daemons and clusters",
+		Long: `A context is a named connection to a daemon or cluster.
 
---context NAME chooses for one command, "fairway context use" for all that follow.
---address and $FAIRWAY_ADDRESS count more than the choice; the context "local" is
-always there: the daemon of this machine. They are kept in contexts.yaml in the
-folder fairway of your configuration.`,
+--context NAME selects one for a single command, "fairway context use" for all later
+commands. --address and $FAIRWAY_ADDRESS override it. The context "local" always
+exists: the daemon of this machine. Contexts are stored in fairway/contexts.yaml in
+your configuration folder.`,
 		Example: `  fairway context add kube --kube --account vision/trainer
   fairway --context kube ps
   fairway context use kube`,
@@ -31,7 +31,7 @@ folder fairway of your configuration.`,
 func newContextList() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "list", Short: "List the contexts; * marks the chosen one",
+		Use: "list", Short: "List contexts; * marks the current one",
 		Example: `  fairway context list`,
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -67,7 +67,7 @@ func printContexts(w io.Writer, all *contexts) error {
 
 func newContextUse() *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Choose the context of the commands that follow",
+		Use: "use NAME", Short: "Select the context for later commands",
 		Example: `  fairway context use kube
   fairway context use local`,
 		Args: exactly(1, "fairway context use kube"),
@@ -78,7 +78,7 @@ func newContextUse() *cobra.Command {
 					all.Current = ""
 				}
 				if _, there := all.Contexts[all.Current]; all.Current != "" && !there {
-					return usagef("there is no context %.80q; want one of %s", args[0], strings.Join(append(all.names(), thisMachine), ", "))
+					return usagef("unknown context %.80q; want one of %s", args[0], strings.Join(append(all.names(), thisMachine), ", "))
 				}
 				return nil
 			})
@@ -88,13 +88,13 @@ func newContextUse() *cobra.Command {
 
 func newContextRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Short: "Forget a context",
+		Use: "remove NAME", Short: "Remove a context",
 		Example: `  fairway context remove kube`,
 		Args:    exactly(1, "fairway context remove kube"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return changeContexts(func(all *contexts) error {
 				if _, there := all.Contexts[args[0]]; !there {
-					return usagef("there is no context %.80q; want one of %s", args[0], strings.Join(all.names(), ", "))
+					return usagef("unknown context %.80q; want one of %s", args[0], strings.Join(all.names(), ", "))
 				}
 				delete(all.Contexts, args[0])
 				if all.Current == args[0] {
@@ -130,16 +130,15 @@ func newContextAdd() *cobra.Command {
 	var f contextFlags
 	c := &cobra.Command{
 		Use:   "add NAME --kube | add NAME --address URL",
-		Short: "Add a context, or replace it",
-		Long: `Add a context, or replace it.
+		Short: "Add or replace a context",
+		Long: `Add or replace a context.
 
-With --kube it is the Fairway of a Kubernetes cluster: each command asks kubectl for
-a token of a service account (kubectl create token) and goes through kubectl
-port-forward. What the account may do in its namespace says what you may do.
+With --kube the context is Fairway in a Kubernetes cluster: each command gets a token
+for a service account (kubectl create token) and connects through kubectl
+port-forward. The account's RBAC permissions in its namespace determine yours.
 
-A tunnel is a command that listens on the port {port} of this machine for as long
-as it runs, and {port} stands in the address too. A token command prints a token.
-Both are run by sh.`,
+A tunnel command listens on local port {port} while it runs; the address contains
+{port} too. A token command prints a token. Both run in sh.`,
 		Example: `  fairway context add kube --kube --account vision/trainer
   fairway context add lab --address https://lab.example:8460 --token-file ~/.lab-token
   fairway context add box --address 'http://127.0.0.1:{port}' --tunnel-command 'ssh -NL {port}:127.0.0.1:8460 box' --token-command 'pass fairway/box'`,
@@ -160,15 +159,15 @@ Both are run by sh.`,
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.address, "address", "", "`URL` of the daemon: unix:///path/of.sock, http://host:port or https://host:port")
-	fl.StringVar(&f.tunnel, "tunnel-command", "", "`command` that leads to it, from {port} of this machine")
+	fl.StringVar(&f.tunnel, "tunnel-command", "", "`command` that forwards local port {port} to the daemon")
 	fl.StringVar(&f.tokenCommand, "token-command", "", "`command` that prints a token")
-	fl.StringVar(&f.tokenFile, "token-file", "", "`file` of mode 0600 that holds a token")
-	fl.StringVar(&f.ca, "ca", "", "`file` with certificates to trust besides the system's")
-	fl.BoolVar(&f.kube, "kube", false, "the Fairway of a Kubernetes cluster, by kubectl")
-	fl.BoolVar(&f.tls, "tls", false, "the API of the cluster is encrypted, with --kube; --ca says so too")
-	fl.StringVar(&f.namespace, "namespace", "fairway-system", "`namespace` of the operator, with --kube")
-	fl.StringVar(&f.account, "account", "default", "service account to be, as `[NAMESPACE/]NAME`, with --kube")
-	fl.StringVar(&f.kubeContext, "kube-context", "", "`context` of kubectl, with --kube (default: its current one)")
+	fl.StringVar(&f.tokenFile, "token-file", "", "`file` with mode 0600 that contains a token")
+	fl.StringVar(&f.ca, "ca", "", "`file` with CA certificates to trust in addition to the system's")
+	fl.BoolVar(&f.kube, "kube", false, "connect to Fairway in a Kubernetes cluster through kubectl")
+	fl.BoolVar(&f.tls, "tls", false, "with --kube: use HTTPS (implied by --ca)")
+	fl.StringVar(&f.namespace, "namespace", "fairway-system", "with --kube: `namespace` of the operator")
+	fl.StringVar(&f.account, "account", "default", "with --kube: service account to use, as `[NAMESPACE/]NAME`")
+	fl.StringVar(&f.kubeContext, "kube-context", "", "with --kube: kubectl `context` (default: the current one)")
 	return c
 }
 
@@ -190,7 +189,7 @@ func (f *contextFlags) place() (place, error) {
 		return p, nil
 	}
 	if f.address != "" || f.tunnel != "" || f.tokenCommand != "" || f.tokenFile != "" {
-		return place{}, usagef("context add: --kube goes with none of --address, --tunnel-command, --token-command and --token-file")
+		return place{}, usagef("context add: --kube cannot be combined with --address, --tunnel-command, --token-command or --token-file")
 	}
 	kubectl := []string{"kubectl"}
 	if f.kubeContext != "" {

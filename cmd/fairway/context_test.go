@@ -99,7 +99,7 @@ func TestContextsFile(t *testing.T) {
 		"contexts: {'../x': {address: 'unix:///'}}":                                 "\"../x\"",
 		"contexts: {a: {}}":                                                         "address is empty",
 		"contexts: {a: {adress: x}}":                                                "adress",
-		"contexts: {a: {address: 'http://127.0.0.1:1', tunnel: [x]}}":               "{port} in it",
+		"contexts: {a: {address: 'http://127.0.0.1:1', tunnel: [x]}}":               "must contain {port}",
 		"contexts: {a: {address: 'http://127.0.0.1:{port}', tunnel: [x]}}":          "tunnel = ",
 		"contexts: {a: {address: 'http://a:1', token_command: [x], token_file: y}}": "want one",
 	} {

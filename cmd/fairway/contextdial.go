@@ -70,11 +70,11 @@ func (p place) token(r *remote) (string, error) {
 	cmd := exec.CommandContext(ctx, p.TokenCommand[0], p.TokenCommand[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = os.Stdin, &out, &faults, time.Second
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("ask for a token with %.200q: %w: %s", strings.Join(p.TokenCommand, " "), err, faults.text())
+		return "", fmt.Errorf("get a token with %.200q: %w: %s", strings.Join(p.TokenCommand, " "), err, faults.text())
 	}
 	token := out.text()
 	if token == "" || len(token) > maxToken || strings.ContainsAny(token, " \t\r\n") {
-		return "", fmt.Errorf("ask for a token with %.200q: it did not print one token and nothing else", strings.Join(p.TokenCommand, " "))
+		return "", fmt.Errorf("get a token with %.200q: its output is not a single token", strings.Join(p.TokenCommand, " "))
 	}
 	return token, nil
 }
@@ -132,11 +132,11 @@ func (t *tunnel) wait() error {
 		}
 		select {
 		case <-t.ended:
-			return fmt.Errorf("it ended: %s", cmp.Or(t.faults.text(), "it said nothing"))
+			return fmt.Errorf("it exited: %s", cmp.Or(t.faults.text(), "no output"))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	return errors.New("it does not answer")
+	return errors.New("no answer")
 }
 
 // close ends the command. It is asked first, so that it can end what it has started.

@@ -84,11 +84,11 @@ func (p place) validate() error {
 	case p.Address == "":
 		return errors.New("address is empty; want unix:///path, http://host:port or https://host:port")
 	case len(p.Tunnel) > 0 && !strings.Contains(p.Address, portMark):
-		return fmt.Errorf("address = %.80q; want %s in it, for the port of the tunnel", p.Address, portMark)
+		return fmt.Errorf("address = %.80q; it must contain %s, the port of the tunnel", p.Address, portMark)
 	case len(p.Tunnel) > 0 && !strings.Contains(strings.Join(p.Tunnel, " "), portMark):
-		return fmt.Errorf("tunnel = %.80q; want %s in it, for the port it is to listen on", p.Tunnel, portMark)
+		return fmt.Errorf("tunnel = %.80q; it must contain %s, the port to listen on", p.Tunnel, portMark)
 	case len(p.TokenCommand) > 0 && p.TokenFile != "":
-		return errors.New("token_command and token_file are both there; want one")
+		return errors.New("token_command and token_file are both set; want one")
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (r *remote) place() (*place, error) {
 	}
 	p, there := all.Contexts[name]
 	if !there {
-		return nil, usagef("there is no context %.80q; want one of %s", name, strings.Join(append(all.names(), thisMachine), ", "))
+		return nil, usagef("unknown context %.80q; want one of %s", name, strings.Join(append(all.names(), thisMachine), ", "))
 	}
 	return &p, nil
 }

@@ -14,17 +14,17 @@ import (
 )
 
 func newCancel() *cobra.Command {
-	return newControl(api.Cancel, "End jobs for good", `End jobs for good. A job that runs is asked to stop first, and killed when its
-notice is over.`)
+	return newControl(api.Cancel, "Cancel jobs", `Cancel jobs. A running job is asked to stop, and killed when its grace period
+ends.`)
 }
 
 func newPause() *cobra.Command {
-	return newControl(api.Pause, "Take jobs off their GPUs until they are resumed", `Take jobs off their GPUs until "fairway resume". A job that runs is asked to
+	return newControl(api.Pause, "Pause jobs and free their GPUs", `Pause jobs and free their GPUs until "fairway resume". A running job is asked to
 save its work first.`)
 }
 
 func newResume() *cobra.Command {
-	return newControl(api.Resume, "Let paused jobs go on", `Let paused jobs go on: they queue for GPUs again, and continue from their last
+	return newControl(api.Resume, "Resume paused jobs", `Resume paused jobs: they queue for GPUs again and continue from their last
 checkpoint.`)
 }
 
@@ -68,7 +68,7 @@ func printControlled(c *cobra.Command, jobs []api.Job, asJSON bool) error {
 		return printAnswer(c.OutOrStdout(), api.JobList{Jobs: jobs})
 	}
 	for _, j := range jobs {
-		fmt.Fprintf(c.OutOrStdout(), "%s %s\n", clean(string(j.ID)), j.State)
+		fmt.Fprintf(c.OutOrStdout(), "%s %s\n", clean(string(j.ID)), stateText(j.State))
 	}
 	return nil
 }

@@ -66,11 +66,11 @@ func openDaemon(ctx context.Context, c daemonConfig, log *slog.Logger) (d *local
 		return d, err
 	}
 	if lost.Reason != "" {
-		log.Error("the journal was damaged; everything before the damage is there", "reason", lost.Reason, "records", lost.Records,
+		log.Error("the journal is damaged; all records before the damage were recovered", "reason", lost.Reason, "records", lost.Records,
 			"from", lost.From, "dropped", lost.Dropped, "damaged file", lost.SavedTo, "unused records", lost.Unused)
 	}
 	if lost.MissingFrom != 0 {
-		return d, fmt.Errorf("the journal in %s lacks records %d to %d, without which the state cannot be rebuilt; restore the folder from a backup, or move it away to begin with an empty one", filepath.Join(c.Data, "journal"), lost.MissingFrom, lost.MissingTo)
+		return d, fmt.Errorf("the journal in %s is missing records %d to %d, so the state cannot be rebuilt; restore the folder from a backup, or move it away to start with an empty journal", filepath.Join(c.Data, "journal"), lost.MissingFrom, lost.MissingTo)
 	}
 	if err := d.openMachine(ctx); err != nil {
 		return d, err
@@ -95,7 +95,7 @@ func (d *localDaemon) openMachine(ctx context.Context) error {
 	}
 	var err error
 	if lc.Node, lc.Devices, err = local.Discover(ctx, lc); err != nil {
-		return fmt.Errorf("look at the machine: %w", err)
+		return fmt.Errorf("inspect the machine: %w", err)
 	}
 	d.node = lc.Node
 	d.machine, err = local.Open(lc)
@@ -306,7 +306,7 @@ func readPool(path string) (*experience.Pool, error) {
 	defer f.Close()
 	p, err := experience.Read(f)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w (remove it to begin with no experience)", path, err)
+		return nil, fmt.Errorf("read %s: %w (delete it to start without experience)", path, err)
 	}
 	return p, nil
 }

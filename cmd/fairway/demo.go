@@ -28,21 +28,21 @@ func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a small mix of real training jobs and report what happened",
-		Long: `Run a small mix of real training jobs on a scheduler of its own, with an empty
-data folder, and report what happened and why: an elastic job, a rigid one, four
-trials of a search as one app, and a job with a bug.
+		Long: `Run a small mix of real training jobs on a private scheduler with an empty data
+folder, and report what happened and why: an elastic job, a rigid one, four trials of
+a search as one app, and a job with a bug.
 
-It needs Python, but neither a GPU nor PyTorch; it uses both where they are.`,
+It needs Python. A GPU and PyTorch are optional.`,
 		Example: `  fairway demo
   fairway demo --stay      # keep the dashboard open afterwards`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&d.root, "root", ".", "`folder` of the checkout, with examples/ and python/")
-	f.StringVar(&d.listen, "listen", "127.0.0.1:8460", "`address` of the dashboard; another port is taken if it is in use")
+	f.StringVar(&d.root, "root", ".", "`folder` of the repository, with examples/ and python/")
+	f.StringVar(&d.listen, "listen", "127.0.0.1:8460", "`address` of the dashboard; if the port is in use, another one is chosen")
 	f.StringVar(&d.policy, "policy", "pollux:interval=5s:restart=5s", "`policy` to run under")
-	f.IntVar(&d.slots, "slots", 4, "CPU slots to offer where there are no GPUs")
+	f.IntVar(&d.slots, "slots", 4, "CPU slots to offer on a machine without GPUs")
 	f.BoolVar(&d.stay, "stay", false, "keep running until Ctrl-C")
 	return cmd
 }
@@ -85,7 +85,7 @@ func (d *demo) run(cmd *cobra.Command) (err error) {
 		cancel()
 		err = errors.Join(err, <-done, daemon.close(), os.RemoveAll(data))
 	}()
-	fmt.Fprintf(d.out, "%s\nPython: %s\nDashboard: %s\n\n", describeNode(daemon.node), python, daemon.dashboard())
+	fmt.Fprintf(d.out, "%s\npython: %s\ndashboard: %s\n\n", describeNode(daemon.node), python, daemon.dashboard())
 	c, err := client.New(client.Options{Address: "unix://" + daemon.config.socketPath()})
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (d *demo) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	if d.stay {
-		fmt.Fprintln(d.out, "\nThe dashboard stays open; Ctrl-C ends the demonstration.")
+		fmt.Fprintln(d.out, "\nThe dashboard stays up until you press Ctrl-C.")
 		<-ctx.Done()
 	}
 	return nil
@@ -126,7 +126,7 @@ func (d *demo) mix() ([]api.Submission, string, error) {
 	}
 	files, err := filepath.Glob(filepath.Join(root, "examples", "mix", "*.yaml"))
 	if err != nil || len(files) == 0 {
-		return nil, "", fmt.Errorf("no job files in %s; run the demonstration from a checkout, or name one with --root", filepath.Join(root, "examples", "mix"))
+		return nil, "", fmt.Errorf("no job files in %s; run the demo from a clone of the repository, or name one with --root", filepath.Join(root, "examples", "mix"))
 	}
 	python, torch, err := findPython()
 	if err != nil {
@@ -226,7 +226,7 @@ func demoLine(r api.Record) string {
 	case sched.JobStarted:
 		return fmt.Sprintf("%-18s starts on %s", id, several(r.Event.Placement.GPUs(), "slot"))
 	case sched.JobStopped:
-		return fmt.Sprintf("%-18s is asked to save its work: %s", id, r.Text)
+		return fmt.Sprintf("%-18s is asked to checkpoint and stop: %s", id, r.Text)
 	case sched.JobEnded:
 		return fmt.Sprintf("%-18s %s", id, strings.TrimSuffix(r.Event.Phase.String()+": "+r.Text, ": "+r.Event.Phase.String()))
 	}
@@ -267,17 +267,17 @@ func (d *demo) report(ctx context.Context, c *client.Client) error {
 				loss = fmt.Sprintf("%.3f", *p.Loss)
 			}
 		}
-		g.add(string(j.ID), j.State, brief(j.Status.Waited.D()), brief(j.Status.Ran.D()), sizesOf(e.Ledger), loss, briefSeconds(e.Price.LostS))
+		g.add(string(j.ID), stateText(j.State), brief(j.Status.Waited.D()), brief(j.Status.Ran.D()), sizesOf(e.Ledger), loss, briefSeconds(e.Price.LostS))
 	}
 	g.print(d.out, "  ", 200)
 	total := time.Since(d.begin)
-	fmt.Fprintf(d.out, "\n  %.0f s in all; the slots were held %.0f %% of the time. LOST is slot time of work that no checkpoint held.\n", total.Seconds(), 100*held/(total.Seconds()*float64(max(1, o.GPUs))))
+	fmt.Fprintf(d.out, "\n  Total %.0f s; slots were allocated %.0f %% of the time. LOST is slot time of work that no checkpoint saved.\n", total.Seconds(), 100*held/(total.Seconds()*float64(max(1, o.GPUs))))
 	for _, j := range all {
 		if j.State == api.Failed {
-			fmt.Fprintf(d.out, "  %s failed, and was not tried again: %s.\n", j.ID, j.Exit.Text())
+			fmt.Fprintf(d.out, "  %s failed and was not retried: %s.\n", j.ID, j.Exit.Text())
 		}
 		if j.Status.Preemptions+j.Status.Moves > 0 {
-			fmt.Fprintf(d.out, "  %s was preempted %d and resized or moved %d times, and went on from its checkpoints.\n", j.ID, j.Status.Preemptions, j.Status.Moves)
+			fmt.Fprintf(d.out, "  %s was preempted %d times, resized or moved %d times, and resumed from its checkpoints.\n", j.ID, j.Status.Preemptions, j.Status.Moves)
 		}
 	}
 	return nil

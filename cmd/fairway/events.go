@@ -31,11 +31,11 @@ func newEvents() *cobra.Command {
 	var f eventFlags
 	c := &cobra.Command{
 		Use:   "events",
-		Short: "Print what happened: submissions, starts, stops, reports, failures",
-		Long: `Print the last things that happened, oldest first. With -f it goes on with what
-happens next; a daemon that restarts in between is waited for.
+		Short: "Print events: submissions, starts, stops, reports, failures",
+		Long: `Print recent events, oldest first. With -f it prints new events as they happen, and
+reconnects when the daemon restarts.
 
-With --json every line is one object.` + exitHelp,
+With --json each line is one object.` + exitHelp,
 		Example: `  fairway events
   fairway events -f --kind job-started
   fairway events --job resnet-7 --tail 1000 --json`,
@@ -43,11 +43,11 @@ With --json every line is one object.` + exitHelp,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.job, "job", "", "only those of this job")
+	fl.StringVar(&f.job, "job", "", "only events of this job")
 	fl.StringVar(&f.kind, "kind", "", "only this kind, such as job-started, attempt-ended, policy-set")
-	fl.Uint64Var(&f.after, "after", 0, "only those after this sequence number")
-	fl.IntVar(&f.tail, "tail", 50, "how many of the past; 0 with -f: none")
-	fl.BoolVarP(&f.follow, "follow", "f", false, "go on with what happens next")
+	fl.Uint64Var(&f.after, "after", 0, "only events after this sequence number")
+	fl.IntVar(&f.tail, "tail", 50, "number of past events to print; with -f, 0 prints none")
+	fl.BoolVarP(&f.follow, "follow", "f", false, "print new events as they happen")
 	f.registerJSON(c)
 	return c
 }
@@ -148,7 +148,7 @@ func recordText(r api.Record) string {
 	case e != nil && e.Kind == sched.JobStarted:
 		text = "on " + several(e.Placement.GPUs(), "GPU")
 	case e != nil && e.Kind == sched.JobStopped && e.Moving:
-		text = "to go on elsewhere or at another size"
+		text = "to move or resize"
 	case e != nil && e.Kind == sched.JobEnded:
 		text = e.Phase.String()
 	case e != nil && (e.Kind == sched.JobReported || e.Kind == sched.JobCheckpoint):

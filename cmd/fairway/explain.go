@@ -21,11 +21,10 @@ func newExplain() *cobra.Command {
 	var r remote
 	c := &cobra.Command{
 		Use:   "explain JOB",
-		Short: "Say why a job waits, or why it runs where it runs",
-		Long: `Say in one screen why a job waits or runs where it runs, with numbers: what it
-waits for and when it is expected to start, its fair share and how late it is
-against it (rho), what the scheduler gave to it and took from it and why, and
-what every preemption cost.` + exitHelp,
+		Short: "Explain why a job waits, or why it runs where it does",
+		Long: `Explain on one screen why a job waits, or why it runs where it does: what it waits
+for and when it is expected to start, its fair share and finish-time fairness (rho),
+every allocation and preemption with the reason, and what each preemption cost.` + exitHelp,
 		Example: `  fairway explain resnet-7
   fairway explain resnet-7 --json`,
 		Args: exactly(1, "fairway explain resnet-7"),
@@ -51,7 +50,7 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 		title += " (" + clean(j.Name) + ")"
 	}
 	head := grid{wrap: true}
-	head.add(fmt.Sprintf("%s: %s. %s", title, j.State, clean(e.Summary)))
+	head.add(fmt.Sprintf("%s: %s. %s", title, stateText(j.State), clean(e.Summary)))
 	head.print(w, "", v.width)
 	fmt.Fprintln(w)
 	g := grid{wrap: true}
@@ -61,12 +60,12 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 	}
 	explainRun(&g, j, v.now)
 	if !j.Status.Phase.Ended() {
-		fair := fmt.Sprintf("%.1f GPUs if all apps shared equally; it holds %d", j.FairShare, heldGPUs(j))
+		fair := fmt.Sprintf("%.1f GPUs if all apps shared equally; it has %d", j.FairShare, heldGPUs(j))
 		g.add("fair share", fair)
 		if j.Rho > 0 {
 			g.add("rho so far", fmt.Sprintf("%.2f: %s", j.Rho, rhoMeaning(j.Rho)))
 		} else {
-			g.add("rho so far", "unknown until the job reports progress, or has an estimate")
+			g.add("rho so far", "unknown until the job reports progress or has an estimate")
 		}
 	}
 	g.add("policy", clean(e.Policy))
@@ -96,13 +95,13 @@ func explainRequest(g *grid, j api.Job, now time.Time) {
 		asked += " of type " + strings.Join(types, " or ")
 	}
 	if j.MaxSpread != sched.NoLevel {
-		asked += ", no wider than one " + j.MaxSpread.String()
+		asked += ", within one " + j.MaxSpread.String()
 	}
 	if j.Shareable {
-		asked += ", beside others if need be"
+		asked += ", may share GPUs"
 	}
 	if j.Spec.Screen > 0 && !j.Status.ProbationPassed {
-		asked += ", after a screening of " + j.Spec.Screen.String()
+		asked += ", screened for " + j.Spec.Screen.String() + " first"
 	}
 	if j.Priority != 0 {
 		asked += fmt.Sprintf(", priority %d", j.Priority)
@@ -110,7 +109,7 @@ func explainRequest(g *grid, j api.Job, now time.Time) {
 	if j.Estimate > 0 {
 		asked += ", estimate " + j.Estimate.String()
 	}
-	g.add("asked for", asked)
+	g.add("requested", asked)
 }
 
 // explainWait says what a job waits for.
@@ -118,10 +117,10 @@ func explainWait(g *grid, e api.Explanation, now time.Time) {
 	if r := e.Job.Reason; r != nil {
 		g.add("waits for", fmt.Sprintf("%s [%s]", clean(r.Text), clean(r.Code)))
 		if e.Job.State == api.Waiting {
-			g.add("expected", expectedStart(*r, now))
+			g.add("starts", expectedStart(*r, now))
 		}
 	}
-	g.add("queue", several(e.Ahead, "waiting job")+" from before it")
+	g.add("queue", several(e.Ahead, "job")+" submitted earlier still waiting")
 	g.add("cluster", fmt.Sprintf("%d of %s free", e.FreeGPUs, several(e.AllGPUs, "GPU")))
 }
 
@@ -129,19 +128,19 @@ func explainWait(g *grid, e api.Explanation, now time.Time) {
 func expectedStart(r api.Reason, now time.Time) string {
 	switch {
 	case r.Code == sched.Impossible.String():
-		return "never on this cluster as it is: ask for less, or cancel it"
+		return "never on this cluster: request less, or cancel the job"
 	case r.Until.IsZero():
-		return "start unknown: nobody can say when enough GPUs become free"
+		return "unknown: the end of the running jobs cannot be estimated"
 	case !r.Until.After(now):
-		return "start any moment"
+		return "now"
 	}
-	return fmt.Sprintf("start at about %s (in %s)", clock(now, r.Until), brief(r.Until.Sub(now)))
+	return fmt.Sprintf("at about %s (in %s)", clock(now, r.Until), brief(r.Until.Sub(now)))
 }
 
 // explainRun says where a job runs and how far it is.
 func explainRun(g *grid, j api.Job, now time.Time) {
 	if len(j.Held) > 0 {
-		g.add("holds", fmt.Sprintf("%s: %s, for %s", several(heldGPUs(j), "GPU"), heldText(j.Held), brief(now.Sub(j.Status.Since))))
+		g.add("allocated", fmt.Sprintf("%s: %s, for %s", several(heldGPUs(j), "GPU"), heldText(j.Held), brief(now.Sub(j.Status.Since))))
 	}
 	if text := progressText(j, now); text != "" {
 		g.add("progress", text)
@@ -167,7 +166,7 @@ func explainRun(g *grid, j api.Job, now time.Time) {
 		explainFailure(g, *j.Exit, title)
 	}
 	if j.Status.Slowdown > 0 {
-		g.add("slowdown", fmt.Sprintf("%.2f times as long for a step beside the other jobs on its GPUs as alone", j.Status.Slowdown))
+		g.add("slowdown", fmt.Sprintf("steps take %.2f times as long as when alone on its GPUs", j.Status.Slowdown))
 	}
 }
 
@@ -177,11 +176,11 @@ func explainFailure(g *grid, e api.Exit, title string) {
 	if f == nil {
 		return
 	}
-	g.add(title, fmt.Sprintf("%s: %s (%s, %.0f %% sure)", f.Reason, clean(f.Text), f.Category, 100*f.Confidence))
+	g.add(title, fmt.Sprintf("%s: %s (%s, confidence %.0f %%)", f.Reason, clean(f.Text), f.Category, 100*f.Confidence))
 	if f.Evidence != nil {
 		g.add("evidence", clean(f.Evidence.String()))
 	}
-	g.add("decided", clean(e.Next))
+	g.add("decision", clean(e.Next))
 	if !strings.Contains(e.Next, f.Retry.Say) {
 		g.add("advice", clean(f.Retry.Say))
 	}
@@ -211,10 +210,10 @@ func progressText(j api.Job, now time.Time) string {
 		parts = append(parts, number(j.Status.Rate)+" a second")
 	}
 	if j.Left > 0 && !j.Status.Phase.Ended() {
-		parts = append(parts, "about "+briefSeconds(j.Left)+" of running left")
+		parts = append(parts, "about "+briefSeconds(j.Left)+" remaining")
 	}
 	if !j.Status.Checkpoint.IsZero() {
-		parts = append(parts, fmt.Sprintf("checkpoint of %s %s ago", number(j.Status.CheckpointedWork), brief(now.Sub(j.Status.Checkpoint))))
+		parts = append(parts, fmt.Sprintf("checkpoint at %s, %s ago", number(j.Status.CheckpointedWork), brief(now.Sub(j.Status.Checkpoint))))
 	} else if j.State == api.Running {
 		parts = append(parts, "no checkpoint yet")
 	}
@@ -246,7 +245,7 @@ func trainingText(p api.Point) string {
 func rhoMeaning(rho float64) string {
 	switch {
 	case rho < 0.95:
-		return "sooner than alone on its fair share"
+		return "faster than alone on its fair share"
 	case rho <= 1.05:
 		return "as fast as alone on its fair share"
 	}
@@ -257,7 +256,7 @@ func printHolders(w io.Writer, e api.Explanation, width int) {
 	if len(e.Holders) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "\nWho holds the GPUs")
+	fmt.Fprintln(w, "\nCurrent allocations")
 	g := grid{right: []bool{false, false, true, true}}
 	for _, h := range e.Holders {
 		ends := "end unknown"
@@ -273,7 +272,7 @@ func printHolders(w io.Writer, e api.Explanation, width int) {
 // it cost.
 func printLedger(w io.Writer, e api.Explanation, v view) {
 	const most = 10
-	fmt.Fprintln(w, "\nGiven and taken")
+	fmt.Fprintln(w, "\nAllocation history")
 	if len(e.Ledger) == 0 {
 		fmt.Fprintln(w, "  nothing yet")
 		return
@@ -287,10 +286,10 @@ func printLedger(w io.Writer, e api.Explanation, v view) {
 	}
 	g.print(w, "  ", v.width)
 	if p := taken(e); p.Preemptions+p.Moves > 0 {
-		fmt.Fprintf(w, "\n%s and %s cost %s of lost work and %s away from its GPUs.\n",
+		fmt.Fprintf(w, "\n%s and %s cost %s of lost work and %s without GPUs.\n",
 			several(p.Preemptions, "preemption"), several(p.Moves, "move"), several(int(p.LostS+0.5), "GPU-second"), briefSeconds(p.AwayS))
 	} else {
-		fmt.Fprintln(w, "\nThe scheduler took nothing from it.")
+		fmt.Fprintln(w, "\nNever preempted or moved.")
 	}
 }
 
@@ -317,7 +316,7 @@ func price(l api.Entry) string {
 		parts = append(parts, "away "+briefSeconds(l.Away))
 	}
 	if len(parts) == 0 && (l.Verb == "preempt" || l.Verb == "move") {
-		return "lost nothing"
+		return "no work lost"
 	}
 	return strings.Join(parts, ", ")
 }

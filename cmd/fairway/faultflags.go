@@ -27,10 +27,10 @@ type faultFlags struct {
 
 func (f *faultFlags) register(c *cobra.Command) {
 	fl := c.Flags()
-	fl.BoolVar(&f.adaptive, "adaptive-retry", false, "try again what retrying can fix, and nothing else, instead of as often as recorded")
-	fl.TextVar(&f.screen, "screen", f.screen, "run new gangs on one GPU for so long first, such as 5m (the layer "+screenLayer+" over each policy); 0s: not")
-	fl.BoolVar(&f.quarantine, "quarantine", false, "take nodes out of use on which failures of different jobs pile up")
-	fl.Float64Var(&f.badNodes, "bad-nodes", 0, "share of nodes on which attempts fail at any time, such as 0.005")
+	fl.BoolVar(&f.adaptive, "adaptive-retry", false, "retry only failures that a retry can fix, instead of as often as recorded")
+	fl.TextVar(&f.screen, "screen", f.screen, "first run new gangs on one GPU for this long, such as 5m (adds layer "+screenLayer+" to each policy); 0s: off")
+	fl.BoolVar(&f.quarantine, "quarantine", false, "quarantine nodes on which several jobs fail")
+	fl.Float64Var(&f.badNodes, "bad-nodes", 0, "fraction of nodes that are faulty at any time, such as 0.005")
 }
 
 func (f *faultFlags) set() bool {
@@ -91,7 +91,7 @@ func printFaults(w io.Writer, runs []finishedRun) {
 		if f == nil {
 			continue
 		}
-		fmt.Fprintf(w, "\n%s: %d failed attempts, %d caught in the pool, %.1f GPU-hours wasted, %.1f GPU-hours of screening, %d quarantines\n",
+		fmt.Fprintf(w, "\n%s: %d failed attempts, %d of them while screening, %.1f GPU-hours wasted, %.1f GPU-hours of screening, %d quarantines\n",
 			r.result.Policy, f.Attempts, f.Caught, f.Wasted/3600, f.ScreenGPUs/3600, f.Quarantines)
 	}
 }

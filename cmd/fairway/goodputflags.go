@@ -34,10 +34,10 @@ const (
 
 func (f *goodputFlags) register(c *cobra.Command) {
 	fl := c.Flags()
-	fl.StringVar(&f.experience, "experience", experienceOff, "what past jobs leave to new ones, under policies with agents: off, on (within this run), or a file to start from and to save to")
-	fl.StringVar(&f.autoscale, "autoscale", "", "MIN:MAX nodes: scale the cluster in a simulated cloud, up to the nodes of --cluster")
-	fl.StringVar(&f.rule, "autoscale-rule", string(autoscale.Utility), "what decides about the number of nodes: utility, goodput (one large job) or throughput")
-	fl.IntVar(&f.search, "search", 0, "add a hyper-parameter search of that many trials, four at a time, to the workload")
+	fl.StringVar(&f.experience, "experience", experienceOff, "for policies with agents: start new jobs from the measurements of past ones: off, on (within this run), or a file to load and save")
+	fl.StringVar(&f.autoscale, "autoscale", "", "scale between MIN:MAX nodes in a simulated cloud, up to the nodes of --cluster")
+	fl.StringVar(&f.rule, "autoscale-rule", string(autoscale.Utility), "autoscaling rule: utility, goodput (one large job) or throughput")
+	fl.IntVar(&f.search, "search", 0, "add a hyper-parameter search with this many trials, four at a time")
 }
 
 // apply sets what the flags ask for. save, if not nil, must be called after

@@ -39,7 +39,7 @@ func foresee(c *cobra.Command, jobs []api.Submission, daemon *client.Client) err
 		}
 		model, err := predict.For(gpu)
 		if err != nil {
-			fmt.Fprintf(c.ErrOrStderr(), "nothing is predicted from %s: %v\n", clean(j.Graph), err)
+			fmt.Fprintf(c.ErrOrStderr(), "no prediction from %s: %v\n", clean(j.Graph), err)
 			continue
 		}
 		if err := predictJob(c.ErrOrStderr(), j, model); err != nil {
@@ -84,7 +84,7 @@ func predictJob(w io.Writer, j *api.Submission, model *predict.Model) error {
 	if j.GPUMemory == 0 {
 		j.GPUMemory = int64(p.Memory.Total*graphMargin) << 20
 	}
-	fmt.Fprintf(w, "predicted from %s for %s, batch %d on each GPU: utilisation %.0f %%, memory %s (%.0f %% sure)\n",
+	fmt.Fprintf(w, "predicted from %s for %s, batch %d on each GPU: utilisation %.0f %%, memory %s (confidence %.0f %%)\n",
 		filepath.Base(path), model.Device().Name, x.Batch, p.Util, gibibytes(j.GPUMemory), 100*p.Confidence)
 	return nil
 }

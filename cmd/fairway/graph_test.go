@@ -80,7 +80,7 @@ func TestGraph(t *testing.T) {
 	if jobs[1].GPUUtil != 0.5 || jobs[1].GPUMemory != first.GPUMemory {
 		t.Errorf("with a utilisation given: %g, %d; want that, and the predicted memory", jobs[1].GPUUtil, jobs[1].GPUMemory)
 	}
-	if jobs[2].GPUUtil != 0 || !strings.Contains(said.String(), "nothing is predicted") || !strings.Contains(said.String(), "batch 32 on each GPU") {
+	if jobs[2].GPUUtil != 0 || !strings.Contains(said.String(), "no prediction") || !strings.Contains(said.String(), "batch 32 on each GPU") {
 		t.Errorf("said %q, utilisation %g of a GPU that nobody knows", said.String(), jobs[2].GPUUtil)
 	}
 	jobs[0] = job()

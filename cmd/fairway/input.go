@@ -27,8 +27,8 @@ type workloadFlags struct {
 // register adds the flags; more is said after the usage of --workload.
 func (f *workloadFlags) register(c *cobra.Command, standard, more string) {
 	c.Flags().StringVarP(&f.path, "workload", "w", standard, "workload file to read (\"-\": standard input)"+more)
-	c.Flags().StringVar(&f.format, "format", "", "format of the workload: "+formatNames()+" (default: looked up in the file)")
-	c.Flags().BoolVar(&f.skipBad, "skip-bad", false, "skip malformed rows and report them, instead of stopping at the first")
+	c.Flags().StringVar(&f.format, "format", "", "format of the workload: "+formatNames()+" (default: detected)")
+	c.Flags().BoolVar(&f.skipBad, "skip-bad", false, "skip and report malformed rows instead of stopping at the first")
 	_ = c.RegisterFlagCompletionFunc("format", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return strings.Split(formatNames(), ", "), cobra.ShellCompDirectiveNoFileComp
 	})
@@ -45,7 +45,7 @@ func formatNames() string {
 // read reads the workload and tells on stderr what was skipped.
 func (f *workloadFlags) read(c *cobra.Command) (*sim.Workload, error) {
 	if f.path == "" {
-		return nil, usagef("--workload is missing: name a workload file, or make one with \"fairway trace gen\"")
+		return nil, usagef("--workload is missing: name a workload file, or generate one with \"fairway trace gen\"")
 	}
 	in := c.InOrStdin()
 	if f.path != "-" {
@@ -90,9 +90,9 @@ type clusterFlags struct {
 }
 
 func (f *clusterFlags) register(c *cobra.Command) {
-	c.Flags().StringVarP(&f.shape, "cluster", "c", "16x4", "nodes x GPUs; groups joined by +, each with :TYPE and /NODES-PER-RACK if wanted, such as 6x4:t4+2x8:a100/1")
+	c.Flags().StringVarP(&f.shape, "cluster", "c", "16x4", "NODESxGPUS[:TYPE][/NODES-PER-RACK], groups joined by +, such as 6x4:t4+2x8:a100/1")
 	c.Flags().StringVar(&f.file, "cluster-file", "", "JSON file with mixed nodes, racks and NVLink islands, instead of --cluster")
-	c.Flags().StringVar(&f.gpuType, "gpu-type", "t4", "GPU type of nodes that name none")
+	c.Flags().StringVar(&f.gpuType, "gpu-type", "t4", "GPU type of nodes without one")
 }
 
 func (f *clusterFlags) read() (*sched.Cluster, error) {

@@ -23,9 +23,9 @@ import (
 func newInterfere() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "interfere",
-		Short: "How much jobs that share a GPU slow each other: ask, fit, evaluate",
-		Long: `How much jobs that share a GPU slow each other, from what each does alone: its
-GPU utilisation and the time of a step. See docs/interference.md.`,
+		Short: "Predict how much jobs that share a GPU slow each other down",
+		Long: `Predict how much jobs that share a GPU slow each other down, from each job's GPU
+utilisation and step time when alone. See docs/interference.md.`,
 		Example: `  fairway interfere ask 35@2.7 100@50
   fairway interfere evaluate --data lab/profiling/data
   fairway interfere fit --data lab/profiling/data --gpu h200 --out policy/interfere/models/h200.json`,
@@ -38,8 +38,8 @@ GPU utilisation and the time of a step. See docs/interference.md.`,
 type pairsFlags struct{ data, gpu string }
 
 func (f *pairsFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&f.data, "data", "", "folder with the measurements, NAME-pairs.csv and NAME-solo.csv (lab/profiling/README.md)")
-	c.Flags().StringVar(&f.gpu, "gpu", "h200", "type of the GPU, NAME of the files")
+	c.Flags().StringVar(&f.data, "data", "", "folder with NAME-pairs.csv and NAME-solo.csv (see lab/profiling/README.md)")
+	c.Flags().StringVar(&f.gpu, "gpu", "h200", "GPU type, the NAME of the files")
 }
 
 func (f *pairsFlags) read() ([]learn.Pair, error) {
@@ -68,10 +68,10 @@ func newInterfereFit() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "fit --data DIR",
-		Short: "Fit the interference model of a GPU type to measured pairs",
-		Long: `Fit the interference model of a GPU type to the pairs that lab/profiling/measure.py has
-measured. The same pairs give the same file, byte for byte. The model that comes
-with Fairway is policy/interfere/models/h200.json; build again after replacing it.`,
+		Short: "Fit the interference model of a GPU type",
+		Long: `Fit the interference model of a GPU type to pairs measured by lab/profiling/measure.py.
+The same pairs give the same file, byte for byte. The built-in model is
+policy/interfere/models/h200.json; rebuild Fairway after replacing it.`,
 		Example: `  fairway interfere fit --data lab/profiling/data --gpu h200 --out policy/interfere/models/h200.json
   fairway interfere fit --data mine --gpu a100`,
 		Args: cobra.NoArgs,
@@ -105,14 +105,14 @@ func newInterfereEvaluate() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "evaluate --data DIR",
-		Short: "Predict measured pairs from fits that have not seen them",
-		Long: `Predict the slowdown of measured pairs from fits that have not seen them, and print
-how far off that is: with utilisation and step time as measured alone, blurred as if
-they had been predicted, and predicted from graphs where the folder has their figures
-(NAME-features.csv). "safe" means that both jobs are slowed by less than 15 %. Split by
-models, no model of a pair is in its fit; split by pairs, its models may be. "faster" is
-how many of the pairs called safe have a job that is as much faster together as would be
-unsafe if slower: no sharing does that, so it is the error of measuring.`,
+		Short: "Cross-validate the interference model on measured pairs",
+		Long: `Predict the slowdown of measured pairs with models fitted to other pairs, and print the
+error: with utilisation and step time as measured alone, with noise added as if they had
+been predicted, and predicted from graphs where the folder has their features
+(NAME-features.csv). "safe" means that both jobs slow down by less than 15 %. Split by
+models, neither model of a pair is in the training set; split by pairs, they may be.
+"faster" counts pairs called safe in which a job sped up by as much as would be unsafe as
+a slowdown: sharing cannot cause that, so it shows the measurement error.`,
 		Example: `  fairway interfere evaluate --data lab/profiling/data
   fairway interfere evaluate --data lab/profiling/data --json`,
 		Args: cobra.NoArgs,
@@ -141,9 +141,9 @@ unsafe if slower: no sharing does that, so it is the error of measuring.`,
 }
 
 func printInterference(w io.Writer, r *learn.Report) error {
-	fmt.Fprintf(w, "Pairs predicted by fits that have not seen them; safe: both slowed by less than %.0f %%\n\n", 100*(r.Limit-1))
+	fmt.Fprintf(w, "Cross-validation on measured pairs; safe: both jobs slow down by less than %.0f %%\n\n", 100*(r.Limit-1))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "mode\tinputs\tsplit by\tmethod\tpairs\tmean abs error\tln\tbelow bound\tsafe\tcalled safe\tright\tfaster\tfound\tby mean\tright\t")
+	fmt.Fprintln(t, "mode\tinputs\tsplit by\tmethod\tpairs\tmean abs error\tln\tbelow bound\tsafe\tcalled safe\tprecision\tfaster\trecall\tby mean\tprecision\t")
 	for _, s := range r.Scores {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%.3f\t%.3f\t%.1f %%\t%d\t%d\t%s\t%d\t%s\t%d\t%s\t\n",
 			s.Mode, s.Inputs, s.Split, s.Method, s.Pairs, s.AbsError, s.AbsLog, 100*s.Covered,
@@ -153,7 +153,7 @@ func printInterference(w io.Writer, r *learn.Report) error {
 		return err
 	}
 	low, high, all, faster := r.AllWays()
-	_, err := fmt.Fprintf(w, "\n%d other ways to divide the models: %s to %s right, %s in all; %s of the called have a job as much faster\n",
+	_, err := fmt.Fprintf(w, "\n%d other splits by model: precision %s to %s, %s overall; in %s of the pairs called safe a job sped up by as much\n",
 		len(r.Ways), shareText(low), shareText(high), shareText(all), shareText(faster))
 	return err
 }

@@ -39,9 +39,9 @@ func newInterfereAsk() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "ask UTIL[@STEP_MS] UTIL[@STEP_MS]...",
-		Short: "Say how much jobs would slow each other on one GPU",
-		Long: `Say how much jobs would slow each other on one GPU. Each is given by its GPU
-utilisation alone in percent and, after an @, the milliseconds of a step, if known.`,
+		Short: "Predict the slowdown of jobs on one GPU",
+		Long: `Predict how much jobs would slow each other down on one GPU. Give each job's GPU
+utilisation when alone, in percent and, after an @, its step time in milliseconds if known.`,
 		Example: `  fairway interfere ask 35@2.7 100@50
   fairway interfere ask --mode mps --json 25@3 30@20`,
 		Args: cobra.MinimumNArgs(2),
@@ -67,9 +67,9 @@ utilisation alone in percent and, after an @, the milliseconds of a step, if kno
 			return out.print(c.OutOrStdout())
 		},
 	}
-	c.Flags().StringVar(&gpu, "gpu", "h200", "type of the GPU")
+	c.Flags().StringVar(&gpu, "gpu", "h200", "GPU type")
 	c.Flags().StringVar(&mode, "mode", interfere.TimeSlice.String(), "how the GPU is shared: time-slice or mps")
-	c.Flags().Float64Var(&limit, "limit", limit, "slowdown below which jobs are safe together")
+	c.Flags().Float64Var(&limit, "limit", limit, "slowdown below which sharing is safe")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

@@ -58,11 +58,11 @@ func eachKey(n *yaml.Node, path string, names []string, f func(string, *yaml.Nod
 		case key.Kind != yaml.ScalarNode:
 			return faultAt(key, "field", "is %s; want a name", describe(key))
 		case key.Value == "<<" || value.Kind == yaml.AliasNode:
-			return faultAt(key, join(path, key.Value), "uses an alias; write the value out")
+			return faultAt(key, join(path, key.Value), "uses a YAML alias; write the value out")
 		case !slices.Contains(names, key.Value):
 			return faultAt(key, "unknown field", "%s", knob.Among(key.Value, names))
 		case seen[key.Value]:
-			return faultAt(key, join(path, key.Value), "is there twice; want it once")
+			return faultAt(key, join(path, key.Value), "is set twice")
 		}
 		seen[key.Value] = true
 		if err := f(key.Value, value); err != nil {
@@ -98,7 +98,7 @@ func describe(n *yaml.Node) string {
 // of the value.
 func fill(n *yaml.Node, v reflect.Value, path string) error {
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
-		return faultAt(n, path, "is empty; give it a value or leave it out")
+		return faultAt(n, path, "is empty; set a value or remove it")
 	}
 	if t, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		if n.Kind != yaml.ScalarNode {
@@ -150,11 +150,11 @@ func fillMap(n *yaml.Node, v reflect.Value, path string) error {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Kind != yaml.ScalarNode || key.Value == "<<" {
-			return faultAt(key, path, "has %s for a name; want text, and no alias", describe(key))
+			return faultAt(key, path, "has %s as a name; want text without a YAML alias", describe(key))
 		}
 		name := reflect.ValueOf(key.Value)
 		if m.MapIndex(name).IsValid() {
-			return faultAt(key, join(path, key.Value), "is there twice; want it once")
+			return faultAt(key, join(path, key.Value), "is set twice")
 		}
 		text := reflect.New(v.Type().Elem()).Elem()
 		if value.Kind == yaml.ScalarNode && value.ShortTag() == "!!null" {
@@ -200,7 +200,7 @@ func fillScalar(n *yaml.Node, v reflect.Value, path string) error {
 		}
 		want = "a number"
 	default:
-		return faultAt(n, path, "has a type that a job file cannot hold")
+		return faultAt(n, path, "has a type that job files do not support")
 	}
 	return faultAt(n, path, "is %s; want %s", describe(n), want)
 }

@@ -106,7 +106,7 @@ func parseApp(name string, text []byte) (appFile, error) {
 		return appFile{}, fmt.Errorf("%s:%w", name, err)
 	}
 	if len(app.Jobs) == 0 {
-		return appFile{}, fmt.Errorf("%s: jobs is empty; an app has at least one", name)
+		return appFile{}, fmt.Errorf("%s: jobs is empty; an app needs at least one", name)
 	}
 	return app, nil
 }
@@ -114,7 +114,7 @@ func parseApp(name string, text []byte) (appFile, error) {
 // documents splits a file. Documents that hold nothing are left out.
 func documents(name string, text []byte) ([]*yaml.Node, error) {
 	if len(text) > maxJobFile {
-		return nil, fmt.Errorf("%s: has more than %d bytes; split it", name, maxJobFile)
+		return nil, fmt.Errorf("%s: larger than %d bytes; split it", name, maxJobFile)
 	}
 	var docs []*yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -131,11 +131,11 @@ func documents(name string, text []byte) ([]*yaml.Node, error) {
 			continue
 		}
 		if docs = append(docs, n.Content[0]); len(docs) > maxDocuments {
-			return nil, fmt.Errorf("%s: has more than %d documents; split it", name, maxDocuments)
+			return nil, fmt.Errorf("%s: more than %d documents; split it", name, maxDocuments)
 		}
 	}
 	if len(docs) == 0 {
-		return nil, fmt.Errorf("%s: holds no job; see docs/job-file.md for an example", name)
+		return nil, fmt.Errorf("%s: contains no job; see docs/job-file.md for an example", name)
 	}
 	return docs, nil
 }
@@ -154,7 +154,7 @@ func noSearch(n *yaml.Node) error {
 	if !hasKey(n, "search") {
 		return nil
 	}
-	return faultAt(n, "search", "is not a field of a job; submit the file with \"fairway app submit\", in a document of its own")
+	return faultAt(n, "search", "is not a job field; put the search into its own document and use \"fairway app submit\"")
 }
 
 // daemonFills are the fields of a submission that a file may not set.
@@ -163,7 +163,7 @@ var daemonFills = []string{"id", "submitted"}
 // noObject tells those who have an object of Kubernetes where it goes.
 func noObject(n *yaml.Node) error {
 	if hasKey(n, "apiVersion") && hasKey(n, "kind") {
-		return faultAt(n, "the file", "holds an object of Kubernetes; create it with kubectl apply -f, or write a job file (docs/job-file.md)")
+		return faultAt(n, "the file", "is a Kubernetes object; create it with kubectl apply -f, or write a job file (docs/job-file.md)")
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func fillJob(n *yaml.Node, s *api.Submission) error {
 	err := eachKey(n, "", names, func(key string, value *yaml.Node) error {
 		for _, name := range daemonFills {
 			if key == name {
-				return faultAt(value, key, "is chosen by the daemon; leave it out (use name, or key to submit only once)")
+				return faultAt(value, key, "is assigned by the daemon; remove it (use name, or key to submit only once)")
 			}
 		}
 		if key == "gpus" && value.Kind == yaml.ScalarNode && strings.Contains(value.Value, "-") {
@@ -199,7 +199,7 @@ func fillJob(n *yaml.Node, s *api.Submission) error {
 		return fill(value, fields[key], key)
 	})
 	if err == nil && ranged && (hasKey(n, "min_gpus") || hasKey(n, "max_gpus")) {
-		return faultAt(n, "gpus", "is a range, and min_gpus or max_gpus is there too; want one or the other")
+		return faultAt(n, "gpus", "is a range, and min_gpus or max_gpus is set too; want one or the other")
 	}
 	return err
 }

@@ -11,6 +11,35 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
+// cancelled is what people call the state whose value in the API is "killed".
+const cancelled = "cancelled"
+
+// stateText prints a state of a job, a search or a trial.
+func stateText(state string) string {
+	if state == api.Cancelled {
+		return cancelled
+	}
+	return state
+}
+
+// stateNames are the states of jobs as people know them.
+func stateNames() []string {
+	names := make([]string, len(jobStates))
+	for i, s := range jobStates {
+		names[i] = stateText(s)
+	}
+	return names
+}
+
+// trialState prints the state of a trial: one that its search ended early was
+// stopped, not cancelled.
+func trialState(t api.Trial) string {
+	if t.Early {
+		return "stopped"
+	}
+	return stateText(t.State)
+}
+
 // why says why a job does not run: what it waits for, or how it ended.
 func why(j api.Job) string {
 	switch {

@@ -21,7 +21,7 @@ import (
 func newJournal() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "journal",
-		Short: "Export the daemon's journal, and take its decisions again",
+		Short: "Export the daemon's journal, or verify its decisions",
 		Example: `  fairway journal export --out journal.jsonl
   fairway journal verify
   fairway sim --journal journal.jsonl --policy fifo,las,pollux`,
@@ -35,12 +35,11 @@ func newJournalExport() *cobra.Command {
 	var full bool
 	c := &cobra.Command{
 		Use:   "export [--data DIR] --out FILE",
-		Short: "Write the whole journal as JSON Lines, one record a line",
-		Long: `Write the whole journal as JSON Lines, one record a line, oldest first.
+		Short: "Write the journal as JSON Lines, one record per line",
+		Long: `Write the journal as JSON Lines, one record per line, oldest first.
 
-The journal is read from a copy: the daemon may go on, and nothing of its data is
-changed. Commands, working folders, environments and the hashes of tokens are
-left out unless you ask for them with --full.`,
+The daemon may keep running: the journal is read from a copy. Commands, working
+folders, environments and token hashes are omitted unless you pass --full.`,
 		Example: `  fairway journal export --out journal.jsonl
   fairway journal export --data /var/lib/fairway --full --out - | gzip > journal.jsonl.gz`,
 		Args: cobra.NoArgs,
@@ -55,9 +54,9 @@ left out unless you ask for them with --full.`,
 			return exportRecords(c, out, records)
 		},
 	}
-	c.Flags().StringVar(&data, "data", defaultDataDir(), "`folder` of the daemon's data")
+	c.Flags().StringVar(&data, "data", defaultDataDir(), "data `folder` of the daemon")
 	c.Flags().StringVarP(&out, "out", "o", "-", "`file` to write (\"-\": standard output)")
-	c.Flags().BoolVar(&full, "full", false, "with commands, folders, environments and the hashes of tokens")
+	c.Flags().BoolVar(&full, "full", false, "include commands, folders, environments and token hashes")
 	return c
 }
 
@@ -90,21 +89,20 @@ func newJournalVerify() *cobra.Command {
 	f := verifyFlags{}
 	c := &cobra.Command{
 		Use:   "verify [--journal DIR|FILE]",
-		Short: "Take every decision of the journal again and compare",
-		Long: `Take every decision of the journal again, by the same policy on the same
-facts, and compare the actions with those that were carried out. Decisions that
-changed nothing left no record and are not looked at. The exit code is 1 if a
-decision comes out otherwise.`,
+		Short: "Repeat every decision in the journal and compare",
+		Long: `Repeat every decision in the journal, with the same policy on the same snapshot, and
+compare the actions with those that were carried out. Decisions that changed nothing
+left no record and are not checked. The exit code is 1 if a decision differs.`,
 		Example: `  fairway journal verify
   fairway journal verify --journal journal.jsonl --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.journal, "journal", defaultDataDir(), "`folder` of the daemon's data, or file that \"fairway journal export\" wrote")
-	fl.StringVar(&f.first, "policy", defaultConfig().Policy, "first policy of a journal whose decisions do not name theirs")
-	fl.StringVar(&f.config, "config", "", "configuration `file` of the daemon, for the bounds on preemption (default: the usual ones)")
-	fl.BoolVar(&f.noGuard, "no-guard", false, "the daemon had no bounds on preemption")
+	fl.StringVar(&f.journal, "journal", defaultDataDir(), "data `folder` of the daemon, or a file written by \"fairway journal export\"")
+	fl.StringVar(&f.first, "policy", defaultConfig().Policy, "initial policy of an old journal whose decisions do not name it")
+	fl.StringVar(&f.config, "config", "", "configuration `file` of the daemon, for the bounds on preemption (default: the default bounds)")
+	fl.BoolVar(&f.noGuard, "no-guard", false, "the daemon ran without bounds on preemption")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	return c
 }
@@ -140,18 +138,18 @@ func (f *verifyFlags) run(c *cobra.Command) error {
 		printVerdict(c.OutOrStdout(), v)
 	}
 	if err == nil && v.Different > 0 {
-		return fmt.Errorf("%d of %d decisions come out otherwise", v.Different, v.Decisions)
+		return fmt.Errorf("%d of %d decisions differ", v.Different, v.Decisions)
 	}
 	return err
 }
 
 func printVerdict(w io.Writer, v *replay.Verdict) {
-	fmt.Fprintf(w, "%d records, %d decisions with %d actions: %d come out the same, %d otherwise\n", v.Records, v.Decisions, v.Actions, v.Same, v.Different)
+	fmt.Fprintf(w, "%d records, %d decisions with %d actions: %d the same, %d different\n", v.Records, v.Decisions, v.Actions, v.Same, v.Different)
 	if v.Overtaken > 0 {
-		fmt.Fprintf(w, "%d actions were rightly left out: their jobs had changed while the policy thought\n", v.Overtaken)
+		fmt.Fprintf(w, "%d actions were rightly dropped: their jobs had changed during the decision\n", v.Overtaken)
 	}
 	if v.Guessed > 0 {
-		fmt.Fprintf(w, "%d decisions do not say what they were taken on: the state just before them was used\n", v.Guessed)
+		fmt.Fprintf(w, "%d decisions do not record their snapshot: the state just before them was used\n", v.Guessed)
 	}
 	for _, d := range v.Differences {
 		fmt.Fprintf(w, "\ndecision %d, record %d, %s, %s:\n", d.Decision, d.Seq, d.At.Format("2006-01-02 15:04:05.000"), d.Policy)

@@ -57,7 +57,7 @@ func journalFolder(dir string) (string, error) {
 			return "", fmt.Errorf("read journal: %w; run as the user of the daemon", err)
 		}
 	}
-	return "", fmt.Errorf("read journal: no %s in %s or in its folder journal", journalHot, dir)
+	return "", fmt.Errorf("read journal: no %s in %s or its journal folder", journalHot, dir)
 }
 
 // readJournalFolder reads a copy of the journal, so that a daemon that runs is
@@ -79,7 +79,7 @@ func readJournalFolder(c *cobra.Command, dir string) ([]api.Record, error) {
 		case err != nil:
 			return nil, fmt.Errorf("read a copy of the journal %s: %w", dir, err)
 		default:
-			fmt.Fprintf(c.ErrOrStderr(), "the journal is damaged, or the daemon writes without pause: %s; %d records could be read\n", torn, len(records))
+			fmt.Fprintf(c.ErrOrStderr(), "the journal is damaged, or the daemon kept writing to it: %s; read %d records\n", torn, len(records))
 			return records, nil
 		}
 	}
@@ -165,7 +165,7 @@ const (
 func (f *simFlags) replay(c *cobra.Command, cfg *sim.Config) (*replay.Past, error) {
 	changed := c.Flags().Changed
 	if changed("workload") || changed("profiles") {
-		return nil, usagef("--journal goes with neither --workload nor --profiles")
+		return nil, usagef("--journal cannot be combined with --workload or --profiles")
 	}
 	records, err := readJournal(c, f.journal)
 	if err != nil {

@@ -15,9 +15,9 @@ func newLogs() *cobra.Command {
 	var q api.LogQuery
 	c := &cobra.Command{
 		Use:   "logs JOB",
-		Short: "Print what a job printed",
-		Long: `Print what a process of a job printed, of its last run unless told otherwise.
-With -f it goes on until the job ends.` + exitHelp,
+		Short: "Print the output of a job",
+		Long: `Print the output of one process of a job, from its last attempt by default.
+With -f it follows the output until the job ends.` + exitHelp,
 		Example: `  fairway logs resnet-7
   fairway logs -f resnet-7 --tail 20
   fairway logs resnet-7 --rank 3 --attempt 2 --stream stderr`,
@@ -47,11 +47,11 @@ With -f it goes on until the job ends.` + exitHelp,
 		},
 	}
 	fl := c.Flags()
-	fl.BoolVarP(&q.Follow, "follow", "f", false, "go on until the job ends")
-	fl.IntVar(&q.Rank, "rank", 0, "process of the gang, from 0")
-	fl.IntVar(&q.Attempt, "attempt", 0, "run of the job, from 1; 0: the last one")
-	fl.IntVar(&q.Tail, "tail", 0, "only the last lines; 0: all that is kept")
-	fl.StringVar(&q.Stream, "stream", "", "only stdout or stderr (default: both, as they were printed)")
+	fl.BoolVarP(&q.Follow, "follow", "f", false, "follow the output until the job ends")
+	fl.IntVar(&q.Rank, "rank", 0, "rank of the process, from 0")
+	fl.IntVar(&q.Attempt, "attempt", 0, "attempt, from 1; 0: the last one")
+	fl.IntVar(&q.Tail, "tail", 0, "number of last lines to print; 0: all that are kept")
+	fl.StringVar(&q.Stream, "stream", "", "stdout or stderr (default: both, interleaved)")
 	r.register(c)
 	return c
 }

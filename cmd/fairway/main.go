@@ -47,10 +47,9 @@ func newRoot() *cobra.Command {
 		Short: "Schedule deep-learning training on shared GPUs",
 		Long: `Fairway schedules deep-learning training on shared GPU clusters.
 
-"fairway up" runs it on this machine, and the commands below it submit jobs and
-show what happens to them and why. The simulator replays a workload, or the
-journal of a machine, under any of the built-in policies, with the same code
-that schedules real jobs.`,
+"fairway up" runs the scheduler on this machine; other commands submit jobs and show
+what happens to them and why. "fairway sim" replays a workload, or a machine's own
+journal, under any policy, with the code that schedules real jobs.`,
 		Example: `  fairway demo
   fairway up
   fairway submit --gpus 1-8 --name resnet -- python train.py

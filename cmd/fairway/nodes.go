@@ -19,11 +19,10 @@ func newNodes() *cobra.Command {
 	var r remote
 	c := &cobra.Command{
 		Use:   "nodes",
-		Short: "List machines and their GPUs, or take one out of use",
-		Long: `List machines: how many of their GPUs are held, how busy they are and by whom.
+		Short: "List nodes and their GPUs, or cordon a node",
+		Long: `List nodes: how many of their GPUs are allocated, how busy they are, and to which jobs.
 
-"cordon" keeps new work from a machine; what runs on it goes on. "uncordon"
-takes it back.` + exitHelp,
+"cordon" keeps new jobs off a node; running jobs stay. "uncordon" undoes it.` + exitHelp,
 		Example: `  fairway nodes
   fairway nodes cordon gpu-3
   fairway nodes uncordon gpu-3`,
@@ -35,8 +34,8 @@ takes it back.` + exitHelp,
 	}
 	r.registerJSON(c)
 	return group(c,
-		newSetNode(&r, "cordon", "Keep new work from a machine", sched.Cordoned),
-		newSetNode(&r, "uncordon", "Let a machine take work again", sched.Ready))
+		newSetNode(&r, "cordon", "Keep new jobs off a node", sched.Cordoned),
+		newSetNode(&r, "uncordon", "Let a node accept new jobs again", sched.Ready))
 }
 
 func askNodes(ctx context.Context, daemon *client.Client) (api.NodeList, error) {
@@ -76,9 +75,9 @@ func nodeState(n api.Node) string {
 func quarantineText(n api.Node) string {
 	q := n.Quarantine
 	if n.State == sched.Cordoned {
-		return fmt.Sprintf("takes no new work until %s: %s (fairway nodes uncordon %s takes it back now)", q.Until.Local().Format("Jan 2 15:04"), q.Why, n.Name)
+		return fmt.Sprintf("quarantined until %s: %s (end it now: fairway nodes uncordon %s)", q.Until.Local().Format("Jan 2 15:04"), q.Why, n.Name)
 	}
-	return fmt.Sprintf("looks broken, and is used all the same: %s (fairway nodes uncordon %s forgets it)", q.Why, n.Name)
+	return fmt.Sprintf("looks faulty but stays in use: %s (dismiss: fairway nodes uncordon %s)", q.Why, n.Name)
 }
 
 // heldSlots returns how many slots of a node are held, and the mean utilisation
@@ -99,7 +98,7 @@ func heldSlots(n api.Node) (held int, util float64, measured bool) {
 
 func printNodes(w io.Writer, nodes []api.Node, width int) {
 	g := grid{right: []bool{false, false, false, true, true, true, true, true}}
-	g.add("NODE", "STATE", "TYPE", "GPUS", "HELD", "UTIL", "CPUS", "MEMORY", "RACK")
+	g.add("NODE", "STATE", "TYPE", "GPUS", "ALLOC", "UTIL", "CPUS", "MEMORY", "RACK")
 	for _, n := range nodes {
 		held, util, measured := heldSlots(n)
 		utilText := "-"

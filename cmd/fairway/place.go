@@ -78,7 +78,7 @@ func readTokenFile(path string, mustExist bool) (string, error) {
 		return "", fmt.Errorf("read token: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return "", fmt.Errorf("read token: others may read %s (mode %04o); run \"chmod 600 %s\"", path, mode, path)
+		return "", fmt.Errorf("read token: %s is readable by others (mode %04o); run \"chmod 600 %s\"", path, mode, path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxToken+1))
 	if err != nil {
@@ -86,7 +86,7 @@ func readTokenFile(path string, mustExist bool) (string, error) {
 	}
 	token := strings.TrimSpace(string(text))
 	if len(text) > maxToken || token == "" || strings.ContainsAny(token, " \t\r\n") {
-		return "", fmt.Errorf("read token: %s does not hold one token and nothing else", path)
+		return "", fmt.Errorf("read token: %s does not contain exactly one token", path)
 	}
 	return token, nil
 }

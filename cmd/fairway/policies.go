@@ -19,11 +19,10 @@ func newPolicies() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "policies [NAME...]",
-		Short: "List the policies and layers with their knobs, defaults and papers",
-		Long: `List every policy with its variants, knobs, defaults and the paper it comes
-from, then every layer. A policy is used by its name; variants and knobs follow
-after colons. Layers stand over a policy, any number of them, each after an at
-sign, with knobs of their own; the first one is the innermost.`,
+		Short: "List policies and layers with their knobs, defaults and papers",
+		Long: `List every policy with its variants, knobs, defaults and paper, then every layer.
+A policy is named as NAME[:VARIANT][:KNOB=VALUE]...; layers wrap it and follow as
+@LAYER[:KNOB=VALUE], the first one innermost.`,
 		Example: `  fairway policies
   fairway policies tiresias @share
   fairway sim --workload jobs.jsonl --policy tiresias:gittins:promote=8

@@ -18,10 +18,10 @@ func newPolicy() *cobra.Command {
 	var r remote
 	c := &cobra.Command{
 		Use:   "policy",
-		Short: "Show or switch the policy of the daemon",
-		Long: `Show or switch the policy that a running daemon schedules with. A policy is named
-as in the simulator: variants and knobs follow after colons. See "fairway
-policies" for what each policy does.` + exitHelp,
+		Short: "Show or switch the daemon's policy",
+		Long: `Show or switch the policy of a running daemon. Policies are named as in the
+simulator, with variants and knobs after colons. See "fairway policies" for what
+each policy does.` + exitHelp,
 		Example: `  fairway policy get
   fairway policy set tiresias:gittins --dry-run
   fairway policy set pollux
@@ -33,7 +33,7 @@ policies" for what each policy does.` + exitHelp,
 
 func newPolicyGet(r *remote) *cobra.Command {
 	return &cobra.Command{
-		Use: "get", Short: "Print the policy at work", Example: "  fairway policy get", Args: noArguments,
+		Use: "get", Short: "Print the current policy", Example: "  fairway policy get", Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return query[api.PolicySpec]{r,
 				func(ctx context.Context, daemon *client.Client) (api.PolicySpec, error) {
@@ -50,9 +50,9 @@ func newPolicySet(r *remote) *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "set SPEC",
-		Short: "Switch the policy, or show what that would change",
+		Short: "Switch the policy, or preview the change",
 		Long: `Switch the policy of a running daemon. With --dry-run nothing is switched: the
-new policy is asked what it would do right now, and that is printed.`,
+command prints what the new policy would do right now.`,
 		Example: `  fairway policy set tiresias:gittins --dry-run
   fairway policy set las:lease=10m`,
 		Args: exactly(1, "fairway policy set pollux"),
@@ -65,7 +65,7 @@ new policy is asked what it would do right now, and that is printed.`,
 			}.run(c)
 		},
 	}
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would change")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would change without switching")
 	return c
 }
 
@@ -74,12 +74,12 @@ func printChange(w io.Writer, p api.PolicyChange) {
 	const most = 20
 	happens := fmt.Sprintf("start %s, stop %d and move %d right away", several(p.Starts, "job"), p.Stops, p.Moves)
 	if p.Starts+p.Stops+p.Moves == 0 {
-		happens = "start, stop or move no job right away"
+		happens = "not start, stop or move any job right away"
 	}
 	if p.DryRun {
-		fmt.Fprintf(w, "%s instead of %s would %s; nothing was switched\n", clean(p.To), clean(p.From), happens)
+		fmt.Fprintf(w, "%s instead of %s would %s (dry run)\n", clean(p.To), clean(p.From), happens)
 	} else {
-		fmt.Fprintf(w, "the policy is %s; it was %s. It will %s\n", clean(p.To), clean(p.From), happens)
+		fmt.Fprintf(w, "switched from %[2]s to %[1]s, which will %[3]s\n", clean(p.To), clean(p.From), happens)
 	}
 	for i, a := range p.Actions {
 		if i == most {
@@ -92,7 +92,7 @@ func printChange(w io.Writer, p api.PolicyChange) {
 
 func newPolicyList(r *remote) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the policies the daemon knows", Example: "  fairway policy list", Args: noArguments,
+		Use: "list", Short: "List the daemon's policies", Example: "  fairway policy list", Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			width := widthOf(c.OutOrStdout())
 			return query[api.PolicyList]{r,

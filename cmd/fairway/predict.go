@@ -41,15 +41,15 @@ func newPredict() *cobra.Command {
 	var f predictFlags
 	c := &cobra.Command{
 		Use:   "predict MODEL.onnx",
-		Short: "Say how training a model will use a GPU, from its graph",
-		Long: `Say how training a model will use a GPU before it has run: utilisation, memory, the
-time of a step, and how sure that is. The model is read from its ONNX graph;
-weights are not needed, nor is a GPU. "-" reads standard input.
+		Short: "Predict a model's GPU utilisation, memory and step time from its graph",
+		Long: `Predict how training a model will use a GPU, before it runs: utilisation, memory,
+step time, and the confidence of the prediction. The model is an ONNX graph; neither
+weights nor a GPU are needed. "-" reads standard input.
 
 Training means SGD with momentum in single precision, as PyTorch runs it. The
-first dimension of the inputs is the batch. Other dimensions that the file
-leaves open need a size: --dim sequence=128, or --dim input_ids:1=128 by
-position, or --assume 128 for all of them. See docs/predict.md.`,
+first dimension of the inputs is the batch. Other dynamic dimensions need a size:
+--dim sequence=128, or --dim input_ids:1=128 by position, or --assume 128 for all
+of them. See docs/predict.md.`,
 		Example: `  fairway predict resnet50.onnx --batch 32
   fairway predict bert.onnx --batch 16 --dim sequence=128 --gpu a100 --json
   fairway predict resnet50.onnx --batch 8 --with lstm.onnx:20 --with bert.onnx:32
@@ -64,11 +64,11 @@ position, or --assume 128 for all of them. See docs/predict.md.`,
 	}
 	c.Flags().Int64VarP(&f.batch, "batch", "b", 0, "batch size (default: that of the file, or 1)")
 	c.Flags().StringVar(&f.gpu, "gpu", "h200", "GPU type: "+strings.Join(predict.GPUs(), ", "))
-	c.Flags().StringSliceVar(&f.dims, "dim", nil, "size of an open dimension, NAME=SIZE or INPUT:POSITION=SIZE")
-	c.Flags().Int64Var(&f.assume, "assume", 0, "size of every other open dimension")
-	c.Flags().Float64Var(&f.speed, "host-speed", 1, "how many times as fast as those measured a core of the host is; see fairway predict host-speed")
-	c.Flags().StringSliceVar(&f.with, "with", nil, "say what it and another model, FILE or FILE:BATCH, do to each other on one GPU")
-	c.Flags().StringVar(&f.mode, "mode", "time-slice", "how they share it: time-slice or mps")
+	c.Flags().StringSliceVar(&f.dims, "dim", nil, "size of a dynamic dimension, NAME=SIZE or INPUT:POSITION=SIZE")
+	c.Flags().Int64Var(&f.assume, "assume", 0, "size of every other dynamic dimension")
+	c.Flags().Float64Var(&f.speed, "host-speed", 1, "speed of a host core relative to the measured hosts; see fairway predict host-speed")
+	c.Flags().StringSliceVar(&f.with, "with", nil, "also predict the slowdown when sharing the GPU with this model, FILE or FILE:BATCH")
+	c.Flags().StringVar(&f.mode, "mode", "time-slice", "with --with: how the GPU is shared, time-slice or mps")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	c.AddCommand(newPredictFeatures(), newPredictTrain(), newPredictEvaluate(), newPredictHostSpeed())
 	return c
@@ -166,9 +166,9 @@ func (f *predictFlags) checkDims(m *onnx.Model, o onnx.Options) error {
 	for _, name := range slices.Sorted(maps.Keys(o.Dims)) {
 		if !known[name] {
 			if len(open) == 0 {
-				return usagef("--dim %s=%d: the model has no such dimension; it leaves none open", name, o.Dims[name])
+				return usagef("--dim %s=%d: the model has no such dimension; none is dynamic", name, o.Dims[name])
 			}
-			return usagef("--dim %s=%d: the model has no such dimension; it leaves open: %s", name, o.Dims[name], strings.Join(open, ", "))
+			return usagef("--dim %s=%d: the model has no such dimension; dynamic ones are %s", name, o.Dims[name], strings.Join(open, ", "))
 		}
 	}
 	return nil

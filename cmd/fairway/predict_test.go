@@ -123,7 +123,7 @@ func TestPredictErrors(t *testing.T) {
 		{good, []string{"-", "--batch", "-3"}, "--batch -3"},
 		{good, []string{"-", "--dim", "sequence"}, `--dim "sequence"`},
 		{good, []string{"-", "--dim", "sequence=0"}, `the size is "0"`},
-		{good, []string{"-", "--dim", "sequence=7"}, `--dim sequence=7: the model has no such dimension; it leaves none open`},
+		{good, []string{"-", "--dim", "sequence=7"}, `--dim sequence=7: the model has no such dimension; none is dynamic`},
 		{good, []string{"-", "--host-speed", "0"}, "--host-speed 0"},
 		{good, []string{}, "0 models named"},
 		{good, []string{"no-such-file.onnx"}, "no-such-file.onnx"},
@@ -195,7 +195,7 @@ func TestPredictHostSpeed(t *testing.T) {
 	}
 	for _, tc := range []struct{ solo, want, fails string }{
 		{solo: slow, want: "--host-speed 0.8"},
-		{solo: busy, fails: "waited for the host"},
+		{solo: busy, fails: "is host-bound"},
 		{solo: lines[0] + strings.ReplaceAll(lines[1], "plain/lenet", "my/own"), fails: "none of 1 measured steps"},
 		{solo: "model\n", fails: "column"},
 	} {

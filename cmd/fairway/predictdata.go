@@ -35,16 +35,16 @@ func newPredictFeatures() *cobra.Command {
 	var graphs, solo, out string
 	c := &cobra.Command{
 		Use:   "features --graphs FILE --solo FILE --out FILE",
-		Short: "Sum up the graphs of measured models, to train from",
-		Long: `Read an archive of ONNX graphs as "lab/profiling/measure.py graphs" writes it, and write
-a table with the figures of every measured model at every measured batch size:
-all that training a prediction model needs besides the measurements.`,
+		Short: "Extract features from the graphs of measured models",
+		Long: `Read an archive of ONNX graphs written by "lab/profiling/measure.py graphs", and write
+a table with the features of every measured model at every measured batch size. This
+table and the measurements are the input of "fairway predict train".`,
 		Example: `  python3 lab/profiling/measure.py graphs --out graphs.tar.gz
   fairway predict features --graphs graphs.tar.gz --out lab/profiling/data/h200-features.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if graphs == "" || out == "" {
-				return usagef("--graphs and --out are needed: an archive to read, and a table to write")
+				return usagef("--graphs and --out are required: the archive to read and the table to write")
 			}
 			if solo == "" {
 				solo = strings.TrimSuffix(out, "-features.csv") + "-solo.csv"
@@ -207,15 +207,15 @@ func newPredictTrain() *cobra.Command {
 	var data, gpu, out string
 	c := &cobra.Command{
 		Use:   "train --data DIR --gpu NAME --out FILE",
-		Short: "Make the prediction model of a GPU type from measurements",
-		Long: `Make the prediction model of a GPU type from NAME-solo.csv and NAME-features.csv. The
-same tables give the same bytes. A model under predict/models becomes part of the
-program when it is built.`,
+		Short: "Train the prediction model of a GPU type",
+		Long: `Train the prediction model of a GPU type from NAME-solo.csv and NAME-features.csv. The
+same tables give the same bytes. Models in predict/models are embedded in the binary
+at build time.`,
 		Example: `  fairway predict train --data lab/profiling/data --gpu h200 --out predict/models/h200.json`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if data == "" || out == "" {
-				return usagef("--data and --out are needed: a folder of tables, and a file to write")
+				return usagef("--data and --out are required: the folder of tables and the file to write")
 			}
 			samples, without, err := predict.ReadSamples(os.DirFS(data), gpu)
 			if err != nil {
@@ -236,7 +236,7 @@ program when it is built.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&data, "data", "", "folder of NAME-solo.csv and NAME-features.csv")
+	c.Flags().StringVar(&data, "data", "", "folder with NAME-solo.csv and NAME-features.csv")
 	c.Flags().StringVar(&gpu, "gpu", "h200", "GPU type, the NAME of the tables")
 	c.Flags().StringVarP(&out, "out", "o", "", "model file to write")
 	return c

@@ -23,12 +23,11 @@ func newPredictEvaluate() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "evaluate --data DIR",
-		Short: "Hold models out, predict them, and print the errors",
-		Long: `Cross-validate: every model is predicted by what was trained without it, and once
-more without its whole family. Prints the RMSLE of the utilisation by method, the
+		Short: "Cross-validate the prediction model",
+		Long: `Cross-validate: predict every model with a model trained without it, and again with
+one trained without its whole family. Prints the RMSLE of utilisation by method, the
 coverage of the intervals, and the errors of step time and memory. With --since,
-models that were measured in that session or later are predicted by what was
-measured before, too.`,
+models measured in that session or later are also predicted from earlier measurements.`,
 		Example: `  fairway predict evaluate --data lab/profiling/data
   fairway predict evaluate --data lab/profiling/data --since 20261115T215718Z`,
 		Args: cobra.NoArgs,
@@ -55,9 +54,9 @@ measured before, too.`,
 			return printEvaluation(c.OutOrStdout(), e)
 		},
 	}
-	c.Flags().StringVar(&data, "data", "", "folder of NAME-solo.csv and NAME-features.csv")
+	c.Flags().StringVar(&data, "data", "", "folder with NAME-solo.csv and NAME-features.csv")
 	c.Flags().StringVar(&gpu, "gpu", "h200", "GPU type, the NAME of the tables")
-	c.Flags().StringVar(&since, "since", "", "predict what was measured from this `session` on by what was measured before")
+	c.Flags().StringVar(&since, "since", "", "also predict measurements from this `session` on from earlier ones")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -69,7 +68,7 @@ func printEvaluation(w io.Writer, e *predict.Evaluation) error {
 		return err
 	}
 	if len(e.Later) > 0 {
-		fmt.Fprintf(w, "\n%d steps that were measured later, predicted by those before\n\n", len(e.Later[0].Tests))
+		fmt.Fprintf(w, "\n%d later steps, predicted from earlier ones\n\n", len(e.Later[0].Tests))
 		var heads []string
 		for _, s := range e.Later {
 			heads = append(heads, s.By)
@@ -119,11 +118,10 @@ func newPredictHostSpeed() *cobra.Command {
 	var data, gpu, solo string
 	c := &cobra.Command{
 		Use:   "host-speed --data DIR --solo FILE",
-		Short: "Say how fast the host of a GPU is, from a minute of measurements",
-		Long: `Compare steps that were measured on your machine with those that the prediction
-expects on the mean of the hosts it was made from, and print what to pass as
---host-speed. Small batches of a few models are enough: steps that keep the GPU
-busy say nothing about the host.`,
+		Short: "Compute --host-speed from a minute of measurements",
+		Long: `Compare step times measured on your machine with those predicted for the average
+measured host, and print the value for --host-speed. Small batches of a few models are
+enough: steps that keep the GPU busy say nothing about the host.`,
 		Example: `  python3 lab/profiling/measure.py solo --gpu mine --data . --max-batches 2 --window 2 \
     --only 'cifar-resnet20|gpt-mini|unet-16|speech-transformer-tiny|translator-small'
   fairway predict host-speed --data lab/profiling/data --solo mine-solo.csv
@@ -131,23 +129,23 @@ busy say nothing about the host.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if data == "" || solo == "" {
-				return usagef("--data and --solo are needed: the folder with NAME-features.csv, and a table of your measurements")
+				return usagef("--data and --solo are required: the folder with NAME-features.csv and your measurements")
 			}
 			pace, err := hostPace(data, gpu, solo)
 			if err != nil {
 				return fmt.Errorf("predict host-speed: %w", err)
 			}
 			if pace.Steps == 0 {
-				return fmt.Errorf("predict host-speed: no step in %s waited for the host; measure small batches of small models", solo)
+				return fmt.Errorf("predict host-speed: no step in %s is host-bound; measure small batches of small models", solo)
 			}
 			fmt.Fprintf(c.OutOrStdout(), "--host-speed %.2f\n", 1/pace.Factor)
-			fmt.Fprintf(c.ErrOrStderr(), "from %d steps that waited for the host; single ones differ by %.0f %%\n", pace.Steps, 100*pace.Spread)
+			fmt.Fprintf(c.ErrOrStderr(), "from %d host-bound steps, which vary by %.0f %%\n", pace.Steps, 100*pace.Spread)
 			return nil
 		},
 	}
-	c.Flags().StringVar(&data, "data", "", "folder of NAME-features.csv")
+	c.Flags().StringVar(&data, "data", "", "folder with NAME-features.csv")
 	c.Flags().StringVar(&gpu, "gpu", "h200", "GPU type, the NAME of the tables")
-	c.Flags().StringVar(&solo, "solo", "", "table of measurements made on the host in question")
+	c.Flags().StringVar(&solo, "solo", "", "measurements made on the host")
 	return c
 }
 

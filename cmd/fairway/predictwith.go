@@ -105,9 +105,9 @@ func (c company) text() string {
 	verdict := "not safe"
 	switch {
 	case !c.Fits:
-		verdict = "the memory of the GPU is too small for both"
+		verdict = "GPU memory is too small for both"
 	case c.Safe:
-		verdict = fmt.Sprintf("safe: neither is likely to lose more than %.0f %%", 100*(interfere.DefaultLimit-1))
+		verdict = fmt.Sprintf("safe: neither is likely to slow down by more than %.0f %%", 100*(interfere.DefaultLimit-1))
 	}
 	return fmt.Sprintf("%s, batch %d (%s): %.2f times slower (up to %.2f), the other %.2f (up to %.2f); %s",
 		c.Model, c.Batch, c.Mode, c.Slowdown, c.SlowdownHigh, c.OtherSlowdown, c.OtherHigh, verdict)

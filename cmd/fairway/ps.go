@@ -45,12 +45,12 @@ func newPs() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "ps",
 		Aliases: []string{"jobs"},
-		Short:   "List jobs, with the reason of those that wait",
-		Long: `List jobs: those that run first, then those that wait, with the reason and how
-long they have waited. Jobs that have ended are listed with --all or --state.` + exitHelp,
+		Short:   "List jobs, and why waiting ones wait",
+		Long: `List jobs: running ones first, then waiting ones with the reason and the time they
+have waited. --all and --state list ended jobs too.` + exitHelp,
 		Example: `  fairway ps
   fairway ps --all --tenant vision
-  fairway ps --state failed,killed
+  fairway ps --state failed,cancelled
   fairway ps --app sweep --watch
   fairway ps --json | jq -r '.jobs[] | select(.state == "waiting") | .id'`,
 		Args: noArguments,
@@ -60,9 +60,11 @@ long they have waited. Jobs that have ended are listed with --all or --state.` +
 				return usagef("-o %.20q: want wide, or nothing", output)
 			}
 			l.wide = output == "wide"
-			for _, s := range l.States {
-				if !slices.Contains(jobStates, s) {
-					return usagef("--state: no state %s", knob.Among(s, jobStates))
+			for i, s := range l.States {
+				if s == cancelled {
+					l.States[i] = api.Cancelled
+				} else if !slices.Contains(jobStates, s) {
+					return usagef("--state: no state %s", knob.Among(s, stateNames()))
 				}
 			}
 			if !watch {
@@ -72,17 +74,17 @@ long they have waited. Jobs that have ended are listed with --all or --state.` +
 		},
 	}
 	fl := c.Flags()
-	fl.BoolVarP(&l.all, "all", "a", false, "list jobs that have ended too")
+	fl.BoolVarP(&l.all, "all", "a", false, "include jobs that have ended")
 	fl.StringSliceVar(&l.States, "state", nil, "only these states, such as running,waiting")
 	fl.StringVar(&app, "app", "", "only jobs of this app")
 	fl.StringVar(&tenant, "tenant", "", "only jobs of this tenant")
 	fl.StringVar(&l.User, "user", "", "only jobs of this user")
-	fl.StringVar(&l.Search, "search", "", "only jobs with this in their id or name")
-	fl.IntVar(&l.max, "limit", 200, "most jobs to list; 0: all")
-	fl.StringVarP(&output, "output", "o", "", "wide: as wide as it needs to be, with the reason of the last failure and what was decided")
-	fl.BoolVar(&watch, "watch", false, "list again every two seconds, until interrupted")
+	fl.StringVar(&l.Search, "search", "", "only jobs whose id or name contains this")
+	fl.IntVar(&l.max, "limit", 200, "maximum number of jobs; 0: all")
+	fl.StringVarP(&output, "output", "o", "", "wide: no truncation, with the last failure and the retry decision")
+	fl.BoolVar(&watch, "watch", false, "refresh every two seconds until interrupted")
 	_ = c.RegisterFlagCompletionFunc("state", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return jobStates, cobra.ShellCompDirectiveNoFileComp
+		return stateNames(), cobra.ShellCompDirectiveNoFileComp
 	})
 	r.registerJSON(c)
 	return c
@@ -155,7 +157,7 @@ func printWide(w io.Writer, page api.JobPage, now time.Time) {
 		if j.Exit != nil && j.Exit.Finding != nil {
 			reason, category, decided = clean(j.Exit.Finding.Reason), clean(string(j.Exit.Finding.Category)), orDash(clean(j.Exit.Next))
 		}
-		g.add(clean(string(j.ID)), stateText(j), fmt.Sprint(heldGPUs(j)), wants(j), fmt.Sprint(j.Status.Starts), fmt.Sprint(j.Status.Failures),
+		g.add(clean(string(j.ID)), fullState(j), fmt.Sprint(heldGPUs(j)), wants(j), fmt.Sprint(j.Status.Starts), fmt.Sprint(j.Status.Failures),
 			brief(ranFor(j, now)), orDash(string(j.Tenant)), orDash(j.User), reason, category, decided, whereOrWhy(j))
 	}
 	g.print(w, "", 0)
@@ -164,12 +166,12 @@ func printWide(w io.Writer, page api.JobPage, now time.Time) {
 	}
 }
 
-// stateText is the state of a job with what is special about it.
-func stateText(j api.Job) string {
+// fullState is the state of a job, with whether it is being screened.
+func fullState(j api.Job) string {
 	if j.Status.Screening {
-		return j.State + " (screening)"
+		return stateText(j.State) + " (screening)"
 	}
-	return j.State
+	return stateText(j.State)
 }
 
 // view is when something is shown, and how wide.
@@ -198,7 +200,7 @@ func printJobs(w io.Writer, page api.JobPage, v view) {
 			held = fmt.Sprint(n)
 		}
 		waited, ran := waitedFor(j, v.now), ranFor(j, v.now)
-		row := []string{clean(string(j.ID)), j.State, held, wants(j), percent(j)}
+		row := []string{clean(string(j.ID)), stateText(j.State), held, wants(j), percent(j)}
 		switch {
 		case len(head) > 7:
 			row = append(row, brief(waited), brief(ran), left(j), orDash(string(j.Tenant)))

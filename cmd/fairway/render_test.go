@@ -174,7 +174,7 @@ func TestPriceOfFailures(t *testing.T) {
 	}
 	var b bytes.Buffer
 	printLedger(&b, e, view{noon, 0})
-	if want := "1 preemption and 0 moves cost 255 GPU-seconds of lost work and 14s away from its GPUs."; !strings.Contains(b.String(), want) {
+	if want := "1 preemption and 0 moves cost 255 GPU-seconds of lost work and 14s without GPUs."; !strings.Contains(b.String(), want) {
 		t.Errorf("it prints\n%s\nwant %q", &b, want)
 	}
 }

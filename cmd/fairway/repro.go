@@ -18,7 +18,7 @@ import (
 func newRepro() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "repro",
-		Short: "Hold our results against published ones",
+		Short: "Reproduce published results",
 		Example: `  fairway repro philly --jobs 5000
   fairway repro tiresias --data pollux-artifact/simulator`,
 	}
@@ -55,7 +55,7 @@ workloads*/workload-N.csv and results-jobload/tiresias-LOAD/summary.json.`,
 		},
 	}
 	c.Flags().StringVar(&data, "data", "", "folder of the Pollux artifact")
-	c.Flags().StringVarP(&out, "out", "o", "", "Markdown file to write as well")
+	c.Flags().StringVarP(&out, "out", "o", "", "also write this Markdown file")
 	return c
 }
 
@@ -65,7 +65,7 @@ func newReproPollux() *cobra.Command {
 		Use:   "pollux --data DIR",
 		Short: "Compare pollux, optimus and tiresias with the reference simulator of the Pollux paper",
 		Long: `Replay the workloads of the Pollux artifact (OSDI'21) with its measured profiles
-and set our average JCT beside the reference simulator's: every policy on every
+and compare the average JCT with the reference simulator: every policy on every
 workload, the exponent p, scheduling intervals, interference, finish-time
 fairness. With --out, write pollux.md and its plots to a folder.`,
 		Example: `  fairway repro pollux --data pollux-artifact/simulator --out docs/reproduction`,
@@ -125,7 +125,7 @@ func writePage[P repro.Plot](path string, p page, plots map[string]P) error {
 
 func newReproExperience() *cobra.Command {
 	cfg := repro.DefaultExperience()
-	c := simpleRepro("experience", "What past jobs are worth to new ones, and what a wrong past costs", func() (func(io.Writer), error) {
+	c := simpleRepro("experience", "Measure what experience from past jobs gains, and what wrong experience costs", func() (func(io.Writer), error) {
 		rows, err := repro.Experience(cfg)
 		return func(w io.Writer) { repro.PrintExperience(w, cfg, rows) }, err
 	})
@@ -138,10 +138,10 @@ func newReproAutoscale() *cobra.Command {
 	var data, out string
 	c := &cobra.Command{
 		Use:   "autoscale",
-		Short: "Scale a cluster for one large job by goodput and by throughput",
-		Long: `Train single large jobs in a simulated cloud that is scaled by throughput, by
-goodput with several bands, and by utility, and set cost and time beside the
-Pollux paper's. With --data, do so by the artifact's measured profiles as well.`,
+		Short: "Autoscale a cluster for one large job, by goodput and by throughput",
+		Long: `Train single large jobs in a simulated cloud autoscaled by throughput, by goodput with
+several bands, and by utility, and compare cost and time with the Pollux paper. With
+--data, also use the artifact's measured profiles.`,
 		Example: `  fairway repro autoscale
   fairway repro autoscale --data pollux-artifact/simulator --out docs/reproduction/autoscale.md`,
 		Args: cobra.NoArgs,
@@ -168,13 +168,13 @@ Pollux paper's. With --data, do so by the artifact's measured profiles as well.`
 		},
 	}
 	c.Flags().StringVar(&data, "data", "", "folder of the Pollux artifact")
-	c.Flags().StringVarP(&out, "out", "o", "", "Markdown file to write as well, with images/autoscale.svg beside it")
+	c.Flags().StringVarP(&out, "out", "o", "", "also write this Markdown file, with images/autoscale.svg beside it")
 	return c
 }
 
 func newReproSearch() *cobra.Command {
 	var seed uint64
-	c := simpleRepro("search", "A hyper-parameter search with static GPUs and under pollux", func() (func(io.Writer), error) {
+	c := simpleRepro("search", "Run a hyper-parameter search on static GPUs and under pollux", func() (func(io.Writer), error) {
 		runs, err := repro.Search(seed)
 		return func(w io.Writer) { repro.PrintSearch(w, runs) }, err
 	})
@@ -187,11 +187,11 @@ func newReproThemis() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "themis",
-		Short: "Finish-time fairness by auction beside other policies, and what lies and errors do to it",
+		Short: "Compare themis with other policies, with wrong and dishonest bids",
 		Long: `Replay mixes of hyper-parameter searches under themis and other policies, with
-several f and leases, with bids that are wrong, and with apps that lie, and set the
-results beside the Themis paper's (NSDI'20). With --out, write themis.md and its
-plots to a folder.`,
+several values of f and lease, with inaccurate bids, and with dishonest apps, and
+compare with the Themis paper (NSDI'20). With --out, write themis.md and its plots to
+a folder.`,
 		Example: `  fairway repro themis --out docs/reproduction
   fairway repro themis --jobs 1000 --seeds 1 --lies 5`,
 		Args: cobra.NoArgs,
@@ -215,9 +215,9 @@ plots to a folder.`,
 			return writePage(filepath.Join(out, "themis.md"), t, t.Charts())
 		},
 	}
-	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs of each mix")
+	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs in each mix")
 	c.Flags().IntVar(&cfg.Seeds, "seeds", cfg.Seeds, "number of mixes")
-	c.Flags().IntVar(&cfg.LieSeeds, "lies", cfg.LieSeeds, "number of smaller mixes in which apps lie")
+	c.Flags().IntVar(&cfg.LieSeeds, "lies", cfg.LieSeeds, "number of smaller mixes with dishonest apps")
 	c.Flags().StringVarP(&out, "out", "o", "", "folder to write themis.md and images/*.svg to")
 	return c
 }
@@ -235,7 +235,7 @@ func simpleRepro(name, short string, run func() (func(io.Writer), error)) *cobra
 			return printOrWrite(c, out, write)
 		},
 	}
-	c.Flags().StringVarP(&out, "out", "o", "", "Markdown file to write as well")
+	c.Flags().StringVarP(&out, "out", "o", "", "also write this Markdown file")
 	return c
 }
 
@@ -253,7 +253,7 @@ func newReproMixed() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "mixed",
-		Short: "Every policy on a cluster of several GPU types",
+		Short: "Compare all policies on a cluster with several GPU types",
 		Example: `  fairway repro mixed
   fairway repro mixed --cluster 2x8:a100+6x4:t4 --jobs 80`,
 		Args: cobra.NoArgs,
@@ -270,6 +270,6 @@ func newReproMixed() *cobra.Command {
 	}
 	c.Flags().StringVarP(&cfg.Cluster, "cluster", "c", cfg.Cluster, "cluster, as in \"fairway sim\"")
 	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs")
-	c.Flags().StringVarP(&out, "out", "o", "", "Markdown file to write as well")
+	c.Flags().StringVarP(&out, "out", "o", "", "also write this Markdown file")
 	return c
 }

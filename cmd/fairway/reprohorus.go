@@ -22,11 +22,11 @@ func newReproHorus() *cobra.Command {
 	var data, runs, gpu, out string
 	c := &cobra.Command{
 		Use:   "horus",
-		Short: "Predict GPU use from model graphs, and share GPUs by it, beside the Horus paper",
-		Long: `Hold out models and pairs of jobs that were measured on a GPU, predict their
-utilisation, memory and slowdown, and replay a mix of such jobs on 1,024 GPUs under
-horus, horus+ and policies that share less or blindly, beside the Horus paper's
-figures (TPDS'22). With --out, write horus.md and its plots to a folder.`,
+		Short: "Predict GPU use from model graphs and share GPUs by it, compared with the Horus paper",
+		Long: `Cross-validate the predictions of utilisation, memory and slowdown on measured models
+and pairs, then replay a mix of such jobs on 1,024 GPUs under horus, horus+ and policies
+that share less or without predictions, and compare with the Horus paper (TPDS'22).
+With --out, write horus.md and its plots to a folder.`,
 		Example: `  fairway repro horus --out docs/reproduction
   fairway repro horus --jobs 2000 --seeds 1`,
 		Args: cobra.NoArgs,
@@ -50,10 +50,10 @@ figures (TPDS'22). With --out, write horus.md and its plots to a folder.`,
 			return writePage(filepath.Join(out, "horus.md"), p, p.plots())
 		},
 	}
-	c.Flags().StringVar(&data, "data", "lab/profiling/data", "folder of measurements, as lab/profiling/measure.py writes them")
-	c.Flags().StringVar(&runs, "runs", "lab/bench/gpu/results", "folder of what lab/bench/gpu/pairs.py and share.py found on the GPU")
-	c.Flags().StringVar(&gpu, "gpu", "h200", "kind of GPU that was measured")
-	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs of each mix")
+	c.Flags().StringVar(&data, "data", "lab/profiling/data", "folder with measurements by lab/profiling/measure.py")
+	c.Flags().StringVar(&runs, "runs", "lab/bench/gpu/results", "folder with the results of lab/bench/gpu/pairs.py and share.py")
+	c.Flags().StringVar(&gpu, "gpu", "h200", "GPU type that was measured")
+	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs in each mix")
 	seeds := c.Flags().Int("seeds", len(cfg.Seeds), "number of mixes")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if *seeds < 1 || *seeds > 100 {
@@ -80,11 +80,11 @@ type horusPage struct {
 func runHorus(data fs.FS, gpu string, cfg repro.HorusShareConfig, tell func(string)) (*horusPage, error) {
 	var p horusPage
 	var err error
-	tell("predictions of models held out")
+	tell("cross-validate predictions of models")
 	if p.prediction, err = repro.RunHorusPrediction(data, gpu); err != nil {
 		return nil, err
 	}
-	tell("pairs held out")
+	tell("cross-validate predictions of pairs")
 	if p.pairs, err = repro.RunHorusPairs(data, gpu, p.prediction.Loads()); err != nil {
 		return nil, err
 	}

@@ -29,10 +29,10 @@ func newReproPhilly() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "philly",
-		Short: "Why jobs wait and fail in a large cluster, and what helps, beside the Philly paper",
-		Long: `Replay workloads like the one of the Philly study (ATC'19) in three parts: waits
-says why gangs wait; fragments compares the locality ladder, defragmentation and
-reservations; failures compares adaptive retries, screening and quarantine. With
+		Short: "Show why jobs wait and fail in a large cluster, and what helps, compared with the Philly paper",
+		Long: `Replay workloads like that of the Philly study (ATC'19) in three parts: "waits" shows
+why gangs wait; "fragments" compares relaxing locality, defragmentation and
+reservations; "failures" compares adaptive retries, screening and quarantine. With
 --out, write philly.md and its plots to a folder.`,
 		Example: `  fairway repro philly --out docs/reproduction
   fairway repro philly --part waits --jobs 5000 --cluster 48x8/12 --seed 7`,
@@ -52,9 +52,9 @@ reservations; failures compares adaptive retries, screening and quarantine. With
 		},
 	}
 	c.Flags().StringSliceVar(&parts, "part", parts, "parts to run: waits, fragments, failures")
-	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs of the part waits")
-	c.Flags().Uint64Var(&cfg.Seed, "seed", cfg.Seed, "seed of the workload of the part waits")
-	c.Flags().StringVarP(&cfg.Cluster, "cluster", "c", cfg.Cluster, "cluster of the part waits, as in \"fairway sim\"")
+	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs in the part \"waits\"")
+	c.Flags().Uint64Var(&cfg.Seed, "seed", cfg.Seed, "workload seed of the part \"waits\"")
+	c.Flags().StringVarP(&cfg.Cluster, "cluster", "c", cfg.Cluster, "cluster of the part \"waits\", as in \"fairway sim\"")
 	c.Flags().StringVarP(&out, "out", "o", "", "folder to write philly.md and images/*.svg to")
 	return c
 }

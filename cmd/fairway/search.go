@@ -45,7 +45,7 @@ func submitSearch(c *cobra.Command, s *api.SearchSpec, r *remote, wait bool) err
 		}
 	}
 	if wait && made.State != api.Finished {
-		return jobError{fmt.Errorf("search %s %s: %s", clean(string(made.ID)), made.State, clean(made.Why))}
+		return jobError{fmt.Errorf("search %s %s: %s", clean(string(made.ID)), stateText(made.State), clean(made.Why))}
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func waitSearch(ctx context.Context, daemon *client.Client, s api.Search, log io
 		}
 		select {
 		case <-ctx.Done():
-			return s, fmt.Errorf("stopped waiting for %s; it goes on (see \"fairway app show %s\", \"fairway app cancel %s\")", s.ID, s.ID, s.ID)
+			return s, fmt.Errorf("stopped waiting for %s, which keeps running (see \"fairway app show %s\", \"fairway app cancel %s\")", s.ID, s.ID, s.ID)
 		case <-time.After(gap):
 		}
 		gap = min(gap*3/2, longestGap)
@@ -85,7 +85,7 @@ func waitSearch(ctx context.Context, daemon *client.Client, s api.Search, log io
 // searchLine says in a few words how a search is.
 func searchLine(s api.Search) string {
 	if s.Over() {
-		return s.State + ": " + clean(s.Why)
+		return stateText(s.State) + ": " + clean(s.Why)
 	}
 	ended, running := 0, 0
 	for _, t := range s.Trials {
@@ -96,9 +96,9 @@ func searchLine(s api.Search) string {
 			running++
 		}
 	}
-	line := fmt.Sprintf("%s: %d of %s begun, %d run, %d have ended", s.State, len(s.Trials), several(max(s.Spec.Trials, len(s.Trials)), "trial"), running, ended)
+	line := fmt.Sprintf("%s: %d of %s started, %d running, %d ended", stateText(s.State), len(s.Trials), several(max(s.Spec.Trials, len(s.Trials)), "trial"), running, ended)
 	if s.Best != nil {
-		line += fmt.Sprintf("; trial %d leads", *s.Best)
+		line += fmt.Sprintf("; trial %d is best so far", *s.Best)
 	}
 	return line
 }
@@ -143,9 +143,9 @@ func printSearch(w io.Writer, s api.Search, width int) {
 		}
 		why := clean(t.Why)
 		if t.Held {
-			why = "waits for other trials to come as far"
+			why = "waiting for other trials at this rung"
 		}
-		g.add(number, t.State, valueText(t.Value), strconv.FormatFloat(t.Done, 'g', 6, 64), paramsText(t.Params), orDash(string(t.Job)), why)
+		g.add(number, trialState(t), valueText(t.Value), strconv.FormatFloat(t.Done, 'g', 6, 64), paramsText(t.Params), orDash(string(t.Job)), why)
 	}
 	g.print(w, "", width)
 }

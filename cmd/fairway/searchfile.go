@@ -27,16 +27,16 @@ func parseSearch(n *yaml.Node) (*api.SearchSpec, error) {
 		switch key.Value {
 		case "id":
 			if s.ID != "" {
-				return nil, faultAt(key, key.Value, "is there twice; want it once")
+				return nil, faultAt(key, key.Value, "is set twice")
 			}
 			err = fill(value, reflect.ValueOf(&s.ID).Elem(), key.Value)
 		case "search":
 			if s.Parameters != nil {
-				return nil, faultAt(key, key.Value, "is there twice; want it once")
+				return nil, faultAt(key, key.Value, "is set twice")
 			}
 			err = fillSearch(value, s)
 		case "jobs":
-			err = faultAt(key, key.Value, "and search are both there; a search makes its own jobs")
+			err = faultAt(key, key.Value, "and search are both set; a search creates its own jobs")
 		default:
 			job.Content = append(job.Content, key, value)
 		}
@@ -120,9 +120,9 @@ func fillParameters(n *yaml.Node, path string, out map[string]api.Parameter) err
 		_, twice := out[key.Value]
 		switch {
 		case key.Kind != yaml.ScalarNode || key.Value == "<<" || value.Kind == yaml.AliasNode:
-			return faultAt(key, path, "has %s for a name or an alias for a value; write them out", describe(key))
+			return faultAt(key, path, "has %s as a name, or a YAML alias as a value; write them out", describe(key))
 		case twice:
-			return faultAt(key, at, "is there twice; want it once")
+			return faultAt(key, at, "is set twice")
 		}
 		var p api.Parameter
 		var err error
@@ -165,6 +165,6 @@ func readSearch(path string, id sched.AppID, s *api.SearchSpec) error {
 
 // printDrySearch prints what would be sent.
 func printDrySearch(out, told io.Writer, s *api.SearchSpec) error {
-	fmt.Fprintln(told, "nothing was submitted; this search would be:")
+	fmt.Fprintln(told, "dry run: this search would be submitted:")
 	return printAnswer(out, s)
 }

@@ -74,21 +74,21 @@ result, byte for byte.`,
 	f.goodput.register(c)
 	f.faults.register(c)
 	fl := c.Flags()
-	fl.StringVar(&f.journal, "journal", "", "replay what a daemon did instead of a workload: its data `folder`, or a file that \"fairway journal export\" wrote; on its own cluster unless told otherwise")
+	fl.StringVar(&f.journal, "journal", "", "replay a daemon's journal instead of a workload: its data `folder`, or a file written by \"fairway journal export\"; default cluster: the daemon's")
 	fl.StringSliceVarP(&f.policies, "policy", "p", []string{"tiresias"}, "policies to compare, separated by commas")
-	fl.TextVar(&f.interval, "interval", f.interval, "time between decisions; 0s: decide whenever something happens")
+	fl.TextVar(&f.interval, "interval", f.interval, "time between decisions; 0s: decide at every event")
 	fl.TextVar(&f.until, "until", f.until, "end of the simulation, such as 7d; 0s: when every job has ended")
-	fl.TextVar(&f.retry, "retry", f.retry, "wait of a failed job before its next attempt")
-	fl.TextVar(&f.agent, "agent", f.agent, "time between two looks of a job's agent at its measurements, under policies with agents")
-	fl.Float64Var(&f.noise, "noise", 0, "measurement noise of agents: standard deviation of the logarithm, such as 0.1")
-	fl.StringVar(&f.profiles, "profiles", "", "folder of measured profiles in the layout of the Pollux artifact, used instead of the fitted models")
-	fl.StringVar(&f.zoo, "zoo", "", "folder of further model files for the job zoo")
-	fl.StringVar(&f.interference, "interference", "auto", "share of speed lost by distributed jobs that share a node, 0 to 1; auto: each model's own, and 0 with --profiles")
-	fl.StringVar(&f.share, "share", "off", "let any policy put jobs that allow it on GPUs in use, where the predicted slowdown is small: auto or off (auto is the layer @share over each policy)")
-	fl.BoolVar(&f.ledger, "ledger", false, "print what was weighed up about moving jobs")
-	fl.Uint64Var(&f.seed, "seed", 1, "seed of a generated workload, kept in the result")
+	fl.TextVar(&f.retry, "retry", f.retry, "back-off of a failed job before its next attempt")
+	fl.TextVar(&f.agent, "agent", f.agent, "for policies with agents: interval at which agents evaluate their measurements")
+	fl.Float64Var(&f.noise, "noise", 0, "for policies with agents: measurement noise, as the standard deviation of the logarithm, such as 0.1")
+	fl.StringVar(&f.profiles, "profiles", "", "folder with measured profiles in the layout of the Pollux artifact, instead of the fitted models")
+	fl.StringVar(&f.zoo, "zoo", "", "folder with additional model files for the zoo")
+	fl.StringVar(&f.interference, "interference", "auto", "fraction of speed that distributed jobs on one node lose, 0 to 1; auto: per model, and 0 with --profiles")
+	fl.StringVar(&f.share, "share", "off", "auto: let jobs that allow it share GPUs where the predicted slowdown is small (adds layer @share to each policy); off")
+	fl.BoolVar(&f.ledger, "ledger", false, "print the costs and gains considered for each move")
+	fl.Uint64Var(&f.seed, "seed", 1, "seed of a generated workload; stored in the result")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object instead of a table")
-	fl.BoolVar(&f.timing, "timing", true, "measure how long decisions take; without it the JSON is the same byte for byte each time")
+	fl.BoolVar(&f.timing, "timing", true, "measure decision times; with --timing=false the JSON is the same, byte for byte, on every run")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for result.json, jobs.csv, decision logs and report.html")
 	_ = c.RegisterFlagCompletionFunc("policy", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return policy.Builtin().Names(), cobra.ShellCompDirectiveNoFileComp
@@ -156,7 +156,7 @@ func (f *simFlags) run(c *cobra.Command) error {
 		printLedgers(c.OutOrStdout(), runs)
 	}
 	if out != nil {
-		fmt.Fprintf(c.OutOrStdout(), "\nwritten to %s; open %s in a browser\n", f.out, out.path("report.html"))
+		fmt.Fprintf(c.OutOrStdout(), "\nwrote %s; open %s in a browser\n", f.out, out.path("report.html"))
 	}
 	return nil
 }

@@ -18,9 +18,9 @@ func newStatus() *cobra.Command {
 	var r remote
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Say how the daemon is: GPUs, jobs, policy, problems",
-		Long: `Say how the daemon is. It ends with exit code 1 if no daemon answers, or if one
-says that it cannot work as it should.`,
+		Short: "Show the daemon's status: GPUs, jobs, policy, problems",
+		Long: `Show the daemon's status. The exit code is 1 if no daemon answers or the daemon
+reports a problem.`,
 		Example: `  fairway status
   fairway status --json
   fairway status --address https://gpu-1:8460`,
@@ -36,7 +36,7 @@ says that it cannot work as it should.`,
 				printOverview,
 			}.run(c)
 			if err == nil && problem != "" {
-				err = fmt.Errorf("the daemon cannot work as it should: %s", clean(problem))
+				err = fmt.Errorf("the daemon reports a problem: %s", clean(problem))
 			}
 			return err
 		},
@@ -48,9 +48,9 @@ says that it cannot work as it should.`,
 func printOverview(w io.Writer, o api.Overview) {
 	var g grid
 	g.add("policy", clean(o.Policy))
-	g.add("GPUs", fmt.Sprintf("%d of %d held", o.Held, o.GPUs))
+	g.add("GPUs", fmt.Sprintf("%d of %d allocated", o.Held, o.GPUs))
 	g.add("jobs", fmt.Sprintf("%d running, %d waiting, %d paused", o.Running, o.Waiting, o.Paused))
-	g.add("ended", fmt.Sprintf("%d finished, %d failed, %d killed", o.Finished, o.Failed, o.Cancelled))
+	g.add("ended", fmt.Sprintf("%d finished, %d failed, %d cancelled", o.Finished, o.Failed, o.Cancelled))
 	g.add("decisions", fmt.Sprintf("%d, the last took %.1f ms", o.Decisions, o.LastMS))
 	g.add("up since", fmt.Sprintf("%s (%s)", clock(o.Now.Local(), o.Started), brief(o.Now.Sub(o.Started))))
 	if o.Problem != "" {
@@ -62,7 +62,7 @@ func printOverview(w io.Writer, o api.Overview) {
 func newWhoami() *cobra.Command {
 	var r remote
 	c := &cobra.Command{
-		Use: "whoami", Short: "Say who the daemon takes you for",
+		Use: "whoami", Short: "Show the user, role and tenant the daemon sees you as",
 		Long: `Say who the daemon takes you for. Through the socket it knows the user of the
 operating system; over TCP it goes by the token.` + exitHelp,
 		Example: "  fairway whoami",

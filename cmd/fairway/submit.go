@@ -34,19 +34,19 @@ func newSubmit() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "submit [-f FILE] [flags] [-- COMMAND [ARGUMENT...]]",
 		Short: "Submit a job",
-		Long: `Submit a job: a command that runs once for each GPU it is given, with the
-environment that torchrun would set.
+		Long: `Submit a job: a command that runs once per GPU, with the environment that torchrun
+would set.
 
-What to run comes from the command line, from a job file (see docs/job-file.md),
-or from both: flags override the file, and what follows "--" overrides its
-command. A file may hold several jobs, one for each YAML document. The working
-folder is the current one unless --dir or the file says otherwise; it must be
-there on the machine of the daemon.
+The job comes from the command line, from a job file (see docs/job-file.md), or both:
+flags override the file, and the command after "--" overrides the file's command. A
+file may contain several jobs, one per YAML document. The working folder is the
+current one unless --dir or the file names another; it must exist on the daemon's
+machine.
 
-The id of the job is printed alone on standard output.
+The job id is printed, alone, on standard output.
 
-Exit codes: 0 submitted (with --wait: all jobs finished), 1 it failed, 2 it was
-called wrongly, 4 with --wait: a job failed or was cancelled.`,
+Exit codes: 0 submitted (with --wait: all jobs finished), 1 failure, 2 wrong usage,
+4 with --wait: a job failed or was cancelled.`,
 		Example: `  fairway submit --gpus 1 -- python3 train.py
   fairway submit --gpus 1-8 --name resnet --batch 128 --batch-max 4096 --adapt -- python3 train.py --epochs 90
   fairway submit -f job.yaml --priority 5
@@ -61,33 +61,33 @@ called wrongly, 4 with --wait: a job failed or was cancelled.`,
 
 func (f *submitFlags) flags(fl *pflag.FlagSet) {
 	j := &f.job
-	fl.StringVarP(&f.file, "file", "f", "", "job file to read (\"-\": standard input)")
-	fl.StringVarP(&f.gpus, "gpus", "g", "1", "GPUs: a number, or a range such as 1-8 for a job that can be resized")
-	fl.StringVarP(&j.Name, "name", "n", "", "name for people; the id begins with it")
-	fl.StringVar(&f.app, "app", "", "app the job belongs to: fairness is between apps")
+	fl.StringVarP(&f.file, "file", "f", "", "job file (\"-\": standard input)")
+	fl.StringVarP(&f.gpus, "gpus", "g", "1", "number of GPUs, or a range such as 1-8 for an elastic job")
+	fl.StringVarP(&j.Name, "name", "n", "", "job name; the id starts with it")
+	fl.StringVar(&f.app, "app", "", "app that the job belongs to; fairness is measured between apps")
 	fl.StringVar(&f.tenant, "tenant", "", "tenant to submit for (default: your own)")
-	fl.IntVar(&j.Priority, "priority", 0, "larger goes first, under policies that look at it")
-	fl.Float64Var(&j.Work, "work", 0, "all the work there is, in the unit the job reports (steps, epochs)")
-	fl.TextVar(&j.Estimate, "estimate", sched.Duration(0), "expected run time at the number of GPUs asked for, such as 2h; 0s: unknown")
-	fl.StringVar(&j.Model, "model", "", "what it trains: jobs of the same model learn from each other")
-	fl.IntVar(&j.Batch.Initial, "batch", 0, "batch size that the learning rate is meant for")
-	fl.IntVar(&j.Batch.Max, "batch-max", 0, "largest batch size of all GPUs together")
-	fl.BoolVar(&j.Batch.Adapt, "adapt", false, "let Fairway's agent change batch size and learning rate within these bounds")
-	fl.TextVar(&j.GracePeriod, "notice", sched.Duration(0), "time to save its work between the request to stop and the kill; 0s: the daemon's default")
-	fl.IntVar(&j.Retries, "retries", 0, "how often to try again after an error of the job")
-	fl.StringVar(&j.Retry, "retry", "", "which failures to try again: adaptive (those that it can mend; the default), always, never")
-	fl.StringVar(&j.Screen, "screen", "", "prove itself on a few GPUs first, for a time such as 2m, or off (default: the daemon decides)")
-	fl.BoolVar(&j.Shareable, "share", false, "the job may share its GPUs with others")
-	fl.Float64Var(&j.GPUUtil, "gpu-util", 0, "expected utilisation of its GPUs, 0 to 1; 0: unknown")
-	fl.Var(newSizeFlag(&j.GPUMemory), "gpu-memory", "memory it needs on each GPU, such as 4GiB")
-	fl.StringVar(&j.Graph, "graph", "", "ONNX file of what it trains: utilisation and memory are predicted from it, where they are not given")
-	fl.StringArrayVarP(&f.env, "env", "e", nil, "variable K=V for the job, or K to pass it on; may be repeated")
-	fl.StringVar(&f.dir, "dir", "", "working folder (default: the current one; --dir '': a folder of the job's own)")
-	fl.BoolVar(&j.Single, "single", false, "one process for the whole gang instead of one for each GPU")
-	fl.StringVar(&j.Image, "image", "", "container image to run in, on Kubernetes")
-	fl.StringVar(&j.Key, "key", "", "submit only once: the same key gives the job that was submitted first")
-	fl.BoolVarP(&f.wait, "wait", "w", false, "wait for the end of the job and exit with its outcome")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "check the job and print it, without submitting")
+	fl.IntVar(&j.Priority, "priority", 0, "higher goes first, under policies that use it")
+	fl.Float64Var(&j.Work, "work", 0, "total work, in the unit the job reports (steps, epochs)")
+	fl.TextVar(&j.Estimate, "estimate", sched.Duration(0), "expected run time on --gpus, such as 2h; 0s: unknown")
+	fl.StringVar(&j.Model, "model", "", "model name; jobs of the same model share measurements")
+	fl.IntVar(&j.Batch.Initial, "batch", 0, "batch size that the learning rate is tuned for")
+	fl.IntVar(&j.Batch.Max, "batch-max", 0, "maximum global batch size")
+	fl.BoolVar(&j.Batch.Adapt, "adapt", false, "let the agent adapt batch size and learning rate within these bounds")
+	fl.TextVar(&j.GracePeriod, "notice", sched.Duration(0), "grace period between SIGTERM and SIGKILL, to save a checkpoint; 0s: the daemon's default")
+	fl.IntVar(&j.Retries, "retries", 0, "maximum number of retries after failures of the job")
+	fl.StringVar(&j.Retry, "retry", "", "which failures to retry: adaptive (those a retry can fix; the default), always, never")
+	fl.StringVar(&j.Screen, "screen", "", "screening time on one GPU before the full gang starts, such as 2m, or off (default: the daemon decides)")
+	fl.BoolVar(&j.Shareable, "share", false, "allow other jobs on its GPUs")
+	fl.Float64Var(&j.GPUUtil, "gpu-util", 0, "expected GPU utilisation, 0 to 1; 0: unknown")
+	fl.Var(newSizeFlag(&j.GPUMemory), "gpu-memory", "memory needed on each GPU, such as 4GiB")
+	fl.StringVar(&j.Graph, "graph", "", "ONNX file of the model, to predict --gpu-util and --gpu-memory if they are not set")
+	fl.StringArrayVarP(&f.env, "env", "e", nil, "environment variable K=V, or K to pass yours on; repeatable")
+	fl.StringVar(&f.dir, "dir", "", "working folder (default: the current one; --dir '': a private folder)")
+	fl.BoolVar(&j.Single, "single", false, "one process for the whole gang instead of one per GPU")
+	fl.StringVar(&j.Image, "image", "", "container image, on Kubernetes")
+	fl.StringVar(&j.Key, "key", "", "idempotency key: submitting the same key again returns the first job")
+	fl.BoolVarP(&f.wait, "wait", "w", false, "wait until the job ends, and exit with its outcome")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "check and print the job without submitting it")
 }
 
 func (f *submitFlags) run(c *cobra.Command, command []string) error {
@@ -167,10 +167,10 @@ func (f *submitFlags) jobs(c *cobra.Command, command []string) ([]api.Submission
 			return nil, usageError{err}
 		}
 	} else if len(command) == 0 {
-		return nil, usagef("submit: nothing to run: give a command after --, such as \"-- python3 train.py\", or a job file with -f")
+		return nil, usagef("submit: no command; put one after --, such as \"-- python3 train.py\", or name a job file with -f")
 	}
 	if len(jobs) > 1 && f.job.Key != "" {
-		return nil, usagef("submit: --key with %d jobs would make them one; write a key for each into the file", len(jobs))
+		return nil, usagef("submit: --key cannot be used with %d jobs; give each job its own key in the file", len(jobs))
 	}
 	for i := range jobs {
 		if err := f.override(&jobs[i], c.Flags(), command); err != nil {
@@ -245,7 +245,7 @@ func (f *submitFlags) setEnv(j *api.Submission) error {
 		name, value, given := strings.Cut(e, "=")
 		if !given {
 			if value, given = os.LookupEnv(name); !given {
-				return usagef("--env %.60q: there is no such variable to pass on; want K=V", e)
+				return usagef("--env %.60q: not set in your environment; want K=V", e)
 			}
 		}
 		env[name] = value
@@ -287,6 +287,6 @@ func submitAll(ctx context.Context, daemon *client.Client, jobs []api.Submission
 }
 
 func printDry(c *cobra.Command, jobs []api.Submission) error {
-	fmt.Fprintf(c.ErrOrStderr(), "nothing was submitted; %s would be:\n", several(len(jobs), "job"))
+	fmt.Fprintf(c.ErrOrStderr(), "dry run: %s would be submitted:\n", several(len(jobs), "job"))
 	return printAnswer(c.OutOrStdout(), jobs)
 }

@@ -36,7 +36,7 @@ func printTable(w io.Writer, runs []finishedRun) {
 	t.Flush()
 	for _, r := range runs {
 		if n := r.result.Unfinished; n > 0 {
-			fmt.Fprintf(w, "\n%s: %d of %d jobs have not ended; averages are over those that have", r.result.Policy, n, r.result.Summary.Jobs)
+			fmt.Fprintf(w, "\n%s: %d of %d jobs have not ended; averages cover those that have", r.result.Policy, n, r.result.Summary.Jobs)
 		}
 	}
 	fmt.Fprintln(w)

@@ -19,9 +19,9 @@ func newTenants() *cobra.Command {
 	var r remote
 	c := &cobra.Command{
 		Use:   "tenants",
-		Short: "List tenants and their shares, or change one",
-		Long: `List tenants: what they hold, what their share is by weight, how late the worst of
-their jobs is (rho), and what they have used since the daemon's first start.` + exitHelp,
+		Short: "List tenants with their shares, or change one",
+		Long: `List tenants: allocated GPUs, share by weight, worst finish-time fairness (rho) of
+their jobs, and total use since the daemon's first start.` + exitHelp,
 		Example: `  fairway tenants
   fairway tenants set vision --weight 2 --quota 8 --borrow`,
 		Args: noArguments,
@@ -44,13 +44,13 @@ func newSetTenant(r *remote) *cobra.Command {
 	var given sched.Tenant
 	c := &cobra.Command{
 		Use:   "set ID",
-		Short: "Declare a tenant, or change its share",
-		Long: `Declare a tenant, or change its share. What no flag names stays as it is.
+		Short: "Create a tenant, or change its share",
+		Long: `Create a tenant, or change its share. Settings without a flag keep their value.
 
-  weight    share against other tenants
-  quota     GPUs that are its own
-  borrow    may use more than its quota while others leave GPUs idle
-  max-gpus  never more than this, borrowed ones included`,
+  weight    share relative to other tenants
+  quota     GPUs that belong to the tenant
+  borrow    may use idle GPUs beyond its quota
+  max-gpus  upper bound, borrowed GPUs included`,
 		Example: `  fairway tenants set vision --weight 2
   fairway tenants set interns --quota 4 --max-gpus 8 --borrow
   fairway tenants set interns --borrow=false`,
@@ -78,10 +78,10 @@ func newSetTenant(r *remote) *cobra.Command {
 		},
 	}
 	fl := c.Flags()
-	fl.Float64Var(&given.Weight, "weight", 1, "share against other tenants")
-	fl.IntVar(&given.Quota, "quota", 0, "GPUs that are its own; 0: none are")
-	fl.BoolVar(&given.Borrow, "borrow", false, "may use more than its quota while others leave GPUs idle")
-	fl.IntVar(&given.Max, "max-gpus", 0, "never more than this; 0: no bound")
+	fl.Float64Var(&given.Weight, "weight", 1, "share relative to other tenants")
+	fl.IntVar(&given.Quota, "quota", 0, "GPUs that belong to the tenant; 0: no quota")
+	fl.BoolVar(&given.Borrow, "borrow", false, "may use idle GPUs beyond its quota")
+	fl.IntVar(&given.Max, "max-gpus", 0, "upper bound, borrowed GPUs included; 0: none")
 	return c
 }
 
@@ -106,7 +106,7 @@ func setTenant(ctx context.Context, daemon *client.Client, change func(*sched.Te
 
 func printTenants(w io.Writer, tenants []api.TenantView, width int) {
 	g := grid{right: []bool{false, true, true, true, true, true, true, true, true, true}}
-	g.add("TENANT", "WEIGHT", "SHARE", "QUOTA", "MOST", "HELD", "RUNNING", "WAITING", "RHO", "GPU-HOURS", "BORROWS")
+	g.add("TENANT", "WEIGHT", "SHARE", "QUOTA", "MAX", "ALLOC", "RUNNING", "WAITING", "RHO", "GPU-HOURS", "BORROWS")
 	for _, t := range tenants {
 		borrows := "no"
 		switch {

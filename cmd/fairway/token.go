@@ -21,9 +21,8 @@ func newToken() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "token",
 		Short: "Create, list and revoke tokens for access over the network",
-		Long: `Create, list and revoke the tokens with which people and programs speak to the
-daemon over TCP. Only an admin may. The daemon keeps a hash of a token; the
-secret is printed once, when it is made.` + exitHelp,
+		Long: `Create, list and revoke tokens for access to the daemon over TCP; requires the role
+admin. The daemon stores only a hash; the token is printed once, when it is created.` + exitHelp,
 		Example: `  fairway token create --user ann --tenant vision --role user --expires 30d
   fairway token list
   fairway token revoke tk-3`,
@@ -39,19 +38,19 @@ func newTokenCreate(r *remote) *cobra.Command {
 	t.Role = api.User
 	c := &cobra.Command{
 		Use:   "create --user NAME",
-		Short: "Make a token and print its secret",
-		Long: `Make a token and print its secret, alone, on standard output. Nobody will see it
-again: put it into a file of mode 0600.
+		Short: "Create a token and print it",
+		Long: `Create a token and print it, alone, on standard output. It is shown only once: store
+it in a file with mode 0600.
 
   viewer  sees the jobs of its tenant
   user    submits and controls jobs of its tenant
-  admin   everything, of all tenants`,
+  admin   everything, in all tenants`,
 		Example: `  (umask 077; fairway token create --user ann --tenant vision --expires 30d > ann.token)
   fairway token create --user ci --tenant vision --role viewer --name "status page"`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if t.User == "" {
-				return usagef("token create: --user is missing; whose token is it?")
+				return usagef("token create: --user is missing")
 			}
 			if lasts < 0 {
 				return usagef("token create: --expires is %s; want 0s (never) or more", lasts)
@@ -73,12 +72,12 @@ again: put it into a file of mode 0600.
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&t.User, "user", "", "who uses it")
+	fl.StringVar(&t.User, "user", "", "user name")
 	fl.StringVar(&tenant, "tenant", "default", "tenant of the user")
 	fl.TextVar(&t.Role, "role", api.User, "viewer, user or admin")
-	fl.StringVar(&t.Name, "name", "", "what it is for, for people")
-	fl.StringVar(&t.RunAs, "run-as", "", "operating-system user that its jobs run as (default: the daemon's)")
-	fl.TextVar(&lasts, "expires", sched.Duration(0), "how long it is valid, such as 30d; 0s: until revoked")
+	fl.StringVar(&t.Name, "name", "", "description")
+	fl.StringVar(&t.RunAs, "run-as", "", "operating-system user that its jobs run as (default: the daemon's user)")
+	fl.TextVar(&lasts, "expires", sched.Duration(0), "lifetime, such as 30d; 0s: until revoked")
 	return c
 }
 
@@ -130,7 +129,7 @@ func printTokens(w io.Writer, tokens []api.Token, v view) {
 
 func newTokenRevoke(r *remote) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke ID", Short: "Make a token worthless at once", Example: "  fairway token revoke tk-3",
+		Use: "revoke ID", Short: "Revoke a token immediately", Example: "  fairway token revoke tk-3",
 		Args: exactly(1, "fairway token revoke tk-3"),
 		RunE: func(c *cobra.Command, args []string) error {
 			daemon, err := r.dial()

@@ -24,9 +24,9 @@ func newTop() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top",
 		Short: "Watch GPUs, running jobs and the queue in the terminal",
-		Long: `Watch the GPUs, the jobs that run with their progress, and the queue with the
-reason of each job. It refreshes by itself; q quits, the arrow keys, Page Up and
-Page Down scroll. Where the output is not a terminal it is printed once.` + exitHelp,
+		Long: `Watch GPUs, running jobs with their progress, and the queue with the reason why each
+job waits. The view refreshes by itself; q quits; the arrow keys, Page Up and Page Down
+scroll. If the output is not a terminal, it is printed once.` + exitHelp,
 		Example: `  fairway top
   fairway top --every 500ms
   fairway top | head -20`,
@@ -54,7 +54,7 @@ Page Down scroll. Where the output is not a terminal it is printed once.` + exit
 			return t.run(c.Context())
 		},
 	}
-	c.Flags().TextVar(&every, "every", every, "time between two pictures")
+	c.Flags().TextVar(&every, "every", every, "refresh interval")
 	r.register(c)
 	return c
 }
@@ -100,7 +100,7 @@ const (
 func (t *topLoop) run(ctx context.Context) error {
 	old, err := term.MakeRaw(int(t.in.Fd()))
 	if err != nil {
-		return fmt.Errorf("prepare the terminal: %w", err)
+		return fmt.Errorf("set up the terminal: %w", err)
 	}
 	fmt.Fprint(t.out, enterScreen)
 	defer func() {

@@ -81,7 +81,7 @@ func jobColour(id sched.JobID) string {
 
 func header(p picture, s screen) []string {
 	o := p.overview
-	left := fmt.Sprintf("fairway  %s  %d/%d GPUs held", clean(o.Policy), o.Held, o.GPUs)
+	left := fmt.Sprintf("fairway  %s  %d/%d GPUs in use", clean(o.Policy), o.Held, o.GPUs)
 	right := fmt.Sprintf("%d running  %d waiting", o.Running, o.Waiting)
 	if o.Paused > 0 {
 		right += fmt.Sprintf("  %d paused", o.Paused)
@@ -115,7 +115,7 @@ func gpuLines(p picture, s screen) []string {
 	for _, n := range p.nodes {
 		name := fmt.Sprintf("%s  %s", clean(n.Name), orDash(string(n.Type)))
 		held, util, measured := heldSlots(n)
-		name += fmt.Sprintf("  %d/%d held", held, n.GPUs)
+		name += fmt.Sprintf("  %d/%d in use", held, n.GPUs)
 		if measured {
 			name += fmt.Sprintf("  %.0f%% busy", 100*util)
 		}
@@ -237,7 +237,7 @@ func runningLines(p picture, s screen) []string {
 		lines = append(lines, s.paint(jobColour(j.ID), pad(id, idWidth))+fit(line, s.width-idWidth))
 	}
 	if len(lines) == 2 {
-		return []string{lines[0], "nothing runs"}
+		return []string{lines[0], "no running jobs"}
 	}
 	return lines
 }
@@ -253,7 +253,7 @@ func queueLines(p picture, s screen) []string {
 		lines = append(lines, fit(line, s.width))
 	}
 	if len(lines) == 1 {
-		lines = append(lines, "nobody waits")
+		lines = append(lines, "no waiting jobs")
 	}
 	if more := p.jobs.Total - len(p.jobs.Jobs); more > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more", more))

@@ -35,7 +35,7 @@ func newTraceImport() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "import --workload FILE --out FILE",
-		Short: "Turn a public trace into Fairway's own workload format",
+		Short: "Convert a public trace to Fairway's workload format",
 		Example: `  fairway trace import --workload workload-6.csv --out jobs.jsonl
   fairway trace import --workload cluster_job_log --format philly --skip-bad --out jobs.jsonl`,
 		Args: cobra.NoArgs,
@@ -62,8 +62,8 @@ func newTraceGen() *cobra.Command {
 		Long: `Generate a workload with the statistics of a published one. The same seed gives
 the same workload, byte for byte.
 
-  horus    jobs that leave their GPUs half idle, drawn from measured profiles, with
-           predictions of utilisation that err (the shape of Horus, TPDS'22)
+  horus    jobs with low GPU utilisation, drawn from measured profiles, with
+           imperfect predictions of utilisation (as in Horus, TPDS'22)
   philly   arrivals, sizes, durations, virtual clusters, outcomes and failures
            as in Microsoft's Philly cluster (ATC'19)
   pollux   the model mix of the Pollux evaluation (OSDI'21)
@@ -81,15 +81,15 @@ the same workload, byte for byte.
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&g.Kind, "kind", g.Kind, "what to imitate: "+strings.Join(trace.Kinds(), ", "))
+	fl.StringVar(&g.Kind, "kind", g.Kind, "workload to imitate: "+strings.Join(trace.Kinds(), ", "))
 	fl.IntVar(&g.Jobs, "jobs", g.Jobs, "number of jobs")
-	fl.IntVar(&g.GPUs, "gpus", g.GPUs, "GPUs of the cluster the workload is meant for")
+	fl.IntVar(&g.GPUs, "gpus", g.GPUs, "GPUs of the intended cluster")
 	fl.Uint64Var(&g.Seed, "seed", g.Seed, "seed of all randomness")
-	fl.Float64Var(&g.Load, "load", 0, "share of the GPUs in use if every job started at once, after a warm-up; 0: as in the original")
-	fl.Float64Var(&g.Light, "light", 0, "horus: share of jobs that use their GPUs to less than 60 %; 0: 0.8")
-	fl.Float64Var(&g.Error, "error", 0.133, "horus: error of predicted utilisations, as RMSLE")
-	fl.TextVar(&longest, "longest", longest, "cut run times at this, such as 2d; 0s: as in the original (weeks)")
-	fl.TextVar(&span, "span", span, "time over which jobs arrive; 0s: follows from jobs, GPUs and load")
+	fl.Float64Var(&g.Load, "load", 0, "fraction of GPUs in use if no job had to wait, after a warm-up; 0: as in the original")
+	fl.Float64Var(&g.Light, "light", 0, "horus: fraction of jobs with GPU utilisation below 60 %; 0: 0.8")
+	fl.Float64Var(&g.Error, "error", 0.133, "horus: RMSLE of predicted utilisation")
+	fl.TextVar(&longest, "longest", longest, "maximum run time, such as 2d; 0s: as in the original (weeks)")
+	fl.TextVar(&span, "span", span, "period over which jobs arrive; 0s: derived from jobs, GPUs and load")
 	fl.StringVarP(&out, "out", "o", "-", "file to write (\"-\": standard output)")
 	_ = c.RegisterFlagCompletionFunc("kind", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return trace.Kinds(), cobra.ShellCompDirectiveNoFileComp
@@ -125,7 +125,7 @@ func newTraceStats() *cobra.Command {
 				return err
 			}
 			if out != "" {
-				fmt.Fprintf(c.OutOrStdout(), "\nplots written to %s; open it in a browser\n", out)
+				fmt.Fprintf(c.OutOrStdout(), "\nwrote plots to %s; open it in a browser\n", out)
 			}
 			return nil
 		},

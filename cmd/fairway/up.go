@@ -23,13 +23,13 @@ func newUp() *cobra.Command {
 	var slots int
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Run the scheduler of this machine",
-		Long: `Run the scheduler of this machine: the control loop, the store, the API, the
-dashboard and the metrics, in one process.
+		Short: "Run the scheduler on this machine",
+		Long: `Run the scheduler on this machine: control loop, journal, API, dashboard and metrics
+in one process.
 
-It finds the GPUs; a machine without GPUs offers CPU slots, so that everything
-can be tried anywhere. It stops with Ctrl-C or SIGTERM. Jobs keep running, and
-the next "fairway up" takes them over: also after a crash.`,
+It detects the GPUs; a machine without GPUs offers CPU slots instead. Ctrl-C or
+SIGTERM stops the daemon but not the jobs: the next "fairway up" takes them over, also
+after a crash.`,
 		Example: `  fairway up
   fairway up --slots 4 --policy tiresias
   fairway up --config /etc/fairway/fairway.yaml
@@ -72,9 +72,9 @@ the next "fairway up" takes them over: also after a crash.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&path, "config", "", "configuration `file` (see fairway config)")
-	f.StringVar(&data, "data", defaultDataDir(), "`folder` of everything the daemon keeps")
-	f.StringVar(&listen, "listen", defaultConfig().Listen.Address, "`address` for the dashboard and the API over TCP; empty: only the Unix socket")
-	f.StringVar(&spec, "policy", defaultConfig().Policy, "`policy` of a new data folder (later: fairway policy set)")
+	f.StringVar(&data, "data", defaultDataDir(), "data `folder` of the daemon")
+	f.StringVar(&listen, "listen", defaultConfig().Listen.Address, "TCP `address` of the dashboard and the API; empty: Unix socket only")
+	f.StringVar(&spec, "policy", defaultConfig().Policy, "initial `policy` for a new data folder (later: fairway policy set)")
 	f.IntVar(&slots, "slots", 0, "offer this many CPU slots instead of GPUs")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	return cmd
@@ -89,10 +89,10 @@ func up(cmd *cobra.Command, c daemonConfig) error {
 	}
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "%s\n", describeNode(d.node))
-	fmt.Fprintf(out, "Data in %s. Policy: %s.\n", c.Data, d.policySpec())
-	fmt.Fprintf(out, "Commands on this machine: fairway --address unix://%s ps\n", c.socketPath())
+	fmt.Fprintf(out, "data: %s\npolicy: %s\n", c.Data, d.policySpec())
+	fmt.Fprintf(out, "commands: fairway --address unix://%s ps\n", c.socketPath())
 	if link := d.dashboard(); link != "" {
-		fmt.Fprintf(out, "Dashboard: %s\n", link)
+		fmt.Fprintf(out, "dashboard: %s\n", link)
 	}
 	err = d.run(cmd.Context())
 	return errors.Join(err, d.close())
@@ -111,18 +111,17 @@ func (d *localDaemon) dashboard() string {
 }
 
 func describeNode(n sched.Node) string {
-	kind := "GPUs (" + string(n.Type) + ")"
 	if n.Type == "cpu" {
-		kind = "CPU slots, for it has no GPU"
+		return fmt.Sprintf("%s: no GPU found, offering %s", n.Name, several(n.GPUs, "CPU slot"))
 	}
-	return fmt.Sprintf("Machine %s with %d %s.", n.Name, n.GPUs, kind)
+	return fmt.Sprintf("%s: %s (%s)", n.Name, several(n.GPUs, "GPU"), n.Type)
 }
 
 // newShim is what the daemon starts for each attempt of a job.
 func newShim() *cobra.Command {
 	return &cobra.Command{
 		Use: "shim FOLDER", Hidden: true, DisableFlagParsing: true,
-		Short: "Look after the processes of one attempt of a job",
+		Short: "Supervise the processes of one attempt",
 		RunE: func(_ *cobra.Command, args []string) error {
 			os.Exit(local.ShimMain(args))
 			return nil
@@ -133,23 +132,23 @@ func newShim() *cobra.Command {
 func newConfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show or check the configuration of the daemon",
+		Short: "Print or check the daemon's configuration",
 		Example: `  fairway config default > fairway.yaml
   fairway config check fairway.yaml`,
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use: "default", Short: "Print the defaults, with what each field means", Args: cobra.NoArgs,
+		Use: "default", Short: "Print the default configuration with comments", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := io.WriteString(cmd.OutOrStdout(), defaultConfigText())
 			return err
 		},
 	}, &cobra.Command{
-		Use: "check FILE", Short: "Say whether a configuration file is right", Args: cobra.ExactArgs(1),
+		Use: "check FILE", Short: "Check a configuration file", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := readConfig(args[0]); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is right.\n", args[0])
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", args[0])
 			return nil
 		},
 	})

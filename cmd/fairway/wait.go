@@ -54,7 +54,7 @@ func waitFor(ctx context.Context, w waiting, j api.Job) (api.Job, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return j, fmt.Errorf("stopped waiting for %s; it goes on (see \"fairway ps\", \"fairway cancel %s\")", j.ID, j.ID)
+			return j, fmt.Errorf("stopped waiting for %s, which keeps running (see \"fairway ps\", \"fairway cancel %s\")", j.ID, j.ID)
 		case <-time.After(gap):
 		}
 		gap = min(gap*3/2, longestGap)
@@ -78,12 +78,12 @@ func waitFor(ctx context.Context, w waiting, j api.Job) (api.Job, error) {
 // stateLine says in a few words how a job is.
 func stateLine(j api.Job) string {
 	if text := why(j); text != "" {
-		return j.State + ": " + text
+		return stateText(j.State) + ": " + text
 	}
 	if held := heldText(j.Held); held != "" {
-		return j.State + " on " + held
+		return stateText(j.State) + " on " + held
 	}
-	return j.State
+	return stateText(j.State)
 }
 
 // outcome returns an error if a job did not finish.
