@@ -57,6 +57,17 @@ func (i Identity) Sees(t sched.TenantID) bool {
 	return i.Role == Admin || (i.Role >= Viewer && i.Tenant == t)
 }
 
+// Require returns an error unless the identity has at least a role.
+func (i Identity) Require(r Role) error {
+	switch {
+	case i.Role >= r:
+		return nil
+	case r == Admin:
+		return Errorf(Denied, "%s has the role %s", i.User, i.Role).Try("ask an administrator")
+	}
+	return Errorf(Denied, "%s has the role %s", i.User, i.Role).Try(fmt.Sprintf("ask for a token with the role %s", r))
+}
+
 // Token is a credential for the network. Only a hash of its secret is kept.
 type Token struct {
 	ID      string         `json:"id"`

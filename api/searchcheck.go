@@ -101,17 +101,7 @@ func (s *SearchSpec) Validate() error {
 	}
 	sample := s.Submission(first)
 	sample.ID = "trial"
-	return inTrial(sample.Validate())
-}
-
-// inTrial says that a fault is in the trial of a search.
-func inTrial(err error) error {
-	if e, ok := err.(*Error); ok && e != nil {
-		c := *e
-		c.Field = strings.TrimSuffix("trial."+e.Field, ".")
-		return &c
-	}
-	return err
+	return within("trial", sample.Validate())
 }
 
 func (s *StopRule) validate() error {

@@ -92,7 +92,37 @@ const (
 	MaxGracePeriod = time.Hour
 	MaxScreen      = 24 * time.Hour
 	maxGraph       = 4096
+	MaxSubmit      = 1000 // jobs of one request: they become durable in one write
 )
+
+// MaySubmit says why a request to submit a number of jobs is refused, if it is.
+func MaySubmit(who Identity, jobs int) error {
+	if err := who.Require(User); err != nil {
+		return err
+	}
+	if jobs < 1 || jobs > MaxSubmit {
+		return Errorf(Invalid, "has %d entries", jobs).On("jobs").Try(fmt.Sprintf("send 1 to %d", MaxSubmit))
+	}
+	return nil
+}
+
+// InList says which of several jobs an error is about.
+func InList(err error, i, n int) error {
+	if n == 1 {
+		return err
+	}
+	return within(fmt.Sprintf("jobs[%d]", i), err)
+}
+
+// within puts the field of an error below another one.
+func within(field string, err error) error {
+	if e, ok := err.(*Error); ok && e != nil {
+		c := *e
+		c.Field = strings.TrimSuffix(field+"."+e.Field, ".")
+		return &c
+	}
+	return err
+}
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 

@@ -23,6 +23,9 @@ const (
 	Failed    = "failed"
 )
 
+// HasEnded reports whether a job in a state will never run again.
+func HasEnded(state string) bool { return state == Finished || state == Cancelled || state == Failed }
+
 // Job is a job as people and programs see it.
 type Job struct {
 	sched.Spec

@@ -91,17 +91,13 @@ func commandJob(c *call, cmd api.Command) (any, error) {
 	return c.Jobs.Command(c.r.Context(), c.who, c.job(), cmd)
 }
 
-// maxAppJobs bounds how many jobs are submitted at once: they become durable in
-// one write.
-const maxAppJobs = 1000
-
 func submitApp(c *call) (any, error) {
 	app := c.body.(*api.AppSubmission)
 	if err := checkName("id", string(app.ID)); err != nil {
 		return nil, err
 	}
-	if n := len(app.Jobs); n < 1 || n > maxAppJobs {
-		return nil, api.Errorf(api.Invalid, "has %d entries", n).On("jobs").Try(fmt.Sprintf("send 1 to %d", maxAppJobs))
+	if err := api.MaySubmit(c.who, len(app.Jobs)); err != nil {
+		return nil, err
 	}
 	for i := range app.Jobs {
 		j := &app.Jobs[i]

@@ -22,7 +22,7 @@ import (
 // The limits of a job file.
 const (
 	maxJobFile   = 1 << 20 // bytes
-	maxDocuments = 1000
+	maxDocuments = api.MaxSubmit
 )
 
 // readJobFile reads a file of jobs; "-" is the standard input.

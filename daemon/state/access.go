@@ -25,7 +25,7 @@ const (
 
 // Tokens implements api.Access.
 func (b *Store) Tokens(who api.Identity) ([]api.Token, error) {
-	if err := needAdmin(who); err != nil {
+	if err := who.Require(api.Admin); err != nil {
 		return nil, err
 	}
 	b.mu.RLock()
@@ -39,7 +39,7 @@ func (b *Store) Tokens(who api.Identity) ([]api.Token, error) {
 
 // CreateToken implements api.Access.
 func (b *Store) CreateToken(ctx context.Context, who api.Identity, t api.Token) (api.Token, string, error) {
-	if err := needAdmin(who); err != nil {
+	if err := who.Require(api.Admin); err != nil {
 		return api.Token{}, "", err
 	}
 	switch {
@@ -79,7 +79,7 @@ func (b *Store) CreateToken(ctx context.Context, who api.Identity, t api.Token) 
 
 // RevokeToken implements api.Access.
 func (b *Store) RevokeToken(ctx context.Context, who api.Identity, id string) error {
-	if err := needAdmin(who); err != nil {
+	if err := who.Require(api.Admin); err != nil {
 		return err
 	}
 	return b.commit(ctx, func(x *tx) error {

@@ -176,8 +176,8 @@ func (b *Store) SetBidder(ctx context.Context, who api.Identity, app sched.AppID
 
 // checkBidder refuses what no bidder can be, before anything is changed.
 func (b *Store) checkBidder(who api.Identity, c api.BidderChange) error {
-	if who.Role < api.User {
-		return api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
+	if err := who.Require(api.User); err != nil {
+		return err
 	}
 	if b.CheckBidder == nil {
 		return api.Errorf(api.Unavailable, "this daemon asks nobody to bid")
@@ -234,8 +234,8 @@ func (t *tx) dropBid(app sched.AppID, why string) error {
 
 // RemoveBidder implements api.Bidders.
 func (b *Store) RemoveBidder(ctx context.Context, who api.Identity, app sched.AppID) error {
-	if who.Role < api.User {
-		return api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
+	if err := who.Require(api.User); err != nil {
+		return err
 	}
 	return b.commit(ctx, func(t *tx) error {
 		i := t.mem.bidderFor(who, app)

@@ -164,16 +164,9 @@ func (b *Store) Nodes(who api.Identity) ([]api.Node, error) {
 	return out, nil
 }
 
-func needAdmin(who api.Identity) error {
-	if who.Role < api.Admin {
-		return api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask an administrator")
-	}
-	return nil
-}
-
 // SetNode implements api.Cluster.
 func (b *Store) SetNode(ctx context.Context, who api.Identity, name string, state sched.NodeState) (api.Node, error) {
-	if err := needAdmin(who); err != nil {
+	if err := who.Require(api.Admin); err != nil {
 		return api.Node{}, err
 	}
 	if state > sched.Cordoned {
@@ -256,7 +249,7 @@ func (b *Store) tenants(who api.Identity) []api.TenantView {
 
 // SetTenant implements api.Cluster.
 func (b *Store) SetTenant(ctx context.Context, who api.Identity, tenant sched.Tenant) (api.TenantView, error) {
-	if err := needAdmin(who); err != nil {
+	if err := who.Require(api.Admin); err != nil {
 		return api.TenantView{}, err
 	}
 	if err := tenant.Validate(); err != nil {

@@ -18,21 +18,15 @@ import (
 // never is how far ahead the start of a paused job is put.
 const never = 250 * 365 * 24 * time.Hour
 
-// MaxSubmit bounds the jobs of one request.
-const MaxSubmit = 1000
-
 // Submit implements api.Jobs.
 func (b *Store) Submit(ctx context.Context, who api.Identity, list []api.Submission) ([]api.Job, error) {
-	if who.Role < api.User {
-		return nil, api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
-	}
-	if len(list) == 0 || len(list) > MaxSubmit {
-		return nil, api.Errorf(api.Invalid, "has %d entries", len(list)).On("jobs").Try(fmt.Sprintf("send 1 to %d", MaxSubmit))
+	if err := api.MaySubmit(who, len(list)); err != nil {
+		return nil, err
 	}
 	list = slices.Clone(list) // what is filled in is not the caller's
 	for i := range list {
 		if err := b.complete(who, &list[i]); err != nil {
-			return nil, inList(err, i, len(list))
+			return nil, api.InList(err, i, len(list))
 		}
 	}
 	if err := b.resolve(&who.Owner); err != nil {
@@ -72,16 +66,6 @@ func (b *Store) resolve(o *api.Owner) error {
 	}
 	*o = found
 	return nil
-}
-
-// inList says which job of several is at fault.
-func inList(err error, i, n int) error {
-	if e, ok := err.(*api.Error); ok && n > 1 {
-		c := *e
-		c.Field = strings.TrimSuffix(fmt.Sprintf("jobs[%d].%s", i, e.Field), ".")
-		return &c
-	}
-	return err
 }
 
 // complete fills in what the daemon decides and checks the rest.
@@ -141,7 +125,7 @@ func (t *tx) submit(who api.Identity, list []api.Submission, ids []sched.JobID) 
 		// A job without an app is one of its own, named like the job: nobody may
 		// join that of another tenant.
 		if x := t.mem.jobs[sched.JobID(list[i].App)]; x != nil && x.Job.Tenant != list[i].Tenant {
-			return inList(api.Errorf(api.Conflict, "%q is the name of a job", list[i].App).On("app").Try("choose another name"), i, len(list))
+			return api.InList(api.Errorf(api.Conflict, "%q is the name of a job", list[i].App).On("app").Try("choose another name"), i, len(list))
 		}
 	}
 	t.actor = who.User
@@ -202,8 +186,8 @@ func (t *tx) command(who api.Identity, id sched.JobID, c api.Command) error {
 	if err != nil {
 		return err
 	}
-	if who.Role < api.User {
-		return api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
+	if err := who.Require(api.User); err != nil {
+		return err
 	}
 	if x.Job.Phase.Ended() {
 		if c == api.Cancel && x.Job.Phase == sched.Cancelled {

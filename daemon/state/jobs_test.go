@@ -62,7 +62,7 @@ func TestSubmitRefused(t *testing.T) {
 		{"viewer", eve, []api.Submission{submission("x", 1)}, api.Denied, ""},
 		{"nobody", api.Identity{}, []api.Submission{submission("x", 1)}, api.Denied, ""},
 		{"none", ann, nil, api.Invalid, "jobs"},
-		{"too many", ann, make([]api.Submission, MaxSubmit+1), api.Invalid, "jobs"},
+		{"too many", ann, make([]api.Submission, api.MaxSubmit+1), api.Invalid, "jobs"},
 		{"own id", ann, []api.Submission{with(func(s *api.Submission) { s.ID = "mine" })}, api.Invalid, "id"},
 		{"other tenant", ann, []api.Submission{with(func(s *api.Submission) { s.Tenant = "red" })}, api.Denied, "tenant"},
 		{"app with a slash", ann, []api.Submission{with(func(s *api.Submission) { s.App = "red/x" })}, api.Invalid, "app"},

@@ -28,7 +28,7 @@ func (b *Store) Policy(api.Identity) (string, error) {
 
 // SetPolicy implements api.Cluster.
 func (b *Store) SetPolicy(ctx context.Context, who api.Identity, spec string, dryRun bool) (api.PolicyChange, error) {
-	if err := needAdmin(who); err != nil {
+	if err := who.Require(api.Admin); err != nil {
 		return api.PolicyChange{}, err
 	}
 	next, err := b.buildPolicy(spec)

@@ -24,8 +24,8 @@ func largeCluster(b testing.TB, nodes, jobs int) *desk {
 		list[i] = sched.Node{Name: fmt.Sprintf("n%03d", i), GPUs: 8, Type: "h200", Rack: fmt.Sprint("r", i/16), CPUs: 128, Memory: 1 << 40}
 	}
 	d.setNodes(list...)
-	for left := jobs; left > 0; left -= MaxSubmit {
-		batch := slices.Repeat([]api.Submission{submission("job", 2)}, min(left, MaxSubmit))
+	for left := jobs; left > 0; left -= api.MaxSubmit {
+		batch := slices.Repeat([]api.Submission{submission("job", 2)}, min(left, api.MaxSubmit))
 		if _, err := d.Submit(b.Context(), admin, batch); err != nil {
 			b.Fatal(err)
 		}

@@ -27,8 +27,8 @@ const MaxSearches = 1000
 
 // CreateSearch implements api.Searches.
 func (b *Store) CreateSearch(ctx context.Context, who api.Identity, s api.SearchSpec) (api.Search, error) {
-	if who.Role < api.User {
-		return api.Search{}, api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
+	if err := who.Require(api.User); err != nil {
+		return api.Search{}, err
 	}
 	s.Complete()
 	if err := s.Validate(); err != nil {
@@ -179,11 +179,11 @@ func (t *tx) commandSearch(who api.Identity, app sched.AppID, c api.Command) (fo
 	if s == nil || !who.Sees(s.Tenant) {
 		s = t.mem.searches[appID(who.Tenant, app)]
 	}
-	switch {
-	case s == nil || !who.Sees(s.Tenant) || s.Over():
+	if s == nil || !who.Sees(s.Tenant) || s.Over() {
 		return false, nil
-	case who.Role < api.User:
-		return true, api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
+	}
+	if err := who.Require(api.User); err != nil {
+		return true, err
 	}
 	r := api.SearchRecord{ID: s.ID, Tenant: s.Tenant}
 	text := string(c) + "d by " + who.User

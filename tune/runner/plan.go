@@ -138,11 +138,7 @@ func (h *chase) decide(p tune.Plan) *api.SearchRecord {
 
 // quiet reports whether all trials have ended.
 func (h *chase) quiet() bool {
-	return !slices.ContainsFunc(h.Trials, func(t api.Trial) bool { return !ended(&t) })
-}
-
-func ended(t *api.Trial) bool {
-	return t.State == api.Finished || t.State == api.Failed || t.State == api.Cancelled
+	return !slices.ContainsFunc(h.Trials, func(t api.Trial) bool { return !api.HasEnded(t.State) })
 }
 
 func (h *chase) end(r *api.SearchRecord) {

@@ -33,7 +33,7 @@ func account(t failer, w *world, s api.Search, trials int) {
 	winner := -1
 	jobs := map[string]bool{}
 	for i, trial := range s.Trials {
-		if trial.Number != i || trial.Job == "" || jobs[string(trial.Job)] || !ended(&trial) {
+		if trial.Number != i || trial.Job == "" || jobs[string(trial.Job)] || !api.HasEnded(trial.State) {
 			t.Fatalf("trial %d: %+v", i, trial)
 		}
 		jobs[string(trial.Job)] = true
@@ -237,7 +237,7 @@ func TestCommands(t *testing.T) {
 		t.Errorf("%s: %s; want it killed by ann", s.State, s.Why)
 	}
 	for _, trial := range s.Trials {
-		if !ended(&trial) {
+		if !api.HasEnded(trial.State) {
 			t.Errorf("trial %d is %s after the end of its search", trial.Number, trial.State)
 		}
 	}

@@ -51,7 +51,7 @@ func (h *chase) follow(ctx context.Context, c Config, p tune.Plan) error {
 func (h *chase) followTrial(ctx context.Context, c Config, i int, run bool) error {
 	t := &h.Trials[i]
 	switch {
-	case ended(t):
+	case api.HasEnded(t.State):
 		return nil
 	case t.Job == "":
 		return h.submit(ctx, c, t)
