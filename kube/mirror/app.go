@@ -25,10 +25,10 @@ import (
 func (m *Mirror) app(ctx context.Context, k key) error {
 	from := origin(k.kind, k.namespace, k.name)
 	var app v1alpha1.App
-	err := m.Cache.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.name}, &app)
+	err := read(ctx, m, k.at(), &app, func(uid string) bool { return len(m.otherSearches(from, uid)) > 0 })
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && app.DeletionTimestamp != nil:
-		if err := m.cancelSearches(ctx, from, ""); err != nil {
+		if err := m.cancelSearches(ctx, m.otherSearches(from, "")); err != nil {
 			return err
 		}
 		m.resuspend(ctx, k)
@@ -36,7 +36,7 @@ func (m *Mirror) app(ctx context.Context, k key) error {
 	case err != nil:
 		return fmt.Errorf("read app: %w", err)
 	}
-	if err := m.cancelSearches(ctx, from, string(app.UID)); err != nil {
+	if err := m.cancelSearches(ctx, m.otherSearches(from, string(app.UID))); err != nil {
 		return err
 	}
 	if app.Status.ObservedGeneration != app.Generation {
@@ -65,13 +65,16 @@ func (m *Mirror) app(ctx context.Context, k key) error {
 	return m.writeApp(ctx, k, &app, m.searchStatus(&app, &search))
 }
 
-// cancelSearches cancels the searches of an origin that another object was made
-// for.
-func (m *Mirror) cancelSearches(ctx context.Context, from, keep string) error {
-	for _, s := range m.State.WithOrigin(from) {
-		if s.Over() || keep != "" && s.Spec.Key == keep {
-			continue
-		}
+// otherSearches returns the open searches of an origin that were made for another
+// object than the one with a UID.
+func (m *Mirror) otherSearches(from, uid string) []api.Search {
+	return slices.DeleteFunc(m.State.WithOrigin(from), func(s api.Search) bool {
+		return s.Over() || uid != "" && s.Spec.Key == uid
+	})
+}
+
+func (m *Mirror) cancelSearches(ctx context.Context, list []api.Search) error {
+	for _, s := range list {
 		_, err := m.State.CommandApp(ctx, cluster, s.ID, api.Cancel)
 		if code := api.CodeOf(err); err != nil && code != api.Unknown && code != api.Conflict {
 			return fmt.Errorf("cancel search %s: %w", s.ID, err)
@@ -99,7 +102,7 @@ func (m *Mirror) search(ctx context.Context, from string, app *v1alpha1.App) (ap
 	all := m.State.WithOrigin(from)
 	i := slices.IndexFunc(all, func(s api.Search) bool { return s.Spec.Key == string(app.UID) })
 	if i < 0 {
-		if ended(app.Status.State) || app.Spec.Suspend {
+		if api.HasEnded(app.Status.State) || app.Spec.Suspend {
 			return api.Search{}, false, nil
 		}
 		tenant, err := m.tenantFor(ctx, app.Namespace, app.Spec.Search.Trial.Tenant)
@@ -142,7 +145,7 @@ func (m *Mirror) searchStatus(app *v1alpha1.App, search *api.Search) v1alpha1.Ap
 	s := v1alpha1.AppStatus{State: search.State, ID: string(search.ID), ObservedGeneration: app.Generation, Conditions: slices.Clone(app.Status.Conditions)}
 	for i := range search.Trials {
 		switch t := &search.Trials[i]; {
-		case ended(t.State):
+		case api.HasEnded(t.State):
 			s.Ended++
 		case t.State == api.Running || t.State == api.Starting:
 			s.Running++

@@ -64,10 +64,10 @@ func (m *Mirror) plainJob(ctx context.Context, k key) error {
 		}
 		return err
 	}
-	if ended(view.State) {
+	if api.HasEnded(view.State) {
 		m.unneeded(from)
 	}
-	m.inWords(&view)
+	m.describe(&view)
 	m.lookAgain(k, &view)
 	if m.passing(&view) {
 		return nil
@@ -97,7 +97,8 @@ func (m *Mirror) submitPlain(ctx context.Context, job *plain) (sched.JobID, erro
 	if s.Selector, err = m.needs(ctx, s.Origin, job.pod); err != nil {
 		return "", err
 	}
-	return m.submitAs(ctx, whoIs(job, tenant), s)
+	s.Tenant = tenant
+	return m.submitOne(ctx, job, s)
 }
 
 // submissionOfBatch returns what a batch Job asks for.

@@ -55,7 +55,7 @@ func (m *Mirror) sweepConfiguration(ctx context.Context) {
 		return
 	}
 	for i := range apps.Items {
-		if a := &apps.Items[i]; !ended(a.Status.State) {
+		if a := &apps.Items[i]; !api.HasEnded(a.Status.State) {
 			m.queue.Add(key{kindApp, a.Namespace, a.Name})
 		}
 	}

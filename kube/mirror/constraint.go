@@ -51,7 +51,7 @@ func (m *Mirror) recallNeeds(ctx context.Context) error {
 		return fmt.Errorf("list training jobs: %w", err)
 	}
 	for i := range jobs.Items {
-		if j := &jobs.Items[i]; !ended(j.Status.State) {
+		if j := &jobs.Items[i]; !api.HasEnded(j.Status.State) {
 			use(kindTrainingJob, j, wherePod(&j.Spec))
 		}
 	}
@@ -60,7 +60,7 @@ func (m *Mirror) recallNeeds(ctx context.Context) error {
 		return fmt.Errorf("list apps: %w", err)
 	}
 	for i := range apps.Items {
-		if a := &apps.Items[i]; a.Spec.Search != nil && !ended(a.Status.State) {
+		if a := &apps.Items[i]; a.Spec.Search != nil && !api.HasEnded(a.Status.State) {
 			use(kindApp, a, wherePod(&a.Spec.Search.Trial))
 		}
 	}
@@ -79,8 +79,8 @@ func (m *Mirror) recallNeeds(ctx context.Context) error {
 	return nil
 }
 
-// inWords puts what the template says in the place of the mark that stands for it.
-func (m *Mirror) inWords(job *api.Job) {
+// describe puts what the template says in the place of the mark that stands for it.
+func (m *Mirror) describe(job *api.Job) {
 	if m.Constraints == nil || job.Reason == nil {
 		return
 	}

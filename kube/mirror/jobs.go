@@ -4,11 +4,12 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -22,53 +23,71 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Jobs is the service of jobs in a cluster. Submitting a job file makes a
-// TrainingJob of it, so that a job looks the same however it came; everything else
-// is the book's. It is for users: what runs searches submits trials to the book.
+// Jobs is the job service of a cluster. Submitting a job file creates a TrainingJob,
+// so that a job looks the same however it arrived; everything else is the state's. It
+// serves users: searches submit their trials to the state directly.
 type Jobs struct {
-	api.Jobs // the book
+	api.Jobs // the state
 	Mirror   *Mirror
-	// Image is the container image of jobs that name none; empty: they have to.
+	// Image is the container image of jobs that name none; empty: they must name one.
 	Image string
-	// Patience is how long Submit waits until the mirror has taken a job on; 0: 10 s.
-	Patience time.Duration
 }
 
 var _ api.Jobs = Jobs{}
 
-// Submit implements api.Jobs. An object for each job is created; if one is refused,
-// those created before it are deleted.
+// Submit implements api.Jobs: all jobs are accepted, or none. It creates an object for
+// each job and submits all of them in one write, keyed by the UIDs of the objects. The
+// mirror, which sees the objects later, submits them with the same keys: that changes
+// nothing, unless this process died in between.
 func (s Jobs) Submit(ctx context.Context, who api.Identity, list []api.Submission) ([]api.Job, error) {
-	if who.Role < api.User {
-		return nil, api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
-	}
-	const most = 1000
-	if len(list) == 0 || len(list) > most {
-		return nil, api.Errorf(api.Invalid, "has %d entries", len(list)).On("jobs").Try(fmt.Sprintf("send 1 to %d", most))
+	if err := api.MaySubmit(who, len(list)); err != nil {
+		return nil, err
 	}
 	objects := make([]*v1alpha1.TrainingJob, len(list))
+	created := make([]client.Object, 0, len(list))
 	for i := range list {
 		var err error
 		if objects[i], err = s.object(ctx, who, &list[i]); err != nil {
-			return nil, inList(err, i, len(list))
+			return nil, api.InList(err, i, len(list))
 		}
 	}
 	for i, o := range objects {
 		if err := s.create(ctx, o); err != nil {
-			s.undo(ctx, objects[:i])
-			return nil, inList(err, i, len(list))
+			s.undo(ctx, created...)
+			return nil, api.InList(err, i, len(list))
 		}
+		created = append(created, o)
 	}
-	out := make([]api.Job, len(objects))
+	jobs, err := s.submit(ctx, who, objects)
+	if err != nil {
+		s.undo(ctx, created...)
+	}
+	return jobs, err
+}
+
+// submit hands created objects to the state.
+func (s Jobs) submit(ctx context.Context, who api.Identity, objects []*v1alpha1.TrainingJob) ([]api.Job, error) {
+	list := make([]api.Submission, len(objects))
 	for i, o := range objects {
-		job, err := s.await(ctx, who, o)
-		if err != nil {
-			s.undo(ctx, objects)
-			return nil, inList(err, i, len(list))
+		var err error
+		if list[i], err = s.Mirror.submission(ctx, o); err != nil {
+			return nil, api.InList(asError(err), i, len(objects))
 		}
-		out[i] = job
 	}
-	return out, nil
+	// The tenants were checked against the user's own before the objects were created.
+	jobs, err := s.Mirror.submit(ctx, api.Identity{User: who.User, Role: api.Admin, Owner: nobody}, list)
+	for i := range jobs {
+		s.Mirror.describe(&jobs[i])
+	}
+	return jobs, err
+}
+
+// asError returns a refusal as an error of the API.
+func asError(err error) error {
+	if why := (*refusal)(nil); errors.As(err, &why) {
+		return api.Errorf(api.Invalid, "%s", why.message)
+	}
+	return err
 }
 
 // object returns the training job of a submission, checked as far as possible.
@@ -115,6 +134,9 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 	o.Annotations[v1alpha1.AnnotationUser] = who.User
 	if sub.Key != "" {
 		o.Annotations[v1alpha1.AnnotationKey] = sub.Key
+	}
+	if suspended, err := s.Mirror.suspended(ctx, o); err != nil || suspended {
+		return nil, cmp.Or(err, error(api.Errorf(api.Conflict, "%s/%s is suspended", o.Namespace, o.Spec.App).On("app").Try("resume the app first")))
 	}
 	return o, nil
 }
@@ -174,6 +196,9 @@ func (s Jobs) create(ctx context.Context, o *v1alpha1.TrainingJob) error {
 		if o.Annotations[v1alpha1.AnnotationKey] != sent {
 			return api.Errorf(api.Conflict, "there is a training job %s/%s already", o.Namespace, o.Name).On("name").Try("choose another name")
 		}
+		if _, known := s.Mirror.index.job(string(o.UID)); !known && api.HasEnded(o.Status.State) {
+			return api.Errorf(api.Conflict, "training job %s/%s was submitted with this key and is %s", o.Namespace, o.Name, o.Status.State).On("key").Try("choose another key")
+		}
 		return nil
 	}
 	return refusedByCluster(err, o)
@@ -192,50 +217,18 @@ func refusedByCluster(err error, o client.Object) error {
 	return api.Errorf(api.Unavailable, "write %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 }
 
-func (s Jobs) patience() time.Duration {
-	if s.Patience == 0 {
-		return 10 * time.Second
-	}
-	return s.Patience
-}
-
-// await waits until the mirror has taken an object on.
-func (s Jobs) await(ctx context.Context, who api.Identity, o *v1alpha1.TrainingJob) (api.Job, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.patience())
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if id, ok := s.Mirror.index.job(string(o.UID)); ok {
-			return s.Jobs.Job(who, id)
-		}
-		var now v1alpha1.TrainingJob
-		if err := s.Mirror.Cache.Get(ctx, client.ObjectKeyFromObject(o), &now); err == nil && now.UID == o.UID {
-			for _, c := range now.Status.Conditions {
-				if c.Type == v1alpha1.Accepted && c.Status == "False" {
-					return api.Job{}, api.Errorf(api.Invalid, "%s", c.Message)
-				}
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return api.Job{}, api.Errorf(api.Unavailable, "training job %s/%s was created and not looked at yet", o.Namespace, o.Name).Try("look at it with kubectl, or send the request again with a key")
-		case <-tick.C:
-		}
-	}
-}
-
-// undo deletes objects that were created for a request which failed. Those with a
-// key may be another request's.
-func (s Jobs) undo(ctx context.Context, objects []*v1alpha1.TrainingJob) {
+// undo deletes the objects of a request that failed. An object with a key is kept: it
+// may belong to an earlier request.
+func (s Jobs) undo(ctx context.Context, objects ...client.Object) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	for _, o := range slices.Backward(objects) {
-		if o.UID == "" || o.Annotations[v1alpha1.AnnotationKey] != "" {
+		uid := o.GetUID()
+		if uid == "" || o.GetAnnotations()[v1alpha1.AnnotationKey] != "" {
 			continue
 		}
-		if err := s.Mirror.Client.Delete(ctx, o, client.Preconditions{UID: &o.UID}); client.IgnoreNotFound(err) != nil {
-			s.Mirror.Log.Warn("delete the object of a failed request", "namespace", o.Namespace, "name", o.Name, "err", err)
+		if err := s.Mirror.Client.Delete(ctx, o, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+			s.Mirror.Log.Warn("delete the object of a failed request", "namespace", o.GetNamespace(), "name", o.GetName(), "err", err)
 		}
 	}
 }
@@ -285,20 +278,10 @@ func (s Jobs) CommandApp(ctx context.Context, who api.Identity, app sched.AppID,
 	return s.Jobs.CommandApp(ctx, who, app, c)
 }
 
-// inList says which job of several is at fault.
-func inList(err error, i, n int) error {
-	if e, ok := err.(*api.Error); ok && n > 1 {
-		c := *e
-		c.Field = strings.TrimSuffix(fmt.Sprintf("jobs[%d].%s", i, e.Field), ".")
-		return &c
-	}
-	return err
-}
-
 // Job implements api.Jobs.
 func (s Jobs) Job(who api.Identity, id sched.JobID) (api.Job, error) {
 	job, err := s.Jobs.Job(who, id)
-	s.Mirror.inWords(&job)
+	s.Mirror.describe(&job)
 	return job, err
 }
 
@@ -306,7 +289,7 @@ func (s Jobs) Job(who api.Identity, id sched.JobID) (api.Job, error) {
 func (s Jobs) Explain(who api.Identity, id sched.JobID) (api.Explanation, error) {
 	e, err := s.Jobs.Explain(who, id)
 	e.Summary = s.Mirror.worded(e.Job.Selector, e.Summary)
-	s.Mirror.inWords(&e.Job)
+	s.Mirror.describe(&e.Job)
 	return e, err
 }
 
@@ -314,7 +297,7 @@ func (s Jobs) Explain(who api.Identity, id sched.JobID) (api.Explanation, error)
 func (s Jobs) List(who api.Identity, f api.JobFilter) (api.JobPage, error) {
 	page, err := s.Jobs.List(who, f)
 	for i := range page.Jobs {
-		s.Mirror.inWords(&page.Jobs[i])
+		s.Mirror.describe(&page.Jobs[i])
 	}
 	return page, err
 }

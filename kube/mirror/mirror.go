@@ -44,7 +44,7 @@ type State interface {
 
 // Config is what a mirror needs.
 type Config struct {
-	Client client.Client // for writing; what it reads may be cached or not
+	Client client.Client // reads and writes without a cache
 	Cache  cache.Cache   // started by the caller
 	State  State
 	// Standard is the policy that is in force without a SchedulingPolicy.
@@ -86,6 +86,8 @@ var nobody = api.Owner{UID: -1, GID: -1}
 
 // key names an object that should be looked at.
 type key struct{ kind, namespace, name string }
+
+func (k key) at() client.ObjectKey { return client.ObjectKey{Namespace: k.namespace, Name: k.name} }
 
 const (
 	kindTenant = "Tenant"

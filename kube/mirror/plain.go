@@ -74,7 +74,7 @@ func (m *Mirror) plainObject(kind string) client.Object {
 // plain reads an object from the cache.
 func (m *Mirror) plain(ctx context.Context, k key) (*plain, error) {
 	o := m.plainObject(k.kind)
-	if err := m.Cache.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.name}, o); err != nil {
+	if err := m.Cache.Get(ctx, k.at(), o); err != nil {
 		return nil, err
 	}
 	return m.plainOf(ctx, o)

@@ -6,9 +6,7 @@ package mirror
 import (
 	"context"
 	"math"
-	"slices"
 	"strconv"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,8 +34,8 @@ func (s Searches) Searches(who api.Identity) ([]api.Search, error) { return s.St
 
 // CreateSearch implements api.Searches.
 func (s Searches) CreateSearch(ctx context.Context, who api.Identity, spec api.SearchSpec) (api.Search, error) {
-	if who.Role < api.User {
-		return api.Search{}, api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask for a token with the role user")
+	if err := who.Require(api.User); err != nil {
+		return api.Search{}, err
 	}
 	if spec.Trial.Origin != "" {
 		return api.Search{}, api.Errorf(api.Invalid, "%.40q was given", spec.Trial.Origin).On("trial.origin").Try("leave it out")
@@ -67,34 +65,15 @@ func (s Searches) CreateSearch(ctx context.Context, who api.Identity, spec api.S
 	case err != nil:
 		return api.Search{}, refusedByCluster(err, app)
 	}
-	return s.await(ctx, who, app)
-}
-
-// await waits until the mirror has begun the search of an app.
-func (s Searches) await(ctx context.Context, who api.Identity, app *v1alpha1.App) (api.Search, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.Jobs.patience())
-	defer cancel()
-	m := s.Jobs.Mirror
-	from := origin(kindApp, app.Namespace, app.Name)
-	for {
-		all := m.State.WithOrigin(from)
-		if i := slices.IndexFunc(all, func(x api.Search) bool { return x.Spec.Key == string(app.UID) }); i >= 0 {
-			return s.Search(who, all[i].ID)
-		}
-		var now v1alpha1.App
-		if err := m.Cache.Get(ctx, client.ObjectKeyFromObject(app), &now); err == nil && now.UID == app.UID {
-			for _, c := range now.Status.Conditions {
-				if c.Type == v1alpha1.Accepted && c.Status == "False" {
-					return api.Search{}, api.Errorf(api.Invalid, "%s", c.Message)
-				}
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return api.Search{}, api.Errorf(api.Unavailable, "app %s/%s was created and not looked at yet", app.Namespace, app.Name).Try("look at it with kubectl")
-		case <-time.After(20 * time.Millisecond):
-		}
+	search, found, err := m.search(ctx, origin(kindApp, app.Namespace, app.Name), app)
+	if err == nil && !found {
+		err = api.Errorf(api.Conflict, "app %s/%s is suspended or has ended", app.Namespace, app.Name).On("id").Try("choose another name")
 	}
+	if err != nil {
+		s.Jobs.undo(ctx, app)
+		return api.Search{}, asError(err)
+	}
+	return s.Search(who, search.ID)
 }
 
 // appObject returns the app of a search whose trials are like a training job.
@@ -161,8 +140,8 @@ func (c Cluster) SetPolicy(ctx context.Context, who api.Identity, spec string, d
 // SetTenant implements api.Cluster. One that has no object yet gets one, with the
 // namespace of its name.
 func (c Cluster) SetTenant(ctx context.Context, who api.Identity, t sched.Tenant) (api.TenantView, error) {
-	if who.Role < api.Admin {
-		return api.TenantView{}, api.Errorf(api.Denied, "%s has the role %s", who.User, who.Role).Try("ask an administrator")
+	if err := who.Require(api.Admin); err != nil {
+		return api.TenantView{}, err
 	}
 	if err := t.Validate(); err != nil {
 		return api.TenantView{}, api.Errorf(api.Invalid, "%w", err)

@@ -18,11 +18,6 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// ended are the states that a job does not leave.
-func ended(state string) bool {
-	return state == api.Finished || state == api.Failed || state == api.Cancelled
-}
-
 // statusOf returns the status of a training job that the book has taken on, from
 // what the object says now.
 func statusOf(job *api.Job, old *v1alpha1.TrainingJob, now time.Time) v1alpha1.TrainingJobStatus {

@@ -56,7 +56,11 @@ var errUnseen = errors.New("its object was not looked at yet")
 
 func (m *Mirror) jobTemplate(ctx context.Context, at client.ObjectKey, a api.Attempt) (Pod, error) {
 	var job v1alpha1.TrainingJob
-	if err := m.Cache.Get(ctx, at, &job); err != nil {
+	err := read(ctx, m, at, &job, func(uid string) bool {
+		id, _ := m.index.job(uid)
+		return id != a.Job
+	})
+	if err != nil {
 		return Pod{}, fmt.Errorf("find template of job %s: %w", a.Job, err)
 	}
 	switch id, known := m.index.job(string(job.UID)); {
@@ -75,12 +79,15 @@ func (m *Mirror) jobTemplate(ctx context.Context, at client.ObjectKey, a api.Att
 // parameters filled in.
 func (m *Mirror) trialTemplate(ctx context.Context, at client.ObjectKey, a api.Attempt) (Pod, error) {
 	var app v1alpha1.App
-	if err := m.Cache.Get(ctx, at, &app); err != nil {
+	// The app of a trial is that of its search, which holds a part of the UID.
+	owns := func() bool {
+		own := string(searchID(&app))
+		return string(a.Spec.App) == own || strings.HasSuffix(string(a.Spec.App), "/"+own)
+	}
+	if err := read(ctx, m, at, &app, func(string) bool { return !owns() }); err != nil {
 		return Pod{}, fmt.Errorf("find template of trial %s: %w", a.Job, err)
 	}
-	// The app of a trial is that of its search, which holds a part of the UID.
-	if own := string(searchID(&app)); app.Spec.Search == nil || app.DeletionTimestamp != nil ||
-		string(a.Spec.App) != own && !strings.HasSuffix(string(a.Spec.App), "/"+own) {
+	if app.Spec.Search == nil || app.DeletionTimestamp != nil || !owns() {
 		return Pod{}, fmt.Errorf("find template of trial %s: %w", a.Job, apierrors.NewNotFound(resourceOf("apps"), at.Name))
 	}
 	template := app.Spec.Search.Trial.Template

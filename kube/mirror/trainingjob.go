@@ -25,7 +25,10 @@ import (
 func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 	from := origin(k.kind, k.namespace, k.name)
 	var job v1alpha1.TrainingJob
-	err := m.Cache.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.name}, &job)
+	err := read(ctx, m, k.at(), &job, func(uid string) bool {
+		id, _ := m.index.job(uid)
+		return len(m.index.others(from, id)) > 0
+	})
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && job.DeletionTimestamp != nil:
 		return m.gone(ctx, k, from)
@@ -41,14 +44,18 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 		return err
 	}
 	if !known {
-		if ended(job.Status.State) {
+		if api.HasEnded(job.Status.State) {
 			return nil // long ago: the book has forgotten it
 		}
 		if suspended {
 			why := &refusal{reasonSuspended, "it is submitted when it is no longer suspended"}
 			return m.writeJob(ctx, k, &job, refused(&job, why, metav1.ConditionUnknown, m.Now()))
 		}
-		if id, err = m.submit(ctx, &job); err != nil {
+		s, err := m.submission(ctx, &job)
+		if err == nil {
+			id, err = m.submitOne(ctx, &job, s)
+		}
+		if err != nil {
 			return m.refuse(ctx, k, &job, err)
 		}
 	}
@@ -62,21 +69,36 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 	if view, err = m.pause(ctx, view, suspended); err != nil {
 		return err
 	}
-	if ended(view.State) {
+	if api.HasEnded(view.State) {
 		m.unneeded(from)
 	} else if known {
 		if _, err := m.needs(ctx, from, wherePod(&job.Spec)); err != nil {
 			return err
 		}
 	}
-	m.inWords(&view)
+	m.describe(&view)
 	m.lookAgain(k, &view)
 	if m.passing(&view) {
 		return nil // what follows comes at once: one write instead of two
 	}
 	s := statusOf(&view, &job, m.Now())
-	m.sayShared(&s.Conditions, job.Spec.Share != nil && job.Spec.Share.Allow && !ended(view.State), job.Generation, m.Now())
+	m.sayShared(&s.Conditions, job.Spec.Share != nil && job.Spec.Share.Allow && !api.HasEnded(view.State), job.Generation, m.Now())
 	return m.writeJob(ctx, k, &job, s)
+}
+
+// read reads an object from the cache, or from the API server where the state has jobs
+// that another object than the cached one was submitted for: a cache may be behind a
+// submission, and those jobs are cancelled if there is no such object.
+func read[T any, O interface {
+	*T
+	client.Object
+}](ctx context.Context, m *Mirror, at client.ObjectKey, o O, otherJobs func(uid string) bool) error {
+	err := m.Cache.Get(ctx, at, o)
+	if client.IgnoreNotFound(err) != nil || !otherJobs(string(o.GetUID())) {
+		return err
+	}
+	*o = *new(T)
+	return m.Client.Get(ctx, at, o)
 }
 
 // undecided reports whether no policy has looked at a job yet.
@@ -161,32 +183,39 @@ func whoIs(o client.Object, tenant sched.TenantID) api.Identity {
 	return api.Identity{User: user, Tenant: tenant, Role: api.User, Owner: nobody}
 }
 
-// submit hands a training job to the book.
-func (m *Mirror) submit(ctx context.Context, job *v1alpha1.TrainingJob) (sched.JobID, error) {
+// submission returns what a training job asks for, with its tenant and user.
+func (m *Mirror) submission(ctx context.Context, job *v1alpha1.TrainingJob) (api.Submission, error) {
 	tenant, err := m.tenantFor(ctx, job.Namespace, job.Spec.Tenant)
 	if err != nil {
-		return "", err
+		return api.Submission{}, err
 	}
 	if err := m.checkResource("spec", &job.Spec); err != nil {
-		return "", err
+		return api.Submission{}, err
 	}
 	s, err := submissionOf(job)
 	if err != nil {
-		return "", err
+		return s, err
 	}
-	if s.Selector, err = m.needs(ctx, s.Origin, wherePod(&job.Spec)); err != nil {
-		return "", err
-	}
-	return m.submitAs(ctx, whoIs(job, tenant), s)
+	s.Tenant = tenant
+	s.Selector, err = m.needs(ctx, s.Origin, wherePod(&job.Spec))
+	return s, err
 }
 
-func (m *Mirror) submitAs(ctx context.Context, who api.Identity, s api.Submission) (sched.JobID, error) {
-	s.Tenant = who.Tenant
-	jobs, err := m.State.Submit(ctx, who, []api.Submission{s})
+// submit hands jobs to the state and notes which objects they were made from.
+func (m *Mirror) submit(ctx context.Context, who api.Identity, list []api.Submission) ([]api.Job, error) {
+	jobs, err := m.State.Submit(ctx, who, list)
+	for i := range jobs {
+		m.index.put(state.Mirrored{ID: jobs[i].ID, Tenant: jobs[i].Tenant, Origin: list[i].Origin, Key: list[i].Key, Ended: api.HasEnded(jobs[i].State)})
+	}
+	return jobs, err
+}
+
+// submitOne submits the job of an object as the user of the object.
+func (m *Mirror) submitOne(ctx context.Context, o client.Object, s api.Submission) (sched.JobID, error) {
+	jobs, err := m.submit(ctx, whoIs(o, s.Tenant), []api.Submission{s})
 	if err != nil {
 		return "", err
 	}
-	m.index.put(state.Mirrored{ID: jobs[0].ID, Tenant: who.Tenant, Origin: s.Origin, Key: s.Key, Ended: ended(jobs[0].State)})
 	return jobs[0].ID, nil
 }
 
@@ -245,7 +274,7 @@ func (m *Mirror) pause(ctx context.Context, job api.Job, suspended bool) (api.Jo
 	who := cluster
 	who.User = suspendActor
 	switch {
-	case ended(job.State):
+	case api.HasEnded(job.State):
 		return job, nil
 	case suspended && job.PausedBy == "":
 		return m.State.Command(ctx, who, job.ID, api.Pause)
