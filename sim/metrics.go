@@ -53,7 +53,9 @@ func (r *run) cutOff(res *JobResult, j *job) {
 	}
 }
 
-func (res *Result) summarise(r *run) {
+// Summarise adds up the jobs; end is when the run ended, in seconds. What needs more
+// than the jobs (fairness, delays, use of the GPUs) is left to the caller.
+func (res *Result) Summarise(end float64) {
 	var jct, wait []float64
 	first, last := math.Inf(1), 0.0
 	for i := range res.Jobs {
@@ -82,17 +84,20 @@ func (res *Result) summarise(r *run) {
 	}
 	res.AvgJCT, res.P50JCT, res.P90JCT, res.P99JCT = num.Mean(jct), num.Quantile(jct, 0.5), num.Quantile(jct, 0.9), num.Quantile(jct, 0.99)
 	res.AvgWait, res.P50Wait, res.P90Wait, res.P99Wait = num.Mean(wait), num.Quantile(wait, 0.5), num.Quantile(wait, 0.9), num.Quantile(wait, 0.99)
-	r.record.usage.summarise(r, &res.Summary)
 	if last > 0 {
 		res.Makespan = last - first
 	}
-	end := last
-	if res.Unfinished > 0 {
-		end = r.now.Seconds()
+	if res.Unfinished == 0 {
+		end = last
 	}
 	if capacity := float64(res.Cluster.GPUs) * (end - first); capacity > 0 {
 		res.Allocation = res.GPUSeconds / capacity
 	}
+}
+
+func (res *Result) summarise(r *run) {
+	res.Summarise(r.now.Seconds())
+	r.record.usage.summarise(r, &res.Summary)
 	var rho []float64
 	for _, id := range r.record.appIDs {
 		if a := r.record.apps[id]; a.ended == a.jobs && a.rho > 0 {

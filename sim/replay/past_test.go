@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/policy"
@@ -274,6 +275,26 @@ func TestRestart(t *testing.T) {
 	}
 	if w := p.Was; w.Restarts != 1 || w.Preempted != 1 || w.AvgJCT != 200 || w.AvgWait != 0 || w.Makespan != 200 || w.GPUSeconds != 190 {
 		t.Errorf("as it was: %+v; want one restart, 200 s, and 190 GPU-seconds", w.Summary)
+	}
+}
+
+// TestSummaryOfThePast: what was is summed up by every figure that a simulation has.
+func TestSummaryOfThePast(t *testing.T) {
+	d := newDiary(t)
+	for i, wait := range []float64{0, 10, 20, 30} {
+		id := sched.JobID(rune('a' + i))
+		d.submit(100*float64(i), sched.Spec{ID: id, GPUs: 2})
+		d.event(100*float64(i)+wait, sched.Event{Kind: sched.JobStarted, Job: id, Placement: on(0, 1)})
+		d.event(100*float64(i)+50, sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Finished})
+	}
+	got := d.past(replay.Options{}).Was.Summary
+	want := sim.Summary{
+		Policy: replay.Recorded, Jobs: 4, Finished: 4, Delays: []sim.Delay{},
+		AvgJCT: 50, P50JCT: 50, P90JCT: 50, P99JCT: 50, AvgWait: 15, P50Wait: 15, P90Wait: 27, P99Wait: 29.7,
+		Makespan: 350, GPUSeconds: 280, Allocation: 280.0 / (4 * 350),
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-9, 0)); diff != "" {
+		t.Errorf("summary (-want +got):\n%s", diff)
 	}
 }
 

@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
-	"github.com/fairway-gpu/fairway/sched/num"
 	"github.com/fairway-gpu/fairway/sim"
 )
 
 // Recorded labels what really happened in a comparison of policies.
 const Recorded = "as it was"
 
-// asItWas measures what happened to the jobs of the workload the way the
+// recorded measures what happened to the jobs of the workload the way the
 // simulator does. Fairness is left out: it needs the truth about jobs that have
 // not ended.
 func (c *chronicle) recorded(p *Past, told []*story) *sim.Result {
@@ -35,7 +34,7 @@ func (c *chronicle) recorded(p *Past, told []*story) *sim.Result {
 	for _, s := range told {
 		res.Jobs = append(res.Jobs, s.result(p.Workload.Start, c.end))
 	}
-	summarise(res, c.end.Sub(p.Workload.Start).Seconds())
+	res.Summarise(c.end.Sub(p.Workload.Start).Seconds())
 	res.Series = series(res.Jobs)
 	return res
 }
@@ -75,44 +74,6 @@ func (s *story) result(start, end time.Time) sim.JobResult {
 		r.Wait = r.Start - r.Submit
 	}
 	return r
-}
-
-// summarise fills in the summary; end is when the journal ends, in seconds.
-func summarise(res *sim.Result, end float64) {
-	var jct, wait []float64
-	last := 0.0
-	for i := range res.Jobs {
-		j := &res.Jobs[i]
-		res.GPUSeconds += j.GPUSeconds
-		res.Restarts += j.Restarts
-		res.Preempted += j.Preemptions
-		res.Moved += j.Moves
-		res.Failures += j.Failures
-		if j.Start >= 0 {
-			wait = append(wait, j.Wait)
-		}
-		switch {
-		case j.End < 0:
-			res.Unfinished++
-			continue
-		case j.Outcome == sched.Failed:
-			res.Failed++
-			res.Failures++
-		default:
-			res.Finished++
-		}
-		last = max(last, j.End)
-		jct = append(jct, j.JCT)
-	}
-	res.AvgJCT, res.P50JCT, res.P90JCT, res.P99JCT = num.Mean(jct), num.Quantile(jct, 0.5), num.Quantile(jct, 0.9), num.Quantile(jct, 0.99)
-	res.AvgWait, res.P50Wait, res.P99Wait = num.Mean(wait), num.Quantile(wait, 0.5), num.Quantile(wait, 0.99)
-	res.Makespan = last // the first submission is time zero
-	if res.Unfinished == 0 {
-		end = last
-	}
-	if capacity := float64(res.Cluster.GPUs) * end; capacity > 0 {
-		res.Allocation = res.GPUSeconds / capacity
-	}
 }
 
 // series makes the state of the cluster over time from the runs of jobs.
