@@ -55,6 +55,7 @@ var arrows = map[string][]string{
 	// daemon: what decides, and keeps what must survive a crash.
 	"daemon":                       {"daemon/*", "api", "sched", "sched/guard", "diagnose", "tune/runner", "policy", "server"},
 	"daemon/loop":                  {"sched", "sched/guard"},
+	"daemon/strictyaml":            {"policy/knob"},
 	"daemon/executor":              {"api"},
 	"daemon/executor/executortest": {"daemon/executor", "daemon/loop", "api", "sched", "policy"},
 	"daemon/state":                 {"daemon/executor", "daemon/loop", "api", "sched", "sched/goodput", "sched/place", "predict/experience", "policy", "diagnose"},

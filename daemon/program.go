@@ -4,60 +4,16 @@
 package daemon
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/policy"
 )
-
-// maxConfig bounds a configuration file, in bytes.
-const maxConfig = 1 << 20
-
-// ReadConfig reads a configuration file, in YAML, over what is there already.
-func ReadConfig(path string, into any) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("read configuration: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
-	if err != nil {
-		return fmt.Errorf("read configuration: %w", err)
-	}
-	if err := ParseConfig(text, into); err != nil {
-		return fmt.Errorf("read configuration %s: %w", path, err)
-	}
-	return nil
-}
-
-// ParseConfig reads the text of a configuration. An unknown field is an error: a
-// typo must not silently mean the default.
-func ParseConfig(text []byte, into any) error {
-	if len(text) > maxConfig {
-		return fmt.Errorf("it has more than %d bytes", maxConfig)
-	}
-	var fields map[string]any
-	if err := yaml.Unmarshal(text, &fields); err != nil {
-		return err
-	}
-	asJSON, err := json.Marshal(fields)
-	if err != nil || fields == nil { // nil: only comments
-		return err
-	}
-	d := json.NewDecoder(bytes.NewReader(asJSON))
-	d.DisallowUnknownFields()
-	return d.Decode(into)
-}
 
 // Log is the configuration of a program's own log.
 type Log struct {

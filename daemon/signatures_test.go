@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 	"github.com/fairway-gpu/fairway/diagnose"
 )
 
@@ -44,9 +45,9 @@ func TestSignatures(t *testing.T) {
 		t.Errorf("without a file it is %q, %v; want what is built in", table.Classify(in).Reason, err)
 	}
 	for text, want := range map[string]string{
-		"reasons: [{nonsense: 1}]": "nonsense",
-		"reasons: [":               "line 1",
-		strings.Repeat("#", diagnose.MaxTableBytes+1):      "more than",
+		"reasons: [{nonsense: 1}]":                         "nonsense",
+		"reasons: [":                                       "line 1",
+		strings.Repeat("#", strictyaml.MaxBytes+1):         "larger than",
 		strings.Replace(licence, "licence-lost", "Ä", 1):   file,
 		strings.Replace(licence, "infrastructure", "x", 1): file,
 	} {
@@ -69,7 +70,8 @@ func FuzzSignatures(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if mine, err := parseSignatures(text); err == nil {
+		var mine diagnose.File
+		if strictyaml.Unmarshal(text, &mine) == nil {
 			_, _ = table.With(mine)
 		}
 	})

@@ -101,11 +101,11 @@ const Unlimited = -1
 
 // Rule is what to do after a failure for some reason.
 type Rule struct {
-	Budget    int            `json:"budget" yaml:"budget"`                             // retries; Unlimited: any number, uncounted
-	After     sched.Duration `json:"after,omitempty" yaml:"after,omitempty"`           // wait before the first; doubles with each
-	AvoidNode bool           `json:"avoid_node,omitempty" yaml:"avoid_node,omitempty"` // go elsewhere
-	More      More           `json:"more,omitempty" yaml:"more,omitempty"`
-	Say       string         `json:"say" yaml:"say"` // advice for people
+	Budget    int            `json:"budget"`               // retries; Unlimited: any number, uncounted
+	After     sched.Duration `json:"after,omitempty"`      // wait before the first; doubles with each
+	AvoidNode bool           `json:"avoid_node,omitempty"` // go elsewhere
+	More      More           `json:"more,omitempty"`
+	Say       string         `json:"say"` // advice for people
 }
 
 // Sighting is another reason that was seen, and did not win.

@@ -40,38 +40,38 @@ const (
 // File is a table of signatures as it is written.
 type File struct {
 	// Benign are words that make a line harmless: the program went on.
-	Benign  []string `json:"benign,omitempty" yaml:"benign,omitempty"`
-	Reasons []Reason `json:"reasons" yaml:"reasons"`
+	Benign  []string `json:"benign,omitempty"`
+	Reasons []Reason `json:"reasons"`
 }
 
 // Reason is one reason for failure and how to recognise it.
 type Reason struct {
-	ID       string   `json:"id" yaml:"id"`
-	Text     string   `json:"text" yaml:"text"`
-	Category Category `json:"category" yaml:"category"`
-	Philly   string   `json:"philly,omitempty" yaml:"philly,omitempty"`
+	ID       string   `json:"id"`
+	Text     string   `json:"text"`
+	Category Category `json:"category"`
+	Philly   string   `json:"philly,omitempty"`
 	// Node says that the reason alone convicts the node it happened on.
-	Node       bool        `json:"node,omitempty" yaml:"node,omitempty"`
-	Events     []string    `json:"events,omitempty" yaml:"events,omitempty"`
-	Signals    []string    `json:"signals,omitempty" yaml:"signals,omitempty"`
-	Exits      []int       `json:"exits,omitempty" yaml:"exits,omitempty"`
-	Retry      *Rule       `json:"retry" yaml:"retry"`
-	Signatures []Signature `json:"signatures" yaml:"signatures"`
+	Node       bool        `json:"node,omitempty"`
+	Events     []string    `json:"events,omitempty"`
+	Signals    []string    `json:"signals,omitempty"`
+	Exits      []int       `json:"exits,omitempty"`
+	Retry      *Rule       `json:"retry"`
+	Signatures []Signature `json:"signatures"`
 }
 
 // Signature is a kind of line. Either Has or Exceptions is set.
 type Signature struct {
 	// Has are texts of which one is in the line, in upper or lower case.
-	Has []string `json:"has,omitempty" yaml:"has,omitempty"`
+	Has []string `json:"has,omitempty"`
 	// Exceptions are names of Python exceptions, without their module; "*":
 	// every one that no other signature names.
-	Exceptions []string `json:"exceptions,omitempty" yaml:"exceptions,omitempty"`
+	Exceptions []string `json:"exceptions,omitempty"`
 	// Match is a regular expression (RE2) that the line matches, too.
-	Match string `json:"match,omitempty" yaml:"match,omitempty"`
+	Match string `json:"match,omitempty"`
 	// Not are texts that the line must not have, in this case.
-	Not        []string `json:"not,omitempty" yaml:"not,omitempty"`
-	As         Weight   `json:"as,omitempty" yaml:"as,omitempty"`                 // default: cause
-	Confidence float64  `json:"confidence,omitempty" yaml:"confidence,omitempty"` // default: by weight
+	Not        []string `json:"not,omitempty"`
+	As         Weight   `json:"as,omitempty"`         // default: cause
+	Confidence float64  `json:"confidence,omitempty"` // default: by weight
 }
 
 // Table is a table of signatures, ready for use. It does not change.

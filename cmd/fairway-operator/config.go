@@ -17,6 +17,7 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/daemon/loop"
+	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/guard"
@@ -115,8 +116,8 @@ func defaultConfig() config {
 
 func readConfig(path string) (config, error) {
 	c := defaultConfig()
-	if err := daemon.ReadConfig(path, &c); err != nil {
-		return c, err
+	if err := strictyaml.ReadFile(path, &c); err != nil {
+		return c, fmt.Errorf("read configuration: %w", err)
 	}
 	if err := c.validate(); err != nil {
 		return c, fmt.Errorf("read configuration %s: %w", path, err)

@@ -10,14 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/fairway-gpu/fairway/daemon"
+	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 )
 
 // TestConfigFileSaysTheDefaults: what "config default" prints is what applies
 // without a file.
 func TestConfigFileSaysTheDefaults(t *testing.T) {
 	var got config
-	if err := daemon.ParseConfig([]byte(defaultConfigText), &got); err != nil {
+	if err := strictyaml.Unmarshal([]byte(defaultConfigText), &got); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(defaultConfig(), got, cmpopts.EquateEmpty()); d != "" {
@@ -47,7 +47,7 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		"screen: {time: 25h}":              "screen.time",
 		"nodes: {resource: [nvidia/gpu]}":  "resource",
 		"nodes: {grace: 0s}":               "nodes.grace = 0s",
-		"metrics: ':1'\nmetrics: ':2'":     "already defined",
+		"metrics: ':1'\nmetrics: ':2'":     "2:1: metrics is set twice",
 		"pods: {start_grace: 5}":           "duration",
 		"pods: {lost_after: 0s}":           "pods.lost_after = 0s",
 		"pprof: ':6060'":                   "pprof = :6060",
@@ -55,7 +55,7 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		"api: {address: ':1', kee: /file}": "kee",
 	} {
 		c := defaultConfig()
-		err := daemon.ParseConfig([]byte(text), &c)
+		err := strictyaml.Unmarshal([]byte(text), &c)
 		if err == nil {
 			err = c.validate()
 		}
@@ -70,7 +70,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add([]byte("policy: fifo@screen\nleader: {lease: 1h}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c := defaultConfig()
-		if daemon.ParseConfig(text, &c) == nil && c.validate() == nil && c.url("x") == "" {
+		if strictyaml.Unmarshal(text, &c) == nil && c.validate() == nil && c.url("x") == "" {
 			t.Error("an API without an address was accepted")
 		}
 	})

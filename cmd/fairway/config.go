@@ -4,18 +4,18 @@
 package main
 
 import (
-	"bytes"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon"
+	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 	"github.com/fairway-gpu/fairway/local"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
@@ -103,20 +103,13 @@ func defaultConfig() daemonConfig {
 // readConfig reads a configuration file over the defaults.
 func readConfig(path string) (daemonConfig, error) {
 	c := defaultConfig()
-	if err := daemon.ReadConfig(path, &c); err != nil {
-		return c, err
+	if err := strictyaml.ReadFile(path, &c); err != nil {
+		return c, fmt.Errorf("read configuration: %w", err)
 	}
 	if err := c.validate(); err != nil {
 		return c, fmt.Errorf("read configuration %s: %w", path, err)
 	}
 	return c, nil
-}
-
-func parseConfig(text []byte, c *daemonConfig) error {
-	if err := daemon.ParseConfig(text, c); err != nil {
-		return err
-	}
-	return c.validate()
 }
 
 func (c *daemonConfig) validate() error {
@@ -198,16 +191,12 @@ var sizeUnits = []struct {
 // MarshalText implements encoding.TextMarshaler.
 func (s sizeText) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalJSON reads a number, or text with a unit.
-func (s *sizeText) UnmarshalJSON(b []byte) error {
-	var text string
-	if json.Unmarshal(b, &text) != nil {
-		text = string(b)
-	}
-	factor := int64(1)
+// UnmarshalText reads a number, with or without a unit.
+func (s *sizeText) UnmarshalText(b []byte) error {
+	text, factor := string(b), int64(1)
 	for _, u := range sizeUnits {
-		if t, ok := bytes.CutSuffix([]byte(text), []byte(u.name)); ok {
-			text, factor = string(t), u.bytes
+		if t, ok := strings.CutSuffix(text, u.name); ok {
+			text, factor = t, u.bytes
 			break
 		}
 	}

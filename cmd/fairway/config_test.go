@@ -9,7 +9,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 )
+
+func parseConfig(text []byte, c *daemonConfig) error {
+	if err := strictyaml.Unmarshal(text, c); err != nil {
+		return err
+	}
+	return c.validate()
+}
 
 // TestConfigFileSaysTheDefaults: what "fairway config default" prints is what
 // applies without a file.
@@ -25,10 +34,10 @@ func TestConfigFileSaysTheDefaults(t *testing.T) {
 
 func TestConfigErrorsNameTheField(t *testing.T) {
 	for text, want := range map[string]string{
-		"polcy: fifo":                            "polcy",
+		"polcy: fifo":                            `1:1: unknown field "polcy"; did you mean "policy"?`,
 		"policy: fifoo":                          "fifo",
 		"policy: optimus":                        "policy optimus plans with true run times",
-		"notice: 30":                             "duration 30",
+		"notice: 30":                             `notice duration "30"`,
 		"notice: 2h":                             "notice = 2h",
 		"slots: 65":                              "slots = 65",
 		"data: here":                             "data = here",
@@ -41,7 +50,7 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		"log: {level: loud}":                     "log.level = loud",
 		"tenants: [{id: a}, {id: b, quota: -1}]": "tenants[1]: tenant b: quota = -1",
 		"a: [":                                   "line",
-		"slots: 1\nslots: 2":                     "already defined",
+		"slots: 1\nslots: 2":                     "2:1: slots is set twice",
 	} {
 		c := defaultConfig()
 		err := parseConfig([]byte(text), &c)
@@ -52,9 +61,9 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 }
 
 func TestSizeText(t *testing.T) {
-	for text, want := range map[string]sizeText{"0": 0, "512": 512, `"64KiB"`: 64 << 10, `"3GiB"`: 3 << 30} {
+	for text, want := range map[string]sizeText{"0": 0, "512": 512, "64KiB": 64 << 10, "3GiB": 3 << 30} {
 		var got sizeText
-		if err := got.UnmarshalJSON([]byte(text)); err != nil || got != want {
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
 			t.Errorf("%s = %d, %v; want %d", text, got, err, want)
 		}
 	}

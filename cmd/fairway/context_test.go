@@ -20,7 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fairway-gpu/fairway/daemon"
+	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 )
 
 // fakeKubectl is the kubectl of the scripts. It writes what it was called with to
@@ -116,7 +116,7 @@ func FuzzContexts(f *testing.F) {
 	f.Add([]byte("current: kube\ncontexts: {kube: {address: 'http://127.0.0.1:{port}', tunnel: [kubectl, '{port}:8460']}}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c := contexts{Contexts: map[string]place{}}
-		if daemon.ParseConfig(text, &c) != nil || c.validate() != nil {
+		if strictyaml.Unmarshal(text, &c) != nil || c.validate() != nil {
 			return
 		}
 		path := filepath.Join(t.TempDir(), "contexts.yaml")

@@ -16,7 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/fairway-gpu/fairway/daemon"
+	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 )
 
 // contexts is the file of the daemons and clusters that somebody uses.
@@ -54,8 +54,8 @@ func contextsFile() string {
 // readContexts reads the file; one that is not there is empty.
 func readContexts(path string) (contexts, error) {
 	c := contexts{Contexts: map[string]place{}}
-	if err := daemon.ReadConfig(path, &c); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return c, err
+	if err := strictyaml.ReadFile(path, &c); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return c, fmt.Errorf("read contexts: %w", err)
 	}
 	if err := c.validate(); err != nil {
 		return c, fmt.Errorf("%s: %w", path, err)

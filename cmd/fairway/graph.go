@@ -103,7 +103,7 @@ func (f sizeFlag) String() string {
 
 func (f sizeFlag) Set(text string) error {
 	var s sizeText
-	if err := s.UnmarshalJSON([]byte(text)); err != nil {
+	if err := s.UnmarshalText([]byte(text)); err != nil {
 		return err
 	}
 	*f.bytes = int64(s)

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,13 +15,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 	"github.com/fairway-gpu/fairway/sched"
-)
-
-// The limits of a job file.
-const (
-	maxJobFile   = 1 << 20 // bytes
-	maxDocuments = api.MaxSubmit
 )
 
 // readJobFile reads a file of jobs; "-" is the standard input.
@@ -36,7 +30,7 @@ func readJobFile(path string, stdin io.Reader) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, maxJobFile+1))
+	text, err := strictyaml.Read(in)
 	if err != nil {
 		return nil, fmt.Errorf("read job file: %w", err)
 	}
@@ -52,7 +46,7 @@ func parseJobs(name string, text []byte) ([]api.Submission, error) {
 	jobs := make([]api.Submission, len(docs))
 	for i, doc := range docs {
 		if err := fillJob(doc, &jobs[i]); err != nil {
-			return nil, fmt.Errorf("%s:%w", name, err)
+			return nil, strictyaml.In(name, err)
 		}
 	}
 	return jobs, nil
@@ -72,28 +66,28 @@ func parseApp(name string, text []byte) (appFile, error) {
 	if err != nil {
 		return appFile{}, err
 	}
-	if len(docs) > 1 || !hasKey(docs[0], "jobs") && !hasKey(docs[0], "search") {
+	if len(docs) > 1 || !strictyaml.HasKey(docs[0], "jobs") && !strictyaml.HasKey(docs[0], "search") {
 		jobs, err := parseJobs(name, text)
 		return appFile{Jobs: jobs}, err
 	}
 	var app appFile
-	if hasKey(docs[0], "search") {
+	if strictyaml.HasKey(docs[0], "search") {
 		if app.Search, err = parseSearch(docs[0]); err != nil {
-			return appFile{}, fmt.Errorf("%s:%w", name, err)
+			return appFile{}, strictyaml.In(name, err)
 		}
 		app.ID = app.Search.ID
 		return app, nil
 	}
-	err = eachKey(docs[0], "", []string{"id", "jobs"}, func(key string, value *yaml.Node) error {
+	err = strictyaml.EachKey(docs[0], "", map[string]bool{"id": true, "jobs": true}, func(key string, value *yaml.Node) error {
 		if key == "id" {
-			return fill(value, reflect.ValueOf(&app.ID).Elem(), key)
+			return strictyaml.Fill(value, &app.ID, key)
 		}
 		if value.Kind != yaml.SequenceNode {
-			return faultAt(value, key, "is %s; want a list of jobs", describe(value))
+			return strictyaml.FaultAt(value, key, "is %s; want a list of jobs", strictyaml.Describe(value))
 		}
-		app.Jobs = make([]api.Submission, min(len(value.Content), maxDocuments))
-		if len(value.Content) > maxDocuments {
-			return faultAt(value, key, "has %d entries; want at most %d", len(value.Content), maxDocuments)
+		app.Jobs = make([]api.Submission, min(len(value.Content), api.MaxSubmit))
+		if len(value.Content) > api.MaxSubmit {
+			return strictyaml.FaultAt(value, key, "has %d entries; want at most %d", len(value.Content), api.MaxSubmit)
 		}
 		for i, item := range value.Content {
 			if err := fillJob(item, &app.Jobs[i]); err != nil {
@@ -103,7 +97,7 @@ func parseApp(name string, text []byte) (appFile, error) {
 		return nil
 	})
 	if err != nil {
-		return appFile{}, fmt.Errorf("%s:%w", name, err)
+		return appFile{}, strictyaml.In(name, err)
 	}
 	if len(app.Jobs) == 0 {
 		return appFile{}, fmt.Errorf("%s: jobs is empty; an app needs at least one", name)
@@ -111,50 +105,28 @@ func parseApp(name string, text []byte) (appFile, error) {
 	return app, nil
 }
 
-// documents splits a file. Documents that hold nothing are left out.
+// documents returns the documents of a file, at least one.
 func documents(name string, text []byte) ([]*yaml.Node, error) {
-	if len(text) > maxJobFile {
-		return nil, fmt.Errorf("%s: larger than %d bytes; split it", name, maxJobFile)
+	docs, err := strictyaml.Documents(text)
+	switch {
+	case err != nil:
+	case len(docs) == 0:
+		err = errors.New("contains no job; see docs/job-file.md for an example")
+	case len(docs) > api.MaxSubmit:
+		err = fmt.Errorf("more than %d documents; split it", api.MaxSubmit)
 	}
-	var docs []*yaml.Node
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	for {
-		var n yaml.Node
-		err := d.Decode(&n)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
-		}
-		if n.Kind != yaml.DocumentNode || len(n.Content) != 1 || n.Content[0].ShortTag() == "!!null" {
-			continue
-		}
-		if docs = append(docs, n.Content[0]); len(docs) > maxDocuments {
-			return nil, fmt.Errorf("%s: more than %d documents; split it", name, maxDocuments)
-		}
-	}
-	if len(docs) == 0 {
-		return nil, fmt.Errorf("%s: contains no job; see docs/job-file.md for an example", name)
+	if err != nil {
+		return nil, strictyaml.In(name, err)
 	}
 	return docs, nil
 }
 
-func hasKey(n *yaml.Node, key string) bool {
-	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return true
-		}
-	}
-	return false
-}
-
 // noSearch says where a search belongs: it is an app that chooses its trials.
 func noSearch(n *yaml.Node) error {
-	if !hasKey(n, "search") {
+	if !strictyaml.HasKey(n, "search") {
 		return nil
 	}
-	return faultAt(n, "search", "is not a job field; put the search into its own document and use \"fairway app submit\"")
+	return strictyaml.FaultAt(n, "search", "is not a job field; put the search into its own document and use \"fairway app submit\"")
 }
 
 // daemonFills are the fields of a submission that a file may not set.
@@ -162,8 +134,8 @@ var daemonFills = []string{"id", "submitted"}
 
 // noObject tells those who have an object of Kubernetes where it goes.
 func noObject(n *yaml.Node) error {
-	if hasKey(n, "apiVersion") && hasKey(n, "kind") {
-		return faultAt(n, "the file", "is a Kubernetes object; create it with kubectl apply -f, or write a job file (docs/job-file.md)")
+	if strictyaml.HasKey(n, "apiVersion") && strictyaml.HasKey(n, "kind") {
+		return strictyaml.FaultAt(n, "the file", "is a Kubernetes object; create it with kubectl apply -f, or write a job file (docs/job-file.md)")
 	}
 	return nil
 }
@@ -173,47 +145,43 @@ func fillJob(n *yaml.Node, s *api.Submission) error {
 	if err := errors.Join(noSearch(n), noObject(n)); err != nil {
 		return err
 	}
-	fields := fieldsOf(reflect.ValueOf(s).Elem())
+	fields := strictyaml.Fields(reflect.ValueOf(s).Elem())
 	fields["share"] = fields["shareable"]
-	names := make([]string, 0, len(fields))
-	for name := range fields {
-		names = append(names, name)
-	}
 	var ranged bool
-	err := eachKey(n, "", names, func(key string, value *yaml.Node) error {
+	err := strictyaml.EachKey(n, "", fields, func(key string, value *yaml.Node) error {
 		for _, name := range daemonFills {
 			if key == name {
-				return faultAt(value, key, "is assigned by the daemon; remove it (use name, or key to submit only once)")
+				return strictyaml.FaultAt(value, key, "is assigned by the daemon; remove it (use name, or key to submit only once)")
 			}
 		}
 		if key == "gpus" && value.Kind == yaml.ScalarNode && strings.Contains(value.Value, "-") {
 			ranged = true
 			if err := setGPUs(s, value.Value); err != nil {
-				return faultAt(value, key, "%w", err)
+				return strictyaml.FaultAt(value, key, "%w", err)
 			}
 			return nil
 		}
 		if key == "memory" || key == "gpu_memory" {
-			return fillSize(value, fields[key], key)
+			return fillSize(value, fields[key].Addr().Interface().(*int64), key)
 		}
-		return fill(value, fields[key], key)
+		return strictyaml.Fill(value, fields[key].Addr().Interface(), key)
 	})
-	if err == nil && ranged && (hasKey(n, "min_gpus") || hasKey(n, "max_gpus")) {
-		return faultAt(n, "gpus", "is a range, and min_gpus or max_gpus is set too; want one or the other")
+	if err == nil && ranged && (strictyaml.HasKey(n, "min_gpus") || strictyaml.HasKey(n, "max_gpus")) {
+		return strictyaml.FaultAt(n, "gpus", "is a range, and min_gpus or max_gpus is set too; want one or the other")
 	}
 	return err
 }
 
 // fillSize reads a number of bytes, with or without a unit.
-func fillSize(n *yaml.Node, v reflect.Value, path string) error {
+func fillSize(n *yaml.Node, v *int64, path string) error {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
-		return fill(n, v, path)
+		return strictyaml.Fill(n, v, path)
 	}
 	var size sizeText
-	if err := size.UnmarshalJSON([]byte(n.Value)); err != nil {
-		return faultAt(n, path, "is %.40q; want a number of bytes, or one with KiB, MiB, GiB or TiB", n.Value)
+	if err := size.UnmarshalText([]byte(n.Value)); err != nil {
+		return strictyaml.FaultAt(n, path, "is %.40q; want a number of bytes, or one with KiB, MiB, GiB or TiB", n.Value)
 	}
-	v.SetInt(int64(size))
+	*v = int64(size)
 	return nil
 }
 

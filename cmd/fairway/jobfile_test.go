@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -116,8 +117,8 @@ func TestParseJobsErrors(t *testing.T) {
 		{"command: [&c a, *c]", "command[1] is an alias; want text"},
 		{"<<: {gpus: 1}", "uses a YAML alias"},
 		{"env: {<<: {A: b}}", "without a YAML alias"},
-		{strings.Repeat("x", maxJobFile+1), "larger than 1048576 bytes"},
-		{strings.Repeat("---\n{gpus: 1}\n", maxDocuments+1), "more than 1000 documents"},
+		{strings.Repeat("x", strictyaml.MaxBytes+1), "larger than 1048576 bytes"},
+		{strings.Repeat("---\n{gpus: 1}\n", api.MaxSubmit+1), "more than 1000 documents"},
 		{strings.Repeat("[", 20_000), "job.yaml: "},
 	} {
 		_, err := parseJobs("job.yaml", []byte(c.text))
@@ -153,7 +154,7 @@ func TestParseApp(t *testing.T) {
 		{"search: {seed: -1}", "search.seed is -1; want 0 or more"},
 		{"search: {stopping: {rule: asha, target: ~}}", "search.stopping.target is empty"},
 		{"search: {trials: many}", "search.trials is \"many\"; want a whole number"},
-		{"id: x\njobs: [" + strings.Repeat("{},", maxDocuments) + "{}]", "at most 1000"},
+		{"id: x\njobs: [" + strings.Repeat("{},", api.MaxSubmit) + "{}]", "at most 1000"},
 	} {
 		if _, err := parseApp("a.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.60q: %v; want %q", c.text, err, c.want)
@@ -200,8 +201,8 @@ func TestJobFileDocumented(t *testing.T) {
 	}
 	doc := string(text)
 	var s api.Submission
-	fields := fieldsOf(reflect.ValueOf(&s).Elem())
-	for name := range fieldsOf(fields["batch"]) {
+	fields := strictyaml.Fields(reflect.ValueOf(&s).Elem())
+	for name := range strictyaml.Fields(fields["batch"]) {
 		fields["batch."+name] = reflect.Value{}
 	}
 	for name := range fields {

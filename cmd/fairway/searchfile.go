@@ -6,12 +6,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"reflect"
-	"slices"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/tune/runner"
 )
@@ -27,16 +26,16 @@ func parseSearch(n *yaml.Node) (*api.SearchSpec, error) {
 		switch key.Value {
 		case "id":
 			if s.ID != "" {
-				return nil, faultAt(key, key.Value, "is set twice")
+				return nil, strictyaml.FaultAt(key, key.Value, "is set twice")
 			}
-			err = fill(value, reflect.ValueOf(&s.ID).Elem(), key.Value)
+			err = strictyaml.Fill(value, &s.ID, key.Value)
 		case "search":
 			if s.Parameters != nil {
-				return nil, faultAt(key, key.Value, "is set twice")
+				return nil, strictyaml.FaultAt(key, key.Value, "is set twice")
 			}
 			err = fillSearch(value, s)
 		case "jobs":
-			err = faultAt(key, key.Value, "and search are both set; a search creates its own jobs")
+			err = strictyaml.FaultAt(key, key.Value, "and search are both set; a search creates its own jobs")
 		default:
 			job.Content = append(job.Content, key, value)
 		}
@@ -51,24 +50,19 @@ func parseSearch(n *yaml.Node) (*api.SearchSpec, error) {
 type fillers map[string]func(*yaml.Node, string) error
 
 func (f fillers) read(n *yaml.Node, path string) error {
-	names := make([]string, 0, len(f))
-	for name := range f {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return eachKey(n, path, names, func(key string, value *yaml.Node) error { return f[key](value, join(path, key)) })
+	return strictyaml.EachKey(n, path, f, func(key string, value *yaml.Node) error { return f[key](value, strictyaml.Join(path, key)) })
 }
 
 // into reads a value into a variable.
 func into[T any](v *T) func(*yaml.Node, string) error {
-	return func(n *yaml.Node, path string) error { return fill(n, reflect.ValueOf(v).Elem(), path) }
+	return func(n *yaml.Node, path string) error { return strictyaml.Fill(n, v, path) }
 }
 
 // intoNew reads a number into a variable that knows whether it was given.
 func intoNew(v **float64) func(*yaml.Node, string) error {
 	return func(n *yaml.Node, path string) error {
 		*v = new(float64)
-		return fill(n, reflect.ValueOf(*v).Elem(), path)
+		return strictyaml.Fill(n, *v, path)
 	}
 }
 
@@ -76,7 +70,7 @@ func intoNew(v **float64) func(*yaml.Node, string) error {
 func orWord(word *string, f fillers) func(*yaml.Node, string) error {
 	return func(n *yaml.Node, path string) error {
 		if n.Kind == yaml.ScalarNode {
-			return fill(n, reflect.ValueOf(word).Elem(), path)
+			return strictyaml.Fill(n, word, path)
 		}
 		return f.read(n, path)
 	}
@@ -97,11 +91,11 @@ func fillSearch(n *yaml.Node, s *api.SearchSpec) error {
 		"key":     into(&s.Key),
 		"seed": func(n *yaml.Node, path string) error {
 			var seed int64
-			if err := fill(n, reflect.ValueOf(&seed).Elem(), path); err != nil {
+			if err := strictyaml.Fill(n, &seed, path); err != nil {
 				return err
 			}
 			if seed < 0 {
-				return faultAt(n, path, "is %d; want 0 or more", seed)
+				return strictyaml.FaultAt(n, path, "is %d; want 0 or more", seed)
 			}
 			s.Seed = uint64(seed)
 			return nil
@@ -112,22 +106,22 @@ func fillSearch(n *yaml.Node, s *api.SearchSpec) error {
 // fillParameters reads names with a range, such as {min: 1, max: 9}, or a list.
 func fillParameters(n *yaml.Node, path string, out map[string]api.Parameter) error {
 	if n.Kind != yaml.MappingNode {
-		return faultAt(n, path, "is %s; want names such as \"lr: {min: 0.001, max: 1, log: true}\"", describe(n))
+		return strictyaml.FaultAt(n, path, "is %s; want names such as \"lr: {min: 0.001, max: 1, log: true}\"", strictyaml.Describe(n))
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
-		at := join(path, key.Value)
+		at := strictyaml.Join(path, key.Value)
 		_, twice := out[key.Value]
 		switch {
 		case key.Kind != yaml.ScalarNode || key.Value == "<<" || value.Kind == yaml.AliasNode:
-			return faultAt(key, path, "has %s as a name, or a YAML alias as a value; write them out", describe(key))
+			return strictyaml.FaultAt(key, path, "has %s as a name, or a YAML alias as a value; write them out", strictyaml.Describe(key))
 		case twice:
-			return faultAt(key, at, "is set twice")
+			return strictyaml.FaultAt(key, at, "is set twice")
 		}
 		var p api.Parameter
 		var err error
 		if value.Kind == yaml.SequenceNode {
-			err = fill(value, reflect.ValueOf(&p.Values).Elem(), at)
+			err = strictyaml.Fill(value, &p.Values, at)
 		} else {
 			err = fillers{
 				"min": intoNew(&p.Min), "max": intoNew(&p.Max), "log": into(&p.Log), "int": into(&p.Int),

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -66,13 +67,13 @@ func TestSearchDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := string(text)
-	for name := range fieldsOf(reflect.ValueOf(&api.SearchSpec{}).Elem()) {
+	for name := range strictyaml.Fields(reflect.ValueOf(&api.SearchSpec{}).Elem()) {
 		if name != "id" && name != "trial" && !strings.Contains(doc, "| `"+name+"` |") {
 			t.Errorf("docs/search.md does not describe the field %s", name)
 		}
 	}
 	for _, v := range []any{&api.StopRule{}, &api.Parameter{}, &api.Metric{}} {
-		for name := range fieldsOf(reflect.ValueOf(v).Elem()) {
+		for name := range strictyaml.Fields(reflect.ValueOf(v).Elem()) {
 			if name != "values" && !strings.Contains(doc, "`"+name+"`") && !strings.Contains(doc, "`"+name+": true`") {
 				t.Errorf("docs/search.md does not mention %s", name)
 			}
