@@ -44,17 +44,18 @@ func Builtin() Registry {
 			Name:    "carbyne",
 			Summary: "fair shares as drf; what a job can do without until later goes to the shortest",
 			Paper:   "Carbyne, OSDI'16",
+			Needs:   Needs{Estimates: true},
 		}, carbyne.Default(), carbyne.New),
 		Of(About{
 			Name:    "drf",
 			Summary: "equal dominant shares of GPUs, CPUs and memory for every tenant",
 			Paper:   "DRF, NSDI'11",
 		}, drf.Default(), drf.New),
-		Of(About{
+		Varying(About{
 			Name:    "fifo",
 			Summary: "first come first served, never stops a job",
 			Paper:   "EASY backfilling: Lifka, JSSPP'95",
-		}, fifo.Default(), fifo.New,
+		}, fifo.Default(), needing(fifo.New, needsOfFIFO),
 			Preset[fifo.Config]{Variant{Name: "backfill", Summary: "a job may overtake if it does not delay the first that waits"},
 				func(c *fifo.Config) { c.Backfill = fifo.Easy }},
 			Preset[fifo.Config]{Variant{Name: "greedy", Summary: "any job that fits may overtake"},
@@ -64,12 +65,11 @@ func Builtin() Registry {
 			Summary: "starts jobs at once: GPUs shared in turns, packing, migration, resizing",
 			Paper:   "Gandiva, OSDI'18",
 		}, gandiva.Default(), gandiva.New),
-		Of(About{
+		Varying(About{
 			Name:    "gavel",
 			Summary: "shares of time on each GPU type by a linear program, in rounds",
 			Paper:   "Gavel, OSDI'20",
-			Needs:   Needs{Agents: true, Losses: true},
-		}, gavel.Default(), gavel.New,
+		}, gavel.Default(), needing(gavel.New, needsOfGavel),
 			Preset[gavel.Config]{Variant{Name: "ftf", Summary: "the least of the largest finish-time fairness"},
 				func(c *gavel.Config) { c.Goal = gavel.FinishTime }},
 			Preset[gavel.Config]{Variant{Name: "makespan", Summary: "the earliest end of the last job"},
@@ -84,11 +84,13 @@ func Builtin() Registry {
 			Name:    "horus",
 			Summary: "fills GPUs with jobs whose predicted utilisations suit each other, the lightest first",
 			Paper:   "Horus, TPDS'22",
+			Needs:   Needs{Estimates: true},
 		}, horus.Default(), horus.New),
 		Of(About{
 			Name:    "horus+",
 			Summary: "as horus, but by classes of jobs, served in proportion to their waits",
 			Paper:   "Horus, TPDS'22",
+			Needs:   Needs{Estimates: true},
 		}, horus.Default(), horus.NewPlus),
 		Of(About{
 			Name:    "las",
@@ -99,7 +101,7 @@ func Builtin() Registry {
 			Name:    "optimus",
 			Summary: "every further GPU to the job whose remaining time it shortens most",
 			Paper:   "Optimus, EuroSys'18; oracle form of Pollux, OSDI'21",
-		}, optimus.Default(), newOptimus,
+		}, optimus.Default(), needing(optimus.New, needsOfOptimus),
 			Preset[optimus.Config]{Variant{Name: "original", Summary: "with losses and speeds fitted as in its paper, and no oracle"},
 				func(c *optimus.Config) { c.Form = optimus.Original }}),
 		Of(About{
@@ -109,11 +111,11 @@ func Builtin() Registry {
 		}, packing.Default(), packing.New,
 			Preset[packing.Config]{Variant{Name: "gandiva", Summary: "by memory and the present utilisation of GPUs"},
 				func(c *packing.Config) { c.By = packing.Gandiva }}),
-		Of(About{
+		Varying(About{
 			Name:    "philly",
 			Summary: "virtual clusters with quotas, gangs that back off, locality relaxed step by step",
 			Paper:   "Philly, ATC'19",
-		}, philly.Default(), philly.New),
+		}, philly.Default(), needing(philly.New, needsOfPhilly)),
 		Of(About{
 			Name:    "pollux",
 			Summary: "resizes jobs for the largest goodput, while their agents tune batch sizes",
@@ -131,6 +133,7 @@ func Builtin() Registry {
 			Name:    "shockwave",
 			Summary: "plans a window of rounds for the progress of all jobs and a short makespan",
 			Paper:   "Shockwave, NSDI'23",
+			Needs:   Needs{Estimates: true},
 		}, shockwave.Default(), shockwave.New),
 		Of(About{
 			Name:    "slaq",
@@ -148,16 +151,19 @@ func Builtin() Registry {
 			Name:    "srsf",
 			Summary: "the least GPU time still to come goes first",
 			Paper:   "baseline of Tiresias, NSDI'19",
+			Needs:   Needs{Estimates: true},
 		}, srsf.Default(), srsf.New),
 		Of(About{
 			Name:    "srtf",
 			Summary: "the least run time still to come goes first",
 			Paper:   "baseline of Themis, NSDI'20",
+			Needs:   Needs{Estimates: true},
 		}, srtf.Default(), srtf.New),
 		Of(About{
 			Name:    "themis",
 			Summary: "leases go by auction to the apps that are worst off in finish-time fairness",
 			Paper:   "Themis, NSDI'20",
+			Needs:   Needs{Estimates: true},
 		}, themis.Default(), themis.New),
 		Of(About{
 			Name:    "tiresias",
@@ -170,11 +176,13 @@ func Builtin() Registry {
 			Name:    "defrag",
 			Summary: "moves running jobs to make room for a gang, or a gang back together, when that pays",
 			Paper:   "Philly, ATC'19; Gandiva, OSDI'18",
+			Needs:   Needs{Estimates: true},
 		}, defrag.Default(), defrag.New),
 		Layered(About{
 			Name:    "reserve",
 			Summary: "a large gang that has waited for long gets a time and a place; short jobs fill in",
 			Paper:   "EASY backfilling: Lifka, JSSPP'95",
+			Needs:   Needs{Estimates: true},
 		}, reserve.Default(), reserve.New),
 		Layered(About{
 			Name:    "screen",
@@ -185,6 +193,7 @@ func Builtin() Registry {
 			Name:    "share",
 			Summary: "waiting jobs sit down beside running ones where nobody is expected to be slowed much",
 			Paper:   "Horus, TPDS'22; Lucid, ASPLOS'23",
+			Needs:   Needs{Estimates: true},
 		}, share.Default(), share.New),
 	} {
 		r[e.Key()] = e
@@ -192,11 +201,25 @@ func Builtin() Registry {
 	return r
 }
 
-// newOptimus adds what the form needs.
-func newOptimus(c optimus.Config) (sched.Policy, Needs, error) {
-	p, err := optimus.New(c)
-	if c.Form == optimus.Original {
-		return p, Needs{Agents: true, Losses: true}, err
+// needing makes a constructor for Varying of a plain one.
+func needing[C any](build func(C) (sched.Policy, error), needs func(C) Needs) func(C) (sched.Policy, Needs, error) {
+	return func(c C) (sched.Policy, Needs, error) {
+		p, err := build(c)
+		return p, needs(c), err
 	}
-	return p, Needs{Oracle: true}, err
+}
+
+func needsOfFIFO(c fifo.Config) Needs { return Needs{Estimates: c.Backfill == fifo.Easy} }
+
+func needsOfGavel(c gavel.Config) Needs {
+	return Needs{Agents: true, Losses: true, Estimates: c.Goal != gavel.MaxMin && (c.Goal != gavel.Cost || c.SLO > 0)}
+}
+
+func needsOfPhilly(c philly.Config) Needs { return Needs{Estimates: c.Relax == philly.Proportional} }
+
+func needsOfOptimus(c optimus.Config) Needs {
+	if c.Form == optimus.Original {
+		return Needs{Agents: true, Losses: true}
+	}
+	return Needs{Oracle: true}
 }

@@ -79,19 +79,26 @@ type Needs struct {
 	// Oracle says that the policy plans with true step times and lengths, which
 	// only a simulator has.
 	Oracle bool `json:"oracle,omitempty"`
+	// Estimates says that decisions depend on how long jobs are estimated to run.
+	// With exact estimates, which only a simulator has, the policy is an oracle.
+	Estimates bool `json:"estimates,omitempty"`
 }
 
 // String names what is needed; it is empty if nothing is.
 func (n Needs) String() string {
+	var out []string
 	switch {
 	case n.Oracle:
-		return "true step times and lengths, which only a simulator has"
+		out = append(out, "true step times and lengths, which only a simulator has")
 	case n.Agents && n.Losses:
-		return "agents that report losses and step times"
+		out = append(out, "agents that report losses and step times")
 	case n.Agents:
-		return "agents that report models of speed and tune batch sizes"
+		out = append(out, "agents that report models of speed and tune batch sizes")
 	}
-	return ""
+	if n.Estimates {
+		out = append(out, "estimates of run times; exact ones make it an oracle")
+	}
+	return strings.Join(out, "; ")
 }
 
 // Variant is a named setting of several knobs.
@@ -175,7 +182,7 @@ func (r Registry) Names() []string {
 // About describes the policy that a spec asks for; it is empty if there is no
 // such policy.
 func (r Registry) About(spec string) About {
-	spec, _, _ = strings.Cut(spec, "@")
+	spec, layers, _ := strings.Cut(spec, "@")
 	words := strings.Split(spec, ":")
 	e, ok := r[words[0]]
 	if !ok {
@@ -183,6 +190,12 @@ func (r Registry) About(spec string) About {
 	}
 	if _, needs, err := e.build(words[1:]); err == nil {
 		e.Needs = needs
+	}
+	// A job waits for locality for a part of its run time, whatever the policy.
+	e.Estimates = e.Estimates || slices.Contains(words, "placement=ladder")
+	for layer := range strings.SplitSeq(layers, "@") {
+		name, _, _ := strings.Cut(layer, ":")
+		e.Estimates = e.Estimates || r["@"+name].Estimates
 	}
 	return e.About
 }

@@ -131,6 +131,11 @@ func TestNeeds(t *testing.T) {
 		"optimus:original:form=oracle":        oracle,
 		"optimus:form=original:damp=0.5":      losses,
 		"optimus:form=original:no-such=thing": oracle, // cannot be built
+		"srtf":                                {Estimates: true},
+		"fifo":                                {},
+		"fifo:backfill":                       {Estimates: true},
+		"fifo@screen@reserve:after=1h":        {Estimates: true},
+		"las:placement=ladder":                {Estimates: true},
 		"no-such-policy":                      {},
 		"":                                    {},
 	} {
@@ -144,7 +149,8 @@ func TestNeeds(t *testing.T) {
 		}
 	}
 	for needs, want := range map[policy.Needs]string{{}: "", oracle: "true step times and lengths, which only a simulator has",
-		losses: "agents that report losses and step times", {Agents: true}: "agents that report models of speed and tune batch sizes"} {
+		losses: "agents that report losses and step times", {Agents: true}: "agents that report models of speed and tune batch sizes",
+		{Agents: true, Estimates: true}: "agents that report models of speed and tune batch sizes; estimates of run times; exact ones make it an oracle"} {
 		if got := needs.String(); got != want {
 			t.Errorf("%+v is called %q; want %q", needs, got, want)
 		}

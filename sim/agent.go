@@ -68,7 +68,9 @@ func (r *run) newAgent(j *job) (*agent, error) {
 		return nil, err
 	}
 	for i := range a.trials {
-		a.trials[i].Time = a.blurred(a.trials[i].Time)
+		if !a.trials[i].Borrowed {
+			a.trials[i].Time = a.blurred(a.trials[i].Time)
+		}
 	}
 	if r.Experience != nil {
 		a.prior = r.Experience.Prior(j.key(), experience.Default())

@@ -5,37 +5,85 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// bootstrap returns what a short trial of a new job on every type of GPU that it
-// accepts would measure, as Sia does at submission: the time of a step on one
-// GPU. A job without a batch size to split is tried at the size it asked for, and
-// its step is a second's worth of work. In a cluster of one type there is nothing
-// to compare, and no trial. The trials take no time: they are short against the
-// life of a job, and Sia does not count them either.
+// bootstrap returns the time of a step of a new job on every type of GPU that it
+// accepts. In a cluster of one type there is nothing to compare, and none.
+//
+// With exact estimates it is what a short trial on one GPU of each type would
+// measure, as Sia does at submission; a job without a batch size to split is tried
+// at the size it asked for, and its step is a second's worth of work. The trials
+// take no time: they are short against the life of a job, and Sia does not count
+// them either. Else nobody knows more than how much faster one type is than
+// another for other models: the times are borrowed, except on types that the job
+// has run on.
 func (r *run) bootstrap(j *job) ([]goodput.StepTime, error) {
 	if len(r.Cluster.Types) < 2 {
 		return nil, nil
 	}
 	var out []goodput.StepTime
+	var own tally // how long its own steps take against the borrowed
 	for _, gpuType := range r.Cluster.Types {
 		s, ok := r.trial(j, gpuType)
 		if !ok {
 			continue
 		}
-		time, err := trialTime(j.truth, s)
-		if err != nil {
-			return nil, fmt.Errorf("job %s: %w", j.work.ID, err)
+		step := goodput.StepTime{Type: string(gpuType), Nodes: len(s.placement), GPUs: s.gpus, Batch: max(1, s.config.Batch(s.gpus))}
+		borrowed, known := r.borrowed(j, gpuType)
+		if r.Estimates == Exact || j.ranOn[gpuType] {
+			var err error
+			if step.Time, err = trialTime(j.truth, s); err != nil {
+				return nil, fmt.Errorf("job %s: %w", j.work.ID, err)
+			}
+			if known {
+				own.add(step.Time / borrowed)
+			}
+		} else if step.Time, step.Borrowed = borrowed, true; !known {
+			continue
 		}
-		out = append(out, goodput.StepTime{
-			Type: string(gpuType), Nodes: len(s.placement), GPUs: s.gpus, Batch: max(1, s.config.Batch(s.gpus)), Time: time,
-		})
+		out = append(out, step)
 	}
-	return out, nil
+	return own.scale(out), nil
+}
+
+// borrowed returns how long steps take on a type against those on the first type
+// that the job takes: the mean over all other models.
+func (r *run) borrowed(j *job, gpuType sched.GPUType) (factor float64, ok bool) {
+	var others tally
+	for _, name := range r.Zoo.Names() {
+		m, _ := r.Zoo.Model(name)
+		here, ok1 := m.StepTimeOn(gpuType)
+		there, ok2 := m.StepTimeOn(r.reference(j.work))
+		if ok1 && ok2 && name != j.work.Model {
+			others.add(here / there)
+		}
+	}
+	return others.mean(), others.n > 0
+}
+
+// tally is a geometric mean; of nothing it is 1.
+type tally struct{ logs, n float64 }
+
+func (t *tally) add(x float64) {
+	t.logs += math.Log(x)
+	t.n++
+}
+
+func (t *tally) mean() float64 { return math.Exp(t.logs / max(1, t.n)) }
+
+// scale multiplies the times that are borrowed.
+func (t *tally) scale(steps []goodput.StepTime) []goodput.StepTime {
+	for i := range steps {
+		if steps[i].Borrowed {
+			steps[i].Time *= t.mean()
+		}
+	}
+	return steps
 }
 
 // trial returns what a job is tried on; ok is false if it cannot run there.
@@ -81,19 +129,36 @@ func (r *run) trialReport(j *job) (*goodput.Report, error) {
 	return &goodput.Report{MostGPUs: max(j.work.GPUs, j.work.MaxGPUs), StepTimes: tried}, nil
 }
 
+// tryHere lets a job without an agent tell how fast it is on the type of GPU that
+// it now runs on.
+func (r *run) tryHere(j *job) (err error) {
+	if j.tried == nil || r.Estimates == Exact || r.starting(j) || j.ranOn[j.setting.gpuType] {
+		return nil
+	}
+	if j.ranOn == nil {
+		j.ranOn = map[sched.GPUType]bool{}
+	}
+	j.ranOn[j.setting.gpuType] = true
+	j.tried, err = r.trialReport(j)
+	return err
+}
+
 // withTrials returns the trials of an agent, blurred like all it measures, that
 // say more than what it has measured since.
 func (a *agent) withTrials(measured []goodput.StepTime) []goodput.StepTime {
-	out := measured
+	var own tally
+	var more []goodput.StepTime
 	for _, t := range a.trials {
-		seen := slices.ContainsFunc(measured, func(m goodput.StepTime) bool {
+		seen := slices.IndexFunc(measured, func(m goodput.StepTime) bool {
 			return m.Type == t.Type && m.Nodes == t.Nodes && m.GPUs == t.GPUs
 		})
-		if !seen {
-			out = append(slices.Clip(out), t)
+		if seen >= 0 {
+			own.add(measured[seen].Time / t.Time)
+		} else {
+			more = append(more, t)
 		}
 	}
-	return out
+	return append(slices.Clip(measured), own.scale(more)...)
 }
 
 // reference returns the type of GPU that a recorded run time is taken to be of:

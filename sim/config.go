@@ -51,6 +51,11 @@ type Config struct {
 	Experience *experience.Pool
 	// Oracle lets every job report the truth about its speed and length.
 	Oracle bool
+	// Estimates says what policies are told about run times, and about speeds on
+	// GPUs a job has not run on; the zero value is History.
+	Estimates Estimates
+	// UsesEstimates says that the policy looks at them.
+	UsesEstimates bool
 	// Retry is how long a failed job waits before its next attempt.
 	Retry time.Duration
 	// Faults, if set, lets failures depend on what is done about them.
@@ -99,6 +104,12 @@ func (c *Config) check() error {
 		return fmt.Errorf("simulate: agent = %s; want the time between two reports of an agent", c.Agent)
 	case c.Interference != PerModel && !(c.Interference >= 0 && c.Interference < 1):
 		return fmt.Errorf("simulate: interference = %g; want 0 to below 1, or %d for each model's own", c.Interference, PerModel)
+	}
+	if c.Estimates == "" {
+		c.Estimates = History
+	}
+	if err := c.Estimates.Check(); err != nil {
+		return fmt.Errorf("simulate: %w", err)
 	}
 	if err := c.Autoscale.check(c.Cluster); err != nil {
 		return err

@@ -29,9 +29,13 @@
 // Each of them says how fast the job is on the type of GPU it runs on. A recorded
 // run time is taken to be of the first type of the cluster that the job would
 // take, and scaled by the zoo's step times where its model is known. Measured
-// tables are of one type. In a cluster of several types, a new job whose agent
-// reports is first tried on one GPU of each that it accepts, and the policy is
-// told the step times (see bootstrap); anything more it learns when the job runs.
+// tables are of one type. In a cluster of several types, a policy whose jobs have
+// agents is told how much faster one type is than another for other models (see
+// bootstrap); how fast the job itself is, it learns when the job runs.
+//
+// What policies are told about it is what a live system would know, unless
+// Config.Estimates says otherwise: users' estimates and the run times of past
+// jobs, and the speed of a job where it has run. Jobs report how far they are.
 //
 // On top of these a job slows down while it shares a node with another job
 // that also spans several nodes (network interference) and while it shares its

@@ -33,7 +33,8 @@ type job struct {
 	seen    observation     // what the agent measures in the present phase
 	steps   []float64       // what an oracle says about step times
 	tried   *goodput.Report // without an agent: what trials on GPU types have shown; nil: there were none
-	reports time.Duration   // when the agent next looks at its measurements
+	ranOn   map[sched.GPUType]bool
+	reports time.Duration // when the agent next looks at its measurements
 
 	attempts int           // that have failed
 	ran      time.Duration // of the present attempt, until settled, at the pace of the recorded type of GPU
@@ -113,11 +114,18 @@ func (r *run) nextTick(j *job) time.Duration {
 	if j.hit > 0 {
 		at = min(at, j.hit)
 	}
+	if r.starting(j) {
+		at = min(at, j.held)
+	}
 	if j.agent != nil {
 		at = min(at, j.reports)
 	}
 	return at
 }
+
+// starting reports whether a job is still loading, so that nobody has measured its
+// speed where it is.
+func (r *run) starting(j *job) bool { return r.Estimates != Exact && r.now < j.held }
 
 // wait books the reason for which the job waits from now on.
 func (j *job) wait(now time.Duration, why sched.Code) {

@@ -81,10 +81,11 @@ func (s spy) Schedule(snap *sched.Snapshot) sched.Plan {
 	return s.Policy.Schedule(snap)
 }
 
-// Before a job has run, the policy knows its step times on one GPU of each type
-// that it accepts, and no model.
+// With exact estimates, before a job has run, the policy knows its step times on
+// one GPU of each type that it accepts, and no model.
 func TestTrialsOfTypes(t *testing.T) {
 	c := config(t, threeTypes, "sia")
+	c.Estimates = sim.Exact
 	c.CoAdapt, c.Agent = true, 30*time.Second
 	watch := spy{c.Policy, map[sched.JobID]*goodput.Report{}}
 	c.Policy = watch

@@ -55,12 +55,24 @@ type Summary struct {
 	Moved      int     `json:"moves"`
 	Failures   int     `json:"failures"` // attempts that ended with an error
 	Decisions  int     `json:"decisions"`
+	// Estimates is what policies were told, "" of what really happened; Oracle says
+	// that the policy planned with truths that no live system has.
+	Estimates Estimates `json:"estimates,omitempty"`
+	Oracle    bool      `json:"oracle,omitempty"`
 	// Delays counts, for jobs that waited, what they waited for.
 	Delays    []Delay           `json:"delays"`
 	Autoscale *AutoscaleSummary `json:"autoscale,omitempty"` // with Config.Autoscale
 	Faults    *FaultSummary     `json:"faults,omitempty"`    // with Config.Faults
 	Sharing   *SharingSummary   `json:"sharing,omitempty"`   // if jobs ever shared a GPU
 	Search    *SearchSummary    `json:"search,omitempty"`    // with Config.Search
+}
+
+// Label names the policy in a table, and says if it was an oracle.
+func (s *Summary) Label() string {
+	if s.Oracle {
+		return s.Policy + " (oracle)"
+	}
+	return s.Policy
 }
 
 // Timing is what a run cost on the machine it ran on.

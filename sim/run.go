@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/policy/interfere"
+	"github.com/fairway-gpu/fairway/predict/experience"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/goodput"
 	"github.com/fairway-gpu/fairway/sched/place"
@@ -64,6 +65,8 @@ type run struct {
 	cloud  *cloud      // nil: the nodes stay
 	faults *faults     // nil: failures happen as recorded
 	search *searchApp  // nil: there is none
+
+	times experience.RunTimes // of jobs that have ended
 }
 
 func newRun(c Config, w *Workload) (*run, error) {
@@ -234,9 +237,7 @@ func (r *run) submit(j *job) error {
 	if spec.Work == 0 {
 		spec.Work = j.truth.total()
 	}
-	if spec.Estimate == 0 && !math.IsInf(j.alone, 1) {
-		spec.Estimate = sched.Duration(j.alone * 1e9)
-	}
+	spec.Estimate = r.estimate(j)
 	if m, ok := r.Zoo.Model(spec.Model); ok {
 		spec.Consolidate = spec.Consolidate || m.Consolidate
 		if spec.GPUUtil == 0 {
@@ -376,6 +377,7 @@ func (r *run) end(j *job, phase sched.Phase) error {
 	r.dirty, r.lastChange = true, r.decisions
 	r.record.ended(r, j)
 	if phase != sched.Failed {
+		r.learnRunTime(j)
 		r.logEnd("end", j, phase.String())
 	}
 	return nil
@@ -416,15 +418,22 @@ func (r *run) adjustJob(j *job) error {
 	if at := r.nextTick(j); at < math.MaxInt64 {
 		r.agenda.add(at, j)
 	}
+	if err := r.tryHere(j); err != nil {
+		return err
+	}
 	perf, err := r.perf(j)
 	if err != nil {
 		return fmt.Errorf("job %s: %w", j.work.ID, err)
 	}
 	// The policy sees progress in the unit the job was submitted with.
 	scale := j.state.Work / j.truth.total()
+	rate = j.speed * scale
+	if r.starting(j) {
+		rate, slowdown = 0, 0 // it says how fast it is once it has begun
+	}
 	return r.state.Apply(sched.Event{
 		At: r.start.Add(max(r.now, j.held)), Kind: sched.JobReported, Job: j.work.ID,
-		Done: j.done * scale, Rate: j.speed * scale, Perf: perf, Slowdown: slowdown,
+		Done: j.done * scale, Rate: rate, Perf: perf, Slowdown: slowdown,
 	})
 }
 

@@ -95,7 +95,9 @@ func TestIntervalDelaysDecisions(t *testing.T) {
 }
 
 func TestPreemptionCostsARestart(t *testing.T) {
-	res := run(t, config(t, "1x4", "srtf"),
+	c := config(t, "1x4", "srtf")
+	c.Estimates = sim.Exact
+	res := run(t, c,
 		job("long", 4, 0, time.Hour),
 		job("short", 4, 10*time.Minute, 5*time.Minute))
 	within(t, "short end", res.Jobs[1].End, 15*60)

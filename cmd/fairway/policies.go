@@ -62,13 +62,13 @@ A policy is named as NAME[:VARIANT][:KNOB=VALUE]...; layers wrap it and follow a
 }
 
 func printPolicy(w io.Writer, e policy.Entry) {
-	fmt.Fprintf(w, "%s: %s\n", e.Key(), e.Summary)
+	fmt.Fprintf(w, "%s%s: %s\n", e.Key(), oracle(e.Needs), e.Summary)
 	if e.Paper != "" {
 		fmt.Fprintf(w, "  from %s\n", e.Paper)
 	}
 	printNeeds(w, "  ", e.Needs)
 	for _, v := range e.Variants {
-		fmt.Fprintf(w, "  %s:%s  %s\n", e.Name, v.Name, v.Summary)
+		fmt.Fprintf(w, "  %s:%s%s  %s\n", e.Name, v.Name, oracle(v.Needs), v.Summary)
 		if v.Needs != e.Needs {
 			printNeeds(w, "    ", v.Needs)
 		}
@@ -79,6 +79,14 @@ func printPolicy(w io.Writer, e policy.Entry) {
 	}
 	t.Flush()
 	fmt.Fprintln(w)
+}
+
+// oracle marks what plans with the truth.
+func oracle(n policy.Needs) string {
+	if n.Oracle {
+		return " (oracle)"
+	}
+	return ""
 }
 
 func printNeeds(w io.Writer, indent string, n policy.Needs) {

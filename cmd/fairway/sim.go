@@ -42,6 +42,7 @@ type simFlags struct {
 	zoo          string
 	interference string
 	share        string
+	estimates    string
 	ledger       bool
 	seed         uint64
 	json         bool
@@ -59,12 +60,20 @@ func newSim() *cobra.Command {
 A policy is a name from "fairway policies", with variants and knobs after
 colons: tiresias, tiresias:gittins, las:lease=20m; layers follow after at signs:
 tiresias@share, fifo@defrag@reserve. The same seed and inputs give the same
-result, byte for byte.`,
+result, byte for byte.
+
+Policies see what a live system would know. Estimates of run times (--estimates)
+are by default "history": what a job's user estimated where the workload says so,
+else how long the last jobs like it ran. "user" draws the missing ones with the
+errors that users make, "none" hides them all. "exact" tells policies the true run
+time, and the true speed on GPUs where a job has not run; a policy that uses them
+is then marked as an oracle, as one that always plans with the truth is.`,
 		Example: `  fairway sim --policy fifo,srtf,las,tiresias --out out
   fairway trace gen --kind pollux --jobs 160 --gpus 64 --seed 1 --out jobs.jsonl
   fairway sim --workload jobs.jsonl --policy fifo,las,tiresias --cluster 16x4
   fairway sim --workload jobs.jsonl --policy tiresias:gittins --cluster 8x8/4 --out out/
   fairway sim --workload jobs.jsonl --policy srtf --json
+  fairway sim --workload jobs.jsonl --policy srtf,themis --estimates exact
   fairway sim --journal ~/.local/state/fairway --policy fifo,las,pollux`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
@@ -85,6 +94,7 @@ result, byte for byte.`,
 	fl.StringVar(&f.zoo, "zoo", "", "folder with additional model files for the zoo")
 	fl.StringVar(&f.interference, "interference", "auto", "fraction of speed that distributed jobs on one node lose, 0 to 1; auto: per model, and 0 with --profiles")
 	fl.StringVar(&f.share, "share", "off", "auto: let jobs that allow it share GPUs where the predicted slowdown is small (adds layer @share to each policy); off")
+	fl.StringVar(&f.estimates, "estimates", string(sim.History), "what policies are told about run times: history, user, none or exact")
 	fl.BoolVar(&f.ledger, "ledger", false, "print the costs and gains considered for each move")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of a generated workload; stored in the result")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object instead of a table")
@@ -119,7 +129,7 @@ func (f *simFlags) run(c *cobra.Command) error {
 		cfg := base
 		cfg.Policy, cfg.Name = p, f.policies[i]
 		about := policy.Builtin().About(cfg.Name)
-		cfg.CoAdapt, cfg.Losses, cfg.Oracle = about.Agents, about.Losses, about.Oracle
+		cfg.CoAdapt, cfg.Losses, cfg.Oracle, cfg.UsesEstimates = about.Agents, about.Losses, about.Oracle, about.Estimates
 		if f.journal != "" && !about.Oracle {
 			cfg.CoAdapt = true // the agents were in the jobs, whatever the policy
 		}
@@ -185,11 +195,14 @@ func (f *simFlags) readWorkload(c *cobra.Command, cluster *sched.Cluster) (*sim.
 func (f *simFlags) config(c *cobra.Command) (sim.Config, error) {
 	cfg := sim.Config{
 		Seed: f.seed, Interval: f.interval.D(), Until: f.until.D(), Retry: f.retry.D(),
-		Agent: f.agent.D(), Noise: f.noise,
+		Agent: f.agent.D(), Noise: f.noise, Estimates: sim.Estimates(f.estimates),
 		Sharing: &sim.Sharing{Scatter: true},
 		Stop:    func() bool { return c.Context().Err() != nil },
 	}
-	var err error
+	err := cfg.Estimates.Check()
+	if err != nil {
+		return cfg, usageError{fmt.Errorf("--estimates: %w", err)}
+	}
 	if cfg.Cluster, err = f.cluster.read(); err != nil {
 		return cfg, err
 	}

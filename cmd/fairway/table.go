@@ -12,7 +12,7 @@ import (
 // printTable prints the comparison that ends a run.
 func printTable(w io.Writer, runs []finishedRun) {
 	first := runs[len(runs)-1].result // the first may be what happened, elsewhere
-	fmt.Fprintf(w, "%s: %d jobs on %d nodes, %d GPUs\n\n", first.Workload, first.Summary.Jobs, first.Cluster.Nodes, first.Cluster.GPUs)
+	fmt.Fprintf(w, "%s: %d jobs on %d nodes, %d GPUs; estimates: %s\n\n", first.Workload, first.Summary.Jobs, first.Cluster.Nodes, first.Cluster.GPUs, first.Estimates)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "policy\tavg JCT\tp50\tp99\tavg wait\tmakespan\tavg rho\tmax rho\tGPUs held\trestarts\tfailed\tdecide p99\twall\t")
 	for _, r := range runs {
@@ -30,7 +30,7 @@ func printTable(w io.Writer, runs []finishedRun) {
 			held = s.Allocation // what happened, where nothing was shared
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f %%\t%d\t%d\t%s\t\n",
-			s.Policy, human(s.AvgJCT), human(s.P50JCT), human(s.P99JCT), human(s.AvgWait), human(s.Makespan),
+			s.Label(), human(s.AvgJCT), human(s.P50JCT), human(s.P99JCT), human(s.AvgWait), human(s.Makespan),
 			rho, 100*held, s.Restarts, s.Failed, cost)
 	}
 	t.Flush()

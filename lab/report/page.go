@@ -54,6 +54,7 @@ type cluster struct {
 type summary struct {
 	Policy     string  `json:"policy"`
 	Workload   string  `json:"workload"`
+	Estimates  string  `json:"estimates"`
 	Seed       string  `json:"seed"` // text: a script's numbers hold 53 bits
 	Jobs       int     `json:"jobs"`
 	Finished   int     `json:"finished"`
@@ -173,7 +174,7 @@ func newRun(r *sim.Result) run {
 
 func newSummary(s *sim.Summary) summary {
 	out := summary{
-		Policy: clip(s.Policy), Workload: clip(s.Workload), Seed: strconv.FormatUint(s.Seed, 10),
+		Policy: clip(s.Policy), Workload: clip(s.Workload), Estimates: string(s.Estimates), Seed: strconv.FormatUint(s.Seed, 10),
 		Jobs: s.Jobs, Finished: s.Finished, Failed: s.Failed, Unfinished: s.Unfinished,
 		AvgJCT: num(s.AvgJCT), P50JCT: num(s.P50JCT), P90JCT: num(s.P90JCT), P99JCT: num(s.P99JCT),
 		AvgWait: num(s.AvgWait), P50Wait: num(s.P50Wait), P99Wait: num(s.P99Wait), Makespan: num(s.Makespan),
@@ -214,10 +215,10 @@ func latest(r *sim.Result) float64 {
 // labels names the runs: by policy, then by what else differs, then by number.
 func labels(runs []*sim.Result) []string {
 	ways := []func(r *sim.Result) string{
-		func(r *sim.Result) string { return r.Policy },
-		func(r *sim.Result) string { return r.Policy + " · " + r.Workload },
-		func(r *sim.Result) string { return fmt.Sprintf("%s · seed %d", r.Policy, r.Seed) },
-		func(r *sim.Result) string { return fmt.Sprintf("%s · %s · seed %d", r.Policy, r.Workload, r.Seed) },
+		func(r *sim.Result) string { return r.Label() },
+		func(r *sim.Result) string { return r.Label() + " · " + r.Workload },
+		func(r *sim.Result) string { return fmt.Sprintf("%s · seed %d", r.Label(), r.Seed) },
+		func(r *sim.Result) string { return fmt.Sprintf("%s · %s · seed %d", r.Label(), r.Workload, r.Seed) },
 	}
 	var names []string
 	for _, way := range ways {
@@ -233,7 +234,7 @@ func labels(runs []*sim.Result) []string {
 		}
 	}
 	for i := range names {
-		names[i] = fmt.Sprintf("%s · %d", clip(runs[i].Policy), i+1)
+		names[i] = fmt.Sprintf("%s · %d", clip(runs[i].Label()), i+1)
 	}
 	return names
 }

@@ -8,10 +8,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/trace"
-	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
 // simulate runs a policy on zoo models with 60 s rounds.
@@ -20,20 +18,11 @@ func simulate(spec, cluster string, w *sim.Workload, edit func(*sim.Config)) (*s
 	if err != nil {
 		return nil, err
 	}
-	z, err := zoo.Builtin()
+	cfg, err := configOf(spec)
 	if err != nil {
 		return nil, err
 	}
-	table := policy.Builtin()
-	p, err := table.New(spec)
-	if err != nil {
-		return nil, err
-	}
-	about := table.About(spec)
-	cfg := sim.Config{
-		Cluster: c, Policy: p, Name: spec, Zoo: z, Interval: time.Minute, Interference: sim.PerModel,
-		CoAdapt: about.Agents, Losses: about.Losses, Agent: 30 * time.Second, Oracle: about.Oracle,
-	}
+	cfg.Cluster, cfg.Interval, cfg.Agent = c, time.Minute, 30*time.Second
 	edit(&cfg)
 	res, _, err := sim.Run(cfg, w)
 	return res, err

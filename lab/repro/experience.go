@@ -8,12 +8,10 @@ import (
 	"io"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/predict/experience"
 	"github.com/fairway-gpu/fairway/sched/goodput"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/trace"
-	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
 // ExperienceConfig is the experiment on what past jobs are worth.
@@ -77,18 +75,13 @@ func (c ExperienceConfig) run(seed uint64, pool *experience.Pool) (*sim.Result, 
 	if err != nil {
 		return nil, err
 	}
-	z, err := zoo.Builtin()
+	cfg, err := configOf("pollux")
 	if err != nil {
 		return nil, err
 	}
-	p, err := policy.Builtin().New("pollux")
-	if err != nil {
-		return nil, err
-	}
-	res, _, err := sim.Run(sim.Config{
-		Cluster: cluster, Policy: p, Name: "pollux", Zoo: z, Seed: seed, Interval: time.Minute,
-		Interference: sim.PerModel, CoAdapt: true, Agent: 30 * time.Second, Noise: c.Noise, Experience: pool,
-	}, w)
+	cfg.Cluster, cfg.Seed, cfg.Interval, cfg.Agent = cluster, seed, time.Minute, 30*time.Second
+	cfg.Noise, cfg.Experience = c.Noise, pool
+	res, _, err := sim.Run(cfg, w)
 	return res, err
 }
 

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/trace"
-	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
 // HorusShareConfig is the experiment on sharing GPUs.
@@ -136,18 +134,12 @@ func shareRun(spec string, w *sim.Workload, seed uint64) (*sim.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	z, err := zoo.Builtin()
+	cfg, err := configOf(spec)
 	if err != nil {
 		return nil, err
 	}
-	p, err := policy.Builtin().New(spec)
-	if err != nil {
-		return nil, err
-	}
-	res, _, err := sim.Run(sim.Config{
-		Cluster: cluster, Policy: p, Name: spec, Zoo: z, Seed: seed, Interval: 5 * time.Minute,
-		Interference: sim.PerModel, Sharing: &sim.Sharing{Scatter: true},
-	}, w)
+	cfg.Cluster, cfg.Seed, cfg.Interval, cfg.Sharing = cluster, seed, 5*time.Minute, &sim.Sharing{Scatter: true}
+	res, _, err := sim.Run(cfg, w)
 	return res, err
 }
 

@@ -39,6 +39,10 @@ type MixedRun struct {
 	JCT     []float64 // seconds
 	MaxRho  []float64
 	Restart []float64 // restarts
+	// Exact is the JCT with true run times and speeds; nil if it makes no use of
+	// them. Oracle says that it always plans with the truth.
+	Exact  []float64
+	Oracle bool
 }
 
 // byType are the policies that plan with the speed of each type.
@@ -54,30 +58,48 @@ func Mixed(c MixedConfig) ([]MixedRun, error) {
 	}
 	var out []MixedRun
 	for _, spec := range specs {
-		run := MixedRun{Policy: spec, ByType: slices.Contains(byType, spec)}
+		about := policy.Builtin().About(spec)
+		run := MixedRun{Policy: spec, ByType: slices.Contains(byType, spec), Oracle: about.Oracle}
 		for _, largest := range c.Largest {
-			var jct, rho, restarts float64
-			for _, seed := range c.Seeds {
-				if c.Progress != nil {
-					c.Progress(spec, largest, seed)
-				}
-				w, err := trace.Generate(trace.Gen{Kind: trace.KindPollux, Jobs: c.Jobs, GPUs: largest, Seed: seed, Span: 8 * time.Hour})
-				if err != nil {
-					return nil, err
-				}
-				res, err := simulate(spec, c.Cluster, w, func(*sim.Config) {})
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", spec, err)
-				}
-				n := float64(len(c.Seeds))
-				jct, rho, restarts = jct+res.AvgJCT/n, rho+res.MaxRho/n, restarts+float64(res.Restarts)/n
+			m, err := c.means(spec, largest, sim.History)
+			if err != nil {
+				return nil, err
 			}
-			run.JCT, run.MaxRho, run.Restart = append(run.JCT, jct), append(run.MaxRho, rho), append(run.Restart, restarts)
+			run.JCT, run.MaxRho, run.Restart = append(run.JCT, m.jct), append(run.MaxRho, m.rho), append(run.Restart, m.restarts)
+			if !run.ByType && !about.Estimates {
+				continue
+			}
+			if m, err = c.means(spec, largest, sim.Exact); err != nil {
+				return nil, err
+			}
+			run.Exact = append(run.Exact, m.jct)
 		}
 		out = append(out, run)
 	}
 	slices.SortStableFunc(out, func(a, b MixedRun) int { return cmp.Compare(a.JCT[0], b.JCT[0]) })
 	return out, nil
+}
+
+// mixedMeans are means over the seeds.
+type mixedMeans struct{ jct, rho, restarts float64 }
+
+func (c MixedConfig) means(spec string, largest int, e sim.Estimates) (m mixedMeans, err error) {
+	for _, seed := range c.Seeds {
+		if c.Progress != nil {
+			c.Progress(spec, largest, seed)
+		}
+		w, err := trace.Generate(trace.Gen{Kind: trace.KindPollux, Jobs: c.Jobs, GPUs: largest, Seed: seed, Span: 8 * time.Hour})
+		if err != nil {
+			return m, err
+		}
+		res, err := simulate(spec, c.Cluster, w, func(c *sim.Config) { c.Estimates = e })
+		if err != nil {
+			return m, fmt.Errorf("%s: %w", spec, err)
+		}
+		n := float64(len(c.Seeds))
+		m.jct, m.rho, m.restarts = m.jct+res.AvgJCT/n, m.rho+res.MaxRho/n, m.restarts+float64(res.Restarts)/n
+	}
+	return m, nil
 }
 
 // PrintMixed writes the experiment as Markdown.
@@ -89,26 +111,38 @@ the table; means over %d seeds. The speeds of a model on each type are estimates
 
     fairway repro mixed --out docs/reproduction/mixed.md
 
-A policy that plans by type knows what a job does on each: from a trial on one GPU of each type
-at its submission, and then from what its agent measures. The others take every type for the
-same. Jobs adapt their batch size only under pollux and sia; gavel runs them as submitted.
+Policies are told what a live system knows (`+"`--estimates history`"+`): run times from past jobs
+of the same model, and speeds from what the job's agent measures. A policy that plans by type
+takes a type on which the job has not run to be as much faster or slower as it is for other
+models; the others take every type for the same. Jobs adapt their batch size only under pollux
+and sia; gavel runs them as submitted. The columns "exact" are what the same policy does as an
+oracle (`+"`--estimates exact`"+`): told every true run time, and the true speed of every job on one
+GPU of each type at its submission. Where nothing of this is used there is a dash.
 
 | policy | plans by type |`, c.Jobs, c.Cluster, len(c.Seeds))
 	for _, n := range c.Largest {
-		fmt.Fprintf(w, " gangs of up to %d: avg JCT | max rho | restarts |", n)
+		fmt.Fprintf(w, " gangs of up to %d: avg JCT | exact | max rho | restarts |", n)
 	}
 	fmt.Fprint(w, "\n|---|---|")
 	for range c.Largest {
-		fmt.Fprint(w, "---|---|---|")
+		fmt.Fprint(w, "---|---|---|---|")
 	}
 	for _, r := range runs {
 		plans := ""
 		if r.ByType {
 			plans = "yes"
 		}
-		fmt.Fprintf(w, "\n| `%s` | %s |", r.Policy, plans)
+		oracle := ""
+		if r.Oracle {
+			oracle = " (oracle)"
+		}
+		fmt.Fprintf(w, "\n| `%s`%s | %s |", r.Policy, oracle, plans)
 		for i := range c.Largest {
-			fmt.Fprintf(w, " %.1f min | %.1f | %.0f |", r.JCT[i]/60, r.MaxRho[i], r.Restart[i])
+			exact := "-"
+			if r.Exact != nil {
+				exact = fmt.Sprintf("%.1f min", r.Exact[i]/60)
+			}
+			fmt.Fprintf(w, " %.1f min | %s | %.1f | %.0f |", r.JCT[i]/60, exact, r.MaxRho[i], r.Restart[i])
 		}
 	}
 	fmt.Fprintf(w, "\n\n%s\n", mixedVerdict(c, runs))

@@ -8,11 +8,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/trace"
-	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
 // PhillyConfig is the experiment on why jobs wait.
@@ -71,20 +69,13 @@ func Philly(c PhillyConfig) ([]PhillyRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	z, err := zoo.Builtin()
-	if err != nil {
-		return nil, err
-	}
 	var runs []PhillyRun
 	for _, v := range phillyVariants[:c.variants()] {
-		p, err := policy.Builtin().New(v.spec)
+		cfg, err := configOf(v.spec)
 		if err != nil {
 			return nil, err
 		}
-		cfg := sim.Config{
-			Cluster: cluster, Policy: p, Name: v.spec, Zoo: z, Seed: c.Seed,
-			Interval: 30 * time.Second, Retry: time.Minute, Interference: sim.PerModel,
-		}
+		cfg.Cluster, cfg.Seed, cfg.Interval, cfg.Retry = cluster, c.Seed, 30*time.Second, time.Minute
 		if c.Progress != nil {
 			cfg.Progress = func(p sim.Progress) { c.Progress(v.spec, p) }
 		}

@@ -9,11 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/trace"
-	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
 // FailuresConfig is the experiment on what failures cost.
@@ -112,7 +110,6 @@ type failures struct {
 	FailuresConfig
 	cluster *sched.Cluster
 	work    []*sim.Workload
-	zoo     *zoo.Zoo
 }
 
 func newFailures(c FailuresConfig) (*failures, error) {
@@ -128,8 +125,7 @@ func newFailures(c FailuresConfig) (*failures, error) {
 		}
 		e.work = append(e.work, w)
 	}
-	e.zoo, err = zoo.Builtin()
-	return e, err
+	return e, nil
 }
 
 func (e *failures) run(name string, seeds int, set []func(*sim.FaultConfig)) (FailuresRun, error) {
@@ -144,14 +140,11 @@ func (e *failures) run(name string, seeds int, set []func(*sim.FaultConfig)) (Fa
 		if faults.Screen > 0 {
 			spec += "@screen"
 		}
-		p, err := policy.Builtin().New(spec)
+		cfg, err := configOf(spec)
 		if err != nil {
 			return out, err
 		}
-		cfg := sim.Config{
-			Cluster: e.cluster, Policy: p, Name: spec, Zoo: e.zoo, Seed: seed, Faults: &faults,
-			Interval: 30 * time.Second, Retry: time.Minute, Interference: sim.PerModel,
-		}
+		cfg.Cluster, cfg.Seed, cfg.Faults, cfg.Interval, cfg.Retry = e.cluster, seed, &faults, 30*time.Second, time.Minute
 		if e.Progress != nil {
 			cfg.Progress = func(p sim.Progress) { e.Progress(name, p) }
 		}

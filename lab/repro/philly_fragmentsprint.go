@@ -36,10 +36,11 @@ waited before their first start although their virtual cluster's quota covered t
 there were idle GPUs to borrow: for GPUs that are near enough to each other, for GPUs at
 all, or in the back-off of a failed attempt. The mean is over all gangs of the size, p90
 over the whole wait of those for which this was the larger part of it, with their number.
+Run times are estimated from past jobs (estimates: %s).
 
 | policy | 2-4 GPUs: mean, p90 (gangs) | 5-8 | >8 | longest wait of a gang >8 |
 |---|---|---|---|---|
-`, f.Config.Jobs, f.Config.Seed, f.Config.Load, f.GPUs, f.Config.Cluster)
+`, f.Config.Jobs, f.Config.Seed, f.Config.Load, f.GPUs, f.Config.Cluster, f.Runs[0].Result.Estimates)
 	for _, r := range f.Runs {
 		fmt.Fprintf(&b, "| `%s`: %s", r.Policy, r.Meaning)
 		var last Delay

@@ -14,11 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/profile"
 	"github.com/fairway-gpu/fairway/sim/trace"
-	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
 // maxSummary bounds the size of a file with reference results.
@@ -65,7 +63,6 @@ var loads = []struct{ workloads, results string }{
 type Artifact struct {
 	data   fs.FS
 	tables *profile.Tables
-	zoo    *zoo.Zoo
 }
 
 // OpenArtifact reads the profiles of a Pollux artifact.
@@ -78,11 +75,7 @@ func OpenArtifact(data fs.FS) (*Artifact, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read profiles: %w", err)
 	}
-	z, err := zoo.Builtin()
-	if err != nil {
-		return nil, err
-	}
-	return &Artifact{data, tables, z}, nil
+	return &Artifact{data, tables}, nil
 }
 
 // Compare replays every workload under the policy, with the measured profiles,
@@ -172,20 +165,17 @@ func (a *Artifact) Replay(r Run) (*sim.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	table := policy.Builtin()
-	p, err := table.New(r.Policy)
+	cfg, err := configOf(r.Policy)
 	if err != nil {
 		return nil, err
 	}
 	if r.Interval == 0 {
 		r.Interval = time.Minute
 	}
-	about := table.About(r.Policy)
-	res, _, err := sim.Run(sim.Config{
-		Cluster: cluster, Policy: p, Name: r.Policy, Zoo: a.zoo, Profiles: a.tables,
-		Interval: r.Interval, Interference: r.Interference,
-		CoAdapt: about.Agents, Losses: about.Losses, Agent: r.Interval, Oracle: about.Oracle, Noise: r.Noise, Watch: r.Watch,
-	}, w)
+	cfg.Cluster, cfg.Profiles, cfg.Interval, cfg.Agent = cluster, a.tables, r.Interval, r.Interval
+	cfg.Interference, cfg.Noise, cfg.Watch = r.Interference, r.Noise, r.Watch
+	cfg.Estimates = sim.Exact // as in the reference
+	res, _, err := sim.Run(cfg, w)
 	return res, err
 }
 

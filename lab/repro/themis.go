@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sim"
 )
 
 // ThemisConfig is the size of the reproduction of Themis.
@@ -32,7 +33,8 @@ func DefaultThemis() ThemisConfig {
 // Themis is the reproduction of the Themis paper's simulations.
 type Themis struct {
 	Config     ThemisConfig
-	Policies   []Outcome     // every policy on the mix
+	Policies   []Outcome // every policy on the mix
+	Honest     []HonestOutcome
 	Contended  []Outcome     // nearly every policy, with the apps closer together
 	Knobs      []KnobOutcome // f and lease
 	Errors     []ErrorOutcome
@@ -82,6 +84,12 @@ type ErrorOutcome struct {
 	Outcome
 }
 
+// HonestOutcome is a policy that is not told the truth about run times.
+type HonestOutcome struct {
+	Estimates sim.Estimates
+	Outcome
+}
+
 // RunThemis makes every run of the reproduction.
 func RunThemis(c ThemisConfig) (*Themis, error) {
 	m, err := newMixes(c)
@@ -90,7 +98,7 @@ func RunThemis(c ThemisConfig) (*Themis, error) {
 	}
 	t := &Themis{Config: c}
 	for _, part := range []func(*mixes) error{
-		t.comparePolicies, t.turnKnobs, t.errEstimates, t.tellLies, t.varyNetwork,
+		t.comparePolicies, t.hideTruth, t.turnKnobs, t.errEstimates, t.tellLies, t.varyNetwork,
 	} {
 		if err := part(m); err != nil {
 			return nil, err
@@ -112,6 +120,26 @@ func (t *Themis) comparePolicies(m *mixes) error {
 		return err
 	}
 	t.Exchange = exchangeOf(res)
+	return nil
+}
+
+// hideTruth runs the policies that use estimates with worse ones.
+func (t *Themis) hideTruth(m *mixes) error {
+	var specs []string
+	for _, o := range t.Policies {
+		if o.Oracle {
+			specs = append(specs, o.Policy)
+		}
+	}
+	for _, e := range []sim.Estimates{sim.User, sim.History, sim.None} {
+		out, err := m.outcomes("estimates: "+string(e), mix{estimates: e}, specs)
+		if err != nil {
+			return err
+		}
+		for _, o := range out {
+			t.Honest = append(t.Honest, HonestOutcome{e, o})
+		}
+	}
 	return nil
 }
 

@@ -37,6 +37,15 @@ type AppOutcome struct {
 type Outcome struct {
 	Policy string
 	Runs   []Fairness
+	Oracle bool // it planned with the truth
+}
+
+// label names the policy in a table.
+func (o Outcome) label() string {
+	if o.Oracle {
+		return "`" + o.Policy + "` (oracle)"
+	}
+	return "`" + o.Policy + "`"
 }
 
 // fairnessOf takes from a result what it is judged by.

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/trace"
@@ -24,12 +23,14 @@ type mix struct {
 	load   float64  // 0: the generator's
 	thin   int      // keep one job in so many of an app, and as many GPUs; 0: all
 	models []string // that the apps train instead of their own; none: their own
+	// estimates is what policies are told; "": the truth, as the paper's apps know
+	// the work they have left.
+	estimates sim.Estimates
 }
 
 // mixes makes workloads, and runs policies on them.
 type mixes struct {
 	config ThemisConfig
-	table  policy.Registry
 	zoo    *zoo.Zoo
 }
 
@@ -38,7 +39,7 @@ func newMixes(c ThemisConfig) (*mixes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &mixes{config: c, table: policy.Builtin(), zoo: z}, nil
+	return &mixes{config: c, zoo: z}, nil
 }
 
 // themisCluster has 256 GPUs, or a part of them, in machines of two kinds with
@@ -127,16 +128,13 @@ func (m *mixes) replay(w *sim.Workload, x mix, spec string) (*sim.Result, error)
 	if err != nil {
 		return nil, err
 	}
-	p, err := m.table.New(spec)
+	cfg, err := configOf(spec)
 	if err != nil {
 		return nil, err
 	}
-	about := m.table.About(spec)
-	res, _, err := sim.Run(sim.Config{
-		Cluster: cluster, Policy: p, Name: spec, Zoo: m.zoo, Seed: x.seed,
-		Interval: time.Minute, Agent: time.Minute, Interference: sim.PerModel,
-		CoAdapt: about.Agents, Losses: about.Losses, Oracle: about.Oracle,
-	}, w)
+	cfg.Cluster, cfg.Seed, cfg.Interval, cfg.Agent = cluster, x.seed, time.Minute, time.Minute
+	cfg.Estimates = cmp.Or(x.estimates, sim.Exact)
+	res, _, err := sim.Run(cfg, w)
 	if err != nil {
 		return nil, fmt.Errorf("policy %s, seed %d: %w", spec, x.seed, err)
 	}
@@ -166,6 +164,9 @@ func (m *mixes) outcomes(part string, x mix, specs []string) ([]Outcome, error) 
 			return err
 		}
 		out[spec].Runs[seed] = fairnessOf(workloads[seed], res)
+		if seed == 0 {
+			out[spec].Oracle = res.Oracle
+		}
 		return nil
 	})
 }

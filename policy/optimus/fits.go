@@ -59,10 +59,10 @@ func sameLosses(a, b *goodput.Report) bool {
 // samples returns the measured step times on a GPU type, or those on all types
 // if there are none.
 func samples(r *goodput.Report, t sched.GPUType) []Sample {
-	all := !slices.ContainsFunc(r.StepTimes, func(x goodput.StepTime) bool { return x.Type == string(t) })
+	all := !slices.ContainsFunc(r.StepTimes, func(x goodput.StepTime) bool { return x.Type == string(t) && !x.Borrowed })
 	out := make([]Sample, 0, len(r.StepTimes))
 	for _, x := range r.StepTimes {
-		if all || x.Type == string(t) {
+		if (all || x.Type == string(t)) && !x.Borrowed {
 			out = append(out, Sample{Workers: x.GPUs, StepTime: x.Time})
 		}
 	}

@@ -22,10 +22,10 @@ type speed struct {
 // speedsOn returns the measured speeds on a GPU type, those on all types if
 // there are none; means where a size was measured on several placements.
 func speedsOn(times []goodput.StepTime, t sched.GPUType) speeds {
-	all := !slices.ContainsFunc(times, func(x goodput.StepTime) bool { return x.Type == string(t) })
+	all := !slices.ContainsFunc(times, func(x goodput.StepTime) bool { return x.Type == string(t) && !x.Borrowed })
 	sum, count := map[int]float64{}, map[int]int{}
 	for _, x := range times {
-		if (all || x.Type == string(t)) && x.GPUs > 0 && x.Time > 0 {
+		if (all || x.Type == string(t)) && x.GPUs > 0 && x.Time > 0 && !x.Borrowed {
 			sum[x.GPUs] += x.Time
 			count[x.GPUs]++
 		}

@@ -66,6 +66,10 @@ type StepTime struct {
 	GPUs  int     `json:"gpus"`
 	Batch int     `json:"batch"` // examples of all GPUs together
 	Time  float64 `json:"time"`  // seconds
+	// Borrowed says that the job has not run there: other models say how long its
+	// steps take there compared with elsewhere. Until it has run at all, only the
+	// ratios of such times mean anything.
+	Borrowed bool `json:"borrowed,omitempty"`
 }
 
 // maxMeasured bounds Losses and StepTimes of a report that is taken in.

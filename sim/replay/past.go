@@ -122,7 +122,7 @@ func (c *chronicle) work(s *story, m *models) (sim.Work, bool) {
 		}
 	}
 	if s.spec.Estimate == 0 {
-		c.notes.add("has no estimate: policies that ask for one are told the truth, which the daemon could not", id)
+		c.notes.add("has no estimate: the daemon told policies nothing, and they are told here what --estimates says", id)
 	}
 	if s.phase != sched.Failed {
 		less := s.withoutLaunches(ran, m)

@@ -103,7 +103,6 @@ func (b *builder) add(w sim.Work, line int) error {
 	w.Submitted = w.Submitted.UTC()
 	w.Shareable = true
 	if w.RunTime > 0 {
-		w.Estimate = w.RunTime
 		w.Work = w.RunTime.D().Seconds()
 	}
 	if w.Tenant != "" {

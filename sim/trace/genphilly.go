@@ -270,7 +270,7 @@ func (p *phillyDraw) job(b phillyBatch) sim.Work {
 	case p.rnd.Float64() < killedLeast+killedMore*math.Pow(u, killedPower):
 		w.Outcome = sched.Cancelled
 	}
-	w.Estimate, w.Work = w.RunTime, w.RunTime.D().Seconds()
+	w.Work = w.RunTime.D().Seconds()
 	w.GPUUtil = p.util(b.gpus, w.Outcome)
 	return w
 }

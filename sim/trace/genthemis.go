@@ -60,7 +60,7 @@ func (g *Gen) themis(wl *sim.Workload) {
 			w.User = fmt.Sprintf("u%04d", app+1)
 			w.GPUs, w.Shareable = gpus, true
 			w.Model, w.Consolidate = model.name, model.consolidate && gpus > 1
-			w.Estimate, w.Work = w.RunTime, w.RunTime.D().Seconds()
+			w.Work = w.RunTime.D().Seconds()
 			used += gpuSeconds(&w)
 			wl.Work = append(wl.Work, w)
 		}

@@ -78,7 +78,7 @@ func (g *Gen) horusJob(rnd *rand.Rand, p horusProfile) sim.Work {
 	w.RunTime = g.cap(phillyRuns[runIndex(w.GPUs)].quantiles().at(rnd.Float64()))
 	w.Model, w.Shareable, w.GPUMemory = p.model, true, p.mib<<20
 	w.GPUUtil = predicted(p.util, g.Error*rnd.NormFloat64())
-	w.Estimate, w.Work = w.RunTime, w.RunTime.D().Seconds()
+	w.Work = w.RunTime.D().Seconds()
 	return w
 }
 

@@ -29,6 +29,7 @@
       ['Jobs', list(distinct((r) => F.number(r.summary.jobs)))],
       [compare ? 'Policies' : 'Policy', compare ? String(runs.length) : runs[0].label],
       ['Seed', list(distinct((r) => r.summary.seed))],
+      ['Estimates', list(distinct((r) => r.summary.estimates).filter(Boolean))],
       ['Simulated time', F.duration(data.end)],
     ];
     return html('header', {},

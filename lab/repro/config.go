@@ -1,0 +1,28 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package repro
+
+import (
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/sim"
+	"github.com/fairway-gpu/fairway/sim/zoo"
+)
+
+// configOf returns what every run of a policy has in common.
+func configOf(spec string) (sim.Config, error) {
+	table := policy.Builtin()
+	p, err := table.New(spec)
+	if err != nil {
+		return sim.Config{}, err
+	}
+	z, err := zoo.Builtin()
+	if err != nil {
+		return sim.Config{}, err
+	}
+	about := table.About(spec)
+	return sim.Config{
+		Policy: p, Name: spec, Zoo: z, Interference: sim.PerModel,
+		CoAdapt: about.Agents, Losses: about.Losses, Oracle: about.Oracle, UsesEstimates: about.Estimates,
+	}, nil
+}

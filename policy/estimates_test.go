@@ -1,0 +1,97 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/fairway-gpu/fairway/policy/policytest"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// TestEstimatesAreDeclared: a policy that does not say that it uses estimates
+// decides the same without them.
+func TestEstimatesAreDeclared(t *testing.T) {
+	specs := []string{"fifo@screen"}
+	for spec := range promises {
+		specs = append(specs, spec)
+	}
+	for _, spec := range specs {
+		if table.About(spec).Estimates {
+			continue
+		}
+		t.Run(spec, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(rt *rapid.T) {
+				w := policytest.Random(rt)
+				p := build(t, spec)
+				for range rapid.IntRange(1, 8).Draw(rt, "decisions") {
+					for range rapid.IntRange(1, 3).Draw(rt, "events") {
+						w.Stir(rt)
+					}
+					s := w.State.Snapshot(w.Now)
+					with := build(t, spec).Schedule(s)
+					without := build(t, spec).Schedule(withoutEstimates(s))
+					if !reflect.DeepEqual(with.Want, without.Want) || !with.Wake.Equal(without.Wake) {
+						rt.Fatalf("estimates change the plan from %v to %v; declare Needs.Estimates", without.Want, with.Want)
+					}
+					if _, _, err := w.Decide(p); err != nil {
+						rt.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestEstimatesMatter: a policy that says so does look at estimates.
+func TestEstimatesMatter(t *testing.T) {
+	for _, spec := range []string{
+		"carbyne", "fifo:backfill", "gavel:cost:slo=2", "gavel:ftf", "gavel:makespan", "gavel:sjf", "shockwave", "srsf", "srtf", "themis",
+	} {
+		if !table.About(spec).Estimates {
+			t.Errorf("%s does not say that it uses estimates", spec)
+		}
+		t.Run(spec, func(t *testing.T) {
+			t.Parallel()
+			differ := false
+			rapid.Check(t, func(rt *rapid.T) {
+				if differ {
+					return
+				}
+				w := policytest.Random(rt)
+				p := build(t, spec)
+				for range rapid.IntRange(1, 8).Draw(rt, "decisions") {
+					for range rapid.IntRange(1, 3).Draw(rt, "events") {
+						w.Stir(rt)
+					}
+					s := w.State.Snapshot(w.Now)
+					with := build(t, spec).Schedule(s)
+					without := build(t, spec).Schedule(withoutEstimates(s))
+					differ = differ || !reflect.DeepEqual(with.Want, without.Want)
+					if _, _, err := w.Decide(p); err != nil {
+						rt.Fatal(err)
+					}
+				}
+			})
+			if !differ {
+				t.Errorf("%s says that it uses estimates, and decides the same without them in every world drawn", spec)
+			}
+		})
+	}
+}
+
+func withoutEstimates(s *sched.Snapshot) *sched.Snapshot {
+	out := *s
+	out.Jobs = make([]*sched.Job, len(s.Jobs))
+	for i, j := range s.Jobs {
+		k := *j
+		k.Estimate = 0
+		out.Jobs[i] = &k
+	}
+	return &out
+}
