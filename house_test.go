@@ -100,9 +100,10 @@ var arrows = map[string][]string{
 	"sim/replay":    {"sched/num", "sim", "sim/zoo", "api", "sched", "sched/goodput", "policy"},
 
 	// lab: reproductions, reports, benchmarks, measurements.
-	"lab/report":  {"sim", "sim/trace", "sched"},
-	"lab/repro":   {"lab/report", "sim", "sim/**", "sched", "sched/goodput", "policy", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
-	"lab/bench/*": {"sched/num", "lab/repro", "kube/kubetest", "kube/v1alpha1"},
+	"lab/report":   {"sim", "sim/trace", "sched"},
+	"lab/repro":    {"lab/report", "sim", "sim/**", "sched", "sched/goodput", "policy", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
+	"lab/progress": {},
+	"lab/bench/*":  {"lab/progress", "sched/num", "lab/repro", "kube/kubetest", "kube/v1alpha1"},
 
 	"e2e":                   {}, // tests only
 	"e2e/realnodes":         {}, // tests only

@@ -123,9 +123,9 @@ func workOf(j api.Job) float64 {
 	return j.Work
 }
 
-// progress returns the share of a job's work that is done; ok is false when
+// shareDone returns the share of a job's work that is done; ok is false when
 // nobody knows.
-func progress(j api.Job) (share float64, ok bool) {
+func shareDone(j api.Job) (share float64, ok bool) {
 	work := workOf(j)
 	if work <= 0 {
 		return 0, false
@@ -134,7 +134,7 @@ func progress(j api.Job) (share float64, ok bool) {
 }
 
 func percent(j api.Job) string {
-	share, ok := progress(j)
+	share, ok := shareDone(j)
 	if !ok {
 		return "-"
 	}

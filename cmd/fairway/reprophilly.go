@@ -8,10 +8,10 @@ import (
 	"io"
 	"maps"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/lab/progress"
 	"github.com/fairway-gpu/fairway/lab/repro"
 	"github.com/fairway-gpu/fairway/sim"
 )
@@ -73,27 +73,18 @@ func (p *phillyPage) Print(w io.Writer, images string) {
 	}
 }
 
-// run makes one part, with a bar for each of its runs.
+// run makes one part, with a progress bar.
 func (p *phillyPage) run(c *cobra.Command, part string) error {
-	bars := map[string]*bar{}
-	defer func() {
-		for _, name := range slices.Sorted(maps.Keys(bars)) {
-			bars[name].done()
-		}
-	}()
-	progress := func(name string, at sim.Progress) {
-		if bars[name] == nil {
-			bars[name] = newBar(c.ErrOrStderr(), name)
-		}
-		bars[name].update(at)
-	}
+	bar := progress.New(c.ErrOrStderr())
+	defer bar.Clear()
+	show := func(name string, at sim.Progress) { showRun(bar, name)(at) }
 	switch part {
 	case phillyWaits:
-		p.config.Progress = progress
+		p.config.Progress = show
 		return p.waits()
 	case phillyFragments:
 		cfg := repro.DefaultFragments()
-		cfg.Progress = progress
+		cfg.Progress = show
 		f, err := repro.RunFragments(cfg)
 		if err != nil {
 			return err
@@ -102,7 +93,7 @@ func (p *phillyPage) run(c *cobra.Command, part string) error {
 		return p.otherSeeds(cfg)
 	case phillyFailures:
 		cfg := repro.DefaultFailures()
-		cfg.Progress = progress
+		cfg.Progress = show
 		f, err := repro.Failures(cfg)
 		if err != nil {
 			return err

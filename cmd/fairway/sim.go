@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/lab/progress"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
@@ -270,9 +271,9 @@ type finishedRun struct {
 
 // one simulates one policy.
 func (f *simFlags) one(c *cobra.Command, cfg sim.Config, w *sim.Workload, out *output) (finishedRun, error) {
-	b := newBar(c.ErrOrStderr(), cfg.Name)
-	defer b.done()
-	cfg.Progress = b.update
+	b := progress.New(c.ErrOrStderr())
+	defer b.Clear()
+	cfg.Progress = showRun(b, cfg.Name)
 	if f.timing {
 		began := time.Now()
 		cfg.Elapsed = func() time.Duration { return time.Since(began) }

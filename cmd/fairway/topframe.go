@@ -217,7 +217,7 @@ func runningLines(p picture, s screen) []string {
 		if j.State == api.Waiting || j.State == api.Paused {
 			continue
 		}
-		share, known := progress(j)
+		share, known := shareDone(j)
 		bar := strings.Repeat("·", barWidth)
 		if known {
 			bar = meter(share, barWidth)

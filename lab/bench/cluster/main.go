@@ -21,6 +21,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/fairway-gpu/fairway/lab/progress"
 )
 
 // options is the command line.
@@ -161,18 +163,18 @@ func (o *options) validate() error {
 }
 
 // run makes all runs and prints what they showed.
-func (o *options) run(ctx context.Context, out, progress io.Writer) error {
+func (o *options) run(ctx context.Context, out, told io.Writer) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return fmt.Errorf("make folder for results: %w", err)
 	}
 	if o.scheduler == schedulerFairway && o.operator == "" {
-		fmt.Fprintln(progress, "building the operator")
+		fmt.Fprintln(told, "building the operator")
 		var err error
 		if o.operator, err = buildOperator(ctx, o.out); err != nil {
 			return err
 		}
 	}
-	all, failed := o.runAll(ctx, progress)
+	all, failed := o.runAll(ctx, told)
 	if len(all) == 0 {
 		return failed
 	}
@@ -183,11 +185,12 @@ func (o *options) run(ctx context.Context, out, progress io.Writer) error {
 }
 
 // runAll makes all runs, up to the first that fails.
-func (o *options) runAll(ctx context.Context, progress io.Writer) (all []*result, err error) {
+func (o *options) runAll(ctx context.Context, told io.Writer) (all []*result, err error) {
 	for _, policy := range o.policies {
 		for _, mode := range o.modes {
 			for _, nodes := range o.nodes {
-				t := trial{options: o, policy: policy, mode: mode, nodes: nodes, jobs: o.jobsFor(nodes), progress: newBar(progress)}
+				t := trial{options: o, policy: policy, mode: mode, nodes: nodes, jobs: o.jobsFor(nodes), bar: progress.New(told), told: told}
+				t.bar.Seldom = 10 * time.Second
 				r, err := t.run(ctx)
 				if err != nil {
 					return all, fmt.Errorf("%s: %w", t.name(), err)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/lab/progress"
 )
 
 // trial is one run on a cluster of its own.
@@ -28,7 +30,8 @@ type trial struct {
 	policy      string
 	mode        string
 	nodes, jobs int
-	progress    *bar
+	bar         *progress.Bar
+	told        io.Writer // for lines between the bars
 
 	cluster *kubetest.Cluster
 	client  client.Client
@@ -50,7 +53,7 @@ func (t *trial) run(ctx context.Context) (*result, error) {
 	}
 	gangs := in.gangs(t.jobs)
 	begin := time.Now()
-	t.progress.say("%s: starting the control plane and %d nodes", t.name(), t.nodes)
+	fmt.Fprintf(t.told, "%s: starting the control plane and %d nodes\n", t.name(), t.nodes)
 	if err := t.open(ctx); err != nil {
 		return nil, err
 	}
@@ -65,7 +68,7 @@ func (t *trial) run(ctx context.Context) (*result, error) {
 	if err := t.watch.watch(watching, t.cluster.Admin()); err != nil {
 		return nil, err
 	}
-	t.progress.say("%s: all is up after %s; submitting %d jobs", t.name(), time.Since(begin).Round(time.Second), t.jobs)
+	fmt.Fprintf(t.told, "%s: all is up after %s; submitting %d jobs\n", t.name(), time.Since(begin).Round(time.Second), t.jobs)
 	before, err := t.measure(ctx)
 	if err != nil {
 		return nil, err
@@ -142,7 +145,7 @@ func (t *trial) drive(ctx context.Context, in input, gangs []gang) (submitted ti
 		case <-tick.C:
 		}
 		c := t.watch.counts()
-		t.progress.show(t.name(), c.bound, len(gangs), fmt.Sprintf("%d done, %d pods", c.done, c.pods))
+		t.bar.Show(t.name(), c.bound, len(gangs), fmt.Sprintf("%d of %d jobs bound, %d done, %d pods", c.bound, len(gangs), c.done, c.pods))
 		if !t.sched.running() {
 			return time.Time{}, fmt.Errorf("the scheduler has ended: %s", t.sched.tail())
 		}
@@ -150,7 +153,7 @@ func (t *trial) drive(ctx context.Context, in input, gangs []gang) (submitted ti
 		switch {
 		case all == 0:
 		case t.mode == modeChurn && c.done == len(gangs), t.mode == modeFill && (c.bound == len(gangs) || time.Since(latest(c.last, time.Unix(0, all))) > t.quiet):
-			t.progress.end()
+			t.bar.Clear()
 			return time.Unix(0, all), nil
 		}
 	}
