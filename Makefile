@@ -3,12 +3,19 @@ GO ?= go
 FUZZTIME ?= 10s
 DATA ?= pollux-artifact/simulator
 
+# All targets compile with the same flags, so that they share what is compiled, with other
+# checkouts too.
+export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
+
 # The same draws in every run, so that a red test speaks of the change before it.
 # "make properties" looks further, with other draws each time.
 export RAPID_SEED ?= 1
 CHECKS ?= 1000
 
-.PHONY: help build operator demo test e2e lint load bench fuzz properties repro controlplane cluster manifests chart image clean
+# The packages with tests on a Kubernetes control plane, those that take longest first.
+CLUSTER = ./e2e/cluster ./e2e/realnodes ./kube/... ./cmd/fairway-operator ./tools/cluster
+
+.PHONY: help build operator demo test unit python e2e chaos slowest needs lint load bench fuzz properties repro controlplane cluster manifests chart image clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 13
@@ -22,16 +29,44 @@ operator: ## build bin/fairway-operator
 demo: build ## a small mix of real training jobs, with a report
 	bin/fairway demo
 
-test: lint ## lint, then every test: Go with the race detector, Python with PyTorch, then those of e2e
-	FAIRWAY_E2E=0 $(GO) test -race -timeout 40m ./...
-	python/test.sh
-	$(MAKE) e2e
+# Most tests on a cluster wait for it: the others run meanwhile. What both are made of is
+# compiled before, or each would compile it. PyTorch is installed by "python", and used by
+# pods in "e2e".
+test: needs lint ## lint, then every test: Go with the race detector, Python with PyTorch, then Kubernetes
+	$(CONTROLPLANE)
+	$(GO) build -race ./...
+	$(MAKE) python
+	$(MAKE) -j2 unit e2e
 
-# One package at a time: each has a cluster of its own, and two cores are few.
+GOTEST = $(GO) test -race -timeout 40m -p 2 $(if $(JSON),-json)
+
+unit: ## the Go tests that need no cluster
+	FAIRWAY_E2E=0 $(GOTEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CLUSTER))")
+
+python: ## the tests of the Python agent
+	python/test.sh
+
+# Where the packages of a real node cannot be had, its tests are skipped.
+CONTROLPLANE = tools/controlplane/build.sh --real || tools/controlplane/build.sh
+
 e2e: ## the tests on a real Kubernetes control plane, which is built on the first time (a quarter of an hour on two cores)
-	tools/controlplane/build.sh --real || tools/controlplane/build.sh
+	$(CONTROLPLANE)
+	FAIRWAY_E2E=1 $(GOTEST) -count=1 $(CLUSTER)
 	$(MAKE) chart
-	FAIRWAY_E2E=1 $(GO) test -race -count=1 -p 1 -timeout 40m ./kube/... ./cmd/fairway-operator ./tools/cluster ./e2e/cluster ./e2e/realnodes
+
+chaos: ## the tests that kill processes at random moments, with hundreds of kills
+	$(CONTROLPLANE)
+	FAIRWAY_CHAOS_KILLS=200 $(GO) test -count=1 -timeout 40m -v -run TestCrash ./e2e
+	FAIRWAY_CHAOS_KILLS=100 FAIRWAY_E2E=1 $(GO) test -count=1 -timeout 40m -v -run TestKilledAgainAndAgain ./e2e/cluster
+
+slowest: ## the ten slowest tests of "make unit" and "make e2e"
+	@for tests in unit e2e; do $(MAKE) -s $$tests JSON=1; done | \
+	  sed -n 's/.*"Action":"pass","Package":"[^"]*fairway\/\([^"]*\)","Test":"\([^"\/]*\)","Elapsed":\([0-9.]*\).*/\3 s\t\1 \2/p' | sort -rn | head
+
+# Without these the tests would fail late.
+needs:
+	@for program in git python3 $$($(GO) env CC) $$([ $$(id -u) != 0 ] || echo ip); do command -v $$program >/dev/null || \
+	  { echo "the tests need $$program; on Debian and Ubuntu: apt-get install git gcc libc6-dev python3 iproute2"; exit 1; }; done
 
 load: ## the daemon under a full queue, and as many jobs as a busy day has
 	FAIRWAY_LOAD_QUEUED=10000 FAIRWAY_LOAD_RUNNING=200 FAIRWAY_SOAK_JOBS=3000 $(GO) test -count=1 -run 'TestLoad|TestSoak' -v ./e2e

@@ -49,14 +49,9 @@ exit 0
 
 // TestCrash kills the daemon at random moments while jobs are submitted,
 // cancelled, paused, resized and finish, and then accounts for every job.
+// FAIRWAY_CHAOS_KILLS says how often.
 func TestCrash(t *testing.T) {
-	kills := 200
-	if testing.Short() {
-		kills = 20
-	}
-	if v := os.Getenv("FAIRWAY_CRASH_KILLS"); v != "" {
-		kills, _ = strconv.Atoi(v)
-	}
+	kills := scale("FAIRWAY_CHAOS_KILLS", 40)
 	out := t.TempDir()
 	script := filepath.Join(out, "worker.sh")
 	if err := os.WriteFile(script, []byte(worker), 0o755); err != nil {

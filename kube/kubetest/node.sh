@@ -9,6 +9,9 @@ set -eu
 . "$FOLDER/private.sh"
 for folder in /var/lib/kubelet /var/lib/cni /var/log /run/containerd /run/mount; do private "$folder"; done
 
+# containerd copies these into pods.
+for file in /etc/hosts /etc/resolv.conf; do present "$file"; done
+
 # The kubelet sets these for the whole machine. Here it finds them set.
 mkdir "$FOLDER/sysctl"
 for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000; do

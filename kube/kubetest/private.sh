@@ -15,6 +15,15 @@ private() {
   mount -n -t tmpfs -o mode=755 tmpfs "$1"
 }
 
+# present FILE: FILE is there; in place of one that the machine lacks, or that is a link
+# to nothing, this namespace has an empty one.
+present() {
+  [ ! -e "$1" ] || return 0
+  shadow "$(dirname "$1")"
+  rm -f "$1"
+  : >"$1"
+}
+
 # shadow DIR: a tmpfs with the same entries takes the place of DIR. What is added to
 # it later exists in this namespace only.
 shadowed=

@@ -23,7 +23,7 @@ func TestPrivateFolders(t *testing.T) {
 		t.Skip(err)
 	}
 	root := t.TempDir()
-	for name, text := range map[string]string{"lib/other/file": "1", "lib/file": "2", "lib/.hidden": "3", "log/machine": "4"} {
+	for name, text := range map[string]string{"lib/other/file": "1", "lib/file": "2", "lib/.hidden": "3", "log/machine": "4", "etc/hosts": "5"} {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -32,8 +32,10 @@ func TestPrivateFolders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink("other/file", filepath.Join(root, "lib/link")); err != nil {
-		t.Fatal(err)
+	for name, target := range map[string]string{"lib/link": "other/file", "etc/dangling": "nowhere/resolv.conf"} {
+		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	before := tree(t, root)
 
@@ -41,13 +43,17 @@ func TestPrivateFolders(t *testing.T) {
 	const script = `set -eu
 . "$FOLDER/private.sh"
 private "$ROOT/lib/kubelet"; private "$ROOT/lib/cni"; private "$ROOT/log"; private "$ROOT/run/deep/containerd"
+present "$ROOT/etc/hosts"; present "$ROOT/etc/dangling"; present "$ROOT/etc/absent"
 for folder in lib/kubelet lib/cni log run/deep/containerd; do echo "$NODE" >"$ROOT/$folder/$NODE"; done
 : >"$FOLDER/written"
 while [ ! -e "$OTHER/written" ]; do sleep 0.02; done
 cd "$ROOT"
 find . -type f -o -type l | sort
-cat lib/other/file lib/file lib/.hidden lib/link`
-	const sees = `./lib/.hidden
+cat lib/other/file lib/file lib/.hidden lib/link etc/hosts etc/dangling etc/absent`
+	const sees = `./etc/absent
+./etc/dangling
+./etc/hosts
+./lib/.hidden
 ./lib/cni/%[1]s
 ./lib/file
 ./lib/kubelet/%[1]s
@@ -55,7 +61,7 @@ cat lib/other/file lib/file lib/.hidden lib/link`
 ./lib/other/file
 ./log/%[1]s
 ./run/deep/containerd/%[1]s
-1231`
+12315`
 	var nodes sync.WaitGroup
 	folders := map[string]string{"a": t.TempDir(), "b": t.TempDir()}
 	for node, other := range map[string]string{"a": "b", "b": "a"} {
