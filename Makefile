@@ -32,7 +32,7 @@ demo: build ## a small mix of real training jobs, with a report
 # Most tests on a cluster wait for it: the others run meanwhile. What both are made of is
 # compiled before, or each would compile it. PyTorch is installed by "python", and used by
 # pods in "e2e".
-test: needs lint ## lint, then every test: Go with the race detector, Python with PyTorch, then Kubernetes
+test: needs lint ## lint, then every test: Go with the race detector, Python with PyTorch, Kubernetes
 	$(CONTROLPLANE)
 	$(GO) build -race ./...
 	$(MAKE) python
