@@ -66,7 +66,7 @@ slowest: ## the ten slowest tests of "make unit" and "make e2e"
 # Without these the tests would fail late.
 needs:
 	@for program in git python3 $$($(GO) env CC) $$([ $$(id -u) != 0 ] || echo ip); do command -v $$program >/dev/null || \
-	  { echo "the tests need $$program; on Debian and Ubuntu: apt-get install git gcc libc6-dev python3 iproute2"; exit 1; }; done
+	  { echo "the tests need $$program; on Debian and Ubuntu: apt-get install git gcc libc6-dev python3 iproute2 ca-certificates"; exit 1; }; done
 
 load: ## the daemon under a full queue, and as many jobs as a busy day has
 	FAIRWAY_LOAD_QUEUED=10000 FAIRWAY_LOAD_RUNNING=200 FAIRWAY_SOAK_JOBS=3000 $(GO) test -count=1 -run 'TestLoad|TestSoak' -v ./e2e
