@@ -184,10 +184,10 @@ func gang(namespace, name string, runFor time.Duration) *v1alpha1.TrainingJob {
 	per := int32(8)
 	return &v1alpha1.TrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec: v1alpha1.TrainingJobSpec{GPUs: 16, GPUsPerPod: &per, Template: corev1.PodTemplateSpec{
+		Spec: v1alpha1.TrainingJobSpec{GPUs: 16, GPUsPerPod: &per, Template: v1alpha1.PodTemplate{PodTemplateSpec: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kubetest.RunFor: runFor.String()}},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "none", Command: []string{"train"}}}},
-		}},
+		}}},
 	}
 }
 

@@ -165,10 +165,10 @@ func (w *world) object(j training) *v1alpha1.TrainingJob {
 		ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: j.name},
 		Spec: v1alpha1.TrainingJobSpec{
 			GPUs: max(1, j.gpus), GPUsPerPod: &per, Retries: j.retries, Retry: j.retry, Suspend: j.suspend,
-			Template: corev1.PodTemplateSpec{
+			Template: v1alpha1.PodTemplate{PodTemplateSpec: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Annotations: notes},
 				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "none", Command: []string{"train"}}}},
-			},
+			}},
 		},
 	}
 	if j.most > 0 {

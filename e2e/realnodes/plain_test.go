@@ -43,7 +43,7 @@ func (w *world) testBatchJob(t *testing.T) {
 	yes := true
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "plain", Labels: map[string]string{v1alpha1.LabelManaged: "true"}},
-		Spec:       batchv1.JobSpec{Suspend: &yes, Template: template},
+		Spec:       batchv1.JobSpec{Suspend: &yes, Template: template.PodTemplateSpec},
 	}
 	ctx := within(t, patience)
 	if err := w.admin.Create(ctx, job); err != nil {

@@ -157,14 +157,14 @@ func (w *world) job(t *testing.T, name string, args ...string) *v1alpha1.Trainin
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec: v1alpha1.TrainingJobSpec{
 			GPUs: 1, Notice: &metav1.Duration{Duration: 30 * time.Second},
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			Template: v1alpha1.PodTemplate{PodTemplateSpec: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				Volumes: []corev1.Volume{{Name: "work", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: folder, Type: &kind}}}},
 				Containers: []corev1.Container{{
 					Name: "main", Image: trainerImage, ImagePullPolicy: corev1.PullNever, Args: args,
 					Env:          []corev1.EnvVar{{Name: "FAIRWAY_CHECKPOINT_DIR", Value: "/work"}},
 					VolumeMounts: []corev1.VolumeMount{{Name: "work", MountPath: "/work"}},
 				}},
-			}},
+			}}},
 		},
 	}
 }

@@ -39,7 +39,7 @@ func appOf(namespace, app string) sched.AppID {
 
 // submissionOf returns what a training job asks for. The tenant is not filled in.
 func submissionOf(job *v1alpha1.TrainingJob) (api.Submission, error) {
-	s, err := submissionOfSpec(&job.Spec)
+	s, err := submissionOfSpec(&job.Spec, "spec")
 	if err != nil {
 		return s, err
 	}
@@ -51,8 +51,12 @@ func submissionOf(job *v1alpha1.TrainingJob) (api.Submission, error) {
 	return s, nil
 }
 
-// submissionOfSpec converts what does not depend on the object around it.
-func submissionOfSpec(spec *v1alpha1.TrainingJobSpec) (api.Submission, error) {
+// submissionOfSpec converts what does not depend on the object around it, in which the
+// spec is at a field.
+func submissionOfSpec(spec *v1alpha1.TrainingJobSpec, field string) (api.Submission, error) {
+	if spec.Template.Problem != "" {
+		return api.Submission{}, &refusal{"Invalid", field + "." + spec.Template.Problem}
+	}
 	s := api.Submission{
 		Spec: sched.Spec{
 			GPUs: int(spec.GPUs), MinGPUs: intOf(spec.MinGPUs), MaxGPUs: intOf(spec.MaxGPUs),
@@ -72,7 +76,7 @@ func submissionOfSpec(spec *v1alpha1.TrainingJobSpec) (api.Submission, error) {
 	}
 	if spec.Widest != "" {
 		if err := s.MaxSpread.UnmarshalText([]byte(spec.Widest)); err != nil {
-			return s, api.Errorf(api.Invalid, "%w", err).On("spec.widest")
+			return s, api.Errorf(api.Invalid, "%w", err).On(field + ".widest")
 		}
 	}
 	if b := spec.Batch; b != nil {
@@ -85,7 +89,7 @@ func submissionOfSpec(spec *v1alpha1.TrainingJobSpec) (api.Submission, error) {
 	if spec.Work != "" {
 		work, err := strconv.ParseFloat(spec.Work, 64)
 		if err != nil || !(work >= 0) || math.IsInf(work, 0) {
-			return s, api.Errorf(api.Invalid, "is %.40q", spec.Work).On("spec.work").Try("use a number of at least 0")
+			return s, api.Errorf(api.Invalid, "is %.40q", spec.Work).On(field + ".work").Try("use a number of at least 0")
 		}
 		s.Work = work
 	}
@@ -101,18 +105,18 @@ func submissionOfSpec(spec *v1alpha1.TrainingJobSpec) (api.Submission, error) {
 			s.Screen = sched.Duration(spec.Screen.Duration).String()
 		}
 	}
-	fromTemplate(&s, spec)
+	fromTemplate(&s, &spec.Template.Spec, int64(perPod(spec)))
 	return s, nil
 }
 
 // fromTemplate takes from the pods what the scheduler and people look at: the CPUs
 // and the memory for each GPU, the image and the command of the first container.
-func fromTemplate(s *api.Submission, spec *v1alpha1.TrainingJobSpec) {
-	s.CPUs, s.Memory = perGPU(&spec.Template.Spec, int64(perPod(spec)))
-	if len(spec.Template.Spec.Containers) == 0 {
+func fromTemplate(s *api.Submission, pod *corev1.PodSpec, gpus int64) {
+	s.CPUs, s.Memory = perGPU(pod, gpus)
+	if len(pod.Containers) == 0 {
 		return
 	}
-	first := &spec.Template.Spec.Containers[0]
+	first := &pod.Containers[0]
 	s.Image, s.Dir = first.Image, first.WorkingDir
 	for _, arg := range slices.Concat(first.Command, first.Args) {
 		s.Command = append(s.Command, strings.ReplaceAll(arg, "$$", "$"))
@@ -178,7 +182,7 @@ func searchOf(app *v1alpha1.App) (api.SearchSpec, error) {
 		}
 		s.Parameters[name] = to
 	}
-	trial, err := submissionOfSpec(&search.Trial)
+	trial, err := submissionOfSpec(&search.Trial, "spec.search.trial")
 	if err != nil {
 		return s, err
 	}

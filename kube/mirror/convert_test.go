@@ -37,11 +37,11 @@ func TestSubmission(t *testing.T) {
 			App:   "pretrain", Priority: -3, NonPreemptible: true, Estimate: &metav1.Duration{Duration: time.Hour},
 			Notice: &metav1.Duration{Duration: time.Minute}, Retries: 2, Retry: "always", Screen: &metav1.Duration{}, Model: "bert-large",
 			Work: "1000.5", Consolidate: true,
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
+			Template: v1alpha1.PodTemplate{PodTemplateSpec: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
 				{Name: "main", Image: "trainer:1", Command: []string{"torchrun"}, Args: []string{"train.py", "$$HOME"}, WorkingDir: "/src",
 					Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("15"), "memory": resource.MustParse("64Gi")}}},
 				{Name: "side", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("4Gi")}}},
-			}}},
+			}}}},
 		},
 	}
 	got, err := submissionOf(job)
@@ -63,6 +63,20 @@ func TestSubmission(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("submission (-want +got):\n%s", diff)
+	}
+}
+
+// TestBadTemplateRefused: what the API server does not see of a template is refused with
+// the field that is wrong.
+func TestBadTemplateRefused(t *testing.T) {
+	bad := v1alpha1.TrainingJobSpec{Template: v1alpha1.PodTemplate{Problem: "template.spec has no field \"containerz\""}}
+	_, err := submissionOf(&v1alpha1.TrainingJob{Spec: bad})
+	if why, final := refusalOf(err); why == nil || !final || why.message != `spec.template.spec has no field "containerz"` {
+		t.Errorf("%v; want it refused for good", err)
+	}
+	_, err = searchOf(&v1alpha1.App{Spec: v1alpha1.AppSpec{Search: &v1alpha1.Search{Trial: bad}}})
+	if why, _ := refusalOf(err); why == nil || why.message != `spec.search.trial.template.spec has no field "containerz"` {
+		t.Errorf("%v; want it refused", err)
 	}
 }
 

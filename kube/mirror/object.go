@@ -48,7 +48,7 @@ func specOf(s *api.Submission, image string) (v1alpha1.TrainingJobSpec, error) {
 	spec := v1alpha1.TrainingJobSpec{
 		GPUs: clip(gpus), App: string(s.App), Tenant: string(s.Tenant), Priority: int32(max(-1<<30, min(s.Priority, 1<<30))),
 		NonPreemptible: s.NonPreemptible, Retries: clip(s.Retries), Retry: s.Retry, Model: s.Model, Consolidate: s.Consolidate,
-		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{containerOf(s, pod, image)}}},
+		Template: v1alpha1.TemplateOf(corev1.PodSpec{Containers: []corev1.Container{containerOf(s, pod, image)}}),
 	}
 	if s.MaxGPUs > 0 {
 		spec.MinGPUs, spec.MaxGPUs = some(s.MinGPUs), some(s.MaxGPUs)

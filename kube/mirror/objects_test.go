@@ -29,9 +29,9 @@ func searchApp(namespace, name string) *v1alpha1.App {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.AppSpec{Search: &v1alpha1.Search{
 			Parameters: map[string]v1alpha1.Parameter{"lr": {Values: []string{"0.1", "0.2"}}}, Method: "grid", AtOnce: 2,
-			Trial: v1alpha1.TrainingJobSpec{GPUs: 1, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Trial: v1alpha1.TrainingJobSpec{GPUs: 1, Template: v1alpha1.PodTemplate{PodTemplateSpec: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
 				Name: "main", Image: "trainer:1", Command: []string{"train", "--lr={lr}"}, Env: []corev1.EnvVar{{Name: "NAME", Value: "lr-{lr}"}},
-			}}}}},
+			}}}}}},
 		}},
 	}
 }

@@ -155,7 +155,6 @@ func gangOf(o client.Object, kind string, pods int64, pod *corev1.PodSpec) (api.
 		Task: api.Task{Name: o.GetName(), Origin: origin(kind, o.GetNamespace(), o.GetName()), Retry: api.RetryNever},
 		Key:  string(o.GetUID()),
 	}
-	n := int32(gpus) // the callers bound it
-	fromTemplate(&s, &v1alpha1.TrainingJobSpec{GPUsPerPod: &n, Template: corev1.PodTemplateSpec{Spec: *pod}})
+	fromTemplate(&s, pod, gpus)
 	return s, nil
 }

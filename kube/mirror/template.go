@@ -70,7 +70,7 @@ func (m *Mirror) jobTemplate(ctx context.Context, at client.ObjectKey, a api.Att
 		return Pod{}, fmt.Errorf("find template of job %s: %w", a.Job, errUnseen)
 	}
 	return Pod{
-		Template: job.Spec.Template, Namespace: at.Namespace, Name: at.Name, GPUResource: gpuResource(&job.Spec),
+		Template: job.Spec.Template.PodTemplateSpec, Namespace: at.Namespace, Name: at.Name, GPUResource: gpuResource(&job.Spec),
 		Owner: *metav1.NewControllerRef(&job, v1alpha1.GroupVersion.WithKind(kindTrainingJob)),
 	}, nil
 }
@@ -90,7 +90,7 @@ func (m *Mirror) trialTemplate(ctx context.Context, at client.ObjectKey, a api.A
 	if app.Spec.Search == nil || app.DeletionTimestamp != nil || !owns() {
 		return Pod{}, fmt.Errorf("find template of trial %s: %w", a.Job, apierrors.NewNotFound(resourceOf("apps"), at.Name))
 	}
-	template := app.Spec.Search.Trial.Template
+	template := app.Spec.Search.Trial.Template.PodTemplateSpec
 	fillIn(&template, app.Spec.Search, a.Task.Env)
 	return Pod{
 		Template: template, Namespace: at.Namespace, Name: string(a.Job), GPUResource: gpuResource(&app.Spec.Search.Trial),

@@ -5,7 +5,6 @@ package mirror
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
 // trainJobKind is the kind of Kubeflow's training jobs.
@@ -117,10 +117,6 @@ func plainTrainJob(u *unstructured.Unstructured) *plain {
 	return p
 }
 
-// quantity is what may be a quantity: those of Kubernetes may have any exponent, and
-// reading 1e999999999 takes hours.
-var quantity = regexp.MustCompile(`^[+-]?[0-9]{1,15}(\.[0-9]{0,9})?([KMGTP]i|[numkMGTP]|[eE][+-]?[0-9])?$`)
-
 // bounded says which quantity of a TrainJob is out of bounds, if any. The kind is
 // somebody else's, and so is its schema.
 func bounded(u *unstructured.Unstructured) error {
@@ -131,7 +127,7 @@ func bounded(u *unstructured.Unstructured) error {
 		}
 		amounts, _ := list.(map[string]any)
 		for name, v := range amounts {
-			if text, ok := v.(string); ok && !quantity.MatchString(text) {
+			if text, ok := v.(string); ok && !v1alpha1.Quantity.MatchString(text) {
 				return fmt.Errorf("spec.trainer.resourcesPerNode.%s.%s is %.40q; use at most 15 digits and a unit", part, name, text)
 			}
 		}

@@ -273,9 +273,9 @@ func statusText(o client.Object) any {
 func trainingJob(namespace, name string, gpus int32) *v1alpha1.TrainingJob {
 	return &v1alpha1.TrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec: v1alpha1.TrainingJobSpec{GPUs: gpus, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		Spec: v1alpha1.TrainingJobSpec{GPUs: gpus, Template: v1alpha1.PodTemplate{PodTemplateSpec: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 			Containers: []corev1.Container{{Name: "main", Image: "trainer:1", Command: []string{"train"}}},
-		}}},
+		}}}},
 	}
 }
 

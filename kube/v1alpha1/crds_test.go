@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -141,26 +140,6 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestFixedFields: the rule that fixes a job names every field but suspend.
-func TestFixedFields(t *testing.T) {
-	text, err := os.ReadFile("trainingjob.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rule, _ := strings.Cut(string(text), `rule="self == oldSelf || (`)
-	rule, _, _ = strings.Cut(rule, `)",message="only suspend can be changed`)
-	for field := range reflect.TypeFor[v1alpha1.TrainingJobSpec]().Fields() {
-		name, _, optional := strings.Cut(field.Tag.Get("json"), ",")
-		term := fmt.Sprintf("self.%s == oldSelf.%[1]s", name)
-		if optional {
-			term = fmt.Sprintf("has(self.%s) == has(oldSelf.%[1]s) && (!has(self.%[1]s) || self.%[1]s == oldSelf.%[1]s)", name)
-		}
-		if fixed := strings.Contains(rule+" && ", term+" && "); fixed != (name != "suspend") {
-			t.Errorf("the rule has %q: %v; want all but suspend", term, fixed)
-		}
-	}
-}
-
 // TestFixed: what cannot be changed later, alone or together with what can.
 func TestFixed(t *testing.T) {
 	k := open(t)
@@ -175,9 +154,13 @@ func TestFixed(t *testing.T) {
 		{`{"spec": {"estimate": "1h"}}`, "only suspend can be changed"},
 		{`{"spec": {"model": null}}`, "only suspend can be changed"},
 		{`{"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "other"}]}}}}`, "only suspend can be changed"},
+		{`{"spec": {"suspend": true, "template": {"spec": {"hostNetwork": true}}}}`, "only suspend can be changed"},
+		{`{"spec": {"template": {"spec": {"volumes": [{"name": "data", "hostPath": {}}]}}}}`, "only suspend can be changed"},
+		{`{"spec": {"template": {"spec": {"volumes": [{"name": "data", "emptyDir": {"sizeLimit": "1Gi"}}]}}}}`, "only suspend can be changed"},
+		{`{"spec": {"template": {"spec": {"volumes": [{"name": "data", "emptyDir": {}}]}}}}`, ""},
 		{`{"status": {"state": "finished"}}`, ""},
 	} {
-		o := parse(t, job("gpus: 2, model: bert"))
+		o := parse(t, job("gpus: 2, model: bert, template: {spec: {containers: [{name: main, image: trainer}], volumes: [{name: data, emptyDir: {}}]}}"))
 		if err := k.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +197,6 @@ func TestHostile(t *testing.T) {
 		"annotations of 1 MB":      strings.Replace(job(""), "generateName:", "annotations: {a: "+big+"}, generateName:", 1),
 		"a model of 1 MB":          job("model: " + big),
 		"an argument of 4 MB":      job("template: {spec: {containers: [{name: main, args: [" + big + big + big + big + "]}]}}"),
-		"a port out of range":      job("template: {spec: {containers: [{name: main, ports: [{containerPort: 99999999999}]}]}}"),
 		"a negative size":          job("gpus: -1"),
 		"a fraction of a GPU":      job("gpus: 1.5"),
 		"too many sizes":           job("gpus: 1, minGPUs: 1, maxGPUs: 999, sizes: [" + strings.TrimSuffix(strings.Repeat("1, ", 999), ", ") + "]"),
@@ -233,9 +215,57 @@ func TestHostile(t *testing.T) {
 	if err := k.Patch(t.Context(), o, client.RawPatch("application/merge-patch+json", raw)); err == nil {
 		t.Error("a template 20,000 levels deep: taken; want it refused")
 	}
+	// What the API server takes of a template and Fairway refuses.
+	for _, template := range badTemplates {
+		if err := k.Create(t.Context(), parse(t, job("template: "+template.text))); err != nil {
+			t.Errorf("%s: %v; want it taken", template.text, err)
+		}
+	}
 	var all v1alpha1.TrainingJobList
 	if err := k.List(t.Context(), &all); err != nil {
 		t.Errorf("list: %v", err)
+	}
+	problems := 0
+	for i := range all.Items {
+		if all.Items[i].Spec.Template.Problem != "" {
+			problems++
+		}
+	}
+	if problems != len(badTemplates) {
+		t.Errorf("%d of %d jobs have a bad template; want %d", problems, len(all.Items), len(badTemplates))
+	}
+}
+
+// badTemplates fit the outline that the API server knows.
+var badTemplates = []struct{ text, want string }{
+	{"{spec: {containers: [{name: main, ports: [{containerPort: 99999999999}]}]}}", "cannot unmarshal number 99999999999"},
+	{"{spec: {containers: [{name: main, ports: [{containerPort: http}]}]}}", `template.spec.containers[0].ports[0].containerPort is "http"; want a number`},
+	{"{spec: {containers: [{name: main, env: {A: b}}]}}", `template.spec.containers[0].env is "map[A:b]"; want a list`},
+	{"{spec: {containers: [{name: main}], volumes: [{name: data, emptyDirectory: {}}]}}", `template.spec.volumes[0] has no field "emptyDirectory"`},
+	{"{spec: {containers: [{name: main}], volumes: [{name: data, emptyDir: {sizeLimit: 1e999999999}}]}}", `template.spec.volumes[0].emptyDir.sizeLimit is "1e999999999"; use at most 15 digits`},
+	{"{spec: {containers: [{name: main}], affinity: none}}", `template.spec.affinity is "none"; want an object`},
+}
+
+// TestBadTemplate: a template that cannot be read says what is wrong with it, and the
+// object around it is read.
+func TestBadTemplate(t *testing.T) {
+	for _, c := range badTemplates {
+		var got v1alpha1.TrainingJob
+		if err := yaml.Unmarshal([]byte(job("gpus: 2, template: "+c.text)), &got); err != nil {
+			t.Errorf("%s: %v; want it read", c.text, err)
+		}
+		if p := got.Spec.Template.Problem; !strings.Contains(p, c.want) || got.Spec.GPUs != 2 || got.Spec.Template.Spec.Containers != nil {
+			t.Errorf("%s: problem %q; want %q, and no template", c.text, p, c.want)
+		}
+	}
+	good := "{metadata: {labels: {a: b}}, spec: {containers: [{name: main, ports: [{containerPort: 80}], env: [{name: LR, value: '1e-999'}], resources: {limits: {cpu: 2, memory: 1Gi}}, livenessProbe: {httpGet: {port: http}}}], " +
+		"volumes: [{name: data, ephemeral: {volumeClaimTemplate: {spec: {resources: {requests: {storage: 1Gi}}}}}}]}}"
+	var got v1alpha1.TrainingJob
+	if err := yaml.Unmarshal([]byte(job("template: "+good)), &got); err != nil || got.Spec.Template.Problem != "" {
+		t.Errorf("%q, %v; want it read", got.Spec.Template.Problem, err)
+	}
+	if c := got.Spec.Template.Spec.Containers[0]; c.Resources.Limits.Cpu().Value() != 2 || c.Env[0].Value != "1e-999" || got.Spec.Template.Labels["a"] != "b" {
+		t.Errorf("container %+v; want what was written", c)
 	}
 }
 

@@ -4,7 +4,6 @@
 package v1alpha1
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -49,7 +48,6 @@ type TrainingJobList struct {
 // TrainingJobSpec says what to run and what it needs. Only suspend can be changed
 // afterwards.
 //
-// +kubebuilder:validation:XValidation:rule="self == oldSelf || (self.gpus == oldSelf.gpus && self.template == oldSelf.template && has(self.minGPUs) == has(oldSelf.minGPUs) && (!has(self.minGPUs) || self.minGPUs == oldSelf.minGPUs) && has(self.maxGPUs) == has(oldSelf.maxGPUs) && (!has(self.maxGPUs) || self.maxGPUs == oldSelf.maxGPUs) && has(self.sizes) == has(oldSelf.sizes) && (!has(self.sizes) || self.sizes == oldSelf.sizes) && has(self.gpusPerPod) == has(oldSelf.gpusPerPod) && (!has(self.gpusPerPod) || self.gpusPerPod == oldSelf.gpusPerPod) && has(self.gpuTypes) == has(oldSelf.gpuTypes) && (!has(self.gpuTypes) || self.gpuTypes == oldSelf.gpuTypes) && has(self.gpuMemory) == has(oldSelf.gpuMemory) && (!has(self.gpuMemory) || self.gpuMemory == oldSelf.gpuMemory) && has(self.gpuResource) == has(oldSelf.gpuResource) && (!has(self.gpuResource) || self.gpuResource == oldSelf.gpuResource) && has(self.widest) == has(oldSelf.widest) && (!has(self.widest) || self.widest == oldSelf.widest) && has(self.batch) == has(oldSelf.batch) && (!has(self.batch) || self.batch == oldSelf.batch) && has(self.share) == has(oldSelf.share) && (!has(self.share) || self.share == oldSelf.share) && has(self.app) == has(oldSelf.app) && (!has(self.app) || self.app == oldSelf.app) && has(self.tenant) == has(oldSelf.tenant) && (!has(self.tenant) || self.tenant == oldSelf.tenant) && has(self.priority) == has(oldSelf.priority) && (!has(self.priority) || self.priority == oldSelf.priority) && has(self.nonPreemptible) == has(oldSelf.nonPreemptible) && (!has(self.nonPreemptible) || self.nonPreemptible == oldSelf.nonPreemptible) && has(self.estimate) == has(oldSelf.estimate) && (!has(self.estimate) || self.estimate == oldSelf.estimate) && has(self.notice) == has(oldSelf.notice) && (!has(self.notice) || self.notice == oldSelf.notice) && has(self.retries) == has(oldSelf.retries) && (!has(self.retries) || self.retries == oldSelf.retries) && has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry == oldSelf.retry) && has(self.screen) == has(oldSelf.screen) && (!has(self.screen) || self.screen == oldSelf.screen) && has(self.model) == has(oldSelf.model) && (!has(self.model) || self.model == oldSelf.model) && has(self.work) == has(oldSelf.work) && (!has(self.work) || self.work == oldSelf.work) && has(self.consolidate) == has(oldSelf.consolidate) && (!has(self.consolidate) || self.consolidate == oldSelf.consolidate))",message="only suspend can be changed; delete the job and create another"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxGPUs) || has(self.minGPUs)",message="maxGPUs needs minGPUs: together they make the job elastic"
 // +kubebuilder:validation:XValidation:rule="!has(self.minGPUs) || (has(self.maxGPUs) && self.minGPUs <= self.maxGPUs)",message="minGPUs must be at most maxGPUs"
 // +kubebuilder:validation:XValidation:rule="!has(self.minGPUs) || !has(self.maxGPUs) || (self.gpus >= self.minGPUs && self.gpus <= self.maxGPUs)",message="gpus must lie between minGPUs and maxGPUs"
@@ -197,7 +195,7 @@ type TrainingJobSpec struct {
 	// the environment that torchrun would set; fields that say where a pod may run
 	// (nodeSelector, node affinity, tolerations) are respected.
 	// +structType=atomic
-	Template corev1.PodTemplateSpec `json:"template"`
+	Template PodTemplate `json:"template"`
 }
 
 // Batch bounds what co-adaptation may do to the batch size.

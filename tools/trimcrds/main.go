@@ -3,12 +3,13 @@
 
 // Command trimcrds finishes generated resource definitions:
 //
-//   - it takes the descriptions out of the pod templates. With them a definition has
-//     more than 600 KB, which is too much for "kubectl apply" and for the API server
-//     to like; what they say stands in "kubectl explain pod" too;
-//   - it bounds quantities. Those of Kubernetes may have any exponent, and reading
-//     1e999999999 keeps a program busy for hours: one such object would stop
-//     everybody who watches its kind.
+//   - it keeps only the outline of pod templates. A full schema has 130 KB, and the
+//     operator checks a template anyway when it reads it (v1alpha1.PodTemplate);
+//   - it bounds quantities. Kubernetes allows any exponent, and reading 1e999999999
+//     keeps a program busy for hours: one such object would stop everybody who watches
+//     its kind;
+//   - it fixes every field of a training job but suspend, so that nobody has to extend
+//     a rule when a field is added.
 //
 // The definitions are made with
 //
@@ -19,7 +20,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 )
@@ -27,7 +31,7 @@ import (
 func main() {
 	for _, path := range os.Args[1:] {
 		if err := trim(path); err != nil {
-			fmt.Fprintln(os.Stderr, "trim:", err)
+			fmt.Fprintln(os.Stderr, "trimcrds:", err)
 			os.Exit(1)
 		}
 	}
@@ -42,8 +46,11 @@ func trim(path string) error {
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	templates(doc)
-	quantities(doc)
+	walk(doc, outlineTemplate)
+	walk(doc, boundQuantity)
+	if strings.HasSuffix(path, "_trainingjobs.yaml") {
+		fixFields(doc, "suspend")
+	}
 	out, err := yaml.Marshal(doc)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -51,62 +58,106 @@ func trim(path string) error {
 	return os.WriteFile(path, append([]byte("---\n"), out...), 0o644)
 }
 
-// templates looks for pod templates and keeps only their own description.
-func templates(node any) {
+// walk calls a function for every mapping of a document, the outer ones first.
+func walk(node any, visit func(map[string]any)) {
 	switch node := node.(type) {
 	case map[string]any:
-		if properties, ok := node["properties"].(map[string]any); ok {
-			if template, ok := properties["template"].(map[string]any); ok {
-				bare(template["properties"])
-			}
-		}
+		visit(node)
 		for _, child := range node {
-			templates(child)
+			walk(child, visit)
 		}
 	case []any:
 		for _, child := range node {
-			templates(child)
+			walk(child, visit)
 		}
 	}
 }
 
-// bare removes descriptions. A field may be named description: its value is a
-// schema, not a text.
-func bare(node any) {
-	switch node := node.(type) {
-	case map[string]any:
-		if _, text := node["description"].(string); text {
-			delete(node, "description")
-		}
-		for _, child := range node {
-			bare(child)
-		}
-	case []any:
-		for _, child := range node {
-			bare(child)
+// outlineTemplate keeps the outline of a pod template: the fields of the pod and of its
+// containers, with what is in scalars, labels and resources.
+func outlineTemplate(schema map[string]any) {
+	template, ok := at(schema, "properties", "template")
+	if !ok {
+		return
+	}
+	pod, ok := at(template, "properties", "spec")
+	if !ok {
+		return
+	}
+	for _, list := range []string{"containers", "initContainers"} {
+		if item, ok := at(pod, "properties", list, "items"); ok {
+			hideFields(item, "resources")
 		}
 	}
+	hideFields(pod, "containers", "initContainers")
+	for _, part := range template["properties"].(map[string]any) {
+		walk(part, func(s map[string]any) {
+			if _, text := s["description"].(string); text {
+				delete(s, "description")
+			}
+		})
+	}
+}
+
+// hideFields takes the schemas of an object's fields away but for those that are simple
+// or named. The rules of the API server compare the values of such fields exactly.
+func hideFields(object map[string]any, but ...string) {
+	properties := object["properties"].(map[string]any)
+	for name, p := range properties {
+		if !simple(p.(map[string]any)) && !slices.Contains(but, name) {
+			properties[name] = map[string]any{"x-kubernetes-preserve-unknown-fields": true}
+		}
+	}
+}
+
+// simple reports whether a value is a scalar, or a list or map of scalars.
+func simple(schema map[string]any) bool {
+	for _, inner := range []string{"items", "additionalProperties"} {
+		if s, ok := schema[inner].(map[string]any); ok {
+			return simple(s)
+		}
+	}
+	return schema["type"] != "object"
 }
 
 // quantity is what a quantity may be: at most 15 digits before and 9 after the
-// point, and an exponent of one digit.
+// point, and an exponent of one digit. It is v1alpha1.Quantity.
 const quantity = `^[+-]?[0-9]{1,15}(\.[0-9]{0,9})?([KMGTP]i|[numkMGTP]|[eE][+-]?[0-9])?$`
 
-// quantities replaces the patterns of all quantities.
-func quantities(node any) {
-	switch node := node.(type) {
-	case map[string]any:
-		if either, _ := node["x-kubernetes-int-or-string"].(bool); either {
-			if _, ok := node["pattern"].(string); ok {
-				node["pattern"] = quantity
-			}
-		}
-		for _, child := range node {
-			quantities(child)
-		}
-	case []any:
-		for _, child := range node {
-			quantities(child)
+func boundQuantity(schema map[string]any) {
+	if either, _ := schema["x-kubernetes-int-or-string"].(bool); either && schema["pattern"] != nil {
+		schema["pattern"] = quantity
+	}
+}
+
+// fixFields adds a rule by which no field of the spec can be changed but one. The API
+// server bounds what a rule may cost by the size of what it compares, of which lists that
+// are written out have the smallest.
+func fixFields(doc map[string]any, but string) {
+	versions := doc["spec"].(map[string]any)["versions"].([]any)
+	spec, _ := at(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec")
+	var is, was []string
+	for _, name := range slices.Sorted(maps.Keys(spec["properties"].(map[string]any))) {
+		if name != but {
+			is, was = append(is, "dyn(self.?"+name+")"), append(was, "dyn(oldSelf.?"+name+")")
 		}
 	}
+	rule := map[string]any{
+		"rule":    fmt.Sprintf("[%s] == [%s]", strings.Join(is, ", "), strings.Join(was, ", ")),
+		"message": fmt.Sprintf("only %s can be changed; delete the job and create another", but),
+	}
+	rules, _ := spec["x-kubernetes-validations"].([]any)
+	spec["x-kubernetes-validations"] = append([]any{rule}, rules...)
+}
+
+// at returns the mapping at a path.
+func at(node map[string]any, path ...string) (map[string]any, bool) {
+	for _, name := range path {
+		next, ok := node[name].(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		node = next
+	}
+	return node, true
 }

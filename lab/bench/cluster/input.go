@@ -117,7 +117,7 @@ func (in input) trainingJob(i int, g gang) client.Object {
 	per := int32(g.gpus)
 	return &v1alpha1.TrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace(i), Name: jobName(i)},
-		Spec:       v1alpha1.TrainingJobSpec{GPUs: int32(g.pods * g.gpus), GPUsPerPod: &per, Template: in.template(i, g)},
+		Spec:       v1alpha1.TrainingJobSpec{GPUs: int32(g.pods * g.gpus), GPUsPerPod: &per, Template: v1alpha1.PodTemplate{PodTemplateSpec: in.template(i, g)}},
 	}
 }
 
