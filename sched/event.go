@@ -26,7 +26,7 @@ const (
 	JobReported                    // Job, Done, Rate: from At on, which may lie ahead (the end of a restart); Perf and Slowdown, if there is news
 	JobCheckpoint                  // Job, Done: what the checkpoint holds
 	JobNoted                       // Job, Note: the policy's memory
-	JobHeld                        // Job, Until: its user takes it off its GPUs, and nobody may start it before
+	JobHeld                        // Job, Until, Paused: taken off its GPUs, and not to be started before Until or while paused
 	AppBid                         // App, Bid: from its own agent; nil takes it back
 )
 
@@ -71,6 +71,7 @@ type Event struct {
 	Suspend   bool            `json:"suspend,omitempty"`
 	Screening bool            `json:"screening,omitempty"`
 	Until     time.Time       `json:"until,omitzero"`
+	Paused    bool            `json:"paused,omitempty"`
 	Avoid     []string        `json:"avoid,omitempty"`      // nodes that the retry should stay away from
 	Memory    int64           `json:"memory,omitempty"`     // what the retry asks for each GPU; 0: as before
 	GPUMemory int64           `json:"gpu_memory,omitempty"` // likewise

@@ -143,6 +143,8 @@ type Status struct {
 
 	// NotBefore keeps a job that failed from being retried at once.
 	NotBefore time.Time `json:"not_before,omitzero"`
+	// Paused keeps the job off all GPUs until somebody resumes it.
+	Paused bool `json:"paused,omitempty"`
 	// Avoid names the nodes that a retry stays away from while there are others.
 	// It is replaced, never changed in place.
 	Avoid []string `json:"avoid,omitempty"`
@@ -302,7 +304,7 @@ func (j *Job) OnProbation(now time.Time) bool {
 }
 
 // Ready reports whether the job may be started now.
-func (j *Job) Ready(now time.Time) bool { return !j.NotBefore.After(now) }
+func (j *Job) Ready(now time.Time) bool { return !j.Paused && !j.NotBefore.After(now) }
 
 // SpecError is a field of a request that is out of range.
 type SpecError struct {

@@ -308,9 +308,16 @@ func (j *Job) fail(e Event) error {
 	return nil
 }
 
-// hold is the user's own doing, so it counts as no preemption.
+// longestBackOff tells a back-off from a pause in old journals, which wrote a
+// pause as a back-off of 250 years.
+const longestBackOff = 100 * 365 * 24 * time.Hour
+
+// hold is the user's own doing, so it does not count as a preemption.
 func (j *Job) hold(e Event) error {
-	j.NotBefore = e.Until
+	j.NotBefore, j.Paused = e.Until, e.Paused
+	if e.Until.Sub(e.At) > longestBackOff {
+		j.NotBefore, j.Paused = time.Time{}, true
+	}
 	if j.Phase == Running {
 		j.settle(e.At)
 		j.leave()

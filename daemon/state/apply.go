@@ -177,7 +177,7 @@ func (x *entry) taken(r *api.Record, was *sched.Job, verb string) {
 
 func (x *entry) held(r *api.Record, was *sched.Job, e sched.Event) {
 	x.PausedBy = ""
-	if e.Until.After(r.At.Add(never / 2)) {
+	if x.Job.Paused {
 		x.PausedBy = cmp.Or(r.Actor, "somebody")
 	}
 	if was.Phase == sched.Running {

@@ -105,7 +105,7 @@ func (t *tx) decide(d loop.Decision) error {
 
 // same reports whether a job is still as it was in the snapshot.
 func same(now, then *sched.Job) bool {
-	return now.Phase == then.Phase && now.Starts == then.Starts && now.Placement.Equal(then.Placement) && now.NotBefore.Equal(then.NotBefore)
+	return now.Phase == then.Phase && now.Starts == then.Starts && now.Placement.Equal(then.Placement) && now.NotBefore.Equal(then.NotBefore) && now.Paused == then.Paused
 }
 
 // takesWork reports whether every node of a placement takes new work there: one

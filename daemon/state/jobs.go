@@ -15,9 +15,6 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// never is how far ahead the start of a paused job is put.
-const never = 250 * 365 * 24 * time.Hour
-
 // Submit implements api.Jobs.
 func (b *Store) Submit(ctx context.Context, who api.Identity, list []api.Submission) ([]api.Job, error) {
 	if err := api.MaySubmit(who, len(list)); err != nil {
@@ -207,7 +204,7 @@ func (t *tx) command(who api.Identity, id sched.JobID, c api.Command) error {
 		if x.PausedBy != "" {
 			return nil
 		}
-		return t.event(sched.Event{Kind: sched.JobHeld, Job: id, Until: t.now.Add(never), Text: "paused by " + who.User})
+		return t.event(sched.Event{Kind: sched.JobHeld, Job: id, Paused: true, Text: "paused by " + who.User})
 	case api.Resume:
 		if x.PausedBy == "" {
 			return nil

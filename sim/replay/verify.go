@@ -218,7 +218,7 @@ func (t *trial) overtaken(st *sched.State, now time.Time) {
 	for i, a := range t.again {
 		j, ok := st.Job(a.Job.ID)
 		changed := !ok || j.Phase != a.Job.Phase || j.Starts != a.Job.Starts ||
-			!j.Placement.Equal(a.Job.Placement) || !j.NotBefore.Equal(a.Job.NotBefore)
+			!j.Placement.Equal(a.Job.Placement) || !j.NotBefore.Equal(a.Job.NotBefore) || j.Paused != a.Job.Paused
 		if changed {
 			t.gone[i] = true
 			continue
