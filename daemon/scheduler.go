@@ -17,7 +17,7 @@ import (
 	"github.com/fairway-gpu/fairway/tune/runner"
 )
 
-// Scheduler is what makes a book decide.
+// Scheduler is what makes a state store decide.
 type Scheduler struct {
 	State   *state.Store
 	Guard   *guard.Guard
@@ -25,7 +25,7 @@ type Scheduler struct {
 	Bidders Bidders
 	Pace    time.Duration // least time between two decisions
 	Log     *slog.Logger
-	// After are closed when the book knows what the first decision must not be made
+	// After are closed when the state knows what the first decision must not be made
 	// without.
 	After []<-chan struct{}
 }

@@ -80,7 +80,7 @@ const (
 	AttemptLost Happening = "failed" // an attempt failed: Finding
 	ProbeGood   Happening = "probe-good"
 	ProbeBad    Happening = "probe-bad"
-	Pardoned    Happening = "pardoned" // by an operator
+	Cleared     Happening = "pardoned" // by an operator
 	Tick        Happening = "tick"     // time passes
 )
 
@@ -176,7 +176,7 @@ func (q *Quarantine) Apply(e NodeEvent) []NodeChange {
 			q.remember(name, attemptEnd{at: q.now, job: e.Job, user: e.User})
 		case AttemptLost:
 			changes = append(changes, q.failed(name, e, len(nodes))...)
-		case ProbeGood, Pardoned:
+		case ProbeGood, Cleared:
 			changes = append(changes, q.release(name, string(e.Kind))...)
 		case ProbeBad:
 			if q.State(name) != InUse {

@@ -139,7 +139,7 @@ func TestLifeOfAQuarantine(t *testing.T) {
 	step("nobody answers", tick(15*time.Minute), InUse, time.Time{})
 	tick(100 * 24 * time.Hour)
 	step("after a long good time", broken(), Quarantined, w.now.Add(time.Hour))
-	step("an operator pardons", w.Apply(NodeEvent{At: w.now, Kind: Pardoned, Nodes: []string{"n01"}}), InUse, time.Time{})
+	step("an operator pardons", w.Apply(NodeEvent{At: w.now, Kind: Cleared, Nodes: []string{"n01"}}), InUse, time.Time{})
 }
 
 func TestShareOfNodes(t *testing.T) {
@@ -174,7 +174,7 @@ func TestPardonOfWithheld(t *testing.T) {
 	if !said(fails("n01")) || said(fails("n01")) {
 		t.Error("that a node is withheld is not said, or said twice")
 	}
-	w.Apply(NodeEvent{At: epoch, Kind: Pardoned, Nodes: []string{"n01"}})
+	w.Apply(NodeEvent{At: epoch, Kind: Cleared, Nodes: []string{"n01"}})
 	if !said(fails("n01")) {
 		t.Error("after the pardon it is not said again")
 	}
@@ -259,7 +259,7 @@ func TestQuarantineRules(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		a, b := newWard(t, 12), newWard(t, 12)
 		now := epoch
-		kinds := []Happening{AttemptDone, AttemptLost, AttemptLost, AttemptLost, ProbeGood, ProbeBad, Pardoned, Tick, NodeAdded}
+		kinds := []Happening{AttemptDone, AttemptLost, AttemptLost, AttemptLost, ProbeGood, ProbeBad, Cleared, Tick, NodeAdded}
 		for range rapid.IntRange(1, 200).Draw(r, "events") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 120).Draw(r, "minutes")) * time.Minute)
 			e := NodeEvent{At: now, Kind: rapid.SampledFrom(kinds).Draw(r, "kind"), Job: rapid.StringMatching("[a-f]").Draw(r, "job"), User: rapid.StringMatching("[x-z]").Draw(r, "user"),

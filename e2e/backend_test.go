@@ -27,7 +27,7 @@ import (
 	"github.com/fairway-gpu/fairway/store"
 )
 
-// TestBackend: the journal, the book and the executor of one machine together
+// TestBackend: the journal, the state and the executor of one machine together
 // keep what a backend must keep, with real processes.
 func TestBackend(t *testing.T) {
 	executortest.Run(t, executortest.Quick(), func(t *testing.T) executortest.World {
@@ -59,7 +59,7 @@ type machineWorld struct {
 	dir, out string
 	mu       sync.Mutex
 	store    *store.Store
-	book     *state.Store
+	state    *state.Store
 	machine  *local.Machine
 	cancel   context.CancelFunc
 	done     chan error
@@ -95,14 +95,14 @@ func (w *machineWorld) open() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.store, w.machine, w.book, w.cancel, w.done = s, m, b, cancel, make(chan error, 1)
+	w.store, w.machine, w.state, w.cancel, w.done = s, m, b, cancel, make(chan error, 1)
 	go func() { w.done <- m.Run(ctx, b) }()
 }
 
 func (w *machineWorld) close() {
 	w.cancel()
 	<-w.done
-	w.book.Close()
+	w.state.Close()
 	if err := w.machine.Close(); err != nil {
 		w.t.Error(err)
 	}
@@ -114,7 +114,7 @@ func (w *machineWorld) close() {
 func (w *machineWorld) now() *state.Store {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.book
+	return w.state
 }
 
 // Backend implements executortest.World.

@@ -21,7 +21,7 @@ func bidderRoutes() []*route {
 // bidders returns the service, which a daemon need not have.
 func (c *call) bidders() (api.Bidders, sched.AppID, error) {
 	if c.Bidders == nil {
-		return nil, "", api.Errorf(api.Unavailable, "this daemon asks nobody to bid")
+		return nil, "", api.Errorf(api.Unavailable, "this daemon does not support bidders")
 	}
 	return c.Bidders, sched.AppID(c.r.PathValue("id")), nil
 }

@@ -169,7 +169,7 @@ func decode(data []byte, v any) error {
 		return decodeError(err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return api.Errorf(api.Invalid, "there is more after the JSON object, at byte %d", d.InputOffset()).Try("send one JSON object and nothing after it")
+		return api.Errorf(api.Invalid, "data after the JSON object, at byte %d", d.InputOffset()).Try("send one JSON object and nothing after it")
 	}
 	return nil
 }

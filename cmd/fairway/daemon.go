@@ -35,7 +35,7 @@ type localDaemon struct {
 	config    daemonConfig
 	log       *slog.Logger
 	store     *store.Store
-	book      *state.Store
+	state     *state.Store
 	machine   *local.Machine
 	server    *server.Server
 	guard     *guard.Guard
@@ -104,17 +104,17 @@ func (d *localDaemon) openMachine(ctx context.Context) error {
 
 // tell writes a word of the machine into the journal, for operators.
 func (d *localDaemon) tell(text string) {
-	if d.book == nil {
+	if d.state == nil {
 		return // the log has it
 	}
-	if err := d.book.Note(context.Background(), text); err != nil {
+	if err := d.state.Note(context.Background(), text); err != nil {
 		d.log.Warn("note", "text", text, "err", err)
 	}
 }
 
 // ended reports whether a job will never run again.
 func (d *localDaemon) ended(id sched.JobID) bool {
-	j, err := d.book.Job(api.Identity{Role: api.Admin}, id)
+	j, err := d.state.Job(api.Identity{Role: api.Admin}, id)
 	return err != nil || j.Status.Phase.Ended()
 }
 
@@ -131,7 +131,7 @@ func (d *localDaemon) openBook(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.book, err = state.Open(ctx, state.Config{
+	d.state, err = state.Open(ctx, state.Config{
 		Journal: journal{d.store, d}, Node: d.node, Policies: policy.Builtin(), Standard: d.config.Policy, Key: key, Pool: pool,
 		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, CompactEvery: d.config.Keep.Compact,
 		CheckBidder: d.config.Bidders.Check, Use: d.machine.Use, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: runner.Check,
@@ -141,7 +141,7 @@ func (d *localDaemon) openBook(ctx context.Context) error {
 		return err
 	}
 	for _, t := range d.config.Tenants {
-		if _, err := d.book.SetTenant(ctx, api.Identity{User: "configuration", Role: api.Admin}, t); err != nil {
+		if _, err := d.state.SetTenant(ctx, api.Identity{User: "configuration", Role: api.Admin}, t); err != nil {
 			return fmt.Errorf("declare tenant %s: %w", t.ID, err)
 		}
 	}
@@ -167,11 +167,11 @@ func (d *localDaemon) openServer() error {
 		return err
 	}
 	d.server, err = server.New(server.Config{
-		Jobs: d.book, Feed: d.book, Cluster: d.book, Access: d.book, Agents: d.book, Bidders: d.book, Logs: d.machine, Searches: d.book,
+		Jobs: d.state, Feed: d.state, Cluster: d.state, Access: d.state, Agents: d.state, Bidders: d.state, Logs: d.machine, Searches: d.state,
 		Policies: daemon.PolicyEntries(), Version: daemon.Version(), SocketTenant: d.config.Socket.Tenant,
 		PublicMetrics: d.config.Listen.PublicMetrics, SessionKey: key, Metrics: d.metrics, Log: d.log,
 		Ready: func() error {
-			if o, _ := d.book.Overview(api.Identity{}); o.Problem != "" {
+			if o, _ := d.state.Overview(api.Identity{}); o.Problem != "" {
 				return errors.New(o.Problem)
 			}
 			return nil
@@ -182,13 +182,13 @@ func (d *localDaemon) openServer() error {
 
 // run works until the context ends or a part cannot go on. Jobs keep running.
 func (d *localDaemon) run(ctx context.Context) error {
-	scheduler := daemon.Scheduler{State: d.book, Guard: d.guard, Metrics: d.metrics, Bidders: d.config.Bidders, Pace: d.config.Pace.D(), Log: d.log}
+	scheduler := daemon.Scheduler{State: d.state, Guard: d.guard, Metrics: d.metrics, Bidders: d.config.Bidders, Pace: d.config.Pace.D(), Log: d.log}
 	parts, err := scheduler.Parts()
 	if err != nil {
 		return err
 	}
 	return daemon.Run(ctx, append(parts,
-		daemon.Part{Name: "run jobs", Run: func(ctx context.Context) error { return d.machine.Run(ctx, d.book) }},
+		daemon.Part{Name: "run jobs", Run: func(ctx context.Context) error { return d.machine.Run(ctx, d.state) }},
 		daemon.Part{Name: "serve", Run: func(ctx context.Context) error { return d.server.Serve(ctx, d.listeners...) }},
 		daemon.Part{Name: "watch the machine", Run: d.watch},
 		daemon.Part{Name: "keep the journal", Run: func(ctx context.Context) error {
@@ -202,11 +202,11 @@ func (d *localDaemon) run(ctx context.Context) error {
 	)...)
 }
 
-// watch tells the book how the machine is, until the context ends.
+// watch tells the state how the machine is, until the context ends.
 func (d *localDaemon) watch(ctx context.Context) error {
 	const every = 2 * time.Second
 	for tick := time.Tick(every); ; {
-		d.book.SetProblem("machine", d.machine.Problem())
+		d.state.SetProblem("machine", d.machine.Problem())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -221,8 +221,8 @@ func (d *localDaemon) close() error {
 	for _, l := range d.listeners {
 		_ = l.Close() // Serve has closed them if it ran
 	}
-	if d.book != nil {
-		d.book.Close()
+	if d.state != nil {
+		d.state.Close()
 	}
 	if d.machine != nil {
 		errs = append(errs, d.machine.Close())
@@ -233,7 +233,7 @@ func (d *localDaemon) close() error {
 	return errors.Join(errs...)
 }
 
-// journal is the store as the book sees it, with a clock on it.
+// journal is the store as the state sees it, with a clock on it.
 type journal struct {
 	*store.Store
 	daemon *localDaemon
@@ -311,7 +311,7 @@ func readPool(path string) (*experience.Pool, error) {
 	return p, nil
 }
 
-// savePool is called by the book while nobody else can learn.
+// savePool is called by the state while nobody else can learn.
 func (d *localDaemon) savePool(p *experience.Pool) {
 	var b bytes.Buffer
 	err := p.Write(&b)

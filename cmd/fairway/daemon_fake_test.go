@@ -84,7 +84,7 @@ func (f *fake) CreateSearch(_ context.Context, who api.Identity, s api.SearchSpe
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if slices.ContainsFunc(f.hunts, func(o api.Search) bool { return o.ID == s.ID }) {
-		return api.Search{}, api.Errorf(api.Conflict, "there is an app %q already", s.ID).On("id").Try("choose another name")
+		return api.Search{}, api.Errorf(api.Conflict, "app %q already exists", s.ID).On("id").Try("choose another name")
 	}
 	value, best := 0.25, 0
 	made := api.Search{ID: s.ID, User: who.User, State: api.Running, Submitted: time.Now(), Spec: s, Best: &best, Trials: []api.Trial{
@@ -119,7 +119,7 @@ func (f *fake) Command(_ context.Context, who api.Identity, id sched.JobID, c ap
 	case err != nil:
 		return api.Job{}, err
 	case j.Status.Phase.Ended():
-		return api.Job{}, api.Errorf(api.Conflict, "job %s is %s already", id, j.State)
+		return api.Job{}, api.Errorf(api.Conflict, "job %s is already %s", id, j.State)
 	case c == api.Cancel:
 		j.State, j.Status.Phase, j.Reason = api.Cancelled, sched.Cancelled, nil
 	case c == api.Pause:

@@ -91,7 +91,7 @@ func pausedJob() api.Job {
 	return api.Job{
 		Spec: sched.Spec{ID: "vit-4", Tenant: "vision", Submitted: ago(3 * time.Hour), GPUs: 2}, State: api.Paused, PausedBy: "ann",
 		Status: sched.Status{Seq: 2, Since: ago(time.Hour), Starts: 1, Ran: sched.Duration(2 * time.Hour)},
-		Reason: &api.Reason{Code: "paused", Text: "paused by ann; it goes on after `fairway resume vit-4`"},
+		Reason: &api.Reason{Code: "paused", Text: "paused by ann; resume it with `fairway resume vit-4`"},
 	}
 }
 

@@ -98,7 +98,7 @@ func up(cmd *cobra.Command, c daemonConfig) error {
 	return errors.Join(err, d.close())
 }
 
-func (d *localDaemon) policySpec() string { _, spec := d.book.InForce(); return spec }
+func (d *localDaemon) policySpec() string { _, spec := d.state.InForce(); return spec }
 
 // dashboard returns a link that logs the one who starts the daemon in.
 func (d *localDaemon) dashboard() string {

@@ -42,11 +42,11 @@ func answer[Q any](secret string, respond func(context.Context, Q) (any, error))
 		shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		got := sha256.Sum256([]byte(shown))
 		if !ok || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			refuse(w, http.StatusUnauthorized, errors.New("the secret is not the one of this agent"))
+			refuse(w, http.StatusUnauthorized, errors.New("the secret is not this agent's"))
 			return
 		}
 		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-			refuse(w, http.StatusUnsupportedMediaType, errors.New("the question is not JSON"))
+			refuse(w, http.StatusUnsupportedMediaType, errors.New("the request is not JSON"))
 			return
 		}
 		data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxRequest))

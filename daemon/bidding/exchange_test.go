@@ -423,16 +423,16 @@ func TestWins(t *testing.T) {
 // backend counts snapshots.
 type backend struct {
 	loop.Backend
-	book *desk
+	state *desk
 }
 
-func (b backend) Snapshot(context.Context) (*sched.Snapshot, error) { return b.book.Look(), nil }
+func (b backend) Snapshot(context.Context) (*sched.Snapshot, error) { return b.state.Look(), nil }
 
 // TestGate: the bids are there before the snapshot is taken.
 func TestGate(t *testing.T) {
 	d := newDesk(t, node(0, 4))
 	d.bidder("a", 2, serve(t, bidding.Serve(good(), secret)))
-	g := d.exchange().Gate(backend{book: d})
+	g := d.exchange().Gate(backend{state: d})
 	if _, err := g.Snapshot(t.Context()); err != nil || d.bid("a") == nil {
 		t.Errorf("after Snapshot (%v) there is no bid", err)
 	}

@@ -22,7 +22,7 @@ const secret = "a secret of the test"
 
 var dawn = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-// desk is a book in memory.
+// desk is a state store in memory.
 type desk struct {
 	t       *testing.T
 	mu      sync.Mutex

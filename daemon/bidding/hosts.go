@@ -69,16 +69,16 @@ func (h Hosts) parse(address string) (*url.URL, error) {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("%.100q begins with %q; want http:// or https://", address, u.Scheme)
 	case u.User != nil:
-		return nil, errors.New("the URL holds a user; want none: the secret goes into a header")
+		return nil, errors.New("the URL contains a user; want none: the secret goes into a header")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, fmt.Errorf("%.100q has a query or a fragment; want none", address)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("%.100q names no host", address)
 	case slices.Contains(strings.Split(u.Path, "/"), ".."):
-		return nil, fmt.Errorf("%.100q goes up with ..; want a plain path", address)
+		return nil, fmt.Errorf("%.100q contains ..; want a plain path", address)
 	}
 	if !h.allows(u) {
-		return nil, fmt.Errorf("the daemon may not call %.100q; want an address of this machine, such as 127.0.0.1, or one that its configuration allows (bidders.hosts)", u.Host)
+		return nil, fmt.Errorf("the daemon is not allowed to call %.100q; want an address of this machine, such as 127.0.0.1, or one that its configuration allows (bidders.hosts)", u.Host)
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
 	return u, nil
@@ -132,6 +132,6 @@ func (h Hosts) control(u *url.URL) func(network, address string, _ syscall.RawCo
 		if trusted && !addr.IsLinkLocalUnicast() && !addr.IsMulticast() && !addr.IsUnspecified() {
 			return nil
 		}
-		return fmt.Errorf("%s leads to %s, which the daemon may not call", u.Host, addr)
+		return fmt.Errorf("%s leads to %s, which the daemon is not allowed to call", u.Host, addr)
 	}
 }

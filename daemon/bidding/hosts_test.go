@@ -98,7 +98,7 @@ func TestNoRedirect(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.Rho(t.Context(), bidding.RhoQuery{}); err == nil || !strings.Contains(err.Error(), "elsewhere") {
+		if _, err := a.Rho(t.Context(), bidding.RhoQuery{}); err == nil || !strings.Contains(err.Error(), "redirects are not followed") {
 			t.Errorf("%d: %v", status, err)
 		}
 		a.Close()

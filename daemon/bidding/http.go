@@ -104,13 +104,13 @@ func (a *HTTPAgent) Win(ctx context.Context, w Win) error { return a.ask(ctx, Wi
 func (a *HTTPAgent) ask(ctx context.Context, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
-		return fmt.Errorf("write the question: %w", err)
+		return fmt.Errorf("encode the request: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.deadline)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url.String()+path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("make the question: %w", err)
+		return fmt.Errorf("make the request: %w", err)
 	}
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set("Accept", "application/json")
@@ -141,7 +141,7 @@ func (a *HTTPAgent) unreached(ctx context.Context, err error) error {
 func (a *HTTPAgent) read(ctx context.Context, resp *http.Response, path string, out any) error {
 	switch {
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
-		return fault(Refused, "%s: it answered %s; an agent may not send the daemon elsewhere", path, resp.Status)
+		return fault(Refused, "%s: it answered %s; redirects are not followed", path, resp.Status)
 	case resp.StatusCode == http.StatusNoContent && out == nil:
 		return nil
 	case resp.StatusCode != http.StatusOK:
@@ -160,7 +160,7 @@ func (a *HTTPAgent) read(ctx context.Context, resp *http.Response, path string, 
 		return fault(Nonsense, "%s: the content type is %.60q; want application/json", path, resp.Header.Get("Content-Type"))
 	}
 	if err := decode(data, out, true); err != nil {
-		return fault(Nonsense, "%s: the answer cannot be read: %w", path, err)
+		return fault(Nonsense, "%s: cannot decode the answer: %w", path, err)
 	}
 	return nil
 }

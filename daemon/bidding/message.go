@@ -136,10 +136,10 @@ func decode(data []byte, v any, reply bool) error {
 		d.DisallowUnknownFields()
 	}
 	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("it is not what was asked for: %w", err)
+		return fmt.Errorf("unexpected content: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("there is more after the JSON object, at byte %d", d.InputOffset())
+		return fmt.Errorf("data after the JSON object, at byte %d", d.InputOffset())
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (x *Exchange) take(ctx context.Context, m *market, t *turn) {
 	}
 	if err := x.State.SetBid(context.WithoutCancel(ctx), t.address.App, bid, ""); err != nil {
 		if api.CodeOf(err) != api.Unknown { // its last job may have ended meanwhile
-			x.Log.Warn("keep bid", "app", t.address.App, "err", err)
+			x.Log.Warn("store bid", "app", t.address.App, "err", err)
 		}
 		t.bid = nil
 		return
@@ -62,8 +62,8 @@ func (x *Exchange) miss(ctx context.Context, s *seat) {
 		return
 	}
 	s.bid = nil
-	if err := x.State.SetBid(ctx, s.address.App, nil, "there was no time to ask its agent"); err != nil && api.CodeOf(err) != api.Unknown {
-		x.Log.Warn("take bid back", "app", s.address.App, "err", err)
+	if err := x.State.SetBid(ctx, s.address.App, nil, "there was no time to ask the agent"); err != nil && api.CodeOf(err) != api.Unknown {
+		x.Log.Warn("withdraw bid", "app", s.address.App, "err", err)
 	}
 }
 
@@ -106,10 +106,10 @@ func (x *Exchange) fail(ctx context.Context, s *seat, err error) {
 	s.pause = time.Now().Add(pause)
 	s.bid = nil
 	x.Observe(string(faultOf(err)))
-	x.Log.Warn("an agent loses its turn", "app", s.address.App, "reason", faultOf(err), "err", err, "failures", s.failures, "pause", pause)
+	x.Log.Warn("the agent loses its turn", "app", s.address.App, "reason", faultOf(err), "err", err, "failures", s.failures, "pause", pause)
 	err = x.State.SetBid(context.WithoutCancel(ctx), s.address.App, nil, "its agent was "+word(faultOf(err)))
 	if err != nil && api.CodeOf(err) != api.Unknown {
-		x.Log.Warn("take bid back", "app", s.address.App, "err", err)
+		x.Log.Warn("withdraw bid", "app", s.address.App, "err", err)
 	}
 }
 

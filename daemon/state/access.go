@@ -46,18 +46,18 @@ func (b *Store) CreateToken(ctx context.Context, who api.Identity, t api.Token) 
 	case t.Role == api.NoRole:
 		return api.Token{}, "", api.Errorf(api.Invalid, "is missing").On("role").Try("use viewer, user or admin")
 	case t.User == "" || len(t.User) > 100 || strings.ContainsAny(t.User, "\n\x00"):
-		return api.Token{}, "", api.Errorf(api.Invalid, "%.40q is empty, too long or holds control characters", t.User).On("user").Try("name who will use the token")
+		return api.Token{}, "", api.Errorf(api.Invalid, "%.40q is empty, too long or contains control characters", t.User).On("user").Try("name who will use the token")
 	case len(t.Name) > 200 || len(t.Tenant) > 100 || strings.ContainsAny(string(t.Tenant), "/\n\x00"):
-		return api.Token{}, "", api.Errorf(api.Invalid, "name or tenant is too long, or the tenant holds a slash").On("tenant")
+		return api.Token{}, "", api.Errorf(api.Invalid, "name or tenant is too long, or the tenant contains a slash").On("tenant")
 	case !t.Expires.IsZero() && !t.Expires.After(b.Now()):
-		return api.Token{}, "", api.Errorf(api.Invalid, "%s is past", t.Expires).On("expires").Try("give a time to come, or none")
+		return api.Token{}, "", api.Errorf(api.Invalid, "%s is in the past", t.Expires).On("expires").Try("give a time in the future, or none")
 	}
 	if t.Tenant == "" {
 		t.Tenant = DefaultTenant
 	}
 	var secret [32]byte
 	if _, err := rand.Read(secret[:]); err != nil {
-		return api.Token{}, "", api.Errorf(api.Internal, "no random numbers: %w", err)
+		return api.Token{}, "", api.Errorf(api.Internal, "read random numbers: %w", err)
 	}
 	text := tokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
 	hash := sha256.Sum256([]byte(text))

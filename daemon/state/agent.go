@@ -20,7 +20,7 @@ var _ api.Agents = (*Store)(nil)
 func (b *Store) Report(ctx context.Context, secret string, r api.AgentReport) (api.AgentAnswer, error) {
 	id, ok := attemptOf(b.Key, secret)
 	if !ok {
-		return api.AgentAnswer{}, api.Errorf(api.Denied, "the secret is of no attempt of this daemon")
+		return api.AgentAnswer{}, api.Errorf(api.Denied, "the secret does not belong to an attempt of this daemon")
 	}
 	return b.ReportFor(ctx, id, r)
 }
@@ -45,7 +45,7 @@ func (t *tx) report(id api.AttemptID, r *api.AgentReport) (api.AgentAnswer, erro
 			return api.AgentAnswer{}, err
 		}
 	}
-	answer := api.AgentAnswer{Stop: !current, Gang: gangSecret(t.book.Key, id)}
+	answer := api.AgentAnswer{Stop: !current, Gang: gangSecret(t.store.Key, id)}
 	if x.Job.Perf != nil {
 		if p, ok := x.Job.Perf.Params[t.mem.gpuType(x.Job.Placement)]; ok {
 			answer.Params = &p
@@ -86,7 +86,7 @@ func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
 // jobs of the same kind speak as long as the job itself knows little.
 func (t *tx) fit(x *entry, now *api.Training) (*goodput.Report, error) {
 	gpuType := t.mem.gpuType(x.Job.Placement)
-	prior := t.book.Pool.Prior(x.experienceKey(), experience.Default())
+	prior := t.store.Pool.Prior(x.experienceKey(), experience.Default())
 	own := &goodput.Profile{}
 	if p := x.Profiles[gpuType]; p != nil {
 		own = copyProfile(p)

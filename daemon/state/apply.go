@@ -27,7 +27,7 @@ const (
 // or is read from the journal.
 func (m *memory) apply(r *api.Record) error {
 	if r.Seq != m.Seq+1 {
-		return fmt.Errorf("it has number %d; want %d", r.Seq, m.Seq+1)
+		return fmt.Errorf("the record has number %d; want %d", r.Seq, m.Seq+1)
 	}
 	if e := r.Event; e != nil {
 		if err := m.event(r, *e); err != nil {
@@ -38,7 +38,7 @@ func (m *memory) apply(r *api.Record) error {
 		m.exit(r)
 	}
 	if r.Quarantine != nil {
-		m.quarantined(r)
+		m.setQuarantine(r)
 	}
 	if r.Policy != "" {
 		m.Policy, m.policyKept = r.Policy, true
@@ -93,7 +93,7 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 		if e.Moving {
 			verb = "move"
 		}
-		x.taken(r, &was, verb)
+		x.lostGPUs(r, &was, verb)
 	case sched.JobHeld:
 		x.held(r, &was, e)
 	case sched.JobFailed:
@@ -103,7 +103,7 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 		if e.Memory > 0 && x.Asked == 0 {
 			x.Asked = was.Memory
 		}
-		x.taken(r, &was, "fail")
+		x.lostGPUs(r, &was, "fail")
 	case sched.JobReported:
 		gpuType := m.gpuType(was.Placement)
 		x.reported(r, &was, gpuType)
@@ -157,12 +157,12 @@ func (x *entry) started(r *api.Record, was *sched.Job) {
 			return
 		}
 	}
-	x.note(api.Entry{At: r.At, Verb: "start", Attempt: x.Job.Starts, To: to, Why: r.Text})
+	x.addLedger(api.Entry{At: r.At, Verb: "start", Attempt: x.Job.Starts, To: to, Why: r.Text})
 }
 
 // taken books that the job lost its GPUs. What that cost is known when its
 // processes are gone; until then the price is what no checkpoint holds.
-func (x *entry) taken(r *api.Record, was *sched.Job, verb string) {
+func (x *entry) lostGPUs(r *api.Record, was *sched.Job, verb string) {
 	e := api.Entry{
 		At: r.At, Verb: verb, Attempt: was.Starts, From: was.Placement.GPUs(), Why: r.Text,
 		Lost: max(0, was.DoneBy(r.At)-was.CheckpointedWork), LostS: unsaved(was, r.At),
@@ -172,7 +172,7 @@ func (x *entry) taken(r *api.Record, was *sched.Job, verb string) {
 	if left || unborn {
 		e.Lost, e.LostS = 0, 0
 	}
-	x.note(e)
+	x.addLedger(e)
 }
 
 func (x *entry) held(r *api.Record, was *sched.Job, e sched.Event) {
@@ -181,7 +181,7 @@ func (x *entry) held(r *api.Record, was *sched.Job, e sched.Event) {
 		x.PausedBy = cmp.Or(r.Actor, "somebody")
 	}
 	if was.Phase == sched.Running {
-		x.taken(r, was, "pause")
+		x.lostGPUs(r, was, "pause")
 	}
 }
 
@@ -194,7 +194,7 @@ func unsaved(j *sched.Job, now time.Time) float64 {
 	return max(0, now.Sub(since).Seconds()) * float64(j.Placement.Milli()) / sched.WholeGPU
 }
 
-func (x *entry) note(e api.Entry) {
+func (x *entry) addLedger(e api.Entry) {
 	if len(x.Ledger) == maxLedger {
 		x.Ledger = slices.Delete(x.Ledger, 0, maxLedger/4)
 	}
@@ -273,7 +273,7 @@ func (m *memory) ended(x *entry, r *api.Record, was *sched.Job) {
 	x.Ended = r.At
 	x.PausedBy = ""
 	if was.Phase == sched.Running {
-		x.note(api.Entry{At: r.At, Verb: "end", Attempt: was.Starts, From: was.Placement.GPUs(), Why: r.Text})
+		x.addLedger(api.Entry{At: r.At, Verb: "end", Attempt: was.Starts, From: was.Placement.GPUs(), Why: r.Text})
 	}
 	m.Ends[e.Phase]++
 	m.GPUTime[e.Tenant] += e.GPUSeconds

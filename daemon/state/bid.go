@@ -29,7 +29,7 @@ const (
 )
 
 // Look returns the world now, for those who will not apply what they decide.
-func (b *Store) Look() *sched.Snapshot { return b.look() }
+func (b *Store) Look() *sched.Snapshot { return b.peek() }
 
 // Moved returns a channel that is closed when the journal has more records.
 func (b *Store) Moved() <-chan struct{} {
@@ -73,7 +73,7 @@ func (b *Store) SetBid(ctx context.Context, app sched.AppID, bid *sched.Bid, why
 		case bid == nil && a.Bid == nil:
 			return nil
 		case bid != nil && t.mem.bidder(app) < 0:
-			return api.Errorf(api.Conflict, "app %q has no bidder any more", app)
+			return api.Errorf(api.Conflict, "app %q no longer has a bidder", app)
 		}
 		t.actor, t.decides = "bidder", true
 		e := sched.Event{Kind: sched.AppBid, App: app, Text: why}
@@ -141,7 +141,7 @@ func (b *Store) SetBidder(ctx context.Context, who api.Identity, app sched.AppID
 	if c.Secret == "" {
 		var random [24]byte
 		if _, err := rand.Read(random[:]); err != nil {
-			return api.BidderView{}, api.Errorf(api.Internal, "no random numbers: %w", err)
+			return api.BidderView{}, api.Errorf(api.Internal, "read random numbers: %w", err)
 		}
 		made = base64.RawURLEncoding.EncodeToString(random[:])
 		c.Secret = made
@@ -161,7 +161,7 @@ func (b *Store) SetBidder(ctx context.Context, who api.Identity, app sched.AppID
 		if err := t.roomForBidder(d); err != nil {
 			return err
 		}
-		if err := t.dropBid(d.App, "another program bids from now on"); err != nil {
+		if err := t.dropBid(d.App, "another program bids for the app now"); err != nil {
 			return err
 		}
 		if err := t.add(api.Record{Bidder: &d, Text: d.URL + " bids for " + string(d.App)}); err != nil {
@@ -180,7 +180,7 @@ func (b *Store) checkBidder(who api.Identity, c api.BidderChange) error {
 		return err
 	}
 	if b.CheckBidder == nil {
-		return api.Errorf(api.Unavailable, "this daemon asks nobody to bid")
+		return api.Errorf(api.Unavailable, "this daemon does not support bidders")
 	}
 	if len(c.URL) > maxBidderURL {
 		return api.Errorf(api.Invalid, "has %d bytes", len(c.URL)).On("url").Try(fmt.Sprintf("use at most %d", maxBidderURL))
@@ -190,8 +190,8 @@ func (b *Store) checkBidder(who api.Identity, c api.BidderChange) error {
 	}
 	odd := func(r rune) bool { return r <= ' ' || r > '~' }
 	if n := len(c.Secret); n > 0 && (n < minBidderSecret || n > maxBidderSecret || strings.ContainsFunc(c.Secret, odd)) {
-		return api.Errorf(api.Invalid, "has %d bytes, or others than printable ASCII without spaces", n).On("secret").
-			Try(fmt.Sprintf("use %d to %d, or leave it out: the daemon makes one", minBidderSecret, maxBidderSecret))
+		return api.Errorf(api.Invalid, "has %d bytes, or characters other than printable ASCII", n).On("secret").
+			Try(fmt.Sprintf("use %d to %d, or leave it out to have the daemon generate one", minBidderSecret, maxBidderSecret))
 	}
 	return nil
 }
@@ -244,10 +244,10 @@ func (b *Store) RemoveBidder(ctx context.Context, who api.Identity, app sched.Ap
 		}
 		t.actor, t.decides = who.User, true
 		gone := api.Bidder{App: t.mem.Bidders[i].App, Tenant: t.mem.Bidders[i].Tenant, Removed: true}
-		if err := t.dropBid(gone.App, "nobody bids for the app any more"); err != nil {
+		if err := t.dropBid(gone.App, "no program bids for the app any more"); err != nil {
 			return err
 		}
-		return t.add(api.Record{Bidder: &gone, Text: "nobody bids for " + string(gone.App) + " any more"})
+		return t.add(api.Record{Bidder: &gone, Text: "no program bids for " + string(gone.App) + " any more"})
 	})
 }
 

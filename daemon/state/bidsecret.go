@@ -47,11 +47,11 @@ func openSecret(key []byte, d api.Bidder) (string, error) {
 	}
 	n := box.NonceSize()
 	if len(d.Sealed) < n {
-		return "", errors.New("its secret is missing; name the program again")
+		return "", errors.New("its secret is missing; register the program again")
 	}
 	secret, err := box.Open(nil, d.Sealed[:n], d.Sealed[n:], []byte(string(d.App)+"\x00"+d.URL))
 	if err != nil {
-		return "", fmt.Errorf("its secret was sealed with another key; name the program again: %w", err)
+		return "", fmt.Errorf("its secret was sealed with another key; register the program again: %w", err)
 	}
 	return string(secret), nil
 }

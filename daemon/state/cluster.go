@@ -256,7 +256,7 @@ func (b *Store) SetTenant(ctx context.Context, who api.Identity, tenant sched.Te
 		return api.TenantView{}, &api.Error{Code: api.Invalid, Message: err.Error(), Err: err}
 	}
 	if strings.ContainsAny(string(tenant.ID), "/\x00\n") || len(tenant.ID) > 100 {
-		return api.TenantView{}, api.Errorf(api.Invalid, "%.40q holds a slash, a line break or a zero byte, or is over 100 bytes", tenant.ID).On("id")
+		return api.TenantView{}, api.Errorf(api.Invalid, "%.40q contains a slash, a line break or a zero byte, or is longer than 100 bytes", tenant.ID).On("id")
 	}
 	err := b.commit(ctx, func(t *tx) error {
 		t.actor, t.decides = who.User, true

@@ -26,7 +26,7 @@ func (b *Store) Snapshot(context.Context) (*sched.Snapshot, error) {
 }
 
 // look is Snapshot for those who will not apply what they decide.
-func (b *Store) look() *sched.Snapshot {
+func (b *Store) peek() *sched.Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.mem.state.Frozen(b.mem.clock(b.Now()))
@@ -56,7 +56,7 @@ func (t *tx) decide(d loop.Decision) error {
 	t.actor = "scheduler"
 	number := t.mem.Decisions + 1
 	for i, j := range d.Snapshot.Jobs {
-		t.tell(d, i, j)
+		t.keepReason(d, i, j)
 	}
 	stopped, goal := map[sched.JobID]bool{}, map[sched.JobID]sched.Placement{}
 	for _, a := range d.Actions {
@@ -66,8 +66,8 @@ func (t *tx) decide(d loop.Decision) error {
 	}
 	held := t.mem.held()
 	basis := &api.Basis{Policy: d.Policy, Now: d.Snapshot.Now}
-	if t.book.seen.snapshot == d.Snapshot {
-		basis.Seen = t.book.seen.seq
+	if t.store.seen.snapshot == d.Snapshot {
+		basis.Seen = t.store.seen.seq
 	}
 	for _, a := range d.Actions {
 		j, ok := t.mem.state.Job(a.Job.ID)
@@ -80,7 +80,7 @@ func (t *tx) decide(d loop.Decision) error {
 				continue // it would lose what it has and get nothing
 			}
 			e.Kind = sched.JobStopped
-			e.Text = t.why(d, a)
+			e.Text = t.reasonToStop(d, a)
 			stopped[j.ID] = true
 			held.add(j.Placement, -1)
 		} else {
@@ -91,7 +91,7 @@ func (t *tx) decide(d loop.Decision) error {
 			e.Kind, e.Placement, e.Screening = sched.JobStarted, a.To, a.Screening
 			e.Text = "starts on " + a.To.Text(t.mem.state.Cluster())
 			if a.Screening {
-				e.Text += ", to see whether it works before it gets all it asks for"
+				e.Text += "for a trial run before it gets all the GPUs it asked for"
 			}
 		}
 		if err := t.add(api.Record{Event: &e, Text: e.Text, Decision: number, Basis: basis}); err != nil {
@@ -120,7 +120,7 @@ func (t *tx) takesWork(p sched.Placement) bool {
 }
 
 // tell keeps why a job waits, and the policy's memory.
-func (t *tx) tell(d loop.Decision, i int, j *sched.Job) {
+func (t *tx) keepReason(d loop.Decision, i int, j *sched.Job) {
 	x := t.mem.jobs[j.ID]
 	if x == nil {
 		return
@@ -142,7 +142,7 @@ func (t *tx) tell(d loop.Decision, i int, j *sched.Job) {
 }
 
 // why says why a job loses its GPUs, and to whom.
-func (t *tx) why(d loop.Decision, a sched.Action) string {
+func (t *tx) reasonToStop(d loop.Decision, a sched.Action) string {
 	if a.Moving {
 		for i, j := range d.Snapshot.Jobs {
 			if j == a.Job {
@@ -173,7 +173,7 @@ func overlap(p, q sched.Placement) bool {
 	return false
 }
 
-// Decided tells the book how long a decision took, for people to see.
+// Decided tells the state how long a decision took, for people to see.
 func (b *Store) Decided(d loop.Decision, took time.Duration) {
 	b.mu.Lock()
 	b.stats.lastMS = float64(took.Microseconds()) / 1000

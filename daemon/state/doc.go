@@ -16,12 +16,12 @@
 // acknowledged or acted on before it is durable, and a busy moment costs one
 // sync and not hundreds.
 //
-// If the journal refuses a batch, the memory is ahead of it: the book throws
-// its memory away and reads the journal again.
+// If the journal refuses a batch, the memory is ahead of it: the store drops
+// its memory and reads the journal again.
 //
 // # Files
 //
-// book.go opens and commits, apply.go turns records into memory, view.go memory
+// store.go opens and commits, apply.go turns records into memory, view.go memory
 // into what people see. jobs.go, agent.go, exit.go, decide.go, cluster.go,
 // access.go and feed.go each hold one service. fail.go says what follows from a
 // failure, quarantine.go from several on one node; screen.go and share.go what

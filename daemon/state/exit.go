@@ -52,8 +52,8 @@ func (t *tx) exited(x *entry, e api.Exit) error {
 	fails := active && current && !done && !e.Yielded && !e.Noticed
 	var next sched.Event
 	if fails {
-		next = t.verdict(x, &e)
-		next.Text = tale(&e)
+		next = t.afterFailure(x, &e)
+		next.Text = describeExit(&e)
 	} else {
 		e.Finding = nil // it was stopped: what it says while it leaves is nobody's failure
 	}
@@ -61,7 +61,7 @@ func (t *tx) exited(x *entry, e api.Exit) error {
 	if err := t.add(api.Record{Exit: &e, Text: e.Text()}); err != nil {
 		return err
 	}
-	if err := t.sentence(); err != nil {
+	if err := t.recordQuarantines(); err != nil {
 		return err
 	}
 	id := e.Job

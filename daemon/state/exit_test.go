@@ -312,7 +312,7 @@ func TestLearnsOnce(t *testing.T) {
 	}
 }
 
-// TestRecall: a book that begins anew knows what the one before has learned, from
+// TestRecall: a state store that begins anew knows what the one before has learned, from
 // records as well as from a snapshot.
 func TestRecall(t *testing.T) {
 	recall := func(c *Config) { c.Recall = true }
@@ -343,7 +343,7 @@ func TestRecall(t *testing.T) {
 	}
 	after := reopen(t, d.tape.copyTape(), d.clock, recall)
 	if d.Pool.Len() != 2 || text(after) != text(d) {
-		t.Errorf("%d records; the next book knows\n%s\nwant 2, and\n%s", d.Pool.Len(), text(after), text(d))
+		t.Errorf("%d records; the next store knows\n%s\nwant 2, and\n%s", d.Pool.Len(), text(after), text(d))
 	}
 	if without := reopen(t, d.tape.copyTape(), d.clock); without.Pool.Len() != 0 {
 		t.Errorf("without being asked it knows of %d; want none", without.Pool.Len())

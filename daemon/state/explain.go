@@ -66,22 +66,22 @@ func summary(e api.Explanation) string {
 	case api.Paused:
 		return fmt.Sprintf("It is %s.", j.Reason.Text)
 	case api.Stopping:
-		return fmt.Sprintf("It makes room: it was asked to save its work %s ago.", ago(e.Now, j.Status.Since))
+		return fmt.Sprintf("It is being preempted: it was asked to save its work %s ago.", ago(e.Now, j.Status.Since))
 	case api.Starting:
-		return fmt.Sprintf("It was given %s %s ago, and starts when they are clear.", where(j), ago(e.Now, j.Status.Since))
+		return fmt.Sprintf("It was given %s %s ago and starts as soon as they are free.", where(j), ago(e.Now, j.Status.Since))
 	case api.Running:
 		if j.Status.Screening {
-			return fmt.Sprintf("It is being screened: it has run on %s for %s, and may have all %d GPUs when it has done so for %s.",
+			return fmt.Sprintf("It is being screened: it has run on %s for %s, and gets all %d GPUs after %s.",
 				where(j), ago(e.Now, j.Status.Since), j.GPUs, short(j.Spec.Screen.D()))
 		}
 		s := fmt.Sprintf("It has run on %s for %s; its fair share is %.1f GPUs", where(j), ago(e.Now, j.Status.Since), j.FairShare)
 		if j.Rho > 0 {
-			s += fmt.Sprintf(", and it is set to end at %.2f times the time it would need alone on that share", j.Rho)
+			s += fmt.Sprintf("; it is on course to take %.2f times as long as it would alone on that share", j.Rho)
 		}
 		return s + "."
 	case api.Failed:
 		if j.Exit != nil {
-			return "It failed: " + tale(j.Exit) + "."
+			return "It failed: " + describeExit(j.Exit) + "."
 		}
 		return "It failed."
 	}

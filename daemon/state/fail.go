@@ -27,7 +27,7 @@ const (
 )
 
 // classify says why an attempt failed; nil: it did not, or nobody can say. It
-// takes some milliseconds, and is done before the book is locked.
+// takes some milliseconds, and is done before the state is locked.
 func (b *Store) classify(e *api.Exit) *diagnose.Finding {
 	if b.Failures == nil || e.OK() || e.Yielded || e.Noticed {
 		return nil
@@ -67,7 +67,7 @@ func (m *memory) nodesOf(p sched.Placement) []string {
 // verdict returns what follows from a failure of the attempt that runs, and
 // writes into the exit what was decided and why. All of it becomes part of the
 // journal: nothing is decided again when it is read.
-func (t *tx) verdict(x *entry, e *api.Exit) sched.Event {
+func (t *tx) afterFailure(x *entry, e *api.Exit) sched.Event {
 	if e.Lost {
 		return t.lost(x, e)
 	}
@@ -94,7 +94,7 @@ func (t *tx) verdict(x *entry, e *api.Exit) sched.Event {
 	next := t.again(e, wait)
 	next.Avoid = a.AvoidNodes
 	if len(a.AvoidNodes) > 0 && t.mem.usable() > len(a.AvoidNodes) {
-		e.Next += ", not on " + strings.Join(a.AvoidNodes, ", ") + " if it can be helped"
+		e.Next += ", not on " + strings.Join(a.AvoidNodes, ", ") + " if possible"
 	}
 	if !t.enlarge(x, e, &next) {
 		return failed(e)
@@ -108,13 +108,13 @@ func refused(x *entry, a diagnose.Advice, used int) string {
 	limit := x.Task.Retries
 	switch {
 	case x.Task.Retry == api.RetryNever:
-		return "the job asks for none (retry: never)"
+		return "the job allows none (retry: never)"
 	case x.Task.Retry == api.RetryAlways && used < limit:
 		return ""
 	case !a.Retry:
 		return a.Why
 	case limit == 0:
-		return "the job asks for none (retries: 0)"
+		return "the job allows none (retries: 0)"
 	case used >= limit:
 		return fmt.Sprintf("all %d retries are used up", limit)
 	}
@@ -131,7 +131,7 @@ func (t *tx) lost(x *entry, e *api.Exit) sched.Event {
 	}
 	next := t.again(e, backOff(n))
 	next.Avoid = unfit(e)
-	e.Next += " (which does not count as a retry)"
+	e.Next += " (does not count as a retry)"
 	return next
 }
 
@@ -147,9 +147,9 @@ func unfit(e *api.Exit) []string {
 }
 
 func (t *tx) again(e *api.Exit, wait time.Duration) sched.Event {
-	e.Next = "tried again at once"
+	e.Next = "retried at once"
 	if wait > 0 {
-		e.Next = "tried again in " + sched.Duration(wait.Round(time.Second)).String()
+		e.Next = "retried in " + sched.Duration(wait.Round(time.Second)).String()
 	}
 	return sched.Event{Kind: sched.JobFailed, Job: e.Job, Until: t.now.Add(wait)}
 }
@@ -176,7 +176,7 @@ func (t *tx) enlarge(x *entry, e *api.Exit, next *sched.Event) bool {
 		e.Next += fmt.Sprintf(", with %s of host memory for each GPU instead of %s", memorySize(max(next.Memory, j.Memory)), memorySize(j.Memory))
 	}
 	if a.SmallerBatch > 0 {
-		e.Next += fmt.Sprintf(", with %g of the batch on each GPU if the program can (FAIRWAY_BATCH_SCALE)", a.SmallerBatch)
+		e.Next += fmt.Sprintf(", with %g of the batch on each GPU if the program supports it (FAIRWAY_BATCH_SCALE)", a.SmallerBatch)
 		if j.GPUMemory > 0 { // what it said it needs was too little
 			next.GPUMemory = min(int64(1.5*float64(j.GPUMemory)), max(t.mem.largestGPU(j), j.GPUMemory))
 		}
@@ -240,7 +240,7 @@ func backOff(n int) time.Duration {
 }
 
 // tale tells the end of an attempt to people: what, why, and what next.
-func tale(e *api.Exit) string {
+func describeExit(e *api.Exit) string {
 	parts := []string{e.Text()}
 	if cause := e.Cause(); cause != "" {
 		parts = append(parts, cause)
@@ -273,5 +273,5 @@ func (m *memory) remember(x *entry, r *api.Record) {
 	if e.Advice != nil && e.Advice.SmallerBatch > 0 {
 		x.BatchScale = e.Advice.SmallerBatch
 	}
-	m.watch(x, r)
+	m.noteExit(x, r)
 }

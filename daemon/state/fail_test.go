@@ -64,15 +64,15 @@ func TestAdaptive(t *testing.T) {
 		check   func(*testing.T, api.Job, []api.Attempt)
 	}{
 		{name: "a bug is not tried again", retries: 3, exit: crash("x-1", 1, traceback), state: api.Failed, reason: "program-bug", next: "not retried: the program has a bug"},
-		{name: "unless its user insists", retries: 3, retry: api.RetryAlways, exit: crash("x-1", 1, traceback), state: api.Waiting, reason: "program-bug", next: "tried again in 5s", wait: firstBackOff},
+		{name: "unless its user insists", retries: 3, retry: api.RetryAlways, exit: crash("x-1", 1, traceback), state: api.Waiting, reason: "program-bug", next: "retried in 5s", wait: firstBackOff},
 		{name: "the network is tried again, later", retries: 3, exit: crash("x-1", 1, unreachable), state: api.Waiting, reason: "network", next: "retry 1 of 3", wait: time.Minute,
 			check: func(t *testing.T, j api.Job, _ []api.Attempt) {
 				if !slices.Equal(j.Status.Avoid, []string{"box"}) {
 					t.Errorf("avoids %q; want box", j.Status.Avoid)
 				}
 			}},
-		{name: "not without retries", exit: crash("x-1", 1, unreachable), state: api.Failed, reason: "network", next: "not retried: the job asks for none (retries: 0)"},
-		{name: "never", retries: 3, retry: api.RetryNever, exit: crash("x-1", 1, unreachable), state: api.Failed, reason: "network", next: "not retried: the job asks for none (retry: never)"},
+		{name: "not without retries", exit: crash("x-1", 1, unreachable), state: api.Failed, reason: "network", next: "not retried: the job allows none (retries: 0)"},
+		{name: "never", retries: 3, retry: api.RetryNever, exit: crash("x-1", 1, unreachable), state: api.Failed, reason: "network", next: "not retried: the job allows none (retry: never)"},
 		{name: "out of memory", retries: 3, spec: sched.Spec{GPUs: 1, Memory: 8 << 30}, exit: killed, state: api.Waiting, reason: "host-out-of-memory", next: "12.0 GiB of host memory for each GPU instead of 8.0 GiB", wait: 30 * time.Second,
 			check: func(t *testing.T, j api.Job, _ []api.Attempt) {
 				if j.Memory != 12<<30 {
@@ -289,7 +289,7 @@ func TestQuarantine(t *testing.T) {
 	// the memory alone is looked at.
 	payload, _, _ := d.tape.Snapshot()
 	m, err := restore(payload, 100)
-	if err != nil || m.Quarantines["box"].State != diagnose.Quarantined || m.court.State("box") != diagnose.Quarantined {
+	if err != nil || m.Quarantines["box"].State != diagnose.Quarantined || m.nodeHealth.State("box") != diagnose.Quarantined {
 		t.Fatalf("after a compaction: %+v, %v", m.Quarantines, err)
 	}
 	if err := d.Release(t.Context()); err != nil || norm(state(d)) != out {

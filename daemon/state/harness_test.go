@@ -126,7 +126,7 @@ func (c *clock) add(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// desk is a book with what a test needs around it.
+// desk is a state store with what a test needs around it.
 type desk struct {
 	*Store
 	t     testing.TB
@@ -292,7 +292,7 @@ func wantCode(t testing.TB, what string, err error, want api.Code) {
 	}
 }
 
-// dump is all that the book holds and shows, but for what no journal keeps.
+// dump is all that the state holds and shows, but for what no journal keeps.
 func (d *desk) dump() map[string]any {
 	d.t.Helper()
 	d.mu.Lock()

@@ -50,7 +50,7 @@ func (b *Store) resolve(o *api.Owner) error {
 	}
 	if o.Name == "" {
 		if b.OwnersOnly {
-			return api.Errorf(api.Denied, "the token names no user of this machine, and the daemon is root").Try("make a token with --run-as")
+			return api.Errorf(api.Denied, "the token is not tied to a user of this machine, and the daemon runs as root").Try("create a token with --run-as")
 		}
 		return nil
 	}
@@ -59,7 +59,7 @@ func (b *Store) resolve(o *api.Owner) error {
 	}
 	found, err := b.Lookup(o.Name)
 	if err != nil {
-		return api.Errorf(api.Conflict, "find user %q: %w", o.Name, err).Try("make the user, or make a token with another run_as")
+		return api.Errorf(api.Conflict, "find user %q: %w", o.Name, err).Try("create the user, or create a token with another run_as")
 	}
 	*o = found
 	return nil
@@ -69,14 +69,14 @@ func (b *Store) resolve(o *api.Owner) error {
 func (b *Store) complete(who api.Identity, s *api.Submission) error {
 	switch {
 	case s.ID != "":
-		return api.Errorf(api.Invalid, "%.40q was given", s.ID).On("id").Try("leave it out: the daemon chooses it; use name, or key to submit only once")
+		return api.Errorf(api.Invalid, "%.40q is set", s.ID).On("id").Try("leave it out: the daemon chooses the id; set name, or key to submit only once")
 	case s.Tenant == "":
 		s.Tenant = who.Tenant
 	case s.Tenant != who.Tenant && who.Role != api.Admin:
 		return api.Errorf(api.Denied, "%s may not submit for tenant %q", who.User, s.Tenant).On("tenant")
 	}
 	if strings.ContainsAny(string(s.App), "/\n") || len(s.App) > 100 {
-		return api.Errorf(api.Invalid, "%.40q has a slash or is over 100 bytes", s.App).On("app").Try("use a short word")
+		return api.Errorf(api.Invalid, "%.40q contains a slash or is longer than 100 bytes", s.App).On("app").Try("use a short word")
 	}
 	if s.App != "" {
 		s.App = appID(s.Tenant, s.App)
@@ -115,8 +115,8 @@ func (t *tx) submit(who api.Identity, list []api.Submission, ids []sched.JobID) 
 			n++
 		}
 	}
-	if n > max(t.book.MaxQueue, t.mem.state.Jobs()) {
-		return api.Errorf(api.TooMany, "%d jobs would be waiting or running; the limit is %d", n, t.book.MaxQueue).Try("try again when some have ended")
+	if n > max(t.store.MaxQueue, t.mem.state.Jobs()) {
+		return api.Errorf(api.TooMany, "%d jobs would be waiting or running; the limit is %d", n, t.store.MaxQueue).Try("try again when some have ended")
 	}
 	for i := range list {
 		// A job without an app is one of its own, named like the job: nobody may
@@ -190,7 +190,7 @@ func (t *tx) command(who api.Identity, id sched.JobID, c api.Command) error {
 		if c == api.Cancel && x.Job.Phase == sched.Cancelled {
 			return nil // asked twice
 		}
-		return api.Errorf(api.Conflict, "job %s is %s already", id, x.Job.Phase)
+		return api.Errorf(api.Conflict, "job %s is already %s", id, x.Job.Phase)
 	}
 	t.actor, t.decides = who.User, true
 	switch c {
@@ -268,7 +268,7 @@ func (m *memory) find(who api.Identity, id sched.JobID) (*entry, error) {
 	if !ok || !who.Sees(x.Job.Tenant) {
 		remedy := "list the jobs with `fairway ps --all`"
 		if last := m.lastNamed(who, string(id)); last != "" {
-			remedy = fmt.Sprintf("the last one of that name is %s; %s", last, remedy)
+			remedy = fmt.Sprintf("the latest job with that name is %s; %s", last, remedy)
 		}
 		return nil, api.Errorf(api.Unknown, "no job %q", id).Try(remedy)
 	}
@@ -313,7 +313,7 @@ func (b *Store) List(who api.Identity, f api.JobFilter) (api.JobPage, error) {
 	if f.After != "" {
 		x, err := b.mem.find(who, f.After)
 		if err != nil {
-			return api.JobPage{}, api.Errorf(api.Invalid, "no job %q", f.After).On("after").Try("begin again without it")
+			return api.JobPage{}, api.Errorf(api.Invalid, "no job %q", f.After).On("after").Try("start again without it")
 		}
 		after = x.Job.Seq
 	}

@@ -21,11 +21,11 @@ type memory struct {
 	jobs  map[sched.JobID]*entry
 	keys  map[string]sched.JobID // client keys, by tenant and key
 	// searches are those of Saved by their id; trials are by the key of their job.
-	searches map[sched.AppID]*searchEntry
-	trials   map[string]trialRef
-	keep     int
-	court    *diagnose.Quarantine
-	verdicts []diagnose.NodeChange // of the court, on the last exit
+	searches      map[sched.AppID]*searchEntry
+	trials        map[string]trialRef
+	keep          int
+	nodeHealth    *diagnose.Quarantine
+	healthChanges []diagnose.NodeChange // of the court, on the last exit
 	// policyKept says that the journal names the policy; else it is the one of the
 	// configuration, until a record says so.
 	policyKept bool
@@ -98,7 +98,7 @@ func newMemory(keep int) *memory {
 	return &memory{
 		Saved: Saved{Ends: map[sched.Phase]int{}, GPUTime: map[sched.TenantID]float64{}},
 		state: sched.NewState(c), jobs: map[sched.JobID]*entry{}, keys: map[string]sched.JobID{}, keep: keep,
-		searches: map[sched.AppID]*searchEntry{}, trials: map[string]trialRef{}, court: newCourt(),
+		searches: map[sched.AppID]*searchEntry{}, trials: map[string]trialRef{}, nodeHealth: newNodeHealth(),
 	}
 }
 
@@ -191,7 +191,7 @@ func restore(payload []byte, keep int) (*memory, error) {
 	}
 	for _, e := range m.Saved.Ended {
 		if e.Job == nil {
-			return nil, fmt.Errorf("an ended job has no job in it")
+			return nil, fmt.Errorf("an ended entry lacks its job")
 		}
 		m.put(e)
 	}
@@ -202,7 +202,7 @@ func restore(payload []byte, keep int) (*memory, error) {
 		m.GPUTime = map[sched.TenantID]float64{}
 	}
 	m.putSearches()
-	m.recall()
+	m.rebuildNodeHealth()
 	m.Saved.State, m.Active = sched.Saved{}, nil
 	m.policyKept = m.Policy != ""
 	return m, nil

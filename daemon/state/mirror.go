@@ -11,7 +11,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Mirrored is a job that was made from an object outside the book.
+// Mirrored is a job that was made from an object outside the state.
 type Mirrored struct {
 	ID     sched.JobID
 	Tenant sched.TenantID

@@ -20,7 +20,7 @@ const clusterActor = "cluster"
 // changes nothing leaves no record.
 //
 // Of the GPUs that others hold, only the number counts: who uses which GPU is not
-// known where the cluster hands them out. The book chooses which to set aside,
+// known where the cluster hands them out. The state chooses which to set aside,
 // the same ones as before where it can, and never what a job holds: others who
 // are in the way of a job are the executor's to see. For the same reason a node
 // never has fewer CPUs or less memory than its jobs hold.
@@ -31,7 +31,7 @@ func (b *Store) SetNodes(ctx context.Context, nodes []sched.Node) error {
 	named := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
 		if named[n.Name] {
-			return fmt.Errorf("set nodes: node %q is there twice; names must differ", n.Name)
+			return fmt.Errorf("set nodes: node %q is listed twice; names must differ", n.Name)
 		}
 		named[n.Name] = true
 	}
@@ -106,7 +106,7 @@ func (t *tx) setNode(n sched.Node, held map[int]nodeUse) error {
 	if old.State != sched.Down && equalNode(old, t.mem.settled(n, old, held[i])) {
 		return nil
 	}
-	err := t.vacate(i, "node "+n.Name+" has other GPUs now", func(j *sched.Job, s sched.Slice) bool {
+	err := t.vacate(i, "the GPUs of node "+n.Name+" have changed", func(j *sched.Job, s sched.Slice) bool {
 		return s.GPUs&^sched.FirstGPUs(n.GPUs) != 0 || !j.Accepts(n.Type) || n.Type != old.Type && len(j.Placement) > 1 ||
 			n.GPUMemory > 0 && n.GPUMemory < old.GPUMemory
 	})

@@ -36,7 +36,7 @@ func (b *Store) SetPolicy(ctx context.Context, who api.Identity, spec string, dr
 		return api.PolicyChange{}, err
 	}
 	_, from := b.InForce()
-	change, err := foresee(next, b.look())
+	change, err := foresee(next, b.peek())
 	if err != nil {
 		return api.PolicyChange{}, err
 	}
@@ -52,7 +52,7 @@ func (b *Store) SetPolicy(ctx context.Context, who api.Identity, spec string, dr
 			return err
 		}
 		t.actor, t.decides = who.User, true
-		if err := t.add(api.Record{Policy: spec, Text: "the policy was " + t.mem.Policy}); err != nil {
+		if err := t.add(api.Record{Policy: spec, Text: "previous policy: " + t.mem.Policy}); err != nil {
 			return err
 		}
 		b.policy = fresh

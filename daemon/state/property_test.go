@@ -16,7 +16,7 @@ import (
 	"github.com/fairway-gpu/fairway/store"
 )
 
-// player does random things to a book and plays its executor: attempts that run
+// player does random things to a state store and plays its executor: attempts that run
 // are in up, and one begins only when its GPUs and its job are clear.
 type player struct {
 	*desk

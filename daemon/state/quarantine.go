@@ -33,11 +33,11 @@ type nodeEvent struct {
 	Job      string             `json:"job,omitempty"`
 	User     string             `json:"user,omitempty"`
 	Category diagnose.Category  `json:"category,omitempty"`
-	Convicts bool               `json:"convicts,omitempty"`
+	Flags    bool               `json:"convicts,omitempty"`
 	Text     string             `json:"text,omitempty"`
 }
 
-func newCourt() *diagnose.Quarantine {
+func newNodeHealth() *diagnose.Quarantine {
 	q, err := diagnose.NewQuarantine(diagnose.DefaultQuarantine())
 	if err != nil {
 		panic(err) // its own defaults
@@ -46,7 +46,7 @@ func newCourt() *diagnose.Quarantine {
 }
 
 // tellCourt tells the court what happened and returns what it decides.
-func (m *memory) tellCourt(e nodeEvent) []diagnose.NodeChange {
+func (m *memory) noteNode(e nodeEvent) []diagnose.NodeChange {
 	old := e.At.Add(-nodeLogAge)
 	if n := len(m.NodeLog); n >= maxNodeLog || n > 0 && m.NodeLog[0].At.Before(old) {
 		keep := slices.IndexFunc(m.NodeLog, func(o nodeEvent) bool { return !o.At.Before(old) })
@@ -56,29 +56,29 @@ func (m *memory) tellCourt(e nodeEvent) []diagnose.NodeChange {
 		m.NodeLog = slices.Clone(m.NodeLog[min(n, max(keep, n-maxNodeLog*3/4)):])
 	}
 	m.NodeLog = append(m.NodeLog, e)
-	return m.court.Apply(e.event())
+	return m.nodeHealth.Apply(e.event())
 }
 
 func (e nodeEvent) event() diagnose.NodeEvent {
 	return diagnose.NodeEvent{At: e.At, Kind: e.Kind, Nodes: e.Nodes, Job: e.Job, User: e.User,
-		Finding: diagnose.Finding{Category: e.Category, Node: e.Convicts, Text: e.Text}}
+		Finding: diagnose.Finding{Category: e.Category, Node: e.Flags, Text: e.Text}}
 }
 
 // recall makes the court anew from what a snapshot holds.
-func (m *memory) recall() {
-	m.court = newCourt()
+func (m *memory) rebuildNodeHealth() {
+	m.nodeHealth = newNodeHealth()
 	for _, n := range m.state.Cluster().Nodes {
 		if n.State != sched.Down {
-			m.court.Apply(diagnose.NodeEvent{At: time.Time{}, Kind: diagnose.NodeAdded, Nodes: []string{n.Name}})
+			m.nodeHealth.Apply(diagnose.NodeEvent{At: time.Time{}, Kind: diagnose.NodeAdded, Nodes: []string{n.Name}})
 		}
 	}
 	for _, e := range m.NodeLog {
-		m.court.Apply(e.event())
+		m.nodeHealth.Apply(e.event())
 	}
 }
 
 // watch tells the court how the attempt of a running job ended.
-func (m *memory) watch(x *entry, r *api.Record) {
+func (m *memory) noteExit(x *entry, r *api.Record) {
 	e := r.Exit
 	n := nodeEvent{
 		At: r.At, Kind: diagnose.AttemptDone, Nodes: m.nodesOf(x.Job.Placement),
@@ -91,18 +91,18 @@ func (m *memory) watch(x *entry, r *api.Record) {
 		if slices.ContainsFunc(e.Host, func(h diagnose.Event) bool { return h.Kind == api.HostRestarted }) {
 			return // it is back: who restarted it knows why
 		}
-		n.Kind, n.Category, n.Convicts, n.Text = diagnose.AttemptLost, f.Category, f.Node, f.Text
+		n.Kind, n.Category, n.Flags, n.Text = diagnose.AttemptLost, f.Category, f.Node, f.Text
 		if f.Node {
 			n.Text += fmt.Sprintf(" (the attempt held %s)", x.Job.Placement.Text(m.state.Cluster()))
 		}
 	}
-	m.verdicts = m.tellCourt(n)
+	m.healthChanges = m.noteNode(n)
 }
 
 // sentence makes records of what the court has decided on the last exit.
-func (t *tx) sentence() error {
-	changes := t.mem.verdicts
-	t.mem.verdicts = nil
+func (t *tx) recordQuarantines() error {
+	changes := t.mem.healthChanges
+	t.mem.healthChanges = nil
 	for _, c := range changes {
 		i, ok := t.mem.state.Cluster().Node(c.Node)
 		if !ok {
@@ -127,11 +127,11 @@ func (t *tx) sentence() error {
 }
 
 // quarantined keeps what was decided about a node.
-func (m *memory) quarantined(r *api.Record) {
+func (m *memory) setQuarantine(r *api.Record) {
 	c := *r.Quarantine
 	if c.State == diagnose.InUse {
 		delete(m.Quarantines, c.Node)
-		m.tellCourt(nodeEvent{At: r.At, Kind: diagnose.ProbeGood, Nodes: []string{c.Node}})
+		m.noteNode(nodeEvent{At: r.At, Kind: diagnose.ProbeGood, Nodes: []string{c.Node}})
 		return
 	}
 	if m.Quarantines == nil {
@@ -160,28 +160,28 @@ func (m *memory) nodeSet(r *api.Record, there bool) {
 		return
 	case accused && byPerson:
 		delete(m.Quarantines, n.Name)
-		e.Kind = diagnose.Pardoned
+		e.Kind = diagnose.Cleared
 	}
-	m.tellCourt(e)
+	m.noteNode(e)
 }
 
 // Release takes nodes back whose quarantine is over. It is called every now and
 // then.
 func (b *Store) Release(ctx context.Context) error {
 	b.mu.RLock()
-	due := b.mem.overdue(b.mem.clock(b.Now()))
+	due := b.mem.quarantineOver(b.mem.clock(b.Now()))
 	b.mu.RUnlock()
 	if len(due) == 0 {
 		return nil
 	}
 	return b.commit(ctx, func(t *tx) error {
 		t.actor, t.decides = "machine", true
-		for _, name := range t.mem.overdue(t.now) {
+		for _, name := range t.mem.quarantineOver(t.now) {
 			c := diagnose.NodeChange{Node: name, State: diagnose.InUse, Why: "its quarantine is over"}
 			r := api.Record{Quarantine: &c, Text: fmt.Sprintf("node %s takes work again: %s", name, c.Why)}
 			i, ok := t.mem.state.Cluster().Node(name)
 			if t.mem.Quarantines[name].State == diagnose.Withheld {
-				c.Why = "nothing new is held against it"
+				c.Why = "no new failures"
 				r.Text = fmt.Sprintf("node %s: %s", name, c.Why)
 			} else if ok && t.mem.state.Cluster().Nodes[i].State == sched.Cordoned {
 				node := t.mem.state.Cluster().Nodes[i]
@@ -196,7 +196,7 @@ func (b *Store) Release(ctx context.Context) error {
 	})
 }
 
-func (m *memory) overdue(now time.Time) []string {
+func (m *memory) quarantineOver(now time.Time) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(m.Quarantines)) {
 		if !m.Quarantines[name].Until.After(now) {
@@ -215,7 +215,7 @@ func (b *Store) Note(ctx context.Context, text string) error {
 }
 
 // outOfUse counts the nodes in quarantine.
-func (m *memory) outOfUse() int {
+func (m *memory) quarantined() int {
 	n := 0
 	for _, c := range m.Quarantines {
 		if c.State == diagnose.Quarantined {

@@ -14,7 +14,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// largeCluster is a book with nodes of 8 GPUs and jobs of 2 GPUs, of which as many run
+// largeCluster is a state store with nodes of 8 GPUs and jobs of 2 GPUs, of which as many run
 // as there is room for.
 func largeCluster(b testing.TB, nodes, jobs int) *desk {
 	b.Helper()

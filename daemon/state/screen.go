@@ -79,8 +79,8 @@ func (t *tx) prepare(s *api.Submission) {
 	case err != nil:
 	case given:
 		s.Spec.Screen = asked
-	case t.book.Screen > 0 && s.GPUs > 1:
-		s.Spec.Screen = sched.Duration(diagnose.ScreenFor(t.like().outcomes(s, t.now), t.now, t.book.Screen))
+	case t.store.Screen > 0 && s.GPUs > 1:
+		s.Spec.Screen = sched.Duration(diagnose.ScreenFor(t.like().outcomes(s, t.now), t.now, t.store.Screen))
 	}
 	s.Screen = ""
 	if !s.Shareable || s.GPUUtil > 0 && s.GPUMemory > 0 {

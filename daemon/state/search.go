@@ -74,14 +74,14 @@ func (m *memory) roomFor(id sched.AppID) error {
 		}
 	}
 	if open >= MaxSearches {
-		return api.Errorf(api.TooMany, "%d searches go on already", open).Try("try again when some have ended")
+		return api.Errorf(api.TooMany, "%d searches are running", open).Try("try again when some have ended")
 	}
 	taken := m.searches[id] != nil
 	for _, x := range m.jobs {
 		taken = taken || x.Job.App == id
 	}
 	if taken {
-		return api.Errorf(api.Conflict, "there is an app %q already", id).On("id").Try("choose another name")
+		return api.Errorf(api.Conflict, "app %q already exists", id).On("id").Try("choose another name")
 	}
 	return nil
 }
@@ -133,9 +133,9 @@ func (b *Store) NoteSearch(ctx context.Context, r api.SearchRecord) error {
 		s := t.mem.searches[r.ID]
 		switch {
 		case s == nil || s.Over():
-			return api.Errorf(api.Conflict, "search %s goes on no longer", r.ID)
+			return api.Errorf(api.Conflict, "search %s is over", r.ID)
 		case r.Spec != nil || r.Command != "":
-			return api.Errorf(api.Invalid, "a note creates no search and commands none")
+			return api.Errorf(api.Invalid, "a note cannot create or command a search")
 		case len(r.Propose) > 0 && (s.PausedBy != "" || r.Propose[0].Number != len(s.Trials)):
 			return api.Errorf(api.Conflict, "search %s has %d trials (paused by %q)", r.ID, len(s.Trials), s.PausedBy)
 		}
@@ -157,7 +157,7 @@ func noteText(r *api.SearchRecord) string {
 		parts = append(parts, fmt.Sprintf("try trial %d", p.Number))
 	}
 	for _, p := range r.Promote {
-		parts = append(parts, fmt.Sprintf("go on with trial %d", p.Trial))
+		parts = append(parts, fmt.Sprintf("continue trial %d", p.Trial))
 	}
 	for _, p := range r.Stop {
 		parts = append(parts, fmt.Sprintf("stop trial %d: %s", p.Trial, p.Why))

@@ -123,7 +123,7 @@ func (m *memory) admits(t sched.TenantID, key string) error {
 	case !ok:
 		return nil
 	case ref.search.Over():
-		return api.Errorf(api.Conflict, "search %s goes on no longer", ref.search.ID)
+		return api.Errorf(api.Conflict, "search %s is over", ref.search.ID)
 	case ref.search.PausedBy != "":
 		return api.Errorf(api.Conflict, "search %s is paused", ref.search.ID)
 	}

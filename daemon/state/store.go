@@ -34,7 +34,7 @@ type Journal interface {
 	Compact(snapshot []byte, upTo uint64) error
 }
 
-// Config is what a book needs.
+// Config is what a state store needs.
 type Config struct {
 	Journal  Journal
 	Node     sched.Node      // the machine as it is now; no name: nodes come by SetNodes
@@ -113,7 +113,7 @@ type stats struct {
 	problem map[string]string // by who has it
 }
 
-// change is a request to change the book.
+// change is a request to change the state.
 type change struct {
 	do   func(*tx) error
 	done chan error
@@ -148,7 +148,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	go b.committer()
 	if err := b.commit(ctx, b.noteMachine); err != nil {
 		b.Close()
-		return nil, fmt.Errorf("take note of the machine: %w", err)
+		return nil, fmt.Errorf("record the machine: %w", err)
 	}
 	return b, nil
 }
@@ -204,7 +204,7 @@ func (b *Store) reload() error {
 	}
 	p, err := b.buildPolicy(m.Policy)
 	if err != nil {
-		return fmt.Errorf("the journal asks for a policy that cannot be had: %w", err)
+		return fmt.Errorf("the journal names a policy that is not available: %w", err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -220,7 +220,7 @@ func (b *Store) reload() error {
 
 // tx is one change in the making.
 type tx struct {
-	book    *Store
+	store   *Store
 	mem     *memory
 	now     time.Time
 	actor   string
@@ -255,7 +255,7 @@ func (b *Store) commit(ctx context.Context, do func(*tx) error) error {
 	select {
 	case b.changes <- c:
 	case <-ctx.Done():
-		return api.Errorf(api.Unavailable, "the request was given up: %w", ctx.Err())
+		return api.Errorf(api.Unavailable, "the request was abandoned: %w", ctx.Err())
 	case <-b.closed:
 		return api.Errorf(api.Unavailable, "the daemon is stopping").Try("try again when it is back")
 	}
@@ -333,10 +333,10 @@ func (b *Store) applyBatch(batch []change) (errs []error, records []api.Record, 
 	errs = make([]error, len(batch))
 	like := sync.OnceValue(b.mem.alike) // once for all that are submitted together
 	for i, c := range batch {
-		t := &tx{book: b, mem: b.mem, now: b.mem.clock(b.Now()), like: like}
+		t := &tx{store: b, mem: b.mem, now: b.mem.clock(b.Now()), like: like}
 		errs[i] = c.do(t)
 		if errs[i] != nil && len(t.records) > 0 {
-			return errs, nil, false, fmt.Errorf("a change was half made: %w", errs[i])
+			return errs, nil, false, fmt.Errorf("a change was only partly applied: %w", errs[i])
 		}
 		records = append(records, t.records...)
 		decides = decides || t.decides
@@ -356,7 +356,7 @@ func (b *Store) write(records []api.Record) error {
 	}
 	first, err := b.Journal.Append(context.Background(), payloads...)
 	if err != nil {
-		return api.Errorf(api.Unavailable, "the journal cannot be written: %w", err).Try("free some disk space or look at the daemon's log; nothing was changed")
+		return api.Errorf(api.Unavailable, "cannot write the journal: %w", err).Try("free some disk space or look at the daemon's log; nothing was changed")
 	}
 	if first != records[0].Seq {
 		return api.Errorf(api.Internal, "the journal gave number %d to record %d", first, records[0].Seq)
@@ -366,14 +366,14 @@ func (b *Store) write(records []api.Record) error {
 
 // recover goes back to what the journal holds.
 func (b *Store) recover(cause error) {
-	b.Log.Error("change the book", "err", cause)
+	b.Log.Error("commit to the journal", "err", cause)
 	b.SetProblem("journal", cause.Error())
 	for {
 		err := b.reload()
 		if err == nil {
 			return
 		}
-		b.Log.Error("read the journal again", "err", err)
+		b.Log.Error("reload the journal", "err", err)
 		time.Sleep(time.Second)
 	}
 }

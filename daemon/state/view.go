@@ -71,30 +71,30 @@ func (b *Store) waitsFor(x *entry) string {
 func (b *Store) reason(x *entry) *api.Reason {
 	switch {
 	case x.PausedBy == api.SearchActor(x.Job.App):
-		return &api.Reason{Code: "compared", Text: "waits until other trials of its search have come as far, to be compared with them"}
+		return &api.Reason{Code: "compared", Text: "waiting for other trials of its search to get as far, to compare them"}
 	case x.PausedBy != "":
-		return &api.Reason{Code: "paused", Text: "paused by " + x.PausedBy + "; it goes on after `fairway resume " + string(x.Job.ID) + "`"}
+		return &api.Reason{Code: "paused", Text: "paused by " + x.PausedBy + "; resume it with `fairway resume " + string(x.Job.ID) + "`"}
 	case x.reason.Code == sched.Ok:
-		return &api.Reason{Code: "new", Text: "not looked at yet; the next decision comes within a second"}
+		return &api.Reason{Code: "new", Text: "not considered yet; the next decision comes within a second"}
 	}
 	r := &api.Reason{Code: x.reason.Code.String(), Text: x.reason.TextFor(x.Job, b.mem.state.Cluster()), Until: x.reason.Until}
 	if x.reason.Code == sched.BackOff && x.Exit != nil {
-		r.Text += "; the last one ended: " + x.Exit.Text()
+		r.Text += "; the last attempt ended: " + x.Exit.Text()
 	}
 	if x.reason.Code == sched.Behind && x.reason.Have >= x.reason.Need {
 		r.Text += ", and they go first" // enough, so the number alone says nothing
 	}
 	if x.reason.Code == sched.Impossible {
-		r.Text += lacks(x.Job, b.mem.state.Cluster())
+		r.Text += unmetNeed(x.Job, b.mem.state.Cluster())
 	}
 	if x.reason.Code == sched.Impossible && slices.ContainsFunc(b.mem.state.Cluster().Nodes, func(n sched.Node) bool { return n.Others != 0 }) {
-		r.Text += ", while programs outside of Fairway hold GPUs"
+		r.Text += "; programs outside Fairway hold some GPUs"
 	}
-	if n := b.mem.outOfUse(); n > 0 && (x.reason.Code == sched.Impossible || x.reason.Code == sched.Full) {
+	if n := b.mem.quarantined(); n > 0 && (x.reason.Code == sched.Impossible || x.reason.Code == sched.Full) {
 		r.Text += fmt.Sprintf("; nodes in quarantine: %d", n)
 	}
 	if x.reason.Code == sched.Impossible && x.Job.Selector == "" && b.mem.state.Cluster().HasDedicated() {
-		r.Text += ", besides those that are kept for jobs which need a mark"
+		r.Text += ", not counting nodes dedicated to jobs that select them"
 	}
 	if r.Until.IsZero() && (x.reason.Code == sched.Full || x.reason.Code == sched.Behind) {
 		r.Until = b.earliest(x)

@@ -98,5 +98,5 @@ func (m *Mirror) worded(mark, text string) string {
 	if words := m.Constraints.Words(mark); mark != "" && words != "" {
 		text = strings.NewReplacer("bear the mark "+mark, "satisfy "+words, "bears the mark "+mark, "satisfies "+words).Replace(text)
 	}
-	return strings.ReplaceAll(text, "besides those that are kept for jobs which need a mark", "besides nodes with taints that its template does not tolerate")
+	return strings.ReplaceAll(text, "not counting nodes dedicated to jobs that select them", "besides nodes with taints that its template does not tolerate")
 }

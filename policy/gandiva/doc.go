@@ -97,7 +97,7 @@
 //   - Jobs that are not preemptible neither take turns nor move.
 //   - A packed job whose partner ends keeps its half until it is moved: the other
 //     half can only be used by packing again. To widen it would cost a restart
-//     and bring nothing, since the half is a book-keeping share, not a cap.
+//     and bring nothing, since the half is a state store-keeping share, not a cap.
 //   - Packing is for jobs of the same number of GPUs, on all of them.
 //   - Defragmentation takes "the loss is negligible" for granted, but moves only
 //     to servers of the same GPU type, and only if it empties a server.

@@ -60,11 +60,11 @@ var (
 
 const tick = 5 * time.Second
 
-// daemon is a book on a machine of 8 GPUs, with a clock of the test's own and
+// daemon is a state store on a machine of 8 GPUs, with a clock of the test's own and
 // processes that only exist as a number of seconds left.
 type daemon struct {
 	t       *testing.T
-	book    *state.Store
+	state   *state.Store
 	journal *lines
 	guard   *guard.Guard
 	mu      sync.Mutex
@@ -98,14 +98,14 @@ func newDaemon(t *testing.T, spec string, coming []arrival) *daemon {
 	if d.guard, err = guard.New(guard.Default()); err != nil {
 		t.Fatal(err)
 	}
-	d.book, err = state.Open(t.Context(), state.Config{
+	d.state, err = state.Open(t.Context(), state.Config{
 		Journal: d.journal, Node: sched.Node{Name: "box", GPUs: 8, Type: "t4"}, Policies: policy.Builtin(), Standard: spec,
 		Key: make([]byte, 32), Now: d.clock, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(d.book.Close)
+	t.Cleanup(d.state.Close)
 	return d
 }
 
@@ -126,13 +126,13 @@ func (d *daemon) must(err error) {
 // decide does what the loop does; between looking and deciding something else
 // may happen.
 func (d *daemon) decide(between func([]sched.Action)) {
-	s, err := d.book.Snapshot(d.t.Context())
+	s, err := d.state.Snapshot(d.t.Context())
 	d.must(err)
-	p, spec := d.book.InForce()
+	p, spec := d.state.InForce()
 	actions, plan, err := sched.Decide(d.guard.Over(p), s)
 	d.must(err)
 	between(actions)
-	d.must(d.book.Apply(d.t.Context(), loop.Decision{Policy: spec, Snapshot: s, Actions: actions, Plan: plan, Vetoes: d.guard.Vetoes()}))
+	d.must(d.state.Apply(d.t.Context(), loop.Decision{Policy: spec, Snapshot: s, Actions: actions, Plan: plan, Vetoes: d.guard.Vetoes()}))
 	d.guard.Carried(s, plan)
 }
 
@@ -141,7 +141,7 @@ func (d *daemon) arrive() {
 	for len(d.coming) > 0 && !d.coming[0].at.After(d.now) {
 		a := d.coming[0]
 		d.coming = d.coming[1:]
-		jobs, err := d.book.Submit(d.t.Context(), admin, []api.Submission{a.job})
+		jobs, err := d.state.Submit(d.t.Context(), admin, []api.Submission{a.job})
 		d.must(err)
 		id := jobs[0].ID
 		d.left[id], d.whole[id], d.agents[id] = a.seconds, a.seconds, a.agent
@@ -151,10 +151,10 @@ func (d *daemon) arrive() {
 	}
 }
 
-// work lets the processes work for a tick and tells the book who has left.
+// work lets the processes work for a tick and tells the state who has left.
 func (d *daemon) work() {
 	now := map[api.AttemptID]api.Attempt{}
-	for _, a := range d.book.Attempts() {
+	for _, a := range d.state.Attempts() {
 		now[a.AttemptID] = a
 	}
 	byName := func(a, b api.AttemptID) int {
@@ -163,7 +163,7 @@ func (d *daemon) work() {
 	for _, id := range slices.SortedFunc(maps.Keys(d.running), byName) {
 		if _, stays := now[id]; !stays {
 			delete(d.running, id)
-			d.must(d.book.Exited(d.t.Context(), api.Exit{AttemptID: id, At: d.now, Code: api.YieldCode, Yielded: true, Noticed: true}))
+			d.must(d.state.Exited(d.t.Context(), api.Exit{AttemptID: id, At: d.now, Code: api.YieldCode, Yielded: true, Noticed: true}))
 		}
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(now), byName) {
@@ -176,10 +176,10 @@ func (d *daemon) work() {
 			delete(d.fails, id.Job)
 			delete(d.running, id)
 			d.left[id.Job] = d.whole[id.Job]
-			d.must(d.book.Exited(d.t.Context(), api.Exit{AttemptID: id, Code: 1, Why: "out of memory"}))
+			d.must(d.state.Exited(d.t.Context(), api.Exit{AttemptID: id, Code: 1, Why: "out of memory"}))
 		case d.left[id.Job] <= 0:
 			delete(d.running, id)
-			d.must(d.book.Exited(d.t.Context(), api.Exit{AttemptID: id}))
+			d.must(d.state.Exited(d.t.Context(), api.Exit{AttemptID: id}))
 		case d.agents[id.Job]:
 			d.report(a)
 		}
@@ -206,7 +206,7 @@ func (d *daemon) report(a api.Attempt) {
 			Samples: []goodput.Sample{{Nodes: 1, GPUs: gpus, Local: 32, Step: step + sync, Sync: sync, Count: 3}},
 		}
 	}
-	_, err := d.book.Report(d.t.Context(), a.Token, r)
+	_, err := d.state.Report(d.t.Context(), a.Token, r)
 	d.must(err)
 }
 
@@ -231,7 +231,7 @@ func (d *daemon) run(most time.Duration, each func(n int)) []api.Record {
 		d.mu.Lock()
 		d.now = d.now.Add(tick)
 		d.mu.Unlock()
-		o, err := d.book.Overview(admin)
+		o, err := d.state.Overview(admin)
 		d.must(err)
 		if len(d.coming) == 0 && o.Running+o.Waiting+o.Paused == 0 {
 			break

@@ -198,7 +198,7 @@ func (c *chronicle) reported(s *story, r *api.Record, e *sched.Event) {
 		s.whole = r.Point.Work
 	}
 	if r.Actor == "machine" {
-		// The book falls back to the last checkpoint once a stopped attempt is gone.
+		// The state falls back to the last checkpoint once a stopped attempt is gone.
 		if s.kept < len(s.pieces) {
 			s.pieces, s.lost = s.pieces[:s.kept], true
 		}

@@ -210,7 +210,7 @@ func (v *verifier) decide(t *trial) error {
 	return nil
 }
 
-// overtaken marks the actions that the book leaves out: their jobs have changed
+// overtaken marks the actions that the state leaves out: their jobs have changed
 // since the snapshot, or a node takes no work any more.
 func (t *trial) overtaken(st *sched.State, now time.Time) {
 	t.gone = make([]bool, len(t.again))

@@ -62,24 +62,24 @@ func TestVerifyChange(t *testing.T) {
 	d.meddle = func(n int, actions []sched.Action) {
 		if n > 12 && cancelled < 3 && len(actions) > 0 && actions[len(actions)-1].Verb == sched.Start {
 			cancelled++
-			_, err := d.book.Command(t.Context(), admin, actions[len(actions)-1].Job.ID, api.Cancel)
+			_, err := d.state.Command(t.Context(), admin, actions[len(actions)-1].Job.ID, api.Cancel)
 			d.must(err)
 		}
 	}
 	records := d.run(2*time.Hour, func(n int) {
 		switch n {
 		case 10:
-			_, err := d.book.SetPolicy(t.Context(), admin, "las", false)
+			_, err := d.state.SetPolicy(t.Context(), admin, "las", false)
 			d.must(err)
 		case 20, 30:
 			c := api.Pause
 			if n == 30 {
 				c = api.Resume
 			}
-			_, err := d.book.Command(t.Context(), admin, d.book.Attempts()[0].Job, c)
+			_, err := d.state.Command(t.Context(), admin, d.state.Attempts()[0].Job, c)
 			d.must(err)
 		case 40:
-			_, err := d.book.SetPolicy(t.Context(), admin, "srtf", false)
+			_, err := d.state.SetPolicy(t.Context(), admin, "srtf", false)
 			d.must(err)
 		}
 	})

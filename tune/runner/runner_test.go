@@ -25,7 +25,7 @@ import (
 // account is what must be true of every search that has ended by itself.
 func account(t failer, w *world, s api.Search, trials int) {
 	t.Helper()
-	page, err := w.book.List(ann, api.JobFilter{App: "sweep", Limit: 1000})
+	page, err := w.state.List(ann, api.JobFilter{App: "sweep", Limit: 1000})
 	if err != nil || page.Total != trials || len(s.Trials) != trials {
 		t.Fatalf("%d trials and %d jobs, %v; want %d", len(s.Trials), page.Total, err, trials)
 	}
@@ -37,7 +37,7 @@ func account(t failer, w *world, s api.Search, trials int) {
 			t.Fatalf("trial %d: %+v", i, trial)
 		}
 		jobs[string(trial.Job)] = true
-		j, err := w.book.Job(ann, trial.Job)
+		j, err := w.state.Job(ann, trial.Job)
 		if err != nil || j.State != trial.State || j.Env["FAIRWAY_PARAM_X"] != trial.Params["x"] || j.Command[1] != "--x="+trial.Params["x"] || j.Command[2] != "{y}" {
 			t.Fatalf("trial %d: %+v, its job: %+v, %v", i, trial, j, err)
 		}
@@ -95,7 +95,7 @@ func TestCrashAnywhere(t *testing.T) {
 			}
 			if rapid.Bool().Draw(t, "compact") {
 				w.tape.left = -1
-				if err := w.book.Compact(context.Background()); err != nil {
+				if err := w.state.Compact(context.Background()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -208,7 +208,7 @@ func TestCommands(t *testing.T) {
 		}
 	}
 	turns(6)
-	if _, err := w.book.CommandApp(ctx, ann, "sweep", api.Pause); err != nil {
+	if _, err := w.state.CommandApp(ctx, ann, "sweep", api.Pause); err != nil {
 		t.Fatal(err)
 	}
 	before := len(w.search("sweep").Trials)
@@ -217,7 +217,7 @@ func TestCommands(t *testing.T) {
 		t.Errorf("%s by %q with %d trials; want it paused with %d", s.State, s.PausedBy, len(s.Trials), before)
 	}
 	w.crash()
-	if _, err := w.book.CommandApp(ctx, ann, "sweep", api.Resume); err != nil {
+	if _, err := w.state.CommandApp(ctx, ann, "sweep", api.Resume); err != nil {
 		t.Fatal(err)
 	}
 	turns(10)
@@ -225,15 +225,15 @@ func TestCommands(t *testing.T) {
 	if s.State != api.SearchRunning || len(s.Trials) <= before {
 		t.Errorf("%s with %d trials after it was resumed; want more than %d", s.State, len(s.Trials), before)
 	}
-	stale := w.book.OpenSearches()[0]
-	if _, err := w.book.CommandApp(ctx, ann, "sweep", api.Cancel); err != nil {
+	stale := w.state.OpenSearches()[0]
+	if _, err := w.state.CommandApp(ctx, ann, "sweep", api.Cancel); err != nil {
 		t.Fatal(err)
 	}
 	// A step that was planned before the end must not bring it back.
 	_ = Step(ctx, w.config(), stale)
 	turns(3)
 	s = w.search("sweep")
-	if s.State != api.Cancelled || s.Why != "cancelled by ann" || len(w.book.OpenSearches()) != 0 {
+	if s.State != api.Cancelled || s.Why != "cancelled by ann" || len(w.state.OpenSearches()) != 0 {
 		t.Errorf("%s: %s; want it killed by ann", s.State, s.Why)
 	}
 	for _, trial := range s.Trials {
@@ -241,13 +241,13 @@ func TestCommands(t *testing.T) {
 			t.Errorf("trial %d is %s after the end of its search", trial.Number, trial.State)
 		}
 	}
-	if page, _ := w.book.List(ann, api.JobFilter{States: []string{api.Waiting, api.Running, api.Starting, api.Paused}}); page.Total != 0 {
+	if page, _ := w.state.List(ann, api.JobFilter{States: []string{api.Waiting, api.Running, api.Starting, api.Paused}}); page.Total != 0 {
 		t.Errorf("%d jobs are left", page.Total)
 	}
-	if _, err := w.book.CommandApp(ctx, ann, "sweep", api.Cancel); api.CodeOf(err) != api.Unknown {
+	if _, err := w.state.CommandApp(ctx, ann, "sweep", api.Cancel); api.CodeOf(err) != api.Unknown {
 		t.Errorf("cancelled twice: %v", err)
 	}
-	if _, err := w.book.CreateSearch(ctx, ann, sweep("asha", 2)); api.CodeOf(err) != api.Conflict {
+	if _, err := w.state.CreateSearch(ctx, ann, sweep("asha", 2)); api.CodeOf(err) != api.Conflict {
 		t.Errorf("the name is taken again: %v", err)
 	}
 }
@@ -258,29 +258,29 @@ func TestTenants(t *testing.T) {
 	w := newWorld(t)
 	w.create(sweep("none", 2))
 	bob := api.Identity{User: "bob", Tenant: "red", Role: api.User}
-	if _, err := w.book.Search(bob, "sweep"); api.CodeOf(err) != api.Unknown {
+	if _, err := w.state.Search(bob, "sweep"); api.CodeOf(err) != api.Unknown {
 		t.Errorf("bob sees it: %v", err)
 	}
-	if _, err := w.book.CommandApp(ctx, bob, "sweep", api.Cancel); api.CodeOf(err) != api.Unknown {
+	if _, err := w.state.CommandApp(ctx, bob, "sweep", api.Cancel); api.CodeOf(err) != api.Unknown {
 		t.Errorf("bob cancels it: %v", err)
 	}
-	if list, err := w.book.Searches(bob); err != nil || len(list) != 0 {
+	if list, err := w.state.Searches(bob); err != nil || len(list) != 0 {
 		t.Errorf("bob lists %v, %v", list, err)
 	}
-	if page, err := w.book.Records(bob, api.RecordFilter{Kind: "search-submitted"}); err != nil || len(page.Records) != 0 {
+	if page, err := w.state.Records(bob, api.RecordFilter{Kind: "search-submitted"}); err != nil || len(page.Records) != 0 {
 		t.Errorf("bob reads %v, %v", page.Records, err)
 	}
 	eve := api.Identity{User: "eve", Tenant: "blue", Role: api.Viewer}
-	if _, err := w.book.CreateSearch(ctx, eve, sweep("none", 2)); api.CodeOf(err) != api.Denied {
+	if _, err := w.state.CreateSearch(ctx, eve, sweep("none", 2)); api.CodeOf(err) != api.Denied {
 		t.Errorf("a viewer creates a search: %v", err)
 	}
-	if _, err := w.book.CommandApp(ctx, eve, "sweep", api.Pause); api.CodeOf(err) != api.Denied {
+	if _, err := w.state.CommandApp(ctx, eve, "sweep", api.Pause); api.CodeOf(err) != api.Denied {
 		t.Errorf("a viewer pauses a search: %v", err)
 	}
-	if _, err := w.book.CreateSearch(ctx, bob, sweep("none", 2)); err != nil {
+	if _, err := w.state.CreateSearch(ctx, bob, sweep("none", 2)); err != nil {
 		t.Errorf("bob may have a search of that name: %v", err)
 	}
-	if list, err := w.book.Searches(eve); err != nil || len(list) != 1 || list[0].User != "ann" {
+	if list, err := w.state.Searches(eve); err != nil || len(list) != 1 || list[0].User != "ann" {
 		t.Errorf("eve lists %v, %v; want ann's", list, err)
 	}
 }
@@ -321,7 +321,7 @@ func TestRefusals(t *testing.T) {
 		s := sweep("asha", 4)
 		c.edit(&s)
 		w := newWorld(t)
-		_, err := w.book.CreateSearch(context.Background(), ann, s)
+		_, err := w.state.CreateSearch(context.Background(), ann, s)
 		var e *api.Error
 		if !errors.As(err, &e) || e.Code != api.Invalid || e.Field != c.field || e.Remedy == "" && c.field != "parameters.y" {
 			t.Errorf("%v; want an error about %s", err, c.field)
@@ -345,7 +345,7 @@ func TestRun(t *testing.T) {
 	go func() { done <- Run(ctx, c) }()
 	w.create(sweep("none", 3))
 	deadline := time.Now().Add(2 * time.Minute)
-	for page, _ := w.book.List(ann, api.JobFilter{}); page.Total != 3; page, _ = w.book.List(ann, api.JobFilter{}) {
+	for page, _ := w.state.List(ann, api.JobFilter{}); page.Total != 3; page, _ = w.state.List(ann, api.JobFilter{}) {
 		if time.Now().After(deadline) {
 			t.Fatal("no trials")
 		}

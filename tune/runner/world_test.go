@@ -67,11 +67,11 @@ func (j *tape) Compact(snapshot []byte, upTo uint64) error {
 	return nil
 }
 
-// world is a book, a hunt and a machine whose trials follow known curves.
+// world is a state store, a hunt and a machine whose trials follow known curves.
 type world struct {
 	t     failer
 	tape  *tape
-	book  *state.Store
+	state *state.Store
 	now   time.Time
 	steps map[sched.JobID]int // saved by each job
 	work  int
@@ -99,24 +99,24 @@ func (w *world) open() {
 	w.t.Helper()
 	w.opens++
 	var err error
-	w.book, err = state.Open(context.Background(), state.Config{
+	w.state, err = state.Open(context.Background(), state.Config{
 		Journal: w.tape, Node: sched.Node{Name: "box", GPUs: 4}, Policies: policy.Builtin(), Standard: "fifo",
 		Key: bytes.Repeat([]byte("k"), 32), Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler), CheckSearch: Check,
 	})
 	if err != nil {
-		w.t.Fatalf("open the book: %v", err)
+		w.t.Fatalf("open the state: %v", err)
 	}
 }
 
 // crash throws everything away but the journal.
 func (w *world) crash() {
-	w.book.Close()
+	w.state.Close()
 	w.tape.left = -1
 	w.open()
 }
 
 func (w *world) config() Config {
-	return Config{Jobs: w.book, Ledger: w.book, Log: slog.New(slog.DiscardHandler)}
+	return Config{Jobs: w.state, Ledger: w.state, Log: slog.New(slog.DiscardHandler)}
 }
 
 // turn lets everybody act once: the hunt, the scheduler, the machine. It stops
@@ -124,29 +124,29 @@ func (w *world) config() Config {
 func (w *world) turn() error {
 	ctx := context.Background()
 	w.now = w.now.Add(time.Second)
-	for _, s := range w.book.OpenSearches() {
+	for _, s := range w.state.OpenSearches() {
 		if err := Step(ctx, w.config(), s); err != nil {
 			return err
 		}
 	}
-	snapshot, err := w.book.Snapshot(ctx)
+	snapshot, err := w.state.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	p, spec := w.book.InForce()
+	p, spec := w.state.InForce()
 	actions, plan, err := sched.Decide(p, snapshot)
 	if err != nil {
 		return err
 	}
-	if err := w.book.Apply(ctx, loop.Decision{Policy: spec, Snapshot: snapshot, Actions: actions, Plan: plan}); err != nil {
+	if err := w.state.Apply(ctx, loop.Decision{Policy: spec, Snapshot: snapshot, Actions: actions, Plan: plan}); err != nil {
 		return err
 	}
-	for _, id := range w.book.Withdrawn() {
-		if err := w.book.Exited(ctx, api.Exit{AttemptID: id, Code: api.YieldCode, Yielded: true, Noticed: true}); err != nil {
+	for _, id := range w.state.Withdrawn() {
+		if err := w.state.Exited(ctx, api.Exit{AttemptID: id, Code: api.YieldCode, Yielded: true, Noticed: true}); err != nil {
 			return err
 		}
 	}
-	for _, a := range w.book.Attempts() {
+	for _, a := range w.state.Attempts() {
 		if err := w.train(ctx, a); err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func (w *world) turn() error {
 
 // train does one step of an attempt.
 func (w *world) train(ctx context.Context, a api.Attempt) error {
-	w.book.Started(a.AttemptID)
+	w.state.Started(a.AttemptID)
 	params := map[string]string{}
 	for k, v := range a.Task.Env {
 		params[lower(k)] = v
@@ -164,17 +164,17 @@ func (w *world) train(ctx context.Context, a api.Attempt) error {
 	w.steps[a.Job]++
 	step := w.steps[a.Job]
 	if w.fails != nil && w.fails(params, step) {
-		return w.book.Exited(ctx, api.Exit{AttemptID: a.AttemptID, Code: 1, Why: "out of luck"})
+		return w.state.Exited(ctx, api.Exit{AttemptID: a.AttemptID, Code: 1, Why: "out of luck"})
 	}
 	value := w.value(params, step)
 	r := api.AgentReport{Done: float64(step), Work: float64(w.work), Point: &api.Point{Metrics: map[string]float64{"error": value}}}
-	if _, err := w.book.Report(ctx, a.Token, r); err != nil {
+	if _, err := w.state.Report(ctx, a.Token, r); err != nil {
 		return err
 	}
 	if step < w.work {
 		return nil
 	}
-	return w.book.Exited(ctx, api.Exit{AttemptID: a.AttemptID})
+	return w.state.Exited(ctx, api.Exit{AttemptID: a.AttemptID})
 }
 
 func lower(variable string) string {
@@ -199,7 +199,7 @@ func (w *world) play(id sched.AppID) api.Search {
 
 func (w *world) search(id sched.AppID) api.Search {
 	w.t.Helper()
-	s, err := w.book.Search(ann, id)
+	s, err := w.state.Search(ann, id)
 	if err != nil {
 		w.t.Fatalf("search %s: %v", id, err)
 	}
@@ -208,7 +208,7 @@ func (w *world) search(id sched.AppID) api.Search {
 
 func (w *world) create(s api.SearchSpec) {
 	w.t.Helper()
-	if _, err := w.book.CreateSearch(context.Background(), ann, s); err != nil {
+	if _, err := w.state.CreateSearch(context.Background(), ann, s); err != nil {
 		w.t.Fatalf("create search: %v", err)
 	}
 }

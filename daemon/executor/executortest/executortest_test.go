@@ -18,7 +18,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// TestBook: the book, with processes that are pretended, keeps the rules.
+// TestBook: the state, with processes that are pretended, keeps the rules.
 func TestBook(t *testing.T) { executortest.Run(t, executortest.Quick(), open(mutant{})) }
 
 // mutants are worlds that break a rule each, with the test that must see it.

@@ -75,19 +75,19 @@ type mutant struct {
 	kills   bool                            // processes die with the daemon
 }
 
-// world is a book with pretended processes.
+// world is a state store with pretended processes.
 type world struct {
 	journal *journal
 	mutant  mutant
 
 	mu      sync.Mutex
-	book    *state.Store
+	state   *state.Store
 	backend loop.Backend
 	procs   map[api.AttemptID]*process
 	begun   map[api.AttemptID]bool
 	starts  map[sched.JobID]int
 	linger  map[sched.JobID]time.Duration
-	told    []api.Exit // ends that the book may not know yet
+	told    []api.Exit // ends that the state may not know yet
 	stop    func()     // ends the executor
 }
 
@@ -112,7 +112,7 @@ func (w *world) boot(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.mu.Lock()
-	w.book, w.backend = b, b
+	w.state, w.backend = b, b
 	if w.mutant.backend != nil {
 		w.backend = w.mutant.backend(b)
 	}
@@ -208,7 +208,7 @@ var admin = api.Identity{User: "root", Role: api.Admin, Tenant: "default"}
 func (w *world) now() *state.Store {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.book
+	return w.state
 }
 
 func (w *world) Submit(t *testing.T, j executortest.Job) sched.JobID {

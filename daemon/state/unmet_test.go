@@ -42,7 +42,7 @@ func TestNamed(t *testing.T) {
 	d := open(t)
 	d.submit(ann, submission("x", 1))
 	last := d.submit(ann, submission("x", 1))
-	if _, err := d.Job(ann, "x"); err == nil || !strings.Contains(err.Error(), "the last one of that name is "+string(last)+";") {
+	if _, err := d.Job(ann, "x"); err == nil || !strings.Contains(err.Error(), "the latest job with that name is "+string(last)+";") {
 		t.Errorf("%v; want %s named", err, last)
 	}
 	if _, err := d.Job(bob, "x"); err == nil || strings.Contains(err.Error(), string(last)) {
@@ -82,7 +82,7 @@ func TestBackOffSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.decide(fifo)
-	if r := d.job(id).Reason; r == nil || r.Code != "back-off" || !strings.HasSuffix(r.Text, "; the last one ended: rank 0 exited with code 3: no space left") {
+	if r := d.job(id).Reason; r == nil || r.Code != "back-off" || !strings.HasSuffix(r.Text, "; the last attempt ended: rank 0 exited with code 3: no space left") {
 		t.Errorf("it waits for %+v; want how the last attempt ended", r)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // lacks says which wish of a job no node of a cluster can fulfil, for one that can
 // never run there; empty: none alone is at fault.
-func lacks(j *sched.Job, c *sched.Cluster) string {
+func unmetNeed(j *sched.Job, c *sched.Cluster) string {
 	if len(c.Nodes) == 0 {
 		return "; there are no nodes"
 	}
