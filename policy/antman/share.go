@@ -243,24 +243,9 @@ func (d *decision) onSeveral(i, n, t int) (sched.Placement, bool) {
 		byRack = append(byRack, all)
 	}
 	for _, found := range byRack {
-		if found.GPUs() >= n {
-			return largest(found, n), true
+		if p := place.LargestSlices(found, n); p != nil {
+			return p, true
 		}
 	}
 	return nil, false
-}
-
-// largest returns n GPUs of slices, the largest slices first.
-func largest(of sched.Placement, n int) sched.Placement {
-	slices.SortStableFunc(of, func(a, b sched.Slice) int { return cmp.Compare(b.GPUs.Len(), a.GPUs.Len()) })
-	var p sched.Placement
-	for _, s := range of {
-		if n == 0 {
-			break
-		}
-		s.GPUs = s.GPUs.Lowest(min(n, s.GPUs.Len()))
-		n -= s.GPUs.Len()
-		p = append(p, s)
-	}
-	return p
 }

@@ -128,7 +128,7 @@ func (d *decision) only(j *sched.Job, t int) *sched.Job {
 
 // grow gives what is left, step by step, to whom it helps the most.
 func (d *decision) grow() {
-	offers := make(offers, 0, len(d.claims))
+	offers := make(place.Offers, 0, len(d.claims))
 	for i := range d.claims {
 		c := &d.claims[i]
 		if c.gpus == 0 || c.most <= c.gpus || d.budget[c.pool] == 0 {
@@ -136,50 +136,23 @@ func (d *decision) grow() {
 		}
 		most := d.ever(c, c.pool)
 		if next, gain, ok := c.gain(most); ok {
-			offers = append(offers, offer{gain: gain, claim: i, next: next, most: most})
+			offers = append(offers, place.Offer{Gain: gain, Job: i, To: next, Most: most})
 		}
 	}
 	heap.Init(&offers)
 	for len(offers) > 0 {
 		o := &offers[0]
-		c := &d.claims[o.claim]
-		step := o.next - c.gpus
+		c := &d.claims[o.Job]
+		step := o.To - c.gpus
 		// What does not fit now never will: budgets and quotas only shrink.
 		if d.budget[c.pool] >= step && d.quota.Left(c.job) >= step {
 			d.give(c, c.pool, step)
 			var ok bool
-			if o.next, o.gain, ok = c.gain(o.most); ok {
+			if o.To, o.Gain, ok = c.gain(o.Most); ok {
 				heap.Fix(&offers, 0)
 				continue
 			}
 		}
 		heap.Pop(&offers)
 	}
-}
-
-// offer is the next step a job could grow by.
-type offer struct {
-	gain  float64 // seconds saved by each GPU
-	claim int     // index into decision.claims: order of submission
-	next  int     // the size it would have
-	most  int     // the largest size it can have
-}
-
-// offers is a heap with the largest gain on top, then the job submitted first.
-type offers []offer
-
-func (h offers) Len() int { return len(h) }
-func (h offers) Less(a, b int) bool {
-	if h[a].gain != h[b].gain {
-		return h[a].gain > h[b].gain
-	}
-	return h[a].claim < h[b].claim
-}
-func (h offers) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
-func (h *offers) Push(x any)   { *h = append(*h, x.(offer)) }
-func (h *offers) Pop() any {
-	last := len(*h) - 1
-	o := (*h)[last]
-	*h = (*h)[:last]
-	return o
 }

@@ -7,6 +7,8 @@ import (
 	"container/heap"
 	"math"
 	"slices"
+
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // problem is to divide the GPU-rounds of a window.
@@ -134,51 +136,26 @@ func (p problem) worth(k, from int, price float64) int {
 // finish gives out what is left one by one.
 func (p problem) finish(rounds []int) {
 	left := p.capacity
-	var offers offers
+	var offers place.Offers
 	for k := range p.jobs {
 		left -= rounds[k] * p.jobs[k].gpus
 		if g := p.gain(k, rounds[k]); g > 0 {
-			offers = append(offers, offer{g, k})
+			offers = append(offers, place.Offer{Gain: g, Job: k})
 		}
 	}
 	heap.Init(&offers)
 	for left > 0 && len(offers) > 0 {
 		o := &offers[0]
-		if p.jobs[o.job].gpus > left {
+		if p.jobs[o.Job].gpus > left {
 			heap.Pop(&offers)
 			continue
 		}
-		rounds[o.job]++
-		left -= p.jobs[o.job].gpus
-		if o.gain = p.gain(o.job, rounds[o.job]); o.gain > 0 {
+		rounds[o.Job]++
+		left -= p.jobs[o.Job].gpus
+		if o.Gain = p.gain(o.Job, rounds[o.Job]); o.Gain > 0 {
 			heap.Fix(&offers, 0)
 		} else {
 			heap.Pop(&offers)
 		}
 	}
-}
-
-// offer is one round more for a job.
-type offer struct {
-	gain float64 // for each GPU
-	job  int     // index into problem.jobs: order of submission
-}
-
-// offers is a heap with the largest gain on top, then the job submitted first.
-type offers []offer
-
-func (h offers) Len() int { return len(h) }
-func (h offers) Less(a, b int) bool {
-	if h[a].gain != h[b].gain {
-		return h[a].gain > h[b].gain
-	}
-	return h[a].job < h[b].job
-}
-func (h offers) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
-func (h *offers) Push(x any)   { *h = append(*h, x.(offer)) }
-func (h *offers) Pop() any {
-	last := len(*h) - 1
-	o := (*h)[last]
-	*h = (*h)[:last]
-	return o
 }

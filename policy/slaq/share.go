@@ -185,7 +185,7 @@ func (d *division) give(c *claim, t, n int) {
 
 // grow gives what is left, step by step, to the job that gains most from it.
 func (d *division) grow() {
-	var offers offers
+	var offers place.Offers
 	for k := range d.claims {
 		c := &d.claims[k]
 		n := d.size[c.index]
@@ -194,51 +194,25 @@ func (d *division) grow() {
 			continue
 		}
 		if to, gain, ok := c.step(n); ok {
-			offers = append(offers, offer{gain, k, to})
+			offers = append(offers, place.Offer{Gain: gain, Job: k, To: to})
 		}
 	}
 	heap.Init(&offers)
 	for len(offers) > 0 {
 		o := &offers[0]
-		c := &d.claims[o.claim]
+		c := &d.claims[o.Job]
 		n := d.size[c.index]
-		if more := o.to - n; d.budget[d.pool[c.index]] >= more && d.quota.Left(c.job) >= more {
+		if more := o.To - n; d.budget[d.pool[c.index]] >= more && d.quota.Left(c.job) >= more {
 			d.give(c, d.pool[c.index], more)
-			n = o.to
+			n = o.To
 		} else {
-			c.most = o.to - 1 // it never will fit: budgets and quotas only shrink
+			c.most = o.To - 1 // it never will fit: budgets and quotas only shrink
 		}
 		var ok bool
-		if o.to, o.gain, ok = c.step(n); ok {
+		if o.To, o.Gain, ok = c.step(n); ok {
 			heap.Fix(&offers, 0)
 		} else {
 			heap.Pop(&offers)
 		}
 	}
-}
-
-// offer is the next step a job could grow by.
-type offer struct {
-	gain  float64 // for each GPU
-	claim int     // index into division.claims: order of submission
-	to    int     // the size it would have
-}
-
-// offers is a heap with the largest gain on top, then the job submitted first.
-type offers []offer
-
-func (h offers) Len() int { return len(h) }
-func (h offers) Less(a, b int) bool {
-	if h[a].gain != h[b].gain {
-		return h[a].gain > h[b].gain
-	}
-	return h[a].claim < h[b].claim
-}
-func (h offers) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
-func (h *offers) Push(x any)   { *h = append(*h, x.(offer)) }
-func (h *offers) Pop() any {
-	last := len(*h) - 1
-	o := (*h)[last]
-	*h = (*h)[:last]
-	return o
 }

@@ -254,21 +254,21 @@ func (s *SharedView) onSeveral(a *Ask, t int, judge Judge) (sched.Placement, boo
 		all = append(all, slice)
 	}
 	for _, in := range byRack {
-		if p := gather(in, a.GPUs); p != nil {
+		if p := LargestSlices(in, a.GPUs); p != nil {
 			return p, true
 		}
 	}
 	if j.MaxSpread == sched.NoLevel || j.MaxSpread > sched.SameRack {
-		if p := gather(all, a.GPUs); p != nil {
+		if p := LargestSlices(all, a.GPUs); p != nil {
 			return p, true
 		}
 	}
 	return nil, false
 }
 
-// gather returns n GPUs of slices, the largest slices first; nil if they have
-// fewer.
-func gather(of []sched.Slice, n int) sched.Placement {
+// LargestSlices returns n GPUs of slices, the largest slices first; nil if they
+// have fewer.
+func LargestSlices(of []sched.Slice, n int) sched.Placement {
 	if sched.Placement(of).GPUs() < n {
 		return nil
 	}

@@ -1,0 +1,36 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package place
+
+// Offer is the next step by which a job could grow.
+type Offer struct {
+	Gain float64 // for each GPU
+	Job  int     // index in the policy's list, in order of submission
+	To   int     // GPUs it would have
+	Most int     // GPUs it can use
+}
+
+// Offers is a heap (container/heap) for policies that hand out GPUs one step at
+// a time: the largest gain is on top, then the job submitted first.
+type Offers []Offer
+
+func (h Offers) Len() int { return len(h) }
+func (h Offers) Less(a, b int) bool {
+	if h[a].Gain != h[b].Gain {
+		return h[a].Gain > h[b].Gain
+	}
+	return h[a].Job < h[b].Job
+}
+func (h Offers) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
+
+// Push implements heap.Interface.
+func (h *Offers) Push(x any) { *h = append(*h, x.(Offer)) }
+
+// Pop implements heap.Interface.
+func (h *Offers) Pop() any {
+	last := len(*h) - 1
+	o := (*h)[last]
+	*h = (*h)[:last]
+	return o
+}
