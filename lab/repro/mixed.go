@@ -66,7 +66,7 @@ func Mixed(c MixedConfig) ([]MixedRun, error) {
 				return nil, err
 			}
 			run.JCT, run.MaxRho, run.Restart = append(run.JCT, m.jct), append(run.MaxRho, m.rho), append(run.Restart, m.restarts)
-			if !run.ByType && !about.Estimates {
+			if !run.ByType && !about.Estimates && !about.Losses {
 				continue
 			}
 			if m, err = c.means(spec, largest, sim.Exact); err != nil {
