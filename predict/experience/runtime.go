@@ -12,8 +12,8 @@ type JobKey struct {
 	GPUs                     int
 }
 
-// RunTimes remembers how long past jobs ran, to estimate how long a new one will:
-// the mean of the last two jobs of the narrowest group that has any. A very
+// RunTimes remembers how long past jobs ran, to estimate how long a new one will
+// run: the mean of the last two jobs of the narrowest group that has any. A very
 // similar rule (the last two jobs of the same user) was more accurate than users'
 // own estimates on four production logs (Tsafrir, Etsion and Feitelson, TPDS'07).
 // The zero value knows nothing.
