@@ -139,6 +139,7 @@ func shareRun(spec string, w *sim.Workload, seed uint64) (*sim.Result, error) {
 		return nil, err
 	}
 	cfg.Cluster, cfg.Seed, cfg.Interval, cfg.Sharing = cluster, seed, 5*time.Minute, &sim.Sharing{Scatter: true}
+	cfg.Estimates = sim.Exact // used for reservations alone; the page is about predicted utilisation
 	res, _, err := sim.Run(cfg, w)
 	return res, err
 }

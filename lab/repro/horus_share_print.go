@@ -18,7 +18,8 @@ that we measured alone on an H200: utilisation and memory are those of
 lab/profiling/data/h200-solo.csv. Run times are Philly's, cut at %.0f h. They need %.0f times the
 GPU time that there is while they arrive. Four of five are light; the mean utilisation, by GPU
 time, is %.0f %% (Philly's: 52 %%). Policies see predictions that err by
-an RMSLE of %.3g, and run times of past jobs (`+"`--estimates history`"+`). How much jobs slow each other comes from our measured pairs with their scatter.
+an RMSLE of %.3g, and exact run times (`+"`--estimates exact`"+`), which only reservations for jobs
+that have waited for hours use. How much jobs slow each other comes from our measured pairs with their scatter.
 Means over %d seed(s). Decisions every five minutes.
 
 `, c.Jobs, c.Longest.Hours(), c.Load, 100*h.MeanUtil, c.Error, len(c.Seeds))
