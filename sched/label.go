@@ -53,14 +53,14 @@ func (n *Node) Matches(label string) bool {
 
 func (n *Node) checkLabels() error {
 	if len(n.Labels) > maxLabels {
-		return fmt.Errorf("labels: %d of them; want at most %d", len(n.Labels), maxLabels)
+		return fmt.Errorf("marks: %d of them; want at most %d", len(n.Labels), maxLabels)
 	}
 	for i, label := range n.Labels {
 		if !labelOK(label) {
-			return fmt.Errorf("labels: %q; want %s", label, wantLabel)
+			return fmt.Errorf("marks: %q; want %s", label, wantLabel)
 		}
 		if i > 0 && n.Labels[i-1] >= label {
-			return fmt.Errorf("labels: %q after %q; want them in ascending order, each once", label, n.Labels[i-1])
+			return fmt.Errorf("marks: %q after %q; want them in ascending order, each once", label, n.Labels[i-1])
 		}
 	}
 	return nil
