@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -151,6 +152,46 @@ func TestAppendRefuses(t *testing.T) {
 
 // TestConcurrentAppends: every Append gets numbers of its own, and they share
 // transactions. Readers and compactions run meanwhile.
+// TestGivenUp: records whose Append gave up while they waited for their turn are
+// never written.
+func TestGivenUp(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := open(t, Config{Dir: dir})
+	writing, goOn := make(chan struct{}), make(chan struct{})
+	s.fault = func() error {
+		writing <- struct{}{}
+		<-goOn
+		return nil
+	}
+	first := make(chan error)
+	go func() {
+		_, err := s.Append(context.Background(), []byte(payloadOf(1)))
+		first <- err
+	}()
+	<-writing
+	ctx, cancel := context.WithCancel(context.Background())
+	second := make(chan error)
+	go func() {
+		_, err := s.Append(ctx, []byte("given up"))
+		second <- err
+	}()
+	for s.Stats().Waiting == 0 {
+		runtime.Gosched()
+	}
+	cancel()
+	if err := <-second; !errors.Is(err, context.Canceled) {
+		t.Fatalf("the Append that waits: %v; want %v", err, context.Canceled)
+	}
+	s.fault = nil // the committer reads it after goOn
+	close(goOn)
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	s, _ = open(t, Config{Dir: dir})
+	wantRecords(t, s, 1, 1)
+}
+
 func TestConcurrentAppends(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, Config{Dir: dir, Queue: 8})

@@ -31,8 +31,8 @@ func TestWaitsForTheEnd(t *testing.T) {
 		{"it is forgotten", func() { e.discard(before) }, false},
 	} {
 		x.do()
-		if got := e.isBlocked(next); got != x.want {
-			t.Errorf("%s: blocked: %v; want %v", x.name, got, x.want)
+		if room := e.hasRoom(next, noon); next.blocked != x.want || room == x.want {
+			t.Errorf("%s: blocked: %v, room: %v; want %v and %v", x.name, next.blocked, room, x.want, !x.want)
 		}
 	}
 }
