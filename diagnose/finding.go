@@ -121,7 +121,7 @@ type Finding struct {
 	Category   Category   `json:"category"`
 	Philly     string     `json:"philly,omitempty"` // row of the paper's table
 	Confidence float64    `json:"confidence"`       // 0 to 1
-	Node       bool       `json:"node,omitempty"`   // the reason alone convicts the node
+	Node       bool       `json:"node,omitempty"`   // the reason alone flags the node
 	Evidence   *Evidence  `json:"evidence,omitempty"`
 	Retry      Rule       `json:"retry"`
 	Also       []Sighting `json:"also,omitempty"` // at most five, best first

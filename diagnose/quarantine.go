@@ -14,8 +14,8 @@ import (
 // is a state machine without a clock: Apply takes what happened, in the order of
 // time, and returns what changes. The same events give the same changes.
 //
-// A node is convicted when, within Window, either one failure has a reason that
-// convicts by itself (Finding.Node), or
+// A node is flagged when, within Window, either one failure has a reason that
+// flags it by itself (Finding.Node), or
 //
 //   - MinJobs different jobs failed on it, of MinUsers different users (of one,
 //     if nobody else used the cluster in that time), and
@@ -29,7 +29,7 @@ import (
 // unknown reason, 1/10 for the user, divided by the nodes that share the blame;
 // a job counts once on each node, with its heaviest failure.
 //
-// A convicted node is out for Base, twice as long each time, at most Longest;
+// A flagged node is out for Base, twice as long each time, at most Longest;
 // then it is to be probed, and is released when the probe succeeds, or when no
 // answer comes within Patience. A node on which infrastructure fails again within
 // Window of its release goes back at once. Never more than MaxShare of the nodes
@@ -66,7 +66,7 @@ const (
 	InUse       NodeState = "in-use"
 	Quarantined NodeState = "quarantined"
 	Probing     NodeState = "probing"  // still out: run a probe on it
-	Withheld    NodeState = "withheld" // convicted, but too many others are out; never a state, only a change
+	Withheld    NodeState = "withheld" // flagged, but too many others are out; never a state, only a change
 )
 
 // Happening says what a NodeEvent is about.

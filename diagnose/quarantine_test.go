@@ -123,7 +123,7 @@ func TestLifeOfAQuarantine(t *testing.T) {
 		w.now = w.now.Add(d)
 		return w.Apply(NodeEvent{At: w.now, Kind: Tick})
 	}
-	step("convicted", broken(), Quarantined, epoch.Add(time.Hour))
+	step("flagged", broken(), Quarantined, epoch.Add(time.Hour))
 	if got := broken(); len(got) != 0 {
 		t.Fatalf("fails while out: %+v; want nothing", got)
 	}
@@ -181,13 +181,13 @@ func TestPardonOfWithheld(t *testing.T) {
 }
 
 // TestFalseConvictions measures the rule: failures that strike all nodes alike
-// convict hardly any, and a node on which every second attempt fails for its own
+// flag hardly any, and a node on which every second attempt fails for its own
 // reasons is found soon.
 func TestFalseConvictions(t *testing.T) {
 	const nodes, days, perHour = 50, 20, 40
 	r := rand.New(rand.NewPCG(7, 11))
 	w := newWard(t, nodes)
-	convicted := map[string]int{}
+	flagged := map[string]int{}
 	found := -1
 	bad := 0
 	for i := range days * 24 * perHour {
@@ -210,7 +210,7 @@ func TestFalseConvictions(t *testing.T) {
 		}
 		for _, c := range w.Apply(e) {
 			if c.State == Quarantined {
-				convicted[c.Node]++
+				flagged[c.Node]++
 				if c.Node == "n13" && found < 0 && broken {
 					found = bad
 				}
@@ -218,14 +218,14 @@ func TestFalseConvictions(t *testing.T) {
 		}
 	}
 	wrong := 0
-	for node, n := range convicted {
+	for node, n := range flagged {
 		if node != "n13" {
 			wrong += n
 		}
 	}
-	t.Logf("%d attempts on %d nodes: %d wrong convictions; the bad node found after %d attempts on it", days*24*perHour, nodes, wrong, found)
+	t.Logf("%d attempts on %d nodes: %d false positives; the bad node found after %d attempts on it", days*24*perHour, nodes, wrong, found)
 	if wrong > 3 {
-		t.Errorf("%d wrong convictions in %d days: %v; want at most 3", wrong, days, convicted)
+		t.Errorf("%d false positives in %d days: %v; want at most 3", wrong, days, flagged)
 	}
 	if found < 0 || found > 20 {
 		t.Errorf("the bad node was found after %d attempts; want 20 at most", found)
@@ -239,16 +239,16 @@ func TestOutage(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		w := newWard(t, nodes)
 		w.background(nodes, 4)
-		convicted := 0
+		flagged := 0
 		for i := range 400 { // the file server is away: every attempt fails
 			for _, c := range w.end(AttemptLost, fmt.Sprintf("n%02d", r.IntN(nodes)), fmt.Sprint("j", i), fmt.Sprint("u", r.IntN(30)), Infrastructure) {
 				if c.State == Quarantined {
-					convicted++
+					flagged++
 				}
 			}
 		}
-		if convicted > 1 {
-			t.Errorf("seed %d: %d nodes convicted for an outage of all; want one at most", seed, convicted)
+		if flagged > 1 {
+			t.Errorf("seed %d: %d nodes flagged for an outage of all; want one at most", seed, flagged)
 		}
 	}
 }

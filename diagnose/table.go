@@ -50,7 +50,7 @@ type Reason struct {
 	Text     string   `json:"text"`
 	Category Category `json:"category"`
 	Philly   string   `json:"philly,omitempty"`
-	// Node says that the reason alone convicts the node it happened on.
+	// Node says that the reason alone flags the node it happened on.
 	Node       bool        `json:"node,omitempty"`
 	Events     []string    `json:"events,omitempty"`
 	Signals    []string    `json:"signals,omitempty"`

@@ -246,7 +246,7 @@ func (g *group) end() error {
 			break
 		}
 		if time.Now().After(until) {
-			return fmt.Errorf("control group %s: %d processes do not end although they were killed", g.dirs[0], len(pids))
+			return fmt.Errorf("control group %s: %d processes survive SIGKILL", g.dirs[0], len(pids))
 		}
 	}
 	var errs []error

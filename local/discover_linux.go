@@ -29,7 +29,7 @@ func Discover(ctx context.Context, c Config) (sched.Node, []Device, error) {
 	if node.Name == "" {
 		name, err := os.Hostname()
 		if err != nil {
-			return sched.Node{}, nil, fmt.Errorf("ask for the name of the host: %w", err)
+			return sched.Node{}, nil, fmt.Errorf("read the host name: %w", err)
 		}
 		node.Name = name
 	}
@@ -61,9 +61,9 @@ func Discover(ctx context.Context, c Config) (sched.Node, []Device, error) {
 	// A machine works without knowing its NVLinks, only less well.
 	tool := smiTool{program: c.SMI, timeout: smiTimeout}
 	if text, err := tool.run(ctx, "topo", "-m"); err != nil {
-		c.Log.Warn("nvlink not known", "err", err)
+		c.Log.Warn("cannot read the NVLink topology", "err", err)
 	} else if root, err := parseTopo(text); err != nil {
-		c.Log.Warn("nvlink not known", "err", err)
+		c.Log.Warn("cannot read the NVLink topology", "err", err)
 	} else {
 		node.Islands = islands(devices, root)
 	}
@@ -78,14 +78,14 @@ func findGPUs(ctx context.Context, c Config) ([]Device, error) {
 	if err != nil {
 		// The tool is often installed where there is no GPU.
 		if _, e := os.Stat("/proc/driver/nvidia/gpus"); errors.Is(e, os.ErrNotExist) {
-			c.Log.Warn("nvidia-smi is here but tells no GPU", "err", err)
+			c.Log.Warn("nvidia-smi reports no GPU", "err", err)
 			return nil, nil
 		}
 		return nil, fmt.Errorf("find GPUs: %w; repair the driver, or offer CPU slots with --slots", err)
 	}
 	devices, left := pickDevices(rows)
 	for _, l := range left {
-		c.Log.Warn("a GPU is not used", "why", l)
+		c.Log.Warn("GPU not used", "why", l)
 	}
 	return devices, nil
 }
@@ -99,7 +99,7 @@ type smiTool struct {
 
 // errStuck says that a program does not even end when it is killed, because the
 // driver keeps it inside the kernel.
-var errStuck = errors.New("does not answer and cannot be killed")
+var errStuck = errors.New("does not respond and cannot be killed")
 
 const smiFormat = "--format=csv,noheader,nounits"
 

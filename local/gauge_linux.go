@@ -72,7 +72,7 @@ func (g *gauge) run(ctx context.Context, m *Machine) {
 		}
 		problem := ""
 		if err != nil {
-			problem = "the slots cannot be measured: " + err.Error()
+			problem = "cannot measure GPU use: " + err.Error()
 		}
 		g.mu.Lock()
 		changed := problem != g.problem
@@ -82,7 +82,7 @@ func (g *gauge) run(ctx context.Context, m *Machine) {
 		g.problem = problem
 		g.mu.Unlock()
 		if changed && err != nil {
-			m.cfg.Log.Warn("the slots cannot be measured", "err", err)
+			m.cfg.Log.Warn("cannot measure GPU use", "err", err)
 		}
 		select {
 		case <-ctx.Done():

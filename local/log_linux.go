@@ -31,7 +31,7 @@ var _ api.Logs = (*Machine)(nil)
 func (m *Machine) CopyLog(ctx context.Context, id sched.JobID, q api.LogQuery, w io.Writer) error {
 	switch {
 	case checkJob(id) != nil:
-		return api.Errorf(api.Unknown, "job %.40q has no log here", string(id))
+		return api.Errorf(api.Unknown, "no log of job %.40q", string(id))
 	case q.Stream != "":
 		return api.Errorf(api.Invalid, "is %.20q", q.Stream).On("stream").Try("leave it out: both streams are in one log, in the order written")
 	case q.Rank < 0 || q.Rank >= sched.MaxGPUs:
@@ -77,9 +77,9 @@ func (c *copier) all(ctx context.Context) error {
 			done, c.q.Tail = n, 0
 			continue
 		case done == 0 && !c.mayRun():
-			return api.Errorf(api.Unknown, "job %s has no log here", c.job).Try("see whether it has ever run, or ended so long ago that its logs are gone")
+			return api.Errorf(api.Unknown, "no log of job %s", c.job).Try("it may not have started yet, or its logs may have been deleted")
 		case !c.q.Follow && done == 0:
-			return api.Errorf(api.Unknown, "job %s has no log yet", c.job).Try("wait until it runs, or follow the log")
+			return api.Errorf(api.Unknown, "job %s has no log yet", c.job).Try("wait until it starts, or follow the log")
 		case !c.mayRun():
 			return nil
 		}

@@ -122,7 +122,7 @@ func (m *Machine) checkTraverse() {
 	}
 	for dir := m.jobsDir(); dir != "/"; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err == nil && info.Mode()&0o001 == 0 {
-			m.cfg.Log.Warn("jobs of other users cannot reach their folders", "dir", dir, "remedy", "chmod o+x")
+			m.cfg.Log.Warn("jobs of other users cannot access their folders", "dir", dir, "remedy", "chmod o+x")
 		}
 	}
 }
@@ -171,7 +171,7 @@ func (m *Machine) StopAll(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("stop all jobs: %d are left: %w", left, ctx.Err())
+			return fmt.Errorf("stop all jobs: %d still running: %w", left, ctx.Err())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

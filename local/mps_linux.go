@@ -97,7 +97,7 @@ func (s *mps) unusable(m *Machine, why string) {
 	}
 	if !s.told {
 		s.told = true
-		m.cfg.Log.Warn("jobs share GPUs by time slices: MPS cannot be used", "why", why)
+		m.cfg.Log.Warn("MPS not available; jobs share GPUs by time slicing", "why", why)
 		if s.mode == MPSOn {
 			s.tell("jobs share GPUs by time slices, and nothing bounds their memory: MPS cannot be used: " + why)
 		}
@@ -135,10 +135,10 @@ func (s *mps) ensure(m *Machine, dir string, o *order) error {
 	}
 	for until := time.Now().Add(mpsTimeout); !s.answers(dir); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(until) {
-			return fmt.Errorf("%s was started and does not answer", s.program)
+			return fmt.Errorf("%s started but does not respond", s.program)
 		}
 	}
-	m.cfg.Log.Info("MPS serves jobs on shared GPUs", "pipes", dir)
+	m.cfg.Log.Info("MPS started for shared GPUs", "pipes", dir)
 	return nil
 }
 
@@ -253,7 +253,7 @@ func (m *Machine) dropMPS(dir, why string) {
 		return
 	}
 	s.until[dir] = m.cfg.Now().Add(mpsPause)
-	m.cfg.Log.Error("new jobs share GPUs by time slices", "why", why, "pipes", dir, "for", mpsPause)
+	m.cfg.Log.Error("MPS failed; new jobs share GPUs by time slicing", "why", why, "pipes", dir, "for", mpsPause)
 	s.tell(fmt.Sprintf("%s: jobs that run under it may fail, and new ones share GPUs by time slices, with nothing to bound their memory, for %s; its log is in %s",
 		why, mpsPause, filepath.Join(dir, "log")))
 }
@@ -288,7 +288,7 @@ func (m *Machine) quitMPS() {
 			continue
 		}
 		if said, err := m.mps.ask(dir, "quit"); err != nil {
-			m.cfg.Log.Warn("MPS does not quit", "pipes", dir, "err", err, "said", said)
+			m.cfg.Log.Warn("MPS does not exit", "pipes", dir, "err", err, "said", said)
 		}
 	}
 }

@@ -190,7 +190,7 @@ func killAll(match func(all map[int]process, p process) bool, patience time.Dura
 			return len(killed), nil
 		}
 		if time.Now().After(until) {
-			return len(killed), fmt.Errorf("%d processes do not end although they were killed", left)
+			return len(killed), fmt.Errorf("%d processes survive SIGKILL", left)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -101,7 +101,7 @@ func (m *Machine) launch(r *run) {
 		}
 	})
 	if err != nil {
-		m.cfg.Log.Error("an attempt cannot be started", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+		m.cfg.Log.Error("cannot start attempt", "job", r.order.Job, "attempt", r.order.Number, "err", err)
 	}
 }
 
@@ -268,7 +268,7 @@ func (m *Machine) ask(r *run) {
 	if readRecord(path, &s) != nil {
 		s.Deadline = m.cfg.Now().Add(r.order.GracePeriod.D())
 		if err := placeRecord(path, s); err != nil {
-			m.cfg.Log.Error("the request to stop cannot be written", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+			m.cfg.Log.Error("cannot write the stop request", "job", r.order.Job, "attempt", r.order.Number, "err", err)
 		}
 	}
 	r.signalShim(sigStop)
@@ -281,7 +281,7 @@ func (m *Machine) report(ctx context.Context, r *run, orders executor.Port) {
 		path := filepath.Join(r.dir, exitFile)
 		if !exists(path) {
 			if err := writeRecord(path, exitRecord{Exit: r.exit}); err != nil {
-				m.cfg.Log.Error("an exit cannot be written", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+				m.cfg.Log.Error("cannot write the exit of an attempt", "job", r.order.Job, "attempt", r.order.Number, "err", err)
 			}
 		}
 	}
@@ -292,7 +292,7 @@ func (m *Machine) report(ctx context.Context, r *run, orders executor.Port) {
 	}
 	if err := orders.Exited(ctx, e); err != nil {
 		if ctx.Err() == nil {
-			m.cfg.Log.Error("an exit cannot be reported", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+			m.cfg.Log.Error("cannot report the exit of an attempt", "job", r.order.Job, "attempt", r.order.Number, "err", err)
 		}
 		m.update(func() { r.after = m.cfg.Now().Add(time.Second) })
 		return
@@ -301,7 +301,7 @@ func (m *Machine) report(ctx context.Context, r *run, orders executor.Port) {
 	if r.folder {
 		size = folderBytes(r.dir)
 		if err := writeFile(filepath.Join(r.dir, toldFile), nil, true); err != nil {
-			m.cfg.Log.Warn("an exit will be reported again after a restart", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+			m.cfg.Log.Warn("cannot mark an exit as reported; it is reported again after a restart", "job", r.order.Job, "attempt", r.order.Number, "err", err)
 		}
 	}
 	m.update(func() {

@@ -50,7 +50,7 @@ func (m *Machine) settle(r *run) {
 	var e exitRecord
 	if err := readRecord(filepath.Join(r.dir, exitFile), &e); err == nil && e.AttemptID == r.order.AttemptID {
 		for _, note := range e.Notes {
-			m.cfg.Log.Warn("an attempt left a note", "job", r.order.Job, "attempt", r.order.Number, "note", note)
+			m.cfg.Log.Warn("note from an attempt", "job", r.order.Job, "attempt", r.order.Number, "note", note)
 		}
 		m.update(func() { r.end(e.Exit) })
 		return
@@ -71,7 +71,7 @@ func (m *Machine) settle(r *run) {
 }
 
 func (m *Machine) retry(r *run, err error) {
-	m.cfg.Log.Error("an attempt cannot be settled yet", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+	m.cfg.Log.Error("cannot clean up after an attempt; trying again", "job", r.order.Job, "attempt", r.order.Number, "err", err)
 	m.update(func() { r.after, r.fired = m.cfg.Now().Add(time.Second), true })
 }
 
@@ -141,7 +141,7 @@ func (m *Machine) killLeft(nonce string, s shimRecord) error {
 func (m *Machine) killStrays() {
 	all, err := processes()
 	if err != nil {
-		m.cfg.Log.Error("strays cannot be looked for", "err", err)
+		m.cfg.Log.Error("cannot look for stray processes", "err", err)
 		return
 	}
 	below := m.jobsDir() + "/"
@@ -161,13 +161,13 @@ func (m *Machine) killStrays() {
 		if readRecord(filepath.Join(dir, attemptFile), &o) == nil && (o.Nonce == nonce || !supervisor) {
 			continue
 		}
-		m.cfg.Log.Warn("a process of an attempt that nobody knows is killed", "pid", p.pid, "dir", dir)
+		m.cfg.Log.Warn("killing a process of an unknown attempt", "pid", p.pid, "dir", dir)
 		_ = signalProcess(p.pid, p.start, sigKill)
 		if supervisor {
 			id := api.AttemptID{Job: sched.JobID(filepath.Base(filepath.Dir(dir))), Number: attemptNumber(filepath.Base(dir))}
 			s := shimRecord{PID: p.pid, Start: p.start, Groups: findCgroups().named(groupName(id, nonce))}
 			if err := m.killLeft(nonce, s); err != nil {
-				m.cfg.Log.Error("what a stray supervisor left cannot be killed", "err", err)
+				m.cfg.Log.Error("cannot kill the processes of a stray supervisor", "err", err)
 			}
 		}
 	}
@@ -202,7 +202,7 @@ func (m *Machine) loadAttempt(id api.AttemptID) {
 	if info, err := os.Stat(filepath.Join(r.dir, toldFile)); err == nil {
 		var e exitRecord
 		if err := readRecord(filepath.Join(r.dir, exitFile), &e); err != nil {
-			e.Exit = api.Exit{AttemptID: id, At: info.ModTime(), Lost: true, Why: "how it ended is no longer known"}
+			e.Exit = api.Exit{AttemptID: id, At: info.ModTime(), Lost: true, Why: "its exit status is lost"}
 		}
 		r.state, r.exit, r.toldAt, r.bytes = told, e.Exit, info.ModTime(), folderBytes(r.dir)
 		m.runs[id] = r
@@ -214,12 +214,12 @@ func (m *Machine) loadAttempt(id api.AttemptID) {
 		// A crash came before anything was written: nothing ever ran, and killStrays
 		// has seen to anyone who might think otherwise.
 		if err := os.RemoveAll(r.dir); err != nil {
-			m.cfg.Log.Warn("an empty folder cannot be removed", "dir", r.dir, "err", err)
+			m.cfg.Log.Warn("cannot remove an empty folder", "dir", r.dir, "err", err)
 		}
 		return
 	}
 	if err != nil || o.AttemptID != id {
-		r.end(api.Exit{AttemptID: id, At: m.cfg.Now(), Lost: true, Why: fmt.Sprintf("its record cannot be read: %v", err)})
+		r.end(api.Exit{AttemptID: id, At: m.cfg.Now(), Lost: true, Why: fmt.Sprintf("cannot read its record: %v", err)})
 		m.runs[id] = r
 		return
 	}

@@ -98,7 +98,7 @@ func supervise(dir string) error {
 	}
 	// Orphans of the ranks become our children: none is out of reach.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("become the parent of orphans: %w", err)
+		return fmt.Errorf("become a subreaper: %w", err)
 	}
 	unix.Umask(0o022)
 	var core unix.Rlimit

@@ -73,7 +73,7 @@ func (m *Machine) step(ctx context.Context, orders executor.Port) {
 	}
 	if orders != nil && now.After(m.keepAt) {
 		m.keepAt = now.Add(keepEvery)
-		m.work.Go(m.keep)
+		m.work.Go(m.collectGarbage)
 	}
 	m.mu.Unlock()
 	for _, id := range up {
@@ -134,7 +134,7 @@ func (m *Machine) stepRunning(ctx context.Context, r *run, wanted bool) (up bool
 	case !wanted && r.stopAt.IsZero():
 		m.background(r, func() { m.ask(r) })
 	case !r.stopAt.IsZero() && now.After(r.stopAt.Add(stuckAfter)):
-		m.cfg.Log.Warn("a supervisor does not end and is killed", "job", r.order.Job, "attempt", r.order.Number)
+		m.cfg.Log.Warn("supervisor does not exit; killing it", "job", r.order.Job, "attempt", r.order.Number)
 		r.stopAt = now
 		m.background(r, func() { r.signalShim(sigKill) })
 	}
@@ -150,7 +150,7 @@ func (m *Machine) stepRunning(ctx context.Context, r *run, wanted bool) (up bool
 func (m *Machine) stepTold(r *run, wanted, known bool) {
 	switch {
 	case wanted && m.cfg.Now().Sub(r.toldAt) > tellAgain:
-		m.cfg.Log.Warn("an attempt that ended is still ordered: its exit is reported again", "job", r.order.Job, "attempt", r.order.Number)
+		m.cfg.Log.Warn("attempt has ended but is still ordered; reporting its exit again", "job", r.order.Job, "attempt", r.order.Number)
 		r.state = ended
 		m.poke()
 	case !wanted && known && !r.folder:

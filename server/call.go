@@ -50,7 +50,7 @@ func (m methods) find(method string) *route {
 
 // dispatch answers the requests to one path; with no methods there is no such
 // path.
-func (s *Server) dispatch(d Door, m methods) http.Handler {
+func (s *Server) dispatch(d Endpoint, m methods) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
 		w.Header().Set("Cache-Control", "no-store")
@@ -77,7 +77,7 @@ func (s *Server) dispatch(d Door, m methods) http.Handler {
 }
 
 // run checks a request against its route and answers it.
-func (s *Server) run(d Door, rt *route, w http.ResponseWriter, r *http.Request) error {
+func (s *Server) run(d Endpoint, rt *route, w http.ResponseWriter, r *http.Request) error {
 	c := &call{Server: s, w: w, r: r, route: rt}
 	if rt.role > api.NoRole && !(rt.path == "/metrics" && s.PublicMetrics) {
 		who, err := s.identify(d, r)

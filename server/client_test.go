@@ -105,7 +105,7 @@ func TestClient(t *testing.T) {
 	}
 	peer := api.Identity{User: me.Username, Tenant: "default", Role: api.Admin, Owner: api.Owner{Name: me.Username, UID: os.Getuid(), GID: os.Getgid()}}
 	admin := api.Identity{User: "admin-1", Tenant: "vision", Role: api.Admin, Owner: api.Owner{UID: 1234}}
-	for _, door := range []struct {
+	for _, endpoint := range []struct {
 		name, address, token string
 		who                  api.Identity
 	}{
@@ -114,34 +114,34 @@ func TestClient(t *testing.T) {
 		{"plain", r.plain, "fw_admin", admin},
 		{"secure", r.secure, "fw_admin", admin},
 	} {
-		c := r.client(t, door.address, door.token)
+		c := r.client(t, endpoint.address, endpoint.token)
 		who, err := c.Whoami(t.Context())
 		if err != nil {
-			t.Fatalf("%s: %v", door.name, err)
+			t.Fatalf("%s: %v", endpoint.name, err)
 		}
-		if want := (api.Identity{User: door.who.User, Tenant: door.who.Tenant, Role: door.who.Role}); who != want {
-			t.Errorf("%s: whoami = %+v; want %+v", door.name, who, want)
+		if want := (api.Identity{User: endpoint.who.User, Tenant: endpoint.who.Tenant, Role: endpoint.who.Role}); who != want {
+			t.Errorf("%s: whoami = %+v; want %+v", endpoint.name, who, want)
 		}
 		for _, u := range uses() {
 			got, err := u.ask(t.Context(), c)
 			if err != nil {
-				t.Errorf("%s: %s: %v", door.name, u.name, err)
+				t.Errorf("%s: %s: %v", endpoint.name, u.name, err)
 				continue
 			}
 			// The fake dates new jobs ahead, so that they are not taken for known.
 			later := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Submitted" }, cmp.Ignore())
 			if diff := cmp.Diff(u.want, got, later, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("%s: %s: -want +got\n%s", door.name, u.name, diff)
+				t.Errorf("%s: %s: -want +got\n%s", endpoint.name, u.name, diff)
 			}
 			if u.saw == "" {
 				continue
 			}
 			saw := f.last()
 			if saw.method != u.saw || cmp.Diff(u.args, saw.args, cmpopts.EquateEmpty()) != "" {
-				t.Errorf("%s: %s: the service saw %s %v; want %s %v", door.name, u.name, saw.method, saw.args, u.saw, u.args)
+				t.Errorf("%s: %s: the service saw %s %v; want %s %v", endpoint.name, u.name, saw.method, saw.args, u.saw, u.args)
 			}
-			if u.saw != "Report" && u.saw != "CopyLog" && saw.who != door.who {
-				t.Errorf("%s: %s: asked as %+v; want %+v", door.name, u.name, saw.who, door.who)
+			if u.saw != "Report" && u.saw != "CopyLog" && saw.who != endpoint.who {
+				t.Errorf("%s: %s: asked as %+v; want %+v", endpoint.name, u.name, saw.who, endpoint.who)
 			}
 		}
 	}

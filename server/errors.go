@@ -41,9 +41,9 @@ type wrongMethod struct {
 func (m wrongMethod) Error() string { return m.refused.Error() }
 func (m wrongMethod) Unwrap() error { return m.refused }
 
-func whoAreYou(message string) error {
+func needsToken(message string) error {
 	return unauthenticated{api.Errorf(api.Denied, "%s", message).
-		Try("send a token: \"Authorization: Bearer fw_...\", or log in at /login; an admin makes tokens with `fairway token create`")}
+		Try("send a token: \"Authorization: Bearer fw_...\", or log in at /login; an admin creates tokens with `fairway token create`")}
 }
 
 // refusal turns any error into one that can be shown. What is not an Error of
@@ -56,10 +56,10 @@ func (s *Server) refusal(r *http.Request, err error) (*api.Error, int) {
 	case errors.As(err, &large):
 		refused = api.Errorf(api.TooLarge, "the body has more than %d bytes", large.Limit).Try("send less at a time")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		refused = api.Errorf(api.Unavailable, "the request was given up before it was done").Try("try again")
+		refused = api.Errorf(api.Unavailable, "the request was cancelled before it completed").Try("try again")
 	default:
-		s.Log.ErrorContext(r.Context(), "request ended in an error nobody expected", "method", r.Method, "path", r.URL.Path, "err", err)
-		refused = api.Errorf(api.Internal, "the daemon ran into an error it did not expect").Try("look into the daemon's log")
+		s.Log.ErrorContext(r.Context(), "unexpected error in a request", "method", r.Method, "path", r.URL.Path, "err", err)
+		refused = api.Errorf(api.Internal, "unexpected error in the daemon").Try("see the daemon's log")
 	}
 	status, known := statuses[refused.Code]
 	if !known {
@@ -94,13 +94,13 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 func (s *Server) answer(w http.ResponseWriter, status int, body any) {
 	b, err := json.Marshal(body)
 	if err != nil {
-		s.Log.Error("answer cannot be encoded", "err", err)
+		s.Log.Error("cannot encode the response", "err", err)
 		status = http.StatusInternalServerError
-		b, _ = json.Marshal(api.ErrorBody{Error: api.Errorf(api.Internal, "the answer cannot be written as JSON").Try("look into the daemon's log")})
+		b, _ = json.Marshal(api.ErrorBody{Error: api.Errorf(api.Internal, "cannot encode the response as JSON").Try("see the daemon's log")})
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
 	if _, err := w.Write(append(b, '\n')); err != nil {
-		s.Log.Log(context.Background(), slog.LevelDebug, "client went away", "err", err)
+		s.Log.Log(context.Background(), slog.LevelDebug, "client disconnected", "err", err)
 	}
 }

@@ -19,7 +19,7 @@ func fuzzed(f *testing.F) http.Handler {
 	c := config(newFake())
 	var asked atomic.Int64 // an hour passes each time, or limits of rates would answer for the decoders
 	c.Now = func() time.Time { return time.Unix(3600*asked.Add(1), 0) }
-	return newServer(f, c).Handler(Door{Kind: Plain})
+	return newServer(f, c).Handler(Endpoint{Kind: Plain})
 }
 
 func try(t *testing.T, h http.Handler, r *http.Request) {

@@ -23,7 +23,7 @@ const (
 // guard stands before every handler: it keeps a panic from ending the daemon,
 // refuses requests that were meant for another host, and sets the headers that
 // keep a browser from doing foolish things with an answer.
-func (s *Server) guard(d Door, next http.Handler) http.Handler {
+func (s *Server) guard(d Endpoint, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := &recorder{ResponseWriter: w}
 		defer s.recovered(rec, r)
@@ -35,7 +35,7 @@ func (s *Server) guard(d Door, next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		if !d.knows(r.Host) {
-			s.refuse(rec, r, api.Errorf(api.Denied, "this daemon does not go by the name %.100q", r.Host).
+			s.refuse(rec, r, api.Errorf(api.Denied, "host %.100q is not a name of this daemon", r.Host).
 				Try("use the address it listens on, or add the name to its hosts"))
 			return
 		}
@@ -46,8 +46,8 @@ func (s *Server) guard(d Door, next http.Handler) http.Handler {
 	})
 }
 
-// knows reports whether a request for a host may come through the door.
-func (d Door) knows(host string) bool {
+// knows reports whether a request for a host may arrive at the endpoint.
+func (d Endpoint) knows(host string) bool {
 	if len(d.Hosts) == 0 {
 		return true
 	}
@@ -66,11 +66,11 @@ func (s *Server) recovered(rec *recorder, r *http.Request) {
 	if p == http.ErrAbortHandler {
 		panic(p)
 	}
-	s.Log.Error("request panicked", "method", r.Method, "path", r.URL.Path, "err", p, "stack", string(debug.Stack()))
+	s.Log.Error("panic in a request", "method", r.Method, "path", r.URL.Path, "err", p, "stack", string(debug.Stack()))
 	if rec.status != 0 {
 		panic(http.ErrAbortHandler) // the answer has begun: all that is left is to break it off
 	}
-	s.refuse(rec, r, api.Errorf(api.Internal, "the daemon has a bug that this request found").Try("look into the daemon's log and report it"))
+	s.refuse(rec, r, api.Errorf(api.Internal, "the daemon panicked on this request").Try("see the daemon's log, and report the bug"))
 }
 
 // recorder notes the status of an answer.

@@ -56,7 +56,7 @@ func (s *Server) local(uid, gid int) api.Identity {
 
 // identify returns who asks. A token that was sent counts more than what is
 // known otherwise.
-func (s *Server) identify(d Door, r *http.Request) (api.Identity, error) {
+func (s *Server) identify(d Endpoint, r *http.Request) (api.Identity, error) {
 	if r.Header.Get("Authorization") != "" {
 		secret, err := bearer(r)
 		if err != nil {
@@ -68,19 +68,19 @@ func (s *Server) identify(d Door, r *http.Request) (api.Identity, error) {
 		p, ok := r.Context().Value(peerKey{}).(peer)
 		switch {
 		case !ok:
-			return api.Identity{}, whoAreYou("the peer of this connection is not known")
+			return api.Identity{}, needsToken("the peer of this connection cannot be identified")
 		case p.err != nil:
-			return api.Identity{}, whoAreYou(p.err.Error())
+			return api.Identity{}, needsToken(p.err.Error())
 		}
 		return p.who, nil
 	}
 	c, err := r.Cookie(cookieName)
 	if err != nil {
-		return api.Identity{}, whoAreYou("this needs a token")
+		return api.Identity{}, needsToken("authentication required")
 	}
 	v, ok := s.sessions.open(c.Value)
 	if !ok {
-		return api.Identity{}, whoAreYou("the session is over")
+		return api.Identity{}, needsToken("the session has expired")
 	}
 	if err := sameSite(r); err != nil {
 		return api.Identity{}, err
@@ -103,7 +103,7 @@ func bearer(r *http.Request) (string, error) {
 	scheme, secret, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	secret = strings.TrimSpace(secret)
 	if !ok || !strings.EqualFold(scheme, "Bearer") || secret == "" || len(secret) > maxSecret {
-		return "", whoAreYou("the Authorization header holds no bearer token")
+		return "", needsToken("the Authorization header has no bearer token")
 	}
 	return secret, nil
 }
@@ -113,7 +113,7 @@ func bearer(r *http.Request) (string, error) {
 func (s *Server) authenticate(r *http.Request, secret string) (api.Identity, error) {
 	from := origin(r)
 	if !s.failures.open(from) {
-		return api.Identity{}, api.Errorf(api.TooMany, "too many wrong tokens came from your address").Try("wait a minute, then check the token")
+		return api.Identity{}, api.Errorf(api.TooMany, "too many invalid tokens from your address").Try("wait a minute, then check the token")
 	}
 	who, err := s.verify(secret)
 	if errors.As(err, &unauthenticated{}) {
@@ -127,7 +127,7 @@ func (s *Server) verify(secret string) (api.Identity, error) {
 	who, err := s.Access.Authenticate(secret)
 	var refused *api.Error
 	if errors.As(err, &refused) && slices.Contains([]api.Code{api.Denied, api.Unknown, api.Invalid}, refused.Code) {
-		return api.Identity{}, whoAreYou(refused.Message)
+		return api.Identity{}, needsToken(refused.Message)
 	}
 	return who, err
 }

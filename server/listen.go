@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// Endpoint is where to listen.
-type Endpoint struct {
+// ListenConfig says where to listen.
+type ListenConfig struct {
 	// Address is unix:///path/of.sock, or host:port for TCP.
 	Address string
 	Mode    fs.FileMode // of a Unix socket; 0: 0660
@@ -30,22 +30,22 @@ type Endpoint struct {
 	Hosts []string
 }
 
-// Listener is an open endpoint.
+// Listener accepts connections at an endpoint.
 type Listener struct {
-	door  Door
-	inner net.Listener
-	path  string      // of a Unix socket
-	file  fs.FileInfo // of that path, as we made it
-	tls   *tls.Config
+	endpoint Endpoint
+	inner    net.Listener
+	path     string      // of a Unix socket
+	file     fs.FileInfo // of that path, as we made it
+	tls      *tls.Config
 }
 
-// Listen opens an endpoint. A Unix socket that a daemon left behind is replaced;
+// Listen starts to listen. A Unix socket that a daemon left behind is replaced;
 // one that answers is an error.
-func Listen(e Endpoint) (*Listener, error) {
+func Listen(e ListenConfig) (*Listener, error) {
 	if path, ok := strings.CutPrefix(e.Address, "unix://"); ok {
 		return listenSocket(path, e)
 	}
-	l := &Listener{door: Door{Kind: Plain}}
+	l := &Listener{endpoint: Endpoint{Kind: Plain}}
 	if (e.Cert == "") != (e.Key == "") {
 		return nil, fmt.Errorf("listen at %s: certificate = %q, key = %q; want both or none", e.Address, e.Cert, e.Key)
 	}
@@ -54,7 +54,7 @@ func Listen(e Endpoint) (*Listener, error) {
 		if err != nil {
 			return nil, fmt.Errorf("listen at %s: load certificate: %w", e.Address, err)
 		}
-		l.door.Kind = Secure
+		l.endpoint.Kind = Secure
 		l.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	}
 	inner, err := net.Listen("tcp", e.Address)
@@ -62,13 +62,13 @@ func Listen(e Endpoint) (*Listener, error) {
 		return nil, fmt.Errorf("listen at %s: %w", e.Address, err)
 	}
 	l.inner = inner
-	if at, ok := inner.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() && l.door.Kind == Plain {
-		l.door.Hosts = []string{"localhost", "127.0.0.1", "::1", at.IP.String()}
+	if at, ok := inner.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() && l.endpoint.Kind == Plain {
+		l.endpoint.Hosts = []string{"localhost", "127.0.0.1", "::1", at.IP.String()}
 		if host, _, err := net.SplitHostPort(e.Address); err == nil {
-			l.door.Hosts = append(l.door.Hosts, strings.ToLower(host))
+			l.endpoint.Hosts = append(l.endpoint.Hosts, strings.ToLower(host))
 		}
 		for _, h := range e.Hosts {
-			l.door.Hosts = append(l.door.Hosts, strings.ToLower(h))
+			l.endpoint.Hosts = append(l.endpoint.Hosts, strings.ToLower(h))
 		}
 	}
 	return l, nil
@@ -80,7 +80,7 @@ const maxSocketPath = 107
 // listenSocket makes the socket in a folder only the daemon can enter and moves
 // it into place when its mode is right, so that it is never open to more people
 // than it should be.
-func listenSocket(path string, e Endpoint) (*Listener, error) {
+func listenSocket(path string, e ListenConfig) (*Listener, error) {
 	if !filepath.IsAbs(path) || len(path) > maxSocketPath {
 		return nil, fmt.Errorf("listen at %s: want unix:// and an absolute path of at most %d bytes", e.Address, maxSocketPath)
 	}
@@ -106,11 +106,11 @@ func listenSocket(path string, e Endpoint) (*Listener, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen at %s: %w", path, err), inner.Close())
 	}
-	return &Listener{door: Door{Kind: Socket}, inner: inner, path: path, file: file}, nil
+	return &Listener{endpoint: Endpoint{Kind: Socket}, inner: inner, path: path, file: file}, nil
 }
 
 // settle gives the socket its group, mode and place.
-func settle(fresh, path string, e Endpoint) error {
+func settle(fresh, path string, e ListenConfig) error {
 	if e.Group != "" {
 		gid, err := groupID(e.Group)
 		if err != nil {
@@ -146,18 +146,18 @@ func replaceable(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return errors.New("there is something that is not a socket")
+		return errors.New("the path exists and is not a socket")
 	}
 	c, err := net.DialTimeout("unix", path, time.Second)
 	if err != nil {
 		return nil // nobody is behind it
 	}
-	return errors.Join(errors.New("another daemon answers there"), c.Close())
+	return errors.Join(errors.New("another daemon is listening there"), c.Close())
 }
 
 // URL is where clients find the listener.
 func (l *Listener) URL() string {
-	switch l.door.Kind {
+	switch l.endpoint.Kind {
 	case Socket:
 		return "unix://" + l.path
 	case Secure:
@@ -166,8 +166,8 @@ func (l *Listener) URL() string {
 	return "http://" + l.inner.Addr().String()
 }
 
-// Door returns how requests come in here.
-func (l *Listener) Door() Door { return l.door }
+// Endpoint returns the way in which requests arrive here.
+func (l *Listener) Endpoint() Endpoint { return l.endpoint }
 
 // Close stops listening. Serve does it too.
 func (l *Listener) Close() error {

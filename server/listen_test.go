@@ -17,8 +17,8 @@ import (
 func TestListenSocket(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f.sock")
-	open := func(e Endpoint) (*Listener, error) { return Listen(e) }
-	l, err := open(Endpoint{Address: "unix://" + path})
+	open := func(e ListenConfig) (*Listener, error) { return Listen(e) }
+	l, err := open(ListenConfig{Address: "unix://" + path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestListenSocket(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o660 || info.Mode().Type() != fs.ModeSocket {
 		t.Errorf("mode %v, %v; want a socket with 0660", info.Mode(), err)
 	}
-	if _, err := open(Endpoint{Address: "unix://" + path}); err == nil || !strings.Contains(err.Error(), "another daemon answers") {
+	if _, err := open(ListenConfig{Address: "unix://" + path}); err == nil || !strings.Contains(err.Error(), "another daemon answers") {
 		t.Errorf("a socket that answers: %v", err)
 	}
 	if err := l.Close(); err != nil {
@@ -42,7 +42,7 @@ func TestListenSocket(t *testing.T) {
 	}
 	stale.SetUnlinkOnClose(false)
 	stale.Close()
-	l, err = open(Endpoint{Address: "unix://" + path, Mode: 0o600})
+	l, err = open(ListenConfig{Address: "unix://" + path, Mode: 0o600})
 	if err != nil {
 		t.Fatalf("a socket nobody is behind: %v", err)
 	}
@@ -55,7 +55,7 @@ func TestListenSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, address := range []string{"unix://" + file, "unix://relative", "unix://" + dir + "/" + strings.Repeat("x", 120), "unix:///none/none/f.sock", "nonsense", "127.0.0.1:99999"} {
-		if l, err := open(Endpoint{Address: address}); err == nil {
+		if l, err := open(ListenConfig{Address: address}); err == nil {
 			t.Errorf("%s: no error", address)
 			l.Close()
 		}
@@ -63,7 +63,7 @@ func TestListenSocket(t *testing.T) {
 	if b, err := os.ReadFile(file); err != nil || string(b) != "precious" {
 		t.Errorf("a file in the way became %q, %v", b, err)
 	}
-	for _, e := range []Endpoint{{Address: "127.0.0.1:0", Cert: file}, {Address: "127.0.0.1:0", Cert: file, Key: file}, {Address: "unix://" + path, Group: "no such group"}} {
+	for _, e := range []ListenConfig{{Address: "127.0.0.1:0", Cert: file}, {Address: "127.0.0.1:0", Cert: file, Key: file}, {Address: "unix://" + path, Group: "no such group"}} {
 		if l, err := open(e); err == nil {
 			t.Errorf("%+v: no error", e)
 			l.Close()

@@ -47,7 +47,7 @@ func (s *Server) LoginLink(who api.Identity) string {
 }
 
 // login turns a one-time code or a token into a session.
-func (s *Server) login(d Door, w http.ResponseWriter, r *http.Request) {
+func (s *Server) login(d Endpoint, w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		code := r.URL.Query().Get("code")
@@ -64,7 +64,7 @@ func (s *Server) login(d Door, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) loginByCode(d Door, w http.ResponseWriter, r *http.Request, code string) {
+func (s *Server) loginByCode(d Endpoint, w http.ResponseWriter, r *http.Request, code string) {
 	from := origin(r)
 	if !s.failures.open(from) {
 		showLogin(w, http.StatusTooManyRequests, "Too many tries came from your address. Wait a minute.")
@@ -81,7 +81,7 @@ func (s *Server) loginByCode(d Door, w http.ResponseWriter, r *http.Request, cod
 
 // loginByToken takes the form of the login page, or of the dashboard's script,
 // which wants its errors as JSON.
-func (s *Server) loginByToken(d Door, w http.ResponseWriter, r *http.Request) {
+func (s *Server) loginByToken(d Endpoint, w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if r.Header.Get("Origin") != "" && !sameOrigin(r) {
 		showLogin(w, http.StatusForbidden, "The form was sent by another site.")
@@ -110,7 +110,7 @@ func (s *Server) loginByToken(d Door, w http.ResponseWriter, r *http.Request) {
 }
 
 // begin sets the cookie of a session and shows the dashboard.
-func (s *Server) begin(d Door, w http.ResponseWriter, r *http.Request, v session) {
+func (s *Server) begin(d Endpoint, w http.ResponseWriter, r *http.Request, v session) {
 	cookie, err := s.sessions.begin(v.Who, v.Secret)
 	if err != nil {
 		s.refuse(w, r, err)
@@ -121,7 +121,7 @@ func (s *Server) begin(d Door, w http.ResponseWriter, r *http.Request, v session
 }
 
 // logout ends the session of the cookie that was sent.
-func (s *Server) logout(d Door, w http.ResponseWriter, r *http.Request) {
+func (s *Server) logout(d Endpoint, w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		s.refuse(w, r, wrongMethod{api.Errorf(api.Invalid, "%s has no method %s", r.URL.Path, r.Method), "POST"})
 		return
@@ -139,7 +139,7 @@ func (s *Server) logout(d Door, w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func sessionCookie(d Door, value string, age int) *http.Cookie {
+func sessionCookie(d Endpoint, value string, age int) *http.Cookie {
 	return &http.Cookie{
 		Name: cookieName, Value: value, Path: "/", MaxAge: age,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: d.Kind == Secure,

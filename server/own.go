@@ -48,7 +48,7 @@ func (c *call) say(kind string, body []byte) error {
 		return nil
 	}
 	if _, err := c.w.Write(body); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-		c.Log.Debug("client went away", "err", err)
+		c.Log.Debug("client disconnected", "err", err)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 func peerOf(c *net.UnixConn) (uid, gid int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return 0, 0, fmt.Errorf("look at the peer: %w", err)
+		return 0, 0, fmt.Errorf("identify the peer: %w", err)
 	}
 	var cred *syscall.Ucred
 	var inner error
@@ -22,9 +22,9 @@ func peerOf(c *net.UnixConn) (uid, gid int, err error) {
 	})
 	switch {
 	case err != nil:
-		return 0, 0, fmt.Errorf("look at the peer: %w", err)
+		return 0, 0, fmt.Errorf("identify the peer: %w", err)
 	case inner != nil:
-		return 0, 0, fmt.Errorf("look at the peer: %w", inner)
+		return 0, 0, fmt.Errorf("identify the peer: %w", inner)
 	}
 	return int(cred.Uid), int(cred.Gid), nil
 }

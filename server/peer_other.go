@@ -12,5 +12,5 @@ import (
 
 // peerOf is known on Linux only; elsewhere the socket needs a token too.
 func peerOf(*net.UnixConn) (uid, gid int, err error) {
-	return 0, 0, errors.New("look at the peer: this system does not say who it is")
+	return 0, 0, errors.New("identify the peer: not supported on this system")
 }

@@ -72,7 +72,7 @@ func (c *scrape) Collect(ch chan<- prometheus.Metric) {
 	// service would end the daemon.
 	defer func() {
 		if p := recover(); p != nil {
-			c.s.Log.Error("scrape panicked", "err", p)
+			c.s.Log.Error("panic while collecting metrics", "err", p)
 		}
 	}()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {

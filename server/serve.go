@@ -69,20 +69,20 @@ func (s *Server) shutdown(srv *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), graceToStop)
 	defer cancel()
 	if err := srv.Shutdown(ctx); err != nil {
-		s.Log.Warn("requests were cut off", "err", err)
+		s.Log.Warn("requests interrupted at shutdown", "err", err)
 		_ = srv.Close() // they were cut off: what else it says does not matter
 	}
 }
 
 func (s *Server) httpServer(l *Listener) (*http.Server, net.Listener) {
 	srv := &http.Server{
-		Handler:           s.Handler(l.door),
+		Handler:           s.Handler(l.endpoint),
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
-	if l.door.Kind == Socket {
+	if l.endpoint.Kind == Socket {
 		srv.ConnContext = s.withPeer
 	}
 	inner := l.inner

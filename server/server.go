@@ -131,8 +131,8 @@ const (
 	Secure             // TCP with TLS
 )
 
-// Door is how requests come in.
-type Door struct {
+// Endpoint is a way in which requests arrive.
+type Endpoint struct {
 	Kind Kind
 	// Hosts are the names and addresses that a request may be addressed to, in
 	// lower case and without port; none: any. On a loopback address it keeps a
@@ -140,9 +140,9 @@ type Door struct {
 	Hosts []string
 }
 
-// Handler answers requests that come in through a door. The connections of a
+// Handler answers requests that arrive at an endpoint. The connections of a
 // Socket must have been accepted by Serve, which looks at who the peer is.
-func (s *Server) Handler(d Door) http.Handler {
+func (s *Server) Handler(d Endpoint) http.Handler {
 	mux := http.NewServeMux()
 	byPath := map[string]methods{}
 	for _, rt := range s.routes {

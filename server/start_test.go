@@ -110,7 +110,7 @@ func start(t *testing.T, c Config, change ...func(*Server)) *running {
 	cert, key := selfSigned(t, dir)
 	r.ca = cert
 	var listeners []*Listener
-	for _, e := range []Endpoint{
+	for _, e := range []ListenConfig{
 		{Address: "unix://" + filepath.Join(dir, "f.sock")},
 		{Address: "127.0.0.1:0"},
 		{Address: "127.0.0.1:0", Cert: cert, Key: key},

@@ -93,7 +93,7 @@ func TestWatch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.sock")
 	serve := func() (stop func()) {
 		s := newServer(t, config(f))
-		l, err := Listen(Endpoint{Address: "unix://" + path})
+		l, err := Listen(ListenConfig{Address: "unix://" + path})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,7 +42,7 @@ func (s *Server) count(ctx context.Context) {
 func (t *tally) follow(ctx context.Context) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			t.Log.Error("counting the feed panicked", "err", p)
+			t.Log.Error("panic while counting records", "err", p)
 		}
 	}()
 	if !t.begun {

@@ -204,7 +204,7 @@ func (t *term) openServer() error {
 	if a.Cert == "" {
 		t.log.Warn("the API is not encrypted: whoever can read the cluster's network can read tokens", "address", a.Address)
 	}
-	t.listener, err = server.Listen(server.Endpoint{Address: a.Address, Cert: a.Cert, Key: a.Key})
+	t.listener, err = server.Listen(server.ListenConfig{Address: a.Address, Cert: a.Cert, Key: a.Key})
 	return err
 }
 

@@ -33,7 +33,7 @@ func TestClientScripts(t *testing.T) {
 			return err
 		}
 		address := "unix://" + filepath.Join(dir, "fairway.sock")
-		l, err := server.Listen(server.Endpoint{Address: address})
+		l, err := server.Listen(server.ListenConfig{Address: address})
 		if err != nil {
 			return err
 		}

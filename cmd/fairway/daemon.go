@@ -151,9 +151,9 @@ func (d *localDaemon) openBook(ctx context.Context) error {
 
 func (d *localDaemon) openServer() error {
 	mode, _ := strconv.ParseUint(d.config.Socket.Mode, 8, 9)
-	endpoints := []server.Endpoint{{Address: "unix://" + d.config.socketPath(), Mode: fs.FileMode(mode), Group: d.config.Socket.Group}}
+	endpoints := []server.ListenConfig{{Address: "unix://" + d.config.socketPath(), Mode: fs.FileMode(mode), Group: d.config.Socket.Group}}
 	if l := d.config.Listen; l.Address != "" {
-		endpoints = append(endpoints, server.Endpoint{Address: l.Address, Cert: l.Cert, Key: l.Key, Hosts: l.Hosts})
+		endpoints = append(endpoints, server.ListenConfig{Address: l.Address, Cert: l.Cert, Key: l.Key, Hosts: l.Hosts})
 	}
 	for _, e := range endpoints {
 		l, err := server.Listen(e)

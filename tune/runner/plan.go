@@ -14,8 +14,8 @@ import (
 	"github.com/fairway-gpu/fairway/tune/search"
 )
 
-// chase is a search with the tools that its spec asks for.
-type chase struct {
+// searchRun is a search with the tools that its spec asks for.
+type searchRun struct {
 	api.OpenSearch
 	names  []string // of the parameters, in the order of the space
 	space  search.Space
@@ -24,9 +24,9 @@ type chase struct {
 	trials int
 }
 
-func newChase(s api.OpenSearch) (*chase, error) {
+func newSearchRun(s api.OpenSearch) (*searchRun, error) {
 	spec := &s.Spec
-	h := &chase{OpenSearch: s, names: slices.Sorted(maps.Keys(spec.Parameters))}
+	h := &searchRun{OpenSearch: s, names: slices.Sorted(maps.Keys(spec.Parameters))}
 	goal := tune.Minimise
 	if spec.Metric.Maximises() {
 		goal = tune.Maximise
@@ -59,7 +59,7 @@ func newChase(s api.OpenSearch) (*chase, error) {
 // Check says what is wrong with a search beyond what its fields show; the daemon
 // asks before it takes one.
 func Check(s api.SearchSpec) error {
-	_, err := newChase(api.OpenSearch{Search: api.Search{Spec: s}})
+	_, err := newSearchRun(api.OpenSearch{Search: api.Search{Spec: s}})
 	return err
 }
 
@@ -80,7 +80,7 @@ func dimension(name string, p api.Parameter) search.Dimension {
 
 // app is the search as its tuner sees it. A trial is one slot: how many GPUs it
 // really gets is up to the scheduler.
-func (h *chase) app() tune.App {
+func (h *searchRun) app() tune.App {
 	a := tune.App{GPUs: max(1, h.Spec.AtOnce), AtOnce: max(1, h.Spec.AtOnce), Trials: h.trials}
 	for i := range h.Trials {
 		t := &h.Trials[i]
@@ -111,7 +111,7 @@ func stateOf(t *api.Trial) tune.State {
 }
 
 // decide turns a plan into the next record; nil: there is nothing new.
-func (h *chase) decide(p tune.Plan) *api.SearchRecord {
+func (h *searchRun) decide(p tune.Plan) *api.SearchRecord {
 	r := api.SearchRecord{ID: h.ID}
 	for _, s := range p.Stop {
 		r.Stop = append(r.Stop, api.TrialStop{Trial: h.Trials[s.Job].Number, Why: s.Why})
@@ -137,11 +137,11 @@ func (h *chase) decide(p tune.Plan) *api.SearchRecord {
 }
 
 // quiet reports whether all trials have ended.
-func (h *chase) quiet() bool {
+func (h *searchRun) quiet() bool {
 	return !slices.ContainsFunc(h.Trials, func(t api.Trial) bool { return !api.HasEnded(t.State) })
 }
 
-func (h *chase) end(r *api.SearchRecord) {
+func (h *searchRun) end(r *api.SearchRecord) {
 	if h.Best == nil {
 		r.State, r.Why = api.Failed, fmt.Sprintf("none of %d trials reported %s and was not cancelled or failed", len(h.Trials), h.Spec.Metric.Name)
 		return
@@ -156,7 +156,7 @@ func (h *chase) end(r *api.SearchRecord) {
 }
 
 // seen returns what became of the trials that have ended.
-func (h *chase) seen() []tune.Outcome {
+func (h *searchRun) seen() []tune.Outcome {
 	var out []tune.Outcome
 	for i := range h.Trials {
 		t := &h.Trials[i]
@@ -171,7 +171,7 @@ func (h *chase) seen() []tune.Outcome {
 }
 
 // text writes a point of the space the way a program reads it.
-func (h *chase) text(p search.Params) map[string]string {
+func (h *searchRun) text(p search.Params) map[string]string {
 	out := make(map[string]string, len(p))
 	for i, d := range h.space {
 		switch d.Kind {
@@ -197,7 +197,7 @@ func number(v float64, d search.Dimension) string {
 }
 
 // point is the inverse of text; ok is false for what is not in the space.
-func (h *chase) point(params map[string]string) (search.Params, bool) {
+func (h *searchRun) point(params map[string]string) (search.Params, bool) {
 	p := make(search.Params, len(h.space))
 	for i, d := range h.space {
 		if d.Kind == search.Choice {

@@ -378,7 +378,7 @@ func FuzzSpec(f *testing.F) {
 		if s.Validate() != nil {
 			return
 		}
-		h, err := newChase(api.OpenSearch{Search: api.Search{ID: s.ID, Spec: s}})
+		h, err := newSearchRun(api.OpenSearch{Search: api.Search{ID: s.ID, Spec: s}})
 		if err != nil {
 			return // refused, with words
 		}

@@ -18,7 +18,7 @@ func Step(ctx context.Context, c Config, s api.OpenSearch) error {
 	if s.PausedBy != "" {
 		return nil
 	}
-	h, err := newChase(s)
+	h, err := newSearchRun(s)
 	if err != nil { // it was taken by a daemon that could run it
 		return c.Ledger.NoteSearch(ctx, api.SearchRecord{ID: s.ID, State: api.Failed, Why: "it cannot be run: " + err.Error()})
 	}
@@ -35,7 +35,7 @@ func Step(ctx context.Context, c Config, s api.OpenSearch) error {
 
 // follow makes the jobs of the trials what they should be. An error with one of
 // them does not keep the others waiting.
-func (h *chase) follow(ctx context.Context, c Config, p tune.Plan) error {
+func (h *searchRun) follow(ctx context.Context, c Config, p tune.Plan) error {
 	var faults []error
 	for i := range h.Trials {
 		if err := h.followTrial(ctx, c, i, p.Share[i] > 0); err != nil {
@@ -48,7 +48,7 @@ func (h *chase) follow(ctx context.Context, c Config, p tune.Plan) error {
 	return errors.Join(faults...)
 }
 
-func (h *chase) followTrial(ctx context.Context, c Config, i int, run bool) error {
+func (h *searchRun) followTrial(ctx context.Context, c Config, i int, run bool) error {
 	t := &h.Trials[i]
 	switch {
 	case api.HasEnded(t.State):
@@ -66,7 +66,7 @@ func (h *chase) followTrial(ctx context.Context, c Config, i int, run bool) erro
 }
 
 // submit makes a trial a job. One that can never be is noted as failed.
-func (h *chase) submit(ctx context.Context, c Config, t *api.Trial) error {
+func (h *searchRun) submit(ctx context.Context, c Config, t *api.Trial) error {
 	who := api.Identity{User: h.User, Tenant: h.Tenant, Role: api.User, Owner: h.Owner}
 	_, err := c.Jobs.Submit(ctx, who, []api.Submission{h.Spec.Submission(api.Proposal{Number: t.Number, Params: t.Params})})
 	switch api.CodeOf(err) {
@@ -80,7 +80,7 @@ func (h *chase) submit(ctx context.Context, c Config, t *api.Trial) error {
 
 // command tells a job what to do. If it has ended meanwhile, the next look says
 // so.
-func (h *chase) command(ctx context.Context, c Config, t *api.Trial, cmd api.Command) error {
+func (h *searchRun) command(ctx context.Context, c Config, t *api.Trial, cmd api.Command) error {
 	who := api.Identity{User: api.SearchActor(h.ID), Tenant: h.Tenant, Role: api.User}
 	_, err := c.Jobs.Command(ctx, who, t.Job, cmd)
 	if code := api.CodeOf(err); err != nil && (code == api.Conflict || code == api.Unknown) {

@@ -20,7 +20,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-func TestKeep(t *testing.T) {
+func TestGarbageCollection(t *testing.T) {
 	t.Parallel()
 	var later atomic.Int64 // how far the clock is ahead
 	r := newRig(t, func(c *Config) {
@@ -58,13 +58,13 @@ func TestKeep(t *testing.T) {
 			}
 		}
 	}
-	r.m.keep()
+	r.m.collectGarbage()
 	left(map[string]bool{
 		"ended-a/1": false, "ended-a/checkpoint": true, "paused/1": false, "paused/2": true, "paused/checkpoint": true,
 		"ended-b/1": true, "ended-c/1": true, "ended-not/1": true,
 	})
 	later.Store(int64(8 * 24 * time.Hour))
-	r.m.keep()
+	r.m.collectGarbage()
 	left(map[string]bool{
 		"ended-a": false, "ended-b/checkpoint": false, "ended-b/1": true, "paused/2": true, "paused/checkpoint": true, "paused/work": true,
 		"ended-not/1": true, "ended-not/checkpoint": true,

@@ -14,14 +14,14 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// keep removes what is older or larger than what is to be kept: folders of
+// collectGarbage removes what exceeds the limits on age and size: folders of
 // attempts that ended, oldest first, and what ended jobs left behind. Nothing of
 // a job that may still run is touched but the logs of its attempts before the
 // last.
-func (m *Machine) keep() {
+func (m *Machine) collectGarbage() {
 	for _, id := range m.surplus() {
 		if err := os.RemoveAll(m.attemptDir(id)); err != nil {
-			m.cfg.Log.Warn("an old attempt cannot be removed", "job", id.Job, "attempt", id.Number, "err", err)
+			m.cfg.Log.Warn("cannot remove an old attempt", "job", id.Job, "attempt", id.Number, "err", err)
 		}
 	}
 	if m.cfg.Ended == nil {
@@ -29,7 +29,7 @@ func (m *Machine) keep() {
 	}
 	names, err := os.ReadDir(m.jobsDir())
 	if err != nil {
-		m.cfg.Log.Warn("old jobs cannot be looked for", "err", err)
+		m.cfg.Log.Warn("cannot list old jobs", "err", err)
 		return
 	}
 	for _, d := range names {
@@ -37,7 +37,7 @@ func (m *Machine) keep() {
 		if !d.IsDir() || checkJob(id) != nil || !m.cfg.Ended(id) || !m.idle(id) {
 			continue
 		}
-		m.keepJob(id)
+		m.collectJob(id)
 	}
 }
 
@@ -97,16 +97,16 @@ func (m *Machine) idle(id sched.JobID) bool {
 	return true
 }
 
-// keepJob removes the checkpoints and the working folder of a job that ended
+// collectJob removes the checkpoints and the working folder of a job that ended
 // long ago, and its own folder when nothing is left in it.
-func (m *Machine) keepJob(id sched.JobID) {
+func (m *Machine) collectJob(id sched.JobID) {
 	dir := m.jobDir(id)
 	if m.cfg.Now().Sub(m.lastUsed(id)) < m.cfg.KeepEnded {
 		return
 	}
 	for _, name := range []string{checkpointDir, workDir} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-			m.cfg.Log.Warn("what an old job left cannot be removed", "job", id, "err", err)
+			m.cfg.Log.Warn("cannot remove the files of an old job", "job", id, "err", err)
 		}
 	}
 	_ = os.Remove(dir) // fails while logs are kept
