@@ -38,7 +38,7 @@ test: needs lint ## lint, then every test: Go with the race detector, Python wit
 	$(MAKE) python
 	$(MAKE) -j2 unit e2e
 
-GOTEST = $(GO) test -race -timeout 40m -p 2 $(if $(JSON),-json)
+GOTEST = $(GO) test -race -timeout 40m $(if $(JSON),-json)
 
 unit: ## the Go tests that need no cluster
 	FAIRWAY_E2E=0 $(GOTEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CLUSTER))")
@@ -46,12 +46,13 @@ unit: ## the Go tests that need no cluster
 python: ## the tests of the Python agent
 	python/test.sh
 
-# Where the packages of a real node cannot be had, its tests are skipped.
+# Where Debian's packages for real nodes cannot be had, the tests on them are skipped.
 CONTROLPLANE = tools/controlplane/build.sh --real || tools/controlplane/build.sh
 
+# Each package has a cluster of its own and waits for it more than it computes.
 e2e: ## the tests on a real Kubernetes control plane, which is built on the first time (a quarter of an hour on two cores)
 	$(CONTROLPLANE)
-	FAIRWAY_E2E=1 $(GOTEST) -count=1 $(CLUSTER)
+	FAIRWAY_E2E=1 $(GOTEST) -count=1 -p 3 $(CLUSTER)
 	$(MAKE) chart
 
 chaos: ## the tests that kill processes at random moments, with hundreds of kills

@@ -35,6 +35,7 @@ var flags = []string{"-steps", strconv.Itoa(steps), "-every", strconv.Itoa(every
 // another job, grows again, and loses a node. It goes on from its checkpoint each
 // time, and ends with the numbers of a training that nobody disturbed.
 func TestGang(t *testing.T) {
+	t.Parallel() // each of the tests here has a cluster of its own, and waits most of the time
 	w := newWorld(t, 1, "pollux:interval=2s:restart=100ms")
 	elastic := w.job(t, "elastic", flags...)
 	least, most := int32(1), int32(2)

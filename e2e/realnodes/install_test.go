@@ -44,6 +44,7 @@ tolerations: [{key: infra, operator: Exists}]
 // by Helm, runs a gang, loses its leader, is upgraded, taken away, installed again and
 // installed without Helm. The gang does not notice.
 func TestInstall(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, 3)
 	begin := time.Now()
 	s.sh(t, "kubectl create namespace "+operator.Namespace+"\nkubectl label namespace "+operator.Namespace+" pod-security.kubernetes.io/enforce=restricted")

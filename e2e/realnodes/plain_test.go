@@ -23,6 +23,7 @@ import (
 // TestOthers: on a cluster that does not resize, jobs of other kinds and in another
 // language are told to stop, go on, and are heard.
 func TestOthers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2, "fifo:backfill")
 	t.Run("batch Job", w.testBatchJob)
 	t.Run("Python", w.testPython)

@@ -14,14 +14,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
@@ -48,7 +46,6 @@ type site struct {
 // newSite starts the cluster. Fairway's image is on its nodes, and nothing else.
 func newSite(t *testing.T, gpus int) *site {
 	t.Helper()
-	log.SetLogger(logr.Discard()) // clients complain once without one
 	root, err := kubetest.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)

@@ -47,11 +47,15 @@ type world struct {
 	files   string // a folder that all pods can mount
 }
 
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard()) // clients complain once without one
+	os.Exit(m.Run())
+}
+
 // newWorld starts two nodes that pretend to have GPUs, and the operator with a policy.
 func newWorld(t *testing.T, gpus int, policy string) *world {
 	t.Helper()
-	log.SetLogger(logr.Discard()) // clients complain once without one
-	files := t.TempDir()          // made first, it is removed last: pods of the cluster write there
+	files := t.TempDir() // made first, it is removed last: pods of the cluster write there
 	c := kubetest.StartReal(t, nodes, kubetest.Options{ControllerManager: true, NodeGrace: nodeGrace})
 	w := &world{Cluster: c, files: files}
 	ctx := within(t, patience)
