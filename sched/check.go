@@ -182,7 +182,7 @@ func (c *checker) slice(j *Job, s Slice) {
 		c.fail("fit", j, "it needs %d bytes on a GPU; those of node %s have %d", j.GPUMemory, n.Name, n.GPUMemory)
 	}
 	if !n.Matches(j.Selector) && !j.isOn(s.Node) {
-		c.fail("fit", j, "it needs the mark %q; node %s bears %q", j.Selector, n.Name, n.Labels)
+		c.fail("fit", j, "it requires the label %q; node %s has %q", j.Selector, n.Name, n.Labels)
 	}
 	c.hold(j, s, n)
 	c.cpus[s.Node] += k * j.CPUs

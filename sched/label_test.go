@@ -93,12 +93,12 @@ func TestMarkChecked(t *testing.T) {
 		}
 	}
 	check("", on(0, 0b11))
-	check(`fit: job j: it needs the mark "disk"; node b bears []`, on(1, 0b11))
+	check(`fit: job j: it requires the label "disk"; node b has []`, on(1, 0b11))
 	apply(sched.Event{Kind: sched.JobStarted, Job: "j", Placement: sched.Placement{on(0, 0b11)}})
 	bare := nodes[0]
 	bare.Labels = nil
 	apply(sched.Event{Kind: sched.NodeJoined, Node: &bare})
 	check("", on(0, 0b11))
 	check("", on(0, 0b111))
-	check(`fit: job j: it needs the mark "disk"; node b bears []`, on(0, 0b11), on(1, 0b1))
+	check(`fit: job j: it requires the label "disk"; node b has []`, on(0, 0b11), on(1, 0b1))
 }

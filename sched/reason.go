@@ -19,7 +19,7 @@ const (
 	Fragmented      // enough free GPUs, but not near enough to each other
 	OverQuota       // its tenant has used up its share
 	Behind          // others go first under the policy's order
-	BackOff         // it failed or timed out, and waits before the next try
+	BackOff         // it failed or timed out, and in back-off until its next attempt
 	Impossible      // no part of this cluster could ever host it
 	TurnWait        // time-sliced: its next turn comes
 	ScreenWait      // it is new, and waits for a place in the screening pool
@@ -76,12 +76,12 @@ type Reason struct {
 }
 
 // Text prints the reason for a person.
-func (r Reason) Text(c *Cluster) string { return r.text(c, "its mark") }
+func (r Reason) Text(c *Cluster) string { return r.text(c, "the label it requires") }
 
 // TextFor prints the reason of a job for a person, with the name of the mark that
 // the job needs.
 func (r Reason) TextFor(j *Job, c *Cluster) string {
-	return r.text(c, "the mark "+j.Selector)
+	return r.text(c, "the label "+j.Selector)
 }
 
 func (r Reason) text(c *Cluster, mark string) string {
@@ -102,18 +102,18 @@ func (r Reason) text(c *Cluster, mark string) string {
 	case OverQuota:
 		return fmt.Sprintf("needs %s; its tenant may take %d more%s", gpus(r.Need), max(0, r.Have), until)
 	case Behind:
-		return fmt.Sprintf("needs %s; jobs ahead of it under this policy leave %d%s", gpus(r.Need), max(0, r.Have), until)
+		return fmt.Sprintf("needs %s; jobs ahead of it leave %d%s", gpus(r.Need), max(0, r.Have), until)
 	case BackOff:
-		return "waits before the next try" + until
+		return "in back-off until its next attempt" + until
 	case Impossible:
 		if r.Marked && r.Have == 0 {
-			return fmt.Sprintf("needs %s; no node that could hold it bears %s", gpus(r.Need), mark)
+			return fmt.Sprintf("needs %s; no node that could hold it has %s", gpus(r.Need), mark)
 		}
-		return fmt.Sprintf("needs %s %s of a kind it accepts%s; this cluster has at most %d", gpus(r.Need), within(r.Level), r.marked(mark), r.Have)
+		return fmt.Sprintf("needs %s %s of an accepted type%s; this cluster has at most %d", gpus(r.Need), within(r.Level), r.marked(mark), r.Have)
 	case TurnWait:
-		return "shares its GPUs in turns; the next turn comes" + until
+		return "time-sliced; its next turn comes" + until
 	case ScreenWait:
-		return fmt.Sprintf("is screened on %s first; the pool for that has %d free%s", gpus(r.Need), r.Have, until)
+		return fmt.Sprintf("waits for screening on %s; the screening pool has %d free%s", gpus(r.Need), r.Have, until)
 	}
 	return r.Code.String()
 }
@@ -121,14 +121,14 @@ func (r Reason) text(c *Cluster, mark string) string {
 // among says which GPUs of the cluster count.
 func (r Reason) among(mark string) string {
 	if r.Marked {
-		return "on the nodes that bear " + mark
+		return "on the nodes with " + mark
 	}
 	return "in the cluster"
 }
 
 func (r Reason) marked(mark string) string {
 	if r.Marked {
-		return " on nodes that bear " + mark
+		return " on nodes with " + mark
 	}
 	return ""
 }

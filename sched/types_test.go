@@ -202,10 +202,10 @@ func TestReasonText(t *testing.T) {
 		{sched.Reason{Code: sched.Fragmented, Need: 9, Have: 5, Level: sched.SameRack, Where: 2}, "needs 9 GPUs in one rack; rack r1 has 5 free"},
 		{sched.Reason{Code: sched.Fragmented, Need: 9, Have: 5, Level: sched.SameRack, Where: 99}, "needs 9 GPUs in one rack; the best place has 5 free"},
 		{sched.Reason{Code: sched.OverQuota, Need: 4, Have: -3}, "needs 4 GPUs; its tenant may take 0 more"},
-		{sched.Reason{Code: sched.Behind, Need: 4, Have: 3}, "needs 4 GPUs; jobs ahead of it under this policy leave 3"},
-		{sched.Reason{Code: sched.BackOff, Until: noon}, "waits before the next try at 12:00:07"},
-		{sched.Reason{Code: sched.Impossible, Need: 9, Have: 8, Level: sched.SameMachine}, "needs 9 GPUs in one node of a kind it accepts; this cluster has at most 8"},
-		{sched.Reason{Code: sched.TurnWait, Until: noon}, "shares its GPUs in turns; the next turn comes at 12:00:07"},
+		{sched.Reason{Code: sched.Behind, Need: 4, Have: 3}, "needs 4 GPUs; jobs ahead of it leave 3"},
+		{sched.Reason{Code: sched.BackOff, Until: noon}, "in back-off until its next attempt at 12:00:07"},
+		{sched.Reason{Code: sched.Impossible, Need: 9, Have: 8, Level: sched.SameMachine}, "needs 9 GPUs in one node of an accepted type; this cluster has at most 8"},
+		{sched.Reason{Code: sched.TurnWait, Until: noon}, "time-sliced; its next turn comes at 12:00:07"},
 	} {
 		if got := x.r.Text(c); got != x.want {
 			t.Errorf("%+v:\n got %s\nwant %s", x.r, got, x.want)

@@ -91,7 +91,7 @@ func (t *tx) decide(d loop.Decision) error {
 			e.Kind, e.Placement, e.Screening = sched.JobStarted, a.To, a.Screening
 			e.Text = "starts on " + a.To.Text(t.mem.state.Cluster())
 			if a.Screening {
-				e.Text += "for a trial run before it gets all the GPUs it asked for"
+				e.Text += ", for screening"
 			}
 		}
 		if err := t.add(api.Record{Event: &e, Text: e.Text, Decision: number, Basis: basis}); err != nil {

@@ -18,7 +18,7 @@ func TestLacks(t *testing.T) {
 		"it needs 200.0 GiB of memory on one node, and the largest has 128.0 GiB":      {GPUs: 1, Memory: 200 << 30},
 		"it needs GPUs with 81.0 GiB of memory, and the largest have 80.0 GiB":         {GPUs: 1, GPUMemory: 81 << 30},
 		"it needs 8 GPUs on one node, and the largest has 4":                           {GPUs: 8, TaskGPUs: 8},
-		"needs 9 GPUs in the cluster of a kind it accepts; this cluster has at most 4": {GPUs: 9},
+		"needs 9 GPUs in the cluster of an accepted type; this cluster has at most 4": {GPUs: 9},
 	} {
 		d := open(t, func(c *Config) { c.Node.CPUs, c.Node.Memory, c.Node.GPUMemory = 64, 128<<30, 80<<30 })
 		submitted := submission("x", s.GPUs)
@@ -61,7 +61,7 @@ func TestOvertakesNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.decide(fifo)
-	const want = "needs 1 GPU; jobs ahead of it under this policy leave 2, and they go first"
+	const want = "needs 1 GPU; jobs ahead of it leave 2, and they go first"
 	if j := d.job(id); j.Reason == nil || j.Reason.Text != want {
 		t.Errorf("it waits because %+v; want %q", j.Reason, want)
 	}

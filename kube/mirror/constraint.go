@@ -96,7 +96,7 @@ func (m *Mirror) worded(mark, text string) string {
 		return text
 	}
 	if words := m.Constraints.Words(mark); mark != "" && words != "" {
-		text = strings.NewReplacer("bear the mark "+mark, "satisfy "+words, "bears the mark "+mark, "satisfies "+words).Replace(text)
+		text = strings.NewReplacer("nodes with the label "+mark, "nodes that satisfy "+words, "has the label "+mark, "satisfies "+words).Replace(text)
 	}
 	return strings.ReplaceAll(text, "not counting nodes dedicated to jobs that select them", "besides nodes with taints that its template does not tolerate")
 }

@@ -116,7 +116,7 @@ func TestRefused(t *testing.T) {
 		_, reason, _ := condition(huge.Status.Conditions, v1alpha1.Running)
 		return reason == "Impossible"
 	})
-	if want := "needs 64 GPUs in the cluster of a kind it accepts; this cluster has at most 8"; huge.Status.Why != want {
+	if want := "needs 64 GPUs in the cluster of an accepted type; this cluster has at most 8"; huge.Status.Why != want {
 		t.Errorf("why is %q; want %q", huge.Status.Why, want)
 	}
 }

@@ -36,15 +36,15 @@ func TestWhy(t *testing.T) {
 		{"node", sched.Spec{GPUs: 4}, sched.SameMachine, "needs 4 GPUs in one node; node a has 3 free"},
 		{"node, of its type", sched.Spec{GPUs: 4, GPUTypes: []sched.GPUType{"t4"}, MaxSpread: sched.SameMachine}, sched.CrossRack, "needs 4 GPUs in one node; node a has 3 free"},
 		{"a wish grows with the job", sched.Spec{GPUs: 6}, sched.SameMachine, "needs 6 GPUs in one node; node a has 3 free"},
-		{"never that many", sched.Spec{GPUs: 13}, sched.CrossRack, "needs 13 GPUs in the cluster of a kind it accepts; this cluster has at most 12"},
-		{"never in one node", sched.Spec{GPUs: 5, MaxSpread: sched.SameMachine}, sched.CrossRack, "needs 5 GPUs in one node of a kind it accepts; this cluster has at most 4"},
-		{"never in one rack", sched.Spec{GPUs: 9, MaxSpread: sched.SameRack}, sched.CrossRack, "needs 9 GPUs in one rack of a kind it accepts; this cluster has at most 8"},
-		{"no such type", sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{"v100"}}, sched.CrossRack, "needs 1 GPU in the cluster of a kind it accepts; this cluster has at most 0"},
-		{"too large for the GPU", sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{"h200"}, GPUMemory: 81}, sched.CrossRack, "needs 1 GPU in the cluster of a kind it accepts; this cluster has at most 0"},
+		{"never that many", sched.Spec{GPUs: 13}, sched.CrossRack, "needs 13 GPUs in the cluster of an accepted type; this cluster has at most 12"},
+		{"never in one node", sched.Spec{GPUs: 5, MaxSpread: sched.SameMachine}, sched.CrossRack, "needs 5 GPUs in one node of an accepted type; this cluster has at most 4"},
+		{"never in one rack", sched.Spec{GPUs: 9, MaxSpread: sched.SameRack}, sched.CrossRack, "needs 9 GPUs in one rack of an accepted type; this cluster has at most 8"},
+		{"no such type", sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{"v100"}}, sched.CrossRack, "needs 1 GPU in the cluster of an accepted type; this cluster has at most 0"},
+		{"too large for the GPU", sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{"h200"}, GPUMemory: 81}, sched.CrossRack, "needs 1 GPU in the cluster of an accepted type; this cluster has at most 0"},
 		{"too many CPUs", sched.Spec{GPUs: 4, CPUs: 3, MaxSpread: sched.SameMachine, TaskGPUs: 4}, sched.CrossRack, "needs 4 GPUs in one node; node a has 3 free"},
-		{"a mark that nobody bears", sched.Spec{GPUs: 1, Selector: "gold"}, sched.CrossRack, "needs 1 GPU; no node that could hold it bears its mark"},
-		{"a mark that too few bear", sched.Spec{GPUs: 3, Selector: "big"}, sched.CrossRack, "needs 3 GPUs in the cluster of a kind it accepts on nodes that bear its mark; this cluster has at most 2"},
-		{"a mark and a type", sched.Spec{GPUs: 1, Selector: "big", GPUTypes: []sched.GPUType{"t4"}}, sched.CrossRack, "needs 1 GPU; no node that could hold it bears its mark"},
+		{"a mark that nobody bears", sched.Spec{GPUs: 1, Selector: "gold"}, sched.CrossRack, "needs 1 GPU; no node that could hold it has the label it requires"},
+		{"a mark that too few bear", sched.Spec{GPUs: 3, Selector: "big"}, sched.CrossRack, "needs 3 GPUs in the cluster of an accepted type on nodes with the label it requires; this cluster has at most 2"},
+		{"a mark and a type", sched.Spec{GPUs: 1, Selector: "big", GPUTypes: []sched.GPUType{"t4"}}, sched.CrossRack, "needs 1 GPU; no node that could hold it has the label it requires"},
 	} {
 		j := &sched.Job{Spec: x.spec}
 		for range 2 { // the second time from the cache
