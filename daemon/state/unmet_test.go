@@ -13,11 +13,11 @@ import (
 // TestLacks: a job that can never run says which of its wishes is the one.
 func TestLacks(t *testing.T) {
 	for want, s := range map[string]sched.Spec{
-		"it accepts GPUs of type H200, a100, and the nodes have h200":                  {GPUs: 1, GPUTypes: []sched.GPUType{"H200", "a100"}},
-		"it needs 80 CPUs on one node, and the largest has 64":                         {GPUs: 2, TaskGPUs: 2, CPUs: 40},
-		"it needs 200.0 GiB of memory on one node, and the largest has 128.0 GiB":      {GPUs: 1, Memory: 200 << 30},
-		"it needs GPUs with 81.0 GiB of memory, and the largest have 80.0 GiB":         {GPUs: 1, GPUMemory: 81 << 30},
-		"it needs 8 GPUs on one node, and the largest has 4":                           {GPUs: 8, TaskGPUs: 8},
+		"it accepts GPUs of type H200, a100, and the nodes have h200":                 {GPUs: 1, GPUTypes: []sched.GPUType{"H200", "a100"}},
+		"it needs 80 CPUs on one node, and the largest has 64":                        {GPUs: 2, TaskGPUs: 2, CPUs: 40},
+		"it needs 200.0 GiB of memory on one node, and the largest has 128.0 GiB":     {GPUs: 1, Memory: 200 << 30},
+		"it needs GPUs with 81.0 GiB of memory, and the largest have 80.0 GiB":        {GPUs: 1, GPUMemory: 81 << 30},
+		"it needs 8 GPUs on one node, and the largest has 4":                          {GPUs: 8, TaskGPUs: 8},
 		"needs 9 GPUs in the cluster of an accepted type; this cluster has at most 4": {GPUs: 9},
 	} {
 		d := open(t, func(c *Config) { c.Node.CPUs, c.Node.Memory, c.Node.GPUMemory = 64, 128<<30, 80<<30 })
