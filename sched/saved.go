@@ -85,14 +85,9 @@ func Restore(s Saved) (*State, error) {
 	return st, nil
 }
 
-// Peek returns the world as of the last event or snapshot. Unlike Snapshot it
-// does not move the state's clock, so many may look at the same time.
-func (st *State) Peek() *Snapshot {
-	return &Snapshot{
-		Now: st.now, Cluster: st.cluster, Tenants: st.tenants, Jobs: st.jobs,
-		apps: st.apps, ActiveApps: st.activeApps,
-	}
-}
+// Peek returns the world when the last job came or ended, for those who do not ask
+// how time passes.
+func (st *State) Peek() *Snapshot { return st.Snapshot(st.now) }
 
 // Frozen returns the world at now as a copy: it stays as it is while the state
 // goes on. What a Job points to is never changed in place, so a shallow copy

@@ -26,8 +26,8 @@ type State struct {
 	byTen   map[TenantID]int
 	seq     int64
 
-	now        time.Time
-	activeApps float64 // integral of the number of active apps, in app-seconds
+	now        time.Time // when the last job came or ended
+	activeApps float64   // integral of the number of active apps until then, in app-seconds
 }
 
 // NewState returns the state of a cluster with no jobs.
@@ -58,29 +58,27 @@ func (st *State) Apps() int { return len(st.apps) }
 // Snapshot returns the world at now. It shares the state's memory and is
 // valid until the next Apply.
 func (st *State) Snapshot(now time.Time) *Snapshot {
-	st.advance(now)
 	return &Snapshot{
 		Now: now, Cluster: st.cluster, Tenants: st.tenants, Jobs: st.jobs,
-		apps: st.apps, ActiveApps: st.activeApps,
+		apps: st.apps, ActiveApps: st.ActiveApps(now),
 	}
 }
 
 // ActiveApps returns the integral of the number of active apps until now, in
-// app-seconds.
+// app-seconds. Looking changes nothing: the sum is of the events alone.
 func (st *State) ActiveApps(now time.Time) float64 {
-	st.advance(now)
-	return st.activeApps
+	if !now.After(st.now) {
+		return st.activeApps
+	}
+	return st.activeApps + float64(len(st.apps))*now.Sub(st.now).Seconds()
 }
 
+// advance is called before the number of active apps changes.
 func (st *State) advance(now time.Time) {
-	if st.now.IsZero() || !now.After(st.now) {
-		if st.now.IsZero() {
-			st.now = now
-		}
-		return
+	st.activeApps = st.ActiveApps(now)
+	if now.After(st.now) {
+		st.now = now
 	}
-	st.activeApps += float64(len(st.apps)) * now.Sub(st.now).Seconds()
-	st.now = now
 }
 
 // Apply adds one event. An event that cannot have happened in this state is

@@ -302,11 +302,6 @@ func (d *desk) dump() map[string]any {
 	clear(d.up)
 	saved := d.mem.save()
 	d.mu.Unlock()
-	// The integral of active apps is a sum over the moments somebody looked.
-	saved.State.ActiveApps, saved.State.Now = 0, time.Time{}
-	for i := range saved.State.Apps {
-		saved.State.Apps[i].ActiveApps = 0
-	}
 	out := map[string]any{"saved": decoded(d.t, saved)}
 	page, err := d.List(admin, api.JobFilter{Limit: api.MaxPage})
 	if err != nil {
