@@ -28,15 +28,16 @@ const module = "github.com/fairway-gpu/fairway"
 // below it. docs/architecture.md draws the rooms, which are the top folders.
 var arrows = map[string][]string{
 	// sched: the core. Nouns, State, Decide, and the mathematics beneath them.
-	"sched/num":     {},
-	"sched/goodput": {"sched/num"},
-	"sched":         {"sched/goodput"},
-	"sched/place":   {"sched", "sched/goodput"},
-	"sched/guard":   {"sched"},
+	"sched/num":      {},
+	"sched/goodput":  {"sched/num"},
+	"sched":          {"sched/goodput"},
+	"sched/fairness": {"sched/num", "sched", "sched/goodput"},
+	"sched/place":    {"sched", "sched/goodput"},
+	"sched/guard":    {"sched"},
 
 	// policy: one folder for each policy, and what several of them share.
 	"policy":                 {"sched", "policy/**"},
-	"policy/*":               {"sched/num", "sched", "sched/place", "sched/goodput", "policy/auction", "policy/knob", "policy/interfere", "policy/pairing"},
+	"policy/*":               {"sched/num", "sched", "sched/fairness", "sched/place", "sched/goodput", "policy/auction", "policy/knob", "policy/interfere", "policy/pairing"},
 	"policy/layer/*":         {"sched", "sched/place", "sched/goodput", "policy/knob", "policy/interfere", "policy/pairing"},
 	"policy/knob":            {"sched"},
 	"policy/auction":         {},
@@ -58,7 +59,7 @@ var arrows = map[string][]string{
 	"daemon/strictyaml":            {"policy/knob"},
 	"daemon/executor":              {"api"},
 	"daemon/executor/executortest": {"daemon/executor", "daemon/loop", "api", "sched", "policy"},
-	"daemon/state":                 {"daemon/executor", "daemon/loop", "api", "sched", "sched/goodput", "sched/place", "predict/experience", "policy", "diagnose"},
+	"daemon/state":                 {"daemon/executor", "daemon/loop", "api", "sched", "sched/fairness", "sched/goodput", "sched/place", "predict/experience", "policy", "diagnose"},
 	"daemon/bidding":               {"daemon/loop", "api", "sched", "policy/auction"},
 	"daemon/bidding/biddertest":    {"daemon/bidding", "api", "sched"},
 
@@ -95,7 +96,7 @@ var arrows = map[string][]string{
 	"sim/zoo":       {"sched", "sched/goodput"},
 	"sim/profile":   {"sched", "sched/goodput"},
 	"sim/autoscale": {"sched/num", "sched", "sched/goodput"},
-	"sim":           {"sched/num", "sim/zoo", "sim/profile", "sim/autoscale", "sched", "sched/place", "sched/goodput", "predict/experience", "tune/search", "policy/interfere", "diagnose"},
+	"sim":           {"sched/num", "sim/zoo", "sim/profile", "sim/autoscale", "sched", "sched/fairness", "sched/place", "sched/goodput", "predict/experience", "tune/search", "policy/interfere", "diagnose"},
 	"sim/trace":     {"sched/num", "sim", "sim/zoo", "sched"},
 	"sim/replay":    {"sched/num", "sim", "sim/zoo", "api", "sched", "sched/goodput", "policy"},
 

@@ -37,8 +37,8 @@ type Job struct {
 	Ended     time.Time    `json:"ended,omitzero"`
 	Exit      *Exit        `json:"exit,omitempty"` // of the last attempt that ended
 	PausedBy  string       `json:"paused_by,omitempty"`
-	Rho       float64      `json:"rho,omitempty"`        // finish-time fairness so far: 1 is fair, more is late; 0: nobody can say
-	FairShare float64      `json:"fair_share,omitempty"` // GPUs it would have if all apps shared equally by weight
+	Rho       float64      `json:"rho,omitempty"`        // finish-time fairness of its app, as expected now: 1 is fair, more is late; 0: unknown
+	FairShare float64      `json:"fair_share,omitempty"` // GPUs it would have if all active apps shared equally
 	Left      float64      `json:"left_s,omitempty"`     // expected seconds to its end at the present rate; 0: unknown
 	Last      *Point       `json:"last,omitempty"`       // its agent's last measurement
 	Agent     bool         `json:"agent,omitempty"`      // an agent has reported
@@ -147,7 +147,7 @@ type TenantView struct {
 	Running int     `json:"running"`
 	Waiting int     `json:"waiting"`
 	Share   float64 `json:"share"`         // of all GPUs, by weight among tenants with jobs, in GPUs
-	Rho     float64 `json:"rho,omitempty"` // worst of its jobs
+	Rho     float64 `json:"rho,omitempty"` // worst of its apps
 	GPUTime float64 `json:"gpu_s"`         // GPU-seconds used since the daemon's first start
 }
 
@@ -163,7 +163,7 @@ type AppView struct {
 	Failed    int            `json:"failed"`
 	Killed    int            `json:"killed"`
 	GPUs      int            `json:"gpus"`
-	Rho       float64        `json:"rho,omitempty"` // worst of its jobs
+	Rho       float64        `json:"rho,omitempty"`
 }
 
 // Sample is the cluster at one moment, for plots over time.

@@ -3,8 +3,8 @@
 
 // Package sched is the core of Fairway: the types of GPU scheduling, the one
 // method of a policy, and the checks on its plans. Beneath it: goodput (speed),
-// place (finding GPUs), guard (bounds on preemption). It imports only the standard
-// library; every room may import it.
+// place (finding GPUs), fairness (rho), guard (bounds on preemption). It imports only
+// the standard library; every room may import it.
 //
 // The core is pure. It reads no clock, does no I/O, starts no goroutine and
 // draws no random number: the same snapshot gives the same plan, byte for

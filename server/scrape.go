@@ -46,7 +46,7 @@ func newScrape(s *Server) *scrape {
 		decided:     d("decisions_recorded_total", "Decisions that the daemon counted."),
 		tenantGPUs:  d("tenant_gpus", "GPUs that a tenant holds.", tenantLabel),
 		tenantShare: d("tenant_share_gpus", "GPUs that a tenant would hold by weight.", tenantLabel),
-		tenantRho:   d("tenant_rho", "Worst finish-time fairness of a tenant's jobs: 1 is fair, more is late.", tenantLabel),
+		tenantRho:   d("tenant_rho", "Worst finish-time fairness of a tenant's apps: 1 is fair, more is late.", tenantLabel),
 		tenantTime:  d("tenant_gpu_seconds_total", "GPU-seconds that a tenant has used.", tenantLabel),
 		util:        d("gpu_utilisation", "Utilisation of a GPU, 0 to 1.", "node", "gpu"),
 		memory:      d("gpu_memory_used_bytes", "Memory of a GPU in use.", "node", "gpu"),

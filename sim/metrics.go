@@ -31,7 +31,7 @@ func (r *run) finish(w *Workload) *Result {
 			r.cutOff(&res.Jobs[i], j)
 		}
 		if a := r.record.apps[res.Jobs[i].App]; a.ended == a.jobs {
-			res.Jobs[i].Rho = a.rho
+			res.Jobs[i].Rho, res.Jobs[i].PaperRho = a.rho, a.paper
 		}
 	}
 	res.summarise(r)
@@ -98,13 +98,14 @@ func (res *Result) Summarise(end float64) {
 func (res *Result) summarise(r *run) {
 	res.Summarise(r.now.Seconds())
 	r.record.usage.summarise(r, &res.Summary)
-	var rho []float64
+	var rho, paper []float64
 	for _, id := range r.record.appIDs {
 		if a := r.record.apps[id]; a.ended == a.jobs && a.rho > 0 {
-			rho = append(rho, a.rho)
+			rho, paper = append(rho, a.rho), append(paper, a.paper)
 		}
 	}
 	res.AvgRho, res.P99Rho, res.MaxRho, res.JainRho = num.Mean(rho), num.Quantile(rho, 0.99), num.Quantile(rho, 1), jain(rho)
+	res.AvgPaperRho, res.MaxPaperRho = num.Mean(paper), num.Quantile(paper, 1)
 	res.Delays = r.delays()
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/fairness"
 )
 
 // recorder takes down what happens during a run.
@@ -27,16 +28,12 @@ type recorder struct {
 
 // appRecord is what finish-time fairness needs to know of an app.
 type appRecord struct {
+	fairness.App
 	arrived     bool
-	start, end  time.Duration
-	contention  float64 // integral of active apps at start; from the end on, the mean
+	start       time.Duration
+	integral    float64 // of active apps, at start
 	jobs, ended int
-	gpus        int     // demand of all its jobs together
-	gpuSeconds  float64 // work of all its jobs, alone
-	longest     float64 // GPU-seconds of its longest job
-	longestGPUs int
-	slowest     float64 // seconds, alone, of its slowest job
-	rho         float64
+	rho, paper  float64 // 0: not known, or it has not ended
 }
 
 // mostPoints bounds the length of the series.
@@ -51,25 +48,30 @@ func (rec *recorder) init(r *run) {
 		app := rec.jobs[i].App
 		a := rec.apps[app]
 		if a == nil {
-			a = &appRecord{}
+			a = &appRecord{App: fairness.App{GPUs: r.Cluster.GPUs()}}
 			rec.apps[app] = a
 			rec.appIDs = append(rec.appIDs, app)
 		}
 		a.jobs++
-		a.gpus += j.work.GPUs
-		a.count(j)
+		a.Jobs = append(a.Jobs, r.factsOf(j))
 	}
 	r.registerSearch()
 }
 
-// count adds the work of a job to that of its app.
-func (a *appRecord) count(j *job) {
-	work := j.alone * float64(j.work.GPUs)
-	a.gpuSeconds += work
-	if work > a.longest {
-		a.longest, a.longestGPUs = work, j.work.GPUs
+// factsOf returns what the truth says of a job alone. A size at which it cannot run
+// or makes no progress has no speed.
+func (r *run) factsOf(j *job) fairness.Job {
+	f := fairness.Job{GPUs: j.work.GPUs, Seconds: j.alone, Curve: func(gpus int) float64 {
+		seconds, err := alone(j.truth, j.work, r.empty, gpus)
+		if err != nil {
+			return 0
+		}
+		return 1 / seconds
+	}}
+	if (&sched.Job{Spec: j.work.Spec}).Elastic() {
+		f.Most = j.work.MaxGPUs
 	}
-	a.slowest = max(a.slowest, j.alone)
+	return f
 }
 
 // blankResult is the result of a job before it comes.
@@ -92,7 +94,7 @@ func (rec *recorder) arrive(r *run, j *job) {
 	a := rec.apps[rec.jobs[j.result].App]
 	if !a.arrived {
 		a.arrived = true
-		a.start, a.contention = r.now, r.state.ActiveApps(r.start.Add(r.now))
+		a.start, a.integral = r.now, r.state.ActiveApps(r.start.Add(r.now))
 	}
 }
 
@@ -137,12 +139,9 @@ func (rec *recorder) ended(r *run, j *job) {
 	rec.status(res, j.state)
 	a := rec.apps[res.App]
 	if a.ended++; a.ended == a.jobs {
-		a.end = r.now
-		life := (a.end - a.start).Seconds()
-		if life > 0 {
-			a.contention = (r.state.ActiveApps(r.start.Add(r.now)) - a.contention) / life
-		}
-		a.rho = a.finishTimeFairness(life, float64(r.Cluster.GPUs()))
+		a.Elapsed = (r.now - a.start).Seconds()
+		a.Mean = (r.state.ActiveApps(r.start.Add(r.now)) - a.integral) / a.Elapsed
+		a.rho, a.paper = a.Rho(), a.PaperRho()
 	}
 }
 
@@ -152,23 +151,6 @@ func (rec *recorder) status(res *JobResult, s *sched.Job) {
 	res.Queued, res.Ran = s.Waited.D().Seconds(), s.Ran.D().Seconds()
 	res.GPUSeconds = s.GPUSeconds
 	res.Restarts, res.Preemptions, res.Moves, res.Failures = s.Restarts(), s.Preemptions, s.Moves, s.Failures
-}
-
-// finishTimeFairness is T_shared / T_independent: the app's life, by the time
-// it would take alone on its share of the cluster, C/N GPUs, with N the mean
-// number of apps during its life. A job does not go faster on more GPUs than it
-// asked for; on a share below that it takes proportionally longer. An app of
-// many jobs is bound by its work as a whole and by its slowest job.
-func (a *appRecord) finishTimeFairness(life, gpus float64) float64 {
-	share := gpus / max(1, a.contention)
-	alone := max(a.gpuSeconds/min(float64(a.gpus), share), a.slowest)
-	if a.longestGPUs > 0 {
-		alone = max(alone, a.longest/min(float64(a.longestGPUs), share))
-	}
-	if !(alone > 0) || alone > 1e300 {
-		return 0
-	}
-	return life / alone
 }
 
 // sample adds a point to the series.

@@ -45,16 +45,20 @@ type Summary struct {
 	P99Rho     float64 `json:"p99_rho"`
 	MaxRho     float64 `json:"max_rho"`
 	JainRho    float64 `json:"jain_rho"`
-	Allocation float64 `json:"gpu_allocation"`   // GPU time held / GPU time there was, until the last end
-	GPUUtil    float64 `json:"gpu_util"`         // mean true utilisation of all GPUs while there were jobs
-	GPUsHeld   float64 `json:"gpus_held"`        // part of the GPU time in which somebody was on the GPU
-	GPUSeconds float64 `json:"gpu_seconds"`      // held by jobs
-	LostGPUs   float64 `json:"lost_gpu_seconds"` // of these: restarts, and work lost to failures
-	Restarts   int     `json:"restarts"`
-	Preempted  int     `json:"preemptions"`
-	Moved      int     `json:"moves"`
-	Failures   int     `json:"failures"` // attempts that ended with an error
-	Decisions  int     `json:"decisions"`
+	// AvgPaperRho and MaxPaperRho are of the same apps by the formula of the Themis
+	// paper; see fairness.App.PaperAlone.
+	AvgPaperRho float64 `json:"avg_rho_paper"`
+	MaxPaperRho float64 `json:"max_rho_paper"`
+	Allocation  float64 `json:"gpu_allocation"`   // GPU time held / GPU time there was, until the last end
+	GPUUtil     float64 `json:"gpu_util"`         // mean true utilisation of all GPUs while there were jobs
+	GPUsHeld    float64 `json:"gpus_held"`        // part of the GPU time in which somebody was on the GPU
+	GPUSeconds  float64 `json:"gpu_seconds"`      // held by jobs
+	LostGPUs    float64 `json:"lost_gpu_seconds"` // of these: restarts, and work lost to failures
+	Restarts    int     `json:"restarts"`
+	Preempted   int     `json:"preemptions"`
+	Moved       int     `json:"moves"`
+	Failures    int     `json:"failures"` // attempts that ended with an error
+	Decisions   int     `json:"decisions"`
 	// Estimates is what policies were told, "" of what really happened; Oracle says
 	// that the policy planned with truths that no live system has.
 	Estimates Estimates `json:"estimates,omitempty"`
@@ -121,7 +125,8 @@ type JobResult struct {
 	Preemptions int            `json:"preemptions"`
 	Moves       int            `json:"moves"`
 	Failures    int            `json:"failures"`
-	Rho         float64        `json:"rho"`      // of its app; 0: the app did not end
+	Rho         float64        `json:"rho"` // of its app; 0: the app did not end
+	PaperRho    float64        `json:"rho_paper"`
 	WaitFor     sched.Code     `json:"wait_for"` // what most of Wait was for
 	Runs        []Segment      `json:"runs"`
 }

@@ -105,7 +105,7 @@ func newRun(c Config, w *Workload) (*run, error) {
 			return nil, err
 		}
 		j := &job{work: work, truth: t, result: i}
-		if j.alone, err = alone(t, work, empty); err != nil {
+		if j.alone, err = alone(t, work, empty, work.GPUs); err != nil {
 			return nil, err
 		}
 		r.jobs[i] = j

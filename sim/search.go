@@ -168,7 +168,7 @@ func (s *searchApp) suggest(at time.Time) (*job, error) {
 		j.truth = paceOf(s.truth, s.Surface.Pace(p))
 	}
 	var err error
-	j.alone, err = alone(j.truth, &w, s.empty)
+	j.alone, err = alone(j.truth, &w, s.empty, w.GPUs)
 	s.number[j] = len(s.trials)
 	s.trials = append(s.trials, trial{params: p, job: j})
 	return j, err
@@ -214,7 +214,7 @@ func (s *slowerTrainer) observe(done float64, at setting) (observation, error) {
 func (r *run) registerSearch() {
 	if s := r.search; s != nil {
 		a := r.record.apps[s.App]
-		a.jobs, a.gpus = s.Trials, min(s.AtOnce, s.Trials)*s.Trial.GPUs
+		a.jobs, a.Most = s.Trials, min(s.AtOnce, s.Trials)*s.Trial.GPUs
 	}
 }
 
@@ -256,7 +256,8 @@ func (r *run) trialEnds(j *job, phase sched.Phase) error {
 	}
 	r.byID[next.work.ID] = next
 	r.record.jobs = slices.Insert(r.record.jobs, r.arrived, r.blankResult(r.arrived))
-	r.record.apps[s.App].count(next)
+	a := r.record.apps[s.App]
+	a.Jobs = append(a.Jobs, r.factsOf(next))
 	r.arrived++
 	return r.submit(next)
 }

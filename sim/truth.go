@@ -119,13 +119,13 @@ func (c *Config) truthOf(w *Work) (truth, error) {
 	return newFitted(m, w)
 }
 
-// alone returns the seconds a job takes with the cluster to itself, at the
-// size it asked for and as well placed as the cluster allows. It is +Inf if
-// the cluster cannot host it.
-func alone(t truth, w *Work, empty *place.Free) (float64, error) {
+// alone returns the seconds a job takes with the cluster to itself, on a number of
+// GPUs, as well placed as the cluster allows and at the batch size it was submitted
+// with. It is +Inf if the cluster cannot host it.
+func alone(t truth, w *Work, empty *place.Free, gpus int) (float64, error) {
 	mark := empty.Mark()
 	defer empty.Rollback(mark)
-	p, ok := empty.Within(&sched.Job{Spec: w.Spec}, w.GPUs, sched.CrossRack)
+	p, ok := empty.Within(&sched.Job{Spec: w.Spec}, gpus, sched.CrossRack)
 	if !ok {
 		return math.Inf(1), nil
 	}

@@ -65,7 +65,7 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 		if j.Rho > 0 {
 			g.add("rho so far", fmt.Sprintf("%.2f: %s", j.Rho, rhoMeaning(j.Rho)))
 		} else {
-			g.add("rho so far", "unknown until the job reports progress or has an estimate")
+			g.add("rho so far", "unknown until every job of its app reports progress or has an estimate")
 		}
 	}
 	g.add("policy", clean(e.Policy))

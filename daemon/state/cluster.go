@@ -219,14 +219,14 @@ func (b *Store) tenants(who api.Identity) []api.TenantView {
 	fair := b.fair()
 	for _, j := range s.Jobs {
 		v := at(j.Tenant)
-		v.GPUTime += j.AttainedBy(fair.now)
+		v.GPUTime += j.AttainedBy(fair.Now)
 		if j.Phase == sched.Running {
 			v.Running++
 			v.GPUs += j.Placement.GPUs()
 		} else {
 			v.Waiting++
 		}
-		v.Rho = max(v.Rho, b.rho(b.mem.jobs[j.ID], fair))
+		v.Rho = max(v.Rho, fair.rho(j.App))
 	}
 	weights := 0.0
 	for _, v := range views {

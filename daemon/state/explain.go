@@ -27,7 +27,7 @@ func (b *Store) Explain(who api.Identity, id sched.JobID) (api.Explanation, erro
 	}
 	fair := b.fair()
 	e := api.Explanation{
-		Job: b.view(x, fair), Now: fair.now, Policy: b.mem.Policy,
+		Job: b.view(x, fair), Now: fair.Now, Policy: b.mem.Policy,
 		AllGPUs: b.mem.state.Cluster().GPUs(), Ledger: slices.Clone(x.Ledger),
 	}
 	held := 0
@@ -36,7 +36,7 @@ func (b *Store) Explain(who api.Identity, id sched.JobID) (api.Explanation, erro
 		held += n
 		switch {
 		case n > 0:
-			s := api.Share{Job: o.Job.ID, Tenant: o.Job.Tenant, GPUs: n, Left: o.left(fair.now)}
+			s := api.Share{Job: o.Job.ID, Tenant: o.Job.Tenant, GPUs: n, Left: o.left(fair.Now)}
 			if !who.Sees(o.Job.Tenant) {
 				s.Job, s.Tenant = "(other tenant)", ""
 			}
@@ -76,7 +76,7 @@ func summary(e api.Explanation) string {
 		}
 		s := fmt.Sprintf("It has run on %s for %s; its fair share is %.1f GPUs", where(j), ago(e.Now, j.Status.Since), j.FairShare)
 		if j.Rho > 0 {
-			s += fmt.Sprintf("; it is on course to take %.2f times as long as it would alone on that share", j.Rho)
+			s += fmt.Sprintf("; its app is on course to take %.2f times as long as it would alone on its fair share", j.Rho)
 		}
 		return s + "."
 	case api.Failed:

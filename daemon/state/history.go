@@ -54,7 +54,7 @@ func (b *Store) takeSample() {
 		b.takeUse(use)
 	}
 	fair := b.fair()
-	s := api.Sample{At: fair.now, GPUs: b.mem.state.Cluster().GPUs(), Util: util}
+	s := api.Sample{At: fair.Now, GPUs: b.mem.state.Cluster().GPUs(), Util: util}
 	tenants := map[sched.TenantID]*api.TenantSample{}
 	apps := map[sched.AppID]*api.AppSample{}
 	for _, x := range b.mem.inOrder() {
@@ -77,8 +77,8 @@ func (b *Store) takeSample() {
 		}
 		t.GPUs += n
 		a.GPUs += n
-		rho := b.rho(x, fair)
-		t.Rho, a.Rho = max(t.Rho, rho), max(a.Rho, rho)
+		a.Rho = fair.rho(j.App)
+		t.Rho = max(t.Rho, a.Rho)
 	}
 	for _, t := range tenants {
 		s.Tenants = append(s.Tenants, *t)

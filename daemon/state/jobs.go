@@ -377,7 +377,7 @@ func (b *Store) Apps(who api.Identity) ([]api.AppView, error) {
 		}
 		a := apps[j.App]
 		if a == nil {
-			a = &api.AppView{ID: j.App, Tenant: j.Tenant, Submitted: j.Submitted}
+			a = &api.AppView{ID: j.App, Tenant: j.Tenant, Submitted: j.Submitted, Rho: fair.rho(j.App)}
 			apps[j.App] = a
 		}
 		if j.Submitted.Before(a.Submitted) {
@@ -396,9 +396,6 @@ func (b *Store) Apps(who api.Identity) ([]api.AppView, error) {
 			a.Failed++
 		case sched.Cancelled:
 			a.Killed++
-		}
-		if !j.Phase.Ended() {
-			a.Rho = max(a.Rho, b.rho(x, fair))
 		}
 	}
 	out := make([]api.AppView, 0, len(apps))

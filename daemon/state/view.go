@@ -6,30 +6,15 @@ package state
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
-	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// share is what fairness is measured against at one moment.
-type share struct {
-	now  time.Time
-	gpus float64 // of one app, if all active apps had the same
-}
-
-// fair returns the fair share of an app now.
-func (b *Store) fair() share {
-	now := b.mem.clock(b.Now())
-	apps := b.mem.state.Apps()
-	return share{now: now, gpus: float64(b.mem.state.Cluster().GPUs()) / float64(max(1, apps))}
-}
-
 // view returns a job as people see it.
-func (b *Store) view(x *entry, fair share) api.Job {
+func (b *Store) view(x *entry, fair *share) api.Job {
 	j := x.Job
 	v := api.Job{
 		Spec: j.Spec, Task: x.Task, Status: j.Status, State: b.stateOf(x), Exit: x.Exit, Ended: x.Ended,
@@ -49,10 +34,10 @@ func (b *Store) view(x *entry, fair share) api.Job {
 	for _, s := range j.Placement {
 		v.Held = append(v.Held, api.Held{Node: cluster.Nodes[s.Node].Name, GPUs: s.GPUs.Indexes(), Milli: s.Milli})
 	}
-	v.Status.Done = j.DoneBy(fair.now)
+	v.Status.Done = j.DoneBy(fair.Now)
 	v.FairShare = fair.gpus
-	v.Rho = b.rho(x, fair)
-	v.Left = x.left(fair.now)
+	v.Rho = fair.rho(j.App)
+	v.Left = x.left(fair.Now)
 	if j.Phase == sched.Pending {
 		v.Reason = b.reason(x)
 	}
@@ -164,87 +149,4 @@ func (b *Store) stateOf(x *entry) string {
 		return api.Cancelled
 	}
 	return api.Failed
-}
-
-// whole returns the work of the whole job in its own unit; 0: unknown.
-func (x *entry) whole() float64 {
-	if x.Job.Work > 0 {
-		return x.Job.Work
-	}
-	return x.Work
-}
-
-// left returns the expected seconds to the end of the job at its last rate; 0:
-// nobody can say.
-func (x *entry) left(now time.Time) float64 {
-	if w := x.whole(); w > 0 && x.Rate > 0 {
-		return finite(max(0, w-x.Job.DoneBy(now)) / x.Rate)
-	}
-	if d, ok := x.Job.Remaining(now); ok {
-		return d.Seconds()
-	}
-	return 0
-}
-
-// rho returns the finish-time fairness of a job so far: the time from its
-// submission to its expected end, over the time it would need alone on its fair
-// share. 0: nobody can say.
-func (b *Store) rho(x *entry, fair share) float64 {
-	left := x.left(fair.now)
-	if left == 0 {
-		return 0
-	}
-	alone := x.alone(fair)
-	if alone <= 0 {
-		return 0
-	}
-	return finite((x.Job.Age(fair.now).Seconds() + left) / alone)
-}
-
-// finite returns v, or 0 for what no program can read: the numbers come from
-// jobs, and a rate near 0 gives times beyond all bounds.
-func finite(v float64) float64 {
-	if math.IsInf(v, 0) || math.IsNaN(v) {
-		return 0
-	}
-	return v
-}
-
-// alone returns the seconds the whole job takes on its fair share of GPUs. A
-// share of less than one GPU is one GPU for a part of the time.
-func (x *entry) alone(fair share) float64 {
-	j := x.Job
-	most := j.GPUs
-	if j.Elastic() {
-		most = j.MaxGPUs
-	}
-	gpus := min(fair.gpus, float64(most))
-	if gpus <= 0 {
-		return 0
-	}
-	w := x.whole()
-	if w <= 0 || x.Rate <= 0 {
-		if j.Estimate <= 0 {
-			return 0
-		}
-		return j.Estimate.D().Seconds() * float64(j.GPUs) / min(gpus, float64(j.GPUs))
-	}
-	n := max(1, int(gpus))
-	part := min(1, gpus) * x.speedup(n) / x.speedup(x.RateGPUs)
-	return w / (x.Rate * part)
-}
-
-// speedup returns how much faster the job is on n GPUs of one node than on one,
-// by its own model if it has one, else in proportion.
-func (x *entry) speedup(n int) float64 {
-	if x.Job.Perf != nil {
-		for t := range x.Job.Perf.Params {
-			_, one, _ := x.Job.Perf.Goodput(t, goodput.Shape{Nodes: 1, GPUs: 1})
-			_, all, _ := x.Job.Perf.Goodput(t, goodput.Shape{Nodes: 1, GPUs: n})
-			if len(x.Job.Perf.Params) == 1 && one > 0 && all > 0 {
-				return all / one
-			}
-		}
-	}
-	return float64(n)
 }

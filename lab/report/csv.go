@@ -40,6 +40,7 @@ var jobColumns = []column{
 	{"moves", func(j *sim.JobResult) string { return strconv.Itoa(j.Moves) }},
 	{"failures", func(j *sim.JobResult) string { return strconv.Itoa(j.Failures) }},
 	{"rho", func(j *sim.JobResult) string { return decimal(j.Rho) }},
+	{"rho_paper", func(j *sim.JobResult) string { return decimal(j.PaperRho) }},
 	{"wait_for", func(j *sim.JobResult) string { return j.WaitFor.String() }},
 }
 

@@ -22,14 +22,14 @@ func TestCSV(t *testing.T) {
 		{
 			ID: "b,1", App: "search", Tenant: "vision", Model: "resnet\"50\"", GPUs: 4, Submit: 0.5, Start: 10, End: 1e7,
 			Outcome: sched.Cancelled, JCT: 9999999.5, Wait: 9.5, Queued: 20, Ran: 30, GPUSeconds: 120, Restarts: 1,
-			Preemptions: 2, Moves: 3, Failures: 4, Rho: 1.25, WaitFor: sched.Fragmented,
+			Preemptions: 2, Moves: 3, Failures: 4, Rho: 1.25, PaperRho: 0.75, WaitFor: sched.Fragmented,
 		},
 		{ID: "a", App: "a", GPUs: 1, Start: -1, End: -1, JCT: -1, Rho: math.NaN()},
 	}}
 	want := "policy,id,app,tenant,model,gpus,submit_s,start_s,end_s,outcome,jct_s,wait_s,queued_s,ran_s," +
-		"gpu_seconds,restarts,preemptions,moves,failures,rho,wait_for\n" +
-		"las,\"b,1\",search,vision,\"resnet\"\"50\"\"\",4,0.5,10,10000000,killed,9999999.5,9.5,20,30,120,1,2,3,4,1.25,fragmented\n" +
-		"las,a,a,,,1,0,-1,-1,pending,-1,0,0,0,0,0,0,0,0,,ok\n"
+		"gpu_seconds,restarts,preemptions,moves,failures,rho,rho_paper,wait_for\n" +
+		"las,\"b,1\",search,vision,\"resnet\"\"50\"\"\",4,0.5,10,10000000,killed,9999999.5,9.5,20,30,120,1,2,3,4,1.25,0.75,fragmented\n" +
+		"las,a,a,,,1,0,-1,-1,pending,-1,0,0,0,0,0,0,0,0,,0,ok\n"
 	var b bytes.Buffer
 	if err := WriteCSV(&b, r); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@
 //
 // An app bids with a table: with these GPUs on top of what it holds its
 // finish-time fairness would be rho (Bid, made by Table from a function that
-// knows rho; Fair, Job, Halving and Curves are what such a function needs). Its
+// knows rho; Together and Halving are what such a function needs). Its
 // valuation of a row is 1/rho. Run
 //
 //   - refuses bids that make no sense (Check); they harm no other;

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/fairness"
 )
 
 // app is what its agent knows: its jobs, and what GPUs are worth to it.
@@ -22,8 +23,6 @@ type app struct {
 	lengths   []float64 // seconds that each job needs, well placed at its size, the longest first
 	mostAsked int       // GPUs of all its present jobs at the size they asked for
 	longest   float64   // seconds that the job with most left needs, well placed at its size
-	slowest   float64   // seconds that its longest job takes in all, well placed at its size
-	largest   float64   // GPU-seconds of the job that has most
 	total     float64   // GPU-seconds of all jobs it has had
 	most      int       // GPUs that all its present jobs together can use
 	mostEver  int
@@ -147,13 +146,14 @@ func (r *round) gather() {
 func (r *round) know(a *app) {
 	a.elapsed = max(0, r.s.Now.Sub(a.Submitted).Seconds())
 	fresh, noted, total := 0.0, 0.0, 0.0 // GPU-seconds: of jobs without a note, of the app by its notes, of all that are there
-	for _, j := range a.jobs {
+	facts := make([]fairness.Job, len(a.jobs))
+	for i, j := range a.jobs {
 		var all float64
 		j.left, all = r.work(j.Job)
 		a.left += j.left
 		total += all
 		a.longest = max(a.longest, j.left/float64(j.GPUs))
-		a.slowest, a.largest = max(a.slowest, all/float64(j.GPUs)), max(a.largest, all)
+		facts[i] = fairness.Job{GPUs: j.GPUs, Seconds: all / float64(j.GPUs), Most: mostOf(j.Job), Curve: fairness.CurveOf(j.Job, r.s.Cluster)}
 		a.lengths = append(a.lengths, j.left/float64(j.GPUs))
 		a.mostAsked += j.GPUs
 		a.most += mostOf(j.Job)
@@ -175,7 +175,7 @@ func (r *round) know(a *app) {
 	a.total = max(total, noted+fresh)
 	a.mostEver = max(a.mostEver, a.most)
 	a.share = r.gpus / float64(len(r.apps))
-	a.ideal = r.idealOf(a)
+	a.ideal = r.idealOf(r.alone(a, facts))
 	slices.SortFunc(a.lengths, func(x, y float64) int { return cmp.Compare(y, x) })
 	slices.SortFunc(a.jobs, inTurn)
 	a.groups = groupsOf(r, a)

@@ -50,7 +50,7 @@
 //     (ideal=paper). An app that can use only a few GPUs could then take many times
 //     as long as on its share before anybody thought it wronged. By default T_id is
 //     the time on C/N GPUs (ideal=share), which is what the sharing incentive
-//     promises and the simulator measures.
+//     promises and what is measured (package fairness).
 //   - The number of apps N is the mean so far, continued at the present number for
 //     as long as the app still needs. The mean so far alone misjudges young apps.
 //   - The paper keeps the present GPUs to the end of the app in T_sh. Bids do so

@@ -9,29 +9,34 @@ import (
 
 	"github.com/fairway-gpu/fairway/policy/auction"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/fairness"
 )
 
 // restartCost is what a start is taken to cost, in seconds: 5 to 10 for a
 // checkpoint and 35 to 50 for new containers, as Themis measured.
 const restartCost = 50
 
-// contention returns the number of apps over the whole life of an app: what it
-// was so far, and what it is now for as long as the app still needs on its share.
-func (r *round) contention(a *app) float64 {
+// alone returns what finish-time fairness needs to know of an app. Its life is taken
+// to go on for as long as what is left needs on its share.
+func (r *round) alone(a *app, jobs []fairness.Job) fairness.App {
 	now := float64(len(r.apps))
-	rest := max(a.left/min(float64(a.most), r.gpus/now), a.longest)
-	so := max(1, r.s.Contention(a.App))
-	return (so*a.elapsed + now*rest) / (a.elapsed + rest)
+	work := 0.0
+	for _, j := range jobs {
+		work += j.Seconds * float64(j.GPUs)
+	}
+	return fairness.App{
+		Elapsed: a.elapsed, Mean: max(1, r.s.Contention(a.App)), Now: now,
+		Left: max(a.left/min(float64(a.most), r.gpus/now), a.longest),
+		GPUs: int(r.gpus), Jobs: jobs, Others: max(0, a.total-work), Most: a.mostEver,
+	}
 }
 
 // idealOf returns how long an app would take alone.
-func (r *round) idealOf(a *app) float64 {
-	share := r.gpus / r.contention(a)
+func (r *round) idealOf(f fairness.App) float64 {
 	if r.Ideal == Paper {
-		fair := auction.Fair{ClusterGPUs: int(r.gpus), Apps: r.contention(a)}
-		return fair.Ideal(a.total, a.mostEver)
+		return f.PaperAlone()
 	}
-	return max(a.total/min(float64(a.mostEver), share), a.slowest, a.largest/share)
+	return f.Alone()
 }
 
 // power is what GPUs are worth to an app.

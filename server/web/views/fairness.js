@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Fairness: what tenants and apps hold, and how late sharing makes them: rho is
-// the time a job takes against the time it would take with its fair share.
+// the time an app takes against the time it would take alone on its fair share.
 import { get } from '../api.js';
 import { chart, sharedCursor } from '../chart.js';
 import { seriesColour, seriesDash } from '../colour.js';
@@ -16,7 +16,7 @@ export function fairness({ state }) {
   const cursor = sharedCursor();
   const charts = {
     held: chart({ title: 'GPUs held, by tenant', kind: 'stack', whole: true, cursor, empty: 'No history yet: samples are taken while the daemon runs.' }),
-    tenants: chart({ title: 'Fairness (rho) by tenant, worst job', cursor, lines: [{ y: 1, label: 'fair' }], empty: 'Nobody can say yet: rho needs jobs with a known length.' }),
+    tenants: chart({ title: 'Fairness (rho) by tenant, worst app', cursor, lines: [{ y: 1, label: 'fair' }], empty: 'Nobody can say yet: rho needs jobs with a known length.' }),
     apps: chart({ title: 'Fairness (rho) by app', cursor, lines: [{ y: 1, label: 'fair' }], empty: 'Nobody can say yet: rho needs jobs with a known length.' }),
     load: chart({ title: 'Running and waiting jobs', kind: 'step', whole: true, cursor, empty: 'No history yet.' }),
     util: chart({ title: 'GPU utilisation, mean as measured', yformat: percent, ymax: 1.02, cursor, empty: 'Utilisation is not measured on this machine.' }),
@@ -26,7 +26,7 @@ export function fairness({ state }) {
   const tenants = panel('Tenants');
   const apps = panel('Apps');
   const element = h('div', { class: 'page' }, h('div', { class: 'page-head' }, h('h1', {}, 'Fairness'),
-    h('p', { class: 'hint' }, 'Rho is the time a job takes here against the time it would take alone with its fair share: 1 is fair, 2 is twice as late, below 1 is ahead.')),
+    h('p', { class: 'hint' }, 'Rho is the time an app takes here against the time it would take alone on its fair share: 1 is fair, 2 is twice as late, below 1 is ahead.')),
   plots.element, tenants.element, apps.element);
 
   async function refresh() {

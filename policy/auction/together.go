@@ -23,26 +23,6 @@ func IterTime(serial, slowdown float64, gpus, most int) float64 {
 	return serial * slowdown / float64(n)
 }
 
-// Fair is what an app would have alone: the ground of every rho.
-type Fair struct {
-	ClusterGPUs int
-	Apps        float64 // contention, averaged over the life of the app; see Contention
-}
-
-// Ideal returns the finish time of an app alone on its fair share: its work in
-// GPU-seconds on all GPUs it can use, times the number of apps.
-func (f Fair) Ideal(work float64, most int) float64 {
-	return work / float64(min(f.ClusterGPUs, most)) * f.Apps
-}
-
-// Share returns how many GPUs are an equal part of the cluster, at least one.
-func (f Fair) Share() int {
-	return max(1, int(float64(f.ClusterGPUs)/max(1, f.Apps)))
-}
-
-// Rho returns finish-time fairness: shared over ideal finish time.
-func Rho(shared, ideal float64) float64 { return shared / ideal }
-
 // Job is one training job of an app.
 type Job struct {
 	IterLeft   float64
@@ -59,31 +39,6 @@ func (j Job) Shared(elapsed, slowdown float64, gpus int) float64 {
 		return elapsed
 	}
 	return elapsed + j.IterLeft*IterTime(j.IterSerial, slowdown, gpus, j.Most)
-}
-
-// Waiting returns the finish time that stands for "never" when an app has no
-// GPUs: it waits for one lease and has its fair share from then on. after is
-// its finish time on that share, from now.
-func Waiting(elapsed, lease, after float64) float64 { return elapsed + lease + after }
-
-// Contention is the number of apps, averaged over time.
-type Contention struct {
-	Seconds    float64
-	AppSeconds float64
-}
-
-// Add records that there were so many apps for so long.
-func (c *Contention) Add(seconds float64, apps int) {
-	c.Seconds += seconds
-	c.AppSeconds += seconds * float64(apps)
-}
-
-// Average returns the average, or the number now if nothing has been recorded.
-func (c Contention) Average(now int) float64 {
-	if c.Seconds <= 0 {
-		return float64(now)
-	}
-	return c.AppSeconds / c.Seconds
 }
 
 // Split divides the GPUs of an app between its jobs; there is one for each, and
@@ -175,11 +130,4 @@ func inTurn(jobs []Job, slowdown float64, gpus int) float64 {
 		busy[first] += jobs[j].Shared(0, slowdown, 1)
 	}
 	return slices.Max(busy)
-}
-
-// Curves returns the finish time of an app that stops jobs by their learning
-// curves: that of the job that may take longest. IterLeft of a job must be the
-// longest forecast.
-func Curves(elapsed, slowdown float64, gpus int, jobs []Job) float64 {
-	return elapsed + Together(jobs, slowdown, gpus, nil)
 }

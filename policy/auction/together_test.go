@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fairway-gpu/fairway/policy/auction"
+	"github.com/fairway-gpu/fairway/sched/fairness"
 )
 
 // TestHalving is the worked example of the Themis paper: 16 GPUs, 4 apps, one of
@@ -21,10 +22,7 @@ func TestHalving(t *testing.T) {
 		Phases:     []auction.Phase{{Jobs: 4, Iterations: 8}, {Jobs: 2, Iterations: 16}, {Jobs: 1, Iterations: 36}},
 		Most:       8,
 	}
-	ideal := auction.Fair{ClusterGPUs: 16, Apps: 4}.Ideal(10_000, 16)
-	if ideal != 2500 {
-		t.Fatalf("ideal = %g; want 2500", ideal)
-	}
+	share := fairness.App{GPUs: 16, Now: 4, Others: 10_000, Most: 16}
 	for _, c := range []struct {
 		gpus   int
 		phases []float64
@@ -41,7 +39,8 @@ func TestHalving(t *testing.T) {
 			t.Errorf("%d GPUs: phases (-want +got):\n%s", c.gpus, diff)
 		}
 		shared := app.Shared(0, 1, c.gpus)
-		if rho := fmt.Sprintf("%.2f", auction.Rho(shared, ideal)); shared != c.shared || rho != c.rho {
+		share.Left = shared
+		if rho := fmt.Sprintf("%.2f", share.PaperRho()); shared != c.shared || rho != c.rho {
 			t.Errorf("%d GPUs: shared = %g, rho = %s; want %g and %s", c.gpus, shared, rho, c.shared, c.rho)
 		}
 	}
@@ -60,31 +59,31 @@ func TestSingleJob(t *testing.T) {
 	// 1000 iterations of 2 s, 400 done after 600 s; it can use 8 of 64 GPUs and
 	// shares them with 3 others on average: ideal 1000*2/8*4 = 1000 s.
 	job := auction.Job{IterLeft: 600, IterSerial: 2, Most: 8}
-	fair := auction.Fair{ClusterGPUs: 64, Apps: 4}
-	ideal := fair.Ideal(1000*2, 8)
 	for _, c := range []struct {
 		gpus     int
 		slowdown float64
 		rho      float64
 	}{
-		{1, 1, 1.8}, {4, 1, 0.9}, {8, 1, 0.75}, {16, 1, 0.75}, {8, 1.5, 0.825}, {0, 1, math.Inf(1)},
+		{1, 1, 1.8}, {4, 1, 0.9}, {8, 1, 0.75}, {16, 1, 0.75}, {8, 1.5, 0.825},
 	} {
-		if got := auction.Rho(job.Shared(600, c.slowdown, c.gpus), ideal); math.Abs(got-c.rho) > 1e-12 && got != c.rho {
+		left := job.Shared(0, c.slowdown, c.gpus)
+		app := fairness.App{Elapsed: 600, Left: left, Mean: 4, Now: 4, GPUs: 64, Jobs: []fairness.Job{{GPUs: 8, Seconds: 1000 * 2 / 8}}}
+		if got := app.PaperRho(); math.Abs(got-c.rho) > 1e-12 {
 			t.Errorf("%d GPUs, slowdown %g: rho = %g; want %g", c.gpus, c.slowdown, got, c.rho)
 		}
 	}
-	if got := auction.Waiting(600, 600, job.Shared(0, 1, fair.Share())); got != 600+600+150 {
-		t.Errorf("waiting: %g; want 1350: a lease, then 16 GPUs of which it uses 8", got)
+	if got := job.Shared(600, 1, 0); !math.IsInf(got, 1) {
+		t.Errorf("without GPUs it ends after %g s; want never", got)
 	}
 	if got := (auction.Job{Most: 1}).Shared(5, 1, 0); got != 5 {
 		t.Errorf("nothing left to do: %g; want 5", got)
 	}
 }
 
-func TestCurves(t *testing.T) {
+func TestTogether(t *testing.T) {
 	jobs := []auction.Job{{IterLeft: 100, IterSerial: 1, Most: 2}, {IterLeft: 10, IterSerial: 1, Most: 4}}
-	for gpus, want := range map[int]float64{0: math.Inf(1), 1: 7 + 110, 2: 7 + 100, 3: 7 + 50, 8: 7 + 50} {
-		if got := auction.Curves(7, 1, gpus, jobs); got != want {
+	for gpus, want := range map[int]float64{0: math.Inf(1), 1: 110, 2: 100, 3: 50, 8: 50} {
+		if got := auction.Together(jobs, 1, gpus, nil); got != want {
 			t.Errorf("%d GPUs: %g; want %g", gpus, got, want)
 		}
 	}
@@ -100,17 +99,5 @@ func TestSplits(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int{2, 8, 0}, auction.LongestFirst(99, jobs)); diff != "" {
 		t.Errorf("longest first, plenty (-want +got):\n%s", diff)
-	}
-}
-
-func TestContention(t *testing.T) {
-	var c auction.Contention
-	if got := c.Average(5); got != 5 {
-		t.Errorf("at the start: %g; want 5, the number now", got)
-	}
-	c.Add(10, 2)
-	c.Add(30, 6)
-	if got := c.Average(9); got != 5 {
-		t.Errorf("2 for 10 s and 6 for 30 s: %g; want 5", got)
 	}
 }
