@@ -85,7 +85,7 @@ var arrows = map[string][]string{
 	"kube/request":    {},
 	"kube/nodes":      {"kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "api", "sched"},
 	"kube/pods":       {"kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "daemon/executor", "api", "sched", "diagnose"},
-	"kube/mirror":     {"daemon/state", "kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "api", "sched"},
+	"kube/mirror":     {"daemon/state", "kube/constraint", "kube/informer", "kube/pods", "kube/request", "kube/v1alpha1", "api", "sched"},
 	"kube/access":     {"kube/v1alpha1", "api", "sched"},
 
 	// server: the API and the dashboard.

@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
@@ -151,7 +150,7 @@ func (t *term) openCluster() error {
 		return fmt.Errorf("speak to the cluster: %w", err)
 	}
 	t.executor = pods.New(pods.Config{
-		Client: t.direct, Cache: t.manager.GetCache(), Templates: templates{t.mirror}, Foreign: foreign{mirror.Foreign{Mirror: t.mirror, Now: metav1.Now}}, ReadLog: pods.LogReader(logs),
+		Client: t.direct, Cache: t.manager.GetCache(), Templates: t.mirror, External: mirror.External{Mirror: t.mirror, Now: time.Now}, ReadLog: pods.LogReader(logs),
 		API: c.url(t.namespace), Audience: access.AgentAudience, Rendezvous: c.Pods.Rendezvous, Replicas: nodes.Replicas, MPS: nodes.MPS, Pin: c.Nodes.Pin, Resources: resources, Tolerated: c.Nodes.Tolerated,
 		Notice: c.Notice.D(), Report: c.Report.D(), PullFor: c.Pods.StartGrace.D(), LostAfter: c.Pods.LostAfter.D(), Made: t.mirror.Made, Ended: t.ended, Log: t.log,
 	})

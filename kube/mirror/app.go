@@ -43,7 +43,7 @@ func (m *Mirror) app(ctx context.Context, k key) error {
 		m.resuspend(ctx, k)
 	}
 	if app.Spec.Search == nil {
-		return m.plainApp(ctx, k, &app)
+		return m.appWithoutSearch(ctx, k, &app)
 	}
 	search, found, err := m.search(ctx, from, &app)
 	switch {
@@ -176,8 +176,8 @@ func bestText(t *api.Trial) string {
 	return cut(text)
 }
 
-// plainApp writes the status of an app that is only a name.
-func (m *Mirror) plainApp(ctx context.Context, k key, app *v1alpha1.App) error {
+// appWithoutSearch writes the status of an app that is only a name.
+func (m *Mirror) appWithoutSearch(ctx context.Context, k key, app *v1alpha1.App) error {
 	views, err := m.appViews()
 	if err != nil {
 		return err

@@ -21,12 +21,12 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// plainJob makes the book follow an object of somebody else's kind that was given to
+// reconcileExternal makes the book follow an object of somebody else's kind that was given to
 // Fairway by a label. It has no place for a status of ours: an annotation says how it
 // is.
-func (m *Mirror) plainJob(ctx context.Context, k key) error {
+func (m *Mirror) reconcileExternal(ctx context.Context, k key) error {
 	from := origin(k.kind, k.namespace, k.name)
-	job, err := m.plain(ctx, k)
+	job, err := m.external(ctx, k)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && (job.GetDeletionTimestamp() != nil || job.GetLabels()[v1alpha1.LabelManaged] == ""):
 		return m.gone(ctx, k, from)
@@ -41,7 +41,7 @@ func (m *Mirror) plainJob(ctx context.Context, k key) error {
 		if job.over {
 			return nil
 		}
-		if id, err = m.submitPlain(ctx, job); err != nil {
+		if id, err = m.submitExternal(ctx, job); err != nil {
 			why, final := refusalOf(err)
 			if why == nil {
 				return err
@@ -68,7 +68,7 @@ func (m *Mirror) plainJob(ctx context.Context, k key) error {
 		m.unneeded(from)
 	}
 	m.describe(&view)
-	m.lookAgain(k, &view)
+	m.requeue(k, &view)
 	if m.passing(&view) {
 		return nil
 	}
@@ -79,9 +79,9 @@ func (m *Mirror) plainJob(ctx context.Context, k key) error {
 	return m.annotate(ctx, k, job, text)
 }
 
-// submitPlain hands an object to the book: its gang is all pods that it runs at a
+// submitExternal hands an object to the book: its gang is all pods that it runs at a
 // time.
-func (m *Mirror) submitPlain(ctx context.Context, job *plain) (sched.JobID, error) {
+func (m *Mirror) submitExternal(ctx context.Context, job *externalWorkload) (sched.JobID, error) {
 	asked := job.GetLabels()[v1alpha1.LabelManaged]
 	if asked == "true" {
 		asked = ""
@@ -138,7 +138,7 @@ func podGPUs(pod *corev1.PodSpec) (int64, corev1.ResourceName) {
 }
 
 // annotate writes how an object is, as rarely as a status.
-func (m *Mirror) annotate(ctx context.Context, k key, job *plain, text string) error {
+func (m *Mirror) annotate(ctx context.Context, k key, job *externalWorkload, text string) error {
 	if job.GetAnnotations()[v1alpha1.AnnotationWhy] == text {
 		m.unwanted(k)
 		return nil

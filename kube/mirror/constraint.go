@@ -64,8 +64,8 @@ func (m *Mirror) recallNeeds(ctx context.Context) error {
 			use(kindApp, a, wherePod(&a.Spec.Search.Trial))
 		}
 	}
-	for _, kind := range m.foreignKinds() {
-		list, err := m.plainManaged(ctx, kind)
+	for _, kind := range m.externalKinds() {
+		list, err := m.managedExternal(ctx, kind)
 		if err != nil {
 			return err
 		}

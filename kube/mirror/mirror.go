@@ -211,8 +211,8 @@ func (m *Mirror) watchObjects(ctx context.Context) (forget func(), err error) {
 		{kindTenant, &v1alpha1.Tenant{}}, {kindPolicy, &v1alpha1.SchedulingPolicy{}},
 		{kindApp, &v1alpha1.App{}}, {kindTrainingJob, &v1alpha1.TrainingJob{}},
 	}
-	for _, kind := range m.foreignKinds() {
-		kinds = append(kinds, watched{kind, m.plainObject(kind)})
+	for _, kind := range m.externalKinds() {
+		kinds = append(kinds, watched{kind, m.externalObject(kind)})
 	}
 	if m.PodGroups != "" {
 		end, err := m.watchPods(ctx)
@@ -252,7 +252,7 @@ func (m *Mirror) seen(kind string, o any) {
 	if !ok {
 		return
 	}
-	if foreignKind(kind) && object.GetLabels()[v1alpha1.LabelManaged] == "" {
+	if isExternal(kind) && object.GetLabels()[v1alpha1.LabelManaged] == "" {
 		return
 	}
 	m.queue.Add(key{kind, object.GetNamespace(), object.GetName()})
@@ -325,7 +325,7 @@ func (m *Mirror) work(ctx context.Context) {
 }
 
 // errLater asks for another look soon, without a word.
-var errLater = errors.New("look again")
+var errLater = errors.New("requeue")
 
 func (m *Mirror) reconcile(ctx context.Context, k key) error {
 	switch k.kind {
@@ -338,7 +338,7 @@ func (m *Mirror) reconcile(ctx context.Context, k key) error {
 	case kindPolicy:
 		return m.policy(ctx)
 	case kindJob, kindTrainJob, kindPodGroup:
-		return m.plainJob(ctx, k)
+		return m.reconcileExternal(ctx, k)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
+	"github.com/fairway-gpu/fairway/kube/pods"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/tune/runner"
@@ -164,7 +165,7 @@ func TestBatchJob(t *testing.T) {
 	w.create(job)
 	w.until("says how it is", job, func() bool { return strings.HasPrefix(job.Annotations[v1alpha1.AnnotationWhy], "starting") })
 	a := w.book.Attempts()[0]
-	f := Foreign{Mirror: w.mirror, Now: metav1.Now}
+	f := External{Mirror: w.mirror, Now: time.Now}
 	nodes := []string{"node-0", "node-1"}
 	w.until("is up", nil, func() bool {
 		if err := f.Start(t.Context(), a, nodes); err != nil {
@@ -172,18 +173,18 @@ func TestBatchJob(t *testing.T) {
 		}
 		return f.State(a.AttemptID).Up
 	})
-	var pods corev1.PodList
-	if err := w.client.List(t.Context(), &pods, client.InNamespace(ns)); err != nil {
+	var list corev1.PodList
+	if err := w.client.List(t.Context(), &list, client.InNamespace(ns)); err != nil {
 		t.Fatal(err)
 	}
 	at := map[string]int{}
-	for _, p := range pods.Items {
+	for _, p := range list.Items {
 		at[p.Spec.NodeName]++
 		if id, number := p.Annotations[v1alpha1.LabelID], p.Annotations[v1alpha1.LabelAttempt]; id != string(a.Job) || number != "1" {
 			t.Errorf("pod %s was told to be of attempt %q of job %q; want 1 of %s", p.Name, number, id, a.Job)
 		}
 	}
-	if len(pods.Items) != 2 || at["node-0"] != 1 || at["node-1"] != 1 {
+	if len(list.Items) != 2 || at["node-0"] != 1 || at["node-1"] != 1 {
 		t.Errorf("pods are at %v; want one on each node", at)
 	}
 	if err := f.Stop(t.Context(), a.AttemptID); err != nil {
@@ -243,8 +244,8 @@ func TestBatchJobChanged(t *testing.T) {
 			var seen batchv1.Job
 			return w.mirror.Cache.Get(t.Context(), client.ObjectKeyFromObject(job), &seen) == nil && seen.Generation == job.Generation
 		})
-		f := Foreign{Mirror: w.mirror, Now: metav1.Now}
-		var s ForeignState
+		f := External{Mirror: w.mirror, Now: time.Now}
+		var s pods.ExternalState
 		w.until("has ended or runs", nil, func() bool { // as the executor asks, before each step
 			if s = f.State(a.AttemptID); s.Exit != nil || s.Up {
 				return true

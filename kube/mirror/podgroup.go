@@ -16,6 +16,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/informer"
+	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
@@ -66,13 +67,13 @@ func (m *Mirror) watchPods(ctx context.Context) (end func(), err error) {
 	return end, nil
 }
 
-// plainPodGroup reads what matters of a PodGroup and of its pods.
-func (m *Mirror) plainPodGroup(ctx context.Context, u *unstructured.Unstructured) (*plain, error) {
+// podGroupWorkload reads what matters of a PodGroup and of its pods.
+func (m *Mirror) podGroupWorkload(ctx context.Context, u *unstructured.Unstructured) (*externalWorkload, error) {
 	count, isGang, err := unstructured.NestedInt64(u.Object, "spec", "schedulingPolicy", "gang", "minCount")
 	if err != nil {
 		return nil, fmt.Errorf("read PodGroup: %w", err)
 	}
-	p := &plain{Object: u, loose: true, suspended: true, pods: int(count), selects: podsWith(kindPodGroup, u.GetName())}
+	p := &externalWorkload{Object: u, loose: true, suspended: true, pods: int(count), selects: podsWith(kindPodGroup, u.GetName())}
 	p.owns = func(pod *corev1.Pod) bool { return groupOf(pod) == u.GetName() }
 	var list corev1.PodList
 	if err := m.Cache.List(ctx, &list, client.InNamespace(u.GetNamespace()), p.selects, client.UnsafeDisableDeepCopy); err != nil {
@@ -136,13 +137,13 @@ func submissionOfGroup(u *unstructured.Unstructured, isGang bool, count int64, m
 }
 
 // release deletes the pods of a PodGroup that have a node.
-func (f Foreign) release(ctx context.Context, job *plain) error {
+func (f External) release(ctx context.Context, job *externalWorkload) error {
 	pods, err := f.pods(ctx, job)
 	if err != nil {
 		return err
 	}
 	for _, p := range pods {
-		if p.Spec.NodeName == "" || p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		if p.Spec.NodeName == "" || p.DeletionTimestamp != nil || request.Ended(p) {
 			continue
 		}
 		uid := p.UID

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -67,7 +68,7 @@ func TestPodGroup(t *testing.T) {
 		t.Errorf("the book has %+v; want 3 pods of 2 GPUs", got)
 	}
 	a := w.book.Attempts()[0]
-	f := Foreign{Mirror: w.mirror, Now: metav1.Now}
+	f := External{Mirror: w.mirror, Now: time.Now}
 	nodes := []string{"node-0", "node-0", "node-1"}
 	up := func() bool {
 		if err := f.Start(t.Context(), a, nodes); err != nil {

@@ -19,26 +19,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/kube/pods"
 	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// Pod is what the pods of an attempt are made from.
-type Pod struct {
-	Template    corev1.PodTemplateSpec
-	Owner       metav1.OwnerReference
-	Namespace   string
-	Name        string // of the job: pods are named after it
-	GPUResource corev1.ResourceName
-}
-
 // Template returns what the pods of an attempt are made from. If the object is gone,
 // or is another one of the same name, the error is one that the API server calls
 // "not found": the attempt can never start.
-func (m *Mirror) Template(ctx context.Context, a api.Attempt) (Pod, error) {
+func (m *Mirror) Template(ctx context.Context, a api.Attempt) (pods.Pod, error) {
 	parts := strings.SplitN(a.Task.Origin, "/", 3)
 	if len(parts) != 3 {
-		return Pod{}, fmt.Errorf("find template of job %s: origin %q; want kind/namespace/name", a.Job, a.Task.Origin)
+		return pods.Pod{}, fmt.Errorf("find template of job %s: origin %q; want kind/namespace/name", a.Job, a.Task.Origin)
 	}
 	at := client.ObjectKey{Namespace: parts[1], Name: parts[2]}
 	switch parts[0] {
@@ -47,29 +39,29 @@ func (m *Mirror) Template(ctx context.Context, a api.Attempt) (Pod, error) {
 	case kindApp:
 		return m.trialTemplate(ctx, at, a)
 	}
-	return Pod{}, fmt.Errorf("find template of job %s: origin %q; want a TrainingJob or an App", a.Job, a.Task.Origin)
+	return pods.Pod{}, fmt.Errorf("find template of job %s: origin %q; want a TrainingJob or an App", a.Job, a.Task.Origin)
 }
 
 // errUnseen says that an object was not looked at yet: it may be another one than
 // that the job was made from.
 var errUnseen = errors.New("its object was not looked at yet")
 
-func (m *Mirror) jobTemplate(ctx context.Context, at client.ObjectKey, a api.Attempt) (Pod, error) {
+func (m *Mirror) jobTemplate(ctx context.Context, at client.ObjectKey, a api.Attempt) (pods.Pod, error) {
 	var job v1alpha1.TrainingJob
 	err := read(ctx, m, at, &job, func(uid string) bool {
 		id, _ := m.index.job(uid)
 		return id != a.Job
 	})
 	if err != nil {
-		return Pod{}, fmt.Errorf("find template of job %s: %w", a.Job, err)
+		return pods.Pod{}, fmt.Errorf("find template of job %s: %w", a.Job, err)
 	}
 	switch id, known := m.index.job(string(job.UID)); {
 	case job.DeletionTimestamp != nil, known && id != a.Job:
-		return Pod{}, fmt.Errorf("find template of job %s: %w", a.Job, apierrors.NewNotFound(resourceOf("trainingjobs"), at.Name))
+		return pods.Pod{}, fmt.Errorf("find template of job %s: %w", a.Job, apierrors.NewNotFound(resourceOf("trainingjobs"), at.Name))
 	case !known:
-		return Pod{}, fmt.Errorf("find template of job %s: %w", a.Job, errUnseen)
+		return pods.Pod{}, fmt.Errorf("find template of job %s: %w", a.Job, errUnseen)
 	}
-	return Pod{
+	return pods.Pod{
 		Template: job.Spec.Template.PodTemplateSpec, Namespace: at.Namespace, Name: at.Name, GPUResource: gpuResource(&job.Spec),
 		Owner: *metav1.NewControllerRef(&job, v1alpha1.GroupVersion.WithKind(kindTrainingJob)),
 	}, nil
@@ -77,7 +69,7 @@ func (m *Mirror) jobTemplate(ctx context.Context, at client.ObjectKey, a api.Att
 
 // trialTemplate returns the pods of a trial: those of the app with the trial's
 // parameters filled in.
-func (m *Mirror) trialTemplate(ctx context.Context, at client.ObjectKey, a api.Attempt) (Pod, error) {
+func (m *Mirror) trialTemplate(ctx context.Context, at client.ObjectKey, a api.Attempt) (pods.Pod, error) {
 	var app v1alpha1.App
 	// The app of a trial is that of its search, which holds a part of the UID.
 	owns := func() bool {
@@ -85,14 +77,14 @@ func (m *Mirror) trialTemplate(ctx context.Context, at client.ObjectKey, a api.A
 		return string(a.Spec.App) == own || strings.HasSuffix(string(a.Spec.App), "/"+own)
 	}
 	if err := read(ctx, m, at, &app, func(string) bool { return !owns() }); err != nil {
-		return Pod{}, fmt.Errorf("find template of trial %s: %w", a.Job, err)
+		return pods.Pod{}, fmt.Errorf("find template of trial %s: %w", a.Job, err)
 	}
 	if app.Spec.Search == nil || app.DeletionTimestamp != nil || !owns() {
-		return Pod{}, fmt.Errorf("find template of trial %s: %w", a.Job, apierrors.NewNotFound(resourceOf("apps"), at.Name))
+		return pods.Pod{}, fmt.Errorf("find template of trial %s: %w", a.Job, apierrors.NewNotFound(resourceOf("apps"), at.Name))
 	}
 	template := app.Spec.Search.Trial.Template.PodTemplateSpec
 	fillIn(&template, app.Spec.Search, a.Task.Env)
-	return Pod{
+	return pods.Pod{
 		Template: template, Namespace: at.Namespace, Name: string(a.Job), GPUResource: gpuResource(&app.Spec.Search.Trial),
 		Owner: *metav1.NewControllerRef(&app, v1alpha1.GroupVersion.WithKind(kindApp)),
 	}, nil

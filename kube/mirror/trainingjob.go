@@ -77,7 +77,7 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 		}
 	}
 	m.describe(&view)
-	m.lookAgain(k, &view)
+	m.requeue(k, &view)
 	if m.passing(&view) {
 		return nil // what follows comes at once: one write instead of two
 	}
@@ -117,9 +117,9 @@ func (m *Mirror) passing(job *api.Job) bool {
 	return false
 }
 
-// lookAgain comes back for what changes without a record: the first decision about a
+// requeue comes back for what changes without a record: the first decision about a
 // job, and pods that come up, of which Started tells too.
-func (m *Mirror) lookAgain(k key, job *api.Job) {
+func (m *Mirror) requeue(k key, job *api.Job) {
 	switch {
 	case job.State == api.Starting:
 		m.queue.AddAfter(k, 5*m.Gap)

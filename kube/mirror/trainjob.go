@@ -87,13 +87,13 @@ func (j *trainJob) pod() *corev1.PodSpec {
 	return &pod
 }
 
-func plainTrainJob(u *unstructured.Unstructured) *plain {
+func trainJobWorkload(u *unstructured.Unstructured) *externalWorkload {
 	var job trainJob
 	err := bounded(u)
 	if err == nil {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &job)
 	}
-	p := &plain{Object: u, suspended: job.Spec.Suspend, selects: podsWith(jobSetLabel, u.GetName()), pod: job.pod()}
+	p := &externalWorkload{Object: u, suspended: job.Spec.Suspend, selects: podsWith(jobSetLabel, u.GetName()), pod: job.pod()}
 	if job.Spec.Trainer.NumNodes != nil {
 		p.pods = int(*job.Spec.Trainer.NumNodes)
 	}

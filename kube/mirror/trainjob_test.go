@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -86,7 +87,7 @@ func TestTrainJob(t *testing.T) {
 		t.Errorf("the book has %+v; want 2 pods of 2 GPUs", got)
 	}
 	a := w.book.Attempts()[0]
-	f := Foreign{Mirror: w.mirror, Now: metav1.Now}
+	f := External{Mirror: w.mirror, Now: time.Now}
 	nodes := []string{"node-1", "node-1"}
 	if err := f.Start(t.Context(), a, nodes); err != nil {
 		t.Fatal(err)
@@ -135,7 +136,7 @@ func TestTrainJob(t *testing.T) {
 		"it cannot be read":                {"suspend": true, "trainer": "all of it"},
 		"limits.cpu is \"1e999999999\"":    {"suspend": true, "trainer": map[string]any{"numNodes": int64(1), "resourcesPerNode": map[string]any{"limits": map[string]any{"cpu": "1e999999999"}}}},
 	} {
-		_, err := plainTrainJob(trainJobObject(ns, "bad", spec)).submission()
+		_, err := trainJobWorkload(trainJobObject(ns, "bad", spec)).submission()
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v; want %q", spec, err, want)
 		}
@@ -150,7 +151,7 @@ func TestTrainJobWhere(t *testing.T) {
 	}
 	fast := map[string]any{"disk": "fast"}
 	tolerates := []any{map[string]any{"key": "team", "operator": "Exists"}}
-	job := plainTrainJob(trainJobObject("ns", "llm", map[string]any{
+	job := trainJobWorkload(trainJobObject("ns", "llm", map[string]any{
 		"podSpecOverrides": []any{
 			at("node", map[string]any{"nodeSelector": map[string]any{"disk": "slow"}}),
 			at("node", map[string]any{"nodeSelector": fast}),

@@ -29,8 +29,3 @@ func demandOf(p *corev1.Pod, gpus []corev1.ResourceName) demand {
 	}
 	return r
 }
-
-// ended reports whether a pod no longer uses its node.
-func ended(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-}

@@ -17,6 +17,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/fairway-gpu/fairway/kube/informer"
+	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -183,7 +184,7 @@ func sameTaint(a, b corev1.Taint) bool {
 }
 
 func (w *Watcher) setPod(p *corev1.Pod) {
-	if p.Spec.NodeName == "" || ended(p) || w.Ours(p) {
+	if p.Spec.NodeName == "" || request.Ended(p) || w.Ours(p) {
 		w.dropPod(p)
 		return
 	}

@@ -55,8 +55,8 @@ type Config struct {
 	// Made tells pods that Fairway made from those that only have its labels; nil: all
 	// with the labels are.
 	Made func(*corev1.Pod) bool
-	// Foreign runs attempts whose pods somebody else makes; nil: nobody does.
-	Foreign Foreign
+	// External runs attempts whose pods somebody else makes; nil: nobody does.
+	External External
 
 	API      string // value of FAIRWAY_API for the jobs
 	Audience string // of the tokens by which agents are known; default fairway-agents

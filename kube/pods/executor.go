@@ -15,6 +15,7 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon/executor"
 	"github.com/fairway-gpu/fairway/kube/informer"
+	"github.com/fairway-gpu/fairway/kube/request"
 )
 
 // Orders is what an executor works from. Placements name nodes by their number.
@@ -33,11 +34,11 @@ type Executor struct {
 
 	mu sync.Mutex
 	store
-	runs       map[api.AttemptID]*run
-	foreigners map[api.AttemptID]*run // of runs, those of somebody else's pods
-	dirty      map[api.AttemptID]bool // to be looked at
-	busy       map[api.AttemptID]bool // to be looked at every now and then
-	freed      bool                   // somebody has left a GPU
+	runs      map[api.AttemptID]*run
+	externals map[api.AttemptID]*run // of runs, those of somebody else's pods
+	dirty     map[api.AttemptID]bool // to be looked at
+	busy      map[api.AttemptID]bool // to be looked at every now and then
+	freed     bool                   // somebody has left a GPU
 }
 
 // New returns an executor; Run starts it.
@@ -45,7 +46,7 @@ func New(c Config) *Executor {
 	c = c.withDefaults()
 	return &Executor{
 		Config: c, gate: newGate(c.Parallel), wake: make(chan struct{}, 1),
-		store: newStore(), runs: map[api.AttemptID]*run{}, foreigners: map[api.AttemptID]*run{}, dirty: map[api.AttemptID]bool{}, busy: map[api.AttemptID]bool{},
+		store: newStore(), runs: map[api.AttemptID]*run{}, externals: map[api.AttemptID]*run{}, dirty: map[api.AttemptID]bool{}, busy: map[api.AttemptID]bool{},
 	}
 }
 
@@ -157,7 +158,7 @@ func (e *Executor) setPod(p *corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.set(p)
-	e.freed = e.freed || ended(p)
+	e.freed = e.freed || request.Ended(p)
 	e.touch(p)
 }
 

@@ -253,7 +253,7 @@ func TestQuotaOnPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wait("the API server keeps to the quota", func() bool { // it learns of it by a watch
-		return apierrors.IsForbidden(w.client.Create(t.Context(), w.foreignPod("probe", 0, 1), client.DryRunAll))
+		return apierrors.IsForbidden(w.client.Create(t.Context(), w.externalPod("probe", 0, 1), client.DryRunAll))
 	})
 	id := w.submit(sched.Spec{GPUs: 2}, nil)
 	w.plan(wants{id: {w.on(0, 0b11)}})
@@ -351,8 +351,8 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// foreignPod returns a pod of others on a node.
-func (w *world) foreignPod(name string, node, gpus int) *corev1.Pod {
+// externalPod returns a pod of others on a node.
+func (w *world) externalPod(name string, node, gpus int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
 		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("%s-%d", w.prefix, node), Containers: []corev1.Container{{
@@ -374,7 +374,7 @@ func TestOthersArrive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := w.foreignPod("other", 0, 2)
+	other := w.externalPod("other", 0, 2)
 	w.stop() // no operator sees it
 	if err := w.client.Create(t.Context(), other); err != nil {
 		t.Fatal(err)
@@ -408,7 +408,7 @@ func TestOthersArrive(t *testing.T) {
 	second := w.submit(sched.Spec{GPUs: 3}, nil)
 	w.plan(wants{second: {w.on(0, 0b111)}})
 	w.waitState(second, api.Running)
-	if err := w.client.Create(t.Context(), w.foreignPod("late", 0, 2)); err != nil {
+	if err := w.client.Create(t.Context(), w.externalPod("late", 0, 2)); err != nil {
 		t.Fatal(err)
 	}
 	w.wait("it makes way", func() bool { return w.job(second).Exit != nil })
@@ -480,10 +480,10 @@ func TestCrash(t *testing.T) {
 // TestStrays: pods with our labels that nobody ordered are removed.
 func TestStrays(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, nil)
-	stray := w.foreignPod("nobody-1-0", 0, 1)
+	stray := w.externalPod("nobody-1-0", 0, 1)
 	stray.Spec.SchedulerName = v1alpha1.SchedulerName
 	stray.Labels = map[string]string{v1alpha1.LabelID: "nobody-1", v1alpha1.LabelAttempt: "1", v1alpha1.LabelRank: "0"}
-	other := w.foreignPod("other", 0, 1)
+	other := w.externalPod("other", 0, 1)
 	for _, p := range []*corev1.Pod{stray, other} {
 		if err := w.client.Create(t.Context(), p); err != nil {
 			t.Fatal(err)

@@ -43,10 +43,10 @@ func TestNames(t *testing.T) {
 // that runs already goes on.
 func TestNamesTaken(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, nil)
-	foreign := &discoveryv1.EndpointSlice{
+	external := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "job0-0"}, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{},
 	}
-	if err := w.client.Create(t.Context(), foreign); err != nil {
+	if err := w.client.Create(t.Context(), external); err != nil {
 		t.Fatal(err)
 	}
 	first := w.submit(sched.Spec{GPUs: 2}, nil)

@@ -39,9 +39,9 @@ type run struct {
 	yields    time.Time               // since when some of its pods have left with their work saved
 	asked     map[types.UID]time.Time // pods that were deleted
 
-	alien  bool // somebody else's pods, although the attempt was never seen
-	probed bool // and that is known
-	gone   bool // of somebody else's pods: none is left
+	external bool // somebody else's pods, although the attempt was never seen
+	probed   bool // and that is known
+	gone     bool // of somebody else's pods: none is left
 
 	up     bool      // its pods are
 	upTold bool      // and the orders know
@@ -187,8 +187,8 @@ func (e *Executor) stepRun(ctx context.Context, r *run, orders Orders, now time.
 	if r.busy || now.Before(r.after) {
 		return false
 	}
-	if e.isForeign(r) {
-		return e.stepForeign(ctx, r, orders, now)
+	if e.isExternal(r) {
+		return e.stepExternal(ctx, r, orders, now)
 	}
 	switch {
 	case !r.told.IsZero():
@@ -205,7 +205,7 @@ func (e *Executor) stepRun(ctx context.Context, r *run, orders Orders, now time.
 // discard drops what is known about an attempt that is over.
 func (e *Executor) discard(r *run) {
 	delete(e.runs, r.id)
-	delete(e.foreigners, r.id)
+	delete(e.externals, r.id)
 	e.forget(r.id)
 }
 

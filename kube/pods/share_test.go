@@ -107,7 +107,7 @@ func TestTimeSlicing(t *testing.T) {
 // offered several times: nothing new comes there.
 func TestStrangersOnReplicas(t *testing.T) {
 	w := newWorld(t, replicated("time-slicing"), nil)
-	if err := w.client.Create(t.Context(), w.foreignPod("other", 0, 1)); err != nil {
+	if err := w.client.Create(t.Context(), w.externalPod("other", 0, 1)); err != nil {
 		t.Fatal(err)
 	}
 	w.wait("the book knows of it", func() bool {

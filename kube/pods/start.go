@@ -153,7 +153,7 @@ func (e *Executor) isBlocked(r *run) bool {
 			return true
 		}
 	}
-	for _, other := range e.aliens(r) {
+	for _, other := range e.leavingExternals(r) {
 		if other.id.Job == r.id.Job || overlap(other.attempt, r.attempt) {
 			return true
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/kube/request"
 )
 
 // askAgain is how long the cache may take to tell of a deletion.
@@ -32,7 +33,7 @@ func (e *Executor) remove(ctx context.Context, r *run, grace *int64) {
 	var todo []*corev1.Pod
 	force := map[*corev1.Pod]bool{}
 	for _, p := range e.gangs[r.id].pods {
-		if ended(p) || namespace != "" && p.Namespace != namespace {
+		if request.Ended(p) || namespace != "" && p.Namespace != namespace {
 			continue
 		}
 		silent := e.silent(p, now)
@@ -149,7 +150,7 @@ func (e *Executor) blameNode(r *run) {
 	}
 	for _, rank := range slices.Sorted(maps.Keys(g.gone)) {
 		p := g.gone[rank]
-		if ended(p) || p.Spec.NodeName == "" {
+		if request.Ended(p) || p.Spec.NodeName == "" {
 			continue
 		}
 		if n := e.nodes[p.Spec.NodeName]; n != nil && ready(n) {

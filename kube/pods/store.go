@@ -70,10 +70,6 @@ func attemptOf(p *corev1.Pod) (id api.AttemptID, rank int, ok bool) {
 	return api.AttemptID{Job: sched.JobID(job), Number: number}, rank, true
 }
 
-func ended(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-}
-
 // set takes note of a pod as it is now.
 func (s *store) set(p *corev1.Pod) {
 	id, _, ours := attemptOf(p)
@@ -90,7 +86,7 @@ func (s *store) set(p *corev1.Pod) {
 		g.pods[p.UID] = p
 	}
 	switch {
-	case ended(p):
+	case request.Ended(p):
 		s.release(p.Spec.NodeName, p.UID)
 	case p.Spec.NodeName != "":
 		s.hold(p.Spec.NodeName, p.UID, useOf(p))
@@ -218,7 +214,7 @@ func (g *gang) live(namespace string) bool {
 		return false
 	}
 	for _, p := range g.pods {
-		if (namespace == "" || p.Namespace == namespace) && !ended(p) {
+		if (namespace == "" || p.Namespace == namespace) && !request.Ended(p) {
 			return true
 		}
 	}

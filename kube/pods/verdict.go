@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/kube/request"
 )
 
 // tally is what the pods of a gang say together.
@@ -225,7 +226,7 @@ func leftBy(r *run, g *gang) api.Exit {
 	// A pod that nothing is known of may have been stopped at any moment.
 	noticed, saved, succeeded := len(all) < r.size(all), 0, 0
 	for _, p := range all {
-		noticed = noticed || p.DeletionTimestamp != nil || !ended(p)
+		noticed = noticed || p.DeletionTimestamp != nil || !request.Ended(p)
 		switch p.Status.Phase {
 		case corev1.PodSucceeded:
 			succeeded++

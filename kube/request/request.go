@@ -20,6 +20,11 @@ func GPUs() []corev1.ResourceName {
 	return []corev1.ResourceName{UsualGPU, "nvidia.com/gpu.shared", "amd.com/gpu"}
 }
 
+// Ended reports whether a pod has ended: it no longer uses anything of its node.
+func Ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
 // Peak returns the most of a resource that a pod may use at a time: what its
 // containers request together, or more if one that runs before them does. A limit
 // without a request is one. CPUs are in thousandths, others in units; sums do not run

@@ -22,7 +22,7 @@ import (
 // abroad is somebody else who makes pods.
 type abroad struct {
 	mu    sync.Mutex
-	runs  map[api.AttemptID]pods.Nodes
+	runs  map[api.AttemptID][]string
 	exits map[api.AttemptID]*api.Exit
 	slow  bool // to stop
 	waits *corev1.PodSpec
@@ -32,10 +32,10 @@ type abroad struct {
 }
 
 func newAbroad() *abroad {
-	return &abroad{runs: map[api.AttemptID]pods.Nodes{}, exits: map[api.AttemptID]*api.Exit{}}
+	return &abroad{runs: map[api.AttemptID][]string{}, exits: map[api.AttemptID]*api.Exit{}}
 }
 
-func (a *abroad) Start(_ context.Context, at api.Attempt, n pods.Nodes) error {
+func (a *abroad) Start(_ context.Context, at api.Attempt, n []string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.runs[at.AttemptID] = n
@@ -52,11 +52,11 @@ func (a *abroad) Stop(_ context.Context, id api.AttemptID) error {
 	return nil
 }
 
-func (a *abroad) State(id api.AttemptID) pods.ForeignState {
+func (a *abroad) State(id api.AttemptID) pods.ExternalState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, runs := a.runs[id]
-	s := pods.ForeignState{Up: runs, Gone: !runs, Exit: a.exits[id]}
+	s := pods.ExternalState{Up: runs, Gone: !runs, Exit: a.exits[id]}
 	if runs && a.missing > 0 {
 		s.Up, s.Missing = false, a.missing
 	}
@@ -66,7 +66,7 @@ func (a *abroad) State(id api.AttemptID) pods.ForeignState {
 	return s
 }
 
-func (a *abroad) has(id sched.JobID, number int) pods.Nodes {
+func (a *abroad) has(id sched.JobID, number int) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.runs[api.AttemptID{Job: id, Number: number}]
@@ -77,11 +77,11 @@ func (a *abroad) fits(id api.AttemptID) bool {
 	return a.waits == nil || a.waits.NodeSelector[corev1.LabelHostname] == a.runs[id][0]
 }
 
-// TestForeignMisplaced: somebody else's pods turn out not to accept the node they were
+// TestExternalMisplaced: somebody else's pods turn out not to accept the node they were
 // sent to, which only they could tell. They are not bound, and the job looks elsewhere.
-func TestForeignMisplaced(t *testing.T) {
+func TestExternalMisplaced(t *testing.T) {
 	other := newAbroad()
-	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, func(c *pods.Config) { c.Foreign = other })
+	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, func(c *pods.Config) { c.External = other })
 	other.waits = &corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelHostname: w.prefix + "-1"}}
 	jobs, err := w.now().Submit(t.Context(), admin, []api.Submission{{
 		Spec: sched.Spec{GPUs: 2}, Task: api.Task{Name: "picky", Command: []string{"x"}, Origin: "TrainJob/" + w.namespace + "/picky"}}})
@@ -108,11 +108,11 @@ func TestForeignMisplaced(t *testing.T) {
 	w.waitState(id, api.Running)
 }
 
-// TestForeignNeverMade: nobody makes the pods of a job, which gives its GPUs back.
-func TestForeignNeverMade(t *testing.T) {
+// TestExternalNeverMade: nobody makes the pods of a job, which gives its GPUs back.
+func TestExternalNeverMade(t *testing.T) {
 	other := newAbroad()
 	other.missing = 2
-	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.Foreign, c.PullFor = other, time.Second })
+	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.External, c.PullFor = other, time.Second })
 	jobs, err := w.now().Submit(t.Context(), admin, []api.Submission{{
 		Spec: sched.Spec{GPUs: 2}, Task: api.Task{Name: "nobodys", Command: []string{"x"}, Origin: "TrainJob/" + w.namespace + "/nobodys"}}})
 	if err != nil {
@@ -127,11 +127,11 @@ func TestForeignNeverMade(t *testing.T) {
 	}
 }
 
-// TestForeign: attempts of somebody else's pods wait for their place like all
+// TestExternal: attempts of somebody else's pods wait for their place like all
 // others, and others for them, through a crash too.
-func TestForeign(t *testing.T) {
+func TestExternal(t *testing.T) {
 	other := newAbroad()
-	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.Foreign = other })
+	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.External = other })
 	submit := func() sched.JobID {
 		jobs, err := w.now().Submit(t.Context(), admin, []api.Submission{{
 			Spec: sched.Spec{GPUs: 2}, Task: api.Task{Name: "batch", Command: []string{"x"}, Origin: "Job/" + w.namespace + "/batch"}}})
@@ -152,7 +152,7 @@ func TestForeign(t *testing.T) {
 		}
 		return runs
 	})
-	if got := other.has(theirs, 1); !slices.Equal(got, pods.Nodes{w.prefix + "-0", w.prefix + "-0"}) {
+	if got := other.has(theirs, 1); !slices.Equal(got, []string{w.prefix + "-0", w.prefix + "-0"}) {
 		t.Errorf("they were sent to %v", got)
 	}
 	w.waitState(theirs, api.Running)

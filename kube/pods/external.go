@@ -14,25 +14,21 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// Foreign runs attempts whose pods somebody else makes, such as those of a batch
+// External runs attempts whose pods somebody else makes, such as those of a batch
 // Job that Fairway only says when to begin and where. All of it is called again
 // and again, and must be quick to see that there is nothing to do.
-type Foreign interface {
+type External interface {
 	// Start has the pods made, and binds those that are there, node by node in the
 	// order of the placement. Nil does not say that they run yet.
-	Start(context.Context, api.Attempt, Nodes) error
+	Start(context.Context, api.Attempt, []string) error
 	// Stop has the pods end.
 	Stop(context.Context, api.AttemptID) error
 	// State tells how far the attempt is.
-	State(api.AttemptID) ForeignState
+	State(api.AttemptID) ExternalState
 }
 
-// Nodes names the nodes of a placement: the pod of each rank goes to the node of
-// that index.
-type Nodes []string
-
-// ForeignState is how far an attempt of somebody else's pods is.
-type ForeignState struct {
+// ExternalState is how far an attempt of somebody else's pods is.
+type ExternalState struct {
 	Up   bool      // all of its pods run
 	Gone bool      // no pod of it is left that could hold a GPU
 	Exit *api.Exit // how it ended by itself; nil: it did not
@@ -42,8 +38,8 @@ type ForeignState struct {
 	Missing int
 }
 
-// foreign reports whether the pods of an attempt are somebody else's to make.
-func foreign(a *api.Attempt) bool {
+// external reports whether the pods of an attempt are somebody else's to make.
+func external(a *api.Attempt) bool {
 	kind, _, _ := strings.Cut(a.Task.Origin, "/")
 	return kind != "" && kind != "TrainingJob" && kind != "App"
 }
@@ -55,25 +51,25 @@ func namespaceOf(a *api.Attempt) string {
 	return namespace
 }
 
-// foreignEvery is how often the pods of somebody else are looked at.
-const foreignEvery = 500 * time.Millisecond
+// externalEvery is how often the pods of somebody else are looked at.
+const externalEvery = 500 * time.Millisecond
 
-// isForeign reports whether an attempt is somebody else's to run. Of one that is
+// isExternal reports whether an attempt is somebody else's to run. Of one that is
 // only known to leave, as after a crash, nobody knows before it was asked about.
-func (e *Executor) isForeign(r *run) bool {
+func (e *Executor) isExternal(r *run) bool {
 	if r.attempt != nil {
-		return foreign(r.attempt)
+		return external(r.attempt)
 	}
-	return r.alien || e.Foreign != nil && !r.probed && r.leaving && e.gangs[r.id] == nil
+	return r.external || e.External != nil && !r.probed && r.leaving && e.gangs[r.id] == nil
 }
 
-// stepForeign does what is next about an attempt of somebody else's pods.
-func (e *Executor) stepForeign(ctx context.Context, r *run, orders Orders, now time.Time) (steady bool) {
-	e.foreigners[r.id] = r
+// stepExternal does what is next about an attempt of somebody else's pods.
+func (e *Executor) stepExternal(ctx context.Context, r *run, orders Orders, now time.Time) (steady bool) {
+	e.externals[r.id] = r
 	switch {
 	case !r.told.IsZero():
 		return e.stepTold(r, now)
-	case e.Foreign == nil:
+	case e.External == nil:
 		if r.exit == nil {
 			e.end(r, refused(fmt.Sprintf("nobody here runs %s", r.attempt.Task.Origin)))
 		}
@@ -86,35 +82,35 @@ func (e *Executor) stepForeign(ctx context.Context, r *run, orders Orders, now t
 	default:
 		stays := r.wanted && r.exit == nil
 		e.background(r, func() func() {
-			state := e.Foreign.State(r.id) // it may take a while
+			state := e.External.State(r.id) // it may take a while
 			var err error
 			switch {
 			case state.Exit == nil && stays && !state.Up:
 				if state.Gone && !e.mayBegin(r) || state.Waits != nil && !e.mayBind(r, state.Waits) {
 					break
 				}
-				err = e.request(ctx, func(ctx context.Context) error { return e.Foreign.Start(ctx, *r.attempt, r.nodes) })
+				err = e.request(ctx, func(ctx context.Context) error { return e.External.Start(ctx, *r.attempt, r.nodes) })
 			case !stays && !state.Gone:
-				err = e.request(ctx, func(ctx context.Context) error { return e.Foreign.Stop(ctx, r.id) })
+				err = e.request(ctx, func(ctx context.Context) error { return e.External.Stop(ctx, r.id) })
 			}
-			return func() { e.foreignIs(ctx, r, state, err) }
+			return func() { e.noteExternal(ctx, r, state, err) }
 		})
 	}
 	return false
 }
 
-// foreignIs takes note of how far an attempt of somebody else's pods is.
-func (e *Executor) foreignIs(ctx context.Context, r *run, state ForeignState, err error) {
-	r.after = e.Now().Add(foreignEvery)
+// noteExternal takes note of how far an attempt of somebody else's pods is.
+func (e *Executor) noteExternal(ctx context.Context, r *run, state ExternalState, err error) {
+	r.after = e.Now().Add(externalEvery)
 	if state.Up {
-		r.after = r.after.Add(foreignEvery) // most are, for hours
+		r.after = r.after.Add(externalEvery) // most are, for hours
 	}
 	r.gone = state.Gone
 	if r.attempt == nil {
-		r.probed, r.alien = true, r.alien || !state.Gone
-		if !r.alien { // it is one of ours after all, of which nothing is left
+		r.probed, r.external = true, r.external || !state.Gone
+		if !r.external { // it is one of ours after all, of which nothing is left
 			r.after = time.Time{}
-			delete(e.foreigners, r.id)
+			delete(e.externals, r.id)
 			return
 		}
 	}
@@ -184,11 +180,11 @@ func (e *Executor) mayBind(r *run, pod *corev1.PodSpec) bool {
 	return exit == nil
 }
 
-// aliens returns the other attempts of somebody else's pods that have begun and
+// leavingExternals returns the other attempts of somebody else's pods that have begun and
 // are to leave, or may still be there.
-func (e *Executor) aliens(but *run) []*run {
+func (e *Executor) leavingExternals(but *run) []*run {
 	var out []*run
-	for _, r := range e.foreigners {
+	for _, r := range e.externals {
 		if r != but && !r.wanted && !r.gone && r.told.IsZero() {
 			out = append(out, r)
 		}

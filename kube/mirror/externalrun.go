@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,32 +21,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/kube/pods"
+	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Foreign runs attempts of batch Jobs, TrainJobs and PodGroups: it says when they
+var _ pods.External = External{}
+
+// External runs attempts of batch Jobs, TrainJobs and PodGroups: it says when they
 // begin, by lifting their suspension, and where, by binding their pods. The pods are made,
 // replaced and counted by the controllers of those kinds.
-type Foreign struct {
+type External struct {
 	Mirror *Mirror
-	Now    func() metav1.Time
-}
-
-// ForeignState is how far an attempt is.
-type ForeignState struct {
-	Up   bool      // all of its pods run
-	Gone bool      // no pod of it is left that could hold a GPU
-	Exit *api.Exit // how it ended by itself; nil: it did not
-	// Waits is one of its pods that wait to be bound, which are alike; nil: none does.
-	Waits *corev1.PodSpec
-	// Missing is how many of its pods are still to be made, after it was told to begin.
-	Missing int
+	Now    func() time.Time
 }
 
 // Start lifts the suspension, and binds the pods that wait: nodes names the node of
 // each rank. It is called again until the attempt ends, for pods that are replaced.
-func (f Foreign) Start(ctx context.Context, a api.Attempt, nodes []string) error {
+func (f External) Start(ctx context.Context, a api.Attempt, nodes []string) error {
 	job, err := f.job(ctx, a.Job)
 	if err != nil {
 		return err
@@ -81,7 +75,7 @@ func (f Foreign) Start(ctx context.Context, a api.Attempt, nodes []string) error
 }
 
 // Stop suspends the Job, whose pods Kubernetes then deletes.
-func (f Foreign) Stop(ctx context.Context, id api.AttemptID) error {
+func (f External) Stop(ctx context.Context, id api.AttemptID) error {
 	job, err := f.job(ctx, id.Job)
 	if apierrors.IsNotFound(err) {
 		return nil // its pods go with it
@@ -96,36 +90,36 @@ func (f Foreign) Stop(ctx context.Context, id api.AttemptID) error {
 }
 
 // State tells how far an attempt is, as far as the cache knows.
-func (f Foreign) State(id api.AttemptID) ForeignState {
+func (f External) State(id api.AttemptID) pods.ExternalState {
 	ctx := context.Background()
 	job, err := f.job(ctx, id.Job)
 	if apierrors.IsNotFound(err) {
-		return ForeignState{Gone: true, Exit: &api.Exit{AttemptID: id, At: f.Now().Time, Code: 1, Noticed: true, Why: "its object was deleted"}}
+		return pods.ExternalState{Gone: true, Exit: &api.Exit{AttemptID: id, At: f.Now(), Code: 1, Noticed: true, Why: "its object was deleted"}}
 	}
 	if err != nil {
-		return ForeignState{}
+		return pods.ExternalState{}
 	}
-	pods, err := f.pods(ctx, job)
+	list, err := f.pods(ctx, job)
 	if err != nil {
-		return ForeignState{}
+		return pods.ExternalState{}
 	}
-	n := count(pods, job.loose)
-	s := ForeignState{Up: n.up >= job.pods, Gone: n.left == 0 && (job.over || job.suspended), Waits: n.waits}
+	n := count(list, job.loose)
+	s := pods.ExternalState{Up: n.up >= job.pods, Gone: n.left == 0 && (job.over || job.suspended), Waits: n.waits}
 	if !job.over && (job.loose || !job.suspended) {
 		s.Missing = max(0, job.pods-n.made)
 	}
 	switch {
 	case job.over:
-		s.Exit = &api.Exit{AttemptID: id, At: f.Now().Time}
+		s.Exit = &api.Exit{AttemptID: id, At: f.Now()}
 		if !job.well {
 			s.Exit.Code, s.Exit.Why = 1, cut(job.why)
 		}
 	case !s.Up:
-		pods, gpus := f.given(id.Job)
-		why := outgrown(job.pods, pods, n.most, gpus)
+		given, gpus := f.given(id.Job)
+		why := outgrown(job.pods, given, n.most, gpus)
 		// What is added to a gang that runs is left waiting; the gang is none the worse.
-		if s.Up = n.placed > 0 && n.up >= pods && pods > 0; !s.Up && why != "" && (n.placed == 0 || n.most > int64(gpus)) {
-			s.Exit = &api.Exit{AttemptID: id, At: f.Now().Time, Code: 1, Why: why}
+		if s.Up = n.placed > 0 && n.up >= given && given > 0; !s.Up && why != "" && (n.placed == 0 || n.most > int64(gpus)) {
+			s.Exit = &api.Exit{AttemptID: id, At: f.Now(), Code: 1, Why: why}
 		}
 	}
 	return s
@@ -154,7 +148,7 @@ func count(pods []*corev1.Pod, loose bool) (n tally) {
 		if trains && stays && p.Spec.NodeName == "" {
 			n.waits, n.most = &p.Spec, max(n.most, gpus)
 		}
-		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || loose && p.Spec.NodeName == "" {
+		if request.Ended(p) || loose && p.Spec.NodeName == "" {
 			continue
 		}
 		n.left++
@@ -167,7 +161,7 @@ func count(pods []*corev1.Pod, loose bool) (n tally) {
 
 // given returns the pods that a job was submitted with, and the GPUs of each; 0: nobody
 // knows.
-func (f Foreign) given(id sched.JobID) (pods, gpus int) {
+func (f External) given(id sched.JobID) (pods, gpus int) {
 	view, err := f.Mirror.State.Job(cluster, id)
 	if err != nil {
 		return 0, 0
@@ -192,7 +186,7 @@ func outgrown(pods, givenPods int, gpus int64, givenGPUs int) string {
 }
 
 // job finds what one of the book's jobs was made from.
-func (f Foreign) job(ctx context.Context, id sched.JobID) (*plain, error) {
+func (f External) job(ctx context.Context, id sched.JobID) (*externalWorkload, error) {
 	from := f.Mirror.index.originOf(id)
 	if from == "" { // the records are behind
 		view, err := f.Mirror.State.Job(cluster, id)
@@ -203,10 +197,10 @@ func (f Foreign) job(ctx context.Context, id sched.JobID) (*plain, error) {
 	}
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "objects"}, string(id))
 	parts := strings.SplitN(from, "/", 3)
-	if len(parts) != 3 || !foreignKind(parts[0]) {
+	if len(parts) != 3 || !isExternal(parts[0]) {
 		return nil, fmt.Errorf("find the object of %s: %w", id, gone)
 	}
-	job, err := f.Mirror.plain(ctx, key{parts[0], parts[1], parts[2]})
+	job, err := f.Mirror.external(ctx, key{parts[0], parts[1], parts[2]})
 	if err != nil {
 		return nil, fmt.Errorf("find the object of %s: %w", id, err)
 	}
@@ -219,7 +213,7 @@ func (f Foreign) job(ctx context.Context, id sched.JobID) (*plain, error) {
 	return job, nil
 }
 
-func (f Foreign) suspend(ctx context.Context, job *plain, to bool) error {
+func (f External) suspend(ctx context.Context, job *externalWorkload, to bool) error {
 	switch {
 	case job.suspended == to || job.loose && !to:
 		return nil
@@ -237,7 +231,7 @@ func (f Foreign) suspend(ctx context.Context, job *plain, to bool) error {
 // of a namespace for each of its objects would take the square of them.
 const podIndex = "fairway-pods"
 
-// IndexPods prepares a cache for Foreign. It must be called once, before the cache is
+// IndexPods prepares a cache for External. It must be called once, before the cache is
 // started.
 func IndexPods(ctx context.Context, cache client.FieldIndexer) error {
 	err := cache.IndexField(ctx, &corev1.Pod{}, podIndex, func(o client.Object) []string {
@@ -264,7 +258,7 @@ func podsWith(label, value string) client.MatchingFields {
 }
 
 // pods returns the pods of an object, in order of their index and name.
-func (f Foreign) pods(ctx context.Context, job *plain) ([]*corev1.Pod, error) {
+func (f External) pods(ctx context.Context, job *externalWorkload) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	err := f.Mirror.Cache.List(ctx, &list, client.InNamespace(job.GetNamespace()), job.selects)
 	if err != nil {
@@ -308,7 +302,7 @@ func bindings(pods []*corev1.Pod, nodes []string, perPod int) []binding {
 			if ours && p.Spec.NodeName == "" && len(nodes) > 0 {
 				out = append(out, binding{p, nodes[0]})
 			}
-		case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
+		case request.Ended(p):
 		case p.Spec.NodeName != "":
 			if i := slices.Index(free, p.Spec.NodeName); i >= 0 {
 				free = slices.Delete(free, i, i+1)

@@ -20,9 +20,9 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// plain is an object of somebody else's kind whose pods somebody else makes, and
+// externalWorkload is an object of somebody else's kind whose pods somebody else makes, and
 // that can be suspended.
-type plain struct {
+type externalWorkload struct {
 	client.Object
 	suspended  bool
 	over, well bool
@@ -36,15 +36,15 @@ type plain struct {
 }
 
 // copied returns a copy of the object, for a client to write into.
-func (p *plain) copied() client.Object { return p.DeepCopyObject().(client.Object) }
+func (p *externalWorkload) copied() client.Object { return p.DeepCopyObject().(client.Object) }
 
-// foreignKind reports whether objects of a kind are somebody else's.
-func foreignKind(kind string) bool {
+// isExternal reports whether objects of a kind are somebody else's.
+func isExternal(kind string) bool {
 	return kind == kindJob || kind == kindTrainJob || kind == kindPodGroup
 }
 
-// foreignKinds returns the kinds of others that are looked at.
-func (m *Mirror) foreignKinds() []string {
+// externalKinds returns the kinds of others that are looked at.
+func (m *Mirror) externalKinds() []string {
 	var out []string
 	if m.BatchJobs {
 		out = append(out, kindJob)
@@ -58,8 +58,8 @@ func (m *Mirror) foreignKinds() []string {
 	return out
 }
 
-// plainObject returns an empty object of a kind of others.
-func (m *Mirror) plainObject(kind string) client.Object {
+// externalObject returns an empty object of a kind of others.
+func (m *Mirror) externalObject(kind string) client.Object {
 	switch kind {
 	case kindJob:
 		return &batchv1.Job{}
@@ -71,32 +71,32 @@ func (m *Mirror) plainObject(kind string) client.Object {
 	return u
 }
 
-// plain reads an object from the cache.
-func (m *Mirror) plain(ctx context.Context, k key) (*plain, error) {
-	o := m.plainObject(k.kind)
+// external reads an object from the cache.
+func (m *Mirror) external(ctx context.Context, k key) (*externalWorkload, error) {
+	o := m.externalObject(k.kind)
 	if err := m.Cache.Get(ctx, k.at(), o); err != nil {
 		return nil, err
 	}
-	return m.plainOf(ctx, o)
+	return m.externalOf(ctx, o)
 }
 
-func (m *Mirror) plainOf(ctx context.Context, o client.Object) (*plain, error) {
+func (m *Mirror) externalOf(ctx context.Context, o client.Object) (*externalWorkload, error) {
 	switch o := o.(type) {
 	case *batchv1.Job:
-		return plainJob(o), nil
+		return batchWorkload(o), nil
 	case *unstructured.Unstructured:
 		if o.GetKind() == kindPodGroup {
-			return m.plainPodGroup(ctx, o)
+			return m.podGroupWorkload(ctx, o)
 		}
-		return plainTrainJob(o), nil
+		return trainJobWorkload(o), nil
 	}
 	return nil, fmt.Errorf("%T is no kind of others", o)
 }
 
-// plainManaged returns all objects of a kind of others that Fairway is to schedule.
-func (m *Mirror) plainManaged(ctx context.Context, kind string) ([]*plain, error) {
+// managedExternal returns all objects of a kind of others that Fairway is to schedule.
+func (m *Mirror) managedExternal(ctx context.Context, kind string) ([]*externalWorkload, error) {
 	var list client.ObjectList = &batchv1.JobList{}
-	if u, ok := m.plainObject(kind).(*unstructured.Unstructured); ok {
+	if u, ok := m.externalObject(kind).(*unstructured.Unstructured); ok {
 		of := u.GroupVersionKind()
 		of.Kind += "List"
 		all := &unstructured.UnstructuredList{}
@@ -106,21 +106,21 @@ func (m *Mirror) plainManaged(ctx context.Context, kind string) ([]*plain, error
 	if err := m.Cache.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list %ss: %w", kind, err)
 	}
-	var out []*plain
+	var out []*externalWorkload
 	err := meta.EachListItem(list, func(item runtime.Object) error {
 		o := item.(client.Object)
 		if o.GetLabels()[v1alpha1.LabelManaged] == "" {
 			return nil
 		}
-		p, err := m.plainOf(ctx, o)
+		p, err := m.externalOf(ctx, o)
 		out = append(out, p)
 		return err
 	})
 	return out, err
 }
 
-func plainJob(job *batchv1.Job) *plain {
-	p := &plain{
+func batchWorkload(job *batchv1.Job) *externalWorkload {
+	p := &externalWorkload{
 		Object: job, suspended: job.Spec.Suspend != nil && *job.Spec.Suspend, pods: 1, pod: &job.Spec.Template.Spec,
 		selects:    podsWith(batchv1.JobNameLabel, job.Name),
 		owns:       func(pod *corev1.Pod) bool { return metav1.IsControlledBy(pod, job) },
@@ -138,7 +138,7 @@ func plainJob(job *batchv1.Job) *plain {
 }
 
 // note takes in a condition that is true. Jobs and TrainJobs name theirs alike.
-func (p *plain) note(condition, why string) {
+func (p *externalWorkload) note(condition, why string) {
 	switch condition {
 	case string(batchv1.JobComplete):
 		p.over, p.well = true, true
