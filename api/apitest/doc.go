@@ -58,9 +58,9 @@ func RoundTrip(old []byte, into any) ([]string, error) {
 }
 
 // Lost returns the fields of an old JSON text that a new one does not have, or has
-// with another value. except names fields whose values may differ, such as
-// "jobs.rho"; numbers of list elements are left out of the names. New fields are
-// no loss.
+// with another value. except names fields that may go or whose values may differ,
+// such as "jobs.rho"; numbers of list elements are left out of the names. New fields
+// are no loss.
 func Lost(old, now []byte, except ...string) []string {
 	var a, b any
 	if err := json.Unmarshal(old, &a); err != nil {
@@ -87,7 +87,7 @@ func lost(path string, old, now any, except []string) []string {
 			below := path + "." + k
 			if got, ok := fields[k]; ok {
 				out = append(out, lost(below, v, got, except)...)
-			} else {
+			} else if !slices.Contains(except, name(below)) {
 				out = append(out, fmt.Sprintf("%s is gone; it was %.80v", below[1:], v))
 			}
 		}
