@@ -33,7 +33,7 @@ func number(t *testing.T, name string, standard uint64) uint64 {
 // often, FAIRWAY_CHAOS_SEED at which moments and with which jobs: the same in every run,
 // unless another is asked for.
 func TestKilledAgainAndAgain(t *testing.T) {
-	kills := number(t, "FAIRWAY_CHAOS_KILLS", 20)
+	kills := number(t, "FAIRWAY_CHAOS_KILLS", 40)
 	seed := number(t, "FAIRWAY_CHAOS_SEED", 1)
 	t.Logf("%d kills; again with FAIRWAY_CHAOS_SEED=%d", kills, seed)
 	w := begin(t, setting{namespaces: []string{"killed-a", "killed-b"}, grace: 2 * time.Minute})

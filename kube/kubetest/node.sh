@@ -9,8 +9,9 @@ set -eu
 . "$FOLDER/private.sh"
 for folder in /var/lib/kubelet /var/lib/cni /var/log /run/containerd /run/mount; do private "$folder"; done
 
-# containerd copies these into pods.
-for file in /etc/hosts /etc/resolv.conf; do present "$file"; done
+# containerd copies these into pods, and looks localhost up to forward a port.
+present /etc/hosts "127.0.0.1 localhost"
+present /etc/resolv.conf ""
 
 # The kubelet sets these for the whole machine. Here it finds them set.
 mkdir "$FOLDER/sysctl"

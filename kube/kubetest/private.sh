@@ -15,13 +15,13 @@ private() {
   mount -n -t tmpfs -o mode=755 tmpfs "$1"
 }
 
-# present FILE: FILE is there; in place of one that the machine lacks, or that is a link
-# to nothing, this namespace has an empty one.
+# present FILE TEXT: FILE is there; in place of one that the machine lacks, or that is a
+# link to nothing, this namespace has one with the text.
 present() {
   [ ! -e "$1" ] || return 0
   shadow "$(dirname "$1")"
   rm -f "$1"
-  : >"$1"
+  echo "$2" >"$1"
 }
 
 # shadow DIR: a tmpfs with the same entries takes the place of DIR. What is added to

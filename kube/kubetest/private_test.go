@@ -43,7 +43,7 @@ func TestPrivateFolders(t *testing.T) {
 	const script = `set -eu
 . "$FOLDER/private.sh"
 private "$ROOT/lib/kubelet"; private "$ROOT/lib/cni"; private "$ROOT/log"; private "$ROOT/run/deep/containerd"
-present "$ROOT/etc/hosts"; present "$ROOT/etc/dangling"; present "$ROOT/etc/absent"
+present "$ROOT/etc/hosts" 6; present "$ROOT/etc/dangling" 7; present "$ROOT/etc/absent" 8
 for folder in lib/kubelet lib/cni log run/deep/containerd; do echo "$NODE" >"$ROOT/$folder/$NODE"; done
 : >"$FOLDER/written"
 while [ ! -e "$OTHER/written" ]; do sleep 0.02; done
@@ -61,7 +61,9 @@ cat lib/other/file lib/file lib/.hidden lib/link etc/hosts etc/dangling etc/abse
 ./lib/other/file
 ./log/%[1]s
 ./run/deep/containerd/%[1]s
-12315`
+123157
+8
+`
 	var nodes sync.WaitGroup
 	folders := map[string]string{"a": t.TempDir(), "b": t.TempDir()}
 	for node, other := range map[string]string{"a": "b", "b": "a"} {
