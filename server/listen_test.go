@@ -26,7 +26,7 @@ func TestListenSocket(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o660 || info.Mode().Type() != fs.ModeSocket {
 		t.Errorf("mode %v, %v; want a socket with 0660", info.Mode(), err)
 	}
-	if _, err := open(ListenConfig{Address: "unix://" + path}); err == nil || !strings.Contains(err.Error(), "another daemon answers") {
+	if _, err := open(ListenConfig{Address: "unix://" + path}); err == nil || !strings.Contains(err.Error(), "another daemon is listening") {
 		t.Errorf("a socket that answers: %v", err)
 	}
 	if err := l.Close(); err != nil {
