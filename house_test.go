@@ -44,7 +44,7 @@ var arrows = map[string][]string{
 	"policy/interfere":       {},
 	"policy/interfere/learn": {"sched/num", "policy/interfere"},
 	"policy/pairing":         {"policy/interfere"},
-	"policy/policytest":      {"sched", "sched/place", "sched/goodput"},
+	"policy/policytest":      {"sched", "policy/knob", "sched/place", "sched/goodput"},
 
 	// api: the nouns that travel between daemon, server, client and journal.
 	"api":         {"sched", "sched/goodput", "diagnose"},

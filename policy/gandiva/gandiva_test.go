@@ -8,25 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/policy/policytest"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
 // build reads a spec: the policy's name and knobs.
-func build(spec string) (sched.Policy, error) {
-	c := Default()
-	for _, word := range strings.Split(spec, ":")[1:] {
-		name, value, ok := strings.Cut(word, "=")
-		if !ok {
-			return nil, fmt.Errorf("word %q; want knob=value", word)
-		}
-		if err := knob.Set(&c, name, value); err != nil {
-			return nil, err
-		}
-	}
-	return New(c)
-}
+var build = policytest.Builder(Default(), New)
 
 func TestScenarios(t *testing.T) { policytest.Run(t, "testdata", build) }
 

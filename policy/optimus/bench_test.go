@@ -24,23 +24,7 @@ func BenchmarkDecide(b *testing.B) {
 				l := newLarge(b, jobs)
 				p := mustBuild(b, spec)
 				l.decide(p)
-				var took []float64
-				for b.Loop() {
-					b.StopTimer()
-					l.stir()
-					s := l.State.Snapshot(l.Now)
-					b.StartTimer()
-					begin := time.Now()
-					if _, _, err := sched.Decide(p, s); err != nil {
-						b.Fatal(err)
-					}
-					took = append(took, float64(time.Since(begin).Microseconds())/1000)
-					b.StopTimer()
-					l.decide(p)
-					b.StartTimer()
-				}
-				slices.Sort(took)
-				b.ReportMetric(took[len(took)*99/100], "p99-ms")
+				l.Bench(b, p, l.stir)
 			})
 		}
 	}

@@ -26,10 +26,8 @@ func BenchmarkDecide(b *testing.B) {
 			if _, _, err := w.Decide(p); err != nil {
 				b.Fatal(err)
 			}
-			var took []float64
 			next := 10_000
-			for b.Loop() {
-				b.StopTimer()
+			w.Bench(b, p, func() {
 				w.Now = w.Now.Add(30 * time.Second)
 				for _, j := range slices.Clone(w.State.Snapshot(w.Now).Jobs) {
 					if j.Phase == sched.Running && rng.IntN(200) == 0 {
@@ -40,21 +38,7 @@ func BenchmarkDecide(b *testing.B) {
 						next++
 					}
 				}
-				s := w.State.Snapshot(w.Now)
-				b.StartTimer()
-				begin := time.Now()
-				if _, _, err := sched.Decide(p, s); err != nil {
-					b.Fatal(err)
-				}
-				took = append(took, float64(time.Since(begin).Microseconds())/1000)
-				b.StopTimer()
-				if _, _, err := w.Decide(p); err != nil {
-					b.Fatal(err)
-				}
-				b.StartTimer()
-			}
-			slices.Sort(took)
-			b.ReportMetric(took[len(took)*99/100], "p99-ms")
+			})
 		})
 	}
 }
