@@ -4,11 +4,11 @@
 package mirror
 
 import (
-	"math"
+	"errors"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -57,47 +57,15 @@ func submissionOfSpec(spec *v1alpha1.TrainingJobSpec, field string) (api.Submiss
 	if spec.Template.Problem != "" {
 		return api.Submission{}, &refusal{"Invalid", field + "." + spec.Template.Problem}
 	}
-	s := api.Submission{
-		Spec: sched.Spec{
-			GPUs: int(spec.GPUs), MinGPUs: intOf(spec.MinGPUs), MaxGPUs: intOf(spec.MaxGPUs),
-			TaskGPUs: int(perPod(spec)), Priority: int(spec.Priority), NonPreemptible: spec.NonPreemptible,
-			Model: spec.Model, Consolidate: spec.Consolidate,
-		},
-		Task: api.Task{Retries: int(spec.Retries), Retry: spec.Retry},
+	var s api.Submission
+	from := reflect.ValueOf(spec).Elem()
+	if err := errors.Join(copyFields(reflect.ValueOf(&s.Spec).Elem(), from), copyFields(reflect.ValueOf(&s.Task).Elem(), from)); err != nil {
+		return s, &refusal{"Invalid", field + "." + err.Error()}
 	}
-	for _, n := range spec.Sizes {
-		s.Sizes = append(s.Sizes, int(n))
-	}
-	for _, t := range spec.GPUTypes {
-		s.GPUTypes = append(s.GPUTypes, sched.GPUType(t))
-	}
-	if spec.GPUMemory != nil {
-		s.GPUMemory = spec.GPUMemory.Value()
-	}
-	if spec.Widest != "" {
-		if err := s.MaxSpread.UnmarshalText([]byte(spec.Widest)); err != nil {
-			return s, api.Errorf(api.Invalid, "%w", err).On(field + ".widest")
-		}
-	}
-	if b := spec.Batch; b != nil {
-		s.Batch = sched.Batch{Initial: int(b.Initial), Max: int(b.Max), LocalMin: int(b.LocalMin), LocalMax: int(b.LocalMax), Adapt: b.Adapt}
-	}
+	s.App, s.Tenant, s.TaskGPUs = "", "", int(perPod(spec)) // the first two depend on the namespace
 	if sh := spec.Share; sh != nil {
 		s.Shareable, s.MilliGPU = sh.Allow, int32(intOf(sh.MilliGPU))
 		s.GPUUtil = float64(intOf(sh.Utilisation)) / 100
-	}
-	if spec.Work != "" {
-		work, err := strconv.ParseFloat(spec.Work, 64)
-		if err != nil || !(work >= 0) || math.IsInf(work, 0) {
-			return s, api.Errorf(api.Invalid, "is %.40q", spec.Work).On(field + ".work").Try("use a number of at least 0")
-		}
-		s.Work = work
-	}
-	if spec.Estimate != nil {
-		s.Estimate = sched.Duration(spec.Estimate.Duration)
-	}
-	if spec.Notice != nil {
-		s.GracePeriod = sched.Duration(spec.Notice.Duration)
 	}
 	if spec.Screen != nil {
 		s.Screen = api.ScreenOff
@@ -212,7 +180,3 @@ func searchID(app *v1alpha1.App) sched.AppID {
 	uid := string(app.UID)
 	return appOf(app.Namespace, app.Name+"-"+uid[:min(8, len(uid))])
 }
-
-// millisecond is what durations in objects are rounded to: their schema has no
-// smaller unit.
-func millisecond(d sched.Duration) time.Duration { return d.D().Round(time.Millisecond) }

@@ -6,6 +6,7 @@ package mirror
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -31,11 +32,11 @@ func TestSubmission(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "bert", UID: "u-1", Annotations: map[string]string{v1alpha1.AnnotationGraph: "bert.onnx"}},
 		Spec: v1alpha1.TrainingJobSpec{
 			GPUs: 8, MinGPUs: ptr(int32(4)), MaxGPUs: ptr(int32(16)), Sizes: []int32{4, 8, 16}, GPUsPerPod: ptr(int32(4)),
-			GPUTypes: []string{"h200", "a100"}, GPUMemory: ptr(resource.MustParse("40Gi")), Widest: "rack",
+			GPUTypes: []string{"h200", "a100"}, GPUMemory: ptr(resource.MustParse("40Gi")), MaxSpread: "rack",
 			Batch: &v1alpha1.Batch{Initial: 32, Max: 512, LocalMin: 4, LocalMax: 64, Adapt: true},
 			Share: &v1alpha1.Share{Allow: true, Utilisation: ptr(int32(40)), MilliGPU: ptr(int32(500))},
 			App:   "pretrain", Priority: -3, NonPreemptible: true, Estimate: &metav1.Duration{Duration: time.Hour},
-			Notice: &metav1.Duration{Duration: time.Minute}, Retries: 2, Retry: "always", Screen: &metav1.Duration{}, Model: "bert-large",
+			GracePeriod: &metav1.Duration{Duration: time.Minute}, Retries: 2, Retry: "always", Screen: &metav1.Duration{}, Model: "bert-large",
 			Work: "1000.5", Consolidate: true,
 			Template: v1alpha1.PodTemplate{PodTemplateSpec: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
 				{Name: "main", Image: "trainer:1", Command: []string{"torchrun"}, Args: []string{"train.py", "$$HOME"}, WorkingDir: "/src",
@@ -63,6 +64,32 @@ func TestSubmission(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("submission (-want +got):\n%s", diff)
+	}
+}
+
+// TestCounterparts: every field of a job is copied by its name, or is one of those that
+// are converted by hand. Who adds a field to one side decides here what it is.
+func TestCounterparts(t *testing.T) {
+	object := reflect.TypeFor[v1alpha1.TrainingJobSpec]()
+	byHand := map[string]bool{}
+	for _, name := range strings.Fields("ID User Submitted TaskGPUs MilliGPU Shareable CPUs Memory Selector GPUUtil " + // of sched.Spec
+		"Name Command Dir Env Image Origin Single Graph " + // of api.Task
+		"GPUsPerPod GPUResource Share Suspend Template") { // of the object
+		byHand[name] = true
+	}
+	found := map[string]bool{}
+	for _, job := range []reflect.Type{reflect.TypeFor[sched.Spec](), reflect.TypeFor[api.Task]()} {
+		for f := range job.Fields() {
+			_, has := object.FieldByName(f.Name)
+			if found[f.Name] = true; has == byHand[f.Name] {
+				t.Errorf("%s.%s: in a TrainingJob %v, converted by hand %v; want one of them", job, f.Name, has, byHand[f.Name])
+			}
+		}
+	}
+	for f := range object.Fields() {
+		if found[f.Name] == byHand[f.Name] {
+			t.Errorf("TrainingJobSpec.%s: in a job %v, converted by hand %v; want one of them", f.Name, found[f.Name], byHand[f.Name])
+		}
 	}
 }
 
@@ -116,7 +143,7 @@ func FuzzRoundTrip(f *testing.F) {
 		want := s
 		want.Name, want.Image, want.Origin, want.Env = object.Name, "image", "TrainingJob/team/"+object.Name, nil
 		want.TaskGPUs = max(1, s.TaskGPUs)
-		want.Estimate, want.GracePeriod = sched.Duration(millisecond(s.Estimate)), sched.Duration(millisecond(s.GracePeriod))
+		want.Estimate, want.GracePeriod = sched.Duration(s.Estimate.D().Round(time.Millisecond)), sched.Duration(s.GracePeriod.D().Round(time.Millisecond))
 		want.GPUUtil = math.Ceil(s.GPUUtil*100) / 100
 		want.Screen = back.Screen // compared below
 		if s.MaxGPUs == 0 {
@@ -130,7 +157,7 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 		was, asked, _ := s.ScreenTime()
 		is, still, err := back.ScreenTime()
-		if err != nil || asked != still || sched.Duration(millisecond(was)) != is {
+		if err != nil || asked != still || sched.Duration(was.D().Round(time.Millisecond)) != is {
 			t.Errorf("screen %q came back as %q, %v", s.Screen, back.Screen, err)
 		}
 	})

@@ -4,12 +4,15 @@
 package mirror
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // objectOf returns the training job of a request to Fairway's own API: the same job
@@ -45,34 +49,21 @@ func specOf(s *api.Submission, image string) (v1alpha1.TrainingJobSpec, error) {
 		}
 		pod = gpus
 	}
-	spec := v1alpha1.TrainingJobSpec{
-		GPUs: clip(gpus), App: string(s.App), Tenant: string(s.Tenant), Priority: int32(max(-1<<30, min(s.Priority, 1<<30))),
-		NonPreemptible: s.NonPreemptible, Retries: clip(s.Retries), Retry: s.Retry, Model: s.Model, Consolidate: s.Consolidate,
-		Template: v1alpha1.TemplateOf(corev1.PodSpec{Containers: []corev1.Container{containerOf(s, pod, image)}}),
+	var spec v1alpha1.TrainingJobSpec
+	to := reflect.ValueOf(&spec).Elem()
+	if err := errors.Join(copyFields(to, reflect.ValueOf(s.Spec)), copyFields(to, reflect.ValueOf(s.Task))); err != nil {
+		return spec, err
 	}
-	if s.MaxGPUs > 0 {
-		spec.MinGPUs, spec.MaxGPUs = some(s.MinGPUs), some(s.MaxGPUs)
-	}
-	for _, n := range s.Sizes {
-		spec.Sizes = append(spec.Sizes, clip(n))
+	spec.GPUs = clip(gpus)
+	if s.MaxGPUs == 0 {
+		spec.MinGPUs = nil // says nothing alone
 	}
 	if pod > 1 {
 		spec.GPUsPerPod = some(pod)
 	}
-	for _, t := range s.GPUTypes {
-		spec.GPUTypes = append(spec.GPUTypes, string(t))
-	}
-	if s.GPUMemory > 0 {
-		spec.GPUMemory = resource.NewQuantity(s.GPUMemory, resource.BinarySI)
-	}
+	spec.Template = v1alpha1.TemplateOf(corev1.PodSpec{Containers: []corev1.Container{containerOf(s, pod, image)}})
 	if s.Selector != "" {
 		spec.Template.Spec.NodeSelector = map[string]string{v1alpha1.LabelPool: s.Selector}
-	}
-	if s.MaxSpread > 0 {
-		spec.Widest = s.MaxSpread.String()
-	}
-	if b := s.Batch; b.Initial > 0 || b.Max > 0 || b.LocalMin > 0 || b.LocalMax > 0 || b.Adapt {
-		spec.Batch = &v1alpha1.Batch{Initial: clip(b.Initial), Max: clip(b.Max), LocalMin: clip(b.LocalMin), LocalMax: clip(b.LocalMax), Adapt: b.Adapt}
 	}
 	if s.Shareable || s.MilliGPU > 0 || s.GPUUtil > 0 {
 		spec.Share = &v1alpha1.Share{Allow: s.Shareable}
@@ -83,25 +74,11 @@ func specOf(s *api.Submission, image string) (v1alpha1.TrainingJobSpec, error) {
 			spec.Share.Utilisation = some(util)
 		}
 	}
-	return spec, addTimes(&spec, s)
-}
-
-// addTimes fills in the work and the durations.
-func addTimes(spec *v1alpha1.TrainingJobSpec, s *api.Submission) error {
-	if s.Work > 0 {
-		spec.Work = strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(s.Work, 'f', 9, 64), "0"), ".")
-	}
-	if s.Estimate > 0 {
-		spec.Estimate = &metav1.Duration{Duration: millisecond(s.Estimate)}
-	}
-	if s.GracePeriod > 0 {
-		spec.Notice = &metav1.Duration{Duration: millisecond(s.GracePeriod)}
-	}
 	screen, asked, err := s.ScreenTime()
 	if asked && err == nil {
-		spec.Screen = &metav1.Duration{Duration: millisecond(screen)}
+		spec.Screen = &metav1.Duration{Duration: screen.D().Round(time.Millisecond)}
 	}
-	return err
+	return spec, err
 }
 
 // containerOf returns the container of each pod.
@@ -160,17 +137,23 @@ func fieldOf(err *api.Error) string {
 	if err.Field == "" || strings.HasPrefix(err.Field, "spec.") {
 		return err.Field
 	}
-	names := map[string]string{
-		"gpus": "gpus", "min_gpus": "minGPUs", "max_gpus": "maxGPUs", "min_gpus, max_gpus": "minGPUs, spec.maxGPUs", "sizes": "sizes",
-		"task_gpus": "gpusPerPod", "milli_gpu": "share.milliGPU", "gpu_memory": "gpuMemory", "widest": "widest", "screen": "screen",
-		"estimate": "estimate", "work": "work", "gpu_util": "share.utilisation", "notice": "notice", "retries": "retries",
-		"retry": "retry", "app": "app", "tenant": "tenant", "name": "", "command": "template.spec.containers[0].command",
-		"dir": "template.spec.containers[0].workingDir", "cpus, memory, gpu_memory": "template.spec.containers[*].resources or spec.gpuMemory",
+	byHand := map[string]string{
+		"min_gpus, max_gpus": "minGPUs, spec.maxGPUs", "task_gpus": "gpusPerPod", "milli_gpu": "share.milliGPU", "gpu_util": "share.utilisation",
+		"command": "template.spec.containers[0].command", "dir": "template.spec.containers[0].workingDir",
+		"cpus, memory, gpu_memory": "template.spec.containers[*].resources or spec.gpuMemory",
 	}
-	if name, ok := names[err.Field]; ok && name != "" {
-		return "spec." + name
+	name := byHand[err.Field]
+	for _, t := range []reflect.Type{reflect.TypeFor[sched.Spec](), reflect.TypeFor[api.Task]()} {
+		for f := range t.Fields() {
+			if jsonName(t, f.Name) == err.Field {
+				name = cmp.Or(name, jsonName(reflect.TypeFor[v1alpha1.TrainingJobSpec](), f.Name))
+			}
+		}
 	}
-	return err.Field
+	if name == "" {
+		return err.Field
+	}
+	return "spec." + name
 }
 
 // refusalText is what a person reads about a refusal: the field, the value, what

@@ -111,7 +111,7 @@ type TrainingJobSpec struct {
 	// cross-rack (the default).
 	// +optional
 	// +kubebuilder:validation:Enum=slot;machine;rack;cross-rack
-	Widest string `json:"widest,omitempty"`
+	MaxSpread string `json:"widest,omitempty"`
 
 	// The batch sizes that co-adaptation may choose; none: the batch stays as it is.
 	// +optional
@@ -153,7 +153,7 @@ type TrainingJobSpec struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,9}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
-	Notice *metav1.Duration `json:"notice,omitempty"`
+	GracePeriod *metav1.Duration `json:"notice,omitempty"`
 	// How often to try again after an error of the job. What retrying cannot fix is not
 	// tried again; what the cluster lost does not count.
 	// +optional

@@ -628,8 +628,8 @@ func (in *TrainingJobSpec) DeepCopyInto(out *TrainingJobSpec) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
-	if in.Notice != nil {
-		in, out := &in.Notice, &out.Notice
+	if in.GracePeriod != nil {
+		in, out := &in.GracePeriod, &out.GracePeriod
 		*out = new(v1.Duration)
 		**out = **in
 	}
