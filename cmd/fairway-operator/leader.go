@@ -60,13 +60,13 @@ func (l leader) Start(ctx context.Context) error {
 	return daemon.Run(ctx, parts...)
 }
 
-// unlabel takes the label of the leader off, if there is time: what is left of it is
-// taken off at the next start, and no request gets through before.
+// unlabel removes the leader label, if there is time. A label that is left is removed
+// at the next start; requests fail until then.
 func (l leader) unlabel() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if err := l.setLeading(ctx, false); err != nil {
-		l.log.Warn("stop leading", "err", err)
+		l.log.Warn("remove the leader label", "err", err)
 	}
 }
 
@@ -115,7 +115,7 @@ func (t *term) openBook(ctx context.Context, pages *journal.Journal) error {
 		CheckBidder: c.Bidders.Check, CheckSearch: runner.Check, Failures: table, Screen: c.Screen.Time.D(),
 	})
 	if err != nil {
-		return fmt.Errorf("open the book: %w", err)
+		return fmt.Errorf("open the state: %w", err)
 	}
 	t.guard, err = guard.New(c.Guard)
 	return err
@@ -147,7 +147,7 @@ func (t *term) openCluster() error {
 	})
 	logs, err := kubernetes.NewForConfigAndClient(t.manager.GetConfig(), t.manager.GetHTTPClient())
 	if err != nil {
-		return fmt.Errorf("speak to the cluster: %w", err)
+		return fmt.Errorf("create a client of the cluster: %w", err)
 	}
 	t.executor = pods.New(pods.Config{
 		Client: t.direct, Cache: t.manager.GetCache(), Templates: t.mirror, External: mirror.External{Mirror: t.mirror, Now: time.Now}, ReadLog: pods.LogReader(logs),
@@ -221,7 +221,7 @@ func (t *term) parts() ([]daemon.Part, error) {
 		daemon.Part{Name: "mirror objects", Run: t.mirror.Run},
 		daemon.Part{Name: "run pods", Run: func(ctx context.Context) error { return t.executor.Run(ctx, orders{t.book, t.mirror}) }},
 		daemon.Part{Name: "serve", Run: func(ctx context.Context) error { return t.server.Serve(ctx, t.listener) }},
-		daemon.Part{Name: "be found", Run: t.beFound},
+		daemon.Part{Name: "mark the leader", Run: t.markLeader},
 		daemon.Part{Name: "keep the journal", Run: func(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
@@ -233,15 +233,15 @@ func (t *term) parts() ([]daemon.Part, error) {
 	), nil
 }
 
-// beFound puts the label of the leader on this pod, and goes on trying: without it
-// no request arrives.
-func (t *term) beFound(ctx context.Context) error {
+// markLeader labels this pod as the leader's and retries until it succeeds: without the
+// label no request arrives.
+func (t *term) markLeader(ctx context.Context) error {
 	for {
 		err := t.setLeading(ctx, true)
 		if err == nil || ctx.Err() != nil {
 			return nil
 		}
-		t.log.Warn("be found", "err", err)
+		t.log.Warn("label the leader's pod", "err", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -252,7 +252,7 @@ func (t *term) beFound(ctx context.Context) error {
 
 func (t *term) policySpec() string { _, spec := t.book.InForce(); return spec }
 
-// timed is the journal as the book sees it, with a clock on it.
+// timed is the journal as the state sees it, with a clock on it.
 type timed struct {
 	*journal.Journal
 	term *term

@@ -9,7 +9,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/mirror"
 )
 
-// orders is the book as the executor sees it. That the pods of a job are up leaves no
+// orders is the state as the executor sees it. That the pods of a job are up leaves no
 // record: the mirror is told.
 type orders struct {
 	*state.Store

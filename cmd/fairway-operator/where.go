@@ -74,7 +74,7 @@ func (w where) client(c *rest.Config) (client.Client, error) {
 	}
 	k, err := client.New(c, client.Options{Scheme: scheme})
 	if err != nil {
-		return nil, fmt.Errorf("speak to the cluster: %w", err)
+		return nil, fmt.Errorf("create a client of the cluster: %w", err)
 	}
 	return k, nil
 }

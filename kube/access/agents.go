@@ -82,7 +82,7 @@ func NewAgents(c AgentsConfig) *Agents {
 	}
 }
 
-// Report implements api.Agents. Whether the attempt still runs is up to the book.
+// Report implements api.Agents. Whether the attempt still runs is up to the state.
 func (a *Agents) Report(ctx context.Context, secret string, r api.AgentReport) (api.AgentAnswer, error) {
 	who, err := a.answers.find(secret, func() (speaker, error) {
 		ctx, cancel := context.WithTimeout(ctx, reviewTime)

@@ -16,7 +16,7 @@
 //
 // A service account belongs to the tenant of its namespace if it may do anything
 // there, and to the first tenant, by name, in one of whose namespaces it may,
-// otherwise. Tokens that Fairway itself has made are left to the book.
+// otherwise. Tokens that Fairway itself has made are left to the state.
 //
 // # Agents
 //

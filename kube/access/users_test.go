@@ -90,8 +90,8 @@ func TestUsers(t *testing.T) {
 		{"huge", strings.Repeat("a", 1<<20), summary{Code: api.Denied}},
 		{"signed again unchanged", resign(t, c, good, func(map[string]any) {}), summary{"system:serviceaccount:u-vision:trainer", "vision", api.User, ""}},
 		{"expired", resign(t, c, good, func(m map[string]any) { m["exp"] = time.Now().Add(-time.Hour).Unix() }), summary{Code: api.Denied}},
-		{"the book's own", "fw_good", summary{"eve", "speech", api.User, ""}},
-		{"wrong one of the book", "fw_bad", summary{Code: api.Denied}},
+		{"the state's own", "fw_good", summary{"eve", "speech", api.User, ""}},
+		{"wrong one of the state", "fw_bad", summary{Code: api.Denied}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			u := access.NewUsers(access.UsersConfig{Client: admin, State: ownTokens{}, Tenants: access.TenantObjects{Reader: admin}, Now: time.Now})

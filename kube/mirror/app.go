@@ -20,7 +20,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// app makes the book follow an app: its search, if it has one, and whether its jobs
+// app makes the state follow an app: its search, if it has one, and whether its jobs
 // are suspended.
 func (m *Mirror) app(ctx context.Context, k key) error {
 	from := origin(k.kind, k.namespace, k.name)
@@ -206,14 +206,14 @@ func (m *Mirror) appWithoutSearch(ctx context.Context, k key, app *v1alpha1.App)
 	return m.writeApp(ctx, k, app, s)
 }
 
-// appViews returns all apps of the book, as of a moment ago: it is asked for many.
+// appViews returns all apps of the state, as of a moment ago: it is asked for many.
 func (m *Mirror) appViews() ([]api.AppView, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if now := m.Now(); m.apps.at.IsZero() || now.Sub(m.apps.at) > m.Calm/2 {
 		list, err := m.State.Apps(cluster)
 		if err != nil {
-			return nil, fmt.Errorf("list apps of the book: %w", err)
+			return nil, fmt.Errorf("list apps of the state: %w", err)
 		}
 		m.apps.at, m.apps.list = now, list
 	}

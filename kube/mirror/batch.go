@@ -21,9 +21,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// reconcileExternal makes the book follow an object of somebody else's kind that was given to
-// Fairway by a label. It has no place for a status of ours: an annotation says how it
-// is.
+// reconcileExternal makes the state follow an external workload that a label gives to
+// Fairway. Its status is not ours to write: an annotation says how it is.
 func (m *Mirror) reconcileExternal(ctx context.Context, k key) error {
 	from := origin(k.kind, k.namespace, k.name)
 	job, err := m.external(ctx, k)
@@ -54,7 +53,7 @@ func (m *Mirror) reconcileExternal(ctx context.Context, k key) error {
 	}
 	if known && job.loose && !job.over {
 		if _, err := m.needs(ctx, from, job.pod); err != nil {
-			m.Log.Warn("take note of where a job may run", "kind", k.kind, "namespace", k.namespace, "name", k.name, "err", err)
+			m.Log.Warn("note where a job may run", "kind", k.kind, "namespace", k.namespace, "name", k.name, "err", err)
 		}
 	}
 	view, err := m.State.Job(cluster, id)
@@ -79,7 +78,7 @@ func (m *Mirror) reconcileExternal(ctx context.Context, k key) error {
 	return m.annotate(ctx, k, job, text)
 }
 
-// submitExternal hands an object to the book: its gang is all pods that it runs at a
+// submitExternal hands an object to the state: its gang is all pods that it runs at a
 // time.
 func (m *Mirror) submitExternal(ctx context.Context, job *externalWorkload) (sched.JobID, error) {
 	asked := job.GetLabels()[v1alpha1.LabelManaged]

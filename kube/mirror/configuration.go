@@ -24,7 +24,7 @@ import (
 // policyName is the name of the one scheduling policy.
 const policyName = "cluster"
 
-// configure makes the book follow tenants and the policy, before any job is looked
+// configure makes the state follow tenants and the policy, before any job is looked
 // at. What is wrong with one of them is no reason not to begin.
 func (m *Mirror) configure(ctx context.Context) error {
 	keys, err := m.configuration(ctx)
@@ -62,7 +62,7 @@ func (m *Mirror) sweepConfiguration(ctx context.Context) {
 }
 
 // configuration returns the keys of the policy, of all tenants there are, and of
-// those that the book knows.
+// those that the state knows.
 func (m *Mirror) configuration(ctx context.Context) ([]key, error) {
 	var tenants v1alpha1.TenantList
 	if err := m.Cache.List(ctx, &tenants, client.UnsafeDisableDeepCopy); err != nil {
@@ -74,7 +74,7 @@ func (m *Mirror) configuration(ctx context.Context) ([]key, error) {
 	}
 	known, err := m.State.Tenants(cluster)
 	if err != nil {
-		return nil, fmt.Errorf("list tenants of the book: %w", err)
+		return nil, fmt.Errorf("list tenants of the state: %w", err)
 	}
 	for _, t := range known {
 		if k := (key{kind: kindTenant, name: string(t.ID)}); t.ID != "" && !slices.Contains(keys, k) {
@@ -84,7 +84,7 @@ func (m *Mirror) configuration(ctx context.Context) ([]key, error) {
 	return keys, nil
 }
 
-// tenant makes the book follow a tenant, and its status the book.
+// tenant makes the state follow a tenant, and its status the state.
 func (m *Mirror) tenant(ctx context.Context, k key) error {
 	var object v1alpha1.Tenant
 	err := m.Cache.Get(ctx, client.ObjectKey{Name: k.name}, &object)
@@ -135,7 +135,7 @@ func tenantWanted(object *v1alpha1.Tenant) (sched.Tenant, error) {
 func (m *Mirror) tenantView(id sched.TenantID) (api.TenantView, bool, error) {
 	all, err := m.State.Tenants(cluster)
 	if err != nil {
-		return api.TenantView{}, false, fmt.Errorf("list tenants of the book: %w", err)
+		return api.TenantView{}, false, fmt.Errorf("list tenants of the state: %w", err)
 	}
 	i := slices.IndexFunc(all, func(t api.TenantView) bool { return t.ID == id })
 	if i < 0 {
@@ -206,7 +206,7 @@ func accept(conditions *[]metav1.Condition, generation int64, why error, now tim
 	meta.SetStatusCondition(conditions, c)
 }
 
-// policy makes the book follow the scheduling policy. One that cannot be had leaves
+// policy makes the state follow the scheduling policy. One that cannot be had leaves
 // the present one in force.
 func (m *Mirror) policy(ctx context.Context) error {
 	var object v1alpha1.SchedulingPolicy

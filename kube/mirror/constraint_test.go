@@ -98,7 +98,7 @@ func TestWhereJobsRun(t *testing.T) {
 	mend(nil, "fast")
 	starts(picky, "node-1")
 	mend(nil, "slow") // nobody is stopped for that
-	w.until("the book knows", nil, func() bool {
+	w.until("the state knows", nil, func() bool {
 		list, err := w.book.Nodes(cluster)
 		return err == nil && len(list) == 2 && len(list[1].Labels) == 0
 	})

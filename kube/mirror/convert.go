@@ -26,7 +26,7 @@ const (
 	kindTrainJob    = "TrainJob"
 )
 
-// origin is what the book knows an object by.
+// origin is what the state knows an object by.
 func origin(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
 // appOf keeps the apps of namespaces apart.
@@ -173,7 +173,7 @@ func number(text *string, to **float64, field string) error {
 	return nil
 }
 
-// searchID is the name of an app's search in the book. A search keeps its name for
+// searchID is the name of an app's search in the state. A search keeps its name for
 // good, so it holds a part of the object's UID: another app may have the name of
 // one that was deleted.
 func searchID(app *v1alpha1.App) sched.AppID {

@@ -1,18 +1,18 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mirror stands between the objects that people write in Kubernetes and the
-// book, which is the truth: training jobs, apps with a search and labelled batch
-// Jobs become jobs of the book, tenants and the scheduling policy its
-// configuration, and what becomes of them is written back as one status.
+// Package mirror keeps the objects that people write in Kubernetes and the daemon's
+// state in step. Training jobs, apps with a search and external workloads (batch Jobs,
+// TrainJobs and PodGroups with Fairway's label) become jobs; tenants and the scheduling
+// policy become configuration; the status of each object says what became of it.
 //
-// Everything is level-triggered. A key of the queue names an object; looking at it
-// compares the object with the book and does what is missing, whatever happened
-// before. Submitting is idempotent by the object's UID, so it does not matter where
-// an operator was killed. No finalizers: a job whose object is gone, or is another
-// one of the same name, is found by its origin and cancelled.
+// Reconciling is level-triggered: it compares an object with the state and does what is
+// missing, whatever happened before. A submission is idempotent by the object's UID, so
+// an operator may be killed at any point. There are no finalizers: a job whose object
+// is gone, or was replaced by another of the same name, is found by its origin and
+// cancelled.
 //
-// Status is written only when it differs, at most once a second for an object, and
-// words that change all the time (why it waits, until when, goodput) at most every
-// ten seconds, so that a long queue does not turn into a stream of writes.
+// A status is written only when it differs, at most once a second for each object.
+// Text that changes all the time (why a job waits, until when, its goodput) is written
+// at most every ten seconds, so a long queue does not become a stream of writes.
 package mirror

@@ -20,8 +20,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// externalWorkload is an object of somebody else's kind whose pods somebody else makes, and
-// that can be suspended.
+// externalWorkload is an object of a kind that is not Fairway's: its own controller
+// creates its pods, and it can be suspended.
 type externalWorkload struct {
 	client.Object
 	suspended  bool
@@ -38,12 +38,12 @@ type externalWorkload struct {
 // copied returns a copy of the object, for a client to write into.
 func (p *externalWorkload) copied() client.Object { return p.DeepCopyObject().(client.Object) }
 
-// isExternal reports whether objects of a kind are somebody else's.
+// isExternal reports whether a kind is that of external workloads.
 func isExternal(kind string) bool {
 	return kind == kindJob || kind == kindTrainJob || kind == kindPodGroup
 }
 
-// externalKinds returns the kinds of others that are looked at.
+// externalKinds returns the kinds of external workloads that are watched.
 func (m *Mirror) externalKinds() []string {
 	var out []string
 	if m.BatchJobs {
@@ -58,7 +58,7 @@ func (m *Mirror) externalKinds() []string {
 	return out
 }
 
-// externalObject returns an empty object of a kind of others.
+// externalObject returns an empty object of an external kind.
 func (m *Mirror) externalObject(kind string) client.Object {
 	switch kind {
 	case kindJob:
@@ -90,10 +90,10 @@ func (m *Mirror) externalOf(ctx context.Context, o client.Object) (*externalWork
 		}
 		return trainJobWorkload(o), nil
 	}
-	return nil, fmt.Errorf("%T is no kind of others", o)
+	return nil, fmt.Errorf("%T is no external workload", o)
 }
 
-// managedExternal returns all objects of a kind of others that Fairway is to schedule.
+// managedExternal returns all external workloads of a kind that Fairway schedules.
 func (m *Mirror) managedExternal(ctx context.Context, kind string) ([]*externalWorkload, error) {
 	var list client.ObjectList = &batchv1.JobList{}
 	if u, ok := m.externalObject(kind).(*unstructured.Unstructured); ok {

@@ -185,7 +185,7 @@ func outgrown(pods, givenPods int, gpus int64, givenGPUs int) string {
 	return ""
 }
 
-// job finds what one of the book's jobs was made from.
+// job finds what one of the state's jobs was made from.
 func (f External) job(ctx context.Context, id sched.JobID) (*externalWorkload, error) {
 	from := f.Mirror.index.originOf(id)
 	if from == "" { // the records are behind

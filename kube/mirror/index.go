@@ -11,8 +11,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// index finds the book's jobs by the objects they were made from. It is a cache of
-// the book: it is filled from it at the start, kept by its records, and filled
+// index finds the state's jobs by the objects they were made from. It is a cache of
+// the state: it is filled from it at the start, kept by its records, and filled
 // again by every sweep.
 type index struct {
 	mu       sync.Mutex

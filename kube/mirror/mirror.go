@@ -26,7 +26,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// State is what the mirror needs of the book.
+// State is what the mirror needs of the state.
 type State interface {
 	api.Jobs
 	api.Searches
@@ -94,11 +94,11 @@ const (
 	kindPolicy = "SchedulingPolicy"
 )
 
-// Mirror keeps objects and the book alike.
+// Mirror keeps objects and the state alike.
 type Mirror struct {
 	Config
 	queue   workqueue.TypedRateLimitingInterface[key]
-	ready   chan struct{} // closed: the book has the policy and the tenants
+	ready   chan struct{} // closed: the state has the policy and the tenants
 	index   *index
 	sharing sharing
 
@@ -140,11 +140,11 @@ func New(c Config) *Mirror {
 	return m
 }
 
-// Configured is closed when the book has the policy and the tenants that the cluster
+// Configured is closed when the state has the policy and the tenants that the cluster
 // has now: until then it has those of the leader before.
 func (m *Mirror) Configured() <-chan struct{} { return m.ready }
 
-// recall takes in what the book knows, and returns the last record it knew of.
+// recall takes in what the state knows, and returns the last record it knew of.
 func (m *Mirror) recall() uint64 {
 	list, seq := m.State.Mirrored()
 	for _, j := range list {
@@ -186,7 +186,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		err = nil
 	} else {
-		err = fmt.Errorf("watch the book: %w", err)
+		err = fmt.Errorf("watch the state: %w", err)
 	}
 	cancel()
 	m.queue.ShutDown()

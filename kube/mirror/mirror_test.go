@@ -14,7 +14,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// TestLife: a training job appears in the book, runs, is suspended, goes on and is
+// TestLife: a training job appears in the state, runs, is suspended, goes on and is
 // cancelled when its object is deleted.
 func TestLife(t *testing.T) {
 	w := open(t)
@@ -34,7 +34,7 @@ func TestLife(t *testing.T) {
 	}
 	got := w.jobs(ns)
 	if len(got) != 1 || got[0].Origin != "TrainingJob/life/bert" || got[0].App != "life/life.pretrain" || got[0].User != "namespace/life" || got[0].Image != "trainer:1" {
-		t.Fatalf("the book has %+v", got)
+		t.Fatalf("the state has %+v", got)
 	}
 	attempt := w.book.Attempts()[0]
 	w.book.Started(attempt.AttemptID)
@@ -200,7 +200,7 @@ func TestPolicy(t *testing.T) {
 	w.create(p)
 	w.until("is in force", p, func() bool { return p.Status.InForce == "tiresias" })
 	if got := inForce(); got != "tiresias" {
-		t.Errorf("the book has policy %q; want tiresias", got)
+		t.Errorf("the state has policy %q; want tiresias", got)
 	}
 	w.patch(p, func() { p.Spec.Policy = "nonsense" })
 	w.until("is refused", p, func() bool {
@@ -218,7 +218,7 @@ func TestPolicy(t *testing.T) {
 	w.start()
 	<-w.mirror.Configured()
 	if view, known, err := w.mirror.tenantView("blue"); inForce() != "las" || !known || err != nil || view.Quota != 3 {
-		t.Errorf("the book has policy %s, and for blue %+v %v; want las, and a quota of 3", inForce(), view, err)
+		t.Errorf("the state has policy %s, and for blue %+v %v; want las, and a quota of 3", inForce(), view, err)
 	}
 	if err := w.client.Delete(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func TestRestart(t *testing.T) {
 	}
 	again := trainingJob(ns, "changes", 2)
 	w.create(again)
-	// The status of a job may have been lost: only the book counts.
+	// The status of a job may have been lost: only the state counts.
 	stays := trainingJob(ns, "stays", 1)
 	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(stays), stays); err != nil {
 		t.Fatal(err)

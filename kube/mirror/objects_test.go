@@ -116,7 +116,7 @@ func TestAppSuspends(t *testing.T) {
 	w.create(job)
 	w.until("waits", job, func() bool { return job.Status.State == api.Paused })
 	if _, reason, _ := condition(job.Status.Conditions, v1alpha1.Accepted); reason != "Suspended" || len(w.jobs(ns)) != 0 {
-		t.Errorf("Accepted because of %q with %d jobs in the book; want Suspended and none", reason, len(w.jobs(ns)))
+		t.Errorf("Accepted because of %q with %d jobs in the state; want Suspended and none", reason, len(w.jobs(ns)))
 	}
 	w.patch(app, func() { app.Spec.Suspend = false })
 	w.until("begins", job, func() bool { return job.Status.State == api.Starting })
@@ -148,7 +148,7 @@ func TestTemplate(t *testing.T) {
 	})
 }
 
-// TestBatchJob: a plain Job with a label is taken on, started where the book says,
+// TestBatchJob: a plain Job with a label is taken on, started where the state says,
 // stopped, and ends.
 func TestBatchJob(t *testing.T) {
 	w := open(t)
@@ -397,6 +397,6 @@ func TestManyWrites(t *testing.T) {
 		t.Errorf("%d writes in %v; want at most %d", first, took, most)
 	}
 	if got := len(w.jobs(ns)); got != jobs {
-		t.Errorf("the book has %d jobs; want %d", got, jobs)
+		t.Errorf("the state has %d jobs; want %d", got, jobs)
 	}
 }

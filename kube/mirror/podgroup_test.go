@@ -60,12 +60,12 @@ func TestPodGroup(t *testing.T) {
 	create(0)
 	create(1)
 	if got := w.jobs(ns); len(got) != 0 {
-		t.Fatalf("with two of three pods the book has %+v; want nothing", got)
+		t.Fatalf("with two of three pods the state has %+v; want nothing", got)
 	}
 	create(2)
 	w.until("has GPUs", group, func() bool { return strings.HasPrefix(group.Annotations[v1alpha1.AnnotationWhy], "starting") })
 	if got := w.jobs(ns); len(got) != 1 || got[0].Origin != "PodGroup/groups/gang" || got[0].GPUs != 6 || got[0].TaskGPUs != 2 {
-		t.Errorf("the book has %+v; want 3 pods of 2 GPUs", got)
+		t.Errorf("the state has %+v; want 3 pods of 2 GPUs", got)
 	}
 	a := w.book.Attempts()[0]
 	f := External{Mirror: w.mirror, Now: time.Now}

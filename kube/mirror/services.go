@@ -115,7 +115,7 @@ func numberText(v *float64) *string {
 // Cluster is the service of tenants and the policy in a cluster: changing them
 // changes the objects, so that they stay so.
 type Cluster struct {
-	api.Cluster // the book
+	api.Cluster // the state
 	Mirror      *Mirror
 }
 
@@ -123,7 +123,7 @@ var _ api.Cluster = Cluster{}
 
 // SetPolicy implements api.Cluster.
 func (c Cluster) SetPolicy(ctx context.Context, who api.Identity, spec string, dryRun bool) (api.PolicyChange, error) {
-	// What the book would refuse never becomes an object.
+	// What the state would refuse never becomes an object.
 	change, err := c.Cluster.SetPolicy(ctx, who, spec, true)
 	if err != nil || dryRun {
 		return change, err

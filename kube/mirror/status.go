@@ -18,7 +18,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// statusOf returns the status of a training job that the book has taken on, from
+// statusOf returns the status of a training job that the state has taken on, from
 // what the object says now.
 func statusOf(job *api.Job, old *v1alpha1.TrainingJob, now time.Time) v1alpha1.TrainingJobStatus {
 	s := v1alpha1.TrainingJobStatus{
@@ -39,11 +39,11 @@ func statusOf(job *api.Job, old *v1alpha1.TrainingJob, now time.Time) v1alpha1.T
 		c.ObservedGeneration, c.LastTransitionTime = old.Generation, metav1.NewTime(now.Truncate(time.Second))
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
-	set(metav1.Condition{Type: v1alpha1.Accepted, Status: metav1.ConditionTrue, Reason: "Submitted", Message: "Fairway knows it as " + string(job.ID)})
+	set(metav1.Condition{Type: v1alpha1.Accepted, Status: metav1.ConditionTrue, Reason: "Submitted", Message: "accepted as " + string(job.ID)})
 	set(runningCondition(job))
 	switch job.State {
 	case api.Finished:
-		set(metav1.Condition{Type: v1alpha1.Finished, Status: metav1.ConditionTrue, Reason: "Completed", Message: "it has done all it had to do"})
+		set(metav1.Condition{Type: v1alpha1.Finished, Status: metav1.ConditionTrue, Reason: "Completed", Message: "completed"})
 	case api.Failed, api.Cancelled:
 		set(failedCondition(job))
 	}
@@ -68,9 +68,9 @@ func runningCondition(job *api.Job) metav1.Condition {
 
 // failedCondition says why a job failed, and what was or can be done about it.
 func failedCondition(job *api.Job) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.Failed, Status: metav1.ConditionTrue, Reason: "Error", Message: "it failed"}
+	c := metav1.Condition{Type: v1alpha1.Failed, Status: metav1.ConditionTrue, Reason: "Error", Message: "failed"}
 	if job.State == api.Cancelled {
-		c.Reason, c.Message = "Cancelled", "it was cancelled"
+		c.Reason, c.Message = "Cancelled", "cancelled"
 		return c
 	}
 	if job.Exit == nil {
@@ -96,9 +96,9 @@ func whyOf(job *api.Job) string {
 	case job.State == api.Failed && job.Exit != nil:
 		return cut(failedCondition(job).Message)
 	case job.State == api.Starting:
-		return "its pods are not up yet"
+		return "its pods are starting"
 	case job.State == api.Stopping:
-		return "makes room: it was asked to save its work"
+		return "stopping: it was asked to save its work"
 	case job.State == api.Cancelled:
 		return "cancelled"
 	}

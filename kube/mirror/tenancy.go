@@ -17,7 +17,7 @@ type refusal struct{ reason, message string }
 
 func (r *refusal) Error() string { return r.message }
 
-// Reasons of refusals that the book knows nothing of.
+// Reasons of refusals that the state knows nothing of.
 const (
 	reasonAmbiguous = "AmbiguousTenant"
 	reasonNotYours  = "NotYourTenant"

@@ -21,7 +21,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// trainingJob makes the book follow a training job, and its status the book.
+// trainingJob makes the state follow a training job, and its status the state.
 func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 	from := origin(k.kind, k.namespace, k.name)
 	var job v1alpha1.TrainingJob
@@ -45,10 +45,10 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 	}
 	if !known {
 		if api.HasEnded(job.Status.State) {
-			return nil // long ago: the book has forgotten it
+			return nil // long ago: the state has forgotten it
 		}
 		if suspended {
-			why := &refusal{reasonSuspended, "it is submitted when it is no longer suspended"}
+			why := &refusal{reasonSuspended, "suspended: it will be submitted when suspend is false"}
 			return m.writeJob(ctx, k, &job, refused(&job, why, metav1.ConditionUnknown, m.Now()))
 		}
 		s, err := m.submission(ctx, &job)
@@ -61,7 +61,7 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 	}
 	view, err := m.State.Job(cluster, id)
 	if api.CodeOf(err) == api.Unknown && err != nil {
-		return nil // it has ended, and the book has forgotten it
+		return nil // it has ended, and the state has forgotten it
 	}
 	if err != nil {
 		return err
@@ -117,8 +117,8 @@ func (m *Mirror) passing(job *api.Job) bool {
 	return false
 }
 
-// requeue comes back for what changes without a record: the first decision about a
-// job, and pods that come up, of which Started tells too.
+// requeue has a job reconciled again for what changes without a record: the first
+// decision about it, and pods that start, which Started reports too.
 func (m *Mirror) requeue(k key, job *api.Job) {
 	switch {
 	case job.State == api.Starting:
@@ -269,7 +269,7 @@ func refusalOf(err error) (why *refusal, final bool) {
 // resumed.
 const suspendActor = "spec.suspend"
 
-// pause makes the book follow suspend.
+// pause makes the state follow suspend.
 func (m *Mirror) pause(ctx context.Context, job api.Job, suspended bool) (api.Job, error) {
 	who := cluster
 	who.User = suspendActor

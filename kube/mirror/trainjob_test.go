@@ -84,7 +84,7 @@ func TestTrainJob(t *testing.T) {
 	w.create(job)
 	w.until("has GPUs", job, func() bool { return strings.HasPrefix(job.GetAnnotations()[v1alpha1.AnnotationWhy], "starting") })
 	if got := w.jobs(ns); len(got) != 1 || got[0].Origin != "TrainJob/kubeflow/llm" || got[0].GPUs != 4 || got[0].TaskGPUs != 2 || got[0].Image != "trainer:2" {
-		t.Errorf("the book has %+v; want 2 pods of 2 GPUs", got)
+		t.Errorf("the state has %+v; want 2 pods of 2 GPUs", got)
 	}
 	a := w.book.Attempts()[0]
 	f := External{Mirror: w.mirror, Now: time.Now}

@@ -292,7 +292,7 @@ func condition(conditions []metav1.Condition, kind string) (metav1.ConditionStat
 	return c.Status, c.Reason, c.Message
 }
 
-// jobs returns the book's jobs of a namespace, newest first.
+// jobs returns the state's jobs of a namespace, newest first.
 func (w *world) jobs(namespace string) []api.Job {
 	w.t.Helper()
 	page, err := w.book.List(cluster, api.JobFilter{Limit: api.MaxPage})

@@ -60,7 +60,7 @@ type Config struct {
 
 	Grace    time.Duration // how long a node may be not ready before it is down; default 40 s
 	Debounce time.Duration // how long changes are collected; default 50 ms
-	Resync   time.Duration // how often the book is told without a change; default 1 min
+	Resync   time.Duration // how often the state is told without a change; default 1 min
 
 	Now func() time.Time // default time.Now
 	Log *slog.Logger     // default: nothing is logged

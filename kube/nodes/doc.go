@@ -1,7 +1,7 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodes tells the book which nodes a Kubernetes cluster has for Fairway,
+// Package nodes tells the state which nodes a Kubernetes cluster has for Fairway,
 // and what others use of them.
 //
 // # Which nodes

@@ -111,7 +111,7 @@ func (f *facts) mark(rules constraint.Rules, all []constraint.Marked, version ui
 	}
 	f.marked = version + 1
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.node.Name, Labels: f.labels}, Spec: corev1.NodeSpec{Taints: f.taints}}
-	var marks []string // a new list: the book has the old one
+	var marks []string // a new list: the state has the old one
 	for _, c := range all {
 		if rules.Admits(c.Constraint, n) {
 			marks = append(marks, c.Mark)
@@ -124,7 +124,7 @@ func (f *facts) mark(rules constraint.Rules, all []constraint.Marked, version ui
 	f.node.Labels = slices.Compact(marks)
 }
 
-// with returns the node as the book sees it, with what others use of it, and
+// with returns the node as the state sees it, with what others use of it, and
 // when that may change by itself; zero: it does not.
 func (f *facts) with(others demand, now time.Time, grace time.Duration) (n sched.Node, again time.Time) {
 	n = f.node

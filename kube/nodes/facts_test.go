@@ -208,7 +208,7 @@ func TestSums(t *testing.T) {
 }
 
 // BenchmarkChange is a pod that comes and goes in a cluster of 1,000 nodes and
-// 10,000 pods, with the list that the book gets.
+// 10,000 pods, with the list that the state gets.
 func BenchmarkChange(b *testing.B) {
 	w := New(Config{Now: func() time.Time { return noon }})
 	for i := range 1000 {

@@ -21,11 +21,11 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Watcher follows the nodes and pods of a cluster and tells the book.
+// Watcher follows the nodes and pods of a cluster and tells the state.
 type Watcher struct {
 	Config
 	dirty chan struct{} // of one: something has changed
-	told  chan struct{} // closed: the book knows the nodes
+	told  chan struct{} // closed: the state knows the nodes
 
 	mu    sync.Mutex
 	nodes map[string]*facts
@@ -47,11 +47,11 @@ func New(c Config) *Watcher {
 	}
 }
 
-// Told is closed when the book has the nodes as they are: until then it has them as
+// Told is closed when the state has the nodes as they are: until then it has them as
 // they were when somebody else told it.
 func (w *Watcher) Told() <-chan struct{} { return w.told }
 
-// Run tells the book about nodes until the context ends. The cache must be
+// Run tells the state about nodes until the context ends. The cache must be
 // started by the caller. Nothing is told before the cache has seen all nodes and
 // pods: a node that is not known yet would seem to be gone.
 func (w *Watcher) Run(ctx context.Context) error {
@@ -87,7 +87,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			wait = min(wait, max(time.Millisecond, again.Sub(w.Now())))
 		}
 		if err := w.State.SetNodes(ctx, nodes); err != nil && ctx.Err() == nil {
-			w.Log.Error("the book does not take the nodes", "err", err)
+			w.Log.Error("the state does not take the nodes", "err", err)
 			wait = min(wait, time.Second)
 		} else {
 			w.Constraints.Told(version)

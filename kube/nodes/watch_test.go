@@ -64,7 +64,7 @@ func (n *notes) times() int {
 	return n.told
 }
 
-// wait waits until the book is told something, after what was waited for last. It may
+// wait waits until the state is told something, after what was waited for last. It may
 // have been told more by then.
 func (n *notes) wait(t *testing.T, want string) {
 	t.Helper()
@@ -78,7 +78,7 @@ func (n *notes) wait(t *testing.T, want string) {
 		}
 		n.mu.Unlock()
 		if time.Now().After(end) {
-			t.Fatalf("the book was told %q; want %q", later, want)
+			t.Fatalf("the state was told %q; want %q", later, want)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestWatch(t *testing.T) {
 	w := nodes.New(nodes.Config{Cache: informers, State: book, Grace: 10 * time.Second})
 	go func() { done <- w.Run(ctx) }()
 	if <-w.Told(); book.times() == 0 {
-		t.Error("the watcher says that the book knows the nodes, and told it nothing")
+		t.Error("the watcher says that the state knows the nodes, and told it nothing")
 	}
 	book.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 ready others 0")
 

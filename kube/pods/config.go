@@ -55,7 +55,7 @@ type Config struct {
 	// Made tells pods that Fairway made from those that only have its labels; nil: all
 	// with the labels are.
 	Made func(*corev1.Pod) bool
-	// External runs attempts whose pods somebody else makes; nil: nobody does.
+	// External runs attempts of external workloads; nil: there are none.
 	External External
 
 	API      string // value of FAIRWAY_API for the jobs

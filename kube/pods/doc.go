@@ -1,7 +1,7 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pods makes a Kubernetes cluster follow the orders of the book: it
+// Package pods makes a Kubernetes cluster follow the orders of the state: it
 // creates the pods of an attempt, binds them to the nodes that were chosen, and
 // tells how the attempt ended. It decides nothing about who runs where.
 //

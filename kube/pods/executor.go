@@ -35,7 +35,7 @@ type Executor struct {
 	mu sync.Mutex
 	store
 	runs      map[api.AttemptID]*run
-	externals map[api.AttemptID]*run // of runs, those of somebody else's pods
+	externals map[api.AttemptID]*run // of runs, those of external workloads
 	dirty     map[api.AttemptID]bool // to be looked at
 	busy      map[api.AttemptID]bool // to be looked at every now and then
 	freed     bool                   // somebody has left a GPU

@@ -14,9 +14,9 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// External runs attempts whose pods somebody else makes, such as those of a batch
-// Job that Fairway only says when to begin and where. All of it is called again
-// and again, and must be quick to see that there is nothing to do.
+// External runs attempts of external workloads, such as batch Jobs: their own
+// controllers create the pods, and Fairway decides when and where they run. Its methods
+// are called again and again and must return at once when there is nothing to do.
 type External interface {
 	// Start has the pods made, and binds those that are there, node by node in the
 	// order of the placement. Nil does not say that they run yet.
@@ -27,7 +27,7 @@ type External interface {
 	State(api.AttemptID) ExternalState
 }
 
-// ExternalState is how far an attempt of somebody else's pods is.
+// ExternalState is how far an attempt of an external workload is.
 type ExternalState struct {
 	Up   bool      // all of its pods run
 	Gone bool      // no pod of it is left that could hold a GPU
@@ -38,7 +38,7 @@ type ExternalState struct {
 	Missing int
 }
 
-// external reports whether the pods of an attempt are somebody else's to make.
+// external reports whether an attempt is one of an external workload.
 func external(a *api.Attempt) bool {
 	kind, _, _ := strings.Cut(a.Task.Origin, "/")
 	return kind != "" && kind != "TrainingJob" && kind != "App"
@@ -51,11 +51,11 @@ func namespaceOf(a *api.Attempt) string {
 	return namespace
 }
 
-// externalEvery is how often the pods of somebody else are looked at.
+// externalEvery is how often external workloads are checked.
 const externalEvery = 500 * time.Millisecond
 
-// isExternal reports whether an attempt is somebody else's to run. Of one that is
-// only known to leave, as after a crash, nobody knows before it was asked about.
+// isExternal reports whether an attempt is one of an external workload. After a crash
+// an attempt that is leaving may be either: External is asked about it first.
 func (e *Executor) isExternal(r *run) bool {
 	if r.attempt != nil {
 		return external(r.attempt)
@@ -63,7 +63,7 @@ func (e *Executor) isExternal(r *run) bool {
 	return r.external || e.External != nil && !r.probed && r.leaving && e.gangs[r.id] == nil
 }
 
-// stepExternal does what is next about an attempt of somebody else's pods.
+// stepExternal takes the next step for an attempt of an external workload.
 func (e *Executor) stepExternal(ctx context.Context, r *run, orders Orders, now time.Time) (steady bool) {
 	e.externals[r.id] = r
 	switch {
@@ -71,7 +71,7 @@ func (e *Executor) stepExternal(ctx context.Context, r *run, orders Orders, now 
 		return e.stepTold(r, now)
 	case e.External == nil:
 		if r.exit == nil {
-			e.end(r, refused(fmt.Sprintf("nobody here runs %s", r.attempt.Task.Origin)))
+			e.end(r, refused(fmt.Sprintf("this executor does not run %s", r.attempt.Task.Origin)))
 		}
 		e.tell(ctx, r, orders)
 	case r.exit != nil && r.gone:
@@ -99,7 +99,7 @@ func (e *Executor) stepExternal(ctx context.Context, r *run, orders Orders, now 
 	return false
 }
 
-// noteExternal takes note of how far an attempt of somebody else's pods is.
+// noteExternal records how far an attempt of an external workload is.
 func (e *Executor) noteExternal(ctx context.Context, r *run, state ExternalState, err error) {
 	r.after = e.Now().Add(externalEvery)
 	if state.Up {

@@ -392,8 +392,8 @@ func TestOthersArrive(t *testing.T) {
 	}
 	w.stop()
 	w.boot()
-	// Now the book counts them.
-	w.wait("the book knows of the others", func() bool {
+	// Now the state counts them.
+	w.wait("the state knows of the others", func() bool {
 		all, err := w.now().Nodes(admin)
 		return err == nil && len(all) == 1 && all[0].Others.Len() == 2
 	})
@@ -427,7 +427,7 @@ func TestNodeFails(t *testing.T) {
 	if err := w.cluster.FailNode(t.Context(), w.prefix+"-1"); err != nil {
 		t.Fatal(err)
 	}
-	w.wait("the book has taken the node off", func() bool {
+	w.wait("the state has taken the node off", func() bool {
 		all, err := w.now().Nodes(admin)
 		return err == nil && len(all) == 1
 	})
@@ -443,7 +443,7 @@ func TestNodeFails(t *testing.T) {
 // TestRankFailsOfNode: a rank that fails because the node of another was lost is no
 // failure of the job, though it comes first.
 func TestRankFailsOfNode(t *testing.T) {
-	// It is told before the book takes the node off.
+	// It is told before the state takes the node off.
 	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, func(c *pods.Config) { c.LostAfter = 200 * time.Millisecond })
 	id := w.submit(sched.Spec{GPUs: 2}, nil)
 	w.plan(wants{id: {w.on(0, 0b01), w.on(1, 0b01)}})

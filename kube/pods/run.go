@@ -39,9 +39,9 @@ type run struct {
 	yields    time.Time               // since when some of its pods have left with their work saved
 	asked     map[types.UID]time.Time // pods that were deleted
 
-	external bool // somebody else's pods, although the attempt was never seen
+	external bool // of an external workload, although the attempt was never seen
 	probed   bool // and that is known
-	gone     bool // of somebody else's pods: none is left
+	gone     bool // of an external workload: no pod is left
 
 	up     bool      // its pods are
 	upTold bool      // and the orders know

@@ -110,7 +110,7 @@ func TestStrangersOnReplicas(t *testing.T) {
 	if err := w.client.Create(t.Context(), w.externalPod("other", 0, 1)); err != nil {
 		t.Fatal(err)
 	}
-	w.wait("the book knows of it", func() bool {
+	w.wait("the state knows of it", func() bool {
 		all, err := w.now().Nodes(admin)
 		return err == nil && len(all) == 1 && all[0].Others.Len() == 2
 	})

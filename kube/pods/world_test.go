@@ -394,7 +394,7 @@ func (w *world) Cordon(t *testing.T, node string, cordoned bool) {
 	if cordoned {
 		want = sched.Cordoned
 	}
-	w.wait("the book knows that "+node+" is "+strconv.FormatBool(cordoned), func() bool {
+	w.wait("the state knows that "+node+" is "+strconv.FormatBool(cordoned), func() bool {
 		all, err := w.now().Nodes(admin)
 		for _, n := range all {
 			if n.Name == node {
@@ -443,7 +443,7 @@ func (w *world) Restart(t *testing.T) {
 	w.boot()
 }
 
-// TestBackend: on a real API server the book and the executor keep the rules.
+// TestBackend: on a real API server the state and the executor keep the rules.
 func TestBackend(t *testing.T) {
 	pace := executortest.Pace{Patience: patience, Calm: 400 * time.Millisecond, Linger: 300 * time.Millisecond}
 	executortest.Run(t, pace, func(t *testing.T) executortest.World {
