@@ -63,10 +63,7 @@ func (f *share) app(id sched.AppID) fairness.App {
 			}
 			continue
 		}
-		left, gpus, ok := x.remaining(f.Now)
-		if !ok {
-			return fairness.App{}
-		}
+		left, gpus := x.remaining(f.Now)
 		out.Jobs = append(out.Jobs, x.facts(f.Cluster))
 		out.Left = max(out.Left, left)
 		work += left * float64(gpus)
@@ -126,19 +123,18 @@ func (x *entry) whole() float64 {
 }
 
 // remaining returns the expected seconds to the end of the job on the GPUs of its
-// last rate, or else by its estimate on those it asked for. ok is false if nobody can
-// say.
-func (x *entry) remaining(now time.Time) (seconds float64, gpus int, ok bool) {
+// last rate, or else by its estimate on those it asked for. 0: nobody can say.
+func (x *entry) remaining(now time.Time) (seconds float64, gpus int) {
 	if w := x.whole(); w > 0 && x.Rate > 0 {
-		return max(0, w-x.Job.DoneBy(now)) / x.Rate, x.RateGPUs, true
+		return max(0, w-x.Job.DoneBy(now)) / x.Rate, x.RateGPUs
 	}
-	d, ok := x.Job.Remaining(now)
-	return d.Seconds(), x.Job.GPUs, ok
+	d, _ := x.Job.Remaining(now)
+	return d.Seconds(), x.Job.GPUs
 }
 
 // left returns the expected seconds to the end of the job; 0: nobody can say.
 func (x *entry) left(now time.Time) float64 {
-	seconds, _, _ := x.remaining(now)
+	seconds, _ := x.remaining(now)
 	return finite(seconds)
 }
 
