@@ -26,3 +26,11 @@ func configOf(spec string) (sim.Config, error) {
 		CoAdapt: about.Agents, Losses: about.Losses, Oracle: about.Oracle, UsesEstimates: about.Estimates,
 	}, nil
 }
+
+// label names a policy in a table, and marks one that planned with the truth.
+func label(spec string, oracle bool) string {
+	if oracle {
+		return "`" + spec + "` (oracle)"
+	}
+	return "`" + spec + "`"
+}

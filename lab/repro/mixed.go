@@ -132,11 +132,7 @@ GPU of each type at its submission. Where nothing of this is used there is a das
 		if r.ByType {
 			plans = "yes"
 		}
-		oracle := ""
-		if r.Oracle {
-			oracle = " (oracle)"
-		}
-		fmt.Fprintf(w, "\n| `%s`%s | %s |", r.Policy, oracle, plans)
+		fmt.Fprintf(w, "\n| %s | %s |", label(r.Policy, r.Oracle), plans)
 		for i := range c.Largest {
 			exact := "-"
 			if r.Exact != nil {

@@ -206,7 +206,7 @@ Our simulator with measured profiles, 60 s rounds, 16 nodes of 4 T4 GPUs, policy
 `+"`tiresias`"+` with its defaults (two queues, 16 GPU-hours, no promotion), beside the
 simulator of the Pollux artifact (OSDI'21) on its own workloads. The
 reference's figures for single jobs are its shipped results; those of the
-realistic workloads come from running it.
+realistic workloads come from running it. `+"`tiresias`"+` uses no estimates of run times.
 
     fairway repro tiresias --data POLLUX_ARTIFACT
 

@@ -41,12 +41,7 @@ type Outcome struct {
 }
 
 // label names the policy in a table.
-func (o Outcome) label() string {
-	if o.Oracle {
-		return "`" + o.Policy + "` (oracle)"
-	}
-	return "`" + o.Policy + "`"
-}
+func (o Outcome) label() string { return label(o.Policy, o.Oracle) }
 
 // fairnessOf takes from a result what it is judged by.
 func fairnessOf(w *sim.Workload, res *sim.Result) Fairness {

@@ -81,8 +81,9 @@
 //
 // # What it knows
 //
-// Speeds come from agents (Report.StepTimes): the trial of each job on one GPU of
-// each type, and the step times at its size on types where it has run. Where only
+// Speeds come from agents (Report.StepTimes): the time of a step on one GPU of each
+// type, from a trial or borrowed from other models, and the step times at its size
+// on types where it has run. Where only
 // the trial is known, the factor between size and trial is that of the other types. A
 // job without a report is as fast on every type. Remaining work is the user's
 // estimate, which speaks of the first of the cluster's types that the job takes; a

@@ -35,8 +35,8 @@
 //
 // A job that has run on a type has a model for it (Report.Params). For another type
 // its goodput is that of a type with a model, the present one first, times the
-// ratio of its speeds on both in the trials on one GPU at submission
-// (Report.StepTimes). A job that has not run at all is taken to speed up linearly
+// ratio of its speeds on both on one GPU (Report.StepTimes), from trials at its
+// submission or borrowed from other models. A job that has not run at all is taken to speed up linearly
 // from the trials.
 //
 // # Placement
