@@ -76,6 +76,7 @@ func RunFragments(c FragmentsConfig) (*Fragments, error) {
 			return nil, err
 		}
 		cfg.Cluster, cfg.Seed, cfg.Interval, cfg.Retry = cluster, c.Seed, 30*time.Second, time.Minute
+		cfg.Estimates = sim.Exact
 		if c.Progress != nil {
 			cfg.Progress = func(p sim.Progress) { c.Progress(v.spec, p) }
 		}

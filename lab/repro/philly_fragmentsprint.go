@@ -36,13 +36,13 @@ waited before their first start although their virtual cluster's quota covered t
 there were idle GPUs to borrow: for GPUs that are near enough to each other, for GPUs at
 all, or in the back-off of a failed attempt. The mean is over all gangs of the size, p90
 over the whole wait of those for which this was the larger part of it, with their number.
-Run times are estimated from past jobs (estimates: %s).
+Policies are told exact run times (`+"`--estimates exact`"+`); those that use them are oracles.
 
 | policy | 2-4 GPUs: mean, p90 (gangs) | 5-8 | >8 | longest wait of a gang >8 |
 |---|---|---|---|---|
-`, f.Config.Jobs, f.Config.Seed, f.Config.Load, f.GPUs, f.Config.Cluster, f.Runs[0].Result.Estimates)
+`, f.Config.Jobs, f.Config.Seed, f.Config.Load, f.GPUs, f.Config.Cluster)
 	for _, r := range f.Runs {
-		fmt.Fprintf(&b, "| `%s`: %s", r.Policy, r.Meaning)
+		fmt.Fprintf(&b, "| %s: %s", label(r.Policy, r.Result.Oracle), r.Meaning)
 		var last Delay
 		for _, s := range phillySizes {
 			last = r.Delay(s.name, s.least, s.most)
@@ -69,7 +69,7 @@ and trades that were refused.
 				sum.Refused += s.Refused
 			}
 		}
-		fmt.Fprintf(&b, "| `%s` | %.2f h | %.2f h | %.1f d | %.1f %% | %d | %d | %.0f | %.1f | %d | %.1f | %.0f | %d |\n", r.Policy,
+		fmt.Fprintf(&b, "| %s | %.2f h | %.2f h | %.1f d | %.1f %% | %d | %d | %.0f | %.1f | %d | %.1f | %.0f | %d |\n", label(r.Policy, r.Result.Oracle),
 			r.Result.AvgJCT/3600, r.Result.P90JCT/3600, r.Result.Makespan/86400, 100*r.Spread(), r.Result.Moved, r.Result.Preempted,
 			r.Result.GPUSeconds/3600, r.Result.LostGPUs/3600, sum.Taken, sum.Cost/3600, sum.Gain/3600, sum.Refused)
 	}
@@ -93,7 +93,7 @@ seed; these came after.
 	fmt.Fprint(w, "\n|---|", strings.Repeat("---|", len(others)), "\n")
 	large := phillySizes[len(phillySizes)-1]
 	for i := range others[0].Runs {
-		fmt.Fprintf(w, "| `%s` |", others[0].Runs[i].Policy)
+		fmt.Fprintf(w, "| %s |", label(others[0].Runs[i].Policy, others[0].Runs[i].Result.Oracle))
 		for _, f := range others {
 			r := f.Runs[i]
 			fmt.Fprintf(w, " %.1f min, %.1f %%, %.2f h |", r.Delay(large.name, large.least, large.most).Mean/60, 100*r.Spread(), r.Result.AvgJCT/3600)
