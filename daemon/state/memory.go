@@ -25,7 +25,7 @@ type memory struct {
 	trials        map[string]trialRef
 	keep          int
 	nodeHealth    *diagnose.Quarantine
-	healthChanges []diagnose.NodeChange // of the court, on the last exit
+	healthChanges []diagnose.NodeChange // by the last exit
 	// policyKept says that the journal names the policy; else it is the one of the
 	// configuration, until a record says so.
 	policyKept bool
@@ -46,8 +46,8 @@ type Saved struct {
 	Searches  []*searchEntry             `json:"searches,omitempty"` // in order of creation
 	Decisions uint64                     `json:"decisions"`
 	At        time.Time                  `json:"at"` // of the last record
-	// Quarantines is what is held against nodes, NodeLog what the court has heard
-	// of late.
+	// Quarantines are the nodes in quarantine, NodeLog the recent events from which
+	// node health is computed.
 	Quarantines map[string]diagnose.NodeChange `json:"quarantines,omitempty"`
 	NodeLog     []nodeEvent                    `json:"node_log,omitempty"`
 	// Cordons are the nodes that an administrator has cordoned here.

@@ -15,17 +15,17 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// The court that judges nodes is fed with what the records say and judges the
-// same when they are read again. Only its verdicts are records: a node is
-// cordoned by one, and taken back by one when its time is over.
+// Node health is computed from the records, and comes out the same when they are
+// replayed. Only its decisions are records of their own: one cordons a node, and
+// one takes it back when its quarantine is over.
 
-// The bounds of what is remembered of the ends of attempts, for the court.
+// The bounds of the log of ended attempts from which node health is computed.
 const (
 	maxNodeLog = 2000
 	nodeLogAge = 24 * time.Hour
 )
 
-// nodeEvent is what the court was told, as data.
+// nodeEvent is one entry of that log.
 type nodeEvent struct {
 	At       time.Time          `json:"at"`
 	Kind     diagnose.Happening `json:"kind"`
@@ -45,7 +45,7 @@ func newNodeHealth() *diagnose.Quarantine {
 	return q
 }
 
-// tellCourt tells the court what happened and returns what it decides.
+// noteNode logs what happened on nodes and returns how their health changes.
 func (m *memory) noteNode(e nodeEvent) []diagnose.NodeChange {
 	old := e.At.Add(-nodeLogAge)
 	if n := len(m.NodeLog); n >= maxNodeLog || n > 0 && m.NodeLog[0].At.Before(old) {
@@ -64,7 +64,7 @@ func (e nodeEvent) event() diagnose.NodeEvent {
 		Finding: diagnose.Finding{Category: e.Category, Node: e.Flags, Text: e.Text}}
 }
 
-// recall makes the court anew from what a snapshot holds.
+// rebuildNodeHealth computes node health from what a snapshot holds.
 func (m *memory) rebuildNodeHealth() {
 	m.nodeHealth = newNodeHealth()
 	for _, n := range m.state.Cluster().Nodes {
@@ -77,7 +77,7 @@ func (m *memory) rebuildNodeHealth() {
 	}
 }
 
-// watch tells the court how the attempt of a running job ended.
+// noteExit logs how the attempt of a running job ended.
 func (m *memory) noteExit(x *entry, r *api.Record) {
 	e := r.Exit
 	n := nodeEvent{
@@ -99,7 +99,7 @@ func (m *memory) noteExit(x *entry, r *api.Record) {
 	m.healthChanges = m.noteNode(n)
 }
 
-// sentence makes records of what the court has decided on the last exit.
+// recordQuarantines makes records of what the last exit changed.
 func (t *tx) recordQuarantines() error {
 	changes := t.mem.healthChanges
 	t.mem.healthChanges = nil
