@@ -58,7 +58,7 @@ func TestDashboard(t *testing.T) {
 	page.shows("Statistical efficiency")
 	// It begins on one slot, and has two when its first report was looked at.
 	page.until("it holds more than one slot", func(text string) bool {
-		return regexp.MustCompile(`Holds\s+[2-4] (GPU|slot)s`).MatchString(text)
+		return regexp.MustCompile(`Allocated\s+[2-4] (GPU|slot)s`).MatchString(text)
 	})
 	page.picture("FAIRWAY_SHOTS", "job.png")
 	d.kill()
@@ -70,7 +70,7 @@ func TestDashboard(t *testing.T) {
 	})
 	page.click("Cancel")
 	page.click("Cancel the job")
-	page.shows("killed")
+	page.shows("cancelled")
 	page.until("the daemon has killed the job", func(string) bool {
 		j, err := d.Job(context.Background(), job.ID)
 		return err == nil && j.State == api.Cancelled

@@ -89,7 +89,7 @@ class ClientTests(WithDaemon):
             wait_for(lambda: len(self.daemon.reports) == 2)
             self.assertTrue(client.flush(PATIENCE))
         self.assertEqual([r["done"] for r in self.daemon.reports], [1, 2])
-        self.assertEqual(len([m for m in logs.output if "cannot be reached" in m]), 1, logs.output)
+        self.assertEqual(len([m for m in logs.output if "cannot reach the daemon" in m]), 1, logs.output)
 
     def test_never_blocks_and_stays_bounded(self):
         client = self.client(capacity=8)

@@ -43,7 +43,7 @@ export async function request(address, { method = 'GET', body, signal } = {}) {
   } catch (cause) {
     if (signal && signal.aborted && signal.reason?.name !== 'TimeoutError') throw cause;
     tell('lost');
-    throw new ApiError({ code: 'offline', message: 'the daemon does not answer', remedy: 'is fairway up running? This page tries again by itself' });
+    throw new ApiError({ code: 'offline', message: 'the daemon does not answer', remedy: 'is fairway up running? This page retries automatically' });
   }
   if (response.ok) { tell('ok'); return response; }
   const error = await response.json().then((b) => b.error, () => null);
@@ -80,5 +80,5 @@ export async function login(token) {
   }
   if (response.ok) return;
   const error = await response.json().then((b) => b.error, () => null);
-  throw new ApiError({ message: 'the daemon does not know this token', remedy: 'ask an admin for one: fairway token create', ...error, status: response.status });
+  throw new ApiError({ message: 'the token is not valid', remedy: 'ask an admin for one: fairway token create', ...error, status: response.status });
 }

@@ -46,7 +46,7 @@ const state = {
     skew = ms(o.now) - Date.now();
     const problem = byID('problem');
     problem.hidden = !o.problem;
-    show(problem, o.problem ? [h('b', {}, 'The daemon has a problem: '), o.problem] : null);
+    show(problem, o.problem ? [h('b', {}, 'The daemon reports a problem: '), o.problem] : null);
     show(byID('foot'), 'Fairway, up for ' + span((state.now() - ms(o.started)) / 1000) + '. Times are local.');
     feed.start(o.seq, started !== '' && o.started !== started);
     started = o.started;
@@ -119,7 +119,7 @@ function sayLink() {
   if (node.dataset.state === now) return;
   node.dataset.state = now;
   node.textContent = links[now];
-  node.title = { live: 'Changes appear at once.', polling: 'The event stream is down: the page asks every 5 seconds.', lost: 'The daemon does not answer. What you see is what was last known.' }[now] || '';
+  node.title = { live: 'Live: changes appear at once.', polling: 'The event stream is down: the page polls every 5 seconds.', lost: 'The daemon does not answer. This is its last known state.' }[now] || '';
 }
 
 onReach((what) => {

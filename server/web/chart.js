@@ -33,7 +33,7 @@ export function sharedCursor() {
 }
 
 export function chart(options) {
-  const o = { kind: 'line', yformat: number, zero: true, height: 190, lines: [], empty: 'Nothing to show yet.', cursor: sharedCursor(), ...options };
+  const o = { kind: 'line', yformat: number, zero: true, height: 190, lines: [], empty: 'No data yet.', cursor: sharedCursor(), ...options };
   const hidden = new Set();
   const plot = keep(h('div', { class: 'plot' }));
   const legend = h('div', { class: 'legend', role: 'group', 'aria-label': 'Series of ' + o.title });

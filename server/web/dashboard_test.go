@@ -25,7 +25,7 @@ func testLife(t *testing.T, w window) {
 	f.open(t)
 	p := w.open(t, f)
 	p.start("/")
-	p.shows("Nobody waits.", "fairway submit", "Nothing runs.", "live")
+	p.shows("No waiting jobs.", "fairway submit", "No running jobs.", "live")
 
 	f.change("a job comes", func() { f.jobs = []api.Job{waiting("j-1", "first", 1)} })
 	p.shows("first", "needs 1 GPUs on one node", "in 6 min")
@@ -53,7 +53,7 @@ func testLife(t *testing.T, w window) {
 	p.shows("Pause", "rank 0 of attempt", "Last checkpoint")
 	p.click("#do-cancel")
 	p.do(chromedp.WaitVisible("dialog[open]"))
-	if got := eval[string](p, "document.activeElement.textContent"); got != "Leave it as it is" {
+	if got := eval[string](p, "document.activeElement.textContent"); got != "Back" {
 		t.Errorf("the dialog puts the focus on %q; want the button that does nothing", got)
 	}
 	p.do(chromedp.KeyEvent(kb.Escape))
@@ -63,7 +63,7 @@ func testLife(t *testing.T, w window) {
 	}
 	p.click("#do-cancel")
 	p.click("dialog .danger")
-	p.until("the job to be killed", "document.querySelector('h1 .badge')?.textContent === 'killed' && !document.querySelector('#do-cancel')")
+	p.until("the job to be killed", "document.querySelector('h1 .badge')?.textContent === 'cancelled' && !document.querySelector('#do-cancel')")
 	f.mu.Lock()
 	if want := []string{"POST /v1/jobs/j-1/cancel 1"}; !slices.Equal(f.posts, want) {
 		t.Errorf("the daemon got %q; want %q", f.posts, want)

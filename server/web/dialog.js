@@ -9,7 +9,7 @@ import { failure } from './panel.js';
 
 // confirm asks; act is called on yes and may fail, then the dialog says why
 // and stays.
-export function confirm({ title, text, yes, no = 'Keep it', danger = false, act }) {
+export function confirm({ title, text, yes, no = 'Keep', danger = false, act }) {
   const trouble = h('div', {});
   const go = h('button', { type: 'button', class: danger ? 'danger' : 'primary' }, yes);
   const leave = h('button', { type: 'button', class: 'quiet', autofocus: true, onclick: () => box.close() }, no);

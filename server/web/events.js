@@ -27,12 +27,12 @@ export function say(r) {
   if (!e) return r.exit ? exitText(r.exit) : r.policy ? 'the policy is now ' + r.policy : r.token ? 'token ' + (r.token.name || r.token.id) + (r.token.revoked ? ' revoked' : ' set') : '';
   if (e.text) return e.text;
   switch (e.kind) {
-    case 'job-submitted': return 'asks for ' + plural(e.spec?.gpus || 0, 'GPU');
+    case 'job-submitted': return 'requests ' + plural(e.spec?.gpus || 0, 'GPU');
     case 'job-started': return gpusIn(e.placement) ? 'starts on ' + plural(gpusIn(e.placement), 'GPU') : 'starts';
-    case 'job-stopped': return e.moving ? 'stopped to go on elsewhere' : 'preempted';
+    case 'job-stopped': return e.moving ? 'stopped to move or resize' : 'preempted';
     case 'job-failed': return 'an attempt failed';
-    case 'job-ended': return e.phase || 'ended';
-    case 'job-checkpoint': return 'saved its work';
+    case 'job-ended': return e.phase === 'killed' ? 'cancelled' : e.phase || 'ended';
+    case 'job-checkpoint': return 'saved a checkpoint';
     case 'job-reported': return 'reported';
     case 'node-joined': return 'node ' + (e.node?.name || '');
     case 'tenant-set': return 'tenant ' + (e.tenant?.id || '');

@@ -13,15 +13,15 @@ const verbs = { start: 'started', preempt: 'preempted', move: 'moved', pause: 'p
 export function explainPanel() {
   const p = panel('Why');
   p.draw = (x) => p.show(
-    h('p', { class: 'summary' }, x.summary || 'There is nothing to explain.'),
+    h('p', { class: 'summary' }, x.summary || 'No explanation available.'),
     h('dl', { class: 'facts small' }, [
       ['Policy', x.policy],
       ['Free', number(x.free_gpus) + ' of ' + plural(x.all_gpus, 'GPU')],
-      ['Ahead of it', x.job?.state === 'waiting' ? plural(x.ahead, 'job') : null],
+      ['Jobs ahead', x.job?.state === 'waiting' ? plural(x.ahead, 'job') : null],
       ['Preempted', plural(x.price.preemptions, 'time')],
       ['Moved', plural(x.price.moves, 'time')],
       ['Work lost', duration(x.price.lost_s) + ' of GPU time'],
-      ['Kept away', duration(x.price.away_s)],
+      ['Time without GPUs', duration(x.price.away_s)],
     ].filter(([, v]) => v).map(([k, v]) => h('div', { key: k }, h('dt', {}, k), h('dd', {}, v)))),
     holders(x.holders || []), ledger(x.ledger || []));
   return p;
@@ -30,16 +30,16 @@ export function explainPanel() {
 function holders(list) {
   if (!list.length) return null;
   const most = Math.max(...list.map((s) => s.gpus));
-  return h('details', {}, h('summary', {}, 'Who holds the GPUs (' + number(list.length) + ')'),
+  return h('details', {}, h('summary', {}, 'Current allocations (' + number(list.length) + ')'),
     h('ul', { class: 'holders' }, list.slice(0, 20).map((s) => h('li', { key: s.job }, jobLink(s.job),
       h('span', { class: 'track' }, h('i', { vars: { width: s.gpus / most * 100 + '%' } })),
       h('span', { class: 'num' }, plural(s.gpus, 'GPU') + (s.left_s ? ', ' + span(s.left_s) + ' left' : ''))))));
 }
 
 function ledger(list) {
-  if (!list.length) return h('p', { class: 'note' }, 'Nothing was given to it or taken from it yet.');
-  return h('div', { class: 'scroll ledger', tabindex: 0, role: 'region', 'aria-label': 'What was given and taken' }, h('table', { class: 'list tight fold' },
-    h('thead', {}, h('tr', {}, ['When', 'What', 'GPUs', 'Why', 'Price'].map((t, i) => h('th', { scope: 'col', class: i === 2 ? 'num' : '' }, t)))),
+  if (!list.length) return h('p', { class: 'note' }, 'No allocations yet.');
+  return h('div', { class: 'scroll ledger', tabindex: 0, role: 'region', 'aria-label': 'Allocation history' }, h('table', { class: 'list tight fold' },
+    h('thead', {}, h('tr', {}, ['When', 'What', 'GPUs', 'Why', 'Cost'].map((t, i) => h('th', { scope: 'col', class: i === 2 ? 'num' : '' }, t)))),
     h('tbody', {}, list.map((e, i) => h('tr', { key: e.at + e.verb + i },
       h('td', { class: 'nowrap' }, moment(ms(e.at))), h('td', { class: 'nowrap' }, h('i', { class: 'mark-dot ' + e.verb }), verbs[e.verb] || e.verb),
       h('td', { class: 'num nowrap' }, e.from_gpus + ' → ' + e.to_gpus), h('td', { class: 'line-of-its-own' }, e.why || ''), h('td', { class: 'line-of-its-own soft' }, price(e)))).reverse())));

@@ -83,7 +83,7 @@ function gpuCard(node, slot, held, now) {
     ]))) : h('p', {}, nodeState(node) === 'ready' ? 'free' : nodeState(node)),
     use ? [meter('utilisation', use.util, percent(use.util)),
       use.memory_total ? meter('memory', use.memory_used / use.memory_total, bytes(use.memory_used) + ' of ' + bytes(use.memory_total)) : null,
-      facts([['power', use.power_w ? number(use.power_w) + ' W' : null], ['temperature', use.temp_c ? number(use.temp_c) + ' °C' : null]])] : h('p', { class: 'soft' }, 'utilisation is not measured'));
+      facts([['power', use.power_w ? number(use.power_w) + ' W' : null], ['temperature', use.temp_c ? number(use.temp_c) + ' °C' : null]])] : h('p', { class: 'soft' }, 'utilisation not measured'));
 }
 
 const facts = (lines) => h('table', {}, h('tbody', {}, lines.filter(([, v]) => v).map(([k, v]) => h('tr', {}, h('td', {}), h('td', {}, k), h('td', {}, v)))));

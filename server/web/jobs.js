@@ -13,7 +13,7 @@ export const holding = ['running', 'starting', 'stopping'];
 export const queued = ['waiting', 'paused'];
 export const over = ['finished', 'failed', 'killed'];
 
-export const badge = (state) => h('span', { class: 'badge ' + state }, state);
+export const badge = (state) => h('span', { class: 'badge ' + state }, state === 'killed' ? 'cancelled' : state);
 
 // stateBadge also says that a job is only being tried.
 export const stateBadge = (job) => [badge(job.state), job.status.screening ? [' ', h('span', { class: 'badge starting' }, 'screening')] : null];
@@ -38,7 +38,7 @@ function doneNow(job, now) {
 export function progress(job, now) {
   const share = doneNow(job, now);
   const left = job.left_s > 0 ? span(job.left_s) + ' left' : '';
-  if (share === null) return h('span', { class: 'soft' }, left || 'amount of work unknown');
+  if (share === null) return h('span', { class: 'soft' }, left || 'total work unknown');
   return h('div', { class: 'progress' },
     h('div', { class: 'track', role: 'progressbar', 'aria-label': 'Work done of ' + title(job), 'aria-valuemin': 0, 'aria-valuemax': 100, 'aria-valuenow': Math.floor(share * 100) },
       h('i', { vars: { width: (share * 100).toFixed(1) + '%', '--c': jobColour(job) } })),
@@ -56,7 +56,7 @@ function waitsFor(job) {
 export function expected(job, now) {
   const at = ms(job.reason?.until);
   if (!Number.isFinite(at)) return h('span', { class: 'soft' }, 'unknown');
-  return at <= now + 1000 ? 'any moment' : ago(at, now);
+  return at <= now + 1000 ? 'now' : ago(at, now);
 }
 
 // row is a line of a table. It is made anew only when the job changed, or often
@@ -100,7 +100,7 @@ export function exitText(exit) {
   if (!exit) return '';
   let text = 'exited with code 0';
   if (exit.lost) text = 'lost by the machine';
-  else if (exit.yielded) text = 'saved its work and made room';
+  else if (exit.yielded) text = 'saved a checkpoint and stopped';
   else if (exit.signal) text = 'rank ' + (exit.rank || 0) + ' was killed by ' + exit.signal;
   else if (exit.code) text = 'rank ' + (exit.rank || 0) + ' exited with code ' + exit.code;
   return text + (exit.why ? ': ' + exit.why : '');

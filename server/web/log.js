@@ -39,10 +39,10 @@ export function logViewer(id) {
         if (done) break;
         append(value);
       }
-      if (!text.textContent) p.empty('Nothing printed.', 'What the job writes to its output appears here.');
+      if (!text.textContent) p.empty('No output.', 'The job has printed nothing.');
     } catch (error) {
       if (mine.signal.aborted) return;
-      if (error.code === 'unknown') { p.empty('There is no log yet.', 'It begins when the job starts.'); return; }
+      if (error.code === 'unknown') { p.empty('No log yet.', 'The log appears when the job starts.'); return; }
       if (error.code && error.code !== 'offline') { p.fail(error); return; }
       retry = setTimeout(open, 3000); // the daemon is away, or cut the line
     }
@@ -64,7 +64,7 @@ export function logViewer(id) {
     const now = starts + (job.ended || '');
     if (now === seen) return;
     seen = now;
-    if (starts) open(); else p.empty('There is no log yet.', 'It begins when the job starts.');
+    if (starts) open(); else p.empty('No log yet.', 'The log appears when the job starts.');
   };
   p.close = () => { stream?.abort(); clearTimeout(retry); };
   return p;

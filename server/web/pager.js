@@ -24,7 +24,7 @@ export function pager(changed) {
         h('span', { class: 'soft' }, number(shown) + ' of ' + number(page.total) + ' shown'),
         after.length ? h('button', { type: 'button', class: 'quiet', onclick: () => set(step, []) }, 'From the start') : null,
         page.next && limit < most ? h('button', { type: 'button', class: 'quiet more', onclick: () => set(Math.min(most, limit + step), after) }, 'Show more') : null,
-        page.next && limit >= most ? h('button', { type: 'button', class: 'quiet more', onclick: () => set(step, [...after, page.next]) }, 'Go on behind these') : null);
+        page.next && limit >= most ? h('button', { type: 'button', class: 'quiet more', onclick: () => set(step, [...after, page.next]) }, 'Next page') : null);
     },
   };
 }

@@ -13,7 +13,7 @@ const spoken = { start: 'started', preempt: 'preempted', move: 'moved', pause: '
 
 export function jobCharts() {
   const cursor = sharedCursor();
-  const noAgent = 'No measurement of the training yet: code that uses the fairway package reports every 30 seconds.';
+  const noAgent = 'No training measurements yet: code that uses the fairway package reports every 30 seconds.';
   const charts = {
     gpus: chart({ title: 'GPUs', kind: 'step', whole: true, cursor }),
     batch: chart({ title: 'Batch size', kind: 'step', cursor }),
@@ -27,7 +27,7 @@ export function jobCharts() {
   const key = h('p', { class: 'mark-key' }, Object.entries(spoken).map(([verb, word]) => h('span', {}, h('i', { class: 'mark-dot ' + verb }), word)));
   p.close = () => Object.values(charts).forEach((c) => c.close());
   p.draw = ({ job, points, ledger, now }) => {
-    if (!points.length && !ledger.length) { p.empty('Nothing to plot yet.', 'GPUs, batch size, efficiency and loss appear here when it runs.'); return; }
+    if (!points.length && !ledger.length) { p.empty('No data yet.', 'GPUs, batch size, efficiency and loss appear here while the job runs.'); return; }
     const marks = ledger.map((e) => ({ at: ms(e.at), kind: e.verb, text: spoken[e.verb] + ' ' + e.from_gpus + ' → ' + e.to_gpus + (e.why ? ': ' + e.why : '') }));
     const end = job?.ended ? ms(job.ended) : now;
     const first = Math.min(...[ms(job?.submitted), marks[0]?.at, ms(points[0]?.at)].filter(Number.isFinite), end - 1000);

@@ -41,7 +41,7 @@ class Agent:
     def __init__(self, env: Optional[environment.Environment] = None, *, checkpoint_dir: Optional[str] = None) -> None:
         self.env = env if env is not None else environment.read()
         for problem in self.env.problems:
-            log.warning("%s makes no sense and is left out", problem)
+            log.warning("ignoring %s", problem)
         folder = checkpoint_dir or self.env.checkpoint_dir
         self.store: Optional[Store] = Store(Path(folder) / "fairway") if folder else None
         self.notice = Notice()
@@ -136,7 +136,7 @@ class Agent:
         try:
             path = self.store.save(content)
         except OSError as err:
-            log.error("checkpoint not written: %s; the one before it stays", err)
+            log.error("cannot write checkpoint: %s; keeping the previous one", err)
             return None
         self.saved()
         return path

@@ -84,9 +84,9 @@ class Store:
             try:
                 if _digest(path) == path.name.rsplit("-", 1)[1]:
                     return path
-                log.warning("checkpoint %s is damaged; the one before it is used", path.name[:40])
+                log.warning("checkpoint %s is damaged; using the previous one", path.name[:40])
             except OSError as err:
-                log.warning("checkpoint %s cannot be read: %s", path.name[:40], err)
+                log.warning("cannot read checkpoint %s: %s", path.name[:40], err)
         return None
 
     def load(self) -> Optional[bytes]:

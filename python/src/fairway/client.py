@@ -53,14 +53,14 @@ def connection(api: str, timeout: float) -> http.client.HTTPConnection:
     if url.scheme in ("http", "https") and url.hostname:
         kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
         return kind(url.hostname, url.port, timeout=timeout)
-    raise ValueError(f"{api[:80]!r} is no address; want unix:///path, http://host:port or https://host:port")
+    raise ValueError(f"{api[:80]!r} is not an address; want unix:///path, http://host:port or https://host:port")
 
 
 def post(api: str, token: str, report: Mapping[str, Any], timeout: float) -> Answer:
     """Sends one report and returns the answer."""
     body = json.dumps(report, allow_nan=False).encode()
     if len(body) > _LARGEST_REPORT:
-        raise Refused(f"the report has {len(body)} bytes; the daemon takes {_LARGEST_REPORT}")
+        raise Refused(f"the report has {len(body)} bytes; the limit is {_LARGEST_REPORT}")
     link = connection(api, timeout)
     try:
         headers = {"Content-Type": "application/json", "Authorization": "Bearer " + token}
@@ -178,14 +178,14 @@ class Client:
             answer = post(self._api, self._read_token(), report, self._timeout)
         except Unreachable as err:
             if not self.away:
-                log.warning("the daemon cannot be reached (%s); training goes on, reports are tried again", err)
+                log.warning("cannot reach the daemon (%s); training continues, reports will be retried", err)
                 self.away = True
             return False
         except Exception as err:  # noqa: BLE001: nothing may end this thread
-            log.warning("a report was refused and is left out: %s", err)
+            log.warning("the daemon rejected a report, dropping it: %s", err)
             return True
         if self.away:
-            log.warning("the daemon can be reached again")
+            log.warning("connected to the daemon again")
             self.away = False
         try:
             self._on_answer(answer)
@@ -197,7 +197,7 @@ class Client:
         try:
             return self._token()
         except (OSError, ValueError) as err:
-            raise Unreachable(f"the token cannot be read: {err}") from err
+            raise Unreachable(f"cannot read the token: {err}") from err
 
     def _pause(self, delay: float) -> None:
         """Waits before the next try: with some chance in it, so that the jobs

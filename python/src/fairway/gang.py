@@ -154,9 +154,9 @@ def shared_secret(env: Environment) -> str:
     try:
         secret = post(env.api, env.bearer(), {"done": 0, "ask": True}, timeout=5.0).get("gang")
     except (Unreachable, Refused) as err:
-        raise ConnectionError(f"no key of the gang: {err}") from err
+        raise ConnectionError(f"cannot get the gang's key: {err}") from err
     if not isinstance(secret, str) or not secret:
-        raise ConnectionError("no key of the gang: the answer holds none")
+        raise ConnectionError("cannot get the gang's key: the answer contains none")
     return secret
 
 
@@ -167,7 +167,7 @@ def _send(peer: socket.socket, values: list[float]) -> None:
 def _receive(peer: socket.socket, count: int) -> list[float]:
     (sent,) = _LENGTH.unpack(_read(peer, _LENGTH.size))
     if sent != count or sent > _LARGEST:
-        raise ConnectionError(f"a rank sent {sent} numbers; want {count}: the ranks do not do the same")
+        raise ConnectionError(f"a rank sent {sent} numbers; want {count}: the ranks have diverged")
     numbers = array("d")
     numbers.frombytes(_read(peer, 8 * count))
     return numbers.tolist()
@@ -178,6 +178,6 @@ def _read(peer: socket.socket, size: int) -> bytes:
     while len(data) < size:
         chunk = peer.recv(size - len(data))
         if not chunk:
-            raise ConnectionError("a rank of the gang has gone")
+            raise ConnectionError("lost the connection to a rank of the gang")
         data += chunk
     return bytes(data)

@@ -233,7 +233,7 @@ class Loop:
             self._last_save = time.monotonic()
             self._timer.restart()
         if stop and not self.finished:
-            log.info("asked to stop: saved after %d examples, leaving", self.position)
+            log.info("asked to stop: saved a checkpoint after %d examples, exiting", self.position)
             self.agent.leave()
         self._last_agreed, self._steps_agreed = time.monotonic(), self.steps
 
@@ -241,7 +241,7 @@ class Loop:
         if config == self.config:
             return
         before, self.config = self.batch, config
-        log.info("batch size %d -> %d (%d on each, %d accumulated)", before, self.batch, config.local, config.accum)
+        log.info("batch size %d -> %d (%d per GPU, %d accumulation steps)", before, self.batch, config.local, config.accum)
         self._timer.restart(warmup=1, forget=True)
 
     def _choose(self, now: float) -> Config:
@@ -319,7 +319,7 @@ class Loop:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a checkpoint, at any world size."""
         if list(state["order"]) != [self.order.size, self.order.seed]:
-            log.warning("the data set or its seed has changed since the checkpoint: examples may repeat")
+            log.warning("the data set or its seed has changed since the checkpoint; examples may repeat")
         self.position, self.done = int(state["position"]), float(state["done"])
         self.estimator.load_state_dict(state["estimator"])
         if self.adapt:
@@ -332,6 +332,6 @@ class Loop:
         if config is None:
             raise ValueError(
                 f"a batch of {batch} (at most {self.limits.max}) cannot be split over {self.world} processes; "
-                "use fewer, or raise the batch size"
+                "use fewer processes, or raise the batch size"
             )
         return config

@@ -36,7 +36,7 @@ class Notice:
         if self._installed:
             return True
         if threading.current_thread() is not threading.main_thread():
-            log.warning("not in the main thread: SIGTERM cannot be caught here, call fairway.init() in the main thread")
+            log.warning("SIGTERM can only be caught in the main thread; call fairway.init() there")
             return False
         self._pid = os.getpid()
         self._before = signal.signal(signal.SIGTERM, self._handle)

@@ -18,8 +18,8 @@ export function eventsView({ refreshSoon }) {
   let first = 0; // of what was asked for
   let oldest = 1;
   let room = shownAtOnce;
-  const kind = h('select', { id: 'event-kind', onchange: reload }, h('option', { value: '' }, 'what matters'), h('option', { value: '*' }, 'everything'), kinds.map((k) => h('option', { value: k }, k)));
-  const word = h('input', { type: 'search', placeholder: 'Job id or word', 'aria-label': 'Filter by job id or word', autocomplete: 'off', spellcheck: 'false', oninput: () => { room = shownAtOnce; draw(); } });
+  const kind = h('select', { id: 'event-kind', onchange: reload }, h('option', { value: '' }, 'important'), h('option', { value: '*' }, 'everything'), kinds.map((k) => h('option', { value: k }, k)));
+  const word = h('input', { type: 'search', placeholder: 'Job id or text', 'aria-label': 'Filter by job id or text', autocomplete: 'off', spellcheck: 'false', oninput: () => { room = shownAtOnce; draw(); } });
   const list = panel('Events', { part: [h('label', {}, 'Kind ', kind), word] });
   const element = h('div', { class: 'page' }, h('h1', { class: 'sr' }, 'Events'), list.element);
   const wanted = () => (kind.value === '*' ? '' : kind.value);
@@ -51,8 +51,8 @@ export function eventsView({ refreshSoon }) {
     list.title('Events', h('span', { class: 'count' }, number(found.length)));
     const more = first >= oldest ? h('div', { class: 'pager' }, h('button', { type: 'button', class: 'quiet', onclick: older }, 'Older events')) : null;
     if (found.length) list.show(eventList(found.slice(0, room), namesIn(records)), found.length > room ? h('div', { class: 'pager' }, h('button', { type: 'button', class: 'quiet', onclick: () => { room += shownAtOnce; draw(); } }, 'Show more')) : more);
-    else if (text || kind.value) list.show(h('div', { class: 'empty' }, h('p', {}, 'No event fits.'), h('p', { class: 'hint' }, 'Try another word or kind.')), more);
-    else list.show(h('div', { class: 'empty' }, h('p', {}, 'Nothing has happened yet.')), more);
+    else if (text || kind.value) list.show(h('div', { class: 'empty' }, h('p', {}, 'No matching events.'), h('p', { class: 'hint' }, 'Try another text or kind.')), more);
+    else list.show(h('div', { class: 'empty' }, h('p', {}, 'No events yet.')), more);
   }
   return { title: 'Events', element, refresh };
 }

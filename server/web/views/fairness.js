@@ -15,18 +15,18 @@ const mostLines = 10;
 export function fairness({ state }) {
   const cursor = sharedCursor();
   const charts = {
-    held: chart({ title: 'GPUs held, by tenant', kind: 'stack', whole: true, cursor, empty: 'No history yet: samples are taken while the daemon runs.' }),
-    tenants: chart({ title: 'Fairness (rho) by tenant, worst app', cursor, lines: [{ y: 1, label: 'fair' }], empty: 'Nobody can say yet: rho needs jobs with a known length.' }),
-    apps: chart({ title: 'Fairness (rho) by app', cursor, lines: [{ y: 1, label: 'fair' }], empty: 'Nobody can say yet: rho needs jobs with a known length.' }),
+    held: chart({ title: 'Allocated GPUs, by tenant', kind: 'stack', whole: true, cursor, empty: 'No history yet: samples are taken while the daemon runs.' }),
+    tenants: chart({ title: 'Fairness (rho) by tenant, worst app', cursor, lines: [{ y: 1, label: 'fair' }], empty: 'No data yet: rho needs jobs with a known length.' }),
+    apps: chart({ title: 'Fairness (rho) by app', cursor, lines: [{ y: 1, label: 'fair' }], empty: 'No data yet: rho needs jobs with a known length.' }),
     load: chart({ title: 'Running and waiting jobs', kind: 'step', whole: true, cursor, empty: 'No history yet.' }),
-    util: chart({ title: 'GPU utilisation, mean as measured', yformat: percent, ymax: 1.02, cursor, empty: 'Utilisation is not measured on this machine.' }),
+    util: chart({ title: 'Mean GPU utilisation', yformat: percent, ymax: 1.02, cursor, empty: 'Utilisation is not measured on this machine.' }),
   };
   const plots = panel('Over time', { plain: true });
   const grid = h('div', { class: 'charts' }, Object.values(charts).map((c) => c.element));
   const tenants = panel('Tenants');
   const apps = panel('Apps');
   const element = h('div', { class: 'page' }, h('div', { class: 'page-head' }, h('h1', {}, 'Fairness'),
-    h('p', { class: 'hint' }, 'Rho is the time an app takes here against the time it would take alone on its fair share: 1 is fair, 2 is twice as late, below 1 is ahead.')),
+    h('p', { class: 'hint' }, 'Rho, finish-time fairness, is the time an app takes divided by the time it would take alone on its fair share: 1 is fair, 2 takes twice as long, below 1 is faster.')),
   plots.element, tenants.element, apps.element);
 
   async function refresh() {
@@ -61,14 +61,14 @@ export function fairness({ state }) {
     charts.util.update({ range, series: [{ name: 'Utilisation', color: 'var(--s0)', points: samples.filter((x) => x.util).map((x) => [at(x), x.util]) }] });
   }
   function drawTenants(list) {
-    if (!list.length) { tenants.empty('No tenant has been seen.', 'Jobs without one belong to the tenant default.'); return; }
+    if (!list.length) { tenants.empty('No tenants yet.', 'Jobs without a tenant belong to the tenant default.'); return; }
     tenants.show(h('div', { class: 'scroll' }, h('table', { class: 'list figures' },
       h('thead', {}, h('tr', {}, [['Tenant', ''], ['GPUs', 'num'], ['Share', 'num'], ['Weight', 'num minor'], ['Quota', 'num minor'], ['Running', 'num'], ['Waiting', 'num'], ['Rho', 'num'], ['GPU hours', 'num minor']].map(([t, c]) => h('th', { scope: 'col', class: c }, t)))),
       h('tbody', {}, list.map((t) => h('tr', { key: t.id }, h('th', { scope: 'row' }, t.id), num(t.gpus), num(t.share), num(t.weight || 1, 'minor'),
         h('td', { class: 'num minor' }, t.quota ? number(t.quota) + (t.borrow ? ', may borrow' : '') : '–'), num(t.running), num(t.waiting), rho(t.rho), num(t.gpu_s / 3600, 'minor')))))));
   }
   function drawApps(list) {
-    if (!list.length) { apps.empty('There are no apps yet.', 'Jobs that belong together are submitted as one app: ', h('code', {}, 'fairway app submit')); return; }
+    if (!list.length) { apps.empty('No apps yet.', 'Submit several jobs as one app: ', h('code', {}, 'fairway app submit')); return; }
     const active = (a) => a.running + a.waiting > 0;
     const sorted = [...list].sort((a, b) => active(b) - active(a) || ms(b.submitted) - ms(a.submitted));
     apps.show(h('div', { class: 'scroll' }, h('table', { class: 'list figures' },

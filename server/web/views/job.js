@@ -61,7 +61,7 @@ export function jobView({ state, refreshSoon }, id) {
       return h('p', { class: 'callout' }, h('b', {}, job.state === 'paused' ? 'Paused: ' : 'Waits: '), job.reason.text || job.reason.code, job.state === 'paused' ? null : h('span', { class: 'block' }, 'Expected start: ', expected(job, state.now())));
     }
     if (job.state === 'failed' || (job.exit && job.exit.code && !job.exit.yielded)) {
-      return h('p', { class: 'callout bad' }, h('b', {}, job.state === 'failed' ? 'Failed: ' : 'Last attempt: '), exitText(job.exit) || 'no reason is known');
+      return h('p', { class: 'callout bad' }, h('b', {}, job.state === 'failed' ? 'Failed: ' : 'Last attempt: '), exitText(job.exit) || 'unknown reason');
     }
     return null;
   }
@@ -69,15 +69,15 @@ export function jobView({ state, refreshSoon }, id) {
     if (over.includes(job.state) || !state.mayControl()) return h('div', { class: 'buttons' });
     const paused = job.state === 'paused';
     return h('div', { class: 'buttons' },
-      paused ? command('resume', { yes: 'Resume', text: 'It goes back to the queue and continues from its last checkpoint.' })
-        : command('pause', { yes: 'Pause', text: 'It is asked to save its work, gives its GPUs back and waits until somebody resumes it.' }),
-      command('cancel', { yes: 'Cancel the job', danger: true, text: 'It is asked to stop and ends for good. Its checkpoints and logs are kept.' }));
+      paused ? command('resume', { yes: 'Resume', text: 'The job queues for GPUs again and continues from its last checkpoint.' })
+        : command('pause', { yes: 'Pause', text: 'The job is asked to save a checkpoint, frees its GPUs and waits until it is resumed.' }),
+      command('cancel', { yes: 'Cancel the job', danger: true, text: 'The job is asked to stop and cannot be resumed. Its checkpoints and logs are kept.' }));
   }
   function command(verb, { yes, text, danger = false }) {
     return h('button', {
       type: 'button', key: verb, class: danger ? 'danger' : 'quiet', id: 'do-' + verb,
       onclick: () => confirm({
-        title: verb[0].toUpperCase() + verb.slice(1) + ' ' + name + '?', text, yes, no: 'Leave it as it is', danger,
+        title: verb[0].toUpperCase() + verb.slice(1) + ' ' + name + '?', text, yes, no: 'Back', danger,
         act: async () => { draw(await post(['jobs', id, verb])); refreshSoon(); },
       }),
     }, verb[0].toUpperCase() + verb.slice(1));
@@ -91,10 +91,10 @@ function facts(job, now) {
   const held = (job.held || []).map((x) => x.node + ': ' + x.gpus.join(', ') + (x.milli < 1000 ? ' (' + x.milli / 1000 + ' of each)' : ''));
   return [
     ['Progress', over.includes(job.state) && job.state !== 'finished' ? null : progress(job, now)],
-    ['Holds', heldGPUs(job) ? plural(heldGPUs(job), 'GPU') : holding.includes(job.state) ? '–' : 'nothing'],
+    ['Allocated', heldGPUs(job) ? plural(heldGPUs(job), 'GPU') : holding.includes(job.state) ? '–' : 'nothing'],
     ['Where', held.join('; ')],
-    ['Asked for', sizes(job) + (sizes(job) === '1' ? ' GPU' : ' GPUs')],
-    ['Who', [job.user, job.tenant].filter(Boolean).join(' · ')],
+    ['Requested', sizes(job) + (sizes(job) === '1' ? ' GPU' : ' GPUs')],
+    ['Owner', [job.user, job.tenant].filter(Boolean).join(' · ')],
     ['App', job.app && job.app !== job.id ? job.app : null],
     ['Submitted', moment(ms(job.submitted)) + ' (' + ago(ms(job.submitted), now) + ')'],
     ['Ended', job.ended ? moment(ms(job.ended)) + ' (' + ago(ms(job.ended), now) + ')' : null],
@@ -102,7 +102,7 @@ function facts(job, now) {
     ['Waited', span(seconds(st.waited) + (st.phase === 'pending' ? (now - ms(st.since)) / 1000 : 0))],
     ['Starts', number(st.starts || 0) + (st.preemptions ? ', ' + number(st.preemptions) + ' preempted' : '') + (st.moves ? ', ' + number(st.moves) + ' moved' : '') + (st.failures ? ', ' + number(st.failures) + ' failed' : '')],
     ['Screening', st.screening ? 'on ' + plural(heldGPUs(job), 'GPU') + ', for ' + job.screen : job.screen && !st.proven && !over.includes(job.state) ? 'of ' + job.screen + ' to come' : null],
-    ['Slowdown', st.slowdown ? number(st.slowdown) + ' times as long for a step beside others' : null],
+    ['Slowdown', st.slowdown ? number(st.slowdown) + ' times the step time when alone' : null],
     ['Fair share', job.fair_share ? number(job.fair_share) + ' GPUs' : null],
     ['Fairness (rho)', job.rho ? number(job.rho) + (job.rho > 1.1 ? ', late' : job.rho < 0.95 ? ', ahead' : ', fair') : null],
     ['Last checkpoint', st.checkpoint ? ago(ms(st.checkpoint), now) : null],

@@ -35,8 +35,8 @@ export function jobsView({ state, refreshSoon }) {
       const jobs = page.jobs || [];
       list.title('Jobs', h('span', { class: 'count' }, number(page.total)));
       if (jobs.length) list.show(h('div', { class: 'scroll' }, allTable(jobs, state.now())), pages.bar(page));
-      else if (search || group !== 'all') list.empty('No job fits.', 'Try another word or another state.');
-      else list.empty('There are no jobs yet.', 'Submit one: ', h('code', {}, 'fairway submit --gpus 1 -- python train.py'));
+      else if (search || group !== 'all') list.empty('No matching jobs.', 'Try another text or state.');
+      else list.empty('No jobs yet.', 'Submit one: ', h('code', {}, 'fairway submit --gpus 1 -- python train.py'));
     });
   }
   return { title: 'Jobs', element, refresh, close: () => asking?.abort() };

@@ -22,7 +22,7 @@ export function nodesView({ state, refreshSoon }) {
       const nodes = x.nodes || [];
       list.title('Nodes', h('span', { class: 'count' }, number(nodes.length)));
       if (nodes.length) list.show(h('div', { class: 'nodes' }, nodes.map(card)));
-      else list.empty('No machine has joined yet.', 'The daemon looks for GPUs when it starts; without any it offers CPU slots.');
+      else list.empty('No nodes yet.', 'The daemon detects GPUs when it starts; without GPUs it offers CPU slots.');
     });
   }
   function card(node) {
@@ -40,15 +40,15 @@ export function nodesView({ state, refreshSoon }) {
     const q = node.quarantine;
     if (!q) return null;
     const out = nodeState(node) === 'cordoned';
-    return h('p', { class: 'callout' + (out ? ' bad' : '') }, h('b', {}, out ? 'Quarantined until ' + moment(ms(q.until)) + ': ' : 'Looks broken, but stays in use: '), q.why);
+    return h('p', { class: 'callout' + (out ? ' bad' : '') }, h('b', {}, out ? 'Quarantined until ' + moment(ms(q.until)) + ': ' : 'Looks faulty but stays in use: '), q.why);
   }
   function cordon(node, cordoned) {
     const to = cordoned ? 'ready' : 'cordoned';
     return h('button', {
       type: 'button', class: 'quiet',
       onclick: () => confirm({
-        title: cordoned ? 'Take ' + node.name + ' back?' : 'Cordon ' + node.name + '?', yes: cordoned ? 'Take it back' : 'Cordon', no: 'Leave it',
-        text: cordoned ? 'Jobs may start on it again.' : 'What runs on it goes on; nothing new starts there until it is taken back.',
+        title: cordoned ? 'Take ' + node.name + ' back?' : 'Cordon ' + node.name + '?', yes: cordoned ? 'Uncordon' : 'Cordon', no: 'Cancel',
+        text: cordoned ? 'New jobs may start on it again.' : 'Running jobs stay; no new jobs start until it is uncordoned.',
         act: async () => { await put(['nodes', node.name], { state: to }); refreshSoon(); },
       }),
     }, cordoned ? 'Uncordon' : 'Cordon');
@@ -61,7 +61,7 @@ export function nodesView({ state, refreshSoon }) {
         h('span', { class: 'slot-jobs' }, (slot.jobs || []).length ? slot.jobs.map((j, i) => [i ? ', ' : '', jobLink(j, named.get(j))]) : h('span', { class: 'soft' }, nodeState(node) === 'down' ? '' : 'free')),
         use && (use.power_w || use.temp_c) ? h('span', { class: 'sub' }, [use.power_w ? number(use.power_w) + ' W' : null, use.temp_c ? number(use.temp_c) + ' °C' : null].filter(Boolean).join(' · ')) : null),
       use ? [meter('busy', use.util, percent(use.util)), use.memory_total ? meter('memory', use.memory_used / use.memory_total, bytes(use.memory_used) + ' / ' + bytes(use.memory_total)) : null] : h('p', { class: 'sub' }, nodeState(node) === 'down' ? 'not there' : 'not measured'),
-      strangers.length ? h('p', { class: 'sub warn-text' }, plural(strangers.length, 'process', 'processes') + ' not of Fairway: ' + strangers.slice(0, 4).map((p) => p.pid + ' (' + bytes(p.memory) + ')').join(', ')) : null);
+      strangers.length ? h('p', { class: 'sub warn-text' }, plural(strangers.length, 'process', 'processes') + ' not started by Fairway: ' + strangers.slice(0, 4).map((p) => p.pid + ' (' + bytes(p.memory) + ')').join(', ')) : null);
   }
   return { title: 'Nodes', element, refresh };
 }

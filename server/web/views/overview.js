@@ -33,7 +33,7 @@ export function overview({ state }) {
     const byID = new Map(jobs.map((j) => [j.id, j]));
     forget(jobs.map((j) => j.app || j.id));
     const grid = () => gpuGrid({ nodes, jobs: byID, now, at, move: (to) => { if (to.join() !== at.join()) { at = to; gpus.show(grid()); } } });
-    if (!nodes.length) gpus.empty('No machine has joined yet.', 'The daemon looks for GPUs when it starts; without any it offers CPU slots. See the log of fairway up.');
+    if (!nodes.length) gpus.empty('No nodes yet.', 'The daemon detects GPUs when it starts; without GPUs it offers CPU slots. See the log of fairway up.');
     else gpus.show(grid());
   }
 
@@ -67,13 +67,13 @@ export function overview({ state }) {
   function drawRunning(page) {
     running.title('Running', h('span', { class: 'count' }, number(page.total)));
     if (jobs.length) running.show(h('div', { class: 'scroll' }, runningTable(jobs, state.now())));
-    else running.empty('Nothing runs.', last?.waiting ? 'Jobs wait: the queue below says for what.' : 'Submitted jobs appear here as soon as they have GPUs.');
+    else running.empty('No running jobs.', last?.waiting ? 'The queue below shows why jobs wait.' : 'Jobs appear here when they get GPUs.');
   }
   function drawQueue(page) {
     queue.title('Queue', h('span', { class: 'count' }, number(page.total)));
     const list = page.jobs || [];
     if (!list.length) {
-      queue.empty('Nobody waits.', 'Submit a job: ', h('code', {}, 'fairway submit --gpus 1 -- python train.py'));
+      queue.empty('No waiting jobs.', 'Submit a job: ', h('code', {}, 'fairway submit --gpus 1 -- python train.py'));
       return;
     }
     const all = list.length === page.total;
@@ -87,7 +87,7 @@ export function overview({ state }) {
     const names = namesIn(page.records || []);
     for (const j of jobs) if (j.name) names.set(j.id, j.name);
     if (list.length) events.show(eventList(list, names));
-    else events.empty('Nothing has happened lately.');
+    else events.empty('No recent events.');
   }
   return { title: 'Overview', element, refresh };
 }

@@ -15,10 +15,10 @@ export function policyView({ state, refreshSoon }) {
   const current = panel('Policy');
   const others = panel('All policies', { plain: true });
   const result = keep(h('div', { class: 'dry', 'aria-live': 'polite' }));
-  const words = h('input', { id: 'policy-spec', list: 'policy-names', placeholder: 'tiresias:gittins', autocomplete: 'off', spellcheck: 'false', maxlength: 4096, 'aria-label': 'Another policy: name, variants and knobs' });
+  const words = h('input', { id: 'policy-spec', list: 'policy-names', placeholder: 'tiresias:gittins', autocomplete: 'off', spellcheck: 'false', maxlength: 4096, 'aria-label': 'Policy name, variants and knobs' });
   const names = h('datalist', { id: 'policy-names' });
   const form = keep(h('form', { class: 'inline', onsubmit: (e) => { e.preventDefault(); dryRun(words.value.trim()); } },
-    h('label', { for: 'policy-spec' }, 'What if it were '), words, names, h('button', { type: 'submit', class: 'primary' }, 'Try it')));
+    h('label', { for: 'policy-spec' }, 'Policy '), words, names, h('button', { type: 'submit', class: 'primary' }, 'Dry run')));
   const element = h('div', { class: 'page' }, h('h1', { class: 'sr' }, 'Policy'), current.element, others.element);
 
   async function refresh() {
@@ -26,7 +26,7 @@ export function policyView({ state, refreshSoon }) {
       fill(current, get(['policy']), (x) => {
         now = x.policy;
         current.show(h('p', { class: 'policy-now' }, h('code', {}, now)),
-          state.isAdmin() ? [h('p', { class: 'hint' }, 'A policy is a name, then variants and knobs after colons. A dry run shows what another policy would do first; nothing changes.'), form, result] : h('p', { class: 'hint' }, 'An admin can try other policies here, and switch.'));
+          state.isAdmin() ? [h('p', { class: 'hint' }, 'A policy is a name with variants and knobs after colons. A dry run shows what another policy would do now, without switching.'), form, result] : h('p', { class: 'hint' }, 'Admins can preview and switch policies here.'));
       }),
       list.length ? null : fill(others, get(['policies']), (x) => { list = x.policies || []; show(names, list.flatMap((p) => [p.name, ...variants(p).map((v) => p.name + ':' + v.name)]).map((n) => h('option', { value: n }))); }),
     ]);
@@ -49,12 +49,12 @@ export function policyView({ state, refreshSoon }) {
       h('h3', {}, (change.to || spec) + ' would now ', h('span', { class: 'sums' }, actions.length ? 'start ' + plural(change.starts, 'job') + ', stop ' + change.stops + ', move ' + change.moves : 'change nothing')),
       actions.length ? h('ul', {}, actions.slice(0, 50).map((a) => h('li', {}, a))) : null,
       actions.length > 50 ? h('p', { class: 'note' }, 'and ' + (actions.length - 50) + ' more') : null,
-      h('div', { class: 'buttons' }, h('button', { type: 'button', class: 'primary', id: 'policy-switch', onclick: () => switchTo(spec, change) }, 'Switch to it')));
+      h('div', { class: 'buttons' }, h('button', { type: 'button', class: 'primary', id: 'policy-switch', onclick: () => switchTo(spec, change) }, 'Switch')));
   }
   function switchTo(spec, change) {
     confirm({
       title: 'Switch to ' + spec + '?', yes: 'Switch', no: 'Keep ' + (now || 'this one'),
-      text: 'It decides from now on, and begins with ' + plural(change.starts, 'start') + ', ' + plural(change.stops, 'stop') + ' and ' + plural(change.moves, 'move') + '.',
+      text: 'It takes effect at once and begins with ' + plural(change.starts, 'start') + ', ' + plural(change.stops, 'stop') + ' and ' + plural(change.moves, 'move') + '.',
       act: async () => { await put(['policy'], { policy: spec, dry_run: false }); show(result, h('p', { class: 'callout good' }, 'The policy is now ' + spec + '.')); refreshSoon(); },
     });
   }
@@ -73,9 +73,9 @@ export function policyView({ state, refreshSoon }) {
 
 // needs says what a policy has to know beyond what jobs ask for.
 function needs(p) {
-  if (p.oracle) return 'only in the simulator: it plans with true step times and lengths';
-  if (p.losses) return 'works with jobs whose agents report losses and step times';
-  return p.agents ? 'works with jobs whose agents report how they train' : '';
+  if (p.oracle) return 'simulator only: an oracle that knows true step times and lengths';
+  if (p.losses) return 'needs jobs whose agents report losses and step times';
+  return p.agents ? 'needs jobs whose agents report training progress' : '';
 }
 
 const variants = (p) => p.variants || [];

@@ -138,7 +138,7 @@ class Run:
                 self._prepare(config)
                 yield self._source.move(examples)
                 if self._waiting:
-                    raise RuntimeError("step(loss) was not called for the examples that were handed out before")
+                    raise RuntimeError("step(loss) was not called for the previous batch")
                 if self._micro == 0 and (self.loop.finished or self.loop.config != config):
                     break
         self.loop.end()
@@ -149,7 +149,7 @@ class Run:
         out last) and, when the batch is complete, steps the optimiser. Returns
         whether it did. Reports the loss."""
         if not self._waiting:
-            raise RuntimeError("step(loss) was called twice for the same examples")
+            raise RuntimeError("step(loss) was called twice for the same batch")
         self._waiting = False
         config = self.loop.config
         count = config.accum + 1
@@ -259,7 +259,7 @@ class Run:
                 part.load_state_dict(state[name])
         env = self.agent.env
         checkpoints.set_random_state(state["random"], env.rank, env.world, self._seed + self.loop.position)
-        log.info("goes on after %d examples with %d processes", self.loop.position, env.world)
+        log.info("resuming after %d examples with %d processes", self.loop.position, env.world)
         return True
 
 

@@ -30,7 +30,7 @@ class Source:
         if isinstance(data, DataLoader):
             self.dataset = data.dataset
             if not isinstance(data.sampler, (RandomSampler, SequentialSampler)):
-                log.warning("the loader's sampler is not used: the order is a seeded shuffle that can be resumed")
+                log.warning("ignoring the loader's sampler: Fairway uses a seeded shuffle that can be resumed")
             self.batch_size = data.batch_size or 0
             self._options.update(
                 pin_memory=data.pin_memory,
@@ -42,7 +42,7 @@ class Source:
             if data.num_workers > 0:
                 self._options["prefetch_factor"] = data.prefetch_factor
         if isinstance(self.dataset, IterableDataset) or not hasattr(self.dataset, "__len__"):
-            raise TypeError("the data set has no length; want one with __len__ and __getitem__, whose order can be kept")
+            raise TypeError("the data set has no length; want one with __len__ and __getitem__, so that training can resume in order")
 
     def examples(self, indices: Iterable[list[int]]) -> Iterator[Any]:
         """The collated examples of each list of indices. Workers may be ahead
