@@ -21,7 +21,7 @@ func newTenants() *cobra.Command {
 		Use:   "tenants",
 		Short: "List tenants with their shares, or change one",
 		Long: `List tenants: allocated GPUs, share by weight, worst finish-time fairness (rho) of
-their jobs, and total use since the daemon's first start.` + exitHelp,
+their apps, and total use since the daemon's first start.` + exitHelp,
 		Example: `  fairway tenants
   fairway tenants set vision --weight 2 --quota 8 --borrow`,
 		Args: noArguments,
