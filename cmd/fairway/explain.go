@@ -54,7 +54,7 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 	head.print(w, "", v.width)
 	fmt.Fprintln(w)
 	g := grid{wrap: true}
-	explainRequest(&g, j, v.now)
+	explainRequest(&g, j, e.Policy, v.now)
 	if j.Status.Phase == sched.Pending {
 		explainWait(&g, e, v.now)
 	}
@@ -77,7 +77,7 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 }
 
 // explainRequest says what was asked for, by whom and when.
-func explainRequest(g *grid, j api.Job, now time.Time) {
+func explainRequest(g *grid, j api.Job, policy string, now time.Time) {
 	g.add("submitted", fmt.Sprintf("%s (%s ago) by %s, tenant %s, app %s", clock(now, j.Submitted), brief(now.Sub(j.Submitted)),
 		orDash(j.User), orDash(string(j.Tenant)), orDash(string(j.App))))
 	asked := wants(j) + " GPUs"
@@ -100,7 +100,7 @@ func explainRequest(g *grid, j api.Job, now time.Time) {
 	if j.Shareable {
 		asked += ", may share GPUs"
 	}
-	if j.Spec.Screen > 0 && !j.Status.ProbationPassed {
+	if j.Spec.Screen > 0 && !j.Status.ProbationPassed && strings.Contains(policy, screenLayer) {
 		asked += ", screened for " + j.Spec.Screen.String() + " first"
 	}
 	if j.Priority != 0 {
