@@ -4,10 +4,10 @@
 // Package constraint knows where the pods of a template may run: on the nodes that
 // its nodeSelector and its node affinity select, and whose taints it tolerates.
 //
-// The scheduler does not know labels and taints. It knows marks: a job needs one,
-// nodes bear some. Every constraint has a mark of its own, made from what it says,
-// so that jobs that say the same need the same mark. Who follows the nodes gives
-// each the marks of the constraints that it satisfies; a Registry tells which
+// The scheduler does not know the labels and taints of Kubernetes. It has labels of its
+// own (sched.Node.Labels): a job selects one, nodes have some. Every constraint has a
+// label made from what it says, so jobs that say the same select the same label. Package nodes gives
+// each the labels of the constraints that it satisfies; a Registry tells which
 // constraints there are.
 package constraint
 
@@ -123,9 +123,9 @@ func (c Constraint) Empty() bool {
 	return len(c.NodeSelector) == 0 && len(c.Affinity) == 0 && len(c.Tolerations) == 0
 }
 
-// Mark returns the name that a job with this constraint needs and nodes that satisfy
-// it bear; empty for the empty constraint.
-func (c Constraint) Mark() string {
+// Label returns the name that a job with this constraint needs and nodes that satisfy
+// it have; empty for the empty constraint.
+func (c Constraint) Label() string {
 	if c.Empty() {
 		return ""
 	}

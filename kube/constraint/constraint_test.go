@@ -59,24 +59,24 @@ func TestTolerates(t *testing.T) {
 		return corev1.Taint{Key: key, Value: value, Effect: effect}
 	}
 	for name, c := range map[string]struct {
-		taints  []corev1.Taint
-		with    []corev1.Toleration
-		repels  bool
-		admits  bool
-		noMarks bool
+		taints   []corev1.Taint
+		with     []corev1.Toleration
+		repels   bool
+		admits   bool
+		noLabels bool
 	}{
-		"none":           {admits: true, noMarks: true},
-		"not tolerated":  {taints: []corev1.Taint{taint("team", "x", "NoSchedule")}, repels: true, noMarks: true},
+		"none":           {admits: true, noLabels: true},
+		"not tolerated":  {taints: []corev1.Taint{taint("team", "x", "NoSchedule")}, repels: true, noLabels: true},
 		"equal":          {taints: []corev1.Taint{taint("team", "x", "NoSchedule")}, with: []corev1.Toleration{{Key: "team", Value: "x"}}, repels: true, admits: true},
 		"another value":  {taints: []corev1.Taint{taint("team", "x", "NoSchedule")}, with: []corev1.Toleration{{Key: "team", Value: "y"}}, repels: true},
 		"exists":         {taints: []corev1.Taint{taint("team", "x", "NoExecute")}, with: []corev1.Toleration{{Key: "team", Operator: "Exists"}}, repels: true, admits: true},
 		"everything":     {taints: []corev1.Taint{taint("team", "x", "NoExecute")}, with: []corev1.Toleration{{Operator: "Exists"}}, repels: true, admits: true},
 		"another effect": {taints: []corev1.Taint{taint("team", "x", "NoExecute")}, with: []corev1.Toleration{{Key: "team", Operator: "Exists", Effect: "NoSchedule"}}, repels: true},
 		"one of two":     {taints: []corev1.Taint{taint("team", "x", "NoSchedule"), taint("new", "", "NoSchedule")}, with: []corev1.Toleration{{Key: "team", Operator: "Exists"}}, repels: true},
-		"soft":           {taints: []corev1.Taint{taint("team", "x", "PreferNoSchedule")}, with: []corev1.Toleration{{Key: "team", Operator: "Exists", Effect: "PreferNoSchedule"}}, admits: true, noMarks: true},
-		"gpu":            {taints: []corev1.Taint{taint("nvidia.com/gpu", "present", "NoSchedule")}, with: []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: "Exists"}}, admits: true, noMarks: true},
-		"configured":     {taints: []corev1.Taint{taint("spot", "", "NoSchedule")}, admits: true, noMarks: true},
-		"a state":        {taints: []corev1.Taint{taint(corev1.TaintNodeUnreachable, "", "NoExecute")}, admits: true, noMarks: true},
+		"soft":           {taints: []corev1.Taint{taint("team", "x", "PreferNoSchedule")}, with: []corev1.Toleration{{Key: "team", Operator: "Exists", Effect: "PreferNoSchedule"}}, admits: true, noLabels: true},
+		"gpu":            {taints: []corev1.Taint{taint("nvidia.com/gpu", "present", "NoSchedule")}, with: []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: "Exists"}}, admits: true, noLabels: true},
+		"configured":     {taints: []corev1.Taint{taint("spot", "", "NoSchedule")}, admits: true, noLabels: true},
+		"a state":        {taints: []corev1.Taint{taint(corev1.TaintNodeUnreachable, "", "NoExecute")}, admits: true, noLabels: true},
 	} {
 		n := &corev1.Node{Spec: corev1.NodeSpec{Taints: c.taints}}
 		of := rules.Of(&corev1.PodSpec{Tolerations: c.with})
@@ -84,14 +84,14 @@ func TestTolerates(t *testing.T) {
 		for _, x := range c.taints {
 			repels = repels || rules.Repels(x)
 		}
-		if repels != c.repels || rules.Admits(of, n) != c.admits || (of.Mark() == "") != c.noMarks {
-			t.Errorf("%s: repels %t, admits %t, mark %q; want %t, %t, no mark: %t", name, repels, rules.Admits(of, n), of.Mark(), c.repels, c.admits, c.noMarks)
+		if repels != c.repels || rules.Admits(of, n) != c.admits || (of.Label() == "") != c.noLabels {
+			t.Errorf("%s: repels %t, admits %t, label %q; want %t, %t, no label: %t", name, repels, rules.Admits(of, n), of.Label(), c.repels, c.admits, c.noLabels)
 		}
 	}
 }
 
-// TestMark: what means the same has the same mark, and what does not has not.
-func TestMark(t *testing.T) {
+// TestLabel: what means the same has the same label, and what does not has not.
+func TestLabel(t *testing.T) {
 	seconds := int64(9)
 	same := [][]corev1.PodSpec{
 		{required(term("a", corev1.NodeSelectorOpIn, "x", "y"), term("b", corev1.NodeSelectorOpExists)), required(term("b", corev1.NodeSelectorOpExists), term("a", corev1.NodeSelectorOpIn, "y", "x"))},
@@ -100,20 +100,20 @@ func TestMark(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for i, group := range same {
-		mark := rules.Of(&group[0]).Mark()
-		if err := sched.CheckLabel(mark); err != nil || seen[mark] {
-			t.Errorf("group %d: mark %q: %v; want one of its own", i, mark, err)
+		label := rules.Of(&group[0]).Label()
+		if err := sched.CheckLabel(label); err != nil || seen[label] {
+			t.Errorf("group %d: label %q: %v; want one of its own", i, label, err)
 		}
-		seen[mark] = true
+		seen[label] = true
 		for k := range group {
-			if got := rules.Of(&group[k]).Mark(); got != mark {
-				t.Errorf("group %d: mark of the other form is %q; want %q", i, got, mark)
+			if got := rules.Of(&group[k]).Label(); got != label {
+				t.Errorf("group %d: label of the other form is %q; want %q", i, got, label)
 			}
 		}
 	}
 	// The fingerprint is in journals: it must not change.
-	if got := rules.Of(&corev1.PodSpec{NodeSelector: map[string]string{"disk": "fast"}}).Mark(); got != "c-ee409277c81c" {
-		t.Errorf("the mark of nodeSelector {disk=fast} is %q", got)
+	if got := rules.Of(&corev1.PodSpec{NodeSelector: map[string]string{"disk": "fast"}}).Label(); got != "c-ee409277c81c" {
+		t.Errorf("the label of nodeSelector {disk=fast} is %q", got)
 	}
 }
 
@@ -148,28 +148,28 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("a constraint that is known: %v", err)
 	}
 	r.Drop("job0")
-	if mark := with(0).Mark(); r.Words(mark) != "nodeSelector {n=0}" {
-		t.Errorf("words of a constraint in use: %q", r.Words(mark))
+	if label := with(0).Label(); r.Words(label) != "nodeSelector {n=0}" {
+		t.Errorf("words of a constraint in use: %q", r.Words(label))
 	}
 	r.Drop("alike")
-	if mark := with(0).Mark(); r.Words(mark) != "" {
-		t.Errorf("words of a constraint that nobody uses: %q", r.Words(mark))
+	if label := with(0).Label(); r.Words(label) != "" {
+		t.Errorf("words of a constraint that nobody uses: %q", r.Words(label))
 	}
-	mark, err := r.Use("one more", with(Most))
+	label, err := r.Use("one more", with(Most))
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-r.Changed()
 	done := make(chan struct{})
 	go func() {
-		r.Await(context.Background(), mark)
+		r.Await(context.Background(), label)
 		close(done)
 	}()
 	list, version := r.List()
 	r.Told(version - 1)
 	select {
 	case <-done:
-		t.Error("waited for no marks at all")
+		t.Error("waited for no labels at all")
 	case <-time.After(20 * time.Millisecond):
 	}
 	r.Told(version)

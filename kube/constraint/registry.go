@@ -19,16 +19,16 @@ const Most = 256
 const patience = 5 * time.Second
 
 // Registry knows the constraints of the jobs that are there. Who submits jobs adds
-// to it; who follows the nodes gives them the marks, and says so.
+// to it; who follows the nodes gives them the labels, and says so.
 type Registry struct {
 	Rules
 	changed chan struct{} // of one
 
 	mu      sync.Mutex
-	users   map[string]string // by user: the mark it uses
-	all     map[string]*entry // by mark
+	users   map[string]string // by user: the label it uses
+	all     map[string]*entry // by label
 	version uint64            // grows with every change
-	told    uint64            // the version whose marks the nodes bear
+	told    uint64            // the version whose labels the nodes have
 	news    chan struct{}     // closed when told grows
 	filled  chan struct{}     // closed when all that was there at the start was added
 }
@@ -49,28 +49,28 @@ func NewRegistry(r Rules) *Registry {
 }
 
 // Use says that somebody has a constraint, instead of the one it had before, and
-// returns the mark of it.
-func (r *Registry) Use(user string, c Constraint) (mark string, err error) {
-	mark = c.Mark()
+// returns the label of it.
+func (r *Registry) Use(user string, c Constraint) (label string, err error) {
+	label = c.Label()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.users[user] == mark {
-		return mark, nil
+	if r.users[user] == label {
+		return label, nil
 	}
-	if mark != "" && r.all[mark] == nil {
+	if label != "" && r.all[label] == nil {
 		if len(r.all) >= Most {
 			return "", fmt.Errorf("there are %d different sets of nodeSelector, node affinity and tolerations already; want at most that many at a time", Most)
 		}
 		r.version++
-		r.all[mark] = &entry{Constraint: c, since: r.version}
+		r.all[label] = &entry{Constraint: c, since: r.version}
 		r.poke()
 	}
 	r.drop(user)
-	if mark != "" {
-		r.users[user] = mark
-		r.all[mark].users++
+	if label != "" {
+		r.users[user] = label
+		r.all[label].users++
 	}
-	return mark, nil
+	return label, nil
 }
 
 // Drop says that somebody is gone.
@@ -81,14 +81,14 @@ func (r *Registry) Drop(user string) {
 }
 
 func (r *Registry) drop(user string) {
-	mark := r.users[user]
+	label := r.users[user]
 	delete(r.users, user)
-	e := r.all[mark]
+	e := r.all[label]
 	if e == nil {
 		return
 	}
-	if e.users--; e.users == 0 { // the nodes keep its mark until they are told something else
-		delete(r.all, mark)
+	if e.users--; e.users == 0 { // the nodes keep its label until they are told something else
+		delete(r.all, label)
 		r.version++
 	}
 }
@@ -103,24 +103,24 @@ func (r *Registry) poke() {
 // Changed returns a channel that has a value when there is a new constraint.
 func (r *Registry) Changed() <-chan struct{} { return r.changed }
 
-// List returns the constraints in use, by mark, and which version that is.
-func (r *Registry) List() (list []Marked, version uint64) {
+// List returns the constraints in use, by label, and which version that is.
+func (r *Registry) List() (list []Labelled, version uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for mark, e := range r.all {
-		list = append(list, Marked{mark, e.Constraint})
+	for label, e := range r.all {
+		list = append(list, Labelled{label, e.Constraint})
 	}
-	slices.SortFunc(list, func(a, b Marked) int { return cmp.Compare(a.Mark, b.Mark) })
+	slices.SortFunc(list, func(a, b Labelled) int { return cmp.Compare(a.Label, b.Label) })
 	return list, r.version
 }
 
-// Marked is a constraint with its mark.
-type Marked struct {
-	Mark string
+// Labelled is a constraint with its label.
+type Labelled struct {
+	Label string
 	Constraint
 }
 
-// Told says that the nodes bear the marks of a version.
+// Told says that the nodes have the labels of a version.
 func (r *Registry) Told(version uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,15 +131,15 @@ func (r *Registry) Told(version uint64) {
 	}
 }
 
-// Await waits until the nodes bear a mark, if they satisfy the constraint, so that
+// Await waits until the nodes have a label, if they satisfy the constraint, so that
 // nobody is told that no node does before anybody has looked. It does not wait for
 // long: the job is placed later then.
-func (r *Registry) Await(ctx context.Context, mark string) {
+func (r *Registry) Await(ctx context.Context, label string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		r.mu.Lock()
-		e, news := r.all[mark], r.news
+		e, news := r.all[label], r.news
 		done := e == nil || e.since <= r.told
 		r.mu.Unlock()
 		if done {
@@ -153,11 +153,11 @@ func (r *Registry) Await(ctx context.Context, mark string) {
 	}
 }
 
-// Words says for people what a mark stands for; empty: it is not known.
-func (r *Registry) Words(mark string) string {
+// Words says for people what a label stands for; empty: it is not known.
+func (r *Registry) Words(label string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e := r.all[mark]; e != nil {
+	if e := r.all[label]; e != nil {
 		return e.String()
 	}
 	return ""
@@ -175,7 +175,7 @@ func (r *Registry) Filled() {
 }
 
 // AwaitFilled waits until all that was there at the start was added, though not for
-// long: without it, nodes would lose their marks for a moment after a restart.
+// long: without it, nodes would lose their labels for a moment after a restart.
 func (r *Registry) AwaitFilled(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -15,18 +15,18 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// needs returns the mark that the job of an object needs for the nodes that its pods
-// may run on, once the nodes bear it.
+// needs returns the label that the job of an object needs for the nodes that its pods
+// may run on, once the nodes have it.
 func (m *Mirror) needs(ctx context.Context, from string, pod *corev1.PodSpec) (string, error) {
 	if m.Constraints == nil || pod == nil {
 		return "", nil
 	}
-	mark, err := m.Constraints.Use(from, m.Constraints.Of(pod))
+	label, err := m.Constraints.Use(from, m.Constraints.Of(pod))
 	if err != nil {
 		return "", api.Errorf(api.TooMany, "%w", err)
 	}
-	m.Constraints.Await(ctx, mark)
-	return mark, nil
+	m.Constraints.Await(ctx, label)
+	return label, nil
 }
 
 // unneeded says that no job of an object needs anything any more.
@@ -79,7 +79,7 @@ func (m *Mirror) recallNeeds(ctx context.Context) error {
 	return nil
 }
 
-// describe puts what the template says in the place of the mark that stands for it.
+// describe puts what the template says in the place of the label that stands for it.
 func (m *Mirror) describe(job *api.Job) {
 	if m.Constraints == nil || job.Reason == nil {
 		return
@@ -89,14 +89,14 @@ func (m *Mirror) describe(job *api.Job) {
 	job.Reason = &r
 }
 
-// worded puts what a template says in the place of the mark that stands for it in a
+// worded puts what a template says in the place of the label that stands for it in a
 // text.
-func (m *Mirror) worded(mark, text string) string {
+func (m *Mirror) worded(label, text string) string {
 	if m.Constraints == nil {
 		return text
 	}
-	if words := m.Constraints.Words(mark); mark != "" && words != "" {
-		text = strings.NewReplacer("nodes with the label "+mark, "nodes that satisfy "+words, "has the label "+mark, "satisfies "+words).Replace(text)
+	if words := m.Constraints.Words(label); label != "" && words != "" {
+		text = strings.NewReplacer("nodes with the label "+label, "nodes that satisfy "+words, "has the label "+label, "satisfies "+words).Replace(text)
 	}
 	return strings.ReplaceAll(text, "not counting nodes dedicated to jobs that select them", "besides nodes with taints that its template does not tolerate")
 }

@@ -84,7 +84,7 @@ func TestWhereJobsRun(t *testing.T) {
 	}
 	for _, j := range w.jobs(ns) {
 		if want := j.Name != "plain"; (j.Selector != "") != want {
-			t.Errorf("job %s needs the mark %q; want one: %t", j.Name, j.Selector, want)
+			t.Errorf("job %s needs the label %q; want one: %t", j.Name, j.Selector, want)
 		}
 		if j.Name == "picky" {
 			if view, err = service.Job(cluster, j.ID); err != nil || view.Reason == nil || view.Reason.Text != picky.Status.Why {

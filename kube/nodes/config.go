@@ -21,7 +21,7 @@ import (
 // LabelIgnore, with the value true, keeps a node out of Fairway's hands.
 const LabelIgnore = "fairway.dev/ignore"
 
-// LabelPool names a pool that a node belongs to. The node bears the name as a mark:
+// LabelPool names a pool that a node belongs to. The node has the name as a label:
 // a layer of the policy may be told to use the nodes of a pool.
 const LabelPool = v1alpha1.LabelPool
 
@@ -48,7 +48,7 @@ type Config struct {
 	// Tolerated are the keys of taints that keep other pods off GPU nodes, and not
 	// those of Fairway, besides Resources.
 	Tolerated []string
-	// Constraints are those of the jobs there are: nodes bear the marks of those that
+	// Constraints are those of the jobs there are: nodes have the labels of those that
 	// they satisfy. Nil: there are none.
 	Constraints *constraint.Registry
 	// Pin says that device plugins name GPUs to containers by the variable

@@ -26,11 +26,11 @@
 //
 // # Labels and taints
 //
-// A node bears the mark of every constraint of a job (see package constraint) that it
+// A node has the label of every constraint of a job (see package constraint) that it
 // satisfies: the scheduler puts the job nowhere else. A node with a taint NoSchedule or
 // NoExecute is kept for jobs that tolerate it. Taints that keep other pods off GPU
 // nodes do not count: those named like a GPU resource, and those that the
-// configuration names. The label fairway.dev/pool gives a node its value as a mark.
+// configuration names. The label fairway.dev/pool gives a node its value as a label.
 //
 // # Shared GPUs
 //

@@ -26,7 +26,7 @@ type facts struct {
 	memory   int64
 	labels   map[string]string
 	taints   []corev1.Taint
-	marked   uint64 // 1 + the version of the constraints that its marks are of; 0: they are not known
+	marked   uint64 // 1 + the version of the constraints that its labels are of; 0: they are not known
 	// unready is since when the node has not been ready; zero: it is.
 	unready time.Time
 }
@@ -104,24 +104,24 @@ func unreadySince(n *corev1.Node) time.Time {
 	return n.CreationTimestamp.Time // its kubelet has not said anything yet
 }
 
-// mark gives the node the marks of the constraints that it satisfies, and of its pool.
-func (f *facts) mark(rules constraint.Rules, all []constraint.Marked, version uint64) {
+// setLabels gives the node the labels of the constraints that it satisfies, and of its pool.
+func (f *facts) setLabels(rules constraint.Rules, all []constraint.Labelled, version uint64) {
 	if f.marked == version+1 {
 		return
 	}
 	f.marked = version + 1
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.node.Name, Labels: f.labels}, Spec: corev1.NodeSpec{Taints: f.taints}}
-	var marks []string // a new list: the state has the old one
+	var labels []string // a new list: the state has the old one
 	for _, c := range all {
 		if rules.Admits(c.Constraint, n) {
-			marks = append(marks, c.Mark)
+			labels = append(labels, c.Label)
 		}
 	}
 	if pool := f.labels[LabelPool]; sched.CheckLabel(pool) == nil {
-		marks = append(marks, pool)
+		labels = append(labels, pool)
 	}
-	slices.Sort(marks)
-	f.node.Labels = slices.Compact(marks)
+	slices.Sort(labels)
+	f.node.Labels = slices.Compact(labels)
 }
 
 // with returns the node as the state sees it, with what others use of it, and

@@ -240,7 +240,7 @@ func (w *Watcher) poke() {
 }
 
 // list returns the nodes as they are now, by name, when they change by themselves,
-// and which constraints they bear the marks of.
+// and which constraints they have the labels of.
 func (w *Watcher) list() (out []sched.Node, again time.Time, version uint64) {
 	all, version := w.Constraints.List()
 	w.mu.Lock()
@@ -252,7 +252,7 @@ func (w *Watcher) list() (out []sched.Node, again time.Time, version uint64) {
 		if sum := w.used[name]; sum != nil {
 			others = *sum
 		}
-		f.mark(w.Constraints.Rules, all, version)
+		f.setLabels(w.Constraints.Rules, all, version)
 		n, at := f.with(others, now, w.Grace)
 		if !at.IsZero() && (again.IsZero() || at.Before(again)) {
 			again = at

@@ -12,9 +12,9 @@ import (
 	"github.com/fairway-gpu/fairway/kube/constraint"
 )
 
-// TestMarks: nodes bear the marks of the constraints that they satisfy, as long as
+// TestLabels: nodes have the labels of the constraints that they satisfy, as long as
 // these are in use, and that of their pool.
-func TestMarks(t *testing.T) {
+func TestLabels(t *testing.T) {
 	registry := constraint.NewRegistry(RulesFor(nil, nil))
 	w := New(Config{Constraints: registry})
 	plain, fast, team := nodeOf("a"), nodeOf("b"), nodeOf("c")
@@ -25,16 +25,16 @@ func TestMarks(t *testing.T) {
 	}
 	use := func(user string, pod corev1.PodSpec) string {
 		t.Helper()
-		mark, err := registry.Use(user, registry.Of(&pod))
+		label, err := registry.Use(user, registry.Of(&pod))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return mark
+		return label
 	}
 	onFast := use("x", corev1.PodSpec{NodeSelector: map[string]string{"disk": "fast"}})
 	tolerant := use("y", corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpEqual, Value: "x"}}})
-	if mark := use("z", corev1.PodSpec{}); mark != "" {
-		t.Errorf("the mark of a pod that says nothing is %q; want none", mark)
+	if label := use("z", corev1.PodSpec{}); label != "" {
+		t.Errorf("the label of a pod that says nothing is %q; want none", label)
 	}
 	type seen struct {
 		Marks []string
