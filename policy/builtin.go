@@ -24,11 +24,9 @@ import (
 	"github.com/fairway-gpu/fairway/policy/shockwave"
 	"github.com/fairway-gpu/fairway/policy/sia"
 	"github.com/fairway-gpu/fairway/policy/slaq"
-	"github.com/fairway-gpu/fairway/policy/srsf"
 	"github.com/fairway-gpu/fairway/policy/srtf"
 	"github.com/fairway-gpu/fairway/policy/themis"
 	"github.com/fairway-gpu/fairway/policy/tiresias"
-	"github.com/fairway-gpu/fairway/sched"
 )
 
 // Builtin returns a new table of the policies of this module.
@@ -36,40 +34,63 @@ func Builtin() Registry {
 	r := Registry{}
 	for _, e := range []Entry{
 		Of(About{
-			Name:    "antman",
-			Summary: "quotas run as if alone, other jobs on what they leave of their GPUs",
-			Paper:   "AntMan, OSDI'20",
+			Name:     "antman",
+			Summary:  "quotas run as if alone, other jobs on what they leave of their GPUs",
+			Paper:    "AntMan, OSDI'20",
+			Promises: Drains | NoStarvation,
 		}, antman.Default(), antman.New),
 		Of(About{
-			Name:    "carbyne",
-			Summary: "fair shares as drf; what a job can do without until later goes to the shortest",
-			Paper:   "Carbyne, OSDI'16",
-			Needs:   Needs{Estimates: true},
+			Name:     "carbyne",
+			Summary:  "fair shares as drf; what a job can do without until later goes to the shortest",
+			Paper:    "Carbyne, OSDI'16",
+			Needs:    Needs{Estimates: true},
+			Promises: WorkConserving | Drains | NoStarvation,
 		}, carbyne.Default(), carbyne.New),
-		Of(About{
-			Name:    "drf",
-			Summary: "equal dominant shares of GPUs, CPUs and memory for every tenant",
-			Paper:   "DRF, NSDI'11",
-		}, drf.Default(), drf.New),
 		Varying(About{
-			Name:    "fifo",
-			Summary: "first come first served, never stops a job",
-			Paper:   "EASY backfilling: Lifka, JSSPP'95",
-		}, fifo.Default(), needing(fifo.New, needsOfFIFO),
+			Name:     "drf",
+			Summary:  "equal dominant shares of GPUs, CPUs and memory for every tenant",
+			Paper:    "DRF, NSDI'11",
+			Promises: WorkConserving | Drains | NoStarvation,
+		}, drf.Default(), drf.New, func(c drf.Config, a *About) {
+			if !c.Preempt {
+				a.Promises = a.Promises&^NoStarvation | NeverPreempts
+			}
+		}),
+		Varying(About{
+			Name:     "fifo",
+			Summary:  "first come first served, never stops a job",
+			Paper:    "EASY backfilling: Lifka, JSSPP'95",
+			Promises: Drains | NeverPreempts,
+		}, fifo.Default(), fifo.New, func(c fifo.Config, a *About) {
+			switch c.Backfill {
+			case fifo.Off:
+				a.Promises |= InOrder | NoStarvation
+			case fifo.Easy:
+				a.Promises |= NoDelay | NoStarvation
+				a.Estimates = true
+			case fifo.Greedy:
+				a.Promises |= WorkConserving
+			}
+		},
 			Preset[fifo.Config]{Variant{Name: "backfill", Summary: "a job may overtake if it does not delay the first that waits"},
 				func(c *fifo.Config) { c.Backfill = fifo.Easy }},
 			Preset[fifo.Config]{Variant{Name: "greedy", Summary: "any job that fits may overtake"},
 				func(c *fifo.Config) { c.Backfill = fifo.Greedy }}),
 		Of(About{
-			Name:    "gandiva",
-			Summary: "starts jobs at once: GPUs shared in turns, packing, migration, resizing",
-			Paper:   "Gandiva, OSDI'18",
+			Name:     "gandiva",
+			Summary:  "starts jobs at once: GPUs shared in turns, packing, migration, resizing",
+			Paper:    "Gandiva, OSDI'18",
+			Promises: Drains,
 		}, gandiva.Default(), gandiva.New),
 		Varying(About{
-			Name:    "gavel",
-			Summary: "shares of time on each GPU type by a linear program, in rounds",
-			Paper:   "Gavel, OSDI'20",
-		}, gavel.Default(), needing(gavel.New, needsOfGavel),
+			Name:     "gavel",
+			Summary:  "shares of time on each GPU type by a linear program, in rounds",
+			Paper:    "Gavel, OSDI'20",
+			Needs:    Needs{Agents: true, Losses: true},
+			Promises: WorkConserving | Drains,
+		}, gavel.Default(), gavel.New, func(c gavel.Config, a *About) {
+			a.Estimates = c.Goal != gavel.MaxMin && (c.Goal != gavel.Cost || c.SLO > 0)
+		},
 			Preset[gavel.Config]{Variant{Name: "ftf", Summary: "the least of the largest finish-time fairness"},
 				func(c *gavel.Config) { c.Goal = gavel.FinishTime }},
 			Preset[gavel.Config]{Variant{Name: "makespan", Summary: "the earliest end of the last job"},
@@ -80,96 +101,145 @@ func Builtin() Registry {
 				func(c *gavel.Config) { c.Goal = gavel.Shortest }},
 			Preset[gavel.Config]{Variant{Name: "packing", Summary: "two jobs on the same GPUs where that is expected to pay; with any goal"},
 				func(c *gavel.Config) { c.Sharing = gavel.Packing }}),
+		Varying(About{
+			Name:     "horus",
+			Summary:  "fills GPUs with jobs whose predicted utilisations suit each other, the lightest first",
+			Paper:    "Horus, TPDS'22",
+			Needs:    Needs{Estimates: true},
+			Promises: Drains | NoStarvation | NeverPreempts,
+		}, horus.Default(), horus.New, func(c horus.Config, a *About) {
+			if c.Migrate {
+				a.Promises &^= NeverPreempts
+			}
+		}),
+		Varying(About{
+			Name:     "horus+",
+			Summary:  "as horus, but by classes of jobs, served in proportion to their waits",
+			Paper:    "Horus, TPDS'22",
+			Needs:    Needs{Estimates: true},
+			Promises: Drains | NoStarvation | NeverPreempts,
+		}, horus.Default(), horus.NewPlus, func(c horus.Config, a *About) {
+			if c.Migrate {
+				a.Promises &^= NeverPreempts
+			}
+		}),
 		Of(About{
-			Name:    "horus",
-			Summary: "fills GPUs with jobs whose predicted utilisations suit each other, the lightest first",
-			Paper:   "Horus, TPDS'22",
-			Needs:   Needs{Estimates: true},
-		}, horus.Default(), horus.New),
-		Of(About{
-			Name:    "horus+",
-			Summary: "as horus, but by classes of jobs, served in proportion to their waits",
-			Paper:   "Horus, TPDS'22",
-			Needs:   Needs{Estimates: true},
-		}, horus.Default(), horus.NewPlus),
-		Of(About{
-			Name:    "las",
-			Summary: "the least GPU time so far goes first, in leases",
-			Paper:   "baseline of Themis, NSDI'20",
+			Name:     "las",
+			Summary:  "the least GPU time so far goes first, in leases",
+			Paper:    "baseline of Themis, NSDI'20",
+			Promises: WorkConserving | Drains | NoStarvation,
 		}, las.Default(), las.New),
 		Varying(About{
-			Name:    "optimus",
-			Summary: "every further GPU to the job whose remaining time it shortens most",
-			Paper:   "Optimus, EuroSys'18; oracle form of Pollux, OSDI'21",
-		}, optimus.Default(), needing(optimus.New, needsOfOptimus),
+			Name:     "optimus",
+			Summary:  "every further GPU to the job whose remaining time it shortens most",
+			Paper:    "Optimus, EuroSys'18; oracle form of Pollux, OSDI'21",
+			Promises: WorkConserving | Drains,
+		}, optimus.Default(), optimus.New, func(c optimus.Config, a *About) {
+			a.Needs = Needs{Oracle: true}
+			if c.Form == optimus.Original {
+				a.Needs = Needs{Agents: true, Losses: true}
+			}
+		},
 			Preset[optimus.Config]{Variant{Name: "original", Summary: "with losses and speeds fitted as in its paper, and no oracle"},
 				func(c *optimus.Config) { c.Form = optimus.Original }}),
 		Of(About{
-			Name:    "packing",
-			Summary: "first come first served, several jobs on a GPU wherever their memory fits",
-			Paper:   "baselines of Horus, TPDS'22",
+			Name:     "packing",
+			Summary:  "first come first served, several jobs on a GPU wherever their memory fits",
+			Paper:    "baselines of Horus, TPDS'22",
+			Promises: Drains | NoStarvation | NeverPreempts | InOrder,
 		}, packing.Default(), packing.New,
 			Preset[packing.Config]{Variant{Name: "gandiva", Summary: "by memory and the present utilisation of GPUs"},
 				func(c *packing.Config) { c.By = packing.Gandiva }}),
 		Varying(About{
-			Name:    "philly",
-			Summary: "virtual clusters with quotas, gangs that back off, locality relaxed step by step",
-			Paper:   "Philly, ATC'19",
-		}, philly.Default(), needing(philly.New, needsOfPhilly)),
+			Name:     "philly",
+			Summary:  "virtual clusters with quotas, gangs that back off, locality relaxed step by step",
+			Paper:    "Philly, ATC'19",
+			Promises: Drains,
+		}, philly.Default(), philly.New, func(c philly.Config, a *About) {
+			a.Estimates = c.Relax == philly.Proportional
+			if c.Relax == philly.Off {
+				a.Promises &^= Drains // a job waits for the best place for ever
+			}
+		}),
 		Of(About{
-			Name:    "pollux",
-			Summary: "resizes jobs for the largest goodput, while their agents tune batch sizes",
-			Paper:   "Pollux, OSDI'21",
-			Needs:   Needs{Agents: true},
+			Name:     "pollux",
+			Summary:  "resizes jobs for the largest goodput, while their agents tune batch sizes",
+			Paper:    "Pollux, OSDI'21",
+			Needs:    Needs{Agents: true},
+			Promises: Drains,
 		}, pollux.Default(), pollux.New,
 			Preset[pollux.Config]{Variant{Name: "genetic", Summary: "with the paper's genetic search"},
 				func(c *pollux.Config) { c.Search = pollux.Genetic }}),
 		Of(About{
-			Name:    "quincy",
-			Summary: "the cheapest of all decisions by min-cost flow: waiting, stopping and moving have prices",
-			Paper:   "Quincy, SOSP'09",
+			Name:     "quincy",
+			Summary:  "the cheapest of all decisions by min-cost flow: waiting, stopping and moving have prices",
+			Paper:    "Quincy, SOSP'09",
+			Promises: WorkConserving | Drains | NoStarvation,
 		}, quincy.Default(), quincy.New),
 		Of(About{
-			Name:    "shockwave",
-			Summary: "plans a window of rounds for the progress of all jobs and a short makespan",
-			Paper:   "Shockwave, NSDI'23",
-			Needs:   Needs{Estimates: true},
+			Name:     "shockwave",
+			Summary:  "plans a window of rounds for the progress of all jobs and a short makespan",
+			Paper:    "Shockwave, NSDI'23",
+			Needs:    Needs{Estimates: true},
+			Promises: WorkConserving | Drains | NoStarvation,
 		}, shockwave.Default(), shockwave.New),
 		Of(About{
-			Name:    "slaq",
-			Summary: "every further GPU to the job whose loss it lowers most in the next epoch",
-			Paper:   "SLAQ, SoCC'17",
-			Needs:   Needs{Agents: true, Losses: true},
+			Name:     "slaq",
+			Summary:  "every further GPU to the job whose loss it lowers most in the next epoch",
+			Paper:    "SLAQ, SoCC'17",
+			Needs:    Needs{Agents: true, Losses: true},
+			Promises: WorkConserving | Drains | NoStarvation,
 		}, slaq.Default(), slaq.New),
 		Of(About{
-			Name:    "sia",
-			Summary: "sizes and GPU types of jobs by an integer program over their goodput",
-			Paper:   "Sia, SOSP'23",
-			Needs:   Needs{Agents: true},
+			Name:     "sia",
+			Summary:  "sizes and GPU types of jobs by an integer program over their goodput",
+			Paper:    "Sia, SOSP'23",
+			Needs:    Needs{Agents: true},
+			Promises: Drains,
 		}, sia.Default(), sia.New),
-		Of(About{
-			Name:    "srsf",
-			Summary: "the least GPU time still to come goes first",
-			Paper:   "baseline of Tiresias, NSDI'19",
-			Needs:   Needs{Estimates: true},
-		}, srsf.Default(), srsf.New),
-		Of(About{
-			Name:    "srtf",
-			Summary: "the least run time still to come goes first",
-			Paper:   "baseline of Themis, NSDI'20",
-			Needs:   Needs{Estimates: true},
-		}, srtf.Default(), srtf.New),
-		Of(About{
-			Name:    "themis",
-			Summary: "leases go by auction to the apps that are worst off in finish-time fairness",
-			Paper:   "Themis, NSDI'20",
-			Needs:   Needs{Estimates: true},
-		}, themis.Default(), themis.New),
-		Of(About{
-			Name:    "tiresias",
-			Summary: "queues by GPU time so far, first come first served inside",
-			Paper:   "Tiresias, NSDI'19",
-		}, tiresias.Default(), tiresias.New,
+		Varying(About{
+			Name:     "srsf",
+			Summary:  "the least GPU time still to come goes first",
+			Paper:    "baseline of Tiresias, NSDI'19",
+			Needs:    Needs{Estimates: true},
+			Promises: WorkConserving | Drains,
+		}, srtf.Default(), srtf.NewService, func(c srtf.Config, a *About) {
+			if !c.Preempt {
+				a.Promises |= NeverPreempts
+			}
+		}),
+		Varying(About{
+			Name:     "srtf",
+			Summary:  "the least run time still to come goes first",
+			Paper:    "baseline of Themis, NSDI'20",
+			Needs:    Needs{Estimates: true},
+			Promises: WorkConserving | Drains,
+		}, srtf.Default(), srtf.New, func(c srtf.Config, a *About) {
+			if !c.Preempt {
+				a.Promises |= NeverPreempts
+			}
+		}),
+		Varying(About{
+			Name:     "themis",
+			Summary:  "leases go by auction to the apps that are worst off in finish-time fairness",
+			Paper:    "Themis, NSDI'20",
+			Needs:    Needs{Estimates: true},
+			Promises: Drains,
+		}, themis.Default(), themis.New, func(c themis.Config, a *About) {
+			if c.Slowdown >= themis.SpreadSlowdown {
+				a.Promises |= WorkConserving
+			}
+		}),
+		Varying(About{
+			Name:     "tiresias",
+			Summary:  "queues by GPU time so far, first come first served inside",
+			Paper:    "Tiresias, NSDI'19",
+			Promises: WorkConserving | Drains,
+		}, tiresias.Default(), tiresias.New, func(c tiresias.Config, a *About) {
+			if c.Promote > 0 {
+				a.Promises |= NoStarvation
+			}
+		},
 			Preset[tiresias.Config]{Variant{Name: "gittins", Summary: "by Gittins index inside a queue, from a sample of job lengths"},
 				func(c *tiresias.Config) { c.Order = tiresias.Gittins }}),
 		Layered(About{
@@ -199,27 +269,4 @@ func Builtin() Registry {
 		r[e.Key()] = e
 	}
 	return r
-}
-
-// needing makes a constructor for Varying of a plain one.
-func needing[C any](build func(C) (sched.Policy, error), needs func(C) Needs) func(C) (sched.Policy, Needs, error) {
-	return func(c C) (sched.Policy, Needs, error) {
-		p, err := build(c)
-		return p, needs(c), err
-	}
-}
-
-func needsOfFIFO(c fifo.Config) Needs { return Needs{Estimates: c.Backfill == fifo.Easy} }
-
-func needsOfGavel(c gavel.Config) Needs {
-	return Needs{Agents: true, Losses: true, Estimates: c.Goal != gavel.MaxMin && (c.Goal != gavel.Cost || c.SLO > 0)}
-}
-
-func needsOfPhilly(c philly.Config) Needs { return Needs{Estimates: c.Relax == philly.Proportional} }
-
-func needsOfOptimus(c optimus.Config) Needs {
-	if c.Form == optimus.Original {
-		return Needs{Agents: true, Losses: true}
-	}
-	return Needs{Oracle: true}
 }

@@ -30,7 +30,10 @@ func Layered[C any](about About, standard C, build func(C) (Layer, error)) Entry
 					return nil, err
 				}
 			}
-			return build(config)
+			layer, err := build(config)
+			return func(inner sched.Policy) sched.Policy {
+				return named{layer(inner), fmt.Sprint(inner) + knob.Text("@"+about.Name, config, standard)}
+			}, err
 		},
 	}
 }

@@ -42,6 +42,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // maxSpec bounds the length of a spec, in bytes.
@@ -55,7 +56,7 @@ type Entry struct {
 	About
 	Variants []Variant
 	Knobs    []knob.Knob
-	build    func(words []string) (sched.Policy, Needs, error)
+	build    func(words []string) (sched.Policy, About, error)
 	wrap     func(words []string) (Layer, error) // of a layer, instead of build
 }
 
@@ -65,6 +66,7 @@ type About struct {
 	Summary string `json:"summary"`
 	Paper   string `json:"paper,omitempty"` // where the idea comes from
 	Needs
+	Promises Promises `json:"promises,omitempty"`
 }
 
 // Needs is what a policy has to know about jobs beyond their specs.
@@ -105,7 +107,9 @@ func (n Needs) String() string {
 type Variant struct {
 	Name    string `json:"name"`
 	Summary string `json:"summary"`
-	Needs          // of that setting; the table fills it in
+	// Needs and Promises are those of the setting; the table fills them in.
+	Needs
+	Promises Promises `json:"promises,omitempty"`
 }
 
 // Preset is a variant together with what it does to a config of type C.
@@ -116,33 +120,47 @@ type Preset[C any] struct {
 
 // Of makes an entry of a policy's default config and its constructor.
 func Of[C any](about About, standard C, build func(C) (sched.Policy, error), presets ...Preset[C]) Entry {
-	return Varying(about, standard, func(config C) (sched.Policy, Needs, error) {
-		p, err := build(config)
-		return p, about.Needs, err
-	}, presets...)
+	return Varying(about, standard, build, func(C, *About) {}, presets...)
 }
 
-// Varying makes an entry of a policy whose needs depend on its config; those in
-// about are replaced.
-func Varying[C any](about About, standard C, build func(C) (sched.Policy, Needs, error), presets ...Preset[C]) Entry {
+// Varying makes an entry of a policy that needs or promises other things under some
+// configs: vary changes about accordingly.
+func Varying[C any](about About, standard C, build func(C) (sched.Policy, error), vary func(C, *About), presets ...Preset[C]) Entry {
 	e := Entry{About: about, Knobs: knob.List(standard)}
-	e.build = func(words []string) (sched.Policy, Needs, error) {
+	e.build = func(words []string) (sched.Policy, About, error) {
 		config := standard
 		for _, word := range words {
 			if err := apply(&config, word, presets); err != nil {
-				return nil, Needs{}, err
+				return nil, About{}, err
 			}
 		}
-		return build(config)
+		p, err := build(config)
+		about := about
+		vary(config, &about)
+		if rule, ok := knob.Find[place.Rule](config); ok && rule.Insists() {
+			about.Promises &^= WorkConserving
+			// On the ladder, a job waits for locality for a part of its run time.
+			about.Estimates = about.Estimates || rule == place.OnLadder
+		}
+		return named{p, knob.Text(about.Name, config, standard)}, about, err
 	}
-	// A policy that cannot be built needs nothing; New has the error.
-	_, e.Needs, _ = e.build(nil)
+	// A config that is refused has no needs; New has the error.
+	_, e.About, _ = e.build(nil)
 	for _, p := range presets {
-		_, p.Needs, _ = e.build([]string{p.Name})
+		_, about, _ := e.build([]string{p.Name})
+		p.Needs, p.Promises = about.Needs, about.Promises
 		e.Variants = append(e.Variants, p.Variant)
 	}
 	return e
 }
+
+// named is a policy with the spec that builds it.
+type named struct {
+	sched.Policy
+	spec string
+}
+
+func (n named) String() string { return n.spec }
 
 // apply lets one word of a spec change the config.
 func apply[C any](config *C, word string, presets []Preset[C]) error {
@@ -188,11 +206,9 @@ func (r Registry) About(spec string) About {
 	if !ok {
 		return About{}
 	}
-	if _, needs, err := e.build(words[1:]); err == nil {
-		e.Needs = needs
+	if _, about, err := e.build(words[1:]); err == nil {
+		e.About = about
 	}
-	// A job waits for locality for a part of its run time, whatever the policy.
-	e.Estimates = e.Estimates || slices.Contains(words, "placement=ladder")
 	for layer := range strings.SplitSeq(layers, "@") {
 		name, _, _ := strings.Cut(layer, ":")
 		e.Estimates = e.Estimates || r["@"+name].Estimates

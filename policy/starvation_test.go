@@ -10,44 +10,38 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/policy/policytest"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// TestEveryJobRuns plays random worlds to the end: every job that an empty
-// cluster could host must have run to its end by the time that one after the
-// other would take.
-func TestEveryJobRuns(t *testing.T) {
-	for spec, promise := range promises {
-		if !promise.finite {
-			continue
-		}
-		t.Run(spec, func(t *testing.T) {
-			t.Parallel()
-			rapid.Check(t, func(rt *rapid.T) {
-				w := policytest.Random(rt)
-				uncordon(rt, w)
-				var total time.Duration
-				at := policytest.Start
-				for i := range rapid.IntRange(1, 15).Draw(rt, "jobs") {
-					job := policytest.DrawJob(rt, sched.JobID(fmt.Sprint("j", i)))
-					length := time.Duration(rapid.IntRange(1, 90).Draw(rt, "minutes")) * time.Minute
-					job.Estimate = min(job.Estimate, sched.Duration(length)) // right, short or missing
-					at = at.Add(time.Duration(rapid.IntRange(0, 600).Draw(rt, "seconds")) * time.Second)
-					job.Submitted = at
-					w.Arrivals = append(w.Arrivals, job)
-					w.Length[job.ID] = length
-					total += length
-				}
-				bound := at.Add(total + time.Hour)
-				if err := w.Play(build(t, spec), bound, nil); err != nil {
-					rt.Fatal(err)
-				}
-				checkOnlyImpossibleWait(rt, w)
-			})
+// TestDrains plays random worlds to the end: every job that an empty cluster could
+// host must have ended by the time that one after the other would take.
+func TestDrains(t *testing.T) {
+	each(t, policy.Drains, func(t *testing.T, spec string, _ policy.Promises) {
+		rapid.Check(t, func(rt *rapid.T) {
+			w := policytest.Random(rt)
+			uncordon(rt, w)
+			var total time.Duration
+			at := policytest.Start
+			for i := range rapid.IntRange(1, 15).Draw(rt, "jobs") {
+				job := policytest.DrawJob(rt, sched.JobID(fmt.Sprint("j", i)))
+				length := time.Duration(rapid.IntRange(1, 90).Draw(rt, "minutes")) * time.Minute
+				job.Estimate = min(job.Estimate, sched.Duration(length)) // right, short or missing
+				at = at.Add(time.Duration(rapid.IntRange(0, 600).Draw(rt, "seconds")) * time.Second)
+				job.Submitted = at
+				w.Arrivals = append(w.Arrivals, job)
+				w.Length[job.ID] = length
+				total += length
+			}
+			bound := at.Add(total + time.Hour)
+			if err := w.Play(build(t, spec), bound, nil); err != nil {
+				rt.Fatal(err)
+			}
+			checkOnlyImpossibleWait(rt, w)
 		})
-	}
+	})
 }
 
 // uncordon makes the cordoned nodes ready: a job may wait for one of these.
@@ -72,54 +66,41 @@ func checkOnlyImpossibleWait(t *rapid.T, w *policytest.World) {
 	}
 }
 
-// TestNoStarvation lets small jobs come for ever, more than the cluster can
-// serve, and asks how long a gang as large as the cluster waits.
+// TestNoStarvation lets small jobs come for ever, more than the cluster can serve,
+// and asks how long a gang as large as the cluster waits.
 func TestNoStarvation(t *testing.T) {
-	for _, c := range []struct {
-		spec  string
-		bound time.Duration
-	}{
-		// Those ahead of it have to end first: 40 at a time, 8 GPUs, 15 minutes each.
-		{"fifo", 2 * time.Hour},
-		{"fifo:backfill", 2 * time.Hour},
+	// Those ahead of it may end first: 40 at a time, 8 GPUs, 15 minutes each. Horus
+	// waits for 6 hours before it lets anybody go first.
+	const bound = 8 * time.Hour
+	each(t, policy.NoStarvation, func(t *testing.T, spec string, _ policy.Promises) { starts(t, spec, bound) })
+	for spec, sooner := range map[string]time.Duration{
+		"fifo": 2 * time.Hour, "fifo:backfill": 2 * time.Hour, "fifo@share": 2 * time.Hour, "horus:patience=30m": 2 * time.Hour,
 		// Those who came before it have a lease each first.
-		{"las", 51 * time.Minute},
-		{"las:lease=1h", 80 * time.Minute},
-		// Other tenants have more once all their jobs that came before it have ended.
-		{"drf", 2 * time.Hour},
-		{"carbyne", 2 * time.Hour},
-		// Nobody of the crowd may share: jobs have the guarantee in order of submission.
-		{"antman", 2 * time.Hour},
-		// Nobody of the crowd may share: as fifo.
-		{"packing", 2 * time.Hour},
-		{"fifo@share", 2 * time.Hour},
-		// Those who came before it have waited as long; then GPUs are kept for it.
-		{"horus:patience=30m", 2 * time.Hour},
-		{"horus+:patience=30m", 2 * time.Hour},
-		// Delays of those who came later are shorter.
-		{"quincy", 2 * time.Hour},
-		// It weighs more than those who have waited for less of their length.
-		{"shockwave", 2 * time.Hour},
+		"las": 51 * time.Minute, "las:lease=1h": 80 * time.Minute,
 		// Nobody reports losses: least GPU time first.
-		{"slaq", time.Hour},
-		{"tiresias", 2 * time.Hour},
-		{"tiresias:promote=1", 2 * time.Hour},
+		"slaq": time.Hour,
 	} {
-		t.Run(c.spec, func(t *testing.T) {
-			w := crowd(t)
-			gang := sched.JobID("gang")
-			if err := w.Submit(sched.Spec{ID: gang, Tenant: "g", GPUs: 8, Estimate: sched.Duration(5 * time.Minute)}, 5*time.Minute); err != nil {
-				t.Fatal(err)
-			}
-			since := w.Now
-			if err := w.Play(build(t, c.spec), since.Add(c.bound), nil); err != nil {
-				t.Fatal(err)
-			}
-			if j, ok := w.State.Job(gang); ok && j.Starts == 0 {
-				t.Errorf("the gang has not started after %s", c.bound)
-			}
-		})
+		t.Run(spec+"/sooner", func(t *testing.T) { starts(t, spec, sooner) })
 	}
+}
+
+// starts lets a gang come to a crowd and checks that it starts in time.
+func starts(t *testing.T, spec string, bound time.Duration) {
+	w := crowd(t)
+	gang := sched.Spec{ID: "gang", Tenant: "g", GPUs: 8, Estimate: sched.Duration(5 * time.Minute)}
+	if err := w.Submit(gang, 5*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	p := build(t, spec)
+	for until := w.Now.Add(bound); w.Now.Before(until); {
+		if err := w.Play(p, w.Now.Add(min(10*time.Minute, until.Sub(w.Now))), nil); err != nil {
+			t.Fatal(err)
+		}
+		if j, waits := w.State.Job("gang"); !waits || j.Starts > 0 {
+			return
+		}
+	}
+	t.Errorf("the gang has not started after %s", bound)
 }
 
 // TestPromotionEndsStarvation: without promotion, a job that was demoted waits

@@ -66,11 +66,11 @@ func printPolicy(w io.Writer, e policy.Entry) {
 	if e.Paper != "" {
 		fmt.Fprintf(w, "  from %s\n", e.Paper)
 	}
-	printNeeds(w, "  ", e.Needs)
+	printTraits(w, "  ", e.Needs, e.Promises)
 	for _, v := range e.Variants {
 		fmt.Fprintf(w, "  %s:%s%s  %s\n", e.Name, v.Name, oracle(v.Needs), v.Summary)
-		if v.Needs != e.Needs {
-			printNeeds(w, "    ", v.Needs)
+		if v.Needs != e.Needs || v.Promises != e.Promises {
+			printTraits(w, "    ", v.Needs, v.Promises)
 		}
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -89,8 +89,11 @@ func oracle(n policy.Needs) string {
 	return ""
 }
 
-func printNeeds(w io.Writer, indent string, n policy.Needs) {
-	if text := n.String(); text != "" {
+func printTraits(w io.Writer, indent string, needs policy.Needs, promises policy.Promises) {
+	if text := needs.String(); text != "" {
 		fmt.Fprintf(w, "%sneeds %s\n", indent, text)
+	}
+	if promises != 0 {
+		fmt.Fprintf(w, "%spromises: %s\n", indent, promises)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/policy/pairing"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
@@ -64,8 +63,6 @@ type policy struct {
 	hosts, idle, live *place.Free
 	bound             *pairing.Bound // also a cache
 }
-
-func (p *policy) String() string { return knob.Text("antman", p.Config, Default()) }
 
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {

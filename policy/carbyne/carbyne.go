@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -19,7 +18,7 @@ type Config struct {
 	Altruism  bool           `json:"altruism" help:"give up what is not needed; without it, leftovers are only what fair shares cannot use"`
 	Margin    float64        `json:"margin" help:"how much longer than estimated a job is taken to need when it works out what it can give up, as a part of it"`
 	Lease     sched.Duration `json:"lease" help:"a job that was started keeps its GPUs at least this long; below the time a restart costs, nothing gets done"`
-	Placement string         `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`
+	Placement place.Rule     `json:"placement"`
 }
 
 // The values of Config.By.
@@ -63,8 +62,6 @@ type policy struct {
 	queue place.Queue
 	free  *place.Free // a cache
 }
-
-func (p *policy) String() string { return knob.Text("carbyne", p.Config, Default()) }
 
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {

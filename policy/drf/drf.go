@@ -34,7 +34,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -44,7 +43,7 @@ type Config struct {
 	By        string         `json:"by" help:"between whom: tenant (a job without one counts for its user, else its app), user (else app) or app"`
 	Preempt   bool           `json:"preempt" help:"stop jobs of those who have more to make room for those who have less"`
 	Lease     sched.Duration `json:"lease" help:"with preempt, a job that was started keeps its GPUs at least this long; below the time a restart costs, nothing gets done"`
-	Placement string         `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`
+	Placement place.Rule     `json:"placement"`
 }
 
 // The values of Config.By.
@@ -86,8 +85,6 @@ type policy struct {
 	queue place.Queue
 	free  *place.Free // a cache
 }
-
-func (p *policy) String() string { return knob.Text("drf", p.Config, Default()) }
 
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {

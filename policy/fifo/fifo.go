@@ -29,15 +29,14 @@ package fifo
 import (
 	"fmt"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // Config tunes the policy.
 type Config struct {
-	Backfill  string `json:"backfill" help:"who may overtake a job that does not fit: off (nobody), easy (who does not delay it) or greedy (anybody)"`
-	Placement string `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`
+	Backfill  string     `json:"backfill" help:"who may overtake a job that does not fit: off (nobody), easy (who does not delay it) or greedy (anybody)"`
+	Placement place.Rule `json:"placement"`
 }
 
 // The values of Config.Backfill.
@@ -75,8 +74,6 @@ type policy struct {
 	queue place.Queue
 	free  *place.Free // a cache
 }
-
-func (p *policy) String() string { return knob.Text("fifo", p.Config, Default()) }
 
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {

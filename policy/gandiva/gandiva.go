@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -84,8 +83,6 @@ type policy struct {
 	live, idle *place.Free // caches
 	could      could       // a cache
 }
-
-func (p *policy) String() string { return knob.Text("gandiva", p.Config, Default()) }
 
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {

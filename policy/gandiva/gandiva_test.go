@@ -15,8 +15,6 @@ import (
 // build reads a spec: the policy's name and knobs.
 var build = policytest.Builder(Default(), New)
 
-func TestScenarios(t *testing.T) { policytest.Run(t, "testdata", build) }
-
 func TestNewRefusesBadKnobs(t *testing.T) {
 	for _, tc := range []struct {
 		spec string

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/policy/interfere"
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/policy/pairing"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
@@ -91,8 +90,6 @@ type policy struct {
 	free    *place.Free
 	company company
 }
-
-func (p *policy) String() string { return knob.Text("gavel", p.Config, Default()) }
 
 // listPrices are about what a GPU of a type costs by the hour in a public cloud,
 // on demand; only their ratios matter, and the knob prices replaces them. No large

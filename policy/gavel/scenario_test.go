@@ -16,8 +16,6 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-func TestScenarios(t *testing.T) { policytest.Run(t, "testdata", policy.Builtin().New) }
-
 // trained is a job with its speed on the types of the cluster, in the order of
 // kinds.
 type trained struct {

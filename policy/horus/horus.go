@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/policy/pairing"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
@@ -88,12 +87,4 @@ type policy struct {
 	bound *pairing.Bound
 	seats *place.SharedView
 	free  *place.Free
-}
-
-func (p *policy) String() string {
-	name := "horus"
-	if p.plus {
-		name = "horus+"
-	}
-	return knob.Text(name, p.Config, Default())
 }

@@ -46,9 +46,28 @@ func List(config any) []Knob {
 	knobs := make([]Knob, 0, v.NumField())
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		knobs = append(knobs, Knob{Name: jsonName(f), Default: shorten(text(v.Field(i))), Help: f.Tag.Get("help")})
+		knobs = append(knobs, Knob{Name: jsonName(f), Default: shorten(text(v.Field(i))), Help: help(f)})
 	}
 	return knobs
+}
+
+// help returns the help of a field: its own, or that of its type.
+func help(f reflect.StructField) string {
+	if h, ok := reflect.Zero(f.Type).Interface().(interface{ Help() string }); ok && f.Tag.Get("help") == "" {
+		return h.Help()
+	}
+	return f.Tag.Get("help")
+}
+
+// Find returns the first knob of a config that has the type T.
+func Find[T any](config any) (value T, ok bool) {
+	v := reflect.ValueOf(config)
+	for i := range v.NumField() {
+		if value, ok = v.Field(i).Interface().(T); ok {
+			return value, true
+		}
+	}
+	return value, false
 }
 
 // Set gives one field of the config, a pointer to a struct, a new value.

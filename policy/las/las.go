@@ -29,7 +29,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -37,7 +36,7 @@ import (
 // Config tunes the policy.
 type Config struct {
 	Lease     sched.Duration `json:"lease" help:"a job that was started keeps its GPUs at least this long; below the time a restart costs, nothing gets done"`
-	Placement string         `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`
+	Placement place.Rule     `json:"placement"`
 }
 
 // Default returns the settings the policy has unless told otherwise.
@@ -69,8 +68,6 @@ type policy struct {
 	queue place.Queue
 	free  *place.Free // a cache
 }
-
-func (p *policy) String() string { return knob.Text("las", p.Config, Default()) }
 
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -58,8 +57,6 @@ type policy struct {
 	free *place.Free // a cache
 	fits fits        // another
 }
-
-func (p *policy) String() string { return knob.Text("optimus", p.Config, Default()) }
 
 // tries is how often the shares are worked out, each time with what was learnt
 // about places that do not exist.

@@ -24,9 +24,6 @@ func mustBuild(tb testing.TB, spec string) sched.Policy {
 	return p
 }
 
-// TestScenarios holds what needs no reports; the tests below hold the rest.
-func TestScenarios(t *testing.T) { policytest.Run(t, "testdata", build) }
-
 func TestNewRefusesBadKnobs(t *testing.T) {
 	for _, tc := range []struct {
 		spec string

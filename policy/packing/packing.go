@@ -21,7 +21,6 @@ package packing
 import (
 	"fmt"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -79,8 +78,6 @@ type policy struct {
 	seats *place.SharedView
 	free  *place.Free
 }
-
-func (p *policy) String() string { return knob.Text("packing", p.Config, Default()) }
 
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -80,8 +79,6 @@ type policy struct {
 	free  *place.Free // a cache
 	ideal ideal       // a cache
 }
-
-func (p *policy) String() string { return knob.Text("philly", p.Config, Default()) }
 
 // rung is how near to each other a job still insists on its GPUs.
 type rung int

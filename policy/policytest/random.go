@@ -75,7 +75,7 @@ func drawTenant(t *rapid.T, i int) *sched.Tenant {
 	return &sched.Tenant{
 		ID:     sched.TenantID(fmt.Sprint("t", i)),
 		Weight: rapid.SampledFrom([]float64{0, 1, 2.5}).Draw(t, "weight"),
-		Quota:  rapid.IntRange(0, 10).Draw(t, "quota"),
+		Quota:  rapid.SampledFrom([]int{0, 0, 1, 3, 6, 10}).Draw(t, "quota"),
 		Borrow: rapid.Bool().Draw(t, "borrow"),
 		Max:    rapid.SampledFrom([]int{0, 0, 6}).Draw(t, "max"),
 	}

@@ -5,7 +5,6 @@ package policytest
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +17,7 @@ import (
 // Build makes a policy of a spec, such as policy.Registry.New.
 type Build func(spec string) (sched.Policy, error)
 
-// Run runs every scenario, a file *.txt, of a folder. A file is a list of commands, each
+// Run runs a scenario. The file is a list of commands, each
 // followed by "----" and what it prints; with the flag -rewrite the printed
 // parts are written anew. Time is given since the start, as "90s" or "1h".
 // An argument that a command does not know fails the test.
@@ -56,22 +55,14 @@ type Build func(spec string) (sched.Policy, error)
 //	    change a node; the jobs on a node that goes down fail.
 //	jobs
 //	    prints the state of every job.
-func Run(t *testing.T, folder string, build Build) {
-	files, err := filepath.Glob(filepath.Join(folder, "*.txt"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios %s/*.txt: %v", folder, err)
-	}
-	for _, path := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			s := scenario{build: build, policies: map[string]sched.Policy{}}
-			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-				a := newArgs(t, d)
-				out := s.command(a)
-				a.finish()
-				return out
-			})
-		})
-	}
+func Run(t *testing.T, file string, build Build) {
+	s := scenario{build: build, policies: map[string]sched.Policy{}}
+	datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
+		a := newArgs(t, d)
+		out := s.command(a)
+		a.finish()
+		return out
+	})
 }
 
 type scenario struct {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -22,7 +21,7 @@ type Config struct {
 	RhoMax    float64        `json:"rho_max" help:"finish-time fairness above which a job weighs more"`
 	Lambda    float64        `json:"lambda" help:"how much more: its finish-time fairness to this power"`
 	Stick     float64        `json:"stick" help:"a job that runs weighs this much more in the order of the next round"`
-	Placement string         `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`
+	Placement place.Rule     `json:"placement"`
 }
 
 // Default returns the settings the policy has unless told otherwise.
@@ -67,8 +66,6 @@ type policy struct {
 	queue place.Queue
 	free  *place.Free // a cache
 }
-
-func (p *policy) String() string { return knob.Text("shockwave", p.Config, Default()) }
 
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {

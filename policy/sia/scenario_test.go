@@ -15,8 +15,6 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-func TestScenarios(t *testing.T) { policytest.Run(t, "testdata", policy.Builtin().New) }
-
 // tried returns a report of trials on one GPU of each type.
 func tried(most int, a100, t4 float64) *goodput.Report {
 	return &goodput.Report{MostGPUs: most, StepTimes: []goodput.StepTime{

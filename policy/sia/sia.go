@@ -8,7 +8,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -53,8 +52,6 @@ type policy struct {
 	free  *place.Free // a cache
 	known values      // a cache
 }
-
-func (p *policy) String() string { return knob.Text("sia", p.Config, Default()) }
 
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {

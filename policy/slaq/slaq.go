@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -18,7 +17,7 @@ type Config struct {
 	Restart   sched.Duration `json:"restart" help:"what a job is taken to lose of its epoch when it changes its size"`
 	Patience  sched.Duration `json:"patience" help:"a job that has waited this long goes before all others"`
 	Decay     float64        `json:"decay" help:"weight of a loss against the one after it in a fit"`
-	Placement string         `json:"placement" help:"where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`
+	Placement place.Rule     `json:"placement"`
 }
 
 // Default returns the settings the policy has unless told otherwise.
@@ -61,8 +60,6 @@ type policy struct {
 	free  *place.Free // a cache
 	fits  fits        // another
 }
-
-func (p *policy) String() string { return knob.Text("slaq", p.Config, Default()) }
 
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {

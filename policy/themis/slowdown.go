@@ -18,8 +18,12 @@ type slowdowns = *[sched.CrossRack + 1]float64
 // over racks.
 var (
 	sensitive   = [sched.CrossRack + 1]float64{1, 1, 1.14, 1.289, 1.37}
-	insensitive = [sched.CrossRack + 1]float64{1, 1, 1, 1.06, 1.12}
+	insensitive = [sched.CrossRack + 1]float64{1, 1, 1, 1.06, SpreadSlowdown}
 )
+
+// SpreadSlowdown is the slowdown over racks of a model that nobody has observed yet
+// and that need not be consolidated.
+const SpreadSlowdown = 1.12
 
 func classOf(j *sched.Job) slowdowns {
 	if j.Consolidate {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/policy/auction"
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -88,8 +87,6 @@ type policy struct {
 	Config
 	free *place.Free // a cache
 }
-
-func (p *policy) String() string { return knob.Text("themis", p.Config, Default()) }
 
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {

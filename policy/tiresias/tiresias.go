@@ -57,7 +57,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -68,7 +67,7 @@ type Config struct {
 	Order      string           `json:"order" help:"inside a queue: las (first come first served) or gittins"`
 	Services   []float64        `json:"services" help:"gittins: sample of the total service of jobs, in GPU-seconds"`
 	Promote    float64          `json:"promote" help:"a job that has waited this many times its run time returns to the first queue; 0: never"`
-	Placement  string           `json:"placement" help:"skew (consolidate the jobs that need it, else most-free), consolidated, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`
+	Placement  place.Rule       `json:"placement" help:"skew (consolidate the jobs that need it, else most-free), consolidated, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`
 }
 
 // The values of Config.Order.
@@ -146,8 +145,6 @@ type policy struct {
 	gittins gittins
 	free    *place.Free // a cache
 }
-
-func (p *policy) String() string { return knob.Text("tiresias", p.Config, Default()) }
 
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {

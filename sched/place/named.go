@@ -9,21 +9,32 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// The names of placements, for the knobs of policies.
+// Rule names a placement rule, as the knob of a policy.
+type Rule string
+
+// The rules.
 const (
-	AsNear       = "consolidated" // as near to each other as there is room
-	IfSkewed     = "skew"         // FewestNodes for the jobs that need it, else as near as there is room
-	OnFewest     = "fewest-nodes"
-	InOneRack    = "rack-local"
-	FromMostFree = "most-free"
-	FromLeast    = "fragments"
-	OnLadder     = "ladder" // the fewest nodes, then one rack, then anywhere, each after a wait
+	AsNear       Rule = "consolidated" // as near to each other as there is room
+	IfSkewed     Rule = "skew"         // FewestNodes for the jobs that need it, else as near as there is room
+	OnFewest     Rule = "fewest-nodes"
+	InOneRack    Rule = "rack-local"
+	FromMostFree Rule = "most-free"
+	FromLeast    Rule = "fragments"
+	OnLadder     Rule = "ladder" // the fewest nodes, then one rack, then anywhere, each after a wait
 )
 
-// Placing returns the queue with the strategy of that name and the level it
-// insists on.
-func (q Queue) Placing(name string) (Queue, error) {
-	switch name {
+// Help explains the rules on a page of help.
+func (Rule) Help() string {
+	return "where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"
+}
+
+// Insists reports whether the rule lets any job wait for near GPUs while others are
+// free.
+func (r Rule) Insists() bool { return r == OnFewest || r == InOneRack || r == OnLadder }
+
+// Placing returns the queue with the strategy of a rule and the level it insists on.
+func (q Queue) Placing(rule Rule) (Queue, error) {
+	switch rule {
 	case AsNear:
 		q.Place = Consolidated
 	case IfSkewed:
@@ -41,7 +52,7 @@ func (q Queue) Placing(name string) (Queue, error) {
 		q.Patience = &patience
 	default:
 		return q, fmt.Errorf("placement = %q; want %s, %s, %s, %s, %s, %s or %s",
-			name, AsNear, IfSkewed, OnFewest, InOneRack, FromMostFree, FromLeast, OnLadder)
+			rule, AsNear, IfSkewed, OnFewest, InOneRack, FromMostFree, FromLeast, OnLadder)
 	}
 	return q, nil
 }

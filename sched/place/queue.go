@@ -237,11 +237,11 @@ func (r *run) start(i int) {
 	case j.Phase == sched.Pending && !j.Ready(r.s.Now):
 		r.plan.Why[i] = sched.Reason{Code: sched.BackOff, Until: j.NotBefore}
 		return
-	case r.blocked:
-		r.plan.Why[i] = r.behind(i)
-		return
-	case r.quota.Left(j) < j.GPUs:
+	case r.quota.Left(j) < j.GPUs: // also when blocked: it does not wait for GPUs
 		r.plan.Why[i] = r.quota.Why(j, j.GPUs)
+		return
+	case r.blocked:
+		r.plan.Why[i] = sched.Reason{Code: sched.Behind, Need: j.GPUs, Have: r.free.Total()}
 		return
 	}
 	if r.free.Total() >= j.GPUs {
@@ -267,14 +267,6 @@ func (r *run) why(j *sched.Job) sched.Reason {
 	why := climb{*r.Patience, r.s.Now}.why(r.free, j, j.GPUs)
 	r.plan.WakeBy(r.s.Now, why.Until)
 	return why
-}
-
-func (r *run) behind(i int) sched.Reason {
-	j := r.s.Jobs[i]
-	if !j.Ready(r.s.Now) {
-		return sched.Reason{Code: sched.BackOff, Until: j.NotBefore}
-	}
-	return sched.Reason{Code: sched.Behind, Need: j.GPUs, Have: r.free.Total()}
 }
 
 // Quota counts the GPUs of tenants against their limits, a part of a GPU as

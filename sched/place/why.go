@@ -30,6 +30,9 @@ func (f *Free) Why(j *sched.Job, n int, level sched.Level) sched.Reason {
 	}
 	r := sched.Reason{Code: sched.Fragmented, Need: n, Level: level, Have: free}
 	switch {
+	case level < sched.SameRack && f.Ever(j, n, sched.SameRack) < n:
+		r.Level = sched.CrossRack
+		r.Have, r.Where = f.onFewest(j, n, r.Level)
 	case level == sched.SameRack, level == sched.SameMachine && n > f.c.MaxGPUs():
 		r.Level, r.Have = sched.SameRack, 0
 		for i, free := range f.rackFree {
@@ -75,6 +78,8 @@ func (f *Free) whyMarked(j *sched.Job, n int, level sched.Level) sched.Reason {
 	}
 	r := sched.Reason{Code: sched.Fragmented, Need: n, Level: level, Have: free, Marked: j.Selector != ""}
 	switch {
+	case level < sched.SameRack && f.Ever(j, n, sched.SameRack) < n:
+		r.Level = sched.CrossRack
 	case level == sched.SameRack, level == sched.SameMachine && n > f.c.MaxGPUs():
 		r.Level, r.Have = sched.SameRack, slices.Max(racks)
 		r.Where = int32(1 + slices.Index(racks, r.Have))
@@ -91,10 +96,7 @@ func (f *Free) Ever(j *sched.Job, n int, level sched.Level) int {
 	if level <= sched.SameMachine {
 		// A level below the rack is a wish that grows with the job, unless the
 		// job itself set the bound.
-		level = sched.SameRack
-		if j.MaxSpread != sched.NoLevel && j.MaxSpread < level {
-			level = j.MaxSpread
-		}
+		level = bound(j, sched.CrossRack)
 	}
 	key := shapeOf(j, level)
 	f.types(j, func(t int) bool {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -98,10 +97,6 @@ func (m *memory) add(id sched.JobID, until time.Time) {
 		*m = memory{}
 	}
 	(*m)[id] = until
-}
-
-func (l *layer) String() string {
-	return fmt.Sprint(l.inner) + knob.Text("@defrag", l.Config, Default())
 }
 
 // Schedule implements sched.Policy.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -79,10 +78,6 @@ type layer struct {
 type kept struct {
 	place   sched.Placement
 	promise time.Time // the earliest time it was ever given
-}
-
-func (l *layer) String() string {
-	return fmt.Sprint(l.inner) + knob.Text("@reserve", l.Config, Default())
 }
 
 // Schedule implements sched.Policy.

@@ -42,7 +42,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -98,10 +97,6 @@ type policy struct {
 	Config
 	inner sched.Policy
 	free  *place.Free // a cache
-}
-
-func (p *policy) String() string {
-	return fmt.Sprint(p.inner) + knob.Text("@screen", p.Config, Default())
 }
 
 // role is what the layer does with a job.

@@ -19,8 +19,6 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-func TestScenarios(t *testing.T) { policytest.Run(t, "testdata", policy.Builtin().New) }
-
 // table is shared by the tests, none of which changes it.
 var table = policy.Builtin()
 

@@ -47,7 +47,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/policy/pairing"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
@@ -114,10 +113,6 @@ type policy struct {
 	bound *pairing.Bound
 	seats *place.SharedView
 	apart map[pair]bool // who was slowed too much together
-}
-
-func (p *policy) String() string {
-	return fmt.Sprint(p.inner) + knob.Text("@share", p.Config, Default())
 }
 
 // Schedule implements sched.Policy.
