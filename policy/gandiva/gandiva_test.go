@@ -37,18 +37,6 @@ func TestNewRefusesBadKnobs(t *testing.T) {
 	}
 }
 
-func TestName(t *testing.T) {
-	for _, spec := range []string{"gandiva", "gandiva:slice=2m:pack=false"} {
-		p, err := build(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := fmt.Sprint(p); got != spec {
-			t.Errorf("String() = %s; want %s", got, spec)
-		}
-	}
-}
-
 func TestSizes(t *testing.T) {
 	for _, tc := range []struct {
 		spec           sched.Spec

@@ -42,14 +42,6 @@ func TestNewRefusesBadKnobs(t *testing.T) {
 	}
 }
 
-func TestName(t *testing.T) {
-	for _, spec := range []string{"optimus", "optimus:form=original:every=2m:damp=0.5:young=1h"} {
-		if got := fmt.Sprint(mustBuild(t, spec)); got != spec {
-			t.Errorf("String() = %s; want %s", got, spec)
-		}
-	}
-}
-
 // world is a policytest.World whose jobs report how they train.
 type world struct {
 	*policytest.World

@@ -34,18 +34,6 @@ func TestNewRefusesBadKnobs(t *testing.T) {
 	}
 }
 
-func TestName(t *testing.T) {
-	for _, spec := range []string{"philly", "philly:relax=off:tick=1m"} {
-		p, err := build(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := fmt.Sprint(p); got != spec {
-			t.Errorf("String() = %s; want %s", got, spec)
-		}
-	}
-}
-
 func TestAttempt(t *testing.T) {
 	p := &policy{Config: Default()}
 	now := policytest.Start.Add(time.Hour)
