@@ -16,11 +16,7 @@ import (
 // TestEstimatesAreDeclared: a policy that does not say that it uses estimates
 // decides the same without them.
 func TestEstimatesAreDeclared(t *testing.T) {
-	specs := []string{"fifo@screen"}
-	for spec := range promises {
-		specs = append(specs, spec)
-	}
-	for _, spec := range specs {
+	for _, spec := range append(everySetting(), "fifo@screen") {
 		if table.About(spec).Estimates {
 			continue
 		}
