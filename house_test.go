@@ -36,7 +36,7 @@ var arrows = map[string][]string{
 	"sched/guard":    {"sched"},
 
 	// policy: one folder for each policy, and what several of them share.
-	"policy":                 {"sched", "policy/**"},
+	"policy":                 {"sched", "sched/place", "policy/**"},
 	"policy/*":               {"sched/num", "sched", "sched/fairness", "sched/place", "sched/goodput", "policy/auction", "policy/knob", "policy/interfere", "policy/pairing"},
 	"policy/layer/*":         {"sched", "sched/place", "sched/goodput", "policy/knob", "policy/interfere", "policy/pairing"},
 	"policy/knob":            {"sched"},
