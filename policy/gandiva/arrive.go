@@ -45,14 +45,14 @@ func (d *decision) admit(i int, w *ask) (p sched.Placement, runs bool) {
 		d.queued++
 		return nil, false
 	case left >= w.n: // else it can only share what its tenant has
-		if p, ok := d.shyly(j, func() (sched.Placement, bool) { return d.spot(j, w) }); ok {
+		if p, ok := d.avoiding(j, func() (sched.Placement, bool) { return d.spot(j, w) }); ok {
 			return p, true
 		}
-		if p, ok := d.shyly(j, func() (sched.Placement, bool) { return d.shrink(j, w) }); ok {
+		if p, ok := d.avoiding(j, func() (sched.Placement, bool) { return d.shrink(j, w) }); ok {
 			return p, true
 		}
 	}
-	if p, ok := d.shyly(j, func() (sched.Placement, bool) { return d.share(j, w) }); ok {
+	if p, ok := d.avoiding(j, func() (sched.Placement, bool) { return d.share(j, w) }); ok {
 		return p, false
 	}
 	if left < w.n {
@@ -195,21 +195,21 @@ func (d *decision) pick(j *sched.Job, node int, free sched.GPUSet, n int) (sched
 // takes reports whether a node may host the job at all.
 func (d *decision) takes(j *sched.Job, node int) bool {
 	n := &d.s.Cluster.Nodes[node]
-	return n.State == sched.Ready && j.Suits(n) && (d.bold || !slices.Contains(j.Avoid, n.Name))
+	return n.State == sched.Ready && j.Suits(n) && (d.anyNode || !slices.Contains(j.Avoid, n.Name))
 }
 
-// shyly searches for GPUs for a job that failed on some nodes: first outside of
+// avoiding searches for GPUs for a job that failed on some nodes: first outside of
 // these and, if there are none, anywhere.
-func (d *decision) shyly(j *sched.Job, search func() (sched.Placement, bool)) (sched.Placement, bool) {
+func (d *decision) avoiding(j *sched.Job, search func() (sched.Placement, bool)) (sched.Placement, bool) {
 	p, ok := search()
 	if !ok && len(j.Avoid) > 0 {
-		d.bold = true
+		d.anyNode = true
 		p, ok = search()
-		d.bold = false
+		d.anyNode = false
 	}
 	return p, ok
 }
 
 // everywhere reports whether a search for the job looks at every node, so that
 // what it did not find is not there for any other job like it.
-func (d *decision) everywhere(j *sched.Job) bool { return d.bold || len(j.Avoid) == 0 }
+func (d *decision) everywhere(j *sched.Job) bool { return d.anyNode || len(j.Avoid) == 0 }

@@ -38,7 +38,7 @@ type decision struct {
 	limits  limits
 
 	asks     map[wish]*ask
-	bold     bool    // nodes that a job avoids will do too
+	anyNode  bool    // nodes that a job avoids will do too
 	freed    int     // how often GPUs have become idle
 	left     int     // how often a job has left its home
 	memories []int64 // sizes of GPU memory in the cluster, ascending

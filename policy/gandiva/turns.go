@@ -102,7 +102,7 @@ func (d *decision) elsewhere(i int) (sched.Placement, bool) {
 		d.room(j) < n {
 		return nil, false
 	}
-	return d.shyly(j, func() (sched.Placement, bool) { return d.spot(j, d.ask(j, n)) })
+	return d.avoiding(j, func() (sched.Placement, bool) { return d.spot(j, d.ask(j, n)) })
 }
 
 // fits reports whether the job can run where it is resident, beside those that

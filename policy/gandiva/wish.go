@@ -177,9 +177,9 @@ func (c *could) host(j *sched.Job, w wish) bool {
 	w.tenant = ""
 	ok, known := c.known[w]
 	if !known {
-		mark, bold := c.empty.Mark(), *j
-		bold.Avoid = nil
-		_, ok = c.empty.Within(&bold, w.n, sched.CrossRack)
+		mark, anyNode := c.empty.Mark(), *j
+		anyNode.Avoid = nil
+		_, ok = c.empty.Within(&anyNode, w.n, sched.CrossRack)
 		c.empty.Rollback(mark)
 		c.known[w] = ok
 	}

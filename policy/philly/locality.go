@@ -77,9 +77,9 @@ func (d *ideal) reset(c *sched.Cluster) {
 func (d *ideal) of(j *sched.Job, sh shape) locality {
 	l, ok := d.known[sh]
 	if !ok {
-		mark, bold := d.empty.Mark(), *j
-		bold.Avoid = nil
-		l = (&search{free: d.empty}).ideal(&bold, sh.n)
+		mark, anyNode := d.empty.Mark(), *j
+		anyNode.Avoid = nil
+		l = (&search{free: d.empty}).ideal(&anyNode, sh.n)
 		d.empty.Rollback(mark)
 		d.known[sh] = l
 	}

@@ -20,12 +20,12 @@ type market struct {
 	whole  [][]bundle  // by type, GPUs: the cheapest pieces
 	many   [][]bundle  // by type, GPUs: the cheapest two pieces or more
 
-	nodes  [][]int // by type, free GPUs: number of nodes
-	excess [][]int // by type, GPUs: demand for pieces less supply
-	over   []int   // by tenant: GPUs wanted less its limit
-	worth  []bundle
-	choice []int32   // by job: index of its option
-	mood   []float64 // by job: factor on the prices it sees, see waver
+	nodes       [][]int // by type, free GPUs: number of nodes
+	excess      [][]int // by type, GPUs: demand for pieces less supply
+	over        []int   // by tenant: GPUs wanted less its limit
+	worth       []bundle
+	choice      []int32   // by job: index of its option
+	priceFactor []float64 // by job: factor on the prices it sees, see waver
 
 	bound   float64 // of the cost of all layouts: the best dual value
 	pace    float64 // of the change of prices
@@ -51,7 +51,7 @@ func newMarket(m *menu) *market {
 		piece: table[float64](types, size), whole: table[bundle](types, most+1), many: table[bundle](types, most+1),
 		nodes: table[int](types, size), excess: table[int](types, size), worth: make([]bundle, size),
 		tenant: make([]float64, len(m.limits)), over: make([]int, len(m.limits)),
-		choice: make([]int32, len(m.options)), mood: make([]float64, len(m.options)),
+		choice: make([]int32, len(m.options)), priceFactor: make([]float64, len(m.options)),
 	}
 	gpu := m.gpuPrice()
 	for t := range k.piece {
@@ -112,7 +112,7 @@ func (k *market) ask() float64 {
 	}
 	sum := 0.0
 	for i, options := range k.m.options {
-		k.mood[i] = 1
+		k.priceFactor[i] = 1
 		best, least := k.favourite(i)
 		k.choice[i] = best
 		sum += least
@@ -127,13 +127,13 @@ func (k *market) ask() float64 {
 	return sum
 }
 
-// favourite returns the option that is cheapest for a job in its mood, and what
+// favourite returns the option that is cheapest for a job at its price factor, and what
 // it costs with its price.
 func (k *market) favourite(i int) (best int32, least float64) {
 	options := k.m.options[i]
 	least = options[0].cost
 	for o := 1; o < len(options); o++ {
-		if c := options[o].cost + k.mood[i]*k.price(i, options[o]); c < least {
+		if c := options[o].cost + k.priceFactor[i]*k.price(i, options[o]); c < least {
 			best, least = int32(o), c
 		}
 	}
@@ -293,7 +293,7 @@ func (m *menu) wanted(price float64) int {
 // and together they come closer to what there is.
 func (k *market) waver(part float64, rng *rand.Rand) {
 	for i := range k.choice {
-		k.mood[i] = 1 + part*(2*rng.Float64()-1)
+		k.priceFactor[i] = 1 + part*(2*rng.Float64()-1)
 		best, _ := k.favourite(i)
 		k.choice[i] = best
 	}

@@ -12,7 +12,7 @@ func (l *layout) squeeze(i int32) {
 	for _, o := range l.menu.options[i] {
 		if o.way == oneNode {
 			if v, ok := l.victim(i, o); ok {
-				l.rob(i, o, v)
+				l.takeFrom(i, o, v)
 			}
 			return
 		}
@@ -53,9 +53,9 @@ func (l *layout) victim(i int32, o option) (best victim, found bool) {
 	return best, found
 }
 
-// rob gives a job an option on a node, and its victim what is left of its row.
+// takeFrom gives a job an option on the GPUs of a victim, which keeps the rest of its row.
 // If CPUs, memory or a tenant's limit forbid it, nothing changes.
-func (l *layout) rob(i int32, o option, v victim) {
+func (l *layout) takeFrom(i int32, o option, v victim) {
 	at := l.rows[v.job][v.slot].node
 	l.old = append(l.old[:0], l.rows[v.job]...)
 	l.lift(v.job)

@@ -58,7 +58,7 @@ func (m *menu) smaller(i int, now int32, t int) (r ranked, ok bool) {
 	if from.gpus == 0 || int(from.kind) != t {
 		return r, false
 	}
-	worth := func(o option) float64 { return o.cost + m.market.mood[i]*m.market.price(i, o) }
+	worth := func(o option) float64 { return o.cost + m.market.priceFactor[i]*m.market.price(i, o) }
 	r = ranked{by: math.Inf(1), job: int32(i)}
 	have := worth(from)
 	for o, opt := range options {

@@ -82,7 +82,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 
 // order plans the window and returns the jobs in the order of its first round.
 func (p *policy) order(s *sched.Snapshot) []int {
-	jobs := p.outlook(s)
+	jobs := p.forecast(s)
 	rounds := problem{jobs: jobs, window: p.Window, capacity: p.Window * s.Cluster.GPUs(), makespan: p.Makespan}.solve()
 	at := make([]int, len(jobs))
 	for k := range at {

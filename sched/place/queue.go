@@ -14,12 +14,12 @@ import (
 
 // Queue turns an order of jobs into a plan: the step that most policies share.
 //
-// It first chooses, in order, the jobs whose demand fits into the cluster's
-// GPUs by number, and into those of the nodes that they need; those of them
-// that run keep their GPUs, unless somebody ahead needs their nodes, the others
-// are placed, in order, on what is then free. A running job that was not chosen
-// is stopped only if its GPUs were really needed: when a chosen job finds no
-// place near enough to itself, the running jobs that stood aside for it go on.
+// It first chooses, in order, the jobs whose GPUs the cluster has by number, on
+// nodes that they accept. Chosen jobs that run keep their GPUs, unless a job
+// ahead needs their nodes; the others are placed, in order, on what is then
+// free. A running job that was not chosen is stopped only if its GPUs are
+// really used: when a chosen job finds no place, the running jobs that would
+// have made room for it continue.
 type Queue struct {
 	// Place finds GPUs for a job that does not run. Nil: Consolidated.
 	Place Strategy
@@ -64,13 +64,13 @@ func (q Queue) Plan(s *sched.Snapshot, order []int, free *Free) sched.Plan {
 	r.pools = newPools(s)
 	chosen, rest := r.choose(order)
 	for _, i := range chosen {
-		if !r.aside[i] {
+		if !r.moving[i] {
 			r.resume(i)
 		}
 	}
 	for _, i := range chosen {
-		if r.aside[i] {
-			r.resume(i) // it was not in the way after all
+		if r.moving[i] {
+			r.resume(i) // nobody needed its GPUs after all
 		}
 		r.start(i)
 	}
@@ -89,10 +89,10 @@ type run struct {
 	free    *Free
 	plan    sched.Plan
 	quota   Quota
-	budget  []int          // GPUs not spoken for, by type
-	pools   pools          // the same for those that bear a mark
-	shared  []sched.GPUSet // by node: GPUs held in part that are spoken for; nil: none
-	aside   map[int]bool   // running jobs, chosen to go on elsewhere
+	budget  []int          // GPUs that nobody has claimed, by type
+	pools   pools          // the same, by label
+	shared  []sched.GPUSet // by node: GPUs held in part that are claimed; nil: none
+	moving  map[int]bool   // running jobs that were chosen, to continue elsewhere
 	blocked bool           // Strict, and a job ahead cannot run
 }
 
@@ -107,7 +107,7 @@ func (r *run) choose(order []int) (chosen, rest []int) {
 	chosen = make([]int, 0, len(order))
 	for _, i := range order {
 		if j := r.s.Jobs[i]; r.stays(j) {
-			r.speak(j)
+			r.claim(j)
 			r.quota.AddMilli(j, j.Placement.Milli())
 			chosen = append(chosen, i)
 		}
@@ -141,7 +141,7 @@ func (r *run) choose(order []int) (chosen, rest []int) {
 func (r *run) reserve(i int) bool {
 	j := r.s.Jobs[i]
 	if j.Phase == sched.Running {
-		if taken, wanted := r.spare(j); taken || !wanted {
+		if taken, wanted := r.keepRunning(j); taken || !wanted {
 			return taken
 		}
 	}
@@ -153,59 +153,59 @@ func (r *run) reserve(i int) bool {
 		return true
 	})
 	if found && j.Phase == sched.Running {
-		if r.aside == nil {
-			r.aside = map[int]bool{}
+		if r.moving == nil {
+			r.moving = map[int]bool{}
 		}
-		r.aside[i] = true
+		r.moving[i] = true
 	}
 	return found
 }
 
-// spare takes the GPUs of a running job from the budget, if they are there. If they
+// keepRunning takes the GPUs of a running job from the budget, if they are there. If they
 // are not, it says whether that is because others need its nodes.
-func (r *run) spare(j *sched.Job) (taken, wanted bool) {
+func (r *run) keepRunning(j *sched.Job) (taken, wanted bool) {
 	t, n := r.typeOf(j), 0
 	for _, s := range j.Placement {
-		k := r.unspoken(s)
+		k := r.unclaimed(s)
 		n += k
 		wanted = !r.pools.take(int(s.Node), t, k) || wanted
 	}
 	if wanted || r.budget[t] < n {
 		for _, s := range j.Placement {
-			r.pools.take(int(s.Node), t, -r.unspoken(s))
+			r.pools.take(int(s.Node), t, -r.unclaimed(s))
 		}
 		return false, wanted
 	}
 	r.budget[t] -= n
-	r.note(j)
+	r.share(j)
 	return true, false
 }
 
-// speak takes the GPUs of a job that may not be stopped, whether they are there or
+// claim takes the GPUs of a job that may not be stopped, whether they are there or
 // not.
-func (r *run) speak(j *sched.Job) {
+func (r *run) claim(j *sched.Job) {
 	t := r.typeOf(j)
 	for _, s := range j.Placement {
-		n := r.unspoken(s)
+		n := r.unclaimed(s)
 		r.budget[t] -= n
 		r.pools.take(int(s.Node), t, n)
 	}
-	r.note(j)
+	r.share(j)
 }
 
 func (r *run) typeOf(j *sched.Job) int { return r.s.Cluster.TypeOf(int(j.Placement[0].Node)) }
 
-// unspoken returns how many GPUs have to be taken from the budget for a part of a
+// unclaimed returns how many GPUs have to be taken from the budget for a part of a
 // placement: one that is shared with somebody chosen before is paid for.
-func (r *run) unspoken(s sched.Slice) int {
+func (r *run) unclaimed(s sched.Slice) int {
 	if r.shared == nil || s.Milli == sched.WholeGPU {
 		return s.GPUs.Len()
 	}
 	return (s.GPUs &^ r.shared[s.Node]).Len()
 }
 
-// note remembers the GPUs that a job holds in part as spoken for.
-func (r *run) note(j *sched.Job) {
+// share records the GPUs that a job holds in part as claimed.
+func (r *run) share(j *sched.Job) {
 	if !j.Placement.Shared() {
 		return
 	}

@@ -23,9 +23,9 @@ type job struct {
 // heaviest bounds weights, so that sums of them stay numbers.
 const heaviest = 1e12
 
-// outlook returns the jobs that a plan is about, in order of submission. Jobs that
+// forecast returns the jobs that a plan is about, in order of submission. Jobs that
 // may not start now are left at the end, without weight.
-func (p *policy) outlook(s *sched.Snapshot) []job {
+func (p *policy) forecast(s *sched.Snapshot) []job {
 	round := p.Round.D().Seconds()
 	asked := 0
 	for _, j := range s.Jobs {
