@@ -4,7 +4,6 @@
 package gandiva
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 

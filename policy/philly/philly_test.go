@@ -4,7 +4,6 @@
 package philly
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
