@@ -37,9 +37,10 @@ var arrows = map[string][]string{
 
 	// policy: one folder for each policy, and what several of them share.
 	"policy":                 {"sched", "sched/place", "policy/**"},
-	"policy/*":               {"sched/num", "sched", "sched/fairness", "sched/place", "sched/goodput", "policy/auction", "policy/knob", "policy/interfere", "policy/pairing"},
+	"policy/*":               {"sched/num", "sched", "sched/fairness", "sched/place", "sched/goodput", "policy/auction", "policy/filling", "policy/knob", "policy/interfere", "policy/pairing"},
 	"policy/layer/*":         {"sched", "sched/place", "sched/goodput", "policy/knob", "policy/interfere", "policy/pairing"},
 	"policy/knob":            {"sched"},
+	"policy/filling":         {"sched", "sched/place"},
 	"policy/auction":         {},
 	"policy/interfere":       {},
 	"policy/interfere/learn": {"sched/num", "policy/interfere"},

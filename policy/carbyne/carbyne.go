@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairway-gpu/fairway/policy/filling"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -21,28 +22,19 @@ type Config struct {
 	Placement place.Rule     `json:"placement"`
 }
 
-// The values of Config.By.
-const (
-	ByTenant = "tenant"
-	ByUser   = "user"
-	ByApp    = "app"
-)
-
 // Default returns the settings the policy has unless told otherwise.
 func Default() Config {
-	return Config{By: ByTenant, Altruism: true, Margin: 0.1, Lease: sched.Duration(10 * time.Minute), Placement: place.AsNear}
+	return Config{By: filling.ByTenant, Altruism: true, Margin: 0.1, Lease: sched.Duration(10 * time.Minute), Placement: place.AsNear}
 }
 
 func (c Config) validate() error {
 	switch {
-	case c.By != ByTenant && c.By != ByUser && c.By != ByApp:
-		return fmt.Errorf("by = %q; want %s, %s or %s", c.By, ByTenant, ByUser, ByApp)
 	case !(c.Margin >= 0 && c.Margin <= 10):
 		return fmt.Errorf("margin = %g; want 0 to 10", c.Margin)
 	case c.Lease.D() < time.Second:
 		return fmt.Errorf("lease = %s; want 1s or more", c.Lease)
 	}
-	return nil
+	return filling.CheckBy(c.By)
 }
 
 // New returns the policy.
@@ -68,17 +60,17 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	p.free = p.free.For(s.Cluster)
 	lease := place.NewLease(s, p.Lease.D())
 	ends := promises(s, p.By)
-	f := newFilling(s, p.By, lease.Holds)
-	kept := len(f.chosen)
-	f.fill()
-	o := offer{policy: p, s: s, ends: ends, filling: f, size: make(place.Sizes, len(s.Jobs)), patient: make([]bool, len(s.Jobs))}
-	order := slices.Concat(f.chosen[:kept], o.order(f.chosen[kept:]))
+	f := filling.New(s, p.By, lease.Holds, size)
+	kept := len(f.Chosen)
+	f.Fill()
+	o := offer{policy: p, s: s, ends: ends, Filling: f, size: make(place.Sizes, len(s.Jobs)), patient: make([]bool, len(s.Jobs))}
+	order := slices.Concat(f.Chosen[:kept], o.order(f.Chosen[kept:]))
 	queue := p.queue
 	queue.Keep = lease.Holds
 	plan := o.size.Plan(s, queue, order, p.free)
 	// Leases are broken for the first whom fairness has kept waiting, not for
 	// those who wait for leftovers.
-	lease.Mark(s, slices.DeleteFunc(slices.Concat(f.chosen, f.passed), func(i int) bool { return o.patient[i] }), &plan)
+	lease.Mark(s, slices.DeleteFunc(slices.Concat(f.Chosen, f.Passed), func(i int) bool { return o.patient[i] }), &plan)
 	ends.note(s, o.patient, &plan)
 	p.wake(s, lease, ends, &plan)
 	return plan

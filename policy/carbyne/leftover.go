@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/fairway-gpu/fairway/policy/filling"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -15,7 +16,7 @@ import (
 // offer is what jobs give up in one decision, and who gets it.
 type offer struct {
 	*policy
-	*filling
+	*filling.Filling
 	s    *sched.Snapshot
 	ends ends
 	size place.Sizes
@@ -31,7 +32,7 @@ func (o *offer) order(reached []int) []int {
 	for _, i := range reached {
 		j := o.s.Jobs[i]
 		n := o.need(o.s, j, o.ends[i])
-		o.take(j, n-size(j))
+		o.Take(j, n-size(j))
 		o.size[i], o.patient[i] = n, n == 0
 		if n > 0 {
 			order = append(order, i)
@@ -40,7 +41,7 @@ func (o *offer) order(reached []int) []int {
 			left = append(left, i)
 		}
 	}
-	left = append(left, o.passed...)
+	left = append(left, o.Passed...)
 	slices.SortFunc(left, func(a, b int) int {
 		x, y := o.s.Jobs[a], o.s.Jobs[b]
 		return cmp.Or(cmp.Compare(o.remaining(x), o.remaining(y)), cmp.Compare(x.Seq, y.Seq))
@@ -75,10 +76,10 @@ func (o *offer) add(order []int, more ...[]int) []int {
 func (o *offer) top(i int) bool {
 	j := o.s.Jobs[i]
 	more := size(j) - o.size[i]
-	if !o.fits(j, more) {
+	if !o.Fits(j, more) {
 		return false
 	}
-	o.take(j, more)
+	o.Take(j, more)
 	o.size[i] += more
 	return true
 }
@@ -88,9 +89,9 @@ func (o *offer) top(i int) bool {
 func (o *offer) pack(jobs []int) []int {
 	score := make(map[int]float64, len(jobs))
 	for _, i := range jobs {
-		for r, need := range needs(o.s.Jobs[i], size(o.s.Jobs[i])-o.size[i]) {
-			if o.total[r] > 0 {
-				score[i] += need / o.total[r] * o.left[r] / o.total[r]
+		for r, need := range filling.Needs(o.s.Jobs[i], size(o.s.Jobs[i])-o.size[i]) {
+			if o.Total[r] > 0 {
+				score[i] += need / o.Total[r] * o.Left[r] / o.Total[r]
 			}
 		}
 	}

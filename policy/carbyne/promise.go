@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairway-gpu/fairway/policy/filling"
 	"github.com/fairway-gpu/fairway/sched"
-	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // ends are the ends that jobs were promised, by job, in whole seconds after
@@ -34,10 +34,10 @@ const longest = 100 * 365 * 24 * 3600
 // promises now.
 func promises(s *sched.Snapshot, by string) ends {
 	out := make(ends, len(s.Jobs))
-	parties, of := partiesOf(s, by)
+	parties, of := filling.Parties(s, by)
 	shares := fairGPUs(parties, s.Cluster.GPUs())
 	ahead := make([]float64, len(parties)) // GPU-seconds of the jobs so far; +Inf: unknown
-	for _, i := range bySeq(s) {
+	for _, i := range filling.BySeq(s) {
 		j := s.Jobs[i]
 		k := of[i]
 		left, ok := j.Remaining(s.Now)
@@ -53,10 +53,6 @@ func promises(s *sched.Snapshot, by string) ends {
 		}
 	}
 	return out
-}
-
-func bySeq(s *sched.Snapshot) []int {
-	return place.OrderBy(s, func(*sched.Job) (a, b float64) { return 0, 0 })
 }
 
 // note puts the promises where they are found again. Those who can wait are not
@@ -86,23 +82,23 @@ func (e ends) note(s *sched.Snapshot, patient []bool, plan *sched.Plan) {
 
 // fairGPUs returns what each party would have if GPUs could be cut at will: an
 // equal part for each unit of weight, and no more than it can use.
-func fairGPUs(parties []*party, gpus int) []float64 {
+func fairGPUs(parties []*filling.Party, gpus int) []float64 {
 	order := make([]int, len(parties))
 	weights := 0.0
 	for k, p := range parties {
 		order[k] = k
-		weights += p.weight
+		weights += p.Weight
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Compare(parties[a].demand/parties[a].weight, parties[b].demand/parties[b].weight)
+		return cmp.Compare(parties[a].Demand/parties[a].Weight, parties[b].Demand/parties[b].Weight)
 	})
 	shares := make([]float64, len(parties))
 	left := float64(gpus)
 	for _, k := range order {
 		p := parties[k]
-		shares[k] = min(p.demand, left*min(1, p.weight/weights))
+		shares[k] = min(p.Demand, left*min(1, p.Weight/weights))
 		left = max(0, left-shares[k])
-		weights -= p.weight
+		weights -= p.Weight
 	}
 	return shares
 }
@@ -142,6 +138,15 @@ func (p *policy) need(s *sched.Snapshot, j *sched.Job, end int) int {
 		if work/float64(n) <= at.Sub(s.Now).Seconds() {
 			return n
 		}
+	}
+	return j.GPUs
+}
+
+// size returns the GPUs of a job's share: what it holds if that cannot change,
+// else what it asks for.
+func size(j *sched.Job) int {
+	if j.Phase == sched.Running && (!j.Elastic() || j.NonPreemptible) {
+		return j.Placement.GPUs()
 	}
 	return j.GPUs
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/fairway-gpu/fairway/policy/filling"
 	"github.com/fairway-gpu/fairway/policy/policytest"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -26,9 +27,9 @@ func TestFairGPUs(t *testing.T) {
 		{[]float64{1, 1, 1}, []float64{1, 8, 8}, []float64{1, 3.5, 3.5}},
 		{[]float64{1, 1}, []float64{1, 2}, []float64{1, 2}},
 	} {
-		var parties []*party
+		var parties []*filling.Party
 		for i, w := range c.weights {
-			parties = append(parties, &party{weight: w, demand: c.demands[i]})
+			parties = append(parties, &filling.Party{Weight: w, Demand: c.demands[i]})
 		}
 		if diff := cmp.Diff(c.want, fairGPUs(parties, 8)); diff != "" {
 			t.Errorf("weights %v, demands %v (-want +got):\n%s", c.weights, c.demands, diff)

@@ -34,6 +34,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairway-gpu/fairway/policy/filling"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -46,26 +47,17 @@ type Config struct {
 	Placement place.Rule     `json:"placement"`
 }
 
-// The values of Config.By.
-const (
-	ByTenant = "tenant"
-	ByUser   = "user"
-	ByApp    = "app"
-)
-
 // Default returns the settings the policy has unless told otherwise.
 func Default() Config {
-	return Config{By: ByTenant, Preempt: true, Lease: sched.Duration(10 * time.Minute), Placement: place.AsNear}
+	return Config{By: filling.ByTenant, Preempt: true, Lease: sched.Duration(10 * time.Minute), Placement: place.AsNear}
 }
 
 func (c Config) validate() error {
 	switch {
-	case c.By != ByTenant && c.By != ByUser && c.By != ByApp:
-		return fmt.Errorf("by = %q; want %s, %s or %s", c.By, ByTenant, ByUser, ByApp)
 	case c.Lease.D() < time.Second:
 		return fmt.Errorf("lease = %s; want 1s or more", c.Lease)
 	}
-	return nil
+	return filling.CheckBy(c.By)
 }
 
 // New returns the policy.
@@ -90,17 +82,33 @@ type policy struct {
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	p.free = p.free.For(s.Cluster)
 	if !p.Preempt {
-		order := newFilling(s, p.By, func(*sched.Job) bool { return true }).order()
+		order := p.order(s, func(*sched.Job) bool { return true })
 		return p.queue.Plan(s, order, p.free)
 	}
 	lease := place.NewLease(s, p.Lease.D())
-	order := newFilling(s, p.By, lease.Holds).order()
+	order := p.order(s, lease.Holds)
 	queue := p.queue
 	queue.Keep = lease.Holds
 	plan := queue.Plan(s, order, p.free)
 	lease.Mark(s, order, &plan)
 	p.wake(s, lease, &plan)
 	return plan
+}
+
+// order fills the cluster and returns the jobs that were reached, then those that
+// were not.
+func (p *policy) order(s *sched.Snapshot, stays func(*sched.Job) bool) []int {
+	f := filling.New(s, p.By, stays, size)
+	f.Fill()
+	return append(f.Chosen, f.Passed...)
+}
+
+// size returns the GPUs a job holds, or asks for.
+func size(j *sched.Job) int {
+	if j.Phase == sched.Running {
+		return j.Placement.GPUs()
+	}
+	return j.GPUs
 }
 
 // wake asks for a decision at the next end of a lease, if anybody waits.
