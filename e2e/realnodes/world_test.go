@@ -160,7 +160,7 @@ func (w *world) job(t *testing.T, name string, args ...string) *v1alpha1.Trainin
 	return &v1alpha1.TrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec: v1alpha1.TrainingJobSpec{
-			GPUs: 1, Notice: &metav1.Duration{Duration: 30 * time.Second},
+			GPUs: 1, GracePeriod: &metav1.Duration{Duration: 30 * time.Second},
 			Template: v1alpha1.PodTemplate{PodTemplateSpec: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				Volumes: []corev1.Volume{{Name: "work", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: folder, Type: &kind}}}},
 				Containers: []corev1.Container{{
