@@ -178,7 +178,7 @@ func TestRooms(t *testing.T) {
 	}
 	var above []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| .* \\| ([^|]+) \\|$").FindAllStringSubmatch(string(text), -1) {
-		room, listed := m[1], regexp.MustCompile("\\w+").FindAllString(m[2], -1)
+		room, listed := m[1], regexp.MustCompile(`\w+`).FindAllString(m[2], -1)
 		want := imports[room]
 		switch {
 		case m[2] == "everything":

@@ -119,7 +119,7 @@ func (f *fake) Command(_ context.Context, who api.Identity, id sched.JobID, c ap
 	case err != nil:
 		return api.Job{}, err
 	case j.Status.Phase.Ended():
-		return api.Job{}, api.Errorf(api.Conflict, "job %s is already %s", id, j.State)
+		return api.Job{}, api.Errorf(api.Conflict, "job %s has already ended", id)
 	case c == api.Cancel:
 		j.State, j.Status.Phase, j.Reason = api.Cancelled, sched.Cancelled, nil
 	case c == api.Pause:

@@ -190,7 +190,7 @@ func (t *tx) command(who api.Identity, id sched.JobID, c api.Command) error {
 		if c == api.Cancel && x.Job.Phase == sched.Cancelled {
 			return nil // asked twice
 		}
-		return api.Errorf(api.Conflict, "job %s is already %s", id, x.Job.Phase)
+		return api.Errorf(api.Conflict, "job %s has already ended", id)
 	}
 	t.actor, t.decides = who.User, true
 	switch c {
