@@ -26,6 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/kube/mirror"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 	"github.com/fairway-gpu/fairway/server"
@@ -165,4 +167,17 @@ func derive(key []byte, purpose string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(purpose))
 	return mac.Sum(nil)
+}
+
+// orders is the state as the executor sees it. That the pods of a job are up leaves no
+// record: the mirror is told.
+type orders struct {
+	*state.Store
+	mirror *mirror.Mirror
+}
+
+// Started implements executor.Port.
+func (o orders) Started(id api.AttemptID) {
+	o.Store.Started(id)
+	o.mirror.Started(id.Job)
 }

@@ -6,6 +6,7 @@ package state
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
@@ -216,3 +217,15 @@ func (m *memory) put(e *entry) {
 }
 
 func keyOf(t sched.TenantID, key string) string { return string(t) + "\x00" + key }
+
+// queue yields the active jobs in order of submission, for those who need not see
+// all of a long queue.
+func (m *memory) queue() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for _, j := range m.state.Peek().Jobs {
+			if !yield(m.jobs[j.ID]) {
+				return
+			}
+		}
+	}
+}

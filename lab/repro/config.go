@@ -4,6 +4,9 @@
 package repro
 
 import (
+	"fmt"
+	"io"
+
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/zoo"
@@ -33,4 +36,21 @@ func label(spec string, oracle bool) string {
 		return "`" + spec + "` (oracle)"
 	}
 	return "`" + spec + "`"
+}
+
+// PrintClaims writes what was to be shown as a table, with what holds.
+func PrintClaims(w io.Writer, claims []Claim) {
+	fmt.Fprint(w, `
+## What was to be shown
+
+| | wanted | ours | holds |
+|---|---|---|---|
+`)
+	for _, c := range claims {
+		holds := "yes"
+		if !c.Holds {
+			holds = "**no**"
+		}
+		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", c.What, c.Want, c.Ours, holds)
+	}
 }

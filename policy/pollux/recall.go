@@ -3,6 +3,8 @@
 
 package pollux
 
+import "math"
+
 // recall tries to give every job back what it holds across several nodes, where
 // it has lost that, and returns the best layout that comes of it. A shake seldom
 // gets there: those who have to go stand idle for a moment, and the first pair
@@ -55,4 +57,27 @@ func (d *descent) regain(l *layout, i int32) bool {
 		}
 	}
 	return true
+}
+
+// least is added to every value before the power is taken, so that a job with
+// no GPUs has a finite cost for p <= 0.
+const least = 1e-3
+
+// fitness is the power mean over jobs (equation 14) with exponent p; p = 0 is
+// its limit, the geometric mean. A search minimises the sum of the costs of
+// the jobs, which is the same as to maximise the mean.
+type fitness struct{ p float64 }
+
+// cost returns what a job of that value adds to the sum.
+func (f fitness) cost(value float64) float64 {
+	x := value + least
+	switch {
+	case f.p == -1:
+		return 1 / x
+	case f.p < 0:
+		return math.Pow(x, f.p)
+	case f.p == 0:
+		return -math.Log(x)
+	}
+	return -math.Pow(x, f.p)
 }
