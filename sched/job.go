@@ -4,7 +4,9 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -208,6 +210,33 @@ func (j *Job) Fits(n int) bool {
 	}
 	return len(j.Sizes) == 0 || slices.Contains(j.Sizes, n)
 }
+
+// LargestSize returns the largest size up to most, in whole tasks, that the job
+// can run at; 0 if there is none.
+func (j *Job) LargestSize(most int) int {
+	if !j.Elastic() || len(j.Sizes) > 0 { // few sizes
+		best := 0
+		for n := j.NextSize(0); n > 0 && n <= most; n = j.NextSize(n) {
+			best = n
+		}
+		return best
+	}
+	if n := min(most, j.MaxGPUs) / j.Task() * j.Task(); n >= j.MinGPUs {
+		return n
+	}
+	return 0
+}
+
+// NoSize is more GPUs than any cluster has.
+const NoSize = math.MaxInt32
+
+// StartSize returns the GPUs a job starts with: what it asks for or, if an elastic
+// job cannot run at that size, the nearest smaller size, or else its smallest;
+// NoSize if there is none at all.
+func (j *Job) StartSize() int { return cmp.Or(j.LargestSize(j.GPUs), j.NextSize(0), NoSize) }
+
+// Spreads reports whether the job accepts GPUs as far apart as a level.
+func (j *Job) Spreads(l Level) bool { return j.MaxSpread == NoLevel || l <= j.MaxSpread }
 
 // NextSize returns the smallest size above n, in whole tasks, that the job can
 // run at; 0 if there is none.

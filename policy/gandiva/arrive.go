@@ -17,7 +17,7 @@ func (d *decision) arrive() {
 		if len(d.home[i]) > 0 {
 			continue
 		}
-		p, runs := d.admit(i, d.ask(j, size(j)))
+		p, runs := d.admit(i, d.ask(j, j.StartSize()))
 		if p != nil {
 			d.settle(i, p)
 		}
@@ -41,10 +41,10 @@ func (d *decision) admit(i int, w *ask) (p sched.Placement, runs bool) {
 		d.plan.Why[i] = d.why(j, w)
 		return nil, false
 	case d.isBarred(j):
-		d.plan.Why[i] = sched.Reason{Code: sched.Behind, Need: w.n, Have: d.idle.Total()}
+		d.plan.Why[i] = sched.Reason{Code: sched.Behind, Need: w.GPUs, Have: d.idle.Total()}
 		d.queued++
 		return nil, false
-	case left >= w.n: // else it can only share what its tenant has
+	case left >= w.GPUs: // else it can only share what its tenant has
 		if p, ok := d.avoiding(j, func() (sched.Placement, bool) { return d.spot(j, w) }); ok {
 			return p, true
 		}
@@ -55,8 +55,8 @@ func (d *decision) admit(i int, w *ask) (p sched.Placement, runs bool) {
 	if p, ok := d.avoiding(j, func() (sched.Placement, bool) { return d.share(j, w) }); ok {
 		return p, false
 	}
-	if left < w.n {
-		d.plan.Why[i] = sched.Reason{Code: sched.OverQuota, Need: w.n, Have: max(0, left)}
+	if left < w.GPUs {
+		d.plan.Why[i] = sched.Reason{Code: sched.OverQuota, Need: w.GPUs, Have: max(0, left)}
 		return nil, false
 	}
 	d.plan.Why[i] = d.why(j, w)
@@ -70,7 +70,7 @@ func (d *decision) admit(i int, w *ask) (p sched.Placement, runs bool) {
 // why says why there are no idle GPUs for the job.
 func (d *decision) why(j *sched.Job, w *ask) sched.Reason {
 	if w.why.Code == sched.Ok {
-		w.why = d.idle.Why(j, w.n, sched.CrossRack)
+		w.why = d.idle.Why(j, w.GPUs, sched.CrossRack)
 	}
 	return w.why
 }
@@ -98,19 +98,19 @@ func (d *decision) isBarred(j *sched.Job) bool {
 // affinity, the least loaded first; else on an empty one; else on any one
 // server; else on several.
 func (d *decision) spot(j *sched.Job, w *ask) (sched.Placement, bool) {
-	if w.noIdle == d.freed || d.idle.Total() < w.n {
+	if w.noIdle == d.freed || d.idle.Total() < w.GPUs {
 		return nil, false
 	}
-	if w.n <= d.stride {
+	if w.GPUs <= d.stride {
 		for _, t := range d.types(j) {
-			if s, ok := d.server(j, w.n, t); ok {
+			if s, ok := d.server(j, w.GPUs, t); ok {
 				return sched.Placement{s}, true
 			}
 		}
 	}
-	if spreads(j, sched.SameRack) {
+	if j.Spreads(sched.SameRack) {
 		mark := d.idle.Mark()
-		p, ok := d.idle.Within(j, w.n, sched.CrossRack)
+		p, ok := d.idle.Within(j, w.GPUs, sched.CrossRack)
 		d.idle.Rollback(mark)
 		if ok && d.live.Fits(j, p) {
 			return p, true

@@ -80,14 +80,14 @@ func New(c Config) (sched.Policy, error) {
 
 type policy struct {
 	Config
-	live, idle *place.Free // caches
-	could      could       // a cache
+	live, idle *place.Free       // caches
+	could      place.Empty[bool] // a cache
 }
 
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	p.live, p.idle = p.live.For(s.Cluster), p.idle.For(s.Cluster)
-	p.could.reset(s.Cluster)
+	p.could.Reset(s.Cluster)
 	d := newDecision(p, s)
 	d.keep()
 	d.arrive()

@@ -50,11 +50,11 @@ func TestSizes(t *testing.T) {
 		{sched.Spec{GPUs: 8, MinGPUs: 1, MaxGPUs: 4, Sizes: []int{2, 4, 8}}, 4, 2},
 		{sched.Spec{GPUs: 6, MinGPUs: 3, MaxGPUs: 8, TaskGPUs: 2}, 6, 4},
 		{sched.Spec{GPUs: 3, MinGPUs: 3, MaxGPUs: 8, TaskGPUs: 3, Sizes: []int{4, 6, 8}}, 6, 6},
-		{sched.Spec{GPUs: 4, MinGPUs: 5, MaxGPUs: 7, TaskGPUs: 4}, noSize, noSize},
-		{sched.Spec{GPUs: 4, MinGPUs: 2, MaxGPUs: 3, Sizes: []int{1, 4}}, noSize, noSize},
+		{sched.Spec{GPUs: 4, MinGPUs: 5, MaxGPUs: 7, TaskGPUs: 4}, sched.NoSize, sched.NoSize},
+		{sched.Spec{GPUs: 4, MinGPUs: 2, MaxGPUs: 3, Sizes: []int{1, 4}}, sched.NoSize, sched.NoSize},
 	} {
 		j := &sched.Job{Spec: tc.spec}
-		if got := size(j); got != tc.size {
+		if got := j.StartSize(); got != tc.size {
 			t.Errorf("size of %+v = %d; want %d", tc.spec, got, tc.size)
 		}
 		if got := smallest(j); got != tc.smallest {

@@ -159,7 +159,7 @@ func (d *decision) accepts(j *sched.Job, p sched.Placement) bool {
 			return false
 		}
 	}
-	return j.MaxSpread == sched.NoLevel || d.s.Cluster.Level(p) <= j.MaxSpread
+	return j.Spreads(d.s.Cluster.Level(p))
 }
 
 // halved returns the placement with half of each GPU.

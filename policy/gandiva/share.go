@@ -17,7 +17,7 @@ func (d *decision) share(j *sched.Job, w *ask) (sched.Placement, bool) {
 		return nil, false
 	}
 	for _, t := range d.types(j) {
-		if p := d.shareOf(j, w.n, t); p != nil {
+		if p := d.shareOf(j, w.GPUs, t); p != nil {
 			return p, true
 		}
 	}
@@ -35,7 +35,7 @@ func (d *decision) shareOf(j *sched.Job, n, gpuType int) sched.Placement {
 			return p
 		}
 	}
-	if n <= d.stride || !spreads(j, sched.SameRack) {
+	if n <= d.stride || !j.Spreads(sched.SameRack) {
 		return nil
 	}
 	if gpuType != anyType {
@@ -145,7 +145,7 @@ func (d *decision) shareServers(j *sched.Job, n, gpuType int) sched.Placement {
 			best = in
 		}
 	}
-	if best == nil && spreads(j, sched.CrossRack) && all.gpus >= n {
+	if best == nil && j.Spreads(sched.CrossRack) && all.gpus >= n {
 		best = &all
 	}
 	if best == nil {

@@ -12,9 +12,9 @@ func (d *decision) shrink(j *sched.Job, w *ask) (sched.Placement, bool) {
 	if len(d.elastic) == 0 || w.noShrink {
 		return nil, false
 	}
-	for _, least := range []func(*sched.Job) int{size, smallest} {
+	for _, least := range []func(*sched.Job) int{(*sched.Job).StartSize, smallest} {
 		find := d.shrinkServer
-		if w.n > d.stride {
+		if w.GPUs > d.stride {
 			find = d.shrinkServers
 		}
 		if p, ok := find(j, w, least); ok {
@@ -50,7 +50,7 @@ func (d *decision) shrinkServer(j *sched.Job, w *ask, least func(*sched.Job) int
 		for _, i := range d.runs[node] {
 			spare += d.spare(i, least)
 		}
-		if idle+spare >= w.n {
+		if idle+spare >= w.GPUs {
 			best, most = node, idle
 		}
 	}
@@ -59,12 +59,12 @@ func (d *decision) shrinkServer(j *sched.Job, w *ask, least func(*sched.Job) int
 	}
 	var shrunken []int
 	for _, i := range d.elastic { // in order of submission
-		if d.s.Jobs[i].Placement[0].Node == int32(best) && d.idle.OnNode(best).Len() < w.n && d.spare(i, least) > 0 {
+		if d.s.Jobs[i].Placement[0].Node == int32(best) && d.idle.OnNode(best).Len() < w.GPUs && d.spare(i, least) > 0 {
 			d.relocate(i, lessOf(d.s.Jobs[i].Placement, least(d.s.Jobs[i])))
 			shrunken = append(shrunken, i)
 		}
 	}
-	s, ok := d.pick(j, best, d.idle.OnNode(best), w.n)
+	s, ok := d.pick(j, best, d.idle.OnNode(best), w.GPUs)
 	if !ok {
 		for _, i := range shrunken {
 			d.relocate(i, d.s.Jobs[i].Placement)
@@ -85,7 +85,7 @@ func (d *decision) shrinkServers(j *sched.Job, w *ask, least func(*sched.Job) in
 			shrunken = append(shrunken, i)
 		}
 	}
-	if len(shrunken) == 0 || idle < w.n {
+	if len(shrunken) == 0 || idle < w.GPUs {
 		return nil, false
 	}
 	for _, i := range shrunken {

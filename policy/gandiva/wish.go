@@ -4,9 +4,9 @@
 package gandiva
 
 import (
+	"cmp"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
@@ -14,15 +14,8 @@ import (
 
 // wish is what makes two jobs the same for the search for GPUs.
 type wish struct {
-	n         int // GPUs
-	task      int
-	cpus      int
-	memory    int64
-	gpuMemory int64
-	widest    sched.Level
-	types     string
-	needs     string
-	tenant    sched.TenantID // if it has a limit
+	place.Shape
+	tenant sched.TenantID // if it has a limit
 }
 
 // ask is a wish with what is known about it in this decision.
@@ -43,26 +36,15 @@ func (d *decision) ask(j *sched.Job, n int) *ask {
 	w := d.wish(j, n)
 	a, ok := d.asks[w]
 	if !ok {
-		a = &ask{wish: w, ever: d.could.host(j, w), noIdle: -1, noShare: -1}
+		a = &ask{wish: w, ever: d.could.Of(j, w.Shape, host(n)), noIdle: -1, noShare: -1}
 		d.asks[w] = a
 	}
 	return a
 }
 
 func (d *decision) wish(j *sched.Job, n int) wish {
-	w := wish{n: n, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: d.gpuMemory(j), widest: j.MaxSpread, needs: j.Selector}
-	switch len(j.GPUTypes) {
-	case 0:
-	case 1:
-		w.types = string(j.GPUTypes[0])
-	default:
-		var b strings.Builder
-		for _, t := range j.GPUTypes {
-			b.WriteString(string(t))
-			b.WriteByte(0)
-		}
-		w.types = b.String()
-	}
+	w := wish{Shape: place.ShapeOf(j, n)}
+	w.GPUMemory = d.gpuMemory(j)
 	if _, limited := d.limits.of(j); limited {
 		w.tenant = j.Tenant
 	}
@@ -93,97 +75,25 @@ func memoriesOf(c *sched.Cluster) []int64 {
 	return slices.Compact(out)
 }
 
-// spreads reports whether the job accepts GPUs as far apart as the level.
-func spreads(j *sched.Job, level sched.Level) bool {
-	return j.MaxSpread == sched.NoLevel || j.MaxSpread >= level
-}
-
 // useful returns the largest size from least to most at which the job can run,
 // or 0.
 func useful(j *sched.Job, least, most int) int {
-	if !j.Elastic() {
-		if least <= j.GPUs && j.GPUs <= most {
-			return j.GPUs
-		}
-		return 0
-	}
-	least, most = max(least, j.MinGPUs), min(most, j.MaxGPUs)
-	if len(j.Sizes) == 0 {
-		if n := most / j.Task() * j.Task(); n >= least {
-			return n
-		}
-		return 0
-	}
-	best := 0
-	for _, n := range j.Sizes {
-		if n >= least && n <= most && n%j.Task() == 0 {
-			best = n
-		}
-	}
-	return best
-}
-
-// size returns the number of GPUs a job starts with: what was asked for or, if
-// an elastic job cannot run at that size, the nearest smaller one that it can,
-// or else the smallest.
-func size(j *sched.Job) int {
-	if n := useful(j, 1, j.GPUs); n > 0 {
+	if n := j.LargestSize(most); n >= least {
 		return n
 	}
-	return smallest(j)
+	return 0
 }
 
-// smallest returns the smallest size at which the job can run. If there is none
-// at all it is more than any cluster has.
-func smallest(j *sched.Job) int {
-	switch {
-	case !j.Elastic():
-		return j.GPUs
-	case len(j.Sizes) == 0:
-		if n := (j.MinGPUs + j.Task() - 1) / j.Task() * j.Task(); n <= j.MaxGPUs {
-			return n
-		}
-		return noSize
-	}
-	for _, n := range j.Sizes {
-		if n%j.Task() == 0 && j.Fits(n) {
-			return n
-		}
-	}
-	return noSize
-}
-
-const noSize = math.MaxInt32
-
-// could remembers what an empty cluster could give.
-type could struct {
-	cluster *sched.Cluster
-	empty   *place.Free
-	known   map[wish]bool
-}
-
-// maxWishes bounds the memory of the cache.
-const maxWishes = 1 << 14
-
-func (c *could) reset(cluster *sched.Cluster) {
-	if c.cluster != cluster || len(c.known) > maxWishes {
-		*c = could{cluster: cluster, empty: place.NewFree(cluster), known: map[wish]bool{}}
-	}
-}
+// smallest returns the smallest size at which the job can run.
+func smallest(j *sched.Job) int { return cmp.Or(j.NextSize(0), sched.NoSize) }
 
 // host reports whether nodes that take work could host the job if they were
 // empty.
-func (c *could) host(j *sched.Job, w wish) bool {
-	w.tenant = ""
-	ok, known := c.known[w]
-	if !known {
-		mark, anyNode := c.empty.Mark(), *j
-		anyNode.Avoid = nil
-		_, ok = c.empty.Within(&anyNode, w.n, sched.CrossRack)
-		c.empty.Rollback(mark)
-		c.known[w] = ok
+func host(n int) func(*place.Free, *sched.Job) bool {
+	return func(empty *place.Free, j *sched.Job) bool {
+		_, ok := empty.Within(j, n, sched.CrossRack)
+		return ok
 	}
-	return ok
 }
 
 // limits counts, for tenants with a limit, the GPUs on which

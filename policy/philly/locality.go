@@ -6,40 +6,10 @@ package philly
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
-
-// shape is what makes two jobs the same for the search for GPUs.
-type shape struct {
-	n         int // GPUs
-	task      int
-	cpus      int
-	memory    int64
-	gpuMemory int64
-	widest    sched.Level
-	types     string
-	needs     string
-}
-
-func shapeOf(j *sched.Job, n int) shape {
-	sh := shape{n: n, task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, widest: j.MaxSpread, needs: j.Selector}
-	switch len(j.GPUTypes) {
-	case 0:
-	case 1:
-		sh.types = string(j.GPUTypes[0])
-	default:
-		var b strings.Builder
-		for _, t := range j.GPUTypes {
-			b.WriteString(string(t))
-			b.WriteByte(0)
-		}
-		sh.types = b.String()
-	}
-	return sh
-}
 
 // locality is the nearest that a shape could have its GPUs in an empty cluster.
 type locality struct {
@@ -58,34 +28,6 @@ func (l locality) level(r rung) sched.Level {
 	return sched.CrossRack
 }
 
-// ideal remembers the locality of shapes in one cluster.
-type ideal struct {
-	cluster *sched.Cluster
-	empty   *place.Free
-	known   map[shape]locality
-}
-
-// maxShapes bounds the memory of the cache.
-const maxShapes = 1 << 14
-
-func (d *ideal) reset(c *sched.Cluster) {
-	if d.cluster != c || len(d.known) > maxShapes {
-		*d = ideal{cluster: c, empty: place.NewFree(c), known: map[shape]locality{}}
-	}
-}
-
-func (d *ideal) of(j *sched.Job, sh shape) locality {
-	l, ok := d.known[sh]
-	if !ok {
-		mark, anyNode := d.empty.Mark(), *j
-		anyNode.Avoid = nil
-		l = (&search{free: d.empty}).ideal(&anyNode, sh.n)
-		d.empty.Rollback(mark)
-		d.known[sh] = l
-	}
-	return l
-}
-
 // search finds GPUs in a view of the cluster.
 type search struct {
 	free  *place.Free
@@ -102,7 +44,7 @@ func (f *search) ideal(j *sched.Job, n int) locality {
 	if _, ok := f.free.Within(j, n, sched.SameMachine); ok {
 		return locality{nodes: 1, rack: true}
 	}
-	if !spreads(j, sched.SameRack) {
+	if !j.Spreads(sched.SameRack) {
 		return locality{}
 	}
 	best := locality{}
@@ -115,7 +57,7 @@ func (f *search) ideal(j *sched.Job, n int) locality {
 			f.free.Rollback(mark)
 		}
 	}
-	if best.nodes > 0 || !spreads(j, sched.CrossRack) {
+	if best.nodes > 0 || !j.Spreads(sched.CrossRack) {
 		return best
 	}
 	for _, t := range f.types(j, n) {
@@ -131,7 +73,7 @@ func (f *search) ideal(j *sched.Job, n int) locality {
 // find takes the GPUs of a wish, as near to each other as there is room.
 func (f *search) find(j *sched.Job, w wish) (sched.Placement, bool) {
 	if w.rung > fewest || w.best.nodes == 1 {
-		if p, ok := f.free.Within(j, w.n, sched.SameMachine); ok {
+		if p, ok := f.free.Within(j, w.GPUs, sched.SameMachine); ok {
 			return p, true
 		}
 		if w.rung == fewest {
@@ -145,21 +87,21 @@ func (f *search) find(j *sched.Job, w wish) (sched.Placement, bool) {
 		f.free.Rollback(mark)
 		return false
 	}
-	types := f.types(j, w.n)
-	if w.best.rack && spreads(j, sched.SameRack) {
+	types := f.types(j, w.GPUs)
+	if w.best.rack && j.Spreads(sched.SameRack) {
 		for _, t := range types {
-			for _, r := range f.emptiest(w.n) {
+			for _, r := range f.emptiest(w.GPUs) {
 				mark := f.free.Mark()
-				if p, ok := f.inRack(j, w.n, t, r); accept(p, ok, mark) {
+				if p, ok := f.inRack(j, w.GPUs, t, r); accept(p, ok, mark) {
 					return p, true
 				}
 			}
 		}
 	}
-	if (w.rung == anywhere || !w.best.rack) && spreads(j, sched.CrossRack) {
+	if (w.rung == anywhere || !w.best.rack) && j.Spreads(sched.CrossRack) {
 		for _, t := range types {
 			mark := f.free.Mark()
-			if p, ok := f.across(j, w.n, t); accept(p, ok, mark) {
+			if p, ok := f.across(j, w.GPUs, t); accept(p, ok, mark) {
 				return p, true
 			}
 		}
@@ -308,9 +250,4 @@ func (f *search) fill(j *sched.Job, n int, p sched.Placement) sched.Placement {
 		n -= k
 	}
 	return p
-}
-
-// spreads reports whether the job accepts GPUs as far apart as the level.
-func spreads(j *sched.Job, level sched.Level) bool {
-	return j.MaxSpread == sched.NoLevel || j.MaxSpread >= level
 }

@@ -76,8 +76,8 @@ func New(c Config) (sched.Policy, error) {
 
 type policy struct {
 	Config
-	free  *place.Free // a cache
-	ideal ideal       // a cache
+	free  *place.Free           // a cache
+	ideal place.Empty[locality] // a cache
 }
 
 // rung is how near to each other a job still insists on its GPUs.

@@ -71,10 +71,10 @@ func TestSize(t *testing.T) {
 		{sched.Spec{GPUs: 8, MinGPUs: 1, MaxGPUs: 4, Sizes: []int{2, 4, 8}}, 4},
 		{sched.Spec{GPUs: 6, MinGPUs: 3, MaxGPUs: 8, TaskGPUs: 2}, 6},
 		{sched.Spec{GPUs: 3, MinGPUs: 3, MaxGPUs: 8, TaskGPUs: 3, Sizes: []int{4, 6, 8}}, 6},
-		{sched.Spec{GPUs: 4, MinGPUs: 5, MaxGPUs: 7, TaskGPUs: 4}, noSize},
-		{sched.Spec{GPUs: 4, MinGPUs: 2, MaxGPUs: 3, Sizes: []int{1, 4}}, noSize},
+		{sched.Spec{GPUs: 4, MinGPUs: 5, MaxGPUs: 7, TaskGPUs: 4}, sched.NoSize},
+		{sched.Spec{GPUs: 4, MinGPUs: 2, MaxGPUs: 3, Sizes: []int{1, 4}}, sched.NoSize},
 	} {
-		if got := size(&sched.Job{Spec: tc.spec}); got != tc.want {
+		if got := (&sched.Job{Spec: tc.spec}).StartSize(); got != tc.want {
 			t.Errorf("size of %+v = %d; want %d", tc.spec, got, tc.want)
 		}
 	}

@@ -5,7 +5,6 @@ package philly
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/fairway-gpu/fairway/sched"
@@ -15,7 +14,7 @@ import (
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	p.free = p.free.For(s.Cluster)
-	p.ideal.reset(s.Cluster)
+	p.ideal.Reset(s.Cluster)
 	d := decision{
 		policy: p, s: s, plan: sched.NewPlan(s), quota: place.NewQuota(s), search: search{free: p.free},
 		failed: map[wish]bool{}, hopeless: map[wish]bool{}, reasons: map[wish]sched.Reason{},
@@ -157,10 +156,10 @@ func (d *decision) within(v *vc, i int) {
 	case j.Phase == sched.Pending && !j.Ready(d.s.Now):
 		d.plan.Why[i] = sched.Reason{Code: sched.BackOff, Until: j.NotBefore}
 	case !ok:
-		d.plan.Why[i] = d.free.Why(j, ask.n, sched.CrossRack)
-	case d.quota.Left(j) < ask.n:
-		d.plan.Why[i] = d.quota.Why(j, ask.n)
-	case !d.pool && v.held+ask.n > v.quota:
+		d.plan.Why[i] = d.free.Why(j, ask.GPUs, sched.CrossRack)
+	case d.quota.Left(j) < ask.GPUs:
+		d.plan.Why[i] = d.quota.Why(j, ask.GPUs)
+	case !d.pool && v.held+ask.GPUs > v.quota:
 		v.over = append(v.over, i)
 	default:
 		d.try(i, ask, true)
@@ -172,8 +171,8 @@ func (d *decision) borrow(v *vc, i int) {
 	j := d.s.Jobs[i]
 	ask, _ := d.ask(j)
 	idle := min(d.quota.Left(j), d.idle(j))
-	if idle < ask.n {
-		d.plan.Why[i] = sched.Reason{Code: sched.OverQuota, Need: ask.n, Have: max(idle, v.quota-v.held)}
+	if idle < ask.GPUs {
+		d.plan.Why[i] = sched.Reason{Code: sched.OverQuota, Need: ask.GPUs, Have: max(idle, v.quota-v.held)}
 		return
 	}
 	d.try(i, ask, false)
@@ -181,14 +180,16 @@ func (d *decision) borrow(v *vc, i int) {
 
 // ask is what a job asks for, and what the cluster could give it at best.
 type ask struct {
-	shape
+	place.Shape
 	best locality
 }
 
 // ask returns what a job asks for; ok is false if the cluster cannot give it.
 func (d *decision) ask(j *sched.Job) (a ask, ok bool) {
-	a.shape = shapeOf(j, size(j))
-	a.best = d.ideal.of(j, a.shape)
+	a.Shape = place.ShapeOf(j, j.StartSize())
+	a.best = d.ideal.Of(j, a.Shape, func(empty *place.Free, j *sched.Job) locality {
+		return (&search{free: empty}).ideal(j, a.GPUs)
+	})
 	return a, a.best.nodes > 0
 }
 
@@ -204,7 +205,7 @@ func (d *decision) try(i int, ask ask, covered bool) {
 			p, ok = d.preempt(j, w)
 		}
 		if ok {
-			d.hold(j, w.n)
+			d.hold(j, w.GPUs)
 			d.plan.Want[i], d.plan.Notes[i] = p, sched.Note{}
 			return
 		}
@@ -240,7 +241,7 @@ func (d *decision) why(j *sched.Job, w wish) sched.Reason {
 
 func (d *decision) fragmented(j *sched.Job, w wish) sched.Reason {
 	level := w.best.level(w.rung)
-	r := d.free.Why(j, w.n, level)
+	r := d.free.Why(j, w.GPUs, level)
 	switch {
 	case r.Code == sched.Full && !d.pool:
 		r.Code, r.Level = sched.Fragmented, sched.CrossRack
@@ -260,31 +261,3 @@ func (d *decision) idle(j *sched.Job) int {
 	}
 	return most
 }
-
-// size returns the number of GPUs a job runs at: what was asked for or, if an
-// elastic job cannot run at that size, the nearest smaller one that it can, or
-// else the smallest. If there is none at all it is more than any cluster has.
-func size(j *sched.Job) int {
-	if !j.Elastic() {
-		return j.GPUs
-	}
-	n := min(max(j.GPUs, j.MinGPUs), j.MaxGPUs)
-	if len(j.Sizes) == 0 {
-		if down := n / j.Task() * j.Task(); down >= j.MinGPUs {
-			return down
-		}
-		if up := (n + j.Task() - 1) / j.Task() * j.Task(); up <= j.MaxGPUs {
-			return up
-		}
-		return noSize
-	}
-	best := noSize
-	for _, k := range j.Sizes {
-		if k%j.Task() == 0 && j.Fits(k) && (k <= n || best == noSize) {
-			best = k
-		}
-	}
-	return best
-}
-
-const noSize = math.MaxInt32

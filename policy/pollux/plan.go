@@ -103,7 +103,7 @@ func (p *problem) realise(j *job, r row) sched.Placement {
 		out[i] = sched.Slice{Node: s.node, Milli: sched.WholeGPU, GPUs: p.pick(int(s.node), int(s.gpus))}
 	}
 	p.free.Take(j.Job, out)
-	if j.MaxSpread == sched.NoLevel || p.s.Cluster.Level(out) <= j.MaxSpread {
+	if j.Spreads(p.s.Cluster.Level(out)) {
 		return out
 	}
 	p.free.Rollback(mark)

@@ -98,7 +98,7 @@ func (r *round) onOneOf(j *job, b budget, nodes []auction.Share, shy bool) bool 
 
 // reaches reports whether a placement is as near as the job demands.
 func (r *round) reaches(j *job, p sched.Placement) bool {
-	return j.MaxSpread == sched.NoLevel || r.s.Cluster.Level(p) <= j.MaxSpread
+	return j.Spreads(r.s.Cluster.Level(p))
 }
 
 // grown returns the largest size of a job within a number of GPUs of one node,

@@ -303,5 +303,5 @@ func (f *finder) usable(j *sched.Job, p sched.Placement) bool {
 			}
 		}
 	}
-	return p.GPUs() == j.GPUs && (j.MaxSpread == sched.NoLevel || f.s.Cluster.Level(p) <= j.MaxSpread)
+	return p.GPUs() == j.GPUs && j.Spreads(f.s.Cluster.Level(p))
 }

@@ -75,7 +75,7 @@ func (d *decision) find(j *sched.Job, n int) (sched.Placement, bool) {
 			continue
 		}
 		p := sched.Placement{{Node: int32(i), Milli: sched.WholeGPU, GPUs: free.Lowest(n)}}
-		if d.free.Fits(j, p) && (j.MaxSpread == sched.NoLevel || d.s.Cluster.Level(p) <= j.MaxSpread) {
+		if d.free.Fits(j, p) && j.Spreads(d.s.Cluster.Level(p)) {
 			best, fewest = p, free.Len()
 		}
 	}
