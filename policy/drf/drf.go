@@ -66,10 +66,7 @@ func New(c Config) (sched.Policy, error) {
 		return nil, err
 	}
 	queue, err := place.Queue{Preempt: c.Preempt}.Placing(c.Placement)
-	if err != nil {
-		return nil, err
-	}
-	return &policy{Config: c, queue: queue}, nil
+	return &policy{Config: c, queue: queue}, err
 }
 
 type policy struct {

@@ -66,10 +66,7 @@ func (c Config) validate() error {
 
 // New returns the policy.
 func New(c Config) (sched.Policy, error) {
-	if err := c.validate(); err != nil {
-		return nil, err
-	}
-	return &policy{Config: c}, nil
+	return &policy{Config: c}, c.validate()
 }
 
 type policy struct {
