@@ -5,12 +5,14 @@ package nodes
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/sched"
@@ -170,4 +172,37 @@ func demandOf(p *corev1.Pod, gpus []corev1.ResourceName) demand {
 		}
 	}
 	return r
+}
+
+// Labels that say what GPUs a node has.
+const (
+	labelProduct = "nvidia.com/gpu.product"
+	labelMemory  = "nvidia.com/gpu.memory" // MiB of each
+)
+
+// typeLabels name the product, the most telling first.
+var typeLabels = []string{
+	labelProduct, "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator",
+	"amd.com/gpu.product-name", "beta.amd.com/gpu.product-name", "amd.com/gpu.device-id",
+}
+
+// typeOf returns the type of a node's GPUs: as on one machine, the name that
+// people use, in lower case.
+func typeOf(n *corev1.Node) sched.GPUType {
+	for _, l := range typeLabels {
+		if v := n.Labels[l]; v != "" {
+			return api.GPUTypeOf(v)
+		}
+	}
+	return "gpu"
+}
+
+// memoryOf returns the bytes of each GPU; 0: the labels do not say.
+func memoryOf(n *corev1.Node) int64 {
+	const most = 1 << 24 // MiB: 16 TiB, far beyond any GPU
+	mib, err := strconv.ParseInt(n.Labels[labelMemory], 10, 64)
+	if err != nil || mib < 0 || mib > most {
+		return 0
+	}
+	return mib << 20
 }
