@@ -100,8 +100,7 @@ func (s *SearchSpec) Validate() error {
 		first.Params[name] = p.sample()
 	}
 	sample := s.Submission(first)
-	sample.ID = "trial"
-	return within("trial", sample.Validate())
+	return within("trial", sample.Complete())
 }
 
 func (s *StopRule) validate() error {

@@ -188,6 +188,20 @@ func reserved(name string) bool {
 
 func unprintable(r rune) bool { return r < ' ' || r == 0x7f }
 
+// Complete fills in the defaults of a new submission and says what is wrong with
+// it, if anything.
+func (s *Submission) Complete() error {
+	if s.ID != "" {
+		return Errorf(Invalid, "%.40q is set", s.ID).On("id").Try("leave it out: the id is chosen for you; set name, or key to submit only once")
+	}
+	if s.GPUs == 0 { // an elastic job need not guess
+		s.GPUs = max(1, s.MinGPUs)
+	}
+	check := *s
+	check.ID = "new"
+	return check.Validate()
+}
+
 // Validate says what is wrong with the submission, if anything.
 func (s *Submission) Validate() error {
 	if err := s.Task.Validate(); err != nil {

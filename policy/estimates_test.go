@@ -47,7 +47,7 @@ func TestEstimatesAreDeclared(t *testing.T) {
 // TestEstimatesMatter: a policy that says so does look at estimates.
 func TestEstimatesMatter(t *testing.T) {
 	for _, spec := range []string{
-		"carbyne", "fifo:backfill", "gavel:cost:slo=2", "gavel:ftf", "gavel:makespan", "gavel:sjf", "shockwave", "srsf", "srtf", "themis",
+		"carbyne", "fifo:backfill", "gavel:ftf", "gavel:makespan", "gavel:sjf", "shockwave", "srsf", "srtf", "themis",
 	} {
 		if !table.About(spec).Estimates {
 			t.Errorf("%s does not say that it uses estimates", spec)

@@ -256,11 +256,7 @@ func (f *submitFlags) setEnv(j *api.Submission) error {
 
 // check says what the daemon would refuse; the daemon has the last word.
 func check(s api.Submission) error {
-	s.ID = "job" // the daemon chooses it
-	if s.GPUs == 0 {
-		s.GPUs = s.MinGPUs
-	}
-	return s.Validate()
+	return s.Complete()
 }
 
 func nameOf(s api.Submission, i, n int) string {

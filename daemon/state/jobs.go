@@ -68,8 +68,6 @@ func (b *Store) resolve(o *api.Owner) error {
 // complete fills in what the daemon decides and checks the rest.
 func (b *Store) complete(who api.Identity, s *api.Submission) error {
 	switch {
-	case s.ID != "":
-		return api.Errorf(api.Invalid, "%.40q is set", s.ID).On("id").Try("leave it out: the daemon chooses the id; set name, or key to submit only once")
 	case s.Tenant == "":
 		s.Tenant = who.Tenant
 	case s.Tenant != who.Tenant && who.Role != api.Admin:
@@ -84,13 +82,8 @@ func (b *Store) complete(who api.Identity, s *api.Submission) error {
 	if s.User == "" || who.Role != api.Admin {
 		s.User = who.User
 	}
-	if s.GPUs == 0 { // an elastic job need not guess
-		s.GPUs = max(1, s.MinGPUs)
-	}
 	s.Submitted = time.Time{}
-	trial := *s
-	trial.ID = "new"
-	return trial.Validate()
+	return s.Complete()
 }
 
 // appID keeps the apps of tenants apart: fairness is between apps, so two

@@ -93,17 +93,14 @@ func asError(err error) error {
 // object returns the training job of a submission, checked as far as possible.
 func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission) (*v1alpha1.TrainingJob, error) {
 	check := *sub
-	check.ID, check.GPUs = "new", max(check.GPUs, 1, check.MinGPUs)
+	if err := check.Complete(); err != nil {
+		return nil, err
+	}
 	switch {
-	case sub.ID != "":
-		return nil, api.Errorf(api.Invalid, "%.40q was given", sub.ID).On("id").Try("leave it out: it is chosen for you; use name, or key to submit only once")
 	case sub.Origin != "":
-		return nil, api.Errorf(api.Invalid, "%.40q was given", sub.Origin).On("origin").Try("leave it out")
+		return nil, api.Errorf(api.Invalid, "%.40q is set", sub.Origin).On("origin").Try("leave it out")
 	case sub.Image == "" && s.Image == "":
 		return nil, api.Errorf(api.Invalid, "is empty").On("image").Try("name the container image to run the job in")
-	}
-	if err := check.Validate(); err != nil {
-		return nil, err
 	}
 	tenant := sub.Tenant
 	if tenant == "" {

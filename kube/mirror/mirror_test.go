@@ -137,7 +137,7 @@ func TestTenants(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ namespace, asked, want, reason, text string }{
-		{red, "", "red", "Submitted", "Fairway knows it"},
+		{red, "", "red", "Submitted", "accepted as job-x-"},
 		{red, "red", "red", "Submitted", ""},
 		{red, "blue", "", "NotYourTenant", `spec.tenant is "blue", and namespace red-one belongs to tenant red`},
 		{both, "", "", "AmbiguousTenant", "namespace both-one belongs to tenant blue and red; say in spec.tenant which"},
