@@ -19,8 +19,8 @@ const (
 	maxAppendBytes = 256 << 20
 )
 
-// fill is how full bbolt leaves a page that it splits. Keys only grow, so that
-// pages need no room for keys in between.
+// fill is how full bbolt leaves a page that it splits. Keys only grow, so pages
+// need no room for keys in between.
 const fill = 0.95
 
 // request is an Append that waits for the committer.
@@ -40,9 +40,8 @@ type result struct {
 // first; the others follow it. The records are durable when it returns. Appends
 // that wait at the same time share one sync of the disk.
 //
-// ctx limits only how long the records wait for their turn: once they are being
-// written, Append returns what came of it. The payloads must not be changed
-// before it returns.
+// ctx limits only the wait in the queue: once the write has begun, Append returns
+// its result. The payloads must not be changed before it returns.
 func (s *Store) Append(ctx context.Context, payloads ...[]byte) (first uint64, err error) {
 	r := &request{payloads: payloads, done: make(chan result, 1)}
 	if len(payloads) == 0 {
@@ -89,8 +88,8 @@ func (s *Store) enqueue(ctx context.Context, r *request) error {
 	}
 }
 
-// commitQueued commits until the queue is closed and empty: always all that
-// waits, in one transaction.
+// commitQueued commits until the queue is closed and empty. Each transaction takes
+// everything that is queued.
 func (s *Store) commitQueued() {
 	defer close(s.done)
 	for r := range s.queue {

@@ -17,8 +17,8 @@ import (
 	"slices"
 )
 
-// segment is a file of the archive: the frames of records without a gap, one
-// after the other, compressed. Its name says which.
+// segment is a file of the archive: compressed frames of consecutive records. Its
+// name holds the first and the last of them.
 type segment struct {
 	path        string
 	first, last uint64
@@ -27,8 +27,8 @@ type segment struct {
 
 const segmentName = "%020d-%020d.seg.gz"
 
-// listArchive returns the segments of an archive, by first record and then by
-// last. Other files are none of ours and stay.
+// listArchive returns the segments of an archive, ordered by first record, then by
+// last. Other files are ignored.
 func listArchive(dir string) ([]segment, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -62,7 +62,7 @@ func sortSegments(segments []segment) {
 }
 
 // reach returns the oldest record from which the segments lead without a gap to
-// the one before first; first if none does.
+// the record before first; it returns first if there is none.
 func reach(segments []segment, first uint64) uint64 {
 	for _, seg := range slices.Backward(segments) {
 		if seg.last+1 >= first {
@@ -72,9 +72,8 @@ func reach(segments []segment, first uint64) uint64 {
 	return first
 }
 
-// writeSegment writes records to a segment, durably: next returns the frames to
-// write in order, and none at the end. The segment appears under its name only
-// when it is whole.
+// writeSegment writes records to a segment, durably. next returns the frames in
+// order, and none at the end. The segment gets its name only when it is complete.
 func writeSegment(dir string, seg segment, next func() ([]frame, error)) (segment, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return seg, fmt.Errorf("create archive: %w", err)
@@ -121,8 +120,8 @@ func compress(w io.Writer, next func() ([]frame, error)) error {
 	}
 }
 
-// readSegment calls fn for each frame of a segment and checks that it holds what
-// its name says. An error of fn ends it and is returned.
+// readSegment calls fn for each frame of a segment and checks that the contents
+// match its name. If fn fails, readSegment stops and returns the error.
 func readSegment(seg segment, fn func(frame) error) error {
 	file, err := os.Open(seg.path)
 	if err != nil {
@@ -149,8 +148,8 @@ func readSegment(seg segment, fn func(frame) error) error {
 	return nil
 }
 
-// readFrame reads a frame from a stream. It believes the length in the header
-// only as far as there are bytes.
+// readFrame reads a frame from a stream. It allocates only for bytes that are
+// there, whatever length the header states.
 func readFrame(r io.Reader) (frame, error) {
 	var head [headerSize]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -171,8 +170,8 @@ func readFrame(r io.Reader) (frame, error) {
 	return f, nil
 }
 
-// archivedRun returns the last record that intact segments reach from one on
-// without a gap, 0 if they do not hold the first of them.
+// archivedRun returns the last record that intact segments reach from a record
+// without a gap; 0 if they do not hold that record.
 func archivedRun(segments []segment, from uint64) uint64 {
 	next := from
 	for _, seg := range segments {

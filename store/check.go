@@ -53,10 +53,9 @@ type checker struct {
 	seen []bool // by page
 }
 
-// checkFile reports what is wrong with the pages of a bbolt file: whether bbolt
-// can use it without leaving its bounds. Both meta pages must be sound: a file
-// with one of them has lost its last transaction, or never finished it, and
-// only the frames can tell.
+// checkFile checks that bbolt can use the pages of a file without leaving its
+// bounds. Both meta pages must be valid: a file with only one has lost its last
+// transaction, or never finished it, and only the frames can tell which.
 func checkFile(file io.ReaderAt, size int64) error {
 	first, err := readMeta(file, 0)
 	if err != nil {
@@ -191,7 +190,7 @@ func (c *checker) branch(id uint64, b []byte, keys span, depth int) error {
 	return nil
 }
 
-// leaf checks a leaf page, or one that lies inline in a value.
+// leaf checks a leaf page, or one that is stored inline in a value.
 func (c *checker) leaf(id uint64, b []byte, keys span, depth int) error {
 	if len(b) < pageHeader || native.Uint16(b[8:]) != flagLeaf {
 		return fmt.Errorf("%w: page %d is neither branch nor leaf", ErrCorrupt, id)

@@ -13,16 +13,16 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// When the hot file is written anew: bbolt keeps free pages and never shrinks.
+// When the hot file is rewritten: bbolt keeps free pages and never shrinks.
 const (
 	shrinkAbove = 16 << 20
 	shrinkRatio = 4 // file size to live bytes
 )
 
-// Compact stores a snapshot that stands for all records up to one, and moves
-// these records to a segment of the archive. Appends go on meanwhile, but for a
-// short time at the end when the hot file is worth shrinking. The snapshot before
-// is kept as well, in case this one cannot be read one day.
+// Compact stores a snapshot that replaces all records up to upTo, and moves these
+// records to a segment of the archive. Appends continue, except for a short time
+// at the end if the hot file is shrunk. The previous snapshot is kept too, in case
+// this one becomes unreadable.
 func (s *Store) Compact(snapshot []byte, upTo uint64) error {
 	s.compacting.Lock()
 	defer s.compacting.Unlock()
@@ -83,8 +83,8 @@ func (s *Store) archive(first, last uint64) error {
 	return nil
 }
 
-// settle stores a snapshot and removes the records it stands for and the
-// snapshots older than the one before. It returns how many bytes went.
+// settle stores a snapshot and removes the records it replaces and all older
+// snapshots but the previous one. It returns how many bytes were freed.
 func (s *Store) settle(snapshot []byte, first, upTo uint64) (freed int64, err error) {
 	err = s.update(func(tx *bbolt.Tx, term uint64) error {
 		freed = 0
@@ -117,9 +117,9 @@ func (s *Store) settle(snapshot []byte, first, upTo uint64) (freed int64, err er
 	return freed, err
 }
 
-// retain deletes segments that another one contains, which a Compact that failed
-// half way leaves, and the oldest ones beyond the size configured; but none that
-// the snapshot before this one would need.
+// retain deletes segments that another one contains, which a failed Compact leaves
+// behind, and the oldest segments beyond the configured size. It keeps those that
+// the previous snapshot would need.
 func (s *Store) retain() error {
 	var needed uint64 // records up to this one have a snapshot, and a newer one
 	err := s.view(func(tx *bbolt.Tx) error {
@@ -163,11 +163,10 @@ func (s *Store) retain() error {
 	return errors.Join(errs...)
 }
 
-// shrink writes the hot file anew if most of it is free. Nobody reads or writes
-// meanwhile. The new file is locked by bbolt before it gets its name, and the
-// lock of the journal is on another file that stays (see acquire), so at no time
-// could another process take the journal. A crash leaves either file under the
-// name, both whole.
+// shrink rewrites the hot file if most of it is free, while no one reads or
+// writes. bbolt locks the new file before it is renamed, and the journal's own
+// lock is on another file that stays (see acquire), so no other process can take
+// the journal. A crash leaves one of the two files, complete, under the name.
 func (s *Store) shrink() error {
 	if st := s.Stats(); st.FileBytes <= shrinkAbove || st.FileBytes <= shrinkRatio*st.LiveBytes {
 		return nil

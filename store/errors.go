@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// The errors of this package that a caller may want to tell apart, for errors.Is.
+// The errors of this package, for errors.Is.
 var (
 	ErrLocked   = errors.New("journal is locked")
 	ErrFull     = errors.New("disk is full")
@@ -29,8 +29,8 @@ var (
 	ErrBroken = errors.New("journal must be opened again")
 )
 
-// describe adds to an error of the disk what it means: ErrFull where the disk or
-// a quota has no room left. bbolt formats some errors to text, hence the search.
+// describe adds ErrFull to a disk error if the disk or a quota has no room left.
+// bbolt formats some errors to text, so it searches the text too.
 func describe(err error) error {
 	if err == nil || errors.Is(err, ErrFull) {
 		return err
@@ -53,8 +53,8 @@ func undone(err error) bool {
 	return strings.HasPrefix(err.Error(), "file resize error")
 }
 
-// errFault marks, beside ErrCorrupt, an error that was a panic: bbolt may have
-// left its locks held.
+// errFault marks, along with ErrCorrupt, an error that was a panic: bbolt may
+// still hold its locks.
 var errFault = errors.New("fault")
 
 // guarded calls fn and turns a panic, or a fault on mapped memory that the file

@@ -14,7 +14,7 @@ type kind byte
 
 const (
 	kindRecord   kind = 'R'
-	kindSnapshot kind = 'S' // seq: the last record it stands for
+	kindSnapshot kind = 'S' // seq: the last record it replaces
 	kindVersion  kind = 'V' // seq: the version of the schema; no payload
 	kindOpened   kind = 'O' // seq: how often the journal was opened; no payload
 )
@@ -35,8 +35,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum returns the checksum of a frame, or of the beginning of one: it can be
-// updated with the rest.
+// checksum returns the checksum of a frame or of its beginning; it can be updated
+// with the rest.
 func checksum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:4], castagnoli), castagnoli, b[8:])
 }

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// lockTimeout is how long Open waits for another process to let go, and how
-// often it looks.
+// Open waits lockTimeout for another process to release the lock, and tries every
+// lockRetry.
 const (
 	lockTimeout = time.Second
 	lockRetry   = 20 * time.Millisecond
@@ -24,11 +24,10 @@ const (
 
 // acquire locks a journal for this process and writes its id into the lock file.
 //
-// The lock is on journal.pid, not on the database: the database is replaced by
-// renaming a new file over it (shrink, salvage), and a process that waits for a
-// lock on the old file would get it as soon as the old file is closed, and write
-// to a file without a name. journal.pid is never renamed or removed, so whoever
-// holds its lock owns the name journal.db, whatever file that is. bbolt locks
+// The lock is on journal.pid, not on the database: shrink and salvage rename a new
+// file over the database, and a process waiting for a lock on the old file would
+// get it once that file is closed, and write to a file without a name. journal.pid
+// is never renamed or removed, so its holder owns the name journal.db. bbolt locks
 // the database as well, which keeps its own tools out.
 func acquire(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
@@ -51,15 +50,15 @@ func acquire(dir string) (*os.File, error) {
 		}
 		time.Sleep(lockRetry)
 	}
-	// The number only helps people; the lock is held without it, even where the
-	// disk has no room for it.
+	// The number is only for people: the lock holds without it, even if the disk is
+	// full.
 	if f.Truncate(0) == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	return f, nil
 }
 
-// locked says who holds a journal, if the lock file tells.
+// locked returns an error that names the holder of a journal, if known.
 func locked(path string, lock *os.File) error {
 	b, _ := io.ReadAll(io.NewSectionReader(lock, 0, 32))
 	holder := "another process"

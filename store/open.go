@@ -16,21 +16,20 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// Recovery says what Open found.
+// Recovery is what Open found.
 type Recovery struct {
 	Records uint64 // in the hot file
 
-	// Reason says what was wrong; empty if nothing was. All the rest is zero then.
+	// Reason is what was wrong; empty, with all else zero, if nothing was.
 	Reason string
 
-	// From is the first record that is not there: records from it on may have
-	// been lost. How many cannot be known; Dropped of them were found intact
-	// behind a gap.
+	// From is the first missing record: records from it on may have been lost. How
+	// many is unknown; Dropped of them were found intact behind a gap.
 	From    uint64
 	Dropped int
 
-	// SavedTo is the damaged file as it was, and Unused a file with the frames of
-	// the dropped records; empty if there was none.
+	// SavedTo is the unchanged damaged file, Unused a file with the frames of the
+	// dropped records; empty if there is none.
 	SavedTo, Unused string
 
 	// MissingFrom to MissingTo are records between the snapshot and the hot file
@@ -38,10 +37,10 @@ type Recovery struct {
 	MissingFrom, MissingTo uint64
 }
 
-// Open opens the journal of a folder, or begins one. If the journal is damaged,
-// Open recovers what it can, and Recovery says so: the journal is then in order,
-// but records may be missing at its end. Nobody else can open the journal until
-// Close; Open then fails with ErrLocked.
+// Open opens the journal of a folder, or creates one. It recovers what it can of a
+// damaged journal and reports that in Recovery: the journal is then consistent,
+// but records may be missing at its end. Until Close, any other Open fails with
+// ErrLocked.
 func Open(c Config) (*Store, Recovery, error) {
 	c = c.withDefaults()
 	if err := c.check(); err != nil {
@@ -91,7 +90,7 @@ func (s *Store) open() (Recovery, error) {
 	if s.segments, err = listArchive(filepath.Join(s.cfg.Dir, archiveName)); err != nil {
 		return recovery, err
 	}
-	// A crash may have left a file that did not get its name: a copy, no more.
+	// A crash may have left a copy that was never renamed.
 	if err := os.Remove(filepath.Join(s.cfg.Dir, newName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return recovery, fmt.Errorf("remove unfinished file: %w", err)
 	}
@@ -121,7 +120,7 @@ func (s *Store) open() (Recovery, error) {
 	return recovery, err
 }
 
-// begin fits together what the hot file and the archive hold.
+// begin reconciles the hot file with the archive.
 func (s *Store) begin(held contents, recovery *Recovery) error {
 	s.first, s.last, s.live = held.first, held.last, held.live
 	if held.first == 0 { // no records
@@ -152,8 +151,7 @@ func (s *Store) begin(held contents, recovery *Recovery) error {
 }
 
 // dropOrphans removes segments whose records are all still in the hot file: a
-// Compact wrote them and did not come to its end. After damage they are only
-// renamed.
+// Compact wrote them and did not finish. After damage they are only renamed.
 func (s *Store) dropOrphans(damaged bool) error {
 	var kept []segment
 	for _, seg := range s.segments {

@@ -13,18 +13,17 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// How much is read in one transaction. A reading transaction keeps bbolt from
-// growing its map, so none lasts while foreign code runs.
+// How much one transaction reads. An open read transaction keeps bbolt from
+// growing its map, so none stays open while a callback runs.
 const (
 	chunkRecords = 1024
 	chunkBytes   = 1 << 20
 )
 
-// Read calls fn for every record from one on, in order, up to the record that is
-// the last when Read is called. It reads the archive where it must. from 0 is
-// the same as 1. An error of fn ends it and is returned. Records that are no
-// longer there are ErrGone; see Oldest. fn may keep the payload and may call the
-// store.
+// Read calls fn for every record from one on, in order, up to the last record at
+// the time of the call, reading the archive where needed. from 0 means 1. If fn
+// fails, Read stops and returns the error. Records that are no longer there are
+// ErrGone; see Oldest. fn may keep the payload and may call the store.
 func (s *Store) Read(from uint64, fn func(seq uint64, payload []byte) error) error {
 	return s.read(max(from, 1), fn)
 }
@@ -53,8 +52,8 @@ func (s *Store) read(next uint64, fn func(seq uint64, payload []byte) error) err
 		if len(frames) > 0 {
 			continue
 		}
-		// Not in the hot file, or no longer: Compact announces a segment before
-		// it removes the records.
+		// Not in the hot file, or no longer: Compact adds a segment before it removes
+		// the records.
 		reached, err := s.readArchived(next, last, fn)
 		if err != nil {
 			return err
@@ -64,7 +63,7 @@ func (s *Store) read(next uint64, fn func(seq uint64, payload []byte) error) err
 	return nil
 }
 
-// chunk reads some records of the hot file, from one on; none if it is not there.
+// chunk reads records of the hot file from one on; none if that one is missing.
 func (s *Store) chunk(from, last uint64) ([]frame, error) {
 	var out []frame
 	err := s.view(func(tx *bbolt.Tx) error {
@@ -107,7 +106,7 @@ func (s *Store) readArchived(next, last uint64, fn func(seq uint64, payload []by
 	var stopped error // by fn
 	err := readSegment(seg, func(f frame) error {
 		if f.seq != next {
-			return nil // before the one asked for
+			return nil // before the requested record
 		}
 		if f.seq > last {
 			return errEnough
@@ -130,9 +129,9 @@ func (s *Store) readArchived(next, last uint64, fn func(seq uint64, payload []by
 // errEnough ends the reading of a segment early.
 var errEnough = errors.New("enough")
 
-// Snapshot returns the newest intact snapshot and the last record it stands for;
-// ok is false if there is none. To rebuild the state, begin with it and Read
-// from upTo+1 on.
+// Snapshot returns the newest intact snapshot and the last record it replaces; ok
+// is false if there is none. To rebuild the state, start from it and Read from
+// upTo+1.
 func (s *Store) Snapshot() (payload []byte, upTo uint64, ok bool) {
 	_ = s.view(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(bucketSnapshots).Cursor()

@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// salvage replaces a damaged hot file by a new one with what can be found in it.
-// The damaged file keeps another name. cause says what is wrong with it.
+// salvage replaces a damaged hot file by a new one with what it finds in it, and
+// keeps the damaged file under another name. cause is the damage.
 func (s *Store) salvage(cause error) (Recovery, error) {
 	recovery := Recovery{Reason: cause.Error()}
 	damaged, err := os.Open(s.hotPath())
@@ -46,8 +46,8 @@ func (s *Store) salvage(cause error) (Recovery, error) {
 	return recovery, replaceHot(s.cfg.Dir)
 }
 
-// saveDamaged gives the damaged file a name to stay, and writes the frames that
-// could not be used to a file of their own.
+// saveDamaged renames the damaged file so that it is kept, and writes the frames
+// that could not be used to a separate file.
 func (s *Store) saveDamaged(damaged *os.File, unused []found, recovery *Recovery) error {
 	if damaged == nil {
 		return nil
@@ -82,8 +82,7 @@ func (s *Store) saveDamaged(damaged *os.File, unused []found, recovery *Recovery
 	return syncDir(s.cfg.Dir)
 }
 
-// create writes a new file, to become the hot file, with what was found in the
-// damaged one.
+// create writes the new hot file with what was found in the damaged one.
 func (s *Store) create(damaged *os.File, h haul) error {
 	db, err := newHot(s.cfg.Dir)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"slices"
 )
 
-// found is an intact frame of a raw file: where it lies, without its payload.
+// found is the position of an intact frame in a raw file, without its payload.
 type found struct {
 	frame
 	at   int64 // of the header
@@ -23,8 +23,8 @@ type found struct {
 // scanWindow is how much of the raw file is searched at a time.
 const scanWindow = 1 << 20
 
-// scan returns all intact frames of a raw file in the order in which they lie.
-// What lies inside an intact frame is its payload and is not searched.
+// scan returns all intact frames of a raw file, by offset. It does not search
+// inside an intact frame.
 func scan(file io.ReaderAt, size int64) ([]found, error) {
 	var out []found
 	window := make([]byte, scanWindow)
@@ -86,7 +86,7 @@ func frameAt(file io.ReaderAt, size, at int64, head []byte) (found, bool, error)
 	}
 }
 
-// haul is what can be used of a scan.
+// haul is the usable part of a scan.
 type haul struct {
 	snapshots []found // at most two, older first
 	records   []found // contiguous, whole Appends
@@ -95,10 +95,9 @@ type haul struct {
 	version   uint64  // of the schema, the highest seen; 0 if none
 }
 
-// pick chooses from the frames of a scan the run of records that follows the
-// newest snapshot. Records beyond a gap cannot be replayed: they are unused.
-// archived returns the last record of the archive in the run from one on, 0 if
-// there is none.
+// pick chooses the run of records that follows the newest snapshot. Records beyond
+// a gap cannot be replayed and are unused. archived returns the last archived
+// record of the run that starts at from, 0 if there is none.
 func pick(frames []found, archived func(from uint64) uint64) haul {
 	var h haul
 	latest := map[uint64]found{} // by seq: the record of the highest term
@@ -132,8 +131,8 @@ func pick(frames []found, archived func(from uint64) uint64) haul {
 	}
 	h.records = run(latest, start)
 	if to := archived(start); to >= start {
-		// The newest snapshot was lost, and the archive leads on from the one
-		// before; what free pages still hold of the same records may end early.
+		// The newest snapshot is lost, and the archive continues from the previous
+		// one; free pages may hold only some of the same records.
 		if beyond := run(latest, to+1); to+uint64(len(beyond)) >= start+uint64(len(h.records)) {
 			start, h.records = to+1, beyond
 		}
@@ -162,8 +161,8 @@ func run(latest map[uint64]found, start uint64) []found {
 	}
 }
 
-// whole returns how many of the records remain without an Append at the end of
-// which a part is missing.
+// whole returns how many of the records remain without an incomplete Append at the
+// end.
 func whole(records []found) int {
 	n := len(records)
 	for n > 0 && records[n-1].left > 0 {

@@ -15,13 +15,13 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Config says where a journal is and how much it may hold.
+// Config is where a journal is and how much it may hold.
 type Config struct {
 	// Dir is the folder of the journal. It is created if it does not exist.
 	Dir string
 
-	// Log is told what happens on the side: segments deleted, the file shrunk, a
-	// migration. Nil: nobody is.
+	// Log receives side events: deleted segments, a shrunk file, a migration. Nil:
+	// none are logged.
 	Log *slog.Logger
 
 	// MaxRecord is the largest payload of a record, in bytes. 0: 4 MiB.
@@ -35,7 +35,7 @@ type Config struct {
 	// room in the queue. 0: 1024.
 	Queue int
 
-	// Now tells the time, for the names of files. Nil: time.Now.
+	// Now returns the time, for file names. Nil: time.Now.
 	Now func() time.Time
 }
 
@@ -90,12 +90,12 @@ type Store struct {
 	term     uint64    // of the last transaction that was tried
 	failure  error     // of the last transaction, nil if it succeeded
 	broken   bool      // no more writes
-	faulted  bool      // no more calls of bbolt: it may hold its own locks
+	faulted  bool      // bbolt may hold its own locks: do not call it again
 	commits  uint64
 	lastSync time.Duration
 
-	// fault is called before each commit, in tests: an error of it stands for
-	// one of the disk.
+	// fault is called before each commit, in tests; its error simulates a disk
+	// error.
 	fault func() error
 }
 
@@ -114,15 +114,15 @@ func (s *Store) Last() uint64 {
 	return s.last
 }
 
-// Oldest returns the first record from which Read can reach the last one. If
-// there is no record to read it is one more than Last.
+// Oldest returns the first record from which Read can reach the last one; Last+1
+// if there is no record to read.
 func (s *Store) Oldest() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return reach(s.segments, s.first)
 }
 
-// Stats says how a journal is doing.
+// Stats describes the condition of a journal.
 type Stats struct {
 	FileBytes    int64         // size of the hot file
 	LiveBytes    int64         // of which frames
@@ -136,7 +136,7 @@ type Stats struct {
 	Failure      string        // why the last transaction failed; empty if it did not
 }
 
-// Stats returns how the journal is doing.
+// Stats returns the condition of the journal.
 func (s *Store) Stats() Stats {
 	info, err := os.Stat(s.hotPath())
 	s.mu.Lock()
@@ -214,9 +214,9 @@ func (s *Store) view(fn func(tx *bbolt.Tx) error) error {
 	return err
 }
 
-// update changes the hot file in one durable transaction, or not at all. term is
-// that of the frames fn writes. An error of fn leaves the store as it was; one of
-// the disk is kept as its failure until a later transaction succeeds.
+// update changes the hot file in one durable transaction, or not at all. fn writes
+// its frames with term. An error of fn leaves the store unchanged; a disk error is
+// kept as its failure until a later transaction succeeds.
 func (s *Store) update(fn func(tx *bbolt.Tx, term uint64) error) error {
 	s.swap.RLock()
 	defer s.swap.RUnlock()
@@ -265,8 +265,8 @@ func (s *Store) update(fn func(tx *bbolt.Tx, term uint64) error) error {
 	return s.failure
 }
 
-// attempt is one transaction. It says which one it is, whether fn refused it,
-// and how long the disk took.
+// attempt is one transaction. It returns its id, whether fn refused it, and how
+// long the disk took.
 func (s *Store) attempt(fn func(tx *bbolt.Tx, term uint64) error, id *int, refused *error, took *time.Duration) error {
 	tx, err := s.db.Begin(true)
 	if err != nil {
