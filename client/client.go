@@ -1,14 +1,15 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package client is the Go client of the API. The command line uses nothing else to
-// talk to a daemon, and Go programs should use it too. It imports only api and sched.
+// Package client is the Go client of the API. The command line uses nothing else
+// to talk to a daemon, and Go programs should use it too. It imports only api and
+// sched.
 //
 //	c, err := client.New(client.Options{Address: "unix:///run/fairway/fairway.sock"})
 //	job, err := c.Submit(ctx, api.Submission{...})
 //
-// Errors that the daemon gives, and a daemon that does not answer, come back as
-// *api.Error: api.CodeOf tells a program what kind it is.
+// Errors of the daemon, and an unreachable daemon, are returned as *api.Error;
+// api.CodeOf returns their kind.
 package client
 
 import (
@@ -27,7 +28,7 @@ import (
 	"time"
 )
 
-// Options says where the daemon is and who asks.
+// Options is where the daemon is and how to authenticate.
 type Options struct {
 	// Address is unix:///path/of.sock, http://host:port or https://host:port.
 	Address string
@@ -35,18 +36,18 @@ type Options struct {
 	Token string
 	// CA is a file with certificates, in PEM form, to trust besides the system's.
 	CA string
-	// ServerName is whose certificate it has to show, where the address does not say:
-	// at the end of a tunnel. Empty: that of the address.
+	// ServerName is the host name the certificate must have, if it is not that of
+	// the address: through a tunnel. Empty: that of the address.
 	ServerName string
-	// TLS replaces all settings of TLS; CA and ServerName are then not used.
+	// TLS replaces all TLS settings; CA and ServerName are then not used.
 	TLS *tls.Config
 	// Timeout bounds a request that is not a stream; 0: 30 s.
 	Timeout time.Duration
-	// OnClose is called by Close, to end what leads to the daemon; may be nil.
+	// OnClose is called by Close, to close a tunnel to the daemon; may be nil.
 	OnClose func()
 }
 
-// Client speaks to one daemon. It may be used by several goroutines.
+// Client talks to one daemon. It is safe for concurrent use.
 type Client struct {
 	base    string // of all requests: scheme and host
 	address string // as given, for people
@@ -56,7 +57,7 @@ type Client struct {
 	onClose func()
 }
 
-// New makes a client. It does not connect yet.
+// New makes a client. It does not connect.
 func New(o Options) (*Client, error) {
 	c := &Client{address: o.Address, token: o.Token, timeout: cmp.Or(o.Timeout, 30*time.Second), onClose: o.OnClose}
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
@@ -88,7 +89,7 @@ func New(o Options) (*Client, error) {
 	}
 	c.http = &http.Client{
 		Transport: transport,
-		// The API sends nobody elsewhere; a token must not go there either.
+		// The API does not redirect, and a token must not follow a redirect.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c, nil
@@ -98,7 +99,7 @@ func badAddress(address string) error {
 	return fmt.Errorf("address = %q; want unix:///path/of.sock, http://host:port or https://host:port", address)
 }
 
-// trust returns the settings of TLS.
+// trust returns the TLS settings.
 func trust(o Options) (*tls.Config, error) {
 	if o.TLS != nil {
 		return o.TLS.Clone(), nil
@@ -120,7 +121,7 @@ func trust(o Options) (*tls.Config, error) {
 	return config, nil
 }
 
-// Address returns where the daemon is, as it was given.
+// Address returns the daemon's address as it was given.
 func (c *Client) Address() string { return c.address }
 
 // Close closes connections that are not in use.

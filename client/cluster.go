@@ -11,26 +11,26 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Overview returns the state of the whole.
+// Overview returns the state of the cluster.
 func (c *Client) Overview(ctx context.Context) (o api.Overview, err error) {
 	err = c.do(ctx, request{method: "GET", path: path("v1", "overview")}, &o)
 	return o, err
 }
 
-// Whoami returns who the daemon takes the client for.
+// Whoami returns the identity that the daemon sees for the client.
 func (c *Client) Whoami(ctx context.Context) (who api.Identity, err error) {
 	err = c.do(ctx, request{method: "GET", path: path("v1", "whoami")}, &who)
 	return who, err
 }
 
-// Nodes returns all machines.
+// Nodes returns all nodes.
 func (c *Client) Nodes(ctx context.Context) ([]api.Node, error) {
 	var out api.NodeList
 	err := c.do(ctx, request{method: "GET", path: path("v1", "nodes")}, &out)
 	return out.Nodes, err
 }
 
-// SetNode cordons a machine (sched.Cordoned) or takes it back (sched.Ready).
+// SetNode cordons a node (sched.Cordoned) or uncordons it (sched.Ready).
 func (c *Client) SetNode(ctx context.Context, name string, state sched.NodeState) (n api.Node, err error) {
 	words := map[sched.NodeState]string{sched.Ready: "ready", sched.Cordoned: "cordoned"}
 	err = c.do(ctx, request{method: "PUT", path: path("v1", "nodes", name), body: api.NodeChange{State: words[state]}}, &n)
@@ -50,20 +50,20 @@ func (c *Client) SetTenant(ctx context.Context, t sched.Tenant) (v api.TenantVie
 	return v, err
 }
 
-// Policy returns the policy at work, as a spec.
+// Policy returns the spec of the current policy.
 func (c *Client) Policy(ctx context.Context) (string, error) {
 	var out api.PolicySpec
 	err := c.do(ctx, request{method: "GET", path: path("v1", "policy")}, &out)
 	return out.Policy, err
 }
 
-// SetPolicy switches the policy, or with dryRun says what that would do.
+// SetPolicy switches the policy, or with dryRun returns what that would do.
 func (c *Client) SetPolicy(ctx context.Context, spec string, dryRun bool) (change api.PolicyChange, err error) {
 	err = c.do(ctx, request{method: "PUT", path: path("v1", "policy"), body: api.PolicySwitch{Policy: spec, DryRun: dryRun}}, &change)
 	return change, err
 }
 
-// Policies returns the policies there are.
+// Policies returns the available policies.
 func (c *Client) Policies(ctx context.Context) ([]api.PolicyEntry, error) {
 	var out api.PolicyList
 	err := c.do(ctx, request{method: "GET", path: path("v1", "policies")}, &out)
@@ -77,31 +77,31 @@ func (c *Client) Tokens(ctx context.Context) ([]api.Token, error) {
 	return out.Tokens, err
 }
 
-// CreateToken makes a token and returns its secret, which nobody sees again.
+// CreateToken makes a token and returns its secret, which is not shown again.
 func (c *Client) CreateToken(ctx context.Context, t api.Token) (api.Token, string, error) {
 	var out api.NewToken
 	err := c.do(ctx, request{method: "POST", path: path("v1", "tokens"), body: t}, &out)
 	return out.Token, out.Secret, err
 }
 
-// RevokeToken makes a token worthless.
+// RevokeToken makes a token invalid.
 func (c *Client) RevokeToken(ctx context.Context, id string) error {
 	return c.do(ctx, request{method: "DELETE", path: path("v1", "tokens", id)}, nil)
 }
 
-// Report tells the daemon about the attempt whose secret it is.
+// Report sends a report for the attempt that the secret belongs to.
 func (c *Client) Report(ctx context.Context, secret string, r api.AgentReport) (a api.AgentAnswer, err error) {
 	err = c.do(ctx, request{method: "POST", path: path("v1", "agent", "report"), token: secret, body: r}, &a)
 	return a, err
 }
 
-// Health returns nil if the daemon lives.
+// Health returns nil if the daemon is alive.
 func (c *Client) Health(ctx context.Context) error { return c.text(ctx, "healthz", io.Discard) }
 
-// Ready returns nil if the daemon can work.
+// Ready returns nil if the daemon is ready to work.
 func (c *Client) Ready(ctx context.Context) error { return c.text(ctx, "readyz", io.Discard) }
 
-// Metrics copies the metrics, in the format of Prometheus.
+// Metrics copies the metrics, in Prometheus format.
 func (c *Client) Metrics(ctx context.Context, w io.Writer) error { return c.text(ctx, "metrics", w) }
 
 // OpenAPI copies the description of the API.

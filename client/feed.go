@@ -20,12 +20,12 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// How a watch behaves towards a daemon that went away.
+// How a watch handles a daemon that went away.
 const (
 	shortestPause = 200 * time.Millisecond
 	longestPause  = 10 * time.Second
-	// silence is how long a stream may say nothing; the daemon sends a comment
-	// every 15 s.
+	// silence is how long a stream may stay silent; the daemon sends a comment every
+	// 15 s.
 	silence = time.Minute
 	maxLine = 16 << 20
 )
@@ -48,8 +48,8 @@ func (c *Client) History(ctx context.Context) ([]api.Sample, error) {
 }
 
 // Watch calls send with every record after f.After, as they happen, until the
-// context ends or send fails. A daemon that goes away in between is asked again,
-// and goes on behind the last record; one that does not answer at first, or
+// context ends or send fails. If the daemon goes away, Watch reconnects and
+// continues after the last record. A daemon that is unreachable at first, or
 // refuses, is an error.
 func (c *Client) Watch(ctx context.Context, f api.RecordFilter, send func(api.Record) error) error {
 	f.Limit = 0
@@ -69,7 +69,7 @@ func (c *Client) Watch(ctx context.Context, f api.RecordFilter, send func(api.Re
 		if opened {
 			pause = shortestPause
 		}
-		// Clients of a daemon that restarts should not all come at once.
+		// Clients of a restarting daemon should not all reconnect at once.
 		wait := pause/2 + rand.N(pause/2)
 		select {
 		case <-ctx.Done():
@@ -83,7 +83,7 @@ func (c *Client) Watch(ctx context.Context, f api.RecordFilter, send func(api.Re
 // sendError is an error of the caller's function.
 type sendError struct{ error }
 
-// final reports whether asking again cannot help.
+// final reports whether a retry cannot help.
 func final(err error) bool {
 	switch api.CodeOf(err) {
 	case api.Invalid, api.Denied, api.Unknown, api.Conflict, api.TooLarge:
@@ -92,8 +92,8 @@ func final(err error) bool {
 	return false
 }
 
-// stream reads one answer of the stream until it ends. It notes the last
-// sequence number that send took, and reports whether the daemon answered.
+// stream reads one response until it ends. It keeps the last sequence number that
+// send accepted, and reports whether the daemon answered.
 func (c *Client) stream(ctx context.Context, last *uint64, f api.RecordFilter, send func(api.Record) error) (opened bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -127,7 +127,7 @@ func (c *Client) stream(ctx context.Context, last *uint64, f api.RecordFilter, s
 	}
 }
 
-// event is one event of a stream, as far as it was read.
+// event is one event of a stream, as far as it has been read.
 type event struct {
 	name string
 	data []byte

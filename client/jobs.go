@@ -16,7 +16,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// values builds the parameters of a request and leaves zero ones out.
+// values builds the parameters of a request and omits zero values.
 type values url.Values
 
 func (v values) text(name, value string) values {
@@ -33,7 +33,7 @@ func (v values) count(name string, n uint64) values {
 	return v
 }
 
-// number also lets a negative one through, for the daemon to refuse.
+// number also keeps negative values, so that the daemon refuses them.
 func (v values) number(name string, n int) values {
 	if n != 0 {
 		v[name] = []string{strconv.Itoa(n)}
@@ -41,13 +41,13 @@ func (v values) number(name string, n int) values {
 	return v
 }
 
-// Submit submits a job. With a key it may be repeated: the job is made once.
+// Submit submits a job. With a key, repeating it creates the job only once.
 func (c *Client) Submit(ctx context.Context, s api.Submission) (job api.Job, err error) {
 	err = c.do(ctx, request{method: "POST", path: path("v1", "jobs"), body: s}, &job)
 	return job, err
 }
 
-// SubmitApp submits jobs that belong together: all or none.
+// SubmitApp submits the jobs of one app, all or none.
 func (c *Client) SubmitApp(ctx context.Context, app sched.AppID, jobs []api.Submission) ([]api.Job, error) {
 	var out api.JobList
 	err := c.do(ctx, request{method: "POST", path: path("v1", "apps"), body: api.AppSubmission{ID: app, Jobs: jobs}}, &out)
@@ -71,8 +71,8 @@ func (c *Client) Page(ctx context.Context, f api.JobFilter) (page api.JobPage, e
 	return page, err
 }
 
-// List goes through all jobs of a filter, newest first, page by page; Limit is
-// the size of a page. After an error there is nothing more.
+// List iterates over all jobs of a filter, newest first, page by page; Limit is
+// the page size. It ends after an error.
 func (c *Client) List(ctx context.Context, f api.JobFilter) iter.Seq2[api.Job, error] {
 	return func(yield func(api.Job, error) bool) {
 		for {
@@ -114,8 +114,8 @@ func (c *Client) Apps(ctx context.Context) ([]api.AppView, error) {
 	return out.Apps, err
 }
 
-// CreateSearch begins a search for hyper-parameters. With a key it may be
-// repeated: the search is made once.
+// CreateSearch starts a hyper-parameter search. With a key, repeating it creates
+// the search only once.
 func (c *Client) CreateSearch(ctx context.Context, s api.SearchSpec) (out api.Search, err error) {
 	err = c.do(ctx, request{method: "POST", path: path("v1", "searches"), body: s}, &out)
 	return out, err
@@ -134,7 +134,7 @@ func (c *Client) Searches(ctx context.Context) ([]api.Search, error) {
 	return out.Searches, err
 }
 
-// Explain says why a job waits, or why it runs where it runs.
+// Explain returns why a job waits, or why it runs where it runs.
 func (c *Client) Explain(ctx context.Context, id sched.JobID) (e api.Explanation, err error) {
 	err = c.do(ctx, request{method: "GET", path: path("v1", "jobs", string(id), "explain")}, &e)
 	return e, err
@@ -147,7 +147,7 @@ func (c *Client) Points(ctx context.Context, id sched.JobID) ([]api.Point, error
 	return out.Points, err
 }
 
-// errorTrailer is where the daemon puts the error of a log that broke off.
+// errorTrailer is the trailer with the error of a log that broke off.
 const errorTrailer = "Fairway-Error"
 
 // Logs copies a log to w; with Follow, until the job or the context ends.
@@ -179,7 +179,7 @@ func (c *Client) Logs(ctx context.Context, id sched.JobID, q api.LogQuery, w io.
 // writeError is an error of the caller's writer.
 type writeError struct{ error }
 
-// copyLog copies as bytes arrive, and keeps apart whose error it was.
+// copyLog copies bytes as they arrive, and marks errors of the writer.
 func copyLog(w io.Writer, r io.Reader) error {
 	in := bufio.NewReaderSize(r, 32<<10)
 	for {

@@ -20,8 +20,8 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// The sizes of answers, in bytes: a daemon gone mad must not take the client's
-// memory.
+// Maximum sizes of answers, in bytes, so that a faulty daemon cannot exhaust the
+// client's memory.
 const (
 	maxAnswer = 256 << 20
 	maxError  = 1 << 20
@@ -38,7 +38,7 @@ type request struct {
 	header http.Header
 }
 
-// path joins a path of parts that may hold any character.
+// path joins path elements that may contain any character.
 func path(parts ...string) string {
 	var b strings.Builder
 	for _, p := range parts {
@@ -93,7 +93,7 @@ func (c *Client) send(ctx context.Context, q request) (*http.Response, error) {
 	return nil, c.refusal(resp)
 }
 
-// unreachable says what to do about a daemon that does not answer.
+// unreachable returns an error that says what to do about a silent daemon.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	var op *net.OpError
 	switch {
@@ -106,7 +106,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	case errors.As(err, &op) && op.Op == "dial":
 		return &api.Error{Code: api.Unavailable, Message: fmt.Sprintf("no daemon answers at %s: %v", c.address, op.Err), Remedy: "check the address, or start one with `fairway up`", Err: err}
 	}
-	// The text of url.Error repeats the address that people know otherwise.
+	// The text of url.Error repeats the address.
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err
@@ -124,7 +124,7 @@ func (c *Client) refusal(resp *http.Response) error {
 	return api.Errorf(api.Internal, "%s answered %s, which no Fairway daemon does", c.address, resp.Status).Try("check the address")
 }
 
-// do makes a request whose answer is one JSON value.
+// do makes a request and decodes the JSON value in its answer.
 func (c *Client) do(ctx context.Context, q request, out any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errSlow)
 	defer cancel()
