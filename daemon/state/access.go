@@ -96,8 +96,8 @@ func (b *Store) RevokeToken(ctx context.Context, who api.Identity, id string) er
 	})
 }
 
-// Authenticate implements api.Access. The hash of a long random secret is
-// compared in constant time; which token it is, is found by that hash.
+// Authenticate implements api.Access. It finds the token by the hash of its long
+// random secret, and compares hashes in constant time.
 func (b *Store) Authenticate(secret string) (api.Identity, error) {
 	refused := api.Errorf(api.Denied, "the token is not valid").Try("ask an administrator for a new one: `fairway token create`")
 	if !strings.HasPrefix(secret, tokenPrefix) || len(secret) > 200 {

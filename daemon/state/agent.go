@@ -59,8 +59,8 @@ func (t *tx) report(id api.AttemptID, r *api.AgentReport) (api.AgentAnswer, erro
 	return answer, nil
 }
 
-// progress records what the report says of the work. An attempt that leaves
-// while the next one has been given GPUs may only say how far it came.
+// progress records the work in the report. An attempt that is leaving after the
+// next one got GPUs may only report how far it came.
 func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
 	e := sched.Event{Kind: sched.JobReported, Job: x.Job.ID, Done: r.Done}
 	rec := api.Record{Event: &e, Complete: r.Complete}
@@ -86,8 +86,8 @@ func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
 	return t.add(rec)
 }
 
-// fit makes the report that policies see of what the agent has measured. Past
-// jobs of the same kind speak as long as the job itself knows little.
+// fit makes the report that policies see from the agent's measurements. Past jobs
+// of the same kind fill in while the job has measured little.
 func (t *tx) fit(x *entry, now *api.Training) (*goodput.Report, error) {
 	gpuType := t.mem.gpuType(x.Job.Placement)
 	prior := t.store.Pool.Prior(x.experienceKey(), experience.Default())
@@ -138,7 +138,7 @@ func (t *tx) fit(x *entry, now *api.Training) (*goodput.Report, error) {
 	return perf, nil
 }
 
-// experienceKey is what identifies work like this job's.
+// experienceKey identifies work of the same kind as this job's.
 func (x *entry) experienceKey() experience.Key {
 	k := experience.Key{Model: x.Job.Model, User: x.Job.User}
 	if len(x.Task.Command) > 0 {
@@ -147,8 +147,8 @@ func (x *entry) experienceKey() experience.Key {
 	return k
 }
 
-// scriptOf returns the part of a command that says what is trained: the first
-// argument that is not an option and not the interpreter.
+// scriptOf returns the part of a command that names what is trained: the first
+// argument that is neither an option nor the interpreter.
 func scriptOf(command []string) string {
 	const longest = 200
 	for _, a := range command[1:] {
@@ -159,7 +159,7 @@ func scriptOf(command []string) string {
 	return command[0][max(0, len(command[0])-longest):]
 }
 
-// learn leaves to the pool what an ended job has measured.
+// learn adds what an ended job has measured to the pool.
 func (b *Store) learn(x *entry) {
 	if x.Job.Phase != sched.Finished || len(x.Profiles) == 0 {
 		return
@@ -180,15 +180,14 @@ func (b *Store) learn(x *entry) {
 }
 
 // gangSecret returns the secret by which the ranks of an attempt know each other.
-// Whoever has it can say nothing in the name of the attempt.
+// It does not authorise reports for the attempt.
 func gangSecret(key []byte, id api.AttemptID) string {
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "gang %s", id)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// ReportFor takes a report of an attempt. The caller has made sure that it comes
-// from there.
+// ReportFor takes a report of an attempt that the caller has authenticated.
 func (b *Store) ReportFor(ctx context.Context, id api.AttemptID, r api.AgentReport) (api.AgentAnswer, error) {
 	if err := r.Validate(); err != nil {
 		return api.AgentAnswer{}, err

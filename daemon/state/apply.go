@@ -14,17 +14,17 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// The bounds of what is kept about one job.
+// Limits on what is kept about one job.
 const (
 	maxPoints = 360
 	maxLedger = 200
-	// maxSamples bounds the kinds of samples, by placement and batch size, that
-	// are kept for one type of GPU.
+	// maxSamples bounds the samples of different placement and batch size that are
+	// kept for one GPU type.
 	maxSamples = 500
 )
 
-// apply adds one record. It does the same whether the record has just been made
-// or is read from the journal.
+// apply adds one record. It does the same for a new record and one read from the
+// journal.
 func (m *memory) apply(r *api.Record) error {
 	if r.Seq != m.Seq+1 {
 		return fmt.Errorf("the record has number %d; want %d", r.Seq, m.Seq+1)
@@ -112,8 +112,8 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 		}
 		m.trialReported(x, r.Point)
 	case sched.JobCheckpoint:
-		// Attempts of one job never run at the same time: it is the oldest that is
-		// still there who speaks.
+		// Attempts of one job never run at the same time: only the oldest open one may
+		// report.
 		if len(x.Open) > 0 && (was.Phase != sched.Running || x.Open[0] != was.Starts) {
 			x.saved(x.Open[0])
 		}
@@ -160,8 +160,8 @@ func (x *entry) started(r *api.Record, was *sched.Job) {
 	x.addLedger(api.Entry{At: r.At, Verb: "start", Attempt: x.Job.Starts, To: to, Why: r.Text})
 }
 
-// taken books that the job lost its GPUs. What that cost is known when its
-// processes are gone; until then the price is what no checkpoint holds.
+// lostGPUs records that the job lost its GPUs. The cost is known when its
+// processes are gone; until then it is the work since the last checkpoint.
 func (x *entry) lostGPUs(r *api.Record, was *sched.Job, verb string) {
 	e := api.Entry{
 		At: r.At, Verb: verb, Attempt: was.Starts, From: was.Placement.GPUs(), Why: r.Text,
@@ -230,8 +230,8 @@ func (x *entry) reported(r *api.Record, was *sched.Job, gpuType string) {
 	x.Training = &last
 }
 
-// addSamples takes samples into a profile. One of a new kind is left out when
-// the profile is full: what a job measures must not fill the memory.
+// addSamples adds samples to a profile. When the profile is full, samples of a new
+// kind are dropped, so that a job cannot exhaust the memory.
 func addSamples(p *goodput.Profile, samples []goodput.Sample) {
 	type kind struct{ nodes, gpus, local int }
 	known := map[kind]bool{}
@@ -243,16 +243,16 @@ func addSamples(p *goodput.Profile, samples []goodput.Sample) {
 		if !known[k] && len(known) >= maxSamples {
 			continue
 		}
-		// A sample was validated before it became a record; one that the profile
-		// refuses all the same only leaves the model as it was.
+		// Samples are validated before they are recorded; one that the profile refuses
+		// leaves the model unchanged.
 		if p.Add(s) == nil {
 			known[k] = true
 		}
 	}
 }
 
-// addPoint keeps at most maxPoints: when they are too many, every other one of
-// the older half goes, so that the past gets coarser and the present stays.
+// addPoint keeps at most maxPoints: when there are more, it drops every other
+// point of the older half.
 func (x *entry) addPoint(p api.Point) {
 	x.Points = append(x.Points, p)
 	if len(x.Points) <= maxPoints {
@@ -282,8 +282,8 @@ func (m *memory) ended(x *entry, r *api.Record, was *sched.Job) {
 	m.forget()
 }
 
-// forget drops the oldest ended jobs beyond the bound, in strides, so that the
-// work is spread; those whose processes are not known to be gone stay.
+// forget drops the oldest ended jobs beyond the limit, in batches. Jobs whose
+// processes may still run are kept.
 func (m *memory) forget() {
 	const stride = 256
 	if len(m.Ended) < m.keep+stride {
@@ -304,7 +304,7 @@ func (m *memory) forget() {
 	m.Ended = kept
 }
 
-// exit books that an attempt is gone.
+// exit records that an attempt is gone.
 func (m *memory) exit(r *api.Record) {
 	x := m.jobs[r.Exit.Job]
 	if x == nil {
@@ -319,7 +319,7 @@ func (m *memory) exit(r *api.Record) {
 	}
 }
 
-// saved books that an attempt which lost its GPUs has saved all its work.
+// saved records that an attempt which lost its GPUs has saved all its work.
 func (x *entry) saved(attempt int) {
 	for i := len(x.Ledger) - 1; i >= 0; i-- {
 		if e := &x.Ledger[i]; e.Attempt == attempt && e.Verb != "start" && e.Verb != "fail" {

@@ -19,7 +19,7 @@ import (
 
 var _ api.Bidders = (*Store)(nil)
 
-// The bounds of bidders: a decision may wait for their answers.
+// Limits on bidders, because a decision may wait for their answers.
 const (
 	maxBidders       = 256
 	maxTenantBidders = 32
@@ -28,7 +28,7 @@ const (
 	maxBidderSecret  = 200
 )
 
-// Look returns the world now, for those who will not apply what they decide.
+// Look returns a snapshot for callers that do not apply a decision.
 func (b *Store) Look() *sched.Snapshot { return b.peek() }
 
 // Moved returns a channel that is closed when the journal has more records.
@@ -38,7 +38,7 @@ func (b *Store) Moved() <-chan struct{} {
 	return b.feed.more
 }
 
-// Bidders returns how to ask those who bid for apps with active jobs, by app.
+// Bidders returns the addresses of the bidders of apps with active jobs, by app.
 func (b *Store) Bidders() []api.BidderAddress {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -62,8 +62,8 @@ func (b *Store) Bidders() []api.BidderAddress {
 	return out
 }
 
-// SetBid keeps what a bidder says of an app, which whoever calls has checked;
-// nil takes it back, for the reason given.
+// SetBid stores a bid that the caller has checked; nil withdraws the app's bid,
+// for the reason given.
 func (b *Store) SetBid(ctx context.Context, app sched.AppID, bid *sched.Bid, why string) error {
 	return b.commit(ctx, func(t *tx) error {
 		a, active := t.mem.state.Peek().App(app)
@@ -89,7 +89,7 @@ func (b *Store) SetBid(ctx context.Context, app sched.AppID, bid *sched.Bid, why
 	})
 }
 
-// plausible refuses what would not survive the journal or could not be used.
+// plausible refuses a bid that the journal cannot hold or that has no use.
 func plausible(bid sched.Bid, nodes int) error {
 	good := func(rho float64) bool { return rho > 0 && !math.IsInf(rho, 1) } // false if it is not a number
 	if !good(bid.Rho) {
@@ -174,7 +174,7 @@ func (b *Store) SetBidder(ctx context.Context, who api.Identity, app sched.AppID
 	return view, err
 }
 
-// checkBidder refuses what no bidder can be, before anything is changed.
+// checkBidder refuses an invalid bidder before anything is changed.
 func (b *Store) checkBidder(who api.Identity, c api.BidderChange) error {
 	if err := who.Require(api.User); err != nil {
 		return err
@@ -196,8 +196,8 @@ func (b *Store) checkBidder(who api.Identity, c api.BidderChange) error {
 	return nil
 }
 
-// roomForBidder makes room for one more by forgetting those of apps that have
-// ended, the oldest first.
+// roomForBidder makes room for one more bidder by dropping those of ended apps,
+// the oldest first.
 func (t *tx) roomForBidder(d api.Bidder) error {
 	if t.mem.bidder(d.App) >= 0 {
 		return nil
@@ -224,7 +224,7 @@ func (t *tx) roomForBidder(d api.Bidder) error {
 	return t.add(api.Record{Bidder: &gone, Text: "its app has ended"})
 }
 
-// dropBid takes back what the bidder of an app said last.
+// dropBid withdraws the last bid of an app.
 func (t *tx) dropBid(app sched.AppID, why string) error {
 	if a, active := t.mem.state.Peek().App(app); !active || a.Bid == nil {
 		return nil
@@ -251,8 +251,8 @@ func (b *Store) RemoveBidder(ctx context.Context, who api.Identity, app sched.Ap
 	})
 }
 
-// activeApp returns a job of an app that the identity may see, by the name that
-// its tenant knows.
+// activeApp returns a job of an app that the identity may see, by the app's name
+// within its tenant.
 func (m *memory) activeApp(who api.Identity, app sched.AppID) *entry {
 	for _, x := range m.inOrder() {
 		if (x.Job.App == app || x.Job.App == appID(who.Tenant, app)) && who.Sees(x.Job.Tenant) {
@@ -288,9 +288,9 @@ func (m *memory) setBidder(d api.Bidder) {
 	m.Bidders = kept
 }
 
-// showsBid reports whether the identity may see a record about bids: those of
-// other tenants are nobody's business, least of all of those who bid against
-// them. The second result is false if the record is about something else.
+// showsBid reports whether the identity may see a record about bids. Bids of other
+// tenants are hidden, above all from competing bidders. The second result is false
+// if the record is about something else.
 func (m *memory) showsBid(who api.Identity, r *api.Record) (may, about bool) {
 	switch {
 	case r.Bidder != nil:

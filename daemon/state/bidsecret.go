@@ -15,8 +15,8 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// secretBox returns the cipher for the secrets of bidders. The journal is copied
-// and archived, so that they do not lie in it in the clear.
+// secretBox returns the cipher for bidders' secrets: the journal is copied and
+// archived, so it must not hold them in plain text.
 func secretBox(key []byte) (cipher.AEAD, error) {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("secrets of bidders"))
@@ -27,7 +27,7 @@ func secretBox(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// sealSecret ties the secret to the app and the address: it opens for no other.
+// sealSecret binds the secret to its app and address: no other can open it.
 func sealSecret(key []byte, d api.Bidder, secret string) ([]byte, error) {
 	box, err := secretBox(key)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// noteMachine records the machine if it is not the one that the journal knows.
-// Jobs that hold GPUs which are no longer there lose them.
+// noteMachine records the machine if it differs from the journal. Jobs on GPUs
+// that no longer exist lose them.
 func (b *Store) noteMachine(t *tx) error {
 	t.actor, t.decides = "machine", true
 	if !t.mem.policyKept {
@@ -28,7 +28,7 @@ func (b *Store) noteMachine(t *tx) error {
 	if node.Name == "" {
 		return nil // nodes come and go by SetNodes
 	}
-	// Other names in the journal are this machine before it was renamed.
+	// Other names in the journal are earlier names of this machine.
 	for _, old := range t.mem.state.Cluster().Nodes {
 		if old.Name != node.Name && old.State != sched.Down {
 			if err := t.retire(old); err != nil {
@@ -54,7 +54,7 @@ func (b *Store) noteMachine(t *tx) error {
 	return t.event(sched.Event{Kind: sched.NodeJoined, Node: &node})
 }
 
-// retire marks a node down after taking its jobs off it.
+// retire takes the jobs off a node and marks it down.
 func (t *tx) retire(old sched.Node) error {
 	i, _ := t.mem.state.Cluster().Node(old.Name)
 	if err := t.vacate(i, "node "+old.Name+" is gone", func(*sched.Job, sched.Slice) bool { return true }); err != nil {
@@ -194,7 +194,7 @@ func (b *Store) SetNode(ctx context.Context, who api.Identity, name string, stat
 	return api.Node{}, err
 }
 
-// Tenants implements api.Cluster: those that were declared and those with jobs.
+// Tenants implements api.Cluster: declared tenants and those with jobs.
 func (b *Store) Tenants(who api.Identity) ([]api.TenantView, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -8,8 +8,8 @@ import (
 	"encoding/json"
 )
 
-// maybeCompact replaces the records by a snapshot when there are many. The
-// memory is copied at once; the work is done beside the committer.
+// maybeCompact replaces the records by a snapshot when there are many. It copies
+// the memory now; the rest runs beside the committer.
 func (b *Store) maybeCompact() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -38,7 +38,7 @@ func (b *Store) compact(s Saved) error {
 }
 
 // Compact replaces all records by a snapshot now. The copy is made between two
-// changes, and used only if the journal has taken those before it.
+// changes, and used only if the journal has accepted those before it.
 func (b *Store) Compact(ctx context.Context) error {
 	var saved Saved
 	err := b.commit(ctx, func(t *tx) error {

@@ -25,7 +25,7 @@ func (b *Store) Snapshot(context.Context) (*sched.Snapshot, error) {
 	return s, nil
 }
 
-// look is Snapshot for those who will not apply what they decide.
+// peek is Snapshot for callers that do not apply a decision.
 func (b *Store) peek() *sched.Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -35,16 +35,16 @@ func (b *Store) peek() *sched.Snapshot {
 // Changed implements loop.Backend.
 func (b *Store) Changed() <-chan struct{} { return b.changed }
 
-// InForce returns the policy and its spec, for the loop: a policy has caches
-// and is not for two at a time.
+// InForce returns the policy and its spec. Only the loop may use it: a policy has
+// caches and is not safe for concurrent use.
 func (b *Store) InForce() (sched.Policy, string) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.policy, b.mem.Policy
 }
 
-// forecastJobs is the largest queue for which the start of waiting jobs is
-// forecast; each forecast costs a trial placement for every running job.
+// forecastJobs is the longest queue for which starts are forecast; each forecast
+// costs a trial placement for every running job.
 const forecastJobs = 200
 
 // Apply implements loop.Backend.
@@ -103,13 +103,13 @@ func (t *tx) decide(d loop.Decision) error {
 	return nil
 }
 
-// same reports whether a job is still as it was in the snapshot.
+// same reports whether a job is unchanged since the snapshot.
 func same(now, then *sched.Job) bool {
 	return now.Phase == then.Phase && now.Starts == then.Starts && now.Placement.Equal(then.Placement) && now.NotBefore.Equal(then.NotBefore) && now.Paused == then.Paused
 }
 
-// takesWork reports whether every node of a placement takes new work there: one
-// may have been cordoned, or others may have come to it, since the snapshot.
+// takesWork reports whether every node of a placement still takes new work: a node
+// may have been cordoned, or others may have taken its GPUs, since the snapshot.
 func (t *tx) takesWork(p sched.Placement) bool {
 	for _, s := range p {
 		if n := &t.mem.state.Cluster().Nodes[s.Node]; n.State != sched.Ready || s.GPUs&^n.Usable() != 0 {
@@ -119,7 +119,7 @@ func (t *tx) takesWork(p sched.Placement) bool {
 	return true
 }
 
-// tell keeps why a job waits, and the policy's memory.
+// keepReason stores why a job waits, and the policy's note.
 func (t *tx) keepReason(d loop.Decision, i int, j *sched.Job) {
 	x := t.mem.jobs[j.ID]
 	if x == nil {
@@ -134,14 +134,13 @@ func (t *tx) keepReason(d loop.Decision, i int, j *sched.Job) {
 	}
 	if d.Plan.Notes != nil && d.Plan.Notes[i] != j.Note {
 		if now, ok := t.mem.state.Job(j.ID); ok && now.Note == j.Note {
-			// The note may be lost with a crash in the next moment only together with
-			// the decision that made it.
+			// A crash can lose the note only together with the decision that made it.
 			_ = t.event(sched.Event{Kind: sched.JobNoted, Job: j.ID, Note: d.Plan.Notes[i]})
 		}
 	}
 }
 
-// why says why a job loses its GPUs, and to whom.
+// reasonToStop returns why a job loses its GPUs, and to which job.
 func (t *tx) reasonToStop(d loop.Decision, a sched.Action) string {
 	if a.Moving {
 		for i, j := range d.Snapshot.Jobs {
@@ -153,7 +152,7 @@ func (t *tx) reasonToStop(d loop.Decision, a sched.Action) string {
 	for i, want := range d.Plan.Want {
 		other := d.Snapshot.Jobs[i]
 		if other != a.Job && !want.Equal(other.Placement) && overlap(want, a.From) {
-			if other.Tenant != a.Job.Tenant { // whose users may not see its name
+			if other.Tenant != a.Job.Tenant { // its users may not see the job's name
 				return d.Policy + " gives its GPUs to a job of another tenant"
 			}
 			return fmt.Sprintf("%s gives its GPUs to %s", d.Policy, other.ID)
@@ -173,7 +172,7 @@ func overlap(p, q sched.Placement) bool {
 	return false
 }
 
-// Decided tells the state how long a decision took, for people to see.
+// Decided stores how long a decision took, for Overview.
 func (b *Store) Decided(d loop.Decision, took time.Duration) {
 	b.mu.Lock()
 	b.stats.lastMS = float64(took.Microseconds()) / 1000
@@ -186,8 +185,8 @@ func (b *Store) Decided(d loop.Decision, took time.Duration) {
 // holdings is what jobs hold of each GPU, in thousandths, by node and bit.
 type holdings map[sched.Slice]int32
 
-// held returns what the running jobs hold. Only the loop gives out GPUs, but it
-// may have seen some as free in a change that the journal refused afterwards.
+// held returns what the running jobs hold. Only the loop allocates GPUs, but it
+// may have seen some as free in a change that the journal then refused.
 func (m *memory) held() holdings {
 	h := holdings{}
 	for _, j := range m.state.Peek().Jobs {

@@ -36,7 +36,7 @@ func (b *Store) Exited(ctx context.Context, e api.Exit) error {
 	return err
 }
 
-// exited records that an attempt is gone, and what follows for its job.
+// exited records that an attempt is gone, and the consequence for its job.
 func (t *tx) exited(x *entry, e api.Exit) error {
 	t.actor = "machine"
 	if x == nil || !slices.Contains(x.Open, e.Number) {
@@ -55,7 +55,7 @@ func (t *tx) exited(x *entry, e api.Exit) error {
 		next = t.afterFailure(x, &e)
 		next.Text = describeExit(&e)
 	} else {
-		e.Finding = nil // it was stopped: what it says while it leaves is nobody's failure
+		e.Finding = nil // it was stopped: what it prints while it leaves is not a failure
 	}
 	e.Use = x.used(e.Number)
 	if err := t.add(api.Record{Exit: &e, Text: e.Text()}); err != nil {
@@ -73,8 +73,8 @@ func (t *tx) exited(x *entry, e api.Exit) error {
 	case !current:
 		return t.fallBack(x)
 	case !fails:
-		// It was asked to stop, but not by us: somebody sent it a signal. It saved
-		// its work, so it simply goes on.
+		// It was asked to stop, but not by Fairway: someone sent it a signal. It saved
+		// its work, so it continues.
 		if err := t.event(sched.Event{Kind: sched.JobHeld, Job: id, Until: t.now.Add(firstBackOff), Text: "left by itself: " + e.Text()}); err != nil {
 			return err
 		}
@@ -83,8 +83,8 @@ func (t *tx) exited(x *entry, e api.Exit) error {
 	return t.event(next)
 }
 
-// fallBack sets the work done of a job that was stopped to what its last
-// checkpoint holds: the rest is lost. A job that reports no work has none to set.
+// fallBack sets the work of a stopped job back to its last checkpoint. A job that
+// reports no work has none to set.
 func (t *tx) fallBack(x *entry) error {
 	j := x.Job
 	if done := j.DoneBy(t.now); done <= j.CheckpointedWork {

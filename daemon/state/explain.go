@@ -57,7 +57,7 @@ func (b *Store) Explain(who api.Identity, id sched.JobID) (api.Explanation, erro
 	return e, nil
 }
 
-// summary says in one sentence how the job is doing.
+// summary describes the job's situation in one sentence.
 func summary(e api.Explanation) string {
 	j := e.Job
 	switch j.State {
@@ -105,7 +105,7 @@ func plural(n int) string {
 
 func ago(now, t time.Time) string { return short(now.Sub(t)) }
 
-// short prints a duration with the two digits that matter.
+// short prints a duration with its two most significant digits.
 func short(d time.Duration) string {
 	switch {
 	case d < time.Minute:

@@ -15,19 +15,19 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// How an attempt that failed is tried again, where no reason says otherwise.
+// How a failed attempt is retried, unless its cause says otherwise.
 const (
 	firstBackOff = 5 * time.Second
 	mostBackOff  = 10 * time.Minute
 	// maxLost is how many attempts in a row the machine may lose before the job is
-	// given up: by then the job is likely what kills the machine.
+	// given up: by then the job likely kills the machine.
 	maxLost = 5
 	// maxFailed bounds the failed attempts of a job that are remembered.
 	maxFailed = 24
 )
 
-// classify says why an attempt failed; nil: it did not, or nobody can say. It
-// takes some milliseconds, and is done before the state is locked.
+// classify returns why an attempt failed; nil: it did not, or the cause is
+// unknown. It takes some milliseconds, so it runs before the state is locked.
 func (b *Store) classify(e *api.Exit) *diagnose.Finding {
 	if b.Failures == nil || e.OK() || e.Yielded || e.Noticed {
 		return nil
@@ -47,7 +47,7 @@ func (b *Store) classify(e *api.Exit) *diagnose.Finding {
 	return &f
 }
 
-// failure is a failed attempt as the next decision looks back at it.
+// failure returns a failed attempt as input for the next decision.
 func (m *memory) failure(x *entry, e *api.Exit, now time.Time) diagnose.Attempt {
 	return diagnose.Attempt{
 		Finding: *e.Finding, Nodes: m.nodesOf(x.Job.Placement), Ran: now.Sub(x.Job.Since), Progress: x.Job.DoneBy(now),
@@ -64,9 +64,9 @@ func (m *memory) nodesOf(p sched.Placement) []string {
 	return slices.Compact(names)
 }
 
-// verdict returns what follows from a failure of the attempt that runs, and
-// writes into the exit what was decided and why. All of it becomes part of the
-// journal: nothing is decided again when it is read.
+// afterFailure returns the consequence of a failure of the running attempt, and
+// writes the decision and its reason into the exit. All of it goes into the
+// journal: replay decides nothing again.
 func (t *tx) afterFailure(x *entry, e *api.Exit) sched.Event {
 	if e.Lost {
 		return t.lost(x, e)
@@ -103,7 +103,7 @@ func (t *tx) afterFailure(x *entry, e *api.Exit) sched.Event {
 	return next
 }
 
-// refused says why a failure is not tried again; empty: it is.
+// refused returns why a failure is not retried; empty: it is.
 func refused(x *entry, a diagnose.Advice, used int) string {
 	limit := x.Task.Retries
 	switch {
@@ -121,8 +121,8 @@ func refused(x *entry, a diagnose.Advice, used int) string {
 	return ""
 }
 
-// lost returns what follows when the attempt was nobody's fault: it does not
-// count, but not for ever.
+// lost returns the consequence when the job did not cause the failure: it does not
+// count, up to a limit.
 func (t *tx) lost(x *entry, e *api.Exit) sched.Event {
 	n := x.Lost + 1
 	if n > maxLost && !e.Saw(api.HostHeldBack) {
@@ -135,7 +135,7 @@ func (t *tx) lost(x *entry, e *api.Exit) sched.Event {
 	return next
 }
 
-// unfit returns the nodes that an executor found to be none that the job accepts.
+// unfit returns the nodes that the executor found the job does not accept.
 func unfit(e *api.Exit) []string {
 	var out []string
 	for _, h := range e.Host {
@@ -158,8 +158,8 @@ func failed(e *api.Exit) sched.Event {
 	return sched.Event{Kind: sched.JobEnded, Job: e.Job, Phase: sched.Failed}
 }
 
-// enlarge asks for more of what ran out, as far as there is more. It returns
-// false if there is not: the same again would fail the same.
+// enlarge asks for more of what ran out. It returns false if there is no more: the
+// same request would fail again.
 func (t *tx) enlarge(x *entry, e *api.Exit, next *sched.Event) bool {
 	a, j := e.Advice, x.Job
 	if a.MoreMemory > 0 && j.Memory > 0 {
@@ -192,7 +192,7 @@ func memorySize[N int64 | float64](bytes N) string {
 	return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
 }
 
-// usable returns the number of nodes that are there.
+// usable returns the number of nodes that are not down.
 func (m *memory) usable() int {
 	n := 0
 	for _, node := range m.state.Cluster().Nodes {
@@ -203,8 +203,8 @@ func (m *memory) usable() int {
 	return n
 }
 
-// memoryLeft returns the most host memory for each GPU that a job can ask for
-// and still be placed.
+// memoryLeft returns the most host memory per GPU that a job can ask for and still
+// be placed.
 func (m *memory) memoryLeft(j *sched.Job) int64 {
 	size := j.GPUs
 	if j.Elastic() {
@@ -215,7 +215,7 @@ func (m *memory) memoryLeft(j *sched.Job) int64 {
 		switch {
 		case n.State == sched.Down || n.GPUs == 0 || !n.Matches(j.Selector) || !j.Accepts(n.Type):
 		case n.Memory == 0:
-			return math.MaxInt64 // nobody knows
+			return math.MaxInt64 // unknown
 		default:
 			most = max(most, n.Memory/int64(min(size, n.GPUs)))
 		}
@@ -223,7 +223,7 @@ func (m *memory) memoryLeft(j *sched.Job) int64 {
 	return most
 }
 
-// largestGPU returns the most memory of a GPU that a job accepts; 0: unknown.
+// largestGPU returns the most memory of a GPU that the job accepts; 0: unknown.
 func (m *memory) largestGPU(j *sched.Job) int64 {
 	most := int64(0)
 	for _, n := range m.state.Cluster().Nodes {
@@ -234,12 +234,12 @@ func (m *memory) largestGPU(j *sched.Job) int64 {
 	return most
 }
 
-// backOff returns the wait before the n-th new try.
+// backOff returns the wait before the n-th retry.
 func backOff(n int) time.Duration {
 	return min(mostBackOff, firstBackOff<<min(max(0, n-1), 10))
 }
 
-// tale tells the end of an attempt to people: what, why, and what next.
+// describeExit describes the end of an attempt: what, why, and what follows.
 func describeExit(e *api.Exit) string {
 	parts := []string{e.Text()}
 	if cause := e.Cause(); cause != "" {
@@ -251,7 +251,7 @@ func describeExit(e *api.Exit) string {
 	return strings.Join(parts, "; ")
 }
 
-// remember keeps what an exit says about the job's failures.
+// remember keeps what an exit tells about the job's failures.
 func (m *memory) remember(x *entry, r *api.Record) {
 	e := r.Exit
 	uncounted := e.Advice != nil && e.Advice.Uncounted

@@ -11,7 +11,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched/fairness"
 )
 
-// share is what fairness is measured against at one moment.
+// share is the fair share at one moment, which fairness is measured against.
 type share struct {
 	*sched.Snapshot
 	gpus float64 // of one app, if all active apps had the same
@@ -30,8 +30,8 @@ func (b *Store) fair() *share {
 	}
 }
 
-// rho returns the finish-time fairness of an app as expected now; 0: the app has
-// ended, or nobody can say how long one of its jobs takes.
+// rho returns the expected finish-time fairness of an app; 0: the app has ended,
+// or the length of one of its jobs is unknown.
 func (f *share) rho(id sched.AppID) float64 {
 	rho, ok := f.rhos[id]
 	if !ok {
@@ -41,8 +41,8 @@ func (f *share) rho(id sched.AppID) float64 {
 	return rho
 }
 
-// app returns what is known of an app. Its jobs of before its first submission, when
-// it was not active for a while, and those that were forgotten do not count.
+// app returns what is known of an app. Jobs from before it became active again,
+// and forgotten jobs, do not count.
 func (f *share) app(id sched.AppID) fairness.App {
 	a, active := f.App(id)
 	if !active {
@@ -71,13 +71,13 @@ func (f *share) app(id sched.AppID) fairness.App {
 		most += gpus
 		gang = max(gang, gpus)
 	}
-	// A job that waits is taken to start as soon as what the app holds, or its share
-	// if that is more, has room for it.
+	// A waiting job is assumed to start once the GPUs the app holds, or its share if
+	// that is more, have room for it.
 	out.Left = max(out.Left, work/min(float64(most), max(float64(max(held, gang)), f.gpus)))
 	return out
 }
 
-// jobsOf returns the jobs of an active app: those that have ended, then the others.
+// jobsOf returns the jobs of an active app, ended ones first.
 func (f *share) jobsOf(id sched.AppID) []*entry {
 	if f.jobs == nil {
 		f.jobs = map[sched.AppID][]*entry{}
@@ -93,8 +93,8 @@ func (f *share) jobsOf(id sched.AppID) []*entry {
 	return f.jobs[id]
 }
 
-// facts returns what is known of a job alone: how long it takes by its work and its
-// last rate, or else by its estimate. What has ended took what it did.
+// facts returns how long a job takes by its work and last rate, or else by its
+// estimate. For an ended job it is the time it took.
 func (x *entry) facts(c *sched.Cluster) fairness.Job {
 	j := x.Job
 	out := fairness.Job{GPUs: j.GPUs, Seconds: j.Estimate.D().Seconds(), Curve: fairness.CurveOf(j, c)}
@@ -123,7 +123,7 @@ func (x *entry) whole() float64 {
 }
 
 // remaining returns the expected seconds to the end of the job on the GPUs of its
-// last rate, or else by its estimate on those it asked for. 0: nobody can say.
+// last rate, or else by its estimate on those it asked for. 0: unknown.
 func (x *entry) remaining(now time.Time) (seconds float64, gpus int) {
 	if w := x.whole(); w > 0 && x.Rate > 0 {
 		return max(0, w-x.Job.DoneBy(now)) / x.Rate, x.RateGPUs
@@ -132,14 +132,14 @@ func (x *entry) remaining(now time.Time) (seconds float64, gpus int) {
 	return d.Seconds(), x.Job.GPUs
 }
 
-// left returns the expected seconds to the end of the job; 0: nobody can say.
+// left returns the expected seconds to the end of the job; 0: unknown.
 func (x *entry) left(now time.Time) float64 {
 	seconds, _ := x.remaining(now)
 	return finite(seconds)
 }
 
-// finite returns v, or 0 for what no program can read: the numbers come from
-// jobs, and a rate near 0 gives times beyond all bounds.
+// finite returns v, or 0 if v is not finite: the numbers come from jobs, and a
+// rate near 0 gives unbounded times.
 func finite(v float64) float64 {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return 0

@@ -14,11 +14,11 @@ import (
 
 var _ api.Feed = (*Store)(nil)
 
-// keepRecords is how many records stay in memory for those who ask; the whole
-// journal is on disk.
+// keepRecords is how many records stay in memory for readers; the whole journal is
+// on disk.
 const keepRecords = 20_000
 
-// feed holds the last records and wakes those who watch.
+// feed holds the latest records and wakes watchers.
 type feed struct {
 	records []api.Record // without gaps
 	last    uint64
@@ -57,7 +57,7 @@ func (f *feed) oldest() uint64 {
 	return f.records[0].Seq
 }
 
-// after returns the kept records behind a number.
+// after returns the kept records after a sequence number.
 func (f *feed) after(seq uint64) []api.Record {
 	if seq >= f.last || len(f.records) == 0 {
 		return nil
@@ -93,8 +93,8 @@ func (b *Store) Records(who api.Identity, f api.RecordFilter) (api.RecordPage, e
 	return page, nil
 }
 
-// shows returns a record as the identity may see it; ok is false if it may not,
-// or did not ask for it.
+// shows returns a record as the identity may see it; ok is false if it may not, or
+// if the filter excludes it.
 func (b *Store) shows(who api.Identity, f api.RecordFilter, r api.Record) (api.Record, bool) {
 	id := r.Job()
 	if (f.Job != "" && id != f.Job) || (f.Kind != "" && f.Kind != r.Kind()) {
@@ -127,8 +127,8 @@ func (b *Store) shows(who api.Identity, f api.RecordFilter, r api.Record) (api.R
 	return r, who.Role == api.Admin || (x != nil && who.Sees(x.Job.Tenant))
 }
 
-// Watch implements api.Feed. A watcher that is slower than the records are
-// kept misses some, and sees that from their numbers.
+// Watch implements api.Feed. A watcher that falls behind the kept records misses
+// some, and sees that from the sequence numbers.
 func (b *Store) Watch(ctx context.Context, who api.Identity, f api.RecordFilter, send func(api.Record) error) error {
 	const most = 256 // at a time, so that the lock is never held for long
 	for {

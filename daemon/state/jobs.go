@@ -43,7 +43,7 @@ func (b *Store) Submit(ctx context.Context, who api.Identity, list []api.Submiss
 	return out, nil
 }
 
-// resolve finds the number of an operating-system user that is known by name.
+// resolve finds the numeric id of an operating-system user given by name.
 func (b *Store) resolve(o *api.Owner) error {
 	if o.UID >= 0 {
 		return nil
@@ -65,7 +65,7 @@ func (b *Store) resolve(o *api.Owner) error {
 	return nil
 }
 
-// complete fills in what the daemon decides and checks the rest.
+// complete fills in the daemon's defaults and checks the rest.
 func (b *Store) complete(who api.Identity, s *api.Submission) error {
 	switch {
 	case s.Tenant == "":
@@ -86,8 +86,8 @@ func (b *Store) complete(who api.Identity, s *api.Submission) error {
 	return s.Complete()
 }
 
-// appID keeps the apps of tenants apart: fairness is between apps, so two
-// tenants that choose the same name must not become one.
+// appID keeps apps of different tenants apart: fairness is between apps, so two
+// tenants that choose the same name must not share one.
 func appID(t sched.TenantID, app sched.AppID) sched.AppID {
 	if t == "" || t == DefaultTenant {
 		return app
@@ -95,7 +95,7 @@ func appID(t sched.TenantID, app sched.AppID) sched.AppID {
 	return sched.AppID(t) + "/" + app
 }
 
-// DefaultTenant is the tenant of those who have no other.
+// DefaultTenant is the tenant of users without another.
 const DefaultTenant sched.TenantID = "default"
 
 func (t *tx) submit(who api.Identity, list []api.Submission, ids []sched.JobID) error {
@@ -112,8 +112,8 @@ func (t *tx) submit(who api.Identity, list []api.Submission, ids []sched.JobID) 
 		return api.Errorf(api.TooMany, "%d jobs would be waiting or running; the limit is %d", n, t.store.MaxQueue).Try("try again when some have ended")
 	}
 	for i := range list {
-		// A job without an app is one of its own, named like the job: nobody may
-		// join that of another tenant.
+		// A job without an app is its own app, named like the job: no one may join the
+		// app of another tenant.
 		if x := t.mem.jobs[sched.JobID(list[i].App)]; x != nil && x.Job.Tenant != list[i].Tenant {
 			return api.InList(api.Errorf(api.Conflict, "%q is the name of a job", list[i].App).On("app").Try("choose another name"), i, len(list))
 		}
@@ -141,7 +141,7 @@ func (t *tx) submit(who api.Identity, list []api.Submission, ids []sched.JobID) 
 	return nil
 }
 
-// newID makes a name that a person can type: the job's own and a number.
+// newID makes an ID that is easy to type: the job's name and a number.
 func (t *tx) newID(name string) sched.JobID {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {
@@ -268,8 +268,8 @@ func (m *memory) find(who api.Identity, id sched.JobID) (*entry, error) {
 	return x, nil
 }
 
-// lastNamed returns the job of a name that was submitted last, of those that the
-// identity may see: people know the name that they gave.
+// lastNamed returns the last submitted job of a name, among those that the
+// identity may see: people know the name they gave.
 func (m *memory) lastNamed(who api.Identity, name string) (last sched.JobID) {
 	seq := -1
 	for id, x := range m.jobs {
@@ -356,8 +356,7 @@ func (b *Store) Points(who api.Identity, id sched.JobID) ([]api.Point, error) {
 	return slices.Clone(x.Points), nil
 }
 
-// Apps implements api.Jobs: those with active jobs or jobs that ended lately,
-// newest first.
+// Apps implements api.Jobs: apps with active or recently ended jobs, newest first.
 func (b *Store) Apps(who api.Identity) ([]api.AppView, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -15,24 +15,24 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// memory is the sum of the records: everything that the journal can rebuild.
+// memory is the sum of the records: all that the journal can rebuild.
 type memory struct {
 	Saved
 	state *sched.State
 	jobs  map[sched.JobID]*entry
 	keys  map[string]sched.JobID // client keys, by tenant and key
-	// searches are those of Saved by their id; trials are by the key of their job.
+	// searches are those of Saved by ID; trials are by the key of their job.
 	searches      map[sched.AppID]*searchEntry
 	trials        map[string]trialRef
 	keep          int
 	nodeHealth    *diagnose.Quarantine
 	healthChanges []diagnose.NodeChange // by the last exit
-	// policyKept says that the journal names the policy; else it is the one of the
-	// configuration, until a record says so.
+	// policyKept is true if the journal names the policy; otherwise it comes from
+	// the configuration until a record sets it.
 	policyKept bool
 }
 
-// Saved is a memory as data: the snapshot of the journal.
+// Saved is the memory as data: the snapshot in the journal.
 type Saved struct {
 	Seq       uint64                     `json:"seq"` // of the last record
 	State     sched.Saved                `json:"state"`
@@ -47,7 +47,7 @@ type Saved struct {
 	Searches  []*searchEntry             `json:"searches,omitempty"` // in order of creation
 	Decisions uint64                     `json:"decisions"`
 	At        time.Time                  `json:"at"` // of the last record
-	// Quarantines are the nodes in quarantine, NodeLog the recent events from which
+	// Quarantines are the quarantined nodes, NodeLog the recent events from which
 	// node health is computed.
 	Quarantines map[string]diagnose.NodeChange `json:"quarantines,omitempty"`
 	NodeLog     []nodeEvent                    `json:"node_log,omitempty"`
@@ -55,14 +55,14 @@ type Saved struct {
 	Cordons map[string]bool `json:"cordons,omitempty"`
 }
 
-// entry is a job with all that the scheduler does not look at.
+// entry is a job with everything that the scheduler does not look at.
 type entry struct {
 	Job   *sched.Job `json:"job"` // of an active job: the state's own
 	Task  api.Task   `json:"task"`
 	Owner api.Owner  `json:"owner"`
 	Key   string     `json:"key,omitempty"`
 
-	// Open are the attempts that were started and of which no end is known.
+	// Open are the attempts that started and are not known to have ended.
 	Open     []int     `json:"open,omitempty"`
 	Exit     *api.Exit `json:"exit,omitempty"`
 	Ended    time.Time `json:"ended,omitzero"`
@@ -70,8 +70,8 @@ type entry struct {
 	Complete bool      `json:"complete,omitempty"` // its agent said so
 	Lost     int       `json:"lost,omitempty"`     // attempts in a row that the machine lost
 	LostAll  int       `json:"lost_all,omitempty"` // of the job's failures, those that do not count
-	// Failed are the failures that were looked into, oldest first; the list is
-	// replaced, never changed in place.
+	// Failed are the classified failures, oldest first; the list is replaced, never
+	// changed in place.
 	Failed     []diagnose.Attempt `json:"failed,omitempty"`
 	Asked      int64              `json:"asked,omitempty"`       // host memory before it was enlarged; 0: it never was
 	BatchScale float64            `json:"batch_scale,omitempty"` // see api.Attempt
@@ -83,8 +83,8 @@ type entry struct {
 	Ledger   []api.Entry                 `json:"ledger,omitempty"`
 	Profiles map[string]*goodput.Profile `json:"profiles,omitempty"` // by GPU type
 	Training *api.Training               `json:"training,omitempty"` // the last one, without samples
-	// Rate and RateGPUs are of the last report with a rate: what the job can do,
-	// even while it waits.
+	// Rate and RateGPUs are from the last report with a rate; they stay while the
+	// job waits.
 	Rate     float64 `json:"rate,omitempty"`
 	RateGPUs int     `json:"rate_gpus,omitempty"`
 	Work     float64 `json:"work,omitempty"` // as its agent said
@@ -103,7 +103,7 @@ func newMemory(keep int) *memory {
 	}
 }
 
-// clock returns the time of the next record: never before that of the last.
+// clock returns the time of the next record, never before the last record's.
 func (m *memory) clock(now time.Time) time.Time {
 	now = now.UTC().Round(0).Truncate(time.Microsecond)
 	if now.Before(m.At) {
@@ -112,7 +112,7 @@ func (m *memory) clock(now time.Time) time.Time {
 	return now
 }
 
-// save returns the memory as data that nobody changes any more.
+// save returns the memory as data that is no longer changed.
 func (m *memory) save() Saved {
 	s := m.Saved
 	s.State = m.state.Save()
@@ -141,7 +141,7 @@ func (m *memory) save() Saved {
 	return s
 }
 
-// frozen returns a copy of the entry that shares nothing which changes.
+// frozen returns a copy of the entry that shares no mutable data.
 func (e *entry) frozen() *entry {
 	c := *e
 	c.Points = append([]api.Point(nil), e.Points...)
@@ -218,8 +218,8 @@ func (m *memory) put(e *entry) {
 
 func keyOf(t sched.TenantID, key string) string { return string(t) + "\x00" + key }
 
-// queue yields the active jobs in order of submission, for those who need not see
-// all of a long queue.
+// queue yields the active jobs in order of submission, for callers that may stop
+// before the end of a long queue.
 func (m *memory) queue() iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for _, j := range m.state.Peek().Jobs {

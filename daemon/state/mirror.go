@@ -11,7 +11,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Mirrored is a job that was made from an object outside the state.
+// Mirrored is a job that was made from an object outside Fairway.
 type Mirrored struct {
 	ID     sched.JobID
 	Tenant sched.TenantID
@@ -21,7 +21,7 @@ type Mirrored struct {
 }
 
 // Mirrored returns the jobs that have an origin, in order of submission, and the
-// number of the last record that the list knows of.
+// sequence number that the list is current to.
 func (b *Store) Mirrored() (list []Mirrored, seq uint64) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -12,20 +12,20 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// clusterActor is who nodes come from that somebody else keeps the list of.
+// clusterActor is the actor of records about nodes that the cluster lists.
 const clusterActor = "cluster"
 
-// SetNodes makes the nodes those of the list: new ones join, changed ones are
-// changed, and those that are Down or no longer in it lose their jobs. A list that
-// changes nothing leaves no record.
+// SetNodes replaces the list of nodes: new ones join, changed ones are updated,
+// and those that are Down or missing lose their jobs. A list that changes nothing
+// makes no record.
 //
-// Of the GPUs that others hold, only the number counts: who uses which GPU is not
-// known where the cluster hands them out. The state chooses which to set aside,
-// the same ones as before where it can, and never what a job holds: others who
-// are in the way of a job are the executor's to see. For the same reason a node
-// never has fewer CPUs or less memory than its jobs hold.
+// For GPUs that others hold, only the number counts: where the cluster allocates
+// them, it is unknown which they are. The state chooses which to set aside, the
+// same as before where possible, and never one that a job holds: the executor
+// handles conflicts. For the same reason a node never has fewer CPUs or less
+// memory than its jobs hold.
 //
-// A node that an administrator of Fairway has cordoned, or that is in quarantine,
+// A node that an administrator of Fairway cordoned, or that is in quarantine,
 // stays so whatever the list says.
 func (b *Store) SetNodes(ctx context.Context, nodes []sched.Node) error {
 	named := make(map[string]bool, len(nodes))
@@ -88,7 +88,7 @@ func (m *memory) differ(nodes []sched.Node, named map[string]bool) bool {
 	return false
 }
 
-// setNode is SetNodes for one node. Held is what jobs hold, or held before some
+// setNode is SetNodes for one node. held is what jobs hold, or held before some
 // were taken off.
 func (t *tx) setNode(n sched.Node, held map[int]nodeUse) error {
 	cluster := t.mem.state.Cluster()
@@ -117,7 +117,7 @@ func (t *tx) setNode(n sched.Node, held map[int]nodeUse) error {
 	return t.event(sched.Event{Kind: sched.NodeJoined, Node: &n})
 }
 
-// vacate takes the jobs off a node whose slice of it is to go.
+// vacate takes jobs off a node if goes returns true for their slice.
 func (t *tx) vacate(node int, why string, goes func(*sched.Job, sched.Slice) bool) error {
 	for _, x := range t.mem.inOrder() {
 		if slices.ContainsFunc(x.Job.Placement, func(s sched.Slice) bool { return int(s.Node) == node && goes(x.Job, s) }) {
@@ -151,8 +151,7 @@ func (m *memory) heldOn() map[int]nodeUse {
 	return out
 }
 
-// settled returns a node as it is to be, given what it was and what jobs hold of
-// it.
+// settled returns the new node, given the old one and what jobs hold of it.
 func (m *memory) settled(n, old sched.Node, held nodeUse) sched.Node {
 	n.Others = settleOthers(n, old.Others, held.gpus)
 	if n.CPUs > 0 {
@@ -167,7 +166,7 @@ func (m *memory) settled(n, old sched.Node, held nodeUse) sched.Node {
 	return n
 }
 
-// settleOthers chooses the GPUs of a node that others are taken to hold.
+// settleOthers chooses the GPUs of a node that others are assumed to hold.
 func settleOthers(n sched.Node, before, held sched.GPUSet) sched.GPUSet {
 	k := n.Others.Len()
 	may := sched.FirstGPUs(n.GPUs) &^ held
@@ -175,7 +174,7 @@ func settleOthers(n sched.Node, before, held sched.GPUSet) sched.GPUSet {
 	return kept | (may &^ kept).Lowest(k-kept.Len())
 }
 
-// hasNode reports whether a node of that name is there, and not down.
+// hasNode reports whether a node of that name exists and is not down.
 func (m *memory) hasNode(n *sched.Node) bool {
 	if n == nil {
 		return false
@@ -184,7 +183,7 @@ func (m *memory) hasNode(n *sched.Node) bool {
 	return ok && m.state.Cluster().Nodes[i].State != sched.Down
 }
 
-// cordoned keeps that an administrator has cordoned a node, or taken it back.
+// cordoned records that an administrator has cordoned or uncordoned a node.
 func (m *memory) cordoned(name string, is bool) {
 	switch {
 	case !is:
@@ -196,8 +195,8 @@ func (m *memory) cordoned(name string, is bool) {
 	}
 }
 
-// NodeName returns the name of a node by its number, which placements hold; empty:
-// there is none.
+// NodeName returns the name of a node by its number in placements; empty: there is
+// none.
 func (b *Store) NodeName(number int32) string {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

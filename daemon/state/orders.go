@@ -20,7 +20,7 @@ import (
 
 var _ executor.Port = (*Store)(nil)
 
-// ordered is an attempt that should run, as of the last record that is durable.
+// ordered is an attempt that should run, as of the last durable record.
 type ordered struct {
 	api.Attempt
 	seq int64 // of the job: attempts are in order of submission
@@ -42,17 +42,16 @@ func (b *Store) Attempts() []api.Attempt {
 	return out
 }
 
-// Withdrawn returns the attempts that should no longer run and of which no end is
-// known. One that was taken back before an executor saw it is among them: an
-// executor that has never heard of it says so with Exited, or its job would
-// count as stopping for ever.
+// Withdrawn returns attempts that should no longer run and are not known to have
+// ended. It includes attempts withdrawn before an executor saw them: the executor
+// must report Exited for those too, or the job would count as stopping for ever.
 func (b *Store) Withdrawn() []api.AttemptID {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	var out []api.AttemptID
 	for id, x := range b.mem.jobs {
 		for _, n := range x.Open {
-			// A start that is not durable yet is not ordered, but will be.
+			// A start that is not durable yet will be ordered soon.
 			current := x.Job.Phase == sched.Running && n == x.Job.Starts
 			if o := b.orders[id]; !current && (o == nil || o.Number != n) {
 				out = append(out, api.AttemptID{Job: id, Number: n})
@@ -75,8 +74,8 @@ func (b *Store) Started(id api.AttemptID) {
 	b.up[id] = true
 }
 
-// attempt returns the attempt of a job that should run now; nil: none. One whose
-// end is known but whose job still holds GPUs is none.
+// attempt returns the attempt of a job that should run now; nil: none, or it has
+// ended though the job still holds GPUs.
 func (m *memory) attempt(key []byte, x *entry) *ordered {
 	if x == nil || x.Job.Phase != sched.Running || !slices.Contains(x.Open, x.Job.Starts) {
 		return nil
@@ -100,8 +99,8 @@ func (m *memory) attempts(key []byte) map[sched.JobID]*ordered {
 	return out
 }
 
-// reorder brings what is ordered up to date with a record that is durable now,
-// and reports whether it may have changed. It costs what changed, not what runs.
+// reorder updates the ordered attempts for a durable record, and reports whether
+// they may have changed. Its cost depends on the change, not on what runs.
 func (b *Store) reorder(r *api.Record) bool {
 	if !changesOrders(r) {
 		return false
@@ -117,7 +116,7 @@ func (b *Store) reorder(r *api.Record) bool {
 
 const secretPrefix = "fwa_"
 
-// secretOf returns the secret of an attempt. It is worked out, not kept, so it
+// secretOf returns the secret of an attempt. It is derived, not stored, so it
 // survives a restart of the daemon and cannot be read from the journal.
 func secretOf(key []byte, id api.AttemptID) string {
 	name := fmt.Sprintf("%s.%d", id.Job, id.Number)
@@ -126,7 +125,7 @@ func secretOf(key []byte, id api.AttemptID) string {
 	return secretPrefix + name + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// attemptOf returns the attempt whose secret it is.
+// attemptOf returns the attempt that a secret belongs to.
 func attemptOf(key []byte, secret string) (api.AttemptID, bool) {
 	const longest = 400
 	rest, ok := strings.CutPrefix(secret, secretPrefix)

@@ -10,7 +10,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// buildPolicy makes the policy of a spec, if it can work with real jobs.
+// buildPolicy makes the policy of a spec, if it works with real jobs.
 func (b *Store) buildPolicy(spec string) (sched.Policy, error) {
 	p, err := b.Policies.NewLive(spec)
 	if err != nil {
@@ -45,8 +45,8 @@ func (b *Store) SetPolicy(ctx context.Context, who api.Identity, spec string, dr
 		return change, nil
 	}
 	err = b.commit(ctx, func(t *tx) error {
-		// The one that was asked has seen a snapshot; the one that goes to work
-		// begins with empty caches.
+		// The first policy has seen a snapshot; the one in force starts with empty
+		// caches.
 		fresh, err := b.buildPolicy(spec)
 		if err != nil {
 			return err
@@ -61,7 +61,7 @@ func (b *Store) SetPolicy(ctx context.Context, who api.Identity, spec string, dr
 	return change, err
 }
 
-// foresee says what a policy would do first.
+// foresee returns what a policy would do first.
 func foresee(p sched.Policy, s *sched.Snapshot) (api.PolicyChange, error) {
 	const most = 200
 	actions, _, err := sched.Decide(p, s)

@@ -15,11 +15,11 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Node health is computed from the records, and comes out the same when they are
-// replayed. Only its decisions are records of their own: one cordons a node, and
-// one takes it back when its quarantine is over.
+// Node health is computed from the records, so replay gives the same result. Only
+// its decisions are records: one cordons a node, and one uncordons it when its
+// quarantine is over.
 
-// The bounds of the log of ended attempts from which node health is computed.
+// Limits on the log of ended attempts from which node health is computed.
 const (
 	maxNodeLog = 2000
 	nodeLogAge = 24 * time.Hour
@@ -77,7 +77,7 @@ func (m *memory) rebuildNodeHealth() {
 	}
 }
 
-// noteExit logs how the attempt of a running job ended.
+// noteExit logs the end of the attempt of a running job.
 func (m *memory) noteExit(x *entry, r *api.Record) {
 	e := r.Exit
 	n := nodeEvent{
@@ -89,7 +89,7 @@ func (m *memory) noteExit(x *entry, r *api.Record) {
 		return
 	case f != nil:
 		if slices.ContainsFunc(e.Host, func(h diagnose.Event) bool { return h.Kind == api.HostRestarted }) {
-			return // it is back: who restarted it knows why
+			return // the node was restarted and is back: not held against it
 		}
 		n.Kind, n.Category, n.Flags, n.Text = diagnose.AttemptLost, f.Category, f.Node, f.Text
 		if f.Node {
@@ -99,7 +99,7 @@ func (m *memory) noteExit(x *entry, r *api.Record) {
 	m.healthChanges = m.noteNode(n)
 }
 
-// recordQuarantines makes records of what the last exit changed.
+// recordQuarantines records what the last exit changed.
 func (t *tx) recordQuarantines() error {
 	changes := t.mem.healthChanges
 	t.mem.healthChanges = nil
@@ -126,7 +126,7 @@ func (t *tx) recordQuarantines() error {
 	return nil
 }
 
-// quarantined keeps what was decided about a node.
+// setQuarantine stores a decision about a node.
 func (m *memory) setQuarantine(r *api.Record) {
 	c := *r.Quarantine
 	if c.State == diagnose.InUse {
@@ -140,8 +140,8 @@ func (m *memory) setQuarantine(r *api.Record) {
 	m.Quarantines[c.Node] = c
 }
 
-// nodeSet takes note that a node came, went, or was set by an operator, who has
-// the last word on what is held against it. There says that it was there before.
+// nodeSet notes that a node came, went, or was set by an operator, whose decision
+// overrides node health. there: the node existed before.
 func (m *memory) nodeSet(r *api.Record, there bool) {
 	n := r.Event.Node
 	byPerson := r.Actor != "machine" && r.Actor != clusterActor && r.Quarantine == nil
@@ -165,8 +165,7 @@ func (m *memory) nodeSet(r *api.Record, there bool) {
 	m.noteNode(e)
 }
 
-// Release takes nodes back whose quarantine is over. It is called every now and
-// then.
+// Release uncordons nodes whose quarantine is over. It is called periodically.
 func (b *Store) Release(ctx context.Context) error {
 	b.mu.RLock()
 	due := b.mem.quarantineOver(b.mem.clock(b.Now()))
@@ -206,7 +205,7 @@ func (m *memory) quarantineOver(now time.Time) []string {
 	return out
 }
 
-// Note writes a word of the machine to the operator into the journal.
+// Note writes a message to the operator into the journal.
 func (b *Store) Note(ctx context.Context, text string) error {
 	return b.commit(ctx, func(t *tx) error {
 		t.actor = "machine"
@@ -214,7 +213,7 @@ func (b *Store) Note(ctx context.Context, text string) error {
 	})
 }
 
-// outOfUse counts the nodes in quarantine.
+// quarantined counts the nodes in quarantine.
 func (m *memory) quarantined() int {
 	n := 0
 	for _, c := range m.Quarantines {

@@ -12,8 +12,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// alike is the jobs that a new one may be like: those that ended, oldest first,
-// and those that run. It is made once for each request, and only if it is needed.
+// alike is the jobs that a new one is compared with: ended jobs, oldest first, and
+// running jobs. It is made once per request, only if needed.
 type alike struct {
 	ended, running []*entry
 }
@@ -28,8 +28,7 @@ func (m *memory) alike() *alike {
 	return a
 }
 
-// outcomes returns what became of jobs that do the same: of the same user, under
-// the same name, with the same command in the same folder.
+// outcomes returns how jobs with the same user, name, command and folder ended.
 func (a *alike) outcomes(s *api.Submission, now time.Time) []diagnose.Outcome {
 	same := func(x *entry) bool {
 		return x.Job.User == s.User && x.Job.Tenant == s.Tenant && x.Task.Name == s.Name && x.Task.Dir == s.Dir &&
@@ -54,8 +53,7 @@ func (a *alike) outcomes(s *api.Submission, now time.Time) []diagnose.Outcome {
 	return out
 }
 
-// use returns what the last job of the same user, script and model used of its
-// GPUs.
+// use returns the GPU use of the last job of the same user, script and model.
 func (a *alike) use(s *api.Submission) (api.Use, bool) {
 	script := scriptOf(s.Command)
 	for _, x := range slices.Backward(a.ended) {
@@ -68,11 +66,11 @@ func (a *alike) use(s *api.Submission) (api.Use, bool) {
 	return api.Use{}, false
 }
 
-// enoughUse is how many samples of an attempt say what a job of its kind uses.
+// enoughUse is how many samples of an attempt are enough to describe its kind.
 const enoughUse = 3
 
-// prepare fills in what jobs like it say about a new one: how long it is to be
-// screened, and what it will use of its GPUs.
+// prepare fills in what similar jobs tell about a new one: how long to screen it,
+// and its expected GPU use.
 func (t *tx) prepare(s *api.Submission) {
 	asked, given, err := s.ScreenTime() // checked before
 	switch {

@@ -19,10 +19,10 @@ var (
 	_ api.SearchLedger = (*Store)(nil)
 )
 
-// keepSearches is how many searches that have ended are remembered.
+// keepSearches is how many ended searches are kept.
 const keepSearches = 200
 
-// MaxSearches bounds the searches that go on at a time.
+// MaxSearches bounds the open searches.
 const MaxSearches = 1000
 
 // CreateSearch implements api.Searches.
@@ -65,7 +65,7 @@ func (b *Store) CreateSearch(ctx context.Context, who api.Identity, s api.Search
 	return b.Search(who, id)
 }
 
-// roomFor refuses names that were used: the keys of trials hang on them.
+// roomFor refuses names that were used before: the keys of trials depend on them.
 func (m *memory) roomFor(id sched.AppID) error {
 	open := 0
 	for _, s := range m.Searches {
@@ -150,7 +150,7 @@ func (b *Store) NoteSearch(ctx context.Context, r api.SearchRecord) error {
 	})
 }
 
-// noteText says what a step of a search is about, for people.
+// noteText describes a step of a search.
 func noteText(r *api.SearchRecord) string {
 	var parts []string
 	for _, p := range r.Propose {
@@ -173,7 +173,7 @@ func noteText(r *api.SearchRecord) string {
 }
 
 // commandSearch applies a command for an app to its search; found is false if it
-// has none that goes on.
+// has no open search.
 func (t *tx) commandSearch(who api.Identity, app sched.AppID, c api.Command) (found bool, err error) {
 	s := t.mem.searches[app]
 	if s == nil || !who.Sees(s.Tenant) {
@@ -200,7 +200,7 @@ func (t *tx) commandSearch(who api.Identity, app sched.AppID, c api.Command) (fo
 	return true, t.add(api.Record{Search: &r, Text: text})
 }
 
-// searchView returns a search as people see it.
+// searchView returns a search for the API.
 func (b *Store) searchView(s *searchEntry, curves bool) api.Search {
 	v := s.Search
 	v.Trials = slices.Clone(s.Trials)
@@ -222,8 +222,8 @@ func (b *Store) searchView(s *searchEntry, curves bool) api.Search {
 	return v
 }
 
-// best returns the number of the trial with the best reading; those that failed
-// or were cancelled do not count.
+// best returns the number of the trial with the best reading; failed and cancelled
+// trials do not count.
 func (s *searchEntry) best() *int {
 	var best *int
 	for i := range s.Trials {

@@ -11,15 +11,15 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// searchEntry is a search with all that is known about its trials. They outlive
-// their jobs, which are forgotten when they are many.
+// searchEntry is a search with all that is known about its trials. Trials outlive
+// their jobs, which are forgotten.
 type searchEntry struct {
 	api.Search
 	Owner api.Owner `json:"owner"`
 }
 
-// The bounds of what is kept of one trial's curve. It only grows: what trials
-// were compared by must not change afterwards.
+// Limits on one trial's curve. It only grows: readings by which trials were
+// compared must not change.
 const (
 	denseReadings = 64
 	mostReadings  = 1000
@@ -103,7 +103,7 @@ func (m *memory) putTrial(s *searchEntry, number int) {
 	m.trials[keyOf(s.Tenant, s.Spec.TrialKey(number))] = trialRef{s, number}
 }
 
-// trialOf returns the trial that a job is; nil: it is none.
+// trialOf returns the trial of a job; nil: it has none.
 func (m *memory) trialOf(x *entry) (*searchEntry, *api.Trial) {
 	if x.Key == "" || len(m.trials) == 0 {
 		return nil, nil
@@ -115,8 +115,8 @@ func (m *memory) trialOf(x *entry) (*searchEntry, *api.Trial) {
 	return ref.search, &ref.search.Trials[ref.number]
 }
 
-// admits refuses the job of a trial whose search has ended or was paused since
-// the trial was proposed.
+// admits refuses the job of a trial whose search has ended or was paused since the
+// trial was proposed.
 func (m *memory) admits(t sched.TenantID, key string) error {
 	ref, ok := m.trials[keyOf(t, key)]
 	switch {
@@ -130,15 +130,15 @@ func (m *memory) admits(t sched.TenantID, key string) error {
 	return nil
 }
 
-// trialSubmitted books which job a trial has become.
+// trialSubmitted records the job of a trial.
 func (m *memory) trialSubmitted(x *entry) {
 	if _, t := m.trialOf(x); t != nil {
 		t.Job = x.Job.ID
 	}
 }
 
-// trialReported adds a reading of the metric. Work that was done before, and is
-// done again after a restart, tells nothing new.
+// trialReported adds a reading of the metric. Work repeated after a restart adds
+// nothing.
 func (m *memory) trialReported(x *entry, p *api.Point) {
 	s, t := m.trialOf(x)
 	if t == nil {
@@ -162,7 +162,7 @@ func (m *memory) trialReported(x *entry, p *api.Point) {
 	t.Curve = append(t.Curve, api.CurvePoint{Done: p.Done, Value: value})
 }
 
-// trialEnded books how a trial ended.
+// trialEnded records how a trial ended.
 func (m *memory) trialEnded(x *entry, why string) {
 	_, t := m.trialOf(x)
 	if t == nil {
@@ -181,7 +181,7 @@ func (m *memory) trialEnded(x *entry, why string) {
 	}
 }
 
-// forgetSearches drops the oldest of those that have ended.
+// forgetSearches drops the oldest ended searches.
 func (m *memory) forgetSearches() {
 	over := 0
 	for _, s := range m.Searches {
@@ -202,7 +202,7 @@ func (m *memory) forgetSearches() {
 	})
 }
 
-// frozen returns a copy of the search that shares nothing which changes.
+// frozen returns a copy of the search that shares no mutable data.
 func (s *searchEntry) frozen() *searchEntry {
 	c := *s
 	c.Trials = slices.Clone(s.Trials)
@@ -212,7 +212,7 @@ func (s *searchEntry) frozen() *searchEntry {
 	return &c
 }
 
-// putSearches makes the searches of a snapshot known.
+// putSearches indexes the searches of a snapshot.
 func (m *memory) putSearches() {
 	for _, s := range m.Searches {
 		m.searches[s.ID] = s

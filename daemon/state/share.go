@@ -12,12 +12,12 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// A job's time for a step, alone on its GPUs, is what its slowdown beside others
-// is measured against. Both come from the reports of its own agent. The state of
-// two reports in a row must be the same: what was measured while a neighbour
-// came or went belongs to neither.
+// A job's slowdown beside others is measured against its step time alone on its
+// GPUs. Both come from its agent's reports. A report counts only if the company
+// was the same at the previous one: a neighbour that came or went in between
+// spoils the measurement.
 
-// company says who was on the GPUs of a job at a report.
+// company is whether a job shared its GPUs at a report.
 type company uint8
 
 const (
@@ -26,10 +26,10 @@ const (
 	beside // another job
 )
 
-// maxSteps bounds the kinds of steps that are remembered of one job.
+// maxSteps bounds the kinds of steps kept for one job.
 const maxSteps = 64
 
-// companyOf says whether others hold GPUs of a job too.
+// companyOf returns whether others hold GPUs of a job too.
 func (m *memory) companyOf(j *sched.Job) company {
 	whole := !slices.ContainsFunc(j.Placement, func(s sched.Slice) bool { return s.Milli < sched.WholeGPU })
 	if whole {
@@ -47,14 +47,14 @@ func stepKind(gpuType string, s goodput.Sample) string {
 	return fmt.Sprintf("%s/%d/%d/%d", gpuType, s.Nodes, s.GPUs, s.Local)
 }
 
-// measured takes a report into what is known about the job alone.
+// measured updates the job's step time alone from a report.
 func (x *entry) measured(now company, gpuType string, r *api.Record) {
 	steady := x.Company == now && now == alone
 	x.Company = now
 	if !steady {
 		return
 	}
-	const fresh = 0.3 // weight of the new
+	const fresh = 0.3 // weight of the new value
 	mix := func(key string, v float64) {
 		old, known := x.Steps[key]
 		switch {
@@ -78,11 +78,11 @@ func (x *entry) measured(now company, gpuType string, r *api.Record) {
 	}
 }
 
-// rateKind is for jobs whose agents tell no steps: the time of one unit of work.
+// rateKind is for jobs whose agents report no steps: the time of one unit of work.
 func rateKind(gpuType string, gpus int) string { return fmt.Sprintf("%s/rate/%d", gpuType, gpus) }
 
-// slowdown returns how many times longer a step takes beside others than alone,
-// by a report; 0: that cannot be told.
+// slowdown returns how many times longer a step takes beside others than alone, by
+// a report; 0: unknown.
 func (t *tx) slowdown(x *entry, r *api.AgentReport) float64 {
 	now := t.mem.companyOf(x.Job)
 	switch {
@@ -112,15 +112,15 @@ func (t *tx) slowdown(x *entry, r *api.AgentReport) float64 {
 	return 0
 }
 
-// gaugeUse is what was measured of the GPUs of an attempt while nobody else had
-// them. It is not kept: the exit of the attempt is.
+// gaugeUse is the measured GPU use of an attempt while no other job shared its
+// GPUs. It is not stored; the attempt's exit is.
 type gaugeUse struct {
 	attempt, seen, n int
 	util             float64
 	memory           int64
 }
 
-// takeUse adds a sample of the GPUs to what the jobs on them use.
+// takeUse adds a sample of the GPUs to the use of the jobs on them.
 func (b *Store) takeUse(use []*api.GPUUse) {
 	const warmUp = 2 // samples in which a program loads and compiles
 	for _, x := range b.mem.inOrder() {
@@ -151,7 +151,7 @@ func (b *Store) takeUse(use []*api.GPUUse) {
 	}
 }
 
-// used returns what was measured of an attempt; nil: nothing.
+// used returns the measured use of an attempt; nil: none.
 func (x *entry) used(attempt int) *api.Use {
 	if x.gauge.attempt != attempt || x.gauge.n == 0 {
 		return nil

@@ -19,18 +19,18 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Journal is where records are kept. Package store implements it.
+// Journal stores records. Package store implements it.
 type Journal interface {
 	// Append makes payloads durable, all or none, and returns the sequence number
 	// of the first. Numbers have no gaps.
 	Append(ctx context.Context, payloads ...[]byte) (first uint64, err error)
 	// Snapshot returns the last snapshot and the number of the last record it
-	// stands for; ok is false if there is none.
+	// replaces; ok is false if there is none.
 	Snapshot() (payload []byte, upTo uint64, ok bool)
-	// ReadHot calls fn for every record from a number on that is not older than
-	// the snapshot.
+	// ReadHot calls fn for every record from a number on that is not older than the
+	// snapshot.
 	ReadHot(from uint64, fn func(seq uint64, payload []byte) error) error
-	// Compact keeps a snapshot in place of all records up to a number.
+	// Compact stores a snapshot that replaces all records up to a number.
 	Compact(snapshot []byte, upTo uint64) error
 }
 
@@ -51,48 +51,48 @@ type Config struct {
 	CompactEvery int
 	// MaxQueue bounds the jobs that are pending or running; 0: 100,000.
 	MaxQueue int
-	// Use returns what the GPUs of the machine do, as measured last; nil, or a nil
-	// entry: nobody measures.
+	// Use returns the last measured use of the machine's GPUs; nil, or a nil entry:
+	// not measured.
 	Use func() []*api.GPUUse
 	// Lookup finds the operating-system user that a token's jobs run as; nil: a
 	// token that names one is refused.
 	Lookup func(name string) (api.Owner, error)
-	// OwnersOnly refuses jobs of those who have no operating-system user of their
-	// own: where the daemon is root, they would run as root.
+	// OwnersOnly refuses jobs of users without an operating-system user: under a
+	// root daemon they would run as root.
 	OwnersOnly bool
-	// CheckSearch says what is wrong with a search beyond what its fields show; nil:
-	// nothing ever is.
+	// CheckSearch returns what is wrong with a search beyond its fields; nil: no
+	// such check.
 	CheckSearch func(api.SearchSpec) error
-	// CheckBidder says what is wrong with the address of a program that is to bid
-	// for an app; nil: nobody may.
+	// CheckBidder returns what is wrong with a bidder's address; nil: bidders are
+	// not allowed.
 	CheckBidder func(url string) error
-	// Failures is the table by which failures are told apart; nil: every failure
-	// is tried again as often as its job says.
+	// Failures is the table that classifies failures; nil: every failure is retried
+	// as often as its job allows.
 	Failures *diagnose.Table
-	// Screen is how long a new gang is to prove itself on a few GPUs, where the
-	// policy screens; 0: not at all.
+	// Screen is how long a new gang is screened, where the policy screens; 0: not at
+	// all.
 	Screen time.Duration
-	// Recall teaches the pool at the start what the jobs of the journal have left
-	// behind, where nobody else keeps it.
+	// Recall teaches the pool at the start what the jobs of the journal measured, if
+	// nothing else stores the pool.
 	Recall bool
 	// Learned is called after the pool has learned from a job; may be nil.
 	Learned func()
 }
 
-// Store is the truth of one machine or cluster. All methods are safe for concurrent use.
+// Store is the state of one machine or cluster. It is safe for concurrent use.
 type Store struct {
 	Config
 	changes  chan change
 	changed  chan struct{} // something a policy may care about
 	ordered  chan struct{} // what should run has changed
-	searched chan struct{} // something about a search that goes on
+	searched chan struct{} // an open search has changed
 	closed   chan struct{}
 
 	mu     sync.RWMutex
 	mem    *memory
 	policy sched.Policy // built from mem.Policy; used by the loop alone
 	orders map[sched.JobID]*ordered
-	up     map[api.AttemptID]bool // whose processes are up, as the executor says
+	up     map[api.AttemptID]bool // attempts whose processes are up, as the executor reports
 	feed   feed
 	past   history
 	stats  stats
@@ -106,11 +106,11 @@ type Store struct {
 	compaction sync.WaitGroup
 }
 
-// stats is what Overview tells beside the memory.
+// stats is what Overview shows besides the memory.
 type stats struct {
 	started time.Time
 	lastMS  float64
-	problem map[string]string // by who has it
+	problem map[string]string // by the part that has it
 }
 
 // change is a request to change the state.
@@ -119,7 +119,7 @@ type change struct {
 	done chan error
 }
 
-// Open reads the journal and takes note of the machine as it is now.
+// Open reads the journal and records the machine as it is now.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	c.Keep = orDefault(c.Keep, 5_000)
 	c.CompactEvery = orDefault(c.CompactEvery, 20_000)
@@ -160,8 +160,8 @@ func orDefault(n, standard int) int {
 	return n
 }
 
-// Close ends the committer and waits for a compaction under way. The journal is
-// the caller's to close.
+// Close ends the committer and waits for a running compaction. The caller closes
+// the journal.
 func (b *Store) Close() {
 	select {
 	case b.changes <- change{done: make(chan error, 1)}:
@@ -171,7 +171,7 @@ func (b *Store) Close() {
 	b.compaction.Wait()
 }
 
-// reload makes the memory from the journal.
+// reload rebuilds the memory from the journal.
 func (b *Store) reload() error {
 	m := newMemory(b.Keep)
 	var upTo uint64
@@ -218,19 +218,19 @@ func (b *Store) reload() error {
 	return nil
 }
 
-// tx is one change in the making.
+// tx is one change in progress.
 type tx struct {
 	store   *Store
 	mem     *memory
 	now     time.Time
 	actor   string
 	records []api.Record
-	// decides says that a policy may care about the change.
+	// decides is true if a policy may care about the change.
 	decides bool
 	like    func() *alike // the jobs that a new one may be like
 }
 
-// add applies a record to the memory and puts it into the batch.
+// add applies a record to the memory and adds it to the batch.
 func (t *tx) add(r api.Record) error {
 	r.Seq, r.At = t.mem.Seq+1, t.now
 	if r.Actor == "" {
@@ -259,7 +259,7 @@ func (b *Store) commit(ctx context.Context, do func(*tx) error) error {
 	case <-b.closed:
 		return api.Errorf(api.Unavailable, "the daemon is stopping").Try("try again when it is back")
 	}
-	// The change is under way: whoever asks must learn how it ended.
+	// The change is running: the caller must learn its result.
 	select {
 	case err := <-c.done:
 		return err
@@ -325,8 +325,8 @@ func (b *Store) commitBatch(batch []change) {
 	b.maybeCompact()
 }
 
-// applyBatch runs the changes against the memory. A change that fails after it
-// has added records leaves a memory that nobody wants: broken says so.
+// applyBatch runs the changes against the memory. broken is true if a change
+// failed after it added records: the memory is then invalid.
 func (b *Store) applyBatch(batch []change) (errs []error, records []api.Record, decides bool, broken error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -364,7 +364,7 @@ func (b *Store) write(records []api.Record) error {
 	return nil
 }
 
-// recover goes back to what the journal holds.
+// recover goes back to the state in the journal.
 func (b *Store) recover(cause error) {
 	b.Log.Error("commit to the journal", "err", cause)
 	b.SetProblem("journal", cause.Error())
@@ -378,7 +378,7 @@ func (b *Store) recover(cause error) {
 	}
 }
 
-// publish lets everybody see what is durable now.
+// publish shows what is durable to all readers.
 func (b *Store) publish(records []api.Record, decides bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -400,8 +400,8 @@ func (b *Store) publish(records []api.Record, decides bool) {
 	}
 }
 
-// SetProblem says what keeps a part of the daemon from working; an empty text
-// says that it works again.
+// SetProblem sets what keeps a part of the daemon from working; an empty text
+// clears it.
 func (b *Store) SetProblem(part, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -412,7 +412,7 @@ func (b *Store) SetProblem(part, text string) {
 	b.stats.problem[part] = text
 }
 
-// signal makes sure that a channel of one holds a value.
+// signal makes sure that a channel of size one holds a value.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -11,8 +11,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// lacks says which wish of a job no node of a cluster can fulfil, for one that can
-// never run there; empty: none alone is at fault.
+// unmetNeed returns the requirement of a job that no node of the cluster meets;
+// empty: no single one is at fault.
 func unmetNeed(j *sched.Job, c *sched.Cluster) string {
 	if len(c.Nodes) == 0 {
 		return "; there are no nodes"
@@ -24,7 +24,7 @@ func unmetNeed(j *sched.Job, c *sched.Cluster) string {
 	var cpus int
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
-		// What is not known of a node is not checked.
+		// Unknown properties of a node are not checked.
 		gpuMemory, memory, cpus = max(gpuMemory, known(n.GPUMemory)), max(memory, known(n.Memory)), max(cpus, int(known(int64(n.CPUs))))
 	}
 	task := j.Task() // the GPUs of one pod or process group, which are on one node
@@ -41,7 +41,7 @@ func unmetNeed(j *sched.Job, c *sched.Cluster) string {
 	return ""
 }
 
-// known returns a limit; one that nobody knows limits nothing.
+// known returns a limit; an unknown one limits nothing.
 func known(n int64) int64 {
 	if n == 0 {
 		return 1<<63 - 1
@@ -49,7 +49,7 @@ func known(n int64) int64 {
 	return n
 }
 
-// names lists types of GPUs, the first few of very many.
+// names lists GPU types, only the first few if there are many.
 func names(types []sched.GPUType) string {
 	const most = 8
 	var out []string

@@ -13,7 +13,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// view returns a job as people see it.
+// view returns a job for the API.
 func (b *Store) view(x *entry, fair *share) api.Job {
 	j := x.Job
 	v := api.Job{
@@ -44,7 +44,7 @@ func (b *Store) view(x *entry, fair *share) api.Job {
 	return v
 }
 
-// waitsFor returns the code of the reason why a job waits.
+// waitsFor returns the reason code for a waiting job.
 func (b *Store) waitsFor(x *entry) string {
 	if x.reason.Code == sched.Ok {
 		return "new"
@@ -52,7 +52,7 @@ func (b *Store) waitsFor(x *entry) string {
 	return x.reason.Code.String()
 }
 
-// reason says why a job waits.
+// reason returns why a job waits.
 func (b *Store) reason(x *entry) *api.Reason {
 	switch {
 	case x.PausedBy == api.SearchActor(x.Job.App):
@@ -67,7 +67,7 @@ func (b *Store) reason(x *entry) *api.Reason {
 		r.Text += "; the last attempt ended: " + x.Exit.Text()
 	}
 	if x.reason.Code == sched.Behind && x.reason.Have >= x.reason.Need {
-		r.Text += ", and they go first" // enough, so the number alone says nothing
+		r.Text += ", and they go first" // enough GPUs are free, so the number alone explains nothing
 	}
 	if x.reason.Code == sched.Impossible {
 		r.Text += unmetNeed(x.Job, b.mem.state.Cluster())
@@ -87,16 +87,15 @@ func (b *Store) reason(x *entry) *api.Reason {
 	return r
 }
 
-// earliest returns when the jobs that run are expected to have left enough GPUs
-// for the first job of the queue, by what their agents report; zero: nobody can
-// say.
+// earliest returns when the running jobs are expected to have left enough GPUs for
+// the first job of the queue, by their agents' reports; zero: unknown.
 func (b *Store) earliest(x *entry) time.Time {
 	for _, o := range b.mem.state.Peek().Jobs { // first: most jobs that wait are not the first
 		if o.Seq >= x.Job.Seq {
 			break
 		}
 		if o.Phase == sched.Pending && b.mem.jobs[o.ID].PausedBy == "" {
-			return time.Time{} // somebody else may take them
+			return time.Time{} // another job may take them
 		}
 	}
 	now := b.mem.clock(b.Now())
@@ -127,7 +126,7 @@ func (b *Store) earliest(x *entry) time.Time {
 	return time.Time{}
 }
 
-// stateOf returns the state of a job: what should be and what is.
+// stateOf returns the state of a job from what should run and what does.
 func (b *Store) stateOf(x *entry) string {
 	switch x.Job.Phase {
 	case sched.Running:
