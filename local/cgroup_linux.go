@@ -20,15 +20,15 @@ import (
 
 const (
 	cgroupRoot = "/sys/fs/cgroup"
-	// daemonGroup is the control group a service manager puts the daemon into so
-	// that its parent can hold the jobs (DelegateSubgroup of systemd).
+	// daemonGroup is the control group in which a service manager puts the daemon,
+	// so that its parent can hold the jobs (DelegateSubgroup of systemd).
 	daemonGroup = "fairway-daemon"
 )
 
 // cgroups is where control groups for attempts can be made.
 type cgroups struct {
 	unified bool
-	member  string // folder of the group that says who belongs to an attempt
+	member  string // folder of the group that identifies the processes of an attempt
 	memory  string // folder for limits of memory; empty: not available
 	cpu     string
 }
@@ -79,8 +79,8 @@ func unifiedAt(base string) *cgroups {
 		return nil
 	}
 	g := &cgroups{unified: true, member: base}
-	// Fails where base holds processes itself. Groups without limits still keep
-	// the processes of an attempt together.
+	// Fails if base itself holds processes. Groups without limits still keep the
+	// processes of an attempt together.
 	for _, c := range []struct {
 		name string
 		dir  *string
@@ -94,7 +94,7 @@ func unifiedAt(base string) *cgroups {
 
 func mayMake(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }
 
-// text says in a few words what can be done, for the log.
+// text describes in a few words what is available, for the log.
 func (g *cgroups) text() string {
 	if g == nil {
 		return "none: process groups and a search of /proc keep jobs together, and there are no limits"
@@ -124,7 +124,7 @@ func groupName(id api.AttemptID, nonce string) string {
 	return fmt.Sprintf("fairway-%s.%d-%.8s", id.Job, id.Number, nonce)
 }
 
-// named returns the groups of that name, whether they are there or not.
+// named returns the groups of a name, whether they exist or not.
 func (g *cgroups) named(name string) []string {
 	var out []string
 	if g == nil {
@@ -139,7 +139,7 @@ func (g *cgroups) named(name string) []string {
 }
 
 // make makes the groups of an attempt with its limits. Limits that cannot be set
-// are left out; without the first group it fails.
+// are left out; it fails if the first group cannot be made.
 func (g *cgroups) make(name string, memory int64, cpus int) (*group, error) {
 	out := &group{unified: g.unified}
 	add := func(base string) (string, error) {
@@ -182,8 +182,8 @@ func (g *cgroups) make(name string, memory int64, cpus int) (*group, error) {
 	return out, nil
 }
 
-// enter puts the calling thread, and so what it starts, into the groups of
-// cgroup v1, and returns how to get out again. With v2 a process is started
+// enter puts the calling thread, and so what it starts, into the groups of cgroup
+// v1, and returns a function that leaves them. With v2 a process is started
 // inside, by descriptor.
 func (g *group) enter(home *cgroups) (leave func(), err error) {
 	if g.unified {
@@ -207,7 +207,7 @@ func (g *group) enter(home *cgroups) (leave func(), err error) {
 	return leave, nil
 }
 
-// outOfMemory reports whether the kernel killed a process for the limit.
+// outOfMemory reports whether the kernel killed a process at the memory limit.
 func (g *group) outOfMemory() bool {
 	for _, dir := range g.dirs {
 		for _, file := range []string{"memory.events", "memory.oom_control"} {
@@ -258,8 +258,8 @@ func (g *group) end() error {
 	return errors.Join(errs...)
 }
 
-// removeGroup removes a group that is empty, which the kernel may refuse for a
-// moment after the last process has gone.
+// removeGroup removes an empty group. The kernel may refuse that for a moment
+// after the last process has gone.
 func removeGroup(dir string) error {
 	var err error
 	for range 100 {

@@ -10,9 +10,9 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Config says how to run a machine. Zero fields mean the default.
+// Config holds the settings of a machine. Zero fields mean the default.
 type Config struct {
-	Dir string // folder of the machine's own; required by Open
+	Dir string // the machine's folder; required by Open
 	API string // value of FAIRWAY_API for the jobs
 	// Shim starts a supervisor: ShimMain is called with the arguments that follow
 	// it. For example {"/proc/self/exe", "shim"}. Required by Open.
@@ -22,12 +22,12 @@ type Config struct {
 	Devices []Device   // by slot
 
 	GracePeriod time.Duration // between the request to stop and the kill; default 30 s
-	LogLimit    int64         // bytes of one log file, of which there are two for each rank; default 64 MiB
+	LogLimit    int64         // bytes of a log file; each rank has two; default 64 MiB
 	LogKeep     int           // ended attempts whose logs are kept; default 1000
 	LogBytes    int64         // bytes of all logs of ended attempts; default 8 GiB
 	KeepEnded   time.Duration // how long the checkpoints of ended jobs are kept; default 7 days
-	// Ended says that a job will never run again. Without it no checkpoint is
-	// ever removed, and following a log stops at the end of an attempt.
+	// Ended reports whether a job will never run again. Without it, checkpoints are
+	// never removed, and following a log stops at the end of an attempt.
 	Ended func(sched.JobID) bool
 
 	Name   string        // of the node; default: the name of the host
@@ -36,14 +36,14 @@ type Config struct {
 	Sample time.Duration // time between two measurements; default 5 s
 	Report time.Duration // how often agents report; default 30 s
 
-	// MPS says whether jobs that share a GPU use NVIDIA's multi-process service:
+	// MPS sets whether jobs that share a GPU use NVIDIA's multi-process service:
 	// MPSAuto (the default), MPSOn or MPSOff. MPSThreads is the share of a GPU's
 	// multiprocessors that each may use, in percent; 0: all of them.
 	MPS        string
 	MPSControl string // the program nvidia-cuda-mps-control; default: found in PATH
 	MPSThreads int
 	MPSCheck   time.Duration // between looks at it; default 15 s
-	// Tell is told what an operator should know; may be nil.
+	// Tell receives messages for the operator; may be nil.
 	Tell func(string)
 
 	Now func() time.Time // default time.Now
@@ -57,7 +57,7 @@ const (
 	MPSOff  = "off"
 )
 
-// Device is what stands behind one slot of the node.
+// Device is the GPU or CPU core of one slot of the node.
 type Device struct {
 	Index  int // as nvidia-smi counts; -1: a CPU slot
 	UUID   string

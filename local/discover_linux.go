@@ -21,8 +21,7 @@ import (
 
 const smiTimeout = 10 * time.Second
 
-// Discover looks at the machine: what it is called, its GPUs, or the CPU slots
-// it offers instead.
+// Discover finds the machine's name and its GPUs, or else its CPU slots.
 func Discover(ctx context.Context, c Config) (sched.Node, []Device, error) {
 	c = c.withDefaults()
 	node := sched.Node{Name: c.Name, CPUs: runtime.NumCPU(), Memory: hostMemory()}
@@ -58,7 +57,7 @@ func Discover(ctx context.Context, c Config) (sched.Node, []Device, error) {
 	for _, d := range devices {
 		node.GPUMemory = min(node.GPUMemory, d.Memory)
 	}
-	// A machine works without knowing its NVLinks, only less well.
+	// A machine works without knowing its NVLinks, but less well.
 	tool := smiTool{program: c.SMI, timeout: smiTimeout}
 	if text, err := tool.run(ctx, "topo", "-m"); err != nil {
 		c.Log.Warn("cannot read the NVLink topology", "err", err)
@@ -97,8 +96,8 @@ type smiTool struct {
 	stuck   atomic.Bool // a process that cannot be killed is still there
 }
 
-// errStuck says that a program does not even end when it is killed, because the
-// driver keeps it inside the kernel.
+// errStuck means that a program does not end even when killed, because the driver
+// keeps it inside the kernel.
 var errStuck = errors.New("does not respond and cannot be killed")
 
 const smiFormat = "--format=csv,noheader,nounits"
@@ -122,8 +121,8 @@ func (t *smiTool) procs(ctx context.Context) ([]procRow, error) {
 	return parseProcs(text)
 }
 
-// run returns in time whatever the driver does. A process that cannot be killed
-// is left behind, and no other is started before it has ended.
+// run returns in time whatever the driver does. A process that cannot be killed is
+// left behind, and no other is started before it ends.
 func (t *smiTool) run(ctx context.Context, args ...string) (string, error) {
 	what := "run nvidia-smi " + args[0]
 	if t.stuck.Load() {
@@ -163,7 +162,7 @@ func (t *smiTool) run(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// afterDone closes its channel some time after the context ended.
+// afterDone returns a channel that closes some time after the context ends.
 func afterDone(ctx context.Context, d time.Duration) <-chan struct{} {
 	out := make(chan struct{})
 	context.AfterFunc(ctx, func() { time.AfterFunc(d, func() { close(out) }) })

@@ -20,8 +20,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Variables by which processes are found again. The first two are those of a
-// supervisor, the others those of the ranks and all that they start.
+// Variables that identify processes. The first two are set on a supervisor, the
+// others on the ranks and all that they start.
 const (
 	shimVar    = "FAIRWAY_SHIM" // nonce
 	shimDirVar = "FAIRWAY_SHIM_DIR"
@@ -31,8 +31,8 @@ const (
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// kept are the variables of the daemon that a job of another user gets; a job of
-// the daemon's own user gets all but withheld.
+// kept are the daemon's variables that a job of another user gets; a job of the
+// daemon's own user gets all but withheld.
 var (
 	kept     = []string{"PATH", "LANG", "LC_", "TZ", "LD_LIBRARY_PATH", "CUDA_", "NVIDIA_", "NCCL_"}
 	withheld = []string{"FAIRWAY_", "NOTIFY_SOCKET=", "LISTEN_", "INVOCATION_ID=", "JOURNAL_STREAM=", "GOMAXPROCS=", "GOMEMLIMIT=", "GOCOVERDIR="}
@@ -40,7 +40,7 @@ var (
 
 // account is the operating-system user that ranks run as.
 type account struct {
-	credential *syscall.Credential // nil: stay who we are
+	credential *syscall.Credential // nil: the daemon's own user
 	name, home string
 }
 
@@ -71,7 +71,7 @@ func accountOf(o *order) account {
 }
 
 // ownEnvironment returns the daemon's variables without those that mark the
-// processes of an attempt, which it has when it runs as a job itself.
+// processes of an attempt, which it has if it runs as a job itself.
 func ownEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "FAIRWAY_") })
 }
@@ -167,8 +167,8 @@ func lookProgram(name, dir string, env []string) (string, error) {
 	return "", found
 }
 
-// startFailure turns an error of starting a program into an exit: the codes are
-// those of a shell, and what is no fault of the job is lost.
+// startFailure turns an error of starting a program into an exit. The codes are
+// those of a shell; a failure that is not the job's fault is lost.
 func startFailure(o *order, dir string, err error) api.Exit {
 	e := api.Exit{AttemptID: o.AttemptID}
 	name := o.Task.Command[0]
@@ -197,7 +197,7 @@ func unwrapPath(err error) error {
 	return err
 }
 
-// freePort returns a TCP port of the loopback address that nobody uses now.
+// freePort returns an unused TCP port of the loopback address.
 func freePort() (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

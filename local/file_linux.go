@@ -18,8 +18,8 @@ import (
 // 128 KiB of arguments and 64 KiB of environment.
 const maxRecord = 4 << 20
 
-// writeRecord replaces a file by a value in JSON, durably: even when the machine
-// loses power the file holds the old value or the new one.
+// writeRecord replaces a file by a value in JSON, durably: after a power failure
+// the file holds the old value or the new one.
 func writeRecord(path string, v any) error {
 	if err := replace(path, v, true); err != nil {
 		return err
@@ -27,8 +27,8 @@ func writeRecord(path string, v any) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// placeRecord replaces a file by a value in JSON at once, for what means nothing
-// after the machine was started anew.
+// placeRecord replaces a file by a value in JSON without a sync, for values that
+// mean nothing after a reboot.
 func placeRecord(path string, v any) error { return replace(path, v, false) }
 
 func replace(path string, v any, durable bool) error {
@@ -92,11 +92,11 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// errHeld says that someone else has the lock.
+// errHeld means that another process has the lock.
 var errHeld = errors.New("is locked by another process")
 
-// takeLock opens a file and locks it, or fails with errHeld at once. Closing the
-// file lets the lock go, unless a process was started that has the file too.
+// takeLock opens and locks a file, or fails with errHeld at once. Closing the file
+// releases the lock, unless a started process has the file too.
 func takeLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

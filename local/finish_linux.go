@@ -15,10 +15,9 @@ import (
 	"github.com/fairway-gpu/fairway/diagnose"
 )
 
-// orphansSave reports whether to wait on for processes that were left behind: a
-// shell that was asked to stop dies at once and leaves the program it ran, which
-// has not heard of anything. That program is asked in its place, and has until
-// the deadline.
+// orphansSave reports whether to keep waiting for orphaned processes: a shell that
+// is asked to stop dies at once and leaves the program it ran, which got no
+// signal. That program is asked instead, and has until the deadline.
 func (g *gang) orphansSave() bool {
 	if !g.asked || g.failed == nil || g.failed.signal != "SIGTERM" || g.overdue || !time.Now().Before(g.killAt) {
 		return false
@@ -83,12 +82,12 @@ func (g *gang) finish() {
 	}
 }
 
-// result says how the gang ended, when all of it has.
+// result returns how the gang ended, once all of it has.
 func (g *gang) result() api.Exit {
 	e := api.Exit{AttemptID: g.order.AttemptID, At: time.Now(), Noticed: g.noticed}
 	failed := g.failed
-	// One that has saved the work leaves; whoever then dies of our request to leave as
-	// well has not failed.
+	// A rank that has saved its work leaves; other ranks that then die of our
+	// SIGTERM have not failed.
 	if failed != nil && failed.signal == "SIGTERM" && (g.saved || g.asked && g.yields()) {
 		e.Yielded, e.Code = true, api.YieldCode
 		return e
@@ -104,7 +103,7 @@ func (g *gang) result() api.Exit {
 	if g.group.memory > 0 {
 		short = fmt.Sprintf("the job used more than its limit of %.1f GiB of host memory", float64(g.group.memory)/(1<<30))
 	}
-	if g.oom { // perhaps of a process that the rank could not do without
+	if g.oom { // perhaps the kernel killed a process that the rank needed
 		e.Host = []diagnose.Event{{Kind: api.HostOutOfMemory, Text: short}}
 	}
 	switch {

@@ -15,7 +15,7 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// gang is the ranks of an attempt, in the eyes of their supervisor.
+// gang is the supervisor's view of the ranks of an attempt.
 type gang struct {
 	dir     string
 	order   order
@@ -30,7 +30,7 @@ type gang struct {
 	pumps    sync.WaitGroup
 	failed   *rank     // the first that ended badly
 	noticed  bool      // the attempt was asked to stop
-	asked    bool      // the ranks were asked to stop, for whatever reason
+	asked    bool      // the ranks were asked to stop, for any reason
 	killAt   time.Time // zero: nothing will be killed
 	overdue  bool      // the deadline passed and ranks were killed
 	orphaned bool      // orphans of ranks were asked to stop
@@ -71,8 +71,8 @@ func (g *gang) run() api.Exit {
 		select {
 		case <-g.signals:
 		case <-g.stops:
-			// The daemon writes stop.json first, with a deadline. Without one the
-			// machine goes down.
+			// The daemon writes stop.json first, with a deadline. Without the file, the
+			// machine is shutting down.
 			left, asked := g.stopAsked()
 			if !asked {
 				left = g.order.GracePeriod.D()
@@ -86,7 +86,7 @@ func (g *gang) run() api.Exit {
 	return g.result()
 }
 
-// start starts all ranks, or says how the attempt ended because it could not.
+// start starts all ranks, or returns how the attempt ended if it could not.
 func (g *gang) start() (api.Exit, bool) {
 	o := &g.order
 	lost := func(err error) (api.Exit, bool) {
@@ -126,7 +126,7 @@ func (g *gang) start() (api.Exit, bool) {
 		env := environment(o, who, n, port)
 		pid, err := g.startRank(n, null, &syscall.ProcAttr{Dir: dir, Env: env, Sys: attr})
 		if err != nil && n == 0 && attr.UseCgroupFD {
-			// It may be the group that the kernel refuses: an old one cannot do this.
+			// An old kernel may refuse to start a process in the group.
 			attr.UseCgroupFD = false
 			if pid, err = g.startRank(n, null, &syscall.ProcAttr{Dir: dir, Env: env, Sys: attr}); err == nil {
 				g.notes = append(g.notes, "ran outside its control group")
@@ -138,8 +138,8 @@ func (g *gang) start() (api.Exit, bool) {
 			return e, false
 		}
 		if n == 0 {
-			// The first rank leads the group. Nobody is waited for before all have
-			// joined, so the group exists even if its leader has ended.
+			// The first rank leads the group. No rank is reaped before all have joined,
+			// so the group exists even if its leader has ended.
 			attr.Pgid, g.record.PGID = pid, pid
 		}
 	}
@@ -170,7 +170,7 @@ func (g *gang) startRank(n int, null *os.File, attr *syscall.ProcAttr) (int, err
 	return pid, nil
 }
 
-// pump keeps what the rank prints, until the last process that has the pipe ends.
+// pump keeps the rank's output, until the last process that has the pipe ends.
 func (r *rank) pump() {
 	buffer := make([]byte, 16<<10)
 	for {
@@ -197,8 +197,8 @@ func (g *gang) ready() {
 	}
 }
 
-// step looks at what has happened and acts on it. It returns true when the ranks
-// are gone.
+// step handles what has happened since the last step. It returns true when the
+// ranks are gone.
 func (g *gang) step() (over bool) {
 	g.reap()
 	if left, asked := g.stopAsked(); asked {
@@ -231,8 +231,7 @@ func (g *gang) step() (over bool) {
 	return false
 }
 
-// reap takes note of all children that have ended, and reports whether there are
-// any others.
+// reap collects all children that have ended, and reports whether others are left.
 func (g *gang) reap() (left bool) {
 	for {
 		var status unix.WaitStatus
@@ -273,7 +272,7 @@ func (g *gang) yields() bool {
 }
 
 // stopAsked reports whether the daemon asked the attempt to stop, and the time
-// it gave it.
+// left.
 func (g *gang) stopAsked() (left time.Duration, asked bool) {
 	if g.noticed {
 		return 0, false
@@ -287,7 +286,7 @@ func (g *gang) stopAsked() (left time.Duration, asked bool) {
 		g.notes = append(g.notes, err.Error())
 		return g.order.GracePeriod.D(), true
 	}
-	// A clock that was set must not turn a notice into a wait for ever.
+	// A changed clock must not turn a grace period into an endless wait.
 	return min(max(0, time.Until(s.Deadline)), api.MaxGracePeriod), true
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// gauge measures what the slots do.
+// gauge measures the use of the slots.
 type gauge struct {
 	tool smiTool
 	cpu  bool // the slots are CPU slots
@@ -22,7 +22,7 @@ type gauge struct {
 	use     []*api.GPUUse // by slot
 	problem string
 
-	// Of the last sample of CPU slots; only the sampling goroutine uses them.
+	// The last sample of CPU slots; only the sampling goroutine uses it.
 	ticks map[api.AttemptID]uint64
 	at    time.Time
 }
@@ -34,8 +34,8 @@ func (g *gauge) open(m *Machine) {
 	g.ticks = map[api.AttemptID]uint64{}
 }
 
-// Use returns what each slot does, as last measured; nil: not measured, or so
-// long ago that it says nothing about now.
+// Use returns the last measured use of each slot; nil: not measured, or too long
+// ago.
 func (m *Machine) Use() []*api.GPUUse {
 	g := &m.gauge
 	oldest := m.cfg.Now().Add(-max(3*m.cfg.Sample, smiTimeout+m.cfg.Sample))
@@ -50,8 +50,8 @@ func (m *Machine) Use() []*api.GPUUse {
 	return out
 }
 
-// Problem says why nothing is measured, or why MPS is not used; empty: nothing is
-// wrong.
+// Problem returns why nothing is measured, or why MPS is not used; empty: no
+// problem.
 func (m *Machine) Problem() string {
 	m.mps.mu.Lock()
 	problem := m.mps.problem
@@ -61,7 +61,7 @@ func (m *Machine) Problem() string {
 	return strings.Trim(m.gauge.problem+"; "+problem, "; ")
 }
 
-// run measures until the context ends. Nothing waits for it.
+// run measures until the context ends.
 func (g *gauge) run(ctx context.Context, m *Machine) {
 	ticker := time.NewTicker(m.cfg.Sample)
 	defer ticker.Stop()
@@ -112,8 +112,8 @@ func (m *Machine) holders() map[int]holder {
 	return out
 }
 
-// holderOf finds the attempt a process belongs to. Every process of an attempt
-// descends from its supervisor.
+// holderOf finds the attempt of a process. Every process of an attempt descends
+// from its supervisor.
 func holderOf(all map[int]process, by map[int]holder, pid int) (holder, bool) {
 	for range len(all) {
 		if h, ok := by[pid]; ok {
@@ -170,8 +170,8 @@ func (g *gauge) sample(ctx context.Context, m *Machine) ([]*api.GPUUse, error) {
 	return out, nil
 }
 
-// sampleCPU measures CPU slots: what the processes of a job use is spread evenly
-// over the slots it holds.
+// sampleCPU measures CPU slots: the use of a job's processes is spread evenly over
+// its slots.
 func (g *gauge) sampleCPU(m *Machine) ([]*api.GPUUse, error) {
 	all, err := processes()
 	if err != nil {

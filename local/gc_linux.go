@@ -14,10 +14,9 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// collectGarbage removes what exceeds the limits on age and size: folders of
-// attempts that ended, oldest first, and what ended jobs left behind. Nothing of
-// a job that may still run is touched but the logs of its attempts before the
-// last.
+// collectGarbage removes what exceeds the limits on age and size: folders of ended
+// attempts, oldest first, and what ended jobs left behind. Of a job that may still
+// run, it only removes logs of attempts before the last.
 func (m *Machine) collectGarbage() {
 	for _, id := range m.surplus() {
 		if err := os.RemoveAll(m.attemptDir(id)); err != nil {
@@ -41,8 +40,7 @@ func (m *Machine) collectGarbage() {
 	}
 }
 
-// surplus takes the attempts that are over the limits off the books, and returns
-// them.
+// surplus forgets the attempts that are over the limits, and returns them.
 func (m *Machine) surplus() []api.AttemptID {
 	m.mu.Lock()
 	last := map[sched.JobID]int{}
@@ -66,7 +64,7 @@ func (m *Machine) surplus() []api.AttemptID {
 		}
 	}
 	m.mu.Unlock()
-	// Whoever answers may be waiting for the mutex.
+	// The callback may wait for the mutex.
 	over = slices.DeleteFunc(over, func(id api.AttemptID) bool {
 		return last[id.Job] == id.Number && (m.cfg.Ended == nil || !m.cfg.Ended(id.Job))
 	})
@@ -98,7 +96,7 @@ func (m *Machine) idle(id sched.JobID) bool {
 }
 
 // collectJob removes the checkpoints and the working folder of a job that ended
-// long ago, and its own folder when nothing is left in it.
+// long ago, and its own folder when it is empty.
 func (m *Machine) collectJob(id sched.JobID) {
 	dir := m.jobDir(id)
 	if m.cfg.Now().Sub(m.lastUsed(id)) < m.cfg.KeepEnded {

@@ -19,12 +19,12 @@ const (
 	lockFile    = "lock"         // held while a supervisor exists
 	shimFile    = "shim.json"    // the supervisor; written before it starts a rank
 	stopFile    = "stop.json"    // the request to stop
-	exitFile    = "exit.json"    // how it ended; written before the lock is let go
+	exitFile    = "exit.json"    // how it ended; written before the lock is released
 	toldFile    = "told"         // the exit was acknowledged
-	shimLog     = "shim.log"     // what the supervisor itself has to say
+	shimLog     = "shim.log"     // the supervisor's own messages
 )
 
-// The folders of a job that are its own.
+// The folders that belong to a job's user.
 const (
 	checkpointDir = "checkpoint"
 	workDir       = "work"
@@ -42,7 +42,7 @@ func checkJob(id sched.JobID) error {
 	return nil
 }
 
-// attemptNumber reads the name of an attempt's folder; 0: it is none.
+// attemptNumber parses the name of an attempt's folder; 0: it is not one.
 func attemptNumber(name string) int {
 	n, err := strconv.Atoi(name)
 	if err != nil || n < 1 || strconv.Itoa(n) != name {
@@ -53,14 +53,14 @@ func attemptNumber(name string) int {
 
 func rankLog(rank int) string { return fmt.Sprintf("rank-%d.log", rank) }
 
-// olderLog names the part of a log that was written before.
+// olderLog names the older part of a log.
 func olderLog(name string) string { return name + ".1" }
 
-// order is the content of attempt.json: all that a supervisor needs to know.
+// order is the content of attempt.json: all that a supervisor needs.
 type order struct {
 	api.Attempt
-	// Nonce tells the processes of this attempt from all others: every one of
-	// them has it in its environment.
+	// Nonce distinguishes the processes of this attempt from all others: each has it
+	// in its environment.
 	Nonce       string         `json:"nonce"`
 	Boot        string         `json:"boot"` // id of the machine's present run
 	API         string         `json:"api"`
@@ -93,9 +93,9 @@ type shimRecord struct {
 	Boot  string `json:"boot"`
 	// Groups are the control groups that hold the ranks.
 	Groups []string `json:"cgroups,omitempty"`
-	// PGID is the process group of the ranks; 0: none is up yet.
+	// PGID is the process group of the ranks; 0: none has started yet.
 	PGID int `json:"pgid,omitempty"`
-	// Up says that all ranks have been started.
+	// Up is true if all ranks have been started.
 	Up bool `json:"up,omitempty"`
 }
 
@@ -107,12 +107,12 @@ type stopRecord struct {
 // exitRecord is the content of exit.json.
 type exitRecord struct {
 	api.Exit
-	// Notes tell what else went wrong, such as output that could not be kept.
+	// Notes are other problems, such as output that could not be kept.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// mpsOrder is what an attempt on a shared seat is told of MPS. It is a part of
-// the order, so that whoever adopts the attempt knows that it uses MPS.
+// mpsOrder is the MPS setting of an attempt on a shared GPU. It is part of the
+// order, so that a daemon that adopts the attempt knows it.
 type mpsOrder struct {
 	Pipe    string `json:"pipe"`
 	Log     string `json:"log"`

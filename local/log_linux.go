@@ -26,8 +26,8 @@ const (
 
 var _ api.Logs = (*Machine)(nil)
 
-// CopyLog writes what a rank printed, and prints, to w. With Follow and no
-// number of an attempt it goes on from attempt to attempt until the job ends.
+// CopyLog writes what a rank has printed to w. With Follow and no attempt number
+// it continues from attempt to attempt until the job ends.
 func (m *Machine) CopyLog(ctx context.Context, id sched.JobID, q api.LogQuery, w io.Writer) error {
 	switch {
 	case checkJob(id) != nil:
@@ -39,7 +39,7 @@ func (m *Machine) CopyLog(ctx context.Context, id sched.JobID, q api.LogQuery, w
 	case q.Attempt < 0 || q.Tail < 0:
 		return api.Errorf(api.Invalid, "attempt is %d, tail is %d", q.Attempt, q.Tail).On("attempt").Try("use numbers that are not negative")
 	}
-	// Whatever the names are, nothing outside of this folder can be opened.
+	// Whatever the names are, nothing outside this folder can be opened.
 	root, err := os.OpenRoot(m.jobsDir())
 	if err != nil {
 		return api.Errorf(api.Internal, "open logs: %w", err)
@@ -91,7 +91,7 @@ func (c *copier) all(ctx context.Context) error {
 	}
 }
 
-// mayRun reports whether there may be another attempt.
+// mayRun reports whether another attempt may follow.
 func (c *copier) mayRun() bool {
 	if c.m.cfg.Ended != nil {
 		return !c.m.cfg.Ended(c.job)
@@ -101,7 +101,7 @@ func (c *copier) mayRun() bool {
 	return c.m.ordered[c.job]
 }
 
-// next returns the attempt to copy after another: the last one to begin with.
+// next returns the attempt to copy after another; at the start, the last one.
 func (c *copier) next(done int) int {
 	d, err := c.root.Open(string(c.job))
 	if err != nil {
@@ -184,8 +184,7 @@ func (c *copier) attempt(ctx context.Context, n int) error {
 	return nil
 }
 
-// copy copies to the end of a file, and makes a writer that holds back what it
-// gets let it go.
+// copy copies to the end of a file, and flushes a writer that buffers.
 func (c *copier) copy(f *os.File) (int64, error) {
 	n, err := io.Copy(c.w, f)
 	if flusher, ok := c.w.(interface{ Flush() }); ok && n > 0 {
@@ -194,7 +193,7 @@ func (c *copier) copy(f *os.File) (int64, error) {
 	return n, err
 }
 
-// rotated returns the file that took the place of f, if one did.
+// rotated returns the file that replaced f, if one did.
 func (c *copier) rotated(f *os.File, path string) *os.File {
 	next, err := c.root.Open(path)
 	if err != nil {
@@ -209,7 +208,7 @@ func (c *copier) rotated(f *os.File, path string) *os.File {
 	return next
 }
 
-// begin copies what is there: the older part and f up to its present end, or the
+// begin copies what is there: the older part and f up to its current end, or the
 // last lines of both.
 func (c *copier) begin(f *os.File, olderPath string) error {
 	older, err := c.root.Open(olderPath)
@@ -272,7 +271,7 @@ func tailOffset(f *os.File, n int) (offset int64, lines int, err error) {
 				break
 			}
 			part = part[:i]
-			if pos := at + int64(i) + 1; pos < end { // the last line's own end begins nothing
+			if pos := at + int64(i) + 1; pos < end { // the end of the last line begins no new line
 				if lines++; lines == n {
 					return pos, lines, nil
 				}

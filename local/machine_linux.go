@@ -24,10 +24,10 @@ const (
 	keepEvery = 5 * time.Minute // how often old folders are looked for
 	maxTries  = 3               // to start a supervisor before the attempt is lost
 	atOnce    = 16              // attempts that are started, settled or reported at a time
-	// stuckAfter is how long after its deadline a supervisor must be done.
+	// stuckAfter is how long after its deadline a supervisor counts as stuck.
 	stuckAfter = killPatience + 10*time.Second
 	// tellAgain is how long an attempt may stay ordered after its exit was
-	// acknowledged. A list that was made before takes less.
+	// acknowledged; an older list of orders is gone by then.
 	tellAgain = 2 * time.Second
 )
 
@@ -41,7 +41,7 @@ type Machine struct {
 	mps   mps
 
 	wake chan struct{}
-	slot chan struct{} // bounds the work going on at once
+	slot chan struct{} // bounds concurrent work
 	work sync.WaitGroup
 
 	mu       sync.Mutex
@@ -52,8 +52,8 @@ type Machine struct {
 	keepAt   time.Time
 }
 
-// Open takes over the folder of a machine: it reads what is there, kills
-// processes that belong to nothing, and adopts the rest when Run is called.
+// Open takes over the folder of a machine: it reads what is there and kills
+// processes that belong to no attempt. Run adopts the rest.
 func Open(c Config) (*Machine, error) {
 	c = c.withDefaults()
 	if c.Dir == "" || len(c.Shim) == 0 {
@@ -92,7 +92,7 @@ func Open(c Config) (*Machine, error) {
 	return m, nil
 }
 
-// Close lets the folder go. Jobs run on.
+// Close releases the folder. Jobs keep running.
 func (m *Machine) Close() error {
 	m.work.Wait()
 	m.quitMPS()
@@ -104,8 +104,8 @@ func (m *Machine) Close() error {
 	return m.lock.Close()
 }
 
-// lockSoon takes a lock that a process which was just killed may hold a moment
-// longer.
+// lockSoon takes a lock that a process which was just killed may still hold for a
+// moment.
 func lockSoon(path string) (*os.File, error) {
 	for until := time.Now().Add(2 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		f, err := takeLock(path)
@@ -127,8 +127,8 @@ func (m *Machine) checkTraverse() {
 	}
 }
 
-// Run makes the machine follow the orders until the context ends. The jobs are
-// not stopped then: whoever runs the machine next finds them.
+// Run makes the machine follow the orders until the context ends. It does not stop
+// the jobs then: the next Run finds them.
 func (m *Machine) Run(ctx context.Context, orders executor.Port) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer m.work.Wait()
@@ -149,9 +149,9 @@ func (m *Machine) Run(ctx context.Context, orders executor.Port) error {
 	}
 }
 
-// StopAll stops every attempt with its notice and waits until all are gone. From
-// then on the machine starts nothing. What was stopped is reported to the orders
-// when the machine runs, now or the next time.
+// StopAll stops every attempt with its grace period and waits until all are gone.
+// The machine then starts nothing more. The exits are reported when the machine
+// runs, now or the next time.
 func (m *Machine) StopAll(ctx context.Context) error {
 	m.mu.Lock()
 	m.stopping = true
@@ -177,8 +177,8 @@ func (m *Machine) StopAll(ctx context.Context) error {
 	}
 }
 
-// background does work on a run without holding the machine. The caller holds
-// the mutex; the work may not, except through m.update.
+// background works on a run without holding the machine's mutex. The caller holds
+// the mutex; the work may take it only through m.update.
 func (m *Machine) background(r *run, work func()) {
 	r.busy = true
 	m.work.Go(func() {

@@ -21,23 +21,22 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// MPS lets the kernels of several processes run on a GPU at the same time, and
-// bounds the memory that each process may take of it. A control daemon of
-// NVIDIA's serves the programs of one operating-system user, and those of others
-// would wait until they have all ended: so every user gets one of their own, with
-// a folder of its own for its pipes. Jobs of different users on one GPU share it
-// by time slices, as they would without MPS.
+// MPS lets kernels of several processes run on a GPU at the same time, and bounds
+// the GPU memory of each process. One NVIDIA control daemon serves the programs of
+// one operating-system user at a time; those of others would wait until all have
+// ended. So every user gets their own, with its own folder for pipes. Jobs of
+// different users on one GPU share it by time slices, as without MPS.
 //
 // The control daemon outlives this one, as the jobs do. It is found again by its
-// folder, and told to quit when this daemon ends and no job uses it.
+// folder, and is told to quit when this daemon ends and no job uses it.
 
 const (
 	mpsTimeout = 10 * time.Second
 	mpsPause   = 10 * time.Minute // after one died or did not start
-	mpsPath    = 80               // bytes: the pipes in it are sockets, whose paths have little room
+	mpsPath    = 80               // bytes: the pipes in it are sockets, which have short paths
 )
 
-// mps looks after the control daemons.
+// mps manages the control daemons.
 type mps struct {
 	mode, program string
 	threads       int
@@ -56,10 +55,10 @@ func (s *mps) open(c *Config) {
 
 func (m *Machine) mpsDir() string { return filepath.Join(m.cfg.Dir, "mps") }
 
-// shared reports whether a seat is one of several on its GPU.
+// shared reports whether a slot is part of a shared GPU.
 func shared(slot sched.Slice) bool { return slot.Milli < sched.WholeGPU }
 
-// joinMPS returns what an attempt on a shared seat is told of MPS, and makes sure
+// joinMPS returns the MPS setting of an attempt on a shared GPU, and makes sure
 // that its user's control daemon runs; nil: it shares by time slices.
 func (m *Machine) joinMPS(o *order) *mpsOrder {
 	s := &m.mps
@@ -89,8 +88,7 @@ func (m *Machine) joinMPS(o *order) *mpsOrder {
 	return &mpsOrder{Pipe: dir, Log: filepath.Join(dir, "log"), Threads: s.threads, Memory: api.MPSMemory(o.Spec.GPUMemory)}
 }
 
-// unusable says once that MPS cannot be had. Without being asked for, its absence
-// is no news.
+// unusable reports once that MPS is not available, if it was asked for.
 func (s *mps) unusable(m *Machine, why string) {
 	if s.mode == MPSOn {
 		s.problem = "gpu.mps is on, but MPS cannot be used: " + why
@@ -112,7 +110,7 @@ func (s *mps) ensure(m *Machine, dir string, o *order) error {
 	if s.answers(dir) {
 		return nil
 	}
-	// Others may not list the folder above, but have to pass through it.
+	// Other users may not list the folder above, but must pass through it.
 	if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
 		return err
 	}
@@ -142,8 +140,8 @@ func (s *mps) ensure(m *Machine, dir string, o *order) error {
 	return nil
 }
 
-// mpsEnvironment is that of a control daemon. It sees all GPUs, by the numbers
-// that jobs use: with fewer, they would count anew.
+// mpsEnvironment is the environment of a control daemon. It sees all GPUs, under
+// the numbers that jobs use; with fewer, they would be renumbered.
 func mpsEnvironment(dir string) []string {
 	var env []string
 	for _, kv := range ownEnvironment() {
@@ -154,8 +152,8 @@ func mpsEnvironment(dir string) []string {
 	return append(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_MPS_PIPE_DIRECTORY="+dir, "CUDA_MPS_LOG_DIRECTORY="+filepath.Join(dir, "log"))
 }
 
-// answers reports whether a control daemon serves a folder: one that runs answers
-// a question that needs no GPU.
+// answers reports whether a control daemon serves a folder: it asks a question
+// that needs no GPU.
 func (s *mps) answers(dir string) bool {
 	if _, err := os.Stat(filepath.Join(dir, "nvidia-cuda-mps-control.pid")); err != nil {
 		return false
@@ -172,8 +170,8 @@ func (s *mps) ask(dir, command string) (string, error) {
 	return runFor(cmd, mpsTimeout)
 }
 
-// runFor runs a program that may leave a daemon behind, and that a broken driver
-// may keep for ever: its output is a file, which nobody waits for.
+// runFor runs a program that may leave a daemon behind, or hang in a broken
+// driver: its output goes to a file, which is not waited for.
 func runFor(cmd *exec.Cmd, limit time.Duration) (said string, err error) {
 	out, err := os.CreateTemp("", "fairway-mps-")
 	if err != nil {
@@ -224,11 +222,11 @@ func (m *Machine) checkMPS(dir string) {
 	}
 }
 
-// mpsErrors are what CUDA says when a program cannot use the MPS it was told of.
+// mpsErrors are CUDA's messages when a program cannot use its MPS.
 var mpsErrors = []string{"MPS client failed to connect", "MPS server is not ready", "MPS RPC failure", "MPS client have been exhausted", "CUDA_ERROR_MPS", "cudaErrorMps"}
 
-// suspectMPS falls back to time slices for a while if an attempt failed because
-// of MPS itself, which may answer and not work all the same.
+// suspectMPS falls back to time slices for a while if an attempt failed because of
+// MPS, which may answer and still not work.
 func (m *Machine) suspectMPS(r *run, e *api.Exit) {
 	if r.order.MPS == nil {
 		return
@@ -243,8 +241,8 @@ func (m *Machine) suspectMPS(r *run, e *api.Exit) {
 	}
 }
 
-// dropMPS stops the use of a control daemon by new attempts for a while, and says
-// so.
+// dropMPS stops the use of a control daemon by new attempts for a while, and
+// reports it.
 func (m *Machine) dropMPS(dir, why string) {
 	s := &m.mps
 	s.mu.Lock()
@@ -258,7 +256,7 @@ func (m *Machine) dropMPS(dir, why string) {
 		why, mpsPause, filepath.Join(dir, "log")))
 }
 
-// servesMPS reports whether a process is a server of MPS.
+// servesMPS reports whether a process is an MPS server.
 func servesMPS(pid int) bool {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	return err == nil && strings.HasPrefix(string(name), "nvidia-cuda-mps")
@@ -293,7 +291,7 @@ func (m *Machine) quitMPS() {
 	}
 }
 
-// variables returns what a program on n GPUs is told.
+// variables returns the environment for a program on n GPUs.
 func (o *mpsOrder) variables(n int) map[string]string {
 	vars := api.MPSLimits(n, o.Memory, o.Threads)
 	vars["CUDA_MPS_PIPE_DIRECTORY"], vars["CUDA_MPS_LOG_DIRECTORY"] = o.Pipe, o.Log

@@ -15,20 +15,20 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// maxSMI bounds what is read of the output of nvidia-smi, in bytes.
+// maxSMI bounds how much output of nvidia-smi is read, in bytes.
 const maxSMI = 1 << 20
 
 const mib = 1 << 20
 
-// The fields asked of nvidia-smi. Old drivers know no MIG and refuse the whole
-// question, so that field comes last and can be left out.
+// The fields queried from nvidia-smi. Old drivers know no MIG and refuse the whole
+// query, so that field comes last and can be left out.
 const (
 	gpuFields  = "index,uuid,name,memory.total,memory.used,utilization.gpu,power.draw,temperature.gpu"
 	migField   = ",mig.mode.current"
 	procFields = "pid,gpu_uuid,used_memory"
 )
 
-// gpuRow is one GPU as nvidia-smi tells it. Numbers it does not tell are -1.
+// gpuRow is one GPU as reported by nvidia-smi. Missing numbers are -1.
 type gpuRow struct {
 	index              int
 	uuid, name         string
@@ -41,11 +41,11 @@ type gpuRow struct {
 type procRow struct {
 	pid    int
 	uuid   string
-	memory int64 // bytes; -1: not told
+	memory int64 // bytes; -1: not reported
 }
 
-// csvRows splits what nvidia-smi prints into fields, and refuses what is not a
-// table of at least that many columns.
+// csvRows splits the output of nvidia-smi into fields, and refuses a table with
+// fewer columns.
 func csvRows(what, text string, columns int) ([][]string, error) {
 	if len(text) > maxSMI {
 		return nil, fmt.Errorf("%s: %d bytes; want at most %d", what, len(text), maxSMI)
@@ -68,8 +68,8 @@ func csvRows(what, text string, columns int) ([][]string, error) {
 	return rows, nil
 }
 
-// smiNumber reads a number. What the driver cannot tell ("[N/A]", "[Not
-// Supported]", "[Unknown Error]") is -1.
+// smiNumber parses a number. Values that the driver does not know ("[N/A]", "[Not
+// Supported]", "[Unknown Error]") are -1.
 func smiNumber(s string) float64 {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(v >= 0) || v > 1e15 {
@@ -119,8 +119,8 @@ func parseGPUs(text string) ([]gpuRow, error) {
 	return out, nil
 }
 
-// parseProcs reads the answer to procFields. A line without a number for its
-// process tells nothing and is left out.
+// parseProcs reads the answer to procFields. Lines without a process number are
+// left out.
 func parseProcs(text string) ([]procRow, error) {
 	rows, err := csvRows("nvidia-smi --query-compute-apps", text, 3)
 	if err != nil {
@@ -142,7 +142,7 @@ var (
 )
 
 // parseTopo reads the matrix of `nvidia-smi topo -m` and returns, by GPU index,
-// the lowest GPU that it reaches over NVLink. GPUs with the same one are one
+// the lowest GPU that it reaches over NVLink. GPUs with the same value form an
 // island.
 func parseTopo(text string) (map[int]int, error) {
 	if len(text) > maxSMI {
@@ -206,8 +206,8 @@ func gpuNumber(s string) int {
 	return n
 }
 
-// islands turns the result of parseTopo into sets of slots. Where all GPUs are
-// linked, or none are, there is nothing to tell apart and it returns none.
+// islands turns the result of parseTopo into sets of slots; none if all GPUs are
+// linked, or no two are.
 func islands(devices []Device, root map[int]int) []sched.GPUSet {
 	sets := map[int]sched.GPUSet{}
 	var order []int
@@ -231,9 +231,9 @@ func islands(devices []Device, root map[int]int) []sched.GPUSet {
 	return out
 }
 
-// pickDevices picks the GPUs that can be offered: of one type, the most common,
-// because a node has one, and none that is cut into MIG parts. It also returns
-// what it left out and why.
+// pickDevices picks the GPUs to offer: those of the most common type, because a
+// node has one type, and none that is split into MIG parts. It also returns what
+// it left out and why.
 func pickDevices(rows []gpuRow) (devices []Device, left []string) {
 	count := map[sched.GPUType]int{}
 	for _, g := range rows {

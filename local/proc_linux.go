@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is what /proc tells of a process.
+// process is what /proc reports of a process.
 type process struct {
 	pid, parent, session int
 	state                byte   // 'Z': dead, waiting for its parent
@@ -28,8 +28,8 @@ type process struct {
 // runs on.
 const clockTicks = 100
 
-// parseStat reads the content of /proc/<pid>/stat. The name of the program
-// stands in parentheses and may hold anything, parentheses and spaces included.
+// parseStat parses /proc/<pid>/stat. The program name is in parentheses and may
+// contain anything, parentheses and spaces included.
 func parseStat(text string) (process, error) {
 	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if open < 1 || end < open {
@@ -106,7 +106,7 @@ func under(all map[int]process, pid, ancestor int) bool {
 }
 
 // environ returns the variables a process was started with; nil: it is gone, or
-// not ours to look at.
+// may not be read.
 func environ(pid int) []byte {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
@@ -125,7 +125,7 @@ func variable(env []byte, name string) string {
 	return ""
 }
 
-// bootID names the machine's present run: it changes with every start.
+// bootID identifies the current boot of the machine.
 func bootID() string {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -134,15 +134,15 @@ func bootID() string {
 	return strings.TrimSpace(string(data))
 }
 
-// handle returns a descriptor of a process that is not fooled by a number that
-// was given to another process. It fails if the process is gone.
+// handle returns a descriptor of a process, and fails if the process is gone or
+// its number was reused.
 func handle(pid int, start uint64) (int, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return -1, err
 	}
-	// The descriptor is fixed now; what /proc tells, if it still has the same
-	// start, is about the same process.
+	// The descriptor is fixed now: if /proc still shows the same start, it is the
+	// same process.
 	if p, err := readProcess(pid); err != nil || p.start != start || p.state == 'Z' {
 		unix.Close(fd)
 		return -1, unix.ESRCH
@@ -166,8 +166,8 @@ func signalProcess(pid int, start uint64, sig unix.Signal) error {
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
-// killAll kills every process that match selects, again and again because they
-// may be starting others, until none is left. It returns how many it killed.
+// killAll kills every process that match selects, repeatedly because they may
+// start others, until none is left. It returns how many it killed.
 func killAll(match func(all map[int]process, p process) bool, patience time.Duration) (int, error) {
 	killed := map[[2]uint64]bool{}
 	for until := time.Now().Add(patience); ; {

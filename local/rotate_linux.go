@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// overLine is how far a file may grow over its limit to keep a line whole.
+// overLine is how far a file may exceed its limit to keep a line whole.
 const overLine = 64 << 10
 
-// rotator writes a log that never has more than two files of a given size. What
-// cannot be written is counted and dropped: a full disk must not stop a training.
+// rotator writes a log of at most two files of a given size. Output that cannot be
+// written is counted and dropped: a full disk must not stop a training.
 type rotator struct {
 	path    string
 	limit   int64
@@ -44,8 +44,8 @@ func (r *rotator) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// room returns how many bytes of p go into the present file, such that a file
-// ends with the end of a line.
+// room returns how many bytes of p go into the current file, so that files end at
+// line ends.
 func (r *rotator) room(p []byte) int {
 	left := r.limit - r.size
 	if int64(len(p)) <= left {
@@ -107,7 +107,7 @@ func (r *rotator) open() bool {
 	return true
 }
 
-// look notices, every now and then, that the file was removed under it.
+// look checks from time to time whether the file was removed.
 func (r *rotator) look() {
 	now := time.Now()
 	if r.file == nil || now.Sub(r.checked) < time.Second {
@@ -139,7 +139,7 @@ func (r *rotator) close() {
 	}
 }
 
-// note says what was lost; empty: nothing.
+// note describes what was lost; empty: nothing.
 func (r *rotator) note() string {
 	if r.dropped == 0 {
 		return ""

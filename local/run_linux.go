@@ -28,19 +28,19 @@ const (
 	sigStop = unix.SIGTERM // asks a supervisor to stop its ranks
 )
 
-// state is how far an attempt has come.
+// state is the progress of an attempt.
 type state uint8
 
 const (
 	waiting   state = iota // ordered; holds nothing
 	launching              // its supervisor is being started
 	running                // has, or may have, processes
-	ended                  // nothing is left of it; the orders do not know yet
+	ended                  // nothing is left of it; the exit is not reported yet
 	told                   // its exit was acknowledged
 )
 
-// run is an attempt in the eyes of the daemon. The machine's mutex guards it,
-// except what a goroutine that has set busy works on.
+// run is the daemon's view of an attempt. The machine's mutex guards it, except
+// what a goroutine that has set busy works on.
 type run struct {
 	order  order
 	dir    string
@@ -52,15 +52,15 @@ type run struct {
 
 	shim    shimRecord
 	process *os.Process // a supervisor that is our child
-	watch   *os.File    // tells when the supervisor ends
-	fired   bool        // it has told
+	watch   *os.File    // readable when the supervisor ends
+	fired   bool        // watch has fired
 	up      bool        // the ranks are up
-	started bool        // and the orders know
+	started bool        // and this was reported
 	stopAt  time.Time   // it was asked to stop, with this deadline
 
 	exit   api.Exit
 	toldAt time.Time
-	bytes  int64 // of its folder, once told
+	bytes  int64 // of its folder, once reported
 }
 
 func (r *run) end(e api.Exit) {
@@ -82,7 +82,7 @@ func (r *run) signalShim(sig unix.Signal) {
 	}
 }
 
-// launch writes the order down and starts a supervisor for it.
+// launch writes the order and starts a supervisor for it.
 func (m *Machine) launch(r *run) {
 	err := m.prepare(r)
 	if err == nil {
@@ -224,8 +224,8 @@ func (m *Machine) startShim(r *run) error {
 	return nil
 }
 
-// watchShim arranges to hear of the end of the supervisor. The caller holds the
-// mutex. Where the kernel cannot do that, the lock is tried every now and then.
+// watchShim arranges a notification when the supervisor ends. The caller holds the
+// mutex. Where the kernel cannot notify, the lock is polled.
 func (m *Machine) watchShim(r *run) {
 	fd, err := handle(r.shim.PID, r.shim.Start)
 	if errors.Is(err, unix.ESRCH) {
@@ -260,8 +260,8 @@ func (m *Machine) watchShim(r *run) {
 }
 
 // ask requests that the attempt stop. The request is a file, so that it outlives
-// both sides; the signal makes it heard at once, and stands for it where the
-// file cannot be written.
+// both sides; the signal makes it take effect at once, and replaces the file if it
+// cannot be written.
 func (m *Machine) ask(r *run) {
 	path := filepath.Join(r.dir, stopFile)
 	var s stopRecord
@@ -275,7 +275,7 @@ func (m *Machine) ask(r *run) {
 	m.update(func() { r.stopAt = s.Deadline })
 }
 
-// report tells the orders how an attempt ended and remembers that they know.
+// report reports how an attempt ended, and remembers that it did.
 func (m *Machine) report(ctx context.Context, r *run, orders executor.Port) {
 	if r.folder {
 		path := filepath.Join(r.dir, exitFile)

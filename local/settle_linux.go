@@ -17,11 +17,11 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// probeEvery is how often the lock of an attempt is tried that nothing else
-// tells about.
+// probeEvery is how often the lock of an attempt is polled if nothing else
+// notifies.
 const probeEvery = 200 * time.Millisecond
 
-// settle finds out what became of an attempt whose supervisor may have ended.
+// settle finds out what happened to an attempt whose supervisor may have ended.
 func (m *Machine) settle(r *run) {
 	lock, err := takeLock(filepath.Join(r.dir, lockFile))
 	if errors.Is(err, errHeld) {
@@ -75,7 +75,7 @@ func (m *Machine) retry(r *run, err error) {
 	m.update(func() { r.after, r.fired = m.cfg.Now().Add(time.Second), true })
 }
 
-// neverStarted puts an attempt back that no supervisor ever took up.
+// neverStarted puts back an attempt that no supervisor ever took.
 func (m *Machine) neverStarted(r *run) {
 	said, _ := os.ReadFile(filepath.Join(r.dir, shimLog))
 	m.update(func() {
@@ -91,8 +91,7 @@ func (m *Machine) neverStarted(r *run) {
 	})
 }
 
-// lost ends an attempt whose supervisor went without a word: what is left of it
-// is killed, and only when that is done is it over.
+// lost ends an attempt whose supervisor vanished: first it kills what is left.
 func (m *Machine) lost(r *run, s shimRecord) {
 	e := api.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Lost: true, Noticed: exists(filepath.Join(r.dir, stopFile))}
 	if s.Boot != "" && s.Boot != m.boot {
@@ -116,13 +115,12 @@ func (m *Machine) lost(r *run, s shimRecord) {
 }
 
 // killLeft kills what is left of an attempt without a supervisor: everything in
-// its control groups, in the session of the supervisor, or with the nonce in its
-// environment (which a program may have written over).
+// its control groups, in the supervisor's session, or with the nonce in its
+// environment (which a program may have overwritten).
 func (m *Machine) killLeft(nonce string, s shimRecord) error {
 	var mine []string
 	for _, g := range s.Groups {
-		// The record is ours, but a file that was tampered with must not make us
-		// kill anything else.
+		// A tampered record must not make us kill anything else.
 		if strings.HasPrefix(g, cgroupRoot+"/") && strings.HasPrefix(filepath.Base(g), "fairway-") {
 			mine = append(mine, g)
 		}
@@ -136,8 +134,8 @@ func (m *Machine) killLeft(nonce string, s shimRecord) error {
 	return err
 }
 
-// killStrays kills supervisors and ranks of this folder whose attempt it knows
-// nothing of, because someone removed the records under them.
+// killStrays kills supervisors and ranks of this folder whose attempt is unknown,
+// because someone removed its records.
 func (m *Machine) killStrays() {
 	all, err := processes()
 	if err != nil {
@@ -212,7 +210,7 @@ func (m *Machine) loadAttempt(id api.AttemptID) {
 	err := readRecord(filepath.Join(r.dir, attemptFile), &o)
 	if errors.Is(err, fs.ErrNotExist) {
 		// A crash came before anything was written: nothing ever ran, and killStrays
-		// has seen to anyone who might think otherwise.
+		// has killed any stray process.
 		if err := os.RemoveAll(r.dir); err != nil {
 			m.cfg.Log.Warn("cannot remove an empty folder", "dir", r.dir, "err", err)
 		}

@@ -28,14 +28,14 @@ const (
 const (
 	stopPoll  = 500 * time.Millisecond // how often stop.json is looked for, signals aside
 	gangGrace = 5 * time.Second        // between SIGTERM and SIGKILL for the others when a rank fails
-	// killPatience is how long to wait for killed processes before the attempt is
-	// said to be stuck.
+	// killPatience is how long to wait for killed processes before the attempt
+	// counts as stuck.
 	killPatience = 20 * time.Second
 )
 
-// ShimMain is the supervisor of one attempt: its argument is the attempt's
-// folder. It returns the exit code of the process, which nobody needs: how the
-// attempt went is in exit.json.
+// ShimMain is the supervisor of one attempt: its argument is the attempt's folder.
+// It returns the exit code of the process, which is not used: the result of the
+// attempt is in exit.json.
 func ShimMain(args []string) int {
 	if len(args) != 1 || !filepath.IsAbs(args[0]) {
 		fmt.Fprintln(os.Stderr, "shim: want the full path of the folder of an attempt; only the daemon starts this command")
@@ -45,7 +45,7 @@ func ShimMain(args []string) int {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(25)
 	debug.SetMemoryLimit(24 << 20)
-	// The ranks ask to be killed when the thread that started them ends.
+	// The ranks are killed when the thread that started them ends.
 	runtime.LockOSThread()
 
 	dir := args[0]
@@ -66,8 +66,8 @@ func ShimMain(args []string) int {
 	return 0
 }
 
-// ownLock returns the lock of the attempt: the one the daemon handed over, or,
-// without one, a lock it takes itself.
+// ownLock returns the lock of the attempt: the one from the daemon or, without
+// one, a lock it takes itself.
 func ownLock(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	var have, want unix.Stat_t
@@ -88,7 +88,7 @@ func supervise(dir string) error {
 	if err := readRecord(filepath.Join(dir, attemptFile), &g.order); err != nil {
 		return err
 	}
-	// Whoever wrote another nonce, or an exit, has given this supervisor up.
+	// Another nonce, or an exit, means that this supervisor was given up.
 	if os.Getenv(shimVar) != g.order.Nonce || exists(filepath.Join(dir, exitFile)) {
 		return nil
 	}
@@ -96,7 +96,7 @@ func supervise(dir string) error {
 	if err != nil {
 		return fmt.Errorf("read own process: %w", err)
 	}
-	// Orphans of the ranks become our children: none is out of reach.
+	// Orphans of the ranks become our children, so none is out of reach.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
 	}
@@ -140,7 +140,7 @@ func (g *gang) makeGroup() {
 }
 
 // writeExit makes the result durable. The attempt is not over before that, so it
-// tries for as long as it takes.
+// retries without limit.
 func (g *gang) writeExit(e api.Exit) {
 	if len(g.notes) > 20 {
 		g.notes = g.notes[:20]
@@ -160,7 +160,7 @@ func (g *gang) writeExit(e api.Exit) {
 	}
 }
 
-// signalName names a signal as people know it.
+// signalName returns the common name of a signal.
 func signalName(s syscall.Signal) string {
 	if name := unix.SignalName(s); name != "" {
 		return name

@@ -58,7 +58,7 @@ func (m *Machine) step(ctx context.Context, orders executor.Port) {
 		case waiting:
 			m.stepWaiting(r, wanted, orders != nil)
 		case running:
-			// The same number elsewhere: the orders have lost a part of their history.
+			// Same number, other placement: the orders lost part of their history.
 			same := wanted && a.Placement.Equal(r.order.Placement)
 			if m.stepRunning(ctx, r, same && !m.stopping) && same && orders != nil {
 				up = append(up, id)
@@ -81,8 +81,8 @@ func (m *Machine) step(ctx context.Context, orders executor.Port) {
 	}
 }
 
-// leaving asks, now and then, for attempts that were taken back: after those
-// that should run were asked for, so that none is missed between the two.
+// leaving asks, from time to time, for withdrawn attempts. It asks after those
+// that should run, so that none is missed between the two.
 func (m *Machine) leaving(orders executor.Port) []api.AttemptID {
 	now := m.cfg.Now()
 	if now.Before(m.leaveAt) {
@@ -92,11 +92,11 @@ func (m *Machine) leaving(orders executor.Port) []api.AttemptID {
 	return orders.Withdrawn()
 }
 
-// leaveEvery is how often attempts that were taken back are looked for.
+// leaveEvery is how often to ask for withdrawn attempts.
 const leaveEvery = time.Second
 
 // stepWaiting starts an attempt when its place is free, or ends one that was
-// withdrawn before it came to that.
+// withdrawn before.
 func (m *Machine) stepWaiting(r *run, wanted, known bool) {
 	if !wanted {
 		if known {
@@ -117,8 +117,8 @@ func (m *Machine) stepWaiting(r *run, wanted, known bool) {
 	m.background(r, func() { m.launch(r) })
 }
 
-// stepRunning looks at an attempt whose supervisor runs, or ran when last seen.
-// It returns true once, when the ranks are up.
+// stepRunning checks an attempt whose supervisor runs, or ran when last seen. It
+// returns true once, when the ranks are up.
 func (m *Machine) stepRunning(ctx context.Context, r *run, wanted bool) (up bool) {
 	now := m.cfg.Now()
 	if !r.up {
@@ -145,8 +145,8 @@ func (m *Machine) stepRunning(ctx context.Context, r *run, wanted bool) (up bool
 	return false
 }
 
-// stepTold handles an attempt whose exit was acknowledged but that is ordered
-// all the same: the other side has forgotten, and is told again.
+// stepTold handles an attempt that is ordered although its exit was acknowledged:
+// the other side has forgotten, so the exit is reported again.
 func (m *Machine) stepTold(r *run, wanted, known bool) {
 	switch {
 	case wanted && m.cfg.Now().Sub(r.toldAt) > tellAgain:
@@ -158,7 +158,7 @@ func (m *Machine) stepTold(r *run, wanted, known bool) {
 	}
 }
 
-// blocked reports whether another attempt of the job, or what else holds the
+// blocked reports whether another attempt of the job, or another holder of the
 // GPUs, is still there.
 func (m *Machine) blocked(r *run) bool {
 	used := map[int]int32{} // thousandths, by GPU
@@ -185,7 +185,7 @@ func (m *Machine) blocked(r *run) bool {
 	return false
 }
 
-// impossible says what makes an attempt one that can never start, if anything.
+// impossible returns why an attempt can never start, if so.
 func (m *Machine) impossible(a api.Attempt) (api.Exit, bool) {
 	e := api.Exit{AttemptID: a.AttemptID, At: m.cfg.Now(), Code: 126}
 	all := sched.FirstGPUs(len(m.cfg.Devices))

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	maxTails = 8       // ranks of a failed attempt whose logs are looked at
+	maxTails = 8       // ranks of a failed attempt whose logs are read
 	mayCount = 8 << 20 // bytes of a log in which lines are counted
 )
 
-// tails returns the ends of the logs of an attempt that ended badly: that of the
-// rank that failed first, then those of others.
+// tails returns the ends of the logs of a failed attempt: the rank that failed
+// first, then others.
 func tails(dir string, e *api.Exit) []diagnose.Log {
 	if e.OK() || e.Yielded || e.Noticed {
 		return nil
@@ -52,8 +52,8 @@ func tailOf(dir string, rank int) (diagnose.Log, bool) {
 	}
 	l := diagnose.Log{Name: name, Rank: rank, Line: line}
 	if len(text) < diagnose.TailBytes {
-		// Where there is an older part, its end comes first; its lines have numbers
-		// of their own, so those of the whole are not known.
+		// The end of the older part comes first. Its lines are numbered separately, so
+		// the line number is unknown.
 		older, _, err := endOfFile(filepath.Join(dir, olderLog(name)))
 		if err == nil {
 			text = append(older[max(0, len(older)+len(text)-diagnose.TailBytes):], text...)

@@ -15,7 +15,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// ErrUnsupported says that jobs cannot be run on this operating system.
+// ErrUnsupported means that jobs cannot run on this operating system.
 var ErrUnsupported = errors.New("fairway runs jobs on Linux only; use a Linux machine, and this one as a client")
 
 // Machine is available on Linux only.
@@ -44,7 +44,7 @@ func (*Machine) StopAll(context.Context) error { return ErrUnsupported }
 // Use returns nothing.
 func (*Machine) Use() []*api.GPUUse { return nil }
 
-// Problem says that nothing is measured.
+// Problem returns that nothing is measured.
 func (*Machine) Problem() string { return ErrUnsupported.Error() }
 
 // CopyLog fails: it is available on Linux only.

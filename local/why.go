@@ -15,7 +15,7 @@ const (
 	tailWidth = 400 // bytes kept of a line
 )
 
-// tail remembers the last lines of what a rank printed.
+// tail keeps the last lines that a rank printed.
 type tail struct {
 	lines   []string
 	partial []byte // of a line that has not ended yet
@@ -50,8 +50,8 @@ func (t *tail) flush() {
 	t.lines = append(t.lines, line)
 }
 
-// printable drops what a terminal would act on. Of a line that was drawn over
-// itself, as progress bars are, the last state remains.
+// printable drops terminal control characters. Of a line that was overwritten,
+// like a progress bar, the last state remains.
 func printable(line []byte) string {
 	line = ansi.ReplaceAll(bytes.TrimRight(line, "\r"), nil)
 	if i := bytes.LastIndexByte(line, '\r'); i >= 0 {
@@ -72,8 +72,8 @@ func printable(line []byte) string {
 // exception is the line with which Python ends the report of an error.
 var exception = regexp.MustCompile(`^(\[rank[0-9]+\]: ?)?[A-Za-z_][A-Za-z0-9_.]*(Error|Exception|Exit|Interrupt|Warning)\b(:.*)?$`)
 
-// why finds the line that says best what went wrong: the exception at the end
-// of the last traceback, or else the last line there is.
+// why finds the line that best explains the failure: the exception at the end of
+// the last traceback, or else the last line.
 func (t *tail) why() string {
 	if len(t.partial) > 0 {
 		t.flush()
