@@ -127,14 +127,14 @@ func (c *Client) Bidder(ctx context.Context, app sched.AppID) (v api.BidderView,
 	return v, err
 }
 
-// SetBidder lets a program bid for an app. If the change has no secret, the
-// answer has the one that the daemon made, which nobody sees again.
+// SetBidder registers a program that bids for an app. If the change has no secret,
+// the answer holds the one that the daemon made; it is not shown again.
 func (c *Client) SetBidder(ctx context.Context, app sched.AppID, change api.BidderChange) (v api.BidderView, err error) {
 	err = c.do(ctx, request{method: "PUT", path: path("v1", "apps", string(app), "agent"), body: change}, &v)
 	return v, err
 }
 
-// RemoveBidder lets no program bid for an app any more.
+// RemoveBidder removes the program that bids for an app.
 func (c *Client) RemoveBidder(ctx context.Context, app sched.AppID) error {
 	return c.do(ctx, request{method: "DELETE", path: path("v1", "apps", string(app), "agent")}, nil)
 }

@@ -15,18 +15,18 @@ import (
 	"strings"
 )
 
-// Agent bids for one app, or for several: every question says for which.
+// Agent bids for one app or several: every question names the app.
 type Agent interface {
-	// Rho says how unfair it is as things stand.
+	// Rho returns the app's current finish-time fairness.
 	Rho(context.Context, RhoQuery) (RhoReply, error)
-	// Bid says what GPUs are worth.
+	// Bid returns what GPUs are worth to the app.
 	Bid(context.Context, Offer) (BidTable, error)
-	// Win is told what the app holds from now on.
+	// Win receives what the app holds from now on.
 	Win(context.Context, Win) error
 }
 
-// Serve answers the questions of a daemon with an agent. Whoever does not know
-// the secret is refused.
+// Serve answers a daemon's questions with an agent. It refuses callers without the
+// secret.
 func Serve(a Agent, secret string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST "+RhoPath, answer(secret, func(ctx context.Context, q RhoQuery) (any, error) { return a.Rho(ctx, q) }))
@@ -87,5 +87,5 @@ func send(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(data) // nobody is there to be told
+	_, _ = w.Write(data) // no one is left to get the error
 }

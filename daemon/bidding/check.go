@@ -10,7 +10,7 @@ import (
 	"github.com/fairway-gpu/fairway/policy/auction"
 )
 
-// checkRho refuses what cannot be a finish-time fairness.
+// checkRho refuses a value that cannot be a finish-time fairness.
 func checkRho(rho float64) error {
 	if !(rho >= auction.MinRho && rho <= auction.MaxRho) { // also when it is not a number
 		return fmt.Errorf("rho = %g; want a number from %g to %g", rho, auction.MinRho, auction.MaxRho)
@@ -18,8 +18,8 @@ func checkRho(rho float64) error {
 	return nil
 }
 
-// Check says what is wrong with an answer to the offer, if anything: the rules
-// of package auction, and those that only the exchange knows.
+// Check returns what is wrong with an answer to the offer, if anything: the rules
+// of package auction, and those of the exchange.
 func (o Offer) Check(t BidTable) error {
 	switch {
 	case t.Round != o.Round:
@@ -43,7 +43,7 @@ func (o Offer) Check(t BidTable) error {
 			take[k] = auction.Share{Machine: m, GPUs: s.GPUs}
 		}
 		bid.Rows[i] = auction.Row{Take: take, Rho: row.Rho}
-		// A sum of what is on offer cannot overflow; more than that is refused below.
+		// A sum of offered GPUs cannot overflow; more than that is refused below.
 		if n := auction.Total(take); n > o.Demand && n <= (auction.Offer{Machines: machines}).GPUs() {
 			return fmt.Errorf("row %d: takes %d GPUs; the app can use %d more", i, n, o.Demand)
 		}
@@ -69,19 +69,19 @@ func (o Offer) machines() ([]auction.Machine, map[string]int) {
 	return machines, index
 }
 
-// Fault says in which way an agent failed.
+// Fault is how an agent failed.
 type Fault string
 
 // The faults.
 const (
 	Silent   Fault = "silent"   // it cannot be reached
 	Slow     Fault = "slow"     // no answer within the deadline
-	Refused  Fault = "refused"  // another answer than 200
+	Refused  Fault = "refused"  // an answer other than 200
 	TooLarge Fault = "large"    // an answer over the limit
 	Nonsense Fault = "nonsense" // an answer that makes no sense
 )
 
-// Error is how an agent failed.
+// Error is an agent's failure.
 type Error struct {
 	Fault Fault
 	Err   error

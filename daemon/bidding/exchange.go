@@ -15,13 +15,13 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// State is what an exchange needs of the daemon's memory.
+// State is what an exchange needs of the daemon's state.
 type State interface {
-	// Look returns the world now.
+	// Look returns the current snapshot.
 	Look() *sched.Snapshot
-	// Bidders returns how to ask those who bid for active apps.
+	// Bidders returns the addresses of the bidders of active apps.
 	Bidders() []api.BidderAddress
-	// SetBid keeps the bid of an app; nil takes it back, for a reason.
+	// SetBid stores the bid of an app; nil withdraws it, for a reason.
 	SetBid(ctx context.Context, app sched.AppID, bid *sched.Bid, why string) error
 	// Moved returns a channel that is closed when something happens.
 	Moved() <-chan struct{}
@@ -30,11 +30,11 @@ type State interface {
 // Config is what an exchange needs.
 type Config struct {
 	State State
-	// Lease returns for how long the policy in force gives GPUs; ok is false if it
-	// holds no auction, and then nobody is asked.
+	// Lease returns how long the policy in force grants GPUs; ok is false if it
+	// holds no auction, and then no agent is asked.
 	Lease func() (lease time.Duration, ok bool)
-	// Dial returns the agent at an address. Agents that have a method Close are
-	// closed with it.
+	// Dial returns the agent at an address. Agents with a method Close are closed
+	// with it.
 	Dial     func(api.BidderAddress) (Agent, error)
 	Deadline time.Duration // of one question; 0: DefaultDeadline
 	// Every is the time after which an agent is asked again although nothing has
@@ -42,18 +42,17 @@ type Config struct {
 	Every  time.Duration
 	AtOnce int // agents that are asked at the same time; 0: 64
 	Log    *slog.Logger
-	// Observe is told how each turn of an agent ended; nil, or "ok".
+	// Observe gets the result of each turn, "ok" or the fault; may be nil.
 	Observe func(result string)
 }
 
-// How an agent that failed is asked again.
+// When a failed agent is asked again.
 const (
 	firstPause = 2 * time.Second
 	mostPause  = 5 * time.Minute
 )
 
-// Exchange asks agents for bids. Make one with New; all methods may be called at
-// the same time.
+// Exchange asks agents for bids. Make one with New; it is safe for concurrent use.
 type Exchange struct {
 	Config
 	mu    sync.Mutex // held for a round
@@ -61,7 +60,7 @@ type Exchange struct {
 	round uint64
 }
 
-// seat is an agent at the table.
+// seat is the state of one agent.
 type seat struct {
 	address  api.BidderAddress
 	agent    Agent
@@ -90,14 +89,14 @@ func New(c Config) *Exchange {
 	if c.Observe == nil {
 		c.Observe = func(string) {}
 	}
-	// Rounds grow over restarts too, as long as the clock does.
+	// Round numbers also grow over restarts, as long as the clock does.
 	return &Exchange{Config: c, seats: map[sched.AppID]*seat{}, round: uint64(time.Now().UnixMilli())}
 }
 
-// Refresh asks the agents for which something has changed, or that were not
-// asked for a while, and keeps their bids. A round takes no longer than two
-// questions may, however many agents there are; those who were not reached by
-// then go first the next time.
+// Refresh asks the agents for which something has changed, or that were not asked
+// for a while, and stores their bids. A round takes no longer than two questions,
+// however many agents there are; agents not reached by then go first the next
+// time.
 func (x *Exchange) Refresh(ctx context.Context) {
 	bidders, lease := x.bidders()
 	x.mu.Lock()
@@ -134,7 +133,7 @@ func (x *Exchange) Refresh(ctx context.Context) {
 	}
 }
 
-// bidders returns who may bid, and the lease of what they may win; none while the
+// bidders returns the bidders and the lease of what they may win; none while the
 // policy in force holds no auction.
 func (x *Exchange) bidders() ([]api.BidderAddress, time.Duration) {
 	all := x.State.Bidders()
@@ -148,7 +147,7 @@ func (x *Exchange) bidders() ([]api.BidderAddress, time.Duration) {
 	return all, lease
 }
 
-// seat gives a seat to everyone who bids, and takes those of others away.
+// seat adds a seat for every bidder and removes the others.
 func (x *Exchange) seat(bidders []api.BidderAddress) {
 	still := make(map[sched.AppID]bool, len(bidders))
 	for _, b := range bidders {
@@ -170,14 +169,14 @@ func (x *Exchange) seat(bidders []api.BidderAddress) {
 
 func (s *seat) close() { closeAgent(s.agent) }
 
-// turn is one agent's in a round.
+// turn is one agent's turn in a round.
 type turn struct {
 	*seat
 	offer Offer
 	done  bool // it had its turn, well or badly
 }
 
-// due returns who is to be asked, who waited longest first.
+// due returns the agents to ask, those that waited longest first.
 func (x *Exchange) due(m *market, now time.Time) []*turn {
 	var out []*turn
 	for id, s := range x.seats {

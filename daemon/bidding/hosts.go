@@ -15,9 +15,9 @@ import (
 	"syscall"
 )
 
-// Hosts says which addresses the daemon may call for an app: those of the
-// machine itself, and those that its configuration names. The user who names an
-// agent must not make the daemon speak to what the user could not reach.
+// Hosts are the addresses that the daemon may call for an app: the machine itself,
+// and those in its configuration. A user who registers an agent must not make the
+// daemon call what the user could not reach.
 type Hosts struct {
 	names    []string // lower case; with or without a port
 	prefixes []netip.Prefix
@@ -53,13 +53,13 @@ func oddInHost(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune(".-_:", r))
 }
 
-// Check says what is wrong with the address of an agent, if anything.
+// Check returns what is wrong with the address of an agent, if anything.
 func (h Hosts) Check(address string) error {
 	_, err := h.parse(address)
 	return err
 }
 
-// parse checks an address and returns it without a slash at its end.
+// parse checks an address and returns it without a trailing slash.
 func (h Hosts) parse(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -84,8 +84,8 @@ func (h Hosts) parse(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// allows reports whether a host is on the list, by what the URL says. Where it
-// leads is checked again when it is called.
+// allows reports whether the host of a URL is on the list. The address it resolves
+// to is checked again when it is called.
 func (h Hosts) allows(u *url.URL) bool {
 	host := strings.ToLower(u.Hostname())
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -114,10 +114,10 @@ func (h Hosts) allowsAddr(addr netip.Addr) bool {
 	return addr.IsLoopback() || slices.ContainsFunc(h.prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// control returns a check of the address that a name was resolved to, made
-// between that and the connection. A name of the configuration may lead anywhere
-// but to the places where machines hand out their own credentials; any other
-// name must lead where an address would be allowed.
+// control returns a check of the resolved address, made before the connection. A
+// name in the configuration may resolve to anything except the addresses where
+// machines serve their own credentials; any other name must resolve to an allowed
+// address.
 func (h Hosts) control(u *url.URL) func(network, address string, _ syscall.RawConn) error {
 	trusted := h.named(u)
 	return func(_, address string, _ syscall.RawConn) error {

@@ -21,7 +21,7 @@ import (
 // DefaultDeadline is how long an agent may take to answer one question.
 const DefaultDeadline = 500 * time.Millisecond
 
-// HTTPAgent is an agent behind an address. It is for one goroutine at a time.
+// HTTPAgent is an agent at an address. It is not safe for concurrent use.
 type HTTPAgent struct {
 	url      *url.URL
 	secret   string
@@ -29,15 +29,14 @@ type HTTPAgent struct {
 	client   *http.Client
 }
 
-// HTTPOptions is what an HTTPAgent needs beside its address.
+// HTTPOptions is what an HTTPAgent needs besides its address.
 type HTTPOptions struct {
-	Secret   string        // sent with every question, so that the agent knows who asks
+	Secret   string        // sent with every question, so that the agent can authenticate the daemon
 	Deadline time.Duration // of one question; 0: DefaultDeadline
 	Hosts    Hosts         // that may be called beside this machine
 }
 
-// NewHTTPAgent returns the agent at an address. Close it when it is not needed
-// any more.
+// NewHTTPAgent returns the agent at an address. Close it after use.
 func NewHTTPAgent(address string, o HTTPOptions) (*HTTPAgent, error) {
 	u, err := o.Hosts.parse(address)
 	if err != nil {
@@ -50,8 +49,8 @@ func NewHTTPAgent(address string, o HTTPOptions) (*HTTPAgent, error) {
 	a := &HTTPAgent{url: u, secret: o.Secret, deadline: o.Deadline}
 	a.client = &http.Client{
 		Transport: &http.Transport{
-			// No proxy: it would be asked to resolve the name, and nobody would see
-			// where that leads. No compression: a small answer could become a large one.
+			// No proxy: it would resolve the name, and the resolved address could not be
+			// checked. No compression: a small answer could become a large one.
 			DialContext: dialer.DialContext, DisableCompression: true, MaxResponseHeaderBytes: 16 << 10,
 			MaxConnsPerHost: 2, MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second,
 			TLSHandshakeTimeout: o.Deadline,
@@ -70,7 +69,7 @@ func onlyHTTP1() *http.Protocols {
 
 var _ Agent = (*HTTPAgent)(nil)
 
-// Close closes the connection that is kept.
+// Close closes the idle connection.
 func (a *HTTPAgent) Close() { a.client.CloseIdleConnections() }
 
 // Rho implements Agent.
@@ -100,7 +99,7 @@ func (a *HTTPAgent) Bid(ctx context.Context, o Offer) (BidTable, error) {
 // Win implements Agent.
 func (a *HTTPAgent) Win(ctx context.Context, w Win) error { return a.ask(ctx, WinPath, w, nil) }
 
-// ask puts a question and reads the answer, all within the deadline.
+// ask sends a question and reads the answer, all within the deadline.
 func (a *HTTPAgent) ask(ctx context.Context, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -126,7 +125,7 @@ func (a *HTTPAgent) ask(ctx context.Context, path string, in, out any) error {
 	return a.read(ctx, resp, path, out)
 }
 
-// unreached says whether nobody answered, or not in time.
+// unreached returns whether there was no answer, or none in time.
 func (a *HTTPAgent) unreached(ctx context.Context, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

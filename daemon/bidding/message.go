@@ -21,7 +21,7 @@ const (
 	WinPath = "/v1/win"
 )
 
-// The limits of the messages.
+// Limits on messages.
 const (
 	MaxReply   = 1 << 20 // bytes of an answer
 	MaxRequest = 8 << 20 // bytes of what is asked
@@ -29,17 +29,17 @@ const (
 	MaxShares  = 4096    // of all rows of a bid together
 )
 
-// App is what every question says of the app.
+// App is what every question tells about the app.
 type App struct {
 	ID        sched.AppID `json:"id"`
 	Submitted time.Time   `json:"submitted"`
-	// Contention is the mean number of apps that shared the cluster over the life
-	// of this one; Apps is the number now.
+	// Contention is the mean number of apps that shared the cluster over the life of
+	// this one; Apps is the current number.
 	Contention  float64 `json:"contention"`
 	Apps        int     `json:"apps"`
 	ClusterGPUs int     `json:"cluster_gpus"`
-	// Holds is what the app has and keeps for now; GPUs whose lease is over are
-	// part of an offer instead.
+	// Holds is what the app keeps for now; GPUs whose lease is over are part of an
+	// offer instead.
 	Holds []Share `json:"holds"`
 }
 
@@ -48,18 +48,18 @@ type RhoQuery struct {
 	Round uint64    `json:"round"` // grows with every question
 	Now   time.Time `json:"now"`
 	App   App       `json:"app"`
-	// Lease is for how long GPUs are given, in seconds.
+	// Lease is how long GPUs are granted, in seconds.
 	Lease float64 `json:"lease_s"`
 }
 
 // RhoReply is the answer.
 type RhoReply struct {
-	// Rho is the time from the start of the app to its expected end as things
-	// stand, by the time it would take alone on an equal share of the cluster.
+	// Rho is the time from the start of the app to its expected end as things are,
+	// divided by the time it would take alone on an equal share of the cluster.
 	Rho float64 `json:"rho"`
 }
 
-// Offer says what is for sale.
+// Offer is what is for sale.
 type Offer struct {
 	Round uint64    `json:"round"`
 	Now   time.Time `json:"now"`
@@ -70,9 +70,9 @@ type Offer struct {
 	Gang   int `json:"gang"`
 	Task   int `json:"task"`
 	Demand int `json:"demand"`
-	// Lease is for how long they are given, in seconds.
+	// Lease is how long they are granted, in seconds.
 	Lease float64 `json:"lease_s"`
-	// Deadline is the time in which the answer must be there, in milliseconds.
+	// Deadline is the time allowed for the answer, in milliseconds.
 	Deadline int64 `json:"deadline_ms"`
 }
 
@@ -96,15 +96,14 @@ type BidTable struct {
 	Rows  []Row  `json:"rows"`  // one of them takes nothing
 }
 
-// Row is one choice: with these GPUs on top of what the app holds, its rho would
-// be so much.
+// Row is one choice: the rho of the app with these GPUs added to what it holds.
 type Row struct {
 	Take []Share `json:"take"`
 	Rho  float64 `json:"rho"`
 }
 
-// Win says what the app holds now, all of it. It is sent when that has changed,
-// and may be sent again.
+// Win is everything the app holds now. It is sent when that has changed, and may
+// be sent again.
 type Win struct {
 	Round uint64      `json:"round"`
 	Now   time.Time   `json:"now"`
@@ -120,9 +119,9 @@ type JobGrant struct {
 	Until time.Time   `json:"until"` // the end of the lease
 }
 
-// decode reads one JSON object and nothing else. A reply may have no fields but
-// those of the protocol: what nobody reads is more likely a slip. A question may,
-// so that later versions can say more.
+// decode reads exactly one JSON object. A reply may have only the fields of the
+// protocol: an unknown one is likely a mistake. A question may have more, so that
+// later versions can extend it.
 func decode(data []byte, v any, reply bool) error {
 	trimmed := bytes.Trim(data, " \t\r\n")
 	if len(trimmed) == 0 || trimmed[0] != '{' {

@@ -10,8 +10,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// market is a snapshot as the arbiter sees it: what is for sale, and what each
-// app has.
+// market is the arbiter's view of a snapshot: what is for sale, and what each app
+// has.
 type market struct {
 	s     *sched.Snapshot
 	lease time.Duration
@@ -39,8 +39,8 @@ func newMarket(s *sched.Snapshot, lease time.Duration) *market {
 	return m
 }
 
-// leaseEnd returns when the lease of a running job is over. A policy that renews
-// a lease notes when.
+// leaseEnd returns when the lease of a running job ends. A policy that renews a
+// lease notes when.
 func (m *market) leaseEnd(j *sched.Job) time.Time {
 	since := j.Since
 	if j.Note.Since.After(since) {
@@ -57,7 +57,7 @@ func (m *market) forSale(j *sched.Job) bool {
 	return !slices.ContainsFunc(j.Placement, func(p sched.Slice) bool { return m.s.Cluster.Nodes[p.Node].State != sched.Ready })
 }
 
-// app says of an app what every question does.
+// app returns what every question tells about an app.
 func (m *market) app(id sched.AppID) App {
 	known, _ := m.s.App(id)
 	a := App{
@@ -81,7 +81,7 @@ func (m *market) app(id sched.AppID) App {
 	return a
 }
 
-// offer returns what an app may buy; that may be nothing.
+// offer returns what an app may buy, possibly nothing.
 func (m *market) offer(id sched.AppID) Offer {
 	o := Offer{Now: m.s.Now, App: m.app(id), Lease: m.lease.Seconds(), Free: []Free{}}
 	jobs := m.apps[id]
@@ -133,7 +133,7 @@ func gcd(a, b int) int {
 	return a
 }
 
-// same reports whether two offers leave an agent the same choice.
+// same reports whether two offers give an agent the same choice.
 func same(a, b Offer) bool {
 	return a.Gang == b.Gang && a.Task == b.Task && a.Demand == b.Demand && a.Lease == b.Lease &&
 		slices.Equal(a.Free, b.Free) && slices.Equal(a.App.Holds, b.App.Holds)
@@ -155,7 +155,7 @@ func (m *market) grants(id sched.AppID) []JobGrant {
 	return out
 }
 
-// bid returns a table as the scheduler keeps it.
+// bid converts a table to the scheduler's form.
 func (m *market) bid(t BidTable) *sched.Bid {
 	b := &sched.Bid{At: m.s.Now}
 	for _, row := range t.Rows {

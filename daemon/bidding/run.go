@@ -14,8 +14,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Gate returns the backend with the exchange in front: whoever takes a snapshot
-// finds the bids on what is for sale at that moment.
+// Gate returns the backend with the exchange in front: a snapshot then holds the
+// bids on what is for sale at that moment.
 func (x *Exchange) Gate(b loop.Backend) loop.Backend { return gate{b, x} }
 
 type gate struct {
@@ -29,7 +29,7 @@ func (g gate) Snapshot(ctx context.Context) (*sched.Snapshot, error) {
 	return g.Backend.Snapshot(ctx)
 }
 
-// Run keeps bids fresh while nothing happens, and tells agents what they won,
+// Run keeps bids fresh while nothing happens, and sends agents what they won,
 // until the context ends. While no app has an agent it only waits.
 func (x *Exchange) Run(ctx context.Context) error {
 	told := map[sched.AppID]*telling{}
@@ -65,20 +65,20 @@ func (x *Exchange) leave() {
 	x.seat(nil)
 }
 
-// telling is what an agent was told of what its app holds.
+// telling is what an agent was last told about its app's GPUs.
 type telling struct {
 	address api.BidderAddress
 	agent   Agent
 	grants  []JobGrant
 	tries   int       // of the news that it has not taken yet
-	next    time.Time // it is not told again before
+	next    time.Time // earliest time to send it again
 }
 
-// maxTries is how often an agent is told the same news.
+// maxTries is how often the same message is sent to an agent.
 const maxTries = 3
 
-// tell tells every agent what its app holds, if that is news. It uses
-// connections of its own, so that it never waits for a round nor a round for it.
+// tell sends every agent what its app holds, if that has changed. It uses separate
+// connections, so that it and a round never wait for each other.
 func (x *Exchange) tell(ctx context.Context, told map[sched.AppID]*telling) {
 	bidders, lease := x.bidders()
 	still := map[sched.AppID]bool{}

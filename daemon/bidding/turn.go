@@ -14,12 +14,12 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// take is one agent's turn: it is asked, and what it says is kept or taken back.
+// take is one agent's turn: it is asked, and its bid is stored or withdrawn.
 func (x *Exchange) take(ctx context.Context, m *market, t *turn) {
 	now := time.Now()
 	bid, err := x.ask(ctx, m, t)
 	if err != nil && cutShort(ctx, time.Since(now), x.Deadline) {
-		return // no fault of its own
+		return // not the agent's fault
 	}
 	t.done, t.seat.asked, t.seat.offer = true, now, t.offer
 	if err != nil {
@@ -32,7 +32,7 @@ func (x *Exchange) take(ctx context.Context, m *market, t *turn) {
 		return
 	}
 	if err := x.State.SetBid(context.WithoutCancel(ctx), t.address.App, bid, ""); err != nil {
-		if api.CodeOf(err) != api.Unknown { // its last job may have ended meanwhile
+		if api.CodeOf(err) != api.Unknown { // its last job may have ended in the meantime
 			x.Log.Warn("store bid", "app", t.address.App, "err", err)
 		}
 		t.bid = nil
@@ -41,8 +41,8 @@ func (x *Exchange) take(ctx context.Context, m *market, t *turn) {
 	t.bid, t.kept = bid, now
 }
 
-// cutShort reports whether an agent had less time than it is due: the daemon
-// stops, or others took so long that the round was over.
+// cutShort reports whether an agent had less time than its deadline: the daemon
+// stops, or others used up the round.
 func cutShort(ctx context.Context, had, deadline time.Duration) bool {
 	switch ctx.Err() {
 	case nil:
@@ -53,8 +53,8 @@ func cutShort(ctx context.Context, had, deadline time.Duration) bool {
 	return true
 }
 
-// miss takes back the bid of an agent that was not asked in time: it is about
-// another offer. It goes first the next time.
+// miss withdraws the bid of an agent that was not asked in time, because it is
+// about another offer. The agent goes first the next time.
 func (x *Exchange) miss(ctx context.Context, s *seat) {
 	s.asked = time.Time{}
 	x.Observe("missed")
@@ -67,7 +67,7 @@ func (x *Exchange) miss(ctx context.Context, s *seat) {
 	}
 }
 
-// ask puts both questions to an agent. With nothing for sale there is only one.
+// ask sends both questions to an agent, or only the first if nothing is for sale.
 func (x *Exchange) ask(ctx context.Context, m *market, t *turn) (*sched.Bid, error) {
 	if t.address.Problem != "" {
 		return nil, fault(Silent, "%s", t.address.Problem)
@@ -99,7 +99,7 @@ func (x *Exchange) ask(ctx context.Context, m *market, t *turn) (*sched.Bid, err
 	return m.bid(table), nil
 }
 
-// fail takes an agent's bid back and lets it wait.
+// fail withdraws an agent's bid and makes it wait.
 func (x *Exchange) fail(ctx context.Context, s *seat, err error) {
 	s.failures++
 	pause := min(mostPause, firstPause<<min(s.failures-1, 10))
@@ -113,7 +113,7 @@ func (x *Exchange) fail(ctx context.Context, s *seat, err error) {
 	}
 }
 
-// word says of a fault what an agent was.
+// word returns the adjective for a fault.
 func word(f Fault) string {
 	switch f {
 	case Refused:
@@ -126,7 +126,7 @@ func word(f Fault) string {
 	return string(f)
 }
 
-// alike reports whether two bids say the same, but for a trifle.
+// alike reports whether two bids are the same within a small tolerance.
 func alike(a, b *sched.Bid) bool {
 	const trifle = 0.01
 	close := func(x, y float64) bool { return math.Abs(x-y) <= trifle*max(x, y) }
