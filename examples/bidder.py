@@ -1,9 +1,9 @@
 # Copyright The Fairway Authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""Bids for the GPUs of an app, with Python's standard library alone: the other
-side of docs/bidding.md. Put what your search framework knows into `speed` and
---work. The secret comes from the environment, and the address is printed:
+"""A bidder that bids for the GPUs of an app, as described in docs/bidding.md. It needs
+only Python's standard library. Put what your search framework knows into `speed` and
+--work. The secret comes from the environment, and the program prints its address:
 
     export BIDDER_SECRET=$(openssl rand -hex 16)
     python3 examples/bidder.py --port 9000 --work 360000 &
@@ -21,14 +21,14 @@ MAX_REQUEST = 8 << 20
 
 
 def speed(shares):
-    """GPUs' worth of work a second: a further node costs 10 %."""
+    """Work per second, in GPUs. Each additional node costs 10 %."""
     gpus = sum(s["gpus"] for s in shares)
     return gpus * 0.9 ** max(0, len({s["node"] for s in shares}) - 1)
 
 
 def rho(ask, work, take=()):
-    """Time from start to end, by the time alone on an equal share: with these GPUs for
-    one lease, and with that share at least from then on."""
+    """Finish-time fairness of the app with these GPUs for one lease, and at least its
+    equal share after that."""
     app, lease = ask["app"], ask["lease_s"]
     share = max(1.0, app["cluster_gpus"] / max(1.0, app["contention"]))
     then, now = (datetime.fromisoformat(t[:19]) for t in (app["submitted"], ask["now"]))
@@ -41,7 +41,7 @@ def rho(ask, work, take=()):
 
 
 def bid(offer, work):
-    """A row for every number of gangs, on the fewest nodes that have them."""
+    """One row for each number of gangs, on the fewest nodes."""
     best = rho(offer, work)
     rows = [{"take": [], "rho": best}]
     free = sorted(offer["free"], key=lambda f: -f["gpus"])

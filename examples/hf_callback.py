@@ -1,8 +1,8 @@
 # Copyright The Fairway Authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""A Hugging Face-style trainer under Fairway, by one callback. Needs the
-packages transformers and torch: pip install transformers[torch]"""
+"""A Hugging Face trainer under Fairway, with one callback. Needs transformers and
+torch: pip install transformers[torch]"""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from transformers import Trainer, TrainingArguments
 
 try:
     from fairway.hf import FairwayCallback, last_checkpoint
-except ImportError:  # not installed: take it from the checkout
+except ImportError:  # not installed: use the checkout
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "src"))
     from fairway.hf import FairwayCallback, last_checkpoint
 
 
 class Regression(torch.nn.Module):
-    """A model as the trainer wants it: it returns its own loss."""
+    """A model that returns its own loss, as the trainer expects."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layers = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
 
     def forward(self, inputs: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The loss and the predictions."""
+        """Returns the loss and the predictions."""
         predictions = self.layers(inputs).squeeze(-1)
         return {"loss": torch.nn.functional.mse_loss(predictions, labels), "logits": predictions}
 
 
 def examples(count: int) -> list[dict[str, torch.Tensor]]:
-    """Points of a smooth function, with noise."""
+    """Noisy points of a smooth function."""
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(count, 16, generator=generator)
     labels = inputs.sin().sum(1) + 0.1 * torch.randn(count, generator=generator)
@@ -41,7 +41,7 @@ def examples(count: int) -> list[dict[str, torch.Tensor]]:
 
 
 def main() -> None:
-    """Trains; a second start goes on where the first was stopped."""
+    """Trains. A second start resumes where the first was stopped."""
     callback = FairwayCallback()
     args = TrainingArguments(
         output_dir=callback.folder("out"),

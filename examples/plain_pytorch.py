@@ -1,8 +1,8 @@
 # Copyright The Fairway Authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""A plain PyTorch loop made elastic: a small convolutional network on synthetic
-images. Runs alone, under torchrun and under Fairway, unchanged."""
+"""An elastic PyTorch loop: a small convolutional network on synthetic images. It runs
+unchanged alone, under torchrun and under Fairway."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from torch.utils.data import DataLoader, TensorDataset
 
 try:
     import fairway.torch
-except ImportError:  # not installed: take it from the checkout
+except ImportError:  # not installed: use the checkout
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "src"))
     import fairway.torch
 
 
 def images(count: int, classes: int = 4, size: int = 16) -> TensorDataset:
-    """Noisy stripes; their direction and width is the class."""
+    """Images of noisy stripes; direction and width determine the class."""
     generator = torch.Generator().manual_seed(1)
     labels = torch.arange(count) % classes
     line = torch.arange(size, dtype=torch.float32)

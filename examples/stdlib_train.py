@@ -1,9 +1,9 @@
 # Copyright The Fairway Authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""Trains a small neural network with Python's standard library alone, through
-the same agent that PyTorch jobs use: elastic, checkpointed, with measured step
-times and gradient noise. Alone: python3 examples/stdlib_train.py"""
+"""Trains a small neural network with only Python's standard library and the agent
+that PyTorch jobs use: elastic, checkpointed, with measured step times and gradient
+noise. Without Fairway: python3 examples/stdlib_train.py"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Iterator
 
 try:
     import fairway
-except ImportError:  # not installed: take it from the checkout
+except ImportError:  # not installed: use the checkout
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "src"))
     import fairway
 
@@ -31,8 +31,8 @@ INPUTS, HIDDEN, CLASSES = 8, 12, 4
 
 
 class Data:
-    """Points around the corners of a shape in INPUTS dimensions, a class for
-    each corner, close enough together to be confused at times."""
+    """Points around the corners of a shape in INPUTS dimensions, one class per corner.
+    The classes overlap slightly."""
 
     def __init__(self, size: int, seed: int) -> None:
         rng = random.Random(seed)
@@ -48,7 +48,7 @@ class Data:
 
 
 class Network:
-    """One hidden layer, all weights in one flat list."""
+    """A network with one hidden layer; all weights are in one flat list."""
 
     def __init__(self, seed: int) -> None:
         rng = random.Random(seed)
@@ -57,7 +57,7 @@ class Network:
         self.weights = first + second
 
     def forward(self, point: list[float]) -> tuple[list[float], list[float]]:
-        """The hidden layer and the probabilities of the classes."""
+        """Returns the hidden layer and the class probabilities."""
         w, bias = self.weights, INPUTS * HIDDEN
         hidden = [
             math.tanh(w[bias + h] + sum(w[h * INPUTS + i] * x for i, x in enumerate(point))) for h in range(HIDDEN)
@@ -73,7 +73,7 @@ class Network:
         return hidden, [p / total for p in powers]
 
     def gradient(self, examples: list[tuple[list[float], int]]) -> tuple[list[float], float]:
-        """The gradient of the mean loss over examples, and that loss."""
+        """Returns the gradient of the mean loss over examples, and that loss."""
         g, loss = [0.0] * len(self.weights), 0.0
         w, bias = self.weights, INPUTS * HIDDEN
         start = bias + HIDDEN
@@ -94,17 +94,17 @@ class Network:
 
 
 def square(g: list[float]) -> float:
-    """The squared length of a gradient."""
+    """Returns the squared norm of a gradient."""
     return sum(x * x for x in g)
 
 
 def mean(vectors: list[list[float]]) -> list[float]:
-    """The mean of gradients."""
+    """Returns the mean of gradients."""
     return [sum(column) / len(vectors) for column in zip(*vectors)]
 
 
 class Trainer:
-    """Gradient descent over a gang."""
+    """Gradient descent across a gang."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -151,11 +151,11 @@ class Trainer:
         self.network.weights = [w - rate * g for w, g in zip(self.network.weights, total)]
         self.agent.report(loss=loss)
         if self.args.bug and loop.position >= self.args.bug * loop.limits.initial:
-            del self.data.labels[len(self.data) // 2 :]  # the bug: half of the labels get lost
+            del self.data.labels[len(self.data) // 2 :]  # the bug: half of the labels are lost
         loop.step_done(sync if self.gang.world > 1 else None)
 
     def measure(self, gradients: list[list[float]], mine: list[float], total: list[float]) -> None:
-        """Notes the lengths of gradients that the noise scale follows from."""
+        """Records the gradient norms from which the noise scale is computed."""
         loop, before, self.before = self.loop, self.before, None
         if self.gang.world > 1:
             self.taken.append(Several(square(mine), square(total), self.gang.world, loop.scale))
@@ -168,19 +168,19 @@ class Trainer:
             self.before = total
 
     def drain(self) -> list[Several | Pair]:
-        """What was noted since the last time."""
+        """Returns what was recorded since the last call."""
         taken, self.taken = self.taken, []
         return taken
 
     def save(self) -> None:
-        """Rank 0 writes a checkpoint, the others wait until it is safe."""
+        """Rank 0 writes a checkpoint; the others wait until it is on disk."""
         if self.gang.rank == 0:
             state = {"weights": self.network.weights, "loop": self.loop.state_dict()}
             self.agent.save(json.dumps(state).encode())
         self.gang.barrier()
 
     def load(self) -> None:
-        """Goes on from the last checkpoint, if there is one."""
+        """Resumes from the last checkpoint, if there is one."""
         content = self.agent.store.load() if self.agent.store else None
         if content is None:
             return
@@ -190,7 +190,7 @@ class Trainer:
         print(f"resumed after {self.loop.position} examples on {self.gang.world} slots", flush=True)
 
     def evaluate(self) -> tuple[float, float]:
-        """The loss and the accuracy over all the data."""
+        """Returns the loss and the accuracy over all data."""
         loss, right = 0.0, 0
         for i in range(len(self.data)):
             point, label = self.data[i]
@@ -201,7 +201,7 @@ class Trainer:
 
 
 def main() -> None:
-    """Reads the flags and trains."""
+    """Parses the flags and trains."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=400, help="optimiser steps at the initial batch size")
     parser.add_argument("--batch", type=int, default=16, help="initial batch size, of all ranks together")
