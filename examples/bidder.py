@@ -101,7 +101,7 @@ class Bidder(BaseHTTPRequestHandler):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--port", type=int, default=9000)
-    p.add_argument("--work", type=float, default=360_000.0, help="GPU-seconds that are left")
+    p.add_argument("--work", type=float, default=360_000.0, help="remaining work in GPU-seconds")
     a = p.parse_args()
     Bidder.secret, Bidder.work = os.environ["BIDDER_SECRET"], a.work
     server = ThreadingHTTPServer(("127.0.0.1", a.port), Bidder)

@@ -49,10 +49,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=float, default=5)
     parser.add_argument("--examples", type=int, default=4096)
-    parser.add_argument("--batch", type=int, default=64, help="of all processes together")
+    parser.add_argument("--batch", type=int, default=64, help="global batch size, over all processes")
     parser.add_argument("--lr", type=float, default=0.05)
-    parser.add_argument("--sleep", type=float, default=0.0, help="seconds of extra work for each example")
-    parser.add_argument("--sleep-gradient", type=float, default=0.0, help="and for each gradient")
+    parser.add_argument("--sleep", type=float, default=0.0, help="seconds of extra work per example")
+    parser.add_argument("--sleep-gradient", type=float, default=0.0, help="seconds of extra work per gradient")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
 
