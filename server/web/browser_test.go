@@ -54,13 +54,14 @@ func TestDashboard(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a browser takes seconds to start")
 	}
+	path := browser(t)
 	// Not t.TempDir: the browser may still write to its profile when it is gone,
 	// and that must not fail the test.
 	profile, err := os.MkdirTemp("", "fairway-web")
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser(t)), chromedp.NoSandbox, chromedp.UserDataDir(profile),
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(profile),
 		chromedp.WindowSize(1360, 900), chromedp.WSURLReadTimeout(patience), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	quiet := func(string, ...any) {} // newer browsers send events that the library cannot read

@@ -85,7 +85,7 @@ func testTroubles(t *testing.T, w window) {
 	p.do(chromedp.SendKeys("#token", "fw_wrong\r"))
 	p.shows("this token is not known")
 	p.do(chromedp.SendKeys("#token", "fw_right\r"))
-	p.shows("Nothing has happened yet.")
+	p.shows("No events yet.")
 
 	p.visit("#/jobs/no-such-job")
 	p.shows("there is no job no-such-job", "see fairway ps")
