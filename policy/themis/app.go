@@ -13,7 +13,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched/fairness"
 )
 
-// app is what its agent knows: its jobs, and what GPUs are worth to it.
+// app is an app as its agent sees it: its jobs, and what GPUs are worth to it.
 type app struct {
 	sched.App
 	jobs []*job // in the order in which they get GPUs
@@ -34,7 +34,7 @@ type app struct {
 	stretch   int         // GPUs that elastic jobs can use beyond their least size
 	holds     map[int]int // GPUs by node, of leases that go on
 	end       float64     // seconds until its end with what it has
-	outlook   float64     // what its rho will be as things stand
+	outlook   float64     // its expected rho without a change
 	deprived  float64     // the same if it lost what has expired
 	bids      bool
 }
@@ -68,8 +68,8 @@ type group struct {
 	slow              slowdowns
 }
 
-// minLeft is the least work, in GPU-seconds, that a job is taken to have left:
-// one that has outlived its estimate must not look as if it were done.
+// minLeft is the least work, in GPU-seconds, that a job is assumed to have left: a
+// job that has outlived its estimate must not look done.
 const minLeft = 1
 
 // work returns the GPU-seconds a job has left and those it has in all, well
@@ -187,8 +187,8 @@ func (a *app) hold(j *job) {
 	}
 }
 
-// inTurn is the order of the jobs of an app: the more time one has left the
-// sooner it goes, for the app ends with its last job.
+// inTurn orders the jobs of an app: the most time left first, because the app ends
+// with its last job.
 func inTurn(a, b *job) int {
 	return cmp.Or(
 		-cmp.Compare(a.Priority, b.Priority),
@@ -198,8 +198,8 @@ func inTurn(a, b *job) int {
 	)
 }
 
-// turnStep is the difference in seconds left that matters to the order of jobs:
-// smaller ones are not worth a restart.
+// turnStep is the difference in seconds left that matters to the order of jobs: a
+// smaller one is not worth a restart.
 const turnStep = 1800
 
 func gcd(a, b int) int {
@@ -233,6 +233,6 @@ func groupsOf(r *round, a *app) []group {
 	return out
 }
 
-// bidLife is how long the bid of an app's own agent counts: drivers renew one that
-// stands several times as often.
+// bidLife is how long the bid of an app's own agent counts; drivers renew it
+// several times as often.
 const bidLife = 2 * time.Minute

@@ -94,8 +94,8 @@ func (r *round) breakLeases(worst *app) {
 	}
 }
 
-// wants returns how many GPUs each bidder bids for at most. With the surplus
-// offered that is what it needs to end in time, rho = 1, or what nobody holds.
+// wants returns the most GPUs that each bidder bids for. With the surplus offered
+// that is what it needs to end in time, rho = 1, or what is idle.
 func (r *round) wants(bidders []*app) []int {
 	out := make([]int, len(bidders))
 	for i, a := range bidders {
@@ -131,12 +131,12 @@ func (r *round) has(a *app) int {
 	return n
 }
 
-// idle returns the nodes with what nobody holds of them.
+// idle returns the nodes with their idle GPUs.
 func (r *round) idle() []auction.Machine {
 	out := make([]auction.Machine, len(r.s.Cluster.Nodes))
 	for i, n := range r.s.Cluster.Nodes {
 		out[i] = auction.Machine{Rack: n.Rack, Type: string(n.Type), Kind: kindOf(n)}
-		if r.marked { // then nodes are alike only if they bear the same
+		if r.marked { // then nodes are alike only if they have the same labels
 			out[i].Kind += fmt.Sprint(" ", n.Dedicated, n.Labels)
 			r.like[out[i].Kind] = &r.s.Cluster.Nodes[i]
 		}
@@ -177,7 +177,7 @@ func (r *round) resume(a *app, b budget) {
 	}
 }
 
-// leftovers gives what the auction left to apps that did not bid: they go on
+// leftovers gives what the auction left to apps that did not bid: they continue
 // with what they have, then get the rest at random; what they cannot use goes to
 // the bidders.
 func (r *round) leftovers(bidders []*app) {
@@ -209,8 +209,8 @@ func (r *round) leftovers(bidders []*app) {
 	r.handOut(bidders)
 }
 
-// handOut gives what nobody holds to some of the apps, gang by gang at random,
-// to those that are near first.
+// handOut gives idle GPUs to some of the apps, gang by gang at random, nearby apps
+// first.
 func (r *round) handOut(apps []*app) {
 	if r.free.Total() == 0 {
 		return

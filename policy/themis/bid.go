@@ -39,7 +39,7 @@ func (r *round) usable(a *app) func(auction.Machine) bool {
 	}
 }
 
-// bid returns the table of an app: that of its own agent, if it has one.
+// bid returns the table of an app, or that of its own agent if it has one.
 func (r *round) bid(a *app, o auction.Offer, want int) auction.Bid {
 	b := auction.Bid{App: string(a.ID), Gang: a.gang, Task: a.task, Holds: a.held()}
 	if a.Bid != nil {
@@ -56,8 +56,8 @@ func (r *round) bid(a *app, o auction.Offer, want int) auction.Bid {
 	if len(home) == 0 {
 		return b
 	}
-	// Its own GPUs are on offer too. It would win back the first of its jobs, or
-	// all and more.
+	// Its own GPUs are on offer too. It would win back the first of its jobs, or all
+	// and more.
 	var back []auction.Share
 	for _, j := range home {
 		back = add(back, j.Placement)
@@ -132,9 +132,9 @@ func pieces(o auction.Offer, w auction.Want, gpus int) []auction.Share {
 	return merge(nil, take)
 }
 
-// ownRows returns the bid of an app's own agent: the auction checks it. Its agent
-// was shown all that may be sold, of which this round offers a part, so a row that
-// asks for more than that, though not for more than there is, is only left out.
+// ownRows returns the bid of an app's own agent; the auction checks it. The agent
+// saw all GPUs that may be sold, and this round offers a part, so a row that asks
+// for more than the offer, but not for more than exists, is left out.
 func (r *round) ownRows(bid *sched.Bid, o auction.Offer) []auction.Row {
 	nodes := r.s.Cluster.Nodes
 	rows := []auction.Row{{Rho: bid.Rho}}

@@ -5,11 +5,11 @@ package themis
 
 import "github.com/fairway-gpu/fairway/policy/auction"
 
-// Apps may err, and may lie. Config.Error blurs every rho that anybody finds.
-// Config.Liar names an app that multiplies what it says by Config.Claim: in its
-// bids, where a factor changes nothing, and when the arbiter asks who is worst
-// off, where it would. With Config.Audit the arbiter finds rho by itself, from
-// the progress that jobs report, and takes no app to be worse off than that.
+// Apps may err or lie. Config.Error adds noise to every computed rho. Config.Liar
+// names an app that multiplies its values by Config.Claim: in its bids, where a
+// factor changes nothing, and when the arbiter asks which apps are worst off, where
+// it would matter. With Config.Audit the arbiter computes rho itself, from the
+// progress that jobs report, and caps each app's claim at that.
 
 // blur returns a rho as it is found, with the error of an estimate. Draws are in
 // the order of the apps' names and of the rows of their bids, so that they do not
@@ -24,7 +24,7 @@ func (r *round) blur(rho float64) float64 {
 // lies reports whether an app is the liar.
 func (r *round) lies(a *app) bool { return r.Liar != "" && string(a.ID) == r.Liar }
 
-// said returns the bid that an app makes of one that tells what it has found.
+// said returns the bid that an app makes, given its honest bid.
 func (r *round) said(a *app, b auction.Bid) auction.Bid {
 	if r.lies(a) {
 		for i := range b.Rows {
@@ -34,8 +34,7 @@ func (r *round) said(a *app, b auction.Bid) auction.Bid {
 	return b
 }
 
-// heard returns the rho that the arbiter goes by, of what it finds itself and of
-// what the app says.
+// heard returns the rho that the arbiter uses, from its own value and the app's.
 func (r *round) heard(found, said float64) float64 {
 	if r.Audit {
 		return min(found, said)
@@ -43,8 +42,7 @@ func (r *round) heard(found, said float64) float64 {
 	return said
 }
 
-// ask fills in what an app says when the arbiter asks how it is off, after the
-// arbiter has found that out itself.
+// ask fills in the rho that an app claims, after the arbiter has computed its own.
 func (r *round) ask(a *app) {
 	if r.lies(a) {
 		a.outlook = r.heard(a.outlook, clamp(a.outlook*r.Claim))

@@ -63,9 +63,9 @@ func (r *round) spend(a *app, b budget) {
 	}
 }
 
-// onOne starts a job on one node of the budget, or on another of the same type
-// where that stops nobody. A job that failed on a node goes there only if there is
-// no other.
+// onOne starts a job on one node of the budget, or on another of the same type if
+// that stops no job. It uses a node on which the job failed only if there is no
+// other.
 func (r *round) onOne(j *job, b budget, nodes []auction.Share) bool {
 	return len(j.Avoid) > 0 && r.onOneOf(j, b, nodes, true) || r.onOneOf(j, b, nodes, false)
 }
@@ -118,8 +118,8 @@ func (r *round) grown(j *job, gpus int) int {
 // avoids reports whether the job failed on a node and stays away from it.
 func (j *job) avoids(n *sched.Node) bool { return slices.Contains(j.Avoid, n.Name) }
 
-// idleNode returns the node with the fewest GPUs that nobody holds among those
-// with enough that the job does not avoid.
+// idleNode returns the node with the fewest idle GPUs among those with enough that
+// the job does not avoid.
 func (r *round) idleNode(j *job, n int, t sched.GPUType) (int, bool) {
 	best, fewest := 0, sched.MaxGPUs+1
 	for i := range r.s.Cluster.Nodes {
@@ -132,9 +132,9 @@ func (r *round) idleNode(j *job, n int, t sched.GPUType) (int, bool) {
 	return best, fewest <= sched.MaxGPUs
 }
 
-// evict drops running jobs whose GPUs are on offer until a node has enough that
-// nobody holds: those of bidders first, which did not win them back, then those
-// of the apps that it hurts least.
+// evict drops running jobs whose GPUs are on offer until a node has enough idle
+// GPUs: first those of bidders, which did not win them back, then those of the apps
+// that it hurts least.
 func (r *round) evict(node, n int) bool {
 	jobs := slices.Clone(r.onOffer[node])
 	slices.SortStableFunc(jobs, func(a, b *job) int {
@@ -157,8 +157,7 @@ func (r *round) evict(node, n int) bool {
 	return r.free.OnNode(node).Len() >= n
 }
 
-// pick returns n GPUs of a node that nobody holds, in the tightest island that
-// has as many.
+// pick returns n idle GPUs of a node, in the tightest island that has enough.
 func (r *round) pick(node, n int) sched.Slice {
 	free := r.free.OnNode(node)
 	s := sched.Slice{Node: int32(node), Milli: sched.WholeGPU, GPUs: free.Lowest(n)}
@@ -202,8 +201,8 @@ func (r *round) scatter(j *job, b budget, nodes []auction.Share) bool {
 	return false
 }
 
-// together makes a placement of the nodes that are near one of them: of its type
-// and, for SameRack, of its rack. It evicts whoever is in the way.
+// together makes a placement of nodes near one of them: of its type and, for
+// SameRack, of its rack. It evicts jobs that are in the way.
 func (r *round) together(j *job, nodes []auction.Share, first int, level sched.Level) (sched.Placement, bool) {
 	c, at := r.s.Cluster, nodes[first].Machine
 	var use []auction.Share

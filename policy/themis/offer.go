@@ -54,8 +54,8 @@ func (r *round) makeOffer(bidders []*app, wants []int) auction.Offer {
 }
 
 // headroom is how much better off than the worst-off bidder an app must stay
-// without its expired leases for these to be offered: GPUs that change hands
-// between equals cost restarts and gain nothing.
+// without its expired leases for them to be offered: moving GPUs between equals
+// costs restarts and gains nothing.
 const headroom = 1.05
 
 // dearer orders running jobs by what it means to their app to lose them.
@@ -85,8 +85,8 @@ func (o *offering) open(j *job) {
 	}
 }
 
-// serve opens leases until a bidder could have what it wants: gang by gang, each
-// on one node if it fits there, where it is least dear.
+// serve opens leases until a bidder could have what it wants: gang by gang, each on
+// one node if it fits, where the loss is smallest.
 func (o *offering) serve(a *app, want int) {
 	size := a.groups[0].size
 	if size > o.s.Cluster.MaxGPUs() {
@@ -130,8 +130,8 @@ func (o *offering) fits(size int) int {
 	return best
 }
 
-// cheapest returns the node on which enough leases could be opened at the least
-// loss, or -1: where the dearest of them is least dear, then the fewest GPUs.
+// cheapest returns the node on which enough leases can be opened at the least loss,
+// or -1: the smallest maximum loss first, then the fewest GPUs.
 func (o *offering) cheapest(a *app, size int) int {
 	best, bestCost, bestOver := -1, 0.0, 0
 	for n, jobs := range o.over {

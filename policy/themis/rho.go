@@ -16,8 +16,8 @@ import (
 // checkpoint and 35 to 50 for new containers, as Themis measured.
 const restartCost = 50
 
-// alone returns what finish-time fairness needs to know of an app. Its life is taken
-// to go on for as long as what is left needs on its share.
+// alone returns what finish-time fairness needs to know of an app. Its life is
+// assumed to last for as long as the rest needs on its share.
 func (r *round) alone(a *app, jobs []fairness.Job) fairness.App {
 	now := float64(len(r.apps))
 	work := 0.0
@@ -153,9 +153,9 @@ func (r *round) bears(g group, level sched.Level) bool {
 func (r *round) rho(a *app, p power, fresh int) float64 {
 	end := a.span(p) + float64(fresh)*restartCost/max(1, p.speed)
 	if p.speed <= 0 {
-		// It waits for a lease and has its share then. But nothing must not be
-		// better than little, which is taken to last for ever: it counts for half
-		// a gang at most.
+		// It waits for a lease and then has its share. But having none must not look
+		// better than having few GPUs, which are assumed to last for ever: so it counts
+		// as half a gang at most.
 		end = max(r.lease+a.span(r.fair(a)), 2*a.left/float64(a.groups[0].size))
 	}
 	return r.blur((a.elapsed + end) / a.ideal)

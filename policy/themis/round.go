@@ -74,9 +74,8 @@ func (r *round) isExpired(j *sched.Job) bool {
 	return r.movable(j) && !r.s.Now.Before(leaseOf(j).Add(r.Lease.D()))
 }
 
-// movable reports whether the GPUs of a running job could be offered at all:
-// not those of a job that may not be stopped, nor parts of a GPU, nor those of a
-// node that takes nothing new.
+// movable reports whether the GPUs of a running job could be offered: not if it may
+// not be stopped, holds parts of a GPU, or is on a node that takes nothing new.
 func (r *round) movable(j *sched.Job) bool {
 	if j.NonPreemptible || j.Placement.Shared() {
 		return false
@@ -129,9 +128,9 @@ func (r *round) hungry() bool {
 	return waits && offer
 }
 
-// heir returns a job of the same app that must run now in place of a job whose
-// lease has ended, or nil: the app would end later if it waited for one more
-// lease, and not if the other did.
+// heir returns a job of the same app that must replace a job whose lease has ended,
+// or nil: the app would end later if the heir waited one more lease, and not if the
+// other job did.
 func (r *round) heir(j *job) *job {
 	if a := j.app; j.length()+r.lease+restartCost > a.end {
 		return nil
@@ -194,8 +193,8 @@ func (r *round) suffers(j *sched.Job) bool {
 	return ok && slow > r.Slowdown && j.Placement.GPUs() <= r.s.Cluster.MaxGPUs() && len(j.Placement) > 1
 }
 
-// gatherIn moves a job that is spread to one node, if some node has room that
-// nobody holds and the move is soon made up for.
+// gatherIn moves a spread job to one node, if a node has enough idle GPUs and the
+// gain soon exceeds the cost of the move.
 func (r *round) gatherIn(j *job) bool {
 	slow, _, _ := r.observed(j.Job)
 	if j.length()*(slow-1) < 2*restartCost {
@@ -213,7 +212,7 @@ func (r *round) gatherIn(j *job) bool {
 	return true
 }
 
-// renewAll lets every running job go on whose GPUs nobody got.
+// renewAll keeps every running job whose GPUs were not given away.
 func (r *round) renewAll() {
 	for _, a := range r.apps {
 		for _, j := range a.jobs {
@@ -241,7 +240,7 @@ func (r *round) start(j *job, p sched.Placement) {
 	r.begin(j, p)
 }
 
-// begin books a start on GPUs that were taken.
+// begin records a start on GPUs that were taken.
 func (r *round) begin(j *job, p sched.Placement) {
 	r.quota.Add(j.Job, p.GPUs())
 	j.won = true
@@ -276,7 +275,7 @@ func (r *round) fill() {
 	}
 }
 
-// near returns how a job is placed where no auction says it.
+// near returns how a job is placed outside of an auction.
 func (r *round) near(j *job) place.Strategy {
 	if classOf(j.Job)[sched.SameRack] > r.Slowdown {
 		return place.FewestNodes
@@ -286,7 +285,7 @@ func (r *round) near(j *job) place.Strategy {
 
 // finish fills in reasons, notes and the time of the next decision.
 func (r *round) finish() sched.Plan {
-	changed, waiting := false, false // somebody gains by the end of a lease
+	changed, waiting := false, false // an app gains by the end of a lease
 	notes := make([]sched.Note, len(r.jobs))
 	for i, j := range r.jobs {
 		if !j.won {

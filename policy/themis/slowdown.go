@@ -7,22 +7,22 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// slowdowns is how much longer an iteration takes when GPUs are as far apart as
-// a level, by level. It is a pointer so that jobs that share it are told by it.
+// slowdowns is how much longer an iteration takes when GPUs are as far apart as a
+// level, by level. It is a pointer, so jobs that share it can be recognised.
 type slowdowns = *[sched.CrossRack + 1]float64
 
-// The slowdowns of a model that nobody has observed yet. Those of a model that
-// must be consolidated are VGG-16's: 1.289 on two servers (Themis, table 1) and
-// 1.37 at random (Tiresias, figure 3). Others have the mean of what was published
-// for models of that kind on two servers (1.00, 1.00 and 1.17), and as much again
-// over racks.
+// The slowdowns of a model without observations. Those of a model that must be
+// consolidated are VGG-16's: 1.289 on two servers (Themis, table 1) and 1.37 at
+// random (Tiresias, figure 3). Others have the mean of what was published for
+// models of that kind on two servers (1.00, 1.00 and 1.17), and as much again over
+// racks.
 var (
 	sensitive   = [sched.CrossRack + 1]float64{1, 1, 1.14, 1.289, 1.37}
 	insensitive = [sched.CrossRack + 1]float64{1, 1, 1, 1.06, SpreadSlowdown}
 )
 
-// SpreadSlowdown is the slowdown over racks of a model that nobody has observed yet
-// and that need not be consolidated.
+// SpreadSlowdown is the slowdown over racks of a model without observations that
+// need not be consolidated.
 const SpreadSlowdown = 1.12
 
 func classOf(j *sched.Job) slowdowns {
@@ -33,14 +33,13 @@ func classOf(j *sched.Job) slowdowns {
 }
 
 // maxSlowdown bounds what is learned: a job that stands still while it restarts
-// is not a model that stands still.
+// must not count as a slow model.
 const maxSlowdown = 4
 
-// learn returns what the running jobs of an app say about the slowdown of their
-// model: the rate that their estimate promises over the rate that they report,
-// averaged by level. A level that nobody has observed follows the class in
-// proportion to those that somebody has. Only the present placements count,
-// because nothing else is in a snapshot.
+// learn returns what the running jobs of an app show about the slowdown of their
+// model: the rate by their estimate over the reported rate, averaged by level. A
+// level without observations follows its class in proportion to the observed ones.
+// Only the present placements count, because a snapshot has no others.
 func (r *round) learn(a *app) map[string]slowdowns {
 	type sums struct {
 		seen  [sched.CrossRack + 1]float64

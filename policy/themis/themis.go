@@ -40,7 +40,7 @@ const (
 	All     = "all"
 )
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	return Config{
 		F: 0.8, Lease: sched.Duration(10 * time.Minute), Rounding: Mixed, Ideal: Share, Offer: Surplus,
