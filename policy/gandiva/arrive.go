@@ -31,8 +31,8 @@ func (d *decision) arrive() {
 	d.waiting = slices.DeleteFunc(d.waiting, func(i int) bool { return i == gone })
 }
 
-// admit finds a home for a job and reports whether the job can run there at
-// once. If there is none, it says why in the plan.
+// admit finds a home for a job and reports whether it can run there at once. If
+// there is none, the plan gets the reason.
 func (d *decision) admit(i int, w *ask) (p sched.Placement, runs bool) {
 	j := d.s.Jobs[i]
 	left := d.room(j)
@@ -67,7 +67,7 @@ func (d *decision) admit(i int, w *ask) (p sched.Placement, runs bool) {
 	return nil, false
 }
 
-// why says why there are no idle GPUs for the job.
+// why returns why there are no idle GPUs for the job.
 func (d *decision) why(j *sched.Job, w *ask) sched.Reason {
 	if w.why.Code == sched.Ok {
 		w.why = d.idle.Why(j, w.GPUs, sched.CrossRack)
@@ -78,7 +78,7 @@ func (d *decision) why(j *sched.Job, w *ask) sched.Reason {
 // gone marks a job that is not among the waiting any more.
 const gone = -1
 
-// bar keeps all who come later away from the GPU types that the job accepts.
+// bar keeps all later jobs away from the GPU types that the job accepts.
 func (d *decision) bar(j *sched.Job) {
 	for t, name := range d.s.Cluster.Types {
 		d.barred[t] = d.barred[t] || j.Accepts(name)
@@ -154,7 +154,7 @@ func (d *decision) server(j *sched.Job, n, gpuType int) (best sched.Slice, ok bo
 		case d.load[node] == 0:
 			r, v = 2, k // an empty server: the smallest
 		case d.class[node] == want:
-			r, v = 1, d.load[node] // its own kind: the least loaded
+			r, v = 1, d.load[node] // same size class: the least loaded
 		}
 		if ok && (r > rule || (r == rule && v >= key)) {
 			continue

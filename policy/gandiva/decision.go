@@ -23,7 +23,7 @@ type decision struct {
 	plan sched.Plan
 
 	home    []sched.Placement // by job: where it is resident; none: nowhere
-	waiting []int             // jobs that want to run and do not yet; after arrive: those with a home
+	waiting []int             // jobs that should run and do not yet; after arrive: those with a home
 	hosts   []int             // running jobs that might be packed with another
 	elastic []int             // running jobs on one server that could run at another size, by Seq
 
@@ -85,8 +85,8 @@ func newDecision(p *policy, s *sched.Snapshot) *decision {
 	return d
 }
 
-// keep leaves running jobs where they are, finds out who is resident where,
-// and who waits.
+// keep leaves running jobs where they are, and finds the residents of each GPU and
+// the waiting jobs.
 func (d *decision) keep() {
 	order := make([]int, len(d.s.Jobs))
 	for i := range order {

@@ -26,7 +26,7 @@ type Config struct {
 	GrowAfter     sched.Duration `json:"grow_after" help:"GPUs must have been idle this long before an elastic job takes them"`
 }
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	return Config{
 		Slice:         sched.Duration(time.Minute),

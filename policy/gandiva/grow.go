@@ -5,8 +5,8 @@ package gandiva
 
 import "github.com/fairway-gpu/fairway/sched"
 
-// grow lets elastic jobs take idle GPUs of their server, when nobody waits and
-// the GPUs have been idle for a while: Job.Note.Since says since when.
+// grow lets elastic jobs take idle GPUs of their server, when no job waits and the
+// GPUs have been idle for a while (since Job.Note.Since).
 func (d *decision) grow() {
 	if !d.Grow || len(d.waiting) > 0 || d.queued > 0 {
 		return

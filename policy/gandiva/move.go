@@ -10,7 +10,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// move migrates jobs to idle GPUs: to bring a job onto fewer servers, to part
+// move migrates jobs to idle GPUs: to bring a job onto fewer servers, to separate
 // two that slow each other down, and to empty servers that are nearly empty.
 func (d *decision) move() {
 	if d.moves == 0 || d.idle.Total() == 0 {
@@ -48,8 +48,8 @@ func (d *decision) gather() {
 	}
 }
 
-// unpack moves one of two packed jobs away if they slow each other down: the
-// one that was submitted later.
+// unpack moves one of two packed jobs, the later submitted, if they slow each other
+// down.
 func (d *decision) unpack() {
 	packed := d.sorted(func(i int) bool {
 		j := d.s.Jobs[i]
@@ -116,7 +116,7 @@ func (d *decision) vacate(node int) {
 		gpus += d.plan.Want[i].GPUs()
 	}
 	if gpus != d.load[node] {
-		return // somebody is suspended here
+		return // a job is suspended here
 	}
 	idle := d.idle.OnNode(node).Len()
 	moved := 0

@@ -82,7 +82,7 @@ func (d *decision) hostsBySize() map[int][]int {
 	return hosts
 }
 
-// alone reports whether nobody else runs on a job's GPUs. Only a job that was
+// alone reports whether no other job runs on a job's GPUs. Only a job that was
 // packed before can have company.
 func (d *decision) alone(i int) bool {
 	p := d.plan.Want[i]
@@ -106,7 +106,7 @@ func (d *decision) beside(i, host int) bool {
 		return false
 	}
 	p := halved(d.plan.Want[host])
-	// Nobody else may be waiting for the GPUs: packing prolongs the turn.
+	// No other job may wait for the GPUs: packing prolongs the turn.
 	others := d.highest(p) - 1
 	if sameGPUs(d.home[i], p) {
 		others--

@@ -93,8 +93,8 @@ func (d *decision) slot(j *sched.Job, node, n int) (sched.Slice, bool) {
 	return s, ok
 }
 
-// mayShare returns the GPUs of a node on which a job of n GPUs may become one
-// more resident: only its tenant's own if that may have no others.
+// mayShare returns the GPUs of a node on which a job of n GPUs may become one more
+// resident: only its tenant's own if the tenant may have no others.
 func (d *decision) mayShare(j *sched.Job, node, n int) sched.GPUSet {
 	if !d.takes(j, node) {
 		return 0

@@ -25,8 +25,8 @@ func (d *decision) shrink(j *sched.Job, w *ask) (sched.Placement, bool) {
 	return nil, false
 }
 
-// spare returns how many GPUs a job could give away: it runs alone on whole
-// GPUs of one server, where it ran before, and least says what it needs.
+// spare returns how many GPUs a job could give away. It must run alone on whole
+// GPUs of one server, where it ran before; least returns what it needs.
 func (d *decision) spare(i int, least func(*sched.Job) int) int {
 	j := d.s.Jobs[i]
 	if !j.Elastic() || j.NonPreemptible || !d.runsOn(i) || len(j.Placement) != 1 ||
@@ -36,8 +36,8 @@ func (d *decision) spare(i int, least func(*sched.Job) int) int {
 	return max(0, j.Placement.GPUs()-least(j))
 }
 
-// shrinkServer makes room on one server: the one where the fewest GPUs have to
-// be given away.
+// shrinkServer makes room on the server where the fewest GPUs have to be given
+// away.
 func (d *decision) shrinkServer(j *sched.Job, w *ask, least func(*sched.Job) int) (sched.Placement, bool) {
 	best, most := -1, -1
 	for _, e := range d.elastic {
@@ -104,8 +104,8 @@ func (d *decision) shrinkServers(j *sched.Job, w *ask, least func(*sched.Job) in
 	return p, ok
 }
 
-// regrows reports whether a job that was made smaller could have its old size after
-// all: nobody has got its GPUs, nor the CPUs and the memory for them.
+// regrows reports whether a shrunk job could have its old size after all: its GPUs,
+// and the CPUs and memory for them, are still free.
 func (d *decision) regrows(i int) bool {
 	j := d.s.Jobs[i]
 	mark := d.live.Mark()

@@ -10,10 +10,9 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// turns serves the jobs that wait, the longest wait first: on the GPUs where
-// their state is, on idle GPUs, or by ending the turns of others that are over.
-// GPUs that a job could not get are claimed for it, so that nobody who has
-// waited less takes them first.
+// turns serves the waiting jobs, the longest wait first: on the GPUs where their
+// state is, on idle GPUs, or by ending turns that are over. GPUs that a job could
+// not get are claimed for it, so that no job that has waited less takes them first.
 func (d *decision) turns() {
 	d.sortBy(d.waiting, d.dueSince)
 	var stopped []int
@@ -37,13 +36,13 @@ func (d *decision) turns() {
 	}
 }
 
-// admitted, as the Note.Level of a pending job, says that it has been one of
-// several to share GPUs since Note.Since, though it has had no turn yet.
+// admitted, as the Note.Level of a pending job, means that it has shared GPUs since
+// Note.Since, though it has had no turn yet.
 const admitted = 1
 
-// dueSince returns since when a waiting job has waited for its turn. The time
-// before it found GPUs to share does not count, or those who wait for a turn
-// would stand behind a whole queue.
+// dueSince returns since when a job has waited for its turn. The time before it
+// found GPUs to share does not count; otherwise jobs that wait for a turn would be
+// behind the whole queue.
 func (d *decision) dueSince(j *sched.Job) time.Time {
 	switch {
 	case j.Phase == sched.Running || d.resumable(j):
@@ -115,7 +114,7 @@ func (d *decision) fits(i int) bool {
 	if !p.Shared() {
 		return true
 	}
-	// Half of the GPUs is free, but not every neighbour is a good one.
+	// Half of each GPU is free, but not every neighbour is suitable.
 	for _, s := range p {
 		for _, b := range d.runs[s.Node] {
 			if d.blocks(b, i, s) {
@@ -169,9 +168,8 @@ func (d *decision) over(i int) bool {
 	return d.runsOn(i) && !j.NonPreemptible && j.Since.Before(d.now.begin) && d.s.Now.Sub(j.Since) >= d.Slice.D()/2
 }
 
-// fill lets waiting jobs run on GPUs that would otherwise idle until the end of
-// the slice, even if somebody else has a claim on them: their turn will be over
-// then.
+// fill lets waiting jobs run on GPUs that would otherwise idle until the end of the
+// slice, even if another job claims them: their turn is over by then.
 func (d *decision) fill() {
 	d.sortBy(d.waiting, d.dueSince)
 	for _, i := range d.waiting {

@@ -23,8 +23,8 @@ type ask struct {
 	wish
 	ever bool // an empty cluster could fulfil it
 
-	// What was tried in vain: on idle GPUs and in turns, at the times when
-	// decision.freed and decision.left had these values, and by shrinking.
+	// What failed: on idle GPUs and in turns, when decision.freed and decision.left
+	// had these values, and by shrinking.
 	noIdle, noShare int
 	noShrink        bool
 
@@ -96,9 +96,9 @@ func host(n int) func(*place.Free, *sched.Job) bool {
 	}
 }
 
-// limits counts, for tenants with a limit, the GPUs on which
-// they have residents. Jobs of one tenant that take turns on the same GPUs
-// count once, so that a tenant at its limit can still share its own GPUs.
+// limits counts, for tenants with a limit, the GPUs on which they have residents.
+// Jobs of one tenant that take turns on the same GPUs count once, so that a tenant
+// at its limit can still share its own GPUs.
 type limits struct {
 	s     *sched.Snapshot
 	limit []int            // by tenant
@@ -142,8 +142,8 @@ func (l *limits) left(j *sched.Job) int {
 	return l.limit[t] - l.used[t]
 }
 
-// room returns how many GPUs that it has no residents on the job's tenant may
-// take. Two counts bound it: limits counts those who wait for a turn but two
-// packed jobs on the same GPUs once; quota counts only who runs, but packed jobs
-// one by one, as sched.Check does.
+// room returns how many GPUs without its own residents the job's tenant may take.
+// Two counts bound it: limits counts jobs that wait for a turn, but two packed jobs
+// on the same GPUs once; quota counts only running jobs, but packed jobs one by
+// one, as sched.Check does.
 func (d *decision) room(j *sched.Job) int { return min(d.limits.left(j), d.quota.Left(j)) }
