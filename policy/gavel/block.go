@@ -9,9 +9,9 @@ import "math"
 // partners.
 const maxBlock = 4
 
-// block is a few jobs of the same size of which any two may share GPUs. What one
-// has of its time with another is time of both, so a block is solved as a whole: a
-// small linear program of its own.
+// block is a few jobs of the same size of which any two may share GPUs. Time of one
+// with another is time of both, so a block is solved as a whole, by its own small
+// linear program.
 type block struct {
 	rows  []int // in problem.rows, one for each job
 	pairs []pair
@@ -36,9 +36,9 @@ type play struct {
 	time float64
 }
 
-// tableau of a block: for each job a line for what it needs and one for its time.
-// The first basis has every job alone on its best type, for as long as it needs,
-// and so can always be had.
+// blockTableau has, for each job, a line for its need and one for its time. The
+// first basis has every job alone on its best type for as long as it needs, which
+// is always feasible.
 type blockTableau struct {
 	lines [2 * maxBlock][]float64 // right-hand side last
 	cost  []float64               // reduced
@@ -115,7 +115,7 @@ func (t *blockTableau) loadJob(p *problem, b *block, i int, r *row) {
 }
 
 // rate returns the cost of all time of a part of a block on a type; 0 where it
-// cannot be, which nobody then has.
+// cannot run.
 func (p *problem) rate(b *block, part, on int, prices []float64) float64 {
 	if part < len(b.rows) {
 		if r := &p.rows[b.rows[part]]; r.speed[on] > 0 {

@@ -30,8 +30,8 @@ type claim struct {
 
 	// Of jobs that may share; got is then the time that was meant for it alone.
 	seats  bool     // it may share
-	shared received // time so far with somebody on each type
-	mate   int      // whom it shares with now, a claim; -1: nobody
+	shared received // shared time so far on each type
+	mate   int      // the claim it shares with now; -1: none
 }
 
 // speeds are throughputs by GPU type; 0: the job cannot run there.
@@ -61,10 +61,10 @@ func (p *policy) claims(s *sched.Snapshot) []claim {
 	return out
 }
 
-// speeds returns the throughput of a job on every type, against the first it can
-// run on. Measured steps at its size count; a type without any is taken to be as
-// much faster than one with as in the trials at submission. A type that nobody
-// knows anything about is as fast as the first.
+// speeds returns the throughput of a job on every type, relative to the first it
+// can run on. Measured steps at its size count; a type without any is assumed to be
+// as much faster than one with as in the trials at submission. A type with no data
+// is as fast as the first.
 func (p *policy) speeds(c *claim, types []sched.GPUType) speeds {
 	var out, tried speeds
 	var hosted [maxTypes]bool

@@ -21,19 +21,19 @@ const seat = sched.WholeGPU / 2
 // margin is the GPU memory that stays free beside two jobs, in bytes.
 const margin = 500 << 20
 
-// wary is the least slowdown of a job in company that is reckoned with: where
-// GPUs are idle, nobody has to share.
+// wary is the least slowdown assumed for a job in company: while GPUs are idle, no
+// job has to share.
 const wary = 1.05
 
 // faithful is by how much less two jobs that share now are taken to slow each
 // other: another company would cost a restart. It is less than wary.
 const faithful = 1.03
 
-// mostShared is the number of jobs for which pairs are looked at; more would make
-// the linear program dear.
+// mostShared is the number of jobs for which pairs are considered; more would make
+// the linear program expensive.
 const mostShared = 1024
 
-// company says how much jobs slow each other. It is a cache.
+// company caches how much jobs slow each other.
 type company struct {
 	mode interfere.Mode
 	gpu  string              // whose model is asked; pairing.Auto: that of each type
@@ -47,7 +47,7 @@ type answers struct {
 	slow  [101 * 101]float32
 }
 
-// slowdown is that of a job beside another on a type.
+// slowdown returns the slowdown of a job beside another on a type.
 func (c *company) slowdown(t sched.GPUType, own, other *sched.Job) float64 {
 	name := string(t)
 	if c.gpu != pairing.Auto {
@@ -84,8 +84,8 @@ func (p *policy) suit(t sched.GPUType, memory int64, a, b *sched.Job) (slowA, sl
 	return slowA, slowB, 1/slowA+1/slowB >= p.Sharing
 }
 
-// mates finds out who may share: jobs that allow it and of which it is known what
-// they do to a GPU, on one node; and who shares now.
+// mates finds the jobs that may share (they allow it, their GPU use is known, and
+// they are on one node), and those that share now.
 func (p *policy) mates(s *sched.Snapshot, claims []claim) {
 	on := map[sched.Slice]int{}
 	for k := range claims {
@@ -116,9 +116,9 @@ type group struct {
 	pairs  []pair // by place in claims
 }
 
-// groups divides the claims that may share into blocks: light jobs with heavy
-// ones, so that the linear program can choose whom each goes with, and those that
-// share now in the same block.
+// groups divides the claims that may share into blocks: light jobs with heavy ones,
+// so that the linear program can choose pairs, and jobs that share now in the same
+// block.
 func (p *policy) groups(s *sched.Snapshot, claims []claim) []group {
 	if p.Sharing == 0 {
 		return nil
@@ -130,7 +130,7 @@ func (p *policy) groups(s *sched.Snapshot, claims []claim) []group {
 			all = append(all, k)
 		}
 	}
-	if len(all) > mostShared { // those who have had the least go first
+	if len(all) > mostShared { // those with the least time so far go first
 		slices.SortStableFunc(all, func(a, b int) int {
 			return cmp.Compare(claims[a].got.sum()+claims[a].shared.sum(), claims[b].got.sum()+claims[b].shared.sum())
 		})
@@ -158,7 +158,7 @@ func (p *policy) groups(s *sched.Snapshot, claims []claim) []group {
 }
 
 // quartets deals claims of one size, the lightest first, into blocks: in turn the
-// lightest and the heaviest that are left, and with each whom it shares with now.
+// lightest and the heaviest that are left, each with its current partner.
 func quartets(claims []claim, sorted []int) [][]int {
 	left := make(map[int]bool, len(sorted))
 	for _, k := range sorted {
@@ -214,7 +214,7 @@ func bestNodes(c *sched.Cluster) []sched.Node {
 	return out
 }
 
-// group finds the pairs among some claims, and leaves out those that suit nobody.
+// group finds the pairs among some claims, and leaves out claims without one.
 func (p *policy) group(s *sched.Snapshot, claims []claim, members []int, best []sched.Node) group {
 	var pairs []pair
 	partners := make([]int, len(members))

@@ -50,11 +50,11 @@ func (t *table) addBlocks(claims []claim, seen func(*claim) kind, add func(kind)
 	}
 }
 
-// divide turns a mixture of columns into shares of time. A mixture gives every
-// row a bit of every column; jobs would wander between types all the time. So of
-// the jobs that differ in no more than what they need, as many get each kind of
-// corner, whole, as its weight says; a job that runs rather gets one with the
-// type it is on.
+// divide turns a mixture of columns into shares of time. A mixture gives every row
+// a bit of every column, so jobs would move between types all the time. Instead,
+// among jobs that differ only in their need, each gets one kind of corner, whole,
+// in numbers given by its weight; a running job prefers a corner with its current
+// type.
 func (t *table) divide(m mixture, claims []claim) {
 	types := len(t.gpus)
 	codes := codePair(types, types-1, types-1) + 1
@@ -99,8 +99,8 @@ func (t *table) divide(m mixture, claims []claim) {
 	}
 }
 
-// used is the set of parts of a block and types that some times are on: such
-// times differ by little more than prices.
+// used is the set of parts of a block and types that some times are on: such times
+// differ by little more than prices.
 type used [2]uint64
 
 func usedBy(plays []play, types int) used {
@@ -112,12 +112,12 @@ func usedBy(plays []play, types int) used {
 	return out
 }
 
-// least is a share of time that is not worth a bid.
+// least is a share of time too small for a bid.
 const least = 1e-3
 
-// divideBlocks gives every block the times of one column, and returns the shares
-// of time together. Of the blocks for which columns differ, as many get each
-// column as its weight says; one that runs rather gets what goes on with it.
+// divideBlocks gives every block the times of one column, and returns all shares of
+// time. Where columns differ, the blocks get each in numbers given by its weight; a
+// block that runs prefers the column that continues it.
 func (t *table) divideBlocks(m mixture, claims []claim) []share {
 	var out []share
 	owed := map[float64][]float64{} // by size of jobs, by column: weight less blocks so far
@@ -169,7 +169,7 @@ func (t *table) pick(m mixture, n int, owed []float64, bonus func([]play) float6
 	return m.columns[best].plays[n]
 }
 
-// give books the times of a block.
+// give records the times of a block.
 func (t *table) give(g group, plays []play, claims []claim, out []share) []share {
 	for _, x := range plays {
 		if x.time < least {

@@ -44,7 +44,7 @@ const Packing = 1.2
 
 var goals = []string{MaxMin, FinishTime, Makespan, Cost, Shortest}
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	return Config{Goal: MaxMin, Round: sched.Duration(6 * time.Minute), Stick: 2, Turns: 8, GPU: pairing.Auto, Mode: interfere.TimeSlice.String()}
 }
@@ -91,16 +91,15 @@ type policy struct {
 	company company
 }
 
-// listPrices are about what a GPU of a type costs by the hour in a public cloud,
-// on demand; only their ratios matter, and the knob prices replaces them. No large
-// cloud rents out RTX 2080 Ti: its price is a guess between those of its
-// neighbours.
+// listPrices are approximate on-demand prices of a GPU per hour in a public cloud;
+// only their ratios matter, and the knob prices replaces them. No large cloud rents
+// out RTX 2080 Ti: its price is interpolated.
 var listPrices = map[sched.GPUType]float64{
 	"k80": 0.45, "t4": 0.35, "rtx": 0.8, "p100": 1.46, "v100": 2.48, "a100": 2.93,
 }
 
-// prices returns the price of each type against the lowest. A type without one
-// costs as much as the dearest with one.
+// prices returns the price of each type relative to the lowest. A type without one
+// costs as much as the most expensive.
 func (p *policy) prices(types []sched.GPUType) []float64 {
 	out := make([]float64, len(types))
 	low, high := math.Inf(1), 0.0

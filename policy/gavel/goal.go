@@ -156,8 +156,8 @@ func fairSpeed(c *claim, gpus []float64, jobs int) float64 {
 	return speed / max(1, time)
 }
 
-// promised is the throughput with which a job ends after slo times its
-// estimate; 0: nothing was promised, or it is too late.
+// promised is the throughput with which a job ends after slo times its estimate; 0:
+// nothing was promised, or it is too late.
 func (p *policy) promised(s *sched.Snapshot, c *claim) float64 {
 	if p.SLO == 0 || c.j.Estimate <= 0 {
 		return 0
@@ -170,9 +170,9 @@ func (p *policy) promised(s *sched.Snapshot, c *claim) float64 {
 	return left / time
 }
 
-// gains is what all time on each type is worth: for cost, the work for money,
-// which is speed against the job's best, for the price against the lowest of all;
-// for shortest, the part of what is left that is done in a second.
+// gains is the value of all time on each type: for cost, the speed relative to the
+// job's best over the price relative to the lowest; for shortest, the part of the
+// remaining work done in a second.
 func (p *policy) gains(r *row, prices []float64, terms [3]float64) []float64 {
 	out := make([]float64, len(r.speed))
 	for t, speed := range r.speed {

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// note books the rest of the round for a job that has been given GPUs in it, and
-// marks the round as divided.
+// note records the rest of the round for a job that was given GPUs in it, and marks
+// the round as divided.
 func (r *round) note(k int) {
 	c := &r.claims[k]
 	n := &r.plan.Notes[c.job]

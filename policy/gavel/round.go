@@ -19,7 +19,7 @@ type round struct {
 	s      *sched.Snapshot
 	claims []claim
 	begin  time.Time // of the round that it is now
-	fresh  bool      // nobody has divided the GPUs in this round yet
+	fresh  bool      // the GPUs are not divided yet in this round
 	plan   sched.Plan
 	quota  place.Quota
 	budget []int // GPUs not spoken for, by type
@@ -77,7 +77,7 @@ func (r *round) run() {
 	r.wake()
 }
 
-// bid is the wish of a job, or of two together, for a type.
+// bid is a request of a job, or of two together, for a type.
 type bid struct {
 	claim    int
 	mate     int // another claim; -1: it is for one alone
@@ -116,7 +116,7 @@ const never = 1e9
 // priority is how far a job is behind its share on a type.
 func (r *round) priority(c *claim, t int) float64 {
 	x := c.time[t]
-	if r.Goal == Shortest { // it is not about shares: those who gain most for each GPU go first
+	if r.Goal == Shortest { // shares do not matter: the most gain per GPU goes first
 		return c.gain[t] / float64(c.scale)
 	}
 	if c.on == t && c.mate < 0 {
@@ -125,7 +125,7 @@ func (r *round) priority(c *claim, t int) float64 {
 	return r.behind(x, c.got[t])
 }
 
-// behind is the priority of a share of time of which so much was received.
+// behind is the priority of a share of time x, given the time received.
 func (r *round) behind(x float64, received int) float64 {
 	if received == 0 {
 		return x * never
@@ -211,7 +211,7 @@ func (r *round) start(k, t int) bool {
 	}
 	only := c.only(r.s.Cluster.Types[t])
 	if c.seats {
-		only.MilliGPU = 0 // its seat is on GPUs that nobody else is on
+		only.MilliGPU = 0 // it gets GPUs without other jobs
 	}
 	p, ok := r.find(c, &only)
 	if !ok {
@@ -221,7 +221,7 @@ func (r *round) start(k, t int) bool {
 	return true
 }
 
-// place books what a claim holds; it is taken already.
+// place records what a claim holds; it is taken already.
 func (r *round) place(k int, p sched.Placement) {
 	c := &r.claims[k]
 	r.quota.AddMilli(c.j, r.milli(p))

@@ -10,9 +10,9 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// apart is the slowdown in company above which a job that was to be alone takes
-// GPUs of its own, and up to which one that was to be alone gets company when
-// there is nothing else for a job that waits.
+// apart is the slowdown in company above which a job that should be alone takes its
+// own GPUs, and up to which it accepts company when a waiting job has no other
+// place.
 const apart = 1.1
 
 // holds returns what a job is going to hold of its tenant's quota, in thousandths
@@ -33,7 +33,7 @@ func (r *round) milli(p sched.Placement) int {
 	return p.GPUs() * sched.WholeGPU
 }
 
-// second reports whether a running job is the second of two that go on together,
+// second reports whether a running job is the second of a pair that continues,
 // whose GPUs are counted with the first.
 func (r *round) second(k int) bool {
 	mate := r.claims[k].mate
@@ -66,8 +66,8 @@ func (r *round) priorityOf(x *share) float64 {
 	return (r.behind(time, a.shared[t]) + r.behind(time, b.shared[t])) / 2
 }
 
-// choosePair grants the wish of two jobs: GPUs for one of them, or a seat beside
-// the one that goes on in this round.
+// choosePair grants the bid of a pair: GPUs for one of them, or a seat beside the
+// one that continues in this round.
 func (r *round) choosePair(x bid) {
 	a, b := x.claim, x.mate
 	if r.chosen[a] >= 0 {
@@ -78,7 +78,7 @@ func (r *round) choosePair(x bid) {
 		return
 	}
 	if r.chosen[b] >= 0 {
-		// Somebody who was chosen to be alone, or with another, is left alone.
+		// A job chosen to be alone, or with another, is left alone.
 		if r.chosen[b] == x.gpuType && r.with[b] < 0 && r.lone(b) {
 			r.chosen[a], r.with[a], r.with[b] = x.gpuType, b, a
 			r.quota.AddMilli(c.j, r.holds(c))
@@ -105,8 +105,8 @@ func (r *round) lone(k int) bool {
 	return r.claims[k].seats && len(p) == 1 && len(r.seated[p[0]]) == 1
 }
 
-// together reports whether the present round counts as time with somebody: by
-// what was chosen, else by what is.
+// together reports whether the present round counts as shared time: by what was
+// chosen, else by what is.
 func (r *round) together(k int) bool {
 	if r.with[k] >= 0 {
 		return true
@@ -116,14 +116,14 @@ func (r *round) together(k int) bool {
 	return (r.chosen[k] < 0 || c.j.NonPreemptible) && len(p) == 1 && len(r.seated[p[0]]) > 1
 }
 
-// stays reports whether a running job that was chosen for its type can go on
-// where it is, beside whoever is there.
+// stays reports whether a running job that was chosen for its type can continue
+// where it is, beside any job that is there.
 func (r *round) stays(k int) bool {
 	c := &r.claims[k]
 	if !c.seats {
 		return true
 	}
-	if with := r.with[k]; with >= 0 { // one of the two goes to the other
+	if with := r.with[k]; with >= 0 { // one of the two moves to the other
 		mate := &r.claims[with]
 		sits := func(c *claim) bool { return c.on == r.chosen[k] && c.sits() }
 		return c.mate == with || (sits(c) && (!sits(mate) || k < with) && len(r.plan.Want[mate.job]) == 0)
@@ -139,8 +139,8 @@ func (r *round) stays(k int) bool {
 	}
 }
 
-// goesOn lets a job that was not chosen go on where it is: alone, or beside
-// somebody that suits.
+// goesOn lets a job that was not chosen continue where it is: alone, or beside a
+// suitable job.
 func (r *round) goesOn(k int) bool {
 	c := &r.claims[k]
 	if c.seats && !c.j.NonPreemptible && !r.empty(c.j.Placement) && !r.welcome(k, c.j.Placement) {
@@ -149,7 +149,7 @@ func (r *round) goesOn(k int) bool {
 	return r.resume(k)
 }
 
-// empty reports whether nobody is on the GPUs of a placement.
+// empty reports whether no job is on the GPUs of a placement.
 func (r *round) empty(p sched.Placement) bool {
 	for _, s := range p {
 		if s.GPUs&^r.free.OnNode(int(s.Node)) != 0 {
@@ -173,8 +173,8 @@ func (r *round) welcome(k int, at sched.Placement) bool {
 	return ok && (slow <= apart || r.chosen[host] < 0)
 }
 
-// find takes GPUs for a claim: seats, if it may share and is on one node. The job
-// is the claim's with what it insists on.
+// find takes GPUs for a claim: seats, if it may share and is on one node. j is the
+// claim's job with added requirements.
 func (r *round) find(c *claim, j *sched.Job) (sched.Placement, bool) {
 	mark := r.free.Mark()
 	p, ok := r.free.Within(j, c.scale, sched.CrossRack)
@@ -223,7 +223,7 @@ func (r *round) startPair(k, t int) {
 	}
 }
 
-// sit puts a job beside the one that is somewhere.
+// sit puts a job beside the one at a placement.
 func (r *round) sit(k int, at sched.Placement) bool {
 	c := &r.claims[k]
 	if len(at) != 1 || at[0].GPUs.Len() != c.scale || len(r.seated[at[0]]) != 1 {
@@ -241,7 +241,7 @@ func (r *round) sit(k int, at sched.Placement) bool {
 	return true
 }
 
-// shared reports whether somebody shares.
+// shared reports whether any jobs share.
 func (r *round) shared() bool {
 	for k := range r.claims {
 		if p := r.plan.Want[r.claims[k].job]; r.seated != nil && len(p) == 1 && len(r.seated[p[0]]) > 1 {

@@ -22,10 +22,10 @@ type solution struct {
 	value  float64
 }
 
-// solve runs the simplex method on a dense tableau. It pivots by Bland's rule,
-// the lowest column and then the lowest variable, which cannot cycle and makes
-// the answer a function of the program. The program must be bounded; a column
-// that is not is left alone.
+// solve runs the simplex method on a dense tableau. It pivots by Bland's rule, the
+// lowest column and then the lowest variable, which cannot cycle and makes the
+// result deterministic. The program must be bounded; an unbounded column is
+// skipped.
 func (p *program) solve() solution {
 	rows, cols := len(p.limit), len(p.gain)
 	t := newTableau(p)

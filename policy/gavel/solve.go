@@ -71,8 +71,8 @@ func (p *problem) column(prices []float64) column {
 	return c
 }
 
-// fit reports whether the needs of all rows can be met, and how. It maximises
-// how many times over they can: a sum of weights of 1 will do.
+// fit reports whether the needs of all rows can be met, and how. It maximises how
+// many times over they can: a sum of weights of 1 is enough.
 func (p *problem) fit() (mixture, bool) {
 	m := mixture{prices: make([]float64, len(p.gpus))}
 	for i, n := range p.gpus {
@@ -87,11 +87,11 @@ func (p *problem) fit() (mixture, bool) {
 	for range maxColumns {
 		c := p.column(m.prices)
 		cost, worth := dot(m.prices, c.use), dot(m.prices, p.gpus)
-		if largest(c.use) == 0 { // nobody needs anything
+		if largest(c.use) == 0 { // no row needs anything
 			return mixture{columns: []column{c}, weights: []float64{1}, prices: make([]float64, len(p.gpus))}, true
 		}
-		// Prices at which everybody's needs cost at least as much as all GPUs are
-		// worth prove that they cannot be met.
+		// Prices at which all needs cost at least as much as all GPUs are worth prove
+		// that they cannot be met.
 		if cost > worth*(1+slack) {
 			return m, false
 		}
@@ -135,8 +135,8 @@ func (p *problem) maximise() mixture {
 	start, _ := p.fit()
 	m := mixture{columns: start.columns, prices: make([]float64, len(p.gpus))}
 	master := program{limit: append(append([]float64(nil), p.gpus...), 1)}
-	// A column counts only as far as it meets the needs, so all weights have to
-	// sum to 1: a bonus for weight, larger than any gain, sees to it.
+	// A column counts only as far as it meets the needs, so all weights have to sum
+	// to 1: a bonus for weight, larger than any gain, ensures it.
 	all := 0.0
 	for k := range p.rows {
 		all += p.rows[k].count * largest(p.rows[k].gain)
@@ -167,9 +167,9 @@ func (p *problem) maximise() mixture {
 }
 
 // raise returns the allocation at the highest level whose needs fit, within a
-// thousandth. need says what a row needs at a level: more at a higher one, and
-// never more than its best. Rows that are frozen keep what they need. The prices
-// of the answer are those that prove that no more fits.
+// thousandth. need returns what a row needs at a level: more at a higher one, and
+// never more than its best. Frozen rows keep what they need. The prices in the
+// result prove that no more fits.
 func (p *problem) raise(need func(r int, level float64) float64) (mixture, float64) {
 	at := func(level float64) (mixture, bool) {
 		for k := range p.rows {
