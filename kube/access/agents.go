@@ -20,7 +20,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// What the API server says of a token that the kubelet made for a pod.
+// Fields by which the API server describes a token that the kubelet made for a pod.
 const (
 	extraPodName = "authentication.kubernetes.io/pod-name"
 	extraPodUID  = "authentication.kubernetes.io/pod-uid"
@@ -65,7 +65,7 @@ type Agents struct {
 
 var _ api.Agents = (*Agents)(nil)
 
-// speaker is a pod and the attempt it may speak for.
+// speaker is a pod and the attempt it may report for.
 type speaker struct {
 	attempt api.AttemptID
 	pod     string // UID
@@ -102,7 +102,7 @@ func (a *Agents) Report(ctx context.Context, secret string, r api.AgentReport) (
 	return a.book.ReportFor(ctx, who.attempt, r)
 }
 
-// speaker finds the attempt that the holder of a token may speak for.
+// speaker finds the attempt that the holder of a token may report for.
 func (a *Agents) speaker(ctx context.Context, user authenticationv1.UserInfo) (speaker, error) {
 	namespace, ok := serviceAccountNamespace(user.Username)
 	name, uid := one(user.Extra[extraPodName]), one(user.Extra[extraPodUID])
@@ -129,9 +129,8 @@ func (a *Agents) speaker(ctx context.Context, user authenticationv1.UserInfo) (s
 	return speaker{attempt: id, pod: uid}, nil
 }
 
-// attemptOf returns the attempt that a pod says it is of: those that Fairway makes by
-// their labels, those of others, such as of batch Jobs, by the annotations that they
-// got with their node.
+// attemptOf returns the attempt of a pod: from its labels if Fairway made it, else,
+// as for batch Jobs, from the annotations it got with its node.
 func attemptOf(pod *corev1.Pod) (api.AttemptID, bool) {
 	from := pod.Labels
 	if from[v1alpha1.LabelID] == "" {

@@ -21,8 +21,8 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// How long an answer of the API server is used, how many are kept, and how long one
-// may take.
+// How long an answer of the API server is cached, how many are cached, and how long
+// one may take.
 const (
 	keepGood   = time.Minute
 	keepBad    = 5 * time.Second
@@ -31,13 +31,13 @@ const (
 	maxToken   = 8 << 10
 )
 
-// reviewer asks the API server whose token it is.
+// reviewer asks the API server for the owner of a token.
 type reviewer struct {
 	client   client.Client
 	audience string
 }
 
-// review returns whose token it is. One that is not valid is refused with Denied; an
+// review returns the owner of a token. An invalid token is refused with Denied; an
 // API server that does not answer is Unavailable.
 func (r reviewer) review(ctx context.Context, secret string) (authenticationv1.UserInfo, error) {
 	if secret == "" || len(secret) > maxToken {
@@ -48,8 +48,8 @@ func (r reviewer) review(ctx context.Context, secret string) (authenticationv1.U
 		return authenticationv1.UserInfo{}, api.Errorf(api.Unavailable, "the API server cannot say whose token it is: %w", err)
 	}
 	s := q.Status
-	// An API server whose authenticator knows no audiences says none: then the token
-	// is meant for the API server itself, and not for us.
+	// An authenticator that knows no audiences returns none: then the token is meant
+	// for the API server, not for Fairway.
 	if !s.Authenticated || !slices.Contains(s.Audiences, r.audience) {
 		return authenticationv1.UserInfo{}, api.Errorf(api.Denied, "the token is not valid for Fairway").
 			Try(fmt.Sprintf("ask for one with the audience %s: kubectl create token NAME --audience %s", r.audience, r.audience))
@@ -57,7 +57,7 @@ func (r reviewer) review(ctx context.Context, secret string) (authenticationv1.U
 	return s.User, nil
 }
 
-// answers keeps what is known of tokens, by their hash, for a while.
+// answers caches answers about tokens, by their hash.
 type answers[T any] struct {
 	now func() time.Time
 

@@ -14,8 +14,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// TenantObjects implements Tenants by the Tenant objects of the cluster. A namespace
-// that none of them names is a tenant of its own, by the same name.
+// TenantObjects implements Tenants by the Tenant objects of the cluster. A
+// namespace that none of them lists is its own tenant, of the same name.
 type TenantObjects struct {
 	// Reader should read from a cache.
 	Reader client.Reader
@@ -44,7 +44,7 @@ func (t TenantObjects) Of(ctx context.Context, namespace string) ([]sched.Tenant
 		return nil, err
 	}
 	var out []sched.TenantID
-	taken := false // somebody else's tenant has the namespace's name
+	taken := false // another tenant has the namespace's name
 	for _, x := range all {
 		if slices.Contains(x.Spec.Namespaces, namespace) {
 			out = append(out, sched.TenantID(x.Name))

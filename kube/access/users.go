@@ -24,16 +24,16 @@ const (
 	AgentAudience = "fairway-agents"
 )
 
-// bookPrefix begins the tokens that Fairway itself has made.
+// bookPrefix begins the tokens that Fairway made.
 const bookPrefix = "fw_"
 
 // maxAsked bounds the namespaces that are asked about for one token.
 const maxAsked = 64
 
-// Tenants says which namespaces belong to whom.
+// Tenants maps namespaces to tenants.
 type Tenants interface {
-	// Of returns the tenants that a namespace belongs to, the one that counts first;
-	// none: nobody's jobs can run there.
+	// Of returns the tenants of a namespace, the one that counts first; none: no jobs
+	// can run there.
 	Of(ctx context.Context, namespace string) ([]sched.TenantID, error)
 	// Namespaces returns the namespaces of a tenant.
 	Namespaces(ctx context.Context, tenant sched.TenantID) ([]string, error)
@@ -45,7 +45,7 @@ type Tenants interface {
 type UsersConfig struct {
 	// Client makes the reviews. What it reads does not matter.
 	Client client.Client
-	// State keeps the tokens that Fairway itself has made.
+	// State handles the tokens that Fairway made.
 	State    api.Access
 	Tenants  Tenants
 	Audience string // empty: UserAudience
@@ -126,8 +126,8 @@ func (u *Users) identity(ctx context.Context, who authenticationv1.UserInfo) (ap
 		Try("ask an administrator for a role binding to fairway-user or fairway-viewer in a namespace of your tenant")
 }
 
-// candidates returns the tenants that somebody may belong to, the likely ones
-// first: those of the namespace of a service account.
+// candidates returns the tenants that a user may belong to; those of a service
+// account's namespace come first.
 func (u *Users) candidates(ctx context.Context, home string) ([]sched.TenantID, error) {
 	var out []sched.TenantID
 	if home != "" {
@@ -149,7 +149,7 @@ func (u *Users) candidates(ctx context.Context, home string) ([]sched.TenantID, 
 	return out, nil
 }
 
-// roleIn returns the most that somebody may do in any of a tenant's namespaces.
+// roleIn returns the highest role that a user has in any of a tenant's namespaces.
 func (u *Users) roleIn(ctx context.Context, who authenticationv1.UserInfo, namespaces []string, asked *int) (api.Role, error) {
 	role := api.NoRole
 	for _, ns := range namespaces {
@@ -179,7 +179,7 @@ func (u *Users) roleIn(ctx context.Context, who authenticationv1.UserInfo, names
 	return role, nil
 }
 
-// may asks the API server whether somebody may do a thing.
+// may asks the API server whether a user may do something.
 func (u *Users) may(ctx context.Context, who authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
 	what.Group, what.Version = v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version
 	extra := map[string]authorizationv1.ExtraValue{}
