@@ -32,7 +32,7 @@ func (j *Journal) Compact(payload []byte, upTo uint64) error {
 	return j.sweep(ctx, upTo)
 }
 
-// sweep removes the pages that a snapshot stands for, and parts of no page.
+// sweep removes the pages that a snapshot replaces, and parts without a page.
 func (j *Journal) sweep(ctx context.Context, upTo uint64) error {
 	pages, err := j.Pages.List(ctx)
 	if err != nil {

@@ -1,21 +1,20 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package journal keeps the journal of package daemon/state in objects of a Kubernetes
-// cluster, so that an operator needs no volume and the next leader goes on where
-// the last one was.
+// Package journal keeps the journal of package daemon/state in objects of a
+// Kubernetes cluster, so that an operator needs no volume and the next leader
+// continues where the last one stopped.
 //
 // # Pages
 //
 // Each Append creates one page, named after the number of its first record. Names
-// are unique and numbers have no gaps, so of two operators that both believe to be
-// the leader only one can write the next page: the other one is refused, learns
-// that it is no longer the leader (ErrFenced), and writes nothing ever again. No
-// clock takes part in this.
+// are unique and numbers have no gaps, so if two operators both act as leader, only
+// one can write the next page: the other is refused, learns that it no longer leads
+// (ErrFenced), and never writes again. This depends on no clock.
 //
 // A page that is too large for one object has parts, which are written before it:
-// only the page itself makes them count. A snapshot is a page of its own kind; when
-// it is there, the pages before it and what nobody refers to are removed.
+// only the page itself makes them count. A snapshot is a special page; once it
+// exists, the pages before it and unreferenced parts are removed.
 package journal
 
 import (
@@ -28,7 +27,7 @@ import (
 	"time"
 )
 
-// ErrFenced says that another leader has written the next page.
+// ErrFenced means that another leader has written the next page.
 var ErrFenced = errors.New("another operator leads: it has written the next page of the journal")
 
 // ErrExists is returned by Pages.Create for a name that is taken.
@@ -71,8 +70,8 @@ type Config struct {
 	Leader string // unique for each time an operator leads
 	// MaxBytes is the most data of one object; 0: 512 KiB.
 	MaxBytes int
-	// Retry is the wait before a write of which the outcome is not known is looked
-	// into; 0: 100 ms. It doubles up to 5 s.
+	// Retry is the wait before a write with an unknown outcome is checked; 0: 100 ms.
+	// It doubles up to 5 s.
 	Retry time.Duration
 	// Lost, if not nil, ends the attempts to write when the leadership is over.
 	Lost <-chan struct{}
@@ -105,7 +104,7 @@ const (
 	longestRetry  = 5 * time.Second
 )
 
-// Open reads what is there. It changes nothing: the first Append says who leads.
+// Open reads what is there. It changes nothing: the first Append decides who leads.
 func Open(ctx context.Context, c Config) (*Journal, error) {
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = standardBytes
@@ -211,8 +210,8 @@ func (j *Journal) Append(ctx context.Context, payloads ...[]byte) (first uint64,
 	}
 	page := Page{Name: recordsName(j.next), Holds: records, First: j.next, Count: len(payloads), Leader: j.Leader}
 	if err := j.write(ctx, page, data); err != nil {
-		// Another leads, or nobody knows whether the page is there: that is for the
-		// next leader to find out.
+		// Another leads, or it is unknown whether the page exists: the next leader
+		// finds out.
 		j.fenced = true
 		return 0, err
 	}
@@ -240,7 +239,7 @@ func (j *Journal) write(ctx context.Context, p Page, data []byte) error {
 	return j.create(ctx, p)
 }
 
-// create creates a page, and goes on until it is certain whether it is there.
+// create creates a page, and retries until it is certain whether it exists.
 func (j *Journal) create(ctx context.Context, p Page) error {
 	wait := j.Retry
 	for {

@@ -49,8 +49,8 @@ func (o Objects) Page(ctx context.Context, name string) (Page, bool, error) {
 	return pageOf(&object), true, nil
 }
 
-// List implements Pages. It asks for all pages at once, so that it sees them as of
-// one moment: a snapshot and the pages it stands for are never both missing.
+// List implements Pages. It asks for all pages at once, as of one moment, so a
+// snapshot and the pages it replaces are never both missing.
 func (o Objects) List(ctx context.Context) ([]Page, error) {
 	var list v1alpha1.JournalPageList
 	if err := o.Client.List(ctx, &list, client.InNamespace(o.Namespace)); err != nil {
