@@ -18,11 +18,11 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// LabelIgnore, with the value true, keeps a node out of Fairway's hands.
+// LabelIgnore, with the value true, excludes a node from Fairway.
 const LabelIgnore = "fairway.dev/ignore"
 
-// LabelPool names a pool that a node belongs to. The node has the name as a label:
-// a layer of the policy may be told to use the nodes of a pool.
+// LabelPool names a pool that a node belongs to. The node gets the name as a label,
+// so a layer of the policy can use the nodes of a pool.
 const LabelPool = v1alpha1.LabelPool
 
 // State takes the nodes. It chooses which GPUs are set aside for others: only
@@ -31,8 +31,8 @@ type State interface {
 	SetNodes(context.Context, []sched.Node) error
 }
 
-// Config says where nodes are found and what they are taken for. Zero fields
-// mean the default.
+// Config is where nodes are found and how they are read. Zero fields mean the
+// default.
 type Config struct {
 	Cache cache.Cache // of nodes and pods; required
 	State State       // required
@@ -41,26 +41,26 @@ type Config struct {
 	// nvidia.com/gpu.shared and amd.com/gpu. A node has GPUs of one of them: the
 	// first that it offers.
 	Resources []corev1.ResourceName
-	// RackLabels name the rack of a node, or what else shares a fast network: the
-	// first of them that a node has counts. Default: those of NVIDIA and of
-	// the large clouds, and at last the zone.
+	// RackLabels name the rack of a node, or another group with a fast network; the
+	// first label that a node has counts. Default: those of NVIDIA and of the large
+	// clouds, and finally the zone.
 	RackLabels []string
-	// Tolerated are the keys of taints that keep other pods off GPU nodes, and not
-	// those of Fairway, besides Resources.
+	// Tolerated are keys of taints, besides Resources, that keep other pods off GPU
+	// nodes but not Fairway's.
 	Tolerated []string
-	// Constraints are those of the jobs there are: nodes have the labels of those that
-	// they satisfy. Nil: there are none.
+	// Constraints are those of the current jobs: nodes get the labels of those they
+	// satisfy. Nil: there are none.
 	Constraints *constraint.Registry
-	// Pin says that device plugins name GPUs to containers by the variable
-	// NVIDIA_VISIBLE_DEVICES, so that Fairway can choose them where each is offered
+	// Pin: device plugins pass GPUs to containers by the variable
+	// NVIDIA_VISIBLE_DEVICES, so Fairway can choose them where each is offered
 	// several times. Without it, nodes with several such GPUs take no work.
 	Pin bool
-	// Ours tells the pods of Fairway; default: those with its scheduler name.
+	// Ours recognises Fairway's pods; default: those with its scheduler name.
 	Ours func(*corev1.Pod) bool
 
 	Grace    time.Duration // how long a node may be not ready before it is down; default 40 s
 	Debounce time.Duration // how long changes are collected; default 50 ms
-	Resync   time.Duration // how often the state is told without a change; default 1 min
+	Resync   time.Duration // how often the state is updated without a change; default 1 min
 
 	Now func() time.Time // default time.Now
 	Log *slog.Logger     // default: nothing is logged

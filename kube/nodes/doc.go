@@ -1,22 +1,22 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodes tells the state which nodes a Kubernetes cluster has for Fairway,
-// and what others use of them.
+// Package nodes reports to the state which nodes of a Kubernetes cluster Fairway
+// may use, and what others use of them.
 //
 // # Which nodes
 //
-// A node is Fairway's to use if it offers a GPU resource (nvidia.com/gpu and
-// amd.com/gpu, unless the configuration names others) and does not carry the
-// label fairway.dev/ignore=true.
+// Fairway may use a node if it offers a GPU resource (nvidia.com/gpu and
+// amd.com/gpu, unless the configuration names others) and does not have the label
+// fairway.dev/ignore=true.
 //
 // # What others use
 //
-// Pods that Fairway did not place are counted by what they request. The GPUs
-// they request, and those that the device plugin reports as unhealthy, are not
-// Fairway's to give; the CPUs and the memory they request are taken off what the
-// node has. Sums are kept for each node and changed by each pod that comes, goes
-// or ends, so that a change costs the same in a cluster of any size.
+// Pods that Fairway did not place are counted by what they request. The GPUs they
+// request, and those that the device plugin reports as unhealthy, are not available
+// to Fairway; the CPUs and memory they request are subtracted from the node's. Sums
+// are kept per node and updated by each pod that comes, goes or ends, so a change
+// costs the same in a cluster of any size.
 //
 // # Which state
 //
@@ -26,17 +26,18 @@
 //
 // # Labels and taints
 //
-// A node has the label of every constraint of a job (see package constraint) that it
-// satisfies: the scheduler puts the job nowhere else. A node with a taint NoSchedule or
-// NoExecute is kept for jobs that tolerate it. Taints that keep other pods off GPU
-// nodes do not count: those named like a GPU resource, and those that the
-// configuration names. The label fairway.dev/pool gives a node its value as a label.
+// A node has the label of every constraint of a job (see package constraint) that
+// it satisfies: the scheduler places the job only there. A node with a taint
+// NoSchedule or NoExecute is reserved for jobs that tolerate it. Taints that keep
+// other pods off GPU nodes do not count: those named like a GPU resource, and those
+// that the configuration names. The label fairway.dev/pool gives a node its value
+// as a label.
 //
 // # Shared GPUs
 //
 // Where the device plugin offers every GPU several times (time-slicing or MPS
-// replicas), a node has as many GPUs as there really are, and as many jobs may be on
-// each as there are replicas of it; elsewhere GPUs are not shared. A pod of others
-// that uses such a node closes it, because nobody knows which GPU it got. See Replicas
-// and MPS.
+// replicas), a node has as many GPUs as there really are, and as many jobs may be
+// on each as there are replicas of it; elsewhere GPUs are not shared. A pod of
+// others on such a node closes it, because it is unknown which GPU it got. See
+// Replicas and MPS.
 package nodes

@@ -18,7 +18,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// facts is what a Node object says, without what pods use of it.
+// facts is what a Node object states, without what pods use of it.
 type facts struct {
 	node     sched.Node // State is Ready or Cordoned, as it is when the node is ready
 	resource corev1.ResourceName
@@ -127,8 +127,8 @@ func (f *facts) setLabels(rules constraint.Rules, all []constraint.Labelled, ver
 	f.node.Labels = slices.Compact(labels)
 }
 
-// with returns the node as the state sees it, with what others use of it, and
-// when that may change by itself; zero: it does not.
+// with returns the node for the state, with what others use of it, and when that
+// may change by itself; zero: it does not.
 func (f *facts) with(others demand, now time.Time, grace time.Duration) (n sched.Node, again time.Time) {
 	n = f.node
 	taken := f.othersOf(others.gpus[f.resource])
@@ -174,7 +174,7 @@ func demandOf(p *corev1.Pod, gpus []corev1.ResourceName) demand {
 	return r
 }
 
-// Labels that say what GPUs a node has.
+// Labels that describe a node's GPUs.
 const (
 	labelProduct = "nvidia.com/gpu.product"
 	labelMemory  = "nvidia.com/gpu.memory" // MiB of each
@@ -197,7 +197,7 @@ func typeOf(n *corev1.Node) sched.GPUType {
 	return "gpu"
 }
 
-// memoryOf returns the bytes of each GPU; 0: the labels do not say.
+// memoryOf returns the bytes of each GPU; 0: unknown.
 func memoryOf(n *corev1.Node) int64 {
 	const most = 1 << 24 // MiB: 16 TiB, far beyond any GPU
 	mib, err := strconv.ParseInt(n.Labels[labelMemory], 10, 64)

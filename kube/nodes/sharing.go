@@ -13,18 +13,17 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Labels that say how the device plugin lets pods share GPUs.
+// Labels that describe how the device plugin lets pods share GPUs.
 const (
 	labelCount    = "nvidia.com/gpu.count" // GPUs that there really are
 	labelReplicas = "nvidia.com/gpu.replicas"
 	labelStrategy = "nvidia.com/gpu.sharing-strategy"
 )
 
-// Replicas returns how often a node offers each of its GPUs: 1, or more where the
-// device plugin is set up to share them. That is also how many jobs may be on a GPU
-// at a time. A pod that is to have a GPU for itself requests all of its replicas,
-// and one that is to share it a single one: what a node's pods request together then
-// never exceeds what its GPUs are.
+// Replicas returns how often a node offers each of its GPUs: 1, or more if the
+// device plugin shares them. That is also how many jobs may be on a GPU at a time.
+// A pod with its own GPU requests all of its replicas, a pod that shares it only
+// one: so the requests of a node's pods never exceed its GPUs.
 func Replicas(n *corev1.Node) int {
 	const most = 1000 // a thousandth is the smallest part of a GPU
 	r, err := strconv.Atoi(n.Labels[labelReplicas])
@@ -35,12 +34,12 @@ func Replicas(n *corev1.Node) int {
 }
 
 // MPS reports whether the GPUs of a node are shared by MPS. Its device plugin gives
-// a container one replica at most, with its part of the GPU's memory and threads:
-// nobody can have a GPU for itself there, so only jobs come that ask for no more than
-// such a part.
+// a container at most one replica, with its part of the GPU's memory and threads:
+// no pod can have a whole GPU, so only jobs that ask for at most such a part go
+// there.
 func MPS(n *corev1.Node) bool { return Replicas(n) > 1 && n.Labels[labelStrategy] == "mps" }
 
-// share completes the facts of a node whose device plugin offers so many devices.
+// share completes the facts of a node whose device plugin offers that many devices.
 func (c *Config) share(f *facts, n *corev1.Node, devices int64) (gpus int64) {
 	f.replicas, f.node.Seats = Replicas(n), Replicas(n)
 	if f.replicas == 1 {
@@ -70,8 +69,8 @@ func (c *Config) close(f *facts, why string) {
 }
 
 // othersOf returns how many GPUs of a node others hold, from the devices that they
-// request. Where GPUs are offered several times, nobody knows which of them a pod of
-// others got: then it may be any.
+// request. Where GPUs are offered several times, it is unknown which one a pod got:
+// it may be any.
 func (f *facts) othersOf(devices int64) int {
 	if f.replicas > 1 && devices > 0 {
 		return f.node.GPUs

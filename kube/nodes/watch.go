@@ -21,7 +21,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Watcher follows the nodes and pods of a cluster and tells the state.
+// Watcher follows the nodes and pods of a cluster and updates the state.
 type Watcher struct {
 	Config
 	dirty chan struct{} // of one: something has changed
@@ -47,13 +47,13 @@ func New(c Config) *Watcher {
 	}
 }
 
-// Told is closed when the state has the nodes as they are: until then it has them as
-// they were when somebody else told it.
+// Told is closed when the state has the current nodes; until then it has those of
+// an earlier leader.
 func (w *Watcher) Told() <-chan struct{} { return w.told }
 
-// Run tells the state about nodes until the context ends. The cache must be
-// started by the caller. Nothing is told before the cache has seen all nodes and
-// pods: a node that is not known yet would seem to be gone.
+// Run updates the state's nodes until the context ends. The caller must start the
+// cache. Nothing is reported before the cache has all nodes and pods: a missing
+// node would seem to be gone.
 func (w *Watcher) Run(ctx context.Context) error {
 	undo, err := w.follow(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.Constraints.Changed(): // somebody waits for it
+		case <-w.Constraints.Changed(): // a job waits for it
 		case <-w.dirty:
 			select { // what else is about to change
 			case <-ctx.Done():
@@ -97,8 +97,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// follow has the cache tell of every change, and returns when all that is there
-// was told. Undo ends it.
+// follow subscribes to every change in the cache, and returns when all existing
+// objects were seen. undo ends it.
 func (w *Watcher) follow(ctx context.Context) (undo func(), err error) {
 	type registered struct {
 		informer interface {
@@ -239,8 +239,8 @@ func (w *Watcher) poke() {
 	}
 }
 
-// list returns the nodes as they are now, by name, when they change by themselves,
-// and which constraints they have the labels of.
+// list returns the current nodes by name, when they change by themselves, and the
+// version of the constraints they are labelled with.
 func (w *Watcher) list() (out []sched.Node, again time.Time, version uint64) {
 	all, version := w.Constraints.List()
 	w.mu.Lock()
