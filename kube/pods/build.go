@@ -134,13 +134,13 @@ func trainer(spec *corev1.PodSpec, gpu corev1.ResourceName) int {
 	return 0
 }
 
-// giveDevices has the trainer ask for n devices, by the name that its node has for
-// them, and nobody else for any: neither containers beside it, nor those that run
-// before, which would have the node set more aside than the job was given. It returns
-// which container that is.
+// giveDevices makes the trainer request n devices, by their name on its node, and
+// removes the requests of all other containers, init containers included: with them
+// the node would set aside more than the job was given. It returns the trainer's
+// index.
 func (c *Config) giveDevices(spec *corev1.PodSpec, from *Pod, gpu corev1.ResourceName, n int64) (at int) {
 	if len(spec.Containers) == 0 {
-		return 0 // the API server will say what is wrong
+		return 0 // the API server reports the error
 	}
 	at = trainer(spec, from.GPUResource)
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
@@ -163,15 +163,15 @@ func (c *Config) giveDevices(spec *corev1.PodSpec, from *Pod, gpu corev1.Resourc
 	return at
 }
 
-// Where a pod finds the token that its agent speaks with.
+// Where a pod finds its agent's token.
 const (
 	tokenVolume = "fairway-token"
 	tokenFolder = "/var/run/secrets/fairway.dev"
 	tokenSecond = 3600
 )
 
-// giveToken gives the containers a token of the pod's own, which the kubelet
-// renews. Nobody who may read pods can read it.
+// giveToken gives the containers a token of the pod, which the kubelet renews. Read
+// access to pods does not reveal it.
 func (c *Config) giveToken(spec *corev1.PodSpec) {
 	seconds := int64(tokenSecond)
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{

@@ -29,14 +29,14 @@ type Pod struct {
 	GPUResource corev1.ResourceName
 }
 
-// Templates finds what the pods of an attempt are made from. An error that is
-// ErrGone, or that the API server calls "not found", says that the attempt can
-// never start; any other is tried again.
+// Templates finds what the pods of an attempt are made from. ErrGone, or a "not
+// found" of the API server, means that the attempt can never start; any other error
+// is retried.
 type Templates interface {
 	Template(context.Context, api.Attempt) (Pod, error)
 }
 
-// ErrGone says that what an attempt was made from no longer exists.
+// ErrGone means that what an attempt was made from no longer exists.
 var ErrGone = errors.New("what the job was made from no longer exists")
 
 // How the pods of a gang find the first of them.
@@ -45,15 +45,15 @@ const (
 	ByIP  = "ip"  // by address, which is known when the first runs
 )
 
-// Config says how to run pods. Zero fields mean the default.
+// Config holds the settings for running pods. Zero fields mean the default.
 type Config struct {
 	Client    client.Client // writes; reads past the cache; required
 	Cache     cache.Cache   // of pods and nodes; required
 	Templates Templates     // required
-	// ReadLog reads what a container printed; nil: nobody can.
+	// ReadLog reads what a container printed; nil: logs are not available.
 	ReadLog func(ctx context.Context, namespace, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error)
-	// Made tells pods that Fairway made from those that only have its labels; nil: all
-	// with the labels are.
+	// Made distinguishes pods that Fairway made from those that only have its labels;
+	// nil: all with the labels count.
 	Made func(*corev1.Pod) bool
 	// External runs attempts of external workloads; nil: there are none.
 	External External
@@ -63,15 +63,15 @@ type Config struct {
 	// Rendezvous is how pods find each other: ByDNS (the default) or ByIP.
 	Rendezvous string
 	Port       int // that the first pod of a gang listens on; default 29500
-	// Replicas tells how often a node offers each of its GPUs; nil: once. Where it
+	// Replicas returns how often a node offers each of its GPUs; nil: once. Where it
 	// is once, GPUs cannot be shared.
 	Replicas func(*corev1.Node) int
-	// MPS tells whether a node's replicas are parts of GPUs that MPS keeps apart, of
+	// MPS reports whether a node's replicas are parts of GPUs separated by MPS, of
 	// which a pod gets one at most; nil: none are.
 	MPS func(*corev1.Node) bool
-	// Pin says that the variable NVIDIA_VISIBLE_DEVICES chooses the GPUs of a
-	// container, whatever the device plugin chose. It is used where each is offered
-	// several times.
+	// Pin: the variable NVIDIA_VISIBLE_DEVICES chooses the GPUs of a container,
+	// whatever the device plugin chose. It is used where each GPU is offered several
+	// times.
 	Pin bool
 	// Resources are those that GPUs are requested by, the usual first; default
 	// request.GPUs.
@@ -89,7 +89,7 @@ type Config struct {
 	StuckFor  time.Duration // how long a pod may take to stop beyond its notice; default 5 min
 	KeepPods  time.Duration // how long pods that have ended are kept; default 1 h
 
-	// Ended says that a job will never run again; nil: following a log stops at
+	// Ended reports whether a job will never run again; nil: following a log stops at
 	// the end of an attempt.
 	Ended func(sched.JobID) bool
 

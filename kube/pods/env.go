@@ -18,10 +18,9 @@ import (
 // annotationMaster holds the address of the first pod of a gang, once it is known.
 const annotationMaster = "fairway.dev/master"
 
-// environment returns the variables of the pod of a rank. There is one process
-// for each pod as far as Kubernetes knows: RANK and WORLD_SIZE count pods. Those
-// that begin with PET_ are what torchrun takes for its options, so that a
-// torchrun without options in the container starts a process for each GPU.
+// environment returns the variables of the pod of a rank. For Kubernetes each pod
+// is one process: RANK and WORLD_SIZE count pods. The PET_ variables are torchrun's
+// options, so that a plain torchrun in the container starts a process for each GPU.
 func (c *Config) environment(p *plan, rank int) []corev1.EnvVar {
 	a := p.attempt
 	world, port := strconv.Itoa(len(p.seats)), strconv.Itoa(c.Port)

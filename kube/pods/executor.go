@@ -35,10 +35,10 @@ type Executor struct {
 	mu sync.Mutex
 	store
 	runs      map[api.AttemptID]*run
-	externals map[api.AttemptID]*run // of runs, those of external workloads
+	externals map[api.AttemptID]*run // the runs of external workloads
 	dirty     map[api.AttemptID]bool // to be looked at
 	busy      map[api.AttemptID]bool // to be looked at every now and then
-	freed     bool                   // somebody has left a GPU
+	freed     bool                   // a GPU became free
 }
 
 // New returns an executor; Run starts it.
@@ -55,7 +55,7 @@ const (
 	leaveEvery = time.Second            // for attempts that were taken back
 	orderEvery = 50 * time.Millisecond  // at all orders, at most
 	stepEvery  = 5 * time.Millisecond   // at what has changed, at most
-	tellAgain  = 10 * time.Second       // an end that was told and is not known
+	tellAgain  = 10 * time.Second       // an exit that was reported and is not known
 )
 
 // Run follows orders until the context ends. The cache must be started by the
@@ -105,8 +105,8 @@ func (e *Executor) Run(ctx context.Context, orders Orders) error {
 	}
 }
 
-// follow has the cache tell of every change, and returns when all that is there
-// was told.
+// follow subscribes to every change in the cache, and returns when all existing
+// objects were seen.
 func (e *Executor) follow(ctx context.Context) (undo func(), err error) {
 	var undos []func()
 	undo = func() {
@@ -142,8 +142,8 @@ func (e *Executor) follow(ctx context.Context) (undo func(), err error) {
 	return undo, nil
 }
 
-// known returns a pod as what it is: one that only looks like one of Fairway's is
-// somebody else's, and counts by what it asks for.
+// known returns a pod as what it is: one that only has Fairway's labels belongs to
+// others, and counts by its requests.
 func (e *Executor) known(p *corev1.Pod) *corev1.Pod {
 	if _, _, ours := attemptOf(p); !ours || e.Made == nil || e.Made(p) {
 		return p
@@ -171,7 +171,7 @@ func (e *Executor) dropPod(p *corev1.Pod) {
 	e.touch(p)
 }
 
-// touch has everybody looked at whom a change of a pod concerns.
+// touch marks every attempt that a change of a pod concerns.
 func (e *Executor) touch(p *corev1.Pod) {
 	if id, _, ours := attemptOf(p); ours {
 		e.dirty[id] = true

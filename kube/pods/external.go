@@ -15,15 +15,15 @@ import (
 )
 
 // External runs attempts of external workloads, such as batch Jobs: their own
-// controllers create the pods, and Fairway decides when and where they run. Its methods
-// are called again and again and must return at once when there is nothing to do.
+// controllers create the pods, and Fairway decides when and where they run. Its
+// methods are called repeatedly and must return at once if there is nothing to do.
 type External interface {
-	// Start has the pods made, and binds those that are there, node by node in the
-	// order of the placement. Nil does not say that they run yet.
+	// Start lets the controller make the pods, and binds existing ones, node by node
+	// in the order of the placement. Nil does not mean that they run yet.
 	Start(context.Context, api.Attempt, []string) error
 	// Stop has the pods end.
 	Stop(context.Context, api.AttemptID) error
-	// State tells how far the attempt is.
+	// State returns the progress of the attempt.
 	State(api.AttemptID) ExternalState
 }
 
@@ -34,7 +34,7 @@ type ExternalState struct {
 	Exit *api.Exit // how it ended by itself; nil: it did not
 	// Waits is one of its pods that wait to be bound, which are alike; nil: none does.
 	Waits *corev1.PodSpec
-	// Missing is how many of its pods are still to be made, after it was told to begin.
+	// Missing is how many of its pods do not exist yet, after its start.
 	Missing int
 }
 
@@ -134,9 +134,8 @@ func (e *Executor) noteExternal(ctx context.Context, r *run, state ExternalState
 	}
 }
 
-// neverMade says that somebody else has not made the pods of an attempt in all the time
-// that it may take to start them: a quota forbids them, or nobody is there to make them.
-// Others can use its GPUs.
+// neverMade ends an attempt whose pods were not created within the start timeout: a
+// quota forbids them, or their controller is missing. Others can use its GPUs.
 func (e *Executor) neverMade(r *run, missing int) *api.Exit {
 	switch {
 	case missing == 0:
@@ -151,8 +150,8 @@ func (e *Executor) neverMade(r *run, missing int) *api.Exit {
 	return nil
 }
 
-// mayBegin reports whether nobody is in the way of an attempt of somebody else's
-// pods. One that others keep waiting for too long ends.
+// mayBegin reports whether nothing blocks an external attempt. One that is blocked
+// for too long ends.
 func (e *Executor) mayBegin(r *run) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -168,8 +167,8 @@ func (e *Executor) mayBegin(r *run) bool {
 	return e.hasRoom(r, e.Now())
 }
 
-// mayBind reports whether somebody else's pods accept the nodes that they were given.
-// An attempt of which they do not ends, and the next is elsewhere.
+// mayBind reports whether external pods accept the nodes that they were given. If
+// not, the attempt ends, and the next is elsewhere.
 func (e *Executor) mayBind(r *run, pod *corev1.PodSpec) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -180,8 +179,8 @@ func (e *Executor) mayBind(r *run, pod *corev1.PodSpec) bool {
 	return exit == nil
 }
 
-// leavingExternals returns the other attempts of somebody else's pods that have begun and
-// are to leave, or may still be there.
+// leavingExternals returns the other external attempts that have started and must
+// leave, or may still be there.
 func (e *Executor) leavingExternals(but *run) []*run {
 	var out []*run
 	for _, r := range e.externals {
@@ -192,8 +191,8 @@ func (e *Executor) leavingExternals(but *run) []*run {
 	return out
 }
 
-// overlap reports whether two attempts were given the same GPUs. Of one that was
-// never seen nobody knows: it may have.
+// overlap reports whether two attempts were given the same GPUs. An attempt that
+// was never seen may have any.
 func overlap(a, b *api.Attempt) bool {
 	if a == nil || b == nil {
 		return true

@@ -20,9 +20,9 @@ import (
 // maxUnfit bounds the nodes that one exit names.
 const maxUnfit = 200
 
-// unsuited returns the end of an attempt that was given a node that does not suit it;
-// nil: all do. It names all nodes of that kind at once, so that the next try is not in
-// vain. Others is how many nodes with GPUs do suit it.
+// unsuited returns the end of an attempt with a node that does not suit it; nil:
+// all do. It names all such nodes at once, so that the next attempt avoids them.
+// others is how many nodes with GPUs do suit it.
 func (e *Executor) unsuited(r *run, suits func(*corev1.Node) bool) (exit *api.Exit, others int) {
 	at := slices.IndexFunc(r.nodes, func(name string) bool { return e.nodes[name] != nil && !suits(e.nodes[name]) })
 	if at < 0 {
@@ -41,9 +41,9 @@ func (e *Executor) unsuited(r *run, suits func(*corev1.Node) bool) (exit *api.Ex
 	return exit, others
 }
 
-// misplaced says that a node of an attempt is none that its pods accept. The scheduler
-// knows which nodes do; this is for what has changed since it decided, and for pods
-// whose template it could not see.
+// misplaced ends an attempt if its pods do not accept one of its nodes. The
+// scheduler knows which nodes they accept; this covers changes since its decision,
+// and pods whose template it could not see.
 func (e *Executor) misplaced(r *run, pod *corev1.PodSpec) *api.Exit {
 	rules := constraint.Rules{Open: slices.Clone(e.Tolerated)}
 	for _, name := range e.Resources {
@@ -62,9 +62,9 @@ func (e *Executor) misplaced(r *run, pod *corev1.PodSpec) *api.Exit {
 	return exit
 }
 
-// otherGPUs says that a node of an attempt has GPUs of another vendor than its pods ask
-// for. Under which of its names a vendor's are offered does not matter, and the usual
-// name stands for any.
+// otherGPUs ends an attempt if a node has GPUs of another vendor than its pods ask
+// for. Any of a vendor's resource names will do, and the usual name matches any
+// vendor.
 func (e *Executor) otherGPUs(r *run, asked corev1.ResourceName) *api.Exit {
 	vendor := func(name corev1.ResourceName) string { domain, _, _ := strings.Cut(string(name), "/"); return domain }
 	if asked == request.UsualGPU {

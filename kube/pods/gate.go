@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// turn is who goes before whom.
+// turn is the priority of a request.
 type turn int
 
 const (
@@ -18,9 +18,8 @@ const (
 	turns
 )
 
-// gate lets so many requests through at a time. What was begun is ended before more
-// is begun: a thousand gangs that start at once then run one after the other, instead
-// of all at the end.
+// gate limits concurrent requests. Gangs that have begun go first: a thousand gangs
+// that start at once then run one after the other, instead of all at the end.
 type gate struct {
 	mu      sync.Mutex
 	free    int
@@ -29,7 +28,7 @@ type gate struct {
 
 func newGate(n int) *gate { return &gate{free: n} }
 
-// enter returns when it is the caller's turn, who then has to leave.
+// enter waits for the caller's turn; the caller then has to leave.
 func (g *gate) enter(ctx context.Context, when turn) error {
 	g.mu.Lock()
 	if g.free > 0 {

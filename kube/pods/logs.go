@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	maxTails    = 4 // pods of a failed gang whose logs are looked at
+	maxTails    = 4 // pods of a failed gang whose logs are read
 	tailLines   = 2000
 	tailWithin  = 5 * time.Second
 	followEvery = 500 * time.Millisecond
@@ -82,7 +82,7 @@ func devicesIn(c *corev1.Container) map[corev1.ResourceName]int64 {
 	return devicesOf(&corev1.PodSpec{Containers: []corev1.Container{*c}})
 }
 
-// tails returns the ends of logs: that of a rank first, then those of others.
+// tails returns the ends of logs: one rank first, then others.
 func (e *Executor) tails(ctx context.Context, from []source, first int) []diagnose.Log {
 	slices.SortStableFunc(from, func(a, b source) int {
 		switch {
@@ -131,9 +131,8 @@ func (e *Executor) tail(ctx context.Context, s source) (string, error) {
 	}
 }
 
-// CopyLog writes what the pod of a rank printed, and prints, to w. With Follow
-// and no number of an attempt it goes on from attempt to attempt until the job
-// ends.
+// CopyLog writes what the pod of a rank has printed to w. With Follow and no
+// attempt number it continues from attempt to attempt until the job ends.
 func (e *Executor) CopyLog(ctx context.Context, id sched.JobID, q api.LogQuery, w io.Writer) error {
 	switch {
 	case e.ReadLog == nil:
@@ -172,7 +171,7 @@ func (e *Executor) CopyLog(ctx context.Context, id sched.JobID, q api.LogQuery, 
 	}
 }
 
-// find returns the log to copy after that of an attempt: the last to begin with.
+// find returns the log to copy after an attempt; at the start, the last one.
 func (e *Executor) find(id sched.JobID, q api.LogQuery, done int) (s source, number int, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

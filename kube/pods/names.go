@@ -21,19 +21,19 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// The names of pods in a gang's service are written here, in one go when all pods
-// have an address. Left to Kubernetes, which follows every pod by itself and keeps
-// two lists of each service, they would be a third of the API server's work.
+// The pod names of a gang's service are written here, once, when all pods have an
+// address. Kubernetes follows every pod and keeps two lists per service, which
+// would be a third of the API server's work.
 
 // perSlice is how many addresses Kubernetes allows in one list.
 const perSlice = 1000
 
-// firstAlone is how long the names of a gang wait for the last of its pods: after
-// that those who run can find the first, and each other.
+// firstAlone is how long the names of a gang wait for its last pod; after that,
+// running pods can find the first, and each other.
 const firstAlone = 2 * time.Second
 
-// publish writes down the addresses of a gang whose pods are bound, if there are
-// new ones, and reports whether it does.
+// publish writes the new addresses of a gang whose pods are bound, if any, and
+// reports whether it does.
 func (e *Executor) publish(ctx context.Context, r *run, pods map[int]*corev1.Pod, now time.Time) bool {
 	if pods[0].Spec.Subdomain == "" || r.named == len(pods) {
 		return false
@@ -61,7 +61,7 @@ func (e *Executor) publish(ctx context.Context, r *run, pods map[int]*corev1.Pod
 			case !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !errors.Is(err, errTaken):
 				e.retry(r, "write the addresses of its pods down", err)
 			case r.created.IsZero():
-				// It was started by an earlier leader, and may have found itself long ago.
+				// An earlier leader started it: its pods may have met already.
 				e.Log.Warn("the addresses of an attempt cannot be written down", "job", r.id.Job, "attempt", r.id.Number, "err", err)
 				r.named = known
 			default:
@@ -113,7 +113,7 @@ func familyOf(address string) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv4
 }
 
-// writeAddresses makes a list of addresses, or changes that of an earlier attempt.
+// writeAddresses makes a list of addresses, or updates that of an earlier attempt.
 func (e *Executor) writeAddresses(ctx context.Context, list *discoveryv1.EndpointSlice) error {
 	err := e.Client.Create(ctx, list.DeepCopy())
 	if !apierrors.IsAlreadyExists(err) {

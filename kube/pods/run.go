@@ -44,7 +44,7 @@ type run struct {
 	gone     bool // of an external workload: no pod is left
 
 	up     bool      // its pods are
-	upTold bool      // and the orders know
+	upTold bool      // and this was reported
 	exit   *api.Exit // how it ended; nil: it has not
 	logged bool      // its logs were looked at
 	told   time.Time // when its end was acknowledged
@@ -162,7 +162,7 @@ func (e *Executor) step(ctx context.Context, orders Orders, which scope) {
 				e.tidy(ctx, id, now)
 				continue
 			}
-			r = e.runOf(id) // nobody wants it
+			r = e.runOf(id) // it is not ordered
 		}
 		steady := e.stepRun(ctx, r, orders, now)
 		if r.up && r.exit == nil && r.wanted && !r.upTold {
@@ -209,8 +209,8 @@ func (e *Executor) discard(r *run) {
 	e.forget(r.id)
 }
 
-// stepTold handles an attempt whose end was acknowledged. One that is ordered all
-// the same is told again: the other side has forgotten.
+// stepTold handles an attempt whose exit was acknowledged. If it is still ordered,
+// the other side has forgotten, and the exit is reported again.
 func (e *Executor) stepTold(r *run, now time.Time) (steady bool) {
 	switch {
 	case (r.wanted || r.leaving) && now.Sub(r.told) > tellAgain:
@@ -230,7 +230,7 @@ func (e *Executor) stepLeaving(ctx context.Context, r *run, orders Orders, now t
 		e.remove(ctx, r, nil)
 		return false
 	}
-	if !r.leaving { // nobody asks how it ended
+	if !r.leaving { // its exit is not needed
 		e.discard(r)
 		return true
 	}
@@ -271,7 +271,7 @@ func (e *Executor) stepWanted(ctx context.Context, r *run, orders Orders, now ti
 	return r.waiting.IsZero() && r.yields.IsZero()
 }
 
-// stepEnding takes the rest of the gang away and then tells how it ended.
+// stepEnding removes the rest of the gang and then reports how it ended.
 func (e *Executor) stepEnding(ctx context.Context, r *run, orders Orders, now time.Time) {
 	g := e.gangs[r.id]
 	if !r.logged && !r.exit.OK() && !r.exit.Yielded && !r.exit.Noticed && e.ReadLog != nil {
@@ -296,7 +296,7 @@ func (e *Executor) stepEnding(ctx context.Context, r *run, orders Orders, now ti
 	e.tell(ctx, r, orders)
 }
 
-// tell says how an attempt ended, when nothing of it is left.
+// tell reports how an attempt ended, when nothing of it is left.
 func (e *Executor) tell(ctx context.Context, r *run, orders Orders) {
 	exit := *r.exit
 	e.background(r, func() func() {
@@ -314,6 +314,6 @@ func (e *Executor) tell(ctx context.Context, r *run, orders Orders) {
 	})
 }
 
-// endGrace is how long the rest of a gang has to leave when one of it failed:
-// nothing of worth is left to save.
+// endGrace is the grace period of the rest of a gang when one pod failed: there is
+// nothing left to save.
 const endGrace = 10 * time.Second

@@ -19,7 +19,7 @@ import (
 type offer struct {
 	resource corev1.ResourceName // by which they are requested
 	replicas int                 // how often each is offered
-	mps      bool                // replicas are parts of a GPU that MPS keeps apart
+	mps      bool                // replicas are parts of a GPU separated by MPS
 }
 
 // offerOf returns how a node offers its GPUs. One that does not have the resource
@@ -41,10 +41,9 @@ func (c *Config) offerOf(n *corev1.Node, asked corev1.ResourceName) offer {
 	return o
 }
 
-// devices returns how many devices a seat needs where GPUs are offered so: all that
-// a GPU is offered as, for itself, or one of them beside others. So those of whole
-// GPUs and of at most so many sharers as there are replicas always fit, whatever
-// parts they have.
+// devices returns how many devices a seat needs with an offer: all replicas of a
+// GPU for a whole one, or one of them to share it. So whole GPUs and up to one
+// sharer per replica always fit, whatever parts they have.
 func (s seat) devices(o offer) int64 {
 	each := int64(o.replicas)
 	if s.milli < sched.WholeGPU || o.mps {
@@ -53,9 +52,9 @@ func (s seat) devices(o offer) int64 {
 	return int64(s.gpus.Len()) * each
 }
 
-// sharing returns the variables of the trainer where GPUs are offered several times:
-// which it gets, and under MPS how much of them, as on one machine. They come after
-// those of the device plugin and win.
+// sharing returns the trainer's variables where GPUs are offered several times:
+// which GPUs, and under MPS how much of them, as on one machine. They override
+// those of the device plugin.
 func (c *Config) sharing(p *plan, rank int) []corev1.EnvVar {
 	o, s := p.offers[rank], p.seats[rank]
 	if o.replicas < 2 {
@@ -80,8 +79,7 @@ func (c *Config) sharing(p *plan, rank int) []corev1.EnvVar {
 	return out
 }
 
-// crowded reports whether a GPU of a rank has no seat left beside those who are
-// there.
+// crowded reports whether a GPU of a rank has no seat left.
 func (e *Executor) crowded(r *run, rank int, gpu sched.GPUSet) bool {
 	used, jobs := r.plan.seats[rank].milli, 1
 	for _, u := range e.uses[r.nodes[rank]] {
@@ -93,9 +91,8 @@ func (e *Executor) crowded(r *run, rank int, gpu sched.GPUSet) bool {
 	return used > sched.WholeGPU || jobs > max(1, r.plan.offers[rank].replicas)
 }
 
-// cannotShare says that an attempt of somebody else's pods is on a node that offers
-// GPUs several times. What such a pod requests is not Fairway's to change: it would
-// get a part of a GPU, and of any.
+// cannotShare ends an external attempt on a node that offers GPUs several times.
+// Fairway cannot change what such a pod requests: it would get a part of any GPU.
 func (e *Executor) cannotShare(r *run) *api.Exit {
 	exit, others := e.unsuited(r, func(n *corev1.Node) bool { return e.Replicas(n) < 2 })
 	if exit == nil {

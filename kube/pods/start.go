@@ -58,8 +58,8 @@ func (e *Executor) begin(ctx context.Context, r *run, pods map[int]*corev1.Pod, 
 	e.bindAll(ctx, r, pods, now)
 }
 
-// hasRoom reports whether nothing is in the way of an attempt. One that others
-// keep waiting for too long ends, for the scheduler to decide anew.
+// hasRoom reports whether nothing blocks an attempt. One that is blocked for too
+// long ends, and the scheduler decides again.
 func (e *Executor) hasRoom(r *run, now time.Time) bool {
 	if r.blocked = e.isBlocked(r); r.blocked {
 		r.held = time.Time{}
@@ -90,7 +90,7 @@ func (e *Executor) end(r *run, exit api.Exit) {
 	e.poke()
 }
 
-// impossible says what makes an attempt one that can never start, if anything.
+// impossible returns why an attempt can never start, if so.
 func (e *Executor) impossible(r *run) *api.Exit {
 	for _, name := range r.nodes {
 		if e.nodes[name] == nil {
@@ -168,8 +168,8 @@ func (e *Executor) isBlocked(r *run) bool {
 	return false
 }
 
-// shortage says which node lacks room for the attempt, counting everything that
-// is bound there; empty: none does.
+// shortage returns the node that lacks room for the attempt, counting everything
+// bound there; empty: none does.
 func (e *Executor) shortage(r *run) string {
 	need, name := map[string]int64{}, map[string]corev1.ResourceName{}
 	for rank, node := range r.nodes {
@@ -236,7 +236,7 @@ func (e *Executor) create(ctx context.Context, r *run, ranks []int) (after func(
 	}
 }
 
-// errTaken is a name that somebody else has taken.
+// errTaken means that another object has the name.
 var errTaken = errors.New("the name is taken")
 
 func (e *Executor) createService(ctx context.Context, p *plan) error {
@@ -329,8 +329,8 @@ func (e *Executor) bindAll(ctx context.Context, r *run, pods map[int]*corev1.Pod
 	})
 }
 
-// unassume takes back that a pod holds something, if the cache does not know
-// better by now.
+// unassume takes back that a pod holds something, unless the cache has newer
+// information.
 func (e *Executor) unassume(r *run, rank int, p *corev1.Pod) {
 	if u := e.uses[r.nodes[rank]][p.UID]; u.assumed {
 		e.release(r.nodes[rank], p.UID)
@@ -359,8 +359,8 @@ func (e *Executor) bind(ctx context.Context, p *corev1.Pod, node, master string)
 	return err
 }
 
-// overQuota reports whether a namespace may not have more pods now. It may when others
-// of it have ended, or when somebody raises its quota.
+// overQuota reports whether a namespace may not have more pods now. That changes
+// when others of its pods end, or its quota is raised.
 func overQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }

@@ -25,8 +25,7 @@ import (
 const askAgain = 5 * time.Second
 
 // remove deletes the pods of an attempt that have not ended, with their own grace
-// period or another. Those of which nothing will ever be heard again are
-// forgotten.
+// period or another. Pods on lost nodes are forgotten.
 func (e *Executor) remove(ctx context.Context, r *run, grace *int64) {
 	now := e.Now()
 	namespace := r.namespace()

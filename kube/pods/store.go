@@ -24,9 +24,8 @@ const annotationMilli = "fairway.dev/milli"
 // when they were made needs it to see that some are missing.
 const annotationPods = "fairway.dev/pods"
 
-// store is the cluster as the cache has told of it so far, arranged for the
-// questions of an executor. Objects in it belong to the cache: nobody changes
-// them. The executor's lock guards it.
+// store is the cluster as seen by the cache, indexed for the executor. Its objects
+// belong to the cache and must not be changed. The executor's lock guards it.
 type store struct {
 	gangs map[api.AttemptID]*gang
 	byJob map[sched.JobID]map[int]bool // attempts with a gang
@@ -56,7 +55,7 @@ type use struct {
 	assumed bool // we bound it; the cache does not know yet
 }
 
-// attemptOf returns whose pod it is.
+// attemptOf returns the attempt and the rank of a pod.
 func attemptOf(p *corev1.Pod) (id api.AttemptID, rank int, ok bool) {
 	if p.Spec.SchedulerName != v1alpha1.SchedulerName {
 		return id, 0, false
@@ -189,8 +188,8 @@ func parseSet(text string) sched.GPUSet {
 	return out
 }
 
-// ranks returns the pods of a gang by rank, of one namespace if that is known.
-// Of two with one rank, which nobody but a stranger could make, the older counts.
+// ranks returns the pods of a gang by rank, of one namespace if that is known. Of
+// two with one rank, which only a foreign program could make, the older counts.
 func (g *gang) ranks(namespace string) map[int]*corev1.Pod {
 	if g == nil {
 		return nil

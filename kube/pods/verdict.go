@@ -16,14 +16,14 @@ import (
 	"github.com/fairway-gpu/fairway/kube/request"
 )
 
-// tally is what the pods of a gang say together.
+// tally is the combined state of a gang's pods.
 type tally struct {
 	succeeded, saved int
 	failed, lost     *api.Exit // the first of each
 	failedAt         time.Time
 }
 
-// verdict says how an attempt that should run has ended, if it has.
+// verdict returns how an attempt that should run has ended, if it has.
 func (e *Executor) verdict(r *run, g *gang, pods map[int]*corev1.Pod, now time.Time) *api.Exit {
 	if !begun(g, pods) {
 		return nil // pods that are missing have not been made yet
@@ -40,7 +40,7 @@ func (e *Executor) verdict(r *run, g *gang, pods map[int]*corev1.Pod, now time.T
 	case t.succeeded == n:
 		return &api.Exit{}
 	case t.saved > 0:
-		// Somebody asked it to leave; the rest has the time of its notice.
+		// Someone asked it to leave; the rest has its grace period.
 		if r.yields.IsZero() {
 			r.yields = now
 		}
@@ -119,8 +119,8 @@ func (t *tally) add(rank int, p *corev1.Pod) {
 	}
 }
 
-// cannotStart says that a container of the gang will not start, if that has been
-// so for too long.
+// cannotStart ends an attempt if a container of the gang has not started for too
+// long.
 func (e *Executor) cannotStart(r *run, pods map[int]*corev1.Pod, now time.Time) *api.Exit {
 	for rank := range r.nodes {
 		p := pods[rank]
@@ -159,13 +159,12 @@ var (
 	hopeless = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": true}
 )
 
-// settled is how long a pod must have run for those who come to its node after it
-// to be the ones who go: before, both may have been placed without knowledge of
-// each other.
+// settled is how long a pod must have run before pods that come later to its node
+// have to go: until then, both may have been placed without knowing of each other.
 const settled = 30 * time.Second
 
-// crowdedOut says that the attempt makes way for pods of others that were placed
-// on one of its nodes at the same time.
+// crowdedOut ends an attempt that makes way for pods of others that were placed on
+// one of its nodes at the same time.
 func (e *Executor) crowdedOut(r *run, pods map[int]*corev1.Pod, now time.Time) *api.Exit {
 	if r.plan == nil && r.up {
 		return nil // it ran before this operator did
@@ -198,8 +197,8 @@ func (e *Executor) crowdedOut(r *run, pods map[int]*corev1.Pod, now time.Time) *
 	return nil
 }
 
-// size returns the number of pods of an attempt: as it was ordered or, if that was
-// never seen, as its pods say; 0: they do not.
+// size returns the number of pods of an attempt: as ordered or, if that is unknown,
+// as its pods say; 0: they do not.
 func (r *run) size(pods map[int]*corev1.Pod) int {
 	n := len(r.nodes)
 	for _, p := range pods {
@@ -210,7 +209,7 @@ func (r *run) size(pods map[int]*corev1.Pod) int {
 	return n
 }
 
-// leftBy says how an attempt left that should not run any more.
+// leftBy returns how an attempt that should no longer run has ended.
 func leftBy(r *run, g *gang) api.Exit {
 	exit := api.Exit{AttemptID: r.id, Noticed: true}
 	if g == nil || len(g.pods)+len(g.gone) == 0 {
@@ -245,7 +244,7 @@ func leftBy(r *run, g *gang) api.Exit {
 	return exit
 }
 
-// disruption says who had a pod deleted, as far as it is known.
+// disruption returns who had a pod deleted, if known.
 func disruption(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
