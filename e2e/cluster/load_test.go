@@ -102,8 +102,12 @@ func (l *load) touch(ctx context.Context, job *v1alpha1.TrainingJob, fate int, w
 		return
 	case <-time.After(wait):
 	}
+	// Also at the end of the load: a request that was cut off may have arrived, and
+	// nobody else would resume the job.
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
 	if fate == 0 {
-		if insist(ctx, func() error { return client.IgnoreNotFound(l.world.admin.Delete(ctx, job)) }) {
+		if insist(late, func() error { return client.IgnoreNotFound(l.world.admin.Delete(late, job)) }) {
 			l.mu.Lock()
 			l.deleted++
 			l.mu.Unlock()
@@ -119,9 +123,6 @@ func (l *load) touch(ctx context.Context, job *v1alpha1.TrainingJob, fate int, w
 	case <-ctx.Done():
 	case <-time.After(wait):
 	}
-	// At the end of the load too: nobody else would resume it.
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
 	suspend(late, false)
 }
 
