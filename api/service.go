@@ -4,7 +4,9 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"time"
 
@@ -43,6 +45,14 @@ const (
 	DefaultPage = 100
 	MaxPage     = 1000
 )
+
+// PageSize returns the size of a page that a client asks for; 0: the default.
+func PageSize(limit int) (int, error) {
+	if limit < 0 || limit > MaxPage {
+		return 0, Errorf(Invalid, "is %d", limit).On("limit").Try(fmt.Sprintf("use 1 to %d", MaxPage))
+	}
+	return cmp.Or(limit, DefaultPage), nil
+}
 
 // JobPage is a part of a listing, newest first.
 type JobPage struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/fairway-gpu/fairway/tune/runner"
 )
 
-// Scheduler is what makes a state store decide.
+// Scheduler makes decisions on a state store.
 type Scheduler struct {
 	State   *state.Store
 	Guard   *guard.Guard

@@ -202,7 +202,7 @@ func (d *localDaemon) run(ctx context.Context) error {
 	)...)
 }
 
-// watch tells the state how the machine is, until the context ends.
+// watch records problems of the machine until the context ends.
 func (d *localDaemon) watch(ctx context.Context) error {
 	const every = 2 * time.Second
 	for tick := time.Tick(every); ; {

@@ -5,7 +5,6 @@ package state
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/fairway-gpu/fairway/api"
@@ -71,12 +70,9 @@ func (f *feed) after(seq uint64) []api.Record {
 
 // Records implements api.Feed.
 func (b *Store) Records(who api.Identity, f api.RecordFilter) (api.RecordPage, error) {
-	limit := f.Limit
-	switch {
-	case limit == 0:
-		limit = api.DefaultPage
-	case limit < 0 || limit > api.MaxPage:
-		return api.RecordPage{}, api.Errorf(api.Invalid, "is %d", limit).On("limit").Try(fmt.Sprintf("use 1 to %d", api.MaxPage))
+	limit, err := api.PageSize(f.Limit)
+	if err != nil {
+		return api.RecordPage{}, err
 	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -293,12 +293,9 @@ func (b *Store) Job(who api.Identity, id sched.JobID) (api.Job, error) {
 
 // List implements api.Jobs: newest first.
 func (b *Store) List(who api.Identity, f api.JobFilter) (api.JobPage, error) {
-	limit := f.Limit
-	switch {
-	case limit == 0:
-		limit = api.DefaultPage
-	case limit < 0 || limit > api.MaxPage:
-		return api.JobPage{}, api.Errorf(api.Invalid, "is %d", limit).On("limit").Try(fmt.Sprintf("use 1 to %d", api.MaxPage))
+	limit, err := api.PageSize(f.Limit)
+	if err != nil {
+		return api.JobPage{}, err
 	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -24,8 +24,8 @@ const (
 	AgentAudience = "fairway-agents"
 )
 
-// bookPrefix begins the tokens that Fairway made.
-const bookPrefix = "fw_"
+// ownPrefix begins the tokens that Fairway made.
+const ownPrefix = "fw_"
 
 // maxAsked bounds the namespaces that are asked about for one token.
 const maxAsked = 64
@@ -74,7 +74,7 @@ func NewUsers(c UsersConfig) *Users {
 
 // Authenticate implements api.Access.
 func (u *Users) Authenticate(secret string) (api.Identity, error) {
-	if strings.HasPrefix(secret, bookPrefix) {
+	if strings.HasPrefix(secret, ownPrefix) {
 		return u.Access.Authenticate(secret)
 	}
 	return u.answers.find(secret, func() (api.Identity, error) {

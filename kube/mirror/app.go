@@ -213,7 +213,7 @@ func (m *Mirror) appViews() ([]api.AppView, error) {
 	if now := m.Now(); m.apps.at.IsZero() || now.Sub(m.apps.at) > m.Calm/2 {
 		list, err := m.State.Apps(cluster)
 		if err != nil {
-			return nil, fmt.Errorf("list apps of the state: %w", err)
+			return nil, fmt.Errorf("list apps: %w", err)
 		}
 		m.apps.at, m.apps.list = now, list
 	}

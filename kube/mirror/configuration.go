@@ -74,7 +74,7 @@ func (m *Mirror) configuration(ctx context.Context) ([]key, error) {
 	}
 	known, err := m.State.Tenants(cluster)
 	if err != nil {
-		return nil, fmt.Errorf("list tenants of the state: %w", err)
+		return nil, fmt.Errorf("list tenants: %w", err)
 	}
 	for _, t := range known {
 		if k := (key{kind: kindTenant, name: string(t.ID)}); t.ID != "" && !slices.Contains(keys, k) {
@@ -135,7 +135,7 @@ func tenantWanted(object *v1alpha1.Tenant) (sched.Tenant, error) {
 func (m *Mirror) tenantView(id sched.TenantID) (api.TenantView, bool, error) {
 	all, err := m.State.Tenants(cluster)
 	if err != nil {
-		return api.TenantView{}, false, fmt.Errorf("list tenants of the state: %w", err)
+		return api.TenantView{}, false, fmt.Errorf("list tenants: %w", err)
 	}
 	i := slices.IndexFunc(all, func(t api.TenantView) bool { return t.ID == id })
 	if i < 0 {

@@ -151,7 +151,7 @@ func (d *daemon) arrive() {
 	}
 }
 
-// work lets the processes work for a tick and tells the state who has left.
+// work lets the processes run for a tick and reports those that ended.
 func (d *daemon) work() {
 	now := map[api.AttemptID]api.Attempt{}
 	for _, a := range d.state.Attempts() {

@@ -67,7 +67,7 @@ func (j *tape) Compact(snapshot []byte, upTo uint64) error {
 	return nil
 }
 
-// world is a state store, a hunt and a machine whose trials follow known curves.
+// world is a state store, a search run and a machine whose trials follow known curves.
 type world struct {
 	t     failer
 	tape  *tape
