@@ -63,7 +63,8 @@ func (e *PlanError) Error() string {
 //   - quota: no tenant gets more GPUs while it holds more than its limit, where
 //     a part of a GPU counts as that part (a limit that was lowered stops nobody
 //     by itself);
-//   - pinned: a running job that is not preemptible stays where it is;
+//   - pinned: a running job that is not preemptible, or is protected and has not
+//     shown that it can save its work, stays where it is;
 //   - back-off: no job is started before its time.
 func Check(s *Snapshot, p Plan) []Violation {
 	c := checker{s: s, p: p}
@@ -119,8 +120,8 @@ func (c *checker) fail(rule string, j *Job, format string, args ...any) {
 }
 
 func (c *checker) job(j *Job, want Placement, why Reason) {
-	if j.Phase == Running && j.NonPreemptible && !want.Equal(j.Placement) {
-		c.fail("pinned", j, "it runs on %s and is not preemptible; the plan says %s",
+	if j.Phase == Running && j.Pinned() && !want.Equal(j.Placement) {
+		c.fail("pinned", j, "it runs on %s and has to stay there; the plan says %s",
 			j.Placement.Text(c.s.Cluster), c.text(want))
 	}
 	if len(want) == 0 {

@@ -59,6 +59,10 @@ type Spec struct {
 
 	Priority       int  `json:"priority,omitempty"` // larger goes first, where the policy looks at it
 	NonPreemptible bool `json:"non_preemptible,omitempty"`
+	// Protected keeps a running job where it is, at the size it has, until it has
+	// shown that it can save its work (Status.Can). A driver of real jobs sets it
+	// for every job that has not opted out.
+	Protected bool `json:"protected,omitempty"`
 	// Screen is how long the job has to run on a few GPUs before it may have all
 	// it asks for, where new jobs are screened. 0: it is trusted.
 	Screen Duration `json:"screen,omitempty"`
@@ -83,6 +87,38 @@ type Batch struct {
 	LocalMin int  `json:"local_min,omitempty"` // of one GPU
 	LocalMax int  `json:"local_max,omitempty"`
 	Adapt    bool `json:"adapt,omitempty"` // opt in: the batch size may change during training
+}
+
+// Ability is what a job can do when the scheduler asks it to make room.
+type Ability uint8
+
+// The abilities of a job, each including those before it.
+const (
+	Unproven Ability = iota // nothing is known: stopping it may lose all of its work
+	Saves                   // it saves its work on notice and goes on from there
+	Resizes                 // it also goes on with another number of GPUs
+)
+
+var abilityNames = [...]string{"unproven", "saves", "resizes"}
+
+func (a Ability) String() string {
+	if int(a) < len(abilityNames) {
+		return abilityNames[a]
+	}
+	return fmt.Sprintf("ability(%d)", uint8(a))
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (a Ability) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (a *Ability) UnmarshalText(b []byte) error {
+	i := slices.Index(abilityNames[:], string(b))
+	if i < 0 {
+		return fmt.Errorf("ability %q: want one of %v", b, abilityNames)
+	}
+	*a = Ability(i)
+	return nil
 }
 
 // Phase is where a job is in its life.
@@ -168,6 +204,10 @@ type Status struct {
 	// its GPUs than alone, as last measured since the start. 0: not measured.
 	Slowdown float64 `json:"slowdown,omitempty"`
 
+	// Can is what the job has shown that it can do. It matters for jobs that are
+	// Protected.
+	Can Ability `json:"can,omitempty"`
+
 	// Perf is the last report of the job's agent; nil: it has not reported yet,
 	// or has no agent.
 	Perf *goodput.Report `json:"perf,omitempty"`
@@ -186,8 +226,16 @@ type Note struct {
 // Restarts returns how often the job was started again.
 func (j *Job) Restarts() int { return max(0, j.Starts-1) }
 
-// Elastic reports whether the job may run at more than one size.
-func (j *Job) Elastic() bool { return j.MaxGPUs > 0 && j.MaxGPUs > j.MinGPUs }
+// Pinned reports whether the job, once it runs, stays where it is: nobody may
+// preempt, move or resize it.
+func (j *Job) Pinned() bool { return j.NonPreemptible || j.Protected && j.Can < Saves }
+
+// Elastic reports whether the job may run at more than one size. A protected
+// job runs at the size its user would have guessed until it has shown that it
+// can resize.
+func (j *Job) Elastic() bool {
+	return j.MaxGPUs > 0 && j.MaxGPUs > j.MinGPUs && (!j.Protected || j.Can >= Resizes)
+}
 
 // Task returns the GPUs of one task with the default filled in.
 func (j *Job) Task() int { return max(1, j.TaskGPUs) }

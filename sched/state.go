@@ -334,5 +334,6 @@ func (j *Job) report(e Event) error {
 	if e.Slowdown > 0 {
 		j.Slowdown = e.Slowdown
 	}
+	j.Can = max(j.Can, e.Can)
 	return nil
 }

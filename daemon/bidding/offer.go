@@ -51,7 +51,7 @@ func (m *market) leaseEnd(j *sched.Job) time.Time {
 
 // forSale reports whether the GPUs of a running job may go to others.
 func (m *market) forSale(j *sched.Job) bool {
-	if j.Phase != sched.Running || j.NonPreemptible || j.Placement.Shared() || m.s.Now.Before(m.leaseEnd(j)) {
+	if j.Phase != sched.Running || j.Pinned() || j.Placement.Shared() || m.s.Now.Before(m.leaseEnd(j)) {
 		return false
 	}
 	return !slices.ContainsFunc(j.Placement, func(p sched.Slice) bool { return m.s.Cluster.Nodes[p.Node].State != sched.Ready })

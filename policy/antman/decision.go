@@ -196,14 +196,14 @@ func (d *decision) suit(host, guest *sched.Job, node *sched.Node) bool {
 // run with the guarantee.
 func (d *decision) keep() {
 	for _, i := range d.order {
-		if j := d.s.Jobs[i]; j.Phase == sched.Running && j.NonPreemptible {
+		if j := d.s.Jobs[i]; j.Phase == sched.Running && j.Pinned() {
 			d.run(i, j.Placement)
 			d.firm[i] = d.guaranteed[i] && !d.small(j.Placement)
 		}
 	}
 	for _, i := range d.order {
 		j := d.s.Jobs[i]
-		if d.had(j) && !j.NonPreemptible && d.guaranteed[i] && d.fits(i, j.Placement) {
+		if d.had(j) && !j.Pinned() && d.guaranteed[i] && d.fits(i, j.Placement) {
 			d.run(i, j.Placement)
 			d.firm[i] = true
 		}

@@ -91,7 +91,7 @@ func (p *policy) wake(s *sched.Snapshot, lease place.Lease, ends ends, plan *sch
 	}
 	for i, j := range s.Jobs {
 		switch want := plan.Want[i]; {
-		case len(want) == 0 || j.NonPreemptible:
+		case len(want) == 0 || j.Pinned():
 		case j.Phase == sched.Running && want.Equal(j.Placement):
 			if end := lease.End(j); end.After(s.Now) {
 				lease.Wake(plan, end)

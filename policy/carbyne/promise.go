@@ -125,7 +125,7 @@ func (p *policy) need(s *sched.Snapshot, j *sched.Job, end int) int {
 	if latest.IsZero() || !p.Altruism {
 		return size(j)
 	}
-	if !j.Elastic() || j.NonPreemptible {
+	if !j.Elastic() || j.Pinned() {
 		if latest.After(s.Now) {
 			return 0
 		}
@@ -145,7 +145,7 @@ func (p *policy) need(s *sched.Snapshot, j *sched.Job, end int) int {
 // size returns the GPUs of a job's share: what it holds if that cannot change,
 // else what it asks for.
 func size(j *sched.Job) int {
-	if j.Phase == sched.Running && (!j.Elastic() || j.NonPreemptible) {
+	if j.Phase == sched.Running && (!j.Elastic() || j.Pinned()) {
 		return j.Placement.GPUs()
 	}
 	return j.GPUs

@@ -120,7 +120,7 @@ func New(s *sched.Snapshot, by string, stays func(*sched.Job) bool, size func(*s
 	f.Parties, of = Parties(s, by)
 	for _, i := range BySeq(s) {
 		j, p := s.Jobs[i], f.Parties[of[i]]
-		if j.Phase == sched.Running && (j.NonPreemptible || stays(j)) {
+		if j.Phase == sched.Running && (j.Pinned() || stays(j)) {
 			f.give(p, i, j.Placement.GPUs())
 		} else {
 			p.jobs = append(p.jobs, i)

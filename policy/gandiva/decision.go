@@ -222,7 +222,7 @@ func (d *decision) run(i int) {
 	d.plan.Want[i], d.plan.Why[i] = p, sched.Reason{}
 	for _, s := range p {
 		d.runs[s.Node] = append(d.runs[s.Node], i)
-		if j.NonPreemptible {
+		if j.Pinned() {
 			d.pinned[s.Node] |= s.GPUs
 		}
 	}
@@ -258,7 +258,7 @@ func (d *decision) runsOn(i int) bool {
 // worth a migration.
 func (d *decision) movable(i int) bool {
 	j := d.s.Jobs[i]
-	return d.runsOn(i) && !j.NonPreemptible && d.s.Now.Sub(j.Since) >= d.Settle.D() && d.highest(j.Placement) == 1
+	return d.runsOn(i) && !j.Pinned() && d.s.Now.Sub(j.Since) >= d.Settle.D() && d.highest(j.Placement) == 1
 }
 
 // highest returns the largest height of the GPUs.

@@ -33,7 +33,7 @@ func (d *decision) grow() {
 // grown returns the larger placement that a job could have on its server.
 func (d *decision) grown(i int) (sched.Placement, bool) {
 	j, p := d.s.Jobs[i], d.plan.Want[i]
-	if j.NonPreemptible || p.Shared() || d.highest(p) > 1 {
+	if j.Pinned() || p.Shared() || d.highest(p) > 1 {
 		return nil, false
 	}
 	s := p[0]

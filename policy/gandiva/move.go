@@ -53,7 +53,7 @@ func (d *decision) gather() {
 func (d *decision) unpack() {
 	packed := d.sorted(func(i int) bool {
 		j := d.s.Jobs[i]
-		return d.runsOn(i) && j.Placement.Shared() && !j.NonPreemptible && d.s.Now.Sub(j.Since) >= d.Settle.D()
+		return d.runsOn(i) && j.Placement.Shared() && !j.Pinned() && d.s.Now.Sub(j.Since) >= d.Settle.D()
 	})
 	for _, i := range slices.Backward(packed) {
 		if d.moves == 0 {

@@ -72,7 +72,7 @@ func (d *decision) hostsBySize() map[int][]int {
 	hosts := map[int][]int{}
 	for _, i := range d.hosts {
 		j := d.s.Jobs[i]
-		if d.runsOn(i) && d.alone(i) && (!j.NonPreemptible || j.Placement.Shared()) {
+		if d.runsOn(i) && d.alone(i) && (!j.Pinned() || j.Placement.Shared()) {
 			hosts[j.Placement.GPUs()] = append(hosts[j.Placement.GPUs()], i)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // share finds GPUs that a job can share in turns with their residents.
 func (d *decision) share(j *sched.Job, w *ask) (sched.Placement, bool) {
-	if w.noShare == d.left || j.NonPreemptible || d.MaxHeight < 2 {
+	if w.noShare == d.left || j.Pinned() || d.MaxHeight < 2 {
 		return nil, false
 	}
 	for _, t := range d.types(j) {

@@ -29,7 +29,7 @@ func (d *decision) shrink(j *sched.Job, w *ask) (sched.Placement, bool) {
 // GPUs of one server, where it ran before; least returns what it needs.
 func (d *decision) spare(i int, least func(*sched.Job) int) int {
 	j := d.s.Jobs[i]
-	if !j.Elastic() || j.NonPreemptible || !d.runsOn(i) || len(j.Placement) != 1 ||
+	if !j.Elastic() || j.Pinned() || !d.runsOn(i) || len(j.Placement) != 1 ||
 		j.Placement.Shared() || d.highest(j.Placement) > 1 {
 		return 0
 	}

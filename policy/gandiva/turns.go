@@ -165,7 +165,7 @@ func (d *decision) blocks(b, i int, s sched.Slice) bool {
 // slice, and not just at the end of that.
 func (d *decision) over(i int) bool {
 	j := d.s.Jobs[i]
-	return d.runsOn(i) && !j.NonPreemptible && j.Since.Before(d.now.begin) && d.s.Now.Sub(j.Since) >= d.Slice.D()/2
+	return d.runsOn(i) && !j.Pinned() && j.Since.Before(d.now.begin) && d.s.Now.Sub(j.Since) >= d.Slice.D()/2
 }
 
 // fill lets waiting jobs run on GPUs that would otherwise idle until the end of the

@@ -94,7 +94,7 @@ func (p *policy) mates(s *sched.Snapshot, claims []claim) {
 		if p.Sharing == 0 || !place.Sharable(c.j) || c.scale > s.Cluster.MaxGPUs() {
 			continue
 		}
-		c.seats = c.on < 0 || c.sits() || !c.j.NonPreemptible
+		c.seats = c.on < 0 || c.sits() || !c.j.Pinned()
 		if !c.sits() {
 			continue
 		}

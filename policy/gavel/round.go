@@ -63,7 +63,7 @@ func (r *round) run() {
 	for k := range r.claims {
 		r.chosen[k], r.with[k] = -1, -1
 		c := &r.claims[k]
-		if c.on >= 0 && (!r.fresh || c.j.NonPreemptible) {
+		if c.on >= 0 && (!r.fresh || c.j.Pinned()) {
 			r.chosen[k] = c.on
 			r.resume(k)
 		}
@@ -194,7 +194,7 @@ func (r *round) settle() {
 // resume lets a running job go on where it is.
 func (r *round) resume(k int) bool {
 	c := &r.claims[k]
-	stays := c.j.NonPreemptible
+	stays := c.j.Pinned()
 	if !r.free.Fits(c.j, c.j.Placement) || (!stays && !r.quota.FitsMilli(c.j, r.milli(c.j.Placement))) {
 		return false
 	}

@@ -113,7 +113,7 @@ func (r *round) together(k int) bool {
 	}
 	c := &r.claims[k]
 	p := r.plan.Want[c.job]
-	return (r.chosen[k] < 0 || c.j.NonPreemptible) && len(p) == 1 && len(r.seated[p[0]]) > 1
+	return (r.chosen[k] < 0 || c.j.Pinned()) && len(p) == 1 && len(r.seated[p[0]]) > 1
 }
 
 // stays reports whether a running job that was chosen for its type can continue
@@ -143,7 +143,7 @@ func (r *round) stays(k int) bool {
 // suitable job.
 func (r *round) goesOn(k int) bool {
 	c := &r.claims[k]
-	if c.seats && !c.j.NonPreemptible && !r.empty(c.j.Placement) && !r.welcome(k, c.j.Placement) {
+	if c.seats && !c.j.Pinned() && !r.empty(c.j.Placement) && !r.welcome(k, c.j.Placement) {
 		return false
 	}
 	return r.resume(k)

@@ -165,7 +165,7 @@ func (d *decision) overloaded() *sched.Job {
 				continue
 			}
 			for _, j := range on {
-				if !j.NonPreemptible && (len(on) > most || util(j) > util(found)) {
+				if !j.Pinned() && (len(on) > most || util(j) > util(found)) {
 					found, most = j, len(on)
 				}
 			}

@@ -93,7 +93,7 @@ func (p *policy) wake(s *sched.Snapshot, lease place.Lease, plan *sched.Plan) {
 	}
 	slices.Sort(waiting)
 	for i, j := range s.Jobs {
-		if want := plan.Want[i]; len(want) > 0 && !j.NonPreemptible {
+		if want := plan.Want[i]; len(want) > 0 && !j.Pinned() {
 			if at := p.overtaken(s.Now, j, want, waiting); !at.IsZero() {
 				lease.Wake(plan, at)
 			}

@@ -39,13 +39,13 @@ func (p *policy) claims(s *sched.Snapshot) []claim {
 }
 
 func (p *policy) claim(s *sched.Snapshot, j *sched.Job) claim {
-	c := claim{job: j, pinned: j.Phase == sched.Running && j.NonPreemptible}
+	c := claim{job: j, pinned: j.Phase == sched.Running && j.Pinned()}
 	c.least = j.NextSize(0)
-	if j.NonPreemptible {
+	if j.Pinned() {
 		c.least = j.GPUs
 	}
 	c.most = c.least
-	if j.NonPreemptible || !j.Elastic() || j.Perf == nil {
+	if j.Pinned() || !j.Elastic() || j.Perf == nil {
 		return c
 	}
 	most := j.MaxGPUs

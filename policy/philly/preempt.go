@@ -61,7 +61,7 @@ func (d *decision) findVictims() {
 	d.searched = true
 	for i, j := range d.s.Jobs {
 		v := &d.vcs[d.of(j)]
-		if v.held > v.quota && !j.NonPreemptible && len(d.plan.Want[i]) > 0 && d.plan.Want[i].Equal(j.Placement) {
+		if v.held > v.quota && !j.Pinned() && len(d.plan.Want[i]) > 0 && d.plan.Want[i].Equal(j.Placement) {
 			d.victims = append(d.victims, i)
 		}
 	}

@@ -114,16 +114,18 @@ func DrawJob(t *rapid.T, id sched.JobID) sched.Spec {
 		spec.Selector = rapid.SampledFrom([]string{"m0", "m0", "m1", "nobody"}).Draw(t, "needed mark")
 	}
 	spec.NonPreemptible = pick("pinned", 6)
+	spec.Protected = pick("protected", 4)
 	spec.Consolidate = pick("consolidate", 4)
 	spec.Shareable = pick("shareable", 4)
 	return spec
 }
 
-// Stir lets one random thing happen: time passes, jobs come, end or fail, nodes
+// Stir lets one random thing happen: time passes, jobs come, end,
+// fail or show what they can do, nodes
 // lose or get marks, tenants change, others take GPUs that nobody holds or give them back.
 func (w *World) Stir(t *rapid.T) {
 	jobs := w.State.Snapshot(w.Now).Jobs
-	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "time", "time", "end", "fail", "node", "others", "marks", "tenant"}).Draw(t, "event") {
+	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "time", "time", "end", "fail", "node", "others", "marks", "tenant", "can"}).Draw(t, "event") {
 	case "submit":
 		for range rapid.IntRange(1, 4).Draw(t, "jobs") {
 			id := sched.JobID(fmt.Sprint("j", len(w.Length)))
@@ -143,6 +145,13 @@ func (w *World) Stir(t *rapid.T) {
 					e.Avoid = []string{w.State.Cluster().Nodes[j.Placement[0].Node].Name}
 				}
 				w.must(t, w.Apply(e))
+			}
+		}
+	case "can":
+		if len(jobs) > 0 {
+			if j := rapid.SampledFrom(jobs).Draw(t, "job"); j.Phase == sched.Running {
+				can := rapid.SampledFrom([]sched.Ability{sched.Saves, sched.Resizes}).Draw(t, "ability")
+				w.must(t, w.Apply(sched.Event{Kind: sched.JobReported, Job: j.ID, Can: can}))
 			}
 		}
 	case "node":

@@ -147,7 +147,7 @@ func (j *job) legal(n int) bool { return j.Fits(n) && n%j.demand.task == 0 }
 // there, and its GPUs are its own (a policy before this one may have shared
 // them).
 func (p *problem) keepable(j *job) bool {
-	if j.Phase != sched.Running || j.NonPreemptible || j.Placement.Shared() {
+	if j.Phase != sched.Running || j.Pinned() || j.Placement.Shared() {
 		return false
 	}
 	return j.kind(p.s.Cluster.TypeOf(int(j.Placement[0].Node))) != nil && p.free.Fits(j.Job, j.Placement)

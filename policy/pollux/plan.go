@@ -49,7 +49,7 @@ func (p *problem) plan(rows []row, b *board) sched.Plan {
 	plan := sched.NewPlan(p.s)
 	for i, j := range p.s.Jobs {
 		switch {
-		case j.Phase == sched.Running && j.NonPreemptible:
+		case j.Phase == sched.Running && j.Pinned():
 			plan.Want[i] = j.Placement
 		case j.Phase == sched.Pending && !j.Ready(p.s.Now):
 			plan.Why[i] = sched.Reason{Code: sched.BackOff, Until: j.NotBefore}

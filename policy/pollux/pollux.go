@@ -102,7 +102,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 // or who waits: speeds are learnt and ages grow without any event.
 func (p *policy) wake(s *sched.Snapshot, plan *sched.Plan) {
 	for i, j := range s.Jobs {
-		resizable := j.Elastic() && len(plan.Want[i]) > 0 && !j.NonPreemptible
+		resizable := j.Elastic() && len(plan.Want[i]) > 0 && !j.Pinned()
 		if resizable || place.Waits(*plan, i) {
 			plan.WakeBy(s.Now, s.Now.Add(p.Interval.D()))
 			return

@@ -80,7 +80,7 @@ func (p *problem) divide() {
 func (p *problem) sort() (pinned []job) {
 	for i, j := range p.s.Jobs {
 		switch {
-		case j.Phase == sched.Running && j.NonPreemptible:
+		case j.Phase == sched.Running && j.Pinned():
 			pinned = append(pinned, job{Job: j, index: i})
 		case j.Phase == sched.Pending && !j.Ready(p.s.Now):
 			p.rest += p.none

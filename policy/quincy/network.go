@@ -159,7 +159,7 @@ func (d *decision) taking() []int {
 	var running, waiting []int
 	for _, i := range d.order {
 		switch j := d.s.Jobs[i]; {
-		case j.Phase == sched.Running && j.NonPreemptible:
+		case j.Phase == sched.Running && j.Pinned():
 			d.verdict[i] = stays
 		case j.Phase == sched.Running:
 			running = append(running, i)
@@ -187,13 +187,13 @@ func (n *network) machines() {
 	mine := make([]int, len(c.Nodes)) // by those that are
 	for _, j := range n.s.Jobs {
 		for _, s := range j.Placement {
-			if j.NonPreemptible {
+			if j.Pinned() {
 				held[s.Node] += s.GPUs.Len()
 			} else {
 				mine[s.Node] += s.GPUs.Len()
 			}
 		}
-		if t, ok := n.s.Tenant(j); ok && j.NonPreemptible && j.Phase == sched.Running {
+		if t, ok := n.s.Tenant(j); ok && j.Pinned() && j.Phase == sched.Running {
 			n.pinned[t] += j.Placement.GPUs()
 		}
 	}

@@ -131,7 +131,7 @@ func (d *decision) occupants(plan sched.Plan) [][]occupant {
 	on := make([][]occupant, len(d.s.Cluster.Nodes))
 	for _, i := range d.order {
 		j := d.s.Jobs[i]
-		victim := j.Phase == sched.Running && !j.NonPreemptible && plan.Want[i].Equal(j.Placement)
+		victim := j.Phase == sched.Running && !j.Pinned() && plan.Want[i].Equal(j.Placement)
 		for _, s := range plan.Want[i] {
 			on[s.Node] = append(on[s.Node], occupant{i, s.GPUs.Len(), victim})
 		}

@@ -29,7 +29,7 @@ type job struct {
 	options []option
 }
 
-func (j *job) pinned() bool { return j.on >= 0 && j.NonPreemptible }
+func (j *job) pinned() bool { return j.on >= 0 && j.Pinned() }
 
 // stays reports whether an option is what the job has.
 func (j *job) stays(o option) bool { return o.gpuType == j.on && o.gpus == j.has }

@@ -78,7 +78,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 // moved to a better type, or who waits.
 func (p *policy) wake(s *sched.Snapshot, plan *sched.Plan) {
 	for i, j := range s.Jobs {
-		resizable := (j.Elastic() || len(s.Cluster.Types) > 1) && len(plan.Want[i]) > 0 && !j.NonPreemptible
+		resizable := (j.Elastic() || len(s.Cluster.Types) > 1) && len(plan.Want[i]) > 0 && !j.Pinned()
 		if resizable || place.Waits(*plan, i) {
 			plan.WakeBy(s.Now, s.Now.Add(p.Interval.D()))
 			return

@@ -77,7 +77,7 @@ func (p *policy) claim(s *sched.Snapshot, i int) claim {
 		job: j, index: i, plain: j.Perf == nil, least: j.NextSize(0),
 		epoch: p.Epoch.D().Seconds(), restart: p.Restart.D().Seconds(),
 	}
-	if !j.Elastic() || j.NonPreemptible || c.plain || c.least == 0 {
+	if !j.Elastic() || j.Pinned() || c.plain || c.least == 0 {
 		c.least = j.GPUs
 	}
 	c.most = c.least
@@ -87,7 +87,7 @@ func (p *policy) claim(s *sched.Snapshot, i int) claim {
 	if f := p.fits.of(s, j, p.Decay); f.known {
 		c.fit = f
 	}
-	if j.Elastic() && !j.NonPreemptible {
+	if j.Elastic() && !j.Pinned() {
 		most := j.MaxGPUs
 		if j.Perf.MostGPUs > 0 {
 			most = min(most, j.Perf.MostGPUs)

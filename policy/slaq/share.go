@@ -78,7 +78,7 @@ func (d *division) keep() (fair int) {
 		if c.plain {
 			plain++
 		}
-		if j := c.job; j.Phase == sched.Running && (j.NonPreemptible || d.lease.Holds(j)) {
+		if j := c.job; j.Phase == sched.Running && (j.Pinned() || d.lease.Holds(j)) {
 			n := j.Placement.GPUs()
 			d.give(c, d.typeOf(j), n)
 			if c.plain {

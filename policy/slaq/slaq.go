@@ -85,7 +85,7 @@ func (p *policy) wake(s *sched.Snapshot, lease place.Lease, d *division, plan *s
 	for k := range d.claims {
 		c := &d.claims[k]
 		want := plan.Want[c.index]
-		if len(want) == 0 || c.job.NonPreemptible || (!waits && c.most <= c.least) {
+		if len(want) == 0 || c.job.Pinned() || (!waits && c.most <= c.least) {
 			continue
 		}
 		at := s.Now.Add(p.Epoch.D())

@@ -77,7 +77,7 @@ func (r *round) isExpired(j *sched.Job) bool {
 // movable reports whether the GPUs of a running job could be offered: not if it may
 // not be stopped, holds parts of a GPU, or is on a node that takes nothing new.
 func (r *round) movable(j *sched.Job) bool {
-	if j.NonPreemptible || j.Placement.Shared() {
+	if j.Pinned() || j.Placement.Shared() {
 		return false
 	}
 	return !slices.ContainsFunc(j.Placement, func(s sched.Slice) bool { return r.s.Cluster.Nodes[s.Node].State != sched.Ready })
@@ -330,7 +330,7 @@ func (r *round) why(j *job) sched.Reason {
 func (r *round) wake() {
 	step := max(1, r.Lease.D()/10)
 	for i, j := range r.jobs {
-		if !j.won || j.NonPreemptible {
+		if !j.won || j.Pinned() {
 			continue
 		}
 		at := r.since[i].Add(r.Lease.D())

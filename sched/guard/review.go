@@ -94,7 +94,7 @@ func (r *review) cheaper(i int) int {
 	}
 	bar := least / r.guard.Margin
 	for k, j := range r.s.Jobs {
-		if k == i || j.Phase != sched.Running || j.NonPreemptible || j.Screening || !r.plan.Want[k].Equal(j.Placement) {
+		if k == i || j.Phase != sched.Running || j.Pinned() || j.Screening || !r.plan.Want[k].Equal(j.Placement) {
 			continue
 		}
 		alike := j.Tenant == v.Tenant && j.Priority == v.Priority && j.Placement.SameNodes(v.Placement) && !j.Placement.Shared()

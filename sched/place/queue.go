@@ -98,7 +98,7 @@ type run struct {
 
 // stays reports whether a running job may not be stopped.
 func (r *run) stays(j *sched.Job) bool {
-	return j.Phase == sched.Running && (!r.Preempt || j.NonPreemptible || (r.Keep != nil && r.Keep(j)))
+	return j.Phase == sched.Running && (!r.Preempt || j.Pinned() || (r.Keep != nil && r.Keep(j)))
 }
 
 // choose splits the order into the jobs whose demand fits by number, and the

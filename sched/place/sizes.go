@@ -60,7 +60,7 @@ func asBefore(j *sched.Job, queue Queue, free *Free, quota Quota) (sched.Placeme
 		return p, true
 	}
 	n := j.NextSize(0)
-	if n == 0 || quota.Left(j) < n || !j.Elastic() || j.NonPreemptible {
+	if n == 0 || quota.Left(j) < n || !j.Elastic() || j.Pinned() {
 		return nil, false
 	}
 	return queue.Place(free, j, n)

@@ -179,7 +179,7 @@ func (d *decision) soon() {
 // stopped and started elsewhere.
 func (d *decision) movable(i int) bool {
 	j := d.s.Jobs[i]
-	return j.Phase == sched.Running && !j.NonPreemptible && !j.Screening && j.Moves < d.Moves &&
+	return j.Phase == sched.Running && !j.Pinned() && !j.Screening && j.Moves < d.Moves &&
 		d.s.Now.Sub(j.Since) >= d.Settle.D() && !j.Placement.Shared() && d.plan.Want[i].Equal(j.Placement)
 }
 

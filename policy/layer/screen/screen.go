@@ -162,7 +162,7 @@ func (p *policy) roleOf(s *sched.Snapshot, j *sched.Job) role {
 			return leaving // what it left behind in the pool is of no use to the gang
 		}
 		return trusted
-	case j.NonPreemptible || j.GPUs <= p.Above || p.size(j) >= j.GPUs || s.Now.Sub(j.Since) >= p.Patience.D():
+	case j.Pinned() || j.GPUs <= p.Above || p.size(j) >= j.GPUs || s.Now.Sub(j.Since) >= p.Patience.D():
 		return trusted
 	}
 	return waiting

@@ -106,7 +106,7 @@ func (d *decision) relieve(i int, on map[gpu][]int) {
 		return
 	}
 	guest := d.s.Jobs[last]
-	if guest.NonPreemptible {
+	if guest.Pinned() {
 		return
 	}
 	each(guest.Placement, func(g gpu) {
