@@ -35,13 +35,13 @@ func Builtin() Registry {
 	for _, e := range []Entry{
 		Of(About{
 			Name:     "antman",
-			Summary:  "quotas run as if alone, other jobs on what they leave of their GPUs",
+			Summary:  "jobs within quotas run as if alone; other jobs use the rest of their GPUs",
 			Paper:    "AntMan, OSDI'20",
 			Promises: Drains | NoStarvation,
 		}, antman.Default(), antman.New),
 		Of(About{
 			Name:     "carbyne",
-			Summary:  "fair shares as drf; what a job can do without until later goes to the shortest",
+			Summary:  "fair shares as drf; GPUs that a job does not need until later go to the shortest jobs",
 			Paper:    "Carbyne, OSDI'16",
 			Needs:    Needs{Estimates: true},
 			Promises: WorkConserving | Drains | NoStarvation,
@@ -58,7 +58,7 @@ func Builtin() Registry {
 		}),
 		Varying(About{
 			Name:     "fifo",
-			Summary:  "first come first served, never stops a job",
+			Summary:  "first come, first served; never preempts",
 			Paper:    "EASY backfilling: Lifka, JSSPP'95",
 			Promises: Drains | NeverPreempts,
 		}, fifo.Default(), fifo.New, func(c fifo.Config, a *About) {
@@ -72,13 +72,13 @@ func Builtin() Registry {
 				a.Promises |= WorkConserving
 			}
 		},
-			Preset[fifo.Config]{Variant{Name: "backfill", Summary: "a job may overtake if it does not delay the first that waits"},
+			Preset[fifo.Config]{Variant{Name: "backfill", Summary: "a job may overtake if it does not delay the first waiting job"},
 				func(c *fifo.Config) { c.Backfill = fifo.Easy }},
 			Preset[fifo.Config]{Variant{Name: "greedy", Summary: "any job that fits may overtake"},
 				func(c *fifo.Config) { c.Backfill = fifo.Greedy }}),
 		Of(About{
 			Name:     "gandiva",
-			Summary:  "starts jobs at once: GPUs shared in turns, packing, migration, resizing",
+			Summary:  "starts jobs at once by time slicing; improves with packing, migration, resizing",
 			Paper:    "Gandiva, OSDI'18",
 			Promises: Drains,
 		}, gandiva.Default(), gandiva.New),
@@ -91,19 +91,19 @@ func Builtin() Registry {
 		}, gavel.Default(), gavel.New, func(c gavel.Config, a *About) {
 			a.Estimates = c.Goal != gavel.MaxMin && (c.Goal != gavel.Cost || c.SLO > 0)
 		},
-			Preset[gavel.Config]{Variant{Name: "ftf", Summary: "the least of the largest finish-time fairness"},
+			Preset[gavel.Config]{Variant{Name: "ftf", Summary: "the smallest maximum of finish-time fairness"},
 				func(c *gavel.Config) { c.Goal = gavel.FinishTime }},
-			Preset[gavel.Config]{Variant{Name: "makespan", Summary: "the earliest end of the last job"},
+			Preset[gavel.Config]{Variant{Name: "makespan", Summary: "the shortest makespan"},
 				func(c *gavel.Config) { c.Goal, c.Turns = gavel.Makespan, 1 }},
-			Preset[gavel.Config]{Variant{Name: "cost", Summary: "the most work for the money"},
+			Preset[gavel.Config]{Variant{Name: "cost", Summary: "the most work per cost"},
 				func(c *gavel.Config) { c.Goal = gavel.Cost }},
-			Preset[gavel.Config]{Variant{Name: "sjf", Summary: "the most jobs brought to their end, the shortest first"},
+			Preset[gavel.Config]{Variant{Name: "sjf", Summary: "the most finished jobs, the shortest first"},
 				func(c *gavel.Config) { c.Goal = gavel.Shortest }},
-			Preset[gavel.Config]{Variant{Name: "packing", Summary: "two jobs on the same GPUs where that is expected to pay; with any goal"},
+			Preset[gavel.Config]{Variant{Name: "packing", Summary: "pairs of jobs share GPUs where this is expected to raise throughput; with any goal"},
 				func(c *gavel.Config) { c.Sharing = gavel.Packing }}),
 		Varying(About{
 			Name:     "horus",
-			Summary:  "fills GPUs with jobs whose predicted utilisations suit each other, the lightest first",
+			Summary:  "lets jobs share GPUs by predicted utilisation, the lowest first",
 			Paper:    "Horus, TPDS'22",
 			Needs:    Needs{Estimates: true},
 			Promises: Drains | NoStarvation | NeverPreempts,
@@ -114,7 +114,7 @@ func Builtin() Registry {
 		}),
 		Varying(About{
 			Name:     "horus+",
-			Summary:  "as horus, but by classes of jobs, served in proportion to their waits",
+			Summary:  "as horus, with job classes served in proportion to their waits",
 			Paper:    "Horus, TPDS'22",
 			Needs:    Needs{Estimates: true},
 			Promises: Drains | NoStarvation | NeverPreempts,
@@ -131,7 +131,7 @@ func Builtin() Registry {
 		}, las.Default(), las.New),
 		Varying(About{
 			Name:     "optimus",
-			Summary:  "every further GPU to the job whose remaining time it shortens most",
+			Summary:  "gives each further GPU to the job whose remaining time it shortens most",
 			Paper:    "Optimus, EuroSys'18; oracle form of Pollux, OSDI'21",
 			Promises: WorkConserving | Drains,
 		}, optimus.Default(), optimus.New, func(c optimus.Config, a *About) {
@@ -140,15 +140,15 @@ func Builtin() Registry {
 				a.Needs = Needs{Agents: true, Losses: true}
 			}
 		},
-			Preset[optimus.Config]{Variant{Name: "original", Summary: "with losses and speeds fitted as in its paper, and no oracle"},
+			Preset[optimus.Config]{Variant{Name: "original", Summary: "fits losses and speeds as in the paper; no oracle"},
 				func(c *optimus.Config) { c.Form = optimus.Original }}),
 		Of(About{
 			Name:     "packing",
-			Summary:  "first come first served, several jobs on a GPU wherever their memory fits",
+			Summary:  "first come, first served; several jobs on a GPU wherever their memory fits",
 			Paper:    "baselines of Horus, TPDS'22",
 			Promises: Drains | NoStarvation | NeverPreempts | InOrder,
 		}, packing.Default(), packing.New,
-			Preset[packing.Config]{Variant{Name: "gandiva", Summary: "by memory and the present utilisation of GPUs"},
+			Preset[packing.Config]{Variant{Name: "gandiva", Summary: "by memory and current utilisation of GPUs"},
 				func(c *packing.Config) { c.By = packing.Gandiva }}),
 		Varying(About{
 			Name:     "philly",
@@ -172,7 +172,7 @@ func Builtin() Registry {
 				func(c *pollux.Config) { c.Search = pollux.Genetic }}),
 		Of(About{
 			Name:     "quincy",
-			Summary:  "the cheapest of all decisions by min-cost flow: waiting, stopping and moving have prices",
+			Summary:  "the cheapest decision by min-cost flow: waiting, stopping and moving have costs",
 			Paper:    "Quincy, SOSP'09",
 			Promises: WorkConserving | Drains | NoStarvation,
 		}, quincy.Default(), quincy.New),
@@ -185,7 +185,7 @@ func Builtin() Registry {
 		}, shockwave.Default(), shockwave.New),
 		Of(About{
 			Name:     "slaq",
-			Summary:  "every further GPU to the job whose loss it lowers most in the next epoch",
+			Summary:  "gives each further GPU to the job whose loss it lowers most in the next epoch",
 			Paper:    "SLAQ, SoCC'17",
 			Needs:    Needs{Agents: true, Losses: true},
 			Promises: WorkConserving | Drains | NoStarvation,
@@ -199,7 +199,7 @@ func Builtin() Registry {
 		}, sia.Default(), sia.New),
 		Varying(About{
 			Name:     "srsf",
-			Summary:  "the least GPU time still to come goes first",
+			Summary:  "the least remaining GPU time goes first",
 			Paper:    "baseline of Tiresias, NSDI'19",
 			Needs:    Needs{Estimates: true},
 			Promises: WorkConserving | Drains,
@@ -210,7 +210,7 @@ func Builtin() Registry {
 		}),
 		Varying(About{
 			Name:     "srtf",
-			Summary:  "the least run time still to come goes first",
+			Summary:  "the least remaining run time goes first",
 			Paper:    "baseline of Themis, NSDI'20",
 			Needs:    Needs{Estimates: true},
 			Promises: WorkConserving | Drains,
@@ -221,7 +221,7 @@ func Builtin() Registry {
 		}),
 		Varying(About{
 			Name:     "themis",
-			Summary:  "leases go by auction to the apps that are worst off in finish-time fairness",
+			Summary:  "leases by auction to the apps with the worst finish-time fairness",
 			Paper:    "Themis, NSDI'20",
 			Needs:    Needs{Estimates: true},
 			Promises: Drains,
@@ -232,7 +232,7 @@ func Builtin() Registry {
 		}),
 		Varying(About{
 			Name:     "tiresias",
-			Summary:  "queues by GPU time so far, first come first served inside",
+			Summary:  "queues by GPU time so far; first come, first served within a queue",
 			Paper:    "Tiresias, NSDI'19",
 			Promises: WorkConserving | Drains,
 		}, tiresias.Default(), tiresias.New, func(c tiresias.Config, a *About) {
@@ -240,28 +240,28 @@ func Builtin() Registry {
 				a.Promises |= NoStarvation
 			}
 		},
-			Preset[tiresias.Config]{Variant{Name: "gittins", Summary: "by Gittins index inside a queue, from a sample of job lengths"},
+			Preset[tiresias.Config]{Variant{Name: "gittins", Summary: "by Gittins index within a queue, from a sample of job lengths"},
 				func(c *tiresias.Config) { c.Order = tiresias.Gittins }}),
 		Layered(About{
 			Name:    "defrag",
-			Summary: "moves running jobs to make room for a gang, or a gang back together, when that pays",
+			Summary: "moves running jobs to make room for a gang or to reunite a spread gang, when the gain exceeds the cost",
 			Paper:   "Philly, ATC'19; Gandiva, OSDI'18",
 			Needs:   Needs{Estimates: true},
 		}, defrag.Default(), defrag.New),
 		Layered(About{
 			Name:    "reserve",
-			Summary: "a large gang that has waited for long gets a time and a place; short jobs fill in",
+			Summary: "reserves GPUs for large gangs that have waited long; short jobs backfill",
 			Paper:   "EASY backfilling: Lifka, JSSPP'95",
 			Needs:   Needs{Estimates: true},
 		}, reserve.Default(), reserve.New),
 		Layered(About{
 			Name:    "screen",
-			Summary: "new gangs run first for some minutes on one GPU of a small pool",
+			Summary: "runs new gangs for some minutes on one GPU of a small pool first",
 			Paper:   "Philly, ATC'19; Lucid, ASPLOS'23",
 		}, screen.Default(), screen.New),
 		Layered(About{
 			Name:    "share",
-			Summary: "waiting jobs sit down beside running ones where nobody is expected to be slowed much",
+			Summary: "waiting jobs share GPUs with running ones where no job is expected to be slowed much",
 			Paper:   "Horus, TPDS'22; Lucid, ASPLOS'23",
 			Needs:   Needs{Estimates: true},
 		}, share.Default(), share.New),

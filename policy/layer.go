@@ -13,13 +13,12 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Layer returns a policy that stands over another.
+// Layer wraps a policy in another one.
 type Layer = func(inner sched.Policy) sched.Policy
 
-// Layered makes an entry of a layer. A layer asks the policy below it, possibly
-// about other jobs than there are (sched.Snapshot.With), and may change the plan;
-// what it returns has to be a legal plan for the snapshot it was given, if what
-// it got was one.
+// Layered makes the entry of a layer. A layer calls the policy below it, possibly
+// with other jobs (sched.Snapshot.With), and may change the plan. It must return a
+// valid plan for its snapshot if the policy below does.
 func Layered[C any](about About, standard C, build func(C) (Layer, error)) Entry {
 	return Entry{
 		About: about, Knobs: knob.List(standard),

@@ -9,33 +9,33 @@ import (
 	"strings"
 )
 
-// Promises is a set of what a policy promises beyond the rules that sched.Check
-// enforces. The property tests of this package hold every policy to what its entry
-// in the table promises.
+// Promises is the set of properties that a policy promises beyond the rules that
+// sched.Check enforces. The property tests of this package check every policy for
+// the promises of its entry in the table.
 type Promises uint8
 
 // The promises.
 const (
-	// WorkConserving: no job waits while GPUs are free on which it could run. A job
-	// that must be consolidated may wait for GPUs that are near to each other.
+	// WorkConserving: no job waits while GPUs on which it could run are free. A job
+	// that must be consolidated may wait for GPUs that are close together.
 	WorkConserving Promises = 1 << iota
-	// Drains: when no more jobs come, every job that the cluster could host ends.
+	// Drains: when no more jobs arrive, every job that the cluster can host ends.
 	Drains
-	// NoStarvation: a gang starts although smaller jobs keep coming.
+	// NoStarvation: a gang starts even if smaller jobs keep arriving.
 	NoStarvation
 	// NeverPreempts: a running job keeps its GPUs until it ends.
 	NeverPreempts
-	// InOrder: no job starts while another one waits for GPUs that has a higher
-	// priority, or the same and was submitted earlier. A job holds back nobody while
-	// it waits for its tenant's limit or the end of a back-off, or can never run.
+	// InOrder: no job starts while a job ahead of it, by priority and then by
+	// submission, waits for GPUs. A job does not hold back others while it waits for
+	// its tenant's limit or the end of a back-off, or if it can never run.
 	InOrder
-	// NoDelay: a job overtakes the first in that order only if, by the estimates, the
-	// first can still start when its reservation says.
+	// NoDelay: a job overtakes the first waiting job only if, by the estimates, that
+	// one can still start at its reserved time.
 	NoDelay
 )
 
 var promiseNames = [...]string{
-	"work-conserving", "drains the queue", "no starvation", "never preempts", "nobody overtakes", "backfilling delays nobody",
+	"work-conserving", "drains the queue", "no starvation", "never preempts", "strict order", "backfill without delay",
 }
 
 // Names returns the promises in words.

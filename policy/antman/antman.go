@@ -14,13 +14,13 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	Guest    int            `json:"guest" help:"thousandths of each GPU that an opportunistic job holds on GPUs that it shares or may have to share"`
-	Busy     float64        `json:"busy" help:"a GPU that its job uses this much or more takes no opportunistic job"`
-	MaxUtil  float64        `json:"max_util" help:"most GPU utilisation that the two jobs of a GPU may have together"`
-	Slowdown float64        `json:"slowdown" help:"most predicted slowdown of either job of a GPU, such as 1.15; 0: max_util alone decides"`
-	GPU      string         `json:"gpu" help:"type of GPU whose interference model predicts slowdowns; auto: that of each node, or the published curve"`
+	Guest    int            `json:"guest" help:"share of each GPU that an opportunistic job holds where it shares or may have to, in thousandths"`
+	Busy     float64        `json:"busy" help:"a GPU whose job uses it this much or more accepts no opportunistic job"`
+	MaxUtil  float64        `json:"max_util" help:"highest total GPU utilisation of the two jobs on a GPU"`
+	Slowdown float64        `json:"slowdown" help:"highest predicted slowdown of either job on a GPU, such as 1.15; 0: no bound, max_util alone decides"`
+	GPU      string         `json:"gpu" help:"GPU type whose interference model predicts slowdowns; auto: that of each node, or the published curve"`
 	Mode     string         `json:"mode" help:"how jobs share a GPU: time-slice or mps"`
-	Patience sched.Duration `json:"patience" help:"a job with a guarantee that has waited this long runs as an opportunistic one meanwhile"`
+	Patience sched.Duration `json:"patience" help:"a job with a guarantee that has waited this long runs as an opportunistic job until it gets its GPUs"`
 }
 
 // Default returns the settings the policy has unless told otherwise.

@@ -13,15 +13,14 @@
 // knows rho; Together and Halving are what such a function needs). Its
 // valuation of a row is 1/rho. Run
 //
-//   - refuses bids that make no sense (Check); they harm no other;
+//   - refuses invalid bids (Check); they do not affect other apps;
 //   - chooses one row for each app so that all fit and the product of the
 //     valuations is largest: the proportional-fair choice;
-//   - lets each app keep the fraction c of its row: what the others are worth
-//     beside it, over what they would be worth without it. The rest is its
-//     hidden payment;
+//   - lets each app keep the fraction c of its row: the product of the others'
+//     valuations with it, over that without it. The rest is its hidden payment;
 //   - turns fractions into whole gangs (Rounding).
 //
-// What is withheld and what nobody wanted goes to apps outside the auction
+// GPUs that are withheld or that no app wanted go to apps outside the auction
 // (PlaceLeftovers).
 //
 // # How the choice is made
@@ -38,17 +37,16 @@
 // whether the optimum is proven, and else how far off it can be. Payments
 // solve again without each winner, from the solution on.
 //
-// # What is true about truth
+// # Truthfulness
 //
-// The theory promises that no lie pays if valuations are homogeneous, GPUs can
-// be divided, and having none is worth nothing. The tests try every lie on a
-// grid in markets of 1 to 3 GPUs and 2 or 3 bidders. As long as having none is
-// worth next to nothing, no lie pays with Chance, for any valuations, nor with
-// Mixed for homogeneous ones. An app that gets nothing has a finite rho, though,
-// for it will get GPUs later. That part of its value cannot be taken from it, so
-// that it pays too little: then some lies do pay, with Chance up to a quarter of
-// the value of having everything, with Mixed up to a half. Floor leaves nothing
-// to gain with homogeneous valuations in these markets, and up to nearly
-// everything with others; it also gives an app that wins a single gang nothing
-// whenever it pays anything. TestTruth prints how often and how much.
+// In theory no lie pays if valuations are homogeneous, GPUs are divisible, and having
+// none is worth nothing. The tests try every lie on a grid in markets of 1 to 3 GPUs
+// and 2 or 3 bidders. As long as having none is worth next to nothing, no lie pays
+// with Chance, for any valuations, nor with Mixed for homogeneous ones. But an app
+// that gets nothing has a finite rho, because it will get GPUs later. That part of its
+// value cannot be withheld, so it pays too little, and some lies pay: with Chance up
+// to a quarter of the value of having everything, with Mixed up to a half. With Floor
+// no lie pays for homogeneous valuations in these markets, but with others lies gain
+// up to nearly everything; and an app that wins a single gang gets nothing whenever it
+// pays anything. TestTruth prints how often and how much.
 package auction

@@ -15,10 +15,10 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	By        string         `json:"by" help:"between whom shares are fair: tenant (a job without one counts for its user, else its app), user (else app) or app"`
-	Altruism  bool           `json:"altruism" help:"give up what is not needed; without it, leftovers are only what fair shares cannot use"`
-	Margin    float64        `json:"margin" help:"how much longer than estimated a job is taken to need when it works out what it can give up, as a part of it"`
-	Lease     sched.Duration `json:"lease" help:"a job that was started keeps its GPUs at least this long; below the time a restart costs, nothing gets done"`
+	By        string         `json:"by" help:"who gets a fair share: tenant (a job without one counts for its user, else its app), user (else app) or app"`
+	Altruism  bool           `json:"altruism" help:"jobs give up GPUs that they do not need yet; without it, leftovers are only what fair shares cannot use"`
+	Margin    float64        `json:"margin" help:"safety margin on a job's estimate when it works out what to give up, as a part of the estimate"`
+	Lease     sched.Duration `json:"lease" help:"how long a started job keeps its GPUs at least; choose it well above the cost of a restart"`
 	Placement place.Rule     `json:"placement"`
 }
 

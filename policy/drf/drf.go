@@ -41,9 +41,9 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	By        string         `json:"by" help:"between whom: tenant (a job without one counts for its user, else its app), user (else app) or app"`
-	Preempt   bool           `json:"preempt" help:"stop jobs of those who have more to make room for those who have less"`
-	Lease     sched.Duration `json:"lease" help:"with preempt, a job that was started keeps its GPUs at least this long; below the time a restart costs, nothing gets done"`
+	By        string         `json:"by" help:"whose dominant shares are compared: tenant (a job without one counts for its user, else its app), user (else app) or app"`
+	Preempt   bool           `json:"preempt" help:"stop jobs of parties with a large share to make room for those with a smaller one"`
+	Lease     sched.Duration `json:"lease" help:"with preempt: how long a started job keeps its GPUs at least; choose it well above the cost of a restart"`
 	Placement place.Rule     `json:"placement"`
 }
 

@@ -35,7 +35,7 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	Backfill  string     `json:"backfill" help:"who may overtake a job that does not fit: off (nobody), easy (who does not delay it) or greedy (anybody)"`
+	Backfill  string     `json:"backfill" help:"which jobs may overtake one that does not fit: off (none), easy (those that do not delay it) or greedy (any)"`
 	Placement place.Rule `json:"placement"`
 }
 

@@ -13,17 +13,17 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	Slice         sched.Duration `json:"slice" help:"length of a turn where jobs share GPUs in turns"`
-	MaxHeight     int            `json:"max_height" help:"most jobs that may share a GPU in turns; 1: no turns"`
-	Patience      sched.Duration `json:"patience" help:"a job that has found no server for this long holds back all that came later"`
-	Pack          bool           `json:"pack" help:"run two jobs at once on the same GPUs when the cluster is overloaded"`
-	MaxPackedUtil float64        `json:"max_packed_util" help:"most GPU utilisation that two packed jobs may have together"`
-	PackMargin    float64        `json:"pack_margin" help:"by how much packing must beat taking turns, as a share of one job's speed"`
-	Profile       sched.Duration `json:"profile" help:"a job runs alone this long before it may be packed"`
-	Moves         int            `json:"moves" help:"most jobs that one decision migrates to gather or to defragment; 0: none"`
-	Settle        sched.Duration `json:"settle" help:"a job is not migrated before it has run this long in one place"`
+	Slice         sched.Duration `json:"slice" help:"length of a time slice"`
+	MaxHeight     int            `json:"max_height" help:"most jobs that may share a GPU by time slices; 1: none share"`
+	Patience      sched.Duration `json:"patience" help:"a job that has found no server for this long holds back all later jobs"`
+	Pack          bool           `json:"pack" help:"run two jobs at the same time on the same GPUs when the cluster is overloaded"`
+	MaxPackedUtil float64        `json:"max_packed_util" help:"highest total GPU utilisation of two packed jobs"`
+	PackMargin    float64        `json:"pack_margin" help:"how much faster packing must be than time slices, as a share of one job's speed"`
+	Profile       sched.Duration `json:"profile" help:"how long a job runs alone before it may be packed"`
+	Moves         int            `json:"moves" help:"most jobs that one decision migrates; 0: none"`
+	Settle        sched.Duration `json:"settle" help:"how long a job runs in one place before it may be migrated"`
 	Grow          bool           `json:"grow" help:"let elastic jobs use idle GPUs of their server"`
-	GrowAfter     sched.Duration `json:"grow_after" help:"GPUs must have been idle this long before an elastic job takes them"`
+	GrowAfter     sched.Duration `json:"grow_after" help:"how long GPUs are idle before an elastic job takes them"`
 }
 
 // Default returns the policy's default settings.

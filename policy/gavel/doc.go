@@ -66,15 +66,15 @@
 // without sharing.
 //
 // All five goals work with pairs: each depends only on the throughputs of jobs, or
-// a sum over them. A promise (slo) counts the throughput in company.
+// a sum over them. A deadline (slo) counts the throughput in a pair.
 //
-// In a round, pairs bid like jobs, with the mean of the priorities that both have
-// by their time in company, which is counted separately (Note.Level). A job that
+// In a round, pairs bid like jobs, with the mean of the priorities that both have by
+// their time in pairs, which is counted separately (Note.Level). A job that
 // may share holds half of each GPU from its start, with or without a partner, so
 // that one can join without a restart. Jobs that share and are both to be alone
 // stay together if that slows neither by more than a tenth. After GPUs, seats that
 // are left over go to jobs that wait: beside jobs that were not chosen themselves,
-// or that lose no more than a tenth. A slowdown in company counts as at least 5 %,
+// or that lose no more than a tenth. The slowdown of a pair counts as at least 5 %,
 // so no job shares while GPUs are idle; for jobs that share already it counts 3 %
 // less, so that they are not separated for nothing.
 //

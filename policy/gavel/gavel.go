@@ -17,15 +17,15 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	Goal   string         `json:"goal" help:"what the allocation is to be best at: max-min, finish-time, makespan, cost or shortest"`
-	Round  sched.Duration `json:"round" help:"time between two divisions of the GPUs; in between, jobs that run go on"`
-	Stick  float64        `json:"stick" help:"how many times the priority of a running job another must have to take its place in a round; 1: as in the paper"`
-	Turns  float64        `json:"turns" help:"time received counts in powers of this, so that turns get longer; 1: as it is, as in the paper"`
-	Prices []float64      `json:"prices" help:"cost: price of a GPU of each type, in the order of the cluster's types; none: list prices in a cloud"`
-	SLO    float64        `json:"slo" help:"cost: a job is to end within so many times its estimate; 0: nothing is promised"`
+	Goal   string         `json:"goal" help:"what the allocation optimises: max-min, finish-time, makespan, cost or shortest"`
+	Round  sched.Duration `json:"round" help:"time between two allocations; running jobs continue in between"`
+	Stick  float64        `json:"stick" help:"factor on the priority of a running job in the next round; 1: as in the paper"`
+	Turns  float64        `json:"turns" help:"received time is rounded down to a power of this, so that turns get longer; 1: not rounded, as in the paper"`
+	Prices []float64      `json:"prices" help:"cost: price of a GPU of each type, in the order of the cluster's types; none: cloud list prices"`
+	SLO    float64        `json:"slo" help:"cost: each job must end within this many times its estimate; 0: no deadline"`
 
-	Sharing float64 `json:"sharing" help:"two jobs may share GPUs where both together are expected to do so many times the work of one alone, such as 1.2; 0: nobody shares"`
-	GPU     string  `json:"gpu" help:"sharing: type of GPU whose interference model predicts slowdowns; auto: that of each node, or the published curve"`
+	Sharing float64 `json:"sharing" help:"two jobs may share GPUs if together they are expected to do at least this many times the work of one alone, such as 1.2; 0: no sharing"`
+	GPU     string  `json:"gpu" help:"sharing: GPU type whose interference model predicts slowdowns; auto: that of each node, or the published curve"`
 	Mode    string  `json:"mode" help:"sharing: how jobs share a GPU: time-slice or mps"`
 }
 

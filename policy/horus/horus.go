@@ -16,19 +16,19 @@ import (
 type Config struct {
 	W1        float64        `json:"w1" help:"weight of GPU memory in the cost of a placement"`
 	W2        float64        `json:"w2" help:"weight of GPU utilisation in the cost of a placement"`
-	Over      float64        `json:"over" help:"cost of utilisation above 1, where utilisation that is missing to 1 costs 1"`
-	Crowd     float64        `json:"crowd" help:"cost of every job that is on a GPU already"`
+	Over      float64        `json:"over" help:"cost of utilisation above 1, relative to that of unused utilisation"`
+	Crowd     float64        `json:"crowd" help:"cost of each job that is already on a GPU"`
 	Jobs      int            `json:"jobs" help:"most jobs on a GPU"`
-	Margin    int64          `json:"margin" help:"GPU memory that stays free beside several jobs, in MiB"`
-	Slowdown  float64        `json:"slowdown" help:"most predicted slowdown of any job on a GPU, such as 1.3; 0: the cost alone decides, as in the paper"`
-	GPU       string         `json:"gpu" help:"type of GPU whose interference model predicts slowdowns; auto: that of each node, or the published curve"`
+	Margin    int64          `json:"margin" help:"GPU memory that stays free on a shared GPU, in MiB"`
+	Slowdown  float64        `json:"slowdown" help:"highest predicted slowdown of any job on a GPU, such as 1.3; 0: no bound, as in the paper"`
+	GPU       string         `json:"gpu" help:"GPU type whose interference model predicts slowdowns; auto: that of each node, or the published curve"`
 	Mode      string         `json:"mode" help:"how jobs share a GPU: time-slice or mps"`
-	Lookahead int            `json:"lookahead" help:"horus: jobs that do not fit before it gives up for this time"`
-	K         int            `json:"k" help:"horus+: classes of jobs"`
-	Beta      int            `json:"beta" help:"horus+: jobs of a round, after which the weights of classes are counted again"`
+	Lookahead int            `json:"lookahead" help:"horus: jobs that may fail to fit before a decision stops looking"`
+	K         int            `json:"k" help:"horus+: number of job classes"`
+	Beta      int            `json:"beta" help:"horus+: jobs in a round; class weights are updated after each round"`
 	Patience  sched.Duration `json:"patience" help:"a job that has waited this long goes first, and GPUs are reserved for it"`
-	Reserve   float64        `json:"reserve" help:"most GPUs that are reserved for such jobs, as a part of all"`
-	Migrate   bool           `json:"migrate" help:"when a GPU is idle and another has more than two jobs, stop the busiest job there and let it queue again"`
+	Reserve   float64        `json:"reserve" help:"largest share of the cluster's GPUs reserved for such jobs"`
+	Migrate   bool           `json:"migrate" help:"when a GPU is idle and another has more than two jobs, stop the busiest job there and queue it again"`
 }
 
 // Default returns the settings the policies have unless told otherwise.

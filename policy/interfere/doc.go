@@ -1,34 +1,33 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package interfere says how much jobs that share a GPU slow each other, from
-// what can be known of each before it runs: the share of the GPU's time that it
-// keeps busy alone, and how long a step of it takes.
+// Package interfere predicts how much jobs that share a GPU slow each other down,
+// from what is known of each before it runs: the share of the GPU's time that it
+// keeps busy alone, and how long its step takes.
 //
 // # The model
 //
 // A GPU without MPS belongs to one process at a time: those that have work
-// queued take turns of about two milliseconds, and every change costs. That is
-// a division of the GPU's time by need (max-min fair): a job that wants less
-// than its part gets all it wants, and what it leaves goes to the others. So,
-// for a job with utilisation u,
+// queued take turns of about two milliseconds, and every switch costs time. This
+// divides the GPU's time max-min fair: a job that wants less than its part gets all
+// it wants, and what it leaves goes to the others. So, for a job with utilisation u,
 //
 //	slowdown = (1 + (u/a)^q + (u + t/s)^q)^(1/q)
 //
 // where a is what the others would leave to a job that wants all it can get
 // (Sharing.left). The last term is for short steps: a step of s seconds takes at
 // least the GPU's work for it, a part u of s, and the wait t for the others'
-// turns. The exponent q rounds the corners: a job is not evenly busy, and slows a
-// little before the sum of wants is above what there is. All this holds for any
-// number of jobs; measured were pairs.
+// turns. The exponent q smooths the transition: a job is not evenly busy, and slows
+// down a little before total demand exceeds the GPU. The formula takes any number of
+// jobs; only pairs were measured.
 //
-// With MPS the kernels of all processes go to the GPU together. Who then gets how
-// much depends on the kernels, of which too little is known: the speed of every
-// job falls in a straight line with what all want above some sum.
+// With MPS the kernels of all processes go to the GPU together. How they then share
+// it depends on the kernels, of which too little is known: the model lets the speed of
+// every job fall linearly with total demand above a threshold.
 //
 // # Estimates and truth
 //
-// Slowdown is what a policy may be told; Truth is that with the scatter that
-// was measured around it, for a simulation in which predictions err as they do
-// in life. Parameters are fitted by package learn and lie in models/.
+// Slowdown is the prediction that policies use; Truth adds the measured scatter, for
+// simulations in which predictions err as they do in reality. Package learn fits the
+// parameters, which are in models/.
 package interfere

@@ -35,7 +35,7 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	Lease     sched.Duration `json:"lease" help:"a job that was started keeps its GPUs at least this long; below the time a restart costs, nothing gets done"`
+	Lease     sched.Duration `json:"lease" help:"how long a started job keeps its GPUs at least; choose it well above the cost of a restart"`
 	Placement place.Rule     `json:"placement"`
 }
 

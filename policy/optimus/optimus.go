@@ -13,9 +13,9 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	Form  string         `json:"form" help:"oracle (true step times and steps left) or original (both from models fitted to what agents measure, as in the paper)"`
-	Every sched.Duration `json:"every" help:"decide again after this long even if nothing happens, for gains change as jobs go on; 0s: do not"`
-	Damp  float64        `json:"damp" help:"original: the gain of a young job counts this much"`
+	Form  string         `json:"form" help:"oracle (true step times and remaining steps) or original (both fitted to what agents measure, as in the paper)"`
+	Every sched.Duration `json:"every" help:"decide again after this long even if nothing happens, because gains change as jobs progress; 0s: never"`
+	Damp  float64        `json:"damp" help:"original: factor on the gain of a young job"`
 	Young sched.Duration `json:"young" help:"original: a job is young until it has run this long"`
 }
 

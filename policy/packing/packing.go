@@ -27,13 +27,13 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	By     string  `json:"by" help:"which GPU a job shares: memory (where the least stays free) or gandiva (by memory and present utilisation)"`
+	By     string  `json:"by" help:"how a job chooses a GPU to share: memory (the least free memory left) or gandiva (memory and current utilisation)"`
 	Jobs   int     `json:"jobs" help:"most jobs on a GPU"`
-	Margin int64   `json:"margin" help:"GPU memory that stays free beside several jobs, in MiB"`
+	Margin int64   `json:"margin" help:"GPU memory that stays free on a shared GPU, in MiB"`
 	W1     float64 `json:"w1" help:"gandiva: weight of GPU memory in the cost"`
 	W2     float64 `json:"w2" help:"gandiva: weight of GPU utilisation in the cost"`
-	Over   float64 `json:"over" help:"gandiva: cost of utilisation above 1, where utilisation that is missing to 1 costs 1"`
-	Crowd  float64 `json:"crowd" help:"gandiva: cost of every job that is on a GPU already"`
+	Over   float64 `json:"over" help:"gandiva: cost of utilisation above 1, relative to that of unused utilisation"`
+	Crowd  float64 `json:"crowd" help:"gandiva: cost of each job that is already on a GPU"`
 }
 
 // The values of Config.By.

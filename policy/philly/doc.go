@@ -10,29 +10,28 @@
 // # Virtual clusters
 //
 // A virtual cluster (VC) is a sched.Tenant with its Quota. Jobs of tenants without
-// a quota share one VC, whose quota is what the others leave. The VC
-// with the lowest ratio of GPUs held to quota is served first. Inside a VC jobs
-// go by priority, then by submission, but nobody is held back by a job ahead
-// that cannot run: small jobs overtake. When every job that its VC's quota
-// covers has had its chance, VCs that may borrow take what is still idle, in
-// the same order.
+// a quota share one VC, whose quota is what the others leave. The VC with the lowest
+// ratio of GPUs held to quota is served first. Within a VC, jobs go by priority, then
+// by submission, but a job that cannot run holds back no other: small jobs overtake.
+// When all jobs within the quota of their VC have been tried, VCs that may borrow
+// take what is still idle, in the same order.
 //
 // When no tenant has a quota, the cluster is one pool: the tenant with the
-// fewest GPUs for its weight goes first and nobody is ever over quota.
+// fewest GPUs for its weight goes first, and no tenant is over quota.
 //
 // # Gangs and locality
 //
 // A job asks for all of its GPUs at once. The attempt lasts gang_timeout, and
 // the job gets GPUs that come free during it; then it backs off for back_off,
-// during which GPUs that come free pass it by. It begins with the strictest
+// and gets none of the GPUs that come free meanwhile. It begins with the strictest
 // locality: as few servers as an empty cluster would need, in one RDMA domain
 // (a rack). After retries_per_rung failed attempts it accepts any servers of
-// one domain, after as many again any servers at all; on every rung it takes
-// the nearest GPUs there are. The knob relax turns the ladder off (strict for
-// ever), skips it (at-once), or makes the number of attempts on a rung follow
-// from the job's expected run time (proportional: long jobs, which pay longest
-// for a bad place, wait longer; see place.StandardPatience for the bounds). A job that waits for its VC's quota makes no
-// attempts and keeps its rung.
+// one domain, after as many again any servers at all; on every rung it takes the
+// GPUs that are closest together. The knob relax turns the ladder off (always
+// strict), skips it (at-once), or makes the number of attempts on a rung follow from
+// the job's expected run time (proportional: long jobs, which suffer longest from a
+// bad placement, wait longer; place.StandardPatience has the bounds). A job that
+// waits for its VC's quota makes no attempts and keeps its rung.
 //
 // The domain with the lowest occupancy is tried first, and in it the servers
 // with the lowest occupancy. What is smaller than a server (a small job, or the
@@ -43,21 +42,21 @@
 // A job that its VC's quota covers and that finds no place may take GPUs back
 // when at least preempt_above of the cluster's GPUs are in use: from jobs of
 // VCs that are above their quota, the shortest run since its last start first,
-// only as many as it needs, and only if it can then run on its present rung.
-// No VC loses a further job once it is down to its quota.
+// only as many as it needs, and only if it can then run on its current rung.
+// A VC loses no more jobs once it is down to its quota.
 //
 // # Reasons
 //
-// The paper knows two causes of a wait, and this policy tells them apart by
+// The paper distinguishes two causes of a wait. This policy chooses between them by
 // the state of the cluster now, not by when the job will try again:
 //
 //   - fair-share delay is OverQuota: the job does not fit into its VC's quota,
 //     and the VC may not borrow, or fewer GPUs of a kind the job accepts are
 //     idle than it needs;
 //   - fragmentation delay is Fragmented, and everything else: the quota is
-//     there (or enough idle GPUs to borrow), but no GPUs that are near enough,
+//     there (or enough idle GPUs to borrow), but no GPUs are close enough together,
 //     even if the true cause is that others borrowed too many. Until is the
-//     begin of the next attempt.
+//     start of the next attempt.
 //
 // In a pool without quotas a job that finds too few free GPUs is Full. BackOff
 // is a job that backs off while there are GPUs for it; the paper counts this,
@@ -77,7 +76,7 @@
 //
 //   - In Philly an incomplete gang holds the GPUs it has got until the
 //     time-out, and they idle. Here a gang gets all or nothing and holds
-//     nothing while it tries, so the cluster is used a little better.
+//     nothing while it tries, so utilisation is a little higher.
 //   - Time-out and back-off are 2.5 and 2 minutes, after the paper's "2-3
 //     minutes" and "2 minutes". How often a gang retries before it relaxes is
 //     not published; the default of 5 is ours (a domain after 22 minutes, any

@@ -13,13 +13,13 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	GangTimeout  sched.Duration `json:"gang_timeout" help:"how long a gang tries to get all of its GPUs before it backs off"`
-	BackOff      sched.Duration `json:"back_off" help:"how long a gang that was not complete in time waits before it tries again"`
-	Retries      int            `json:"retries_per_rung" help:"failed attempts after which a job accepts the next wider locality"`
-	Relax        string         `json:"relax" help:"locality: on (relaxed step by step), proportional (likewise, after a wait in proportion to the run time), off (strict for ever) or at-once (never waited for)"`
-	Patience     float64        `json:"patience" help:"with relax=proportional: the part of its expected run time that a job waits before it accepts the next wider locality"`
-	PreemptAbove float64        `json:"preempt_above" help:"share of the cluster's GPUs that must be in use before borrowed ones are taken back; more than 1: never"`
-	Tick         sched.Duration `json:"tick" help:"attempts begin on multiples of this"`
+	GangTimeout  sched.Duration `json:"gang_timeout" help:"how long a gang tries to get all its GPUs before it backs off"`
+	BackOff      sched.Duration `json:"back_off" help:"how long a gang that timed out waits before it tries again"`
+	Retries      int            `json:"retries_per_rung" help:"failed attempts after which a job accepts the next wider locality level"`
+	Relax        string         `json:"relax" help:"locality: on (relaxed step by step), proportional (the same, after waits in proportion to the run time), off (always strict) or at-once (never waited for)"`
+	Patience     float64        `json:"patience" help:"relax=proportional: part of its expected run time that a job waits before it accepts the next wider locality level"`
+	PreemptAbove float64        `json:"preempt_above" help:"share of the cluster's GPUs that must be in use before borrowed GPUs are taken back; more than 1: never"`
+	Tick         sched.Duration `json:"tick" help:"attempts start at multiples of this"`
 }
 
 // The values of Config.Relax.

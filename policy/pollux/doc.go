@@ -4,8 +4,8 @@
 // Package pollux is the scheduler of "Pollux: Co-adaptive Cluster Scheduling
 // for Goodput-Optimized Deep Learning" (Qiao et al., OSDI'21). The agents of
 // jobs report how fast they would train on any number of GPUs with the best
-// batch size for it (goodput.Report); the scheduler re-divides all GPUs among
-// all jobs, again and again, so that a mean of their speeds is largest.
+// batch size for it (goodput.Report); every decision divides all GPUs among all jobs
+// again, so that a mean of their speedups is largest.
 //
 // # Fitness
 //
@@ -15,44 +15,43 @@
 // The fitness of an allocation is the power mean of the speedups with exponent
 // p (equation 14); p = 0, the limit, is the geometric mean. As in the authors'
 // code, speedups are first multiplied by the number of nodes for each GPU, and
-// 0.001 is added, so that a job with nothing does not make the mean zero.
+// 0.001 is added, so that a job without GPUs does not make the mean zero.
 //
-// A job that would have other GPUs than now loses time to restart. Its speedup
-// is multiplied by (age - restarts*restart) / (age + restart), at least 0
-// (restart is 30s by default). As in the authors' code this holds also for a
-// job that has nothing yet: at age 0 it is worth nothing to start it. GPUs that
-// nobody else wants are given to such jobs all the same.
+// A job whose GPUs change loses time to restart. Its speedup is multiplied by
+// (age - restarts*restart) / (age + restart), at least 0 (restart is 30s by default).
+// As in the authors' code this also holds for a job without GPUs: at age 0 the value
+// of starting it is 0. Such jobs still get the GPUs that no other job wants.
 //
-// A job without a report, or without a model for a type of GPU, is taken to
-// speed up linearly (a thousandth less across nodes, so that it is not spread
-// for nothing). It may have at most twice the GPUs it has ever had, and
-// one at first; with a report, at most Report.MostGPUs.
+// A job without a report, or without a model for a type of GPU, is assumed to speed
+// up linearly (a thousandth less across nodes, so that it is not spread without
+// need). It gets one GPU at first, and at most twice the most it has had; with a
+// report, at most Report.MostGPUs.
 //
 // # The fast search
 //
-// What a row of GPUs is worth depends on how many they are, of which type, and
-// whether they span nodes or racks; not on which nodes it is. A job therefore
+// The value of an allocation depends on the number and type of its GPUs and on
+// whether they span nodes or racks, not on which nodes these are. A job therefore
 // has few options, and the problem is to choose one for each job such that all
 // fit on the nodes. The search (search=fast) has three parts.
 //
-// A market puts prices on pieces of nodes, as Lagrange multipliers: one for
-// each number of GPUs on one node. Every job takes the option with the least
-// cost and price; prices move until demand meets what nodes can be cut into. A
-// price for each size knows what a price for each GPU does not: that 3 of a
-// node's 4 GPUs leave one that may be of no use. The dual value of the market
-// is a bound that no allocation can beat.
+// A market puts prices on pieces of nodes, as Lagrange multipliers: one for each
+// number of GPUs on one node. Every job takes the option with the least cost and
+// price; prices move until demand matches what nodes can be cut into. Unlike a price
+// for each GPU, a price for each size accounts for leftovers: 3 of a node's 4 GPUs
+// leave one that may be of no use. The dual value of the market is an upper bound on
+// every allocation.
 //
-// A choice is laid out: what jobs keep first, then those on one node, best fit,
-// then those on several, large before small. Jobs that find no place get their
-// next best option, or squeeze out whoever loses least.
+// A choice is then placed: first jobs that keep their GPUs, then those on one node,
+// best fit, then those on several, large before small. A job that does not fit gets
+// its next best option, or displaces the job that loses least.
 //
-// The layout is improved on the true fitness: two nodes at a time are divided
-// anew among their jobs and some that wait, exactly, by dynamic programming.
-// When no pair gains, the layout is shaken at random and improved again. Pairs
-// met again unchanged are not divided twice. At last, jobs that lost what they
-// hold across several nodes get it back where that is better.
+// Local search improves the true fitness: it divides two nodes at a time among their
+// jobs and some that wait, exactly, by dynamic programming. When no pair gains, it
+// perturbs the layout at random and starts again. Unchanged pairs are not divided
+// twice. Finally, jobs that lost their GPUs on several nodes get them back where that
+// is better.
 //
-// The search ends when it meets the bound or has used its budget, which is a
+// The search ends when it reaches the bound or has used its budget, which is a
 // number of steps, not a time: the same snapshot gives the same plan. On the
 // rounds recorded from the authors' simulator it ends within 0.4 % of the bound
 // and is never behind the genetic search.

@@ -13,14 +13,14 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	P           float64        `json:"p" help:"exponent of the mean of the jobs' speedups: 1 is the plain mean, -1 the harmonic one, and the lower the fairer"`
-	Restart     sched.Duration `json:"restart" help:"time that a change of its GPUs is taken to cost a job"`
-	Interval    sched.Duration `json:"interval" help:"time between two decisions when nothing happens"`
-	Apart       bool           `json:"apart" help:"avoid interference: a node hosts at most one of the jobs that span several nodes"`
+	P           float64        `json:"p" help:"exponent of the power mean of speedups: 1 is the arithmetic mean, -1 the harmonic; lower is fairer"`
+	Restart     sched.Duration `json:"restart" help:"assumed cost of changing a job's GPUs"`
+	Interval    sched.Duration `json:"interval" help:"time between decisions when nothing happens"`
+	Apart       bool           `json:"apart" help:"avoid interference: a node hosts at most one job that spans several nodes"`
 	Search      string         `json:"search" help:"fast, or genetic as in the paper"`
-	Population  int            `json:"population" help:"genetic: number of allocations that evolve"`
-	Generations int            `json:"generations" help:"genetic: number of times that they do"`
-	Seed        uint64         `json:"seed" help:"of the random numbers of the search"`
+	Population  int            `json:"population" help:"genetic: number of allocations in a generation"`
+	Generations int            `json:"generations" help:"genetic: number of generations"`
+	Seed        uint64         `json:"seed" help:"seed of the search"`
 }
 
 // The values of Config.Search.

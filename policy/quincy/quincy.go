@@ -13,15 +13,15 @@ import (
 
 // Config tunes the policy. Costs are times of waiting that weigh as much.
 type Config struct {
-	Idle    sched.Duration `json:"idle" help:"cost of leaving a job out that has not waited yet; waiting adds to it"`
-	Preempt sched.Duration `json:"preempt" help:"cost of stopping a job that has just started, on top of leaving it out; what it has run since adds up to as much again"`
+	Idle    sched.Duration `json:"idle" help:"cost of leaving a job waiting that has just arrived; the time it waits is added"`
+	Preempt sched.Duration `json:"preempt" help:"extra cost of stopping a job that has just started; the time it has run is added, up to as much again"`
 	Move    sched.Duration `json:"move" help:"cost of restarting a running job elsewhere"`
-	Type    sched.Duration `json:"type" help:"cost of each GPU type that a job names before the one it gets"`
-	Rack    sched.Duration `json:"rack" help:"cost of more nodes than needed, in one rack, for a job that loses speed when it is spread"`
+	Type    sched.Duration `json:"type" help:"cost for each GPU type that the job prefers to the one it gets"`
+	Rack    sched.Duration `json:"rack" help:"cost of more nodes than needed, in one rack, for a job that slows down when it is spread"`
 	Cross   sched.Duration `json:"cross" help:"cost of nodes in several racks for such a job"`
-	Quota   sched.Duration `json:"quota" help:"cost of letting a tenant wait for its quota, on top of the waiting"`
-	Window  int            `json:"window" help:"most waiting jobs that are part of the flow; the others get what is left over"`
-	Every   sched.Duration `json:"every" help:"decide again after this long while somebody waits"`
+	Quota   sched.Duration `json:"quota" help:"extra cost of leaving a tenant waiting below its quota"`
+	Window  int            `json:"window" help:"most waiting jobs in the flow; the others get what is left over"`
+	Every   sched.Duration `json:"every" help:"decide again after this long while a job waits"`
 }
 
 // Default returns the settings the policy has unless told otherwise.

@@ -15,12 +15,12 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	Round     sched.Duration `json:"round" help:"length of a round; a job that was started runs at least this long"`
-	Window    int            `json:"window" help:"rounds that are planned ahead"`
-	Makespan  float64        `json:"makespan" help:"weight of the longest time left against the progress of all jobs"`
+	Round     sched.Duration `json:"round" help:"length of a round; a started job runs at least this long"`
+	Window    int            `json:"window" help:"rounds planned ahead"`
+	Makespan  float64        `json:"makespan" help:"weight of the longest remaining time against the progress of all jobs"`
 	RhoMax    float64        `json:"rho_max" help:"finish-time fairness above which a job weighs more"`
-	Lambda    float64        `json:"lambda" help:"how much more: its finish-time fairness to this power"`
-	Stick     float64        `json:"stick" help:"a job that runs weighs this much more in the order of the next round"`
+	Lambda    float64        `json:"lambda" help:"exponent of that weight: finish-time fairness to this power"`
+	Stick     float64        `json:"stick" help:"factor on the weight of a running job in the order of the next round"`
 	Placement place.Rule     `json:"placement"`
 }
 

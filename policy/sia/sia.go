@@ -14,10 +14,10 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	P        float64        `json:"p" help:"exponent of a job's goodput in the sum that is made smallest, below 0: the lower the fairer"`
-	Lambda   float64        `json:"lambda" help:"what a job that gets nothing adds to the sum; one with its worst configuration adds 1"`
-	Restart  sched.Duration `json:"restart" help:"time that a change of its GPUs is taken to cost a job"`
-	Interval sched.Duration `json:"interval" help:"time between two decisions when nothing happens"`
+	P        float64        `json:"p" help:"exponent of goodput in the sum that is minimised, below 0; lower is fairer"`
+	Lambda   float64        `json:"lambda" help:"what a job without GPUs adds to the sum; a job in its worst configuration adds 1"`
+	Restart  sched.Duration `json:"restart" help:"assumed cost of changing a job's GPUs"`
+	Interval sched.Duration `json:"interval" help:"time between decisions when nothing happens"`
 }
 
 // Default returns the settings the policy has unless told otherwise.

@@ -13,10 +13,10 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	Epoch     sched.Duration `json:"epoch" help:"how far ahead losses are predicted; a job that was started or resized stays as it is this long"`
-	Restart   sched.Duration `json:"restart" help:"what a job is taken to lose of its epoch when it changes its size"`
+	Epoch     sched.Duration `json:"epoch" help:"how far ahead losses are predicted; a started or resized job stays unchanged for this long"`
+	Restart   sched.Duration `json:"restart" help:"time of its epoch that a job is assumed to lose to a resize"`
 	Patience  sched.Duration `json:"patience" help:"a job that has waited this long goes before all others"`
-	Decay     float64        `json:"decay" help:"weight of a loss against the one after it in a fit"`
+	Decay     float64        `json:"decay" help:"weight of a loss relative to the next one in a fit"`
 	Placement place.Rule     `json:"placement"`
 }
 

@@ -33,7 +33,7 @@ import (
 
 // Config tunes the policies.
 type Config struct {
-	Preempt   bool       `json:"preempt" help:"a job with less to do takes the GPUs of one with more"`
+	Preempt   bool       `json:"preempt" help:"a job with less left to do preempts one with more"`
 	Placement place.Rule `json:"placement"`
 }
 

@@ -71,8 +71,8 @@
 //     leases; otherwise a large gang would wait for ever.
 //   - At most 256 apps bid and 512 share in the leftovers.
 //   - Decisions about ends of leases are rounded up to tenths of a lease. A lease
-//     that is renewed in place ends after half a lease to a whole one, so that some
-//     lease always ends soon.
+//     that is renewed in place ends after half a lease to a whole one, so that leases
+//     keep ending.
 //   - At the end of its lease, a job that is slowed by being spread moves to a node
 //     that has room, if it gains more by that than the restart costs.
 //   - All GPU types count as equally fast. Quotas, priorities inside an app, and

@@ -15,18 +15,18 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	F        float64        `json:"f" help:"fairness knob: only the worst-off part 1-f of the apps bids, 0 to 1"`
+	F        float64        `json:"f" help:"fairness knob, 0 to 1: only the worst-off fraction 1-f of the apps bids"`
 	Lease    sched.Duration `json:"lease" help:"how long an app keeps GPUs before they are offered again"`
-	Rounding string         `json:"rounding" help:"how the part of a win that an app keeps becomes whole gangs: mixed (expected number of GPUs kept), chance (all or nothing) or floor"`
-	Ideal    string         `json:"ideal" help:"what an app would have alone: share (an equal part of the GPUs) or paper (all GPUs, times the number of apps)"`
-	Offer    string         `json:"offer" help:"expired leases that are offered: surplus (as many as bidders need, of apps that are better off) or all"`
-	Slowdown float64        `json:"slowdown" help:"a job waits rather than run slower than this by being spread, 1 or more"`
-	Rows     int            `json:"rows" help:"most rows of a bid"`
-	Audit    bool           `json:"audit" help:"whether no app is taken to be worse off than the progress of its jobs shows, whatever it says"`
-	Seed     uint64         `json:"seed" help:"of the draws for roundings and leftovers"`
-	Error    float64        `json:"error" help:"for experiments: estimates of rho are off by up to this part, 0 to below 1"`
-	Liar     string         `json:"liar" help:"for experiments: the app that says claim times its rho"`
-	Claim    float64        `json:"claim" help:"what the liar multiplies its rho by, above 0"`
+	Rounding string         `json:"rounding" help:"how the fraction of a win that an app keeps becomes whole gangs: mixed (keeps the expected number of GPUs), chance (all or nothing) or floor"`
+	Ideal    string         `json:"ideal" help:"GPUs of an app alone: share (an equal part of the cluster) or paper (all of them, and the time times the number of apps)"`
+	Offer    string         `json:"offer" help:"which expired leases are offered: surplus (as many as bidders need, from better-off apps) or all"`
+	Slowdown float64        `json:"slowdown" help:"a job waits rather than be slowed by more than this factor by being spread, 1 or more"`
+	Rows     int            `json:"rows" help:"most rows in a bid"`
+	Audit    bool           `json:"audit" help:"count no app as worse off than the progress of its jobs shows, whatever it claims"`
+	Seed     uint64         `json:"seed" help:"seed for rounding and leftovers"`
+	Error    float64        `json:"error" help:"for experiments: largest relative error of rho estimates, 0 to below 1"`
+	Liar     string         `json:"liar" help:"for experiments: the app that reports claim times its rho"`
+	Claim    float64        `json:"claim" help:"for experiments: the factor of the liar, above 0"`
 }
 
 // The values of Config.Rounding, Config.Ideal and Config.Offer.

@@ -63,8 +63,8 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	Thresholds []sched.Duration `json:"thresholds" help:"GPU time at which a job leaves each queue for the next, ascending; one queue more than thresholds"`
-	Order      string           `json:"order" help:"inside a queue: las (first come first served) or gittins"`
+	Thresholds []sched.Duration `json:"thresholds" help:"GPU time at which a job moves to the next queue, ascending; there is one queue more than thresholds"`
+	Order      string           `json:"order" help:"order within a queue: las (first come, first served) or gittins"`
 	Services   []float64        `json:"services" help:"gittins: sample of the total service of jobs, in GPU-seconds"`
 	Promote    float64          `json:"promote" help:"a job that has waited this many times its run time returns to the first queue; 0: never"`
 	Placement  place.Rule       `json:"placement" help:"skew (consolidate the jobs that need it, else most-free), consolidated, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`

@@ -14,16 +14,16 @@ import (
 
 // Config tunes the layer.
 type Config struct {
-	Margin  float64        `json:"margin" help:"a move has to gain this many times its cost"`
-	Restart sched.Duration `json:"restart" help:"what a job loses by every stop and start"`
-	Saves   string         `json:"saves" help:"who saves its work when told to stop: known (jobs with an agent or a checkpoint), all or none"`
-	Moves   int            `json:"moves" help:"most moves of one job in its life"`
-	Settle  sched.Duration `json:"settle" help:"how long a job stays where it was started"`
+	Margin  float64        `json:"margin" help:"a move must gain this many times its cost"`
+	Restart sched.Duration `json:"restart" help:"cost of each stop and start of a job"`
+	Saves   string         `json:"saves" help:"which jobs save their work when told to stop: known (those with an agent or a checkpoint), all or none"`
+	Moves   int            `json:"moves" help:"most moves of one job over its life"`
+	Settle  sched.Duration `json:"settle" help:"how long a job stays in one place before it may move"`
 	Most    int            `json:"most" help:"most jobs moved in one decision"`
-	Horizon sched.Duration `json:"horizon" help:"most wait that a move is taken to save"`
-	Unknown sched.Duration `json:"unknown" help:"run time of a job without an estimate"`
-	Rack    float64        `json:"rack" help:"speed of a gang on several nodes of a rack, against one node"`
-	Cross   float64        `json:"cross" help:"speed of a gang across racks, against one node"`
+	Horizon sched.Duration `json:"horizon" help:"longest wait that a move is assumed to save"`
+	Unknown sched.Duration `json:"unknown" help:"assumed run time of a job without an estimate"`
+	Rack    float64        `json:"rack" help:"speed of a gang on several nodes of a rack, relative to one node"`
+	Cross   float64        `json:"cross" help:"speed of a gang across racks, relative to one node"`
 }
 
 // The values of Config.Saves.

@@ -15,14 +15,14 @@ import (
 
 // Config tunes the layer.
 type Config struct {
-	GPUs      int            `json:"gpus" help:"the smallest gang that gets a reservation"`
-	Share     float64        `json:"share" help:"or a gang that needs at least this share of the cluster; 0: no such gang"`
-	After     sched.Duration `json:"after" help:"how long it has to wait before"`
-	Part      float64        `json:"part" help:"it has to wait for this part of its expected run time, if that is longer"`
-	Most      int            `json:"most" help:"reservations at a time"`
-	Tolerance float64        `json:"tolerance" help:"a job may use reserved GPUs if it ends in time even when it runs this many times longer than estimated"`
-	Slack     float64        `json:"slack" help:"a reservation keeps its GPUs while others would shorten its wait by no more than this part"`
-	Unknown   sched.Duration `json:"unknown" help:"run time of a running job without an estimate"`
+	GPUs      int            `json:"gpus" help:"smallest gang that gets a reservation, in GPUs"`
+	Share     float64        `json:"share" help:"a gang that needs at least this share of the cluster also gets one; 0: gpus alone decides"`
+	After     sched.Duration `json:"after" help:"how long a gang waits before it gets a reservation"`
+	Part      float64        `json:"part" help:"the same as a part of its expected run time, if that is longer"`
+	Most      int            `json:"most" help:"most reservations at a time"`
+	Tolerance float64        `json:"tolerance" help:"a job may use reserved GPUs if it would end in time even at this many times its estimate"`
+	Slack     float64        `json:"slack" help:"a reservation keeps its GPUs unless others shorten its wait by more than this part"`
+	Unknown   sched.Duration `json:"unknown" help:"assumed run time of a running job without an estimate"`
 }
 
 // Default returns the settings the layer has unless told otherwise.

@@ -1,39 +1,37 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package screen lets new gangs run first for a few minutes on a few GPUs of a
-// small pool: the layer "@screen". What crashes there never reaches the GPUs of
-// the whole gang. It is the rule of the Philly study (ATC'19, section 5: "fail
-// early"), and in spirit the profiler of Lucid (ASPLOS'23).
+// Package screen runs new gangs first for a few minutes on a few GPUs of a small
+// pool: the layer "@screen". A job that crashes there never holds the GPUs of its
+// whole gang. The rule comes from the Philly study (ATC'19, section 5: "fail early")
+// and resembles the profiler of Lucid (ASPLOS'23).
 //
-// Who is new is the driver's matter: a job with Spec.Screen is screened for that
-// long, one without is trusted (see diagnose.ScreenFor). A gang whose program
-// cannot run on one task alone must be submitted without. A job that may not be
-// stopped is not screened: it could not leave the pool.
+// The driver decides which jobs are new: a job with Spec.Screen is screened for that
+// long, one without is trusted (see diagnose.ScreenFor). A gang whose program cannot
+// run on one task must be submitted without it. A job that may not be stopped is not
+// screened, because it could not leave the pool.
 //
 // # The pool
 //
-// Unless the knob pool names a mark, and with it the nodes that bear it, the
-// pool is no set of nodes but a number of GPUs, which follows the inflow: as
-// many as are being screened and wait for it, some to spare, within bounds. It
-// never takes a GPU from a job: it has the first choice of those that come free,
-// from the nodes with the fewest free GPUs, so that whole nodes stay whole. What
-// the pool has to spare is hidden from the policy below behind a job that nobody
-// submitted. A job that is being screened is shown to the policy below as a job
-// of that size that may not be stopped, so that quotas hold.
+// Unless the knob pool names a label, and so a set of nodes, the pool is a number of
+// GPUs, which follows demand: those of jobs that are being screened or wait for it,
+// and some spare ones, within bounds. It never takes a GPU from a job, but has the
+// first choice of GPUs that come free, from the nodes with the fewest free GPUs, so
+// that whole nodes stay free. A placeholder job hides the spare GPUs of the pool from
+// the policy below. A job that is being screened is shown to the policy below as a
+// job of that size that may not be stopped, so that quotas hold.
 //
-// When its time is up, a job leaves the pool and competes for its gang as any
-// other; an elastic one, which can run at the size of a screening, goes on until
-// the policy below gives it more.
+// When its time is up, a job leaves the pool and competes for its gang like any
+// other; an elastic job that can run at the size of a screening continues until the
+// policy below gives it more.
 //
 // # When screening would do harm
 //
-//   - On an empty cluster a gang starts in full at once: while nobody waits, if so
-//     many GPUs stay free beside it, or if the pool is full.
-//   - A job that has waited for the pool longer than a bound goes without.
-//   - While a gang of the policy below has waited for twice that bound, nothing is
-//     held back for the pool; and while it would find its place if nobody were
-//     screened, nobody new is.
+//   - While no job waits, a gang starts in full at once if enough GPUs stay free (the
+//     knob idle), or if the pool is full.
+//   - A job that has waited for the pool longer than patience is not screened.
+//   - While a gang of the policy below has waited for twice that, no GPU is kept for
+//     the pool; and while it could start if no job were screened, no further job is.
 package screen
 
 import (
@@ -48,14 +46,14 @@ import (
 
 // Config tunes the layer.
 type Config struct {
-	Above    int            `json:"above" help:"jobs that ask for more GPUs than this are screened; smaller ones run as they are"`
-	GPUs     int            `json:"gpus" help:"GPUs for a screening, one task at least"`
-	Most     float64        `json:"most" help:"share of the cluster's GPUs that the pool has at most; one screening is always possible"`
-	Least    int            `json:"least" help:"GPUs kept for the pool while nobody is new"`
-	Spare    float64        `json:"spare" help:"GPUs kept to spare, as a share of those that new jobs use and wait for"`
-	Idle     float64        `json:"idle" help:"while nobody waits, a new job runs in full at once if this share of the GPUs stays free beside it, or if the pool is full; 0: never"`
-	Pool     string         `json:"pool" help:"the mark of the nodes that jobs are screened on, all of which the pool may have; empty: any nodes, as many GPUs as most says; without such a node nobody is screened"`
-	Patience sched.Duration `json:"patience" help:"wait after which a new job goes without screening; after twice that, the pool makes way for a job that it alone keeps from running"`
+	Above    int            `json:"above" help:"jobs that ask for more GPUs than this are screened"`
+	GPUs     int            `json:"gpus" help:"GPUs of a screening, at least one task"`
+	Most     float64        `json:"most" help:"largest share of the cluster's GPUs in the pool; one screening is always possible"`
+	Least    int            `json:"least" help:"GPUs kept for the pool while no job is new"`
+	Spare    float64        `json:"spare" help:"extra GPUs of the pool, as a share of those that new jobs use and wait for"`
+	Idle     float64        `json:"idle" help:"while no job waits, a new job starts in full if this share of the GPUs stays free, or if the pool is full; 0: never"`
+	Pool     string         `json:"pool" help:"label of the nodes for screening, all of which belong to the pool; empty: any nodes, within most; no node with the label: no screening"`
+	Patience sched.Duration `json:"patience" help:"a new job that has waited this long skips screening; after twice that, the pool gives way to a job that would run without it"`
 }
 
 // Default returns the settings the layer has unless told otherwise.

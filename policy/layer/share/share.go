@@ -2,45 +2,45 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package share lets the jobs of any policy share GPUs: the layer "@share". The
-// policy below decides as ever; what it leaves waiting is fitted beside the jobs
-// that run, where the interference model expects that nobody is slowed much.
+// policy below decides as usual; jobs that it leaves waiting are placed beside
+// running ones where the interference model expects that no job is slowed much.
 //
 // # Seats
 //
 // A job that starts, may share (Spec.Shareable) and whose utilisation and memory
-// are known (Spec.GPUUtil, Spec.GPUMemory) gets a seat on each of its GPUs, of
-// which a GPU has as many as the knob jobs says, if anybody could ever sit beside
-// it; else it gets them whole, as the policy below wants. A seat is no limit of
-// speed. Who runs on a seat is left there as long as the policy below wants it on
-// those GPUs.
+// are known (Spec.GPUUtil, Spec.GPUMemory) gets a seat on each of its GPUs if another
+// job could ever share them, else whole GPUs, as the policy below wants. The knob
+// jobs is the number of seats of a GPU. A seat does not limit speed, except on
+// Kubernetes with MPS where it is smaller than a replica. A job stays on its seat as
+// long as the policy below keeps it on those GPUs.
 //
 // # Guests
 //
-// A job that the policy below makes wait for GPUs sits down beside others if on
-// each of its GPUs there is a seat and enough memory, with a margin, and every job
-// there is expected to be slowed by less than the bound even if things go worse
-// than usual (interfere.Model.Safe; the knob sure). Of several such GPUs it takes those that it
-// fills best: the cost of Horus (TPDS'22, equations 7 to 10). A gang sits on one
-// node, if one could hold it. GPUs that nobody holds are not given away: who gets
-// those is for the policy below to say.
+// A job that the policy below leaves waiting for GPUs becomes a guest on GPUs of
+// other jobs, if each of these GPUs has a seat and enough memory, with a margin, and
+// every job there is expected to be slowed by less than the bound in most cases
+// (interfere.Model.Safe; the knob sure). Of several such GPUs it takes those that it
+// fills best: the cost of Horus (TPDS'22, equations 7 to 10). A gang takes one node,
+// if one can hold it. The layer does not allocate idle GPUs: they are left to the
+// policy below.
 //
-// The policy below sees a guest as a job that runs on a part of its GPUs. One that
-// stops jobs may stop it as any other.
+// The policy below sees a guest as a job that runs on a share of its GPUs. If it
+// preempts, it may stop a guest like any other job.
 //
 // # Feedback
 //
-// When a job is measured to be slower (Status.Slowdown) than the bound times
-// patience, the job that came last to its GPU goes: to other seats if there are
-// any, else it waits. Which models do not suit each other is remembered; a
-// restart forgets it, and the pair is tried once more.
+// When the measured slowdown of a job (Status.Slowdown) exceeds the bound times
+// patience, the newest job on its GPU leaves: for other seats if there are any, else
+// it waits. The layer remembers which models slowed each other too much; after a
+// restart of the daemon it tries such a pair once more.
 //
-// # Nobody starves
+// # No starvation
 //
 // Guests that follow each other would keep GPUs from ever being empty. So, when a
-// job has waited for the time of the knob hold and finds no seat, the GPUs that
-// are expected to be empty soonest take no more guests, for all such jobs together
-// up to a part of the cluster (the knob reserve), the oldest first. They go to whom
-// the policy below chooses when they are empty.
+// job has waited for hold without a seat, the GPUs that are expected to be empty
+// soonest accept no more guests, for all such jobs together up to a share of the
+// cluster (the knob reserve), the oldest job first. Once empty, they go to the job
+// that the policy below chooses.
 package share
 
 import (
@@ -54,15 +54,15 @@ import (
 
 // Config tunes the layer.
 type Config struct {
-	Slowdown float64        `json:"slowdown" help:"most slowdown of any job on a shared GPU"`
-	Sure     bool           `json:"sure" help:"reckon so that one case of twenty may be worse than slowdown; false: one of two"`
+	Slowdown float64        `json:"slowdown" help:"highest slowdown of any job on a shared GPU"`
+	Sure     bool           `json:"sure" help:"expect the bound to be exceeded in one case of twenty; false: in one of two"`
 	Jobs     int            `json:"jobs" help:"most jobs on a GPU"`
-	Margin   int64          `json:"margin" help:"GPU memory that stays free beside several jobs, in MiB"`
-	GPU      string         `json:"gpu" help:"type of GPU whose interference model predicts slowdowns; auto: that of each node, or the published curve"`
+	Margin   int64          `json:"margin" help:"GPU memory that stays free on a shared GPU, in MiB"`
+	GPU      string         `json:"gpu" help:"GPU type whose interference model predicts slowdowns; auto: that of each node, or the published curve"`
 	Mode     string         `json:"mode" help:"how jobs share a GPU: time-slice or mps"`
-	Patience float64        `json:"patience" help:"the last to come leaves a GPU when a job there is slower than slowdown times this"`
-	Hold     sched.Duration `json:"hold" help:"for a job that has waited this long and finds no seat, GPUs are kept free of new guests"`
-	Reserve  float64        `json:"reserve" help:"most GPUs that are kept free of new guests, as a part of all"`
+	Patience float64        `json:"patience" help:"when the measured slowdown of a job exceeds slowdown times this, the newest job leaves its GPU"`
+	Hold     sched.Duration `json:"hold" help:"when a job has waited this long without a seat, the GPUs that will be empty soonest accept no new guests"`
+	Reserve  float64        `json:"reserve" help:"largest share of the cluster's GPUs that accept no new guests"`
 }
 
 // Default returns the settings the layer has unless told otherwise.
