@@ -14,10 +14,9 @@ import (
 )
 
 // agent is what runs inside a job beside the training: it measures steps and
-// gradients, fits the throughput model, tells the scheduler, and chooses the
-// batch size. It sees what a real one would see and nothing else: the
-// observations of what it has run, with measurement noise if there is any, and
-// what past jobs of its kind have left behind.
+// gradients, fits the throughput model, reports to the scheduler and chooses the
+// batch size. It sees only what a real agent would: the observations of its own runs,
+// with measurement noise if configured, and the experience of similar past jobs.
 type agent struct {
 	limits goodput.Limits
 	fixed  int // batch size of a job that does not adapt it; 0: it adapts
@@ -25,9 +24,9 @@ type agent struct {
 	blur   float64
 	rand   *rand.Rand
 
-	prior *experience.Prior // nil: it starts from nothing
-	// By GPU type: what was measured, the model fitted to it, and what the past
-	// alone would say.
+	prior *experience.Prior // nil: no experience
+	// By GPU type: the measurements, the model fitted to them, and the model from
+	// experience alone.
 	profiles map[string]*goodput.Profile
 	fitters  map[string]*goodput.Fitter
 	fitted   map[string]goodput.Params
@@ -35,13 +34,13 @@ type agent struct {
 	noise    float64
 	measured int // measurements of the noise scale
 	curve    experience.Curve
-	losses   *lossLog           // nil: nobody asks for them
+	losses   *lossLog           // nil: losses are not reported
 	trials   []goodput.StepTime // on each GPU type at submission
 	report   *goodput.Report
 }
 
-// newAgent returns the agent of a job, or nil if there is nothing to measure:
-// the truth about the job does not depend on its batch size.
+// newAgent returns the agent of a job, or nil if there is nothing to measure because
+// the truth does not depend on the batch size.
 func (r *run) newAgent(j *job) (*agent, error) {
 	t, ok := j.truth.(trainer)
 	if !ok || !r.CoAdapt {
@@ -88,7 +87,7 @@ func (r *run) newAgent(j *job) (*agent, error) {
 	return a, nil
 }
 
-// key is what identifies work like this job's.
+// key identifies jobs of the same kind.
 func (j *job) key() experience.Key {
 	return experience.Key{Model: j.work.Model, User: j.work.User}
 }
@@ -101,8 +100,8 @@ func (r *run) usable(j *job) int {
 	return 0
 }
 
-// fixedBatch is the batch size of a job that does not adapt it. In comparison
-// mode the reference runs ncf at its largest batch whatever the workload says.
+// fixedBatch is the batch size of a job that does not adapt it. In comparison mode
+// the reference runs ncf at its largest batch size, whatever the workload says.
 func (r *run) fixedBatch(t trainer, model string) int {
 	if r.Profiles != nil && model == "ncf" {
 		return t.limits().Max
@@ -123,8 +122,8 @@ func (a *agent) choose(s setting) (goodput.Config, bool) {
 	return goodput.Split(batch, s.gpus, a.limits)
 }
 
-// learn takes in what was measured in a setting after a part of the training,
-// and fits the model again if that was new.
+// learn adds the measurement of a setting after a part of the training, and fits the
+// model again if it is new.
 func (a *agent) learn(s setting, o observation, part float64) error {
 	measured := a.blurred(o.noise(a.limits))
 	a.measured++
@@ -162,7 +161,7 @@ func (a *agent) learn(s setting, o observation, part float64) error {
 	return nil
 }
 
-// fit fits the model of a GPU type to what is known about it.
+// fit fits the model of a GPU type to the measurements and the experience.
 func (a *agent) fit(gpuType string) error {
 	own := a.profiles[gpuType]
 	if own == nil {
@@ -186,7 +185,7 @@ func (a *agent) fit(gpuType string) error {
 	return nil
 }
 
-// outcome is what the job leaves to those that come after it.
+// outcome is what the job adds to the experience.
 func (a *agent) outcome(work, restart float64) experience.Outcome {
 	return experience.Outcome{Profiles: a.profiles, Noise: a.curve, Restart: restart, Work: work}
 }
@@ -199,7 +198,7 @@ func (a *agent) blurred(x float64) float64 {
 	return x * math.Exp(a.blur*a.rand.NormFloat64())
 }
 
-// tell makes a report, if there is news.
+// tell makes a report if there is something new.
 func (a *agent) tell() {
 	next := &goodput.Report{Noise: a.noise, Limits: a.limits, Fixed: a.fixed, MostGPUs: a.mostGPUs()}
 	if len(a.fitted) > 0 {
@@ -210,19 +209,19 @@ func (a *agent) tell() {
 	}
 	next.StepTimes = a.withTrials(next.StepTimes)
 	if old := a.report; old != nil && same(old, next) {
-		return // policies remember what they worked out for a report
+		return // policies cache what they computed for a report
 	}
 	a.report = next
 }
 
-// same reports whether two reports of an agent say the same.
+// same reports whether two reports of an agent are equal.
 func same(a, b *goodput.Report) bool {
 	return a.Noise == b.Noise && a.MostGPUs == b.MostGPUs && maps.Equal(a.Params, b.Params) &&
 		slices.Equal(a.Losses, b.Losses) && slices.Equal(a.StepTimes, b.StepTimes)
 }
 
-// mostGPUs is the growth cap: twice the most GPUs it has run on, or as many as
-// past jobs of its kind have, and no more than its model and its batch can use.
+// mostGPUs is the growth limit: twice the most GPUs the job has run on, or as many as
+// similar past jobs had, and no more than its model and its batch can use.
 func (a *agent) mostGPUs() int {
 	ran := 0
 	for _, p := range a.profiles {

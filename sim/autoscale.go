@@ -12,30 +12,29 @@ import (
 	"github.com/fairway-gpu/fairway/sim/autoscale"
 )
 
-// AutoscaleConfig makes the cluster of a run one in a cloud: its nodes are
-// there when they are needed, and cost money. Config.Cluster describes the nodes
-// that there can be, all of one kind. Min of them are there at the start.
+// AutoscaleConfig makes the cluster of a run a cloud cluster: nodes are ordered when
+// needed, and cost money. Config.Cluster describes all nodes it can have, of one
+// kind. The run starts with Min of them.
 type AutoscaleConfig struct {
 	autoscale.Config
-	Every time.Duration // between two looks at the cluster; 0: Config.Interval, or a minute
-	Delay time.Duration // from the order of a node until it takes work
-	Price float64       // of a node for an hour; paid by the second from its order on
+	Every time.Duration // between two checks of the cluster; 0: Config.Interval, or a minute
+	Delay time.Duration // from the order of a node until it accepts work
+	Price float64       // of a node per hour; charged by the second from its order on
 }
 
-// DefaultAutoscale returns the default of package autoscale for a cluster of
-// that many nodes: two minutes for a node to start (an assumption), and the
-// price on demand of the paper's machines with four T4 (g4dn.12xlarge), in
-// dollars.
+// DefaultAutoscale returns the defaults of package autoscale for a cluster of that
+// size: a node starts in two minutes (an assumption) and has the on-demand price, in
+// dollars, of the paper's machines with four T4 (g4dn.12xlarge).
 func DefaultAutoscale(least, most int) AutoscaleConfig {
 	return AutoscaleConfig{Config: autoscale.Default(least, most), Delay: 2 * time.Minute, Price: 3.912}
 }
 
-// AutoscaleSummary is what became of a cluster in a cloud.
+// AutoscaleSummary is the size and cost of a cloud cluster over a run.
 type AutoscaleSummary struct {
 	Rule      autoscale.Rule `json:"rule"`
 	Min       int            `json:"min_nodes"`
 	Max       int            `json:"max_nodes"`
-	Most      int            `json:"most_nodes"` // paid for at once
+	Most      int            `json:"most_nodes"` // paid for at the same time
 	Outs      int            `json:"scale_outs"`
 	Ins       int            `json:"scale_ins"`
 	NodeHours float64        `json:"node_hours"` // paid for
@@ -72,8 +71,7 @@ func (a *AutoscaleConfig) check(c *sched.Cluster) error {
 	return nil
 }
 
-// reportCloud adds up what was paid until the last job ended, or until the end
-// of the run.
+// reportCloud sums the cost until the last job ended, or until the end of the run.
 func (r *run) reportCloud(res *Result) {
 	c := r.cloud
 	if c == nil {
@@ -93,7 +91,7 @@ func (r *run) reportCloud(res *Result) {
 			ready += max(0, end-n.up)
 		}
 	}
-	// The nodes that were there before the first job are not held against it.
+	// Nodes from before the first job are not counted.
 	ready -= time.Duration(c.Min) * min(first, end)
 	c.summary.NodeHours = paid.Hours()
 	c.summary.Cost = paid.Hours() * c.Price

@@ -12,22 +12,21 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// bootstrap returns the time of a step of a new job on every type of GPU that it
-// accepts. In a cluster of one type there is nothing to compare, and none.
+// bootstrap returns the step time of a new job on every GPU type that it accepts, or
+// nil in a cluster of one type.
 //
 // With exact estimates it is what a short trial on one GPU of each type would
-// measure, as Sia does at submission; a job without a batch size to split is tried
-// at the size it asked for, and its step is a second's worth of work. The trials
-// take no time: they are short against the life of a job, and Sia does not count
-// them either. Else nobody knows more than how much faster one type is than
-// another for other models: the times are borrowed, except on types that the job
-// has run on.
+// measure, as Sia does at submission. A job without a batch size to split is tried at
+// the size it asked for, and its step is a second's worth of work. Trials take no
+// time: they are short compared with the job, and Sia does not count them either.
+// With other estimates only the speedups of other models between types are known: the
+// times are borrowed from them, except on types that the job has run on.
 func (r *run) bootstrap(j *job) ([]goodput.StepTime, error) {
 	if len(r.Cluster.Types) < 2 {
 		return nil, nil
 	}
 	var out []goodput.StepTime
-	var own tally // how long its own steps take against the borrowed
+	var own tally // own step times over borrowed ones
 	for _, gpuType := range r.Cluster.Types {
 		s, ok := r.trial(j, gpuType)
 		if !ok {
@@ -51,8 +50,8 @@ func (r *run) bootstrap(j *job) ([]goodput.StepTime, error) {
 	return own.scale(out), nil
 }
 
-// borrowed returns how long steps take on a type against those on the first type
-// that the job takes: the mean over all other models.
+// borrowed returns the step time on a type relative to the first type that the job
+// accepts: the mean over all other models.
 func (r *run) borrowed(j *job, gpuType sched.GPUType) (factor float64, ok bool) {
 	var others tally
 	for _, name := range r.Zoo.Names() {
@@ -66,7 +65,7 @@ func (r *run) borrowed(j *job, gpuType sched.GPUType) (factor float64, ok bool) 
 	return others.mean(), others.n > 0
 }
 
-// tally is a geometric mean; of nothing it is 1.
+// tally is a geometric mean; without values it is 1.
 type tally struct{ logs, n float64 }
 
 func (t *tally) add(x float64) {
@@ -76,7 +75,7 @@ func (t *tally) add(x float64) {
 
 func (t *tally) mean() float64 { return math.Exp(t.logs / max(1, t.n)) }
 
-// scale multiplies the times that are borrowed.
+// scale multiplies the borrowed times by the mean.
 func (t *tally) scale(steps []goodput.StepTime) []goodput.StepTime {
 	for i := range steps {
 		if steps[i].Borrowed {
@@ -86,7 +85,8 @@ func (t *tally) scale(steps []goodput.StepTime) []goodput.StepTime {
 	return steps
 }
 
-// trial returns what a job is tried on; ok is false if it cannot run there.
+// trial returns the setting of a job's trial; ok is false if it cannot run on the
+// type.
 func (r *run) trial(j *job, gpuType sched.GPUType) (s setting, ok bool) {
 	job := &sched.Job{Spec: j.work.Spec}
 	if !job.Accepts(gpuType) {
@@ -117,7 +117,7 @@ func trialTime(t truth, s setting) (float64, error) {
 	return 1 / rate, err
 }
 
-// trialReport is what a job without an agent can tell: its trials.
+// trialReport returns the report of a job without an agent: its trials.
 func (r *run) trialReport(j *job) (*goodput.Report, error) {
 	if !r.CoAdapt {
 		return nil, nil
@@ -129,8 +129,8 @@ func (r *run) trialReport(j *job) (*goodput.Report, error) {
 	return &goodput.Report{MostGPUs: max(j.work.GPUs, j.work.MaxGPUs), StepTimes: tried}, nil
 }
 
-// tryHere lets a job without an agent tell how fast it is on the type of GPU that
-// it now runs on.
+// tryHere adds the measured speed of a job without an agent on the GPU type that it
+// now runs on.
 func (r *run) tryHere(j *job) (err error) {
 	if j.tried == nil || r.Estimates == Exact || r.starting(j) || j.ranOn[j.setting.gpuType] {
 		return nil
@@ -143,8 +143,8 @@ func (r *run) tryHere(j *job) (err error) {
 	return err
 }
 
-// withTrials returns the trials of an agent, blurred like all it measures, that
-// say more than what it has measured since.
+// withTrials returns the measured step times and the agent's trials, with measurement
+// noise, of settings that it has not measured since.
 func (a *agent) withTrials(measured []goodput.StepTime) []goodput.StepTime {
 	var own tally
 	var more []goodput.StepTime
@@ -161,8 +161,8 @@ func (a *agent) withTrials(measured []goodput.StepTime) []goodput.StepTime {
 	return append(slices.Clip(measured), own.scale(more)...)
 }
 
-// reference returns the type of GPU that a recorded run time is taken to be of:
-// the first of the cluster's that the job would take.
+// reference returns the GPU type on which a run time is assumed to be recorded: the
+// first of the cluster that the job accepts.
 func (c *Config) reference(w *Work) sched.GPUType {
 	if len(w.GPUTypes) == 0 && len(c.Cluster.Types) > 0 {
 		return c.Cluster.Types[0]

@@ -12,30 +12,29 @@ import (
 	"github.com/fairway-gpu/fairway/sim/autoscale"
 )
 
-// cloud is where the nodes of a run come from. In the state of the run, nodes
-// that are not there are Down.
+// cloud provides the nodes of a run. In the state of the run, nodes that it does not
+// have are Down.
 type cloud struct {
 	AutoscaleConfig
 	scaler *autoscale.Scaler
 	nodes  []cloudNode   // by index in the cluster
-	target int           // nodes there should be
-	look   time.Duration // when the scaler next looks
-	up     time.Duration // when the next node has started; never: 0
-	quiet  int           // looks at which nothing else was to come
+	target int           // desired number of nodes
+	look   time.Duration // next check by the scaler
+	up     time.Duration // when the next node has started; 0: none is starting
+	quiet  int           // checks since nothing else was scheduled
 
-	paid, ready time.Duration // of nodes given back: paid for, and taking work
+	paid, ready time.Duration // of released nodes: time paid for, and time accepting work
 	summary     AutoscaleSummary
 	points      []NodePoint
 }
 
-// cloudNode is one node; it is paid for from ordered on and takes work from up
-// on.
+// cloudNode is one node; it costs money from ordered on and accepts work from up on.
 type cloudNode struct {
 	there       bool
 	ordered, up time.Duration
 }
 
-// openCloud takes away the nodes that are not there at the start.
+// openCloud removes the nodes that the cluster does not start with.
 func (r *run) openCloud() error {
 	a := r.Autoscale
 	if a == nil {
@@ -66,7 +65,7 @@ func (r *run) openCloud() error {
 	return nil
 }
 
-// count returns the nodes that take work and those that will.
+// count returns the nodes that accept work and those that are starting.
 func (c *cloud) count(now time.Duration) (ready, starting int) {
 	for _, n := range c.nodes {
 		switch {
@@ -93,10 +92,9 @@ func (c *cloud) point(now time.Duration) {
 	}
 }
 
-// nextInCloud returns when something happens to the nodes; others says whether
-// anything else is to come. Without an end to the jobs and with nothing else to
-// come, the scaler looks often enough to fill its window, and then no more: the
-// run is over.
+// nextInCloud returns when the next change of nodes or check is due; others says
+// whether any other event is scheduled. If there is none and jobs cannot end, the
+// scaler checks often enough to fill its window, and then the run is over.
 func (r *run) nextInCloud(others bool) (time.Duration, bool) {
 	c := r.cloud
 	if c == nil || r.ended == len(r.jobs) {
@@ -114,8 +112,8 @@ func (r *run) nextInCloud(others bool) (time.Duration, bool) {
 	return c.up, c.up > 0
 }
 
-// scale lets happen what is due in the cloud: nodes that have started take
-// work, and the scaler looks.
+// scale handles what is due in the cloud: nodes that have started accept work, and
+// the scaler checks the cluster.
 func (r *run) scale() error {
 	c := r.cloud
 	if c == nil || r.ended == len(r.jobs) {
@@ -151,13 +149,12 @@ func (r *run) scale() error {
 			starting--
 		}
 	}
-	// What takes work is given back just before the next decision.
+	// Nodes that accept work are released just before the next decision.
 	r.dirty = r.dirty || ready+starting > want
 	return r.welcome()
 }
 
-// welcome lets nodes that have started take work, and finds out when the next
-// one will.
+// welcome lets nodes that have started accept work, and finds when the next one will.
 func (r *run) welcome() error {
 	c := r.cloud
 	c.up = 0
@@ -191,9 +188,9 @@ func (c *cloud) release(i int, now time.Duration) {
 	c.nodes[i] = cloudNode{}
 }
 
-// giveBack gives nodes back that are too many: those on which the least is
-// lost. Their jobs stop, and the decision that follows places them anew. Nodes
-// with a job that may not be stopped stay.
+// giveBack releases surplus nodes, those with the least work to lose first. Their
+// jobs stop, and the next decision places them again. Nodes with a non-preemptible
+// job stay.
 func (r *run) giveBack() error {
 	c := r.cloud
 	if c == nil {
@@ -211,7 +208,7 @@ func (r *run) giveBack() error {
 		}
 		v, pinned := victim{node: i}, false
 		for _, j := range r.neighbours.onNode[i] {
-			v.held += j.setting.gpus // a gang that loses one node stops on all
+			v.held += j.setting.gpus // a gang that loses one node stops on all of them
 			pinned = pinned || j.work.NonPreemptible
 		}
 		if !pinned {
@@ -234,7 +231,7 @@ func (r *run) giveBack() error {
 	return nil
 }
 
-// evict stops a job whose node goes.
+// evict stops a job whose node is released.
 func (r *run) evict(j *job) error {
 	if r.Log != nil {
 		r.Log(LogEntry{

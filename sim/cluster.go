@@ -14,17 +14,17 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Limits on what a description of a cluster may ask for.
+// Limits on descriptions of clusters.
 const (
 	maxNodes       = 200_000
 	maxClusterFile = 16 << 20 // bytes
 )
 
-// ParseCluster reads the short description of a cluster: groups of equal nodes
-// joined by "+", each NODESxGPUS, then optionally ":TYPE" and "/NODES" for the
-// nodes of a rack. "16x4" is 16 nodes of 4 GPUs in one rack;
-// "6x4:t4+2x8:a100/1" adds two nodes of 8 A100s, each in a rack of its own.
-// Groups never share a rack. def is the GPU type of groups that name none.
+// ParseCluster reads the short description of a cluster: groups of equal nodes joined
+// by "+", each NODESxGPUS, then optionally ":TYPE" and "/NODES" for the nodes of a
+// rack. "16x4" is 16 nodes of 4 GPUs in one rack; "6x4:t4+2x8:a100/1" adds two nodes
+// of 8 A100s, each in a rack of its own. Groups never share a rack. def is the GPU
+// type of groups without one.
 func ParseCluster(text string, def sched.GPUType) (*sched.Cluster, error) {
 	var nodes []sched.Node
 	racks := 0
@@ -89,8 +89,8 @@ type nodeGroup struct {
 	Rack      string        `json:"rack,omitempty"`
 	RackNodes int           `json:"rack_nodes,omitempty"` // nodes in a rack: racks are then named RACK0, RACK1, ...
 	NVLink    [][]int       `json:"nvlink,omitempty"`     // islands as lists of GPU indexes
-	Marks     []string      `json:"marks,omitempty"`      // that the nodes bear, in any order
-	Kept      bool          `json:"kept,omitempty"`       // for jobs that need one of the marks
+	Marks     []string      `json:"marks,omitempty"`      // labels of the nodes, in any order
+	Kept      bool          `json:"kept,omitempty"`       // only for jobs that need one of the labels
 }
 
 // clusterFile is the JSON form of a cluster.
@@ -140,7 +140,7 @@ func (g nodeGroup) expand(have int) ([]sched.Node, error) {
 	case g.Count < 0 || have+count > maxNodes:
 		return nil, fmt.Errorf("count = %d; want 1 or more, and at most %d nodes in all", g.Count, maxNodes)
 	case g.Name == "":
-		return nil, fmt.Errorf("name is empty; with count > 1 the nodes are named NAME0, NAME1, ")
+		return nil, fmt.Errorf("name is empty; want a name, to which count > 1 adds 0, 1, ...")
 	case g.RackNodes < 0:
 		return nil, fmt.Errorf("rack_nodes = %d; want 0 (all in one rack) or more", g.RackNodes)
 	}

@@ -13,76 +13,74 @@ import (
 	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
-// PerModel, as Config.Interference, gives every model its own loss.
+// PerModel, as Config.Interference, uses the loss of each model.
 const PerModel = -1
 
-// Config says what to simulate. Cluster, Policy and Zoo are needed; the zero
-// value of the rest is a sensible default.
+// Config says what to simulate. Cluster, Policy and Zoo are required; the zero value
+// of every other field is a sensible default.
 type Config struct {
 	Cluster *sched.Cluster
 	Policy  sched.Policy
-	Name    string // of the policy, for the result
+	Name    string // of the policy, in the result
 	Zoo     *zoo.Zoo
-	// Profiles, if set, replaces the formulas of the zoo for the models it
-	// has.
+	// Profiles, if set, replaces the formulas of the zoo for the models that it has.
 	Profiles *profile.Tables
-	Seed     uint64        // of the workload; only passed on to the result
+	Seed     uint64        // of the workload; only copied to the result
 	Interval time.Duration // between decisions; 0: at every event
 	Until    time.Duration // end of the run; 0: when every job has ended
-	// Interference is the share of its speed that a job loses while it spans
-	// several nodes and shares one of them with another such job. PerModel asks
-	// the zoo.
+	// Interference is the share of its speed that a job loses while it spans several
+	// nodes and shares one of them with another such job. PerModel: as the zoo says.
 	Interference float64
-	// Sharing says how much jobs on one GPU slow each other. Nil: by the published
-	// curve, without scatter.
+	// Sharing says how much jobs on one GPU slow each other down. Nil: by the
+	// published curve, without scatter.
 	Sharing *Sharing
 	// CoAdapt gives every job an agent that measures, reports and, where the job
-	// allows it, tunes the batch size; Agent is how often it does so. With
-	// Profiles it does so at the rounds of Interval and at the end of epochs, as
+	// allows it, tunes the batch size; Agent is the time between reports. With
+	// Profiles, agents report at the rounds of Interval and at the end of epochs, as
 	// in the reference.
 	CoAdapt bool
 	Agent   time.Duration
-	Noise   float64 // standard deviation of the logarithm of what agents measure
-	// Losses, with CoAdapt, lets every job keep the batch size it was submitted
-	// with, and its agent report training losses and measured step times.
+	Noise   float64 // standard deviation of the logarithm of agents' measurements
+	// Losses, with CoAdapt, makes every job keep its submitted batch size, and its
+	// agent report training losses and measured step times.
 	Losses bool
-	// Experience, if set, is what past jobs have left behind: agents start from
-	// it and add to it.
+	// Experience, if set, is what past jobs measured: agents start from it and add to
+	// it.
 	Experience *experience.Pool
-	// Oracle lets every job report the truth about its speed and length.
+	// Oracle makes every job report the truth about its speed and length.
 	Oracle bool
-	// Estimates says what policies are told about run times, and about speeds on
-	// GPUs a job has not run on; the zero value is History.
+	// Estimates says what policies know about run times, and about speeds on GPUs
+	// that a job has not run on; the zero value is History.
 	Estimates Estimates
-	// UsesEstimates says that the policy looks at them.
+	// UsesEstimates says that the policy uses them.
 	UsesEstimates bool
-	// Retry is how long a failed job waits before its next attempt.
+	// Retry is the back-off after a failure.
 	Retry time.Duration
-	// Faults, if set, lets failures depend on what is done about them.
+	// Faults, if set, makes failures depend on the reaction to them.
 	Faults *FaultConfig
-	// Autoscale, if set, lets the number of nodes follow the jobs.
+	// Autoscale, if set, makes the number of nodes follow the jobs.
 	Autoscale *AutoscaleConfig
-	// Search, if set, adds a search for hyper-parameters to the workload.
+	// Search, if set, adds a hyper-parameter search to the workload.
 	Search *SearchConfig
 
 	Log      func(LogEntry)       // if set, receives every decision
-	Watch    func(Watched)        // if set, receives what agents see
-	Progress func(Progress)       // if set, is called now and then
+	Watch    func(Watched)        // if set, receives what agents measure
+	Progress func(Progress)       // if set, is called from time to time
 	Stop     func() bool          // if set, ends the run early when it returns true
 	Elapsed  func() time.Duration // if set, a stopwatch for Timing
 }
 
-// Watched is what an agent sees of its job at one moment.
+// Watched is what an agent measures at one moment.
 type Watched struct {
 	T          float64 // seconds since the start of the workload
 	Job        sched.JobID
 	GPUs       int
 	Batch      int
-	Efficiency float64 // of an example at this batch size, against the initial one
+	Efficiency float64 // of an example at this batch size, relative to the initial one
 	Progress   float64 // part of the training that is done
 }
 
-// Progress is how far a run has come.
+// Progress is the progress of a run.
 type Progress struct {
 	Now       time.Duration // virtual time
 	Ended     int
@@ -93,7 +91,7 @@ type Progress struct {
 func (c *Config) check() error {
 	switch {
 	case c.Cluster == nil || c.Policy == nil || c.Zoo == nil:
-		return fmt.Errorf("simulate: cluster, policy and zoo are needed")
+		return fmt.Errorf("simulate: no cluster, policy or zoo; want all three")
 	case c.Interval < 0:
 		return fmt.Errorf("simulate: interval = %s; want 0 or more", c.Interval)
 	case c.Until < 0:

@@ -10,11 +10,11 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// patience is the number of decisions without an arrival or an end after which
-// a run is given up: more than two months of one a minute.
+// patience is the number of decisions without an arrival or an end after which a run
+// fails: more than two months at one per minute.
 const patience = 100_000
 
-// decide asks the policy and carries its plan out.
+// decide calls the policy and carries out its plan.
 func (r *run) decide() error {
 	r.dirty = false
 	s := r.state.Snapshot(r.start.Add(r.now))
@@ -28,7 +28,7 @@ func (r *run) decide() error {
 	}
 	r.decisions++
 	if r.decisions-r.lastChange > patience {
-		return fmt.Errorf("no job has come or ended in %d decisions, until %s of simulated time: the policy stops jobs faster than they restart", patience, r.now)
+		return fmt.Errorf("no job arrived or ended in %d decisions, until %s of simulated time: the policy stops jobs faster than they restart", patience, r.now)
 	}
 	r.wake = 0
 	if !plan.Wake.IsZero() {
@@ -58,11 +58,11 @@ func (r *run) elapsed() time.Duration {
 	return r.Elapsed()
 }
 
-// jobOf finds the simulator's side of a job: jobs are submitted in the order
-// of r.jobs, and Seq counts submissions.
+// jobOf returns the simulator's record of a job: jobs are submitted in the order of
+// r.jobs, and Seq counts submissions.
 func (r *run) jobOf(j *sched.Job) *job { return r.jobs[j.Seq] }
 
-// remember keeps the policy's notes, and why jobs wait for their first start.
+// remember stores the policy's notes, and why jobs wait for their first start.
 func (r *run) remember(s *sched.Snapshot, plan sched.Plan) error {
 	for i, sj := range s.Jobs {
 		if plan.Notes != nil && plan.Notes[i] != sj.Note {
@@ -101,8 +101,8 @@ func (r *run) carryOut(a sched.Action) error {
 	return r.adjustJob(j)
 }
 
-// prepare returns the setting of a job on new GPUs: its agent chooses the batch,
-// if it has one.
+// prepare returns the setting of a job on new GPUs; its agent, if there is one,
+// chooses the batch size.
 func (r *run) prepare(j *job, p sched.Placement) (setting, error) {
 	s := settingOf(r.Cluster, p)
 	if j.agent == nil {

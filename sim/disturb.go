@@ -5,7 +5,7 @@ package sim
 
 import "slices"
 
-// neighbours knows who runs on which node, and so who disturbs whom.
+// neighbours tracks which jobs run on each node and can slow each other down.
 type neighbours struct {
 	onNode  [][]*job
 	touched []int32 // nodes whose jobs have changed
@@ -27,8 +27,8 @@ func (n *neighbours) remove(j *job) {
 	}
 }
 
-// disturbed returns, once each, the running jobs whose speed may have changed
-// because of a change on one of their nodes.
+// disturbed returns, once each, the running jobs whose speed may have changed because
+// of a change on one of their nodes.
 func (n *neighbours) disturbed() []*job {
 	if len(n.touched) == 0 {
 		return nil
@@ -50,9 +50,8 @@ func (n *neighbours) disturbed() []*job {
 	return slices.Compact(out)
 }
 
-// factor returns the share of its speed that a job keeps beside its neighbours,
-// and how much slower it is because of those on its GPUs; 0: it does not share
-// any.
+// factor returns the share of its speed that a job keeps beside jobs on the same
+// nodes, and its slowdown by jobs on the same GPUs; 0: it does not share GPUs.
 func (r *run) factor(j *job) (keep, slowdown float64) {
 	keep = 1
 	if loss := r.interference(j); loss > 0 && len(j.setting.placement) > 1 && r.crowded(j) {
@@ -77,8 +76,8 @@ func (r *run) interference(j *job) float64 {
 	return unknownInterference
 }
 
-// unknownInterference is the loss of a job whose model is not known, between
-// the 5 % of DeepSpeech and the 47 % of ResNet-50 that Gandiva measured.
+// unknownInterference is the loss of a job of unknown model, between the 5 % of
+// DeepSpeech and the 47 % of ResNet-50 that Gandiva measured.
 const unknownInterference = 0.2
 
 // crowded reports whether the job shares a node with another job that spans

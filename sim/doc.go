@@ -6,45 +6,45 @@
 // of journals, the model zoo, measured tables, autoscaling. It reads no clock and
 // never imports the daemon.
 //
-// It is event-driven. Time jumps from one thing that happens to the next: a
-// job arrives, ends, fails, trains into a phase with another speed, or the
-// policy asked to be woken. Decisions are made by the same sched.Decide that
-// the live system calls, over the same sched.State.
+// It is event-driven. Time jumps from event to event: a job arrives, ends, fails, or
+// enters a training phase with another speed, or the policy asked to be woken.
+// Decisions are made by the same sched.Decide, over the same sched.State, as in the
+// live system.
 //
 // # When decisions are made
 //
-// With Config.Interval zero, whenever something happened. With an interval,
-// only at its multiples, as systems that schedule in rounds do; rounds in which
-// nothing happened and nobody asked to be woken are skipped.
+// With Config.Interval zero, after every event. With an interval, only at its
+// multiples, as in systems that schedule in rounds; rounds without an event or a
+// wake-up are skipped.
 //
 // # The truth about a job
 //
-// How fast a job really trains is known to the simulator alone, in one of
-// three forms (see Work): a recorded run time, scaled by how the placement
-// slows the model down; a model of the zoo, by the throughput and efficiency
-// formulas of package goodput; or measured tables (package profile), which is
-// the mode for comparisons with the reference simulator of the Pollux paper and
-// follows its conventions: 30 s for every start, whole seconds.
+// Only the simulator knows how fast a job really trains, in one of three forms (see
+// Work): a recorded run time, scaled by how the placement slows the model down; a
+// model of the zoo, by the throughput and efficiency formulas of package goodput; or
+// measured tables (package profile). The last form is for comparisons with the
+// reference simulator of the Pollux paper and follows its conventions: 30 s for every
+// start, whole seconds.
 //
-// Each of them says how fast the job is on the type of GPU it runs on. A recorded
-// run time is taken to be of the first type of the cluster that the job would
-// take, and scaled by the zoo's step times where its model is known. Measured
-// tables are of one type. In a cluster of several types, a policy whose jobs have
-// agents is told how much faster one type is than another for other models (see
-// bootstrap); how fast the job itself is, it learns when the job runs.
+// Each form says how fast the job is on its GPU type. A recorded run time is assumed
+// to be from the first GPU type of the cluster that the job accepts, and is scaled by
+// the zoo's step times where its model is known. Measured tables are for one type. In
+// a cluster of several types, a policy whose jobs have agents knows how much faster
+// one type is than another for other models (see bootstrap); it learns the speed of
+// the job itself when the job runs.
 //
-// What policies are told about it is what a live system would know, unless
-// Config.Estimates says otherwise: users' estimates and the run times of past
-// jobs, and the speed of a job where it has run. Jobs report how far they are.
+// Policies know what a live system would know, unless Config.Estimates says
+// otherwise: users' estimates, the run times of past jobs, and the speed of a job
+// where it has run. Jobs report their progress.
 //
-// On top of these a job slows down while it shares a node with another job
-// that also spans several nodes (network interference) and while it shares its
-// GPUs. It stands still while it restarts. When an attempt fails, its work is
-// lost; FaultConfig says what becomes of the next one.
+// A job is slower while it shares a node with another job that also spans several
+// nodes (network interference) and while it shares its GPUs. It makes no progress
+// while it restarts. When an attempt fails, its work is lost; FaultConfig says what
+// happens next.
 //
-// Policies that predict convergence see training losses (Config.Losses). They
-// follow from a job's progress by one curve for all models, and when a job has
-// trained to its end, its user's rule says that it has converged.
+// Policies that predict convergence see training losses (Config.Losses). These follow
+// from a job's progress by one curve for all models, and a job that has trained to
+// its end has converged by its user's rule.
 //
 // # Determinism
 //

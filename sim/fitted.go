@@ -12,20 +12,19 @@ import (
 	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
-// fitted is a job that trains a model of the zoo for which there are throughput
-// parameters. Its work is counted in iterations at the initial batch size: an
-// iteration at a larger batch counts for more, by the gradient noise scale at
-// that point of the training.
+// fitted is a job that trains a model of the zoo with throughput parameters. Its work
+// is counted in iterations at the initial batch size: an iteration at a larger batch
+// size counts for more, by the gradient noise scale at that point of the training.
 type fitted struct {
 	model *zoo.Model
 	size  int // batch
 }
 
-// newFitted returns the truth about a model of the zoo: the throughput model
-// where there are parameters, else its time for a step alone.
+// newFitted returns the truth about a model of the zoo: the throughput model where it
+// has parameters, else its step time alone.
 func newFitted(m *zoo.Model, w *Work) (truth, error) {
 	if !(m.Iterations > 0) {
-		return nil, fmt.Errorf("job %s: model %s has no number of iterations; give the job a run_time", w.ID, m.Name)
+		return nil, fmt.Errorf("job %s: model %s has no number of iterations; want a run_time for the job", w.ID, m.Name)
 	}
 	if len(m.Throughput) == 0 {
 		return &paced{m}, nil
@@ -53,7 +52,7 @@ func (f *fitted) observe(done float64, s setting) (observation, error) {
 	step := p.Step(s.shape(), float64(s.config.Local))
 	frac := done / m.Iterations
 	until := m.NoiseUntil(frac) * m.Iterations
-	for until <= done { // the end of a phase, lost in rounding: it is over
+	for until <= done { // the end of a phase, missed by rounding: it is over
 		frac = math.Nextafter(frac, math.Inf(1))
 		until = m.NoiseUntil(frac) * m.Iterations
 	}
@@ -62,8 +61,8 @@ func (f *fitted) observe(done float64, s setting) (observation, error) {
 	return o, nil
 }
 
-// statistics returns gradient statistics of a noise scale; only their ratio
-// means anything.
+// statistics returns gradient statistics with a given noise scale; only their ratio
+// is meaningful.
 func statistics(noise float64, initial int) (sqr, variance float64) {
 	if math.IsInf(noise, 1) {
 		return 0, 1
@@ -83,7 +82,7 @@ func (f *fitted) gain(done float64, batch int) (float64, error) {
 	return goodput.Gain(f.model.NoiseAt(done/f.model.Iterations), f.model.Batch.Initial, batch), nil
 }
 
-// left takes the efficiency of now for the rest of the training.
+// left uses the current efficiency for the rest of the training.
 func (f *fitted) left(done float64) float64 {
 	gain := goodput.Gain(f.model.NoiseAt(done/f.model.Iterations), f.model.Batch.Initial, f.size)
 	return max(1, (f.model.Iterations-done)/gain)
@@ -96,8 +95,8 @@ func (f *fitted) restart(first bool) time.Duration {
 	return restartOf(f.model)
 }
 
-// paced is a job that trains a model of the zoo of which only the time of an
-// iteration alone and the slowdown by locality are known.
+// paced is a job that trains a model of the zoo with a known iteration time and
+// slowdown by locality level, but no throughput parameters.
 type paced struct{ model *zoo.Model }
 
 func (p *paced) total() float64 { return p.model.Iterations }

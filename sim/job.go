@@ -11,43 +11,43 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// job is one job of the run: the truth about it, and where it stands.
+// job is one job of the run: the truth about it, and its current state.
 type job struct {
 	work  *Work
 	truth truth
 	state *sched.Job // in sched.State while it is pending or running
-	alone float64    // seconds it takes with the cluster to itself
+	alone float64    // seconds it takes alone on the cluster
 
 	version uint32 // of its next tick
 	setting setting
-	// done is the work done at settled; it grows by speed each second from
-	// then on, but not before held (the end of its restart).
+	// done is the work done at settled; it grows by speed each second from then on,
+	// but not before held (the end of its restart).
 	done    float64
 	settled time.Duration
 	held    time.Duration
-	speed   float64       // with the disturbance by others counted in
-	until   float64       // work at which the speed changes by itself
-	turn    time.Duration // when that will be
+	speed   float64       // including interference
+	until   float64       // work at which the speed changes on its own
+	turn    time.Duration // when that happens
 
-	agent   *agent          // nil: nobody measures
-	seen    observation     // what the agent measures in the present phase
-	steps   []float64       // what an oracle says about step times
-	tried   *goodput.Report // without an agent: what trials on GPU types have shown; nil: there were none
+	agent   *agent          // nil: no measurements
+	seen    observation     // what the agent measures in the current phase
+	steps   []float64       // what an oracle reports about step times
+	tried   *goodput.Report // without an agent: results of trials on GPU types; nil: none
 	ranOn   map[sched.GPUType]bool
-	reports time.Duration // when the agent next looks at its measurements
+	reports time.Duration // when the agent next reports
 
-	attempts int           // that have failed
-	ran      time.Duration // of the present attempt, until settled, at the pace of the recorded type of GPU
-	spent    float64       // GPU-seconds of the present attempt, restarts not counted
+	attempts int           // failed attempts
+	ran      time.Duration // run time of the current attempt until settled, on the GPU type of the recording
+	spent    float64       // GPU-seconds of the current attempt, without restarts
 	jobFaults
 
 	waiting   sched.Code    // why it waits for its first start
-	waitSince time.Duration // since when it has waited for that
+	waitSince time.Duration // since when it has waited for that reason
 	waits     [sched.NumCodes]time.Duration
 	result    int // index in Result.Jobs
 }
 
-// settle books the work done until now.
+// settle adds the work done until now.
 func (j *job) settle(now time.Duration) {
 	if j.state.Phase != sched.Running || now <= j.settled {
 		return
@@ -60,8 +60,8 @@ func (j *job) settle(now time.Duration) {
 	j.settled = now
 }
 
-// pace is how fast the run time of an attempt passes: a failure that was recorded
-// comes at a point of the work, which is reached sooner on faster GPUs.
+// pace is how fast the run time of an attempt passes: a recorded failure happens at a
+// point of the work, which faster GPUs reach sooner.
 func pace(t truth, s setting) float64 {
 	if r, ok := t.(*recorded); ok {
 		return r.typeSpeed(s.gpuType)
@@ -69,7 +69,7 @@ func pace(t truth, s setting) float64 {
 	return 1
 }
 
-// times multiplies a time; by 1, exactly.
+// times multiplies a duration; a factor of 1 is exact.
 func times(d time.Duration, by float64) time.Duration {
 	if by == 1 {
 		return d
@@ -77,11 +77,11 @@ func times(d time.Duration, by float64) time.Duration {
 	return time.Duration(math.Ceil(float64(d) * by))
 }
 
-// gpuShare returns the GPUs it holds; half a GPU counts half.
+// gpuShare returns the GPUs that the job holds; half a GPU counts as half.
 func (j *job) gpuShare() float64 { return float64(j.setting.placement.Milli()) / sched.WholeGPU }
 
-// fails returns the run time at which the present attempt of a job fails; ok is
-// false if it does not.
+// fails returns the run time at which the current attempt fails; ok is false if it
+// does not.
 func (r *run) fails(j *job) (after time.Duration, ok bool) {
 	if r.faults != nil {
 		f, ok := r.faults.fault(j)
@@ -93,9 +93,9 @@ func (r *run) fails(j *job) (after time.Duration, ok bool) {
 	return 0, false
 }
 
-// nextTick returns when something happens to the job by itself: its speed
-// changes, its work is done, the attempt fails, or its agent reports. With
-// profiles, phases end in whole seconds, as the reference simulator counts.
+// nextTick returns when the job next changes on its own: its speed changes, its work
+// is done, the attempt fails, or its agent reports. With profiles, phases end in
+// whole seconds, as in the reference simulator.
 func (r *run) nextTick(j *job) time.Duration {
 	j.turn = time.Duration(math.MaxInt64)
 	if j.speed > 0 {
@@ -123,11 +123,11 @@ func (r *run) nextTick(j *job) time.Duration {
 	return at
 }
 
-// starting reports whether a job is still loading, so that nobody has measured its
-// speed where it is.
+// starting reports whether a job is still loading, so that its speed has not been
+// measured there.
 func (r *run) starting(j *job) bool { return r.Estimates != Exact && r.now < j.held }
 
-// wait books the reason for which the job waits from now on.
+// wait records the reason for which the job waits from now on.
 func (j *job) wait(now time.Duration, why sched.Code) {
 	if why == j.waiting {
 		return
@@ -136,8 +136,7 @@ func (j *job) wait(now time.Duration, why sched.Code) {
 	j.waiting, j.waitSince = why, now
 }
 
-// cause returns the reason that made up most of the wait; Ok if it never had
-// to wait for one.
+// cause returns the reason for most of the wait; Ok if the job never waited.
 func (j *job) cause() sched.Code {
 	var most sched.Code
 	for c := range j.waits {

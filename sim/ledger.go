@@ -13,22 +13,22 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// mostLedger bounds the entries that a result keeps; the sums count all.
+// mostLedger bounds the entries in a result; the sums count all of them.
 const mostLedger = 10_000
 
-// Ledger is what was weighed up during a run about moving jobs, in GPU-seconds.
+// Ledger is the list of trades that layers considered during a run, in GPU-seconds.
 type Ledger struct {
 	Layers  []LedgerSum   `json:"layers"`            // by name
-	Entries []LedgerPoint `json:"entries"`           // by time: the first ones
-	Dropped int           `json:"dropped,omitempty"` // entries after these
+	Entries []LedgerPoint `json:"entries"`           // by time: the first mostLedger
+	Dropped int           `json:"dropped,omitempty"` // later entries
 }
 
-// LedgerSum adds up the trades of one layer.
+// LedgerSum sums the trades of one layer.
 type LedgerSum struct {
 	Layer       string  `json:"layer"`
 	Taken       int     `json:"taken"`
-	Moved       int     `json:"moved"` // jobs, in trades that were taken
-	Cost        float64 `json:"cost"`  // of those taken, as expected
+	Moved       int     `json:"moved"` // jobs, in trades that were made
+	Cost        float64 `json:"cost"`  // expected, of trades that were made
 	Gain        float64 `json:"gain"`
 	Refused     int     `json:"refused"`
 	RefusedCost float64 `json:"refused_cost"`
@@ -41,7 +41,7 @@ type LedgerPoint struct {
 	sched.LedgerEntry
 }
 
-// weigh takes down the trades of a decision.
+// weigh records the trades of a decision.
 func (r *run) weigh(entries []sched.LedgerEntry) {
 	for _, e := range entries {
 		if r.ledger == nil {
@@ -74,7 +74,7 @@ func (l *Ledger) add(now time.Duration, e sched.LedgerEntry) {
 	l.Entries = append(l.Entries, LedgerPoint{now.Seconds(), e})
 }
 
-// Print writes the ledger for a person: the sums, then at most so many trades.
+// Print writes the ledger as text: the sums, then at most that many trades.
 func (l *Ledger) Print(w io.Writer, most int) error {
 	var b strings.Builder
 	if l == nil {

@@ -19,13 +19,13 @@ type LogEntry struct {
 	Why      string      `json:"why,omitempty"`
 }
 
-// forecastJobs is the largest number of active jobs for which the log says
-// until when a job is expected to wait; the forecast costs a trial placement
-// for each running job.
+// forecastJobs is the largest number of active jobs for which the log says until when
+// a job is expected to wait; the forecast costs a trial placement for each running
+// job.
 const forecastJobs = 500
 
-// logDecision writes what a decision does, and for every waiting job why it
-// waits, when that has changed.
+// logDecision logs the actions of a decision, and for every waiting job the reason if
+// it has changed.
 func (r *run) logDecision(s *sched.Snapshot, actions []sched.Action, plan sched.Plan) {
 	if r.Log == nil {
 		return

@@ -11,12 +11,11 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// The training loss of every simulated job, as a part of that of its first
-// step, falls over its progress as Optimus takes losses to fall: 1/(b0*k + b1) +
-// b2. It approaches lossFloor, and at the end of training it is above that by
-// 1/(1+lossBend) of what it was at first. Both figures are assumptions, the same
-// for every model; in steps, curves differ by the length of the training and by
-// how much each step achieves.
+// The training loss of every simulated job, relative to that of its first step, falls
+// with its progress as Optimus assumes: 1/(b0*k + b1) + b2. It approaches lossFloor,
+// and at the end of training it is above that by 1/(1+lossBend) of the initial
+// difference. Both constants are assumptions, the same for every model; over steps,
+// curves differ by the length of the training and by the progress of each step.
 const (
 	lossFloor = 0.1
 	lossBend  = 20
@@ -25,18 +24,16 @@ const (
 // lossAt returns the training loss after a part of the training.
 func lossAt(part float64) float64 { return (1-lossFloor)/(1+lossBend*part) + lossFloor }
 
-// An epoch is a part of the training at the initial batch size, 1/lossEpochs,
-// and the same number of examples at others. (Real ones differ too much: BERT is
-// fine-tuned for two.) A job has converged when the loss has hardly fallen for
-// stopEpochs of them.
+// An epoch is 1/lossEpochs of the training at the initial batch size, and the same
+// number of examples at others. (Real ones differ too much: BERT is fine-tuned for
+// two.) A job has converged when the loss has hardly fallen for stopEpochs epochs.
 const (
 	lossEpochs = 50
 	stopEpochs = 3
 )
 
-// stopOf returns the rule by which a job at a batch size has converged just
-// when its training ends: the epochs before the last few lower the loss by more
-// than that.
+// stopOf returns the rule by which a job at a batch size converges just when its
+// training ends: earlier epochs lower the loss by more than the threshold.
 func stopOf(t trainer, batch int) (goodput.Stop, error) {
 	steps := t.total() / lossEpochs * float64(t.limits().Initial) / float64(batch)
 	gain, err := t.gain(t.total(), batch)
@@ -56,17 +53,17 @@ const (
 	maxStepTimes = 32
 )
 
-// lossLog is what an agent keeps of the training losses that it sees: that of
-// the first step, then the mean of every so many looks. When there are too many
-// of these, each two become one.
+// lossLog holds the training losses that an agent sees: that of the first step, then
+// the mean of every each observations. When there are too many points, each two
+// become one.
 type lossLog struct {
 	stop   goodput.Stop
 	total  float64 // work of the training
-	part   float64 // of the training done at the last look
+	part   float64 // of the training done at the last observation
 	steps  float64 // optimiser steps until then
 	points []goodput.LossPoint
-	each   int // looks that make a point
-	looks  int // that make the next one
+	each   int // observations in a point
+	looks  int // in the next point so far
 	sum    goodput.LossPoint
 }
 
@@ -75,10 +72,10 @@ func newLossLog(t trainer, batch int) (*lossLog, error) {
 	return &lossLog{stop: stop, total: t.total(), each: 1}, err
 }
 
-// look takes in the loss after a part of the training, of which every step
-// since the last look has done so much work.
+// look adds the loss after a part of the training; gain is the work of each step
+// since the last observation.
 func (l *lossLog) look(part, gain float64, measure func(float64) float64) {
-	if part < l.part { // an attempt has failed, and it starts again
+	if part < l.part { // an attempt failed, and the training started again
 		*l = lossLog{stop: l.stop, total: l.total, each: 1}
 	}
 	if len(l.points) == 0 {
@@ -94,7 +91,7 @@ func (l *lossLog) look(part, gain float64, measure func(float64) float64) {
 	}
 }
 
-// keep adds a point. Those that were reported are left alone.
+// keep adds a point. It does not change points that were reported.
 func (l *lossLog) keep(p goodput.LossPoint) {
 	l.points = append(slices.Clip(l.points), p)
 	if len(l.points) <= maxLosses {
@@ -109,8 +106,8 @@ func (l *lossLog) keep(p goodput.LossPoint) {
 	l.points, l.each = fewer, 2*l.each
 }
 
-// stepTimes returns how long the optimiser steps took that it has run, those it
-// has measured most often if there are many.
+// stepTimes returns the measured times of optimiser steps; if there are many, those
+// measured most often.
 func (a *agent) stepTimes() []goodput.StepTime {
 	type counted struct {
 		goodput.StepTime

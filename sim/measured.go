@@ -12,8 +12,8 @@ import (
 	"github.com/fairway-gpu/fairway/sim/profile"
 )
 
-// measuredRestart is what every start costs in comparison mode, the first one
-// too: the convention of the reference simulator.
+// measuredRestart is the cost of every start in comparison mode, including the first:
+// the convention of the reference simulator.
 const measuredRestart = 30 * time.Second
 
 // measured is a job that follows measured tables: step times by placement,
@@ -42,7 +42,7 @@ func (t *measured) total() float64         { return t.ends[len(t.ends)-1] }
 func (t *measured) limits() goodput.Limits { return t.model.Limits() }
 func (t *measured) batch() int             { return t.size }
 
-// epoch returns the epoch that the job is in, counted from 0.
+// epoch returns the current epoch, counted from 0.
 func (t *measured) epoch(done float64) int {
 	return sort.Search(len(t.ends), func(e int) bool { return t.ends[e] > done })
 }
@@ -82,8 +82,7 @@ func (t *measured) gain(done float64, batch int) (float64, error) {
 	return o.gain(batch, t.model.Limits()), nil
 }
 
-// left counts iterations from the end of the present epoch, as the reference
-// does.
+// left counts iterations from the end of the current epoch, as the reference does.
 func (t *measured) left(done float64) float64 {
 	last := len(t.ends) - 1
 	end, err1 := t.model.Iterations(t.size, last)

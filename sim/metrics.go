@@ -12,7 +12,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched/num"
 )
 
-// finish turns what was recorded into a result.
+// finish turns the records into a result.
 func (r *run) finish(w *Workload) *Result {
 	r.record.sample(r)
 	res := &Result{
@@ -38,7 +38,7 @@ func (r *run) finish(w *Workload) *Result {
 	return res
 }
 
-// cutOff books a job that has not ended when the run does.
+// cutOff records a job that has not ended when the run does.
 func (r *run) cutOff(res *JobResult, j *job) {
 	now := r.start.Add(r.now)
 	r.record.status(res, j.state)
@@ -53,8 +53,8 @@ func (r *run) cutOff(res *JobResult, j *job) {
 	}
 }
 
-// Summarise adds up the jobs; end is when the run ended, in seconds. What needs more
-// than the jobs (fairness, delays, use of the GPUs) is left to the caller.
+// Summarise sums the jobs; end is when the run ended, in seconds. The caller adds
+// what needs more than the jobs (fairness, delays, GPU utilisation).
 func (res *Result) Summarise(end float64) {
 	var jct, wait []float64
 	first, last := math.Inf(1), 0.0
@@ -125,7 +125,7 @@ func jain(x []float64) float64 {
 	return sum * sum / (float64(len(x)) * squares)
 }
 
-// sizeBuckets are the job sizes that the Philly paper tells apart.
+// sizeBuckets are the classes of job size in the Philly paper.
 var sizeBuckets = []struct {
 	name string
 	most int
@@ -140,7 +140,7 @@ func bucketOf(gpus int) int {
 	return len(sizeBuckets) - 1
 }
 
-// delays counts what jobs of each size waited for, longest cause first.
+// delays counts the causes of waiting for jobs of each size, the longest first.
 func (r *run) delays() []Delay {
 	out := []Delay{}
 	for b, bucket := range sizeBuckets {

@@ -9,10 +9,10 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// oracle returns a report of the truth, for policies that are compared as if
-// their predictions were perfect: the time of a step on any number of GPUs,
-// packed on as few nodes as possible, and the steps left, at the batch size the
-// job was submitted with.
+// oracle returns a report of the truth, for policies that are compared as if their
+// predictions were perfect: the step time on any number of GPUs, packed on as few
+// nodes as possible, and the remaining steps, at the batch size the job was submitted
+// with.
 func (r *run) oracle(j *job) (*goodput.Report, error) {
 	t, ok := j.truth.(trainer)
 	if !ok || !r.Oracle {
@@ -48,7 +48,7 @@ func (r *run) stepTimes(j *job, t trainer, most int) ([]float64, error) {
 		if s.config, ok = goodput.Split(t.batch(), n, t.limits()); !ok {
 			break
 		}
-		if n == 1 { // the reference assumes that one GPU accumulates, whatever the batch
+		if n == 1 { // the reference assumes that one GPU accumulates, whatever the batch size
 			s.config = accumulated(s.config)
 		}
 		o, err := t.observe(j.done, s)

@@ -8,16 +8,15 @@ import (
 	"time"
 )
 
-// tick is something that will happen to a job, unless its version has moved on
-// by then.
+// tick is a scheduled event of a job. It is void if the job's version has changed.
 type tick struct {
 	at      time.Duration // since the start of the workload
-	order   uint64        // of being scheduled: breaks ties
+	order   uint64        // in which it was added: breaks ties
 	job     *job
 	version uint32
 }
 
-// agenda holds the ticks to come, earliest first.
+// agenda holds the scheduled ticks, earliest first.
 type agenda struct {
 	ticks []tick
 	order uint64
@@ -28,8 +27,7 @@ func (a *agenda) add(at time.Duration, j *job) {
 	heap.Push((*byTime)(a), tick{at: at, order: a.order, job: j, version: j.version})
 }
 
-// next drops ticks that are out of date and returns the time of the first one
-// left.
+// next drops void ticks and returns the time of the first valid one.
 func (a *agenda) next() (time.Duration, bool) {
 	for len(a.ticks) > 0 {
 		if t := a.ticks[0]; t.version == t.job.version {

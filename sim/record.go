@@ -10,11 +10,11 @@ import (
 	"github.com/fairway-gpu/fairway/sched/fairness"
 )
 
-// recorder takes down what happens during a run.
+// recorder records what happens during a run.
 type recorder struct {
 	jobs       []JobResult
 	series     []Point
-	gap        time.Duration // points nearer than this are merged
+	gap        time.Duration // points closer than this are merged
 	last       time.Duration // time of the last point
 	used       int           // thousandths of GPUs held
 	running    int
@@ -26,7 +26,7 @@ type recorder struct {
 	appIDs     []sched.AppID // in order of arrival
 }
 
-// appRecord is what finish-time fairness needs to know of an app.
+// appRecord is what finish-time fairness needs about an app.
 type appRecord struct {
 	fairness.App
 	arrived     bool
@@ -58,8 +58,8 @@ func (rec *recorder) init(r *run) {
 	r.registerSearch()
 }
 
-// factsOf returns what the truth says of a job alone. A size at which it cannot run
-// or makes no progress has no speed.
+// factsOf returns the truth about a job alone. A size at which it cannot run or makes
+// no progress has no speed.
 func (r *run) factsOf(j *job) fairness.Job {
 	f := fairness.Job{GPUs: j.work.GPUs, Seconds: j.alone, Curve: func(gpus int) float64 {
 		seconds, err := alone(j.truth, j.work, r.empty, gpus)
@@ -74,7 +74,7 @@ func (r *run) factsOf(j *job) fairness.Job {
 	return f
 }
 
-// blankResult is the result of a job before it comes.
+// blankResult is the result of a job before it arrives.
 func (r *run) blankResult(i int) JobResult {
 	j := r.jobs[i]
 	app := j.work.App
@@ -124,7 +124,7 @@ func (rec *recorder) leave(r *run, j *job) {
 	rec.running--
 	rec.queued++
 	rec.queuedGPUs += j.work.GPUs
-	if j.held > r.now { // it never got to the end of its restart
+	if j.held > r.now { // it left during its restart
 		rec.lostGPU -= (j.held - r.now).Seconds() * j.gpuShare()
 	}
 }
@@ -145,7 +145,7 @@ func (rec *recorder) ended(r *run, j *job) {
 	}
 }
 
-// status copies the sums that the core kept.
+// status copies the sums that the core computed.
 func (rec *recorder) status(res *JobResult, s *sched.Job) {
 	res.Outcome = s.Phase
 	res.Queued, res.Ran = s.Waited.D().Seconds(), s.Ran.D().Seconds()

@@ -11,31 +11,31 @@ import (
 	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
-// recorded is a job whose run time is known at the size it asked for, well
-// placed. Its work is counted in seconds of that.
+// recorded is a job with a known run time at the size it asked for, well placed. Its
+// work is counted in seconds of it.
 type recorded struct {
 	seconds  float64
 	asked    int
 	slowdown func(sched.Level) float64
-	best     float64 // slowdown of the best placement the cluster can give
+	best     float64 // slowdown of the best placement in the cluster
 	fewest   int     // nodes of that placement
-	spread   bool    // apply the loss of spreading over more nodes
-	// model and recordedOn say how the speed depends on the type of GPU, where
-	// the model is known; nil: not at all.
+	spread   bool    // apply the loss by spreading over more nodes
+	// model and recordedOn say how the speed depends on the GPU type, where the model
+	// is known; nil: not at all.
 	model      *zoo.Model
 	recordedOn sched.GPUType
 	relaunch   time.Duration
 }
 
-// The loss of a job that is spread over more nodes than it needs, where its
-// model is not known: Philly's utilisation of 16-GPU jobs on 2, 4 and 8 servers
-// (43.66, 40.94 and 28.56 %), relative to 2 servers.
+// spreadSpeed is the relative speed of a job of unknown model on more nodes than it
+// needs: Philly's utilisation of 16-GPU jobs on 2, 4 and 8 servers (43.66, 40.94 and
+// 28.56 %), relative to 2 servers.
 var spreadSpeed = [...]float64{1, 0.94, 0.65}
 
-// unknownSlowdown is the slowdown by level of a job whose model is not known:
-// Philly's ResNet-50 on two servers runs at 0.854 of its speed on one. Nobody
-// published the figure across racks; Ethernet instead of InfiniBand is taken to
-// cost the same once more.
+// unknownSlowdown is the slowdown by level of a job of unknown model: Philly's
+// ResNet-50 on two servers runs at 0.854 of its speed on one. There is no published
+// figure across racks; Ethernet instead of InfiniBand is assumed to cost the same
+// again.
 func unknownSlowdown(l sched.Level) float64 {
 	switch l {
 	case sched.SameRack:
@@ -56,7 +56,7 @@ func newRecorded(c *Config, w *Work) *recorded {
 		r.relaunch = restartOf(m)
 		r.model, r.recordedOn = m, c.reference(w)
 	}
-	// A gang that no node can hold was spread when its run time was recorded.
+	// A gang larger than any node was spread when its run time was recorded.
 	r.fewest = 1
 	level := sched.SameSlot
 	if most := c.Cluster.MaxGPUs(); most > 0 && w.GPUs > most {
@@ -88,8 +88,8 @@ func (r *recorded) rate(_ float64, s setting) (rate, until float64, err error) {
 	return speed, math.Inf(1), nil
 }
 
-// typeSpeed returns the speed of one GPU of a type against that of the type that
-// the run time was recorded on; 1 where one of them is not known.
+// typeSpeed returns the speed of one GPU of a type relative to the type of the
+// recording; 1 where one of them is unknown.
 func (r *recorded) typeSpeed(t sched.GPUType) float64 {
 	if r.model == nil || t == r.recordedOn {
 		return 1
@@ -102,7 +102,7 @@ func (r *recorded) typeSpeed(t sched.GPUType) float64 {
 	return then / now
 }
 
-// restart: a recorded run time holds its first start already.
+// restart: a recorded run time includes the first start.
 func (r *recorded) restart(first bool) time.Duration {
 	if first {
 		return 0
@@ -110,8 +110,8 @@ func (r *recorded) restart(first bool) time.Duration {
 	return r.relaunch
 }
 
-// spreadLoss interpolates spreadSpeed over the logarithm of how many times
-// more nodes a job has than it needs.
+// spreadLoss interpolates spreadSpeed over the logarithm of the ratio of nodes held
+// to nodes needed.
 func spreadLoss(nodes, fewest int) float64 {
 	x := math.Log2(float64(nodes) / float64(fewest))
 	last := len(spreadSpeed) - 1

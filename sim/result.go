@@ -8,28 +8,27 @@ import "github.com/fairway-gpu/fairway/sched"
 // ResultVersion is the version of the JSON form of results.
 const ResultVersion = 1
 
-// Result is what one run of the simulator measured. It holds nothing that
-// depends on the machine it ran on, so the same inputs give the same bytes;
-// Timing is kept apart.
+// Result is what one run measured. It depends only on the inputs, not on the machine,
+// so the same inputs give the same bytes; Timing is separate.
 type Result struct {
 	Summary
 	Cluster ClusterShape `json:"cluster"`
 	Jobs    []JobResult  `json:"job_results"`
-	Series  []Point      `json:"series"` // where something changed, thinned out on long runs
-	// Nodes is the number of nodes over time, of a cluster in a cloud.
+	Series  []Point      `json:"series"` // a point for each change, thinned out on long runs
+	// Nodes is the number of nodes of a cloud cluster over time.
 	Nodes  []NodePoint   `json:"nodes,omitempty"`
 	Trials []TrialResult `json:"trials,omitempty"` // of a search
 	// Ledger holds the trades that layers over the policy considered; nil: none.
 	Ledger *Ledger `json:"ledger,omitempty"`
 }
 
-// Summary is the one line of a run in a comparison.
+// Summary is the row of a run in a comparison.
 type Summary struct {
 	Policy     string  `json:"policy"`
 	Workload   string  `json:"workload"`
 	Seed       uint64  `json:"seed"`
 	Jobs       int     `json:"jobs"`
-	Finished   int     `json:"finished"` // ended by themselves or by their user
+	Finished   int     `json:"finished"` // finished, or cancelled by their user
 	Failed     int     `json:"failed"`
 	Unfinished int     `json:"unfinished"` // still pending or running at the end of the run
 	AvgJCT     float64 `json:"avg_jct_s"`  // of all jobs that ended
@@ -45,13 +44,13 @@ type Summary struct {
 	P99Rho     float64 `json:"p99_rho"`
 	MaxRho     float64 `json:"max_rho"`
 	JainRho    float64 `json:"jain_rho"`
-	// AvgPaperRho and MaxPaperRho are of the same apps by the formula of the Themis
+	// AvgPaperRho and MaxPaperRho are for the same apps by the formula of the Themis
 	// paper; see fairness.App.PaperAlone.
 	AvgPaperRho float64 `json:"avg_rho_paper"`
 	MaxPaperRho float64 `json:"max_rho_paper"`
-	Allocation  float64 `json:"gpu_allocation"`   // GPU time held / GPU time there was, until the last end
-	GPUUtil     float64 `json:"gpu_util"`         // mean true utilisation of all GPUs while there were jobs
-	GPUsHeld    float64 `json:"gpus_held"`        // part of the GPU time in which somebody was on the GPU
+	Allocation  float64 `json:"gpu_allocation"`   // GPU time held / GPU time available, until the last end
+	GPUUtil     float64 `json:"gpu_util"`         // mean true utilisation of all GPUs while jobs were active
+	GPUsHeld    float64 `json:"gpus_held"`        // part of the GPU time in which a job held the GPU
 	GPUSeconds  float64 `json:"gpu_seconds"`      // held by jobs
 	LostGPUs    float64 `json:"lost_gpu_seconds"` // of these: restarts, and work lost to failures
 	Restarts    int     `json:"restarts"`
@@ -59,11 +58,11 @@ type Summary struct {
 	Moved       int     `json:"moves"`
 	Failures    int     `json:"failures"` // attempts that ended with an error
 	Decisions   int     `json:"decisions"`
-	// Estimates is what policies were told, "" of what really happened; Oracle says
-	// that the policy planned with truths that no live system has.
+	// Estimates says what policies knew, "" in a recording; Oracle says that the
+	// policy planned with truths that no live system has.
 	Estimates Estimates `json:"estimates,omitempty"`
 	Oracle    bool      `json:"oracle,omitempty"`
-	// Delays counts, for jobs that waited, what they waited for.
+	// Delays counts the causes of waiting, for jobs that waited.
 	Delays    []Delay           `json:"delays"`
 	Autoscale *AutoscaleSummary `json:"autoscale,omitempty"` // with Config.Autoscale
 	Faults    *FaultSummary     `json:"faults,omitempty"`    // with Config.Faults
@@ -71,7 +70,7 @@ type Summary struct {
 	Search    *SearchSummary    `json:"search,omitempty"`    // with Config.Search
 }
 
-// Label names the policy in a table, and says if it was an oracle.
+// Label is the name of the policy in a table, with a mark for oracles.
 func (s *Summary) Label() string {
 	if s.Oracle {
 		return s.Policy + " (oracle)"
@@ -79,14 +78,14 @@ func (s *Summary) Label() string {
 	return s.Policy
 }
 
-// Timing is what a run cost on the machine it ran on.
+// Timing is the cost of a run on the machine where it ran.
 type Timing struct {
 	DecideP50 float64 `json:"decide_ms_p50"`
 	DecideP99 float64 `json:"decide_ms_p99"`
 	Wall      float64 `json:"wall_s"`
 }
 
-// Delay counts why jobs of one size waited before their first start: the
+// Delay is one cause of waiting before the first start, for jobs of one size: the
 // Philly paper's table 2.
 type Delay struct {
 	Size  string  `json:"size"` // "1", "2-4", "5-8", ">8"
@@ -96,7 +95,7 @@ type Delay struct {
 	Wait  float64 `json:"mean_wait"` // mean wait of the jobs counted
 }
 
-// ClusterShape is what a report says about the cluster.
+// ClusterShape describes the cluster in a report.
 type ClusterShape struct {
 	Nodes int             `json:"nodes"`
 	GPUs  int             `json:"gpus"`
@@ -127,7 +126,7 @@ type JobResult struct {
 	Failures    int            `json:"failures"`
 	Rho         float64        `json:"rho"` // of its app; 0: the app did not end
 	PaperRho    float64        `json:"rho_paper"`
-	WaitFor     sched.Code     `json:"wait_for"` // what most of Wait was for
+	WaitFor     sched.Code     `json:"wait_for"` // cause of most of Wait
 	Runs        []Segment      `json:"runs"`
 }
 

@@ -12,63 +12,62 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// FaultConfig says how failures are dealt with. With it, what happens at the next
-// attempt follows from what is decided after the last one, by this model:
+// FaultConfig says how failures are handled. With it, the next attempt depends on the
+// reaction to the last one, by this model:
 //
-//   - A recorded failure comes after its recorded run time, unless the attempt is
-//     a screening and the reason needs the whole gang to show (MPI, preemption,
+//   - A recorded failure happens after its recorded run time, unless the attempt is a
+//     screening and the failure appears only in the whole gang (MPI, preemption,
 //     broken GPUs).
-//   - Some reasons pass: those of the infrastructure and CUDA's failures. Such a job
-//     works after its recorded number of failures, if it is tried that often.
-//   - Out of memory goes away once the job was given enough more. How much it needs
-//     is drawn for each job: 1 to 2.25 times what it asked for, log-uniform.
-//   - All other reasons stay: a job that never got through in the recording fails
-//     for ever, as the last time; one that did fails as often as recorded.
-//   - A job that never got through in the recording and would now has come to its
-//     end: what its user submitted instead is in the recording already, as another
-//     job, and to do its work twice would load the cluster with more than there was.
-//   - On a bad node every attempt fails after a while, for reasons of that node. A
-//     node becomes bad by itself and is good again after some time. The job goes
-//     on from its last checkpoint; after failures of its own it starts anew.
-//   - A job that is given up although it would get through, or got through in the
-//     recording, is submitted again by its user after a while. For a reason that
-//     stays he has corrected the job by then.
+//   - Some failures are transient: those of the infrastructure and of CUDA. Such a
+//     job succeeds after its recorded number of failures, if it is retried that
+//     often.
+//   - Out of memory ends once the job has enough memory. How much it needs is drawn
+//     for each job: 1 to 2.25 times what it asked for, log-uniform.
+//   - All other failures are permanent: a job that failed in the recording keeps
+//     failing in the same way; one that succeeded fails as often as recorded.
+//   - A job that failed in the recording and would now succeed ends at that point:
+//     what its user submitted instead is already in the recording, as another job,
+//     and doing the work twice would add load.
+//   - On a bad node every attempt fails after a while, because of the node. A node
+//     becomes bad on its own and recovers after some time. The job resumes from its
+//     last checkpoint; after failures of its own it starts from scratch.
+//   - A job that is given up although it would succeed, or succeeded in the
+//     recording, is submitted again by its user after a while. By then the user has
+//     fixed a permanent failure.
 //
-// Which reasons pass is an assumption, after the categories of the Philly study;
-// the recording says only how often its own scheduler tried.
+// Which failures are transient is an assumption, after the categories of the Philly
+// study; the recording says only how often its own scheduler retried.
 type FaultConfig struct {
-	// Adaptive decides about each failure by its reason (diagnose.Decide). Else
-	// a job is tried again as often as recorded, whatever the reason, after
-	// Config.Retry.
+	// Adaptive decides about each failure by its reason (diagnose.Decide). Otherwise
+	// a job is retried as often as recorded, whatever the reason, after Config.Retry.
 	Adaptive bool
-	// Missed is the share of jobs whose reason the classifier does not
-	// recognise.
+	// Missed is the share of jobs whose failure the classifier does not recognise.
 	Missed float64
-	// Resubmit is how long a user takes to submit a job again that was given up.
+	// Resubmit is how long a user takes to submit a given-up job again.
 	Resubmit time.Duration
-	// Tries bounds the retries of a job that failed because of its nodes, where
-	// retries are not adaptive.
+	// Tries bounds the retries of a job that failed because of its nodes, if Adaptive
+	// is off.
 	Tries int
 
-	// Screen is how long a new job is screened, under a policy with the layer
-	// for that; 0: nobody is. Trust spares jobs like those that ran well.
+	// Screen is how long a new job is screened, under a policy with that layer; 0:
+	// not at all. Trust skips jobs like those that ran well.
 	Screen time.Duration
 	Trust  bool
 
-	// BadNodes is the share of nodes that are bad at any time; BadFor is for how
-	// long a node is, in the mean, BadAfter how long an attempt runs on it.
+	// BadNodes is the share of nodes that are bad at any time; BadFor is the mean
+	// time that a node stays bad, BadAfter how long an attempt runs on it.
 	BadNodes         float64
 	BadFor, BadAfter time.Duration
-	// Checkpoint is how often jobs save what they have done.
+	// Checkpoint is the time between checkpoints.
 	Checkpoint time.Duration
-	// Quarantine takes nodes out of use on which failures correlate.
+	// Quarantine takes nodes with correlated failures out of use.
 	Quarantine bool
 	Seed       uint64
 }
 
-// DefaultFaults returns the numbers of the model with everything switched off.
-// Missed is what the classifier of package diagnose does not recognise of samples
-// it had not seen (docs/failures.md).
+// DefaultFaults returns the constants of the model with every mechanism off. Missed
+// is the share of unseen samples that the classifier of package diagnose does not
+// recognise (docs/failures.md).
 func DefaultFaults() FaultConfig {
 	return FaultConfig{
 		Missed: 0.12, Resubmit: time.Hour, Tries: 20, Trust: true,
@@ -89,19 +88,19 @@ func (f *FaultConfig) check(c *Config) error {
 	case f.BadNodes > 0 && (f.BadFor <= 0 || f.BadAfter <= 0 || f.Checkpoint <= 0):
 		return fmt.Errorf("simulate: faults: bad for %s, after %s, checkpoint = %s; want more than 0", f.BadFor, f.BadAfter, f.Checkpoint)
 	case f.Quarantine && c.Autoscale != nil:
-		return fmt.Errorf("simulate: faults: quarantine of nodes that come and go; want one of quarantine and autoscale")
+		return fmt.Errorf("simulate: faults: quarantine and autoscale are both set; want at most one")
 	}
 	return nil
 }
 
-// faults is what a run remembers about failures; nil: they happen as recorded.
+// faults is the state of a run's failures; nil: they happen as recorded.
 type faults struct {
 	FaultConfig
 	table   *diagnose.Table
 	nodes   badNodes
 	quarant *diagnose.Quarantine
-	good    []diagnose.NodeEvent     // that it has not heard of yet
-	out     map[string]time.Duration // nodes in quarantine, until when
+	good    []diagnose.NodeEvent     // not yet passed to the quarantine
+	out     map[string]time.Duration // nodes in quarantine, and until when
 	known   map[likeness][]diagnose.Outcome
 	sum     FaultSummary
 	reasons map[string]*FaultCount
@@ -135,24 +134,23 @@ func (r *run) openFaults() error {
 	return nil
 }
 
-// jobFaults is what is known about the failures of one job.
+// jobFaults is the state of one job's failures.
 type jobFaults struct {
-	history  []diagnose.Attempt // since it was last submitted
-	grown    float64            // how much more memory it has than it asked for; 0: none
-	byNodes  int                // failures that its nodes are to blame for
-	attained float64            // GPU-seconds held before the present attempt
-	cured    bool               // its user has corrected it
-	caught   bool               // a failure of it was seen in the pool
+	history  []diagnose.Attempt // since its last submission
+	grown    float64            // its memory relative to what it asked for; 0: unchanged
+	byNodes  int                // failures caused by its nodes
+	attained float64            // GPU-seconds held before the current attempt
+	cured    bool               // its user has fixed it
+	caught   bool               // it failed in the pool
 	failing  bool               // it leaves its GPUs because it failed
-	fresh    bool               // its last run was a screening: it starts anew
+	fresh    bool               // its last run was a screening: it starts from scratch
 
-	foreseen int           // starts for which hit was looked up
-	hit      time.Duration // when a node it runs on breaks the attempt; 0: never
+	foreseen int           // starts for which hit was computed
+	hit      time.Duration // when a bad node breaks the attempt; 0: never
 	hitBy    int           // that node
 }
 
-// fault returns the failure that the present attempt comes to; ok is false if it
-// comes to none.
+// fault returns the failure of the current attempt; ok is false if there is none.
 func (f *faults) fault(j *job) (Failure, bool) {
 	n := len(j.work.Failures)
 	if n == 0 || j.cured {
@@ -171,8 +169,8 @@ func (f *faults) fault(j *job) (Failure, bool) {
 	return next, true
 }
 
-// rescued reports whether the next attempt of a job that never got through in the
-// recording would.
+// rescued reports whether the next attempt of a job that failed in the recording
+// would succeed.
 func (f *faults) rescued(j *job, reason string) bool {
 	switch {
 	case j.work.Outcome != sched.Failed:
@@ -183,14 +181,14 @@ func (f *faults) rescued(j *job, reason string) bool {
 	return kinds[reason].nature == passes && j.attempts >= len(j.work.Failures)
 }
 
-// memoryNeed returns how many times the memory it asked for a job needs that runs
-// out of it.
+// memoryNeed returns the memory that a job needs which runs out of it, relative to
+// what it asked for.
 func (f *faults) memoryNeed(j *job) float64 {
-	const most = 2.25 // half of the jobs do with 1.5 times
+	const most = 2.25 // 1.5 times is enough for half of the jobs
 	return pow(most, f.draw(needStream, j.result))
 }
 
-// finding returns what the classifier says about a failure of a job.
+// finding returns the classifier's finding about a failure.
 func (f *faults) finding(j *job, reason string) diagnose.Finding {
 	if f.draw(missStream, j.result) < f.Missed {
 		return f.table.Finding(diagnose.ReasonUnknown)
@@ -198,7 +196,7 @@ func (f *faults) finding(j *job, reason string) diagnose.Finding {
 	return f.table.Finding(kinds[reason].id)
 }
 
-// failFor ends an attempt for a reason, and does what is decided about it.
+// failFor ends an attempt for a reason, and carries out the reaction.
 func (r *run) failFor(j *job, reason string, byNode int) error {
 	f := r.faults
 	ran := j.ran
@@ -233,7 +231,7 @@ func (r *run) failFor(j *job, reason string, byNode int) error {
 	if !advice.Retry {
 		if !f.comesBack(j, reason, byNode >= 0) {
 			f.sum.GivenUp++
-			r.logEnd("fail", j, reason+"; it is not tried again")
+			r.logEnd("fail", j, reason+"; not retried")
 			return r.end(j, sched.Failed)
 		}
 		f.sum.Resubmitted++
@@ -269,14 +267,14 @@ func (r *run) retryAfter(j *job, advice diagnose.Advice, reason string) error {
 	return nil
 }
 
-// hasMemory reports whether a node could give a task of the job so many times the
+// hasMemory reports whether a node could give a task of the job that many times the
 // memory it asked for.
 func (r *run) hasMemory(j *job, times float64) bool {
 	need := int64(float64(j.work.Memory)*times) * int64(max(1, j.work.TaskGPUs))
 	return slices.ContainsFunc(r.Cluster.Nodes, func(n sched.Node) bool { return n.Memory == 0 || n.Memory >= need })
 }
 
-// decide says what to do after a failure: by its reason, or as recorded.
+// decide returns the reaction to a failure: by its reason, or as recorded.
 func (f *faults) decide(r *run, j *job, a diagnose.Attempt, byNode bool) diagnose.Advice {
 	if f.Adaptive {
 		return diagnose.Decide(j.history, a)
@@ -291,9 +289,9 @@ func (f *faults) decide(r *run, j *job, a diagnose.Attempt, byNode bool) diagnos
 	return again
 }
 
-// comesBack reports whether the user of a job that was given up submits it again:
-// one that had it right in the end does, and one whose job was not to blame. The
-// recording's own scheduler gives up where that of the user would have as well.
+// comesBack reports whether the user of a given-up job submits it again: if it
+// succeeded in the end, or if the job was not to blame. A job that also failed in the
+// recording stays failed.
 func (f *faults) comesBack(j *job, reason string, byNode bool) bool {
 	if byNode {
 		return true
@@ -307,7 +305,7 @@ func (f *faults) comesBack(j *job, reason string, byNode bool) bool {
 	return true
 }
 
-// growth returns how many times the memory it asked for a retry has.
+// growth returns the memory of a retry relative to what the job asked for.
 func growth(a diagnose.Advice) float64 {
 	if a.SmallerBatch > 0 {
 		return 1 / a.SmallerBatch

@@ -3,24 +3,23 @@
 
 package sim
 
-// nature is what becomes of a failure when the job is tried again.
+// nature says whether a retry of a job can succeed.
 type nature uint8
 
 const (
-	stays  nature = iota // it comes again unless the recording says otherwise
-	passes               // it is over after some attempts
-	memory               // it is over with more memory
+	stays  nature = iota // permanent, unless the recording says otherwise
+	passes               // transient: over after some attempts
+	memory               // over with more memory
 )
 
-// kind is what the simulator knows about a row of the Philly study's table of
-// failures.
+// kind describes a row of the Philly study's table of failures.
 type kind struct {
 	id     string // in the table of package diagnose
 	nature nature
-	gang   bool // it does not show in a screening
+	gang   bool // it does not appear in a screening
 }
 
-// kinds are the reasons that traces name.
+// kinds are the failure reasons in traces.
 var kinds = map[string]kind{
 	"CPU out of memory":      {id: "host-out-of-memory", nature: memory},
 	"incorrect inputs":       {id: "storage-missing"},

@@ -14,7 +14,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Streams of random numbers, each with a purpose of its own.
+// Streams of random numbers, one for each purpose.
 const (
 	needStream = 0x6e656564 << 32
 	missStream = 0x6d697373 << 32
@@ -22,15 +22,15 @@ const (
 	hitStream  = 0x68697400 << 32
 )
 
-// draw returns a number from 0 to 1 that depends on nothing but the seed, the
-// purpose and an index.
+// draw returns a number from 0 to 1 that depends only on the seed, the stream and an
+// index.
 func (f *faults) draw(stream uint64, index int) float64 {
 	return rand.New(rand.NewPCG(f.Seed, stream+uint64(index))).Float64()
 }
 
 func pow(x, y float64) float64 { return math.Exp(y * math.Log(x)) }
 
-// badNodes knows when each node is bad: by turns, for times that are
+// badNodes says when each node is bad: good and bad times alternate and are
 // exponentially distributed.
 type badNodes struct {
 	good, bad float64 // mean seconds
@@ -79,7 +79,7 @@ func (b *badNodes) isBad(node int, from, now time.Duration) bool {
 	return len(b.nodes) > 0 && b.next(node, max(0, from).Seconds()).from <= now.Seconds()
 }
 
-// foresee finds out, once for each start, when a bad node will break the attempt.
+// foresee computes, once for each start, when a bad node will break the attempt.
 func (r *run) foresee(j *job) {
 	f := r.faults
 	if f == nil || len(f.nodes.nodes) == 0 || j.foreseen == j.state.Starts {
@@ -88,7 +88,7 @@ func (r *run) foresee(j *job) {
 	j.foreseen, j.hit = j.state.Starts, 0
 	now := r.now.Seconds()
 	for _, s := range j.setting.placement {
-		// How long an attempt survives is drawn for each start on each node.
+		// The survival time of an attempt is drawn for each start on each node.
 		stream := hitStream + uint64(j.result)<<20 + uint64(j.state.Starts)<<40 + uint64(s.Node)
 		survives := rand.New(rand.NewPCG(f.Seed, stream)).ExpFloat64() * f.BadAfter.Seconds()
 		bad := f.nodes.next(int(s.Node), now)
@@ -101,13 +101,13 @@ func (r *run) foresee(j *job) {
 	}
 }
 
-// nodeReasons are what bad nodes do to jobs, by share.
+// nodeReasons are the failures that bad nodes cause, by share.
 var nodeReasons = []struct {
 	share  float64
 	reason string
 }{{0.6, "CUDA failure"}, {0.25, "CUDA init failed"}, {0.15, "MPI runtime failure"}}
 
-// failOnNode ends an attempt because of a bad node. Jobs of one node have no MPI.
+// failOnNode ends an attempt because of a bad node. Jobs on one node do not use MPI.
 func (r *run) failOnNode(j *job) error {
 	f := r.faults
 	u := f.draw(hitStream, j.result<<20+j.state.Starts)
@@ -127,8 +127,8 @@ func (r *run) failOnNode(j *job) error {
 	return r.failFor(j, reason, node)
 }
 
-// blamed returns the nodes that a failure is blamed on: where CUDA fails, the
-// failing rank and so its node are known; else all of the job.
+// blamed returns the nodes that a failure is blamed on: where CUDA fails, the node of
+// the failing rank; else all nodes of the job.
 func (r *run) blamed(j *job, reason string, byNode int) []string {
 	if byNode >= 0 && !kinds[reason].gang {
 		return []string{r.Cluster.Nodes[byNode].Name}
@@ -148,8 +148,7 @@ func (r *run) suspect(j *job, a diagnose.Attempt) error {
 	})
 }
 
-// acquit notes an attempt that ended in good health; the quarantine will hear of
-// it before anything else.
+// acquit records a successful attempt; the quarantine gets it with the next event.
 func (r *run) acquit(j *job) {
 	if f := r.faults; f != nil && f.quarant != nil && !j.failing {
 		f.good = append(f.good, diagnose.NodeEvent{
@@ -158,8 +157,8 @@ func (r *run) acquit(j *job) {
 	}
 }
 
-// tellQuarantine lets the quarantine know what happened, and does what it says.
-// A node that is to be probed is probed at once, and the probe tells the truth.
+// tellQuarantine passes an event to the quarantine and carries out its response. A
+// node that is due for a probe is probed at once, and the probe is always right.
 func (r *run) tellQuarantine(e diagnose.NodeEvent) error {
 	f := r.faults
 	if f == nil || f.quarant == nil {
@@ -195,8 +194,8 @@ func (r *run) tellQuarantine(e diagnose.NodeEvent) error {
 	return nil
 }
 
-// cordon takes a node out of use until a time, or puts it back. It is sure to be
-// bad if a recorded failure says so by itself.
+// cordon takes a node out of use until a time, or puts it back. sure: a recorded
+// failure alone proves that it is bad.
 func (r *run) cordon(i int, state sched.NodeState, until time.Time, sure bool) error {
 	f := r.faults
 	node := r.state.Cluster().Nodes[i]
@@ -216,8 +215,8 @@ func (r *run) cordon(i int, state sched.NodeState, until time.Time, sure bool) e
 	return r.apply(sched.Event{Kind: sched.NodeJoined, Node: &node})
 }
 
-// nextRelease returns when the first quarantine ends, while there are jobs for
-// which that matters.
+// nextRelease returns when the first quarantine ends, while there are jobs to which
+// it matters.
 func (r *run) nextRelease() (time.Duration, bool) {
 	if r.faults == nil || len(r.faults.out) == 0 || r.state.Jobs() == 0 {
 		return 0, false
@@ -225,7 +224,7 @@ func (r *run) nextRelease() (time.Duration, bool) {
 	return slices.Min(slices.Collect(maps.Values(r.faults.out))), true
 }
 
-// release lets the quarantine look at the nodes whose time is up.
+// release lets the quarantine check the nodes whose time is up.
 func (r *run) release() error {
 	if at, ok := r.nextRelease(); ok && at <= r.now {
 		return r.tellQuarantine(diagnose.NodeEvent{Kind: diagnose.Tick})

@@ -11,14 +11,14 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// likeness is what jobs have in common whose outcomes say something about each
-// other. Traces have no command lines: user, model and size stand for them.
+// likeness identifies jobs whose outcomes predict each other. Traces have no command
+// lines: user, model and size stand for them.
 type likeness struct {
 	user, model string
 	gpus        int
 }
 
-// mostKnown is how many outcomes of like jobs are remembered, the latest.
+// mostKnown is the number of latest outcomes kept for each likeness.
 const mostKnown = 16
 
 func likenessOf(w *Work) likeness { return likeness{w.User, w.Model, w.GPUs} }
@@ -45,7 +45,7 @@ func (r *run) screenFor(j *job) sched.Duration {
 	return sched.Duration(screen)
 }
 
-// learn remembers how an attempt ended.
+// learn records how an attempt ended.
 func (f *faults) learn(r *run, j *job, o diagnose.Outcome) {
 	if f == nil || f.Screen == 0 || !f.Trust {
 		return
@@ -56,8 +56,8 @@ func (f *faults) learn(r *run, j *job, o diagnose.Outcome) {
 	f.known[key] = slices.Clone(known[max(0, len(known)-mostKnown):])
 }
 
-// leavePool books a screening that is over. What a rigid job has done there is
-// lost: it starts anew with its gang.
+// leavePool ends a screening. The work of a rigid job is lost: it starts from scratch
+// with its gang.
 func (r *run) leavePool(j *job) {
 	if !j.state.Screening {
 		return
@@ -70,15 +70,15 @@ func (r *run) leavePool(j *job) {
 	j.attained = j.state.AttainedBy(r.start.Add(r.now))
 }
 
-// firstStart reports whether a start is the first of a job, or of its gang after
-// a screening: a recorded run time holds that already.
+// firstStart reports whether a start is the first of a job, or of its gang after a
+// screening: a recorded run time includes it.
 func (j *job) firstStart() bool {
 	first := j.state.Starts == 0 || j.fresh
 	j.fresh = false
 	return first
 }
 
-// wellEnded notes that a job came to its end.
+// wellEnded records that a job succeeded.
 func (r *run) wellEnded(j *job) {
 	f := r.faults
 	if f == nil {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// FaultSummary is what failures cost in a run with Config.Faults.
+// FaultSummary is the cost of failures in a run with Config.Faults.
 type FaultSummary struct {
 	Adaptive bool    `json:"adaptive"`
-	Attempts int     `json:"attempts"`           // that failed
-	Wasted   float64 `json:"wasted_gpu_seconds"` // held by them, screenings that failed among them
+	Attempts int     `json:"attempts"`           // failed attempts
+	Wasted   float64 `json:"wasted_gpu_seconds"` // held by failed attempts, including screenings
 
 	Screenings int     `json:"screenings"` // runs in the pool
 	ScreenGPUs float64 `json:"screening_gpu_seconds"`
@@ -21,20 +21,20 @@ type FaultSummary struct {
 	Caught     int     `json:"caught"`      // failures in the pool
 	CaughtJobs int     `json:"caught_jobs"` // jobs that failed there
 
-	GivenUp     int `json:"given_up"`    // jobs that were not tried again
-	Resubmitted int `json:"resubmitted"` // jobs that were given up and came back
-	Rescued     int `json:"rescued"`     // jobs that got through and did not in the recording
+	GivenUp     int `json:"given_up"`    // jobs that were not retried
+	Resubmitted int `json:"resubmitted"` // jobs that were given up and submitted again
+	Rescued     int `json:"rescued"`     // jobs that succeeded but failed in the recording
 
-	NodeFailures int     `json:"node_failures"`    // attempts that bad nodes broke
+	NodeFailures int     `json:"node_failures"`    // attempts broken by bad nodes
 	Quarantines  int     `json:"quarantines"`      // of nodes
-	Wrong        int     `json:"wrong"`            // of these, of nodes that were not bad in the time that was looked at
+	Wrong        int     `json:"wrong"`            // of these, of nodes that were not bad during the failures considered
 	NodeHours    float64 `json:"quarantine_hours"` // node-hours in quarantine, as first set
 
 	Reasons []FaultCount `json:"reasons,omitempty"` // by waste
 	Sizes   []FaultCount `json:"sizes"`             // of jobs
 }
 
-// FaultCount is what the failures of one kind cost.
+// FaultCount is the cost of one kind of failure.
 type FaultCount struct {
 	Name     string  `json:"name"`
 	Attempts int     `json:"attempts"`
@@ -42,7 +42,7 @@ type FaultCount struct {
 	Wasted   float64 `json:"wasted_gpu_seconds"`
 }
 
-// restore takes a job that its node broke back to its last checkpoint.
+// restore resets a job that failed because of its node to its last checkpoint.
 func (f *faults) restore(r *run, j *job, reason string) {
 	lost := min(j.ran%f.Checkpoint, r.now-j.state.Since.Sub(r.start))
 	wasted := j.gpuShare() * lost.Seconds()
@@ -79,7 +79,7 @@ func (f *faults) book(r *run, j *job, reason string, wasted float64) {
 	}
 }
 
-// quarantined counts a node that is taken out of use, or stays out.
+// quarantined counts a node that is quarantined, or whose quarantine is extended.
 func (s *FaultSummary) quarantined(now, until time.Duration, bad, was bool) {
 	s.NodeHours += (until - now).Hours()
 	if was {

@@ -49,22 +49,22 @@ type run struct {
 	agenda     agenda
 	neighbours neighbours
 
-	dirty      bool          // something happened since the last decision
-	wake       time.Duration // when the policy wants to be asked again; 0: it does not
+	dirty      bool          // there was an event since the last decision
+	wake       time.Duration // when the policy wants to be called again; 0: not by time
 	decisions  int
-	lastChange int       // decisions when a job last came or ended
+	lastChange int       // number of decisions when a job last arrived or ended
 	spent      []float64 // seconds of each decision, if there is a stopwatch
 
-	told   map[sched.JobID]sched.Code // what the log last said about a waiting job
+	told   map[sched.JobID]sched.Code // the reason last logged for each waiting job
 	record recorder
-	ledger *Ledger // nil: nobody weighed up moving a job
+	ledger *Ledger // nil: no layer considered a trade
 
 	sharing map[sched.GPUType]*interfere.Model // a cache of sharingOn
 
-	empty  *place.Free // the cluster with nobody on it, to try jobs on
-	cloud  *cloud      // nil: the nodes stay
+	empty  *place.Free // the empty cluster, for trial placements
+	cloud  *cloud      // nil: the number of nodes is fixed
 	faults *faults     // nil: failures happen as recorded
-	search *searchApp  // nil: there is none
+	search *searchApp  // nil: no search
 
 	times experience.RunTimes // of jobs that have ended
 }
@@ -122,7 +122,7 @@ func newRun(c Config, w *Workload) (*run, error) {
 	return r, nil
 }
 
-// loop jumps from event to event until nothing more can happen.
+// loop processes events until there are no more.
 func (r *run) loop() error {
 	for steps := 0; ; steps++ {
 		if steps&0xfff == 0 {
@@ -171,7 +171,7 @@ func (r *run) report() {
 	}
 }
 
-// due is the time of the decision that what happened now will lead to.
+// due is the time of the decision that follows the current events.
 func (r *run) due() time.Duration {
 	if r.Interval == 0 {
 		return r.now
@@ -202,7 +202,7 @@ func (r *run) nextEvent() (time.Duration, bool) {
 
 func (r *run) arrival(i int) time.Duration { return r.jobs[i].work.Submitted.Sub(r.start) }
 
-// happen lets everything that is due now happen.
+// happen processes all events that are due now.
 func (r *run) happen() error {
 	if r.wake > 0 && r.wake <= r.now {
 		r.wake, r.dirty = 0, true
@@ -268,7 +268,7 @@ func (r *run) submit(j *job) error {
 	return r.apply(sched.Event{Kind: sched.JobReported, Job: spec.ID, Perf: perf})
 }
 
-// tick lets the thing happen that a job was due for.
+// tick processes the event that was scheduled for a job.
 func (r *run) tick(j *job) error {
 	j.version++
 	if j.state.Phase == sched.Pending { // the end of a back-off
@@ -284,7 +284,7 @@ func (r *run) tick(j *job) error {
 	}
 	turned := r.now >= j.turn
 	if turned {
-		// Exactly: the boundary is what decides the next speed.
+		// Set it exactly: the boundary selects the next speed.
 		if j.done = min(j.until, j.truth.total()); j.done >= j.truth.total() {
 			return r.end(j, j.outcome())
 		}
@@ -295,8 +295,7 @@ func (r *run) tick(j *job) error {
 	return r.adjustJob(j)
 }
 
-// consult lets the agent look at what it has measured, at the end of a phase
-// and when its time has come.
+// consult calls the agent at the end of a phase and when its report is due.
 func (r *run) consult(j *job, turned bool) error {
 	if j.agent == nil || (!turned && r.now < j.reports) {
 		return nil
@@ -329,8 +328,8 @@ func (j *job) outcome() sched.Phase {
 	return sched.Finished
 }
 
-// fail ends an attempt. Its work is lost; the job tries again unless that was
-// the end of it.
+// fail ends an attempt. Its work is lost; the job retries unless this was its last
+// attempt.
 func (r *run) fail(j *job) error {
 	if r.faults != nil {
 		failure, _ := r.faults.fault(j)
@@ -341,7 +340,7 @@ func (r *run) fail(j *job) error {
 	r.record.lostGPU += j.spent
 	j.done, j.ran, j.spent = 0, 0, 0
 	if j.attempts == len(j.work.Failures) && j.work.Outcome == sched.Failed {
-		r.logEnd("fail", j, reason+"; it is not tried again")
+		r.logEnd("fail", j, reason+"; not retried")
 		return r.end(j, sched.Failed)
 	}
 	r.logEnd("fail", j, reason)
@@ -429,7 +428,7 @@ func (r *run) adjustJob(j *job) error {
 	scale := j.state.Work / j.truth.total()
 	rate = j.speed * scale
 	if r.starting(j) {
-		rate, slowdown = 0, 0 // it says how fast it is once it has begun
+		rate, slowdown = 0, 0 // its speed is unknown until it has loaded
 	}
 	return r.state.Apply(sched.Event{
 		At: r.start.Add(max(r.now, j.held)), Kind: sched.JobReported, Job: j.work.ID,
@@ -437,7 +436,7 @@ func (r *run) adjustJob(j *job) error {
 	})
 }
 
-// rate returns the speed of a job where it runs, undisturbed.
+// rate returns the speed of a job where it runs, without interference.
 func (r *run) rate(j *job) (rate, until float64, err error) {
 	if j.agent == nil {
 		return j.truth.rate(j.done, j.setting)
@@ -449,7 +448,7 @@ func (r *run) rate(j *job) (rate, until float64, err error) {
 	return j.seen.rate(j.setting, t.limits()), j.seen.until, nil
 }
 
-// perf returns what the job can tell about its speed; nil: nothing.
+// perf returns the job's report about its speed; nil: none.
 func (r *run) perf(j *job) (*goodput.Report, error) {
 	if j.agent != nil {
 		return j.agent.report, nil

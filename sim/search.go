@@ -15,27 +15,27 @@ import (
 	"github.com/fairway-gpu/fairway/tune/search"
 )
 
-// SearchConfig adds an app to the workload that searches for hyper-parameters:
-// its jobs are trials, and the end of one brings the next. All trials train the
-// same model to the end; how long their steps take and what they reach follows
-// from their hyper-parameters by an analytic surface, and what they reach not
-// from how they were scheduled. Schedulers differ in the time of the search,
-// and in its outcome only by the order in which trials end.
+// SearchConfig adds an app with a hyper-parameter search to the workload: its jobs
+// are trials, and the end of one starts the next. All trials train the same model to
+// the end. Their step times and final quality follow from their hyper-parameters by
+// an analytic surface; the quality does not depend on the schedule. Schedulers differ
+// in the time of the search, and in its outcome only by the order in which trials
+// end.
 type SearchConfig struct {
 	App    sched.AppID
 	Start  time.Duration // when the first trials are submitted, since the start of the workload
 	Trials int
-	AtOnce int // trials pending or running at any time
-	// Trial is what every trial trains and asks for. ID, App and Submitted are
-	// filled in.
+	AtOnce int // trials pending or running at the same time
+	// Trial is what every trial trains and asks for. ID, App and Submitted are filled
+	// in.
 	Trial   Work
 	Surface search.Surface
 	Tuner   search.Config
 }
 
-// DefaultSearch returns the search of the Pollux paper: a hundred trials of
-// ResNet-18 on CIFAR-10, four at a time, on four GPUs each where the policy does
-// not choose the number itself.
+// DefaultSearch returns the search of the Pollux paper: a hundred trials of ResNet-18
+// on CIFAR-10, four at a time, on four GPUs each unless the policy chooses the
+// number.
 func DefaultSearch(seed uint64) SearchConfig {
 	return SearchConfig{
 		App: "search", Trials: 100, AtOnce: 4,
@@ -51,10 +51,10 @@ func DefaultSearch(seed uint64) SearchConfig {
 	}
 }
 
-// SearchSummary is what a search found, and how long it took.
+// SearchSummary is the result of a search, and how long it took.
 type SearchSummary struct {
 	App    sched.AppID `json:"app"`
-	Trials int         `json:"trials"` // that have ended
+	Trials int         `json:"trials"` // that ended
 	Best   float64     `json:"best_quality"`
 	// Top and TopSpread are mean and standard deviation of the best five.
 	Top       float64 `json:"top5_quality"`
@@ -77,7 +77,7 @@ func (s *SearchConfig) check() error {
 	}
 	switch {
 	case s.App == "":
-		return fmt.Errorf("simulate: search: app is empty; it needs a name")
+		return fmt.Errorf("simulate: search: app is empty; want a name")
 	case s.Start < 0:
 		return fmt.Errorf("simulate: search: start = %s; want 0 or more", s.Start)
 	case s.Trials < 1 || s.Trials > maxTrials:
@@ -91,15 +91,15 @@ func (s *SearchConfig) check() error {
 	return nil
 }
 
-// maxTrials bounds a search; every suggestion looks at all trials before it.
+// maxTrials bounds a search; every suggestion considers all earlier trials.
 const maxTrials = 100_000
 
 // searchApp is a search in progress.
 type searchApp struct {
 	SearchConfig
 	tuner  *search.TPE
-	truth  truth       // about a trial of the usual pace
-	empty  *place.Free // to see how long a trial takes alone
+	truth  truth       // about a trial of normal speed
+	empty  *place.Free // to compute how long a trial takes alone
 	trials []trial     // by number
 	number map[*job]int
 }
@@ -111,7 +111,7 @@ type trial struct {
 	quality float64
 }
 
-// openSearch suggests the first trials and puts them among the jobs to come.
+// openSearch suggests the first trials and adds them to the jobs.
 func (r *run) openSearch(empty *place.Free) error {
 	c := r.Search
 	if c == nil {
@@ -157,7 +157,7 @@ func (r *run) openSearch(empty *place.Free) error {
 	return nil
 }
 
-// suggest makes the job of the next trial.
+// suggest returns the job of the next trial.
 func (s *searchApp) suggest(at time.Time) (*job, error) {
 	w := s.Trial
 	w.ID = sched.JobID(fmt.Sprintf("%s-%04d", s.App, len(s.trials)+1))
@@ -174,7 +174,7 @@ func (s *searchApp) suggest(at time.Time) (*job, error) {
 	return j, err
 }
 
-// paceOf is the truth about a job that takes longer for everything it does.
+// paceOf returns the truth of a job that is slower by a factor.
 func paceOf(t truth, pace float64) truth {
 	if tr, ok := t.(trainer); ok {
 		return &slowerTrainer{tr, pace}
@@ -209,8 +209,8 @@ func (s *slowerTrainer) observe(done float64, at setting) (observation, error) {
 	return o, err
 }
 
-// registerSearch tells the recorder what the app will be in all: no more than
-// AtOnce trials ever ask for GPUs together.
+// registerSearch tells the recorder the final size of the app: at most AtOnce trials
+// ask for GPUs at the same time.
 func (r *run) registerSearch() {
 	if s := r.search; s != nil {
 		a := r.record.apps[s.App]
@@ -218,9 +218,8 @@ func (r *run) registerSearch() {
 	}
 }
 
-// trialEnds takes in what a trial reached and submits the next. The trial that
-// ends is still known to the state, so that the app does not end between two
-// trials.
+// trialEnds records the quality of a trial and submits the next one. The ended trial
+// is still in the state, so that the app does not end between two trials.
 func (r *run) trialEnds(j *job, phase sched.Phase) error {
 	s := r.search
 	if s == nil {
@@ -248,8 +247,8 @@ func (r *run) trialEnds(j *job, phase sched.Phase) error {
 	if _, taken := r.byID[next.work.ID]; taken {
 		return fmt.Errorf("trial %s: a job of the workload has that id; ids must differ", next.work.ID)
 	}
-	// The state numbers jobs as they come, and so do r.jobs and the results: it
-	// goes before those that have not come yet.
+	// The state numbers jobs by arrival, as r.jobs and the results do: the trial goes
+	// before jobs that have not arrived.
 	r.jobs = slices.Insert(r.jobs, r.arrived, next)
 	for i := r.arrived; i < len(r.jobs); i++ {
 		r.jobs[i].result = i
@@ -262,7 +261,7 @@ func (r *run) trialEnds(j *job, phase sched.Phase) error {
 	return r.submit(next)
 }
 
-// reportSearch says what the search found.
+// reportSearch adds the result of the search.
 func (r *run) reportSearch(res *Result) {
 	s := r.search
 	if s == nil {

@@ -10,25 +10,24 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Sharing says how much jobs that share a GPU really slow each other. Policies
-// see their utilisation as it was predicted; the truth follows from Work.TrueUtil.
+// Sharing says how much jobs that share a GPU really slow each other down. Policies
+// see the predicted utilisation; the truth follows from Work.TrueUtil.
 type Sharing struct {
-	// Model of the truth. Nil: that of each GPU's type, where it was measured,
-	// and the published curve elsewhere.
+	// Model of the truth. Nil: that of each GPU type where it was measured, and the
+	// published curve elsewhere.
 	Model *interfere.Model
 	Mode  interfere.Mode
-	// Scatter lets every company of jobs be slowed more or less than the model
-	// says, as in the measurements that the model was made from; the same company
-	// by the same, in one run.
+	// Scatter makes every group of jobs on a GPU slower or faster than the model, as
+	// in the measurements behind it; in one run, the same group always by the same
+	// factor.
 	Scatter bool
 }
 
-// published returns what jobs are slowed by unless Config.Sharing says otherwise:
-// the published curve, without its scatter.
+// published is the default of Config.Sharing: the published curve, without scatter.
 func published() *Sharing { return &Sharing{Model: interfere.Published()} }
 
-// trueUtil is how much a job uses its GPUs, alone: Philly's mean for a job that
-// does not say.
+// trueUtil is the utilisation of a job's GPUs when it runs alone; if unknown,
+// Philly's mean.
 func (w *Work) trueUtil() float64 {
 	switch {
 	case w.TrueUtil > 0:
@@ -39,9 +38,8 @@ func (w *Work) trueUtil() float64 {
 	return 0.52
 }
 
-// shared returns the slowdown of a job whose GPUs are shared: that on the worst
-// of its GPUs, for which the others wait. company says whether anybody else is on
-// one of them.
+// shared returns the slowdown of a job whose GPUs are shared: that of the slowest
+// GPU, for which the others wait. company says whether another job is on any of them.
 func (r *run) shared(j *job) (slowdown float64, company bool) {
 	slowdown = 1
 	for _, s := range j.setting.placement {
@@ -74,7 +72,7 @@ func (r *run) beside(j *job, node int32, gpu sched.GPUSet) []*job {
 	return others
 }
 
-// slowed returns the true slowdown of a job beside others.
+// slowed returns the true slowdown of a job that shares a GPU with others.
 func (r *run) slowed(j *job, others []*job) float64 {
 	own := interfere.Load{Util: j.work.trueUtil()}
 	loads := make([]interfere.Load, len(others))
@@ -109,7 +107,7 @@ func (r *run) sharingOn(t sched.GPUType) *interfere.Model {
 	return m
 }
 
-// mix makes a seed of a seed and a number.
+// mix combines a seed and a number into a new seed.
 func mix(seed, x uint64) uint64 {
 	h := (seed ^ x) * 0x9e3779b97f4a7c15
 	h ^= h >> 29

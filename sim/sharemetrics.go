@@ -10,37 +10,36 @@ import (
 	"github.com/fairway-gpu/fairway/policy/interfere"
 )
 
-// SharingSummary says what became of jobs while they had company on a GPU.
+// SharingSummary describes the jobs that shared GPUs.
 type SharingSummary struct {
-	Jobs     int     `json:"jobs"`     // that ever had company
-	Part     float64 `json:"part"`     // of all run time in company
+	Jobs     int     `json:"jobs"`     // that ever shared a GPU
+	Part     float64 `json:"part"`     // of all run time in which the GPUs were shared
 	Slowdown float64 `json:"slowdown"` // mean over that time
 	// Over is the part of that time in which the slowdown was above
 	// interfere.DefaultLimit.
 	Over float64 `json:"over"`
 }
 
-// million is what a GPU that is always busy counts in load, so that sums stay
-// exact.
+// million is the load of a fully busy GPU; integers keep sums exact.
 const million = 1_000_000
 
-// usage integrates how busy GPUs are.
+// usage integrates GPU utilisation over time.
 type usage struct {
 	stride int
 	load   []int64 // by GPU: the sum of the jobs' utilisations, in millionths
 	users  []uint8 // by GPU: jobs on it
 	busy   int64   // sum over GPUs of min(1, load), in millionths
-	held   int     // GPUs that somebody is on
+	held   int     // GPUs in use
 	jobs   []sharer
 	last   time.Duration
 
-	busyTime, heldTime, there float64 // GPU-seconds; there: all GPUs while a job was there
-	companyTime, slowTime     float64 // seconds of jobs in company, and weighted by slowdown
+	busyTime, heldTime, there float64 // GPU-seconds; there: all GPUs while any job was active
+	companyTime, slowTime     float64 // seconds in which jobs shared GPUs, and the same weighted by slowdown
 	overTime                  float64
 	runTime                   float64
 }
 
-// sharer is what is known of a running job.
+// sharer is the state of a running job.
 type sharer struct {
 	load     int64 // on each of its GPUs, in millionths
 	slowdown float64
@@ -114,25 +113,25 @@ func (u *usage) book(r *run, s *sharer) {
 	}
 }
 
-// start takes down that a job is on its GPUs.
+// start records that a job holds its GPUs.
 func (u *usage) start(r *run, j *job) {
 	u.advance(r)
 	s := u.of(j)
 	*s = sharer{since: r.now, runs: true, slowdown: 1, ever: s.ever, load: int64(j.work.trueUtil() * million)}
 	u.change(j, s.load, 1)
-	// While it restarts its GPUs do nothing for it.
+	// Its GPUs do no work while it restarts.
 	u.busyTime -= (j.held - r.now).Seconds() * j.work.trueUtil() * float64(j.setting.gpus)
 }
 
-// pacing is how fast a job runs.
+// pacing is the speed of a job.
 type pacing struct {
-	slowdown float64 // by those on its GPUs
-	company  bool    // there are some
-	speed    float64 // against that alone and well placed
+	slowdown float64 // by jobs on the same GPUs
+	company  bool    // there are such jobs
+	speed    float64 // relative to running alone and well placed
 }
 
-// placed returns the speed of a job where it is, undisturbed, against that where
-// it is well placed; 1 where the truth about it does not tell.
+// placed returns the speed of a job where it runs, without interference, relative to
+// its best placement; 1 if unknown.
 func placed(j *job) float64 {
 	t, ok := j.truth.(*recorded)
 	if !ok {
@@ -145,7 +144,7 @@ func placed(j *job) float64 {
 	return min(1, rate*float64(t.asked)/float64(j.setting.gpus))
 }
 
-// adjust takes down how fast a job runs: a GPU that waits for others is idle.
+// adjust records the speed of a job: a GPU that waits for others is idle.
 func (u *usage) adjust(r *run, j *job, p pacing) {
 	s := u.of(j)
 	if !s.runs {
@@ -163,13 +162,13 @@ func (u *usage) adjust(r *run, j *job, p pacing) {
 	s.load = load
 }
 
-// leave takes down that a job has left its GPUs.
+// leave records that a job has left its GPUs.
 func (u *usage) leave(r *run, j *job) {
 	u.advance(r)
 	s := u.of(j)
 	u.book(r, s)
 	u.change(j, -s.load, -1)
-	if j.held > r.now { // it never got to the end of its restart
+	if j.held > r.now { // it left during its restart
 		u.busyTime += (j.held - r.now).Seconds() * j.work.trueUtil() * float64(j.setting.gpus)
 	}
 	s.runs = false

@@ -13,19 +13,19 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// truth is how fast a job really trains, undisturbed by others.
+// truth is how fast a job really trains, without interference.
 type truth interface {
-	// total is the work to be done, in the truth's own unit.
+	// total is the work of the job, in the truth's own unit.
 	total() float64
-	// rate returns the work done each second from that point on, and the point
-	// at which the rate changes by itself (+Inf: never).
+	// rate returns the work done per second from that point on, and the point at
+	// which the rate changes on its own (+Inf: never).
 	rate(done float64, s setting) (rate, until float64, err error)
-	// restart is the time a start takes during which nothing is learned.
+	// restart is the duration of a start, without progress.
 	restart(first bool) time.Duration
 }
 
-// trainer is a truth that knows how the batch size changes the speed, so that
-// an agent can measure and tune it.
+// trainer is a truth that knows how the batch size changes the speed, so that an
+// agent can measure and tune it.
 type trainer interface {
 	truth
 	limits() goodput.Limits
@@ -47,8 +47,8 @@ type observation struct {
 	until         float64 // work at which they change; the agent does not see it
 }
 
-// rate returns the progress each second that an observation means: iterations
-// at the initial batch size.
+// rate returns the progress per second of an observation: iterations at the initial
+// batch size.
 func (o observation) rate(s setting, l goodput.Limits) float64 {
 	return o.gain(s.config.Batch(s.gpus), l) / (o.step + float64(s.config.Accum)*(o.step-o.sync))
 }
@@ -68,12 +68,12 @@ type setting struct {
 	config    goodput.Config // how the batch is split; only a trainer needs it
 }
 
-// shape is what the throughput model sees of a setting.
+// shape is the part of a setting that the throughput model uses.
 func (s setting) shape() goodput.Shape {
 	return goodput.Shape{Nodes: len(s.placement), GPUs: s.gpus, CrossRack: s.level == sched.CrossRack}
 }
 
-// split fixes the batch of a job that does not adapt it.
+// split sets the batch of a job that does not adapt it.
 func (s setting) split(t truth) (setting, error) {
 	tr, ok := t.(trainer)
 	if !ok {
@@ -93,15 +93,15 @@ func settingOf(c *sched.Cluster, p sched.Placement) setting {
 }
 
 const (
-	// resumeCost is what it takes to resume a suspended job where it was
-	// (Gandiva: up to a second for large models).
+	// resumeCost is the cost of resuming a suspended job in place (Gandiva: up to a
+	// second for large models).
 	resumeCost = time.Second
-	// defaultRestart is what a restart costs a job whose model is unknown: the
-	// mean that Tiresias measured.
+	// defaultRestart is the restart cost of a job of unknown model: the mean that
+	// Tiresias measured.
 	defaultRestart = 62 * time.Second
 )
 
-// truthOf finds the truth about a job.
+// truthOf returns the truth about a job.
 func (c *Config) truthOf(w *Work) (truth, error) {
 	if c.Profiles != nil && w.RunTime == 0 {
 		if m, ok := c.Profiles.Model(w.Model); ok {
@@ -119,9 +119,9 @@ func (c *Config) truthOf(w *Work) (truth, error) {
 	return newFitted(m, w)
 }
 
-// alone returns the seconds a job takes with the cluster to itself, on a number of
-// GPUs, as well placed as the cluster allows and at the batch size it was submitted
-// with. It is +Inf if the cluster cannot host it.
+// alone returns the seconds a job takes alone on the cluster with that many GPUs, as
+// well placed as possible and at the batch size it was submitted with. It is +Inf if
+// the cluster cannot host it.
 func alone(t truth, w *Work, empty *place.Free, gpus int) (float64, error) {
 	mark := empty.Mark()
 	defer empty.Rollback(mark)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Rule names what decides about the number of nodes; see the package comment.
+// Rule names a scaling rule; see the package comment.
 type Rule string
 
 // The rules.
@@ -27,20 +27,20 @@ type Config struct {
 	Rule Rule `json:"rule"`
 	Min  int  `json:"min"` // nodes, at least 1
 	Max  int  `json:"max"` // nodes
-	// Low and High bound the mean utility over Window looks: rule Utility.
+	// Low and High bound the mean utility over the last Window checks: rule Utility.
 	Low    float64 `json:"low,omitempty"`
 	High   float64 `json:"high,omitempty"`
 	Window int     `json:"window,omitempty"`
-	// U and L are shares of the goodput (or throughput) of a single GPU: above U
-	// for each GPU the cluster grows, to where about L is left.
+	// U and L are shares of the goodput (or throughput) of a single GPU: while each
+	// GPU gives more than U, the cluster grows until about L is left.
 	U float64 `json:"u,omitempty"`
 	L float64 `json:"l,omitempty"`
 }
 
-// Default returns settings for a cluster of that many nodes. The constants of
-// rule Utility are those of the Pollux artifact. U and L are ours: with the 2/3
-// and 1/2 of the paper jobs take far longer in our simulator than the paper says.
-// docs/reproduction/autoscale.md has the comparison by which they were chosen.
+// Default returns settings for a cluster of that size. The constants of rule Utility
+// are those of the Pollux artifact. U and L are ours: with the paper's 2/3 and 1/2,
+// jobs take far longer in our simulator than the paper says.
+// docs/reproduction/autoscale.md has the comparison behind them.
 func Default(least, most int) Config {
 	return Config{
 		Rule: Utility, Min: least, Max: most,
@@ -49,8 +49,8 @@ func Default(least, most int) Config {
 	}
 }
 
-// least is the share of the goodput (or throughput) of a single GPU below which
-// nodes are given back: as far below L as U is above it.
+// least is the share of the goodput (or throughput) of a single GPU below which nodes
+// are released: as far below L as U is above it.
 func (c Config) least() float64 { return c.L * c.L / c.U }
 
 // Validate reports the first field that is out of range.
@@ -69,7 +69,7 @@ func (c Config) Validate() error {
 		case !(c.High > c.Low && c.High <= 1):
 			return fmt.Errorf("high = %g; want above low = %g, and at most 1", c.High, c.Low)
 		case c.Window < 1:
-			return fmt.Errorf("window = %d; want 1 look or more", c.Window)
+			return fmt.Errorf("window = %d; want 1 or more", c.Window)
 		}
 	case Goodput, Throughput:
 		switch {

@@ -12,15 +12,15 @@ import (
 	"github.com/fairway-gpu/fairway/sched/num"
 )
 
-// forecast is what the jobs of a snapshot would make of any number of nodes.
+// forecast predicts the total speedup of a snapshot's jobs on any number of nodes.
 //
-// Every job has a list of sizes and its speedup at each, packed on as few nodes
-// as possible. For a single job, the best total on n nodes is the best of its
-// sizes that fit. For several, it is the sum over the upper concave hulls of
-// their lists, filled where the next GPU helps most: an upper bound of what
-// whole sizes can reach, and near it when jobs are many. The hulls make the
-// total concave in the number of GPUs, so that the utility of several jobs never
-// rises with the number of nodes.
+// Every job has a list of sizes and its speedup at each, packed on as few nodes as
+// possible. For a single job, the best total on n nodes is the best of its sizes that
+// fit. For several, it is the sum over the upper concave hulls of their lists, filled
+// where the next GPU helps most: an upper bound of what whole sizes can reach, and
+// close to it when there are many jobs. The hulls make the total concave in the
+// number of GPUs, so that the utility of several jobs never rises with the number of
+// nodes.
 type forecast struct {
 	perNode int    // GPUs
 	single  []size // the sizes of the only job
@@ -34,7 +34,7 @@ type size struct {
 	speedup float64
 }
 
-// step is a piece of a hull: that many GPUs more, each adding slope.
+// step is a segment of a hull: that many more GPUs, each adding slope.
 type step struct {
 	gpus  int
 	slope float64
@@ -103,8 +103,7 @@ func (f *forecast) utility(nodes int) float64 {
 	return f.speedup(gpus) / float64(gpus)
 }
 
-// needed returns the fewest nodes on which every job can start when it is
-// alone.
+// needed returns the fewest nodes on which every job can start alone.
 func needed(s *sched.Snapshot) int {
 	widest := 0
 	for _, j := range s.Jobs {
@@ -113,9 +112,8 @@ func needed(s *sched.Snapshot) int {
 	return num.CeilDiv(widest, max(1, s.Cluster.MaxGPUs()))
 }
 
-// usable returns the nodes that all jobs fill at their largest useful sizes,
-// packed: whole nodes first, what is left of each job into the fullest node
-// that takes it.
+// usable returns the nodes that all jobs fill at their largest useful sizes, packed:
+// whole nodes first, the rest of each job on the fullest node that has room.
 func (f *forecast) usable() int {
 	if f.perNode == 0 {
 		return 0
@@ -157,9 +155,8 @@ func smallest(j *sched.Job) int {
 	return num.CeilDiv(j.MinGPUs, j.Task()) * j.Task()
 }
 
-// sizesOf returns the sizes of a job that are worth a look, ascending: all
-// within one node, then whole nodes, and its bounds; none above limit but the
-// smallest.
+// sizesOf returns the sizes of a job to consider, ascending: all within one node,
+// then whole nodes, and its bounds; none above limit but the smallest.
 func sizesOf(j *sched.Job, perNode, limit int) []int {
 	least := smallest(j)
 	if !j.Elastic() {
@@ -184,8 +181,8 @@ func sizesOf(j *sched.Job, perNode, limit int) []int {
 	return append(sizes, last)
 }
 
-// growth returns the most GPUs a job may be given next: what its agent says,
-// or twice the most it has had.
+// growth returns the most GPUs that a job may get next: its agent's limit, or twice
+// the most it has had.
 func growth(j *sched.Job) int {
 	if j.Perf != nil && j.Perf.MostGPUs > 0 {
 		return j.Perf.MostGPUs

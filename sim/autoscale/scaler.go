@@ -10,11 +10,12 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Scaler decides about the nodes of one cluster. It remembers its last looks.
+// Scaler decides about the nodes of one cluster. It keeps the results of its last
+// checks.
 type Scaler struct {
 	c      Config
-	window []float64 // rule Utility: of the last looks, oldest first
-	grows  bool      // the other rules: the cluster is on its way to where about L is left
+	window []float64 // rule Utility: of the last checks, oldest first
+	grows  bool      // the other rules: the cluster is growing until about L is left
 }
 
 // New returns a scaler.
@@ -25,10 +26,9 @@ func New(c Config) (*Scaler, error) {
 	return &Scaler{c: c}, nil
 }
 
-// Desired looks at the cluster and returns how many nodes it should have. The
-// nodes of the snapshot that are not Down are there now; nodes is how many are
-// paid for, with those that are still starting. It is to be called at equal
-// intervals.
+// Desired checks the cluster and returns how many nodes it should have. The nodes of
+// the snapshot that are not Down exist now; nodes is how many are paid for, including
+// those that are starting. Call it at equal intervals.
 func (s *Scaler) Desired(snap *sched.Snapshot, nodes int) int {
 	b := bounds{low: min(s.c.Max, max(s.c.Min, needed(snap))), now: nodes}
 	if s.c.Rule == Utility {
@@ -39,12 +39,12 @@ func (s *Scaler) Desired(snap *sched.Snapshot, nodes int) int {
 	return min(s.c.Max, max(b.low, nodes))
 }
 
-// bounds are numbers of nodes: the fewest that will do, those there are, and
-// the most that would be used.
+// bounds are numbers of nodes: the fewest allowed, the current ones, and the most
+// that are useful.
 type bounds struct{ low, now, high int }
 
-// forecast predicts what other numbers of nodes would give, and fills in the
-// most that would be used.
+// forecast predicts the utility of other numbers of nodes, and fills in the most that
+// are useful.
 func (s *Scaler) forecast(snap *sched.Snapshot, b *bounds) *forecast {
 	f := newForecast(snap, s.c.Rule, s.c.Max)
 	b.high = min(s.c.Max, max(b.low, f.usable()))
@@ -70,7 +70,7 @@ func (s *Scaler) band(snap *sched.Snapshot, b bounds) int {
 	}
 	s.window = s.window[:0]
 	f := s.forecast(snap, &b)
-	// Whatever is predicted, the cluster never goes against what was measured.
+	// Whatever the prediction, the cluster never scales against the measurement.
 	if fall {
 		b.high = min(b.high, b.now)
 	} else {
@@ -79,9 +79,9 @@ func (s *Scaler) band(snap *sched.Snapshot, b bounds) int {
 	return f.nearest((s.c.Low+s.c.High)/2, b)
 }
 
-// nearest returns, by bisection, the number of nodes between b.low and b.high
-// whose predicted utility is nearest to the goal. Of several that are as near,
-// it is the most nodes if they are used well enough, else the fewest.
+// nearest returns, by bisection, the number of nodes between b.low and b.high whose
+// predicted utility is nearest to the goal. On a tie, it is the most nodes if they
+// are used well enough, else the fewest.
 func (f *forecast) nearest(goal float64, b bounds) int {
 	// The utility is at least the goal at below and less at above, unless these
 	// are still the bounds.
@@ -99,21 +99,20 @@ func (f *forecast) nearest(goal float64, b bounds) int {
 	return below
 }
 
-// perGPU follows what each GPU of the running jobs gives, against one GPU
-// alone.
+// perGPU follows the speedup per GPU of the running jobs, relative to one GPU alone.
 func (s *Scaler) perGPU(snap *sched.Snapshot, b bounds) int {
 	if len(snap.Jobs) == 0 {
 		return b.low
 	}
 	f := s.forecast(snap, &b)
 	now := heldIn(snap, s.c.Rule)
-	b.now = min(b.now, b.high) // nobody can use more
+	b.now = min(b.now, b.high) // no job can use more
 	switch share := now.perGPU(); {
-	case now.gpus == 0: // all wait: nothing can be said
+	case now.gpus == 0: // all jobs wait: nothing is known
 		return b.now
 	case share > s.c.U || s.grows && share >= s.c.L:
 		n := f.around(s.c, bounds{low: b.now, high: b.high})
-		// A job that may not take all of it at once goes on later.
+		// A job that may not take all of it at once grows later.
 		s.grows = n == b.high && n < s.c.Max
 		return n
 	case share < s.c.least():
@@ -123,9 +122,9 @@ func (s *Scaler) perGPU(snap *sched.Snapshot, b bounds) int {
 	return b.now
 }
 
-// around returns the number of nodes between b.low and b.high whose predicted
-// utility is about L: the most that reach it, or one more if that is nearer and
-// would not be given back at once; b.low if none reach it.
+// around returns the number of nodes between b.low and b.high whose predicted utility
+// is about L: the most that reach it, or one more if that is nearer and would not be
+// released at once; b.low if none reach it.
 func (f *forecast) around(c Config, b bounds) int {
 	n := b.high
 	for n > b.low && f.utility(n) < c.L {

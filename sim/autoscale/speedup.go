@@ -16,9 +16,9 @@ type curve struct {
 	one    map[sched.GPUType]float64 // goodput on a single GPU
 }
 
-// curveOf returns the curve of a job by what its agent reports. By rule
-// Throughput every example counts the same, whatever the batch: what the
-// goodput formulas give when gradients are all noise.
+// curveOf returns the curve of a job from its agent's report. For rule Throughput
+// every example counts the same, whatever the batch size: the goodput formulas give
+// this when gradients are all noise.
 func curveOf(j *sched.Job, rule Rule) curve {
 	c := curve{report: j.Perf}
 	if c.report != nil && rule == Throughput && c.report.Fixed == 0 {
@@ -29,8 +29,8 @@ func curveOf(j *sched.Job, rule Rule) curve {
 	return c
 }
 
-// at returns the speedup on a placement, against one GPU of the same type. It
-// is the number of GPUs while nobody knows better.
+// at returns the speedup on a placement, relative to one GPU of the same type.
+// Without a model it is the number of GPUs.
 func (c *curve) at(t sched.GPUType, s goodput.Shape) float64 {
 	linear := float64(s.GPUs)
 	if c.report == nil || s.GPUs < 1 {
@@ -47,7 +47,7 @@ func (c *curve) at(t sched.GPUType, s goodput.Shape) float64 {
 	return linear
 }
 
-// single returns the goodput on one GPU; 0: nobody knows.
+// single returns the goodput on one GPU; 0: unknown.
 func (c *curve) single(t sched.GPUType) float64 {
 	if one, ok := c.one[t]; ok {
 		return one
@@ -60,13 +60,13 @@ func (c *curve) single(t sched.GPUType) float64 {
 	return one
 }
 
-// held is what the running jobs make of their GPUs.
+// held is the total speedup and GPUs of the running jobs.
 type held struct {
 	speedup float64 // sum over the jobs
 	gpus    float64
 }
 
-// perGPU returns the speedup for each GPU held; 0 if none is.
+// perGPU returns the speedup per GPU held; 0 if none is.
 func (h held) perGPU() float64 {
 	if h.gpus == 0 {
 		return 0
@@ -85,7 +85,7 @@ func heldIn(s *sched.Snapshot, rule Rule) held {
 			Nodes: len(j.Placement), GPUs: j.Placement.GPUs(),
 			CrossRack: s.Cluster.Level(j.Placement) == sched.CrossRack,
 		}
-		// Of a GPU held in part a job gets that part of the speed.
+		// A job that holds a part of a GPU gets that part of its speed.
 		share := float64(j.Placement.Milli()) / float64(sched.WholeGPU*shape.GPUs)
 		h.speedup += share * c.at(s.Cluster.Nodes[j.Placement[0].Node].Type, shape)
 		h.gpus += share * float64(shape.GPUs)
@@ -93,8 +93,8 @@ func heldIn(s *sched.Snapshot, rule Rule) held {
 	return h
 }
 
-// UtilityOf returns the utility of the cluster as it runs now: the sum of the
-// speedups of its jobs, by the GPUs of the nodes that are not Down.
+// UtilityOf returns the current utility of the cluster: the sum of the speedups of
+// its jobs, divided by the GPUs of the nodes that are not Down.
 func UtilityOf(s *sched.Snapshot) float64 {
 	if s.Cluster.GPUs() == 0 {
 		return 0

@@ -17,8 +17,7 @@ import (
 // MaxFile is the largest file that is read, in bytes.
 const MaxFile = 64 << 20
 
-// The largest values of coordinates: they keep the arithmetic of the
-// interpolation exact.
+// The largest coordinates: they keep the arithmetic of the interpolation exact.
 const (
 	maxNodes = 1 << 12
 	maxGPUs  = 1 << 14
@@ -28,13 +27,13 @@ const (
 // table reads rows of named numbers from a CSV file.
 type table struct {
 	csv     *csv.Reader
-	columns []string // the ones that are wanted
+	columns []string // required columns
 	at      []int    // their positions
 	record  []string
 }
 
-// readRows calls row for each row of a file. An error of row is returned with
-// the name of the file.
+// readRows calls row for each row of a file, and adds the name of the file to its
+// error.
 func readRows(fsys fs.FS, file string, columns []string, row func(*table) error) error {
 	f, err := fsys.Open(file)
 	if err != nil {
@@ -57,7 +56,7 @@ func scanRows(r io.Reader, columns []string, row func(*table) error) error {
 	for {
 		record, err := t.csv.Read()
 		if limited.N <= 0 {
-			return fmt.Errorf("it has more than %d bytes", MaxFile)
+			return fmt.Errorf("more than %d bytes", MaxFile)
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -90,7 +89,7 @@ func (t *table) header() error {
 	return nil
 }
 
-// fail says what is wrong with the value of a column.
+// fail returns the error for the value of a column.
 func (t *table) fail(column int, want string) error {
 	line, pos := t.csv.FieldPos(t.at[column])
 	return fmt.Errorf("line %d, column %d (%s): value %q; want %s", line, pos, t.columns[column], t.record[t.at[column]], want)

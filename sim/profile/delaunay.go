@@ -10,29 +10,27 @@ import "slices"
 // the corners of a tetrahedron. Values given at the points are interpolated
 // linearly within a tetrahedron.
 //
-// Measurements lie on a grid, and on a grid many points lie on one sphere: the
-// triangulation is then a matter of choice. The choice here is the one that
-// results if their heights on that sphere were raised by infinitely small
-// amounts, each much less than that of the point before it (a symbolic
-// perturbation). It depends on nothing but the points: neither on the order in
-// which they are added nor on rounding.
+// Measurements lie on a grid, and many points of a grid lie on one sphere: then the
+// triangulation is not unique. This one results if the heights of the points on that
+// sphere were raised by infinitely small amounts, each much smaller than that of the
+// point before it (a symbolic perturbation). It depends only on the points: neither
+// on the order in which they are added nor on rounding.
 //
-// The mesh is built by the method of Bowyer and Watson. The space outside the
-// hull is filled with tetrahedra that have a corner at infinity, so that no
-// point is a special case.
+// The mesh is built by the method of Bowyer and Watson. Tetrahedra with a corner at
+// infinity fill the space outside the hull, so that no point is a special case.
 type mesh struct {
-	points []point // ascending, no two alike
+	points []point // ascending, without duplicates
 	tets   []tet
-	free   []int32 // tets that are no more
-	last   int32   // a tetrahedron inside the hull, made last: where searches begin
+	free   []int32 // unused tets
+	last   int32   // the newest tetrahedron inside the hull: searches start there
 
 	cavity []int32            // scratch space of insert
 	edges  map[[2]int32]facet // scratch space of insert
 }
 
-// tet is a tetrahedron. Its corners are ordered so that orient is positive;
-// the corner at infinity counts as lying far outside. across[i] is the
-// neighbour opposite to corner i.
+// tet is a tetrahedron. Its corners are ordered so that orient is positive; the
+// corner at infinity counts as far outside. across[i] is the neighbour opposite to
+// corner i.
 type tet struct {
 	corner [4]int32
 	across [4]int32
@@ -47,7 +45,7 @@ const (
 	dead
 )
 
-// infinity is the number of the corner that lies infinitely far outside.
+// infinity is the index of the corner at infinity.
 const infinity = -1
 
 // facet is the side of a tetrahedron opposite to one of its corners.
@@ -97,7 +95,7 @@ func (m *mesh) span() (first [4]int32, ok bool) {
 	return first, false
 }
 
-// begin makes the first tetrahedron and the four outside of it.
+// begin creates the first tetrahedron and the four outside of it.
 func (m *mesh) begin(corner [4]int32) {
 	m.tets = []tet{{corner: corner}}
 	for i := range 4 {
@@ -122,8 +120,8 @@ func (m *mesh) begin(corner [4]int32) {
 	}
 }
 
-// insert adds a point: the tetrahedra whose spheres hold it are taken out, and
-// the cavity is filled with tetrahedra that have the new point as a corner.
+// insert adds a point: it removes the tetrahedra whose spheres contain it, and fills
+// the cavity with tetrahedra that have the new point as a corner.
 func (m *mesh) insert(p int32) {
 	m.carve(p)
 	clear(m.edges)
@@ -205,8 +203,8 @@ func (m *mesh) join(f int32, apex int) {
 	}
 }
 
-// walk returns the tetrahedron that holds q. inside is false if q lies outside
-// the hull; the tetrahedron is then one with a corner at infinity that sees q.
+// walk returns the tetrahedron that contains q. inside is false if q lies outside the
+// hull; the tetrahedron is then one with a corner at infinity that sees q.
 func (m *mesh) walk(q point) (t int32, inside bool) {
 	t = m.last
 	for {
@@ -242,9 +240,9 @@ func (m *mesh) orientWith(corners [4]int32, at int, q point) int64 {
 	return orient(c[0], c[1], c[2], c[3])
 }
 
-// conflict reports whether the sphere of a tetrahedron holds a point. That of
-// an outer one is the half space beyond its finite facet; in the plane of the
-// facet its inner neighbour decides.
+// conflict reports whether the sphere of a tetrahedron contains a point. That of an
+// outer one is the half space beyond its finite facet; in the plane of the facet its
+// inner neighbour decides.
 func (m *mesh) conflict(t, p int32) bool {
 	corners := m.tets[t].corner
 	at := slices.Index(corners[:], infinity)
@@ -274,8 +272,8 @@ func (m *mesh) inSphere(corners [4]int32, p int32) bool {
 	return m.tie(corners, p, minor)
 }
 
-// tie decides for five points on one sphere: the first of them whose rise
-// changes anything.
+// tie decides for five points on one sphere: by the first of them whose perturbation
+// matters.
 func (m *mesh) tie(corners [4]int32, p int32, minor [4]int64) bool {
 	first, effect := p, -(minor[0] + minor[1] + minor[2] + minor[3])
 	for i, c := range corners {

@@ -1,33 +1,32 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package profile reads measured step times and gradient statistics of models
-// and answers what a job's speed and progress are, without a fitted model in
-// between. Its files have the layout of the artifact of Pollux (Qiao et al.,
-// OSDI 2021), so that results can be compared with those of its simulator on
-// equal terms.
+// Package profile reads measured step times and gradient statistics of models, and
+// computes a job's speed and progress from them without a fitted model. Its files
+// have the layout of the artifact of Pollux (Qiao et al., OSDI 2021), so that results
+// can be compared with those of its simulator on equal terms.
 //
 // A folder has one sub-folder for each model, with
 //
 //   - placements.csv: placement, local_bsz, step_time, sync_time. A placement
 //     is a number with one digit for each node, the GPUs used there.
-//   - scalability.csv (optional): num_nodes, num_replicas, local_bsz,
-//     step_time, sync_time, for placements too large to measure every one.
+//   - scalability.csv (optional): num_nodes, num_replicas, local_bsz, step_time,
+//     sync_time, for placements too large to measure individually.
 //   - validation-<batch>.csv, at least one: progress, iteration, metric,
 //     grad_sqr, grad_var; one row for each epoch of a training run at that
 //     total batch size, progress and iterations being those at its end.
 //
-// Times are in seconds. Columns may come in any order, others are ignored, and
-// so are other files.
+// Times are in seconds. Columns may be in any order. Other columns and files are
+// ignored.
 //
 // # Placements that were not measured
 //
-// The step time of a placement that placements.csv does not have is
-// interpolated over nodes, GPUs and local batch: linearly within the
-// tetrahedra of the Delaunay triangulation of all measurements. The reference
-// does the same with another library. The triangulation of measurements on a
-// grid is not unique, and the two differ where there is a choice: for the
-// tables of the artifact by half a percent of the step time on average at
-// local batches that were measured, and by one percent between them. That
-// library differs from itself as much when the rows of a table are shuffled.
+// The step time of a placement that placements.csv does not have is interpolated over
+// nodes, GPUs and local batch: linearly within the tetrahedra of the Delaunay
+// triangulation of all measurements. The reference does the same with another
+// library. The triangulation of measurements on a grid is not unique, and the two
+// differ where there is a choice: for the tables of the artifact by half a percent of
+// the step time on average at measured local batches, and by one percent between
+// them. That library's own results differ as much when the rows of a table are
+// shuffled.
 package profile

@@ -5,9 +5,9 @@ package profile
 
 import "math/bits"
 
-// point is a place in the space of measurements: nodes, GPUs, local batch. The
-// coordinates are whole numbers and bounded (see the limits of the tables), so
-// that every geometric question below has an exact answer.
+// point is a point in the space of measurements: nodes, GPUs, local batch. The
+// coordinates are bounded whole numbers (see the limits of the tables), so that every
+// geometric predicate below is exact.
 type point [3]int64
 
 func (p point) sub(q point) point { return point{p[0] - q[0], p[1] - q[1], p[2] - q[2]} }

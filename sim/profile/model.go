@@ -11,8 +11,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// Model has the measurements of one model. It remembers answers: a Model may
-// be used by one goroutine only.
+// Model has the measurements of one model. It caches results and is not safe for
+// concurrent use.
 type Model struct {
 	name     string
 	runs     []run // ascending batch sizes
@@ -36,15 +36,15 @@ func newModel(name string) *Model {
 // Name returns the name of the model.
 func (m *Model) Name() string { return m.name }
 
-// quirk is something that the simulator of the Pollux artifact says about a
-// model in its code and not in its tables.
+// quirk is a property of a model that is in the code of the Pollux artifact's
+// simulator and not in its tables.
 type quirk struct {
-	epochs   int // training is complete after so many
-	localMax int // largest local batch it uses; 0: what was measured
+	epochs   int // training is complete after this many
+	localMax int // largest local batch it uses; 0: the largest measured
 }
 
-// quirks are those of the models of the artifact. yolov3 was measured with up
-// to 16 examples on a GPU on few nodes, but with no more than 8 on many.
+// quirks are those of the artifact's models. yolov3 was measured with up to 16
+// examples per GPU on few nodes, but with at most 8 on many.
 var quirks = map[string]quirk{
 	"bert":        {epochs: 2},
 	"cifar10":     {epochs: 100},
@@ -54,8 +54,8 @@ var quirks = map[string]quirk{
 	"yolov3":      {epochs: 50, localMax: 8},
 }
 
-// Limits returns the bounds of the batch size: those of the training runs for
-// all GPUs, those of the measured placements for one.
+// Limits returns the bounds of the batch size: in total from the training runs, per
+// GPU from the measured placements.
 func (m *Model) Limits() goodput.Limits {
 	l := goodput.Limits{Initial: m.runs[0].batch, Max: m.runs[len(m.runs)-1].batch}
 	for _, samples := range m.measured {
@@ -83,9 +83,9 @@ func (m *Model) Epochs() int {
 	return n
 }
 
-// Progress returns the progress that completes that many epochs, in iterations
-// at the initial batch size: the least of all training runs. Beyond Epochs it
-// stays what it is there.
+// Progress returns the progress that completes that many epochs, in iterations at the
+// initial batch size: the least of all training runs. Beyond Epochs it stays
+// constant.
 func (m *Model) Progress(epochs int) float64 {
 	epochs = min(epochs, m.Epochs())
 	if epochs < 1 {
@@ -119,8 +119,8 @@ func (m *Model) Iterations(batch, epoch int) (float64, error) {
 	return a.iteration + w*(b.iteration-a.iteration), nil
 }
 
-// between returns an epoch of the two runs around a batch size, and where the
-// batch size lies between them.
+// between returns an epoch of the two runs around a batch size, and the position of
+// the batch size between them.
 func (m *Model) between(batch, epoch int) (a, b *epoch, w float64, err error) {
 	if epoch < 0 || epoch >= m.Epochs() {
 		return nil, nil, 0, fmt.Errorf("profile %s: epoch %d; want 0 to %d", m.name, epoch, m.Epochs()-1)
@@ -131,7 +131,7 @@ func (m *Model) between(batch, epoch int) (a, b *epoch, w float64, err error) {
 		a = &m.runs[i].epochs[epoch]
 		return a, a, 0, nil
 	case i == 0 || i == len(m.runs):
-		return nil, nil, 0, fmt.Errorf("profile %s: batch size %d; want %d to %d, the ones measured",
+		return nil, nil, 0, fmt.Errorf("profile %s: batch size %d; want %d to %d, as measured",
 			m.name, batch, m.runs[0].batch, m.runs[len(m.runs)-1].batch)
 	}
 	lo, hi := &m.runs[i-1], &m.runs[i]

@@ -17,7 +17,7 @@ const maxDigits = 32
 // the smallest of them.
 type placement [maxDigits]uint8
 
-// exactKey is what the answer for a measured placement depends on.
+// exactKey determines the result for a measured placement.
 type exactKey struct {
 	placement placement
 	local     int32
@@ -71,7 +71,7 @@ func (p placement) canonical() placement {
 	return best
 }
 
-// addPlacement adds a measurement. It returns false if there is one already.
+// addPlacement adds a measurement. It returns false for a duplicate.
 func (m *Model) addPlacement(p placement, local int, v times) bool {
 	n := p.nodes()
 	gpus := 0
@@ -90,16 +90,15 @@ func (m *Model) addPlacement(p placement, local int, v times) bool {
 	return true
 }
 
-// Step returns the time of one optimiser step without accumulation, and the
-// part of it that goes into the exchange of gradients and is not hidden behind
-// computing: a gradient that is only accumulated takes step - sync. counts are
-// the GPUs on each node in rank order; zeros do not count. local is the batch
-// of one GPU.
+// Step returns the time of one optimiser step without accumulation, and the part of
+// it that exchanges gradients and is not hidden behind computing: a gradient that is
+// only accumulated takes step - sync. counts are the GPUs on each node in rank order;
+// zeros are ignored. local is the batch of one GPU.
 //
-// A measured placement is interpolated linearly over the local batch, any
-// other as the package documentation says. What lies outside the measurements
-// is an error. Placements on more nodes than were measured count as being on
-// as many as were.
+// A measured placement is interpolated linearly over the local batch, any other as
+// the package documentation says. Anything outside the measurements is an error.
+// Placements on more nodes than were measured count as being on the largest measured
+// number.
 func (m *Model) Step(counts []int, local int) (step, sync float64, err error) {
 	if local < 1 || local > maxLocal {
 		return 0, 0, fmt.Errorf("profile %s: local batch %d; want 1 to %d", m.name, local, maxLocal)
@@ -111,7 +110,7 @@ func (m *Model) Step(counts []int, local int) (step, sync float64, err error) {
 			continue
 		}
 		if k < 0 || gpus+k > maxGPUs {
-			return 0, 0, fmt.Errorf("profile %s: GPUs on the nodes are %v; want 0 or more, and %d at most", m.name, counts, maxGPUs)
+			return 0, 0, fmt.Errorf("profile %s: GPUs by node = %v; want 0 or more each, and at most %d in all", m.name, counts, maxGPUs)
 		}
 		if nodes < m.longest && k <= 9 {
 			p[nodes] = uint8(k)
@@ -122,7 +121,7 @@ func (m *Model) Step(counts []int, local int) (step, sync float64, err error) {
 		gpus += k
 	}
 	if nodes == 0 {
-		return 0, 0, fmt.Errorf("profile %s: GPUs on the nodes are %v; want at least one", m.name, counts)
+		return 0, 0, fmt.Errorf("profile %s: GPUs by node = %v; want at least one", m.name, counts)
 	}
 	var v times
 	if digits {
@@ -133,7 +132,7 @@ func (m *Model) Step(counts []int, local int) (step, sync float64, err error) {
 	return v.step, v.sync, err
 }
 
-// stepOf answers for a placement that may have been measured.
+// stepOf returns the times of a placement that may have been measured.
 func (m *Model) stepOf(p placement, gpus, local int) (times, error) {
 	key := exactKey{p, int32(local)}
 	if v, ok := m.byPlacement[key]; ok {
@@ -145,14 +144,14 @@ func (m *Model) stepOf(p placement, gpus, local int) (times, error) {
 	}
 	v, ok := along(samples, local)
 	if !ok {
-		return times{}, fmt.Errorf("profile %s: local batch %d on placement %v; it was measured from %d to %d",
+		return times{}, fmt.Errorf("profile %s: local batch %d on placement %v; measured from %d to %d",
 			m.name, local, p[:p.nodes()], samples[0].local, samples[len(samples)-1].local)
 	}
 	m.byPlacement[key] = v
 	return v, nil
 }
 
-// stepNear answers for a placement that was not measured.
+// stepNear returns the times of a placement that was not measured.
 func (m *Model) stepNear(nodes, gpus, local int) (times, error) {
 	q := point{min(int64(nodes), m.surface.most[0]), int64(gpus), int64(local)}
 	if v, ok := m.byShape[q]; ok {
@@ -161,7 +160,7 @@ func (m *Model) stepNear(nodes, gpus, local int) (times, error) {
 	v, ok := m.surface.at(q)
 	if !ok {
 		least, most := m.surface.least, m.surface.most
-		return times{}, fmt.Errorf("profile %s: %d GPUs on %d nodes with local batch %d lie outside the measurements, which span %d to %d nodes, %d to %d GPUs and local batches %d to %d",
+		return times{}, fmt.Errorf("profile %s: %d GPUs on %d nodes with local batch %d are outside the measurements, which span %d to %d nodes, %d to %d GPUs and local batches %d to %d",
 			m.name, gpus, nodes, local, least[0], most[0], least[1], most[1], least[2], most[2])
 	}
 	m.byShape[q] = v

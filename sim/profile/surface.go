@@ -18,8 +18,8 @@ type surface struct {
 	value []times
 }
 
-// sum is for the mean of measurements with the same coordinates: placements
-// that differ only in how the GPUs are spread over the nodes.
+// sum is the mean of measurements with the same coordinates: placements that differ
+// only in how the GPUs are spread over the nodes.
 type sum struct {
 	times
 	n float64
@@ -37,8 +37,8 @@ func (s *surface) add(p point, v times) {
 	s.sums[p] = sum{times{old.step + v.step, old.sync + v.sync}, old.n + 1}
 }
 
-// build triangulates the points. It is done when the first answer is wanted:
-// most jobs never run on a placement that was not measured.
+// build triangulates the points. It runs on first use: most jobs never run on a
+// placement that was not measured.
 func (s *surface) build() {
 	s.built = true
 	points := slices.SortedFunc(maps.Keys(s.sums), func(a, b point) int { return slices.Compare(a[:], b[:]) })
@@ -54,9 +54,9 @@ func (s *surface) build() {
 	}
 }
 
-// at interpolates. ok is false outside the hull of the points. The search
-// always begins at the same place: on the border of two tetrahedra either may
-// be found, and the last bits of the answer must not depend on earlier ones.
+// at interpolates. ok is false outside the hull of the points. The search always
+// starts at the same place: on the border of two tetrahedra it may find either, and
+// the last bits of the result must not depend on earlier calls.
 func (s *surface) at(q point) (v times, ok bool) {
 	if !s.built {
 		s.build()

@@ -79,7 +79,7 @@ func readModel(fsys fs.FS, name string) (*Model, error) {
 		file := path.Join(name, e.Name())
 		n, err := strconv.Atoi(batch)
 		if err != nil || n < 1 {
-			return nil, fmt.Errorf("read profile %s: batch size %q in the name of the file; want a whole number, 1 or more", file, batch)
+			return nil, fmt.Errorf("read profile %s: batch size %q in the file name; want a whole number, 1 or more", file, batch)
 		}
 		r, err := readRun(fsys, file)
 		if err != nil {
@@ -122,7 +122,7 @@ func (m *Model) readPlacements(fsys fs.FS, file string) error {
 		return nil
 	})
 	if err == nil && len(m.measured) == 0 {
-		return fmt.Errorf("read profile %s: it has no rows", file)
+		return fmt.Errorf("read profile %s: no rows", file)
 	}
 	return err
 }
@@ -154,7 +154,7 @@ func (m *Model) readScalability(fsys fs.FS, file string) error {
 	})
 }
 
-// times reads a step time and the part of it that is the exchange.
+// times reads a step time and the part of it that exchanges gradients.
 func (t *table) times(step, sync int) (times, error) {
 	var v times
 	var err error
@@ -211,7 +211,7 @@ func readRun(fsys fs.FS, file string) (run, error) {
 		return nil
 	})
 	if err == nil && len(r.epochs) == 0 {
-		return r, fmt.Errorf("read profile %s: it has no rows", file)
+		return r, fmt.Errorf("read profile %s: no rows", file)
 	}
 	return r, err
 }

@@ -21,18 +21,18 @@ import (
 	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
-// The names of models that come from a journal begin with one of these.
+// Prefixes of the names of models that come from a journal.
 const (
-	kindPrefix = "journal/"     // and the model that jobs named: their lengths are known
-	jobPrefix  = "journal job/" // and the job whose agent told the model
+	kindPrefix = "journal/"     // and the model that jobs name: their lengths are known
+	jobPrefix  = "journal job/" // and the job whose agent reported the model
 )
 
-// models collects what the simulator should know about the jobs of a journal
-// beyond their length.
+// models collects what the simulator needs to know about the jobs of a journal beyond
+// their length.
 type models struct {
 	cluster *sched.Cluster
 	restart sched.Duration // 0: the journal shows none
-	launch  float64        // seconds of restart that the job's own run time holds
+	launch  float64        // seconds of restart that are part of the job's own run time
 	list    []*zoo.Model
 	known   map[string]bool
 	notes   notes
@@ -41,15 +41,15 @@ type models struct {
 func newModels(cluster *sched.Cluster, c *chronicle) *models {
 	m := &models{cluster: cluster, known: map[string]bool{}}
 	if len(c.windDown) == 0 {
-		m.notes.add("the journal shows no job that was stopped: a restart costs what the simulator assumes", "")
+		m.notes.add("no job in the journal was stopped: a restart costs what the simulator assumes", "")
 		return m
 	}
 	down, up := num.Quantile(c.windDown, 0.5), num.Quantile(c.startUp, 0.5)
 	m.launch = up
 	m.restart = sched.Duration(max(0.001, down+up) * 1e9)
-	text := fmt.Sprintf("a restart costs %s: %.3gs until a stopped attempt was gone, the median of %d", sched.Duration(m.restart.D().Round(time.Millisecond)), down, len(c.windDown))
+	text := fmt.Sprintf("a restart costs %s: %.3gs to stop an attempt, the median of %d", sched.Duration(m.restart.D().Round(time.Millisecond)), down, len(c.windDown))
 	if len(c.startUp) > 0 {
-		text += fmt.Sprintf(", and %.3gs until one trained, of %d", up, len(c.startUp))
+		text += fmt.Sprintf(", and %.3gs until training starts, of %d", up, len(c.startUp))
 	} else {
 		text += "; how long one takes to train again is not known, no agent told"
 	}
@@ -57,7 +57,7 @@ func newModels(cluster *sched.Cluster, c *chronicle) *models {
 	return m
 }
 
-// assumedRestart is what the simulator charges where nobody knows better.
+// assumedRestart is the simulator's default cost of a restart.
 const assumedRestart = 62
 
 // cost returns the seconds that the simulator charges for a restart.
@@ -68,8 +68,8 @@ func (m *models) cost() float64 {
 	return m.restart.D().Seconds()
 }
 
-// describe gives a job a model of its own, if the journal says enough. scale is
-// how many times more work the job has than its pieces hold.
+// describe gives a job a model of its own, if the journal has enough data. scale is
+// the work of the job relative to that of its pieces.
 func (m *models) describe(s *story, w *sim.Work, scale float64) {
 	if t := m.trained(s, scale); t != nil {
 		m.list = append(m.list, t)
@@ -78,7 +78,7 @@ func (m *models) describe(s *story, w *sim.Work, scale float64) {
 		return
 	}
 	if s.perf != nil {
-		m.notes.add("its agent reported, but not all that a model needs: its speed follows the number of GPUs", s.spec.ID)
+		m.notes.add("its agent did not report all that a model needs: its speed is proportional to its GPUs", s.spec.ID)
 	}
 	if m.restart == 0 {
 		return
@@ -90,16 +90,16 @@ func (m *models) describe(s *story, w *sim.Work, scale float64) {
 	m.known[w.Model] = true
 	m.list = append(m.list, &zoo.Model{
 		Name: w.Model, Class: anyClass, Source: "a journal", Restart: m.restart,
-		// As the simulator takes a job whose model nobody knows.
+		// As the simulator treats a job of unknown model.
 		Slowdown: zoo.Slowdown{Rack: 1 / 0.854, CrossRack: 1 / (0.854 * 0.854)}, Interference: 0.2,
 	})
 }
 
-// anyClass stands for what a job trains; only generated workloads look at it.
+// anyClass is the class of the model; only generated workloads use it.
 const anyClass = "vision"
 
-// trained returns the model of a job whose agent has told how fast it is on
-// every GPU that it may get; nil: it has not.
+// trained returns the model of a job whose agent reported its speed on every GPU type
+// that it may get; nil: it did not.
 func (m *models) trained(s *story, scale float64) *zoo.Model {
 	if s.perf == nil || len(s.perf.Params) == 0 || s.perf.Limits.Validate() != nil || s.phase == sched.Failed {
 		return nil
@@ -130,7 +130,7 @@ func (m *models) trained(s *story, scale float64) *zoo.Model {
 	return t
 }
 
-// keyOf finds a type of GPU in a report, whatever the case of its name.
+// keyOf finds a GPU type in a report, ignoring case.
 func keyOf(r *goodput.Report, t sched.GPUType) (string, bool) {
 	for _, key := range slices.Sorted(maps.Keys(r.Params)) {
 		if strings.EqualFold(key, string(t)) {
@@ -140,8 +140,8 @@ func keyOf(r *goodput.Report, t sched.GPUType) (string, bool) {
 	return "", false
 }
 
-// runs reports whether the job's batch can be split over every number of GPUs
-// that it may get of a type.
+// runs reports whether the job's batch can be split over every number of GPUs that it
+// may get of a type.
 func (m *models) runs(s *story, gpuType string) bool {
 	j := &sched.Job{Spec: s.spec}
 	for n := 1; n <= min(max(j.GPUs, j.MaxGPUs), m.cluster.GPUs()); n++ {
@@ -162,8 +162,8 @@ func (m *models) runs(s *story, gpuType string) bool {
 	return true
 }
 
-// batchOf is the batch size of a job that does not adapt it, or the one that a
-// job which does begins with.
+// batchOf is the batch size of a job that does not adapt it, or the initial one of a
+// job that does.
 func batchOf(r *goodput.Report) int {
 	if r.Fixed > 0 {
 		return r.Fixed
@@ -174,9 +174,9 @@ func batchOf(r *goodput.Report) int {
 // noiseOf returns the noise scale of a report, as a number above 0.
 func noiseOf(r *goodput.Report) float64 { return max(r.Noise, 1e-6) }
 
-// iterations returns the work of the pieces in iterations at the initial batch
-// size, if the job ran as fast as its model says. So the length of the training
-// makes up for what the model has wrong, where the job has run.
+// iterations returns the work of the pieces in iterations at the initial batch size,
+// if the job ran as fast as its model says. Errors of the model are thus compensated
+// by the length of the training, where the job has run.
 func (s *story) iterations() float64 {
 	r, sum := s.perf, 0.0
 	for _, p := range s.pieces {
@@ -206,7 +206,7 @@ func (p *Past) AddModels(z *zoo.Zoo) error {
 	return z.Extend(files)
 }
 
-// folder is a folder in memory, as far as a zoo reads one.
+// folder is an in-memory folder of model files.
 type folder map[string][]byte
 
 // Open implements fs.FS.

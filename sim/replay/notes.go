@@ -9,11 +9,11 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Note says in what the replay is not what happened.
+// Note says how the replay differs from what happened.
 type Note struct {
 	Text    string `json:"text"`
 	Count   int    `json:"count"`   // of jobs, nodes or tenants
-	Example string `json:"example"` // one of them; empty: it is about the whole
+	Example string `json:"example"` // one of them; empty: it applies to the whole journal
 }
 
 func (n Note) String() string {
@@ -26,7 +26,7 @@ func (n Note) String() string {
 	return fmt.Sprintf("%d times, such as %s: %s", n.Count, n.Example, n.Text)
 }
 
-// notes counts what is noted, once for each text and thing.
+// notes counts notes, once for each text and object.
 type notes struct {
 	list []Note
 	seen map[[2]string]bool

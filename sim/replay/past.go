@@ -15,30 +15,30 @@ import (
 	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
-// Options say what a journal is replayed on.
+// Options says how to replay a journal.
 type Options struct {
 	Name    string         // of the workload
 	Cluster *sched.Cluster // nil: the journal's own
 }
 
-// Past is a journal as the simulator sees it.
+// Past is a journal as a workload for the simulator.
 type Past struct {
 	Workload sim.Workload
 	Cluster  *sched.Cluster // to run it on
-	// Models is what the workload's jobs name as their models: how long restarts
-	// take, and how fast jobs whose agents have reported are on other GPUs. The
-	// zoo of the simulation needs them; see AddModels.
+	// Models are the models that the workload's jobs name: they say how long restarts
+	// take, and how fast jobs whose agents have reported are on other GPUs. The zoo
+	// of the simulation needs them; see AddModels.
 	Models []*zoo.Model
 	Was    *sim.Result // what really happened to these jobs
 	Notes  []Note
 }
 
-// NewPast makes a workload of a journal.
+// NewPast turns a journal into a workload.
 //
-// A job's length is the time for which it held GPUs, less what it had to do
-// again, counted at the size it asked for: in proportion to the GPUs, or as its
-// agent's last report says. A job whose agent has told how fast it is on every
-// GPU type of the cluster trains by that model.
+// A job's length is the time for which it held GPUs, without repeated work, at the
+// size it asked for: scaled in proportion to the GPUs, or by its agent's last report.
+// A job whose agent reported its speed on every GPU type of the cluster trains by
+// that model.
 func NewPast(records []api.Record, o Options) (*Past, error) {
 	c, err := read(records)
 	if err != nil {
@@ -59,13 +59,13 @@ func NewPast(records []api.Record, o Options) (*Past, error) {
 		}
 	}
 	if len(told) == 0 {
-		return nil, fmt.Errorf("replay journal: none of the %d jobs in %d records has run", len(c.jobs), len(records))
+		return nil, fmt.Errorf("replay journal: none of the %d jobs in %d records ran", len(c.jobs), len(records))
 	}
 	p.Workload.Start = p.Workload.Work[0].Submitted
 	p.Models = m.list
 	p.Was = c.recorded(p, told)
 	if c.policies > 0 {
-		c.notes.add(fmt.Sprintf("changes of the policy while it happened: %d", c.policies), "")
+		c.notes.add(fmt.Sprintf("the policy changed %d times", c.policies), "")
 	}
 	p.Notes = append(c.notes.list, m.notes.list...)
 	return p, nil
@@ -85,23 +85,23 @@ func (c *chronicle) cluster() (*sched.Cluster, error) {
 		nodes = append(nodes, n)
 	}
 	if len(nodes) == 0 {
-		return nil, fmt.Errorf("the journal has no node that is not down; name a cluster")
+		return nil, fmt.Errorf("every node of the journal is down; want a cluster to replay on")
 	}
 	return sched.NewCluster(nodes)
 }
 
-// work returns a job with the truth about it; ok is false if there is none.
+// work returns a job with the truth about it; ok is false if that is unknown.
 func (c *chronicle) work(s *story, m *models) (sim.Work, bool) {
 	w := sim.Work{Spec: s.spec, Failures: s.failures}
 	id := s.spec.ID
 	if s.paused {
-		c.notes.add("was paused or held: the replay does not hold it", id)
+		c.notes.add("was paused: the replay does not pause it", id)
 	}
 	if s.lost {
 		c.notes.add("lost work when it was stopped: the replay charges a restart instead", id)
 	}
 	ran := s.seconds(c.widest())
-	scale := 1.0 // of the whole job, to what has been seen of it
+	scale := 1.0 // work of the whole job relative to that of its pieces
 	switch s.phase {
 	case sched.Finished:
 	case sched.Cancelled:
@@ -112,7 +112,7 @@ func (c *chronicle) work(s *story, m *models) (sim.Work, bool) {
 		}
 	case sched.Failed:
 		w.Outcome = sched.Failed
-		// It must not get through before it fails, however many GPUs it has.
+		// Its work must last until it fails, however many GPUs it has.
 		most := float64(max(s.spec.GPUs, s.spec.MaxGPUs)) / float64(s.spec.GPUs)
 		ran = 1.01*most*longest(s.failures).Seconds() + 1
 	default:
@@ -122,7 +122,7 @@ func (c *chronicle) work(s *story, m *models) (sim.Work, bool) {
 		}
 	}
 	if s.spec.Estimate == 0 {
-		c.notes.add("has no estimate: the daemon told policies nothing, and they are told here what --estimates says", id)
+		c.notes.add("has no estimate: in the replay, policies get one as --estimates says", id)
 	}
 	if s.phase != sched.Failed {
 		less := s.withoutLaunches(ran, m)
@@ -134,19 +134,19 @@ func (c *chronicle) work(s *story, m *models) (sim.Work, bool) {
 	return w, true
 }
 
-// withoutLaunches takes from a run time what its restarts took, which the
-// simulator adds again: the launch after each stop, and the whole restart after
-// the last failure; those between failures are part of the attempts that failed.
+// withoutLaunches subtracts the restarts from a run time, because the simulator adds
+// them again: the launch after each stop, and the whole restart after the last
+// failure; those between failures are part of the failed attempts.
 func (s *story) withoutLaunches(ran float64, m *models) float64 {
 	less := ran - float64(s.preempts+s.moves)*m.launch
 	if len(s.failures) > 0 {
 		less -= m.cost()
 	}
-	const least = 0.1 // a guess must not make a job vanish
+	const least = 0.1 // the correction must not make a job vanish
 	return max(less, least*ran)
 }
 
-// unfinished guesses how long a job is that has not ended.
+// unfinished estimates the length of a job that has not ended.
 func (c *chronicle) unfinished(s *story, ran float64) (total, scale float64, ok bool) {
 	whole := s.spec.Work
 	if whole == 0 {
@@ -162,14 +162,14 @@ func (c *chronicle) unfinished(s *story, ran float64) (total, scale float64, ok 
 		c.notes.add("has not ended: its length is its user's estimate", s.spec.ID)
 		return estimate, estimate / max(ran, 1e-3), true
 	case ran > 0:
-		c.notes.add("has not ended: it is taken to end where the journal does", s.spec.ID)
+		c.notes.add("has not ended: the replay ends it where the journal ends", s.spec.ID)
 		return ran, 1, true
 	}
-	c.notes.add("has not run, and nobody knows how long it is: left out", s.spec.ID)
+	c.notes.add("has not run, and its length is unknown: left out", s.spec.ID)
 	return 0, 0, false
 }
 
-// seconds returns the run time that has lasted, at the size the job asked for.
+// seconds returns the run time that was not lost, at the size the job asked for.
 // widest is the number of GPUs of the largest node.
 func (s *story) seconds(widest int) float64 {
 	asked := goodput.Shape{Nodes: 1, GPUs: s.spec.GPUs}
@@ -207,7 +207,7 @@ func longest(failures []sim.Failure) time.Duration {
 	return most
 }
 
-// seconds makes a run time that the simulator takes: above 0, below a century.
+// seconds returns a run time that the simulator accepts: above 0, below a century.
 func seconds(s float64) sched.Duration {
 	const shortest, most = 1e-3, 100 * 365 * 24 * 3600
 	if math.IsNaN(s) {

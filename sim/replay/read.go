@@ -14,16 +14,16 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// The bounds of an exported journal, in bytes.
+// Limits of an exported journal, in bytes.
 const (
 	DefaultLimit = 1 << 30
-	// MaxLine is more than the largest record that a daemon writes.
+	// MaxLine exceeds the largest record that a daemon writes.
 	MaxLine = 8 << 20
 )
 
-// Read reads an exported journal: one record a line, in JSON, in order. limit
-// is the largest size that is read, in bytes; 0: DefaultLimit. Blank lines are
-// ignored, and so are fields that this version does not know.
+// Read reads an exported journal: one JSON record per line, in order. limit is the
+// largest size accepted, in bytes; 0: DefaultLimit. Blank lines and unknown fields
+// are ignored.
 func Read(r io.Reader, limit int64) ([]api.Record, error) {
 	if limit <= 0 {
 		limit = DefaultLimit
@@ -53,16 +53,16 @@ func Read(r io.Reader, limit int64) ([]api.Record, error) {
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("read journal: line %d: it has %d bytes or more; want one record a line", n+1, MaxLine)
+		return nil, fmt.Errorf("read journal: line %d: %d bytes or more; want one record per line", n+1, MaxLine)
 	case err != nil:
 		return nil, fmt.Errorf("read journal: line %d: %w", n+1, err)
 	case counted.N == 0:
-		return nil, fmt.Errorf("read journal: it has more than %d bytes", limit)
+		return nil, fmt.Errorf("read journal: more than %d bytes", limit)
 	}
 	return out, nil
 }
 
-// Decode reads one record and checks what everything else relies on.
+// Decode reads one record and checks the fields that all code relies on.
 func Decode(text []byte) (api.Record, error) {
 	var r api.Record
 	if err := json.Unmarshal(text, &r); err != nil {
@@ -78,7 +78,7 @@ func Decode(text []byte) (api.Record, error) {
 	case r.Seq == 0:
 		return r, errors.New("seq = 0; want the number of the record, from 1")
 	case r.At.IsZero():
-		return r, fmt.Errorf("record %d: at is missing; want the time of the record", r.Seq)
+		return r, fmt.Errorf("record %d: no time; want one in the field at", r.Seq)
 	}
 	return r, nil
 }

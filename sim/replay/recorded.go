@@ -12,12 +12,11 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// Recorded labels what really happened in a comparison of policies.
+// Recorded is the label of what really happened, in a comparison of policies.
 const Recorded = "as it was"
 
-// recorded measures what happened to the jobs of the workload the way the
-// simulator does. Fairness is left out: it needs the truth about jobs that have
-// not ended.
+// recorded measures what happened to the jobs of the workload, as the simulator does.
+// Fairness is left out: it needs the truth about jobs that have not ended.
 func (c *chronicle) recorded(p *Past, told []*story) *sim.Result {
 	res := &sim.Result{
 		Summary: sim.Summary{
@@ -76,7 +75,7 @@ func (s *story) result(start, end time.Time) sim.JobResult {
 	return r
 }
 
-// series makes the state of the cluster over time from the runs of jobs.
+// series computes the state of the cluster over time from the runs of jobs.
 func series(jobs []sim.JobResult) []sim.Point {
 	var changes []sim.Point
 	for _, j := range jobs {

@@ -13,53 +13,53 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// story is what the journal tells about one job.
+// jobHistory is what the journal says about one job.
 type story struct {
 	spec  sched.Spec
 	phase sched.Phase
 	ended time.Time
 
 	on     sched.Placement // while it runs
-	since  time.Time       // start of the present run
-	booked time.Time       // pieces hold the present run until here
-	// pieces are the run time whose work has lasted, and kept is how many of them
-	// the last checkpoint holds: the others are lost with the next failure.
+	since  time.Time       // start of the current run
+	booked time.Time       // end of the part of the current run that is in pieces
+	// pieces are the run time whose work was not lost. The last checkpoint covers the
+	// first kept of them; the next failure loses the others.
 	pieces   []piece
 	kept     int
 	failures []sim.Failure
 
 	perf        *goodput.Report
-	done, whole float64 // work, as its agent said
+	done, whole float64 // work, as reported by its agent
 
 	runs     []span
 	starts   int
 	preempts int
 	moves    int
 	paused   bool
-	lost     bool // a stop cost it work
+	lost     bool // a stop lost work
 
-	stopped time.Time // last stop by the scheduler whose attempt has not been seen to end
+	stopped time.Time // last stop by the scheduler whose attempt has not exited yet
 	gained  float64   // work at the last start
 	fresh   bool      // no report with a rate since the last start
 }
 
-// piece is a time on the same GPUs.
+// piece is an interval of run time on the same GPUs.
 type piece struct {
 	wall    time.Duration
 	gpuType sched.GPUType
 	shape   goodput.Shape
 }
 
-// span is a time during which a job held the same GPUs.
+// span is an interval in which a job held the same GPUs.
 type span struct {
 	from, to    time.Time
 	gpus, nodes int
 	milli       int
 }
 
-// chronicle is what the journal tells.
+// history is the content of the journal.
 type chronicle struct {
-	nodes    []sched.Node // as they were at the end, in the order in which they came
+	nodes    []sched.Node // in their last state, by arrival
 	tenants  []sched.Tenant
 	jobs     []*story // by submission
 	byID     map[sched.JobID]*story
@@ -68,16 +68,16 @@ type chronicle struct {
 	decided  uint64
 	end      time.Time
 
-	windDown, startUp []float64 // seconds that restarts took
+	windDown, startUp []float64 // seconds of restarts, by part
 }
 
-// read adds up the records.
+// read sums up the records.
 func read(records []api.Record) (*chronicle, error) {
 	c := &chronicle{byID: map[sched.JobID]*story{}}
 	for _, rec := range records {
 		r := &rec
 		if r.At.Before(c.end) {
-			r.At = c.end // a journal's clock never goes back
+			r.At = c.end // the time in a journal never decreases
 		}
 		c.end = r.At
 		if r.Policy != "" {
@@ -122,7 +122,7 @@ func (c *chronicle) jobEvent(s *story, r *api.Record, e *sched.Event) error {
 	switch e.Kind {
 	case sched.JobStarted:
 		if len(e.Placement) == 0 || len(s.on) > 0 {
-			return fmt.Errorf("job %s: it starts on %d nodes while it runs on %d", e.Job, len(e.Placement), len(s.on))
+			return fmt.Errorf("job %s starts on %d nodes while it runs on %d", e.Job, len(e.Placement), len(s.on))
 		}
 		s.on, s.since, s.booked = e.Placement, r.At, r.At
 		s.starts++
@@ -157,7 +157,7 @@ func (c *chronicle) jobEvent(s *story, r *api.Record, e *sched.Event) error {
 	return nil
 }
 
-// fail adds an attempt that failed after the run time that was lost with it.
+// fail adds a failed attempt and the run time that it lost.
 func (s *story) fail(why string, lost []piece) {
 	const shortest = time.Millisecond
 	s.failures = append(s.failures, sim.Failure{Reason: why, After: sched.Duration(max(shortest, wall(lost)))})
@@ -171,7 +171,7 @@ func wall(pieces []piece) time.Duration {
 	return sum
 }
 
-// book adds the present run until now to the pieces.
+// book adds the current run until now to the pieces.
 func (c *chronicle) book(s *story, now time.Time) {
 	if len(s.on) == 0 || !now.After(s.booked) {
 		return
@@ -180,7 +180,7 @@ func (c *chronicle) book(s *story, now time.Time) {
 	s.booked = now
 }
 
-// leave ends the present run, if there is one.
+// leave ends the current run, if there is one.
 func (c *chronicle) leave(s *story, now time.Time) {
 	if len(s.on) == 0 {
 		return
@@ -198,7 +198,7 @@ func (c *chronicle) reported(s *story, r *api.Record, e *sched.Event) {
 		s.whole = r.Point.Work
 	}
 	if r.Actor == "machine" {
-		// The state falls back to the last checkpoint once a stopped attempt is gone.
+		// A stopped attempt has exited: the job resumes from its last checkpoint.
 		if s.kept < len(s.pieces) {
 			s.pieces, s.lost = s.pieces[:s.kept], true
 		}
@@ -211,7 +211,7 @@ func (c *chronicle) reported(s *story, r *api.Record, e *sched.Event) {
 	s.done = e.Done
 }
 
-// exit takes down how long an attempt needed to make room.
+// exit records how long a stopped attempt took to exit.
 func (c *chronicle) exit(r *api.Record) {
 	s := c.byID[r.Exit.Job]
 	if s == nil || s.stopped.IsZero() {
@@ -229,7 +229,7 @@ func (c *chronicle) exit(r *api.Record) {
 
 func (c *chronicle) submit(r *api.Record, spec *sched.Spec) error {
 	if spec == nil {
-		return fmt.Errorf("a job is submitted without a spec")
+		return fmt.Errorf("job submitted without a spec")
 	}
 	if err := spec.Validate(); err != nil {
 		return err
@@ -247,12 +247,12 @@ func (c *chronicle) submit(r *api.Record, spec *sched.Spec) error {
 
 func (c *chronicle) node(n *sched.Node) error {
 	if n == nil {
-		return fmt.Errorf("a node joins without facts")
+		return fmt.Errorf("node joined without a description")
 	}
 	for i := range c.nodes {
 		if c.nodes[i].Name == n.Name {
 			if old := c.nodes[i]; old.GPUs != n.GPUs || old.Type != n.Type {
-				c.notes.add("node changed its GPUs: the replay has the last ones all the time", sched.JobID(n.Name))
+				c.notes.add("node changed its GPUs: the replay uses the last ones throughout", sched.JobID(n.Name))
 			}
 			c.nodes[i] = *n
 			return nil
@@ -264,12 +264,12 @@ func (c *chronicle) node(n *sched.Node) error {
 
 func (c *chronicle) tenant(t *sched.Tenant) error {
 	if t == nil {
-		return fmt.Errorf("a tenant is set without facts")
+		return fmt.Errorf("tenant set without a description")
 	}
 	for i := range c.tenants {
 		if c.tenants[i].ID == t.ID {
 			if c.tenants[i] != *t {
-				c.notes.add("tenant changed: the replay has the last settings all the time", sched.JobID(t.ID))
+				c.notes.add("tenant changed: the replay uses the last settings throughout", sched.JobID(t.ID))
 			}
 			c.tenants[i] = *t
 			return nil

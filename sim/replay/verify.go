@@ -11,56 +11,54 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Reviewer stands between the policy and its plans in the daemon; package guard
-// has one.
+// Reviewer checks the plans of a policy in the daemon; package guard has one.
 type Reviewer interface {
 	Over(sched.Policy) sched.Policy
 	Carried(*sched.Snapshot, sched.Plan)
 }
 
-// VerifyOptions say how decisions are taken again.
+// VerifyOptions says how to repeat decisions.
 type VerifyOptions struct {
 	// Build makes the policy of a spec.
 	Build func(spec string) (sched.Policy, error)
-	// First is the policy before the journal names one. Decisions that carry
-	// their basis name their own.
+	// First is the policy before the journal names one. Decisions that record their
+	// basis name their own.
 	First string
 	Guard Reviewer // as the daemon had it; nil: none
 }
 
-// Verdict says how many decisions came out the same.
+// Verdict is the result of Verify.
 type Verdict struct {
 	Records   int `json:"records"`
-	Decisions int `json:"decisions"` // that left records: others changed nothing
+	Decisions int `json:"decisions"` // with records; others changed nothing
 	Same      int `json:"same"`
 	Different int `json:"different"`
-	// Guessed counts decisions that do not say what they were taken on: they were
-	// taken again on all that was known before their first record.
+	// Guessed counts decisions that do not record their basis: they were repeated
+	// with all that was known before their first record.
 	Guessed int `json:"guessed"`
-	// Overtaken counts actions that were left out because their jobs had changed
-	// since the snapshot, as they should be.
+	// Overtaken counts actions that were rightly left out because their jobs had
+	// changed since the snapshot.
 	Overtaken   int          `json:"overtaken"`
 	Actions     int          `json:"actions"`
 	Differences []Difference `json:"differences,omitempty"` // the first ones
 }
 
-// Difference is a decision that came out otherwise.
+// Difference is a decision with a different result.
 type Difference struct {
 	Decision uint64    `json:"decision"`
 	Seq      uint64    `json:"seq"` // of its first record
 	At       time.Time `json:"at"`
 	Policy   string    `json:"policy"`
 	Guessed  bool      `json:"guessed,omitempty"`
-	Recorded []string  `json:"recorded"` // actions that only the journal has
-	Again    []string  `json:"again"`    // actions that only the new decision has
+	Recorded []string  `json:"recorded"` // actions only in the journal
+	Again    []string  `json:"again"`    // actions only in the repeated decision
 }
 
-// maxDifferences bounds the differences that are kept.
+// maxDifferences bounds the differences in a verdict.
 const maxDifferences = 100
 
-// Verify adds up the records of a whole journal, takes every decision again at
-// the point at which it was taken, and compares its actions with those that were
-// recorded.
+// Verify replays a whole journal, repeats every decision at the point at which it was
+// made, and compares its actions with the recorded ones.
 func Verify(records []api.Record, o VerifyOptions) (*Verdict, error) {
 	v, err := newVerifier(records, o)
 	if err != nil {
@@ -83,7 +81,7 @@ type trial struct {
 	guessed       bool
 	records       []*api.Record
 
-	again []sched.Action // what the policy decided this time
+	again []sched.Action // actions of the repeated decision
 	// gone are the actions whose jobs had changed when the decision was recorded.
 	gone []bool
 }
@@ -91,7 +89,7 @@ type trial struct {
 type verifier struct {
 	VerifyOptions
 	state   *sched.State
-	inForce string // as the journal says
+	inForce string // by the journal
 	spec    string // of policy
 	policy  sched.Policy
 	after   map[uint64][]*trial // by the last record they saw
@@ -112,7 +110,7 @@ func newVerifier(records []api.Record, o VerifyOptions) (*verifier, error) {
 	}
 	for i := range records {
 		if want := uint64(i + 1); records[i].Seq != want {
-			return nil, fmt.Errorf("record %d is missing; decisions can only be verified on a whole journal, from record 1 on without gaps", want)
+			return nil, fmt.Errorf("record %d is missing; want a whole journal, from record 1 on without gaps", want)
 		}
 	}
 	var now *trial
@@ -134,7 +132,7 @@ func newVerifier(records []api.Record, o VerifyOptions) (*verifier, error) {
 	return v, nil
 }
 
-// find says on what a decision was taken.
+// find finds the basis of a decision.
 func (t *trial) find(before []api.Record) {
 	if b := t.records[0].Basis; b != nil {
 		t.basis = *b
@@ -153,7 +151,7 @@ func (t *trial) find(before []api.Record) {
 	t.basis.Seen = uint64(n)
 }
 
-// step adds one record, and takes the decisions again that were taken then.
+// step adds one record, and repeats the decisions that were made after it.
 func (v *verifier) step(r *api.Record) error {
 	if t := v.byFirst[r.Seq]; t != nil {
 		v.compare()
@@ -161,7 +159,7 @@ func (v *verifier) step(r *api.Record) error {
 		v.open = t
 	}
 	if r.Policy != "" {
-		v.inForce, v.policy = r.Policy, nil // with it caches go, as in the daemon
+		v.inForce, v.policy = r.Policy, nil // caches end with the policy, as in the daemon
 	}
 	if r.Event != nil {
 		if err := inCluster(r.Event.Placement, v.state.Cluster()); err != nil {
@@ -179,13 +177,13 @@ func (v *verifier) step(r *api.Record) error {
 	return nil
 }
 
-// decide takes a decision again.
+// decide repeats a decision.
 func (v *verifier) decide(t *trial) error {
 	if t.basis.Policy == "" {
 		t.basis.Policy = v.inForce
 	}
 	if t.basis.Policy == "" {
-		return fmt.Errorf("the journal does not say which policy was in force; name the first one")
+		return fmt.Errorf("the journal does not name the first policy; want one")
 	}
 	if v.policy == nil || v.spec != t.basis.Policy {
 		p, err := v.Build(t.basis.Policy)
@@ -211,7 +209,7 @@ func (v *verifier) decide(t *trial) error {
 }
 
 // overtaken marks the actions that the state leaves out: their jobs have changed
-// since the snapshot, or a node takes no work any more.
+// since the snapshot, or a node no longer accepts work.
 func (t *trial) overtaken(st *sched.State, now time.Time) {
 	t.gone = make([]bool, len(t.again))
 	stops := map[sched.JobID]bool{}
@@ -236,7 +234,7 @@ func (t *trial) overtaken(st *sched.State, now time.Time) {
 	}
 }
 
-// compare closes the decision whose records have been read.
+// compare ends the decision whose records have been read.
 func (v *verifier) compare() {
 	t := v.open
 	if t == nil {
@@ -276,11 +274,11 @@ func (v *verifier) compare() {
 	}
 }
 
-// inCluster says which GPU of a placement is not there, if one is not.
+// inCluster reports a placement on GPUs that the cluster does not have.
 func inCluster(p sched.Placement, c *sched.Cluster) error {
 	for _, s := range p {
 		if s.Node < 0 || int(s.Node) >= len(c.Nodes) {
-			return fmt.Errorf("placement on node %d; there are %d nodes", s.Node, len(c.Nodes))
+			return fmt.Errorf("placement on node %d; the cluster has %d nodes", s.Node, len(c.Nodes))
 		}
 		if n := c.Nodes[s.Node]; s.GPUs&^sched.FirstGPUs(n.GPUs) != 0 || s.GPUs == 0 || s.Milli < 1 || s.Milli > sched.WholeGPU {
 			return fmt.Errorf("placement on GPUs %s of node %s, %d thousandths of each; it has %d GPUs", s.GPUs, n.Name, s.Milli, n.GPUs)

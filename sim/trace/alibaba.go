@@ -30,14 +30,14 @@ import (
 //	plan_gpu    GPUs of one instance, in percent; empty: none
 //	gpu_type    MISC: any
 //
-// Only tasks with GPUs count. The job's GPUs are the sum over its tasks of
-// inst_num x ceil(plan_gpu/100). If no task asks for a whole GPU, MilliGPU is
-// the largest plan_gpu x 10; otherwise all GPUs are whole. If every instance
-// asks for the same number n of GPUs, a task of the gang has n. CPUs and memory
-// are those of all instances over the GPUs, rounded up. The job runs from the
-// earliest start to the latest end of its tasks. The table has no time of
-// submission: it is the earliest start, without the time waited before. The
-// job failed if a task did; a job with a task that is not over is dropped.
+// Only tasks with GPUs count. The job's GPUs are the sum over its tasks of inst_num x
+// ceil(plan_gpu/100). If no task asks for a whole GPU, MilliGPU is the largest
+// plan_gpu x 10; otherwise all GPUs are whole. If every instance asks for the same
+// number n of GPUs, a task of the gang has n. CPUs and memory are those of all
+// instances over the GPUs, rounded up. The job runs from the earliest start to the
+// latest end of its tasks. The table has no submission time: the earliest start is
+// used, without the wait before it. The job failed if a task did; a job with a task
+// that has not ended is dropped.
 
 var alibabaColumns = []string{"job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu", "plan_mem", "plan_gpu", "gpu_type"}
 
@@ -52,7 +52,7 @@ var alibabaTable = table{
 	},
 }
 
-// alibabaJob is the sum of the tasks seen so far.
+// alibabaJob sums the tasks seen so far.
 type alibabaJob struct {
 	name       string
 	line       int
@@ -150,7 +150,7 @@ func (r *row) alibabaTask() (task alibabaJob, ok bool) {
 	return task, r.bad == nil
 }
 
-// optional reads a number, or 0 where there is none.
+// optional reads a number; an empty cell is 0.
 func (r *row) optional(name string, most float64) float64 {
 	if r.missing(name) {
 		return 0

@@ -16,7 +16,7 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// builder collects the jobs of a file and what is to be reported about it.
+// builder collects the jobs of a file and the report about it.
 type builder struct {
 	o       Options
 	wl      sim.Workload
@@ -42,8 +42,8 @@ func newBuilder(o Options) *builder {
 	}
 }
 
-// bad deals with a malformed row: it is the error to stop with, or it is
-// written down and nil returned.
+// bad handles a malformed row: it returns the error to stop with, or records the row
+// and returns nil.
 func (b *builder) bad(row BadRow) error {
 	if !b.o.SkipBad {
 		return b.refuse(row)
@@ -62,7 +62,7 @@ func (b *builder) refuse(row BadRow) error {
 	return &RowError{File: b.o.Name, BadRow: row}
 }
 
-// shorten copies a value for people to read, which may be part of a long line.
+// shorten copies a value for a message; it may be part of a long line.
 func shorten(value string) string {
 	const longest = 80
 	value = strings.ToValidUTF8(value, "\uFFFD")
@@ -76,7 +76,7 @@ func (b *builder) drop(reason string) { b.dropped[reason]++ }
 
 func (b *builder) note(what string) { b.notes[what]++ }
 
-// name returns a copy of a name that is not part of the line it was read in.
+// name returns a copy of a name that does not keep its line in memory.
 func (b *builder) name(s string) string {
 	if s == "" {
 		return ""
@@ -89,8 +89,8 @@ func (b *builder) name(s string) string {
 	return clean
 }
 
-// add takes one job from a foreign trace. Ids that repeat get a number, names
-// are copied out of the line, and what every trace job has in common is set.
+// add adds a job of a foreign trace. It numbers repeated ids, copies names out of the
+// line, and sets what all trace jobs have in common.
 func (b *builder) add(w sim.Work, line int) error {
 	if err := b.judge.check(&w); err != nil {
 		return b.bad(BadRow{Line: line, Column: 1, Value: string(w.ID), Text: err.Error()})
@@ -121,8 +121,7 @@ func (b *builder) keep(w sim.Work) error {
 	return nil
 }
 
-// unique returns the id, with "-2", "-3", ... behind it when it was used
-// before.
+// unique returns the id, with "-2", "-3", ... appended if it was used before.
 func (b *builder) unique(id sched.JobID) sched.JobID {
 	for {
 		b.ids[id]++
@@ -150,8 +149,8 @@ func (b *builder) finish() *sim.Workload {
 	return &b.wl
 }
 
-// bySubmission puts jobs in order of submission; jobs of the same time stay in
-// the order they have. It sorts numbers, since a job is large.
+// bySubmission sorts jobs by submission; jobs of the same time keep their order. It
+// sorts indexes, because a job is large.
 func bySubmission(work []sim.Work) []sim.Work {
 	order := make([]int, len(work))
 	sorted := true
@@ -179,20 +178,20 @@ func (b *builder) finishReport() *Report {
 	return &b.report
 }
 
-// judge checks jobs by the core's own rules: a State without nodes accepts a
-// job that any cluster would accept, and forgets it when it ends.
+// judge checks jobs by the core's own rules: a State without nodes accepts every job
+// that some cluster would accept, and forgets it when it ends.
 type judge struct{ state *sched.State }
 
 func newJudge() *judge {
 	empty, err := sched.NewCluster(nil)
 	if err != nil {
-		panic(fmt.Sprintf("trace: a cluster without nodes is refused: %v", err))
+		panic(fmt.Sprintf("trace: cluster without nodes refused: %v", err))
 	}
 	return &judge{state: sched.NewState(empty)}
 }
 
-// Jobs outside these years are a mistake in the file, and cannot be written
-// as RFC 3339 in every zone.
+// Jobs outside these years are an error in the file, and cannot be written as RFC
+// 3339 in every zone.
 const firstYear, lastYear = 1970, 9000
 
 func (j *judge) check(w *sim.Work) error {
@@ -207,7 +206,7 @@ func (j *judge) check(w *sim.Work) error {
 	return checkTruth(w)
 }
 
-// checkTenant uses the core's rules as well.
+// checkTenant checks a tenant by the core's rules.
 func (j *judge) checkTenant(t sched.Tenant) error {
 	if err := j.state.Apply(sched.Event{Kind: sched.TenantSet, Tenant: &t}); err != nil {
 		return errors.Unwrap(err)
@@ -215,7 +214,7 @@ func (j *judge) checkTenant(t sched.Tenant) error {
 	return nil
 }
 
-// checkTruth checks what the core never sees.
+// checkTruth checks the fields that the core never sees.
 func checkTruth(w *sim.Work) error {
 	bad := func(field string, value any, want string) error {
 		return fmt.Errorf("job %s: %s = %v; want %s", w.ID, field, value, want)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Detect finds out the format of a file by its beginning. name is for error
-// messages only.
+// Detect finds the format of a file from its beginning. name is for error messages
+// only.
 func Detect(head []byte, name string) (Format, error) {
 	head = bytes.TrimPrefix(head, []byte("\uFEFF"))
 	head = bytes.TrimLeft(head, " \t\r\n")
@@ -18,7 +18,7 @@ func Detect(head []byte, name string) (Format, error) {
 	first := strings.TrimRight(string(line), "\r")
 	switch {
 	case first == "":
-		return "", fmt.Errorf("detect format of %s: it is empty", name)
+		return "", fmt.Errorf("detect format of %s: the file is empty", name)
 	case first[0] == '{' && strings.Contains(first, `"fairway"`):
 		return Native, nil
 	case first[0] == '[':
@@ -41,8 +41,7 @@ func Detect(head []byte, name string) (Format, error) {
 	return "", fmt.Errorf("detect format of %s: first line %q is none of %v; name the format", name, shorten(first), Formats())
 }
 
-// signatures are columns that tell one table from the others. The first that
-// matches wins.
+// signatures are the columns that identify each table. The first match wins.
 var signatures = []struct {
 	format  Format
 	columns []string

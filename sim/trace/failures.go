@@ -11,9 +11,9 @@ type reason struct {
 	jobs   int
 	// Run time to failure of the attempts, in minutes.
 	p50, p90, p95 float64
-	// most is ours: the paper gives no largest value. It is where the share of
-	// the summed run time to failure that the paper prints would put it, but
-	// not above a fortnight and not below p95.
+	// most is ours: the paper gives no largest value. It is what the paper's share of
+	// the summed run time to failure implies, but at most a fortnight and at least
+	// p95.
 	most   float64
 	total  float64 // percent of the summed run time to failure
 	bySize [3]int  // trials of jobs of 1, 2 to 4, and more GPUs
@@ -55,11 +55,11 @@ var reasons = [...]reason{
 	{"no signature", 1684, 698, 1.87, 28, 95.17, 300, 0.42, [...]int{1235, 294, 155}},
 }
 
-// unknownReason is the reason of failures in traces that do not give one.
+// unknownReason is the reason in traces that give none.
 const unknownReason = "unknown"
 
-// minutes is the distribution of the reason's run time to failure. Below the
-// median nothing is known; a twentieth of it is taken as the shortest.
+// minutes is the distribution of the reason's run time to failure. Nothing is known
+// below the median; the shortest is assumed to be a twentieth of it.
 func (r *reason) minutes() quantiles {
 	least := min(r.p50, max(0.05, r.p50/20))
 	return quantiles{{0, least}, {0.5, r.p50}, {0.9, r.p90}, {0.95, r.p95}, {1, r.most}}

@@ -29,9 +29,9 @@ import (
 //	arrival_time  seconds since the beginning, the time of submission
 //	all others    not read
 //
-// Jobs are numbered by their row. The batch size is that of one GPU; times
-// scale_factor it is the job's. A trace without durations gives the steps, and
-// the run time is steps over steps each second on V100s (gavelspeed.go).
+// Jobs are numbered by row. The batch size is that of one GPU; times scale_factor it
+// is the job's. A trace without durations gives steps, and the run time is steps over
+// steps per second on V100s (gavelspeed.go).
 
 var gavelColumns = map[int][]string{
 	7:  {"job_type", "command", "steps_flag", "needs_data", "total_steps", "arrival_time", "scale_factor"},
@@ -88,7 +88,7 @@ func readGavel(br *bufio.Reader, b *builder) error {
 	})
 }
 
-// gavelType takes "ResNet-50 (batch size 64)" apart.
+// gavelType parses "ResNet-50 (batch size 64)".
 func gavelType(text string) (model string, batch int) {
 	name, rest, ok := strings.Cut(text, " (batch size ")
 	if !ok {
@@ -103,7 +103,7 @@ func gavelType(text string) (model string, batch int) {
 	return zooName(name), batch
 }
 
-// gavelRunTime is how long the steps of a trace without durations take.
+// gavelRunTime is the run time of a job in a trace without durations.
 func (r *row) gavelRunTime(gpus int) sched.Duration {
 	speed, ok := gavelSpeeds[r.text("job_type")]
 	if !ok {

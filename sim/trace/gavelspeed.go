@@ -3,12 +3,12 @@
 
 package trace
 
-// gavelSpeed is how many steps of a model V100s do each second.
+// gavelSpeed is the speed of a model on V100s, in steps per second.
 type gavelSpeed struct {
-	// reduced is the speed behind the 7-column traces. They were made of Philly
-	// jobs, and their steps are the job's duration times this one figure for
-	// the model, whatever the number of GPUs. It was found by comparing the
-	// traces with the durations of the same jobs.
+	// reduced is the speed behind the 7-column traces. They come from Philly jobs,
+	// and their steps are the job's duration times this one figure for the model,
+	// whatever the number of GPUs. We found it by comparing the traces with the
+	// durations of the same jobs.
 	reduced float64
 	// scaled is the speed on 1, 2, 4 and 8 V100s of one machine, as measured by
 	// Gavel (Narayanan et al., OSDI 2020; simulation_throughputs.json, MIT
@@ -16,8 +16,8 @@ type gavelSpeed struct {
 	scaled [4]float64
 }
 
-// on returns the speed on a number of GPUs that may not have been measured:
-// that of the next smaller number that was, in proportion.
+// on returns the speed on any number of GPUs: if it was not measured, that of the
+// next smaller measured number, in proportion.
 func (s gavelSpeed) on(gpus int) float64 {
 	best, measured := s.scaled[0], 1
 	for i, speed := range s.scaled {

@@ -32,13 +32,12 @@ type Gen struct {
 	Jobs int    `json:"jobs"`
 	GPUs int    `json:"gpus"` // of the cluster that the workload is for
 	Seed uint64 `json:"seed"`
-	// Load sets how close together the jobs come. For philly it is the share
-	// of the GPUs that would be in use, once the cluster has filled up, if no
-	// job ever waited. For themis it is the GPU time that the jobs need over
-	// the GPU time there is within Span. For pollux, whose jobs have no run
-	// time, 1 is the paper's rate: 20 jobs an hour for 64 GPUs. 0 is the kind's
-	// default: 0.8 for philly, 0.9 for themis, 1 for pollux, 1.3 for horus, where
-	// it means the same as for themis.
+	// Load sets the arrival rate. For philly it is the share of the GPUs that would
+	// be in use, once the cluster has filled up, if no job ever waited. For themis
+	// and horus it is the GPU time that the jobs need over the GPU time available
+	// within Span. For pollux, whose jobs have no run time, 1 is the paper's rate: 20
+	// jobs an hour for 64 GPUs. 0 is the kind's default: 0.8 for philly, 0.9 for
+	// themis, 1 for pollux, 1.3 for horus.
 	Load float64 `json:"load,omitempty"`
 	// Span is the time within which the jobs are submitted. 0: it follows from
 	// Jobs, GPUs and Load. Load and Span cannot both be given.
@@ -46,18 +45,18 @@ type Gen struct {
 	// MaxGPUs is the size of the largest job. 0: GPUs.
 	MaxGPUs int `json:"max_gpus,omitempty"`
 	// Longest is the longest run time of an attempt (philly, themis). 0: as
-	// published, which is 60 days for philly: a few such jobs have most of the
-	// GPU time, and a short workload is better drawn without them.
+	// published, which is 60 days for philly: a few such jobs have most of the GPU
+	// time, and a short workload is better without them.
 	Longest time.Duration `json:"longest,omitempty"`
-	// Light is the share of jobs that use their GPUs to less than 60 % (horus).
-	// 0: 0.8, which gives a mean utilisation of about 45 %.
+	// Light is the share of jobs that use their GPUs less than 60 % (horus). 0: 0.8,
+	// which gives a mean utilisation of about 45 %.
 	Light float64 `json:"light,omitempty"`
-	// Error is the error of predicted utilisations: the standard deviation of
-	// ln(1 + percent) around the truth (horus). 0: they are right.
+	// Error is the error of predicted utilisations: the standard deviation of ln(1 +
+	// percent) around the truth (horus). 0: exact.
 	Error float64 `json:"error,omitempty"`
 }
 
-// maxGenJobs bounds the memory that Generate takes: about 1 kB for each job.
+// maxGenJobs bounds the memory of Generate: about 1 kB for each job.
 const maxGenJobs = 10_000_000
 
 // Generate draws a workload.
@@ -99,7 +98,7 @@ func (g *Gen) check() error {
 	case g.Span < 0 || (g.Span > 0 && g.Span < time.Second):
 		return fmt.Errorf("span = %s; want 0 (from jobs, gpus and load) or at least 1s", g.Span)
 	case g.Span > 0 && g.Load > 0:
-		return fmt.Errorf("span = %s and load = %g; want one of the two, the other follows", g.Span, g.Load)
+		return fmt.Errorf("span = %s and load = %g; want at most one of the two", g.Span, g.Load)
 	case g.MaxGPUs < 0 || g.MaxGPUs > g.GPUs:
 		return fmt.Errorf("max_gpus = %d; want 0 (all) to the %d of the cluster", g.MaxGPUs, g.GPUs)
 	case !(g.Light >= 0 && g.Light <= 1):
@@ -112,8 +111,8 @@ func (g *Gen) check() error {
 	return nil
 }
 
-// stream returns a source of randomness of its own for each concern, so that
-// one more draw in one of them leaves the others as they are.
+// stream returns a separate source of randomness for each purpose, so that one more
+// draw in one of them does not change the others.
 func (g *Gen) stream(n uint64) *rand.Rand { return rand.New(rand.NewPCG(g.Seed, n)) }
 
 const (
@@ -121,8 +120,8 @@ const (
 	arrivalStream
 )
 
-// spanFor returns the time in which the jobs arrive, given the GPU time that
-// they need.
+// spanFor returns the time in which the jobs arrive, given the GPU time that they
+// need.
 func (g *Gen) spanFor(gpuSeconds, load float64) time.Duration {
 	if g.Span > 0 {
 		return g.Span
@@ -134,8 +133,7 @@ func (g *Gen) spanFor(gpuSeconds, load float64) time.Duration {
 	return time.Duration(min(seconds, maxSeconds)) * time.Second
 }
 
-// cap returns a drawn run time as whole seconds from one to the longest
-// allowed.
+// cap returns a drawn run time in whole seconds, from one to the longest allowed.
 func (g *Gen) cap(seconds float64) sched.Duration {
 	if g.Longest > 0 {
 		seconds = min(seconds, g.Longest.Seconds())
@@ -143,7 +141,7 @@ func (g *Gen) cap(seconds float64) sched.Duration {
 	return sched.Duration(math.Round(max(1, seconds))) * sched.Duration(time.Second)
 }
 
-// number puts jobs in order of submission and gives them their ids.
+// number sorts jobs by submission and gives them their ids.
 func number(wl *sim.Workload, kind string) {
 	wl.Work = bySubmission(wl.Work)
 	width := len(fmt.Sprint(len(wl.Work)))
@@ -152,8 +150,8 @@ func number(wl *sim.Workload, kind string) {
 	}
 }
 
-// gpuSeconds is the GPU time that a job needs: all attempts that fail, and
-// the one that gets through.
+// gpuSeconds is the GPU time that a job needs: all failed attempts, and the
+// successful one.
 func gpuSeconds(w *sim.Work) float64 {
 	return float64(w.GPUs) * ranFor(w).Seconds()
 }
@@ -170,14 +168,14 @@ func ranFor(w *sim.Work) time.Duration {
 	return sum.D()
 }
 
-// rate is a rate of arrivals that is constant within each step.
+// rate is an arrival rate that is constant within each step.
 type rate struct {
 	step time.Duration
 	sum  []float64 // of the weights of all steps until the end of this one
 }
 
-// newRate makes a rate that covers a span. weight is the rate of a step by the
-// time of its beginning; the last step may be a part of one.
+// newRate returns a rate over a span. weight is the rate of a step by its start; the
+// last step may be partial.
 func newRate(span, step time.Duration, weight func(at time.Duration) float64) rate {
 	r := rate{step: step}
 	var sum float64
@@ -189,7 +187,7 @@ func newRate(span, step time.Duration, weight func(at time.Duration) float64) ra
 	return r
 }
 
-// at returns the time until which the share u of all arrivals has come.
+// at returns the time until which the share u of all arrivals has happened.
 func (r rate) at(u float64, span time.Duration) time.Duration {
 	want := u * r.sum[len(r.sum)-1]
 	i, _ := slices.BinarySearchFunc(r.sum, want, cmp.Compare[float64])

@@ -18,13 +18,13 @@ const (
 	phillyLoad = 0.8
 	// maxAttempts bounds the failed attempts of a job: the scheduler gives up.
 	maxAttempts = 20
-	// biggestBatch bounds a batch to this share of the jobs, so that a short
-	// workload is not one sweep.
+	// biggestBatch bounds a batch to this share of the jobs, so that a short workload
+	// is not a single sweep.
 	biggestBatch = 0.01
 )
 
-// philly draws jobs in batches, then lets the time between the batches follow
-// from the GPU time that was drawn.
+// philly draws jobs in batches; the time between batches follows from the GPU time
+// that was drawn.
 func (g *Gen) philly(wl *sim.Workload) {
 	p := newPhillyDraw(g)
 	wl.Tenants = p.tenants()
@@ -42,8 +42,8 @@ func (g *Gen) philly(wl *sim.Workload) {
 	number(wl, KindPhilly)
 }
 
-// phillyTimes submits the batches by hour, weekday and a factor for each day,
-// and the jobs of a batch shortly after each other.
+// phillyTimes submits the batches by hour, weekday and a factor for each day, and the
+// jobs of a batch shortly after each other.
 func (g *Gen) phillyTimes(work []sim.Work, batchOf []int, span time.Duration) {
 	rnd := g.stream(arrivalStream)
 	days := make([]float64, int(span/(24*time.Hour))+1)
@@ -71,7 +71,7 @@ func (g *Gen) phillyTimes(work []sim.Work, batchOf []int, span time.Duration) {
 type phillyDraw struct {
 	g     *Gen
 	rnd   *rand.Rand
-	sizes []int     // those that the cluster can hold
+	sizes []int     // that the cluster can hold
 	cells []float64 // running sum of the weights of virtual cluster x size
 	runs  []quantiles
 	rank  []blend // by index of phillyRuns
@@ -89,13 +89,13 @@ type phillyBatch struct {
 	gpus     int
 	user     string
 	model    drawnModel
-	z        float64 // how long they run, as a normal score
+	z        float64 // normal score of their run times
 }
 
 func newPhillyDraw(g *Gen) *phillyDraw {
 	p := &phillyDraw{g: g, rnd: g.stream(jobStream), most: max(3, int(biggestBatch*float64(g.Jobs)))}
 	for i, gpus := range phillySizes {
-		// The smallest size stands in for all that do not fit.
+		// The smallest size replaces all that do not fit.
 		if gpus <= g.MaxGPUs || i == 0 {
 			p.sizes = append(p.sizes, gpus)
 		}
@@ -122,9 +122,9 @@ func newPhillyDraw(g *Gen) *phillyDraw {
 	return p
 }
 
-// drawCells weights every virtual cluster and size by its share of the
-// batches: its share of the jobs over the jobs in a batch. A size that the
-// cluster cannot hold counts as the largest one that it can.
+// drawCells weights every virtual cluster and size by its share of the batches: its
+// share of the jobs over the jobs in a batch. A size that the cluster cannot hold
+// counts as the largest one that it can.
 func (p *phillyDraw) drawCells() {
 	var sum float64
 	for _, vc := range phillyVCs {
@@ -140,7 +140,7 @@ func (p *phillyDraw) drawCells() {
 	}
 }
 
-// runIndex finds the run-time table for a size: its own, or the next larger.
+// runIndex returns the run-time table of a size: its own, or the next larger.
 func runIndex(gpus int) int {
 	i := slices.IndexFunc(phillyRuns[:], func(r phillyRun) bool { return r.gpus >= gpus })
 	if i < 0 {
@@ -173,8 +173,8 @@ func (vc *phillyVC) shift(gpus int) float64 {
 	return vc.many
 }
 
-// users is how many users the virtual cluster has. Busier ones have more, but
-// less than in proportion: a sweep is the work of one user.
+// users is the number of users of the virtual cluster. Busier ones have more, but
+// less than in proportion: a sweep belongs to one user.
 func (vc *phillyVC) users() int {
 	var all float64
 	for _, v := range phillyVCs {
@@ -204,8 +204,8 @@ func zipfSums(n int) []float64 {
 
 func vcName(i int) sched.TenantID { return sched.TenantID(fmt.Sprintf("vc%02d", i+1)) }
 
-// tenants gives every virtual cluster its part of the GPUs, which sum to all
-// of them, and lets it borrow what others leave idle.
+// tenants gives every virtual cluster its part of the GPUs, and lets it borrow idle
+// ones.
 func (p *phillyDraw) tenants() []sched.Tenant {
 	var nodes int
 	for _, vc := range phillyVCs {
@@ -232,8 +232,8 @@ func (p *phillyDraw) batch() phillyBatch {
 	return b
 }
 
-// batchSizes is how many jobs of a size a batch of a virtual cluster has. The
-// trace has no batches of many large jobs.
+// batchSizes is the distribution of the number of jobs in a batch. The trace has no
+// batches of many large jobs.
 func (p *phillyDraw) batchSizes(vc *phillyVC, gpus int) (sizes quantiles, most int) {
 	switch {
 	case gpus > 1:
@@ -263,7 +263,7 @@ func (p *phillyDraw) job(b phillyBatch) sim.Work {
 	switch {
 	case len(w.Failures) > 0 && p.rnd.Float64() < phillyGivesUp:
 		w.Outcome = sched.Failed
-		// A job that fails late would have run at least that long.
+		// A job that fails late would have run for at least that long.
 		for _, f := range w.Failures {
 			w.RunTime = max(w.RunTime, f.After)
 		}
@@ -275,8 +275,8 @@ func (p *phillyDraw) job(b phillyBatch) sim.Work {
 	return w
 }
 
-// failures draws the failed attempts of a job. A job fails for one reason,
-// again and again: that is what most retries in the trace are.
+// failures draws the failed attempts of a job. All of them have one reason, as most
+// retries in the trace do.
 func (p *phillyDraw) failures(gpus int) []sim.Failure {
 	class := sizeClass(gpus)
 	i := pick(p.reasonSums[class], p.rnd.Float64())
@@ -295,7 +295,7 @@ func (p *phillyDraw) failures(gpus int) []sim.Failure {
 // of table 3.
 func (p *phillyDraw) util(gpus int, end sched.Phase) float64 {
 	mean := paperUtil(gpus, end) / 100
-	// The mean of a logit-normal is close to this scaling of its median.
+	// This scaling of its median is close to the mean of a logit-normal.
 	mu := math.Log(mean/(1-mean)) * math.Sqrt(1+math.Pi*utilSigma*utilSigma/8)
 	x := mu + utilSigma*p.rnd.NormFloat64()
 	return math.Round(1000/(1+math.Exp(-x))) / 1000

@@ -10,13 +10,12 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// polluxRate is the arrival rate of the paper's workload, 160 jobs within 8
-// hours for 64 GPUs, in jobs each second for each GPU.
+// polluxRate is the arrival rate of the paper's workload, 160 jobs within 8 hours for
+// 64 GPUs, in jobs per second and GPU.
 const polluxRate = 160.0 / (8 * 3600) / 64
 
-// polluxHours counts the jobs of the 12 tuned workloads (1, 3 and 6 at four
-// loads) that are submitted in each of the 8 hours. A
-// longer workload repeats them.
+// polluxHours counts the jobs of the 12 tuned workloads (1, 3 and 6 at four loads)
+// that are submitted in each of the 8 hours. A longer workload repeats them.
 var polluxHours = [8]float64{287, 248, 146, 299, 331, 555, 282, 252}
 
 // pollux draws jobs that have no run time: they train their model to the end.

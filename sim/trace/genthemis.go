@@ -12,14 +12,14 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// The Themis paper (Mahajan et al., NSDI 2020) describes apps of a framework
-// for hyper-parameter search. Its figures 1 to 4, read off the charts, and its
-// text give the numbers here.
+// The Themis paper (Mahajan et al., NSDI 2020) describes apps of a framework for
+// hyper-parameter search. The numbers here come from its figures 1 to 4, read off the
+// charts, and from its text.
 
 const themisLoad = 0.9
 
-// themisJobs are the jobs of an app: one in ten has one job, one in five has
-// fewer than 5, the median is about 78, and nobody tries more than 100.
+// themisJobs are the jobs of an app: one app in ten has one job, one in five has
+// fewer than 5, the median is about 78, and the maximum 100.
 var themisJobs = quantiles{{0, 1}, {0.1, 1}, {0.101, 2}, {0.2, 5}, {0.35, 30}, {0.5, 78}, {0.75, 92}, {1, 100}}
 
 // themisMinutes is the GPU time of a job in minutes: median about 215, 90 %

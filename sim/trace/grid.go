@@ -95,7 +95,7 @@ func spark(values []float64) string {
 
 func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
 
-// percentOr leaves out what is not known.
+// percentOr leaves out unknown shares.
 func percentOr(share float64) string {
 	if share == 0 {
 		return "-"
@@ -110,7 +110,7 @@ func minutes(m float64) string {
 	return fmt.Sprintf("%.2f", m)
 }
 
-// span prints seconds with two digits that matter: 45s, 3.2m, 5.0h, 12d.
+// span prints seconds with two significant digits: 45s, 3.2m, 5.0h, 12d.
 func span(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
@@ -124,7 +124,7 @@ func span(seconds float64) string {
 	return fmt.Sprintf("%.1fd", d.Hours()/24)
 }
 
-// grouped prints a number with its thousands apart.
+// grouped prints a number with separators between thousands.
 func grouped(n int) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

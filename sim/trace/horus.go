@@ -13,15 +13,15 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// The workload of the Horus paper (TPDS'22), a month of a cluster whose GPUs are
-// far from busy, was not published. This one has its shape: jobs of 1 to 8 GPUs,
-// most of them of one, a utilisation in a few regimes, heavy-tailed run times,
-// and more work than the cluster can do at once.
+// The workload of the Horus paper (TPDS'22), a month of a cluster with low GPU
+// utilisation, was not published. This one has its shape: jobs of 1 to 8 GPUs, most
+// of them of one, utilisation in a few regimes, heavy-tailed run times, and more work
+// than the cluster can do at once.
 //
-// What a job does to a GPU is measured: a model and a batch size of
-// horusProfiles. Utilisation above lightUtil is rare in that table between the
-// smallest useful batches and those that fill the GPU, so a mix is described by
-// the share of light jobs. Run times are those of Philly.
+// The load of a job on a GPU is measured: a model and a batch size of horusProfiles.
+// In that table, utilisation above lightUtil is rare between the smallest useful
+// batches and those that fill the GPU, so a mix is described by the share of light
+// jobs. Run times are those of Philly.
 
 const (
 	horusLoad  = 1.3
@@ -36,7 +36,7 @@ var horusSizes = [...]struct {
 	share float64
 }{{1, 0.72}, {2, 0.12}, {4, 0.10}, {8, 0.06}}
 
-// horus draws jobs that may share GPUs, with predictions that err.
+// horus draws jobs that may share GPUs, with prediction errors.
 func (g *Gen) horus(wl *sim.Workload) {
 	rnd := g.stream(jobStream)
 	light := g.Light
@@ -70,7 +70,7 @@ func (g *Gen) horus(wl *sim.Workload) {
 	number(wl, KindHorus)
 }
 
-// horusJob draws a job that trains what was profiled.
+// horusJob draws a job that trains a profiled model.
 func (g *Gen) horusJob(rnd *rand.Rand, p horusProfile) sim.Work {
 	w := sim.Work{TrueUtil: p.util, BatchSize: p.batch}
 	w.GPUs = g.horusGPUs(rnd.Float64())
@@ -82,8 +82,8 @@ func (g *Gen) horusJob(rnd *rand.Rand, p horusProfile) sim.Work {
 	return w
 }
 
-// predicted returns a utilisation that is off by an error of ln(1 + percent), the
-// quantity that the predictor's RMSLE is about.
+// predicted returns a utilisation with an error of ln(1 + percent), the quantity of
+// the predictor's RMSLE.
 func predicted(util, off float64) float64 {
 	percent := (1+100*util)*math.Exp(off) - 1
 	return math.Round(10*min(max(percent, 1), 100)) / 1000
@@ -98,10 +98,10 @@ func (g *Gen) horusGPUs(u float64) int {
 	return min(horusSizes[len(horusSizes)-1].gpus, g.MaxGPUs)
 }
 
-// HorusCluster returns the cluster of the Horus simulations: 4 racks of 32 nodes
-// of 8 GPUs, 128 cores and 512 GB. GPUs have 32 GB as in the paper, although the
-// profiles are of an H200 with 141 GB: with less, memory decides too who can
-// share.
+// HorusCluster returns the cluster of the Horus simulations: 4 racks of 32 nodes with
+// 8 GPUs, 128 cores and 512 GB. GPUs have 32 GB as in the paper, although the
+// profiles are from an H200 with 141 GB: with less memory, memory also limits which
+// jobs can share.
 func HorusCluster() (*sched.Cluster, error) { return sched.NewCluster(horusNodes()) }
 
 func horusNodes() []sched.Node {

@@ -3,7 +3,7 @@
 
 package trace
 
-// horusProfile is what a model does to an H200 when it trains there alone at a
+// horusProfile is the load of a model on an H200 when it trains there alone at a
 // batch size.
 type horusProfile struct {
 	model string

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// headBytes is how much of a file Detect gets to see.
+// headBytes is how much of a file Detect sees.
 const headBytes = 64 << 10
 
 // maxLine is the longest line of a text format.
@@ -69,9 +69,8 @@ type cell struct {
 	col  int // byte in the line where it begins, from 1
 }
 
-// split cuts a line into cells. A cell may be in double quotes, with a quote
-// inside written twice; it does not go beyond the line. ok is false when a
-// quote is not closed.
+// split cuts a line into cells. A cell may be in double quotes, with a quote inside
+// written twice; it cannot span lines. ok is false if a quote is not closed.
 func split(cells []cell, line string, sep byte) (_ []cell, ok bool) {
 	cells = cells[:0]
 	for at := 0; ; {
@@ -97,8 +96,7 @@ func split(cells []cell, line string, sep byte) (_ []cell, ok bool) {
 	}
 }
 
-// unquote reads a quoted cell at the start of s and returns how many bytes it
-// takes.
+// unquote reads a quoted cell at the start of s and returns its length in bytes.
 func unquote(s string) (text string, n int, closed bool) {
 	for i := 1; i < len(s); i++ {
 		if s[i] != '"' {

@@ -9,17 +9,17 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// warmUp is the part of the span in which a cluster that starts empty fills up:
-// the load is measured after it.
+// warmUp is the part of the span in which an empty cluster fills up: the load is
+// measured after it.
 const warmUp = 0.25
 
-// steadySpan returns the time in which the jobs have to arrive so that, from
-// the end of the warm-up to the last arrival, they would use a share load of
-// the cluster's GPUs if each started at once.
+// steadySpan returns the time in which the jobs must arrive so that, from the end of
+// the warm-up to the last arrival, they would use a share load of the cluster's GPUs
+// if each started at once.
 //
-// The GPU time of all jobs over the span would be a poor measure: where single
-// jobs run for weeks, most of their GPU time lies behind the last arrival, and a
-// short workload would never fill its cluster.
+// The GPU time of all jobs over the span would be a poor measure: where single jobs
+// run for weeks, most of their GPU time comes after the last arrival, and a short
+// workload would never fill its cluster.
 func (g *Gen) steadySpan(work []sim.Work, load float64) time.Duration {
 	if g.Span > 0 {
 		return g.Span
@@ -31,7 +31,7 @@ func (g *Gen) steadySpan(work []sim.Work, load float64) time.Duration {
 	for i := range work {
 		total += gpuSeconds(&work[i])
 	}
-	// The use falls as the span grows, so halve the range that holds it.
+	// Utilisation falls as the span grows: bisect.
 	lo, hi := 1.0, max(2, min(maxSeconds, 2*total/(float64(g.GPUs)*load)))
 	for range 50 {
 		mid := (lo + hi) / 2
@@ -44,8 +44,8 @@ func (g *Gen) steadySpan(work []sim.Work, load float64) time.Duration {
 	return time.Duration(hi) * time.Second
 }
 
-// steadyUse returns the mean number of GPUs in use after the warm-up if the
-// jobs arrive evenly over a span of that many seconds.
+// steadyUse returns the mean number of GPUs in use after the warm-up if the jobs
+// arrive evenly over a span of that many seconds.
 func steadyUse(work []sim.Work, span float64) float64 {
 	begin := warmUp * span
 	used := 0.0

@@ -5,9 +5,9 @@ package trace
 
 import "strings"
 
-// zooNames maps what traces call a model to what the zoo calls it. Only names
-// that mean the same network are mapped; every other one stays as it is, in
-// lower case, and the simulator treats it as a model it does not know.
+// zooNames maps the names of models in traces to those of the zoo. Only names of the
+// same network are mapped; every other one stays as it is, in lower case, and is an
+// unknown model to the simulator.
 //
 //	trace                        zoo
 //	ResNet-50                    resnet50
@@ -56,10 +56,9 @@ type drawnModel struct {
 	consolidate bool
 }
 
-// phillyModels is our choice: the Philly authors publish no models, only that
-// the cluster trained image, speech and language models with several
-// frameworks, and that some jobs lose much speed when they are spread. The two
-// groups have 62 and 38 %.
+// phillyModels is our choice: the Philly authors publish no models, only that the
+// cluster trained image, speech and language models with several frameworks, and that
+// some jobs lose much speed when they are spread. The two groups have 62 and 38 %.
 var phillyModels = [...]drawnModel{
 	{"resnet50", 0.20, false},
 	{"resnet152", 0.08, false},

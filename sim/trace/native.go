@@ -98,8 +98,8 @@ func readNative(br *bufio.Reader, b *builder) error {
 	}
 }
 
-// readHeader reads the first line. Its version decides before its fields do:
-// a newer file should not be refused for a field that is new.
+// readHeader reads the first line. It checks the version before the fields: a newer
+// file must not be refused for a new field.
 func (b *builder) readHeader(line string, at int) error {
 	refuse := func(row *BadRow) error {
 		row.Line = at
@@ -155,8 +155,7 @@ func (b *builder) checkNative(w *sim.Work, before int) *BadRow {
 	return nil
 }
 
-// decodeStrict reads one JSON object that fills the line and has no field the
-// target does not know.
+// decodeStrict reads one JSON object that fills the line and has no unknown field.
 func decodeStrict(line string, into any) *BadRow {
 	dec := json.NewDecoder(strings.NewReader(line))
 	dec.DisallowUnknownFields()
@@ -170,7 +169,7 @@ func decodeStrict(line string, into any) *BadRow {
 	return nil
 }
 
-// jsonRow says what the JSON decoder did not like in a line.
+// jsonRow returns the error of the JSON decoder as a bad row.
 func jsonRow(line string, err error) *BadRow {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError

@@ -5,8 +5,8 @@ package trace
 
 import "github.com/fairway-gpu/fairway/sched"
 
-// Figures of the Philly paper (Jeon et al., ATC 2019) that statistics are
-// printed beside and that the generator aims at. Table 7 is in failures.go.
+// Figures of the Philly paper (Jeon et al., ATC 2019), printed beside statistics and
+// used as targets of the generator. Table 7 is in failures.go.
 
 // paperOutcome is a row of table 6.
 type paperOutcome struct {
@@ -48,8 +48,7 @@ func (r *paperUtilRow) of(end sched.Phase) float64 {
 	return r.passed
 }
 
-// paperUtil is the mean utilisation of the largest size of table 3 that is
-// not above the job's.
+// paperUtil is the mean utilisation of the largest size of table 3 up to the job's.
 func paperUtil(gpus int, end sched.Phase) float64 {
 	row := &paperUtils[0]
 	for i := range paperUtils {
@@ -61,6 +60,6 @@ func paperUtil(gpus int, end sched.Phase) float64 {
 }
 
 const (
-	// paperFailuresPerJob is the mean of failed attempts of a job that fails.
+	// paperFailuresPerJob is the mean number of failed attempts of a job that fails.
 	paperFailuresPerJob = 2.3
 )

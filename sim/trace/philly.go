@@ -27,18 +27,16 @@ import (
 //	  start_time, end_time  of the attempt; either may be null
 //	  detail                a list of {ip, gpus: ["gpu0", ...]}, one for each machine
 //
-// Times are Pacific local time without a zone. They are read as if the clock
-// never changed, so that a difference across the end of summer time is an hour
-// off.
+// Times are Pacific local time without a zone. They are read as if the clock never
+// changed, so a difference across the end of summer time is an hour off.
 //
-// The GPUs of the job are those of its last attempt that lists any, summed
-// over its machines. Attempts before the last one are failures. The last one
-// is the run time of a job that passed or was killed; in a job whose status is
-// Failed it is the last failure, and the run time is that of the longest
-// attempt, since nobody knows how long the job would have run. The log gives
-// no reasons for failures. A job without attempts, without GPUs or without the
-// times of its last attempt is dropped; an earlier attempt without times is
-// left out and noted.
+// The GPUs of the job are those of its last attempt that lists any, summed over its
+// machines. Attempts before the last one are failures. The last one is the run time
+// of a job that passed or was killed. If the status is Failed, it is the last
+// failure, and the run time is that of the longest attempt, because the real one is
+// unknown. The log gives no reasons for failures. A job without attempts, without
+// GPUs or without the times of its last attempt is dropped; an earlier attempt
+// without times is left out and noted.
 
 // maxPhillyJob bounds the bytes of one job of the log.
 const maxPhillyJob = 16 << 20
@@ -108,8 +106,8 @@ func readPhilly(br *bufio.Reader, b *builder) error {
 	return nil
 }
 
-// jsonPosition names the place where the log stops being JSON; there is no
-// going on from there.
+// jsonPosition says where the log stops being valid JSON; reading cannot continue
+// from there.
 func jsonPosition(in *rationed, dec *json.Decoder, err error) error {
 	at := dec.InputOffset()
 	var syntax *json.SyntaxError
@@ -123,7 +121,7 @@ func jsonPosition(in *rationed, dec *json.Decoder, err error) error {
 	return fmt.Errorf("line %d, column %d: want a JSON array of jobs: %w", line, col, err)
 }
 
-// phillyFault is what is wrong with one field of a job.
+// phillyFault is an invalid field of a job.
 type phillyFault struct{ field, value, want string }
 
 func (b *builder) addPhilly(job *phillyJob, line, col int) error {
@@ -138,7 +136,7 @@ func (b *builder) addPhilly(job *phillyJob, line, col int) error {
 	return b.add(w, line)
 }
 
-// work turns a job of the log into one to replay, or says why it cannot be.
+// work converts a job of the log, or says why it cannot be replayed.
 func (job *phillyJob) work(b *builder) (w sim.Work, dropped string, fault *phillyFault) {
 	var outcome sched.Phase
 	switch job.Status {
@@ -195,7 +193,7 @@ func (job *phillyJob) work(b *builder) (w sim.Work, dropped string, fault *phill
 	return w, "", nil
 }
 
-// neverStarted is why jobs that only waited are left out.
+// neverStarted is the reason to drop jobs that only waited.
 const neverStarted = "never started"
 
 func (a *phillyAttempt) ran() (d sched.Duration, known bool, fault *phillyFault) {
@@ -224,8 +222,8 @@ func phillyTime(field string, text *string) (t time.Time, known bool, fault *phi
 	return t, true, nil
 }
 
-// firstByte looks at the first byte that is not white space, and reads the
-// white space before it.
+// firstByte returns the first byte that is not white space, and consumes the white
+// space before it.
 func firstByte(br *bufio.Reader) (byte, error) {
 	for {
 		c, err := br.ReadByte()
@@ -251,8 +249,7 @@ func firstByte(br *bufio.Reader) (byte, error) {
 	}
 }
 
-// rationed hands out a limited number of bytes for each job and knows which
-// line an offset is in.
+// rationed limits the bytes of each job and knows the line of an offset.
 type rationed struct {
 	r     io.Reader
 	left  int
@@ -277,8 +274,8 @@ func (r *rationed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// position returns line and column, both from 1, of an offset that is not
-// before those asked for until now.
+// position returns line and column, both from 1, of an offset. Offsets must not
+// decrease from call to call.
 func (r *rationed) position(offset int64) (line, col int) {
 	for len(r.ahead) > 0 && r.ahead[0] <= offset {
 		r.mark, r.ahead = r.ahead[0], r.ahead[1:]

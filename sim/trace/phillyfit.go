@@ -3,27 +3,26 @@
 
 package trace
 
-// The numbers behind the generated Philly workload. Where nothing else is
-// said they are fitted to the public trace of Jeon et al., "Analysis of
-// Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads" (USENIX
-// ATC 2019; trace CC-BY-4.0), in the form of 109,524 jobs with virtual
-// cluster, submission, GPUs and duration that two public derivatives of it
-// agree on; arrivals to its 74 busy days, 2017-10-03 to 2017-12-15.
+// The numbers behind the generated Philly workload. Unless noted otherwise they are
+// fitted to the public trace of Jeon et al., "Analysis of Large-Scale Multi-Tenant
+// GPU Clusters for DNN Training Workloads" (USENIX ATC 2019; trace CC-BY-4.0): to the
+// 109,524 jobs with virtual cluster, submission, GPUs and duration on which two
+// public derivatives agree, and for arrivals to its 74 busy days, 2017-10-03 to
+// 2017-12-15.
 
-// phillySizes are the sizes of jobs that are drawn. Others are rarer than one
-// in 5,000 and left out.
+// phillySizes are the job sizes that are drawn. Others are rarer than one in 5,000.
 var phillySizes = [...]int{1, 2, 4, 8, 16, 24, 32}
 
 // phillyVC is a virtual cluster.
 type phillyVC struct {
 	nodes int     // its part of the cluster, as the Helios authors list it (helios-data, philly_vc.csv)
 	share float64 // of all jobs
-	// sweeps: its single-GPU jobs mostly come in large batches.
+	// sweeps: its single-GPU jobs mostly arrive in large batches.
 	sweeps bool
-	// one and many say how long its jobs of one and of more GPUs run against
-	// those of all, as the mean of their normal scores within their size. They
-	// are the trace's, corrected so that the drawn GPU time of each virtual
-	// cluster is near the trace's.
+	// one and many say how long its jobs of one and of more GPUs run relative to all,
+	// as the mean of their normal scores within their size. They come from the trace,
+	// corrected so that the drawn GPU time of each virtual cluster is near the
+	// trace's.
 	one, many float64
 	mix       [len(phillySizes)]float64 // share of each size
 }
@@ -42,23 +41,23 @@ var phillyVCs = [...]phillyVC{
 	{8, 0.0128, true, 1.10, 0, [...]float64{1, 0, 0, 0, 0, 0, 0}},
 }
 
-// phillyUsers is how many users the drawn cluster has (the trace has 319).
+// phillyUsers is the number of users in a generated workload (the trace has 319).
 const phillyUsers = 319
 
 // runGrid are the quantiles of the run-time tables.
 var runGrid = [...]float64{0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1}
 
-// phillyRun is how long jobs of one size run, and how many of them fail.
+// phillyRun is the run time and failure rate of jobs of one size.
 type phillyRun struct {
 	gpus int
-	// fails is the share of jobs with a failed attempt. Single-GPU jobs have
-	// the trials of table 7 of the paper, divided by its trials per job and by
-	// the jobs of that size; so have larger ones, with the 2- and 4-GPU jobs
-	// weighted so that both still have the durations of the trace.
+	// fails is the share of jobs with a failed attempt. For single-GPU jobs it is the
+	// trials of table 7 of the paper, divided by its trials per job and by the jobs
+	// of that size; for larger ones too, with the 2- and 4-GPU jobs weighted so that
+	// both still have the durations of the trace.
 	fails float64
-	// seconds are quantiles, at runGrid, of the attempt that gets through: the
-	// durations of the trace after taking out, for each job that fails, the
-	// one nearest to the time its failures take.
+	// seconds are quantiles, at runGrid, of the successful attempt: the durations of
+	// the trace without, for each job that fails, the one nearest to the time its
+	// failures take.
 	seconds [len(runGrid)]float64
 }
 
@@ -71,24 +70,23 @@ var phillyRuns = [...]phillyRun{
 	{32, 0.573, [...]float64{326, 345, 380, 822, 1370, 3760, 14400, 14500, 29000, 47200, 53300, 59900, 68400, 71500, 87900, 1430000, 1430000, 1430000}},
 }
 
-// phillyGivesUp is the share of jobs with a failed attempt that never get
-// through: 16,568 unsuccessful jobs (table 6) among 17,581 that fail (table 7).
+// phillyGivesUp is the share of jobs with a failed attempt that never succeed: 16,568
+// unsuccessful jobs (table 6) among 17,581 that fail (table 7).
 const phillyGivesUp = 16568.0 / 17581
 
-// A job that gets through is killed by its user with a probability that grows
-// with the rank u of its run time, killedLeast + killedMore*u^killedPower. The
-// two factors give the shares of table 6: killed jobs are 13.5 % of the jobs
-// and have 37.7 % of the GPU time.
+// A job that succeeds is killed by its user with a probability that grows with the
+// rank u of its run time, killedLeast + killedMore*u^killedPower. The two factors
+// give the shares of table 6: killed jobs are 13.5 % of the jobs and have 37.7 % of
+// the GPU time.
 const (
 	killedLeast = 0.090
 	killedMore  = 0.654
 	killedPower = 8
 )
 
-// Jobs come in batches: a user submits one job, or a whole sweep within
-// minutes. These are sizes of batches (jobs of one virtual cluster and size
-// with gaps of at most two minutes), of single-GPU jobs where sweeps are
-// common and of all others.
+// Jobs arrive in batches: a user submits one job, or a whole sweep within minutes.
+// These are the sizes of batches (jobs of one virtual cluster and size with gaps of
+// at most two minutes), of single-GPU jobs where sweeps are common and of all others.
 var (
 	phillySweeps = quantiles{{0, 0.6}, {0.6, 1.4}, {0.7, 2}, {0.8, 3}, {0.9, 6}, {0.93, 12}, {0.95, 28}, {0.97, 84}, {0.99, 254}, {0.995, 383}, {0.999, 613}, {1, 1089}}
 	phillySingly = quantiles{{0, 0.6}, {0.8, 1.4}, {0.9, 2}, {0.95, 3}, {0.97, 4}, {0.99, 8}, {0.995, 10}, {0.999, 33}, {1, 259}}
@@ -101,10 +99,9 @@ const (
 	// batchGPUs bounds the GPUs of a batch of multi-GPU jobs: the trace's
 	// largest ones have 122 jobs of 2 GPUs, 86 of 4, 18 of 8 and 10 of 32.
 	batchGPUs = 256
-	// batchLikeness is the share of the variance of log run time that lies
-	// between batches.
+	// batchLikeness is the share of the variance of log run time between batches.
 	batchLikeness = 0.7
-	// daySigma is the spread of the batches of a day, beyond the weekday's.
+	// daySigma is the variation of batches between days, beyond the weekday's.
 	daySigma = 0.25
 )
 
@@ -116,11 +113,10 @@ var (
 	phillyDays = [7]float64{1.02, 1.26, 1.16, 1.12, 1.07, 0.76, 0.61}
 )
 
-// rtfShift makes the attempts of small jobs that fail last longer than those
-// of large ones, by size class. Tables 6 and 7 of the paper agree no better
-// than that: at the printed times to failure, unsuccessful jobs of the
-// trace's sizes would have 18 % of the GPU time only if large jobs fail
-// sooner.
+// rtfShift makes failing attempts of small jobs last longer than those of large ones,
+// by size class. Tables 6 and 7 of the paper disagree otherwise: at the printed times
+// to failure, unsuccessful jobs of the trace's sizes would have 18 % of the GPU time
+// only if large jobs fail sooner.
 var rtfShift = [...]float64{0.05, -0.03, -0.20}
 
 // utilSigma is the spread of utilisation between jobs, on the logit scale. It

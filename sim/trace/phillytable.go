@@ -12,8 +12,8 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// Format philly, reduced tables. Two public derivatives of the Philly log keep
-// one line for each job:
+// Format philly, reduced tables. Two public derivatives of the Philly log have one
+// line for each job:
 //
 //	timestamp,duration,num_gpus,gpu_time,cluster
 //
@@ -31,9 +31,9 @@ import (
 //	duration_s       run time in seconds; empty: not known, the job is dropped
 //	duration_how     how the duration was found, not read
 //
-// Neither has ids (jobs are numbered by their row), users or outcomes.
+// Neither has ids (jobs are numbered by row), users or outcomes.
 
-// phillyColumns are the names of one of the two tables.
+// phillyColumns are the column names of one of the two tables.
 type phillyColumns struct{ tenant, submitted, gpus, duration string }
 
 func readPhillyTable(br *bufio.Reader, b *builder) error {
@@ -47,10 +47,10 @@ func readPhillyTable(br *bufio.Reader, b *builder) error {
 		}
 		return names, header
 	}
-	t.need = nil // which columns are needed is known after the header
+	t.need = nil // the header decides which columns are needed
 	return t.read(br, b, func(r *row) error {
 		if missing := r.cols.without([]string{c.submitted, c.duration, c.gpus}); missing != "" {
-			return fmt.Errorf("the column %q is missing; want %s, %s and %s", missing, c.submitted, c.gpus, c.duration)
+			return fmt.Errorf("column %q is missing; want %s, %s and %s", missing, c.submitted, c.gpus, c.duration)
 		}
 		w := sim.Work{Spec: sched.Spec{
 			ID:        rowID(b),
@@ -76,7 +76,7 @@ func readPhillyTable(br *bufio.Reader, b *builder) error {
 	})
 }
 
-// rowID names the job of the present row in a format that has no ids.
+// rowID names the job of the current row in a format without ids.
 func rowID(b *builder) sched.JobID {
 	return sched.JobID(fmt.Sprintf("job-%06d", b.report.Rows))
 }

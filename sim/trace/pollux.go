@@ -21,17 +21,17 @@ import (
 //	num_replicas  GPUs the user asks for
 //	batch_size    of all GPUs together
 //
-// There is no run time: the job trains its model to the end. The job is
-// elastic, from one GPU to as many as the model's largest batch can feed, and
-// lets its batch size change; a policy that does neither runs it at GPUs and
-// BatchSize. A model that is not in the table below stays rigid.
+// There is no run time: the job trains its model to the end. The job is elastic, from
+// one GPU to as many as the model's largest batch can use, and lets its batch size
+// change; a policy that does neither runs it at GPUs and BatchSize. A model that is
+// not in the table below stays rigid.
 
 // polluxApp is a model of the Pollux evaluation, table 1 of the paper, with
 // the batch limits of its published measurements.
 type polluxApp struct {
 	name     string
 	share    float64 // of the jobs
-	initial  int     // batch size that the learning rate is meant for
+	initial  int     // batch size of the learning rate
 	most     int     // largest batch of all GPUs
 	localMin int     // batch of one GPU
 	localMax int
@@ -77,7 +77,7 @@ func polluxAppNamed(name string) *polluxApp {
 func (a *polluxApp) adapt(w *sim.Work) {
 	w.Batch = sched.Batch{Initial: a.initial, Max: a.most, LocalMin: a.localMin, LocalMax: a.localMax, Adapt: !a.fixed}
 	if a.fixed {
-		if w.GPUs > 1 { // one GPU is all it needs, more are what a user asked for
+		if w.GPUs > 1 { // one GPU is enough for it; a user asked for more
 			w.MinGPUs, w.MaxGPUs = 1, w.GPUs
 		}
 		return
@@ -116,12 +116,11 @@ func readPollux(br *bufio.Reader, b *builder) error {
 	})
 }
 
-// noGPUs is why jobs that only use CPUs are left out of every format.
+// noGPUs is the reason to drop jobs that only use CPUs, in every format.
 const noGPUs = "asks for no GPUs"
 
-// fit returns the tuned size and batch nearest to what a cluster can hold. A
-// model whose sizes are all too large gets all the GPUs there are and the
-// batch that fits on them.
+// fit returns the tuned size and batch nearest to what a cluster can hold. A model
+// whose sizes are all too large gets all GPUs and the batch that fits on them.
 func (a *polluxApp) fit(most int, u float64) polluxSize {
 	var total float64
 	smallest := a.tuned[0]

@@ -25,8 +25,8 @@ func (q quantiles) at(u float64) float64 {
 	return q[len(q)-1].x
 }
 
-// wholeMean returns the mean of the values rounded to whole numbers and cut
-// off at most, by sampling the quantile function evenly.
+// wholeMean returns the mean of the values, rounded to whole numbers and at most
+// most, by sampling the quantile function evenly.
 func (q quantiles) wholeMean(most int) float64 {
 	const steps = 4096
 	var sum float64

@@ -32,57 +32,56 @@ const (
 	Gavel    Format = "gavel"
 )
 
-// Formats returns every format Read knows.
+// Formats returns every format that Read accepts.
 func Formats() []Format {
 	return []Format{Native, Pollux, Philly, Helios, Alibaba, Acme, Tiresias, Gavel}
 }
 
-// Epoch is time zero of traces that count seconds from their own beginning,
-// and of generated workloads. It is a Monday, so that the week of a generated
-// workload begins with one.
+// Epoch is time zero of traces that count seconds from their own start, and of
+// generated workloads. It is a Monday, so that a generated workload starts with a
+// week.
 var Epoch = time.Date(2018, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// DefaultLimit is the size of the largest file that Read accepts unless told
-// otherwise.
+// DefaultLimit is the default size of the largest file that Read accepts.
 const DefaultLimit = 1 << 30
 
 // Options say how to read a file.
 type Options struct {
-	Format  Format // "": found out by Detect
+	Format  Format // "": by Detect
 	SkipBad bool   // count malformed rows instead of stopping at the first
 	Name    string // of the file, for error messages and for the workload
 	Limit   int64  // bytes; 0: DefaultLimit
-	MaxJobs int    // stop after so many jobs; 0: read all
+	MaxJobs int    // stop after this many jobs; 0: read all
 }
 
-// Report says what became of the rows of a file.
+// Report summarises the rows of a file.
 type Report struct {
 	Format    Format   `json:"format"`
 	Rows      int      `json:"rows"` // jobs in the file, good and bad (Alibaba: tasks)
 	Jobs      int      `json:"jobs"` // in the workload
 	Skipped   int      `json:"skipped"`
 	Bad       []BadRow `json:"bad,omitempty"`     // the first of the skipped rows
-	Dropped   []Count  `json:"dropped,omitempty"` // well formed, but nothing to replay
-	Notes     []Count  `json:"notes,omitempty"`   // kept, with something left out or made up
+	Dropped   []Count  `json:"dropped,omitempty"` // well formed, but cannot be replayed
+	Notes     []Count  `json:"notes,omitempty"`   // used, with something left out or assumed
 	Truncated bool     `json:"truncated,omitempty"`
 }
 
-// Count is how many rows something happened to.
+// Count is the number of rows with a reason.
 type Count struct {
 	Reason string `json:"reason"`
 	Rows   int    `json:"rows"`
 }
 
-// maxBad is how many bad rows a report shows.
+// maxBad bounds the bad rows in a report.
 const maxBad = 20
 
-// BadRow is a row that could not be understood.
+// BadRow is a malformed row.
 type BadRow struct {
 	Line   int    `json:"line"`            // from 1
 	Column int    `json:"column"`          // byte in the line, from 1
 	Field  string `json:"field,omitempty"` // "": the row as a whole
 	Value  string `json:"value"`
-	Text   string `json:"text"` // what would be right
+	Text   string `json:"text"` // what would be valid
 }
 
 // RowError is the error for the first malformed row of a file.
@@ -102,8 +101,7 @@ func (e *RowError) Error() string {
 // errEnough stops a reader that has reached Options.MaxJobs.
 var errEnough = errors.New("enough jobs")
 
-// Read reads a workload. The report is there even when err is not nil, with
-// what was seen until then.
+// Read reads a workload. It returns a report of what it has seen even with an error.
 func Read(r io.Reader, o Options) (*sim.Workload, *Report, error) {
 	if o.Name == "" {
 		o.Name = "trace"
@@ -138,8 +136,8 @@ func Read(r io.Reader, o Options) (*sim.Workload, *Report, error) {
 	return b.finish(), b.finishReport(), nil
 }
 
-// readers has one function for each format. It reads to the end, and gives
-// every job to the builder.
+// readers has one function for each format. It reads to the end, and passes every job
+// to the builder.
 var readers = map[Format]func(*bufio.Reader, *builder) error{
 	Native:   readNative,
 	Pollux:   readPollux,
@@ -151,7 +149,7 @@ var readers = map[Format]func(*bufio.Reader, *builder) error{
 	Gavel:    readGavel,
 }
 
-// limited refuses to read beyond a limit, and says so.
+// limited fails beyond a limit.
 type limited struct {
 	r     io.Reader
 	left  int64
@@ -160,13 +158,13 @@ type limited struct {
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left <= 0 {
-		// One byte more tells a file of exactly the limit from a longer one.
+		// One more byte distinguishes a file of exactly the limit from a longer one.
 		var one [1]byte
 		n, err := io.ReadFull(l.r, one[:])
 		if n == 0 {
 			return 0, err
 		}
-		return 0, fmt.Errorf("the file is larger than the limit of %d bytes; raise the limit to read it", l.limit)
+		return 0, fmt.Errorf("the file has more than %d bytes; want a higher limit to read it", l.limit)
 	}
 	if int64(len(p)) > l.left {
 		p = p[:l.left]

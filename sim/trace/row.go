@@ -32,9 +32,8 @@ func newColumns(names []string) *columns {
 	return c
 }
 
-// row is one line of a table. Its methods read cells by the name of their
-// column and remember the first one that is malformed; the reader looks at
-// bad once, when it has read all it wants.
+// row is one line of a table. Its methods read cells by column name and remember the
+// first malformed one; the reader checks bad once, after reading all it needs.
 type row struct {
 	cols  *columns
 	cells []cell
@@ -59,7 +58,7 @@ func (r *row) refuse(name, want string) {
 // text returns a cell as it is.
 func (r *row) text(name string) string { return r.cell(name).text }
 
-// missing reports whether a cell is empty or says that there is no value.
+// missing reports whether a cell is empty or marks a missing value.
 func (r *row) missing(name string) bool { return isMissing(r.cell(name).text) }
 
 func isMissing(text string) bool {
@@ -83,8 +82,8 @@ func (r *row) number(name string, most float64) float64 {
 // maxCount is the largest number of GPUs, nodes or the like in one row.
 const maxCount = 1 << 20
 
-// count reads a cell as a whole number. "8.0" is one: tables that went
-// through a data frame have those.
+// count reads a cell as a whole number. It accepts "8.0", which tables from data
+// frames have.
 func (r *row) count(name string) int {
 	v, err := strconv.ParseFloat(r.cell(name).text, 64)
 	if err != nil || v != math.Trunc(v) || v < 0 || v > maxCount {
@@ -94,16 +93,16 @@ func (r *row) count(name string) int {
 	return int(v)
 }
 
-// maxSeconds bounds times and durations that are given in seconds: 100 years.
+// maxSeconds bounds times and durations in seconds: 100 years.
 const maxSeconds = 100 * 365 * 24 * 3600
 
-// span reads a cell as a duration of so many units.
+// span reads a cell as a duration in units.
 func (r *row) span(name string, unit time.Duration) sched.Duration {
 	v := r.number(name, maxSeconds*float64(time.Second/unit))
 	return sched.Duration(v * float64(unit))
 }
 
-// since reads a cell as the time so many units after Epoch.
+// since reads a cell as a time after Epoch, in units.
 func (r *row) since(name string, unit time.Duration) time.Time {
 	return Epoch.Add(r.span(name, unit).D())
 }
@@ -117,8 +116,7 @@ func (r *row) when(name string) time.Time {
 	return t
 }
 
-// timeLayouts are the calendar times that traces have. The ones without a
-// zone are read as UTC.
+// timeLayouts are the calendar times in traces. Those without a zone are read as UTC.
 var timeLayouts = [...]string{
 	"2006-01-02 15:04:05",
 	"2006-01-02 15:04:05Z07:00",
@@ -135,19 +133,19 @@ func parseTime(text string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// runTime is a duration that a job can have: a job that was logged with no
-// time at all ran for less than the log's tick.
+// runTime makes a duration valid: a job that was logged with no duration ran for less
+// than the log's resolution.
 func runTime(d sched.Duration) sched.Duration {
 	return max(d, sched.Duration(time.Second))
 }
 
-// table is how a text format lays out its rows.
+// table describes how a text format lays out its rows.
 type table struct {
 	sep  byte
-	need []string // columns without which nothing can be read
-	want string   // what to ask for when one is missing; "": the names of all
-	// names returns the names of the columns by the first line, and whether
-	// that line is a header.
+	need []string // required columns
+	want string   // what to ask for when one is missing; "": all names
+	// names returns the names of the columns from the first line, and whether that
+	// line is a header.
 	names func(first []cell) (names []string, header bool)
 }
 
@@ -164,8 +162,8 @@ func headerNames(first []cell) ([]string, bool) {
 	return names, true
 }
 
-// read calls each for every row that has as many cells as there are columns.
-// each leaves what it finds wrong in row.bad.
+// read calls each for every row with the right number of cells. each leaves errors in
+// row.bad.
 func (t table) read(br *bufio.Reader, b *builder, each func(*row) error) error {
 	lines := lineReader{r: br}
 	var cells []cell
@@ -212,11 +210,11 @@ func (t table) read(br *bufio.Reader, b *builder, each func(*row) error) error {
 	}
 }
 
-// refuseHeader is an error even where bad rows are skipped: no row could be
+// refuseHeader is an error even where bad rows are skipped, because no row could be
 // read.
 func (t table) refuseHeader(b *builder, at int, line, missing string) error {
 	want := cmp.Or(t.want, strings.Join(t.need, ", "))
-	text := fmt.Sprintf("the column %q is missing; want %s", missing, want)
+	text := fmt.Sprintf("column %q is missing; want %s", missing, want)
 	return b.refuse(BadRow{Line: at, Column: 1, Field: "header", Value: line, Text: text})
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// Formats helios and acme: job tables out of the Slurm accounting of two
-// operators. The header decides the order of the columns; columns that are not
-// listed here are ignored.
+// Formats helios and acme: job tables from the Slurm accounting of two operators. The
+// header determines the order of the columns; columns that are not listed here are
+// ignored.
 //
 // Helios (cluster_log.csv):
 //
@@ -35,13 +35,13 @@ import (
 //	queue        waiting time in the original cluster, not read
 //	cpu_num, node_num, jobname, type, gpu_time: not read
 //
-// A job that failed did so in its only attempt, at the end of its run time.
+// A failed job failed in its only attempt, at the end of its run time.
 
-// slurmState is what a state of the accounting means here.
+// slurmState is the meaning of a state of the accounting.
 type slurmState struct {
 	outcome sched.Phase
 	reason  string // of the failure
-	open    bool   // not over yet
+	open    bool   // not ended
 }
 
 var slurmStates = map[string]slurmState{

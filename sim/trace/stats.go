@@ -14,13 +14,12 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// Statistics is what the Philly paper looks at, for any workload. Times are
-// seconds unless a name says otherwise, shares are parts of 1. A job whose run
-// time is not known (it trains a model to the end) counts in no figure that
-// needs one.
+// Statistics are those of the Philly paper, for any workload. Times are seconds
+// unless a name says otherwise, shares are parts of 1. A job of unknown run time (it
+// trains a model to the end) counts in no figure that needs one.
 //
-// A job's duration is the run time of all its attempts, and its GPU time that
-// times its GPUs: what it would hold with a cluster to itself.
+// A job's duration is the run time of all its attempts; its GPU time is the duration
+// times its GPUs: what it would hold alone on a cluster.
 type Statistics struct {
 	Name     string  `json:"name"`
 	Source   string  `json:"source,omitempty"`
@@ -37,7 +36,7 @@ type Statistics struct {
 	Tenants  []TenantStat  `json:"tenants,omitempty"`
 	Models   []ModelStat   `json:"models,omitempty"`
 	Outcomes []OutcomeStat `json:"outcomes"`
-	Util     []UtilStat    `json:"utilisation,omitempty"` // none: not known of any job
+	Util     []UtilStat    `json:"utilisation,omitempty"` // none: unknown for every job
 	Failures FailureStat   `json:"failures"`
 }
 
@@ -63,7 +62,7 @@ type ExactSize struct {
 	Jobs int `json:"jobs"`
 }
 
-// CDFPoint says that the share P of the values is at most X.
+// CDFPoint says that a share P of the values is at most X.
 type CDFPoint struct {
 	X float64 `json:"x"`
 	P float64 `json:"p"`
@@ -120,8 +119,8 @@ type OutcomeStat struct {
 	GPUTimeShare float64     `json:"gpu_time_share"`
 }
 
-// UtilStat is a row of the paper's table 3: mean utilisation of GPUs, weighted
-// by GPU time. 0: no job of the kind says.
+// UtilStat is a row of the paper's table 3: mean utilisation of GPUs, weighted by GPU
+// time. 0: unknown.
 type UtilStat struct {
 	GPUs   int     `json:"gpus"` // 0: all sizes
 	Jobs   int     `json:"jobs"`
@@ -256,7 +255,7 @@ func arrivalStats(wl *sim.Workload) ArrivalStat {
 // cdfPoints bounds the points of a curve.
 const cdfPoints = 200
 
-// cdf thins sorted values out to the points of a curve.
+// cdf reduces sorted values to the points of a curve.
 func cdf(sorted []float64) []CDFPoint {
 	var out []CDFPoint
 	n := len(sorted)
@@ -277,7 +276,7 @@ func cdf(sorted []float64) []CDFPoint {
 
 func ratio(a, b int) float64 { return div(float64(a), float64(b)) }
 
-// div is a/b, and 0 where there is nothing to divide by.
+// div is a/b, and 0 if b is 0.
 func div(a, b float64) float64 {
 	if b == 0 {
 		return 0

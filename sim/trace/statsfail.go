@@ -11,9 +11,9 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// FailureStat is the paper's table 7: attempts that fail.
+// FailureStat is the paper's table 7: failed attempts.
 type FailureStat struct {
-	Trials  int          `json:"trials"`  // attempts that fail
+	Trials  int          `json:"trials"`  // failed attempts
 	Jobs    int          `json:"jobs"`    // with at least one
 	PerJob  float64      `json:"per_job"` // failed attempts of a job that fails
 	Reasons []ReasonStat `json:"reasons,omitempty"`

@@ -13,18 +13,18 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// maxDemand bounds the points of the demand series: beyond, the steps get
-// longer.
+// maxDemand bounds the points of the demand series; longer workloads have longer
+// steps.
 const maxDemand = 2000
 
-// demandSteps are lengths of a step that people can read.
+// demandSteps are readable lengths of a step.
 var demandSteps = []time.Duration{
 	time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 	48 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour, 364 * 24 * time.Hour,
 }
 
-// demandSeries counts what is submitted in every step until the last
-// submission, and the GPUs that would be in use if no job ever waited.
+// demandSeries counts the submissions of every step until the last one, and the GPUs
+// that would be in use if no job ever waited.
 func demandSeries(wl *sim.Workload) DemandSeries {
 	if len(wl.Work) == 0 {
 		return DemandSeries{}
@@ -66,9 +66,9 @@ func demandSeries(wl *sim.Workload) DemandSeries {
 	return d
 }
 
-// addBusy books a job that holds gpus from one time to another, both counted
-// in steps: the parts of steps at its ends in busy, the change of level at the
-// whole steps between in full.
+// addBusy adds a job that holds gpus from one time to another, both in steps: the
+// partial steps at its ends to busy, the change of level at the whole steps between
+// to full.
 func addBusy(busy, full []float64, from, to, gpus float64) {
 	end := float64(len(busy) - 1)
 	to = min(to, end)
@@ -171,7 +171,7 @@ type utilSums struct {
 }
 
 func (u *utilSums) add(w *sim.Work) {
-	// Without a run time every job weighs its GPUs.
+	// Without a run time, the weight of a job is its GPUs.
 	weight := float64(w.GPUs)
 	if known(w) {
 		weight = gpuSeconds(w)

@@ -11,8 +11,8 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// Format tiresias: the job tables of the Tiresias simulator (NSDI'19) and of
-// Muri (SIGCOMM'22), which grew out of it.
+// Format tiresias: the job tables of the Tiresias simulator (NSDI'19) and of Muri
+// (SIGCOMM'22), which is based on it.
 //
 //	job_id,num_gpu,submit_time,iterations,model_name,duration,interval
 //	job_id,num_gpu,submit_time,start_time,duration,model_size,aggr_interval,model_name,model_scale
@@ -26,7 +26,7 @@ import (
 //	batch_size   Muri: of one GPU; times num_gpu it is the job's
 //	all others   not read
 //
-// Times are seconds. A table with the column iteration_time (Muri's) counts
+// Times are seconds. A table with the column iteration_time (Muri's) has
 // milliseconds.
 
 func readTiresias(br *bufio.Reader, b *builder) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// Model is what is known about one model.
+// Model describes one model.
 type Model struct {
 	Name   string `json:"name"`
 	Task   string `json:"task,omitempty"`
@@ -20,11 +20,11 @@ type Model struct {
 	Source string `json:"source,omitempty"` // where the figures come from, and which are assumptions
 
 	Batch goodput.Limits `json:"batch,omitzero"`
-	// Iterations at the initial batch size take training to its end. 0: not
-	// known; the model then only serves jobs whose run time is known.
+	// Iterations at the initial batch size complete the training. 0: unknown; then
+	// the model only serves jobs with a known run time.
 	Iterations float64 `json:"iterations,omitempty"`
-	// Noise is the gradient noise scale over the course of training. None:
-	// every batch size is as good as another for each example.
+	// Noise is the gradient noise scale over the course of training. None: every
+	// batch size is equally efficient.
 	Noise []NoisePoint `json:"noise,omitempty"`
 	// Throughput has the parameters of the throughput model by GPU type, in
 	// lower case.
@@ -37,8 +37,8 @@ type Model struct {
 
 	Restart      sched.Duration `json:"restart,omitempty"`      // checkpoint and launch
 	Interference float64        `json:"interference,omitempty"` // share of speed lost when another distributed job uses a node of this one
-	GPUUtil      float64        `json:"gpu_util,omitempty"`     // 0 to 1; 0: not known
-	GPUMemory    int64          `json:"gpu_memory,omitempty"`   // bytes on each GPU; 0: not known
+	GPUUtil      float64        `json:"gpu_util,omitempty"`     // 0 to 1; 0: unknown
+	GPUMemory    int64          `json:"gpu_memory,omitempty"`   // bytes on each GPU; 0: unknown
 	Consolidate  bool           `json:"consolidate,omitempty"`  // loses speed when its GPUs are spread
 	MaxGPUs      int            `json:"max_gpus,omitempty"`     // for elastic policies; 0: no bound
 }
@@ -50,9 +50,8 @@ type NoisePoint struct {
 	Phi float64 `json:"phi"`
 }
 
-// Slowdown is by how much a step takes longer when the GPUs are that far
-// apart, 1 or more. A level that is left out is no better than the levels
-// nearer to it.
+// Slowdown is the factor on the step time when the GPUs are that far apart, 1 or
+// more. A level that is left out has the value of the next closer one.
 type Slowdown struct {
 	Slot      float64 `json:"slot,omitempty"`
 	Machine   float64 `json:"machine,omitempty"`
@@ -62,8 +61,7 @@ type Slowdown struct {
 
 func (s Slowdown) levels() [4]float64 { return [4]float64{s.Slot, s.Machine, s.Rack, s.CrossRack} }
 
-// SlowdownAt returns by how much a step takes longer at that level; 1 means
-// not at all.
+// SlowdownAt returns the factor on the step time at that level; 1: none.
 func (m *Model) SlowdownAt(l sched.Level) float64 {
 	out := 1.0
 	for i, f := range m.Slowdown.levels() {
@@ -98,11 +96,10 @@ func (m *Model) StepTimeOn(t sched.GPUType) (float64, bool) {
 // is constant. It bounds how often the speed of a simulated job changes.
 const noiseSteps = 20
 
-// NoiseAt returns the gradient noise scale after a share of the iterations. It
-// is a step function: within each twentieth of training it has the value that
-// the points of Noise, joined by straight lines over the logarithm of phi,
-// give for the middle of that twentieth. Without points it is +Inf, for which
-// every batch size has efficiency 1.
+// NoiseAt returns the gradient noise scale after a share of the iterations. It is a
+// step function: each twentieth of training has the value at its middle, from the
+// points of Noise joined by straight lines over the logarithm of phi. Without points
+// it is +Inf: every batch size has efficiency 1.
 func (m *Model) NoiseAt(frac float64) float64 {
 	if len(m.Noise) == 0 {
 		return math.Inf(1)
@@ -129,7 +126,7 @@ func (m *Model) NoiseUntil(frac float64) float64 {
 // noiseBound returns where a step begins.
 func noiseBound(step int) float64 { return float64(step) / noiseSteps }
 
-// noiseStep returns the step that holds frac. It agrees with noiseBound to the
+// noiseStep returns the step that contains frac. It agrees with noiseBound to the
 // last bit: a product could land on the wrong side of a bound.
 func noiseStep(frac float64) int {
 	step := min(noiseSteps-1, max(0, int(frac*noiseSteps)))

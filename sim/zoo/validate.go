@@ -22,7 +22,7 @@ func (m *Model) Validate() error {
 	}
 	switch {
 	case m.Name == "" || m.Name != strings.TrimSpace(m.Name):
-		return bad("name", fmt.Sprintf("%q", m.Name), "a name without space around it")
+		return bad("name", fmt.Sprintf("%q", m.Name), "a name without leading or trailing space")
 	case !slices.Contains(classes, m.Class):
 		return bad("class", fmt.Sprintf("%q", m.Class), fmt.Sprintf("one of %v", classes))
 	case !finite(m.Iterations):
@@ -73,7 +73,7 @@ func (m *Model) validateSpeed() error {
 			continue
 		}
 		if !finite(f) || f < least {
-			return fmt.Errorf("slowdown.%s = %v; want at least %v: 1 or more, and no less than a nearer level",
+			return fmt.Errorf("slowdown.%s = %v; want at least %v: 1 or more, and no less than a closer level",
 				[4]string{"slot", "machine", "rack", "cross_rack"}[i], f, least)
 		}
 		least = f

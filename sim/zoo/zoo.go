@@ -22,7 +22,7 @@ var builtin embed.FS
 // MaxFile is the largest model file that is read, in bytes.
 const MaxFile = 1 << 20
 
-// Zoo is a set of models. Their names are looked up without regard to case.
+// Zoo is a set of models. Names are case-insensitive.
 type Zoo struct {
 	models map[string]*Model // by lower-case name
 }
@@ -40,8 +40,8 @@ func Builtin() (*Zoo, error) {
 	return z, nil
 }
 
-// Extend adds the models of every *.json file of a folder, in order of file
-// names. A model replaces one of the same name. On an error, nothing is added.
+// Extend adds the models of every *.json file of a folder, in order of file names. A
+// model replaces one of the same name. On an error, nothing is added.
 func (z *Zoo) Extend(fsys fs.FS) error {
 	files, err := fs.Glob(fsys, "*.json")
 	if err != nil {
@@ -63,7 +63,7 @@ func (z *Zoo) Extend(fsys fs.FS) error {
 	return nil
 }
 
-// Model returns the model of that name. Nobody may modify it.
+// Model returns the model of that name. Callers must not modify it.
 func (z *Zoo) Model(name string) (*Model, bool) {
 	m, ok := z.models[strings.ToLower(name)]
 	return m, ok
@@ -90,12 +90,12 @@ func readFile(fsys fs.FS, file string) (*Model, error) {
 		return nil, err
 	}
 	if len(data) > MaxFile {
-		return nil, fmt.Errorf("it has more than %d bytes; a model is a few hundred", MaxFile)
+		return nil, fmt.Errorf("more than %d bytes; a model has a few hundred", MaxFile)
 	}
 	return Decode(data)
 }
 
-// Decode reads and checks one model. A field that does not exist is an error.
+// Decode reads and checks one model. An unknown field is an error.
 func Decode(data []byte) (*Model, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -119,7 +119,7 @@ func Decode(data []byte) (*Model, error) {
 	return m, nil
 }
 
-// locate adds line and column to an error of the decoder that knows them.
+// locate adds line and column to an error of the decoder, if it has them.
 func locate(data []byte, err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("%s: %w", position(data, int(syntax.Offset)-1), err)
@@ -130,7 +130,7 @@ func locate(data []byte, err error) error {
 	return err
 }
 
-// position prints where in a text an offset lies.
+// position returns the line and column of an offset.
 func position(data []byte, offset int) string {
 	before := data[:min(max(0, offset), len(data))]
 	line := bytes.Count(before, []byte("\n")) + 1
