@@ -186,11 +186,11 @@ func TestStep(t *testing.T) {
 		{"no GPUs", []int{0, 0}, 10, "want at least one"},
 		{"negative", []int{-1, 2}, 10, "want 0 or more"},
 		{"no batch", []int{1}, 0, "local batch 0"},
-		{"below the measured batches", []int{4}, 9, "local batch 9 on placement [4]; it was measured from 10 to 40"},
+		{"below the measured batches", []int{4}, 9, "local batch 9 on placement [4]; measured from 10 to 40"},
 		{"above the measured batches", []int{4, 4}, 41, "local batch 41 on placement [4 4]"},
-		{"too many on a node", []int{8}, 10, "8 GPUs on 1 nodes with local batch 10 lie outside the measurements"},
+		{"too many on a node", []int{8}, 10, "8 GPUs on 1 nodes with local batch 10 are outside the measurements"},
 		{"too many on many", []int{12, 12, 12, 12}, 10, "48 GPUs on 4 nodes"},
-		{"outside, batch", []int{1, 2}, 41, "local batch 41 lie outside"},
+		{"outside, batch", []int{1, 2}, 41, "local batch 41 are outside"},
 	} {
 		if _, _, err := m.Step(tc.counts, tc.local); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got error %v, want one with %q", tc.name, err, tc.want)

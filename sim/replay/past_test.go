@@ -176,7 +176,7 @@ func TestLengths(t *testing.T) {
 		{"still running, nothing known", func(d *diary) {
 			d.event(10, sched.Event{Kind: sched.JobStarted, Job: "a", Placement: on(0, 1)})
 			d.event(50, sched.Event{Kind: sched.JobCheckpoint, Job: "a"})
-		}, truth{RunTime: 40, Note: "taken to end where the journal does"}},
+		}, truth{RunTime: 40, Note: "ends it where the journal ends"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := newDiary(t)
@@ -307,7 +307,7 @@ func TestRead(t *testing.T) {
 		{good + "\n{", "line 2: column 1"},
 		{`{"seq":"x"}`, "line 1: column 10: seq is a string"},
 		{`{"at":"2026-03-01T08:00:00Z"}`, "line 1: seq = 0"},
-		{`{"seq":3}`, "record 3: at is missing"},
+		{`{"seq":3}`, "record 3: no time"},
 		{strings.Repeat(" ", 600) + good, "more than 500 bytes"},
 	} {
 		got, err := replay.Read(strings.NewReader(tc.text), 500)

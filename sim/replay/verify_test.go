@@ -133,7 +133,7 @@ func TestVerifyGuessed(t *testing.T) {
 		t.Errorf("verdict is %+v; want all guessed, and most of them right", v)
 	}
 	_, err := replay.Verify(records, replay.VerifyOptions{Build: policy.Builtin().New})
-	if err == nil || !strings.Contains(err.Error(), "name the first one") {
+	if err == nil || !strings.Contains(err.Error(), "does not name the first policy") {
 		t.Errorf("without a first policy the error is %v; want one that asks for it", err)
 	}
 	if _, err = replay.Verify(records[3:], replay.VerifyOptions{Build: policy.Builtin().New, First: "fifo"}); err == nil || !strings.Contains(err.Error(), "record 1 is missing") {

@@ -38,7 +38,7 @@ func TestDetect(t *testing.T) {
 		{`{"fairway":"workload","version":9}`, "native", ""},
 		{"\uFEFF\n  [ {", "philly", ""},
 		{"JOB_ID,USER,VC,GPU_NUM,STATE,SUBMIT_TIME", "helios", ""},
-		{"", "", "detect format of f: it is empty"},
+		{"", "", "detect format of f: the file is empty"},
 		{"{\"jobs\":[]}", "", `detect format of f: first line "{\"jobs\":[]}" is none of [native pollux philly helios alibaba acme tiresias gavel]; name the format`},
 	}
 	for _, test := range tests {

@@ -150,9 +150,9 @@ func TestReadHopeless(t *testing.T) {
 		{"native tenant", `{"fairway":"workload","version":1,"start":"2024-05-06T08:00:00Z","tenants":[{"id":"a","quota":-1}]}`, Options{Format: Native},
 			`f:1:1: tenants = "a": tenant a: quota = -1; want 0 or more GPUs`},
 		{"pollux header", "name,time,application\n", Options{Format: Pollux},
-			`f:1:1: header = "name,time,application": the column "num_replicas" is missing; want name, time, application, num_replicas, batch_size`},
+			`f:1:1: header = "name,time,application": column "num_replicas" is missing; want name, time, application, num_replicas, batch_size`},
 		{"gavel columns", "a\tb\tc\n", Options{Format: Gavel},
-			`f:1:1: header = "a\tb\tc": the column "job_type" is missing; want 7, 10 or 12 columns, separated by tabs`},
+			`f:1:1: header = "a\tb\tc": column "job_type" is missing; want 7, 10 or 12 columns, separated by tabs`},
 		{"philly not JSON", "[{\"status\": \"Pass\",\n  oops}]", Options{Format: Philly},
 			"read f: line 2, column 3: want a JSON array of jobs: invalid character 'o' looking for beginning of object key string"},
 		{"philly cut off", `[{"status": "Killed", "jobid": "a"}`, Options{Format: Philly},
@@ -160,7 +160,7 @@ func TestReadHopeless(t *testing.T) {
 		{"philly empty", " \n", Options{Format: Philly}, "read f: the file is empty"},
 		{"format", "x", Options{Format: "xml"}, `read f: format "xml"; want one of [native pollux philly helios alibaba acme tiresias gavel]`},
 		{"limit", polluxHead + "a,1,bert,2,12\n", Options{Format: Pollux, Limit: 50},
-			"read f: the file is larger than the limit of 50 bytes; raise the limit to read it"},
+			"read f: the file has more than 50 bytes; want a higher limit to read it"},
 		{"long line", polluxHead + strings.Repeat("a", maxLine+1), Options{Format: Pollux}, "read f: line 2 is longer than 1048576 bytes"},
 	}
 	for _, test := range tests {

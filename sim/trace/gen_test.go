@@ -124,7 +124,7 @@ func TestGenerateErrors(t *testing.T) {
 		{Gen{Kind: KindPhilly, Jobs: 1}, "generate workload: gpus = 0; want 1 to 1048576"},
 		{Gen{Kind: KindPhilly, Jobs: 1, GPUs: 1, Load: math.NaN()}, "generate workload: load = NaN; want 0 (the kind's default) to 1000"},
 		{Gen{Kind: KindPhilly, Jobs: 1, GPUs: 1, Span: time.Millisecond}, "generate workload: span = 1ms; want 0 (from jobs, gpus and load) or at least 1s"},
-		{Gen{Kind: KindPhilly, Jobs: 1, GPUs: 1, Span: time.Hour, Load: 1}, "generate workload: span = 1h0m0s and load = 1; want one of the two, the other follows"},
+		{Gen{Kind: KindPhilly, Jobs: 1, GPUs: 1, Span: time.Hour, Load: 1}, "generate workload: span = 1h0m0s and load = 1; want at most one of the two"},
 		{Gen{Kind: KindPhilly, Jobs: 1, GPUs: 4, MaxGPUs: 8}, "generate workload: max_gpus = 8; want 0 (all) to the 4 of the cluster"},
 		{Gen{Kind: KindPhilly, Jobs: 1, GPUs: 4, Longest: time.Second}, "generate workload: longest = 1s; want 0 (as published) or at least 1m"},
 	}
