@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The Fairway Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Measures how much of a GPU training takes. See README.md beside this file."""
+"""Measures how training uses a GPU. See README.md in this folder."""
 
 import argparse
 import contextlib
@@ -17,7 +17,7 @@ from fairway_profiling.worker import context
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 
-# What a session's entry in the machine file tells of its options.
+# The options recorded in a session's entry in the machine file.
 SETTINGS = {"solo": ("warmup", "window", "max_batches"),
             "pairs": ("mps", "group", "per_group", "seed", "most_ms", "again", "warm", "settle", "pair_window", "pair_window_least",
                       "pair_window_most", "solo_now", "solo_settle")}
@@ -30,29 +30,29 @@ def shared_options():
     shared.add_argument("--skip", default="^$", help="regular expression that a model's name must not match")
     measured.add_argument("--gpu", default="h200", help="kind of GPU: the prefix of the data files")
     measured.add_argument("--data", default=DATA, help="folder of the data files")
-    measured.add_argument("--device", default="cuda", help="PyTorch device (cpu: to try the harness out)")
-    measured.add_argument("--seconds", type=float, default=0, help="stop after so long (0: when all is done)")
+    measured.add_argument("--device", default="cuda", help="PyTorch device (cpu: tests the harness)")
+    measured.add_argument("--seconds", type=float, default=0, help="stop after this many seconds (0: when all is done)")
 
     alone.add_argument("--warmup", type=float, default=2, help="seconds")
     alone.add_argument("--window", type=float, default=5, help="seconds")
-    alone.add_argument("--max-batches", type=int, default=0, help="at most so many batch sizes of each model (0: all)")
-    alone.add_argument("--models", type=int, default=0, help="stop when so many models have two batch sizes (0: all)")
+    alone.add_argument("--max-batches", type=int, default=0, help="at most this many batch sizes of each model (0: all)")
+    alone.add_argument("--models", type=int, default=0, help="stop when this many models have two batch sizes (0: all)")
 
     paired.add_argument("--group", type=int, default=20, help="models on the GPU at once")
     paired.add_argument("--per-group", type=int, default=0, help="pairs measured of a group (0: all)")
     paired.add_argument("--seed", type=int, default=1)
     paired.add_argument("--most-ms", type=float, default=120, help="pair only models whose step alone is shorter")
     paired.add_argument("--again", type=float, default=0,
-                        help="measure once more the pairs in the file whose utilisations add up to less (percent), no others")
+                        help="repeat only the pairs in the file whose utilisations add up to less than this (percent)")
     paired.add_argument("--warm", type=float, default=0.6, help="seconds that each model of a group trains before the first pair")
     paired.add_argument("--settle", type=float, default=0.25, help="seconds of a pair before its window")
-    paired.add_argument("--pair-window", type=float, default=1.7, help="seconds; longer where steps are long")
+    paired.add_argument("--pair-window", type=float, default=1.7, help="seconds; longer if steps are long")
     paired.add_argument("--pair-window-least", type=float, default=0.6,
-                        help="seconds: how far a window may shrink to reach the count in time")
-    paired.add_argument("--pair-window-most", type=float, default=2.5, help="seconds: how far it may grow for long steps")
+                        help="seconds: the shortest window, to reach the count in time")
+    paired.add_argument("--pair-window-most", type=float, default=2.5, help="seconds: the longest window, for long steps")
     paired.add_argument("--solo-now", type=float, default=0.5,
-                        help="seconds to measure each model alone before each of its pairs (0: take the solo file's step time)")
-    paired.add_argument("--solo-settle", type=float, default=0.15, help="seconds before that")
+                        help="seconds to measure each model alone before each of its pairs (0: use the solo file's step time)")
+    paired.add_argument("--solo-settle", type=float, default=0.15, help="seconds of warm-up before --solo-now")
     return shared, measured, alone, paired
 
 
@@ -64,19 +64,19 @@ def parse(arguments):
     commands.add_parser("solo", parents=[shared, measured, alone], help="measure models alone")
     two = commands.add_parser("pairs", parents=[measured, paired], help="measure two models at a time")
     two.add_argument("--mps", action="store_true", help="under NVIDIA's multi-process service")
-    two.add_argument("--count", type=int, default=0, help="stop after so many pairs")
+    two.add_argument("--count", type=int, default=0, help="stop after this many pairs")
     every = commands.add_parser("campaign", parents=[shared, measured, alone, paired],
-                                help="solo, then pairs under MPS, then time-sliced pairs, until the files hold so many")
-    every.add_argument("--solo-seconds", type=float, default=0, help="of --seconds, for the models alone")
-    every.add_argument("--mps-seconds", type=float, default=0, help="of --seconds, for the pairs under MPS")
+                                help="solo, then pairs under MPS, then time-sliced pairs, until the files hold enough")
+    every.add_argument("--solo-seconds", type=float, default=0, help="part of --seconds for single models")
+    every.add_argument("--mps-seconds", type=float, default=0, help="part of --seconds for pairs under MPS")
     every.add_argument("--mps-group", type=int, default=10, help="models on the GPU at once under MPS")
-    every.add_argument("--mps-pairs", type=int, default=30, help="pairs under MPS that the file is to hold")
-    every.add_argument("--pairs", type=int, default=300, help="time-sliced pairs that the file is to hold")
+    every.add_argument("--mps-pairs", type=int, default=30, help="pairs under MPS that the file should hold")
+    every.add_argument("--pairs", type=int, default=300, help="time-sliced pairs that the file should hold")
     draw = commands.add_parser("graphs", parents=[shared], help="write the ONNX graphs, without weights (CPU only)")
     draw.add_argument("--out", default="graphs.tar.gz")
     draw.add_argument("--batch", type=int, default=2)
     draw.add_argument("--opset", type=int, default=17)
-    draw.add_argument("--inference", action="store_true", help="the graph of inference instead of training")
+    draw.add_argument("--inference", action="store_true", help="write the inference graph instead of the training graph")
     draw.add_argument("--dynamic", action="store_true", help="leave the batch dimension open")
     return parser.parse_args(arguments)
 
@@ -123,7 +123,7 @@ class Bench:
             return campaign.run(self.processes, self.solo_table.rows, environment, gpu_mib())
 
     def campaign(self, options):
-        """Solo first, for pairs are chosen by it; then MPS, which has a time of its own; the rest is time-sliced."""
+        """Solo first, because pairs are chosen by its rows; then MPS with its own time; then time-sliced pairs."""
         deadline = time.monotonic() + options.seconds if options.seconds else None
 
         def settings(seconds, **changes):
@@ -156,7 +156,7 @@ def measure(options):
 
 
 def gpu_mib():
-    """The GPU's memory, asked of NVML's command so that this process never opens the GPU."""
+    """The GPU's memory, from nvidia-smi so that this process never opens the GPU."""
     text = subprocess.run(["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"],
                           capture_output=True, text=True, check=True).stdout
     return float(text.split()[0])

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/term"
 )
 
-// Bar is a progress bar. Where its writer is no terminal, it prints a line every
-// Seldom, or nothing if that is 0.
+// Bar is a progress bar. If its writer is not a terminal, it prints a line every
+// Interval, or nothing if that is 0.
 type Bar struct {
-	Seldom time.Duration
+	Interval time.Duration
 
 	out   io.Writer
 	live  bool // a terminal
@@ -30,10 +30,10 @@ func New(out io.Writer) *Bar {
 	return &Bar{out: out, live: ok && term.IsTerminal(int(f.Fd()))}
 }
 
-// Show draws the bar, on a terminal at most ten times a second. It is named
-// before the bar, and the detail follows it.
+// Show draws the name, the bar and the detail, on a terminal at most ten times a
+// second.
 func (b *Bar) Show(name string, done, all int, detail string) {
-	every := b.Seldom
+	every := b.Interval
 	if b.live {
 		every = 100 * time.Millisecond
 	}

@@ -16,7 +16,7 @@ func TestNoTerminal(t *testing.T) {
 		var out strings.Builder
 		b := New(&out)
 		b.Show("fifo", 1, 4, "silent")
-		b.Seldom = 10 * time.Second
+		b.Interval = 10 * time.Second
 		b.Show("fifo", 1, 4, "first")
 		b.Show("fifo", 2, 4, "too soon")
 		time.Sleep(10 * time.Second)

@@ -46,8 +46,8 @@ var jobColumns = []column{
 
 // WriteCSV writes one line for each job of each run, in the order of the
 // results, below a line of column names: policy, then the fields of
-// sim.JobResult under their JSON names but for runs. Times are seconds; -1 means
-// never, as in the result; a value that is no number is an empty cell.
+// sim.JobResult under their JSON names, except runs. Times are seconds; -1 means
+// never, as in the result; NaN is an empty cell.
 func WriteCSV(w io.Writer, runs ...*sim.Result) error {
 	out := csv.NewWriter(w)
 	line := []string{"policy"}

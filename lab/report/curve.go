@@ -20,7 +20,7 @@ type curve struct {
 	Of int  `json:"of"` // the whole they are a share of
 }
 
-// newCurve draws the distribution of values as a share of a population that
+// newCurve returns the distribution of values as a share of a population that
 // may be larger than the values: jobs that never ended keep the curve below 1.
 // Values that are not numbers are left out.
 func newCurve(values []float64, population int) curve {
@@ -43,9 +43,9 @@ func newCurve(values []float64, population int) curve {
 	return c
 }
 
-// curveRanks chooses at most maxCurve of n ranks, ascending, the first and the
-// last among them. Two thirds are spread evenly; the rest get denser towards
-// both ends, for these are what a logarithmic axis and a look at the tail show.
+// curveRanks chooses at most maxCurve of n ranks, ascending, including the first
+// and the last. Two thirds are spread evenly; the rest get denser towards both
+// ends, which a logarithmic axis and the tail show.
 func curveRanks(n int) []int {
 	if n <= maxCurve {
 		all := make([]int, n)

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// num is a number in the page. JSON has no word for NaN and the infinities;
-// they become null, which the page shows as a dash.
+// num is a number in the page. JSON cannot express NaN and infinity; they become
+// null, which the page shows as a dash.
 type num float64
 
 // MarshalJSON implements json.Marshaler.
@@ -60,7 +60,7 @@ func round(v float64) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// never turns the -1 of the results ("it never happened") into no number.
+// never turns the -1 of the results ("it never happened") into NaN.
 func never(v float64) float64 {
 	if v < 0 {
 		return math.NaN()

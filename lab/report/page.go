@@ -12,14 +12,14 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// page is the data of the HTML page, as its script reads them. Times are
-// seconds since the start of the workload, but for rows, which count ticks.
+// page is the data of the HTML page, as its script reads it. Times are seconds
+// since the start of the workload, except in rows, which count ticks.
 type page struct {
 	Tick     num      `json:"tick"` // seconds
 	End      num      `json:"end"`
 	Jobs     jobList  `json:"jobs"`
-	AllJobs  int      `json:"all_jobs"`  // of which Jobs is a choice
-	BarLimit int      `json:"bar_limit"` // jobs with more bars are drawn simplified; 0: none is
+	AllJobs  int      `json:"all_jobs"`  // Jobs is a selection of these
+	BarLimit int      `json:"bar_limit"` // jobs with more bars are drawn simplified; 0: no job is
 	Phases   []string `json:"phases"`
 	Codes    []string `json:"codes"`
 	Runs     []run    `json:"runs"`
@@ -27,10 +27,10 @@ type page struct {
 
 // run is one simulation in the page.
 type run struct {
-	Label      string  `json:"label"` // the policy, and what tells it from others of that policy
+	Label      string  `json:"label"` // the policy, and what distinguishes runs of the same policy
 	Summary    summary `json:"summary"`
 	Cluster    cluster `json:"cluster"`
-	End        num     `json:"end"` // the last moment it knows of
+	End        num     `json:"end"` // the last recorded time
 	Ended      int     `json:"ended"`
 	Started    int     `json:"started"`
 	Apps       int     `json:"apps"`
@@ -50,7 +50,7 @@ type cluster struct {
 	Types []string `json:"types"`
 }
 
-// summary is sim.Summary with numbers that JSON can carry.
+// summary is sim.Summary with numbers that JSON can express.
 type summary struct {
 	Policy     string  `json:"policy"`
 	Workload   string  `json:"workload"`
@@ -191,7 +191,7 @@ func newSummary(s *sim.Summary) summary {
 	return out
 }
 
-// latest returns the last moment that a run knows of, in seconds.
+// latest returns the last recorded time of a run, in seconds.
 func latest(r *sim.Result) float64 {
 	end := 0.0
 	see := func(t float64) {

@@ -5,11 +5,11 @@ package report
 
 import "github.com/fairway-gpu/fairway/sched"
 
-// Figures that the page of a workload's statistics shows beside its own: Jeon
+// Figures that the page of a workload's statistics shows next to its own: Jeon
 // et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training
 // Workloads" (USENIX ATC 2019), on the Philly cluster.
 
-// paperPerJob is the mean of failed attempts of a job that fails.
+// paperPerJob is the mean number of failed attempts of a failing job.
 const paperPerJob = 2.3
 
 // paperOutcome is a row of table 6, in percent.

@@ -14,8 +14,8 @@ import (
 // maxJobs bounds the jobs that the page shows one by one.
 const maxJobs = 3000
 
-// identity is what a job is before any policy touches it. Jobs of two runs
-// that agree in it are the same job and share a row.
+// identity is what a job is independent of any policy. Jobs of two runs with the
+// same identity are the same job and share a row.
 type identity struct {
 	id     sched.JobID
 	app    sched.AppID

@@ -13,8 +13,8 @@ import (
 // maxText bounds the names of jobs, apps, tenants and models, in bytes.
 const maxText = 120
 
-// jobList is what the jobs of the page are, one column for each property.
-// Submit counts ticks.
+// jobList describes the jobs of the page, one column for each property. Submit
+// counts ticks.
 type jobList struct {
 	ID     []string `json:"id"`
 	App    []string `json:"app"` // empty: named like the job
@@ -24,7 +24,7 @@ type jobList struct {
 	Submit nums     `json:"submit"`
 }
 
-// rows is what became of the jobs of the page in one run, one column for each
+// rows is the outcome of the jobs of the page in one run, one column for each
 // property, in the order of jobList. Times count ticks; null: never.
 type rows struct {
 	Outcome     []int   `json:"outcome"` // sched.Phase; -1: the run did not have the job
@@ -44,8 +44,8 @@ type rows struct {
 	Bars        [][]int `json:"bars"`     // by fours: ticks since the last bar ended (or submission), ticks, GPUs, nodes
 }
 
-// tickFor returns the resolution of times in rows: fine enough that nobody
-// can zoom in far enough to see it, coarse enough to keep the page small.
+// tickFor returns the resolution of times in rows: too fine to see at the deepest
+// zoom, coarse enough to keep the page small.
 func tickFor(end float64) float64 {
 	switch {
 	case end < 1e4:

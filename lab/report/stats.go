@@ -19,11 +19,11 @@ var statsScripts = []string{"base.js", "chart.js", "lanes.js", "stats.js"}
 // page, most important first. The page says what it leaves out.
 const maxList = 40
 
-// WriteStats writes one HTML page that shows what is in a workload, beside the
-// figures of the Philly paper where it has them.
+// WriteStats writes one HTML page with the statistics of a workload, next to those
+// of the Philly paper where it has them.
 func WriteStats(w io.Writer, s *trace.Statistics) error {
 	if s == nil {
-		return errors.New("write statistics: they are nil; want those of a workload")
+		return errors.New("write statistics: no statistics given")
 	}
 	title := "Fairway workload statistics"
 	if s.Name != "" {
@@ -32,8 +32,8 @@ func WriteStats(w io.Writer, s *trace.Statistics) error {
 	return writePage(w, title, newStatsPage(s), statsScripts)
 }
 
-// statsPage is the data of the page, as its script reads them. Times are
-// seconds, shares parts of 1; null: not known.
+// statsPage is the data of the page, as its script reads it. Times are seconds,
+// shares fractions of 1; null: unknown.
 type statsPage struct {
 	Name     string         `json:"name"`
 	Source   string         `json:"source"`
@@ -89,7 +89,7 @@ type statsDemand struct {
 }
 
 type statsTenants struct {
-	Count int           `json:"count"` // of which List may be the first ones
+	Count int           `json:"count"` // List may hold only the first
 	Quota num           `json:"quota"` // sum over all
 	List  []statsTenant `json:"list"`
 }
@@ -197,7 +197,7 @@ func newStatsDemand(d *trace.DemandSeries, k knowledge) statsDemand {
 	return out
 }
 
-// knowledge is what a workload says at all.
+// knowledge says which figures a workload has.
 type knowledge struct{ times bool }
 
 // timed is a figure that needs run times.
@@ -210,5 +210,5 @@ func (k knowledge) timed(v float64) num {
 
 func share(v float64) num { return num(round(v)) }
 
-// percent is a figure of the paper as a part of 1.
+// percent is a figure of the paper as a fraction of 1.
 func percent(v float64) num { return num(round(v / 100)) }

@@ -9,7 +9,7 @@ import (
 	"github.com/fairway-gpu/fairway/sim/trace"
 )
 
-// statsOutcome is how some of the jobs end, beside table 6 of the paper.
+// statsOutcome is how some of the jobs end, next to table 6 of the paper.
 type statsOutcome struct {
 	Name    string `json:"name"`
 	Jobs    int    `json:"jobs"`
@@ -38,7 +38,7 @@ func newStatsOutcomes(outcomes []trace.OutcomeStat, k knowledge) []statsOutcome 
 	return out
 }
 
-// statsUtil is the utilisation of GPUs for one size, beside table 3 of the
+// statsUtil is the utilisation of GPUs for one size, next to table 3 of the
 // paper: of jobs that passed, were killed, were unsuccessful, and of all.
 type statsUtil struct {
 	GPUs  int  `json:"gpus"` // 0: all sizes
@@ -52,7 +52,7 @@ func newStatsUtil(util []trace.UtilStat) []statsUtil {
 	for _, u := range util {
 		row := statsUtil{GPUs: u.GPUs, Jobs: u.Jobs, Paper: nums{}}
 		for _, v := range []float64{u.Passed, u.Killed, u.Failed, u.All} {
-			if v == 0 { // no job of the kind says
+			if v == 0 { // no such job reports it
 				v = math.NaN()
 			}
 			row.Util = append(row.Util, round(v))
@@ -67,13 +67,13 @@ func newStatsUtil(util []trace.UtilStat) []statsUtil {
 	return out
 }
 
-// statsFailures are the attempts that fail, beside table 7 of the paper.
+// statsFailures are the attempts that fail, next to table 7 of the paper.
 type statsFailures struct {
 	Trials      int           `json:"trials"`
 	Jobs        int           `json:"jobs"`
 	PerJob      num           `json:"per_job"`
 	PaperPerJob num           `json:"paper_per_job"`
-	Count       int           `json:"count"` // of reasons, of which Reasons may be the first ones
+	Count       int           `json:"count"` // of reasons; Reasons may hold only the first
 	Reasons     []statsReason `json:"reasons"`
 }
 
@@ -87,7 +87,7 @@ type statsReason struct {
 	Paper    *failing `json:"paper"` // null: the paper has no such reason
 }
 
-// failing is what the workload and the paper both say of a reason.
+// failing holds the figures that the workload and the paper both have of a reason.
 type failing struct {
 	Trials  num `json:"trials"`  // share of all trials
 	PerJob  num `json:"per_job"` // trials of a job that fails for the reason
@@ -128,5 +128,5 @@ func paperFailing(reason string) *failing {
 	return nil
 }
 
-// part is a over b; no number where there is no b.
+// part is a over b; NaN if b is 0.
 func part(a, b int) num { return num(round(float64(a) / float64(b))) }

@@ -32,7 +32,7 @@ func Write(w io.Writer, runs []*sim.Result) error {
 	}
 	for i, r := range runs {
 		if r == nil {
-			return fmt.Errorf("write report: run %d is nil; want a result", i)
+			return fmt.Errorf("write report: run %d has no result", i)
 		}
 	}
 	title := "Fairway report"

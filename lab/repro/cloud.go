@@ -61,11 +61,11 @@ func Search(seed uint64) ([]SearchRun, error) {
 func PrintSearch(w io.Writer, runs []SearchRun) {
 	fmt.Fprint(w, `# A hyper-parameter search
 
-100 trials of ResNet-18 on CIFAR-10 by TPE, 4 at a time, on 2 nodes of 8 GPUs. The
-quality of a trial follows from its hyper-parameters by a synthetic surface, not from
-training: it shows that the search is the same, not that co-adaptation keeps quality.
-The paper has 25 min a trial and 10 h in all under Pollux, 34 min and 14 h with 4
-static GPUs, at equal quality.
+100 trials of ResNet-18 on CIFAR-10 by TPE, 4 at a time, on 2 nodes of 8 GPUs. A
+synthetic function of its hyper-parameters gives the quality of a trial, not training: this
+shows that the search is the same, not that co-adaptation preserves quality. The paper
+reports 25 min per trial and 10 h in total under Pollux, 34 min and 14 h with 4 static
+GPUs, at equal quality.
 
     fairway repro search
 

@@ -13,23 +13,25 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// Print writes the experiments as Markdown; its chart is to be in folder images.
+// Print writes the experiments as Markdown. images is the folder of the chart,
+// relative to the page.
 func (a *Autoscaling) Print(w io.Writer, images string) {
 	fmt.Fprintf(w, `# Scaling a cluster for one large job
 
-One job, alone in a cloud of up to 16 nodes of 4 T4 GPUs, under `+"`pollux`"+`. Scaling by
-throughput goes to a large cluster and a large batch at once and stays there. Scaling
-by goodput grows the cluster as the gradient noise lets larger batches pay: above U of
-the goodput of a single GPU for each GPU, to about L.
+One job alone in a cloud of up to 16 nodes of 4 T4 GPUs, under `+"`pollux`"+`. Scaling by
+throughput goes to a large cluster and a large batch at once and stays there. Scaling by
+goodput grows the cluster as rising gradient noise makes larger batches worthwhile: when
+the ratio of the goodput per GPU to that of a single GPU exceeds U, it adds nodes until the
+ratio is about L.
 
     fairway repro autoscale
     fairway repro autoscale --data pollux-artifact/simulator
 
-## ImageNet, beside the paper
+## ImageNet, compared with the paper
 
-The paper (Pollux, section 5.4.1) has one run of each in its simulator, as first
-evidence. Cost and time are against "throughput", unless a row says otherwise. Rows
-"zoo" simulate by the formulas of the zoo, rows "measured" by the artifact's tables.
+The paper (Pollux, section 5.4.1) simulates one run of each as preliminary evidence. Cost
+and time are relative to "throughput" unless a row says otherwise. Rows "zoo" use the
+formulas of the model zoo, rows "measured" the artifact's tables.
 
 | ImageNet | time | node-hours | most nodes | second node after | cost | time |
 |---|---|---|---|---|---|---|
@@ -42,20 +44,19 @@ evidence. Cost and time are against "throughput", unless a row says otherwise. R
 	}
 	fmt.Fprintf(w, "\n![cost against time](%s/autoscale.svg)\n", images)
 	fmt.Fprint(w, `
-- **The baseline.** In the paper it raises the batch size with the cluster and does not
-  know what that costs in statistical efficiency. So does ours: it trains with the
-  largest batch. With nodes by throughput but the batch by goodput ("batch by goodput")
-  the baseline is a stronger one than the paper's.
-- **The rule** is the paper's, and looks again every minute. Beyond the paper, it gives
-  nodes back when the goodput for each GPU is below L·L/U, and a job at most doubles at
-  once: its agent must have measured before it is trusted with more.
-- **The band.** The paper's own takes far longer here than the paper's 6 %. We do not
-  know how many nodes the paper's clusters had, from how many they started, nor what a
-  new node and a restart cost.
-- **The start.** By the measured tables most bands get their second node late. Until then
-  the job has run at batch sizes near the limit of memory only, and a model that is
-  fitted to those does not see that smaller ones are faster: it predicts too little of
-  two nodes.
+- **The baseline.** The paper's raises the batch size with the cluster and ignores what that
+  costs in statistical efficiency. So does ours: it trains with the largest batch. Nodes by
+  throughput but the batch by goodput ("batch by goodput") is a stronger baseline than the
+  paper's.
+- **The rule** is the paper's, evaluated every minute. Beyond the paper, it releases nodes
+  when the goodput per GPU is below L·L/U, and a job at most doubles in one step: its agent
+  has to measure the new size before it grows again.
+- **The band.** The paper's own takes far longer here than the paper's 6 %. We do not know
+  how many nodes the paper's clusters had, how many they started with, or what a new node
+  and a restart cost.
+- **The start.** With the measured tables most bands add their second node late. Until then
+  the job has only run at batch sizes near the memory limit. A model fitted to those does
+  not see that smaller ones are faster, and underestimates two nodes.
 `)
 	a.printNoise(w)
 	a.printBands(w)
@@ -104,12 +105,11 @@ func (a *Autoscaling) printNoise(w io.Writer) {
 		return
 	}
 	fmt.Fprint(w, `
-## How noisy the gradients are
+## Gradient noise
 
-The zoo has the noise scale as it was measured at the initial batch size, whatever the
-batch. In the artifact's tables it is larger at larger batches, the more so the later in
-training: large batches lose less than the zoo says, scaling by throughput is less wrong,
-and there is less to save.
+The zoo uses the noise scale measured at the initial batch size for every batch size. In
+the artifact's tables it grows with the batch, more so later in training: large batches
+lose less than the zoo says, scaling by throughput is less wrong, and there is less to save.
 
 | ImageNet, noise scale |`)
 	for _, b := range noiseBatches {
@@ -127,18 +127,17 @@ and there is less to save.
 
 func (a *Autoscaling) printBands(w io.Writer) {
 	fmt.Fprintf(w, `
-## Which band
+## Choosing the band
 
-Cost and time of the goodput rule against throughput, with the least and the most time.
-Nodes are whole and restarts cost minutes, so that a single band can be lucky: each cell
-is the mean of nine, with U and L up to 0.02 off. By single runs 0.55, 0.35 looked best
-by the measured tables, and all eight bands around it were worse.
+Cost and time of the goodput rule relative to throughput, with the range of times. Nodes
+are whole and restarts cost minutes, so a single band can be lucky: each cell is the mean
+of nine, with U and L varied by up to 0.02. In single runs with the measured tables 0.55,
+0.35 looked best, and all eight bands around it were worse.
 
-The rule of choice: at most %s time for every model of the zoo, and nearest to the
-paper's trade on ImageNet. It gives **%s**; the default is **%s**.
-That the default is near the paper's trade by the zoo is thus no finding, but how it was
-chosen. The measured tables have no say in the rule and are the check on it; it was
-settled with both in view.
+The default is chosen for at most %s time for every model of the zoo and the smallest
+distance to the paper's trade-off on ImageNet. That gives **%s**; the default is **%s**.
+Its closeness to the paper in the zoo is therefore no finding. The measured tables are not
+used for the choice but check it; both were known when the criterion was fixed.
 
 | U, L |`, change(longest), a.Choice(), ownBand())
 	for _, s := range a.Alone {
@@ -163,28 +162,28 @@ settled with both in view.
 	a.printCheck(w)
 }
 
-// printCheck says how the default does by measured profiles.
+// printCheck says how the default does with measured profiles.
 func (a *Autoscaling) printCheck(w io.Writer) {
 	for _, s := range a.Alone {
 		if s.Model != ScaledModels[0] || !s.Measured {
 			continue
 		}
 		own, _, _ := s.Mean(s.With(ownBand()))
-		fmt.Fprintf(w, "\nThe check: by the measured tables the default has %s cost and %s time on ImageNet.", change(own.Cost), change(own.Time))
+		fmt.Fprintf(w, "\nCheck: with the measured tables the default has %s cost and %s time on ImageNet.", change(own.Cost), change(own.Time))
 		reached := slices.ContainsFunc(s.Goodput, func(b BandRuns) bool {
 			t, _, _ := s.Mean(b)
 			return t.Cost <= paperTrade.Cost && t.Time <= longest
 		})
 		if !reached {
-			fmt.Fprintf(w, " No\nband reaches the paper's trade there.")
+			fmt.Fprintf(w, " No\nband reaches the paper's trade-off there.")
 		}
-		for _, b := range s.Goodput { // from sparing to generous
+		for _, b := range s.Goodput { // from small to large clusters
 			if t, _, _ := s.Mean(b); t.Time <= longest {
-				fmt.Fprintf(w, " Who must keep to %s time by these tables takes\n%s: %s cost, %s time.", change(longest), b.Band, change(t.Cost), change(t.Time))
+				fmt.Fprintf(w, " To stay within %s time by these tables, use\n%s: %s cost, %s time.", change(longest), b.Band, change(t.Cost), change(t.Time))
 				break
 			}
 		}
-		fmt.Fprint(w, "\nDeepSpeech2 and BERT take less than an hour and have little to scale: by the\nmeasured tables, some bands cost more there than throughput and gain little.\n")
+		fmt.Fprint(w, "\nDeepSpeech2 and BERT take less than an hour and have little to scale: with the\nmeasured tables some bands cost more than throughput and gain little.\n")
 	}
 }
 
@@ -192,9 +191,9 @@ func (a *Autoscaling) printShared(w io.Writer) {
 	fmt.Fprintf(w, `
 ## Many jobs
 
-%d jobs of the Pollux paper's mix on up to 16 nodes. Clusters with many jobs are for the
-utility rule, the default of `+"`--autoscale`"+`, which does not use U and L. The goodput rule
-is meant for one job; with many, its default is nearly a cluster of full size.
+%d jobs of the Pollux paper's mix on up to 16 nodes. For many jobs use the utility rule, the
+default of `+"`--autoscale`"+`, which does not use U and L. The goodput rule is meant for one
+job; with many, its default keeps the cluster near full size.
 
 | rule | average JCT | makespan | cost | cost against 16 nodes | JCT |
 |---|---|---|---|---|---|

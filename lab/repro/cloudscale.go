@@ -16,7 +16,7 @@ import (
 	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
-// paperTrade is what the Pollux paper has for ImageNet: goodput against
+// paperTrade is the Pollux paper's result for ImageNet: goodput relative to
 // throughput.
 var paperTrade = Trade{Cost: 0.75, Time: 1.06}
 
@@ -34,7 +34,7 @@ func ownBand() Band {
 	return Band{c.U, c.L}
 }
 
-// Bands are compared, from sparing to generous.
+// Bands returns the bands to compare, from small to large clusters.
 func Bands() []Band {
 	return []Band{
 		paperBand(), {0.60, 0.45}, {0.60, 0.40}, {0.55, 0.45}, {0.55, 0.40}, {0.55, 0.35},
@@ -42,8 +42,8 @@ func Bands() []Band {
 	}
 }
 
-// near returns the band and those a little off it. Nodes are whole and restarts
-// cost minutes: a single band may be lucky, and a mean over these is less so.
+// near returns the band and its neighbours. Nodes are whole and restarts cost
+// minutes, so a single band may be lucky; the mean over these is less so.
 func (b Band) near() []Band {
 	const off = 0.02
 	out := []Band{b}
@@ -63,27 +63,27 @@ var ScaledModels = []string{"imagenet", "yolov3", "deepspeech2", "bert"}
 // Scaled is one job, alone in a cloud, under several rules.
 type Scaled struct {
 	Model    string
-	Measured bool // by measured profiles, not by the zoo
+	Measured bool // simulated with measured profiles, not with the zoo
 	// Throughput is the paper's baseline: nodes and batch size by throughput.
-	// Tuned has its nodes by throughput too, but its batch size by goodput.
+	// Tuned scales nodes by throughput but the batch size by goodput.
 	Throughput, Tuned *sim.Result
 	Goodput           []BandRuns
 	Utility           *sim.Result
 }
 
-// BandRuns are the runs with a band and with those near to it, its own first.
+// BandRuns are the runs with a band and its neighbours; the band itself is first.
 type BandRuns struct {
 	Band Band
 	Runs []*sim.Result
 }
 
-// Against returns cost and time by those of the paper's baseline.
+// Against returns cost and time relative to the paper's baseline.
 func (s Scaled) Against(r *sim.Result) Trade {
 	return Trade{r.Autoscale.Cost / s.Throughput.Autoscale.Cost, r.AvgJCT / s.Throughput.AvgJCT}
 }
 
-// Mean returns the mean of the runs against the paper's baseline, and the least
-// and the most time among them.
+// Mean returns the mean of the runs relative to the paper's baseline, and the
+// range of their times.
 func (s Scaled) Mean(b BandRuns) (mean Trade, least, most float64) {
 	least = math.Inf(1)
 	for _, r := range b.Runs {
@@ -95,7 +95,7 @@ func (s Scaled) Mean(b BandRuns) (mean Trade, least, most float64) {
 	return mean, least, most
 }
 
-// With returns the runs with a band; none if there are none.
+// With returns the runs with a band, if any.
 func (s Scaled) With(b Band) BandRuns {
 	i := slices.IndexFunc(s.Goodput, func(r BandRuns) bool { return r.Band == b })
 	if i < 0 {
@@ -104,13 +104,13 @@ func (s Scaled) With(b Band) BandRuns {
 	return s.Goodput[i]
 }
 
-// Trade is cost and time as shares of those of something else.
+// Trade is cost and time relative to a baseline.
 type Trade struct{ Cost, Time float64 }
 
 func (t Trade) off(other Trade) float64 { return math.Hypot(t.Cost-other.Cost, t.Time-other.Time) }
 
-// Shared is a workload of many jobs on a cluster that is scaled by a rule, or
-// is not.
+// Shared is a workload of many jobs on a cluster that is scaled by a rule or has
+// a fixed size.
 type Shared struct {
 	Rule   string
 	Cost   float64
@@ -124,12 +124,12 @@ type Autoscaling struct {
 	Noise  []NoiseRow // with measured profiles only
 }
 
-// longest is how much longer than by throughput a default may take.
+// longest bounds the time of the default, relative to throughput.
 const longest = 1.10
 
-// Choice returns the band that comes nearest to the paper on its model, by the
-// zoo, among those that take not much longer on any model of the zoo. Measured
-// profiles have no say in it: they are what it is checked with.
+// Choice returns the band closest to the paper on its model, among those within
+// longest on every model of the zoo. Measured profiles are not used: they check
+// the choice.
 func (a *Autoscaling) Choice() (best Band) {
 	nearest := math.Inf(1)
 	for _, b := range a.Alone[0].Goodput {
@@ -145,10 +145,10 @@ func (a *Autoscaling) Choice() (best Band) {
 	return best
 }
 
-// NoiseRow is the noise scale that was measured for ImageNet in one epoch.
+// NoiseRow is the measured noise scale of ImageNet in one epoch.
 type NoiseRow struct {
 	Epoch int
-	Phi   []float64 // as noiseBatches
+	Phi   []float64 // in the order of noiseBatches
 }
 
 // noiseBatches are among the batch sizes at which the artifact measured.

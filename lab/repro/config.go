@@ -12,7 +12,7 @@ import (
 	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
-// configOf returns what every run of a policy has in common.
+// configOf returns the settings that all runs of a policy share.
 func configOf(spec string) (sim.Config, error) {
 	table := policy.Builtin()
 	p, err := table.New(spec)
@@ -30,7 +30,7 @@ func configOf(spec string) (sim.Config, error) {
 	}, nil
 }
 
-// label names a policy in a table, and marks one that planned with the truth.
+// label names a policy in a table and marks an oracle.
 func label(spec string, oracle bool) string {
 	if oracle {
 		return "`" + spec + "` (oracle)"
@@ -38,12 +38,12 @@ func label(spec string, oracle bool) string {
 	return "`" + spec + "`"
 }
 
-// PrintClaims writes what was to be shown as a table, with what holds.
+// PrintClaims writes a table of claims and whether they hold.
 func PrintClaims(w io.Writer, claims []Claim) {
 	fmt.Fprint(w, `
-## What was to be shown
+## Claims
 
-| | wanted | ours | holds |
+| claim | target | ours | holds |
 |---|---|---|---|
 `)
 	for _, c := range claims {
@@ -55,13 +55,13 @@ func PrintClaims(w io.Writer, claims []Claim) {
 	}
 }
 
-// The least that the Horus paper gained over exclusive GPUs.
+// The smallest gains over exclusive GPUs in the Horus paper.
 const (
 	horusUtil     = 0.32
 	horusMakespan = -0.24
 )
 
-// Claims are what was to be shown of sharing.
+// Claims returns the claims about sharing.
 func (h *HorusShare) Claims() []Claim {
 	util, makespan, _ := h.Gains("horus")
 	plus, plain := row(h.Main, "horus+").P50Wait, row(h.Main, "horus").P50Wait

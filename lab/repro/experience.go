@@ -14,7 +14,7 @@ import (
 	"github.com/fairway-gpu/fairway/sim/trace"
 )
 
-// ExperienceConfig is the experiment on what past jobs are worth.
+// ExperienceConfig is the experiment on reusing measurements of past jobs.
 type ExperienceConfig struct {
 	Jobs  int
 	GPUs  int
@@ -22,8 +22,8 @@ type ExperienceConfig struct {
 	Noise float64 // of what agents measure
 }
 
-// DefaultExperience is a stream of recurring jobs: the model mix of the Pollux
-// evaluation, in its length.
+// DefaultExperience is a stream of recurring jobs with the model mix and length of
+// the Pollux evaluation.
 func DefaultExperience() ExperienceConfig {
 	return ExperienceConfig{Jobs: 160, GPUs: 64, Seeds: 5, Noise: 0.1}
 }
@@ -39,10 +39,10 @@ type ExperienceRow struct {
 // experience, and with a pool that is wrong.
 func Experience(c ExperienceConfig) ([]ExperienceRow, error) {
 	rows := []ExperienceRow{
-		{Name: "off: every job starts from nothing"},
+		{Name: "off: no job knows of earlier ones"},
 		{Name: "on: empty at first, filled by the jobs of the run"},
 		{Name: "a full pool, from an earlier run"},
-		{Name: "a wrong pool: every time 5 times too long"},
+		{Name: "a wrong pool: every measured time 5 times too long"},
 	}
 	for seed := uint64(1); seed <= uint64(c.Seeds); seed++ {
 		past := experience.New()
@@ -113,7 +113,7 @@ func (c ExperienceConfig) wrongPool(past *experience.Pool) (*experience.Pool, er
 
 // PrintExperience writes the experiment as Markdown.
 func PrintExperience(w io.Writer, c ExperienceConfig, rows []ExperienceRow) {
-	fmt.Fprintf(w, `# What past jobs are worth
+	fmt.Fprintf(w, `# Reusing the measurements of past jobs
 
 %d jobs of the Pollux mix on %d GPUs under `+"`pollux`"+`, mean of %d seeds, with %.0f %%
 noise on what agents measure. The pool holds what earlier jobs of the same model

@@ -14,18 +14,17 @@ import (
 	"github.com/fairway-gpu/fairway/policy/interfere/learn"
 )
 
-// HorusPairs is what pairs of jobs on one GPU do to each other, as measured and
-// as predicted.
+// HorusPairs is the measured and predicted slowdown of pairs of jobs on one GPU.
 type HorusPairs struct {
 	GPU    string
 	Pairs  []learn.Pair
 	Model  *interfere.Model // fitted to all pairs
-	Report *learn.Report    // of pairs that the fit had not seen
+	Report *learn.Report    // of pairs held out from the fit
 }
 
 // RunHorusPairs evaluates the pairs of a folder of measurements, such as
-// lab/profiling/data. predicted, if not nil, is what was predicted of each job from
-// its graph by a predictor that had not seen its model.
+// lab/profiling/data. predicted, if not nil, is the prediction for each job from its
+// graph, by a predictor trained without its model.
 func RunHorusPairs(data fs.FS, gpu string, predicted map[learn.Key]interfere.Load) (*HorusPairs, error) {
 	pairs, err := learn.Read(data, gpu)
 	if err != nil {
@@ -39,10 +38,10 @@ func RunHorusPairs(data fs.FS, gpu string, predicted map[learn.Key]interfere.Loa
 	return h, err
 }
 
-// wantedRight is the share of the pairs called safe that must be.
-const wantedRight = 0.95
+// wantPrecision is the share of the pairs called safe that must be safe.
+const wantPrecision = 0.95
 
-// Claims are what was to be shown of pairs.
+// Claims returns the claims about pairs.
 func (h *HorusPairs) Claims() []Claim {
 	var out []Claim
 	for _, s := range h.Report.Scores {
@@ -50,19 +49,19 @@ func (h *HorusPairs) Claims() []Claim {
 			continue
 		}
 		out = append(out, Claim{
-			What:  fmt.Sprintf("pairs called safe that are, from %s utilisation", s.Inputs),
-			Want:  fmt.Sprintf("%.0f %%", 100*wantedRight),
+			What:  fmt.Sprintf("pairs called safe that are safe, from %s utilisation", s.Inputs),
+			Want:  fmt.Sprintf("%.0f %%", 100*wantPrecision),
 			Ours:  fmt.Sprintf("%s (%d of %d; %d pairs are safe)", pairPercent(s.Precision()), s.Right, s.Called, s.Safe),
-			Holds: s.Precision() >= wantedRight,
+			Holds: s.Precision() >= wantPrecision,
 		})
 	}
 	if len(h.Report.Ways) > 0 {
 		low, high, all, _ := h.Report.AllWays()
 		out = append(out, Claim{
-			What:  fmt.Sprintf("the same from measured utilisation, with the models divided in %d other ways", len(h.Report.Ways)),
-			Want:  fmt.Sprintf("%.0f %%", 100*wantedRight),
+			What:  fmt.Sprintf("the same from measured utilisation, over %d other splits of the models", len(h.Report.Ways)),
+			Want:  fmt.Sprintf("%.0f %%", 100*wantPrecision),
 			Ours:  fmt.Sprintf("%s (%s to %s)", pairPercent(all), pairPercent(low), pairPercent(high)),
-			Holds: all >= wantedRight,
+			Holds: all >= wantPrecision,
 		})
 	}
 	return out
@@ -91,7 +90,7 @@ func (h *HorusPairs) Markdown(images string) string {
 	return b.String()
 }
 
-// modes returns those that were evaluated.
+// modes returns the evaluated modes.
 func (h *HorusPairs) modes() []interfere.Mode {
 	var out []interfere.Mode
 	for _, mode := range []interfere.Mode{interfere.TimeSlice, interfere.MPS} {
@@ -105,14 +104,13 @@ func (h *HorusPairs) modes() []interfere.Mode {
 func (h *HorusPairs) printPairs(w io.Writer) {
 	fmt.Fprintf(w, `## Pairs on one GPU
 
-%d pairs of training jobs on one %s, %d of them taking turns (the default) and %d under
-MPS: the time of a step together over that alone. Every figure below is of pairs whose
-models were in none of the pairs of the fit (split by models), unless it says otherwise.
-A pair is safe if both jobs are slowed by less than %.0f %%, and called safe if the model's
-95 %% bound says so of both. "blurred": utilisation and step time off by %.0f %% and %.0f %%,
-as if predicted. A time alone is the mean of all that a session measured, and where a pair
-was measured twice the geometric mean counts. docs/interference.md
-has the model.
+%d pairs of training jobs on one %s, %d of them time-sliced (the default) and %d under MPS.
+Slowdown is the step time together over the step time alone. Unless stated otherwise, figures
+are for pairs whose models were in no pair of the fit (split by models). A pair is safe if
+both jobs slow down by less than %.0f %%, and called safe if the model's 95 %% bound says so
+for both. "blurred": utilisation and step time have errors of %.0f %% and %.0f %%, as if
+predicted. The step time alone is the mean over a session; a pair that was measured twice
+counts with the geometric mean. docs/interference.md describes the model.
 
     fairway interfere evaluate --data lab/profiling/data
 `, len(h.Pairs), strings.ToUpper(h.GPU), len(learn.OfMode(h.Pairs, interfere.TimeSlice)), len(learn.OfMode(h.Pairs, interfere.MPS)),
@@ -121,7 +119,7 @@ has the model.
 
 func (h *HorusPairs) printScores(w io.Writer) {
 	fmt.Fprint(w, `
-| mode | inputs | split by | method | pairs | mean abs error of slowdown | jobs below their bound | safe pairs | called safe | of these right | as much faster | of the safe found |
+| mode | inputs | split by | method | pairs | mean abs error of slowdown | jobs below their bound | safe pairs | called safe | precision | as much faster | recall |
 |---|---|---|---|---|---|---|---|---|---|---|---|
 `)
 	for _, s := range h.Report.Scores {
@@ -133,17 +131,17 @@ func (h *HorusPairs) printScores(w io.Writer) {
 	}
 	low, high, all, faster := h.Report.AllWays()
 	fmt.Fprintf(w, `
-With the models divided in %d other ways, %s to %s of the pairs called safe are,
-%s in all. "As much faster" counts pairs called safe of which one job ran faster
-together than alone by as much as would be unsafe were it slower. No sharing does that:
-it is the error of measuring, and here it is in %s of them.
+Over %d other splits of the models, precision is %s to %s,
+%s overall. "As much faster" counts pairs called safe in which one job ran faster together
+than alone by a factor that would be unsafe as a slowdown. Sharing cannot cause that: it is
+measurement error, in %s of them here.
 `, len(h.Report.Ways), pairPercent(low), pairPercent(high), pairPercent(all), pairPercent(faster))
 }
 
 func (h *HorusPairs) printModel(w io.Writer) {
 	fmt.Fprint(w, `
-The model as fitted to all pairs, and how far measured slowdowns lie from it by pressure
-(what is wanted of the GPU over what there is; above 1 jobs slow):
+The model fitted to all pairs, and the scatter of measured slowdowns around it by pressure
+(demand for the GPU over its capacity; above 1 jobs slow down):
 
 | mode | parameters | pressure | jobs | scatter of ln(slowdown) | 95 % below |
 |---|---|---|---|---|---|
@@ -165,18 +163,18 @@ The model as fitted to all pairs, and how far measured slowdowns lie from it by 
 	}
 }
 
-// parameters prints those of a form.
+// parameters describes the parameters of a sharing mode.
 func parameters(s *interfere.Sharing) string {
 	if s.Form == interfere.Overload {
-		return fmt.Sprintf("speed falls by %.2f for each 1 of wants above %.2f", s.Slope, s.Knee)
+		return fmt.Sprintf("speed falls by %.2f per unit of demand above %.2f", s.Slope, s.Knee)
 	}
 	return fmt.Sprintf("%.3f of the GPU left for work, %.2f ms wait for a turn", s.Capacity, 1000*s.Turn)
 }
 
 func (h *HorusPairs) printBySum(w io.Writer) {
 	fmt.Fprint(w, `
-Speed (1 = alone) by the sum of the two utilisations, beside the 1,388 pairs on an
-RTX 3090 that Lucid's authors published:
+Speed (1 = alone) by the sum of the two utilisations, compared with the 1,388 pairs on an
+RTX 3090 published with Lucid:
 
 | sum of utilisations | time-slice: jobs | mean speed | tenth percentile | MPS: jobs | mean speed | published mean | tenth percentile |
 |---|---|---|---|---|---|---|---|

@@ -15,8 +15,8 @@ import (
 	"github.com/fairway-gpu/fairway/policy/interfere/learn"
 )
 
-// publishedSpeeds are mean and tenth percentile of the speed of a job beside
-// another, by the sum of utilisations in steps of 20 %, as published with Lucid.
+// publishedSpeeds are mean and tenth percentile of the speed of a job that shares
+// a GPU, by the sum of utilisations in steps of 20 %, as published with Lucid.
 var publishedSpeeds = []struct{ mean, p10 float64 }{
 	{0.975, 0.92}, {0.994, 0.94}, {1.02, 0.92}, {0.987, 0.89}, {0.970, 0.87},
 	{0.932, 0.81}, {0.869, 0.74}, {0.804, 0.63}, {0.729, 0.55}, {0.680, 0.54},

@@ -14,14 +14,14 @@ import (
 	"github.com/fairway-gpu/fairway/predict"
 )
 
-// HorusPrediction is how well utilisation, memory and step time are predicted
-// of models that the predictor has not seen.
+// HorusPrediction is the error of predicted utilisation, memory and step time for
+// unseen models.
 type HorusPrediction struct {
 	Evaluation *predict.Evaluation
 }
 
-// RunHorusPrediction holds out the measurements of a folder, such as
-// lab/profiling/data.
+// RunHorusPrediction cross-validates predictions on the measurements of a folder,
+// such as lab/profiling/data.
 func RunHorusPrediction(data fs.FS, gpu string) (*HorusPrediction, error) {
 	samples, _, err := predict.ReadSamples(data, gpu)
 	if err != nil {
@@ -35,35 +35,36 @@ func RunHorusPrediction(data fs.FS, gpu string) (*HorusPrediction, error) {
 	return &HorusPrediction{e}, err
 }
 
-// laterSince is the first session that was measured when the columns, the
-// methods and their settings had been chosen from the sessions before it.
+// laterSince is the first session measured after the columns, the methods and
+// their settings had been chosen.
 const laterSince = "20261115T215718Z"
 
-// The bars of the memory prediction.
+// The targets of the memory prediction.
 const (
 	memoryWithin = 0.9  // of the models within 15 %
 	memoryUnder  = 0.05 // of the models more than 10 % under
 )
 
-// byModel is the errors of models held out, byFamily those of whole families.
+// byModel returns the errors with models held out, byFamily those with whole
+// families held out.
 func (h *HorusPrediction) byModel() predict.Split  { return h.Evaluation.Splits[0] }
 func (h *HorusPrediction) byFamily() predict.Split { return h.Evaluation.Splits[1] }
 
-// Claims are what was to be shown of predictions.
+// Claims returns the claims about predictions.
 func (h *HorusPrediction) Claims() []Claim {
 	s := h.byModel()
-	later, strange := h.Evaluation.Later[0], h.Evaluation.Later[len(h.Evaluation.Later)-1]
+	later, newFamilies := h.Evaluation.Later[0], h.Evaluation.Later[len(h.Evaluation.Later)-1]
 	best := fmt.Sprintf("%.3f or less", predict.PaperBest)
 	errors := func(s, families predict.Split) string {
-		return fmt.Sprintf("%.3f (host unknown %.3f; families never seen %.3f; linear %.3f)", s.RMSLE[predict.PhysicsTrees],
+		return fmt.Sprintf("%.3f (host unknown %.3f; unseen families %.3f; linear %.3f)", s.RMSLE[predict.PhysicsTrees],
 			s.RMSLE[predict.UnknownHost], families.RMSLE[predict.PhysicsTrees], s.RMSLE[predict.Linear])
 	}
 	share := func(ours, after float64) string {
-		return fmt.Sprintf("%.1f %% (measured afterwards %.1f %%)", 100*ours, 100*after)
+		return fmt.Sprintf("%.1f %% (measured later %.1f %%)", 100*ours, 100*after)
 	}
 	return []Claim{
-		{"utilisation of models never seen, RMSLE", best, errors(s, h.byFamily()), s.RMSLE[predict.PhysicsTrees] <= predict.PaperBest},
-		{"the same of models measured afterwards", best, errors(later, strange), later.RMSLE[predict.PhysicsTrees] <= predict.PaperBest},
+		{"utilisation of unseen models, RMSLE", best, errors(s, h.byFamily()), s.RMSLE[predict.PhysicsTrees] <= predict.PaperBest},
+		{"the same for models measured later", best, errors(later, newFamilies), later.RMSLE[predict.PhysicsTrees] <= predict.PaperBest},
 		{"memory within 15 %, models", fmt.Sprintf("%.0f %% or more", 100*memoryWithin), share(s.Memory.Within15, later.Memory.Within15), s.Memory.Within15 >= memoryWithin},
 		{"memory more than 10 % under, models", fmt.Sprintf("under %.0f %%", 100*memoryUnder), share(s.Memory.Under10, later.Memory.Under10), s.Memory.Under10 < memoryUnder},
 	}
@@ -76,9 +77,9 @@ func (h *HorusPrediction) Markdown(images string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `## Prediction from the graph
 
-%d measured steps of %d models in %d families on one %s (lab/profiling/data), ten parts: every
-model is predicted by what was trained without it; once more with whole families held out.
-No architecture is on both sides. The paper's figures are of its own models and GPUs.
+%d measured steps of %d models in %d families on one %s (lab/profiling/data), in ten-fold
+cross-validation: single models are held out, then whole families. No architecture is on
+both sides of a split. The paper's figures are for its own models and GPUs.
 
     fairway predict evaluate --data lab/profiling/data
 
@@ -100,12 +101,12 @@ No architecture is on both sides. The paper's figures are of its own models and 
 		fmt.Fprintf(&b, "| %s | %s%.3f%s | %s%.3f%s | %s |\n", method, bold, model.RMSLE[method], bold, bold, family.RMSLE[method], bold, paper)
 	}
 	fmt.Fprint(&b, `
-"linear" and "trees" see the figures that the paper names: FLOPs, parameters, batch,
-activations, numbers of matrix products, ReLUs and convolutions, input size. "physics" is
-busy time over step time, both sums over the graph with fitted coefficients; see
-docs/predict.md. The coefficients of the host's part have a factor for every ten models
-of a measuring session, for machines with the same GPU differ in their hosts, and one
-host from hour to hour; the last line is what remains when nothing is known of the host.
+"linear" and "trees" use the paper's features: FLOPs, parameters, batch, activations,
+numbers of matrix products, ReLUs and convolutions, input size. "physics" is busy time over
+step time, both sums over the graph with fitted coefficients; see docs/predict.md. Machines
+with the same GPU have different hosts, and a host varies from hour to hour, so the host's
+coefficients have a factor for every ten models of a measuring session. The last line is
+the error if nothing is known about the host.
 
 `)
 	h.printOthers(&b, model, family)
@@ -116,7 +117,7 @@ host from hour to hour; the last line is what remains when nothing is known of t
 
 ![Step time, predicted and measured](%s/horus-predict-step.svg)
 
-The families that are predicted worst:
+The families with the largest errors:
 
 | family | steps | RMSLE, models held out | families held out |
 |---|---|---|---|
@@ -129,16 +130,16 @@ The families that are predicted worst:
 	return b.String()
 }
 
-// printLater writes what became of models that were measured afterwards.
+// printLater writes the errors for models measured later.
 func (h *HorusPrediction) printLater(b *strings.Builder) {
 	later := h.Evaluation.Later
 	fmt.Fprintf(b, `
-### Models that were measured afterwards
+### Models measured later
 
-The settings above were chosen by the cross-validation that they are judged by. So when all
-was chosen, %d steps of other models were measured on two further machines, and predicted
-by what had been measured before. The speed of the host, where a method wants it, is that of
-the other models measured within minutes, as a user finds it by fairway predict host-speed.
+The cross-validation above chose the settings that it judges. So once they were chosen, %d
+steps of other models were measured on two more machines and predicted from the earlier
+measurements. Methods that need the speed of the host get it from other models measured
+within minutes, as users get it from fairway predict host-speed.
 
     fairway predict evaluate --data lab/profiling/data --since %s
 
@@ -162,16 +163,16 @@ the other models measured within minutes, as a user finds it by fairway predict 
 		row(f.What, f.Format, f.Of)
 	}
 	fmt.Fprint(b, `
-Two things were added after these models had been seen: the factor of the host for every ten
-models, where there had been one for a session, and the trees that correct memory. So the
-lines of memory flatter a little, and those of the utilisation hardly: with the host unknown
-no factor is used. The program's own model is made from all of them.
+Two things were added after these measurements: a host factor for every ten models instead
+of one per session, and the trees that correct memory. The memory figures are therefore
+slightly optimistic, the utilisation figures hardly: with the host unknown no factor is
+used. The built-in model is trained on all measurements.
 `)
 }
 
-// printOthers writes the table of everything but the utilisation's error.
+// printOthers writes the table of all errors but that of utilisation.
 func (h *HorusPrediction) printOthers(b *strings.Builder, model, family predict.Split) {
-	fmt.Fprint(b, "| | wanted | models held out | families held out |\n|---|---|---|---|\n")
+	fmt.Fprint(b, "| | target | models held out | families held out |\n|---|---|---|---|\n")
 	for _, f := range predict.Figures() {
 		fmt.Fprintf(b, "| %s | %s | "+f.Format+" | "+f.Format+" |\n", f.What, f.Wanted, f.Of(model), f.Of(family))
 	}
@@ -188,17 +189,17 @@ func (h *HorusPrediction) Charts() map[string]Plot {
 		step = append(step, [2]float64{t.StepMS, t.Sample.StepMS})
 	}
 	return map[string]Plot{
-		"horus-predict-util.svg": pairDots{Title: "GPU utilisation of models never seen, percent", X: "predicted", Y: "measured", Diagonal: true,
+		"horus-predict-util.svg": pairDots{Title: "GPU utilisation of unseen models, percent", X: "predicted", Y: "measured", Diagonal: true,
 			Sets: []Line{{Name: "ours", Points: util}, {Name: "linear", Points: linear}}},
-		"horus-predict-memory.svg": pairDots{Title: "GPU memory of models never seen, GiB", X: "predicted", Y: "measured", Diagonal: true,
+		"horus-predict-memory.svg": pairDots{Title: "GPU memory of unseen models, GiB", X: "predicted", Y: "measured", Diagonal: true,
 			Sets: []Line{{Name: "ours", Points: memory}}},
-		"horus-predict-step.svg": pairDots{Title: "Time of a step of models never seen, ms", X: "predicted", Y: "measured", Diagonal: true,
+		"horus-predict-step.svg": pairDots{Title: "Step time of unseen models, ms", X: "predicted", Y: "measured", Diagonal: true,
 			Sets: []Line{{Name: "ours", Points: step}}},
 	}
 }
 
-// Loads returns what was predicted of every measured job by a predictor that
-// had not seen its model, for RunHorusPairs.
+// Loads returns the prediction for every measured job by a predictor trained
+// without its model, for RunHorusPairs.
 func (h *HorusPrediction) Loads() map[learn.Key]interfere.Load {
 	out := map[learn.Key]interfere.Load{}
 	for _, t := range h.byModel().Tests {

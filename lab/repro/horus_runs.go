@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// HorusRuns are jobs that really shared a GPU, after what would happen had been
-// written down.
+// HorusRuns are jobs that shared a real GPU, with the slowdowns predicted
+// beforehand.
 type HorusRuns struct {
 	GPU    string
 	Pairs  []pairRun
@@ -44,13 +44,13 @@ type pairRun struct {
 type sharedRun struct {
 	Mode     string  `json:"mode"`     // of MPS: off or on
 	Alone    float64 `json:"alone"`    // examples each second of the first job
-	Together float64 `json:"together"` // the same beside the second
-	Measured float64 `json:"measured"` // slowdown, as the daemon measured it
-	Greedy   string  `json:"greedy"`   // state of the job that takes more memory than it said
+	Together float64 `json:"together"` // the same with the second job
+	Measured float64 `json:"measured"` // slowdown, measured by the daemon
+	Greedy   string  `json:"greedy"`   // state of the job that uses more memory than it requested
 	Why      string  `json:"why"`
 }
 
-// ReadHorusRuns reads what was found on a GPU.
+// ReadHorusRuns reads the results from a GPU.
 func ReadHorusRuns(data fs.FS, gpu string) (*HorusRuns, error) {
 	h := &HorusRuns{GPU: gpu}
 	if err := readRuns(data, "pairs-"+gpu+".json", &h.Pairs); err != nil {
@@ -73,7 +73,7 @@ func readRuns(data fs.FS, name string, into any) error {
 	case err != nil:
 		return fmt.Errorf("read %s: %w", name, err)
 	case len(text) > maxRuns:
-		return fmt.Errorf("read %s: it has more than %d bytes", name, maxRuns)
+		return fmt.Errorf("read %s: more than %d bytes", name, maxRuns)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
@@ -91,15 +91,15 @@ func (h *HorusRuns) Print(w io.Writer) {
 			right[p.Safe]++
 		}
 	}
-	fmt.Fprintf(w, `## On the GPU: what was predicted, and what happened
+	fmt.Fprintf(w, `## On the GPU: predicted and measured
 
-Pairs of models that were never measured before, chosen at random by lab/bench/gpu/pairs.py until
-%d were called safe and %d were expected to lose more than 15 %% on one side. The predictions
-come from the graphs alone and were written down first; then each job ran alone for 3 s and
-each pair together for 5 s on one %s. Of the pairs called safe %d of %d were, of the others
-%d of %d were not.
+Pairs of models not measured before, chosen at random by lab/bench/gpu/pairs.py until %d were
+called safe and %d were expected to slow one job by more than 15 %%. The predictions come
+from the graphs alone and were recorded first; then each job ran alone for 3 s and each pair
+together for 5 s on one %s. Of the pairs called safe, %d of %d were safe; of the others,
+%d of %d were unsafe.
 
-| called | job | utilisation: predicted | measured | slowdown: predicted | up to | measured | was |
+| called | job | utilisation: predicted | measured | slowdown: predicted | up to | measured | outcome |
 |---|---|---|---|---|---|---|---|
 `, all[true], all[false], strings.ToUpper(h.GPU), right[true], all[true], right[false], all[false])
 	for _, p := range h.Pairs {
@@ -109,14 +109,14 @@ each pair together for 5 s on one %s. Of the pairs called safe %d of %d were, of
 			p.B, p.BatchB, p.UtilB, p.MeasuredUtilB, p.SlowdownB, p.HighB, p.MeasuredB)
 	}
 	fmt.Fprint(w, `
-Two training jobs under the daemon on one GPU (lab/bench/gpu/share.py), taking turns and under MPS,
-and a third that said it needs 1 GiB and takes 4:
+Two training jobs under the daemon on one GPU (lab/bench/gpu/share.py), time-sliced and under
+MPS, and a third that requests 1 GiB and uses 4:
 
-| MPS | first job alone, examples/s | beside the second | slowdown | as the daemon measured | the third job |
+| MPS | first job alone, examples/s | with the second | slowdown | measured by the daemon | the third job |
 |---|---|---|---|---|---|
 `)
 	for _, s := range h.Shared {
-		third := "got the 4 GiB: nothing stops it"
+		third := "got the 4 GiB: there is no limit"
 		if s.Greedy != "finished" {
 			third = fmt.Sprintf("%s (%s)", s.Greedy, s.Why)
 		}

@@ -29,7 +29,7 @@ func TestHorusRuns(t *testing.T) {
 			}
 		}
 	}
-	want := "Of the pairs called safe " + string(rune('0'+right)) + " of " + string(rune('0'+safe)) + " were"
+	want := "Of the pairs called safe, " + string(rune('0'+right)) + " of " + string(rune('0'+safe)) + " were"
 	if !strings.Contains(strings.Join(strings.Fields(b.String()), " "), want) {
 		t.Errorf("the page does not say %q:\n%s", want, b.String())
 	}

@@ -15,14 +15,14 @@ import (
 type HorusShareConfig struct {
 	Jobs  int
 	Seeds []uint64
-	// Load is the GPU time that jobs need over the GPU time there is while they
-	// arrive: far above 1, so that queues form and the makespan is not that of the
-	// last arrival.
+	// Load is the GPU time that jobs need over the GPU time available while they
+	// arrive: far above 1, so that queues form and the last arrival does not set
+	// the makespan.
 	Load    float64
 	Longest time.Duration
 	Error   float64 // of predicted utilisations, as RMSLE
 	Heavy   float64 // share of light jobs in the heavy mix
-	// Progress, if set, is told of every run that begins.
+	// Progress, if set, is called when a run begins.
 	Progress func(what string)
 }
 
@@ -32,9 +32,9 @@ func DefaultHorusShare() HorusShareConfig {
 	return HorusShareConfig{Jobs: 8000, Seeds: []uint64{1, 2, 3}, Load: 16, Longest: 24 * time.Hour, Error: 0.133, Heavy: 0.1}
 }
 
-// exclusive is the baseline: no GPU is shared. It waits for its place as the
-// sharing policies do; with the standard placement, which spreads gangs over
-// whatever is free, fifo is worse.
+// exclusive is the baseline: no GPU is shared. Like the sharing policies it waits
+// for a good placement; with its default placement, which spreads gangs over any
+// free GPUs, fifo is worse.
 const exclusive = "fifo:placement=fewest-nodes"
 
 // HorusSharePolicies are compared on the main mix.
@@ -46,15 +46,15 @@ var HorusSharePolicies = []string{
 // fewHorusPolicies are compared where the mix or the predictions vary.
 var fewHorusPolicies = []string{exclusive, "packing", "horus", "horus+", exclusive + "@share"}
 
-// HorusShareRow is a policy: means over the seeds.
+// HorusShareRow is the result of a policy: means over the seeds.
 type HorusShareRow struct {
 	Policy                    string
 	Util, Held                float64
 	Makespan                  float64 // seconds, as all times
 	AvgWait, P50Wait, P90Wait float64
 	AvgJCT, P50JCT, P90JCT    float64
-	Slowdown, Over            float64 // of jobs in company
-	Together                  float64 // part of the run time in company
+	Slowdown, Over            float64 // of jobs while they share
+	Together                  float64 // part of the run time in which jobs share
 	Restarts                  float64
 }
 
@@ -68,10 +68,10 @@ type HorusShare struct {
 	Errors    map[float64][]HorusShareRow // by error of predictions, the first seed
 }
 
-// horusErrors are the errors of predictions that are tried.
+// horusErrors are the prediction errors compared.
 var horusErrors = []float64{0, 0.13, 0.3}
 
-// RunHorusShare makes every run of the experiment.
+// RunHorusShare runs the experiment.
 func RunHorusShare(c HorusShareConfig) (*HorusShare, error) {
 	out := &HorusShare{Config: c, Errors: map[float64][]HorusShareRow{}}
 	var err error
@@ -127,8 +127,8 @@ func horusWorkload(gen *trace.Gen) (*sim.Workload, error) {
 	return trace.Generate(*gen)
 }
 
-// shareRun simulates one policy: jobs on a GPU slow each other as measured, with
-// the scatter of the measurements.
+// shareRun simulates one policy. Jobs that share a GPU slow down as measured,
+// with the scatter of the measurements.
 func shareRun(spec string, w *sim.Workload, seed uint64) (*sim.Result, error) {
 	cluster, err := trace.HorusCluster()
 	if err != nil {
@@ -139,7 +139,7 @@ func shareRun(spec string, w *sim.Workload, seed uint64) (*sim.Result, error) {
 		return nil, err
 	}
 	cfg.Cluster, cfg.Seed, cfg.Interval, cfg.Sharing = cluster, seed, 5*time.Minute, &sim.Sharing{Scatter: true}
-	cfg.Estimates = sim.Exact // used for reservations alone; the page is about predicted utilisation
+	cfg.Estimates = sim.Exact // only reservations use them; the page is about predicted utilisation
 	res, _, err := sim.Run(cfg, w)
 	return res, err
 }
@@ -176,7 +176,7 @@ func (r *HorusShareRow) add(s *sim.Summary, weight float64) {
 	}
 }
 
-// row returns the line of a policy; it is empty if there is none.
+// row returns the row of a policy, or an empty one.
 func row(rows []HorusShareRow, spec string) HorusShareRow {
 	for _, r := range rows {
 		if r.Policy == spec {

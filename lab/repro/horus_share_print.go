@@ -13,30 +13,30 @@ func (h *HorusShare) Print(w io.Writer, images string) {
 	c := h.Config
 	fmt.Fprintf(w, `## Sharing GPUs: 1,024 GPUs, a backlog of %d jobs
 
-4 racks of 32 nodes of 8 GPUs with 32 GB each. Jobs of 1 to 8 GPUs (72 %% of one) train models
-that we measured alone on an H200: utilisation and memory are those of
-lab/profiling/data/h200-solo.csv. Run times are Philly's, cut at %.0f h. They need %.0f times the
-GPU time that there is while they arrive. Four of five are light; the mean utilisation, by GPU
-time, is %.0f %% (Philly's: 52 %%). Policies see predictions that err by
-an RMSLE of %.3g, and exact run times (`+"`--estimates exact`"+`), which only reservations for jobs
-that have waited for hours use. How much jobs slow each other comes from our measured pairs with their scatter.
-Means over %d seed(s). Decisions every five minutes.
+4 racks of 32 nodes of 8 GPUs with 32 GB each. Jobs of 1 to 8 GPUs (72 %% use one) train models
+with the utilisation and memory that we measured alone on an H200
+(lab/profiling/data/h200-solo.csv). Run times are Philly's, capped at %.0f h. The jobs need %.0f
+times the GPU time available while they arrive. Four in five are light; mean utilisation,
+weighted by GPU time, is %.0f %% (Philly: 52 %%). Policies see predictions with an RMSLE of
+%.3g, and exact run times (`+"`--estimates exact`"+`), which are used only to reserve GPUs for jobs
+that have waited for hours. Slowdowns come from our measured pairs, with their scatter. Means
+over %d seed(s); decisions every five minutes.
 
 `, c.Jobs, c.Longest.Hours(), c.Load, 100*h.MeanUtil, c.Error, len(c.Seeds))
 	printShareRows(w, h.Main)
 	fmt.Fprintf(w, "\n![utilisation](%s/horus-utilisation.svg)\n\n![makespan](%s/horus-makespan.svg)\n\n%s\n", images, images, h.verdict())
-	fmt.Fprintf(w, `### A mix that leaves little to share
+	fmt.Fprintf(w, `### A mix with little to share
 
 %.0f %% of the jobs are light; the mean utilisation is %.0f %%. One seed.
 
 `, 100*c.Heavy, 100*h.HeavyUtil)
 	printShareRows(w, h.HeavyMix)
 	fmt.Fprint(w, `
-### When predictions err
+### Prediction errors
 
 The same mix with other errors of predicted utilisation. One seed.
 
-| RMSLE | policy | utilisation | makespan | mean wait | slowdown in company | time slowed by more than 15 % |
+| RMSLE | policy | utilisation | makespan | mean wait | slowdown while sharing | time slowed by more than 15 % |
 |---|---|---|---|---|---|---|
 `)
 	for _, e := range horusErrors {
@@ -47,7 +47,7 @@ The same mix with other errors of predicted utilisation. One seed.
 }
 
 func printShareRows(w io.Writer, rows []HorusShareRow) {
-	fmt.Fprint(w, `| policy | GPU utilisation | GPUs held | makespan | wait: mean | median | p90 | JCT: mean | median | p90 | time in company | slowdown there | above 15 % | restarts |
+	fmt.Fprint(w, `| policy | GPU utilisation | GPUs held | makespan | wait: mean | median | p90 | JCT: mean | median | p90 | time shared | slowdown while sharing | above 15 % | restarts |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 `)
 	for _, r := range rows {
@@ -57,16 +57,16 @@ func printShareRows(w io.Writer, rows []HorusShareRow) {
 	}
 }
 
-// Gains returns what a policy of the main mix has over exclusive FIFO: the change
-// of utilisation, makespan and mean wait, as parts.
+// Gains returns the relative change of utilisation, makespan and mean wait against
+// exclusive FIFO, on the main mix.
 func (h *HorusShare) Gains(spec string) (util, makespan, wait float64) {
 	base, r := row(h.Main, exclusive), row(h.Main, spec)
 	return r.Util/base.Util - 1, r.Makespan/base.Makespan - 1, r.AvgWait/base.AvgWait - 1
 }
 
-// verdict sets our figures beside the paper's.
+// verdict compares our figures with the paper's.
 func (h *HorusShare) verdict() string {
-	text := fmt.Sprintf(`Against exclusive FIFO (`+"`%s`"+`), beside what the paper reports over its baselines:
+	text := fmt.Sprintf(`Compared with exclusive FIFO (`+"`%s`"+`), next to what the paper reports over its baselines:
 
 | | utilisation | makespan | mean wait |
 |---|---|---|---|
@@ -76,7 +76,7 @@ func (h *HorusShare) verdict() string {
 		util, makespan, wait := h.Gains(spec)
 		text += fmt.Sprintf("| `%s` | %+.0f %% | %+.0f %% | %+.0f %% |\n", spec, 100*util, 100*makespan, 100*wait)
 	}
-	return text + "\nA GPU counts as busy as its jobs are when alone, less what they are slowed by company or by their placement. So no policy makes GPUs busier than the work is: utilisation and makespan are two views of one thing, the same busy time over a shorter or longer day. `horus:slowdown=0` is the paper's rule, the cost alone; our bound on the predicted slowdown of every job is what `horus` adds. `fifo`, `antman` and `tiresias` take GPUs for a gang wherever they are free and pay for it in speed; the others wait for one node.\n"
+	return text + "\nThe utilisation of a GPU is that of its jobs when alone, less their slowdown by sharing and placement. The work thus fixes the total busy time, and utilisation and makespan show the same gain. `horus:slowdown=0` is the paper's rule, the cost alone; `horus` adds our bound on the predicted slowdown of every job. `fifo`, `antman` and `tiresias` place a gang on any free GPUs and lose speed; the others wait for one node.\n"
 }
 
 // Charts returns the plots by file name.
@@ -91,7 +91,7 @@ func (h *HorusShare) Charts() map[string]Bars {
 	return map[string]Bars{"horus-utilisation.svg": util, "horus-makespan.svg": makespan}
 }
 
-// shortPolicy fits below a bar.
+// shortPolicy returns a name that fits below a bar.
 func shortPolicy(spec string) string {
 	switch spec {
 	case exclusive:

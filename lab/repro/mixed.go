@@ -21,7 +21,7 @@ type MixedConfig struct {
 	Jobs    int
 	Largest []int // sizes of the largest gang
 	Seeds   []uint64
-	// Progress, if set, is told of every run that begins.
+	// Progress, if set, is called when a run begins.
 	Progress func(policy string, largest int, seed uint64)
 }
 
@@ -39,8 +39,8 @@ type MixedRun struct {
 	JCT     []float64 // seconds
 	MaxRho  []float64
 	Restart []float64 // restarts
-	// Exact is the JCT with true run times and speeds; nil if it makes no use of
-	// them. Oracle says that it always plans with the truth.
+	// Exact is the JCT with true run times and speeds; nil if the policy does not
+	// use them. An oracle always plans with them.
 	Exact  []float64
 	Oracle bool
 }
@@ -106,18 +106,18 @@ func (c MixedConfig) means(spec string, largest int, e sim.Estimates) (m mixedMe
 func PrintMixed(w io.Writer, c MixedConfig, runs []MixedRun) {
 	fmt.Fprintf(w, `# A cluster of several GPU types
 
-The %d jobs of the Pollux paper's mix, submitted within 8 hours, on %s. Every policy of
-the table; means over %d seeds. The speeds of a model on each type are estimates (sim/zoo/README.md).
+%d jobs of the Pollux paper's mix, submitted within 8 hours, on %s, under every
+built-in policy; means over %d seeds. The speeds of a model on each type are estimates (sim/zoo/README.md).
 
     fairway repro mixed --out docs/reproduction/mixed.md
 
-Policies are told what a live system knows (`+"`--estimates history`"+`): run times from past jobs
-of the same model, and speeds from what the job's agent measures. A policy that plans by type
-takes a type on which the job has not run to be as much faster or slower as it is for other
-models; the others take every type for the same. Jobs adapt their batch size only under pollux
-and sia; gavel runs them as submitted. The columns "exact" are what the same policy does as an
-oracle (`+"`--estimates exact`"+`): told every true run time, and the true speed of every job on one
-GPU of each type at its submission. Where nothing of this is used there is a dash.
+Policies know what a live system knows (`+"`--estimates history`"+`): run times from past jobs of the
+same model, and speeds that the job's agent has measured. A policy that plans by type assumes
+that a type on which the job has not run is faster or slower by the same factor as for other
+models; other policies treat all types as equal. Jobs adapt their batch size only under pollux
+and sia; gavel runs them as submitted. The columns "exact" show the same policy as an oracle
+(`+"`--estimates exact`"+`): it knows every true run time and, from submission, the true speed of
+every job on one GPU of each type. A dash means that the policy uses neither.
 
 | policy | plans by type |`, c.Jobs, c.Cluster, len(c.Seeds))
 	for _, n := range c.Largest {
@@ -144,7 +144,7 @@ GPU of each type at its submission. Where nothing of this is used there is a das
 	fmt.Fprintf(w, "\n\n%s\n", mixedVerdict(c, runs))
 }
 
-// mixedVerdict says who beats the best policy that takes types for the same.
+// mixedVerdict compares the policies that plan by type with the best of the others.
 func mixedVerdict(c MixedConfig, runs []MixedRun) string {
 	text := ""
 	for i, n := range c.Largest {
@@ -160,7 +160,7 @@ func mixedVerdict(c MixedConfig, runs []MixedRun) string {
 				rigid = r
 			}
 		}
-		text += fmt.Sprintf("Gangs of up to %d: the best that takes types for the same is `%s` (%.1f min), and `%s` (%.1f min) of those that do not tune batch sizes.", n, blind.Policy, blind.JCT[i]/60, rigid.Policy, rigid.JCT[i]/60)
+		text += fmt.Sprintf("Gangs of up to %d: the best policy that treats all types as equal is `%s` (%.1f min), and `%s` (%.1f min) without tuning batch sizes. Against these two:", n, blind.Policy, blind.JCT[i]/60, rigid.Policy, rigid.JCT[i]/60)
 		for _, r := range runs {
 			if r.ByType {
 				text += fmt.Sprintf(" `%s` %+.0f %% and %+.0f %%.", r.Policy, 100*(r.JCT[i]/blind.JCT[i]-1), 100*(r.JCT[i]/rigid.JCT[i]-1))

@@ -20,7 +20,7 @@ type PhillyConfig struct {
 	Cluster string  // in the form of sim.ParseCluster
 	Load    float64 // GPUs in use if every job started at once, as a share of all
 	Only    bool    // run the policy as it is, without its variants
-	// Progress, if set, is told how far the run of a policy is.
+	// Progress, if set, is called as the run of a policy advances.
 	Progress func(policy string, p sim.Progress)
 }
 
@@ -37,10 +37,10 @@ type PhillyRun struct {
 	Result  *sim.Result
 }
 
-// phillyVariants are the policies compared: how long a job insists on locality.
+// phillyVariants are the policies compared: how long a job waits for locality.
 var phillyVariants = []struct{ spec, meaning string }{
 	{"philly", "relaxes step by step, as the paper describes"},
-	{"philly:relax=off", "insists on locality for ever"},
+	{"philly:relax=off", "never relaxes locality"},
 	{"philly:relax=at-once", "takes any GPUs from the start"},
 }
 
@@ -96,7 +96,7 @@ func (c PhillyConfig) variants() int {
 	return len(phillyVariants)
 }
 
-// phillyLoads are those of the sweep: from a cluster with room to one that is
+// phillyLoads are the loads of the sweep: from a cluster with room to one that is
 // full for days.
 var phillyLoads = []float64{0.7, 0.75, 0.8, 0.84, 0.9}
 
@@ -119,13 +119,13 @@ func PhillySweep(c PhillyConfig) (map[float64]PhillyRun, error) {
 // PrintPhillySweep writes the sweep as Markdown.
 func PrintPhillySweep(w io.Writer, sweep map[float64]PhillyRun) {
 	fmt.Fprint(w, `
-## How it depends on the load
+## Dependence on load
 
-The share of fragmentation among the causes, with the number of jobs that waited. The
-paper's order (fragmentation first, most of all for large gangs) holds while the cluster
-has room. Once it is full for long, nothing is idle to borrow and fair share becomes the
-larger cause for every size. The load of the tables above was chosen knowing this; the
-paper does not give the load of its cluster in these terms.
+The share of jobs delayed by fragmentation, and the number of jobs that waited. The paper's
+order (fragmentation first, most of all for large gangs) holds while the cluster has room.
+Once it stays full, no idle GPUs are left to borrow and fair share becomes the main cause
+for every size. We knew this when we chose the load of the tables above; the paper does not
+state the load of its cluster in these terms.
 
 | load | 2-4 GPUs | 5-8 | >8 |
 |---|---|---|---|
@@ -141,7 +141,7 @@ paper does not give the load of its cluster in these terms.
 }
 
 // Causes counts the jobs of a size whose first wait was mostly for their
-// tenant's share, and for GPUs near enough to each other. As in the paper, only
+// tenant's share, and for GPUs close to each other. As in the paper, only
 // jobs that ran for a minute or more count.
 func (r PhillyRun) Causes(least, most int) (fairShare, fragments int) {
 	for i := range r.Result.Jobs {
@@ -187,9 +187,9 @@ locality relaxed step by step.
 
 ## What gangs wait for
 
-Jobs by the larger cause of their first wait, fair share (their virtual cluster
-is out of quota) or fragmentation (there is quota, but not enough GPUs near enough
-to each other), beside table 2 of the Philly paper (ATC'19).
+Jobs by the main cause of their first wait, fair share (their virtual cluster is out of
+quota) or fragmentation (there is quota, but too few GPUs close to each other), next to
+table 2 of the Philly paper (ATC'19).
 
 | GPUs | jobs that waited | fair share | fragmentation | the paper: waited | fragmentation |
 |---|---|---|---|---|---|
@@ -201,10 +201,10 @@ to each other), beside table 2 of the Philly paper (ATC'19).
 			s.fairShare+s.fragments, percent(s.fragments, s.fairShare+s.fragments))
 	}
 	fmt.Fprint(w, `
-Fewer jobs wait here than in the paper: our gangs hold nothing while they gather,
-so the GPUs of incomplete gangs do not idle, and small jobs are packed tightly.
+Fewer jobs wait here than in the paper: our gangs hold no GPUs until all are free, so
+none idle for an incomplete gang, and small jobs are packed tightly.
 
-## What insisting on locality costs
+## The cost of locality
 
 Mean wait until the first start, by size.
 

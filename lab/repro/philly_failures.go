@@ -17,16 +17,16 @@ import (
 // FailuresConfig is the experiment on what failures cost.
 type FailuresConfig struct {
 	Jobs    int
-	Seeds   []uint64 // every variant is run with each; a table by time has the first only
+	Seeds   []uint64 // every variant runs with each; screening lengths only with the first
 	Cluster string   // in the form of sim.ParseCluster
 	Load    float64  // GPUs in use if every job started at once, as a share of all
-	Policy  string   // that the layer stands over
+	Policy  string   // below the screening layer
 	Screen  time.Duration
 	// BadNodes is the share of bad nodes, in the runs that have some.
 	BadNodes float64
-	// Short leaves out the runs with bad nodes and those by time.
+	// Short leaves out the runs with bad nodes and other screening lengths.
 	Short bool
-	// Progress, if set, is told how far the run of a variant is.
+	// Progress, if set, is called as the run of a variant advances.
 	Progress func(variant string, p sim.Progress)
 }
 
@@ -45,14 +45,14 @@ type FailuresRun struct {
 	work    []*sim.Workload
 }
 
-// FailuresReport is what the experiment found.
+// FailuresReport is the outcome of the experiment.
 type FailuresReport struct {
 	Config FailuresConfig
 	GPUs   int
 	Work   []*sim.Workload // by seed
 	Runs   []FailuresRun   // without bad nodes
 	Bad    []FailuresRun   // with bad nodes
-	Times  []FailuresRun   // adaptive retries and screening, by the time it takes
+	Times  []FailuresRun   // adaptive retries and screening, by length of screening
 }
 
 // Failures runs the experiment: a workload like that of the Philly study with its
@@ -100,12 +100,12 @@ func Failures(c FailuresConfig) (*FailuresReport, error) {
 			return nil, err
 		}
 	}
-	nobody := func(f *sim.FaultConfig) { f.Trust = false }
-	name := fmt.Sprintf("%d min, nobody is trusted", int(c.Screen.Minutes()))
-	return out, run(&out.Times, 1, variant{name, set{adaptive, screen, nobody}})
+	distrust := func(f *sim.FaultConfig) { f.Trust = false }
+	name := fmt.Sprintf("%d min, no job is trusted", int(c.Screen.Minutes()))
+	return out, run(&out.Times, 1, variant{name, set{adaptive, screen, distrust}})
 }
 
-// failures is what the runs have in common.
+// failures is what all runs share.
 type failures struct {
 	FailuresConfig
 	cluster *sched.Cluster
@@ -233,9 +233,9 @@ func (r FailuresRun) good(least, most int, yield func(*sim.JobResult)) {
 	}
 }
 
-// GangWait is how long jobs of a size waited from their submission until all the
-// GPUs they asked for were theirs for the first time; a screening counts as
-// waiting. Only jobs without a recorded failure count.
+// GangWait is the time from submission until jobs of a size first held all the
+// GPUs they asked for; screening counts as waiting. Only jobs without a recorded
+// failure count.
 func (r FailuresRun) GangWait(least, most int) Times {
 	var waits []float64
 	r.good(least, most, func(j *sim.JobResult) {

@@ -14,7 +14,7 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// failuresSizes are the sizes that the tables tell apart.
+// failuresSizes are the job sizes of the tables.
 var failuresSizes = []struct {
 	name        string
 	least, most int
@@ -42,24 +42,24 @@ func (r *FailuresReport) Markdown(w io.Writer, images string) error {
 	var b strings.Builder
 	jobs, gangs, first := r.Failing()
 	fmt.Fprintf(&b, `
-## What failures cost, and what can be done about them
+## The cost of failures
 
-%d Philly-like jobs with the failures of the study's table 7, %d times with other random
-numbers (load %.2f), on %d GPUs (%s) under `+"`%s`"+`. %d jobs fail, %d of them gangs. What
-happens at the next attempt follows from what is decided after the last one:
+%d Philly-like jobs with the failures of the study's table 7, with %d seeds
+(load %.2f), on %d GPUs (%s) under `+"`%s`"+`. %d jobs fail, %d of them gangs. The
+outcome of an attempt depends on the decision after the previous one:
 
-- Failures of the infrastructure and of CUDA pass after the recorded number of attempts;
-  out of memory goes away with more of it, for half of the jobs with 1.5 times as much;
-  everything else stays. Which reasons pass is our assumption: the study says how often
-  its scheduler tried, not what another one would have seen.
-- A job that gets through and did not in the study ends there: what its user submitted
-  instead is in the workload already. So every variant has the same useful work to do.
-- Adaptive retries go by the reason ([failures](../failures.md)); 12 %% of the jobs have a
-  reason that the classifier does not know, which is its score on samples it had not seen.
-- Screening is the layer `+"`@screen`"+`: gangs run on one GPU for %s first, unless a job of the
-  same user, model and size has run well within 14 days. MPI's errors do not show there.
+- Infrastructure and CUDA failures pass after the recorded number of attempts; jobs that run
+  out of memory succeed with more of it, half of them with 1.5 times as much; all other
+  failures persist. Which reasons pass is our assumption: the study reports how often its
+  scheduler retried, not what another scheduler would have seen.
+- A job that succeeds here but failed in the study ends there: what its user submitted
+  instead is already in the workload. So every variant has the same useful work to do.
+- Adaptive retries depend on the reason ([failures](../failures.md)); for 12 %% of the jobs the
+  classifier does not know it, its rate on held-out samples.
+- Screening is the layer `+"`@screen`"+`: a gang first runs on one GPU for %s, unless a job of the
+  same user, model and size has run well within 14 days. MPI errors do not occur there.
 
-| variant | failed attempts | in the pool | jobs caught there | GPU-h wasted | of all GPU-h | GPU-h of screening | jobs that got through after all |
+| variant | failed attempts | in screening | jobs caught there | GPU-h wasted | of all GPU-h | GPU-h of screening | jobs that succeeded after a retry |
 |---|---|---|---|---|---|---|---|
 `, r.Config.Jobs, len(r.Config.Seeds), r.Config.Load, r.GPUs, r.Config.Cluster, r.Config.Policy, jobs, gangs, r.Config.Screen)
 	for _, run := range r.Runs {
@@ -68,9 +68,8 @@ happens at the next attempt follows from what is decided after the last one:
 			share(f.CaughtJobs, gangs), f.Wasted/3600, 100*f.Wasted/run.Held(), f.ScreenGPUs/3600, f.Rescued)
 	}
 	fmt.Fprintf(&b, `
-Jobs caught are counted against the gangs that fail. The first attempts of the failing
-jobs alone hold %.0f GPU-hours, if they ran undisturbed: no decision after a failure can
-save these.
+The percentages are of the gangs that fail. The first attempts of failing jobs alone take
+%.0f GPU-hours if they are not disturbed; no decision after a failure can save these.
 
 ![Failed attempts of gangs](%s/philly-failures-attempts.svg)
 
@@ -92,9 +91,9 @@ func share(part, all int) string { return fmt.Sprintf("%d (%s)", part, percent(p
 func (r *FailuresReport) printReasons(b *strings.Builder) {
 	before, after := r.Runs[0].Faults(), r.Runs[len(r.Runs)-1].Faults()
 	fmt.Fprint(b, `
-By reason and by size of the job, with retries as recorded and with both:
+By reason and job size, with retries as recorded and with both:
 
-| | attempts: as recorded | both | in the pool | GPU-h wasted: as recorded | both |
+| | attempts: as recorded | both | in screening | GPU-h wasted: as recorded | both |
 |---|---|---|---|---|---|
 `)
 	slices.SortFunc(before.Reasons, func(x, y sim.FaultCount) int {
@@ -118,21 +117,21 @@ By reason and by size of the job, with retries as recorded and with both:
 		row(c, after.Sizes)
 	}
 	fmt.Fprint(b, `
-Most of the GPU time goes to attempts that fail late, for reasons that a retry may well
-get over: a checkpoint that could not be written, a lost MPI daemon. Neither adaptive
-retries nor screening saves these; checkpoints that hold would. Adaptive retries save
-attempts where the user is to blame. They cost more than the study's scheduler where they
-allow one retry for reasons it mostly gave up on at once (core dumps, invalid accesses).
-Screening keeps failures off the gangs and tells users early, but hardly saves GPU time:
-what fails within minutes holds few GPU-hours. It costs every new gang its length.
+Most wasted GPU time goes to attempts that fail late, for reasons that a retry may overcome:
+a checkpoint that could not be written, a lost MPI daemon. Neither adaptive retries nor
+screening saves these; reliable checkpoints would. Adaptive retries save attempts that fail
+by user error. They cost more than the study's scheduler where they allow one retry for
+reasons it mostly gave up on at once (core dumps, invalid accesses). Screening keeps failures
+off whole gangs and tells users early, but hardly saves GPU time: jobs that fail within
+minutes use few GPU-hours. It delays every new gang by its own length.
 `)
 }
 
-// printWaits prints what it means for jobs that have nothing wrong with them.
+// printWaits prints the effect on jobs that never fail.
 func (r *FailuresReport) printWaits(b *strings.Builder) {
 	fmt.Fprint(b, `
-What it means for the jobs that never fail: minutes from submission until all GPUs are
-theirs (a screening counts as waiting), by size, and completion time.
+The effect on jobs that never fail: minutes from submission until a job has all its GPUs
+(screening counts as waiting), by size, and completion time.
 
 | variant |`)
 	for _, s := range failuresSizes {
@@ -154,8 +153,8 @@ theirs (a screening counts as waiting), by size, and completion time.
 		means = append(means, fmt.Sprintf("%.0f", one.GangWait(9, math.MaxInt).Mean/60))
 	}
 	fmt.Fprintf(b, `
-Mean waits of large gangs differ more between random numbers than between variants (above
-8 GPUs, as recorded: %s minutes), so only large differences in them mean anything.
+Mean waits of large gangs differ more between seeds than between variants (above 8 GPUs, as
+recorded: %s minutes), so only large differences in them are meaningful.
 `, strings.Join(means, ", "))
 }
 
@@ -163,14 +162,14 @@ func (r *FailuresReport) printBad(b *strings.Builder) {
 	fmt.Fprintf(b, `
 ### Bad nodes
 
-The same with nodes that become bad by themselves, %.1f %% of them at any time, for 12 hours
-in the mean: an attempt on one breaks after 10 minutes in the mean. Jobs go on from a
-checkpoint of the last hour. With retries as recorded, a job goes back to any node, 20
-times at most; adaptive retries stay away from the node; with quarantine, nodes on which
-failures correlate take no work. A job that was given up because of its nodes is submitted
-again after an hour by its user, who knows nothing of nodes.
+The same, but nodes go bad at random: %.1f %% of them at any time, for 12 hours on average. An
+attempt on a bad node fails after 10 minutes on average, and the job resumes from a checkpoint
+of the last hour. With retries as recorded, a job is retried on any node, at most 20 times;
+adaptive retries avoid the node; with quarantine, nodes on which failures correlate take no
+work. A job given up because of its nodes is resubmitted by its user after an hour, with no
+nodes excluded.
 
-| variant | attempts that nodes broke | most of one job | jobs given up and submitted again | GPU-h wasted | quarantines (of good nodes) | node-hours out | JCT of good jobs in hours: mean, p95 |
+| variant | attempts that nodes broke | most of one job | jobs given up and resubmitted | GPU-h wasted | quarantines (of good nodes) | node-hours in quarantine | JCT of good jobs in hours: mean, p95 |
 |---|---|---|---|---|---|---|---|
 `, 100*r.Config.BadNodes)
 	for _, run := range r.Bad {
@@ -182,19 +181,19 @@ again after an hour by its user, who knows nothing of nodes.
 			f.Resubmitted, f.Wasted/3600, f.Quarantines, f.Wrong, f.NodeHours, t.Mean/3600, t.P95/3600)
 	}
 	fmt.Fprint(b, `
-Staying away protects the job that failed, not the next one: on a bad node GPUs are
-always free. Only the quarantine keeps others from it. It comes late where nodes hold few
-jobs: it waits for three of two users. A quarantine counts as of a good node if that was
-not bad in the six hours before and had no ECC error, of which the study has some too.
+Avoiding a node protects the job that failed, not the next one: a bad node always has free
+GPUs. Only quarantine keeps other jobs off it. It starts late on nodes with few jobs, because
+it needs failures of three jobs of two users. A quarantined node counts as good if it was not
+bad in the six hours before and had no ECC error, which also occur in the study.
 `)
 }
 
 func (r *FailuresReport) printTimes(b *strings.Builder) {
 	_, gangs, _ := (&FailuresReport{Work: r.Work[:1]}).Failing()
 	fmt.Fprintf(b, `
-### How long to screen
+### Length of screening
 
-Adaptive retries and screening, by its length (one workload, %d failing gangs):
+Adaptive retries and screening, by length of screening (one seed, %d failing gangs):
 
 | screening | screenings | trusted | jobs caught | GPU-h wasted | GPU-h of screening | minutes until the gang runs, 2-4 GPUs: mean, median, p95 | 5-8 | JCT of good gangs in hours: mean, median |
 |---|---|---|---|---|---|---|---|---|

@@ -13,13 +13,13 @@ import (
 	"github.com/fairway-gpu/fairway/sim/trace"
 )
 
-// FragmentsConfig is the experiment on what can be done about fragmentation.
+// FragmentsConfig is the experiment on reducing fragmentation.
 type FragmentsConfig struct {
 	Jobs    int
 	Seed    uint64
 	Cluster string  // in the form of sim.ParseCluster
 	Load    float64 // GPUs in use if every job started at once, as a share of all
-	// Progress, if set, is told how far the run of a policy is.
+	// Progress, if set, is called as the run of a policy advances.
 	Progress func(policy string, p sim.Progress)
 }
 
@@ -39,20 +39,20 @@ type FragmentsRun struct {
 }
 
 // fragmentsVariants are the policies compared. In the simulator every job saves
-// its work when it is told to stop.
+// its work when it is preempted.
 var fragmentsVariants = []struct{ name, spec, meaning string }{
-	{"strict", "philly:relax=off", "insists on locality for ever"},
+	{"strict", "philly:relax=off", "never relaxes locality"},
 	{"fixed", "philly", "relaxes after fixed waits, as published"},
 	{"ladder", "philly:relax=proportional", "relaxes after waits in proportion to run times"},
 	{"+defrag", "philly:relax=proportional@defrag:saves=all", "and moves jobs when that pays"},
 	{"+reserve", "philly:relax=proportional@reserve", "and reserves for gangs of 16 and more"},
 	{"+both", "philly:relax=proportional@defrag:saves=all@reserve", "both"},
-	{"strict+defrag", "philly:relax=off@defrag:saves=all", "insists, and moves jobs when that pays"},
-	{"greedy", "fifo:greedy", "first come first served, whoever fits overtakes"},
+	{"strict+defrag", "philly:relax=off@defrag:saves=all", "never relaxes, and moves jobs when that pays"},
+	{"greedy", "fifo:greedy", "first come first served; a job that fits may overtake"},
 	{"greedy+res.", "fifo:greedy@reserve", "and reserves for gangs of 16 and more"},
 }
 
-// Fragments is what the experiment found.
+// Fragments is the outcome of the experiment.
 type Fragments struct {
 	Config FragmentsConfig
 	GPUs   int
@@ -89,19 +89,19 @@ func RunFragments(c FragmentsConfig) (*Fragments, error) {
 	return out, nil
 }
 
-// Delay is what gangs of a size waited before their first start although their
-// tenant's quota allowed it: for GPUs, or for GPUs near enough to each other. As
-// the Philly paper does, it counts the back-off of a gang that found no place.
+// Delay is the time that gangs of a size waited before their first start although
+// their tenant's quota allowed it: for GPUs, or for GPUs close to each other. As in
+// the Philly paper, it includes the back-off of a gang that did not fit.
 type Delay struct {
 	Jobs    int     // of the size
-	Delayed int     // of which this was the larger part of the wait
+	Delayed int     // gangs for which this was the larger part of the wait
 	Mean    float64 // seconds, over all jobs of the size
-	P90     float64 // seconds: of the whole wait of those delayed
-	Longest float64 // seconds: of the whole wait of any of the size
+	P90     float64 // seconds: whole wait of the delayed gangs
+	Longest float64 // seconds: longest whole wait of the size
 }
 
-// Delay returns the delay of the gangs of least to most GPUs; the bounds are
-// those of a size of the simulator's result.
+// Delay returns the delay of the gangs of least to most GPUs, the bounds of a size
+// in the simulator's result.
 func (r FragmentsRun) Delay(size string, least, most int) Delay {
 	var d Delay
 	var waits []float64

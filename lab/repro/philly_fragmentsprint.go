@@ -29,14 +29,14 @@ func (f *Fragments) Charts() map[string]Bars {
 func (f *Fragments) Markdown(w io.Writer, images string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
-## What can be done about fragmentation
+## Reducing fragmentation
 
-%d Philly-like jobs (seed %d, load %.2f) on the same %d GPUs (%s). Delay is what gangs
-waited before their first start although their virtual cluster's quota covered them, or
-there were idle GPUs to borrow: for GPUs that are near enough to each other, for GPUs at
-all, or in the back-off of a failed attempt. The mean is over all gangs of the size, p90
-over the whole wait of those for which this was the larger part of it, with their number.
-Policies are told exact run times (`+"`--estimates exact`"+`); those that use them are oracles.
+%d Philly-like jobs (seed %d, load %.2f) on the same %d GPUs (%s). Delay is the time
+that gangs waited before their first start although their virtual cluster's quota covered
+them or there were idle GPUs to borrow: for GPUs close to each other, for any GPUs, or in
+back-off after a failed attempt. The mean is over all gangs of the size. p90 is the whole
+wait of the gangs for which delay was the larger part of it; their number is in brackets.
+Policies know exact run times (`+"`--estimates exact`"+`); those that use them are oracles.
 
 | policy | 2-4 GPUs: mean, p90 (gangs) | 5-8 | >8 | longest wait of a gang >8 |
 |---|---|---|---|---|
@@ -51,10 +51,9 @@ Policies are told exact run times (`+"`--estimates exact`"+`); those that use th
 		fmt.Fprintf(&b, " | %.1f h |\n", last.Longest/3600)
 	}
 	b.WriteString(`
-What it costs: spread is the share of the GPU time of gangs on more servers than they
-need, lost is GPU time in restarts and failed attempts, and the last columns are from the
-ledger: trades that were taken, what they were expected to cost and to gain in GPU-hours,
-and trades that were refused.
+The cost: spread is the share of the gangs' GPU time on more servers than they need, lost is
+GPU time in restarts and failed attempts. The last columns are from the ledger: trades taken,
+their expected cost and gain in GPU-hours, and trades refused.
 
 | policy | avg JCT | p90 JCT | makespan | spread | moves | preemptions | GPU-h held | GPU-h lost | trades | cost | gain | refused |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
@@ -78,13 +77,12 @@ and trades that were refused.
 	return err
 }
 
-// PrintFragmentsSeeds sets the delay of large gangs, the spread and the JCT of other
-// workloads beside each other, to show what is chance.
+// PrintFragmentsSeeds compares the delay of large gangs, the spread and the JCT
+// with other seeds, to show the effect of chance.
 func PrintFragmentsSeeds(w io.Writer, others []*Fragments) {
 	fmt.Fprint(w, `
-The same with other random numbers: mean delay of gangs above 8 GPUs, share of the gangs'
-GPU time that was spread, average JCT. The layers were tuned while looking at the first
-seed; these came after.
+The same with other seeds: mean delay of gangs above 8 GPUs, share of the gangs' GPU time
+that was spread, average JCT. The layers were tuned on the first seed, before these runs.
 
 | policy |`)
 	for _, f := range others {

@@ -24,10 +24,10 @@ type Chart struct {
 type Line struct {
 	Name   string
 	Points [][2]float64 // by x
-	Dashed bool         // for what others have published
+	Dashed bool         // published by others
 }
 
-// palette is told apart by people with any common kind of colour vision.
+// palette is distinguishable with all common kinds of colour vision.
 var palette = []string{"#0b57d0", "#d1495b", "#00798c", "#edae49", "#6a4c93", "#66a182", "#2e4057", "#8d96a3", "#b5651d", "#c51b8a"}
 
 const (
@@ -46,8 +46,8 @@ func (c Chart) width() int {
 	return left + plotWidth + 48 + int(legendLetter*float64(longest))
 }
 
-// colour gives what others have published the colour of what it is compared
-// with.
+// colour returns the colour of a line; a published line has that of the line it is
+// compared with.
 func (c Chart) colour(i int) string {
 	if c.Lines[i].Dashed {
 		for k, l := range c.Lines {

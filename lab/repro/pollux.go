@@ -32,8 +32,8 @@ type Pollux struct {
 	LifeOf       sched.JobID
 }
 
-// Variation is the mean of the average JCT over the workloads at hand, with one
-// thing changed.
+// Variation is the mean of the average JCT over the available workloads, with one
+// setting changed.
 type Variation struct {
 	Policy    string
 	X         float64
@@ -45,8 +45,8 @@ type Variation struct {
 // PolluxPolicies are compared on every workload.
 var PolluxPolicies = []string{"pollux", "pollux:genetic", "optimus", "tiresias"}
 
-// RunPollux makes every run of the reproduction. say, if not nil, is told what
-// is being run.
+// RunPollux runs the reproduction. say, if not nil, is called with the name of
+// each part.
 func (a *Artifact) RunPollux(elapsed func() time.Duration, say func(string)) (*Pollux, error) {
 	if say == nil {
 		say = func(string) {}
@@ -55,7 +55,7 @@ func (a *Artifact) RunPollux(elapsed func() time.Duration, say func(string)) (*P
 	for _, spec := range PolluxPolicies {
 		var folders []string
 		if strings.Contains(spec, "genetic") {
-			folders = []string{tuned} // it is the slow one
+			folders = []string{tuned} // it is slow
 		}
 		say(spec + " on the workloads")
 		rows, err := a.Compare(spec, elapsed, folders...)
@@ -78,7 +78,7 @@ func (a *Artifact) RunPollux(elapsed func() time.Duration, say func(string)) (*P
 	return p, nil
 }
 
-// tuned are the folder of the workloads at load 1.0.
+// tuned is the folder of the workloads at load 1.0.
 const tuned = "workloads"
 
 func (p *Pollux) fairness() {
@@ -153,7 +153,7 @@ func (a *Artifact) mean(r Run) (float64, error) {
 	return sum / float64(len(files)), nil
 }
 
-// referenceMean averages shipped results over the tuned workloads at hand.
+// referenceMean averages the artifact's results over the available tuned workloads.
 func (a *Artifact) referenceMean(folder string) (float64, error) {
 	results, err := a.summary(folder)
 	if err != nil {
@@ -278,11 +278,11 @@ func (p *Pollux) Mean(policy, folder string) (ours, reference float64) {
 func (p *Pollux) Print(w io.Writer, images string) {
 	fmt.Fprint(w, `# Pollux against its reference simulator
 
-Our simulator with the measured profiles of the Pollux artifact (OSDI'21), 60 s
-rounds, 16 nodes of 4 T4 GPUs, beside the artifact's own simulator on the same
-workloads. "The paper" is the published mean over eight workloads, of which three
-are public here. As in the reference, `+"`optimus`"+` is an oracle: it is told true step times and
-lengths. The others use no estimates of run times.
+Our simulator with the measured profiles of the Pollux artifact (OSDI'21), 60 s rounds and
+16 nodes of 4 T4 GPUs, compared with the artifact's own simulator on the same workloads.
+"The paper" is the published mean over eight workloads, three of which are public. As in
+the reference, `+"`optimus`"+` is an oracle: it knows true step times and lengths. The others use
+no estimates of run times.
 
     fairway repro pollux --data POLLUX_ARTIFACT --out docs/reproduction
 
@@ -290,7 +290,7 @@ lengths. The others use no estimates of run times.
 
 Average JCT in seconds.
 
-| workload | policy | reference | ours | off |
+| workload | policy | reference | ours | difference |
 |---|---|---|---|---|
 `)
 	for _, load := range loads {
@@ -311,7 +311,7 @@ Average JCT in seconds.
 	p.printVariations(w, "The scheduling interval", "minutes", p.Intervals, images+"/pollux-interval.svg")
 	p.printVariations(w, "Interference between distributed jobs that share a node", "speed lost, %", p.Interference, images+"/pollux-interference.svg")
 	p.printVariations(w, "Noise in what agents measure", "standard deviation of the logarithm", p.Noise, "")
-	fmt.Fprint(w, "\n## Finish-time fairness\n\nrho of the jobs of the tuned workloads; the paper has 99 % below 2 for p = -1.\n\n| policy | rho < 2 | largest rho |\n|---|---|---|\n")
+	fmt.Fprint(w, "\n## Finish-time fairness\n\nrho of the jobs of the tuned workloads; the paper reports 99 % below 2 for p = -1.\n\n| policy | rho < 2 | largest rho |\n|---|---|---|\n")
 	for _, spec := range PolluxPolicies {
 		fmt.Fprintf(w, "| %s | %.1f %% | %.1f |\n", label(spec, policy.Builtin().About(spec).Oracle), 100*p.Fair[spec], p.MaxRho[spec])
 	}

@@ -23,8 +23,8 @@ import (
 const maxSummary = 16 << 20
 
 // realisticJCT is the average JCT in seconds that the reference simulator gives
-// on the realistic workloads, by policy and workload. They are not among its
-// shipped results; these are from running it.
+// on the realistic workloads, by policy and workload. The artifact does not
+// contain these results; we ran its simulator.
 var realisticJCT = map[string]map[string]float64{
 	"tiresias": {"workload-1": 6565.3, "workload-3": 7297.2, "workload-6": 7731.1},
 	"optimus":  {"workload-1": 5635.3, "workload-3": 8100.3, "workload-6": 6685.3},
@@ -37,7 +37,7 @@ type ReferenceRow struct {
 	Jobs             int
 	Reference, Ours  float64 // average JCT in seconds; Reference 0: unknown
 	// PerJob is the mean over jobs of |ours - reference| / reference, and Same
-	// the number of jobs within 1 %; only where the reference has single jobs.
+	// the number of jobs within 1 %; only if the reference has per-job results.
 	PerJob float64
 	Same   int
 	HasJob bool
@@ -45,11 +45,11 @@ type ReferenceRow struct {
 	Wall   time.Duration
 }
 
-// Error returns how far our average is off.
+// Error returns the relative error of our average.
 func (r ReferenceRow) Error() float64 { return r.Ours/r.Reference - 1 }
 
-// loads are the folders of workloads, and what the folders of the reference's
-// results end in.
+// loads are the folders of workloads, and the suffixes of the folders with the
+// reference's results.
 var loads = []struct{ workloads, results string }{
 	{"workloads-0.5", "0.5"},
 	{"workloads", "1.0"},
@@ -79,9 +79,9 @@ func OpenArtifact(data fs.FS) (*Artifact, error) {
 }
 
 // Compare replays every workload under the policy, with the measured profiles,
-// 60 s rounds and 16 nodes of 4 GPUs, and sets the average JCT beside the
-// reference simulator's. elapsed is a stopwatch; with folders, only the
-// workloads of these.
+// 60 s rounds and 16 nodes of 4 GPUs, and compares the average JCT with the
+// reference simulator's. elapsed is a stopwatch. If folders are given, only their
+// workloads are replayed.
 func (a *Artifact) Compare(spec string, elapsed func() time.Duration, folders ...string) ([]ReferenceRow, error) {
 	name, _, _ := strings.Cut(spec, ":")
 	var rows []ReferenceRow
@@ -123,7 +123,7 @@ func (a *Artifact) results(policy, load string) (map[string]map[string]float64, 
 	return a.summary(fmt.Sprintf("results-jobload/%s-%s", policy, load))
 }
 
-// summary reads shipped results: JCT in seconds by workload and job.
+// summary reads the artifact's results: JCT in seconds by workload and job.
 func (a *Artifact) summary(folder string) (map[string]map[string]float64, error) {
 	name := folder + "/summary.json"
 	f, err := a.data.Open(name)
@@ -150,7 +150,7 @@ type Run struct {
 	Watch        func(sim.Watched)
 }
 
-// Replay simulates one run on equal terms with the reference.
+// Replay simulates one run with the reference's settings.
 func (a *Artifact) Replay(r Run) (*sim.Result, error) {
 	f, err := a.data.Open(r.Workload)
 	if err != nil {
@@ -179,7 +179,7 @@ func (a *Artifact) Replay(r Run) (*sim.Result, error) {
 	return res, err
 }
 
-// compare sets the reference beside our result.
+// compare adds the reference's figures.
 func (r *ReferenceRow) compare(policy string, jobs map[string]float64) {
 	if jobs == nil {
 		r.Reference = realisticJCT[policy][r.Workload]
@@ -202,15 +202,15 @@ func (r *ReferenceRow) compare(policy string, jobs map[string]float64) {
 func PrintTiresias(w io.Writer, rows []ReferenceRow) {
 	fmt.Fprint(w, `# Tiresias against the reference simulator
 
-Our simulator with measured profiles, 60 s rounds, 16 nodes of 4 T4 GPUs, policy
-`+"`tiresias`"+` with its defaults (two queues, 16 GPU-hours, no promotion), beside the
-simulator of the Pollux artifact (OSDI'21) on its own workloads. The
-reference's figures for single jobs are its shipped results; those of the
-realistic workloads come from running it. `+"`tiresias`"+` uses no estimates of run times.
+Our simulator with measured profiles, 60 s rounds, 16 nodes of 4 T4 GPUs and policy
+`+"`tiresias`"+` with its defaults (two queues, 16 GPU-hours, no promotion), compared with the
+simulator of the Pollux artifact (OSDI'21) on the artifact's workloads. The reference figures
+are the results that the artifact contains; for the realistic workloads we ran its
+simulator. `+"`tiresias`"+` uses no estimates of run times.
 
     fairway repro tiresias --data POLLUX_ARTIFACT
 
-| workload | jobs | reference avg JCT (s) | ours (s) | off | jobs within 1 % | mean off per job |
+| workload | jobs | reference avg JCT (s) | ours (s) | difference | jobs within 1 % | mean difference per job |
 |---|---|---|---|---|---|---|
 `)
 	worst := 0.0
@@ -224,5 +224,5 @@ realistic workloads come from running it. `+"`tiresias`"+` uses no estimates of 
 			r.Folder, r.Workload, r.Jobs, r.Reference, r.Ours, 100*r.Error(), same, per)
 		worst = max(worst, math.Abs(r.Error()))
 	}
-	fmt.Fprintf(w, "\nLargest difference of an average: %.2f %%.\n", 100*worst)
+	fmt.Fprintf(w, "\nLargest difference of an average JCT: %.2f %%.\n", 100*worst)
 }

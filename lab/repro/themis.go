@@ -20,8 +20,8 @@ type ThemisConfig struct {
 	LieSeeds int // smaller mixes, in each of which every app lies once
 	LieJobs  int // of each of them, before they are thinned out
 	Workers  int // runs at once
-	// Progress, if set, is told how many runs of a part are done. Calls never
-	// overlap.
+	// Progress, if set, is called with the number of finished runs of a part. Calls
+	// never overlap.
 	Progress func(part string, done, all int)
 }
 
@@ -33,15 +33,15 @@ func DefaultThemis() ThemisConfig {
 // Themis is the reproduction of the Themis paper's simulations.
 type Themis struct {
 	Config     ThemisConfig
-	Policies   []Outcome // every policy on the mix
-	Honest     []HonestOutcome
-	Contended  []Outcome     // nearly every policy, with the apps closer together
-	Knobs      []KnobOutcome // f and lease
+	Policies   []Outcome          // every policy on the mix
+	Estimated  []EstimatedOutcome // with worse estimates
+	Contended  []Outcome          // nearly every policy, with the apps closer together
+	Knobs      []KnobOutcome      // f and lease
 	Errors     []ErrorOutcome
 	Lies       []LieOutcome
 	Exchange   Exchange
-	Network    []Outcome // themis and las, without any model that minds its placement
-	NetworkAll []Outcome // and with nothing else
+	Network    []Outcome // with compute-intensive models only
+	NetworkAll []Outcome // with network-intensive models only
 }
 
 // ThemisPolicies are compared on the mix; the first one is the subject.
@@ -67,8 +67,8 @@ const (
 	themisF     = 0.8
 	themisLease = 10 * time.Minute
 	errorDraws  = 3 // of the errors, for each mix
-	thinner     = 4 // where a mix has fewer jobs of the same apps, on fewer GPUs
-	fullLoad    = 4 // the GPU time that apps bring, over what the cluster has while they come
+	thinner     = 4 // divides the jobs of every app and the GPUs of a smaller mix
+	fullLoad    = 4 // the GPU time that apps need, over that of the cluster while they arrive
 )
 
 // KnobOutcome is themis with another f and lease.
@@ -84,13 +84,13 @@ type ErrorOutcome struct {
 	Outcome
 }
 
-// HonestOutcome is a policy that is not told the truth about run times.
-type HonestOutcome struct {
+// EstimatedOutcome is a policy without exact run times.
+type EstimatedOutcome struct {
 	Estimates sim.Estimates
 	Outcome
 }
 
-// RunThemis makes every run of the reproduction.
+// RunThemis runs the reproduction.
 func RunThemis(c ThemisConfig) (*Themis, error) {
 	m, err := newMixes(c)
 	if err != nil {
@@ -98,7 +98,7 @@ func RunThemis(c ThemisConfig) (*Themis, error) {
 	}
 	t := &Themis{Config: c}
 	for _, part := range []func(*mixes) error{
-		t.comparePolicies, t.hideTruth, t.turnKnobs, t.errEstimates, t.tellLies, t.varyNetwork,
+		t.comparePolicies, t.varyEstimates, t.varyKnobs, t.addErrors, t.tellLies, t.varyNetwork,
 	} {
 		if err := part(m); err != nil {
 			return nil, err
@@ -123,8 +123,8 @@ func (t *Themis) comparePolicies(m *mixes) error {
 	return nil
 }
 
-// hideTruth runs the policies that use estimates with worse ones.
-func (t *Themis) hideTruth(m *mixes) error {
+// varyEstimates runs the policies that use estimates with worse ones.
+func (t *Themis) varyEstimates(m *mixes) error {
 	var specs []string
 	for _, o := range t.Policies {
 		if o.Oracle {
@@ -137,14 +137,14 @@ func (t *Themis) hideTruth(m *mixes) error {
 			return err
 		}
 		for _, o := range out {
-			t.Honest = append(t.Honest, HonestOutcome{e, o})
+			t.Estimated = append(t.Estimated, EstimatedOutcome{e, o})
 		}
 	}
 	return nil
 }
 
-// turnKnobs runs every f with every lease.
-func (t *Themis) turnKnobs(m *mixes) error {
+// varyKnobs runs every f with every lease.
+func (t *Themis) varyKnobs(m *mixes) error {
 	var specs []string
 	for _, f := range themisFs {
 		for _, lease := range themisLeases {
@@ -159,7 +159,7 @@ func (t *Themis) turnKnobs(m *mixes) error {
 	return err
 }
 
-func (t *Themis) errEstimates(m *mixes) error {
+func (t *Themis) addErrors(m *mixes) error {
 	var specs []string
 	for _, e := range themisErrors {
 		for draw := range errorDraws {
@@ -180,8 +180,8 @@ func (t *Themis) errEstimates(m *mixes) error {
 	return nil
 }
 
-// varyNetwork takes the two ends of what the paper varies: no app, and every
-// app, with a network-intensive model.
+// varyNetwork runs the extremes of what the paper varies: no app and every app
+// has a network-intensive model.
 func (t *Themis) varyNetwork(m *mixes) error {
 	specs := []string{"themis", "las", "tiresias"}
 	var err error

@@ -44,7 +44,7 @@ func TestFairnessOf(t *testing.T) {
 	}
 	want := Fairness{
 		Apps: []AppOutcome{{"b", 2, 1.5, 3}, {"a", 1, 0.5, 2}},
-		Max:  1.5, Jain: 0.9, GPUHours: 12, WellDone: 8, Score: 0.8, JCT: 1.5, Restarts: 3,
+		Max:  1.5, Jain: 0.9, GPUHours: 12, Ideal: 8, Score: 0.8, JCT: 1.5, Restarts: 3,
 	}
 	got := fairnessOf(w, res)
 	if d := cmp.Diff(want, got, nearly); d != "" {
@@ -258,7 +258,7 @@ func wellFormed(t *testing.T, name string, svg []byte) {
 
 func TestClaims(t *testing.T) {
 	with := func(policy string, maxRho, hours float64) Outcome {
-		return Outcome{Policy: policy, Runs: []Fairness{{Max: maxRho, GPUHours: hours, WellDone: 1, Apps: []AppOutcome{{Rho: maxRho}}}}}
+		return Outcome{Policy: policy, Runs: []Fairness{{Max: maxRho, GPUHours: hours, Ideal: 1, Apps: []AppOutcome{{Rho: maxRho}}}}}
 	}
 	r := &Themis{
 		Policies:  []Outcome{with("themis", 1, 90), with("drf", 2, 100), with("las", 3, 100), with("tiresias", 3, 93)},

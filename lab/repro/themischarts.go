@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Plot is anything that is written as SVG.
+// Plot is a chart that can be written as SVG.
 type Plot interface {
 	Write(io.Writer) error
 }

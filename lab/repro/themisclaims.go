@@ -14,23 +14,23 @@ type Claim struct {
 	Holds            bool
 }
 
-// The figures that are asked for.
+// The targets.
 const (
 	wantMargin     = 2.25 // times below the largest rho of others
 	wantSaving     = 0.05 // of the GPU time of las and of tiresias
-	incentive      = 1.2  // rho up to which sharing is taken to be no loss
+	incentive      = 1.2  // largest rho at which sharing counts as no loss
 	wantIncentive  = 0.95 // of the apps
 	wantErrorDrift = 0.11 // of the largest rho
 )
 
-// Claims holds the runs against what the paper shows.
+// Claims compares the runs with what the paper shows.
 func (t *Themis) Claims() []Claim {
 	out := []Claim{
-		t.marginClaim("largest rho below that of every policy that the paper compares with", func(policy string) bool {
+		t.marginClaim("largest rho, below that of every policy in the paper", func(policy string) bool {
 			_, ok := paperRho[policy]
 			return ok
 		}),
-		t.marginClaim("the same, of every policy here", func(string) bool { return true }),
+		t.marginClaim("the same, below that of every policy here", func(string) bool { return true }),
 	}
 	for _, other := range []string{"las", "tiresias"} {
 		saving := t.saving(t.Policies, other)
@@ -61,7 +61,7 @@ func (t *Themis) Claims() []Claim {
 	return out
 }
 
-// how says what the arbiter makes of lies.
+// how says whether the arbiter believes lies.
 func (l LieOutcome) how() string {
 	if l.Audit {
 		return "audited"
@@ -84,13 +84,12 @@ func (t *Themis) marginClaim(what string, among func(policy string) bool) Claim 
 	}
 }
 
-// saving is the share of another policy's GPU time that themis does without.
+// saving is the share of another policy's GPU time that themis saves.
 func (t *Themis) saving(outcomes []Outcome, other string) float64 {
 	return 1 - outcomeOf(outcomes, "themis").Over(gpuHours).Mean/outcomeOf(outcomes, other).Over(gpuHours).Mean
 }
 
-// drift is the change of the mean of the largest rho by errors, against no
-// errors and the same draws.
+// drift is the relative change of the largest rho by errors, with the same seeds.
 func (t *Themis) drift(e ErrorOutcome) float64 {
 	return e.Over(maxRho).Mean/t.Errors[0].Over(maxRho).Mean - 1
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// Exchange is the time that two apps spent beside each other.
+// Exchange is what two apps held over time.
 type Exchange struct {
 	Apps [2]sched.AppID
 	Rho  [2]float64
-	Held [2][][2]float64 // hours since the first of them came, GPUs held from then on
+	Held [2][][2]float64 // hours since the first of them arrived, GPUs held from then on
 }
 
 // holding is how many GPUs an app has over time.
@@ -77,8 +77,8 @@ func (h *holding) at(t float64) float64 {
 	return h.steps[i-1][1]
 }
 
-// traded adds up, in steps of a lease, what one app won while the other lost: the
-// lesser of the two directions.
+// traded adds up, in steps of a lease, what one app gained while the other lost,
+// and returns the smaller of the two directions.
 func traded(a, b *holding) float64 {
 	step := themisLease.Seconds()
 	from, to := max(a.start, b.start), min(a.end, b.end)
@@ -95,12 +95,12 @@ func traded(a, b *holding) float64 {
 	return min(toA, toB)
 }
 
-// mostLife keeps the timeline readable.
-const mostLife = 24 * 3600
+// maxLife keeps the timeline readable.
+const maxLife = 24 * 3600
 
 // exchangeOf finds the two apps that traded most.
 func exchangeOf(res *sim.Result) Exchange {
-	all := slices.DeleteFunc(holdings(res), func(h *holding) bool { return h.end-h.start > mostLife })
+	all := slices.DeleteFunc(holdings(res), func(h *holding) bool { return h.end-h.start > maxLife })
 	var best [2]*holding
 	most := 0.0
 	for i, a := range all {
@@ -114,13 +114,13 @@ func exchangeOf(res *sim.Result) Exchange {
 	if best[0] == nil {
 		return t
 	}
-	came := min(best[0].start, best[1].start)
+	arrival := min(best[0].start, best[1].start)
 	for i, h := range best {
 		t.Apps[i], t.Rho[i] = h.app, h.rho
-		t.Held[i] = append(t.Held[i], [2]float64{(h.start - came) / 3600, h.at(h.start)})
+		t.Held[i] = append(t.Held[i], [2]float64{(h.start - arrival) / 3600, h.at(h.start)})
 		for _, s := range h.steps {
 			if s[0] > h.start {
-				t.Held[i] = append(t.Held[i], [2]float64{(s[0] - came) / 3600, s[1]})
+				t.Held[i] = append(t.Held[i], [2]float64{(s[0] - arrival) / 3600, s[1]})
 			}
 		}
 	}

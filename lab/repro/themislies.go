@@ -13,16 +13,15 @@ import (
 // lieLoad keeps the small mixes contended, so that there is something to gain.
 const lieLoad = 2
 
-// LieOutcome is what claims of one kind changed for those who made them.
+// LieOutcome is the effect of claims of one kind on the apps that made them.
 type LieOutcome struct {
 	Claim float64 // what the liar multiplies its rho by
-	Audit bool    // the arbiter finds out by itself who is worst off
+	Audit bool    // the arbiter computes which apps are worst off
 	Lies  int
 	Seeds int
-	// Time and Rho are the mean changes of the liar's own time from submission
-	// to end and of its rho, as shares of those when truthful; below 0 the lie
-	// pays. Error is the standard error of Time's mean, seeds taken as
-	// independent.
+	// Time and Rho are the mean relative changes of the liar's time from
+	// submission to end and of its rho; below 0 the lie pays. Error is the
+	// standard error of Time's mean, with seeds taken as independent.
 	Time, Rho, Error float64
 	Gained           float64 // share of lies that made the liar's time shorter by more than 1 %
 	Lost             float64 // longer by more than 1 %
@@ -67,8 +66,7 @@ func (t *Themis) tellLies(m *mixes) error {
 	return nil
 }
 
-// lieKinds are the claims, each believed and audited. Nothing is filled in but
-// what they are.
+// lieKinds returns the claims, each believed and audited, without results.
 func lieKinds() []LieOutcome {
 	var out []LieOutcome
 	for _, audit := range []bool{false, true} {
@@ -79,13 +77,13 @@ func lieKinds() []LieOutcome {
 	return out
 }
 
-// liar is what every app of a mix does once.
+// liar is a kind of lie, and the outcome without it.
 type liar struct {
 	kind   LieOutcome
-	honest Fairness // what happens if nobody does
+	honest Fairness // outcome if no app lies
 }
 
-// lieOnce lets every app of a mix be the only liar once.
+// lieOnce runs a mix with every app as the only liar in turn.
 func (m *mixes) lieOnce(w *sim.Workload, x mix, l liar) (lieRun, error) {
 	var out lieRun
 	for k, app := range l.honest.Apps {
@@ -107,7 +105,7 @@ func (m *mixes) lieOnce(w *sim.Workload, x mix, l liar) (lieRun, error) {
 	return out, nil
 }
 
-// sum sums up what claims of one kind changed.
+// sum summarises the runs with claims of one kind.
 func (o LieOutcome) sum(runs []lieRun) LieOutcome {
 	o.Seeds = len(runs)
 	var means []float64

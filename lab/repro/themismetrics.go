@@ -11,15 +11,15 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// Fairness is what one run is judged by.
+// Fairness holds the metrics of one run.
 type Fairness struct {
 	Apps     []AppOutcome // in order of arrival
 	Max      float64      // largest rho
 	Jain     float64      // of rho
 	GPUHours float64      // held
-	WellDone float64      // GPU hours that the work takes on the best placement, never stopped
-	// Score is the mean of 1/S over the GPU time held, restarts left out: 1 if
-	// everything always ran on its best placement.
+	Ideal    float64      // GPU hours of the work on the best placement, without preemption
+	// Score is the mean of 1/S over the GPU time held, excluding restarts: 1 if
+	// every job always ran on its best placement.
 	Score    float64
 	JCT      float64 // mean of jobs, hours
 	Restarts int
@@ -37,20 +37,20 @@ type AppOutcome struct {
 type Outcome struct {
 	Policy string
 	Runs   []Fairness
-	Oracle bool // it planned with the truth
+	Oracle bool // it planned with exact estimates
 }
 
 // label names the policy in a table.
 func (o Outcome) label() string { return label(o.Policy, o.Oracle) }
 
-// fairnessOf takes from a result what it is judged by.
+// fairnessOf computes the metrics of a result.
 func fairnessOf(w *sim.Workload, res *sim.Result) Fairness {
 	f := Fairness{Max: res.MaxRho, Jain: res.JainRho, GPUHours: res.GPUSeconds / 3600, JCT: res.AvgJCT / 3600, Restarts: res.Restarts}
 	for i := range w.Work {
-		f.WellDone += w.Work[i].RunTime.D().Hours() * float64(w.Work[i].GPUs)
+		f.Ideal += w.Work[i].RunTime.D().Hours() * float64(w.Work[i].GPUs)
 	}
 	if held := f.GPUHours - res.LostGPUs/3600; held > 0 {
-		f.Score = f.WellDone / held
+		f.Score = f.Ideal / held
 	}
 	at := map[sched.AppID]int{}
 	for i := range res.Jobs {
@@ -67,9 +67,8 @@ func fairnessOf(w *sim.Workload, res *sim.Result) Fairness {
 	return f
 }
 
-// Overhead is the share of GPU time that the work would not have taken well
-// placed and never stopped.
-func (f Fairness) Overhead() float64 { return f.GPUHours/f.WellDone - 1 }
+// Overhead is the GPU time beyond Ideal, as a share of Ideal.
+func (f Fairness) Overhead() float64 { return f.GPUHours/f.Ideal - 1 }
 
 // Within is the share of apps whose rho is at most a bound.
 func (f Fairness) Within(bound float64) float64 {
@@ -85,7 +84,7 @@ func (f Fairness) Within(bound float64) float64 {
 // Span is the mean of a figure over mixes, and its range.
 type Span struct{ Mean, Low, High float64 }
 
-// Over sums up a figure over all mixes.
+// Over summarises a figure over all mixes.
 func (o Outcome) Over(figure func(Fairness) float64) Span {
 	s := Span{Low: math.Inf(1), High: math.Inf(-1)}
 	for _, f := range o.Runs {

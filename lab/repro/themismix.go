@@ -21,10 +21,10 @@ type mix struct {
 	seed   uint64
 	jobs   int      // before it is thinned out; 0: those of the config
 	load   float64  // 0: the generator's
-	thin   int      // keep one job in so many of an app, and as many GPUs; 0: all
+	thin   int      // divides the jobs of every app and the GPUs; 0: all
 	models []string // that the apps train instead of their own; none: their own
-	// estimates is what policies are told; "": the truth, as the paper's apps know
-	// the work they have left.
+	// estimates is what policies know; "": exact run times, as the paper's apps
+	// know the work they have left.
 	estimates sim.Estimates
 }
 
@@ -122,7 +122,7 @@ func (m *mixes) run(x mix, spec string) (*sim.Result, error) {
 	return m.replay(w, x, spec)
 }
 
-// replay runs a policy on a workload, which it leaves as it is.
+// replay runs a policy on a workload, which it does not change.
 func (m *mixes) replay(w *sim.Workload, x mix, spec string) (*sim.Result, error) {
 	cluster, err := themisCluster(max(1, x.thin))
 	if err != nil {
@@ -171,13 +171,13 @@ func (m *mixes) outcomes(part string, x mix, specs []string) ([]Outcome, error) 
 	})
 }
 
-// each does n independent things, as many at once as there are workers. It begins
-// nothing more once one has failed.
+// each calls do n times on the configured number of workers, and starts no further
+// call after a failure.
 func (m *mixes) each(part string, n int, do func(int) error) error {
 	errs := make([]error, n)
 	next := make(chan int)
 	var wait sync.WaitGroup
-	var tell sync.Mutex
+	var progress sync.Mutex
 	var failed atomic.Bool
 	done := 0
 	report := func() {
@@ -192,10 +192,10 @@ func (m *mixes) each(part string, n int, do func(int) error) error {
 				if errs[i] = do(i); errs[i] != nil {
 					failed.Store(true)
 				}
-				tell.Lock()
+				progress.Lock()
 				done++
 				report()
-				tell.Unlock()
+				progress.Unlock()
 			}
 		})
 	}

@@ -22,7 +22,7 @@ func (t *Themis) Print(w io.Writer, images string) {
 	t.printIntro(w)
 	PrintClaims(w, t.Claims())
 	t.printPolicies(w, images)
-	t.printHonest(w)
+	t.printEstimated(w)
 	t.printContended(w, images)
 	t.printKnobs(w, images)
 	t.printErrors(w)
@@ -43,7 +43,7 @@ Apps of one job (10 %%) and searches of up to 100 jobs (90 %%), 40 %% of them wi
 network-intensive models, on %d GPUs with four levels of locality: 16 machines of
 two NVLink islands of 4 GPUs, 32 machines of two islands of 2, in racks of 32 GPUs.
 %d mixes of %d jobs (%d apps in all); figures are means over the mixes, ranges in
-brackets. Decisions once a minute; f = %g and leases of %s unless said otherwise.
+brackets. Decisions once a minute; f = %g and leases of %s unless stated otherwise.
 The paper is "Themis: Fair and Efficient GPU Cluster Scheduling" (NSDI'20); its
 figures are read off its charts.
 
@@ -52,11 +52,11 @@ figures are read off its charts.
 rho is the time from an app's submission to the end of its last job, over the time
 it would take alone on an equal share of the cluster, 1/N of the GPUs with N the
 mean number of apps during its life. The simulator measures it, whatever the policy
-believes.
+estimates.
 
-As in the paper, apps know how much work they have left: policies are told the true
-run times (`+"`--estimates exact`"+`), and those that use them are marked as oracles. How they
-fare with less is below.
+As in the paper, apps know how much work they have left: policies get the true run times
+(`+"`--estimates exact`"+`), and those that use them are marked as oracles. Results with worse
+estimates follow below.
 `, themisGPUs, t.Config.Seeds, t.Config.Jobs, apps, themisF, minutes(themisLease))
 }
 
@@ -64,10 +64,10 @@ func (t *Themis) printPolicies(w io.Writer, images string) {
 	fmt.Fprintf(w, `
 ## Every policy on the mix
 
-GPU time is that for the same work, beside what the work takes well placed and never
-stopped. The placement score is the mean of 1/S, S the slowdown by placement and by
-neighbours, over the GPU time held, restarts left out. The paper's two columns are its
-workloads 1 and 2.
+All policies do the same work. "Above well placed" compares its GPU time with that on the
+best placement without preemption. The placement score is the mean of 1/S over the GPU time
+held, excluding restarts, where S is the slowdown by placement and neighbours. The paper's
+two columns are its workloads 1 and 2.
 
 | policy | largest rho | the paper: 1 | 2 | mean rho | rho <= %.1f | Jain's index | GPU time | above well placed | placement score | avg JCT | restarts |
 |---|---|---|---|---|---|---|---|---|---|---|---|
@@ -76,19 +76,19 @@ workloads 1 and 2.
 	fmt.Fprintf(w, "\n![Distribution of rho](%s/themis-rho.svg)\n\n![Jain's index](%s/themis-jain.svg)\n", images, images)
 }
 
-func (t *Themis) printHonest(w io.Writer) {
+func (t *Themis) printEstimated(w io.Writer) {
 	fmt.Fprint(w, `
-## Without the truth
+## Without exact run times
 
-The same mixes, but nobody is told how long a job will run. `+"`user`"+`: its user's estimate, a
-round number that is too high by the factors that studies of such estimates found.
-`+"`history`"+`: the mean of the last two jobs of the same app, user or model, which is the
-default of `+"`fairway sim`"+`. `+"`none`"+`: nothing. Policies that do not use estimates fare as above.
+The same mixes with other estimates. `+"`user`"+`: the user's estimate, a round number that is too
+high by the factors that studies of such estimates report. `+"`history`"+`: the mean of the last two
+jobs of the same app, user or model, the default of `+"`fairway sim`"+`. `+"`none`"+`: no estimate.
+Policies that do not use estimates are unchanged.
 
 | policy | estimates | largest rho | mean rho | rho <= 1.2 | Jain's index | GPU time above well placed | avg JCT | restarts |
 |---|---|---|---|---|---|---|---|---|
 `)
-	for _, o := range t.Honest {
+	for _, o := range t.Estimated {
 		fmt.Fprintf(w, "| %s | %s | %s | %.2f | %.0f %% | %.2f | %+.1f %% | %.2f h | %.0f |\n", o.label(), o.Estimates,
 			ranged(o.Over(maxRho)), o.Over(meanRho).Mean, 100*o.Within(incentive), o.Over(jainRho).Mean,
 			100*o.Over(overhead).Mean, o.Over(meanJCT).Mean, o.Over(restarts).Mean)
@@ -113,8 +113,8 @@ func (t *Themis) printContended(w io.Writer, images string) {
 	fmt.Fprintf(w, `
 ## Full contention
 
-The same apps, but closer together: while they come they bring %d times the GPU time
-that the cluster has, so that nearly all of them are there at once.
+The same apps arrive faster: while they arrive they need %d times the GPU time of the
+cluster, so nearly all of them are present at once.
 
 | policy | largest rho | mean rho | rho <= %.1f | Jain's index | above well placed | avg JCT |
 |---|---|---|---|---|---|---|
@@ -130,17 +130,17 @@ func (t *Themis) printKnobs(w io.Writer, images string) {
 	fmt.Fprintf(w, `
 ## f and the lease
 
-The worst-off part 1-f of the apps bids. For time's sake the same apps with one job in
-%d, on as much of the cluster. Largest rho, the paper's (figure 19, other workload) in
-brackets:
+The worst-off fraction 1-f of the apps bids. To save time, every app keeps one job in %d, on
+a cluster smaller by the same factor. Largest rho, with the paper's (figure 19, another
+workload) in brackets:
 
 | f | 5 min | 10 min | 20 min | 40 min |
 |---|---|---|---|---|
 `, thinner)
 	t.knobTable(w, maxRho, "%.2f", func(k paperKnob, i int) string { return fmt.Sprintf(" (%.1f)", k.maxRho[i]) })
 	fmt.Fprint(w, `
-GPU time above what the work takes well placed and never stopped; in brackets the
-paper's above its f = 0:
+GPU time above that of the same work well placed and without preemption; in brackets the
+paper's increase over its f = 0:
 
 | f | 5 min | 10 min | 20 min | 40 min |
 |---|---|---|---|---|
@@ -171,12 +171,12 @@ func (t *Themis) knobTable(w io.Writer, figure func(Fairness) float64, format st
 
 func (t *Themis) printErrors(w io.Writer) {
 	fmt.Fprintf(w, `
-## Estimates that are wrong
+## Errors in estimates
 
-Every rho that is estimated, for bids and to find the worst-off apps, is off by a
-factor drawn evenly from 1-e to 1+e, anew each time. %d draws for each mix, which
-also decide about leftovers and fractions: the range at e = 0 is that of luck alone.
-The paper: about 10.8 %% at 20 %%.
+Every estimated rho, in bids and to find the worst-off apps, is multiplied by a new factor
+drawn uniformly from 1-e to 1+e. Each mix runs with %d seeds, which also decide leftovers
+and fractions: the range at e = 0 is due to chance alone. The paper reports about 10.8 %%
+at 20 %%.
 
 | e | largest rho | change | GPU time above well placed |
 |---|---|---|---|
@@ -190,16 +190,16 @@ func (t *Themis) printLies(w io.Writer) {
 	fmt.Fprintf(w, `
 ## Apps that lie
 
-%d smaller mixes: one job in %d of every app, on a %dth of the cluster, twice as close
-together. In each mix every app is once the only liar: it says that every rho is so
-many times what it has found, for its whole life. Means over all lies; ± is the
-standard error, with mixes taken as independent.
+%d smaller mixes: one job in %d of every app, on 1/%d of the cluster, arriving twice as
+fast. In each mix every app in turn is the only one that lies: for its whole life it
+multiplies every rho that it reports by the factor. Means over all lies; ± is the standard
+error, with mixes taken as independent.
 
-In the auction such a factor changes nothing: the product is free of scale. It works
-through the filter, where the worst-off apps are chosen by what they say. Believed
-(`+"`audit=false`"+`, which is what the paper describes) the app is asked, and its word is taken.
-Audited (the default) the arbiter takes no app to be worse off than it finds itself, from
-the estimates and the progress of jobs.
+In the auction itself the factor changes nothing, because the product does not depend on
+scale. It acts through the filter, which chooses the worst-off apps by the rho they report.
+Believed (`+"`audit=false`"+`, as in the paper): the arbiter accepts what apps report. Audited (the
+default): the arbiter takes no app to be worse off than it computes from the estimates and
+the progress of jobs.
 
 | claim | | lies | liar's time | liar's rho | shorter by > 1 %% | longer by > 1 %% |
 |---|---|---|---|---|---|---|
@@ -214,9 +214,9 @@ func (t *Themis) printNetwork(w io.Writer) {
 	fmt.Fprint(w, `
 ## Network-intensive apps
 
-The same apps with other models: all of them indifferent to where they run, and all of
-them network-intensive. The paper says in words that the gap to others widens with
-the share of network-intensive apps.
+The same apps with other models: all insensitive to placement, or all network-intensive.
+The paper states, without figures, that the gap to other policies widens with the share of
+network-intensive apps.
 
 | models | policy | largest rho | GPU time above well placed | placement score |
 |---|---|---|---|---|
@@ -239,25 +239,24 @@ func (t *Themis) printExchange(w io.Writer, images string) {
 	fmt.Fprintf(w, `
 ## Two apps that trade
 
-Of all pairs of apps of the first mix at full contention that live for less than %.0f
-hours, the two between which most GPUs went back and forth: %s and %s. Time counts
-from when the first of them came.
+The two apps that exchanged the most GPUs, among those of the first mix at full contention
+that last less than %.0f hours: %s and %s. Time starts when the first of them
+arrives.
 
 ![GPUs held by two apps](%s/themis-exchange.svg)
-`, (mostLife * time.Second).Hours(), e.Apps[0], e.Apps[1], images)
+`, (maxLife * time.Second).Hours(), e.Apps[0], e.Apps[1], images)
 }
 
-// themisNotes is what differs from the paper.
+// themisNotes lists the differences from the paper.
 const themisNotes = `
 ## What differs from the paper
 
-- The paper's trace is not public. The mix is drawn from the distributions that its
-  figures and text give (` + "`fairway trace gen --kind themis`" + `), and ran in full: the jobs of
-  a search are those that its early stopping leaves, with the GPU time they had.
-- Slowdowns by placement are those of our model zoo, with their sources there.
-- Jobs with a recorded length report no losses. ` + "`slaq`" + ` serves such jobs by fair
-  share, ` + "`optimus:original`" + ` in order of submission: both stand here for what they do
-  without loss curves.
-- ` + "`drf`" + ` takes every app for a tenant; the paper argues against it and does not measure it.
+- The paper's trace is not public. The mix is drawn from the distributions in its figures
+  and text (` + "`fairway trace gen --kind themis`" + `) and runs in full: a search consists of the
+  jobs that early stopping leaves, with the GPU time they had.
+- Slowdowns by placement come from our model zoo, which names their sources.
+- Jobs with a recorded length report no losses. ` + "`slaq`" + ` serves such jobs by fair share and
+  ` + "`optimus:original`" + ` in order of submission, so both run without loss curves here.
+- ` + "`drf`" + ` treats every app as a tenant; the paper argues against it without measuring it.
 - ` + "`las`, `tiresias`, `srtf`, `srsf`" + ` order jobs, not apps, as their papers do.
 `

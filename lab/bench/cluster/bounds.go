@@ -11,7 +11,7 @@ import (
 	"os"
 )
 
-// bounds is what figures are compared with. Zero: no bound.
+// bounds are the limits for figures. Zero: no limit.
 type bounds struct {
 	Nodes int               `json:"nodes"` // of the runs that the bounds are for
 	Jobs  int               `json:"jobs"`
@@ -62,13 +62,13 @@ func (b bounds) faults(r *result) []string {
 		least, most float64
 	}{
 		{"jobs bound", float64(r.JobsBound), float64(l.JobsBoundMin), 0},
-		{"jobs bound a second", r.JobsPerS, l.JobsPerSMin, 0},
+		{"jobs bound per second", r.JobsPerS, l.JobsPerSMin, 0},
 		{"submit to bound p50 (s)", r.WaitP50S, 0, l.WaitP50Max},
 		{"submit to bound p99 (s)", r.WaitP99S, 0, l.WaitP99Max},
 		{"decision p99 (ms)", r.DecideP99, 0, l.DecideP99Max},
 		{"peak memory (MiB)", r.PeakMiB, 0, l.PeakMiBMax},
-		{"requests a job", r.PerJob, 0, l.PerJobMax},
-		{"writes a job", r.WritesJobS, 0, l.WritesMax},
+		{"requests per job", r.PerJob, 0, l.PerJobMax},
+		{"writes per job", r.WritesJobS, 0, l.WritesMax},
 	} {
 		switch {
 		case x.least > 0 && x.value < x.least:

@@ -62,8 +62,8 @@ func podOf(job, name, attempt, node string, phase corev1.PodPhase) *corev1.Pod {
 	}
 }
 
-// TestFollower: a job is bound when all of its pods are, once, and done when all have
-// succeeded.
+// TestFollower: a job is bound once, when all of its pods are, and done when all
+// have succeeded.
 func TestFollower(t *testing.T) {
 	f := newFollower([]gang{{pods: 2}, {pods: 1}})
 	begin := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
@@ -150,7 +150,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestFlags: what cannot be is refused before anything is started.
+// TestFlags: invalid flags are rejected before anything starts.
 func TestFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"--nodes 0": "--nodes", "--mode x": "--mode", "--kind x": "--kind", "--scheduler kube-scheduler": "--kind job",

@@ -20,7 +20,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// follower sees what becomes of the jobs, by their pods.
+// follower tracks the jobs by their pods.
 type follower struct {
 	mu                                     sync.Mutex
 	jobs                                   []state
@@ -47,7 +47,7 @@ func newFollower(gangs []gang) *follower {
 	return f
 }
 
-// watch follows all pods until the context ends; it returns when it has begun.
+// watch follows all pods until the context ends; it returns once the watch is up.
 func (f *follower) watch(ctx context.Context, c *rest.Config) error {
 	c = rest.CopyConfig(c)
 	c.ContentType = "application/vnd.kubernetes.protobuf"
@@ -58,7 +58,7 @@ func (f *follower) watch(ctx context.Context, c *rest.Config) error {
 	source := cache.NewListWatchFromClient(set.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, fields.Everything())
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: source, ObjectType: &corev1.Pod{},
-		// Nobody reads the store: it need hold no more than the names.
+		// The store is never read, so it keeps only the names.
 		Transform: func(o any) (any, error) {
 			if p, ok := o.(*corev1.Pod); ok {
 				f.see(p, time.Now())
@@ -75,7 +75,7 @@ func (f *follower) watch(ctx context.Context, c *rest.Config) error {
 	return nil
 }
 
-// see takes note of a pod.
+// see records the state of a pod.
 func (f *follower) see(p *corev1.Pod, now time.Time) {
 	name := p.Labels[v1alpha1.LabelJob]
 	if name == "" {
@@ -94,7 +94,7 @@ func (f *follower) see(p *corev1.Pod, now time.Time) {
 	if attempt := p.Labels[v1alpha1.LabelAttempt]; s.placed == nil || attempt > s.attempt {
 		s.attempt, s.placed, s.succeeded = attempt, map[string]bool{}, map[string]bool{}
 	} else if attempt < s.attempt {
-		return // what is left of an earlier one
+		return // a pod of an earlier attempt
 	}
 	if !s.placed[p.Name] {
 		s.placed[p.Name] = true
@@ -122,7 +122,7 @@ func (f *follower) submitted(i int, at time.Time) {
 	f.jobs[i].submitted = at
 }
 
-// counts is how far a run is.
+// counts is the progress of a run.
 type counts struct {
 	bound, pods, done, starts int
 	last                      time.Time
@@ -134,7 +134,7 @@ func (f *follower) counts() counts {
 	return counts{bound: f.jobsBound, pods: f.podsBound, done: f.jobsDone, starts: f.starts, last: f.last}
 }
 
-// times returns when jobs were submitted and bound, of those that were.
+// times returns when the bound jobs were submitted and bound.
 func (f *follower) times() (submitted, bound []time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

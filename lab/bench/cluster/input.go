@@ -40,11 +40,11 @@ var deck = []struct {
 // teams is how many namespaces the jobs come from.
 const teams = 4
 
-// input says how jobs are written down.
+// input describes the objects that are submitted.
 type input struct {
 	kind   string
 	seed   uint64
-	runFor time.Duration // 0: for ever
+	runFor time.Duration // 0: forever
 
 	scheduler      string            // of pods of Jobs; empty: Fairway's
 	labels         map[string]string // of Jobs

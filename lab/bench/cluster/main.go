@@ -1,7 +1,7 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cluster measures Fairway on Kubernetes: a real control plane, pretended
+// Command cluster measures Fairway on Kubernetes: a real control plane, simulated
 // GPU nodes, the real operator, and thousands of jobs. See README.md.
 package main
 
@@ -32,11 +32,11 @@ type options struct {
 	jobs  int
 	input input
 	modes []string
-	rate  float64 // jobs submitted a second; 0: as fast as they are taken
+	rate  float64 // jobs submitted per second; 0: as fast as the API server accepts them
 
 	scheduler string
 	policies  []string
-	operator  string // path of the program; empty: it is built
+	operator  string // path of the program; empty: built
 	extra     []string
 	peer      peer
 	bare      bool // without a controller manager
@@ -60,11 +60,11 @@ const (
 	schedulerPeer    = "peer"
 )
 
-// errBeyond says that a figure is out of its bounds.
+// errBeyond says that a figure is out of bounds.
 var errBeyond = errors.New("out of bounds")
 
 func main() {
-	log.SetLogger(logr.Discard()) // clients complain once without one
+	log.SetLogger(logr.Discard()) // without a logger, clients log a warning
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newCommand().ExecuteContext(ctx)
 	stop()
@@ -78,7 +78,7 @@ func newCommand() *cobra.Command {
 	var o options
 	c := &cobra.Command{
 		Use:           "cluster [flags]",
-		Short:         "Measure Fairway on a cluster of pretended GPU nodes",
+		Short:         "Measure Fairway on a cluster of simulated GPU nodes",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -90,33 +90,33 @@ func newCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.IntSliceVar(&o.nodes, "nodes", []int{1000}, "number of nodes; several, such as 100,300,1000, show how it grows")
-	f.IntVar(&o.gpus, "gpus", 8, "GPUs of a node")
+	f.IntSliceVar(&o.nodes, "nodes", []int{1000}, "number of nodes; several, such as 100,300,1000, show growth")
+	f.IntVar(&o.gpus, "gpus", 8, "GPUs per node")
 	f.IntVar(&o.jobs, "jobs", 5000, "jobs for the largest number of nodes; fewer nodes get fewer jobs, in proportion")
-	f.StringSliceVar(&o.modes, "mode", []string{modeFill, modeChurn}, "fill: jobs run for ever, and the first fill the cluster; churn: jobs end, and all of them run")
+	f.StringSliceVar(&o.modes, "mode", []string{modeFill, modeChurn}, "fill: jobs run forever until the cluster is full; churn: jobs end, and all of them run")
 	f.StringVar(&o.input.kind, "kind", kindTrainingJob, "what is submitted: trainingjob, or job (plain batch/v1 Jobs)")
 	f.DurationVar(&o.input.runFor, "run-for", 20*time.Second, "how long pods run, with churn")
-	f.Uint64Var(&o.input.seed, "seed", 1, "of the order of the jobs")
-	f.Float64Var(&o.rate, "rate", 0, "jobs submitted a second; 0: as fast as the API server takes them")
-	f.StringSliceVar(&o.policies, "policy", []string{"fifo"}, "policies of Fairway; each is a run of its own")
-	f.StringVar(&o.scheduler, "scheduler", schedulerFairway, "fairway, kube-scheduler (no gangs: what the API server can do), or peer (see README.md)")
+	f.Uint64Var(&o.input.seed, "seed", 1, "seed of the order of the jobs")
+	f.Float64Var(&o.rate, "rate", 0, "jobs submitted per second; 0: as fast as the API server accepts them")
+	f.StringSliceVar(&o.policies, "policy", []string{"fifo"}, "Fairway policies, each in a run of its own")
+	f.StringVar(&o.scheduler, "scheduler", schedulerFairway, "fairway, kube-scheduler (no gangs; shows the limit of the API server), or peer (see README.md)")
 	f.StringVar(&o.operator, "operator", "", "`file` of the fairway-operator program (default: built from this checkout)")
 	f.StringArrayVar(&o.extra, "operator-config", nil, "line of the operator's configuration, such as 'pods: {rendezvous: ip}'; may be repeated")
-	f.StringVar(&o.peer.command, "peer-command", "", "what runs the peer, by sh -c, with KUBECONFIG set")
+	f.StringVar(&o.peer.command, "peer-command", "", "command that runs the peer, by sh -c, with KUBECONFIG set")
 	f.StringArrayVar(&o.peer.apply, "peer-apply", nil, "`file` of manifests that the peer needs; may be repeated")
 	f.StringVar(&o.input.scheduler, "peer-scheduler", "", "schedulerName of the peer's pods")
 	f.StringToStringVar(&o.input.labels, "peer-labels", nil, "labels that give Jobs to the peer, such as kueue.x-k8s.io/queue-name=all")
 	f.StringToStringVar(&o.input.podLabels, "peer-pod-labels", nil, "labels of the pods; {job} and {pods} stand for the name and size of the gang")
-	f.StringToStringVar(&o.input.podAnnotations, "peer-pod-annotations", nil, "annotations of the pods, in the same way")
-	f.BoolVar(&o.input.suspend, "peer-suspend", false, "create Jobs suspended, for a peer that lifts it")
-	f.BoolVar(&o.bare, "bare", false, "run without kube-controller-manager, which no TrainingJob needs")
-	f.DurationVar(&o.quiet, "quiet", 10*time.Second, "a cluster is full when no job was bound for this long")
-	f.DurationVar(&o.limit, "limit", 10*time.Minute, "most time of one run")
+	f.StringToStringVar(&o.input.podAnnotations, "peer-pod-annotations", nil, "annotations of the pods, with the same placeholders")
+	f.BoolVar(&o.input.suspend, "peer-suspend", false, "create Jobs suspended, for a peer that resumes them")
+	f.BoolVar(&o.bare, "bare", false, "run without kube-controller-manager; TrainingJobs do not need it")
+	f.DurationVar(&o.quiet, "quiet", 10*time.Second, "the cluster counts as full when no job was bound for this long")
+	f.DurationVar(&o.limit, "limit", 10*time.Minute, "time limit of one run")
 	f.StringVar(&o.out, "out", filepath.Join("out", "cluster"), "`folder` for figures, plots, profiles and logs")
-	f.StringVar(&o.bounds, "bounds", "", "`file` of bounds; any figure beyond is an error (default: lab/bench/cluster/bounds.json)")
+	f.StringVar(&o.bounds, "bounds", "", "`file` of bounds; a figure out of bounds is an error (default: lab/bench/cluster/bounds.json)")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON instead of a table")
 	f.BoolVar(&o.profile, "profile", false, "take CPU profiles of the operator and the API server, and one of the operator's memory")
-	f.DurationVar(&o.profileAfter, "profile-after", 0, "from the first submission to the beginning of the CPU profiles")
+	f.DurationVar(&o.profileAfter, "profile-after", 0, "delay from the first submission to the CPU profiles")
 	return c
 }
 
@@ -143,7 +143,7 @@ func (o *options) validate() error {
 	case o.input.kind != kindTrainingJob && o.input.kind != kindJob:
 		return fmt.Errorf("--kind %q; want trainingjob or job", o.input.kind)
 	case o.scheduler != schedulerFairway && o.input.kind != kindJob:
-		return fmt.Errorf("--scheduler %s knows no TrainingJobs; use --kind job", o.scheduler)
+		return fmt.Errorf("--scheduler %s does not support TrainingJobs; use --kind job", o.scheduler)
 	case o.input.kind == kindJob && o.bare:
 		return errors.New("--bare: Jobs need kube-controller-manager")
 	case o.scheduler == schedulerPeer && (o.peer.command == "" || o.input.scheduler == ""):
@@ -162,19 +162,19 @@ func (o *options) validate() error {
 	return nil
 }
 
-// run makes all runs and prints what they showed.
-func (o *options) run(ctx context.Context, out, told io.Writer) error {
+// run does all runs and prints their figures.
+func (o *options) run(ctx context.Context, out, status io.Writer) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return fmt.Errorf("make folder for results: %w", err)
 	}
 	if o.scheduler == schedulerFairway && o.operator == "" {
-		fmt.Fprintln(told, "building the operator")
+		fmt.Fprintln(status, "building the operator")
 		var err error
 		if o.operator, err = buildOperator(ctx, o.out); err != nil {
 			return err
 		}
 	}
-	all, failed := o.runAll(ctx, told)
+	all, failed := o.runAll(ctx, status)
 	if len(all) == 0 {
 		return failed
 	}
@@ -184,13 +184,13 @@ func (o *options) run(ctx context.Context, out, told io.Writer) error {
 	return o.check(out, all)
 }
 
-// runAll makes all runs, up to the first that fails.
-func (o *options) runAll(ctx context.Context, told io.Writer) (all []*result, err error) {
+// runAll does all runs, up to the first failure.
+func (o *options) runAll(ctx context.Context, status io.Writer) (all []*result, err error) {
 	for _, policy := range o.policies {
 		for _, mode := range o.modes {
 			for _, nodes := range o.nodes {
-				t := trial{options: o, policy: policy, mode: mode, nodes: nodes, jobs: o.jobsFor(nodes), bar: progress.New(told), told: told}
-				t.bar.Seldom = 10 * time.Second
+				t := trial{options: o, policy: policy, mode: mode, nodes: nodes, jobs: o.jobsFor(nodes), bar: progress.New(status), status: status}
+				t.bar.Interval = 10 * time.Second
 				r, err := t.run(ctx)
 				if err != nil {
 					return all, fmt.Errorf("%s: %w", t.name(), err)
@@ -252,7 +252,7 @@ func (o *options) check(out io.Writer, all []*result) error {
 		return fmt.Errorf("%w: %s", errBeyond, strings.Join(faults, "; "))
 	case o.asJSON:
 	case compared == 0:
-		fmt.Fprintf(out, "\nThere are no bounds for these runs: those that exist are for %d nodes and %d objects of kind %s.\n", limits.Nodes, limits.Jobs, limits.Kind)
+		fmt.Fprintf(out, "\nThere are no bounds for these runs, only for %d nodes and %d objects of kind %s.\n", limits.Nodes, limits.Jobs, limits.Kind)
 	default:
 		fmt.Fprintln(out, "\nAll figures that have bounds are within them.")
 	}

@@ -21,9 +21,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// sample is what is counted before and after a run.
+// sample holds the counters read before and after a run.
 type sample struct {
-	requests map[string]float64 // that the API server answered: "verb resource/subresource"
+	requests map[string]float64 // answered by the API server: "verb resource/subresource"
 	ours     float64            // requests of the operator
 	cpu      map[string]float64 // seconds, by process
 	peak     float64            // resident memory of the scheduler, MiB
@@ -55,8 +55,8 @@ func (t *trial) measure(ctx context.Context) (sample, error) {
 	return s, nil
 }
 
-// mostMetrics bounds an answer; those of an API server are long.
-const mostMetrics = 64 << 20
+// maxMetrics bounds an answer; those of an API server are long.
+const maxMetrics = 64 << 20
 
 func read(ctx context.Context, c *http.Client, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -68,7 +68,7 @@ func read(ctx context.Context, c *http.Client, url string) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", url, err)
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, mostMetrics))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxMetrics))
 	if err == nil && response.StatusCode != http.StatusOK {
 		err = errors.New(response.Status)
 	}
@@ -78,7 +78,7 @@ func read(ctx context.Context, c *http.Client, url string) ([]byte, error) {
 	return text, nil
 }
 
-// requestsIn sums the requests that were no reads, by what they were about.
+// requestsIn sums the write requests, by verb and resource.
 func requestsIn(text []byte) map[string]float64 {
 	out := map[string]float64{}
 	for _, m := range parse(text, "apiserver_request_total") {
@@ -100,8 +100,8 @@ type metric struct {
 	value  float64
 }
 
-// parse returns the lines of one metric. Values of labels that hold a quote or a
-// comma are none that are looked at here.
+// parse returns the lines of one metric. No label used here has a quote or a comma
+// in its value.
 func parse(text []byte, name string) []metric {
 	var out []metric
 	for line := range bytes.Lines(text) {
@@ -126,16 +126,16 @@ func parse(text []byte, name string) []metric {
 }
 
 // cpuOfChildren returns the CPU time of the processes that this one has started,
-// and its own, by name. Where there is no /proc there is none.
+// and its own, by name. Without /proc it returns nothing.
 func cpuOfChildren() map[string]float64 {
-	const hertz = 100 // of the fields of /proc, on every Linux
+	const hertz = 100 // unit of the fields in /proc, on every Linux
 	out := map[string]float64{}
 	own := strconv.Itoa(os.Getpid())
-	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is sound
+	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has just ended
+			continue // the process has just ended
 		}
 		begin, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
 		if begin < 0 || end < begin {
@@ -157,7 +157,7 @@ func cpuOfChildren() map[string]float64 {
 	return out
 }
 
-// peakOf returns the most memory that a process has held, in MiB.
+// peakOf returns the peak memory of a process, in MiB.
 func peakOf(pid int) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -206,9 +206,9 @@ func decisions(path string) ([]decision, error) {
 	return out, lines.Err()
 }
 
-// profileIn takes CPU profiles of the operator and of the API server while a run goes
-// on, for half a minute, and one of the operator's memory at its end. The function
-// that it returns waits for them.
+// profileIn takes CPU profiles of the operator and of the API server for half a
+// minute during a run, and one of the operator's memory at its end. The returned
+// function waits for them.
 func (t *trial) profileIn(ctx context.Context) (wait func() error) {
 	if !t.profile {
 		return func() error { return nil }

@@ -13,9 +13,9 @@ import (
 
 // plot writes the charts of all runs.
 func plot(folder string, all []*result) error {
-	bound := repro.Chart{Title: "Jobs bound", X: "seconds since the first was submitted", Y: "jobs"}
-	decide := repro.Chart{Title: "Growth of a decision (p99)", X: "nodes", Y: "milliseconds", LogX: true}
-	speed := repro.Chart{Title: "Growth of throughput", X: "nodes", Y: "jobs bound a second", LogX: true}
+	bound := repro.Chart{Title: "Jobs bound", X: "seconds since the first submission", Y: "jobs"}
+	decide := repro.Chart{Title: "Decision time (p99) by nodes", X: "nodes", Y: "milliseconds", LogX: true}
+	speed := repro.Chart{Title: "Throughput by nodes", X: "nodes", Y: "jobs bound per second", LogX: true}
 	lines := map[string]int{}
 	for _, r := range all {
 		bound.Lines = append(bound.Lines, repro.Line{Name: fmt.Sprintf("%s %s, %d nodes", r.Scheduler, r.Mode, r.Nodes), Points: thin(r.curve)})

@@ -16,7 +16,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched/num"
 )
 
-// result is what a run showed. Times are in the unit that their name says.
+// result holds the figures of a run. Names state the unit of times.
 type result struct {
 	Scheduler string `json:"scheduler"` // or the policy of Fairway
 	Mode      string `json:"mode"`
@@ -28,7 +28,7 @@ type result struct {
 
 	JobsBound  int     `json:"jobs_bound"`
 	PodsBound  int     `json:"pods_bound"`
-	Starts     int     `json:"starts"` // of whole gangs: more than jobs where some were preempted
+	Starts     int     `json:"starts"` // of whole gangs; more than jobs if some were preempted
 	GPUsHeld   int     `json:"gpus_bound"`
 	SubmitS    float64 `json:"submit_s"`      // first to last submission
 	BoundS     float64 `json:"bound_s"`       // first submission to last binding
@@ -40,12 +40,12 @@ type result struct {
 	DecideP50  float64 `json:"decide_p50_ms"` // the policy and the check of its plan
 	DecideP99  float64 `json:"decide_p99_ms"`
 	DecideMax  float64 `json:"decide_max_ms"`
-	WholeP50   float64 `json:"decision_whole_p50_ms"` // from the snapshot until it is durable
+	WholeP50   float64 `json:"decision_whole_p50_ms"` // from the snapshot until the decision is durable
 	WholeP99   float64 `json:"decision_whole_p99_ms"`
 	PeakMiB    float64 `json:"peak_mib"` // resident memory of the scheduler
 	Requests   float64 `json:"scheduler_requests"`
 	PerJob     float64 `json:"scheduler_requests_per_job"` // bound
-	WritesJobS float64 `json:"writes_per_job"`             // of everybody, to the API server, per job bound
+	WritesJobS float64 `json:"writes_per_job"`             // of all clients to the API server, per bound job
 
 	CPU    map[string]float64 `json:"cpu_s"`
 	Writes map[string]float64 `json:"writes"`
@@ -53,7 +53,7 @@ type result struct {
 	curve [][2]float64 // seconds, jobs bound
 }
 
-// figures is what a result is made from.
+// figures is the input of a result.
 type figures struct {
 	gangs         []gang
 	first         time.Time
@@ -118,7 +118,7 @@ func (r *result) decided(log string, since time.Time) error {
 	return nil
 }
 
-// less returns what has been added to counters.
+// less returns the increase of counters.
 func less(after, before map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for k, v := range after {
@@ -142,15 +142,15 @@ var rows = []struct {
 	{"starts of gangs", func(r *result) string { return fmt.Sprint(r.Starts) }},
 	{"submitted within, s", func(r *result) string { return fmt.Sprintf("%.1f", r.SubmitS) }},
 	{"bound within, s", func(r *result) string { return fmt.Sprintf("%.1f", r.BoundS) }},
-	{"jobs bound a second", func(r *result) string { return fmt.Sprintf("%.1f", r.JobsPerS) }},
-	{"pods bound a second", func(r *result) string { return fmt.Sprintf("%.1f", r.PodsPerS) }},
+	{"jobs bound per second", func(r *result) string { return fmt.Sprintf("%.1f", r.JobsPerS) }},
+	{"pods bound per second", func(r *result) string { return fmt.Sprintf("%.1f", r.PodsPerS) }},
 	{"submit to bound p50, p99, s", func(r *result) string { return fmt.Sprintf("%.2f, %.2f", r.WaitP50S, r.WaitP99S) }},
 	{"decisions", func(r *result) string { return fmt.Sprint(r.Decisions) }},
-	{"a decision p50, p99, max, ms", func(r *result) string { return fmt.Sprintf("%.2f, %.2f, %.2f", r.DecideP50, r.DecideP99, r.DecideMax) }},
-	{"and until durable p50, p99, ms", func(r *result) string { return fmt.Sprintf("%.1f, %.1f", r.WholeP50, r.WholeP99) }},
+	{"decision p50, p99, max, ms", func(r *result) string { return fmt.Sprintf("%.2f, %.2f, %.2f", r.DecideP50, r.DecideP99, r.DecideMax) }},
+	{"decision until durable p50, p99, ms", func(r *result) string { return fmt.Sprintf("%.1f, %.1f", r.WholeP50, r.WholeP99) }},
 	{"peak memory, MiB", func(r *result) string { return fmt.Sprintf("%.0f", r.PeakMiB) }},
-	{"requests of the operator, a job", func(r *result) string { return fmt.Sprintf("%.0f, %.2f", r.Requests, r.PerJob) }},
-	{"writes of everybody, a job", func(r *result) string { return fmt.Sprintf("%.2f", r.WritesJobS) }},
+	{"operator requests, per job", func(r *result) string { return fmt.Sprintf("%.0f, %.2f", r.Requests, r.PerJob) }},
+	{"API writes per job", func(r *result) string { return fmt.Sprintf("%.2f", r.WritesJobS) }},
 }
 
 func printTable(out io.Writer, all []*result) {
@@ -173,8 +173,7 @@ func printTable(out io.Writer, all []*result) {
 	printGrowth(out, all)
 }
 
-// printGrowth says how figures change with the number of nodes, from one run to the
-// next of its kind.
+// printGrowth compares runs of one kind with different numbers of nodes.
 func printGrowth(out io.Writer, all []*result) {
 	smallest := map[string]*result{}
 	for _, r := range all {
@@ -184,7 +183,7 @@ func printGrowth(out io.Writer, all []*result) {
 			smallest[name] = r
 			continue
 		}
-		fmt.Fprintf(out, "\n%s, from %d to %d nodes: a decision p50 %.2f to %.2f ms, p99 %.2f to %.2f ms; jobs bound a second %.1f to %.1f; memory %.0f to %.0f MiB; requests a job %.2f to %.2f\n",
+		fmt.Fprintf(out, "\n%s, from %d to %d nodes: decision p50 %.2f to %.2f ms, p99 %.2f to %.2f ms; jobs bound per second %.1f to %.1f; memory %.0f to %.0f MiB; requests per job %.2f to %.2f\n",
 			name, from.Nodes, r.Nodes, from.DecideP50, r.DecideP50, from.DecideP99, r.DecideP99, from.JobsPerS, r.JobsPerS, from.PeakMiB, r.PeakMiB, from.PerJob, r.PerJob)
 	}
 }

@@ -26,13 +26,13 @@ import (
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 )
 
-// peer is another scheduler that is run on the same input.
+// peer is another scheduler that runs the same jobs.
 type peer struct {
 	command string
 	apply   []string
 }
 
-// scheduler is the process under test; nil inside: a part of the control plane.
+// scheduler is the process under test; a nil process is part of the control plane.
 type scheduler struct {
 	process        *kubetest.Process
 	log            string
@@ -71,7 +71,7 @@ func buildOperator(ctx context.Context, folder string) (string, error) {
 	return path, nil
 }
 
-// openScheduler starts what is measured.
+// openScheduler starts the scheduler under test.
 func (t *trial) openScheduler(ctx context.Context) error {
 	switch t.scheduler {
 	case schedulerFairway:
@@ -101,7 +101,7 @@ func (t *trial) start(name string, command *exec.Cmd) error {
 }
 
 // openOperator installs Fairway from its manifests and runs the operator with the
-// rights of its service account.
+// permissions of its service account.
 func (t *trial) openOperator(ctx context.Context) error {
 	if err := t.apply(ctx, manifests); err != nil {
 		return err
@@ -131,9 +131,9 @@ func (t *trial) openOperator(ctx context.Context) error {
 	if err := t.start("operator", command); err != nil {
 		return err
 	}
-	return t.until(ctx, "the operator leads", func() error {
+	return t.until(ctx, "wait for the operator to lead", func() error {
 		if !t.sched.running() {
-			return fmt.Errorf("it has ended: %s", t.sched.tail())
+			return fmt.Errorf("the operator has exited: %s", t.sched.tail())
 		}
 		response, err := http.Get("http://" + api + "/readyz")
 		if err != nil {
@@ -156,7 +156,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// apply makes the objects of a file, but for Deployments: nothing would run them.
+// apply creates the objects of a file, except Deployments: nothing would run them.
 func (t *trial) apply(ctx context.Context, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -186,7 +186,7 @@ func (t *trial) apply(ctx context.Context, path string) error {
 	for _, kind := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		if err := t.until(ctx, "kind "+kind.Kind+" is known", func() error { return t.client.List(ctx, list, client.Limit(1)) }); err != nil {
+		if err := t.until(ctx, "wait for kind "+kind.Kind, func() error { return t.client.List(ctx, list, client.Limit(1)) }); err != nil {
 			return err
 		}
 	}
@@ -194,7 +194,7 @@ func (t *trial) apply(ctx context.Context, path string) error {
 }
 
 // defined returns the kinds that a custom resource definition adds: programs that
-// start before they are known end with an error.
+// start before they are served fail.
 func defined(u *unstructured.Unstructured) []schema.GroupVersionKind {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if u.GetKind() != "CustomResourceDefinition" || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, crd) != nil {
@@ -209,7 +209,7 @@ func defined(u *unstructured.Unstructured) []schema.GroupVersionKind {
 	return kinds
 }
 
-// until waits until a check holds.
+// until waits until a check passes.
 func (t *trial) until(ctx context.Context, what string, check func() error) error {
 	const most = time.Minute
 	for begin := time.Now(); ; {

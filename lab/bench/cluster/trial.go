@@ -31,7 +31,7 @@ type trial struct {
 	mode        string
 	nodes, jobs int
 	bar         *progress.Bar
-	told        io.Writer // for lines between the bars
+	status      io.Writer // for lines between the bars
 
 	cluster *kubetest.Cluster
 	client  client.Client
@@ -43,7 +43,7 @@ func (t *trial) name() string {
 	return fmt.Sprintf("%s-%s-%s-%d", t.policy, t.mode, t.input.kind, t.nodes)
 }
 
-// run starts everything, submits the jobs and waits until they are placed.
+// run starts everything, submits the jobs and waits until they are bound.
 func (t *trial) run(ctx context.Context) (*result, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.limit)
 	defer cancel()
@@ -53,7 +53,7 @@ func (t *trial) run(ctx context.Context) (*result, error) {
 	}
 	gangs := in.gangs(t.jobs)
 	begin := time.Now()
-	fmt.Fprintf(t.told, "%s: starting the control plane and %d nodes\n", t.name(), t.nodes)
+	fmt.Fprintf(t.status, "%s: starting the control plane and %d nodes\n", t.name(), t.nodes)
 	if err := t.open(ctx); err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (t *trial) run(ctx context.Context) (*result, error) {
 	if err := t.watch.watch(watching, t.cluster.Admin()); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(t.told, "%s: all is up after %s; submitting %d jobs\n", t.name(), time.Since(begin).Round(time.Second), t.jobs)
+	fmt.Fprintf(t.status, "%s: cluster up after %s; submitting %d jobs\n", t.name(), time.Since(begin).Round(time.Second), t.jobs)
 	before, err := t.measure(ctx)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (t *trial) open(ctx context.Context) error {
 	var err error
 	t.cluster, err = kubetest.Open(ctx, "", kubetest.Options{
 		ControllerManager: !t.bare, Scheduler: t.input.scheduler == corev1.DefaultSchedulerName, KWOK: true,
-		// The leases of a thousand nodes would take a good part of two cores.
+		// Renewing the leases of a thousand nodes would use much of two cores.
 		NodeLease: 2 * time.Hour, NodeGrace: 4 * time.Hour,
 	})
 	if err != nil {
@@ -121,8 +121,8 @@ func (t *trial) open(ctx context.Context) error {
 	return err
 }
 
-// drive submits the jobs and waits for their end, or until the cluster is full. It
-// returns when the last was submitted.
+// drive submits the jobs and waits until they end or the cluster is full. It returns
+// the time of the last submission.
 func (t *trial) drive(ctx context.Context, in input, gangs []gang) (submitted time.Time, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -141,13 +141,13 @@ func (t *trial) drive(ctx context.Context, in input, gangs []gang) (submitted ti
 	for {
 		select {
 		case <-ctx.Done():
-			return time.Time{}, fmt.Errorf("wait for jobs to be placed: %w; %d of %d jobs were", context.Cause(ctx), t.watch.counts().bound, len(gangs))
+			return time.Time{}, fmt.Errorf("wait for jobs to be bound: %w; %d of %d are", context.Cause(ctx), t.watch.counts().bound, len(gangs))
 		case <-tick.C:
 		}
 		c := t.watch.counts()
 		t.bar.Show(t.name(), c.bound, len(gangs), fmt.Sprintf("%d of %d jobs bound, %d done, %d pods", c.bound, len(gangs), c.done, c.pods))
 		if !t.sched.running() {
-			return time.Time{}, fmt.Errorf("the scheduler has ended: %s", t.sched.tail())
+			return time.Time{}, fmt.Errorf("the scheduler has exited: %s", t.sched.tail())
 		}
 		all := last.Load()
 		switch {
@@ -166,7 +166,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// submitters is how many clients submit side by side.
+// submitters is the number of concurrent clients.
 const submitters = 4
 
 // submit creates the objects of all jobs, in order.
@@ -200,7 +200,7 @@ func (t *trial) submit(ctx context.Context, in input, gangs []gang) error {
 func (t *trial) keepLogs() error {
 	text, err := os.ReadFile(t.sched.log)
 	if err != nil {
-		return nil // it writes none of its own
+		return nil // it has no log of its own
 	}
 	return os.WriteFile(filepath.Join(t.out, t.name()+".log"), text, 0o644)
 }

@@ -6,11 +6,11 @@
     pairs.py choose --graphs DIR --fairway bin/fairway --out pairs.json   # needs no GPU
     pairs.py run pairs.json --out results.json                           # on the GPU
 
-choose takes models of the catalogue of profiling/ that were never measured, so that no
-prediction has seen them, asks "fairway predict A --with B" about random pairs, and keeps
-the first three that are safe and the first three of which one is expected to lose more
-than 15 %: what is predicted is written down before anything runs. DIR holds what "lab/profiling/measure.py graphs" packs.
-run measures each job alone and each pair together, and prints both beside the prediction.
+choose takes models of lab/profiling's catalogue that were not measured, so that no predictor
+was trained on them, runs "fairway predict A --with B" for random pairs, and keeps the first
+three called safe and the first three that should slow one job by more than 15 %. It records
+the predictions before anything runs. DIR is the output of "lab/profiling/measure.py graphs".
+run measures each job alone and each pair together, and prints both next to the prediction.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def choose(options):
                 continue
             if p["step_ms"] <= MOST_STEP_MS and p["gpu_mem_mib"] <= MOST_MIB:
                 candidates.append((model, path, batch))
-    print(f"{len(candidates)} jobs of {len({c[0] for c in candidates})} models that were never measured")
+    print(f"{len(candidates)} jobs of {len({c[0] for c in candidates})} models not measured before")
     found = {True: [], False: []}
     used = set()
     for _ in range(20000):
@@ -129,7 +129,7 @@ def run(options):
 
 
 def table(pairs):
-    lines = ["| called | job | utilisation: predicted | measured | slowdown: predicted | up to | measured | was |", "|---|---|---|---|---|---|---|---|"]
+    lines = ["| called | job | utilisation: predicted | measured | slowdown: predicted | up to | measured | outcome |", "|---|---|---|---|---|---|---|---|"]
     for p in pairs:
         for side in "ab":
             called = ("safe" if p["safe"] else "unsafe") if side == "a" else ""

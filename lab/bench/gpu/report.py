@@ -1,9 +1,9 @@
 # Copyright The Fairway Authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""Turns what lab/bench/gpu/run.sh kept into a report: report.py OUT > docs/gpu-run.md
+"""Makes a report from the output of lab/bench/gpu/run.sh: report.py OUT > docs/gpu-run.md
 
-With --figure FILE it also draws who held the GPU over time, and how busy it was."""
+With --figure FILE it also draws which job held the GPU over time, and its utilisation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def load(folder: Path) -> list[dict]:
 
 
 def spells(entry: dict, end: float) -> list[tuple[float, float, int]]:
-    """From, to and GPUs of every time the job held some."""
+    """Start, end and GPUs of every interval in which the job held some."""
     out, since, held = [], 0.0, 0
     for step in entry.get("ledger", []):
         at = when(step["at"])
@@ -97,12 +97,12 @@ def seconds(text: str) -> str:
 
 
 def mean(values: list[float]) -> float:
-    """The mean; 0 of nothing."""
+    """The mean; 0 without values."""
     return sum(values) / len(values) if values else 0.0
 
 
 def figure(folder: Path) -> str:
-    """Who held the GPU, and how busy it was, as SVG."""
+    """Which job held the GPU, and its utilisation, as SVG."""
     jobs, uses = load(folder), telemetry(folder)
     begin = min(when(e["job"]["submitted"]) for e in jobs)
     end = max(when(e["now"]) for e in jobs)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs a mix of real PyTorch jobs under "fairway up" on the GPUs of this machine
-# and keeps what happened: lab/bench/gpu/run.sh OUT [SECONDS]. Needs bin/fairway and
+# and records the results: lab/bench/gpu/run.sh OUT [SECONDS]. Needs bin/fairway and
 # a python3 with PyTorch. "python3 lab/bench/gpu/report.py OUT" makes the report.
 set -euo pipefail
 out=$(mkdir -p "$1" && cd "$1" && pwd); seconds=${2:-330}
@@ -35,7 +35,7 @@ while [ $SECONDS -lt $end ]; do
   curl -sf --unix-socket "$data/fairway.sock" http://fairway/v1/nodes > "$out/nodes-$(printf %03d $n).json" || true
   "$fairway" ps --all > "$out/ps-last.txt" || true
   if [ $n = 12 ]; then "$fairway" explain residual-1 > "$out/explain-running.txt" || true; "$fairway" policy set --dry-run pollux > "$out/policy-dry-run.txt" || true; fi
-  if [ $n = 20 ]; then # power loss of the daemon alone: jobs go on and are adopted
+  if [ $n = 20 ]; then # kill only the daemon: jobs continue and are adopted
     kill -9 $daemon; sleep 2; "$fairway" up --config "$data/fairway.yaml" --data "$data" >> "$out/daemon.log" 2>&1 & daemon=$!; killed=1; sleep 2
   fi
   if [ -z "$("$fairway" ps --json | python3 -c 'import json,sys; d=json.load(sys.stdin); print(*[j["id"] for j in (d.get("jobs") if isinstance(d, dict) else d)])')" ]; then break; fi

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """Two real training jobs on one GPU under "fairway up", with MPS and without:
-lab/bench/gpu/share.py OUT. Prints the time of a step of the first job alone and
-beside the second, what the daemon measured, and whether the limit of GPU memory
+lab/bench/gpu/share.py OUT. Prints the speed of the first job alone and with the
+second, the slowdown measured by the daemon, and whether the limit of GPU memory
 held. Needs bin/fairway and a python3 with PyTorch; takes less than 90 s."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Daemon:
         self.process = subprocess.Popen([FAIRWAY, "up", "--config", config, "--data", self.data], stdout=self.log, stderr=self.log, env=self.env)
         while subprocess.run([FAIRWAY, "status"], env=self.env, capture_output=True).returncode != 0:
             if self.process.poll() is not None or self.left() < 0:
-                raise SystemExit(f"the daemon does not start; see {self.log.name}")
+                raise SystemExit(f"the daemon did not start; see {self.log.name}")
             time.sleep(0.1)
 
     def left(self) -> float:
@@ -95,7 +95,7 @@ class Watch:
 
 
 def mean(values: list[float]) -> float:
-    """The mean; 0 of nothing."""
+    """The mean; 0 without values."""
     return sum(values) / len(values) if values else 0.0
 
 
@@ -151,12 +151,12 @@ def main() -> None:
     began = time.monotonic()
     results = [measure(mode, args.out, args) for mode in ("off", "on")]
     (args.out / "share.json").write_text(json.dumps(results, indent=1))
-    print("| MPS | first alone (examples/s) | beside the second | slowdown | as the daemon measured | second beside the first | 4 GiB with a limit of 1 GiB |")
+    print("| MPS | first alone (examples/s) | with the second | slowdown | measured by the daemon | second with the first | 4 GiB with a limit of 1 GiB |")
     print("|---|---|---|---|---|---|---|")
     for r in results:
         slow = r["alone"] / r["together"] if r["together"] else 0
         used = "on" if r["mps"] else "off" if r["mode"] == "off" else "NOT USED: see the daemon's log"
-        kept = "took it" if r["greedy"] == "finished" else f"{r['greedy']} ({r['why']})"
+        kept = "got it" if r["greedy"] == "finished" else f"{r['greedy']} ({r['why']})"
         print(f"| {used} | {r['alone']:.0f} | {r['together']:.0f} | {slow:.2f} | {r['measured']:.2f} | {r['second']:.0f} | {kept} |")
     print(f"{time.monotonic() - began:.0f} s; each held {results[0]['milli']} thousandths of the GPU; control daemons left behind: {sum(r['left behind'] for r in results)}")
 

@@ -1,7 +1,7 @@
 # Copyright The Fairway Authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""Training jobs of the size that fills a data-centre GPU, through the agent:
+"""Training jobs large enough to fill a data-centre GPU, with the agent:
 a residual network on images, a transformer on tokens. Synthetic data."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import fairway.torch
 
 
 class Block(nn.Module):
-    """Two convolutions around which the input is added."""
+    """Two convolutions with a residual connection."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Tokens(nn.Module):
 
 
 def data(model: str, count: int) -> TensorDataset:
-    """Examples whose class shows in them, under noise."""
+    """Noisy examples of ten classes."""
     generator = torch.Generator().manual_seed(7)
     labels = torch.randint(0, 10, (count,), generator=generator)
     if model == "residual":

@@ -1,9 +1,9 @@
 # Copyright The Fairway Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The architectures that are measured, in an order of which every prefix is diverse.
+"""The measured architectures, ordered so that every prefix is diverse.
 
 torchvision and timm are optional: without them the catalogue holds the plain models only.
-Building costs no GPU; nothing here imports the model libraries before build() is called.
+Building needs no GPU; nothing here imports the model libraries before build() is called.
 """
 
 import dataclasses
@@ -235,7 +235,7 @@ def _small():
                     make.graph(nodes, 32), batches)
 
 
-# Families whose members are the most unlike come first in each round.
+# The most diverse families come first in each round.
 FIRST = ("resnet", "bert", "language-rnn", "click", "mobilenet", "gpt", "mlp", "vgg", "cifar", "densenet", "ncf", "vit",
          "speech", "unet", "efficientnet", "translator", "mixer", "regnet", "bilstm", "shufflenet", "swin", "restoration",
          "convnext", "light", "seq2seq", "cloud-graph", "squeezenet", "text-convolution", "dla", "inception")

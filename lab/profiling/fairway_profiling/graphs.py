@@ -13,7 +13,7 @@ from . import catalogue
 from .worker import context
 
 KEEP_ELEMENTS = 64  # tensors up to this size stay inside: they are shapes, axes and scales
-WEIGHTS = "weights.bin"  # what the others refer to; the file is not shipped
+WEIGHTS = "weights.bin"  # larger tensors refer to this file, which is not included
 
 
 def export(name, options):
@@ -26,7 +26,7 @@ def export(name, options):
     for i, attempt in enumerate(attempts):
         try:
             return _export(name, attempt), attempt
-        except Exception:  # the exporter has many ways to fail; the last one is told
+        except Exception:  # the exporter can fail in many ways; the last failure is reported
             if i == len(attempts) - 1:
                 raise
 
@@ -40,7 +40,7 @@ def _export(name, options):
     model.train(options["training"])
     for module in model.modules():
         if isinstance(module, torch.nn.RNNBase):
-            module.dropout = 0.0  # between the layers: ONNX has no such thing
+            module.dropout = 0.0  # between the layers: ONNX does not support it
     arguments, _ = entry.inputs(options["batch"], "cpu")
     names = [f"input_{i}" for i in range(len(arguments))]
     settings = {"export_params": False, "do_constant_folding": False, "opset_version": options["opset"], "input_names": names}
@@ -61,7 +61,7 @@ def _export(name, options):
 
 
 def strip(graph, inputs):
-    """Makes weights initialisers whose data lie in a file that is not there."""
+    """Makes weights initialisers that refer to a file that is not included."""
     import onnx
     offset = 0
 

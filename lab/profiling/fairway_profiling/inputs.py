@@ -33,7 +33,7 @@ def pixels(size, classes):
 
 
 def picture(size, scale=1):
-    """An image and the image wanted from it, scale times as large."""
+    """An image and the target image, scale times as large."""
     def make(batch, device):
         x = torch.randn(batch, 3, size, size, device=device)
         return (x,), torch.randn(batch, 3, size * scale, size * scale, device=device)
@@ -41,7 +41,7 @@ def picture(size, scale=1):
 
 
 def tokens(length, vocabulary, classes=None, per_token=True):
-    """Token numbers; the target is a class per token (the vocabulary by default) or one in all."""
+    """Token numbers; the target is a class per token (the vocabulary by default) or one per sequence."""
     def make(batch, device):
         x = torch.randint(vocabulary, (batch, length), device=device)
         shape = (batch, length) if per_token else (batch,)
@@ -57,7 +57,7 @@ def translation(length, vocabulary=32000):
 
 
 def signal(channels, length, classes, frames=None, plane=False):
-    """A signal over time and a class per frame (frames=0: one class in all)."""
+    """A signal over time and a class per frame (frames=0: one class per signal)."""
     def make(batch, device):
         shape = (batch, 1, channels, length) if plane else (batch, channels, length)
         wanted = (batch,) if frames == 0 else (batch, frames or length)
@@ -102,7 +102,7 @@ def graph(nodes, features, classes=10):
 
 
 def outputs(out):
-    """The tensors of whatever a model returned (some return auxiliary heads beside)."""
+    """The tensors of whatever a model returned (some return auxiliary heads too)."""
     if torch.is_tensor(out):
         return [out]
     values = out.values() if isinstance(out, dict) else out

@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 class Reading(NamedTuple):
-    """One look at the GPU. Utilisations in percent, memory in MiB."""
+    """One reading of the GPU. Utilisations in percent, memory in MiB."""
 
     at: float  # time.monotonic()
     util: float
@@ -23,7 +23,7 @@ class Reading(NamedTuple):
 
 
 class Library:
-    """NVML through ctypes, for there may be no Python binding."""
+    """NVML through ctypes, because there may be no Python binding."""
 
     def __init__(self, index=0):
         self.lib = ctypes.CDLL("libnvidia-ml.so.1")
@@ -45,7 +45,7 @@ class Library:
                        self._number("nvmlDeviceGetPowerUsage") / 1000, self._number("nvmlDeviceGetClockInfo", 1))
 
     def _number(self, name, *options):
-        """A counter that some machines refuse: nan there."""
+        """A counter that some machines do not support: nan there."""
         value = ctypes.c_uint()
         try:
             self._call(name, self.handle, *map(ctypes.c_uint, options), ctypes.byref(value))
@@ -70,7 +70,7 @@ class Command:
     def read(self):
         line = self.process.stdout.readline()
         if not line:
-            raise OSError("nvidia-smi ended")
+            raise OSError("nvidia-smi exited")
         numbers = []
         for word in line.split(","):
             try:

@@ -23,16 +23,16 @@ COLUMNS = ("model_a", "batch_a", "model_b", "batch_b", "mode", "status",
            "solo_util_a", "solo_util_b", "util_mean", "util_max", "mem_util_mean", "power_w_mean",
            "steps_a", "steps_b", "window_s", "solo_from", "note", "session", "harness")
 
-MEMORY_SHARE = 0.85  # of the GPU, that a group may fill
-START_IN = 0.01  # seconds from telling both processes of a pair until they start
-PAIR_SECONDS = 0.15  # of a pair beside settling and window; a guess used for planning only
-GROUP_SECONDS = 10  # to put a group on the GPU; likewise
-ALONE_STEPS = 8  # at least, in the window of a model alone
-RUN_REPLY_SECONDS = 30  # a pair that is silent for longer is given up
+MEMORY_SHARE = 0.85  # of the GPU memory that a group may use
+START_IN = 0.01  # seconds from the command to both processes until they start
+PAIR_SECONDS = 0.15  # overhead of a pair besides settling and window; an estimate for planning only
+GROUP_SECONDS = 10  # to load a group onto the GPU; likewise
+ALONE_STEPS = 8  # minimum in the window of a model alone
+RUN_REPLY_SECONDS = 30  # a pair that does not reply within this time is given up
 
 
 def mode_of(mps):
-    """How a pair shares the GPU, as its row says."""
+    """How a pair shares the GPU, as its row records it."""
     return "mps" if mps else "time-slice"
 
 
@@ -56,7 +56,7 @@ class SharedServer:
 
 
 class Group:
-    """Models that lie on the GPU together, and the pairs of them to be measured."""
+    """Models that are on the GPU together, and the pairs of them to measure."""
 
     def __init__(self, processes, configs, pairs, environment):
         needed = {c.key for pair in pairs for c in pair}
@@ -79,7 +79,7 @@ class Group:
             self.attempt(lambda c: self.workers[c.key].ready(), config)
 
     def open(self, device):
-        """Puts all models on the GPU at the same time, for nothing is measured then."""
+        """Loads all models onto the GPU at the same time; nothing is measured meanwhile."""
         for stage in (lambda c: ("begin", device), lambda c: ("prepare", c.batch)):
             for act in (lambda c: self.workers[c.key].send(*stage(c)), lambda c: self.workers[c.key].reply()):
                 for config in self.configs:
@@ -116,7 +116,7 @@ class Pairs:
         return self.options.count - self.added if self.options.count else math.inf
 
     def alone_seconds(self):
-        """What the times alone of a pair take, at least."""
+        """The minimum time to measure both models of a pair alone."""
         return 2 * (self.options.solo_settle + self.options.solo_now) if self.options.solo_now else 0
 
     def enough(self):
@@ -133,7 +133,7 @@ class Pairs:
         again = plan.groups_again(configs, of_mode, self.options.again, self.options.group)
 
         def build(missing):
-            """Starts the processes of a group, which build their models on the CPU; None when there is no need."""
+            """Starts the processes of a group, which build their models on the CPU; None if no group is needed."""
             if missing <= 0:
                 return None
             if self.options.again:
@@ -147,7 +147,7 @@ class Pairs:
 
         group = build(self.missing())
         while group and not self.enough():
-            # The next group is built while this one opens the GPU, for neither is measured then.
+            # The next group is built while this one opens the GPU; neither is measured meanwhile.
             following = build(self.missing() - len(group.pairs))
             try:
                 self.measure_group(group, following)
@@ -170,7 +170,7 @@ class Pairs:
                 self.measure(a, b, group, len(group.pairs) - i)
 
     def least_window(self, left_in_group):
-        """The window that time allows: shorter than wished where the count would be missed otherwise."""
+        """The window that time allows: shorter than requested if the count would otherwise be missed."""
         if math.isinf(self.deadline) or math.isinf(self.missing()):
             return self.options.pair_window
         left = self.deadline - time.monotonic()
@@ -191,7 +191,7 @@ class Pairs:
             results = self.together(workers, window)
         except Failed as failure:
             row.update(status=failure.status, note=failure.note)
-            group.alive -= {a.key, b.key}  # a worker that failed once is out of step
+            group.alive -= {a.key, b.key}  # a worker that failed once is out of sync
         else:
             row["window_s"] = window
             for side, solo_ms, result in zip("ab", alone, results):
@@ -211,7 +211,7 @@ class Pairs:
               flush=True)
 
     def alone(self, worker, config):
-        """The time of a step alone, just before the pair: hosts change their speed within minutes."""
+        """The step time alone, just before the pair: the speed of hosts changes within minutes."""
         if not self.options.solo_now:
             return config.ms
         seconds = max(self.options.solo_now, ALONE_STEPS * config.ms / 1000)

@@ -1,6 +1,6 @@
 # Copyright The Fairway Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which models are paired, and for how long a pair is watched.
+"""Which models are paired, and for how long a pair is measured.
 
 Pairs that leave the GPU room matter most, for a scheduler has to tell those that may share
 safely from those that may not; drawn blindly, most pairs would be of two models that each
@@ -16,7 +16,7 @@ UTIL_PARTS = ((0, 35, 0.40), (35, 70, 0.25), (70, math.inf, 0.35))
 SUM_PARTS = ((0, 60, 0.2), (60, 100, 0.2), (100, 150, 0.3), (150, math.inf, 0.3))
 
 STEPS_WANTED = 12  # of the slower model, within a pair's window
-SLOWDOWN_AT_FULL = 2.2  # seen when both models alone fill the GPU
+SLOWDOWN_AT_FULL = 2.2  # observed when each model alone fills the GPU
 
 
 class Config:
@@ -36,7 +36,7 @@ def usable(solo_rows, most_ms):
 
 
 def quotas(parts, total):
-    """Splits a count by the parts' shares; what rounding leaves over goes to the last."""
+    """Splits a count by the parts' shares; the remainder of rounding goes to the last."""
     counts = [int(share * total) for _, _, share in parts]
     counts[-1] += total - sum(counts)
     return counts
@@ -59,12 +59,12 @@ def choose_group(configs, used, size, room_mib, rng):
 
     for (low, high, _), count in zip(UTIL_PARTS, quotas(UTIL_PARTS, size)):
         take([c for c in order if low <= c.util < high], count)
-    take(order, size - len(group))  # a part that has too few leaves its place to the others
+    take(order, size - len(group))  # the others fill the places of a part that has too few
     return group
 
 
 def choose_pairs(group, done, count, rng):
-    """At most so many pairs of a group that are not done yet, spread over the sum of utilisations."""
+    """At most count pairs of a group that are not done yet, spread over the sum of utilisations."""
     pool = [(a, b) for a, b in itertools.combinations(sorted(group, key=lambda c: c.key), 2)
             if (*a.key, *b.key) not in done]
     rng.shuffle(pool)
@@ -107,7 +107,7 @@ def groups_again(configs, rows, below, size):
 
 
 def window_seconds(a, b, least, most):
-    """Long enough for the slower model to take STEPS_WANTED steps at the slowdown to expect."""
+    """Long enough for the slower model to take STEPS_WANTED steps at the expected slowdown."""
     full = min(a.util + b.util, 200) / 200
     expected = 1 + (SLOWDOWN_AT_FULL - 1) * full
     return min(most, max(least, STEPS_WANTED * expected * max(a.ms, b.ms) / 1000))

@@ -1,6 +1,6 @@
 # Copyright The Fairway Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The CSV files, to which rows are only ever added, and the description of the machine."""
+"""The append-only CSV files, and the description of the machine."""
 
 import csv
 import datetime
@@ -73,7 +73,7 @@ def _cpu():
 
 
 def _pace():
-    """Milliseconds that a fixed loop takes: machines whose CPUs bear one name differ in speed."""
+    """Milliseconds that a fixed loop takes: machines with the same CPU name differ in speed."""
     began = time.perf_counter()
     total = 0
     for i in range(1_000_000):
@@ -82,7 +82,7 @@ def _pace():
 
 
 def describe_machine(path, command, idle_mib, settings):
-    """Adds this session to the machine file; returns the session's name, which rows carry."""
+    """Adds this session to the machine file; returns the session's name, which rows record."""
     sessions = []
     if os.path.exists(path):
         with open(path) as file:

@@ -16,11 +16,11 @@ COLUMNS = ("model", "family", "batch", "input", "params", "status",
            "step_ms_median", "step_ms_mean", "steps", "window_s", "warmup_s",
            "power_w_mean", "sm_mhz_mean", "loss", "note", "session", "harness")
 
-START_SECONDS = 4  # to open the GPU and take the first step; a guess used for planning only
+START_SECONDS = 4  # to open the GPU and take the first step; an estimate for planning only
 
 
 def spread(batches, most):
-    """At most so many of the batch sizes, the extremes first."""
+    """At most that many batch sizes, the extremes first."""
     if not most or most >= len(batches):
         return list(batches)
     if most == 1:
@@ -29,7 +29,7 @@ def spread(batches, most):
 
 
 def counters(readings, idle_mib):
-    """What the GPU's counters say over a window."""
+    """The GPU's counters over a window."""
     if not readings:
         return {"util_samples": 0}
     util = [r.util for r in readings]
@@ -42,7 +42,7 @@ def counters(readings, idle_mib):
 
 
 class Solo:
-    """One campaign: settings, the table it adds to, and the clock it obeys."""
+    """One campaign: settings, the table it adds to, and its time limit."""
 
     def __init__(self, options, table, sampler, session):
         self.options, self.table, self.sampler, self.session = options, table, sampler, session
@@ -103,7 +103,7 @@ class Solo:
         return ahead
 
     def measure(self, worker, entry, batch, info):
-        """Adds the row of one batch size; false when a larger one cannot work either."""
+        """Adds the row of one batch size; false if larger ones would fail too."""
         row = dict(info)
         try:
             row.update(worker.call("prepare", batch))

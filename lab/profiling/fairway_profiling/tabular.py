@@ -18,7 +18,7 @@ def tower(widths, activation=nn.ReLU, norm=False):
 
 
 class CollaborativeFilter(nn.Module):
-    """NCF: a product of embeddings beside a tower over their concatenation."""
+    """NCF: a product of embeddings, and a tower over their concatenation."""
 
     def __init__(self, users, items, width, hidden):
         super().__init__()
@@ -34,7 +34,7 @@ class CollaborativeFilter(nn.Module):
 
 
 class ClickModel(nn.Module):
-    """Categorical embeddings and dense features; kind says how they meet.
+    """Categorical embeddings and dense features; kind says how they are combined.
 
     dlrm: pairwise dot products; deep: concatenation; fm: factorisation machine plus deep;
     wide: a linear term per category plus deep; cross: explicit cross layers plus deep.

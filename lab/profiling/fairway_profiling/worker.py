@@ -1,6 +1,6 @@
 # Copyright The Fairway Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A process that trains one model on command, and the side that commands it.
+"""A process that trains one model on command, and its controller.
 
 The process is forked from a server that has imported the libraries but never touched the
 GPU. It builds its model on the CPU at once, and waits for "begin" before it opens the GPU:
@@ -15,13 +15,13 @@ import time
 
 from . import catalogue
 
-AHEAD = 2  # steps launched but not finished: as a loop that reads its loss now and then
+AHEAD = 2  # steps launched but not finished, as in a loop that reads its loss now and then
 PRELOAD = ["torch", "torchvision", "timm"]
 REPLY_SECONDS = 60
 
 
 class Failed(Exception):
-    """The worker could not do what it was told; status is a word for the row."""
+    """A command failed; status is the status of the row."""
 
     def __init__(self, status, note):
         super().__init__(f"{status}: {note}")
@@ -48,7 +48,7 @@ class Trainer:
         return {"params": sum(p.numel() for p in self.model.parameters())}
 
     def prepare(self, batch):
-        """Sets up a batch size afresh and takes the first step, which loads the kernels."""
+        """Sets up a batch size and takes the first step, which loads the kernels."""
         if self.optimizer:
             self.release()
         self.arguments, self.target = self.entry.inputs(batch, self.device)
@@ -147,8 +147,8 @@ def _serve(pipe, name, environment):
 
 
 def context():
-    """How processes are started: PROFILING_START=spawn is slower, for where forking fails."""
-    # Some libraries ask whether there is a GPU when imported; the answer must not open it.
+    """How processes start. PROFILING_START=spawn is slower, but works where forking fails."""
+    # Some libraries look for a GPU when imported; that must not open it.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     processes = multiprocessing.get_context(os.environ.get("PROFILING_START", "forkserver"))
     processes.set_forkserver_preload(PRELOAD)
@@ -156,7 +156,7 @@ def context():
 
 
 class Worker:
-    """The commanding side."""
+    """The controller."""
 
     def __init__(self, processes, name, environment=None):
         self.name = name

@@ -40,28 +40,28 @@
 
   // ---- Comparison.
 
-  // Each metric is null where nothing could be measured: no job ended, say.
+  // A metric is null if nothing was measured, for example if no job ended.
   const ended = (key) => (r) => (r.ended > 0 ? r.summary[key] : null);
   const fair = (key) => (r) => (r.summary.avg_rho > 0 ? r.summary[key] : null);
   const always = (key) => (r) => r.summary[key];
   const metrics = [
     ['Job completion time', 'Mean', 'low', 'duration', ended('avg_jct'), 'Mean time from submission to end, of the jobs that ended'],
-    ['Job completion time', 'p50', 'low', 'duration', ended('p50_jct'), 'Half of the jobs that ended took no longer'],
-    ['Job completion time', 'p90', 'low', 'duration', ended('p90_jct'), 'Nine in ten jobs that ended took no longer'],
-    ['Job completion time', 'p99', 'low', 'duration', ended('p99_jct'), '99 in 100 jobs that ended took no longer'],
+    ['Job completion time', 'p50', 'low', 'duration', ended('p50_jct'), 'Half of the jobs that ended took at most this long'],
+    ['Job completion time', 'p90', 'low', 'duration', ended('p90_jct'), 'Nine in ten jobs that ended took at most this long'],
+    ['Job completion time', 'p99', 'low', 'duration', ended('p99_jct'), '99 in 100 jobs that ended took at most this long'],
     ['Wait', 'Mean', 'low', 'duration', (r) => (r.started > 0 ? r.summary.avg_wait : null), 'Mean time from submission to the first start'],
-    ['Finish-time fairness ρ', 'Mean', 'low', 'number', fair('avg_rho'), 'Finish time of an app against its finish time on its own fair share; lower is better, 1 is fair'],
-    ['Finish-time fairness ρ', 'p99', 'low', 'number', fair('p99_rho'), '99 in 100 apps did not do worse'],
-    ['Finish-time fairness ρ', 'Max', 'low', 'number', fair('max_rho'), 'The app that was treated worst'],
-    ['Finish-time fairness ρ', 'Jain', 'high', 'number', fair('jain_rho'), 'Jain’s index of ρ: 1 when all apps fared alike'],
+    ['Finish-time fairness ρ', 'Mean', 'low', 'number', fair('avg_rho'), 'Time an app took over the time on its fair share alone; lower is better, 1 is fair'],
+    ['Finish-time fairness ρ', 'p99', 'low', 'number', fair('p99_rho'), '99 in 100 apps were at or below this'],
+    ['Finish-time fairness ρ', 'Max', 'low', 'number', fair('max_rho'), 'The worst-off app'],
+    ['Finish-time fairness ρ', 'Jain', 'high', 'number', fair('jain_rho'), 'Jain’s index of ρ: 1 if all apps have the same ρ'],
     ['Cluster', 'Makespan', 'low', 'duration', ended('makespan'), 'First submission to last end'],
-    ['Cluster', 'Allocation', 'high', 'percent', always('allocation'), 'GPU time held by jobs of the GPU time there was'],
+    ['Cluster', 'Allocation', 'high', 'percent', always('allocation'), 'GPU time held by jobs, of all GPU time'],
     ['Jobs', 'Restarts', 'low', 'count', always('restarts'), 'Starts after the first one'],
     ['Jobs', 'Failed', 'low', 'count', always('failed'), 'Ended with an error'],
     ['Jobs', 'Unfinished', 'low', 'count', always('unfinished'), 'Pending or running at the end of the simulation'],
   ].map(([group, name, better, kind, value, title]) => ({ group, name, better, kind, value, title }));
 
-  // headlines names the winner of the questions asked first.
+  // headlines names the best policy for the main measures.
   function headlines() {
     const asked = [
       [0, 'Shortest mean completion', 'Mean completion time'], [3, 'Shortest p99 completion', 'p99 completion time'],
@@ -93,7 +93,7 @@
       rows: runs.map((r, i) => ({ name: r.label, mark: F.swatch(styles[i]), values: metrics.map((m) => m.value(r)) })),
     });
     const left = runs.filter((r) => r.summary.unfinished > 0);
-    const warn = left.length > 0 && html('p', { class: 'warn' }, html('b', {}, 'Mind the unfinished jobs. '),
+    const warn = left.length > 0 && html('p', { class: 'warn' }, html('b', {}, 'Some jobs did not finish. '),
       left.map((r) => `${r.label} left ${F.number(r.summary.unfinished)} of ${F.number(r.summary.jobs)}`).join(', ') +
       '. Completion times are of the jobs that ended, so a policy with more unfinished jobs can look better than it is.');
     return section('comparison', compare ? 'Comparison' : 'Summary', body, warn);
@@ -142,15 +142,15 @@
     const gpus = [...new Set(runs.map((r) => r.cluster.gpus))].filter((n) => n > 0);
     const shared = {
       step: true, visible, view: time, xtime: true, xformat: F.moment, xname: 'at', xlabel: 'time since the start of the workload',
-      empty: 'the run recorded nothing over time', height: 220, ywhole: true,
+      empty: 'the run has no data over time', height: 220, ywhole: true,
     };
     const add = (options) => { const card = html('article', { class: 'card' }); stack.append(card); pending.push(() => F.chart(card, Object.assign({}, shared, options))); };
     add({ title: 'GPUs in use', series: stepSeries('used'), ylabel: 'GPUs', lines: gpus.map((n) => ({ y: n, label: F.number(n) + ' in the cluster' })) });
     add({ title: 'Jobs waiting', series: stepSeries('queued'), ylabel: 'jobs' });
     add({ title: 'GPUs that waiting jobs ask for', series: stepSeries('queued_gpus'), ylabel: 'GPUs' });
     return section('time', 'Over time', html('p', { class: 'hint' },
-      'Drag across a chart to zoom; double-click to see all. The charts and the jobs below share the window.' +
-      ' Where steps are too close to tell apart, the line is their mean, and the band (with four policies or fewer) their range.'), stack);
+      'Drag across a chart to zoom; double-click to reset. The charts and the jobs below share the zoom.' +
+      ' Where steps are too close together, the line is their mean, and the band (with up to four policies) their range.'), stack);
   }
 
   // ---- Jobs one by one.
@@ -178,8 +178,8 @@
     return out;
   }
   const causes = {
-    ok: 'nothing', full: 'too few free GPUs', fragmented: 'free GPUs too far apart', 'over-quota': 'its tenant’s share used up', behind: 'others went first',
-    'back-off': 'pause after a failure', impossible: 'no place could host it', turn: 'its turn to come',
+    ok: 'nothing', full: 'too few free GPUs', fragmented: 'free GPUs too far apart', 'over-quota': 'its tenant’s share used up', behind: 'jobs ahead of it',
+    'back-off': 'pause after a failure', impossible: 'the cluster cannot run it', turn: 'its turn',
   };
   function explainJob(run, row, at) {
     const { jobs, tick } = data;
@@ -244,12 +244,12 @@
       scaleKey(heaviest), body, html('p', { class: 'note' }, limits())));
   }
   function limits() {
-    const parts = ['Rows are jobs in order of submission. Drag along the time axis to zoom in, drag the rows to move, double-click to see all. Zoomed in, only the jobs of that time have a row.'];
+    const parts = ['Rows are jobs in order of submission. Drag along the time axis to zoom in, drag the rows to move, double-click to reset. Zoomed in, only the jobs of that time have a row.'];
     const shown = data.jobs.id.length;
     if (shown < data.all_jobs) {
-      parts.push(`The page holds ${F.number(shown)} of ${F.number(data.all_jobs)} jobs: half of them those with the most GPU time, the others an even sample. The figures and curves above count all jobs.`);
+      parts.push(`The page holds ${F.number(shown)} of ${F.number(data.all_jobs)} jobs: half are those with the most GPU time, the rest an even sample. The figures and curves above include all jobs.`);
     }
-    if (data.bar_limit > 0) parts.push(`A job that ran in more than ${F.number(data.bar_limit)} stretches is drawn with that many, the closest ones joined.`);
+    if (data.bar_limit > 0) parts.push(`A job with more than ${F.number(data.bar_limit)} runs is drawn with that many bars, the closest ones joined.`);
     return parts.join(' ');
   }
   function scaleKey(heaviest) {
@@ -316,7 +316,7 @@
         F.choice('Measure', [['time', 'Time waited'], ['jobs', 'Jobs'], ['share', 'Share of time']], 'time', show),
         html('div', { class: 'legend' }, kinds.map((k) => html('span', {}, F.swatch(colors[k]), colors[k].name)))),
       html('div', { class: 'grid2' }, runs.map((r, i) => html('div', {}, html('h3', {}, F.swatch(styles[i]), r.label), panels[i]))),
-      html('p', { class: 'note' }, 'By the number of GPUs a job asked for. Time: waited before the first start, by all jobs of the size, for that cause. Jobs: counted once, under the cause of the largest part of their wait.'),
+      html('p', { class: 'note' }, 'By the number of GPUs a job asked for. Time: total wait before the first start of all jobs of the size, by cause. Jobs: counted once, under the main cause of their wait.'),
       figures(kinds, sizes)));
   }
   function figures(kinds, sizes) {
@@ -336,9 +336,9 @@
     return F.terms([
       ['Completion time (JCT)', 'From a job’s submission to its end, waits and interruptions included; of jobs that ended.'],
       ['Wait', 'From submission to the first start.'],
-      ['ρ (finish-time fairness)', 'How long an app took against how long it would have taken on a fair share of its own. Above 1 it would have been better off alone.'],
-      ['Jain', 'Jain’s index over the ρ of all apps: 1 when all are equal, towards 0 when few get everything.'],
-      ['Allocation', 'GPU time that jobs held, of the GPU time there was until the last end. Held is not the same as busy.'],
+      ['ρ (finish-time fairness)', 'Time an app took over the time it would have taken alone on its fair share. Above 1 it would have been better off alone.'],
+      ['Jain', 'Jain’s index over the ρ of all apps: 1 if all are equal, close to 0 if few get everything.'],
+      ['Allocation', 'GPU time held by jobs, of all GPU time until the last end. A held GPU is not necessarily busy.'],
       ['Makespan', 'From the first submission to the last end.'],
     ]);
   }

@@ -16,8 +16,8 @@
 //     step: true,                   // a value holds until the next point
 //     before,                       // the value before the first point; default: none
 //     lines: [{x | y, label}],      // reference lines
-//     height, view, visible,        // shared state, see base.js; default: none of its own zoom
-//     empty,                        // what to say when there are no points
+//     height, view, visible,        // shared state, see base.js; default: no zoom
+//     empty,                        // text if there are no points
 //   })
 (function (F) {
   const margin = { top: 18, right: 16, bottom: 38, left: 52 };
@@ -158,7 +158,7 @@
       return { redraw() {} };
     }
 
-    let frame = null; // what the last drawing left for the pointer
+    let frame = null; // the last drawing, for the pointer
     const state = { drag: null };
 
     function extent() {

@@ -6,14 +6,14 @@
 //
 //   fairway.gantt(element, {
 //     view,                       // the window on time, see base.js
-//     label,                      // for those who cannot see it
+//     label,                      // for screen readers
 //     rows: [{name, from, to, bars, failed}],
 //                                 // bars: [from, to, weight, ...] by threes; in between the row waits
 //     heaviest,                   // the largest weight: the darkest bar
 //                                 // modes of height: overview (all rows fit), compact, readable
 //     explain(row, time),         // content of the tooltip
-//     changed(n),                 // told how many rows there are, when that may have changed
-//     empty(),                    // what to say when no row is left
+//     changed(n),                 // called with the number of rows when it may have changed
+//     empty(),                    // text if there are no rows
 //   }) returns {setRows(rows), setHeight(mode), redraw()}
 (function (F) {
   const axisHeight = 26;
@@ -185,7 +185,7 @@
       return text.slice(0, cut) + '…';
     }
 
-    // ---- The hand.
+    // ---- The pointer.
 
     const rowAt = (y) => {
       const i = Math.floor((y - axisHeight + scroll.scrollTop) / state.height);

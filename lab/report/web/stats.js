@@ -1,7 +1,7 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Stats: what is in a workload, from the data in the page.
+// Stats: the statistics of a workload, from the data in the page.
 (function (F) {
   const { html, section } = F;
   const data = JSON.parse(document.getElementById('data').textContent);
@@ -49,8 +49,8 @@
     const cards = [
       ['Jobs', F.number(data.jobs), data.apps > 0 && data.apps < data.jobs ? 'in ' + F.plural(data.apps, 'app') : ''],
       ['GPU hours', F.number(data.gpu_hours),
-        known ? `${F.number(demand.mean)} GPUs in the mean, ${F.number(demand.peak)} at the peak, if no job ever waited` : data.jobs > 0 ? 'run times are not known' : ''],
-      ['Submitted within', F.duration(data.span), arrivals.mean_gap > 0 ? `a job every ${F.duration(arrivals.mean_gap)} in the mean` : ''],
+        known ? `${F.number(demand.mean)} GPUs on average, ${F.number(demand.peak)} at peak, if no job ever waited` : data.jobs > 0 ? 'run times are not known' : ''],
+      ['Submitted within', F.duration(data.span), arrivals.mean_gap > 0 ? `a job every ${F.duration(arrivals.mean_gap)} on average` : ''],
       ['Users', data.users > 0 ? F.number(data.users) : '–',
         tenants.count > 0 ? 'in ' + F.plural(tenants.count, 'virtual cluster') : 'no virtual clusters'],
       ['Failed attempts', F.number(failures.trials), failures.jobs > 0 ? `of ${F.plural(failures.jobs, 'job')} (${share(failures.jobs / data.jobs)})` : ''],
@@ -61,8 +61,8 @@
   function warning() {
     if (data.unknown === 0) return null;
     return html('p', { class: 'warn' }, known ?
-      `${F.number(data.unknown)} of ${F.plural(data.jobs, 'job')} train a model to the end: their run time is not known beforehand, and no figure that needs one counts them.` :
-      'The jobs train a model to the end: their run times are not known beforehand, and figures that need them are missing here.');
+      `${F.number(data.unknown)} of ${F.plural(data.jobs, 'job')} train a model to completion: their run time is not known in advance, and figures that need it leave them out.` :
+      'The jobs train a model to completion: their run times are not known in advance, and figures that need them are missing.');
   }
 
   // ---- Sizes and run times.
@@ -108,11 +108,11 @@
     }, more));
     add('GPUs in use if no job ever waited', 'GPUs', d.gpus, {
       height: known ? 210 : 90, empty: 'no run time is known', lines: d.mean > 0 ? [{ y: d.mean, label: `mean ${F.number(d.mean)}` }] : [],
-      note: `Mean of every ${each}; what the jobs would hold with a cluster without bounds.`,
+      note: `Mean of every ${each}; what the jobs would hold on an unlimited cluster.`,
     });
     add(`GPUs asked for by the jobs of each ${each}`, 'GPUs', d.submitted);
     add(`Jobs submitted in each ${each}`, 'jobs', d.jobs);
-    return section('demand', 'Demand over time', html('p', { class: 'hint' }, 'Drag across a chart to zoom; double-click to see all. The charts share the window.'), stack);
+    return section('demand', 'Demand over time', html('p', { class: 'hint' }, 'Drag across a chart to zoom; double-click to reset. The charts share the zoom.'), stack);
   }
 
   // ---- Arrivals.
@@ -131,11 +131,11 @@
     };
     const clock = hours.map((_, h) => `${h}:00 to ${h}:59`);
     add(hours, 'Jobs by hour of the day', clock, hours.map((_, h) => (h % 3 ? '' : String(h))), 2 * 86400,
-      `Submitted within ${F.duration(data.span)}: too short to tell a habit.`);
+      `Submitted within ${F.duration(data.span)}: too short to show a pattern.`);
     add(days, 'Jobs by weekday', week, week.map((d) => d.slice(0, 3)), 28 * 86400,
       `Submitted within ${F.duration(data.span)}: the weekdays do not occur equally often.`);
     const facts = [['Mean gap', F.duration(mean)], ['Median gap', F.duration(p50)], ['p90 gap', F.duration(p90)], ['Variation (CV)', F.fixed(cv)]];
-    return section('arrivals', 'Arrivals', html('p', { class: 'hint' }, 'On the clock of the workload. Gaps are the times between submissions; with a CV of 1 they are as irregular as a Poisson process, above it jobs come in bursts.'),
+    return section('arrivals', 'Arrivals', html('p', { class: 'hint' }, 'Times of day are those of the workload. Gaps are the times between submissions; with a CV of 1 they are as irregular as a Poisson process, above 1 jobs arrive in bursts.'),
       html('dl', { class: 'facts gaps' }, facts.map(([k, v]) => html('div', {}, html('dt', {}, k), html('dd', {}, v)))), grid);
   }
 
@@ -147,7 +147,7 @@
     const head = html('div', { class: 'chart-head' }, html('h3', {}, 'Virtual clusters'));
     if (!t.list.length) return card(head, html('p', { class: 'empty' }, 'the workload has no virtual clusters'));
     const c = card(head);
-    if (t.quota > 0 && known) c.append(key(['lane-tick', 'and grey figures: its part of all quotas']));
+    if (t.quota > 0 && known) c.append(key(['lane-tick', 'and grey figures: its share of all quotas']));
     F.lanes(c, {
       name: 'Virtual cluster', against: 'quota',
       columns: shareColumns(),
@@ -178,7 +178,7 @@
 
   function outcomes() {
     const title = 'How jobs end';
-    if (data.outcomes.filter((o) => o.jobs > 0).length < 2) return section('outcomes', title, empty('the workload does not tell outcomes apart: every job ends the same way'));
+    if (data.outcomes.filter((o) => o.jobs > 0).length < 2) return section('outcomes', title, empty('the workload records no outcomes: every job ends the same way'));
     const c = card(key(paperKey(true)));
     F.lanes(c, {
       name: 'Outcome', against: paper,
@@ -192,7 +192,7 @@
   }
   function utilisation() {
     const title = 'Utilisation of held GPUs';
-    if (!data.util.length) return section('util', title, empty('the workload does not say how busy GPUs are'));
+    if (!data.util.length) return section('util', title, empty('the workload does not record GPU utilisation'));
     const c = card(key(paperKey(true)));
     F.lanes(c, {
       name: 'Size', against: paper, wide: true,
@@ -202,7 +202,7 @@
         cells: u.util.map((v, i) => ({ value: v, against: u.paper.length ? u.paper[i] : null })),
       })),
     });
-    c.append(html('p', { class: 'note' }, 'Means over GPU time. Only these sizes have a row, as in the paper’s table 3; “All sizes” counts every job that says.'));
+    c.append(html('p', { class: 'note' }, 'Means over GPU time. Only these sizes have a row, as in the paper’s table 3; “All sizes” includes every job with a value.'));
     return section('util', title, c);
   }
 
@@ -258,10 +258,10 @@
   function terms() {
     return F.terms([
       ['Run time', 'Of all attempts of a job at the GPUs it asks for, failed ones included; waits are not.'],
-      ['GPU time', 'Run time times GPUs: what a job would hold with a cluster to itself.'],
+      ['GPU time', 'Run time times GPUs: what a job would hold on a cluster of its own.'],
       ['Virtual cluster', 'A tenant: a group of users with a quota of GPUs.'],
-      ['Attempt', 'One try to run a job. A job whose attempt fails may be tried again.'],
-      ['Run time to failure', 'How long a failed attempt ran. p50: half of them ran no longer.'],
+      ['Attempt', 'One run of a job. After a failed attempt a job may be retried.'],
+      ['Run time to failure', 'How long a failed attempt ran. p50: half of them ran at most this long.'],
     ], html('p', {}, 'Figures marked “paper”: M. Jeon et al., Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads, USENIX ATC 2019.'));
   }
   const body = data.jobs > 0 ?

@@ -8,7 +8,7 @@
 #   lab/bench/cluster/peers/kueue.sh [NODES [JOBS [MODE]]]      default: 1000 5000 fill
 #
 # The program, its manifests and the results are in out/kueue. Kueue's webhooks are
-# not registered: all objects are right to begin with.
+# not registered: all objects are created valid.
 set -euo pipefail
 
 version=v0.14.0
@@ -21,7 +21,7 @@ if [ ! -x "$out/kueue-$version" ]; then
   rm -rf "$out/source"
   cp -r "$module" "$out/source"
   chmod -R u+w "$out/source"
-  # It reads the certificate of its metrics from a fixed place, metrics or not.
+  # It reads the certificate of its metrics from a fixed path, even without metrics.
   sed -i.before "s#/etc/kueue/metrics/certs#$out#" "$out/source/cmd/kueue/main.go"
   for crd in "$out"/source/config/components/crd/bases/*.yaml; do
     echo ---
@@ -32,7 +32,7 @@ if [ ! -x "$out/kueue-$version" ]; then
   rm -rf "$out/source"
 fi
 
-# The rate of requests is that of Fairway.
+# The request rate limit is that of Fairway.
 cat >"$out/config.yaml" <<EOF
 apiVersion: config.kueue.x-k8s.io/v1beta1
 kind: Configuration
