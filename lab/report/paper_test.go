@@ -51,8 +51,7 @@ func TestPaperFiguresAgreeWithEachOther(t *testing.T) {
 	near("sum of table 6's shares of GPU time", gpuTime, 100, 0.05)
 }
 
-// Package trace prints the same figures of the paper beside its own; both must
-// have copied the same.
+// Package trace prints the same figures of the paper; both copies must agree.
 func TestPaperFiguresAgreeWithTrace(t *testing.T) {
 	s := &trace.Statistics{Jobs: 1, Failures: trace.FailureStat{Trials: paperTrials(), Jobs: 1}}
 	want := map[string][]float64{}

@@ -36,7 +36,7 @@ func TestHorusPairs(t *testing.T) {
 	}
 	claims := h.Claims()
 	if len(claims) != 3 || !claims[0].Holds || !claims[2].Holds {
-		t.Errorf("claims %+v; want three, of which the first and the last hold for pairs made by the rule", claims)
+		t.Errorf("claims %+v; want three; the first and the last hold for pairs made by the rule", claims)
 	}
 	page := h.Markdown("images")
 	for _, want := range []string{

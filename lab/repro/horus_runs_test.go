@@ -12,7 +12,7 @@ import (
 	"github.com/fairway-gpu/fairway/lab/repro"
 )
 
-// TestHorusRuns: the page counts what came out as it was called.
+// TestHorusRuns: the page counts the pairs that were called correctly.
 func TestHorusRuns(t *testing.T) {
 	runs, err := repro.ReadHorusRuns(os.DirFS("../bench/gpu/results"), "h200")
 	if err != nil {

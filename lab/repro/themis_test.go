@@ -173,7 +173,7 @@ func TestThemisMix(t *testing.T) {
 		}
 	}
 	if _, err := m.workload(mix{seed: 1, models: []string{"nosuch"}}); err == nil || !strings.Contains(err.Error(), "nosuch") {
-		t.Errorf("a model that nobody knows: error %v", err)
+		t.Errorf("an unknown model: error %v", err)
 	}
 }
 

@@ -1,4 +1,4 @@
-{{/* Labels of everything the chart makes. Names are fixed: a cluster has one Fairway. */}}
+{{/* Labels of all objects of the chart. Names are fixed: a cluster has one Fairway. */}}
 {{- define "fairway.labels" -}}
 app.kubernetes.io/name: fairway
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -6,7 +6,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{/* By which the operator's pods are found. */}}
+{{/* Selector of the operator's pods. */}}
 {{- define "fairway.selector" -}}
 app.kubernetes.io/name: fairway
 app.kubernetes.io/component: operator

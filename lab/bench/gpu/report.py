@@ -80,7 +80,7 @@ def report(folder: Path) -> str:
         ])  # fmt: skip
     busy = [u for u in uses if u["job"]]
     lines = [
-        f"From the first submission to the last look: {end - begin:.0f} s. Policy `las:lease=25s`.", "", table(rows), "",
+        f"From the first submission to the last observation: {end - begin:.0f} s. Policy `las:lease=25s`.", "", table(rows), "",
         f"{len(uses)} measurements of the GPU; while a job held it: mean utilisation "
         f"{100 * mean([u['util'] for u in busy]):.0f} %, memory in use up to {max(u['memory_used'] for u in uses) / 2**30:.1f} GiB "
         f"of {uses[0]['memory_total'] / 2**30:.0f} GiB, power up to {max(u.get('power_w', 0) for u in uses):.0f} W.",
@@ -110,7 +110,7 @@ def figure(folder: Path) -> str:
     x = lambda t: left + width * (t - begin) / (end - begin)  # noqa: E731
     height = row * len(jobs) + 190
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 20}" height="{height}" font-family="sans-serif" font-size="12">',
-             '<rect width="100%" height="100%" fill="#fff"/>', '<text x="10" y="18" font-weight="bold">Who held the GPU, and how busy it was</text>']  # fmt: skip
+             '<rect width="100%" height="100%" fill="#fff"/>', '<text x="10" y="18" font-weight="bold">Which job held the GPU, and its utilisation</text>']  # fmt: skip
     for i, e in enumerate(jobs):
         y = 34 + row * i
         parts.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{e["job"]["id"]}</text>')

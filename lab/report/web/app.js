@@ -331,7 +331,7 @@
   // ---- The page.
 
   const pending = []; // what needs the width of its element, and so the page
-  const repaint = []; // what does not follow the theme by itself
+  const repaint = []; // what does not follow the theme automatically
   function terms() {
     return F.terms([
       ['Completion time (JCT)', 'From a job’s submission to its end, waits and interruptions included; of jobs that ended.'],

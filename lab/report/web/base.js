@@ -172,7 +172,7 @@ window.addEventListener('error', () => {
     F.html('tr', {}, F.html('td', {}, mark), F.html('td', {}, name), F.html('td', {}, value))));
   F.swatch = (series) => F.html('i', { class: 'swatch' + (series.dash ? ' dashed' : '') + (series.block ? ' block' : ''), vars: { '--c': series.color } });
 
-  // choice is a row of buttons of which one is on.
+  // choice is a row of buttons; one is on.
   F.choice = function (label, options, chosen, pick) {
     const buttons = options.map(([value, text]) => F.html('button', {
       type: 'button', 'aria-pressed': String(value === chosen),

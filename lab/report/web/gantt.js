@@ -75,8 +75,8 @@
       probe.remove();
       return ink;
     }
-    // draw renders the rows in sight once; paint shows them with the marks of
-    // the hand on top, which is cheap enough for every move.
+    // draw renders the visible rows once; paint adds the marks of the pointer,
+    // which is cheap enough for every move.
     function draw() {
       const ink = state.ink || (state.ink = inks());
       pen.fillStyle = ink.card;
