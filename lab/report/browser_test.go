@@ -26,8 +26,7 @@ type shown struct {
 	overflow string // pixels that the page is too wide for its window
 }
 
-// hostScript copies what became of each page into the document that the
-// browser prints.
+// hostScript copies each rendered page into the document that the browser prints.
 const hostScript = `<script>
 addEventListener('load', () => {
   for (const frame of document.querySelectorAll('iframe')) {
@@ -77,8 +76,8 @@ func dump(t *testing.T, page string) string {
 	if browser == "" {
 		t.Skip("no Chromium or Chrome is installed")
 	}
-	// Not t.TempDir: the browser may still write to its profile when it is
-	// gone, and that must not fail the test.
+	// Not t.TempDir: the browser may still write to its profile during the cleanup,
+	// which must not fail the test.
 	dir, err := os.MkdirTemp("", "fairway-report")
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/fairway-gpu/fairway/sim/trace"
 )
 
-// The paper says more than its tables; typing errors would show here.
+// The paper's figures agree with each other; typing errors would show here.
 func TestPaperFiguresAgreeWithEachOther(t *testing.T) {
 	near := func(what string, got, want, tolerance float64) {
 		t.Helper()

@@ -18,7 +18,7 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// result makes up a run: jobs that arrive, wait, run in stretches and end.
+// result makes up a run: jobs that arrive, wait, run several times and end.
 func result(policy string, jobs int, seed uint64) *sim.Result {
 	r := rand.New(rand.NewPCG(seed, 3))
 	out := &sim.Result{
@@ -143,7 +143,7 @@ func TestWriteEscapesNames(t *testing.T) {
 	}
 }
 
-// checkEscaped fails the test where a name broke out of a page's data.
+// checkEscaped fails the test if a name broke out of a page's data.
 func checkEscaped(t *testing.T, page string) {
 	t.Helper()
 	if got, want := strings.Count(page, "<script"), 2; got != want {
@@ -184,7 +184,7 @@ func TestWriteOfManyJobsStaysSmall(t *testing.T) {
 	t.Parallel()
 	const policies, jobs = 8, 20_000 // every bound is in force
 	one := result("policy", jobs, 1)
-	// A time-sliced policy gives its jobs hundreds of stretches.
+	// Under a time-slicing policy a job runs hundreds of times.
 	for i := range one.Jobs {
 		if j := &one.Jobs[i]; i%50 == 0 {
 			j.Runs = nil

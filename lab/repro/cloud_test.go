@@ -13,8 +13,7 @@ import (
 )
 
 // Scaling by goodput with the default band is cheaper than by throughput and
-// takes little longer: what the paper has for ImageNet, and for other models of
-// the zoo too.
+// takes little longer: on ImageNet, as in the paper, and on other models of the zoo.
 func TestGoodputScalingIsCheaper(t *testing.T) {
 	d := autoscale.Default(1, 16)
 	own := repro.Band{U: d.U, L: d.L}

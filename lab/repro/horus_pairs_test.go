@@ -14,8 +14,8 @@ import (
 	"testing/fstest"
 )
 
-// toyPairs is a table of pairs by the rule that a job gets what the other leaves
-// of nine tenths of the GPU, and half of them at least.
+// toyPairs is a table of pairs by this rule: a job gets what the other leaves of
+// nine tenths of the GPU, and at least half of that.
 func toyPairs() string {
 	var b strings.Builder
 	b.WriteString("model_a,batch_a,model_b,batch_b,mode,status,solo_ms_a,solo_ms_b,slowdown_a,slowdown_b,solo_util_a,solo_util_b,session\n")

@@ -10,8 +10,8 @@ import (
 	"github.com/fairway-gpu/fairway/lab/repro"
 )
 
-// TestMixedListsEveryPolicy on a small mix; that sia, which plans by type, is
-// ahead of fifo, which does not, holds on any.
+// TestMixedListsEveryPolicy, on a small mix. sia, which plans by type, must beat
+// fifo, which does not.
 func TestMixedListsEveryPolicy(t *testing.T) {
 	c := repro.DefaultMixed()
 	c.Jobs, c.Largest, c.Seeds = 8, []int{4}, []uint64{1}

@@ -11,8 +11,8 @@ import (
 	"github.com/fairway-gpu/fairway/lab/repro"
 )
 
-// What is done about fragmentation has to show on a small cluster: moves shorten
-// the delay of large gangs and do not spread them more, and cost next to nothing.
+// On a small cluster, moves shorten the delay of large gangs, do not spread them
+// more, and cost next to nothing.
 func TestFragments(t *testing.T) {
 	c := repro.FragmentsConfig{Jobs: 3000, Seed: 1, Cluster: "30x8/10+30x2/15", Load: 0.84}
 	f, err := repro.RunFragments(c)

@@ -12,7 +12,7 @@ import (
 )
 
 // The finding of the Philly paper, on a small cluster: large gangs wait for
-// GPUs that are near enough, and giving up locality helps them most.
+// GPUs close to each other, and giving up locality helps them most.
 func TestPhillyFinding(t *testing.T) {
 	c := repro.PhillyConfig{Jobs: 8000, Seed: 1, Cluster: "60x8/12+60x2/30", Load: 0.8}
 	runs, err := repro.Philly(c)

@@ -12,7 +12,7 @@ import (
 	"github.com/fairway-gpu/fairway/lab/repro"
 )
 
-// dataFolder is where the Pollux artifact lies, if it does.
+// dataFolder is the folder of the Pollux artifact, if present.
 func dataFolder(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("FAIRWAY_TEST_DATA")
@@ -44,7 +44,7 @@ func TestTiresiasIsWithinFivePercentOfTheReference(t *testing.T) {
 	}
 }
 
-// The bars for the policies that resize jobs: optimus within 5 % of the
+// The targets for the policies that resize jobs: optimus within 5 % of the
 // reference on each workload, pollux no worse than 1.03 times it. The light
 // workloads stand for all; "fairway repro pollux" runs them all.
 func TestElasticPoliciesAgainstTheReference(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 
 var nearly = cmpopts.EquateApprox(0, 1e-9)
 
-// smallThemis is every part of the reproduction, in seconds.
+// smallThemis runs every part of the reproduction, within seconds.
 func smallThemis() ThemisConfig {
 	return ThemisConfig{Jobs: 120, Seeds: 2, LieSeeds: 2, LieJobs: 60, Workers: 2}
 }
@@ -86,7 +86,7 @@ func TestLieOutcome(t *testing.T) {
 	}
 }
 
-// Two apps pass 4 GPUs to and fro; a third holds its own.
+// Two apps pass 4 GPUs back and forth; a third keeps its own.
 func TestExchange(t *testing.T) {
 	const lease = 600
 	run := func(app string, gpus int, from, to float64) sim.JobResult {
@@ -126,7 +126,7 @@ func TestThemisCluster(t *testing.T) {
 	}
 }
 
-// The mix has the shares that are asked for, also when it is thinned out.
+// The mix has the specified shares, also when it is thinned out.
 func TestThemisMix(t *testing.T) {
 	m, err := newMixes(ThemisConfig{Jobs: 40_000})
 	if err != nil {
