@@ -40,7 +40,7 @@ func TestHorusPairs(t *testing.T) {
 	}
 	page := h.Markdown("images")
 	for _, want := range []string{
-		"66 pairs of training jobs on one TOY, 66 of them taking turns (the default) and 0 under",
+		"66 pairs of training jobs on one TOY, 66 of them time-sliced (the default) and 0 under MPS",
 		"| time-slice | measured | models | ours | 66 |",
 		"| time-slice | 0.9", "| 180 to 200 % | 2 |",
 		"(images/horus-pairs-time-slice.svg)", "(images/horus-pairs-sum.svg)",
