@@ -124,6 +124,9 @@ type Overview struct {
 	Seq       uint64  `json:"seq"` // of the last record
 	// Problem says what keeps the daemon from working as it should; empty: nothing.
 	Problem string `json:"problem,omitempty"`
+	// StartingPaused says why no job is started now, such as a full disk; empty: jobs
+	// are started.
+	StartingPaused string `json:"starting_paused,omitempty"`
 }
 
 // Cluster is the service of machines, tenants and the policy.

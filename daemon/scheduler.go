@@ -56,7 +56,7 @@ func (s Scheduler) decide(ctx context.Context, b loop.Backend) error {
 		}
 	}
 	return loop.Run(ctx, loop.Config{
-		Backend: b, Policy: s.State.InForce, Guard: s.Guard, Log: s.Log, Pace: s.Pace,
+		Backend: b, Policy: s.State.InForce, Guard: s.Guard, Log: s.Log, Pace: s.Pace, Paused: s.State.Paused,
 		Decided: func(d loop.Decision, took time.Duration) {
 			s.Metrics.ObserveDecision(took, nil)
 			s.State.Decided(d, took)

@@ -35,6 +35,7 @@ type Config struct {
 	SMI    string        // the program nvidia-smi; default: found in PATH
 	Sample time.Duration // time between two measurements; default 5 s
 	Report time.Duration // how often agents report; default 30 s
+	Probe  time.Duration // time between two looks at the room on the disk; default 2 s
 
 	// MPS sets whether jobs that share a GPU use NVIDIA's multi-process service:
 	// MPSAuto (the default), MPSOn or MPSOff. MPSThreads is the share of a GPU's
@@ -75,6 +76,7 @@ func (c Config) withDefaults() Config {
 	or(&c.KeepEnded, 7*24*time.Hour)
 	or(&c.Sample, 5*time.Second)
 	or(&c.Report, 30*time.Second)
+	or(&c.Probe, 2*time.Second)
 	if c.LogLimit <= 0 {
 		c.LogLimit = 64 << 20
 	}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -185,9 +186,18 @@ func startFailure(o *order, dir string, err error) api.Exit {
 	case unix.EACCES, unix.EPERM, unix.ENOEXEC, unix.EISDIR, unix.E2BIG, unix.ELOOP, unix.ENAMETOOLONG:
 		e.Code, e.Why = 126, fmt.Sprintf("%.200s: cannot be run in %.200s: %v", name, dir, err)
 	default:
-		e.Lost, e.Why = true, fmt.Sprintf("start %.200s: %v", name, err)
+		return lostExit(o.AttemptID, fmt.Errorf("start %.200s: %w", name, err))
 	}
 	return e
+}
+
+// lostExit is the end of an attempt that could not be started, through no fault of
+// the job.
+func lostExit(id api.AttemptID, err error) api.Exit {
+	if exhausted(err) {
+		return heldBackExit(id, time.Now(), err.Error())
+	}
+	return api.Exit{AttemptID: id, Lost: true, Why: err.Error()}
 }
 
 func unwrapPath(err error) error {

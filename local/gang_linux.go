@@ -89,9 +89,7 @@ func (g *gang) run() api.Exit {
 // start starts all ranks, or returns how the attempt ended if it could not.
 func (g *gang) start() (api.Exit, bool) {
 	o := &g.order
-	lost := func(err error) (api.Exit, bool) {
-		return api.Exit{AttemptID: o.AttemptID, Lost: true, Why: err.Error()}, false
-	}
+	lost := func(err error) (api.Exit, bool) { return lostExit(o.AttemptID, err), false }
 	port, err := freePort()
 	if err != nil {
 		return lost(err)

@@ -39,6 +39,7 @@ type Machine struct {
 	lock  *os.File
 	gauge gauge
 	mps   mps
+	room  room
 
 	wake chan struct{}
 	slot chan struct{} // bounds concurrent work
@@ -135,6 +136,7 @@ func (m *Machine) Run(ctx context.Context, orders executor.Port) error {
 	defer cancel()
 	m.work.Go(func() { m.gauge.run(ctx, m) })
 	m.work.Go(func() { m.watchMPS(ctx) })
+	m.work.Go(func() { m.watchRoom(ctx) })
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {

@@ -88,21 +88,32 @@ func (m *Machine) launch(r *run) {
 	if err == nil {
 		err = m.startShim(r)
 	}
-	m.update(func() {
-		if err == nil {
+	if err == nil {
+		m.update(func() {
 			r.state = running
 			m.watchShim(r)
-			return
-		}
+		})
+		return
+	}
+	m.cfg.Log.Error("cannot start attempt", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+	m.startFailed(r, err)
+}
+
+// startFailed puts back an attempt that could not be started. It ends if it was
+// tried often enough, or if the machine is at fault.
+func (m *Machine) startFailed(r *run, err error) {
+	held, machine := m.heldBack(r.order.AttemptID, err)
+	m.update(func() {
 		r.tries++
-		r.state, r.after = waiting, m.cfg.Now().Add(time.Second)
-		if r.tries >= maxTries {
+		r.state, r.after = waiting, m.cfg.Now().Add(time.Duration(r.tries-1)*time.Second)
+		r.unwatch()
+		switch {
+		case machine:
+			r.end(held)
+		case r.tries >= maxTries:
 			r.end(api.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Lost: true, Why: err.Error()})
 		}
 	})
-	if err != nil {
-		m.cfg.Log.Error("cannot start attempt", "job", r.order.Job, "attempt", r.order.Number, "err", err)
-	}
 }
 
 // prepare makes the folders and writes attempt.json.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/sched"
@@ -43,14 +45,19 @@ func (m *Machine) settle(r *run) {
 	} else {
 		r.signalShim(sigKill) // without its folder it cannot be followed
 	}
+	starved := false
 	if r.process != nil {
-		_, _ = r.process.Wait()
+		end, err := r.process.Wait()
+		starved = err == nil && end.ExitCode() == starvedCode
 		r.process = nil
 	}
 	var e exitRecord
 	if err := readRecord(filepath.Join(r.dir, exitFile), &e); err == nil && e.AttemptID == r.order.AttemptID {
 		for _, note := range e.Notes {
 			m.cfg.Log.Warn("note from an attempt", "job", r.order.Job, "attempt", r.order.Number, "note", note)
+		}
+		if e.Saw(api.HostHeldBack) {
+			m.heldBack(e.AttemptID, errors.New(e.Why)) // nothing may be able to start
 		}
 		m.update(func() { r.end(e.Exit) })
 		return
@@ -62,7 +69,7 @@ func (m *Machine) settle(r *run) {
 	var s shimRecord
 	if err := readRecord(filepath.Join(r.dir, shimFile), &s); errors.Is(err, fs.ErrNotExist) || (err == nil && s.Nonce != r.order.Nonce) {
 		if lock != nil {
-			m.neverStarted(r)
+			m.neverStarted(r, starved)
 			return
 		}
 		s = r.shim // the folder is gone, with all that was known
@@ -76,19 +83,13 @@ func (m *Machine) retry(r *run, err error) {
 }
 
 // neverStarted puts back an attempt that no supervisor ever took.
-func (m *Machine) neverStarted(r *run) {
+func (m *Machine) neverStarted(r *run, starved bool) {
 	said, _ := os.ReadFile(filepath.Join(r.dir, shimLog))
-	m.update(func() {
-		r.tries++
-		r.state, r.after = waiting, time.Time{}
-		r.unwatch()
-		if r.tries >= maxTries {
-			why := fmt.Sprintf("its supervisor does not start: %.300s", strings.TrimSpace(string(said)))
-			r.end(api.Exit{AttemptID: r.order.AttemptID, At: m.cfg.Now(), Lost: true, Why: why})
-		} else if r.tries > 1 {
-			r.after = m.cfg.Now().Add(time.Second)
-		}
-	})
+	err := fmt.Errorf("its supervisor does not start: %.300s", strings.TrimSpace(string(said)))
+	if starved {
+		err = fmt.Errorf("%w (%w)", err, unix.EAGAIN)
+	}
+	m.startFailed(r, err)
 }
 
 // lost ends an attempt whose supervisor vanished: first it kills what is left.

@@ -33,9 +33,13 @@ const (
 	killPatience = 20 * time.Second
 )
 
+// starvedCode is the exit code of a supervisor that could not start because the
+// machine ran out of something.
+const starvedCode = 3
+
 // ShimMain is the supervisor of one attempt: its argument is the attempt's folder.
-// It returns the exit code of the process, which is not used: the result of the
-// attempt is in exit.json.
+// It returns the exit code of the process, which matters only if the supervisor
+// never took the attempt: otherwise its result is in exit.json.
 func ShimMain(args []string) int {
 	if len(args) != 1 || !filepath.IsAbs(args[0]) {
 		fmt.Fprintln(os.Stderr, "shim: want the full path of the folder of an attempt; only the daemon starts this command")
@@ -61,6 +65,9 @@ func ShimMain(args []string) int {
 	runtime.KeepAlive(lock) // held until the process ends
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "shim:", err)
+		if exhausted(err) {
+			return starvedCode
+		}
 		return 1
 	}
 	return 0

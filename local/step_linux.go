@@ -113,6 +113,11 @@ func (m *Machine) stepWaiting(r *run, wanted, known bool) {
 		m.poke()
 		return
 	}
+	if why := m.Paused(); why != "" {
+		r.end(heldBackExit(r.order.AttemptID, m.cfg.Now(), why))
+		m.poke()
+		return
+	}
 	r.state = launching
 	m.background(r, func() { m.launch(r) })
 }

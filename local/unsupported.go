@@ -47,6 +47,9 @@ func (*Machine) Use() []*api.GPUUse { return nil }
 // Problem returns that nothing is measured.
 func (*Machine) Problem() string { return ErrUnsupported.Error() }
 
+// Paused returns that nothing is started.
+func (*Machine) Paused() string { return ErrUnsupported.Error() }
+
 // CopyLog fails: it is available on Linux only.
 func (*Machine) CopyLog(context.Context, sched.JobID, api.LogQuery, io.Writer) error {
 	return ErrUnsupported

@@ -20,10 +20,10 @@ func observer() api.Identity { return api.Identity{User: "metrics", Role: api.Ad
 type scrape struct {
 	s *Server
 
-	info, up, jobs, queue, gpus, held, journal, decided *prometheus.Desc
-	waitingFor, reporting, useful, quarantined          *prometheus.Desc
-	tenantGPUs, tenantShare, tenantRho, tenantTime      *prometheus.Desc
-	util, memory, memoryTotal, power, temp              *prometheus.Desc
+	info, up, paused, jobs, queue, gpus, held, journal, decided *prometheus.Desc
+	waitingFor, reporting, useful, quarantined                  *prometheus.Desc
+	tenantGPUs, tenantShare, tenantRho, tenantTime              *prometheus.Desc
+	util, memory, memoryTotal, power, temp                      *prometheus.Desc
 }
 
 func newScrape(s *Server) *scrape {
@@ -34,6 +34,7 @@ func newScrape(s *Server) *scrape {
 		s:           s,
 		info:        d("build_info", "The version, as a label.", "version"),
 		up:          d("healthy", "1 if the daemon works as it should."),
+		paused:      d("starting_paused", "1 while no job is started because the machine lacks something, such as room on its disk."),
 		jobs:        d("jobs", "Jobs by state; those that ended since the daemon's first start.", "state"),
 		queue:       d("queue_length", "Jobs that wait."),
 		gpus:        d("gpus", "GPUs of nodes that are up."),
@@ -59,7 +60,7 @@ func newScrape(s *Server) *scrape {
 // Describe implements prometheus.Collector.
 func (c *scrape) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.waitingFor, c.reporting, c.useful, c.quarantined, c.info, c.up, c.jobs, c.queue, c.gpus, c.held, c.journal, c.decided, c.tenantGPUs, c.tenantShare, c.tenantRho, c.tenantTime,
+		c.waitingFor, c.reporting, c.useful, c.quarantined, c.info, c.up, c.paused, c.jobs, c.queue, c.gpus, c.held, c.journal, c.decided, c.tenantGPUs, c.tenantShare, c.tenantRho, c.tenantTime,
 		c.util, c.memory, c.memoryTotal, c.power, c.temp,
 	} {
 		ch <- d
@@ -117,11 +118,9 @@ func (c *scrape) overview(ch chan<- prometheus.Metric, gauge func(*prometheus.De
 		gauge(c.up, 0)
 		return
 	}
-	healthy := 1.0
-	if o.Problem != "" {
-		healthy = 0
-	}
-	gauge(c.up, healthy)
+	flag := func(d *prometheus.Desc, is bool) { gauge(d, map[bool]float64{true: 1}[is]) }
+	flag(c.up, o.Problem == "")
+	flag(c.paused, o.StartingPaused != "")
 	for _, n := range []struct {
 		state string
 		jobs  int

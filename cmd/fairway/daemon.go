@@ -134,7 +134,7 @@ func (d *localDaemon) openBook(ctx context.Context) error {
 	d.state, err = state.Open(ctx, state.Config{
 		Journal: journal{d.store, d}, Node: d.node, Policies: policy.Builtin(), Standard: d.config.Policy, Key: key, Pool: pool,
 		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, CompactEvery: d.config.Keep.Compact,
-		CheckBidder: d.config.Bidders.Check, Use: d.machine.Use, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: runner.Check,
+		CheckBidder: d.config.Bidders.Check, Use: d.machine.Use, Paused: d.machine.Paused, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: runner.Check,
 		Learned: func() { d.savePool(pool) }, Failures: table, Screen: d.config.Screen.Time.D(),
 	})
 	if err != nil {

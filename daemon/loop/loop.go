@@ -28,6 +28,9 @@ type Config struct {
 	// Decided is told of every decision that was applied, and how long the
 	// policy thought. May be nil.
 	Decided func(Decision, time.Duration)
+	// Paused returns why nothing can be started now; nothing is decided until it
+	// returns an empty text. May be nil.
+	Paused func() string
 	// Trouble is told when a decision fails, and with nil when one works again.
 	// May be nil.
 	Trouble func(error)
@@ -40,6 +43,7 @@ const (
 	longestSleep = time.Hour // a wake further away is looked at again then
 	firstRetry   = 100 * time.Millisecond
 	longestRetry = 5 * time.Second
+	pausedSleep  = time.Second
 )
 
 // Run decides whenever something has changed or the policy asked to be woken,
@@ -52,6 +56,11 @@ func Run(ctx context.Context, c Config) error {
 	l := loop{Config: c}
 	retry := firstRetry
 	for {
+		for c.Paused != nil && c.Paused() != "" {
+			if !sleep(ctx, pausedSleep) {
+				return ctx.Err()
+			}
+		}
 		wake, took, err := l.decide(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()

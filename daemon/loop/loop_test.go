@@ -172,6 +172,36 @@ func TestLoopSleeps(t *testing.T) {
 	})
 }
 
+// TestLoopPaused: while nothing can be started nothing is decided, so nothing is
+// preempted for it either.
+func TestLoopPaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		begin := time.Now()
+		paused := func() string {
+			if at := time.Since(begin); at >= 10*time.Second && at < 30*time.Second {
+				return "the disk is full"
+			}
+			return ""
+		}
+		stop := run(t, loop.Config{Backend: f, Policy: always(policyFunc(idle)), Paused: paused})
+		for range 40 {
+			time.Sleep(time.Second)
+			f.change()
+		}
+		synctest.Wait()
+		_ = stop()
+		for _, at := range f.times() {
+			if at > 10*time.Second+loop.DefaultPace && at < 30*time.Second {
+				t.Errorf("it decided after %s; want that it waits", at)
+			}
+		}
+		if got := f.times(); got[len(got)-1] < 30*time.Second {
+			t.Errorf("the last decision came after %s; want more once it is no longer paused", got[len(got)-1])
+		}
+	})
+}
+
 // TestLoopNeverSpins: whatever a policy asks for, and however often the world
 // changes, there is a pause between two decisions.
 func TestLoopNeverSpins(t *testing.T) {

@@ -169,7 +169,8 @@ func (x *entry) lostGPUs(r *api.Record, was *sched.Job, verb string) {
 	}
 	left := x.Exit != nil && x.Exit.Yielded && x.Exit.Number == was.Starts // before it was asked
 	unborn := len(x.Open) > 0 && x.Open[0] != was.Starts                   // an earlier attempt is still there
-	if left || unborn {
+	never := x.Exit != nil && x.Exit.Number == was.Starts && x.Exit.Saw(api.HostHeldBack)
+	if left || unborn || never {
 		e.Lost, e.LostS = 0, 0
 	}
 	x.addLedger(e)

@@ -79,6 +79,9 @@ func (b *Store) Overview(api.Identity) (api.Overview, error) {
 		Finished: m.Ends[sched.Finished], Failed: m.Ends[sched.Failed], Cancelled: m.Ends[sched.Cancelled],
 		Decisions: m.Decisions, LastMS: b.stats.lastMS, Seq: m.Seq,
 	}
+	if o.StartingPaused = b.paused(); o.StartingPaused != "" {
+		o.Problem = "starting jobs is paused: " + o.StartingPaused
+	}
 	for _, part := range slices.Sorted(maps.Keys(b.stats.problem)) {
 		o.Problem = strings.TrimPrefix(o.Problem+"; "+part+": "+b.stats.problem[part], "; ")
 	}
@@ -102,6 +105,14 @@ func (b *Store) Overview(api.Identity) (api.Overview, error) {
 		}
 	}
 	return o, nil
+}
+
+// paused returns why nothing is started; empty: it is.
+func (b *Store) paused() string {
+	if b.Paused == nil {
+		return ""
+	}
+	return b.Paused()
 }
 
 // Nodes implements api.Cluster.

@@ -49,7 +49,8 @@ func (t *tx) exited(x *entry, e api.Exit) error {
 	current := x.Job.Phase == sched.Running && x.Job.Starts == e.Number
 	active, complete := !x.Job.Phase.Ended(), x.Complete
 	done := e.OK() || (complete && e.Code == 0 && e.Signal == "" && !e.Lost)
-	fails := active && current && !done && !e.Yielded && !e.Noticed
+	held := e.Saw(api.HostHeldBack)
+	fails := active && current && !done && !e.Yielded && !e.Noticed && !held
 	var next sched.Event
 	if fails {
 		next = t.afterFailure(x, &e)
@@ -72,6 +73,10 @@ func (t *tx) exited(x *entry, e api.Exit) error {
 		return t.event(sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Finished, Text: "finished"})
 	case !current:
 		return t.fallBack(x)
+	case held:
+		// It never ran: nothing counts, and it is tried again for as long as it takes.
+		wait := backOff(x.HeldBack)
+		return t.event(sched.Event{Kind: sched.JobHeld, Job: id, Until: t.now.Add(wait), Text: e.Text() + "; tried again in " + sched.Duration(wait).String()})
 	case !fails:
 		// It was asked to stop, but not by Fairway: someone sent it a signal. It saved
 		// its work, so it continues.

@@ -156,8 +156,37 @@ func TestHeldBack(t *testing.T) {
 		d.wantState("x-1", api.Waiting)
 		d.clock.add(mostBackOff)
 	}
-	if got := d.job("x-1").Exit.Text(); got != "could not be started: exceeded quota" {
+	j := d.job("x-1")
+	if got := j.Exit.Text(); got != "could not be started: exceeded quota" {
 		t.Errorf("it ended with %q", got)
+	}
+	if j.Status.Failures != 0 {
+		t.Errorf("%d failures; want none: it never ran", j.Status.Failures)
+	}
+	d.decide(wants{"x-1": on(0)})
+	e := exitOf("x-1", 3*maxLost+1)
+	e.Lost, e.Why = true, "the machine was restarted"
+	d.exited(e)
+	d.wantState("x-1", api.Waiting) // the first attempt that was really lost
+}
+
+// TestStartingPaused: while the machine starts nothing, the reason is the same
+// wherever somebody looks.
+func TestStartingPaused(t *testing.T) {
+	d := open(t)
+	why := "the disk is full"
+	d.Store.Paused = func() string { return why }
+	d.submit(ann, submission("x", 1))
+	if r := d.job("x-1").Reason; r == nil || r.Code != startingPaused || !strings.Contains(r.Text, why) {
+		t.Errorf("it waits because of %+v; want %s", r, why)
+	}
+	o, _ := d.Overview(admin)
+	if o.StartingPaused != why || !strings.Contains(o.Problem, why) || o.WaitingFor[startingPaused] != 1 {
+		t.Errorf("overview %+v; want %s", o, why)
+	}
+	why = ""
+	if o, _ := d.Overview(admin); o.StartingPaused != "" || o.Problem != "" {
+		t.Errorf("overview %+v; want no problem", o)
 	}
 }
 

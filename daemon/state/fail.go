@@ -125,7 +125,7 @@ func refused(x *entry, a diagnose.Advice, used int) string {
 // count, up to a limit.
 func (t *tx) lost(x *entry, e *api.Exit) sched.Event {
 	n := x.Lost + 1
-	if n > maxLost && !e.Saw(api.HostHeldBack) {
+	if n > maxLost {
 		e.Next = fmt.Sprintf("not retried: it was lost %d times in a row", n)
 		return failed(e)
 	}
@@ -255,6 +255,11 @@ func describeExit(e *api.Exit) string {
 func (m *memory) remember(x *entry, r *api.Record) {
 	e := r.Exit
 	uncounted := e.Advice != nil && e.Advice.Uncounted
+	if e.Saw(api.HostHeldBack) {
+		x.HeldBack++
+		return
+	}
+	x.HeldBack = 0
 	if e.Lost || uncounted {
 		x.Lost++
 	} else {

@@ -67,9 +67,10 @@ type entry struct {
 	Exit     *api.Exit `json:"exit,omitempty"`
 	Ended    time.Time `json:"ended,omitzero"`
 	PausedBy string    `json:"paused_by,omitempty"`
-	Complete bool      `json:"complete,omitempty"` // its agent said so
-	Lost     int       `json:"lost,omitempty"`     // attempts in a row that the machine lost
-	LostAll  int       `json:"lost_all,omitempty"` // of the job's failures, those that do not count
+	Complete bool      `json:"complete,omitempty"`  // its agent said so
+	Lost     int       `json:"lost,omitempty"`      // attempts in a row that the machine lost
+	LostAll  int       `json:"lost_all,omitempty"`  // of the job's failures, those that do not count
+	HeldBack int       `json:"held_back,omitempty"` // attempts in a row that could not be started
 	// Failed are the classified failures, oldest first; the list is replaced, never
 	// changed in place.
 	Failed     []diagnose.Attempt `json:"failed,omitempty"`

@@ -54,6 +54,9 @@ type Config struct {
 	// Use returns the last measured use of the machine's GPUs; nil, or a nil entry:
 	// not measured.
 	Use func() []*api.GPUUse
+	// Paused returns why the executor starts nothing now; empty: it starts. May be
+	// nil.
+	Paused func() string
 	// Lookup finds the operating-system user that a token's jobs run as; nil: a
 	// token that names one is refused.
 	Lookup func(name string) (api.Owner, error)

@@ -44,9 +44,15 @@ func (b *Store) view(x *entry, fair *share) api.Job {
 	return v
 }
 
+// startingPaused is the reason code of jobs while nothing is started.
+const startingPaused = "starting-paused"
+
 // waitsFor returns the reason code for a waiting job.
 func (b *Store) waitsFor(x *entry) string {
-	if x.reason.Code == sched.Ok {
+	switch {
+	case b.paused() != "":
+		return startingPaused
+	case x.reason.Code == sched.Ok:
 		return "new"
 	}
 	return x.reason.Code.String()
@@ -59,6 +65,8 @@ func (b *Store) reason(x *entry) *api.Reason {
 		return &api.Reason{Code: "compared", Text: "waiting for other trials of its search to get as far, to compare them"}
 	case x.PausedBy != "":
 		return &api.Reason{Code: "paused", Text: "paused by " + x.PausedBy + "; resume it with `fairway resume " + string(x.Job.ID) + "`"}
+	case b.paused() != "":
+		return &api.Reason{Code: startingPaused, Text: "starting jobs is paused: " + b.paused()}
 	case x.reason.Code == sched.Ok:
 		return &api.Reason{Code: "new", Text: "not considered yet; the next decision comes within a second"}
 	}
