@@ -31,6 +31,19 @@ type cgroups struct {
 	member  string // folder of the group that identifies the processes of an attempt
 	memory  string // folder for limits of memory; empty: not available
 	cpu     string
+	pids    string
+	devices string
+}
+
+// bases returns the folders in which an attempt has groups, the member first.
+func (g *cgroups) bases() []string {
+	var out []string
+	for _, base := range []string{g.member, g.memory, g.cpu, g.pids, g.devices} {
+		if base != "" && !slices.Contains(out, base) {
+			out = append(out, base)
+		}
+	}
+	return out
 }
 
 // findCgroups looks for a place where this process may make control groups; nil:
@@ -63,9 +76,9 @@ func findCgroups() *cgroups {
 		}
 		return dir
 	}
-	g := &cgroups{member: place("freezer"), memory: place("memory"), cpu: place("cpu")}
+	g := &cgroups{member: place("freezer"), memory: place("memory"), cpu: place("cpu"), pids: place("pids"), devices: place("devices")}
 	if g.member == "" {
-		g.member = place("pids")
+		g.member = g.pids
 	}
 	if g.member == "" {
 		return nil
@@ -79,12 +92,15 @@ func unifiedAt(base string) *cgroups {
 		return nil
 	}
 	g := &cgroups{unified: true, member: base}
+	if os.Geteuid() == 0 { // others may not load the program that refuses devices
+		g.devices = base
+	}
 	// Fails if base itself holds processes. Groups without limits still keep the
 	// processes of an attempt together.
 	for _, c := range []struct {
 		name string
 		dir  *string
-	}{{"memory", &g.memory}, {"cpu", &g.cpu}} {
+	}{{"memory", &g.memory}, {"cpu", &g.cpu}, {"pids", &g.pids}} {
 		if os.WriteFile(filepath.Join(base, "cgroup.subtree_control"), []byte("+"+c.name), 0) == nil {
 			*c.dir = base
 		}
@@ -103,11 +119,12 @@ func (g *cgroups) text() string {
 	if g.unified {
 		s = "v2"
 	}
-	if g.memory != "" {
-		s += ", memory limits"
-	}
-	if g.cpu != "" {
-		s += ", CPU limits"
+	for _, l := range []struct{ dir, what string }{
+		{g.memory, "memory limits"}, {g.cpu, "CPU limits"}, {g.pids, "process limits"}, {g.devices, "GPUs of others refused"},
+	} {
+		if l.dir != "" {
+			s += ", " + l.what
+		}
 	}
 	return s
 }
@@ -117,6 +134,15 @@ type group struct {
 	dirs    []string // the first holds all processes
 	unified bool
 	memory  int64 // its limit in bytes; 0: none
+	pids    int   // its limit of processes and threads; 0: none
+}
+
+// limits is what an attempt may use.
+type limits struct {
+	memory int64 // bytes; 0: no limit
+	cpus   int   // 0: no limit
+	pids   int   // processes and threads; 0: no limit
+	denied []device
 }
 
 // groupName names the groups of an attempt.
@@ -130,24 +156,23 @@ func (g *cgroups) named(name string) []string {
 	if g == nil {
 		return nil
 	}
-	for _, base := range []string{g.member, g.memory, g.cpu} {
-		if base != "" && !slices.Contains(out, filepath.Join(base, name)) {
-			out = append(out, filepath.Join(base, name))
-		}
+	for _, base := range g.bases() {
+		out = append(out, filepath.Join(base, name))
 	}
 	return out
 }
 
-// make makes the groups of an attempt with its limits. Limits that cannot be set
-// are left out; it fails if the first group cannot be made.
-func (g *cgroups) make(name string, memory int64, cpus int) (*group, error) {
+// make makes the groups of an attempt with its limits. It fails if the first group
+// cannot be made; the error of another limit is returned with the group, which then
+// lacks it.
+func (g *cgroups) make(name string, l limits) (*group, error) {
 	out := &group{unified: g.unified}
 	add := func(base string) (string, error) {
 		dir := filepath.Join(base, name)
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			return "", fmt.Errorf("make control group: %w", err)
 		}
-		if len(out.dirs) == 0 || out.dirs[0] != dir {
+		if !slices.Contains(out.dirs, dir) {
 			out.dirs = append(out.dirs, dir)
 		}
 		return dir, nil
@@ -155,31 +180,41 @@ func (g *cgroups) make(name string, memory int64, cpus int) (*group, error) {
 	if _, err := add(g.member); err != nil {
 		return nil, err
 	}
-	set := func(dir, file, value string) bool {
-		return os.WriteFile(filepath.Join(dir, file), []byte(value), 0) == nil
-	}
-	if memory > 0 && g.memory != "" {
-		if dir, err := add(g.memory); err == nil {
-			file := "memory.limit_in_bytes"
-			if g.unified {
-				file = "memory.max"
-			}
-			if set(dir, file, strconv.FormatInt(memory, 10)) {
-				out.memory = memory
-			}
+	var errs []error
+	limit := func(wanted bool, base string, set func(dir string) error) bool {
+		if !wanted || base == "" {
+			return false
 		}
-	}
-	if cpus > 0 && g.cpu != "" {
-		if dir, err := add(g.cpu); err == nil {
-			if g.unified {
-				set(dir, "cpu.max", fmt.Sprintf("%d 100000", cpus*100000))
-			} else {
-				set(dir, "cpu.cfs_period_us", "100000")
-				set(dir, "cpu.cfs_quota_us", strconv.Itoa(cpus*100000))
-			}
+		dir, err := add(base)
+		if err == nil {
+			err = set(dir)
 		}
+		errs = append(errs, err)
+		return err == nil
 	}
-	return out, nil
+	write := func(dir, file, value string) error {
+		return os.WriteFile(filepath.Join(dir, file), []byte(value), 0)
+	}
+	if limit(l.memory > 0, g.memory, func(dir string) error {
+		file := "memory.limit_in_bytes"
+		if g.unified {
+			file = "memory.max"
+		}
+		return write(dir, file, strconv.FormatInt(l.memory, 10))
+	}) {
+		out.memory = l.memory
+	}
+	limit(l.cpus > 0, g.cpu, func(dir string) error {
+		if g.unified {
+			return write(dir, "cpu.max", fmt.Sprintf("%d 100000", l.cpus*100000))
+		}
+		return errors.Join(write(dir, "cpu.cfs_period_us", "100000"), write(dir, "cpu.cfs_quota_us", strconv.Itoa(l.cpus*100000)))
+	})
+	if limit(l.pids > 0, g.pids, func(dir string) error { return write(dir, "pids.max", strconv.Itoa(l.pids)) }) {
+		out.pids = l.pids
+	}
+	limit(len(l.denied) > 0, g.devices, func(dir string) error { return denyDevices(dir, g.unified, l.denied) })
+	return out, errors.Join(errs...)
 }
 
 // enter puts the calling thread, and so what it starts, into the groups of cgroup
@@ -190,12 +225,9 @@ func (g *group) enter(home *cgroups) (leave func(), err error) {
 		return func() {}, nil
 	}
 	tid := []byte(strconv.Itoa(unix.Gettid()))
-	bases := []string{home.member, home.memory, home.cpu}
 	leave = func() {
-		for _, b := range bases {
-			if b != "" {
-				_ = os.WriteFile(filepath.Join(b, "tasks"), tid, 0)
-			}
+		for _, b := range home.bases() {
+			_ = os.WriteFile(filepath.Join(b, "tasks"), tid, 0)
 		}
 	}
 	for _, dir := range g.dirs {
@@ -209,16 +241,23 @@ func (g *group) enter(home *cgroups) (leave func(), err error) {
 
 // outOfMemory reports whether the kernel killed a process at the memory limit.
 func (g *group) outOfMemory() bool {
+	return g.counted("memory.events", "oom_kill ") || g.counted("memory.oom_control", "oom_kill ")
+}
+
+// outOfProcesses reports whether the kernel refused a process at the limit.
+func (g *group) outOfProcesses() bool { return g.counted("pids.events", "max ") }
+
+// counted reports whether a file of the groups has a line of a name with a number
+// that is not zero.
+func (g *group) counted(file, name string) bool {
 	for _, dir := range g.dirs {
-		for _, file := range []string{"memory.events", "memory.oom_control"} {
-			text, err := os.ReadFile(filepath.Join(dir, file))
-			if err != nil {
-				continue
-			}
-			for line := range strings.SplitSeq(string(text), "\n") {
-				if n, ok := strings.CutPrefix(line, "oom_kill "); ok && n != "0" {
-					return true
-				}
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			continue
+		}
+		for line := range strings.SplitSeq(string(text), "\n") {
+			if n, ok := strings.CutPrefix(line, name); ok && n != "0" {
+				return true
 			}
 		}
 	}

@@ -37,6 +37,12 @@ type Config struct {
 	Report time.Duration // how often agents report; default 30 s
 	Probe  time.Duration // time between two looks at the room on the disk; default 2 s
 
+	// Processes bounds the processes and threads of a job for each of its slots, where
+	// control groups can be made; default 8192, less than 0: no limit. NewPrivileges
+	// lets jobs run set-user-ID programs.
+	Processes     int
+	NewPrivileges bool
+
 	// MPS sets whether jobs that share a GPU use NVIDIA's multi-process service:
 	// MPSAuto (the default), MPSOn or MPSOff. MPSThreads is the share of a GPU's
 	// multiprocessors that each may use, in percent; 0: all of them.
@@ -63,7 +69,8 @@ type Device struct {
 	Index  int // as nvidia-smi counts; -1: a CPU slot
 	UUID   string
 	Type   sched.GPUType
-	Memory int64 // bytes; 0: unknown
+	Memory int64  // bytes; 0: unknown
+	File   string // such as /dev/nvidia0; empty: unknown, so others cannot be kept from it
 }
 
 func (c Config) withDefaults() Config {
@@ -85,6 +92,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.LogBytes <= 0 {
 		c.LogBytes = 8 << 30
+	}
+	if c.Processes == 0 {
+		c.Processes = 8192
 	}
 	if c.SMI == "" {
 		c.SMI = "nvidia-smi"

@@ -76,13 +76,17 @@ func findGPUs(ctx context.Context, c Config) ([]Device, error) {
 	rows, err := (&smiTool{program: c.SMI, timeout: smiTimeout}).gpus(ctx)
 	if err != nil {
 		// The tool is often installed where there is no GPU.
-		if _, e := os.Stat("/proc/driver/nvidia/gpus"); errors.Is(e, os.ErrNotExist) {
+		if _, e := os.Stat(driverGPUs); errors.Is(e, os.ErrNotExist) {
 			c.Log.Warn("nvidia-smi reports no GPU", "err", err)
 			return nil, nil
 		}
 		return nil, fmt.Errorf("find GPUs: %w; repair the driver, or offer CPU slots with --slots", err)
 	}
 	devices, left := pickDevices(rows)
+	files := deviceFiles(driverGPUs)
+	for i := range devices {
+		devices[i].File = files[devices[i].UUID]
+	}
 	for _, l := range left {
 		c.Log.Warn("GPU not used", "why", l)
 	}

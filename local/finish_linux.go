@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -47,6 +48,7 @@ func (g *gang) finish() {
 			_ = unix.Kill(-g.record.PGID, unix.SIGKILL)
 		}
 		g.oom = g.oom || g.group.outOfMemory()
+		g.crowded = g.crowded || g.group.outOfProcesses()
 		err := g.group.end()
 		if g.reap() { // all that is left descends from a child
 			_, e := killAll(func(all map[int]process, p process) bool {
@@ -113,6 +115,9 @@ func (g *gang) result() api.Exit {
 		e.Why = fmt.Sprintf("it did not stop within its notice of %s", g.order.GracePeriod)
 	default:
 		e.Why = failed.tail.why()
+	}
+	if g.crowded {
+		e.Why = strings.TrimPrefix(fmt.Sprintf("%s; the job reached its limit of %d processes and threads", e.Why, g.group.pids), "; ")
 	}
 	return e
 }

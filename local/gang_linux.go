@@ -36,6 +36,7 @@ type gang struct {
 	orphaned bool      // orphans of ranks were asked to stop
 	saved    bool      // one of those left with YieldCode
 	oom      bool      // the kernel killed a process for the limit of memory
+	crowded  bool      // the kernel refused a process for the limit of processes
 }
 
 // rank is one process of a gang.
@@ -114,6 +115,7 @@ func (g *gang) start() (api.Exit, bool) {
 		}
 		defer leave()
 	}
+	defer g.restrict()()
 	who := accountOf(o)
 	attr.Credential = who.credential
 	dir := o.Task.Dir

@@ -69,12 +69,16 @@ type order struct {
 	LogLimit    int64          `json:"log_limit"`
 	Checkpoint  string         `json:"checkpoint_dir"`
 	Work        string         `json:"work_dir"`
-	Visible     string         `json:"visible"`     // CUDA_VISIBLE_DEVICES
-	Slots       int            `json:"slots"`       // size of the gang
-	CPU         bool           `json:"cpu"`         // the slots are CPU slots
-	Group       bool           `json:"cgroup"`      // make a control group
-	Switch      bool           `json:"switch_user"` // become Owner
-	MPS         *mpsOrder      `json:"mps,omitempty"`
+	Visible     string         `json:"visible"`                  // CUDA_VISIBLE_DEVICES
+	Slots       int            `json:"slots"`                    // size of the gang
+	CPU         bool           `json:"cpu"`                      // the slots are CPU slots
+	Group       bool           `json:"cgroup"`                   // make a control group
+	Processes   int            `json:"processes,omitempty"`      // and threads; 0: no limit
+	Denied      []string       `json:"denied_devices,omitempty"` // files of the GPUs of others
+	// NewPrivileges lets the ranks gain privileges by set-user-ID programs.
+	NewPrivileges bool      `json:"new_privileges,omitempty"`
+	Switch        bool      `json:"switch_user"` // become Owner
+	MPS           *mpsOrder `json:"mps,omitempty"`
 }
 
 // ranks returns the number of processes.

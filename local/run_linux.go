@@ -125,8 +125,9 @@ func (m *Machine) prepare(r *run) error {
 		GracePeriod: a.Task.GracePeriod, Report: sched.Duration(m.cfg.Report), LogLimit: m.cfg.LogLimit,
 		Checkpoint: filepath.Join(m.jobDir(a.Job), checkpointDir), Work: filepath.Join(m.jobDir(a.Job), workDir),
 		Slots: slot.GPUs.Len(), Group: m.group,
-		Switch: os.Geteuid() == 0 && a.Owner.UID > 0,
+		Switch: os.Geteuid() == 0 && a.Owner.UID > 0, NewPrivileges: m.cfg.NewPrivileges,
 	}
+	o.Processes = max(0, m.cfg.Processes) * o.Slots
 	if o.GracePeriod == 0 {
 		o.GracePeriod = sched.Duration(m.cfg.GracePeriod)
 	}
@@ -134,12 +135,17 @@ func (m *Machine) prepare(r *run) error {
 		o.GPUType = m.cfg.Node.Type
 	}
 	var visible []string
-	for _, i := range slot.GPUs.Indexes() {
-		if m.cfg.Devices[i].Index < 0 {
+	for i, d := range m.cfg.Devices {
+		switch {
+		case slot.GPUs&(1<<i) == 0:
+			if d.File != "" {
+				o.Denied = append(o.Denied, d.File)
+			}
+		case d.Index < 0:
 			o.CPU = true
-			continue
+		default:
+			visible = append(visible, strconv.Itoa(d.Index))
 		}
-		visible = append(visible, strconv.Itoa(m.cfg.Devices[i].Index))
 	}
 	o.Visible = strings.Join(visible, ",")
 	o.MPS = m.joinMPS(&o)

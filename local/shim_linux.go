@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -138,12 +140,43 @@ func (g *gang) makeGroup() {
 		return
 	}
 	o := &g.order
-	made, err := g.home.make(groupName(o.AttemptID, o.Nonce), o.Spec.Memory*int64(o.Slots), o.Spec.CPUs*o.Slots)
+	l := limits{memory: o.Spec.Memory * int64(o.Slots), cpus: o.Spec.CPUs * o.Slots, pids: o.Processes}
+	for _, path := range o.Denied {
+		d, err := deviceOf(path)
+		if err != nil {
+			g.notes = append(g.notes, err.Error())
+			continue
+		}
+		l.denied = append(l.denied, d)
+	}
+	made, err := g.home.make(groupName(o.AttemptID, o.Nonce), l)
 	if err != nil {
 		g.notes = append(g.notes, err.Error())
-		return
 	}
-	g.group, g.record.Groups = made, made.dirs
+	if made != nil {
+		g.group, g.record.Groups = made, made.dirs
+	}
+}
+
+// restrict takes from the ranks what they would inherit: the protection of the
+// daemon from the out-of-memory killer and, by default, the way to more privileges
+// (set-user-ID programs such as sudo). Both hold for what the calling thread starts
+// until undo, which gives the supervisor its own protection back.
+func (g *gang) restrict() (undo func()) {
+	if !g.order.NewPrivileges {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			g.notes = append(g.notes, fmt.Sprintf("its processes may gain privileges: %v", err))
+		}
+	}
+	const file = "/proc/self/oom_score_adj"
+	text, err := os.ReadFile(file)
+	if own, e := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || e != nil || own >= 0 {
+		return func() {}
+	}
+	if err := os.WriteFile(file, []byte("0"), 0); err != nil {
+		g.notes = append(g.notes, fmt.Sprintf("its processes keep the daemon's protection from the out-of-memory killer: %v", err))
+	}
+	return func() { _ = os.WriteFile(file, text, 0) } // only root may
 }
 
 // writeExit makes the result durable. The attempt is not over before that, so it

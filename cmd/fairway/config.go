@@ -42,6 +42,12 @@ type daemonConfig struct {
 	Failures failuresConfig `json:"failures"` // why jobs fail
 	Screen   screenConfig   `json:"screen"`   // of new gangs
 	GPU      gpuConfig      `json:"gpu"`      // that jobs share
+	Limits   limitsConfig   `json:"limits"`   // of each job
+}
+
+type limitsConfig struct {
+	Processes     int  `json:"processes"`      // and threads, for each GPU or slot of the job; 0: no limit
+	NewPrivileges bool `json:"new_privileges"` // jobs may run set-user-ID programs
 }
 
 type failuresConfig struct {
@@ -97,6 +103,7 @@ func defaultConfig() daemonConfig {
 		Log:    daemon.Log{Level: "info", Format: "text"},
 		Screen: screenConfig{Time: sched.Duration(5 * time.Minute)},
 		GPU:    gpuConfig{MPS: local.MPSAuto},
+		Limits: limitsConfig{Processes: 8192},
 	}
 }
 
@@ -141,6 +148,8 @@ func (c *daemonConfig) validate() error {
 		return bad("screen.time", c.Screen.Time, "0s (none) to "+sched.Duration(api.MaxScreen).String())
 	case !slices.Contains([]string{local.MPSAuto, local.MPSOn, local.MPSOff}, c.GPU.MPS):
 		return bad("gpu.mps", c.GPU.MPS, "auto, on or off")
+	case c.Limits.Processes < 0:
+		return bad("limits.processes", c.Limits.Processes, "a number, or 0 (no limit)")
 	case c.GPU.Threads < 0 || c.GPU.Threads > 100:
 		return bad("gpu.threads", c.GPU.Threads, "0 (no limit) to 100 percent")
 	}

@@ -92,6 +92,10 @@ func (d *localDaemon) openMachine(ctx context.Context) error {
 		LogLimit: int64(c.Keep.Log), LogKeep: c.Keep.Attempts, LogBytes: int64(c.Keep.Logs), KeepEnded: c.Keep.Checkpoints.D(),
 		Ended: func(id sched.JobID) bool { return d.ended(id) },
 		MPS:   c.GPU.MPS, MPSThreads: c.GPU.Threads, Tell: d.tell,
+		Processes: c.Limits.Processes, NewPrivileges: c.Limits.NewPrivileges,
+	}
+	if lc.Processes == 0 {
+		lc.Processes = -1 // no limit
 	}
 	var err error
 	if lc.Node, lc.Devices, err = local.Discover(ctx, lc); err != nil {

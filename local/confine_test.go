@@ -1,0 +1,150 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package local
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestProtectionIsNotInherited: the service unit protects the daemon from the
+// out-of-memory killer, and its jobs must not be protected with it. Nor may they
+// gain privileges.
+func TestProtectionIsNotInherited(t *testing.T) {
+	const file = "/proc/self/oom_score_adj"
+	own := read(t, file)
+	if err := os.WriteFile(file, []byte("-500"), 0); err != nil {
+		t.Skipf("NOT TESTED: this process cannot be protected: %v (run as root)", err)
+	}
+	t.Cleanup(func() { _ = os.WriteFile(file, []byte(own), 0) })
+	r := newRig(t, nil)
+	a := attempt("a", 1, 0b11, `cat /proc/self/oom_score_adj; grep NoNewPrivs /proc/self/status; cat /proc/$PPID/oom_score_adj; exec sleep 0.2`)
+	r.orders.set(a)
+	if e := r.exit(a.AttemptID); !e.OK() {
+		t.Fatal(show(e))
+	}
+	for _, name := range []string{rankLog(0), rankLog(1)} {
+		got := strings.Fields(read(t, r.m.attemptDir(a.AttemptID), name))
+		if len(got) != 4 || got[0] != "0" || got[2] != "1" {
+			t.Errorf("%s: %q; want a score of 0 and no new privileges", name, got)
+		}
+	}
+	r = newRig(t, func(c *Config) { c.NewPrivileges = true })
+	b := attempt("b", 1, 0b1, `grep NoNewPrivs /proc/self/status; sleep 0.5; cat /proc/$PPID/oom_score_adj`)
+	r.orders.set(b)
+	r.exit(b.AttemptID)
+	if got := strings.Fields(read(t, r.m.attemptDir(b.AttemptID), rankLog(0))); len(got) != 3 || got[1] != "0" || got[2] != "-500" {
+		t.Errorf("%q; want new privileges where they are allowed, and a supervisor that is still protected", got)
+	}
+}
+
+// TestProcessLimit: a job that starts processes without end is stopped by its limit,
+// and its end says so.
+func TestProcessLimit(t *testing.T) {
+	t.Parallel()
+	if g := findCgroups(); g == nil || g.pids == "" {
+		t.Skip("NOT TESTED: no control groups for processes can be made here (run as root)")
+	}
+	r := newRig(t, func(c *Config) { c.Processes = 20 })
+	a := attempt("bomb", 1, 0b11, `[ $RANK = 0 ] || exec sleep 100; for i in $(seq 100); do sleep 100 & done; sleep 0.1; jobs -p | wc -l; exit 1`)
+	r.orders.set(a)
+	if e := r.exit(a.AttemptID); e.Code == 0 || !strings.Contains(e.Why, "limit of 40 processes") {
+		t.Errorf("%s; want that it reached its limit of two slots", show(e))
+	}
+	if n := ranksOf(r, "bomb"); n > 0 {
+		t.Errorf("%d processes are left", n)
+	}
+}
+
+// TestGPUsOfOthers: a job cannot open the device of a slot it does not hold.
+// /dev/full stands for a GPU: every write to it fails with "no space".
+func TestGPUsOfOthers(t *testing.T) {
+	t.Parallel()
+	if g := findCgroups(); g == nil || g.devices == "" {
+		t.Skip("NOT TESTED: no control groups for devices can be made here (run as root)")
+	}
+	r := newRig(t, func(c *Config) { c.Devices[1].File = "/dev/full" })
+	mine, other := attempt("mine", 1, 0b10, `echo x > /dev/full`), attempt("other", 1, 0b1, `echo y > /dev/null; echo x > /dev/full`)
+	r.orders.set(mine, other)
+	if e := r.exit(mine.AttemptID); !strings.Contains(strings.ToLower(e.Why), "no space") && !strings.Contains(e.Why, "I/O error") {
+		t.Errorf("%s; want that the holder of the slot can open its device", show(e))
+	}
+	if e := r.exit(other.AttemptID); !strings.Contains(e.Why, "Operation not permitted") {
+		t.Errorf("%s; want that the kernel refuses the device of another slot", show(e))
+	}
+}
+
+// TestDenialProgram is TestGPUsOfOthers for cgroup v2, which this machine may only
+// have beside v1.
+func TestDenialProgram(t *testing.T) {
+	t.Parallel()
+	var root string
+	for line := range strings.SplitSeq(read(t, "/proc/mounts"), "\n") {
+		if f := strings.Fields(line); len(f) > 2 && f[2] == "cgroup2" {
+			root = f[1]
+		}
+	}
+	dir := filepath.Join(root, "fairway-test-denial")
+	if root == "" || os.Mkdir(dir, 0o755) != nil {
+		t.Skip("NOT TESTED: no groups of cgroup v2 can be made here (run as root)")
+	}
+	t.Cleanup(func() { _ = removeGroup(dir) })
+	full, err := deviceOf("/dev/full")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := denyDevices(dir, true, []device{{195, 7}, full}); err != nil {
+		t.Fatal(err)
+	}
+	group, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Close()
+	run := func(script string) string {
+		cmd := exec.Command("sh", "-c", script)
+		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}
+		out, _ := cmd.CombinedOutput()
+		return string(out)
+	}
+	if got := run("exec 9> /dev/full"); !strings.Contains(got, "Operation not permitted") {
+		t.Errorf("/dev/full: %q; want that it is refused", got)
+	}
+	if got := run("echo x > /dev/null && head -c 1 /dev/zero | wc -c"); strings.TrimSpace(got) != "1" {
+		t.Errorf("other devices: %q; want that they are as always", got)
+	}
+}
+
+func TestDeviceFiles(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for bus, text := range map[string]string{
+		"0000:01:00.0": "Model: \t\t NVIDIA H200\nIRQ:   \t\t 105\nGPU UUID: \t GPU-11\nBus Type: \t PCIe\nDevice Minor: \t 3\nGPU Excluded:\t No\n",
+		"0000:02:00.0": "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-22\nDevice Minor: \t 0\n",
+		"0000:03:00.0": "something else\n",
+	} {
+		if err := os.Mkdir(filepath.Join(root, bus), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, bus, "information"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := deviceFiles(root)
+	if len(got) != 2 || got["GPU-11"] != "/dev/nvidia3" || got["GPU-22"] != "/dev/nvidia0" {
+		t.Errorf("got %v; want the files by UUID", got)
+	}
+	if _, err := deviceOf(root); err == nil {
+		t.Error("a folder was taken for a device")
+	}
+	if d, err := deviceOf("/dev/null"); err != nil || d != (device{1, 3}) {
+		t.Errorf("/dev/null is %v, %v", d, err)
+	}
+}
