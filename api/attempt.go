@@ -62,6 +62,8 @@ type Exit struct {
 	Lost bool `json:"lost,omitempty"`
 	// Why is for people: the last line of the error, or what the machine saw.
 	Why string `json:"why,omitempty"`
+	// Missing says what is missing from the log; empty: nothing.
+	Missing string `json:"missing,omitempty"`
 	// Host is what the machine saw that no log tells, such as its out-of-memory
 	// killer.
 	Host []diagnose.Event `json:"host,omitempty"`

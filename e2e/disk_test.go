@@ -58,16 +58,6 @@ func (d *daemon) overview() api.Overview {
 	return o
 }
 
-// waitFor polls until something holds.
-func waitFor(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for until := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
-
 // TestFullDisk: a full data disk fails no job. Starting is paused, the daemon says so
 // wherever somebody looks, and all jobs run when there is room again.
 func TestFullDisk(t *testing.T) {
@@ -95,7 +85,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := d.SetNode(ctx, nodes[0].Name, sched.Ready); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "starting is paused", func() bool { return d.overview().StartingPaused != "" })
+	waitFor(t, patience, func() bool { return d.overview().StartingPaused != "" })
 	time.Sleep(3 * time.Second) // for attempts that should not be made
 	if o := d.overview(); !strings.Contains(o.Problem, "inodes are free") || o.Failed > 0 {
 		t.Errorf("problem %q, %d failed; want that the disk is full, and none", o.Problem, o.Failed)
@@ -122,7 +112,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	free()
-	waitFor(t, "all jobs run", func() bool { return d.overview().Finished == len(ids) })
+	waitFor(t, patience, func() bool { return d.overview().Finished == len(ids) })
 	if o := d.overview(); o.Problem != "" || o.StartingPaused != "" {
 		t.Errorf("problem %q when there is room again; want none", o.Problem)
 	}

@@ -77,16 +77,34 @@ func (g *gang) finish() {
 		<-drained
 	}
 	for _, r := range g.ranks {
-		if note := r.log.note(); note != "" {
-			g.notes = append(g.notes, fmt.Sprintf("rank %d: %s", r.number, note))
-		}
 		r.output.Close()
 	}
 }
 
+// missing describes what the logs of the ranks lack; empty: nothing.
+func (g *gang) missing() string {
+	var old int64
+	var unwritten span
+	var why error
+	for _, r := range g.ranks {
+		old += r.log.older
+		if u := r.log.unwritten; u.bytes > 0 {
+			unwritten.bytes, unwritten.lines, why = unwritten.bytes+u.bytes, unwritten.lines+u.lines, r.log.err
+		}
+	}
+	var parts []string
+	if old > 0 {
+		parts = append(parts, fmt.Sprintf("the first %d lines of its log were dropped: each process has at most %s (keep.log)", old, mebibytes(2*g.order.LogLimit)))
+	}
+	if unwritten.bytes > 0 {
+		parts = append(parts, unwritten.missing(why))
+	}
+	return strings.Join(parts, "; ")
+}
+
 // result returns how the gang ended, once all of it has.
 func (g *gang) result() api.Exit {
-	e := api.Exit{AttemptID: g.order.AttemptID, At: time.Now(), Noticed: g.noticed}
+	e := api.Exit{AttemptID: g.order.AttemptID, At: time.Now(), Noticed: g.noticed, Missing: g.missing()}
 	failed := g.failed
 	// A rank that has saved its work leaves; other ranks that then die of our
 	// SIGTERM have not failed.

@@ -178,7 +178,7 @@ func (r *rank) pump() {
 		r.log.Write(buffer[:n])
 		r.tail.add(buffer[:n])
 		if err != nil {
-			r.log.close()
+			r.log.end()
 			return
 		}
 	}

@@ -4,7 +4,6 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -136,14 +135,14 @@ func (c *copier) has(n int) bool {
 // attempt copies the log of one attempt, and follows it if asked to.
 func (c *copier) attempt(ctx context.Context, n int) error {
 	path := filepath.Join(string(c.job), strconv.Itoa(n), rankLog(c.q.Rank))
-	f, err := c.root.Open(path)
+	f, err := openLog(c.root, path)
 	for errors.Is(err, fs.ErrNotExist) && c.q.Follow && c.has(n) && !c.ended(n) {
 		select { // it is about to start
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(followEvery):
 		}
-		f, err = c.root.Open(path)
+		f, err = openLog(c.root, path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if c.q.Attempt == 0 && c.q.Follow && c.q.Rank > 0 {
@@ -164,12 +163,15 @@ func (c *copier) attempt(ctx context.Context, n int) error {
 			return err
 		}
 		if next := c.rotated(f, path); next != nil {
-			if _, err := c.copy(f); err != nil { // what came between
-				next.Close()
-				return err
+			_, err := c.copy(f) // what came between
+			if err == nil {
+				err = c.skipped(f, next)
 			}
 			f.Close()
 			f = next
+			if err != nil {
+				return err
+			}
 			continue
 		}
 		if over {
@@ -185,98 +187,93 @@ func (c *copier) attempt(ctx context.Context, n int) error {
 }
 
 // copy copies to the end of a file, and flushes a writer that buffers.
-func (c *copier) copy(f *os.File) (int64, error) {
-	n, err := io.Copy(c.w, f)
+func (c *copier) copy(f *logFile) (int64, error) {
+	n, err := io.Copy(c.w, f.File)
 	if flusher, ok := c.w.(interface{ Flush() }); ok && n > 0 {
 		flusher.Flush()
 	}
 	return n, err
 }
 
-// rotated returns the file that replaced f, if one did.
-func (c *copier) rotated(f *os.File, path string) *os.File {
-	next, err := c.root.Open(path)
+// rotated returns the file that follows f, if another has replaced f. That is the
+// older one if f was replaced twice.
+func (c *copier) rotated(f *logFile, path string) *logFile {
+	now, err := openLog(c.root, path)
 	if err != nil {
 		return nil
 	}
-	a, err1 := f.Stat()
-	b, err2 := next.Stat()
-	if err1 != nil || err2 != nil || os.SameFile(a, b) {
-		next.Close()
+	if now.same(f) {
+		now.Close()
 		return nil
 	}
-	return next
+	older, err := openLog(c.root, olderLog(path))
+	if err != nil {
+		return now
+	}
+	if older.same(f) || older.before <= f.before {
+		older.Close()
+		return now
+	}
+	now.Close()
+	return older
 }
 
-// begin copies what is there: the older part and f up to its current end, or the
-// last lines of both.
-func (c *copier) begin(f *os.File, olderPath string) error {
-	older, err := c.root.Open(olderPath)
-	if err == nil {
-		defer older.Close()
-	} else {
-		older = nil
+// skipped says how many lines between two files are gone, because the log was
+// rotated faster than it was read.
+func (c *copier) skipped(f, next *logFile) error {
+	if next.before == 0 {
+		return nil // not known
 	}
-	if c.q.Tail > 0 && c.q.Tail < maxTail {
-		at, found, err := tailOffset(f, c.q.Tail)
-		if err != nil {
-			return api.Errorf(api.Internal, "read log: %w", err)
-		}
-		if _, err := f.Seek(at, io.SeekStart); err != nil {
-			return api.Errorf(api.Internal, "read log: %w", err)
-		}
-		if older != nil && found >= c.q.Tail {
-			older = nil
-		} else if older != nil {
-			at, _, err := tailOffset(older, c.q.Tail-found)
-			if err == nil {
-				_, err = older.Seek(at, io.SeekStart)
-			}
-			if err != nil {
-				return api.Errorf(api.Internal, "read log: %w", err)
-			}
-		}
+	lines, err := f.lines()
+	if err != nil {
+		return api.Errorf(api.Internal, "read log: %w", err)
 	}
-	if older != nil {
-		if _, err := c.copy(older); err != nil {
-			return err
-		}
+	if n := next.before - f.before - lines; n > 0 {
+		_, err = fmt.Fprintf(c.w, "[fairway: %d lines are missing here: they were dropped before they were read]\n", n)
 	}
-	_, err = c.copy(f)
 	return err
 }
 
-// tailOffset returns where the last n lines of a file begin, and how many lines
-// there are from there on.
-func tailOffset(f *os.File, n int) (offset int64, lines int, err error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, 0, err
-	}
-	end := info.Size()
-	if end == 0 {
-		return 0, 0, nil
-	}
-	block := make([]byte, 64<<10)
-	for at := end; at > 0; {
-		size := min(int64(len(block)), at)
-		at -= size
-		part := block[:size]
-		if _, err := f.ReadAt(part, at); err != nil {
-			return 0, 0, err
-		}
-		for {
-			i := bytes.LastIndexByte(part, '\n')
-			if i < 0 {
-				break
-			}
-			part = part[:i]
-			if pos := at + int64(i) + 1; pos < end { // the end of the last line begins no new line
-				if lines++; lines == n {
-					return pos, lines, nil
-				}
-			}
+// begin copies what is there: the older part and f up to its current end, or the
+// last lines of both. It says first how many lines are gone.
+func (c *copier) begin(f *logFile, olderPath string) error {
+	parts := []*logFile{f}
+	if older, err := openLog(c.root, olderPath); err == nil {
+		defer older.Close()
+		if !older.same(f) && older.before <= f.before { // else f was replaced since it was opened
+			parts = append(parts, older)
 		}
 	}
-	return 0, lines + 1, nil
+	left := maxTail
+	if c.q.Tail > 0 {
+		left = min(c.q.Tail, maxTail)
+	}
+	first := 0 // the number of the first part, counted from the last
+	for i, part := range parts {
+		first = i
+		if left == maxTail {
+			continue
+		}
+		found, err := part.seekTail(left)
+		if err != nil {
+			return api.Errorf(api.Internal, "read log: %w", err)
+		}
+		if left -= found; left <= 0 {
+			break
+		}
+	}
+	if gone := parts[first].before; gone > 0 && left > 0 {
+		if _, err := fmt.Fprintf(c.w, "[fairway: the first %d lines of this log were dropped: it keeps its last %s to %s (keep.log)]\n",
+			gone, mebibytes(c.m.cfg.LogLimit), mebibytes(2*c.m.cfg.LogLimit)); err != nil {
+			return err
+		}
+	}
+	for i := first; i >= 0; i-- {
+		if _, err := c.copy(parts[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+func mebibytes(n int64) string { return strconv.FormatFloat(float64(n)/(1<<20), 'g', 3, 64) + " MiB" }

@@ -32,7 +32,7 @@ func TestRotator(t *testing.T) {
 		_, _ = r.Write([]byte(line[i%len(line):]))
 	}
 	r.close()
-	old, now := read(t, path+".1"), read(t, path)
+	old, now := logText(t, path+".1"), logText(t, path)
 	if !strings.HasSuffix(all.String(), old+now) || len(old) == 0 || len(now) == 0 {
 		t.Errorf("kept %q and %q; want the end of what was written", old, now)
 	}
@@ -63,8 +63,137 @@ func TestRotatorDiskFull(t *testing.T) {
 	if n, err := r.Write([]byte("hello\n")); n != 6 || err != nil {
 		t.Errorf("write: %d, %v; want that it is swallowed", n, err)
 	}
-	if note := r.note(); !strings.Contains(note, "6 bytes") || !strings.Contains(note, "no space left") {
-		t.Errorf("note %q; want 6 bytes and why", note)
+	if note := r.unwritten.missing(r.err); !strings.Contains(note, "6 bytes") || !strings.Contains(note, "no space left") {
+		t.Errorf("%q; want 6 bytes and why", note)
+	}
+}
+
+// logText reads a file of a log without its header.
+func logText(t *testing.T, path ...string) string {
+	t.Helper()
+	text := read(t, path...)
+	if header, rest, ok := strings.Cut(text, "\n"); ok && strings.HasSuffix(header, "earlier lines are not in this file]") {
+		return rest
+	}
+	return text
+}
+
+// TestUnwrittenLines: a log says at the place where lines are missing how many.
+func TestUnwrittenLines(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t, "size=1m")
+	r := rotator{path: filepath.Join(disk, "log"), limit: 1 << 20}
+	put := func(line string, n int) {
+		for range n {
+			_, _ = r.Write([]byte(line))
+		}
+	}
+	put("before\n", 3)
+	fillBytes(t, disk)
+	put(strings.Repeat("x", 99)+"\n", 1000) // the last page of the file has room for some
+	if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
+		t.Fatal(err)
+	}
+	put("after\n", 3)
+	r.end()
+	lines := strings.Split(strings.TrimSuffix(read(t, r.path), "\n"), "\n")
+	var missing, there int
+	for _, line := range lines {
+		var bytes int
+		if n, _ := fmt.Sscanf(line, "[fairway: %d lines (%d bytes) of output could not be written:", &missing, &bytes); n == 2 {
+			if !strings.Contains(line, "no space left on device") {
+				t.Errorf("%q does not say why", line)
+			}
+			continue
+		}
+		if len(line) == 99 {
+			there++
+		}
+	}
+	if missing < 900 || missing+there < 999 || missing+there > 1000 || lines[len(lines)-1] != "after" {
+		t.Errorf("the log says that %d lines are missing, and %d are there; want 1000 together, one of them perhaps cut; it ends %q", missing, there, lines[len(lines)-2:])
+	}
+	if r.unwritten.lines != int64(missing) {
+		t.Errorf("%d lines counted; want %d", r.unwritten.lines, missing)
+	}
+}
+
+// TestDroppedLines: a log beyond its limit says how many lines it has dropped, where
+// they were; so does the end of the attempt.
+func TestDroppedLines(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *Config) { c.LogLimit = 4096 })
+	a := attempt("talks", 1, 0b1, `i=0; while [ $i -lt 2000 ]; do echo "line $i"; i=$((i+1)); done`)
+	r.orders.set(a)
+	e := r.exit(a.AttemptID)
+	copyLog := func(q api.LogQuery) []string {
+		t.Helper()
+		var b strings.Builder
+		if err := r.m.CopyLog(t.Context(), "talks", q, &b); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	}
+	lines := copyLog(api.LogQuery{})
+	var gone int
+	if _, err := fmt.Sscanf(lines[0], "[fairway: the first %d lines of this log were dropped:", &gone); err != nil || gone+len(lines)-1 != 2000 || lines[1] != fmt.Sprintf("line %d", gone) {
+		t.Errorf("it begins %q and has %d lines; want how many of 2000 were dropped", lines[:2], len(lines))
+	}
+	if want := fmt.Sprintf("the first %d lines of its log were dropped", gone); !strings.Contains(e.Missing, want) {
+		t.Errorf("the exit says %q; want %q", e.Missing, want)
+	}
+	if lines := copyLog(api.LogQuery{Tail: 5}); len(lines) != 5 || lines[0] != "line 1995" {
+		t.Errorf("the last five lines are %q", lines)
+	}
+	if lines := copyLog(api.LogQuery{Tail: 5000}); !strings.HasPrefix(lines[0], "[fairway: the first") {
+		t.Errorf("more lines than there are begin with %q", lines[0])
+	}
+}
+
+// slowWriter takes a line only when a test lets it.
+type slowWriter struct {
+	lockedBuffer
+	next chan struct{}
+}
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	<-w.next
+	return w.lockedBuffer.Write(p)
+}
+
+// TestFollowTooSlow: who follows a log more slowly than it is rotated is told how
+// many lines are missing, and where.
+func TestFollowTooSlow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *Config) { c.LogLimit = 1000 })
+	go1 := filepath.Join(r.m.cfg.Dir, "go")
+	a := attempt("talks", 1, 0b1, fmt.Sprintf(`echo first; until [ -e %s ]; do sleep 0.02; done; i=0; while [ $i -lt 1000 ]; do echo "line $i"; i=$((i+1)); done`, go1))
+	w := &slowWriter{next: make(chan struct{})}
+	done := make(chan error, 1)
+	r.orders.set(a)
+	r.started(a.AttemptID)
+	go func() { done <- r.m.CopyLog(t.Context(), "talks", api.LogQuery{Follow: true, Attempt: 1}, w) }()
+	w.next <- struct{}{}
+	eventually(t, "the first line", func() bool { return w.String() == "first\n" })
+	if err := os.WriteFile(go1, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.exit(a.AttemptID) // the follower is stuck with the next lines
+	close(w.next)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	lines, there, gone := strings.Split(strings.TrimSuffix(w.String(), "\n"), "\n"), 0, 0
+	for _, line := range lines {
+		var n int
+		if _, err := fmt.Sscanf(line, "[fairway: %d lines are missing here", &n); err == nil {
+			gone += n
+		} else {
+			there++
+		}
+	}
+	if gone == 0 || there+gone != 1001 || lines[len(lines)-1] != "line 999" {
+		t.Errorf("%d lines are there and %d missing; want 1001 together", there, gone)
 	}
 }
 
@@ -136,16 +265,20 @@ func TestCopyLog(t *testing.T) {
 		t.Errorf("followed %q\nwant %q", got, want.String())
 	}
 	dir := r.m.attemptDir(b.AttemptID)
-	whole := read(t, dir, "rank-0.log.1") + read(t, dir, "rank-0.log")
-	now := read(t, dir, "rank-0.log")
+	now := logText(t, dir, "rank-0.log")
+	whole := logText(t, dir, "rank-0.log.1") + now
+	gone := ""
+	if n := 60 - strings.Count(whole, "\n"); n > 0 {
+		gone = fmt.Sprintf("[fairway: the first %d lines of this log were dropped: it keeps its last 0.000381 MiB to 0.000763 MiB (keep.log)]\n", n)
+	}
 	lines := strings.SplitAfter(strings.TrimSuffix(whole, "\n"), "\n")
 	lines[len(lines)-1] += "\n"
 	if len(lines) < 30 || strings.Count(now, "\n") == len(lines) {
 		t.Fatalf("the log was not rotated: %q", whole)
 	}
 	for _, n := range []int{0, 1, 2, strings.Count(now, "\n"), strings.Count(now, "\n") + 1, 30, 1000} {
-		want := whole
-		if n > 0 && n < len(lines) {
+		want := gone + whole
+		if n > 0 && n <= len(lines) {
 			want = strings.Join(lines[len(lines)-n:], "")
 		}
 		var got bytes.Buffer

@@ -17,7 +17,8 @@ import (
 const overLine = 64 << 10
 
 // rotator writes a log of at most two files of a given size. Output that cannot be
-// written is counted and dropped: a full disk must not stop a training.
+// written is counted and dropped: a full disk must not stop a training. The log says
+// where lines are missing, and how many.
 type rotator struct {
 	path    string
 	limit   int64
@@ -25,8 +26,25 @@ type rotator struct {
 	size    int64
 	inLine  bool // the last byte written was not the end of a line
 	checked time.Time
-	dropped int64
-	err     error // the last one
+
+	lines         int64 // written to all files
+	older, begins int64 // lines before the older file and before the present one
+	gap           span  // what could not be written since the last write that worked
+	unwritten     span  // the same from the beginning on
+	err           error // why
+}
+
+// span is a part of the output.
+type span struct{ bytes, lines int64 }
+
+func (s *span) add(p []byte) {
+	s.bytes += int64(len(p))
+	s.lines += int64(bytes.Count(p, []byte{'\n'}))
+}
+
+// missing describes what could not be written.
+func (s span) missing(why error) string {
+	return fmt.Sprintf("%d lines (%d bytes) of output could not be written: %v", max(1, s.lines), s.bytes, why)
 }
 
 func (r *rotator) Write(p []byte) (int, error) {
@@ -73,19 +91,45 @@ func (r *rotator) room(p []byte) int {
 }
 
 func (r *rotator) put(p []byte) {
-	if r.file == nil && !r.open() {
-		r.dropped += int64(len(p))
-		return
+	n := 0
+	if (r.file != nil || r.open()) && r.closeGap() {
+		n = r.write(p)
 	}
+	if rest := p[n:]; len(rest) > 0 {
+		r.gap.add(rest)
+		r.unwritten.add(rest)
+	}
+}
+
+// write writes to the file, and returns how much of it was written.
+func (r *rotator) write(p []byte) int {
 	n, err := r.file.Write(p)
 	r.size += int64(n)
+	r.lines += int64(bytes.Count(p[:n], []byte{'\n'}))
 	if n > 0 {
 		r.inLine = p[n-1] != '\n'
 	}
 	if err != nil {
 		r.err = err
-		r.dropped += int64(len(p) - n)
 	}
+	return n
+}
+
+// closeGap says in the log what is missing at this place. It returns false if that
+// cannot be written either.
+func (r *rotator) closeGap() bool {
+	if r.gap.bytes == 0 {
+		return true
+	}
+	text := "[fairway: " + r.gap.missing(r.err) + "]\n"
+	if r.inLine {
+		text = "\n" + text
+	}
+	if r.write([]byte(text)) < len(text) {
+		return false
+	}
+	r.gap = span{}
+	return true
 }
 
 func (r *rotator) open() bool {
@@ -103,6 +147,11 @@ func (r *rotator) open() bool {
 	r.file, r.size = f, 0
 	if info, err := f.Stat(); err == nil {
 		r.size = info.Size()
+	}
+	if r.size == 0 && r.lines > 0 {
+		r.begins = r.lines
+		n, _ := fmt.Fprintf(f, logHeader, r.lines) // no line of the job
+		r.size = int64(n)
 	}
 	return true
 }
@@ -129,7 +178,7 @@ func (r *rotator) rotate() {
 		r.err = err
 		os.Remove(r.path) // the limit matters more than the old lines
 	}
-	r.size, r.inLine = 0, false
+	r.size, r.inLine, r.older = 0, false, r.begins
 }
 
 func (r *rotator) close() {
@@ -139,10 +188,10 @@ func (r *rotator) close() {
 	}
 }
 
-// note describes what was lost; empty: nothing.
-func (r *rotator) note() string {
-	if r.dropped == 0 {
-		return ""
+// end closes the log after the last output.
+func (r *rotator) end() {
+	if r.gap.bytes > 0 && (r.file != nil || r.open()) {
+		r.closeGap()
 	}
-	return fmt.Sprintf("%d bytes of output were dropped: %v", r.dropped, r.err)
+	r.close()
 }

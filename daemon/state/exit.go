@@ -59,7 +59,11 @@ func (t *tx) exited(x *entry, e api.Exit) error {
 		e.Finding = nil // it was stopped: what it prints while it leaves is not a failure
 	}
 	e.Use = x.used(e.Number)
-	if err := t.add(api.Record{Exit: &e, Text: e.Text()}); err != nil {
+	text := e.Text()
+	if e.Missing != "" {
+		text += "; " + e.Missing
+	}
+	if err := t.add(api.Record{Exit: &e, Text: text}); err != nil {
 		return err
 	}
 	if err := t.recordQuarantines(); err != nil {
