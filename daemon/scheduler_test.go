@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/fairway-gpu/fairway/daemon/loop"
+	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -31,7 +32,7 @@ func TestFirstDecisionWaits(t *testing.T) {
 		defer cancel()
 		nodes, policy := make(chan struct{}), make(chan struct{})
 		var b unread
-		go func() { _ = Scheduler{After: []<-chan struct{}{nodes, policy}}.decide(ctx, &b) }()
+		go func() { _ = Scheduler{State: &state.Store{}, After: []<-chan struct{}{nodes, policy}}.decide(ctx, &b) }()
 		for _, known := range []chan struct{}{policy, nodes} {
 			if synctest.Wait(); b.asked {
 				t.Fatal("it decides before it knows the nodes and the policy")

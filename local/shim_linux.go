@@ -168,15 +168,25 @@ func (g *gang) restrict() (undo func()) {
 			g.notes = append(g.notes, fmt.Sprintf("its processes may gain privileges: %v", err))
 		}
 	}
-	const file = "/proc/self/oom_score_adj"
-	text, err := os.ReadFile(file)
-	if own, e := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || e != nil || own >= 0 {
-		return func() {}
-	}
-	if err := os.WriteFile(file, []byte("0"), 0); err != nil {
+	undo, err := unprotect("/proc/self/oom_score_adj")
+	if err != nil {
 		g.notes = append(g.notes, fmt.Sprintf("its processes keep the daemon's protection from the out-of-memory killer: %v", err))
 	}
-	return func() { _ = os.WriteFile(file, text, 0) } // only root may
+	return undo
+}
+
+// unprotect raises the score by which the out-of-memory killer spares this process
+// to that of any other, and returns a function that sets it back.
+func unprotect(file string) (undo func(), err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return func() {}, err
+	}
+	if own, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || own >= 0 {
+		return func() {}, err
+	}
+	// Only root may set it back.
+	return func() { _ = os.WriteFile(file, text, 0) }, os.WriteFile(file, []byte("0"), 0)
 }
 
 // writeExit makes the result durable. The attempt is not over before that, so it
