@@ -120,7 +120,7 @@ func (r *run) scale() error {
 		return nil
 	}
 	if c.up > 0 && c.up <= r.now {
-		if err := r.welcome(); err != nil {
+		if err := r.startNodes(); err != nil {
 			return err
 		}
 	}
@@ -151,11 +151,11 @@ func (r *run) scale() error {
 	}
 	// Nodes that accept work are released just before the next decision.
 	r.dirty = r.dirty || ready+starting > want
-	return r.welcome()
+	return r.startNodes()
 }
 
-// welcome lets nodes that have started accept work, and finds when the next one will.
-func (r *run) welcome() error {
+// startNodes lets nodes that have started accept work, and finds when the next one will.
+func (r *run) startNodes() error {
 	c := r.cloud
 	c.up = 0
 	for i, n := range c.nodes {
@@ -188,10 +188,10 @@ func (c *cloud) release(i int, now time.Duration) {
 	c.nodes[i] = cloudNode{}
 }
 
-// giveBack releases surplus nodes, those with the least work to lose first. Their
+// releaseNodes releases surplus nodes, those with the least work to lose first. Their
 // jobs stop, and the next decision places them again. Nodes with a non-preemptible
 // job stay.
-func (r *run) giveBack() error {
+func (r *run) releaseNodes() error {
 	c := r.cloud
 	if c == nil {
 		return nil

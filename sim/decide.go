@@ -35,7 +35,7 @@ func (r *run) decide() error {
 		r.wake = max(r.now+1, plan.Wake.Sub(r.start))
 	}
 	r.logDecision(s, actions, plan)
-	r.weigh(plan.Ledger)
+	r.recordTrades(plan.Ledger)
 	if err := r.remember(s, plan); err != nil {
 		return err
 	}

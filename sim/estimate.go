@@ -109,9 +109,9 @@ func guess(ran time.Duration, rnd *rand.Rand) time.Duration {
 	return max(roundTimes[len(roundTimes)-1], (ran+day-1)/day*day)
 }
 
-// oracular reports whether the policy plans with truths that no live system has: it
+// isOracle reports whether the policy plans with truths that no live system has: it
 // asks for them, or it uses estimates and these are exact.
-func (r *run) oracular() bool {
+func (r *run) isOracle() bool {
 	exact := r.Estimates == Exact && (r.UsesEstimates || r.CoAdapt && len(r.Cluster.Types) > 1)
 	return r.Oracle || exact
 }

@@ -41,8 +41,8 @@ type LedgerPoint struct {
 	sched.LedgerEntry
 }
 
-// weigh records the trades of a decision.
-func (r *run) weigh(entries []sched.LedgerEntry) {
+// recordTrades records the trades of a decision.
+func (r *run) recordTrades(entries []sched.LedgerEntry) {
 	for _, e := range entries {
 		if r.ledger == nil {
 			r.ledger = &Ledger{}

@@ -17,17 +17,17 @@ import (
 
 func TestLedger(t *testing.T) {
 	r := run{now: 90 * time.Second}
-	r.weigh(nil)
+	r.recordTrades(nil)
 	var b strings.Builder
 	if err := r.ledger.Print(&b, 10); err != nil || b.String() != "Ledger: nobody weighed up moving a job\n" {
 		t.Errorf("an empty ledger prints as %q, %v", b.String(), err)
 	}
-	r.weigh([]sched.LedgerEntry{
+	r.recordTrades([]sched.LedgerEntry{
 		{Layer: "z", For: "a", Moved: []sched.JobID{"b", "c"}, Cost: 360, Gain: 7200, Taken: true, Text: "a for b and c"},
 		{Layer: "b", For: "d", Moved: []sched.JobID{"e"}, Cost: 720, Gain: 36, Text: "d for e"},
 	})
 	r.now = 2 * time.Hour
-	r.weigh([]sched.LedgerEntry{{Layer: "z", For: "f", Moved: []sched.JobID{"f"}, Cost: 36, Gain: 3600, Taken: true, Text: "f for itself"}})
+	r.recordTrades([]sched.LedgerEntry{{Layer: "z", For: "f", Moved: []sched.JobID{"f"}, Cost: 36, Gain: 3600, Taken: true, Text: "f for itself"}})
 	b.Reset()
 	if err := r.ledger.Print(&b, 2); err != nil {
 		t.Fatal(err)

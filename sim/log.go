@@ -46,10 +46,10 @@ func (r *run) logDecision(s *sched.Snapshot, actions []sched.Action, plan sched.
 	}
 	for i, j := range s.Jobs {
 		why := plan.Why[i]
-		if why.Code == sched.Ok || why.Code == r.told[j.ID] {
+		if why.Code == sched.Ok || why.Code == r.logged[j.ID] {
 			continue
 		}
-		r.told[j.ID] = why.Code
+		r.logged[j.ID] = why.Code
 		if why.Until.IsZero() && why.Code != sched.Impossible && len(s.Jobs) <= forecastJobs {
 			level := why.Level
 			if level == sched.NoLevel {
@@ -63,7 +63,7 @@ func (r *run) logDecision(s *sched.Snapshot, actions []sched.Action, plan sched.
 
 func (r *run) logEnd(verb string, j *job, why string) {
 	if r.Log != nil {
-		delete(r.told, j.work.ID)
+		delete(r.logged, j.work.ID)
 		r.Log(LogEntry{T: r.now.Seconds(), Decision: r.decisions, Verb: verb, Job: j.work.ID, Why: why})
 	}
 }

@@ -207,7 +207,7 @@ func (r *run) failFor(j *job, reason string, byNode int) error {
 	}
 	a := diagnose.Attempt{Finding: f.finding(j, reason), Nodes: r.blamed(j, reason, byNode), Ran: ran, Progress: ran.Seconds()}
 	f.learn(r, j, diagnose.Outcome{Ran: ran})
-	if err := r.suspect(j, a); err != nil {
+	if err := r.reportFailure(j, a); err != nil {
 		return err
 	}
 	j.failing = true
@@ -229,7 +229,7 @@ func (r *run) failFor(j *job, reason string, byNode int) error {
 		j.byNodes++
 	}
 	if !advice.Retry {
-		if !f.comesBack(j, reason, byNode >= 0) {
+		if !f.resubmits(j, reason, byNode >= 0) {
 			f.sum.GivenUp++
 			r.logEnd("fail", j, reason+"; not retried")
 			return r.end(j, sched.Failed)
@@ -289,10 +289,10 @@ func (f *faults) decide(r *run, j *job, a diagnose.Attempt, byNode bool) diagnos
 	return again
 }
 
-// comesBack reports whether the user of a given-up job submits it again: if it
+// resubmits reports whether the user of a given-up job submits it again: if it
 // succeeded in the end, or if the job was not to blame. A job that also failed in the
 // recording stays failed.
-func (f *faults) comesBack(j *job, reason string, byNode bool) bool {
+func (f *faults) resubmits(j *job, reason string, byNode bool) bool {
 	if byNode {
 		return true
 	}

@@ -79,8 +79,8 @@ func (b *badNodes) isBad(node int, from, now time.Duration) bool {
 	return len(b.nodes) > 0 && b.next(node, max(0, from).Seconds()).from <= now.Seconds()
 }
 
-// foresee computes, once for each start, when a bad node will break the attempt.
-func (r *run) foresee(j *job) {
+// predictNodeFailure computes, once for each start, when a bad node will break the attempt.
+func (r *run) predictNodeFailure(j *job) {
 	f := r.faults
 	if f == nil || len(f.nodes.nodes) == 0 || j.foreseen == j.state.Starts {
 		return
@@ -141,15 +141,15 @@ func (r *run) blamed(j *job, reason string, byNode int) []string {
 	return names
 }
 
-// suspect tells the quarantine about a failed attempt.
-func (r *run) suspect(j *job, a diagnose.Attempt) error {
-	return r.tellQuarantine(diagnose.NodeEvent{
+// reportFailure tells the quarantine about a failed attempt.
+func (r *run) reportFailure(j *job, a diagnose.Attempt) error {
+	return r.applyQuarantine(diagnose.NodeEvent{
 		Kind: diagnose.AttemptLost, Nodes: a.Nodes, Job: string(j.work.ID), User: j.work.User, Finding: a.Finding,
 	})
 }
 
-// acquit records a successful attempt; the quarantine gets it with the next event.
-func (r *run) acquit(j *job) {
+// recordSuccess records a successful attempt; the quarantine gets it with the next event.
+func (r *run) recordSuccess(j *job) {
 	if f := r.faults; f != nil && f.quarant != nil && !j.failing {
 		f.good = append(f.good, diagnose.NodeEvent{
 			At: r.start.Add(r.now), Kind: diagnose.AttemptDone, Nodes: r.blamed(j, "", -1), Job: string(j.work.ID), User: j.work.User,
@@ -157,9 +157,9 @@ func (r *run) acquit(j *job) {
 	}
 }
 
-// tellQuarantine passes an event to the quarantine and carries out its response. A
+// applyQuarantine passes an event to the quarantine and carries out its response. A
 // node that is due for a probe is probed at once, and the probe is always right.
-func (r *run) tellQuarantine(e diagnose.NodeEvent) error {
+func (r *run) applyQuarantine(e diagnose.NodeEvent) error {
 	f := r.faults
 	if f == nil || f.quarant == nil {
 		return nil
@@ -227,7 +227,7 @@ func (r *run) nextRelease() (time.Duration, bool) {
 // release lets the quarantine check the nodes whose time is up.
 func (r *run) release() error {
 	if at, ok := r.nextRelease(); ok && at <= r.now {
-		return r.tellQuarantine(diagnose.NodeEvent{Kind: diagnose.Tick})
+		return r.applyQuarantine(diagnose.NodeEvent{Kind: diagnose.Tick})
 	}
 	return nil
 }

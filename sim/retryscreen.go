@@ -78,8 +78,8 @@ func (j *job) firstStart() bool {
 	return first
 }
 
-// wellEnded records that a job succeeded.
-func (r *run) wellEnded(j *job) {
+// recordEnd records that a job succeeded.
+func (r *run) recordEnd(j *job) {
 	f := r.faults
 	if f == nil {
 		return

@@ -55,7 +55,7 @@ type run struct {
 	lastChange int       // number of decisions when a job last arrived or ended
 	spent      []float64 // seconds of each decision, if there is a stopwatch
 
-	told   map[sched.JobID]sched.Code // the reason last logged for each waiting job
+	logged map[sched.JobID]sched.Code // the reason last logged for each waiting job
 	record recorder
 	ledger *Ledger // nil: no layer considered a trade
 
@@ -72,8 +72,8 @@ type run struct {
 func newRun(c Config, w *Workload) (*run, error) {
 	r := &run{
 		Config: c, start: w.Start, state: sched.NewState(c.Cluster),
-		byID: make(map[sched.JobID]*job, len(w.Work)),
-		told: map[sched.JobID]sched.Code{},
+		byID:   make(map[sched.JobID]*job, len(w.Work)),
+		logged: map[sched.JobID]sched.Code{},
 	}
 	if r.Sharing == nil {
 		r.Sharing = published()
@@ -139,7 +139,7 @@ func (r *run) loop() error {
 				return nil
 			}
 			r.now = due
-			if err := r.giveBack(); err != nil {
+			if err := r.releaseNodes(); err != nil {
 				return err
 			}
 			if err := r.decide(); err != nil {
@@ -150,7 +150,7 @@ func (r *run) loop() error {
 			return nil
 		default:
 			r.now = next
-			if err := r.happen(); err != nil {
+			if err := r.handleDue(); err != nil {
 				return err
 			}
 		}
@@ -202,8 +202,8 @@ func (r *run) nextEvent() (time.Duration, bool) {
 
 func (r *run) arrival(i int) time.Duration { return r.jobs[i].work.Submitted.Sub(r.start) }
 
-// happen processes all events that are due now.
-func (r *run) happen() error {
+// handleDue processes all events that are due now.
+func (r *run) handleDue() error {
 	if r.wake > 0 && r.wake <= r.now {
 		r.wake, r.dirty = 0, true
 	}
@@ -358,7 +358,7 @@ func (r *run) fail(j *job) error {
 
 func (r *run) end(j *job, phase sched.Phase) error {
 	if phase != sched.Failed {
-		r.wellEnded(j)
+		r.recordEnd(j)
 	}
 	r.leave(j)
 	if j.agent != nil && r.Experience != nil && phase == sched.Finished {
@@ -385,7 +385,7 @@ func (r *run) end(j *job, phase sched.Phase) error {
 // leave takes a job off its GPUs.
 func (r *run) leave(j *job) {
 	j.settle(r.now)
-	r.acquit(j)
+	r.recordSuccess(j)
 	r.leavePool(j)
 	j.version++
 	j.speed = 0
@@ -413,7 +413,7 @@ func (r *run) adjustJob(j *job) error {
 	keep, slowdown := r.factor(j)
 	j.speed, j.until = rate*keep, until
 	j.version++
-	r.foresee(j)
+	r.predictNodeFailure(j)
 	if at := r.nextTick(j); at < math.MaxInt64 {
 		r.agenda.add(at, j)
 	}

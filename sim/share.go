@@ -39,8 +39,8 @@ func (w *Work) trueUtil() float64 {
 }
 
 // shared returns the slowdown of a job whose GPUs are shared: that of the slowest
-// GPU, for which the others wait. company says whether another job is on any of them.
-func (r *run) shared(j *job) (slowdown float64, company bool) {
+// GPU, for which the others wait. shares says whether another job is on any of them.
+func (r *run) shared(j *job) (slowdown float64, shares bool) {
 	slowdown = 1
 	for _, s := range j.setting.placement {
 		for g := s.GPUs; g != 0; g &= g - 1 {
@@ -48,11 +48,11 @@ func (r *run) shared(j *job) (slowdown float64, company bool) {
 			if len(others) == 0 {
 				continue
 			}
-			company = true
+			shares = true
 			slowdown = max(slowdown, r.slowed(j, others))
 		}
 	}
-	return slowdown, company
+	return slowdown, shares
 }
 
 // beside returns the other jobs on a GPU, in order of submission.

@@ -34,7 +34,7 @@ type usage struct {
 	last   time.Duration
 
 	busyTime, heldTime, there float64 // GPU-seconds; there: all GPUs while any job was active
-	companyTime, slowTime     float64 // seconds in which jobs shared GPUs, and the same weighted by slowdown
+	sharedTime, slowTime      float64 // seconds in which jobs shared GPUs, and the same weighted by slowdown
 	overTime                  float64
 	runTime                   float64
 }
@@ -43,7 +43,7 @@ type usage struct {
 type sharer struct {
 	load     int64 // on each of its GPUs, in millionths
 	slowdown float64
-	company  bool
+	shares   bool
 	ever     bool
 	since    time.Duration // when its slowdown last changed
 	runs     bool
@@ -103,10 +103,10 @@ func (u *usage) book(r *run, s *sharer) {
 	seconds := (r.now - s.since).Seconds()
 	s.since = r.now
 	u.runTime += seconds
-	if !s.company {
+	if !s.shares {
 		return
 	}
-	u.companyTime += seconds
+	u.sharedTime += seconds
 	u.slowTime += seconds * s.slowdown
 	if s.slowdown > interfere.DefaultLimit {
 		u.overTime += seconds
@@ -126,7 +126,7 @@ func (u *usage) start(r *run, j *job) {
 // pacing is the speed of a job.
 type pacing struct {
 	slowdown float64 // by jobs on the same GPUs
-	company  bool    // there are such jobs
+	shares   bool    // there are such jobs
 	speed    float64 // relative to running alone and well placed
 }
 
@@ -152,12 +152,12 @@ func (u *usage) adjust(r *run, j *job, p pacing) {
 	}
 	load := int64(j.work.trueUtil() * p.speed * million)
 	p.slowdown = max(1, p.slowdown)
-	if load == s.load && p.slowdown == s.slowdown && p.company == s.company {
+	if load == s.load && p.slowdown == s.slowdown && p.shares == s.shares {
 		return
 	}
 	u.advance(r)
 	u.book(r, s)
-	s.slowdown, s.company, s.ever = p.slowdown, p.company, s.ever || p.company
+	s.slowdown, s.shares, s.ever = p.slowdown, p.shares, s.ever || p.shares
 	u.change(j, load-s.load, 0)
 	s.load = load
 }
@@ -189,8 +189,8 @@ func (u *usage) summarise(r *run, sum *Summary) {
 			out.Jobs++
 		}
 	}
-	if u.companyTime > 0 {
-		out.Part, out.Slowdown, out.Over = u.companyTime/u.runTime, u.slowTime/u.companyTime, u.overTime/u.companyTime
+	if u.sharedTime > 0 {
+		out.Part, out.Slowdown, out.Over = u.sharedTime/u.runTime, u.slowTime/u.sharedTime, u.overTime/u.sharedTime
 		sum.Sharing = &out
 	}
 }

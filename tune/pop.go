@@ -29,8 +29,8 @@ type pop struct {
 	target     *float64
 }
 
-// outlook is what is expected of a trial.
-type outlook struct {
+// expectation is what is expected of a trial.
+type expectation struct {
 	class      Class
 	confidence float64 // to reach the goal
 	left       float64 // iterations to get there, or to the end
@@ -45,8 +45,8 @@ func (p pop) whole(j *Job) float64 {
 	return j.Work
 }
 
-func (p pop) outlooks(v *view) []outlook {
-	out := make([]outlook, len(v.jobs))
+func (p pop) expectations(v *view) []expectation {
+	out := make([]expectation, len(v.jobs))
 	for i := range v.jobs {
 		j := &v.jobs[i]
 		o := &out[i]
@@ -54,7 +54,7 @@ func (p pop) outlooks(v *view) []outlook {
 		o.left = max(0, whole-j.Done)
 		o.confidence = 0.5
 		if v.active(i) && j.counts() {
-			p.foresee(v, i, o)
+			p.predict(v, i, o)
 		}
 		o.time = o.left * orDefault(j.IterTime, 1)
 		if i == v.leader { // somebody has to win
@@ -68,8 +68,8 @@ func (p pop) outlooks(v *view) []outlook {
 	return out
 }
 
-// foresee extrapolates the curve of one trial.
-func (p pop) foresee(v *view, i int, o *outlook) {
+// predict extrapolates the curve of one trial.
+func (p pop) predict(v *view, i int, o *expectation) {
 	j := &v.jobs[i]
 	goal, ok := p.goal(v, i)
 	whole := max(p.whole(j), j.Done)
@@ -103,7 +103,7 @@ func (p pop) goal(v *view, i int) (float64, bool) {
 // reward finds the good trials: those with a confidence of at least p, where p is
 // chosen so that as many slots as possible are both wanted (by trials of that
 // confidence) and deserved (a share p of all slots).
-func (p pop) reward(v *view, out []outlook) {
+func (p pop) reward(v *view, out []expectation) {
 	slots := float64(max(0, v.GPUs))
 	if v.AtOnce > 0 {
 		slots = min(slots, float64(v.AtOnce))
@@ -130,7 +130,7 @@ func (p pop) reward(v *view, out []outlook) {
 }
 
 func (p pop) judge(v *view) {
-	all := p.outlooks(v)
+	all := p.expectations(v)
 	for i, o := range all {
 		switch {
 		case o.class == Poor:
@@ -147,7 +147,7 @@ func (p pop) judge(v *view) {
 }
 
 func (p pop) phases(v *view) []Phase {
-	all := p.outlooks(v)
+	all := p.expectations(v)
 	out := v.together(func(i int) float64 {
 		if all[i].class == Poor {
 			return 0

@@ -141,7 +141,7 @@ func TestPOPClasses(t *testing.T) {
 		{Number: 2, Work: 100, Demand: 4, Curve: curve(0.95, 0.06, 25)}, // behind, but rising
 		{Number: 3, Work: 100, Demand: 4, Curve: curve(0.3, 0.2, 3)},    // too young
 	}}
-	for i, o := range u.rule.(pop).outlooks(u.look(a)) {
+	for i, o := range u.rule.(pop).expectations(u.look(a)) {
 		if poor := o.class == Poor; poor != (i == 1) {
 			t.Errorf("trial %d: poor is %t; want only the second poor", i, poor)
 		}

@@ -17,7 +17,7 @@ func (d *decision) arrive() {
 		if len(d.home[i]) > 0 {
 			continue
 		}
-		p, runs := d.admit(i, d.ask(j, j.StartSize()))
+		p, runs := d.admit(i, d.request(j, j.StartSize()))
 		if p != nil {
 			d.settle(i, p)
 		}
@@ -33,7 +33,7 @@ func (d *decision) arrive() {
 
 // admit finds a home for a job and reports whether it can run there at once. If
 // there is none, the plan gets the reason.
-func (d *decision) admit(i int, w *ask) (p sched.Placement, runs bool) {
+func (d *decision) admit(i int, w *request) (p sched.Placement, runs bool) {
 	j := d.s.Jobs[i]
 	left := d.room(j)
 	switch {
@@ -68,7 +68,7 @@ func (d *decision) admit(i int, w *ask) (p sched.Placement, runs bool) {
 }
 
 // why returns why there are no idle GPUs for the job.
-func (d *decision) why(j *sched.Job, w *ask) sched.Reason {
+func (d *decision) why(j *sched.Job, w *request) sched.Reason {
 	if w.why.Code == sched.Ok {
 		w.why = d.idle.Why(j, w.GPUs, sched.CrossRack)
 	}
@@ -97,7 +97,7 @@ func (d *decision) isBarred(j *sched.Job) bool {
 // spot finds idle GPUs by the rule for arrivals: on a server of the job's
 // affinity, the least loaded first; else on an empty one; else on any one
 // server; else on several.
-func (d *decision) spot(j *sched.Job, w *ask) (sched.Placement, bool) {
+func (d *decision) spot(j *sched.Job, w *request) (sched.Placement, bool) {
 	if w.noIdle == d.freed || d.idle.Total() < w.GPUs {
 		return nil, false
 	}

@@ -37,7 +37,7 @@ type decision struct {
 	quota   place.Quota
 	limits  limits
 
-	asks     map[wish]*ask
+	requests map[requestKey]*request
 	anyNode  bool    // nodes that a job avoids will do too
 	freed    int     // how often GPUs have become idle
 	left     int     // how often a job has left its home
@@ -72,9 +72,9 @@ func newDecision(p *policy, s *sched.Snapshot) *decision {
 		load:   make([]int, n), class: make([]uint8, n), runs: make([][]int, n),
 		claimed: make([]sched.GPUSet, n), pinned: make([]sched.GPUSet, n),
 		quota: place.NewQuota(s), limits: newLimits(s),
-		asks:   map[wish]*ask{},
-		barred: make([]bool, len(s.Cluster.Types)),
-		now:    p.turnAt(s.Now), moves: p.Moves,
+		requests: map[requestKey]*request{},
+		barred:   make([]bool, len(s.Cluster.Types)),
+		now:      p.turnAt(s.Now), moves: p.Moves,
 	}
 	d.height = make([]uint8, n*d.stride)
 	room := make([]int, n*d.stride) // of one job for each GPU; the few that pack need more

@@ -89,7 +89,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	d.keep()
 	d.arrive()
 	d.pack()
-	d.turns()
+	d.timeSlice()
 	d.move()
 	d.grow()
 	return d.plan

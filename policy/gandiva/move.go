@@ -63,7 +63,7 @@ func (d *decision) unpack() {
 		if d.crowd(i) <= 0.9 || d.alone(i) {
 			continue
 		}
-		if p, ok := d.spot(j, d.ask(j, j.Placement.GPUs())); ok && len(p) <= len(j.Placement) && d.limits.left(j) >= p.GPUs() {
+		if p, ok := d.spot(j, d.request(j, j.Placement.GPUs())); ok && len(p) <= len(j.Placement) && d.limits.left(j) >= p.GPUs() {
 			d.relocate(i, p)
 			d.moves--
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // share finds GPUs that a job can share in turns with their residents.
-func (d *decision) share(j *sched.Job, w *ask) (sched.Placement, bool) {
+func (d *decision) share(j *sched.Job, w *request) (sched.Placement, bool) {
 	if w.noShare == d.left || j.Pinned() || d.MaxHeight < 2 {
 		return nil, false
 	}

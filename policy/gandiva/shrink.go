@@ -8,7 +8,7 @@ import "github.com/fairway-gpu/fairway/sched"
 // shrink finds GPUs for the job by taking some from elastic jobs: what they
 // have beyond the size they asked for or, if that is not enough, beyond their
 // smallest.
-func (d *decision) shrink(j *sched.Job, w *ask) (sched.Placement, bool) {
+func (d *decision) shrink(j *sched.Job, w *request) (sched.Placement, bool) {
 	if len(d.elastic) == 0 || w.noShrink {
 		return nil, false
 	}
@@ -38,7 +38,7 @@ func (d *decision) spare(i int, least func(*sched.Job) int) int {
 
 // shrinkServer makes room on the server where the fewest GPUs have to be given
 // away.
-func (d *decision) shrinkServer(j *sched.Job, w *ask, least func(*sched.Job) int) (sched.Placement, bool) {
+func (d *decision) shrinkServer(j *sched.Job, w *request, least func(*sched.Job) int) (sched.Placement, bool) {
 	best, most := -1, -1
 	for _, e := range d.elastic {
 		node := int(d.s.Jobs[e].Placement[0].Node)
@@ -76,7 +76,7 @@ func (d *decision) shrinkServer(j *sched.Job, w *ask, least func(*sched.Job) int
 
 // shrinkServers makes room on several servers: all elastic jobs shrink, and
 // those whose GPUs are not used get them back.
-func (d *decision) shrinkServers(j *sched.Job, w *ask, least func(*sched.Job) int) (sched.Placement, bool) {
+func (d *decision) shrinkServers(j *sched.Job, w *request, least func(*sched.Job) int) (sched.Placement, bool) {
 	var shrunken []int
 	idle := d.idle.Total()
 	for _, i := range d.elastic {

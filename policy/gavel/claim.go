@@ -29,9 +29,9 @@ type claim struct {
 	on    int               // type it runs on; -1: it waits
 
 	// Of jobs that may share; got is then the time that was meant for it alone.
-	seats  bool     // it may share
-	shared received // shared time so far on each type
-	mate   int      // the claim it shares with now; -1: none
+	seats   bool     // it may share
+	shared  received // shared time so far on each type
+	partner int      // the claim it shares with now; -1: none
 }
 
 // speeds are throughputs by GPU type; 0: the job cannot run there.
@@ -51,7 +51,7 @@ func (p *policy) claims(s *sched.Snapshot) []claim {
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b claim) int { return cmp.Compare(a.j.Seq, b.j.Seq) })
-	p.mates(s, out)
+	p.findPartners(s, out)
 	for k := range out {
 		if p.Sharing > 0 {
 			out[k].shared = unpack(out[k].j.Note.Level, types)

@@ -196,10 +196,10 @@ func runs(g group, plays []play, claims []claim) float64 {
 		c := &claims[k]
 		if c.on >= 0 && slices.ContainsFunc(plays, func(x play) bool {
 			if x.part < len(g.claims) {
-				return x.part == i && c.mate < 0 && c.on == x.on
+				return x.part == i && c.partner < 0 && c.on == x.on
 			}
 			p := &g.pairs[x.part-len(g.claims)]
-			return c.on == x.on && c.mate >= 0 && ((p.a == i && g.claims[p.b] == c.mate) || (p.b == i && g.claims[p.a] == c.mate))
+			return c.on == x.on && c.partner >= 0 && ((p.a == i && g.claims[p.b] == c.partner) || (p.b == i && g.claims[p.a] == c.partner))
 		}) {
 			same++
 		}

@@ -81,14 +81,14 @@ func New(c Config) (sched.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &policy{Config: c, company: company{mode: mode, gpu: c.GPU, of: map[string]*answers{}}}, nil
+	return &policy{Config: c, slowdowns: slowdownCache{mode: mode, gpu: c.GPU, of: map[string]*slowdownTable{}}}, nil
 }
 
 type policy struct {
 	Config
 	// Caches.
-	free    *place.Free
-	company company
+	free      *place.Free
+	slowdowns slowdownCache
 }
 
 // listPrices are approximate on-demand prices of a GPU per hour in a public cloud;

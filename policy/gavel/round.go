@@ -80,7 +80,7 @@ func (r *round) run() {
 // bid is a request of a job, or of two together, for a type.
 type bid struct {
 	claim    int
-	mate     int // another claim; -1: it is for one alone
+	partner  int // another claim; -1: it is for one alone
 	gpuType  int
 	priority float64
 	time     float64
@@ -103,7 +103,7 @@ func (r *round) bids() []bid {
 	out = r.sharedBids(out)
 	slices.SortFunc(out, func(a, b bid) int {
 		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(b.time, a.time),
-			cmp.Compare(a.claim, b.claim), cmp.Compare(a.gpuType, b.gpuType), cmp.Compare(a.mate, b.mate))
+			cmp.Compare(a.claim, b.claim), cmp.Compare(a.gpuType, b.gpuType), cmp.Compare(a.partner, b.partner))
 	})
 	return out
 }
@@ -119,7 +119,7 @@ func (r *round) priority(c *claim, t int) float64 {
 	if r.Goal == Shortest { // shares do not matter: the most gain per GPU goes first
 		return c.gain[t] / float64(c.scale)
 	}
-	if c.on == t && c.mate < 0 {
+	if c.on == t && c.partner < 0 {
 		x *= r.Stick
 	}
 	return r.behind(x, c.got[t])
@@ -146,7 +146,7 @@ func (r *round) choose() {
 		}
 	}
 	for _, b := range r.bids() {
-		if b.mate >= 0 {
+		if b.partner >= 0 {
 			r.choosePair(b)
 			continue
 		}

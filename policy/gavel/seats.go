@@ -10,8 +10,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// apart is the slowdown in company above which a job that should be alone takes its
-// own GPUs, and up to which it accepts company when a waiting job has no other
+// apart is the slowdown in a pair above which a job that should be alone takes its
+// own GPUs, and up to which it accepts a partner when a waiting job has no other
 // place.
 const apart = 1.1
 
@@ -36,8 +36,8 @@ func (r *round) milli(p sched.Placement) int {
 // second reports whether a running job is the second of a pair that continues,
 // whose GPUs are counted with the first.
 func (r *round) second(k int) bool {
-	mate := r.claims[k].mate
-	return mate >= 0 && mate < k && r.chosen[mate] >= 0
+	partner := r.claims[k].partner
+	return partner >= 0 && partner < k && r.chosen[partner] >= 0
 }
 
 // sharedBids adds the wishes of two jobs together.
@@ -60,7 +60,7 @@ func (r *round) priorityOf(x *share) float64 {
 		return (a.gain[t]/x.slow[0] + b.gain[t]/x.slow[1]) / float64(a.scale)
 	}
 	time := x.time
-	if a.on == t && a.mate == x.b {
+	if a.on == t && a.partner == x.b {
 		time *= r.Stick
 	}
 	return (r.behind(time, a.shared[t]) + r.behind(time, b.shared[t])) / 2
@@ -69,11 +69,11 @@ func (r *round) priorityOf(x *share) float64 {
 // choosePair grants the bid of a pair: GPUs for one of them, or a seat beside the
 // one that continues in this round.
 func (r *round) choosePair(x bid) {
-	a, b := x.claim, x.mate
+	a, b := x.claim, x.partner
 	if r.chosen[a] >= 0 {
 		a, b = b, a
 	}
-	c, mate := &r.claims[a], &r.claims[b]
+	c, partner := &r.claims[a], &r.claims[b]
 	if r.chosen[a] >= 0 || !r.quota.FitsMilli(c.j, r.holds(c)) {
 		return
 	}
@@ -89,11 +89,11 @@ func (r *round) choosePair(x bid) {
 		return
 	}
 	r.quota.AddMilli(c.j, r.holds(c))
-	if !r.quota.FitsMilli(mate.j, r.holds(mate)) {
+	if !r.quota.FitsMilli(partner.j, r.holds(partner)) {
 		r.quota.AddMilli(c.j, -r.holds(c))
 		return
 	}
-	r.quota.AddMilli(mate.j, r.holds(mate))
+	r.quota.AddMilli(partner.j, r.holds(partner))
 	r.budget[x.gpuType] -= c.scale
 	r.chosen[a], r.chosen[b] = x.gpuType, x.gpuType
 	r.with[a], r.with[b] = b, a
@@ -124,18 +124,18 @@ func (r *round) stays(k int) bool {
 		return true
 	}
 	if with := r.with[k]; with >= 0 { // one of the two moves to the other
-		mate := &r.claims[with]
-		sits := func(c *claim) bool { return c.on == r.chosen[k] && c.sits() }
-		return c.mate == with || (sits(c) && (!sits(mate) || k < with) && len(r.plan.Want[mate.job]) == 0)
+		partner := &r.claims[with]
+		onSeats := func(c *claim) bool { return c.on == r.chosen[k] && c.onSeats() }
+		return c.partner == with || (onSeats(c) && (!onSeats(partner) || k < with) && len(r.plan.Want[partner.job]) == 0)
 	}
-	switch mate := c.mate; {
-	case mate < 0 || r.chosen[mate] != c.on:
+	switch partner := c.partner; {
+	case partner < 0 || r.chosen[partner] != c.on:
 		return true
-	case r.with[mate] >= 0:
+	case r.with[partner] >= 0:
 		return false
 	default: // both are to be alone: the first stays
-		own, other, _ := r.suit(r.s.Cluster.Types[c.on], 0, c.j, r.claims[mate].j)
-		return k < mate || max(own, other) <= apart
+		own, other, _ := r.canPair(r.s.Cluster.Types[c.on], 0, c.j, r.claims[partner].j)
+		return k < partner || max(own, other) <= apart
 	}
 }
 
@@ -143,7 +143,7 @@ func (r *round) stays(k int) bool {
 // suitable job.
 func (r *round) goesOn(k int) bool {
 	c := &r.claims[k]
-	if c.seats && !c.j.Pinned() && !r.empty(c.j.Placement) && !r.welcome(k, c.j.Placement) {
+	if c.seats && !c.j.Pinned() && !r.empty(c.j.Placement) && !r.accepts(k, c.j.Placement) {
 		return false
 	}
 	return r.resume(k)
@@ -159,8 +159,8 @@ func (r *round) empty(p sched.Placement) bool {
 	return true
 }
 
-// welcome reports whether a job may sit where another one does.
-func (r *round) welcome(k int, at sched.Placement) bool {
+// accepts reports whether a job may share the GPUs of another one.
+func (r *round) accepts(k int, at sched.Placement) bool {
 	if len(at) != 1 || len(r.seated[at[0]]) != 1 {
 		return false
 	}
@@ -169,7 +169,7 @@ func (r *round) welcome(k int, at sched.Placement) bool {
 		return true
 	}
 	node := &r.s.Cluster.Nodes[at[0].Node]
-	slow, _, ok := r.suit(node.Type, node.GPUMemory, r.claims[host].j, r.claims[k].j)
+	slow, _, ok := r.canPair(node.Type, node.GPUMemory, r.claims[host].j, r.claims[k].j)
 	return ok && (slow <= apart || r.chosen[host] < 0)
 }
 
@@ -198,8 +198,8 @@ func (r *round) startPair(k, t int) {
 	if c := &r.claims[k]; with < 0 || len(r.plan.Want[c.job]) > 0 {
 		return
 	}
-	c, mate := &r.claims[k], &r.claims[with]
-	if at := r.plan.Want[mate.job]; len(at) > 0 {
+	c, partner := &r.claims[k], &r.claims[with]
+	if at := r.plan.Want[partner.job]; len(at) > 0 {
 		r.sit(k, at)
 		return
 	}
@@ -208,15 +208,15 @@ func (r *round) startPair(k, t int) {
 	}
 	both := c.only(r.s.Cluster.Types[t])
 	both.MilliGPU = 0
-	both.CPUs += mate.j.CPUs
-	both.Memory += mate.j.Memory
-	both.GPUMemory += mate.j.GPUMemory
+	both.CPUs += partner.j.CPUs
+	both.Memory += partner.j.Memory
+	both.GPUMemory += partner.j.GPUMemory
 	both.MaxSpread = sched.SameMachine
-	if c.j.MaxSpread == sched.SameSlot || mate.j.MaxSpread == sched.SameSlot {
+	if c.j.MaxSpread == sched.SameSlot || partner.j.MaxSpread == sched.SameSlot {
 		both.MaxSpread = sched.SameSlot
 	}
 	both.TaskGPUs = c.scale
-	both.Avoid = slices.Concat(c.j.Avoid, mate.j.Avoid)
+	both.Avoid = slices.Concat(c.j.Avoid, partner.j.Avoid)
 	if p, ok := r.find(c, &both); ok {
 		r.place(k, p)
 		r.sit(with, p)
@@ -277,7 +277,7 @@ func (r *round) fillSeats(waiting []int) {
 		of := hosts[c.scale]
 		for i, host := range of[:min(mostHosts, len(of))] {
 			at := r.plan.Want[r.claims[host].job]
-			if r.welcome(k, at) && r.sit(k, at) {
+			if r.accepts(k, at) && r.sit(k, at) {
 				hosts[c.scale] = slices.Delete(of, i, i+1)
 				break
 			}

@@ -38,7 +38,7 @@ func (m *Model) sharing(mode Mode) *Sharing {
 // Slowdown predicts how much slower a job is beside others on its GPU. More or
 // busier others never make it less.
 func (m *Model) Slowdown(mode Mode, own Load, others []Load) Estimate {
-	return m.sharing(mode).estimate(company{own: own, others: others, skip: -1})
+	return m.sharing(mode).estimate(group{own: own, others: others, skip: -1})
 }
 
 // Around returns the estimate whose mean was found elsewhere, with the scatter
@@ -52,7 +52,7 @@ func (m *Model) Around(mode Mode, pressure, mean float64) Estimate {
 func (m *Model) Safe(mode Mode, limit float64, jobs []Load) bool {
 	s := m.sharing(mode)
 	for i, own := range jobs {
-		if !(s.estimate(company{own: own, others: jobs, skip: i}).High < limit) {
+		if !(s.estimate(group{own: own, others: jobs, skip: i}).High < limit) {
 			return false
 		}
 	}

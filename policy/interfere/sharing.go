@@ -44,8 +44,8 @@ type Spread struct {
 	Jobs    int     `json:"jobs"`    // measured near it
 }
 
-// estimate predicts the slowdown of a job in its company.
-func (s *Sharing) estimate(c company) Estimate {
+// estimate predicts the slowdown of a job in its group.
+func (s *Sharing) estimate(c group) Estimate {
 	if c.size() == 0 {
 		return Estimate{Mean: 1, High: 1}
 	}
@@ -57,7 +57,7 @@ func (s *Sharing) estimate(c company) Estimate {
 }
 
 // predict returns the pressure on a job and the slowdown that it makes.
-func (s *Sharing) predict(c company) (pressure, mean float64) {
+func (s *Sharing) predict(c group) (pressure, mean float64) {
 	if s.Form == Overload {
 		mean = 1 / max(leastSpeed, 1-s.Slope*max(0, c.total()-s.Knee))
 		return mean, mean
@@ -87,7 +87,7 @@ const leastSpeed = 0.1
 // left returns the share of the GPU's time that the others would leave to a job
 // that wants all it can get. They get what they want, but where that is too
 // much, equal parts like the job itself.
-func (s *Sharing) left(c company) float64 {
+func (s *Sharing) left(c group) float64 {
 	level := 0.0 // the part of each; rises as jobs that want less are found
 	for range c.size() + 1 {
 		free, parts := s.Capacity, 1.0 // one for the job itself

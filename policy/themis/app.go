@@ -18,25 +18,25 @@ type app struct {
 	sched.App
 	jobs []*job // in the order in which they get GPUs
 
-	elapsed   float64   // seconds since it came
-	left      float64   // GPU-seconds of work still to do, well placed
-	lengths   []float64 // seconds that each job needs, well placed at its size, the longest first
-	mostAsked int       // GPUs of all its present jobs at the size they asked for
-	longest   float64   // seconds that the job with most left needs, well placed at its size
-	total     float64   // GPU-seconds of all jobs it has had
-	most      int       // GPUs that all its present jobs together can use
-	mostEver  int
-	share     float64 // GPUs that are an equal part of the cluster now
-	ideal     float64 // seconds from its start to its end, alone
-	gang      int     // GPUs come in multiples of this
-	task      int
-	groups    []group     // its jobs by what they need, the largest first
-	stretch   int         // GPUs that elastic jobs can use beyond their least size
-	holds     map[int]int // GPUs by node, of leases that go on
-	end       float64     // seconds until its end with what it has
-	outlook   float64     // its expected rho without a change
-	deprived  float64     // the same if it lost what has expired
-	bids      bool
+	elapsed     float64   // seconds since it came
+	left        float64   // GPU-seconds of work still to do, well placed
+	lengths     []float64 // seconds that each job needs, well placed at its size, the longest first
+	mostAsked   int       // GPUs of all its present jobs at the size they asked for
+	longest     float64   // seconds that the job with most left needs, well placed at its size
+	total       float64   // GPU-seconds of all jobs it has had
+	most        int       // GPUs that all its present jobs together can use
+	mostEver    int
+	share       float64 // GPUs that are an equal part of the cluster now
+	ideal       float64 // seconds from its start to its end, alone
+	gang        int     // GPUs come in multiples of this
+	task        int
+	groups      []group     // its jobs by what they need, the largest first
+	stretch     int         // GPUs that elastic jobs can use beyond their least size
+	holds       map[int]int // GPUs by node, of leases that go on
+	end         float64     // seconds until its end with what it has
+	expectedRho float64     // if nothing changes
+	rhoIfLost   float64     // expected rho without its expired leases
+	bids        bool
 }
 
 // job is one job of an app.

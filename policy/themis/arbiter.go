@@ -55,7 +55,7 @@ func (r *round) bidders() []*app {
 			out = append(out, a)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *app) int { return cmp.Compare(b.outlook, a.outlook) })
+	slices.SortStableFunc(out, func(a, b *app) int { return cmp.Compare(b.expectedRho, a.expectedRho) })
 	most := max(1, int(math.Ceil((1-r.F)*float64(len(r.apps))-1e-9)))
 	out = out[:min(len(out), most, maxBidders)]
 	for _, a := range out {
@@ -89,7 +89,7 @@ func (r *round) breakLeases(worst *app) {
 					a.hold(j)
 				}
 			}
-			r.look(a)
+			r.forecast(a)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func (r *round) handOut(apps []*app) {
 	apps = slices.DeleteFunc(slices.Clone(apps), func(a *app) bool {
 		return !slices.ContainsFunc(a.jobs, func(j *job) bool { return j.waits(r) })
 	})
-	slices.SortStableFunc(apps, func(a, b *app) int { return cmp.Compare(b.outlook, a.outlook) })
+	slices.SortStableFunc(apps, func(a, b *app) int { return cmp.Compare(b.expectedRho, a.expectedRho) })
 	var wants []auction.Want
 	byID := map[string]*app{}
 	for _, a := range apps[:min(len(apps), maxOthers)] {

@@ -45,10 +45,10 @@ func (r *round) heard(found, said float64) float64 {
 // ask fills in the rho that an app claims, after the arbiter has computed its own.
 func (r *round) ask(a *app) {
 	if r.lies(a) {
-		a.outlook = r.heard(a.outlook, clamp(a.outlook*r.Claim))
-		a.deprived = r.heard(a.deprived, clamp(a.deprived*r.Claim))
+		a.expectedRho = r.heard(a.expectedRho, clamp(a.expectedRho*r.Claim))
+		a.rhoIfLost = r.heard(a.rhoIfLost, clamp(a.rhoIfLost*r.Claim))
 	}
 	if a.Bid != nil && a.Bid.Rho >= minRho && a.Bid.Rho <= maxRho {
-		a.outlook = r.heard(a.outlook, a.Bid.Rho)
+		a.expectedRho = r.heard(a.expectedRho, a.Bid.Rho)
 	}
 }

@@ -33,10 +33,10 @@ func TestClaimKnobs(t *testing.T) {
 // to be better off is believed.
 func TestAsk(t *testing.T) {
 	for _, test := range []struct {
-		name              string
-		config            Config
-		bid               *sched.Bid
-		outlook, deprived float64
+		name                   string
+		config                 Config
+		bid                    *sched.Bid
+		expectedRho, rhoIfLost float64
 	}{
 		{"truth", Config{Audit: true}, nil, 2, 3},
 		{"more, audited", Config{Audit: true, Liar: "a", Claim: 2}, nil, 2, 3},
@@ -47,11 +47,11 @@ func TestAsk(t *testing.T) {
 		{"own agent, believed", Config{}, &sched.Bid{Rho: 9}, 9, 3},
 		{"own agent, nonsense", Config{}, &sched.Bid{Rho: math.NaN()}, 2, 3},
 	} {
-		a := &app{outlook: 2, deprived: 3}
+		a := &app{expectedRho: 2, rhoIfLost: 3}
 		a.ID, a.Bid = "a", test.bid
 		(&round{Config: test.config}).ask(a)
-		if a.outlook != test.outlook || a.deprived != test.deprived {
-			t.Errorf("%s: heard %g and %g; want %g and %g", test.name, a.outlook, a.deprived, test.outlook, test.deprived)
+		if a.expectedRho != test.expectedRho || a.rhoIfLost != test.rhoIfLost {
+			t.Errorf("%s: heard %g and %g; want %g and %g", test.name, a.expectedRho, a.rhoIfLost, test.expectedRho, test.rhoIfLost)
 		}
 	}
 }

@@ -144,7 +144,7 @@ func (r *round) evict(node, n int) bool {
 		case a.app.bids != b.app.bids:
 			return 1
 		}
-		return cmp.Or(cmp.Compare(a.app.deprived, b.app.deprived), cmp.Compare(a.left, b.left), cmp.Compare(a.Seq, b.Seq))
+		return cmp.Or(cmp.Compare(a.app.rhoIfLost, b.app.rhoIfLost), cmp.Compare(a.left, b.left), cmp.Compare(a.Seq, b.Seq))
 	})
 	for _, j := range jobs {
 		if r.free.OnNode(node).Len() >= n {

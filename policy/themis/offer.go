@@ -13,7 +13,7 @@ import (
 // makeOffer decides which leases are over, renews the others, and returns what
 // is free then. Nodes are machines, by number.
 func (r *round) makeOffer(bidders []*app, wants []int) auction.Offer {
-	worst := bidders[0].outlook // they are in that order
+	worst := bidders[0].expectedRho // they are in that order
 	o := &offering{round: r, avail: make([]int, len(r.s.Cluster.Nodes)), over: make([][]*job, len(r.s.Cluster.Nodes))}
 	r.onOffer = make([][]*job, len(r.s.Cluster.Nodes))
 	o.Machines = r.idle()
@@ -26,7 +26,7 @@ func (r *round) makeOffer(bidders []*app, wants []int) auction.Offer {
 			case !j.expired:
 			case r.Offer == All:
 				o.open(j)
-			case a.deprived*headroom >= worst:
+			case a.rhoIfLost*headroom >= worst:
 				r.renew(j)
 			default:
 				for _, s := range j.Placement {
@@ -61,7 +61,7 @@ const headroom = 1.05
 // dearer orders running jobs by what it means to their app to lose them.
 func dearer(a, b *job) int {
 	return cmp.Or(
-		cmp.Compare(a.app.deprived, b.app.deprived),
+		cmp.Compare(a.app.rhoIfLost, b.app.rhoIfLost),
 		cmp.Compare(a.left, b.left),
 		cmp.Compare(a.Seq, b.Seq),
 	)
@@ -146,7 +146,7 @@ func (o *offering) cheapest(a *app, size int) int {
 						have += s.GPUs.Len()
 					}
 				}
-				cost = j.app.deprived
+				cost = j.app.rhoIfLost
 			}
 		}
 		if have < size {

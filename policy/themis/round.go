@@ -56,7 +56,7 @@ func newRound(c Config, s *sched.Snapshot, free *place.Free) *round {
 		}
 	}
 	for _, a := range r.apps {
-		r.look(a)
+		r.forecast(a)
 	}
 	return r
 }
@@ -83,8 +83,8 @@ func (r *round) movable(j *sched.Job) bool {
 	return !slices.ContainsFunc(j.Placement, func(s sched.Slice) bool { return r.s.Cluster.Nodes[s.Node].State != sched.Ready })
 }
 
-// look fills in what an app has to expect.
-func (r *round) look(a *app) {
+// forecast computes the expected rho of an app.
+func (r *round) forecast(a *app) {
 	var now, kept power
 	waiting, lost := 0.0, 0.0 // seconds of the longest job that waits now, or would
 	for _, j := range a.jobs {
@@ -105,7 +105,7 @@ func (r *round) look(a *app) {
 		}
 	}
 	a.end = max(r.lease, a.span(now))
-	a.outlook, a.deprived = r.expect(a, now, waiting), r.expect(a, kept, lost)
+	a.expectedRho, a.rhoIfLost = r.expect(a, now, waiting), r.expect(a, kept, lost)
 	r.ask(a)
 }
 
@@ -256,7 +256,7 @@ func (r *round) begin(j *job, p sched.Placement) {
 // consolidated waits for the fewest nodes.
 func (r *round) fill() {
 	apps := slices.Clone(r.apps)
-	slices.SortStableFunc(apps, func(a, b *app) int { return cmp.Compare(b.outlook, a.outlook) })
+	slices.SortStableFunc(apps, func(a, b *app) int { return cmp.Compare(b.expectedRho, a.expectedRho) })
 	for _, a := range apps {
 		for _, j := range a.jobs {
 			if !j.waits(r) || r.free.Total() < j.size {

@@ -11,24 +11,23 @@ import (
 // ErrNoSamples is the error of a fit to an empty profile.
 var ErrNoSamples = errors.New("fit throughput model: the profile has no samples")
 
-// memorable is the number of samples from which a Fitter uses what it found
-// last. Fewer can be explained in many ways, and are quickly fitted anyway.
+// memorable is the number of samples from which a Fitter starts from its last result.
+// Fewer samples have many good fits, and are fitted quickly anyway.
 const memorable = 16
 
-// Fitter fits the profile of one job again and again as it grows. It begins
-// with the parameters found last, which saves time. It also looks, every time,
-// at where a first fit would begin, and goes there if that promises a loss lower
-// by half a percent, so that the past of a job hardly matters. The zero value is
-// ready to use.
+// Fitter fits the growing profile of one job. It starts from its last parameters,
+// which saves time. Each time it also tries the starting point of a first fit, and
+// uses it if the loss there is lower by half a percent, so that the result hardly
+// depends on earlier fits. The zero value is ready to use.
 type Fitter struct {
 	last   vector
 	pinned [dims]bool
 	warm   bool
 }
 
-// Fit returns the parameters with the smallest loss for a profile. What the
-// profile cannot tell is fixed beforehand, on the bright side: a job should try
-// placements it has not seen, not be kept from them.
+// Fit returns the parameters with the smallest loss for a profile. Parameters that the
+// profile does not determine get optimistic values, so that a job tries placements
+// that it has not run on.
 //
 //   - One local batch size seen: half of the gradient time is constant.
 //   - Nothing seen across nodes: an exchange across nodes costs only a little
@@ -50,7 +49,7 @@ func (f *Fitter) Fit(p *Profile) (Params, error) {
 	return q.finish(f.last), nil
 }
 
-// resume returns the point found last, completed by a guess of what was unknown
+// resume returns the last result, with a guess for parameters that were undetermined
 // then.
 func (f *Fitter) resume(q *problem, guess vector) vector {
 	v := f.last
@@ -62,8 +61,8 @@ func (f *Fitter) resume(q *problem, guess vector) vector {
 	return v
 }
 
-// finish returns the parameters of a vector. The exchange across nodes is made
-// up if nothing is known about it.
+// finish returns the parameters of a vector. It assumes the cost of an exchange across
+// nodes if that was not measured.
 func (q *problem) finish(v vector) Params {
 	found := v.params()
 	if q.pinned[alphaNode] {
@@ -113,7 +112,7 @@ func newProblem(p *Profile) *problem {
 	return q
 }
 
-// add takes the logarithm of a measured time into mean and spread.
+// add adds the logarithm of a measured time to mean and spread.
 func (c *gradClass) add(log float64) {
 	c.count++
 	off := log - c.mean

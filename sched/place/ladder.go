@@ -69,26 +69,26 @@ func (p Patience) Ladder(j *sched.Job) Ladder {
 	return Ladder{Rack: budget, Any: 2 * budget}
 }
 
-// climb is where a job stands on its ladder at a moment.
-type climb struct {
+// ladderStrategy places jobs by their ladders at one moment.
+type ladderStrategy struct {
 	Patience
 	now time.Time
 }
 
 // waited returns how long a job has waited for its next start. One that runs,
 // and has to go elsewhere, begins anew.
-func (c climb) waited(j *sched.Job) time.Duration {
+func (c ladderStrategy) waited(j *sched.Job) time.Duration {
 	if j.Phase != sched.Pending {
 		return 0
 	}
 	return c.now.Sub(j.Since)
 }
 
-func (c climb) rung(j *sched.Job) sched.Level { return c.Ladder(j).Rung(c.waited(j)) }
+func (c ladderStrategy) rung(j *sched.Job) sched.Level { return c.Ladder(j).Rung(c.waited(j)) }
 
 // place is the Strategy. A gang that no rack could ever hold asks for the fewest
 // nodes of all racks on the rungs on which others ask for one rack.
-func (c climb) place(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
+func (c ladderStrategy) place(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
 	rung := c.rung(j)
 	if rung < sched.CrossRack && f.Ever(j, n, sched.SameRack) < n {
 		return FewestNodes(f, j, n)
@@ -98,7 +98,7 @@ func (c climb) place(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
 
 // why explains a failure of place: how near the best place comes to what the
 // rung asks for, and when the job will be content with less.
-func (c climb) why(f *Free, j *sched.Job, n int) sched.Reason {
+func (c ladderStrategy) why(f *Free, j *sched.Job, n int) sched.Reason {
 	rung, ladder := c.rung(j), c.Ladder(j)
 	accepts := func(l sched.Level) bool { return j.MaxSpread == sched.NoLevel || j.MaxSpread >= l }
 	var next time.Duration // wait at which it is content with less; 0: never

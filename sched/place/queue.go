@@ -26,8 +26,8 @@ type Queue struct {
 	// Level says what Place insists on for a job, for the reason given when it
 	// fails. Nil: CrossRack.
 	Level func(*sched.Job) sched.Level
-	// Patience, if set, stands for Place and Level: every job climbs its own
-	// ladder of locality while it waits.
+	// Patience, if set, replaces Place and Level: every job has its own ladder of
+	// locality, which relaxes while it waits.
 	Patience *Patience
 	// Preempt lets a job take the GPUs of one behind it. Without it, every
 	// running job stays.
@@ -41,7 +41,7 @@ type Queue struct {
 // At returns the queue at a moment, with Place and Level filled in.
 func (q Queue) At(now time.Time) Queue {
 	if q.Patience != nil {
-		c := climb{*q.Patience, now}
+		c := ladderStrategy{*q.Patience, now}
 		q.Place, q.Level = c.place, c.rung
 	}
 	if q.Place == nil {
@@ -264,7 +264,7 @@ func (r *run) why(j *sched.Job) sched.Reason {
 	if r.Patience == nil {
 		return r.free.Why(j, j.GPUs, r.Level(j))
 	}
-	why := climb{*r.Patience, r.s.Now}.why(r.free, j, j.GPUs)
+	why := ladderStrategy{*r.Patience, r.s.Now}.why(r.free, j, j.GPUs)
 	r.plan.WakeBy(r.s.Now, why.Until)
 	return why
 }

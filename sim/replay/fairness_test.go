@@ -53,7 +53,7 @@ func TestRhoOfDaemonAndSimulator(t *testing.T) {
 		wide, job("first", "pair", 2, 10*time.Second, 20*time.Minute), job("small", "", 1, 20*time.Second, 5*time.Minute),
 		job("second", "pair", 4, 30*time.Second, 10*time.Minute), job("large", "", 8, 40*time.Second, 10*time.Minute),
 	}
-	res, _, err := sim.Run(sim.Config{Cluster: cluster, Policy: fifo, Zoo: z}, &sim.Workload{Name: "story", Start: dawn, Work: work})
+	res, _, err := sim.Run(sim.Config{Cluster: cluster, Policy: fifo, Zoo: z}, &sim.Workload{Name: "jobHistory", Start: dawn, Work: work})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ type models struct {
 	notes   notes
 }
 
-func newModels(cluster *sched.Cluster, c *chronicle) *models {
+func newModels(cluster *sched.Cluster, c *history) *models {
 	m := &models{cluster: cluster, known: map[string]bool{}}
 	if len(c.windDown) == 0 {
 		m.notes.add("no job in the journal was stopped: a restart costs what the simulator assumes", "")
@@ -70,7 +70,7 @@ func (m *models) cost() float64 {
 
 // describe gives a job a model of its own, if the journal has enough data. scale is
 // the work of the job relative to that of its pieces.
-func (m *models) describe(s *story, w *sim.Work, scale float64) {
+func (m *models) describe(s *jobHistory, w *sim.Work, scale float64) {
 	if t := m.trained(s, scale); t != nil {
 		m.list = append(m.list, t)
 		w.Model, w.RunTime, w.BatchSize = t.Name, 0, batchOf(s.perf)
@@ -100,7 +100,7 @@ const anyClass = "vision"
 
 // trained returns the model of a job whose agent reported its speed on every GPU type
 // that it may get; nil: it did not.
-func (m *models) trained(s *story, scale float64) *zoo.Model {
+func (m *models) trained(s *jobHistory, scale float64) *zoo.Model {
 	if s.perf == nil || len(s.perf.Params) == 0 || s.perf.Limits.Validate() != nil || s.phase == sched.Failed {
 		return nil
 	}
@@ -142,7 +142,7 @@ func keyOf(r *goodput.Report, t sched.GPUType) (string, bool) {
 
 // runs reports whether the job's batch can be split over every number of GPUs that it
 // may get of a type.
-func (m *models) runs(s *story, gpuType string) bool {
+func (m *models) runs(s *jobHistory, gpuType string) bool {
 	j := &sched.Job{Spec: s.spec}
 	for n := 1; n <= min(max(j.GPUs, j.MaxGPUs), m.cluster.GPUs()); n++ {
 		if !j.Fits(n) {
@@ -177,7 +177,7 @@ func noiseOf(r *goodput.Report) float64 { return max(r.Noise, 1e-6) }
 // iterations returns the work of the pieces in iterations at the initial batch size,
 // if the job ran as fast as its model says. Errors of the model are thus compensated
 // by the length of the training, where the job has run.
-func (s *story) iterations() float64 {
+func (s *jobHistory) iterations() float64 {
 	r, sum := s.perf, 0.0
 	for _, p := range s.pieces {
 		_, good, ok := r.Goodput(string(p.gpuType), p.shape)

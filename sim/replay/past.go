@@ -51,19 +51,19 @@ func NewPast(records []api.Record, o Options) (*Past, error) {
 		}
 	}
 	m := newModels(p.Cluster, c)
-	var told []*story
+	var included []*jobHistory
 	for _, s := range c.jobs {
 		if w, ok := c.work(s, m); ok {
 			p.Workload.Work = append(p.Workload.Work, w)
-			told = append(told, s)
+			included = append(included, s)
 		}
 	}
-	if len(told) == 0 {
+	if len(included) == 0 {
 		return nil, fmt.Errorf("replay journal: none of the %d jobs in %d records ran", len(c.jobs), len(records))
 	}
 	p.Workload.Start = p.Workload.Work[0].Submitted
 	p.Models = m.list
-	p.Was = c.recorded(p, told)
+	p.Was = c.recorded(p, included)
 	if c.policies > 0 {
 		c.notes.add(fmt.Sprintf("the policy changed %d times", c.policies), "")
 	}
@@ -72,7 +72,7 @@ func NewPast(records []api.Record, o Options) (*Past, error) {
 }
 
 // cluster returns the nodes of the journal that are not down, all ready.
-func (c *chronicle) cluster() (*sched.Cluster, error) {
+func (c *history) cluster() (*sched.Cluster, error) {
 	var nodes []sched.Node
 	for _, n := range c.nodes {
 		switch n.State {
@@ -91,7 +91,7 @@ func (c *chronicle) cluster() (*sched.Cluster, error) {
 }
 
 // work returns a job with the truth about it; ok is false if that is unknown.
-func (c *chronicle) work(s *story, m *models) (sim.Work, bool) {
+func (c *history) work(s *jobHistory, m *models) (sim.Work, bool) {
 	w := sim.Work{Spec: s.spec, Failures: s.failures}
 	id := s.spec.ID
 	if s.paused {
@@ -137,7 +137,7 @@ func (c *chronicle) work(s *story, m *models) (sim.Work, bool) {
 // withoutLaunches subtracts the restarts from a run time, because the simulator adds
 // them again: the launch after each stop, and the whole restart after the last
 // failure; those between failures are part of the failed attempts.
-func (s *story) withoutLaunches(ran float64, m *models) float64 {
+func (s *jobHistory) withoutLaunches(ran float64, m *models) float64 {
 	less := ran - float64(s.preempts+s.moves)*m.launch
 	if len(s.failures) > 0 {
 		less -= m.cost()
@@ -147,7 +147,7 @@ func (s *story) withoutLaunches(ran float64, m *models) float64 {
 }
 
 // unfinished estimates the length of a job that has not ended.
-func (c *chronicle) unfinished(s *story, ran float64) (total, scale float64, ok bool) {
+func (c *history) unfinished(s *jobHistory, ran float64) (total, scale float64, ok bool) {
 	whole := s.spec.Work
 	if whole == 0 {
 		whole = s.whole
@@ -171,7 +171,7 @@ func (c *chronicle) unfinished(s *story, ran float64) (total, scale float64, ok 
 
 // seconds returns the run time that was not lost, at the size the job asked for.
 // widest is the number of GPUs of the largest node.
-func (s *story) seconds(widest int) float64 {
+func (s *jobHistory) seconds(widest int) float64 {
 	asked := goodput.Shape{Nodes: 1, GPUs: s.spec.GPUs}
 	if widest > 0 {
 		asked.Nodes = (s.spec.GPUs + widest - 1) / widest
@@ -191,7 +191,7 @@ func (s *story) seconds(widest int) float64 {
 	return sum
 }
 
-func (c *chronicle) widest() int {
+func (c *history) widest() int {
 	widest := 0
 	for _, n := range c.nodes {
 		widest = max(widest, n.GPUs)

@@ -17,10 +17,10 @@ const Recorded = "as it was"
 
 // recorded measures what happened to the jobs of the workload, as the simulator does.
 // Fairness is left out: it needs the truth about jobs that have not ended.
-func (c *chronicle) recorded(p *Past, told []*story) *sim.Result {
+func (c *history) recorded(p *Past, included []*jobHistory) *sim.Result {
 	res := &sim.Result{
 		Summary: sim.Summary{
-			Policy: Recorded, Workload: p.Workload.Name, Jobs: len(told),
+			Policy: Recorded, Workload: p.Workload.Name, Jobs: len(included),
 			Decisions: int(c.decided), Delays: []sim.Delay{},
 		},
 		Series: []sim.Point{},
@@ -30,7 +30,7 @@ func (c *chronicle) recorded(p *Past, told []*story) *sim.Result {
 		own = p.Cluster
 	}
 	res.Cluster = sim.ClusterShape{Nodes: len(own.Nodes), GPUs: own.GPUs(), Racks: len(own.Racks), Types: own.Types}
-	for _, s := range told {
+	for _, s := range included {
 		res.Jobs = append(res.Jobs, s.result(p.Workload.Start, c.end))
 	}
 	res.Summarise(c.end.Sub(p.Workload.Start).Seconds())
@@ -38,7 +38,7 @@ func (c *chronicle) recorded(p *Past, told []*story) *sim.Result {
 	return res
 }
 
-func (s *story) result(start, end time.Time) sim.JobResult {
+func (s *jobHistory) result(start, end time.Time) sim.JobResult {
 	at := func(t time.Time) float64 { return t.Sub(start).Seconds() }
 	app := s.spec.App
 	if app == "" {

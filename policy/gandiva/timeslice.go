@@ -10,10 +10,10 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// turns serves the waiting jobs, the longest wait first: on the GPUs where their
+// timeSlice serves the waiting jobs, the longest wait first: on the GPUs where their
 // state is, on idle GPUs, or by ending turns that are over. GPUs that a job could
 // not get are claimed for it, so that no job that has waited less takes them first.
-func (d *decision) turns() {
+func (d *decision) timeSlice() {
 	d.sortBy(d.waiting, d.dueSince)
 	var stopped []int
 	for _, i := range d.waiting {
@@ -101,7 +101,7 @@ func (d *decision) elsewhere(i int) (sched.Placement, bool) {
 		d.room(j) < n {
 		return nil, false
 	}
-	return d.avoiding(j, func() (sched.Placement, bool) { return d.spot(j, d.ask(j, n)) })
+	return d.avoiding(j, func() (sched.Placement, bool) { return d.spot(j, d.request(j, n)) })
 }
 
 // fits reports whether the job can run where it is resident, beside those that

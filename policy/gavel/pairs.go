@@ -15,40 +15,40 @@ import (
 )
 
 // seat is what a job that may share holds of each of its GPUs, in thousandths,
-// with or without company: to change it later would be a restart.
+// with or without a partner: changing it later would be a restart.
 const seat = sched.WholeGPU / 2
 
 // margin is the GPU memory that stays free beside two jobs, in bytes.
 const margin = 500 << 20
 
-// wary is the least slowdown assumed for a job in company: while GPUs are idle, no
-// job has to share.
-const wary = 1.05
+// minSlowdown is the least slowdown assumed for a job in a pair, so that no job
+// shares while GPUs are idle.
+const minSlowdown = 1.05
 
-// faithful is by how much less two jobs that share now are taken to slow each
-// other: another company would cost a restart. It is less than wary.
-const faithful = 1.03
+// stayFactor reduces the slowdown of a pair that shares now, because another pair
+// would cost a restart. It is less than minSlowdown.
+const stayFactor = 1.03
 
-// mostShared is the number of jobs for which pairs are considered; more would make
+// maxSharing is the number of jobs for which pairs are considered; more would make
 // the linear program expensive.
-const mostShared = 1024
+const maxSharing = 1024
 
-// company caches how much jobs slow each other.
-type company struct {
+// slowdownCache caches how much pairs of jobs slow each other down.
+type slowdownCache struct {
 	mode interfere.Mode
-	gpu  string              // whose model is asked; pairing.Auto: that of each type
-	of   map[string]*answers // by GPU type
+	gpu  string                    // whose model is asked; pairing.Auto: that of each type
+	of   map[string]*slowdownTable // by GPU type
 }
 
-// answers are the slowdowns of a job beside another on one type, by their
-// utilisations in hundredths; 0: not known yet.
-type answers struct {
+// slowdownTable has the slowdowns of a job in a pair on one type, by the utilisations
+// of both in hundredths; 0: not computed yet.
+type slowdownTable struct {
 	model *interfere.Model
 	slow  [101 * 101]float32
 }
 
 // slowdown returns the slowdown of a job beside another on a type.
-func (c *company) slowdown(t sched.GPUType, own, other *sched.Job) float64 {
+func (c *slowdownCache) slowdown(t sched.GPUType, own, other *sched.Job) float64 {
 	name := string(t)
 	if c.gpu != pairing.Auto {
 		name = c.gpu
@@ -59,7 +59,7 @@ func (c *company) slowdown(t sched.GPUType, own, other *sched.Job) float64 {
 		if err != nil { // a test of package interfere reads every built-in model
 			m = interfere.Published()
 		}
-		a = &answers{model: m}
+		a = &slowdownTable{model: m}
 		c.of[name] = a
 	}
 	x, y := hundredths(own.GPUUtil), hundredths(other.GPUUtil)
@@ -68,47 +68,47 @@ func (c *company) slowdown(t sched.GPUType, own, other *sched.Job) float64 {
 		load := interfere.Load{Util: float64(x) / 100}
 		*known = float32(a.model.Slowdown(c.mode, load, []interfere.Load{{Util: float64(y) / 100}}).Mean)
 	}
-	return max(wary, float64(*known))
+	return max(minSlowdown, float64(*known))
 }
 
 func hundredths(util float64) int { return int(math.Ceil(min(max(util, 0), 1)*100 - 1e-9)) }
 
-// suit reports whether two jobs may share GPUs of a type and memory, and how much
+// canPair reports whether two jobs may share GPUs of a type and memory, and how much
 // slower each would be: together they must do more than one alone, by the knob
 // sharing.
-func (p *policy) suit(t sched.GPUType, memory int64, a, b *sched.Job) (slowA, slowB float64, ok bool) {
+func (p *policy) canPair(t sched.GPUType, memory int64, a, b *sched.Job) (slowA, slowB float64, ok bool) {
 	if a.Selector != b.Selector || memory > 0 && a.GPUMemory+b.GPUMemory+margin > memory {
 		return 0, 0, false
 	}
-	slowA, slowB = p.company.slowdown(t, a, b), p.company.slowdown(t, b, a)
+	slowA, slowB = p.slowdowns.slowdown(t, a, b), p.slowdowns.slowdown(t, b, a)
 	return slowA, slowB, 1/slowA+1/slowB >= p.Sharing
 }
 
-// mates finds the jobs that may share (they allow it, their GPU use is known, and
-// they are on one node), and those that share now.
-func (p *policy) mates(s *sched.Snapshot, claims []claim) {
+// findPartners finds the jobs that may share (they allow it, their utilisation is
+// known, and they are on one node), and those that share now.
+func (p *policy) findPartners(s *sched.Snapshot, claims []claim) {
 	on := map[sched.Slice]int{}
 	for k := range claims {
 		c := &claims[k]
-		c.mate = -1
+		c.partner = -1
 		if p.Sharing == 0 || !place.Sharable(c.j) || c.scale > s.Cluster.MaxGPUs() {
 			continue
 		}
-		c.seats = c.on < 0 || c.sits() || !c.j.Pinned()
-		if !c.sits() {
+		c.seats = c.on < 0 || c.onSeats() || !c.j.Pinned()
+		if !c.onSeats() {
 			continue
 		}
 		held := c.j.Placement[0]
 		if other, ok := on[held]; ok {
-			c.mate, claims[other].mate = other, k
+			c.partner, claims[other].partner = other, k
 		} else {
 			on[held] = k
 		}
 	}
 }
 
-// sits reports whether a job runs on seats.
-func (c *claim) sits() bool { return len(c.j.Placement) == 1 && c.j.Placement[0].Milli == seat }
+// onSeats reports whether a job runs on seats.
+func (c *claim) onSeats() bool { return len(c.j.Placement) == 1 && c.j.Placement[0].Milli == seat }
 
 // group is a block of claims.
 type group struct {
@@ -130,11 +130,11 @@ func (p *policy) groups(s *sched.Snapshot, claims []claim) []group {
 			all = append(all, k)
 		}
 	}
-	if len(all) > mostShared { // those with the least time so far go first
+	if len(all) > maxSharing { // those with the least time so far go first
 		slices.SortStableFunc(all, func(a, b int) int {
 			return cmp.Compare(claims[a].got.sum()+claims[a].shared.sum(), claims[b].got.sum()+claims[b].shared.sum())
 		})
-		all = all[:mostShared]
+		all = all[:maxSharing]
 	}
 	slices.SortFunc(all, func(a, b int) int {
 		x, y := &claims[a], &claims[b]
@@ -147,7 +147,7 @@ func (p *policy) groups(s *sched.Snapshot, claims []claim) []group {
 		for end < len(all) && claims[all[end]].scale == claims[all[0]].scale {
 			end++
 		}
-		for _, members := range quartets(claims, all[:end]) {
+		for _, members := range dealBlocks(claims, all[:end]) {
 			if g := p.group(s, claims, members, best); len(g.pairs) > 0 {
 				out = append(out, g)
 			}
@@ -157,9 +157,9 @@ func (p *policy) groups(s *sched.Snapshot, claims []claim) []group {
 	return out
 }
 
-// quartets deals claims of one size, the lightest first, into blocks: in turn the
+// dealBlocks deals claims of one size, the lightest first, into blocks: in turn the
 // lightest and the heaviest that are left, each with its current partner.
-func quartets(claims []claim, sorted []int) [][]int {
+func dealBlocks(claims []claim, sorted []int) [][]int {
 	left := make(map[int]bool, len(sorted))
 	for _, k := range sorted {
 		left[k] = true
@@ -173,18 +173,18 @@ func quartets(claims []claim, sorted []int) [][]int {
 		open = nil
 	}
 	take := func(k int) {
-		mate := claims[k].mate
-		if mate < 0 || !left[mate] {
-			mate = -1
+		partner := claims[k].partner
+		if partner < 0 || !left[partner] {
+			partner = -1
 		}
-		if len(open) == maxBlock || (mate >= 0 && len(open) == maxBlock-1) {
+		if len(open) == maxBlock || (partner >= 0 && len(open) == maxBlock-1) {
 			flush()
 		}
 		open = append(open, k)
 		delete(left, k)
-		if mate >= 0 {
-			open = append(open, mate)
-			delete(left, mate)
+		if partner >= 0 {
+			open = append(open, partner)
+			delete(left, partner)
 		}
 	}
 	light, heavy := 0, len(sorted)-1
@@ -226,9 +226,9 @@ func (p *policy) group(s *sched.Snapshot, claims []claim, members []int, best []
 				if a.speed[t] == 0 || b.speed[t] == 0 || best[t].GPUs < a.scale {
 					continue
 				}
-				if slowA, slowB, ok := p.suit(s.Cluster.Types[t], best[t].GPUMemory, a.j, b.j); ok {
-					if a.on == t && a.mate == members[k] {
-						slowA, slowB = slowA/faithful, slowB/faithful
+				if slowA, slowB, ok := p.canPair(s.Cluster.Types[t], best[t].GPUMemory, a.j, b.j); ok {
+					if a.on == t && a.partner == members[k] {
+						slowA, slowB = slowA/stayFactor, slowB/stayFactor
 					}
 					x.slow[0][t], x.slow[1][t], any = slowA, slowB, true
 				}

@@ -57,12 +57,12 @@ func (r *run) factor(j *job) (keep, slowdown float64) {
 	if loss := r.interference(j); loss > 0 && len(j.setting.placement) > 1 && r.crowded(j) {
 		keep = 1 - loss
 	}
-	company := false
+	shares := false
 	if j.setting.placement.Shared() {
-		slowdown, company = r.shared(j)
+		slowdown, shares = r.shared(j)
 		keep /= slowdown
 	}
-	r.record.usage.adjust(r, j, pacing{slowdown, company, keep * placed(j)})
+	r.record.usage.adjust(r, j, pacing{slowdown, shares, keep * placed(j)})
 	return keep, slowdown
 }
 

@@ -12,15 +12,15 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// wish is what makes two jobs the same for the search for GPUs.
-type wish struct {
+// requestKey identifies requests for GPUs that have the same answer.
+type requestKey struct {
 	place.Shape
 	tenant sched.TenantID // if it has a limit
 }
 
-// ask is a wish with what is known about it in this decision.
-type ask struct {
-	wish
+// request is a request for GPUs, with what is known about it in this decision.
+type request struct {
+	requestKey
 	ever bool // an empty cluster could fulfil it
 
 	// What failed: on idle GPUs and in turns, when decision.freed and decision.left
@@ -31,19 +31,19 @@ type ask struct {
 	why sched.Reason // if asked for
 }
 
-// ask returns what n GPUs for the job are for the search.
-func (d *decision) ask(j *sched.Job, n int) *ask {
-	w := d.wish(j, n)
-	a, ok := d.asks[w]
+// request returns the request of a job for n GPUs.
+func (d *decision) request(j *sched.Job, n int) *request {
+	w := d.keyOf(j, n)
+	a, ok := d.requests[w]
 	if !ok {
-		a = &ask{wish: w, ever: d.could.Of(j, w.Shape, host(n)), noIdle: -1, noShare: -1}
-		d.asks[w] = a
+		a = &request{requestKey: w, ever: d.could.Of(j, w.Shape, host(n)), noIdle: -1, noShare: -1}
+		d.requests[w] = a
 	}
 	return a
 }
 
-func (d *decision) wish(j *sched.Job, n int) wish {
-	w := wish{Shape: place.ShapeOf(j, n)}
+func (d *decision) keyOf(j *sched.Job, n int) requestKey {
+	w := requestKey{Shape: place.ShapeOf(j, n)}
 	w.GPUMemory = d.gpuMemory(j)
 	if _, limited := d.limits.of(j); limited {
 		w.tenant = j.Tenant

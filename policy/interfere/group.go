@@ -3,8 +3,8 @@
 
 package interfere
 
-// company is a job and those it shares a GPU with.
-type company struct {
+// group is a job and those it shares a GPU with.
+type group struct {
 	own    Load
 	others []Load
 	skip   int  // index of own in others, -1 if it is not there
@@ -12,28 +12,28 @@ type company struct {
 }
 
 // size returns the number of others.
-func (c company) size() int {
+func (c group) size() int {
 	if c.skip >= 0 {
 		return len(c.others) - 1
 	}
 	return len(c.others)
 }
 
-func (c company) load(i int) Load {
+func (c group) load(i int) Load {
 	if c.raise {
 		return c.others[i].raised()
 	}
 	return c.others[i]
 }
 
-// raised returns the company with every job busier than expected.
-func (c company) raised() company {
+// raised returns the group with every job busier than expected.
+func (c group) raised() group {
 	c.raise, c.own = true, c.own.raised()
 	return c
 }
 
 // total returns the sum of all utilisations.
-func (c company) total() float64 {
+func (c group) total() float64 {
 	sum := c.own.util()
 	for i := range c.others {
 		if i != c.skip {
@@ -44,7 +44,7 @@ func (c company) total() float64 {
 }
 
 // uncertain reports whether some utilisation is not exactly known.
-func (c company) uncertain() bool {
+func (c group) uncertain() bool {
 	if c.own.Spread > 0 {
 		return true
 	}

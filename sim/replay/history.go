@@ -14,7 +14,7 @@ import (
 )
 
 // jobHistory is what the journal says about one job.
-type story struct {
+type jobHistory struct {
 	spec  sched.Spec
 	phase sched.Phase
 	ended time.Time
@@ -58,11 +58,11 @@ type span struct {
 }
 
 // history is the content of the journal.
-type chronicle struct {
+type history struct {
 	nodes    []sched.Node // in their last state, by arrival
 	tenants  []sched.Tenant
-	jobs     []*story // by submission
-	byID     map[sched.JobID]*story
+	jobs     []*jobHistory // by submission
+	byID     map[sched.JobID]*jobHistory
 	notes    notes
 	policies int
 	decided  uint64
@@ -72,8 +72,8 @@ type chronicle struct {
 }
 
 // read sums up the records.
-func read(records []api.Record) (*chronicle, error) {
-	c := &chronicle{byID: map[sched.JobID]*story{}}
+func read(records []api.Record) (*history, error) {
+	c := &history{byID: map[sched.JobID]*jobHistory{}}
 	for _, rec := range records {
 		r := &rec
 		if r.At.Before(c.end) {
@@ -101,7 +101,7 @@ func read(records []api.Record) (*chronicle, error) {
 	return c, nil
 }
 
-func (c *chronicle) event(r *api.Record, e *sched.Event) error {
+func (c *history) event(r *api.Record, e *sched.Event) error {
 	switch e.Kind {
 	case sched.NodeJoined:
 		return c.node(e.Node)
@@ -118,7 +118,7 @@ func (c *chronicle) event(r *api.Record, e *sched.Event) error {
 	return c.jobEvent(s, r, e)
 }
 
-func (c *chronicle) jobEvent(s *story, r *api.Record, e *sched.Event) error {
+func (c *history) jobEvent(s *jobHistory, r *api.Record, e *sched.Event) error {
 	switch e.Kind {
 	case sched.JobStarted:
 		if len(e.Placement) == 0 || len(s.on) > 0 {
@@ -158,7 +158,7 @@ func (c *chronicle) jobEvent(s *story, r *api.Record, e *sched.Event) error {
 }
 
 // fail adds a failed attempt and the run time that it lost.
-func (s *story) fail(why string, lost []piece) {
+func (s *jobHistory) fail(why string, lost []piece) {
 	const shortest = time.Millisecond
 	s.failures = append(s.failures, sim.Failure{Reason: why, After: sched.Duration(max(shortest, wall(lost)))})
 }
@@ -172,7 +172,7 @@ func wall(pieces []piece) time.Duration {
 }
 
 // book adds the current run until now to the pieces.
-func (c *chronicle) book(s *story, now time.Time) {
+func (c *history) book(s *jobHistory, now time.Time) {
 	if len(s.on) == 0 || !now.After(s.booked) {
 		return
 	}
@@ -181,7 +181,7 @@ func (c *chronicle) book(s *story, now time.Time) {
 }
 
 // leave ends the current run, if there is one.
-func (c *chronicle) leave(s *story, now time.Time) {
+func (c *history) leave(s *jobHistory, now time.Time) {
 	if len(s.on) == 0 {
 		return
 	}
@@ -190,7 +190,7 @@ func (c *chronicle) leave(s *story, now time.Time) {
 	s.on = nil
 }
 
-func (c *chronicle) reported(s *story, r *api.Record, e *sched.Event) {
+func (c *history) reported(s *jobHistory, r *api.Record, e *sched.Event) {
 	if e.Perf != nil {
 		s.perf = e.Perf
 	}
@@ -212,7 +212,7 @@ func (c *chronicle) reported(s *story, r *api.Record, e *sched.Event) {
 }
 
 // exit records how long a stopped attempt took to exit.
-func (c *chronicle) exit(r *api.Record) {
+func (c *history) exit(r *api.Record) {
 	s := c.byID[r.Exit.Job]
 	if s == nil || s.stopped.IsZero() {
 		return
@@ -227,7 +227,7 @@ func (c *chronicle) exit(r *api.Record) {
 	s.stopped = time.Time{}
 }
 
-func (c *chronicle) submit(r *api.Record, spec *sched.Spec) error {
+func (c *history) submit(r *api.Record, spec *sched.Spec) error {
 	if spec == nil {
 		return fmt.Errorf("job submitted without a spec")
 	}
@@ -237,7 +237,7 @@ func (c *chronicle) submit(r *api.Record, spec *sched.Spec) error {
 	if c.byID[spec.ID] != nil {
 		return fmt.Errorf("job %s is submitted twice", spec.ID)
 	}
-	s := &story{spec: *spec}
+	s := &jobHistory{spec: *spec}
 	// The order of the records is the order of submission, whatever a spec says.
 	s.spec.Submitted = r.At
 	c.byID[spec.ID] = s
@@ -245,7 +245,7 @@ func (c *chronicle) submit(r *api.Record, spec *sched.Spec) error {
 	return nil
 }
 
-func (c *chronicle) node(n *sched.Node) error {
+func (c *history) node(n *sched.Node) error {
 	if n == nil {
 		return fmt.Errorf("node joined without a description")
 	}
@@ -262,7 +262,7 @@ func (c *chronicle) node(n *sched.Node) error {
 	return nil
 }
 
-func (c *chronicle) tenant(t *sched.Tenant) error {
+func (c *history) tenant(t *sched.Tenant) error {
 	if t == nil {
 		return fmt.Errorf("tenant set without a description")
 	}
@@ -279,14 +279,14 @@ func (c *chronicle) tenant(t *sched.Tenant) error {
 	return nil
 }
 
-func (c *chronicle) typeOf(p sched.Placement) sched.GPUType {
+func (c *history) typeOf(p sched.Placement) sched.GPUType {
 	if i := int(p[0].Node); i >= 0 && i < len(c.nodes) {
 		return c.nodes[i].Type
 	}
 	return ""
 }
 
-func (c *chronicle) shapeOf(p sched.Placement) goodput.Shape {
+func (c *history) shapeOf(p sched.Placement) goodput.Shape {
 	s := goodput.Shape{Nodes: len(p), GPUs: p.GPUs()}
 	rack := ""
 	for k, slice := range p {
