@@ -34,7 +34,7 @@ func TestARunThatGetsNowhereEnds(t *testing.T) {
 	c.Policy = &seesaw{}
 	_, _, err := sim.Run(c, &sim.Workload{Name: "w", Start: start, Work: []sim.Work{
 		job("a", 1, 0, 2*time.Hour), job("b", 1, 0, 2*time.Hour)}})
-	if err == nil || !strings.Contains(err.Error(), "no job has come or ended") {
+	if err == nil || !strings.Contains(err.Error(), "no job arrived or ended") {
 		t.Errorf("error %v, want one about no progress", err)
 	}
 }

@@ -5,8 +5,8 @@ package tune
 
 import "math"
 
-// shape is a family of learning curves with its steepness chosen: the value is
-// a + b*at(x), where x is the share of the whole training that is done.
+// shape is a family of learning curves with a given steepness: the value is a +
+// b*at(x), where x is the completed share of the training.
 type shape struct {
 	family    family
 	steepness float64
@@ -21,7 +21,7 @@ const (
 	logarithmic               // -log x
 )
 
-// shapes is the grid of curves that are fitted.
+// shapes is the grid of curves to fit.
 var shapes = []shape{
 	{power, 0.25}, {power, 0.5}, {power, 1}, {power, 2},
 	{exponential, 1}, {exponential, 2}, {exponential, 4}, {exponential, 8}, {exponential, 16}, {exponential, 32},
@@ -29,7 +29,7 @@ var shapes = []shape{
 	{logarithmic, 0},
 }
 
-// earliest keeps powers and logarithms of 0 out.
+// earliest avoids powers and logarithms of 0.
 const earliest = 1e-6
 
 func (s shape) at(x float64) float64 {
@@ -45,7 +45,7 @@ func (s shape) at(x float64) float64 {
 	return -math.Log(x)
 }
 
-// fit is one curve through readings, by least squares.
+// fit is one curve fitted to readings by least squares.
 type fit struct {
 	shape
 	a, b     float64
@@ -56,15 +56,15 @@ type fit struct {
 	weight   float64 // its likelihood among all fits
 }
 
-// forecast is what the fits say together.
+// forecast combines the fits.
 type forecast []fit
 
-// leastReadings is how many readings a forecast needs: with fewer, every curve
-// goes through them.
+// leastReadings is the number of readings that a forecast needs: every curve fits
+// fewer of them exactly.
 const leastReadings = 5
 
-// extrapolate fits all shapes to readings; whole is the number of iterations of
-// the whole training. It returns nil if there is too little to go by.
+// extrapolate fits all shapes to readings; whole is the total number of iterations.
+// It returns nil if there are too few readings.
 func extrapolate(curve []Reading, whole float64) forecast {
 	if len(curve) < leastReadings || !(whole > 0) {
 		return nil
@@ -73,8 +73,7 @@ func extrapolate(curve []Reading, whole float64) forecast {
 	for _, r := range curve {
 		low, high = min(low, r.Value), max(high, r.Value)
 	}
-	// No metric is exact: a part of the range keeps a perfect fit from being
-	// certain.
+	// No metric is exact: a part of the range keeps a perfect fit from being certain.
 	floor := math.Pow(1e-3*(high-low)+1e-9*max(math.Abs(low), math.Abs(high))+1e-300, 2)
 	out := make(forecast, 0, len(shapes))
 	best := math.Inf(-1)
@@ -127,8 +126,8 @@ func fitShape(s shape, curve []Reading, whole float64) (fit, bool) {
 	return f, finite(f.a) && finite(f.b) && finite(f.variance)
 }
 
-// below returns the probability that the value is at most y when the share x of
-// the training is done.
+// below returns the probability that the value is at most y when the share x of the
+// training is complete.
 func (fs forecast) below(y, x float64) float64 {
 	p := 0.0
 	for _, f := range fs {
@@ -142,7 +141,7 @@ func (fs forecast) below(y, x float64) float64 {
 	return min(1, p)
 }
 
-// value returns the expected value when the share x of the training is done.
+// value returns the expected value when the share x of the training is complete.
 func (fs forecast) value(x float64) float64 {
 	y := 0.0
 	for _, f := range fs {

@@ -11,7 +11,7 @@ import (
 // median is the median stopping rule.
 type median struct{ grace float64 }
 
-// leastOthers is how many trials a median needs.
+// leastOthers is the number of other trials that a median needs.
 const leastOthers = 3
 
 func (m median) judge(v *view) {
@@ -42,8 +42,8 @@ func (m median) judge(v *view) {
 	}
 }
 
-// meanBy returns the mean of the readings up to a number of iterations; ok is
-// false if the trial has not come that far.
+// meanBy returns the mean of the readings up to a number of iterations; ok is false
+// if the trial has not reached it.
 func (j *Job) meanBy(done float64) (mean float64, ok bool) {
 	if !j.counts() || j.Curve[len(j.Curve)-1].Done < done && j.State != Finished {
 		return 0, false

@@ -10,12 +10,12 @@ import (
 	"slices"
 )
 
-// Class is what POP thinks of a trial.
+// Class is POP's classification of a trial.
 type Class uint8
 
 // The classes.
 const (
-	Promising Class = iota // nothing is certain yet
+	Promising Class = iota // uncertain
 	Good                   // gets all the GPUs it can use
 	Poor                   // is stopped
 )
@@ -29,15 +29,15 @@ type pop struct {
 	target     *float64
 }
 
-// expectation is what is expected of a trial.
+// expectation is the predicted outcome of a trial.
 type expectation struct {
 	class      Class
 	confidence float64 // to reach the goal
-	left       float64 // iterations to get there, or to the end
-	time       float64 // the same in seconds of one GPU, or iterations where no time is known
+	left       float64 // iterations to reach it, or to the end
+	time       float64 // the same in seconds of one GPU, or iterations if the time is unknown
 }
 
-// whole returns the iterations of a whole trial; 0: not known.
+// whole returns the total iterations of a trial; 0: unknown.
 func (p pop) whole(j *Job) float64 {
 	if p.max > 0 {
 		return p.max
@@ -57,7 +57,7 @@ func (p pop) expectations(v *view) []expectation {
 			p.predict(v, i, o)
 		}
 		o.time = o.left * orDefault(j.IterTime, 1)
-		if i == v.leader { // somebody has to win
+		if i == v.leader { // one trial has to win
 			o.confidence = max(o.confidence, 0.5)
 		}
 		if o.confidence < hopeless && j.Done >= p.grace && j.State == Active {
@@ -85,8 +85,8 @@ func (p pop) predict(v *view, i int, o *expectation) {
 	o.left = max(0, fs.when(goal, min(1, j.Done/whole))*whole-j.Done)
 }
 
-// goal returns the value that a trial has to reach: the target, or the best that
-// any other has reached.
+// goal returns the value that a trial has to reach: the target, or the best of the
+// others.
 func (p pop) goal(v *view, i int) (float64, bool) {
 	if p.target != nil {
 		return *p.target, true
@@ -100,9 +100,9 @@ func (p pop) goal(v *view, i int) (float64, bool) {
 	return best, ok
 }
 
-// reward finds the good trials: those with a confidence of at least p, where p is
-// chosen so that as many slots as possible are both wanted (by trials of that
-// confidence) and deserved (a share p of all slots).
+// reward finds the good trials: those with a confidence of at least p, where p
+// maximises the number of slots that are both wanted (by trials of that confidence)
+// and deserved (a share p of all slots).
 func (p pop) reward(v *view, out []expectation) {
 	slots := float64(max(0, v.GPUs))
 	if v.AtOnce > 0 {

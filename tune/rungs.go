@@ -13,18 +13,17 @@ import (
 // bracket is a group of trials that are compared with each other.
 type bracket struct {
 	first, trials int       // numbers
-	levels        []float64 // iterations of the rungs, ascending, all below the whole
+	levels        []float64 // iterations of the rungs, ascending, all below the total
 }
 
-// rungs is the rule of successive halving: one bracket or several, waiting for
-// everybody or not.
+// rungs is successive halving: with one bracket or several, synchronous or not.
 type rungs struct {
 	eta, max float64
 	async    bool
 	brackets func(trials int) []bracket
 }
 
-// oneBracket is all trials together.
+// oneBracket puts all trials into one bracket.
 func oneBracket(c Config) func(int) []bracket {
 	levels := c.Levels
 	if len(levels) == 0 {
@@ -33,7 +32,7 @@ func oneBracket(c Config) func(int) []bracket {
 	return func(trials int) []bracket { return []bracket{{0, trials, levels}} }
 }
 
-// ladder returns the rungs from the first to the last below the whole.
+// ladder returns the rungs from the first to the last below the total.
 func ladder(first, whole, eta float64) []float64 {
 	var out []float64
 	for l := first; l < whole*(1-1e-9); l *= eta {
@@ -42,8 +41,8 @@ func ladder(first, whole, eta float64) []float64 {
 	return out
 }
 
-// hyperBrackets divides trials into the brackets of HyperBand, the one that stops
-// most eagerly first, again and again until all trials have one.
+// hyperBrackets divides trials into the brackets of HyperBand, the most aggressive
+// first, and repeats until all trials have one.
 func hyperBrackets(c Config) func(int) []bracket {
 	steepest := int(math.Log(c.Max/c.Min)/math.Log(c.Eta) + 1e-9)
 	return func(trials int) []bracket {
@@ -69,7 +68,7 @@ type place struct {
 	value float64
 }
 
-// members returns the trials of a bracket by index, and how many it will get yet.
+// members returns the trials of a bracket by index, and how many are still to start.
 func (b bracket) members(v *view) (jobs []int, coming int) {
 	for i := range v.jobs {
 		if n := v.jobs[i].Number; n >= b.first && n < b.first+b.trials {
@@ -79,7 +78,7 @@ func (b bracket) members(v *view) (jobs []int, coming int) {
 	return jobs, max(0, b.trials-len(jobs))
 }
 
-// rung returns up to which rung a trial may run.
+// rung returns the rung up to which a trial may run.
 func (v *view) rung(i int) int {
 	if up, ok := v.promote[i]; ok {
 		return up
@@ -87,8 +86,8 @@ func (v *view) rung(i int) int {
 	return v.jobs[i].Rung
 }
 
-// table returns who has come to a rung, the best first, and who may yet. One that
-// only ran past it before it could be held does not count.
+// table returns the trials that have reached a rung, the best first, and how many
+// still may. A trial that only ran past it before it could be paused does not count.
 func (v *view) table(members []int, number int, level float64) (table []place, coming int) {
 	for _, i := range members {
 		if value, ok := v.jobs[i].bestBy(level); ok && v.rung(i) >= number {
@@ -118,7 +117,7 @@ type rung struct {
 	number int
 	level  float64
 	table  []place
-	coming int // trials that may still come to it
+	coming int // trials that may still reach it
 }
 
 func (r *rungs) judgeRung(v *view, g rung) {
@@ -143,10 +142,10 @@ func (r *rungs) judgeRung(v *view, g rung) {
 	}
 }
 
-// survivors returns how many of n trials go on.
+// survivors returns how many of n trials continue.
 func (r *rungs) survivors(n int) int { return int(float64(n)/r.eta + 1e-9) }
 
-// phases assumes that of every rung the best of eta go on.
+// phases assumes that the best 1/eta of every rung continue.
 func (r *rungs) phases(v *view) []Phase {
 	var out []Phase
 	demand := 1
@@ -166,7 +165,7 @@ func (r *rungs) phases(v *view) []Phase {
 			there, coming := v.table(members, k, level)
 			jobs := expected - len(there)
 			iterations := level - begin
-			if coming > 0 && coming >= jobs { // all are under way: the last of them counts
+			if coming > 0 && coming >= jobs { // all have started: the slowest counts
 				iterations = min(iterations, v.longest(members, level))
 			}
 			out = append(out, Phase{Jobs: max(0, jobs), Iterations: iterations, Demand: demand})
@@ -176,7 +175,7 @@ func (r *rungs) phases(v *view) []Phase {
 	return out
 }
 
-// longest returns the most iterations that any active trial has left to a level.
+// longest returns the most iterations that an active trial needs to reach a level.
 func (v *view) longest(members []int, level float64) float64 {
 	most := 0.0
 	for _, i := range members {

@@ -25,33 +25,33 @@ const (
 // Methods returns all methods.
 func Methods() []Method { return []Method{Random, Grid, TPE} }
 
-// Outcome is what became of a trial.
+// Outcome is the result of a trial.
 type Outcome struct {
 	Params search.Params
 	Value  float64 // of the metric
 }
 
-// Source chooses the hyper-parameters of trials. It has no memory either: the
-// same number and outcomes give the same trial.
+// Source chooses the hyper-parameters of trials. It is stateless too: the same number
+// and outcomes give the same trial.
 type Source interface {
 	// Next returns the parameters of the trial with a number, from 0; ok is false
 	// if there is no such trial.
 	Next(number int, seen []Outcome) (p search.Params, ok bool)
 }
 
-// SourceConfig is what a source needs.
+// SourceConfig is the input of NewSource.
 type SourceConfig struct {
 	Method Method
 	Space  search.Space
 	Goal   Goal
 	Seed   uint64
-	Trials int // of the search: how long TPE draws at random depends on it
-	// Steps is the number of values of each dimension that Grid tries where it is
-	// a range; 0, or none: 3. A range of whole numbers has no more than it has.
+	Trials int // of the search: TPE draws a part of them at random
+	// Steps is the number of values that Grid tries for each dimension with a range;
+	// 0, or none: 3. A range of whole numbers has no more values than it contains.
 	Steps []int
 }
 
-// NewSource makes a source.
+// NewSource returns a source.
 func NewSource(c SourceConfig) (Source, error) {
 	if err := c.Space.Validate(); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func NewSource(c SourceConfig) (Source, error) {
 	return nil, fmt.Errorf("method = %.20q; want one of %v", c.Method, Methods())
 }
 
-// trialStream keeps the random numbers of sources apart from others of a seed.
+// trialStream separates the random numbers of sources from others of the same seed.
 const trialStream = 0x747269616c << 20
 
 type random struct {
@@ -139,7 +139,7 @@ func (g grid) Next(number int, _ []Outcome) (search.Params, bool) {
 	return p, number == 0
 }
 
-// tpe asks package search, which remembers, anew for each trial.
+// tpe builds a new search.TPE for each trial.
 type tpe struct {
 	c       SourceConfig
 	startup int // trials that are drawn at random
@@ -154,15 +154,15 @@ func (t tpe) Next(number int, seen []Outcome) (search.Params, bool) {
 	config.Startup = 1
 	s, err := search.New(t.c.Space, config)
 	if err != nil {
-		return random.Next(number, nil) // the space was checked, so nobody comes here
+		return random.Next(number, nil) // unreachable: the space was checked
 	}
 	for _, o := range seen {
 		value := o.Value
 		if t.c.Goal == Maximise {
 			value = -value
 		}
-		_ = s.Observe(o.Params, value) // an outcome that is none is not counted
+		_ = s.Observe(o.Params, value) // invalid outcomes are ignored
 	}
-	s.Suggest() // the one that is drawn at random
+	s.Suggest() // skip the one drawn at random
 	return s.Suggest(), true
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Rule names a way to stop trials early.
+// Rule names an early-stopping rule.
 type Rule string
 
 // The rules; see the package comment.
@@ -25,24 +25,22 @@ const (
 // Rules returns all rules.
 func Rules() []Rule { return []Rule{None, Median, Halving, HyperBand, ASHA, POP} }
 
-// Rungs reports whether the rule compares trials at rungs, and so lets them wait.
+// Rungs reports whether the rule compares trials at rungs, and so makes them wait.
 func (r Rule) Rungs() bool { return r == Halving || r == HyperBand || r == ASHA }
 
-// Config is what a tuner needs to know beside the trials.
+// Config is the configuration of a tuner.
 type Config struct {
 	Rule Rule
 	Goal Goal
-	// Target is a value of the metric that is good enough; nil: the best is
-	// wanted.
+	// Target is a value of the metric that is good enough; nil: find the best.
 	Target *float64
-	// Min is the number of iterations before which no trial is stopped, and the
-	// first rung; 0: 1.
+	// Min is the number of iterations before which no trial is stopped, and the first
+	// rung; 0: 1.
 	Min float64
-	// Max is the number of iterations of a whole trial. Rules with rungs need it;
-	// for POP it is where curves are extrapolated to, and 0 means the trial's own
-	// work.
+	// Max is the total number of iterations of a trial. Rules with rungs need it; POP
+	// extrapolates curves to it, and uses the trial's own work if it is 0.
 	Max float64
-	// Eta is the number of trials of which one goes on at a rung; 0: 3.
+	// Eta: one in Eta trials continues at a rung; 0: 3.
 	Eta float64
 	// Levels replaces the rungs Min, Min*Eta, ... of Halving and ASHA.
 	Levels []float64
@@ -56,7 +54,7 @@ type Tuner struct {
 
 var _ Scheduler = (*Tuner)(nil)
 
-// rule looks at the curves; everything else is the same for all.
+// rule judges the curves; everything else is common to all rules.
 type rule interface {
 	judge(*view)
 	phases(*view) []Phase
@@ -65,7 +63,7 @@ type rule interface {
 // maxRungs bounds the rungs of a search.
 const maxRungs = 60
 
-// New makes a tuner.
+// New returns a tuner.
 func New(c Config) (*Tuner, error) {
 	c.Min, c.Eta = orDefault(c.Min, 1), orDefault(c.Eta, 3)
 	switch {
@@ -82,7 +80,7 @@ func New(c Config) (*Tuner, error) {
 	case !(c.Eta >= 2 && c.Eta <= 100):
 		return nil, fmt.Errorf("eta = %g; want 2 to 100", c.Eta)
 	case c.Rule.Rungs() && c.Max < c.Min:
-		return nil, fmt.Errorf("max = %g, min = %g; rule %s needs the iterations of a whole trial, at least min", c.Max, c.Min, c.Rule)
+		return nil, fmt.Errorf("max = %g, min = %g; rule %s needs max, the iterations of a whole trial, at least min", c.Max, c.Min, c.Rule)
 	}
 	if err := checkLevels(c); err != nil {
 		return nil, err
@@ -127,7 +125,7 @@ func orDefault(v, standard float64) float64 {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// towards turns a value around if more is better: inside, less always is.
+// towards negates a value if more is better: internally, less is better.
 func (t *Tuner) towards(v *float64) *float64 {
 	if v == nil || t.Goal == Minimise {
 		return v

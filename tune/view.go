@@ -9,14 +9,15 @@ import (
 	"slices"
 )
 
-// view is an app as the rules see it: curves without nonsense, less is better.
+// view is an app as the rules see it: curves without invalid readings, less is
+// better.
 type view struct {
 	App
-	jobs    []Job     // copies, with curves that can be relied on
-	best    []float64 // smallest value of each; +Inf: it does not count
-	leader  int       // trial with the best reading, the first of several; -1: none has one
+	jobs    []Job     // copies, with cleaned curves
+	best    []float64 // smallest value of each; +Inf: does not count
+	leader  int       // trial with the best reading, the first on a tie; -1: no readings
 	stops   map[int]string
-	waits   []bool // until others have come as far
+	waits   []bool // until others have reached the same rung
 	promote map[int]int
 	// first are the jobs that get all the GPUs they can use, in this order; the
 	// others share evenly.
@@ -24,7 +25,7 @@ type view struct {
 	done  bool
 }
 
-// look cleans what was reported.
+// look cleans the readings.
 func (t *Tuner) look(a App) *view {
 	v := &view{App: a, jobs: slices.Clone(a.Jobs), stops: map[int]string{}, promote: map[int]int{}, waits: make([]bool, len(a.Jobs)), best: make([]float64, len(a.Jobs)), leader: -1}
 	for i := range v.jobs {
@@ -41,7 +42,7 @@ func (t *Tuner) look(a App) *view {
 			if !finite(r.Value) || !finite(r.Done) || r.Done < 0 || len(curve) > 0 && r.Done <= curve[len(curve)-1].Done {
 				continue
 			}
-			// Beyond all sense, but it says which way: sums of it must not overflow.
+			// An absurd value, but its sign is known; sums must not overflow.
 			r.Value = max(-1e100, min(1e100, r.Value))
 			if t.Goal == Maximise {
 				r.Value = -r.Value
@@ -63,12 +64,12 @@ func (t *Tuner) look(a App) *view {
 	return v
 }
 
-// counts reports whether what the job reported counts.
+// counts reports whether the readings of the job count.
 func (j *Job) counts() bool { return j.State != Failed && len(j.Curve) > 0 }
 
-// bestBy returns the smallest value up to the first reading at a number of
-// iterations or beyond; ok is false if the trial has not come that far. One that
-// has finished stays where it ended.
+// bestBy returns the smallest value up to the first reading at or beyond a number of
+// iterations; ok is false if the trial has not reached it. A finished trial keeps its
+// last value.
 func (j *Job) bestBy(done float64) (value float64, ok bool) {
 	if !j.counts() {
 		return 0, false
@@ -83,7 +84,7 @@ func (j *Job) bestBy(done float64) (value float64, ok bool) {
 	return value, j.State == Finished
 }
 
-// reached returns the first trial that is as good as the target; -1: none is.
+// reached returns the first trial that meets the target; -1: none.
 func (v *view) reached(target *float64) int {
 	if target == nil {
 		return -1
@@ -105,7 +106,7 @@ func (v *view) stop(i int, why string) {
 // left returns how many trials may still be started.
 func (v *view) left() int { return max(0, v.Trials-len(v.jobs)) }
 
-// plan turns the judgement into a plan.
+// plan turns the decisions of the rule into a plan.
 func (v *view) plan() Plan {
 	p := Plan{Share: make([]int, len(v.jobs)), Best: v.leader, Done: v.done}
 	active := 0
@@ -136,9 +137,8 @@ func (v *view) plan() Plan {
 	return p
 }
 
-// divide shares the GPUs between jobs, at most so many of them. Those that have
-// GPUs come first, so that a trial is not stopped to start it again; then those
-// that have come furthest.
+// divide shares the GPUs between at most slots jobs. Those with GPUs come first, to
+// avoid restarts; then those with the most progress.
 func (v *view) divide(share []int, order []int, slots int) {
 	rank := make([]int, len(v.jobs))
 	for i, job := range v.first {
@@ -173,8 +173,8 @@ func (v *view) divide(share []int, order []int, slots int) {
 	}
 }
 
-// together returns the phases of an app whose trials do not wait for each other:
-// those that are active, by the longest of what is left to them, and those to come.
+// together returns the phases of an app whose trials do not wait for each other: the
+// active ones, by the longest remaining work, and those to come.
 func (v *view) together(left func(i int) float64) []Phase {
 	var now, later Phase
 	for i := range v.jobs {

@@ -14,8 +14,8 @@ import (
 // averaged.
 const Cells = 20
 
-// The noise scales that are told apart, in examples: below the least a larger
-// batch gains nothing, above the most it loses nothing.
+// Bounds of the noise scale, in examples: below the least a larger batch gains
+// nothing, above the most it loses nothing.
 const (
 	leastNoise = 1e-3
 	mostNoise  = 1e12
@@ -30,13 +30,12 @@ type Curve []Point
 type Point struct {
 	Cell  int     `json:"cell"`  // training from Cell/Cells to (Cell+1)/Cells
 	Noise float64 `json:"noise"` // geometric mean, in examples
-	// Count is how many measurements the mean is of; in a record, how many jobs.
+	// Count is the number of measurements in the mean; in a record, of jobs.
 	Count float64 `json:"count"`
 }
 
-// Add takes a measurement into the mean of its cell. frac is the part of
-// training that is done, from 0 to 1. noise is in examples, 0 or more, +Inf
-// included.
+// Add adds a measurement to the mean of its cell. frac is the completed part of the
+// training, from 0 to 1. noise is in examples, 0 or more, including +Inf.
 func (c *Curve) Add(frac, noise float64) error {
 	switch {
 	case !(frac >= 0 && frac <= 1):
@@ -61,10 +60,10 @@ func (c *Curve) add(p Point) {
 
 func clip(noise float64) float64 { return min(max(noise, leastNoise), mostNoise) }
 
-// At returns the noise scale at a point of training: on straight lines over its
-// logarithm between the middles of the cells. Before the first cell that was
-// measured it is taken as constant. After the last one nothing is known, and ok
-// is false: past jobs did not get there.
+// At returns the noise scale at a point of training: interpolated linearly in its
+// logarithm between the middles of the cells, and constant before the first measured
+// cell. After the last one it is unknown, and ok is false, because past jobs did not
+// get there.
 func (c Curve) At(frac float64) (noise float64, ok bool) {
 	if len(c) == 0 || !(frac >= 0 && frac <= 1) {
 		return 0, false
@@ -83,7 +82,7 @@ func (c Curve) At(frac float64) (noise float64, ok bool) {
 	return a.Noise * math.Pow(b.Noise/a.Noise, share), true
 }
 
-// with returns the curve with that of one more job.
+// with returns the curve with one more job.
 func (c Curve) with(job Curve) Curve {
 	next := slices.Clone(c)
 	for _, p := range job {

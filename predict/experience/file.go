@@ -16,7 +16,7 @@ import (
 // A file is JSON Lines: a header, then the records in order of keys, each on a
 // line of its own.
 
-// The largest file and line that are read, in bytes. A full pool is smaller.
+// Limits of a file and a line, in bytes. A full pool is smaller.
 const (
 	MaxFile = 64 << 20
 	maxLine = 1 << 20
@@ -30,7 +30,7 @@ const kind = "experience"
 type header struct {
 	Fairway string `json:"fairway"` // kind
 	Version int    `json:"version"`
-	Records int    `json:"records"` // shows a file that was cut off
+	Records int    `json:"records"` // detects a truncated file
 }
 
 // Write writes the pool. The same pool gives the same bytes.
@@ -52,16 +52,15 @@ func (p *Pool) Write(w io.Writer) error {
 	return nil
 }
 
-// Read reads what Write has written; blank lines do no harm. Everything is
-// checked: a field that does not exist, a value out of range and a second
-// record of a key are errors.
+// Read reads what Write has written; blank lines are ignored. An unknown field, a
+// value out of range and a second record of a key are errors.
 func Read(r io.Reader) (*Pool, error) { return read(r, MaxFile) }
 
 func read(r io.Reader, limit int64) (*Pool, error) {
 	limited := &io.LimitedReader{R: r, N: limit + 1}
 	p, err := readLines(limited)
 	if limited.N <= 0 {
-		err = fmt.Errorf("it has more than %d bytes", limit)
+		err = fmt.Errorf("more than %d bytes", limit)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read experience: %w", err)
@@ -95,13 +94,13 @@ func readLines(r io.Reader) (*Pool, error) {
 	case head == nil:
 		return nil, errors.New("the file is empty; want a header line")
 	case head.Records != p.Len():
-		return nil, fmt.Errorf("the header says records = %d, and there are %d: the file is not whole", head.Records, p.Len())
+		return nil, fmt.Errorf("%d records in the header, %d in the file: the file is incomplete", head.Records, p.Len())
 	}
 	return p, nil
 }
 
-// readHeader looks at the kind and version before the fields: a newer file
-// should not be refused for a field that is new.
+// readHeader checks the kind and version before the fields: a newer file must not be
+// refused for a new field.
 func readHeader(line []byte) (*header, error) {
 	h := &header{}
 	if err := json.Unmarshal(line, h); err != nil {
@@ -127,13 +126,13 @@ func (p *Pool) readRecord(line []byte) error {
 	}
 	i, twice := p.find(r.Key)
 	if twice {
-		return fmt.Errorf("key = %+v for the second time; want one record for each key", r.Key)
+		return fmt.Errorf("key = %+v is repeated; want one record for each key", r.Key)
 	}
 	p.records = slices.Insert(p.records, i, r)
 	p.samples += r.samples()
 	p.used = max(p.used, r.Used)
 	if len(p.records) > MaxRecords {
-		return fmt.Errorf("one record too many; want at most %d", MaxRecords)
+		return fmt.Errorf("too many records; want at most %d", MaxRecords)
 	}
 	if p.samples > MaxAllSamples {
 		return fmt.Errorf("%d samples up to here; want at most %d", p.samples, MaxAllSamples)
@@ -141,8 +140,7 @@ func (p *Pool) readRecord(line []byte) error {
 	return nil
 }
 
-// decodeStrict reads one JSON object that fills the line and has no field the
-// target does not know.
+// decodeStrict reads one JSON object that fills the line and has no unknown field.
 func decodeStrict(line []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
@@ -151,12 +149,12 @@ func decodeStrict(line []byte, into any) error {
 	}
 	at := dec.InputOffset()
 	if rest := bytes.TrimSpace(line[at:]); len(rest) > 0 {
-		return fmt.Errorf("column %d: %.60q behind the object; want one JSON object on a line", at+1, rest)
+		return fmt.Errorf("column %d: %.60q after the object; want one JSON object per line", at+1, rest)
 	}
 	return nil
 }
 
-// locate adds the column to an error of the decoder that knows it.
+// locate adds the column to an error of the decoder, if it has one.
 func locate(err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("column %d: %w", syntax.Offset, err)

@@ -10,14 +10,14 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// guard counts contradictions.
+// guard counts measurements that contradict a prior.
 type guard struct {
 	off, gross float64 // factors
-	left       int     // strikes to go; 0: it is over
+	left       int     // strikes left; 0: the prior is dropped
 }
 
-// see takes in a measurement that lies by a factor, 1 or more, outside of what
-// was expected.
+// see counts a measurement that is outside the expected range by a factor of 1 or
+// more.
 func (g *guard) see(factor float64) {
 	switch {
 	case factor > g.gross:
@@ -27,8 +27,8 @@ func (g *guard) see(factor float64) {
 	}
 }
 
-// outside returns by what factor x lies outside a range of positive numbers: 1
-// if it does not.
+// outside returns the factor by which x is outside a range of positive numbers; 1: it
+// is inside.
 func outside(x, low, high float64) float64 {
 	switch {
 	case x < low:
@@ -39,17 +39,16 @@ func outside(x, low, high float64) float64 {
 	return 1
 }
 
-// Check compares what the job has just measured with what past jobs let
-// expect, and reports whether the prior is dropped, now or already. It should
-// see every measurement; not the running mean, in which a contradiction fades.
+// Check compares a new measurement of the job with what past jobs measured, and
+// reports whether the prior is dropped, now or earlier. It must see every
+// measurement, not the running mean, which hides a contradiction.
 //
-// model, if not nil, is fitted to the samples of the past (Profile of an empty
-// own profile). A step is compared with the sample of the past for the same
-// placement and batch; where there is none, with the model; and without a model
-// only the time of the gradient is compared, with the range that the sample of
-// the nearest local batch allows: with the batch it grows, but not faster. The
-// exchange of gradients is not compared for kinds of placement (one node, or
-// several) that past jobs have not seen.
+// model, if not nil, is fitted to the samples of the prior (Profile of an empty own
+// profile). A step is compared with the prior's sample for the same placement and
+// batch; if there is none, with the model; and without a model only the gradient time
+// is compared, with the range that follows from the sample of the nearest local
+// batch: it grows with the batch, but not faster. The exchange of gradients is not
+// compared for kinds of placement (one node, or several) that past jobs did not have.
 func (p *Prior) Check(gpuType string, s goodput.Sample, model *goodput.Params) (dropped bool) {
 	if p.Dropped() {
 		return true
@@ -76,9 +75,9 @@ func (p *Prior) Check(gpuType string, s goodput.Sample, model *goodput.Params) (
 	return p.Dropped()
 }
 
-// CheckNoise compares a measured noise scale with that of past jobs. After too
-// many contradictions only the noise scale of the past is dropped: the same
-// model on other data computes just as fast.
+// CheckNoise compares a measured noise scale with that of past jobs. After too many
+// contradictions only the prior's noise scale is dropped: the same model on other
+// data computes just as fast.
 func (p *Prior) CheckNoise(frac, measured float64) (dropped bool) {
 	if past, ok := p.expectedNoise(frac); ok && !math.IsNaN(measured) {
 		p.noise.see(outside(clip(measured), past, past))
@@ -95,9 +94,9 @@ func sampleAt(samples []goodput.Sample, s goodput.Sample) (goodput.Sample, bool)
 	return samples[i], true
 }
 
-// gradRange returns between which times the gradient of a local batch lies,
-// given at least one sample. A gradient has a constant part and one that grows
-// with the batch: k times the batch takes between 1 and k times as long.
+// gradRange returns the bounds of the gradient time of a local batch, given at least
+// one sample. A gradient has a constant part and one that grows with the batch: k
+// times the batch takes between 1 and k times as long.
 func gradRange(samples []goodput.Sample, local int) (low, high float64) {
 	steps := func(s goodput.Sample) float64 { return math.Abs(math.Log2(float64(local) / float64(s.Local))) }
 	near := samples[0]
@@ -111,8 +110,8 @@ func gradRange(samples []goodput.Sample, local int) (low, high float64) {
 	return min(grad, scaled), max(grad, scaled)
 }
 
-// exchange returns the kind of exchange of gradients: none, within a node, or
-// between nodes.
+// exchange returns the kind of gradient exchange: none, within a node, or between
+// nodes.
 func exchange(s goodput.Sample) int {
 	switch {
 	case s.GPUs == 1:

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Key identifies the kind of work a job does. What is not known is empty.
+// Key identifies the kind of work of a job. Unknown fields are empty.
 type Key struct {
 	Model   string `json:"model,omitempty"` // name or signature: what is trained
 	Dataset string `json:"dataset,omitempty"`
@@ -18,8 +18,8 @@ type Key struct {
 	Script  string `json:"script,omitempty"`
 }
 
-// Each field is worth more than all fields below it together, so that the sum
-// orders keys the way Similarity says.
+// Each field has more weight than all fields below it together, so that the sum
+// orders keys as Similarity says.
 const (
 	sameUser = 1 << iota
 	sameScript
@@ -46,25 +46,25 @@ func agreement(a, b Key) int {
 		}
 	}
 	if common == sameDataset {
-		return 0 // anything may be trained on a dataset
+		return 0 // a dataset alone says nothing about the model
 	}
 	return common
 }
 
-// Similarity says how much a past job tells about a job, from 0, nothing, to 1.
-// It is symmetric. Fields that are known and equal add up, the model most, then
-// the dataset, the script and the user, each more than all that follow it:
+// Similarity says how similar a past job is, from 0 (not at all) to 1. It is
+// symmetric. Fields that are known and equal add up, the model most, then the
+// dataset, the script and the user, each more than all that follow it:
 //
 //	model, dataset and script    14/15, and 1 with the user
 //	model and dataset            12/15 and above
 //	model                         8/15 and above
-//	script, or user               1/15 and above: only if one model is not known
+//	script, or user               1/15 and above: only if one model is unknown
 //
-// It is 0 if both models are known and differ, and if at most the dataset is
-// the same.
+// It is 0 if both models are known and differ, or if nothing but the dataset is
+// equal.
 func (k Key) Similarity(past Key) float64 { return float64(agreement(k, past)) / sameAll }
 
-// findable reports whether any other key is similar to it.
+// findable reports whether another key can be similar to it.
 func (k Key) findable() bool { return agreement(k, k) != 0 }
 
 func (k Key) compare(other Key) int {
@@ -73,14 +73,14 @@ func (k Key) compare(other Key) int {
 		cmp.Compare(k.Script, other.Script), cmp.Compare(k.User, other.User))
 }
 
-// The longest names, in bytes. With the bounds of a pool they keep its file
-// below MaxFile.
+// The longest names, in bytes. With the bounds of a pool they keep its file below
+// MaxFile.
 const (
 	maxText = 256 // of a field of a key
 	maxType = 64  // of a type of GPU
 )
 
-// Validate reports the first field that cannot be kept.
+// Validate reports the first field that cannot be stored.
 func (k Key) Validate() error {
 	for _, f := range []struct{ name, value string }{
 		{"model", k.Model}, {"dataset", k.Dataset}, {"user", k.User}, {"script", k.Script},
@@ -92,8 +92,8 @@ func (k Key) Validate() error {
 	return nil
 }
 
-// keepable reports whether a text comes back from a file as it was, and does
-// not take up more than twice its length there.
+// keepable reports whether a text survives a round trip through a file, and takes at
+// most twice its length there.
 func keepable(text string, most int) bool {
 	if len(text) > most || !utf8.ValidString(text) {
 		return false

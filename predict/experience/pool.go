@@ -9,15 +9,14 @@ import (
 	"slices"
 )
 
-// The bounds of a pool. Beyond either, the records that have not learned for
-// longest are forgotten.
+// The bounds of a pool. Beyond either, the least recently updated records are
+// dropped.
 const (
 	MaxRecords    = 4096
 	MaxAllSamples = 1 << 17 // of all records together
 )
 
-// maxUsed keeps the counter of a pool exact in every JSON reader, with room to
-// count on.
+// maxUsed keeps the counter of a pool exact in every JSON reader, with room to grow.
 const maxUsed = 1 << 53
 
 // Pool holds the experience of past jobs.
@@ -33,15 +32,14 @@ func New() *Pool { return &Pool{} }
 // Len returns the number of records.
 func (p *Pool) Len() int { return len(p.records) }
 
-// find returns where the record of a key is, or would be.
+// find returns the index of the record of a key, or where it would be.
 func (p *Pool) find(k Key) (int, bool) {
 	return slices.BinarySearchFunc(p.records, k, func(r *Record, k Key) int { return r.Key.compare(k) })
 }
 
-// Learn takes the outcome of a job into the record of its key. A job that has
-// measured nothing changes nothing, and neither does one that has no model,
-// script or user, because no later job would find it. If the key or the outcome
-// is out of range, the pool stays as it is.
+// Learn adds the outcome of a job to the record of its key. It ignores a job without
+// measurements, and one without model, script or user, because no later job would
+// find it. If the key or the outcome is out of range, the pool does not change.
 func (p *Pool) Learn(k Key, o Outcome) error {
 	if o.empty() || !k.findable() {
 		return nil
@@ -69,7 +67,7 @@ func (p *Pool) Learn(k Key, o Outcome) error {
 	return nil
 }
 
-// forget drops the record that has not learned for longest.
+// forget drops the least recently updated record.
 func (p *Pool) forget() {
 	oldest := 0
 	for i, r := range p.records {
@@ -81,9 +79,9 @@ func (p *Pool) forget() {
 	p.records = slices.Delete(p.records, oldest, oldest+1)
 }
 
-// Nearest returns the record that is most similar to a job, and how similar it
-// is. Of equally similar ones it is that of the very same key, then that of the
-// most jobs, then the first by key. ok is false if none is similar at all.
+// Nearest returns the most similar record, and its similarity. On a tie it is the
+// record of the same key, then that of the most jobs, then the first by key. ok is
+// false if no record is similar.
 func (p *Pool) Nearest(k Key) (r *Record, similarity float64, ok bool) {
 	best := 0
 	for _, candidate := range p.records {
@@ -106,8 +104,8 @@ func better(k Key, a, b *Record) bool {
 	return a.Jobs > b.Jobs
 }
 
-// Prior returns what the pool knows for a new job; nil, which is a prior that
-// says nothing, if that is nothing.
+// Prior returns the prior for a new job; nil (a prior without data) if no record is
+// similar.
 func (p *Pool) Prior(k Key, c Config) *Prior {
 	r, _, ok := p.Nearest(k)
 	if !ok {

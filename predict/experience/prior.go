@@ -11,24 +11,24 @@ import (
 	"github.com/fairway-gpu/fairway/sched/num"
 )
 
-// Config says how much a job trusts a prior.
+// Config says how much a job relies on a prior.
 type Config struct {
-	// Weight is what a sample of the prior counts for, in measurements, while
-	// the job has none and if its key is the same in everything.
+	// Weight is the weight of a sample of the prior, in measurements, while the job
+	// has none and if all fields of its key are equal.
 	Weight float64 `json:"weight"`
-	// A measured time counts against the prior if it is more than Off times what
-	// was expected, or less than one Off-th; and enough alone to drop the prior
-	// beyond Gross times. NoiseOff and NoiseGross are the same for the noise
-	// scale, which is harder to measure.
+	// A measured time counts against the prior if it is more than Off times the
+	// expected one, or less than 1/Off of it; beyond a factor of Gross, one
+	// measurement is enough to drop the prior. NoiseOff and NoiseGross are the same
+	// for the noise scale, which is harder to measure.
 	Off        float64 `json:"off"`
 	Gross      float64 `json:"gross"`
 	NoiseOff   float64 `json:"noise_off"`
 	NoiseGross float64 `json:"noise_gross"`
-	// Strikes is how many measurements that are off it takes.
+	// Strikes is the number of such measurements that drop the prior.
 	Strikes int `json:"strikes"`
 }
 
-// Default returns the configuration that fits most jobs.
+// Default returns a configuration that suits most jobs.
 func Default() Config {
 	return Config{Weight: 3, Off: 1.4, Gross: 3, NoiseOff: 4, NoiseGross: 16, Strikes: 2}
 }
@@ -53,17 +53,17 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Prior is what past jobs tell one new job, until the job knows better. A nil
-// prior says nothing, like one that was dropped.
+// Prior is what past jobs measured, for one new job until it has measurements of its
+// own. A nil prior has no data, like one that was dropped.
 type Prior struct {
 	record *Record
-	common int // what the keys of record and job have in common
+	common int // fields that the keys of record and job share
 	weight float64
 	speed  guard
 	noise  guard
 }
 
-// NewPrior returns what a record tells a job of a key; nil, if they are not
+// NewPrior returns the prior of a record for a job with a key; nil if they are not
 // similar. The configuration must be valid.
 func NewPrior(k Key, r *Record, c Config) *Prior {
 	common := agreement(k, r.Key)
@@ -77,34 +77,32 @@ func NewPrior(k Key, r *Record, c Config) *Prior {
 	}
 }
 
-// Dropped reports whether the prior has nothing to say any more: the job has
-// measured times that contradict it.
+// Dropped reports whether the prior is no longer used: the job has measured times
+// that contradict it.
 func (p *Prior) Dropped() bool { return p == nil || p.speed.left <= 0 }
 
-// leastWeight keeps a weight from vanishing: a sample without any count counts
-// as one measurement.
+// leastWeight keeps a weight above 0: a sample with a count of 0 would count as one
+// measurement.
 const leastWeight = 1e-6
 
-// weightAfter returns what a sample of the prior counts for after a job has
-// measured that often.
+// weightAfter returns the weight of a sample of the prior after that many
+// measurements.
 func (p *Prior) weightAfter(measured float64) float64 {
 	return max(leastWeight, p.weight/(1+max(0, measured)))
 }
 
-// halving is the number of places a job has measured at when half of the
-// samples of the past are left to it. A larger one makes better use of a past
-// that is right, a smaller one is sooner rid of one that is a little wrong.
+// halving is the number of shapes that a job has measured when half of the prior's
+// samples are left. A larger value makes better use of a correct prior, a smaller one
+// drops a slightly wrong one sooner.
 const halving = 2
 
-// Profile returns a new profile of the job's own samples and of those of past
-// jobs on the same type of GPU. own may be nil. A sample of the past is left out
-// where the job has measured itself. The others step back in two ways: each
-// counts for less the more measurements there are, and there are fewer of them
-// the more places the job has measured at; those that stay are the farthest
-// from these.
+// Profile returns a new profile of the job's own samples and those of past jobs on
+// the same GPU type. own may be nil. Past samples are left out where the job has
+// measured itself. The others fade in two ways: each has less weight the more
+// measurements there are, and there are fewer of them the more shapes the job has
+// measured; those farthest from these stay.
 //
-// MostGPUs of the result counts the past; for how far the job itself has gone,
-// ask its own profile.
+// MostGPUs of the result includes past jobs; the job's own is in its own profile.
 func (p *Prior) Profile(gpuType string, own *goodput.Profile) *goodput.Profile {
 	var mine []goodput.Sample
 	if own != nil {
@@ -112,8 +110,8 @@ func (p *Prior) Profile(gpuType string, own *goodput.Profile) *goodput.Profile {
 	}
 	out := &goodput.Profile{}
 	add := func(s goodput.Sample) {
-		// Only a record that nobody validated can hold a sample that is refused,
-		// and such a one says nothing.
+		// Only an unvalidated record can have a sample that is refused; such a sample
+		// is ignored.
 		_ = out.Add(s)
 	}
 	measured := 0.0
@@ -139,10 +137,10 @@ func (p *Prior) Profile(gpuType string, own *goodput.Profile) *goodput.Profile {
 	return out
 }
 
-// Noise returns the gradient noise scale to reckon with at a point of training:
-// what n measurements of the job say, mixed with what past jobs had there. The
-// share of the past falls as n grows, and is all of it if n is 0. Without a
-// past it is the measured value.
+// Noise returns the gradient noise scale to use at a point of training: n
+// measurements of the job, mixed with that of past jobs. The weight of past jobs
+// falls as n grows; if n is 0, only they count. Without a prior it is the measured
+// value.
 func (p *Prior) Noise(frac, measured float64, n int) float64 {
 	past, ok := p.expectedNoise(frac)
 	switch {
@@ -163,9 +161,9 @@ func (p *Prior) expectedNoise(frac float64) (noise float64, ok bool) {
 	return p.record.Noise.At(frac)
 }
 
-// MostGPUs returns the largest number of GPUs that past jobs have run on: a new
-// job may be given that many without doubling its way up to them. It is 0 unless
-// the model or the script is the same: nothing else says how the job scales.
+// MostGPUs returns the most GPUs that past jobs ran on: a new job may get that many
+// without doubling its way up. It is 0 unless the model or the script is the same:
+// nothing else says how the job scales.
 func (p *Prior) MostGPUs() int {
 	if p.Dropped() || p.common&(sameModel|sameScript) == 0 {
 		return 0
@@ -173,7 +171,7 @@ func (p *Prior) MostGPUs() int {
 	return p.record.MostGPUs
 }
 
-// Restart returns what a restart took past jobs, in seconds.
+// Restart returns the mean restart time of past jobs, in seconds.
 func (p *Prior) Restart() (seconds float64, ok bool) {
 	if p.Dropped() {
 		return 0, false
@@ -181,7 +179,8 @@ func (p *Prior) Restart() (seconds float64, ok bool) {
 	return p.record.Restart.Value, p.record.Restart.Count > 0
 }
 
-// Work returns how many iterations past jobs took to the end of their training.
+// Work returns the mean number of iterations that past jobs took to complete their
+// training.
 func (p *Prior) Work() (iterations float64, ok bool) {
 	if p.Dropped() {
 		return 0, false

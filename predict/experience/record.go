@@ -13,8 +13,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// memory is how many jobs a mean is of at most: every further job counts as one
-// of that many, and the older ones fade.
+// memory is the largest weight of past jobs in a mean: every further job counts as
+// one of that many, so that older ones fade.
 const memory = 20
 
 // The bounds of a record.
@@ -23,27 +23,26 @@ const (
 	MaxTypes   = 64
 )
 
-// Outcome is what a job that has ended measured itself. It must not hold what
-// the job got from a Prior, or the pool would learn from itself. What was not
-// measured is left at its zero value.
+// Outcome is what a job measured itself. It must not include data from a Prior, or
+// the pool would learn from itself. Fields that were not measured are zero.
 type Outcome struct {
 	Profiles map[string]*goodput.Profile // by type of GPU
 	Noise    Curve
 	Restart  float64 // mean of its restarts, in seconds
-	Work     float64 // iterations to the end of training; 0 if it did not get there
+	Work     float64 // iterations to complete the training; 0 if it did not complete
 }
 
 // Mean is an average over past jobs.
 type Mean struct {
 	Value float64 `json:"value"`
-	Count int     `json:"count"` // jobs; 0: nothing is known
+	Count int     `json:"count"` // jobs; 0: unknown
 }
 
-// mostValue bounds means: beyond any number of seconds or iterations, and far
-// from where sums overflow.
+// mostValue bounds means: above any number of seconds or iterations, and far below
+// overflow.
 const mostValue = 1e15
 
-// with returns the mean with one more job; 0 is one that does not know.
+// with returns the mean with one more job; 0: unknown for that job.
 func (m Mean) with(x float64) (Mean, error) {
 	if !(x >= 0 && x <= mostValue) {
 		return m, fmt.Errorf("value = %g; want 0 to %g", x, float64(mostValue))
@@ -62,13 +61,13 @@ func (m Mean) validate() error {
 	return fmt.Errorf("value = %g with count = %d; want both 0, or a value up to %g with a count of 1 to %d", m.Value, m.Count, float64(mostValue), memory)
 }
 
-// Record is what the jobs of one key left behind. Records do not change: a pool
-// that learns more makes new ones.
+// Record is what the jobs of one key measured. Records are immutable: a pool that
+// learns makes new ones.
 type Record struct {
 	Key Key `json:"key"`
-	// Samples are the times that were measured, by type of GPU; each in order of
-	// nodes, GPUs and local batch, at most MaxSamples of a type. The count of a
-	// sample is the number of jobs.
+	// Samples are the measured times, by GPU type; each list in order of nodes, GPUs
+	// and local batch, at most MaxSamples of a type. The count of a sample is the
+	// number of jobs.
 	Samples map[string][]goodput.Sample `json:"samples,omitempty"`
 	Noise   Curve                       `json:"noise,omitempty"`
 	Restart Mean                        `json:"restart,omitzero"` // seconds
@@ -76,8 +75,7 @@ type Record struct {
 	// MostGPUs is the largest number of GPUs any of the jobs ran on.
 	MostGPUs int `json:"most_gpus,omitempty"`
 	Jobs     int `json:"jobs"`
-	// Used orders records by when they last learned; of two, the one with the
-	// smaller number did before.
+	// Used orders records by their last update: a larger number is later.
 	Used uint64 `json:"used"`
 }
 
@@ -112,8 +110,8 @@ func (r *Record) with(o Outcome) (*Record, error) {
 	return &next, next.Validate()
 }
 
-// join averages the samples of one more job into those of past ones, and keeps
-// the most informative if there are too many.
+// join averages the samples of one more job with the past ones, and keeps the most
+// informative if there are too many.
 func join(past, job []goodput.Sample) ([]goodput.Sample, error) {
 	var p goodput.Profile
 	for _, s := range past {
@@ -205,8 +203,8 @@ func validateSamples(samples []goodput.Sample) error {
 	return nil
 }
 
-// compareShape orders samples like a profile, and is 0 for two of the same
-// placement and batch.
+// compareShape orders samples like a profile; it is 0 for the same placement and
+// batch.
 func compareShape(a, b goodput.Sample) int {
 	return cmp.Or(cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Local, b.Local))
 }

@@ -5,26 +5,23 @@ package experience
 
 import "time"
 
-// JobKey is what is known of a job before it runs that says which past jobs are
-// like it.
+// JobKey is what is known of a job before it runs and identifies similar past jobs.
 type JobKey struct {
 	App, Tenant, User, Model string
 	GPUs                     int
 }
 
-// RunTimes remembers how long past jobs ran, to estimate how long a new one will
-// run: the mean of the last two jobs of the narrowest group that has any. A very
-// similar rule (the last two jobs of the same user) was more accurate than users'
-// own estimates on four production logs (Tsafrir, Etsion and Feitelson, TPDS'07).
-// The zero value knows nothing.
+// RunTimes stores the run times of past jobs, to estimate that of a new one: the mean
+// of the last two jobs of the narrowest group that has any. A very similar rule (the
+// last two jobs of the same user) was more accurate than users' own estimates on four
+// production logs (Tsafrir, Etsion and Feitelson, TPDS'07). The zero value is empty.
 type RunTimes struct {
-	last map[JobKey][2]time.Duration // the newest first; the second is 0 if there is one only
+	last map[JobKey][2]time.Duration // newest first; the second is 0 if there is only one
 }
 
-// groups returns the groups that a job belongs to, the narrowest first: the trials
-// of an app are most alike, then what a user runs again and again, then what
-// others of the tenant train. A group has at least one name, so that jobs nobody
-// knows anything about are not taken for each other.
+// groups returns the groups of a job, the narrowest first: the trials of an app are
+// most alike, then the repeated jobs of a user, then the jobs of the tenant. A group
+// has at least one name, so that jobs about which nothing is known are not grouped.
 func (k JobKey) groups() []JobKey {
 	var out []JobKey
 	add := func(name string, g JobKey) {
@@ -46,7 +43,7 @@ func (k JobKey) groups() []JobKey {
 	return out
 }
 
-// Learn adds a job that has ended, and how long it ran at the size it asked for.
+// Learn adds the run time of a job that has ended, at the size it asked for.
 func (r *RunTimes) Learn(k JobKey, ran time.Duration) {
 	if ran <= 0 {
 		return
@@ -59,7 +56,7 @@ func (r *RunTimes) Learn(k JobKey, ran time.Duration) {
 	}
 }
 
-// Estimate returns how long a job is expected to run; 0: no job like it has ended.
+// Estimate returns the expected run time of a job; 0: no similar job has ended.
 func (r *RunTimes) Estimate(k JobKey) time.Duration {
 	for _, g := range k.groups() {
 		switch l := r.last[g]; {

@@ -10,12 +10,10 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// spread returns n of the samples, or all if there are no more, in the order
-// they came in: those that say most beyond what is known already. It takes one
-// after the other the sample that is farthest from the known ones and from
-// those taken before; of equally far ones that of the most measurements, then
-// the first. The smallest and the largest placements and batches are thus among
-// the first to be taken.
+// spread returns the n most informative samples, or all if there are no more, in
+// their order. It repeatedly takes the sample that is farthest from the known ones
+// and from those already taken; on a tie that with the most measurements, then the
+// first. The smallest and the largest placements and batches are thus taken early.
 func spread(samples, known []goodput.Sample, n int) []goodput.Sample {
 	if len(samples) <= n {
 		return samples
@@ -50,8 +48,8 @@ func spread(samples, known []goodput.Sample, n int) []goodput.Sample {
 	return slices.Clip(out)
 }
 
-// position is where a sample lies among the shapes and batches a job can have:
-// twice as many of anything is one step.
+// position is a sample's position in the space of shapes and batches: a factor of two
+// is one unit.
 func position(s goodput.Sample) [3]float64 {
 	return [3]float64{math.Log2(float64(s.Nodes)), math.Log2(float64(s.GPUs)), math.Log2(float64(s.Local))}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/fairway-gpu/fairway/tune/search"
 )
 
-// searchRun is a search with the tools that its spec asks for.
+// searchRun is a search with its tuner and source.
 type searchRun struct {
 	api.OpenSearch
 	names  []string // of the parameters, in the order of the space
@@ -56,8 +56,8 @@ func newSearchRun(s api.OpenSearch) (*searchRun, error) {
 	return h, err
 }
 
-// Check says what is wrong with a search beyond what its fields show; the daemon
-// asks before it takes one.
+// Check validates a search beyond its single fields; the daemon calls it before it
+// accepts one.
 func Check(s api.SearchSpec) error {
 	_, err := newSearchRun(api.OpenSearch{Search: api.Search{Spec: s}})
 	return err
@@ -78,8 +78,8 @@ func dimension(name string, p api.Parameter) search.Dimension {
 	return d
 }
 
-// app is the search as its tuner sees it. A trial is one slot: how many GPUs it
-// really gets is up to the scheduler.
+// app is the search as its tuner sees it. A trial is one slot: the scheduler decides
+// how many GPUs it gets.
 func (h *searchRun) app() tune.App {
 	a := tune.App{GPUs: max(1, h.Spec.AtOnce), AtOnce: max(1, h.Spec.AtOnce), Trials: h.trials}
 	for i := range h.Trials {
@@ -105,12 +105,12 @@ func stateOf(t *api.Trial) tune.State {
 	case t.Early:
 		return tune.Stopped
 	case t.State == api.Cancelled:
-		return tune.Failed // by somebody else
+		return tune.Failed // by another actor
 	}
 	return tune.Active
 }
 
-// decide turns a plan into the next record; nil: there is nothing new.
+// decide turns a plan into the next record; nil: nothing new.
 func (h *searchRun) decide(p tune.Plan) *api.SearchRecord {
 	r := api.SearchRecord{ID: h.ID}
 	for _, s := range p.Stop {
@@ -155,7 +155,7 @@ func (h *searchRun) end(r *api.SearchRecord) {
 	r.State, r.Why = api.Finished, fmt.Sprintf("trial %d is the best of %d; %d were stopped early", *h.Best, len(h.Trials), early)
 }
 
-// seen returns what became of the trials that have ended.
+// seen returns the outcomes of the trials that have ended.
 func (h *searchRun) seen() []tune.Outcome {
 	var out []tune.Outcome
 	for i := range h.Trials {
@@ -170,7 +170,7 @@ func (h *searchRun) seen() []tune.Outcome {
 	return out
 }
 
-// text writes a point of the space the way a program reads it.
+// text formats a point of the space for a program.
 func (h *searchRun) text(p search.Params) map[string]string {
 	out := make(map[string]string, len(p))
 	for i, d := range h.space {
@@ -186,7 +186,7 @@ func (h *searchRun) text(p search.Params) map[string]string {
 	return out
 }
 
-// number prints six digits, unless they would lie outside the range.
+// number prints six digits, unless the result is outside the range.
 func number(v float64, d search.Dimension) string {
 	const digits = 6
 	text := strconv.FormatFloat(v, 'g', digits, 64)
@@ -196,7 +196,7 @@ func number(v float64, d search.Dimension) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// point is the inverse of text; ok is false for what is not in the space.
+// point is the inverse of text; ok is false for a point outside the space.
 func (h *searchRun) point(params map[string]string) (search.Params, bool) {
 	p := make(search.Params, len(h.space))
 	for i, d := range h.space {

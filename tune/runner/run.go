@@ -11,19 +11,19 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// Config is what a hunt needs.
+// Config is the configuration of Run.
 type Config struct {
 	Jobs   api.Jobs
 	Ledger api.SearchLedger
 	Log    *slog.Logger
-	// Every is the longest time between two looks; 0: 2 s. What was refused (a
-	// full queue, say) is tried again then.
+	// Every is the longest time between two checks; 0: 2 s. What was refused (for
+	// example by a full queue) is retried then.
 	Every time.Duration
-	// Pace is the shortest; 0: 50 ms. Looks that take long are further apart.
+	// Pace is the shortest; 0: 50 ms. Slow checks are further apart.
 	Pace time.Duration
 }
 
-// Run goes after all searches until the context ends.
+// Run runs all searches until the context ends.
 func Run(ctx context.Context, c Config) error {
 	if c.Every == 0 {
 		c.Every = 2 * time.Second
@@ -31,7 +31,7 @@ func Run(ctx context.Context, c Config) error {
 	if c.Pace == 0 {
 		c.Pace = 50 * time.Millisecond
 	}
-	last := map[string]string{} // what was said about each search, so that it is said once
+	last := map[string]string{} // the last error logged for each search, to log it once
 	for {
 		said := map[string]string{}
 		begin := time.Now()
@@ -54,7 +54,7 @@ func Run(ctx context.Context, c Config) error {
 	}
 }
 
-// pause waits for a reason to look again, after a look that took so long.
+// pause waits for a reason to check again, after a check that took that long.
 func pause(ctx context.Context, c Config, took time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -12,29 +12,29 @@ import (
 	"github.com/fairway-gpu/fairway/tune"
 )
 
-// Step takes one step of one search: it decides, or else makes the jobs follow
-// what was decided before.
+// Step takes one step of one search: it decides, or else brings the jobs in line with
+// earlier decisions.
 func Step(ctx context.Context, c Config, s api.OpenSearch) error {
 	if s.PausedBy != "" {
 		return nil
 	}
 	h, err := newSearchRun(s)
-	if err != nil { // it was taken by a daemon that could run it
+	if err != nil { // a daemon that could run it accepted it
 		return c.Ledger.NoteSearch(ctx, api.SearchRecord{ID: s.ID, State: api.Failed, Why: "it cannot be run: " + err.Error()})
 	}
 	p := h.tuner.Plan(h.app())
 	if r := h.decide(p); r != nil {
-		// What it asks for is done with the next look, which sees it as a fact.
+		// The next step carries it out, when it is in the journal.
 		if err := c.Ledger.NoteSearch(ctx, *r); err != nil {
-			return fmt.Errorf("note a step: %w", err)
+			return fmt.Errorf("record a step: %w", err)
 		}
 		return nil
 	}
 	return h.follow(ctx, c, p)
 }
 
-// follow makes the jobs of the trials what they should be. An error with one of
-// them does not keep the others waiting.
+// follow brings the jobs of the trials in line. An error with one of them does not
+// delay the others.
 func (h *searchRun) follow(ctx context.Context, c Config, p tune.Plan) error {
 	var faults []error
 	for i := range h.Trials {
@@ -65,7 +65,8 @@ func (h *searchRun) followTrial(ctx context.Context, c Config, i int, run bool) 
 	return nil
 }
 
-// submit makes a trial a job. One that can never be is noted as failed.
+// submit turns a trial into a job. A trial that cannot become one is recorded as
+// failed.
 func (h *searchRun) submit(ctx context.Context, c Config, t *api.Trial) error {
 	who := api.Identity{User: h.User, Tenant: h.Tenant, Role: api.User, Owner: h.Owner}
 	_, err := c.Jobs.Submit(ctx, who, []api.Submission{h.Spec.Submission(api.Proposal{Number: t.Number, Params: t.Params})})
@@ -78,8 +79,8 @@ func (h *searchRun) submit(ctx context.Context, c Config, t *api.Trial) error {
 	return err
 }
 
-// command tells a job what to do. If it has ended meanwhile, the next look says
-// so.
+// command sends a command to a job. If the job has ended meanwhile, the next step
+// sees that.
 func (h *searchRun) command(ctx context.Context, c Config, t *api.Trial, cmd api.Command) error {
 	who := api.Identity{User: api.SearchActor(h.ID), Tenant: h.Tenant, Role: api.User}
 	_, err := c.Jobs.Command(ctx, who, t.Job, cmd)

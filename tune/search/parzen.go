@@ -10,7 +10,7 @@ import (
 	"sort"
 )
 
-// density is an estimate of where along one dimension observations lie.
+// density estimates the distribution of observations along one dimension.
 type density interface {
 	draw(*rand.Rand) float64   // a value
 	log(value float64) float64 // of the density there, up to a constant that all densities of the dimension share
@@ -24,8 +24,8 @@ func (d Dimension) estimate(values []float64) density {
 	return newMixture(d, values)
 }
 
-// mixture is a Parzen estimate: equal parts of normal distributions, cut off at
-// the bounds of the dimension.
+// mixture is a Parzen estimate: equal parts of normal distributions, truncated at the
+// bounds of the dimension.
 type mixture struct {
 	d         Dimension
 	low, high float64
@@ -33,8 +33,8 @@ type mixture struct {
 	within    []float64 // mass of each within the bounds
 }
 
-// narrowest keeps a normal distribution from becoming a spike when many
-// observations lie close together: a share of the range.
+// narrowest is the least width of a normal distribution, as a share of the range: it
+// avoids spikes where many observations are close together.
 const narrowest = 1.0 / 100
 
 func newMixture(d Dimension, values []float64) *mixture {
@@ -91,13 +91,13 @@ func (m *mixture) log(value float64) float64 {
 	return math.Log(sum / float64(len(m.mean)))
 }
 
-// mass returns how much of a normal distribution lies between two points.
+// mass returns the part of a normal distribution between two points.
 func mass(mean, sd, low, high float64) float64 {
 	cdf := func(x float64) float64 { return 0.5 * math.Erfc((mean-x)/(sd*math.Sqrt2)) }
 	return cdf(high) - cdf(low)
 }
 
-// counts is the estimate for a choice: how often each was seen, and once more.
+// counts is the estimate for a choice: the count of each value plus one.
 type counts []float64 // shares
 
 func newCounts(values []float64, choices int) counts {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Kind is how a parameter takes its values.
+// Kind is the kind of values of a parameter.
 type Kind uint8
 
 // The kinds of parameter.
@@ -30,14 +30,14 @@ type Dimension struct {
 	Choices   []string
 }
 
-// Space is what is searched.
+// Space is the space to search.
 type Space []Dimension
 
 // Params is a point of a space: a value for each of its dimensions, in order.
 // The value of a Choice is its index in Choices.
 type Params []float64
 
-// Validate reports the first dimension that is not well formed.
+// Validate reports the first invalid dimension.
 func (s Space) Validate() error {
 	if len(s) == 0 {
 		return fmt.Errorf("space: no dimensions; want at least one")
@@ -54,7 +54,7 @@ func (d Dimension) validate() error {
 	finite := func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 	switch {
 	case d.Name == "":
-		return fmt.Errorf("name is empty; every dimension needs one")
+		return fmt.Errorf("name is empty; want a name")
 	case d.Kind > Choice:
 		return fmt.Errorf("kind = %d; want 0 (float) to %d (choice)", d.Kind, Choice)
 	case d.Kind == Choice && len(d.Choices) < 2:
@@ -64,7 +64,7 @@ func (d Dimension) validate() error {
 	case !finite(d.Low) || !finite(d.High) || d.Low >= d.High:
 		return fmt.Errorf("low = %g, high = %g; want low below high", d.Low, d.High)
 	case d.Kind == LogFloat && d.Low <= 0:
-		return fmt.Errorf("low = %g; want a positive number: it is searched in its logarithm", d.Low)
+		return fmt.Errorf("low = %g; want a positive number, because the search uses its logarithm", d.Low)
 	case d.Kind == Int && (d.Low != math.Trunc(d.Low) || d.High != math.Trunc(d.High)):
 		return fmt.Errorf("low = %g, high = %g; want whole numbers", d.Low, d.High)
 	}
@@ -101,8 +101,8 @@ func (s Space) Text(p Params) string {
 	return strings.Join(parts, " ")
 }
 
-// Random draws a point: uniform in every dimension, in the logarithm where the
-// dimension is searched there.
+// Random draws a point: uniform in every dimension, on a logarithmic scale for
+// LogFloat.
 func (s Space) Random(r *rand.Rand) Params {
 	p := make(Params, len(s))
 	for i, d := range s {
@@ -116,9 +116,9 @@ func (s Space) Random(r *rand.Rand) Params {
 	return p
 }
 
-// bounds returns the range of a dimension that is not a Choice on the scale on
-// which it is searched. The range of whole numbers has a margin of one half, so
-// that each of them has the same share of it.
+// bounds returns the range of a dimension that is not a Choice, on the scale of the
+// search. The range of whole numbers has a margin of one half, so that each of them
+// has the same share of it.
 func (d Dimension) bounds() (low, high float64) {
 	switch d.Kind {
 	case LogFloat:
@@ -129,7 +129,7 @@ func (d Dimension) bounds() (low, high float64) {
 	return d.Low, d.High
 }
 
-// value turns a number on the searched scale into a value.
+// value converts a number on the scale of the search into a value.
 func (d Dimension) value(x float64) float64 {
 	switch d.Kind {
 	case LogFloat:

@@ -9,10 +9,10 @@ import (
 	"math/rand/v2"
 )
 
-// Surface is an analytic stand-in for training: the quality of a trial as a
-// smooth function of its hyper-parameters, with a little noise. It knows nothing
-// of how a trial was scheduled, so that searches under different schedulers
-// differ only in which trials they ask for, and when.
+// Surface is an analytic substitute for training: the quality of a trial as a smooth
+// function of its hyper-parameters, with a little noise. It does not depend on
+// scheduling, so that searches under different schedulers differ only in which trials
+// they ask for, and when.
 type Surface struct {
 	Space Space
 	// Quality at the optimum, and far away from it, in percent.
@@ -20,23 +20,21 @@ type Surface struct {
 	// Noise is the standard deviation between two trainings with the same
 	// hyper-parameters, in percent.
 	Noise float64
-	// Loss is 0 at the optimum, and 1 where quality has lost 1-1/e of the way
-	// from Peak to Floor.
+	// Loss is 0 at the optimum, and 1 where quality has fallen by 1-1/e of the
+	// difference between Peak and Floor.
 	Loss func(Params) float64
-	// Pace is how much longer a training step takes than that of the model as it
-	// is known; nil: 1.
+	// Pace is the factor on the step time of the known model; nil: 1.
 	Pace func(Params) float64
 }
 
-// CIFAR10 is the response surface of ResNet-18 on CIFAR-10 over the
-// hyper-parameters that the search of the Pollux paper covers: learning rate and
-// its annealing, momentum, weight decay and the width of the network. The shape
-// is made up, not measured: what matters of a learning rate is lr/(1-momentum),
-// weight decay is traded against it, wider is better and saturates, annealing
-// by steps or by a cosine beats none. Peak and Noise are chosen so that the best
-// of a hundred trials reach what the paper reports, about 95.5 %. Half of the
-// time of a step does not depend on the width, half grows with its square; the
-// usual width is 64.
+// CIFAR10 is the response surface of ResNet-18 on CIFAR-10 over the hyper-parameters
+// of the search in the Pollux paper: learning rate and its annealing, momentum,
+// weight decay and the width of the network. The shape is an assumption, not a
+// measurement: the effective learning rate is lr/(1-momentum), weight decay trades
+// off against it, wider is better and saturates, annealing by steps or by a cosine
+// beats none. Peak and Noise are chosen so that the best of a hundred trials reach
+// what the paper reports, about 95.5 %. Half of the step time does not depend on the
+// width, half grows with its square; the usual width is 64.
 func CIFAR10() Surface {
 	return Surface{
 		Space: Space{
@@ -59,7 +57,7 @@ func CIFAR10() Surface {
 	}
 }
 
-// Validate reports what is missing or out of range.
+// Validate reports the first field that is missing or out of range.
 func (s Surface) Validate() error {
 	switch {
 	case s.Loss == nil:

@@ -11,12 +11,12 @@ import (
 	"slices"
 )
 
-// Config is how a TPE searches.
+// Config is the configuration of a TPE.
 type Config struct {
 	Seed       uint64
 	Startup    int     // trials drawn at random before the first estimate
 	Gamma      float64 // share of the trials that count as good
-	MostGood   int     // and how many at most
+	MostGood   int     // most trials that count as good
 	Candidates int     // drawn for each suggestion
 }
 
@@ -53,7 +53,7 @@ type observation struct {
 	loss   float64
 }
 
-// stream keeps the random numbers of a search apart from others of its seed.
+// stream separates the random numbers of a search from others of the same seed.
 const stream = 0x747065
 
 // New returns a search of a space.
@@ -96,7 +96,7 @@ func column(o []observation, i int) []float64 {
 	return out
 }
 
-// Observe tells the search what became of a trial. Smaller losses are better.
+// Observe adds the outcome of a trial. Smaller losses are better.
 func (t *TPE) Observe(p Params, loss float64) error {
 	if !t.space.Contains(p) {
 		return fmt.Errorf("observe %v: not a point of the space", p)
@@ -106,7 +106,7 @@ func (t *TPE) Observe(p Params, loss float64) error {
 	}
 	at, _ := slices.BinarySearchFunc(t.observed, loss, func(o observation, loss float64) int {
 		if o.loss == loss {
-			return -1 // behind those that came first
+			return -1 // after equal ones
 		}
 		return cmp.Compare(o.loss, loss)
 	})
