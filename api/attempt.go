@@ -23,6 +23,8 @@ func (a AttemptID) String() string { return fmt.Sprintf("%s.%d", a.Job, a.Number
 // Attempt is one run of a job that should be going on now.
 type Attempt struct {
 	AttemptID
+	// Epoch is the journal's when the attempt was started; empty: that of version 0.1.
+	Epoch     string          `json:"epoch,omitempty"`
 	Spec      sched.Spec      `json:"spec"`
 	Task      Task            `json:"task"`
 	Owner     Owner           `json:"owner"`

@@ -33,12 +33,30 @@ type Record struct {
 	Search *SearchRecord `json:"search,omitempty"`
 	// Bidder is a program that bids for an app, from now on or no longer.
 	Bidder *Bidder `json:"bidder,omitempty"`
+	// Epoch begins an epoch of the journal; with job-started it is the one of an
+	// attempt that was found on disk.
+	Epoch *Epoch `json:"epoch,omitempty"`
+	// Damage is what the journal has lost; with no text, all damage is acknowledged.
+	Damage *Damage `json:"damage,omitempty"`
 	// Quarantine is what was decided about a node on which jobs fail.
 	Quarantine *diagnose.NodeChange `json:"quarantine,omitempty"`
 	// Decision numbers the decision that caused the record, from 1; 0: none did.
 	Decision uint64 `json:"decision,omitempty"`
 	// Basis is set on the first record of a decision.
 	Basis *Basis `json:"basis,omitempty"`
+}
+
+// Epoch is a stretch of the journal's life during which it lost nothing. Its ID is
+// random. The names of jobs and the numbers of attempts are unique within an epoch.
+type Epoch struct {
+	ID   string `json:"id"`
+	Jobs int    `json:"jobs,omitempty"` // the highest number that a job may have had before
+}
+
+// Damage is a loss of records that nobody has acknowledged yet.
+type Damage struct {
+	At   time.Time `json:"at,omitzero"`
+	Text string    `json:"text,omitempty"`
 }
 
 // Basis is what a decision was taken on: enough to take it again. Others may
@@ -52,7 +70,8 @@ type Basis struct {
 // Kind names what the record is about, for filters: the event's kind, or
 // "attempt-ended", "policy-set", "token-set", "bidder-set",
 // "search-submitted", "search-stepped", "search-ended", "node-quarantined",
-// "node-released", "node-withheld"; "note" for a word to the operator.
+// "node-released", "node-withheld", "journal-damaged", "damage-acknowledged",
+// "epoch-begun"; "note" for a word to the operator.
 func (r *Record) Kind() string {
 	switch {
 	case r.Quarantine != nil && r.Quarantine.State == diagnose.InUse:
@@ -75,6 +94,12 @@ func (r *Record) Kind() string {
 		return "search-ended"
 	case r.Search != nil:
 		return "search-stepped"
+	case r.Damage != nil && r.Damage.Text == "":
+		return "damage-acknowledged"
+	case r.Damage != nil:
+		return "journal-damaged"
+	case r.Epoch != nil:
+		return "epoch-begun"
 	}
 	return "note"
 }

@@ -127,6 +127,8 @@ type Overview struct {
 	// StartingPaused says why no job is started now, such as a full disk; empty: jobs
 	// are started.
 	StartingPaused string `json:"starting_paused,omitempty"`
+	// Damages are the losses of records that nobody has acknowledged.
+	Damages []Damage `json:"damages,omitempty"`
 }
 
 // Cluster is the service of machines, tenants and the policy.

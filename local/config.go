@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -29,6 +30,11 @@ type Config struct {
 	// Ended reports whether a job will never run again. Without it, checkpoints are
 	// never removed, and following a log stops at the end of an attempt.
 	Ended func(sched.JobID) bool
+
+	// Claim reports whether an attempt that was found in a folder is one that the
+	// orders know; with number 0, whether the folder of a job is. Others are stopped
+	// if they run, and set aside. Nil: all are known.
+	Claim func(api.Attempt) (bool, error)
 
 	Name   string        // of the node; default: the name of the host
 	Slots  int           // offer that many CPU slots instead of GPUs; 0: GPUs, or a slot for each core
@@ -106,6 +112,9 @@ func (c Config) withDefaults() Config {
 		c.MPSControl = "nvidia-cuda-mps-control"
 	}
 	or(&c.MPSCheck, 15*time.Second)
+	if c.Claim == nil {
+		c.Claim = func(api.Attempt) (bool, error) { return true, nil }
+	}
 	if c.Tell == nil {
 		c.Tell = func(string) {}
 	}

@@ -29,12 +29,18 @@
 //
 // # Folders
 //
+//	jobs/<job>/epoch         of the journal that the job belongs to
 //	jobs/<job>/checkpoint/   the job's own, kept from attempt to attempt
 //	jobs/<job>/work/         where it runs unless it names a folder
 //	jobs/<job>/<number>/     one attempt: records, lock, rank-N.log
+//	set-aside/<time>/<job>/  what belongs to no job of the journal; never read or removed
 //	mps/<uid>/               pipes and logs of a user's MPS, for jobs that share a GPU
 //
-// The first two belong to the user the job runs as. The folder of an attempt
+// A job of another journal may have had the same name. So the folder of a job and
+// the record of an attempt hold the journal's epoch, Open asks for each whether the
+// journal knows it (Config.Claim), and sets the others aside.
+//
+// checkpoint and work belong to the user the job runs as. The folder of an attempt
 // belongs to the daemon, because the daemon reads and writes there with its own
 // rights and must not follow a link elsewhere.
 package local

@@ -107,7 +107,10 @@ func (m *Machine) collectJob(id sched.JobID) {
 			m.cfg.Log.Warn("cannot remove the files of an old job", "job", id, "err", err)
 		}
 	}
-	_ = os.Remove(dir) // fails while logs are kept
+	if attempts, err := m.attemptsOf(id); err == nil && len(attempts) == 0 { // else logs are kept
+		_ = os.Remove(filepath.Join(dir, epochFile)) // version 0.1 had none
+		_ = os.Remove(dir)
+	}
 }
 
 // lastUsed returns when the last attempt of a job ended.

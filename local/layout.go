@@ -24,6 +24,13 @@ const (
 	shimLog     = "shim.log"     // the supervisor's own messages
 )
 
+// epochFile is in the folder of a job: the epoch of the journal that made it. A
+// folder of version 0.1 has none.
+const epochFile = "epoch"
+
+// setAsideDir holds folders that do not belong to the journal.
+const setAsideDir = "set-aside"
+
 // The folders that belong to a job's user.
 const (
 	checkpointDir = "checkpoint"

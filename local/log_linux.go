@@ -114,7 +114,7 @@ func (c *copier) next(done int) int {
 	best := 0
 	for _, name := range names {
 		n := attemptNumber(name)
-		if n > done && (best == 0 || (done == 0) == (n > best)) {
+		if n > done && (best == 0 || (done == 0) == (n > best)) && c.has(n) {
 			best = n
 		}
 	}
@@ -128,6 +128,9 @@ func (c *copier) ended(n int) bool {
 }
 
 func (c *copier) has(n int) bool {
+	if c.m.isStale(api.AttemptID{Job: c.job, Number: n}) {
+		return false
+	}
 	_, err := c.root.Lstat(filepath.Join(string(c.job), strconv.Itoa(n)))
 	return err == nil
 }
@@ -136,6 +139,10 @@ func (c *copier) has(n int) bool {
 func (c *copier) attempt(ctx context.Context, n int) error {
 	path := filepath.Join(string(c.job), strconv.Itoa(n), rankLog(c.q.Rank))
 	f, err := openLog(c.root, path)
+	if err == nil && !c.has(n) { // of another job that had the name
+		f.Close()
+		err = fs.ErrNotExist
+	}
 	for errors.Is(err, fs.ErrNotExist) && c.q.Follow && c.has(n) && !c.ended(n) {
 		select { // it is about to start
 		case <-ctx.Done():

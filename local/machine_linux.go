@@ -51,6 +51,8 @@ type Machine struct {
 	ordered  map[sched.JobID]bool // jobs of the last list
 	leaveAt  time.Time            // when to look for attempts that were taken back; of step alone
 	keepAt   time.Time
+	aside    string // folder for what is not ours, of this run of the daemon
+	moved    int    // folders that went there
 }
 
 // Open takes over the folder of a machine: it reads what is there and kills

@@ -46,6 +46,7 @@ type run struct {
 	dir    string
 	state  state
 	folder bool // attempt.json is there
+	stale  bool // the orders do not know it: it is stopped and set aside
 	busy   bool // someone works on it
 	tries  int
 	after  time.Time // nothing is done before
@@ -167,12 +168,7 @@ func newNonce() string {
 }
 
 func (m *Machine) makeFolders(dir string, o *order) error {
-	if err := os.Mkdir(m.jobDir(o.Job), 0o711); err == nil {
-		err = syncDir(m.jobsDir())
-		if err != nil {
-			return err
-		}
-	} else if !errors.Is(err, os.ErrExist) {
+	if err := m.makeJobFolder(o); err != nil {
 		return err
 	}
 	for _, own := range []string{o.Checkpoint, o.Work} {
@@ -184,6 +180,12 @@ func (m *Machine) makeFolders(dir string, o *order) error {
 			err = os.Lchown(own, o.Owner.UID, o.Owner.GID)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	var old order
+	if readRecord(filepath.Join(dir, attemptFile), &old) == nil && old.Epoch != o.Epoch {
+		if err := m.setAside(dir); err != nil {
 			return err
 		}
 	}

@@ -172,7 +172,7 @@ func (m *Machine) killStrays() {
 	}
 }
 
-// load reads the folders of all attempts.
+// load reads the folders of all attempts, and sets aside those that are not ours.
 func (m *Machine) load() error {
 	jobs, err := os.ReadDir(m.jobsDir())
 	if err != nil {
@@ -183,49 +183,47 @@ func (m *Machine) load() error {
 		if !j.IsDir() || checkJob(id) != nil {
 			continue
 		}
-		attempts, err := os.ReadDir(m.jobDir(id))
+		attempts, err := m.attemptsOf(id)
 		if err != nil {
 			return err
 		}
-		for _, a := range attempts {
-			if n := attemptNumber(a.Name()); n > 0 && a.IsDir() {
-				m.loadAttempt(api.AttemptID{Job: id, Number: n})
-			}
+		if err := m.loadJob(id, attempts); err != nil {
+			return err
 		}
 	}
+	m.tellSetAside()
 	return nil
 }
 
-func (m *Machine) loadAttempt(id api.AttemptID) {
+func (m *Machine) loadAttempt(id api.AttemptID) *run {
 	r := &run{dir: m.attemptDir(id), folder: true, order: order{Attempt: api.Attempt{AttemptID: id}}}
-	if info, err := os.Stat(filepath.Join(r.dir, toldFile)); err == nil {
+	var o order
+	err := readRecord(filepath.Join(r.dir, attemptFile), &o)
+	if info, e := os.Stat(filepath.Join(r.dir, toldFile)); e == nil {
 		var e exitRecord
 		if err := readRecord(filepath.Join(r.dir, exitFile), &e); err != nil {
 			e.Exit = api.Exit{AttemptID: id, At: info.ModTime(), Lost: true, Why: "its exit status is lost"}
 		}
 		r.state, r.exit, r.toldAt, r.bytes = told, e.Exit, info.ModTime(), folderBytes(r.dir)
-		m.runs[id] = r
-		return
+		r.order.Epoch, r.order.Placement = o.Epoch, o.Placement
+		return r
 	}
-	var o order
-	err := readRecord(filepath.Join(r.dir, attemptFile), &o)
 	if errors.Is(err, fs.ErrNotExist) {
 		// A crash came before anything was written: nothing ever ran, and killStrays
 		// has killed any stray process.
 		if err := os.RemoveAll(r.dir); err != nil {
 			m.cfg.Log.Warn("cannot remove an empty folder", "dir", r.dir, "err", err)
 		}
-		return
+		return nil
 	}
 	if err != nil || o.AttemptID != id {
 		r.end(api.Exit{AttemptID: id, At: m.cfg.Now(), Lost: true, Why: fmt.Sprintf("cannot read its record: %v", err)})
-		m.runs[id] = r
-		return
+		return r
 	}
 	r.order, r.state, r.fired = o, running, true
 	var s shimRecord
 	if readRecord(filepath.Join(r.dir, shimFile), &s) == nil && s.Nonce == o.Nonce && s.Boot == m.boot {
 		r.shim, r.up = s, s.Up
 	}
-	m.runs[id] = r
+	return r
 }

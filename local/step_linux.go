@@ -45,12 +45,15 @@ func (m *Machine) step(ctx context.Context, orders executor.Port) {
 		if m.runs[id] == nil {
 			m.runs[id] = &run{order: order{Attempt: api.Attempt{AttemptID: id}}, dir: m.attemptDir(id)}
 			m.runs[id].end(api.Exit{AttemptID: id, At: now, Noticed: true, Why: "withdrawn before it started"})
+		} else if r := m.runs[id]; r.state == told && now.Sub(r.toldAt) > tellAgain {
+			r.state = ended // the other side has forgotten its end
 		}
 	}
 	var up []api.AttemptID
 	for _, id := range sortedRuns(m.runs) {
 		r := m.runs[id]
 		a, wanted := want[id]
+		wanted = wanted && !r.stale
 		if r.busy || (r.state != running && now.Before(r.after)) {
 			continue
 		}
@@ -64,7 +67,9 @@ func (m *Machine) step(ctx context.Context, orders executor.Port) {
 				up = append(up, id)
 			}
 		case ended:
-			if orders != nil {
+			if r.stale {
+				m.background(r, func() { m.setAsideEnded(r) })
+			} else if orders != nil {
 				m.background(r, func() { m.report(ctx, r, orders) })
 			}
 		case told:
@@ -168,6 +173,9 @@ func (m *Machine) stepTold(r *run, wanted, known bool) {
 func (m *Machine) blocked(r *run) bool {
 	used := map[int]int32{} // thousandths, by GPU
 	for _, other := range m.runs {
+		if other.stale && other.order.Job == r.order.Job {
+			return true // its folder is still in the way
+		}
 		if other == r || (other.state != running && other.state != launching) {
 			continue
 		}

@@ -182,11 +182,18 @@ func (s *Store) shrink() error {
 	if broken {
 		return nil
 	}
+	if err := s.inPlace(); err != nil {
+		return err // the new file would pass for the one that was put there
+	}
 	small, err := newHot(s.cfg.Dir)
 	if err != nil {
 		return err
 	}
 	err = guarded("copy "+s.hotPath(), func() error { return bbolt.Compact(small, s.db, batchBytes) })
+	var file os.FileInfo
+	if err == nil {
+		file, err = os.Stat(small.Path())
+	}
 	if err == nil {
 		err = finishHot(s.cfg.Dir, small)
 	}
@@ -194,7 +201,7 @@ func (s *Store) shrink() error {
 		return errors.Join(err, small.Close(), os.Remove(filepath.Join(s.cfg.Dir, newName)))
 	}
 	old := s.db
-	s.db = small
+	s.db, s.file = small, file
 	s.cfg.Log.Info("journal shrunk", "file", s.hotPath())
 	return old.Close()
 }

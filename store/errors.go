@@ -22,6 +22,10 @@ var (
 	ErrTooLarge = errors.New("record is too large")
 	ErrClosed   = errors.New("journal is closed")
 
+	// ErrMoved means that the hot file was removed or replaced under its name: what
+	// is written to it now would be lost with the process. It still reads.
+	ErrMoved = errors.New("journal file was removed or replaced")
+
 	// ErrBroken means that the state of the disk is not known: a sync failed, or
 	// the file changed under the daemon. After a failed sync the kernel may have
 	// dropped what it could not write, so trying again proves nothing; the store

@@ -196,6 +196,9 @@ func (s *Store) openHot() (contents, error) {
 		if err != nil {
 			return err
 		}
+		if s.file, err = os.Stat(s.hotPath()); err != nil {
+			return err
+		}
 		if err := migrate(s.db, s.cfg); err != nil {
 			return err
 		}

@@ -81,6 +81,7 @@ type Store struct {
 
 	swap sync.RWMutex // held for reading while db is used, for writing to replace it
 	db   *bbolt.DB
+	file os.FileInfo // of db
 
 	compacting sync.Mutex // one Compact at a time
 
@@ -214,6 +215,22 @@ func (s *Store) view(fn func(tx *bbolt.Tx) error) error {
 	return err
 }
 
+// Check returns ErrMoved if the open file is no longer the one under its name.
+func (s *Store) Check() error {
+	s.swap.RLock()
+	defer s.swap.RUnlock()
+	return s.inPlace()
+}
+
+func (s *Store) inPlace() error {
+	there, err := os.Stat(s.hotPath())
+	if err == nil && os.SameFile(there, s.file) {
+		return nil
+	}
+	return fmt.Errorf("%w while the daemon runs: %s; nothing more is written to it. Put it back if it was moved. "+
+		"If it is gone, process %d still holds all of it: write it out with `fairway journal export --full`, stop the daemon, and bring it back with `fairway journal restore`", ErrMoved, s.hotPath(), os.Getpid())
+}
+
 // update changes the hot file in one durable transaction, or not at all. fn writes
 // its frames with term. An error of fn leaves the store unchanged; a disk error is
 // kept as its failure until a later transaction succeeds.
@@ -229,6 +246,12 @@ func (s *Store) update(fn func(tx *bbolt.Tx, term uint64) error) error {
 		return s.failure
 	}
 	s.mu.Unlock()
+	if err := s.inPlace(); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failure = err
+		return err
+	}
 	var (
 		id       int
 		refused  error // by fn

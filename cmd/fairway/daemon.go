@@ -58,32 +58,31 @@ func openDaemon(ctx context.Context, c daemonConfig, log *slog.Logger) (d *local
 	if err := os.MkdirAll(c.Data, 0o711); err != nil {
 		return d, fmt.Errorf("make data folder: %w", err)
 	}
-	var lost store.Recovery
-	d.store, lost, err = store.Open(store.Config{
-		Dir: filepath.Join(c.Data, "journal"), Log: log, ArchiveBytes: int64(c.Keep.Journal),
-	})
+	lost, err := d.openJournal()
 	if err != nil {
 		return d, err
 	}
-	if lost.Reason != "" {
-		log.Error("the journal is damaged; all records before the damage were recovered", "reason", lost.Reason, "records", lost.Records,
-			"from", lost.From, "dropped", lost.Dropped, "damaged file", lost.SavedTo, "unused records", lost.Unused)
-	}
-	if lost.MissingFrom != 0 {
-		return d, fmt.Errorf("the journal in %s is missing records %d to %d, so the state cannot be rebuilt; restore the folder from a backup, or move it away to start with an empty journal", filepath.Join(c.Data, "journal"), lost.MissingFrom, lost.MissingTo)
-	}
-	if err := d.openMachine(ctx); err != nil {
+	machine, err := d.discover(ctx)
+	if err != nil {
 		return d, err
 	}
-	if err := d.openBook(ctx); err != nil {
+	if err := d.openState(ctx, lost); err != nil {
 		return d, err
+	}
+	// The machine asks the state which of the folders it finds are ours.
+	if d.machine, err = local.Open(machine); err != nil {
+		return d, err
+	}
+	if text := d.machine.SetAside(); text != "" {
+		if err := d.state.Damaged(ctx, text); err != nil {
+			return d, err
+		}
 	}
 	return d, d.openServer()
 }
 
-// openMachine finds the GPUs and the jobs that a daemon before this one left
-// running.
-func (d *localDaemon) openMachine(ctx context.Context) error {
+// discover finds the GPUs.
+func (d *localDaemon) discover(ctx context.Context) (local.Config, error) {
 	c := d.config
 	lc := local.Config{
 		// The supervisor is this very program, also after an upgrade replaced its file.
@@ -91,6 +90,7 @@ func (d *localDaemon) openMachine(ctx context.Context) error {
 		GracePeriod: c.Notice.D(), Report: c.Report.D(), Slots: c.Slots, Name: c.Name, Log: d.log,
 		LogLimit: int64(c.Keep.Log), LogKeep: c.Keep.Attempts, LogBytes: int64(c.Keep.Logs), KeepEnded: c.Keep.Checkpoints.D(),
 		Ended: func(id sched.JobID) bool { return d.ended(id) },
+		Claim: func(a api.Attempt) (bool, error) { return d.state.Claim(context.Background(), a) },
 		MPS:   c.GPU.MPS, MPSThreads: c.GPU.Threads, Tell: d.tell,
 		Processes: c.Limits.Processes, NewPrivileges: c.Limits.NewPrivileges,
 	}
@@ -99,11 +99,10 @@ func (d *localDaemon) openMachine(ctx context.Context) error {
 	}
 	var err error
 	if lc.Node, lc.Devices, err = local.Discover(ctx, lc); err != nil {
-		return fmt.Errorf("inspect the machine: %w", err)
+		return lc, fmt.Errorf("inspect the machine: %w", err)
 	}
 	d.node = lc.Node
-	d.machine, err = local.Open(lc)
-	return err
+	return lc, nil
 }
 
 // tell writes a word of the machine into the journal, for operators.
@@ -122,7 +121,7 @@ func (d *localDaemon) ended(id sched.JobID) bool {
 	return err != nil || j.Status.Phase.Ended()
 }
 
-func (d *localDaemon) openBook(ctx context.Context) error {
+func (d *localDaemon) openState(ctx context.Context, lost string) error {
 	key, err := secretFile(filepath.Join(d.config.Data, "key"))
 	if err != nil {
 		return err
@@ -136,9 +135,12 @@ func (d *localDaemon) openBook(ctx context.Context) error {
 		return err
 	}
 	d.state, err = state.Open(ctx, state.Config{
+		Seen: d.readMark(), Mark: d.writeMark, Lost: lost,
 		Journal: journal{d.store, d}, Node: d.node, Policies: policy.Builtin(), Standard: d.config.Policy, Key: key, Pool: pool,
 		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, CompactEvery: d.config.Keep.Compact,
-		CheckBidder: d.config.Bidders.Check, Use: d.machine.Use, Paused: d.machine.Paused, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: runner.Check,
+		CheckBidder: d.config.Bidders.Check, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: runner.Check,
+		// The machine is opened after the state, which knows the machine's folders.
+		Use: func() []*api.GPUUse { return d.machine.Use() }, Paused: func() string { return d.machine.Paused() },
 		Learned: func() { d.savePool(pool) }, Failures: table, Screen: d.config.Screen.Time.D(),
 	})
 	if err != nil {
@@ -211,12 +213,20 @@ func (d *localDaemon) watch(ctx context.Context) error {
 	const every = 2 * time.Second
 	for tick := time.Tick(every); ; {
 		d.state.SetProblem("machine", d.machine.Problem())
+		d.state.SetProblem("journal file", textOf(d.store.Check()))
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick:
 		}
 	}
+}
+
+func textOf(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // close lets go of everything, in the reverse order.
@@ -235,32 +245,6 @@ func (d *localDaemon) close() error {
 		errs = append(errs, d.store.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// journal is the store as the state sees it, with a clock on it.
-type journal struct {
-	*store.Store
-	daemon *localDaemon
-}
-
-// Append implements state.Journal.
-func (j journal) Append(ctx context.Context, payloads ...[]byte) (uint64, error) {
-	begin := time.Now()
-	first, err := j.Store.Append(ctx, payloads...)
-	j.daemon.metrics.ObserveAppend(time.Since(begin), err)
-	if errors.Is(err, store.ErrBroken) {
-		select {
-		case j.daemon.broken <- err:
-		default:
-		}
-	}
-	return first, err
-}
-
-// ReadHot implements state.Journal. After damage the last snapshot may be the one
-// before, and then a part of what follows it lies in the archive.
-func (j journal) ReadHot(from uint64, fn func(seq uint64, payload []byte) error) error {
-	return j.Store.Read(from, fn)
 }
 
 // secretFile reads 32 random bytes, or makes them.

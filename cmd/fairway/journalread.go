@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ import (
 // The files of a journal, as package store names them.
 const (
 	journalHot     = "journal.db"
+	journalLock    = "journal.pid"
 	journalArchive = "archive"
 )
 
@@ -51,13 +53,34 @@ func readJournal(c *cobra.Command, path string) ([]api.Record, error) {
 // journalFolder finds the journal in a data folder.
 func journalFolder(dir string) (string, error) {
 	for _, d := range []string{dir, filepath.Join(dir, "journal")} {
-		if _, err := os.Stat(filepath.Join(d, journalHot)); err == nil {
+		if _, err := os.Stat(hotFile(d)); err == nil {
 			return d, nil
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("read journal: %w; run as the user of the daemon", err)
 		}
 	}
 	return "", fmt.Errorf("read journal: no %s in %s or its journal folder", journalHot, dir)
+}
+
+// hotFile returns the hot file of a journal. If it was removed or replaced while a
+// daemon has it open, it is the one that the daemon has.
+func hotFile(dir string) string {
+	path := filepath.Join(dir, journalHot)
+	pid, err := os.ReadFile(filepath.Join(dir, journalLock))
+	if err != nil {
+		return path
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return path
+	}
+	held, _ := filepath.Glob(filepath.Join("/proc", strings.TrimSpace(string(pid)), "fd", "*"))
+	for _, fd := range held {
+		if to, err := os.Readlink(fd); err == nil && to == filepath.Join(real, journalHot)+" (deleted)" {
+			return fd
+		}
+	}
+	return path
 }
 
 // readJournalFolder reads a copy of the journal, so that a daemon that runs is
@@ -116,7 +139,7 @@ func readJournalCopy(dir string) (records []api.Record, torn string, err error) 
 // copyJournal copies the hot file first: records move from it to the archive,
 // never back, so none is missed.
 func copyJournal(from, to string) error {
-	if err := copyTo(filepath.Join(from, journalHot), filepath.Join(to, journalHot)); err != nil {
+	if err := copyTo(hotFile(from), filepath.Join(to, journalHot)); err != nil {
 		return err
 	}
 	segments, err := os.ReadDir(filepath.Join(from, journalArchive))

@@ -22,8 +22,8 @@ var _ api.Agents = (*Store)(nil)
 
 // Report implements api.Agents.
 func (b *Store) Report(ctx context.Context, secret string, r api.AgentReport) (api.AgentAnswer, error) {
-	id, ok := attemptOf(b.Key, secret)
-	if !ok {
+	id, epoch, ok := attemptOf(b.Key, secret)
+	if !ok || !b.owns(id, epoch) {
 		return api.AgentAnswer{}, api.Errorf(api.Denied, "the secret does not belong to an attempt of this daemon")
 	}
 	return b.ReportFor(ctx, id, r)
@@ -49,7 +49,7 @@ func (t *tx) report(id api.AttemptID, r *api.AgentReport) (api.AgentAnswer, erro
 			return api.AgentAnswer{}, err
 		}
 	}
-	answer := api.AgentAnswer{Stop: !current, Gang: gangSecret(t.store.Key, id)}
+	answer := api.AgentAnswer{Stop: !current, Gang: gangSecret(t.store.Key, id, x.StartEpoch)}
 	if x.Job.Perf != nil {
 		if p, ok := x.Job.Perf.Params[t.mem.gpuType(x.Job.Placement)]; ok {
 			answer.Params = &p
@@ -181,9 +181,9 @@ func (b *Store) learn(x *entry) {
 
 // gangSecret returns the secret by which the ranks of an attempt know each other.
 // It does not authorise reports for the attempt.
-func gangSecret(key []byte, id api.AttemptID) string {
+func gangSecret(key []byte, id api.AttemptID, epoch string) string {
 	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "gang %s", id)
+	fmt.Fprintf(mac, "gang %s%s", id, epoch)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 

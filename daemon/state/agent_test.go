@@ -22,11 +22,11 @@ func TestReportSecrets(t *testing.T) {
 	d.submit(ann, submission("x", 1))
 	d.submit(bob, submission("y", 1))
 	d.decide(wants{"x-1": on(0), "y-2": on(1)})
-	x, y := secretOf(d.Key, api.AttemptID{Job: "x-1", Number: 1}), secretOf(d.Key, api.AttemptID{Job: "y-2", Number: 1})
+	x, y := d.secret("x-1", 1), d.secret("y-2", 1)
 	cut := func(s string) (name, mac string) { i := strings.LastIndexByte(s, '.'); return s[:i], s[i:] }
 	nameX, _ := cut(x)
 	_, macY := cut(y)
-	other := secretOf([]byte("another key"), api.AttemptID{Job: "x-1", Number: 1})
+	other := secretOf([]byte("another key"), api.AttemptID{Job: "x-1", Number: 1}, d.mem.epoch())
 	for name, secret := range map[string]string{
 		"empty": "", "the name alone": nameX + ".", "the seal of another": nameX + macY, "another key": other,
 		"a token of a user": "fw_" + x, "long": x + strings.Repeat("A", 1000), "more parts": x + ".x",
@@ -41,8 +41,8 @@ func TestReportSecrets(t *testing.T) {
 	if got := d.job("y-2").Status.Done; got != 0 {
 		t.Errorf("a report of x-1 changed y-2: done %g", got)
 	}
-	_, err := d.Report(t.Context(), secretOf(d.Key, api.AttemptID{Job: "x-1", Number: 2}), api.AgentReport{})
-	wantCode(t, "an attempt to come", err, api.Conflict)
+	_, err := d.Report(t.Context(), d.secret("x-1", 2), api.AgentReport{})
+	wantCode(t, "an attempt to come", err, api.Denied)
 	d.exited(exitOf("x-1", 1))
 	_, err = d.Report(t.Context(), x, api.AgentReport{})
 	wantCode(t, "an attempt that is over", err, api.Conflict)
@@ -114,7 +114,7 @@ func TestAsk(t *testing.T) {
 	if a.Gang == "" || a.Gang != again.Gang || a.Gang == other.Gang {
 		t.Errorf("secrets %q, %q and of another job %q; want two alike and one other", a.Gang, again.Gang, other.Gang)
 	}
-	if own := secretOf(d.Key, api.AttemptID{Job: "x-1", Number: 1}); strings.Contains(own, a.Gang) {
+	if own := d.secret("x-1", 1); strings.Contains(own, a.Gang) {
 		t.Error("the secret of the gang is a part of that of the attempt")
 	}
 	if s := d.job("x-1").Status; s.Done != 7 || s.CheckpointedWork != 7 {
@@ -195,7 +195,7 @@ func TestHostileNumbers(t *testing.T) {
 		d := open(t)
 		d.submit(ann, submission("x", 1))
 		d.decide(wants{"x-1": on(0)})
-		_, err := d.Report(t.Context(), secretOf(d.Key, api.AttemptID{Job: "x-1", Number: 1}), r)
+		_, err := d.Report(t.Context(), d.secret("x-1", 1), r)
 		if i < len(reports) {
 			wantCode(t, fmt.Sprintf("report %d", i), err, api.Invalid)
 		}

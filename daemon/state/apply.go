@@ -49,6 +49,12 @@ func (m *memory) apply(r *api.Record) error {
 	if r.Bidder != nil {
 		m.setBidder(*r.Bidder)
 	}
+	if r.Epoch != nil && r.Event == nil {
+		m.beginEpoch(r)
+	}
+	if r.Damage != nil {
+		m.setDamage(r)
+	}
 	if r.Search != nil {
 		if err := m.applySearch(r); err != nil {
 			return err
@@ -88,6 +94,10 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 	switch e.Kind {
 	case sched.JobStarted:
 		x.started(r, &was)
+		x.StartEpoch = m.epoch()
+		if r.Epoch != nil {
+			x.StartEpoch = r.Epoch.ID
+		}
 	case sched.JobStopped:
 		verb := "preempt"
 		if e.Moving {
@@ -128,13 +138,13 @@ func (m *memory) submitted(r *api.Record, id sched.JobID) error {
 		return fmt.Errorf("job %s: the record has no task", id)
 	}
 	j, _ := m.state.Job(id)
-	x := &entry{Job: j, Task: *r.Task, Owner: api.Owner{UID: -1, GID: -1}, Key: r.Key}
+	x := &entry{Job: j, Task: *r.Task, Owner: api.Owner{UID: -1, GID: -1}, Key: r.Key, Epoch: m.epoch()}
 	if r.Owner != nil {
 		x.Owner = *r.Owner
 	}
 	m.put(x)
 	m.trialSubmitted(x)
-	m.Count++
+	m.Count = max(m.Count+1, jobNumber(id))
 	return nil
 }
 

@@ -19,11 +19,6 @@ import (
 // that no longer exist lose them.
 func (b *Store) noteMachine(t *tx) error {
 	t.actor, t.decides = "machine", true
-	if !t.mem.policyKept {
-		if err := t.add(api.Record{Policy: t.mem.Policy, Text: "the policy of a new journal"}); err != nil {
-			return err
-		}
-	}
 	node := b.Node
 	if node.Name == "" {
 		return nil // nodes come and go by SetNodes
@@ -84,6 +79,10 @@ func (b *Store) Overview(api.Identity) (api.Overview, error) {
 	}
 	for _, part := range slices.Sorted(maps.Keys(b.stats.problem)) {
 		o.Problem = strings.TrimPrefix(o.Problem+"; "+part+": "+b.stats.problem[part], "; ")
+	}
+	if len(m.Damages) > 0 {
+		o.Damages = slices.Clone(m.Damages)
+		o.Problem = strings.TrimSuffix(describeDamage(m.Damages)+"; "+o.Problem, "; ")
 	}
 	for _, x := range m.inOrder() {
 		switch {

@@ -142,7 +142,7 @@ func TestTokens(t *testing.T) {
 	if err != nil || who.User != "ann" || who.Tenant != "blue" || who.Role != api.User || who.Owner.Name != "ann" {
 		t.Errorf("Authenticate = %+v, %v; want ann of blue", who, err)
 	}
-	for name, s := range map[string]string{"empty": "", "cut": secret[:len(secret)-1], "more": secret + "A", "the id": token.ID, "of an attempt": secretOf(d.Key, api.AttemptID{Job: "x", Number: 1}), "long": "fw_" + strings.Repeat("A", 1<<20)} {
+	for name, s := range map[string]string{"empty": "", "cut": secret[:len(secret)-1], "more": secret + "A", "the id": token.ID, "of an attempt": d.secret("x", 1), "long": "fw_" + strings.Repeat("A", 1<<20)} {
 		_, err := d.Authenticate(s)
 		wantCode(t, name, err, api.Denied)
 	}

@@ -245,11 +245,22 @@ func exitOf(id sched.JobID, number int) api.Exit {
 
 func (d *desk) report(id sched.JobID, number int, r api.AgentReport) api.AgentAnswer {
 	d.t.Helper()
-	a, err := d.Report(d.t.Context(), secretOf(d.Key, api.AttemptID{Job: id, Number: number}), r)
+	a, err := d.Report(d.t.Context(), d.secret(id, number), r)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	return a
+}
+
+// secret is that of the agent of an attempt.
+func (d *desk) secret(id sched.JobID, number int) string {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	epoch := d.mem.epoch()
+	if x := d.mem.jobs[id]; x != nil && x.StartEpoch != "" {
+		epoch = x.StartEpoch
+	}
+	return secretOf(d.Key, api.AttemptID{Job: id, Number: number}, epoch)
 }
 
 func (d *desk) job(id sched.JobID) api.Job {

@@ -74,7 +74,7 @@ func TestJournalFails(t *testing.T) {
 		"Exited":  func() error { return d.Exited(ctx, exitOf(x, 1)) },
 		"Apply":   func() error { return d.Apply(ctx, d.decision(wants{y: on(0)})) },
 		"Report": func() error {
-			_, err := d.Report(ctx, secretOf(d.Key, api.AttemptID{Job: x, Number: 1}), api.AgentReport{Done: 9, Checkpoint: true})
+			_, err := d.Report(ctx, d.secret(x, 1), api.AgentReport{Done: 9, Checkpoint: true})
 			return err
 		},
 		"SetPolicy": func() error { _, err := d.SetPolicy(ctx, admin, "las", false); return err },

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
@@ -51,6 +52,8 @@ type Saved struct {
 	// node health is computed.
 	Quarantines map[string]diagnose.NodeChange `json:"quarantines,omitempty"`
 	NodeLog     []nodeEvent                    `json:"node_log,omitempty"`
+	Epochs      []epoch                        `json:"epochs,omitempty"` // oldest first
+	Damages     []api.Damage                   `json:"damages,omitempty"`
 	// Cordons are the nodes that an administrator has cordoned here.
 	Cordons map[string]bool `json:"cordons,omitempty"`
 }
@@ -61,6 +64,10 @@ type entry struct {
 	Task  api.Task   `json:"task"`
 	Owner api.Owner  `json:"owner"`
 	Key   string     `json:"key,omitempty"`
+	// Epoch is the journal's when the job was submitted, StartEpoch that of its last
+	// start.
+	Epoch      string `json:"epoch,omitempty"`
+	StartEpoch string `json:"start_epoch,omitempty"`
 
 	// Open are the attempts that started and are not known to have ended.
 	Open     []int     `json:"open,omitempty"`
@@ -135,6 +142,7 @@ func (m *memory) save() Saved {
 	s.Quarantines = copyMap(m.Quarantines)
 	s.Cordons = copyMap(m.Cordons)
 	s.NodeLog = append([]nodeEvent(nil), m.NodeLog...)
+	s.Epochs = slices.Clone(m.Epochs)
 	s.Searches = make([]*searchEntry, len(m.Searches))
 	for i, e := range m.Searches {
 		s.Searches[i] = e.frozen()

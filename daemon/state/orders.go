@@ -82,8 +82,8 @@ func (m *memory) attempt(key []byte, x *entry) *ordered {
 	}
 	id := api.AttemptID{Job: x.Job.ID, Number: x.Job.Starts}
 	return &ordered{seq: x.Job.Seq, Attempt: api.Attempt{
-		AttemptID: id, Spec: x.Job.Spec, Task: x.Task, Owner: x.Owner, Placement: x.Job.Placement,
-		GPUType: sched.GPUType(m.gpuType(x.Job.Placement)), Token: secretOf(key, id),
+		AttemptID: id, Epoch: x.StartEpoch, Spec: x.Job.Spec, Task: x.Task, Owner: x.Owner, Placement: x.Job.Placement,
+		GPUType: sched.GPUType(m.gpuType(x.Job.Placement)), Token: secretOf(key, id, x.StartEpoch),
 		Screening: x.Job.Screening, BatchScale: x.BatchScale,
 	}}
 }
@@ -117,29 +117,35 @@ func (b *Store) reorder(r *api.Record) bool {
 const secretPrefix = "fwa_"
 
 // secretOf returns the secret of an attempt. It is derived, not stored, so it
-// survives a restart of the daemon and cannot be read from the journal.
-func secretOf(key []byte, id api.AttemptID) string {
+// survives a restart of the daemon and cannot be read from the journal. It holds the
+// epoch: after a loss of records another job may have the same name.
+func secretOf(key []byte, id api.AttemptID, epoch string) string {
 	name := fmt.Sprintf("%s.%d", id.Job, id.Number)
+	if epoch != "" {
+		name += "." + epoch
+	}
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(name))
 	return secretPrefix + name + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// attemptOf returns the attempt that a secret belongs to.
-func attemptOf(key []byte, secret string) (api.AttemptID, bool) {
+// attemptOf returns the attempt that a secret belongs to, and its epoch.
+func attemptOf(key []byte, secret string) (id api.AttemptID, epoch string, ok bool) {
 	const longest = 400
 	rest, ok := strings.CutPrefix(secret, secretPrefix)
 	if !ok || len(secret) > longest {
-		return api.AttemptID{}, false
+		return id, "", false
 	}
 	parts := strings.Split(rest, ".")
-	if len(parts) != 3 {
-		return api.AttemptID{}, false
+	if len(parts) == 4 {
+		epoch = parts[2]
+	} else if len(parts) != 3 {
+		return id, "", false
 	}
 	n, err := strconv.Atoi(parts[1])
 	if err != nil {
-		return api.AttemptID{}, false
+		return id, "", false
 	}
-	id := api.AttemptID{Job: sched.JobID(parts[0]), Number: n}
-	return id, hmac.Equal([]byte(secretOf(key, id)), []byte(secret))
+	id = api.AttemptID{Job: sched.JobID(parts[0]), Number: n}
+	return id, epoch, hmac.Equal([]byte(secretOf(key, id, epoch)), []byte(secret))
 }

@@ -44,6 +44,12 @@ type Config struct {
 	Pool     *experience.Pool
 	Now      func() time.Time
 	Log      *slog.Logger
+	// Seen is how far the journal had come when an earlier daemon wrote it down, and
+	// Mark writes it down: after each change, when it is durable. Mark may be nil.
+	Seen Mark
+	Mark func(Mark)
+	// Lost says what is wrong with the journal as it was found; empty: nothing.
+	Lost string
 	// Keep is the number of ended jobs that stay in memory; 0: 5,000.
 	Keep int
 	// CompactEvery is the number of records after which the journal is compacted;
@@ -149,7 +155,11 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		}
 	}
 	go b.committer()
-	if err := b.commit(ctx, b.noteMachine); err != nil {
+	err := b.commit(ctx, b.noteEpoch)
+	if err == nil {
+		err = b.commit(ctx, b.noteMachine)
+	}
+	if err != nil {
 		b.Close()
 		return nil, fmt.Errorf("record the machine: %w", err)
 	}
@@ -359,7 +369,7 @@ func (b *Store) write(records []api.Record) error {
 	}
 	first, err := b.Journal.Append(context.Background(), payloads...)
 	if err != nil {
-		return api.Errorf(api.Unavailable, "cannot write the journal: %w", err).Try("free some disk space or look at the daemon's log; nothing was changed")
+		return api.Errorf(api.Unavailable, "cannot write the journal: %w", err).Try("look at `fairway status` and the daemon's log; nothing was changed")
 	}
 	if first != records[0].Seq {
 		return api.Errorf(api.Internal, "the journal gave number %d to record %d", first, records[0].Seq)
@@ -386,6 +396,9 @@ func (b *Store) publish(records []api.Record, decides bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.stats.problem, "journal")
+	if b.Mark != nil {
+		b.Mark(Mark{Epoch: b.mem.epoch(), Seq: b.mem.Seq, Jobs: b.mem.Count})
+	}
 	b.feed.add(records)
 	b.sinceC += len(records)
 	reordered := false
