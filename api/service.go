@@ -137,6 +137,9 @@ type Cluster interface {
 	Nodes(Identity) ([]Node, error)
 	// SetNode cordons a node or takes it back.
 	SetNode(ctx context.Context, who Identity, name string, state sched.NodeState) (Node, error)
+	// AcknowledgeDamage ends the warning about what the journal has lost, and
+	// returns what that was.
+	AcknowledgeDamage(context.Context, Identity) ([]Damage, error)
 	Tenants(Identity) ([]TenantView, error)
 	SetTenant(context.Context, Identity, sched.Tenant) (TenantView, error)
 	Policy(Identity) (string, error)

@@ -34,6 +34,11 @@ type PointList struct {
 	Points []Point `json:"points"`
 }
 
+// DamageList is what the journal had lost.
+type DamageList struct {
+	Damages []Damage `json:"damages"`
+}
+
 // NodeList is all nodes.
 type NodeList struct {
 	Nodes []Node `json:"nodes"`

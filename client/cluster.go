@@ -37,6 +37,14 @@ func (c *Client) SetNode(ctx context.Context, name string, state sched.NodeState
 	return n, err
 }
 
+// AcknowledgeDamage ends the warning that the journal has lost records, and returns
+// what was lost.
+func (c *Client) AcknowledgeDamage(ctx context.Context) ([]api.Damage, error) {
+	var out api.DamageList
+	err := c.do(ctx, request{method: "POST", path: path("v1", "journal", "acknowledge")}, &out)
+	return out.Damages, err
+}
+
 // Tenants returns all tenants.
 func (c *Client) Tenants(ctx context.Context) ([]api.TenantView, error) {
 	var out api.TenantList

@@ -41,7 +41,7 @@ func TestRoles(t *testing.T) {
 		"POST /v1/searches": api.User, "GET /v1/searches": api.Viewer, "GET /v1/searches/{id}": api.Viewer,
 		"POST /v1/apps/{id}/cancel": api.User, "POST /v1/apps/{id}/pause": api.User, "POST /v1/apps/{id}/resume": api.User,
 		"GET /v1/apps/{id}/agent": api.Viewer, "PUT /v1/apps/{id}/agent": api.User, "DELETE /v1/apps/{id}/agent": api.User,
-		"GET /v1/nodes": api.Viewer, "PUT /v1/nodes/{name}": api.Admin, "GET /v1/tenants": api.Viewer, "PUT /v1/tenants/{id}": api.Admin,
+		"GET /v1/nodes": api.Viewer, "PUT /v1/nodes/{name}": api.Admin, "POST /v1/journal/acknowledge": api.Admin, "GET /v1/tenants": api.Viewer, "PUT /v1/tenants/{id}": api.Admin,
 		"GET /v1/events": api.Viewer, "GET /v1/events/stream": api.Viewer, "GET /v1/history": api.Viewer,
 		"GET /v1/policy": api.Viewer, "PUT /v1/policy": api.Admin, "GET /v1/policies": api.Viewer,
 		"GET /v1/tokens": api.Admin, "POST /v1/tokens": api.Admin, "DELETE /v1/tokens/{id}": api.Admin,

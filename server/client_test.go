@@ -69,6 +69,7 @@ func uses() []use {
 			return c.SetNode(ctx, "gpu-1", sched.Cordoned)
 		}, "SetNode", []any{"gpu-1", sched.Cordoned}, filled[api.Node]()},
 		{"Tenants", func(ctx context.Context, c *client.Client) (any, error) { return c.Tenants(ctx) }, "Tenants", nil, []api.TenantView{filled[api.TenantView]()}},
+		{"AcknowledgeDamage", func(ctx context.Context, c *client.Client) (any, error) { return c.AcknowledgeDamage(ctx) }, "AcknowledgeDamage", nil, []api.Damage{filled[api.Damage]()}},
 		{"SetTenant", func(ctx context.Context, c *client.Client) (any, error) {
 			return c.SetTenant(ctx, sched.Tenant{ID: "nlp", Weight: 2, Quota: 4})
 		}, "SetTenant", []any{sched.Tenant{ID: "nlp", Weight: 2, Quota: 4}}, filled[api.TenantView]()},

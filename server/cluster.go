@@ -28,6 +28,11 @@ func setNode(c *call) (any, error) {
 	return c.Cluster.SetNode(c.r.Context(), c.who, c.r.PathValue("name"), state)
 }
 
+func acknowledgeDamage(c *call) (any, error) {
+	known, err := c.Cluster.AcknowledgeDamage(c.r.Context(), c.who)
+	return api.DamageList{Damages: list(known)}, err
+}
+
 func listTenants(c *call) (any, error) {
 	tenants, err := c.Cluster.Tenants(c.who)
 	return api.TenantList{Tenants: list(tenants)}, err

@@ -168,6 +168,10 @@ func (f *fake) Tenants(who api.Identity) ([]api.TenantView, error) {
 	return []api.TenantView{filled[api.TenantView]()}, f.saw("Tenants", who)
 }
 
+func (f *fake) AcknowledgeDamage(_ context.Context, who api.Identity) ([]api.Damage, error) {
+	return []api.Damage{filled[api.Damage]()}, f.saw("AcknowledgeDamage", who)
+}
+
 func (f *fake) SetTenant(_ context.Context, who api.Identity, t sched.Tenant) (api.TenantView, error) {
 	return filled[api.TenantView](), f.saw("SetTenant", who, t)
 }

@@ -107,6 +107,8 @@ func clusterRoutes() []*route {
 		{method: "GET", path: "/v1/nodes", role: api.Viewer, summary: "List machines and their GPUs", out: api.NodeList{}, handle: listNodes},
 		{method: "PUT", path: "/v1/nodes/{name}", role: api.Admin, summary: "Cordon a machine, or take it back",
 			in: api.NodeChange{}, required: []string{"state"}, limit: maxSmall, out: api.Node{}, handle: setNode},
+		{method: "POST", path: "/v1/journal/acknowledge", role: api.Admin, summary: "Acknowledge that the journal has lost records: readiness and metrics report it until then",
+			out: api.DamageList{}, handle: acknowledgeDamage},
 		{method: "GET", path: "/v1/tenants", role: api.Viewer, summary: "List tenants and what they have", out: api.TenantList{}, handle: listTenants},
 		{method: "PUT", path: "/v1/tenants/{id}", role: api.Admin, summary: "Declare or change a tenant",
 			in: sched.Tenant{}, limit: maxSmall, out: api.TenantView{}, handle: setTenant},

@@ -21,7 +21,7 @@ type scrape struct {
 	s *Server
 
 	info, up, paused, jobs, queue, gpus, held, journal, decided *prometheus.Desc
-	waitingFor, reporting, useful, quarantined                  *prometheus.Desc
+	waitingFor, reporting, useful, quarantined, damages         *prometheus.Desc
 	tenantGPUs, tenantShare, tenantRho, tenantTime              *prometheus.Desc
 	util, memory, memoryTotal, power, temp                      *prometheus.Desc
 }
@@ -43,6 +43,7 @@ func newScrape(s *Server) *scrape {
 		reporting:   d("gpus_reporting", "GPUs of running jobs whose agents report their statistical efficiency."),
 		useful:      d("gpus_useful", "The same, each times that efficiency: the GPUs whose work counts."),
 		quarantined: d("nodes_quarantined", "Nodes that are out of use because different jobs failed there."),
+		damages:     d("journal_damages", "Losses of records that nobody has acknowledged."),
 		journal:     d("journal_records_total", "Records in the journal so far."),
 		decided:     d("decisions_recorded_total", "Decisions that the daemon counted."),
 		tenantGPUs:  d("tenant_gpus", "GPUs that a tenant holds.", tenantLabel),
@@ -60,7 +61,7 @@ func newScrape(s *Server) *scrape {
 // Describe implements prometheus.Collector.
 func (c *scrape) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.waitingFor, c.reporting, c.useful, c.quarantined, c.info, c.up, c.paused, c.jobs, c.queue, c.gpus, c.held, c.journal, c.decided, c.tenantGPUs, c.tenantShare, c.tenantRho, c.tenantTime,
+		c.waitingFor, c.reporting, c.useful, c.quarantined, c.damages, c.info, c.up, c.paused, c.jobs, c.queue, c.gpus, c.held, c.journal, c.decided, c.tenantGPUs, c.tenantShare, c.tenantRho, c.tenantTime,
 		c.util, c.memory, c.memoryTotal, c.power, c.temp,
 	} {
 		ch <- d
@@ -121,6 +122,7 @@ func (c *scrape) overview(ch chan<- prometheus.Metric, gauge func(*prometheus.De
 	flag := func(d *prometheus.Desc, is bool) { gauge(d, map[bool]float64{true: 1}[is]) }
 	flag(c.up, o.Problem == "")
 	flag(c.paused, o.StartingPaused != "")
+	gauge(c.damages, float64(len(o.Damages)))
 	for _, n := range []struct {
 		state string
 		jobs  int

@@ -256,6 +256,10 @@ func (f *fake) SetNode(_ context.Context, _ api.Identity, name string, s sched.N
 
 func (f *fake) Tenants(api.Identity) ([]api.TenantView, error) { return f.tenants, nil }
 
+func (f *fake) AcknowledgeDamage(context.Context, api.Identity) ([]api.Damage, error) {
+	return nil, nil
+}
+
 func (f *fake) SetTenant(_ context.Context, _ api.Identity, t sched.Tenant) (api.TenantView, error) {
 	v := api.TenantView{Tenant: t}
 	f.tenants = slices.DeleteFunc(f.tenants, func(o api.TenantView) bool { return o.ID == t.ID })

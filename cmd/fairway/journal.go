@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/client"
 	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched/guard"
@@ -26,7 +28,38 @@ func newJournal() *cobra.Command {
   fairway journal verify
   fairway sim --journal journal.jsonl --policy fifo,las,pollux`,
 	}
-	c.AddCommand(newJournalExport(), newJournalVerify())
+	c.AddCommand(newJournalExport(), newJournalVerify(), newJournalAcknowledge())
+	return c
+}
+
+func newJournalAcknowledge() *cobra.Command {
+	var r remote
+	c := &cobra.Command{
+		Use:   "acknowledge",
+		Short: "Acknowledge that the journal has lost records",
+		Long: `Acknowledge that the journal has lost records. Until then "fairway status", the
+dashboard, /readyz and the metric fairway_healthy report it. The daemon keeps working
+meanwhile. Look first at which jobs are missing, and submit them again.` + exitHelp,
+		Example: "  fairway journal acknowledge",
+		Args:    noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return query[api.DamageList]{&r,
+				func(ctx context.Context, daemon *client.Client) (api.DamageList, error) {
+					known, err := daemon.AcknowledgeDamage(ctx)
+					return api.DamageList{Damages: known}, err
+				},
+				func(w io.Writer, l api.DamageList) {
+					for _, d := range l.Damages {
+						fmt.Fprintf(w, "acknowledged: %s: %s\n", d.At.Local().Format("2006-01-02 15:04"), clean(d.Text))
+					}
+					if len(l.Damages) == 0 {
+						fmt.Fprintln(w, "nothing to acknowledge")
+					}
+				},
+			}.run(c)
+		},
+	}
+	r.registerJSON(c)
 	return c
 }
 
