@@ -9,27 +9,27 @@ import (
 	"github.com/fairway-gpu/fairway/predict/features"
 )
 
-// rate is what of a GPU a column's coefficient goes with.
+// rate is the hardware rate by which a column's coefficient scales.
 type rate int
 
 const (
-	hosts   rate = iota // nothing: host time and launches
-	fp32                // one over the rate of matrix products
-	tf32                // one over the rate of convolutions
-	traffic             // one over the bandwidth
+	hosts   rate = iota // none: host time and launches
+	fp32                // inverse of the rate of matrix products
+	tf32                // inverse of the rate of convolutions
+	traffic             // inverse of the bandwidth
 )
 
-// column is one term of a sum: milliseconds per unit, as one would guess
-// without measurements on an H200.
+// column is one term of a sum: milliseconds per unit, a guess for an H200 without
+// measurements.
 type column struct {
 	name  string
 	prior float64
 	rate  rate
 }
 
-// busyColumns are the terms of what kernels take: 10^12 flops, 10^12 bytes,
-// launches. Flops of products are padded to the tiles that kernels compute,
-// and results too few to fill the GPU count for more.
+// busyColumns are the terms of kernel time: 10^12 flops, 10^12 bytes, launches. Flops
+// of products are padded to the tiles that kernels compute, and results too small to
+// fill the GPU count for more.
 func busyColumns() []column {
 	return []column{
 		{"conv1_tflop", 3.3, tf32}, {"conv1_tb", 500, traffic}, // one point wide
@@ -44,12 +44,12 @@ func busyColumns() []column {
 		{"norm_tb", 500, traffic}, {"plain_tb", 330, traffic}, {"lookup_tb", 1700, traffic}, {"fill_tb", 330, traffic},
 		{"optimizer_tb", 290, traffic},
 		{"launches", 0.005, hosts}, {"recurrent_launches", 0.005, hosts}, {"sorts", 0.02, hosts},
-		{"lookup_krows", 0.05, hosts}, // whose gradients are added up one after the other
+		{"lookup_krows", 0.05, hosts}, // whose gradients are added one after the other
 	}
 }
 
-// hostColumns are the terms of what the host takes: operators by kind, with
-// what their gradients take.
+// hostColumns are the terms of host time: operators by kind, including their
+// gradients.
 func hostColumns() []column {
 	return []column{
 		{"step", 0.4, hosts}, {"param_tensors", 0.012, hosts},
@@ -60,8 +60,8 @@ func hostColumns() []column {
 	}
 }
 
-// plainColumns are figures of the graph as a whole, for the trees, the linear
-// model and the memory.
+// plainColumns are figures of the whole graph, for the trees, the linear model and
+// the memory.
 func plainColumns() []string {
 	return []string{
 		"flops", "train_flops", "train_bytes", "params", "activation_mib", "input_mib", "gemms", "relus", "convs", "flattens", "norms",
@@ -80,7 +80,7 @@ type vector struct {
 
 func (v *vector) at(name string) float64 { return v.plainByName[name] }
 
-// setPlain fills in the figures of the graph as a whole.
+// setPlain fills in the figures of the whole graph.
 func (v *vector) setPlain(values []float64) {
 	v.plain = values
 	v.plainByName = make(map[string]float64, len(values))
@@ -91,7 +91,7 @@ func (v *vector) setPlain(values []float64) {
 
 const mib = 1 << 20
 
-// vectorOf sums up what features say about a graph.
+// vectorOf computes the columns from the features of a graph.
 func vectorOf(f *features.Features) *vector {
 	v := &vector{Batch: float64(f.Batch)}
 	v.Busy = pick(names(busyColumns()), busyOf(f))
@@ -127,7 +127,7 @@ func pick(names []string, values map[string]float64) []float64 {
 	return list
 }
 
-// busyOf adds up the columns of the kernels.
+// busyOf sums the columns of the kernels.
 func busyOf(f *features.Features) map[string]float64 {
 	x := map[string]float64{}
 	for _, w := range f.Work() {
@@ -159,10 +159,11 @@ func busyOf(f *features.Features) map[string]float64 {
 // sorts reports whether the gradient of a lookup sorts its indices.
 func sorts(w features.Work) bool { return w.Kind == features.Lookup && w.BackKernels > 5 }
 
-// thinChannels is up to where convolutions of more than a point run slowly.
+// thinChannels is the number of channels up to which convolutions wider than a point
+// are slow.
 const thinChannels = 16
 
-// classOf tells units apart by how fast their kernels are.
+// classOf classifies units by the speed of their kernels.
 func classOf(w features.Work) string {
 	switch w.Kind {
 	case features.Conv:
@@ -188,7 +189,7 @@ func classOf(w features.Work) string {
 	return "plain"
 }
 
-// Tiles of product kernels, and the results below which a product does not
+// Tiles of product kernels, and the size of a result below which a product does not
 // fill the GPU.
 const (
 	tileWide, tileDeep = 64, 32
@@ -197,7 +198,7 @@ const (
 	unalignedCost      = 5
 )
 
-// padding returns how much more than its flops a product computes, forward
+// padding returns the ratio of computed flops to needed ones of a product, forward
 // and backward.
 func padding(w features.Work, class string) (forward, backward float64) {
 	forward, backward = 1, 1
@@ -207,8 +208,8 @@ func padding(w features.Work, class string) (forward, backward float64) {
 		backward = (padded(w.In, tileWide)*padded(w.Out, tileDeep) + padded(w.Out, tileWide)*padded(w.Inner, tileWide)) / 2
 	case "group", "depth", "matmul":
 	case "recurrent":
-		// Directions run side by side. Rows that are not aligned do without
-		// the fast mode.
+		// Directions run in parallel. Rows that are not aligned do not use the fast
+		// mode.
 		cost := 1 / max(w.Groups, 1)
 		if math.Mod(w.Out, alignedNumbers) != 0 {
 			cost *= unalignedCost

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Device is what is published about a GPU type: peak rates and memory.
+// Device is the published specification of a GPU type: peak rates and memory.
 type Device struct {
 	Name      string
 	FP32      float64 // flops per second, matrix products in single precision
-	TF32      float64 // flops per second, convolutions and cells; FP32 where there is no such mode
+	TF32      float64 // flops per second, convolutions and cells; FP32 if there is no such mode
 	Bandwidth float64 // of memory, bytes per second
 	MemoryMiB float64
 }
@@ -40,7 +40,7 @@ func devices() []Device {
 	}
 }
 
-// canonical brings a name as people and drivers write it ("NVIDIA H200",
+// canonical converts a name as people and drivers write it ("NVIDIA H200",
 // "H100_PCIe") into the form of the table.
 func canonical(name string) string {
 	name = strings.ToLower(strings.TrimSpace(name))
@@ -73,12 +73,12 @@ func deviceOf(name string) (Device, error) {
 	want := canonical(name)
 	i := slices.IndexFunc(all, func(d Device) bool { return d.Name == want })
 	if i < 0 {
-		return Device{}, fmt.Errorf("GPU type %q is not known; known are %s", name, strings.Join(GPUs(), ", "))
+		return Device{}, fmt.Errorf("unknown GPU type %q; want one of %s", name, strings.Join(GPUs(), ", "))
 	}
 	return all[i], nil
 }
 
-// GPUs lists the GPU types that For knows, those with measurements first.
+// GPUs lists the GPU types that For accepts, those with measurements first.
 func GPUs() []string {
 	measured, others := measuredGPUs(), []string{}
 	for _, d := range devices() {

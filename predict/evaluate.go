@@ -12,14 +12,13 @@ import (
 	"github.com/fairway-gpu/fairway/sched/num"
 )
 
-// The published errors of utilisation, RMSLE, and the bars for memory.
+// The published errors of utilisation (RMSLE), and the targets for memory.
 const (
 	PaperBest   = 0.133 // Horus, XGBoost
 	PaperLinear = 0.188 // Horus, linear regression
 )
 
-// Evaluation is how well a GPU type's measurements are predicted when they
-// are held out.
+// Evaluation is the accuracy of predictions for held-out measurements of a GPU type.
 type Evaluation struct {
 	GPU      string  `json:"gpu"`
 	Rows     int     `json:"rows"`
@@ -29,7 +28,7 @@ type Evaluation struct {
 	Later    []Split `json:"later,omitempty"` // see Later
 }
 
-// Split is the errors under one way to hold out.
+// Split has the errors for one way to hold out samples.
 type Split struct {
 	By       string             `json:"by"`
 	RMSLE    map[string]float64 `json:"rmsle"`    // by method
@@ -41,14 +40,14 @@ type Split struct {
 	Tests    []Test             `json:"-"`
 }
 
-// Figure is one line of an evaluation: what it is, how it is printed, and
-// what was wanted, if anything was.
+// Figure is one line of an evaluation: its name, its format, and the target if there
+// is one.
 type Figure struct {
 	What, Format, Wanted string
 	Of                   func(Split) float64
 }
 
-// Figures lists everything but the errors of the utilisation.
+// Figures lists all figures except the errors of the utilisation.
 func Figures() []Figure {
 	return []Figure{
 		{"measured utilisation within the 90 % interval", "%.1f %%", "90 %", func(s Split) float64 { return 100 * s.Coverage }},
@@ -63,21 +62,21 @@ func Figures() []Figure {
 	}
 }
 
-// StepError is about the time of a step.
+// StepError is the error of the step time.
 type StepError struct {
 	RMSLE    float64 `json:"rmsle"`
-	Median   float64 `json:"median"`   // of the relative error's size
+	Median   float64 `json:"median"`   // of the absolute relative error
 	Coverage float64 `json:"coverage"` //
 }
 
-// MemoryError is about memory. Shares are of models, each by its worst row,
-// and of rows.
+// MemoryError is the error of the memory. Shares are of models, each by its worst
+// row, and of rows.
 type MemoryError struct {
 	Within15     float64 `json:"within_15"`
 	Under10      float64 `json:"under_10"`
 	RowsWithin15 float64 `json:"rows_within_15"`
 	RowsUnder10  float64 `json:"rows_under_10"`
-	Median       float64 `json:"median"` // of the relative error's size
+	Median       float64 `json:"median"` // of the absolute relative error
 }
 
 // FamilyError is the utilisation's error by family.

@@ -194,7 +194,7 @@ func TestTableErrors(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"", "empty"},
 		{"model,family\n", `column "batch" is missing`},
-		{"model,model\n", `column "model" stands twice`},
+		{"model,model\n", `column "model" is repeated`},
 		{soloHeader + "m,f,8,ok,fast,10,900,100,s\n", `x.csv: line 2: column "util_mean": "fast"`},
 		{soloHeader + "m,f,8,ok,120,10,900,100,s\n", "utilisation 120"},
 		{soloHeader + "m,f,0,ok,50,10,900,100,s\n", "batch 0"},

@@ -11,14 +11,14 @@ import (
 // The splits of Later.
 const (
 	LaterAll   = "later"
-	LaterKnown = "later, of known families" // of which other models were measured before
+	LaterKnown = "later, of known families" // of which other models were measured earlier
 	LaterNew   = "later, of new families"
 )
 
-// Later predicts the models that were measured in sessions from since on by
-// what was measured before: the test of a method that was chosen without
-// them. Where a method wants the speed of the host, it is taken from the
-// other models that were measured around the same time.
+// Later predicts the models that were first measured in sessions from since on, from
+// earlier measurements: a test of a method that was chosen without them. Where a
+// method needs the speed of the host, it comes from the other models that were
+// measured around the same time.
 func Later(samples []Sample, gpu, since string) ([]Split, error) {
 	var before, after []Sample
 	models, families := map[string]bool{}, map[string]bool{}
@@ -34,7 +34,7 @@ func Later(samples []Sample, gpu, since string) ([]Split, error) {
 		}
 	}
 	if len(after) == 0 {
-		return nil, fmt.Errorf("evaluate: no model was measured for the first time in a session from %q on", since)
+		return nil, fmt.Errorf("evaluate: no model was first measured in a session from %q on", since)
 	}
 	m, err := Train(before, gpu)
 	if err != nil {
@@ -64,8 +64,8 @@ func Later(samples []Sample, gpu, since string) ([]Split, error) {
 	return splits, nil
 }
 
-// hostOfOthers is how many times as long as the mean host that of a sample
-// takes, by the other models of its stretch.
+// hostOfOthers is the slowness of a sample's host relative to the mean host, from the
+// other models of its stretch.
 func (m *Model) hostOfOthers(s *Sample, all []Sample) float64 {
 	var others []Sample
 	for _, o := range all {
@@ -76,9 +76,9 @@ func (m *Model) hostOfOthers(s *Sample, all []Sample) float64 {
 	return m.HostOf(others).Factor
 }
 
-// HostPace is how fast a host is, by steps that waited for it.
+// HostPace is the speed of a host, from steps that waited for it.
 type HostPace struct {
-	Factor float64 // how many times as long as the mean host it takes; near 1 where steps are few
+	Factor float64 // its time relative to the mean host; near 1 if there are few steps
 	Steps  int     // that waited for the host
 	Spread float64 // standard deviation of the logarithm of a single step's factor
 }

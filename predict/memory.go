@@ -10,8 +10,8 @@ import (
 	"github.com/fairway-gpu/fairway/predict/features"
 )
 
-// Memory is the memory of the process on the device in MiB, by what it is
-// for. The parts sum to Total.
+// Memory is the memory of the process on the device in MiB, by purpose. The parts sum
+// to Total.
 type Memory struct {
 	Total       float64
 	Parameters  float64
@@ -25,14 +25,14 @@ type Memory struct {
 
 // memoryModel corrects the replay of package features.
 type memoryModel struct {
-	// Context is the MiB of a process that uses the GPU at all, Products and
-	// Convolutions what the libraries for these add.
+	// Context is the MiB of any process that uses the GPU; Products and Convolutions
+	// are what the libraries for these add.
 	Context      float64 `json:"context"`
 	Products     float64 `json:"products"`
 	Convolutions float64 `json:"convolutions"`
-	// Slack is the logarithm of what the allocator has taken over what the
-	// replay says, by memoryInputs; Trees correct it where there were enough
-	// steps to learn from; Lift is added so that few are under-predicted.
+	// Slack is the logarithm of the allocator's memory over that of the replay, by
+	// memoryInputs; Trees correct it if there were enough steps to learn from; Lift
+	// is added so that few models are under-predicted.
 	Slack *ridge  `json:"slack"`
 	Trees *forest `json:"trees,omitempty"`
 	Lift  float64 `json:"lift"`
@@ -64,8 +64,8 @@ func memoryInputs(v *vector) []float64 {
 	}
 }
 
-// wideShare is the part of the traffic of convolutions that is of those wider
-// than a point: they ask for more workspace.
+// wideShare is the part of the traffic of convolutions from those wider than a point,
+// which need more workspace.
 func wideShare(v *vector) float64 {
 	wide, all := 0.0, 1e-9
 	for i, c := range busyColumns() {
@@ -130,7 +130,7 @@ func (m *Model) memory(f *features.Features, v *vector) Memory {
 	return out
 }
 
-// memoryRow is a sample as the fit of the memory sees it.
+// memoryRow is a sample for the fit of the memory.
 type memoryRow struct {
 	x   *vector
 	mem float64 // on the device

@@ -27,7 +27,7 @@ const maxModelBytes = 16 << 20
 
 // The methods of a model.
 const (
-	byTrees  = "trees"  // physical estimate, and trees for what it leaves
+	byTrees  = "trees"  // physical estimate, with trees for its error
 	byLinear = "linear" // too few profiles for trees
 )
 
@@ -36,13 +36,12 @@ type Model struct {
 	Version int    `json:"version"`
 	GPU     string `json:"gpu"`
 	Method  string `json:"method"`
-	Rows    int    `json:"rows"`   // measured steps it was made from
-	Models  int    `json:"models"` // of so many architectures
+	Rows    int    `json:"rows"`   // measured steps in the training set
+	Models  int    `json:"models"` // architectures in the training set
 
 	Busy sum `json:"busy"`
 	Host sum `json:"host"`
-	// Hosts is how much longer than Host the host took in a stretch of a
-	// session.
+	// Hosts is the time of the host relative to Host, by stretch of a session.
 	Hosts    map[string]float64 `json:"hosts"`
 	Residual *forest            `json:"residual,omitempty"`
 	Linear   *ridge             `json:"linear,omitempty"`
@@ -54,7 +53,7 @@ type Model struct {
 	Space  space       `json:"space"`
 
 	device Device
-	scaled bool // from another GPU type's measurements
+	scaled bool // from measurements of another GPU type
 }
 
 // span is an interval of a logarithm of measured over predicted.
@@ -84,8 +83,8 @@ func measuredGPUs() []string {
 	return list
 }
 
-// For returns the model of a GPU type. One without measurements is scaled
-// from the one whose peak rates are nearest.
+// For returns the model of a GPU type. A type without measurements is scaled from the
+// one with the nearest peak rates.
 func For(gpu string) (*Model, error) {
 	device, err := deviceOf(gpu)
 	if err != nil {
@@ -102,7 +101,7 @@ func For(gpu string) (*Model, error) {
 		}
 	}
 	if best == "" {
-		return nil, errors.New("find a prediction model: the program was built without any")
+		return nil, errors.New("find a prediction model: none is built in")
 	}
 	text, err := modelFiles.ReadFile(path.Join("models", best+".json"))
 	if err != nil {
@@ -141,8 +140,8 @@ func (m *Model) on(d Device) *Model {
 	return m
 }
 
-// WithHostSpeed returns the model for hosts that are so many times as fast as
-// those that were measured.
+// WithHostSpeed returns the model for hosts that are that many times as fast as the
+// measured ones.
 func (m *Model) WithHostSpeed(speed float64) *Model {
 	twin := *m
 	twin.Host.Values = slices.Clone(m.Host.Values)
@@ -177,14 +176,14 @@ func Read(r io.Reader) (*Model, error) {
 // Write writes the model as JSON; the same model gives the same bytes.
 func (m *Model) Write(w io.Writer) error {
 	if m.scaled {
-		return errors.New("write prediction model: it was scaled from another GPU type")
+		return errors.New("write prediction model: it is scaled from another GPU type")
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", " ")
 	return encoder.Encode(m)
 }
 
-// check refuses what could not have been written by Write.
+// check refuses a model that Write could not have written.
 func (m *Model) check() error {
 	if m.Version != Version {
 		return fmt.Errorf("version %d; this program reads %d", m.Version, Version)
@@ -229,7 +228,7 @@ func blank() *vector {
 
 func (s sum) check(what string, columns []column) error {
 	if !slices.Equal(s.Columns, names(columns)) || len(s.Values) != len(columns) {
-		return fmt.Errorf("%s: the columns are not those of this program; train again", what)
+		return fmt.Errorf("%s: columns of another version; train again", what)
 	}
 	for i, v := range s.Values {
 		if !(v >= 0) {
@@ -251,7 +250,7 @@ func (r *ridge) check(what string, columns int) error {
 	return nil
 }
 
-// check makes sure that every walk down a tree ends in a leaf.
+// check verifies that every path down a tree ends in a leaf.
 func (f *forest) check(inputs int) error {
 	for k, t := range f.Trees {
 		if len(t) == 0 {

@@ -10,8 +10,8 @@ type physics struct {
 	Busy, Host, Step, Util float64
 }
 
-// sharpness is how abruptly the longer of busy and host takes over: the step
-// is their norm of this order.
+// sharpness is how abruptly the longer of busy and host dominates: the step is their
+// norm of this order.
 const sharpness = 6
 
 func physicsOf(busy, host float64) physics {
@@ -20,10 +20,10 @@ func physicsOf(busy, host float64) physics {
 	return physics{busy, host, step, 100 * busy / step}
 }
 
-// estimate applies the fitted sums to the mean of the hosts.
+// estimate applies the fitted sums to the mean host.
 func (m *Model) estimate(v *vector) physics { return m.estimateOn(v, 1) }
 
-// estimateFor applies them to the host that a sample was measured on.
+// estimateFor applies them to the host of a sample.
 func (m *Model) estimateFor(s *Sample) physics {
 	factor := m.Hosts[s.Host]
 	if factor == 0 {
@@ -32,28 +32,27 @@ func (m *Model) estimateFor(s *Sample) physics {
 	return m.estimateOn(s.x, factor)
 }
 
-// estimateOn applies them to a host that takes so many times as long.
+// estimateOn applies them to a host that is slower by a factor.
 func (m *Model) estimateOn(v *vector, factor float64) physics {
 	return physicsOf(max(m.Busy.of(v.Busy), 1e-6), max(factor*m.Host.of(v.Host), 1e-6))
 }
 
-// logs of figures that may be zero.
+// ln1 is the logarithm of a figure that may be zero.
 func ln1(v float64) float64 { return math.Log1p(max(v, 0)) }
 
-// paperInputs are the figures that Horus names, for the baselines.
+// paperInputs are the inputs that Horus names, for the baselines.
 func paperInputs(v *vector) []float64 {
 	return []float64{ln1(v.at("flops")), ln1(v.at("params")), v.Batch, ln1(v.at("activation_mib") * mib),
 		v.at("gemms"), v.at("relus"), v.at("convs"), ln1(v.at("input_mib") * mib)}
 }
 
-// linearInputs add the physical estimate by the coefficients that one would
-// guess.
+// linearInputs add the physical estimate with the guessed coefficients.
 func linearInputs(v *vector, guess physics) []float64 {
 	return append(paperInputs(v), ln1(guess.Util), math.Log(guess.Busy/guess.Host), math.Log(guess.Host), math.Log(v.Batch))
 }
 
-// shareGroups are the classes of kernels by whose shares of the busy time the
-// trees tell models apart.
+// shareGroups are the classes of kernels whose shares of the busy time are inputs of
+// the trees.
 func shareGroups() [][]string {
 	return [][]string{
 		{"conv1_tflop", "conv1_tb", "conv_tflop", "conv_tb", "thin_tflop", "thin_tb"},

@@ -12,8 +12,8 @@ import (
 	"github.com/fairway-gpu/fairway/predict/features"
 )
 
-// Prediction is what training a model does to a GPU. Intervals hold nine
-// times out of ten on models like those that were measured.
+// Prediction is how training a model uses a GPU. Intervals are right nine times out
+// of ten for models like the measured ones.
 type Prediction struct {
 	Util, UtilLow, UtilHigh        float64 // percent of time that kernels run
 	Memory                         Memory
@@ -23,12 +23,11 @@ type Prediction struct {
 	Notes                          []string
 }
 
-// scaledWidth widens the intervals of a GPU type without measurements: a
-// factor of e to that power either way.
+// scaledWidth widens the intervals of a GPU type without measurements: by a factor of
+// e to that power either way.
 const scaledWidth = 0.5
 
-// Predict predicts a step of training with the features of a graph, at their
-// batch size.
+// Predict predicts a training step from the features of a graph, at their batch size.
 func (m *Model) Predict(f *features.Features) Prediction {
 	v := vectorOf(f)
 	guess := m.estimate(v)
@@ -77,11 +76,11 @@ func (m *Model) bandOf(util float64) band {
 	return m.Bands[len(m.Bands)-1]
 }
 
-// space is where the training set lies, to tell how far from it a model is.
+// space is the region of the training set, to measure how far a model is from it.
 type space struct {
 	Scale   []float64   `json:"scale"`   // of the inputs of the trees
 	Points  [][]float64 `json:"points"`  // the training set
-	Typical float64     `json:"typical"` // nine of ten have a different model nearer than that
+	Typical float64     `json:"typical"` // nine of ten have another model closer than this
 }
 
 func (s space) check(inputs int) error {
@@ -110,7 +109,7 @@ func (s space) between(a, b []float64) float64 {
 	return math.Sqrt(total)
 }
 
-// nearest is the distance to the training set, over the typical one.
+// nearest is the distance to the training set, relative to the typical one.
 func (s space) nearest(x []float64) float64 {
 	least := math.Inf(1)
 	for _, p := range s.Points {
@@ -119,9 +118,9 @@ func (s space) nearest(x []float64) float64 {
 	return least / s.Typical
 }
 
-// trust says how sure a prediction is, and why not. It falls with the
-// distance from what was measured, with operators that have no rule, with
-// shapes that could not be found, and without measurements of the GPU type.
+// trust returns the confidence in a prediction, and the reasons if it is low. It
+// falls with the distance from the measurements, with operators without a rule, with
+// unknown shapes, and without measurements of the GPU type.
 func (m *Model) trust(f *features.Features, v *vector, p physics) (confidence float64, notes []string) {
 	confidence = 0.95
 	if m.Method == byLinear {
@@ -134,7 +133,7 @@ func (m *Model) trust(f *features.Features, v *vector, p physics) (confidence fl
 	if far := m.Space.nearest(m.treeInputs(v, p)); far > 1 {
 		confidence *= max(math.Exp(1-far), 0.2)
 		if far > 1.5 {
-			notes = append(notes, "unlike the models that were measured")
+			notes = append(notes, "unlike the measured models")
 		}
 	}
 	if n := v.at("unknown"); n > 0 {
@@ -152,7 +151,7 @@ func (m *Model) trust(f *features.Features, v *vector, p physics) (confidence fl
 	}
 	if f.Certain < 1 {
 		confidence *= f.Certain * f.Certain
-		notes = append(notes, fmt.Sprintf("shapes are not known for %.0f %% of the operations: give open dimensions a size", 100*(1-f.Certain)))
+		notes = append(notes, fmt.Sprintf("shapes of %.0f %% of the operations are unknown: set the open dimensions", 100*(1-f.Certain)))
 	}
 	if f.Params == 0 {
 		confidence *= 0.5

@@ -73,8 +73,8 @@ func fitRidge(x [][]float64, y []float64, penalty float64) (*ridge, error) {
 	return r, nil
 }
 
-// rounded keeps six significant digits: what a model file holds is what was
-// computed with.
+// rounded keeps six significant digits, so that a model computes with exactly what
+// its file contains.
 func rounded(v float64) float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return v

@@ -25,8 +25,8 @@ const (
 // Sample is one measured step of training, with the figures of its graph.
 type Sample struct {
 	Model, Family string
-	Session       string // on which machine; begins with the time
-	Host          string // in which stretch of the session, see stretchModels
+	Session       string // the machine, after the time
+	Host          string // stretch of the session, see stretchModels
 	Batch         int64
 	Util          float64 // percent
 	StepMS        float64
@@ -62,7 +62,7 @@ func readTable(name string, r io.Reader) (*table, error) {
 	t := &table{name: name, index: map[string]int{}}
 	for i, column := range header {
 		if _, twice := t.index[column]; twice {
-			return nil, fmt.Errorf("%s: line 1: column %q stands twice", name, column)
+			return nil, fmt.Errorf("%s: line 1: column %q is repeated", name, column)
 		}
 		t.index[column] = i
 	}
@@ -96,18 +96,17 @@ func (t *table) require(columns ...string) error {
 
 func (t *table) text(row int, column string) string { return t.rows[row][t.index[column]] }
 
-// number reads a cell; line numbers count the header and suppose one line per
-// row.
+// number reads a cell. Line numbers count the header and assume one line per row.
 func (t *table) number(row int, column string) (float64, error) {
 	text := t.text(row, column)
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		return 0, fmt.Errorf("%s: line %d: column %q: %q is no number of 0 or more", t.name, row+2, column, text)
+		return 0, fmt.Errorf("%s: line %d: column %q: %q is not a number of 0 or more", t.name, row+2, column, text)
 	}
 	return v, nil
 }
 
-// ReadSolo lists what a table of solo measurements holds, failed rows aside.
+// ReadSolo lists the rows of a table of solo measurements, without failed ones.
 func ReadSolo(name string, r io.Reader) ([]Measured, error) {
 	samples, err := readSolo(name, r)
 	var list []Measured
@@ -117,12 +116,12 @@ func ReadSolo(name string, r io.Reader) ([]Measured, error) {
 	return list, err
 }
 
-// stretchModels is how many models a stretch of a session has. The host of a
-// measuring machine is shared with others: it can be a third faster after a
-// quarter of an hour. So the fit has a factor for every stretch.
+// stretchModels is the number of models in a stretch of a session. The host of a
+// measuring machine is shared with others and can be a third faster after a quarter
+// of an hour, so the fit has a factor for every stretch.
 const stretchModels = 10
 
-// stretches numbers the models of each session in the order of measuring.
+// stretches numbers the models of each session in measuring order.
 type stretches map[string]map[string]int
 
 func (s stretches) of(session, model string) string {
@@ -170,14 +169,14 @@ func readSolo(name string, r io.Reader) ([]Sample, error) {
 	return list, nil
 }
 
-// key names a row in both tables.
+// key identifies a row in both tables.
 type key struct {
 	model string
 	batch int64
 }
 
-// ReadSamples reads GPU-solo.csv and GPU-features.csv from a folder and joins
-// them: measurements without features are left out, and counted.
+// ReadSamples reads GPU-solo.csv and GPU-features.csv from a folder and joins them:
+// measurements without features are dropped and counted.
 func ReadSamples(dir fs.FS, gpu string) (samples []Sample, without int, err error) {
 	measured, err := readFile(dir, gpu+"-solo.csv", readSolo)
 	if err != nil {
@@ -186,8 +185,8 @@ func ReadSamples(dir fs.FS, gpu string) (samples []Sample, without int, err erro
 	return join(dir, gpu, measured)
 }
 
-// ReadSamplesOf is ReadSamples with measurements from elsewhere, of models
-// whose features are in the folder.
+// ReadSamplesOf is ReadSamples with measurements from another source, of models whose
+// features are in the folder.
 func ReadSamplesOf(dir fs.FS, gpu, name string, solo io.Reader) (samples []Sample, without int, err error) {
 	measured, err := readSolo(name, solo)
 	if err != nil {

@@ -24,26 +24,24 @@ func (s sum) of(x []float64) float64 {
 	return total
 }
 
-// sumFit is one fit: rows x with results y > 0, a prior for every
-// coefficient, and how many times heavier than a row a deviation from the
-// prior by a factor of e weighs, as a square root. A common factor on all
-// coefficients is free.
+// sumFit is one fit: rows x with results y > 0, a prior for every coefficient, and
+// the weight of a deviation from the prior by a factor of e, relative to a row, as a
+// square root. A common factor on all coefficients is free.
 type sumFit struct {
 	x      [][]float64
 	y      []float64
 	prior  []float64
 	weight float64
-	// part is the part of the rows that a row belongs to, 0 to parts-1; each
-	// part has a factor of its own on the sum, near 1. Without parts there is
-	// none.
+	// part is the part of a row, 0 to parts-1; each part has its own factor on the
+	// sum, near 1. Without parts there is none.
 	part  []int
 	parts int
 }
 
-// partWeight holds the factors of parts near 1.
+// partWeight keeps the factors of parts near 1.
 const partWeight = 1
 
-// commonWeight holds the common factor, lightly.
+// commonWeight keeps the common factor near 1, weakly.
 const commonWeight = 0.1
 
 // run minimises by Levenberg-Marquardt steps over the logarithms of the

@@ -12,13 +12,13 @@ import (
 	"github.com/fairway-gpu/fairway/sched/num"
 )
 
-// How models are fitted. The values were chosen by cross-validation over
-// models on the H200's measurements; results change little around them.
+// Hyper-parameters of the fit. They were chosen by cross-validation over models on
+// the H200's measurements; results change little around them.
 const (
 	busyWeight  = 0.3 // of the prior, see sumFit
 	hostWeight  = 0.3
-	hostBound   = 88 // percent; below, the step is what the host takes
-	fewSamples  = 50 // below, a linear model
+	hostBound   = 88 // percent; below it the host determines the step
+	fewSamples  = 50 // below it, a linear model
 	innerFolds  = 5  // for the residuals that trees learn
 	outerFolds  = 10 // for intervals
 	linearRidge = 0.02
@@ -31,8 +31,8 @@ func residualTrees() treeConfig {
 	return treeConfig{Trees: 100, Depth: 3, MinLeaf: 6, Shrink: 0.06, Subsample: 0.7, Seed: 1}
 }
 
-// bandEdges split predictions for their intervals: those near 100 percent
-// are nearly always right.
+// bandEdges are the bounds of predictions with separate intervals: predictions near
+// 100 percent are nearly always right.
 func bandEdges() []float64 { return []float64{60, 97, 100} }
 
 // Train makes the model of a GPU type. The same samples in the same order
@@ -58,7 +58,7 @@ func Train(samples []Sample, gpu string) (*Model, error) {
 	return m, nil
 }
 
-// fit makes a model without intervals.
+// fit returns a model without intervals.
 func fit(samples []Sample) (*Model, error) {
 	m, err := fitSums(samples)
 	if err != nil {
@@ -94,10 +94,10 @@ func countModels(samples []Sample) int {
 	return len(seen)
 }
 
-// fitSums fits what kernels take to the busy time of every row, and what the
-// host takes to the steps of rows that the GPU does not bound. Machines with
-// the same GPU differ in how fast their hosts are, and so does one of them from
-// time to time, so every stretch of a session has a factor.
+// fitSums fits the sum of kernel times to the busy time of every row, and that of
+// host times to the steps of rows that the GPU does not bound. Hosts of machines with
+// the same GPU differ in speed, and so does one host over time, so every stretch of a
+// session has a factor.
 func fitSums(samples []Sample) (*Model, error) {
 	m := &Model{Version: Version}
 	busy := sumFit{prior: priors(busyColumns()), weight: busyWeight}
@@ -123,7 +123,7 @@ func fitSums(samples []Sample) (*Model, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	// Host is for the mean of the hosts that were measured.
+	// Host is for the mean of the measured hosts.
 	mean := 0.0
 	for _, k := range host.part {
 		mean += math.Log(factors[k]) / float64(len(host.part))
@@ -165,8 +165,8 @@ func (m *Model) fitLinear(samples []Sample) (*ridge, error) {
 	return fitRidge(x, y, linearRidge)
 }
 
-// fitResidual grows trees on what the physical estimate leaves of models that
-// it was not fitted to.
+// fitResidual fits trees to the error of the physical estimate on models that it was
+// not fitted to.
 func fitResidual(samples []Sample) (*forest, error) {
 	x, y := make([][]float64, len(samples)), make([]float64, len(samples))
 	for _, fold := range foldsOf(samples, byModel, innerFolds) {
@@ -185,7 +185,7 @@ func fitResidual(samples []Sample) (*forest, error) {
 	return f, nil
 }
 
-// spaceOf keeps where the samples lie.
+// spaceOf returns the region of the samples.
 func (m *Model) spaceOf(samples []Sample) space {
 	var s space
 	for i := range samples {
@@ -221,7 +221,7 @@ func (m *Model) spaceOf(samples []Sample) space {
 	return s
 }
 
-// fold is the numbers of the samples of one part.
+// fold has the indexes of the samples of one part.
 type fold []int
 
 // rest returns the samples that are not in the fold.
@@ -235,12 +235,12 @@ func (f fold) rest(samples []Sample) []Sample {
 	return list
 }
 
-// byModel and byFamily say what must not be divided.
+// byModel and byFamily name the groups that must stay together.
 func byModel(s *Sample) string  { return s.Model }
 func byFamily(s *Sample) string { return s.Family }
 
-// foldsOf divides samples into n parts or fewer, so that those with the same
-// name are in the same part.
+// foldsOf divides samples into at most n parts, with samples of the same name in the
+// same part.
 func foldsOf(samples []Sample, name func(*Sample) string, n int) []fold {
 	groups := map[string][]int{}
 	var order []string

@@ -13,7 +13,7 @@ import (
 type treeConfig struct {
 	Trees     int
 	Depth     int
-	MinLeaf   int     // rows in a leaf at least
+	MinLeaf   int     // least rows in a leaf
 	Shrink    float64 // part of a leaf's mean that a tree adds
 	Subsample float64 // part of the rows that a tree sees
 	Seed      uint64
@@ -63,13 +63,13 @@ func (f *forest) of(x []float64) float64 {
 type grower struct {
 	treeConfig
 	x     [][]float64
-	left  []float64 // what is still to be explained, by row
+	left  []float64 // residual by row
 	order [][]int   // feature -> rows by its value, then number
-	taken []int     // row -> node of the tree in growth, -1 when left out
+	taken []int     // row -> node of the current tree, -1 when left out
 }
 
-// growForest fits trees to y, one after the other, each to what the ones
-// before have left. The same input gives the same trees.
+// growForest fits trees to y, each to the residuals of those before. The same input
+// gives the same trees.
 func growForest(x [][]float64, y []float64, c treeConfig) *forest {
 	f := &forest{}
 	if len(y) == 0 {
@@ -169,7 +169,7 @@ type split struct {
 	gain    float64
 }
 
-// best finds the split of a node that explains most; the first of equals.
+// best finds the split of a node that explains most; on a tie the first.
 func (g *grower) best(at int) split {
 	total, count := 0.0, 0
 	for i, n := range g.taken {

@@ -13,12 +13,12 @@ import (
 
 // The methods that are compared.
 const (
-	Linear        = "linear"                             // on the figures that Horus names
+	Linear        = "linear"                             // on the inputs that Horus names
 	Trees         = "trees"                              // on the same
 	Physics       = "physics"                            // the physical estimate alone
 	PhysicsLinear = "physics, linear"                    // a linear model with the estimate: the fallback
-	PhysicsTrees  = "physics, trees"                     // trees on what the estimate leaves: what For uses
-	UnknownHost   = "physics, trees; host speed unknown" // the same, as if on a machine of which nothing is known
+	PhysicsTrees  = "physics, trees"                     // trees on the error of the estimate: what For uses
+	UnknownHost   = "physics, trees; host speed unknown" // the same, for an unknown host
 )
 
 // Methods lists them.
@@ -26,20 +26,19 @@ func Methods() []string {
 	return []string{Linear, Trees, Physics, PhysicsLinear, PhysicsTrees, UnknownHost}
 }
 
-// Test is the prediction of one sample by models that have seen nothing of
-// its group.
+// Test is the prediction of one sample by models that were not trained on its group.
 type Test struct {
 	Sample
 	Fold   int
 	Util   map[string]float64 // by method, percent
 	StepMS float64            // predicted
 	MemMiB float64            // predicted
-	// Low and High are the interval of the utilisation from the other folds'
-	// errors, around the prediction for a host of which nothing is known;
-	// StepLow and StepTop that of the step.
+	// Low and High are the interval of the utilisation from the other folds' errors,
+	// around the prediction for an unknown host; StepLow and StepTop are that of the
+	// step.
 	Low, High, StepLow, StepTop float64
 
-	stepAnywhere float64 // StepMS for a host of which nothing is known
+	stepAnywhere float64 // StepMS for an unknown host
 }
 
 // logError is the error that RMSLE squares.
@@ -80,7 +79,7 @@ func (m *Model) test(s Sample, p physics, others map[string]func(*Sample, physic
 	return t
 }
 
-// fitBaselines fits what the chosen method is compared with.
+// fitBaselines fits the methods to compare with.
 func fitBaselines(m *Model, samples []Sample) (map[string]func(*Sample, physics) float64, error) {
 	var x [][]float64
 	var y []float64
@@ -104,8 +103,8 @@ func fitBaselines(m *Model, samples []Sample) (map[string]func(*Sample, physics)
 	}, nil
 }
 
-// intervals takes them from held-out errors on hosts of which nothing was
-// known: who asks for a prediction seldom knows more.
+// intervals returns the intervals from held-out errors on unknown hosts, the usual
+// case of a prediction.
 func intervals(tests []Test) (bands []band, step span) {
 	var steps []float64
 	byBand := map[float64][]float64{}
@@ -119,7 +118,7 @@ func intervals(tests []Test) (bands []band, step span) {
 	for _, edge := range edges {
 		errors := byBand[edge]
 		if len(errors) < 10 {
-			// Too few for a quantile: as wide as all together.
+			// Too few for a quantile: use the interval of all.
 			errors = nil
 			for i := range tests {
 				errors = append(errors, tests[i].logError(UnknownHost))
@@ -130,7 +129,7 @@ func intervals(tests []Test) (bands []band, step span) {
 	return bands, spanOf(steps)
 }
 
-// spanOf is the interval that holds most of a list, a little wider for short
+// spanOf is the interval that contains most of a list, a little wider for short
 // lists.
 func spanOf(list []float64) span {
 	outside := (1 - coverage) / 2 * float64(len(list)) / float64(len(list)+1)
@@ -138,8 +137,7 @@ func spanOf(list []float64) span {
 	return span{min(rounded(num.Quantile(list, outside)), 0), max(rounded(num.Quantile(list, 1-outside)), 0)}
 }
 
-// fillIntervals gives every test the interval that the other folds' errors
-// make.
+// fillIntervals gives every test the interval from the other folds' errors.
 func fillIntervals(tests []Test) {
 	last := 0
 	for _, t := range tests {

@@ -119,7 +119,7 @@ func TestPredictErrors(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		{good, []string{"-", "--gpu", "voodoo2"}, `GPU type "voodoo2" is not known; known are h200`},
+		{good, []string{"-", "--gpu", "voodoo2"}, `unknown GPU type "voodoo2"; want one of h200`},
 		{good, []string{"-", "--batch", "-3"}, "--batch -3"},
 		{good, []string{"-", "--dim", "sequence"}, `--dim "sequence"`},
 		{good, []string{"-", "--dim", "sequence=0"}, `the size is "0"`},

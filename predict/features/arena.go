@@ -29,8 +29,8 @@ type piece struct {
 	small      bool
 }
 
-// arena is a caching allocator: it takes segments from the device, hands out
-// parts of them, best fit first, and keeps what is given back.
+// arena is a caching allocator: it takes segments from the device, allocates parts of
+// them, best fit first, and keeps what is freed.
 type arena struct {
 	blocks   []piece
 	idle     [2][]handle // free blocks by size, then age: large ones, small ones
@@ -88,7 +88,7 @@ func (a *arena) idleOut(h handle) {
 	}
 }
 
-// take hands out a block of at least bytes.
+// take allocates a block of at least bytes.
 func (a *arena) take(bytes int64) handle {
 	if bytes <= 0 || len(a.blocks) >= maxBlocks {
 		return noBlock
@@ -127,7 +127,7 @@ func segmentSize(size int64) int64 {
 	return (size + largeRound - 1) / largeRound * largeRound
 }
 
-// give takes a block back and joins it with free neighbours.
+// give frees a block and joins it with free neighbours.
 func (a *arena) give(h handle) {
 	if h == noBlock {
 		return
@@ -144,7 +144,7 @@ func (a *arena) give(h handle) {
 	a.idleIn(h)
 }
 
-// join makes one of two neighbours.
+// join merges two neighbours.
 func (a *arena) join(left, right handle) handle {
 	a.blocks[left].size += a.blocks[right].size
 	next := a.blocks[right].next

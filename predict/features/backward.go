@@ -35,8 +35,8 @@ func (g *graph) forwardKernels(u *unit) float64 {
 	return 1
 }
 
-// backward adds what a unit's gradient costs. A unit that nothing needs a
-// gradient of has none.
+// backward adds the cost of a unit's gradient. A unit without a needed gradient has
+// none.
 func (g *graph) backward(u *unit, w *Work) {
 	needs := 0 // operands that need a gradient
 	for _, id := range u.in {
@@ -79,8 +79,8 @@ func (g *graph) backward(u *unit, w *Work) {
 	}
 }
 
-// accumulate adds up the gradients of a result that several units read: one
-// kernel for each beyond the first, which reads two tensors and writes one.
+// accumulate sums the gradients of a result that several units read: one kernel for
+// each beyond the first, which reads two tensors and writes one.
 func (g *graph) accumulate(u *unit, w *Work) {
 	for _, id := range u.out {
 		if extra := float64(g.readers[id] - 1); extra > 0 && g.grad[id] {
@@ -120,9 +120,8 @@ func backwardFactor(k Kind) float64 {
 	return 0
 }
 
-// plainBackwardKernels estimates the launches of a gradient that is no
-// product. Sums pass their gradient on; a broadcast operand takes a
-// reduction.
+// plainBackwardKernels estimates the launches of the gradient of a unit that is not a
+// product. Sums pass their gradient on; a broadcast operand takes a reduction.
 func (g *graph) plainBackwardKernels(u *unit, needs int) float64 {
 	broadcast := 0.0
 	n := g.elements(u.out)
@@ -215,7 +214,7 @@ func (g *graph) optimizer() (launches, single int64) {
 	return pass(tensorsOneList) + 2*pass(tensorsTwoLists), 3 * tensors
 }
 
-// Device is what a roofline needs to know of a GPU.
+// Device has the figures of a GPU for a roofline.
 type Device struct {
 	Flops     float64 // peak per second, in the precision of the model
 	Bandwidth float64 // of memory, bytes per second
@@ -228,8 +227,8 @@ type Roofline struct {
 	Forward   float64 `json:"forward"`
 	Backward  float64 `json:"backward"`
 	Optimizer float64 `json:"optimizer"`
-	// Busy is the same sum without launches: what the GPU computes while the
-	// step lasts.
+	// Busy is the same sum without launches: how long the GPU computes during the
+	// step.
 	Busy float64 `json:"busy"`
 	// ComputeBound, MemoryBound and LaunchBound are the parts of the forward
 	// and backward time in units bound by each; they sum to 1.

@@ -4,28 +4,26 @@
 // Package features turns a model's graph, with shapes, into the numbers that
 // predict how its training uses a GPU.
 //
-// The graph is the forward pass. What the backward pass and the optimiser
-// add is estimated from it by the rules of reverse-mode differentiation as
-// PyTorch applies them in eager mode: which tensors an operator keeps, how
-// many kernels it launches, how much arithmetic and traffic its gradient
-// needs.
+// The graph is the forward pass. The backward pass and the optimiser are estimated
+// from it by the rules of reverse-mode differentiation as PyTorch applies them in
+// eager mode: which tensors an operator keeps, how many kernels it launches, how much
+// arithmetic and traffic its gradient needs.
 //
 // # Units of work
 //
-// Operators of the file are first gathered into units, one for what a
-// framework runs as one operation: exporters write a layer normalisation, a
-// GELU or a scaled-dot-product attention as many operators (see fuse.go).
-// Operators that only compute shapes, and those that only change the view of
-// a tensor, are units without kernels.
+// Operators of the file are first grouped into units, one for each operation of the
+// framework: exporters write a layer normalisation, a GELU or a scaled-dot-product
+// attention as many operators (see fuse.go). Operators that only compute shapes, and
+// those that only change the view of a tensor, are units without kernels.
 //
-// Graphs that were exported for inference are read as if for training: batch
-// normalisations folded into convolutions are put back (unfold.go), and the
-// exporter's reordering of recurrent weights is left out.
+// Graphs that were exported for inference are treated as if for training: batch
+// normalisations folded into convolutions are restored (unfold.go), and the
+// exporter's reordering of recurrent weights is ignored.
 //
 // # Memory
 //
-// A few steps are replayed against a model of PyTorch's caching allocator
-// (replay.go, arena.go), which gives what the process takes from the device.
+// A few steps are replayed against a model of PyTorch's caching allocator (replay.go,
+// arena.go), which gives the memory that the process takes from the device.
 //
 // # Formulas (per unit; n = elements of the output, in one run)
 //

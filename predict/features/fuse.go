@@ -9,8 +9,8 @@ import (
 	"github.com/fairway-gpu/fairway/predict/onnx"
 )
 
-// fuse gathers operators into units. A pattern is found from one operator
-// that it cannot do without, and stands at the place of its last operator.
+// fuse groups operators into units. A pattern is found from one operator that it
+// always contains, and takes the place of its last operator.
 func (g *graph) fuse() {
 	patterns := map[int]unit{} // last operator -> unit
 	for i := range g.s.Ops {

@@ -45,11 +45,10 @@ func (g *graph) linear(product int) *pattern {
 	return p
 }
 
-// attention finds softmax(q*k + mask) * v in the form in which exporters
-// write a fused scaled-dot-product attention: both queries and keys are
-// scaled by a number before the product. Attention that scales the scores
-// instead was written out by hand; frameworks run it as it stands, scores in
-// memory, and so it stays in pieces here.
+// attention finds softmax(q*k + mask) * v in the form in which exporters write a
+// fused scaled-dot-product attention: both queries and keys are scaled by a number
+// before the product. Attention that scales the scores instead was written by hand;
+// frameworks run it as written, with scores in memory, so it is not fused here.
 func (g *graph) attention(softmax int) *pattern {
 	scores := g.in(softmax, 0)
 	p := &pattern{ops: []int{softmax}}

@@ -10,7 +10,7 @@ import (
 	"github.com/fairway-gpu/fairway/predict/onnx"
 )
 
-// Kind is what a unit of work does.
+// Kind is the kind of a unit of work.
 type Kind string
 
 // The kinds.
@@ -67,7 +67,7 @@ func kinds() map[string]Kind {
 	return table
 }
 
-// unit is what a framework runs as one operation.
+// unit is one operation of the framework.
 type unit struct {
 	kind   Kind
 	name   string // operator, or the name of the pattern
@@ -84,8 +84,8 @@ type unit struct {
 	steps int64   // of a recurrent unit
 }
 
-// graph is a model as units of work, with what differentiation needs to know
-// of every value.
+// graph is a model as units of work, with the facts about every value that
+// differentiation needs.
 type graph struct {
 	s       *onnx.Shapes
 	kinds   map[string]Kind
@@ -145,8 +145,8 @@ func (g *graph) findStatic() {
 	}
 }
 
-// weightSlots says at which inputs of an operator parameters stand even if
-// they are small; -1 stands for all.
+// weightSlots returns the inputs of an operator at which even small tensors are
+// parameters; -1: all.
 func weightSlots(op string) []int {
 	switch op {
 	case "Conv", "ConvTranspose", "Gemm", "PRelu", "LayerNormalization", "InstanceNormalization", "GroupNormalization",
@@ -162,18 +162,17 @@ func weightSlots(op string) []int {
 	return nil
 }
 
-// plainSlots are operators through which larger tensors are parameters:
-// positions, class tokens, scales and shifts of layers, and those that a model
-// keeps in another form than it uses, such as the logarithm of a decay.
+// plainSlots are operators whose larger constant inputs are parameters: positions,
+// class tokens, scales and shifts of layers, and those that a model stores in another
+// form than it uses, such as the logarithm of a decay.
 var plainSlots = strings.Fields("Add Mul Sub Concat Expand Transpose Reshape Unsqueeze Squeeze Slice Identity Cast Tile ReduceMean ReduceSum Div Resize Split " +
 	"Exp Neg Softplus Sigmoid Tanh Softmax")
 
-// findParams tells parameters from other constants. A parameter is a tensor
-// of floats that is stored (or made by ConstantOfShape from a stored shape,
-// which is how weight-free files write weights, or an Identity of a stored
-// tensor, which is how exporters write parameters that happen to be equal)
-// and stands where a layer has its weights. The statistics of a
-// BatchNormalization are buffers.
+// findParams distinguishes parameters from other constants. A parameter is a tensor
+// of floats that is stored (or made by ConstantOfShape from a stored shape, as
+// weight-free files write weights, or an Identity of a stored tensor, as exporters
+// write equal parameters) and is read where a layer has its weights. The statistics
+// of a BatchNormalization are buffers.
 func (g *graph) findParams() {
 	for id, v := range g.s.Values {
 		stored := v.Source == onnx.Stored
@@ -199,10 +198,10 @@ func (g *graph) findParams() {
 	}
 }
 
-// turned reports whether a stored matrix is another one transposed: an
-// exporter writes weights that layers share, such as those of an embedding and
-// of the last layer, as two constants where it has transposed one of them.
-// They are one parameter, and the one that is looked up counts.
+// turned reports whether a stored matrix is another one transposed: an exporter
+// writes weights that layers share, such as those of an embedding and of the last
+// layer, as two constants if it transposed one of them. They are one parameter: the
+// one that is looked up.
 func (g *graph) turned(v *onnx.Value) bool {
 	if v.Digest == 0 || len(v.Dims) != 2 {
 		return false
@@ -229,9 +228,9 @@ func (g *graph) findTables() {
 	}
 }
 
-// findLayouts treats what is computed from parameters only to be read by
-// recurrent cells as the parameters themselves: exporters reorder and join
-// the gates there, the framework does not.
+// findLayouts treats values that are computed from parameters and read only by
+// recurrent cells as the parameters themselves: exporters reorder and join the gates
+// there, the framework does not.
 func (g *graph) findLayouts() {
 	layout := make([]bool, len(g.s.Ops))
 	for i := len(g.s.Ops) - 1; i >= 0; i-- {
@@ -256,7 +255,7 @@ func (g *graph) findLayouts() {
 	}
 }
 
-// standsAsWeight looks at the places where a constant is read.
+// standsAsWeight checks where a constant is read.
 func (g *graph) standsAsWeight(id int, literal bool) (weight, buffer bool) {
 	several := g.s.Values[id].Elements() > 1
 	for _, i := range g.uses[id] {
@@ -269,7 +268,7 @@ func (g *graph) standsAsWeight(id int, literal bool) (weight, buffer bool) {
 			case op.Node.Op == "BatchNormalization" && at >= 3:
 				buffer = true
 			case op.Node.Op == "Identity" && len(op.Out) == 1 && op.Out[0] >= 0 && len(g.uses[op.Out[0]]) == 0:
-				// It stood for the bias of a convolution before unfold.
+				// It was the bias of a convolution before unfold.
 			case slices.Contains(weightSlots(op.Node.Op), at):
 				weight = true
 			case op.Node.Op == "Div" && at == 1:
@@ -305,7 +304,7 @@ func (g *graph) idle(op *onnx.Op) bool {
 	return !g.fromParams(op)
 }
 
-// noDropout reports whether an operation is a dropout of nothing.
+// noDropout reports whether an operation is a dropout without effect.
 func (g *graph) noDropout(op *onnx.Op) bool {
 	if op.Node.Op != "Dropout" {
 		return false

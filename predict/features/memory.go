@@ -125,12 +125,11 @@ func (g *graph) normKeeps(u *unit, n int64) kept {
 	return k
 }
 
-// smallCell is up to which width cells run several steps in one kernel, and
-// hold more for that.
+// smallCell is the width up to which cells run several steps in one kernel, and keep
+// more memory for it.
 const smallCell = 128
 
-// cellWidths returns what goes into a recurrent cell and what it holds; 0, 0
-// when that is not known.
+// cellWidths returns the input and hidden width of a recurrent cell; 0, 0 if unknown.
 func (g *graph) cellWidths(u *unit) (input, hidden int64) {
 	x, r := g.dims(u, 0), g.dims(u, 2)
 	if len(x) != 3 || len(r) != 3 {
@@ -159,8 +158,8 @@ func (g *graph) keptBytes(u *unit) int64 {
 	return g.bytes(k.values) + k.extra
 }
 
-// memory fills in what is kept from forward to backward, and the most that is
-// alive at once, tensors of the model and of its inputs aside.
+// memory computes what is kept from forward to backward, and the peak, without the
+// tensors of the model and of its inputs.
 func (g *graph) memory(f *Features) {
 	n := len(g.s.Values)
 	l := &lifetimes{g: g, firstKeeper: make([]int, n), lastUse: make([]int, n), extra: make([]int64, len(g.units))}
@@ -254,8 +253,8 @@ func (l *lifetimes) peak() int64 {
 	return l.most
 }
 
-// inPlace reports whether a unit writes over its operand: a ReLU or a clip
-// whose operand nothing keeps and nothing else reads.
+// inPlace reports whether a unit overwrites its operand: a ReLU or a clip whose
+// operand is not kept and not read elsewhere.
 func (l *lifetimes) inPlace(u *unit) bool {
 	return (u.name == "Relu" || u.name == "Clip") && len(u.in) > 0 && l.inPlaceSource(l.g.root[u.in[0]])
 }
@@ -269,8 +268,8 @@ func (l *lifetimes) inPlaceSource(root int) bool {
 	return (u.name == "Relu" || u.name == "Clip") && len(u.in) > 0 && u.in[0] == root
 }
 
-// replayBackward walks the units from last to first: gradients of operands
-// come into being, then those of the results and what was kept go.
+// replayBackward goes through the units from last to first: it allocates the
+// gradients of operands, then frees those of the results and what was kept.
 func (l *lifetimes) replayBackward() {
 	hasGrad := make([]bool, len(l.firstKeeper))
 	released := make([][]int, len(l.g.units))
