@@ -96,7 +96,7 @@ func TestSumFitFindsCoefficients(t *testing.T) {
 			t.Errorf("coefficient %d is %g, want %g", j, got[j]*factors[0], truth[j])
 		}
 	}
-	// What no row tells about stays at the prior, up to the common factor.
+	// Coefficients without data stay at the prior, up to the common factor.
 	f.prior, f.weight = append(f.prior, 7), 0.3
 	for i := range f.x {
 		f.x[i] = append(f.x[i], 0)

@@ -15,14 +15,14 @@ import (
 	"github.com/fairway-gpu/fairway/sim"
 )
 
-// told is a policy that keeps what it was told first about each job.
-type told struct {
+// firstSeen is a policy that keeps the first estimate and rate of each job.
+type firstSeen struct {
 	sched.Policy
 	estimate map[sched.JobID]time.Duration
 	rates    *[]float64 // of jobs that run, where nothing has been measured yet
 }
 
-func (s told) Schedule(snap *sched.Snapshot) sched.Plan {
+func (s firstSeen) Schedule(snap *sched.Snapshot) sched.Plan {
 	for _, j := range snap.Jobs {
 		if _, ok := s.estimate[j.ID]; !ok {
 			s.estimate[j.ID] = j.Estimate.D()
@@ -36,12 +36,12 @@ func (s told) Schedule(snap *sched.Snapshot) sched.Plan {
 
 func estimates(t *testing.T, c sim.Config, work ...sim.Work) (map[sched.JobID]time.Duration, *sim.Result) {
 	t.Helper()
-	watch := told{c.Policy, map[sched.JobID]time.Duration{}, new([]float64)}
+	watch := firstSeen{c.Policy, map[sched.JobID]time.Duration{}, new([]float64)}
 	c.Policy = watch
 	return watch.estimate, run(t, c, work...)
 }
 
-// TestEstimates: each mode tells policies what it says, and nothing else.
+// TestEstimates: each mode gives policies exactly the estimates that it promises.
 func TestEstimates(t *testing.T) {
 	of := func(w sim.Work, user string) sim.Work {
 		w.User = user
@@ -71,7 +71,7 @@ func TestEstimates(t *testing.T) {
 		for i, want := range w.want {
 			id := work[i].ID
 			if least := work[i].RunTime.D(); want < 0 && got[id] < least || want >= 0 && got[id] != want {
-				t.Errorf("%q: policies are told %s about %s; want %s", w.mode, got[id], id, want)
+				t.Errorf("%q: policies get the estimate %s of %s; want %s", w.mode, got[id], id, want)
 			}
 		}
 		if res.Oracle != (w.mode == sim.Exact) || (w.mode != "" && res.Estimates != w.mode) {
@@ -133,14 +133,14 @@ func TestUserEstimates(t *testing.T) {
 	}
 }
 
-// TestNoSpeedBeforeAStep: until a job has loaded, nobody is told how fast it is
-// where it was put; with exact estimates everybody is.
+// TestNoSpeedBeforeAStep: until a job has loaded, policies do not know how fast it is
+// there; with exact estimates they do.
 func TestNoSpeedBeforeAStep(t *testing.T) {
 	for _, mode := range []sim.Estimates{sim.History, sim.Exact} {
 		c := config(t, "1x4", "las:lease=3m")
 		c.Estimates, c.Interval, c.Until = mode, 10*time.Second, time.Hour
 		rates := new([]float64)
-		c.Policy = told{c.Policy, map[sched.JobID]time.Duration{}, rates}
+		c.Policy = firstSeen{c.Policy, map[sched.JobID]time.Duration{}, rates}
 		work := []sim.Work{job("a", 4, 0, 10*time.Minute), job("b", 4, time.Second, 10*time.Minute)}
 		for i := range 60 { // too large for the cluster: they only make the policy look
 			work = append(work, job(fmt.Sprint("large", i), 8, time.Duration(i+1)*20*time.Second, time.Minute))

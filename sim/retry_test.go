@@ -93,8 +93,8 @@ func TestMoreMemory(t *testing.T) {
 	}
 }
 
-// What fails early fails in the pool, unless only the gang shows it; what works
-// starts anew with its gang, and the next job like it is trusted.
+// A job that fails early fails in the pool, unless only the gang fails; one that works
+// starts from scratch with its gang, and the next job like it is trusted.
 func TestScreening(t *testing.T) {
 	screen := func(f *sim.FaultConfig) { f.Adaptive, f.Screen = true, 5*time.Minute }
 	early := lost(failing(job("early", 8, 0, time.Hour), "import error", 3, 2*time.Minute))

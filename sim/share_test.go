@@ -62,7 +62,7 @@ func shareResult(t *testing.T, w *Workload, c Config) *Result {
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(b)) }
 
 // Two jobs on one GPU slow each other by the published curve while both run:
-// nobody else has anything of the other GPU.
+// the other GPU is idle.
 func TestSharedSpeed(t *testing.T) {
 	const util = 0.8
 	slow := 1 / (1 - 0.335*(2*util-0.9))
@@ -138,7 +138,7 @@ func (w watchful) Schedule(s *sched.Snapshot) sched.Plan {
 	return plan
 }
 
-// The policy is told how much sharers are slowed.
+// The policy sees the slowdown of sharing jobs.
 func TestSharedReports(t *testing.T) {
 	p := watchful{halves{1}, map[sched.JobID]float64{}}
 	res := shareResult(t, twoJobs(0.9, 0.9), Config{Policy: p})

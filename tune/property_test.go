@@ -46,9 +46,8 @@ func seq(n int) []int {
 	return out
 }
 
-// TestWhatEveryRuleKeeps: whatever the rule and the pace, the trial that is the
-// best at every moment comes to its end and is found; no trial is stopped before
-// the grace; the budget, of trials and of work, is respected (and that of GPUs in
+// TestWhatEveryRuleKeeps: whatever the rule and the pace, a trial that is always the
+// best runs to its end and is found; no trial is stopped before the grace; the budget, of trials and of work, is respected (and that of GPUs in
 // every round).
 func TestWhatEveryRuleKeeps(t *testing.T) {
 	for _, rule := range Rules() {

@@ -94,7 +94,7 @@ func TestASHADoesNotWait(t *testing.T) {
 	for range 4 {
 		g.round()
 	}
-	// Three trials have come to 3 iterations. The best of them may go on at once.
+	// Three trials have reached 3 iterations. The best of them may continue at once.
 	p := g.tuner.Plan(g.app)
 	if len(p.Promote) != 1 || p.Promote[0].Job != 1 {
 		t.Errorf("%+v; want trial 1 promoted", p)
@@ -238,13 +238,13 @@ func TestPhases(t *testing.T) {
 	if diff := cmp.Diff(want, u.Phases(a)); diff != "" {
 		t.Error(diff)
 	}
-	// Two have come to the rung: two are left of the phase.
+	// Two have reached the rung: two are left in the phase.
 	a.Jobs[2].Curve, a.Jobs[3].Curve = []Reading{{8, 0.1}}, []Reading{{8, 0.2}}
 	want[0] = Phase{2, 5, 8}
 	if diff := cmp.Diff(want, u.Phases(a)); diff != "" {
 		t.Error(diff)
 	}
-	// Trials to come are a phase of their own where nobody waits.
+	// Trials to come are a separate phase where trials do not wait.
 	u = newTuner(t, Config{Rule: Median})
 	a = App{Trials: 5, Jobs: []Job{{Work: 50, Done: 10, Demand: 2}, {Number: 1, Work: 50, Done: 30, Demand: 2}}}
 	if diff := cmp.Diff([]Phase{{2, 40, 2}, {3, 50, 2}}, u.Phases(a)); diff != "" {

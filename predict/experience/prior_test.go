@@ -56,8 +56,7 @@ func TestNoPrior(t *testing.T) {
 	saysNothing(t, NewPrior(someKey, r, Default()))
 }
 
-// Of a GPU type nobody has used there is nothing to say, and nothing to
-// contradict.
+// The prior of an unused GPU type has no data, and nothing contradicts it.
 func TestOtherGPUType(t *testing.T) {
 	p := priorOf(t, history(t, cifar, cifarLocals, exactly))
 	if n := p.Profile("v100", nil).Len(); n != 0 {

@@ -281,7 +281,7 @@ func TestUtilityOfAMix(t *testing.T) {
 	if err := w.add(sched.Spec{ID: "b", GPUs: 2}, nil, 2, 1); err != nil {
 		t.Fatal(err)
 	}
-	// One GPU gives 1, two GPUs nobody knows about 2; eight are paid for.
+	// One GPU gives 1, two GPUs without a model give 2; eight are paid for.
 	if got := UtilityOf(w.snapshot()); math.Abs(got-3.0/8) > 1e-12 {
 		t.Errorf("utility %g, want 3/8", got)
 	}

@@ -186,7 +186,7 @@ func (d *daemon) work() {
 	}
 }
 
-// report tells what an agent would.
+// report reports what an agent would.
 func (d *daemon) report(a api.Attempt) {
 	done := d.whole[a.Job] - d.left[a.Job]
 	gpus := a.Placement.GPUs()

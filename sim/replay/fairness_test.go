@@ -106,8 +106,8 @@ func (p held) give(id sched.JobID, gpus int) {
 	p[id] = sched.Placement{{Node: 0, GPUs: set, Milli: sched.WholeGPU}}
 }
 
-// live lets a daemon live through what was simulated, and returns the rho that it
-// tells of the last job of every app when that ends.
+// live replays the simulation in a daemon, and returns the rho that it reports for
+// the last job of every app when that ends.
 func live(t *testing.T, work []sim.Work, res *sim.Result, model *zoo.Model) map[sched.JobID]float64 {
 	t.Helper()
 	now := dawn

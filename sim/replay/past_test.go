@@ -225,7 +225,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestModel: a job whose agent has told its model trains by it: on one GPU more
+// TestModel: a job whose agent has reported its model trains by it: on one GPU more
 // than half as fast as on two, and as long as it took where it ran.
 func TestModel(t *testing.T) {
 	d := newDiary(t)
@@ -298,7 +298,7 @@ func TestSummaryOfThePast(t *testing.T) {
 	}
 }
 
-// TestRead: what is wrong with a line is told with its number.
+// TestRead: an error names the line.
 func TestRead(t *testing.T) {
 	good := `{"seq":1,"at":"2026-03-01T08:00:00Z","event":{"at":"2026-03-01T08:00:00Z","kind":"node-joined","node":{"name":"box","gpus":4}}}`
 	for _, tc := range []struct{ text, want string }{

@@ -25,7 +25,7 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// tape is a journal in memory that breaks when it is told to. What was written
+// tape is an in-memory journal that fails on demand. What was written
 // before stays, as on a disk.
 type tape struct {
 	records [][]byte
