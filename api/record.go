@@ -25,6 +25,7 @@ type Record struct {
 	Exit     *Exit     `json:"exit,omitempty"`     // an attempt ended
 	Point    *Point    `json:"point,omitempty"`    // with job-reported: for the plots
 	Training *Training `json:"training,omitempty"` // with job-reported: what was measured
+	Restored *float64  `json:"restored,omitempty"` // with the first job-reported of an attempt: what it found in a checkpoint
 	// Complete is set with job-reported when the agent said the work is over.
 	Complete bool   `json:"complete,omitempty"`
 	Policy   string `json:"policy,omitempty"` // the policy from now on

@@ -21,6 +21,9 @@ type AgentReport struct {
 	Done float64 `json:"done"`
 	Work float64 `json:"work,omitempty"`
 	Rate float64 `json:"rate,omitempty"`
+	// Restored is the part of Done that this attempt found in a checkpoint; nil:
+	// the agent does not say.
+	Restored *float64 `json:"restored,omitempty"`
 	// Checkpoint says that everything up to Done is saved.
 	Checkpoint bool `json:"checkpoint,omitempty"`
 	// Complete says that the training is over; the exit code decides whether it
@@ -82,10 +85,14 @@ const (
 
 // Validate says what is wrong with the report, if anything.
 func (r *AgentReport) Validate() error {
+	restored := 0.0
+	if r.Restored != nil {
+		restored = *r.Restored
+	}
 	for _, f := range []struct {
 		name  string
 		value float64
-	}{{"done", r.Done}, {"work", r.Work}, {"rate", r.Rate}} {
+	}{{"done", r.Done}, {"work", r.Work}, {"rate", r.Rate}, {"restored", restored}} {
 		if !(f.value >= 0 && f.value <= mostWork) {
 			return Errorf(Invalid, "is %g", f.value).On(f.name).Try(fmt.Sprintf("send a number from 0 to %g", float64(mostWork)))
 		}

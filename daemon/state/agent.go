@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/predict/experience"
@@ -65,13 +66,17 @@ func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
 	e := sched.Event{Kind: sched.JobReported, Job: x.Job.ID, Done: r.Done}
 	rec := api.Record{Event: &e, Complete: r.Complete}
 	if current {
+		e.Done, r.Rate = x.believe(r, t.now)
 		e.Rate, e.Slowdown = r.Rate, t.slowdown(x, r)
+		if x.Restored != x.Job.Starts {
+			rec.Restored = r.Restored
+		}
 		if r.Point != nil || r.Work > 0 {
 			var p api.Point
 			if r.Point != nil {
 				p = *r.Point
 			}
-			p.At, p.Done, p.Rate, p.GPUs, p.Work = t.now, r.Done, r.Rate, x.Job.Placement.GPUs(), r.Work
+			p.At, p.Done, p.Rate, p.GPUs, p.Work = t.now, e.Done, e.Rate, x.Job.Placement.GPUs(), r.Work
 			rec.Point = &p
 		}
 		if r.Training != nil {
@@ -83,7 +88,42 @@ func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
 			t.decides = true
 		}
 	}
-	return t.add(rec)
+	if err := t.add(rec); err != nil || rec.Restored == nil || *rec.Restored >= x.Job.CheckpointedWork {
+		return err
+	}
+	// It found less than was believed to be saved.
+	return t.event(sched.Event{Kind: sched.JobCheckpoint, Job: x.Job.ID, Done: *rec.Restored})
+}
+
+// told is the last report of progress that this daemon had from an attempt.
+type told struct {
+	attempt int
+	at      time.Time
+	done    float64
+}
+
+// believe returns the work done and the rate that a report of the present attempt
+// proves. Work from a checkpoint is not work that the attempt did, so the rate needs
+// two reports of the same attempt, unless there is no checkpoint.
+func (x *entry) believe(r *api.AgentReport, now time.Time) (done, rate float64) {
+	j, last := x.Job, x.told
+	if r.Done == 0 && r.Restored == nil && j.CheckpointedWork > 0 {
+		return x.Reported, 0 // it has not read its checkpoint yet
+	}
+	x.told = told{attempt: j.Starts, at: now, done: r.Done}
+	gained, took := r.Done-last.done, now.Sub(last.at).Seconds()
+	switch {
+	case last.attempt != j.Starts:
+		if j.CheckpointedWork > 0 || r.Restored != nil && *r.Restored > 0 {
+			return r.Done, 0
+		}
+		return r.Done, r.Rate
+	case gained <= 0:
+		return r.Done, min(r.Rate, j.Rate)
+	case r.Rate*took > 2*gained: // an old agent counts what it restored
+		return r.Done, gained / took
+	}
+	return r.Done, r.Rate
 }
 
 // fit makes the report that policies see from the agent's measurements. Past jobs

@@ -113,6 +113,7 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 		if e.Memory > 0 && x.Asked == 0 {
 			x.Asked = was.Memory
 		}
+		x.Reported = min(x.Reported, was.CheckpointedWork)
 		x.lostGPUs(r, &was, "fail")
 	case sched.JobReported:
 		gpuType := m.gpuType(was.Placement)
@@ -122,6 +123,7 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 		}
 		m.trialReported(x, r.Point)
 	case sched.JobCheckpoint:
+		x.foundLess(was.CheckpointedWork - e.Done)
 		// Attempts of one job never run at the same time: only the oldest open one may
 		// report.
 		if len(x.Open) > 0 && (was.Phase != sched.Running || x.Open[0] != was.Starts) {
@@ -214,6 +216,10 @@ func (x *entry) addLedger(e api.Entry) {
 
 func (x *entry) reported(r *api.Record, was *sched.Job, gpuType string) {
 	x.Complete = x.Complete || r.Complete
+	x.Reported = r.Event.Done
+	if r.Restored != nil {
+		x.Restored = was.Starts
+	}
 	if r.Event.Rate > 0 {
 		x.Rate, x.RateGPUs = r.Event.Rate, max(1, was.Placement.GPUs())
 	}
@@ -337,6 +343,22 @@ func (x *entry) saved(attempt int) {
 			e.Lost, e.LostS = 0, 0
 			return
 		}
+	}
+}
+
+// foundLess records that a checkpoint holds less than the one before: what was
+// believed to be saved is lost.
+func (x *entry) foundLess(work float64) {
+	i := len(x.Ledger) - 1
+	for i >= 0 && x.Ledger[i].From == 0 {
+		i--
+	}
+	if i < 0 || work <= 0 {
+		return
+	}
+	x.Ledger[i].Lost += work
+	if x.Rate > 0 {
+		x.Ledger[i].LostS += finite(work / x.Rate * float64(x.RateGPUs))
 	}
 }
 

@@ -95,8 +95,11 @@ type entry struct {
 	// job waits.
 	Rate     float64 `json:"rate,omitempty"`
 	RateGPUs int     `json:"rate_gpus,omitempty"`
-	Work     float64 `json:"work,omitempty"` // as its agent said
+	Work     float64 `json:"work,omitempty"`     // as its agent said
+	Reported float64 `json:"reported,omitempty"` // work done as last reported; the scheduler's Done is extrapolated
+	Restored int     `json:"restored,omitempty"` // the last attempt that said what it found in a checkpoint
 
+	told    told
 	fitters map[string]*goodput.Fitter
 	reason  sched.Reason // of the last decision; not kept
 	gauge   gaugeUse
@@ -219,6 +222,9 @@ func restore(payload []byte, keep int) (*memory, error) {
 }
 
 func (m *memory) put(e *entry) {
+	if e.Reported == 0 {
+		e.Reported = e.Job.Done // a snapshot of version 0.1
+	}
 	m.jobs[e.Job.ID] = e
 	if e.Key != "" {
 		m.keys[keyOf(e.Job.Tenant, e.Key)] = e.Job.ID

@@ -27,6 +27,7 @@ func (b *Store) view(x *entry, fair *share) api.Job {
 	if j.Work == 0 {
 		v.Work = x.Work
 	}
+	v.Status.Done = x.Reported
 	if j.Phase.Ended() {
 		return v
 	}
@@ -34,7 +35,6 @@ func (b *Store) view(x *entry, fair *share) api.Job {
 	for _, s := range j.Placement {
 		v.Held = append(v.Held, api.Held{Node: cluster.Nodes[s.Node].Name, GPUs: s.GPUs.Indexes(), Milli: s.Milli})
 	}
-	v.Status.Done = j.DoneBy(fair.Now)
 	v.FairShare = fair.gpus
 	v.Rho = fair.rho(j.App)
 	v.Left = x.left(fair.Now)

@@ -21,10 +21,10 @@ SAMPLE = {"nodes", "gpus", "local", "step", "sync", "count"}
 
 def problem(report: Any) -> Optional[str]:
     """What is wrong with a report; None: nothing."""
-    unknown = set(report) - {"ask", "done", "work", "rate", "checkpoint", "complete", "training", "point"}
+    unknown = set(report) - {"ask", "done", "restored", "work", "rate", "checkpoint", "complete", "training", "point"}
     if unknown:
         return f"unknown fields {unknown}"
-    for name in ("done", "work", "rate"):
+    for name in ("done", "restored", "work", "rate"):
         if not 0 <= report.get(name, 0) < math.inf:
             return name
     training = report.get("training")

@@ -172,6 +172,48 @@ class LoopTests(unittest.TestCase):
         self.assertEqual((second.position, second.done, second.noise_scale), (first.position, first.done, first.noise_scale))
         self.assertEqual((second.config, second.batch), (Config(4, 0), 16))
 
+    def test_restored_work_is_no_progress(self):
+        """A process that goes on from a checkpoint reports what it did itself as its
+        rate, and never that nothing is done."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        daemon = Daemon(Path(folder.name)).start()
+        self.addCleanup(daemon.stop)
+        state = dict(make_loop().state_dict(), position=10**6, done=1e6)
+        agent = Agent(Environment(job="j1", attempt=2, api=daemon.api, token="secret", report_seconds=0.1))
+        self.addCleanup(agent.close)
+        self.addCleanup(agent.notice.uninstall)
+        loop = Loop(agent, Order(1000), limits_of(agent, 16), 2e6)
+        wait_for(lambda: len(daemon.reports) >= 2)  # while a model is read
+        loop.load_state_dict(state)
+        begin = time.monotonic()
+        while time.monotonic() - begin < 2:
+            loop.step_done()
+            time.sleep(0.02)
+        truth = (loop.done - 1e6) / (time.monotonic() - begin)
+        agent.close()
+        self.assertEqual(daemon.problems, [])
+        rates = [r["rate"] for r in daemon.reports if "rate" in r]
+        self.assertLess(max(rates), 3 * truth, rates)
+        self.assertAlmostEqual(rates[-1], truth, delta=0.3 * truth)
+        self.assertEqual([r["done"] for r in daemon.reports if r.get("done", 1e6) < 1e6], [])
+        self.assertEqual({r["restored"] for r in daemon.reports if "done" in r}, {1e6})
+
+    def test_first_step_is_reported_at_once(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        daemon = Daemon(Path(folder.name)).start()
+        self.addCleanup(daemon.stop)
+        agent = Agent(Environment(job="j1", attempt=2, api=daemon.api, token="secret", report_seconds=600))
+        self.addCleanup(agent.close)
+        self.addCleanup(agent.notice.uninstall)
+        wait_for(lambda: len(daemon.reports) >= 3)  # the next is due in 8 s
+        agent.restored(50, 100)
+        agent.progress(51)
+        begin = time.monotonic()
+        wait_for(lambda: daemon.reports[-1].get("done") == 51)
+        self.assertLess(time.monotonic() - begin, 5)
+
     def test_too_many_processes(self):
         with self.assertRaisesRegex(ValueError, "cannot be split over 300"):
             make_loop(world=300)

@@ -26,7 +26,7 @@ from typing import Any, Optional
 from fairway.agent import YIELD, Agent
 
 __version__ = "0.1.0"
-__all__ = ["Agent", "YIELD", "complete", "init", "progress", "report", "save", "should_stop"]
+__all__ = ["Agent", "YIELD", "complete", "init", "progress", "report", "restored", "save", "should_stop"]
 
 _current: Optional[Agent] = None
 
@@ -48,6 +48,11 @@ def report(loss: Any = None, **metrics: Any) -> None:
 def progress(done: float, work: Optional[float] = None) -> None:
     """Says how much work is done, and how much there is, in the job's unit."""
     init().progress(done, work)
+
+
+def restored(done: float, work: Optional[float] = None) -> None:
+    """Says how much work the checkpoint holds that this process continues from."""
+    init().restored(done, work)
 
 
 def should_stop() -> bool:

@@ -50,9 +50,12 @@ class Agent:
         self.profile = Profile()
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
-        self._done, self._work = 0.0, 0.0
-        self._seen: Optional[tuple[float, float]] = None  # time and done at the last report
-        self._rate = 0.0
+        self._done: Optional[float] = None  # None: not known yet
+        self._work, self._rate = 0.0, 0.0
+        self._restored: Optional[float] = None  # of done, what a checkpoint held
+        self._stepped = False
+        # Time and done: of the step that the rate was last measured at, of the last two steps.
+        self._rated = self._before = self._last = (0.0, 0.0)
         self._losses: list[float] = []
         self._lazy_loss: Any = None
         self._metrics: dict[str, Any] = {}
@@ -82,11 +85,30 @@ class Agent:
         """Says how much work is done, and how much there is, in the job's unit."""
         with self._lock:
             if _usable(done):
-                self._done = float(done)
-                if self._seen is None:
-                    self._seen = (time.monotonic(), self._done)
+                self._progressed(float(done))
             if work is not None and _usable(work):
                 self._work = float(work)
+
+    def _progressed(self, done: float) -> None:
+        step = (time.monotonic(), done)
+        first = not self._stepped and done > (self._restored or 0.0)
+        if self._done is None or done < self._done or first:
+            # What came before this process, and what its first step waits for, is no rate.
+            self._rated = self._before = self._last = step
+        elif done > self._done:
+            self._before, self._last = self._last, step
+        self._done = done
+        if first:
+            self._stepped = True
+            self._wake.notify_all()  # how long the job was away is measured to here
+
+    def restored(self, done: float, work: Optional[float] = None) -> None:
+        """Says how much work the checkpoint holds that this process continues from.
+        Call it before the first progress()."""
+        with self._lock:
+            if _usable(done):
+                self._restored = float(done)
+        self.progress(done, work)
 
     def report(self, loss: Any = None, **metrics: Any) -> None:
         """Gives the daemon numbers for its plots; cheap enough for every step.
@@ -197,15 +219,14 @@ class Agent:
         """The api.AgentReport of now."""
         with self._lock:
             self._measure_rate()
+            rate = self._rate if checkpoint else min(self._rate, self._ceiling())
             losses, self._losses = self._losses, []
             lazy, self._lazy_loss = self._lazy_loss, None
             metrics, self._metrics = self._metrics, {}
             point, training = dict(self._point), self._training
             samples = self.profile.drain() if training else []
-            report: dict[str, Any] = {"done": self._done}
-            for name, value in (("work", self._work), ("rate", self._rate)):
-                if value > 0:
-                    report[name] = value
+            known = {"done": self._done, "restored": self._restored, "work": self._work or None, "rate": rate or None}
+            report: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
         if checkpoint:
             report["checkpoint"] = True
         if complete:
@@ -213,19 +234,21 @@ class Agent:
         if training:
             report["training"] = dict(training, samples=[s.to_json() for s in samples[:1000]])
         loss = _number(lazy) if lazy is not None else (math.fsum(losses) / len(losses) if losses else None)
-        report["point"] = _point(dict(point, done=report["done"], rate=report.get("rate")), loss, metrics)
+        report["point"] = _point(dict(point, done=report.get("done"), rate=report.get("rate")), loss, metrics)
         return report
 
     def _measure_rate(self) -> None:
-        now = time.monotonic()
-        if self._seen is None:
-            return
-        seconds, work = now - self._seen[0], self._done - self._seen[1]
-        if seconds < 0.2:
-            return
-        self._seen = (now, self._done)
-        if work >= 0:
+        """Measures from the end of a step to the end of a later one."""
+        seconds, work = self._last[0] - self._rated[0], self._last[1] - self._rated[1]
+        if seconds >= 0.2:
+            self._rated = self._last
             self._rate = work / seconds if self._rate == 0 else (self._rate + work / seconds) / 2
+
+    def _ceiling(self) -> float:
+        """The most that the rate can be when the last step ended this long ago: a
+        training that hangs must not keep its rate."""
+        waited, step = time.monotonic() - self._last[0], self._last[1] - self._before[1]
+        return 2 * step / waited if waited > 0 else math.inf
 
     def _answered(self, answer: Answer) -> None:
         if answer.get("stop") is True:

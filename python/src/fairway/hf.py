@@ -67,7 +67,7 @@ class FairwayCallback:
     # The trainer's protocol. Every method gets (args, state, control, **more).
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_more: Any) -> None:
-        self.agent.progress(state.global_step, _work(state))
+        self.agent.restored(state.global_step, _work(state))
         self._agreed_at, self._agreed_time = state.global_step, time.monotonic()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_more: Any) -> Any:

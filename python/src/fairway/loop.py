@@ -148,7 +148,6 @@ class Loop:
         self._last_agreed, self._steps_agreed = now, 0
         self._pause = 1  # steps from one agreement to the next
         self.config = self._split(limits.initial)
-        agent.progress(0.0, total)
 
     # What to run.
 
@@ -325,7 +324,7 @@ class Loop:
         if self.adapt:
             self._noise = self._best_guess()
             self.config = self._split(max(self.limits.initial, min(int(state["batch"]), self.limits.max)))
-        self.agent.progress(self.done, self.total)
+        self.agent.restored(self.done, self.total)
 
     def _split(self, batch: int) -> Config:
         config = self.limits.split(batch, self.world)

@@ -1,0 +1,112 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+)
+
+// resumed returns a job of 10,000 units that made 2,000 in 20 s, saved them, was
+// preempted, and has begun its second attempt.
+func resumed(t *testing.T) *desk {
+	t.Helper()
+	d := open(t)
+	d.submit(ann, submission("x", 1))
+	d.decide(wants{"x-1": on(0)})
+	for _, done := range []float64{1000, 2000} {
+		d.clock.add(10 * time.Second)
+		d.report("x-1", 1, api.AgentReport{Done: done, Rate: 100, Work: 10000, Checkpoint: true})
+	}
+	d.decide(wants{})
+	e := exitOf("x-1", 1)
+	e.Code, e.Yielded, e.Noticed = api.YieldCode, true, true
+	d.exited(e)
+	d.clock.add(time.Minute)
+	d.decide(wants{"x-1": on(0)})
+	return d
+}
+
+// TestRestoredWorkIsNoRate: an agent of version 0.1 reports nothing done, then what it
+// restored as work of its own. Neither is believed.
+func TestRestoredWorkIsNoRate(t *testing.T) {
+	d := resumed(t)
+	for _, step := range []struct {
+		after      time.Duration
+		done, rate float64 // as the agent says
+		want       float64 // the rate that the job shows
+	}{
+		{time.Second, 0, 0, 0},
+		{2 * time.Second, 2200, 1100, 0},
+		{4 * time.Second, 2600, 600, 100},
+		{8 * time.Second, 3400, 350, 100},
+		{16 * time.Second, 5000, 120, 120},
+	} {
+		d.clock.add(step.after)
+		d.report("x-1", 2, api.AgentReport{Done: step.done, Rate: step.rate, Work: 10000})
+		j := d.job("x-1")
+		if want := max(2000, step.done); j.Status.Done != want || j.Status.Rate != step.want {
+			t.Errorf("agent says %g done at %g/s: job shows %g at %g/s; want %g at %g/s", step.done, step.rate, j.Status.Done, j.Status.Rate, want, step.want)
+		}
+		if j.Rho > 4 {
+			t.Errorf("rho %.1f of a job that waited one minute of two; want less than 4", j.Rho)
+		}
+	}
+	d.wantDurable()
+}
+
+// TestProgressIsAsReported: nothing is shown as done that no agent reported, however
+// long ago the report is.
+func TestProgressIsAsReported(t *testing.T) {
+	d := resumed(t)
+	restored := 2000.0
+	d.report("x-1", 2, api.AgentReport{Done: 2000, Restored: &restored, Work: 10000})
+	d.clock.add(10 * time.Second)
+	d.report("x-1", 2, api.AgentReport{Done: 3000, Restored: &restored, Rate: 100, Work: 10000})
+	show := func(what string, want float64) {
+		t.Helper()
+		if got := d.job("x-1").Status.Done; got != want {
+			t.Errorf("%s: %g done; want %g", what, got, want)
+		}
+	}
+	d.clock.add(time.Hour)
+	show("an hour after a report", 3000)
+	d.decide(wants{})
+	show("when it was stopped", 3000)
+	e := exitOf("x-1", 2)
+	e.Signal, e.Noticed = "SIGKILL", true
+	d.exited(e)
+	show("after it was killed", 2000)
+	d.wantDurable()
+}
+
+// TestFoundLess: an attempt that finds less in its checkpoints than was reported as
+// saved says so, and the price of the stop says it too.
+func TestFoundLess(t *testing.T) {
+	d := resumed(t)
+	restored := 1500.0
+	for range 2 {
+		d.clock.add(time.Second)
+		d.report("x-1", 2, api.AgentReport{Done: restored, Restored: &restored, Work: 10000})
+	}
+	if s := d.job("x-1").Status; s.Done != 1500 || s.CheckpointedWork != 1500 {
+		t.Errorf("done %g, saved %g; want 1500 of both", s.Done, s.CheckpointedWork)
+	}
+	e, err := d.Explain(ann, "x-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := e.Ledger[1]; l.Verb != "preempt" || l.Lost != 500 || l.LostS != 5 || e.Price.LostS != 5 {
+		t.Errorf("ledger %+v, price %+v; want 500 units, 5 GPU-seconds lost", e.Ledger, e.Price)
+	}
+	d.clock.add(10 * time.Second)
+	d.report("x-1", 2, api.AgentReport{Done: 2500, Restored: &restored, Rate: 100, Work: 10000, Checkpoint: true})
+	d.report("x-1", 2, api.AgentReport{Done: 2500, Restored: &restored, Rate: 100, Work: 10000})
+	if s := d.job("x-1").Status; s.CheckpointedWork != 2500 || s.Rate != 100 {
+		t.Errorf("saved %g at %g/s; want 2500 at 100/s", s.CheckpointedWork, s.Rate)
+	}
+	d.wantDurable()
+}
