@@ -54,8 +54,11 @@ type Exit struct {
 	Code   int       `json:"code"`             // of the first process that ended badly, or 0
 	Signal string    `json:"signal,omitempty"` // what killed it, such as "SIGKILL"
 	Rank   int       `json:"rank,omitempty"`   // of that process
-	// Yielded says that the job saved its work and left because it was asked to.
+	// Yielded says that the job left because it was asked to, with the exit code
+	// that says that it saved its work.
 	Yielded bool `json:"yielded,omitempty"`
+	// Unsaved is the work that its agent had reported and no checkpoint holds.
+	Unsaved float64 `json:"unsaved,omitempty"`
 	// Noticed says that the job had been asked to stop before it ended.
 	Noticed bool `json:"noticed,omitempty"`
 	// Lost says that the machine, not the job, is at fault: a reboot, a
@@ -134,6 +137,8 @@ func (e Exit) Text() string {
 		s = "could not be started"
 	case e.Lost:
 		s = "lost by the machine"
+	case e.Yielded && e.Unsaved > 0:
+		s = "left when asked, without a checkpoint of its last work"
 	case e.Yielded:
 		s = "saved its work and made room"
 	case e.Signal != "":
@@ -145,6 +150,9 @@ func (e Exit) Text() string {
 	}
 	if e.Why != "" {
 		s += ": " + e.Why
+	}
+	if e.Unsaved > 0 {
+		s += fmt.Sprintf("; lost %.6g of the work it had reported", e.Unsaved)
 	}
 	return s
 }

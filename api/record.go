@@ -26,6 +26,8 @@ type Record struct {
 	Point    *Point    `json:"point,omitempty"`    // with job-reported: for the plots
 	Training *Training `json:"training,omitempty"` // with job-reported: what was measured
 	Restored *float64  `json:"restored,omitempty"` // with the first job-reported of an attempt: what it found in a checkpoint
+	// SaveFailed is set with job-reported when the agent says that it cannot save.
+	SaveFailed string `json:"save_failed,omitempty"`
 	// Complete is set with job-reported when the agent said the work is over.
 	Complete bool   `json:"complete,omitempty"`
 	Policy   string `json:"policy,omitempty"` // the policy from now on
@@ -69,7 +71,7 @@ type Basis struct {
 }
 
 // Kind names what the record is about, for filters: the event's kind, or
-// "attempt-ended", "policy-set", "token-set", "bidder-set",
+// "save-failed", "attempt-ended", "policy-set", "token-set", "bidder-set",
 // "search-submitted", "search-stepped", "search-ended", "node-quarantined",
 // "node-released", "node-withheld", "journal-damaged", "damage-acknowledged",
 // "epoch-begun"; "note" for a word to the operator.
@@ -79,6 +81,8 @@ func (r *Record) Kind() string {
 		return "node-released"
 	case r.Quarantine != nil:
 		return "node-" + string(r.Quarantine.State)
+	case r.SaveFailed != "":
+		return "save-failed"
 	case r.Event != nil:
 		return r.Event.Kind.String()
 	case r.Exit != nil:

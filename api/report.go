@@ -24,6 +24,9 @@ type AgentReport struct {
 	// Restored is the part of Done that this attempt found in a checkpoint; nil:
 	// the agent does not say.
 	Restored *float64 `json:"restored,omitempty"`
+	// SaveFailed is why the last save failed: the work since the checkpoint before
+	// it would be lost. Empty: it did not fail.
+	SaveFailed string `json:"save_failed,omitempty"`
 	// Checkpoint says that everything up to Done is saved.
 	Checkpoint bool `json:"checkpoint,omitempty"`
 	// Complete says that the training is over; the exit code decides whether it
@@ -80,6 +83,7 @@ const (
 	maxSamples    = 1000
 	maxMetrics    = 32
 	maxMetricName = 100
+	maxSaveFailed = 500
 	mostWork      = 1e15 // far from where sums of it overflow
 )
 
@@ -96,6 +100,9 @@ func (r *AgentReport) Validate() error {
 		if !(f.value >= 0 && f.value <= mostWork) {
 			return Errorf(Invalid, "is %g", f.value).On(f.name).Try(fmt.Sprintf("send a number from 0 to %g", float64(mostWork)))
 		}
+	}
+	if n := len(r.SaveFailed); n > maxSaveFailed {
+		return Errorf(Invalid, "has %d bytes", n).On("save_failed").Try(fmt.Sprintf("send at most %d", maxSaveFailed))
 	}
 	if t := r.Training; t != nil {
 		if err := t.validate(); err != nil {

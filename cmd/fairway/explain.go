@@ -150,6 +150,9 @@ func explainRun(g *grid, j api.Job, now time.Time) {
 			g.add("training", text)
 		}
 	}
+	if j.SaveFailed != "" {
+		g.add("checkpoints", "its last save failed: "+clean(j.SaveFailed))
+	}
 	times := fmt.Sprintf("waited %s, ran %s, started %s", brief(waitedFor(j, now)), brief(ranFor(j, now)), several(j.Status.Starts, "time"))
 	if n := j.Status.Failures; n > 0 {
 		times += fmt.Sprintf(", failed %s, %s allowed", several(n, "time"), retriesText(j))

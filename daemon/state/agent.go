@@ -88,11 +88,23 @@ func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
 			t.decides = true
 		}
 	}
-	if err := t.add(rec); err != nil || rec.Restored == nil || *rec.Restored >= x.Job.CheckpointedWork {
+	if r.SaveFailed != x.SaveFailed && r.SaveFailed != "" {
+		t.cannotSave(x, &rec, r.SaveFailed, current)
+	}
+	if err := t.add(rec); err != nil || rec.Restored == nil || *rec.Restored == x.Job.CheckpointedWork {
 		return err
 	}
-	// It found less than was believed to be saved.
+	// What was reported as saved, and what is there, are not the same.
 	return t.event(sched.Event{Kind: sched.JobCheckpoint, Job: x.Job.ID, Done: *rec.Restored})
+}
+
+// cannotSave tells the operator that a job could not save its work.
+func (t *tx) cannotSave(x *entry, rec *api.Record, why string, current bool) {
+	rec.SaveFailed, rec.Text = why, "cannot save its work: "+why
+	if !current {
+		rec.Text += "; asked to stop, it runs on and tries again until its grace period ends"
+	}
+	t.store.Log.Warn("a job cannot save its work", "job", x.Job.ID, "stopping", !current, "err", why)
 }
 
 // told is the last report of progress that this daemon had from an attempt.

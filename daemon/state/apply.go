@@ -123,11 +123,13 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 		}
 		m.trialReported(x, r.Point)
 	case sched.JobCheckpoint:
-		x.foundLess(was.CheckpointedWork - e.Done)
+		x.SaveFailed = ""
 		// Attempts of one job never run at the same time: only the oldest open one may
 		// report.
 		if len(x.Open) > 0 && (was.Phase != sched.Running || x.Open[0] != was.Starts) {
-			x.saved(x.Open[0])
+			if e := x.stopOf(x.Open[0]); e != nil { // it has saved all its work
+				e.Lost, e.LostS = 0, 0
+			}
 		}
 	case sched.JobEnded:
 		m.ended(x, r, &was)
@@ -179,10 +181,10 @@ func (x *entry) lostGPUs(r *api.Record, was *sched.Job, verb string) {
 		At: r.At, Verb: verb, Attempt: was.Starts, From: was.Placement.GPUs(), Why: r.Text,
 		Lost: max(0, was.DoneBy(r.At)-was.CheckpointedWork), LostS: unsaved(was, r.At),
 	}
-	left := x.Exit != nil && x.Exit.Yielded && x.Exit.Number == was.Starts // before it was asked
-	unborn := len(x.Open) > 0 && x.Open[0] != was.Starts                   // an earlier attempt is still there
-	never := x.Exit != nil && x.Exit.Number == was.Starts && x.Exit.Saw(api.HostHeldBack)
-	if left || unborn || never {
+	gone := x.Exit != nil && x.Exit.Number == was.Starts
+	left := gone && x.Exit.Yielded && x.Exit.Unsaved == 0 // before it was asked
+	unborn := len(x.Open) > 0 && x.Open[0] != was.Starts  // an earlier attempt is still there
+	if left || unborn || gone && x.Exit.Saw(api.HostHeldBack) {
 		e.Lost, e.LostS = 0, 0
 	}
 	x.addLedger(e)
@@ -217,8 +219,12 @@ func (x *entry) addLedger(e api.Entry) {
 func (x *entry) reported(r *api.Record, was *sched.Job, gpuType string) {
 	x.Complete = x.Complete || r.Complete
 	x.Reported = r.Event.Done
+	if r.SaveFailed != "" {
+		x.SaveFailed = r.SaveFailed
+	}
 	if r.Restored != nil {
 		x.Restored = was.Starts
+		x.foundLess(was.CheckpointedWork - *r.Restored)
 	}
 	if r.Event.Rate > 0 {
 		x.Rate, x.RateGPUs = r.Event.Rate, max(1, was.Placement.GPUs())
@@ -331,34 +337,44 @@ func (m *memory) exit(r *api.Record) {
 	x.Exit = r.Exit
 	x.Complete = false // it was said of the attempt that is gone
 	m.remember(x, r)
-	if r.Exit.Yielded {
-		x.saved(r.Exit.Number)
+	x.SaveFailed = ""
+	e := x.stopOf(r.Exit.Number)
+	switch {
+	case e == nil:
+	case r.Exit.Unsaved > 0:
+		e.Lost = r.Exit.Unsaved
+	case r.Exit.Yielded:
+		e.Lost, e.LostS = 0, 0
 	}
 }
 
-// saved records that an attempt which lost its GPUs has saved all its work.
-func (x *entry) saved(attempt int) {
+// stopOf returns the entry for the GPUs that an attempt lost, failures aside; nil:
+// there is none.
+func (x *entry) stopOf(attempt int) *api.Entry {
 	for i := len(x.Ledger) - 1; i >= 0; i-- {
 		if e := &x.Ledger[i]; e.Attempt == attempt && e.Verb != "start" && e.Verb != "fail" {
-			e.Lost, e.LostS = 0, 0
-			return
+			return e
 		}
 	}
+	return nil
 }
 
-// foundLess records that a checkpoint holds less than the one before: what was
-// believed to be saved is lost.
+// foundLess corrects what the last stop cost: its successor found less in the
+// checkpoint than was reported as saved, or more.
 func (x *entry) foundLess(work float64) {
 	i := len(x.Ledger) - 1
 	for i >= 0 && x.Ledger[i].From == 0 {
 		i--
 	}
-	if i < 0 || work <= 0 {
+	if i < 0 || work == 0 {
 		return
 	}
-	x.Ledger[i].Lost += work
-	if x.Rate > 0 {
-		x.Ledger[i].LostS += finite(work / x.Rate * float64(x.RateGPUs))
+	e := &x.Ledger[i]
+	e.Lost = max(0, e.Lost+work)
+	if e.Lost == 0 {
+		e.LostS = 0
+	} else if x.Rate > 0 {
+		e.LostS = max(0, e.LostS+finite(work/x.Rate*float64(x.RateGPUs)))
 	}
 }
 

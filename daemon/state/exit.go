@@ -6,6 +6,7 @@ package state
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
@@ -57,6 +58,12 @@ func (t *tx) exited(x *entry, e api.Exit) error {
 		next.Text = describeExit(&e)
 	} else {
 		e.Finding = nil // it was stopped: what it prints while it leaves is not a failure
+	}
+	if active && !fails && !done {
+		e.Unsaved = max(0, x.Reported-x.Job.CheckpointedWork)
+		if e.Unsaved > 0 && x.SaveFailed != "" {
+			e.Why = strings.TrimPrefix(e.Why+"; it could not save its work: "+x.SaveFailed, "; ")
+		}
 	}
 	e.Use = x.used(e.Number)
 	text := e.Text()

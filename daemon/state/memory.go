@@ -97,7 +97,9 @@ type entry struct {
 	RateGPUs int     `json:"rate_gpus,omitempty"`
 	Work     float64 `json:"work,omitempty"`     // as its agent said
 	Reported float64 `json:"reported,omitempty"` // work done as last reported; the scheduler's Done is extrapolated
-	Restored int     `json:"restored,omitempty"` // the last attempt that said what it found in a checkpoint
+	// SaveFailed is why the running attempt could not save; empty: it could.
+	SaveFailed string `json:"save_failed,omitempty"`
+	Restored   int    `json:"restored,omitempty"` // the last attempt that said what it found in a checkpoint
 
 	told    told
 	fitters map[string]*goodput.Fitter

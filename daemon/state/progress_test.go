@@ -110,3 +110,70 @@ func TestFoundLess(t *testing.T) {
 	}
 	d.wantDurable()
 }
+
+// TestSaveFailed: a job that was asked to stop and could not save says so. Its operator
+// is told, and the stop counts as the loss that it is.
+func TestSaveFailed(t *testing.T) {
+	full := "No space left on device"
+	for _, c := range []struct {
+		name       string
+		say        string // what the agent says
+		end        api.Exit
+		text       string // of the exit
+		lost, less float64
+	}{
+		{"killed when its grace period ended", full, api.Exit{Signal: "SIGKILL", Why: "it did not stop within its notice of 30s"},
+			"rank 0 was killed by SIGKILL: it did not stop within its notice of 30s; it could not save its work: " + full + "; lost 1000 of the work it had reported", 1000, 2000},
+		{"an agent of version 0.1 left as if it had saved", "", api.Exit{Code: api.YieldCode, Yielded: true},
+			"left when asked, without a checkpoint of its last work; lost 1000 of the work it had reported", 1000, 2000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := resumed(t)
+			for _, done := range []float64{2500, 3000} {
+				d.clock.add(5 * time.Second)
+				d.report("x-1", 2, api.AgentReport{Done: done, Rate: 100, Work: 10000})
+			}
+			d.decide(wants{})
+			for range 3 {
+				d.clock.add(5 * time.Second)
+				d.report("x-1", 2, api.AgentReport{Done: 3000, Work: 10000, SaveFailed: c.say})
+			}
+			if got := d.job("x-1").SaveFailed; got != c.say {
+				t.Errorf("save_failed %q; want %q", got, c.say)
+			}
+			c.end.AttemptID, c.end.Noticed = api.AttemptID{Job: "x-1", Number: 2}, true
+			d.exited(c.end)
+			j := d.job("x-1")
+			if j.Exit.Text() != c.text || j.Exit.Unsaved != c.lost || j.Status.Done != c.less || j.SaveFailed != "" {
+				t.Errorf("exit %q with %g unsaved, %g done, save_failed %q", j.Exit.Text(), j.Exit.Unsaved, j.Status.Done, j.SaveFailed)
+			}
+			e, err := d.Explain(ann, "x-1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l := e.Ledger[len(e.Ledger)-1]; l.Verb != "preempt" || l.Lost != c.lost || l.LostS != 10 {
+				t.Errorf("the stop cost %+v; want %g units and 10 GPU-seconds lost", l, c.lost)
+			}
+			if said, want := len(d.records("save-failed")), min(1, len(c.say)); said != want {
+				t.Errorf("%d events say that it cannot save; want %d", said, want)
+			}
+			d.wantDurable()
+		})
+	}
+}
+
+// TestSavedAfterAll: a save that succeeds later is a save.
+func TestSavedAfterAll(t *testing.T) {
+	d := resumed(t)
+	d.report("x-1", 2, api.AgentReport{Done: 2500, Work: 10000})
+	d.decide(wants{})
+	d.report("x-1", 2, api.AgentReport{Done: 2500, Work: 10000, SaveFailed: "No space left on device"})
+	d.report("x-1", 2, api.AgentReport{Done: 2600, Work: 10000, Checkpoint: true})
+	e := exitOf("x-1", 2)
+	e.Code, e.Yielded, e.Noticed = api.YieldCode, true, true
+	d.exited(e)
+	j := d.job("x-1")
+	if j.Exit.Text() != "saved its work and made room" || j.Status.Done != 2600 || j.SaveFailed != "" {
+		t.Errorf("exit %q, %g done, save_failed %q", j.Exit.Text(), j.Status.Done, j.SaveFailed)
+	}
+}

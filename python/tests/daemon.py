@@ -21,7 +21,7 @@ SAMPLE = {"nodes", "gpus", "local", "step", "sync", "count"}
 
 def problem(report: Any) -> Optional[str]:
     """What is wrong with a report; None: nothing."""
-    unknown = set(report) - {"ask", "done", "restored", "work", "rate", "checkpoint", "complete", "training", "point"}
+    unknown = set(report) - {"ask", "done", "restored", "work", "rate", "save_failed", "checkpoint", "complete", "training", "point"}
     if unknown:
         return f"unknown fields {unknown}"
     for name in ("done", "restored", "work", "rate"):

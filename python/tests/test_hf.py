@@ -108,6 +108,16 @@ class CallbackTests(unittest.TestCase):
         self.assertTrue(any(r["point"].get("metrics") == {"epoch": 0.5} and "loss" in r["point"] for r in self.daemon.reports))
         self.assertEqual(self.daemon.problems, [])
 
+    def test_a_trainer_that_does_not_save(self):
+        """Then its work is not saved, and the exit code does not say so."""
+        callback = self.callback()
+        trainer = FakeTrainer(callback.folder("out"), 100, callback, lambda step: step == 33 and callback.agent.notice.give())
+        trainer.save = lambda: None
+        with self.assertRaises(SystemExit) as left:
+            trainer.train()
+        self.assertEqual(left.exception.code, 1)
+        self.assertIn("step 34", self.daemon.reports[-1]["save_failed"])
+
     def test_all_ranks_stop_after_the_same_step(self):
         """The ranks hear of the stop at different steps."""
         world, meeting, votes, stopped = 3, threading.Barrier(3), {}, {}

@@ -227,6 +227,49 @@ class LoopTests(unittest.TestCase):
             loop.step_done()
         self.assertEqual((left.exception.code, saves), (YIELD, [32]))
 
+    def test_a_failed_save_is_no_save(self):
+        """Asked to stop while the disk takes nothing: it says so, trains on, and
+        leaves when its work is saved."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        daemon = Daemon(Path(folder.name)).start()
+        self.addCleanup(daemon.stop)
+        agent = Agent(Environment(job="j1", api=daemon.api, token="secret", report_seconds=0.1, notice=1, checkpoint_dir=folder.name + "/kept"))
+        self.addCleanup(agent.close)
+        self.addCleanup(agent.notice.uninstall)
+        loop = Loop(agent, Order(1000), limits_of(agent, 16), 1e9)
+        loop.save = lambda: agent.save(b"weights")
+        loop.step_done()
+        kept = Path(folder.name) / "kept"
+        kept.write_text("in the way")
+        agent.notice.give()
+        begin = time.monotonic()
+        with self.assertLogs("fairway", "ERROR") as logs:
+            while time.monotonic() - begin < 0.5:
+                loop.step_done()
+                time.sleep(0.01)
+        self.assertLess(len([m for m in logs.output if "not saved" in m]), 10)
+        wait_for(lambda: "save_failed" in daemon.reports[-1])
+        self.assertFalse(any(r.get("checkpoint") for r in daemon.reports))
+        kept.unlink()
+        with self.assertRaises(SystemExit) as left:
+            while time.monotonic() - begin < 60:
+                loop.step_done()
+                time.sleep(0.01)
+        self.assertEqual(left.exception.code, YIELD)
+        saved = [r for r in daemon.reports if r.get("checkpoint")]
+        self.assertEqual([(r["done"], r.get("save_failed")) for r in saved], [(loop.done, None)])
+        self.assertEqual(agent.store.load(), b"weights")
+        self.assertEqual(daemon.problems, [])
+
+    def test_leaving_without_a_save_is_said(self):
+        agent = Agent(Environment(job="j1"))
+        self.addCleanup(agent.notice.uninstall)
+        self.assertIsNone(agent.save(b"weights"), "there is no folder")
+        with self.assertRaises(SystemExit) as left:
+            agent.leave()
+        self.assertEqual(left.exception.code, 1)
+
     def test_stop_at_the_end_is_an_end(self):
         loop = make_loop(total=16)
         loop.agent.notice.give()

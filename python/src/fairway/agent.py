@@ -31,6 +31,7 @@ YIELD = 75
 
 _MOST_METRICS = 32
 _LONGEST_NAME = 100  # bytes, of a metric
+_LONGEST_ERROR = 200
 _FAREWELL = 5.0  # the most seconds the last report may take
 
 
@@ -46,6 +47,7 @@ class Agent:
         self.store: Optional[Store] = Store(Path(folder) / "fairway") if folder else None
         self.notice = Notice()
         self.params: Optional[Params] = None  # of the throughput model, as the daemon fitted it
+        self.save_error = ""  # why the last save failed; empty: it did not
         self.prior_noise = 0.0  # what to assume of the noise scale until it is measured
         self.profile = Profile()
         self._lock = threading.Lock()
@@ -151,21 +153,31 @@ class Agent:
 
     def save(self, content: Content) -> Optional[Path]:
         """Writes a checkpoint of all that progress() spoke of, and tells the
-        daemon. None if there is no folder for it. A disk that does not take it
-        is logged, not raised: the training goes on with the one before."""
+        daemon. None if it could not: that is logged and told, not raised, and the
+        training goes on with the checkpoint before."""
         if self.store is None:
+            self.save_failed("there is no folder for checkpoints (FAIRWAY_CHECKPOINT_DIR)")
             return None
         try:
             path = self.store.save(content)
-        except OSError as err:
-            log.error("cannot write checkpoint: %s; keeping the previous one", err)
+        except Exception as err:  # noqa: BLE001: whatever it was, the work is not saved
+            self.save_failed(getattr(err, "strerror", None) or f"{type(err).__name__}: {err}")
             return None
         self.saved()
         return path
 
     def saved(self) -> None:
         """Tells the daemon that all work done so far is saved."""
+        self.save_error = ""
         self._send(checkpoint=True)
+
+    def save_failed(self, why: str) -> None:
+        """Tells the daemon that the work could not be saved. A process that was
+        asked to stop should train on and try again: what it does not save is lost."""
+        if why != self.save_error:
+            log.error("cannot save a checkpoint: %s; the previous one is kept", why)
+        self.save_error = why
+        self._send()
 
     def complete(self) -> None:
         """Says that the training is over."""
@@ -176,10 +188,10 @@ class Agent:
         self.close()
 
     def leave(self) -> NoReturn:
-        """Ends this process because it was asked to, with the exit code that
-        says that its work is saved."""
+        """Ends this process because it was asked to: with the exit code that says
+        that its work is saved, unless the last save failed."""
         self.close()
-        sys.exit(YIELD)
+        sys.exit(1 if self.save_error else YIELD)
 
     def close(self) -> None:
         """Sends what is left, within seconds, and stops reporting."""
@@ -227,6 +239,8 @@ class Agent:
             samples = self.profile.drain() if training else []
             known = {"done": self._done, "restored": self._restored, "work": self._work or None, "rate": rate or None}
             report: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
+        if self.save_error:
+            report["save_failed"] = self.save_error[:_LONGEST_ERROR]
         if checkpoint:
             report["checkpoint"] = True
         if complete:

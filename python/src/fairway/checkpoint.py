@@ -30,10 +30,15 @@ class _HashingWriter:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.hash = hashlib.sha256()
+        self.error: Optional[OSError] = None
 
     def write(self, data: bytes) -> int:
         self.hash.update(data)
-        self._file.write(data)
+        try:
+            self._file.write(data)
+        except OSError as err:
+            self.error = err
+            raise
         return memoryview(data).nbytes
 
     def flush(self) -> None:
@@ -59,6 +64,7 @@ class Store:
         known = self._all()
         number = known[-1][0] + 1 if known else 1
         temporary = self.folder / f"{_UNFINISHED}{number}-{os.getpid()}"
+        writer: Optional[_HashingWriter] = None
         try:
             with open(temporary, "wb") as file:
                 writer = _HashingWriter(file)
@@ -70,8 +76,10 @@ class Store:
                 os.fsync(file.fileno())
             path = self.folder / f"checkpoint-{number}-{writer.hash.hexdigest()}"
             os.replace(temporary, path)
-        except BaseException:
+        except BaseException as err:
             temporary.unlink(missing_ok=True)
+            if isinstance(err, RuntimeError) and writer is not None and writer.error is not None:
+                raise writer.error from err  # torch hides the error of the disk behind one of its own
             raise
         _sync_folder(self.folder)
         for _, old in known[: len(known) + 1 - self._keep]:

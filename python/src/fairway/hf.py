@@ -58,6 +58,7 @@ class FairwayCallback:
         self._pause, self._agreed_at = 1, 0  # in steps
         self._agreed_time = time.monotonic()
         self._stopping = False
+        self._saved = -1  # the last step that the trainer saved
 
     def folder(self, default: str) -> str:
         """Where the trainer should write: a folder that outlives attempts."""
@@ -85,12 +86,15 @@ class FairwayCallback:
 
     def on_save(self, args: Any, state: Any, control: Any, **_more: Any) -> None:
         self.agent.progress(state.global_step, _work(state))
+        self._saved = state.global_step
         self.agent.saved()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_more: Any) -> None:
         """Leaves if the trainer stopped because it was asked to: what the
         script does after training must wait for the end of training."""
         if self._stopping and state.global_step < state.max_steps:
+            if self._saved != state.global_step:
+                self.agent.save_failed(f"the trainer stopped at step {state.global_step} without a checkpoint of it")
             self.agent.leave()
         self.agent.complete()
 

@@ -145,6 +145,7 @@ class Loop:
         self._noise: Optional[Noise] = None
         now = time.monotonic()
         self._last_save, self._last_choice = now, now
+        self._next_try = 0.0  # to save and leave, after a save that failed
         self._last_agreed, self._steps_agreed = now, 0
         self._pause = 1  # steps from one agreement to the next
         self.config = self._split(limits.initial)
@@ -217,7 +218,7 @@ class Loop:
         leads = self.agent.env.rank == 0
         wish = self._choose(now) if leads else Config(0, 0)
         stop, save, pace, local, accum, self._prior = self._reducer.max([
-            float(self.agent.should_stop()),
+            float(self.agent.should_stop() and now >= self._next_try),
             float(leads and now - self._last_save >= self._options.checkpoint_every),
             pace,
             float(wish.local),
@@ -228,13 +229,23 @@ class Loop:
         self._pause = max(1, min(int(often / max(pace, 1e-9)), 2 * self._pause))
         self._take(Config(int(local), int(accum)))
         if (stop or save) and not self.finished:
-            self.save()
-            self._last_save = time.monotonic()
-            self._timer.restart()
-        if stop and not self.finished:
+            self._save_and_leave(bool(stop))
+        self._last_agreed, self._steps_agreed = time.monotonic(), self.steps
+
+    def _save_and_leave(self, stop: bool) -> None:
+        """Saves, and leaves if that was asked for. Work that could not be saved
+        would be lost: the training goes on and tries again."""
+        self.save()
+        (failed,) = self._reducer.max([float(bool(self.agent.save_error))])
+        self._last_save = time.monotonic()
+        self._timer.restart()
+        if stop and not failed:
             log.info("asked to stop: saved a checkpoint after %d examples, exiting", self.position)
             self.agent.leave()
-        self._last_agreed, self._steps_agreed = time.monotonic(), self.steps
+        if stop:
+            pause = min(5.0, self.agent.env.notice / 10)
+            self._next_try = self._last_save + pause
+            log.error("asked to stop, but the work is not saved; training on, trying again in %.0f s", pause)
 
     def _take(self, config: Config) -> None:
         if config == self.config:

@@ -235,6 +235,8 @@ class Run:
 
     def _save(self) -> None:
         if self.agent.store is None:
+            if self.agent.should_stop():
+                self.agent.save(b"")  # says that there is no folder
             return
         state = self.state_dict()
         if self.agent.env.rank == 0:
