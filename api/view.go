@@ -93,7 +93,10 @@ type Entry struct {
 	Why     string  `json:"why,omitempty"`
 	Lost    float64 `json:"lost,omitempty"`   // work that no checkpoint held, in the job's unit
 	LostS   float64 `json:"lost_s,omitempty"` // the same in GPU-seconds
-	Away    float64 `json:"away_s,omitempty"` // seconds until it ran again
+	// Away is the seconds from there to its next step, or to its next start if it
+	// reports no steps; Ongoing says that it is still away, and Away is so far.
+	Away    float64 `json:"away_s,omitempty"`
+	Ongoing bool    `json:"ongoing,omitempty"`
 }
 
 // LedgerTotal sums a ledger.

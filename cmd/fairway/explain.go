@@ -289,7 +289,7 @@ func printLedger(w io.Writer, e api.Explanation, v view) {
 	}
 	g.print(w, "  ", v.width)
 	if p := taken(e); p.Preemptions+p.Moves > 0 {
-		fmt.Fprintf(w, "\n%s and %s cost %s of lost work and %s without GPUs.\n",
+		fmt.Fprintf(w, "\n%s and %s cost %s of lost work and %s away from training.\n",
 			several(p.Preemptions, "preemption"), several(p.Moves, "move"), several(int(p.LostS+0.5), "GPU-second"), briefSeconds(p.AwayS))
 	} else {
 		fmt.Fprintln(w, "\nNever preempted or moved.")
@@ -315,7 +315,10 @@ func price(l api.Entry) string {
 	if l.LostS > 0 {
 		parts = append(parts, fmt.Sprintf("lost %s GPU-s", number(float64(int(l.LostS+0.5)))))
 	}
-	if l.Away > 0 {
+	switch {
+	case l.Ongoing:
+		parts = append(parts, "away "+briefSeconds(l.Away)+" so far")
+	case l.Away > 0:
 		parts = append(parts, "away "+briefSeconds(l.Away))
 	}
 	if len(parts) == 0 && (l.Verb == "preempt" || l.Verb == "move") {

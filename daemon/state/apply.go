@@ -117,6 +117,9 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 		x.lostGPUs(r, &was, "fail")
 	case sched.JobReported:
 		gpuType := m.gpuType(was.Placement)
+		if len(x.Open) > 0 && x.Open[0] == was.Starts && was.Phase == sched.Running && x.stepped(r) {
+			x.back(r.At)
+		}
 		x.reported(r, &was, gpuType)
 		if was.Phase == sched.Running {
 			x.measured(m.companyOf(x.Job), gpuType, r)
@@ -163,10 +166,11 @@ func (x *entry) started(r *api.Record, was *sched.Job) {
 	x.Open = append(x.Open, x.Job.Starts)
 	x.reason, x.Company = sched.Reason{}, noReport
 	to := r.Event.Placement.GPUs()
-	if n := len(x.Ledger); n > 0 && x.Ledger[n-1].To == 0 && was.Starts > 0 {
-		last := &x.Ledger[n-1]
-		last.Away = r.At.Sub(last.At).Seconds()
-		if last.Verb == "move" && last.At.Equal(r.At) { // both sides of a move are one entry
+	if !x.reports() {
+		x.back(r.At)
+	}
+	if n := len(x.Ledger); n > 0 {
+		if last := &x.Ledger[n-1]; last.Verb == "move" && last.To == 0 && last.At.Equal(r.At) { // both sides of a move are one entry
 			last.To = to
 			return
 		}
@@ -179,7 +183,7 @@ func (x *entry) started(r *api.Record, was *sched.Job) {
 func (x *entry) lostGPUs(r *api.Record, was *sched.Job, verb string) {
 	e := api.Entry{
 		At: r.At, Verb: verb, Attempt: was.Starts, From: was.Placement.GPUs(), Why: r.Text,
-		Lost: max(0, was.DoneBy(r.At)-was.CheckpointedWork), LostS: unsaved(was, r.At),
+		Lost: max(0, was.DoneBy(r.At)-was.CheckpointedWork), LostS: unsaved(was, r.At), Ongoing: true,
 	}
 	gone := x.Exit != nil && x.Exit.Number == was.Starts
 	left := gone && x.Exit.Yielded && x.Exit.Unsaved == 0 // before it was asked
@@ -187,8 +191,33 @@ func (x *entry) lostGPUs(r *api.Record, was *sched.Job, verb string) {
 	if left || unborn || gone && x.Exit.Saw(api.HostHeldBack) {
 		e.Lost, e.LostS = 0, 0
 	}
+	x.back(r.At)
 	x.addLedger(e)
 }
+
+// ongoing returns the entry of the stop that the job is not back from; nil: it trains,
+// or never did.
+func ongoing(ledger []api.Entry) *api.Entry {
+	for i := len(ledger) - 1; i >= 0; i-- {
+		if e := &ledger[i]; e.From > 0 {
+			if e.Ongoing {
+				return e
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// back records that the job trains again, or will never.
+func (x *entry) back(at time.Time) {
+	if e := ongoing(x.Ledger); e != nil {
+		e.Away, e.Ongoing = at.Sub(e.At).Seconds(), false
+	}
+}
+
+// reports reports whether an agent of the job has reported its training.
+func (x *entry) reports() bool { return x.Training != nil || len(x.Points) > 0 }
 
 func (x *entry) held(r *api.Record, was *sched.Job, e sched.Event) {
 	x.PausedBy = ""
@@ -214,6 +243,17 @@ func (x *entry) addLedger(e api.Entry) {
 		x.Ledger = slices.Delete(x.Ledger, 0, maxLedger/4)
 	}
 	x.Ledger = append(x.Ledger, e)
+}
+
+// stepped reports whether a report of the running attempt shows that it trains: it has
+// more than it began with or, if it counts no work, something to say about it.
+func (x *entry) stepped(r *api.Record) bool {
+	began := x.Reported
+	if r.Restored != nil {
+		began = *r.Restored
+	}
+	p := r.Point
+	return r.Event.Done > began || r.Event.Done == 0 && p != nil && (p.Loss != nil || len(p.Metrics) > 0)
 }
 
 func (x *entry) reported(r *api.Record, was *sched.Job, gpuType string) {
@@ -295,6 +335,7 @@ func (m *memory) ended(x *entry, r *api.Record, was *sched.Job) {
 	x.Job = &e
 	x.Ended = r.At
 	x.PausedBy = ""
+	x.back(r.At)
 	if was.Phase == sched.Running {
 		x.addLedger(api.Entry{At: r.At, Verb: "end", Attempt: was.Starts, From: was.Placement.GPUs(), Why: r.Text})
 	}

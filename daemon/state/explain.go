@@ -48,6 +48,9 @@ func (b *Store) Explain(who api.Identity, id sched.JobID) (api.Explanation, erro
 	e.FreeGPUs = max(0, e.AllGPUs-held)
 	slices.SortStableFunc(e.Holders, func(a, c api.Share) int { return cmp.Compare(c.GPUs, a.GPUs) })
 	e.Holders = e.Holders[:min(len(e.Holders), holders)]
+	if l := ongoing(e.Ledger); l != nil {
+		l.Away = fair.Now.Sub(l.At).Seconds()
+	}
 	for _, l := range e.Ledger {
 		e.Price.LostS += l.LostS
 		e.Price.AwayS += l.Away

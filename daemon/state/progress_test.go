@@ -177,3 +177,60 @@ func TestSavedAfterAll(t *testing.T) {
 		t.Errorf("exit %q, %g done, save_failed %q", j.Exit.Text(), j.Status.Done, j.SaveFailed)
 	}
 }
+
+// TestAway: a job is away from when it lost its GPUs to its first step afterwards, not
+// to its start. While it waits, it shows the time so far.
+func TestAway(t *testing.T) {
+	d := resumed(t)
+	away := func() (api.Entry, float64) {
+		t.Helper()
+		e, err := d.Explain(ann, "x-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Ledger[1], e.Price.AwayS
+	}
+	want := func(what string, seconds float64, ongoing bool) {
+		t.Helper()
+		if l, sum := away(); l.Verb != "preempt" || l.Away != seconds || l.Ongoing != ongoing || sum != seconds {
+			t.Errorf("%s: %+v, in all %g s; want %g s away, ongoing %t", what, l, sum, seconds, ongoing)
+		}
+	}
+	want("when it starts again", 60, true)
+	d.clock.add(50 * time.Second)
+	restored := 2000.0
+	d.report("x-1", 2, api.AgentReport{Done: 2000, Restored: &restored, Work: 10000})
+	want("when it has read its checkpoint", 110, true)
+	d.wantDurable()
+	d.clock.add(5 * time.Second)
+	d.report("x-1", 2, api.AgentReport{Done: 2010, Restored: &restored, Work: 10000})
+	want("after its first step", 115, false)
+	d.clock.add(5 * time.Second)
+	d.report("x-1", 2, api.AgentReport{Done: 2510, Restored: &restored, Work: 10000})
+	want("later", 115, false)
+	d.wantDurable()
+}
+
+// TestAwayWithoutAgent: a job that reports nothing is away until it starts.
+func TestAwayWithoutAgent(t *testing.T) {
+	d := open(t)
+	d.submit(ann, submission("x", 1))
+	d.decide(wants{"x-1": on(0)})
+	d.clock.add(time.Minute)
+	d.decide(wants{})
+	e := exitOf("x-1", 1)
+	e.Signal, e.Noticed = "SIGTERM", true
+	d.exited(e)
+	d.clock.add(20 * time.Second)
+	show := func(seconds float64, ongoing bool) {
+		t.Helper()
+		e, _ := d.Explain(ann, "x-1")
+		if l := e.Ledger[1]; l.Away != seconds || l.Ongoing != ongoing {
+			t.Errorf("%+v; want %g s away, ongoing %t", l, seconds, ongoing)
+		}
+	}
+	show(20, true)
+	d.decide(wants{"x-1": on(0)})
+	d.clock.add(time.Minute)
+	show(20, false)
+}

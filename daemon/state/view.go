@@ -18,7 +18,7 @@ func (b *Store) view(x *entry, fair *share) api.Job {
 	j := x.Job
 	v := api.Job{
 		Spec: j.Spec, Task: x.Task, Status: j.Status, State: b.stateOf(x), Exit: x.Exit, Ended: x.Ended,
-		PausedBy: x.PausedBy, SaveFailed: x.SaveFailed, Agent: x.Training != nil || len(x.Points) > 0,
+		PausedBy: x.PausedBy, SaveFailed: x.SaveFailed, Agent: x.reports(),
 	}
 	if n := len(x.Points); n > 0 {
 		last := x.Points[n-1] // a copy: the points are moved when they are many

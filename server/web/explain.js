@@ -21,7 +21,7 @@ export function explainPanel() {
       ['Preempted', plural(x.price.preemptions, 'time')],
       ['Moved', plural(x.price.moves, 'time')],
       ['Work lost', duration(x.price.lost_s) + ' of GPU time'],
-      ['Time without GPUs', duration(x.price.away_s)],
+      ['Time away from training', duration(x.price.away_s)],
     ].filter(([, v]) => v).map(([k, v]) => h('div', { key: k }, h('dt', {}, k), h('dd', {}, v)))),
     holders(x.holders || []), ledger(x.ledger || []));
   return p;
@@ -48,6 +48,6 @@ function ledger(list) {
 function price(e) {
   const parts = [];
   if (e.lost_s > 0) parts.push(duration(e.lost_s) + ' of GPU time lost');
-  if (e.away_s > 0) parts.push(duration(e.away_s) + ' away');
+  if (e.away_s > 0) parts.push(duration(e.away_s) + ' away' + (e.ongoing ? ' so far' : ''));
   return parts.join(', ') || (e.verb === 'start' || e.verb === 'end' ? '' : 'none');
 }
