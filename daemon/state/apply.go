@@ -127,6 +127,9 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 		m.trialReported(x, r.Point)
 	case sched.JobCheckpoint:
 		x.SaveFailed = ""
+		if e.Done > was.CheckpointedWork {
+			x.Lost = 0
+		}
 		// Attempts of one job never run at the same time: only the oldest open one may
 		// report.
 		if len(x.Open) > 0 && (was.Phase != sched.Running || x.Open[0] != was.Starts) {

@@ -19,8 +19,9 @@ import (
 const (
 	firstBackOff = 5 * time.Second
 	mostBackOff  = 10 * time.Minute
-	// maxLost is how many attempts in a row the machine may lose before the job is
-	// given up: by then the job likely kills the machine.
+	// maxLost is how many attempts in a row the machine may lose, without new work
+	// saved in between, before the job is given up: by then the job likely kills the
+	// machine.
 	maxLost = 5
 	// maxFailed bounds the failed attempts of a job that are remembered.
 	maxFailed = 24
@@ -126,7 +127,7 @@ func refused(x *entry, a diagnose.Advice, used int) string {
 func (t *tx) lost(x *entry, e *api.Exit) sched.Event {
 	n := x.Lost + 1
 	if n > maxLost {
-		e.Next = fmt.Sprintf("not retried: it was lost %d times in a row", n)
+		e.Next = fmt.Sprintf("not retried: it was lost %d times in a row without saving new work", n)
 		return failed(e)
 	}
 	next := t.again(e, backOff(n))

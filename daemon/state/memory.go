@@ -75,7 +75,7 @@ type entry struct {
 	Ended    time.Time `json:"ended,omitzero"`
 	PausedBy string    `json:"paused_by,omitempty"`
 	Complete bool      `json:"complete,omitempty"`  // its agent said so
-	Lost     int       `json:"lost,omitempty"`      // attempts in a row that the machine lost
+	Lost     int       `json:"lost,omitempty"`      // attempts that the machine lost since new work was saved
 	LostAll  int       `json:"lost_all,omitempty"`  // of the job's failures, those that do not count
 	HeldBack int       `json:"held_back,omitempty"` // attempts in a row that could not be started
 	// Failed are the classified failures, oldest first; the list is replaced, never
