@@ -98,3 +98,18 @@ func parseDays(s string) (time.Duration, bool) {
 
 // maxDays keeps days far from the end of time.Duration.
 const maxDays = 100_000
+
+// Brief prints a duration for people, to its two largest units: "2m47s", "3h05m".
+func Brief(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+}

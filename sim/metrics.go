@@ -56,7 +56,6 @@ func (r *run) cutOff(res *JobResult, j *job) {
 // Summarise sums the jobs; end is when the run ended, in seconds. The caller adds
 // what needs more than the jobs (fairness, delays, GPU utilisation).
 func (res *Result) Summarise(end float64) {
-	var jct, wait []float64
 	first, last := math.Inf(1), 0.0
 	for i := range res.Jobs {
 		j := &res.Jobs[i]
@@ -66,9 +65,6 @@ func (res *Result) Summarise(end float64) {
 		res.Preempted += j.Preemptions
 		res.Moved += j.Moves
 		res.Failures += j.Failures
-		if j.Start >= 0 {
-			wait = append(wait, j.Wait)
-		}
 		switch {
 		case j.End < 0:
 			res.Unfinished++
@@ -80,19 +76,65 @@ func (res *Result) Summarise(end float64) {
 			res.Finished++
 		}
 		last = max(last, j.End)
-		jct = append(jct, j.JCT)
 	}
-	res.AvgJCT, res.P50JCT, res.P90JCT, res.P99JCT = num.Mean(jct), num.Quantile(jct, 0.5), num.Quantile(jct, 0.9), num.Quantile(jct, 0.99)
-	res.AvgWait, res.P50Wait, res.P90Wait, res.P99Wait = num.Mean(wait), num.Quantile(wait, 0.5), num.Quantile(wait, 0.9), num.Quantile(wait, 0.99)
-	if last > 0 {
-		res.Makespan = last - first
-	}
+	res.average(func(*JobResult) bool { return true })
 	if res.Unfinished == 0 {
 		end = last
 	}
 	if capacity := float64(res.Cluster.GPUs) * (end - first); capacity > 0 {
 		res.Allocation = res.GPUSeconds / capacity
 	}
+}
+
+// average computes times over the jobs that count: waits of those that started, and
+// the rest of those that ended.
+func (res *Result) average(counts func(*JobResult) bool) {
+	var jct, wait []float64
+	first, last := math.Inf(1), 0.0
+	for i := range res.Jobs {
+		j := &res.Jobs[i]
+		if !counts(j) {
+			continue
+		}
+		first = min(first, j.Submit)
+		if j.Start >= 0 {
+			wait = append(wait, j.Wait)
+		}
+		if j.End >= 0 {
+			last = max(last, j.End)
+			jct = append(jct, j.JCT)
+		}
+	}
+	res.AvgJCT, res.P50JCT, res.P90JCT, res.P99JCT = num.Mean(jct), num.Quantile(jct, 0.5), num.Quantile(jct, 0.9), num.Quantile(jct, 0.99)
+	res.AvgWait, res.P50Wait, res.P90Wait, res.P99Wait = num.Mean(wait), num.Quantile(wait, 0.5), num.Quantile(wait, 0.9), num.Quantile(wait, 0.99)
+	if last > 0 {
+		res.Makespan = last - first
+	}
+}
+
+// AverageAlike makes the times of several runs of the same jobs comparable: they are
+// averaged over the jobs that ended in every run. It returns how many did not.
+func AverageAlike(runs ...*Result) (left int) {
+	ended := map[sched.JobID]int{}
+	for _, res := range runs {
+		for i := range res.Jobs {
+			if res.Jobs[i].End >= 0 {
+				ended[res.Jobs[i].ID]++
+			}
+		}
+	}
+	for _, res := range runs {
+		left = 0
+		res.average(func(j *JobResult) bool {
+			if ended[j.ID] == len(runs) {
+				return true
+			}
+			left++
+			return false
+		})
+		res.Averaged = len(res.Jobs) - left
+	}
+	return left
 }
 
 func (res *Result) summarise(r *run) {

@@ -24,26 +24,29 @@ type Result struct {
 
 // Summary is the row of a run in a comparison.
 type Summary struct {
-	Policy     string  `json:"policy"`
-	Workload   string  `json:"workload"`
-	Seed       uint64  `json:"seed"`
-	Jobs       int     `json:"jobs"`
-	Finished   int     `json:"finished"` // finished, or cancelled by their user
-	Failed     int     `json:"failed"`
-	Unfinished int     `json:"unfinished"` // still pending or running at the end of the run
-	AvgJCT     float64 `json:"avg_jct_s"`  // of all jobs that ended
-	P50JCT     float64 `json:"p50_jct_s"`
-	P90JCT     float64 `json:"p90_jct_s"`
-	P99JCT     float64 `json:"p99_jct_s"`
-	AvgWait    float64 `json:"avg_wait_s"` // submission to first start
-	P50Wait    float64 `json:"p50_wait_s"`
-	P90Wait    float64 `json:"p90_wait_s"`
-	P99Wait    float64 `json:"p99_wait_s"`
-	Makespan   float64 `json:"makespan_s"` // first submission to last end
-	AvgRho     float64 `json:"avg_rho"`    // finish-time fairness of apps
-	P99Rho     float64 `json:"p99_rho"`
-	MaxRho     float64 `json:"max_rho"`
-	JainRho    float64 `json:"jain_rho"`
+	Policy     string `json:"policy"`
+	Workload   string `json:"workload"`
+	Seed       uint64 `json:"seed"`
+	Jobs       int    `json:"jobs"`
+	Finished   int    `json:"finished"` // finished, or cancelled by their user
+	Failed     int    `json:"failed"`
+	Unfinished int    `json:"unfinished"` // still pending or running at the end of the run
+	// Averaged is the number of jobs that times are averaged over, if these are not
+	// all that ended (started, for waits) but those that did in every run compared.
+	Averaged int     `json:"averaged,omitempty"`
+	AvgJCT   float64 `json:"avg_jct_s"` // of all jobs that ended
+	P50JCT   float64 `json:"p50_jct_s"`
+	P90JCT   float64 `json:"p90_jct_s"`
+	P99JCT   float64 `json:"p99_jct_s"`
+	AvgWait  float64 `json:"avg_wait_s"` // submission to first start
+	P50Wait  float64 `json:"p50_wait_s"`
+	P90Wait  float64 `json:"p90_wait_s"`
+	P99Wait  float64 `json:"p99_wait_s"`
+	Makespan float64 `json:"makespan_s"` // first submission to last end
+	AvgRho   float64 `json:"avg_rho"`    // finish-time fairness of apps
+	P99Rho   float64 `json:"p99_rho"`
+	MaxRho   float64 `json:"max_rho"`
+	JainRho  float64 `json:"jain_rho"`
 	// AvgPaperRho and MaxPaperRho are for the same apps by the formula of the Themis
 	// paper; see fairness.App.PaperAlone.
 	AvgPaperRho float64 `json:"avg_rho_paper"`

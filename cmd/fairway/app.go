@@ -142,7 +142,7 @@ func printApps(w io.Writer, apps []api.AppView, v view) {
 	g.add("APP", "JOBS", "RUNNING", "WAITING", "FINISHED", "FAILED", "CANCELLED", "GPUS", "RHO", "AGE", "TENANT")
 	for _, a := range apps {
 		g.add(clean(string(a.ID)), fmt.Sprint(a.Jobs), fmt.Sprint(a.Running), fmt.Sprint(a.Waiting), fmt.Sprint(a.Finished),
-			fmt.Sprint(a.Failed), fmt.Sprint(a.Killed), fmt.Sprint(a.GPUs), rhoText(a.Rho), brief(v.now.Sub(a.Submitted)), orDash(string(a.Tenant)))
+			fmt.Sprint(a.Failed), fmt.Sprint(a.Killed), fmt.Sprint(a.GPUs), rhoText(a.Rho), sched.Brief(v.now.Sub(a.Submitted)), orDash(string(a.Tenant)))
 	}
 	g.print(w, "", v.width)
 }

@@ -94,10 +94,10 @@ func runAppAgent(c *cobra.Command, r *remote, app sched.AppID, change api.Bidder
 }
 
 func printBidder(w io.Writer, v api.BidderView, now time.Time) {
-	fmt.Fprintf(w, "%s has been bidding for %s for %s\n", clean(v.URL), clean(string(v.App)), brief(now.Sub(v.Since)))
+	fmt.Fprintf(w, "%s has been bidding for %s for %s\n", clean(v.URL), clean(string(v.App)), sched.Brief(now.Sub(v.Since)))
 	if v.Bid == nil {
 		fmt.Fprintln(w, "no bid yet, or the last one failed (see \"fairway events --kind app-bid\")")
 		return
 	}
-	fmt.Fprintf(w, "last bid %s ago: rho %.3g, %d rows\n", brief(now.Sub(v.Bid.At)), v.Bid.Rho, len(v.Bid.Rows))
+	fmt.Fprintf(w, "last bid %s ago: rho %.3g, %d rows\n", sched.Brief(now.Sub(v.Bid.At)), v.Bid.Rho, len(v.Bid.Rows))
 }

@@ -267,7 +267,7 @@ func (d *demo) report(ctx context.Context, c *client.Client) error {
 				loss = fmt.Sprintf("%.3f", *p.Loss)
 			}
 		}
-		g.add(string(j.ID), stateText(j.State), brief(j.Status.Waited.D()), brief(j.Status.Ran.D()), sizesOf(e.Ledger), loss, briefSeconds(e.Price.LostS))
+		g.add(string(j.ID), stateText(j.State), sched.Brief(j.Status.Waited.D()), sched.Brief(j.Status.Ran.D()), sizesOf(e.Ledger), loss, briefSeconds(e.Price.LostS))
 	}
 	g.print(d.out, "  ", 200)
 	total := time.Since(d.begin)

@@ -78,7 +78,7 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 
 // explainRequest says what was asked for, by whom and when.
 func explainRequest(g *grid, j api.Job, policy string, now time.Time) {
-	g.add("submitted", fmt.Sprintf("%s (%s ago) by %s, tenant %s, app %s", clock(now, j.Submitted), brief(now.Sub(j.Submitted)),
+	g.add("submitted", fmt.Sprintf("%s (%s ago) by %s, tenant %s, app %s", clock(now, j.Submitted), sched.Brief(now.Sub(j.Submitted)),
 		orDash(j.User), orDash(string(j.Tenant)), orDash(string(j.App))))
 	asked := wants(j) + " GPUs"
 	if j.MaxGPUs <= j.MinGPUs {
@@ -134,13 +134,13 @@ func expectedStart(r api.Reason, now time.Time) string {
 	case !r.Until.After(now):
 		return "now"
 	}
-	return fmt.Sprintf("at about %s (in %s)", clock(now, r.Until), brief(r.Until.Sub(now)))
+	return fmt.Sprintf("at about %s (in %s)", clock(now, r.Until), sched.Brief(r.Until.Sub(now)))
 }
 
 // explainRun says where a job runs and how far it is.
 func explainRun(g *grid, j api.Job, now time.Time) {
 	if len(j.Held) > 0 {
-		g.add("allocated", fmt.Sprintf("%s: %s, for %s", several(heldGPUs(j), "GPU"), heldText(j.Held), brief(now.Sub(j.Status.Since))))
+		g.add("allocated", fmt.Sprintf("%s: %s, for %s", several(heldGPUs(j), "GPU"), heldText(j.Held), sched.Brief(now.Sub(j.Status.Since))))
 	}
 	if text := progressText(j, now); text != "" {
 		g.add("progress", text)
@@ -153,7 +153,7 @@ func explainRun(g *grid, j api.Job, now time.Time) {
 	if j.SaveFailed != "" {
 		g.add("checkpoints", "its last save failed: "+clean(j.SaveFailed))
 	}
-	times := fmt.Sprintf("waited %s, ran %s, started %s", brief(waitedFor(j, now)), brief(ranFor(j, now)), several(j.Status.Starts, "time"))
+	times := fmt.Sprintf("waited %s, ran %s, started %s", sched.Brief(waitedFor(j, now)), sched.Brief(ranFor(j, now)), several(j.Status.Starts, "time"))
 	if n := j.Status.Failures; n > 0 {
 		times += fmt.Sprintf(", failed %s, %s allowed", several(n, "time"), retriesText(j))
 	}
@@ -216,7 +216,7 @@ func progressText(j api.Job, now time.Time) string {
 		parts = append(parts, "about "+briefSeconds(j.Left)+" remaining")
 	}
 	if !j.Status.Checkpoint.IsZero() {
-		parts = append(parts, fmt.Sprintf("checkpoint at %s, %s ago", number(j.Status.CheckpointedWork), brief(now.Sub(j.Status.Checkpoint))))
+		parts = append(parts, fmt.Sprintf("checkpoint at %s, %s ago", number(j.Status.CheckpointedWork), sched.Brief(now.Sub(j.Status.Checkpoint))))
 	} else if j.State == api.Running {
 		parts = append(parts, "no checkpoint yet")
 	}

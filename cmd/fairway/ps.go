@@ -158,7 +158,7 @@ func printWide(w io.Writer, page api.JobPage, now time.Time) {
 			reason, category, decided = clean(j.Exit.Finding.Reason), clean(string(j.Exit.Finding.Category)), orDash(clean(j.Exit.Next))
 		}
 		g.add(clean(string(j.ID)), fullState(j), fmt.Sprint(heldGPUs(j)), wants(j), fmt.Sprint(j.Status.Starts), fmt.Sprint(j.Status.Failures),
-			brief(ranFor(j, now)), orDash(string(j.Tenant)), orDash(j.User), reason, category, decided, whereOrWhy(j))
+			sched.Brief(ranFor(j, now)), orDash(string(j.Tenant)), orDash(j.User), reason, category, decided, whereOrWhy(j))
 	}
 	g.print(w, "", 0)
 	if more := page.Total - len(page.Jobs); more > 0 {
@@ -203,11 +203,11 @@ func printJobs(w io.Writer, page api.JobPage, v view) {
 		row := []string{clean(string(j.ID)), stateText(j.State), held, wants(j), percent(j)}
 		switch {
 		case len(head) > 7:
-			row = append(row, brief(waited), brief(ran), left(j), orDash(string(j.Tenant)))
+			row = append(row, sched.Brief(waited), sched.Brief(ran), left(j), orDash(string(j.Tenant)))
 		case j.Status.Phase == sched.Pending:
-			row = append(row, brief(waited))
+			row = append(row, sched.Brief(waited))
 		default:
-			row = append(row, brief(ran))
+			row = append(row, sched.Brief(ran))
 		}
 		g.add(append(row, whereOrWhy(j))...)
 	}

@@ -174,7 +174,7 @@ func TestPriceOfFailures(t *testing.T) {
 	}
 	var b bytes.Buffer
 	printLedger(&b, e, view{noon, 0})
-	if want := "1 preemption and 0 moves cost 255 GPU-seconds of lost work and 14s without GPUs."; !strings.Contains(b.String(), want) {
+	if want := "1 preemption and 0 moves cost 255 GPU-seconds of lost work and 14s away from training."; !strings.Contains(b.String(), want) {
 		t.Errorf("it prints\n%s\nwant %q", &b, want)
 	}
 }
@@ -302,8 +302,8 @@ func TestBrief(t *testing.T) {
 		{-time.Second, "0s"}, {0, "0s"}, {59*time.Second + 900*time.Millisecond, "59s"}, {60 * time.Second, "1m00s"}, {59*time.Minute + 59*time.Second, "59m59s"},
 		{time.Hour, "1h00m"}, {47*time.Hour + 59*time.Minute, "47h59m"}, {48 * time.Hour, "2d00h"}, {100*24*time.Hour + 5*time.Hour, "100d05h"},
 	} {
-		if got := brief(c.d); got != c.want {
-			t.Errorf("brief(%v) = %q; want %q", c.d, got, c.want)
+		if got := sched.Brief(c.d); got != c.want {
+			t.Errorf("sched.Brief(%v) = %q; want %q", c.d, got, c.want)
 		}
 	}
 }

@@ -153,6 +153,13 @@ func (f *simFlags) run(c *cobra.Command) error {
 			}
 		}
 	}
+	if f.journal != "" {
+		var results []*sim.Result
+		for _, r := range runs {
+			results = append(results, r.result)
+		}
+		sim.AverageAlike(results...)
+	}
 	if out != nil {
 		if err := out.write(runs); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 func newStatus() *cobra.Command {
@@ -52,7 +53,7 @@ func printOverview(w io.Writer, o api.Overview) {
 	g.add("jobs", fmt.Sprintf("%d running, %d waiting, %d paused", o.Running, o.Waiting, o.Paused))
 	g.add("ended", fmt.Sprintf("%d finished, %d failed, %d cancelled", o.Finished, o.Failed, o.Cancelled))
 	g.add("decisions", fmt.Sprintf("%d, the last took %.1f ms", o.Decisions, o.LastMS))
-	g.add("up since", fmt.Sprintf("%s (%s)", clock(o.Now.Local(), o.Started), brief(o.Now.Sub(o.Started))))
+	g.add("up since", fmt.Sprintf("%s (%s)", clock(o.Now.Local(), o.Started), sched.Brief(o.Now.Sub(o.Started))))
 	if o.Problem != "" {
 		g.add("problem", clean(o.Problem))
 	}

@@ -37,8 +37,14 @@ func printTable(w io.Writer, runs []finishedRun) {
 			rho, 100*held, s.Restarts, s.Failed, cost)
 	}
 	t.Flush()
+	if s := first.Summary; s.Averaged > 0 && s.Averaged < s.Jobs {
+		fmt.Fprintf(w, "\nTimes are averaged over the same %d jobs in every row: those that ended in all of them; %d of %d are left out\n", s.Averaged, s.Jobs-s.Averaged, s.Jobs)
+	}
 	for _, r := range runs {
-		if n := r.result.Unfinished; n > 0 {
+		switch n := r.result.Unfinished; {
+		case n > 0 && r.result.Averaged > 0:
+			fmt.Fprintf(w, "\n%s: %d of %d jobs have not ended", r.result.Policy, n, r.result.Summary.Jobs)
+		case n > 0:
 			fmt.Fprintf(w, "\n%s: %d of %d jobs have not ended; averages cover those that have", r.result.Policy, n, r.result.Summary.Jobs)
 		}
 	}

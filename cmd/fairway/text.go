@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // clean makes text of other people safe to print: what could move the cursor,
@@ -141,24 +143,9 @@ func breakLine(line string, width, indent int) (first, rest string) {
 	return line[:cut], strings.Repeat(" ", indent) + strings.TrimLeft(line[cut:], " ")
 }
 
-// brief prints a time span in at most six columns.
-func brief(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0s"
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
-}
-
 func briefSeconds(s float64) string {
 	const most = 100 * 365 * 86400
-	return brief(time.Duration(min(s, most) * float64(time.Second)))
+	return sched.Brief(time.Duration(min(s, most) * float64(time.Second)))
 }
 
 // number prints a number with the digits that matter.

@@ -120,7 +120,7 @@ func printTokens(w io.Writer, tokens []api.Token, v view) {
 		case !t.Valid(v.now):
 			valid = "expired"
 		case !t.Expires.IsZero():
-			valid = "for " + brief(t.Expires.Sub(v.now))
+			valid = "for " + sched.Brief(t.Expires.Sub(v.now))
 		}
 		g.add(clean(t.ID), clean(t.User), orDash(string(t.Tenant)), t.Role.String(), valid, clock(v.now, t.Created), orDash(t.RunAs), clean(t.Name))
 	}

@@ -226,7 +226,7 @@ func runningLines(p picture, s screen) []string {
 		if j.State != api.Running {
 			id += " (" + j.State + ")"
 		}
-		line := fmt.Sprintf(" %5d %6s  %s %4s %7s %7s %5s", heldGPUs(j), wants(j), bar, percent(j), brief(ranFor(j, p.overview.Now)), left(j), rhoText(j.Rho))
+		line := fmt.Sprintf(" %5d %6s  %s %4s %7s %7s %5s", heldGPUs(j), wants(j), bar, percent(j), sched.Brief(ranFor(j, p.overview.Now)), left(j), rhoText(j.Rho))
 		if wide {
 			loss := "-"
 			if j.Last != nil && j.Last.Loss != nil {
@@ -249,7 +249,7 @@ func queueLines(p picture, s screen) []string {
 		if j.State != api.Waiting && j.State != api.Paused {
 			continue
 		}
-		line := fmt.Sprintf("%s %6s %7s  %s", pad(clean(string(j.ID)), max(12, s.width/5)), wants(j), brief(waitedFor(j, p.overview.Now)), why(j))
+		line := fmt.Sprintf("%s %6s %7s  %s", pad(clean(string(j.ID)), max(12, s.width/5)), wants(j), sched.Brief(waitedFor(j, p.overview.Now)), why(j))
 		lines = append(lines, fit(line, s.width))
 	}
 	if len(lines) == 1 {

@@ -56,8 +56,8 @@ func TestReport(t *testing.T) {
 		t.Errorf("first answer %+v; want neither stop nor params", a)
 	}
 	d.clock.add(5 * time.Second)
-	if got := d.job("x-1").Status.Done; got != 11 {
-		t.Errorf("done %g after 5 s at 2/s; want 11", got)
+	if j := d.job("x-1"); j.Status.Done != 1 || j.Left != 44.5 {
+		t.Errorf("%g done, %g s left, 5 s after 1 of 100 was done at 2/s; want 1 and 44.5", j.Status.Done, j.Left)
 	}
 	loss := 0.5
 	sample := goodput.Sample{Nodes: 1, GPUs: 2, Local: 8, Step: 0.2, Sync: 0.05}

@@ -75,7 +75,7 @@ func summary(e api.Explanation) string {
 	case api.Running:
 		if j.Status.Screening {
 			return fmt.Sprintf("It is being screened: it has run on %s for %s, and gets all %d GPUs after %s.",
-				where(j), ago(e.Now, j.Status.Since), j.GPUs, short(j.Spec.Screen.D()))
+				where(j), ago(e.Now, j.Status.Since), j.GPUs, sched.Brief(j.Spec.Screen.D()))
 		}
 		s := fmt.Sprintf("It has run on %s for %s; its fair share is %.1f GPUs", where(j), ago(e.Now, j.Status.Since), j.FairShare)
 		if j.Rho > 0 {
@@ -88,7 +88,7 @@ func summary(e api.Explanation) string {
 		}
 		return "It failed."
 	}
-	return fmt.Sprintf("It is %s, after %s of running and %s of waiting.", j.State, short(j.Status.Ran.D()), short(j.Status.Waited.D()))
+	return fmt.Sprintf("It is %s, after %s of running and %s of waiting.", j.State, sched.Brief(j.Status.Ran.D()), sched.Brief(j.Status.Waited.D()))
 }
 
 func where(j api.Job) string {
@@ -106,17 +106,4 @@ func plural(n int) string {
 	return "s"
 }
 
-func ago(now, t time.Time) string { return short(now.Sub(t)) }
-
-// short prints a duration with its two most significant digits.
-func short(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	case d < time.Hour:
-		return fmt.Sprintf("%.0f min", d.Minutes())
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%.1f h", d.Hours())
-	}
-	return fmt.Sprintf("%.1f days", d.Hours()/24)
-}
+func ago(now, t time.Time) string { return sched.Brief(now.Sub(t)) }

@@ -234,3 +234,20 @@ func TestAwayWithoutAgent(t *testing.T) {
 	d.clock.add(time.Minute)
 	show(20, false)
 }
+
+// TestRanAgrees: the summary of a job says the same run time as the rest of the answer.
+func TestRanAgrees(t *testing.T) {
+	d := open(t)
+	d.submit(ann, submission("x", 1))
+	d.clock.add(35 * time.Second)
+	d.decide(wants{"x-1": on(0)})
+	d.clock.add(167 * time.Second)
+	d.exited(exitOf("x-1", 1))
+	e, err := d.Explain(ann, "x-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "It is finished, after 2m47s of running and 35s of waiting."; e.Summary != want || e.Job.Status.Ran.String() != "2m47s" {
+		t.Errorf("summary %q, ran %s; want %q", e.Summary, e.Job.Status.Ran, want)
+	}
+}

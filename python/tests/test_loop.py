@@ -411,7 +411,7 @@ class StdlibTrainer(unittest.TestCase):
             command = [TRAINER, "--steps", "300", "--sleep", str(0.003 * world if attempt < 3 else 0.0005)]
             running = Running(command, world, dict(self.env, FAIRWAY_ATTEMPT=attempt))
             if attempt < 3:
-                wait_for(lambda: self.daemon.reports and self.daemon.reports[-1]["done"] >= attempt * 1200)
+                wait_for(lambda: self.daemon.reports and self.daemon.reports[-1].get("done", 0) >= attempt * 1200)
                 running.notice()
             codes, outputs = running.wait()
             attempts.append(outputs[0])

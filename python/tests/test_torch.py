@@ -53,8 +53,8 @@ class Elastic(unittest.TestCase):
             pause = 0.004 * world if attempt < len(sizes) else 0.001
             running = Running([JOB, "elastic", str(self.folder), str(pause)], world, dict(self.env, FAIRWAY_ATTEMPT=attempt))
             if attempt < len(sizes):
-                before = max([r["done"] for r in self.daemon.reports], default=0)
-                wait_for(lambda: self.daemon.reports and self.daemon.reports[-1]["done"] >= before + 200)
+                before = max([r.get("done", 0) for r in self.daemon.reports], default=0)
+                wait_for(lambda: self.daemon.reports and self.daemon.reports[-1].get("done", 0) >= before + 200)
                 running.notice()
             codes, outputs = running.wait()
             self.assertEqual(codes, [YIELD if attempt < len(sizes) else 0] * world, outputs)
