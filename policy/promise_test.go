@@ -94,10 +94,10 @@ func checkNoDelay(t *rapid.T, s *sched.Snapshot, plan sched.Plan) {
 // the end of a back-off, or that no empty cluster could host, does not wait for GPUs.
 func overtaken(s *sched.Snapshot, plan sched.Plan) (head int, after []int) {
 	order := make([]int, len(s.Jobs))
-	held := map[sched.TenantID]int{} // thousandths of GPUs
+	quota := place.NewQuota(s)
 	for i, j := range s.Jobs {
 		order[i] = i
-		held[j.Tenant] += j.Placement.Milli()
+		quota.AddMilli(j, j.Placement.Milli())
 	}
 	slices.SortFunc(order, func(a, b int) int {
 		x, y := s.Jobs[a], s.Jobs[b]
@@ -109,29 +109,14 @@ func overtaken(s *sched.Snapshot, plan sched.Plan) (head int, after []int) {
 		switch want := plan.Want[i]; {
 		case j.Phase == sched.Running:
 		case len(want) > 0:
-			held[j.Tenant] += want.Milli()
+			quota.AddMilli(j, want.Milli())
 			if head >= 0 {
 				after = append(after, i)
 			}
-		case head < 0 && j.Ready(s.Now) && held[j.Tenant]+j.GPUs*sched.WholeGPU <= limit(s, j)*sched.WholeGPU &&
+		case head < 0 && j.Ready(s.Now) && quota.Left(j) >= j.GPUs &&
 			place.NewFree(s.Cluster).Ever(j, j.GPUs, sched.CrossRack) >= j.GPUs:
 			head = i
 		}
 	}
 	return head, after
-}
-
-// limit returns the most GPUs that a job's tenant may hold: no more than its quota if
-// it has one and may not borrow, and no more than its bound if it has one.
-func limit(s *sched.Snapshot, j *sched.Job) int {
-	most := 1 << 20
-	for _, t := range s.Tenants {
-		if t.ID == j.Tenant && t.Quota > 0 && !t.Borrow {
-			most = t.Quota
-		}
-		if t.ID == j.Tenant && t.Max > 0 {
-			most = min(most, t.Max)
-		}
-	}
-	return most
 }

@@ -63,6 +63,8 @@ func (e *PlanError) Error() string {
 //   - quota: no tenant gets more GPUs while it holds more than its limit, where
 //     a part of a GPU counts as that part (a limit that was lowered stops nobody
 //     by itself);
+//   - guarantee: no pinned job starts beyond what its tenant is guaranteed
+//     (Guarantees);
 //   - pinned: a running job that is not preemptible, or is protected and has not
 //     shown that it can save its work, stays where it is;
 //   - back-off: no job is started before its time.
@@ -78,6 +80,8 @@ func Check(s *Snapshot, p Plan) []Violation {
 	c.memory = make([]int64, len(s.Cluster.Nodes))
 	c.tenant = make([]int, len(s.Tenants))
 	c.grows = make([]bool, len(s.Tenants))
+	c.guarantees = s.Guarantees()
+	c.pinned, c.pins = make([]int, len(c.guarantees)), make([]*Job, len(c.guarantees))
 	for i, j := range s.Jobs {
 		c.job(j, p.Want[i], p.Why[i])
 		c.size(j, p.Want[i], p.screens(i))
@@ -85,6 +89,12 @@ func Check(s *Snapshot, p Plan) []Violation {
 	for i, t := range s.Tenants {
 		if limit := t.Limit(); c.grows[i] && c.tenant[i] > limit*WholeGPU {
 			c.fail("quota", nil, "tenant %s would hold %g GPUs; its limit is %d", t.ID, float64(c.tenant[i])/WholeGPU, limit)
+		}
+	}
+	for i, most := range c.guarantees {
+		if c.pins[i] != nil && c.pinned[i] > most {
+			c.fail("guarantee", c.pins[i], "it starts and cannot be preempted: such jobs would hold %g GPUs of a guarantee of %g",
+				float64(c.pinned[i])/WholeGPU, float64(most)/WholeGPU)
 		}
 	}
 	return c.out
@@ -109,6 +119,10 @@ type checker struct {
 	memory []int64
 	tenant []int  // thousandths of GPUs by tenant
 	grows  []bool // by tenant: some job of it gets more of GPUs than it has
+
+	guarantees Guarantees
+	pinned     []int  // by guarantee: thousandths of GPUs that pinned jobs hold
+	pins       []*Job // by guarantee: a pinned job that starts
 }
 
 func (c *checker) fail(rule string, j *Job, format string, args ...any) {
@@ -151,6 +165,13 @@ func (c *checker) job(j *Job, want Placement, why Reason) {
 	if j.MaxSpread != NoLevel {
 		if l := c.s.Cluster.Level(want); l > j.MaxSpread {
 			c.fail("fit", j, "its GPUs would span level %s; it accepts %s at the widest", l, j.MaxSpread)
+		}
+	}
+	if j.Pinned() {
+		i := c.guarantees.Of(c.s, j)
+		c.pinned[i] += want.Milli()
+		if j.Phase == Pending {
+			c.pins[i] = j
 		}
 	}
 	if i, ok := c.s.Tenant(j); ok {
@@ -237,12 +258,13 @@ func (c *checker) hold(j *Job, s Slice, n *Node) {
 	}
 }
 
-// size checks the number of GPUs. The screening of a job goes on even under a
-// policy that knows of none.
+// size checks the number of GPUs. A running job may keep the size it has: one
+// that is screened under a policy that knows of no screening, or that was pinned
+// at another size.
 func (c *checker) size(j *Job, want Placement, screening bool) {
 	n := want.GPUs()
 	switch {
-	case n == 0 || j.Fits(n) || j.Screening && want.Equal(j.Placement):
+	case n == 0 || j.Fits(n) || want.Equal(j.Placement):
 	case screening && n > j.GPUs:
 		c.fail("gang", j, "it would be screened on %d GPUs; it asks for %d", n, j.GPUs)
 	case !screening:

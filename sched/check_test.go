@@ -128,6 +128,11 @@ func TestCheck(t *testing.T) {
 		{"over the limit", jobs{{GPUs: 1, Tenant: "two"}, {GPUs: 2, Tenant: "two"}}, wants{{on(0, 1)}, {on(1, 0b11)}}, "quota"},
 		{"borrowed", jobs{{GPUs: 3, Tenant: "lender"}}, wants{{on(0, 0b111)}}, "-"},
 		{"borrowed beyond the bound", jobs{{GPUs: 4, Tenant: "lender"}}, wants{{on(0, 0b1111)}}, "quota"},
+		{"pinned, within the guarantee", jobs{{GPUs: 1, Tenant: "lender", Protected: true}, {GPUs: 2, Tenant: "lender"}}, wants{{on(0, 1)}, {on(0, 0b110)}}, "-"},
+		{"pinned, borrowed", jobs{{GPUs: 1, Tenant: "lender", NonPreemptible: true}, {GPUs: 1, Tenant: "lender", Protected: true}}, wants{{on(0, 1)}, {on(0, 0b10)}}, "guarantee"},
+		{"pinned, what no quota covers", jobs{{GPUs: 8, Protected: true}, {GPUs: 4, Tenant: "stranger", Protected: true}}, wants{{on(2, 0b11111111)}, {on(0, 0b1111)}}, "-"},
+		{"protected, at the size it asks for", jobs{{GPUs: 2, MinGPUs: 1, MaxGPUs: 4, Protected: true}}, wants{{on(0, 0b11)}}, "-"},
+		{"protected, at another size", jobs{{GPUs: 2, MinGPUs: 1, MaxGPUs: 4, Protected: true}}, wants{{on(0, 0b111)}}, "gang"},
 		{"unknown tenant", jobs{{GPUs: 8, Tenant: "stranger"}}, wants{{on(2, 0b11111111)}}, "-"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -188,6 +193,12 @@ func TestCheckRunning(t *testing.T) {
 		{"pinned stops", sched.Spec{GPUs: 1, NonPreemptible: true}, placement{on(0, 1)}, nil, nil, waits, "pinned"},
 		{"pinned moves", sched.Spec{GPUs: 1, NonPreemptible: true}, placement{on(0, 1)}, nil, placement{on(0, 2)}, sched.Reason{}, "pinned"},
 		{"pinned waits", sched.Spec{GPUs: 1, NonPreemptible: true}, nil, nil, nil, waits, "-"},
+		{"protected stops", sched.Spec{GPUs: 1, Protected: true}, placement{on(0, 1)}, nil, nil, waits, "pinned"},
+		{"protected moves", sched.Spec{GPUs: 1, Protected: true}, placement{on(0, 1)}, nil, placement{on(0, 2)}, sched.Reason{}, "pinned"},
+		{"protected resizes", sched.Spec{GPUs: 1, MinGPUs: 1, MaxGPUs: 2, Protected: true}, placement{on(0, 1)}, nil, placement{on(0, 3)}, sched.Reason{}, "pinned gang"},
+		{"stops after it has shown that it saves", sched.Spec{GPUs: 1, Protected: true}, placement{on(0, 1)}, can(sched.Saves), nil, waits, "-"},
+		{"resizes after it has shown that it saves", sched.Spec{GPUs: 1, MinGPUs: 1, MaxGPUs: 2, Protected: true}, placement{on(0, 1)}, can(sched.Saves), placement{on(0, 3)}, sched.Reason{}, "gang"},
+		{"resizes after it has shown that it can", sched.Spec{GPUs: 1, MinGPUs: 1, MaxGPUs: 2, Protected: true}, placement{on(0, 1)}, can(sched.Resizes), placement{on(0, 3)}, sched.Reason{}, "-"},
 		{"stays on a node that was cordoned", sched.Spec{GPUs: 1}, placement{on(0, 1)}, setState(0, sched.Cordoned), placement{on(0, 1)}, sched.Reason{}, "-"},
 		{"takes more of a node that was cordoned", sched.Spec{GPUs: 2, MinGPUs: 1, MaxGPUs: 2}, placement{on(0, 1)}, setState(0, sched.Cordoned), placement{on(0, 3)}, sched.Reason{}, "node"},
 		{"stays on a node that is down", sched.Spec{GPUs: 1}, placement{on(0, 1)}, setState(0, sched.Down), placement{on(0, 1)}, sched.Reason{}, "node"},
@@ -214,6 +225,10 @@ func TestCheckRunning(t *testing.T) {
 			}
 		})
 	}
+}
+
+func can(a sched.Ability) func(func(sched.Event)) {
+	return func(apply func(sched.Event)) { apply(sched.Event{Kind: sched.JobReported, Job: "j", Can: a}) }
 }
 
 func setState(node int, state sched.NodeState) func(func(sched.Event)) {

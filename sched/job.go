@@ -230,11 +230,10 @@ func (j *Job) Restarts() int { return max(0, j.Starts-1) }
 // preempt, move or resize it.
 func (j *Job) Pinned() bool { return j.NonPreemptible || j.Protected && j.Can < Saves }
 
-// Elastic reports whether the job may run at more than one size. A protected
-// job runs at the size its user would have guessed until it has shown that it
-// can resize.
+// Elastic reports whether the job may run at more than one size. One that may
+// not be resized runs at the size its user would have guessed.
 func (j *Job) Elastic() bool {
-	return j.MaxGPUs > 0 && j.MaxGPUs > j.MinGPUs && (!j.Protected || j.Can >= Resizes)
+	return j.MaxGPUs > j.MinGPUs && !j.NonPreemptible && (!j.Protected || j.Can >= Resizes)
 }
 
 // Task returns the GPUs of one task with the default filled in.

@@ -23,10 +23,13 @@ const (
 	Impossible      // no part of this cluster could ever host it
 	TurnWait        // time-sliced: its next turn comes
 	ScreenWait      // it is new, and waits for a place in the screening pool
+	// OverGuarantee: it could not be preempted, and its tenant has used up what it
+	// is guaranteed.
+	OverGuarantee
 )
 
 var codeNames = [...]string{
-	"ok", "full", "fragmented", "over-quota", "behind", "back-off", "impossible", "turn", "screening",
+	"ok", "full", "fragmented", "over-quota", "behind", "back-off", "impossible", "turn", "screening", "over-guarantee",
 }
 
 func (c Code) String() string {
@@ -75,6 +78,9 @@ type Reason struct {
 	Until  time.Time `json:"until,omitzero"`  // when it is expected to change; zero: unknown
 }
 
+// OverShare reports whether the job waits for its tenant's share, not for GPUs.
+func (r Reason) OverShare() bool { return r.Code == OverQuota || r.Code == OverGuarantee }
+
 // Text prints the reason for a person.
 func (r Reason) Text(c *Cluster) string { return r.text(c, "the label it requires") }
 
@@ -101,6 +107,8 @@ func (r Reason) text(c *Cluster, mark string) string {
 		return fmt.Sprintf("needs %s %s%s; %s %d free%s", gpus(r.Need), within(r.Level), r.marked(mark), r.place(c), r.Have, until)
 	case OverQuota:
 		return fmt.Sprintf("needs %s; its tenant may take %d more%s", gpus(r.Need), max(0, r.Have), until)
+	case OverGuarantee:
+		return fmt.Sprintf("needs %s and cannot be preempted; its tenant's guarantee leaves %d for such jobs%s", gpus(r.Need), max(0, r.Have), until)
 	case Behind:
 		return fmt.Sprintf("needs %s; jobs ahead of it leave %d%s", gpus(r.Need), max(0, r.Have), until)
 	case BackOff:

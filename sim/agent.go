@@ -40,10 +40,10 @@ type agent struct {
 }
 
 // newAgent returns the agent of a job, or nil if there is nothing to measure because
-// the truth does not depend on the batch size.
+// the truth does not depend on the batch size, or it is a plain script.
 func (r *run) newAgent(j *job) (*agent, error) {
 	t, ok := j.truth.(trainer)
-	if !ok || !r.CoAdapt {
+	if !ok || !r.CoAdapt || j.plain {
 		return nil, nil
 	}
 	a := &agent{

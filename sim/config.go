@@ -47,6 +47,12 @@ type Config struct {
 	// Experience, if set, is what past jobs measured: agents start from it and add to
 	// it.
 	Experience *experience.Pool
+	// Plain is the share of jobs, 0 to 1, that are plain scripts: they have no agent,
+	// run at the size they ask for, and cannot save their work. They are protected:
+	// no policy preempts, moves or resizes them. With Unprotected it may, and they
+	// start from the beginning each time.
+	Plain       float64
+	Unprotected bool
 	// Oracle makes every job report the truth about its speed and length.
 	Oracle bool
 	// Estimates says what policies know about run times, and about speeds on GPUs
@@ -98,6 +104,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("simulate: until = %s; want 0 (to the end) or more", c.Until)
 	case !(c.Noise >= 0 && c.Noise < 10):
 		return fmt.Errorf("simulate: noise = %g; want 0 to 10", c.Noise)
+	case !(c.Plain >= 0 && c.Plain <= 1):
+		return fmt.Errorf("simulate: plain = %g; want a share of the jobs, 0 to 1", c.Plain)
 	case c.CoAdapt && c.Agent <= 0:
 		return fmt.Errorf("simulate: agent = %s; want the time between two reports of an agent", c.Agent)
 	case c.Interference != PerModel && !(c.Interference >= 0 && c.Interference < 1):

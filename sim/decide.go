@@ -85,8 +85,12 @@ func (r *run) carryOut(a sched.Action) error {
 	}
 	first := j.firstStart()
 	cost := j.truth.restart(first)
-	if a.Job.Suspended.Equal(a.To) && !first {
+	switch {
+	case first:
+	case a.Job.Suspended.Equal(a.To):
 		cost = resumeCost
+	case j.plain:
+		r.restartFromZero(j)
 	}
 	if err := r.apply(sched.Event{Kind: sched.JobStarted, Job: a.Job.ID, Placement: a.To, Screening: a.Screening}); err != nil {
 		return err

@@ -29,6 +29,7 @@ type job struct {
 	until   float64       // work at which the speed changes on its own
 	turn    time.Duration // when that happens
 
+	plain   bool            // it cannot save its work
 	agent   *agent          // nil: no measurements
 	seen    observation     // what the agent measures in the current phase
 	steps   []float64       // what an oracle reports about step times

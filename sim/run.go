@@ -245,6 +245,8 @@ func (r *run) submit(j *job) error {
 		}
 	}
 	spec.Screen = r.screenFor(j)
+	j.plain = r.isPlain(j)
+	spec.Protected = j.plain && !r.Unprotected
 	if err := r.apply(sched.Event{Kind: sched.JobSubmitted, Spec: &spec}); err != nil {
 		return err
 	}
@@ -254,7 +256,7 @@ func (r *run) submit(j *job) error {
 	if j.agent, err = r.newAgent(j); err != nil {
 		return fmt.Errorf("job %s: %w", spec.ID, err)
 	}
-	if j.agent == nil {
+	if j.agent == nil && !j.plain {
 		if j.tried, err = r.trialReport(j); err != nil {
 			return err
 		}
@@ -337,8 +339,7 @@ func (r *run) fail(j *job) error {
 	}
 	reason := j.work.Failures[j.attempts].Reason
 	j.attempts++
-	r.record.lostGPU += j.spent
-	j.done, j.ran, j.spent = 0, 0, 0
+	r.restartFromZero(j)
 	if j.attempts == len(j.work.Failures) && j.work.Outcome == sched.Failed {
 		r.logEnd("fail", j, reason+"; not retried")
 		return r.end(j, sched.Failed)

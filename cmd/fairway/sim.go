@@ -44,6 +44,8 @@ type simFlags struct {
 	interference string
 	share        string
 	estimates    string
+	plain        float64
+	unprotected  bool
 	ledger       bool
 	seed         uint64
 	json         bool
@@ -96,6 +98,8 @@ is then marked as an oracle, as one that always plans with the truth is.`,
 	fl.StringVar(&f.interference, "interference", "auto", "fraction of speed that distributed jobs on one node lose, 0 to 1; auto: per model, and 0 with --profiles")
 	fl.StringVar(&f.share, "share", "off", "auto: let jobs that allow it share GPUs where the predicted slowdown is small (adds layer @share to each policy); off")
 	fl.StringVar(&f.estimates, "estimates", string(sim.History), "what policies are told about run times: history, user, none or exact")
+	fl.Float64Var(&f.plain, "plain", 0, "share of jobs, 0 to 1, that are plain scripts: no agent, nothing saved; no policy preempts, moves or resizes them")
+	fl.BoolVar(&f.unprotected, "unprotected", false, "with --plain: let policies stop plain scripts, which then start from the beginning")
 	fl.BoolVar(&f.ledger, "ledger", false, "print the costs and gains considered for each move")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of a generated workload; stored in the result")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object instead of a table")
@@ -204,6 +208,7 @@ func (f *simFlags) config(c *cobra.Command) (sim.Config, error) {
 	cfg := sim.Config{
 		Seed: f.seed, Interval: f.interval.D(), Until: f.until.D(), Retry: f.retry.D(),
 		Agent: f.agent.D(), Noise: f.noise, Estimates: sim.Estimates(f.estimates),
+		Plain: f.plain, Unprotected: f.unprotected,
 		Sharing: &sim.Sharing{Scatter: true},
 		Stop:    func() bool { return c.Context().Err() != nil },
 	}

@@ -83,6 +83,8 @@ func randomWorld(t *testing.T, seed uint64) *policytest.World {
 		if spec.Tenant != "c" && rng.IntN(6) == 0 {
 			spec.GPUs = 16
 		}
+		// Beyond its tenant's guarantee a job that cannot be preempted never starts.
+		spec.NonPreemptible = spec.NonPreemptible && spec.Tenant != "none" && spec.GPUs <= 8
 		w.Arrivals = append(w.Arrivals, spec)
 		w.Length[spec.ID] = time.Duration(rng.IntN(7200)+60) * time.Second
 	}

@@ -129,6 +129,11 @@ func (p *problem) explain(plan *sched.Plan, b *board) {
 	for i, want := range plan.Want {
 		quota.Add(p.s.Jobs[i], want.GPUs())
 	}
+	for i, held := range p.withheld {
+		if held {
+			plan.Why[i] = quota.Why(p.s.Jobs[i], p.s.Jobs[i].GPUs)
+		}
+	}
 	for i := range p.jobs {
 		j := &p.jobs[i]
 		if len(plan.Want[j.index]) > 0 {

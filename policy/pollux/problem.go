@@ -18,15 +18,16 @@ type problem struct {
 	s     *sched.Snapshot
 	apart bool // a node hosts at most one job that spans several nodes
 
-	jobs   []job       // those that a search may move, by Seq
-	fixed  int         // number of the others: pinned, or waiting for a back-off to end
-	rest   float64     // sum of the costs of those
-	none   float64     // cost of a job that has nothing
-	share  int         // GPUs of a fair share
-	scale  float64     // of every value: nodes for each GPU
-	limits []int       // by tenant: GPUs that its movable jobs may hold; 0 if it has no limit
-	free   *place.Free // the pinned jobs have theirs, everything else is free
-	blank  *board      // the same as a board
+	jobs     []job       // those that a search may move, by Seq
+	fixed    int         // number of the others: pinned, or waiting for a back-off to end
+	rest     float64     // sum of the costs of those
+	none     float64     // cost of a job that has nothing
+	share    int         // GPUs of a fair share
+	scale    float64     // of every value: nodes for each GPU
+	withheld []bool      // by job in the snapshot: it may not start (place.Withheld)
+	limits   []int       // by tenant: GPUs that its movable jobs may hold; 0 if it has no limit
+	free     *place.Free // the pinned jobs have theirs, everything else is free
+	blank    *board      // the same as a board
 
 	reaches map[demand][]reach // by type
 }
@@ -78,11 +79,12 @@ func (p *problem) divide() {
 
 // sort takes the jobs that may be moved, and returns those that are pinned.
 func (p *problem) sort() (pinned []job) {
+	p.withheld = place.Withheld(p.s)
 	for i, j := range p.s.Jobs {
 		switch {
 		case j.Phase == sched.Running && j.Pinned():
 			pinned = append(pinned, job{Job: j, index: i})
-		case j.Phase == sched.Pending && !j.Ready(p.s.Now):
+		case j.Phase == sched.Pending && !j.Ready(p.s.Now) || p.withheld != nil && p.withheld[i]:
 			p.rest += p.none
 			p.fixed++
 		default:

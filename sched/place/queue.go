@@ -5,7 +5,6 @@ package place
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
@@ -267,63 +266,6 @@ func (r *run) why(j *sched.Job) sched.Reason {
 	why := ladderStrategy{*r.Patience, r.s.Now}.why(r.free, j, j.GPUs)
 	r.plan.WakeBy(r.s.Now, why.Until)
 	return why
-}
-
-// Quota counts the GPUs of tenants against their limits, a part of a GPU as
-// that part.
-type Quota struct {
-	s    *sched.Snapshot
-	used []int // thousandths of GPUs
-}
-
-// NewQuota returns a count in which nobody holds anything.
-func NewQuota(s *sched.Snapshot) Quota {
-	return Quota{s: s, used: make([]int, len(s.Tenants))}
-}
-
-// Clear forgets what was added.
-func (q Quota) Clear() { clear(q.used) }
-
-// Add books n whole GPUs for the job's tenant.
-func (q Quota) Add(j *sched.Job, n int) { q.AddMilli(j, n*sched.WholeGPU) }
-
-// AddMilli books thousandths of GPUs for the job's tenant.
-func (q Quota) AddMilli(j *sched.Job, milli int) {
-	if t, ok := q.s.Tenant(j); ok {
-		q.used[t] += milli
-	}
-}
-
-// Left returns how many whole GPUs the job's tenant may still take: less than none
-// if it is over its limit. A tenant that nobody declared has no limit.
-func (q Quota) Left(j *sched.Job) int {
-	return int(math.Floor(float64(q.left(j)) / sched.WholeGPU))
-}
-
-// Fits reports whether the job's tenant may hold that placement on top of what
-// it holds.
-func (q Quota) Fits(j *sched.Job, p sched.Placement) bool { return q.FitsMilli(j, p.Milli()) }
-
-// FitsMilli reports whether the job's tenant may hold thousandths of GPUs on top
-// of what it holds.
-func (q Quota) FitsMilli(j *sched.Job, milli int) bool {
-	return milli <= q.left(j)
-}
-
-// left is Left in thousandths of GPUs.
-func (q Quota) left(j *sched.Job) int {
-	if t, ok := q.s.Tenant(j); ok {
-		return q.s.Tenants[t].Limit()*sched.WholeGPU - q.used[t]
-	}
-	return sched.NoLimit * sched.WholeGPU
-}
-
-// Used returns how many GPUs the tenant with that index holds, rounded up.
-func (q Quota) Used(t int) int { return (q.used[t] + sched.WholeGPU - 1) / sched.WholeGPU }
-
-// Why gives the reason for a job that is over its tenant's limit.
-func (q Quota) Why(j *sched.Job, n int) sched.Reason {
-	return sched.Reason{Code: sched.OverQuota, Need: n, Have: q.Left(j)}
 }
 
 // OrderBy returns the indexes of s.Jobs by ascending key, first a, then b, then

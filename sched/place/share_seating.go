@@ -89,7 +89,7 @@ func (g *Seating) Behind(i int) {
 }
 
 // OverQuota reports whether a job waits for its tenant's quota.
-func (g *Seating) OverQuota(i int) bool { return g.Plan.Why[i].Code == sched.OverQuota }
+func (g *Seating) OverQuota(i int) bool { return g.Plan.Why[i].OverShare() }
 
 // Idle returns the number of GPUs that nobody holds.
 func (g *Seating) Idle() int { return g.free.Total() }

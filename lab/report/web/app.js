@@ -178,7 +178,7 @@
     return out;
   }
   const causes = {
-    ok: 'nothing', full: 'too few free GPUs', fragmented: 'free GPUs too far apart', 'over-quota': 'its tenant’s share used up', behind: 'jobs ahead of it',
+    ok: 'nothing', full: 'too few free GPUs', fragmented: 'free GPUs too far apart', 'over-quota': 'its tenant’s share used up', 'over-guarantee': 'tenant guarantee used up', behind: 'jobs ahead of it',
     'back-off': 'pause after a failure', impossible: 'the cluster cannot run it', turn: 'its turn',
   };
   function explainJob(run, row, at) {

@@ -118,7 +118,7 @@ func (d *decision) invite() {
 	guests := false
 	for i, j := range d.s.Jobs {
 		// The policy below may count whole GPUs where a seat is within the quota.
-		if place.Waits(d.plan, i) || d.plan.Why[i].Code == sched.OverQuota {
+		if place.Waits(d.plan, i) || d.plan.Why[i].OverShare() {
 			waiting = append(waiting, i)
 			guests = guests || place.Sharable(j)
 		}
@@ -138,7 +138,7 @@ func (d *decision) invite() {
 		if d.sitDown(i, quota) {
 			continue
 		}
-		if d.plan.Why[i].Code == sched.OverQuota || j.Phase != sched.Pending || d.s.Now.Sub(j.Since) < d.Hold.D() || !reserving {
+		if d.plan.Why[i].OverShare() || j.Phase != sched.Pending || d.s.Now.Sub(j.Since) < d.Hold.D() || !reserving {
 			continue
 		}
 		limit := most
