@@ -129,6 +129,8 @@ type Overview struct {
 	StartingPaused string `json:"starting_paused,omitempty"`
 	// Damages are the losses of records that nobody has acknowledged.
 	Damages []Damage `json:"damages,omitempty"`
+	// Warnings are about settings that are not safe; everything works.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Cluster is the service of machines, tenants and the policy.

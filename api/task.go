@@ -92,6 +92,7 @@ const (
 	MaxGracePeriod = time.Hour
 	MaxScreen      = 24 * time.Hour
 	maxGraph       = 4096
+	maxList        = 4096 // entries of sizes and gpu_types
 	MaxSubmit      = 1000 // jobs of one request: they become durable in one write
 )
 
@@ -213,6 +214,9 @@ func (s *Submission) Validate() error {
 	if _, _, err := s.ScreenTime(); err != nil {
 		return err
 	}
+	if err := s.validateLists(); err != nil {
+		return err
+	}
 	err := s.Spec.Validate()
 	var field *sched.SpecError
 	switch {
@@ -222,6 +226,24 @@ func (s *Submission) Validate() error {
 		return e
 	case err != nil:
 		return &Error{Code: Invalid, Message: err.Error(), Err: err}
+	}
+	return nil
+}
+
+// validateLists bounds the parts of the spec that could be of any length.
+func (s *Submission) validateLists() error {
+	switch {
+	case len(s.Model) > maxName:
+		return Errorf(Invalid, "has %d bytes", len(s.Model)).On("model").Try(fmt.Sprintf("use at most %d", maxName))
+	case len(s.Sizes) > maxList:
+		return Errorf(Invalid, "has %d entries", len(s.Sizes)).On("sizes").Try(fmt.Sprintf("use at most %d", maxList))
+	case len(s.GPUTypes) > maxList:
+		return Errorf(Invalid, "has %d entries", len(s.GPUTypes)).On("gpu_types").Try(fmt.Sprintf("use at most %d", maxList))
+	}
+	for i, t := range s.GPUTypes {
+		if len(t) > maxName {
+			return Errorf(Invalid, "has %d bytes", len(t)).On(fmt.Sprintf("gpu_types[%d]", i)).Try(fmt.Sprintf("use at most %d", maxName))
+		}
 	}
 	return nil
 }

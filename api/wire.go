@@ -39,6 +39,11 @@ type DamageList struct {
 	Damages []Damage `json:"damages"`
 }
 
+// LoginLink logs a browser in, once, within ten minutes.
+type LoginLink struct {
+	URL string `json:"url"`
+}
+
 // NodeList is all nodes.
 type NodeList struct {
 	Nodes []Node `json:"nodes"`

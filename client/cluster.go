@@ -23,6 +23,12 @@ func (c *Client) Whoami(ctx context.Context) (who api.Identity, err error) {
 	return who, err
 }
 
+// LoginLink returns a link that logs a browser in as the client, once.
+func (c *Client) LoginLink(ctx context.Context) (l api.LoginLink, err error) {
+	err = c.do(ctx, request{method: "POST", path: path("v1", "login")}, &l)
+	return l, err
+}
+
 // Nodes returns all nodes.
 func (c *Client) Nodes(ctx context.Context) ([]api.Node, error) {
 	var out api.NodeList

@@ -95,11 +95,12 @@ func Signatures(path string) (*diagnose.Table, error) {
 		return table, err
 	}
 	var mine diagnose.File
-	if err := strictyaml.ReadFile(path, &mine); err != nil {
+	err = strictyaml.ReadFile(path, &mine, func() (err error) {
+		table, err = table.With(mine)
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("read signatures: %w", err)
-	}
-	if table, err = table.With(mine); err != nil {
-		return nil, fmt.Errorf("read signatures %s: %w", path, err)
 	}
 	return table, nil
 }

@@ -46,7 +46,7 @@ func TestSignatures(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"reasons: [{nonsense: 1}]":                         "nonsense",
-		"reasons: [":                                       "line 1",
+		"reasons: [":                                       ":1:1: ",
 		strings.Repeat("#", strictyaml.MaxBytes+1):         "larger than",
 		strings.Replace(licence, "licence-lost", "Ä", 1):   file,
 		strings.Replace(licence, "infrastructure", "x", 1): file,

@@ -45,8 +45,8 @@ func TestDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := startDaemon(t, shortDir(t), "--config", config, "--listen", "127.0.0.1:0")
-	front := newFront(t, d.dashboard(1).Host)
-	link := d.dashboard(1)
+	link := d.dashboard()
+	front := newFront(t, link.Host)
 	link.Host = front.address
 	page := openPage(t, chromium, link.String())
 	page.shows("Queue")
@@ -64,7 +64,7 @@ func TestDashboard(t *testing.T) {
 	d.kill()
 	page.shows("reconnecting")
 	d.start()
-	front.lead(d.dashboard(2).Host)
+	front.lead(d.dashboard().Host)
 	page.until("the page is live again", func(text string) bool {
 		return !strings.Contains(text, "reconnecting") && strings.Contains(text, "running")
 	})
@@ -77,16 +77,14 @@ func TestDashboard(t *testing.T) {
 	})
 }
 
-// dashboard returns the address of the dashboard, as the daemon prints it when it
-// is started for the nth time. It answers on its socket a moment before that.
-func (d *daemon) dashboard(n int) *url.URL {
+// dashboard returns a link that logs in to the dashboard.
+func (d *daemon) dashboard() *url.URL {
 	d.t.Helper()
-	var printed [][]string
-	waitFor(d.t, patience, func() bool {
-		printed = regexp.MustCompile(`dashboard: (http\S+)\n`).FindAllStringSubmatch(d.log.tail(1<<20), -1)
-		return len(printed) >= n
-	})
-	at, err := url.Parse(printed[n-1][1])
+	link, err := d.LoginLink(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	at, err := url.Parse(link.URL)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // Config holds the settings of a machine. Zero fields mean the default.
 type Config struct {
 	Dir string // the machine's folder; required by Open
-	API string // value of FAIRWAY_API for the jobs
+	API string // value of FAIRWAY_API for the jobs: only their agents use it
 	// Shim starts a supervisor: ShimMain is called with the arguments that follow
 	// it. For example {"/proc/self/exe", "shim"}. Required by Open.
 	Shim []string

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // process is what /proc reports of a process.
@@ -103,6 +105,44 @@ func under(all map[int]process, pid, ancestor int) bool {
 		pid = p.parent
 	}
 	return false
+}
+
+// JobOf returns the job that a process belongs to; empty: none. Supervisors adopt the
+// orphans of their ranks, so every process of a job has one among its ancestors, as long
+// as the job has not killed its supervisor or had another service start the process.
+func (m *Machine) JobOf(pid int) (sched.JobID, error) {
+	if pid == 0 {
+		return "", nil // outside of this PID namespace, where no job can be
+	}
+	for tries := 0; ; tries++ {
+		job, at, err := m.jobAbove(pid)
+		switch {
+		case err == nil:
+			return job, nil
+		case tries < 3:
+			time.Sleep(time.Millisecond) // a parent ended: the process has another now
+		case at != pid && os.Geteuid() != 0:
+			return "", nil // the system hides other users' processes; supervisors are ours
+		default:
+			return "", fmt.Errorf("cannot tell whether process %d belongs to a job: %w", pid, err)
+		}
+	}
+}
+
+// jobAbove looks for a supervisor from a process upwards, and returns how far it came.
+func (m *Machine) jobAbove(pid int) (job sched.JobID, at int, err error) {
+	for at = pid; at > 1; {
+		p, err := readProcess(at)
+		if err != nil {
+			return "", at, err
+		}
+		dir, below := strings.CutPrefix(variable(environ(at), shimDirVar), m.jobsDir()+"/")
+		if job, _, ok := strings.Cut(dir, "/"); below && ok {
+			return sched.JobID(job), at, nil
+		}
+		at = p.parent
+	}
+	return "", at, nil
 }
 
 // environ returns the variables a process was started with; nil: it is gone, or

@@ -41,6 +41,9 @@ func (*Machine) Run(context.Context, executor.Port) error { return ErrUnsupporte
 // StopAll fails: it is available on Linux only.
 func (*Machine) StopAll(context.Context) error { return ErrUnsupported }
 
+// JobOf returns that no process belongs to a job.
+func (*Machine) JobOf(int) (sched.JobID, error) { return "", nil }
+
 // Use returns nothing.
 func (*Machine) Use() []*api.GPUUse { return nil }
 

@@ -4,6 +4,7 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func TestRoles(t *testing.T) {
 		"GET /v1/nodes": api.Viewer, "PUT /v1/nodes/{name}": api.Admin, "POST /v1/journal/acknowledge": api.Admin, "GET /v1/tenants": api.Viewer, "PUT /v1/tenants/{id}": api.Admin,
 		"GET /v1/events": api.Viewer, "GET /v1/events/stream": api.Viewer, "GET /v1/history": api.Viewer,
 		"GET /v1/policy": api.Viewer, "PUT /v1/policy": api.Admin, "GET /v1/policies": api.Viewer,
-		"GET /v1/tokens": api.Admin, "POST /v1/tokens": api.Admin, "DELETE /v1/tokens/{id}": api.Admin,
+		"GET /v1/tokens": api.Admin, "POST /v1/tokens": api.Admin, "DELETE /v1/tokens/{id}": api.Admin, "POST /v1/login": api.Viewer,
 		"GET /healthz": api.NoRole, "GET /readyz": api.NoRole, "GET /metrics": api.Viewer, "GET /openapi.json": api.NoRole,
 	}
 	f := newFake()
@@ -138,6 +139,21 @@ func TestLogin(t *testing.T) {
 	if a := ask(t, "GET", r.plain+late, ""); a.status != 403 || cookieOf(a) != "" {
 		t.Errorf("a link after eleven minutes: %d", a.status)
 	}
+	// A link that a token asks for logs in with the token, and ends with it.
+	asked := ask(t, "POST", r.plain+"/v1/login", "", "Authorization", asUser)
+	var made api.LoginLink
+	if err := json.Unmarshal([]byte(asked.body), &made); err != nil || asked.status != 201 || !strings.HasPrefix(made.URL, c.URL+"/login?code=") {
+		t.Fatalf("ask for a link: %d %s", asked.status, asked.body)
+	}
+	byToken := cookieName + "=" + cookieOf(ask(t, "GET", r.plain+strings.TrimPrefix(made.URL, c.URL), ""))
+	if a := ask(t, "GET", r.plain+"/v1/whoami", "", "Cookie", byToken); a.status != 200 || !strings.Contains(a.body, "user-1") {
+		t.Errorf("with the session of a token: %d %s", a.status, a.body)
+	}
+	f.set(func(f *fake) { f.keys["fw_user"] = api.Errorf(api.Denied, "revoked") })
+	if a := ask(t, "GET", r.plain+"/v1/whoami", "", "Cookie", byToken); a.status != 401 {
+		t.Errorf("after the token was revoked: %d; want 401", a.status)
+	}
+	f.set(func(f *fake) { delete(f.keys, "fw_user") })
 	// Another server with the same key knows the session, one with its own does not.
 	if a := ask(t, "GET", start(t, c).plain+"/v1/whoami", "", "Cookie", session); a.status != 200 {
 		t.Errorf("after a restart: %d", a.status)
@@ -220,22 +236,45 @@ func TestTooManyFailures(t *testing.T) {
 	c.Now = func() time.Time { return now.at }
 	r := start(t, c)
 	who := r.plain + "/v1/whoami"
+	guess := func(secret string) (status int, took time.Duration) {
+		begin := time.Now()
+		a := ask(t, "GET", who, "", "Authorization", "Bearer "+secret)
+		if a.status == 429 && a.header.Get("Retry-After") == "" {
+			t.Errorf("%s: 429 without Retry-After", secret)
+		}
+		return a.status, time.Since(begin)
+	}
 	for i := range 20 {
-		if a := ask(t, "GET", who, "", "Authorization", "Bearer guess"); a.status != 401 {
-			t.Fatalf("guess %d: %d", i, a.status)
+		if status, _ := guess("guess"); status != 401 {
+			t.Fatalf("guess %d: %d", i, status)
 		}
 	}
-	for _, token := range []string{"Bearer guess", asAdmin} {
-		if a := ask(t, "GET", who, "", "Authorization", token); a.status != 429 || a.header.Get("Retry-After") == "" {
-			t.Errorf("%s: %d; want 429", token, a.status)
-		}
+	if status, _ := guess("guess"); status != 429 {
+		t.Errorf("the same wrong token once more: %d; want 429", status)
+	}
+	// Others behind the address are not locked out; wrong ones wait for their answer.
+	if status, took := guess("another"); status != 401 || took < r.penalty {
+		t.Errorf("another wrong token: %d after %s; want 401 after %s", status, took, r.penalty)
+	}
+	link := r.LoginLink(api.Identity{User: "ann", Role: api.User})
+	for range cap(r.held) {
+		r.held <- struct{}{}
+	}
+	if status, _ := guess("third"); status != 429 {
+		t.Errorf("a wrong token while many wait: %d; want 429", status)
 	}
 	if a := ask(t, "GET", r.plain+"/login?code=guess", ""); a.status != 429 {
-		t.Errorf("a code: %d; want 429", a.status)
+		t.Errorf("a wrong code while many wait: %d; want 429", a.status)
+	}
+	if status, _ := guess("fw_admin"); status != 200 {
+		t.Errorf("a right token: %d; want 200", status)
+	}
+	if a := ask(t, "GET", r.plain+link, ""); a.status != 303 {
+		t.Errorf("a right code: %d; want 303", a.status)
 	}
 	now.at = now.at.Add(3 * time.Second)
-	if a := ask(t, "GET", who, "", "Authorization", asAdmin); a.status != 200 {
-		t.Errorf("after a while: %d", a.status)
+	if status, _ := guess("guess"); status != 401 {
+		t.Errorf("the wrong token after a while: %d; want 401", status)
 	}
 }
 

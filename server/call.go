@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 // those of the table, the body is what the table says.
 type call struct {
 	*Server
+	at     Endpoint
 	w      http.ResponseWriter
 	r      *http.Request
 	route  *route
@@ -78,9 +80,9 @@ func (s *Server) dispatch(d Endpoint, m methods) http.Handler {
 
 // run checks a request against its route and answers it.
 func (s *Server) run(d Endpoint, rt *route, w http.ResponseWriter, r *http.Request) error {
-	c := &call{Server: s, w: w, r: r, route: rt}
+	c := &call{Server: s, at: d, w: w, r: r, route: rt}
 	if rt.role > api.NoRole && !(rt.path == "/metrics" && s.PublicMetrics) {
-		who, err := s.identify(d, r)
+		who, err := s.identify(d, r, func(secret string) (api.Identity, error) { return s.authenticate(r, secret) })
 		if err != nil {
 			return err
 		}
@@ -171,7 +173,40 @@ func decode(data []byte, v any) error {
 	if _, err := d.Token(); err != io.EOF {
 		return api.Errorf(api.Invalid, "data after the JSON object, at byte %d", d.InputOffset()).Try("send one JSON object and nothing after it")
 	}
+	if key, found := repeatedKey(json.NewDecoder(bytes.NewReader(trimmed))); found {
+		return api.Errorf(api.Invalid, "is there twice").On(key).Try("send each field once")
+	}
 	return nil
+}
+
+// repeatedKey reads a JSON value and returns the path of a key that an object in it has
+// twice: one of the values would be ignored. The value was decoded before, so it is right
+// and not nested without bound.
+func repeatedKey(d *json.Decoder) (path string, found bool) {
+	open, _ := d.Token()
+	object := open == json.Delim('{')
+	if !object && open != json.Delim('[') {
+		return "", false
+	}
+	seen := map[string]bool{}
+	for i := 0; d.More(); i++ {
+		var name string
+		if object {
+			token, _ := d.Token()
+			name, _ = token.(string)
+			if seen[name] {
+				return name, true
+			}
+			seen[name] = true
+		}
+		if inner, found := repeatedKey(d); found && object {
+			return name + strings.Replace("."+inner, ".[", "[", 1), true
+		} else if found {
+			return fmt.Sprintf("[%d].%s", i, inner), true
+		}
+	}
+	_, _ = d.Token() // the end of it
+	return "", false
 }
 
 func decodeError(err error) error {

@@ -8,7 +8,11 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-func overview(c *call) (any, error) { return c.Cluster.Overview(c.who) }
+func overview(c *call) (any, error) {
+	o, err := c.Cluster.Overview(c.who)
+	o.Warnings = append(o.Warnings, c.Warnings...)
+	return o, err
+}
 
 func listNodes(c *call) (any, error) {
 	nodes, err := c.Cluster.Nodes(c.who)

@@ -10,8 +10,9 @@
 // all made from it, so that none of them can disagree with another.
 //
 // Who asks is found out here, once for each request: by the credentials of the
-// peer on a Unix socket, by a token or a session of the dashboard on the
-// network. What someone may do is decided twice: the table has a least role for
+// peer on the Unix socket for people, by a token or a session of the dashboard on
+// the network. The Unix socket for agents answers to the secret of an attempt and
+// to nothing else. What someone may do is decided twice: the table has a least role for
 // each route, and the services check every request again and hide what belongs
 // to other tenants.
 //

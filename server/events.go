@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -57,22 +58,53 @@ func history(c *call) (any, error) {
 }
 
 // enterStream takes one of the places for streams, and returns a context that
-// ends with the request or when the server stops.
+// ends with the request, when the server stops, or when the caller loses the right to
+// ask; see lost.
 func (c *call) enterStream() (context.Context, func(), error) {
-	select {
-	case c.streams <- struct{}{}:
-	default:
-		return nil, nil, api.Errorf(api.TooMany, "%d streams are open", cap(c.streams)).Try("close some, or try later")
+	free, err := c.streams.take(c.who)
+	if err != nil {
+		return nil, nil, err
 	}
 	// Under HTTP/2 a deadline that passes ends the stream even if nobody writes.
 	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{})
-	ctx, cancel := context.WithCancel(c.r.Context())
-	undo := context.AfterFunc(c.drain, cancel)
+	ctx, cancel := context.WithCancelCause(c.r.Context())
+	undo := context.AfterFunc(c.drain, func() { cancel(nil) })
+	go c.watchCaller(ctx, cancel)
 	return ctx, func() {
 		undo()
-		cancel()
-		<-c.streams
+		cancel(nil)
+		free()
 	}, nil
+}
+
+// watchCaller ends a stream when its caller is no longer who it was: the token was
+// revoked or has expired, the session was ended, the role is another.
+func (c *call) watchCaller(ctx context.Context, end context.CancelCauseFunc) {
+	tick := time.NewTicker(c.recheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		who, err := c.identify(c.at, c.r, c.verify)
+		switch {
+		case errors.As(err, &unauthenticated{}):
+			end(err)
+		case err == nil && who != c.who:
+			end(needsToken("the rights of the caller have changed"))
+		}
+	}
+}
+
+// lost returns why the caller of a stream lost the right to it, if it did.
+func lost(ctx context.Context) error {
+	var refused unauthenticated
+	if errors.As(context.Cause(ctx), &refused) {
+		return refused
+	}
+	return nil
 }
 
 // watchRecords streams records. One goroutine takes them from the feed, which
@@ -97,7 +129,7 @@ func watchRecords(c *call) (any, error) {
 		return nil, err
 	}
 	defer leave()
-	ctx, cancel := context.WithCancel(ctx)
+	watch, cancel := context.WithCancel(ctx)
 	records := make(chan api.Record, streamBuffer)
 	var fault error // of the feed; written before records is closed
 	go func() {
@@ -107,18 +139,21 @@ func watchRecords(c *call) (any, error) {
 				fault = fmt.Errorf("watch the feed: panic: %v", p)
 			}
 		}()
-		fault = c.Feed.Watch(ctx, c.who, filter, func(r api.Record) error {
+		fault = c.Feed.Watch(watch, c.who, filter, func(r api.Record) error {
 			select {
 			case records <- public(r):
 				return nil
-			case <-ctx.Done():
-				return ctx.Err()
+			case <-watch.Done():
+				return watch.Err()
 			}
 		})
 	}()
 	err = c.writeRecords(ctx, records)
 	cancel()
 	for range records { // the feed may be about to send one more
+	}
+	if why := lost(ctx); why != nil {
+		fault = why
 	}
 	if err == nil && fault != nil && c.drain.Err() == nil && c.r.Context().Err() == nil {
 		refused, _ := c.refusal(c.r, fault)

@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 )
@@ -24,8 +26,11 @@ type peerKey struct{}
 
 type peer struct {
 	who api.Identity
-	err error
+	err error // why it has no rights by itself
 }
+
+// process is the other end of a Unix socket, as the operating system knows it.
+type process struct{ pid, uid, gid int }
 
 // withPeer notes who is at the other end of a Unix socket.
 func (s *Server) withPeer(ctx context.Context, c net.Conn) context.Context {
@@ -33,11 +38,25 @@ func (s *Server) withPeer(ctx context.Context, c net.Conn) context.Context {
 	if !ok {
 		return ctx
 	}
-	uid, gid, err := peerOf(conn)
+	at, err := peerOf(conn)
 	if err != nil {
 		return context.WithValue(ctx, peerKey{}, peer{err: err})
 	}
-	return context.WithValue(ctx, peerKey{}, peer{who: s.local(uid, gid)})
+	return context.WithValue(ctx, peerKey{}, peer{who: s.local(at.uid, at.gid), err: s.ofJob(at)})
+}
+
+// ofJob refuses the processes of jobs: a job may run anybody's code, and its user may
+// be an admin. Jobs run as the daemon's own user unless the daemon is root, and only of
+// its own processes may another daemon look at the environment.
+func (s *Server) ofJob(at process) error {
+	if s.JobOf == nil || s.uid != 0 && s.uid != at.uid {
+		return nil
+	}
+	job, err := s.JobOf(at.pid)
+	if err == nil && job != "" {
+		err = fmt.Errorf("the request comes from a process of job %s, and jobs do not have the rights of their user", job)
+	}
+	return err
 }
 
 // local is the identity of a user of this machine: root and the daemon's own
@@ -55,14 +74,14 @@ func (s *Server) local(uid, gid int) api.Identity {
 }
 
 // identify returns who asks. A token that was sent counts more than what is
-// known otherwise.
-func (s *Server) identify(d Endpoint, r *http.Request) (api.Identity, error) {
+// known otherwise; verify says whose it is.
+func (s *Server) identify(d Endpoint, r *http.Request, verify func(secret string) (api.Identity, error)) (api.Identity, error) {
 	if r.Header.Get("Authorization") != "" {
 		secret, err := bearer(r)
 		if err != nil {
 			return api.Identity{}, err
 		}
-		return s.authenticate(r, secret)
+		return verify(secret)
 	}
 	if d.Kind == Socket {
 		p, ok := r.Context().Value(peerKey{}).(peer)
@@ -108,18 +127,41 @@ func bearer(r *http.Request) (string, error) {
 	return secret, nil
 }
 
-// authenticate asks whose secret it is. An address that was wrong too often has
-// to wait, even if it is right now.
+// authenticate asks whose secret it is. One that was wrong too often is not looked at
+// for a while; others from the same address are, so that a right one always passes.
 func (s *Server) authenticate(r *http.Request, secret string) (api.Identity, error) {
-	from := origin(r)
-	if !s.failures.open(from) {
-		return api.Identity{}, api.Errorf(api.TooMany, "too many invalid tokens from your address").Try("wait a minute, then check the token")
+	sum := sha256.Sum256([]byte(secret))
+	if !s.refused.open(string(sum[:])) {
+		return api.Identity{}, api.Errorf(api.TooMany, "this token was refused too often").Try("check the token, then wait a few seconds")
 	}
 	who, err := s.verify(secret)
 	if errors.As(err, &unauthenticated{}) {
-		s.failures.take(from)
+		s.refused.take(string(sum[:]))
+		if slowed := s.slow(r); slowed != nil {
+			return api.Identity{}, slowed
+		}
 	}
 	return who, err
+}
+
+// slow counts a wrong secret against the address it came from, and holds up the answer
+// to an address that was wrong too often.
+func (s *Server) slow(r *http.Request) error {
+	if s.failures.take(origin(r)) {
+		return nil
+	}
+	select {
+	case s.held <- struct{}{}:
+	default:
+		return api.Errorf(api.TooMany, "too many invalid tokens from your address").Try("check the token, then wait a minute")
+	}
+	defer func() { <-s.held }()
+	select {
+	case <-time.After(s.penalty):
+	case <-r.Context().Done():
+	case <-s.drain.Done():
+	}
+	return nil
 }
 
 // verify asks whose secret it is.

@@ -22,7 +22,8 @@ import (
 type ListenConfig struct {
 	// Address is unix:///path/of.sock, or host:port for TCP.
 	Address string
-	Mode    fs.FileMode // of a Unix socket; 0: 0660
+	Agents  bool        // a Unix socket for the agents of jobs
+	Mode    fs.FileMode // of a Unix socket; 0: 0600, or 0660 with a group
 	Group   string      // of a Unix socket, name or number; empty: the daemon's
 	// Cert and Key are files in PEM form; with them TCP is encrypted.
 	Cert, Key string
@@ -106,7 +107,11 @@ func listenSocket(path string, e ListenConfig) (*Listener, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen at %s: %w", path, err), inner.Close())
 	}
-	return &Listener{endpoint: Endpoint{Kind: Socket}, inner: inner, path: path, file: file}, nil
+	l := &Listener{endpoint: Endpoint{Kind: Socket}, inner: inner, path: path, file: file}
+	if e.Agents {
+		l.endpoint.Kind, l.inner = Agents, &fairListener{UnixListener: inner, open: map[int]int{}}
+	}
+	return l, nil
 }
 
 // settle gives the socket its group, mode and place.
@@ -120,7 +125,11 @@ func settle(fresh, path string, e ListenConfig) error {
 			return err
 		}
 	}
-	if err := os.Chmod(fresh, cmp.Or(e.Mode, 0o660)); err != nil {
+	mode := fs.FileMode(0o600)
+	if e.Group != "" {
+		mode = 0o660
+	}
+	if err := os.Chmod(fresh, cmp.Or(e.Mode, mode)); err != nil {
 		return err
 	}
 	return os.Rename(fresh, path)
@@ -158,7 +167,7 @@ func replaceable(path string) error {
 // URL is where clients find the listener.
 func (l *Listener) URL() string {
 	switch l.endpoint.Kind {
-	case Socket:
+	case Socket, Agents:
 		return "unix://" + l.path
 	case Secure:
 		return "https://" + l.inner.Addr().String()

@@ -42,8 +42,26 @@ var loginPage = template.Must(template.New("login").Parse(`<!doctype html>
 
 // LoginLink returns a path with a one-time code that logs a browser in as
 // somebody, within ten minutes: append it to the URL of a listener.
-func (s *Server) LoginLink(who api.Identity) string {
-	return "/login?code=" + url.QueryEscape(s.codes.issue(who))
+func (s *Server) LoginLink(who api.Identity) string { return s.loginPath(session{Who: who}) }
+
+func (s *Server) loginPath(v session) string {
+	return "/login?code=" + url.QueryEscape(s.codes.issue(v))
+}
+
+// createLogin makes a link that logs a browser in as the caller. The session of a token
+// ends with the token.
+func createLogin(c *call) (any, error) {
+	if c.URL == "" {
+		return nil, api.Errorf(api.Unavailable, "the daemon has no address for browsers").Try("open the dashboard at its own address and log in with a token")
+	}
+	v := session{Who: c.who}
+	if c.r.Header.Get("Authorization") != "" {
+		v.Secret, _ = bearer(c.r) // it was read before
+	}
+	if len(v.Secret) > maxSessionSecret {
+		return nil, api.Errorf(api.Invalid, "the token has more than %d bytes", maxSessionSecret)
+	}
+	return api.LoginLink{URL: c.URL + c.loginPath(v)}, nil
 }
 
 // login turns a one-time code or a token into a session.
@@ -65,18 +83,16 @@ func (s *Server) login(d Endpoint, w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) loginByCode(d Endpoint, w http.ResponseWriter, r *http.Request, code string) {
-	from := origin(r)
-	if !s.failures.open(from) {
-		showLogin(w, http.StatusTooManyRequests, "Too many tries came from your address. Wait a minute.")
-		return
-	}
-	who, ok := s.codes.use(code)
+	v, ok := s.codes.use(code)
 	if !ok {
-		s.failures.take(from)
+		if s.slow(r) != nil {
+			showLogin(w, http.StatusTooManyRequests, "Too many tries came from your address. Wait a minute.")
+			return
+		}
 		showLogin(w, http.StatusForbidden, "This link was used before, or is older than ten minutes. Log in with a token.")
 		return
 	}
-	s.begin(d, w, r, session{Who: who})
+	s.begin(d, w, r, v)
 }
 
 // loginByToken takes the form of the login page, or of the dashboard's script,

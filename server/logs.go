@@ -33,13 +33,17 @@ func copyLog(c *call) (any, error) {
 	defer leave()
 	out := &logWriter{call: c, flush: q.Follow}
 	err = c.Logs.CopyLog(ctx, c.job(), q, out)
+	why := lost(ctx)
 	switch {
+	case why != nil:
+		err = why
 	case ctx.Err() != nil: // asked to end: by the client or by our stop
 		return nil, nil
 	case err == nil:
 		out.begin()
 		return nil, nil
-	case !out.begun:
+	}
+	if !out.begun {
 		return nil, err
 	}
 	refused, _ := c.refusal(c.r, err)

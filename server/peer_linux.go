@@ -10,10 +10,10 @@ import (
 )
 
 // peerOf asks the operating system who is at the other end of a Unix socket.
-func peerOf(c *net.UnixConn) (uid, gid int, err error) {
+func peerOf(c *net.UnixConn) (process, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return 0, 0, fmt.Errorf("identify the peer: %w", err)
+		return process{}, fmt.Errorf("identify the peer: %w", err)
 	}
 	var cred *syscall.Ucred
 	var inner error
@@ -22,9 +22,9 @@ func peerOf(c *net.UnixConn) (uid, gid int, err error) {
 	})
 	switch {
 	case err != nil:
-		return 0, 0, fmt.Errorf("identify the peer: %w", err)
+		return process{}, fmt.Errorf("identify the peer: %w", err)
 	case inner != nil:
-		return 0, 0, fmt.Errorf("identify the peer: %w", inner)
+		return process{}, fmt.Errorf("identify the peer: %w", inner)
 	}
-	return int(cred.Uid), int(cred.Gid), nil
+	return process{pid: int(cred.Pid), uid: int(cred.Uid), gid: int(cred.Gid)}, nil
 }

@@ -11,6 +11,6 @@ import (
 )
 
 // peerOf is known on Linux only; elsewhere the socket needs a token too.
-func peerOf(*net.UnixConn) (uid, gid int, err error) {
-	return 0, 0, errors.New("identify the peer: not supported on this system")
+func peerOf(*net.UnixConn) (process, error) {
+	return process{}, errors.New("identify the peer: not supported on this system")
 }

@@ -140,6 +140,8 @@ func accessRoutes() []*route {
 		{method: "POST", path: "/v1/tokens", role: api.Admin, summary: "Make a token; its secret is shown once",
 			in: api.Token{}, required: []string{"user", "role"}, limit: maxSmall, out: api.NewToken{}, status: 201, handle: createToken},
 		{method: "DELETE", path: "/v1/tokens/{id}", role: api.Admin, summary: "Revoke a token", handle: revokeToken},
+		{method: "POST", path: "/v1/login", role: api.Viewer, summary: "Make a link that logs a browser in as the caller, once, within ten minutes",
+			out: api.LoginLink{}, status: 201, handle: createLogin},
 		{method: "POST", path: "/v1/agent/report", agent: true, summary: "Take the report of a job's agent",
 			in: api.AgentReport{}, limit: maxReport, out: api.AgentAnswer{}, handle: agentReport},
 	}

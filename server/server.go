@@ -35,9 +35,14 @@ type Config struct {
 
 	Policies []api.PolicyEntry // what /v1/policies shows
 	Version  string
+	URL      string   // of the dashboard, for links to it; empty: unknown
+	Warnings []string // about the configuration; the overview shows them
 	// SocketTenant is the tenant of whoever comes through the Unix socket;
 	// empty: "default".
 	SocketTenant sched.TenantID
+	// JobOf returns the job that a process of this machine belongs to; empty: none.
+	// Such a process has no rights of its user on the Unix socket. Nil: nobody can tell.
+	JobOf func(pid int) (sched.JobID, error)
 	// PublicMetrics lets everybody who can connect read /metrics.
 	PublicMetrics bool
 	// SessionKey seals the sessions of the dashboard: 32 bytes that are kept
@@ -62,12 +67,16 @@ type Server struct {
 	assets   assets
 	sessions *sessions
 	codes    *codes
-	failures *limiter // of logins, by address
-	reports  *limiter // of agents, by attempt
-	streams  chan struct{}
+	failures *limiter      // wrong secrets, by address
+	refused  *limiter      // wrong secrets, by their hash
+	held     chan struct{} // refusals that are held up
+	penalty  time.Duration // for how long
+	reports  *limiter      // of agents, by attempt
+	streams  *places
 	openAPI  []byte
 	uid      int           // of the daemon
 	patience time.Duration // for one write to a client of a stream
+	recheck  time.Duration // how often the caller of a stream is identified again
 
 	// drain ends when the server begins to stop: streams end then, requests in
 	// flight may finish.
@@ -100,9 +109,11 @@ func New(c Config) (*Server, error) {
 	if c.Assets == nil {
 		c.Assets = web.FS()
 	}
-	s := &Server{Config: c, routes: table(), uid: os.Getuid(), patience: 10 * time.Second, streams: make(chan struct{}, c.MaxStreams)}
+	s := &Server{Config: c, routes: table(), uid: os.Getuid(), patience: 10 * time.Second, recheck: 2 * time.Second, streams: newPlaces(c.MaxStreams)}
 	s.drain, s.stop = context.WithCancel(context.Background())
 	s.failures = newLimiter(limit{every: 2 * time.Second, burst: 20}, c.Now)
+	s.refused = newLimiter(limit{every: 2 * time.Second, burst: 20}, c.Now)
+	s.held, s.penalty = make(chan struct{}, 64), time.Second
 	s.reports = newLimiter(limit{every: 100 * time.Millisecond, burst: 100}, c.Now)
 	s.codes = &codes{now: c.Now, open: map[string]loginCode{}}
 	var err error
@@ -129,6 +140,7 @@ const (
 	Socket Kind = iota // a Unix socket: the peer is known by the operating system
 	Plain              // TCP without encryption
 	Secure             // TCP with TLS
+	Agents             // a Unix socket for jobs: only the routes of agents, only by the secret of an attempt
 )
 
 // Endpoint is a way in which requests arrive.
@@ -146,6 +158,9 @@ func (s *Server) Handler(d Endpoint) http.Handler {
 	mux := http.NewServeMux()
 	byPath := map[string]methods{}
 	for _, rt := range s.routes {
+		if d.Kind == Agents && !rt.agent {
+			continue
+		}
 		if byPath[rt.path] == nil {
 			byPath[rt.path] = methods{}
 		}
@@ -153,6 +168,10 @@ func (s *Server) Handler(d Endpoint) http.Handler {
 	}
 	for path, m := range byPath {
 		mux.Handle(path, s.dispatch(d, m))
+	}
+	if d.Kind == Agents {
+		mux.Handle("/", s.dispatch(d, nil))
+		return s.guard(d, mux)
 	}
 	mux.Handle("/v1/", s.dispatch(d, nil))
 	mux.Handle("/login", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.login(d, w, r) }))

@@ -117,11 +117,11 @@ type codes struct {
 }
 
 type loginCode struct {
-	who     api.Identity
+	session session
 	expires time.Time
 }
 
-func (c *codes) issue(who api.Identity) string {
+func (c *codes) issue(v session) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
@@ -131,15 +131,15 @@ func (c *codes) issue(who api.Identity) string {
 		}
 	}
 	code := rand.Text()
-	c.open[code] = loginCode{who: who, expires: now.Add(codeLife)}
+	c.open[code] = loginCode{session: v, expires: now.Add(codeLife)}
 	return code
 }
 
-// use returns whose code it is and makes it worthless.
-func (c *codes) use(code string) (api.Identity, bool) {
+// use returns the session that a code begins and makes the code worthless.
+func (c *codes) use(code string) (session, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v, ok := c.open[code]
 	delete(c.open, code)
-	return v.who, ok && c.now().Before(v.expires)
+	return v.session, ok && c.now().Before(v.expires)
 }

@@ -72,7 +72,7 @@ func (l *logBuffer) String() string {
 // config is a server of a fake.
 func config(f *fake) Config {
 	return Config{
-		Jobs: f, Feed: f, Cluster: f, Access: f, Agents: f, Logs: f, Searches: f, Bidders: f, Version: "test",
+		Jobs: f, Feed: f, Cluster: f, Access: f, Agents: f, Logs: f, Searches: f, Bidders: f, Version: "test", URL: "http://fairway.example",
 		Policies: []api.PolicyEntry{filled[api.PolicyEntry]()},
 	}
 }

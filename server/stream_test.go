@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"strings"
@@ -25,12 +26,17 @@ func note(text string) api.Record { return api.Record{At: time.Unix(1, 0).UTC(),
 // openStream reads a stream by hand.
 func openStream(t *testing.T, address string, header ...string) (*bufio.Reader, net.Conn) {
 	t.Helper()
+	return openStreamAs(t, address, asViewer, header...)
+}
+
+func openStreamAs(t *testing.T, address, token string, header ...string) (*bufio.Reader, net.Conn) {
+	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	fmt.Fprintf(c, "GET /v1/events/stream HTTP/1.0\r\nHost: localhost\r\nAuthorization: %s\r\n", asViewer)
+	fmt.Fprintf(c, "GET /v1/events/stream HTTP/1.0\r\nHost: localhost\r\nAuthorization: %s\r\n", token)
 	for i := 0; i < len(header); i += 2 {
 		fmt.Fprintf(c, "%s: %s\r\n", header[i], header[i+1])
 	}
@@ -233,7 +239,7 @@ func TestSlowClient(t *testing.T) {
 	until(t, in, "event: record")
 	// It reads no further: it is dropped, and its place is free again.
 	deadline := time.Now().Add(patience)
-	for len(r.streams) > 0 {
+	for r.streams.taken() > 0 {
 		if time.Now().After(deadline) {
 			t.Fatal("a client that does not read keeps its stream")
 		}
@@ -241,20 +247,62 @@ func TestSlowClient(t *testing.T) {
 	}
 }
 
+// TestMaxStreams: nobody can take all streams; an admin always finds one.
 func TestMaxStreams(t *testing.T) {
 	c := config(newFake())
-	c.MaxStreams = 2
+	c.MaxStreams = 8
 	r := start(t, c)
-	for range 2 {
-		in, _ := openStream(t, r.plain)
-		until(t, in, "retry:")
+	stream := r.plain + "/v1/events/stream"
+	take := func(token string, most int, why string) {
+		t.Helper()
+		for range most {
+			in, _ := openStreamAs(t, r.plain, token)
+			until(t, in, "retry:")
+		}
+		if a := ask(t, "GET", stream, "", "Authorization", token); a.status != 429 || !strings.Contains(a.body, why) {
+			t.Errorf("%s: one stream more: %d %s; want 429 with %q", token, a.status, a.body, why)
+		}
 	}
-	if a := ask(t, "GET", r.plain+"/v1/events/stream", "", "Authorization", asViewer); a.status != 429 {
-		t.Errorf("a third stream: %d", a.status)
-	}
+	take(asViewer, 2, "3 open streams for user viewer-1; the limit is 2")
+	take(asUser, 2, "3 open streams for user user-1; the limit is 2")
 	if a := ask(t, "GET", r.plain+"/v1/jobs", "", "Authorization", asViewer); a.status != 200 {
 		t.Errorf("other requests: %d", a.status)
 	}
+	take(asAdmin, 4, "9 open streams for all; the limit is 8")
+}
+
+// TestStreamEndsWithItsToken: a token that is revoked, or a session that is ended,
+// takes its streams with it.
+func TestStreamEndsWithItsToken(t *testing.T) {
+	f := newFake()
+	f.copyLog = func(ctx context.Context, _ api.LogQuery, w io.Writer) error {
+		fmt.Fprintln(w, "epoch 1")
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	r := start(t, config(f), func(s *Server) { s.recheck = 10 * time.Millisecond })
+	in, _ := openStream(t, r.plain)
+	until(t, in, "retry:")
+	logs := make(chan error, 1)
+	go func() {
+		logs <- r.client(t, r.plain, "fw_viewer").Logs(t.Context(), "j1", api.LogQuery{Follow: true}, io.Discard)
+	}()
+	time.Sleep(50 * time.Millisecond) // both go on for a while
+	other, _ := openStreamAs(t, r.plain, asUser)
+	until(t, other, "retry:")
+	f.set(func(f *fake) { f.keys["fw_viewer"] = api.Errorf(api.Denied, "the token was revoked") })
+	until(t, in, "event: problem")
+	if line := until(t, in, "data:"); !strings.Contains(line, "the token was revoked") {
+		t.Errorf("the stream ends with %s; want the reason", line)
+	}
+	if _, err := in.ReadString('x'); err != io.EOF {
+		t.Errorf("after that: %v; want the end", err)
+	}
+	if err := <-logs; api.CodeOf(err) != api.Denied {
+		t.Errorf("the log ends with %v; want it denied", err)
+	}
+	f.feed.add(note("still there"))
+	until(t, other, "event: record")
 }
 
 // TestShutdown ends streams at once and lets a request in flight finish.

@@ -116,11 +116,8 @@ func defaultConfig() config {
 
 func readConfig(path string) (config, error) {
 	c := defaultConfig()
-	if err := strictyaml.ReadFile(path, &c); err != nil {
+	if err := strictyaml.ReadFile(path, &c, c.validate); err != nil {
 		return c, fmt.Errorf("read configuration: %w", err)
-	}
-	if err := c.validate(); err != nil {
-		return c, fmt.Errorf("read configuration %s: %w", path, err)
 	}
 	return c, nil
 }

@@ -4,9 +4,12 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -64,8 +67,9 @@ type gpuConfig struct {
 }
 
 type socketConfig struct {
-	Path   string         `json:"path"` // empty: fairway.sock in the data folder
-	Mode   string         `json:"mode"` // octal
+	Path   string         `json:"path"`   // empty: fairway.sock in the data folder
+	Agents string         `json:"agents"` // socket of the agents of jobs; empty: agent.sock in the data folder
+	Mode   string         `json:"mode"`   // octal; empty: 0600, or 0660 with a group
 	Group  string         `json:"group"`
 	Tenant sched.TenantID `json:"tenant"` // of whoever comes through it
 }
@@ -81,6 +85,7 @@ type listenConfig struct {
 type keepConfig struct {
 	Jobs        int            `json:"jobs"`        // ended jobs in memory
 	Queue       int            `json:"queue"`       // most jobs that wait or run
+	QueueBytes  sizeText       `json:"queue_bytes"` // of them, and of the ended jobs in memory
 	Journal     sizeText       `json:"journal"`     // archive of the journal; 0: all of it
 	Log         sizeText       `json:"log"`         // of one process of a job
 	Logs        sizeText       `json:"logs"`        // of all ended attempts
@@ -93,11 +98,11 @@ func defaultConfig() daemonConfig {
 	return daemonConfig{
 		Data: defaultDataDir(), Policy: "pollux", Notice: sched.Duration(30 * time.Second),
 		Report: sched.Duration(30 * time.Second), Pace: sched.Duration(50 * time.Millisecond),
-		Socket: socketConfig{Mode: "0660", Tenant: "default"},
+		Socket: socketConfig{Tenant: "default"},
 		Listen: listenConfig{Address: "127.0.0.1:8460"},
 		Guard:  guard.Default(), Bidders: daemon.DefaultBidders(),
 		Keep: keepConfig{
-			Jobs: 5_000, Queue: 100_000, Journal: 1 << 30, Log: 64 << 20, Logs: 8 << 30, Attempts: 1_000,
+			Jobs: 5_000, Queue: 100_000, QueueBytes: 256 << 20, Journal: 1 << 30, Log: 64 << 20, Logs: 8 << 30, Attempts: 1_000,
 			Checkpoints: sched.Duration(7 * 24 * time.Hour), Compact: 20_000,
 		},
 		Log:    daemon.Log{Level: "info", Format: "text"},
@@ -110,11 +115,8 @@ func defaultConfig() daemonConfig {
 // readConfig reads a configuration file over the defaults.
 func readConfig(path string) (daemonConfig, error) {
 	c := defaultConfig()
-	if err := strictyaml.ReadFile(path, &c); err != nil {
+	if err := strictyaml.ReadFile(path, &c, c.validate); err != nil {
 		return c, fmt.Errorf("read configuration: %w", err)
-	}
-	if err := c.validate(); err != nil {
-		return c, fmt.Errorf("read configuration %s: %w", path, err)
 	}
 	return c, nil
 }
@@ -136,12 +138,10 @@ func (c *daemonConfig) validate() error {
 		return bad("pace", c.Pace, "1ms to 1m")
 	case c.Socket.Path != "" && !filepath.IsAbs(c.Socket.Path):
 		return bad("socket.path", c.Socket.Path, "an absolute path, or nothing")
+	case c.Socket.Agents != "" && (!filepath.IsAbs(c.Socket.Agents) || c.agentPath() == c.socketPath()):
+		return bad("socket.agents", c.Socket.Agents, "an absolute path other than socket.path, or nothing")
 	case (c.Listen.Cert == "") != (c.Listen.Key == ""):
 		return bad("listen.cert, listen.key", []string{c.Listen.Cert, c.Listen.Key}, "both or none")
-	case c.Keep.Jobs < 1 || c.Keep.Queue < 1 || c.Keep.Attempts < 1 || c.Keep.Compact < 100:
-		return bad("keep", fmt.Sprintf("jobs %d, queue %d, attempts %d, compact %d", c.Keep.Jobs, c.Keep.Queue, c.Keep.Attempts, c.Keep.Compact), "positive numbers, compact at least 100")
-	case c.Keep.Journal < 0 || c.Keep.Log < 4096 || c.Keep.Logs < 0 || c.Keep.Checkpoints < 0:
-		return bad("keep", fmt.Sprintf("journal %s, log %s, logs %s, checkpoints %s", c.Keep.Journal, c.Keep.Log, c.Keep.Logs, c.Keep.Checkpoints), "sizes that are not negative, log at least 4096")
 	case c.Failures.Table != "" && !filepath.IsAbs(c.Failures.Table):
 		return bad("failures.table", c.Failures.Table, "an absolute path, or nothing")
 	case c.Screen.Time < 0 || c.Screen.Time.D() > api.MaxScreen:
@@ -153,7 +153,10 @@ func (c *daemonConfig) validate() error {
 	case c.GPU.Threads < 0 || c.GPU.Threads > 100:
 		return bad("gpu.threads", c.GPU.Threads, "0 (no limit) to 100 percent")
 	}
-	if _, err := strconv.ParseUint(c.Socket.Mode, 8, 9); err != nil {
+	if err := c.Keep.validate(); err != nil {
+		return err
+	}
+	if _, err := strconv.ParseUint(c.Socket.Mode, 8, 9); err != nil && c.Socket.Mode != "" {
 		return bad("socket.mode", c.Socket.Mode, "an octal mode such as 0660")
 	}
 	if _, err := policy.Builtin().NewLive(c.Policy); err != nil {
@@ -173,11 +176,41 @@ func (c *daemonConfig) validate() error {
 	return nil
 }
 
-func (c *daemonConfig) socketPath() string {
-	if c.Socket.Path != "" {
-		return c.Socket.Path
+func (k *keepConfig) validate() error {
+	for _, f := range []struct {
+		name         string
+		value, least int64
+	}{
+		{"jobs", int64(k.Jobs), 1}, {"queue", int64(k.Queue), 1}, {"queue_bytes", int64(k.QueueBytes), 1 << 20}, {"journal", int64(k.Journal), 0}, {"log", int64(k.Log), 4096},
+		{"logs", int64(k.Logs), 0}, {"attempts", int64(k.Attempts), 1}, {"checkpoints", int64(k.Checkpoints), 0}, {"compact", int64(k.Compact), 100},
+	} {
+		if f.value < f.least {
+			return fmt.Errorf("keep.%s = %d; want %d or more", f.name, f.value, f.least)
+		}
 	}
-	return filepath.Join(c.Data, "fairway.sock")
+	return nil
+}
+
+func (c *daemonConfig) socketPath() string {
+	return cmp.Or(c.Socket.Path, filepath.Join(c.Data, "fairway.sock"))
+}
+
+// warnings returns what is not safe about the configuration.
+func (c *daemonConfig) warnings() []string {
+	host, _, err := net.SplitHostPort(c.Listen.Address)
+	if err != nil || c.Listen.Cert != "" || host == "localhost" {
+		return nil
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsLoopback() {
+		return nil
+	}
+	return []string{fmt.Sprintf("listen.address %s can be reached from other machines without TLS: tokens can be read on the network; set listen.cert and listen.key, or listen on 127.0.0.1", c.Listen.Address)}
+}
+
+// agentPath is where the agents of jobs report. Jobs of all users must be able to
+// walk there.
+func (c *daemonConfig) agentPath() string {
+	return cmp.Or(c.Socket.Agents, filepath.Join(c.Data, "agent.sock"))
 }
 
 // sizeText is a number of bytes that may be written with a unit: "64MiB".

@@ -4,6 +4,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -46,16 +48,58 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		"listen: {cert: /a}":                     "listen.cert",
 		"guard: {margin: 0.5}":                   "margin = 0.5",
 		"keep: {log: 64MB}":                      "size",
-		"keep: {compact: 3}":                     "compact 3",
+		"keep: {compact: 3}":                     "keep.compact = 3",
 		"log: {level: loud}":                     "log.level = loud",
 		"tenants: [{id: a}, {id: b, quota: -1}]": "tenants[1]: tenant b: quota = -1",
-		"a: [":                                   "line",
+		"a: [":                                   "1:1: ",
 		"slots: 1\nslots: 2":                     "2:1: slots is set twice",
 	} {
 		c := defaultConfig()
 		err := parseConfig([]byte(text), &c)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v; want one with %q", text, err, want)
+		}
+	}
+}
+
+// TestConfigErrorsNameTheLine: "fairway config check" says where the mistake is, and what
+// would be right, for every kind of mistake.
+func TestConfigErrorsNameTheLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"# mine\n\nnotice: 2h":                                     ":3:1: notice = 2h; want 1s to 1h",
+		"socket:\n  tenant: x\n  mode: '999'":                      ":3:3: socket.mode = 999; want an octal mode such as 0660",
+		"keep:\n  jobs: 5\n  compact: 3":                           ":3:3: keep.compact = 3; want 100 or more",
+		"guard:\n  margin: 0.5":                                    ":2:3: guard: margin = 0.5; want",
+		"slots: 1\npolicy: fifoo":                                  `:2:1: policy: unknown policy "fifoo"; did you mean "fifo"?`,
+		"tenants:\n- {id: a}\n- {id: b, quota: -1}":                ":3:11: tenants[1]: tenant b: quota = -1; want",
+		"slots: 1\nlog: {levl: info}":                              `:2:7: unknown field "levl"; did you mean "level"?`,
+		"slots: 1\n\tname: x":                                      ":2:1: found a tab character",
+		"socket: {agents: /run/a, path: /run/a}":                   ":1:10: socket.agents = /run/a; want",
+		"listen:\n  address: '*:8460'\n  cert: /etc/fairway/a.pem": ":3:3: listen.cert, listen.key",
+	} {
+		path := filepath.Join(t.TempDir(), "fairway.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readConfig(path); err == nil || !strings.Contains(err.Error(), path+want) {
+			t.Errorf("%q: error %v; want one with %q", text, err, path+want)
+		}
+	}
+}
+
+func TestConfigWarnings(t *testing.T) {
+	for address, want := range map[string]bool{
+		"": false, "127.0.0.1:8460": false, "[::1]:8460": false, "localhost:8460": false,
+		"0.0.0.0:8460": true, "[::]:8460": true, ":8460": true, "10.1.2.3:8460": true, "gpu-1:8460": true,
+	} {
+		c := defaultConfig()
+		c.Listen.Address = address
+		if got := c.warnings(); (len(got) > 0) != want {
+			t.Errorf("%q: warnings %q; want some: %v", address, got, want)
+		}
+		c.Listen.Cert, c.Listen.Key = "/a", "/b"
+		if got := c.warnings(); len(got) > 0 {
+			t.Errorf("%q with TLS: warnings %q; want none", address, got)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func exitCode(err error) int {
 func clientCommands() []*cobra.Command {
 	return []*cobra.Command{
 		newSubmit(), newPs(), newLogs(), newCancel(), newPause(), newResume(), newExplain(), newTop(),
-		newNodes(), newTenants(), newEvents(), newPolicy(), newApp(), newToken(), newWhoami(), newStatus(), newContext(),
+		newNodes(), newTenants(), newEvents(), newPolicy(), newApp(), newToken(), newWhoami(), newStatus(), newDashboard(), newContext(),
 	}
 }
 

@@ -54,11 +54,8 @@ func contextsFile() string {
 // readContexts reads the file; one that is not there is empty.
 func readContexts(path string) (contexts, error) {
 	c := contexts{Contexts: map[string]place{}}
-	if err := strictyaml.ReadFile(path, &c); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := strictyaml.ReadFile(path, &c, c.validate); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return c, fmt.Errorf("read contexts: %w", err)
-	}
-	if err := c.validate(); err != nil {
-		return c, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
 }

@@ -86,7 +86,7 @@ func (d *localDaemon) discover(ctx context.Context) (local.Config, error) {
 	c := d.config
 	lc := local.Config{
 		// The supervisor is this very program, also after an upgrade replaced its file.
-		Dir: filepath.Join(c.Data, "machine"), API: "unix://" + c.socketPath(), Shim: []string{"/proc/self/exe", "shim"},
+		Dir: filepath.Join(c.Data, "machine"), API: "unix://" + c.agentPath(), Shim: []string{"/proc/self/exe", "shim"},
 		GracePeriod: c.Notice.D(), Report: c.Report.D(), Slots: c.Slots, Name: c.Name, Log: d.log,
 		LogLimit: int64(c.Keep.Log), LogKeep: c.Keep.Attempts, LogBytes: int64(c.Keep.Logs), KeepEnded: c.Keep.Checkpoints.D(),
 		Ended: func(id sched.JobID) bool { return d.ended(id) },
@@ -137,7 +137,7 @@ func (d *localDaemon) openState(ctx context.Context, lost string) error {
 	d.state, err = state.Open(ctx, state.Config{
 		Seen: d.readMark(), Mark: d.writeMark, Lost: lost,
 		Journal: journal{d.store, d}, Node: d.node, Policies: policy.Builtin(), Standard: d.config.Policy, Key: key, Pool: pool,
-		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, CompactEvery: d.config.Keep.Compact,
+		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, MaxQueueBytes: int64(d.config.Keep.QueueBytes), CompactEvery: d.config.Keep.Compact,
 		CheckBidder: d.config.Bidders.Check, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: runner.Check,
 		// The machine is opened after the state, which knows the machine's folders.
 		Use: func() []*api.GPUUse { return d.machine.Use() }, Paused: func() string { return d.machine.Paused() },
@@ -157,7 +157,10 @@ func (d *localDaemon) openState(ctx context.Context, lost string) error {
 
 func (d *localDaemon) openServer() error {
 	mode, _ := strconv.ParseUint(d.config.Socket.Mode, 8, 9)
-	endpoints := []server.ListenConfig{{Address: "unix://" + d.config.socketPath(), Mode: fs.FileMode(mode), Group: d.config.Socket.Group}}
+	endpoints := []server.ListenConfig{
+		{Address: "unix://" + d.config.socketPath(), Mode: fs.FileMode(mode), Group: d.config.Socket.Group},
+		{Address: "unix://" + d.config.agentPath(), Mode: 0o666, Agents: true}, // the secret of an attempt is all that counts there
+	}
 	if l := d.config.Listen; l.Address != "" {
 		endpoints = append(endpoints, server.ListenConfig{Address: l.Address, Cert: l.Cert, Key: l.Key, Hosts: l.Hosts})
 	}
@@ -174,8 +177,8 @@ func (d *localDaemon) openServer() error {
 	}
 	d.server, err = server.New(server.Config{
 		Jobs: d.state, Feed: d.state, Cluster: d.state, Access: d.state, Agents: d.state, Bidders: d.state, Logs: d.machine, Searches: d.state,
-		Policies: daemon.PolicyEntries(), Version: daemon.Version(), SocketTenant: d.config.Socket.Tenant,
-		PublicMetrics: d.config.Listen.PublicMetrics, SessionKey: key, Metrics: d.metrics, Log: d.log,
+		Policies: daemon.PolicyEntries(), Version: daemon.Version(), SocketTenant: d.config.Socket.Tenant, JobOf: d.machine.JobOf,
+		URL: d.url(), Warnings: d.config.warnings(), PublicMetrics: d.config.Listen.PublicMetrics, SessionKey: key, Metrics: d.metrics, Log: d.log,
 		Ready: func() error {
 			if o, _ := d.state.Overview(api.Identity{}); o.Problem != "" {
 				return errors.New(o.Problem)

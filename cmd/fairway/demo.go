@@ -85,7 +85,9 @@ func (d *demo) run(cmd *cobra.Command) (err error) {
 		cancel()
 		err = errors.Join(err, <-done, daemon.close(), os.RemoveAll(data))
 	}()
-	fmt.Fprintf(d.out, "%s\npython: %s\ndashboard: %s\n\n", describeNode(daemon.node), python, daemon.dashboard())
+	fmt.Fprintf(d.out, "%s\npython: %s\n", describeNode(daemon.node), python)
+	daemon.printDashboard(d.out)
+	fmt.Fprintln(d.out)
 	c, err := client.New(client.Options{Address: "unix://" + daemon.config.socketPath()})
 	if err != nil {
 		return err

@@ -83,7 +83,7 @@ func TestParseJobsErrors(t *testing.T) {
 		{"name: x\ncomand: [a]", `job.yaml:2:1: unknown field "comand"; did you mean "command"?`},
 		{"apiVersion: fairway.dev/v1alpha1\nkind: TrainingJob\nspec: {gpus: 1}", "job.yaml:1:1: the file is a Kubernetes object; create it with kubectl apply -f"},
 		{"batch: {intial: 1}", `job.yaml:1:9: unknown field "intial"; did you mean "initial"?`},
-		{"name: x\n  gpus: 2", "job.yaml: line 2"},
+		{"name: x\n  gpus: 2", "job.yaml:2:1: mapping"},
 		{"gpus: two", `job.yaml:1:7: gpus is "two"; want a whole number`},
 		{"gpus: 1.5", `job.yaml:1:7: gpus is "1.5"; want a whole number`},
 		{"gpus: 1-", `job.yaml:1:7: gpus "1-" is not a number of GPUs; want one such as 4, or a range such as 1-8`},

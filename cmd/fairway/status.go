@@ -19,7 +19,7 @@ func newStatus() *cobra.Command {
 	var r remote
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show the daemon's status: GPUs, jobs, policy, problems",
+		Short: "Show the daemon's status: GPUs, jobs, policy, problems, warnings",
 		Long: `Show the daemon's status. The exit code is 1 if no daemon answers or the daemon
 reports a problem.`,
 		Example: `  fairway status
@@ -57,6 +57,9 @@ func printOverview(w io.Writer, o api.Overview) {
 	if o.Problem != "" {
 		g.add("problem", clean(o.Problem))
 	}
+	for _, warning := range o.Warnings {
+		g.add("warning", clean(warning))
+	}
 	g.print(w, "", 0)
 }
 
@@ -74,6 +77,25 @@ operating system; over TCP it goes by the token.` + exitHelp,
 				func(w io.Writer, i api.Identity) {
 					fmt.Fprintf(w, "%s, role %s, tenant %s\n", orDash(i.User), i.Role, orDash(string(i.Tenant)))
 				},
+			}.run(c)
+		},
+	}
+	r.registerJSON(c)
+	return c
+}
+
+func newDashboard() *cobra.Command {
+	var r remote
+	c := &cobra.Command{
+		Use: "dashboard", Short: "Print a link that logs your browser in to the dashboard",
+		Long: `Print a link that logs a browser in to the dashboard, as the user that "fairway
+whoami" shows. It works once, within ten minutes.` + exitHelp,
+		Example: "  fairway dashboard",
+		Args:    noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return query[api.LoginLink]{&r,
+				func(ctx context.Context, daemon *client.Client) (api.LoginLink, error) { return daemon.LoginLink(ctx) },
+				func(w io.Writer, l api.LoginLink) { fmt.Fprintln(w, clean(l.URL)) },
 			}.run(c)
 		},
 	}

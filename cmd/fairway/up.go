@@ -91,8 +91,9 @@ func up(cmd *cobra.Command, c daemonConfig) error {
 	fmt.Fprintf(out, "%s\n", describeNode(d.node))
 	fmt.Fprintf(out, "data: %s\npolicy: %s\n", c.Data, d.policySpec())
 	fmt.Fprintf(out, "commands: fairway --address unix://%s ps\n", c.socketPath())
-	if link := d.dashboard(); link != "" {
-		fmt.Fprintf(out, "dashboard: %s\n", link)
+	d.printDashboard(out)
+	for _, w := range c.warnings() {
+		log.Warn(w)
 	}
 	err = d.run(cmd.Context())
 	return errors.Join(err, d.close())
@@ -100,14 +101,28 @@ func up(cmd *cobra.Command, c daemonConfig) error {
 
 func (d *localDaemon) policySpec() string { _, spec := d.state.InForce(); return spec }
 
-// dashboard returns a link that logs the one who starts the daemon in.
-func (d *localDaemon) dashboard() string {
+// url returns the address of the dashboard; empty: it has none.
+func (d *localDaemon) url() string {
 	for _, l := range d.listeners {
 		if url := l.URL(); strings.HasPrefix(url, "http") {
-			return url + d.server.LoginLink(api.Identity{User: "root", Tenant: d.config.Socket.Tenant, Role: api.Admin, Owner: api.Owner{UID: -1, GID: -1}})
+			return url
 		}
 	}
 	return ""
+}
+
+// printDashboard shows where the dashboard is. On a terminal it adds a link that logs in
+// the one who starts the daemon; others may read what a service prints.
+func (d *localDaemon) printDashboard(out io.Writer) {
+	url := d.url()
+	switch _, person := terminal(out); {
+	case url == "":
+	case person:
+		who := api.Identity{User: "root", Tenant: d.config.Socket.Tenant, Role: api.Admin, Owner: api.Owner{UID: -1, GID: -1}}
+		fmt.Fprintf(out, "dashboard: %s\n", url+d.server.LoginLink(who))
+	default:
+		fmt.Fprintf(out, "dashboard: %s\nlog in: fairway dashboard --address unix://%s\n", url, d.config.socketPath())
+	}
 }
 
 func describeNode(n sched.Node) string {

@@ -153,6 +153,7 @@ func (m *memory) submitted(r *api.Record, id sched.JobID) error {
 		x.Owner = *r.Owner
 	}
 	m.put(x)
+	m.queued.add(x, 1)
 	m.trialSubmitted(x)
 	m.Count = max(m.Count+1, jobNumber(id))
 	return nil
@@ -345,21 +346,25 @@ func (m *memory) ended(x *entry, r *api.Record, was *sched.Job) {
 	m.Ends[e.Phase]++
 	m.GPUTime[e.Tenant] += e.GPUSeconds
 	m.Ended = append(m.Ended, x)
+	m.queued.add(x, -1)
+	m.endedBytes += x.size()
 	m.trialEnded(x, r.Text)
 	m.forget()
 }
 
-// forget drops the oldest ended jobs beyond the limit, in batches. Jobs whose
+// forget drops the oldest ended jobs beyond the limits, in batches. Jobs whose
 // processes may still run are kept.
 func (m *memory) forget() {
 	const stride = 256
-	if len(m.Ended) < m.keep+stride {
+	if len(m.Ended) < m.keep+stride && m.endedBytes <= m.keepBytes {
 		return
 	}
+	mostBytes := m.keepBytes - m.keepBytes/8
 	kept := make([]*entry, 0, m.keep+stride)
 	drop := len(m.Ended) - m.keep
 	for i, x := range m.Ended {
-		if i < drop && len(x.Open) == 0 {
+		if (i < drop || m.endedBytes > mostBytes) && len(x.Open) == 0 {
+			m.endedBytes -= x.size()
 			delete(m.jobs, x.Job.ID)
 			if x.Key != "" {
 				delete(m.keys, keyOf(x.Job.Tenant, x.Key))

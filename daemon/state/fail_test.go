@@ -288,7 +288,7 @@ func TestQuarantine(t *testing.T) {
 	// A journal that the daemon of one machine reads again retires other names, so
 	// the memory alone is looked at.
 	payload, _, _ := d.tape.Snapshot()
-	m, err := restore(payload, 100)
+	m, err := restore(payload, 100, 1<<20)
 	if err != nil || m.Quarantines["box"].State != diagnose.Quarantined || m.nodeHealth.State("box") != diagnose.Quarantined {
 		t.Fatalf("after a compaction: %+v, %v", m.Quarantines, err)
 	}

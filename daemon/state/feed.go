@@ -13,20 +13,25 @@ import (
 
 var _ api.Feed = (*Store)(nil)
 
-// keepRecords is how many records stay in memory for readers; the whole journal is
-// on disk.
-const keepRecords = 20_000
+// How many records, and bytes of them, stay in memory for readers; the whole journal
+// is on disk.
+const (
+	keepRecords     = 20_000
+	keepRecordBytes = 64 << 20
+)
 
 // feed holds the latest records and wakes watchers.
 type feed struct {
 	records []api.Record // without gaps
+	sizes   []int        // of records, in the journal
+	bytes   int          // all of sizes
 	last    uint64
 	more    chan struct{} // closed when there is more
 }
 
-func (f *feed) restart(records []api.Record, last uint64) {
-	f.records, f.last = nil, last
-	f.add(records)
+func (f *feed) restart(records []api.Record, sizes []int, last uint64) {
+	f.records, f.sizes, f.bytes, f.last = nil, nil, 0, last
+	f.add(records, sizes)
 	f.last = last
 	if f.more != nil {
 		close(f.more)
@@ -34,19 +39,32 @@ func (f *feed) restart(records []api.Record, last uint64) {
 	f.more = make(chan struct{})
 }
 
-func (f *feed) add(records []api.Record) {
+func (f *feed) add(records []api.Record, sizes []int) {
 	if len(records) == 0 {
 		return
 	}
-	f.records = append(f.records, records...)
-	if over := len(f.records) - keepRecords; over > keepRecords/4 {
-		f.records = slices.Clone(f.records[over:])
+	f.records, f.sizes = append(f.records, records...), append(f.sizes, sizes...)
+	for _, n := range sizes {
+		f.bytes += n
+	}
+	if len(f.records) > keepRecords*5/4 || f.bytes > keepRecordBytes*5/4 {
+		f.drop()
 	}
 	f.last = records[len(records)-1].Seq
 	if f.more != nil {
 		close(f.more)
 		f.more = make(chan struct{})
 	}
+}
+
+// drop forgets the oldest records beyond the limits.
+func (f *feed) drop() {
+	over := 0
+	for over < len(f.records)-keepRecords || f.bytes > keepRecordBytes && over < len(f.records) {
+		f.bytes -= f.sizes[over]
+		over++
+	}
+	f.records, f.sizes = slices.Clone(f.records[over:]), slices.Clone(f.sizes[over:])
 }
 
 func (f *feed) oldest() uint64 {

@@ -99,17 +99,19 @@ func appID(t sched.TenantID, app sched.AppID) sched.AppID {
 const DefaultTenant sched.TenantID = "default"
 
 func (t *tx) submit(who api.Identity, list []api.Submission, ids []sched.JobID) error {
-	n := t.mem.state.Jobs()
+	var more load
 	for i := range list {
 		if _, known := t.mem.keys[keyOf(list[i].Tenant, list[i].Key)]; !known || list[i].Key == "" {
 			if err := t.mem.admits(list[i].Tenant, list[i].Key); err != nil {
 				return err
 			}
-			n++
+			more = more.plus(load{1, size(&list[i].Spec, &list[i].Task)})
 		}
 	}
-	if n > max(t.store.MaxQueue, t.mem.state.Jobs()) {
-		return api.Errorf(api.TooMany, "%d jobs would be waiting or running; the limit is %d", n, t.store.MaxQueue).Try("try again when some have ended")
+	if more.jobs > 0 {
+		if err := t.store.admit(who, more); err != nil {
+			return err
+		}
 	}
 	for i := range list {
 		// A job without an app is its own app, named like the job: no one may join the

@@ -84,7 +84,7 @@ func TestSubmitRefused(t *testing.T) {
 }
 
 func TestSubmitKey(t *testing.T) {
-	d := open(t, func(c *Config) { c.MaxQueue = 3 })
+	d := open(t, func(c *Config) { c.MaxQueue = 9 })
 	s := submission("x", 1)
 	s.Key = "once"
 	list := []api.Submission{s, s}
@@ -98,7 +98,9 @@ func TestSubmitKey(t *testing.T) {
 	if other := d.submit(bob, s); other == jobs[0].ID {
 		t.Error("the key of one tenant gave the job of another")
 	}
-	d.submit(ann, submission("filler", 1)) // the queue is full now
+	for range 7 {
+		d.submit(admin, submission("filler", 1)) // the queue is full then
+	}
 	again, err := d.Submit(t.Context(), ann, list)
 	if err != nil || again[0].ID != jobs[0].ID {
 		t.Errorf("asked again on a full queue: %v, %v; want %s", again, err, jobs[0].ID)

@@ -25,7 +25,10 @@ type memory struct {
 	// searches are those of Saved by ID; trials are by the key of their job.
 	searches      map[sched.AppID]*searchEntry
 	trials        map[string]trialRef
-	keep          int
+	keep          int   // ended jobs
+	keepBytes     int64 // of them
+	queued        loads // jobs that wait or run
+	endedBytes    int64 // of Ended
 	nodeHealth    *diagnose.Quarantine
 	healthChanges []diagnose.NodeChange // by the last exit
 	// policyKept is true if the journal names the policy; otherwise it comes from
@@ -107,11 +110,11 @@ type entry struct {
 	gauge   gaugeUse
 }
 
-func newMemory(keep int) *memory {
+func newMemory(keep int, bytes int64) *memory {
 	c, _ := sched.NewCluster(nil)
 	return &memory{
 		Saved: Saved{Ends: map[sched.Phase]int{}, GPUTime: map[sched.TenantID]float64{}},
-		state: sched.NewState(c), jobs: map[sched.JobID]*entry{}, keys: map[string]sched.JobID{}, keep: keep,
+		state: sched.NewState(c), jobs: map[sched.JobID]*entry{}, keys: map[string]sched.JobID{}, keep: keep, keepBytes: bytes, queued: newLoads(),
 		searches: map[sched.AppID]*searchEntry{}, trials: map[string]trialRef{}, nodeHealth: newNodeHealth(),
 	}
 }
@@ -187,8 +190,8 @@ func copyMap[K comparable, V any](m map[K]V) map[K]V {
 }
 
 // restore returns the memory of a snapshot.
-func restore(payload []byte, keep int) (*memory, error) {
-	m := newMemory(keep)
+func restore(payload []byte, keep int, bytes int64) (*memory, error) {
+	m := newMemory(keep, bytes)
 	if err := json.Unmarshal(payload, &m.Saved); err != nil {
 		return nil, err
 	}
@@ -203,12 +206,14 @@ func restore(payload []byte, keep int) (*memory, error) {
 	for i, e := range m.Active {
 		e.Job, _ = st.Job(m.Saved.State.Jobs[i].ID)
 		m.put(e)
+		m.queued.add(e, 1)
 	}
 	for _, e := range m.Saved.Ended {
 		if e.Job == nil {
 			return nil, fmt.Errorf("an ended entry lacks its job")
 		}
 		m.put(e)
+		m.endedBytes += e.size()
 	}
 	if m.Ends == nil {
 		m.Ends = map[sched.Phase]int{}
@@ -222,6 +227,8 @@ func restore(payload []byte, keep int) (*memory, error) {
 	m.policyKept = m.Policy != ""
 	return m, nil
 }
+
+func (e *entry) size() int64 { return size(&e.Job.Spec, &e.Task) }
 
 func (m *memory) put(e *entry) {
 	if e.Reported == 0 {

@@ -57,6 +57,9 @@ type Config struct {
 	CompactEvery int
 	// MaxQueue bounds the jobs that are pending or running; 0: 100,000.
 	MaxQueue int
+	// MaxQueueBytes bounds the memory of these jobs, and that of the ended ones that
+	// are kept; 0: 256 MiB.
+	MaxQueueBytes int64
 	// Use returns the last measured use of the machine's GPUs; nil, or a nil entry:
 	// not measured.
 	Use func() []*api.GPUUse
@@ -133,6 +136,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	c.Keep = orDefault(c.Keep, 5_000)
 	c.CompactEvery = orDefault(c.CompactEvery, 20_000)
 	c.MaxQueue = orDefault(c.MaxQueue, 100_000)
+	c.MaxQueueBytes = orDefault(c.MaxQueueBytes, 256<<20)
 	if c.Pool == nil {
 		c.Pool = experience.New()
 	}
@@ -166,7 +170,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	return b, nil
 }
 
-func orDefault(n, standard int) int {
+func orDefault[T int | int64](n, standard T) T {
 	if n == 0 {
 		return standard
 	}
@@ -186,17 +190,18 @@ func (b *Store) Close() {
 
 // reload rebuilds the memory from the journal.
 func (b *Store) reload() error {
-	m := newMemory(b.Keep)
+	m := newMemory(b.Keep, b.MaxQueueBytes)
 	var upTo uint64
 	if payload, seq, ok := b.Journal.Snapshot(); ok {
 		var err error
-		if m, err = restore(payload, b.Keep); err != nil {
+		if m, err = restore(payload, b.Keep, b.MaxQueueBytes); err != nil {
 			return fmt.Errorf("read snapshot up to record %d: %w", seq, err)
 		}
 		upTo = seq
 	}
 	m.Seq = upTo
 	var last []api.Record
+	var sizes []int
 	err := b.Journal.ReadHot(upTo+1, func(seq uint64, payload []byte) error {
 		var r api.Record
 		if err := json.Unmarshal(payload, &r); err != nil {
@@ -206,7 +211,7 @@ func (b *Store) reload() error {
 		if err := m.apply(&r); err != nil {
 			return fmt.Errorf("record %d: %w", seq, err)
 		}
-		last = append(last, r)
+		last, sizes = append(last, r), append(sizes, len(payload))
 		return nil
 	})
 	if err != nil {
@@ -222,7 +227,7 @@ func (b *Store) reload() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mem, b.policy = m, p
-	b.feed.restart(last, m.Seq)
+	b.feed.restart(last, sizes, m.Seq)
 	b.orders = m.attempts(b.Key)
 	b.sinceC = len(last)
 	signal(b.changed)
@@ -317,13 +322,14 @@ func (b *Store) committer() {
 func (b *Store) commitBatch(batch []change) {
 	errs, records, decides, broken := b.applyBatch(batch)
 	var err error
+	var sizes []int
 	if len(records) > 0 && broken == nil {
-		err = b.write(records)
+		sizes, err = b.write(records)
 	}
 	if err != nil || broken != nil {
 		b.recover(errors.Join(err, broken))
 	} else if len(records) > 0 {
-		b.publish(records, decides)
+		b.publish(records, sizes, decides)
 	}
 	for i, c := range batch {
 		switch {
@@ -357,24 +363,25 @@ func (b *Store) applyBatch(batch []change) (errs []error, records []api.Record, 
 	return errs, records, decides, nil
 }
 
-// write makes records durable.
-func (b *Store) write(records []api.Record) error {
+// write makes records durable and returns how many bytes each has.
+func (b *Store) write(records []api.Record) (sizes []int, err error) {
 	payloads := make([][]byte, len(records))
+	sizes = make([]int, len(records))
 	for i := range records {
 		p, err := json.Marshal(&records[i])
 		if err != nil {
-			return api.Errorf(api.Internal, "encode record %d: %w", records[i].Seq, err)
+			return nil, api.Errorf(api.Internal, "encode record %d: %w", records[i].Seq, err)
 		}
-		payloads[i] = p
+		payloads[i], sizes[i] = p, len(p)
 	}
 	first, err := b.Journal.Append(context.Background(), payloads...)
 	if err != nil {
-		return api.Errorf(api.Unavailable, "cannot write the journal: %w", err).Try("look at `fairway status` and the daemon's log; nothing was changed")
+		return nil, api.Errorf(api.Unavailable, "cannot write the journal: %w", err).Try("look at `fairway status` and the daemon's log; nothing was changed")
 	}
 	if first != records[0].Seq {
-		return api.Errorf(api.Internal, "the journal gave number %d to record %d", first, records[0].Seq)
+		return nil, api.Errorf(api.Internal, "the journal gave number %d to record %d", first, records[0].Seq)
 	}
-	return nil
+	return sizes, nil
 }
 
 // recover goes back to the state in the journal.
@@ -392,14 +399,14 @@ func (b *Store) recover(cause error) {
 }
 
 // publish shows what is durable to all readers.
-func (b *Store) publish(records []api.Record, decides bool) {
+func (b *Store) publish(records []api.Record, sizes []int, decides bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.stats.problem, "journal")
 	if b.Mark != nil {
 		b.Mark(Mark{Epoch: b.mem.epoch(), Seq: b.mem.Seq, Jobs: b.mem.Count})
 	}
-	b.feed.add(records)
+	b.feed.add(records, sizes)
 	b.sinceC += len(records)
 	reordered := false
 	for i := range records {

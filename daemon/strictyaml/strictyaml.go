@@ -18,6 +18,8 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -49,11 +51,61 @@ func In(file string, err error) error {
 	return fmt.Errorf("%s: %w", file, err)
 }
 
+// fieldName begins an error that says which field it is about: "socket.mode = ...".
+var fieldName = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+|\[\d+\])*`)
+
+// Locate adds the place of the field that an error begins with to the error, as far as
+// the file has it: "guard: margin = 0.5" is at margin below guard. An error about a field
+// that the file does not have stays as it is.
+func Locate(text []byte, err error) error {
+	docs, _ := Documents(text) // the file was read before
+	if err == nil || len(docs) == 0 {
+		return err
+	}
+	var place *yaml.Node
+	at := docs[0]
+	for part := range strings.SplitSeq(err.Error(), ": ") {
+		for _, step := range strings.FieldsFunc(fieldName.FindString(part), func(r rune) bool { return strings.ContainsRune(".[]", r) }) {
+			name, value := child(at, step)
+			if value == nil {
+				break
+			}
+			place, at = name, value
+		}
+	}
+	if place == nil {
+		return err
+	}
+	return &fault{place.Line, place.Column, err}
+}
+
+// child returns the name and the value of a field of a mapping, or an element of a list
+// by its index; nil: there is none.
+func child(n *yaml.Node, step string) (name, value *yaml.Node) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == step {
+				return n.Content[i], n.Content[i+1]
+			}
+		}
+	case yaml.SequenceNode:
+		if i, err := strconv.Atoi(step); err == nil && i < len(n.Content) {
+			return n.Content[i], n.Content[i]
+		}
+	}
+	return nil, nil
+}
+
+// syntaxError is an error of the YAML parser, which knows the line.
+var syntaxError = regexp.MustCompile(`^yaml: line (\d+): (.*)`)
+
 // Read returns the text of a file, cut off just beyond the limit.
 func Read(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, MaxBytes+1)) }
 
-// ReadFile reads a file over what is in the struct already.
-func ReadFile(path string, into any) error {
+// ReadFile reads a file over what is in the struct already, and checks the whole:
+// errors of check that begin with a field name its place.
+func ReadFile(path string, into any, check func() error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -65,6 +117,9 @@ func ReadFile(path string, into any) error {
 	}
 	if err := Unmarshal(text, into); err != nil {
 		return In(path, err)
+	}
+	if err := check(); err != nil {
+		return In(path, Locate(text, err))
 	}
 	return nil
 }
@@ -96,6 +151,10 @@ func Documents(text []byte) ([]*yaml.Node, error) {
 			return docs, nil
 		}
 		if err != nil {
+			if m := syntaxError.FindStringSubmatch(err.Error()); m != nil {
+				line, _ := strconv.Atoi(m[1])
+				return nil, &fault{line, 1, errors.New(m[2])}
+			}
 			return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 		}
 		if n.Kind == yaml.DocumentNode && len(n.Content) == 1 && n.Content[0].ShortTag() != "!!null" {

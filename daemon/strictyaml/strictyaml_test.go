@@ -78,7 +78,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 		"list: &a [x]\nenv: *a": "env uses a YAML alias",
 		"- a":                   "1:1: the document is a list; want fields",
 		"name: a\n---\nname: b": "3:1: the file has a second document",
-		"name: [":               "line 1",
+		"name: [":               "1:1: did not find",
 		strings.Repeat("#", strictyaml.MaxBytes+1): "larger than",
 	} {
 		if err := strictyaml.Unmarshal([]byte(text), &sample{}); err == nil || !strings.Contains(err.Error(), want) {
@@ -89,14 +89,39 @@ func TestErrorsNameThePlace(t *testing.T) {
 
 func TestReadFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")
-	if err := strictyaml.ReadFile(path, &sample{}); !errors.Is(err, fs.ErrNotExist) {
+	right := func() error { return nil }
+	if err := strictyaml.ReadFile(path, &sample{}, right); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("\ncount: x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := strictyaml.ReadFile(path, &sample{}); err == nil || !strings.HasPrefix(err.Error(), path+":2:8: count") {
+	if err := strictyaml.ReadFile(path, &sample{}, right); err == nil || !strings.HasPrefix(err.Error(), path+":2:8: count") {
 		t.Errorf("got %v; want the file and the place", err)
+	}
+}
+
+// TestCheckNamesThePlace: what is wrong with the whole is at the line of its field.
+func TestCheckNamesThePlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	text := "name: a\nrule:\n  # a comment\n  budget: 3\nlist:\n  - x\n  - y\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for message, place := range map[string]string{
+		"name = a; want b":               ":1:1: ",
+		"rule.budget = 3; want less":     ":4:3: ",
+		"rule: budget = 3; want less":    ":4:3: ",
+		"rule.window = 0; want more":     ":2:1: ",
+		"list[1]: element y: no":         ":7:5: ",
+		"share = 0; want more":           ": ", // the default, which the file does not have
+		"rule.budget, share: want both":  ":4:3: ",
+		"Something that names no field.": ": ",
+	} {
+		err := strictyaml.ReadFile(path, &sample{}, func() error { return errors.New(message) })
+		if want := path + place + message; err == nil || err.Error() != want {
+			t.Errorf("got %v; want %s", err, want)
+		}
 	}
 }
 

@@ -47,6 +47,9 @@ const state = {
     const problem = byID('problem');
     problem.hidden = !o.problem;
     show(problem, o.problem ? [h('b', {}, 'The daemon reports a problem: '), o.problem] : null);
+    const warnings = byID('warnings');
+    warnings.hidden = !o.warnings;
+    show(warnings, (o.warnings || []).map((w) => h('p', {}, h('b', {}, 'Warning: '), w)));
     show(byID('foot'), 'Fairway, up for ' + span((state.now() - ms(o.started)) / 1000) + '. Times are local.');
     feed.start(o.seq, started !== '' && o.started !== started);
     started = o.started;
