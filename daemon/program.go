@@ -129,6 +129,13 @@ func Redact(records []api.Record) {
 	}
 }
 
+// ExportedSnapshot is the first line of an export whose oldest records are gone: the
+// state that the record after UpTo changes.
+type ExportedSnapshot struct {
+	Snapshot json.RawMessage `json:"snapshot"`
+	UpTo     uint64          `json:"up_to"`
+}
+
 // WriteRecords writes records as JSON Lines.
 func WriteRecords(w io.Writer, records []api.Record) error {
 	buf := bufio.NewWriterSize(w, 1<<16)

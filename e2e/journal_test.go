@@ -6,11 +6,13 @@ package e2e
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // finish runs a job to its end.
@@ -59,5 +61,132 @@ func TestJournalMovedAway(t *testing.T) {
 		if len(lose) == 1 && now.ID == old.ID {
 			t.Errorf("the name %s was given again", now.ID)
 		}
+	}
+}
+
+// command runs fairway and returns what it said, and whether it succeeded.
+func command(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(path, args...).CombinedOutput()
+	return string(out), err
+}
+
+// TestRestore: a journal that is lost comes back from an export. Jobs that ran after
+// the export do not run again, jobs that were waiting run once.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, shortDir(t), "--slots", "1")
+	ctx, out := t.Context(), t.TempDir()
+	once := func(name string) string { return "echo ran >> " + filepath.Join(out, name) + "; echo " + name }
+	before := d.finish("before", once("before"))
+	hold := filepath.Join(out, "hold")
+	s := api.Submission{}
+	s.Name, s.GPUs = "runs", 1
+	runs := d.run(s, shell(once("runs")+"; until [ -f "+hold+" ]; do sleep 0.05; done")...)
+	d.until(runs, api.Running)
+	s.Name = "next"
+	next := d.run(s, shell(once("next"))...)
+	s.Name = "last"
+	s.Key = "once"
+	last := d.run(s, shell(once("last"))...)
+	if _, err := d.Command(ctx, last, api.Pause); err != nil {
+		t.Fatal(err)
+	}
+	backup := filepath.Join(out, "journal.jsonl")
+	fairway(t, nil, "journal", "export", "--full", "--data", d.data, "--out", backup)
+
+	// After the export one job ends, another one starts and ends, and a third comes.
+	write(t, hold, "")
+	d.until(next, api.Finished)
+	lost := d.finish("lost", once("lost"))
+	d.kill()
+	journal := filepath.Join(d.data, "journal")
+	if said, err := command(t, "journal", "restore", "--data", d.data, backup); err == nil || !strings.Contains(said, "--replace") {
+		t.Errorf("restored over a journal: %v, %s; want it refused", err, said)
+	}
+	if err := os.RemoveAll(journal); err != nil {
+		t.Fatal(err)
+	}
+	redacted := filepath.Join(out, "redacted.jsonl")
+	write(t, redacted, `{"seq":1,"at":"2026-01-01T00:00:00Z","event":{"kind":"job-submitted"},"task":{"name":"x"}}`)
+	if said, err := command(t, "journal", "restore", "--data", d.data, redacted); err == nil || !strings.Contains(said, "--full") {
+		t.Errorf("restored from an export without commands: %v, %s", err, said)
+	}
+	fairway(t, nil, "journal", "restore", "--data", d.data, backup)
+	d.start()
+	for _, id := range []sched.JobID{before.ID, runs, next} {
+		d.until(id, api.Finished)
+	}
+	if o, err := d.Overview(ctx); err != nil || len(o.Damages) == 0 || !strings.Contains(o.Problem, "missing") {
+		t.Errorf("problem %q, %v; want what was lost after the export", o.Problem, err)
+	}
+	if _, err := d.Job(ctx, lost.ID); err == nil {
+		t.Errorf("%s is there; it was submitted after the export", lost.ID)
+	}
+	if j, err := d.Submit(ctx, api.Submission{Key: "once", Spec: sched.Spec{GPUs: 1}, Task: api.Task{Name: "last", Command: shell("false")}}); err != nil || j.ID != last {
+		t.Errorf("the key of %s gives %s, %v", last, j.ID, err)
+	}
+	if _, err := d.Command(ctx, last, api.Resume); err != nil {
+		t.Fatal(err)
+	}
+	d.until(last, api.Finished)
+	if now := d.finish("lost", once("new")); now.ID == lost.ID || d.logOf(now) != "new\n" {
+		t.Errorf("the next job is %s and printed %q", now.ID, d.logOf(now))
+	}
+	for _, name := range []string{"before", "runs", "next", "last", "lost", "new"} {
+		if ran, err := os.ReadFile(filepath.Join(out, name)); err != nil || string(ran) != "ran\n" {
+			t.Errorf("%s ran %q, %v; want once", name, ran, err)
+		}
+	}
+	if said := string(fairway(t, nil, "--address", "unix://"+filepath.Join(d.data, "fairway.sock"), "journal", "acknowledge")); !strings.Contains(said, "missing") {
+		t.Errorf("acknowledged %q; want what was missing", said)
+	}
+	if err := d.Ready(ctx); err != nil {
+		t.Errorf("acknowledged, but not ready: %v", err)
+	}
+}
+
+// TestJournalUnlinked: without its file nothing is acknowledged, everybody is told,
+// and nothing is lost.
+func TestJournalUnlinked(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, shortDir(t), "--slots", "1")
+	ctx := t.Context()
+	hold := filepath.Join(t.TempDir(), "hold")
+	s := api.Submission{}
+	s.Name, s.GPUs = "runs", 1
+	runs := d.run(s, shell("until [ -f "+hold+" ]; do sleep 0.05; done")...)
+	waits := d.run(s, shell("echo waited")...)
+	d.until(runs, api.Running)
+	if err := os.Remove(filepath.Join(d.data, "journal", "journal.db")); err != nil {
+		t.Fatal(err)
+	}
+	s.Command = shell("true")
+	if j, err := d.Submit(ctx, s); err == nil || !strings.Contains(err.Error(), "removed or replaced") {
+		t.Errorf("submit gave %s, %v; want it refused with the reason", j.ID, err)
+	}
+	waitFor(t, patience, func() bool { return d.Ready(ctx) != nil })
+	backup := filepath.Join(d.data, "journal.jsonl")
+	fairway(t, nil, "journal", "export", "--full", "--data", d.data, "--out", backup)
+	if err := d.stop(); err != nil {
+		t.Logf("the daemon ended with %v", err)
+	}
+	fairway(t, nil, "journal", "restore", "--data", d.data, backup)
+	d.start()
+	d.until(runs, api.Running)
+	write(t, hold, "")
+	d.until(runs, api.Finished)
+	if j := d.until(waits, api.Finished); d.logOf(j) != "waited\n" {
+		t.Errorf("%s printed %q", j.ID, d.logOf(j))
+	}
+	if j, _ := d.Job(ctx, runs); j.Status.Starts != 1 {
+		t.Errorf("%s was started %d times; want once", runs, j.Status.Starts)
+	}
+	if o, err := d.Overview(ctx); err != nil || o.Problem != "" {
+		t.Errorf("problem %q, %v; want none: nothing was lost", o.Problem, err)
 	}
 }

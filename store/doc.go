@@ -17,6 +17,10 @@
 //	corrupt-<time>.bin                its intact frames that could not be used
 //	journal-v<n>-<time>.db            the hot file before a migration
 //
+// The hot file must keep its name while it is open: before each write the store
+// compares the file under the name with the one it has open, and refuses to write
+// (ErrMoved) if they differ. It still reads what it has.
+//
 // # Guarantees
 //
 // A record is on disk (fsync) when Append returns without an error, and is then

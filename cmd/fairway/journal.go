@@ -23,12 +23,13 @@ import (
 func newJournal() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "journal",
-		Short: "Export the daemon's journal, or verify its decisions",
-		Example: `  fairway journal export --out journal.jsonl
+		Short: "Export or restore the daemon's journal, or verify its decisions",
+		Example: `  fairway journal export --full --out journal.jsonl
+  fairway journal restore journal.jsonl
   fairway journal verify
   fairway sim --journal journal.jsonl --policy fifo,las,pollux`,
 	}
-	c.AddCommand(newJournalExport(), newJournalVerify(), newJournalAcknowledge())
+	c.AddCommand(newJournalExport(), newJournalRestore(), newJournalVerify(), newJournalAcknowledge())
 	return c
 }
 
@@ -71,20 +72,22 @@ func newJournalExport() *cobra.Command {
 		Short: "Write the journal as JSON Lines, one record per line",
 		Long: `Write the journal as JSON Lines, one record per line, oldest first.
 
-The daemon may keep running: the journal is read from a copy. Commands, working
-folders, environments and token hashes are omitted unless you pass --full.`,
+The daemon may keep running: the journal is read from a copy, also if its file was
+removed while the daemon has it open. Commands, working folders, environments and
+token hashes are omitted unless you pass --full; only a full export can be restored.`,
 		Example: `  fairway journal export --out journal.jsonl
   fairway journal export --data /var/lib/fairway --full --out - | gzip > journal.jsonl.gz`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			records, err := readJournal(c, data)
+			past, err := readJournalFolder(c, data)
 			if err != nil {
 				return err
 			}
 			if !full {
-				daemon.Redact(records)
+				daemon.Redact(past.records)
+				past.snapshot = nil
 			}
-			return exportRecords(c, out, records)
+			return past.export(c, out)
 		},
 	}
 	c.Flags().StringVar(&data, "data", defaultDataDir(), "data `folder` of the daemon")
@@ -93,7 +96,7 @@ folders, environments and token hashes are omitted unless you pass --full.`,
 	return c
 }
 
-func exportRecords(c *cobra.Command, path string, records []api.Record) (err error) {
+func (past pastJournal) export(c *cobra.Command, path string) (err error) {
 	w := c.OutOrStdout()
 	if path != "-" {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -105,12 +108,17 @@ func exportRecords(c *cobra.Command, path string, records []api.Record) (err err
 				err = e
 			}
 			if err == nil {
-				fmt.Fprintf(c.ErrOrStderr(), "wrote %d records to %s\n", len(records), path)
+				fmt.Fprintf(c.ErrOrStderr(), "wrote %d records to %s\n", len(past.records), path)
 			}
 		}()
 		w = f
 	}
-	return daemon.WriteRecords(w, records)
+	if past.snapshot != nil {
+		if err := json.NewEncoder(w).Encode(past.snapshot); err != nil {
+			return fmt.Errorf("write journal: %w", err)
+		}
+	}
+	return daemon.WriteRecords(w, past.records)
 }
 
 type verifyFlags struct {

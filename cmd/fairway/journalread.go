@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/replay"
@@ -29,6 +30,12 @@ const (
 	journalArchive = "archive"
 )
 
+// pastJournal is a journal as it was read.
+type pastJournal struct {
+	records  []api.Record
+	snapshot *daemon.ExportedSnapshot // without which the records mean nothing; nil: none is needed
+}
+
 // readJournal reads the journal of a data folder, or an exported one.
 func readJournal(c *cobra.Command, path string) ([]api.Record, error) {
 	info, err := os.Stat(path)
@@ -36,7 +43,8 @@ func readJournal(c *cobra.Command, path string) ([]api.Record, error) {
 		return nil, fmt.Errorf("read journal: %w", err)
 	}
 	if info.IsDir() {
-		return readJournalFolder(c, path)
+		past, err := readJournalFolder(c, path)
+		return past.records, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -86,54 +94,57 @@ func hotFile(dir string) string {
 // readJournalFolder reads a copy of the journal, so that a daemon that runs is
 // not disturbed. A copy that was taken while the daemon wrote may be torn; the
 // store sees that, and the next one is likely whole: a write takes a moment.
-func readJournalFolder(c *cobra.Command, dir string) ([]api.Record, error) {
+func readJournalFolder(c *cobra.Command, dir string) (pastJournal, error) {
 	const tries = 6
 	dir, err := journalFolder(dir)
 	if err != nil {
-		return nil, err
+		return pastJournal{}, err
 	}
 	for try := 1; ; try++ {
-		records, torn, err := readJournalCopy(dir)
+		past, torn, err := readJournalCopy(dir)
 		switch {
 		case err == nil && torn == "":
-			return records, nil
+			return past, nil
 		case try < tries:
 			time.Sleep(time.Duration(try) * 50 * time.Millisecond)
 		case err != nil:
-			return nil, fmt.Errorf("read a copy of the journal %s: %w", dir, err)
+			return past, fmt.Errorf("read a copy of the journal %s: %w", dir, err)
 		default:
-			fmt.Fprintf(c.ErrOrStderr(), "the journal is damaged, or the daemon kept writing to it: %s; read %d records\n", torn, len(records))
-			return records, nil
+			fmt.Fprintf(c.ErrOrStderr(), "the journal is damaged, or the daemon kept writing to it: %s; read %d records\n", torn, len(past.records))
+			return past, nil
 		}
 	}
 }
 
 // readJournalCopy copies a journal and reads the copy. torn says what is wrong
 // with it; empty: nothing.
-func readJournalCopy(dir string) (records []api.Record, torn string, err error) {
+func readJournalCopy(dir string) (past pastJournal, torn string, err error) {
 	tmp, err := os.MkdirTemp("", "fairway-journal-")
 	if err != nil {
-		return nil, "", err
+		return past, "", err
 	}
 	defer os.RemoveAll(tmp)
 	if err := copyJournal(dir, tmp); err != nil {
-		return nil, "", err
+		return past, "", err
 	}
 	s, recovery, err := store.Open(store.Config{Dir: tmp})
 	if err != nil {
-		return nil, "", err
+		return past, "", err
 	}
 	defer s.Close()
+	if payload, upTo, ok := s.Snapshot(); ok && s.Oldest() > 1 {
+		past.snapshot = &daemon.ExportedSnapshot{Snapshot: payload, UpTo: upTo}
+	}
 	err = s.Read(s.Oldest(), func(seq uint64, payload []byte) error {
 		r, err := replay.Decode(payload)
 		if err != nil {
 			return fmt.Errorf("record %d: %w", seq, err)
 		}
 		r.Seq = seq
-		records = append(records, r)
+		past.records = append(past.records, r)
 		return nil
 	})
-	return records, recovery.Reason, err
+	return past, recovery.Reason, err
 }
 
 // copyJournal copies the hot file first: records move from it to the archive,

@@ -90,7 +90,7 @@ func (b *Store) noteEpoch(t *tx) error {
 		r.Policy, r.Text = t.mem.Policy, "the policy of a new journal"
 	}
 	if lost != "" || len(t.mem.Epochs) == 0 {
-		r.Epoch = newEpoch(b.Seen.Jobs)
+		r.Epoch = NewEpoch(b.Seen.Jobs)
 		r.Text = cmp.Or(r.Text, "a new epoch begins")
 	}
 	if r.Epoch != nil || r.Policy != "" {
@@ -105,7 +105,8 @@ func (b *Store) noteEpoch(t *tx) error {
 	return t.add(api.Record{Damage: &api.Damage{At: t.now, Text: lost}, Text: lost})
 }
 
-func newEpoch(jobs int) *api.Epoch {
+// NewEpoch makes an epoch; its jobs have numbers above the one given.
+func NewEpoch(jobs int) *api.Epoch {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	return &api.Epoch{ID: hex.EncodeToString(id[:]), Jobs: jobs}
@@ -170,7 +171,7 @@ func (t *tx) claim(a api.Attempt) (bool, error) {
 	x, i := m.jobs[a.Job], m.epochIndex(a.Epoch)
 	if n := jobNumber(a.Job); x == nil && i == len(m.Epochs)-1 && n > m.Count {
 		// The journal has lost the job without a trace: its number must not be used again.
-		return false, t.add(api.Record{Epoch: newEpoch(n), Text: fmt.Sprintf("a new epoch begins: %s is not in the journal", a.Job)})
+		return false, t.add(api.Record{Epoch: NewEpoch(n), Text: fmt.Sprintf("a new epoch begins: %s is not in the journal", a.Job)})
 	}
 	switch {
 	case x == nil || i < m.epochIndex(x.Epoch) || x.Job.Phase.Ended():

@@ -30,7 +30,7 @@ func Read(r io.Reader, limit int64) ([]api.Record, error) {
 	}
 	counted := &io.LimitedReader{R: r, N: limit + 1}
 	lines := bufio.NewScanner(counted)
-	lines.Buffer(make([]byte, 64<<10), MaxLine)
+	lines.Buffer(make([]byte, 64<<10), int(limit)+1)
 	var out []api.Record
 	n := 0
 	for lines.Scan() {
@@ -39,8 +39,11 @@ func Read(r io.Reader, limit int64) ([]api.Record, error) {
 			break
 		}
 		text := bytes.TrimSpace(lines.Bytes())
-		if len(text) == 0 {
+		if len(text) == 0 || bytes.HasPrefix(text, []byte(`{"snapshot":`)) { // of a full export, for its restoration
 			continue
+		}
+		if len(text) >= MaxLine {
+			return nil, fmt.Errorf("read journal: line %d: %d bytes or more; want one record per line", n, MaxLine)
 		}
 		rec, err := Decode(text)
 		if err != nil {
@@ -52,8 +55,6 @@ func Read(r io.Reader, limit int64) ([]api.Record, error) {
 		out = append(out, rec)
 	}
 	switch err := lines.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("read journal: line %d: %d bytes or more; want one record per line", n+1, MaxLine)
 	case err != nil:
 		return nil, fmt.Errorf("read journal: line %d: %w", n+1, err)
 	case counted.N == 0:
