@@ -29,6 +29,7 @@ const module = "github.com/fairway-gpu/fairway"
 var arrows = map[string][]string{
 	// sched: the core. Nouns, State, Decide, and the mathematics beneath them.
 	"sched/num":      {},
+	"sched/suggest":  {},
 	"sched/goodput":  {"sched/num"},
 	"sched":          {"sched/goodput"},
 	"sched/fairness": {"sched/num", "sched", "sched/goodput"},
@@ -36,10 +37,10 @@ var arrows = map[string][]string{
 	"sched/guard":    {"sched"},
 
 	// policy: one folder for each policy, and what several of them share.
-	"policy":                 {"sched", "sched/place", "policy/**"},
+	"policy":                 {"sched", "sched/place", "sched/suggest", "policy/**"},
 	"policy/*":               {"sched/num", "sched", "sched/fairness", "sched/place", "sched/goodput", "policy/auction", "policy/filling", "policy/knob", "policy/interfere", "policy/pairing"},
 	"policy/layer/*":         {"sched", "sched/place", "sched/goodput", "policy/knob", "policy/interfere", "policy/pairing"},
-	"policy/knob":            {"sched"},
+	"policy/knob":            {"sched", "sched/suggest"},
 	"policy/filling":         {"sched", "sched/place"},
 	"policy/auction":         {},
 	"policy/interfere":       {},
@@ -57,7 +58,7 @@ var arrows = map[string][]string{
 	// daemon: what decides, and keeps what must survive a crash.
 	"daemon":                       {"daemon/*", "api", "sched", "sched/guard", "diagnose", "tune/runner", "policy", "server"},
 	"daemon/loop":                  {"sched", "sched/guard"},
-	"daemon/strictyaml":            {"policy/knob"},
+	"daemon/strictyaml":            {"sched/suggest"},
 	"daemon/executor":              {"api"},
 	"daemon/executor/executortest": {"daemon/executor", "daemon/loop", "api", "sched", "policy"},
 	"daemon/state":                 {"daemon/executor", "daemon/loop", "api", "sched", "sched/fairness", "sched/goodput", "sched/place", "predict/experience", "policy", "diagnose"},
@@ -84,9 +85,10 @@ var arrows = map[string][]string{
 	"kube/informer":   {},
 	"kube/constraint": {},
 	"kube/request":    {},
+	"kube/workload":   {"api"},
 	"kube/nodes":      {"kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "api", "sched"},
-	"kube/pods":       {"kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "daemon/executor", "api", "sched", "diagnose"},
-	"kube/mirror":     {"daemon/state", "kube/constraint", "kube/informer", "kube/pods", "kube/request", "kube/v1alpha1", "api", "sched"},
+	"kube/pods":       {"kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "kube/workload", "daemon/executor", "api", "sched", "diagnose"},
+	"kube/mirror":     {"daemon/state", "kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "kube/workload", "api", "sched"},
 	"kube/access":     {"kube/v1alpha1", "api", "sched"},
 
 	// server: the API and the dashboard.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/suggest"
 )
 
 // Layer wraps a policy in another one.
@@ -67,7 +68,7 @@ func (r Registry) over(p sched.Policy, layers []string) (sched.Policy, error) {
 			for _, e := range r.Layers() {
 				names = append(names, e.Name)
 			}
-			return nil, fmt.Errorf("unknown layer %s", knob.Among(words[0], names))
+			return nil, fmt.Errorf("unknown layer %s", suggest.Among(words[0], names))
 		}
 		wrap, err := e.wrap(words[1:])
 		if err != nil {

@@ -43,6 +43,7 @@ import (
 	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
+	"github.com/fairway-gpu/fairway/sched/suggest"
 )
 
 // maxSpec bounds the length of a spec, in bytes.
@@ -175,7 +176,7 @@ func apply[C any](config *C, word string, presets []Preset[C]) error {
 		}
 		names = append(names, p.Name)
 	}
-	return fmt.Errorf("unknown variant %s", knob.Among(word, names))
+	return fmt.Errorf("unknown variant %s", suggest.Among(word, names))
 }
 
 // Add puts more policies into the table. A name that is taken is an error.
@@ -234,7 +235,7 @@ func (r Registry) New(spec string) (sched.Policy, error) {
 	words := strings.Split(base, ":")
 	e, ok := r[words[0]]
 	if !ok {
-		return nil, fmt.Errorf("unknown policy %s", knob.Among(words[0], r.Names()))
+		return nil, fmt.Errorf("unknown policy %s", suggest.Among(words[0], r.Names()))
 	}
 	p, _, err := e.build(words[1:])
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
-	"github.com/fairway-gpu/fairway/policy/knob"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/suggest"
 )
 
 // jobStates are the states in the order in which they are listed.
@@ -64,7 +64,7 @@ have waited. --all and --state list ended jobs too.` + exitHelp,
 				if s == cancelled {
 					l.States[i] = api.Cancelled
 				} else if !slices.Contains(jobStates, s) {
-					return usagef("--state: no state %s", knob.Among(s, stateNames()))
+					return usagef("--state: no state %s", suggest.Among(s, stateNames()))
 				}
 			}
 			if !watch {

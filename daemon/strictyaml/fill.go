@@ -15,7 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/fairway-gpu/fairway/policy/knob"
+	"github.com/fairway-gpu/fairway/sched/suggest"
 )
 
 // Fields returns the fields of a struct by their JSON names; those of embedded
@@ -50,7 +50,7 @@ func EachKey[T any](n *yaml.Node, path string, names map[string]T, f func(string
 		case key.Value == "<<" || value.Kind == yaml.AliasNode:
 			return FaultAt(key, Join(path, key.Value), "uses a YAML alias; write the value out")
 		case !known:
-			return FaultAt(key, "unknown field", "%s", knob.Among(key.Value, slices.Collect(maps.Keys(names))))
+			return FaultAt(key, "unknown field", "%s", suggest.Among(key.Value, slices.Collect(maps.Keys(names))))
 		case seen[key.Value]:
 			return FaultAt(key, Join(path, key.Value), "is set twice")
 		}

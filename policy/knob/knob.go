@@ -25,6 +25,7 @@ import (
 	"strings"
 
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/suggest"
 )
 
 // listSeparator stands between the elements of a list. Commas separate
@@ -87,7 +88,7 @@ func Set(config any, name, value string) error {
 		v.Field(i).Set(fresh.Elem())
 		return nil
 	}
-	return fmt.Errorf("unknown knob %s", Among(name, names))
+	return fmt.Errorf("unknown knob %s", suggest.Among(name, names))
 }
 
 // Text returns the name of a policy followed by the knobs in which its config

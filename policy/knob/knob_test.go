@@ -120,17 +120,3 @@ func TestList(t *testing.T) {
 		t.Errorf("List (-want +got):\n%s", diff)
 	}
 }
-
-func TestAmong(t *testing.T) {
-	names := []string{"tiresias", "fifo", "las"}
-	for _, c := range []struct{ word, want string }{
-		{"fifi", `"fifi"; did you mean "fifo"? there are: fifo, las, tiresias`},
-		{"tirsias", `"tirsias"; did you mean "tiresias"? there are: fifo, las, tiresias`},
-		{"pollux", `"pollux"; there are: fifo, las, tiresias`},
-		{strings.Repeat("é", 60), `"` + strings.Repeat("é", 20) + `..."; there are: fifo, las, tiresias`},
-	} {
-		if got := knob.Among(c.word, names); got != c.want {
-			t.Errorf("Among(%q) = %s; want %s", c.word, got, c.want)
-		}
-	}
-}

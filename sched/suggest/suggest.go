@@ -1,7 +1,9 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package knob
+// Package suggest says what a mistyped word may have been meant to be. Policies,
+// files and the command line use it for their errors.
+package suggest
 
 import (
 	"fmt"
@@ -9,8 +11,8 @@ import (
 	"strings"
 )
 
-// Among prints a word that is not one of the names, the name it was perhaps
-// meant to be, and all there are: the part of an error message that helps.
+// Among is the second half of an error about an unknown word: the word, the name
+// that it was probably meant to be, and all names.
 func Among(word string, names []string) string {
 	if len(names) == 0 {
 		return fmt.Sprintf("%q; there are none", clip(word))
