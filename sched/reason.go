@@ -72,7 +72,7 @@ type Reason struct {
 	Need  int   `json:"need,omitempty"`  // GPUs the job needs
 	Have  int   `json:"have,omitempty"`  // GPUs there are for it, at best
 	Level Level `json:"level,omitempty"` // how near to each other it needs them
-	// Marked says that only nodes count that bear the mark which the job needs.
+	// Marked says that only nodes with the label that the job selects count.
 	Marked bool      `json:"marked,omitempty"`
 	Where  int32     `json:"where,omitempty"` // 1 + index of the rack (SameRack) or node (nearer) that has most; 0: not one place
 	Until  time.Time `json:"until,omitzero"`  // when it is expected to change; zero: unknown
@@ -82,15 +82,11 @@ type Reason struct {
 func (r Reason) OverShare() bool { return r.Code == OverQuota || r.Code == OverGuarantee }
 
 // Text prints the reason for a person.
-func (r Reason) Text(c *Cluster) string { return r.text(c, "the label it requires") }
+func (r Reason) Text(c *Cluster) string { return r.TextFor(c, "with the label it requires") }
 
-// TextFor prints the reason of a job for a person, with the name of the mark that
-// the job needs.
-func (r Reason) TextFor(j *Job, c *Cluster) string {
-	return r.text(c, "the label "+j.Selector)
-}
-
-func (r Reason) text(c *Cluster, mark string) string {
+// TextFor is Text for a caller that can say which nodes the job's selector selects:
+// selected follows the word "node", as in "with the label gold".
+func (r Reason) TextFor(c *Cluster, selected string) string {
 	var until string
 	if !r.Until.IsZero() {
 		until = " until about " + r.Until.Format("15:04")
@@ -102,9 +98,9 @@ func (r Reason) text(c *Cluster, mark string) string {
 	case Ok:
 		return "runs"
 	case Full:
-		return fmt.Sprintf("needs %s; %d are free %s%s", gpus(r.Need), r.Have, r.among(mark), until)
+		return fmt.Sprintf("needs %s; %d are free %s%s", gpus(r.Need), r.Have, r.among(selected), until)
 	case Fragmented:
-		return fmt.Sprintf("needs %s %s%s; %s %d free%s", gpus(r.Need), within(r.Level), r.marked(mark), r.place(c), r.Have, until)
+		return fmt.Sprintf("needs %s %s%s; %s %d free%s", gpus(r.Need), within(r.Level), r.marked(selected), r.place(c), r.Have, until)
 	case OverQuota:
 		return fmt.Sprintf("needs %s; its tenant may take %d more%s", gpus(r.Need), max(0, r.Have), until)
 	case OverGuarantee:
@@ -115,9 +111,9 @@ func (r Reason) text(c *Cluster, mark string) string {
 		return "in back-off until its next attempt" + until
 	case Impossible:
 		if r.Marked && r.Have == 0 {
-			return fmt.Sprintf("needs %s; no node that could hold it has %s", gpus(r.Need), mark)
+			return fmt.Sprintf("needs %s; no node %s could hold it", gpus(r.Need), selected)
 		}
-		return fmt.Sprintf("needs %s %s of an accepted type%s; this cluster has at most %d", gpus(r.Need), within(r.Level), r.marked(mark), r.Have)
+		return fmt.Sprintf("needs %s %s of an accepted type%s; this cluster has at most %d", gpus(r.Need), within(r.Level), r.marked(selected), r.Have)
 	case TurnWait:
 		return "time-sliced; its next turn comes" + until
 	case ScreenWait:
@@ -127,16 +123,16 @@ func (r Reason) text(c *Cluster, mark string) string {
 }
 
 // among says which GPUs of the cluster count.
-func (r Reason) among(mark string) string {
+func (r Reason) among(selected string) string {
 	if r.Marked {
-		return "on the nodes with " + mark
+		return "on the nodes " + selected
 	}
 	return "in the cluster"
 }
 
-func (r Reason) marked(mark string) string {
+func (r Reason) marked(selected string) string {
 	if r.Marked {
-		return " on nodes with " + mark
+		return " on nodes " + selected
 	}
 	return ""
 }

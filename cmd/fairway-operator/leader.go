@@ -45,8 +45,8 @@ func (l leader) Start(ctx context.Context) error {
 	begin := time.Now()
 	l.tenure.begin()
 	t, err := l.open(ctx, begin)
-	if t.book != nil {
-		defer t.book.Close()
+	if t.state != nil {
+		defer t.state.Close()
 	}
 	if err != nil {
 		return err
@@ -73,15 +73,16 @@ func (l leader) unlabel() {
 // term is one time of leading: everything that is wired together.
 type term struct {
 	*operator
-	name     string // of this term, unlike all others
-	broken   chan error
-	book     *state.Store
-	guard    *guard.Guard
-	nodes    *nodes.Watcher
-	mirror   *mirror.Mirror
-	executor *pods.Executor
-	server   *server.Server
-	listener *server.Listener
+	name        string // of this term, unlike all others
+	broken      chan error
+	state       *state.Store
+	guard       *guard.Guard
+	nodes       *nodes.Watcher
+	constraints *constraint.Registry
+	mirror      *mirror.Mirror
+	executor    *pods.Executor
+	server      *server.Server
+	listener    *server.Listener
 }
 
 // open reads the journal and wires the parts. Nothing runs yet.
@@ -94,7 +95,7 @@ func (l leader) open(ctx context.Context, begin time.Time) (*term, error) {
 	if err != nil {
 		return t, err
 	}
-	if err := t.openBook(ctx, pages); err != nil {
+	if err := t.openState(ctx, pages); err != nil {
 		return t, err
 	}
 	if err := t.openCluster(); err != nil {
@@ -103,16 +104,17 @@ func (l leader) open(ctx context.Context, begin time.Time) (*term, error) {
 	return t, t.openServer()
 }
 
-func (t *term) openBook(ctx context.Context, pages *journal.Journal) error {
+func (t *term) openState(ctx context.Context, pages *journal.Journal) error {
 	c := t.config
 	table, err := daemon.Signatures(c.Failures.Table)
 	if err != nil {
 		return err
 	}
-	t.book, err = state.Open(ctx, state.Config{
+	t.constraints = constraint.NewRegistry(nodes.RulesFor(nodes.Resources(c.Nodes.Resources), c.Nodes.Tolerated))
+	t.state, err = state.Open(ctx, state.Config{
 		Journal: timed{pages, t}, Policies: policy.Builtin(), Standard: c.Policy, Key: derive(t.key, "agents and bidders"),
 		Pool: experience.New(), Recall: true, Now: time.Now, Log: t.log, Keep: c.Keep.Jobs, MaxQueue: c.Keep.Queue, CompactEvery: c.Keep.Compact,
-		CheckBidder: c.Bidders.Check, CheckSearch: runner.Check, Failures: table, Screen: c.Screen.Time.D(),
+		CheckBidder: c.Bidders.Check, CheckSearch: runner.Check, Failures: table, Screen: c.Screen.Time.D(), DescribeLabel: t.constraints.Words,
 	})
 	if err != nil {
 		return fmt.Errorf("open the state: %w", err)
@@ -125,10 +127,9 @@ func (t *term) openBook(ctx context.Context, pages *journal.Journal) error {
 func (t *term) openCluster() error {
 	c := t.config
 	resources := nodes.Resources(c.Nodes.Resources)
-	constraints := constraint.NewRegistry(nodes.RulesFor(resources, c.Nodes.Tolerated))
 	t.nodes = nodes.New(nodes.Config{
-		Cache: t.manager.GetCache(), State: t.book, Resources: resources, RackLabels: c.Nodes.RackLabels, Tolerated: c.Nodes.Tolerated, Pin: c.Nodes.Pin,
-		Grace: c.Nodes.Grace.D(), Constraints: constraints, Log: t.log, Ours: func(p *corev1.Pod) bool { return t.mirror.Made(p) },
+		Cache: t.manager.GetCache(), State: t.state, Resources: resources, RackLabels: c.Nodes.RackLabels, Tolerated: c.Nodes.Tolerated, Pin: c.Nodes.Pin,
+		Grace: c.Nodes.Grace.D(), Constraints: t.constraints, Log: t.log, OwnsPod: func(p *corev1.Pod) bool { return t.mirror.OwnsPod(p) },
 	})
 	trainJobs, err := t.served("trainer.kubeflow.org", "TrainJob", "v1alpha1")
 	if err != nil {
@@ -140,7 +141,7 @@ func (t *term) openCluster() error {
 	}
 	events := t.manager.GetEventRecorder(leaseName)
 	t.mirror = mirror.New(mirror.Config{
-		Client: t.direct, Cache: t.manager.GetCache(), State: t.book, Standard: c.Policy, Log: t.log, Constraints: constraints, Resources: resources, BatchJobs: true, TrainJobs: trainJobs != "", PodGroups: podGroups,
+		Client: t.direct, Cache: t.manager.GetCache(), State: t.state, Standard: c.Policy, Log: t.log, Constraints: t.constraints, Resources: resources, BatchJobs: true, TrainJobs: trainJobs != "", PodGroups: podGroups,
 		Event: func(object runtime.Object, kind, reason, message string) {
 			events.Eventf(object, nil, kind, reason, "Schedule", "%s", message)
 		},
@@ -152,7 +153,7 @@ func (t *term) openCluster() error {
 	t.executor = pods.New(pods.Config{
 		Client: t.direct, Cache: t.manager.GetCache(), Templates: t.mirror, External: mirror.External{Mirror: t.mirror, Now: time.Now}, ReadLog: pods.LogReader(logs),
 		API: c.url(t.namespace), Audience: access.AgentAudience, Rendezvous: c.Pods.Rendezvous, Replicas: nodes.Replicas, MPS: nodes.MPS, Pin: c.Nodes.Pin, Resources: resources, Tolerated: c.Nodes.Tolerated,
-		Notice: c.Notice.D(), Report: c.Report.D(), PullFor: c.Pods.StartGrace.D(), LostAfter: c.Pods.LostAfter.D(), Made: t.mirror.Made, Ended: t.ended, Log: t.log,
+		GracePeriod: c.Notice.D(), Report: c.Report.D(), PullFor: c.Pods.StartGrace.D(), LostAfter: c.Pods.LostAfter.D(), OwnsPod: t.mirror.OwnsPod, Ended: t.ended, Log: t.log,
 	})
 	return nil
 }
@@ -174,23 +175,23 @@ func (t *term) served(group, kind string, versions ...string) (string, error) {
 
 // ended reports whether a job will never run again.
 func (t *term) ended(id sched.JobID) bool {
-	j, err := t.book.Job(api.Identity{Role: api.Admin}, id)
+	j, err := t.state.Job(api.Identity{Role: api.Admin}, id)
 	return err != nil || j.Status.Phase.Ended()
 }
 
 func (t *term) openServer() error {
 	users := access.NewUsers(access.UsersConfig{
-		Client: t.direct, State: t.book, Tenants: access.TenantObjects{Reader: t.manager.GetCache()}, Now: time.Now,
+		Client: t.direct, State: t.state, Tenants: access.TenantObjects{Reader: t.manager.GetCache()}, Now: time.Now,
 	})
-	agents := access.NewAgents(access.AgentsConfig{Client: t.direct, Pods: t.manager.GetCache(), State: t.book, Now: time.Now})
-	jobs := mirror.Jobs{Jobs: t.book, Mirror: t.mirror, Image: t.config.Pods.Image}
+	agents := access.NewAgents(access.AgentsConfig{Client: t.direct, Pods: t.manager.GetCache(), State: t.state, Now: time.Now})
+	jobs := mirror.Jobs{Jobs: t.state, Mirror: t.mirror, Image: t.config.Pods.Image}
 	var err error
 	t.server, err = server.New(server.Config{
-		Jobs: jobs, Feed: t.book, Cluster: mirror.Cluster{Cluster: t.book, Mirror: t.mirror}, Access: users, Agents: agents, Bidders: t.book,
-		Logs: t.executor, Searches: mirror.Searches{State: t.book, Jobs: jobs}, Policies: daemon.PolicyEntries(), Version: daemon.Version(),
+		Jobs: jobs, Feed: t.state, Cluster: mirror.Cluster{Cluster: t.state, Mirror: t.mirror}, Access: users, Agents: agents, Bidders: t.state,
+		Logs: t.executor, Searches: mirror.Searches{State: t.state, Jobs: jobs}, Policies: daemon.PolicyEntries(), Version: daemon.Version(),
 		SessionKey: derive(t.key, "sessions"), Metrics: t.metrics, Log: t.log,
 		Ready: func() error {
-			if o, _ := t.book.Overview(api.Identity{}); o.Problem != "" {
+			if o, _ := t.state.Overview(api.Identity{}); o.Problem != "" {
 				return errors.New(o.Problem)
 			}
 			return nil
@@ -209,7 +210,7 @@ func (t *term) openServer() error {
 
 // parts returns everything that has to run.
 func (t *term) parts() ([]daemon.Part, error) {
-	scheduler := daemon.Scheduler{State: t.book, Guard: t.guard, Metrics: t.metrics, Bidders: t.config.Bidders, Pace: t.config.Pace.D(), Log: t.log,
+	scheduler := daemon.Scheduler{State: t.state, Guard: t.guard, Metrics: t.metrics, Bidders: t.config.Bidders, Pace: t.config.Pace.D(), Log: t.log,
 		After: []<-chan struct{}{t.nodes.Told(), t.mirror.Configured()},
 	}
 	parts, err := scheduler.Parts()
@@ -219,7 +220,7 @@ func (t *term) parts() ([]daemon.Part, error) {
 	return append(parts,
 		daemon.Part{Name: "follow the nodes", Run: t.nodes.Run},
 		daemon.Part{Name: "mirror objects", Run: t.mirror.Run},
-		daemon.Part{Name: "run pods", Run: func(ctx context.Context) error { return t.executor.Run(ctx, orders{t.book, t.mirror}) }},
+		daemon.Part{Name: "run pods", Run: func(ctx context.Context) error { return t.executor.Run(ctx, orders{t.state, t.mirror}) }},
 		daemon.Part{Name: "serve", Run: func(ctx context.Context) error { return t.server.Serve(ctx, t.listener) }},
 		daemon.Part{Name: "mark the leader", Run: t.markLeader},
 		daemon.Part{Name: "keep the journal", Run: func(ctx context.Context) error {
@@ -250,7 +251,7 @@ func (t *term) markLeader(ctx context.Context) error {
 	}
 }
 
-func (t *term) policySpec() string { _, spec := t.book.InForce(); return spec }
+func (t *term) policySpec() string { _, spec := t.state.InForce(); return spec }
 
 // timed is the journal as the state sees it, with a clock on it.
 type timed struct {

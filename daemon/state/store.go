@@ -78,6 +78,9 @@ type Config struct {
 	// CheckBidder returns what is wrong with a bidder's address; nil: bidders are
 	// not allowed.
 	CheckBidder func(url string) error
+	// DescribeLabel says for a person what a node must have to get a label; nil, or
+	// an empty text: the label says it itself.
+	DescribeLabel func(label string) string
 	// Failures is the table that classifies failures; nil: every failure is retried
 	// as often as its job allows.
 	Failures *diagnose.Table

@@ -86,3 +86,29 @@ func TestBackOffSays(t *testing.T) {
 		t.Errorf("it waits for %+v; want how the last attempt ended", r)
 	}
 }
+
+// TestSelectorText: a job that no node suits names the label it selects, or what the
+// label stands for where that is known.
+func TestSelectorText(t *testing.T) {
+	for label, want := range map[string]string{
+		"gold":  "needs 1 GPU; no node with the label gold could hold it",
+		"c-123": "needs 1 GPU; no node matching nodeSelector {disk=fast} could hold it",
+		"":      "this cluster has at most 0, not counting dedicated nodes, whose taints it does not tolerate",
+	} {
+		d := open(t, func(c *Config) {
+			c.Node.Dedicated = true
+			c.DescribeLabel = func(label string) string { return map[string]string{"c-123": "nodeSelector {disk=fast}"}[label] }
+		})
+		s := submission("x", 1)
+		s.Selector = label
+		id := d.submit(ann, s)
+		fifo, err := d.buildPolicy("fifo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.decide(fifo)
+		if j := d.job(id); j.Reason == nil || !strings.HasSuffix(j.Reason.Text, want) {
+			t.Errorf("label %q: %+v; want %q", label, j.Reason, want)
+		}
+	}
+}

@@ -70,7 +70,7 @@ func (b *Store) reason(x *entry) *api.Reason {
 	case x.reason.Code == sched.Ok:
 		return &api.Reason{Code: "new", Text: "not considered yet; the next decision comes within a second"}
 	}
-	r := &api.Reason{Code: x.reason.Code.String(), Text: x.reason.TextFor(x.Job, b.mem.state.Cluster()), Until: x.reason.Until}
+	r := &api.Reason{Code: x.reason.Code.String(), Text: x.reason.TextFor(b.mem.state.Cluster(), b.selected(x.Job.Selector)), Until: x.reason.Until}
 	if x.reason.Code == sched.BackOff && x.Exit != nil {
 		r.Text += "; the last attempt ended: " + x.Exit.Text()
 	}
@@ -87,12 +87,22 @@ func (b *Store) reason(x *entry) *api.Reason {
 		r.Text += fmt.Sprintf("; nodes in quarantine: %d", n)
 	}
 	if x.reason.Code == sched.Impossible && x.Job.Selector == "" && b.mem.state.Cluster().HasDedicated() {
-		r.Text += ", not counting nodes dedicated to jobs that select them"
+		r.Text += ", not counting dedicated nodes, whose taints it does not tolerate"
 	}
 	if r.Until.IsZero() && (x.reason.Code == sched.Full || x.reason.Code == sched.Behind) {
 		r.Until = b.earliest(x)
 	}
 	return r
+}
+
+// selected says for a person which nodes a label selects.
+func (b *Store) selected(label string) string {
+	if b.DescribeLabel != nil {
+		if text := b.DescribeLabel(label); text != "" {
+			return "matching " + text
+		}
+	}
+	return "with the label " + label
 }
 
 // earliest returns when the running jobs are expected to have left enough GPUs for

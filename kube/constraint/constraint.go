@@ -1,14 +1,14 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package constraint knows where the pods of a template may run: on the nodes that
-// its nodeSelector and its node affinity select, and whose taints it tolerates.
+// Package constraint decides on which nodes the pods of a template may run: those that
+// match its nodeSelector and node affinity, and whose taints it tolerates.
 //
 // The scheduler does not know the labels and taints of Kubernetes. It has labels of its
-// own (sched.Node.Labels): a job selects one, nodes have some. Every constraint has a
-// label made from what it says, so jobs that say the same select the same label. Package nodes gives
-// each the labels of the constraints that it satisfies; a Registry tells which
-// constraints there are.
+// own (sched.Node.Labels), of which a job selects one. Every constraint has a label
+// derived from its content, so jobs with the same constraint select the same label.
+// Package nodes gives each node the labels of the constraints that it satisfies. A
+// Registry holds the constraints in use.
 package constraint
 
 import (
@@ -24,32 +24,32 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// Constraint is all of a template that decides which nodes it may run on, in one
-// form for all that mean the same.
+// Constraint is the part of a template that decides on which nodes it may run, in a
+// normal form: constraints that mean the same are equal.
 type Constraint struct {
 	NodeSelector map[string]string         `json:"nodeSelector,omitempty"`
-	Affinity     []corev1.NodeSelectorTerm `json:"affinity,omitempty"` // one of them has to match
+	Affinity     []corev1.NodeSelectorTerm `json:"affinity,omitempty"` // one of them must match
 	Tolerations  []corev1.Toleration       `json:"tolerations,omitempty"`
 }
 
 // Rules say which taints keep pods off nodes.
 type Rules struct {
-	// Open are the keys of taints that keep other pods off GPU nodes and not those of
-	// Fairway, which get a toleration for them: the names of GPU resources, and what
-	// an administrator adds.
+	// Open are the keys of taints that keep other pods off GPU nodes but not Fairway's,
+	// which tolerate them: the names of GPU resources, and those that an administrator
+	// adds.
 	Open []string
 }
 
-// states are the keys of taints that say what the state of a node is, which is
-// known otherwise.
+// states are the keys of taints that mirror the state of a node, which package nodes
+// reads from the node itself.
 var states = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable}
 
-// matters reports whether a key of a taint decides where pods may run.
+// matters reports whether taints with this key decide where pods may run.
 func (r Rules) matters(key string) bool {
 	return !slices.Contains(r.Open, key) && !slices.Contains(states, key)
 }
 
-// Repels reports whether a taint keeps pods off a node that do not tolerate it.
+// Repels reports whether a taint keeps pods without a toleration off a node.
 func (r Rules) Repels(t corev1.Taint) bool {
 	return (t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute) && r.matters(t.Key)
 }
@@ -63,14 +63,14 @@ func (r Rules) Of(pod *corev1.PodSpec) Constraint {
 	if a := pod.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		c.Affinity = inOrder(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms)
 		if len(c.Affinity) == 0 {
-			c.Affinity = []corev1.NodeSelectorTerm{{}} // none of nothing matches
+			c.Affinity = []corev1.NodeSelectorTerm{{}} // an affinity without terms matches no node
 		}
 	}
 	for _, t := range pod.Tolerations {
 		if t.Effect == corev1.TaintEffectPreferNoSchedule || t.Key != "" && !r.matters(t.Key) {
 			continue
 		}
-		t.TolerationSeconds = nil // for how long matters to those who run
+		t.TolerationSeconds = nil // this matters only to running pods
 		if t.Operator == "" {
 			t.Operator = corev1.TolerationOpEqual
 		}
@@ -86,7 +86,7 @@ func (r Rules) Of(pod *corev1.PodSpec) Constraint {
 	return c
 }
 
-// inOrder returns terms in an order that does not depend on how they were written.
+// inOrder sorts terms into an order that does not depend on how they were written.
 func inOrder(terms []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
 	out := make([]corev1.NodeSelectorTerm, 0, len(terms))
 	for i := range terms {
@@ -103,12 +103,12 @@ func inOrder(terms []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
 	return out
 }
 
-// sortBy puts values in the order of their JSON.
+// sortBy sorts values by their JSON.
 func sortBy[T any](list []T) {
 	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(text(a), text(b)) })
 }
 
-// text is JSON; nothing here fails to become that.
+// text returns a value as JSON. No value here can fail to marshal.
 func text(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -117,13 +117,13 @@ func text(v any) string {
 	return string(b)
 }
 
-// Empty reports whether the constraint says nothing: only nodes without taints will
-// do, whatever their labels are.
+// Empty reports whether the constraint is empty: it is satisfied by all nodes without
+// taints.
 func (c Constraint) Empty() bool {
 	return len(c.NodeSelector) == 0 && len(c.Affinity) == 0 && len(c.Tolerations) == 0
 }
 
-// Label returns the name that a job with this constraint needs and nodes that satisfy
+// Label returns the label that jobs with this constraint select and nodes that satisfy
 // it have; empty for the empty constraint.
 func (c Constraint) Label() string {
 	if c.Empty() {
@@ -133,7 +133,7 @@ func (c Constraint) Label() string {
 	return "c-" + hex.EncodeToString(hash[:6])
 }
 
-// Admits reports whether a pod with the constraint may come to a node.
+// Admits reports whether a pod with the constraint may run on a node.
 func (r Rules) Admits(c Constraint, n *corev1.Node) bool {
 	for _, t := range n.Spec.Taints {
 		if r.Repels(t) && !slices.ContainsFunc(c.Tolerations, func(x corev1.Toleration) bool { return tolerates(x, t) }) {
@@ -143,7 +143,7 @@ func (r Rules) Admits(c Constraint, n *corev1.Node) bool {
 	return c.Selects(n)
 }
 
-// tolerates reports whether a toleration is for a taint.
+// tolerates reports whether a toleration matches a taint.
 func tolerates(x corev1.Toleration, t corev1.Taint) bool {
 	switch {
 	case x.Effect != "" && x.Effect != t.Effect, x.Key != "" && x.Key != t.Key, x.Key == "" && t.Key == partsKey:
@@ -154,8 +154,7 @@ func tolerates(x corev1.Toleration, t corev1.Taint) bool {
 	return x.Operator == corev1.TolerationOpEqual && x.Key != "" && x.Value == t.Value
 }
 
-// Selects reports whether the labels and the name of a node are what the constraint
-// asks for.
+// Selects reports whether the labels and the name of a node match the constraint.
 func (c Constraint) Selects(n *corev1.Node) bool {
 	has := labels.Set(n.Labels)
 	if !labels.SelectorFromSet(c.NodeSelector).Matches(has) {
@@ -167,14 +166,14 @@ func (c Constraint) Selects(n *corev1.Node) bool {
 	})
 }
 
-// operators are those of node affinity as those of label selectors.
+// operators maps the operators of node affinity to those of label selectors.
 var operators = map[corev1.NodeSelectorOperator]selection.Operator{
 	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
 	corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan, corev1.NodeSelectorOpLt: selection.LessThan,
 }
 
-// meets reports whether a set of labels meets all requirements; one that makes no
-// sense is met by none.
+// meets reports whether a set of labels meets all requirements. No set meets an invalid
+// requirement.
 func meets(all []corev1.NodeSelectorRequirement, has labels.Set) bool {
 	for _, q := range all {
 		r, err := labels.NewRequirement(q.Key, operators[q.Operator], q.Values)

@@ -166,13 +166,13 @@ func TestRegistry(t *testing.T) {
 		close(done)
 	}()
 	list, version := r.List()
-	r.Told(version - 1)
+	r.Confirm(version - 1)
 	select {
 	case <-done:
 		t.Error("waited for no labels at all")
 	case <-time.After(20 * time.Millisecond):
 	}
-	r.Told(version)
+	r.Confirm(version)
 	<-done
 	if len(list) != Most {
 		t.Errorf("%d constraints; want %d", len(list), Most)

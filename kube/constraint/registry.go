@@ -12,32 +12,32 @@ import (
 	"time"
 )
 
-// Most is how many different constraints there may be at a time.
+// Most is the maximum number of different constraints in use.
 const Most = 256
 
 // patience bounds how long Await waits.
 const patience = 5 * time.Second
 
-// Registry knows the constraints of the jobs that are there. Who submits jobs adds
-// to it; who follows the nodes gives them the labels, and says so.
+// Registry holds the constraints of active jobs. The mirror adds them; the node watcher
+// labels the nodes and confirms it with Told.
 type Registry struct {
 	Rules
-	changed chan struct{} // of one
+	changed chan struct{} // capacity 1
 
-	mu      sync.Mutex
-	users   map[string]string // by user: the label it uses
-	all     map[string]*entry // by label
-	version uint64            // grows with every change
-	told    uint64            // the version whose labels the nodes have
-	news    chan struct{}     // closed when told grows
-	filled  chan struct{}     // closed when all that was there at the start was added
+	mu        sync.Mutex
+	users     map[string]string // by user: the label it uses
+	all       map[string]*entry // by label
+	version   uint64            // grows with every change
+	confirmed uint64            // the version whose labels the nodes have
+	news      chan struct{}     // closed when told grows
+	filled    chan struct{}     // closed when the constraints that existed at the start have been added
 }
 
 // entry is a constraint in use.
 type entry struct {
 	Constraint
 	users int
-	since uint64 // the version that it came with
+	since uint64 // the version in which it was added
 }
 
 // NewRegistry returns an empty registry.
@@ -48,8 +48,8 @@ func NewRegistry(r Rules) *Registry {
 	}
 }
 
-// Use says that somebody has a constraint, instead of the one it had before, and
-// returns the label of it.
+// Use registers the constraint of a user in place of the user's earlier one, and
+// returns its label.
 func (r *Registry) Use(user string, c Constraint) (label string, err error) {
 	label = c.Label()
 	r.mu.Lock()
@@ -59,7 +59,7 @@ func (r *Registry) Use(user string, c Constraint) (label string, err error) {
 	}
 	if label != "" && r.all[label] == nil {
 		if len(r.all) >= Most {
-			return "", fmt.Errorf("there are %d different sets of nodeSelector, node affinity and tolerations already; want at most that many at a time", Most)
+			return "", fmt.Errorf("the cluster already has %d different combinations of nodeSelector, node affinity and tolerations, which is the maximum", Most)
 		}
 		r.version++
 		r.all[label] = &entry{Constraint: c, since: r.version}
@@ -73,7 +73,7 @@ func (r *Registry) Use(user string, c Constraint) (label string, err error) {
 	return label, nil
 }
 
-// Drop says that somebody is gone.
+// Drop removes a user's constraint.
 func (r *Registry) Drop(user string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *Registry) drop(user string) {
 	if e == nil {
 		return
 	}
-	if e.users--; e.users == 0 { // the nodes keep its label until they are told something else
+	if e.users--; e.users == 0 { // the nodes keep its label until their next update
 		delete(r.all, label)
 		r.version++
 	}
@@ -100,10 +100,10 @@ func (r *Registry) poke() {
 	}
 }
 
-// Changed returns a channel that has a value when there is a new constraint.
+// Changed yields a value when there is a new constraint.
 func (r *Registry) Changed() <-chan struct{} { return r.changed }
 
-// List returns the constraints in use, by label, and which version that is.
+// List returns the constraints in use, by label, and the version of the list.
 func (r *Registry) List() (list []Labelled, version uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,27 +120,27 @@ type Labelled struct {
 	Constraint
 }
 
-// Told says that the nodes have the labels of a version.
-func (r *Registry) Told(version uint64) {
+// Confirm confirms that the nodes have the labels of a version.
+func (r *Registry) Confirm(version uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if version > r.told {
-		r.told = version
+	if version > r.confirmed {
+		r.confirmed = version
 		close(r.news)
 		r.news = make(chan struct{})
 	}
 }
 
-// Await waits until the nodes have a label, if they satisfy the constraint, so that
-// nobody is told that no node does before anybody has looked. It does not wait for
-// long: the job is placed later then.
+// Await waits until the nodes that satisfy a constraint have its label, so that no job
+// is called impossible before the nodes were checked. It gives up soon; the job is then
+// placed later.
 func (r *Registry) Await(ctx context.Context, label string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		r.mu.Lock()
 		e, news := r.all[label], r.news
-		done := e == nil || e.since <= r.told
+		done := e == nil || e.since <= r.confirmed
 		r.mu.Unlock()
 		if done {
 			return
@@ -153,7 +153,7 @@ func (r *Registry) Await(ctx context.Context, label string) {
 	}
 }
 
-// Words says for people what a label stands for; empty: it is not known.
+// Words describes the constraint of a label; empty: unknown.
 func (r *Registry) Words(label string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,7 +163,7 @@ func (r *Registry) Words(label string) string {
 	return ""
 }
 
-// Filled says that all that was there at the start was added.
+// Filled reports that the constraints that existed at the start have been added.
 func (r *Registry) Filled() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,8 +174,8 @@ func (r *Registry) Filled() {
 	}
 }
 
-// AwaitFilled waits until all that was there at the start was added, though not for
-// long: without it, nodes would lose their labels for a moment after a restart.
+// AwaitFilled waits, for a limited time, until Filled was called. Otherwise nodes would
+// lose their labels for a moment after a restart.
 func (r *Registry) AwaitFilled(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -13,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// String says for people what a node has to satisfy.
+// String describes the constraint for people.
 func (c Constraint) String() string {
-	const most = 400 // it stands in the status of objects
+	const most = 400 // it is written to the status of objects
 	var parts []string
 	if len(c.NodeSelector) > 0 {
 		var list []string
@@ -71,21 +71,21 @@ func toleration(t corev1.Toleration) string {
 	return text
 }
 
-// partsKey is the key of a taint that no Node object has: it stands for GPUs of which
-// a pod gets a part and never the whole, as under MPS. Its value is the number of
-// parts. Jobs that ask for no more than such a part tolerate it.
+// partsKey is the key of a taint that no Node object has. It marks nodes where a pod
+// gets a part of a GPU and never the whole, as under MPS. Its value is the number of
+// parts. Jobs that need no more than such a part tolerate it.
 const partsKey = "fairway.dev/parts"
 
-// mostParts bounds the parts of a GPU that jobs are looked at for.
+// mostParts is the largest number of parts that jobs get a toleration for.
 const mostParts = 16
 
-// PartsTaint returns the taint of a node whose GPUs come in so many parts.
+// PartsTaint returns the taint of a node whose GPUs are split into so many parts.
 func PartsTaint(parts int) corev1.Taint {
 	return corev1.Taint{Key: partsKey, Value: strconv.Itoa(parts), Effect: corev1.TaintEffectNoSchedule}
 }
 
-// PartsTolerations returns the tolerations of a job that asks for a part of a GPU, in
-// thousandths: for GPUs whose parts are not smaller.
+// PartsTolerations returns the tolerations of a job that needs a part of a GPU, in
+// thousandths: one for each number of parts that are large enough.
 func PartsTolerations(milli int) []corev1.Toleration {
 	var out []corev1.Toleration
 	for parts := 2; milli > 0 && parts <= mostParts && parts*milli <= 1000; parts++ {

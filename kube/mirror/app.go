@@ -20,7 +20,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// app makes the state follow an app: its search, if it has one, and whether its jobs
+// app updates the state from an app: its search, if it has one, and whether its jobs
 // are suspended.
 func (m *Mirror) app(ctx context.Context, k key) error {
 	from := origin(k.kind, k.namespace, k.name)
@@ -31,7 +31,7 @@ func (m *Mirror) app(ctx context.Context, k key) error {
 		if err := m.cancelSearches(ctx, m.otherSearches(from, "")); err != nil {
 			return err
 		}
-		m.resuspend(ctx, k)
+		m.enqueueJobs(ctx, k)
 		return m.gone(ctx, k, from)
 	case err != nil:
 		return fmt.Errorf("read app: %w", err)
@@ -40,7 +40,7 @@ func (m *Mirror) app(ctx context.Context, k key) error {
 		return err
 	}
 	if app.Status.ObservedGeneration != app.Generation {
-		m.resuspend(ctx, k)
+		m.enqueueJobs(ctx, k)
 	}
 	if app.Spec.Search == nil {
 		return m.appWithoutSearch(ctx, k, &app)
@@ -58,15 +58,15 @@ func (m *Mirror) app(ctx context.Context, k key) error {
 		if err := m.writeApp(ctx, k, &app, s); err != nil || final {
 			return err
 		}
-		return errLater
+		return errRequeue
 	case !found:
-		return nil // it has ended long ago, or has not begun
+		return nil // it ended long ago, or has not begun
 	}
 	return m.writeApp(ctx, k, &app, m.searchStatus(&app, &search))
 }
 
-// otherSearches returns the open searches of an origin that were made for another
-// object than the one with a UID.
+// otherSearches returns the open searches of an origin that do not belong to the object
+// with this UID.
 func (m *Mirror) otherSearches(from, uid string) []api.Search {
 	return slices.DeleteFunc(m.State.WithOrigin(from), func(s api.Search) bool {
 		return s.Over() || uid != "" && s.Spec.Key == uid
@@ -83,8 +83,8 @@ func (m *Mirror) cancelSearches(ctx context.Context, list []api.Search) error {
 	return nil
 }
 
-// resuspend has the training jobs of an app looked at, which follow its suspend.
-func (m *Mirror) resuspend(ctx context.Context, k key) {
+// enqueueJobs enqueues the training jobs of an app, which are suspended with it.
+func (m *Mirror) enqueueJobs(ctx context.Context, k key) {
 	var jobs v1alpha1.TrainingJobList
 	if err := m.Cache.List(ctx, &jobs, client.InNamespace(k.namespace), client.UnsafeDisableDeepCopy); err != nil {
 		m.Log.Warn("list the jobs of an app", "namespace", k.namespace, "name", k.name, "err", err)
@@ -97,7 +97,7 @@ func (m *Mirror) resuspend(ctx context.Context, k key) {
 	}
 }
 
-// search returns the search of an app, and begins it if it is new.
+// search returns the search of an app, and starts it if it is new.
 func (m *Mirror) search(ctx context.Context, from string, app *v1alpha1.App) (api.Search, bool, error) {
 	all := m.State.WithOrigin(from)
 	i := slices.IndexFunc(all, func(s api.Search) bool { return s.Spec.Key == string(app.UID) })
@@ -117,10 +117,10 @@ func (m *Mirror) search(ctx context.Context, from string, app *v1alpha1.App) (ap
 			return api.Search{}, false, err
 		}
 		spec.Trial.Tenant = tenant
-		if spec.Trial.Selector, err = m.needs(ctx, from, wherePod(&app.Spec.Search.Trial)); err != nil {
+		if spec.Trial.Selector, err = m.selectorFor(ctx, from, constraintPod(&app.Spec.Search.Trial)); err != nil {
 			return api.Search{}, false, err
 		}
-		s, err := m.State.CreateSearch(ctx, whoIs(app, tenant), spec)
+		s, err := m.State.CreateSearch(ctx, identityOf(app, tenant), spec)
 		return s, err == nil, err
 	}
 	s := all[i]
@@ -129,7 +129,7 @@ func (m *Mirror) search(ctx context.Context, from string, app *v1alpha1.App) (ap
 	var err error
 	switch {
 	case s.Over():
-		m.unneeded(from)
+		m.dropConstraint(from)
 	case app.Spec.Suspend && s.PausedBy == "":
 		_, err = m.State.CommandApp(ctx, who, s.ID, api.Pause)
 		s.State = api.SearchPaused
@@ -176,7 +176,7 @@ func bestText(t *api.Trial) string {
 	return cut(text)
 }
 
-// appWithoutSearch writes the status of an app that is only a name.
+// appWithoutSearch writes the status of an app that only groups jobs.
 func (m *Mirror) appWithoutSearch(ctx context.Context, k key, app *v1alpha1.App) error {
 	views, err := m.appViews()
 	if err != nil {
@@ -206,11 +206,12 @@ func (m *Mirror) appWithoutSearch(ctx context.Context, k key, app *v1alpha1.App)
 	return m.writeApp(ctx, k, app, s)
 }
 
-// appViews returns all apps of the state, as of a moment ago: it is asked for many.
+// appViews returns all apps of the state, from a short-lived cache because every app
+// asks for them.
 func (m *Mirror) appViews() ([]api.AppView, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now := m.Now(); m.apps.at.IsZero() || now.Sub(m.apps.at) > m.Calm/2 {
+	if now := m.Now(); m.apps.at.IsZero() || now.Sub(m.apps.at) > m.TextGap/2 {
 		list, err := m.State.Apps(cluster)
 		if err != nil {
 			return nil, fmt.Errorf("list apps: %w", err)

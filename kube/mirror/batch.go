@@ -21,8 +21,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// reconcileExternal makes the state follow an external workload that a label gives to
-// Fairway. Its status is not ours to write: an annotation says how it is.
+// reconcileExternal updates the state from an external workload that carries Fairway's
+// label. Its status belongs to another controller, so Fairway reports in an annotation.
 func (m *Mirror) reconcileExternal(ctx context.Context, k key) error {
 	from := origin(k.kind, k.namespace, k.name)
 	job, err := m.external(ctx, k)
@@ -37,7 +37,7 @@ func (m *Mirror) reconcileExternal(ctx context.Context, k key) error {
 		return err
 	}
 	if !known {
-		if job.over {
+		if job.ended {
 			return nil
 		}
 		if id, err = m.submitExternal(ctx, job); err != nil {
@@ -48,12 +48,12 @@ func (m *Mirror) reconcileExternal(ctx context.Context, k key) error {
 			if err := m.annotate(ctx, k, job, "refused: "+why.message); err != nil || final {
 				return err
 			}
-			return errLater
+			return errRequeue
 		}
 	}
-	if known && job.loose && !job.over {
-		if _, err := m.needs(ctx, from, job.pod); err != nil {
-			m.Log.Warn("note where a job may run", "kind", k.kind, "namespace", k.namespace, "name", k.name, "err", err)
+	if known && job.podsFirst && !job.ended {
+		if _, err := m.selectorFor(ctx, from, job.pod); err != nil {
+			m.Log.Warn("register node constraint", "kind", k.kind, "namespace", k.namespace, "name", k.name, "err", err)
 		}
 	}
 	view, err := m.State.Job(cluster, id)
@@ -64,11 +64,10 @@ func (m *Mirror) reconcileExternal(ctx context.Context, k key) error {
 		return err
 	}
 	if api.HasEnded(view.State) {
-		m.unneeded(from)
+		m.dropConstraint(from)
 	}
-	m.describe(&view)
 	m.requeue(k, &view)
-	if m.passing(&view) {
+	if m.transient(&view) {
 		return nil
 	}
 	text := view.State
@@ -78,7 +77,7 @@ func (m *Mirror) reconcileExternal(ctx context.Context, k key) error {
 	return m.annotate(ctx, k, job, text)
 }
 
-// submitExternal hands an object to the state: its gang is all pods that it runs at a
+// submitExternal hands an object to the state as a gang of all pods that it runs at a
 // time.
 func (m *Mirror) submitExternal(ctx context.Context, job *externalWorkload) (sched.JobID, error) {
 	asked := job.GetLabels()[v1alpha1.LabelManaged]
@@ -93,7 +92,7 @@ func (m *Mirror) submitExternal(ctx context.Context, job *externalWorkload) (sch
 	if err != nil {
 		return "", err
 	}
-	if s.Selector, err = m.needs(ctx, s.Origin, job.pod); err != nil {
+	if s.Selector, err = m.selectorFor(ctx, s.Origin, job.pod); err != nil {
 		return "", err
 	}
 	s.Tenant = tenant
@@ -111,22 +110,22 @@ func submissionOfBatch(job *batchv1.Job) (api.Submission, error) {
 	gpus, name := podGPUs(pod)
 	switch {
 	case job.Spec.Suspend == nil || !*job.Spec.Suspend:
-		return api.Submission{}, bad("spec.suspend is not true: its pods were made before Fairway could place them; create it with suspend: true")
+		return api.Submission{}, bad("spec.suspend is not true: its pods were created before Fairway could place them; create it with suspend: true")
 	case pod.SchedulerName != v1alpha1.SchedulerName:
 		return api.Submission{}, bad("spec.template.spec.schedulerName is %q; use %q, or another scheduler places its pods", pod.SchedulerName, v1alpha1.SchedulerName)
 	case pod.NodeName != "":
 		return api.Submission{}, bad("spec.template.spec.nodeName is %q; leave it out: Fairway chooses the nodes", pod.NodeName)
 	case gpus < 1 || gpus > 64:
-		return api.Submission{}, bad("spec.template asks for %d GPUs (%s) a pod; use 1 to 64", gpus, name)
+		return api.Submission{}, bad("spec.template requests %d GPUs (%s) per pod; use 1 to 64", gpus, name)
 	case pods < 1 || pods*gpus > 65536:
-		return api.Submission{}, bad("spec.parallelism is %d; use at least 1, and at most 65536 GPUs together", pods)
+		return api.Submission{}, bad("spec.parallelism is %d; use at least 1, and at most 65536 GPUs in total", pods)
 	case job.Spec.Completions != nil && int64(*job.Spec.Completions) < pods:
-		return api.Submission{}, bad("spec.completions is %d, less than spec.parallelism = %d: the gang would never be whole", *job.Spec.Completions, pods)
+		return api.Submission{}, bad("spec.completions is %d, less than spec.parallelism = %d: the gang would never be complete", *job.Spec.Completions, pods)
 	}
 	return gangOf(job, kindJob, pods, pod)
 }
 
-// podGPUs returns the GPUs that a pod asks for, and by which name.
+// podGPUs returns the number of GPUs that a pod requests, and the resource name.
 func podGPUs(pod *corev1.PodSpec) (int64, corev1.ResourceName) {
 	for _, name := range []corev1.ResourceName{request.UsualGPU, "amd.com/gpu"} {
 		if n := request.Peak(pod, name); n > 0 {
@@ -136,15 +135,16 @@ func podGPUs(pod *corev1.PodSpec) (int64, corev1.ResourceName) {
 	return 0, request.UsualGPU
 }
 
-// annotate writes how an object is, as rarely as a status.
+// annotate writes the state of an external workload to its annotation, at the pace of
+// status writes.
 func (m *Mirror) annotate(ctx context.Context, k key, job *externalWorkload, text string) error {
 	if job.GetAnnotations()[v1alpha1.AnnotationWhy] == text {
-		m.unwanted(k)
+		m.returnTurn(k)
 		return nil
 	}
 	was, _, _ := strings.Cut(job.GetAnnotations()[v1alpha1.AnnotationWhy], ":")
 	is, _, _ := strings.Cut(text, ":")
-	if !m.mayWrite(k, was != is) { // words that change all the time are not urgent
+	if !m.mayWrite(k, was != is) { // only a new state is urgent
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.AnnotationWhy: text}}})

@@ -11,7 +11,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// TestV01Submissions: objects of version 0.1 ask for what they asked for then.
+// TestV01Submissions: objects of version 0.1 give the same submissions as then.
 func TestV01Submissions(t *testing.T) {
 	old := apitest.Lines[json.RawMessage](t, "testdata/v0.1/submissions.jsonl")
 	for _, line := range apitest.Lines[json.RawMessage](t, "../v1alpha1/testdata/v0.1/objects.jsonl") {

@@ -21,11 +21,11 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// policyName is the name of the one scheduling policy.
+// policyName is the name of the only SchedulingPolicy that counts.
 const policyName = "cluster"
 
-// configure makes the state follow tenants and the policy, before any job is looked
-// at. What is wrong with one of them is no reason not to begin.
+// configure updates the state from the tenants and the policy, before any job is
+// reconciled. A faulty object is retried later and does not prevent the start.
 func (m *Mirror) configure(ctx context.Context) error {
 	keys, err := m.configuration(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (m *Mirror) configure(ctx context.Context) error {
 	return nil
 }
 
-// sweepConfiguration has all of it, and the apps, looked at.
+// sweepConfiguration enqueues the policy, the tenants and the apps.
 func (m *Mirror) sweepConfiguration(ctx context.Context) {
 	keys, err := m.configuration(ctx)
 	if err != nil {
@@ -61,8 +61,8 @@ func (m *Mirror) sweepConfiguration(ctx context.Context) {
 	}
 }
 
-// configuration returns the keys of the policy, of all tenants there are, and of
-// those that the state knows.
+// configuration returns the keys of the policy, of all Tenant objects, and of all
+// tenants of the state.
 func (m *Mirror) configuration(ctx context.Context) ([]key, error) {
 	var tenants v1alpha1.TenantList
 	if err := m.Cache.List(ctx, &tenants, client.UnsafeDisableDeepCopy); err != nil {
@@ -84,7 +84,8 @@ func (m *Mirror) configuration(ctx context.Context) ([]key, error) {
 	return keys, nil
 }
 
-// tenant makes the state follow a tenant, and its status the state.
+// tenant updates the state from a Tenant object, and the object's status from the
+// state.
 func (m *Mirror) tenant(ctx context.Context, k key) error {
 	var object v1alpha1.Tenant
 	err := m.Cache.Get(ctx, client.ObjectKey{Name: k.name}, &object)
@@ -120,7 +121,7 @@ func (m *Mirror) tenant(ctx context.Context, k key) error {
 func tenantWanted(object *v1alpha1.Tenant) (sched.Tenant, error) {
 	t := sched.Tenant{ID: sched.TenantID(object.Name), Quota: intOf(object.Spec.Quota), Max: intOf(object.Spec.Max), Borrow: object.Spec.Borrow}
 	if object.Spec.Quota != nil && *object.Spec.Quota == 0 && !t.Borrow {
-		return t, &refusal{"Invalid", "spec.quota is 0, and borrow is false: its jobs could never run; leave quota out, or set borrow"}
+		return t, &refusal{"Invalid", "spec.quota is 0, and borrow is false: its jobs could never run; leave quota out, or set borrow to true"}
 	}
 	if object.Spec.Weight != "" {
 		w, err := strconv.ParseFloat(object.Spec.Weight, 64)
@@ -144,8 +145,8 @@ func (m *Mirror) tenantView(id sched.TenantID) (api.TenantView, bool, error) {
 	return all[i], true, nil
 }
 
-// retryRefused has the jobs and apps looked at that were refused for want of a
-// tenant: it may be this one.
+// retryRefused enqueues the jobs and apps that were refused for lack of a tenant, which
+// may now be this one.
 func (m *Mirror) retryRefused(ctx context.Context, k key, object *v1alpha1.Tenant, absent bool) error {
 	if !absent && object.Status.ObservedGeneration == object.Generation {
 		return nil
@@ -158,7 +159,7 @@ func (m *Mirror) retryRefused(ctx context.Context, k key, object *v1alpha1.Tenan
 	var apps v1alpha1.AppList
 	for _, list := range []client.ObjectList{&jobs, &apps} {
 		if err := m.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("list what tenant %s may have: %w", k.name, err)
+			return fmt.Errorf("list refused objects for tenant %s: %w", k.name, err)
 		}
 	}
 	for i := range jobs.Items {
@@ -206,8 +207,8 @@ func accept(conditions *[]metav1.Condition, generation int64, why error, now tim
 	meta.SetStatusCondition(conditions, c)
 }
 
-// policy makes the state follow the scheduling policy. One that cannot be had leaves
-// the present one in force.
+// policy updates the state from the SchedulingPolicy. An invalid one leaves the present
+// policy in force.
 func (m *Mirror) policy(ctx context.Context) error {
 	var object v1alpha1.SchedulingPolicy
 	err := m.Cache.Get(ctx, client.ObjectKey{Name: policyName}, &object)
@@ -237,11 +238,11 @@ func (m *Mirror) policy(ctx context.Context) error {
 			why = err
 		}
 	}
-	if err := m.lookAtSharing(); err != nil || absent {
+	if err := m.updateSharing(); err != nil || absent {
 		return err
 	}
 	next := object.DeepCopy()
-	m.sayShared(&next.Status.Conditions, true, object.Generation, m.Now())
+	m.setSharing(&next.Status.Conditions, true, object.Generation, m.Now())
 	next.Status.InForce, next.Status.ObservedGeneration = now, object.Generation
 	accept(&next.Status.Conditions, object.Generation, why, m.Now())
 	if equality.Semantic.DeepEqual(&object.Status, &next.Status) {

@@ -17,15 +17,16 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// TestWhereJobsRun: labels and taints of nodes decide where jobs go, a job that can go
-// nowhere is told so in the words of its template, and all of it follows the nodes.
+// TestWhereJobsRun: labels and taints of nodes decide where jobs run, a job that fits
+// no node says so in the words of its template, and everything follows changes of the
+// nodes.
 func TestWhereJobsRun(t *testing.T) {
 	registry := constraint.NewRegistry(nodes.RulesFor(nil, nil))
 	w := open(t, func(c *Config) { c.Constraints = registry })
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- nodes.New(nodes.Config{Cache: w.mirror.Cache, State: w.book, Constraints: registry}).Run(ctx)
+		done <- nodes.New(nodes.Config{Cache: w.mirror.Cache, State: w.state, Constraints: registry}).Run(ctx)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -75,9 +76,9 @@ func TestWhereJobsRun(t *testing.T) {
 	starts(tolerant, "node-1")
 	starts(plain, "node-0")
 	w.until("the firm no", picky, func() bool {
-		return strings.Contains(picky.Status.Why, "no node that could hold it satisfies nodeSelector {disk=fast}")
+		return strings.Contains(picky.Status.Why, "no node matching nodeSelector {disk=fast} could hold it")
 	})
-	service := Jobs{Jobs: w.book, Mirror: w.mirror}
+	service := Jobs{Jobs: w.state, Mirror: w.mirror}
 	view, err := service.Job(cluster, w.jobs(ns)[0].ID)
 	if err != nil {
 		t.Fatal(err)
@@ -97,15 +98,15 @@ func TestWhereJobsRun(t *testing.T) {
 	}
 	mend(nil, "fast")
 	starts(picky, "node-1")
-	mend(nil, "slow") // nobody is stopped for that
+	mend(nil, "slow") // running jobs stay
 	w.until("the state knows", nil, func() bool {
-		list, err := w.book.Nodes(cluster)
+		list, err := w.state.Nodes(cluster)
 		return err == nil && len(list) == 2 && len(list[1].Labels) == 0
 	})
 	late := trainingJob(ns, "late", 2)
 	late.Spec.Template.Spec.NodeSelector = map[string]string{"disk": "fast"}
 	w.create(late)
-	w.until("comes too late", late, func() bool { return strings.Contains(late.Status.Why, "satisfies nodeSelector {disk=fast}") })
+	w.until("comes too late", late, func() bool { return strings.Contains(late.Status.Why, "matching nodeSelector {disk=fast}") })
 	w.until("goes on", picky, func() bool { return picky.Status.State == api.Starting })
 	for _, j := range []*v1alpha1.TrainingJob{picky, tolerant, plain, late} {
 		if err := w.client.Delete(t.Context(), j); err != nil {

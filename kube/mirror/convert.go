@@ -18,7 +18,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Kinds of the objects that jobs are made from, as they stand in api.Task.Origin.
+// The kinds of objects that jobs are made from, as spelled in api.Task.Origin.
 const (
 	kindTrainingJob = "TrainingJob"
 	kindApp         = "App"
@@ -26,10 +26,10 @@ const (
 	kindTrainJob    = "TrainJob"
 )
 
-// origin is what the state knows an object by.
+// origin is the name of an object in the state.
 func origin(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
-// appOf keeps the apps of namespaces apart.
+// appOf puts the namespace into the name of an app, so that namespaces cannot mix.
 func appOf(namespace, app string) sched.AppID {
 	if app == "" {
 		return ""
@@ -51,8 +51,8 @@ func submissionOf(job *v1alpha1.TrainingJob) (api.Submission, error) {
 	return s, nil
 }
 
-// submissionOfSpec converts what does not depend on the object around it, in which the
-// spec is at a field.
+// submissionOfSpec converts the part of a spec that does not depend on the object
+// around it. Errors name fields relative to field, the path of the spec in that object.
 func submissionOfSpec(spec *v1alpha1.TrainingJobSpec, field string) (api.Submission, error) {
 	if spec.Template.Problem != "" {
 		return api.Submission{}, &refusal{"Invalid", field + "." + spec.Template.Problem}
@@ -62,7 +62,7 @@ func submissionOfSpec(spec *v1alpha1.TrainingJobSpec, field string) (api.Submiss
 	if err := errors.Join(copyFields(reflect.ValueOf(&s.Spec).Elem(), from), copyFields(reflect.ValueOf(&s.Task).Elem(), from)); err != nil {
 		return s, &refusal{"Invalid", field + "." + err.Error()}
 	}
-	s.App, s.Tenant, s.TaskGPUs = "", "", int(perPod(spec)) // the first two depend on the namespace
+	s.App, s.Tenant, s.TaskGPUs = "", "", int(perPod(spec)) // app and tenant depend on the namespace
 	if sh := spec.Share; sh != nil {
 		s.Shareable, s.MilliGPU = sh.Allow, int32(intOf(sh.MilliGPU))
 		s.GPUUtil = float64(intOf(sh.Utilisation)) / 100
@@ -77,8 +77,8 @@ func submissionOfSpec(spec *v1alpha1.TrainingJobSpec, field string) (api.Submiss
 	return s, nil
 }
 
-// fromTemplate takes from the pods what the scheduler and people look at: the CPUs
-// and the memory for each GPU, the image and the command of the first container.
+// fromTemplate copies from the pod template what the scheduler and people need: CPUs
+// and memory per GPU, and the image and command of the first container.
 func fromTemplate(s *api.Submission, pod *corev1.PodSpec, gpus int64) {
 	s.CPUs, s.Memory = perGPU(pod, gpus)
 	if len(pod.Containers) == 0 {
@@ -94,8 +94,8 @@ func fromTemplate(s *api.Submission, pod *corev1.PodSpec, gpus int64) {
 	}
 }
 
-// perGPU returns the CPUs, rounded up, and the bytes of memory that a pod requests
-// for each of its GPUs. A limit without a request is one.
+// perGPU returns the CPUs, rounded up, and the bytes of memory that a pod requests for
+// each of its GPUs. A limit without a request counts as a request.
 func perGPU(pod *corev1.PodSpec, gpus int64) (cpus int, memory int64) {
 	milli, bytes := request.Peak(pod, corev1.ResourceCPU), request.Peak(pod, corev1.ResourceMemory)
 	gpus = max(1, gpus)
@@ -160,7 +160,7 @@ func searchOf(app *v1alpha1.App) (api.SearchSpec, error) {
 	return s, nil
 }
 
-// number reads a number that may be missing.
+// number parses an optional number.
 func number(text *string, to **float64, field string) error {
 	if text == nil {
 		return nil
@@ -173,9 +173,9 @@ func number(text *string, to **float64, field string) error {
 	return nil
 }
 
-// searchID is the name of an app's search in the state. A search keeps its name for
-// good, so it holds a part of the object's UID: another app may have the name of
-// one that was deleted.
+// searchID is the name of an app's search in the state. The state never reuses the name
+// of a search, but a new app may reuse the name of a deleted one, so the name contains
+// a part of the object's UID.
 func searchID(app *v1alpha1.App) sched.AppID {
 	uid := string(app.UID)
 	return appOf(app.Namespace, app.Name+"-"+uid[:min(8, len(uid))])

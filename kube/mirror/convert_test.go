@@ -26,7 +26,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// TestSubmission: every field of a training job arrives.
+// TestSubmission: every field of a training job arrives in the submission.
 func TestSubmission(t *testing.T) {
 	job := &v1alpha1.TrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "bert", UID: "u-1", Annotations: map[string]string{v1alpha1.AnnotationGraph: "bert.onnx"}},
@@ -67,8 +67,8 @@ func TestSubmission(t *testing.T) {
 	}
 }
 
-// TestCounterparts: every field of a job is copied by its name, or is one of those that
-// are converted by hand. Who adds a field to one side decides here what it is.
+// TestCounterparts: every field of a job is copied by name, or is listed here as
+// converted by hand.
 func TestCounterparts(t *testing.T) {
 	object := reflect.TypeFor[v1alpha1.TrainingJobSpec]()
 	byHand := map[string]bool{}
@@ -93,8 +93,8 @@ func TestCounterparts(t *testing.T) {
 	}
 }
 
-// TestBadTemplateRefused: what the API server does not see of a template is refused with
-// the field that is wrong.
+// TestBadTemplateRefused: a bad template that the API server accepts is refused, and
+// the message names the field.
 func TestBadTemplateRefused(t *testing.T) {
 	bad := v1alpha1.TrainingJobSpec{Template: v1alpha1.PodTemplate{Problem: "template.spec has no field \"containerz\""}}
 	_, err := submissionOf(&v1alpha1.TrainingJob{Spec: bad})
@@ -107,8 +107,8 @@ func TestBadTemplateRefused(t *testing.T) {
 	}
 }
 
-// FuzzRoundTrip: a job file becomes an object and comes back as it was, as far as an
-// object can say it, and nothing it holds breaks the conversion.
+// FuzzRoundTrip: a job file that becomes an object and comes back is the same, as far
+// as an object can express it, and no content breaks the conversion.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add("bert", "train.py $(HOME) $$", 8, 4, 16, int64(40<<30), uint64(1), 0.3, "30s", 1000.0)
 	f.Add("", "x", 1, 0, 0, int64(0), uint64(7), 0.0, "off", 0.0)
@@ -127,7 +127,7 @@ func FuzzRoundTrip(f *testing.F) {
 		check.ID = "new"
 		object, err := objectOf(&s, "image")
 		if check.Validate() != nil {
-			return // it need only not break
+			return // it must only not panic
 		}
 		if err != nil {
 			t.Fatalf("a valid job: %v", err)
@@ -147,7 +147,7 @@ func FuzzRoundTrip(f *testing.F) {
 		want.GPUUtil = math.Ceil(s.GPUUtil*100) / 100
 		want.Screen = back.Screen // compared below
 		if s.MaxGPUs == 0 {
-			want.MinGPUs = 0 // says nothing alone
+			want.MinGPUs = 0 // it means nothing without max_gpus
 		}
 		if s.GPUs < math.MaxInt32 && s.MaxGPUs < math.MaxInt32 && s.Memory < math.MaxInt64/16 && math.Abs(back.Work-s.Work) <= 1e-9 {
 			want.Work = back.Work
@@ -163,7 +163,7 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// TestBatchRefused: which batch Jobs can be scheduled.
+// TestBatchRefused: which batch Jobs are refused, and why.
 func TestBatchRefused(t *testing.T) {
 	good := func() *batchv1.Job {
 		return &batchv1.Job{
@@ -189,7 +189,7 @@ func TestBatchRefused(t *testing.T) {
 	for want, edit := range map[string]func(*batchv1.Job){
 		"spec.suspend is not true":        func(j *batchv1.Job) { j.Spec.Suspend = nil },
 		`schedulerName is ""`:             func(j *batchv1.Job) { j.Spec.Template.Spec.SchedulerName = "" },
-		"asks for 0 GPUs":                 func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].Resources.Limits = nil },
+		"requests 0 GPUs":                 func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].Resources.Limits = nil },
 		"spec.completions is 1, less":     func(j *batchv1.Job) { j.Spec.Completions = ptr(int32(1)) },
 		"spec.parallelism is 2000000000;": func(j *batchv1.Job) { j.Spec.Parallelism, j.Spec.Completions = ptr(int32(2e9)), nil },
 	} {
@@ -212,7 +212,7 @@ func TestBindings(t *testing.T) {
 	}
 	fetch := pod("fetch", "", corev1.PodPending)
 	fetch.Spec.Containers = nil
-	large := pod("large", "", corev1.PodPending) // before its container another one wants two
+	large := pod("large", "", corev1.PodPending) // an init container requests two
 	large.Spec.InitContainers = []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}}}}
 	var got []string
 	for _, b := range bindings([]*corev1.Pod{
@@ -227,7 +227,7 @@ func TestBindings(t *testing.T) {
 	}
 }
 
-// TestUrgent: words that change all the time are not news.
+// TestUrgent: texts that change all the time are not urgent.
 func TestUrgent(t *testing.T) {
 	status := func(state, reason, why string) *v1alpha1.TrainingJobStatus {
 		return &v1alpha1.TrainingJobStatus{State: state, Why: why, Conditions: []metav1.Condition{{Type: v1alpha1.Running, Reason: reason, Message: why}}}
@@ -248,8 +248,8 @@ func TestUrgent(t *testing.T) {
 	}
 }
 
-// TestSayQuarantine: what is decided about a node is told by an event of it.
-func TestSayQuarantine(t *testing.T) {
+// TestQuarantineEvent: a quarantine emits an event on the node.
+func TestQuarantineEvent(t *testing.T) {
 	var told []string
 	m := &Mirror{index: newIndex(), Config: Config{Event: func(o runtime.Object, kind, reason, message string) {
 		told = append(told, fmt.Sprintf("%s %s %s: %s", o.(*corev1.Node).Name, kind, reason, message))
@@ -269,7 +269,7 @@ func TestSayQuarantine(t *testing.T) {
 	}
 }
 
-// TestCheckResource: what is no GPU is not one, whatever a job says.
+// TestCheckResource: a job cannot request another resource as a GPU.
 func TestCheckResource(t *testing.T) {
 	m := &Mirror{Config: Config{Resources: []corev1.ResourceName{"example.com/gpu"}}}
 	for name, want := range map[string]string{

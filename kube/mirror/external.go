@@ -20,25 +20,25 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// externalWorkload is an object of a kind that is not Fairway's: its own controller
-// creates its pods, and it can be suspended.
+// externalWorkload is an object of a kind that is not Fairway's. Its own controller
+// creates its pods.
 type externalWorkload struct {
 	client.Object
-	suspended  bool
-	over, well bool
-	why        string                // it failed
-	pods       int                   // that it runs at a time
-	loose      bool                  // its pods are there before it begins, without a node
-	selects    client.MatchingFields // its pods, and maybe some of others
-	owns       func(*corev1.Pod) bool
-	submission func() (api.Submission, error)
-	pod        *corev1.PodSpec // of one of its pods, as far as that is known; nil: there is none yet
+	suspended        bool
+	ended, succeeded bool
+	why              string                // it failed
+	pods             int                   // that it runs at a time
+	podsFirst        bool                  // its pods exist before it starts, without a node
+	selects          client.MatchingFields // its pods, and perhaps some of other workloads
+	owns             func(*corev1.Pod) bool
+	submission       func() (api.Submission, error)
+	pod              *corev1.PodSpec // of one of its pods, as far as it is known; nil: there is none yet
 }
 
 // copied returns a copy of the object, for a client to write into.
 func (p *externalWorkload) copied() client.Object { return p.DeepCopyObject().(client.Object) }
 
-// isExternal reports whether a kind is that of external workloads.
+// isExternal reports whether a kind is one of external workloads.
 func isExternal(kind string) bool {
 	return kind == kindJob || kind == kindTrainJob || kind == kindPodGroup
 }
@@ -90,7 +90,7 @@ func (m *Mirror) externalOf(ctx context.Context, o client.Object) (*externalWork
 		}
 		return trainJobWorkload(o), nil
 	}
-	return nil, fmt.Errorf("%T is no external workload", o)
+	return nil, fmt.Errorf("%T is not an external workload", o)
 }
 
 // managedExternal returns all external workloads of a kind that Fairway schedules.
@@ -137,17 +137,17 @@ func batchWorkload(job *batchv1.Job) *externalWorkload {
 	return p
 }
 
-// note takes in a condition that is true. Jobs and TrainJobs name theirs alike.
+// note applies a condition that is true. Jobs and TrainJobs use the same names.
 func (p *externalWorkload) note(condition, why string) {
 	switch condition {
 	case string(batchv1.JobComplete):
-		p.over, p.well = true, true
+		p.ended, p.succeeded = true, true
 	case string(batchv1.JobFailed):
-		p.over, p.why = true, why
+		p.ended, p.why = true, why
 	}
 }
 
-// gangOf returns a submission for pods that are all alike.
+// gangOf returns a submission for a number of identical pods.
 func gangOf(o client.Object, kind string, pods int64, pod *corev1.PodSpec) (api.Submission, error) {
 	gpus, _ := podGPUs(pod)
 	s := api.Submission{

@@ -21,30 +21,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/api"
-	"github.com/fairway-gpu/fairway/kube/pods"
 	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/kube/workload"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-var _ pods.External = External{}
-
-// External runs attempts of batch Jobs, TrainJobs and PodGroups: it says when they
-// begin, by lifting their suspension, and where, by binding their pods. The pods are made,
-// replaced and counted by the controllers of those kinds.
+// External runs attempts of batch Jobs, TrainJobs and PodGroups. It starts them by
+// lifting their suspension, and places them by binding their pods. The controllers of
+// those kinds create, replace and count the pods.
 type External struct {
 	Mirror *Mirror
 	Now    func() time.Time
 }
 
-// Start lifts the suspension, and binds the pods that wait: nodes names the node of
-// each rank. It is called again until the attempt ends, for pods that are replaced.
+// Start lifts the suspension and binds the pods that wait: nodes holds the node of each
+// rank. It is called again until the attempt ends, because pods may be replaced.
 func (f External) Start(ctx context.Context, a api.Attempt, nodes []string) error {
 	job, err := f.job(ctx, a.Job)
 	if err != nil {
 		return err
 	}
-	if job.over {
+	if job.ended {
 		return nil
 	}
 	if err := f.suspend(ctx, job, false); err != nil {
@@ -54,12 +52,12 @@ func (f External) Start(ctx context.Context, a api.Attempt, nodes []string) erro
 	if err != nil {
 		return err
 	}
-	if job.loose && !whole(pods, job.pods) {
+	if job.podsFirst && !whole(pods, job.pods) {
 		return nil
 	}
 	for _, b := range bindings(pods, nodes, max(1, a.Spec.TaskGPUs)) {
-		// The API server writes the annotations of a binding to the pod: by them the pod,
-		// and who hears its agent, know which attempt it is of.
+		// The API server copies the annotations of a binding to the pod. They tell the
+		// pod, and the server that its agent reports to, which attempt it belongs to.
 		binding := &corev1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 				v1alpha1.LabelID: string(a.Job), v1alpha1.LabelAttempt: strconv.Itoa(a.Number),
@@ -74,50 +72,50 @@ func (f External) Start(ctx context.Context, a api.Attempt, nodes []string) erro
 	return nil
 }
 
-// Stop suspends the Job, whose pods Kubernetes then deletes.
+// Stop suspends the object, and its controller deletes the pods.
 func (f External) Stop(ctx context.Context, id api.AttemptID) error {
 	job, err := f.job(ctx, id.Job)
 	if apierrors.IsNotFound(err) {
-		return nil // its pods go with it
+		return nil // Kubernetes deletes its pods with it
 	}
 	if err != nil {
 		return err
 	}
-	if job.over {
+	if job.ended {
 		return nil
 	}
 	return f.suspend(ctx, job, true)
 }
 
-// State tells how far an attempt is, as far as the cache knows.
-func (f External) State(id api.AttemptID) pods.ExternalState {
+// State returns the progress of an attempt, as the cache shows it.
+func (f External) State(id api.AttemptID) workload.External {
 	ctx := context.Background()
 	job, err := f.job(ctx, id.Job)
 	if apierrors.IsNotFound(err) {
-		return pods.ExternalState{Gone: true, Exit: &api.Exit{AttemptID: id, At: f.Now(), Code: 1, Noticed: true, Why: "its object was deleted"}}
+		return workload.External{Gone: true, Exit: &api.Exit{AttemptID: id, At: f.Now(), Code: 1, Noticed: true, Why: "its object was deleted"}}
 	}
 	if err != nil {
-		return pods.ExternalState{}
+		return workload.External{}
 	}
 	list, err := f.pods(ctx, job)
 	if err != nil {
-		return pods.ExternalState{}
+		return workload.External{}
 	}
-	n := count(list, job.loose)
-	s := pods.ExternalState{Up: n.up >= job.pods, Gone: n.left == 0 && (job.over || job.suspended), Waits: n.waits}
-	if !job.over && (job.loose || !job.suspended) {
-		s.Missing = max(0, job.pods-n.made)
+	n := count(list, job.podsFirst)
+	s := workload.External{Up: n.up >= job.pods, Gone: n.left == 0 && (job.ended || job.suspended), Waits: n.waits}
+	if !job.ended && (job.podsFirst || !job.suspended) {
+		s.Missing = max(0, job.pods-n.existing)
 	}
 	switch {
-	case job.over:
+	case job.ended:
 		s.Exit = &api.Exit{AttemptID: id, At: f.Now()}
-		if !job.well {
+		if !job.succeeded {
 			s.Exit.Code, s.Exit.Why = 1, cut(job.why)
 		}
 	case !s.Up:
-		given, gpus := f.given(id.Job)
+		given, gpus := f.submittedSize(id.Job)
 		why := outgrown(job.pods, given, n.most, gpus)
-		// What is added to a gang that runs is left waiting; the gang is none the worse.
+		// Pods that are added to a running gang stay pending and do not affect it.
 		if s.Up = n.placed > 0 && n.up >= given && given > 0; !s.Up && why != "" && (n.placed == 0 || n.most > int64(gpus)) {
 			s.Exit = &api.Exit{AttemptID: id, At: f.Now(), Code: 1, Why: why}
 		}
@@ -125,14 +123,14 @@ func (f External) State(id api.AttemptID) pods.ExternalState {
 	return s
 }
 
-// tally is how many of the pods that train are how far.
+// tally counts the training pods by their progress.
 type tally struct {
-	made   int             // are there, whatever became of them, and are not to go
-	placed int             // have a node
-	up     int             // run
-	left   int             // pods with and without GPUs that may hold something
-	waits  *corev1.PodSpec // one that waits for a node; nil: none does
-	most   int64           // GPUs that one of those asks for
+	existing int             // exist, ended or not, and are not being deleted
+	placed   int             // have a node
+	up       int             // run
+	left     int             // pods, with or without GPUs, that may hold resources
+	waits    *corev1.PodSpec // one that waits for a node; nil: none does
+	most     int64           // GPUs that one of these requests, at most
 }
 
 func count(pods []*corev1.Pod, loose bool) (n tally) {
@@ -140,7 +138,7 @@ func count(pods []*corev1.Pod, loose bool) (n tally) {
 		gpus, _ := podGPUs(&p.Spec)
 		trains, stays := gpus > 0, p.DeletionTimestamp == nil
 		if trains && stays {
-			n.made++
+			n.existing++
 		}
 		if trains && p.Spec.NodeName != "" {
 			n.placed++
@@ -159,9 +157,9 @@ func count(pods []*corev1.Pod, loose bool) (n tally) {
 	return n
 }
 
-// given returns the pods that a job was submitted with, and the GPUs of each; 0: nobody
-// knows.
-func (f External) given(id sched.JobID) (pods, gpus int) {
+// submittedSize returns the number of pods that a job was submitted with, and the GPUs of each;
+// 0: unknown.
+func (f External) submittedSize(id sched.JobID) (pods, gpus int) {
 	view, err := f.Mirror.State.Job(cluster, id)
 	if err != nil {
 		return 0, 0
@@ -170,25 +168,25 @@ func (f External) given(id sched.JobID) (pods, gpus int) {
 	return view.GPUs / gpus, gpus
 }
 
-// outgrown says what makes a gang larger than it was submitted, if anything: it was
-// changed while it was suspended, or the template of a runtime says otherwise. Its
-// pods would take the GPUs of others, or half of them would wait for ever.
+// outgrown says how a gang is larger than it was at submission; empty: it is not. It
+// may have been changed while it was suspended, or the template of its runtime may ask
+// for more. Its pods would take GPUs of other jobs, or some of them would wait forever.
 func outgrown(pods, givenPods int, gpus int64, givenGPUs int) string {
 	const mend = "; delete it and create it again"
 	switch {
 	case givenPods == 0:
 	case gpus > int64(givenGPUs):
-		return fmt.Sprintf("its pods ask for %d GPUs each, and it was submitted with %d%s", gpus, givenGPUs, mend)
+		return fmt.Sprintf("its pods request %d GPUs each, but it was submitted with %d%s", gpus, givenGPUs, mend)
 	case pods > givenPods:
-		return fmt.Sprintf("it is a gang of %d pods, and it was submitted with %d%s", pods, givenPods, mend)
+		return fmt.Sprintf("it is a gang of %d pods, but it was submitted with %d%s", pods, givenPods, mend)
 	}
 	return ""
 }
 
-// job finds what one of the state's jobs was made from.
+// job returns the object that a job was made from.
 func (f External) job(ctx context.Context, id sched.JobID) (*externalWorkload, error) {
 	from := f.Mirror.index.originOf(id)
-	if from == "" { // the records are behind
+	if from == "" { // the index is behind
 		view, err := f.Mirror.State.Job(cluster, id)
 		if err != nil && api.CodeOf(err) != api.Unknown {
 			return nil, fmt.Errorf("find the object of %s: %w", id, err)
@@ -215,9 +213,9 @@ func (f External) job(ctx context.Context, id sched.JobID) (*externalWorkload, e
 
 func (f External) suspend(ctx context.Context, job *externalWorkload, to bool) error {
 	switch {
-	case job.suspended == to || job.loose && !to:
+	case job.suspended == to || job.podsFirst && !to:
 		return nil
-	case job.loose:
+	case job.podsFirst:
 		return f.release(ctx, job)
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"suspend":%v}}`, job.GetUID(), to)
@@ -227,12 +225,11 @@ func (f External) suspend(ctx context.Context, job *externalWorkload, to bool) e
 	return nil
 }
 
-// podIndex is the index by which the pods of an object are found: looking at all pods
-// of a namespace for each of its objects would take the square of them.
+// podIndex is the cache index that finds the pods of an object. Without it, each object
+// would scan all pods of its namespace.
 const podIndex = "fairway-pods"
 
-// IndexPods prepares a cache for External. It must be called once, before the cache is
-// started.
+// IndexPods adds the index to a cache. It must be called once, before the cache starts.
 func IndexPods(ctx context.Context, cache client.FieldIndexer) error {
 	err := cache.IndexField(ctx, &corev1.Pod{}, podIndex, func(o client.Object) []string {
 		var out []string
@@ -280,16 +277,16 @@ func (f External) pods(ctx context.Context, job *externalWorkload) ([]*corev1.Po
 	return out, nil
 }
 
-// binding is a pod and where it goes.
+// binding is a pod and its node.
 type binding struct {
 	pod  *corev1.Pod
 	node string
 }
 
-// bindings gives the places of a gang that no pod of it holds to the pods that wait,
-// in order. What has ended holds none; what is about to go still does. A pod without
-// GPUs, such as one that fetches data first, takes nobody's place: it goes to the
-// first node. One that asks for more GPUs than a place has is not bound.
+// bindings assigns the free places of a gang to its waiting pods, in order. A pod that
+// has ended holds no place; a pod that is being deleted still does. A pod without GPUs,
+// such as one that fetches data first, needs no place and goes to the first node. A pod
+// that requests more GPUs than a place has is not bound.
 func bindings(pods []*corev1.Pod, nodes []string, perPod int) []binding {
 	free := slices.Clone(nodes)
 	var waiting []*corev1.Pod

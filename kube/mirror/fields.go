@@ -18,10 +18,10 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// copyFields copies the fields of one struct to those of another that have the same
-// name, whatever form each kind of object gives them: a number may be optional or text,
-// a duration and a level have types of their own on both sides. Fields without a
-// counterpart are left alone, and so is the screening, which a request gives as text.
+// copyFields copies the fields of one struct to the fields of the same name in another,
+// and converts between their forms: a number may be optional or text, and durations and
+// levels have different types on the two sides. It skips fields without a counterpart,
+// and the screening time, which a request gives as text.
 func copyFields(to, from reflect.Value) error {
 	for f := range to.Type().Fields() {
 		source := from.FieldByName(f.Name)
@@ -73,7 +73,7 @@ func copyValue(to, from reflect.Value) error {
 			}
 		}
 		to.Set(list)
-	case reflect.Int32: // the API server says what is wrong with a number that is too large
+	case reflect.Int32: // the API server rejects a number that is too large
 		to.SetInt(max(math.MinInt32, min(from.Int(), math.MaxInt32)))
 	case reflect.Float64:
 		number, err := strconv.ParseFloat(from.String(), 64)

@@ -11,9 +11,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// index finds the state's jobs by the objects they were made from. It is a cache of
-// the state: it is filled from it at the start, kept by its records, and filled
-// again by every sweep.
+// index finds the state's jobs by the objects they were made from. It is a cache of the
+// state: filled at the start, updated by records, and refreshed by every sweep.
 type index struct {
 	mu       sync.Mutex
 	byKey    map[string]sched.JobID   // by the key of the submission: the object's UID
@@ -48,8 +47,7 @@ func (x *index) put(m state.Mirrored) {
 	x.active[m.Origin][m.ID] = true
 }
 
-// note takes a record in and returns the origin that it is about; empty: none that
-// should be looked at.
+// note applies a record and returns the origin to reconcile; empty: none.
 func (x *index) note(r *api.Record) string {
 	if r.Search != nil {
 		x.mu.Lock()
@@ -71,7 +69,7 @@ func (x *index) note(r *api.Record) string {
 			delete(x.active[x.origins[r.Event.Job]], r.Event.Job)
 			x.mu.Unlock()
 		case sched.JobReported, sched.JobCheckpoint, sched.JobNoted:
-			return "" // the sweep sees what they change
+			return "" // the next sweep picks up the change
 		}
 	}
 	x.mu.Lock()
@@ -79,7 +77,7 @@ func (x *index) note(r *api.Record) string {
 	return x.origins[r.Job()]
 }
 
-// job returns the job that was submitted with a key.
+// job returns the job that was submitted under a key.
 func (x *index) job(key string) (sched.JobID, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -100,7 +98,7 @@ func (x *index) isActive(origin string) bool {
 	return len(x.active[origin]) > 0
 }
 
-// others returns the active jobs of an origin but one.
+// others returns the active jobs of an origin, except one.
 func (x *index) others(origin string, but sched.JobID) []sched.JobID {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -113,8 +111,7 @@ func (x *index) others(origin string, but sched.JobID) []sched.JobID {
 	return out
 }
 
-// forget drops what is known about an origin whose object is gone, once none of its
-// jobs is active.
+// forget drops an origin whose object is gone, if none of its jobs is active.
 func (x *index) forget(origin string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -130,8 +127,8 @@ func (x *index) forget(origin string) {
 	delete(x.jobs, origin)
 }
 
-// live returns the origins that have active jobs.
-func (x *index) live() []string {
+// activeOrigins returns the origins that have active jobs.
+func (x *index) activeOrigins() []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	out := make([]string, 0, len(x.active))
@@ -143,7 +140,7 @@ func (x *index) live() []string {
 	return out
 }
 
-// end notes that a job has ended.
+// end marks a job as ended.
 func (x *index) end(id sched.JobID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

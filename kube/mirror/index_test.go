@@ -17,7 +17,7 @@ func TestIndexForgets(t *testing.T) {
 		{ID: "first", Origin: "a", Key: "1", Ended: true}, {ID: "second", Origin: "a", Key: "2"}, {ID: "other", Origin: "b", Key: "3", Ended: true},
 	} {
 		x.put(m)
-		x.put(m) // a sweep says it again
+		x.put(m) // a sweep repeats it
 	}
 	x.forget("a")
 	if id, ok := x.job("1"); !ok || id != "first" {

@@ -23,9 +23,9 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Jobs is the job service of a cluster. Submitting a job file creates a TrainingJob,
-// so that a job looks the same however it arrived; everything else is the state's. It
-// serves users: searches submit their trials to the state directly.
+// Jobs is the job service of a cluster. Submitting a job file creates a TrainingJob, so
+// that a job looks the same however it arrived; the state serves everything else. Jobs
+// is for users: searches submit their trials to the state directly.
 type Jobs struct {
 	api.Jobs // the state
 	Mirror   *Mirror
@@ -37,8 +37,8 @@ var _ api.Jobs = Jobs{}
 
 // Submit implements api.Jobs: all jobs are accepted, or none. It creates an object for
 // each job and submits all of them in one write, keyed by the UIDs of the objects. The
-// mirror, which sees the objects later, submits them with the same keys: that changes
-// nothing, unless this process died in between.
+// mirror sees the objects later and submits them under the same keys, which changes
+// nothing unless this process died in between.
 func (s Jobs) Submit(ctx context.Context, who api.Identity, list []api.Submission) ([]api.Job, error) {
 	if err := api.MaySubmit(who, len(list)); err != nil {
 		return nil, err
@@ -75,11 +75,7 @@ func (s Jobs) submit(ctx context.Context, who api.Identity, objects []*v1alpha1.
 		}
 	}
 	// The tenants were checked against the user's own before the objects were created.
-	jobs, err := s.Mirror.submit(ctx, api.Identity{User: who.User, Role: api.Admin, Owner: nobody}, list)
-	for i := range jobs {
-		s.Mirror.describe(&jobs[i])
-	}
-	return jobs, err
+	return s.Mirror.submit(ctx, api.Identity{User: who.User, Role: api.Admin, Owner: nobody}, list)
 }
 
 // asError returns a refusal as an error of the API.
@@ -138,8 +134,8 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 	return o, nil
 }
 
-// namespace returns where the jobs of a tenant go: the first of its namespaces, or
-// that of its name if nobody declared it.
+// namespace returns the namespace for the jobs of a tenant: the first in its spec or,
+// if there is no such Tenant object, the one with the tenant's name.
 func (s Jobs) namespace(ctx context.Context, tenant sched.TenantID) (name string, declared bool, err error) {
 	var object v1alpha1.Tenant
 	err = s.Mirror.Cache.Get(ctx, client.ObjectKey{Name: string(tenant)}, &object)
@@ -154,8 +150,8 @@ func (s Jobs) namespace(ctx context.Context, tenant sched.TenantID) (name string
 	return object.Spec.Namespaces[0], true, nil
 }
 
-// objectName makes the name of an object from the job's own, and from its key if it
-// has one: the same request makes the same object.
+// objectName derives the name of an object from the name of the job and, if it has one,
+// its key, so that a repeated request finds the same object.
 func objectName(sub *api.Submission, tenant sched.TenantID) string {
 	const most = 40
 	word := strings.Trim(strings.Map(func(r rune) rune {
@@ -168,7 +164,7 @@ func objectName(sub *api.Submission, tenant sched.TenantID) string {
 		return '-'
 	}, sub.Name), "-")
 	word = strings.Trim(word[:min(len(word), most)], "-")
-	if word == "" || word[0] >= '0' && word[0] <= '9' { // a service cannot begin with a digit
+	if word == "" || word[0] >= '0' && word[0] <= '9' { // the name of a service cannot begin with a digit
 		word = "job" + strings.TrimSuffix("-"+word[:min(len(word), most-4)], "-")
 	}
 	tail := strings.ToLower(rand.Text()[:6])
@@ -179,7 +175,8 @@ func objectName(sub *api.Submission, tenant sched.TenantID) string {
 	return word + "-" + tail
 }
 
-// create makes the object, or finds the one that the same request made before.
+// create creates the object, or finds the one that an earlier copy of the request
+// created.
 func (s Jobs) create(ctx context.Context, o *v1alpha1.TrainingJob) error {
 	sent := o.Annotations[v1alpha1.AnnotationKey]
 	err := s.Mirror.Client.Create(ctx, o)
@@ -191,7 +188,7 @@ func (s Jobs) create(ctx context.Context, o *v1alpha1.TrainingJob) error {
 			return api.Errorf(api.Unavailable, "read training job %s/%s: %w", o.Namespace, o.Name, err)
 		}
 		if o.Annotations[v1alpha1.AnnotationKey] != sent {
-			return api.Errorf(api.Conflict, "there is a training job %s/%s already", o.Namespace, o.Name).On("name").Try("choose another name")
+			return api.Errorf(api.Conflict, "training job %s/%s already exists", o.Namespace, o.Name).On("name").Try("choose another name")
 		}
 		if _, known := s.Mirror.index.job(string(o.UID)); !known && api.HasEnded(o.Status.State) {
 			return api.Errorf(api.Conflict, "training job %s/%s was submitted with this key and is %s", o.Namespace, o.Name, o.Status.State).On("key").Try("choose another key")
@@ -201,15 +198,15 @@ func (s Jobs) create(ctx context.Context, o *v1alpha1.TrainingJob) error {
 	return refusedByCluster(err, o)
 }
 
-// refusedByCluster says what the API server said.
+// refusedByCluster turns an error of the API server into one of Fairway's API.
 func refusedByCluster(err error, o client.Object) error {
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return api.Errorf(api.Invalid, "the cluster refuses it: %w", err)
+		return api.Errorf(api.Invalid, "the API server rejected it: %w", err)
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
-		return api.Errorf(api.Denied, "the cluster refuses it in namespace %q: %w", o.GetNamespace(), err)
+		return api.Errorf(api.Denied, "the API server rejected it in namespace %q: %w", o.GetNamespace(), err)
 	case apierrors.IsRequestEntityTooLargeError(err):
-		return api.Errorf(api.TooLarge, "it is too large for the cluster: %w", err)
+		return api.Errorf(api.TooLarge, "too large for the API server: %w", err)
 	}
 	return api.Errorf(api.Unavailable, "write %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 }
@@ -273,28 +270,4 @@ func (s Jobs) CommandApp(ctx context.Context, who api.Identity, app sched.AppID,
 		}
 	}
 	return s.Jobs.CommandApp(ctx, who, app, c)
-}
-
-// Job implements api.Jobs.
-func (s Jobs) Job(who api.Identity, id sched.JobID) (api.Job, error) {
-	job, err := s.Jobs.Job(who, id)
-	s.Mirror.describe(&job)
-	return job, err
-}
-
-// Explain implements api.Jobs.
-func (s Jobs) Explain(who api.Identity, id sched.JobID) (api.Explanation, error) {
-	e, err := s.Jobs.Explain(who, id)
-	e.Summary = s.Mirror.worded(e.Job.Selector, e.Summary)
-	s.Mirror.describe(&e.Job)
-	return e, err
-}
-
-// List implements api.Jobs.
-func (s Jobs) List(who api.Identity, f api.JobFilter) (api.JobPage, error) {
-	page, err := s.Jobs.List(who, f)
-	for i := range page.Jobs {
-		s.Mirror.describe(&page.Jobs[i])
-	}
-	return page, err
 }

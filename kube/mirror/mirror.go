@@ -26,7 +26,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// State is what the mirror needs of the state.
+// State is the part of the daemon's state that the mirror uses.
 type State interface {
 	api.Jobs
 	api.Searches
@@ -36,55 +36,56 @@ type State interface {
 	Policy(api.Identity) (string, error)
 	SetPolicy(ctx context.Context, who api.Identity, spec string, dryRun bool) (api.PolicyChange, error)
 	Watch(ctx context.Context, who api.Identity, f api.RecordFilter, send func(api.Record) error) error
-	// Mirrored returns the jobs that have an origin, and the last record it knows of.
+	// Mirrored returns the jobs that have an origin, and the number of the last record
+	// they reflect.
 	Mirrored() ([]state.Mirrored, uint64)
 	// WithOrigin returns the searches of an origin.
 	WithOrigin(origin string) []api.Search
 }
 
-// Config is what a mirror needs.
+// Config configures a mirror.
 type Config struct {
 	Client client.Client // reads and writes without a cache
 	Cache  cache.Cache   // started by the caller
 	State  State
-	// Standard is the policy that is in force without a SchedulingPolicy.
+	// Standard is the policy that applies when there is no SchedulingPolicy.
 	Standard string
 	Log      *slog.Logger
-	// Event tells people what happened to an object, after it was written; nil:
-	// nobody. Kind is Normal or Warning.
+	// Event emits an event on an object, after the object was written; nil: no events.
+	// Kind is Normal or Warning.
 	Event func(object runtime.Object, kind, reason, message string)
-	// BatchJobs makes jobs of batch Jobs with the label fairway.dev/managed too.
+	// BatchJobs schedules batch Jobs with the label fairway.dev/managed.
 	BatchJobs bool
-	// TrainJobs does the same with Kubeflow's TrainJobs, whose kind the cluster must
-	// have.
+	// TrainJobs schedules Kubeflow's TrainJobs with that label. Their CRD must be
+	// installed.
 	TrainJobs bool
 	// PodGroups is the version of Kubernetes' own PodGroups that the cluster serves,
-	// such as v1beta1; empty: none. Those with the label become jobs too.
+	// such as v1beta1; empty: none. PodGroups with the label are scheduled too.
 	PodGroups string
-	// Constraints takes what the pods of jobs ask of nodes; nil: nobody looks at that.
+	// Constraints collects the node constraints of jobs; nil: constraints are ignored.
 	Constraints *constraint.Registry
-	// Resources are the names that GPUs may be asked for by; empty: any.
+	// Resources are the resource names under which jobs may request GPUs; empty: any.
 	Resources []corev1.ResourceName
-	// Writes bounds the status writes of a second; 0: 100. Changes that people wait
-	// for go first.
+	// Writes bounds the status writes per second; 0: 100. Urgent changes, which people
+	// wait for, go first.
 	Writes float32
-	// Gap is the shortest time between two writes to one object; 0: 1 s.
+	// Gap is the minimum time between two writes to one object; 0: 1 s.
 	Gap time.Duration
-	// Calm is the same for words that change all the time; 0: 10 s.
-	Calm time.Duration
-	// Sweep is the time between two looks at everything; 0: 30 s.
+	// TextGap is the same for changes that are not urgent, such as a forecast; 0: 10 s.
+	TextGap time.Duration
+	// Sweep is the time between two reconciliations of everything; 0: 30 s.
 	Sweep time.Duration
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }
 
-// cluster is who acts where no user does.
+// cluster is the identity for actions that no user asked for.
 var cluster = api.Identity{User: "cluster", Role: api.Admin, Owner: nobody}
 
 // nobody is the operating-system user of jobs in a cluster.
 var nobody = api.Owner{UID: -1, GID: -1}
 
-// key names an object that should be looked at.
+// key names an object to reconcile.
 type key struct{ kind, namespace, name string }
 
 func (k key) at() client.ObjectKey { return client.ObjectKey{Namespace: k.namespace, Name: k.name} }
@@ -94,7 +95,7 @@ const (
 	kindPolicy = "SchedulingPolicy"
 )
 
-// Mirror keeps objects and the state alike.
+// Mirror keeps objects and the state in step.
 type Mirror struct {
 	Config
 	queue   workqueue.TypedRateLimitingInterface[key]
@@ -104,8 +105,8 @@ type Mirror struct {
 
 	mu      sync.Mutex
 	written map[key]time.Time
-	turns   map[key]turn // of what waits to be written
-	quick   pace         // for changes that people wait for
+	turns   map[key]turn // of objects that wait to be written
+	quick   pace         // for urgent changes
 	lazy    pace         // for all others
 	apps    struct {
 		at   time.Time
@@ -113,7 +114,7 @@ type Mirror struct {
 	}
 }
 
-// New returns a mirror. Run has to be called for it to do anything.
+// New returns a mirror. It does nothing until Run is called.
 func New(c Config) *Mirror {
 	if c.Writes == 0 {
 		c.Writes = 100
@@ -121,7 +122,7 @@ func New(c Config) *Mirror {
 	for _, d := range []struct {
 		field    *time.Duration
 		standard time.Duration
-	}{{&c.Gap, time.Second}, {&c.Calm, 10 * time.Second}, {&c.Sweep, 30 * time.Second}} {
+	}{{&c.Gap, time.Second}, {&c.TextGap, 10 * time.Second}, {&c.Sweep, 30 * time.Second}} {
 		if *d.field == 0 {
 			*d.field = d.standard
 		}
@@ -136,16 +137,17 @@ func New(c Config) *Mirror {
 		Config: c, ready: make(chan struct{}), index: newIndex(), written: map[key]time.Time{}, turns: map[key]turn{}, quick: paceOf(c.Writes), lazy: paceOf(max(c.Writes/5, 0.5)),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[key](100*time.Millisecond, time.Minute)),
 	}
-	m.recall() // an executor may ask for templates before Run has begun
+	m.fillIndex() // an executor may ask for templates before Run is called
 	return m
 }
 
-// Configured is closed when the state has the policy and the tenants that the cluster
-// has now: until then it has those of the leader before.
+// Configured is closed when the state has the cluster's present policy and tenants.
+// Until then it has those of the previous leader.
 func (m *Mirror) Configured() <-chan struct{} { return m.ready }
 
-// recall takes in what the state knows, and returns the last record it knew of.
-func (m *Mirror) recall() uint64 {
+// fillIndex fills the index from the state, and returns the number of the last record that
+// it reflects.
+func (m *Mirror) fillIndex() uint64 {
 	list, seq := m.State.Mirrored()
 	for _, j := range list {
 		m.index.put(j)
@@ -153,25 +155,25 @@ func (m *Mirror) recall() uint64 {
 	return seq
 }
 
-// workers is how many objects are looked at side by side: submitting waits for the
-// journal, which takes as many at a time as there are.
+// workers is how many objects are reconciled in parallel. A submission waits for the
+// journal, which writes all that wait in one batch, so many workers help.
 const workers = 64
 
-// Run mirrors until the context ends.
+// Run reconciles until the context ends.
 func (m *Mirror) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer m.queue.ShutDown()
-	seq := m.recall()
+	seq := m.fillIndex()
 	forget, err := m.watchObjects(ctx)
 	defer forget()
 	if err != nil {
 		return err
 	}
-	if err := m.recallNeeds(ctx); err != nil {
+	if err := m.restoreConstraints(ctx); err != nil {
 		return err
 	}
-	// Tenants and the policy first: jobs are judged by them.
+	// Tenants and the policy come first, because accepting a job depends on them.
 	if err := m.configure(ctx); err != nil {
 		return err
 	}
@@ -194,8 +196,8 @@ func (m *Mirror) Run(ctx context.Context) error {
 	return err
 }
 
-// watchObjects has events of all kinds put keys into the queue, and waits until the
-// caches are full. It returns how to end that: the caches outlive the mirror.
+// watchObjects enqueues every object that changes, and waits until the caches have
+// synced. The caches outlive the mirror: forget removes the handlers.
 func (m *Mirror) watchObjects(ctx context.Context) (forget func(), err error) {
 	var ends []func()
 	forget = func() {
@@ -228,7 +230,7 @@ func (m *Mirror) watchObjects(ctx context.Context) (forget func(), err error) {
 		if err != nil {
 			return forget, fmt.Errorf("watch %ss: %w", k.kind, err)
 		}
-		handle := func(o any) { m.seen(k.kind, o) }
+		handle := func(o any) { m.enqueueObject(k.kind, o) }
 		registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc: handle, DeleteFunc: handle, UpdateFunc: func(_, o any) { handle(o) },
 		})
@@ -243,8 +245,8 @@ func (m *Mirror) watchObjects(ctx context.Context) (forget func(), err error) {
 	return forget, nil
 }
 
-// seen puts an object that changed into the queue.
-func (m *Mirror) seen(kind string, o any) {
+// enqueueObject enqueues an object that changed.
+func (m *Mirror) enqueueObject(kind string, o any) {
 	if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 		o = gone.Obj
 	}
@@ -258,13 +260,13 @@ func (m *Mirror) seen(kind string, o any) {
 	m.queue.Add(key{kind, object.GetNamespace(), object.GetName()})
 }
 
-// note has the object of a record looked at.
+// note enqueues the object that a record is about.
 func (m *Mirror) note(r api.Record) error {
 	if origin := m.index.note(&r); origin != "" {
-		m.look(origin)
+		m.enqueue(origin)
 	}
 	if r.Quarantine != nil {
-		m.sayQuarantine(&r)
+		m.emitQuarantine(&r)
 	}
 	if r.Policy != "" {
 		m.queue.Add(key{kind: kindPolicy, name: policyName})
@@ -272,16 +274,16 @@ func (m *Mirror) note(r api.Record) error {
 	return nil
 }
 
-// look puts the object of an origin into the queue.
-func (m *Mirror) look(origin string) {
+// enqueue enqueues the object of an origin.
+func (m *Mirror) enqueue(origin string) {
 	parts := strings.SplitN(origin, "/", 3)
 	if len(parts) == 3 {
 		m.queue.Add(key{parts[0], parts[1], parts[2]})
 	}
 }
 
-// sweeps looks at everything now and then: reasons and forecasts change without a
-// record.
+// sweeps reconciles everything periodically, because reasons and forecasts change
+// without a record.
 func (m *Mirror) sweeps(ctx context.Context) {
 	tick := time.NewTicker(m.Sweep)
 	defer tick.Stop()
@@ -290,7 +292,7 @@ func (m *Mirror) sweeps(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			m.recall()
+			m.fillIndex()
 			m.sweep()
 			m.sweepConfiguration(ctx)
 		}
@@ -298,8 +300,8 @@ func (m *Mirror) sweeps(ctx context.Context) {
 }
 
 func (m *Mirror) sweep() {
-	for _, origin := range m.index.live() {
-		m.look(origin)
+	for _, origin := range m.index.activeOrigins() {
+		m.enqueue(origin)
 	}
 }
 
@@ -315,7 +317,7 @@ func (m *Mirror) work(ctx context.Context) {
 			m.queue.Forget(k)
 		case ctx.Err() != nil:
 		default:
-			if !errors.Is(err, errLater) {
+			if !errors.Is(err, errRequeue) {
 				m.Log.Warn("mirror object", "kind", k.kind, "namespace", k.namespace, "name", k.name, "err", err)
 			}
 			m.queue.AddRateLimited(k)
@@ -324,8 +326,8 @@ func (m *Mirror) work(ctx context.Context) {
 	}
 }
 
-// errLater asks for another look soon, without a word.
-var errLater = errors.New("requeue")
+// errRequeue requeues an object without a log line.
+var errRequeue = errors.New("requeue")
 
 func (m *Mirror) reconcile(ctx context.Context, k key) error {
 	switch k.kind {

@@ -14,7 +14,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// TestLife: a training job appears in the state, runs, is suspended, goes on and is
+// TestLife: a training job appears in the state, runs, is suspended, resumes, and is
 // cancelled when its object is deleted.
 func TestLife(t *testing.T) {
 	w := open(t)
@@ -36,8 +36,8 @@ func TestLife(t *testing.T) {
 	if len(got) != 1 || got[0].Origin != "TrainingJob/life/bert" || got[0].App != "life/life.pretrain" || got[0].User != "namespace/life" || got[0].Image != "trainer:1" {
 		t.Fatalf("the state has %+v", got)
 	}
-	attempt := w.book.Attempts()[0]
-	w.book.Started(attempt.AttemptID)
+	attempt := w.state.Attempts()[0]
+	w.state.Started(attempt.AttemptID)
 	w.until("runs", job, func() bool { return job.Status.State == api.Running })
 	if status, _, message := condition(job.Status.Conditions, v1alpha1.Running); status != metav1.ConditionTrue || message != "on node-0:0-3" {
 		t.Errorf("Running is %q, %q; want True, on node-0:0-3", status, message)
@@ -45,7 +45,7 @@ func TestLife(t *testing.T) {
 
 	w.patch(job, func() { job.Spec.Suspend = true })
 	w.until("stops", job, func() bool { return job.Status.State == api.Stopping })
-	if err := w.book.Exited(t.Context(), api.Exit{AttemptID: attempt.AttemptID, Yielded: true, Noticed: true}); err != nil {
+	if err := w.state.Exited(t.Context(), api.Exit{AttemptID: attempt.AttemptID, Yielded: true, Noticed: true}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("is paused", job, func() bool { return job.Status.State == api.Paused })
@@ -61,20 +61,20 @@ func TestLife(t *testing.T) {
 	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == api.Cancelled })
 }
 
-// TestEnds: how a job ended stands in its conditions.
+// TestEnds: the conditions say how a job ended.
 func TestEnds(t *testing.T) {
 	w := open(t)
 	ns := w.namespace("ends")
 	good, bad := trainingJob(ns, "good", 1), trainingJob(ns, "bad", 1)
 	w.create(good)
 	w.create(bad)
-	w.until("both have GPUs", nil, func() bool { return len(w.book.Attempts()) == 2 })
-	for _, a := range w.book.Attempts() {
+	w.until("both have GPUs", nil, func() bool { return len(w.state.Attempts()) == 2 })
+	for _, a := range w.state.Attempts() {
 		e := api.Exit{AttemptID: a.AttemptID}
 		if a.Task.Name == "bad" {
 			e.Code, e.Rank, e.Why = 3, 0, "ValueError: no data"
 		}
-		if err := w.book.Exited(t.Context(), e); err != nil {
+		if err := w.state.Exited(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -91,8 +91,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestRefused: a job that cannot be taken on says why, and one that can never run
-// says so.
+// TestRefused: a job that is refused says why, and one that can never run says so.
 func TestRefused(t *testing.T) {
 	w := open(t)
 	ns := w.namespace("refused")
@@ -121,7 +120,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTenants: quotas follow the objects, and nobody uses that of others.
+// TestTenants: quotas follow the objects, and no job uses another tenant's quota.
 func TestTenants(t *testing.T) {
 	w := open(t)
 	red, blue, both, free := w.namespace("red-one"), w.namespace("blue-one"), w.namespace("both-one"), w.namespace("free-one")
@@ -140,7 +139,7 @@ func TestTenants(t *testing.T) {
 		{red, "", "red", "Submitted", "accepted as job-x-"},
 		{red, "red", "red", "Submitted", ""},
 		{red, "blue", "", "NotYourTenant", `spec.tenant is "blue", and namespace red-one belongs to tenant red`},
-		{both, "", "", "AmbiguousTenant", "namespace both-one belongs to tenant blue and red; say in spec.tenant which"},
+		{both, "", "", "AmbiguousTenant", "namespace both-one belongs to tenant blue and red; name one of them in spec.tenant"},
 		{both, "blue", "blue", "Submitted", ""},
 		{free, "", free, "Submitted", ""},
 		{free, "red", "", "NotYourTenant", "belongs to no tenant"},
@@ -171,7 +170,7 @@ func TestTenants(t *testing.T) {
 	w.until("has GPUs when the quota is larger", over, func() bool { return over.Status.State == api.Starting })
 	w.until("the tenant shows it", reds, func() bool { return reds.Status.GPUs >= 4 && reds.Status.Running >= 1 })
 
-	// A namespace that is added later makes refused jobs good.
+	// A namespace that is added later lets refused jobs be accepted.
 	w.patch(reds, func() { reds.Spec.Namespaces = append(reds.Spec.Namespaces, "red") })
 	late := &v1alpha1.TrainingJob{}
 	late.Namespace, late.Name = "red", "job-x"
@@ -186,11 +185,11 @@ func TestTenants(t *testing.T) {
 	})
 }
 
-// TestPolicy: the policy follows the object; one that cannot be had changes nothing.
+// TestPolicy: the policy follows the object; an invalid one changes nothing.
 func TestPolicy(t *testing.T) {
 	w := open(t)
 	inForce := func() string {
-		p, err := w.book.Policy(cluster)
+		p, err := w.state.Policy(cluster)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +209,7 @@ func TestPolicy(t *testing.T) {
 	if _, _, message := condition(p.Status.Conditions, v1alpha1.Accepted); !strings.HasPrefix(message, `spec.policy: unknown policy "nonsense"`) || p.Status.InForce != "tiresias" || inForce() != "tiresias" {
 		t.Errorf("status %+v, in force %s; want a message about nonsense, and tiresias in force", p.Status, inForce())
 	}
-	// What changes while nobody leads is known before the first decision.
+	// A change while no operator leads takes effect before the first decision.
 	w.stop()
 	w.patch(p, func() { p.Spec.Policy = "las" })
 	blue := tenantObject("blue", new(int32(3)), "team")
@@ -226,8 +225,8 @@ func TestPolicy(t *testing.T) {
 	w.until("the standard is back", nil, func() bool { return inForce() == "fifo" })
 }
 
-// TestRestart: nothing is submitted twice, what was deleted meanwhile is cancelled,
-// and another object of the same name is another job.
+// TestRestart: no job is submitted twice, jobs whose objects were deleted meanwhile are
+// cancelled, and a new object of the same name is a new job.
 func TestRestart(t *testing.T) {
 	w := open(t)
 	ns := w.namespace("restart")
@@ -245,7 +244,7 @@ func TestRestart(t *testing.T) {
 	}
 	again := trainingJob(ns, "changes", 2)
 	w.create(again)
-	// The status of a job may have been lost: only the state counts.
+	// The status of an object may have been lost: only the state counts.
 	stays := trainingJob(ns, "stays", 1)
 	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(stays), stays); err != nil {
 		t.Fatal(err)

@@ -23,8 +23,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// objectOf returns the training job of a request to Fairway's own API: the same job
-// file as on one machine. Its namespace and name are the caller's to fill in.
+// objectOf returns the training job for a request to Fairway's own API, which takes the
+// same job file as on one machine. The caller fills in namespace and name.
 func objectOf(s *api.Submission, image string) (*v1alpha1.TrainingJob, error) {
 	spec, err := specOf(s, image)
 	if err != nil {
@@ -56,7 +56,7 @@ func specOf(s *api.Submission, image string) (v1alpha1.TrainingJobSpec, error) {
 	}
 	spec.GPUs = clip(gpus)
 	if s.MaxGPUs == 0 {
-		spec.MinGPUs = nil // says nothing alone
+		spec.MinGPUs = nil // it means nothing without max_gpus
 	}
 	if pod > 1 {
 		spec.GPUsPerPod = some(pod)
@@ -106,8 +106,8 @@ func containerOf(s *api.Submission, gpus int, image string) corev1.Container {
 	return c
 }
 
-// literal makes sure that a text stands for itself: in a pod $(NAME) stands for a
-// variable and $$ for $.
+// literal escapes a text for a pod spec, where $(NAME) is replaced by a variable and $$
+// by $.
 func literal(text string) string {
 	if strings.Contains(text, "$(") || strings.Contains(text, "$$") {
 		return strings.ReplaceAll(text, "$", "$$")
@@ -115,7 +115,7 @@ func literal(text string) string {
 	return text
 }
 
-// times multiplies without running over.
+// times multiplies, and saturates instead of overflowing.
 func times(a, b int64) int64 {
 	if b > 0 && a > math.MaxInt64/b {
 		return math.MaxInt64
@@ -123,8 +123,8 @@ func times(a, b int64) int64 {
 	return a * b
 }
 
-// clip bounds a number to what a field can hold; the API server says what is wrong
-// with one that is too large.
+// clip bounds a number to what a field can hold. The API server rejects one that is too
+// large.
 func clip(n int) int32 { return int32(max(0, min(n, math.MaxInt32))) }
 
 func some(n int) *int32 {
@@ -132,7 +132,7 @@ func some(n int) *int32 {
 	return &v
 }
 
-// fieldOf names a field of the object by the name it has in a job file's errors.
+// fieldOf translates the name of a field in a job file into its path in the object.
 func fieldOf(err *api.Error) string {
 	if err.Field == "" || strings.HasPrefix(err.Field, "spec.") {
 		return err.Field
@@ -156,12 +156,11 @@ func fieldOf(err *api.Error) string {
 	return "spec." + name
 }
 
-// refusalText is what a person reads about a refusal: the field, the value, what
-// would be right.
+// refusalText prints a refusal: the field, its value, and what would be right.
 func refusalText(err *api.Error) string {
 	text := err.Message
 	switch field := fieldOf(err); {
-	case field == "policy": // the message is a sentence of its own
+	case field == "policy": // the message is a complete sentence
 		text = "spec.policy: " + text
 	case field != "":
 		text = fmt.Sprintf("%s %s", field, text)

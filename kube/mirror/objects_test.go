@@ -19,8 +19,8 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
-	"github.com/fairway-gpu/fairway/kube/pods"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/kube/workload"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/tune/runner"
 )
@@ -37,20 +37,20 @@ func searchApp(namespace, name string) *v1alpha1.App {
 	}
 }
 
-// TestSearch: an app with a search gets its trials, whose pods have their
-// parameters; suspending it and deleting it stops them.
+// TestSearch: an app with a search gets trials, whose pods have their parameters;
+// suspending or deleting the app stops them.
 func TestSearch(t *testing.T) {
 	w := open(t)
 	ns := w.namespace("search")
 	go func() {
-		_ = runner.Run(t.Context(), runner.Config{Jobs: w.book, Ledger: w.book, Log: slog.New(slog.DiscardHandler), Every: 50 * time.Millisecond})
+		_ = runner.Run(t.Context(), runner.Config{Jobs: w.state, Ledger: w.state, Log: slog.New(slog.DiscardHandler), Every: 50 * time.Millisecond})
 	}()
 	app := searchApp(ns, "sweep")
 	w.create(app)
 	w.until("has trials", app, func() bool { return app.Status.Running == 2 && app.Status.State == api.Running })
 	seen := map[string]bool{}
-	w.until("both are ordered", nil, func() bool { return len(w.book.Attempts()) == 2 })
-	for _, a := range w.book.Attempts() {
+	w.until("both are ordered", nil, func() bool { return len(w.state.Attempts()) == 2 })
+	for _, a := range w.state.Attempts() {
 		pod, err := w.mirror.Template(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestSearch(t *testing.T) {
 		if pod.Name != string(a.Job) || pod.Namespace != ns || pod.Owner.UID != app.UID || pod.GPUResource != "nvidia.com/gpu" {
 			t.Errorf("trial %s has pods %+v", a.Job, pod)
 		}
-		// The cache's own object is not changed.
+		// The cached object is not changed.
 		if again, err := w.mirror.Template(t.Context(), a); err != nil || again.Template.Spec.Containers[0].Command[1] != "--lr="+lr {
 			t.Errorf("asked again: %+v, %v", again, err)
 		}
@@ -72,9 +72,9 @@ func TestSearch(t *testing.T) {
 	if len(seen) != 2 {
 		t.Errorf("the trials have %v; want both values", seen)
 	}
-	attempt := w.book.Attempts()[0]
+	attempt := w.state.Attempts()[0]
 	w.patch(app, func() { app.Spec.Suspend = true })
-	w.until("is paused", app, func() bool { return app.Status.State == api.Paused && len(w.book.Attempts()) == 0 })
+	w.until("is paused", app, func() bool { return app.Status.State == api.Paused && len(w.state.Attempts()) == 0 })
 	w.patch(app, func() { app.Spec.Suspend = false })
 	w.until("goes on", app, func() bool { return app.Status.State == api.Running })
 	if err := w.client.Delete(t.Context(), app); err != nil {
@@ -88,7 +88,8 @@ func TestSearch(t *testing.T) {
 		}
 		return true
 	})
-	// Another app of the same name is another search, and no template of the old.
+	// A new app of the same name is a new search, and gives no template to trials of
+	// the old one.
 	again := searchApp(ns, "sweep")
 	w.create(again)
 	w.until("the new one has trials", again, func() bool { return again.Status.Running+again.Status.Waiting == 2 })
@@ -104,7 +105,7 @@ func TestSearch(t *testing.T) {
 	})
 }
 
-// TestAppSuspends: the jobs of an app follow its suspend.
+// TestAppSuspends: the jobs of an app are suspended with it.
 func TestAppSuspends(t *testing.T) {
 	w := open(t)
 	ns := w.namespace("group")
@@ -123,15 +124,16 @@ func TestAppSuspends(t *testing.T) {
 	w.until("is counted", app, func() bool { return app.Status.Running == 1 && app.Status.ID == "group/group.team" })
 }
 
-// TestTemplate: the pods of a training job, and what happens when it is another one.
+// TestTemplate: the pods of a training job, and what happens when a new object has its
+// name.
 func TestTemplate(t *testing.T) {
 	w := open(t)
 	ns := w.namespace("template")
 	job := trainingJob(ns, "bert", 1)
 	job.Spec.Template.Labels = map[string]string{"team": "nlp"}
 	w.create(job)
-	w.until("is ordered", nil, func() bool { return len(w.book.Attempts()) == 1 })
-	a := w.book.Attempts()[0]
+	w.until("is ordered", nil, func() bool { return len(w.state.Attempts()) == 1 })
+	a := w.state.Attempts()[0]
 	pod, err := w.mirror.Template(t.Context(), a)
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +150,7 @@ func TestTemplate(t *testing.T) {
 	})
 }
 
-// TestBatchJob: a plain Job with a label is taken on, started where the state says,
+// TestBatchJob: a batch Job with the label is accepted, started where the state says,
 // stopped, and ends.
 func TestBatchJob(t *testing.T) {
 	w := open(t)
@@ -164,7 +166,7 @@ func TestBatchJob(t *testing.T) {
 	}
 	w.create(job)
 	w.until("says how it is", job, func() bool { return strings.HasPrefix(job.Annotations[v1alpha1.AnnotationWhy], "starting") })
-	a := w.book.Attempts()[0]
+	a := w.state.Attempts()[0]
 	f := External{Mirror: w.mirror, Now: time.Now}
 	nodes := []string{"node-0", "node-1"}
 	w.until("is up", nil, func() bool {
@@ -198,8 +200,8 @@ func TestBatchJob(t *testing.T) {
 	w.until("a deleted Job has an end", nil, func() bool { s := f.State(a.AttemptID); return s.Gone && s.Exit != nil })
 }
 
-// TestBatchJobChanged: a Job that has grown since it was submitted is not started, for
-// its pods would take GPUs that nobody gave it.
+// TestBatchJobChanged: a Job that has grown since its submission is not started,
+// because its pods would take GPUs that were not allocated to it.
 func TestBatchJobChanged(t *testing.T) {
 	w := open(t)
 	ns := w.namespace("changed")
@@ -210,8 +212,8 @@ func TestBatchJobChanged(t *testing.T) {
 		"larger": {func(s *batchv1.JobSpec) {
 			s.Template.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse("8")
 			s.Template.Spec.Containers[0].Resources.Requests = nil
-		}, "its pods ask for 8 GPUs each, and it was submitted with 2"},
-		"more": {func(s *batchv1.JobSpec) { s.Parallelism = ptr(int32(6)) }, "it is a gang of 6 pods, and it was submitted with 2"},
+		}, "its pods request 8 GPUs each, but it was submitted with 2"},
+		"more": {func(s *batchv1.JobSpec) { s.Parallelism = ptr(int32(6)) }, "it is a gang of 6 pods, but it was submitted with 2"},
 	} {
 		job := &batchv1.Job{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Labels: map[string]string{v1alpha1.LabelManaged: "true"}},
@@ -224,7 +226,7 @@ func TestBatchJobChanged(t *testing.T) {
 		w.create(job)
 		var a api.Attempt
 		w.until("is placed", nil, func() bool {
-			for _, a = range w.book.Attempts() {
+			for _, a = range w.state.Attempts() {
 				if a.Task.Origin == origin(kindJob, ns, name) {
 					return true
 				}
@@ -245,8 +247,8 @@ func TestBatchJobChanged(t *testing.T) {
 			return w.mirror.Cache.Get(t.Context(), client.ObjectKeyFromObject(job), &seen) == nil && seen.Generation == job.Generation
 		})
 		f := External{Mirror: w.mirror, Now: time.Now}
-		var s pods.ExternalState
-		w.until("has ended or runs", nil, func() bool { // as the executor asks, before each step
+		var s workload.External
+		w.until("has ended or runs", nil, func() bool { // as the executor does before each step
 			if s = f.State(a.AttemptID); s.Exit != nil || s.Up {
 				return true
 			}
@@ -268,7 +270,7 @@ func TestServices(t *testing.T) {
 	w.create(tenantObject("blue", nil, ns))
 	w.until("the tenant is known", nil, func() bool { _, known, _ := w.mirror.tenantView("blue"); return known })
 	ann := api.Identity{User: "ann", Tenant: "blue", Role: api.User}
-	s := Jobs{Jobs: w.book, Mirror: w.mirror, Image: "standard:1"}
+	s := Jobs{Jobs: w.state, Mirror: w.mirror, Image: "standard:1"}
 	file := api.Submission{Spec: sched.Spec{GPUs: 2, CPUs: 3}, Task: api.Task{Name: "My Job!", Command: []string{"train", "$(date)"}, Env: map[string]string{"A": "1"}}, Key: "k-1"}
 	first, err := s.Submit(t.Context(), ann, []api.Submission{file})
 	if err != nil {
@@ -318,12 +320,12 @@ func TestServices(t *testing.T) {
 
 	search := api.SearchSpec{ID: "hunt", Method: "grid", Parameters: map[string]api.Parameter{"lr": {Min: ptr(0.1), Max: ptr(0.2)}}, Trial: file, Key: "h-1"}
 	search.Trial.Key = ""
-	made, err := Searches{State: w.book, Jobs: s}.CreateSearch(t.Context(), ann, search)
+	made, err := Searches{State: w.state, Jobs: s}.CreateSearch(t.Context(), ann, search)
 	if err != nil || !strings.HasPrefix(string(made.ID), "blue/served.hunt-") || made.User != "ann" {
 		t.Errorf("search %+v, %v", made, err)
 	}
 	boss := api.Identity{User: "root", Role: api.Admin}
-	c := Cluster{Cluster: w.book, Mirror: w.mirror}
+	c := Cluster{Cluster: w.state, Mirror: w.mirror}
 	if _, err := c.SetTenant(t.Context(), boss, sched.Tenant{ID: "blue", Quota: 3, Weight: 2.5}); err != nil {
 		t.Error(err)
 	}
@@ -337,10 +339,10 @@ func TestServices(t *testing.T) {
 	})
 }
 
-// TestManyWrites: a long queue is not a stream of writes.
+// TestManyWrites: a long queue does not cause a stream of writes.
 func TestManyWrites(t *testing.T) {
 	const jobs, calm = 500, 10 * time.Second
-	w := open(t, func(c *Config) { c.Gap, c.Calm, c.Sweep, c.Writes = time.Second, calm, 2*time.Second, 100 })
+	w := open(t, func(c *Config) { c.Gap, c.TextGap, c.Sweep, c.Writes = time.Second, calm, 2*time.Second, 100 })
 	ns := w.namespace("many")
 	begin := time.Now()
 	var group errGroup
@@ -374,11 +376,11 @@ func TestManyWrites(t *testing.T) {
 	first := w.writes.Load()
 	time.Sleep(3 * time.Second)
 	t.Logf("%d jobs created in %v, all with a status after %v, %d writes; %d more in the 3 s after", jobs, created.Round(time.Millisecond), took.Round(time.Millisecond), first, w.writes.Load()-first)
-	// Jobs end, and every other job's forecast with them.
+	// Jobs end, and the forecasts of all other jobs change.
 	before, start := w.writes.Load(), time.Now()
 	for range 6 {
-		for _, a := range w.book.Attempts() {
-			if err := w.book.Exited(t.Context(), api.Exit{AttemptID: a.AttemptID}); err != nil {
+		for _, a := range w.state.Attempts() {
+			if err := w.state.Exited(t.Context(), api.Exit{AttemptID: a.AttemptID}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -389,7 +391,7 @@ func TestManyWrites(t *testing.T) {
 	if most := int64(churned.Seconds()*150) + 150; churn > most { // 100 urgent and 50 lazy a second, and a burst
 		t.Errorf("%d writes in %v; want at most %d", churn, churned, most)
 	}
-	// A machine that needs long has time for what nobody waits for, too.
+	// A slow machine has time for writes that are not urgent, too.
 	if most := int64(3+took/calm) * jobs; first > most {
 		t.Errorf("%d writes for %d jobs in %v; want at most %d", first, jobs, took, most)
 	}

@@ -12,12 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pace hands out turns: at most so many a second, in the order in which they were
-// asked for.
+// pace limits a rate: it hands out turns in the order in which they are requested.
 type pace struct {
 	fastest time.Duration // between two
-	every   time.Duration // between two, as things are
-	burst   int           // turns that may be taken at once after a pause
+	every   time.Duration // between two at present
+	burst   int           // turns that can be taken at once after a pause
 	next    time.Time
 }
 
@@ -26,17 +25,17 @@ func paceOf(rate float32) pace {
 	return pace{fastest: every, every: every, burst: max(1, int(rate))}
 }
 
-// writers is how many writes are under way at a time, on average, where the API
-// server is slow: what else is asked of it matters more.
+// writers is the average number of concurrent writes if the API server is slow, where
+// other requests matter more than status writes.
 const writers = 8
 
-// took slows turns down when writes take long, and lets them be faster again.
+// took adapts the rate to how long writes take.
 func (p *pace) took(d time.Duration) {
-	const weight = 8 // of what was before
+	const weight = 8 // of the previous average
 	p.every = max(p.fastest, (p.every*(weight-1)+d/writers)/weight)
 }
 
-// turn returns when whoever asks now may go.
+// turn returns the time of the next turn.
 func (p *pace) turn(now time.Time) time.Time {
 	if first := now.Add(-time.Duration(p.burst-1) * p.every); p.next.Before(first) {
 		p.next = first
@@ -46,17 +45,17 @@ func (p *pace) turn(now time.Time) time.Time {
 	return at
 }
 
-// turn is when an object may be written.
+// turn is the time at which an object may be written.
 type turn struct {
 	at     time.Time
 	urgent bool
 }
 
-// mayWrite reports whether an object may be written now. If not, the object is looked
-// at again when its turn comes, and what has changed by then is written at once: the
-// more there is to write, the fewer writes are made of it. Nobody waits meanwhile.
+// mayWrite reports whether an object may be written now. If not, the object is
+// reconciled again when its turn comes, and one write then carries all changes: under
+// load, writes merge. No worker waits meanwhile.
 func (m *Mirror) mayWrite(k key, urgent bool) bool {
-	gap := m.Calm
+	gap := m.TextGap
 	if urgent {
 		gap = m.Gap
 	}
@@ -86,7 +85,7 @@ func (m *Mirror) mayWrite(k key, urgent bool) bool {
 	return true
 }
 
-// timed makes a write and takes note of it.
+// timed makes a write and records its time and duration.
 func (m *Mirror) timed(k key, write func() error) error {
 	begin := m.Now()
 	err := write()
@@ -101,15 +100,14 @@ func (m *Mirror) timed(k key, write func() error) error {
 	return err
 }
 
-// unwanted gives the turn of an object back that needs no write any more.
-func (m *Mirror) unwanted(k key) {
+// returnTurn returns the turn of an object that no longer needs a write.
+func (m *Mirror) returnTurn(k key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.turns, k)
 }
 
-// write writes the status of an object, or has it looked at again when it may be
-// written.
+// write writes the status of an object, or requeues the object for its turn.
 func (m *Mirror) write(ctx context.Context, k key, next client.Object, urgent bool) (done bool, err error) {
 	if !m.mayWrite(k, urgent) {
 		return false, nil
@@ -119,7 +117,7 @@ func (m *Mirror) write(ctx context.Context, k key, next client.Object, urgent bo
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case apierrors.IsConflict(err):
-		return false, errLater // the cache is behind
+		return false, errRequeue // the cache is behind
 	case err != nil:
 		return false, fmt.Errorf("write status: %w", err)
 	}

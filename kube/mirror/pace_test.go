@@ -13,7 +13,7 @@ import (
 func TestPace(t *testing.T) {
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	p := paceOf(10)
-	for i := range 10 { // after a pause, as many as in a second
+	for i := range 10 { // after a pause, a second's worth
 		if at := p.turn(now); at.After(now) {
 			t.Fatalf("turn %d comes at %s; want it at once", i, at)
 		}
@@ -37,12 +37,12 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestTurns: objects are written in turn, one that people wait for before others, and
-// none is written more often than its gap allows.
+// TestTurns: objects are written in turn, urgent ones before others, and none more
+// often than its gap allows.
 func TestTurns(t *testing.T) {
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	m := &Mirror{
-		Config:  Config{Gap: time.Second, Calm: 10 * time.Second, Now: func() time.Time { return now }},
+		Config:  Config{Gap: time.Second, TextGap: 10 * time.Second, Now: func() time.Time { return now }},
 		written: map[key]time.Time{}, turns: map[key]turn{}, quick: paceOf(1), lazy: paceOf(0.1),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[key](time.Second, time.Minute)),
 	}

@@ -20,11 +20,11 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// A PodGroup is how Kubernetes itself says that pods are a gang. One that carries
-// Fairway's label, and whose pods name Fairway as their scheduler, is one job: as many
-// pods as the gang needs at least are bound together, or none. The pods are there
-// before they have a place, and are not suspended but deleted to make room: whoever
-// made them makes new ones, which wait again.
+// A PodGroup is Kubernetes' own description of a gang. If it carries Fairway's label,
+// and its pods name Fairway as their scheduler, it is one job: at least minCount pods
+// are bound together, or none. The pods exist before they have a node. They cannot be
+// suspended, so preemption deletes them; their controller creates new ones, which wait
+// again.
 
 // PodGroupGroup is the API group of Kubernetes' own PodGroups.
 const PodGroupGroup = "scheduling.k8s.io"
@@ -45,7 +45,7 @@ func (m *Mirror) podGroupObject() *unstructured.Unstructured {
 	return u
 }
 
-// watchPods has the PodGroup of a pod looked at when the pod changes.
+// watchPods enqueues the PodGroup of each pod that changes.
 func (m *Mirror) watchPods(ctx context.Context) (end func(), err error) {
 	pods, err := m.Cache.GetInformer(ctx, &corev1.Pod{})
 	if err != nil {
@@ -67,13 +67,13 @@ func (m *Mirror) watchPods(ctx context.Context) (end func(), err error) {
 	return end, nil
 }
 
-// podGroupWorkload reads what matters of a PodGroup and of its pods.
+// podGroupWorkload returns a PodGroup with its pods as an external workload.
 func (m *Mirror) podGroupWorkload(ctx context.Context, u *unstructured.Unstructured) (*externalWorkload, error) {
 	count, isGang, err := unstructured.NestedInt64(u.Object, "spec", "schedulingPolicy", "gang", "minCount")
 	if err != nil {
 		return nil, fmt.Errorf("read PodGroup: %w", err)
 	}
-	p := &externalWorkload{Object: u, loose: true, suspended: true, pods: int(count), selects: podsWith(kindPodGroup, u.GetName())}
+	p := &externalWorkload{Object: u, podsFirst: true, suspended: true, pods: int(count), selects: podsWith(kindPodGroup, u.GetName())}
 	p.owns = func(pod *corev1.Pod) bool { return groupOf(pod) == u.GetName() }
 	var list corev1.PodList
 	if err := m.Cache.List(ctx, &list, client.InNamespace(u.GetNamespace()), p.selects, client.UnsafeDisableDeepCopy); err != nil {
@@ -101,15 +101,15 @@ func (m *Mirror) podGroupWorkload(ctx context.Context, u *unstructured.Unstructu
 	switch {
 	case left > 0 || len(members) < p.pods || p.pods == 0:
 	case failed == "" || well >= p.pods:
-		p.over, p.well = true, true
+		p.ended, p.succeeded = true, true
 	default:
-		p.over, p.why = true, failed
+		p.ended, p.why = true, failed
 	}
 	p.submission = func() (api.Submission, error) { return submissionOfGroup(u, isGang, count, members) }
 	return p, nil
 }
 
-// submissionOfGroup returns what a PodGroup asks for: what its pods do.
+// submissionOfGroup returns what the pods of a PodGroup ask for.
 func submissionOfGroup(u *unstructured.Unstructured, isGang bool, count int64, members []*corev1.Pod) (api.Submission, error) {
 	bad := func(format string, args ...any) error { return &refusal{"Invalid", fmt.Sprintf(format, args...)} }
 	waiting := slices.DeleteFunc(slices.Clone(members), func(p *corev1.Pod) bool {
@@ -117,21 +117,21 @@ func submissionOfGroup(u *unstructured.Unstructured, isGang bool, count int64, m
 	})
 	switch {
 	case !isGang || count < 1:
-		return api.Submission{}, bad("spec.schedulingPolicy has no gang with a minCount: it is no gang to be scheduled at once")
+		return api.Submission{}, bad("spec.schedulingPolicy has no gang with a minCount; set one")
 	case len(members) > 0 && len(waiting) == 0:
-		return api.Submission{}, bad("none of its %d pods has the schedulerName %q and waits for a node", len(members), v1alpha1.SchedulerName)
+		return api.Submission{}, bad("none of its %d pods has the schedulerName %q and is waiting for a node", len(members), v1alpha1.SchedulerName)
 	case int64(len(waiting)) < count:
-		return api.Submission{}, fmt.Errorf("%d of its %d pods are there: %w", len(waiting), count, errLater)
+		return api.Submission{}, fmt.Errorf("%d of its %d pods exist: %w", len(waiting), count, errRequeue)
 	}
 	first := waiting[0]
 	gpus, name := podGPUs(&first.Spec)
 	for _, p := range waiting {
 		if n, _ := podGPUs(&p.Spec); n != gpus {
-			return api.Submission{}, bad("its pods %s and %s ask for %d and %d GPUs (%s); those of a gang must be alike", first.Name, p.Name, gpus, n, name)
+			return api.Submission{}, bad("its pods %s and %s request %d and %d GPUs (%s); the pods of a gang must request the same", first.Name, p.Name, gpus, n, name)
 		}
 	}
 	if gpus < 1 || gpus > 64 || count*gpus > 65536 {
-		return api.Submission{}, bad("its %d pods ask for %d GPUs (%s) each; use 1 to 64, and at most 65536 together", count, gpus, name)
+		return api.Submission{}, bad("its %d pods request %d GPUs (%s) each; use 1 to 64, and at most 65536 in total", count, gpus, name)
 	}
 	return gangOf(u, kindPodGroup, count, &first.Spec)
 }
@@ -155,7 +155,7 @@ func (f External) release(ctx context.Context, job *externalWorkload) error {
 	return nil
 }
 
-// whole reports whether as many pods of a gang are there as it needs.
+// whole reports whether a gang has as many pods as it needs.
 func whole(pods []*corev1.Pod, need int) bool {
 	for _, p := range pods {
 		if p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed {

@@ -41,8 +41,8 @@ func podGroup(namespace, name string, count int32) *schedulingv1beta1.PodGroup {
 	}
 }
 
-// TestPodGroup: a gang that is described by Kubernetes' own PodGroup is taken on when
-// all of its pods are there, bound at once, released and ends.
+// TestPodGroup: a gang described by Kubernetes' own PodGroup is accepted when all of
+// its pods exist, bound at once, released, and ends.
 func TestPodGroup(t *testing.T) {
 	w := open(t, func(c *Config) { c.PodGroups = "v1beta1" })
 	ns := w.namespace("groups")
@@ -67,7 +67,7 @@ func TestPodGroup(t *testing.T) {
 	if got := w.jobs(ns); len(got) != 1 || got[0].Origin != "PodGroup/groups/gang" || got[0].GPUs != 6 || got[0].TaskGPUs != 2 {
 		t.Errorf("the state has %+v; want 3 pods of 2 GPUs", got)
 	}
-	a := w.book.Attempts()[0]
+	a := w.state.Attempts()[0]
 	f := External{Mirror: w.mirror, Now: time.Now}
 	nodes := []string{"node-0", "node-0", "node-1"}
 	up := func() bool {
@@ -94,7 +94,7 @@ func TestPodGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("is gone", nil, func() bool { s := f.State(a.AttemptID); return s.Gone && s.Exit == nil })
-	// Whoever made the pods makes them anew; two of three are not bound.
+	// The controller of the pods creates new ones; two of three are not bound.
 	create(0)
 	create(1)
 	for range 3 {
@@ -108,7 +108,7 @@ func TestPodGroup(t *testing.T) {
 	create(2)
 	w.until("is up again", nil, up)
 	for i, p := range pods {
-		if err := shared.Cluster(t).EndPod(t.Context(), client.ObjectKeyFromObject(p), i/2); err != nil { // the last fails
+		if err := shared.Cluster(t).EndPod(t.Context(), client.ObjectKeyFromObject(p), i/2); err != nil { // the last pod fails
 			t.Fatal(err)
 		}
 	}
@@ -122,7 +122,8 @@ func TestPodGroup(t *testing.T) {
 	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == api.Cancelled })
 }
 
-// TestPodGroupRefused: what is no gang, or none of Fairway's, is refused with a reason.
+// TestPodGroupRefused: a PodGroup that is not a gang, or not Fairway's, is refused with
+// a reason.
 func TestPodGroupRefused(t *testing.T) {
 	u := &unstructured.Unstructured{}
 	u.SetName("g")
@@ -137,7 +138,7 @@ func TestPodGroupRefused(t *testing.T) {
 		"has no gang":           {false, 0, []*corev1.Pod{member("ns", "g", "a", "1")}},
 		"has the schedulerName": {true, 1, []*corev1.Pod{other}},
 		"1 of its 2 pods":       {true, 2, []*corev1.Pod{member("ns", "g", "a", "1"), other}},
-		"must be alike":         {true, 2, []*corev1.Pod{member("ns", "g", "a", "1"), member("ns", "g", "b", "2")}},
+		"must request the same": {true, 2, []*corev1.Pod{member("ns", "g", "a", "1"), member("ns", "g", "b", "2")}},
 		"use 1 to 64":           {true, 1, []*corev1.Pod{member("ns", "g", "a", "65")}},
 	} {
 		if _, err := submissionOfGroup(u, c.gang, c.count, c.members); err == nil || !strings.Contains(err.Error(), want) {

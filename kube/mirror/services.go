@@ -16,7 +16,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Searches is the service of searches in a cluster: creating one makes an App.
+// Searches is the search service of a cluster: creating a search creates an App.
 type Searches struct {
 	State api.Searches
 	Jobs  Jobs
@@ -60,7 +60,7 @@ func (s Searches) CreateSearch(ctx context.Context, who api.Identity, spec api.S
 			return api.Search{}, api.Errorf(api.Unavailable, "read app %s/%s: %w", app.Namespace, app.Name, err)
 		}
 		if spec.Key == "" || app.Annotations[v1alpha1.AnnotationKey] != spec.Key {
-			return api.Search{}, api.Errorf(api.Conflict, "there is an app %s/%s already", app.Namespace, app.Name).On("id").Try("choose another name")
+			return api.Search{}, api.Errorf(api.Conflict, "app %s/%s already exists", app.Namespace, app.Name).On("id").Try("choose another name")
 		}
 	case err != nil:
 		return api.Search{}, refusedByCluster(err, app)
@@ -76,7 +76,8 @@ func (s Searches) CreateSearch(ctx context.Context, who api.Identity, spec api.S
 	return s.Search(who, search.ID)
 }
 
-// appObject returns the app of a search whose trials are like a training job.
+// appObject returns the App for a search, with the spec of a training job for its
+// trials.
 func appObject(s *api.SearchSpec, trial *v1alpha1.TrainingJob) (*v1alpha1.App, error) {
 	search := &v1alpha1.Search{
 		Parameters: make(map[string]v1alpha1.Parameter, len(s.Parameters)), Method: s.Method, Metric: s.Metric.Name, Goal: s.Metric.Goal,
@@ -112,8 +113,8 @@ func numberText(v *float64) *string {
 	return &text
 }
 
-// Cluster is the service of tenants and the policy in a cluster: changing them
-// changes the objects, so that they stay so.
+// Cluster is the service for tenants and the policy. It changes the objects, which
+// would otherwise undo a change of the state.
 type Cluster struct {
 	api.Cluster // the state
 	Mirror      *Mirror
@@ -123,7 +124,7 @@ var _ api.Cluster = Cluster{}
 
 // SetPolicy implements api.Cluster.
 func (c Cluster) SetPolicy(ctx context.Context, who api.Identity, spec string, dryRun bool) (api.PolicyChange, error) {
-	// What the state would refuse never becomes an object.
+	// A dry run keeps a policy that the state would refuse out of the object.
 	change, err := c.Cluster.SetPolicy(ctx, who, spec, true)
 	if err != nil || dryRun {
 		return change, err
@@ -137,8 +138,8 @@ func (c Cluster) SetPolicy(ctx context.Context, who api.Identity, spec string, d
 	return c.Cluster.SetPolicy(ctx, who, spec, false)
 }
 
-// SetTenant implements api.Cluster. One that has no object yet gets one, with the
-// namespace of its name.
+// SetTenant implements api.Cluster. A tenant without an object gets one, with the
+// namespace of the same name.
 func (c Cluster) SetTenant(ctx context.Context, who api.Identity, t sched.Tenant) (api.TenantView, error) {
 	if err := who.Require(api.Admin); err != nil {
 		return api.TenantView{}, err
@@ -170,7 +171,7 @@ func (c Cluster) SetTenant(ctx context.Context, who api.Identity, t sched.Tenant
 	return c.Cluster.SetTenant(ctx, who, t)
 }
 
-// upsert changes an object, or creates it.
+// upsert updates an object, or creates it.
 func (c Cluster) upsert(ctx context.Context, object client.Object, edit func()) error {
 	const tries = 5
 	for range tries {

@@ -19,8 +19,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// sharing is whether the cluster lets jobs share GPUs, as it was when the policy was
-// looked at last.
+// sharing caches whether jobs can share GPUs in this cluster, as of the last time that
+// the policy was reconciled.
 type sharing struct {
 	mu sync.Mutex
 	is metav1.Condition // without a time
@@ -32,7 +32,7 @@ func (s *sharing) now() metav1.Condition {
 	return s.is
 }
 
-// set takes note of how it is now, and reports whether that is news.
+// set stores the condition, and reports whether it has changed.
 func (s *sharing) set(c metav1.Condition) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,19 +41,19 @@ func (s *sharing) set(c metav1.Condition) bool {
 	return news
 }
 
-// lookAtSharing finds out whether GPUs can be shared, and says so if that is news.
-func (m *Mirror) lookAtSharing() error {
+// updateSharing finds out whether GPUs can be shared, and logs a change.
+func (m *Mirror) updateSharing() error {
 	nodes, err := m.State.Nodes(cluster)
 	if err != nil {
 		return fmt.Errorf("read the nodes: %w", err)
 	}
 	if c := sharingOf(nodes); m.sharing.set(c) {
-		m.Log.Info("sharing of GPUs", "on", c.Status == metav1.ConditionTrue, "why", c.Message)
+		m.Log.Info("GPU sharing", "on", c.Status == metav1.ConditionTrue, "why", c.Message)
 	}
 	return nil
 }
 
-// sharingOf says whether GPUs of some nodes can be shared.
+// sharingOf returns whether some nodes have GPUs that can be shared, as a condition.
 func sharingOf(nodes []api.Node) metav1.Condition {
 	offer, open := 0, 0
 	for i := range nodes {
@@ -80,8 +80,9 @@ func sharingOf(nodes []api.Node) metav1.Condition {
 	return c
 }
 
-// sayShared sets the condition of one that asks to share, or takes it off.
-func (m *Mirror) sayShared(conditions *[]metav1.Condition, asks bool, generation int64, now time.Time) {
+// setSharing sets the sharing condition of an object that asks for sharing, and removes
+// it from others.
+func (m *Mirror) setSharing(conditions *[]metav1.Condition, asks bool, generation int64, now time.Time) {
 	c := m.sharing.now()
 	if !asks || c.Type == "" {
 		*conditions = slices.DeleteFunc(*conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.Sharing })
@@ -91,9 +92,9 @@ func (m *Mirror) sayShared(conditions *[]metav1.Condition, asks bool, generation
 	meta.SetStatusCondition(conditions, c)
 }
 
-// wherePod returns the pod of a job as far as it says where it may run: one that asks
-// for a small part of a GPU may come to GPUs that are given in parts.
-func wherePod(spec *v1alpha1.TrainingJobSpec) *corev1.PodSpec {
+// constraintPod returns the part of a job's pod that decides on which nodes it may run. A
+// job that asks for a small part of a GPU may run on GPUs that are offered in parts.
+func constraintPod(spec *v1alpha1.TrainingJobSpec) *corev1.PodSpec {
 	pod := &spec.Template.Spec
 	if spec.Share == nil || !spec.Share.Allow || perPod(spec) != 1 {
 		return pod

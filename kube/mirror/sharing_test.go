@@ -12,8 +12,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// TestSharing: where no node lets jobs share GPUs, the policy and the jobs that ask
-// for it say so.
+// TestSharing: if no node lets jobs share GPUs, the policy and the jobs that ask for
+// sharing say so.
 func TestSharing(t *testing.T) {
 	w := open(t)
 	ns := w.namespace("sharing")
@@ -36,7 +36,7 @@ func TestSharing(t *testing.T) {
 		{4, sched.Cordoned, metav1.ConditionFalse, "NotUsable"},
 	} {
 		node.Seats, node.State = c.seats, c.state
-		if err := w.book.SetNodes(t.Context(), []sched.Node{node}); err != nil {
+		if err := w.state.SetNodes(t.Context(), []sched.Node{node}); err != nil {
 			t.Fatal(err)
 		}
 		says := func(conditions []metav1.Condition) bool {
@@ -52,8 +52,9 @@ func TestSharing(t *testing.T) {
 	}
 }
 
-// TestWherePod: jobs that ask for a small part of a GPU may come to GPUs in parts.
-func TestWherePod(t *testing.T) {
+// TestConstraintPod: jobs that need a small part of a GPU may run on GPUs that are offered
+// in parts.
+func TestConstraintPod(t *testing.T) {
 	for _, c := range []struct {
 		share  *v1alpha1.Share
 		perPod int32
@@ -65,7 +66,7 @@ func TestWherePod(t *testing.T) {
 	} {
 		job := trainingJob("ns", "j", 2)
 		job.Spec.Share, job.Spec.GPUsPerPod = c.share, &c.perPod
-		if got := len(wherePod(&job.Spec).Tolerations); got != c.want || len(job.Spec.Template.Spec.Tolerations) != 0 {
+		if got := len(constraintPod(&job.Spec).Tolerations); got != c.want || len(job.Spec.Template.Spec.Tolerations) != 0 {
 			t.Errorf("share %+v, %d GPUs a pod: %d tolerations; want %d, and the template as it was", c.share, c.perPod, got, c.want)
 		}
 	}

@@ -18,8 +18,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// statusOf returns the status of a training job that the state has taken on, from
-// what the object says now.
+// statusOf returns the status of an accepted training job.
 func statusOf(job *api.Job, old *v1alpha1.TrainingJob, now time.Time) v1alpha1.TrainingJobStatus {
 	s := v1alpha1.TrainingJobStatus{
 		State: job.State, Size: sizeOf(job), Nodes: nodesOf(job.Held), Tenant: string(job.Tenant), ID: string(job.ID),
@@ -32,7 +31,7 @@ func statusOf(job *api.Job, old *v1alpha1.TrainingJob, now time.Time) v1alpha1.T
 		s.Goodput = digits(job.Last.Goodput)
 	}
 	if job.Reason != nil && !job.Reason.Until.IsZero() {
-		// Forecasts move by a little all the time.
+		// Rounding, because forecasts shift a little all the time.
 		s.Until = timeOf(job.Reason.Until.Round(10 * time.Second))
 	}
 	set := func(c metav1.Condition) {
@@ -66,7 +65,7 @@ func runningCondition(job *api.Job) metav1.Condition {
 	return c
 }
 
-// failedCondition says why a job failed, and what was or can be done about it.
+// failedCondition says why a job failed, and what was done or can be done about it.
 func failedCondition(job *api.Job) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.Failed, Status: metav1.ConditionTrue, Reason: "Error", Message: "failed"}
 	if job.State == api.Cancelled {
@@ -105,7 +104,7 @@ func whyOf(job *api.Job) string {
 	return ""
 }
 
-// cut bounds what is written into a status.
+// cut bounds a text for a status.
 func cut(text string) string {
 	const most = 1024
 	if len(text) <= most {
@@ -126,8 +125,7 @@ func sizeOf(job *api.Job) string {
 	return fmt.Sprintf("%d/%d", held, job.GPUs)
 }
 
-// nodesOf prints nodes with their GPUs, such as "a:0-3, b:0,2"; of very many, the
-// first.
+// nodesOf prints nodes with their GPUs, such as "a:0-3, b:0,2", and cuts a long list.
 func nodesOf(held []api.Held) string {
 	const most = 64
 	var parts []string
@@ -158,7 +156,7 @@ func ranges(list []int) string {
 	return strings.Join(parts, ",")
 }
 
-// camel makes a reason of a code: over-quota becomes OverQuota.
+// camel turns a code into the reason of a condition: over-quota becomes OverQuota.
 func camel(code string) string {
 	var b strings.Builder
 	upper := true
@@ -180,8 +178,8 @@ func camel(code string) string {
 	return b.String()
 }
 
-// digits prints a number with the digits that matter; nothing for 0, which stands
-// for not known.
+// digits prints a number with three significant digits, and nothing for 0, which means
+// unknown.
 func digits(v float64) string {
 	switch {
 	case v <= 0:
@@ -199,8 +197,8 @@ func timeOf(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t.UTC().Truncate(time.Second)}
 }
 
-// refused returns a status that says why a job was not taken on. An unknown one may
-// be taken on yet.
+// refused returns a status that says why a job was refused. If the condition's status
+// is Unknown, the job may still be accepted.
 func refused(old *v1alpha1.TrainingJob, why *refusal, status metav1.ConditionStatus, now time.Time) v1alpha1.TrainingJobStatus {
 	s := *old.Status.DeepCopy()
 	s.State, s.Why, s.ObservedGeneration = v1alpha1.Refused, cut(why.message), old.Generation
@@ -220,8 +218,8 @@ func refused(old *v1alpha1.TrainingJob, why *refusal, status metav1.ConditionSta
 // sameStatus reports whether there is nothing to write.
 func sameStatus(a, b *v1alpha1.TrainingJobStatus) bool { return equality.Semantic.DeepEqual(a, b) }
 
-// urgent reports whether a change is one that people wait for. Words that change
-// all the time are not.
+// urgent reports whether people wait for a change. Texts that change all the time are
+// not urgent.
 func urgent(a, b *v1alpha1.TrainingJobStatus) bool {
 	if a.State != b.State || a.ID != b.ID || a.Attempt != b.Attempt || a.ObservedGeneration != b.ObservedGeneration {
 		return true
@@ -240,6 +238,6 @@ func urgent(a, b *v1alpha1.TrainingJobStatus) bool {
 	}
 	was, _ = reason(a, v1alpha1.Running)
 	is, _ = reason(b, v1alpha1.Running)
-	// The first decision, and the firm no, are news.
+	// The first decision about a job, and that it can never run, are urgent.
 	return was != is && (was == "New" || is == "Impossible" || was == "Impossible")
 }

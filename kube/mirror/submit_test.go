@@ -41,8 +41,8 @@ func (c emptyCache) List(ctx context.Context, list client.ObjectList, opts ...cl
 	return c.Reader.List(ctx, list, opts...)
 }
 
-// behind returns the services of a mirror whose cache is behind, with a limit of jobs.
-// The names of jobs that the API server refuses begin with "bad".
+// behind returns the services of a mirror whose cache is behind, with a limit on jobs.
+// The API server refuses jobs whose names begin with "bad".
 func behind(t *testing.T, limit int) (Jobs, *state.Store) {
 	t.Helper()
 	created := 0
@@ -77,7 +77,7 @@ var ann = api.Identity{User: "ann", Tenant: "red", Role: api.User}
 // TestSubmitDirectly: a request is answered before any cache has seen its objects, and
 // the mirror that sees them later neither submits them again nor cancels them.
 func TestSubmitDirectly(t *testing.T) {
-	s, book := behind(t, 100)
+	s, store := behind(t, 100)
 	jobs, err := s.Submit(t.Context(), ann, []api.Submission{file("a", ""), file("b", "k-1")})
 	if err != nil || len(jobs) != 2 {
 		t.Fatalf("%d jobs, %v; want 2", len(jobs), err)
@@ -89,7 +89,7 @@ func TestSubmitDirectly(t *testing.T) {
 		if err := s.Mirror.reconcile(t.Context(), key{kindTrainingJob, "red", strings.TrimPrefix(j.Origin, "TrainingJob/red/")}); err != nil {
 			t.Fatal(err)
 		}
-		if now, err := book.Job(cluster, j.ID); err != nil || api.HasEnded(now.State) {
+		if now, err := store.Job(cluster, j.ID); err != nil || api.HasEnded(now.State) {
 			t.Errorf("after the mirror has looked at it: %s, %v; want it alive", now.State, err)
 		}
 		template, err := s.Mirror.Template(t.Context(), api.Attempt{AttemptID: api.AttemptID{Job: j.ID, Number: 1}, Task: j.Task})
@@ -101,16 +101,16 @@ func TestSubmitDirectly(t *testing.T) {
 	if err != nil || again[0].ID != jobs[1].ID {
 		t.Errorf("sent again: %+v, %v; want job %s", again, err, jobs[1].ID)
 	}
-	page, err := book.List(cluster, api.JobFilter{})
+	page, err := store.List(cluster, api.JobFilter{})
 	if err != nil || page.Total != 2 {
 		t.Errorf("%d jobs, %v; want 2", page.Total, err)
 	}
 }
 
-// TestSubmitAllOrNone: where one job of a request is refused, by the API server or by
-// the state, neither objects nor jobs are left of it.
+// TestSubmitAllOrNone: if the API server or the state refuses one job of a request, no
+// object and no job of the request is left.
 func TestSubmitAllOrNone(t *testing.T) {
-	s, book := behind(t, 2)
+	s, store := behind(t, 2)
 	for name, c := range map[string]struct {
 		list []api.Submission
 		want string
@@ -125,14 +125,14 @@ func TestSubmitAllOrNone(t *testing.T) {
 		if err := s.Mirror.Client.List(t.Context(), &left); err != nil || len(left.Items) != 0 {
 			t.Errorf("%s: %d objects, %v; want none", name, len(left.Items), err)
 		}
-		if page, err := book.List(cluster, api.JobFilter{}); err != nil || page.Total != 0 {
+		if page, err := store.List(cluster, api.JobFilter{}); err != nil || page.Total != 0 {
 			t.Errorf("%s: %d jobs, %v; want none", name, page.Total, err)
 		}
 	}
 }
 
-// TestSubmitAfterCrash: an operator that dies between creating the object and submitting
-// it leaves an object, which the mirror submits; the request sent again gets that job.
+// TestSubmitAfterCrash: an operator dies between creating an object and submitting it.
+// The mirror submits the object, and the repeated request returns that job.
 func TestSubmitAfterCrash(t *testing.T) {
 	s, _ := behind(t, 100)
 	sub := file("a", "k-1")
@@ -159,7 +159,7 @@ func TestSubmitAfterCrash(t *testing.T) {
 
 // TestDeletedIsCancelled: a job whose object is gone is cancelled.
 func TestDeletedIsCancelled(t *testing.T) {
-	s, book := behind(t, 100)
+	s, store := behind(t, 100)
 	jobs, err := s.Submit(t.Context(), ann, []api.Submission{file("a", "")})
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestDeletedIsCancelled(t *testing.T) {
 	if err := s.Mirror.reconcile(t.Context(), key{kindTrainingJob, o.Namespace, o.Name}); err != nil {
 		t.Fatal(err)
 	}
-	if now, err := book.Job(cluster, jobs[0].ID); err != nil || now.State != api.Cancelled {
+	if now, err := store.Job(cluster, jobs[0].ID); err != nil || now.State != api.Cancelled {
 		t.Errorf("its job is %s, %v; want it cancelled", now.State, err)
 	}
 }

@@ -12,22 +12,21 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// refusal is why an object is not accepted.
+// refusal says why an object is not accepted.
 type refusal struct{ reason, message string }
 
 func (r *refusal) Error() string { return r.message }
 
-// Reasons of refusals that the state knows nothing of.
+// Reasons for refusals that come from the mirror, not from the state.
 const (
 	reasonAmbiguous = "AmbiguousTenant"
 	reasonNotYours  = "NotYourTenant"
 	reasonSuspended = "Suspended"
 )
 
-// tenantOf returns whose quota an object of a namespace uses: the tenant that names
-// the namespace, or of several the one that was asked for. A namespace that no
-// tenant names is a tenant of its own without a quota, unless that is the name of
-// somebody else.
+// tenantOf returns the tenant whose quota an object uses: the one that lists the
+// namespace or, of several, the one that the object names. A namespace that no tenant
+// lists is a tenant of its own, without a quota, unless another tenant has its name.
 func tenantOf(tenants []v1alpha1.Tenant, namespace, asked string) (sched.TenantID, error) {
 	var mine []string
 	taken := false
@@ -47,7 +46,7 @@ func tenantOf(tenants []v1alpha1.Tenant, namespace, asked string) (sched.TenantI
 	case len(mine) == 1:
 		return sched.TenantID(mine[0]), nil
 	case len(mine) > 1:
-		return "", &refusal{reasonAmbiguous, fmt.Sprintf("namespace %s belongs to %s; say in spec.tenant which it is", namespace, oneOf(mine))}
+		return "", &refusal{reasonAmbiguous, fmt.Sprintf("namespace %s belongs to %s; name one of them in spec.tenant", namespace, oneOf(mine))}
 	case taken:
 		return "", &refusal{reasonNotYours, fmt.Sprintf("namespace %s belongs to no tenant, and the Tenant of that name does not list it; have an administrator add it to spec.namespaces of a Tenant", namespace)}
 	}

@@ -21,7 +21,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// trainingJob makes the state follow a training job, and its status the state.
+// trainingJob updates the state from a training job, and the status of the training job
+// from the state.
 func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 	from := origin(k.kind, k.namespace, k.name)
 	var job v1alpha1.TrainingJob
@@ -36,7 +37,7 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 		return fmt.Errorf("read training job: %w", err)
 	}
 	id, known := m.index.job(string(job.UID))
-	if err := m.cancel(ctx, m.index.others(from, id)); err != nil { // of an object that had this name
+	if err := m.cancel(ctx, m.index.others(from, id)); err != nil { // jobs of an earlier object with this name
 		return err
 	}
 	suspended, err := m.suspended(ctx, &job)
@@ -45,7 +46,7 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 	}
 	if !known {
 		if api.HasEnded(job.Status.State) {
-			return nil // long ago: the state has forgotten it
+			return nil // it ended long ago, and the state has forgotten it
 		}
 		if suspended {
 			why := &refusal{reasonSuspended, "suspended: it will be submitted when suspend is false"}
@@ -70,25 +71,24 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 		return err
 	}
 	if api.HasEnded(view.State) {
-		m.unneeded(from)
+		m.dropConstraint(from)
 	} else if known {
-		if _, err := m.needs(ctx, from, wherePod(&job.Spec)); err != nil {
+		if _, err := m.selectorFor(ctx, from, constraintPod(&job.Spec)); err != nil {
 			return err
 		}
 	}
-	m.describe(&view)
 	m.requeue(k, &view)
-	if m.passing(&view) {
-		return nil // what follows comes at once: one write instead of two
+	if m.transient(&view) {
+		return nil // the next state follows at once: one write instead of two
 	}
 	s := statusOf(&view, &job, m.Now())
-	m.sayShared(&s.Conditions, job.Spec.Share != nil && job.Spec.Share.Allow && !api.HasEnded(view.State), job.Generation, m.Now())
+	m.setSharing(&s.Conditions, job.Spec.Share != nil && job.Spec.Share.Allow && !api.HasEnded(view.State), job.Generation, m.Now())
 	return m.writeJob(ctx, k, &job, s)
 }
 
-// read reads an object from the cache, or from the API server where the state has jobs
-// that another object than the cached one was submitted for: a cache may be behind a
-// submission, and those jobs are cancelled if there is no such object.
+// read reads an object from the cache. If the state has jobs for another object of that
+// name, it reads from the API server instead: the cache may be behind the submission,
+// and jobs without an object are cancelled.
 func read[T any, O interface {
 	*T
 	client.Object
@@ -101,12 +101,12 @@ func read[T any, O interface {
 	return m.Client.Get(ctx, at, o)
 }
 
-// undecided reports whether no policy has looked at a job yet.
+// undecided reports whether no policy has considered a job yet.
 func undecided(job *api.Job) bool { return job.Reason != nil && job.Reason.Code == "new" }
 
-// passing reports whether a job is in a state that it leaves at once, as a rule: new,
-// or with pods that come up.
-func (m *Mirror) passing(job *api.Job) bool {
+// transient reports whether a job is in a state that it usually leaves at once: new, or
+// starting.
+func (m *Mirror) transient(job *api.Job) bool {
 	const soon = 5 // times the gap
 	switch {
 	case undecided(job):
@@ -117,8 +117,8 @@ func (m *Mirror) passing(job *api.Job) bool {
 	return false
 }
 
-// requeue has a job reconciled again for what changes without a record: the first
-// decision about it, and pods that start, which Started reports too.
+// requeue reconciles a job again for changes that leave no record: the first decision
+// about it, and the start of its pods (if Started does not report it first).
 func (m *Mirror) requeue(k key, job *api.Job) {
 	switch {
 	case job.State == api.Starting:
@@ -128,14 +128,14 @@ func (m *Mirror) requeue(k key, job *api.Job) {
 	}
 }
 
-// Started has the object of a job looked at whose pods are up.
+// Started reconciles the object of a job whose pods are up.
 func (m *Mirror) Started(id sched.JobID) {
 	if from := m.index.originOf(id); from != "" {
-		m.look(from)
+		m.enqueue(from)
 	}
 }
 
-// gone cancels the jobs of an object that does not exist any more.
+// gone cancels the jobs of an object that no longer exists.
 func (m *Mirror) gone(ctx context.Context, k key, from string) error {
 	m.mu.Lock()
 	delete(m.written, k)
@@ -145,11 +145,11 @@ func (m *Mirror) gone(ctx context.Context, k key, from string) error {
 		return err
 	}
 	m.index.forget(from)
-	m.unneeded(from)
+	m.dropConstraint(from)
 	return nil
 }
 
-// cancel cancels jobs; those that have ended in the meantime are fine.
+// cancel cancels jobs. A job that has ended in the meantime is not an error.
 func (m *Mirror) cancel(ctx context.Context, ids []sched.JobID) error {
 	for _, id := range ids {
 		_, err := m.State.Command(ctx, cluster, id, api.Cancel)
@@ -161,7 +161,7 @@ func (m *Mirror) cancel(ctx context.Context, ids []sched.JobID) error {
 	return nil
 }
 
-// suspended reports whether a job, or the app it belongs to, is to stay off its GPUs.
+// suspended reports whether a job or its app is suspended.
 func (m *Mirror) suspended(ctx context.Context, job *v1alpha1.TrainingJob) (bool, error) {
 	if job.Spec.Suspend || job.Spec.App == "" {
 		return job.Spec.Suspend, nil
@@ -174,8 +174,8 @@ func (m *Mirror) suspended(ctx context.Context, job *v1alpha1.TrainingJob) (bool
 	return app.Spec.Suspend, err
 }
 
-// whoIs returns as whom the objects of a namespace act.
-func whoIs(o client.Object, tenant sched.TenantID) api.Identity {
+// identityOf returns the identity under which the job of an object is submitted.
+func identityOf(o client.Object, tenant sched.TenantID) api.Identity {
 	user := o.GetAnnotations()[v1alpha1.AnnotationUser]
 	if user == "" || len(user) > 100 || strings.ContainsFunc(user, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		user = "namespace/" + o.GetNamespace()
@@ -197,11 +197,11 @@ func (m *Mirror) submission(ctx context.Context, job *v1alpha1.TrainingJob) (api
 		return s, err
 	}
 	s.Tenant = tenant
-	s.Selector, err = m.needs(ctx, s.Origin, wherePod(&job.Spec))
+	s.Selector, err = m.selectorFor(ctx, s.Origin, constraintPod(&job.Spec))
 	return s, err
 }
 
-// submit hands jobs to the state and notes which objects they were made from.
+// submit hands jobs to the state and indexes them by their objects.
 func (m *Mirror) submit(ctx context.Context, who api.Identity, list []api.Submission) ([]api.Job, error) {
 	jobs, err := m.State.Submit(ctx, who, list)
 	for i := range jobs {
@@ -212,7 +212,7 @@ func (m *Mirror) submit(ctx context.Context, who api.Identity, list []api.Submis
 
 // submitOne submits the job of an object as the user of the object.
 func (m *Mirror) submitOne(ctx context.Context, o client.Object, s api.Submission) (sched.JobID, error) {
-	jobs, err := m.submit(ctx, whoIs(o, s.Tenant), []api.Submission{s})
+	jobs, err := m.submit(ctx, identityOf(o, s.Tenant), []api.Submission{s})
 	if err != nil {
 		return "", err
 	}
@@ -227,7 +227,7 @@ func (m *Mirror) tenantFor(ctx context.Context, namespace, asked string) (sched.
 	return tenantOf(tenants.Items, namespace, asked)
 }
 
-// refuse writes why a job was not taken on. What may pass is tried again.
+// refuse writes why a job was refused. A refusal that may be temporary is retried.
 func (m *Mirror) refuse(ctx context.Context, k key, job *v1alpha1.TrainingJob, err error) error {
 	why, final := refusalOf(err)
 	if why == nil {
@@ -241,13 +241,13 @@ func (m *Mirror) refuse(ctx context.Context, k key, job *v1alpha1.TrainingJob, e
 		return err
 	}
 	if !final {
-		return errLater
+		return errRequeue
 	}
 	return nil
 }
 
-// refusalOf sorts errors: nil is none that the owner of the object can do anything
-// about; one that is not final may go away by itself.
+// refusalOf returns the refusal that an error is to the owner of the object; nil: the
+// owner can do nothing about it. A refusal that is not final may go away by itself.
 func refusalOf(err error) (why *refusal, final bool) {
 	if errors.As(err, &why) {
 		return why, true
@@ -265,11 +265,11 @@ func refusalOf(err error) (why *refusal, final bool) {
 	return nil, false
 }
 
-// suspendActor is who pauses jobs that are suspended: what others paused is not
-// resumed.
+// suspendActor is the user that pauses suspended jobs. Jobs that somebody else paused
+// are not resumed.
 const suspendActor = "spec.suspend"
 
-// pause makes the state follow suspend.
+// pause pauses or resumes a job as its suspend field says.
 func (m *Mirror) pause(ctx context.Context, job api.Job, suspended bool) (api.Job, error) {
 	who := cluster
 	who.User = suspendActor
@@ -284,11 +284,11 @@ func (m *Mirror) pause(ctx context.Context, job api.Job, suspended bool) (api.Jo
 	return job, nil
 }
 
-// writeJob writes the status of a training job if it differs, and tells people about
-// news.
+// writeJob writes the status of a training job if it differs, and emits events for what
+// changed.
 func (m *Mirror) writeJob(ctx context.Context, k key, job *v1alpha1.TrainingJob, s v1alpha1.TrainingJobStatus) error {
 	if sameStatus(&job.Status, &s) {
-		m.unwanted(k)
+		m.returnTurn(k)
 		return nil
 	}
 	next := job.DeepCopy()
@@ -305,7 +305,7 @@ func (m *Mirror) writeJob(ctx context.Context, k key, job *v1alpha1.TrainingJob,
 		switch {
 		case kind == v1alpha1.Failed, kind == v1alpha1.Accepted && is.Status == metav1.ConditionFalse:
 			m.Event(job, "Warning", is.Reason, is.Message)
-		case is.Status == metav1.ConditionTrue && kind != v1alpha1.Accepted: // that it waits or runs says so
+		case is.Status == metav1.ConditionTrue && kind != v1alpha1.Accepted: // the other conditions imply it
 			m.Event(job, "Normal", kind, is.Message)
 		}
 	}

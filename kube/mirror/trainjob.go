@@ -22,10 +22,10 @@ import (
 // trainJobKind is the kind of Kubeflow's training jobs.
 var trainJobKind = schema.GroupVersionKind{Group: "trainer.kubeflow.org", Version: "v1alpha1", Kind: kindTrainJob}
 
-// jobSetLabel names the JobSet of a pod, which has the name of its TrainJob.
+// jobSetLabel names the JobSet of a pod. A TrainJob and its JobSet have the same name.
 const jobSetLabel = "jobset.sigs.k8s.io/jobset-name"
 
-// trainJob is what matters here of Kubeflow's TrainJob.
+// trainJob is the part of Kubeflow's TrainJob that Fairway reads.
 type trainJob struct {
 	Spec struct {
 		Suspend bool `json:"suspend"`
@@ -37,15 +37,15 @@ type trainJob struct {
 			ResourcesPerNode corev1.ResourceRequirements `json:"resourcesPerNode"`
 		} `json:"trainer"`
 		PodSpecOverrides     []podOverride `json:"podSpecOverrides"`
-		PodTemplateOverrides []podOverride `json:"podTemplateOverrides"` // what later versions have in its place
+		PodTemplateOverrides []podOverride `json:"podTemplateOverrides"` // replaces podSpecOverrides in later versions
 	} `json:"spec"`
 	Status struct {
 		Conditions []metav1.Condition `json:"conditions"`
 	} `json:"status"`
 }
 
-// podOverride is what a TrainJob says of where some of its pods may run; the rest is in
-// the template of its runtime, which is not looked at.
+// podOverride says where some pods of a TrainJob may run. Fairway does not read the
+// template of the runtime, which may say more.
 type podOverride struct {
 	TargetJobs []struct {
 		Name string `json:"name"`
@@ -60,10 +60,11 @@ type where struct {
 	Tolerations  []corev1.Toleration `json:"tolerations"`
 }
 
-// trainerPods is what runtimes call the pods that train.
+// trainerPods is the name that runtimes give to the pods that train.
 const trainerPods = "node"
 
-// pod returns where the pods may run that train; of two overrides the later counts.
+// pod returns where the training pods may run. A later override replaces an earlier
+// one.
 func (j *trainJob) pod() *corev1.PodSpec {
 	var pod corev1.PodSpec
 	for _, o := range slices.Concat(j.Spec.PodSpecOverrides, j.Spec.PodTemplateOverrides) {
@@ -97,15 +98,15 @@ func trainJobWorkload(u *unstructured.Unstructured) *externalWorkload {
 	if job.Spec.Trainer.NumNodes != nil {
 		p.pods = int(*job.Spec.Trainer.NumNodes)
 	}
-	// Between the TrainJob and its pods stand a JobSet and Jobs, whose names begin
-	// with its own.
+	// The TrainJob owns a JobSet, which owns Jobs, which own the pods; all names begin
+	// with the TrainJob's.
 	p.owns = func(pod *corev1.Pod) bool {
 		owner := metav1.GetControllerOf(pod)
 		return owner != nil && owner.Kind == "Job" && strings.HasPrefix(owner.Name, u.GetName()+"-")
 	}
 	p.submission = func() (api.Submission, error) {
 		if err != nil {
-			return api.Submission{}, &refusal{"Invalid", fmt.Sprintf("it cannot be read: %v", err)}
+			return api.Submission{}, &refusal{"Invalid", fmt.Sprintf("cannot be read: %v", err)}
 		}
 		return submissionOfTrainJob(u, &job)
 	}
@@ -117,8 +118,8 @@ func trainJobWorkload(u *unstructured.Unstructured) *externalWorkload {
 	return p
 }
 
-// bounded says which quantity of a TrainJob is out of bounds, if any. The kind is
-// somebody else's, and so is its schema.
+// bounded checks the quantities of a TrainJob, because its schema, which is not
+// Fairway's, does not bound them.
 func bounded(u *unstructured.Unstructured) error {
 	for _, part := range []string{"limits", "requests"} {
 		list, _, err := unstructured.NestedFieldNoCopy(u.Object, "spec", "trainer", "resourcesPerNode", part)
@@ -135,8 +136,8 @@ func bounded(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// submissionOfTrainJob returns what a TrainJob asks for. What its runtime would fill
-// in is not seen here, so it has to say itself how many nodes and GPUs it needs.
+// submissionOfTrainJob returns what a TrainJob asks for. Fairway does not see what its
+// runtime would fill in, so the TrainJob must state its nodes and GPUs itself.
 func submissionOfTrainJob(o client.Object, job *trainJob) (api.Submission, error) {
 	trainer := &job.Spec.Trainer
 	pod := corev1.PodSpec{Containers: []corev1.Container{{Image: trainer.Image, Command: trainer.Command, Args: trainer.Args, Resources: trainer.ResourcesPerNode}}}
@@ -144,13 +145,13 @@ func submissionOfTrainJob(o client.Object, job *trainJob) (api.Submission, error
 	bad := func(format string, args ...any) error { return &refusal{"Invalid", fmt.Sprintf(format, args...)} }
 	switch {
 	case !job.Spec.Suspend:
-		return api.Submission{}, bad("spec.suspend is not true: its pods were made before Fairway could place them; create it with suspend: true")
+		return api.Submission{}, bad("spec.suspend is not true: its pods were created before Fairway could place them; create it with suspend: true")
 	case trainer.NumNodes == nil || *trainer.NumNodes < 1:
-		return api.Submission{}, bad("spec.trainer.numNodes is missing; say how many pods the gang has")
+		return api.Submission{}, bad("spec.trainer.numNodes is missing; set it to the number of pods of the gang")
 	case gpus < 1 || gpus > 64:
-		return api.Submission{}, bad("spec.trainer.resourcesPerNode asks for %d GPUs (%s); use 1 to 64", gpus, name)
+		return api.Submission{}, bad("spec.trainer.resourcesPerNode requests %d GPUs (%s); use 1 to 64", gpus, name)
 	case int64(*trainer.NumNodes)*gpus > 65536:
-		return api.Submission{}, bad("spec.trainer.numNodes is %d; use at most 65536 GPUs together", *trainer.NumNodes)
+		return api.Submission{}, bad("spec.trainer.numNodes is %d; use at most 65536 GPUs in total", *trainer.NumNodes)
 	}
 	return gangOf(o, kindTrainJob, int64(*trainer.NumNodes), &pod)
 }

@@ -27,12 +27,12 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// realTrainJobs is the file of Kubeflow's own definition in its Go module, which
-// "go mod download github.com/kubeflow/trainer/v2@v2.0.0" fetches.
+// realTrainJobs is Kubeflow's own CRD in its Go module, which "go mod download
+// github.com/kubeflow/trainer/v2@v2.0.0" fetches.
 const realTrainJobs = "github.com/kubeflow/trainer/v2@v2.0.0/manifests/base/crds/trainer.kubeflow.org_trainjobs.yaml"
 
-// trainJobs makes the kind of Kubeflow's TrainJobs known: as Kubeflow defines it where
-// its module is at hand, and otherwise with a schema that takes anything.
+// trainJobs installs the CRD of TrainJobs: Kubeflow's own if its module is available,
+// otherwise one whose schema accepts anything.
 func trainJobs(t *testing.T) {
 	t.Helper()
 	modules := os.Getenv("GOMODCACHE")
@@ -73,8 +73,8 @@ func trainJobObject(namespace, name string, spec map[string]any) *unstructured.U
 	return u
 }
 
-// TestTrainJob: a TrainJob of Kubeflow is taken on, begun, and its pods are bound.
-// The test stands in for Kubeflow's controller, which makes Jobs of it.
+// TestTrainJob: a TrainJob of Kubeflow is accepted and started, and its pods are bound.
+// The test stands in for Kubeflow's controller, which creates its Jobs.
 func TestTrainJob(t *testing.T) {
 	trainJobs(t)
 	w := open(t, func(c *Config) { c.TrainJobs = true })
@@ -86,7 +86,7 @@ func TestTrainJob(t *testing.T) {
 	if got := w.jobs(ns); len(got) != 1 || got[0].Origin != "TrainJob/kubeflow/llm" || got[0].GPUs != 4 || got[0].TaskGPUs != 2 || got[0].Image != "trainer:2" {
 		t.Errorf("the state has %+v; want 2 pods of 2 GPUs", got)
 	}
-	a := w.book.Attempts()[0]
+	a := w.state.Attempts()[0]
 	f := External{Mirror: w.mirror, Now: time.Now}
 	nodes := []string{"node-1", "node-1"}
 	if err := f.Start(t.Context(), a, nodes); err != nil {
@@ -132,8 +132,8 @@ func TestTrainJob(t *testing.T) {
 	for want, spec := range map[string]map[string]any{
 		"spec.trainer.numNodes is missing": {"suspend": true, "trainer": map[string]any{"image": "x", "resourcesPerNode": trainer["resourcesPerNode"]}},
 		"spec.suspend is not true":         {"trainer": trainer},
-		"asks for 0 GPUs":                  {"suspend": true, "trainer": map[string]any{"numNodes": int64(1)}},
-		"it cannot be read":                {"suspend": true, "trainer": "all of it"},
+		"requests 0 GPUs":                  {"suspend": true, "trainer": map[string]any{"numNodes": int64(1)}},
+		"cannot be read":                   {"suspend": true, "trainer": "all of it"},
 		"limits.cpu is \"1e999999999\"":    {"suspend": true, "trainer": map[string]any{"numNodes": int64(1), "resourcesPerNode": map[string]any{"limits": map[string]any{"cpu": "1e999999999"}}}},
 	} {
 		_, err := trainJobWorkload(trainJobObject(ns, "bad", spec)).submission()
@@ -143,7 +143,8 @@ func TestTrainJob(t *testing.T) {
 	}
 }
 
-// TestTrainJobWhere: what a TrainJob says of the pods that train decides where they run.
+// TestTrainJobWhere: the overrides for the training pods of a TrainJob decide where
+// they run.
 func TestTrainJobWhere(t *testing.T) {
 	at := func(name string, where map[string]any) map[string]any {
 		where["targetJobs"] = []any{map[string]any{"name": name}}

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(shared.Main(m))
 }
 
-// crds makes sure that the kinds are there.
+// crds installs the CRDs once.
 var crds struct {
 	once sync.Once
 	err  error
@@ -102,12 +102,12 @@ func (j *tape) ReadHot(from uint64, fn func(uint64, []byte) error) error {
 
 func (j *tape) Compact([]byte, uint64) error { return fmt.Errorf("a tape cannot be compacted") }
 
-// world is a cluster with a book and a mirror between them.
+// world is a cluster, a state, and a mirror between them.
 type world struct {
 	t      *testing.T
 	client client.WithWatch // without a cache, for the test
 	tape   *tape
-	book   *state.Store
+	state  *state.Store
 	mirror *Mirror
 	writes atomic.Int64 // of status
 	stop   func()
@@ -132,7 +132,7 @@ func open(t *testing.T, edit ...func(*Config)) *world {
 	return w
 }
 
-// clean removes what belongs to no namespace, and what the test's own hold.
+// clean removes cluster-wide objects and the contents of the test's namespaces.
 func (w *world) clean() {
 	w.t.Helper()
 	for _, ns := range w.spaces {
@@ -149,15 +149,22 @@ func (w *world) clean() {
 	}
 }
 
-// start runs a book on the tape, the loop that decides, and a mirror.
+// start runs a state on the tape, the scheduling loop, and a mirror.
 func (w *world) start(edit ...func(*Config)) {
 	t := w.t
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var err error
-	w.book, err = state.Open(ctx, state.Config{
+	var config Config
+	w.state, err = state.Open(ctx, state.Config{
 		Journal: w.tape, Node: sched.Node{Name: "node-0", GPUs: 8, Type: "h200", CPUs: 128, Memory: 1 << 40}, Policies: policy.Builtin(), Standard: "fifo",
 		Key: bytes.Repeat([]byte("k"), 32), Now: time.Now, Log: slog.New(slog.DiscardHandler), CompactEvery: 1 << 30,
+		DescribeLabel: func(label string) string {
+			if config.Constraints == nil {
+				return ""
+			}
+			return config.Constraints.Words(label)
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -175,9 +182,9 @@ func (w *world) start(edit ...func(*Config)) {
 			return c.SubResource(sub).Update(ctx, o, opts...)
 		},
 	})
-	config := Config{
-		Client: counted, Cache: stored, State: w.book, Standard: "fifo", Log: slog.New(slog.DiscardHandler), BatchJobs: true,
-		Gap: 50 * time.Millisecond, Calm: 200 * time.Millisecond, Sweep: 500 * time.Millisecond, Writes: 200,
+	config = Config{
+		Client: counted, Cache: stored, State: w.state, Standard: "fifo", Log: slog.New(slog.DiscardHandler), BatchJobs: true,
+		Gap: 50 * time.Millisecond, TextGap: 200 * time.Millisecond, Sweep: 500 * time.Millisecond, Writes: 200,
 	}
 	for _, e := range edit {
 		e(&config)
@@ -188,7 +195,7 @@ func (w *world) start(edit ...func(*Config)) {
 		func() error { return stored.Start(ctx) },
 		func() error { return w.mirror.Run(ctx) },
 		func() error {
-			_ = loop.Run(ctx, loop.Config{Backend: w.book, Policy: w.book.InForce, Log: config.Log})
+			_ = loop.Run(ctx, loop.Config{Backend: w.state, Policy: w.state.InForce, Log: config.Log})
 			return nil
 		},
 	} {
@@ -201,11 +208,11 @@ func (w *world) start(edit ...func(*Config)) {
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		group.Wait()
-		w.book.Close()
+		w.state.Close()
 	})
 }
 
-// namespace makes a namespace of the test's own.
+// namespace creates a namespace for the test.
 func (w *world) namespace(name string) string {
 	w.t.Helper()
 	if err := shared.Cluster(w.t).Namespace(w.t.Context(), name); err != nil {
@@ -231,10 +238,10 @@ func (w *world) patch(o client.Object, edit func()) {
 	}
 }
 
-// patience is how long a test waits for what takes moments on an idle machine.
+// patience is how long a test waits for something that is quick on an idle machine.
 const patience = 2 * time.Minute
 
-// until waits for something to come true, and reads an object before every look.
+// until waits until check is true, and reads an object before every check.
 func (w *world) until(what string, o client.Object, check func() bool) {
 	w.t.Helper()
 	end := time.Now().Add(patience)
@@ -295,7 +302,7 @@ func condition(conditions []metav1.Condition, kind string) (metav1.ConditionStat
 // jobs returns the state's jobs of a namespace, newest first.
 func (w *world) jobs(namespace string) []api.Job {
 	w.t.Helper()
-	page, err := w.book.List(cluster, api.JobFilter{Limit: api.MaxPage})
+	page, err := w.state.List(cluster, api.JobFilter{Limit: api.MaxPage})
 	if err != nil {
 		w.t.Fatal(err)
 	}

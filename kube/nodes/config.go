@@ -25,38 +25,37 @@ const LabelIgnore = "fairway.dev/ignore"
 // so a layer of the policy can use the nodes of a pool.
 const LabelPool = v1alpha1.LabelPool
 
-// State takes the nodes. It chooses which GPUs are set aside for others: only
-// their number is known here.
+// State receives the nodes. It chooses the GPUs that count as held by others, because
+// only their number is known here.
 type State interface {
 	SetNodes(context.Context, []sched.Node) error
 }
 
-// Config is where nodes are found and how they are read. Zero fields mean the
-// default.
+// Config configures a watcher. Zero fields mean the default.
 type Config struct {
 	Cache cache.Cache // of nodes and pods; required
 	State State       // required
 
-	// Resources are those that a GPU is requested by; default nvidia.com/gpu,
-	// nvidia.com/gpu.shared and amd.com/gpu. A node has GPUs of one of them: the
-	// first that it offers.
+	// Resources are the resource names of GPUs; default nvidia.com/gpu,
+	// nvidia.com/gpu.shared and amd.com/gpu. If a node offers several, the first
+	// counts.
 	Resources []corev1.ResourceName
-	// RackLabels name the rack of a node, or another group with a fast network; the
-	// first label that a node has counts. Default: those of NVIDIA and of the large
-	// clouds, and finally the zone.
+	// RackLabels are the labels that name the rack of a node, or another group with a
+	// fast network; the first that a node has counts. Default: those of NVIDIA and of
+	// the large clouds, then the zone.
 	RackLabels []string
-	// Tolerated are keys of taints, besides Resources, that keep other pods off GPU
-	// nodes but not Fairway's.
+	// Tolerated are the keys of further taints, besides those named like Resources,
+	// that keep other pods off GPU nodes but not Fairway's.
 	Tolerated []string
-	// Constraints are those of the current jobs: nodes get the labels of those they
+	// Constraints are those of the active jobs. Nodes get the labels of those they
 	// satisfy. Nil: there are none.
 	Constraints *constraint.Registry
-	// Pin: device plugins pass GPUs to containers by the variable
-	// NVIDIA_VISIBLE_DEVICES, so Fairway can choose them where each is offered
-	// several times. Without it, nodes with several such GPUs take no work.
+	// Pin says that device plugins pass GPUs to containers in the variable
+	// NVIDIA_VISIBLE_DEVICES, so Fairway can choose among GPUs with replicas. Without
+	// it, nodes with several such GPUs take no jobs.
 	Pin bool
-	// Ours recognises Fairway's pods; default: those with its scheduler name.
-	Ours func(*corev1.Pod) bool
+	// OwnsPod recognises Fairway's pods; default: those with its scheduler name.
+	OwnsPod func(*corev1.Pod) bool
 
 	Grace    time.Duration // how long a node may be not ready before it is down; default 40 s
 	Debounce time.Duration // how long changes are collected; default 50 ms
@@ -66,8 +65,7 @@ type Config struct {
 	Log *slog.Logger     // default: nothing is logged
 }
 
-// Resources returns the resources that a configuration names; the usual ones if it
-// names none.
+// Resources returns the resources that a configuration names, or the usual ones.
 func Resources(names []string) []corev1.ResourceName {
 	if len(names) == 0 {
 		return request.GPUs()
@@ -79,8 +77,8 @@ func Resources(names []string) []corev1.ResourceName {
 	return out
 }
 
-// defaultRackLabels are the labels by which clusters tell which nodes share a
-// fast network, the nearest first.
+// defaultRackLabels are common labels for groups of nodes with a fast network, the
+// smallest group first.
 var defaultRackLabels = []string{
 	"topology.kubernetes.io/rack",
 	"network.topology.nvidia.com/accelerator",
@@ -107,8 +105,8 @@ func (c Config) withDefaults() Config {
 	if c.RackLabels == nil {
 		c.RackLabels = defaultRackLabels
 	}
-	if c.Ours == nil {
-		c.Ours = func(p *corev1.Pod) bool { return p.Spec.SchedulerName == v1alpha1.SchedulerName }
+	if c.OwnsPod == nil {
+		c.OwnsPod = func(p *corev1.Pod) bool { return p.Spec.SchedulerName == v1alpha1.SchedulerName }
 	}
 	if c.Constraints == nil {
 		c.Constraints = constraint.NewRegistry(RulesFor(c.Resources, c.Tolerated))
@@ -123,8 +121,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// RulesFor returns the rules for taints: those named like a GPU resource, and those
-// that the configuration names, keep no pod of Fairway off a node.
+// RulesFor returns the rules for taints: taints named like a GPU resource, and those
+// that the configuration names, do not keep Fairway's pods off a node.
 func RulesFor(resources []corev1.ResourceName, tolerated []string) constraint.Rules {
 	if len(resources) == 0 {
 		resources = request.GPUs()

@@ -20,8 +20,8 @@
 //
 // # Which state
 //
-//   - A node that is not ready, or unreachable, takes no new work at once, and is
-//     Down when that has lasted for a grace period: its jobs go elsewhere.
+// - A node that is not ready, or unreachable, takes no new jobs. After a grace period
+// it is Down, and its jobs move elsewhere.
 //   - A node that is unschedulable (kubectl cordon) is Cordoned.
 //
 // # Labels and taints
@@ -35,9 +35,8 @@
 //
 // # Shared GPUs
 //
-// Where the device plugin offers every GPU several times (time-slicing or MPS
-// replicas), a node has as many GPUs as there really are, and as many jobs may be
-// on each as there are replicas of it; elsewhere GPUs are not shared. A pod of
-// others on such a node closes it, because it is unknown which GPU it got. See
-// Replicas and MPS.
+// If the device plugin offers replicas of every GPU (time-slicing or MPS), the node
+// counts its physical GPUs, and as many jobs may share a GPU as it has replicas;
+// otherwise GPUs are not shared. A pod that is not Fairway's closes such a node,
+// because it is unknown which GPU the pod got. See Replicas and MPS.
 package nodes

@@ -18,23 +18,23 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// facts is what a Node object states, without what pods use of it.
+// facts is what a Node object says, without what pods use of it.
 type facts struct {
-	node     sched.Node // State is Ready or Cordoned, as it is when the node is ready
+	node     sched.Node // State is the one for a ready node: Ready or Cordoned
 	resource corev1.ResourceName
 	replicas int
-	closed   string // why it takes no new work, besides its state; empty: it does
+	closed   string // why it takes no new jobs, besides its state; empty: it does
 	sick     int    // GPUs that cannot be used
 	cpu      int64  // thousandths, allocatable
 	memory   int64
 	labels   map[string]string
 	taints   []corev1.Taint
-	marked   uint64 // 1 + the version of the constraints that its labels are of; 0: they are not known
-	// unready is since when the node has not been ready; zero: it is.
+	marked   uint64 // 1 + the version of the constraints that its labels come from; 0: unknown
+	// unready is since when the node has not been ready; zero: it is ready.
 	unready time.Time
 }
 
-// factsOf reads a Node object; ok is false if the node is none of Fairway's.
+// factsOf reads a Node object; ok is false if Fairway may not use the node.
 func (c *Config) factsOf(n *corev1.Node) (f facts, ok bool) {
 	if n.Labels[LabelIgnore] == "true" {
 		return facts{}, false
@@ -53,7 +53,7 @@ func (c *Config) factsOf(n *corev1.Node) (f facts, ok bool) {
 	gpus := c.share(&f, n, capacity)
 	missing := max(0, capacity-quantity(n.Status.Allocatable, name).Value())
 	if gpus > sched.MaxGPUs {
-		c.Log.Warn("a node has more GPUs than Fairway can count; the rest is left alone", "node", n.Name, "gpus", gpus, "most", sched.MaxGPUs)
+		c.Log.Warn("node has more GPUs than Fairway supports; ignoring the rest", "node", n.Name, "gpus", gpus, "most", sched.MaxGPUs)
 		gpus = sched.MaxGPUs
 	}
 	if gpus <= 0 {
@@ -104,7 +104,7 @@ func unreadySince(n *corev1.Node) time.Time {
 		}
 		return c.LastTransitionTime.Time
 	}
-	return n.CreationTimestamp.Time // its kubelet has not said anything yet
+	return n.CreationTimestamp.Time // its kubelet has not reported yet
 }
 
 // setLabels gives the node the labels of the constraints that it satisfies, and of its pool.
@@ -114,7 +114,7 @@ func (f *facts) setLabels(rules constraint.Rules, all []constraint.Labelled, ver
 	}
 	f.marked = version + 1
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.node.Name, Labels: f.labels}, Spec: corev1.NodeSpec{Taints: f.taints}}
-	var labels []string // a new list: the state has the old one
+	var labels []string // a new list, because the state has the old one
 	for _, c := range all {
 		if rules.Admits(c.Constraint, n) {
 			labels = append(labels, c.Label)
@@ -127,13 +127,14 @@ func (f *facts) setLabels(rules constraint.Rules, all []constraint.Labelled, ver
 	f.node.Labels = slices.Compact(labels)
 }
 
-// with returns the node for the state, with what others use of it, and when that
-// may change by itself; zero: it does not.
+// with returns the node for the state, with what others use of it, and when it changes
+// by itself; zero: never.
 func (f *facts) with(others demand, now time.Time, grace time.Duration) (n sched.Node, again time.Time) {
 	n = f.node
 	taken := f.othersOf(others.gpus[f.resource])
 	n.Others = sched.FirstGPUs(min(n.GPUs, taken+f.sick))
-	// What is 0 is not checked: a node that has nothing left keeps a little.
+	// The scheduler does not check a capacity of 0, so a node that has nothing left
+	// keeps a little.
 	n.CPUs = int(max(1, (f.cpu-others.cpu)/1000))
 	n.Memory = max(1, f.memory-others.memory)
 	if f.cpu == 0 {
@@ -153,14 +154,14 @@ func (f *facts) with(others demand, now time.Time, grace time.Duration) (n sched
 	return n, time.Time{}
 }
 
-// demand is what a pod asks of its node, or a sum of that.
+// demand is what one or several pods request from their node.
 type demand struct {
-	gpus   map[corev1.ResourceName]int64 // devices; read only once made
+	gpus   map[corev1.ResourceName]int64 // devices; never changed after creation
 	cpu    int64                         // thousandths
 	memory int64                         // bytes
 }
 
-// demandOf returns what a pod asks of its node.
+// demandOf returns what a pod requests from its node.
 func demandOf(p *corev1.Pod, gpus []corev1.ResourceName) demand {
 	r := demand{cpu: request.Peak(&p.Spec, corev1.ResourceCPU), memory: request.Peak(&p.Spec, corev1.ResourceMemory)}
 	for _, name := range gpus {
@@ -177,17 +178,17 @@ func demandOf(p *corev1.Pod, gpus []corev1.ResourceName) demand {
 // Labels that describe a node's GPUs.
 const (
 	labelProduct = "nvidia.com/gpu.product"
-	labelMemory  = "nvidia.com/gpu.memory" // MiB of each
+	labelMemory  = "nvidia.com/gpu.memory" // MiB of each GPU
 )
 
-// typeLabels name the product, the most telling first.
+// typeLabels name the GPU product, the most precise first.
 var typeLabels = []string{
 	labelProduct, "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator",
 	"amd.com/gpu.product-name", "beta.amd.com/gpu.product-name", "amd.com/gpu.device-id",
 }
 
-// typeOf returns the type of a node's GPUs: as on one machine, the name that
-// people use, in lower case.
+// typeOf returns the type of a node's GPUs: the name that people use, in lower case, as
+// on one machine.
 func typeOf(n *corev1.Node) sched.GPUType {
 	for _, l := range typeLabels {
 		if v := n.Labels[l]; v != "" {

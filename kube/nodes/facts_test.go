@@ -43,7 +43,7 @@ func TestFacts(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		edit func(*corev1.Node)
-		want func(*sched.Node) // nil: it is none of ours
+		want func(*sched.Node) // nil: Fairway may not use it
 		grow demand
 	}{
 		{"plain", func(*corev1.Node) {}, func(*sched.Node) {}, demand{}},
@@ -111,7 +111,7 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// replicated returns how eight GPUs become so many devices.
+// replicated turns eight GPUs into so many devices.
 func replicated(devices, replicas int) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		n.Labels[labelReplicas], n.Labels[labelCount] = strconv.Itoa(replicas), "8"
@@ -120,8 +120,7 @@ func replicated(devices, replicas int) func(*corev1.Node) {
 	}
 }
 
-// TestUnpinned: which of several GPUs a pod gets is the device plugin's choice, unless
-// Fairway names it.
+// TestUnpinned: the device plugin chooses among several GPUs, unless Fairway pins them.
 func TestUnpinned(t *testing.T) {
 	cfg := Config{}.withDefaults()
 	n := nodeOf("n")
@@ -166,8 +165,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestSums: whatever happens to pods and in which order, the sums are those of the
-// pods that are there.
+// TestSums: whatever happens to pods, in whatever order, the sums match the existing
+// pods.
 func TestSums(t *testing.T) {
 	w := New(Config{Now: func() time.Time { return noon }})
 	w.setNode(nodeOf("a"))
@@ -184,7 +183,7 @@ func TestSums(t *testing.T) {
 	}
 	p := podOf("p", "a", 2)
 	step(2, func() { w.setPod(p) })
-	step(2, func() { w.setPod(p) }) // told twice
+	step(2, func() { w.setPod(p) }) // reported twice
 	ours := podOf("ours", "a", 4)
 	ours.Spec.SchedulerName = v1alpha1.SchedulerName
 	step(2, func() { w.setPod(ours) })
@@ -198,7 +197,7 @@ func TestSums(t *testing.T) {
 	step(4, func() { w.setPod(over) })
 	step(4, func() { w.dropPod(over) })
 	step(0, func() { w.dropPod(grown) })
-	if len(w.used) != 1 { // b is not known yet, and may be soon
+	if len(w.used) != 1 { // b is not known yet, but may be soon
 		t.Errorf("sums of %d nodes are kept; want that of b", len(w.used))
 	}
 	w.dropNode(nodeOf("a"))
@@ -207,8 +206,8 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// BenchmarkChange is a pod that comes and goes in a cluster of 1,000 nodes and
-// 10,000 pods, with the list that the state gets.
+// BenchmarkChange measures a pod that comes and goes in a cluster of 1,000 nodes and
+// 10,000 pods, with the list for the state.
 func BenchmarkChange(b *testing.B) {
 	w := New(Config{Now: func() time.Time { return noon }})
 	for i := range 1000 {

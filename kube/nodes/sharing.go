@@ -15,15 +15,15 @@ import (
 
 // Labels that describe how the device plugin lets pods share GPUs.
 const (
-	labelCount    = "nvidia.com/gpu.count" // GPUs that there really are
+	labelCount    = "nvidia.com/gpu.count" // physical GPUs
 	labelReplicas = "nvidia.com/gpu.replicas"
 	labelStrategy = "nvidia.com/gpu.sharing-strategy"
 )
 
-// Replicas returns how often a node offers each of its GPUs: 1, or more if the
-// device plugin shares them. That is also how many jobs may be on a GPU at a time.
-// A pod with its own GPU requests all of its replicas, a pod that shares it only
-// one: so the requests of a node's pods never exceed its GPUs.
+// Replicas returns how many replicas of each GPU a node offers: 1, or more if the
+// device plugin shares GPUs. As many jobs may run on a GPU at a time. A pod with its
+// own GPU requests all of its replicas, and a pod that shares it requests one, so the
+// requests of a node's pods never exceed its GPUs.
 func Replicas(n *corev1.Node) int {
 	const most = 1000 // a thousandth is the smallest part of a GPU
 	r, err := strconv.Atoi(n.Labels[labelReplicas])
@@ -33,13 +33,13 @@ func Replicas(n *corev1.Node) int {
 	return r
 }
 
-// MPS reports whether the GPUs of a node are shared by MPS. Its device plugin gives
-// a container at most one replica, with its part of the GPU's memory and threads:
-// no pod can have a whole GPU, so only jobs that ask for at most such a part go
-// there.
+// MPS reports whether the GPUs of a node are shared through MPS. The device plugin
+// gives a container at most one replica, with its part of the GPU's memory and threads.
+// No pod can have a whole GPU there, so only jobs that need at most such a part use the
+// node.
 func MPS(n *corev1.Node) bool { return Replicas(n) > 1 && n.Labels[labelStrategy] == "mps" }
 
-// share completes the facts of a node whose device plugin offers that many devices.
+// share completes the facts of a node that offers that many devices.
 func (c *Config) share(f *facts, n *corev1.Node, devices int64) (gpus int64) {
 	f.replicas, f.node.Seats = Replicas(n), Replicas(n)
 	if f.replicas == 1 {
@@ -52,25 +52,25 @@ func (c *Config) share(f *facts, n *corev1.Node, devices int64) (gpus int64) {
 	switch {
 	case gpus*int64(f.replicas) != devices:
 		// The plugin and the labels are being changed, or only some GPUs are shared.
-		c.close(f, "its labels and its devices do not agree about how often each GPU is offered")
+		c.close(f, "its labels and its devices disagree about the number of replicas of each GPU")
 	case MPS(n) && f.node.GPUMemory > 0:
 		f.node.GPUMemory /= int64(f.replicas)
 	}
 	if gpus > 1 && !c.Pin {
-		c.close(f, "its device plugin offers each GPU several times and chooses itself which one a pod gets, so a job could get another than the one that is free for it; "+
-			"if it names GPUs to containers by NVIDIA_VISIBLE_DEVICES, set nodes.pin")
+		c.close(f, "its device plugin offers replicas and chooses the GPU of a pod itself, so a job could get a GPU that is not free; "+
+			"if the plugin passes GPUs to containers in NVIDIA_VISIBLE_DEVICES, set nodes.pin")
 	}
 	return gpus
 }
 
-// close lets a node take no new work.
+// close keeps new jobs off a node.
 func (c *Config) close(f *facts, why string) {
 	f.node.State, f.closed = sched.Cordoned, why
 }
 
 // othersOf returns how many GPUs of a node others hold, from the devices that they
-// request. Where GPUs are offered several times, it is unknown which one a pod got:
-// it may be any.
+// request. On a node with replicas, it is unknown which GPU a pod got, so it may be
+// any.
 func (f *facts) othersOf(devices int64) int {
 	if f.replicas > 1 && devices > 0 {
 		return f.node.GPUs
@@ -78,8 +78,8 @@ func (f *facts) othersOf(devices int64) int {
 	return int(min(devices, sched.MaxGPUs))
 }
 
-// taintsOf returns the taints of a node, with one that keeps jobs off which need more
-// of a GPU than they could get there.
+// taintsOf returns the taints of a node, and one that keeps off jobs that need more of
+// a GPU than they could get there.
 func taintsOf(n *corev1.Node) []corev1.Taint {
 	if !MPS(n) {
 		return n.Spec.Taints

@@ -33,7 +33,7 @@ type Watcher struct {
 	pods  map[types.UID]place
 }
 
-// place is what a pod of others uses of a node.
+// place is what a pod that is not Fairway's uses of a node.
 type place struct {
 	node string
 	demand
@@ -47,13 +47,13 @@ func New(c Config) *Watcher {
 	}
 }
 
-// Told is closed when the state has the current nodes; until then it has those of
-// an earlier leader.
+// Told is closed when the state has the current nodes. Until then it has those of an
+// earlier leader.
 func (w *Watcher) Told() <-chan struct{} { return w.told }
 
 // Run updates the state's nodes until the context ends. The caller must start the
-// cache. Nothing is reported before the cache has all nodes and pods: a missing
-// node would seem to be gone.
+// cache. Nothing is reported before the cache has all nodes and pods, because a missing
+// node would count as gone.
 func (w *Watcher) Run(ctx context.Context) error {
 	undo, err := w.follow(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			return nil
 		case <-w.Constraints.Changed(): // a job waits for it
 		case <-w.dirty:
-			select { // what else is about to change
+			select { // collect further changes
 			case <-ctx.Done():
 				return nil
 			case <-time.After(w.Debounce):
@@ -87,10 +87,10 @@ func (w *Watcher) Run(ctx context.Context) error {
 			wait = min(wait, max(time.Millisecond, again.Sub(w.Now())))
 		}
 		if err := w.State.SetNodes(ctx, nodes); err != nil && ctx.Err() == nil {
-			w.Log.Error("the state does not take the nodes", "err", err)
+			w.Log.Error("update nodes", "err", err)
 			wait = min(wait, time.Second)
 		} else {
-			w.Constraints.Told(version)
+			w.Constraints.Confirm(version)
 			first()
 		}
 		timer.Reset(wait)
@@ -109,7 +109,7 @@ func (w *Watcher) follow(ctx context.Context) (undo func(), err error) {
 	var all []registered
 	undo = func() {
 		for _, r := range all {
-			_ = r.informer.RemoveEventHandler(r.handle) // it is stopped, or ours to end
+			_ = r.informer.RemoveEventHandler(r.handle) // an error means that the informer has stopped
 		}
 	}
 	nodes, err := w.Cache.GetInformer(ctx, &corev1.Node{})
@@ -154,7 +154,7 @@ func (w *Watcher) setNode(n *corev1.Node) {
 			return // a heartbeat
 		}
 		if f.closed != "" && (old == nil || old.closed != f.closed) {
-			w.Log.Warn("a node takes no new work", "node", n.Name, "why", f.closed)
+			w.Log.Warn("node takes no new jobs", "node", n.Name, "why", f.closed)
 		}
 		w.nodes[n.Name] = &f
 	}
@@ -177,14 +177,14 @@ func (f *facts) equal(g *facts) bool {
 		f.unready.Equal(g.unready) && maps.Equal(f.labels, g.labels) && slices.EqualFunc(f.taints, g.taints, sameTaint)
 }
 
-// sameTaint reports whether two taints keep the same pods off. When they were added
-// does not matter.
+// sameTaint reports whether two taints keep the same pods off, whenever they were
+// added.
 func sameTaint(a, b corev1.Taint) bool {
 	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 }
 
 func (w *Watcher) setPod(p *corev1.Pod) {
-	if p.Spec.NodeName == "" || request.Ended(p) || w.Ours(p) {
+	if p.Spec.NodeName == "" || request.Ended(p) || w.OwnsPod(p) {
 		w.dropPod(p)
 		return
 	}
@@ -210,7 +210,7 @@ func (w *Watcher) dropPod(p *corev1.Pod) {
 	}
 }
 
-// count adds what a pod uses to the sum of its node, or takes it off.
+// count adds what a pod uses to the sum of its node, or subtracts it.
 func (w *Watcher) count(at place, sign int64) {
 	sum := w.used[at.node]
 	if sum == nil {

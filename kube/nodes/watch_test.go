@@ -31,14 +31,14 @@ var shared = kubetest.Shared{Options: kubetest.Options{Nodes: []kubetest.NodeSpe
 }}}
 
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard()) // clients complain once without one
+	log.SetLogger(logr.Discard()) // without a logger, clients print a warning
 	os.Exit(shared.Main(m))
 }
 
-// notes is a book that writes down what it is told.
+// notes is a state that records what it is told.
 type notes struct {
 	mu   sync.Mutex
-	all  []string // each unlike the one before it
+	all  []string // without repetitions
 	seen int      // up to where the test has waited for them
 	told int
 }
@@ -64,8 +64,8 @@ func (n *notes) times() int {
 	return n.told
 }
 
-// wait waits until the state is told something, after what was waited for last. It may
-// have been told more by then.
+// wait waits until the state is told something, after the last thing that was waited
+// for. Other reports may come in between.
 func (n *notes) wait(t *testing.T, want string) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -92,14 +92,14 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _ = informers.Start(ctx) }()
-	book := &notes{}
+	state := &notes{}
 	done := make(chan error, 1)
-	w := nodes.New(nodes.Config{Cache: informers, State: book, Grace: 10 * time.Second})
+	w := nodes.New(nodes.Config{Cache: informers, State: state, Grace: 10 * time.Second})
 	go func() { done <- w.Run(ctx) }()
-	if <-w.Told(); book.times() == 0 {
+	if <-w.Told(); state.times() == 0 {
 		t.Error("the watcher says that the state knows the nodes, and told it nothing")
 	}
-	book.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 ready others 0")
+	state.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 ready others 0")
 
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other"},
@@ -110,7 +110,7 @@ func TestWatch(t *testing.T) {
 	if err := c.Client.Create(ctx, pod); err != nil {
 		t.Fatal(err)
 	}
-	book.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 ready others 3")
+	state.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 ready others 3")
 	if err := c.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -127,24 +127,24 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	edit("node-0", func(n *corev1.Node) { n.Spec.Unschedulable = true })
-	book.wait(t, "node-0 4xa100 cordoned others 0, node-1 4xa100 ready others 0")
+	state.wait(t, "node-0 4xa100 cordoned others 0, node-1 4xa100 ready others 0")
 	edit("node-0", func(n *corev1.Node) { n.Spec.Unschedulable = false; n.Labels[nodes.LabelIgnore] = "true" })
-	book.wait(t, "node-1 4xa100 ready others 0")
+	state.wait(t, "node-1 4xa100 ready others 0")
 	edit("node-0", func(n *corev1.Node) { delete(n.Labels, nodes.LabelIgnore) })
-	book.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 ready others 0")
+	state.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 ready others 0")
 	if err := c.FailNode(ctx, "node-1"); err != nil {
 		t.Fatal(err)
 	}
-	book.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 cordoned others 0")
-	book.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 down others 0")
+	state.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 cordoned others 0")
+	state.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 down others 0")
 	if err := c.RecoverNode(ctx, "node-1"); err != nil {
 		t.Fatal(err)
 	}
-	book.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 ready others 0")
+	state.wait(t, "node-0 4xa100 ready others 0, node-1 4xa100 ready others 0")
 	if err := c.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}); err != nil {
 		t.Fatal(err)
 	}
-	book.wait(t, "node-1 4xa100 ready others 0")
+	state.wait(t, "node-1 4xa100 ready others 0")
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)

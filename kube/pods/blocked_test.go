@@ -11,23 +11,23 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// TestWaitsForTheEnd: an attempt does not begin before the end of the one before it is
-// known: that may have done all the work, although nothing of it runs any more.
+// TestWaitsForTheEnd: an attempt does not start before the end of the previous one is
+// known, which may have finished the job although none of its pods runs any more.
 func TestWaitsForTheEnd(t *testing.T) {
 	e := New(Config{})
 	before := e.runOf(api.AttemptID{Job: "j", Number: 1})
 	next := e.runOf(api.AttemptID{Job: "j", Number: 3})
 	next.attempt, next.plan = &api.Attempt{AttemptID: next.id}, &plan{}
 	other := e.runOf(api.AttemptID{Job: "k", Number: 1})
-	other.leaving = true
+	other.withdrawn = true
 	for _, x := range []struct {
 		name string
 		do   func()
 		want bool
 	}{
-		{"another job is leaving", func() {}, false},
-		{"an earlier attempt is leaving", func() { before.leaving = true }, true},
-		{"its end was told", func() { before.told = noon }, false},
+		{"another job is withdrawn", func() {}, false},
+		{"an earlier attempt is withdrawn", func() { before.withdrawn = true }, true},
+		{"its end was told", func() { before.reported = noon }, false},
 		{"it is forgotten", func() { e.discard(before) }, false},
 	} {
 		x.do()
@@ -37,11 +37,11 @@ func TestWaitsForTheEnd(t *testing.T) {
 	}
 }
 
-// TestKnown: a pod that only looks like one of Fairway's is a part of no gang, and
-// holds what it asks for and no more.
+// TestKnown: a pod that only looks like one of Fairway's belongs to no gang, and holds
+// what it requests and no more.
 func TestKnown(t *testing.T) {
 	genuine := false
-	e := New(Config{Made: func(*corev1.Pod) bool { return genuine }})
+	e := New(Config{OwnsPod: func(*corev1.Pod) bool { return genuine }})
 	p := ending("0", 1, func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodRunning
 		p.Annotations = map[string]string{"fairway.dev/gpus": "0-7"}

@@ -15,10 +15,11 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/kube/workload"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// seat is where the pod of a rank goes.
+// seat is the placement of one rank's pod.
 type seat struct {
 	node  int32
 	gpus  sched.GPUSet
@@ -44,10 +45,10 @@ func podName(name string, number, rank int) string {
 	return fmt.Sprintf("%s-%d-%d", name, number, rank)
 }
 
-// plan is all that is needed to make the pods of an attempt.
+// plan is everything needed to create the pods of an attempt.
 type plan struct {
 	attempt *api.Attempt
-	from    Pod
+	from    workload.Pod
 	seats   []seat
 	nodes   []string // by rank
 	devices []int64  // by rank
@@ -116,7 +117,7 @@ func (c *Config) notice(a *api.Attempt) time.Duration {
 	if a.Task.GracePeriod > 0 {
 		return a.Task.GracePeriod.D()
 	}
-	return c.Notice
+	return c.GracePeriod
 }
 
 // trainer returns the container that trains: the one that names the GPU resource,
@@ -135,10 +136,9 @@ func trainer(spec *corev1.PodSpec, gpu corev1.ResourceName) int {
 }
 
 // giveDevices makes the trainer request n devices, by their name on its node, and
-// removes the requests of all other containers, init containers included: with them
-// the node would set aside more than the job was given. It returns the trainer's
-// index.
-func (c *Config) giveDevices(spec *corev1.PodSpec, from *Pod, gpu corev1.ResourceName, n int64) (at int) {
+// removes the requests of all other containers, init containers included: otherwise the
+// node would reserve more than the job was given. It returns the trainer's index.
+func (c *Config) giveDevices(spec *corev1.PodSpec, from *workload.Pod, gpu corev1.ResourceName, n int64) (at int) {
 	if len(spec.Containers) == 0 {
 		return 0 // the API server reports the error
 	}
@@ -163,15 +163,15 @@ func (c *Config) giveDevices(spec *corev1.PodSpec, from *Pod, gpu corev1.Resourc
 	return at
 }
 
-// Where a pod finds its agent's token.
+// Where the agent in a pod finds its token.
 const (
 	tokenVolume = "fairway-token"
 	tokenFolder = "/var/run/secrets/fairway.dev"
 	tokenSecond = 3600
 )
 
-// giveToken gives the containers a token of the pod, which the kubelet renews. Read
-// access to pods does not reveal it.
+// giveToken mounts a service account token into the containers, which the kubelet
+// renews. Read access to pods does not reveal it.
 func (c *Config) giveToken(spec *corev1.PodSpec) {
 	seconds := int64(tokenSecond)
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{
@@ -185,8 +185,8 @@ func (c *Config) giveToken(spec *corev1.PodSpec) {
 	}
 }
 
-// service returns the headless service by which the pods of a job find each
-// other, before they are ready too.
+// service returns the headless service through which the pods of a job find each other,
+// even before they are ready.
 func service(p *plan) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{

@@ -15,12 +15,12 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// annotationMaster holds the address of the first pod of a gang, once it is known.
+// annotationMaster holds the address of the gang's first pod, once it is known.
 const annotationMaster = "fairway.dev/master"
 
-// environment returns the variables of the pod of a rank. For Kubernetes each pod
-// is one process: RANK and WORLD_SIZE count pods. The PET_ variables are torchrun's
-// options, so that a plain torchrun in the container starts a process for each GPU.
+// environment returns the variables of the pod of a rank. Each pod is one process: RANK
+// and WORLD_SIZE count pods. The PET_ variables are torchrun's options, so that a plain
+// torchrun in the container starts a process for each GPU.
 func (c *Config) environment(p *plan, rank int) []corev1.EnvVar {
 	a := p.attempt
 	world, port := strconv.Itoa(len(p.seats)), strconv.Itoa(c.Port)
@@ -60,7 +60,7 @@ func (c *Config) master(p *plan, rank int) corev1.EnvVar {
 	case len(p.seats) == 1:
 		return corev1.EnvVar{Value: "127.0.0.1"}
 	case c.Rendezvous == ByIP:
-		// Read when the container starts: by then it is written down.
+		// It is read when the container starts; the binding has written it by then.
 		path := fmt.Sprintf("metadata.annotations['%s']", annotationMaster)
 		if rank == 0 {
 			path = "status.podIP"
@@ -80,11 +80,11 @@ func (s seat) list() string {
 	return strings.Join(out, ",")
 }
 
-// withEnv returns the variables of a container with further ones, which win.
+// withEnv adds variables to those of a container. Added variables win.
 func withEnv(own, more []corev1.EnvVar) []corev1.EnvVar {
 	own = slices.DeleteFunc(own, func(v corev1.EnvVar) bool {
 		return slices.ContainsFunc(more, func(m corev1.EnvVar) bool { return m.Name == v.Name })
 	})
-	// First, so that a container's own variables can refer to them.
+	// The added ones come first, so that a container's own variables can refer to them.
 	return append(slices.Clone(more), own...)
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/fairway-gpu/fairway/kube/request"
 )
 
-// Orders is what an executor works from. Placements name nodes by their number.
+// Orders tells the executor what should run. Placements name nodes by number.
 type Orders interface {
 	executor.Port
 	// NodeName returns the name of a node by its number; empty: there is none.
 	NodeName(number int32) string
 }
 
-// Executor makes the pods of a cluster follow orders.
+// Executor makes the pods of a cluster follow the orders.
 type Executor struct {
 	Config
 	gate *gate         // for requests to the API server
@@ -36,8 +36,8 @@ type Executor struct {
 	store
 	runs      map[api.AttemptID]*run
 	externals map[api.AttemptID]*run // the runs of external workloads
-	dirty     map[api.AttemptID]bool // to be looked at
-	busy      map[api.AttemptID]bool // to be looked at every now and then
+	dirty     map[api.AttemptID]bool // to be stepped
+	busy      map[api.AttemptID]bool // to be stepped periodically
 	freed     bool                   // a GPU became free
 }
 
@@ -51,15 +51,15 @@ func New(c Config) *Executor {
 }
 
 const (
-	lookEvery  = 250 * time.Millisecond // at what is under way
-	leaveEvery = time.Second            // for attempts that were taken back
-	orderEvery = 50 * time.Millisecond  // at all orders, at most
-	stepEvery  = 5 * time.Millisecond   // at what has changed, at most
-	tellAgain  = 10 * time.Second       // an exit that was reported and is not known
+	progressEvery  = 250 * time.Millisecond // between steps of attempts in progress
+	withdrawnEvery = time.Second            // between steps of withdrawn attempts
+	orderEvery     = 50 * time.Millisecond  // between two readings of all orders, at least
+	stepEvery      = 5 * time.Millisecond   // between two reactions to changes, at least
+	reportAgain    = 10 * time.Second       // before an acknowledged exit is reported again
 )
 
-// Run follows orders until the context ends. The cache must be started by the
-// caller; nothing is done before it has seen all pods and nodes.
+// Run follows orders until the context ends. The caller starts the cache. The executor
+// does nothing before the cache has seen all pods and nodes.
 func (e *Executor) Run(ctx context.Context, orders Orders) error {
 	undo, err := e.follow(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (e *Executor) Run(ctx context.Context, orders Orders) error {
 	}
 	defer undo()
 	defer e.work.Wait()
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	soon := time.NewTimer(0)
 	defer soon.Stop()
@@ -75,7 +75,7 @@ func (e *Executor) Run(ctx context.Context, orders Orders) error {
 	ordered, ticked := true, true
 	for {
 		now := time.Now()
-		if since := now.Sub(asked); ordered && since >= orderEvery || since >= leaveEvery {
+		if since := now.Sub(asked); ordered && since >= orderEvery || since >= withdrawnEvery {
 			asked, ordered = now, false
 			e.reorder(orders)
 		} else if ordered {
@@ -90,7 +90,7 @@ func (e *Executor) Run(ctx context.Context, orders Orders) error {
 		e.step(ctx, orders, look)
 		ticked = false
 		if wait := stepEvery - time.Since(now); wait > 0 {
-			time.Sleep(wait) // pods change in swarms
+			time.Sleep(wait) // changes of pods come in bursts
 		}
 		select {
 		case <-ctx.Done():
@@ -142,10 +142,10 @@ func (e *Executor) follow(ctx context.Context) (undo func(), err error) {
 	return undo, nil
 }
 
-// known returns a pod as what it is: one that only has Fairway's labels belongs to
-// others, and counts by its requests.
+// known removes Fairway's labels from a pod that Fairway did not create: such a pod
+// counts only by its requests.
 func (e *Executor) known(p *corev1.Pod) *corev1.Pod {
-	if _, _, ours := attemptOf(p); !ours || e.Made == nil || e.Made(p) {
+	if _, _, ours := attemptOf(p); !ours || e.OwnsPod == nil || e.OwnsPod(p) {
 		return p
 	}
 	other := *p
@@ -171,7 +171,7 @@ func (e *Executor) dropPod(p *corev1.Pod) {
 	e.touch(p)
 }
 
-// touch marks every attempt that a change of a pod concerns.
+// touch marks every attempt that a changed pod affects.
 func (e *Executor) touch(p *corev1.Pod) {
 	if id, _, ours := attemptOf(p); ours {
 		e.dirty[id] = true
@@ -217,9 +217,8 @@ func (e *Executor) poke() {
 	}
 }
 
-// background does something about an attempt while others go on. Only one thing
-// at a time is done about one. The executor's lock is held by the caller, and by
-// the function that do returns.
+// background runs do for an attempt without the executor's lock, one at a time per
+// attempt. The caller holds the lock, and so does the function that do returns.
 func (e *Executor) background(r *run, do func() (after func())) {
 	r.busy = true
 	e.work.Go(func() {
@@ -235,7 +234,7 @@ func (e *Executor) background(r *run, do func() (after func())) {
 	})
 }
 
-// request makes a request to the API server when it is its turn.
+// request makes a request to the API server when its turn comes.
 func (e *Executor) request(ctx context.Context, do func(context.Context) error) error {
 	return e.through(ctx, later, do)
 }
@@ -250,11 +249,11 @@ func (e *Executor) through(ctx context.Context, when turn, do func(context.Conte
 	return do(ctx)
 }
 
-// requestWithin bounds a request: an API server that hangs must not take all
-// slots for ever.
+// requestWithin bounds a request, so that an API server that hangs cannot block all
+// slots forever.
 const requestWithin = 20 * time.Second
 
-// parallel makes requests side by side and returns the first error by index.
+// parallel makes requests concurrently and returns the error with the lowest index.
 func (e *Executor) parallel(ctx context.Context, when turn, n int, do func(ctx context.Context, i int) error) error {
 	errs := make([]error, n)
 	var all sync.WaitGroup

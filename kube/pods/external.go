@@ -12,33 +12,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/kube/workload"
 )
 
 // External runs attempts of external workloads, such as batch Jobs: their own
 // controllers create the pods, and Fairway decides when and where they run. Its
 // methods are called repeatedly and must return at once if there is nothing to do.
 type External interface {
-	// Start lets the controller make the pods, and binds existing ones, node by node
-	// in the order of the placement. Nil does not mean that they run yet.
+	// Start lets the controller create the pods, and binds existing ones to the given
+	// nodes, in order. Nil does not mean that they run yet.
 	Start(context.Context, api.Attempt, []string) error
-	// Stop has the pods end.
+	// Stop ends the pods.
 	Stop(context.Context, api.AttemptID) error
 	// State returns the progress of the attempt.
-	State(api.AttemptID) ExternalState
+	State(api.AttemptID) workload.External
 }
 
-// ExternalState is how far an attempt of an external workload is.
-type ExternalState struct {
-	Up   bool      // all of its pods run
-	Gone bool      // no pod of it is left that could hold a GPU
-	Exit *api.Exit // how it ended by itself; nil: it did not
-	// Waits is one of its pods that wait to be bound, which are alike; nil: none does.
-	Waits *corev1.PodSpec
-	// Missing is how many of its pods do not exist yet, after its start.
-	Missing int
-}
-
-// external reports whether an attempt is one of an external workload.
+// external reports whether an attempt belongs to an external workload.
 func external(a *api.Attempt) bool {
 	kind, _, _ := strings.Cut(a.Task.Origin, "/")
 	return kind != "" && kind != "TrainingJob" && kind != "App"
@@ -54,35 +44,35 @@ func namespaceOf(a *api.Attempt) string {
 // externalEvery is how often external workloads are checked.
 const externalEvery = 500 * time.Millisecond
 
-// isExternal reports whether an attempt is one of an external workload. After a crash
-// an attempt that is leaving may be either: External is asked about it first.
+// isExternal reports whether an attempt belongs to an external workload. After a crash
+// this is unknown for a withdrawn attempt: External is asked first.
 func (e *Executor) isExternal(r *run) bool {
 	if r.attempt != nil {
 		return external(r.attempt)
 	}
-	return r.external || e.External != nil && !r.probed && r.leaving && e.gangs[r.id] == nil
+	return r.external || e.External != nil && !r.probed && r.withdrawn && e.gangs[r.id] == nil
 }
 
 // stepExternal takes the next step for an attempt of an external workload.
 func (e *Executor) stepExternal(ctx context.Context, r *run, orders Orders, now time.Time) (steady bool) {
 	e.externals[r.id] = r
 	switch {
-	case !r.told.IsZero():
-		return e.stepTold(r, now)
+	case !r.reported.IsZero():
+		return e.stepReported(r, now)
 	case e.External == nil:
 		if r.exit == nil {
 			e.end(r, refused(fmt.Sprintf("this executor does not run %s", r.attempt.Task.Origin)))
 		}
-		e.tell(ctx, r, orders)
+		e.report(ctx, r, orders)
 	case r.exit != nil && r.gone:
-		e.tell(ctx, r, orders)
-	case !r.wanted && !r.leaving && r.gone:
+		e.report(ctx, r, orders)
+	case !r.wanted && !r.withdrawn && r.gone:
 		e.discard(r)
 		return true
 	default:
 		stays := r.wanted && r.exit == nil
 		e.background(r, func() func() {
-			state := e.External.State(r.id) // it may take a while
+			state := e.External.State(r.id) // this may take a while
 			var err error
 			switch {
 			case state.Exit == nil && stays && !state.Up:
@@ -99,16 +89,16 @@ func (e *Executor) stepExternal(ctx context.Context, r *run, orders Orders, now 
 	return false
 }
 
-// noteExternal records how far an attempt of an external workload is.
-func (e *Executor) noteExternal(ctx context.Context, r *run, state ExternalState, err error) {
+// noteExternal records the progress of an external attempt.
+func (e *Executor) noteExternal(ctx context.Context, r *run, state workload.External, err error) {
 	r.after = e.Now().Add(externalEvery)
 	if state.Up {
-		r.after = r.after.Add(externalEvery) // most are, for hours
+		r.after = r.after.Add(externalEvery) // most attempts are up for hours
 	}
 	r.gone = state.Gone
 	if r.attempt == nil {
 		r.probed, r.external = true, r.external || !state.Gone
-		if !r.external { // it is one of ours after all, of which nothing is left
+		if !r.external { // it is not external, and has no pods left
 			r.after = time.Time{}
 			delete(e.externals, r.id)
 			return
@@ -117,26 +107,26 @@ func (e *Executor) noteExternal(ctx context.Context, r *run, state ExternalState
 	switch {
 	case err != nil:
 		if ctx.Err() == nil {
-			e.retry(r, "have an attempt begin or end", err)
+			e.retry(r, "start or stop external workload", err)
 		}
 	case r.exit != nil:
 	case r.wanted && state.Exit != nil:
 		e.end(r, *state.Exit)
 	case r.wanted:
 		r.up, r.tries = state.Up, 0
-		if exit := e.neverMade(r, state.Missing); exit != nil {
+		if exit := e.neverCreated(r, state.Missing); exit != nil {
 			e.end(r, *exit)
 		}
-	case r.leaving && state.Gone && state.Exit != nil:
+	case r.withdrawn && state.Gone && state.Exit != nil:
 		e.end(r, *state.Exit)
-	case r.leaving && state.Gone:
+	case r.withdrawn && state.Gone:
 		e.end(r, api.Exit{Noticed: true})
 	}
 }
 
-// neverMade ends an attempt whose pods were not created within the start timeout: a
-// quota forbids them, or their controller is missing. Others can use its GPUs.
-func (e *Executor) neverMade(r *run, missing int) *api.Exit {
+// neverCreated ends an attempt whose pods were not created in time, for example because of
+// a ResourceQuota or a missing controller. Its GPUs become free for other jobs.
+func (e *Executor) neverCreated(r *run, missing int) *api.Exit {
 	switch {
 	case missing == 0:
 		r.waiting = time.Time{}
@@ -144,7 +134,7 @@ func (e *Executor) neverMade(r *run, missing int) *api.Exit {
 		r.waiting = e.Now()
 	case e.Now().Sub(r.waiting) >= e.PullFor:
 		kind, name, _ := strings.Cut(r.attempt.Task.Origin, "/")
-		exit := heldBack(fmt.Sprintf("%d of %d pods were not made in %v; see the events of %s %s", missing, len(r.nodes), e.PullFor, kind, name))
+		exit := heldBack(fmt.Sprintf("%d of %d pods were not created within %v; see the events of %s %s", missing, len(r.nodes), e.PullFor, kind, name))
 		return &exit
 	}
 	return nil
@@ -163,12 +153,12 @@ func (e *Executor) mayBegin(r *run) bool {
 		e.end(r, *exit)
 		return false
 	}
-	r.plan = e.planOf(r, Pod{})
+	r.plan = e.planOf(r, workload.Pod{})
 	return e.hasRoom(r, e.Now())
 }
 
-// mayBind reports whether external pods accept the nodes that they were given. If
-// not, the attempt ends, and the next is elsewhere.
+// mayBind reports whether external pods accept the nodes that they were given. If not,
+// the attempt ends, and the next one is placed elsewhere.
 func (e *Executor) mayBind(r *run, pod *corev1.PodSpec) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -179,20 +169,20 @@ func (e *Executor) mayBind(r *run, pod *corev1.PodSpec) bool {
 	return exit == nil
 }
 
-// leavingExternals returns the other external attempts that have started and must
-// leave, or may still be there.
-func (e *Executor) leavingExternals(but *run) []*run {
+// withdrawnExternals returns the other external attempts that are withdrawn and whose
+// pods may still exist.
+func (e *Executor) withdrawnExternals(but *run) []*run {
 	var out []*run
 	for _, r := range e.externals {
-		if r != but && !r.wanted && !r.gone && r.told.IsZero() {
+		if r != but && !r.wanted && !r.gone && r.reported.IsZero() {
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// overlap reports whether two attempts were given the same GPUs. An attempt that
-// was never seen may have any.
+// overlap reports whether two attempts were given the same GPUs. An attempt that was
+// never seen may hold any GPU.
 func overlap(a, b *api.Attempt) bool {
 	if a == nil || b == nil {
 		return true

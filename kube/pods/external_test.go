@@ -16,17 +16,18 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/pods"
+	"github.com/fairway-gpu/fairway/kube/workload"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// abroad is somebody else who makes pods.
+// abroad stands for the controller of an external workload.
 type abroad struct {
 	mu    sync.Mutex
 	runs  map[api.AttemptID][]string
 	exits map[api.AttemptID]*api.Exit
 	slow  bool // to stop
 	waits *corev1.PodSpec
-	// missing are pods that are never made.
+	// missing is the number of pods that are never created.
 	missing int
 	asked   []api.AttemptID
 }
@@ -52,11 +53,11 @@ func (a *abroad) Stop(_ context.Context, id api.AttemptID) error {
 	return nil
 }
 
-func (a *abroad) State(id api.AttemptID) pods.ExternalState {
+func (a *abroad) State(id api.AttemptID) workload.External {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, runs := a.runs[id]
-	s := pods.ExternalState{Up: runs, Gone: !runs, Exit: a.exits[id]}
+	s := workload.External{Up: runs, Gone: !runs, Exit: a.exits[id]}
 	if runs && a.missing > 0 {
 		s.Up, s.Missing = false, a.missing
 	}
@@ -72,13 +73,13 @@ func (a *abroad) has(id sched.JobID, number int) []string {
 	return a.runs[api.AttemptID{Job: id, Number: number}]
 }
 
-// fits reports whether the pods of an attempt may run where they were sent.
+// fits reports whether the pods of an attempt accept their nodes.
 func (a *abroad) fits(id api.AttemptID) bool {
 	return a.waits == nil || a.waits.NodeSelector[corev1.LabelHostname] == a.runs[id][0]
 }
 
-// TestExternalMisplaced: somebody else's pods turn out not to accept the node they were
-// sent to, which only they could tell. They are not bound, and the job looks elsewhere.
+// TestExternalMisplaced: external pods do not accept their node, which only the pods
+// themselves show. They are not bound, and the job is placed elsewhere.
 func TestExternalMisplaced(t *testing.T) {
 	other := newAbroad()
 	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, func(c *pods.Config) { c.External = other })
@@ -98,7 +99,7 @@ func TestExternalMisplaced(t *testing.T) {
 	if j := s.Jobs[0]; len(j.Avoid) != 1 || j.Avoid[0] != w.prefix+"-0" {
 		t.Errorf("the job avoids %v; want the first node", j.Avoid)
 	}
-	if got := w.job(id).Exit.Text(); !strings.Contains(got, "does not satisfy nodeSelector {kubernetes.io/hostname="+w.prefix+"-1}; 1 nodes do") {
+	if got := w.job(id).Exit.Text(); !strings.Contains(got, "does not satisfy nodeSelector {kubernetes.io/hostname="+w.prefix+"-1}; suitable nodes: 1") {
 		t.Errorf("the attempt ended with %q", got)
 	}
 	w.wait("it may run elsewhere", func() bool {
@@ -108,7 +109,8 @@ func TestExternalMisplaced(t *testing.T) {
 	w.waitState(id, api.Running)
 }
 
-// TestExternalNeverMade: nobody makes the pods of a job, which gives its GPUs back.
+// TestExternalNeverMade: if no controller creates the pods of a job, it gives its GPUs
+// back.
 func TestExternalNeverMade(t *testing.T) {
 	other := newAbroad()
 	other.missing = 2
@@ -122,13 +124,13 @@ func TestExternalNeverMade(t *testing.T) {
 	w.plan(wants{id: {w.on(0, 0b11)}})
 	w.wait("it is given back", func() bool { return w.job(id).Exit != nil })
 	w.waitState(id, api.Waiting)
-	if got := w.job(id).Exit.Text(); !strings.Contains(got, "2 of 2 pods were not made in 1s; see the events of TrainJob "+w.namespace+"/nobodys") {
+	if got := w.job(id).Exit.Text(); !strings.Contains(got, "2 of 2 pods were not created within 1s; see the events of TrainJob "+w.namespace+"/nobodys") {
 		t.Errorf("the attempt ended with %q", got)
 	}
 }
 
-// TestExternal: attempts of somebody else's pods wait for their place like all
-// others, and others for them, through a crash too.
+// TestExternal: external attempts wait for their GPUs like all others, and others wait
+// for them, even through a crash.
 func TestExternal(t *testing.T) {
 	other := newAbroad()
 	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.External = other })
@@ -157,8 +159,8 @@ func TestExternal(t *testing.T) {
 	}
 	w.waitState(theirs, api.Running)
 
-	// They are slow to leave, and ours waits; an operator that comes anew knows only
-	// that they should leave.
+	// They are slow to stop, and our attempt waits. A new operator knows only that they
+	// should stop.
 	other.mu.Lock()
 	other.slow = true
 	other.mu.Unlock()

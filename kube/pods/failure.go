@@ -15,14 +15,14 @@ import (
 	"github.com/fairway-gpu/fairway/diagnose"
 )
 
-// Kinds of events that package diagnose knows.
+// The kinds of host events that package diagnose classifies.
 const (
 	hostLost      = "node-lost"
 	hostPreempted = "preempted"
 )
 
-// lostReasons are the reasons of a pod's failure that are no fault of the job,
-// with the kind of event they are.
+// lostReasons maps the reasons of pod failures that are not the job's fault to the kind
+// of host event.
 var lostReasons = map[string]string{
 	"Evicted": hostPreempted, "Preempting": hostPreempted, "Preempted": hostPreempted,
 	"NodeLost": hostLost, "Terminated": hostLost, "Shutdown": hostLost, "NodeShutdown": hostLost, "NodeNotReady": hostLost,
@@ -31,7 +31,7 @@ var lostReasons = map[string]string{
 
 const (
 	deadlineExceeded = "DeadlineExceeded" // the pod ran longer than its activeDeadlineSeconds
-	codeTimeout      = 124                // as the command timeout has it
+	codeTimeout      = 124                // the exit code of the command timeout
 )
 
 // failureOf reads how a pod failed, and when.
@@ -40,7 +40,7 @@ func failureOf(p *corev1.Pod) (api.Exit, time.Time) {
 	if known || strings.HasPrefix(p.Status.Reason, "OutOf") {
 		return lost(p, kind, strings.TrimSpace(p.Status.Reason+": "+lastLine(p.Status.Message))), time.Time{}
 	}
-	if p.Status.Reason == deadlineExceeded { // of its own template: more of the same would not help
+	if p.Status.Reason == deadlineExceeded { // its own template sets it, so a retry would not help
 		return api.Exit{Code: codeTimeout, Why: strings.TrimSpace(p.Status.Reason + ": " + lastLine(p.Status.Message))}, time.Time{}
 	}
 	for _, c := range p.Status.Conditions {
@@ -73,7 +73,7 @@ func failureOf(p *corev1.Pod) (api.Exit, time.Time) {
 		exit.Why = "out of memory: " + text
 		exit.Host = []diagnose.Event{{Kind: api.HostOutOfMemory, Node: p.Spec.NodeName, Text: text}}
 	case s.Reason == "ContainerStatusUnknown":
-		return lost(p, hostLost, "the node does not know how pod "+p.Name+" ended"), s.FinishedAt.Time
+		return lost(p, hostLost, "the kubelet lost the exit status of pod "+p.Name), s.FinishedAt.Time
 	case p.DeletionTimestamp != nil && (exit.Signal == "SIGTERM" || exit.Signal == "SIGKILL"):
 		return lost(p, "", "pod "+p.Name+" was deleted"+disruption(p)), s.FinishedAt.Time
 	case s.Reason == "StartError" || s.Reason == "ContainerCannotRun":
@@ -90,7 +90,7 @@ func lost(p *corev1.Pod, kind, why string) api.Exit {
 	return exit
 }
 
-// firstFailed returns the end of the container that failed first; nil: none did.
+// firstFailed returns the state of the container that failed first; nil: none did.
 func firstFailed(p *corev1.Pod) *corev1.ContainerStateTerminated {
 	var first *corev1.ContainerStateTerminated
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
@@ -107,7 +107,7 @@ var signals = map[int32]string{
 	10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 24: "SIGXCPU", 25: "SIGXFSZ", 31: "SIGSYS",
 }
 
-// lastLine returns the last line of a text that says something, shortened.
+// lastLine returns the last non-blank line of a text, shortened.
 func lastLine(text string) string {
 	const longest = 400
 	text = strings.TrimRight(text, " \t\r\n")

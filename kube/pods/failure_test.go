@@ -23,6 +23,7 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/kube/workload"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -102,7 +103,7 @@ func TestFailureOf(t *testing.T) {
 			terminated(p).Reason, terminated(p).Message = "StartError", "exec: \"train\": executable file not found in $PATH"
 		}), api.Exit{Code: 128, Why: "exec: \"train\": executable file not found in $PATH"}},
 		{"unknown end", ending("0", 137, func(p *corev1.Pod) { terminated(p).Reason = "ContainerStatusUnknown" }),
-			api.Exit{Lost: true, Why: "the node does not know how pod j-1-0 ended", Host: host(hostLost, "the node does not know how pod j-1-0 ended")}},
+			api.Exit{Lost: true, Why: "the kubelet lost the exit status of pod j-1-0", Host: host(hostLost, "the kubelet lost the exit status of pod j-1-0")}},
 		{"nothing said", ending("0", 1, func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }), api.Exit{Lost: true, Why: "pod j-1-0 failed"}},
 	} {
 		got, _ := failureOf(c.pod)
@@ -128,7 +129,7 @@ func TestVerdict(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		gang *gang
-		want string // "-": it goes on
+		want string // "-": it keeps running
 	}{
 		{"runs", gangOf(ending("0", 0, running), ending("1", 0, running)), "-"},
 		{"one is done", gangOf(ending("0", 0), ending("1", 0, running)), "-"},
@@ -154,10 +155,10 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestWaitsInVain: a container that waits for what will not come is given up, at once
-// if there is no hope, and else after a while.
+// TestWaitsInVain: an attempt whose container cannot start ends: at once if that is
+// final, otherwise after a while.
 func TestWaitsInVain(t *testing.T) {
-	for reason, want := range map[string]struct{ first, later bool }{ // whether it is given up
+	for reason, want := range map[string]struct{ first, later bool }{ // whether the attempt ends
 		"ContainerCreating": {false, false}, "PodInitializing": {false, false},
 		"ErrImagePull": {false, true}, "ImagePullBackOff": {false, true}, "CreateContainerConfigError": {false, true},
 		"CreateContainerError": {false, true}, "RunContainerError": {false, true}, "RegistryUnavailable": {false, true},
@@ -204,7 +205,7 @@ func TestLeftBy(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
 	}
-	// Pods that are gone are remembered by what was seen of them last.
+	// The store keeps the last version of deleted pods.
 	s := newStore()
 	for _, rank := range []string{"0", "1"} {
 		p := ending(rank, 75, deleted)
@@ -245,7 +246,7 @@ func TestSeats(t *testing.T) {
 		want []int64
 	}{
 		{offer{replicas: 1}, []int64{2, 2, 2}},
-		{offer{replicas: 4}, []int64{8, 8, 2}}, // beside others, one of each GPU, whatever the part
+		{offer{replicas: 4}, []int64{8, 8, 2}}, // shared: one replica of each GPU, whatever the part
 		{offer{replicas: 4, mps: true}, []int64{2, 2, 2}},
 	} {
 		for i, want := range c.want {
@@ -256,7 +257,7 @@ func TestSeats(t *testing.T) {
 	}
 }
 
-// TestPod: a template that tries to have its own way does not get it.
+// TestPod: a template cannot override what Fairway sets.
 func TestPod(t *testing.T) {
 	own := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "x", v1alpha1.LabelID: "other"}},
@@ -273,7 +274,7 @@ func TestPod(t *testing.T) {
 		},
 	}
 	a := &api.Attempt{AttemptID: api.AttemptID{Job: "j-7", Number: 2}, Placement: sched.Placement{{Milli: sched.WholeGPU, GPUs: 0b11}}, BatchScale: 0.5}
-	p := &plan{attempt: a, from: Pod{Template: own, Namespace: "ns", Name: "j", GPUResource: "nvidia.com/gpu"}, seats: seatsOf(a), nodes: []string{"n", "n"}, devices: []int64{1, 1}, offers: []offer{{resource: "nvidia.com/gpu"}, {resource: "nvidia.com/gpu"}}}
+	p := &plan{attempt: a, from: workload.Pod{Template: own, Namespace: "ns", Name: "j", GPUResource: "nvidia.com/gpu"}, seats: seatsOf(a), nodes: []string{"n", "n"}, devices: []int64{1, 1}, offers: []offer{{resource: "nvidia.com/gpu"}, {resource: "nvidia.com/gpu"}}}
 	c := Config{Tolerated: []string{"team"}}.withDefaults()
 	pod := c.pod(p, 1)
 	if pod.Name != "j-2-1" || pod.Labels[v1alpha1.LabelID] != "j-7" || pod.Labels["team"] != "x" || pod.Spec.NodeName != "" ||
@@ -305,8 +306,8 @@ func TestPod(t *testing.T) {
 	}
 }
 
-// TestDevicesOf: devices count, whichever container asks for them; CPUs and memory are
-// none.
+// TestDevicesOf: devices count whichever container requests them; CPUs and memory do
+// not.
 func TestDevicesOf(t *testing.T) {
 	of := func(name corev1.ResourceName, n string) []corev1.Container {
 		return []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{name: resource.MustParse(n), "cpu": resource.MustParse("9")}}}}
@@ -320,21 +321,21 @@ func TestDevicesOf(t *testing.T) {
 	}
 }
 
-// TestPlanOf: what is no GPU is not given in the place of one.
+// TestPlanOf: a resource that is not a GPU does not replace GPUs.
 func TestPlanOf(t *testing.T) {
 	node := &corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse("64"), "nvidia.com/gpu": resource.MustParse("8")}}}
 	e := New(Config{})
 	e.nodes = map[string]*corev1.Node{"n": node}
 	a := &api.Attempt{Placement: sched.Placement{{Milli: sched.WholeGPU, GPUs: 0b1}}}
 	for _, asked := range []corev1.ResourceName{"cpu", "nvidia.com/gpu", "amd.com/gpu", "nvidia.com/gpus"} {
-		p := e.planOf(&run{attempt: a, nodes: []string{"n"}}, Pod{GPUResource: asked})
+		p := e.planOf(&run{attempt: a, nodes: []string{"n"}}, workload.Pod{GPUResource: asked})
 		if len(p.offers) != 1 || p.offers[0].resource != "nvidia.com/gpu" || p.devices[0] != 1 {
 			t.Errorf("a job that asks for %s gets %v of %+v; want 1 nvidia.com/gpu", asked, p.devices, p.offers)
 		}
 	}
 }
 
-// TestOtherGPUs: a job that insists on one vendor's GPUs does not get another's.
+// TestOtherGPUs: a job that requests one vendor's GPUs does not get another's.
 func TestOtherGPUs(t *testing.T) {
 	e := New(Config{})
 	e.nodes = map[string]*corev1.Node{}

@@ -20,9 +20,9 @@ import (
 // maxUnfit bounds the nodes that one exit names.
 const maxUnfit = 200
 
-// unsuited returns the end of an attempt with a node that does not suit it; nil:
-// all do. It names all such nodes at once, so that the next attempt avoids them.
-// others is how many nodes with GPUs do suit it.
+// unsuited ends an attempt that was given a node that does not suit it; nil: all nodes
+// suit it. The exit names all such nodes, so that the next attempt avoids them. others
+// is the number of GPU nodes that suit it.
 func (e *Executor) unsuited(r *run, suits func(*corev1.Node) bool) (exit *api.Exit, others int) {
 	at := slices.IndexFunc(r.nodes, func(name string) bool { return e.nodes[name] != nil && !suits(e.nodes[name]) })
 	if at < 0 {
@@ -54,17 +54,16 @@ func (e *Executor) misplaced(r *run, pod *corev1.PodSpec) *api.Exit {
 	if exit == nil {
 		return nil
 	}
-	want := asks.String()
+	unmet := "does not satisfy " + asks.String()
 	if asks.Empty() {
-		want = "that its template tolerates no taints"
+		unmet = "has taints, and the template has no tolerations"
 	}
-	exit.Why = fmt.Sprintf("node %s does not satisfy %s; %d nodes do", r.nodes[exit.Rank], want, others)
+	exit.Why = fmt.Sprintf("node %s %s; suitable nodes: %d", r.nodes[exit.Rank], unmet, others)
 	return exit
 }
 
-// otherGPUs ends an attempt if a node has GPUs of another vendor than its pods ask
-// for. Any of a vendor's resource names will do, and the usual name matches any
-// vendor.
+// otherGPUs ends an attempt if a node has GPUs of another vendor than its pods request.
+// Any resource name of a vendor matches, and the usual name matches any vendor.
 func (e *Executor) otherGPUs(r *run, asked corev1.ResourceName) *api.Exit {
 	vendor := func(name corev1.ResourceName) string { domain, _, _ := strings.Cut(string(name), "/"); return domain }
 	if asked == request.UsualGPU {
@@ -73,7 +72,7 @@ func (e *Executor) otherGPUs(r *run, asked corev1.ResourceName) *api.Exit {
 	exit, others := e.unsuited(r, func(n *corev1.Node) bool { return vendor(e.offerOf(n, asked).resource) == vendor(asked) })
 	if exit != nil {
 		has := e.offerOf(e.nodes[r.nodes[exit.Rank]], asked).resource
-		exit.Why = fmt.Sprintf("node %s has %s, and the job asks for %s; %d nodes have those", r.nodes[exit.Rank], has, asked, others)
+		exit.Why = fmt.Sprintf("node %s has %s, but the job requests %s; suitable nodes: %d", r.nodes[exit.Rank], has, asked, others)
 	}
 	return exit
 }

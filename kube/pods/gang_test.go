@@ -78,8 +78,8 @@ func (w *world) job(id sched.JobID) api.Job {
 	return j
 }
 
-// waitState waits until a job is in a state, and the test knows its pods as they are
-// then.
+// waitState waits until a job is in a state, and the test has seen the pods of that
+// moment.
 func (w *world) waitState(id sched.JobID, state string) {
 	w.t.Helper()
 	w.wait(fmt.Sprintf("job %s is %s", id, state), func() bool { return w.job(id).State == state })
@@ -153,7 +153,7 @@ func TestByAddress(t *testing.T) {
 	}
 }
 
-// TestEnds: how pods end is how the attempt ended.
+// TestEnds: the ends of the pods decide how the attempt ended.
 func TestEnds(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, nil)
 	for _, c := range []struct {
@@ -205,7 +205,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// left returns how many pods of a job the API server has that have not ended.
+// left returns how many pods of a job on the API server have not ended.
 func (w *world) left(id sched.JobID) int {
 	w.t.Helper()
 	list := &corev1.PodList{}
@@ -237,8 +237,8 @@ func (w *world) setStatus(p *corev1.Pod, edit func(*corev1.PodStatus)) {
 	}
 }
 
-// TestQuotaOnPods: a job whose namespace may have no more pods now gives its GPUs back,
-// and runs when it may.
+// TestQuotaOnPods: a job whose namespace is over its ResourceQuota gives its GPUs back,
+// and runs when the quota allows.
 func TestQuotaOnPods(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, nil)
 	quota := &corev1.ResourceQuota{
@@ -252,7 +252,7 @@ func TestQuotaOnPods(t *testing.T) {
 	if err := w.client.Status().Update(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
-	w.wait("the API server keeps to the quota", func() bool { // it learns of it by a watch
+	w.wait("the API server enforces the quota", func() bool { // it learns of the quota through a watch
 		return apierrors.IsForbidden(w.client.Create(t.Context(), w.externalPod("probe", 0, 1), client.DryRunAll))
 	})
 	id := w.submit(sched.Spec{GPUs: 2}, nil)
@@ -270,8 +270,8 @@ func TestQuotaOnPods(t *testing.T) {
 	})
 }
 
-// TestCannotStart: what will never run ends with a reason that a person can act
-// on.
+// TestCannotStart: an attempt that will never run ends with a reason that a user can
+// act on.
 func TestCannotStart(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.PullFor = time.Second })
 	wantFailed := func(id sched.JobID, text string) {
@@ -319,8 +319,8 @@ func TestCannotStart(t *testing.T) {
 	}
 }
 
-// TestSelector: a node that the template does not accept is not used, and the
-// next decision knows.
+// TestSelector: a node that the template does not accept is not used, and the next
+// decision avoids it.
 func TestSelector(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, nil)
 	n := &corev1.Node{}
@@ -351,7 +351,7 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// externalPod returns a pod of others on a node.
+// externalPod returns a pod on a node that is not Fairway's.
 func (w *world) externalPod(name string, node, gpus int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
@@ -361,11 +361,11 @@ func (w *world) externalPod(name string, node, gpus int) *corev1.Pod {
 	}
 }
 
-// TestOthersArrive: pods of others are counted, whenever they come.
+// TestOthersArrive: pods of another scheduler are counted, whenever they come.
 func TestOthersArrive(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.HoldFor = time.Second })
 	first := w.submit(sched.Spec{GPUs: 3}, nil)
-	// They come when the decision is made and nothing is bound.
+	// They come between the decision and the first binding.
 	s, err := w.now().Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -384,7 +384,7 @@ func TestOthersArrive(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wait("it is given back", func() bool { return w.job(first).Exit != nil })
-	if e := w.job(first).Exit; !e.Lost || !strings.Contains(e.Why, "has 2 of 4 nvidia.com/gpu left and it needs 3") {
+	if e := w.job(first).Exit; !e.Lost || !strings.Contains(e.Why, "has 2 of 4 nvidia.com/gpu left, but the job needs 3") {
 		t.Errorf("it ended with %+v; want it lost to others", e)
 	}
 	if w.Starts(first) != 0 {
@@ -392,7 +392,7 @@ func TestOthersArrive(t *testing.T) {
 	}
 	w.stop()
 	w.boot()
-	// Now the state counts them.
+	// From now on the state counts them.
 	w.wait("the state knows of the others", func() bool {
 		all, err := w.now().Nodes(admin)
 		return err == nil && len(all) == 1 && all[0].Others.Len() == 2
@@ -404,7 +404,7 @@ func TestOthersArrive(t *testing.T) {
 		all, err := w.now().Nodes(admin)
 		return err == nil && len(all) == 1 && all[0].Others == 0
 	})
-	// They come right after.
+	// They come right after the binding.
 	second := w.submit(sched.Spec{GPUs: 3}, nil)
 	w.plan(wants{second: {w.on(0, 0b111)}})
 	w.waitState(second, api.Running)
@@ -417,8 +417,7 @@ func TestOthersArrive(t *testing.T) {
 	}
 }
 
-// TestNodeFails: an attempt on a node that is lost ends, and the next begins
-// elsewhere.
+// TestNodeFails: an attempt on a lost node ends, and the next one starts elsewhere.
 func TestNodeFails(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, nil)
 	id := w.submit(sched.Spec{GPUs: 4}, nil)
@@ -440,10 +439,10 @@ func TestNodeFails(t *testing.T) {
 	}
 }
 
-// TestRankFailsOfNode: a rank that fails because the node of another was lost is no
-// failure of the job, though it comes first.
+// TestRankFailsOfNode: if a rank fails because another rank's node was lost, the job is
+// not to blame, even if the rank fails first.
 func TestRankFailsOfNode(t *testing.T) {
-	// It is told before the state takes the node off.
+	// The exit is reported before the state marks the node as down.
 	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, func(c *pods.Config) { c.LostAfter = 200 * time.Millisecond })
 	id := w.submit(sched.Spec{GPUs: 2}, nil)
 	w.plan(wants{id: {w.on(0, 0b01), w.on(1, 0b01)}})
@@ -459,7 +458,7 @@ func TestRankFailsOfNode(t *testing.T) {
 	}
 }
 
-// TestCrash: an operator that ends at any moment of a start leaves nothing half
+// TestCrash: an operator that crashes at any moment of a start leaves nothing half
 // done.
 func TestCrash(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 8}, nil)
@@ -477,7 +476,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestStrays: pods with our labels that nobody ordered are removed.
+// TestStrays: pods of attempts that were not ordered are removed.
 func TestStrays(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, nil)
 	stray := w.externalPod("nobody-1-0", 0, 1)
@@ -498,7 +497,7 @@ func TestStrays(t *testing.T) {
 	}
 }
 
-// TestServerAway: orders are followed when the API server is back.
+// TestServerAway: the executor follows orders once the API server is back.
 func TestServerAway(t *testing.T) {
 	if testing.Short() {
 		t.Skip("restarts the API server")

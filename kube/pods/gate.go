@@ -13,13 +13,13 @@ import (
 type turn int
 
 const (
-	first turn = iota // what ends something that was begun: binding, deleting
-	later             // what begins something
+	first turn = iota // requests that complete something: binding, deleting
+	later             // requests that begin something
 	turns
 )
 
-// gate limits concurrent requests. Gangs that have begun go first: a thousand gangs
-// that start at once then run one after the other, instead of all at the end.
+// gate limits concurrent requests. Gangs that have begun go first: if a thousand gangs
+// start at once, they become complete one after the other instead of all at the end.
 type gate struct {
 	mu      sync.Mutex
 	free    int
@@ -28,7 +28,7 @@ type gate struct {
 
 func newGate(n int) *gate { return &gate{free: n} }
 
-// enter waits for the caller's turn; the caller then has to leave.
+// enter waits for the caller's turn. The caller must call leave afterwards.
 func (g *gate) enter(ctx context.Context, when turn) error {
 	g.mu.Lock()
 	if g.free > 0 {
@@ -50,7 +50,7 @@ func (g *gate) enter(ctx context.Context, when turn) error {
 		g.waiting[when] = slices.Delete(g.waiting[when], i, i+1)
 	}
 	g.mu.Unlock()
-	if i < 0 { // it was let in at the same time
+	if i < 0 { // its turn came at the same moment
 		g.leave()
 	}
 	return ctx.Err()

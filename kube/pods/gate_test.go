@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// queue counts who waits at a gate.
+// queue returns how many callers wait at a gate.
 func (g *gate) queue() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -24,8 +24,8 @@ func (g *gate) queue() int {
 	return n
 }
 
-// TestGate: what ends something goes before what begins something, each in order, and
-// whoever gives up is not waited for.
+// TestGate: requests that complete something go before those that begin something, each
+// kind in order, and a caller that gives up blocks nobody.
 func TestGate(t *testing.T) {
 	g := newGate(1)
 	ctx := t.Context()

@@ -12,7 +12,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// BenchmarkGangs is one decision that starts 200 gangs of 4 pods each on 100 nodes,
+// BenchmarkGangs measures a decision that starts 200 gangs of 4 pods each on 100 nodes,
 // until all of them run.
 func BenchmarkGangs(b *testing.B) {
 	for range b.N {

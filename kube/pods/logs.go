@@ -24,12 +24,12 @@ const (
 	tailLines   = 2000
 	tailWithin  = 5 * time.Second
 	followEvery = 500 * time.Millisecond
-	maxTail     = 10_000_000 // lines; more is all
+	maxTail     = 10_000_000 // lines; more than this means all
 )
 
 var _ api.Logs = (*Executor)(nil)
 
-// LogReader returns the ReadLog of a cluster.
+// LogReader returns a Config.ReadLog that reads from the API server.
 func LogReader(c kubernetes.Interface) func(context.Context, string, string, *corev1.PodLogOptions) (io.ReadCloser, error) {
 	return func(ctx context.Context, namespace, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) {
 		return c.CoreV1().Pods(namespace).GetLogs(pod, o).Stream(ctx)
@@ -42,7 +42,7 @@ type source struct {
 	rank                      int
 }
 
-// readable returns the logs of an attempt's pods that have begun, by rank.
+// readable returns the logs of an attempt's started pods, by rank.
 func (e *Executor) readable(r *run) []source {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -56,8 +56,8 @@ func (e *Executor) readable(r *run) []source {
 	return out
 }
 
-// sourceOf returns the log of the container that trains; ok is false if that has
-// not begun.
+// sourceOf returns the log of the training container; ok is false if it has not
+// started.
 func sourceOf(p *corev1.Pod, rank int) (s source, ok bool) {
 	at := 0
 	for i := range p.Spec.Containers {
@@ -97,7 +97,7 @@ func (e *Executor) tails(ctx context.Context, from []source, first int) []diagno
 	for _, s := range from[:min(len(from), maxTails)] {
 		text, err := e.tail(ctx, s)
 		if err != nil {
-			e.Log.Info("the log of a pod cannot be read", "pod", s.pod, "namespace", s.namespace, "err", err)
+			e.Log.Info("read pod log", "pod", s.pod, "namespace", s.namespace, "err", err)
 			continue
 		}
 		out = append(out, diagnose.Log{Name: s.pod, Rank: s.rank, Text: text})
@@ -156,7 +156,7 @@ func (e *Executor) CopyLog(ctx context.Context, id sched.JobID, q api.LogQuery, 
 			done, q.Tail = number, 0
 			continue
 		case !q.Follow && done == 0:
-			return api.Errorf(api.Unknown, "job %s has no log of rank %d here", id, q.Rank).Try("see whether it runs, or ended so long ago that its pods are gone")
+			return api.Errorf(api.Unknown, "job %s has no log of rank %d here", id, q.Rank).Try("it may not have started yet, or ended so long ago that its pods are gone")
 		case e.Ended == nil && done > 0 || e.Ended != nil && e.Ended(id):
 			if done == 0 {
 				return api.Errorf(api.Unknown, "job %s has no log of rank %d here", id, q.Rank).Try("its pods are gone")
@@ -171,7 +171,7 @@ func (e *Executor) CopyLog(ctx context.Context, id sched.JobID, q api.LogQuery, 
 	}
 }
 
-// find returns the log to copy after an attempt; at the start, the last one.
+// find returns the log of the attempt after done; for 0, of the last attempt.
 func (e *Executor) find(id sched.JobID, q api.LogQuery, done int) (s source, number int, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

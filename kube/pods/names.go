@@ -21,21 +21,21 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// The pod names of a gang's service are written here, once, when all pods have an
-// address. Kubernetes follows every pod and keeps two lists per service, which
-// would be a third of the API server's work.
+// Fairway writes the endpoints of a gang's service itself, once, when all pods have an
+// address. Kubernetes' own controllers would follow every pod and keep two lists per
+// service: a third of the API server's work.
 
-// perSlice is how many addresses Kubernetes allows in one list.
+// perSlice is how many addresses Kubernetes allows in one EndpointSlice.
 const perSlice = 1000
 
-// firstAlone is how long the names of a gang wait for its last pod; after that,
-// running pods can find the first, and each other.
+// firstAlone is how long publishing waits for the last pod of a gang. After that, the
+// addresses known so far are published, so that running pods can find each other.
 const firstAlone = 2 * time.Second
 
-// publish writes the new addresses of a gang whose pods are bound, if any, and
-// reports whether it does.
+// publish writes the new addresses of a gang whose pods are bound, and reports whether
+// there were any.
 func (e *Executor) publish(ctx context.Context, r *run, pods map[int]*corev1.Pod, now time.Time) bool {
-	if pods[0].Spec.Subdomain == "" || r.named == len(pods) {
+	if pods[0].Spec.Subdomain == "" || r.published == len(pods) {
 		return false
 	}
 	known := 0
@@ -47,7 +47,7 @@ func (e *Executor) publish(ctx context.Context, r *run, pods map[int]*corev1.Pod
 	if known > 0 && r.addressed.IsZero() {
 		r.addressed = now
 	}
-	if known == r.named || known < len(pods) && now.Sub(r.addressed) < firstAlone {
+	if known == r.published || known < len(pods) && now.Sub(r.addressed) < firstAlone {
 		return false
 	}
 	slices := addressesOf(pods)
@@ -56,14 +56,15 @@ func (e *Executor) publish(ctx context.Context, r *run, pods map[int]*corev1.Pod
 		return func() {
 			switch {
 			case err == nil:
-				r.named, r.addressed, r.tries = known, e.Now(), 0
+				r.published, r.addressed, r.tries = known, e.Now(), 0
 			case ctx.Err() != nil:
 			case !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !errors.Is(err, errTaken):
-				e.retry(r, "write the addresses of its pods down", err)
+				e.retry(r, "write the addresses of its pods", err)
 			case r.created.IsZero():
-				// An earlier leader started it: its pods may have met already.
-				e.Log.Warn("the addresses of an attempt cannot be written down", "job", r.id.Job, "attempt", r.id.Number, "err", err)
-				r.named = known
+				// An earlier leader started it, so its pods may have found each other
+				// already.
+				e.Log.Warn("write pod addresses", "job", r.id.Job, "attempt", r.id.Number, "err", err)
+				r.published = known
 			default:
 				e.end(r, refused("its pods cannot find each other by name: "+err.Error()))
 			}
@@ -72,8 +73,8 @@ func (e *Executor) publish(ctx context.Context, r *run, pods map[int]*corev1.Pod
 	return true
 }
 
-// addressesOf returns the lists of a gang's addresses. They go with its job, and
-// the next attempt takes them over.
+// addressesOf returns the EndpointSlices of a gang. They are deleted with its job; the
+// next attempt updates them.
 func addressesOf(pods map[int]*corev1.Pod) []*discoveryv1.EndpointSlice {
 	first := pods[0]
 	var out []*discoveryv1.EndpointSlice
@@ -98,7 +99,8 @@ func addressesOf(pods map[int]*corev1.Pod) []*discoveryv1.EndpointSlice {
 		list, ready := out[len(out)-1], true
 		list.Endpoints = append(list.Endpoints, discoveryv1.Endpoint{
 			Addresses: []string{p.Status.PodIP}, Hostname: &p.Spec.Hostname, NodeName: &p.Spec.NodeName,
-			// As soon as it has one: the pods of a gang wait for each other.
+			// A pod is ready as soon as it has an address, because the pods of a gang
+			// wait for each other.
 			Conditions: discoveryv1.EndpointConditions{Ready: &ready},
 			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID},
 		})
@@ -113,7 +115,7 @@ func familyOf(address string) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv4
 }
 
-// writeAddresses makes a list of addresses, or updates that of an earlier attempt.
+// writeAddresses creates an EndpointSlice, or updates that of an earlier attempt.
 func (e *Executor) writeAddresses(ctx context.Context, list *discoveryv1.EndpointSlice) error {
 	err := e.Client.Create(ctx, list.DeepCopy())
 	if !apierrors.IsAlreadyExists(err) {
@@ -127,7 +129,7 @@ func (e *Executor) writeAddresses(ctx context.Context, list *discoveryv1.Endpoin
 		return fmt.Errorf("endpoint slice %s/%s is not Fairway's: %w", list.Namespace, list.Name, errTaken)
 	}
 	if owner := metav1.GetControllerOf(there); owner != nil && owner.UID != list.OwnerReferences[0].UID {
-		return leftover("endpointslices", list.Name) // it goes with its owner
+		return leftover("endpointslices", list.Name) // it will be deleted with its owner
 	}
 	patch, err := json.Marshal(map[string]any{"endpoints": list.Endpoints})
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// TestNames: the pods of a gang are found by their names: of the first attempt, of
-// the next, and when somebody has taken the list away while the operator was down.
+// TestNames: pods of a gang are found by name: in the first attempt, in the next, and
+// after the EndpointSlice was deleted while the operator was down.
 func TestNames(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 2, GPUs: 4}, nil)
 	id := w.submit(sched.Spec{GPUs: 3}, nil)
@@ -39,8 +39,8 @@ func TestNames(t *testing.T) {
 	w.waitNames(id, 2)
 }
 
-// TestNamesTaken: a gang whose names somebody else uses fails and says so, and one
-// that runs already goes on.
+// TestNamesTaken: a gang whose EndpointSlice name is taken fails and says so; a gang
+// that runs already keeps running.
 func TestNamesTaken(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, nil)
 	external := &discoveryv1.EndpointSlice{
@@ -72,8 +72,7 @@ func TestNamesTaken(t *testing.T) {
 	w.waitState(second, api.Finished)
 }
 
-// waitNames waits until exactly the pods of an attempt are found by their names, at
-// their addresses.
+// waitNames waits until exactly the pods of an attempt are found by name.
 func (w *world) waitNames(id sched.JobID, attempt int) *discoveryv1.EndpointSlice {
 	w.t.Helper()
 	list := &discoveryv1.EndpointSlice{}

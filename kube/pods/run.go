@@ -15,39 +15,40 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// run is what is being done about an attempt. All of it can be lost: it is made
-// again from the orders and the pods.
+// run is the executor's progress with an attempt. It can be lost, because it is rebuilt
+// from the orders and the pods.
 type run struct {
-	id      api.AttemptID
-	attempt *api.Attempt // as ordered; nil: never seen
-	nodes   []string     // by rank
-	wanted  bool         // it should run
-	leaving bool         // it should not, and its end is not known
+	id        api.AttemptID
+	attempt   *api.Attempt // as ordered; nil: never seen
+	nodes     []string     // by rank
+	wanted    bool         // it should run
+	withdrawn bool         // it should not run, and its end is not known yet
 
-	plan    *plan
-	busy    bool
-	tries   int
-	after   time.Time               // nothing is done before
-	blocked bool                    // by an earlier attempt or holder
-	created time.Time               // when its pods were, last
-	bound   map[types.UID]time.Time // when a pod was, last
-	named   int                     // how many of its pods others find by name
-	// addressed is when a pod first had an address, or when names were written last.
+	plan      *plan
+	busy      bool
+	tries     int
+	after     time.Time               // not stepped before
+	blocked   bool                    // by an earlier attempt or holder
+	created   time.Time               // when its pods were created last
+	bound     map[types.UID]time.Time // when each pod was bound last
+	published int                     // how many of its pods have a published address
+	// addressed is when a pod first had an address, or when addresses were written
+	// last.
 	addressed time.Time
-	held      time.Time               // since when it waits for room that others took
+	held      time.Time               // since when it waits for room that other pods took
 	waiting   time.Time               // since when a container cannot start
-	yields    time.Time               // since when some of its pods have left with their work saved
-	asked     map[types.UID]time.Time // pods that were deleted
+	yields    time.Time               // since when some of its pods have ended after saving a checkpoint
+	deleted   map[types.UID]time.Time // pods whose deletion was requested
 
 	external bool // of an external workload, although the attempt was never seen
-	probed   bool // and that is known
-	gone     bool // of an external workload: no pod is left
+	probed   bool // it is known whether it is external
+	gone     bool // external only: no pod is left
 
-	up     bool      // its pods are
-	upTold bool      // and this was reported
-	exit   *api.Exit // how it ended; nil: it has not
-	logged bool      // its logs were looked at
-	told   time.Time // when its end was acknowledged
+	up         bool      // its pods run
+	upReported bool      // up was reported
+	exit       *api.Exit // how it ended; nil: it has not
+	logged     bool      // its logs were read
+	reported   time.Time // when its end was acknowledged
 }
 
 func (r *run) namespace() string {
@@ -57,19 +58,20 @@ func (r *run) namespace() string {
 	return namespaceOf(r.attempt)
 }
 
-// reorder takes note of what should run.
+// reorder updates the runs from the orders.
 func (e *Executor) reorder(orders Orders) {
 	list := orders.Attempts()
-	leaving := orders.Withdrawn() // after the others, so that none is missed in between
+	withdrawn := orders.Withdrawn() // read after Attempts, so that none is missed in between
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	wanted := make(map[api.AttemptID]bool, len(list)+len(leaving))
+	wanted := make(map[api.AttemptID]bool, len(list)+len(withdrawn))
 	for i := range list {
 		a := &list[i]
 		wanted[a.AttemptID] = true
 		r := e.runOf(a.AttemptID)
 		if r.attempt != nil && !r.attempt.Placement.Equal(a.Placement) {
-			// The same number elsewhere: the orders have lost a part of their history.
+			// The same attempt number in another place: the orders have lost a part of
+			// their history.
 			r.wanted = false
 			e.dirty[r.id] = true
 			continue
@@ -78,27 +80,27 @@ func (e *Executor) reorder(orders Orders) {
 			e.dirty[r.id] = true
 		}
 		if r.attempt == nil {
-			own := *a // or the whole list would stay as long as this attempt
+			own := *a // a pointer into the list would keep the whole list in memory
 			r.attempt = &own
 			for _, s := range seatsOf(a) {
 				r.nodes = append(r.nodes, orders.NodeName(s.node))
 			}
 		}
-		r.wanted, r.leaving = true, false
+		r.wanted, r.withdrawn = true, false
 	}
-	for _, id := range leaving {
+	for _, id := range withdrawn {
 		wanted[id] = true
-		if r := e.runOf(id); !r.leaving || r.wanted {
-			r.wanted, r.leaving = false, true
+		if r := e.runOf(id); !r.withdrawn || r.wanted {
+			r.wanted, r.withdrawn = false, true
 			e.dirty[id] = true
 		}
 	}
 	for id, r := range e.runs {
 		if !wanted[id] {
-			if r.wanted || r.leaving {
+			if r.wanted || r.withdrawn {
 				e.dirty[id] = true
 			}
-			r.wanted, r.leaving = false, false
+			r.wanted, r.withdrawn = false, false
 		}
 	}
 }
@@ -106,23 +108,23 @@ func (e *Executor) reorder(orders Orders) {
 func (e *Executor) runOf(id api.AttemptID) *run {
 	r := e.runs[id]
 	if r == nil {
-		r = &run{id: id, bound: map[types.UID]time.Time{}, asked: map[types.UID]time.Time{}}
+		r = &run{id: id, bound: map[types.UID]time.Time{}, deleted: map[types.UID]time.Time{}}
 		e.runs[id] = r
 		e.dirty[id] = true
 	}
 	return r
 }
 
-// scope is which attempts to look at.
+// scope selects the attempts to step.
 type scope int
 
 const (
 	changedOnly scope = iota
-	underWay          // and those that are not as they should be
+	underWay          // also those that are in progress
 	everything
 )
 
-// step looks at attempts and does what is next about each.
+// step takes the next step for each attempt in the scope.
 func (e *Executor) step(ctx context.Context, orders Orders, which scope) {
 	e.mu.Lock()
 	now := e.Now()
@@ -162,11 +164,11 @@ func (e *Executor) step(ctx context.Context, orders Orders, which scope) {
 				e.tidy(ctx, id, now)
 				continue
 			}
-			r = e.runOf(id) // it is not ordered
+			r = e.runOf(id) // no order mentions it
 		}
 		steady := e.stepRun(ctx, r, orders, now)
-		if r.up && r.exit == nil && r.wanted && !r.upTold {
-			r.upTold = true
+		if r.up && r.exit == nil && r.wanted && !r.upReported {
+			r.upReported = true
 			up = append(up, id)
 		}
 		if steady {
@@ -181,8 +183,8 @@ func (e *Executor) step(ctx context.Context, orders Orders, which scope) {
 	}
 }
 
-// stepRun does what is next about an attempt, and reports whether nothing is
-// left to do until something changes.
+// stepRun takes the next step for an attempt, and reports whether there is nothing to
+// do until something changes.
 func (e *Executor) stepRun(ctx context.Context, r *run, orders Orders, now time.Time) (steady bool) {
 	if r.busy || now.Before(r.after) {
 		return false
@@ -191,46 +193,46 @@ func (e *Executor) stepRun(ctx context.Context, r *run, orders Orders, now time.
 		return e.stepExternal(ctx, r, orders, now)
 	}
 	switch {
-	case !r.told.IsZero():
-		return e.stepTold(r, now)
+	case !r.reported.IsZero():
+		return e.stepReported(r, now)
 	case r.exit != nil:
 		e.stepEnding(ctx, r, orders, now)
 		return false
 	case !r.wanted:
-		return e.stepLeaving(ctx, r, orders, now)
+		return e.stepWithdrawn(ctx, r, orders, now)
 	}
 	return e.stepWanted(ctx, r, orders, now)
 }
 
-// discard drops what is known about an attempt that is over.
+// discard forgets an attempt that is over.
 func (e *Executor) discard(r *run) {
 	delete(e.runs, r.id)
 	delete(e.externals, r.id)
 	e.forget(r.id)
 }
 
-// stepTold handles an attempt whose exit was acknowledged. If it is still ordered,
-// the other side has forgotten, and the exit is reported again.
-func (e *Executor) stepTold(r *run, now time.Time) (steady bool) {
+// stepReported handles an attempt whose exit was acknowledged. If the orders still contain
+// it, the daemon has lost the exit, and it is reported again.
+func (e *Executor) stepReported(r *run, now time.Time) (steady bool) {
 	switch {
-	case (r.wanted || r.leaving) && now.Sub(r.told) > tellAgain:
-		e.Log.Warn("an attempt that ended is still ordered: its end is told again", "job", r.id.Job, "attempt", r.id.Number)
-		r.told = time.Time{}
-	case !r.wanted && !r.leaving:
+	case (r.wanted || r.withdrawn) && now.Sub(r.reported) > reportAgain:
+		e.Log.Warn("ended attempt is still ordered; reporting its exit again", "job", r.id.Job, "attempt", r.id.Number)
+		r.reported = time.Time{}
+	case !r.wanted && !r.withdrawn:
 		e.discard(r)
 		return true
 	}
 	return false
 }
 
-// stepLeaving takes the pods of an attempt away that should not run.
-func (e *Executor) stepLeaving(ctx context.Context, r *run, orders Orders, now time.Time) (steady bool) {
+// stepWithdrawn removes the pods of an attempt that should not run.
+func (e *Executor) stepWithdrawn(ctx context.Context, r *run, orders Orders, now time.Time) (steady bool) {
 	g := e.gangs[r.id]
 	if g.live(r.namespace()) {
 		e.remove(ctx, r, nil)
 		return false
 	}
-	if !r.leaving { // its exit is not needed
+	if !r.withdrawn { // its exit is not needed
 		e.discard(r)
 		return true
 	}
@@ -241,7 +243,7 @@ func (e *Executor) stepLeaving(ctx context.Context, r *run, orders Orders, now t
 	return false
 }
 
-// stepWanted starts an attempt, or looks whether it still runs.
+// stepWanted starts an attempt, or checks whether it still runs.
 func (e *Executor) stepWanted(ctx context.Context, r *run, orders Orders, now time.Time) (steady bool) {
 	g := e.gangs[r.id]
 	pods := g.ranks(r.namespace())
@@ -293,21 +295,21 @@ func (e *Executor) stepEnding(ctx context.Context, r *run, orders Orders, now ti
 		return
 	}
 	e.blameNode(r)
-	e.tell(ctx, r, orders)
+	e.report(ctx, r, orders)
 }
 
-// tell reports how an attempt ended, when nothing of it is left.
-func (e *Executor) tell(ctx context.Context, r *run, orders Orders) {
+// report reports how an attempt ended, once none of its pods is left.
+func (e *Executor) report(ctx context.Context, r *run, orders Orders) {
 	exit := *r.exit
 	e.background(r, func() func() {
 		err := orders.Exited(ctx, exit)
 		return func() {
 			if err == nil {
-				r.told = e.Now()
+				r.reported = e.Now()
 				return
 			}
 			if ctx.Err() == nil {
-				e.Log.Error("the end of an attempt cannot be told", "job", r.id.Job, "attempt", r.id.Number, "err", err)
+				e.Log.Error("report exit", "job", r.id.Job, "attempt", r.id.Number, "err", err)
 			}
 			r.after = e.Now().Add(time.Second)
 		}

@@ -15,15 +15,15 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// offer is how a node offers its GPUs.
+// offer describes how a node offers its GPUs.
 type offer struct {
-	resource corev1.ResourceName // by which they are requested
-	replicas int                 // how often each is offered
+	resource corev1.ResourceName // under which they are requested
+	replicas int                 // of each GPU
 	mps      bool                // replicas are parts of a GPU separated by MPS
 }
 
-// offerOf returns how a node offers its GPUs. One that does not have the resource
-// that a job asks for offers them under another name.
+// offerOf returns how a node offers its GPUs. A node without the resource that the job
+// requests offers them under another name.
 func (c *Config) offerOf(n *corev1.Node, asked corev1.ResourceName) offer {
 	o := offer{resource: asked, replicas: 1}
 	if n == nil {
@@ -41,9 +41,9 @@ func (c *Config) offerOf(n *corev1.Node, asked corev1.ResourceName) offer {
 	return o
 }
 
-// devices returns how many devices a seat needs with an offer: all replicas of a
-// GPU for a whole one, or one of them to share it. So whole GPUs and up to one
-// sharer per replica always fit, whatever parts they have.
+// devices returns how many devices a seat requests from an offer: all replicas of each
+// GPU for whole GPUs, or one replica to share a GPU. So a whole GPU, or one sharing job
+// per replica, always fits.
 func (s seat) devices(o offer) int64 {
 	each := int64(o.replicas)
 	if s.milli < sched.WholeGPU || o.mps {
@@ -52,9 +52,9 @@ func (s seat) devices(o offer) int64 {
 	return int64(s.gpus.Len()) * each
 }
 
-// sharing returns the trainer's variables where GPUs are offered several times:
-// which GPUs, and under MPS how much of them, as on one machine. They override
-// those of the device plugin.
+// sharing returns the trainer's variables on a node that offers replicas: which GPUs
+// and, under MPS, how much of them, as on one machine. They override those of the
+// device plugin.
 func (c *Config) sharing(p *plan, rank int) []corev1.EnvVar {
 	o, s := p.offers[rank], p.seats[rank]
 	if o.replicas < 2 {
@@ -62,7 +62,7 @@ func (c *Config) sharing(p *plan, rank int) []corev1.EnvVar {
 	}
 	vars := map[string]string{}
 	if o.mps {
-		// The plugin's own limit is a replica's part; a smaller seat gets less.
+		// The device plugin limits a pod to a replica's part; a smaller seat gets less.
 		threads := int(s.milli) * 100 / sched.WholeGPU
 		if threads*o.replicas >= 100 {
 			threads = 0
@@ -91,17 +91,17 @@ func (e *Executor) crowded(r *run, rank int, gpu sched.GPUSet) bool {
 	return used > sched.WholeGPU || jobs > max(1, r.plan.offers[rank].replicas)
 }
 
-// cannotShare ends an external attempt on a node that offers GPUs several times.
-// Fairway cannot change what such a pod requests: it would get a part of any GPU.
+// cannotShare ends an external attempt on a node that offers replicas. Fairway cannot
+// change what such a pod requests, so the pod would get a part of some GPU.
 func (e *Executor) cannotShare(r *run) *api.Exit {
 	exit, others := e.unsuited(r, func(n *corev1.Node) bool { return e.Replicas(n) < 2 })
 	if exit == nil {
 		return nil
 	}
 	kind, _, _ := strings.Cut(r.attempt.Task.Origin, "/")
-	exit.Why = fmt.Sprintf("node %s offers each of its GPUs several times, and a %s gets only what its pods ask for", r.nodes[exit.Rank], kind)
+	exit.Why = fmt.Sprintf("node %s offers several replicas of each GPU, and Fairway cannot change what the pods of a %s request", r.nodes[exit.Rank], kind)
 	if others == 0 {
-		never := refused(exit.Why + "; all nodes with GPUs are such: use a TrainingJob")
+		never := refused(exit.Why + "; all GPU nodes do: use a TrainingJob")
 		return &never
 	}
 	return exit

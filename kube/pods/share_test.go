@@ -38,8 +38,7 @@ func (w *world) decide() {
 	}
 }
 
-// running waits until so many of some jobs have all their pods, and returns the one
-// pod of each.
+// running waits until n of the jobs run, and returns the only pod of each.
 func (w *world) running(jobs []sched.JobID, n int) []*corev1.Pod {
 	w.t.Helper()
 	var out []*corev1.Pod
@@ -68,7 +67,7 @@ func devices(p *corev1.Pod) int64 {
 	return q.Value()
 }
 
-// replicated is a node of 2 GPUs, each of which is offered three times.
+// replicated is a node with 2 GPUs and 3 replicas of each.
 func replicated(strategy string) kubetest.NodeSpec {
 	return kubetest.NodeSpec{Count: 1, GPUs: 6, Labels: map[string]string{
 		"nvidia.com/gpu.replicas": "3", "nvidia.com/gpu.count": "2", "nvidia.com/gpu.sharing-strategy": strategy,
@@ -76,8 +75,8 @@ func replicated(strategy string) kubetest.NodeSpec {
 	}}
 }
 
-// TestTimeSlicing: where the device plugin offers GPUs several times, jobs share them,
-// no more on each than it is offered as, and none beside one that has it whole.
+// TestTimeSlicing: on a node with replicas, as many jobs share a GPU as it has
+// replicas, and none shares a GPU that another job has whole.
 func TestTimeSlicing(t *testing.T) {
 	w := newWorld(t, replicated("time-slicing"), nil)
 	small := w.submitAll(3, sched.Spec{GPUs: 1, MilliGPU: 200, Shareable: true})
@@ -103,8 +102,8 @@ func TestTimeSlicing(t *testing.T) {
 	}
 }
 
-// TestStrangersOnReplicas: nobody knows which GPU a pod of others got where each is
-// offered several times: nothing new comes there.
+// TestStrangersOnReplicas: a node with replicas takes no new jobs while another
+// scheduler's pod is there, because it is unknown which GPU that pod got.
 func TestStrangersOnReplicas(t *testing.T) {
 	w := newWorld(t, replicated("time-slicing"), nil)
 	if err := w.client.Create(t.Context(), w.externalPod("other", 0, 1)); err != nil {
@@ -121,7 +120,7 @@ func TestStrangersOnReplicas(t *testing.T) {
 	}
 }
 
-// TestOfferedOnce: where GPUs are offered once, each has one job, which gets it whole.
+// TestOfferedOnce: without replicas, each GPU has one job, which gets it whole.
 func TestOfferedOnce(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 2}, nil)
 	jobs := w.submitAll(3, sched.Spec{GPUs: 1, MilliGPU: 200, Shareable: true})
@@ -138,9 +137,8 @@ func TestOfferedOnce(t *testing.T) {
 	}
 }
 
-// TestMPS: replicas of MPS are parts of a GPU, of which a pod gets one at most: jobs
-// that ask for no more come there, with the limits they have on one machine, and no
-// others.
+// TestMPS: replicas of MPS are parts of a GPU, of which a pod gets at most one. Only
+// jobs that need no more run there, with the same limits as on one machine.
 func TestMPS(t *testing.T) {
 	w := newWorld(t, replicated("mps"), nil)
 	small := &corev1.PodSpec{Tolerations: constraint.PartsTolerations(300)}

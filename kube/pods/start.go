@@ -22,10 +22,11 @@ import (
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/kube/workload"
 )
 
-// begin takes the next step to start an attempt: its plan, its pods, their
-// binding.
+// begin takes the next step to start an attempt: make the plan, create the pods, bind
+// them.
 func (e *Executor) begin(ctx context.Context, r *run, pods map[int]*corev1.Pod, now time.Time) {
 	if exit := e.impossible(r); exit != nil {
 		e.end(r, *exit)
@@ -58,7 +59,7 @@ func (e *Executor) begin(ctx context.Context, r *run, pods map[int]*corev1.Pod, 
 	e.bindAll(ctx, r, pods, now)
 }
 
-// hasRoom reports whether nothing blocks an attempt. One that is blocked for too
+// hasRoom reports whether nothing blocks an attempt. An attempt that is blocked for too
 // long ends, and the scheduler decides again.
 func (e *Executor) hasRoom(r *run, now time.Time) bool {
 	if r.blocked = e.isBlocked(r); r.blocked {
@@ -78,11 +79,11 @@ func (e *Executor) hasRoom(r *run, now time.Time) bool {
 	return false
 }
 
-// cacheLag is how long the cache may take to tell what was done: only then is it
-// done again.
+// cacheLag is how long the cache may take to show a write. Only after that is the write
+// repeated.
 const cacheLag = 5 * time.Second
 
-// end takes note how an attempt ended; what is left of it is next.
+// end records how an attempt ended. The next steps remove what is left of it.
 func (e *Executor) end(r *run, exit api.Exit) {
 	exit.AttemptID, exit.At = r.id, e.Now()
 	r.exit = &exit
@@ -90,7 +91,7 @@ func (e *Executor) end(r *run, exit api.Exit) {
 	e.poke()
 }
 
-// impossible returns why an attempt can never start, if so.
+// impossible ends an attempt that can never start; nil: it can.
 func (e *Executor) impossible(r *run) *api.Exit {
 	for _, name := range r.nodes {
 		if e.nodes[name] == nil {
@@ -103,7 +104,7 @@ func (e *Executor) impossible(r *run) *api.Exit {
 	return nil
 }
 
-// prepare finds out what the pods are made from.
+// prepare finds the template of the pods and makes the plan.
 func (e *Executor) prepare(ctx context.Context, r *run) (after func()) {
 	from, err := e.Templates.Template(ctx, *r.attempt)
 	return func() {
@@ -111,17 +112,17 @@ func (e *Executor) prepare(ctx context.Context, r *run) (after func()) {
 		case errors.Is(err, ErrGone) || apierrors.IsNotFound(err):
 			e.end(r, api.Exit{Lost: true, Why: err.Error()})
 		case err != nil:
-			e.retry(r, "find what an attempt is made from", err)
+			e.retry(r, "find pod template", err)
 		default:
 			r.plan, r.tries = e.planOf(r, from), 0
 		}
 	}
 }
 
-// planOf returns the plan of an attempt, on nodes as they are now.
-func (e *Executor) planOf(r *run, from Pod) *plan {
+// planOf returns the plan of an attempt for the nodes as they are now.
+func (e *Executor) planOf(r *run, from workload.Pod) *plan {
 	if from.GPUResource != "" && !slices.Contains(e.Resources, from.GPUResource) {
-		from.GPUResource = request.UsualGPU // such as cpu, which a node has too, and would give in place of GPUs
+		from.GPUResource = request.UsualGPU // not cpu, for example: the node has it, and would give it in place of GPUs
 	}
 	p := &plan{attempt: r.attempt, from: from, seats: seatsOf(r.attempt), nodes: r.nodes}
 	for rank, s := range p.seats {
@@ -134,16 +135,16 @@ func (e *Executor) planOf(r *run, from Pod) *plan {
 func (e *Executor) retry(r *run, what string, err error) {
 	r.tries++
 	r.after = e.Now().Add(min(10*time.Second, 100*time.Millisecond<<min(r.tries, 10)))
-	e.Log.Warn("an attempt is tried again", "job", r.id.Job, "attempt", r.id.Number, "what", what, "err", err)
+	e.Log.Warn("retrying attempt", "job", r.id.Job, "attempt", r.id.Number, "what", what, "err", err)
 }
 
 // isBlocked reports whether another attempt of the job, or an earlier holder of its
-// GPUs, is still there.
+// GPUs, still exists.
 func (e *Executor) isBlocked(r *run) bool {
-	// The end of an earlier attempt has to be known: if it has done all the work, there
-	// is nothing left to start.
+	// The end of an earlier attempt must be known: if it finished the job, there is
+	// nothing left to start.
 	for number := r.id.Number - 1; number > 0; number-- {
-		if other := e.runs[api.AttemptID{Job: r.id.Job, Number: number}]; other != nil && other.leaving && other.told.IsZero() {
+		if other := e.runs[api.AttemptID{Job: r.id.Job, Number: number}]; other != nil && other.withdrawn && other.reported.IsZero() {
 			return true
 		}
 	}
@@ -153,7 +154,7 @@ func (e *Executor) isBlocked(r *run) bool {
 			return true
 		}
 	}
-	for _, other := range e.leavingExternals(r) {
+	for _, other := range e.withdrawnExternals(r) {
 		if other.id.Job == r.id.Job || overlap(other.attempt, r.attempt) {
 			return true
 		}
@@ -183,14 +184,14 @@ func (e *Executor) shortage(r *run) string {
 		}
 		all, used := e.devicesOn(n, name[node], r.id)
 		if used+need[node] > all {
-			return fmt.Sprintf("node %s has %d of %d %s left and it needs %d: other pods have come", node, max(0, all-used), all, name[node], need[node])
+			return fmt.Sprintf("node %s has %d of %d %s left, but the job needs %d: other pods took them", node, max(0, all-used), all, name[node], need[node])
 		}
 	}
 	return ""
 }
 
-// devicesOn returns how many devices a node can give, and how many are held there
-// by others than an attempt.
+// devicesOn returns how many devices a node has, and how many of them pods of other
+// attempts hold.
 func (e *Executor) devicesOn(n *corev1.Node, of corev1.ResourceName, but api.AttemptID) (all, used int64) {
 	q := n.Status.Allocatable[of]
 	for _, u := range e.uses[n.Name] {
@@ -201,8 +202,8 @@ func (e *Executor) devicesOn(n *corev1.Node, of corev1.ResourceName, but api.Att
 	return q.Value(), used
 }
 
-// create creates the pods of some ranks, and before the first of them the service
-// by which they find each other.
+// create creates the pods of some ranks and, before the first of them, the service
+// through which they find each other.
 func (e *Executor) create(ctx context.Context, r *run, ranks []int) (after func()) {
 	p := r.plan
 	err := error(nil)
@@ -236,7 +237,7 @@ func (e *Executor) create(ctx context.Context, r *run, ranks []int) (after func(
 	}
 }
 
-// errTaken means that another object has the name.
+// errTaken means that an object that is not Fairway's has the name.
 var errTaken = errors.New("the name is taken")
 
 func (e *Executor) createService(ctx context.Context, p *plan) error {
@@ -255,36 +256,37 @@ func (e *Executor) createService(ctx context.Context, p *plan) error {
 		return fmt.Errorf("service %s/%s is not Fairway's: %w", s.Namespace, s.Name, errTaken)
 	}
 	if owner := metav1.GetControllerOf(s); owner != nil && owner.UID != p.from.Owner.UID {
-		return leftover("services", s.Name) // it goes with its owner
+		return leftover("services", s.Name) // it will be deleted with its owner
 	}
 	return nil
 }
 
-// leftover is a thing of an earlier job that had the same name: it is about to go.
+// leftover is the error for an object of an earlier job with the same name, which is
+// about to be deleted.
 func leftover(resource, name string) error {
-	return apierrors.NewConflict(corev1.Resource(resource), name, errors.New("it is of an earlier job of this name, and still there"))
+	return apierrors.NewConflict(corev1.Resource(resource), name, errors.New("it belongs to an earlier job of this name and still exists"))
 }
 
-// isOurs checks a pod that exists already.
+// isOurs checks whether an existing pod belongs to the attempt.
 func (e *Executor) isOurs(ctx context.Context, id api.AttemptID, key client.ObjectKey) error {
 	p := &corev1.Pod{}
 	if err := e.Client.Get(ctx, key, p); err != nil {
 		if apierrors.IsNotFound(err) {
-			return apierrors.NewConflict(corev1.Resource("pods"), key.Name, errors.New("it was there a moment ago"))
+			return apierrors.NewConflict(corev1.Resource("pods"), key.Name, errors.New("it existed a moment ago"))
 		}
 		return err
 	}
 	switch got, _, ours := attemptOf(e.known(p)); {
 	case !ours:
-		return fmt.Errorf("pod %s is not of this attempt: %w", key, errTaken)
+		return fmt.Errorf("pod %s does not belong to this attempt: %w", key, errTaken)
 	case got != id:
 		return leftover("pods", key.Name)
 	}
 	return nil
 }
 
-// bindAll binds the pods that are not bound yet; where pods find each other by
-// address, the first goes ahead.
+// bindAll binds the pods that are not bound yet. If pods find each other by address,
+// the first pod is bound before the others.
 func (e *Executor) bindAll(ctx context.Context, r *run, pods map[int]*corev1.Pod, now time.Time) {
 	ranks := len(r.nodes)
 	master := ""
@@ -300,7 +302,7 @@ func (e *Executor) bindAll(ctx context.Context, r *run, pods map[int]*corev1.Pod
 		}
 	}
 	if len(todo) == 0 {
-		return // they are on their way
+		return // their bindings are not in the cache yet
 	}
 	for _, rank := range todo {
 		u := useOf(pods[rank])
@@ -329,7 +331,7 @@ func (e *Executor) bindAll(ctx context.Context, r *run, pods map[int]*corev1.Pod
 	})
 }
 
-// unassume takes back that a pod holds something, unless the cache has newer
+// unassume reverts the assumption that a pod is bound, unless the cache has newer
 // information.
 func (e *Executor) unassume(r *run, rank int, p *corev1.Pod) {
 	if u := e.uses[r.nodes[rank]][p.UID]; u.assumed {
@@ -343,15 +345,15 @@ func (e *Executor) bind(ctx context.Context, p *corev1.Pod, node, master string)
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
 	}
 	if master != "" {
-		// The API server writes the annotations of a binding to the pod, so this needs
-		// no right to change pods.
+		// The API server copies the annotations of a binding to the pod, so this needs
+		// no permission to change pods.
 		b.Annotations = map[string]string{annotationMaster: master}
 	}
 	err := e.Client.SubResource("binding").Create(ctx, p.DeepCopy(), b)
 	if err == nil || !apierrors.IsConflict(err) {
 		return err
 	}
-	// It may be bound already: by an answer that was lost, or by an earlier leader.
+	// It may be bound already: the response was lost, or an earlier leader bound it.
 	now := &corev1.Pod{}
 	if e.Client.Get(ctx, client.ObjectKeyFromObject(p), now) == nil && now.UID == p.UID && now.Spec.NodeName == node {
 		return nil
@@ -359,18 +361,18 @@ func (e *Executor) bind(ctx context.Context, p *corev1.Pod, node, master string)
 	return err
 }
 
-// overQuota reports whether a namespace may not have more pods now. That changes
-// when others of its pods end, or its quota is raised.
+// overQuota reports whether a ResourceQuota rejected a pod. That may change when other
+// pods end or the quota is raised.
 func overQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
-// refused is the end of an attempt that was not started, and never will be as it is.
+// refused is the exit of an attempt that cannot start, now or later.
 func refused(why string) api.Exit {
 	return api.Exit{Code: 126, Host: []diagnose.Event{{Kind: api.HostRefused}}, Why: why}
 }
 
-// heldBack is the end of an attempt that was not started, and may be later.
+// heldBack is the exit of an attempt that could not start now, but may later.
 func heldBack(why string) api.Exit {
 	return api.Exit{Lost: true, Host: []diagnose.Event{{Kind: api.HostHeldBack}}, Why: why}
 }

@@ -21,11 +21,11 @@ import (
 	"github.com/fairway-gpu/fairway/kube/request"
 )
 
-// askAgain is how long the cache may take to tell of a deletion.
+// askAgain is how long the cache may take to show a deletion.
 const askAgain = 5 * time.Second
 
 // remove deletes the pods of an attempt that have not ended, with their own grace
-// period or another. Pods on lost nodes are forgotten.
+// period or another. Pods on lost nodes count as gone.
 func (e *Executor) remove(ctx context.Context, r *run, grace *int64) {
 	now := e.Now()
 	namespace := r.namespace()
@@ -36,10 +36,10 @@ func (e *Executor) remove(ctx context.Context, r *run, grace *int64) {
 			continue
 		}
 		silent := e.silent(p, now)
-		if p.DeletionTimestamp != nil && !silent || now.Sub(r.asked[p.UID]) < askAgain {
+		if p.DeletionTimestamp != nil && !silent || now.Sub(r.deleted[p.UID]) < askAgain {
 			continue
 		}
-		r.asked[p.UID] = now
+		r.deleted[p.UID] = now
 		force[p] = silent
 		todo = append(todo, p)
 	}
@@ -51,22 +51,22 @@ func (e *Executor) remove(ctx context.Context, r *run, grace *int64) {
 			with := grace
 			if force[todo[i]] {
 				with = new(int64)
-				e.Log.Warn("a pod that cannot be stopped is forgotten", "pod", todo[i].Name, "namespace", todo[i].Namespace, "node", todo[i].Spec.NodeName)
+				e.Log.Warn("giving up on a pod that cannot be stopped", "pod", todo[i].Name, "namespace", todo[i].Namespace, "node", todo[i].Spec.NodeName)
 			}
 			return e.deletePod(ctx, todo[i], with, !force[todo[i]])
 		})
 		return func() {
 			if err != nil && ctx.Err() == nil {
-				clear(r.asked)
+				clear(r.deleted)
 				e.retry(r, "delete pods", err)
 			}
 		}
 	})
 }
 
-// deletePod deletes a pod, and no other of its name. An exact deletion is refused if
-// the pod has changed: one that has ended in the meantime has done its work, and must
-// stay to tell.
+// deletePod deletes a pod, and no other pod of its name. An exact deletion fails if the
+// pod has changed: a pod that has ended in the meantime must stay, because it holds the
+// result.
 func (e *Executor) deletePod(ctx context.Context, p *corev1.Pod, grace *int64, exact bool) error {
 	o := &client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}}
 	if exact {
@@ -77,13 +77,13 @@ func (e *Executor) deletePod(ctx context.Context, p *corev1.Pod, grace *int64, e
 	}
 	err := e.Client.Delete(ctx, p.DeepCopy(), o)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) && !exact {
-		return nil // it is gone, or another has its name
+		return nil // it is gone, or another pod has its name
 	}
 	return err
 }
 
-// silent reports whether nothing will be heard of a pod again: its node is gone or
-// has been silent for long, or it has been stopping for far too long.
+// silent reports whether a pod will never report again: its node is gone or has been
+// silent for too long, or it has been stopping for too long.
 func (e *Executor) silent(p *corev1.Pod, now time.Time) bool {
 	if p.DeletionTimestamp != nil && now.Sub(p.DeletionTimestamp.Time) > e.StuckFor {
 		return true
@@ -112,8 +112,7 @@ func ready(n *corev1.Node) bool {
 	return false
 }
 
-// tidy removes the pods of an attempt that ended, when they have been kept for
-// long enough.
+// tidy deletes the pods of an ended attempt when they have been kept for long enough.
 func (e *Executor) tidy(ctx context.Context, id api.AttemptID, now time.Time) {
 	for _, p := range e.gangs[id].pods {
 		if now.Sub(endOf(p)) < e.KeepPods || p.DeletionTimestamp != nil {
@@ -122,7 +121,7 @@ func (e *Executor) tidy(ctx context.Context, id api.AttemptID, now time.Time) {
 		e.work.Go(func() {
 			err := e.request(ctx, func(ctx context.Context) error { return e.deletePod(ctx, p, nil, false) })
 			if err != nil && ctx.Err() == nil {
-				e.Log.Warn("a pod that ended cannot be removed", "pod", p.Name, "namespace", p.Namespace, "err", err)
+				e.Log.Warn("delete ended pod", "pod", p.Name, "namespace", p.Namespace, "err", err)
 			}
 		})
 	}
@@ -140,8 +139,8 @@ func endOf(p *corev1.Pod) time.Time {
 	return at
 }
 
-// blameNode has the loss of a node excuse the ranks on other nodes that failed of it:
-// what they lose first is their connection to it, long before the node counts as lost.
+// blameNode attributes the failure of a rank to the loss of another rank's node: the
+// other ranks lose their connection long before the node counts as lost.
 func (e *Executor) blameNode(r *run) {
 	x, g := r.exit, e.gangs[r.id]
 	if x.OK() || x.Yielded || x.Noticed || x.Lost || g == nil {

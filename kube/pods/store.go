@@ -16,12 +16,12 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// annotationMilli is the part of each GPU that a pod has, in thousandths, where
-// it is not the whole.
+// annotationMilli is the part of each GPU that a pod has, in thousandths, if it is not
+// the whole.
 const annotationMilli = "fairway.dev/milli"
 
-// annotationPods is the number of pods of the gang. An operator that was not there
-// when they were made needs it to see that some are missing.
+// annotationPods is the number of pods of the gang. An operator that did not create
+// them needs it to see that some are missing.
 const annotationPods = "fairway.dev/pods"
 
 // store is the cluster as seen by the cache, indexed for the executor. Its objects
@@ -30,7 +30,7 @@ type store struct {
 	gangs map[api.AttemptID]*gang
 	byJob map[sched.JobID]map[int]bool // attempts with a gang
 	nodes map[string]*corev1.Node
-	uses  map[string]map[types.UID]use // by node: what pods hold that are bound and have not ended
+	uses  map[string]map[types.UID]use // by node: what its pods hold that have not ended
 }
 
 func newStore() store {
@@ -43,7 +43,7 @@ func newStore() store {
 // gang is the pods of one attempt.
 type gang struct {
 	pods map[types.UID]*corev1.Pod
-	gone map[int]*corev1.Pod // by rank: the last that was seen of pods that were removed
+	gone map[int]*corev1.Pod // by rank: the last version of deleted pods
 }
 
 // use is what a pod holds of its node.
@@ -69,7 +69,7 @@ func attemptOf(p *corev1.Pod) (id api.AttemptID, rank int, ok bool) {
 	return api.AttemptID{Job: sched.JobID(job), Number: number}, rank, true
 }
 
-// set takes note of a pod as it is now.
+// set stores the present version of a pod.
 func (s *store) set(p *corev1.Pod) {
 	id, _, ours := attemptOf(p)
 	if ours {
@@ -92,7 +92,7 @@ func (s *store) set(p *corev1.Pod) {
 	}
 }
 
-// drop takes note that a pod was removed.
+// drop removes a deleted pod.
 func (s *store) drop(p *corev1.Pod) {
 	if id, rank, ours := attemptOf(p); ours {
 		if g := s.gangs[id]; g != nil {
@@ -122,7 +122,7 @@ func (s *store) release(node string, id types.UID) {
 	}
 }
 
-// forget drops a gang of which no pod is left.
+// forget drops a gang that has no pods left.
 func (s *store) forget(id api.AttemptID) {
 	if g := s.gangs[id]; g != nil && len(g.pods) == 0 {
 		delete(s.gangs, id)
@@ -146,8 +146,8 @@ func useOf(p *corev1.Pod) use {
 	return u
 }
 
-// devicesOf returns what a pod requests of resources that are no CPUs or memory:
-// those with a domain in their name.
+// devicesOf returns what a pod requests of extended resources: those with a domain in
+// their name.
 func devicesOf(spec *corev1.PodSpec) map[corev1.ResourceName]int64 {
 	var out map[corev1.ResourceName]int64
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
@@ -168,7 +168,7 @@ func devicesOf(spec *corev1.PodSpec) map[corev1.ResourceName]int64 {
 	return out
 }
 
-// parseSet reads what GPUSet.String prints; what is none of it is no GPU.
+// parseSet parses what GPUSet.String prints, and ignores anything else.
 func parseSet(text string) sched.GPUSet {
 	var out sched.GPUSet
 	for part := range strings.SplitSeq(text, ",") {
@@ -188,8 +188,8 @@ func parseSet(text string) sched.GPUSet {
 	return out
 }
 
-// ranks returns the pods of a gang by rank, of one namespace if that is known. Of
-// two with one rank, which only a foreign program could make, the older counts.
+// ranks returns the pods of a gang by rank, of one namespace if it is known. If two
+// pods have one rank, which only another program could cause, the older one counts.
 func (g *gang) ranks(namespace string) map[int]*corev1.Pod {
 	if g == nil {
 		return nil
@@ -207,7 +207,7 @@ func (g *gang) ranks(namespace string) map[int]*corev1.Pod {
 	return out
 }
 
-// live reports whether a pod of the gang is left that could hold a GPU.
+// live reports whether the gang has a pod left that could hold a GPU.
 func (g *gang) live(namespace string) bool {
 	if g == nil {
 		return false

@@ -26,7 +26,7 @@ type tally struct {
 // verdict returns how an attempt that should run has ended, if it has.
 func (e *Executor) verdict(r *run, g *gang, pods map[int]*corev1.Pod, now time.Time) *api.Exit {
 	if !begun(g, pods) {
-		return nil // pods that are missing have not been made yet
+		return nil // missing pods have not been created yet
 	}
 	n := len(r.nodes)
 	t := r.count(g, pods)
@@ -40,7 +40,7 @@ func (e *Executor) verdict(r *run, g *gang, pods map[int]*corev1.Pod, now time.T
 	case t.succeeded == n:
 		return &api.Exit{}
 	case t.saved > 0:
-		// Someone asked it to leave; the rest has its grace period.
+		// The pod was asked to stop; the others get their grace period.
 		if r.yields.IsZero() {
 			r.yields = now
 		}
@@ -55,7 +55,8 @@ func (e *Executor) verdict(r *run, g *gang, pods map[int]*corev1.Pod, now time.T
 	return e.crowdedOut(r, pods, now)
 }
 
-// begun reports whether some pod of a gang has been bound: then all were made.
+// begun reports whether a pod of the gang has been bound, which means that all were
+// created.
 func begun(g *gang, pods map[int]*corev1.Pod) bool {
 	for _, p := range pods {
 		if p.Spec.NodeName != "" {
@@ -72,7 +73,7 @@ func begun(g *gang, pods map[int]*corev1.Pod) bool {
 	return false
 }
 
-// count looks at the pod of each rank.
+// count sums up the pods of all ranks.
 func (r *run) count(g *gang, pods map[int]*corev1.Pod) tally {
 	var t tally
 	lose := func(rank int, format string, args ...any) {
@@ -149,7 +150,7 @@ func (e *Executor) cannotStart(r *run, pods map[int]*corev1.Pod, now time.Time) 
 	return nil
 }
 
-// badWait are the reasons why a container waits that seldom go away, hopeless
+// badWait are the reasons for a waiting container that rarely go away; hopeless are
 // those that never do.
 var (
 	badWait = map[string]bool{
@@ -159,15 +160,15 @@ var (
 	hopeless = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": true}
 )
 
-// settled is how long a pod must have run before pods that come later to its node
-// have to go: until then, both may have been placed without knowing of each other.
+// settled is how long a pod must have run to take precedence over pods that come to its
+// node later. Before that, both may have been placed without knowing of each other.
 const settled = 30 * time.Second
 
-// crowdedOut ends an attempt that makes way for pods of others that were placed on
-// one of its nodes at the same time.
+// crowdedOut ends an attempt in favour of pods that another scheduler placed on one of
+// its nodes at the same time.
 func (e *Executor) crowdedOut(r *run, pods map[int]*corev1.Pod, now time.Time) *api.Exit {
 	if r.plan == nil && r.up {
-		return nil // it ran before this operator did
+		return nil // it started before this operator did
 	}
 	for rank := range r.nodes {
 		p := pods[rank]
@@ -190,15 +191,15 @@ func (e *Executor) crowdedOut(r *run, pods map[int]*corev1.Pod, now time.Time) *
 			q := n.Status.Allocatable[name]
 			if strangers > 0 && strangers+mine > q.Value() {
 				return &api.Exit{Lost: true, Rank: rank, Why: fmt.Sprintf(
-					"node %s has %d %s and its pods ask for %d: pods of others came at the same time, and this job makes way", n.Name, q.Value(), name, strangers+mine)}
+					"node %s has %d %s, but its pods request %d: another scheduler placed pods at the same time, and this job makes way", n.Name, q.Value(), name, strangers+mine)}
 			}
 		}
 	}
 	return nil
 }
 
-// size returns the number of pods of an attempt: as ordered or, if that is unknown,
-// as its pods say; 0: they do not.
+// size returns the number of pods of an attempt: as ordered or, if that is unknown, as
+// its pods say; 0: unknown.
 func (r *run) size(pods map[int]*corev1.Pod) int {
 	n := len(r.nodes)
 	for _, p := range pods {
@@ -222,7 +223,7 @@ func leftBy(r *run, g *gang) api.Exit {
 			all[rank] = p
 		}
 	}
-	// A pod that nothing is known of may have been stopped at any moment.
+	// A pod of which nothing is known may have been stopped at any moment.
 	noticed, saved, succeeded := len(all) < r.size(all), 0, 0
 	for _, p := range all {
 		noticed = noticed || p.DeletionTimestamp != nil || !request.Ended(p)
@@ -244,7 +245,7 @@ func leftBy(r *run, g *gang) api.Exit {
 	return exit
 }
 
-// disruption returns who had a pod deleted, if known.
+// disruption returns who deleted a pod, if known.
 func disruption(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {

@@ -38,6 +38,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/nodes"
 	"github.com/fairway-gpu/fairway/kube/pods"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/kube/workload"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -45,7 +46,7 @@ import (
 var shared = kubetest.Shared{Options: kubetest.Options{KWOK: true}}
 
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard()) // clients complain once without one
+	log.SetLogger(logr.Discard()) // without a logger, clients print a warning
 	os.Exit(shared.Main(m))
 }
 
@@ -54,8 +55,7 @@ var (
 	install sync.Once
 )
 
-// world is a cluster with a book and an executor, which follow each other through
-// a crash.
+// world is a cluster, a state and an executor, which can crash and restart.
 type world struct {
 	t         testing.TB
 	cluster   *kubetest.Cluster
@@ -66,7 +66,7 @@ type world struct {
 	config    func(*pods.Config)
 
 	mu      sync.Mutex
-	book    *state.Store
+	state   *state.Store
 	jobs    map[string]map[string]string // annotations of the pods, by name of the job
 	image   map[string]string
 	names   map[sched.JobID]string
@@ -78,7 +78,7 @@ type world struct {
 	constraints *constraint.Registry
 }
 
-// newWorld makes a namespace and nodes of its own.
+// newWorld creates a namespace and nodes for the test.
 func newWorld(t testing.TB, spec kubetest.NodeSpec, config func(*pods.Config)) *world {
 	t.Helper()
 	c := shared.Cluster(t)
@@ -142,7 +142,7 @@ func (w *world) startCache(ctx context.Context, o cache.Options) cache.Cache {
 	return c
 }
 
-// watch follows the pods of the world, whatever the executor does.
+// watch follows the pods of the world, independently of the executor.
 func (w *world) watch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.t.Cleanup(cancel)
@@ -180,7 +180,7 @@ func (w *world) watch() {
 // boot starts an operator.
 func (w *world) boot() { w.bootWith(false) }
 
-// bootBlind starts an operator whose book hears nothing new of nodes.
+// bootBlind starts an operator whose state receives no updates about nodes.
 func (w *world) bootBlind() { w.bootWith(true) }
 
 func (w *world) bootWith(blind bool) {
@@ -206,7 +206,7 @@ func (w *world) bootWith(blind bool) {
 		w.t.Fatal(err)
 	}
 	w.mu.Lock()
-	w.book = b
+	w.state = b
 	w.mu.Unlock()
 	c := w.startCache(ctx, cache.Options{})
 	config := pods.Config{Client: w.client, Cache: c, Templates: w, API: "http://fairway", Replicas: nodes.Replicas, MPS: nodes.MPS, Pin: true, Log: quiet, LostAfter: 3 * time.Second}
@@ -215,7 +215,7 @@ func (w *world) bootWith(blind bool) {
 	}
 	grace := 2 * time.Second
 	if config.LostAfter < grace {
-		grace = time.Minute // the executor is to be the first to count pods as gone
+		grace = time.Minute // the executor should be the first to count pods as gone
 	}
 	watcher := nodes.New(nodes.Config{Cache: c, State: b, Log: quiet, Pin: true, Grace: grace})
 	w.constraints = watcher.Constraints
@@ -241,7 +241,7 @@ func (w *world) bootWith(blind bool) {
 	})
 }
 
-// patience is how long a test waits for what takes moments on an idle machine.
+// patience is how long a test waits for something that is quick on an idle machine.
 const patience = 3 * time.Minute
 
 func (w *world) wait(what string, ok func() bool) {
@@ -253,8 +253,8 @@ func (w *world) wait(what string, ok func() bool) {
 	}
 }
 
-// catchUp waits until the test has seen all pods as they are. It has a watch of its own,
-// which may be behind that of the operator.
+// catchUp waits until the test's own watch, which may be behind the operator's, has
+// seen the present pods.
 func (w *world) catchUp() {
 	w.t.Helper()
 	w.wait("the test sees all pods as they are", func() bool {
@@ -283,17 +283,17 @@ func (w *world) text() []string {
 	return out
 }
 
-// selector is an annotation whose value the label disk of a node must have.
+// selector is an annotation with the value that the node's label "disk" must have.
 const selector = "test/disk"
 
 // Template implements pods.Templates.
-func (w *world) Template(_ context.Context, a api.Attempt) (pods.Pod, error) {
+func (w *world) Template(_ context.Context, a api.Attempt) (workload.Pod, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name := a.Task.Name
 	annotations, ok := w.jobs[name]
 	if !ok {
-		return pods.Pod{}, pods.ErrGone
+		return workload.Pod{}, pods.ErrGone
 	}
 	image := w.image[name]
 	if image == "" {
@@ -303,7 +303,7 @@ func (w *world) Template(_ context.Context, a api.Attempt) (pods.Pod, error) {
 	if disk, ok := annotations[selector]; ok {
 		chooses = map[string]string{"disk": disk}
 	}
-	return pods.Pod{
+	return workload.Pod{
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Annotations: maps.Clone(annotations)},
 			Spec:       corev1.PodSpec{NodeSelector: chooses, Containers: []corev1.Container{{Name: "trainer", Image: image}}},
@@ -318,7 +318,7 @@ var admin = api.Identity{User: "root", Role: api.Admin, Tenant: "default"}
 func (w *world) now() *state.Store {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.book
+	return w.state
 }
 
 // submit submits a job whose pods have annotations.
@@ -443,7 +443,8 @@ func (w *world) Restart(t *testing.T) {
 	w.boot()
 }
 
-// TestBackend: on a real API server the state and the executor keep the rules.
+// TestBackend: on a real API server, the state and the executor keep the rules of the
+// executor port.
 func TestBackend(t *testing.T) {
 	pace := executortest.Pace{Patience: patience, Calm: 400 * time.Millisecond, Linger: 300 * time.Millisecond}
 	executortest.Run(t, pace, func(t *testing.T) executortest.World {

@@ -42,9 +42,9 @@ func TestWhy(t *testing.T) {
 		{"no such type", sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{"v100"}}, sched.CrossRack, "needs 1 GPU in the cluster of an accepted type; this cluster has at most 0"},
 		{"too large for the GPU", sched.Spec{GPUs: 1, GPUTypes: []sched.GPUType{"h200"}, GPUMemory: 81}, sched.CrossRack, "needs 1 GPU in the cluster of an accepted type; this cluster has at most 0"},
 		{"too many CPUs", sched.Spec{GPUs: 4, CPUs: 3, MaxSpread: sched.SameMachine, TaskGPUs: 4}, sched.CrossRack, "needs 4 GPUs in one node; node a has 3 free"},
-		{"a mark that nobody bears", sched.Spec{GPUs: 1, Selector: "gold"}, sched.CrossRack, "needs 1 GPU; no node that could hold it has the label it requires"},
+		{"a mark that nobody bears", sched.Spec{GPUs: 1, Selector: "gold"}, sched.CrossRack, "needs 1 GPU; no node with the label it requires could hold it"},
 		{"a mark that too few bear", sched.Spec{GPUs: 3, Selector: "big"}, sched.CrossRack, "needs 3 GPUs in the cluster of an accepted type on nodes with the label it requires; this cluster has at most 2"},
-		{"a mark and a type", sched.Spec{GPUs: 1, Selector: "big", GPUTypes: []sched.GPUType{"t4"}}, sched.CrossRack, "needs 1 GPU; no node that could hold it has the label it requires"},
+		{"a mark and a type", sched.Spec{GPUs: 1, Selector: "big", GPUTypes: []sched.GPUType{"t4"}}, sched.CrossRack, "needs 1 GPU; no node with the label it requires could hold it"},
 	} {
 		j := &sched.Job{Spec: x.spec}
 		for range 2 { // the second time from the cache

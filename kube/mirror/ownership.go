@@ -16,15 +16,16 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Made reports whether a pod is one of a job that Fairway runs. Whoever may create
-// pods can give them Fairway's scheduler, labels and annotations; what counts is the
-// object that controls the pod, which has to be that of the job and, because
-// Kubernetes removes pods whose owner does not exist, is one of their namespace. A
-// name is given once in a namespace, so no pod stands in for another.
+// OwnsPod reports whether a pod belongs to a job that Fairway runs. Anybody who can create
+// pods can give them Fairway's scheduler name, labels and annotations, so these prove
+// nothing. The proof is the pod's controller, which must be the job's object. The
+// controller is in the pod's namespace, because Kubernetes deletes pods whose owner
+// does not exist there. Names are unique in a namespace, so no pod can take the place
+// of another.
 //
-// Of a job that is not known, or no longer, its pods are taken at their word: nobody
-// has ordered them, and they go.
-func (m *Mirror) Made(p *corev1.Pod) bool {
+// If the state does not know the job, or no longer does, the labels decide: no attempt
+// wants such a pod, so it is deleted.
+func (m *Mirror) OwnsPod(p *corev1.Pod) bool {
 	if p.Spec.SchedulerName != v1alpha1.SchedulerName {
 		return false
 	}
@@ -54,11 +55,11 @@ func (m *Mirror) Made(p *corev1.Pod) bool {
 	return set != "" && strings.HasPrefix(owner.Name, set+"-") && m.index.isActive(origin(kindTrainJob, p.Namespace, set))
 }
 
-// sayQuarantine tells people by an event of the node what was decided about it. The
-// Node object itself is left alone: others read its taints too.
-func (m *Mirror) sayQuarantine(r *api.Record) {
+// emitQuarantine emits an event on a node that is put into quarantine or taken out of
+// it. The Node object itself is not changed, because other programs act on its taints.
+func (m *Mirror) emitQuarantine(r *api.Record) {
 	c := r.Quarantine
-	// Events of nodes are found by their name, as those of the kubelet are.
+	// As in the kubelet's events, the node's name stands in for its UID.
 	node := &corev1.Node{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: c.Node, UID: types.UID(c.Node)},

@@ -14,8 +14,8 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// TestMade: labels alone make no pod one of Fairway's.
-func TestMade(t *testing.T) {
+// TestOwnsPod: labels alone do not make a pod one of Fairway's.
+func TestOwnsPod(t *testing.T) {
 	m := &Mirror{index: newIndex()}
 	m.index.put(state.Mirrored{ID: "net-1", Origin: "TrainingJob/team/net", Key: "u1"})
 	m.index.put(state.Mirrored{ID: "batch-1", Origin: "Job/team/batch", Key: "u2"})
@@ -62,7 +62,7 @@ func TestMade(t *testing.T) {
 		"of a TrainJob that is over":   {pod(owner("batch/v1", "Job", "x-node-0"), func(p *corev1.Pod) { p.Labels[jobSetLabel] = "x" }), false},
 		"of another Job than its sets": {pod(owner("batch/v1", "Job", "mine"), func(p *corev1.Pod) { p.Labels[jobSetLabel] = "tj" }), false},
 	} {
-		if got := m.Made(x.pod); got != x.want {
+		if got := m.OwnsPod(x.pod); got != x.want {
 			t.Errorf("%s: %v; want %v", name, got, x.want)
 		}
 	}
