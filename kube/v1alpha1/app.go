@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// App is a group of training jobs with one goal: fairness is between apps. With a
-// search in it, Fairway creates the jobs itself, one for each trial, and stops
-// those early that are not worth going on with.
+// App is a group of training jobs with one goal. Fairness is measured between apps. If
+// the app has a search, Fairway creates the jobs, one for each trial, and stops weak
+// trials early.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -42,89 +42,90 @@ type AppList struct {
 	Items           []App `json:"items"`
 }
 
-// AppSpec says what an app is. A training job joins it by spec.app.
+// AppSpec describes an app. A training job joins it with spec.app.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.search) == has(oldSelf.search) && (!has(self.search) || self.search == oldSelf.search)",message="a search cannot be changed; delete the app and create another"
 type AppSpec struct {
-	// A search for hyper-parameters; none: the app is only a name that jobs share.
+	// A hyper-parameter search. Without one, the app only groups jobs.
 	// +optional
 	Search *Search `json:"search,omitempty"`
-	// Take all its jobs off their GPUs until this is false again.
+	// Pause all its jobs, and free their GPUs, until this is false again.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 }
 
-// Search is a search for hyper-parameters.
+// Search is a hyper-parameter search.
 type Search struct {
-	// What each parameter may be, by name. {name} in the command, the arguments and the
-	// environment of the trial's pods stands for its value, which is in the variable
-	// FAIRWAY_PARAM_NAME too.
+	// The parameters and their possible values, by name. In the command, the arguments
+	// and the environment of the trial's pods, {name} is replaced by the value. The
+	// variable FAIRWAY_PARAM_NAME has it, too.
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=32
 	Parameters map[string]Parameter `json:"parameters"`
-	// How the next trial is chosen.
+	// How the parameters of the next trial are chosen.
 	// +optional
 	// +kubebuilder:default=random
 	// +kubebuilder:validation:Enum=random;grid;tpe
 	Method string `json:"method,omitempty"`
-	// What trials are compared by, as their agents report it.
+	// The metric that trials are compared by, as their agents report it.
 	// +optional
 	// +kubebuilder:default=loss
 	// +kubebuilder:validation:MaxLength=63
 	Metric string `json:"metric,omitempty"`
-	// Whether less or more of it is better.
+	// Whether a smaller or a larger metric is better.
 	// +optional
 	// +kubebuilder:default=minimise
 	// +kubebuilder:validation:Enum=minimise;maximise
 	Goal string `json:"goal,omitempty"`
-	// When a trial is not worth going on with.
+	// The rule that stops weak trials early.
 	// +optional
 	Stopping *StopRule `json:"stopping,omitempty"`
-	// The number of trials; 0: all of a grid.
+	// The number of trials; 0: the whole grid.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	Trials int32 `json:"trials,omitempty"`
-	// The trials that run or wait at a time.
+	// How many trials run or wait at a time.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	AtOnce int32 `json:"atOnce,omitempty"`
-	// The same seed and results give the same trials.
+	// The seed of the random choices. The same seed and the same results give the same
+	// trials.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Seed int64 `json:"seed,omitempty"`
-	// What each trial runs.
+	// The training job of each trial.
 	Trial TrainingJobSpec `json:"trial"`
 }
 
-// Parameter is what a hyper-parameter may be: a range, or a list of values.
+// Parameter defines the values of a hyper-parameter: a range, or a list.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.values) != (has(self.min) && has(self.max))",message="a parameter has either values, or min and max"
 type Parameter struct {
-	// A number, as text, such as "0.001".
+	// The lower end of the range: a number, as text, such as "0.001".
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^[-+]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][-+]?[0-9]{1,2})?$`
 	Min *string `json:"min,omitempty"`
-	// A number, as text.
+	// The upper end of the range: a number, as text.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^[-+]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][-+]?[0-9]{1,2})?$`
 	Max *string `json:"max,omitempty"`
-	// Search in the logarithm.
+	// Sample the range on a logarithmic scale.
 	// +optional
 	Log bool `json:"log,omitempty"`
 	// Whole numbers only.
 	// +optional
 	Int bool `json:"int,omitempty"`
-	// Values of the range that a grid tries.
+	// How many values of the range a grid tries.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Steps int32 `json:"steps,omitempty"`
-	// The values there are.
+	// The list of values.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -133,38 +134,38 @@ type Parameter struct {
 	Values []string `json:"values,omitempty"`
 }
 
-// StopRule says when a trial is not worth going on with. Min and max count work in
-// the unit that the job reports.
+// StopRule decides when to stop a weak trial. Min and max count work in the unit that
+// the job reports.
 type StopRule struct {
 	// +kubebuilder:validation:Enum=none;median;halving;hyperband;asha;pop
 	Rule string `json:"rule"`
-	// None is stopped before; the first rung.
+	// The work before which no trial is stopped; the first rung.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Min int64 `json:"min,omitempty"`
-	// The work of a whole trial.
+	// The work of a complete trial.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Max int64 `json:"max,omitempty"`
-	// One trial of so many goes on at a rung.
+	// One in eta trials continues at each rung.
 	// +optional
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=100
 	Eta int32 `json:"eta,omitempty"`
-	// A value of the metric that is good enough: a number, as text.
+	// A value of the metric that is good enough to end the search: a number, as text.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^[-+]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][-+]?[0-9]{1,2})?$`
 	Target *string `json:"target,omitempty"`
 }
 
-// AppStatus is what has become of an app.
+// AppStatus is the observed state of an app.
 type AppStatus struct {
-	// running, paused, finished, failed or killed; of an app without a search, running
-	// while it has jobs.
+	// running, paused, finished, failed or killed (cancelled). An app without a search
+	// is running while it has active jobs.
 	// +optional
 	State string `json:"state,omitempty"`
-	// The name by which the fairway command knows the app.
+	// The ID of the app in the fairway command.
 	// +optional
 	ID string `json:"id,omitempty"`
 	// +optional
@@ -173,7 +174,7 @@ type AppStatus struct {
 	Waiting int32 `json:"waiting,omitempty"`
 	// +optional
 	Ended int32 `json:"ended,omitempty"`
-	// The largest finish-time fairness of its jobs.
+	// The largest finish-time fairness (rho) of its jobs.
 	// +optional
 	Rho string `json:"rho,omitempty"`
 	// The best trial so far, with its parameters.

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Tenant is a group of users with a share of the cluster's GPUs. Their namespaces
-// belong to it: what runs there uses its quota.
+// Tenant is a group of users with a share of the cluster's GPUs. Jobs in its namespaces
+// use its quota.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -43,37 +43,37 @@ type TenantList struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.max) || !has(self.quota) || self.max >= self.quota",message="max must be at least quota"
 type TenantSpec struct {
-	// The namespaces that belong to the tenant. One that two tenants name belongs to both,
-	// and its jobs say which they mean.
+	// The namespaces that belong to the tenant. A namespace may be listed by several
+	// tenants; its jobs must then name one of them.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	Namespaces []string `json:"namespaces"`
-	// The GPUs that are its own; none: it has no quota, and shares what there is. Whether
-	// those who borrowed them give them back at once is up to the policy: antman, philly
-	// and quincy make them.
+	// The GPUs that belong to the tenant. A tenant without a quota is unbounded.
+	// Whether borrowed GPUs are given back at once depends on the policy: under antman,
+	// philly and quincy they are.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	Quota *int32 `json:"quota,omitempty"`
-	// It may use more than its quota while others leave GPUs idle.
+	// Allow the tenant to use idle GPUs beyond its quota.
 	// +optional
 	Borrow bool `json:"borrow,omitempty"`
-	// Never more GPUs than this, borrowed ones included.
+	// The most GPUs the tenant may use, borrowed ones included.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	Max *int32 `json:"max,omitempty"`
-	// Its share against other tenants: a positive number, as text.
+	// The tenant's share relative to other tenants: a positive number, as text.
 	// +optional
 	// +kubebuilder:default="1"
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,6}(\.[0-9]{1,6})?$`
 	Weight string `json:"weight,omitempty"`
 }
 
-// TenantStatus is what a tenant holds.
+// TenantStatus is the observed state of a tenant.
 type TenantStatus struct {
 	// +optional
 	GPUs int32 `json:"gpus,omitempty"`
@@ -81,10 +81,10 @@ type TenantStatus struct {
 	Running int32 `json:"running,omitempty"`
 	// +optional
 	Waiting int32 `json:"waiting,omitempty"`
-	// GPUs it would have if all tenants with jobs shared by weight.
+	// The GPUs it would hold if all tenants with jobs shared the cluster by weight.
 	// +optional
 	FairShare string `json:"fairShare,omitempty"`
-	// The largest finish-time fairness of its jobs.
+	// The largest finish-time fairness (rho) of its jobs.
 	// +optional
 	Rho string `json:"rho,omitempty"`
 	// +optional
@@ -95,7 +95,8 @@ type TenantStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// SchedulingPolicy is how the cluster is scheduled. There is one, named cluster.
+// SchedulingPolicy selects the policy that schedules the cluster. There is one, named
+// cluster.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -123,7 +124,7 @@ type SchedulingPolicyList struct {
 	Items           []SchedulingPolicy `json:"items"`
 }
 
-// SchedulingPolicySpec says how the cluster is scheduled.
+// SchedulingPolicySpec names the policy.
 type SchedulingPolicySpec struct {
 	// The policy with its knobs and layers, as "fairway policies" lists them, such as
 	// tiresias, pollux:interval=30s or fifo@defrag@reserve@screen.
@@ -133,10 +134,9 @@ type SchedulingPolicySpec struct {
 	Policy string `json:"policy"`
 }
 
-// SchedulingPolicyStatus says what is in force.
+// SchedulingPolicyStatus is the observed state of the policy.
 type SchedulingPolicyStatus struct {
-	// The policy that schedules now. It differs from the one that was asked for while
-	// that cannot be had.
+	// The policy in force. It differs from spec.policy while that one is not accepted.
 	// +optional
 	InForce string `json:"inForce,omitempty"`
 	// +optional
@@ -147,10 +147,10 @@ type SchedulingPolicyStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// JournalPage is a part of what happened, in the operator's own namespace. Pages of
-// records are numbered without gaps and never changed, so of two operators that
-// believe to be the leader only one can write the next. People need not look at
-// them; deleting them makes Fairway forget what the jobs have used and measured.
+// JournalPage is a part of the operator's journal, in the operator's own namespace.
+// Pages of records are numbered without gaps and never changed, so if two operators
+// believe they lead, only one can write the next page. Users do not need them. Deleting
+// them makes Fairway forget what jobs have used and measured.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:printcolumn:name="Holds",type=string,JSONPath=`.holds`
@@ -162,17 +162,17 @@ type JournalPage struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// records; snapshot, of everything up to a record; or part, of another page that is
+	// records; snapshot: everything up to a record; or part: a piece of a page that is
 	// too large for one object.
 	// +kubebuilder:validation:Enum=records;snapshot;part
 	Holds string `json:"holds"`
-	// The number of its first record; of a snapshot, of the last record in it.
+	// The number of its first record; for a snapshot, of the last record it includes.
 	// +kubebuilder:validation:Minimum=0
 	First int64 `json:"first"`
 	// The number of its records.
 	// +kubebuilder:validation:Minimum=0
 	Count int32 `json:"count"`
-	// Who wrote it.
+	// The operator that wrote it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Leader string `json:"leader,omitempty"`
@@ -182,7 +182,7 @@ type JournalPage struct {
 	// +kubebuilder:validation:MaxItems=4096
 	// +kubebuilder:validation:items:MaxLength=253
 	Parts []string `json:"parts,omitempty"`
-	// What it holds, compressed, unless it has parts.
+	// The compressed content; empty if it has parts.
 	// +optional
 	Data []byte `json:"data,omitempty"`
 }

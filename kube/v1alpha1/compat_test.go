@@ -18,8 +18,8 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// TestV01Schema: the definitions have every field of version 0.1, with its type.
-// What a pod may hold is Kubernetes' own, and left out.
+// TestV01Schema: the CRDs have every field of version 0.1, with its type. The fields of
+// pods are Kubernetes' own and are not compared.
 func TestV01Schema(t *testing.T) {
 	schemas := map[string]map[string]any{}
 	files, err := filepath.Glob(definitions + "/*.yaml")
@@ -57,8 +57,8 @@ func TestV01Schema(t *testing.T) {
 	}
 }
 
-// typeOf returns the type of a field in a schema; items of lists are written [],
-// values of maps {}.
+// typeOf returns the type of a field in a schema. In a path, [] stands for the items of
+// a list and {} for the values of a map.
 func typeOf(s map[string]any, path string) string {
 	path = strings.NewReplacer("[]", ".[]", "{}", ".{}").Replace(path)
 	for step := range strings.SplitSeq(path, ".") {
@@ -107,8 +107,8 @@ func TestV01Objects(t *testing.T) {
 	}
 }
 
-// TestV01Accepted: the API server takes these objects, with all their fields, and
-// what the operator wrote into their status.
+// TestV01Accepted: the API server accepts these objects with all their fields,
+// including the status that the operator wrote.
 func TestV01Accepted(t *testing.T) {
 	k := open(t)
 	for _, line := range apitest.Lines[json.RawMessage](t, "testdata/v0.1/objects.jsonl") {

@@ -38,7 +38,7 @@ var installed struct {
 	err  error
 }
 
-// open returns a client of a cluster that knows the kinds.
+// open returns a client of a cluster that has the CRDs.
 func open(t *testing.T) client.Client {
 	t.Helper()
 	c := shared.Cluster(t)
@@ -83,7 +83,7 @@ func app(spec string) string {
 	return fmt.Sprintf("{kind: App, metadata: {namespace: default, generateName: app-}, spec: {search: {trials: 3, trial: {template: {spec: {containers: [{name: main}]}}}, %s}}}", spec)
 }
 
-// TestRules: what the API server takes and what it refuses, with which words.
+// TestRules: what the API server accepts, what it rejects, and with which messages.
 func TestRules(t *testing.T) {
 	k := open(t)
 	for _, c := range []struct{ object, want string }{
@@ -134,13 +134,13 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: %v; want it taken", c.object, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v; want %q", c.object, err, c.want)
-		case c.want != "" && strings.Contains(err.Error(), "rule:"): // what a rule that breaks adds
+		case c.want != "" && strings.Contains(err.Error(), "rule:"): // the API server adds this if a rule itself fails
 			t.Errorf("%s: %v; want nothing of how rules are written", c.object, err)
 		}
 	}
 }
 
-// TestFixed: what cannot be changed later, alone or together with what can.
+// TestFixed: fields that cannot be changed later, alone or together with one that can.
 func TestFixed(t *testing.T) {
 	k := open(t)
 	for _, c := range []struct{ edit, want string }{
@@ -187,7 +187,8 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// TestHostile: whatever is created, everybody can still read the whole kind.
+// TestHostile: whatever objects users create, all objects of the kind can still be
+// listed.
 func TestHostile(t *testing.T) {
 	k := open(t)
 	big := strings.Repeat("x", 1<<20)
@@ -215,7 +216,7 @@ func TestHostile(t *testing.T) {
 	if err := k.Patch(t.Context(), o, client.RawPatch("application/merge-patch+json", raw)); err == nil {
 		t.Error("a template 20,000 levels deep: taken; want it refused")
 	}
-	// What the API server takes of a template and Fairway refuses.
+	// Templates that the API server accepts and Fairway refuses.
 	for _, template := range badTemplates {
 		if err := k.Create(t.Context(), parse(t, job("template: "+template.text))); err != nil {
 			t.Errorf("%s: %v; want it taken", template.text, err)
@@ -236,7 +237,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// badTemplates fit the outline that the API server knows.
+// badTemplates fit the outline in the CRD schema.
 var badTemplates = []struct{ text, want string }{
 	{"{spec: {containers: [{name: main, ports: [{containerPort: 99999999999}]}]}}", "cannot unmarshal number 99999999999"},
 	{"{spec: {containers: [{name: main, ports: [{containerPort: http}]}]}}", `template.spec.containers[0].ports[0].containerPort is "http"; want a number`},
@@ -246,8 +247,8 @@ var badTemplates = []struct{ text, want string }{
 	{"{spec: {containers: [{name: main}], affinity: none}}", `template.spec.affinity is "none"; want an object`},
 }
 
-// TestBadTemplate: a template that cannot be read says what is wrong with it, and the
-// object around it is read.
+// TestBadTemplate: a template that cannot be decoded says what is wrong with it, and
+// the object around it is decoded.
 func TestBadTemplate(t *testing.T) {
 	for _, c := range badTemplates {
 		var got v1alpha1.TrainingJob
@@ -269,7 +270,7 @@ func TestBadTemplate(t *testing.T) {
 	}
 }
 
-// TestTemplateKept: labels and annotations of the pods are kept as they are.
+// TestTemplateKept: labels and annotations of the pods are preserved.
 func TestTemplateKept(t *testing.T) {
 	k := open(t)
 	o := parse(t, job("template: {metadata: {labels: {a: b}, annotations: {c: d}}, spec: {containers: [{name: main, command: [x]}], nodeSelector: {e: f}}}"))

@@ -1,12 +1,11 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha1 holds the kinds that Fairway adds to Kubernetes: TrainingJob,
-// App, Tenant and SchedulingPolicy, which people write, and JournalPage, in which
-// the operator keeps what happened. The comments of the fields are the
-// documentation that "kubectl explain" shows; bounds and rules that a field has
-// are checked by the API server, by schema and CEL, so no webhook stands in the way
-// of anybody's objects.
+// Package v1alpha1 holds the kinds that Fairway adds to Kubernetes: TrainingJob, App,
+// Tenant and SchedulingPolicy, which people write, and JournalPage, which holds the
+// operator's journal. "kubectl explain" shows the comments of the fields. The API
+// server checks the bounds and rules of fields by schema and CEL, so Fairway needs no
+// webhook.
 //
 // +kubebuilder:object:generate=true
 // +groupName=fairway.dev
@@ -21,7 +20,7 @@ import (
 // GroupVersion is the group and version of all kinds of this package.
 var GroupVersion = schema.GroupVersion{Group: "fairway.dev", Version: "v1alpha1"}
 
-// AddToScheme makes the kinds known to a scheme.
+// AddToScheme registers the kinds with a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
 		&TrainingJob{}, &TrainingJobList{}, &App{}, &AppList{}, &Tenant{}, &TenantList{},

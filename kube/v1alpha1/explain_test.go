@@ -62,7 +62,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestExplained: every field that is ours has words for "kubectl explain".
+// TestExplained: every field of Fairway's has a description for "kubectl explain".
 func TestExplained(t *testing.T) {
 	paths, err := filepath.Glob(definitions + "/*.yaml")
 	if err != nil || len(paths) != 5 {
@@ -70,7 +70,7 @@ func TestExplained(t *testing.T) {
 	}
 	for _, path := range paths {
 		schema := schemaOf(t, path)
-		// Counters of a status are named well enough.
+		// The names of counters in a status explain themselves.
 		quiet := []string{"running", "waiting", "ended", "gpus", "observedGeneration", "conditions", "startTime", "completionTime", "state", "metadata", "spec", "status", "rule"}
 		for _, field := range silent(schema, "") {
 			if !slices.Contains(quiet, field[strings.LastIndex(field, ".")+1:]) {
@@ -109,8 +109,8 @@ func schemaOf(t *testing.T, path string) map[string]any {
 	return schema
 }
 
-// silent returns the fields without a description, but for those of pod templates,
-// which are Kubernetes' own.
+// silent returns the fields without a description, except those of pod templates, which
+// are Kubernetes' own.
 func silent(schema map[string]any, at string) []string {
 	var out []string
 	properties, _ := schema["properties"].(map[string]any)
@@ -129,8 +129,8 @@ func silent(schema map[string]any, at string) []string {
 	return out
 }
 
-// TestUpgrade: an object that was made before a field was added lives on under the
-// later definition, and a definition can be applied again.
+// TestUpgrade: an object that was created before a field was added still works under
+// the later CRD, and a CRD can be applied again.
 func TestUpgrade(t *testing.T) {
 	k := open(t)
 	read := func() *unstructured.Unstructured {

@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// PodTemplate is the template of a job's pods. The schema of the API server has only its
-// outline, so reading it never fails: an object with a bad template must not keep anybody
-// from reading the others.
+// PodTemplate is the template of a job's pods. The CRD schema has only its outline, so
+// a bad template can get past the API server. Decoding therefore never fails: one bad
+// object must not prevent a list of all objects from being read.
 type PodTemplate struct {
 	corev1.PodTemplateSpec `json:",inline"`
 	// Problem says what is wrong with the template, which is then empty.
@@ -48,11 +48,12 @@ func (t *PodTemplate) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Quantity matches the quantities that are cheap to read: Kubernetes allows any exponent,
-// and reading 1e999999999 takes hours.
+// Quantity matches the quantities that are cheap to parse. Kubernetes allows any
+// exponent, and parsing 1e999999999 takes hours.
 var Quantity = regexp.MustCompile(`^[+-]?[0-9]{1,15}(\.[0-9]{0,9})?([KMGTP]i|[numkMGTP]|[eE][+-]?[0-9])?$`)
 
-// checkValue says what part of a JSON value does not fit a type, if any.
+// checkValue returns an error that names the part of a JSON value that does not fit a
+// type.
 func checkValue(v any, t reflect.Type, at string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -68,7 +69,7 @@ func checkValue(v any, t reflect.Type, at string) error {
 		if !isText || !Quantity.MatchString(text) {
 			return fmt.Errorf("%s is %.40q; use at most 15 digits and a unit", at, fmt.Sprint(v))
 		}
-	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()): // it checks itself
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()): // its own decoder checks it
 	case t.Kind() == reflect.String || t == reflect.TypeFor[[]byte]():
 		_, fits = v.(string)
 		want = "a text"

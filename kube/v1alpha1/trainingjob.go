@@ -31,7 +31,7 @@ type TrainingJob struct {
 
 	// What to run and what it needs.
 	Spec TrainingJobSpec `json:"spec"`
-	// What has become of it. Only the operator writes it.
+	// The observed state. Only the operator writes it.
 	// +optional
 	Status TrainingJobStatus `json:"status,omitempty"`
 }
@@ -46,7 +46,7 @@ type TrainingJobList struct {
 }
 
 // TrainingJobSpec says what to run and what it needs. Only suspend can be changed
-// afterwards.
+// later.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.maxGPUs) || has(self.minGPUs)",message="maxGPUs needs minGPUs: together they make the job elastic"
 // +kubebuilder:validation:XValidation:rule="!has(self.minGPUs) || (has(self.maxGPUs) && self.minGPUs <= self.maxGPUs)",message="minGPUs must be at most maxGPUs"
@@ -58,26 +58,25 @@ type TrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.template.spec) && size(self.template.spec.containers) >= 1",message="template.spec.containers must name at least one container"
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || !has(self.template.spec.nodeName)",message="template.spec.nodeName must be left out: Fairway chooses the nodes; use nodeSelector or affinity"
 type TrainingJobSpec struct {
-	// The number of GPUs of the gang: all of them at once, or none. Of an elastic
-	// job, the number a person would have guessed, which policies that do not resize
-	// give it.
+	// The GPUs of the gang, which are allocated all at once or not at all. For an
+	// elastic job, the size that it gets under policies that do not resize jobs.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65536
 	GPUs int32 `json:"gpus"`
-	// The fewest GPUs an elastic job can run on.
+	// The minimum number of GPUs of an elastic job.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65536
 	MinGPUs *int32 `json:"minGPUs,omitempty"`
-	// The most GPUs an elastic job can run on. It is resized through a checkpoint:
-	// asked to save its work, stopped, and started again at the new size.
+	// The maximum number of GPUs of an elastic job. To resize a job, Fairway asks it to
+	// save a checkpoint, stops it, and starts it again at the new size.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65536
 	MaxGPUs *int32 `json:"maxGPUs,omitempty"`
-	// The sizes that are of use to an elastic job, ascending, such as 1, 2, 4, 8; none:
-	// every multiple of gpusPerPod in its range.
+	// The sizes that an elastic job can use, in ascending order, such as 1, 2, 4, 8.
+	// Default: every multiple of gpusPerPod from minGPUs to maxGPUs.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -90,19 +89,19 @@ type TrainingJobSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	GPUsPerPod *int32 `json:"gpusPerPod,omitempty"`
-	// Acceptable types of GPU, best first, as the nodes' labels name them in lower
-	// case, such as h200 or a100; none: any. A gang never mixes types.
+	// The acceptable GPU types, best first, as the labels of the nodes name them, in
+	// lower case, such as h200 or a100. Default: any. A gang never mixes types.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	GPUTypes []string `json:"gpuTypes,omitempty"`
-	// The memory that the job needs on each GPU. Nodes whose GPUs have less are left
-	// out, and jobs share a GPU only if both fit.
+	// The memory that the job needs on each GPU. It runs only on GPUs with at least that
+	// much, and shares a GPU only with jobs that fit beside it.
 	// +optional
 	GPUMemory *resource.Quantity `json:"gpuMemory,omitempty"`
-	// The resource that a pod asks for to get a GPU.
+	// The resource name under which pods request GPUs.
 	// +optional
 	// +kubebuilder:default="nvidia.com/gpu"
 	// +kubebuilder:validation:MaxLength=63
@@ -113,172 +112,174 @@ type TrainingJobSpec struct {
 	// +kubebuilder:validation:Enum=slot;machine;rack;cross-rack
 	MaxSpread string `json:"widest,omitempty"`
 
-	// The batch sizes that co-adaptation may choose; none: the batch stays as it is.
+	// The batch sizes that co-adaptation may choose. Default: the batch size stays as
+	// it is.
 	// +optional
 	Batch *Batch `json:"batch,omitempty"`
-	// Let the policy put the job on GPUs that others use too, where the predicted
-	// slowdown is small and the cluster can share GPUs.
+	// Sharing of GPUs with other jobs, if the cluster can share GPUs and the policy
+	// predicts a small slowdown.
 	// +optional
 	Share *Share `json:"share,omitempty"`
 
-	// The app the job belongs to: jobs with one goal, such as the trials of a search.
-	// Fairness is between apps. Default: an app of its own.
+	// The app that the job belongs to: jobs with one goal, such as the trials of a
+	// search. Fairness is measured between apps. Default: an app of its own.
 	// +optional
 	// +kubebuilder:validation:MaxLength=34
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?$`
 	App string `json:"app,omitempty"`
-	// The tenant whose quota the job uses. It must be one that its namespace belongs
-	// to; default: the only one.
+	// The tenant whose quota the job uses. The tenant must list the job's namespace.
+	// Default: the only tenant that does.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Tenant string `json:"tenant,omitempty"`
-	// Larger goes first, where the policy looks at it.
+	// The priority; a larger one goes first, if the policy uses priorities.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1000000
 	// +kubebuilder:validation:Maximum=1000000
 	Priority int32 `json:"priority,omitempty"`
-	// Never stop the job for others.
+	// Never preempt the job.
 	// +optional
 	NonPreemptible bool `json:"nonPreemptible,omitempty"`
-	// The run time that is expected at gpus; it helps policies and forecasts, and may be
-	// wrong.
+	// The expected run time on the number of GPUs in gpus. Policies and forecasts use
+	// it; it may be wrong.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,9}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
 	Estimate *metav1.Duration `json:"estimate,omitempty"`
-	// The time between the request to save its work and the kill; it is the grace period
-	// of the pods. Default: that of the cluster.
+	// The grace period of the pods: the time between the request to stop (SIGTERM),
+	// when the job may save a checkpoint, and SIGKILL. Default: the cluster's.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,9}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
 	GracePeriod *metav1.Duration `json:"notice,omitempty"`
-	// How often to try again after an error of the job. What retrying cannot fix is not
-	// tried again; what the cluster lost does not count.
+	// How often the job is retried after it failed. Failures that a retry cannot fix
+	// are not retried. Failures of the infrastructure do not count.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	Retries int32 `json:"retries,omitempty"`
-	// Which failures are tried again: those that trying again can mend (adaptive, the
-	// default), all (always), or none (never).
+	// Which failures are retried: those that a retry may fix (adaptive, the default),
+	// all (always), or none (never).
 	// +optional
 	// +kubebuilder:validation:Enum=adaptive;always;never
 	Retry string `json:"retry,omitempty"`
-	// How long to run on one pod first, where new jobs are screened; 0s: not at all.
-	// Default: that of the cluster, and 0s for jobs like ones that have worked.
+	// How long the job is screened on one pod first, if the policy screens new jobs;
+	// 0s: not at all. Default: the cluster's, and 0s if a similar job has run well.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,9}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
 	Screen *metav1.Duration `json:"screen,omitempty"`
-	// Take the job off its GPUs, and keep it off, until this is false again. It may save
-	// its work first.
+	// Pause the job, and free its GPUs, until this is false again. The job may save a
+	// checkpoint first.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-	// What the job trains, for people and for the experience with past jobs.
+	// The name of the model. It is shown to users, and identifies past jobs of the same
+	// kind.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Model string `json:"model,omitempty"`
-	// The work of the whole job in its own unit, such as steps or epochs: a number, as
-	// text. Default: as its agent says.
+	// The total work of the job in its own unit, such as steps or epochs: a number, as
+	// text. Default: as its agent reports.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,15}(\.[0-9]{1,9})?$`
 	Work string `json:"work,omitempty"`
-	// The model loses speed when its GPUs are spread over nodes, and the policy may know
-	// better than to spread it.
+	// The model slows down when its GPUs are spread over several nodes, so policies
+	// avoid spreading it.
 	// +optional
 	Consolidate bool `json:"consolidate,omitempty"`
 
-	// The pods of the gang, all alike. Fairway adds the number of GPUs, the node and
-	// the environment that torchrun would set; fields that say where a pod may run
-	// (nodeSelector, node affinity, tolerations) are respected.
+	// The template of the gang's pods, which are identical. Fairway adds the number of
+	// GPUs, the node, and the environment that torchrun would set. It respects
+	// nodeSelector, node affinity and tolerations.
 	// +structType=atomic
 	Template PodTemplate `json:"template"`
 }
 
-// Batch bounds what co-adaptation may do to the batch size.
+// Batch bounds the batch sizes that co-adaptation may choose.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.max) || !has(self.initial) || self.max >= self.initial",message="max must be at least initial"
 type Batch struct {
-	// The batch size, of all GPUs together, that the learning rate is meant for.
+	// The total batch size, over all GPUs, for which the learning rate was chosen.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Initial int32 `json:"initial,omitempty"`
-	// The largest batch size of all GPUs together.
+	// The largest total batch size, over all GPUs.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Max int32 `json:"max,omitempty"`
-	// The smallest batch size of one GPU.
+	// The smallest batch size per GPU.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	LocalMin int32 `json:"localMin,omitempty"`
-	// The largest batch size of one GPU, which its memory bounds.
+	// The largest batch size per GPU, which its memory limits.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	LocalMax int32 `json:"localMax,omitempty"`
-	// Opt in: the batch size and the learning rate may change during training.
+	// Allow changes of the batch size and the learning rate during training.
 	// +optional
 	Adapt bool `json:"adapt,omitempty"`
 }
 
-// Share allows sharing GPUs.
+// Share says whether and how a job shares GPUs.
 type Share struct {
-	// Other jobs may be on the same GPUs.
+	// Allow other jobs on the same GPUs.
 	Allow bool `json:"allow"`
-	// The utilisation of a GPU, in percent, that the job has alone, as "fairway predict"
-	// prints it; unknown: it does not share.
+	// The GPU utilisation of the job when it runs alone, in percent, as "fairway
+	// predict" prints it. Without it, the job does not share.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Utilisation *int32 `json:"utilisation,omitempty"`
-	// How much of each GPU it needs, in thousandths. Default: all of it.
+	// The part of each GPU that the job needs, in thousandths. Default: the whole GPU.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	MilliGPU *int32 `json:"milliGPU,omitempty"`
 }
 
-// TrainingJobStatus is what has become of a training job.
+// TrainingJobStatus is the observed state of a training job.
 type TrainingJobStatus struct {
-	// waiting, starting, running, paused, stopping, finished, killed or failed; refused
-	// if Fairway did not take the job on, with the reason in why.
+	// waiting, starting, running, paused, stopping, finished, failed, killed
+	// (cancelled), or refused: Fairway did not accept the job, for the reason in why.
 	// +optional
 	State string `json:"state,omitempty"`
-	// GPUs held and asked for, such as 4/1-8.
+	// The GPUs that the job holds, and those that it asks for, such as 4/1-8.
 	// +optional
 	Size string `json:"size,omitempty"`
-	// Useful work each second, as its agent last measured, in samples that count as much
-	// as those at the initial batch size.
+	// Throughput times statistical efficiency, as its agent last measured it: examples
+	// per second, counted as at the initial batch size.
 	// +optional
 	Goodput string `json:"goodput,omitempty"`
-	// Finish-time fairness: the time it takes here over the time it would take with its
-	// fair share. 1 is fair, more is late.
+	// Finish-time fairness: the job's completion time here, over its time alone on its
+	// fair share. At most 1: sharing cost it nothing.
 	// +optional
 	Rho string `json:"rho,omitempty"`
-	// Why it does not run, or how it ended.
+	// Why the job does not run, or how it ended.
 	// +optional
 	Why string `json:"why,omitempty"`
-	// When it is expected to start.
+	// When the job is expected to start.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
-	// The nodes that host it, with their GPUs.
+	// The nodes that it runs on, with the GPUs it holds there.
 	// +optional
 	Nodes string `json:"nodes,omitempty"`
 	// The tenant whose quota it uses.
 	// +optional
 	Tenant string `json:"tenant,omitempty"`
-	// The name by which the fairway command knows the job.
+	// The ID of the job in the fairway command.
 	// +optional
 	ID string `json:"id,omitempty"`
-	// The number of its present or last start.
+	// The number of its current or last attempt.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
-	// How often the scheduler stopped it to wait.
+	// How often it was preempted.
 	// +optional
 	Preemptions int32 `json:"preemptions,omitempty"`
-	// Attempts that ended with an error.
+	// How many of its attempts failed.
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
 	// +optional
@@ -287,28 +288,28 @@ type TrainingJobStatus struct {
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Accepted, Running, and Finished or Failed, with reasons a person can act on.
+	// Accepted, Running, and Finished or Failed, with reasons that a user can act on.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Refused is the state of a training job that was not taken on.
+// Refused is the state of a training job that was not accepted.
 const Refused = "refused"
 
 // The conditions of a training job.
 const (
-	// Accepted is true once Fairway has taken the job on; false says what is wrong
-	// with it.
+	// Accepted is true when Fairway has accepted the job. If false, it says what is
+	// wrong.
 	Accepted = "Accepted"
-	// Running is true while its pods are up; false says why it waits.
+	// Running is true while its pods run. If false, it says why the job waits.
 	Running = "Running"
-	// Finished is true when it has ended as it should.
+	// Finished is true when the job has succeeded.
 	Finished = "Finished"
-	// Failed is true when it has ended otherwise, and says why.
+	// Failed is true when the job has failed or was cancelled, and says why.
 	Failed = "Failed"
-	// Sharing, of a job that allows it and of the scheduling policy, is true where
-	// some nodes let jobs share GPUs; false says why not.
+	// Sharing, on a job that allows it and on the scheduling policy, is true if jobs
+	// can share GPUs on some nodes. If false, it says why not.
 	Sharing = "Sharing"
 )
