@@ -20,26 +20,26 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Fields by which the API server describes a token that the kubelet made for a pod.
+// The fields in which the API server names the pod that a token is bound to.
 const (
 	extraPodName = "authentication.kubernetes.io/pod-name"
 	extraPodUID  = "authentication.kubernetes.io/pod-uid"
 )
 
-// Reports of one pod: a hundred at once, then ten a second.
+// The rate limit for the reports of one pod: a hundred at once, then ten a second.
 const (
 	reportEvery = 100 * time.Millisecond
 	reportBurst = 100
 	maxPods     = 20_000
 )
 
-// State takes the reports.
+// State receives the reports.
 type State interface {
 	Job(api.Identity, sched.JobID) (api.Job, error)
 	ReportFor(context.Context, api.AttemptID, api.AgentReport) (api.AgentAnswer, error)
 }
 
-// AgentsConfig is what Agents needs.
+// AgentsConfig configures Agents.
 type AgentsConfig struct {
 	// Client makes the reviews.
 	Client client.Client
@@ -55,12 +55,12 @@ type AgentsConfig struct {
 type Agents struct {
 	reviewer reviewer
 	pods     client.Reader
-	book     State
+	state    State
 	answers  *answers[speaker]
 	now      func() time.Time
 
 	mu    sync.Mutex
-	fresh map[string]time.Time // by pod: when it may report a whole burst again
+	fresh map[string]time.Time // by pod: when it may report a full burst again
 }
 
 var _ api.Agents = (*Agents)(nil)
@@ -71,18 +71,18 @@ type speaker struct {
 	pod     string // UID
 }
 
-// NewAgents makes Agents.
+// NewAgents returns Agents.
 func NewAgents(c AgentsConfig) *Agents {
 	if c.Audience == "" {
 		c.Audience = AgentAudience
 	}
 	return &Agents{
-		reviewer: reviewer{c.Client, c.Audience}, pods: c.Pods, book: c.State,
+		reviewer: reviewer{c.Client, c.Audience}, pods: c.Pods, state: c.State,
 		answers: newAnswers[speaker](c.Now), now: c.Now, fresh: map[string]time.Time{},
 	}
 }
 
-// Report implements api.Agents. Whether the attempt still runs is up to the state.
+// Report implements api.Agents. The state checks whether the attempt still runs.
 func (a *Agents) Report(ctx context.Context, secret string, r api.AgentReport) (api.AgentAnswer, error) {
 	who, err := a.answers.find(secret, func() (speaker, error) {
 		ctx, cancel := context.WithTimeout(ctx, reviewTime)
@@ -97,9 +97,9 @@ func (a *Agents) Report(ctx context.Context, secret string, r api.AgentReport) (
 		return api.AgentAnswer{}, err
 	}
 	if !a.take(who.pod) {
-		return api.AgentAnswer{}, api.Errorf(api.TooMany, "too many reports of one pod").Try("report every few seconds")
+		return api.AgentAnswer{}, api.Errorf(api.TooMany, "too many reports from one pod").Try("report every few seconds")
 	}
-	return a.book.ReportFor(ctx, who.attempt, r)
+	return a.state.ReportFor(ctx, who.attempt, r)
 }
 
 // speaker finds the attempt that the holder of a token may report for.
@@ -107,30 +107,31 @@ func (a *Agents) speaker(ctx context.Context, user authenticationv1.UserInfo) (s
 	namespace, ok := serviceAccountNamespace(user.Username)
 	name, uid := one(user.Extra[extraPodName]), one(user.Extra[extraPodUID])
 	if !ok || name == "" || uid == "" {
-		return speaker{}, denied("the token is not that of a pod")
+		return speaker{}, denied("the token does not belong to a pod")
 	}
 	var pod corev1.Pod
 	err := a.pods.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &pod)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && string(pod.UID) != uid:
-		// The cache may be behind: a pod that has just started is tried again.
-		return speaker{}, api.Errorf(api.Unavailable, "pod %s/%s is not known yet, or no more", namespace, name)
+		// The cache may be behind, so the agent of a pod that has just started must
+		// retry.
+		return speaker{}, api.Errorf(api.Unavailable, "pod %s/%s is unknown, or not known yet", namespace, name)
 	case err != nil:
 		return speaker{}, api.Errorf(api.Unavailable, "read pod %s/%s: %w", namespace, name, err)
 	}
 	id, known := attemptOf(&pod)
 	if !known || pod.Spec.SchedulerName != v1alpha1.SchedulerName || pod.Spec.NodeName == "" {
-		return speaker{}, denied("pod %s/%s is of no training job", namespace, name)
+		return speaker{}, denied("pod %s/%s does not belong to a training job", namespace, name)
 	}
-	job, err := a.book.Job(api.Identity{Role: api.Admin}, id.Job)
+	job, err := a.state.Job(api.Identity{Role: api.Admin}, id.Job)
 	if err != nil || originNamespace(job.Origin) != namespace {
-		return speaker{}, denied("pod %s/%s is of no training job of its namespace", namespace, name)
+		return speaker{}, denied("pod %s/%s does not belong to a training job in its namespace", namespace, name)
 	}
 	return speaker{attempt: id, pod: uid}, nil
 }
 
-// attemptOf returns the attempt of a pod: from its labels if Fairway made it, else,
-// as for batch Jobs, from the annotations it got with its node.
+// attemptOf returns the attempt of a pod: from its labels if Fairway created it,
+// otherwise, as for batch Jobs, from the annotations that its binding set.
 func attemptOf(pod *corev1.Pod) (api.AttemptID, bool) {
 	from := pod.Labels
 	if from[v1alpha1.LabelID] == "" {
@@ -160,7 +161,7 @@ func originNamespace(origin string) string {
 	return parts[1]
 }
 
-// take counts a report of a pod and reports whether it is allowed.
+// take counts a report of a pod and returns whether it is allowed.
 func (a *Agents) take(pod string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -32,7 +32,7 @@ func (away) Create(context.Context, client.Object, ...client.CreateOption) error
 	return errors.New("connection refused")
 }
 
-// running opens a book in a namespace in which one job runs, and returns its attempt.
+// running opens a state in which one job of a namespace runs, and returns its attempt.
 func running(t *testing.T, c client.Client, namespace string) (*state.Store, api.AttemptID) {
 	t.Helper()
 	ctx := t.Context()
@@ -68,7 +68,7 @@ func running(t *testing.T, c client.Client, namespace string) (*state.Store, api
 	return nil, api.AttemptID{}
 }
 
-// pod makes a pod that says to be of an attempt and is bound to a node.
+// pod creates a pod that claims to belong to an attempt and is bound to a node.
 func pod(t *testing.T, c client.Client, at client.ObjectKey, id api.AttemptID) *corev1.Pod {
 	t.Helper()
 	p := &corev1.Pod{
@@ -99,7 +99,7 @@ func TestAgents(t *testing.T) {
 	if err := admin.Delete(t.Context(), gone, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	// The pod of a batch Job has annotations, which came with its node.
+	// The pod of a batch Job has annotations, which its binding set.
 	batch := pod(t, admin, client.ObjectKey{Namespace: "a-mine", Name: "batch"}, api.AttemptID{})
 	batch.Labels = nil
 	batch.Annotations = map[string]string{v1alpha1.LabelID: string(id.Job), v1alpha1.LabelAttempt: strconv.Itoa(id.Number)}
@@ -109,7 +109,7 @@ func TestAgents(t *testing.T) {
 	good := token(t, admin, mine, access.AgentAudience, right)
 	for _, x := range []struct {
 		name, secret string
-		want         api.Code // empty: it is taken
+		want         api.Code // empty: it is accepted
 	}{
 		{"the pod of the attempt", good, ""},
 		{"again", good, ""},
@@ -158,7 +158,7 @@ func codeOrNone(err error) api.Code {
 	return api.CodeOf(err)
 }
 
-// taker takes every report.
+// taker accepts every report.
 type taker struct{ taken int }
 
 func (*taker) Job(api.Identity, sched.JobID) (api.Job, error) {

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
 var installed sync.Once
 
-// counter counts the requests that make something.
+// counter counts the requests that create something.
 type counter struct {
 	client.Client
 	creates atomic.Int64
@@ -49,8 +49,8 @@ func (c *counter) Create(ctx context.Context, o client.Object, opts ...client.Cr
 	return c.Client.Create(ctx, o, opts...)
 }
 
-// open returns the cluster of the tests and an administrator's client that knows
-// Fairway's kinds.
+// open returns the cluster of the tests and an administrator's client with Fairway's
+// kinds.
 func open(t *testing.T) (*kubetest.Cluster, *counter) {
 	t.Helper()
 	c := shared.Cluster(t)
@@ -88,7 +88,7 @@ func create(t *testing.T, c client.Client, objects ...client.Object) {
 	}
 }
 
-// account makes a service account.
+// account creates a service account.
 func account(t *testing.T, c client.Client, namespace, name string) *corev1.ServiceAccount {
 	t.Helper()
 	a := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -96,7 +96,7 @@ func account(t *testing.T, c client.Client, namespace, name string) *corev1.Serv
 	return a
 }
 
-// token asks for a token of a service account, bound to a pod if there is one.
+// token requests a token of a service account, bound to a pod if one is given.
 func token(t *testing.T, c client.Client, a *corev1.ServiceAccount, audience string, pod *corev1.Pod) string {
 	t.Helper()
 	q := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}}}
@@ -109,7 +109,7 @@ func token(t *testing.T, c client.Client, a *corev1.ServiceAccount, audience str
 	return q.Status.Token
 }
 
-// allow lets a service account do things with training jobs in a namespace.
+// allow gives a service account permissions on training jobs in a namespace.
 func allow(t *testing.T, c client.Client, a *corev1.ServiceAccount, in string, verbs ...string) {
 	t.Helper()
 	name := "allow-" + a.Namespace + "-" + a.Name

@@ -14,16 +14,16 @@
 //	create trainingjobs in a namespace    user of the tenant that owns the namespace
 //	list trainingjobs in a namespace      viewer of that tenant
 //
-// A service account belongs to the tenant of its namespace if it has any right
-// there, otherwise to the first tenant, by name, with a namespace where it has one.
-// The state handles tokens that Fairway made.
+// A service account belongs to the tenant of its namespace if it has any right there,
+// otherwise to the first tenant, by name, with a namespace where it has one. The state
+// handles tokens that Fairway issued.
 //
 // # Agents
 //
-// Agents takes the reports of the agents in pods. A pod shows the token that the
-// kubelet made for it; the API server confirms which pod it is. The pod must belong
-// to an attempt of a job in its own namespace, so a token of one namespace cannot
-// report on jobs of another, whatever labels its pods have.
+// Agents receives the reports of the agents in pods. An agent presents the token that
+// the kubelet mounted into its pod, and the API server confirms which pod it is. The
+// pod must belong to an attempt of a job in its own namespace, so a token of one
+// namespace cannot report on jobs of another, whatever labels its pods have.
 //
-// An answer of the API server is used for a minute, a refusal for five seconds.
+// Answers of the API server are cached for a minute, refusals for five seconds.
 package access

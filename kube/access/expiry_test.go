@@ -37,7 +37,7 @@ func FuzzExpiry(f *testing.F) {
 	})
 }
 
-// TestAnswersAreBounded: however many wrong tokens come, right ones are remembered and
+// TestAnswersAreBounded: however many invalid tokens come, valid ones stay cached and
 // memory does not grow.
 func TestAnswersAreBounded(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
@@ -56,7 +56,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	if v, err := a.find("good", good); v != 7 || err != nil || asked != 1 {
 		t.Errorf("got %d, %v after asking %d times; want 7 and no second question", v, err, asked)
 	}
-	// A token that ends sooner than the answer is asked about again.
+	// A token that expires before its cached answer is reviewed again.
 	short := jwt(fmt.Sprintf(`{"exp": %d}`, now.Add(10*time.Second).Unix()))
 	times := 0
 	ask := func() (int, error) { times++; return 1, nil }

@@ -21,8 +21,8 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// How long an answer of the API server is cached, how many are cached, and how long
-// one may take.
+// How long an answer of the API server is cached, how many are cached, and how long a
+// request may take.
 const (
 	keepGood   = time.Minute
 	keepBad    = 5 * time.Second
@@ -45,11 +45,11 @@ func (r reviewer) review(ctx context.Context, secret string) (authenticationv1.U
 	}
 	q := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: secret, Audiences: []string{r.audience}}}
 	if err := r.client.Create(ctx, q); err != nil {
-		return authenticationv1.UserInfo{}, api.Errorf(api.Unavailable, "the API server cannot say whose token it is: %w", err)
+		return authenticationv1.UserInfo{}, api.Errorf(api.Unavailable, "review the token: %w", err)
 	}
 	s := q.Status
-	// An authenticator that knows no audiences returns none: then the token is meant
-	// for the API server, not for Fairway.
+	// An authenticator that does not support audiences returns none: the token is then
+	// meant for the API server, not for Fairway.
 	if !s.Authenticated || !slices.Contains(s.Audiences, r.audience) {
 		return authenticationv1.UserInfo{}, api.Errorf(api.Denied, "the token is not valid for Fairway").
 			Try(fmt.Sprintf("ask for one with the audience %s: kubectl create token NAME --audience %s", r.audience, r.audience))
@@ -75,7 +75,7 @@ func newAnswers[T any](now func() time.Time) *answers[T] {
 	return &answers[T]{now: now, kept: map[[sha256.Size]byte]answer[T]{}}
 }
 
-// find returns what is known of a token, or asks.
+// find returns the cached answer for a token, or asks.
 func (a *answers[T]) find(secret string, ask func() (T, error)) (T, error) {
 	key := sha256.Sum256([]byte(secret))
 	a.mu.Lock()
@@ -89,7 +89,7 @@ func (a *answers[T]) find(secret string, ask func() (T, error)) (T, error) {
 	until := now.Add(keepGood)
 	switch {
 	case err != nil && api.CodeOf(err) != api.Denied:
-		return value, err // it may be otherwise the next moment
+		return value, err // a temporary error is not cached
 	case err != nil:
 		until = now.Add(keepBad)
 	default:
@@ -101,8 +101,8 @@ func (a *answers[T]) find(secret string, ask func() (T, error)) (T, error) {
 	return value, err
 }
 
-// keep makes room by forgetting what is over, then what is over soonest: refusals
-// go first, so that wrong tokens do not drive out right ones.
+// keep makes room by dropping expired answers, then those that expire soonest. Refusals
+// expire first, so invalid tokens cannot displace valid ones.
 func (a *answers[T]) keep(key [sha256.Size]byte, x answer[T]) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,8 +123,8 @@ func (a *answers[T]) keep(key [sha256.Size]byte, x answer[T]) {
 	a.kept[key] = x
 }
 
-// expiry reads when a JSON web token ends. The API server has checked the token
-// already: this only keeps an answer from being used after that time.
+// expiry reads when a JSON web token expires. The API server has checked the token
+// already; this only prevents the use of an answer after that time.
 func expiry(secret string) (time.Time, bool) {
 	parts := strings.Split(secret, ".")
 	if len(parts) != 3 {

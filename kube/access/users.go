@@ -18,16 +18,16 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// The audiences of the tokens that Fairway takes.
+// The audiences of the tokens that Fairway accepts.
 const (
 	UserAudience  = "fairway"
 	AgentAudience = "fairway-agents"
 )
 
-// ownPrefix begins the tokens that Fairway made.
+// ownPrefix is the prefix of tokens that Fairway issued.
 const ownPrefix = "fw_"
 
-// maxAsked bounds the namespaces that are asked about for one token.
+// maxAsked bounds the namespaces that are checked for one token.
 const maxAsked = 64
 
 // Tenants maps namespaces to tenants.
@@ -41,18 +41,18 @@ type Tenants interface {
 	All(ctx context.Context) ([]sched.TenantID, error)
 }
 
-// UsersConfig is what Users needs.
+// UsersConfig configures Users.
 type UsersConfig struct {
-	// Client makes the reviews. What it reads does not matter.
+	// Client makes the reviews. It reads nothing.
 	Client client.Client
-	// State handles the tokens that Fairway made.
+	// State handles the tokens that Fairway issued.
 	State    api.Access
 	Tenants  Tenants
 	Audience string // empty: UserAudience
 	Now      func() time.Time
 }
 
-// Users implements api.Access by the cluster's own accounts.
+// Users implements api.Access with the cluster's own accounts.
 type Users struct {
 	api.Access
 	reviewer reviewer
@@ -62,7 +62,7 @@ type Users struct {
 
 var _ api.Access = (*Users)(nil)
 
-// NewUsers makes Users.
+// NewUsers returns Users.
 func NewUsers(c UsersConfig) *Users {
 	if c.Audience == "" {
 		c.Audience = UserAudience
@@ -122,7 +122,7 @@ func (u *Users) identity(ctx context.Context, who authenticationv1.UserInfo) (ap
 			return id, nil
 		}
 	}
-	return api.Identity{}, api.Errorf(api.Denied, "%s may do nothing with training jobs", who.Username).
+	return api.Identity{}, api.Errorf(api.Denied, "%s has no permission on training jobs", who.Username).
 		Try("ask an administrator for a role binding to fairway-user or fairway-viewer in a namespace of your tenant")
 }
 
@@ -196,7 +196,7 @@ func (u *Users) may(ctx context.Context, who authenticationv1.UserInfo, what aut
 }
 
 func unavailable(err error) error {
-	return api.Errorf(api.Unavailable, "the API server cannot say what the token's owner may do: %w", err)
+	return api.Errorf(api.Unavailable, "check the permissions of the token's owner: %w", err)
 }
 
 func homeFirst(namespaces []string, home string) []string {

@@ -19,7 +19,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// ownTokens is what is left of a book that has made one token.
+// ownTokens is a state that has issued one token.
 type ownTokens struct{ api.Access }
 
 func (ownTokens) Authenticate(secret string) (api.Identity, error) {
@@ -29,7 +29,7 @@ func (ownTokens) Authenticate(secret string) (api.Identity, error) {
 	return api.Identity{User: "eve", Tenant: "speech", Role: api.User}, nil
 }
 
-// summary is an identity without what does not matter here.
+// summary is the part of an identity that the tests compare.
 type summary struct {
 	User   string
 	Tenant sched.TenantID
@@ -102,7 +102,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestRoleTakenBack: what the API server said is used for a minute, and no longer.
+// TestRoleTakenBack: an answer of the API server is used for a minute and no longer.
 func TestRoleTakenBack(t *testing.T) {
 	c, admin := open(t)
 	namespace(t, c, "u-back")
@@ -131,7 +131,7 @@ func TestRoleTakenBack(t *testing.T) {
 		if got.Code == api.Denied {
 			break
 		}
-		if time.Now().After(deadline) { // RBAC is a cache too
+		if time.Now().After(deadline) { // RBAC has a cache, too
 			t.Fatalf("got %+v; want it denied", got)
 		}
 		time.Sleep(20 * time.Millisecond)

@@ -1,16 +1,16 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package informer turns what a cache of Kubernetes objects tells into calls with
-// objects of one type.
+// Package informer adapts the events of a Kubernetes cache to functions for objects of
+// one type.
 package informer
 
 import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// On returns a handler that calls set with an object that is new or has changed, and
-// drop with one that is gone.
+// On returns a handler that calls set for an object that is new or has changed, and
+// drop for one that is gone.
 func On[T any](set, drop func(T)) toolscache.ResourceEventHandlerFuncs {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) {

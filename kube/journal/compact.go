@@ -53,7 +53,7 @@ func (j *Journal) sweep(ctx context.Context, upTo uint64) error {
 		}
 	}
 	for _, p := range parts {
-		// One that this leader has written may belong to a page in the making.
+		// A part that this leader wrote may belong to a page that is being written.
 		if !used[p.Name] && (p.Leader != j.Leader || belongs(p, old)) {
 			old = append(old, p)
 		}

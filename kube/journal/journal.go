@@ -7,14 +7,14 @@
 //
 // # Pages
 //
-// Each Append creates one page, named after the number of its first record. Names
-// are unique and numbers have no gaps, so if two operators both act as leader, only
-// one can write the next page: the other is refused, learns that it no longer leads
-// (ErrFenced), and never writes again. This depends on no clock.
+// Each Append creates one page, named after the number of its first record. Names are
+// unique and numbers have no gaps, so if two operators both act as leader, only one can
+// write the next page. The other gets ErrFenced and never writes again. This depends on
+// no clock.
 //
-// A page that is too large for one object has parts, which are written before it:
-// only the page itself makes them count. A snapshot is a special page; once it
-// exists, the pages before it and unreferenced parts are removed.
+// A page that is too large for one object has parts, which are written before it and
+// count only once the page itself exists. A snapshot is a special page; once it exists,
+// the pages before it and unreferenced parts are removed.
 package journal
 
 import (
@@ -27,11 +27,11 @@ import (
 	"time"
 )
 
-// ErrFenced means that another leader has written the next page.
+// ErrFenced means that another leader wrote the next page.
 var ErrFenced = errors.New("another operator leads: it has written the next page of the journal")
 
 // ErrExists is returned by Pages.Create for a name that is taken.
-var ErrExists = errors.New("a page of that name exists")
+var ErrExists = errors.New("a page of that name already exists")
 
 // Kinds of pages.
 const (
@@ -51,24 +51,24 @@ type Page struct {
 	Data   []byte
 }
 
-// Pages is where pages are kept: the API server.
+// Pages stores pages, in practice in the API server.
 type Pages interface {
-	// Create makes a page durable. ErrExists: there is one of that name. Any other
-	// error leaves open whether it is there.
+	// Create makes a page durable. ErrExists means that the name is taken. After any
+	// other error, it is unknown whether the page exists.
 	Create(context.Context, Page) error
 	// Page returns a page; ok is false if there is none of that name.
 	Page(ctx context.Context, name string) (p Page, ok bool, err error)
 	// List returns all pages, in no order.
 	List(context.Context) ([]Page, error)
-	// Delete removes a page. One that is not there is no error.
+	// Delete removes a page. It is no error if the page does not exist.
 	Delete(ctx context.Context, name string) error
 }
 
-// Config is what a journal needs.
+// Config configures a journal.
 type Config struct {
 	Pages  Pages
 	Leader string // unique for each time an operator leads
-	// MaxBytes is the most data of one object; 0: 512 KiB.
+	// MaxBytes is the maximum size of the data in one object; 0: 512 KiB.
 	MaxBytes int
 	// Retry is the wait before a write with an unknown outcome is checked; 0: 100 ms.
 	// It doubles up to 5 s.
@@ -104,7 +104,8 @@ const (
 	longestRetry  = 5 * time.Second
 )
 
-// Open reads what is there. It changes nothing: the first Append decides who leads.
+// Open reads the existing pages. It changes nothing: the first Append decides who
+// leads.
 func Open(ctx context.Context, c Config) (*Journal, error) {
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = standardBytes
@@ -139,7 +140,7 @@ func (j *Journal) load(pages []Page) error {
 	for _, p := range snaps {
 		data, ok := whole(p, byName)
 		if !ok {
-			continue // it was being removed when an operator was stopped
+			continue // an operator was stopped while it removed this page
 		}
 		text, err := unpack(data)
 		if err != nil {
@@ -152,7 +153,7 @@ func (j *Journal) load(pages []Page) error {
 	slices.SortFunc(recs, func(a, b Page) int { return compare(a.First, b.First) })
 	for _, p := range recs {
 		if p.First+uint64(p.Count) <= j.next {
-			continue // the snapshot has it
+			continue // the snapshot includes it
 		}
 		if p.First != j.next {
 			return fmt.Errorf("records %d to %d are missing: the next page is %s", j.next, p.First-1, p.Name)
@@ -177,7 +178,7 @@ func compare(a, b uint64) int {
 	return 0
 }
 
-// whole returns the data of a page, its parts put together.
+// whole returns the data of a page, assembled from its parts.
 func whole(p Page, byName map[string]Page) ([]byte, bool) {
 	if len(p.Parts) == 0 {
 		return p.Data, true
@@ -193,8 +194,8 @@ func whole(p Page, byName map[string]Page) ([]byte, bool) {
 	return all, true
 }
 
-// Append implements state.Journal: it returns when the records are durable, or when
-// it is certain that they are not and never will be.
+// Append implements state.Journal. It returns when the records are durable, or when
+// they certainly never will be.
 func (j *Journal) Append(ctx context.Context, payloads ...[]byte) (first uint64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -210,8 +211,8 @@ func (j *Journal) Append(ctx context.Context, payloads ...[]byte) (first uint64,
 	}
 	page := Page{Name: recordsName(j.next), Holds: records, First: j.next, Count: len(payloads), Leader: j.Leader}
 	if err := j.write(ctx, page, data); err != nil {
-		// Another leads, or it is unknown whether the page exists: the next leader
-		// finds out.
+		// Another operator leads, or it is unknown whether the page exists. The next
+		// leader finds out.
 		j.fenced = true
 		return 0, err
 	}
@@ -251,13 +252,13 @@ func (j *Journal) create(ctx context.Context, p Page) error {
 			there, ok, err := j.Pages.Page(ctx, p.Name)
 			switch {
 			case err == nil && ok && same(there, p):
-				return nil // an earlier try got through
+				return nil // an earlier try succeeded
 			case err == nil && ok && p.Holds == snapshot:
-				return nil // another leader's, of the same records
+				return nil // another leader wrote the same records
 			case err == nil && ok:
 				return ErrFenced
 			}
-			// Gone, or not to be read now: look again.
+			// The page is gone, or cannot be read now: try again.
 		}
 		select {
 		case <-j.Lost:

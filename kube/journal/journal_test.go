@@ -17,7 +17,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/journal"
 )
 
-// server is an API server whose answers may get lost.
+// server is an API server whose responses may get lost.
 type server struct {
 	pages map[string]journal.Page
 	// lose says what happens to the next write: 0 it works, 1 the request is lost,
@@ -73,8 +73,8 @@ func open(t interface{ Fatal(...any) }, s *server, leader string) *journal.Journ
 	return j
 }
 
-// read returns all that the journal holds, a snapshot being the text of what it
-// stands for.
+// read returns everything in the journal. A snapshot is the text of the records that it
+// replaces.
 func read(t interface{ Fatal(...any) }, j *journal.Journal) []string {
 	var out []string
 	snap, upTo, ok := j.Snapshot()
@@ -98,8 +98,8 @@ func read(t interface{ Fatal(...any) }, j *journal.Journal) []string {
 	return out
 }
 
-// TestRandom: whatever gets lost, crashes or is compacted, the next leader reads all
-// that was acknowledged, once, in order.
+// TestRandom: whatever is lost, crashes or is compacted, the next leader reads every
+// acknowledged record once, in order.
 func TestRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newServer()
@@ -148,7 +148,7 @@ func TestRandom(t *testing.T) {
 	})
 }
 
-// TestFence: of two that believe to lead, only one writes.
+// TestFence: if two operators believe they lead, only one can write.
 func TestFence(t *testing.T) {
 	s := newServer()
 	old := open(t, s, "old")
@@ -170,8 +170,8 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestLost: a leader that cannot reach the server any more gives up for good: its
-// last page may be there or not.
+// TestLost: a leader that can no longer reach the server gives up for good, because its
+// last page may or may not exist.
 func TestLost(t *testing.T) {
 	s := newServer()
 	s.lose = func() int { return 2 }
@@ -186,7 +186,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestGap: a page that somebody has deleted is not passed over in silence.
+// TestGap: a deleted page is an error.
 func TestGap(t *testing.T) {
 	s := newServer()
 	j := open(t, s, "a")
@@ -202,7 +202,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// FuzzOpen: pages that nobody can trust give an error, never a panic.
+// FuzzOpen: corrupt pages give an error, never a panic.
 func FuzzOpen(f *testing.F) {
 	f.Add("records", int64(1), 1, []byte("x"))
 	f.Add("snapshot", int64(0), 0, []byte{0x1f, 0x8b})

@@ -12,7 +12,7 @@ import (
 	"io"
 )
 
-// mostUnpacked bounds what a page may unpack to.
+// mostUnpacked bounds the uncompressed size of a page.
 const mostUnpacked = 1 << 30
 
 // pack puts payloads, each after its length, into one compressed block.
@@ -53,13 +53,13 @@ func unpackAll(data []byte, count int) ([][]byte, error) {
 		return nil, err
 	}
 	if len(text) > mostUnpacked {
-		return nil, fmt.Errorf("it unpacks to more than %d bytes", mostUnpacked)
+		return nil, fmt.Errorf("more than %d bytes when uncompressed", mostUnpacked)
 	}
 	var out [][]byte
 	for len(text) > 0 {
 		n, used := binary.Uvarint(text)
 		if used <= 0 || n > uint64(len(text)-used) {
-			return nil, errors.New("a record is cut off")
+			return nil, errors.New("a record is truncated")
 		}
 		out = append(out, text[used:used+int(n)])
 		text = text[used+int(n):]

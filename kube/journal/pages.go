@@ -14,8 +14,8 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// Objects keeps pages as objects of a namespace. The client must not be one that
-// reads from a cache: a cache may not have seen the last leader's pages yet.
+// Objects stores pages as objects in a namespace. The client must not read from a
+// cache, which may not have the last leader's pages yet.
 type Objects struct {
 	Client    client.Client
 	Namespace string
@@ -49,8 +49,8 @@ func (o Objects) Page(ctx context.Context, name string) (Page, bool, error) {
 	return pageOf(&object), true, nil
 }
 
-// List implements Pages. It asks for all pages at once, as of one moment, so a
-// snapshot and the pages it replaces are never both missing.
+// List implements Pages. It lists all pages in one request, so a snapshot and the pages
+// it replaces are never both missing.
 func (o Objects) List(ctx context.Context) ([]Page, error) {
 	var list v1alpha1.JournalPageList
 	if err := o.Client.List(ctx, &list, client.InNamespace(o.Namespace)); err != nil {

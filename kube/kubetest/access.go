@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// As returns a configuration that speaks as a user, through impersonation: what
-// it may do is up to RBAC.
+// As returns a configuration that impersonates a user, with the permissions that RBAC
+// gives the user.
 func (c *Cluster) As(user string, groups ...string) *rest.Config {
 	r := c.Admin()
 	r.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
@@ -48,7 +48,7 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 	return r, nil
 }
 
-// tokenFor is how long the token of a service account is good: nobody renews it.
+// tokenFor is how long the token of a service account is valid. It is not renewed.
 const tokenFor = 7 * 24 * time.Hour
 
 // WriteKubeconfig writes a configuration to a file in the cluster's folder, for
@@ -71,8 +71,7 @@ func (c *Cluster) WriteKubeconfig(name string, r *rest.Config) (string, error) {
 	return path, os.Chmod(path, 0o600)
 }
 
-// kubeconfigForUser writes a configuration that speaks as a user with a client
-// certificate.
+// kubeconfigForUser writes a configuration for a user with a client certificate.
 func (c *Cluster) kubeconfigForUser(user string, groups ...string) (string, error) {
 	p, err := c.ca.issue(strings.ReplaceAll(user, ":", "-"), identity{name: user, groups: groups})
 	if err != nil {
@@ -92,8 +91,8 @@ func (c *Cluster) Namespace(ctx context.Context, name string) error {
 	return c.ensureDefaultAccount(ctx, name)
 }
 
-// ensureDefaultAccount sees to the service account without which a namespace
-// takes no pods. The controller manager makes it; where none runs, we do.
+// ensureDefaultAccount makes sure that a namespace has the service account that pods
+// need. The controller manager creates it; without one, the test does.
 func (c *Cluster) ensureDefaultAccount(ctx context.Context, namespace string) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}}
 	if !c.options.ControllerManager {
@@ -136,8 +135,8 @@ func (c *Cluster) PodLogs(ctx context.Context, pod client.ObjectKey) (string, er
 // maxLog is the most that PodLogs reads.
 const maxLog = 1 << 20
 
-// poll calls check until it returns nil or ctx is done, ever less often: each
-// look may cost the API server as much as what is waited for.
+// poll calls check until it returns nil or ctx is done, at growing intervals, because
+// each check may cost the API server as much as what is waited for.
 func poll(ctx context.Context, check func(context.Context) error) error {
 	const first, longest = 20 * time.Millisecond, 500 * time.Millisecond
 	for pause := first; ; pause = min(pause*3/2, longest) {

@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// AuditOptions says what an audit looks at.
+// AuditOptions configures an audit.
 type AuditOptions struct {
-	// Resource is what no node may give out twice; default GPU.
+	// Resource is the resource that no node may give out twice; default GPU.
 	Resource corev1.ResourceName
 	// Gang is the key of the label whose value names the gang of a pod, in its
 	// namespace. Without it gangs are not audited.
@@ -34,7 +34,7 @@ type AuditOptions struct {
 	Grace time.Duration
 }
 
-// Violation is something that must not be.
+// Violation is a broken rule.
 type Violation struct {
 	Node string // over-committed, if set
 	Gang string // half-placed, if set: namespace/name
@@ -48,8 +48,8 @@ func (v Violation) String() string {
 	return fmt.Sprintf("gang %s is half-placed: %s", v.Gang, v.What)
 }
 
-// Auditor looks at live pods again and again. It remembers since when each gang
-// is half-placed: the pods do not tell, once a lost one is gone.
+// Auditor checks live pods repeatedly. It remembers since when each gang is
+// half-placed, which the pods no longer show once a lost one is gone.
 type Auditor struct {
 	cluster *Cluster
 	options AuditOptions
@@ -62,9 +62,8 @@ func (c *Cluster) Auditor(o AuditOptions) *Auditor {
 	return &Auditor{cluster: c, options: o, since: map[string]time.Time{}}
 }
 
-// Audit looks at the cluster once. Where a gang is half-placed it goes on
-// looking until that is mended or the grace is over, so that an audit without
-// violations takes no longer than it has to.
+// Audit checks the cluster once. If a gang is half-placed, it checks again until that
+// has ended or the grace period is over, so an audit without violations is quick.
 func (c *Cluster) Audit(ctx context.Context, o AuditOptions) ([]Violation, error) {
 	a := c.Auditor(o)
 	for {
@@ -80,11 +79,11 @@ func (c *Cluster) Audit(ctx context.Context, o AuditOptions) ([]Violation, error
 	}
 }
 
-// Check looks at the cluster now. It returns over-committed nodes, and gangs
-// that it has seen half-placed for longer than the grace.
+// Check checks the cluster now. It returns over-committed nodes, and gangs that were
+// half-placed for longer than the grace period.
 func (a *Auditor) Check(ctx context.Context) ([]Violation, error) {
-	// Pods before nodes: a node that goes in between is judged by the pods that
-	// were there with it. One list of pods is one moment.
+	// Pods are listed before nodes, so a node that goes in between is not audited. One
+	// list of pods shows one moment.
 	pods, nodes := &corev1.PodList{}, &corev1.NodeList{}
 	if err := a.cluster.Client.List(ctx, pods); err != nil {
 		return nil, fmt.Errorf("audit: list pods: %w", err)
@@ -107,9 +106,9 @@ func (a *Auditor) Check(ctx context.Context) ([]Violation, error) {
 	return found, nil
 }
 
-// Throughout audits the cluster at an interval until the function that it
-// returns is called, and fails the test on each violation, once. A look that
-// gets no answer, as while the API server is down, is no violation.
+// Throughout audits the cluster at an interval until the function that it returns is
+// called, and fails the test once for each violation. A check without an answer, as
+// while the API server is down, is no violation.
 func (a *Auditor) Throughout(t testing.TB, every time.Duration) (stop func()) {
 	ending := make(chan struct{})
 	var done sync.WaitGroup
@@ -142,16 +141,15 @@ func (a *Auditor) Throughout(t testing.TB, every time.Duration) (stop func()) {
 		close(ending)
 		done.Wait()
 		if looks == 0 {
-			t.Error("audit: the API server answered no look at all")
+			t.Error("audit: the API server answered no check at all")
 		}
 	})
 }
 
-// lookWithin bounds one look, as a paused API server does not answer.
+// lookWithin bounds one check, because a paused API server does not answer.
 const lookWithin = 15 * time.Second
 
-// overcommitted returns the nodes whose pods ask for more than there is, by
-// name.
+// overcommitted returns the nodes whose pods request more than the node has, by name.
 func overcommitted(nodes []corev1.Node, pods []corev1.Pod, name corev1.ResourceName) []Violation {
 	used, owners := map[string]int64{}, map[string][]string{}
 	for _, p := range pods {
@@ -165,15 +163,15 @@ func overcommitted(nodes []corev1.Node, pods []corev1.Pod, name corev1.ResourceN
 		allocatable := n.Status.Allocatable[name]
 		if used[n.Name] > allocatable.Value() {
 			slices.Sort(owners[n.Name])
-			out = append(out, Violation{Node: n.Name, What: fmt.Sprintf("pods ask for %d %s of %d: %v", used[n.Name], name, allocatable.Value(), owners[n.Name])})
+			out = append(out, Violation{Node: n.Name, What: fmt.Sprintf("pods request %d %s of %d: %v", used[n.Name], name, allocatable.Value(), owners[n.Name])})
 		}
 	}
 	slices.SortFunc(out, func(a, b Violation) int { return cmp.Compare(a.Node, b.Node) })
 	return out
 }
 
-// Request returns how much of a resource a pod holds on its node: what its
-// containers ask for together, or an init container alone if that is more.
+// Request returns how much of a resource a pod holds on its node: the sum over its
+// containers, or the request of an init container if that is larger.
 func Request(p *corev1.Pod, name corev1.ResourceName) int64 {
 	of := func(c corev1.Container) int64 {
 		q := c.Resources.Requests[name]
@@ -196,9 +194,9 @@ func Request(p *corev1.Pod, name corev1.ResourceName) int64 {
 // tally counts the pods of a gang.
 type tally struct{ told, placed, waiting, succeeded int }
 
-// halfPlaced returns the gangs of which some pods have a node and some have not,
-// and why. Pods that are being deleted or have failed are no longer placed; pods
-// that have succeeded need no place any more.
+// halfPlaced returns the gangs in which some pods have a node and some do not, and why.
+// Pods that are being deleted or have failed are not placed; pods that have succeeded
+// need no place.
 func halfPlaced(pods []corev1.Pod, o AuditOptions) map[string]string {
 	gangs := map[string]tally{}
 	for _, p := range pods {

@@ -58,8 +58,8 @@ func TestOvercommitted(t *testing.T) {
 		second corev1.Pod
 		want   []Violation
 	}{
-		"two run":          {member("b", "n", corev1.PodRunning), []Violation{{Node: "n", What: "pods ask for 10 nvidia.com/gpu of 8: [ns/a=5 ns/b=5]"}}},
-		"one is stopping":  {deleted, []Violation{{Node: "n", What: "pods ask for 10 nvidia.com/gpu of 8: [ns/a=5 ns/b=5]"}}},
+		"two run":          {member("b", "n", corev1.PodRunning), []Violation{{Node: "n", What: "pods request 10 nvidia.com/gpu of 8: [ns/a=5 ns/b=5]"}}},
+		"one is stopping":  {deleted, []Violation{{Node: "n", What: "pods request 10 nvidia.com/gpu of 8: [ns/a=5 ns/b=5]"}}},
 		"one has ended":    {member("b", "n", corev1.PodFailed), nil},
 		"one is not bound": {member("b", "", corev1.PodPending), nil},
 		"on another node":  {member("b", "m", corev1.PodRunning), nil},
@@ -151,7 +151,7 @@ func TestAuditGang(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	defer bound.Wait() // the audit may see it before the answer is here
+	defer bound.Wait() // the audit may see it before the response arrives
 	options.Grace = patience
 	if found, err := c.Audit(ctx, options); len(found) > 0 || err != nil {
 		t.Errorf("audit of a gang that becomes whole: %v, %v; want nothing", found, err)

@@ -15,19 +15,18 @@ import (
 const (
 	// envFolder names a folder with the programs, instead of the cache folder.
 	envFolder = "FAIRWAY_CONTROLPLANE"
-	// envMust says that tests which need the programs have to run (1), or that they
-	// are left out (0).
+	// envMust says that tests that need the programs must run (1), or are skipped (0).
 	envMust = "FAIRWAY_E2E"
 
 	modulePath = "github.com/fairway-gpu/fairway"
 	toolFolder = "tools/controlplane"
 )
 
-// ErrAbsent says that programs are missing, and how to get them.
+// ErrAbsent means that programs are missing. The error says how to get them.
 var ErrAbsent = errors.New("the control plane is not built")
 
-// errNoNodePrograms is the ErrAbsent of what only real nodes need. Not every
-// machine can have that, so these tests may be skipped even by FAIRWAY_E2E=1.
+// errNoNodePrograms is the ErrAbsent for programs that only real nodes need. Not every
+// machine can have them, so these tests may be skipped even with FAIRWAY_E2E=1.
 var errNoNodePrograms = fmt.Errorf("%w for real nodes", ErrAbsent)
 
 // digested are the files of the tools module that decide what is built, in the
@@ -37,7 +36,7 @@ var digested = []string{"go.mod", "go.sum", "build.sh", "etcd/main.go", "pod/mai
 // findPrograms returns the folder that holds all the named programs.
 func findPrograms(programs ...string) (string, error) {
 	if os.Getenv(envMust) == "0" {
-		return "", fmt.Errorf("%w, or left out by %s=0", ErrAbsent, envMust)
+		return "", fmt.Errorf("%w, or skipped by %s=0", ErrAbsent, envMust)
 	}
 	folder := os.Getenv(envFolder)
 	if folder == "" {

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// authority is a certificate authority that lives as long as a cluster.
+// authority is the certificate authority of a cluster.
 type authority struct {
 	folder string
 	cert   *x509.Certificate
@@ -27,7 +27,7 @@ type authority struct {
 	pem    []byte // the certificate
 }
 
-// identity is who a certificate speaks for.
+// identity is the subject of a certificate.
 type identity struct {
 	name   string   // common name: the user
 	groups []string // organizations: the user's groups
@@ -43,8 +43,7 @@ type pair struct {
 // certificateLife is longer than any test runs.
 const certificateLife = 7 * 24 * time.Hour
 
-// newAuthority makes an authority that keeps its files in folder: ca.crt and
-// ca.key.
+// newAuthority creates an authority with the files ca.crt and ca.key in folder.
 func newAuthority(folder string) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -71,7 +70,7 @@ func newAuthority(folder string) (*authority, error) {
 	return a, err
 }
 
-// issue makes a certificate for someone, in the files name.crt and name.key.
+// issue creates a certificate in the files name.crt and name.key.
 func (a *authority) issue(name string, who identity) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -97,7 +96,7 @@ func certificate(who identity) (*x509.Certificate, error) {
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: who.name, Organization: who.groups},
-		NotBefore:    now.Add(-time.Hour), // clocks of one machine still jump
+		NotBefore:    now.Add(-time.Hour), // even the clock of one machine may jump
 		NotAfter:     now.Add(certificateLife),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
@@ -134,8 +133,8 @@ func privatePEM(key crypto.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// writeTokenKeys makes the key that signs service-account tokens, in the files
-// sa.key and sa.pub.
+// writeTokenKeys creates the key that signs service-account tokens, in the files sa.key
+// and sa.pub.
 func writeTokenKeys(folder string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

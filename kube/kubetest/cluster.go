@@ -23,16 +23,16 @@ import (
 
 // Cluster is a running control plane.
 type Cluster struct {
-	// Client speaks to the API server as an administrator, without a cache.
+	// Client is an administrator's client, without a cache.
 	Client client.Client
-	// Kubeconfig is a file with which kubectl and others are administrators.
+	// Kubeconfig is an administrator's kubeconfig file.
 	Kubeconfig string
 	// Folder holds the cluster's files.
 	Folder string
 
 	options   Options
 	programs  string // folder of the programs
-	temporary bool   // whether Folder goes with the cluster
+	temporary bool   // Close removes Folder
 	spawner   *spawner
 	ca        *authority
 	ports     ports
@@ -51,12 +51,12 @@ type ports struct {
 	etcd, etcdPeer, apiServer, controllerManager, scheduler, kwok int
 }
 
-// Open runs a cluster until it is ready for use, for programs that are no tests;
-// tests use Start. Its files are in the folder, which has to be absent or empty
-// and stays; an empty name means a temporary one, which Close removes. ctx
-// bounds the start only: the cluster runs until Close, or until the process ends.
+// Open starts a cluster and waits until it is ready. It is for programs; tests use
+// Start. The folder must be absent or empty, and stays; an empty name means a temporary
+// folder, which Close removes. ctx bounds the start only: the cluster runs until Close,
+// or until the process ends.
 //
-// ErrAbsent says that the programs are not built.
+// It returns ErrAbsent if the programs are not built.
 func Open(ctx context.Context, folder string, o Options) (*Cluster, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -102,8 +102,8 @@ func (c *Cluster) makeFolder(name string) error {
 	return err
 }
 
-// Program returns the path of a program that was built with the control plane,
-// such as kubectl. ErrAbsent says that it is not built.
+// Program returns the path of a program that was built with the control plane, such as
+// kubectl. It returns ErrAbsent if the program is not built.
 func Program(name string) (string, error) {
 	folder, err := findPrograms(name)
 	if err != nil {
@@ -131,7 +131,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 	if c.Client, err = client.New(c.Admin(), client.Options{}); err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
-	// Each of these needs only the API server: they start side by side.
+	// Each of these needs only the API server, so they start in parallel.
 	var begun []func(context.Context) error
 	for _, part := range []struct {
 		wanted bool
@@ -164,7 +164,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 	return c.AddNodes(ctx, c.options.Nodes...)
 }
 
-// prepare writes what the programs read: certificates, keys, tokens.
+// prepare writes the files that the programs read: certificates, keys, tokens.
 func (c *Cluster) prepare() error {
 	var err error
 	if c.ca, err = newAuthority(c.Folder); err != nil {
@@ -199,8 +199,8 @@ func choosePorts(into ...*int) error {
 	return err
 }
 
-// FreeAddresses returns addresses of a host that nobody listens on now, for programs
-// that are about to.
+// FreeAddresses returns addresses of a host on which nothing listens, for programs that
+// are about to start.
 func FreeAddresses(host string, n int) ([]string, error) {
 	ports, err := freePorts(host, n)
 	var out []string
@@ -210,9 +210,9 @@ func FreeAddresses(host string, n int) ([]string, error) {
 	return out, err
 }
 
-// freePorts finds free ports below those that the kernel hands out to outgoing
-// connections and to whoever asks for any port, both of which could take one between
-// this look and its use. Another test process does not choose the same ones.
+// freePorts finds free ports below the kernel's ephemeral range, from which other
+// connections could take a port before it is used. Another test process does not choose
+// the same ones.
 func freePorts(host string, n int) ([]int, error) {
 	const lowest, highest, tries = 20000, 32000, 100
 	var out []int
@@ -244,15 +244,15 @@ func (c *Cluster) run(program string, args flags) (*Process, error) {
 	return c.spawner.start(c.Folder, program, exec.Command(filepath.Join(c.programs, program), args...))
 }
 
-// Run starts a program that ends with the cluster at the latest, such as an
-// operator under test. Its output goes to name.log in the cluster's folder, of
-// which Logs shows the end.
+// Run starts a program, such as an operator under test, that ends with the cluster at
+// the latest. Its output goes to name.log in the cluster's folder, and Logs shows its
+// end.
 func (c *Cluster) Run(name string, cmd *exec.Cmd) (*Process, error) {
 	p, err := c.spawner.start(c.Folder, name, cmd)
 	if err != nil {
 		return nil, err
 	}
-	// One that takes the place of another of its name inherits its log.
+	// A program that replaces another of its name continues its log.
 	c.started = slices.DeleteFunc(c.started, func(old *Process) bool { return old.name == name && !old.Running() })
 	c.started = append(c.started, p)
 	return p, nil
@@ -267,7 +267,7 @@ func (c *Cluster) Close() {
 	}
 	c.spawner.close()
 	if c.temporary {
-		_ = os.RemoveAll(c.Folder) // what is left is in the temporary folder
+		_ = os.RemoveAll(c.Folder) // leftovers are in the temporary folder
 	}
 }
 
@@ -300,11 +300,11 @@ func (c *Cluster) Logs(lines int) string {
 	return b.String()
 }
 
-// KillAPIServer ends the API server as a crash does.
+// KillAPIServer kills the API server, like a crash.
 func (c *Cluster) KillAPIServer() { c.apiServer.Kill() }
 
-// StartAPIServer starts it again, at the same address, and waits until it is
-// ready.
+// StartAPIServer starts the API server again, at the same address, and waits until it
+// is ready.
 func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	if c.apiServer.Running() {
 		return fmt.Errorf("start kube-apiserver: it is running")
@@ -312,14 +312,14 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	return c.startAPIServer(ctx)
 }
 
-// RestartAPIServer ends the API server in an orderly way and starts it again.
+// RestartAPIServer stops the API server gracefully and starts it again.
 func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	c.apiServer.Stop(3 * time.Second)
 	return c.startAPIServer(ctx)
 }
 
-// PauseAPIServer freezes the API server: connections stay open and nothing
-// answers, as in a partition. ResumeAPIServer lets it go on.
+// PauseAPIServer freezes the API server: connections stay open without answers, as in a
+// partition. ResumeAPIServer undoes it.
 func (c *Cluster) PauseAPIServer() error { return c.apiServer.Pause() }
 
 // ResumeAPIServer undoes PauseAPIServer.

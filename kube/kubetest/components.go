@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// stages is what the pretended kubelets do.
+// stages defines what the simulated kubelets do.
 //
 //go:embed stages.yaml
 var stages []byte
 
-// probeWithin bounds one look at a process's health.
+// probeWithin bounds one health check of a process.
 const probeWithin = 10 * time.Second
 
 func (c *Cluster) startEtcd(ctx context.Context) error {
@@ -32,7 +32,7 @@ func (c *Cluster) startEtcd(ctx context.Context) error {
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
 		"--log-level=warn",
-		// Nothing has to outlive a crash of this machine.
+		// No data must survive a crash of this machine.
 		"--unsafe-no-fsync",
 	})
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 		"--kubelet-preferred-address-types=InternalIP",
 	}
 	if !c.options.ControllerManager {
-		// Nobody would take the taint away that this puts on new nodes.
+		// This adds a taint to new nodes that nothing would remove.
 		args = args.add("--disable-admission-plugins=TaintNodesByCondition")
 	}
 	var err error
@@ -74,12 +74,12 @@ func (c *Cluster) beginControllerManager() (ready func(context.Context) error, e
 		"--service-account-private-key-file="+c.file("sa.key"), "--root-ca-file="+c.file("ca.crt"), "--use-service-account-credentials",
 		"--cluster-signing-cert-file="+c.file("ca.crt"), "--cluster-signing-key-file="+c.file("ca.key"),
 		"--node-monitor-grace-period="+c.options.NodeGrace.String(), "--node-monitor-period="+(min(c.options.NodeGrace, 5*time.Second)/2).String(),
-		// By default it makes a folder in /usr.
+		// By default it creates a folder in /usr.
 		"--flex-volume-plugin-dir="+c.file("volume-plugins"),
-		// It would write to every node, for kubelets that are not there.
+		// It would write to every node, for kubelets that do not exist.
 		"--controllers=*,-ttl-controller",
-		// A node that fails among few would else be spared by the guard against
-		// failures of whole zones.
+		// Otherwise the protection against failures of whole zones would spare a failed
+		// node of a small cluster.
 		"--unhealthy-zone-threshold=1", "--large-cluster-size-threshold=0", "--node-eviction-rate=100",
 	))
 	if err != nil {
@@ -134,8 +134,7 @@ func (c *Cluster) beginKWOK() (ready func(context.Context) error, err error) {
 
 func loopback(scheme string, port int) string { return fmt.Sprintf("%s://127.0.0.1:%d", scheme, port) }
 
-// probe returns a check that a URL answers 200. Health is public: the API server
-// says so by RBAC, the others by their defaults.
+// probe returns a check that a URL answers 200. Health checks need no credentials.
 func (c *Cluster) probe(url string) func(context.Context) error {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(c.ca.pem)

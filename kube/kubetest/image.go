@@ -18,13 +18,13 @@ import (
 	"strings"
 )
 
-// Image is a container image of a few files, without a base.
+// Image is a container image of a few files, without a base image.
 type Image struct {
 	// Name is its full name, such as docker.io/local/worker:1. Pods that use it
 	// may not have imagePullPolicy: Always.
 	Name string
-	// Files maps paths in the image to files of this machine. All are
-	// executable; programs among them have to be static.
+	// Files maps paths in the image to files of this machine. All are executable;
+	// programs must be static.
 	Files map[string]string
 	// Entrypoint, Cmd and User are as in a Dockerfile.
 	Entrypoint, Cmd []string
@@ -33,7 +33,7 @@ type Image struct {
 	Bare bool
 }
 
-// LoadImage puts an image on every real node.
+// LoadImage loads an image onto every real node.
 func (c *Cluster) LoadImage(ctx context.Context, image Image) error {
 	var archive bytes.Buffer
 	if err := image.write(&archive); err != nil {
@@ -95,7 +95,7 @@ func (i Image) writeLayer(to io.Writer) error {
 	return i.writeFiles(layer)
 }
 
-// writeFiles ends a layer with the image's files.
+// writeFiles adds the image's files to a layer and closes it.
 func (i Image) writeFiles(layer *tar.Writer) error {
 	for name, source := range sorted(i.Files) {
 		data, err := os.ReadFile(source)

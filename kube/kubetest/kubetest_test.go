@@ -32,11 +32,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(orphanage) != "" {
 		runOrphanage()
 	}
-	log.SetLogger(logr.Discard()) // clients complain once without one
+	log.SetLogger(logr.Discard()) // without a logger, clients print a warning
 	os.Exit(shared.Main(m))
 }
 
-// patience is how long a test waits for what takes moments on an idle machine.
+// patience is how long a test waits for something that is quick on an idle machine.
 const patience = 3 * time.Minute
 
 func inTime(t *testing.T) context.Context {
@@ -127,7 +127,7 @@ func TestStages(t *testing.T) {
 			if !running.Status.ContainerStatuses[0].Ready || running.Status.PodIP == "" {
 				t.Errorf("running pod: ready %v, address %q; want it ready, with an address", running.Status.ContainerStatuses[0].Ready, running.Status.PodIP)
 			}
-			// A change while it runs must not begin its time anew.
+			// A change while it runs must not restart its time.
 			before := running.DeepCopy()
 			metav1.SetMetaDataAnnotation(&running.ObjectMeta, "note", "changed")
 			time.Sleep(time.Second)
@@ -142,7 +142,7 @@ func TestStages(t *testing.T) {
 			if state == nil || state.ExitCode != test.code || state.Reason != test.reason {
 				t.Fatalf("containers ended as %+v; want code %d, reason %s", state, test.code, test.reason)
 			}
-			// Times of the API are whole seconds, and KWOK may stand still for some.
+			// The API's times are whole seconds, and KWOK may stall for some.
 			if ran := state.FinishedAt.Sub(state.StartedAt.Time); ran < time.Second || ran > time.Minute {
 				t.Errorf("it ran for %v; want 2s", ran)
 			}
@@ -153,8 +153,8 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// firstRunning begins to watch a pod that is about to be made, and returns how to wait
-// until it runs. Who looks now and then may come when it has ended.
+// firstRunning starts to watch a pod that is about to be created, and returns a
+// function that waits until it runs. Polling might come too late, after its end.
 func firstRunning(t *testing.T, c *Cluster, name string) func() *corev1.Pod {
 	t.Helper()
 	ctx := inTime(t)
@@ -207,7 +207,7 @@ func TestEndPod(t *testing.T) {
 }
 
 func TestStopAfter(t *testing.T) {
-	const grace = 30 * time.Second // of pods that ask for none: nobody waits for it
+	const grace = 30 * time.Second // of pods that set none; nothing waits for it
 	c, ctx := shared.Cluster(t), inTime(t)
 	for name, test := range map[string]struct {
 		annotations map[string]string
@@ -269,7 +269,7 @@ func TestFailNode(t *testing.T) {
 	if err := poll(ctx, unreachable); err != nil {
 		t.Fatalf("node has taints %v; want unreachable: %v", node.Spec.Taints, err)
 	}
-	if err := c.EndPod(ctx, pod, 0); err != nil { // nobody is there to do it
+	if err := c.EndPod(ctx, pod, 0); err != nil { // KWOK is not running to do it
 		t.Fatal(err)
 	}
 	time.Sleep(2500 * time.Millisecond)
@@ -325,7 +325,8 @@ func TestRestarts(t *testing.T) {
 	t.Logf("KWOK was back at work after %v", time.Since(begin).Round(time.Millisecond))
 }
 
-// TestPause: a frozen API server answers nothing, and all of it afterwards.
+// TestPause: a paused API server answers nothing, and then everything once it is
+// resumed.
 func TestPause(t *testing.T) {
 	c, ctx := shared.Cluster(t), inTime(t)
 	if err := c.PauseAPIServer(); err != nil {
@@ -344,7 +345,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestScheduler: kube-scheduler places pods that name no other, next to ours.
+// TestScheduler: kube-scheduler places pods that name no other scheduler, next to ours.
 func TestScheduler(t *testing.T) {
 	c, ctx := shared.Cluster(t), inTime(t)
 	pod := gpuPod("for-kube-scheduler", 8, map[string]string{RunFor: "1s"})

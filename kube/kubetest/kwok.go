@@ -16,36 +16,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What pods on pretended nodes do is up to their annotations.
+// Annotations decide what pods on simulated nodes do.
 const (
-	// RunFor is how long the pod runs, as Go writes durations ("90s"). Without
-	// it the pod runs until it is deleted.
+	// RunFor is how long the pod runs, as a Go duration ("90s"). Without it, the pod
+	// runs until it is deleted.
 	RunFor = "fairway.dev/run-for"
-	// ExitCode is what the pod's containers end with: 0 if absent. Another code
-	// makes the pod's phase Failed.
+	// ExitCode is the exit code of the pod's containers; default 0. With any other code
+	// the pod's phase becomes Failed.
 	ExitCode = "fairway.dev/exit-code"
-	// ExitReason is the reason of the containers' end, such as OOMKilled:
-	// Completed or Error if absent.
+	// ExitReason is the reason of the containers' end, such as OOMKilled; default
+	// Completed or Error.
 	ExitReason = "fairway.dev/exit-reason"
-	// StopAfter is how long the pod takes to stop when it is deleted. It is not
-	// cut short by the grace period: a pod that overstays is what the test asked
-	// for.
+	// StopAfter is how long the pod takes to stop when it is deleted. The grace period
+	// does not cut it short, so that a test can have a pod that overstays.
 	StopAfter = "fairway.dev/stop-after"
 
-	// endsAt makes a running pod end at a time, whatever it was to do.
+	// endsAt makes a running pod end at a time, whatever its other annotations say.
 	endsAt = "fairway.dev/ends-at"
-	// frozen keeps a pod as it is.
+	// frozen keeps a pod unchanged.
 	frozen = "fairway.dev/frozen"
-	// nudged is changed to have KWOK look at a pod.
+	// nudged is changed to make KWOK process a pod.
 	nudged = "fairway.dev/nudged"
-	// nodeReady is a node's label, the status of its condition Ready.
+	// nodeReady is a node's label with the status of its condition Ready.
 	nodeReady = "fairway.dev/node-ready"
-	// managed is a node's annotation: KWOK looks after it.
+	// managed is the annotation of nodes that KWOK manages.
 	managed = "kwok.x-k8s.io/node"
 )
 
-// FailNode loses a pretended node, as a power cut does: it becomes Unknown, and
-// its pods stay as they are, also when they are deleted. Its label tells KWOK.
+// FailNode makes a simulated node fail as in a power cut: it becomes Unknown, and its
+// pods do not change, even when they are deleted. A label tells KWOK.
 func (c *Cluster) FailNode(ctx context.Context, name string) error {
 	if err := c.patchNode(ctx, name, nodeReady, "Unknown"); err != nil {
 		return fmt.Errorf("fail node %s: %w", name, err)
@@ -93,7 +92,7 @@ func (c *Cluster) freezePods(ctx context.Context, node string, freeze bool) erro
 	return nil
 }
 
-// EndPod makes a running pod on a pretended node end now with an exit code.
+// EndPod makes a running pod on a simulated node end now with an exit code.
 func (c *Cluster) EndPod(ctx context.Context, pod client.ObjectKey, exitCode int) error {
 	p := &corev1.Pod{}
 	if err := c.Client.Get(ctx, pod, p); err != nil {
@@ -108,7 +107,7 @@ func (c *Cluster) EndPod(ctx context.Context, pod client.ObjectKey, exitCode int
 	return nil
 }
 
-// Bind puts a pod on a node, as a scheduler does.
+// Bind binds a pod to a node, as a scheduler does.
 func (c *Cluster) Bind(ctx context.Context, pod client.ObjectKey, node string) error {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}
@@ -140,14 +139,13 @@ func (c *Cluster) WaitPod(ctx context.Context, pod client.ObjectKey, phase corev
 	return p, nil
 }
 
-// Ended reports whether a pod has ended, well or not: it no longer uses its
-// node.
+// Ended reports whether a pod has succeeded or failed, and so no longer uses its node.
 func Ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// StopKWOK ends the pretended kubelets: pods no longer change, and nodes become
-// unknown when their leases have run out.
+// StopKWOK stops the simulated kubelets: pods no longer change, and nodes become
+// unknown when their leases expire.
 func (c *Cluster) StopKWOK() { c.kwok.Kill() }
 
 // StartKWOK undoes StopKWOK.
@@ -155,7 +153,7 @@ func (c *Cluster) StartKWOK(ctx context.Context) error {
 	if c.kwok.Running() {
 		return errors.New("start kwok: it is running")
 	}
-	// The new process would wait until the leases of the old one have run out.
+	// Otherwise the new process would wait until the leases of the old one expire.
 	if err := c.Client.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(corev1.NamespaceNodeLease)); err != nil {
 		return fmt.Errorf("start kwok: delete node leases: %w", err)
 	}
@@ -182,9 +180,8 @@ func (c *Cluster) StartKWOK(ctx context.Context) error {
 	return c.nudgePods(ctx, names)
 }
 
-// waitLeases waits until KWOK looks after the named nodes. Until it has seen its
-// own lease of a node it passes over that node's pods, and does not come back to
-// them.
+// waitLeases waits until KWOK manages the named nodes. Until KWOK has seen its own
+// lease of a node, it skips that node's pods and does not return to them.
 func (c *Cluster) waitLeases(ctx context.Context, names map[string]bool) error {
 	if len(names) == 0 {
 		return nil
@@ -213,8 +210,8 @@ func (c *Cluster) waitLeases(ctx context.Context, names map[string]bool) error {
 	if err != nil {
 		return fmt.Errorf("wait for node leases: %w", err)
 	}
-	// It sees them in the order in which they were made: whoever runs a pod on the last
-	// node knows all others.
+	// KWOK sees leases in the order of their creation, so when it runs a pod on the
+	// last node, it knows all others.
 	return c.tryNode(ctx, last)
 }
 
@@ -231,7 +228,7 @@ func (c *Cluster) tryNode(ctx context.Context, node string) error {
 		return fmt.Errorf("try node %s: %w", node, err)
 	}
 	err := poll(ctx, func(ctx context.Context) error {
-		before := pod.DeepCopy() // changed each time: it may have been passed over
+		before := pod.DeepCopy() // changed each time, because KWOK may have skipped it
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, nudged, time.Now().UTC().Format(time.RFC3339Nano))
 		if err := c.Client.Patch(ctx, pod, client.MergeFrom(before)); err != nil {
 			return err
@@ -250,7 +247,7 @@ func (c *Cluster) tryNode(ctx context.Context, node string) error {
 	return nil
 }
 
-// nudgePods changes the pods of the named nodes, for KWOK to look at them again.
+// nudgePods changes the pods of the named nodes, so that KWOK processes them again.
 func (c *Cluster) nudgePods(ctx context.Context, nodes map[string]bool) error {
 	pods := &corev1.PodList{}
 	if err := c.Client.List(ctx, pods); err != nil {

@@ -18,8 +18,8 @@ import (
 
 const (
 	cgroupRoot = "/sys/fs/cgroup"
-	// ownPrefix begins the names of our control groups and folders; the process
-	// that made them follows.
+	// ownPrefix is the prefix of our control groups and folders; the PID of their
+	// creator follows.
 	ownPrefix = "kubetest-"
 )
 
@@ -35,15 +35,15 @@ func hierarchies() ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if e.IsDir() { // links are other names of the same
+		if e.IsDir() { // links are aliases
 			out = append(out, filepath.Join(cgroupRoot, e.Name()))
 		}
 	}
 	return out, nil
 }
 
-// makeCgroup makes a control group in every hierarchy: a kubelet wants its root
-// to exist.
+// makeCgroup creates a control group in every hierarchy, because a kubelet expects its
+// root to exist.
 func makeCgroup(name string) error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -53,7 +53,7 @@ func makeCgroup(name string) error {
 		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("make control group: %w", err)
 		}
-		// A group of cpuset takes no process until it has CPUs and memory.
+		// A cpuset group accepts no process until it has CPUs and memory.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			value, err := os.ReadFile(filepath.Join(root, file))
 			if err != nil {
@@ -67,9 +67,9 @@ func makeCgroup(name string) error {
 	return nil
 }
 
-// removeCgroup removes a control group and those below it. Processes that were
-// just killed hold it until the kernel has buried them, which takes seconds on a
-// busy machine.
+// removeCgroup removes a control group and those below it. Processes that were just
+// killed hold it until the kernel has reaped them, which takes seconds on a busy
+// machine.
 func removeCgroup(name string) {
 	roots, err := hierarchies()
 	if err != nil {
@@ -85,8 +85,8 @@ func removeCgroup(name string) {
 	}
 }
 
-// removeFolders removes a folder of folders, the lowest first: the files of a
-// control group cannot be removed and need not be.
+// removeFolders removes a tree of folders, the deepest first. The files of a control
+// group cannot be removed and need not be.
 func removeFolders(path string) bool {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -100,8 +100,8 @@ func removeFolders(path string) bool {
 	return syscall.Rmdir(path) == nil
 }
 
-// sweep removes what test processes that were killed have left: control groups,
-// and folders in the temporary folder.
+// sweep removes what killed test processes have left: control groups, and folders in
+// the temporary folder.
 func sweep() {
 	for _, path := range leftovers(os.TempDir()) {
 		_ = os.RemoveAll(path) // another process may do the same
@@ -117,12 +117,12 @@ func sweep() {
 	}
 }
 
-// leftovers returns what is in a folder under the name of a process that is no
-// more.
+// leftovers returns the entries of a folder that belong to a process that no longer
+// exists.
 func leftovers(folder string) []string {
 	paths, err := filepath.Glob(filepath.Join(folder, ownPrefix+"*"))
 	if err != nil {
-		return nil // the pattern is ours and sound
+		return nil // the pattern is a constant and valid
 	}
 	return slices.DeleteFunc(paths, func(path string) bool {
 		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), ownPrefix), "-")

@@ -11,21 +11,21 @@ import (
 	"text/template"
 )
 
-// sandboxImage keeps a pod's namespaces while its containers come and go.
+// sandboxImage is the image of the container that holds a pod's namespaces.
 const sandboxImage = "docker.io/local/sandbox:1"
 
-// nodeScript is what runs first in the namespaces of a real node.
+// nodeScript is the first process in the namespaces of a real node.
 //
 //go:embed node.sh
 var nodeScript []byte
 
-// privateScript has the functions that nodeScript gives a node folders of its own with.
+// privateScript has the functions with which nodeScript gives a node private folders.
 //
 //go:embed private.sh
 var privateScript []byte
 
-// writeNodeFiles writes what containerd, its network plugins and the kubelet of
-// a node read.
+// writeNodeFiles writes the configuration of containerd, its network plugins and the
+// kubelet of a node.
 func (c *Cluster) writeNodeFiles(n *realNode, i int) error {
 	if err := os.MkdirAll(filepath.Join(n.folder, "cni"), 0o700); err != nil {
 		return fmt.Errorf("make folder: %w", err)
@@ -34,7 +34,7 @@ func (c *Cluster) writeNodeFiles(n *realNode, i int) error {
 	if err != nil {
 		return err
 	}
-	// Nodes share the pods' network and each hands out a part of it.
+	// Nodes share the pod network, and each hands out a part of it.
 	const first, each = 16, 28
 	values := map[string]any{
 		"Folder": n.folder, "Address": n.address, "Cgroup": n.cgroup, "Sandbox": sandboxImage, "Socket": n.socket(),
@@ -74,8 +74,8 @@ func writeTemplate(path, text string, values any) error {
 	return f.Close()
 }
 
-// restrict_oom_score_adj: without CAP_SYS_RESOURCE nobody may lower the score,
-// and runc would fail.
+// restrict_oom_score_adj: without CAP_SYS_RESOURCE no process may lower the score, and
+// runc would fail.
 const containerdConfig = `version = 2
 root = "{{.Folder}}/containerd"
 state = "/run/containerd"

@@ -25,7 +25,7 @@ const (
 	LabelRack    = "topology.kubernetes.io/rack"
 )
 
-// NodeSpec describes pretended nodes that are alike.
+// NodeSpec describes identical simulated nodes.
 type NodeSpec struct {
 	Prefix  string // of the names: "gpu" gives gpu-0, gpu-1, ...; default "node"
 	Count   int
@@ -65,7 +65,7 @@ func (c *Cluster) AddNodes(ctx context.Context, specs ...NodeSpec) error {
 	return c.WaitNodes(ctx, names...)
 }
 
-// WaitNodes waits until pretended nodes are ready, and run pods.
+// WaitNodes waits until simulated nodes are ready and run pods.
 func (c *Cluster) WaitNodes(ctx context.Context, names ...string) error {
 	wanted := make(map[string]bool, len(names))
 	for _, n := range names {
@@ -94,8 +94,7 @@ func (c *Cluster) createNodes(ctx context.Context, nodes []*corev1.Node) error {
 	return errors.Join(errs...)
 }
 
-// waitNodes waits until the named nodes are ready and free of the taint that
-// every new node has.
+// waitNodes waits until the named nodes are ready and have lost the taint of new nodes.
 func (c *Cluster) waitNodes(ctx context.Context, names map[string]bool) error {
 	if len(names) == 0 {
 		return nil
@@ -174,7 +173,7 @@ func (s NodeSpec) nodes() ([]*corev1.Node, error) {
 			Spec: corev1.NodeSpec{Taints: s.Taints},
 			Status: corev1.NodeStatus{
 				Capacity: capacity, Allocatable: capacity,
-				Conditions: ready, // which saves KWOK a write for each
+				Conditions: ready, // this saves KWOK a write for each node
 				Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}},
 				NodeInfo:   corev1.NodeSystemInfo{Architecture: "amd64", OperatingSystem: "linux", KubeletVersion: "kwok"},
 			},

@@ -21,15 +21,15 @@ type Options struct {
 	ControllerManager bool
 	// Scheduler runs kube-scheduler, for pods that name no other scheduler.
 	Scheduler bool
-	// KWOK runs pretended nodes. Nodes implies it.
+	// KWOK runs simulated nodes. Nodes implies it.
 	KWOK bool
 	// Nodes are created at the start.
 	Nodes []NodeSpec
-	// NodeLease is how long a pretended node's lease lasts; default 40s, at
-	// least 1s. It is renewed about four times as often.
+	// NodeLease is the duration of a simulated node's lease; default 40s, at least 1s.
+	// It is renewed about four times as often.
 	NodeLease time.Duration
-	// NodeGrace is how long a node may be silent until the controller manager
-	// calls it unknown; default 50s, as in Kubernetes.
+	// NodeGrace is how long a node may be silent before the controller manager marks it
+	// unknown; default 50s, as in Kubernetes.
 	NodeGrace time.Duration
 	// APIServerFlags are added to the API server's command line.
 	APIServerFlags []string
@@ -38,7 +38,7 @@ type Options struct {
 	RealNodes int
 }
 
-// startWithin bounds the start of a cluster, on a machine under load too.
+// startWithin bounds the start of a cluster, even on a machine under load.
 const startWithin = 5 * time.Minute
 
 func (o Options) complete() (Options, error) {
@@ -66,7 +66,7 @@ func (o Options) complete() (Options, error) {
 	return o, nil
 }
 
-// programs returns what has to be built to run with these options.
+// programs returns the programs that these options need.
 func (o Options) programs() []string {
 	out := []string{"etcd", "kube-apiserver"}
 	if o.ControllerManager {
@@ -84,8 +84,8 @@ func (o Options) programs() []string {
 	return out
 }
 
-// Start runs a cluster for one test and stops it at the test's end. It skips the
-// test where the programs are not built, or fails it if FAIRWAY_E2E=1.
+// Start runs a cluster for one test and stops it at the test's end. If the programs are
+// not built, it skips the test, or fails it with FAIRWAY_E2E=1.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	begin := time.Now()
@@ -158,8 +158,8 @@ func (s *Shared) Cluster(t testing.TB) *Cluster {
 	return s.cluster
 }
 
-// flags is a command line in the making.
+// flags is a list of command-line flags.
 type flags []string
 
-// add appends further flags, and leaves the receiver as it is.
+// add returns the flags with further ones appended.
 func (f flags) add(more ...string) flags { return slices.Concat(f, more) }

@@ -5,8 +5,8 @@ package kubetest
 
 import "testing"
 
-// TestFreePorts: clusters that start side by side choose different ports, although
-// nobody listens on them yet.
+// TestFreePorts: clusters that start in parallel choose different ports, although
+// nothing listens on them yet.
 func TestFreePorts(t *testing.T) {
 	const clusters, each = 2, 300 // of 12,000: without claims some would be chosen twice
 	chosen := map[int]bool{}

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestPrivateFolders: two nodes at once have folders of their own, on a machine that has
-// such folders and on one that never had them, and leave the machine as it was.
+// TestPrivateFolders: two nodes at once have private folders, whether or not the
+// machine has such folders, and leave the machine unchanged.
 func TestPrivateFolders(t *testing.T) {
 	if err := canRunReal(); err != nil {
 		t.Skip(err)

@@ -25,9 +25,9 @@ type Process struct {
 	ended chan struct{} // closed when it has ended
 }
 
-// spawner starts processes from one thread that lives as long as they may: the
-// kernel's signal on a parent's death is sent when the starting *thread* ends,
-// and Go gives no other hold on threads.
+// spawner starts processes from one thread that outlives them: the kernel sends the
+// parent-death signal when the starting *thread* ends, and Go offers no other control
+// over threads.
 type spawner struct {
 	starts chan func()
 }
@@ -46,8 +46,8 @@ func newSpawner() *spawner {
 // close ends the thread, and with it whatever is still running.
 func (s *spawner) close() { close(s.starts) }
 
-// start runs a program with its output in folder/name.log. The log is appended
-// to, so that a restart keeps the story.
+// start runs a program with its output in folder/name.log. The log is appended to, so
+// that it survives a restart.
 func (s *spawner) start(folder, name string, cmd *exec.Cmd) (*Process, error) {
 	p := &Process{name: name, log: filepath.Join(folder, name+".log"), cmd: cmd, ended: make(chan struct{})}
 	output, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -69,7 +69,7 @@ func (s *spawner) start(folder, name string, cmd *exec.Cmd) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	go func() {
-		_ = cmd.Wait() // how it ended stands in its log
+		_ = cmd.Wait() // its log says how it ended
 		close(p.ended)
 	}()
 	return p, nil
@@ -97,7 +97,7 @@ func (p *Process) Kill() {
 	<-p.ended
 }
 
-// Stop asks the process to end, and kills it when it has not within the time.
+// Stop asks the process to end, and kills it if it has not ended within the time.
 func (p *Process) Stop(within time.Duration) {
 	if !p.Running() {
 		return
@@ -131,7 +131,7 @@ func (p *Process) Tail(lines int) string {
 	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
 }
 
-// PID returns the process's number.
+// PID returns the process's ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // until polls ready until it returns nil, the process ends or ctx is done.

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dieWithParent puts a process into a group of its own, and has the kernel kill
-// it when the test process ends in any way.
+// dieWithParent puts a process into its own process group, and makes the kernel kill it
+// when the test process ends in any way.
 func dieWithParent(a *syscall.SysProcAttr) {
 	a.Setpgid = true
 	a.Pdeathsig = syscall.SIGKILL
@@ -33,10 +33,10 @@ func awaitStop(pid int) error {
 	}
 }
 
-// claim reports whether a name was free on this machine. It is this process's for as long
-// as a program takes to use what the name stands for.
+// claim reports whether a name was free on this machine, and holds it long enough for a
+// program to use what the name stands for.
 func claim(name string) bool {
-	l, err := net.Listen("unix", "@"+ownPrefix+name) // the kernel's name, not a file's
+	l, err := net.Listen("unix", "@"+ownPrefix+name) // an abstract socket, not a file
 	if err != nil {
 		return false
 	}

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// dieWithParent puts a process into a group of its own. Only Linux can tie its
-// life to its parent's: elsewhere a killed test process leaves it running.
+// dieWithParent puts a process into its own process group. Only Linux can tie its life
+// to its parent's: elsewhere, a killed test process leaves it running.
 func dieWithParent(a *syscall.SysProcAttr) { a.Setpgid = true }
 
-// awaitStop gives a child that was told to stop the time that it takes as a rule.
+// awaitStop waits as long as a child usually takes to stop.
 func awaitStop(int) error {
 	time.Sleep(100 * time.Millisecond)
 	return nil
 }
 
-// claim is for tests that start clusters side by side, which only Linux keeps apart.
+// claim always succeeds: only on Linux can tests start clusters in parallel.
 func claim(string) bool { return true }

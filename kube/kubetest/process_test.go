@@ -36,8 +36,8 @@ func runOrphanage() {
 	select {}
 }
 
-// TestOrphans: what was started dies with the test process, also when that has
-// no chance to clean up.
+// TestOrphans: processes die with the test process, even if that has no chance to clean
+// up.
 func TestOrphans(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux ends children with their parent")
@@ -75,7 +75,7 @@ func TestOrphans(t *testing.T) {
 	t.Errorf("process %d outlived its parent", child)
 }
 
-// gone reports whether a process has ended; one that nobody reaps has, too.
+// gone reports whether a process has ended. A zombie has ended, too.
 func gone(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || strings.Contains(string(stat), ") Z ")
@@ -129,7 +129,7 @@ func TestFindPrograms(t *testing.T) {
 	}
 }
 
-// TestCacheFolder: this package and the script that builds agree on the folder.
+// TestCacheFolder: this package and the build script agree on the folder.
 func TestCacheFolder(t *testing.T) {
 	root, err := ModuleRoot()
 	if err != nil {
@@ -187,8 +187,8 @@ func parseCertificate(t *testing.T, text []byte) *x509.Certificate {
 	return cert
 }
 
-// TestRun: a program of the test ends with the cluster, and its successor writes
-// on in its log.
+// TestRun: a program of the test ends with the cluster, and its successor continues its
+// log.
 func TestRun(t *testing.T) {
 	c := &Cluster{Folder: t.TempDir(), spawner: newSpawner()}
 	first, err := c.Run("operator", exec.Command("sh", "-c", "echo first; exec sleep 600"))
@@ -211,8 +211,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestFolder: a cluster does not write among files that it has not made, and
-// removes only a folder of its own.
+// TestFolder: a cluster does not write into a folder with other files, and removes only
+// its own folder.
 func TestFolder(t *testing.T) {
 	full := t.TempDir()
 	if err := os.WriteFile(filepath.Join(full, "mine"), nil, 0o600); err != nil {

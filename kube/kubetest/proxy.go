@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Link is a way to the API server that can be cut, to part one client from the
-// cluster while others go on.
+// Link is a connection to the API server that can be cut, to separate one client from
+// the cluster while others continue.
 type Link struct {
 	listener net.Listener
 	target   func() (string, error)
@@ -27,7 +27,7 @@ type Link struct {
 	conns  map[net.Conn]bool
 }
 
-// blocked is what a link does not let through.
+// blocked says what a link does not let through.
 type blocked int
 
 const (
@@ -36,8 +36,8 @@ const (
 	everything         // both ways, and new connections
 )
 
-// Link returns a way to the API server that is open until it is cut, and that
-// goes away with the test.
+// Link returns a connection to the API server that is open until it is cut or the test
+// ends.
 func (c *Cluster) Link(t testing.TB) *Link {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,7 +49,7 @@ func (c *Cluster) Link(t testing.TB) *Link {
 	return l
 }
 
-// newLink leads whoever connects to the listener to the target of that moment.
+// newLink forwards connections to the listener to the current target.
 func newLink(listener net.Listener, target func() (string, error)) *Link {
 	l := &Link{listener: listener, target: target, conns: map[net.Conn]bool{}}
 	l.open = sync.NewCond(&l.mu)
@@ -57,28 +57,27 @@ func newLink(listener net.Listener, target func() (string, error)) *Link {
 	return l
 }
 
-// Through returns a configuration that takes this way.
+// Through returns a configuration that uses this link.
 func (l *Link) Through(r *rest.Config) *rest.Config {
 	r = rest.CopyConfig(r)
 	r.Host = "https://" + l.listener.Addr().String()
 	return r
 }
 
-// Block lets nothing through in either direction, while connections stay open
-// and new ones are taken: a partition. What is sent meanwhile arrives after
-// Unblock.
+// Block lets nothing through in either direction, while connections stay open and new
+// ones are accepted: a partition. What is sent meanwhile arrives after Unblock.
 func (l *Link) Block() { l.set(everything) }
 
-// BlockAnswers lets requests through and no answers: what the client does has an
-// effect of which it does not hear, and it sees the cluster as it was. The answers
-// arrive after Unblock.
+// BlockAnswers lets requests through but no responses: the client's requests take
+// effect without its knowledge, and it sees the cluster as it was. The responses arrive
+// after Unblock.
 func (l *Link) BlockAnswers() { l.set(answers) }
 
 // Unblock undoes Block and BlockAnswers.
 func (l *Link) Unblock() { l.set(nothing) }
 
-// Sever closes all connections, as a load balancer does with long watches. New
-// ones are let through.
+// Sever closes all connections, as a load balancer does with long watches. New ones are
+// accepted.
 func (l *Link) Sever() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +115,7 @@ func (l *Link) accept() {
 	}
 }
 
-// keep remembers a connection, unless the link is closed.
+// keep registers a connection, unless the link is closed.
 func (l *Link) keep(conn net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,9 +161,9 @@ func (l *Link) serve(client net.Conn) {
 	both.Wait()
 }
 
-// copy passes bytes on until either end closes, and then closes the other; who says
-// that no more will come may still hear an answer. It waits while the link blocks this
-// much or more.
+// copy forwards bytes until either end closes, and then closes the other. An end that
+// has only closed its write side still receives the response. It waits while the link
+// blocks this much or more.
 func (l *Link) copy(to, from net.Conn, least blocked) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -177,7 +176,7 @@ func (l *Link) copy(to, from net.Conn, least blocked) {
 			}
 		}
 		if half, ok := to.(*net.TCPConn); ok && err == io.EOF {
-			_ = half.CloseWrite() // serve closes both, when the answer is over too
+			_ = half.CloseWrite() // serve closes both ends after the response
 			return
 		}
 		if err != nil {

@@ -90,7 +90,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// TestLinkToCluster: certificates hold on this way too.
+// TestLinkToCluster: certificates are valid through a link, too.
 func TestLinkToCluster(t *testing.T) {
 	c, ctx := shared.Cluster(t), inTime(t)
 	link := c.Link(t)

@@ -25,20 +25,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// PodImage is an image that every real node has. Its entry point is the program
-// of tools/controlplane/pod, and by default it waits until it is stopped.
+// PodImage is an image that every real node has. Its entry point is the program of
+// tools/controlplane/pod, which by default waits until it is stopped.
 const PodImage = "docker.io/local/pod:1"
 
-// machine is a network of its own, inside which all real nodes of a cluster and
-// their pods live. The kernel takes it down with the process that holds it.
+// machine is the network namespace in which all real nodes of a cluster and their pods
+// run. The kernel removes it with the process that holds it.
 type machine struct {
 	holder   *Process
 	subnet   int              // of 10.213.subnet.0/24 for nodes and 10.214.subnet.0/24 for pods
-	services map[string]*Link // those that route, by address and port
+	services map[string]*Link // routed services, by address and port
 }
 
-// realNode is containerd and a kubelet, in namespaces for mounts and processes
-// of their own.
+// realNode is containerd and a kubelet, in their own mount and PID namespaces.
 type realNode struct {
 	name    string
 	folder  string
@@ -49,13 +48,13 @@ type realNode struct {
 
 func (n *realNode) socket() string { return filepath.Join(n.folder, "containerd.sock") }
 
-// StartReal runs a cluster with real nodes, named real-0, real-1 and so on,
-// beside those of the options. Their kubelets start containers with containerd,
-// on one network: pods of all nodes, and the test, reach each other by address.
-// There is no cluster DNS, and no Service routes but that of the API server and
-// those of RouteService. GPUs are pretended: see SetGPUs.
+// StartReal runs a cluster with real nodes, named real-0, real-1 and so on, beside
+// those of the options. Their kubelets start containers with containerd, on one
+// network: pods of all nodes, and the test, reach each other by address. There is no
+// cluster DNS, and no Service routes but that of the API server and those of
+// RouteService. GPUs are simulated: see SetGPUs.
 //
-// It needs root on Linux, and skips the test where it is not.
+// It needs root on Linux, and skips the test otherwise.
 func StartReal(t testing.TB, nodes int, o Options) *Cluster {
 	t.Helper()
 	if err := canRunReal(); err != nil {
@@ -65,14 +64,15 @@ func StartReal(t testing.TB, nodes int, o Options) *Cluster {
 	return Start(t, o)
 }
 
-// maxReal is the most real nodes of a cluster, by the addresses of their pods.
+// maxReal is the maximum number of real nodes of a cluster, which the addresses of
+// their pods allow.
 const maxReal = 8
 
 func canRunReal() error {
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		return fmt.Errorf("real nodes need root on Linux; this is user %d on %s", os.Getuid(), runtime.GOOS)
 	}
-	// Root in a container may lack what nodes are made of.
+	// Root in a container may lack the permissions that nodes need.
 	const tries = "mount -n -t tmpfs none /proc; ip link add probe type bridge; ip link add one type veth peer name two"
 	probe := exec.Command("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-ec", tries)
 	if out, err := probe.CombinedOutput(); err != nil {
@@ -86,8 +86,8 @@ func canRunReal() error {
 // HostAddress returns the address of the test's machine as real pods see it.
 func (c *Cluster) HostAddress() string { return c.host }
 
-// startMachine makes the network of the real nodes: a pair of linked devices,
-// one here and one inside.
+// startMachine creates the network of the real nodes: a pair of linked devices, one
+// here and one inside.
 func (c *Cluster) startMachine(ctx context.Context) error {
 	subnet, err := chooseSubnet()
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *Cluster) startMachine(ctx context.Context) error {
 		return err
 	}
 	c.machine = &machine{holder: holder, subnet: subnet, services: map[string]*Link{}}
-	// Wait for the new network: until then the holder shows ours.
+	// Wait for the new network namespace: until then the holder is in ours.
 	ours, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
 		return fmt.Errorf("make network of nodes: %w", err)
@@ -133,7 +133,7 @@ ip route add 10.214.%[5]d.0/24 via %[6]s
 	return nil
 }
 
-// chooseSubnet returns one that no other cluster of this machine uses.
+// chooseSubnet returns a subnet that no other cluster of this machine uses.
 func chooseSubnet() (int, error) {
 	for _, subnet := range mathrand.Perm(256) {
 		name := fmt.Sprintf("kubetest%d", subnet)
@@ -216,8 +216,7 @@ func (c *Cluster) startRealNode(n *realNode, i int) error {
 	return nil
 }
 
-// KillNode ends a real node, its kubelet and all its containers, as a power cut
-// does.
+// KillNode kills a real node, its kubelet and all its containers, as in a power cut.
 func (c *Cluster) KillNode(name string) error {
 	for _, n := range c.nodes {
 		if n.name == name {
@@ -228,7 +227,7 @@ func (c *Cluster) KillNode(name string) error {
 	return fmt.Errorf("kill node %s: there is no real node of this name", name)
 }
 
-// SetGPUs has a node offer GPUs that are not there.
+// SetGPUs makes a node offer simulated GPUs.
 func (c *Cluster) SetGPUs(ctx context.Context, node string, gpus int) error {
 	n := &corev1.Node{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Name: node}, n); err != nil {
@@ -243,8 +242,8 @@ func (c *Cluster) SetGPUs(ctx context.Context, node string, gpus int) error {
 	return nil
 }
 
-// stopMachine ends the real nodes. Their mounts, devices and processes go with
-// their namespaces; control groups have none and are removed.
+// stopMachine stops the real nodes. Their mounts, devices and processes end with their
+// namespaces; control groups are not part of a namespace and are removed here.
 func (c *Cluster) stopMachine() {
 	for _, n := range c.nodes {
 		n.process.Kill()
@@ -256,8 +255,8 @@ func (c *Cluster) stopMachine() {
 	for _, l := range c.machine.services {
 		l.close()
 	}
-	// The kernel would take the device down with the holder's network, but in its
-	// own time. It may be gone, or not made yet.
+	// The kernel would remove the device with the holder's network, but later. It may
+	// be gone, or not exist yet.
 	_ = exec.Command("ip", "link", "delete", c.machine.device()).Run()
 	c.machine.holder.Kill()
 }

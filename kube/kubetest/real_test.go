@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// realPod returns a pod that runs the program of PodImage and asks for a GPU.
+// realPod returns a pod that runs the program of PodImage and requests a GPU.
 func realPod(name string, args ...string) *corev1.Pod {
 	p := gpuPod(name, 1, nil)
 	p.Spec.Containers[0].Image = PodImage
@@ -45,8 +45,8 @@ func onMachine() []string {
 	})
 }
 
-// TestRealNodes: two pods on two real nodes exchange bytes over TCP, one is
-// stopped with its grace, and nothing stays behind.
+// TestRealNodes: two pods on two real nodes exchange bytes over TCP, one is stopped
+// with its grace period, and nothing is left behind.
 func TestRealNodes(t *testing.T) {
 	had := onMachine()
 	var device string

@@ -18,16 +18,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// serviceAddress is that of the Service "kubernetes", the first of the range that
-// the API server is told. Kubelets tell it to pods, whose clients look for it.
+// serviceAddress is the address of the Service "kubernetes", the first in the API
+// server's service range. Kubelets pass it to pods, whose clients use it.
 const serviceAddress = "10.0.0.1"
 
 func (c *Cluster) toAPIServer() (string, error) { return c.apiAddress(), nil }
 
-// RouteService leads the address of a Service, for pods of real nodes, to the first
-// of its pods that is ready when they connect. A proxy of the cluster would do that
-// for all Services; here there is none. It needs Options.ControllerManager. It
-// returns the address.
+// RouteService routes the address of a Service, for pods of real nodes, to the first of
+// its pods that is ready when they connect. There is no kube-proxy to do this for all
+// Services. It needs Options.ControllerManager. It returns the address.
 func (c *Cluster) RouteService(ctx context.Context, service client.ObjectKey) (string, error) {
 	if len(c.nodes) == 0 {
 		return "", fmt.Errorf("route service %s: the cluster has no real nodes", service)
@@ -44,7 +43,7 @@ func (c *Cluster) RouteService(ctx context.Context, service client.ObjectKey) (s
 	return s.Spec.ClusterIP, nil
 }
 
-// endpoint returns where a port of a Service leads now.
+// endpoint returns the current endpoint of a Service's port.
 func (c *Cluster) endpoint(service client.ObjectKey, port string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
@@ -67,12 +66,12 @@ func (c *Cluster) endpoint(service client.ObjectKey, port string) (string, error
 	return "", errors.New("no pod is ready")
 }
 
-// route gives the nodes' network an address, and leads who connects to it to the
-// target. The address exists there only: this machine's own network may have it too.
+// route adds an address to the nodes' network, and forwards connections to it to the
+// target. The address exists there only: this machine's own network may use it, too.
 func (c *Cluster) route(address string, port int, target func() (string, error)) error {
 	at := net.JoinHostPort(address, strconv.Itoa(port))
 	if old := c.machine.services[at]; old != nil {
-		old.close() // it may be of a Service that is no more
+		old.close() // it may belong to a Service that no longer exists
 	}
 	pid := c.machine.holder.PID()
 	add := exec.Command("nsenter", fmt.Sprintf("--target=%d", pid), "--net", "--", "ip", "addr", "replace", address+"/32", "dev", "lo")
@@ -87,7 +86,7 @@ func (c *Cluster) route(address string, port int, target func() (string, error))
 	return nil
 }
 
-// listenOn listens on an address of the network of another process.
+// listenOn listens on an address in the network namespace of another process.
 func listenOn(pid int, address string) (net.Listener, error) {
 	type result struct {
 		net.Listener
@@ -95,7 +94,7 @@ func listenOn(pid int, address string) (net.Listener, error) {
 	}
 	made := make(chan result)
 	go func() {
-		// The thread is not used again: it ends with this function.
+		// The thread is not reused: it ends with this function.
 		runtime.LockOSThread()
 		if err := enterNetwork(pid); err != nil {
 			made <- result{error: err}

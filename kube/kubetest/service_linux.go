@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enterNetwork has the calling thread use the network of another process.
+// enterNetwork moves the calling thread to the network namespace of another process.
 func enterNetwork(pid int) error {
 	network, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// SlowWatch returns a way to the API server on which news is late: what watches tell
-// arrives after the delay, while all other requests are answered at once. A client
-// that takes it acts on what was. It goes away with the test.
+// SlowWatch returns a connection to the API server on which watch events arrive after
+// the delay, while all other requests are answered at once. A client that uses it acts
+// on stale information. It ends with the test.
 func (c *Cluster) SlowWatch(t testing.TB, delay time.Duration) func(*rest.Config) *rest.Config {
 	t.Helper()
 	target, err := url.Parse(c.Admin().Host)
@@ -60,7 +60,7 @@ func (c *Cluster) SlowWatch(t testing.TB, delay time.Duration) func(*rest.Config
 	}
 }
 
-// late is a stream that arrives after a delay.
+// late is a stream that is delayed.
 type late struct {
 	io.Closer
 	ctx    context.Context
@@ -69,14 +69,14 @@ type late struct {
 	err    error // after the rest
 }
 
-// piece is what came at a time.
+// piece is what one read returned.
 type piece struct {
 	due  time.Time
 	data []byte
 	err  error
 }
 
-// mostLate is how many pieces may be on their way.
+// mostLate is how many pieces may be in flight.
 const mostLate = 100_000
 
 func newLate(ctx context.Context, from io.ReadCloser, delay time.Duration) *late {

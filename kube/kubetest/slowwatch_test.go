@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestBlockAnswers: what was asked for is done, and nobody hears of it.
+// TestBlockAnswers: requests take effect, and the client gets no response.
 func TestBlockAnswers(t *testing.T) {
 	c, ctx := shared.Cluster(t), inTime(t)
 	link := c.Link(t)
@@ -49,7 +49,7 @@ func TestBlockAnswers(t *testing.T) {
 	}
 }
 
-// TestSlowWatch: a watch tells late, and all else is answered at once.
+// TestSlowWatch: watch events are late, and all other requests are answered at once.
 func TestSlowWatch(t *testing.T) {
 	const delay = 1500 * time.Millisecond
 	c, ctx := shared.Cluster(t), inTime(t)

@@ -1,8 +1,8 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package request counts what pods ask of their nodes, as Kubernetes counts it, and
-// knows the names by which they ask for GPUs.
+// Package request sums the resource requests of pods as Kubernetes does, and knows the
+// resource names of GPUs.
 package request
 
 import (
@@ -11,31 +11,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// UsualGPU is the resource that a job asks for unless it says otherwise.
+// UsualGPU is the resource that a job requests by default.
 const UsualGPU corev1.ResourceName = "nvidia.com/gpu"
 
-// GPUs returns the resources that GPUs are asked for by as a rule, the usual first:
-// the names that device plugins give them.
+// GPUs returns the resource names that device plugins give to GPUs, the most usual
+// first.
 func GPUs() []corev1.ResourceName {
 	return []corev1.ResourceName{UsualGPU, "nvidia.com/gpu.shared", "amd.com/gpu"}
 }
 
-// Ended reports whether a pod has ended: it no longer uses anything of its node.
+// Ended reports whether a pod has ended and uses nothing of its node.
 func Ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// Peak returns the most of a resource that a pod may use at a time: what its
-// containers request together, or more if one that runs before them does. A limit
-// without a request is one. CPUs are in thousandths, others in units; sums do not run
-// over.
+// Peak returns the most of a resource that a pod may use at a time: the sum over its
+// containers, or the request of an init container if that is larger. A limit without a
+// request counts as a request. CPUs are in thousandths, others in units; sums saturate.
 func Peak(pod *corev1.PodSpec, name corev1.ResourceName) int64 {
 	asked := func(c *corev1.Container) int64 { return amount(&c.Resources, name) }
 	var together, before, sidecars int64
 	for i := range pod.InitContainers {
 		c := &pod.InitContainers[i]
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			sidecars = sum(sidecars, asked(c)) // it stays
+			sidecars = sum(sidecars, asked(c)) // a sidecar keeps running
 			continue
 		}
 		before = max(before, sum(sidecars, asked(c)))
@@ -68,7 +67,7 @@ func quantity(list corev1.ResourceList, name corev1.ResourceName) int64 {
 	return max(0, q.Value())
 }
 
-// sum adds without running over.
+// sum adds, and saturates instead of overflowing.
 func sum(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

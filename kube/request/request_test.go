@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestPeak: what a pod may use at a time is what its node sets aside for it.
+// TestPeak: what a pod may use at a time is what its node reserves for it.
 func TestPeak(t *testing.T) {
 	list := func(gpus string) corev1.ResourceList {
 		return corev1.ResourceList{UsualGPU: resource.MustParse(gpus), corev1.ResourceCPU: resource.MustParse("500m")}

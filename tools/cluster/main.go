@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command cluster runs a small Kubernetes cluster with Fairway on this machine, for
-// people who want to try it: a real control plane, pretended GPU nodes or two real
+// people who want to try it: a real control plane, simulated GPU nodes or two real
 // ones, the operator, and a gang that runs. "make cluster" builds what it needs and
 // starts it. It needs neither Docker nor a network.
 package main
@@ -23,8 +23,8 @@ func main() {
 	var o options
 	flag.StringVar(&o.folder, "dir", "out/cluster", "`folder` for the files of the cluster")
 	flag.StringVar(&o.operator, "operator", "bin/fairway-operator", "the operator's `program`")
-	flag.BoolVar(&o.real, "real", false, "two real nodes with containers, instead of pretended ones; needs root on Linux")
-	flag.IntVar(&o.nodes, "nodes", 4, "pretended nodes, of 8 GPUs each")
+	flag.BoolVar(&o.real, "real", false, "two real nodes with containers, instead of simulated ones; needs root on Linux")
+	flag.IntVar(&o.nodes, "nodes", 4, "simulated nodes, of 8 GPUs each")
 	flag.StringVar(&o.policy, "policy", "themis", "scheduling `policy` to begin with")
 	flag.BoolVar(&o.exit, "exit", false, "end when the gang runs, instead of at Ctrl-C")
 	flag.Parse()

@@ -131,9 +131,9 @@ func (q *quick) startCluster(ctx context.Context) error {
 		return err
 	}
 	if q.real {
-		q.say("control plane and 2 real nodes are up, with %d pretended GPUs each", realGPUs)
+		q.say("control plane and 2 real nodes are up, with %d simulated GPUs each", realGPUs)
 	} else {
-		q.say("control plane and %d pretended nodes of 8 GPUs are up", q.nodes)
+		q.say("control plane and %d simulated nodes of 8 GPUs are up", q.nodes)
 	}
 	return nil
 }

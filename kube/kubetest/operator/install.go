@@ -26,7 +26,7 @@ import (
 // manifests is the file that users apply, in the module.
 const manifests = "deploy/manifests/fairway.yaml"
 
-// Client returns a client of an administrator that knows Fairway's kinds.
+// Client returns an administrator's client with Fairway's kinds.
 func Client(c *kubetest.Cluster) (client.Client, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -39,8 +39,8 @@ func Client(c *kubetest.Cluster) (client.Client, error) {
 	return out, nil
 }
 
-// Install applies the manifests without the Deployment: the operator runs as a
-// process (see Start). It returns when Fairway's kinds are known.
+// Install applies the manifests without the Deployment: the operator runs as a process
+// (see Start). It returns when the API server serves Fairway's kinds.
 func Install(ctx context.Context, c *kubetest.Cluster) error {
 	admin, err := Client(c)
 	if err != nil {
@@ -75,7 +75,7 @@ func Install(ctx context.Context, c *kubetest.Cluster) error {
 	return nil
 }
 
-// again calls a function until it works, as long as what it needs is on its way.
+// again calls a function until it succeeds, as long as its failure may be temporary.
 func again(ctx context.Context, try func() error) error {
 	for {
 		err := try()

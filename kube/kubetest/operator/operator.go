@@ -44,19 +44,20 @@ func Build(ctx context.Context, folder string) (string, error) {
 	return path, nil
 }
 
-// Options says how to run an operator.
+// Options configures an operator.
 type Options struct {
 	Program string // path of fairway-operator; required
-	// Name is that of its log and its files; default "operator".
+	// Name is the name of its log and its files; default "operator".
 	Name string
 	// Host is the address to listen on; default 127.0.0.1.
 	Host string
-	// Config is what differs from the default configuration, besides the
-	// addresses to listen on, as in the configuration file.
+	// Config holds settings of the configuration file that differ from the default. The
+	// addresses to listen on are added.
 	Config map[string]any
-	// Pod is the pod that it is told to be in, if any.
+	// Pod is the name of the pod that it is told it runs in, if any.
 	Pod string
-	// Through changes the way to the API server, such as Link.Through; nil: straight.
+	// Through changes the connection to the API server, such as Link.Through; nil:
+	// direct.
 	Through func(*rest.Config) *rest.Config
 }
 
@@ -118,8 +119,7 @@ func writeConfig(file string, config map[string]any, addresses []string) error {
 	if own, ok := config["api"].(map[string]any); ok {
 		maps.Copy(api, own)
 	}
-	// By this URL pods reach the API; the Service that is the default has no pods
-	// behind it here.
+	// Pods reach the API at this URL. The default is a Service, which has no pods here.
 	if _, ok := api["url"]; !ok {
 		api["url"] = "http://" + addresses[0]
 	}
