@@ -36,7 +36,7 @@ type exchange struct {
 	Request, Response json.RawMessage
 }
 
-// send makes a request to the daemon as it was made then.
+// send sends a recorded request to the daemon.
 func (d *daemon) send(method, path string, body []byte, token string) (int, []byte) {
 	d.t.Helper()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -83,8 +83,8 @@ func fairway(t *testing.T, env []string, args ...string) []byte {
 	return out
 }
 
-// TestV01Data: a daemon takes over a data folder of version 0.1, with a snapshot
-// and records after it, and answers as the daemon before it did.
+// TestV01Data: a daemon takes over a data folder of version 0.1, with a snapshot and
+// records after it, and answers as the old daemon did.
 func TestV01Data(t *testing.T) {
 	t.Parallel()
 	data := shortDir(t)
@@ -129,8 +129,8 @@ func TestV01Data(t *testing.T) {
 	}
 }
 
-// v01Answers are the questions whose answers outlive a restart, with the fields
-// that change by the hour, with the policy's estimates or with the machine.
+// v01Answers are the requests whose answers survive a restart, each with the fields
+// that depend on the time, the policy's estimates or the machine.
 var v01Answers = map[string][]string{
 	// A job that was paused had a not_before 250 years ahead; now it has a flag.
 	"/v1/jobs?limit=1000":       {"jobs.rho", "jobs.reason.text", "jobs.status.not_before"},
@@ -144,8 +144,8 @@ var v01Answers = map[string][]string{
 	"/v1/jobs/broken-2/explain": {"now"},
 }
 
-// TestV01Client: the daemon takes every request that the client of version 0.1
-// made of its own, with the same outcome.
+// TestV01Client: the daemon accepts every request of the version 0.1 client, with the
+// same outcome.
 func TestV01Client(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, shortDir(t), "--config", v01+"fairway.yaml")
@@ -158,14 +158,14 @@ func TestV01Client(t *testing.T) {
 		}
 		if e.Method == "POST" {
 			d.settle()
-			time.Sleep(2 * time.Millisecond) // what is younger than a millisecond counts as new, whatever its key
+			time.Sleep(2 * time.Millisecond) // a record younger than a millisecond counts as new, whatever its key
 		}
 		for old, now := range renamed {
 			e.Path = strings.ReplaceAll(e.Path, old, now)
 		}
 		status, now := d.send(e.Method, e.Path, e.Request, "")
 		for deadline := time.Now().Add(time.Minute); e.Method == "GET" && status != e.Status && time.Now().Before(deadline); {
-			time.Sleep(20 * time.Millisecond) // what it asks for is still to come
+			time.Sleep(20 * time.Millisecond) // it asks for something that is not there yet
 			status, now = d.send(e.Method, e.Path, nil, "")
 		}
 		if status != e.Status {
@@ -195,8 +195,8 @@ func TestV01Client(t *testing.T) {
 	}
 }
 
-// settle waits until no attempt is about to start or to stop and no search will
-// submit another trial: ids of jobs are counted.
+// settle waits until no attempt is about to start or stop and no search will submit
+// another trial, because job IDs are counted.
 func (d *daemon) settle() {
 	d.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
@@ -235,8 +235,8 @@ func (d *daemon) secretOfJob() string {
 	}
 }
 
-// TestV01Files: job files, searches, the configuration and the contexts of version
-// 0.1 are read as they were.
+// TestV01Files: job files, searches, the configuration and the contexts of version 0.1
+// are still read.
 func TestV01Files(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{

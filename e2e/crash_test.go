@@ -19,10 +19,10 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// worker is the program of the jobs of this test: a training that counts its
-// steps into a checkpoint. It holds a lock of its job and one of its slot for as
-// long as it lives; finding one taken is a violation. On notice it saves and
-// leaves with 75; now and then it ignores the notice, or fails.
+// worker is the program of the jobs of this test: a training that counts its steps into
+// a checkpoint. It holds a lock for its job and one for its slot while it runs; finding
+// one taken is a violation. When asked to stop, it saves and exits with 75; sometimes
+// it ignores the request, or fails.
 const worker = `#!/bin/sh
 steps=$1; out=$2
 violation() { echo "$FAIRWAY_JOB.$FAIRWAY_ATTEMPT rank $RANK: $*" >> "$out/violations"; }
@@ -78,7 +78,7 @@ func TestCrash(t *testing.T) {
 		time.Sleep(time.Duration(moments.IntN(300)) * time.Millisecond)
 		d.kill()
 		if moments.IntN(4) == 0 {
-			time.Sleep(time.Duration(moments.IntN(300)) * time.Millisecond) // jobs end while nobody looks
+			time.Sleep(time.Duration(moments.IntN(300)) * time.Millisecond) // jobs end while no daemon runs
 		}
 		d.start()
 	}
@@ -90,7 +90,7 @@ func TestCrash(t *testing.T) {
 	t.Logf("%d kills in %.0f s: %s", kills, took.Seconds(), l.summary(jobs))
 }
 
-// load is what the users do meanwhile.
+// load simulates users.
 type load struct {
 	d           *daemon
 	script, out string
@@ -121,17 +121,17 @@ func (l *load) run(ctx context.Context, who int) {
 		case 5:
 			if who == 0 && l.intn(10) == 0 {
 				specs := []string{"las:lease=1s", "fifo", "srtf", "pollux", "tiresias"}
-				_, _ = l.d.SetPolicy(ctx, specs[l.intn(len(specs))], false) // the daemon may be dead just now
+				_, _ = l.d.SetPolicy(ctx, specs[l.intn(len(specs))], false) // the daemon may be down
 			}
 		}
 	}
 }
 
-// open is the number of jobs beyond which the users wait.
+// openJobs is the number of open jobs beyond which the users wait.
 const openJobs = 40
 
-// submit submits one job, and asks again with the same key until the daemon has
-// answered: it must not become two.
+// submit submits one job, and repeats the request with the same key until the daemon
+// answers. It must not become two jobs.
 func (l *load) submit(ctx context.Context) {
 	if o, err := l.d.Overview(ctx); err != nil || o.Running+o.Waiting+o.Paused > openJobs {
 		return
@@ -178,11 +178,11 @@ func (l *load) command(ctx context.Context, c api.Command, rarely int) {
 	}
 	l.mu.Unlock()
 	if id != "" {
-		_, _ = l.d.Command(ctx, id, c) // the daemon may be dead, or the job ended
+		_, _ = l.d.Command(ctx, id, c) // the daemon may be down, or the job may have ended
 	}
 }
 
-// drain lets every job come to its end and returns them.
+// drain waits until every job has ended, and returns the jobs.
 func (l *load) drain() []api.Job {
 	t, ctx := l.d.t, context.Background()
 	if _, err := l.d.SetPolicy(ctx, "fifo", false); err != nil {
@@ -202,7 +202,7 @@ func (l *load) drain() []api.Job {
 			}
 			open++
 			if j.State == api.Paused {
-				// Its processes may have come to their end before they left.
+				// Its processes may have finished before they were stopped.
 				if _, err := l.d.Command(ctx, j.ID, api.Resume); err != nil && api.CodeOf(err) != api.Conflict {
 					t.Fatal(err)
 				}

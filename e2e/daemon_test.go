@@ -98,8 +98,7 @@ func (d *daemon) start() {
 	d.waitReady()
 }
 
-// patience is how long a machine with little time to spare may take for what
-// takes a moment.
+// patience is how long a test waits for something that is quick on an idle machine.
 const patience = 3 * time.Minute
 
 func (d *daemon) waitReady() {
@@ -121,11 +120,11 @@ func (d *daemon) waitReady() {
 
 // kill is kill -9.
 func (d *daemon) kill() {
-	_ = d.cmd.Process.Kill() // it may have ended by itself
+	_ = d.cmd.Process.Kill() // it may have exited by itself
 	_ = d.cmd.Wait()
 }
 
-// stop asks the daemon to end and returns how it did.
+// stop asks the daemon to exit and returns its exit error.
 func (d *daemon) stop() error {
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -133,7 +132,7 @@ func (d *daemon) stop() error {
 	return d.cmd.Wait()
 }
 
-// endOrphans kills what jobs of a data folder left running.
+// endOrphans kills the processes that jobs of a data folder left running.
 func endOrphans(data string) {
 	procs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, p := range procs {

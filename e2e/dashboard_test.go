@@ -23,9 +23,9 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// TestDashboard opens the pages of the real daemon in a real browser: a job
-// appears, grows as it trains, is cancelled, and the page comes back by itself
-// after the daemon was killed and started again.
+// TestDashboard opens the pages of the real daemon in a real browser: a job appears,
+// grows as it trains, is cancelled, and the page recovers by itself after the daemon
+// was killed and restarted.
 func TestDashboard(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a browser")
@@ -56,7 +56,7 @@ func TestDashboard(t *testing.T) {
 	page.visit("#/jobs/" + string(job.ID))
 	page.shows("running")
 	page.shows("Statistical efficiency")
-	// It begins on one slot, and has two when its first report was looked at.
+	// It starts on one slot, and gets a second after its first report.
 	page.until("it holds more than one slot", func(text string) bool {
 		return regexp.MustCompile(`Allocated\s+[2-4] (GPU|slot)s`).MatchString(text)
 	})
@@ -91,8 +91,8 @@ func (d *daemon) dashboard() *url.URL {
 	return at
 }
 
-// front is an address that stays the same over restarts of the daemon. The port
-// that a daemon has left may be another program's before the next one asks for it.
+// front is an address that stays the same across restarts of the daemon. Another
+// program may take the port of a stopped daemon before the next one starts.
 type front struct {
 	address string
 	to      atomic.Pointer[string]
@@ -125,7 +125,7 @@ func newFront(t *testing.T, to string) *front {
 	return f
 }
 
-// lead lets the front lead to another port.
+// lead points the front at another port.
 func (f *front) lead(to string) { f.to.Store(&to) }
 
 // submitTraining submits an elastic job that really trains, through the agent.
@@ -208,8 +208,8 @@ func (p *page) visit(hash string) {
 	p.do(chromedp.Evaluate(`location.hash = "`+hash+`"`, nil))
 }
 
-// click clicks the button with that text, when it is where a hand could reach it.
-// The page may draw it anew at any moment: it is found and clicked at once.
+// click clicks the button with that text once it is visible. The page may redraw it at
+// any moment, so it is found and clicked in one step.
 func (p *page) click(label string) {
 	p.t.Helper()
 	script := fmt.Sprintf(`(() => {
@@ -228,8 +228,8 @@ func (p *page) click(label string) {
 	})
 }
 
-// picture writes what the page looks like into the folder that a variable
-// names, for people to look at.
+// picture saves a screenshot of the page in the folder that an environment variable
+// names.
 func (p *page) picture(variable, name string) {
 	p.t.Helper()
 	dir := os.Getenv(variable)

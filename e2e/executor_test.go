@@ -27,8 +27,8 @@ import (
 	"github.com/fairway-gpu/fairway/store"
 )
 
-// TestBackend: the journal, the state and the executor of one machine together
-// keep what a backend must keep, with real processes.
+// TestBackend: the journal, the state and the executor of one machine together keep the
+// rules of the executor port, with real processes.
 func TestBackend(t *testing.T) {
 	executortest.Run(t, executortest.Quick(), func(t *testing.T) executortest.World {
 		w := &machineWorld{t: t, dir: shortDir(t), out: t.TempDir()}
@@ -41,7 +41,7 @@ func TestBackend(t *testing.T) {
 	})
 }
 
-// obedient runs until it is told to end, and lingers when it is asked to stop.
+// obedient runs until it is told to end, and takes a while to stop.
 const obedient = `#!/bin/sh
 out=$1; linger=$2
 [ "$RANK" = 0 ] && echo "$FAIRWAY_ATTEMPT" >> "$out/$FAIRWAY_JOB.starts"
@@ -52,8 +52,8 @@ while :; do
 done
 `
 
-// machineWorld is this machine with four CPU slots. A restart lets go of
-// everything without a word to the jobs; TestCrash kills the real process.
+// machineWorld is this machine with four CPU slots. A restart drops everything without
+// telling the jobs; TestCrash kills the real process.
 type machineWorld struct {
 	t        *testing.T
 	dir, out string
@@ -165,10 +165,9 @@ func (w *machineWorld) Cordon(t *testing.T, node string, cordoned bool) {
 	}
 }
 
-// Running implements executortest.World: it asks the kernel who has a rank in
-// its environment. One may leave and the next begin while it asks, and no rank
-// comes back: so it asks until two answers are the same, and all that was at one
-// moment.
+// Running implements executortest.World: it lists the processes that have a rank in
+// their environment. Processes may end and start meanwhile, but no rank comes back, so
+// it repeats until two lists are the same: that list was true at one moment.
 func (w *machineWorld) Running() map[sched.JobID][]executortest.GPU {
 	ranks := w.ranks()
 	for again := w.ranks(); !maps.Equal(ranks, again); again = w.ranks() {
@@ -182,13 +181,13 @@ func (w *machineWorld) Running() map[sched.JobID][]executortest.GPU {
 	return out
 }
 
-// rank is one of an attempt.
+// rank is one rank of an attempt.
 type rank struct {
 	job            sched.JobID
 	attempt, local string
 }
 
-// ranks returns the slot of every rank that runs. A worker and its sleep are one.
+// ranks returns the slot of every running rank. A worker and its sleep count as one.
 func (w *machineWorld) ranks() map[rank]int {
 	out := map[rank]int{}
 	procs, _ := filepath.Glob("/proc/[0-9]*/environ")

@@ -19,7 +19,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// table is a file of an operator's own: one new reason, and shorter waits.
+// table is a custom signature file: one new reason, and shorter waits.
 const table = `
 reasons:
   - id: licence
@@ -62,7 +62,7 @@ func (d *daemon) run(s api.Submission, command ...string) sched.JobID {
 
 func shell(script string) []string { return []string{"/bin/sh", "-c", script} }
 
-// until waits for a state of a job and returns the job.
+// until waits until a job is in a state, and returns the job.
 func (d *daemon) until(id sched.JobID, state string) api.Job {
 	d.t.Helper()
 	var j api.Job
@@ -78,7 +78,7 @@ func (d *daemon) until(id sched.JobID, state string) api.Job {
 	return j
 }
 
-// TestFailures: real processes fail for real reasons, and each gets what helps.
+// TestFailures: real processes fail for real reasons, and each is handled accordingly.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	d := configured(t, "", "--slots", "4", "--policy", "fifo")
@@ -91,7 +91,7 @@ func TestFailures(t *testing.T) {
 		bug = []string{python, "-c", "modle.train()"}
 	}
 	broken := d.run(task("bug", 3), bug...)
-	// It fails twice: at once, and then not before the daemon was killed.
+	// It fails twice: at once, and again after the daemon was killed.
 	flaky := d.run(task("flaky", 3), shell(fmt.Sprintf(
 		`echo x >> %[1]s/tries; n=$(wc -l < %[1]s/tries); [ $n -gt 2 ] || { [ $n = 1 ] || until [ -e %[1]s/killed ]; do sleep 0.05; done; `+
 			`echo "ConnectionRefusedError: [Errno 111] Connection refused" >&2; exit 1; }`, dir))...)
@@ -122,8 +122,8 @@ func TestFailures(t *testing.T) {
 	d.blame(t)
 }
 
-// blame lets jobs of three users fail for the node's reasons: the operator is
-// told, and the only node there is stays in use.
+// blame makes jobs of three users fail because of the node: the quarantine is withheld
+// and reported, because it is the only node.
 func (d *daemon) blame(t *testing.T) {
 	t.Helper()
 	ctx := context.Background()
@@ -141,8 +141,8 @@ func (d *daemon) blame(t *testing.T) {
 	}
 }
 
-// TestScreen: a gang that crashes on start never gets its four slots; one that
-// works proves it on one and then does.
+// TestScreen: a gang that crashes at the start never gets its four slots; one that
+// works runs on one slot first and then gets them.
 func TestScreen(t *testing.T) {
 	t.Parallel()
 	d := configured(t, "screen: {time: 3s}\nnotice: 1m\n", "--slots", "4", "--policy", "fifo@screen:idle=0")
@@ -167,7 +167,7 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestShare: two jobs on one slot at the same time, and what they print says so.
+// TestShare: two jobs share one slot at the same time, and their output shows it.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	d := configured(t, "", "--slots", "1", "--policy", "fifo@share")

@@ -16,8 +16,7 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// TestGrafana: every metric that the dashboard file asks for is one that the
-// daemon has.
+// TestGrafana: the daemon has every metric that the dashboard file uses.
 func TestGrafana(t *testing.T) {
 	file, err := os.ReadFile("../deploy/grafana/fairway.json")
 	if err != nil {
@@ -37,7 +36,7 @@ func TestGrafana(t *testing.T) {
 		t.Fatalf("the dashboard asks for %d metrics; want more", len(asked))
 	}
 	var missing []string
-	for end := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) { // the use of slots is measured now and then
+	for end := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) { // the use of slots is measured periodically
 		var have bytes.Buffer
 		if err := d.Metrics(context.Background(), &have); err != nil {
 			t.Fatal(err)
@@ -51,8 +50,7 @@ func TestGrafana(t *testing.T) {
 	}
 }
 
-// seldom are metrics that are there only where there is something to measure or to
-// count.
+// seldom matches metrics that exist only if there is something to measure or count.
 var seldom = regexp.MustCompile(`^fairway_(gpu_memory|tenant_rho|waiting_jobs$|failure_reasons_total$)`)
 
 func absent(asked []string, have string) []string {

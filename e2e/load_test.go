@@ -27,9 +27,9 @@ func scale(name string, standard int) int {
 	return standard
 }
 
-// TestLoad fills the queue while stub jobs run, and measures what users feel.
-// "make load" runs it at full size: 10,000 jobs queued, 200 running. A machine has
-// at most 64 slots, so the jobs that run ask for a quarter of one.
+// TestLoad fills the queue while stub jobs run, and measures the latency that users
+// see. "make load" runs it at full size: 10,000 jobs queued, 200 running. A machine has
+// at most 64 slots, so the running jobs ask for a quarter of one.
 func TestLoad(t *testing.T) {
 	queued, running := scale("FAIRWAY_LOAD_QUEUED", 1000), scale("FAIRWAY_LOAD_RUNNING", 16)
 	if testing.Short() {
@@ -72,7 +72,7 @@ func TestLoad(t *testing.T) {
 	rss := residentMiB(t, d.cmd.Process.Pid)
 	t.Logf("%d queued, %d running: submit p50 %s p99 %s max %s; a page of jobs %s; decision mean %.0f ms, last %.1f ms; memory %d MiB",
 		queued, running, at(0.5), at(0.99), at(1), page, 1000*longest, o.LastMS, rss)
-	// The bounds of the issue, which a loaded test machine must meet too.
+	// The promised bounds, which even a loaded test machine must meet.
 	if rss > 500 {
 		t.Errorf("the daemon uses %d MiB; want at most 500", rss)
 	}
@@ -81,8 +81,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// quickest returns how long a decision takes, in ms. The machine may stop in the
-// middle of one: if the last took longer than it may, the best of some counts.
+// quickest returns how long a decision takes, in ms. The machine may stall during one,
+// so if the last one took too long, the best of several counts.
 func (d *daemon) quickest(o api.Overview, s api.Submission, most float64) float64 {
 	d.t.Helper()
 	ctx, best := context.Background(), o.LastMS

@@ -17,10 +17,10 @@ import (
 )
 
 // trainer is the program of the trials: its loss falls towards its parameter. It
-// reports every step over the agent's endpoint, saves on notice, and holds a lock
-// for as long as it lives, so that a trial that runs twice shows. It waits for a
-// daemon that is away, and where it may be stopped: or it would come to its end
-// before anybody has judged it.
+// reports every step to the agent's endpoint, saves when asked to stop, and holds a
+// lock while it runs, which reveals a trial that runs twice. It waits for a daemon that
+// is down, and at each rung: otherwise it would finish before the search has compared
+// it.
 const trainer = `
 import fcntl, http.client, json, math, os, signal, socket, sys, time
 out, job = sys.argv[1], os.environ["FAIRWAY_JOB"]
@@ -64,8 +64,8 @@ while step < 27:
 open(os.path.join(out, job + ".done"), "w").write(str(step))
 `
 
-// TestSearch runs a real search of real processes, kills the daemon again and
-// again meanwhile, and accounts for every trial.
+// TestSearch runs a real search with real processes, kills the daemon repeatedly, and
+// accounts for every trial.
 func TestSearch(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -150,7 +150,7 @@ func checkSearch(t *testing.T, s api.Search) {
 	}
 }
 
-// checkTrialJobs: there is one job for each trial, and no other.
+// checkTrialJobs checks that there is one job for each trial, and no other.
 func checkTrialJobs(t *testing.T, d *daemon, s api.Search, out string) {
 	t.Helper()
 	if text, err := os.ReadFile(filepath.Join(out, "violations")); err == nil {

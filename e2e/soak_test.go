@@ -15,9 +15,9 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// TestSoak is a long time of operation in a short one: many jobs that end at
-// once, with small bounds on what is kept, must leave the daemon as large as it
-// was. "make load" runs as many jobs as a busy day has.
+// TestSoak compresses long operation into a short time: many short jobs, with small
+// bounds on what is kept, must not make the daemon grow. "make load" runs as many jobs
+// as a busy day has.
 func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs many jobs")
@@ -37,7 +37,7 @@ func TestSoak(t *testing.T) {
 			early = d.footprint()
 		}
 	}
-	// What ended may take a while to be gone.
+	// Processes that have ended may take a while to disappear.
 	for end := time.Now().Add(patience); ; {
 		late = d.footprint()
 		grown := late.goroutines > early.goroutines+20 || late.files > early.files+10 || late.rss > early.rss+64 || late.disk > early.disk+16<<20

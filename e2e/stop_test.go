@@ -14,8 +14,8 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// TestStopAndUpgrade: a daemon that is asked to end does so without an error and
-// without a word to the jobs; the next one takes them over.
+// TestStopAndUpgrade: a daemon that is asked to exit does so without an error and
+// without disturbing the jobs; the next one takes them over.
 func TestStopAndUpgrade(t *testing.T) {
 	d := startDaemon(t, shortDir(t), "--slots", "2")
 	ctx := context.Background()

@@ -25,8 +25,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// user makes a service account with the role of users in its namespace, and returns
-// a client that speaks with its token.
+// user creates a service account with the role of users in its namespace, and returns a
+// client with its token.
 func (w *world) user(t *testing.T, namespace, name string) client.Client {
 	t.Helper()
 	config, err := w.ServiceAccount(t.Context(), namespace, name)
@@ -51,7 +51,7 @@ func (w *world) user(t *testing.T, namespace, name string) client.Client {
 	return as
 }
 
-// token asks for a token of a service account, of a pod if one is given.
+// token requests a token of a service account, bound to a pod if one is given.
 func (w *world) token(t *testing.T, namespace, name, audience string, pod *corev1.Pod) string {
 	t.Helper()
 	q := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}}}
@@ -76,9 +76,9 @@ func (r *running) dial(t *testing.T, token string) *fairway.Client {
 	return c
 }
 
-// TestTenantsApart: what belongs to another tenant can neither be read nor changed,
-// by the API server or by Fairway's own API, and nobody but an administrator changes
-// what concerns all.
+// TestTenantsApart: users can neither read nor change objects of another tenant,
+// through the API server or Fairway's own API, and only an administrator can change
+// cluster-wide settings.
 func TestTenantsApart(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"mine", "theirs"}})
 	p := w.operator(t, how{})
@@ -101,7 +101,7 @@ func TestTenantsApart(t *testing.T) {
 	w.account(t)
 }
 
-// checkObjects tries what must not be possible with the objects themselves.
+// checkObjects tries what must not be possible through the API server.
 func (w *world) checkObjects(t *testing.T, me client.Client, theirs, own *v1alpha1.TrainingJob) {
 	ctx := t.Context()
 	status := client.RawPatch(types.MergePatchType, []byte(`{"status":{"state":"finished"}}`))
@@ -144,7 +144,7 @@ func (w *world) checkObjects(t *testing.T, me client.Client, theirs, own *v1alph
 			t.Errorf("%s: %v; want it forbidden", name, err)
 		}
 	}
-	// What a user says about the status of a new job counts for nothing.
+	// A status in a new job of a user is ignored.
 	lie := w.object(training{name: "lie", namespace: "mine", runFor: time.Second})
 	lie.Status.State, lie.Status.ID = api.Finished, theirs.Status.ID
 	if err := me.Create(ctx, lie); err != nil {
@@ -154,7 +154,7 @@ func (w *world) checkObjects(t *testing.T, me client.Client, theirs, own *v1alph
 	if lie.Status.ID == theirs.Status.ID || lie.Status.Attempt != 1 {
 		t.Errorf("it is known as %s after %d starts; want an identity of its own and one start", lie.Status.ID, lie.Status.Attempt)
 	}
-	// Nor does a tenant that is not the user's.
+	// A job for a tenant that is not the user's is refused.
 	foreign := w.object(training{name: "foreign", namespace: "mine"})
 	foreign.Spec.Tenant = "theirs"
 	if err := me.Create(ctx, foreign); err != nil {

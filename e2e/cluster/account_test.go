@@ -22,24 +22,24 @@ import (
 	"github.com/fairway-gpu/fairway/sim/replay"
 )
 
-// past is what the journal says about a job.
+// past is the history of a job in the journal.
 type past struct {
 	starts []sched.Placement // attempt 1 first
 	exits  map[int][]api.Exit
 	ends   []sched.Phase
-	// reports are the work done, as agents told it.
+	// reports is the work done, as agents reported it.
 	reports []float64
 }
 
-// chronicle is what the journal says.
+// chronicle is the content of the journal.
 type chronicle struct {
 	jobs    map[string]*past
 	nodes   []string       // by number
-	others  map[string]int // GPUs of each node that pods of others have
+	others  map[string]int // GPUs of each node that other pods hold
 	records int
 }
 
-// readJournal reads what all leaders so far have written down.
+// readJournal reads what all leaders so far have written.
 func (w *world) readJournal(t *testing.T) chronicle {
 	t.Helper()
 	j, err := journal.Open(t.Context(), journal.Config{Pages: journal.Objects{Client: w.admin, Namespace: operator.Namespace}, Leader: "reader"})
@@ -94,8 +94,8 @@ func (c *chronicle) add(r *api.Record) {
 	}
 }
 
-// account checks that objects, pods and journal tell the same story, and that none
-// of the jobs is lost. It returns the number of jobs in each state.
+// account checks that objects, pods and journal agree, and that no job is lost. It
+// returns the number of jobs in each state.
 func (w *world) account(t *testing.T) map[string]int {
 	t.Helper()
 	w.ledger.catchUp(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// report sends what an agent sends, and returns the answer's status.
+// report sends a report as an agent does, and returns the response's status.
 func (r *running) report(t *testing.T, token, body string) int {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.API+"/v1/agent/report", strings.NewReader(body))
@@ -35,9 +35,9 @@ func (r *running) report(t *testing.T, token, body string) int {
 	return a.StatusCode
 }
 
-// TestReportsNotForged: only the pods of a job speak for it, and only with a token of
-// their own that is meant for Fairway. The API server makes no token that lasts less
-// than ten minutes; the tests of kube/access have ones that are over.
+// TestReportsNotForged: only the pods of a job can report for it, and only with their
+// own token that was issued for Fairway. The API server issues no token for less than
+// ten minutes; the tests of kube/access cover expired ones.
 func TestReportsNotForged(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"victim", "attacker"}})
 	p := w.operator(t, how{})
@@ -89,7 +89,7 @@ func TestReportsNotForged(t *testing.T) {
 	}
 }
 
-// checkGone: the token of a pod that is gone is worth nothing.
+// checkGone checks that the token of a deleted pod is invalid.
 func (w *world) checkGone(t *testing.T, p *running, job *v1alpha1.TrainingJob, pod *corev1.Pod) {
 	t.Helper()
 	old := w.token(t, "victim", "default", "fairway-agents", pod)

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestAPIServerRestarts: the API server crashes, is restarted in order, and stalls for
-// longer than the lease of the leader lasts, while jobs come and go. The operator is
-// started again when it ends, as a Deployment does.
+// TestAPIServerRestarts: the API server crashes, is restarted gracefully, and stalls
+// for longer than the leader's lease, while jobs come and go. The operator is restarted
+// when it exits, as by a Deployment.
 func TestAPIServerRestarts(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"apiserver"}, grace: 2 * time.Minute})
 	stopped := w.keepRunning(t, how{settings: map[string]any{"leader": brief}})
@@ -47,11 +47,11 @@ func TestAPIServerRestarts(t *testing.T) {
 	stopped()
 }
 
-// keepRunning runs an operator, and another whenever it ends, until the function
+// keepRunning runs an operator, and restarts it whenever it exits, until the function
 // that it returns is called. It returns when one leads.
 func (w *world) keepRunning(t *testing.T, h how) (stop func()) {
 	t.Helper()
-	if err := w.freeLease(t.Context()); err != nil { // of one that was killed
+	if err := w.freeLease(t.Context()); err != nil { // the lease of one that was killed
 		t.Fatal(err)
 	}
 	first := w.standby(t, h)
@@ -71,7 +71,7 @@ func (w *world) keepRunning(t *testing.T, h how) (stop func()) {
 			if p.Running() {
 				continue
 			}
-			if next, err := w.start(t, h); err == nil { // else the API server is down
+			if next, err := w.start(t, h); err == nil { // otherwise the API server is down
 				p = next
 				now.Store(p)
 				starts++

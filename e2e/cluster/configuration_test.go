@@ -17,7 +17,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// setQuota changes what a tenant may have.
+// setQuota changes a tenant's quota.
 func (w *world) setQuota(t *testing.T, name string, quota int32) {
 	t.Helper()
 	eventually(t, "set quota", func() error {
@@ -30,7 +30,7 @@ func (w *world) setQuota(t *testing.T, name string, quota int32) {
 	})
 }
 
-// tenant gives the first namespace to a tenant, and waits until that is in force.
+// tenant creates a tenant with the first namespace, and waits until it is in force.
 func (w *world) tenant(t *testing.T, name string, quota int32) *v1alpha1.Tenant {
 	t.Helper()
 	tenant := &v1alpha1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.TenantSpec{Namespaces: w.namespaces[:1], Quota: &quota, Max: &quota}}
@@ -92,8 +92,8 @@ func TestQuotaChanges(t *testing.T) {
 	w.account(t)
 }
 
-// TestPolicyChanges: the policy is changed while jobs come and go. One that cannot be
-// had is refused, and leaves the present one in force.
+// TestPolicyChanges: the policy is changed while jobs come and go. An invalid one is
+// refused, and leaves the present one in force.
 func TestPolicyChanges(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"policy"}})
 	w.operator(t, how{})

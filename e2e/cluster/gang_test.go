@@ -19,8 +19,8 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// TestGangsDoNotDeadlock: two gangs of which the cluster has room for one and a
-// half never hold half each. One runs whole, then the other.
+// TestGangsDoNotDeadlock: two gangs in a cluster with room for one and a half never
+// hold half each. One runs as a whole, then the other.
 func TestGangsDoNotDeadlock(t *testing.T) {
 	for _, size := range []int32{100, allGPUs / 2} {
 		t.Run(fmt.Sprintf("%d pods each", size), func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestGangsDoNotDeadlock(t *testing.T) {
 			if both {
 				w.wait(t, a, api.Running)
 				w.wait(t, b, api.Running)
-				time.Sleep(2 * time.Second) // times of the API are whole seconds
+				time.Sleep(2 * time.Second) // the API's times are whole seconds
 				w.end(t, a)
 				w.end(t, b)
 			}
@@ -57,8 +57,8 @@ func TestGangsDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// TestOversizeGang: a job that can never run says so within two seconds, and keeps
-// nobody else from running.
+// TestOversizeGang: a job that can never run says so within two seconds, and does not
+// keep other jobs from running.
 func TestOversizeGang(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"oversize"}})
 	w.operator(t, how{})
@@ -87,7 +87,7 @@ func TestOversizeGang(t *testing.T) {
 	slices.Sort(took)
 	slices.Sort(moments)
 	median, longest := took[len(took)/2], took[len(took)-1]
-	// Two seconds are many moments, unless the machine has no time for anybody.
+	// Two seconds are plenty, unless the machine is overloaded.
 	moment, slowest := moments[len(moments)/2], moments[len(moments)-1]
 	most, once := max(2*time.Second, 20*moment), max(10*time.Second, 20*slowest)
 	t.Logf("from creation to a firm no: median %v, longest %v; a controller of Kubernetes needed %v, and %v", median, longest, moment, slowest)
@@ -99,8 +99,9 @@ func TestOversizeGang(t *testing.T) {
 	w.account(t)
 }
 
-// moment returns how long a controller of Kubernetes itself takes to answer a new object,
-// at this time on this machine: the default account of a namespace.
+// moment returns how long a controller of Kubernetes itself takes to react to a new
+// object on this machine at this time: to create the default service account of a
+// namespace.
 func (w *world) moment(t *testing.T) time.Duration {
 	t.Helper()
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "moment-"}}
@@ -114,8 +115,8 @@ func (w *world) moment(t *testing.T) time.Duration {
 	return time.Since(begin)
 }
 
-// TestSameNameAgain: a job is deleted and another of its name created while the pods
-// of the first still stop. The second waits for their names, and runs.
+// TestSameNameAgain: a job is deleted and another of its name is created while the pods
+// of the first are still stopping. The second waits for their names, and runs.
 func TestSameNameAgain(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"again"}})
 	w.operator(t, how{})
@@ -124,7 +125,7 @@ func TestSameNameAgain(t *testing.T) {
 	if err := w.admin.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	// Another gets the GPUs of the first, so that the second need not wait for those.
+	// Another job gets the GPUs of the first, so the second does not wait for those.
 	w.create(t, training{name: "heir", gpus: 4, runFor: time.Second})
 	time.Sleep(300 * time.Millisecond)
 	second := w.create(t, training{name: "net", gpus: 4, runFor: time.Second})

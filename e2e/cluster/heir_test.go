@@ -15,9 +15,9 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// TestHeirKnowsNodes: while nobody leads, the nodes are cordoned and the quota that a
-// job waits for becomes free. The next leader's journal knows the nodes as they were;
-// nothing may be started by that.
+// TestHeirKnowsNodes: while no operator leads, the nodes are cordoned and the quota
+// that a job waits for becomes free. The next leader's journal has the nodes as they
+// were, but it must start nothing on that basis.
 func TestHeirKnowsNodes(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"heir"}})
 	first := w.operator(t, how{})
@@ -50,10 +50,10 @@ func TestHeirKnowsNodes(t *testing.T) {
 	w.account(t)
 }
 
-// cordon closes all nodes to new pods, or opens them.
+// cordon cordons or uncordons all nodes.
 func (w *world) cordon(t *testing.T, closed bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience) // also at the test's end
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // it is also called at the test's end
 	defer cancel()
 	var nodes corev1.NodeList
 	if err := w.admin.List(ctx, &nodes); err != nil {

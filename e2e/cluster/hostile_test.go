@@ -19,12 +19,12 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// hostile is a job that nobody should send.
+// hostile is an absurd or malicious job.
 type hostile struct {
 	name string
-	spec string // of the object, as JSON; TEMPLATE stands for a good template
-	// says is a part of the API server's refusal, or of the reason for which Fairway
-	// refuses it; empty: it may be taken, and does no harm.
+	spec string // of the object, as JSON; TEMPLATE stands for a valid template
+	// says is a part of the API server's error, or of Fairway's refusal; empty: the job
+	// may be accepted, and does no harm.
 	says string
 }
 
@@ -73,8 +73,8 @@ func hostiles() []hostile {
 	}
 }
 
-// TestHostileJobs: what is absurd is refused with a reason that names it, or does no
-// harm, and the operator goes on as quickly as before.
+// TestHostileJobs: absurd jobs are refused with a reason that names the problem, or do
+// no harm, and the operator stays as fast as before.
 func TestHostileJobs(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"hostile", "decent"}})
 	p := w.operator(t, how{})

@@ -18,8 +18,8 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// impostor is a pod with all that Fairway puts on the first pod of a job: a user of
-// its namespace may create it. The owner is a job of theirs.
+// impostor is a pod with everything that Fairway puts on the first pod of a job, which
+// any user of the namespace can create. Its owner is one of the user's jobs.
 func impostor(owner *v1alpha1.TrainingJob, id string) *corev1.Pod {
 	p := stranger(owner.Namespace, owner.Name+"-1-0", 0, time.Hour)
 	p.Labels = map[string]string{v1alpha1.LabelJob: owner.Name, v1alpha1.LabelID: id, v1alpha1.LabelAttempt: "1", v1alpha1.LabelRank: "0"}
@@ -32,9 +32,8 @@ func impostor(owner *v1alpha1.TrainingJob, id string) *corev1.Pod {
 	return p
 }
 
-// TestImpostors: pods that users dress up as Fairway's are neither deleted nor taken
-// for a part of a job, hold no GPU that they do not ask for, and are counted for those
-// that they do.
+// TestImpostors: pods that imitate Fairway's are neither deleted nor treated as part of
+// a job, and count for exactly the GPUs that they request.
 func TestImpostors(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"honest", "crooked"}, posing: true})
 	w.operator(t, how{})
@@ -44,12 +43,12 @@ func TestImpostors(t *testing.T) {
 
 	labelled := impostor(w.object(training{name: "net", namespace: "crooked"}), victim.Status.ID) // on a node, without an owner
 	labelled.Spec.NodeName = gpuNode + "-10"
-	owned := impostor(decoy, victim.Status.ID) // with an owner that is there
+	owned := impostor(decoy, victim.Status.ID) // with an owner that exists
 	owned.Spec.NodeName = gpuNode + "-11"
 	twin := impostor(victim, victim.Status.ID) // beside the real one
 	twin.Name, twin.Spec.NodeName = "twin", gpuNode+"-12"
-	waiting := impostor(w.object(training{name: "waiting", namespace: "crooked"}), "nobody-9") // bound by nobody
-	greedy := stranger("crooked", "greedy", nodeGPUs, time.Hour)                               // with GPUs, past all schedulers
+	waiting := impostor(w.object(training{name: "waiting", namespace: "crooked"}), "nobody-9") // not bound
+	greedy := stranger("crooked", "greedy", nodeGPUs, time.Hour)                               // with GPUs, bypassing all schedulers
 	greedy.Spec.SchedulerName, greedy.Spec.NodeName = v1alpha1.SchedulerName, gpuNode+"-9"
 	all := []*corev1.Pod{labelled, owned, twin, waiting, greedy}
 	ids := map[types.UID]bool{}
@@ -61,8 +60,8 @@ func TestImpostors(t *testing.T) {
 	}
 	batch := w.plainJob(t, "crooked", victim.Status.ID)
 
-	// All GPUs but those of greedy and victim fit, and the pods on the other nodes are
-	// in nobody's way. One more does not fit.
+	// A gang for all GPUs but those of greedy and victim fits, and the pods on the
+	// other nodes do not matter. One more GPU does not fit.
 	w.knowsOthers(t, nodeGPUs)
 	free := int32(allGPUs - nodeGPUs - 2)
 	over := w.create(t, training{name: "over", namespace: "honest", gpus: free + 1, runFor: time.Second})
@@ -98,8 +97,8 @@ func TestImpostors(t *testing.T) {
 	}
 }
 
-// plainJob creates a batch Job whose pods have Fairway's labels. It was not given to
-// Fairway.
+// plainJob creates a batch Job whose pods have Fairway's labels, without the label that
+// makes Fairway schedule it.
 func (w *world) plainJob(t *testing.T, namespace, id string) *batchv1.Job {
 	t.Helper()
 	template := impostor(w.object(training{name: "batch", namespace: namespace}), id)

@@ -14,7 +14,7 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// number reads a knob from the environment.
+// number reads a number from the environment.
 func number(t *testing.T, name string, standard uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -28,10 +28,10 @@ func number(t *testing.T, name string, standard uint64) uint64 {
 	return n
 }
 
-// TestKilledAgainAndAgain kills the operator with -9 at random moments while jobs
-// come, end, fail, are resized, suspended and deleted. FAIRWAY_CHAOS_KILLS says how
-// often, FAIRWAY_CHAOS_SEED at which moments and with which jobs: the same in every run,
-// unless another is asked for.
+// TestKilledAgainAndAgain kills the operator with -9 at random moments while jobs come,
+// end, fail, are resized, suspended and deleted. FAIRWAY_CHAOS_KILLS says how often.
+// FAIRWAY_CHAOS_SEED determines the moments and the jobs, which are the same in every
+// run by default.
 func TestKilledAgainAndAgain(t *testing.T) {
 	kills := number(t, "FAIRWAY_CHAOS_KILLS", 40)
 	seed := number(t, "FAIRWAY_CHAOS_SEED", 1)
@@ -45,14 +45,14 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	load.retries.Store(1)
 	for n := range kills {
 		if n == kills/2 {
-			load.retries.Store(0) // the last retry is over soon after the last kill
+			load.retries.Store(0) // the last retry ends soon after the last kill
 		}
 		p, err := w.start(t, how{settings: map[string]any{"policy": elastic, "leader": brief}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Half of them live until they lead, however long that takes here, and die in the
-		// seconds after; the others die at any moment.
+		// Half of them live until they lead, however long that takes, and are killed
+		// within seconds; the others are killed at any moment.
 		if n%2 == 0 {
 			eventually(t, "it leads, or has ended", func() error {
 				if p.Running() && !p.leads() {
@@ -66,7 +66,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		if p.leads() {
 			led++
 		}
-		if r.IntN(5) > 0 { // else the next one has to wait for the lease to run out
+		if r.IntN(5) > 0 { // otherwise the next one must wait for the lease to expire
 			insist(t.Context(), func() error { return w.freeLease(t.Context()) })
 		}
 	}

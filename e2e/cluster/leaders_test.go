@@ -21,9 +21,9 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// TestTwoLeaders: the leader is cut off, or stands still, for longer than its lease
-// lasts. Another leads. When the first one comes back it believes for a moment that
-// it still leads, and what it then does must have no effect.
+// TestTwoLeaders: the leader is cut off, or paused, for longer than its lease, and
+// another operator leads. When the first one returns, it believes for a moment that it
+// still leads, and its actions must have no effect.
 func TestTwoLeaders(t *testing.T) {
 	for _, x := range []struct {
 		name      string
@@ -34,7 +34,8 @@ func TestTwoLeaders(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			w := begin(t, setting{namespaces: []string{"leaders-" + x.name}, grace: 2 * time.Minute})
-			// Not too brief: who is not cut off has to keep it on a busy machine.
+			// Not too short: an operator that is not cut off must keep the lease on a
+			// busy machine.
 			short := map[string]any{"leader": map[string]any{"lease": "12s", "renew": "10s", "retry": "500ms"}}
 			c := &cutOff{link: w.Link(t)}
 			c.first = w.operator(t, how{name: "first-" + x.name, link: c.link, settings: short})
@@ -68,14 +69,14 @@ func TestTwoLeaders(t *testing.T) {
 	}
 }
 
-// cutOff is an operator that can be parted from the cluster.
+// cutOff is an operator that can be cut off from the cluster.
 type cutOff struct {
 	first *running
 	link  *kubetest.Link
 }
 
-// checkPages: the pages of the journal are one leader's after another's, and never
-// mixed.
+// checkPages checks that the pages of the journal are those of one leader after
+// another, never mixed.
 func (w *world) checkPages(t *testing.T) {
 	t.Helper()
 	var list v1alpha1.JournalPageList
@@ -100,7 +101,7 @@ func (w *world) checkPages(t *testing.T) {
 	}
 }
 
-// request is what the API server noted about a request of an operator.
+// request is the API server's audit record of an operator's request.
 type request struct {
 	Verb string
 	User struct {
@@ -112,7 +113,7 @@ type request struct {
 	Answered  time.Time          `json:"stageTimestamp"`
 }
 
-// requestsOf returns the requests of one operator that changed something or were to.
+// requestsOf returns the requests of one operator that changed something or tried to.
 func (r *running) requestsOf(t *testing.T) []request {
 	t.Helper()
 	text, err := os.ReadFile(requestLog)
@@ -132,8 +133,8 @@ func (r *running) requestsOf(t *testing.T) []request {
 	return out
 }
 
-// checkLateWrites: after the new leader's first page the old one writes no page, and
-// changes no pod.
+// checkLateWrites checks that after the new leader's first page, the old one writes no
+// page and changes no pod.
 func (w *world) checkLateWrites(t *testing.T, old, now *running) {
 	t.Helper()
 	var taken time.Time

@@ -27,16 +27,16 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// attempt names one run of a job.
+// attempt identifies one attempt of a job.
 type attempt struct {
-	job    string // the name by which Fairway knows it
+	job    string // its ID in Fairway
 	number int
 }
 
-// story is what became of one pod, to the last that was seen of it.
+// story is the history of one pod.
 type story struct {
 	namespace, name string
-	attempt         attempt // empty: not one of a training job
+	attempt         attempt // empty: it belongs to no training job
 	rank            int
 	node            string
 	gpus            int64
@@ -47,7 +47,7 @@ type story struct {
 	version         string
 }
 
-// holds reports whether the pod has its GPUs to itself.
+// holds reports whether the pod holds its GPUs.
 func (s *story) holds() bool {
 	return s.node != "" && !s.gone && s.phase != corev1.PodSucceeded && s.phase != corev1.PodFailed
 }
@@ -55,8 +55,8 @@ func (s *story) holds() bool {
 // ledger follows all pods of the cluster.
 type ledger struct {
 	client client.WithWatch
-	// shared says that others place pods too: a node may be over-committed for a
-	// while, which is then counted and not a fault.
+	// shared says that other schedulers place pods, too: a node may be over-committed
+	// for a while, which is counted and is no failure.
 	shared bool
 	stop   context.CancelFunc
 	done   sync.WaitGroup
@@ -67,11 +67,11 @@ type ledger struct {
 	ofJob   map[string]map[types.UID]*story
 	placed  map[string]string // by namespace/name: the node of the first pod of that name
 	faults  []string
-	crowded int // times that a node was found over-committed where that may be
+	crowded int // how often a node was over-committed in a shared cluster
 	changes int
 }
 
-// follow begins a ledger.
+// follow starts a ledger.
 func follow(t *testing.T, c client.WithWatch, shared bool) *ledger {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -93,7 +93,7 @@ func (l *ledger) close() {
 	l.done.Wait()
 }
 
-// run watches until the context ends. A watch that breaks goes on where it was.
+// run watches until the context ends. A broken watch resumes where it stopped.
 func (l *ledger) run(ctx context.Context, version string) {
 	for ctx.Err() == nil {
 		next, err := l.watch(ctx, version)
@@ -101,7 +101,7 @@ func (l *ledger) run(ctx context.Context, version string) {
 			version = next
 		}
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			// What happened in between is lost, and what is there now counts.
+			// Changes in between are lost; the present state counts.
 			if fresh, err := l.list(ctx); err == nil {
 				version = fresh
 			}
@@ -113,7 +113,7 @@ func (l *ledger) run(ctx context.Context, version string) {
 	}
 }
 
-// list takes in all pods as they are.
+// list records the present state of all pods.
 func (l *ledger) list(ctx context.Context) (version string, err error) {
 	var pods corev1.PodList
 	if err := l.client.List(ctx, &pods); err != nil {
@@ -155,7 +155,7 @@ func (l *ledger) watch(ctx context.Context, version string) (last string, err er
 	return last, errors.New("the watch ended")
 }
 
-// note takes in a pod as it has become.
+// note records a change of a pod.
 func (l *ledger) note(p *corev1.Pod, gone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,7 +179,7 @@ func (l *ledger) note(p *corev1.Pod, gone bool) {
 	l.checkJob(s)
 }
 
-// place keeps the indexes: pods that hold GPUs, by node and by job.
+// place updates the indexes: pods that hold GPUs, by node and by job.
 func (l *ledger) place(id types.UID, s *story) {
 	for _, x := range []struct {
 		index map[string]map[types.UID]*story
@@ -201,7 +201,7 @@ func (l *ledger) fault(format string, args ...any) {
 	}
 }
 
-// checkNode looks whether the node of a pod gives out more than it has.
+// checkNode checks whether the node of a pod gives out more GPUs than it has.
 func (l *ledger) checkNode(s *story) {
 	if !s.holds() || !strings.HasPrefix(s.node, gpuNode+"-") {
 		return
@@ -234,7 +234,7 @@ func (l *ledger) checkNode(s *story) {
 	}
 }
 
-// expand lists the numbers of what GPUSet prints, such as 0-2,5.
+// expand lists the numbers in a printed GPUSet, such as 0-2,5.
 func expand(set string) []string {
 	var out []string
 	for part := range strings.SplitSeq(set, ",") {
@@ -254,7 +254,7 @@ func expand(set string) []string {
 	return out
 }
 
-// checkJob looks whether the job of a pod runs twice.
+// checkJob checks whether the job of a pod runs twice.
 func (l *ledger) checkJob(s *story) {
 	if s.attempt.job == "" || s.node == "" {
 		return
@@ -274,7 +274,7 @@ func (l *ledger) checkJob(s *story) {
 	}
 }
 
-// catchUp waits until the ledger knows all pods as they are now.
+// catchUp waits until the ledger has the present state of all pods.
 func (l *ledger) catchUp(t *testing.T) {
 	t.Helper()
 	eventually(t, "the ledger knows all pods", func() error {
@@ -310,7 +310,7 @@ func (l *ledger) attempts() map[attempt][]*story {
 	return out
 }
 
-// crowdedNow returns the nodes that give out more than they have at this moment.
+// crowdedNow returns the nodes that are over-committed at this moment.
 func (l *ledger) crowdedNow() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -328,7 +328,7 @@ func (l *ledger) crowdedNow() []string {
 	return out
 }
 
-// report fails the test with what was wrong at any moment.
+// report fails the test with everything that was wrong at any moment.
 func (l *ledger) report(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()

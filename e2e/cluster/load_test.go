@@ -19,9 +19,9 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// load makes jobs come and go: single ones and gangs, elastic ones, ones that fail
-// and are tried again or not, ones that are suspended for a while, and ones that are
-// deleted before their time.
+// load makes jobs come and go: single ones, gangs, elastic ones, jobs that fail with
+// and without retries, jobs that are suspended for a while, and jobs that are deleted
+// early.
 type load struct {
 	world   *world
 	every   time.Duration // between two jobs
@@ -32,8 +32,8 @@ type load struct {
 	deleted int
 }
 
-// arrive begins a load and returns how to end it. Requests that fail are tried
-// again: an API server that is down is a part of some tests.
+// arrive starts a load and returns a function that ends it. Failed requests are
+// retried, because the API server is down in some tests.
 func (w *world) arrive(t *testing.T, seed uint64, every time.Duration) (l *load, stop func()) {
 	t.Helper()
 	l = &load{world: w, every: every, seed: seed}
@@ -71,7 +71,7 @@ func (l *load) run(ctx context.Context) {
 	}
 }
 
-// next returns a job that is like none before it.
+// next returns the next random job.
 func (l *load) next(r *rand.Rand, i int) training {
 	j := training{
 		name: fmt.Sprintf("job-%d", i), namespace: l.world.namespaces[r.IntN(len(l.world.namespaces))],
@@ -102,8 +102,8 @@ func (l *load) touch(ctx context.Context, job *v1alpha1.TrainingJob, fate int, w
 		return
 	case <-time.After(wait):
 	}
-	// Also at the end of the load: a request that was cut off may have arrived, and
-	// nobody else would resume the job.
+	// This also happens at the end of the load: a request that was cut off may have
+	// arrived, and nothing else would resume the job.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	if fate == 0 {
@@ -126,7 +126,7 @@ func (l *load) touch(ctx context.Context, job *v1alpha1.TrainingJob, fate int, w
 	suspend(late, false)
 }
 
-// insist tries something until it works, or cannot work, or the context ends.
+// insist retries something until it succeeds, fails permanently, or the context ends.
 func insist(ctx context.Context, do func() error) bool {
 	for ctx.Err() == nil {
 		err := do()

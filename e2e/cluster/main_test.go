@@ -27,13 +27,13 @@ const (
 
 var shared kubetest.Shared
 
-// requestLog is where the API server writes down what the operators asked for.
+// requestLog is the API server's audit log of the operators' requests.
 var requestLog string
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
-	log.SetLogger(logr.Discard()) // or the client library complains
+	log.SetLogger(logr.Discard()) // without a logger, clients print a warning
 	folder, err := os.MkdirTemp("", "fairway-cluster-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -28,8 +28,8 @@ func (w *world) nodesOf(t *testing.T, job *v1alpha1.TrainingJob, number int32) m
 	return out
 }
 
-// TestNodeLost: a gang that loses a node is restarted as a whole elsewhere, and the
-// node's GPUs are counted once.
+// TestNodeLost: a gang that loses a node restarts as a whole elsewhere, and the node's
+// GPUs count once.
 func TestNodeLost(t *testing.T) {
 	for _, x := range []struct {
 		name string
@@ -65,7 +65,8 @@ func TestNodeLost(t *testing.T) {
 			if got := w.podsOf(t, gang, gang.Status.Attempt); len(got) != 8 || w.nodesOf(t, gang, gang.Status.Attempt)[lost] {
 				t.Errorf("it has %d pods on %v; want 8, none on %s", len(got), w.nodesOf(t, gang, gang.Status.Attempt), lost)
 			}
-			// What asks for all GPUs but those of the lost node fits; with them it does not.
+			// A gang for all GPUs except those of the lost node fits; with them it does
+			// not.
 			w.end(t, gang)
 			w.end(t, other)
 			w.waitAll(t)
@@ -98,7 +99,7 @@ func deleteNode(t *testing.T, w *world, node string) {
 	}
 }
 
-// addNode puts a node back that was deleted.
+// addNode creates a deleted node again.
 func addNode(t *testing.T, w *world, node string) {
 	t.Helper()
 	var like corev1.Node

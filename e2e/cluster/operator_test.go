@@ -24,23 +24,23 @@ import (
 	"github.com/fairway-gpu/fairway/kube/kubetest/operator"
 )
 
-// brief is a lease that is over soon, and that a busy machine can keep.
+// brief is a short lease that even a busy machine can keep.
 var brief = map[string]any{"lease": "4s", "renew": "3s", "retry": "200ms"}
 
-// running is an operator that runs as a process of its own.
+// running is an operator process.
 type running struct {
 	*operator.Operator
 	file string
-	from int // where its log begins: others of its name wrote the rest
-	// token is what the API server calls the token that it speaks with.
+	from int // where its log begins: earlier ones of its name wrote the rest
+	// token is the ID of its token in the API server's audit log.
 	token string
 }
 
-// how says how an operator runs.
+// how configures an operator.
 type how struct {
 	name     string                          // default operator
-	link     *kubetest.Link                  // its way to the API server; nil: the straight one
-	through  func(*rest.Config) *rest.Config // another way
+	link     *kubetest.Link                  // its connection to the API server; nil: direct
+	through  func(*rest.Config) *rest.Config // another connection
 	settings map[string]any                  // of its configuration
 }
 
@@ -71,7 +71,7 @@ func (w *world) start(t *testing.T, h how) (*running, error) {
 	if built.err != nil {
 		return nil, built.err
 	}
-	// All times are short but those of the lease: a busy machine is no reason to lose it.
+	// All times are short except those of the lease, which must survive a busy machine.
 	settings := map[string]any{
 		"policy": "fifo", "notice": "2s",
 		"nodes": map[string]any{"grace": "1s"},
@@ -96,7 +96,7 @@ func (w *world) start(t *testing.T, h how) (*running, error) {
 	return r, err
 }
 
-// tokenID returns the name that a token of Kubernetes carries.
+// tokenID returns the ID in a Kubernetes token.
 func tokenID(token string) string {
 	var claims struct {
 		ID string `json:"jti"`
@@ -104,13 +104,13 @@ func tokenID(token string) string {
 	parts := strings.Split(token, ".")
 	if len(parts) == 3 {
 		if text, err := base64.RawURLEncoding.DecodeString(parts[1]); err == nil {
-			_ = json.Unmarshal(text, &claims) // without a name nothing is found of it
+			_ = json.Unmarshal(text, &claims) // without an ID, no request of it is found
 		}
 	}
 	return claims.ID
 }
 
-// log returns what this operator has written.
+// log returns the log of this operator.
 func (r *running) log() string {
 	text, err := os.ReadFile(r.file)
 	if err != nil {
@@ -119,7 +119,7 @@ func (r *running) log() string {
 	return string(text[min(r.from, len(text)):])
 }
 
-// leads reports whether it has begun to lead, which it may have ceased to.
+// leads reports whether it has begun to lead. It may have stopped since.
 func (r *running) leads() bool { return strings.Contains(r.log(), `"msg":"leading"`) }
 
 func (r *running) waitLeads(t *testing.T) {
@@ -138,7 +138,7 @@ func (r *running) waitLeads(t *testing.T) {
 // operator runs the only operator until the end of the test, and waits until it leads.
 func (w *world) operator(t *testing.T, h how) *running {
 	t.Helper()
-	if err := w.freeLease(t.Context()); err != nil { // of one that was killed
+	if err := w.freeLease(t.Context()); err != nil { // the lease of one that was killed
 		t.Fatal(err)
 	}
 	r := w.standby(t, h)
@@ -146,8 +146,8 @@ func (w *world) operator(t *testing.T, h how) *running {
 	return r
 }
 
-// freeLease lets the next operator lead at once, as if the lease of the last one
-// had run out.
+// freeLease lets the next operator lead at once, as if the last one's lease had
+// expired.
 func (w *world) freeLease(ctx context.Context) error {
 	return w.admin.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(operator.Namespace))
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// stranger is a pod that is not Fairway's and asks for GPUs.
+// stranger is a pod with GPUs that is not Fairway's.
 func stranger(namespace, name string, gpus int64, runFor time.Duration) *corev1.Pod {
 	q := corev1.ResourceList{kubetest.GPU: *resource.NewQuantity(gpus, resource.DecimalSI)}
 	return &corev1.Pod{
@@ -35,8 +35,8 @@ func stranger(namespace, name string, gpus int64, runFor time.Duration) *corev1.
 }
 
 // TestOtherScheduler: kube-scheduler places pods with GPUs on the same nodes. The two
-// do not know of each other's plans, so both may choose the same GPUs at the same
-// moment; then Fairway makes way, and goes on when there is room.
+// do not know each other's plans, so both may choose the same GPUs at the same moment.
+// Fairway then makes way, and continues when there is room.
 func TestOtherScheduler(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"other"}, shared: true})
 	w.operator(t, how{})
@@ -57,7 +57,7 @@ func TestOtherScheduler(t *testing.T) {
 	stop()
 	cancel()
 	done.Wait()
-	// Nothing new comes: a node that both have chosen is put right.
+	// No new pods come: a node that both have chosen recovers.
 	eventually(t, "no node is over-committed", func() error {
 		if now := w.ledger.crowdedNow(); len(now) > 0 {
 			return fmt.Errorf("%v", now)
@@ -78,8 +78,8 @@ func TestOtherScheduler(t *testing.T) {
 	})
 }
 
-// TestOtherSchedulerRaces has another scheduler take GPUs between a decision and the
-// binding of a gang: the gang makes way as a whole, and runs later.
+// TestOtherSchedulerRaces: another scheduler takes GPUs between a decision and the
+// binding of a gang. The gang makes way as a whole, and runs later.
 func TestOtherSchedulerRaces(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"races"}, shared: true})
 	w.operator(t, how{})
@@ -113,7 +113,7 @@ func TestOtherSchedulerRaces(t *testing.T) {
 	t.Logf("the gang needed %d attempts", gang.Status.Attempt)
 }
 
-// TestCountsOthers: GPUs that others hold for long are not planned with.
+// TestCountsOthers: Fairway does not allocate GPUs that other pods hold.
 func TestCountsOthers(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"counts"}})
 	w.operator(t, how{})

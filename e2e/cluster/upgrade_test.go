@@ -23,7 +23,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// definition reads the definition of training jobs.
+// definition reads the CRD of training jobs.
 func definition(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	root, err := kubetest.ModuleRoot()
@@ -41,8 +41,8 @@ func definition(t *testing.T) *unstructured.Unstructured {
 	return u
 }
 
-// newer returns the definition as a later version might have it: with another field
-// and another column.
+// newer returns the CRD as a later version might have it: with another field and
+// another column.
 func newer(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	u := definition(t)
@@ -69,12 +69,12 @@ func newer(t *testing.T) *unstructured.Unstructured {
 func (w *world) apply(t *testing.T, u *unstructured.Unstructured) {
 	t.Helper()
 	eventually(t, "apply "+u.GetName(), func() error {
-		ctx := context.WithoutCancel(t.Context()) // it is called at the end of the test too
+		ctx := context.WithoutCancel(t.Context()) // it is also called at the end of the test
 		return w.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("install"), client.ForceOwnership)
 	})
 }
 
-// later returns the field of the later version of a job, as the API server tells it.
+// later returns a job's field of the later version, as the API server returns it.
 func (w *world) later(t *testing.T, job *v1alpha1.TrainingJob) (string, error) {
 	t.Helper()
 	u := &unstructured.Unstructured{}
@@ -106,8 +106,8 @@ func (w *world) createLater(t *testing.T, j training) *v1alpha1.TrainingJob {
 	return o
 }
 
-// TestDefinitionsUpgraded: the definitions are replaced by later ones, and by the
-// present ones again, while the operator and jobs run.
+// TestDefinitionsUpgraded: the CRDs are upgraded and downgraded while the operator and
+// jobs run.
 func TestDefinitionsUpgraded(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"upgrade"}})
 	t.Cleanup(func() { w.apply(t, definition(t)) })
@@ -117,7 +117,7 @@ func TestDefinitionsUpgraded(t *testing.T) {
 	w.apply(t, newer(t))
 	var job *v1alpha1.TrainingJob
 	n := 0
-	eventually(t, "the later field is kept", func() error { // the API server takes a moment to change
+	eventually(t, "the later field is kept", func() error { // the API server takes a moment to apply it
 		n++
 		job = w.createLater(t, training{name: fmt.Sprintf("later-%d", n), gpus: 2, runFor: time.Second})
 		if text, err := w.later(t, job); err != nil || text != "yes" {
@@ -156,9 +156,9 @@ func TestDefinitionsUpgraded(t *testing.T) {
 	}
 }
 
-// TestUninstalled: Fairway is removed while jobs run, and installed again. The jobs
-// that ended meanwhile are not run again, those that run are taken over, and those
-// that waited begin.
+// TestUninstalled: Fairway is removed while jobs run, and installed again. Jobs that
+// ended meanwhile do not run again, running jobs are taken over, and waiting jobs
+// start.
 func TestUninstalled(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"uninstall"}})
 	p := w.operator(t, how{})
@@ -170,7 +170,7 @@ func TestUninstalled(t *testing.T) {
 	w.wait(t, waits, api.Waiting)
 	p.Stop(10 * time.Second)
 	w.uninstall(t)
-	w.end(t, short) // by its status, which nobody changes now, it runs
+	w.end(t, short) // its status, which nothing updates now, says that it runs
 	late := w.create(t, training{name: "late", gpus: 2, runFor: time.Second})
 	eventually(t, "the pods go on and end", func() error {
 		for _, pod := range w.podsOf(t, short, 1) {
@@ -202,8 +202,8 @@ func TestUninstalled(t *testing.T) {
 	}
 }
 
-// uninstall removes what Helm removes: everything but the definitions, and the
-// namespace with what the operator has made in it.
+// uninstall removes what Helm removes: everything except the CRDs, and the namespace
+// with what the operator created in it.
 func (w *world) uninstall(t *testing.T) {
 	t.Helper()
 	objects, err := operator.Manifests()

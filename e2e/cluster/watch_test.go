@@ -28,7 +28,7 @@ func (w *world) checkLoad(t *testing.T, l *load) {
 	}
 }
 
-// TestWatchesCut: all connections of the operator are cut again and again.
+// TestWatchesCut: all connections of the operator are cut repeatedly.
 func TestWatchesCut(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"cut"}})
 	link := w.Link(t)
@@ -43,8 +43,8 @@ func TestWatchesCut(t *testing.T) {
 	stopped()
 }
 
-// TestAnswersLost: the operator's requests arrive and their answers do not, for
-// shorter and for longer than its lease lasts. It cannot know what it has done.
+// TestAnswersLost: the operator's requests arrive but the responses do not, for shorter
+// and for longer than its lease. It cannot know which requests took effect.
 func TestAnswersLost(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"answers"}})
 	link := w.Link(t)
@@ -54,7 +54,7 @@ func TestAnswersLost(t *testing.T) {
 		time.Sleep(time.Second)
 		link.BlockAnswers()
 		time.Sleep(silence * time.Millisecond)
-		if silence == 900 { // and never come
+		if silence == 900 { // and they never arrive
 			link.Sever()
 		}
 		link.Unblock()
@@ -64,8 +64,8 @@ func TestAnswersLost(t *testing.T) {
 	stopped()
 }
 
-// TestStaleCache: the operator sees everything a second and a half late, and what it writes
-// is there at once.
+// TestStaleCache: the operator sees everything a second and a half late, while its
+// writes take effect at once.
 func TestStaleCache(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"stale"}})
 	stopped := w.keepRunning(t, how{through: w.SlowWatch(t, 1500*time.Millisecond)})
@@ -76,7 +76,7 @@ func TestStaleCache(t *testing.T) {
 	stopped()
 }
 
-// TestConflicts: others write to the same objects all the time: labels and
+// TestConflicts: other programs write to the same objects all the time: labels and
 // annotations of jobs, their status, and the labels of their pods.
 func TestConflicts(t *testing.T) {
 	w := begin(t, setting{namespaces: []string{"conflicts"}})
@@ -111,7 +111,7 @@ func (w *world) disturb(ctx context.Context, writes *atomic.Int64) {
 		for i := range jobs.Items {
 			job := &jobs.Items[i]
 			if hasEnded(job.Status.State) {
-				continue // nobody would correct what is written to it
+				continue // nothing would correct what is written to it
 			}
 			patch := func(text string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(text)) }
 			if w.admin.Patch(ctx, job.DeepCopy(), patch(fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"},"annotations":{"n":"%d"}}}`, n, n))) == nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// world is the cluster as one test has it: empty of jobs, with an empty journal.
+// world is the cluster of one test: without jobs, and with an empty journal.
 type world struct {
 	*kubetest.Cluster
 	admin      client.WithWatch
@@ -36,18 +36,18 @@ type world struct {
 	stopAudit  func()
 }
 
-// setting says what is particular about the world of a test.
+// setting configures the world of a test.
 type setting struct {
 	namespaces []string
 	grace      time.Duration // how long a gang may be half-placed; default 45 s
 	shared     bool          // with pods of other schedulers
-	posing     bool          // with pods that only pretend to be of a gang
+	posing     bool          // with pods that imitate those of a gang
 }
 
 var installed sync.Once
 
-// begin prepares the world for a test, and checks at its end that nothing was ever
-// wrong.
+// begin prepares the world for a test, and checks at its end that no rule was ever
+// broken.
 func begin(t *testing.T, s setting) *world {
 	t.Helper()
 	c := shared.Cluster(t)
@@ -74,10 +74,10 @@ func begin(t *testing.T, s setting) *world {
 		s.grace = 45 * time.Second
 	}
 	w.stopAudit = func() {}
-	if !s.shared { // with others on the nodes only the ledger can tell who is to blame
+	if !s.shared { // with other pods on the nodes, only the ledger can tell who is to blame
 		audit := kubetest.AuditOptions{Gang: v1alpha1.LabelID, Grace: s.grace}
 		if s.posing {
-			audit.Gang = "" // it knows gangs by their label alone
+			audit.Gang = "" // the audit recognises gangs by their label alone
 		}
 		w.stopAudit = c.Auditor(audit).Throughout(t, time.Second)
 	}
@@ -88,7 +88,7 @@ func begin(t *testing.T, s setting) *world {
 	return w
 }
 
-// clientOf returns a client that knows Fairway's kinds.
+// clientOf returns a client with Fairway's kinds.
 func clientOf(r *rest.Config) (client.WithWatch, error) {
 	s := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(s), v1alpha1.AddToScheme(s)); err != nil {
@@ -97,7 +97,7 @@ func clientOf(r *rest.Config) (client.WithWatch, error) {
 	return client.NewWithWatch(r, client.Options{Scheme: s})
 }
 
-// empty removes what the test before has left: jobs, their pods, tenants, and the
+// empty removes what the previous test has left: jobs, their pods, tenants, and the
 // journal. No operator runs.
 func (w *world) empty(t *testing.T) {
 	t.Helper()
@@ -120,7 +120,8 @@ func (w *world) empty(t *testing.T) {
 	for _, o := range []client.Object{&v1alpha1.JournalPage{}, &coordinationv1.Lease{}} {
 		eventually(t, "remove what is left", func() error { return w.admin.DeleteAllOf(ctx, o, client.InNamespace(operator.Namespace)) })
 	}
-	// What an operator asked for before it was killed may have come after the removal.
+	// A request that an operator sent before it was killed may take effect after the
+	// removal.
 	eventually(t, "no pod is left", func() error {
 		var pods corev1.PodList
 		err := w.admin.List(ctx, &pods)
@@ -242,9 +243,9 @@ func (w *world) podsOf(t *testing.T, job *v1alpha1.TrainingJob, number int32) []
 	return pods.Items
 }
 
-// end has all pods of a job that runs end well, at the same moment. Jobs that a test
-// needs to be running for a while run until then: what they would have to last for a
-// machine that stands still now and then is nobody's guess.
+// end makes all pods of a running job succeed at the same moment. Jobs that a test
+// needs for a while run until then, because no fixed run time is long enough for a
+// machine that stalls.
 func (w *world) end(t *testing.T, job *v1alpha1.TrainingJob) {
 	t.Helper()
 	w.wait(t, job, api.Running)
@@ -259,8 +260,8 @@ func (w *world) end(t *testing.T, job *v1alpha1.TrainingJob) {
 	all.Wait()
 }
 
-// knowsOthers waits until the operator has written down that pods of others have so
-// many GPUs of the nodes: what it decides from then on counts them.
+// knowsOthers waits until the journal says that other pods hold so many GPUs of the
+// nodes. Later decisions count them.
 func (w *world) knowsOthers(t *testing.T, want int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the operator knows that others have %d GPUs", want), func() error {
@@ -275,10 +276,10 @@ func (w *world) knowsOthers(t *testing.T, want int) {
 	})
 }
 
-// patience is how long a test waits for what takes moments on an idle machine.
+// patience is how long a test waits for something that is quick on an idle machine.
 const patience = 3 * time.Minute
 
-// eventually waits until a check holds, on a busy machine too.
+// eventually waits until a check succeeds, even on a busy machine.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	eventuallyIn(t, patience, what, check)

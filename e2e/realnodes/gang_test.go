@@ -21,7 +21,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// What the trainer is asked to do.
+// The settings of the trainer.
 const (
 	steps = 4000
 	every = 20 // steps between two checkpoints
@@ -32,10 +32,10 @@ const audited = 200 * time.Millisecond
 var flags = []string{"-steps", strconv.Itoa(steps), "-every", strconv.Itoa(every), "-pace", "20ms"}
 
 // TestGang: an elastic job on two real nodes grows from one pod to two, makes way for
-// another job, grows again, and loses a node. It goes on from its checkpoint each
-// time, and ends with the numbers of a training that nobody disturbed.
+// another job, grows again, and loses a node. It resumes from its checkpoint each time,
+// and ends with the numbers of an undisturbed training.
 func TestGang(t *testing.T) {
-	t.Parallel() // each of the tests here has a cluster of its own, and waits most of the time
+	t.Parallel() // each test here has its own cluster, and waits most of the time
 	w := newWorld(t, 1, "pollux:interval=2s:restart=100ms")
 	elastic := w.job(t, "elastic", flags...)
 	least, most := int32(1), int32(2)
@@ -44,7 +44,7 @@ func TestGang(t *testing.T) {
 	stop := w.Auditor(kubetest.AuditOptions{}).Throughout(t, audited)
 	defer stop()
 
-	w.waitRunning(t, elastic, 2) // it begins on one
+	w.waitRunning(t, elastic, 2) // it starts on one
 	other := w.job(t, "other", flags...)
 	w.submit(t, other)
 	w.waitRunning(t, elastic, 1)
@@ -64,7 +64,7 @@ func TestGang(t *testing.T) {
 	if elastic.Status.Failures != 0 {
 		t.Errorf("%d attempts of the job count as failed; want none: it was the node", elastic.Status.Failures)
 	}
-	// It begins on one rank, for a moment that may be too short for a step.
+	// It starts on one rank, perhaps too briefly for a step.
 	want := []int{2, 1, 2, 1}
 	if got := checkWork(t, w, elastic, int(lost)); len(got) < len(want) || !slices.Equal(got[len(got)-len(want):], want) {
 		t.Errorf("the ranks of its attempts were %v; want %v at the end", got, want)
@@ -72,9 +72,9 @@ func TestGang(t *testing.T) {
 	checkWork(t, w, other, 0)
 }
 
-// checkWork: every step was made, once where the job could save its work, and all came
-// out as in a training that nobody disturbed. The attempt lost could not save its work.
-// It returns the ranks of each attempt.
+// checkWork checks that every step was made, once if the job could save its work, with
+// the results of an undisturbed training. The attempt lost could not save its work. It
+// returns the number of ranks of each attempt.
 func checkWork(t *testing.T, w *world, job *v1alpha1.TrainingJob, lost int) []int {
 	t.Helper()
 	alone := t.TempDir()
@@ -127,7 +127,7 @@ type entry struct {
 	loss                 string // its bits
 }
 
-// readLedger reads what a job has done. What is being written is left out.
+// readLedger reads the steps of a job, except one that is still being written.
 func readLedger(t *testing.T, folder string) []entry {
 	t.Helper()
 	f, err := os.Open(filepath.Join(folder, "ledger.txt"))

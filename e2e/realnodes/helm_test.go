@@ -18,8 +18,8 @@ import (
 const helmWithin = 15 * time.Minute
 
 // helm returns the path of the real Helm, of the version that tools/chart names. It is
-// built on the first time, and kept. Where that cannot be done the test is skipped, or
-// fails if FAIRWAY_E2E=1.
+// built once and kept. If it cannot be built, the test is skipped, or fails with
+// FAIRWAY_E2E=1.
 func helm(t *testing.T, root string) string {
 	t.Helper()
 	begin := time.Now()
@@ -56,7 +56,8 @@ func buildHelm(ctx context.Context, module string) (string, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", fmt.Errorf("build Helm: %w", err)
 	}
-	// Under another name first: what is there under the right one is whole.
+	// It is built under another name first, so that a file with the right name is
+	// complete.
 	making := fmt.Sprintf("%s.%d", path, os.Getpid())
 	defer os.Remove(making)
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", flags, "-o", making, "helm.sh/helm/v3/cmd/helm")
@@ -67,7 +68,7 @@ func buildHelm(ctx context.Context, module string) (string, error) {
 	return path, os.Rename(making, path)
 }
 
-// linkFlags tell Helm its version and that of Kubernetes, as its releases know them.
+// linkFlags sets the versions of Helm and Kubernetes, as in Helm's releases.
 func linkFlags(ctx context.Context, module string) (string, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "helm.sh/helm/v3", "k8s.io/client-go")
 	list.Dir = module

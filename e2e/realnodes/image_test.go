@@ -20,15 +20,15 @@ import (
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 )
 
-// dockerfile is what a Dockerfile of two stages says: one that builds programs into
-// /out, and one that takes them and starts from nothing.
+// dockerfile is the content of a Dockerfile with two stages: one that builds programs
+// into /out, and one that copies them into an empty image.
 type dockerfile struct {
 	env   []string // of the build, with the defaults of arguments
 	build string   // the command that builds the programs
 	image kubetest.Image
 }
 
-// parseDockerfile understands what ours says, and refuses the rest.
+// parseDockerfile understands our Dockerfile, and refuses anything else.
 func parseDockerfile(text string) (dockerfile, error) {
 	d := dockerfile{image: kubetest.Image{Files: map[string]string{}, Bare: true}}
 	last := false // the stage that becomes the image
@@ -64,7 +64,7 @@ func parseDockerfile(text string) (dockerfile, error) {
 	return d, nil
 }
 
-// copy notes which files of the build go where.
+// copy records which files of the build go where.
 func (d *dockerfile) copy(words []string) error {
 	if len(words) < 3 || words[0] != "--from=build" {
 		return fmt.Errorf("want --from=build, files and where they go")
@@ -95,9 +95,9 @@ func TestParseDockerfile(t *testing.T) {
 	}
 }
 
-// buildImage makes the image that deploy/Dockerfile makes, with the same command for
-// the programs. It needs no registry, as nothing of the first stage gets into it but
-// certificates: those of this machine, if it has some.
+// buildImage builds the image of deploy/Dockerfile, with the same build command. It
+// needs no registry: only certificates come from the first stage's base image, and this
+// machine's are used instead, if it has any.
 func buildImage(ctx context.Context, root, folder string) (kubetest.Image, error) {
 	text, err := os.ReadFile(filepath.Join(root, "deploy/Dockerfile"))
 	if err != nil {

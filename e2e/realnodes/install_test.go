@@ -26,7 +26,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// everything is a file of values with each option of the chart on.
+// everything is a values file that turns on each option of the chart.
 const everything = `
 policy: tiresias
 tls: {secretName: fairway-tls}
@@ -41,8 +41,8 @@ tolerations: [{key: infra, operator: Exists}]
 `
 
 // TestInstall: with the commands of the documents, Fairway is installed on real nodes
-// by Helm, runs a gang, loses its leader, is upgraded, taken away, installed again and
-// installed without Helm. The gang does not notice.
+// with Helm, runs a gang, loses its leader, is upgraded, uninstalled, reinstalled, and
+// installed without Helm. The gang is not affected.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
@@ -80,7 +80,7 @@ func TestInstall(t *testing.T) {
 	t.Logf("all of it took %v", time.Since(begin).Round(time.Second))
 }
 
-// testLint: Helm finds nothing wrong, with every option too.
+// testLint: Helm finds no error, with default values and with every option.
 func (s *site) testLint(t *testing.T) {
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.WriteFile(values, []byte(everything), 0o600); err != nil {
@@ -91,7 +91,8 @@ func (s *site) testLint(t *testing.T) {
 			t.Errorf("helm lint says %s", out)
 		}
 	}
-	// The server looks at each object, but at those of kinds that it does not have.
+	// The API server validates each object, except those of kinds that it does not
+	// have.
 	s.sh(t, fmt.Sprintf("helm template fairway deploy/chart -n %s -f %s --set metrics.serviceMonitor.enabled=false,policy= > %[2]s.out; kubectl apply --dry-run=server --server-side -f %[2]s.out", operator.Namespace, values))
 }
 
@@ -117,8 +118,8 @@ func lastWord(text string) string {
 	return words[len(words)-1]
 }
 
-// testConfined: the operator's processes may do no more than the chart says, in a
-// namespace that would not take others.
+// testConfined: the operator's processes have no more privileges than the chart says,
+// in a namespace that would reject others.
 func (s *site) testConfined(t *testing.T) {
 	plain := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "plain"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: kubetest.PodImage}}}}
 	if err := s.admin.Create(t.Context(), plain, client.DryRunAll); !apierrors.IsForbidden(err) {
@@ -160,7 +161,7 @@ func processOf(t *testing.T, pod corev1.Pod) int {
 		group, err1 := os.ReadFile(file)
 		program, err2 := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
 		if errors.Join(err1, err2) != nil || !strings.Contains(string(group), "/pod"+string(pod.UID)+"/") || !strings.HasPrefix(string(program), "/fairway-operator\x00") {
-			continue // it has ended, or is another
+			continue // it has ended, or is another process
 		}
 		var pid int
 		if _, err := fmt.Sscanf(file, "/proc/%d/cgroup", &pid); err != nil {
@@ -194,8 +195,8 @@ func (s *site) testGang(t *testing.T) (*v1alpha1.TrainingJob, map[string]string)
 	return gang, before
 }
 
-// checkNames: the names of a gang's pods lead to them, as far as that is seen without a
-// DNS.
+// checkNames checks that the names of a gang's pods resolve to them, as far as that is
+// visible without a DNS.
 func (s *site) checkNames(t *testing.T, gang *v1alpha1.TrainingJob) {
 	t.Helper()
 	want := map[string]string{} // addresses, by service and name
@@ -222,7 +223,8 @@ func (s *site) checkNames(t *testing.T, gang *v1alpha1.TrainingJob) {
 	})
 }
 
-// testCommand: the fairway command speaks to the operator's pod, as the documents say.
+// testCommand: the fairway command connects to the operator's pod, as the documents
+// say.
 func (s *site) testCommand(t *testing.T) {
 	out := s.sh(t, strings.ReplaceAll(s.documented(t, "install.md", "fairway context add"), "vision", team))
 	if !strings.Contains(out, "gang-1") || !strings.Contains(out, "running") {
@@ -253,8 +255,7 @@ func waits(name string) string {
 	return one(name, fmt.Sprintf(`image: %q, args: [receive, "4000"]`, kubetest.PodImage), "")
 }
 
-// trainOne: a job is scheduled, trains, and its agent is heard by the leader, which it
-// finds by the Service.
+// trainOne runs a job whose agent reports to the leader through the Service.
 func (s *site) trainOne(t *testing.T, name string) {
 	t.Helper()
 	service := client.ObjectKey{Namespace: operator.Namespace, Name: "fairway"}
@@ -269,7 +270,7 @@ func (s *site) trainOne(t *testing.T, name string) {
 		}
 		return s.leadsTo(ctx, service, now.Status.PodIP)
 	})
-	// There is no DNS: the pod is told the address of the name.
+	// There is no DNS, so the pod gets the address in its hosts file.
 	job := s.submit(t, one(name, fmt.Sprintf(`image: %q, args: [-folder, /work, -steps, "50"], volumeMounts: [{name: work, mountPath: /work}]`, trainerImage),
 		fmt.Sprintf("      volumes: [{name: work, emptyDir: {}}]\n      hostAliases: [{ip: %q, hostnames: [fairway.%s.svc]}]\n", address, operator.Namespace)))
 	s.waitState(t, job, api.Finished)

@@ -20,8 +20,8 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// TestOthers: on a cluster that does not resize, jobs of other kinds and in another
-// language are told to stop, go on, and are heard.
+// TestOthers: under a policy that does not resize, jobs of other kinds and in another
+// language are stopped, resume, and report.
 func TestOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, "fifo:backfill")
@@ -32,8 +32,8 @@ func TestOthers(t *testing.T) {
 	t.Run("torchrun", func(t *testing.T) { w.testTorch(t, "torchrun", 4, "-m", "torch.distributed.run", "-r", "1", "-t", "1") })
 }
 
-// testBatchJob: the agent in a pod that Fairway did not make is heard, with what
-// docs/kubernetes/jobs.md tells people to put into the template.
+// testBatchJob: the agent in a pod that Fairway did not create can report, with the
+// template of docs/kubernetes/jobs.md.
 func (w *world) testBatchJob(t *testing.T) {
 	template := w.job(t, "plain", "-steps", "200", "-pace", "5ms").Spec.Template
 	template.Spec.SchedulerName = v1alpha1.SchedulerName
@@ -80,7 +80,7 @@ func (w *world) testBatchJob(t *testing.T) {
 	})
 }
 
-// addAgent gives a pod what its agent needs.
+// addAgent adds what the agent needs to a pod.
 func addAgent(spec *corev1.PodSpec, api string) {
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "fairway", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "fairway-agents", Path: "token"}}},

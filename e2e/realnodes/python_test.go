@@ -32,7 +32,7 @@ const python = "/usr/bin/python3"
 // mounted are the folders of this machine that such pods mount, read-only.
 var mounted = []string{"/usr", "/lib", "/lib64", "/etc/alternatives"}
 
-// boss returns a token of somebody who may see all jobs.
+// boss returns an administrator's token.
 func (w *world) boss(ctx context.Context) (string, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "boss"}}
 	for _, o := range []client.Object{account, &rbacv1.ClusterRoleBinding{
@@ -49,7 +49,7 @@ func (w *world) boss(ctx context.Context) (string, error) {
 	return q.Status.Token, err
 }
 
-// gpusPerPod is all that a node has, so that each pod of a gang is on another node.
+// gpusPerPod is the number of GPUs of a node, so each pod of a gang is on another node.
 const gpusPerPod = 2
 
 // script returns a gang of two pods that run a Python script of the module.
@@ -83,8 +83,8 @@ func (w *world) script(t *testing.T, name string, args ...string) *v1alpha1.Trai
 	return job
 }
 
-// interrupt waits until a gang has saved some work or is well under way, has it
-// suspended, and lets it go on.
+// interrupt waits until a gang has saved some work or made enough progress, suspends
+// it, and resumes it.
 func (w *world) interrupt(t *testing.T, job *v1alpha1.TrainingJob) {
 	t.Helper()
 	set := func(to bool) {
@@ -136,8 +136,8 @@ func (w *world) log(t *testing.T, job *v1alpha1.TrainingJob) string {
 	return text
 }
 
-// testPython: a gang without PyTorch meets over TCP with a key that it asks for, saves
-// its work on notice and goes on.
+// testPython: a gang without PyTorch connects over TCP with a key from the operator,
+// saves its work when asked to stop, and resumes.
 func (w *world) testPython(t *testing.T) {
 	if err := exec.Command(python, "--version").Run(); err != nil {
 		t.Skipf("no %s: %v", python, err)
@@ -164,9 +164,9 @@ func (w *world) testPython(t *testing.T) {
 	}
 }
 
-// testTorch: a gang with PyTorch's DDP is interrupted, goes on, sees all its data in
-// order, and ends with the loss of a training that nobody disturbed. The launcher, if
-// there is one, starts the ranks of a pod.
+// testTorch: a gang with PyTorch's DDP is interrupted, resumes, sees all its data in
+// order, and ends with the loss of an undisturbed training. The launcher, if there is
+// one, starts the ranks of a pod.
 func (w *world) testTorch(t *testing.T, name string, ranks int, launcher ...string) {
 	if err := exec.Command(python, "-c", "import torch.distributed").Run(); err != nil {
 		t.Skipf("%s has no PyTorch: %v", python, err)
@@ -228,8 +228,8 @@ func resultOf(t *testing.T, text string) (r result) {
 	return r
 }
 
-// checkOrder: every example of an epoch was seen once: none was skipped when the gang
-// was interrupted, and none that counted was seen twice.
+// checkOrder checks that every example of an epoch was seen once: the interruption
+// skipped none, and none that counted was seen twice.
 func checkOrder(t *testing.T, folder string, ranks int) {
 	t.Helper()
 	const examples, epochs = 480, 4

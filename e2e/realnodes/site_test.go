@@ -28,13 +28,14 @@ import (
 )
 
 const (
-	// registry stands for the one of the documents. Its images are on the nodes.
+	// registry replaces the registry of the documents. Its images are already on the
+	// nodes.
 	registry = "docker.io/local"
 	team     = "team" // the namespace of examples/gang.yaml
 	replicas = 2
 )
 
-// site is a cluster as a platform engineer has it: real nodes, kube-scheduler, and the
+// site is a cluster as a platform engineer sees it: real nodes, kube-scheduler, and the
 // programs kubectl, helm and fairway.
 type site struct {
 	*kubetest.Cluster
@@ -43,7 +44,7 @@ type site struct {
 	env   []string // of commands
 }
 
-// newSite starts the cluster. Fairway's image is on its nodes, and nothing else.
+// newSite starts the cluster. Only Fairway's image is on its nodes.
 func newSite(t *testing.T, gpus int) *site {
 	t.Helper()
 	root, err := kubetest.ModuleRoot()
@@ -92,8 +93,8 @@ func newSite(t *testing.T, gpus int) *site {
 	return s
 }
 
-// sh runs commands as people type them, in the folder of the repository, and returns
-// what they print.
+// sh runs commands as users type them, in the folder of the repository, and returns
+// their output.
 func (s *site) sh(t *testing.T, commands string) string {
 	t.Helper()
 	command := exec.CommandContext(within(t, patience), "sh", "-ec", commands)
@@ -106,7 +107,8 @@ func (s *site) sh(t *testing.T, commands string) string {
 	return string(out)
 }
 
-// documented returns the commands of a document that hold some words, for this cluster.
+// documented returns the commands of a document that contain some words, adapted to
+// this cluster.
 func (s *site) documented(t *testing.T, document, words string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.root, "docs/kubernetes", document))
@@ -133,11 +135,11 @@ func (s *site) operators(ctx context.Context) ([]corev1.Pod, error) {
 // leader is a replica that leads.
 type leader struct {
 	*corev1.Pod
-	holder string // of the lease: another for each process
+	holder string // of the lease; unique for each process
 }
 
-// leader returns the replica that leads: it holds the lease, and its pod is the only
-// one with the label.
+// leader returns the leading replica: it holds the lease, and its pod is the only one
+// with the label.
 func (s *site) leader(ctx context.Context) (leader, error) {
 	pods, err := s.operators(ctx)
 	if err != nil {
@@ -185,8 +187,8 @@ func (s *site) nextLeads(t *testing.T, old leader) {
 	})
 }
 
-// waitInstalled waits until all replicas are as the Deployment says, and ready, and
-// one leads.
+// waitInstalled waits until all replicas match the Deployment and are ready, and one
+// leads.
 func (s *site) waitInstalled(t *testing.T) {
 	t.Helper()
 	eventually(t, "both replicas are ready", func(ctx context.Context) error {
@@ -207,7 +209,7 @@ func (s *site) waitInstalled(t *testing.T) {
 	s.waitLeader(t)
 }
 
-// waiting tells what containers wait for.
+// waiting says what containers wait for.
 func waiting(pods []corev1.Pod) string {
 	var out []string
 	for _, p := range pods {
@@ -220,7 +222,7 @@ func waiting(pods []corev1.Pod) string {
 	return strings.Join(out, "; ")
 }
 
-// leadsTo checks that a Service leads to the pod of an address, and to no other.
+// leadsTo checks that a Service routes to the pod of an address, and to no other.
 func (s *site) leadsTo(ctx context.Context, service client.ObjectKey, address string) error {
 	var list discoveryv1.EndpointSliceList
 	if err := s.admin.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service.Name}); err != nil {
@@ -240,7 +242,7 @@ func (s *site) leadsTo(ctx context.Context, service client.ObjectKey, address st
 	return nil
 }
 
-// submit has kubectl apply a job.
+// submit applies a job with kubectl.
 func (s *site) submit(t *testing.T, text string) *v1alpha1.TrainingJob {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "job.yaml")
@@ -253,7 +255,7 @@ func (s *site) submit(t *testing.T, text string) *v1alpha1.TrainingJob {
 	return &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name}}
 }
 
-// waitState waits until a job is as it should be.
+// waitState waits until a job is in a state.
 func (s *site) waitState(t *testing.T, job *v1alpha1.TrainingJob, want string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("job %s is %s", job.Name, want), func(ctx context.Context) error {

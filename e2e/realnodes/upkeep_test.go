@@ -20,8 +20,8 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// testCrash: the leader's process is killed. When its lease is over the next one leads:
-// the other replica, or the container that was started again in the same pod.
+// testCrash: the leader's process is killed. When its lease expires, the other replica
+// leads, or the restarted container of the same pod.
 func (s *site) testCrash(t *testing.T) {
 	old := s.waitLeader(t)
 	if err := syscall.Kill(processOf(t, *old.Pod), syscall.SIGKILL); err != nil {
@@ -32,7 +32,7 @@ func (s *site) testCrash(t *testing.T) {
 	s.trainOne(t, "after-crash")
 }
 
-// testDeleteLeader: the leader's pod is taken away without a grace.
+// testDeleteLeader: the leader's pod is deleted without a grace period.
 func (s *site) testDeleteLeader(t *testing.T) {
 	old := s.waitLeader(t)
 	s.sh(t, fmt.Sprintf("kubectl delete pod -n %s %s --grace-period=0 --force", old.Namespace, old.Name))
@@ -41,7 +41,7 @@ func (s *site) testDeleteLeader(t *testing.T) {
 	s.waitInstalled(t)
 }
 
-// testUpgrade: both replicas are replaced by those with the new values.
+// testUpgrade: both replicas are replaced by replicas with the new values.
 func (s *site) testUpgrade(t *testing.T) {
 	old, err := s.operators(t.Context())
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *site) testUpgrade(t *testing.T) {
 	s.trainOne(t, "after-upgrade")
 }
 
-// testEvict: a drain of both nodes at once cannot take both replicas.
+// testEvict: a drain of both nodes at once cannot evict both replicas.
 func (s *site) testEvict(t *testing.T) {
 	first := s.waitLeader(t)
 	pods, err := s.operators(t.Context())
@@ -79,7 +79,8 @@ func (s *site) testEvict(t *testing.T) {
 	evict := func(ctx context.Context, p *corev1.Pod) error {
 		return s.admin.SubResource("eviction").Create(ctx, p, &policyv1.Eviction{})
 	}
-	// As a drain begins. Else a new replica might be ready before the next line.
+	// A drain begins like this. Otherwise a new replica might be ready before the next
+	// line.
 	s.sh(t, "kubectl cordon real-0 real-1")
 	eventually(t, "the leader is evicted", func(ctx context.Context) error { return evict(ctx, first.Pod) })
 	for i := range pods {
@@ -95,8 +96,8 @@ func (s *site) testEvict(t *testing.T) {
 	s.waitInstalled(t)
 }
 
-// testUninstall: without Fairway the gang goes on and nothing of the users' is lost; the
-// next installation goes on with both.
+// testUninstall: without Fairway, the gang keeps running and no user object is lost;
+// the next installation continues with both.
 func (s *site) testUninstall(t *testing.T, gang *v1alpha1.TrainingJob, before map[string]string) {
 	s.sh(t, s.documented(t, "operations.md", "helm uninstall"))
 	eventually(t, "the operator is gone", func(ctx context.Context) error {

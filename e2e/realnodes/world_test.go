@@ -26,16 +26,17 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
-// patience is how long a test waits for what takes seconds on an idle machine.
+// patience is how long a test waits for something that takes seconds on an idle
+// machine.
 const patience = 3 * time.Minute
 
-// nodeGrace is how long a node may be silent until it is called unknown. A kubelet
+// nodeGrace is how long a node may be silent before it is marked unknown. A kubelet
 // renews its lease every ten seconds.
 const nodeGrace = 40 * time.Second
 
 const nodes = 2
 
-// trainerImage is that of the program in ./trainer.
+// trainerImage is the image of the program in ./trainer.
 const trainerImage = "docker.io/local/trainer:1"
 
 // world is a cluster of real nodes with a real operator.
@@ -48,18 +49,18 @@ type world struct {
 }
 
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard()) // clients complain once without one
+	log.SetLogger(logr.Discard()) // without a logger, clients print a warning
 	os.Exit(m.Run())
 }
 
-// newWorld starts two nodes that pretend to have GPUs, and the operator with a policy.
+// newWorld starts two nodes with simulated GPUs, and the operator with a policy.
 func newWorld(t *testing.T, gpus int, policy string) *world {
 	t.Helper()
-	files := t.TempDir() // made first, it is removed last: pods of the cluster write there
+	files := t.TempDir() // created first, so it is removed last: pods of the cluster write there
 	c := kubetest.StartReal(t, nodes, kubetest.Options{ControllerManager: true, NodeGrace: nodeGrace})
 	w := &world{Cluster: c, files: files}
 	ctx := within(t, patience)
-	// A folder of a test may be read by its owner only, and a pod's user may be another.
+	// Only its owner may read a test's folder, and a pod's user may be another.
 	for folder := w.files; folder != os.TempDir() && folder != "/"; folder = filepath.Dir(folder) {
 		if err := os.Chmod(folder, 0o755); err != nil {
 			t.Fatal(err)
@@ -78,8 +79,8 @@ func newWorld(t *testing.T, gpus int, policy string) *world {
 	return w
 }
 
-// loadTrainer builds the trainer into a folder, puts its image on the nodes, and returns
-// its path.
+// loadTrainer builds the trainer into a folder, loads its image onto the nodes, and
+// returns its path.
 func loadTrainer(ctx context.Context, c *kubetest.Cluster, folder string) (string, error) {
 	path := filepath.Join(folder, "trainer")
 	build := exec.CommandContext(ctx, "go", "build", "-o", path, "./trainer")
@@ -149,7 +150,7 @@ func eventually(t *testing.T, what string, check func(context.Context) error) {
 	}
 }
 
-// job returns a training job of the trainer, whose folder is made.
+// job returns a training job that runs the trainer, and creates its folder.
 func (w *world) job(t *testing.T, name string, args ...string) *v1alpha1.TrainingJob {
 	t.Helper()
 	folder := w.folder(name)
@@ -173,10 +174,10 @@ func (w *world) job(t *testing.T, name string, args ...string) *v1alpha1.Trainin
 	}
 }
 
-// folder is where a job keeps its work.
+// folder is the folder of a job's checkpoints.
 func (w *world) folder(job string) string { return filepath.Join(w.files, job) }
 
-// hurry lets the rest of a job's training go as fast as it can.
+// hurry makes the rest of a job's training run at full speed.
 func (w *world) hurry(t *testing.T, job string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(w.folder(job), "hurry"), nil, 0o644); err != nil {
@@ -229,7 +230,7 @@ func (w *world) waitFinished(t *testing.T, job *v1alpha1.TrainingJob) {
 	})
 }
 
-// get reads a job. One that has failed is an error that does not go away.
+// get reads a job. If the job has failed, it returns a permanent error.
 func (w *world) get(ctx context.Context, job *v1alpha1.TrainingJob) error {
 	if err := w.admin.Get(ctx, client.ObjectKeyFromObject(job), job); err != nil {
 		return err
@@ -240,10 +241,10 @@ func (w *world) get(ctx context.Context, job *v1alpha1.TrainingJob) error {
 	return nil
 }
 
-// errFailed says that a job has failed for good.
+// errFailed means that a job has failed for good.
 var errFailed = errors.New("the job has failed")
 
-// logEvents prints what the cluster was told about a job.
+// logEvents prints the events of a job.
 func (w *world) logEvents(t *testing.T, job *v1alpha1.TrainingJob) {
 	t.Helper()
 	var all corev1.EventList

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// report is what an agent tells, as far as this one does.
+// report is the part of an agent's report that this agent sends.
 type report struct {
 	Done       float64   `json:"done"`
 	Work       float64   `json:"work"`
@@ -23,14 +23,14 @@ type report struct {
 	Training   *measures `json:"training,omitempty"`
 }
 
-// measures are what policies that resize jobs go by.
+// measures are what policies that resize jobs need.
 type measures struct {
 	Limits  map[string]int   `json:"limits"`
 	Fixed   int              `json:"fixed"`
 	Samples []map[string]any `json:"samples"`
 }
 
-// agent reports to Fairway. Whatever comes of it, the training goes on.
+// agent reports to Fairway. Training continues whether or not a report succeeds.
 type agent struct {
 	environment
 	work       int
@@ -43,8 +43,8 @@ func newAgent(e environment, s settings) *agent {
 	return &agent{environment: e, work: s.steps, last: time.Now()}
 }
 
-// measured takes in the steps done so far, the time of the last one and the part of it that went by waiting
-// for others, and reports now and then.
+// measured records the steps done so far, the time of the last one and the part of it
+// spent waiting for other ranks, and reports periodically.
 func (a *agent) measured(done int, step, sync time.Duration) {
 	a.step, a.sync, a.count = a.step+step, a.sync+sync, a.count+1
 	if time.Since(a.last) < a.reportEvery {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// environment is what Fairway tells a rank.
+// environment is what Fairway passes to a rank.
 type environment struct {
 	rank, world, attempt int
 	master               string // address of rank 0
@@ -54,8 +54,7 @@ const (
 	replyWithin = 15 * time.Second
 )
 
-// gang are the ranks of an attempt. Rank 0 has a link to each of the others, and
-// they have one to it.
+// gang is the ranks of an attempt. Rank 0 has a connection to each of the others.
 type gang struct {
 	rank  int
 	links []*link
@@ -69,14 +68,14 @@ type link struct {
 
 func newLink(c net.Conn) *link { return &link{c, gob.NewDecoder(c), gob.NewEncoder(c)} }
 
-// message is what ranks tell each other.
+// message is what ranks send each other.
 type message struct {
 	Rank  int
 	Parts []part
 	Stop  bool
 }
 
-// meet finds the other ranks.
+// meet connects to the other ranks.
 func meet(e environment) (*gang, error) {
 	g := &gang{rank: e.rank}
 	if e.world == 1 {
@@ -152,8 +151,8 @@ func (l *link) receive() (message, error) {
 	return m, nil
 }
 
-// reduce adds up the parts of all ranks, and reports whether one was asked to
-// stop: all ranks learn of it at the same step.
+// reduce adds up the parts of all ranks, and reports whether one was asked to stop,
+// which all ranks learn at the same step.
 func (g *gang) reduce(mine []part, asked bool) (total part, stop bool, err error) {
 	if g.rank > 0 {
 		if err := g.links[0].send(message{g.rank, mine, asked}); err != nil {

@@ -1,11 +1,11 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command trainer is a real training program without dependencies, for pods of
-// tests: gradient descent on a small network, with the gradients of all ranks
-// exchanged over TCP. It saves its work when asked to stop and goes on from there
-// at any number of ranks, with the same numbers to the last bit: every step is
-// made of the same parts, added in the same order, whoever computes them.
+// Command trainer is a real training program without dependencies, for pods of tests:
+// gradient descent on a small network, with the gradients of all ranks exchanged over
+// TCP. It saves its work when asked to stop and resumes on any number of ranks, with
+// results that are the same to the last bit: every step consists of the same parts,
+// added in the same order, whichever rank computes them.
 package main
 
 import (
@@ -21,18 +21,17 @@ import (
 	"time"
 )
 
-// hurryName is a file that makes the rest of the training go as fast as it can.
+// hurryName is a file that makes the rest of the training run at full speed.
 const hurryName = "hurry"
 
-// yield is the exit code of a program that saved its work and leaves because it
-// was asked to.
+// yield is the exit code of a program that saved its work and stopped on request.
 const yield = 75
 
 // settings are the flags.
 type settings struct {
 	folder string        // of checkpoints and of the ledger
 	steps  int           // in all
-	every  int           // steps between checkpoints that nobody asked for
+	every  int           // steps between periodic checkpoints
 	pace   time.Duration // of one part of a step, at least
 }
 
@@ -51,7 +50,7 @@ func main() {
 	os.Exit(code)
 }
 
-// errAsked says that the training ends early because it was asked to.
+// errAsked means that the training ends early because it was asked to.
 var errAsked = errors.New("asked to stop")
 
 func run(s settings) (int, error) {
@@ -133,7 +132,7 @@ func (t *training) train() error {
 	return nil
 }
 
-// compute returns the gradients of the parts that are this rank's.
+// compute returns the gradients of this rank's parts.
 func (t *training) compute() []part {
 	var out []part
 	pace := t.pace
@@ -143,7 +142,7 @@ func (t *training) compute() []part {
 	for i := t.rank; i < partsOfStep; i += t.world {
 		began := time.Now()
 		out = append(out, t.state.part(i))
-		time.Sleep(pace - time.Since(began)) // the work of a larger model
+		time.Sleep(pace - time.Since(began)) // simulates the work of a larger model
 	}
 	return out
 }
@@ -159,12 +158,12 @@ func (t *training) save() error {
 	return t.gang.barrier()
 }
 
-// note writes a step into the ledger, which says what was computed, by which
-// attempt, and on how many ranks.
+// note appends a step to the ledger, which records what was computed, by which attempt,
+// and on how many ranks.
 func (t *training) note() error {
 	line := fmt.Sprintf("attempt %d world %d step %d loss %s\n", t.attempt, t.world, t.state.Step, bits(t.state.Loss))
 	return appendFile(t.folder, ledgerName, line)
 }
 
-// bits prints a number so that two of them are alike only if they are the same.
+// bits prints a number exactly.
 func bits(x float64) string { return fmt.Sprintf("%016x", math.Float64bits(x)) }

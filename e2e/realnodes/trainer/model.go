@@ -14,8 +14,8 @@ import (
 	"path/filepath"
 )
 
-// The network has one hidden layer. A step is made of partsOfStep parts, which the
-// ranks share out among themselves.
+// The network has one hidden layer. A step consists of partsOfStep parts, which are
+// divided among the ranks.
 const (
 	inputs, hidden = 4, 8
 	weights        = hidden*(inputs+1) + hidden + 1
@@ -30,7 +30,7 @@ const (
 	ledgerName     = "ledger.txt"
 )
 
-// checkpoint is all that has to be kept.
+// checkpoint is the state of the training.
 type checkpoint struct {
 	Step    int
 	Loss    float64 // of the last step
@@ -54,7 +54,7 @@ func fresh() checkpoint {
 	return c
 }
 
-// example returns one of the data: points and a wavy function of them.
+// example returns one example: a point and a wavy function of it.
 func example(r *rand.Rand) (x [inputs]float64, y float64) {
 	for i := range x {
 		x[i] = 2*r.Float64() - 1
@@ -62,8 +62,8 @@ func example(r *rand.Rand) (x [inputs]float64, y float64) {
 	return x, math.Sin(3*x[0]) + x[1]*x[2] - x[3]
 }
 
-// part computes one part of the next step. Its data depend on the step and the
-// part, and on nothing else.
+// part computes one part of the next step. Its data depend only on the step and the
+// part.
 func (c *checkpoint) part(index int) part {
 	out := part{Index: int32(index)}
 	r := rand.New(rand.NewPCG(seed, uint64(1+c.Step*partsOfStep+index)))
@@ -100,7 +100,7 @@ func (p *part) add(w *[weights]float64, x [inputs]float64, y float64) {
 	}
 }
 
-// sum adds the parts of a step up, in their order.
+// sum adds up the parts of a step, in order.
 func sum(parts []part) (part, error) {
 	var byIndex [partsOfStep]*part
 	for i := range parts {
@@ -133,9 +133,9 @@ func (c *checkpoint) take(total part) {
 	c.Step++
 }
 
-// save puts the state in the place of the one before, at once.
+// save replaces the saved state atomically.
 func (c *checkpoint) save(folder string) error {
-	text, err := json.Marshal(c) // prints numbers so that they are read back the same
+	text, err := json.Marshal(c) // prints numbers exactly
 	if err != nil {
 		return fmt.Errorf("save: %w", err)
 	}
