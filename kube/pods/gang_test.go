@@ -346,7 +346,7 @@ func TestSelector(t *testing.T) {
 	id = w.submit(sched.Spec{GPUs: 1}, map[string]string{selector: "none"})
 	w.plan(wants{id: {w.on(0, 0b1000)}})
 	w.wait("it is given back", func() bool { return w.job(id).Exit != nil })
-	if j := w.job(id); !j.Exit.Lost || j.Status.Phase.Ended() || !strings.Contains(j.Exit.Why, "0 nodes do") {
+	if j := w.job(id); !j.Exit.Lost || j.Status.Phase.Ended() || !strings.Contains(j.Exit.Why, "suitable nodes: 0") {
 		t.Errorf("a job that no node is for ended with %+v; want it to wait", j.Exit)
 	}
 }
