@@ -5,11 +5,11 @@ package sim
 
 import "math/rand/v2"
 
-// isPlain draws whether a job is a plain script. With a larger share the same
-// jobs are plain, and others too.
+// isPlain returns whether a job is a plain script: the workload says so, or it is
+// drawn. With a larger share the same jobs are drawn, and others too.
 func (r *run) isPlain(j *job) bool {
 	const stream = 0x706c61696e // apart from the other draws of the same seed
-	return r.Plain > 0 && rand.New(rand.NewPCG(r.Seed^stream, uint64(j.result))).Float64() < r.Plain
+	return j.work.Protected || r.Plain > 0 && rand.New(rand.NewPCG(r.Seed^stream, uint64(j.result))).Float64() < r.Plain
 }
 
 // restartFromZero lets a job lose all of its work.

@@ -28,6 +28,7 @@ type jobHistory struct {
 	kept     int
 	failures []sim.Failure
 
+	can         sched.Ability
 	perf        *goodput.Report
 	done, whole float64 // work, as reported by its agent
 
@@ -149,6 +150,7 @@ func (c *history) jobEvent(s *jobHistory, r *api.Record, e *sched.Event) error {
 			s.fail(e.Text, s.pieces)
 		}
 	case sched.JobReported:
+		s.can = max(s.can, e.Can)
 		c.reported(s, r, e)
 	case sched.JobCheckpoint:
 		c.book(s, r.At)

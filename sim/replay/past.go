@@ -94,6 +94,12 @@ func (c *history) cluster() (*sched.Cluster, error) {
 func (c *history) work(s *jobHistory, m *models) (sim.Work, bool) {
 	w := sim.Work{Spec: s.spec, Failures: s.failures}
 	id := s.spec.ID
+	if s.can >= sched.Saves {
+		w.Protected = false
+	}
+	if s.can == sched.Saves {
+		w.MinGPUs, w.MaxGPUs, w.Sizes = 0, 0, nil
+	}
 	if s.paused {
 		c.notes.add("was paused: the replay does not pause it", id)
 	}

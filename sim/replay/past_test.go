@@ -259,6 +259,24 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// TestAbility: a replay treats a job as what it turned out to be.
+func TestAbility(t *testing.T) {
+	for _, c := range []struct {
+		can       sched.Ability
+		protected bool
+		most      int
+	}{{sched.Unproven, true, 4}, {sched.Saves, false, 0}, {sched.Resizes, false, 4}} {
+		d := newDiary(t)
+		d.submit(0, sched.Spec{ID: "a", GPUs: 2, MinGPUs: 1, MaxGPUs: 4, Protected: true})
+		d.event(0, sched.Event{Kind: sched.JobStarted, Job: "a", Placement: on(0, 1)})
+		d.event(100, sched.Event{Kind: sched.JobReported, Job: "a", Can: c.can})
+		d.event(300, sched.Event{Kind: sched.JobEnded, Job: "a", Phase: sched.Finished})
+		if w := d.past(replay.Options{}).Workload.Work[0]; w.Protected != c.protected || w.MaxGPUs != c.most {
+			t.Errorf("a job that is %s: protected %t, up to %d GPUs; want %t, %d", c.can, w.Protected, w.MaxGPUs, c.protected, c.most)
+		}
+	}
+}
+
 // TestRestart: what a restart cost is measured.
 func TestRestart(t *testing.T) {
 	d := newDiary(t)
