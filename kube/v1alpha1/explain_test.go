@@ -86,7 +86,7 @@ func TestExplained(t *testing.T) {
 		t.Fatal("the API server explains no TrainingJob")
 	}
 	gpus, _, _ := unstructured.NestedString(kind, "properties", "spec", "properties", "gpus", "description")
-	if !strings.HasPrefix(gpus, "The number of GPUs of the gang") {
+	if !strings.HasPrefix(gpus, "The GPUs of the gang") {
 		t.Errorf("spec.gpus is explained as %q", gpus)
 	}
 }
