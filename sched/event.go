@@ -23,7 +23,7 @@ const (
 	JobStopped                     // Job, Moving, Suspend: by the scheduler
 	JobFailed                      // Job, Until, Avoid, Memory, GPUMemory: an attempt ended with an error and may be tried again
 	JobEnded                       // Job, Phase: for good
-	JobReported                    // Job, Done, Rate: from At on, which may lie ahead (the end of a restart); Perf, Slowdown and Can, if there is news
+	JobReported                    // Job, Done, Rate: from At on, which may lie ahead (the end of a restart); SaveFailed; Perf, Slowdown and Can, if there is news
 	JobCheckpoint                  // Job, Done: what the checkpoint holds
 	JobNoted                       // Job, Note: the policy's memory
 	JobHeld                        // Job, Until, Paused: taken off its GPUs, and not to be started before Until or while paused
@@ -80,8 +80,10 @@ type Event struct {
 	Perf      *goodput.Report `json:"perf,omitempty"`
 	Slowdown  float64         `json:"slowdown,omitempty"`
 	Can       Ability         `json:"can,omitempty"`
-	Note      Note            `json:"note,omitzero"`
-	App       AppID           `json:"app,omitempty"`
-	Bid       *Bid            `json:"bid,omitempty"`
-	Text      string          `json:"text,omitempty"` // for people: the cause of a failure, who cancelled
+	// SaveFailed is set with every report of a job that cannot save.
+	SaveFailed bool   `json:"save_failed,omitempty"`
+	Note       Note   `json:"note,omitzero"`
+	App        AppID  `json:"app,omitempty"`
+	Bid        *Bid   `json:"bid,omitempty"`
+	Text       string `json:"text,omitempty"` // for people: the cause of a failure, who cancelled
 }

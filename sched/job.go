@@ -208,6 +208,9 @@ type Status struct {
 	// Protected.
 	Can Ability `json:"can,omitempty"`
 
+	// SaveFailed says that the job could not save its work when it last tried.
+	SaveFailed bool `json:"save_failed,omitempty"`
+
 	// Perf is the last report of the job's agent; nil: it has not reported yet,
 	// or has no agent.
 	Perf *goodput.Report `json:"perf,omitempty"`
@@ -228,7 +231,9 @@ func (j *Job) Restarts() int { return max(0, j.Starts-1) }
 
 // Pinned reports whether the job, once it runs, stays where it is: nobody may
 // preempt, move or resize it.
-func (j *Job) Pinned() bool { return j.NonPreemptible || j.Protected && j.Can < Saves }
+func (j *Job) Pinned() bool {
+	return j.NonPreemptible || j.Protected && (j.Can < Saves || j.SaveFailed)
+}
 
 // Elastic reports whether the job may run at more than one size. One that may
 // not be resized runs at the size its user would have guessed.

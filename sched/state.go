@@ -327,7 +327,7 @@ func (j *Job) report(e Event) error {
 	if !(e.Done >= 0 && e.Rate >= 0 && e.Slowdown >= 0) { // also refuses NaN
 		return fmt.Errorf("job %s: done = %g, rate = %g, slowdown = %g; want numbers that are not negative", j.ID, e.Done, e.Rate, e.Slowdown)
 	}
-	j.Done, j.Rate, j.ReportedAt = e.Done, e.Rate, e.At
+	j.Done, j.Rate, j.ReportedAt, j.SaveFailed = e.Done, e.Rate, e.At, e.SaveFailed
 	if e.Perf != nil {
 		j.Perf = e.Perf
 	}

@@ -63,7 +63,7 @@ func (t *tx) report(id api.AttemptID, r *api.AgentReport) (api.AgentAnswer, erro
 // progress records the work in the report. An attempt that is leaving after the
 // next one got GPUs may only report how far it came.
 func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
-	e := sched.Event{Kind: sched.JobReported, Job: x.Job.ID, Done: r.Done}
+	e := sched.Event{Kind: sched.JobReported, Job: x.Job.ID, Done: r.Done, SaveFailed: r.SaveFailed != ""}
 	rec := api.Record{Event: &e, Complete: r.Complete}
 	if current {
 		e.Done, r.Rate = x.believe(r, t.now)

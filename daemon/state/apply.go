@@ -126,7 +126,6 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 		}
 		m.trialReported(x, r.Point)
 	case sched.JobCheckpoint:
-		x.SaveFailed = ""
 		if e.Done > was.CheckpointedWork {
 			x.Lost = 0
 		}
@@ -263,7 +262,7 @@ func (x *entry) stepped(r *api.Record) bool {
 func (x *entry) reported(r *api.Record, was *sched.Job, gpuType string) {
 	x.Complete = x.Complete || r.Complete
 	x.Reported = r.Event.Done
-	if r.SaveFailed != "" {
+	if r.SaveFailed != "" || !r.Event.SaveFailed {
 		x.SaveFailed = r.SaveFailed
 	}
 	if r.Restored != nil {
