@@ -55,7 +55,8 @@ type Submission struct {
 	sched.Spec
 	Task
 	// Key makes submitting idempotent: the same key of the same tenant gives the
-	// job that was submitted first.
+	// job that was submitted first. It is remembered for at least 7 days after that
+	// job has ended; if the job is no longer kept by then, the request is refused.
 	Key string `json:"key,omitempty"`
 	// Screen is how long the job has to prove itself on a few GPUs: a duration,
 	// ScreenOff, or nothing: the daemon decides by what became of jobs like it. It

@@ -41,7 +41,8 @@ func (v values) number(name string, n int) values {
 	return v
 }
 
-// Submit submits a job. With a key, repeating it creates the job only once.
+// Submit submits a job. With a key, repeating it creates the job only once, until at
+// least 7 days after the job has ended.
 func (c *Client) Submit(ctx context.Context, s api.Submission) (job api.Job, err error) {
 	err = c.do(ctx, request{method: "POST", path: path("v1", "jobs"), body: s}, &job)
 	return job, err

@@ -42,7 +42,7 @@ func table() []*route {
 
 func jobRoutes() []*route {
 	out := []*route{
-		{method: "POST", path: "/v1/jobs", role: api.User, summary: "Submit a job; with a key that is known, find the job that was submitted with it (200)",
+		{method: "POST", path: "/v1/jobs", role: api.User, summary: "Submit a job; with a key that is known, find the job that was submitted with it (200; 409 if that job has ended and is no longer kept: keys are remembered for at least 7 days after the end)",
 			in: api.Submission{}, required: []string{"command", "gpus"}, limit: maxJob, out: api.Job{}, status: 201, handle: submit},
 		{method: "GET", path: "/v1/jobs", role: api.Viewer, summary: "List jobs, newest first", out: api.JobPage{}, handle: listJobs,
 			params: []param{

@@ -85,7 +85,7 @@ func (f *submitFlags) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&f.dir, "dir", "", "working folder (default: the current one; --dir '': a private folder)")
 	fl.BoolVar(&j.Single, "single", false, "one process for the whole gang instead of one per GPU")
 	fl.StringVar(&j.Image, "image", "", "container image, on Kubernetes")
-	fl.StringVar(&j.Key, "key", "", "idempotency key: submitting the same key again returns the first job")
+	fl.StringVar(&j.Key, "key", "", "idempotency key: submitting the same key again returns the first job, until 7 days after its end")
 	fl.BoolVarP(&f.wait, "wait", "w", false, "wait until the job ends, and exit with its outcome")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check and print the job without submitting it")
 }

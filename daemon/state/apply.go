@@ -348,12 +348,12 @@ func (m *memory) ended(x *entry, r *api.Record, was *sched.Job) {
 	m.queued.add(x, -1)
 	m.endedBytes += x.size()
 	m.trialEnded(x, r.Text)
-	m.forget()
+	m.forget(r.At)
 }
 
-// forget drops the oldest ended jobs beyond the limits, in batches. Jobs whose
-// processes may still run are kept.
-func (m *memory) forget() {
+// forget drops the oldest ended jobs beyond the limits, in batches, and remembers
+// their keys. Jobs whose processes may still run are kept.
+func (m *memory) forget(now time.Time) {
 	const stride = 256
 	if len(m.Ended) < m.keep+stride && m.endedBytes <= m.keepBytes {
 		return
@@ -367,6 +367,7 @@ func (m *memory) forget() {
 			delete(m.jobs, x.Job.ID)
 			if x.Key != "" {
 				delete(m.keys, keyOf(x.Job.Tenant, x.Key))
+				m.used.add(hashKey(x.Job.Tenant, x.Key), usedKey{job: x.Job.ID, ended: x.Ended.Unix(), phase: x.Job.Phase}, now)
 			}
 			continue
 		}

@@ -102,6 +102,9 @@ func (t *tx) submit(who api.Identity, list []api.Submission, ids []sched.JobID) 
 	var more load
 	for i := range list {
 		if _, known := t.mem.keys[keyOf(list[i].Tenant, list[i].Key)]; !known || list[i].Key == "" {
+			if err := t.mem.used.check(list[i].Tenant, list[i].Key); err != nil {
+				return api.InList(err, i, len(list))
+			}
 			if err := t.mem.admits(list[i].Tenant, list[i].Key); err != nil {
 				return err
 			}

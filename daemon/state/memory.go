@@ -22,6 +22,7 @@ type memory struct {
 	state *sched.State
 	jobs  map[sched.JobID]*entry
 	keys  map[string]sched.JobID // client keys, by tenant and key
+	used  usedKeys               // those of forgotten jobs
 	// searches are those of Saved by ID; trials are by the key of their job.
 	searches      map[sched.AppID]*searchEntry
 	trials        map[string]trialRef
@@ -55,6 +56,7 @@ type Saved struct {
 	// node health is computed.
 	Quarantines map[string]diagnose.NodeChange `json:"quarantines,omitempty"`
 	NodeLog     []nodeEvent                    `json:"node_log,omitempty"`
+	Keys        []byte                         `json:"keys,omitempty"`   // of forgotten jobs; see usedKeys
 	Epochs      []epoch                        `json:"epochs,omitempty"` // oldest first
 	Damages     []api.Damage                   `json:"damages,omitempty"`
 	// Cordons are the nodes that an administrator has cordoned here.
@@ -151,6 +153,7 @@ func (m *memory) save() Saved {
 	s.Cordons = copyMap(m.Cordons)
 	s.NodeLog = append([]nodeEvent(nil), m.NodeLog...)
 	s.Epochs = slices.Clone(m.Epochs)
+	s.Keys = m.used.pack()
 	s.Searches = make([]*searchEntry, len(m.Searches))
 	for i, e := range m.Searches {
 		s.Searches[i] = e.frozen()
@@ -221,9 +224,12 @@ func restore(payload []byte, keep int, bytes int64) (*memory, error) {
 	if m.GPUTime == nil {
 		m.GPUTime = map[sched.TenantID]float64{}
 	}
+	if err := m.used.unpack(m.Keys); err != nil {
+		return nil, err
+	}
 	m.putSearches()
 	m.rebuildNodeHealth()
-	m.Saved.State, m.Active = sched.Saved{}, nil
+	m.Saved.State, m.Active, m.Keys = sched.Saved{}, nil, nil
 	m.policyKept = m.Policy != ""
 	return m, nil
 }
