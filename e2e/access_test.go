@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,5 +135,37 @@ ask unix://%s/fairway.sock POST /v1/jobs/%s/cancel
 	}
 	if j, err := d.Job(t.Context(), victim); err != nil || api.HasEnded(j.State) {
 		t.Errorf("root's job is %s, %v; want it to run", j.State, err)
+	}
+}
+
+// TestUnsafeAddress: a daemon that can be reached from other machines without TLS says
+// so in its log and in its status. A link that logs in is in no log; a command prints it.
+func TestUnsafeAddress(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, shortDir(t), "--slots=1", "--listen=0.0.0.0:0")
+	address := []string{"FAIRWAY_ADDRESS=unix://" + filepath.Join(d.data, "fairway.sock")}
+	const warning = "can be reached from other machines without TLS"
+	if status := string(fairway(t, address, "status")); !strings.Contains(status, warning) {
+		t.Errorf("the status does not warn:\n%s", status)
+	}
+	link := strings.TrimSpace(string(fairway(t, address, "dashboard")))
+	at, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := http.Get(fmt.Sprintf("http://127.0.0.1:%s%s", at.Port(), at.RequestURI()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.Body.Close()
+	if cookie := page.Request.Response; cookie == nil || len(cookie.Cookies()) == 0 {
+		t.Errorf("the link %s begins no session: %s", link, page.Status)
+	}
+	log := d.log.tail(1 << 20)
+	if !strings.Contains(log, warning) || !strings.Contains(log, "fairway dashboard --address unix://") {
+		t.Errorf("the log does not warn, or does not say how to log in:\n%s", log)
+	}
+	if strings.Contains(log, "code=") {
+		t.Errorf("the log has a link that logs in:\n%s", log)
 	}
 }

@@ -84,7 +84,6 @@ func Open(c Config) (*Machine, error) {
 	groups := findCgroups()
 	m.group = groups != nil
 	c.Log.Info("control groups", "kind", groups.text())
-	m.checkTraverse()
 	m.killStrays()
 	if err := m.load(); err != nil {
 		m.lock.Close()
@@ -114,18 +113,6 @@ func lockSoon(path string) (*os.File, error) {
 		f, err := takeLock(path)
 		if err == nil || !errors.Is(err, errHeld) || time.Now().After(until) {
 			return f, err
-		}
-	}
-}
-
-// checkTraverse warns when other users cannot reach their jobs' folders.
-func (m *Machine) checkTraverse() {
-	if os.Geteuid() != 0 {
-		return
-	}
-	for dir := m.jobsDir(); dir != "/"; dir = filepath.Dir(dir) {
-		if info, err := os.Stat(dir); err == nil && info.Mode()&0o001 == 0 {
-			m.cfg.Log.Warn("jobs of other users cannot access their folders", "dir", dir, "remedy", "chmod o+x")
 		}
 	}
 }

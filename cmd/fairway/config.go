@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -195,16 +196,39 @@ func (c *daemonConfig) socketPath() string {
 	return cmp.Or(c.Socket.Path, filepath.Join(c.Data, "fairway.sock"))
 }
 
-// warnings returns what is not safe about the configuration.
+// warnings returns what is not safe about the configuration, or will not work for some.
 func (c *daemonConfig) warnings() []string {
-	host, _, err := net.SplitHostPort(c.Listen.Address)
-	if err != nil || c.Listen.Cert != "" || host == "localhost" {
+	out := c.Listen.warnings()
+	if os.Geteuid() != 0 {
+		return out // all jobs run as the daemon's user
+	}
+	for _, dir := range closedFolders(filepath.Join(c.Data, "machine", "jobs"), filepath.Dir(c.agentPath())) {
+		out = append(out, fmt.Sprintf("jobs of other users cannot reach their folders or their agent's socket: %s is closed to them; run \"chmod o+x %s\", or choose another data folder", dir, dir))
+	}
+	return out
+}
+
+// closedFolders returns those on the way to the paths that other users cannot walk through.
+func closedFolders(paths ...string) (closed []string) {
+	for _, dir := range paths {
+		for ; dir != "/"; dir = filepath.Dir(dir) {
+			if info, err := os.Stat(dir); err == nil && info.Mode()&0o001 == 0 && !slices.Contains(closed, dir) {
+				closed = append(closed, dir)
+			}
+		}
+	}
+	return closed
+}
+
+func (c *listenConfig) warnings() []string {
+	host, _, err := net.SplitHostPort(c.Address)
+	if err != nil || c.Cert != "" || host == "localhost" {
 		return nil
 	}
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsLoopback() {
 		return nil
 	}
-	return []string{fmt.Sprintf("listen.address %s can be reached from other machines without TLS: tokens can be read on the network; set listen.cert and listen.key, or listen on 127.0.0.1", c.Listen.Address)}
+	return []string{fmt.Sprintf("listen.address %s can be reached from other machines without TLS: tokens can be read on the network; set listen.cert and listen.key, or listen on 127.0.0.1", c.Address)}
 }
 
 // agentPath is where the agents of jobs report. Jobs of all users must be able to

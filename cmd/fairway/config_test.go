@@ -6,6 +6,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,13 +95,34 @@ func TestConfigWarnings(t *testing.T) {
 	} {
 		c := defaultConfig()
 		c.Listen.Address = address
-		if got := c.warnings(); (len(got) > 0) != want {
+		if got := c.Listen.warnings(); (len(got) > 0) != want {
 			t.Errorf("%q: warnings %q; want some: %v", address, got, want)
 		}
 		c.Listen.Cert, c.Listen.Key = "/a", "/b"
-		if got := c.warnings(); len(got) > 0 {
+		if got := c.Listen.warnings(); len(got) > 0 {
 			t.Errorf("%q with TLS: warnings %q; want none", address, got)
 		}
+	}
+}
+
+func TestClosedFolders(t *testing.T) {
+	top := t.TempDir()
+	jobs, run := filepath.Join(top, "data", "jobs"), filepath.Join(top, "run")
+	for _, dir := range []string{jobs, run} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := closedFolders(top) // whatever the test's own folders are
+	if got := closedFolders(jobs, run, filepath.Join(run, "none")); !slices.Equal(got, before) {
+		t.Errorf("open folders: %q are closed; want %q", got, before)
+	}
+	closed := filepath.Join(top, "data")
+	if err := os.Chmod(closed, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := closedFolders(jobs, run), append([]string{closed}, before...); !slices.Equal(got, want) {
+		t.Errorf("%q are closed; want %q", got, want)
 	}
 }
 

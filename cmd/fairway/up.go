@@ -105,7 +105,11 @@ func (d *localDaemon) policySpec() string { _, spec := d.state.InForce(); return
 func (d *localDaemon) url() string {
 	for _, l := range d.listeners {
 		if url := l.URL(); strings.HasPrefix(url, "http") {
-			return url
+			host, err := os.Hostname()
+			if err != nil {
+				return url
+			}
+			return strings.NewReplacer("//[::]:", "//"+host+":", "//0.0.0.0:", "//"+host+":").Replace(url) // on all addresses
 		}
 	}
 	return ""

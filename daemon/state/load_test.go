@@ -105,3 +105,16 @@ func TestFeedBytes(t *testing.T) {
 		t.Errorf("after 399: %v, oldest %d; want the last record", got, f.oldest())
 	}
 }
+
+// TestSearchesAreShared: one user cannot open all searches.
+func TestSearchesAreShared(t *testing.T) {
+	d := open(t)
+	for i := range MaxSearches / 4 {
+		d.mem.Searches = append(d.mem.Searches, &searchEntry{Search: api.Search{ID: sched.AppID(fmt.Sprint(i)), Tenant: ann.Tenant, User: ann.User}})
+	}
+	err := d.mem.roomFor(ann, "new")
+	wantCode(t, "one more", err, api.TooMany)
+	if err := d.mem.roomFor(bob, "new"); err != nil {
+		t.Errorf("the search of another user: %v", err)
+	}
+}

@@ -52,7 +52,7 @@ func (b *Store) CreateSearch(ctx context.Context, who api.Identity, s api.Search
 		if known := t.mem.searches[id]; known != nil && s.Key != "" && known.Spec.Key == s.Key {
 			return nil // asked twice
 		}
-		if err := t.mem.roomFor(id); err != nil {
+		if err := t.mem.roomFor(who, id); err != nil {
 			return err
 		}
 		t.actor = who.User
@@ -65,16 +65,24 @@ func (b *Store) CreateSearch(ctx context.Context, who api.Identity, s api.Search
 	return b.Search(who, id)
 }
 
-// roomFor refuses names that were used before: the keys of trials depend on them.
-func (m *memory) roomFor(id sched.AppID) error {
-	open := 0
+// roomFor refuses searches beyond the limit, and names that were used before: the keys
+// of trials depend on them.
+func (m *memory) roomFor(who api.Identity, id sched.AppID) error {
+	open := api.Taken{User: 1, Tenant: 1, All: 1}
 	for _, s := range m.Searches {
-		if !s.Over() {
-			open++
+		if s.Over() {
+			continue
+		}
+		open.All++
+		if s.Tenant == who.Tenant {
+			open.Tenant++
+			if s.User == who.User {
+				open.User++
+			}
 		}
 	}
-	if open >= MaxSearches {
-		return api.Errorf(api.TooMany, "%d searches are running", open).Try("try again when some have ended")
+	if err := (api.Bound{What: "open searches", Most: MaxSearches}).Admit(who, open); err != nil {
+		return err
 	}
 	taken := m.searches[id] != nil
 	for _, x := range m.jobs {
