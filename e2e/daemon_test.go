@@ -35,6 +35,7 @@ var program = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	printLedger()
 	if path, err := program(); err == nil {
 		os.RemoveAll(filepath.Dir(path))
 	}

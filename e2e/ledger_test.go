@@ -1,0 +1,152 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"text/tabwriter"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// account is one line of the ledger: what a chaos test did, and what of the things
+// that must not be lost was lost. All but the counts of what was looked at must be
+// zero.
+type account struct {
+	what, dose string
+
+	acked, lost       int // jobs that the daemon acknowledged; those it no longer knows
+	ended, again      int // jobs that were seen to have ended; those that ran again or ended otherwise
+	begun, behind     int // attempts; those that began before the last checkpoint
+	saved, stepsAgain int // checkpoints; steps that had to be made again although they were saved
+	violations        int // jobs that ran twice at a time, or slots that two held
+}
+
+var ledger struct {
+	mu   sync.Mutex
+	rows []account
+}
+
+// printLedger prints what the chaos tests found, if any has run.
+func printLedger() {
+	ledger.mu.Lock()
+	defer ledger.mu.Unlock()
+	if len(ledger.rows) == 0 {
+		return
+	}
+	fmt.Println("\nThe ledger: what was done, and what of the things that must not be lost was lost.")
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "trial\tacknowledged jobs\tlost\tended jobs\tran again\tattempts\tbegan before checkpoint\tcheckpoints\tsteps lost\tviolations\tdose")
+	for _, a := range ledger.rows {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n",
+			a.what, a.acked, a.lost, a.ended, a.again, a.begun, a.behind, a.saved, a.stepsAgain, a.violations, a.dose)
+	}
+	w.Flush()
+}
+
+// account lets every job come to its end, accounts for each, and writes a line of the
+// ledger.
+func (u *users) account(what, dose string) {
+	u.t.Helper()
+	u.stop()
+	jobs := u.drain()
+	a := account{what: what, dose: dose, acked: len(u.acked), ended: len(u.ended)}
+	if v, err := os.ReadFile(filepath.Join(u.out, "violations")); err == nil {
+		u.t.Errorf("violations:\n%s", v)
+		a.violations = strings.Count(string(v), "\n")
+	}
+	known := map[sched.JobID]api.Job{}
+	for _, j := range jobs {
+		if _, twice := known[j.ID]; twice {
+			u.t.Errorf("job %s is listed twice", j.ID)
+		}
+		known[j.ID] = j
+		u.checkJob(j)
+		u.checkSteps(j, &a)
+	}
+	for id := range u.acked {
+		if _, ok := known[id]; !ok {
+			u.t.Errorf("job %s was acknowledged and is lost", id)
+			a.lost++
+		}
+	}
+	for id, then := range u.ended {
+		if now := known[id]; now.Status.Phase != then.Status.Phase || now.Status.Starts != then.Status.Starts {
+			u.t.Errorf("job %s had ended as %s after %d starts, and is now %s after %d", id, then.Status.Phase, then.Status.Starts, now.Status.Phase, now.Status.Starts)
+			a.again++
+		}
+	}
+	ledger.mu.Lock()
+	ledger.rows = append(ledger.rows, a)
+	ledger.mu.Unlock()
+	u.t.Logf("%s, %s: %s", what, dose, u.summary(jobs))
+}
+
+// checkJob: a finished job has done all its steps, and none fails.
+func (u *users) checkJob(j api.Job) {
+	steps, _ := strconv.Atoi(j.Command[1])
+	text, _ := os.ReadFile(filepath.Join(u.out, string(j.ID)+".done"))
+	done, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	switch {
+	case j.Status.Phase == sched.Finished && done != steps:
+		u.t.Errorf("job %s is finished with %d of %d steps", j.ID, done, steps)
+	case j.Status.Phase == sched.Failed:
+		u.t.Errorf("job %s failed: %+v", j.ID, j.Exit)
+	}
+}
+
+// checkSteps: no attempt ran twice, none ran that was not started, and each began
+// with the last checkpoint. A worker that is killed between its checkpoint and its
+// note of it begins one step later.
+func (u *users) checkSteps(j api.Job, a *account) {
+	text, err := os.ReadFile(filepath.Join(u.out, string(j.ID)+".steps"))
+	if err != nil {
+		return // never ran
+	}
+	attempt, saved := 0, 0
+	for line := range strings.Lines(string(text)) {
+		var what string
+		var number, step int
+		if n, _ := fmt.Sscan(line, &what, &number, &step); n != 3 {
+			u.t.Errorf("job %s: its notes have the line %q", j.ID, line)
+			continue
+		}
+		if what == "saved" {
+			a.saved++
+			saved = step
+			continue
+		}
+		a.begun++
+		if number <= attempt || number > j.Status.Starts {
+			u.t.Errorf("job %s: attempt %d ran after %d; want ascending numbers up to %d", j.ID, number, attempt, j.Status.Starts)
+		}
+		attempt = number
+		if step < saved {
+			u.t.Errorf("job %s: attempt %d began with step %d, but step %d was saved", j.ID, number, step, saved)
+			a.behind++
+			a.stepsAgain += saved - step
+		}
+		if step > saved+1 {
+			u.t.Errorf("job %s: attempt %d began with step %d, but only step %d was saved", j.ID, number, step, saved)
+		}
+	}
+}
+
+func (u *users) summary(jobs []api.Job) string {
+	phases := map[string]int{}
+	var starts, preempted, moved int
+	for _, j := range jobs {
+		phases[j.Status.Phase.String()]++
+		starts += j.Status.Starts
+		preempted += j.Status.Preemptions
+		moved += j.Status.Moves
+	}
+	return fmt.Sprintf("%d jobs acknowledged, %d known (%v), %d starts, %d preemptions, %d moves", len(u.acked), len(jobs), phases, starts, preempted, moved)
+}

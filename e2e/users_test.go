@@ -1,0 +1,221 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// worker is the program of the jobs of the chaos tests: a training that counts its
+// steps into a checkpoint. It holds a lock of its job and one of its slot for as
+// long as it lives; finding one taken is a violation. On notice it saves and leaves
+// with 75. Beside its checkpoint it notes outside of the data folder where each
+// attempt began and what was saved: the next attempt may not begin before that.
+const worker = `#!/bin/sh
+steps=$1; out=$2; sync=$3
+violation() { echo "$FAIRWAY_JOB.$FAIRWAY_ATTEMPT rank $RANK: $*" >> "$out/violations"; }
+slot=$(echo "$FAIRWAY_SLOTS" | cut -d, -f$((LOCAL_RANK + 1)))
+[ -n "$slot" ] || violation "no slot in '$FAIRWAY_SLOTS'"
+exec 8>"$out/slot-$slot"; flock -n 8 || violation "slot $slot is taken"
+saved="$FAIRWAY_CHECKPOINT_DIR/steps"
+n=$(cat "$saved" 2>/dev/null); n=${n:-0}
+if [ "$RANK" = 0 ]; then
+  exec 9>"$out/$FAIRWAY_JOB.lock"; flock -n 9 || violation "the job runs twice"
+  echo "begin $FAIRWAY_ATTEMPT $n" >> "$out/$FAIRWAY_JOB.steps"
+fi
+save() {
+  [ "$RANK" = 0 ] || return 0
+  { echo "$n" > "$saved.new" && $sync "$saved.new" && mv "$saved.new" "$saved" && $sync "$FAIRWAY_CHECKPOINT_DIR"; } 2>/dev/null 8>&- 9>&- &&
+    echo "saved $FAIRWAY_ATTEMPT $n" >> "$out/$FAIRWAY_JOB.steps"
+}
+trap 'leave=1' TERM
+while [ "$n" -lt "$steps" ]; do
+  sleep 0.05 8>&- 9>&-
+  n=$((n + 1))
+  save; ok=$?
+  if [ -n "$leave" ]; then [ "$ok" = 0 ] || exit 1; exit 75; fi
+done
+[ "$RANK" = 0 ] && echo "$n" > "$out/$FAIRWAY_JOB.done"
+exit 0
+`
+
+// users is what people do while something is done to their machine.
+type users struct {
+	t           *testing.T
+	d           *daemon
+	script, out string
+	sync        string // the program that makes a checkpoint durable
+	stop        func()
+
+	mu    sync.Mutex
+	acked map[sched.JobID]bool
+	ended map[sched.JobID]api.Job // as first seen after their end
+	keys  int
+	rand  *rand.Rand
+}
+
+// usersOf lets three users work with a daemon until account.
+func usersOf(t *testing.T, d *daemon, syncWith string) *users {
+	t.Helper()
+	u := &users{t: t, d: d, out: t.TempDir(), sync: syncWith, acked: map[sched.JobID]bool{}, ended: map[sched.JobID]api.Job{}, rand: rand.New(rand.NewPCG(1, 2))}
+	u.script = filepath.Join(u.out, "worker.sh")
+	if err := os.WriteFile(u.script, []byte(worker), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for i := range 3 {
+		wg.Go(func() { u.run(ctx, i) })
+	}
+	wg.Go(func() { u.watch(ctx) })
+	u.stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(u.stop)
+	return u
+}
+
+func (u *users) intn(n int) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.rand.IntN(n)
+}
+
+func (u *users) run(ctx context.Context, who int) {
+	for ctx.Err() == nil {
+		time.Sleep(time.Duration(10+u.intn(60)) * time.Millisecond)
+		switch u.intn(6) {
+		case 0, 1:
+			u.submit(ctx)
+		case 2:
+			u.command(ctx, api.Cancel, 5)
+		case 3:
+			u.command(ctx, api.Pause, 1)
+		case 4:
+			u.command(ctx, api.Resume, 1)
+		case 5:
+			if who == 0 && u.intn(10) == 0 {
+				specs := []string{"las:lease=1s", "fifo", "srtf", "pollux", "tiresias"}
+				_, _ = u.d.SetPolicy(ctx, specs[u.intn(len(specs))], false) // the daemon may be dead just now
+			}
+		}
+	}
+}
+
+// watch notes which jobs have ended: they must not run again.
+func (u *users) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		time.Sleep(300 * time.Millisecond)
+		for j, err := range u.d.List(ctx, api.JobFilter{Limit: 1000}) {
+			if err != nil {
+				break // the daemon may be dead just now
+			}
+			u.mu.Lock()
+			if _, known := u.ended[j.ID]; !known && j.Status.Phase.Ended() {
+				u.ended[j.ID] = j
+			}
+			u.mu.Unlock()
+		}
+	}
+}
+
+// openJobs is the number of jobs beyond which the users wait.
+const openJobs = 40
+
+// submit submits one job, and asks again with the same key until the daemon has
+// answered: it must not become two.
+func (u *users) submit(ctx context.Context) {
+	if o, err := u.d.Overview(ctx); err != nil || o.Running+o.Waiting+o.Paused > openJobs {
+		return
+	}
+	u.mu.Lock()
+	u.keys++
+	key := fmt.Sprintf("key-%d", u.keys)
+	u.mu.Unlock()
+	s := api.Submission{Key: key}
+	s.Name = "w"
+	s.Command = []string{u.script, strconv.Itoa(2 + u.intn(50)), u.out, u.sync}
+	s.GPUs = 1
+	switch u.intn(3) {
+	case 0:
+		s.GPUs, s.MinGPUs, s.MaxGPUs = 1, 1, 1+u.intn(4)
+	case 1:
+		s.GPUs = 1 + u.intn(3)
+	}
+	s.Retries, s.Retry = api.MaxRetries, api.RetryAlways // its processes are killed, too
+	for ctx.Err() == nil {
+		j, err := u.d.Submit(ctx, s)
+		if err == nil {
+			u.mu.Lock()
+			u.acked[j.ID] = true
+			u.mu.Unlock()
+			return
+		}
+		if c := api.CodeOf(err); c == api.Invalid || c == api.Denied {
+			u.t.Errorf("submit: %v", err)
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (u *users) command(ctx context.Context, c api.Command, rarely int) {
+	if u.intn(rarely) > 0 {
+		return
+	}
+	u.mu.Lock()
+	var id sched.JobID
+	for id = range u.acked {
+		break
+	}
+	u.mu.Unlock()
+	if id != "" {
+		_, _ = u.d.Command(ctx, id, c) // the daemon may be dead, or the job ended
+	}
+}
+
+// drain lets every job come to its end and returns them.
+func (u *users) drain() []api.Job {
+	t, ctx := u.t, context.Background()
+	if _, err := u.d.SetPolicy(ctx, "fifo", false); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(3 * patience)
+	for {
+		var all []api.Job
+		open := 0
+		for j, err := range u.d.List(ctx, api.JobFilter{Limit: 1000}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, j)
+			if j.Status.Phase.Ended() {
+				continue
+			}
+			open++
+			if j.State == api.Paused {
+				// Its processes may have come to their end before they left.
+				if _, err := u.d.Command(ctx, j.ID, api.Resume); err != nil && api.CodeOf(err) != api.Conflict {
+					t.Fatal(err)
+				}
+			}
+		}
+		if open == 0 {
+			return all
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d jobs do not come to an end; the first: %+v", open, all[0])
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
