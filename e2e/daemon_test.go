@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -47,6 +48,7 @@ type daemon struct {
 	t    *testing.T
 	data string
 	args []string
+	wrap []string // the command that runs it
 	cmd  *exec.Cmd
 	log  *lockedBuffer
 	*client.Client
@@ -56,7 +58,13 @@ type daemon struct {
 // everything it started.
 func startDaemon(t *testing.T, data string, args ...string) *daemon {
 	t.Helper()
-	d := &daemon{t: t, data: data, args: args, log: &lockedBuffer{}}
+	return startDaemonIn(t, nil, data, args...)
+}
+
+// startDaemonIn is startDaemon with a command that runs the daemon.
+func startDaemonIn(t *testing.T, wrap []string, data string, args ...string) *daemon {
+	t.Helper()
+	d := &daemon{t: t, data: data, args: args, wrap: wrap, log: &lockedBuffer{}}
 	var err error
 	d.Client, err = client.New(client.Options{Address: "unix://" + filepath.Join(data, "fairway.sock")})
 	if err != nil {
@@ -91,7 +99,8 @@ func (d *daemon) start() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.cmd = exec.Command(path, append([]string{"up", "--data", d.data, "--listen="}, d.args...)...)
+	command := slices.Concat(d.wrap, []string{path, "up", "--data", d.data, "--listen="}, d.args)
+	d.cmd = exec.Command(command[0], command[1:]...)
 	d.cmd.Stderr, d.cmd.Stdout = d.log, d.log
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
