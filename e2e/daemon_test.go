@@ -49,6 +49,7 @@ type daemon struct {
 	data string
 	args []string
 	wrap []string // the command that runs it
+	path string   // of the program; empty: as it is built by default
 	cmd  *exec.Cmd
 	log  *lockedBuffer
 	*client.Client
@@ -64,7 +65,13 @@ func startDaemon(t *testing.T, data string, args ...string) *daemon {
 // startDaemonIn is startDaemon with a command that runs the daemon.
 func startDaemonIn(t *testing.T, wrap []string, data string, args ...string) *daemon {
 	t.Helper()
-	d := &daemon{t: t, data: data, args: args, wrap: wrap, log: &lockedBuffer{}}
+	return (&daemon{wrap: wrap}).on(t, data, args...)
+}
+
+// on starts a daemon on a folder.
+func (d *daemon) on(t *testing.T, data string, args ...string) *daemon {
+	t.Helper()
+	d.t, d.data, d.args, d.log = t, data, args, &lockedBuffer{}
 	var err error
 	d.Client, err = client.New(client.Options{Address: "unix://" + filepath.Join(data, "fairway.sock")})
 	if err != nil {
@@ -95,9 +102,12 @@ func shortDir(t *testing.T) string {
 
 func (d *daemon) start() {
 	d.t.Helper()
-	path, err := program()
-	if err != nil {
-		d.t.Fatal(err)
+	path := d.path
+	if path == "" {
+		var err error
+		if path, err = program(); err != nil {
+			d.t.Fatal(err)
+		}
 	}
 	command := slices.Concat(d.wrap, []string{path, "up", "--data", d.data, "--listen="}, d.args)
 	d.cmd = exec.Command(command[0], command[1:]...)
