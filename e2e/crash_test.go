@@ -37,7 +37,7 @@ func TestCrash(t *testing.T) {
 		killed["daemon"]++
 		d.kill()
 		if moments.IntN(4) == 0 {
-			time.Sleep(time.Duration(moments.IntN(300)) * time.Millisecond) // jobs end while nobody looks
+			time.Sleep(time.Duration(moments.IntN(300)) * time.Millisecond) // jobs end while no daemon runs
 		}
 		d.start()
 	}

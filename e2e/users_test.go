@@ -19,9 +19,9 @@ import (
 )
 
 // worker is the program of the jobs of the chaos tests: a training that counts its
-// steps into a checkpoint. It holds a lock of its job and one of its slot for as
-// long as it lives; finding one taken is a violation. On notice it saves and leaves
-// with 75. Beside its checkpoint it notes outside of the data folder where each
+// steps into a checkpoint. It holds a lock for its job and one for its slot while it
+// runs; finding one taken is a violation. When asked to stop, it saves and exits with
+// 75. Beside its checkpoint it notes outside of the data folder where each
 // attempt began and what was saved: the next attempt may not begin before that.
 const worker = `#!/bin/sh
 steps=$1; out=$2; sync=$3
@@ -51,7 +51,7 @@ done
 exit 0
 `
 
-// users is what people do while something is done to their machine.
+// users simulates users of a daemon.
 type users struct {
 	t           *testing.T
 	d           *daemon
@@ -106,7 +106,7 @@ func (u *users) run(ctx context.Context, who int) {
 		case 5:
 			if who == 0 && u.intn(10) == 0 {
 				specs := []string{"las:lease=1s", "fifo", "srtf", "pollux", "tiresias"}
-				_, _ = u.d.SetPolicy(ctx, specs[u.intn(len(specs))], false) // the daemon may be dead just now
+				_, _ = u.d.SetPolicy(ctx, specs[u.intn(len(specs))], false) // the daemon may be down
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func (u *users) watch(ctx context.Context) {
 		time.Sleep(300 * time.Millisecond)
 		for j, err := range u.d.List(ctx, api.JobFilter{Limit: 1000}) {
 			if err != nil {
-				break // the daemon may be dead just now
+				break // the daemon may be down
 			}
 			u.mu.Lock()
 			if _, known := u.ended[j.ID]; !known && j.Status.Phase.Ended() {
@@ -129,11 +129,11 @@ func (u *users) watch(ctx context.Context) {
 	}
 }
 
-// openJobs is the number of jobs beyond which the users wait.
+// openJobs is the number of open jobs beyond which the users wait.
 const openJobs = 40
 
-// submit submits one job, and asks again with the same key until the daemon has
-// answered: it must not become two.
+// submit submits one job, and repeats the request with the same key until the daemon
+// answers. It must not become two jobs.
 func (u *users) submit(ctx context.Context) {
 	if o, err := u.d.Overview(ctx); err != nil || o.Running+o.Waiting+o.Paused > openJobs {
 		return
@@ -180,11 +180,11 @@ func (u *users) command(ctx context.Context, c api.Command, rarely int) {
 	}
 	u.mu.Unlock()
 	if id != "" {
-		_, _ = u.d.Command(ctx, id, c) // the daemon may be dead, or the job ended
+		_, _ = u.d.Command(ctx, id, c) // the daemon may be down, or the job may have ended
 	}
 }
 
-// drain lets every job come to its end and returns them.
+// drain waits until every job has ended, and returns the jobs.
 func (u *users) drain() []api.Job {
 	t, ctx := u.t, context.Background()
 	if _, err := u.d.SetPolicy(ctx, "fifo", false); err != nil {
@@ -204,7 +204,7 @@ func (u *users) drain() []api.Job {
 			}
 			open++
 			if j.State == api.Paused {
-				// Its processes may have come to their end before they left.
+				// Its processes may have finished before they were stopped.
 				if _, err := u.d.Command(ctx, j.ID, api.Resume); err != nil && api.CodeOf(err) != api.Conflict {
 					t.Fatal(err)
 				}
