@@ -140,7 +140,7 @@ func (g nodeGroup) expand(have int) ([]sched.Node, error) {
 	case g.Count < 0 || have+count > maxNodes:
 		return nil, fmt.Errorf("count = %d; want 1 or more, and at most %d nodes in all", g.Count, maxNodes)
 	case g.Name == "":
-		return nil, fmt.Errorf("name is empty; want a name, to which count > 1 adds 0, 1, ...")
+		return nil, fmt.Errorf("name is empty; want a name, to which count > 1 adds a number")
 	case g.RackNodes < 0:
 		return nil, fmt.Errorf("rack_nodes = %d; want 0 (all in one rack) or more", g.RackNodes)
 	}
