@@ -62,16 +62,33 @@ type Reason struct {
 
 // Explanation answers why a job waits, or why it runs where it runs.
 type Explanation struct {
-	Job      Job         `json:"job"`
-	Now      time.Time   `json:"now"`
-	Policy   string      `json:"policy"`
-	Summary  string      `json:"summary"` // one sentence
-	Ahead    int         `json:"ahead"`   // waiting jobs that were submitted before it
+	Job     Job       `json:"job"`
+	Now     time.Time `json:"now"`
+	Policy  string    `json:"policy"`
+	Summary string    `json:"summary"` // one sentence
+	// Ahead are the waiting jobs that go before it: by the policy's Order, or, where
+	// the policy has none, those that were submitted earlier.
+	Ahead int    `json:"ahead"`
+	Order string `json:"order,omitempty"`
+	// Before names some of the jobs that go before it, with the reason: first those
+	// that hold GPUs it could use, then those that wait.
+	Before []Rival `json:"before,omitempty"`
+	// Larger says why a running job does not get more GPUs than it has, if it could
+	// use more.
+	Larger   string      `json:"larger,omitempty"`
 	FreeGPUs int         `json:"free_gpus"`
 	AllGPUs  int         `json:"all_gpus"`
 	Holders  []Share     `json:"holders,omitempty"` // who holds the GPUs, most first
 	Ledger   []Entry     `json:"ledger,omitempty"`  // what was given and taken, oldest first
 	Price    LedgerTotal `json:"price"`
+}
+
+// Rival is a job that goes before another.
+type Rival struct {
+	Job    sched.JobID    `json:"job"`
+	Tenant sched.TenantID `json:"tenant,omitempty"`
+	GPUs   int            `json:"gpus,omitempty"` // that it holds; 0: it waits
+	Why    string         `json:"why"`
 }
 
 // Share is what one job holds.

@@ -44,6 +44,7 @@ func Builtin() Registry {
 			Summary:  "fair shares as drf; GPUs that a job does not need until later go to the shortest jobs",
 			Paper:    "Carbyne, OSDI'16",
 			Needs:    Needs{Estimates: true},
+			Resizes:  true,
 			Promises: WorkConserving | Drains | NoStarvation,
 		}, carbyne.Default(), carbyne.New),
 		Varying(About{
@@ -60,6 +61,7 @@ func Builtin() Registry {
 			Name:     "fifo",
 			Summary:  "first come, first served; never preempts",
 			Paper:    "EASY backfilling: Lifka, JSSPP'95",
+			Order:    Order{ByPriority, BySubmission},
 			Promises: Drains | NeverPreempts,
 		}, fifo.Default(), fifo.New, func(c fifo.Config, a *About) {
 			switch c.Backfill {
@@ -80,6 +82,7 @@ func Builtin() Registry {
 			Name:     "gandiva",
 			Summary:  "starts jobs at once by time slicing; improves with packing, migration, resizing",
 			Paper:    "Gandiva, OSDI'18",
+			Resizes:  true,
 			Promises: Drains,
 		}, gandiva.Default(), gandiva.New),
 		Varying(About{
@@ -127,12 +130,14 @@ func Builtin() Registry {
 			Name:     "las",
 			Summary:  "the least GPU time so far goes first, in leases",
 			Paper:    "baseline of Themis, NSDI'20",
+			Order:    Order{ByAttained, BySubmission},
 			Promises: WorkConserving | Drains | NoStarvation,
 		}, las.Default(), las.New),
 		Varying(About{
 			Name:     "optimus",
 			Summary:  "gives each further GPU to the job whose remaining time it shortens most",
 			Paper:    "Optimus, EuroSys'18; oracle form of Pollux, OSDI'21",
+			Resizes:  true,
 			Promises: WorkConserving | Drains,
 		}, optimus.Default(), optimus.New, func(c optimus.Config, a *About) {
 			a.Needs = Needs{Oracle: true}
@@ -146,6 +151,7 @@ func Builtin() Registry {
 			Name:     "packing",
 			Summary:  "first come, first served; several jobs on a GPU wherever their memory fits",
 			Paper:    "baselines of Horus, TPDS'22",
+			Order:    Order{ByPriority, BySubmission},
 			Promises: Drains | NoStarvation | NeverPreempts | InOrder,
 		}, packing.Default(), packing.New,
 			Preset[packing.Config]{Variant{Name: "gandiva", Summary: "by memory and current utilisation of GPUs"},
@@ -166,6 +172,7 @@ func Builtin() Registry {
 			Summary:  "resizes jobs for the largest goodput, while their agents tune batch sizes",
 			Paper:    "Pollux, OSDI'21",
 			Needs:    Needs{Agents: true},
+			Resizes:  true,
 			Promises: Drains,
 		}, pollux.Default(), pollux.New,
 			Preset[pollux.Config]{Variant{Name: "genetic", Summary: "with the paper's genetic search"},
@@ -188,6 +195,7 @@ func Builtin() Registry {
 			Summary:  "gives each further GPU to the job whose loss it lowers most in the next epoch",
 			Paper:    "SLAQ, SoCC'17",
 			Needs:    Needs{Agents: true, Losses: true},
+			Resizes:  true,
 			Promises: WorkConserving | Drains | NoStarvation,
 		}, slaq.Default(), slaq.New),
 		Of(About{
@@ -195,6 +203,7 @@ func Builtin() Registry {
 			Summary:  "sizes and GPU types of jobs by an integer program over their goodput",
 			Paper:    "Sia, SOSP'23",
 			Needs:    Needs{Agents: true},
+			Resizes:  true,
 			Promises: Drains,
 		}, sia.Default(), sia.New),
 		Varying(About{
@@ -202,6 +211,7 @@ func Builtin() Registry {
 			Summary:  "the least remaining GPU time goes first",
 			Paper:    "baseline of Tiresias, NSDI'19",
 			Needs:    Needs{Estimates: true},
+			Order:    Order{ByService, BySubmission},
 			Promises: WorkConserving | Drains,
 		}, srtf.Default(), srtf.NewService, func(c srtf.Config, a *About) {
 			if !c.Preempt {
@@ -213,6 +223,7 @@ func Builtin() Registry {
 			Summary:  "the least remaining run time goes first",
 			Paper:    "baseline of Themis, NSDI'20",
 			Needs:    Needs{Estimates: true},
+			Order:    Order{ByRemaining, BySubmission},
 			Promises: WorkConserving | Drains,
 		}, srtf.Default(), srtf.New, func(c srtf.Config, a *About) {
 			if !c.Preempt {
@@ -224,6 +235,7 @@ func Builtin() Registry {
 			Summary:  "leases by auction to the apps with the worst finish-time fairness",
 			Paper:    "Themis, NSDI'20",
 			Needs:    Needs{Estimates: true},
+			Resizes:  true,
 			Promises: Drains,
 		}, themis.Default(), themis.New, func(c themis.Config, a *About) {
 			if c.Slowdown >= themis.SpreadSlowdown {
@@ -234,10 +246,14 @@ func Builtin() Registry {
 			Name:     "tiresias",
 			Summary:  "queues by GPU time so far; first come, first served within a queue",
 			Paper:    "Tiresias, NSDI'19",
+			Order:    Order{ByQueue, ByArrival, BySubmission},
 			Promises: WorkConserving | Drains,
 		}, tiresias.Default(), tiresias.New, func(c tiresias.Config, a *About) {
 			if c.Promote > 0 {
 				a.Promises |= NoStarvation
+			}
+			if c.Order == tiresias.Gittins {
+				a.Order = Order{ByQueue}
 			}
 		},
 			Preset[tiresias.Config]{Variant{Name: "gittins", Summary: "by Gittins index within a queue, from a sample of job lengths"},

@@ -68,6 +68,9 @@ type About struct {
 	Paper   string `json:"paper,omitempty"` // where the idea comes from
 	Needs
 	Promises Promises `json:"promises,omitempty"`
+	Order    Order    `json:"-"`
+	// Resizes says that the policy gives elastic jobs other sizes than they ask for.
+	Resizes bool `json:"-"`
 }
 
 // Needs is what a policy has to know about jobs beyond their specs.

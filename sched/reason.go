@@ -39,6 +39,11 @@ func (c Code) String() string {
 	return fmt.Sprintf("code(%d)", uint8(c))
 }
 
+// Competes reports whether a job with that code waits for what other jobs hold.
+func (c Code) Competes() bool {
+	return c == Full || c == Fragmented || c == Behind || c == OverQuota || c == OverGuarantee || c == TurnWait || c == ScreenWait
+}
+
 // NumCodes is the number of codes, for arrays indexed by them.
 const NumCodes = len(codeNames)
 

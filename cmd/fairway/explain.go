@@ -23,8 +23,9 @@ func newExplain() *cobra.Command {
 		Use:   "explain JOB",
 		Short: "Explain why a job waits, or why it runs where it does",
 		Long: `Explain on one screen why a job waits, or why it runs where it does: what it waits
-for and when it is expected to start, its fair share and finish-time fairness (rho),
-every allocation and preemption with the reason, and what each preemption cost.` + exitHelp,
+for, which jobs go first and why, and when it is expected to start; why it does not
+get more GPUs; its fair share and finish-time fairness (rho); every allocation and
+preemption with the reason, and what each preemption cost.` + exitHelp,
 		Example: `  fairway explain resnet-7
   fairway explain resnet-7 --json`,
 		Args: exactly(1, "fairway explain resnet-7"),
@@ -59,6 +60,9 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 		explainWait(&g, e, v.now)
 	}
 	explainRun(&g, j, v.now)
+	if e.Larger != "" {
+		g.add("no more GPUs", clean(e.Larger))
+	}
 	if !j.Status.Phase.Ended() {
 		fair := fmt.Sprintf("%.1f GPUs if all apps shared equally; it has %d", j.FairShare, heldGPUs(j))
 		g.add("fair share", fair)
@@ -71,6 +75,7 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 	g.add("policy", clean(e.Policy))
 	g.print(w, "  ", v.width)
 	if j.State == api.Waiting {
+		printRivals(w, e, v.width)
 		printHolders(w, e, v.width)
 	}
 	printLedger(w, e, v)
@@ -120,7 +125,11 @@ func explainWait(g *grid, e api.Explanation, now time.Time) {
 			g.add("starts", expectedStart(*r, now))
 		}
 	}
-	g.add("queue", several(e.Ahead, "job")+" submitted earlier still waiting")
+	if e.Order != "" {
+		g.add("queue", fmt.Sprintf("%s waiting ahead of it (by %s)", several(e.Ahead, "job"), clean(e.Order)))
+	} else {
+		g.add("queue", several(e.Ahead, "job")+" submitted earlier still waiting")
+	}
 	g.add("cluster", fmt.Sprintf("%d of %s free", e.FreeGPUs, several(e.AllGPUs, "GPU")))
 }
 
@@ -253,6 +262,23 @@ func rhoMeaning(rho float64) string {
 		return "as fast as alone on its fair share"
 	}
 	return fmt.Sprintf("it takes %.1f times as long as alone on its fair share", rho)
+}
+
+// printRivals prints who goes first, and why.
+func printRivals(w io.Writer, e api.Explanation, width int) {
+	if len(e.Before) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nAhead of it")
+	g := grid{wrap: true}
+	for _, r := range e.Before {
+		held := "waits"
+		if r.GPUs > 0 {
+			held = several(r.GPUs, "GPU")
+		}
+		g.add(clean(string(r.Job)), orDash(string(r.Tenant)), held, clean(r.Why))
+	}
+	g.print(w, "  ", width)
 }
 
 func printHolders(w io.Writer, e api.Explanation, width int) {

@@ -123,10 +123,16 @@ func TestPrintExplanation(t *testing.T) {
 	for name, e := range map[string]api.Explanation{
 		"running": {
 			Job: runningJob(), Now: noon, Policy: "pollux", Summary: "It runs on 4 GPUs of gpu-1 since 12 min; its fair share is 2.7 GPUs.", FreeGPUs: 3, AllGPUs: 8,
+			Larger: "8 GPUs would make it 1.02 times as fast by its agent's model, which is not worth a restart",
 			Ledger: ledger, Price: api.LedgerTotal{Preemptions: 1, LostS: 12.4, AwayS: 1080},
 		},
 		"waiting": {
 			Job: waitingJob(), Now: noon, Policy: "las:lease=10m", Summary: "It waits since 7 min: needs 8 GPUs; 3 are free.", Ahead: 1, FreeGPUs: 3, AllGPUs: 8,
+			Order: "GPU time so far, then submission",
+			Before: []api.Rival{
+				{Job: "resnet-7", Tenant: "vision", GPUs: 4, Why: "runs and is protected: it has not shown that it can save its work"},
+				{Job: "gpt-9", Tenant: "nlp", Why: "has had 10m00s of GPU time, less than 31m00s"},
+			},
 			Holders: []api.Share{{Job: "resnet-7", Tenant: "vision", GPUs: 4, Left: 470}, {Job: "(other tenant)", GPUs: 1}},
 		},
 		"paused": {Job: pausedJob(), Now: noon, Policy: "fifo", Summary: "It is paused by ann.", AllGPUs: 8, FreeGPUs: 8},
@@ -161,6 +167,20 @@ func topPicture(gpus int) picture {
 	}
 	p.nodes = []api.Node{n, {Node: sched.Node{Name: "gpu-2", GPUs: 1, Type: "t4", State: sched.Cordoned}, Up: true, Slots: []api.GPUSlot{{}}}}
 	return p
+}
+
+// TestScreeningOnlyWhereItHappens: a job that would be screened is not said to be
+// under a policy that screens nobody.
+func TestScreeningOnlyWhereItHappens(t *testing.T) {
+	j := waitingJob()
+	j.Spec.Screen = sched.Duration(5 * time.Minute)
+	for policy, want := range map[string]bool{"fifo": false, "las:lease=10m": false, "fifo@screen": true, "fifo@screen:pool=2": true} {
+		var b bytes.Buffer
+		printExplanation(&b, api.Explanation{Job: j, Now: noon, Policy: policy}, view{noon, 100})
+		if got := strings.Contains(strings.ReplaceAll(b.String(), "@screen", ""), "screen"); got != want {
+			t.Errorf("under %s it prints\n%s\nspeaks of screening: %t; want %t", policy, &b, got, want)
+		}
+	}
 }
 
 // TestPriceOfFailures: what a failure cost is not told as the price of a preemption.

@@ -53,7 +53,7 @@ func (b *Store) Apply(ctx context.Context, d loop.Decision) error {
 }
 
 func (t *tx) decide(d loop.Decision) error {
-	t.actor = "scheduler"
+	t.actor, t.mem.wake = "scheduler", d.Plan.Wake
 	number := t.mem.Decisions + 1
 	for i, j := range d.Snapshot.Jobs {
 		t.keepReason(d, i, j)

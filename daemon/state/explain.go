@@ -34,20 +34,21 @@ func (b *Store) Explain(who api.Identity, id sched.JobID) (api.Explanation, erro
 	for _, o := range b.mem.inOrder() {
 		n := o.Job.Placement.GPUs()
 		held += n
-		switch {
-		case n > 0:
-			s := api.Share{Job: o.Job.ID, Tenant: o.Job.Tenant, GPUs: n, Left: o.left(fair.Now)}
-			if !who.Sees(o.Job.Tenant) {
-				s.Job, s.Tenant = "(other tenant)", ""
-			}
+		if n > 0 {
+			s := api.Share{GPUs: n, Left: o.left(fair.Now)}
+			s.Job, s.Tenant = shown(who, o.Job)
 			e.Holders = append(e.Holders, s)
-		case o.Job.Seq < x.Job.Seq && o.PausedBy == "":
-			e.Ahead++
 		}
+	}
+	if x.Job.Phase == sched.Pending {
+		b.ahead(who, x, &e)
 	}
 	e.FreeGPUs = max(0, e.AllGPUs-held)
 	slices.SortStableFunc(e.Holders, func(a, c api.Share) int { return cmp.Compare(c.GPUs, a.GPUs) })
 	e.Holders = e.Holders[:min(len(e.Holders), holders)]
+	if x.Job.Phase == sched.Running {
+		e.Larger = b.larger(x, e.FreeGPUs)
+	}
 	if l := ongoing(e.Ledger); l != nil {
 		l.Away = fair.Now.Sub(l.At).Seconds()
 	}
@@ -58,6 +59,14 @@ func (b *Store) Explain(who api.Identity, id sched.JobID) (api.Explanation, erro
 	e.Price.Preemptions, e.Price.Moves = x.Job.Preemptions, x.Job.Moves
 	e.Summary = summary(e)
 	return e, nil
+}
+
+// shown is what an identity is told of a job's name: of other tenants, nothing.
+func shown(who api.Identity, j *sched.Job) (sched.JobID, sched.TenantID) {
+	if !who.Sees(j.Tenant) {
+		return "(other tenant)", ""
+	}
+	return j.ID, j.Tenant
 }
 
 // summary describes the job's situation in one sentence.

@@ -35,6 +35,7 @@ type memory struct {
 	// policyKept is true if the journal names the policy; otherwise it comes from
 	// the configuration until a record sets it.
 	policyKept bool
+	wake       time.Time // when the policy asked to decide again
 }
 
 // Saved is the memory as data: the snapshot in the journal.

@@ -18,13 +18,20 @@ export function explainPanel() {
       ['Policy', x.policy],
       ['Free', number(x.free_gpus) + ' of ' + plural(x.all_gpus, 'GPU')],
       ['Jobs ahead', x.job?.state === 'waiting' ? plural(x.ahead, 'job') : null],
+      ['No more GPUs', x.larger],
       ['Preempted', plural(x.price.preemptions, 'time')],
       ['Moved', plural(x.price.moves, 'time')],
       ['Work lost', duration(x.price.lost_s) + ' of GPU time'],
       ['Time away from training', duration(x.price.away_s)],
     ].filter(([, v]) => v).map(([k, v]) => h('div', { key: k }, h('dt', {}, k), h('dd', {}, v)))),
-    holders(x.holders || []), ledger(x.ledger || []));
+    rivals(x.before || []), holders(x.holders || []), ledger(x.ledger || []));
   return p;
+}
+
+function rivals(list) {
+  if (!list.length) return null;
+  return h('details', { open: true }, h('summary', {}, 'Ahead of it'),
+    h('ul', {}, list.map((r, i) => h('li', { key: r.job + i }, jobLink(r.job), ' ' + (r.gpus ? '(' + plural(r.gpus, 'GPU') + ') ' : '') + r.why))));
 }
 
 function holders(list) {
