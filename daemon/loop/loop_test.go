@@ -109,6 +109,12 @@ func run(t *testing.T, c loop.Config) (stop func() error) {
 	}
 }
 
+// pass lets virtual time pass, and the loop do all that falls into it.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 func always(p sched.Policy) func() (sched.Policy, string) {
 	return func() (sched.Policy, string) { return p, "test" }
 }
@@ -122,8 +128,7 @@ func TestLoopWakes(t *testing.T) {
 			return plan
 		})
 		stop := run(t, loop.Config{Backend: f, Policy: always(waking)})
-		time.Sleep(35 * time.Second)
-		synctest.Wait()
+		pass(35 * time.Second)
 		if err := stop(); !errors.Is(err, context.Canceled) {
 			t.Errorf("Run = %v; want the context's error", err)
 		}
@@ -149,8 +154,7 @@ func TestLoopBackOff(t *testing.T) {
 			}
 		}
 		stop := run(t, loop.Config{Backend: f, Policy: always(policyFunc(idle))})
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		_ = stop()
 		if got, want := f.times(), []time.Duration{0, 7 * time.Second}; !slices.Equal(got, want) {
 			t.Errorf("decisions at %v; want %v", got, want)
@@ -163,8 +167,7 @@ func TestLoopSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
 		stop := run(t, loop.Config{Backend: f, Policy: always(policyFunc(idle))})
-		time.Sleep(24*time.Hour + time.Minute)
-		synctest.Wait()
+		pass(24*time.Hour + time.Minute)
 		_ = stop()
 		if got := len(f.times()); got != 25 {
 			t.Errorf("%d decisions in a day without events; want 25, one an hour", got)
@@ -186,7 +189,7 @@ func TestLoopPaused(t *testing.T) {
 		}
 		stop := run(t, loop.Config{Backend: f, Policy: always(policyFunc(idle)), Paused: paused})
 		for range 40 {
-			time.Sleep(time.Second)
+			pass(time.Second)
 			f.change()
 		}
 		synctest.Wait()
@@ -216,8 +219,7 @@ func TestLoopNeverSpins(t *testing.T) {
 					return plan
 				})
 				stop := run(t, loop.Config{Backend: f, Policy: always(eager), Pace: 100 * time.Millisecond})
-				time.Sleep(10 * time.Second)
-				synctest.Wait()
+				pass(10 * time.Second)
 				_ = stop()
 				if got := len(f.times()); got > 101 || got < 90 {
 					t.Errorf("%d decisions in 10 s; want 100, one each 100 ms", got)
@@ -231,13 +233,12 @@ func TestLoopDebounces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
 		stop := run(t, loop.Config{Backend: f, Policy: always(policyFunc(idle))})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		for range 1000 { // a second of one change each millisecond
 			f.change()
-			time.Sleep(time.Millisecond)
+			pass(time.Millisecond)
 		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		_ = stop()
 		got := f.times()
 		if len(got) > 25 || len(got) < 15 {
@@ -260,8 +261,7 @@ func TestLoopYields(t *testing.T) {
 			return plan
 		})
 		stop := run(t, loop.Config{Backend: f, Policy: always(slow)})
-		time.Sleep(39 * time.Second)
-		synctest.Wait()
+		pass(39 * time.Second)
 		_ = stop()
 		if got := len(f.times()); got != 10 {
 			t.Errorf("%d decisions of 1 s in 39 s; want 10: a quarter of the time", got)
@@ -285,8 +285,7 @@ func TestLoopBacksOff(t *testing.T) {
 					defer mu.Unlock()
 					troubles = append(troubles, err)
 				}})
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				pass(time.Minute)
 				got := f.times()
 				if len(got) > 20 || len(got) < 10 {
 					t.Errorf("%d tries in a minute; want 10 to 20", len(got))
@@ -298,8 +297,7 @@ func TestLoopBacksOff(t *testing.T) {
 					}
 				}
 				set(f, nil)
-				time.Sleep(6 * time.Second)
-				synctest.Wait()
+				pass(6 * time.Second)
 				mu.Lock()
 				if n := len(troubles); n == 0 || troubles[0] == nil || troubles[n-1] != nil {
 					t.Errorf("troubles %v; want errors, and nil at the end", troubles)
@@ -319,8 +317,7 @@ func TestLoopBadPlan(t *testing.T) {
 		bad := policyFunc(func(s *sched.Snapshot) sched.Plan { return sched.NewPlan(s) }) // no reasons
 		var trouble error
 		stop := run(t, loop.Config{Backend: f, Policy: always(bad), Trouble: func(err error) { trouble = err }})
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		_ = stop()
 		var plan *sched.PlanError
 		if !errors.As(trouble, &plan) || len(f.applied) != 0 {
@@ -356,13 +353,12 @@ func TestLoopSwitchesPolicy(t *testing.T) {
 				seen = append(seen, d.Policy)
 			},
 		})
-		time.Sleep(time.Second)
+		pass(time.Second)
 		mu.Lock()
 		spec = "second"
 		mu.Unlock()
 		f.change()
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		_ = stop()
 		if want := []string{"first", "second"}; !slices.Equal(seen, want) {
 			t.Errorf("decisions by %v; want %v", seen, want)
@@ -388,8 +384,7 @@ func TestLoopGuards(t *testing.T) {
 			t.Fatal(err)
 		}
 		stop := run(t, loop.Config{Backend: f, Policy: always(policyFunc(idle)), Guard: g})
-		time.Sleep(time.Second)
-		synctest.Wait()
+		pass(time.Second)
 		_ = stop()
 		if len(f.applied) != 1 || len(f.applied[0].Vetoes) != 1 || len(f.applied[0].Actions) != 0 {
 			t.Errorf("applied %+v; want one decision without actions, with a veto", f.applied)
@@ -405,7 +400,7 @@ func TestLoopEnds(t *testing.T) {
 				f := newFake(t)
 				f.setErrors(err, nil)
 				stop := run(t, loop.Config{Backend: f, Policy: always(policyFunc(idle))})
-				time.Sleep(10*time.Second + time.Millisecond)
+				pass(10*time.Second + time.Millisecond)
 				begin := time.Now()
 				if err := stop(); !errors.Is(err, context.Canceled) {
 					t.Errorf("Run = %v; want the context's error", err)
