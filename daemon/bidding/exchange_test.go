@@ -82,11 +82,10 @@ func TestBadBidders(t *testing.T) {
 		"silent":  {"silent", silent},
 		"slow": {"slow", serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			for { // a byte now and then
+			for range time.Tick(20 * time.Millisecond) { // a byte now and then
 				if _, err := w.Write([]byte(" ")); err != nil || http.NewResponseController(w).Flush() != nil {
 					return
 				}
-				time.Sleep(20 * time.Millisecond)
 			}
 		}))},
 		"huge": {"large", serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -360,24 +359,17 @@ func TestNoLeak(t *testing.T) {
 		}
 	})
 	go func() { done <- x.Run(ctx) }()
-	for end := time.Now().Add(ample); slow.Load() == 0 || d.bid("good") == nil; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Errorf("bid of the good one: %v, slow ones: %d; want both", d.bid("good"), slow.Load())
-			break
-		}
+	if !eventually(func() bool { return slow.Load() > 0 && d.bid("good") != nil }) {
+		t.Errorf("bid of the good one: %v, slow ones: %d; want both", d.bid("good"), slow.Load())
 	}
 	cancel()
 	if err := <-done; err != context.Canceled {
 		t.Errorf("Run: %v", err)
 	}
-	after := 0
-	for end := time.Now().Add(ample); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if after = runtime.NumGoroutine(); after <= before {
-			return
-		}
+	if !eventually(func() bool { return runtime.NumGoroutine() <= before }) {
+		stacks := make([]byte, 1<<16)
+		t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
 	}
-	stacks := make([]byte, 1<<16)
-	t.Errorf("%d goroutines before, %d after:\n%s", before, after, stacks[:runtime.Stack(stacks, true)])
 }
 
 // TestWins: an agent is told what its app holds when that changes, again if it
@@ -386,7 +378,8 @@ func TestWins(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, node(0, 4))
 	r := good()
-	d.bidder("a", 2, serve(t, bidding.Serve(r, secret)))
+	agent := &counting{Agent: r}
+	d.bidder("a", 2, serve(t, bidding.Serve(agent, secret)))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	x := d.exchange(func(c *bidding.Config) { c.Every = 50 * time.Millisecond })
@@ -394,13 +387,10 @@ func TestWins(t *testing.T) {
 	t.Cleanup(func() { cancel(); <-done })
 	until := func(n int) []bidding.Win {
 		t.Helper()
-		for end := time.Now().Add(ample); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			if w := r.Wins(); len(w) >= n {
-				return w
-			}
+		if !eventually(func() bool { return len(r.Wins()) >= n }) {
+			t.Fatalf("%d wins were told; want %d", len(r.Wins()), n)
 		}
-		t.Fatalf("%d wins were told; want %d", len(r.Wins()), n)
-		return nil
+		return r.Wins()
 	}
 	d.apply(sched.Event{Kind: sched.JobStarted, Job: "a", Placement: sched.Placement{{Node: 0, Milli: 1000, GPUs: 6}}})
 	w := until(1)[0]
@@ -414,7 +404,11 @@ func TestWins(t *testing.T) {
 	if w := until(2)[1]; len(w.Jobs) != 0 {
 		t.Errorf("after the loss it was told %+v", w)
 	}
-	time.Sleep(200 * time.Millisecond)
+	// Each round asks for a bid first and tells what was won after that.
+	rounds := agent.bids.Load()
+	if !eventually(func() bool { return agent.bids.Load() >= rounds+3 }) {
+		t.Errorf("%d more rounds; want 3", agent.bids.Load()-rounds)
+	}
 	if n := len(r.Wins()); n != 2 {
 		t.Errorf("%d wins were told; want 2", n)
 	}

@@ -111,6 +111,16 @@ const lease = 10 * time.Minute
 // ample is a deadline for agents that answer: a busy machine may stop for seconds.
 const ample = 30 * time.Second
 
+// eventually waits until a condition holds, and says whether it does.
+func eventually(ok func() bool) bool {
+	for end := time.Now().Add(ample); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
 // exchange makes an exchange over the desk. Where an agent hangs, the test sets a
 // shorter deadline.
 func (d *desk) exchange(edit ...func(*bidding.Config)) *bidding.Exchange {
