@@ -32,6 +32,8 @@ type fake struct {
 	keys  map[string]error // secrets of tokens that are not good
 	feed  *memoryFeed
 
+	authentications int
+
 	submit  func([]api.Submission) ([]api.Job, error)
 	list    func(api.JobFilter) (api.JobPage, error)
 	copyLog func(context.Context, api.LogQuery, io.Writer) error
@@ -198,6 +200,7 @@ func (f *fake) RevokeToken(_ context.Context, who api.Identity, id string) error
 func (f *fake) Authenticate(secret string) (api.Identity, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.authentications++
 	if err := f.keys[secret]; err != nil {
 		return api.Identity{}, err
 	}

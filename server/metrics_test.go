@@ -5,6 +5,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -63,8 +64,7 @@ func TestMetrics(t *testing.T) {
 		`fairway_gpu_utilisation{gpu="3",node="x"} 0.5`, `fairway_gpu_memory_used_bytes{gpu="3",node="x"} 3`,
 		`fairway_build_info{version="test"} 1`, `go_goroutines `, `process_open_fds `,
 	}
-	deadline := time.Now().Add(patience)
-	for {
+	eventually(t, func() error {
 		a := ask(t, "GET", r.plain+"/metrics", "", "Authorization", asAdmin)
 		var missing []string
 		for _, w := range want {
@@ -72,14 +72,11 @@ func TestMetrics(t *testing.T) {
 				missing = append(missing, w)
 			}
 		}
-		if len(missing) == 0 {
-			break
+		if len(missing) > 0 {
+			return fmt.Errorf("missing %q in\n%s", missing, a.body)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("missing %q in\n%s", missing, a.body)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return nil
+	})
 	// Those of other tenants are for admins only, unless metrics are public.
 	a := ask(t, "GET", r.plain+"/metrics", "", "Authorization", asViewer)
 	if a.status != 200 || strings.Contains(a.body, `tenant="x"`) || !strings.Contains(a.body, "fairway_gpus_held 3") {

@@ -51,6 +51,18 @@ func TestMain(m *testing.M) {
 // patience is how long such a machine may take for what takes a moment.
 const patience = 2 * time.Minute
 
+// eventually waits until a check succeeds.
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	err := check()
+	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); err = check() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // logBuffer collects a log that several goroutines write.
 type logBuffer struct {
 	mu sync.Mutex

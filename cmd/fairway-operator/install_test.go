@@ -126,7 +126,7 @@ func apply(t *testing.T, c client.Client, u *unstructured.Unstructured) {
 }
 
 // patience is how long a test waits for what takes moments on an idle machine.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // eventually waits until a check holds.
 func eventually(t *testing.T, what string, check func() error) {

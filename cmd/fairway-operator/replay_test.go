@@ -125,9 +125,9 @@ func TestReplay(t *testing.T) {
 func waitAll(t *testing.T, admin ctrlclient.Client, namespace string, want int) {
 	t.Helper()
 	var list v1alpha1.TrainingJobList
-	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Second) {
+	eventually(t, "all jobs have finished", func() error {
 		if err := admin.List(t.Context(), &list, ctrlclient.InNamespace(namespace)); err != nil {
-			t.Fatal(err)
+			return err
 		}
 		finished := 0
 		for i := range list.Items {
@@ -135,11 +135,9 @@ func waitAll(t *testing.T, admin ctrlclient.Client, namespace string, want int) 
 				finished++
 			}
 		}
-		if finished == want {
-			return
+		if finished != want {
+			return fmt.Errorf("%d of %d jobs", finished, want)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%d of %d jobs have finished", finished, want)
-		}
-	}
+		return nil
+	})
 }

@@ -49,7 +49,7 @@ func TestReadJournalOfDaemon(t *testing.T) {
 			case <-stop:
 				done <- nil
 				return
-			default:
+			case <-time.After(5 * time.Millisecond):
 			}
 			err := write(5)
 			if err == nil && s.Last()%100 == 0 {
@@ -59,7 +59,6 @@ func TestReadJournalOfDaemon(t *testing.T) {
 				done <- err
 				return
 			}
-			time.Sleep(5 * time.Millisecond)
 		}
 	}()
 	for range 10 {

@@ -57,15 +57,16 @@ func running(t *testing.T, c client.Client, namespace string) (*state.Store, api
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	go loop.Run(running, loop.Config{Backend: b, Policy: b.InForce, Log: b.Log})
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	var id api.AttemptID
+	eventually(t, "the job is started", func() bool {
 		for _, a := range b.Attempts() {
 			if a.Job == jobs[0].ID {
-				return b, a.AttemptID
+				id = a.AttemptID
 			}
 		}
-	}
-	t.Fatal("the job was not started")
-	return nil, api.AttemptID{}
+		return id != api.AttemptID{}
+	})
+	return b, id
 }
 
 // pod creates a pod that claims to belong to an attempt and is bound to a node.

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -47,6 +48,16 @@ type counter struct {
 func (c *counter) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	c.creates.Add(1)
 	return c.Client.Create(ctx, o, opts...)
+}
+
+// eventually waits for what takes moments on an idle machine.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
 }
 
 // open returns the cluster of the tests and an administrator's client with Fairway's

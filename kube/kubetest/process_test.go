@@ -66,19 +66,18 @@ func TestOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait() // it was killed
-	for range 2400 {
-		if gone(child) {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+	if err := poll(inTime(t), func(context.Context) error { return ended(child) }); err != nil {
+		t.Error(err)
 	}
-	t.Errorf("process %d outlived its parent", child)
 }
 
-// gone reports whether a process has ended. A zombie has ended, too.
-func gone(pid int) bool {
+// ended returns an error while a process runs. A zombie has ended.
+func ended(pid int) error {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || strings.Contains(string(stat), ") Z ")
+	if err != nil || strings.Contains(string(stat), ") Z ") {
+		return nil
+	}
+	return fmt.Errorf("process %d outlived its parent", pid)
 }
 
 func TestProcess(t *testing.T) {
@@ -244,13 +243,14 @@ func TestFolder(t *testing.T) {
 
 func waitForLog(t *testing.T, p *Process, text string) {
 	t.Helper()
-	for range 6000 {
-		if strings.Contains(p.Tail(9), text) {
-			return
+	if err := poll(inTime(t), func(context.Context) error {
+		if log := p.Tail(9); !strings.Contains(log, text) {
+			return fmt.Errorf("log %q; want %q in it", log, text)
 		}
-		time.Sleep(20 * time.Millisecond)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("log %q; want %q in it", p.Tail(9), text)
 }
 
 func TestLeftovers(t *testing.T) {

@@ -353,24 +353,9 @@ func TestManyWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	created := time.Since(begin)
-	last := &v1alpha1.TrainingJobList{}
-	for {
-		if err := w.client.List(t.Context(), last, client.InNamespace(ns)); err != nil {
-			t.Fatal(err)
-		}
-		done := 0
-		for i := range last.Items {
-			if last.Items[i].Status.ID != "" {
-				done++
-			}
-		}
-		if done == jobs {
-			break
-		}
-		if time.Since(begin) > patience {
-			t.Fatalf("%d of %d jobs have a status after %v", done, jobs, time.Since(begin))
-		}
-		time.Sleep(200 * time.Millisecond)
+	for i := range jobs {
+		j := trainingJob(ns, fmt.Sprintf("job-%d", i), 1)
+		w.until(j.Name+" has a status", j, func() bool { return j.Status.ID != "" })
 	}
 	took := time.Since(begin)
 	first := w.writes.Load()
