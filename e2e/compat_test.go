@@ -163,12 +163,12 @@ func TestV01Client(t *testing.T) {
 		for old, now := range renamed {
 			e.Path = strings.ReplaceAll(e.Path, old, now)
 		}
-		status, now := d.send(e.Method, e.Path, e.Request, "")
-		for deadline := time.Now().Add(time.Minute); e.Method == "GET" && status != e.Status && time.Now().Before(deadline); {
-			time.Sleep(20 * time.Millisecond) // it asks for something that is not there yet
-			status, now = d.send(e.Method, e.Path, nil, "")
-		}
-		if status != e.Status {
+		var status int
+		var now []byte
+		if !holds(time.Minute, func() bool {
+			status, now = d.send(e.Method, e.Path, e.Request, "")
+			return status == e.Status || e.Method != "GET" // what it asks for may not be there yet
+		}) || status != e.Status {
 			t.Errorf("%s %s: status %d, %s; it was %d", e.Method, e.Path, status, now, e.Status)
 		}
 		if e.Path == "/v1/tokens" && e.Method == "POST" {
@@ -199,21 +199,21 @@ func TestV01Client(t *testing.T) {
 // another trial, because job IDs are counted.
 func (d *daemon) settle() {
 	d.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		page, err := d.Page(d.t.Context(), api.JobFilter{States: []string{api.Starting, api.Stopping}})
+	var page api.JobPage
+	var searches []api.Search
+	if !holds(patience, func() bool {
+		var err error
+		page, err = d.Page(d.t.Context(), api.JobFilter{States: []string{api.Starting, api.Stopping}})
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		searches, err := d.Searches(d.t.Context())
+		searches, err = d.Searches(d.t.Context())
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		if len(page.Jobs) == 0 && !slices.ContainsFunc(searches, func(s api.Search) bool { return !s.Over() }) {
-			return
-		}
-		if time.Now().After(deadline) {
-			d.t.Fatalf("jobs still start or stop: %v; searches: %v", page.Jobs, searches)
-		}
+		return len(page.Jobs) == 0 && !slices.ContainsFunc(searches, func(s api.Search) bool { return !s.Over() })
+	}) {
+		d.t.Fatalf("jobs still start or stop: %v; searches: %v", page.Jobs, searches)
 	}
 }
 
@@ -225,14 +225,15 @@ func (d *daemon) secretOfJob() string {
 	if status, out := d.send("POST", "/v1/jobs", body, ""); status != 201 && status != 200 {
 		d.t.Fatalf("submit: status %d: %s", status, out)
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		if secret, err := os.ReadFile(path); err == nil {
-			return strings.TrimSpace(string(secret))
-		}
-		if time.Now().After(deadline) {
-			d.t.Fatal("the job does not run")
-		}
+	var secret []byte
+	if !holds(patience, func() bool {
+		var err error
+		secret, err = os.ReadFile(path)
+		return err == nil
+	}) {
+		d.t.Fatal("the job does not run")
 	}
+	return strings.TrimSpace(string(secret))
 }
 
 // TestV01Files: job files, searches, the configuration and the contexts of version 0.1

@@ -123,18 +123,14 @@ const patience = 3 * time.Minute
 
 func (d *daemon) waitReady() {
 	d.t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
+	var err error
+	if !holds(patience, func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		_, err := d.Overview(ctx)
-		cancel()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			d.t.Fatalf("the daemon does not answer: %v\n%s", err, d.log.tail(4000))
-		}
-		time.Sleep(5 * time.Millisecond)
+		defer cancel()
+		_, err = d.Overview(ctx)
+		return err == nil
+	}) {
+		d.t.Fatalf("the daemon does not answer: %v\n%s", err, d.log.tail(4000))
 	}
 }
 

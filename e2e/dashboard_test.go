@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -189,12 +188,8 @@ func (p *page) text() string {
 
 func (p *page) until(what string, ok func(text string) bool) {
 	p.t.Helper()
-	deadline := time.Now().Add(patience)
-	for !ok(p.text()) {
-		if time.Now().After(deadline) {
-			p.t.Fatalf("not so: %s; the page says:\n%s", what, p.text())
-		}
-		time.Sleep(200 * time.Millisecond)
+	if !holds(patience, func() bool { return ok(p.text()) }) {
+		p.t.Fatalf("not so: %s; the page says:\n%s", what, p.text())
 	}
 }
 

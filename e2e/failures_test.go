@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
@@ -66,13 +65,11 @@ func shell(script string) []string { return []string{"/bin/sh", "-c", script} }
 func (d *daemon) until(id sched.JobID, state string) api.Job {
 	d.t.Helper()
 	var j api.Job
-	ok := false
-	for end := time.Now().Add(patience); !ok && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	if !holds(patience, func() bool {
 		var err error
 		j, err = d.Job(context.Background(), id)
-		ok = err == nil && j.State == state
-	}
-	if !ok {
+		return err == nil && j.State == state
+	}) {
 		d.t.Fatalf("job %s is %s (%+v, not before %s, decided %q); want %s", id, j.State, j.Reason, j.Status.NotBefore, next(j.Exit), state)
 	}
 	return j

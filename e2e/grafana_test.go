@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 )
@@ -36,16 +35,14 @@ func TestGrafana(t *testing.T) {
 		t.Fatalf("the dashboard asks for %d metrics; want more", len(asked))
 	}
 	var missing []string
-	for end := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) { // the use of slots is measured periodically
+	if !holds(patience, func() bool { // the use of slots is measured periodically
 		var have bytes.Buffer
 		if err := d.Metrics(context.Background(), &have); err != nil {
 			t.Fatal(err)
 		}
-		if missing = absent(asked, have.String()); len(missing) == 0 || time.Now().After(end) {
-			break
-		}
-	}
-	if len(missing) > 0 {
+		missing = absent(asked, have.String())
+		return len(missing) == 0
+	}) {
 		t.Errorf("the dashboard asks for %v, which the daemon does not have", missing)
 	}
 }

@@ -129,13 +129,19 @@ func submitAll(t *testing.T, d *daemon, s api.Submission, n int) []time.Duration
 
 func waitFor(t *testing.T, limit time.Duration, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not so after %s", limit)
-		}
-		time.Sleep(20 * time.Millisecond)
+	if !holds(limit, ok) {
+		t.Fatalf("not so after %s", limit)
 	}
+}
+
+// holds waits for a condition to hold, and reports whether it does.
+func holds(within time.Duration, ok func() bool) bool {
+	for deadline := time.Now().Add(within); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
 }
 
 // metric returns the value of a metric without labels.

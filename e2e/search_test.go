@@ -95,12 +95,12 @@ func TestSearch(t *testing.T) {
 		}
 		return s
 	}
-	for s := look(); !s.Over(); s = look() {
-		if time.Since(begin) > 2*patience {
+	s := look()
+	for !s.Over() {
+		if !holds(2*patience, func() bool { s = look(); return s.Over() || len(s.Trials) >= 2+2*kills && kills < 4 }) {
 			t.Fatalf("no end: %+v", s)
 		}
-		time.Sleep(150 * time.Millisecond)
-		if len(s.Trials) >= 2+2*kills && kills < 4 {
+		if !s.Over() {
 			kills++
 			d.kill()
 			d.start()
@@ -109,7 +109,6 @@ func TestSearch(t *testing.T) {
 			}
 		}
 	}
-	s := look()
 	if all, err := d.Searches(ctx); err != nil || len(all) != 1 || all[0].ID != s.ID || len(all[0].Trials) != 8 || all[0].Trials[0].Curve != nil {
 		t.Errorf("searches: %+v, %v; want one, without curves", all, err)
 	}

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -31,9 +30,7 @@ func BenchmarkAttempt(b *testing.B) {
 				a := attempt(fmt.Sprint("bench-", n), 1, sched.FirstGPUs(ranks), `while [ ! -e go ]; do sleep 0.05; done`)
 				begin := time.Now()
 				r.orders.set(a)
-				for !r.orders.isStarted(a.AttemptID) {
-					time.Sleep(100 * time.Microsecond)
-				}
+				await(func() bool { return r.orders.isStarted(a.AttemptID) })
 				start += time.Since(begin)
 				time.Sleep(20 * time.Millisecond)
 				r.m.mu.Lock()
@@ -43,13 +40,9 @@ func BenchmarkAttempt(b *testing.B) {
 				if err := os.WriteFile(r.m.jobDir(a.Job)+"/work/go", nil, 0o600); err != nil {
 					b.Fatal(err)
 				}
-				for alive(b, "FAIRWAY_JOB="+string(a.Job)+"\x00") > 0 {
-					time.Sleep(100 * time.Microsecond)
-				}
+				await(func() bool { return alive(b, "FAIRWAY_JOB="+string(a.Job)+"\x00") == 0 })
 				begin = time.Now()
-				for len(r.orders.exitsOf(api.AttemptID{Job: a.Job, Number: 1})) == 0 {
-					time.Sleep(100 * time.Microsecond)
-				}
+				await(func() bool { return len(r.orders.exitsOf(a.AttemptID)) > 0 })
 				end += time.Since(begin)
 			}
 			b.ReportMetric(float64(start.Microseconds())/1000/float64(n), "start-ms")
@@ -57,6 +50,13 @@ func BenchmarkAttempt(b *testing.B) {
 			b.ReportMetric(own, "shim-own-MiB")
 			b.ReportMetric(shared, "shim-file-MiB")
 		})
+	}
+}
+
+// await waits for a condition, more precisely than eventually does.
+func await(ok func() bool) {
+	for !ok() {
+		time.Sleep(100 * time.Microsecond)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,20 +176,12 @@ func TestRealGPU(t *testing.T) {
 	a := attempt("torch", 1, 0b1, "")
 	a.Task.Command = []string{"python3", "-c", "import torch, time; x = torch.zeros(1 << 28, device='cuda'); time.sleep(100)"}
 	r.orders.set(a)
-	for until := time.Now().Add(60 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+	eventually(t, "a process of the job on GPU 0", func() bool {
 		if len(r.orders.exitsOf(a.AttemptID)) > 0 {
 			t.Skipf("no PyTorch here: %s", show(r.exit(a.AttemptID)))
 		}
 		u := r.m.Use()[0]
-		if u == nil {
-			continue
-		}
-		for _, p := range u.Processes {
-			if p.Job == "torch" && p.Memory >= 1<<30 {
-				t.Logf("%+v", u)
-				return
-			}
-		}
-	}
-	t.Errorf("%+v; want a process of the job", r.m.Use()[0])
+		return u != nil && slices.ContainsFunc(u.Processes, func(p api.GPUProcess) bool { return p.Job == "torch" && p.Memory >= 1<<30 })
+	})
+	t.Logf("%+v", r.m.Use()[0])
 }

@@ -344,12 +344,16 @@ func TestRun(t *testing.T) {
 	c.Pace = time.Millisecond
 	go func() { done <- Run(ctx, c) }()
 	w.create(sweep("none", 3))
-	deadline := time.Now().Add(2 * time.Minute)
-	for page, _ := w.state.List(ann, api.JobFilter{}); page.Total != 3; page, _ = w.state.List(ann, api.JobFilter{}) {
-		if time.Now().After(deadline) {
+	for late := time.After(2 * time.Minute); ; {
+		moved := w.state.Moved()
+		if page, _ := w.state.List(ann, api.JobFilter{}); page.Total == 3 {
+			break
+		}
+		select {
+		case <-moved:
+		case <-late:
 			t.Fatal("no trials")
 		}
-		time.Sleep(time.Millisecond)
 	}
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
