@@ -97,3 +97,26 @@ export function stack(series) {
     return { ...s, edges };
   });
 }
+
+// withGaps is a line with a gap where the ledger says that the job was away: from
+// where it stopped to its next step. What its agent reported in between, while it
+// was leaving or starting, is left out.
+export function withGaps(points, ledger) {
+  const out = [];
+  let next = 0;
+  let away = false;
+  let back = -Infinity;
+  const take = (e) => {
+    away = e.to_gpus === 0;
+    if (e.from_gpus === 0) return;
+    const at = Date.parse(e.at);
+    back = e.ongoing ? Infinity : at + 1000 * (e.away_s || 0) - 1;
+    if (out.length) out.push([at, null]);
+  };
+  for (const [at, value] of points) {
+    for (; next < ledger.length && Date.parse(ledger[next].at) <= at; next++) take(ledger[next]);
+    if (!away && at >= back && Number.isFinite(value)) out.push([at, value]);
+  }
+  for (; next < ledger.length; next++) take(ledger[next]);
+  return out;
+}

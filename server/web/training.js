@@ -8,6 +8,7 @@ import { chart, sharedCursor } from './chart.js';
 import { h, keep, show } from './dom.js';
 import { ms, percent } from './format.js';
 import { panel } from './panel.js';
+import { withGaps } from './scale.js';
 
 const spoken = { start: 'started', preempt: 'preempted', move: 'moved', pause: 'paused', fail: 'failed', end: 'ended' };
 
@@ -32,28 +33,7 @@ export function jobCharts() {
     const end = job?.ended ? ms(job.ended) : now;
     const first = Math.min(...[ms(job?.submitted), marks[0]?.at, ms(points[0]?.at)].filter(Number.isFinite), end - 1000);
     const common = { marks, range: [first, end] };
-    // A line ends where the job stopped and begins again with its next step. What an
-    // agent reported in between, while it was leaving or starting, is not drawn.
-    const line = (name, n, value) => {
-      const out = [];
-      let next = 0;
-      let away = false;
-      let back = 0;
-      const take = (e) => {
-        away = e.to_gpus === 0;
-        if (e.from_gpus === 0) return;
-        back = e.ongoing ? Infinity : ms(e.at) + 1000 * (e.away_s || 0) - 1;
-        if (out.length) out.push([ms(e.at), null]);
-      };
-      for (const point of points) {
-        const at = ms(point.at);
-        for (; next < ledger.length && ms(ledger[next].at) <= at; next++) take(ledger[next]);
-        const v = value(point);
-        if (!away && at >= back && Number.isFinite(v)) out.push([at, v]);
-      }
-      for (; next < ledger.length; next++) take(ledger[next]);
-      return { name, color: 'var(--s' + n + ')', points: out };
-    };
+    const line = (name, n, value) => ({ name, color: 'var(--s' + n + ')', points: withGaps(points.map((q) => [ms(q.at), value(q)]), ledger) });
     const used = [];
     const draw = (c, ...series) => {
       if (!series.some((x) => x.points.length)) return;
