@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
@@ -167,5 +168,50 @@ func TestUnsafeAddress(t *testing.T) {
 	}
 	if strings.Contains(log, "code=") {
 		t.Errorf("the log has a link that logs in:\n%s", log)
+	}
+}
+
+// TestStreamsEndWithTheirToken: a stream ends when its token is revoked or expires.
+func TestStreamsEndWithTheirToken(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, shortDir(t), "--slots=1")
+	watch := func(token api.Token) (id string, ended chan error) {
+		t.Helper()
+		token.User, token.Role = "ann", api.Viewer
+		made, secret, err := d.CreateToken(t.Context(), token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.New(client.Options{Address: "unix://" + filepath.Join(d.data, "fairway.sock"), Token: secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		ended = make(chan error, 1)
+		seen := make(chan struct{}, 100)
+		go func() {
+			ended <- c.Watch(t.Context(), api.RecordFilter{}, func(api.Record) error { seen <- struct{}{}; return nil })
+		}()
+		select {
+		case <-seen:
+		case err := <-ended: // it was slow to begin
+			ended <- err
+		}
+		return made.ID, ended
+	}
+	_, expires := watch(api.Token{Expires: time.Now().Add(5 * time.Second)})
+	id, revoked := watch(api.Token{})
+	if err := d.RevokeToken(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	for _, ended := range []chan error{expires, revoked} {
+		select {
+		case err := <-ended:
+			if api.CodeOf(err) != api.Denied {
+				t.Errorf("the stream ended with %v; want it denied", err)
+			}
+		case <-time.After(patience):
+			t.Error("the stream goes on")
+		}
 	}
 }

@@ -34,6 +34,8 @@ func TestStrict(t *testing.T) {
 		{"POST", "/v1/jobs", `{"command":["a"]`, 400, api.Invalid, ""},
 		{"POST", "/v1/jobs", `{"command":["a"],"gpus":1,"gpus":8}`, 400, api.Invalid, "gpus"},
 		{"POST", "/v1/jobs", `{"command":["a"],"gpus":1,"env":{"":"","B":"{","B":"2"}}`, 400, api.Invalid, "env.B"},
+		{"POST", "/v1/jobs", `{"command":["a"],"gpus":1,"GPUs":8}`, 400, api.Invalid, "GPUs"},
+		{"POST", "/v1/jobs", `{"command":["a"],"gpus":1,"env":{"a":"","A":""}}`, 201, "", ""},
 		{"POST", "/v1/apps", `{"id":"a","jobs":[{"name":"name","gpus":1},{"batch":{"max":1,"max":2}}]}`, 400, api.Invalid, "jobs[1].batch.max"},
 		{"POST", "/v1/jobs", `null`, 400, api.Invalid, ""},
 		{"POST", "/v1/jobs", `[]`, 400, api.Invalid, ""},

@@ -164,8 +164,12 @@ func newConfig() *cobra.Command {
 	}, &cobra.Command{
 		Use: "check FILE", Short: "Check a configuration file", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := readConfig(args[0]); err != nil {
+			config, err := readConfig(args[0])
+			if err != nil {
 				return err
+			}
+			for _, w := range config.Listen.warnings() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", args[0], w)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", args[0])
 			return nil
