@@ -4,7 +4,9 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -188,5 +190,84 @@ func TestJournalUnlinked(t *testing.T) {
 	}
 	if o, err := d.Overview(ctx); err != nil || o.Problem != "" {
 		t.Errorf("problem %q, %v; want none: nothing was lost", o.Problem, err)
+	}
+}
+
+// TestDamagedJournal: of acknowledged jobs only those are gone whose records are
+// damaged; that is said everywhere until somebody acknowledges it.
+func TestDamagedJournal(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, shortDir(t), "--slots", "2", "--policy", "fifo")
+	ctx, out := t.Context(), t.TempDir()
+	hold := filepath.Join(out, "hold")
+	s := api.Submission{}
+	s.Name, s.GPUs = "holds", 2
+	holds := d.run(s, shell("until [ -f "+hold+" ]; do sleep 0.05; done")...)
+	d.until(holds, api.Running)
+	ids := map[string]sched.JobID{}
+	for i := range 40 {
+		s.Name, s.GPUs = fmt.Sprintf("job%03d", i), 1
+		ids[s.Name] = d.run(s, shell("echo ran >> "+filepath.Join(out, s.Name))...)
+	}
+	d.kill()
+	path := filepath.Join(d.data, "journal", "journal.db")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hit := bytes.ReplaceAll(raw, []byte(`"name":"job020"`), []byte(`"name":"job0?0"`))
+	if bytes.Equal(raw, hit) {
+		t.Fatal("the record is not where it was expected")
+	}
+	if err := os.WriteFile(path, hit, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.start()
+	missing := 0
+	for name, id := range ids {
+		if _, err := d.Job(ctx, id); err != nil {
+			missing++
+			if name != "job020" {
+				t.Errorf("%s is gone: %v", id, err)
+			}
+		}
+	}
+	if missing != 1 {
+		t.Errorf("%d of 40 jobs are gone; want one", missing)
+	}
+	if err := d.Ready(ctx); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("ready: %v; want the damage", err)
+	}
+	var metrics strings.Builder
+	if err := d.Metrics(ctx, &metrics); err != nil || !strings.Contains(metrics.String(), "fairway_healthy 0") || !strings.Contains(metrics.String(), "fairway_journal_damages 1") {
+		t.Errorf("the metrics do not say it: %v", err)
+	}
+	address := "unix://" + filepath.Join(d.data, "fairway.sock")
+	if said, err := command(t, "--address", address, "status"); err == nil || !strings.Contains(said, "damaged") {
+		t.Errorf("status: %v, %s; want the damage", err, said)
+	}
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	d.start()
+	if err := d.Ready(ctx); err == nil {
+		t.Error("after a restart the damage is forgotten")
+	}
+	fairway(t, nil, "--address", address, "journal", "acknowledge")
+	if err := d.Ready(ctx); err != nil {
+		t.Errorf("acknowledged, but not ready: %v", err)
+	}
+	write(t, hold, "")
+	for name, id := range ids {
+		if name == "job020" {
+			continue
+		}
+		d.until(id, api.Finished)
+		if ran, err := os.ReadFile(filepath.Join(out, name)); err != nil || string(ran) != "ran\n" {
+			t.Errorf("%s ran %q, %v; want once", name, ran, err)
+		}
+	}
+	if j := d.until(holds, api.Finished); j.Status.Starts != 1 {
+		t.Errorf("%s was started %d times; want once", holds, j.Status.Starts)
 	}
 }

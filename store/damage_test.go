@@ -195,14 +195,18 @@ func TestHole(t *testing.T) {
 	if recovery.From != 5 || recovery.Dropped != 7 {
 		t.Errorf("recovery %+v; want 7 records dropped from 5 on", recovery)
 	}
-	unused, err := os.ReadFile(recovery.Unused)
+	unused, err := ReadUnused(recovery.Unused)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for seq := uint64(6); seq <= 12; seq++ {
-		if !bytes.Contains(unused, []byte(payloadOf(seq))) {
-			t.Errorf("record %d is not in %s", seq, recovery.Unused)
+		if i := int(seq - 6); i >= len(unused) || string(unused[i]) != payloadOf(seq) {
+			t.Errorf("record %d is not in its place in %s", seq, recovery.Unused)
 		}
+	}
+	dir := filepath.Dir(recovery.Unused)
+	if got := Unused(dir); len(got) != 1 || MarkUsed(got[0]) != nil || len(Unused(dir)) != 0 {
+		t.Errorf("unused: %v; want the file until it is used", got)
 	}
 }
 

@@ -14,7 +14,7 @@
 //	journal.pid                       the lock (flock) and the process that holds it
 //	archive/<first>-<last>.seg.gz     records that a snapshot replaced, compressed
 //	journal-damaged-<time>.db         a damaged hot file, unchanged
-//	corrupt-<time>.bin                its intact frames that could not be used
+//	intact-<time>.bin                 its intact frames behind a gap (see Unused)
 //	journal-v<n>-<time>.db            the hot file before a migration
 //
 // The hot file must keep its name while it is open: before each write the store
@@ -37,7 +37,7 @@
 // pages of the hot file with plain reads before bbolt maps it, and then the
 // checksum of every frame. If anything is wrong, Open scans the raw file for
 // frames, writes the longest run without a gap to a new file, and keeps the
-// damaged file. Only records that a snapshot replaced, and archive segments beyond
+// damaged file and, apart, the intact frames behind the gap. Only records that a snapshot replaced, and archive segments beyond
 // the configured retention, are ever deleted.
 //
 // The term of a frame grows with each attempted transaction. It distinguishes the

@@ -4,8 +4,10 @@
 package store
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,7 +63,7 @@ func (s *Store) saveDamaged(damaged *os.File, unused []found, recovery *Recovery
 	if len(unused) == 0 {
 		return syncDir(s.cfg.Dir)
 	}
-	path := filepath.Join(s.cfg.Dir, "corrupt-"+when+".bin")
+	path := filepath.Join(s.cfg.Dir, "intact-"+when+".bin")
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -124,3 +126,34 @@ func transfer(to *bbolt.Bucket, from *os.File, frames []found) error {
 	}
 	return nil
 }
+
+// Unused returns the files with records that were found intact behind a gap, and
+// that nobody has brought back, oldest first.
+func Unused(dir string) []string {
+	paths, _ := filepath.Glob(filepath.Join(dir, "intact-*.bin")) // the pattern is right
+	return paths
+}
+
+// ReadUnused returns the payloads in such a file.
+func ReadUnused(path string) ([][]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	r := bufio.NewReader(file)
+	var out [][]byte
+	for {
+		if _, err := r.Peek(1); errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		f, err := readFrame(r)
+		if err != nil {
+			return out, fmt.Errorf("read %s: %w", path, err)
+		}
+		out = append(out, f.payload)
+	}
+}
+
+// MarkUsed keeps such a file under another name: its records were brought back.
+func MarkUsed(path string) error { return os.Rename(path, path+".used") }

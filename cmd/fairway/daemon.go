@@ -121,7 +121,7 @@ func (d *localDaemon) ended(id sched.JobID) bool {
 	return err != nil || j.Status.Phase.Ended()
 }
 
-func (d *localDaemon) openState(ctx context.Context, lost string) error {
+func (d *localDaemon) openState(ctx context.Context, lost loss) error {
 	key, err := secretFile(filepath.Join(d.config.Data, "key"))
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (d *localDaemon) openState(ctx context.Context, lost string) error {
 		return err
 	}
 	d.state, err = state.Open(ctx, state.Config{
-		Seen: d.readMark(), Mark: d.writeMark, Lost: lost,
+		Seen: d.readMark(), Mark: d.writeMark, Lost: lost.text, Found: lost.found,
 		Journal: journal{d.store, d}, Node: d.node, Policies: policy.Builtin(), Standard: d.config.Policy, Key: key, Pool: pool,
 		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, MaxQueueBytes: int64(d.config.Keep.QueueBytes), CompactEvery: d.config.Keep.Compact,
 		CheckBidder: d.config.Bidders.Check, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: runner.Check,
@@ -144,6 +144,9 @@ func (d *localDaemon) openState(ctx context.Context, lost string) error {
 		Learned: func() { d.savePool(pool) }, Failures: table, Screen: d.config.Screen.Time.D(),
 	})
 	if err != nil {
+		return err
+	}
+	if err := d.settled(); err != nil {
 		return err
 	}
 	for _, t := range d.config.Tenants {
@@ -217,6 +220,7 @@ func (d *localDaemon) watch(ctx context.Context) error {
 	for tick := time.Tick(every); ; {
 		d.state.SetProblem("machine", d.machine.Problem())
 		d.state.SetProblem("journal file", textOf(d.store.Check()))
+		d.syncMark()
 		select {
 		case <-ctx.Done():
 			return nil

@@ -17,26 +17,50 @@ import (
 	"github.com/fairway-gpu/fairway/store"
 )
 
-// openJournal opens the journal and says what it has lost; empty: nothing.
-func (d *localDaemon) openJournal() (lost string, err error) {
+// loss is what is wrong with the journal as it was found.
+type loss struct {
+	text  string   // empty: nothing
+	found [][]byte // records that are intact behind a gap
+}
+
+// openJournal opens the journal and says what it has lost.
+func (d *localDaemon) openJournal() (lost loss, err error) {
 	dir := filepath.Join(d.config.Data, "journal")
 	var r store.Recovery
 	d.store, r, err = store.Open(store.Config{Dir: dir, Log: d.log, ArchiveBytes: int64(d.config.Keep.Journal)})
 	switch {
 	case err != nil:
-		return "", err
+		return lost, err
 	case r.MissingFrom != 0:
-		return "", fmt.Errorf("the journal in %s is missing records %d to %d, so the state cannot be rebuilt; restore the folder from a backup, or move it away to start with an empty journal", dir, r.MissingFrom, r.MissingTo)
-	case r.Reason == "":
-		return "", nil
+		return lost, fmt.Errorf("the journal in %s is missing records %d to %d, so the state cannot be rebuilt; restore the folder from a backup, or move it away to start with an empty journal", dir, r.MissingFrom, r.MissingTo)
+	}
+	for _, path := range store.Unused(dir) { // of this damage, or of one that was not dealt with
+		found, err := store.ReadUnused(path)
+		if err != nil {
+			d.log.Error("read intact records behind the damage", "err", err)
+		}
+		lost.found = append(lost.found, found...)
+	}
+	if r.Reason == "" {
+		return lost, nil
 	}
 	d.log.Error("the journal is damaged; all records before the damage were recovered", "reason", r.Reason, "records", r.Records,
-		"from", r.From, "dropped", r.Dropped, "damaged file", r.SavedTo, "unused records", r.Unused)
-	lost = fmt.Sprintf("records from %d on may be lost (%s)", r.From, r.Reason)
+		"from", r.From, "dropped", r.Dropped, "damaged file", r.SavedTo, "intact records", r.Unused)
+	lost.text = fmt.Sprintf("records from %d on may be lost (%s)", r.From, r.Reason)
 	if r.SavedTo != "" {
-		lost += "; the damaged file is " + r.SavedTo
+		lost.text += "; the damaged file is " + r.SavedTo
 	}
 	return lost, nil
+}
+
+// settled notes that the state has brought back what was found behind damage.
+func (d *localDaemon) settled() error {
+	for _, path := range store.Unused(filepath.Join(d.config.Data, "journal")) {
+		if err := store.MarkUsed(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // markPath is the file that says how far the journal has come. It lies outside the
@@ -59,6 +83,17 @@ func (d *localDaemon) readMark() (m state.Mark) {
 		return state.Mark{}
 	}
 	return m
+}
+
+// syncMark makes the mark durable, from time to time.
+func (d *localDaemon) syncMark() {
+	f, err := os.Open(d.markPath())
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close())
+	}
+	if err != nil {
+		d.log.Warn("cannot make durable how far the journal has come", "err", err)
+	}
 }
 
 // writeMark does not wait for the disk: a mark that a power failure takes back is

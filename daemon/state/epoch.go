@@ -81,15 +81,25 @@ func (m *memory) behind(seen Mark) string {
 }
 
 // noteEpoch begins an epoch if the journal is new, older than epochs, or has lost
-// records.
+// records; before that, it brings back what was found behind the loss.
 func (b *Store) noteEpoch(t *tx) error {
 	t.actor = "machine"
-	lost := strings.TrimPrefix(strings.TrimSuffix(b.Lost+"; "+t.mem.behind(b.Seen), "; "), "; ")
+	missing := t.mem.behind(b.Seen)
+	// A write that was cut off damages the file, but loses nothing that was
+	// acknowledged: the mark tells.
+	lost := missing != "" || len(b.Found) > 0 || b.Lost != "" && b.Seen.Seq == 0
+	text := missing
+	if lost && b.Lost != "" {
+		text = strings.TrimPrefix(text+"; "+b.Lost, "; ")
+	}
+	if len(b.Found) > 0 {
+		text += "; " + t.salvage(b.Found).String()
+	}
 	r := api.Record{}
 	if !t.mem.policyKept {
 		r.Policy, r.Text = t.mem.Policy, "the policy of a new journal"
 	}
-	if lost != "" || len(t.mem.Epochs) == 0 {
+	if lost || b.Lost != "" || len(t.mem.Epochs) == 0 {
 		r.Epoch = NewEpoch(b.Seen.Jobs)
 		r.Text = cmp.Or(r.Text, "a new epoch begins")
 	}
@@ -98,11 +108,11 @@ func (b *Store) noteEpoch(t *tx) error {
 			return err
 		}
 	}
-	if lost == "" {
+	if !lost {
 		return nil
 	}
-	b.Log.Error("the journal has lost records", "err", lost)
-	return t.add(api.Record{Damage: &api.Damage{At: t.now, Text: lost}, Text: lost})
+	b.Log.Error("the journal has lost records", "err", text)
+	return t.add(api.Record{Damage: &api.Damage{At: t.now, Text: text}, Text: text})
 }
 
 // NewEpoch makes an epoch; its jobs have numbers above the one given.
@@ -174,9 +184,11 @@ func (t *tx) claim(a api.Attempt) (bool, error) {
 		return false, t.add(api.Record{Epoch: NewEpoch(n), Text: fmt.Sprintf("a new epoch begins: %s is not in the journal", a.Job)})
 	}
 	switch {
-	case x == nil || i < m.epochIndex(x.Epoch) || x.Job.Phase.Ended():
+	case x == nil || i < m.epochIndex(x.Epoch) || a.Number <= x.Job.Starts:
 		return false, nil
-	case a.Number <= x.Job.Starts || len(a.Placement) == 0:
+	case x.Job.Phase.Ended():
+		return true, nil // it has ended without the records of its attempts
+	case len(a.Placement) == 0:
 		return false, nil
 	}
 	for _, s := range a.Placement {

@@ -48,8 +48,10 @@ type Config struct {
 	// Mark writes it down: after each change, when it is durable. Mark may be nil.
 	Seen Mark
 	Mark func(Mark)
-	// Lost says what is wrong with the journal as it was found; empty: nothing.
-	Lost string
+	// Lost says what is wrong with the journal as it was found; empty: nothing. Found
+	// are the records that are intact behind a gap in it.
+	Lost  string
+	Found [][]byte
 	// Keep is the number of ended jobs that stay in memory; 0: 5,000.
 	Keep int
 	// CompactEvery is the number of records after which the journal is compacted;
