@@ -328,7 +328,16 @@ func TestClockBackwards(t *testing.T) {
 		}
 	}
 	d.wantDurable()
-	reopen(t, d.tape.copyTape(), d.clock).wantState("y-2", api.Starting)
+	again := reopen(t, d.tape.copyTape(), d.clock)
+	again.wantState("y-2", api.Starting)
+	// Time goes on: a back-off of seconds must not take until the clock has caught up.
+	for _, d := range []*desk{d, again} {
+		before, _ := d.Overview(admin)
+		d.clock.add(10 * time.Second)
+		if after, _ := d.Overview(admin); after.Now.Sub(before.Now) != 10*time.Second {
+			t.Errorf("10 s after %s it is %s", before.Now, after.Now)
+		}
+	}
 }
 
 func TestClose(t *testing.T) {

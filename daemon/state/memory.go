@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
@@ -36,6 +37,9 @@ type memory struct {
 	// the configuration until a record sets it.
 	policyKept bool
 	wake       time.Time // when the policy asked to decide again
+	// skew is by how much the machine's clock has gone back, and last the latest time
+	// that clock returned, in microseconds.
+	skew, last atomic.Int64
 }
 
 // Saved is the memory as data: the snapshot in the journal.
@@ -122,13 +126,21 @@ func newMemory(keep int, bytes int64) *memory {
 	}
 }
 
-// clock returns the time of the next record, never before the last record's.
+// clock returns the time of the next record, never before the last record's. If the
+// machine's clock goes back, time goes on from there: if it stood still until the
+// machine's clock has caught up, no back-off, lease or time limit would end.
 func (m *memory) clock(now time.Time) time.Time {
-	now = now.UTC().Round(0).Truncate(time.Microsecond)
-	if now.Before(m.At) {
-		return m.At
+	at, skew := now.UnixMicro(), m.skew.Load()
+	earliest := max(m.last.Load(), m.At.UnixMicro())
+	switch {
+	case at >= earliest:
+		skew = 0
+	case at+skew < earliest:
+		skew = earliest - at
 	}
-	return now
+	m.skew.Store(skew)
+	m.last.Store(at + skew)
+	return time.UnixMicro(at + skew).UTC()
 }
 
 // save returns the memory as data that is no longer changed.
