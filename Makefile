@@ -56,9 +56,9 @@ e2e: ## the tests on a real Kubernetes control plane, which is built on the firs
 	FAIRWAY_E2E=1 $(GOTEST) -count=1 -p 3 -exec 'env GOGC=400' $(CLUSTER)
 	$(MAKE) chart
 
-chaos: ## kill -9, power cuts, full and failing disks, reboots and clock jumps under load, in full doses, with a ledger of what was lost
-	FAIRWAY_CHAOS_KILLS=1000 FAIRWAY_CHAOS_POWER=25 FAIRWAY_CHAOS_FULL=10 FAIRWAY_CHAOS_JUMPS=50 \
-	  $(GO) test -count=1 -timeout 120m -v -run 'TestCrash|TestPowerCuts|TestFullDisk|TestClockJumps' ./e2e
+chaos: ## kill -9, power cuts, full and failing disks, damaged journals, reboots and clock jumps under load, in full doses, with a ledger of what was lost
+	FAIRWAY_CHAOS_KILLS=1000 FAIRWAY_CHAOS_POWER=25 FAIRWAY_CHAOS_FULL=10 FAIRWAY_CHAOS_JUMPS=50 FAIRWAY_CHAOS_DAMAGES=20 \
+	  $(GO) test -count=1 -timeout 120m -v -run 'TestCrash|TestPowerCuts|TestFullDisk|TestDamagedJournals|TestClockJumps' ./e2e
 	$(CONTROLPLANE)
 	FAIRWAY_CHAOS_KILLS=100 FAIRWAY_E2E=1 $(GO) test -count=1 -timeout 40m -v -run TestKilledAgainAndAgain ./e2e/cluster
 

@@ -52,6 +52,10 @@ type daemon struct {
 	path string   // of the program; empty: as it is built by default
 	cmd  *exec.Cmd
 	log  *lockedBuffer
+
+	ended <-chan struct{} // closed when the process has ended
+	end   error           // how
+
 	*client.Client
 }
 
@@ -100,7 +104,8 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-func (d *daemon) start() {
+// launch starts the process.
+func (d *daemon) launch() {
 	d.t.Helper()
 	path := d.path
 	if path == "" {
@@ -115,29 +120,48 @@ func (d *daemon) start() {
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
-	d.waitReady()
+	ended := make(chan struct{})
+	d.ended = ended
+	go func(cmd *exec.Cmd) { d.end = cmd.Wait(); close(ended) }(d.cmd)
+}
+
+// start starts the daemon and waits until it answers.
+func (d *daemon) start() {
+	d.t.Helper()
+	if err := d.tryStart(); err != nil {
+		d.t.Fatalf("%v\n%s", err, d.log.tail(4000))
+	}
 }
 
 // patience is how long a test waits for something that is quick on an idle machine.
 const patience = 3 * time.Minute
 
-func (d *daemon) waitReady() {
+// tryStart is start, and returns why the daemon does not answer.
+func (d *daemon) tryStart() error {
 	d.t.Helper()
-	var err error
-	if !holds(patience, func() bool {
+	d.launch()
+	for deadline := time.Now().Add(patience); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		_, err = d.Overview(ctx)
-		return err == nil
-	}) {
-		d.t.Fatalf("the daemon does not answer: %v\n%s", err, d.log.tail(4000))
+		_, err := d.Overview(ctx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the daemon does not answer: %w", err)
+		}
+		select {
+		case <-d.ended:
+			return fmt.Errorf("the daemon has ended: %w", d.end)
+		case <-time.After(5 * time.Millisecond):
+		}
 	}
 }
 
 // kill is kill -9.
 func (d *daemon) kill() {
 	_ = d.cmd.Process.Kill() // it may have exited by itself
-	_ = d.cmd.Wait()
+	<-d.ended
 }
 
 // stop asks the daemon to exit and returns its exit error.
@@ -145,7 +169,8 @@ func (d *daemon) stop() error {
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	return d.cmd.Wait()
+	<-d.ended
+	return d.end
 }
 
 // endOrphans kills the processes that jobs of a data folder left running.

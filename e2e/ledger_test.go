@@ -57,7 +57,7 @@ func (u *users) account(what, dose string) {
 	u.t.Helper()
 	u.stop()
 	jobs := u.drain()
-	a := account{what: what, dose: dose, acked: len(u.acked), ended: len(u.ended)}
+	a := account{what: what, dose: dose, acked: len(u.acked)}
 	if v, err := os.ReadFile(filepath.Join(u.out, "violations")); err == nil {
 		u.t.Errorf("violations:\n%s", v)
 		a.violations = strings.Count(string(v), "\n")
@@ -78,8 +78,18 @@ func (u *users) account(what, dose string) {
 		}
 	}
 	for id, then := range u.ended {
+		if _, counted := u.done[id]; !counted {
+			a.ended++
+		}
 		if now := known[id]; now.Status.Phase != then.Status.Phase || now.Status.Starts != then.Status.Starts {
 			u.t.Errorf("job %s had ended as %s after %d starts, and is now %s after %d", id, then.Status.Phase, then.Status.Starts, now.Status.Phase, now.Status.Starts)
+			a.again++
+		}
+	}
+	for id, then := range u.done {
+		a.ended++
+		if now := u.begun(id); now != then {
+			u.t.Errorf("job %s had finished after %d attempts, and then began %d more", id, then, now-then)
 			a.again++
 		}
 	}

@@ -62,6 +62,7 @@ type users struct {
 	mu    sync.Mutex
 	acked map[sched.JobID]bool
 	ended map[sched.JobID]api.Job // as first seen after their end
+	done  map[sched.JobID]int     // jobs that had finished before the journal lost its end: attempts begun
 	keys  int
 	rand  *rand.Rand
 }
@@ -69,7 +70,7 @@ type users struct {
 // usersOf lets three users work with a daemon until account.
 func usersOf(t *testing.T, d *daemon, syncWith string) *users {
 	t.Helper()
-	u := &users{t: t, d: d, out: t.TempDir(), sync: syncWith, acked: map[sched.JobID]bool{}, ended: map[sched.JobID]api.Job{}, rand: rand.New(rand.NewPCG(1, 2))}
+	u := &users{t: t, d: d, out: t.TempDir(), sync: syncWith, acked: map[sched.JobID]bool{}, ended: map[sched.JobID]api.Job{}, done: map[sched.JobID]int{}, rand: rand.New(rand.NewPCG(1, 2))}
 	u.script = filepath.Join(u.out, "worker.sh")
 	if err := os.WriteFile(u.script, []byte(worker), 0o755); err != nil {
 		t.Fatal(err)
