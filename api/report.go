@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
@@ -27,6 +28,9 @@ type AgentReport struct {
 	// SaveFailed is why the last save failed: the work since the checkpoint before
 	// it would be lost. Empty: it did not fail.
 	SaveFailed string `json:"save_failed,omitempty"`
+	// Can is what the job can do when it is asked to make room; nil: its agent is too
+	// old to say (see Ability).
+	Can *sched.Ability `json:"can,omitempty"`
 	// Checkpoint says that everything up to Done is saved.
 	Checkpoint bool `json:"checkpoint,omitempty"`
 	// Complete says that the training is over; the exit code decides whether it
@@ -77,6 +81,21 @@ type AgentAnswer struct {
 	// Gang is a secret of the attempt, by which its ranks know each other. After a
 	// change of the leader of a cluster it may be another.
 	Gang string `json:"gang,omitempty"`
+}
+
+// Ability returns what a report shows that its job can do. Agents of version 0.1 do
+// not say, but they report how they train, or a checkpoint, only if they save on
+// notice; those that report how they train also resize.
+func (r *AgentReport) Ability(elastic bool) sched.Ability {
+	switch {
+	case r.Can != nil:
+		return *r.Can
+	case r.Training != nil && elastic:
+		return sched.Resizes
+	case r.Training != nil || r.Checkpoint:
+		return sched.Saves
+	}
+	return sched.Unproven
 }
 
 const (

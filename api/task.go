@@ -29,6 +29,10 @@ type Task struct {
 	// Retry says which failures are tried again, Retries times at most: those that
 	// trying again can mend (RetryAdaptive, the default), all, or none.
 	Retry string `json:"retry,omitempty"`
+	// Preemptible says whether the job may be stopped for others. nil: once it has
+	// shown that it can save its work, unless its tenant has another default. true:
+	// from the start. false: never, as with NonPreemptible.
+	Preemptible *bool `json:"preemptible,omitempty"`
 	// Image is the container image to run it in, where jobs run in containers.
 	Image string `json:"image,omitempty"`
 	// Origin is what the job was made from, for the executor: on Kubernetes the
@@ -201,7 +205,11 @@ func (s *Submission) Complete() error {
 	}
 	check := *s
 	check.ID = "new"
-	return check.Validate()
+	if err := check.Validate(); err != nil {
+		return err
+	}
+	s.NonPreemptible = s.NonPreemptible || s.Preemptible != nil && !*s.Preemptible
+	return nil
 }
 
 // Validate says what is wrong with the submission, if anything.
@@ -217,6 +225,9 @@ func (s *Submission) Validate() error {
 	}
 	if err := s.validateLists(); err != nil {
 		return err
+	}
+	if s.NonPreemptible && s.Preemptible != nil && *s.Preemptible {
+		return Errorf(Invalid, "is true, and non_preemptible too").On("preemptible").Try("leave one of them out")
 	}
 	err := s.Spec.Validate()
 	var field *sched.SpecError

@@ -124,7 +124,7 @@ func (w *machineWorld) Backend() loop.Backend { return w.now() }
 func (w *machineWorld) Submit(t *testing.T, j executortest.Job) sched.JobID {
 	t.Helper()
 	s := api.Submission{Spec: j.Spec}
-	s.ID, s.Submitted = "", time.Time{}
+	s.ID, s.Submitted, s.Preemptible = "", time.Time{}, new(true)
 	s.Command = []string{filepath.Join(w.out, "worker.sh"), w.out, fmt.Sprintf("%.3f", j.Linger.Seconds())}
 	jobs, err := w.now().Submit(context.Background(), root, []api.Submission{s})
 	if err != nil {

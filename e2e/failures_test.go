@@ -144,7 +144,7 @@ func TestScreen(t *testing.T) {
 	t.Parallel()
 	d := configured(t, "screen: {time: 3s}\nnotice: 1m\n", "--slots", "4", "--policy", "fifo@screen:idle=0")
 	dir := t.TempDir()
-	gang := api.Submission{Spec: sched.Spec{GPUs: 4}}
+	gang := api.Submission{Spec: sched.Spec{GPUs: 4}, Task: api.Task{Preemptible: new(true)}}
 	bad := d.run(gang, shell(fmt.Sprintf(`echo $WORLD_SIZE >> %s/bad; exec python-that-is-not-there`, dir))...)
 	if j := d.until(bad, api.Failed); j.Status.MostGPUs != 1 || j.Exit.Finding == nil {
 		t.Errorf("the bad gang had %d slots, %+v; want 1 at most", j.Status.MostGPUs, j.Exit.Finding)

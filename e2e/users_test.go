@@ -154,6 +154,9 @@ func (u *users) submit(ctx context.Context) {
 		s.GPUs = 1 + u.intn(3)
 	}
 	s.Retries, s.Retry = api.MaxRetries, api.RetryAlways // its processes are killed, too
+	if u.intn(4) > 0 {                                   // the others keep their GPUs
+		s.Preemptible = new(true)
+	}
 	for ctx.Err() == nil {
 		j, err := u.d.Submit(ctx, s)
 		if err == nil {

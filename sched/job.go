@@ -63,6 +63,9 @@ type Spec struct {
 	// shown that it can save its work (Status.Can). A driver of real jobs sets it
 	// for every job that has not opted out.
 	Protected bool `json:"protected,omitempty"`
+	// TimeLimit is how long the job may run, all its attempts together; then its
+	// driver ends it. 0: as long as it takes. It says nothing about how long it will.
+	TimeLimit Duration `json:"time_limit,omitempty"`
 	// Screen is how long the job has to run on a few GPUs before it may have all
 	// it asks for, where new jobs are screened. 0: it is trusted.
 	Screen Duration `json:"screen,omitempty"`
@@ -427,6 +430,8 @@ func (s *Spec) Validate() error {
 		return bad("widest", s.MaxSpread, "slot, machine, rack or cross-rack")
 	case s.Selector != "" && !labelOK(s.Selector):
 		return bad("needs", fmt.Sprintf("%q", s.Selector), wantLabel)
+	case s.TimeLimit < 0:
+		return bad("time_limit", s.TimeLimit, "0 (none) or more")
 	case s.Screen < 0:
 		return bad("screen", s.Screen, "0 (none) or more")
 	case s.Estimate < 0:

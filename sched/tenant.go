@@ -22,6 +22,20 @@ type Tenant struct {
 	Quota  int      `json:"quota,omitempty"`    // GPUs that are its own; 0: none are
 	Borrow bool     `json:"borrow,omitempty"`   // may use more than Quota while others leave GPUs idle
 	Max    int      `json:"max_gpus,omitempty"` // never more than this, borrowed ones included; 0: no bound
+	Terms
+}
+
+// Terms are what an administrator lets the jobs of a tenant ask for. No policy looks
+// at them: they hold when a job is submitted.
+type Terms struct {
+	// Preemptible is the default of jobs that do not say: they may be stopped before
+	// they have shown that they can save their work.
+	Preemptible bool `json:"preemptible,omitempty"`
+	// NonPreemptible allows jobs that are never stopped for others.
+	NonPreemptible bool     `json:"non_preemptible,omitempty"`
+	MaxPriority    int      `json:"max_priority,omitempty"`   // of its jobs
+	TimeLimit      Duration `json:"time_limit,omitempty"`     // of jobs that name none; 0: none
+	MaxTimeLimit   Duration `json:"max_time_limit,omitempty"` // 0: no bound
 }
 
 // NoLimit is the limit of a tenant that may hold any number of GPUs: more than any
@@ -60,6 +74,10 @@ func (t Tenant) Validate() error {
 		return fmt.Errorf("tenant %s: quota = %d; want 0 or more GPUs", t.ID, t.Quota)
 	case t.Max < 0:
 		return fmt.Errorf("tenant %s: max_gpus = %d; want 0 (no bound) or more", t.ID, t.Max)
+	case t.MaxPriority < 0:
+		return fmt.Errorf("tenant %s: max_priority = %d; want 0 or more", t.ID, t.MaxPriority)
+	case t.TimeLimit < 0 || t.MaxTimeLimit < 0 || t.MaxTimeLimit > 0 && t.TimeLimit > t.MaxTimeLimit:
+		return fmt.Errorf("tenant %s: time_limit = %s, max_time_limit = %s; want 0 (none) or more, and the first at most the second", t.ID, t.TimeLimit, t.MaxTimeLimit)
 	}
 	return nil
 }

@@ -130,7 +130,9 @@ func noSearch(n *yaml.Node) error {
 }
 
 // daemonFills are the fields of a submission that a file may not set.
-var daemonFills = []string{"id", "submitted"}
+var daemonFills = map[string]string{
+	"id": "use name, or key to submit only once", "submitted": "use name, or key to submit only once", "protected": "use preemptible",
+}
 
 // noObject tells those who have an object of Kubernetes where it goes.
 func noObject(n *yaml.Node) error {
@@ -149,10 +151,8 @@ func fillJob(n *yaml.Node, s *api.Submission) error {
 	fields["share"] = fields["shareable"]
 	var ranged bool
 	err := strictyaml.EachKey(n, "", fields, func(key string, value *yaml.Node) error {
-		for _, name := range daemonFills {
-			if key == name {
-				return strictyaml.FaultAt(value, key, "is assigned by the daemon; remove it (use name, or key to submit only once)")
-			}
+		if instead := daemonFills[key]; instead != "" {
+			return strictyaml.FaultAt(value, key, "is assigned by the daemon; remove it (%s)", instead)
 		}
 		if key == "gpus" && value.Kind == yaml.ScalarNode && strings.Contains(value.Value, "-") {
 			ranged = true

@@ -27,6 +27,7 @@ type submitFlags struct {
 	job             api.Submission
 	app, tenant     string
 	wait, dryRun    bool
+	preemptible     bool
 }
 
 func newSubmit() *cobra.Command {
@@ -76,6 +77,7 @@ func (f *submitFlags) flags(fl *pflag.FlagSet) {
 	fl.TextVar(&j.GracePeriod, "notice", sched.Duration(0), "grace period between SIGTERM and SIGKILL, to save a checkpoint; 0s: the daemon's default")
 	fl.IntVar(&j.Retries, "retries", 0, "maximum number of retries after failures of the job")
 	fl.StringVar(&j.Retry, "retry", "", "which failures to retry: adaptive (those a retry can fix; the default), always, never")
+	fl.BoolVar(&f.preemptible, "preemptible", false, "the job saves its work on SIGTERM, or can do without: it may be stopped from the start (=false: never)")
 	fl.StringVar(&j.Screen, "screen", "", "screening time on one GPU before the full gang starts, such as 2m, or off (default: the daemon decides)")
 	fl.BoolVar(&j.Shareable, "share", false, "allow other jobs on its GPUs")
 	fl.Float64Var(&j.GPUUtil, "gpu-util", 0, "expected GPU utilisation, 0 to 1; 0: unknown")
@@ -204,7 +206,7 @@ func (f *submitFlags) override(j *api.Submission, fl *pflag.FlagSet, command []s
 		"retry": func() { j.Retry = f.job.Retry }, "screen": func() { j.Screen = f.job.Screen },
 		"share": func() { j.Shareable = f.job.Shareable }, "gpu-util": func() { j.GPUUtil = f.job.GPUUtil },
 		"gpu-memory": func() { j.GPUMemory = f.job.GPUMemory }, "graph": func() { j.Graph = f.job.Graph },
-		"image": func() { j.Image = f.job.Image },
+		"image": func() { j.Image = f.job.Image }, "preemptible": func() { j.Preemptible = &f.preemptible },
 	} {
 		if fl.Changed(flag) {
 			set()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -50,14 +51,24 @@ func newSetTenant(r *remote) *cobra.Command {
   weight    share relative to other tenants
   quota     GPUs that belong to the tenant
   borrow    may use idle GPUs beyond its quota
-  max-gpus  upper bound, borrowed GPUs included`,
+  max-gpus  upper bound, borrowed GPUs included
+
+and what its jobs may ask for:
+
+  preemptible      jobs may be stopped before they have shown that they can save their
+                   work, unless they say otherwise
+  non-preemptible  jobs may ask never to be stopped for others
+  max-priority     highest priority of a job
+  time-limit       how long a job may run if it does not say
+  max-time-limit   longest time limit of a job`,
 		Example: `  fairway tenants set vision --weight 2
   fairway tenants set interns --quota 4 --max-gpus 8 --borrow
-  fairway tenants set interns --borrow=false`,
+  fairway tenants set interns --borrow=false
+  fairway tenants set interns --preemptible --max-time-limit 1d`,
 		Args: exactly(1, "fairway tenants set vision --weight 2"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().NFlag() == 0 {
-				return usagef("tenants set: nothing to change; use --weight, --quota, --borrow or --max-gpus")
+				return usagef("tenants set: nothing to change; use --weight, --quota or another flag")
 			}
 			return query[api.TenantView]{r,
 				func(ctx context.Context, daemon *client.Client) (api.TenantView, error) {
@@ -65,6 +76,9 @@ func newSetTenant(r *remote) *cobra.Command {
 						changes := map[string]func(){
 							"weight": func() { t.Weight = given.Weight }, "quota": func() { t.Quota = given.Quota },
 							"borrow": func() { t.Borrow = given.Borrow }, "max-gpus": func() { t.Max = given.Max },
+							"preemptible": func() { t.Preemptible = given.Preemptible }, "non-preemptible": func() { t.NonPreemptible = given.NonPreemptible },
+							"max-priority": func() { t.MaxPriority = given.MaxPriority }, "time-limit": func() { t.TimeLimit = given.TimeLimit },
+							"max-time-limit": func() { t.MaxTimeLimit = given.MaxTimeLimit },
 						}
 						for flag, change := range changes {
 							if c.Flags().Changed(flag) {
@@ -82,6 +96,11 @@ func newSetTenant(r *remote) *cobra.Command {
 	fl.IntVar(&given.Quota, "quota", 0, "GPUs that belong to the tenant; 0: no quota")
 	fl.BoolVar(&given.Borrow, "borrow", false, "may use idle GPUs beyond its quota")
 	fl.IntVar(&given.Max, "max-gpus", 0, "upper bound, borrowed GPUs included; 0: none")
+	fl.BoolVar(&given.Preemptible, "preemptible", false, "jobs may be stopped before they have shown that they can save their work, unless they say otherwise")
+	fl.BoolVar(&given.NonPreemptible, "non-preemptible", false, "jobs may ask never to be stopped for others")
+	fl.IntVar(&given.MaxPriority, "max-priority", 0, "highest priority of a job")
+	fl.TextVar(&given.TimeLimit, "time-limit", sched.Duration(0), "how long a job may run if it does not say; 0s: no limit")
+	fl.TextVar(&given.MaxTimeLimit, "max-time-limit", sched.Duration(0), "longest time limit of a job; 0s: none")
 	return c
 }
 
@@ -120,4 +139,31 @@ func printTenants(w io.Writer, tenants []api.TenantView, width int) {
 			rhoText(t.Rho), fmt.Sprintf("%.1f", t.GPUTime/3600), borrows)
 	}
 	g.print(w, "", width)
+	for _, t := range tenants {
+		if text := termsText(t.Terms); text != "" {
+			fmt.Fprintf(w, "%s: %s\n", orDash(string(t.ID)), text)
+		}
+	}
+}
+
+// termsText says what the jobs of a tenant may ask for, where it differs from the
+// defaults.
+func termsText(t sched.Terms) string {
+	var parts []string
+	if t.Preemptible {
+		parts = append(parts, "jobs are preemptible by default")
+	}
+	if t.NonPreemptible {
+		parts = append(parts, "jobs may be non-preemptible")
+	}
+	if t.MaxPriority > 0 {
+		parts = append(parts, fmt.Sprintf("priority up to %d", t.MaxPriority))
+	}
+	if t.TimeLimit > 0 {
+		parts = append(parts, "time limit "+t.TimeLimit.String()+" by default")
+	}
+	if t.MaxTimeLimit > 0 {
+		parts = append(parts, "time limit at most "+t.MaxTimeLimit.String())
+	}
+	return strings.Join(parts, ", ")
 }

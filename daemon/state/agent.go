@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
@@ -64,6 +65,10 @@ func (t *tx) report(id api.AttemptID, r *api.AgentReport) (api.AgentAnswer, erro
 // next one got GPUs may only report how far it came.
 func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
 	e := sched.Event{Kind: sched.JobReported, Job: x.Job.ID, Done: r.Done, SaveFailed: r.SaveFailed != ""}
+	if can := r.Ability(x.Job.MaxGPUs > x.Job.MinGPUs); can > x.Shown {
+		e.Can = can
+		t.decides = true
+	}
 	rec := api.Record{Event: &e, Complete: r.Complete}
 	if current {
 		e.Done, r.Rate = x.believe(r, t.now)
@@ -200,9 +205,15 @@ func (x *entry) experienceKey() experience.Key {
 }
 
 // scriptOf returns the part of a command that names what is trained: the first
-// argument that is neither an option nor the interpreter.
+// Python file or, if there is none, the first argument that is neither an option nor
+// the interpreter.
 func scriptOf(command []string) string {
 	const longest = 200
+	for _, a := range command {
+		if strings.HasSuffix(a, ".py") && a[0] != '-' {
+			return a[max(0, len(a)-longest):]
+		}
+	}
 	for _, a := range command[1:] {
 		if len(a) > 0 && a[0] != '-' {
 			return a[max(0, len(a)-longest):]

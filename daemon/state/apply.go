@@ -269,6 +269,10 @@ func (x *entry) reported(r *api.Record, was *sched.Job, gpuType string) {
 		x.Restored = was.Starts
 		x.foundLess(was.CheckpointedWork - *r.Restored)
 	}
+	x.Shown = max(x.Shown, r.Event.Can)
+	if r.Restored != nil && *r.Restored > 0 && was.Starts > 1 {
+		x.Resumed = x.Shown
+	}
 	if r.Event.Rate > 0 {
 		x.Rate, x.RateGPUs = r.Event.Rate, max(1, was.Placement.GPUs())
 	}
@@ -347,6 +351,7 @@ func (m *memory) ended(x *entry, r *api.Record, was *sched.Job) {
 	m.Ended = append(m.Ended, x)
 	m.queued.add(x, -1)
 	m.endedBytes += x.size()
+	m.test(x)
 	m.trialEnded(x, r.Text)
 	m.forget(r.At)
 }
@@ -365,6 +370,7 @@ func (m *memory) forget(now time.Time) {
 		if (i < drop || m.endedBytes > mostBytes) && len(x.Open) == 0 {
 			m.endedBytes -= x.size()
 			delete(m.jobs, x.Job.ID)
+			m.untest(x)
 			if x.Key != "" {
 				delete(m.keys, keyOf(x.Job.Tenant, x.Key))
 				m.used.add(hashKey(x.Job.Tenant, x.Key), usedKey{job: x.Job.ID, ended: x.Ended.Unix(), phase: x.Job.Phase}, now)

@@ -168,7 +168,15 @@ func reopen(t testing.TB, j *tape, c *clock, edit ...func(*Config)) *desk {
 	return &desk{Store: b, t: t, tape: j, clock: c}
 }
 
+// submission is a job that may be stopped at any time.
 func submission(name string, gpus int) api.Submission {
+	s := plain(name, gpus)
+	s.Preemptible = new(true)
+	return s
+}
+
+// plain is a job of which nothing is known.
+func plain(name string, gpus int) api.Submission {
 	return api.Submission{Spec: sched.Spec{GPUs: gpus}, Task: api.Task{Name: name, Command: []string{"python3", "train.py"}}}
 }
 

@@ -135,9 +135,10 @@ func (t *tx) submit(who api.Identity, list []api.Submission, ids []sched.JobID) 
 		s.ID = t.newID(s.Name)
 		s.Submitted = t.now
 		t.prepare(&s)
+		can := t.protect(&s)
 		ids[i] = s.ID
 		owner := who.Owner
-		err := t.add(api.Record{Event: &sched.Event{Kind: sched.JobSubmitted, Spec: &s.Spec}, Task: &s.Task, Owner: &owner, Key: s.Key})
+		err := t.add(api.Record{Event: &sched.Event{Kind: sched.JobSubmitted, Spec: &s.Spec, Can: can}, Task: &s.Task, Owner: &owner, Key: s.Key})
 		if err != nil {
 			return err
 		}

@@ -24,6 +24,8 @@ type memory struct {
 	jobs  map[sched.JobID]*entry
 	keys  map[string]sched.JobID // client keys, by tenant and key
 	used  usedKeys               // those of forgotten jobs
+	// tested are the last ended jobs that tell what their kind can do.
+	tested map[kind]*entry
 	// searches are those of Saved by ID; trials are by the key of their job.
 	searches      map[sched.AppID]*searchEntry
 	trials        map[string]trialRef
@@ -110,6 +112,10 @@ type entry struct {
 	// SaveFailed is why the running attempt could not save; empty: it could.
 	SaveFailed string `json:"save_failed,omitempty"`
 	Restored   int    `json:"restored,omitempty"` // the last attempt that said what it found in a checkpoint
+	// Shown is what its own agent has reported that it can do, and Resumed the same
+	// once an attempt has gone on from a checkpoint.
+	Shown   sched.Ability `json:"shown,omitempty"`
+	Resumed sched.Ability `json:"resumed,omitempty"`
 
 	told    told
 	fitters map[string]*goodput.Fitter
@@ -121,7 +127,7 @@ func newMemory(keep int, bytes int64) *memory {
 	c, _ := sched.NewCluster(nil)
 	return &memory{
 		Saved: Saved{Ends: map[sched.Phase]int{}, GPUTime: map[sched.TenantID]float64{}},
-		state: sched.NewState(c), jobs: map[sched.JobID]*entry{}, keys: map[string]sched.JobID{}, keep: keep, keepBytes: bytes, queued: newLoads(),
+		state: sched.NewState(c), jobs: map[sched.JobID]*entry{}, keys: map[string]sched.JobID{}, keep: keep, tested: map[kind]*entry{}, keepBytes: bytes, queued: newLoads(),
 		searches: map[sched.AppID]*searchEntry{}, trials: map[string]trialRef{}, nodeHealth: newNodeHealth(),
 	}
 }
@@ -230,6 +236,7 @@ func restore(payload []byte, keep int, bytes int64) (*memory, error) {
 		}
 		m.put(e)
 		m.endedBytes += e.size()
+		m.test(e)
 	}
 	if m.Ends == nil {
 		m.Ends = map[sched.Phase]int{}

@@ -173,7 +173,7 @@ func (w *world) object(j training) *v1alpha1.TrainingJob {
 		},
 	}
 	if j.most > 0 {
-		o.Spec.MinGPUs, o.Spec.MaxGPUs = &j.least, &j.most
+		o.Spec.MinGPUs, o.Spec.MaxGPUs, o.Spec.Preemptible = &j.least, &j.most, new(true) // it has no agent
 	}
 	return o
 }

@@ -6,6 +6,7 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -120,6 +121,9 @@ func (m *Mirror) tenant(ctx context.Context, k key) error {
 // tenantWanted returns the tenant of an object.
 func tenantWanted(object *v1alpha1.Tenant) (sched.Tenant, error) {
 	t := sched.Tenant{ID: sched.TenantID(object.Name), Quota: intOf(object.Spec.Quota), Max: intOf(object.Spec.Max), Borrow: object.Spec.Borrow}
+	if err := copyFields(reflect.ValueOf(&t.Terms).Elem(), reflect.ValueOf(&object.Spec).Elem()); err != nil {
+		return t, &refusal{"Invalid", "spec." + err.Error()}
+	}
 	if object.Spec.Quota != nil && *object.Spec.Quota == 0 && !t.Borrow {
 		return t, &refusal{"Invalid", "spec.quota is 0, and borrow is false: its jobs could never run; leave quota out, or set borrow to true"}
 	}

@@ -72,7 +72,7 @@ func TestSubmission(t *testing.T) {
 func TestCounterparts(t *testing.T) {
 	object := reflect.TypeFor[v1alpha1.TrainingJobSpec]()
 	byHand := map[string]bool{}
-	for _, name := range strings.Fields("ID User Submitted TaskGPUs MilliGPU Shareable CPUs Memory Selector GPUUtil " + // of sched.Spec
+	for _, name := range strings.Fields("ID User Submitted TaskGPUs MilliGPU Shareable CPUs Memory Selector GPUUtil Protected " + // of sched.Spec
 		"Name Command Dir Env Image Origin Single Graph " + // of api.Task
 		"GPUsPerPod GPUResource Share Suspend Template") { // of the object
 		byHand[name] = true

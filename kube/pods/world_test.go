@@ -328,7 +328,7 @@ func (w *world) submit(spec sched.Spec, annotations map[string]string) sched.Job
 	name := fmt.Sprintf("job%d", len(w.jobs))
 	w.jobs[name] = annotations
 	w.mu.Unlock()
-	task := api.Task{Name: name, Command: []string{"train"}, Origin: "TrainingJob/" + w.namespace + "/" + name, GracePeriod: sched.Duration(20 * time.Second)}
+	task := api.Task{Name: name, Command: []string{"train"}, Origin: "TrainingJob/" + w.namespace + "/" + name, GracePeriod: sched.Duration(20 * time.Second), Preemptible: new(true)}
 	jobs, err := w.now().Submit(w.t.Context(), admin, []api.Submission{{Spec: spec, Task: task}})
 	if err != nil {
 		w.t.Fatal(err)

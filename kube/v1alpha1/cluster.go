@@ -71,6 +71,31 @@ type TenantSpec struct {
 	// +kubebuilder:default="1"
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,6}(\.[0-9]{1,6})?$`
 	Weight string `json:"weight,omitempty"`
+	// Its jobs may be stopped for others before they have shown that they can save their
+	// work, unless they say otherwise.
+	// +optional
+	Preemptible bool `json:"preemptible,omitempty"`
+	// Its jobs may ask never to be stopped for others.
+	// +optional
+	NonPreemptible bool `json:"nonPreemptible,omitempty"`
+	// The highest priority that its jobs may ask for.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	MaxPriority int32 `json:"maxPriority,omitempty"`
+	// How long its jobs may run if they do not say; none: as long as it takes.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,9}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
+	TimeLimit *metav1.Duration `json:"timeLimit,omitempty"`
+	// The longest time limit that its jobs may ask for; it is the default too if
+	// timeLimit is not set.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,9}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
+	MaxTimeLimit *metav1.Duration `json:"maxTimeLimit,omitempty"`
 }
 
 // TenantStatus is the observed state of a tenant.

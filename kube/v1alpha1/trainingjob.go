@@ -55,6 +55,7 @@ type TrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.sizes) || has(self.maxGPUs)",message="sizes need minGPUs and maxGPUs"
 // +kubebuilder:validation:XValidation:rule="!has(self.sizes) || self.gpus in self.sizes",message="gpus must be one of sizes"
 // +kubebuilder:validation:XValidation:rule="!has(self.sizes) || self.sizes.isSorted()",message="sizes must be in ascending order"
+// +kubebuilder:validation:XValidation:rule="!has(self.preemptible) || !self.preemptible || !has(self.nonPreemptible) || !self.nonPreemptible",message="preemptible and nonPreemptible contradict each other"
 // +kubebuilder:validation:XValidation:rule="has(self.template.spec) && size(self.template.spec.containers) >= 1",message="template.spec.containers must name at least one container"
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || !has(self.template.spec.nodeName)",message="template.spec.nodeName must be left out: Fairway chooses the nodes; use nodeSelector or affinity"
 type TrainingJobSpec struct {
@@ -137,9 +138,21 @@ type TrainingJobSpec struct {
 	// +kubebuilder:validation:Minimum=-1000000
 	// +kubebuilder:validation:Maximum=1000000
 	Priority int32 `json:"priority,omitempty"`
-	// Never preempt the job.
+	// Never preempt the job. Its tenant must allow it.
 	// +optional
 	NonPreemptible bool `json:"nonPreemptible,omitempty"`
+	// Whether the job may be stopped for others. Default: once its agent has reported
+	// that it saves its work when asked, unless the tenant has another default. true:
+	// from the start; false: never, like nonPreemptible.
+	// +optional
+	Preemptible *bool `json:"preemptible,omitempty"`
+	// How long the job may run, all its attempts together. Then it is asked to save its
+	// work, and fails. Default: that of the tenant.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,9}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
+	TimeLimit *metav1.Duration `json:"timeLimit,omitempty"`
 	// The expected run time on the number of GPUs in gpus. Policies and forecasts use
 	// it; it may be wrong.
 	// +optional

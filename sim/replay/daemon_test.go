@@ -249,7 +249,7 @@ func queue(seed uint64, jobs int, agents bool) []arrival {
 		at = at.Add(time.Duration(r.IntN(40)) * time.Second)
 		gpus := 1 << r.IntN(4)
 		a := arrival{at: at, seconds: float64(40 + r.IntN(300)), agent: agents && i%2 == 0}
-		a.job = api.Submission{Task: api.Task{Name: "train", Command: []string{"true"}, Retries: 3}}
+		a.job = api.Submission{Task: api.Task{Name: "train", Command: []string{"true"}, Retries: 3, Preemptible: new(true)}}
 		a.job.Estimate = sched.Duration(a.seconds * 1e9)
 		a.job.GPUs, a.job.User = gpus, fmt.Sprintf("user%d", i%3)
 		a.job.Tenant = sched.TenantID([]string{"blue", "green"}[i%2])

@@ -213,7 +213,7 @@ func (w *world) now() *state.Store {
 
 func (w *world) Submit(t *testing.T, j executortest.Job) sched.JobID {
 	t.Helper()
-	jobs, err := w.now().Submit(t.Context(), admin, []api.Submission{{Spec: j.Spec, Task: api.Task{Command: []string{"train"}}}})
+	jobs, err := w.now().Submit(t.Context(), admin, []api.Submission{{Spec: j.Spec, Task: api.Task{Command: []string{"train"}, Preemptible: new(true)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
