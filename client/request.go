@@ -100,7 +100,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, fs.ErrPermission):
-		return &api.Error{Code: api.Denied, Message: "you may not use " + c.address, Remedy: "ask for membership in the group of the socket", Err: err}
+		return &api.Error{Code: api.Denied, Message: "you may not use " + c.address, Remedy: "ask an administrator for a token, or to be let in by socket.group", Err: err}
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
 		return &api.Error{Code: api.Unavailable, Message: "no daemon answers at " + c.address, Remedy: "start one with `fairway up`", Err: err}
 	case errors.As(err, &op) && op.Op == "dial":

@@ -54,7 +54,7 @@ func (s *Server) ofJob(at process) error {
 	}
 	job, err := s.JobOf(at.pid)
 	if err == nil && job != "" {
-		err = fmt.Errorf("the request comes from a process of job %s, and jobs do not have the rights of their user", job)
+		err = fmt.Errorf("the request comes from a process of job %s, which does not have its user's rights and needs a token of its own (fairway --token-file)", job)
 	}
 	return err
 }
