@@ -23,7 +23,7 @@ import (
 // work. What the journal has lost is lost, but never without a word, and no job that
 // has finished runs again. FAIRWAY_CHAOS_DAMAGES says how often.
 func TestDamagedJournals(t *testing.T) {
-	times := scale("FAIRWAY_CHAOS_DAMAGES", 3)
+	times := scale("FAIRWAY_CHAOS_DAMAGES", 2)
 	d := startDaemon(t, shortDir(t), "--config", chaosConfig(t))
 	u := usersOf(t, d, "true")
 	file, export := filepath.Join(d.data, "journal", "journal.db"), filepath.Join(u.out, "export.jsonl")

@@ -30,7 +30,9 @@ slot=$(echo "$FAIRWAY_SLOTS" | cut -d, -f$((LOCAL_RANK + 1)))
 [ -n "$slot" ] || violation "no slot in '$FAIRWAY_SLOTS'"
 exec 8>"$out/slot-$slot"; flock -n 8 || violation "slot $slot is taken"
 saved="$FAIRWAY_CHECKPOINT_DIR/steps"
-n=$(cat "$saved" 2>/dev/null); n=${n:-0}
+files=$(ls "$FAIRWAY_CHECKPOINT_DIR" 8>&-) || exit 1 # the disk fails: this is no fresh start
+n=0
+if echo "$files" | grep -qx steps 8>&-; then n=$(cat "$saved" 8>&-) || exit 1; fi
 if [ "$RANK" = 0 ]; then
   exec 9>"$out/$FAIRWAY_JOB.lock"; flock -n 9 || violation "the job runs twice"
   echo "begin $FAIRWAY_ATTEMPT $n" >> "$out/$FAIRWAY_JOB.steps"
@@ -131,7 +133,7 @@ func (u *users) watch(ctx context.Context) {
 }
 
 // openJobs is the number of open jobs beyond which the users wait.
-const openJobs = 40
+const openJobs = 20
 
 // submit submits one job, and repeats the request with the same key until the daemon
 // answers. It must not become two jobs.
