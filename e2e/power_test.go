@@ -81,13 +81,8 @@ func (k *disk) cut() {
 
 func (k *disk) unmount() {
 	k.t.Helper()
-	err := errors.New("not tried")
-	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-		if err = unix.Unmount(k.dir, 0); err == nil || errors.Is(err, unix.EINVAL) {
-			break
-		}
-	}
-	if err != nil && !errors.Is(err, unix.EINVAL) {
+	var err error
+	if !holds(patience, func() bool { err = unix.Unmount(k.dir, 0); return err == nil || errors.Is(err, unix.EINVAL) }) {
 		k.t.Fatalf("unmount: %v", err)
 	}
 	// The device goes when the last process that saw it has gone.
