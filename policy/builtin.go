@@ -164,7 +164,7 @@ func Builtin() Registry {
 		}, philly.Default(), philly.New, func(c philly.Config, a *About) {
 			a.Estimates = c.Relax == philly.Proportional
 			if c.Relax == philly.Off {
-				a.Promises &^= Drains // a job waits for the best place for ever
+				a.Promises &^= Drains // a job may wait for the best placement for ever
 			}
 		}),
 		Of(About{

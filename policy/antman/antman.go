@@ -58,8 +58,8 @@ func New(c Config) (sched.Policy, error) {
 
 type policy struct {
 	Config
-	// Caches: what jobs with the guarantee leave, what all leave, and the same
-	// with shares.
+	// Caches: what jobs with the guarantee leave, what all jobs leave, and the
+	// latter with shares.
 	hosts, idle, live *place.Free
 	bound             *pairing.Bound // also a cache
 }

@@ -19,7 +19,7 @@ type decision struct {
 	quota place.Quota
 
 	guaranteed []bool // by job: it has the guarantee
-	firm       []bool // by job: it runs with it
+	firm       []bool // by job: it runs with the guarantee
 	stride     int    // between the GPUs of two nodes
 	host       []int  // by GPU: 1 + the job that holds most of it; 0: none
 	guest      []int  // by GPU: 1 + the job that holds a small part; 0: none
@@ -47,7 +47,7 @@ func newDecision(p *policy, s *sched.Snapshot) *decision {
 	return d
 }
 
-// classify says who has the guarantee: those that had it and run, then the
+// classify determines who has the guarantee: running jobs that had it, then the
 // others in order of submission, as far as the quotas reach.
 func (d *decision) classify() {
 	common := d.s.Cluster.GPUs()
@@ -81,7 +81,7 @@ func (d *decision) classify() {
 	}
 }
 
-// had reports whether a job runs with the guarantee.
+// had reports whether a job already runs with the guarantee.
 func (d *decision) had(j *sched.Job) bool {
 	return j.Phase == sched.Running && j.Note.Level == guaranteed && !d.small(j.Placement)
 }
@@ -106,7 +106,7 @@ func gpus(j *sched.Job) int {
 	return j.GPUs
 }
 
-// small reports whether a placement is one of a guest.
+// small reports whether a placement is that of a guest.
 func (d *decision) small(p sched.Placement) bool { return len(p) > 0 && int(p[0].Milli) <= d.Guest }
 
 // each calls yield with the index of every GPU of a placement until it returns
@@ -122,7 +122,7 @@ func (d *decision) each(p sched.Placement, yield func(gpu int) bool) bool {
 	return true
 }
 
-// run lets a job run somewhere. Its GPUs are free for it.
+// run lets a job run on GPUs that are free for it.
 func (d *decision) run(i int, p sched.Placement) {
 	j := d.s.Jobs[i]
 	d.plan.Want[i], d.plan.Why[i] = p, sched.Reason{}
@@ -143,14 +143,14 @@ func (d *decision) run(i int, p sched.Placement) {
 			d.open[s.Node] &^= s.GPUs
 		}
 		whole := sched.Placement{{Node: s.Node, Milli: sched.WholeGPU, GPUs: s.GPUs}}
-		d.idle.Take(j, whole) // some of these may be taken already: it adds the CPUs
+		d.idle.Take(j, whole) // some of these GPUs may be taken already: this adds the CPUs
 		if !small {
 			d.hosts.Take(j, whole)
 		}
 	}
 }
 
-// fits reports whether a job can hold a placement beside those that run so far.
+// fits reports whether a job can hold a placement beside the jobs that run so far.
 func (d *decision) fits(i int, p sched.Placement) bool {
 	j := d.s.Jobs[i]
 	if !d.live.Fits(j, p) {
@@ -192,7 +192,7 @@ func (d *decision) suit(host, guest *sched.Job, node *sched.Node) bool {
 		d.bound.Holds(string(node.Type), []float64{host.GPUUtil, guest.GPUUtil})
 }
 
-// keep leaves the jobs where they are that are not preemptible, then those that
+// keep leaves jobs where they are: those that are not preemptible, then those that
 // run with the guarantee.
 func (d *decision) keep() {
 	for _, i := range d.order {

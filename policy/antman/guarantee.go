@@ -10,8 +10,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// guarantee places the jobs that have the guarantee and do not run with it yet,
-// in order of submission.
+// guarantee places the jobs that have the guarantee but do not run with it yet, in
+// order of submission.
 func (d *decision) guarantee() {
 	d.expect()
 	reserved := make([]bool, len(d.s.Cluster.Types))
@@ -40,8 +40,8 @@ func (d *decision) guarantee() {
 	}
 }
 
-// expect marks the GPUs of opportunistic jobs that run as not idle, so that
-// those with the guarantee go elsewhere if they can.
+// expect marks the GPUs of running opportunistic jobs as not idle, so that jobs
+// with the guarantee go elsewhere if they can.
 func (d *decision) expect() {
 	for _, i := range d.order {
 		if j := d.s.Jobs[i]; j.Phase == sched.Running && len(d.plan.Want[i]) == 0 {
@@ -56,7 +56,7 @@ func (d *decision) expect() {
 var ghost = &sched.Job{}
 
 // upgrade finds GPUs for a job with the guarantee: those it runs on as a guest,
-// else idle ones, else any that nobody with the guarantee has.
+// else idle ones, else any that no other such job has.
 func (d *decision) upgrade(i int) (sched.Placement, bool) {
 	j := d.s.Jobs[i]
 	if j.Phase == sched.Running {
@@ -97,7 +97,7 @@ func (d *decision) held(j *sched.Job, p sched.Placement) sched.Placement {
 	return q
 }
 
-// barred reports whether somebody ahead waits for a GPU type of the job.
+// barred reports whether an earlier job waits for a GPU type of the job.
 func (d *decision) barred(j *sched.Job, reserved []bool) bool {
 	for t, is := range reserved {
 		if is && j.Accepts(d.s.Cluster.Types[t]) {
@@ -107,15 +107,15 @@ func (d *decision) barred(j *sched.Job, reserved []bool) bool {
 	return false
 }
 
-// reserve lets all later jobs of the same GPU types wait.
+// reserve makes all later jobs of the same GPU types wait.
 func (d *decision) reserve(j *sched.Job, reserved []bool) {
 	for t, name := range d.s.Cluster.Types {
 		reserved[t] = reserved[t] || j.Accepts(name)
 	}
 }
 
-// notes remembers who runs with the guarantee, and asks for a decision when the
-// next job has waited for its patience.
+// notes records which jobs run with the guarantee, and asks for a decision when the
+// next job's patience ends.
 func (d *decision) notes() {
 	for i, j := range d.s.Jobs {
 		var note sched.Note

@@ -12,10 +12,10 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// share leaves opportunistic jobs where they are if they may be there, and then
-// starts others, in order of submission.
+// share leaves opportunistic jobs where they are if they may stay, and then starts
+// others, in order of submission.
 func (d *decision) share() {
-	d.idle = d.idle.For(d.s.Cluster) // what expect took is not taken
+	d.idle = d.idle.For(d.s.Cluster) // what expect marked is free again
 	for i, p := range d.plan.Want {
 		for _, s := range p {
 			d.idle.Take(d.s.Jobs[i], sched.Placement{{Node: s.Node, Milli: sched.WholeGPU, GPUs: s.GPUs}})
@@ -43,7 +43,7 @@ func (d *decision) begin(i int) {
 		d.plan.Why[i] = sched.Reason{Code: sched.BackOff, Until: j.NotBefore}
 		return
 	case d.guaranteed[i] && j.Phase == sched.Pending && d.s.Now.Sub(j.Since) < d.Patience.D():
-		return // it has its reason
+		return // it already has a reason
 	case !d.quota.FitsMilli(j, n*d.holds(j)):
 		d.plan.Why[i] = d.quota.Why(j, n)
 		return
@@ -76,7 +76,8 @@ func (d *decision) holds(j *sched.Job) int {
 	return sched.WholeGPU
 }
 
-// misfit is a job that found no GPUs to share: none that asks for as much will.
+// misfit is a job that found no GPUs to share. A job that asks for as much will not
+// find any either.
 type misfit struct {
 	types  []sched.GPUType
 	widest sched.Level
@@ -93,15 +94,13 @@ func misfitOf(j *sched.Job, n int) misfit {
 	return misfit{j.GPUTypes, j.MaxSpread, j.Task(), n, j.GPUUtil, j.GPUMemory, j.CPUs, j.Memory, j.Selector}
 }
 
-// covers reports whether a job of the second kind fails since one of the first
-// did.
+// covers reports whether o must fail because m did.
 func (m misfit) covers(o misfit) bool {
 	return m.needs == o.needs && m.widest == o.widest && m.task == o.task && m.gpus <= o.gpus && (o.util == 0 || (m.util > 0 && m.util <= o.util)) &&
 		m.memory <= o.memory && m.cpus <= o.cpus && m.host <= o.host && slices.Equal(m.types, o.types)
 }
 
-// beside finds n GPUs for a job that may share them: those with the most to
-// spare.
+// beside finds n GPUs for a job that may share: those with the most to spare.
 func (d *decision) beside(i, n int) (sched.Placement, bool) {
 	j := d.s.Jobs[i]
 	kind := misfitOf(j, n)
@@ -130,8 +129,8 @@ func (d *decision) beside(i, n int) (sched.Placement, bool) {
 
 // spare is what a set of GPUs has to spare.
 type spare struct {
-	util   float64 // the highest of their present utilisations
-	memory int64   // the least that is left
+	util   float64 // the highest utilisation among them
+	memory int64   // the least memory left
 	gpus   sched.GPUSet
 }
 
@@ -140,8 +139,8 @@ func (a spare) better(b spare) bool {
 	return a.util < b.util || (a.util == b.util && a.memory > b.memory)
 }
 
-// spareOn returns the n GPUs, among some of a node, with the most to spare for a
-// job, or as many as there are.
+// spareOn returns the n GPUs of a set on a node with the most to spare for a job,
+// or as many as there are.
 func (d *decision) spareOn(j *sched.Job, node, n int, among sched.GPUSet) spare {
 	type one struct {
 		util float64
@@ -173,8 +172,8 @@ func (d *decision) spareOn(j *sched.Job, node, n int, among sched.GPUSet) spare 
 	return best
 }
 
-// part returns the guest's slice of some GPUs of a node, as many of them as its
-// host has CPUs and memory for.
+// part returns the guest's slice of some GPUs of a node, as far as the node's CPUs
+// and memory allow.
 func (d *decision) part(j *sched.Job, node int, of sched.GPUSet) (sched.Slice, bool) {
 	for k := of.Len(); k > 0; k -= j.Task() {
 		s := sched.Slice{Node: int32(node), Milli: int32(d.Guest), GPUs: of.Lowest(k)}
@@ -191,7 +190,7 @@ func (d *decision) accepts(j *sched.Job, node, t int) bool {
 	return d.s.Cluster.TypeOf(node) == t && d.open[node].Len() >= j.Task() && j.Suits(n)
 }
 
-// onOne finds n GPUs of one node, of one island if it must be.
+// onOne finds n GPUs of one node, in one island if the job requires it.
 func (d *decision) onOne(i, n, t int) (sched.Placement, bool) {
 	j := d.s.Jobs[i]
 	var best spare
@@ -220,8 +219,8 @@ func (d *decision) onOne(i, n, t int) (sched.Placement, bool) {
 	return found, found != nil
 }
 
-// onSeveral finds n GPUs on several nodes, of one rack if possible: those with
-// the most GPUs for the job first.
+// onSeveral finds n GPUs on several nodes, of one rack if possible: nodes with the
+// most GPUs for the job first.
 func (d *decision) onSeveral(i, n, t int) (sched.Placement, bool) {
 	j := d.s.Jobs[i]
 	if n <= j.Task() || (j.MaxSpread != sched.NoLevel && j.MaxSpread < sched.SameRack) {

@@ -8,20 +8,20 @@ import (
 )
 
 // Machine is one machine of the offer. Machines of one Rack, Type and Kind are
-// interchangeable but for what is free on them: a bid for some of them may be
-// served by others.
+// interchangeable except for their free GPUs: a bid for some of them may be served
+// by others.
 type Machine struct {
 	Rack string
 	Type string // of its GPUs
-	Kind string // whatever else makes a difference, such as its islands; may be empty
+	Kind string // any other property that matters, such as its islands; may be empty
 	Free int    // GPUs on offer, 0 to MaxFree
 }
 
 // MaxFree is the most GPUs that one machine may offer.
 const MaxFree = 256
 
-// Offer is what is for sale. A machine is known by its index; machines that
-// have nothing free may be listed, and must be if an app holds GPUs of them.
+// Offer is what is for sale. A machine is identified by its index; machines without
+// free GPUs may be listed, and must be if an app holds GPUs on them.
 type Offer struct {
 	Machines []Machine
 }
@@ -59,13 +59,13 @@ func Total(shares []Share) int {
 	return sum
 }
 
-// Row is one line of a bid: with these GPUs on top of what the app holds its
-// finish-time fairness would be Rho. The row that takes nothing says what it is
-// now.
+// Row is one line of a bid: with these GPUs in addition to what the app holds, its
+// finish-time fairness would be Rho. The row that takes nothing gives the current
+// value.
 type Row struct {
 	Take   []Share
 	Rho    float64
-	Pinned bool // these very machines, not others like them
+	Pinned bool // exactly these machines, not others like them
 }
 
 // Bid is the table of one app.
@@ -75,16 +75,16 @@ type Bid struct {
 	Task int // GPUs of one machine come in multiples of this; 0 stands for 1; divides Gang
 	Rows []Row
 
-	// Holds is what the app has already, outside the offer. It comes from the
-	// seller, not from the bidder. A row that takes GPUs of a machine of which
-	// the app holds some means that machine and no other.
+	// Holds is what the app already has, outside the offer. It comes from the
+	// seller, not from the bidder. A row that takes GPUs of a machine where the app
+	// holds some means exactly that machine.
 	Holds []Share
 }
 
 func (b Bid) gang() int { return max(1, b.Gang) }
 func (b Bid) task() int { return max(1, b.Task) }
 
-// The range of rho that is believed. It bounds what one bid can weigh.
+// The range of rho that is accepted. It bounds the weight of a single bid.
 const (
 	MinRho = 1e-6
 	MaxRho = 1e9
@@ -95,17 +95,17 @@ type Fault uint8
 
 // The faults of a bid.
 const (
-	NoName        Fault = iota + 1 // it does not say whose it is
-	SameName                       // another bid bears the same name: all of them are refused
+	NoName        Fault = iota + 1 // the bid has no app name
+	SameName                       // several bids have this name: all of them are refused
 	BadGang                        // gang or task size is negative, or does not divide
 	TooManyRows                    // more rows than the limit
-	NoPresent                      // no row that takes nothing
-	TwoPresents                    // two rows that take nothing
+	NoPresent                      // there is no row that takes nothing
+	TwoPresents                    // there are two rows that take nothing
 	BadRho                         // rho is not a number from MinRho to MaxRho
-	BadShare                       // a machine that does not exist, or no GPUs of it
+	BadShare                       // the machine does not exist, or the number of GPUs is not positive
 	SameMachine                    // a row names a machine twice
 	MoreThanOffer                  // more GPUs of a machine than are on offer
-	NotWhole                       // not a multiple of the gang or the task
+	NotWhole                       // not a multiple of the gang or task size
 )
 
 func (f Fault) String() string {
@@ -120,11 +120,11 @@ func (f Fault) String() string {
 	return fmt.Sprintf("fault(%d)", uint8(f))
 }
 
-// Refusal is a bid that does not take part. It harms no other bid.
+// Refusal is a bid that does not take part. It does not affect other bids.
 type Refusal struct {
 	App   string
 	Bid   int // index among the bids
-	Row   int // index of the row at fault; -1 if the whole bid is
+	Row   int // index of the faulty row; -1: the whole bid is at fault
 	Fault Fault
 	Text  string
 }

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// DefaultMaxRows is how many rows a bid may have if nothing else is said.
+// DefaultMaxRows is the default limit on the rows of a bid.
 const DefaultMaxRows = 1024
 
-// Check looks at bids that may come from strangers. It returns the indexes of
-// those that may take part, in order of app name, and a refusal for each of the
-// others, in the same order. maxRows of 0 stands for DefaultMaxRows.
+// Check validates bids, which may come from strangers. It returns the indexes of
+// the valid ones, in order of app name, and a refusal for each of the others, in
+// the same order. maxRows of 0 stands for DefaultMaxRows.
 func Check(o Offer, bids []Bid, maxRows int) (good []int, refused []Refusal) {
 	if maxRows <= 0 {
 		maxRows = DefaultMaxRows
@@ -88,7 +88,7 @@ func (c *checker) bid(b Bid) *Refusal {
 }
 
 func (c *checker) row(b Bid, row Row) *Refusal {
-	if !(row.Rho >= MinRho && row.Rho <= MaxRho) { // also when it is not a number
+	if !(row.Rho >= MinRho && row.Rho <= MaxRho) { // also false for NaN
 		return whole(BadRho, "rho = %g; want a number from %g to %g", row.Rho, MinRho, MaxRho)
 	}
 	c.stamp++

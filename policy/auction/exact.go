@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// search is a depth-first branch and bound. Bidders decide in turn, those with
-// most at stake first. A branch is cut when not even a relaxation of what is
-// left could beat the best solution known, or when the same GPUs were left to
-// the same bidders before, with as much worth behind them.
+// search is a depth-first branch and bound. Bidders decide in turn, those with most
+// at stake first. A branch is cut if even a relaxation of the rest cannot beat the
+// best known solution, or if the same GPUs were left to the same bidders before
+// with at least as much worth.
 type search struct {
 	p     *problem
 	room  *room
 	order []int     // bidders, in the order of decision
-	bound [][]worth // by depth and GPUs left: most worth, were all machines one
+	bound [][]worth // by depth and GPUs left: most worth if all machines were one
 	seen  map[string]worth
 	nodes int
 	limit int
@@ -30,8 +30,8 @@ type search struct {
 	key       []byte
 }
 
-// exact improves a solution to the best one. The best is proven unless the
-// search ran into the limit of nodes.
+// exact improves a solution to the best one. The result is proven optimal unless
+// the search hit its node limit.
 func exact(s *solver, limit int) (proven bool, nodes int) {
 	p := s.p
 	x := &search{
@@ -58,7 +58,7 @@ func exact(s *solver, limit int) (proven bool, nodes int) {
 	return x.nodes <= x.limit, x.nodes
 }
 
-// relax fills in the bound: the multiple-choice knapsack of the bidders from a
+// relax computes the bound: the multiple-choice knapsack of the bidders from a
 // depth on, as if every GPU were on one machine.
 func (x *search) relax() {
 	x.bound = make([][]worth, len(x.order)+1)
@@ -109,9 +109,9 @@ func (x *search) decide(depth int, sum worth) {
 	x.at[j], x.seats[j] = 0, x.seats[j][:0]
 }
 
-// beats reports whether a bound leaves hope. The first solution found counts
-// even if it only equals the one that the search began with, so that the result
-// does not depend on the latter.
+// beats reports whether a bound can still beat the best solution. The first
+// solution found counts even if it only equals the one that the search began with,
+// so that the result does not depend on that one.
 func (x *search) beats(bound worth) bool {
 	return bound > x.best || x.bestAt == nil && bound == x.best
 }
@@ -133,8 +133,8 @@ func (x *search) hopeless(depth int, sum worth) bool {
 	return !x.beats(alone)
 }
 
-// place tries every way to seat the parts of the choice of a bidder that makes
-// a difference, from one part on, and goes on with the next bidder.
+// place tries every distinct way to seat the parts of a bidder's choice, from one
+// part on, and continues with the next bidder.
 func (x *search) place(depth int, sum worth, from int) {
 	j := x.order[depth]
 	c := &x.p.bidders[j].choices[x.at[j]]
@@ -160,7 +160,7 @@ func (x *search) place(depth int, sum worth, from int) {
 	}
 }
 
-// seat puts the next part of a bidder's choice on a machine and goes on.
+// seat puts the next part of a bidder's choice on a machine and continues.
 func (x *search) seat(depth int, sum worth, m int32) {
 	j := x.order[depth]
 	from := len(x.seats[j])
@@ -194,8 +194,8 @@ func (x *search) keep(sum worth) {
 	}
 }
 
-// state makes the key of what is left at a depth: machines of a class that no
-// row names count, they do not have names.
+// state makes the key of what is left at a depth. Machines of a class that no row
+// names are counted, not named.
 func (x *search) state(depth int) {
 	x.key = append(x.key[:0], byte(depth), byte(depth>>8))
 	for _, machines := range x.p.classes {
@@ -214,7 +214,7 @@ func (x *search) state(depth int) {
 	}
 }
 
-// sortPairs sorts numbers of two bytes, few of them.
+// sortPairs sorts a few two-byte numbers.
 func sortPairs(b []byte) {
 	for i := 2; i < len(b); i += 2 {
 		for k := i; k > 0 && (b[k+1] < b[k-1] || b[k+1] == b[k-1] && b[k] < b[k-2]); k -= 2 {

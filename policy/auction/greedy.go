@@ -20,11 +20,11 @@ type solver struct {
 	absent int      // a bidder that must take nothing; -1: none
 	tries  int      // exchanges that may still be tried
 	purse  int      // tries left for all payments
-	fresh  []bool   // by class: something was given up there that nobody looked at
-	moved  []bool   // by bidder: its choice is new since it was looked at
+	fresh  []bool   // by class: GPUs were given up there and not yet reconsidered
+	moved  []bool   // by bidder: its choice has changed since it was considered
 	losses []loss   // by number of GPUs given up: the cheapest
-	spare  []seat   // of the bidder that wants more, while it is tried
-	other  []seat   // of the one that yields
+	spare  []seat   // of the bidder that wants more, during a try
+	other  []seat   // of the bidder that yields
 }
 
 func newSolver(p *problem) *solver {
@@ -49,7 +49,7 @@ func (s *solver) leave(j int) {
 	s.at[j], s.seats[j] = 0, s.seats[j][:0]
 }
 
-// sit takes a choice that fits, for a bidder that has nothing.
+// sit gives a bidder without GPUs a choice that fits.
 func (s *solver) sit(j, c int) {
 	s.seats[j] = s.room.place(&s.p.bidders[j].choices[c], s.seats[j][:0])
 	s.at[j] = c
@@ -63,10 +63,10 @@ func (s *solver) freshen(seats []seat) {
 	}
 }
 
-// climb finds a good solution from two beginnings, and keeps the better one:
-// upgrades from nothing, by gain per GPU; and everyone's best row that fits, by
+// climb finds a good solution from two starting points and keeps the better one:
+// upgrades from nothing, by gain per GPU; and each bidder's best row that fits, by
 // gain. The second is worth at least the best single row, and so 1/n of the best
-// solution for n bidders, however they stand in each other's way.
+// solution for n bidders, however much they compete.
 func (s *solver) climb(opt Options) {
 	s.tries = opt.tries() / 4
 	s.grow()
@@ -88,7 +88,7 @@ func (s *solver) climb(opt Options) {
 	}
 }
 
-// readmit gives a bidder that has nothing the best choice that fits.
+// readmit gives a bidder without GPUs the best choice that fits.
 func (s *solver) readmit(j int) {
 	choices := s.p.bidders[j].choices
 	for c := len(choices) - 1; c > 0; c-- {
@@ -102,7 +102,7 @@ func (s *solver) readmit(j int) {
 // upgrade is a better choice for a bidder.
 type upgrade struct {
 	bidder, choice int
-	rate           float64 // worth per GPU more
+	rate           float64 // worth per additional GPU
 }
 
 // next returns the upgrade of bidder j that fits and gains most per GPU.
@@ -147,9 +147,9 @@ func (q *queue) Pop() any {
 }
 
 // grow takes upgrades, the best per GPU first, until none fits. The sum never
-// falls. An upgrade in the queue may no longer fit: it is looked up again when
-// its turn comes, which is sound because what is left only shrinks, but for a
-// bidder that moves; trading finds what that leaves.
+// falls. A queued upgrade may no longer fit, so it is looked up again when its turn
+// comes. That is sound because free GPUs only shrink, except where a bidder moves;
+// trading finds those.
 func (s *solver) grow() {
 	q := make(queue, 0, len(s.p.bidders))
 	for j := range s.p.bidders {

@@ -5,8 +5,8 @@ package auction
 
 import "slices"
 
-// Phase is one round of successive halving: so many jobs run so many iterations
-// each, then the better half goes on.
+// Phase is one round of successive halving: a number of jobs run a number of
+// iterations each, then the better half continues.
 type Phase struct {
 	Jobs       int
 	Iterations float64
@@ -14,14 +14,15 @@ type Phase struct {
 
 // Halving is what is left of a search by successive halving.
 type Halving struct {
-	IterSerial []float64 // of the jobs that run now, which are those of the first phase
-	Phases     []Phase   // the present one first, with the iterations that it has left
+	IterSerial []float64 // of the jobs that run now, those of the first phase
+	Phases     []Phase   // the current one first, with the iterations it has left
 	Most       int       // GPUs one job can use
 	Split      Split     // nil: Evenly
 }
 
 // Times returns how long each phase takes on GPUs that the app keeps to the end.
-// Who survives is not known: later phases run jobs of the median iteration time.
+// The survivors are not known: later phases assume jobs of the median iteration
+// time.
 func (h Halving) Times(slowdown float64, gpus int) []float64 {
 	out := make([]float64, len(h.Phases))
 	median := middle(h.IterSerial)
@@ -47,8 +48,7 @@ func (h Halving) Shared(elapsed, slowdown float64, gpus int) float64 {
 	return elapsed
 }
 
-// middle returns the median; of an even number, the mean of the two in the
-// middle.
+// middle returns the median; for an even number, the mean of the two in the middle.
 func middle(x []float64) float64 {
 	if len(x) == 0 {
 		return 0

@@ -15,13 +15,12 @@ type Grant struct {
 	Take []Share // by machine
 }
 
-// PlaceLeftovers gives what the auction left to apps that can use it, gang by
-// gang: first to those that did not bid, so that the hidden payment is one, and
-// only what none of these can use to bidders. Within each group a gang goes to an
-// app that has GPUs of the machine already, while there is one, then to one that
-// has GPUs in its rack, then to any; which of several is drawn from rng. The
-// offer is what is left; Want.Turn is not looked at. Grants are in the order of
-// the apps, those that did not bid first.
+// PlaceLeftovers gives what the auction left to apps that can use it, gang by gang:
+// first to apps that did not bid, so that hidden payments are real, and only what
+// none of these can use to bidders. Within each group a gang goes to an app that
+// already has GPUs of the machine, else to one that has GPUs in its rack, else to
+// any; ties are drawn from rng. The offer is what is left; Want.Turn is ignored.
+// Grants are in the order of the apps, those that did not bid first.
 func PlaceLeftovers(left Offer, others, bidders []Want, rng *rand.Rand) []Grant {
 	free := Offer{Machines: slices.Clone(left.Machines)}
 	var out []Grant
@@ -78,7 +77,7 @@ func (h *handout) run() {
 	}
 }
 
-// one gives a gang of one machine to one of the apps that are close to it.
+// one gives a gang on one machine to one of the apps that are near it.
 func (h *handout) one(m int, near func(app, m int) bool) bool {
 	machine := h.free.Machines[m]
 	if machine.Free == 0 {
@@ -98,8 +97,8 @@ func (h *handout) one(m int, near func(app, m int) bool) bool {
 	return true
 }
 
-// spread gives a gang that is larger than what any one machine has left to one
-// of the apps that need it, on the fewest machines, of one rack if possible.
+// spread gives a gang that is larger than what any machine has left to one of the
+// apps that need it, on the fewest machines, in one rack if possible.
 func (h *handout) spread() bool {
 	for _, i := range h.rng.Perm(len(h.wants)) {
 		w := h.wants[i]

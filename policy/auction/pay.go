@@ -8,15 +8,14 @@ import (
 	"slices"
 )
 
-// pay returns for every bidder the part of its row that it keeps: the product
-// of what the others have, over the product of what they would have without it.
-// A bidder that takes nothing is in nobody's way and keeps all.
+// pay returns for every bidder the fraction of its row that it keeps: the product
+// of what the others have, over the product of what they would have without it. A
+// bidder that takes nothing displaces no one and keeps all.
 //
-// Each bidder is left out in turn, and the solution goes on from where it was,
-// with the GPUs set free. If that shows a better solution for all, which happens
-// only if the first was not the best, that one is taken and the payments begin
-// anew, while there are tries for it; so nobody pays for what it does not stand
-// in the way of.
+// Each bidder is left out in turn, and the search continues from the solution with
+// the GPUs it freed. If that finds a better solution for all, which happens only if
+// the first was not optimal, that solution is adopted and the payments start over,
+// while tries last. So no bidder pays for GPUs that it does not keep from others.
 func (s *solver) pay(opt Options, f *facts) []float64 {
 	s.purse = opt.tries() / 2
 	for {
@@ -64,7 +63,7 @@ func (s *solver) payOnce(opt Options, f *facts, last bool) (keep []float64, done
 	return keep, true
 }
 
-// without leaves a bidder out and lets the others have what it had.
+// without leaves a bidder out and gives its GPUs to the others.
 func (s *solver) without(j int, opt Options) {
 	clear(s.fresh)
 	clear(s.moved)
@@ -93,7 +92,7 @@ func (s *solver) save() saved {
 	return out
 }
 
-// restore goes back to a saved solution, by way of what differs.
+// restore returns to a saved solution, changing only what differs.
 func (s *solver) restore(to saved) {
 	var changed []int
 	for j := range s.seats {

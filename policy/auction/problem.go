@@ -9,9 +9,9 @@ import (
 	"slices"
 )
 
-// worth is the logarithm of how much better a row is than the present,
-// log(rho now / rho then), in fixed point: sums do not depend on their order,
-// and a rho that is scaled by a constant is worth the same.
+// worth is the logarithm of how much better a row is than the present, log(rho now
+// / rho then), in fixed point: sums do not depend on their order, and scaling all
+// rho by a constant changes nothing.
 type worth int64
 
 // unit is the worth of a factor e. With rho from MinRho to MaxRho a row is
@@ -32,11 +32,11 @@ type part struct {
 	asked   int32 // the machine that the row names
 }
 
-// choice is a row of a bid, made ready. Its parts are in order: machines first,
+// choice is a preprocessed row of a bid. Its parts are in order: machines first,
 // then classes, in each class the larger parts first.
 type choice struct {
 	parts  []part
-	pinned int // how many parts name a machine
+	pinned int // number of parts that name a machine
 	gpus   int
 	worth  worth
 	row    int // index in the bid
@@ -44,14 +44,14 @@ type choice struct {
 
 type bidder struct {
 	choices []choice // by worth, ascending; the first takes nothing
-	within  []worth  // by number of GPUs: the best worth with at most as many
+	within  []worth  // by number of GPUs: the best worth with at most that many
 	dropped int      // rows that are no better than a smaller one
 	bid     int      // index among the bids
 }
 
 func (b *bidder) best() worth { return b.choices[len(b.choices)-1].worth }
 
-// bestWithin returns the most worth to be had with a number of GPUs.
+// bestWithin returns the most worth that a number of GPUs can give.
 func (b *bidder) bestWithin(gpus int) worth {
 	return b.within[min(gpus, len(b.within)-1)]
 }
@@ -60,8 +60,8 @@ func (b *bidder) bestWithin(gpus int) worth {
 type problem struct {
 	free    []int32
 	classOf []int32   // by machine; -1: nothing is free on it
-	classes [][]int32 // machines that are alike, ascending
-	special []bool    // by machine: some row means this one and no other
+	classes [][]int32 // interchangeable machines, ascending
+	special []bool    // by machine: some row means exactly this one
 	bidders []bidder  // by app name
 	most    int       // GPUs of the largest choice
 }
@@ -154,8 +154,8 @@ func (p *problem) choice(row Row, held []bool, c choice) choice {
 	return c
 }
 
-// undominated returns the choices that are worth more than every choice that
-// fits wherever they fit, by worth.
+// undominated returns, by worth, the choices that are worth more than every choice
+// that fits wherever they fit.
 func undominated(choices []choice) []choice {
 	slices.SortStableFunc(choices, func(a, b choice) int {
 		return cmp.Or(cmp.Compare(a.gpus, b.gpus), cmp.Compare(b.worth, a.worth), compareParts(a, b), cmp.Compare(a.row, b.row))
@@ -178,8 +178,8 @@ func compareParts(a, b choice) int {
 	})
 }
 
-// inside reports whether c fits wherever d fits: every part of c has a part of
-// d of its own that is as large, on the same machine or in the same class.
+// inside reports whether c fits wherever d fits: every part of c has its own part
+// of d that is at least as large, on the same machine or in the same class.
 func (c choice) inside(d choice) bool {
 	if len(c.parts) > len(d.parts) {
 		return false

@@ -8,19 +8,19 @@ import (
 	"slices"
 )
 
-// seat is GPUs of one machine that a bidder has for the time being.
+// seat is GPUs of one machine that a bidder has in the current solution.
 type seat struct {
 	machine, gpus int32
 }
 
-// room is what is left of the offer while a solution is being made. Whether a
-// choice fits is answered from counts; a machine is sought only to take it.
+// room is what is left of the offer while a solution is built. Whether a choice
+// fits is answered from counts; machines are chosen only when it is taken.
 type room struct {
 	p       *problem
 	free    []int32
 	total   int
 	slot    []int32      // by machine: its place in its class
-	atLeast [][]int32    // by class and number: machines with as many free
+	atLeast [][]int32    // by class and number: machines with at least that many free
 	bucket  [][][]uint64 // by class and number free: set of slots
 }
 
@@ -56,7 +56,7 @@ func newRoom(p *problem) *room {
 	return r
 }
 
-// add gives GPUs of a machine back, or takes them if the number is negative.
+// add returns GPUs to a machine, or takes them if the number is negative.
 func (r *room) add(m, gpus int32) {
 	c, slot, from := r.p.classOf[m], r.slot[m], r.free[m]
 	to := from + gpus
@@ -85,9 +85,9 @@ func (r *room) give(seats []seat) {
 	}
 }
 
-// blocked returns the first part of a choice for which there is no room, or -1
-// if the choice fits. Parts of one class are on different machines: since the
-// larger come first, it is enough that for each there are as many machines with
+// blocked returns the first part of a choice that does not fit, or -1 if the choice
+// fits. Parts of one class are on different machines. Since larger parts come
+// first, it suffices that for each part there are at least as many machines with
 // room for it as parts up to it.
 func (r *room) blocked(c *choice) int {
 	if c.gpus > r.total {
@@ -120,7 +120,7 @@ func (r *room) blocked(c *choice) int {
 
 func (r *room) fits(c *choice) bool { return r.blocked(c) < 0 }
 
-// enough returns how many machines of a class have as many GPUs free.
+// enough returns how many machines of a class have at least that many GPUs free.
 func (r *room) enough(class, gpus int32) int32 {
 	if int(gpus) >= len(r.atLeast[class]) {
 		return 0
@@ -128,8 +128,8 @@ func (r *room) enough(class, gpus int32) int32 {
 	return r.atLeast[class][gpus]
 }
 
-// place takes the GPUs of a choice that fits, of each class on the machines on
-// which they fit best, and appends the seats.
+// place takes the GPUs of a choice that fits, for each class on the best-fitting
+// machines, and appends the seats.
 func (r *room) place(c *choice, seats []seat) []seat {
 	first := len(seats)
 	for _, q := range c.parts {
@@ -144,7 +144,7 @@ func (r *room) place(c *choice, seats []seat) []seat {
 }
 
 // bestFit returns the machine of a class with the least room that suffices, the
-// first of several, other than those seated already.
+// first of several, that is not seated yet.
 func (r *room) bestFit(q part, seated []seat) int32 {
 	for free := int(q.gpus); free < len(r.bucket[q.class]); free++ {
 		for w, word := range r.bucket[q.class][free] {

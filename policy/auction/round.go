@@ -10,14 +10,15 @@ import (
 	"slices"
 )
 
-// fraction is what a row costs and how that becomes whole gangs.
+// fraction is the fraction of a row that an app keeps and how it becomes whole
+// gangs.
 type fraction struct {
 	keep  float64
 	round Rounding
 	rng   *rand.Rand
 }
 
-// gpus returns how many of the GPUs won an app keeps, in whole gangs. One
+// gpus returns how many of the GPUs it won an app keeps, in whole gangs. One random
 // number is drawn for every app that won and pays, none for the others.
 func (f fraction) gpus(won, gang int) int {
 	if f.keep >= 1 || won == 0 {
@@ -40,9 +41,9 @@ func (f fraction) gpus(won, gang int) int {
 	return min(won, int(whole)*gang)
 }
 
-// trim returns the shares that are left when an app keeps only so many GPUs. The
-// worst-located machine loses first: one in another rack than most GPUs of the
-// app, then one of which the app has few.
+// trim returns the shares that remain when an app keeps only a number of GPUs. The
+// worst-located machine loses first: one in another rack than most GPUs of the app,
+// then one on which the app has few.
 func trim(o Offer, b Bid, won []Share, gpus int) []Share {
 	surplus := Total(won) - gpus
 	if surplus <= 0 {

@@ -13,13 +13,14 @@ type Rounding uint8
 
 // The roundings.
 const (
-	// Floor keeps the largest whole number of gangs within the fraction. A row
-	// of one gang is lost whenever it costs anything.
+	// Floor keeps the largest whole number of gangs within the fraction. A row of
+	// one gang is lost whenever there is any payment.
 	Floor Rounding = iota
-	// Chance keeps the row with the probability of the fraction, else nothing.
+	// Chance keeps the whole row with the probability of the fraction, else
+	// nothing.
 	Chance
-	// Mixed keeps what Floor keeps, and one gang more with the probability that
-	// makes the expected number of GPUs that of the fraction.
+	// Mixed keeps what Floor keeps, plus one gang with the probability that makes
+	// the expected number of GPUs match the fraction.
 	Mixed
 )
 
@@ -30,14 +31,14 @@ func (r Rounding) String() string {
 	return [...]string{"floor", "chance", "mixed"}[r]
 }
 
-// Outcome is what the auction did to one app.
+// Outcome is the result of the auction for one app.
 type Outcome struct {
 	Award
 	Keep float64 // the fraction of the row that the app keeps, in (0,1]; the rest is its hidden payment
 	Got  []Share // what it receives
 }
 
-// Result is the end of an auction.
+// Result is the result of an auction.
 type Result struct {
 	Solution
 	Outcomes []Outcome // by app name
@@ -45,14 +46,14 @@ type Result struct {
 	Withheld []Share   // won and paid away, by machine
 	Unsold   []Share   // won by nobody, by machine
 
-	// Exact says that the choice and every payment are those of the theory.
-	// Otherwise a search ran into its limit or was not exact to begin with.
+	// Exact says that the choice and every payment are optimal, as in the theory.
+	// Otherwise a search hit its limit or was greedy.
 	Exact bool
 }
 
-// Run holds a partial-allocation auction. Randomness comes from rng alone and is
-// needed by Chance and Mixed only, otherwise it may be nil. The order of the
-// bids does not matter.
+// Run holds a partial-allocation auction. All randomness comes from rng, which only
+// Chance and Mixed need; otherwise it may be nil. The order of the bids does not
+// matter.
 func Run(o Offer, bids []Bid, opt Options, rng *rand.Rand) (Result, error) {
 	if opt.Rounding > Mixed || opt.Rounding != Floor && rng == nil {
 		return Result{}, fmt.Errorf("round %s: want floor, or chance or mixed with a source of randomness", opt.Rounding)

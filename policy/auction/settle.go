@@ -10,9 +10,9 @@ type seating struct {
 	bidder, seat int
 }
 
-// settle returns the seats of all bidders with machines that are alike swapped,
-// so that as many bidders as possible get the machine that they named: an app
-// that wins back what it had should not have to move.
+// settle returns the seats of all bidders, with interchangeable machines swapped so
+// that as many bidders as possible get the machine they named: an app that wins
+// back what it had should not have to move.
 func (s *solver) settle() [][]seat {
 	out := make([][]seat, len(s.seats))
 	on := make([][]seating, len(s.p.free)) // by machine
@@ -22,7 +22,7 @@ func (s *solver) settle() [][]seat {
 			on[seat.machine] = append(on[seat.machine], seating{j, k})
 		}
 	}
-	// wishes counts the seats on a machine that were meant for another.
+	// wishes counts the seats on one machine whose bidder named another.
 	wishes := func(from, to int32) int {
 		n := 0
 		for _, w := range on[from] {

@@ -13,12 +13,12 @@ type Method uint8
 
 // The methods.
 const (
-	BySize Method = iota // Exact while the problem is small, Greedy beyond
-	Exact                // branch and bound; the best, unless it runs into Options.Nodes
+	BySize Method = iota // Exact if the problem is small, else Greedy
+	Exact                // branch and bound; optimal unless it hits Options.Nodes
 	Greedy               // upgrades by gain per GPU, then exchanges between two bidders
 )
 
-// Options are the knobs of an auction. The zero value is sensible.
+// Options are the knobs of an auction. The zero value gives the defaults.
 type Options struct {
 	Method   Method
 	Rounding Rounding // of what is won
@@ -27,7 +27,7 @@ type Options struct {
 	Tries    int      // exchanges of all greedy searches of one auction together; 0: DefaultTries
 }
 
-// Defaults of Options, and what BySize takes for small.
+// Defaults of Options, and the limits of what BySize considers small.
 const (
 	DefaultNodes  = 20_000
 	DefaultTries  = 1_000_000
@@ -55,16 +55,16 @@ type Award struct {
 	Bid     int // index among the bids
 	Row     int // index in the bid
 	Rho     float64
-	Take    []Share // the GPUs, which may be of other machines like those of the row
-	Dropped int     // rows that were left out: no better than a smaller one
+	Take    []Share // the GPUs, possibly on other machines like those of the row
+	Dropped int     // rows that were dropped: no better than a smaller one
 }
 
-// Solution is one row for every app such that all fit into the offer.
+// Solution is one row for every app such that all of them fit into the offer.
 type Solution struct {
 	Awards []Award // by app name
-	Log    float64 // the logarithm of the product of 1/rho, less that of the present: what is gained
+	Log    float64 // the gain: the logarithm of the product of 1/rho, relative to the present
 	Bound  float64 // no solution has a larger Log
-	Proven bool    // no solution is better: Log is the optimum
+	Proven bool    // Log is the optimum
 	Nodes  int     // of the exact search
 }
 
@@ -79,9 +79,9 @@ func prepare(o Offer, bids []Bid, opt Options) (*problem, []Refusal, error) {
 	return newProblem(o, bids, good), refused, nil
 }
 
-// facts are what is known about a solution beside the solution.
+// facts are what is known about a solution.
 type facts struct {
-	proven bool // the choice is the best
+	proven bool // the choice is optimal
 	paid   bool // and so are those without each bidder
 	nodes  int
 	bound  worth
@@ -111,7 +111,7 @@ func (p *problem) solve(opt Options) (*solver, facts) {
 	return s, f
 }
 
-// content returns what all are worth if each has its best row.
+// content returns the worth if every bidder has its best row.
 func (p *problem) content() worth {
 	sum := worth(0)
 	for j := range p.bidders {
@@ -120,8 +120,8 @@ func (p *problem) content() worth {
 	return sum
 }
 
-// bound returns more than, or as much as, any solution is worth: that of the
-// best relaxation in which every GPU is as good as any other and has a price.
+// bound returns an upper bound on the worth of any solution: that of the best
+// relaxation in which all GPUs are equally good and have a price.
 func (p *problem) bound() worth {
 	gpus := 0
 	for _, f := range p.free {
@@ -157,8 +157,8 @@ func (p *problem) bound() worth {
 			break
 		}
 	}
-	// Rounded up by more than the sums above can be off, but not beyond what all
-	// would have if each had its best row.
+	// Rounded up by more than the error of the sums above, but not beyond what all
+	// would have with their best rows.
 	return min(p.content(), worth(math.Ceil(best*(1+1e-12)))+worth(len(p.bidders)))
 }
 

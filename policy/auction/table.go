@@ -14,19 +14,19 @@ type Want struct {
 	App    string
 	Gang   int                // GPUs come in multiples of this; 0 stands for 1
 	Task   int                // GPUs of one machine come in multiples of this; 0 stands for 1
-	GPUs   int                // at most so many more
+	GPUs   int                // at most this many more
 	Holds  []Share            // what it has, outside the offer
 	Usable func(Machine) bool // machines that suit it; nil: all
-	Turn   uint64             // where to begin among places that are as good; give each app another
+	Turn   uint64             // where to begin among equally good places; give each app a different one
 }
 
 func (w Want) gang() int { return max(1, w.Gang) }
 func (w Want) task() int { return max(1, w.Task) }
 
-// Table makes the rows of a bid: for every number of gangs at most four
-// placements, without those that are no better than a smaller one. rho is asked
-// what the app's finish-time fairness would be with everything it then has, by
-// machine; it must not keep the slice.
+// Table makes the rows of a bid: for every number of gangs at most four placements,
+// except those that are no better than a smaller one. rho returns the app's
+// finish-time fairness with everything it would then have, by machine; it must not
+// keep the slice.
 //
 // The placements are: what is free on the machines that the app occupies, then
 // near them; the one machine on which the GPUs fit best; the fewest machines of
@@ -42,7 +42,7 @@ func Table(o Offer, w Want, rho func([]Share) float64) []Row {
 	return lean(rows)
 }
 
-// lean drops rows that take as much of every machine as another, or more, and
+// lean drops rows that take at least as much of every machine as another row and
 // are no better.
 func lean(rows []Row) []Row {
 	out := rows[:0:0]
@@ -135,8 +135,8 @@ func newGround(o Offer, w Want) *ground {
 	return g
 }
 
-// with returns what the app has together with what it would take, by machine.
-// The slice is used again.
+// with returns what the app has together with what it would take, by machine. The
+// slice is reused.
 func (g *ground) with(take []Share) []Share {
 	g.buf = append(append(g.buf[:0], g.held...), take...)
 	sortShares(g.buf)
@@ -151,7 +151,7 @@ func (g *ground) with(take []Share) []Share {
 	return out
 }
 
-// placements returns the ways to take a number of GPUs, without repetition.
+// placements returns the distinct ways to take a number of GPUs.
 func (g *ground) placements(gpus int) [][]Share {
 	var out [][]Share
 	add := func(take []Share) {
@@ -173,8 +173,8 @@ func (g *ground) placements(gpus int) [][]Share {
 	return out
 }
 
-// atHome fills the machines that the app occupies, then goes to the fewest
-// others, in its racks if these have enough.
+// atHome fills the machines that the app occupies, then the fewest others, in its
+// racks if those have enough.
 func (g *ground) atHome(gpus int) []Share {
 	var take []Share
 	for _, s := range g.home {
@@ -194,8 +194,8 @@ func (g *ground) atHome(gpus int) []Share {
 	return nil
 }
 
-// oneRack returns the fewest machines of one rack; of several such racks the
-// first from a turn on, so that not every app bids for the same one.
+// oneRack returns the fewest machines of one rack; among several such racks the
+// first from turn on, so that not every app bids for the same one.
 func (g *ground) oneRack(gpus, turn int) []Share {
 	var best []Share
 	least := math.MaxInt
@@ -208,8 +208,8 @@ func (g *ground) oneRack(gpus, turn int) []Share {
 	return fewest(best, gpus, len(best))
 }
 
-// machines returns the fewest of some machines, most free first, that have a
-// number of GPUs; a large number if all have not.
+// machines returns the fewest machines, most free first, that have a number of
+// GPUs; a large number if all together have too few.
 func machines(from []Share, gpus int) int {
 	for i, s := range from {
 		if gpus -= s.GPUs; gpus <= 0 {

@@ -32,8 +32,8 @@ type Job struct {
 
 func (j Job) work() float64 { return j.IterLeft * j.IterSerial }
 
-// Shared returns the finish time, from the start of the app, of a job that runs
-// on GPUs it keeps to the end.
+// Shared returns the finish time, from the start of the app, of a job on GPUs that
+// it keeps to the end.
 func (j Job) Shared(elapsed, slowdown float64, gpus int) float64 {
 	if j.IterLeft <= 0 {
 		return elapsed
@@ -41,11 +41,11 @@ func (j Job) Shared(elapsed, slowdown float64, gpus int) float64 {
 	return elapsed + j.IterLeft*IterTime(j.IterSerial, slowdown, gpus, j.Most)
 }
 
-// Split divides the GPUs of an app between its jobs; there is one for each, and
-// work is in GPU-seconds. It gives no job more than it can use.
+// Split divides the GPUs of an app among its jobs. The result has one number for
+// each job; work is in GPU-seconds. No job gets more than it can use.
 type Split func(gpus int, jobs []Job) []int
 
-// Evenly gives every job the same, and what does not divide to the longest.
+// Evenly gives every job the same number, and the remainder to the longest jobs.
 func Evenly(gpus int, jobs []Job) []int {
 	order := longestFirst(jobs)
 	out := make([]int, len(jobs))
@@ -65,8 +65,8 @@ func Evenly(gpus int, jobs []Job) []int {
 	return out
 }
 
-// LongestFirst gives each GPU to the job that would end last, which makes the
-// last end as early as can be.
+// LongestFirst gives each GPU to the job that would end last, so that the last end
+// is as early as possible.
 func LongestFirst(gpus int, jobs []Job) []int {
 	out := make([]int, len(jobs))
 	for range gpus {
@@ -95,8 +95,8 @@ func longestFirst(jobs []Job) []int {
 }
 
 // Together returns how long jobs take until the last ends, on GPUs divided by a
-// split (nil: Evenly). If there are fewer GPUs than jobs, the jobs queue for
-// single GPUs, the longest first.
+// split (nil: Evenly). If there are fewer GPUs than jobs, the jobs queue for single
+// GPUs, the longest first.
 func Together(jobs []Job, slowdown float64, gpus int, split Split) float64 {
 	jobs = slices.DeleteFunc(slices.Clone(jobs), func(j Job) bool { return j.work() <= 0 })
 	switch {
@@ -117,7 +117,7 @@ func Together(jobs []Job, slowdown float64, gpus int, split Split) float64 {
 	return end
 }
 
-// inTurn runs each job on one GPU, the next on the GPU that is free first.
+// inTurn runs each job on one GPU, the next job on the GPU that is free first.
 func inTurn(jobs []Job, slowdown float64, gpus int) float64 {
 	busy := make([]float64, gpus)
 	for _, j := range longestFirst(jobs) {

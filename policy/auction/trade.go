@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// loss is the least worth that some bidder gives up to free a number of GPUs,
-// and the least that any other does.
+// loss is the least worth that one bidder gives up to free a number of GPUs, and
+// the least that any other bidder does.
 type loss struct {
 	least, second worth
 	bidder        int
@@ -17,8 +17,8 @@ type loss struct {
 
 const never = worth(math.MaxInt64)
 
-// price fills in the losses. They are lower bounds: they look at numbers of
-// GPUs, not at where these are.
+// price computes the losses. They are lower bounds: they consider numbers of GPUs,
+// not their machines.
 func (s *solver) price() {
 	for g := range s.losses {
 		s.losses[g] = loss{never, never, -1}
@@ -37,11 +37,11 @@ func (s *solver) price() {
 	}
 }
 
-// trade improves the solution by exchanges between two bidders: one gets a
-// better choice, another, who was in its way, takes the best that is left to
-// it. It stops when no exchange gains, or when the tries are used up. It looks
-// only at choices that touch a class in which something was given up, and at
-// bidders whose choice is new: elsewhere nothing gained before.
+// trade improves the solution by exchanges between two bidders: one gets a better
+// choice, and another, which was in its way, takes the best that is left. It stops
+// when no exchange gains, or when the tries are used up. It considers only choices
+// in a class in which GPUs were given up, and bidders whose choice has changed:
+// elsewhere nothing gained before.
 func (s *solver) trade() {
 	s.price()
 	look := make([]bool, len(s.fresh))
@@ -58,8 +58,8 @@ func (s *solver) trade() {
 	}
 }
 
-// tradeAll trades until nothing gains anywhere, or the tries are used up. Only
-// then is what is gained without a bidder due to its absence.
+// tradeAll trades until nothing gains anywhere, or the tries are used up. Only then
+// can a gain without a bidder be attributed to its absence.
 func (s *solver) tradeAll() {
 	for before := worth(-1); s.sum > before && s.tries > 0; {
 		before = s.sum
@@ -91,7 +91,7 @@ func (s *solver) better(j int, look []bool, all bool) bool {
 	return false
 }
 
-// touches reports whether a choice has a part in a class to look at.
+// touches reports whether a choice has a part in a class to consider.
 func (s *solver) touches(c *choice, look []bool) bool {
 	for _, q := range c.parts {
 		if look[q.class] || s.fresh[q.class] {
@@ -107,7 +107,7 @@ func (s *solver) exchange(j, c int, gain worth) bool {
 	was, to := s.at[j], &s.p.bidders[j].choices[c]
 	s.spare = append(s.spare[:0], s.seats[j]...)
 	s.leave(j)
-	s.tries -= 1 + len(s.p.bidders)/32 // to look at all of them costs as much
+	s.tries -= 1 + len(s.p.bidders)/32 // considering all of them costs as much
 	stuck := s.room.blocked(to)
 	if stuck < 0 {
 		s.freshen(s.spare)
@@ -124,7 +124,7 @@ func (s *solver) exchange(j, c int, gain worth) bool {
 	return false
 }
 
-// back puts a bidder that has nothing where it was.
+// back restores a bidder that has nothing to its former seats.
 func (s *solver) back(j, was int, seats []seat) {
 	s.room.take(seats)
 	s.seats[j] = append(s.seats[j][:0], seats...)

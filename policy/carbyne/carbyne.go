@@ -65,16 +65,16 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	queue := p.queue
 	queue.Keep = lease.Holds
 	plan := o.size.Plan(s, queue, order, p.free)
-	// Leases are broken for the first whom fairness has kept waiting, not for
-	// those who wait for leftovers.
+	// Leases are broken for the first job that fairness has kept waiting, not for
+	// jobs that wait for leftovers.
 	lease.Mark(s, slices.DeleteFunc(slices.Concat(f.Chosen, f.Passed), func(i int) bool { return o.patient[i] }), &plan)
 	ends.note(s, o.patient, &plan)
 	p.wake(s, lease, ends, &plan)
 	return plan
 }
 
-// wake asks for a decision when somebody waits and a lease ends, or somebody's
-// patience.
+// wake asks for a decision when a lease, or a job's patience, ends while a job
+// waits.
 func (p *policy) wake(s *sched.Snapshot, lease place.Lease, ends ends, plan *sched.Plan) {
 	waits := false
 	for i, j := range s.Jobs {

@@ -13,7 +13,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// offer is what jobs give up in one decision, and who gets it.
+// offer is what jobs give up in one decision, and who receives it.
 type offer struct {
 	*policy
 	*filling.Filling
@@ -24,9 +24,8 @@ type offer struct {
 	patient []bool
 }
 
-// order lets the jobs that DRF has reached give up what they do not need, gives
-// that away, and returns all jobs that compete in the order in which they are
-// to be placed.
+// order lets the jobs that DRF has reached give up what they do not need, gives it
+// to others, and returns all competing jobs in the order of placement.
 func (o *offer) order(reached []int) []int {
 	var order, left []int
 	for _, i := range reached {
@@ -56,7 +55,8 @@ func (o *offer) order(reached []int) []int {
 	return o.add(order, left)
 }
 
-// add appends jobs that are not there yet: those that gave up a part are.
+// add appends jobs that are not in the order yet: those that gave up a part already
+// are.
 func (o *offer) add(order []int, more ...[]int) []int {
 	there := make([]bool, len(o.s.Jobs))
 	for _, i := range order {
@@ -72,7 +72,7 @@ func (o *offer) add(order []int, more ...[]int) []int {
 	return order
 }
 
-// top gives a job what it lacks, if that is left.
+// top gives a job what it lacks, if that much is left.
 func (o *offer) top(i int) bool {
 	j := o.s.Jobs[i]
 	more := size(j) - o.size[i]
@@ -84,8 +84,8 @@ func (o *offer) top(i int) bool {
 	return true
 }
 
-// pack gives what is left to the jobs that suit it best, and returns them all in
-// that order.
+// pack gives what is left to the best-suited jobs, and returns all jobs in that
+// order.
 func (o *offer) pack(jobs []int) []int {
 	score := make(map[int]float64, len(jobs))
 	for _, i := range jobs {

@@ -13,11 +13,10 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// ends are the ends that jobs were promised, by job, in whole seconds after
-// their submission; 0: none.
+// ends are the promised ends, by job, in whole seconds after submission; 0: none.
 type ends []int
 
-// at returns the end of a job as a time; ok is false if it has none.
+// at returns the promised end of a job; ok is false if it has none.
 func (j promised) at() (time.Time, bool) {
 	return j.job.Submitted.Add(time.Duration(j.end) * time.Second), j.end > 0
 }
@@ -27,7 +26,7 @@ type promised struct {
 	end int
 }
 
-// longest bounds a promise, in seconds: a century. It also leaves out +Inf and NaN.
+// longest bounds a promise, in seconds: a century. It also excludes +Inf and NaN.
 const longest = 100 * 365 * 24 * 3600
 
 // promises returns what each job was promised before, or what its fair share
@@ -55,8 +54,8 @@ func promises(s *sched.Snapshot, by string) ends {
 	return out
 }
 
-// note puts the promises where they are found again. Those who can wait are not
-// the first of those who do.
+// note stores the promises in the plan. A job that can wait is never marked as the
+// first waiting one.
 func (e ends) note(s *sched.Snapshot, patient []bool, plan *sched.Plan) {
 	for i, j := range s.Jobs {
 		have := j.Note
@@ -80,8 +79,8 @@ func (e ends) note(s *sched.Snapshot, patient []bool, plan *sched.Plan) {
 	}
 }
 
-// fairGPUs returns what each party would have if GPUs could be cut at will: an
-// equal part for each unit of weight, and no more than it can use.
+// fairGPUs returns what each party would have if GPUs were divisible: an equal part
+// for each unit of weight, and no more than it can use.
 func fairGPUs(parties []*filling.Party, gpus int) []float64 {
 	order := make([]int, len(parties))
 	weights := 0.0
@@ -103,9 +102,9 @@ func fairGPUs(parties []*filling.Party, gpus int) []float64 {
 	return shares
 }
 
-// latest returns until when a job of a promised end can do without its GPUs, less
-// a lease in which they are not given back; zero if it cannot say. A job that
-// runs wants two leases: a shorter pause is not worth a restart.
+// latest returns until when a job with a promised end can do without its GPUs, less
+// a lease during which they cannot be taken back; zero if unknown. A running job
+// needs two leases: a shorter pause is not worth a restart.
 func (p *policy) latest(s *sched.Snapshot, j *sched.Job, end int) time.Time {
 	left, ok := j.Remaining(s.Now)
 	at, promised := promised{j, end}.at()
@@ -142,8 +141,8 @@ func (p *policy) need(s *sched.Snapshot, j *sched.Job, end int) int {
 	return j.GPUs
 }
 
-// size returns the GPUs of a job's share: what it holds if that cannot change,
-// else what it asks for.
+// size returns the GPUs of a job's share: what it holds if that cannot change, else
+// what it asks for.
 func size(j *sched.Job) int {
 	if j.Phase == sched.Running && (!j.Elastic() || j.Pinned()) {
 		return j.Placement.GPUs()

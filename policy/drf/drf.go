@@ -3,13 +3,13 @@
 
 // Package drf is dominant resource fairness (Ghodsi et al., NSDI'11) between
 // tenants. The dominant share of a tenant is the largest of its shares of the
-// cluster's GPUs, CPUs and memory. Jobs are given out one by one, always to
-// the tenant with the lowest dominant share for its weight whose next job
-// still fits: progressive filling in steps of whole jobs. Inside a tenant jobs
-// are served in order of submission.
+// cluster's GPUs, CPUs and memory. Jobs are admitted one by one, always from the
+// tenant with the lowest dominant share for its weight whose next job still fits:
+// progressive filling in steps of whole jobs. Within a tenant, jobs are served in
+// order of submission.
 //
-// Where GPUs are what everybody is short of, this is an equal number of GPUs
-// for every tenant, blind to where they are.
+// Where GPUs are the scarce resource, this gives every tenant an equal number of
+// GPUs, wherever they are.
 //
 // # Deviations
 //
@@ -100,7 +100,7 @@ func (p *policy) order(s *sched.Snapshot, stays func(*sched.Job) bool) []int {
 	return append(f.Chosen, f.Passed...)
 }
 
-// size returns the GPUs a job holds, or asks for.
+// size returns the GPUs a job holds or asks for.
 func size(j *sched.Job) int {
 	if j.Phase == sched.Running {
 		return j.Placement.GPUs()
@@ -108,7 +108,7 @@ func size(j *sched.Job) int {
 	return j.GPUs
 }
 
-// wake asks for a decision at the next end of a lease, if anybody waits.
+// wake asks for a decision at the next end of a lease, if a job waits.
 func (p *policy) wake(s *sched.Snapshot, lease place.Lease, plan *sched.Plan) {
 	waits := false
 	for i := range s.Jobs {

@@ -17,7 +17,7 @@ type reservation struct {
 	head *sched.Job
 	at   time.Time
 	gpus sched.Placement
-	held sched.Placement // the part of gpus that is free now, taken from the view
+	held sched.Placement // the part of gpus that is free now, taken out of the view
 }
 
 // backfill is what backfilling works with. free is what the strict plan leaves.
@@ -27,8 +27,8 @@ type backfill struct {
 	place place.Strategy
 }
 
-// overtake adds to a strict plan the jobs that may overtake the first one that
-// does not fit.
+// overtake adds the jobs that may overtake the first one that does not fit to a
+// strict plan.
 func (b backfill) overtake(order []int, plan *sched.Plan) {
 	s := b.s
 	at := slices.IndexFunc(order, func(i int) bool { return place.Waits(*plan, i) })
@@ -65,9 +65,8 @@ func (b backfill) overtake(order []int, plan *sched.Plan) {
 	}
 }
 
-// reserve finds out when and where the job with index head can start, if the
-// jobs that run under the plan end as estimated and nothing else starts. It
-// leaves free as it was.
+// reserve computes when and where job head can start if the jobs that run under the
+// plan end as estimated and nothing else starts. It leaves free unchanged.
 func (b backfill) reserve(head int, plan *sched.Plan) (reservation, bool) {
 	s, free := b.s, b.free
 	type end struct {
@@ -111,8 +110,8 @@ func (r *reservation) hold(free *place.Free) {
 	free.Take(r.head, r.held)
 }
 
-// fit finds GPUs for a job that overtakes: outside the reservation, or, if the
-// job ends before it begins, anywhere.
+// fit finds GPUs for a job that overtakes: outside the reservation or, if the job
+// ends before the reservation begins, anywhere.
 func (b backfill) fit(r *reservation, j *sched.Job, ends bool) (sched.Placement, bool) {
 	if p, ok := b.place(b.free, j, j.GPUs); ok || !ends {
 		return p, ok

@@ -1,9 +1,9 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fifo serves jobs in the order of submission, larger priorities
-// first, and never stops one: what batch schedulers do by default, and the
-// baseline that every paper beats.
+// Package fifo serves jobs in the order of submission, larger priorities first, and
+// never stops one: the default of batch schedulers, and the baseline that every
+// paper beats.
 //
 // The knob backfill says who may overtake a job that does not fit:
 //

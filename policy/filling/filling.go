@@ -14,14 +14,14 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// The parties between whom shares are fair.
+// The kinds of party between which shares are fair.
 const (
 	ByTenant = "tenant"
 	ByUser   = "user"
 	ByApp    = "app"
 )
 
-// CheckBy says what is wrong with a choice of parties, if anything.
+// CheckBy returns an error if a choice of parties is invalid.
 func CheckBy(by string) error {
 	if by != ByTenant && by != ByUser && by != ByApp {
 		return fmt.Errorf("by = %q; want %s, %s or %s", by, ByTenant, ByUser, ByApp)
@@ -29,7 +29,7 @@ func CheckBy(by string) error {
 	return nil
 }
 
-// The resources that are shared.
+// The shared resources.
 const (
 	gpus = iota
 	cpus
@@ -37,14 +37,14 @@ const (
 	resources
 )
 
-// Amount is how much of each resource.
+// Amount is an amount of each resource.
 type Amount [resources]float64
 
-// Party is one of those between whom the shares are fair.
+// Party is one of the parties between which shares are fair.
 type Party struct {
 	Weight float64
 	Demand float64 // GPUs that its jobs ask for
-	jobs   []int   // that compete, by submission; the first of them are done with
+	jobs   []int   // that compete, by submission; the first of them are done
 	used   Amount
 	share  float64 // dominant share for its weight
 }
@@ -55,8 +55,8 @@ type key struct {
 	name string
 }
 
-// Parties returns the parties in order of their first jobs, and of each job
-// the index of its party.
+// Parties returns the parties in order of their first jobs, and the index of its
+// party for each job.
 func Parties(s *sched.Snapshot, by string) (parties []*Party, of []int) {
 	of = make([]int, len(s.Jobs))
 	index := map[key]int{}
@@ -74,7 +74,7 @@ func Parties(s *sched.Snapshot, by string) (parties []*Party, of []int) {
 	return parties, of
 }
 
-// partyOf returns whose share a job uses, and the weight of that party.
+// partyOf returns the party whose share a job uses, and its weight.
 func partyOf(s *sched.Snapshot, by string, j *sched.Job) (key, float64) {
 	if by == ByTenant && j.Tenant != "" {
 		if t, ok := s.Tenant(j); ok {
@@ -91,12 +91,12 @@ func partyOf(s *sched.Snapshot, by string, j *sched.Job) (key, float64) {
 	return key{ByApp, string(j.App)}, 1
 }
 
-// Filling is one progressive filling of the cluster, by number.
+// Filling is one progressive filling of the cluster, counting resources only.
 type Filling struct {
 	Total   Amount // 0: does not count
 	Left    Amount
 	Parties []*Party
-	Chosen  []int // jobs that were reached, in order; those that stay first
+	Chosen  []int // admitted jobs, in order; those that stay first
 	Passed  []int // jobs that did not fit when their turn came
 
 	s     *sched.Snapshot
@@ -104,8 +104,8 @@ type Filling struct {
 	quota place.Quota
 }
 
-// New counts the running jobs that stay, and lets the others compete. size is how
-// many GPUs a job competes for.
+// New counts the running jobs that stay, and lets the others compete. size returns
+// how many GPUs a job competes for.
 func New(s *sched.Snapshot, by string, stays func(*sched.Job) bool, size func(*sched.Job) int) *Filling {
 	f := &Filling{s: s, size: size, quota: place.NewQuota(s)}
 	for i := range s.Cluster.Nodes {
@@ -129,7 +129,7 @@ func New(s *sched.Snapshot, by string, stays func(*sched.Job) bool, size func(*s
 	return f
 }
 
-// Fill gives jobs out, always to the party with the lowest share.
+// Fill admits jobs, always from the party with the lowest share.
 func (f *Filling) Fill() {
 	turns := &byShare{f.s, slices.DeleteFunc(slices.Clone(f.Parties), func(p *Party) bool { return len(p.jobs) == 0 })}
 	heap.Init(turns)
@@ -145,7 +145,7 @@ func (f *Filling) Fill() {
 			heap.Fix(turns, 0)
 			continue
 		}
-		// The root has no job left to be compared by: put the last in its place.
+		// The root has no jobs left to compare: replace it with the last party.
 		last := turns.Pop().(*Party)
 		if turns.Len() > 0 {
 			turns.parties[0] = last
@@ -154,8 +154,8 @@ func (f *Filling) Fill() {
 	}
 }
 
-// Fits reports whether n GPUs and what belongs to them are left for a job, by
-// number.
+// Fits reports whether n GPUs, and the CPUs and memory for them, are left for a
+// job.
 func (f *Filling) Fits(j *sched.Job, n int) bool {
 	if (j.Phase == sched.Pending && !j.Ready(f.s.Now)) || f.quota.Left(j) < n {
 		return false
@@ -168,7 +168,7 @@ func (f *Filling) Fits(j *sched.Job, n int) bool {
 	return true
 }
 
-// give lets a party use n GPUs for a job, and what belongs to them.
+// give charges a party for n GPUs of a job, and the CPUs and memory for them.
 func (f *Filling) give(p *Party, i, n int) {
 	j := f.s.Jobs[i]
 	f.Take(j, n)

@@ -9,8 +9,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// arrive finds GPUs for jobs that are resident nowhere: idle ones, what elastic
-// jobs can spare, or GPUs to share in turns.
+// arrive finds GPUs for jobs without a home: idle ones, what elastic jobs can
+// spare, or GPUs to share in turns.
 func (d *decision) arrive() {
 	for at, i := range d.waiting {
 		j := d.s.Jobs[i]
@@ -44,7 +44,7 @@ func (d *decision) admit(i int, w *request) (p sched.Placement, runs bool) {
 		d.plan.Why[i] = sched.Reason{Code: sched.Behind, Need: w.GPUs, Have: d.idle.Total()}
 		d.queued++
 		return nil, false
-	case left >= w.GPUs: // else it can only share what its tenant has
+	case left >= w.GPUs: // else it can only share its tenant's GPUs
 		if p, ok := d.avoiding(j, func() (sched.Placement, bool) { return d.spot(j, w) }); ok {
 			return p, true
 		}
@@ -75,7 +75,7 @@ func (d *decision) why(j *sched.Job, w *request) sched.Reason {
 	return w.why
 }
 
-// gone marks a job that is not among the waiting any more.
+// gone marks a job that no longer waits.
 const gone = -1
 
 // bar keeps all later jobs away from the GPU types that the job accepts.
@@ -94,9 +94,9 @@ func (d *decision) isBarred(j *sched.Job) bool {
 	return false
 }
 
-// spot finds idle GPUs by the rule for arrivals: on a server of the job's
-// affinity, the least loaded first; else on an empty one; else on any one
-// server; else on several.
+// spot finds idle GPUs by the rule for arrivals: on a server of the job's affinity,
+// the least loaded first; else on an empty one; else on any single server; else on
+// several.
 func (d *decision) spot(j *sched.Job, w *request) (sched.Placement, bool) {
 	if w.noIdle == d.freed || d.idle.Total() < w.GPUs {
 		return nil, false
@@ -169,8 +169,8 @@ func (d *decision) server(j *sched.Job, n, gpuType int) (best sched.Slice, ok bo
 	return best, ok
 }
 
-// pick chooses n GPUs for the job from a set of free ones of a node: inside one
-// NVLink island where that is possible, the smallest that has room.
+// pick chooses n of a node's free GPUs for the job: inside one NVLink island if
+// possible, the smallest that has room.
 func (d *decision) pick(j *sched.Job, node int, free sched.GPUSet, n int) (sched.Slice, bool) {
 	if !d.takes(j, node) {
 		return sched.Slice{}, false
@@ -198,8 +198,8 @@ func (d *decision) takes(j *sched.Job, node int) bool {
 	return n.State == sched.Ready && j.Suits(n) && (d.anyNode || !slices.Contains(j.Avoid, n.Name))
 }
 
-// avoiding searches for GPUs for a job that failed on some nodes: first outside of
-// these and, if there are none, anywhere.
+// avoiding searches GPUs for a job that failed on some nodes: first on other nodes
+// and, if there are none, anywhere.
 func (d *decision) avoiding(j *sched.Job, search func() (sched.Placement, bool)) (sched.Placement, bool) {
 	p, ok := search()
 	if !ok && len(j.Avoid) > 0 {
@@ -210,6 +210,6 @@ func (d *decision) avoiding(j *sched.Job, search func() (sched.Placement, bool))
 	return p, ok
 }
 
-// everywhere reports whether a search for the job looks at every node, so that
-// what it did not find is not there for any other job like it.
+// everywhere reports whether a search for the job considers every node, so that no
+// similar job can find what it did not.
 func (d *decision) everywhere(j *sched.Job) bool { return d.anyNode || len(j.Avoid) == 0 }

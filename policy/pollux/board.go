@@ -11,10 +11,10 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// board is a cluster during a search: how many GPUs are free on each node, for
-// whom. The nodes that take new work are kept as bit sets by type and number of
-// free GPUs, so that the best fit is found in a few words whatever the number
-// of jobs.
+// board is a cluster during a search: which GPUs are free on each node, and who may
+// use them. Nodes that take new work are kept in bit sets by type and number of
+// free GPUs, so that the best fit is found in a few words however many jobs there
+// are.
 type board struct {
 	c       *sched.Cluster
 	apart   bool
@@ -26,7 +26,7 @@ type board struct {
 	cpus   []int64
 	memory []int64
 	wide   []int16 // by node: jobs on it that span several nodes
-	open   bitset  // nodes that one more of those may use
+	open   bitset  // nodes that can take one more of those
 	left   []int   // GPUs free, by type
 	quota  []int   // GPUs left, by tenant
 
@@ -35,13 +35,13 @@ type board struct {
 	buckets []uint64 // bit sets by type and number of free GPUs
 	racks   []bitset
 
-	sets  []bitset       // nodes that some jobs may come to; the first is of no use
-	known map[string]int // where in sets, by what the jobs need and avoid
+	sets  []bitset       // nodes that some jobs may use; the first is unused
+	known map[string]int // index in sets, by what the jobs need and avoid
 }
 
 const unlimited = math.MaxInt64 / 4
 
-// newBoard returns a board on which only the pinned jobs have anything.
+// newBoard returns a board that holds only the pinned jobs.
 func newBoard(p *problem, pinned []job) *board {
 	c := p.s.Cluster
 	n := len(c.Nodes)
@@ -116,7 +116,7 @@ func (b *board) bucket(t, k int) bitset {
 	return b.buckets[at : at+b.words]
 }
 
-// widen counts a job that spans several nodes on a node.
+// widen counts a job that spans several nodes on one of them.
 func (b *board) widen(node int, by int16) {
 	b.wide[node] += by
 	if b.apart && b.wide[node] > 0 {
@@ -126,8 +126,8 @@ func (b *board) widen(node int, by int16) {
 	}
 }
 
-// among returns the place in sets of the nodes that bear a mark and are not to be
-// avoided; 0 if that is all of them.
+// among returns the index in sets of the nodes that have a label and are not
+// avoided; 0 if that is all nodes.
 func (b *board) among(needs string, avoid []string) int {
 	if needs == "" && len(avoid) == 0 && !b.c.HasDedicated() {
 		return 0
@@ -151,11 +151,10 @@ func (b *board) among(needs string, avoid []string) int {
 	return at
 }
 
-// admits reports whether those who may come to some nodes may come to a node.
+// admits reports whether jobs limited to a set of nodes may use a node.
 func (b *board) admits(among, node int) bool { return among == 0 || b.sets[among].has(node) }
 
-// room returns how many of a node's free GPUs a demand could use, in whole
-// tasks.
+// room returns how many of a node's free GPUs a demand could use, in whole tasks.
 func (b *board) room(d demand, node int) int {
 	if d.among != 0 && !b.sets[d.among].has(node) {
 		return 0
@@ -181,8 +180,8 @@ func (b *board) room(d demand, node int) int {
 	return k / d.task * d.task
 }
 
-// fits reports whether the job may have the row. What it holds on a node that
-// takes no new work is its own.
+// fits reports whether the job may have the row. It may keep what it holds on a
+// node that takes no new work.
 func (b *board) fits(j *job, r row) bool {
 	if j.tenant >= 0 && b.quota[j.tenant] < r.gpus() {
 		return false
@@ -200,8 +199,8 @@ func (b *board) fits(j *job, r row) bool {
 	return true
 }
 
-// mayHold reports whether a job may have GPUs of a node: it may come there, or has
-// some.
+// mayHold reports whether a job may have GPUs of a node: it may use the node, or
+// already holds GPUs there.
 func (b *board) mayHold(j *job, node int) bool {
 	return b.admits(j.demand.among, node) || j.held.on(node) > 0
 }
@@ -219,7 +218,7 @@ func (b *board) accepts(r row) bool {
 // take gives the job a row that fits.
 func (b *board) take(j *job, r row) { b.move(j, r, 1) }
 
-// drop takes the row away again.
+// drop takes the row back.
 func (b *board) drop(j *job, r row) { b.move(j, r, -1) }
 
 func (b *board) move(j *job, r row, sign int32) {

@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// build lays out a choice of options as well as it can: what is kept first,
-// then the jobs on one node, then those on several, large before small. A job
-// whose option finds no place gets the best other one that does. What is then
-// left over goes to those who gain most.
+// build lays out a choice of options as well as it can: first what is kept, then
+// the jobs on one node, then those on several, large before small. A job whose
+// option does not fit gets its best other option that does. What is left over goes
+// to the jobs that gain most.
 func (l *layout) build(choice []int32) {
 	l.clear()
 	options := l.menu.options
@@ -45,8 +45,7 @@ func (l *layout) build(choice []int32) {
 	l.climb()
 }
 
-// settle gives a job that has nothing the first of its options that finds a
-// place.
+// settle gives a job without GPUs the first of its options that fits.
 func (l *layout) settle(i int32, by func(option) float64) {
 	l.ranked = l.ranked[:0]
 	for o, opt := range l.menu.options[i] {
@@ -60,11 +59,11 @@ func (l *layout) settle(i int32, by func(option) float64) {
 	}
 }
 
-// maxShift is the largest number of jobs among which shift looks.
+// maxShift is the largest number of jobs that shift considers.
 const maxShift = 256
 
-// shift gives a job an option on one node by moving one smaller job, which is
-// not where it was before in any case, to another node.
+// shift gives a job an option on one node by moving one smaller job to another
+// node. That job must be one that moves anyway.
 func (l *layout) shift(i int32, o option) bool {
 	if o.way != oneNode || l.board.left[o.kind] < int(o.gpus) || len(l.rows) > maxShift {
 		return false
@@ -93,8 +92,8 @@ func (l *layout) shift(i int32, o option) bool {
 	return false
 }
 
-// climb gives jobs better options as long as nobody else has to give anything,
-// the largest gain for a GPU first.
+// climb gives jobs better options as long as no other job has to give up anything,
+// the largest gain per GPU first.
 func (l *layout) climb() {
 	const passes = 8
 	for range passes {
@@ -119,8 +118,7 @@ func (l *layout) climb() {
 	}
 }
 
-// gains lists the options that would be better for a job and might find a
-// place.
+// gains lists the options that would be better for a job and might fit.
 func (l *layout) gains(i int32) {
 	l.ranked = l.ranked[:0]
 	now := l.costs[i]

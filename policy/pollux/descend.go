@@ -5,23 +5,23 @@ package pollux
 
 import "math/rand/v2"
 
-// descent improves a layout by dividing pairs of nodes anew until no pair
-// gains; then it shakes the layout a little and tries again.
+// descent improves a layout by re-dividing pairs of nodes until no pair gains; then
+// it perturbs the layout a little and tries again.
 type descent struct {
 	pair   pair
 	rng    *rand.Rand
-	queue  []int   // nodes that have changed since their pairs were looked at
+	queue  []int   // nodes that have changed since their pairs were tried
 	queued []bool  // by node
-	idle   []int32 // jobs that wait and would gain most
+	idle   []int32 // waiting jobs that would gain most
 	lifted []int32 // scratch
 	budget int     // steps left
 }
 
-// newDescent returns a descent for which all nodes have changed.
+// newDescent returns a descent in which every node counts as changed.
 func newDescent(l *layout, rng *rand.Rand) *descent {
 	nodes := len(l.on)
 	d := &descent{rng: rng, queued: make([]bool, nodes), budget: descentSteps + nodes*descentStepsNode}
-	d.pair.vain = newVain()
+	d.pair.deadEnds = newDeadEnds()
 	for n := range nodes {
 		d.enqueue(n)
 	}
@@ -35,11 +35,11 @@ func (d *descent) enqueue(node int) {
 	}
 }
 
-// maxPartners is the number of nodes that a changed node is paired with: all in
-// a small cluster, some at random in a large one.
+// maxPartners is the number of nodes that a changed node is paired with: all in a
+// small cluster, a random sample in a large one.
 const maxPartners = 24
 
-// run divides pairs until no node has changed.
+// run re-divides pairs until no node has changed.
 func (d *descent) run(l *layout) {
 	d.waiting(l)
 	nodes := len(l.on)
@@ -65,8 +65,8 @@ func (d *descent) run(l *layout) {
 	l.climb()
 }
 
-// waiting chooses among the jobs that wait, and that two nodes could serve: the
-// two that would gain most, and two others.
+// waiting samples the waiting jobs that fit on two nodes: the two that would gain
+// most, and two others.
 func (d *descent) waiting(l *layout) {
 	const first, others = 2, 2
 	d.idle = d.idle[:0]
@@ -82,16 +82,16 @@ func (d *descent) waiting(l *layout) {
 	d.idle = d.idle[:min(first+others, len(d.idle))]
 }
 
-// maxFailed is the number of shakes in vain after which a layout is taken to be
-// as good as it gets.
+// maxFailed is the number of perturbations without a gain after which the search
+// stops.
 const maxFailed = 400
 
-// copying is the steps that it takes to copy a layout and to climb, for each job
-// and node.
+// copying is the cost of copying a layout and climbing, in steps for each job and
+// node.
 const copying = 10
 
-// polish shakes the layout and returns the best that comes of it. Trial is
-// memory for that, and comes back as such.
+// polish perturbs the layout and returns the best result. It uses trial as memory
+// and returns it as spare.
 func (d *descent) polish(best, trial *layout) (better, spare *layout) {
 	for failed := 0; failed < maxFailed && d.budget > 0; failed++ {
 		d.budget -= copying * (len(best.rows) + len(best.on))
@@ -106,9 +106,9 @@ func (d *descent) polish(best, trial *layout) (better, spare *layout) {
 	return best, trial
 }
 
-// shake disturbs a layout: it takes two or three nodes apart, or makes one job
-// have its way, and lays out again those that lost what they had, at prices
-// that are wrong at random.
+// shake perturbs a layout: it empties two or three nodes, or forces an option for
+// one job, and lays out again the jobs that lost their GPUs, at randomly distorted
+// prices.
 func (d *descent) shake(l *layout) {
 	d.lifted = d.lifted[:0]
 	if d.rng.IntN(3) == 0 {
@@ -132,7 +132,7 @@ func (d *descent) touch(r row) {
 	}
 }
 
-// empty lifts all jobs of a node.
+// empty takes all jobs off a node.
 func (d *descent) empty(l *layout, node int) {
 	d.enqueue(node)
 	for len(l.on[node]) > 0 {
@@ -143,9 +143,9 @@ func (d *descent) empty(l *layout, node int) {
 	}
 }
 
-// force gives a random job a random option that is better for it than what it
-// has, and empties nodes until that finds a place: those it holds to keep them,
-// else any.
+// force gives a random job a random option that is better than what it has, and
+// empties nodes until the option fits: to keep GPUs, the nodes it holds; else any
+// nodes.
 func (d *descent) force(l *layout) {
 	i := int32(d.rng.IntN(len(l.rows)))
 	options, j := l.menu.options[i], &l.menu.jobs[i]
@@ -161,7 +161,7 @@ func (d *descent) force(l *layout) {
 			d.empty(l, d.rng.IntN(len(l.on)))
 		case options[o].way == keep && k < len(j.held):
 			d.empty(l, int(j.held[k].node))
-		default: // there is no place even so
+		default: // it does not fit even so
 			d.lifted = append(d.lifted, i)
 			return
 		}

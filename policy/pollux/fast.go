@@ -5,17 +5,17 @@ package pollux
 
 import "math/rand/v2"
 
-// fast is the default search: a market for pieces of nodes (see market) finds
-// what every job should have, build lays that out, and the descent improves
-// the layout on the true fitness. The dual value of the market bounds what any
-// search could reach; a layout that reaches it ends the search.
+// fast is the default search: a market for pieces of nodes (see market) finds what
+// every job should have, build lays that out, and the descent improves the layout
+// on the true fitness. The dual value of the market bounds what any search could
+// reach; a layout that reaches it ends the search.
 type fast struct{ seed uint64 }
 
 const (
 	// rounds is how often the prices of the market are moved.
 	rounds = 100
-	// perJob and minBuilds bound the number of layouts that are built on the
-	// way: one for each round in a small problem, a few in a large one.
+	// perJob and minBuilds bound the number of layouts that are built: one for each
+	// round in a small problem, a few in a large one.
 	perJob, minBuilds = 20_000, 8
 	// descentSteps and descentStepsNode bound the work of the descent, in steps
 	// of its dynamic programmes: a step is a few nanoseconds.
@@ -31,7 +31,7 @@ func (f fast) search(p *problem) []row {
 		dual := m.market.ask()
 		if i == 0 || i*builds/rounds != (i-1)*builds/rounds {
 			if i > 0 {
-				m.market.waver([...]float64{0, 0.03, 0.1}[i%3], rng) // exact, a little wrong, more so
+				m.market.distort([...]float64{0, 0.03, 0.1}[i%3], rng) // exact, slightly distorted, more distorted
 			}
 			m.trim(m.market.choice)
 			trial.build(m.market.choice)

@@ -12,7 +12,7 @@ type want struct {
 	gpus   int
 }
 
-// onOne appends the slot of all GPUs on one node: the one with the fewest free
+// onOne appends the slot for all GPUs on one node: the node with the fewest free
 // GPUs and, among equals, one that a job across several nodes cannot use.
 func (b *board) onOne(r row, w want) (row, bool) {
 	n := w.gpus
@@ -39,8 +39,8 @@ func (b *board) onOne(r row, w want) (row, bool) {
 	return r, false
 }
 
-// onMany appends slots on the fewest of several nodes: the largest first, and
-// the last one best fit. With a rack, all are of that.
+// onMany appends slots on as few nodes as possible: the largest first, the last one
+// by best fit. If a rack is given, all nodes are in it.
 func (b *board) onMany(r row, w want, rack bitset) (row, bool) {
 	begin, left := len(r), w.gpus
 	for k := b.sizes - 1; k > 0; k-- {
@@ -70,8 +70,8 @@ func (b *board) onMany(r row, w want, rack bitset) (row, bool) {
 	return r[:begin], false
 }
 
-// tightest returns the node with the fewest free GPUs that could replace one,
-// and is not in the row.
+// tightest returns the node with the fewest free GPUs that could replace a node of
+// the row and is not in the row.
 func (b *board) tightest(r row, w want, instead int, rack bitset) int {
 	for k := w.gpus; k < int(b.free[instead]); k++ {
 		for x, word := range b.bucket(w.kind, k) {

@@ -17,9 +17,9 @@ type genetic struct {
 	generations int
 }
 
-// Bounds of what a search may take, in entries of matrices, which are bytes. A
-// large problem gets a smaller population and fewer generations. One that is
-// too large stays as it is: jobs keep what they have.
+// These bound the size of a search, in matrix entries, which are bytes. A large
+// problem gets a smaller population and fewer generations. A problem that is too
+// large is not searched: jobs keep what they have.
 const (
 	maxMatrix = 32 << 20
 	maxMemory = 256 << 20
@@ -42,13 +42,13 @@ type herd struct {
 	size  int
 	nodes int
 	alive []individual // the fittest first
-	dead  []matrix     // memory
+	dead  []matrix     // memory for reuse
 	now   matrix       // what the jobs have
-	order []int32      // jobs, as repair serves them
+	order []int32      // jobs, in the order in which repair serves them
 	plain bool         // all nodes take new work and have one type of GPU
 
-	board *board  // scratch of repair, as all below
-	owner []int32 // by node: the job across several nodes that has it; -1: none
+	board *board  // scratch of repair, like all below
+	owner []int32 // by node: the job across several nodes that uses it; -1: none
 	mixed []int32 // nodes in random order
 	kinds []int32 // GPUs by type
 	racks []int32 // GPUs by rack
@@ -68,7 +68,7 @@ func (g genetic) search(p *problem) []row {
 	return h.rows(h.alive[0].cells)
 }
 
-// asItIs lets every job keep what it has, as far as the rules allow.
+// asItIs lets every job keep what it has, as far as the rules permit.
 func (p *problem) asItIs() []row {
 	rows := make([]row, len(p.jobs))
 	b := &board{}
@@ -142,8 +142,8 @@ func (h *herd) begin() {
 	h.survive()
 }
 
-// equal gives every job n GPUs on one node, or as near to n as it can have, in
-// the order of repair, as long as there are some.
+// equal gives every job n GPUs on one node, or the nearest size it can have, in the
+// order of repair, while GPUs last.
 func (h *herd) equal(n int) matrix {
 	m := make(matrix, len(h.now))
 	h.board.copyFrom(h.blank)
@@ -165,13 +165,14 @@ func (h *herd) equal(n int) matrix {
 	return m
 }
 
-// breed makes as many children as the population has room for, and lets the
-// fittest of all live.
+// breed makes as many children as the population has room for; the fittest of all
+// survive.
 func (h *herd) breed() {
 	const crossing = 0.9 // probability
 	parents := len(h.alive)
 	for len(h.alive) < 2*h.size {
-		// The fitter of two at random, who is the first of them, twice.
+		// Two binary tournaments: the fitter of two random individuals is the one
+		// with the lower index.
 		one := h.alive[min(h.rng.IntN(parents), h.rng.IntN(parents))].cells
 		two := h.alive[min(h.rng.IntN(parents), h.rng.IntN(parents))].cells
 		x, y := h.copyOf(one), h.copyOf(two)
@@ -188,7 +189,7 @@ func (h *herd) breed() {
 	h.survive()
 }
 
-// copyOf returns a copy in the memory of the dead.
+// copyOf returns a copy, in the memory of a dead matrix if there is one.
 func (h *herd) copyOf(m matrix) matrix {
 	if len(h.dead) == 0 {
 		return slices.Clone(m)
@@ -199,7 +200,7 @@ func (h *herd) copyOf(m matrix) matrix {
 	return last
 }
 
-// add repairs a matrix, computes its cost and lets it live.
+// add repairs a matrix, computes its cost and adds it to the population.
 func (h *herd) add(m matrix) {
 	h.repair(m)
 	x := individual{cells: m, hash: 14695981039346656037} // FNV-1a
@@ -241,7 +242,7 @@ func (h *herd) costOf(i int, cells []uint8) float64 {
 	return h.cost(j.factor * h.value(j.kind(c.TypeOf(first)), at, n))
 }
 
-// survive keeps the fittest, each once.
+// survive keeps the fittest individuals and drops duplicates.
 func (h *herd) survive() {
 	slices.SortFunc(h.alive, func(x, y individual) int {
 		if x.cost != y.cost {

@@ -9,27 +9,28 @@ import "github.com/fairway-gpu/fairway/sched"
 type job struct {
 	*sched.Job
 	index  int // in Snapshot.Jobs
-	tenant int // index in Snapshot.Tenants; -1: nothing limits it
+	tenant int // index in Snapshot.Tenants; -1: no limit
 	demand demand
-	kinds  []kind // of GPU, those it accepts
+	kinds  []kind // the GPU types it accepts
 
-	held     row     // what it has and may keep; none: nothing
-	heldCost float64 // if it keeps it
+	held     row     // what it has and may keep; nil: nothing
+	heldCost float64 // cost if it keeps held
 	factor   float64 // on the value of any other row
 	fewest   int     // GPUs it can run on
 	most     int     // GPUs it may have
-	widest   span    // it may have
+	widest   span    // the widest span it may have
 }
 
-// kind is one type of GPU to one job.
+// kind is what one type of GPU means to one job.
 type kind struct {
 	index int     // in Cluster.Types
-	curve *curve  // nil: no model, and speed is taken to be linear
+	curve *curve  // nil: no model; its speed is assumed to be linear
 	fair  float64 // goodput on a fair share
 	reach reach
 }
 
-// kind returns what a type of GPU is to the job; nil: it does not accept it.
+// kind returns the job's entry for a type of GPU; nil: it does not accept that
+// type.
 func (j *job) kind(t int) *kind {
 	for i := range j.kinds {
 		if j.kinds[i].index == t {
@@ -39,19 +40,19 @@ func (j *job) kind(t int) *kind {
 	return nil
 }
 
-// demand is all of a job's request that decides how much of a node it can use.
+// demand is the part of a job's request that decides how much of a node it can use.
 type demand struct {
 	task, cpus        int
 	memory, gpuMemory int64
-	island            bool // its GPUs must be in one
-	among             int  // the nodes that it may come to: an index in board.sets; 0: all
+	island            bool // its GPUs must be in one island
+	among             int  // the nodes that it may use: an index in board.sets; 0: all
 }
 
-// reach is the most GPUs a demand could have of a type on one node, in one rack
+// reach is the most GPUs of a type that a demand could get on one node, in one rack
 // and in all, if only pinned jobs ran.
 type reach struct{ node, rack, all int }
 
-// prepare fills in what a search has to know about a job.
+// prepare fills in what a search needs to know about a job.
 func (p *problem) prepare(j *job, c Config, known *curves) {
 	j.demand = demand{
 		task: j.Task(), cpus: j.CPUs, memory: j.Memory, gpuMemory: j.GPUMemory, island: j.MaxSpread == sched.SameSlot,
@@ -81,7 +82,7 @@ func (p *problem) prepare(j *job, c Config, known *curves) {
 	}
 }
 
-// confine says which nodes the job may come to: those that bear the mark it needs
+// confine determines which nodes the job may use: those with the label it needs
 // and, if they have room for it, none that it avoids.
 func (p *problem) confine(j *job) {
 	if len(j.Avoid) > 0 {
@@ -95,9 +96,8 @@ func (p *problem) confine(j *job) {
 	j.demand.among = p.blank.among(j.Selector, nil)
 }
 
-// accept finds the types of GPU the job may have and how it does on them. Its
-// fair share is made of the types that it has a model for, in the proportions
-// of the cluster.
+// accept finds the types of GPU the job may have and its speed on them. Its fair
+// share is made of the types that it has a model for, in the cluster's proportions.
 func (p *problem) accept(j *job, known *curves) {
 	reaches := p.reachOf(j.demand)
 	sum, weight := 0.0, 0.0
@@ -122,8 +122,8 @@ func (p *problem) accept(j *job, known *curves) {
 	}
 }
 
-// bound sets the fewest and the most GPUs the job may have. A job may try twice
-// as many as it has ever had.
+// bound sets the fewest and the most GPUs the job may have. A job may have at most
+// twice its largest size so far.
 func (p *problem) bound(j *job) {
 	if !j.Elastic() {
 		j.fewest, j.most = j.GPUs, j.GPUs
@@ -143,9 +143,8 @@ func (p *problem) bound(j *job) {
 // legal reports whether the job can run at that size.
 func (j *job) legal(n int) bool { return j.Fits(n) && n%j.demand.task == 0 }
 
-// keepable reports whether a running job may stay where it is: its nodes are
-// there, and its GPUs are its own (a policy before this one may have shared
-// them).
+// keepable reports whether a running job may stay where it is: its nodes are still
+// there, and it does not share its GPUs (an earlier policy may have shared them).
 func (p *problem) keepable(j *job) bool {
 	if j.Phase != sched.Running || j.Pinned() || j.Placement.Shared() {
 		return false

@@ -21,7 +21,7 @@ type layout struct {
 	trial, old    row
 }
 
-// ranked is an option of a job with what it is ranked by.
+// ranked is an option of a job with the value that ranks it.
 type ranked struct {
 	by     float64
 	job    int32
@@ -38,7 +38,7 @@ func byRank(a, b ranked) int {
 	return cmp.Compare(a.option, b.option)
 }
 
-// newLayout returns a layout in which no job has anything.
+// newLayout returns a layout in which no job has GPUs.
 func newLayout(m *menu) *layout {
 	n := len(m.jobs)
 	l := &layout{menu: m, board: &board{}, rows: make([]row, n), costs: make([]float64, n), on: make([][]int32, len(m.blank.free))}
@@ -46,7 +46,7 @@ func newLayout(m *menu) *layout {
 	return l
 }
 
-// clear takes everything away.
+// clear removes every job.
 func (l *layout) clear() {
 	l.board.copyFrom(l.menu.blank)
 	for i := range l.rows {
@@ -76,9 +76,9 @@ func (l *layout) sum() float64 {
 	return float64(idle)*l.menu.none + sum
 }
 
-// tally returns the number of jobs that have nothing, and the cost of the
-// others. They are kept apart because with a very negative p the first hides
-// the second.
+// tally returns the number of jobs without GPUs, and the cost of the others. They
+// are counted separately because with a very negative p the first dwarfs the
+// second.
 func (l *layout) tally() (idle int, sum float64) {
 	for i, c := range l.costs {
 		if len(l.rows[i]) == 0 {
@@ -90,8 +90,7 @@ func (l *layout) tally() (idle int, sum float64) {
 	return idle, sum
 }
 
-// beats reports whether the layout costs less than another, by more than
-// rounding.
+// beats reports whether the layout costs less than another, beyond rounding errors.
 func (l *layout) beats(o *layout) bool {
 	idle, sum := l.tally()
 	idle2, sum2 := o.tally()
@@ -102,10 +101,10 @@ func (l *layout) beats(o *layout) bool {
 	return less(sum, sum2)
 }
 
-// less reports whether a is less than b by more than rounding.
+// less reports whether a is less than b, beyond rounding errors.
 func less(a, b float64) bool { return a < b-1e-9*max(b, -b) }
 
-// lay gives a job that has nothing a row that fits.
+// lay gives a job without GPUs a row that fits.
 func (l *layout) lay(i int32, r row) {
 	if len(r) == 0 {
 		return
@@ -133,7 +132,7 @@ func (l *layout) lift(i int32) {
 	l.costs[i] = l.menu.none
 }
 
-// set gives a job that has nothing an option, if that finds a place.
+// set gives a job without GPUs an option, if that fits.
 func (l *layout) set(i, o int32) bool {
 	r, ok := l.menu.place(l.board, l.trial[:0], &l.menu.jobs[i], l.menu.options[i][o])
 	l.trial = r
@@ -143,7 +142,7 @@ func (l *layout) set(i, o int32) bool {
 	return ok
 }
 
-// replace gives a job another option, if that is better and finds a place.
+// replace gives a job another option, if that is better and fits.
 func (l *layout) replace(i, o int32) bool {
 	if !less(l.menu.options[i][o].cost, l.costs[i]) {
 		return false

@@ -8,11 +8,11 @@ import (
 	"math/rand/v2"
 )
 
-// market finds prices for pieces of nodes, as Lagrange multipliers: piece[t][s]
-// is what it would save to have one more piece of s GPUs on one node of type t.
-// At these prices every job chooses for itself. The prices know that a piece of
-// 3 GPUs of a node of 4 leaves 1 over that may be of little use; prices of
-// single GPUs do not, and jobs that choose by those do not fit on nodes.
+// market finds prices for pieces of nodes, as Lagrange multipliers: piece[t][s] is
+// what one more piece of s GPUs on one node of type t would save. At these prices
+// every job chooses for itself. The prices account for leftovers: a piece of 3 GPUs
+// on a node of 4 leaves 1 that may be of little use. Prices of single GPUs do not,
+// and jobs that choose by them do not fit on the nodes.
 type market struct {
 	m      *menu
 	piece  [][]float64 // by type, GPUs
@@ -25,10 +25,10 @@ type market struct {
 	over        []int   // by tenant: GPUs wanted less its limit
 	worth       []bundle
 	choice      []int32   // by job: index of its option
-	priceFactor []float64 // by job: factor on the prices it sees, see waver
+	priceFactor []float64 // by job: factor on the prices it sees (distort)
 
-	bound   float64 // of the cost of all layouts: the best dual value
-	pace    float64 // of the change of prices
+	bound   float64 // lower bound on the cost of any layout: the best dual value
+	pace    float64 // step length of the prices
 	stalled int     // rounds without a better bound
 }
 
@@ -38,7 +38,7 @@ type bundle struct {
 	first int32 // piece
 }
 
-// newMarket opens the market at the price of a GPU in proportion.
+// newMarket opens the market with prices in proportion to the price of one GPU.
 func newMarket(m *menu) *market {
 	types, size, most := len(m.s.Cluster.Types), m.blank.sizes, 0
 	for _, options := range m.options {
@@ -67,7 +67,7 @@ func newMarket(m *menu) *market {
 	return k
 }
 
-// table returns rows of zero values in one block.
+// table returns a table of zero values in one block of memory.
 func table[T any](rows, columns int) [][]T {
 	all := make([]T, rows*columns)
 	out := make([][]T, rows)
@@ -77,7 +77,8 @@ func table[T any](rows, columns int) [][]T {
 	return out
 }
 
-// price returns what an option of a job costs beyond its own cost.
+// price returns what the pieces of an option cost a job, beyond the option's own
+// cost.
 func (k *market) price(i int, o option) float64 {
 	x := 0.0
 	switch o.way {
@@ -100,8 +101,8 @@ func (k *market) price(i int, o option) float64 {
 	return x
 }
 
-// ask lets every job choose at the present prices. It returns the dual value:
-// no layout costs less.
+// ask lets every job choose at the current prices. It returns the dual value: no
+// layout costs less.
 func (k *market) ask() float64 {
 	k.bundle()
 	for t := range k.excess {
@@ -127,8 +128,8 @@ func (k *market) ask() float64 {
 	return sum
 }
 
-// favourite returns the option that is cheapest for a job at its price factor, and what
-// it costs with its price.
+// favourite returns the cheapest option for a job at its price factor, and its cost
+// including the price.
 func (k *market) favourite(i int) (best int32, least float64) {
 	options := k.m.options[i]
 	least = options[0].cost
@@ -140,7 +141,7 @@ func (k *market) favourite(i int) (best int32, least float64) {
 	return best, least
 }
 
-// bundle finds the cheapest pieces for every number of GPUs.
+// bundle finds the cheapest combination of pieces for every number of GPUs.
 func (k *market) bundle() {
 	for t, piece := range k.piece {
 		whole, many := k.whole[t], k.many[t]
@@ -186,8 +187,8 @@ func (k *market) demand(i int, o option) {
 	}
 }
 
-// supply cuts every node of a type into the dearest pieces, counts them, and
-// returns what they are worth.
+// supply cuts every node of a type into the most valuable pieces, counts them, and
+// returns their value.
 func (k *market) supply(t int) float64 {
 	piece, worth := k.piece[t], k.worth
 	for n := 1; n < len(piece); n++ {
@@ -203,15 +204,15 @@ func (k *market) supply(t int) float64 {
 		sum += float64(count) * worth[n].price
 		for left := n; count > 0 && left > 0; {
 			s := int(worth[left].first)
-			k.excess[t][s] -= count // of size 0, nobody cares
+			k.excess[t][s] -= count // size 0 does not matter
 			left -= max(1, s)
 		}
 	}
 	return sum
 }
 
-// step moves the prices towards balance by the subgradient: dearer what is
-// wanted too much. Goal is the cost of a layout (Polyak's rule for the length).
+// step moves the prices towards balance by the subgradient: pieces in excess demand
+// become dearer. Goal is the cost of a layout (Polyak's rule for the step length).
 func (k *market) step(dual, goal float64) {
 	if dual > k.bound {
 		k.bound, k.stalled = dual, 0
@@ -242,11 +243,12 @@ func (k *market) step(dual, goal float64) {
 	}
 }
 
-// patience is how many rounds without a better bound slow the market down.
+// patience is the number of rounds without a better bound after which the market
+// slows down.
 const patience = 5
 
-// gpuPrice returns the lowest price of a GPU, of whatever type and place, at
-// which the jobs want no more of them than there are.
+// gpuPrice returns the lowest price of a GPU, of any type and place, at which the
+// jobs want no more GPUs than there are.
 func (m *menu) gpuPrice() float64 {
 	supply, dearest := 0, 0.0
 	for _, n := range m.blank.left {
@@ -288,10 +290,10 @@ func (m *menu) wanted(price float64) int {
 	return n
 }
 
-// waver lets every job choose again at prices that are wrong by up to a part,
-// for each job by another one: jobs that are alike then choose differently,
-// and together they come closer to what there is.
-func (k *market) waver(part float64, rng *rand.Rand) {
+// distort lets every job choose again at prices distorted by up to a fraction,
+// differently for each job: identical jobs then choose differently, and total
+// demand comes closer to supply.
+func (k *market) distort(part float64, rng *rand.Rand) {
 	for i := range k.choice {
 		k.priceFactor[i] = 1 + part*(2*rng.Float64()-1)
 		best, _ := k.favourite(i)

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// menu is what every job may get, with prices for it.
+// menu lists what every job may get, with its prices.
 type menu struct {
 	*problem
 	options [][]option // by job; the first is nothing
@@ -25,12 +25,12 @@ func newMenu(p *problem) *menu {
 	return m
 }
 
-// maxDense bounds the number of sizes, over all jobs, that are looked at one by
-// one: each costs a search for the best batch size.
+// maxDense bounds the number of sizes, over all jobs, that are tried one by one:
+// each costs a search for the best batch size.
 const maxDense = 1500
 
-// list fills in the options: all sizes if there are few, else some sizes far
-// apart, and then those around the one that the job would choose.
+// list fills in the options: all sizes if there are few; else some sizes far apart,
+// and then those around the one that the job would choose.
 func (m *menu) list() {
 	count := 0
 	for i := range m.jobs {
@@ -62,8 +62,8 @@ func (m *menu) list() {
 	}
 }
 
-// between appends every so many of the sizes from low to high that the job can
-// run at.
+// between appends every step-th of the sizes from low to high that the job can run
+// at.
 func (j *job) between(out []int, low, high, step int) []int {
 	for n := low; n <= high; n += step {
 		if j.legal(n) {
@@ -73,8 +73,8 @@ func (j *job) between(out []int, low, high, step int) []int {
 	return out
 }
 
-// sparse appends sizes far apart, ascending: each about twice the one before,
-// up to a whole node, and then numbers of whole nodes.
+// sparse appends sizes far apart, ascending: each about twice the previous one, up
+// to a whole node, and then whole nodes.
 func (j *job) sparse(out []int) []int {
 	node := 1
 	for _, k := range j.kinds {
@@ -99,8 +99,8 @@ func (j *job) sparse(out []int) []int {
 	return out
 }
 
-// around returns the sizes next to the one that a job would choose at a price
-// of a GPU.
+// around returns the sizes next to the one that a job would choose at a price per
+// GPU.
 func (m *menu) around(i int, price float64) (low, high int) {
 	best, least := int32(0), math.Inf(1)
 	for _, o := range m.options[i] {
@@ -121,17 +121,17 @@ func (m *menu) around(i int, price float64) (low, high int) {
 	return low, high
 }
 
-// maxTable is the largest number of GPUs in the table of a job. A job that has
-// more takes no part in the division of pairs of nodes.
+// maxTable is the largest number of GPUs in a job's table. A job that has more
+// takes no part in the division of pairs of nodes.
 const maxTable = 256
 
 // spread is the row of a table after those of the spans: the cheaper of near and
 // far.
 const spread = spans
 
-// table returns the costs of a job's options by number of GPUs, in rows of that
-// size by type and span (see costRow); what is no option costs as much as
-// nothing.
+// table returns the costs of a job's options by number of GPUs, in rows of length
+// size by type and span (see costRow). A size that is no option costs as much as
+// having no GPUs.
 func (m *menu) table(i int32) (costs []float64, size int) {
 	size = min(m.jobs[i].most, maxTable) + 1
 	if m.tables[i] == nil {
@@ -174,7 +174,7 @@ func (m *menu) tabulate(i int32, size int) {
 	m.tables[i] = table
 }
 
-// fill returns n values, in the memory of s where that is possible.
+// fill returns n values, in the memory of s if possible.
 func fill(s []float64, n int, value float64) []float64 {
 	s = slices.Grow(s[:0], n)[:n]
 	for i := range s {

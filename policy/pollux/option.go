@@ -15,22 +15,22 @@ const (
 	nothing way = iota
 	keep        // what it has
 	oneNode
-	oneRack // several nodes of it
+	oneRack // several nodes of one rack
 	anywhere
 )
 
-// option is one thing a job may get. What it costs does not depend on which
-// nodes it is: that is what makes the search small.
+// option is one thing a job may get. Its cost does not depend on which nodes it
+// uses, which keeps the search small.
 type option struct {
 	cost float64
-	gpus int32 // of nodes that take new work
+	gpus int32 // on nodes that take new work
 	kind int16 // index in Cluster.Types
 	way  way
 }
 
-// options returns what the job may get at the given sizes: first nothing, then
-// what it has, then the rest by number of GPUs. An option that costs no less
-// than a smaller one of its kind and way is left out.
+// options returns what the job may get at the given sizes: first nothing, then what
+// it has, then the rest by number of GPUs. It omits an option that costs no less
+// than a smaller one of the same kind and way.
 func (p *problem) options(j *job, sizes []int) []option {
 	out := make([]option, 1, 2+2*len(sizes))
 	out[0] = option{cost: p.none}
@@ -81,8 +81,8 @@ func (p *problem) offer(out []option, f offer, sizes []int) []option {
 	return out
 }
 
-// extent returns how many GPUs of an offer the job could have, and the span that
-// they may come to.
+// extent returns how many GPUs of an offer the job could get, and the span they may
+// have.
 func (p *problem) extent(f offer) (reach int, at span) {
 	j, k, w := f.j, f.kind, f.way
 	racks := len(p.s.Cluster.Racks) > 1
@@ -91,7 +91,7 @@ func (p *problem) extent(f offer) (reach int, at span) {
 		return k.reach.node, local
 	case j.widest == local:
 		return 0, local
-	case !racks: // one rack is anywhere
+	case !racks: // one rack is everything
 		if w == oneRack {
 			return 0, near
 		}
@@ -107,7 +107,7 @@ func (p *problem) extent(f offer) (reach int, at span) {
 	return k.reach.all, far
 }
 
-// place appends to r the row of an option on a board. It takes nothing.
+// place appends the row of an option on a board to r. It takes no GPUs.
 func (p *problem) place(b *board, r row, j *job, o option) (row, bool) {
 	w := want{j.demand, int(o.kind), int(o.gpus)}
 	switch {

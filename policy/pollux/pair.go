@@ -8,22 +8,22 @@ import (
 	"slices"
 )
 
-// pair divides two nodes anew among the jobs on them and a few that wait: the
-// best division there is, by dynamic programming over the GPUs used of each
-// node. What the jobs have on other nodes stays. Its fields are scratch.
+// pair re-divides two nodes among the jobs on them and a few waiting ones: the best
+// division there is, by dynamic programming over the GPUs used of each node. What
+// the jobs have on other nodes stays. Its fields are scratch memory.
 type pair struct {
-	steps int // of the programmes, for the last pair
-	l     *layout
-	nodes [2]int
-	caps  [2]int // GPUs to divide
-	shut  int    // bits: a job that takes no part spans this node and others
-	who   []int32
-	waits int       // index in who of the first that waits
-	rest  []outside // by job
-	parts [][]part  // by job
-	least []float64
-	hope  []float64 // by GPUs of both nodes
-	vain  vain
+	steps    int // of the dynamic programme, for the last pair
+	l        *layout
+	nodes    [2]int
+	caps     [2]int // GPUs to divide
+	shut     int    // bits: a job that takes no part spans this node and others
+	who      []int32
+	waits    int       // index in who of the first waiting job
+	rest     []outside // by job
+	parts    [][]part  // by job
+	least    []float64
+	hope     []float64 // by GPUs of both nodes
+	deadEnds deadEnds
 
 	now, next []float64 // by state: least cost of the jobs so far
 	taken     [][]int16 // by job, state: its part
@@ -32,14 +32,14 @@ type pair struct {
 	fresh     row
 }
 
-// A state is the GPUs used of both nodes, and as bits the nodes that a job
-// across several nodes is on.
+// A state is the GPUs used of both nodes and, as bits, the nodes used by a job
+// across several nodes.
 const bitStates = 4
 
 func (d *pair) states() int { return (d.caps[0] + 1) * d.width() }
 func (d *pair) width() int  { return (d.caps[1] + 1) * bitStates }
 
-// improve divides two nodes of a layout anew, if that is better.
+// improve re-divides two nodes of a layout, if that is better.
 func (d *pair) improve(l *layout, nodes [2]int, waiting []int32) bool {
 	d.l, d.nodes, d.steps = l, nodes, 0
 	d.gather(waiting)
@@ -47,9 +47,9 @@ func (d *pair) improve(l *layout, nodes [2]int, waiting []int32) bool {
 		return false
 	}
 	most := d.caps[0] + d.caps[1]
-	d.steps = len(d.who) * most * most // of the bound
+	d.steps = len(d.who) * most * most // of computing the bound
 	mark, plain := d.sign()
-	if steps, found := d.vain.steps(mark); plain && found {
+	if steps, found := d.deadEnds.steps(mark); plain && found {
 		d.steps = steps
 		return false
 	}
@@ -66,13 +66,13 @@ func (d *pair) improve(l *layout, nodes [2]int, waiting []int32) bool {
 		return d.apply()
 	}
 	if plain {
-		d.vain.add(mark, d.steps)
+		d.deadEnds.add(mark, d.steps)
 	}
 	return false
 }
 
-// enumerate lists the parts of all jobs. It reports whether it is not too much
-// work to choose from them.
+// enumerate lists the parts of all jobs. It reports whether choosing among them is
+// affordable.
 func (d *pair) enumerate() bool {
 	steps := 0
 	for k := range d.who {
@@ -86,8 +86,8 @@ func (d *pair) enumerate() bool {
 // jobs, are left as they are.
 const maxSteps = 1_000_000
 
-// base returns what is left out of a job's costs: for one that waits, the cost
-// of waiting. It may be so large as to hide the others.
+// base returns what is subtracted from a job's costs: for a waiting job, the cost
+// of waiting, which may be so large that it dwarfs the others.
 func (d *pair) base(k int) float64 {
 	if k < d.waits {
 		return 0
@@ -95,7 +95,7 @@ func (d *pair) base(k int) float64 {
 	return d.l.menu.none
 }
 
-// gather finds the jobs that take part and the GPUs that they divide.
+// gather finds the jobs that take part and the GPUs they divide.
 func (d *pair) gather(waiting []int32) {
 	l := d.l
 	d.who = append(d.who[:0], l.on[d.nodes[0]]...)
@@ -130,7 +130,7 @@ func (d *pair) gather(waiting []int32) {
 	}
 }
 
-// measure finds out what the jobs have elsewhere.
+// measure finds what the jobs have elsewhere.
 func (d *pair) measure() {
 	for len(d.parts) < len(d.who) {
 		d.parts = append(d.parts, nil)
@@ -143,8 +143,8 @@ func (d *pair) measure() {
 	}
 }
 
-// allowance returns how many GPUs of the two nodes a job's tenant may have in
-// all: more than that is of no use to any of its jobs.
+// allowance returns how many GPUs of the two nodes a job's tenant may have in all;
+// its jobs cannot use more.
 func (d *pair) allowance(i int32) int {
 	l := d.l
 	t := l.menu.jobs[i].tenant
@@ -187,7 +187,7 @@ func (d *pair) solve() float64 {
 	return slices.Min(d.now)
 }
 
-// extend gives job k each of its parts, from one state on.
+// extend gives job k each of its parts, starting from one state.
 func (d *pair) extend(k, at int, left [2]int32, wide int32) {
 	parts, now := d.parts[k], d.now[at]
 	next, taken := d.next[at:], d.taken[k][at:]
@@ -204,8 +204,8 @@ func (d *pair) extend(k, at int, left [2]int32, wide int32) {
 	}
 }
 
-// apply carries out the division that solve found. If something is in the way
-// that it does not know of (CPUs, memory, a tenant's limit), nothing changes.
+// apply carries out the division that solve found. If a constraint that solve
+// ignores forbids it (CPUs, memory, a tenant's limit), nothing changes.
 func (d *pair) apply() bool {
 	l := d.l
 	state := 0

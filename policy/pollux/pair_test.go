@@ -34,18 +34,18 @@ func explore(t *testing.T, show func(d *descent, l *layout, nodes [2]int)) {
 	}
 }
 
-// A pair that remembers what was in vain does the same as one that does not,
+// A pair that remembers dead ends does the same as one that does not,
 // and charges the same for it.
 func TestVain(t *testing.T) {
 	met := 0
 	explore(t, func(d *descent, l *layout, nodes [2]int) {
 		other := newLayout(l.menu)
 		other.copyFrom(l)
-		fresh := pair{vain: newVain()}
+		fresh := pair{deadEnds: newDeadEnds()}
 		probe := pair{l: l, nodes: nodes}
 		probe.gather(d.idle)
 		if mark, ok := probe.sign(); ok {
-			if _, found := d.pair.vain.steps(mark); found {
+			if _, found := d.pair.deadEnds.steps(mark); found {
 				met++
 			}
 		}

@@ -12,18 +12,18 @@ import (
 type part struct {
 	cost float64
 	gpus [2]int32
-	wide int32 // bits: nodes that it has together with others
+	wide int32 // bits: nodes that it uses together with others
 	step int32 // from one state of the pair to the next
 }
 
 // outside is what a job has on other nodes.
 type outside struct {
 	gpus, nodes int
-	kind, rack  int    // of the nodes; -1: there are none
-	racks       bool   // several
+	kind, rack  int    // of the nodes; -1: none
+	racks       bool   // on several racks
 	held        [2]int // GPUs of the two nodes that it holds now
 	same        bool   // the rest of what it holds is what it has
-	stuck       bool   // some node takes no new work: it may keep this or leave it
+	stuck       bool   // some node takes no new work: it may keep its GPUs there or leave
 	allowed     int    // GPUs of the two nodes, by its tenant's limit
 }
 
@@ -53,7 +53,8 @@ func (d *pair) outside(i int32) outside {
 	return out
 }
 
-// bound returns a cost that no division goes below: as if both nodes were one.
+// bound returns a lower bound on the cost of any division: as if both nodes were
+// one.
 func (d *pair) bound() float64 {
 	most := d.caps[0] + d.caps[1]
 	last := len(d.who) - 1
@@ -80,13 +81,13 @@ func (d *pair) bound() float64 {
 		d.now, d.next = d.next, d.now
 	}
 	least := math.Inf(1)
-	for n, x := range d.hopes(last) { // whose result with all GPUs is all that matters
+	for n, x := range d.hopes(last) { // only the result with all GPUs matters
 		least = min(least, d.now[most-n]+x)
 	}
 	return least
 }
 
-// hopes returns the least that a job could cost, by its GPUs of the two nodes.
+// hopes returns a lower bound on a job's cost, by its GPUs on the two nodes.
 func (d *pair) hopes(k int) []float64 {
 	m, i, out := d.l.menu, d.who[k], &d.rest[k]
 	most := d.caps[0] + d.caps[1]
@@ -100,7 +101,7 @@ func (d *pair) hopes(k int) []float64 {
 		t, whole := d.l.board.c.TypeOf(node), d.caps[x]
 		switch other := d.l.board.c.TypeOf(d.nodes[1-x]); {
 		case out.kind >= 0:
-			t, whole = out.kind, 1-out.nodes // it is on one node if it adds none to one
+			t, whole = out.kind, 1-out.nodes // it is on one node if it adds none
 		case t == other:
 			whole = max(whole, d.caps[1-x])
 		}
@@ -129,8 +130,8 @@ func (d *pair) hopes(k int) []float64 {
 	return d.hope
 }
 
-// list finds what a job may have of the two nodes. It leaves out what costs no
-// less than a smaller part on one node.
+// list finds what a job may have of the two nodes. It omits parts that cost no less
+// than a smaller part on one node.
 func (d *pair) list(k int) {
 	i, out, parts := d.who[k], &d.rest[k], d.parts[k][:0]
 	none, task, base := d.l.menu.none, d.l.menu.jobs[i].demand.task, d.base(k)
@@ -180,14 +181,15 @@ func (d *pair) part(cost float64, gpus [2]int, wide int) part {
 	return part{cost, [2]int32{int32(gpus[0]), int32(gpus[1])}, int32(wide), int32(step)}
 }
 
-// use is a choice of the two nodes, of either, both or none.
+// use is a choice of nodes: either, both or none.
 type use struct {
 	allowed bool
 	wide    int       // bits: see part
 	costs   []float64 // by GPUs in all
 }
 
-// uses returns what the choices of nodes mean to a job, by a bit for each node.
+// uses returns what each choice of nodes means to a job, indexed by a bit for each
+// node.
 func (d *pair) uses(k int) (all [4]use) {
 	c, rest := d.l.board.c, &d.rest[k]
 	table, size := d.l.menu.table(d.who[k])

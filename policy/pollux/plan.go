@@ -11,9 +11,9 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// fill gives GPUs that a search has left idle to jobs that wait, as few as each
-// can use. A job that is so young, or was restarted so often, that it is worth
-// nothing to a search starts this way. It returns the board of all rows.
+// fill gives GPUs that the search has left idle to waiting jobs, as few as each can
+// use. A job that is so young, or was restarted so often, that the search values it
+// at nothing starts this way. fill returns the board of all rows.
 func (p *problem) fill(rows []row) *board {
 	b := &board{}
 	b.copyFrom(p.blank)
@@ -29,7 +29,7 @@ func (p *problem) fill(rows []row) *board {
 	return b
 }
 
-// start gives a job its fewest GPUs of a kind, if there are as many.
+// start gives a job its fewest GPUs of a kind, if that many are free.
 func (p *problem) start(b *board, j *job, k *kind) row {
 	for w := oneNode; w <= anywhere; w++ {
 		if reach, _ := p.extent(offer{j, k, w}); j.fewest > reach || (w != oneNode && j.fewest < 2*j.demand.task) {
@@ -43,8 +43,8 @@ func (p *problem) start(b *board, j *job, k *kind) row {
 	return nil
 }
 
-// plan turns rows and their board into a plan: it picks the GPUs, and says why
-// the others wait.
+// plan turns rows and their board into a plan: it picks the GPUs, and says why the
+// other jobs wait.
 func (p *problem) plan(rows []row, b *board) sched.Plan {
 	plan := sched.NewPlan(p.s)
 	for i, j := range p.s.Jobs {
@@ -67,7 +67,7 @@ func (p *problem) plan(rows []row, b *board) sched.Plan {
 			fresh = append(fresh, i)
 		}
 	}
-	// Those who need an island pick first: the others leave islands whole only
+	// Jobs that need an island pick first: the others leave islands whole only
 	// where they can.
 	slices.SortStableFunc(fresh, func(a, b int) int {
 		return cmp.Compare(bit(!p.jobs[a].demand.island), bit(!p.jobs[b].demand.island))
@@ -79,7 +79,7 @@ func (p *problem) plan(rows []row, b *board) sched.Plan {
 			homeless = append(homeless, i)
 		}
 	}
-	for _, i := range homeless { // only now is it known what nobody else needs
+	for _, i := range homeless { // only now is it known which GPUs are left
 		j := &p.jobs[i]
 		plan.Want[j.index], _ = p.free.Within(j.Job, rows[i].gpus(), j.MaxSpread)
 	}
@@ -95,7 +95,7 @@ func bit(b bool) int {
 }
 
 // realise picks the GPUs of a row. It returns nil if they must lie in one island
-// and do not.
+// and cannot.
 func (p *problem) realise(j *job, r row) sched.Placement {
 	out := make(sched.Placement, len(r))
 	mark := p.free.Mark()
@@ -110,8 +110,8 @@ func (p *problem) realise(j *job, r row) sched.Placement {
 	return nil
 }
 
-// pick returns n free GPUs of a node: of the smallest island that has as many,
-// or of any.
+// pick returns n free GPUs of a node: of the smallest island that has enough, or of
+// any.
 func (p *problem) pick(node, n int) sched.GPUSet {
 	free := p.free.OnNode(node)
 	best, picked := free.Len()+1, free.Lowest(n)
@@ -123,7 +123,7 @@ func (p *problem) pick(node, n int) sched.GPUSet {
 	return picked
 }
 
-// explain says why the jobs that have nothing wait.
+// explain says why the jobs without GPUs wait.
 func (p *problem) explain(plan *sched.Plan, b *board) {
 	quota := place.NewQuota(p.s)
 	for i, want := range plan.Want {
@@ -152,8 +152,8 @@ func (p *problem) explain(plan *sched.Plan, b *board) {
 		case why.Code == sched.Full:
 			why.Code = sched.Behind
 		case why.Code == sched.Fragmented && p.apart && j.widest != local:
-			// Some of these GPUs are on nodes that other jobs across several
-			// nodes keep it from.
+			// Some of these GPUs are on nodes that are closed to it because another
+			// job across several nodes uses them.
 			if have := b.openTo(j); have < j.fewest {
 				why = sched.Reason{Code: sched.Behind, Need: j.fewest, Have: have}
 			}
@@ -162,8 +162,8 @@ func (p *problem) explain(plan *sched.Plan, b *board) {
 	}
 }
 
-// openTo returns how many free GPUs of one type the job could have across
-// several nodes.
+// openTo returns how many free GPUs of one type the job could use across several
+// nodes.
 func (b *board) openTo(j *job) int {
 	most := 0
 	for _, k := range j.kinds {

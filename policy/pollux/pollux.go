@@ -74,8 +74,8 @@ func New(c Config) (sched.Policy, error) {
 	return p, nil
 }
 
-// searcher finds a row for every job of a problem, the fitter the better. Its
-// answer depends on nothing but the problem.
+// searcher finds a row for every job of a problem. Its answer depends on nothing
+// but the problem.
 type searcher interface {
 	search(*problem) []row
 }
@@ -98,8 +98,8 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	return plan
 }
 
-// wake asks for the next decision while there is anybody who may be resized,
-// or who waits: speeds are learnt and ages grow without any event.
+// wake asks for the next decision while some job may be resized or waits: speeds
+// are learnt and ages grow without any event.
 func (p *policy) wake(s *sched.Snapshot, plan *sched.Plan) {
 	for i, j := range s.Jobs {
 		resizable := j.Elastic() && len(plan.Want[i]) > 0 && !j.Pinned()

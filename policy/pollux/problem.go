@@ -11,8 +11,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// problem is a snapshot in the form in which a search sees it: which jobs may
-// have what, and what it costs. It does not change during a search.
+// problem is a snapshot as a search sees it: what each job may have, and what that
+// costs. It does not change during a search.
 type problem struct {
 	fitness
 	s     *sched.Snapshot
@@ -20,13 +20,13 @@ type problem struct {
 
 	jobs     []job       // those that a search may move, by Seq
 	fixed    int         // number of the others: pinned, or waiting for a back-off to end
-	rest     float64     // sum of the costs of those
-	none     float64     // cost of a job that has nothing
+	rest     float64     // sum of their costs
+	none     float64     // cost of a job without GPUs
 	share    int         // GPUs of a fair share
 	scale    float64     // of every value: nodes for each GPU
 	withheld []bool      // by job in the snapshot: it may not start (place.Withheld)
 	limits   []int       // by tenant: GPUs that its movable jobs may hold; 0 if it has no limit
-	free     *place.Free // the pinned jobs have theirs, everything else is free
+	free     *place.Free // holds only the pinned jobs
 	blank    *board      // the same as a board
 
 	reaches map[demand][]reach // by type
@@ -59,7 +59,7 @@ func newProblem(s *sched.Snapshot, c Config, free *place.Free, known *curves) *p
 	return p
 }
 
-// divide finds the fair share of a job, and the limits of the tenants.
+// divide computes the fair share of a job, and the limits of the tenants.
 func (p *problem) divide() {
 	c, nodes := p.s.Cluster, 0
 	for _, n := range c.Nodes {
@@ -77,7 +77,7 @@ func (p *problem) divide() {
 	}
 }
 
-// sort takes the jobs that may be moved, and returns those that are pinned.
+// sort collects the jobs that may be moved, and returns the pinned ones.
 func (p *problem) sort() (pinned []job) {
 	p.withheld = place.Withheld(p.s)
 	for i, j := range p.s.Jobs {
@@ -98,22 +98,22 @@ func (p *problem) sort() (pinned []job) {
 	return pinned
 }
 
-// apartness is the part of its speed that a job of which nobody knows better is
-// taken to lose across nodes, and again across racks: just enough to prefer
-// what is near.
-const apartness = 1e-3
+// spreadLoss is the fraction of its speed that a job without a model is assumed to
+// lose across nodes, and again across racks: just enough to prefer a compact
+// placement.
+const spreadLoss = 1e-3
 
 // value returns what n GPUs of a kind at a span are worth to a job: its speed
-// against a fair share (equation 15), before the loss of a restart.
+// relative to a fair share (equation 15), before the cost of a restart.
 func (p *problem) value(k *kind, at span, n int) float64 {
 	if k.curve == nil {
-		return p.scale * float64(n) / float64(p.share) * (1 - apartness*float64(at))
+		return p.scale * float64(n) / float64(p.share) * (1 - spreadLoss*float64(at))
 	}
 	return p.scale * k.curve.goodput(at, n) / k.fair
 }
 
-// rowValue returns what a row is worth to the job, before the loss of a
-// restart. A row of several types has the type of its first node.
+// rowValue returns what a row is worth to the job, before the cost of a restart. A
+// row of several types counts as the type of its first node.
 func (p *problem) rowValue(j *job, r row) float64 {
 	if len(r) == 0 {
 		return 0
@@ -138,7 +138,7 @@ func (p *problem) spanOf(r row) span {
 	return near
 }
 
-// rowCost returns the cost of a row, with the loss of a restart.
+// rowCost returns the cost of a row, including that of a restart.
 func (p *problem) rowCost(j *job, r row) float64 {
 	switch {
 	case len(r) == 0:
@@ -149,7 +149,7 @@ func (p *problem) rowCost(j *job, r row) float64 {
 	return p.cost(j.factor * p.rowValue(j, r))
 }
 
-// reachOf returns how many GPUs of each type a demand could have.
+// reachOf returns how many GPUs of each type a demand could get.
 func (p *problem) reachOf(d demand) []reach {
 	if known, ok := p.reaches[d]; ok {
 		return known
@@ -169,8 +169,8 @@ func (p *problem) reachOf(d demand) []reach {
 	return out
 }
 
-// digest makes a number of what a search depends on, in an order that is not
-// that of the snapshot: the seed of this decision.
+// digest hashes what a search depends on, independently of the snapshot's order: it
+// seeds this decision.
 func (p *problem) digest() uint64 {
 	h := uint64(14695981039346656037) // FNV-1a, by words
 	mix := func(x uint64) { h = (h ^ x) * 1099511628211 }

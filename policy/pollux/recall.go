@@ -5,11 +5,11 @@ package pollux
 
 import "math"
 
-// recall tries to give every job back what it holds across several nodes, where
-// it has lost that, and returns the best layout that comes of it. A shake seldom
-// gets there: those who have to go stand idle for a moment, and the first pair
-// of the held nodes that is divided takes them in again at the cost of the job.
-// So the pairs with one other node come first here.
+// recall tries to give jobs back what they held across several nodes and lost, and
+// returns the best resulting layout. A perturbation seldom achieves that: the
+// displaced jobs are idle for a moment, and the first re-division of the held nodes
+// takes them in again at the expense of the job. recall therefore starts with pairs
+// of a held node and another one.
 func (d *descent) recall(best, trial *layout) *layout {
 	for i := range best.rows {
 		j := &best.menu.jobs[i]
@@ -31,7 +31,7 @@ func (d *descent) recall(best, trial *layout) *layout {
 
 // regain empties the nodes that a job holds, gives them back to it, lays out the
 // others again, and divides the pairs of one of these nodes and another one. It
-// reports whether the job could have its nodes.
+// reports whether the job could get its nodes back.
 func (d *descent) regain(l *layout, i int32) bool {
 	held := l.menu.jobs[i].held
 	d.lifted = d.lifted[:0]
@@ -59,16 +59,16 @@ func (d *descent) regain(l *layout, i int32) bool {
 	return true
 }
 
-// least is added to every value before the power is taken, so that a job with
-// no GPUs has a finite cost for p <= 0.
+// least is added to every value before taking the power, so that a job without GPUs
+// has a finite cost for p <= 0.
 const least = 1e-3
 
-// fitness is the power mean over jobs (equation 14) with exponent p; p = 0 is
-// its limit, the geometric mean. A search minimises the sum of the costs of
-// the jobs, which is the same as to maximise the mean.
+// fitness is the power mean over jobs (equation 14) with exponent p; p = 0 is its
+// limit, the geometric mean. A search minimises the sum of the jobs' costs, which
+// is the same as maximising the mean.
 type fitness struct{ p float64 }
 
-// cost returns what a job of that value adds to the sum.
+// cost returns what a job of this value adds to the sum.
 func (f fitness) cost(value float64) float64 {
 	x := value + least
 	switch {

@@ -28,7 +28,7 @@ func (h *herd) mutate(m matrix) {
 }
 
 // grow lets entries of a node with free GPUs grow at random: each with a
-// probability of one in all jobs, or one in those on the node if it is there.
+// probability of one in all jobs or, for a job on the node, one in the jobs there.
 func (h *herd) grow(m matrix, n int) {
 	used, present := 0, 0
 	for at := n; at < len(m); at += h.nodes {
@@ -57,7 +57,7 @@ func (h *herd) grow(m matrix, n int) {
 	}
 }
 
-// repair makes a matrix one that can be carried out. Jobs are served in order.
+// repair makes a matrix feasible. Jobs are served in order.
 func (h *herd) repair(m matrix) {
 	h.rng.Shuffle(len(h.mixed), func(a, b int) { h.mixed[a], h.mixed[b] = h.mixed[b], h.mixed[a] })
 	h.board.copyFrom(h.blank)
@@ -86,10 +86,10 @@ func (h *herd) repair(m matrix) {
 	}
 }
 
-// confine clears the entries of a row on nodes that the job may not use
-// together: those that take no new work or not this job, those of any type but the one it has
-// most of, and those outside of the node or rack where it has most, if it may
-// not span more.
+// confine clears the entries of a row on nodes that the job may not use together:
+// nodes that take no new work or not this job, nodes of any type but its most
+// frequent one, and, if its span is limited, nodes outside the node or rack where
+// it has most.
 func (h *herd) confine(j *job, cells []uint8) {
 	if h.plain && len(j.kinds) == 1 && j.widest == far && j.demand.among == 0 {
 		return
@@ -129,8 +129,8 @@ func (h *herd) confine(j *job, cells []uint8) {
 	}
 }
 
-// part clears the entries of a job across several nodes on those that such a
-// job before it has.
+// part clears a job across several nodes from the nodes that an earlier job of this
+// kind uses.
 func (h *herd) part(i int32, cells []uint8) {
 	if several(cells) {
 		for n, k := range cells {
@@ -159,8 +159,8 @@ func several(cells []uint8) bool {
 	return n > 1
 }
 
-// clip cuts a row down to what is free and to a size the job may have, node by
-// node in random order, and takes it.
+// clip cuts a row down to what is free and to a size the job may have, node by node
+// in random order, and takes it.
 func (h *herd) clip(j *job, cells []uint8) {
 	most, total := j.most, 0
 	if j.tenant >= 0 {

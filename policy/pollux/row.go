@@ -9,8 +9,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// slot is a number of GPUs of one node. Which ones they are does not matter to
-// a search.
+// slot is a number of GPUs of one node. A search does not care which ones.
 type slot struct{ node, gpus int32 }
 
 // row is what a job has: one slot for each node.

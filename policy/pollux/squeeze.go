@@ -3,11 +3,11 @@
 
 package pollux
 
-// maxVictims bounds the number of jobs that squeeze looks at.
+// maxVictims bounds the number of jobs that squeeze considers.
 const maxVictims = 256
 
-// squeeze lets a job that has nothing take the fewest GPUs it can use from the
-// job that loses least by it.
+// squeeze lets a job without GPUs take the fewest GPUs it can use from the job that
+// loses least.
 func (l *layout) squeeze(i int32) {
 	for _, o := range l.menu.options[i] {
 		if o.way == oneNode {
@@ -19,14 +19,14 @@ func (l *layout) squeeze(i int32) {
 	}
 }
 
-// victim is a job, one of its slots, and the GPUs that it has to give.
+// victim is a job, one of its slots, and the GPUs that it must give up.
 type victim struct {
 	job  int32
 	slot int
 	gpus int32
 }
 
-// victim returns the job that loses least, and less than the other gains.
+// victim returns the job that loses least, if that is less than the other gains.
 func (l *layout) victim(i int32, o option) (best victim, found bool) {
 	m := l.menu
 	least := m.none - o.cost

@@ -8,8 +8,8 @@ import (
 	"math"
 )
 
-// trim makes a choice smaller until it asks for no more GPUs of any type than
-// there are, where that loses least at the market's prices.
+// trim shrinks a choice until it asks for no more GPUs of any type than there are,
+// where that loses least at the market's prices.
 func (m *menu) trim(choice []int32) {
 	over := make([]int, len(m.blank.left))
 	for t, left := range m.blank.left {
@@ -27,7 +27,7 @@ func (m *menu) trim(choice []int32) {
 	}
 }
 
-// trimType takes that many GPUs of one type out of a choice.
+// trimType removes a number of GPUs of one type from a choice.
 func (m *menu) trimType(choice []int32, t, over int) {
 	var cuts cuts
 	for i, o := range choice {
@@ -51,7 +51,7 @@ func (m *menu) trimType(choice []int32, t, over int) {
 }
 
 // smaller returns the option of a job with fewer GPUs of a type, or none, that
-// loses least for each GPU that it gives up.
+// loses least per GPU given up.
 func (m *menu) smaller(i int, now int32, t int) (r ranked, ok bool) {
 	options := m.options[i]
 	from := options[now]

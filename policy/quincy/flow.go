@@ -42,7 +42,7 @@ func (g *graph) arc(from, to int32, capacity int, cost int64) int32 {
 // flow returns what flows over an arc.
 func (g *graph) flow(a int32) int { return g.room[a^1] }
 
-// far is a distance that no path has.
+// far is longer than any path.
 const far = math.MaxInt64 / 4
 
 // solve sends as much as possible from source to sink, as cheaply as possible.
@@ -54,7 +54,7 @@ func (g *graph) solve(source, sink int32) (flow int, cost int64) {
 	g.begin(source)
 	for g.shortest(source, sink) {
 		for v := range n {
-			// Nodes beyond the sink keep their distance to it: no arc gets a
+			// Nodes beyond the sink keep their distance to it, so no arc gets a
 			// negative reduced cost.
 			g.potential[v] += min(g.distance[v], g.distance[sink])
 		}
@@ -72,8 +72,8 @@ func (g *graph) solve(source, sink int32) (flow int, cost int64) {
 	return flow, cost
 }
 
-// begin finds potentials with which no arc has a negative reduced cost, the
-// shortest distances from the source, by Bellman and Ford.
+// begin finds potentials with which no arc has a negative reduced cost: the
+// shortest distances from the source (Bellman-Ford).
 func (g *graph) begin(source int32) {
 	for v := range g.potential {
 		g.potential[v] = far
@@ -95,8 +95,8 @@ func (g *graph) begin(source int32) {
 	}
 }
 
-// shortest finds the distances from the source in reduced costs, by Dijkstra, as
-// far as the sink; it reports whether the sink can be reached.
+// shortest finds the distances from the source in reduced costs (Dijkstra), up to
+// the sink, and reports whether the sink can be reached.
 func (g *graph) shortest(source, sink int32) bool {
 	for v := range g.distance {
 		g.distance[v] = far
@@ -125,8 +125,8 @@ func (g *graph) shortest(source, sink int32) bool {
 	return false
 }
 
-// push sends at most limit from u to the sink over arcs of reduced cost zero,
-// and returns how much that was.
+// push sends at most limit from u to the sink over arcs of reduced cost zero, and
+// returns the amount.
 func (g *graph) push(u, sink int32, limit int) int {
 	if u == sink {
 		return limit

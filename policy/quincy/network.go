@@ -14,12 +14,12 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// verdict is where a job goes.
+// verdict says where a job goes.
 type verdict uint8
 
 const (
 	left  verdict = iota // out
-	other                // elsewhere than it runs, or anywhere if it does not
+	other                // not where it runs, or anywhere if it does not run
 	stays
 )
 
@@ -28,9 +28,9 @@ type decision struct {
 	*policy
 	s       *sched.Snapshot
 	order   []int           // all jobs by submission
-	delay   []time.Duration // by job: what it costs, for each GPU, to leave it out
+	delay   []time.Duration // by job: the cost per GPU of leaving it out
 	verdict []verdict       // by job
-	first   []int           // gangs that a place was cleared for
+	first   []int           // gangs for which room was made
 }
 
 func newDecision(p *policy, s *sched.Snapshot) *decision {
@@ -44,9 +44,9 @@ func newDecision(p *policy, s *sched.Snapshot) *decision {
 	return d
 }
 
-// delayOf returns what it costs to leave a job out, for each of its GPUs.
+// delayOf returns the cost per GPU of leaving a job out.
 func (p *policy) delayOf(s *sched.Snapshot, j *sched.Job) time.Duration {
-	const most = 10 * 365 * 24 * time.Hour // keeps sums of costs far from overflow
+	const most = 10 * 365 * 24 * time.Hour // keeps sums of costs from overflowing
 	since := min(most, max(0, s.Now.Sub(j.Since)))
 	if j.Phase == sched.Running {
 		return p.Idle.D() + p.Preempt.D() + min(since, p.Preempt.D())
@@ -73,10 +73,10 @@ type network struct {
 	waits        []int32 // by tenant
 	demand       []int   // by tenant: units of its jobs
 	pinned       []int   // by tenant: GPUs of jobs that are not part of the flow
-	marked       bool    // marks of nodes matter
+	marked       bool    // labels of nodes matter
 }
 
-// rack is a set of nodes that are the same to every job of the flow.
+// rack is a set of nodes that are equivalent for every job of the flow.
 type rack struct {
 	node   int32
 	gpu    sched.GPUType
@@ -85,7 +85,7 @@ type rack struct {
 	gpus   int
 }
 
-// kind is all that decides which racks a job may use, and at what price.
+// kind is what decides which racks a job may use, and at what price.
 type kind struct {
 	types  string
 	memory int64
@@ -234,8 +234,8 @@ func (n *network) machines() {
 	}
 }
 
-// anywhereFor returns the node of the flow that stands for all places where a
-// job could run.
+// anywhereFor returns the flow node that stands for all places where a job could
+// run.
 func (n *network) anywhereFor(j *sched.Job) int32 {
 	k := kind{memory: j.GPUMemory, needs: j.Selector}
 	if len(j.GPUTypes) > 0 {
@@ -265,8 +265,8 @@ func (n *network) anywhereFor(j *sched.Job) int32 {
 	return at
 }
 
-// tenants adds what it costs that the jobs of a tenant wait: nothing more, for
-// what is neither above its limit nor below its quota.
+// tenants adds the cost of letting a tenant's jobs wait: none for GPUs that are
+// neither above its limit nor below its quota.
 func (n *network) tenants() {
 	const must = 1 << 40 // more than any delay
 	for t, tenant := range n.s.Tenants {

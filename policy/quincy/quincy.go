@@ -11,7 +11,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// Config tunes the policy. Costs are times of waiting that weigh as much.
+// Config tunes the policy. Each cost is given as the waiting time that weighs the
+// same.
 type Config struct {
 	Idle    sched.Duration `json:"idle" help:"cost of leaving a job waiting that has just arrived; the time it waits is added"`
 	Preempt sched.Duration `json:"preempt" help:"extra cost of stopping a job that has just started; the time it has run is added, up to as much again"`
@@ -78,7 +79,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 		plan = d.plan()
 	}
 	for i := range s.Jobs {
-		if place.Waits(plan, i) { // delays grow, and with them what is worth it
+		if place.Waits(plan, i) { // delays grow, and with them what is worth its cost
 			plan.WakeBy(s.Now, s.Now.Add(p.Every.D()))
 			break
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// plan finds real GPUs for the verdicts.
+// plan finds GPUs for the verdicts.
 func (d *decision) plan() sched.Plan {
 	shadow := *d.s
 	shadow.Jobs = slices.Clone(d.s.Jobs)
@@ -47,13 +47,14 @@ func (d *decision) plan() sched.Plan {
 	return plan
 }
 
-// place takes GPUs as near to each other as a job's delay demands.
+// place takes GPUs as close to each other as the job's delay demands.
 func (d *decision) place(f *place.Free, j *sched.Job, n int) (sched.Placement, bool) {
 	return place.Ladder{}.Place(f, j, n, d.level(j))
 }
 
-// level returns what the placement of a job insists on; SameMachine stands for
-// the fewest nodes possible. One that no rack could hold does not wait for that.
+// level returns the locality that the placement of a job insists on; SameMachine
+// stands for the fewest nodes possible. A job that fits in no rack does not wait
+// for one.
 func (d *decision) level(j *sched.Job) sched.Level {
 	if !j.Consolidate || d.free.Ever(j, j.GPUs, sched.SameRack) < j.GPUs {
 		return sched.CrossRack
@@ -61,7 +62,7 @@ func (d *decision) level(j *sched.Job) sched.Level {
 	return place.Ladder{Rack: d.Rack.D(), Any: d.Cross.D()}.Rung(d.delayOf(d.s, j))
 }
 
-// unmove leaves jobs where they are if nobody has taken their GPUs.
+// unmove leaves jobs where they are if no other job has taken their GPUs.
 func (d *decision) unmove(jobs []int, free *place.Free, plan sched.Plan) {
 	quota := place.NewQuota(d.s)
 	for i, j := range d.s.Jobs {
@@ -81,11 +82,11 @@ func (d *decision) unmove(jobs []int, free *place.Free, plan sched.Plan) {
 	}
 }
 
-// mostCleared bounds the gangs that a place is cleared for in one decision.
+// mostCleared bounds the number of gangs for which one decision makes room.
 const mostCleared = 8
 
-// clear makes room for gangs that wait although it would be cheaper to stop all
-// who are in their way, and reports whether it did.
+// clear makes room for waiting gangs whose delay costs more than stopping every job
+// in their way, and reports whether it did.
 func (d *decision) clear(plan sched.Plan) bool {
 	var gangs []int
 	for _, i := range d.order {
@@ -113,7 +114,7 @@ func (d *decision) clear(plan sched.Plan) bool {
 			}
 			d.verdict[i] = other
 			d.first = append(d.first, i)
-			return true // one at a time: what it took is no longer what is on the nodes
+			return true // one at a time: the occupants of the nodes have changed
 		}
 	}
 	return false
@@ -122,7 +123,7 @@ func (d *decision) clear(plan sched.Plan) bool {
 // occupant is a job on a node.
 type occupant struct {
 	job    int
-	gpus   int  // that it has there
+	gpus   int  // on that node
 	victim bool // it runs and may be stopped
 }
 
@@ -139,19 +140,19 @@ func (d *decision) occupants(plan sched.Plan) [][]occupant {
 	return on
 }
 
-// price returns what it costs to leave a job out, in seconds.
+// price returns the cost of leaving a job out, in seconds.
 func (d *decision) price(i int) int64 { return seconds(d.delay[i]) * int64(gpus(d.s.Jobs[i])) }
 
-// site is what it takes to get GPUs of a node.
+// site is what it takes to free GPUs of a node.
 type site struct {
 	node    int
 	gpus    int
-	price   int64 // of all of them, in seconds
+	price   int64 // of stopping all of them, in seconds
 	victims []int
 }
 
-// cheapest returns the jobs whose stop makes room for a gang at the lowest price,
-// if that is below the gang's delay.
+// cheapest returns the jobs to stop to make room for a gang at the lowest price, if
+// that is below the gang's delay.
 func (d *decision) cheapest(gang int, on [][]occupant) ([]int, bool) {
 	j := d.s.Jobs[gang]
 	c := d.s.Cluster
@@ -189,8 +190,8 @@ func (d *decision) cheapest(gang int, on [][]occupant) ([]int, bool) {
 	return best, found
 }
 
-// site returns the cheapest way to free enough GPUs of a node for the gang, or
-// all that can be freed.
+// site returns the cheapest way to free enough GPUs of a node for the gang, or all
+// that can be freed.
 func (d *decision) site(j *sched.Job, node int, on []occupant) (site, bool) {
 	n := &d.s.Cluster.Nodes[node]
 	if n.State != sched.Ready || !j.Suits(n) {
@@ -219,8 +220,8 @@ func (d *decision) site(j *sched.Job, node int, on []occupant) (site, bool) {
 	return s, s.gpus > 0
 }
 
-// gather adds up the sites that a gang needs, the cheapest first. A victim on
-// two of them is counted twice: the sum is an upper bound.
+// gather adds up the sites that a gang needs, the cheapest first. A victim on two
+// of them is counted twice, so the sum is an upper bound.
 func gather(sites []site, n int, in func(node int) bool) (int64, []int) {
 	var price int64
 	var victims []int
