@@ -49,8 +49,7 @@ func (r Registry) Layers() []Entry {
 	return out
 }
 
-// Key returns the name by which the table knows the entry: of a layer, with an
-// at sign.
+// Key returns the name of the entry in the table; that of a layer begins with @.
 func (e Entry) Key() string {
 	if e.wrap != nil {
 		return "@" + e.Name

@@ -73,7 +73,7 @@ func readRuns(data fs.FS, name string, into any) error {
 	case err != nil:
 		return fmt.Errorf("read %s: %w", name, err)
 	case len(text) > maxRuns:
-		return fmt.Errorf("read %s: more than %d bytes", name, maxRuns)
+		return fmt.Errorf("read %s: the file has more than %d bytes", name, maxRuns)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("read %s: %w", name, err)

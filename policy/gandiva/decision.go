@@ -22,8 +22,8 @@ type decision struct {
 	s    *sched.Snapshot
 	plan sched.Plan
 
-	home    []sched.Placement // by job: where it is resident; none: nowhere
-	waiting []int             // jobs that should run and do not yet; after arrive: those with a home
+	home    []sched.Placement // by job: where it is resident; nil: nowhere
+	waiting []int             // jobs that should run but do not yet; after arrive: those with a home
 	hosts   []int             // running jobs that might be packed with another
 	elastic []int             // running jobs on one server that could run at another size, by Seq
 
@@ -38,23 +38,23 @@ type decision struct {
 	limits  limits
 
 	requests map[requestKey]*request
-	anyNode  bool    // nodes that a job avoids will do too
+	anyNode  bool    // nodes that a job avoids are acceptable too
 	freed    int     // how often GPUs have become idle
 	left     int     // how often a job has left its home
 	memories []int64 // sizes of GPU memory in the cluster, ascending
 	scratch  []int
 
-	barred []bool // by GPU type: a job ahead waits for it
+	barred []bool // by GPU type: an earlier job waits for it
 	queued int    // jobs that found no server
 	now    turn
 	moves  int // left
 }
 
-// turn is where a time lies in its slice. Slices begin at the same time
+// turn is the position of a time in its slice. Slices begin at the same time
 // everywhere, so that a gang can get all of its servers at once.
 type turn struct {
 	begin, end time.Time
-	late       bool // what starts now is not due for its end when the slice ends
+	late       bool // what starts now may run on when the slice ends
 }
 
 func (p *policy) turnAt(t time.Time) turn {
@@ -77,7 +77,7 @@ func newDecision(p *policy, s *sched.Snapshot) *decision {
 		now:      p.turnAt(s.Now), moves: p.Moves,
 	}
 	d.height = make([]uint8, n*d.stride)
-	room := make([]int, n*d.stride) // of one job for each GPU; the few that pack need more
+	room := make([]int, n*d.stride) // one job for each GPU; the few that pack need more
 	for i := range d.runs {
 		d.runs[i] = room[i*d.stride : i*d.stride : (i+1)*d.stride]
 	}
@@ -96,7 +96,7 @@ func (d *decision) keep() {
 	for _, i := range order {
 		j := d.s.Jobs[i]
 		if j.Note != (sched.Note{}) {
-			d.notes() // what is not noted again is forgotten
+			d.notes() // notes that are not renewed are dropped
 		}
 		switch {
 		case j.Phase == sched.Running && d.live.Fits(j, j.Placement):
@@ -120,7 +120,7 @@ func (d *decision) keep() {
 	d.sortBy(d.waiting, func(j *sched.Job) time.Time { return j.Since })
 }
 
-// notes returns the notes of the plan, empty ones at first.
+// notes returns the notes of the plan, which start empty.
 func (d *decision) notes() []sched.Note {
 	if d.plan.Notes == nil {
 		d.plan.Notes = make([]sched.Note, len(d.s.Jobs))
@@ -128,7 +128,7 @@ func (d *decision) notes() []sched.Note {
 	return d.plan.Notes
 }
 
-// resumable reports whether a job's suspended state is where it can go on.
+// resumable reports whether a job can resume where its suspended state is.
 func (d *decision) resumable(j *sched.Job) bool {
 	for _, s := range j.Suspended {
 		if int(s.Node) >= len(d.s.Cluster.Nodes) {
@@ -142,7 +142,7 @@ func (d *decision) resumable(j *sched.Job) bool {
 	return len(j.Suspended) > 0
 }
 
-// sortBy puts the job with the earliest time first.
+// sortBy sorts jobs by a time, the earliest first.
 func (d *decision) sortBy(jobs []int, since func(*sched.Job) time.Time) {
 	keys := make([]waitKey, len(jobs))
 	for at, i := range jobs {
@@ -248,14 +248,14 @@ func (d *decision) relocate(i int, p sched.Placement) {
 	d.run(i)
 }
 
-// runsOn reports whether a job runs in the plan where it has run until now.
+// runsOn reports whether the plan runs a job where it ran until now.
 func (d *decision) runsOn(i int) bool {
 	j := d.s.Jobs[i]
 	return j.Phase == sched.Running && d.plan.Want[i].Equal(j.Placement)
 }
 
-// movable reports whether a job has run alone in one place for long enough to be
-// worth a migration.
+// movable reports whether a job has run alone in one place long enough to be worth
+// a migration.
 func (d *decision) movable(i int) bool {
 	j := d.s.Jobs[i]
 	return d.runsOn(i) && !j.Pinned() && d.s.Now.Sub(j.Since) >= d.Settle.D() && d.highest(j.Placement) == 1

@@ -83,7 +83,7 @@ func (d *decision) crowd(i int) float64 {
 }
 
 // defragment empties servers of which at least three quarters are idle: the
-// emptiest first, and only if all of its jobs find room on servers that are not
+// emptiest first, and only if all of its jobs find room on servers that are no
 // emptier.
 func (d *decision) defragment() {
 	nodes := d.s.Cluster.Nodes
@@ -104,8 +104,8 @@ func (d *decision) defragment() {
 	}
 }
 
-// vacate moves the jobs of a node to others that are not emptier, as many as may
-// be moved, if there is room for all of them.
+// vacate moves the jobs of a node to others that are no emptier, within the limit
+// on moves, if there is room for all of them.
 func (d *decision) vacate(node int) {
 	jobs := slices.Clone(d.runs[node])
 	gpus := 0
@@ -138,8 +138,8 @@ func (d *decision) vacate(node int) {
 	d.moves -= keep
 }
 
-// fuller finds idle GPUs for a job that runs on the node on the fullest server
-// with room, one with at most that many idle GPUs.
+// fuller finds idle GPUs for a job of a node on the fullest server with room that
+// has at most that many idle GPUs.
 func (d *decision) fuller(j *sched.Job, from, idle int) (best sched.Slice, ok bool) {
 	n := j.Placement.GPUs()
 	for node := range d.s.Cluster.Nodes {

@@ -13,13 +13,13 @@ import (
 // half is the share of each GPU that a packed job holds, in thousandths.
 const half = sched.WholeGPU / 2
 
-// packedSpeed predicts the speed of a job beside another, as a share of its
+// packedSpeed predicts the speed of a job beside another, as a fraction of its
 // speed alone, from the sum of their GPU utilisations.
 func packedSpeed(sum float64) float64 { return 1 - 0.335*max(0, sum-0.9) }
 
-// pack runs waiting jobs beside running ones of the same number of GPUs: the
-// lowest utilisation first, beside the lowest utilisation. It is called when
-// idle GPUs have been given away; a job that can run without it is left out.
+// pack runs waiting jobs beside running ones with the same number of GPUs: the
+// lowest utilisation first, beside the lowest utilisation. It is called when idle
+// GPUs have been allocated, and skips jobs that can run without it.
 func (d *decision) pack() {
 	if !d.Pack {
 		return
@@ -52,7 +52,7 @@ func (d *decision) pack() {
 // mostHosts bounds the search for a job to be packed with.
 const mostHosts = 64
 
-// packable reports whether a job may be packed: it agrees, and its utilisation
+// packable reports whether a job may be packed: it allows it, and its utilisation
 // is known from running alone.
 func (d *decision) packable(i int) bool {
 	j := d.s.Jobs[i]
@@ -132,8 +132,7 @@ func (d *decision) beside(i, host int) bool {
 	return true
 }
 
-// suit reports whether two jobs of the same GPUs do better together than in
-// turns.
+// suit reports whether two jobs on the same GPUs do better together than in turns.
 func (d *decision) suit(i, k int) bool {
 	a, b := d.s.Jobs[i], d.s.Jobs[k]
 	sum := a.GPUUtil + b.GPUUtil

@@ -87,7 +87,7 @@ func useful(j *sched.Job, least, most int) int {
 // smallest returns the smallest size at which the job can run.
 func smallest(j *sched.Job) int { return cmp.Or(j.NextSize(0), sched.NoSize) }
 
-// host reports whether nodes that take work could host the job if they were
+// host reports whether nodes that take new work could host the job if they were
 // empty.
 func host(n int) func(*place.Free, *sched.Job) bool {
 	return func(empty *place.Free, j *sched.Job) bool {

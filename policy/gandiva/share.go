@@ -70,8 +70,8 @@ func (d *decision) shareServer(j *sched.Job, n, gpuType int) sched.Placement {
 	return best
 }
 
-// slot chooses n GPUs of a node to share: those of a running job of that size,
-// the lowest height first, or else any of the lowest height.
+// slot chooses n GPUs of a node to share: those of a running job of that size, the
+// lowest height first, or else the n lowest.
 func (d *decision) slot(j *sched.Job, node, n int) (sched.Slice, bool) {
 	may := d.mayShare(j, node, n)
 	if may.Len() < n {
@@ -93,8 +93,8 @@ func (d *decision) slot(j *sched.Job, node, n int) (sched.Slice, bool) {
 	return s, ok
 }
 
-// mayShare returns the GPUs of a node on which a job of n GPUs may become one more
-// resident: only its tenant's own if the tenant may have no others.
+// mayShare returns the GPUs of a node on which a job of n GPUs may become another
+// resident: only its tenant's own if the tenant may use no others.
 func (d *decision) mayShare(j *sched.Job, node, n int) sched.GPUSet {
 	if !d.takes(j, node) {
 		return 0

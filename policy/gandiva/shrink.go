@@ -5,9 +5,8 @@ package gandiva
 
 import "github.com/fairway-gpu/fairway/sched"
 
-// shrink finds GPUs for the job by taking some from elastic jobs: what they
-// have beyond the size they asked for or, if that is not enough, beyond their
-// smallest.
+// shrink finds GPUs for the job by taking some from elastic jobs: what they have
+// beyond the size they asked for or, if that is not enough, beyond their smallest.
 func (d *decision) shrink(j *sched.Job, w *request) (sched.Placement, bool) {
 	if len(d.elastic) == 0 || w.noShrink {
 		return nil, false
@@ -25,8 +24,8 @@ func (d *decision) shrink(j *sched.Job, w *request) (sched.Placement, bool) {
 	return nil, false
 }
 
-// spare returns how many GPUs a job could give away. It must run alone on whole
-// GPUs of one server, where it ran before; least returns what it needs.
+// spare returns how many GPUs a job could give up. It must run alone on whole GPUs
+// of one server, where it ran before; least returns what it needs.
 func (d *decision) spare(i int, least func(*sched.Job) int) int {
 	j := d.s.Jobs[i]
 	if !j.Elastic() || j.Pinned() || !d.runsOn(i) || len(j.Placement) != 1 ||
@@ -36,8 +35,7 @@ func (d *decision) spare(i int, least func(*sched.Job) int) int {
 	return max(0, j.Placement.GPUs()-least(j))
 }
 
-// shrinkServer makes room on the server where the fewest GPUs have to be given
-// away.
+// shrinkServer makes room on the server where the fewest GPUs have to be given up.
 func (d *decision) shrinkServer(j *sched.Job, w *request, least func(*sched.Job) int) (sched.Placement, bool) {
 	best, most := -1, -1
 	for _, e := range d.elastic {
@@ -104,7 +102,7 @@ func (d *decision) shrinkServers(j *sched.Job, w *request, least func(*sched.Job
 	return p, ok
 }
 
-// regrows reports whether a shrunk job could have its old size after all: its GPUs,
+// regrows reports whether a shrunk job can have its old size after all: its GPUs,
 // and the CPUs and memory for them, are still free.
 func (d *decision) regrows(i int) bool {
 	j := d.s.Jobs[i]

@@ -53,8 +53,8 @@ func (d *decision) dueSince(j *sched.Job) time.Time {
 	return d.s.Now
 }
 
-// serve does for one waiting job what can be done now. It appends the jobs that
-// are stopped for it.
+// serve does what it can for one waiting job now. It appends the jobs that are
+// stopped for it.
 func (d *decision) serve(i int, stopped []int) []int {
 	if p, ok := d.elsewhere(i); ok {
 		d.leave(i)
@@ -92,7 +92,7 @@ func (d *decision) serve(i int, stopped []int) []int {
 	return stopped
 }
 
-// elsewhere finds idle GPUs for a suspended job whose own are taken: it lowers
+// elsewhere finds idle GPUs for a suspended job whose own are taken; that lowers
 // the height of those it leaves.
 func (d *decision) elsewhere(i int) (sched.Placement, bool) {
 	j := d.s.Jobs[i]
@@ -151,8 +151,8 @@ func (d *decision) blockers(i int) (jobs []int, over bool) {
 	return jobs, over
 }
 
-// blocks reports whether a job that runs keeps another from running on a part
-// of its GPUs: they need the same ones and are not to be packed.
+// blocks reports whether a running job keeps another from running on a part of its
+// GPUs: they need the same GPUs and cannot be packed.
 func (d *decision) blocks(b, i int, s sched.Slice) bool {
 	q := d.plan.Want[b]
 	if !slices.ContainsFunc(q, func(t sched.Slice) bool { return t.Node == s.Node && t.GPUs&s.GPUs != 0 }) {
@@ -162,7 +162,7 @@ func (d *decision) blocks(b, i int, s sched.Slice) bool {
 }
 
 // over reports whether a running job has had its turn: it began in an earlier
-// slice, and not just at the end of that.
+// slice, and not just at its end.
 func (d *decision) over(i int) bool {
 	j := d.s.Jobs[i]
 	return d.runsOn(i) && !j.Pinned() && j.Since.Before(d.now.begin) && d.s.Now.Sub(j.Since) >= d.Slice.D()/2

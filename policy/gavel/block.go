@@ -9,13 +9,13 @@ import "math"
 // partners.
 const maxBlock = 4
 
-// block is a few jobs of the same size of which any two may share GPUs. Time of one
-// with another is time of both, so a block is solved as a whole, by its own small
+// block is a few jobs of the same size, any two of which may share GPUs. Shared
+// time is time of both jobs, so a block is solved as a whole, by its own small
 // linear program.
 type block struct {
 	rows  []int // in problem.rows, one for each job
 	pairs []pair
-	count float64 // blocks that are alike
+	count float64 // number of identical blocks
 	scale float64 // GPUs of each job
 }
 
@@ -25,8 +25,8 @@ type pair struct {
 	slow [2]slow // of a and of b
 }
 
-// slow is by how much a job is slower beside another, by GPU type; 0: the two may
-// not share there.
+// slow is how many times slower a job is beside another, by GPU type; 0: the two
+// may not share there.
 type slow [maxTypes]float64
 
 // play is a part of a block's time: a job alone on a type, or a pair.
@@ -114,8 +114,8 @@ func (t *blockTableau) loadJob(p *problem, b *block, i int, r *row) {
 	}
 }
 
-// rate returns the cost of all time of a part of a block on a type; 0 where it
-// cannot run.
+// rate returns the cost of all time of a part of a block on a type; 0 if it cannot
+// run there.
 func (p *problem) rate(b *block, part, on int, prices []float64) float64 {
 	if part < len(b.rows) {
 		if r := &p.rows[b.rows[part]]; r.speed[on] > 0 {
@@ -148,8 +148,8 @@ func (p *problem) gain(b *block, part, on int) float64 {
 	return sum
 }
 
-// solve pivots until nothing lowers the cost: by the largest step down at first,
-// and by Bland's rule, which cannot cycle, if that takes long.
+// solve pivots until no step lowers the cost: by the largest decrease at first,
+// then, if that takes long, by Bland's rule, which cannot cycle.
 func (t *blockTableau) solve() {
 	most := 0.0
 	for v := range t.width {

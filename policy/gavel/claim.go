@@ -14,7 +14,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// maxTypes is the number of GPU types that the linear program looks at.
+// maxTypes is the number of GPU types that the linear program considers.
 const maxTypes = 8
 
 // claim is a job as the policy sees it.
@@ -22,13 +22,13 @@ type claim struct {
 	job   int // index in Snapshot.Jobs
 	j     *sched.Job
 	scale int               // GPUs
-	speed speeds            // by type, against the first type it can run on
+	speed speeds            // by type, relative to the first type it can run on
 	time  [maxTypes]float64 // the allocation: share of its time on each type
 	gain  [maxTypes]float64 // what all its time on each type is worth, if the goal is a sum
 	got   received          // time so far on each type
 	on    int               // type it runs on; -1: it waits
 
-	// Of jobs that may share; got is then the time that was meant for it alone.
+	// Of jobs that may share; got is then the time that was allocated to it alone.
 	seats   bool     // it may share
 	shared  received // shared time so far on each type
 	partner int      // the claim it shares with now; -1: none
@@ -110,8 +110,7 @@ func extrapolate(out *speeds, tried speeds) {
 	}
 }
 
-// rounded keeps a hundredth of a speed, so that jobs that are alike are seen to
-// be.
+// rounded rounds a speed to two digits, so that similar jobs compare equal.
 func rounded(x float64) float64 {
 	if !(x > 0) || math.IsInf(x, 1) {
 		return 0
@@ -120,8 +119,8 @@ func rounded(x float64) float64 {
 	return math.Round(x/step) * step
 }
 
-// rate returns the fastest step that was measured on so many GPUs of a type, in
-// steps each second; 0: none was.
+// rate returns the fastest measured step on a number of GPUs of a type, in steps
+// per second; 0: none was measured.
 func rate(r *goodput.Report, t sched.GPUType, gpus int) float64 {
 	best := 0.0
 	for _, s := range r.StepTimes {
@@ -152,15 +151,15 @@ func (p *policy) hosts(c *claim, t sched.GPUType) bool {
 	return p.free.Ever(&only, c.scale, sched.CrossRack) >= c.scale
 }
 
-// only returns the job as if it accepted one type alone.
+// only returns the job as if it accepted a single type.
 func (c *claim) only(t sched.GPUType) sched.Job {
 	j := *c.j
 	j.GPUTypes = []sched.GPUType{t}
 	return j
 }
 
-// left returns the run time still needed on the first type, in seconds, and the
-// run time that is done. A job without an estimate is taken to be half way.
+// left returns the remaining run time on the first type, in seconds, and the run
+// time so far. A job without an estimate is assumed to be half done.
 func (c *claim) left(now time.Time) (left, done float64) {
 	if d, ok := c.j.Remaining(now); ok {
 		left = max(1, d.Seconds())
@@ -178,7 +177,7 @@ func weight(s *sched.Snapshot, j *sched.Job) float64 {
 	return 1
 }
 
-// gpus returns the number of GPUs of every type on nodes that take work.
+// gpus returns the number of GPUs of every type on nodes that take new work.
 func gpus(free *place.Free) []float64 {
 	out := make([]float64, min(len(free.Cluster().Types), maxTypes))
 	for t := range out {

@@ -13,15 +13,15 @@ type share struct {
 	slow    [2]float64 // of a and of b
 }
 
-// blockKind is all of a block that the linear program sees.
+// blockKind is what the linear program sees of a block.
 type blockKind struct {
 	jobs  int
 	of    [maxBlock]kind
 	pairs [maxBlock * (maxBlock - 1) / 2]pair
 }
 
-// addBlocks adds the blocks, those that are alike as one, and a row for each job
-// of them.
+// addBlocks adds the blocks, identical ones merged, and a row for each of their
+// jobs.
 func (t *table) addBlocks(claims []claim, seen func(*claim) kind, add func(kind) int) {
 	blocks := map[blockKind]int{}
 	for _, g := range t.groups {
@@ -99,8 +99,8 @@ func (t *table) divide(m mixture, claims []claim) {
 	}
 }
 
-// used is the set of parts of a block and types that some times are on: such times
-// differ by little more than prices.
+// used is the set of parts and types that a block's times use: times with the same
+// set differ little more than prices do.
 type used [2]uint64
 
 func usedBy(plays []play, types int) used {
@@ -188,8 +188,8 @@ func (t *table) give(g group, plays []play, claims []claim, out []share) []share
 	return out
 }
 
-// runs returns for which part of the jobs of a block some times go on with what
-// runs.
+// runs returns the fraction of a block's jobs that continue as they run now under
+// some times.
 func runs(g group, plays []play, claims []claim) float64 {
 	same := 0
 	for i, k := range g.claims {

@@ -9,11 +9,11 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// kind is all of a job that the linear program sees.
+// kind is what the linear program sees of a job.
 type kind struct {
 	scale int
 	speed speeds
-	terms [3]float64 // what the goal knows of it
+	terms [3]float64 // what the goal needs to know about it
 }
 
 // table is a linear program and the claims behind each of its rows.
@@ -57,7 +57,7 @@ func (p *policy) allocate(s *sched.Snapshot, claims []claim) []share {
 	return t.divideBlocks(m, claims)
 }
 
-// table groups claims that are alike into rows.
+// table groups identical claims into rows.
 func (p *policy) table(s *sched.Snapshot, claims []claim) *table {
 	t := &table{problem: problem{gpus: gpus(p.free)}, rowOf: make([]int, len(claims))}
 	prices := p.prices(s.Cluster.Types)
@@ -104,7 +104,7 @@ func (p *policy) table(s *sched.Snapshot, claims []claim) *table {
 	return t
 }
 
-// terms returns what the goal needs to know of a job.
+// terms returns what the goal needs to know about a job.
 func (p *policy) terms(s *sched.Snapshot, c *claim, gpus []float64, jobs int) [3]float64 {
 	switch p.Goal {
 	case FinishTime:
@@ -123,8 +123,8 @@ func (p *policy) terms(s *sched.Snapshot, c *claim, gpus []float64, jobs int) [3
 	return [3]float64{weight(s, c.j) / float64(c.scale) * spreadSpeed(c, gpus)}
 }
 
-// spreadSpeed is the throughput of a job that divides its time among the types
-// by their numbers of GPUs.
+// spreadSpeed is the throughput of a job that divides its time among the types in
+// proportion to their GPUs.
 func spreadSpeed(c *claim, gpus []float64) float64 {
 	speed, all := 0.0, 0.0
 	for t, n := range gpus {
@@ -139,7 +139,7 @@ func spreadSpeed(c *claim, gpus []float64) float64 {
 	return speed / all
 }
 
-// fairSpeed is the throughput with an equal part of every type, at most all of
+// fairSpeed is the throughput with an equal part of every type, limited to all of
 // its time.
 func fairSpeed(c *claim, gpus []float64, jobs int) float64 {
 	speed, time := 0.0, 0.0
@@ -156,8 +156,8 @@ func fairSpeed(c *claim, gpus []float64, jobs int) float64 {
 	return speed / max(1, time)
 }
 
-// promised is the throughput with which a job ends after slo times its estimate; 0:
-// nothing was promised, or it is too late.
+// promised is the throughput at which a job ends after slo times its estimate; 0:
+// there is no deadline, or it has passed.
 func (p *policy) promised(s *sched.Snapshot, c *claim) float64 {
 	if p.SLO == 0 || c.j.Estimate <= 0 {
 		return 0

@@ -18,16 +18,16 @@ type round struct {
 	*policy
 	s      *sched.Snapshot
 	claims []claim
-	begin  time.Time // of the round that it is now
-	fresh  bool      // the GPUs are not divided yet in this round
+	begin  time.Time // of the current round
+	fresh  bool      // the GPUs of this round are not divided yet
 	plan   sched.Plan
 	quota  place.Quota
-	budget []int // GPUs not spoken for, by type
+	budget []int // GPUs not yet allocated, by type
 	chosen []int // by claim: type; -1: none
 
 	// Of jobs that share.
 	shares []share
-	with   []int                 // by claim: whom it was chosen to share with; -1: nobody
+	with   []int                 // by claim: the claim it was chosen to share with; -1: none
 	seated map[sched.Slice][]int // claims on seats
 }
 
@@ -50,14 +50,14 @@ func newRound(p *policy, s *sched.Snapshot, claims []claim) *round {
 	return r
 }
 
-// crowded reports whether some job waits, so that its priority may matter.
+// crowded reports whether a job waits, so that priorities may matter.
 func (r *round) crowded() bool {
 	return slices.ContainsFunc(r.claims, func(c claim) bool { return c.on < 0 })
 }
 
-// run fills in the plan. In a fresh round the jobs with the highest priorities
-// get the GPUs; later in a round, jobs that run go on, and only GPUs that are
-// free are given away.
+// run fills in the plan. In a fresh round the jobs with the highest priorities get
+// the GPUs; later in a round, running jobs continue, and only free GPUs are
+// allocated.
 func (r *round) run() {
 	r.chosen, r.with = make([]int, len(r.claims)), make([]int, len(r.claims))
 	for k := range r.claims {
@@ -80,13 +80,13 @@ func (r *round) run() {
 // bid is a request of a job, or of two together, for a type.
 type bid struct {
 	claim    int
-	partner  int // another claim; -1: it is for one alone
+	partner  int // another claim; -1: for one job alone
 	gpuType  int
 	priority float64
 	time     float64
 }
 
-// bids returns all wishes, the strongest first.
+// bids returns all bids, the strongest first.
 func (r *round) bids() []bid {
 	var out []bid
 	for k := range r.claims {
@@ -137,8 +137,8 @@ func (r *round) behind(x float64, received int) float64 {
 	return x / got
 }
 
-// choose gives types to jobs in order of priority, as long as there are GPUs by
-// number.
+// choose gives types to jobs in order of priority, as long as the number of GPUs
+// suffices.
 func (r *round) choose() {
 	for k, t := range r.chosen {
 		if t >= 0 && !r.second(k) {
@@ -158,7 +158,7 @@ func (r *round) choose() {
 		r.budget[b.gpuType] -= c.scale
 		r.quota.AddMilli(c.j, r.holds(c))
 	}
-	// Only what is placed holds quota from here on.
+	// From here on only placed jobs hold quota.
 	r.quota.Clear()
 	for k := range r.claims {
 		if c := &r.claims[k]; len(r.plan.Want[c.job]) > 0 {
@@ -167,8 +167,8 @@ func (r *round) choose() {
 	}
 }
 
-// settle places the chosen jobs: those that stay, where they are; the others,
-// large before small.
+// settle places the chosen jobs: those that stay keep their place; the others
+// follow, large before small.
 func (r *round) settle() {
 	var moving []int
 	for k, t := range r.chosen {
@@ -191,7 +191,7 @@ func (r *round) settle() {
 	}
 }
 
-// resume lets a running job go on where it is.
+// resume lets a running job continue where it is.
 func (r *round) resume(k int) bool {
 	c := &r.claims[k]
 	stays := c.j.Pinned()
@@ -221,7 +221,7 @@ func (r *round) start(k, t int) bool {
 	return true
 }
 
-// place records what a claim holds; it is taken already.
+// place records the GPUs that a claim has taken.
 func (r *round) place(k int, p sched.Placement) {
 	c := &r.claims[k]
 	r.quota.AddMilli(c.j, r.milli(p))
@@ -231,8 +231,8 @@ func (r *round) place(k int, p sched.Placement) {
 	}
 }
 
-// fill gives what is left to jobs that were not chosen: those that run stay, the
-// others take the type that is best for them, least served first.
+// fill gives what is left to jobs that were not chosen: running ones stay, the
+// others take their best type, least served first.
 func (r *round) fill() {
 	var waiting []int
 	for k := range r.claims {
@@ -255,8 +255,8 @@ func (r *round) fill() {
 	}
 }
 
-// anywhere starts a job on the fastest type with room for it. A running job of
-// another size than it asked for waits as what it asked for.
+// anywhere starts a job on the fastest type with room for it. A job that runs at
+// another size than it asked for counts with the size it asked for while it waits.
 func (r *round) anywhere(k int) {
 	c := &r.claims[k]
 	c.scale = c.j.GPUs
@@ -302,7 +302,7 @@ func (r *round) wake() {
 			return
 		}
 	}
-	if r.shared() { // who shares may be alone from then on
+	if r.shared() { // jobs that share may be alone from then on
 		r.plan.WakeBy(r.s.Now, r.begin.Add(r.Round.D()))
 	}
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/fairway-gpu/fairway/sched/num"
 )
 
-// row is what the linear program sees of jobs that are alike.
+// row is what the linear program sees of a set of identical jobs.
 type row struct {
-	count float64   // jobs
-	scale float64   // GPUs of each
+	count float64   // number of jobs
+	scale float64   // GPUs of each job
 	speed []float64 // by GPU type: throughput of each; 0: it cannot run there
 	best  float64   // the largest speed
-	gain  []float64 // by GPU type: what all its time there is worth; nil: nothing
+	gain  []float64 // by GPU type: the value of all its time there; nil: nothing
 
 	need   float64 // throughput that each must have
-	frozen bool    // need stays
+	frozen bool    // need is fixed
 	block  int     // 1 + the block that it is in; 0: none
 }
 
-// corner is a corner of what a row may have: times on at most two GPU types.
+// corner is an extreme point of a row's feasible times, on at most two GPU types.
 // Corners of the same code are of the same kind in every row.
 type corner struct {
 	code int
@@ -30,17 +30,17 @@ type corner struct {
 	time [2]float64
 }
 
-// The codes of corners, for a number of types: nothing; just what is needed on
-// type i; all time on type i; all time on types i and j with just what is needed.
+// The codes of corners, for a number of types: nothing; exactly the need on type i;
+// all time on type i; all time on types i and j with exactly the need.
 func codeNeed(i int) int           { return 1 + i }
 func codeAll(types, i int) int     { return 1 + types + i }
 func codePair(types, i, j int) int { return 1 + 2*types + i*types + j }
 
-// slack forgives rounding in throughputs.
+// slack absorbs rounding errors in throughputs.
 const slack = 1e-9
 
-// cheapest returns the corner of the row with the least cost: the prices of the
-// GPU time that it takes, less its gain.
+// cheapest returns the corner of the row with the least cost: the price of its GPU
+// time, less its gain.
 func (r *row) cheapest(prices []float64) (corner, float64) {
 	best, least := corner{}, math.Inf(1)
 	if r.need <= 0 {
@@ -89,7 +89,7 @@ func (r *row) rate(i int, prices []float64) float64 {
 	return cost
 }
 
-// rise reports whether a little more throughput of a row would cost something.
+// rise reports whether slightly more throughput of a row would have a cost.
 func (p *problem) rise(k int, prices []float64) bool {
 	r := &p.rows[k]
 	cost := func() float64 {

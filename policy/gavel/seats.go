@@ -15,8 +15,8 @@ import (
 // place.
 const apart = 1.1
 
-// holds returns what a job is going to hold of its tenant's quota, in thousandths
-// of GPUs.
+// holds returns how much of its tenant's quota a job will hold, in thousandths of
+// GPUs.
 func (r *round) holds(c *claim) int {
 	if c.seats {
 		return c.scale * seat
@@ -24,8 +24,8 @@ func (r *round) holds(c *claim) int {
 	return c.scale * sched.WholeGPU
 }
 
-// milli returns what a placement holds of a quota: unless jobs share, GPUs count
-// as whole.
+// milli returns how much of a quota a placement holds: unless jobs share, GPUs
+// count as whole.
 func (r *round) milli(p sched.Placement) int {
 	if r.Sharing > 0 {
 		return p.Milli()
@@ -33,14 +33,14 @@ func (r *round) milli(p sched.Placement) int {
 	return p.GPUs() * sched.WholeGPU
 }
 
-// second reports whether a running job is the second of a pair that continues,
-// whose GPUs are counted with the first.
+// second reports whether a running job is the second of a pair that continues; its
+// GPUs are counted with the first.
 func (r *round) second(k int) bool {
 	partner := r.claims[k].partner
 	return partner >= 0 && partner < k && r.chosen[partner] >= 0
 }
 
-// sharedBids adds the wishes of two jobs together.
+// sharedBids adds the bids of pairs.
 func (r *round) sharedBids(out []bid) []bid {
 	for i := range r.shares {
 		x := &r.shares[i]
@@ -52,8 +52,8 @@ func (r *round) sharedBids(out []bid) []bid {
 	return out
 }
 
-// priorityOf is how far two jobs are behind their share of time together, each by
-// what it has had with anybody.
+// priorityOf is how far two jobs are behind their shared time, each by the time it
+// has shared with any job.
 func (r *round) priorityOf(x *share) float64 {
 	a, b, t := &r.claims[x.a], &r.claims[x.b], x.gpuType
 	if r.Goal == Shortest {
@@ -78,7 +78,7 @@ func (r *round) choosePair(x bid) {
 		return
 	}
 	if r.chosen[b] >= 0 {
-		// A job chosen to be alone, or with another, is left alone.
+		// A job chosen to be alone, or with another, is not disturbed.
 		if r.chosen[b] == x.gpuType && r.with[b] < 0 && r.lone(b) {
 			r.chosen[a], r.with[a], r.with[b] = x.gpuType, b, a
 			r.quota.AddMilli(c.j, r.holds(c))
@@ -99,14 +99,14 @@ func (r *round) choosePair(x bid) {
 	r.with[a], r.with[b] = b, a
 }
 
-// lone reports whether a job has its place, and is the only one there.
+// lone reports whether a job has its place and is alone there.
 func (r *round) lone(k int) bool {
 	p := r.plan.Want[r.claims[k].job]
 	return r.claims[k].seats && len(p) == 1 && len(r.seated[p[0]]) == 1
 }
 
-// together reports whether the present round counts as shared time: by what was
-// chosen, else by what is.
+// together reports whether the current round counts as shared time: as chosen, else
+// as it is.
 func (r *round) together(k int) bool {
 	if r.with[k] >= 0 {
 		return true
@@ -251,7 +251,7 @@ func (r *round) shared() bool {
 	return false
 }
 
-// mostHosts is how many places are looked at for a job that waits.
+// mostHosts is how many places are tried for a waiting job.
 const mostHosts = 32
 
 // fillSeats gives the seats beside light jobs to jobs that still wait.

@@ -3,7 +3,7 @@
 
 package gavel
 
-// tiny is what counts as zero in a tableau whose entries are near 1.
+// tiny counts as zero in a tableau whose entries are near 1.
 const tiny = 1e-10
 
 // program is a linear program: maximise gain*x subject to use*x <= limit and
@@ -121,7 +121,7 @@ func (t *tableau) pivot(row, in int) {
 	t.basis[row] = in
 }
 
-// eliminate takes a line, times a factor, from another.
+// eliminate subtracts a multiple of a line from another.
 func eliminate(from, line []float64, factor float64) {
 	for c := range from {
 		from[c] -= factor * line[c]

@@ -72,7 +72,7 @@ func (p *problem) column(prices []float64) column {
 }
 
 // fit reports whether the needs of all rows can be met, and how. It maximises how
-// many times over they can: a sum of weights of 1 is enough.
+// many times over they can be met: a total weight of 1 suffices.
 func (p *problem) fit() (mixture, bool) {
 	m := mixture{prices: make([]float64, len(p.gpus))}
 	for i, n := range p.gpus {
@@ -81,8 +81,8 @@ func (p *problem) fit() (mixture, bool) {
 			m.prices[i] = 1 / n
 		}
 	}
-	// Columns count as parts of the GPUs there are, the largest part as 1: entries
-	// near 1 whatever the needs.
+	// Columns are scaled to fractions of the GPUs, the largest to 1, so that
+	// entries are near 1 whatever the needs.
 	master, scales := program{limit: ones(len(p.gpus))}, []float64{}
 	for range maxColumns {
 		c := p.column(m.prices)
@@ -198,7 +198,7 @@ func (p *problem) raise(need func(r int, level float64) float64) (mixture, float
 			break
 		}
 	}
-	if low == 0 { // nothing fits but nothing
+	if low == 0 { // only the level 0 fits
 		good, _ = at(0)
 		return good, 0
 	}

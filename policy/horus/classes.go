@@ -11,8 +11,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// byClass serves classes of jobs by weighted fairness, round by round, until all
-// that wait have been looked at.
+// byClass serves classes of jobs by weighted fairness, round by round, until every
+// waiting job has been tried.
 func (d *decision) byClass() {
 	jobs := slices.Clone(d.waiting)
 	slices.SortFunc(jobs, func(a, b int) int { return int(d.Snapshot.Jobs[a].Seq - d.Snapshot.Jobs[b].Seq) })
@@ -40,7 +40,7 @@ func (d *decision) byClass() {
 	}
 }
 
-// queue is a class of jobs in the order in which they are served.
+// queue is a class of jobs in serving order.
 type queue struct {
 	jobs   []int
 	waits  []time.Duration // of all its jobs, ascending
@@ -56,7 +56,7 @@ func (q *queue) open(d *decision) {
 	slices.Sort(q.waits)
 	if len(q.waits) > 0 {
 		q.oldest = q.waits[len(q.waits)-1]
-		// The median of those who waited when the decision began.
+		// The median of the jobs that waited when the decision began.
 		q.weight = max(1, q.waits[len(q.waits)/2].Seconds())
 	}
 	d.sort(q.jobs)
@@ -115,14 +115,14 @@ func shares(queues []queue, beta int) []int {
 	return turns
 }
 
-// point is what a class is made by: tasks, utilisation, GPUs of a task, memory.
+// point is what classes are formed by: tasks, utilisation, GPUs per task, memory.
 type point [4]float64
 
 func pointOf(j *sched.Job) point {
 	return point{float64(j.GPUs) / float64(j.Task()), util(j), float64(j.Task()), float64(j.GPUMemory)}
 }
 
-// distance is the sum of the differences.
+// distance is the sum of the absolute differences.
 func (a point) distance(b point) float64 {
 	d := 0.0
 	for i := range a {
@@ -135,8 +135,8 @@ func (a point) distance(b point) float64 {
 const mostRounds = 30
 
 // cluster sorts points into k classes, or fewer if there are fewer points: Lloyd's
-// algorithm with L1 distance over standardised values. It depends on the order of
-// the points alone.
+// algorithm with L1 distance over standardised values. The result depends only on
+// the points and their order.
 func cluster(points []point, k int) []int {
 	points = standardise(points)
 	centres := spread(points, k)
@@ -177,7 +177,7 @@ func standardise(points []point) []point {
 	return out
 }
 
-// spread chooses the first centres: the point nearest to the mean, then always
+// spread chooses the first centres: the point nearest to the mean, then repeatedly
 // the one farthest from those chosen.
 func spread(points []point, k int) []point {
 	if len(points) == 0 {
@@ -214,7 +214,8 @@ func nearest(p point, of []point) int {
 	return best
 }
 
-// recentre moves every centre to the mean of its points. One without any stays.
+// recentre moves every centre to the mean of its points. A centre without points
+// stays.
 func recentre(points []point, of []int, centres []point) {
 	sums, counts := make([]point, len(centres)), make([]float64, len(centres))
 	for i, c := range of {

@@ -49,7 +49,7 @@ type decision struct {
 	utils   [pairing.MostJobs]float64
 }
 
-// util is what a job is expected to use of its GPUs; all of them, if nobody says.
+// util is a job's expected utilisation of its GPUs; 1 if unknown.
 func util(j *sched.Job) float64 {
 	if j.GPUUtil > 0 {
 		return j.GPUUtil
@@ -92,8 +92,8 @@ func (d *decision) cost(on *place.Company, j *sched.Job) (float64, bool) {
 	}
 }
 
-// longWaiters starts those who have waited for patience, by submission, and
-// reserves GPUs for those who do not fit.
+// longWaiters starts the jobs that have waited for patience, by submission, and
+// reserves GPUs for those that do not fit.
 func (d *decision) longWaiters() {
 	now := d.Snapshot.Now
 	var long []int
@@ -113,7 +113,7 @@ func (d *decision) longWaiters() {
 			continue
 		}
 		j := d.Snapshot.Jobs[i]
-		// The oldest one has its GPUs whatever they are.
+		// The oldest job gets its reservation whatever its size.
 		if k == 0 {
 			reserving = d.Seats.Reserve(j, j.GPUs, max(most, j.GPUs))
 		} else {
@@ -138,8 +138,8 @@ func (d *decision) byUtil() {
 	}
 }
 
-// wakeFor asks for a decision when a job that was not looked at has waited for
-// its patience: at full tenths of that, so that one decision serves many.
+// wakeFor asks for a decision when the patience of a job that was not tried ends:
+// at full tenths of the patience, so that one decision serves many.
 func (d *decision) wakeFor(j *sched.Job) {
 	step := max(time.Minute, d.Patience.D()/10)
 	at := j.Since.Add(d.Patience.D())
@@ -149,8 +149,8 @@ func (d *decision) wakeFor(j *sched.Job) {
 	d.Plan.WakeBy(d.Snapshot.Now, at)
 }
 
-// overloaded returns the busiest job of the fullest GPU that more than two share,
-// if another GPU is idle and the job can be stopped.
+// overloaded returns the busiest job of the fullest GPU that more than two jobs
+// share, if another GPU is idle and the job can be stopped.
 func (d *decision) overloaded() *sched.Job {
 	if d.Idle() == 0 {
 		return nil

@@ -17,11 +17,11 @@ var files embed.FS
 // MaxFile is the largest model file that is read, in bytes.
 const MaxFile = 1 << 16
 
-// Default returns the model that comes with Fairway for a type of GPU, by its
-// name in lower case, or Published where there is none.
+// Default returns the built-in model for a type of GPU, by its name in lower case,
+// or Published if there is none.
 func Default(gpu string) (*Model, error) {
 	data, err := files.ReadFile("models/" + gpu + ".json")
-	if err != nil { // the only error of files in memory: there is none of that name
+	if err != nil { // files in memory have only this error: there is none of that name
 		return Published(), nil
 	}
 	m, err := Decode(data)
@@ -68,7 +68,7 @@ func (m *Model) check() error {
 	return nil
 }
 
-// limits are the values that a parameter may have.
+// limits are the allowed values of a parameter.
 type limits struct {
 	name             string
 	value, low, high float64
@@ -95,7 +95,7 @@ func (s *Sharing) check() error {
 	return s.checkSpread()
 }
 
-// checkSpread makes sure that the bound of a higher slowdown is not lower.
+// checkSpread checks that the bounds do not fall as the slowdown grows.
 func (s *Sharing) checkSpread() error {
 	if len(s.Spread) == 0 {
 		return errors.New("spread is empty; want the scatter by predicted slowdown")
@@ -119,7 +119,7 @@ func (s *Sharing) checkSpread() error {
 	return nil
 }
 
-// locate adds line and column to an error of the decoder that knows them.
+// locate adds line and column to a decoder error that knows its offset.
 func locate(text string, err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("%s: %w", position(text, int(syntax.Offset)-1), err)
@@ -130,7 +130,7 @@ func locate(text string, err error) error {
 	return err
 }
 
-// position prints where in a text an offset lies.
+// position prints an offset as line and column.
 func position(text string, offset int) string {
 	before := text[:min(max(0, offset), len(text))]
 	return fmt.Sprintf("line %d, column %d", strings.Count(before, "\n")+1, len(before)-strings.LastIndexByte(before, '\n'))

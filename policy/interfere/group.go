@@ -3,12 +3,12 @@
 
 package interfere
 
-// group is a job and those it shares a GPU with.
+// group is a job and the jobs it shares a GPU with.
 type group struct {
 	own    Load
 	others []Load
 	skip   int  // index of own in others, -1 if it is not there
-	raise  bool // reckon with higher utilisations than expected
+	raise  bool // assume higher utilisations than expected
 }
 
 // size returns the number of others.

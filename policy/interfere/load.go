@@ -10,15 +10,15 @@ import (
 
 // Load is what a job does to a GPU when it runs there alone.
 type Load struct {
-	Util float64 // share of the time in which the GPU works for it, 0 to 1; 0: unknown, taken for 1
-	Step float64 // seconds of a training step; 0: unknown, the worst of the usual is assumed
-	// Spread is how well Util is known: the standard deviation of its logarithm.
+	Util float64 // fraction of the time in which the GPU works for it, 0 to 1; 0: unknown, assumed to be 1
+	Step float64 // seconds of a training step; 0: unknown, a short one is assumed
+	// Spread is the uncertainty of Util: the standard deviation of its logarithm.
 	// 0: measured.
 	Spread float64
 }
 
-// Predicted returns a load whose utilisation was predicted, in percent, with the
-// bounds that 90 % of such cases lie within, and the seconds of a step.
+// Predicted returns a load from a predicted utilisation, in percent, with the
+// bounds of its 90 % interval, and the seconds of a step.
 func Predicted(util, low, high, step float64) Load {
 	const sigmas = 2 * 1.645 // of a 90 % interval
 	return Load{Util: util / 100, Step: step, Spread: (math.Log1p(high) - math.Log1p(low)) / sigmas}
@@ -27,7 +27,7 @@ func Predicted(util, low, high, step float64) Load {
 // Mode is how processes share a GPU.
 type Mode uint8
 
-// The ways to share a GPU.
+// The modes of sharing a GPU.
 const (
 	TimeSlice Mode = iota // the processes take turns
 	MPS                   // NVIDIA's multi-process service: their kernels run side by side
@@ -52,7 +52,7 @@ func ParseMode(name string) (Mode, error) {
 	return 0, fmt.Errorf("mode %q; want time-slice or mps", name)
 }
 
-// util returns a utilisation that one can reckon with.
+// util returns the utilisation to compute with.
 func (l Load) util() float64 {
 	if !(l.Util > 0 && l.Util <= 1) { // NaN too
 		return 1
@@ -60,7 +60,7 @@ func (l Load) util() float64 {
 	return max(l.Util, leastUtil)
 }
 
-// step returns the seconds of a step, or what to assume where they are unknown.
+// step returns the seconds of a step, or the assumed value if they are unknown.
 func (l Load) step(unknown float64) float64 {
 	if l.Step > 0 {
 		return within(l.Step, leastStep, mostStep)
@@ -68,7 +68,7 @@ func (l Load) step(unknown float64) float64 {
 	return unknown
 }
 
-// What no training job is beyond; it keeps the arithmetic finite.
+// Limits that no training job exceeds; they keep the arithmetic finite.
 const (
 	leastUtil           = 1e-3
 	leastStep, mostStep = 1e-6, 1e4 // seconds
@@ -76,9 +76,9 @@ const (
 
 func within(x, low, high float64) float64 { return min(max(x, low), high) }
 
-// raised returns the load with a higher utilisation than expected: so much that
-// two loads with independent errors are both raised by what their sum is above
-// in one case of twenty.
+// raised returns the load with a higher utilisation than expected, such that the
+// sum of two loads with independent errors, both raised, is exceeded in one case of
+// twenty.
 func (l Load) raised() Load {
 	l.Util = min(1, l.util()*math.Exp(oneSided95/math.Sqrt2*l.Spread))
 	return l

@@ -11,7 +11,7 @@ type Form string
 // The forms.
 const (
 	FairShare Form = "fair-share" // see the package comment
-	Overload  Form = "overload"   // speed falls in a straight line with the sum of utilisations
+	Overload  Form = "overload"   // speed falls linearly with the sum of utilisations
 )
 
 // Sharing is the model of one mode.
@@ -19,28 +19,28 @@ type Sharing struct {
 	Form Form `json:"form"`
 
 	// Of the form fair-share.
-	Capacity  float64 `json:"capacity,omitempty"`     // share of the GPU's time that is left for work while jobs share it
+	Capacity  float64 `json:"capacity,omitempty"`     // fraction of the GPU's time that is left for work while jobs share it
 	Corner    float64 `json:"corner,omitempty"`       // the exponent q
 	Turn      float64 `json:"turn_s,omitempty"`       // seconds that a step waits for the turns of others
-	ShortStep float64 `json:"short_step_s,omitempty"` // assumed of a job whose step time is unknown
+	ShortStep float64 `json:"short_step_s,omitempty"` // assumed for a job whose step time is unknown
 
 	// Of the form overload.
 	Knee  float64 `json:"knee,omitempty"`  // sum of utilisations above which speed falls
-	Slope float64 `json:"slope,omitempty"` // speed lost for each 1 above
+	Slope float64 `json:"slope,omitempty"` // speed lost per unit above Knee
 
-	// Spread says how far off the form was, by pressure, ascending; between the
-	// points it is interpolated.
+	// Spread is the error of the form by pressure, ascending; it is interpolated
+	// between the points.
 	Spread []Spread `json:"spread"`
 
-	Pairs    int     `json:"pairs"`          // that were measured
-	AbsError float64 `json:"mean_abs_error"` // of the slowdown, on pairs of models not seen in fitting
+	Pairs    int     `json:"pairs"`          // number of measured pairs
+	AbsError float64 `json:"mean_abs_error"` // of the slowdown, on pairs of models not used in fitting
 }
 
 // Spread is the scatter of measured slowdowns near a pressure.
 type Spread struct {
 	At      float64 `json:"at"`      // pressure
 	Scatter float64 `json:"scatter"` // standard deviation of ln(measured/predicted) that sharing explains
-	High    float64 `json:"high"`    // 19 of 20 slowdowns were measured to be below it
+	High    float64 `json:"high"`    // 19 of 20 measured slowdowns were below it
 	Jobs    int     `json:"jobs"`    // measured near it
 }
 
@@ -56,7 +56,7 @@ func (s *Sharing) estimate(c group) Estimate {
 	return e
 }
 
-// predict returns the pressure on a job and the slowdown that it makes.
+// predict returns the pressure on a job and the slowdown it causes.
 func (s *Sharing) predict(c group) (pressure, mean float64) {
 	if s.Form == Overload {
 		mean = 1 / max(leastSpeed, 1-s.Slope*max(0, c.total()-s.Knee))
@@ -69,24 +69,24 @@ func (s *Sharing) predict(c group) (pressure, mean float64) {
 	return max(most, min(1, c.total()/s.Capacity)), s.meanAt(most)
 }
 
-// round returns the larger of two numbers, with its corner rounded:
-// (a^q + b^q)^(1/q), faster than by powers.
+// round returns a smooth maximum of two numbers, (a^q + b^q)^(1/q), computed faster
+// than by powers.
 func (s *Sharing) round(a, b float64) float64 {
 	most, least := max(a, b), min(a, b)
 	return most * math.Exp(math.Log1p(math.Exp(s.Corner*math.Log(least/most)))/s.Corner)
 }
 
-// always is the utilisation from which on the others have something queued
-// whenever the job's turn could come.
+// always is the utilisation above which the others always have work queued when the
+// job's turn could come.
 const always = 0.1
 
-// leastSpeed keeps the form overload from stopping jobs altogether where
-// nothing was measured.
+// leastSpeed keeps the form overload from predicting zero speed where nothing was
+// measured.
 const leastSpeed = 0.1
 
-// left returns the share of the GPU's time that the others would leave to a job
-// that wants all it can get. They get what they want, but where that is too
-// much, equal parts like the job itself.
+// left returns the fraction of the GPU's time that the others would leave to a job
+// with unlimited demand. They get what they want or, where that is too much, equal
+// parts like the job itself.
 func (s *Sharing) left(c group) float64 {
 	level := 0.0 // the part of each; rises as jobs that want less are found
 	for range c.size() + 1 {
@@ -132,7 +132,7 @@ func (s *Sharing) around(pressure, mean float64) Estimate {
 	return e
 }
 
-// meanAt returns the slowdown that a pressure makes.
+// meanAt returns the slowdown at a pressure.
 func (s *Sharing) meanAt(pressure float64) float64 {
 	if s.Form == Overload {
 		return pressure

@@ -28,9 +28,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched/suggest"
 )
 
-// listSeparator stands between the elements of a list. Commas separate
-// policies on a command line, colons the words of one, and "+" occurs in
-// numbers.
+// listSeparator separates the elements of a list. Commas separate policies on a
+// command line, colons the words of one, and "+" occurs in numbers.
 const listSeparator = "/"
 
 // Knob is one setting of a policy.
@@ -40,8 +39,8 @@ type Knob struct {
 	Help    string `json:"help"`
 }
 
-// List returns the knobs of a config, a struct, in the order of its fields,
-// with its present values as defaults.
+// List returns the knobs of a config, a struct, in the order of its fields, with
+// its current values as defaults.
 func List(config any) []Knob {
 	v := reflect.ValueOf(config)
 	knobs := make([]Knob, 0, v.NumField())
@@ -60,7 +59,7 @@ func help(f reflect.StructField) string {
 	return f.Tag.Get("help")
 }
 
-// Find returns the first knob of a config that has the type T.
+// Find returns the first knob of a config with the type T.
 func Find[T any](config any) (value T, ok bool) {
 	v := reflect.ValueOf(config)
 	for i := range v.NumField() {
@@ -92,7 +91,7 @@ func Set(config any, name, value string) error {
 }
 
 // Text returns the name of a policy followed by the knobs in which its config
-// differs from the default, in the form the policy table reads.
+// differs from the default, in the form that the policy table reads.
 func Text(policy string, config, standard any) string {
 	var b strings.Builder
 	b.WriteString(policy)
@@ -127,7 +126,7 @@ func encode(t reflect.Type, value string) []byte {
 	case isText(t):
 		quoted, err := json.Marshal(value)
 		if err != nil {
-			return nil // no JSON at all: the caller's decoding reports it
+			return nil // not JSON: the caller's decoding reports it
 		}
 		return quoted
 	case t.Kind() == reflect.Slice:
@@ -166,7 +165,7 @@ func text(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// shorten keeps the first elements of a long list, for a page of help.
+// shorten keeps the first elements of a long list, for a help page.
 func shorten(s string) string {
 	const most = 4
 	words := strings.Split(s, listSeparator)
@@ -176,7 +175,7 @@ func shorten(s string) string {
 	return fmt.Sprintf("%s/... (%d values)", strings.Join(words[:most], listSeparator), len(words))
 }
 
-// want says what a knob of the type takes.
+// want says what values a knob of the type accepts.
 func want(t reflect.Type) string {
 	switch {
 	case t == duration:

@@ -1,14 +1,13 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package las is least attained service: the jobs that have had the fewest
-// GPU-seconds so far go first. No knowledge about a job is needed; short jobs
-// finish early because they are always near the front, and among equals it is
-// processor sharing.
+// Package las is least attained service: the jobs with the fewest GPU-seconds so
+// far go first. It needs no knowledge about jobs; short jobs finish early because
+// they stay near the front, and among equal jobs it is processor sharing.
 //
-// The rule is the one that Themis (NSDI'20) uses as a baseline: GPUs are
-// leased, and what a lease that ends sets free goes to the job with the least
-// GPU time. Tiresias (NSDI'19) builds on the same order.
+// The rule is the one that Themis (NSDI'20) uses as a baseline: GPUs are leased,
+// and the GPUs of a lease that ends go to the job with the least GPU time. Tiresias
+// (NSDI'19) builds on the same order.
 //
 // # Deviations
 //
@@ -79,8 +78,8 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	return plan
 }
 
-// wake asks for a decision when a running job may first have to give way. With
-// nobody waiting there is no such time.
+// wake asks for a decision when a running job may first have to give way. If no job
+// waits, there is no such time.
 func (p *policy) wake(s *sched.Snapshot, lease place.Lease, plan *sched.Plan) {
 	var waiting []float64 // their attained service, ascending
 	for i, j := range s.Jobs {
@@ -101,9 +100,9 @@ func (p *policy) wake(s *sched.Snapshot, lease place.Lease, plan *sched.Plan) {
 	}
 }
 
-// overtaken returns when a job that runs will have had more service than one
-// of the waiting jobs, with its lease ended; zero if that has happened already
-// and did not matter, or never will.
+// overtaken returns when a running job will have had more service than one of the
+// waiting jobs, with its lease ended; zero if that has already happened and did not
+// matter, or never will.
 func (p *policy) overtaken(now time.Time, j *sched.Job, want sched.Placement, waiting []float64) time.Time {
 	n := float64(want.GPUs())
 	have := j.AttainedBy(now)

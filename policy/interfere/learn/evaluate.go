@@ -17,8 +17,8 @@ type Split string
 
 // The splits.
 const (
-	ByModel Split = "models" // no model of a pair is in any pair of its fit
-	ByPair  Split = "pairs"  // the pair is not in its fit, its models may be
+	ByModel Split = "models" // no model of the pair occurs in its fit
+	ByPair  Split = "pairs"  // the pair is not in its fit, but its models may be
 )
 
 // Options say how to evaluate.
@@ -26,11 +26,10 @@ type Options struct {
 	Limit float64 // slowdown that is safe; 0: interfere.DefaultLimit
 	Folds int     // 0: 8
 	Seed  uint64  // of the folds
-	// Loads replaces what was measured alone by what was predicted, for the host
-	// on which jobs were measured alone; the fits keep what was measured. Nil: as
-	// measured.
+	// Loads replaces loads measured alone by predicted ones, on the host where jobs
+	// were measured alone; the fits keep the measured ones. Nil: as measured.
 	Loads map[Key]interfere.Load
-	// OursOnly leaves out the methods to compare with.
+	// OursOnly leaves out the methods for comparison.
 	OursOnly bool
 }
 
@@ -49,19 +48,20 @@ type Score struct {
 	Covered  float64 `json:"covered"` // share of jobs below the 95 % bound
 	Safe     int     `json:"safe"`    // pairs that are safe
 	Called   int     `json:"called"`  // pairs that are called safe: both bounds below the limit
-	Right    int     `json:"right"`   // pairs that are called safe and are
+	Right    int     `json:"right"`   // pairs that are called safe and are safe
 	Hopeful  int     `json:"hopeful"` // pairs that would be called safe by their means
-	Kept     int     `json:"kept"`    // ... and are
-	// Faster is how many of the pairs called safe have a job that was measured
-	// to be faster together than alone by as much as the limit. No sharing does
-	// that: it is how often measuring alone would make a pair look unsafe.
+	Kept     int     `json:"kept"`    // ... and are safe
+	// Faster counts the pairs called safe in which a job was measured to be faster
+	// together than alone by as much as the limit. Sharing cannot do that: it shows
+	// how often measurement noise would make a pair look unsafe.
 	Faster int `json:"faster"`
 }
 
-// Precision is the share of the pairs called safe that are; NaN if none is.
+// Precision is the fraction of the pairs called safe that are safe; NaN if none is
+// called safe.
 func (s Score) Precision() float64 { return float64(s.Right) / float64(s.Called) }
 
-// Recall is the share of the safe pairs that are called so.
+// Recall is the fraction of the safe pairs that are called safe.
 func (s Score) Recall() float64 { return float64(s.Right) / float64(s.Safe) }
 
 // Guess is a prediction for a job of a pair that its fit had not seen.
@@ -121,7 +121,7 @@ func (o Options) load(p Pair, s Side) interfere.Load {
 	return s.Load
 }
 
-// part is some pairs, and those that may be used to predict them.
+// part is a set of test pairs, and those that may be used to predict them.
 type part struct {
 	test  []int // indices
 	train []Pair
@@ -175,7 +175,7 @@ func folds(pairs []Pair, split Split, o Options) []part {
 	return out
 }
 
-// judge compares guesses, two for each pair, with what was measured.
+// judge compares predictions, two for each pair, with the measurements.
 func judge(all []Guess, limit float64) Score {
 	s := Score{Pairs: len(all) / 2}
 	n := float64(len(all))

@@ -12,16 +12,16 @@ import (
 // predictor predicts the slowdown of one job of a pair.
 type predictor func(own, other interfere.Load) interfere.Estimate
 
-// method is a way to predict slowdowns that is compared with others.
+// method is a way to predict slowdowns, for comparison.
 type method struct {
 	name string
 	fit  func([]Pair) (predictor, error)
 }
 
-// Ours is the name of the method that is used.
+// Ours is the name of the method in use.
 const Ours = "ours"
 
-// methods are those that are compared; the first is the one that is used.
+// methods are the methods to compare; the first is the one in use.
 func methods() []method {
 	return []method{
 		{Ours, ours},
@@ -46,7 +46,7 @@ func ours(pairs []Pair) (predictor, error) {
 	return of(s), nil
 }
 
-// bounded adds the spread on the pairs of a method that only gives means.
+// bounded adds the spread of the pairs to a method that only gives means.
 func bounded(mean func(own, other interfere.Load) float64, pairs []Pair) predictor {
 	bare := func(own, other interfere.Load) interfere.Estimate {
 		m := mean(own, other)
@@ -80,12 +80,12 @@ func straightLines(pairs []Pair) (predictor, error) {
 	}, pairs), nil
 }
 
-// tableEdges part utilisations into those of the cells of a table.
+// tableEdges are the bounds of the utilisations of a table's cells.
 var tableEdges = []float64{0.25, 0.5, 0.75, 0.95}
 
-// monotoneTable is the mean of what was measured by own and other utilisation,
-// drawn towards the mean of all where a cell holds little, and never falling
-// with the other's utilisation.
+// monotoneTable is the mean of the measurements by own and other utilisation,
+// shrunk towards the overall mean where a cell has little data, and non-decreasing
+// in the other's utilisation.
 func monotoneTable(pairs []Pair) (predictor, error) {
 	const cells, prior = 5, 2.0
 	cell := func(u float64) int {
@@ -117,11 +117,11 @@ func monotoneTable(pairs []Pair) (predictor, error) {
 	return bounded(func(own, other interfere.Load) float64 { return table[cell(own.Util)][cell(other.Util)] }, pairs), nil
 }
 
-// leastSquares solves for the coefficients of rows that give the values, by the
-// normal equations with a trace of damping.
+// leastSquares solves for the coefficients of a linear regression, by the normal
+// equations with slight damping.
 func leastSquares(rows [][]float64, values []float64) []float64 {
 	n := len(rows[0])
-	a := make([][]float64, n) // with the right side as last column
+	a := make([][]float64, n) // with the right-hand side as the last column
 	for i := range a {
 		a[i] = make([]float64, n+1)
 		a[i][i] = 1e-9

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// minimise returns a point where f is lowest near start, by the method of Nelder
-// and Mead; width is the size of the first simplex.
+// minimise returns a local minimum of f near start, by the method of Nelder and
+// Mead; width is the size of the first simplex.
 func minimise(f func([]float64) float64, start []float64, width float64) []float64 {
 	n := len(start)
 	simplex := make([]vertex, n+1)

@@ -22,7 +22,7 @@ type Key struct {
 type Side struct {
 	Key
 	Load     interfere.Load // as measured alone
-	Slowdown float64        // time of a step together over that alone
+	Slowdown float64        // step time together over step time alone
 }
 
 // Pair is two jobs that were measured together.
@@ -30,17 +30,17 @@ type Pair struct {
 	Mode    interfere.Mode
 	Session string // in which it was measured: one machine, one run of the harness
 	Sides   [2]Side
-	// HostSlower is how many times longer the host of the session took for its
-	// part of a step than when the jobs were measured alone; see Align.
+	// HostSlower is how many times longer the session's host took for its part of a
+	// step than the host on which the jobs were measured alone; see Align.
 	HostSlower float64
 }
 
-// columns of a table of pairs, by side where there is one.
+// sideColumns are the columns that a table of pairs has for each side.
 var sideColumns = []string{"model", "batch", "solo_ms", "solo_util", "slowdown"}
 
 // ReadPairs reads a table of pairs as lab/profiling/measure.py writes it: CSV with
-// named columns. Pairs that failed (status other than "ok") are left out. name
-// is for errors.
+// named columns. It skips pairs that failed (status other than "ok"). name is for
+// errors.
 func ReadPairs(r io.Reader, name string) ([]Pair, error) {
 	want := []string{"mode", "status", "session"}
 	for _, c := range sideColumns {
@@ -97,7 +97,7 @@ func (t *table) side(suffix string) (Side, error) {
 	return s, err
 }
 
-// OfMode returns the pairs that shared in that way.
+// OfMode returns the pairs measured in a mode.
 func OfMode(pairs []Pair, mode interfere.Mode) []Pair {
 	return slices.DeleteFunc(slices.Clone(pairs), func(p Pair) bool { return p.Mode != mode })
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/fairway-gpu/fairway/policy/interfere"
 )
 
-// Pool returns the pairs with the time alone of each job taken from all times
-// that its session measured it alone, not from the one before that pair. A job
-// that waits for its host is 7 % faster or slower from one second to the next,
-// which is most of the error of a slowdown.
+// Pool returns the pairs with the solo time of each job averaged over all its solo
+// measurements in the session, instead of the one before that pair. A job that
+// waits for its host varies by 7 % from one second to the next, which is most of
+// the error of a slowdown.
 func Pool(pairs []Pair) []Pair {
 	type run struct {
 		mode    interfere.Mode
@@ -41,8 +41,8 @@ func Pool(pairs []Pair) []Pair {
 	return out
 }
 
-// Merge makes one pair of those that were measured more than once in a mode: the
-// geometric means of what was measured, where its first measurement is.
+// Merge combines pairs that were measured more than once in a mode into one, with
+// the geometric means of the measurements, at the position of the first.
 func Merge(pairs []Pair) []Pair {
 	type same struct {
 		mode interfere.Mode
@@ -72,7 +72,7 @@ func Merge(pairs []Pair) []Pair {
 	return out
 }
 
-// blend takes the n-th value into a geometric mean of n-1.
+// blend adds the n-th value to a geometric mean of n-1 values.
 func blend(mean *float64, value, n float64) {
 	*mean = math.Pow(*mean, (n-1)/n) * math.Pow(value, 1/n)
 }

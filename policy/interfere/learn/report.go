@@ -12,35 +12,36 @@ import (
 	"github.com/fairway-gpu/fairway/policy/interfere"
 )
 
-// Report is how well slowdowns are predicted, from measured utilisations and
-// step times and from worse ones.
+// Report is how well slowdowns are predicted, from measured utilisations and step
+// times and from less accurate ones.
 type Report struct {
 	Limit  float64 `json:"limit"` // slowdown that is safe
 	Scores []Score `json:"scores"`
-	// Ways are the time-sliced pairs as measured, predicted by ours with the
-	// models divided in other ways: how much of a score is luck.
+	// Ways are the time-sliced pairs as measured, predicted by our method with the
+	// models split in other ways: they show how much of a score is chance.
 	Ways []Score `json:"ways"`
-	// Guesses are ours, split by models, by mode, from what was measured.
+	// Guesses are those of our method, split by models, by mode, from the measured
+	// loads.
 	Guesses map[interfere.Mode][]Guess `json:"-"`
 }
 
-// What the loads are from.
+// The sources of the loads.
 const (
 	Measured  = "measured"
 	Noisy     = "blurred"
 	Predicted = "predicted"
 )
 
-// The standard deviations of the logarithms of utilisation and step time with
-// which loads are blurred: the former as good as the best predictor that Horus
+// The standard deviations of the logarithms of utilisation and step time with which
+// loads are blurred. The former is as good as the best predictor that Horus
 // reports.
 const (
 	BlurUtil = 0.133
 	BlurStep = 0.3
 )
 
-// Compare evaluates on all modes that have enough pairs. predicted, if not nil,
-// is what was predicted of each job from its graph.
+// Compare evaluates all modes that have enough pairs. predicted, if not nil, has
+// each job's load as predicted from its graph.
 func Compare(pairs []Pair, predicted map[Key]interfere.Load) (*Report, error) {
 	r := &Report{Limit: interfere.DefaultLimit, Guesses: map[interfere.Mode][]Guess{}}
 	for _, mode := range []interfere.Mode{interfere.TimeSlice, interfere.MPS} {
@@ -85,7 +86,7 @@ func Compare(pairs []Pair, predicted map[Key]interfere.Load) (*Report, error) {
 	return r, nil
 }
 
-// ways is in how many other ways models are divided.
+// ways is the number of other ways to split the models.
 const ways = 5
 
 func (r *Report) divideAnew(pairs []Pair) error {
@@ -103,8 +104,8 @@ func (r *Report) divideAnew(pairs []Pair) error {
 	return nil
 }
 
-// AllWays adds up the ways: lowest and highest precision, precision over all,
-// and the share of the pairs called safe that have a job that is as much faster
+// AllWays aggregates the ways: lowest and highest precision, overall precision, and
+// the fraction of the pairs called safe with a job that is as much faster
 // (Score.Faster).
 func (r *Report) AllWays() (low, high, all, faster float64) {
 	low, high = math.Inf(1), math.Inf(-1)
@@ -116,7 +117,8 @@ func (r *Report) AllWays() (low, high, all, faster float64) {
 	return low, high, float64(right) / float64(called), float64(fast) / float64(called)
 }
 
-// leastToCompare is how many pairs a mode needs to keep some out of the fit.
+// leastToCompare is how many pairs a mode needs so that some can be kept out of the
+// fit.
 const leastToCompare = 3 * leastPairs
 
 // Model fits every mode that has enough pairs.
@@ -133,7 +135,7 @@ func Model(pairs []Pair, gpu, source string) (*interfere.Model, error) {
 	return m, err
 }
 
-// sharing fits a mode, and adds the error on models that a fit has not seen.
+// sharing fits a mode, and adds the error on models that the fit has not seen.
 func sharing(pairs []Pair, mode interfere.Mode) (*interfere.Sharing, error) {
 	of := OfMode(pairs, mode)
 	if len(of) < leastToCompare {
@@ -151,9 +153,8 @@ func sharing(pairs []Pair, mode interfere.Mode) (*interfere.Sharing, error) {
 	return s, nil
 }
 
-// Blurred returns loads as a predictor would give them whose errors have these
-// standard deviations of logarithms, by seed: what to expect of predictions as
-// good as that.
+// Blurred returns loads as a predictor with these standard deviations of
+// logarithmic error would give them, by seed.
 func Blurred(pairs []Pair, util, step float64, seed uint64) map[Key]interfere.Load {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	loads := map[Key]interfere.Load{}
@@ -163,7 +164,7 @@ func Blurred(pairs []Pair, util, step float64, seed uint64) map[Key]interfere.Lo
 				continue
 			}
 			l := s.Load
-			if l.Util < hostBound { // as on the host of the jobs alone
+			if l.Util < hostBound { // as on the host of the solo measurements
 				l.Util, l.Step = min(1, l.Util*p.HostSlower), l.Step/p.HostSlower
 			}
 			l.Util = min(1, l.Util*math.Exp(util*rng.NormFloat64()))

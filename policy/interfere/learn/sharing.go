@@ -14,7 +14,7 @@ import (
 // leastPairs is how many pairs a mode needs to be fitted.
 const leastPairs = 8
 
-// sample is one job of a pair that was measured.
+// sample is one measured job of a pair.
 type sample struct {
 	own      interfere.Load
 	others   []interfere.Load
@@ -32,9 +32,9 @@ func samples(pairs []Pair) []sample {
 	return out
 }
 
-// Sharing fits the pairs of one mode. Jobs that take turns get the form
-// fair-share; under MPS kernels run side by side, and what is known of a job
-// says little more than how busy the GPU is: the form overload.
+// Sharing fits the pairs of one mode. Jobs that take turns get the form fair-share.
+// Under MPS, kernels run side by side, and what is known about a job says little
+// beyond how busy the GPU is: the form overload.
 func Sharing(pairs []Pair) (*interfere.Sharing, error) {
 	if len(pairs) < leastPairs {
 		return nil, fmt.Errorf("fit interference: %d pairs; want at least %d", len(pairs), leastPairs)
@@ -53,10 +53,10 @@ func Sharing(pairs []Pair) (*interfere.Sharing, error) {
 	return best, nil
 }
 
-// shaped makes a model of numbers that may take any value.
+// shaped makes a model from unconstrained parameters.
 type shaped func(x []float64) *interfere.Sharing
 
-// turns is the form fair-share, and where to begin.
+// turns is the form fair-share, and its starting point.
 func turns(s []sample) (shaped, []float64) {
 	short := shortStep(s)
 	return func(x []float64) *interfere.Sharing {
@@ -67,7 +67,7 @@ func turns(s []sample) (shaped, []float64) {
 	}, []float64{math.Log(0.9), math.Log(8), math.Log(1e-3)}
 }
 
-// sideBySide is the form overload, and where to begin.
+// sideBySide is the form overload, and its starting point.
 func sideBySide() (shaped, []float64) {
 	return func(x []float64) *interfere.Sharing {
 		return &interfere.Sharing{
@@ -79,11 +79,11 @@ func sideBySide() (shaped, []float64) {
 // exact is the spread of a model that has none yet.
 var exact = []interfere.Spread{{At: 1, High: 1}}
 
-// tail is the error of ln(slowdown) from which on it counts in proportion, not
-// by its square: a few pairs behave as no utilisation can tell.
+// tail is the error of ln(slowdown) above which it counts linearly, not by its
+// square: a few pairs behave in ways that utilisation cannot explain.
 const tail = 0.1
 
-// loss is what the fit makes small.
+// loss is what the fit minimises.
 func loss(s *interfere.Sharing, all []sample) float64 {
 	m := interfere.Model{TimeSlice: s}
 	sum := 0.0
@@ -105,7 +105,8 @@ func shortStep(all []sample) float64 {
 
 func within(x, low, high float64) float64 { return min(max(x, low), high) }
 
-// digits keeps four of them, so that the file is the same on every machine.
+// digits keeps four significant digits, so that the file is the same on every
+// machine.
 func digits(x float64) float64 {
 	if x == 0 {
 		return 0

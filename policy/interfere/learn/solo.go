@@ -14,9 +14,9 @@ import (
 	"github.com/fairway-gpu/fairway/sched/num"
 )
 
-// Read reads the pairs of a type of GPU and what their jobs do alone from a
-// folder of measurements (GPU-pairs.csv, GPU-solo.csv), pools and aligns them, and
-// merges pairs that were measured more than once.
+// Read reads the pairs of a GPU type and their jobs' solo measurements from a
+// folder (GPU-pairs.csv, GPU-solo.csv), pools and aligns them, and merges pairs
+// that were measured more than once.
 func Read(folder fs.FS, gpu string) ([]Pair, error) {
 	name := gpu + "-pairs.csv"
 	file, err := folder.Open(name)
@@ -32,7 +32,7 @@ func Read(folder fs.FS, gpu string) ([]Pair, error) {
 	name = gpu + "-solo.csv"
 	alone, err := folder.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Merge(pairs), nil // the pairs say what their jobs do alone
+		return Merge(pairs), nil // the pairs have their jobs' solo loads
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what was measured alone: %w", err)
@@ -45,9 +45,8 @@ func Read(folder fs.FS, gpu string) ([]Pair, error) {
 	return Merge(Align(pairs, solo)), nil
 }
 
-// ReadSolo reads a table of jobs that were measured alone, as
-// lab/profiling/measure.py writes it. Rows that failed, and those without a reading
-// of the utilisation, are left out.
+// ReadSolo reads a table of jobs measured alone, as lab/profiling/measure.py writes
+// it. It skips rows that failed and those without a utilisation.
 func ReadSolo(r io.Reader, name string) (map[Key]interfere.Load, error) {
 	t, err := open(r, name, []string{"model", "batch", "status", "util_mean", "step_ms_mean"})
 	if err != nil {
@@ -75,14 +74,14 @@ func ReadSolo(r io.Reader, name string) (map[Key]interfere.Load, error) {
 	}
 }
 
-// hostBound is the utilisation below which the host says how long a step takes.
+// hostBound is the utilisation below which the host determines the step time.
 const hostBound = 0.88
 
-// Align returns the pairs with the utilisations that their jobs had on the host
-// on which the pairs were measured. Utilisation is measured apart, perhaps on a
-// machine whose host is faster: the GPU is busy for as long in every step, but a
-// step that waits for the host takes longer. HostSlower is the median of that
-// over the jobs of a session.
+// Align returns the pairs with the utilisations that their jobs had on the host of
+// the pair measurements. Utilisation is measured separately, perhaps on a machine
+// with a faster host: the GPU works equally long in every step, but a step that
+// waits for the host takes longer. HostSlower is the median of that ratio over the
+// jobs of a session.
 func Align(pairs []Pair, solo map[Key]interfere.Load) []Pair {
 	ratios := map[string][]float64{}
 	out := make([]Pair, len(pairs))
@@ -108,8 +107,8 @@ func Align(pairs []Pair, solo map[Key]interfere.Load) []Pair {
 	return out
 }
 
-// onHost returns a load that was predicted for the host on which jobs were
-// measured alone as it is on the host of a pair.
+// onHost converts a load predicted for the host of the solo measurements to the
+// host of a pair.
 func (p Pair) onHost(l interfere.Load) interfere.Load {
 	if l.Util < hostBound {
 		l.Util, l.Step = min(1, l.Util/p.HostSlower), l.Step*p.HostSlower

@@ -11,16 +11,17 @@ import (
 	"github.com/fairway-gpu/fairway/sched/num"
 )
 
-// regions are the pressures in which the spread is taken, by their upper ends.
+// regions are the ranges of pressure in which the spread is computed, by their
+// upper ends.
 var regions = []float64{0.45, 0.55, 0.65, 0.75, 0.9, 1.05, 1.15, 1.3, 1.6, 2, math.Inf(1)}
 
 const (
-	leastJobs = 20   // that a region needs
-	calm      = 1.03 // predicted slowdown below which there is none to speak of
-	leastOff  = 0.03 // scatter that is assumed at least: steps differ as much from process to process
+	leastJobs = 20   // samples that a region needs
+	calm      = 1.03 // predicted slowdown below which there is practically none
+	leastOff  = 0.03 // least scatter assumed: steps vary this much between processes
 )
 
-// spread measures how far slowdowns are from what is predicted.
+// spread measures how far measured slowdowns are from the predictions.
 func spread(predict predictor, pairs []Pair) []interfere.Spread {
 	parts := make([][]miss, len(regions))
 	for _, x := range samples(pairs) {
@@ -40,8 +41,8 @@ func spread(predict predictor, pairs []Pair) []interfere.Spread {
 		kept[n-2] = append(kept[n-2], kept[n-1]...)
 		kept = kept[:n-1]
 	}
-	// The bound of more pressure is not less: where it looks so by chance, the
-	// regions become one.
+	// The bound must not fall as pressure grows: where it does so by chance,
+	// regions are merged.
 	var out []interfere.Spread
 	var of [][]miss
 	for _, part := range kept {
@@ -56,16 +57,15 @@ func spread(predict predictor, pairs []Pair) []interfere.Spread {
 	return out
 }
 
-// miss is a prediction and what was measured.
+// miss is a prediction and the measured value.
 type miss struct{ pressure, predicted, measured float64 }
 
 // describe returns the spread of a region.
 //
-// Where no slowdown is predicted, the hiccups of the host are most of what is
-// measured: many jobs are faster together than alone. No sharing does that, so
-// what lies below the prediction says how large the error of measuring is, and
-// only what lies above it by more is scatter. The bound is of what was measured,
-// all errors included.
+// Where no slowdown is predicted, hiccups of the host dominate the measurements:
+// many jobs are faster together than alone. Sharing cannot do that, so the values
+// below the prediction show the measurement error, and only larger deviations above
+// it are scatter. The bound is that of the measurements, all errors included.
 func describe(part []miss) interfere.Spread {
 	var pressure, mean, squares, below, above, slower float64
 	ratios := make([]float64, len(part)) // measured over predicted

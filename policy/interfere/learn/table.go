@@ -15,13 +15,13 @@ import (
 	"github.com/fairway-gpu/fairway/policy/interfere"
 )
 
-// The largest table that is read.
+// The largest table that can be read.
 const (
 	maxBytes = 16 << 20
 	maxRows  = 20000
 )
 
-// table is a CSV file at one of its lines.
+// table is a CSV file, positioned at a line.
 type table struct {
 	in     *csv.Reader
 	name   string
@@ -29,7 +29,7 @@ type table struct {
 	record []string
 }
 
-// open reads the names of the columns, of which some must be there.
+// open reads the column names, some of which are required.
 func open(r io.Reader, name string, want []string) (*table, error) {
 	in := csv.NewReader(&limited{r: r, left: maxBytes})
 	in.ReuseRecord = true
@@ -52,7 +52,7 @@ func open(r io.Reader, name string, want []string) (*table, error) {
 	return t, nil
 }
 
-// next goes to the next row whose status is "ok", and reports whether there is
+// next moves to the next row whose status is "ok", and reports whether there is
 // one.
 func (t *table) next() (bool, error) {
 	for {
@@ -72,7 +72,7 @@ func (t *table) next() (bool, error) {
 
 func (t *table) text(column string) string { return t.record[t.column[column]] }
 
-// fail says where in the file something is wrong.
+// fail returns an error with the position in the file.
 func (t *table) fail(column, want string) error {
 	line, col := t.in.FieldPos(t.column[column])
 	return fmt.Errorf("read %s: line %d, column %d: %s %q; want %s", t.name, line, col, column, t.text(column), want)
@@ -94,7 +94,7 @@ func (t *table) batch(column string) (int, error) {
 	return v, nil
 }
 
-// load reads a utilisation in percent and the milliseconds of a step.
+// load reads a utilisation in percent and a step time in milliseconds.
 func (t *table) load(util, step string) (interfere.Load, error) {
 	percent, err := t.number(util, 0, 100)
 	if err != nil {
@@ -104,7 +104,7 @@ func (t *table) load(util, step string) (interfere.Load, error) {
 	return interfere.Load{Util: percent / 100, Step: milliseconds / 1000}, err
 }
 
-// limited is a reader that fails, rather than ends, after so many bytes.
+// limited is a reader that fails, rather than ends, after a number of bytes.
 type limited struct {
 	r    io.Reader
 	left int
@@ -112,7 +112,7 @@ type limited struct {
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left <= 0 {
-		return 0, fmt.Errorf("it has more than %d bytes", maxBytes)
+		return 0, fmt.Errorf("the file has more than %d bytes", maxBytes)
 	}
 	n, err := l.r.Read(p[:min(len(p), l.left)])
 	l.left -= n

@@ -14,8 +14,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// spread returns running gangs that could be nearer together in an empty cluster
-// and for which that could pay, those with the most to gain first.
+// spread returns running gangs that could be closer together in an empty cluster
+// and might gain from it, those with the most to gain first.
 func (d *decision) spread() []int {
 	type candidate struct {
 		job  int
@@ -23,14 +23,14 @@ func (d *decision) spread() []int {
 	}
 	var found []candidate
 	for i, j := range d.s.Jobs {
-		if len(j.Placement) < 2 || d.s.Now.Before(d.vain[j.ID]) || !d.movable(i) {
+		if len(j.Placement) < 2 || d.s.Now.Before(d.skip[j.ID]) || !d.movable(i) {
 			continue
 		}
 		speed := d.speedOn(j, j.Placement)
 		if speed >= 1 {
 			continue
 		}
-		// The most that any place could gain, by the knobs: a trial costs more.
+		// An upper bound on the gain, by the knobs: a trial costs more.
 		gain := d.saved(j, speed, 1).Seconds() * float64(j.Placement.GPUs())
 		if j.Perf != nil || d.pays(d.cost(i), gain) {
 			found = append(found, candidate{i, gain})
@@ -46,7 +46,8 @@ func (d *decision) spread() []int {
 	return out
 }
 
-// moveBack moves a running gang to a nearer place that is free, if that pays.
+// moveBack moves a running gang to free GPUs that are closer together, if that
+// pays.
 func (d *decision) moveBack(i int) {
 	j := d.s.Jobs[i]
 	if d.moved >= d.Most || !d.movable(i) {
@@ -54,7 +55,7 @@ func (d *decision) moveBack(i int) {
 	}
 	mark := d.free.Mark()
 	d.free.Release(j, j.Placement)
-	d.vain.add(j.ID, d.s.Now.Add(2*time.Minute))
+	d.skip.add(j.ID, d.s.Now.Add(2*time.Minute))
 	p, ok := d.nearer(j)
 	if !ok {
 		d.free.Rollback(mark)
@@ -73,7 +74,7 @@ func (d *decision) moveBack(i int) {
 		d.refuse(e)
 		return
 	}
-	delete(d.vain, j.ID)
+	delete(d.skip, j.ID)
 	d.move(i, p)
 	d.record(e)
 }
@@ -85,8 +86,8 @@ func verb(taken bool) string {
 	return "could move"
 }
 
-// nearer takes GPUs for a job that has left its own, nearer to each other, or as
-// near on fewer nodes.
+// nearer takes GPUs for a job that has left its own: closer together, or as close
+// on fewer nodes.
 func (d *decision) nearer(j *sched.Job) (sched.Placement, bool) {
 	now, n := d.s.Cluster.Level(j.Placement), j.Placement.GPUs()
 	for level := sched.SameMachine; level < now; level++ {
@@ -104,19 +105,19 @@ func (d *decision) nearer(j *sched.Job) (sched.Placement, bool) {
 	return nil, false
 }
 
-// speeds returns the speed of a job where it is and in another place.
+// speeds returns the speed of a job where it is and at another placement.
 func (d *decision) speeds(j *sched.Job, to sched.Placement) (now, then float64) {
 	if j.Perf != nil {
 		a, ok1 := d.reported(j, j.Placement)
 		b, ok2 := d.reported(j, to)
 		if ok1 && ok2 {
-			return a / b, 1 // what is left is counted at the speed of the better place
+			return a / b, 1 // the remaining time is that at the better placement
 		}
 	}
 	return d.speedOn(j, j.Placement), d.speedOn(j, to)
 }
 
-// reported returns what the job's agent expects of a placement.
+// reported returns the speed that the job's agent expects at a placement.
 func (d *decision) reported(j *sched.Job, p sched.Placement) (float64, bool) {
 	c := d.s.Cluster
 	shape := goodput.Shape{Nodes: len(p), GPUs: p.GPUs(), CrossRack: c.Level(p) == sched.CrossRack}
@@ -124,9 +125,9 @@ func (d *decision) reported(j *sched.Job, p sched.Placement) (float64, bool) {
 	return speed, ok && speed > 0
 }
 
-// speedOn returns the speed of a gang in a place, by the knobs, against the best
-// it could have in an empty cluster. The knobs tell one node from two; more nodes
-// than that, or than it needs, cost extra.
+// speedOn returns the speed of a gang at a placement, by the knobs, relative to the
+// best it could have in an empty cluster. The knobs distinguish one node from two;
+// more nodes than that, or than it needs, cost extra.
 func (d *decision) speedOn(j *sched.Job, p sched.Placement) float64 {
 	least := d.fewestFor(j)
 	speed := d.byLevel(d.s.Cluster.Level(p)) * spreadSpeed(float64(len(p))/float64(max(2, least)))
@@ -136,7 +137,7 @@ func (d *decision) speedOn(j *sched.Job, p sched.Placement) float64 {
 	return min(speed, 1)
 }
 
-// byLevel returns the speed of a gang against that on one node.
+// byLevel returns the speed of a gang relative to one node.
 func (d *decision) byLevel(l sched.Level) float64 {
 	switch l {
 	case sched.SameRack:
@@ -147,8 +148,8 @@ func (d *decision) byLevel(l sched.Level) float64 {
 	return 1
 }
 
-// saved returns how much sooner a job ends at another speed. One without an
-// estimate is taken to need as long again as it has run, up to the horizon.
+// saved returns how much sooner a job ends at another speed. A job without an
+// estimate is assumed to need as long again as it has run, up to the horizon.
 func (d *decision) saved(j *sched.Job, now, then float64) time.Duration {
 	left, known := j.Remaining(d.s.Now)
 	if !known {
@@ -157,9 +158,9 @@ func (d *decision) saved(j *sched.Job, now, then float64) time.Duration {
 	return max(0, time.Duration(float64(left)*(1/now-1/then)))
 }
 
-// penalty returns what a waiting gang loses by a place that is worse than the
-// best it could have, in GPU-seconds. It may move back, so no more than the
-// horizon counts.
+// penalty returns what a waiting gang loses at a placement that is worse than the
+// best it could have, in GPU-seconds. It may move back, so at most the horizon
+// counts.
 func (d *decision) penalty(j *sched.Job, p sched.Placement) float64 {
 	left, known := j.Remaining(d.s.Now)
 	if !known {
@@ -168,9 +169,9 @@ func (d *decision) penalty(j *sched.Job, p sched.Placement) float64 {
 	return min(left, d.Horizon.D()).Seconds() * (1/d.speedOn(j, p) - 1) * float64(j.GPUs)
 }
 
-// spreadSpeed returns the speed of a gang on so many times more nodes than it
-// needs: Philly's utilisation of 16-GPU jobs on 2, 4 and 8 servers (ATC'19, table
-// 5), against 2, with straight lines between the logarithms.
+// spreadSpeed returns the speed of a gang on a multiple of the nodes it needs:
+// Philly's utilisation of 16-GPU jobs on 2, 4 and 8 servers (ATC'19, table 5),
+// relative to 2, interpolated between the logarithms.
 func spreadSpeed(times float64) float64 {
 	const twice, fourTimes = 0.94, 0.65
 	switch x := math.Log2(times); {

@@ -83,12 +83,12 @@ type layer struct {
 	inner sched.Policy
 	// Caches.
 	free    *place.Free
-	refused memory // what the ledger has said lately
-	vain    memory // gangs for which a place was lately looked for in vain
+	refused memory // trades that the ledger has lately refused
+	skip    memory // gangs for which no better placement was found lately
 	least   leastNodes
 }
 
-// memory knows until when a job is left alone. It is a cache.
+// memory knows until when a job is skipped. It is a cache.
 type memory map[sched.JobID]time.Time
 
 func (m *memory) add(id sched.JobID, until time.Time) {
@@ -103,7 +103,7 @@ func (m *memory) add(id sched.JobID, until time.Time) {
 func (l *layer) Schedule(s *sched.Snapshot) sched.Plan {
 	plan := l.inner.Schedule(s)
 	if len(plan.Want) != len(s.Jobs) || len(plan.Why) != len(s.Jobs) || l.Most == 0 || l.Moves == 0 {
-		return plan // where lengths differ the policy has a bug, and Decide will say which
+		return plan // if the lengths differ, the policy has a bug, which Decide reports
 	}
 	d := decision{layer: l, s: s, plan: &plan}
 	gangs, spread := d.waiting(), d.spread()
@@ -121,7 +121,7 @@ func (l *layer) Schedule(s *sched.Snapshot) sched.Plan {
 		d.soon()
 	}
 	if d.moved > 0 {
-		// Jobs that the policy held back for these may have their turn now.
+		// Jobs that the policy held back for these may start now.
 		plan.WakeBy(s.Now, s.Now.Add(time.Second))
 	}
 	return plan
@@ -134,13 +134,13 @@ type decision struct {
 	plan  *sched.Plan
 	quota place.Quota
 	moved int     // jobs
-	gangs int     // for which room was looked for
+	gangs int     // for which room was sought
 	on    [][]int // by node: running jobs that may be moved, by index
 
-	forecast *place.Forecast // nil: nobody has looked ahead yet
+	forecast *place.Forecast // nil: not computed yet
 }
 
-// open prepares for changes of the plan, whose slices may be the policy's own.
+// open copies what is to be changed: the plan's slices may be the policy's own.
 func (d *decision) open() {
 	d.plan.Want, d.plan.Why = slices.Clone(d.plan.Want), slices.Clone(d.plan.Why)
 	d.free, d.quota = d.free.For(d.s.Cluster), place.NewQuota(d.s)
@@ -149,7 +149,7 @@ func (d *decision) open() {
 		d.quota.AddMilli(j, d.plan.Want[i].Milli())
 	}
 	d.on = make([][]int, len(d.s.Cluster.Nodes))
-	// By submission, so that the order of the jobs never decides between equals.
+	// By submission, so that the order of the jobs never breaks ties.
 	for _, i := range place.OrderBy(d.s, func(*sched.Job) (a, b float64) { return 0, 0 }) {
 		j := d.s.Jobs[i]
 		if d.movable(i) {
@@ -160,8 +160,8 @@ func (d *decision) open() {
 	}
 }
 
-// soon asks for a decision when the next of the running jobs has settled, while
-// a gang waits for room.
+// soon asks for a decision when the next running job has settled, while a gang
+// waits for room.
 func (d *decision) soon() {
 	var next time.Time
 	for i, j := range d.s.Jobs {
@@ -175,15 +175,15 @@ func (d *decision) soon() {
 	}
 }
 
-// movable reports whether a job runs, goes on running in the plan, and may be
-// stopped and started elsewhere.
+// movable reports whether a job runs, keeps running in the plan, and may be stopped
+// and started elsewhere.
 func (d *decision) movable(i int) bool {
 	j := d.s.Jobs[i]
 	return j.Phase == sched.Running && !j.Pinned() && !j.Screening && j.Moves < d.Moves &&
 		d.s.Now.Sub(j.Since) >= d.Settle.D() && !j.Placement.Shared() && d.plan.Want[i].Equal(j.Placement)
 }
 
-// cost returns what a move of a job costs, in GPU-seconds.
+// cost returns the cost of moving a job, in GPU-seconds.
 func (d *decision) cost(i int) float64 {
 	j := d.s.Jobs[i]
 	lost := time.Duration(0)
@@ -197,7 +197,7 @@ func (d *decision) cost(i int) float64 {
 	return (d.Restart.D() + max(0, lost)).Seconds() * float64(j.Placement.GPUs())
 }
 
-// saves reports whether a job is believed to save its work when told to stop.
+// saves reports whether a job is assumed to save its work when told to stop.
 func (d *decision) saves(j *sched.Job) bool {
 	switch d.Saves {
 	case All:
@@ -208,17 +208,17 @@ func (d *decision) saves(j *sched.Job) bool {
 	return j.Perf != nil || !j.Checkpoint.IsZero() || j.Elastic()
 }
 
-// as returns a job that has to stay on its type of GPU.
+// as returns the job, restricted to its current type of GPU.
 func (d *decision) as(j *sched.Job) *sched.Job {
 	alias := *j
 	alias.GPUTypes = []sched.GPUType{d.s.Cluster.Nodes[j.Placement[0].Node].Type}
 	return &alias
 }
 
-// pays reports whether a trade is worth it.
+// pays reports whether a trade is worth its cost.
 func (d *decision) pays(cost, gain float64) bool { return gain > d.Margin*cost }
 
-// refuse writes a trade that does not pay into the ledger, unless it says so
+// refuse records a trade that does not pay in the ledger, unless it is there
 // already.
 func (d *decision) refuse(e sched.LedgerEntry) {
 	if d.s.Now.Before(d.refused[e.For]) {

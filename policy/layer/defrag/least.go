@@ -10,13 +10,13 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// leastNodes remembers on how few nodes gangs would be in an empty cluster.
+// leastNodes caches the fewest nodes that gangs would need in an empty cluster.
 type leastNodes struct {
 	of    *sched.Cluster
 	known map[gangShape]int
 }
 
-// gangShape is what makes two gangs the same in an empty cluster.
+// gangShape is what makes two gangs equal in an empty cluster.
 type gangShape struct {
 	gpus, task int
 	gpuMemory  int64
@@ -24,8 +24,8 @@ type gangShape struct {
 	needs      string
 }
 
-// fewestFor returns on how few nodes of one rack, or else of all, a gang would be
-// if nothing else ran: at least 1.
+// fewestFor returns the fewest nodes of one rack, or else of all, that a gang would
+// need if nothing else ran: at least 1.
 func (d *decision) fewestFor(j *sched.Job) int {
 	n := j.GPUs
 	if len(j.Placement) > 0 {
@@ -82,7 +82,7 @@ func (d *decision) countNodes(j *sched.Job, n int) int {
 	return max(1, least)
 }
 
-// cover returns how few of the sizes add up to n; 0 if all of them do not.
+// cover returns how few of the sizes add up to n; 0 if all of them together do not.
 func cover(sizes []int, n int) int {
 	slices.Sort(sizes)
 	for k := len(sizes) - 1; k >= 0; k-- {

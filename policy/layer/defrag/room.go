@@ -16,16 +16,16 @@ import (
 
 // Bounds of the work for one decision.
 const (
-	mostGangs   = 8  // waiting gangs for which room is looked for
+	mostGangs   = 8  // waiting gangs for which room is sought
 	mostTargets = 16 // places that are tried for each
 	mostSpread  = 16 // running gangs that may move back
 )
 
-// waiting returns the gangs that could run on the free GPUs if these were nearer
-// to each other, in the order in which they are served.
+// waiting returns the gangs that could run on the free GPUs if these were closer
+// together, in the order in which they are served.
 func (d *decision) waiting() []int {
 	var out []int
-	free := d.s.Cluster.GPUs() * sched.WholeGPU // at most: a part of a GPU may be free
+	free := d.s.Cluster.GPUs() * sched.WholeGPU // an upper bound: part of a GPU may be free
 	for _, p := range d.plan.Want {
 		free -= p.Milli()
 	}
@@ -36,7 +36,7 @@ func (d *decision) waiting() []int {
 		if code := d.plan.Why[i].Code; code != sched.Fragmented && code != sched.Full {
 			continue
 		}
-		if until := d.vain[j.ID]; d.s.Now.Before(until) {
+		if until := d.skip[j.ID]; d.s.Now.Before(until) {
 			d.plan.WakeBy(d.s.Now, until)
 			continue
 		}
@@ -53,7 +53,7 @@ func (d *decision) waiting() []int {
 type room struct {
 	cost   float64
 	moves  []int   // jobs, by index
-	shares []share // of the gang; none: wherever in the rack
+	shares []share // of the gang; none: anywhere in the rack
 	rack   int
 	kind   int // index of the GPU type
 }
@@ -67,21 +67,21 @@ func (d *decision) makeRoom(i int) {
 		return
 	}
 	d.gangs++
-	d.vain.add(j.ID, d.s.Now.Add(time.Minute))
+	d.skip.add(j.ID, d.s.Now.Add(time.Minute))
 	rooms := d.rooms(j, d.level(i))
 	if len(rooms) == 0 {
 		return
 	}
 	saved := d.waitOf(i)
 	gain := saved.Seconds() * float64(j.GPUs)
-	var dear *room // the cheapest that does not pay
+	var dear *room // the cheapest trade that does not pay
 	for _, r := range rooms[:min(len(rooms), mostTargets)] {
 		taken := d.pays(r.cost, gain) && d.take(i, &r, gain)
 		if !d.pays(r.cost, gain) && (dear == nil || r.cost < dear.cost) {
 			dear = &r
 		}
 		if taken {
-			delete(d.vain, j.ID)
+			delete(d.skip, j.ID)
 			d.record(sched.LedgerEntry{
 				For: j.ID, Moved: d.names(r.moves), Cost: r.cost, Gain: gain, Taken: true,
 				Text: fmt.Sprintf("%s (%d GPUs) starts on %s, about %s sooner, since %s: %s",
@@ -91,7 +91,7 @@ func (d *decision) makeRoom(i int) {
 		}
 	}
 	if dear != nil {
-		d.vain.add(j.ID, d.s.Now.Add(5*time.Minute)) // what it costs changes slowly
+		d.skip.add(j.ID, d.s.Now.Add(5*time.Minute)) // its cost changes slowly
 		d.refuse(sched.LedgerEntry{
 			For: j.ID, Moved: d.names(dear.moves), Cost: dear.cost, Gain: gain,
 			Text: fmt.Sprintf("%s (%d GPUs) could start about %s sooner if %s moved: %s",
@@ -100,7 +100,7 @@ func (d *decision) makeRoom(i int) {
 	}
 }
 
-// enough reports whether the gang's GPUs are there by number, of one type.
+// enough reports whether enough GPUs of one type are free for the gang.
 func (d *decision) enough(j *sched.Job) bool {
 	for t, name := range d.s.Cluster.Types {
 		if j.Accepts(name) && d.free.OfType(t) >= j.GPUs {
@@ -110,8 +110,8 @@ func (d *decision) enough(j *sched.Job) bool {
 	return false
 }
 
-// level returns how near to each other a waiting gang's GPUs have to be: as the
-// policy insists, and no farther apart than in one rack.
+// level returns how close together a waiting gang's GPUs must be: as the policy
+// insists, and at least in one rack.
 func (d *decision) level(i int) sched.Level {
 	level := sched.SameRack
 	for _, l := range []sched.Level{d.plan.Why[i].Level, d.s.Jobs[i].MaxSpread} {
@@ -122,7 +122,7 @@ func (d *decision) level(i int) sched.Level {
 	return level
 }
 
-// waitOf returns how long a gang is expected to wait if nothing is moved.
+// waitOf returns how long a gang is expected to wait if no job moves.
 func (d *decision) waitOf(i int) time.Duration {
 	j := d.s.Jobs[i]
 	if d.forecast == nil {
@@ -130,7 +130,7 @@ func (d *decision) waitOf(i int) time.Duration {
 	}
 	at, _, ok := d.forecast.Earliest(j, j.GPUs, within(d.level(i)))
 	if ok && !at.After(d.s.Now) {
-		// The policy insists on more: it can only be the fewest nodes.
+		// The policy insists on more: that can only be the fewest nodes.
 		at, _, ok = d.forecast.Earliest(j, j.GPUs, fewestNodes)
 	}
 	if !ok {
@@ -139,9 +139,9 @@ func (d *decision) waitOf(i int) time.Duration {
 	return min(at.Sub(d.s.Now), d.Horizon.D())
 }
 
-// take carries a trade out in the plan: the jobs leave, the gang takes its
-// place, the jobs go elsewhere. If one of them finds no place, or the gang's is so
-// bad that the trade does not pay, nothing changes.
+// take carries out a trade in the plan: the jobs leave, the gang takes its GPUs,
+// the jobs go elsewhere. If a job finds no room, or the gang's placement is so bad
+// that the trade does not pay, nothing changes.
 func (d *decision) take(i int, r *room, gain float64) bool {
 	if d.moved+len(r.moves) > d.Most {
 		return false
@@ -174,8 +174,8 @@ func (d *decision) take(i int, r *room, gain float64) bool {
 	return true
 }
 
-// move gives a running job another place in the plan, and takes it off the lists
-// of those that may be moved.
+// move gives a running job other GPUs in the plan, and removes it from the jobs
+// that may be moved.
 func (d *decision) move(k int, to sched.Placement) {
 	d.plan.Want[k] = to
 	d.moved++
@@ -221,7 +221,7 @@ func (d *decision) settle(j *sched.Job, r room) (sched.Placement, bool) {
 	return p, len(p) > 0
 }
 
-// pick chooses free GPUs of a node, in one island if there is one with room.
+// pick chooses free GPUs of a node, in one island if one has room.
 func (d *decision) pick(s share) (sched.GPUSet, bool) {
 	free := d.free.OnNode(s.node)
 	if free.Len() < s.gpus {
@@ -262,7 +262,7 @@ func (d *decision) names(jobs []int) []sched.JobID {
 	return out
 }
 
-// list names jobs for a person.
+// list formats the names of jobs for people.
 func (d *decision) list(jobs []int) string {
 	const most = 4
 	var b strings.Builder

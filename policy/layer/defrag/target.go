@@ -13,10 +13,10 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// rooms returns the trades that would give a gang its GPUs within the level, by
-// level from the nearest, in each by cost. A gang larger than a node begins with
-// as few nodes as an empty cluster would need; other nodes of a rack will do once
-// it has waited through the first rung of the ladder.
+// rooms returns the trades that would give a gang its GPUs within the level, the
+// closest level first, within each by cost. A gang larger than a node begins with
+// as few nodes as an empty cluster would need; once it has waited through the first
+// rung of the ladder, any nodes of a rack are acceptable.
 func (d *decision) rooms(j *sched.Job, level sched.Level) []room {
 	var out []room
 	if j.GPUs <= d.s.Cluster.MaxGPUs() {
@@ -49,8 +49,8 @@ func (d *decision) rooms(j *sched.Job, level sched.Level) []room {
 	return slices.Concat(out, byCost(few), byCost(loose))
 }
 
-// byCost sorts trades. Each list is cut so that one level does not use up the
-// trials of the next.
+// byCost sorts trades, and truncates each list so that one level does not use up
+// the trials of the next.
 func byCost(rooms []room) []room {
 	slices.SortStableFunc(rooms, func(a, b room) int { return cmp.Compare(a.cost, b.cost) })
 	return rooms[:min(len(rooms), mostTargets/3+1)]
@@ -86,18 +86,18 @@ func (d *decision) onNode(j *sched.Job) []room {
 	return out
 }
 
-// clear returns the cheapest jobs that have to leave a node so that so many of
-// its GPUs are free; the cost is infinite if that cannot be.
+// clear returns the cheapest jobs that must leave a node to free a number of its
+// GPUs; the cost is infinite if that is impossible.
 func (d *decision) clear(n, gpus int) (moves []int, cost float64) {
 	need := gpus - d.free.OnNode(n).Len()
 	if need <= 0 {
 		return nil, 0
 	}
 	// best[k] is the cheapest set that frees k GPUs. Jobs hold whole GPUs, so a
-	// node has no more of them than a word has bits.
+	// node has at most as many jobs as a word has bits.
 	var best [sched.MaxGPUs + 1]struct {
 		cost float64
-		jobs uint64 // by their place in d.on[n]
+		jobs uint64 // by their index in d.on[n]
 	}
 	for k := 1; k <= need; k++ {
 		best[k].cost = math.Inf(1)
@@ -177,8 +177,8 @@ func (d *decision) fewest(j *sched.Job, rack, kind int) (room, bool) {
 	return d.priced(r)
 }
 
-// anyOf returns a cheap trade that frees enough GPUs in a rack for the gang, on
-// any of its nodes: jobs leave in the order of their cost for each GPU.
+// anyOf returns a cheap trade that frees enough GPUs in a rack for the gang, on any
+// of its nodes: jobs leave in the order of their cost per GPU.
 func (d *decision) anyOf(j *sched.Job, rack, kind int) (room, bool) {
 	nodes := d.nodes(j, rack, kind)
 	need := j.GPUs
@@ -211,7 +211,7 @@ func (d *decision) anyOf(j *sched.Job, rack, kind int) (room, bool) {
 	if need > 0 {
 		return r, false
 	}
-	// Without those that turned out not to be needed, the dearest first.
+	// Drop those that turn out not to be needed, the most expensive first.
 	for k := len(r.moves) - 1; k >= 0; k-- {
 		if n := d.s.Jobs[r.moves[k]].Placement.GPUs(); need+n <= 0 {
 			need += n
@@ -230,8 +230,8 @@ func (d *decision) inRack(i, rack int) bool {
 	return true
 }
 
-// priced adds up the cost of a trade, the largest jobs first, which are the
-// hardest to place.
+// priced adds up the cost of a trade. The largest jobs come first, because they are
+// the hardest to place.
 func (d *decision) priced(r room) (room, bool) {
 	slices.Sort(r.moves)
 	r.moves = slices.Compact(r.moves)

@@ -11,9 +11,9 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// plan asks the policy below about a world in which the gangs with a reservation
-// do not wait and the free GPUs of their places are taken, and adds what the
-// layer itself starts. First is its plan for the world as it is.
+// plan asks the policy below about a view in which the gangs with a reservation do
+// not wait and their free GPUs are taken, and adds what the layer itself starts.
+// first is the policy's plan for the actual snapshot.
 func (l *layer) plan(s *sched.Snapshot, first sched.Plan, held []reservation) sched.Plan {
 	v := newView(s, held)
 	plan := v.back(l.inner.Schedule(s.With(v.jobs)), first)
@@ -37,11 +37,11 @@ func (l *layer) plan(s *sched.Snapshot, first sched.Plan, held []reservation) sc
 	return plan
 }
 
-// view is what the policy below sees instead of the world.
+// view is what the policy below sees instead of the snapshot.
 type view struct {
 	s    *sched.Snapshot
 	jobs []*sched.Job
-	at   []int // by job of the snapshot: its index in jobs, -1 for one that is hidden
+	at   []int // by job of the snapshot: its index in jobs; -1: hidden
 }
 
 func newView(s *sched.Snapshot, held []reservation) view {
@@ -64,8 +64,8 @@ func newView(s *sched.Snapshot, held []reservation) view {
 	return v
 }
 
-// keeper returns a job that holds the free GPUs of a place, on the account of
-// the gang's tenant, until the gang would end.
+// keeper returns a placeholder job that holds the free GPUs of a reservation, on
+// the quota of the gang's tenant, until the gang would end.
 func keeper(s *sched.Snapshot, r reservation, k int) *sched.Job {
 	j := *r.gang // with its tenant
 	j.Spec = sched.Spec{
@@ -83,11 +83,11 @@ func keeper(s *sched.Snapshot, r reservation, k int) *sched.Job {
 	return &j
 }
 
-// back turns a plan for the view into one for the snapshot. Hidden jobs have the
-// notes of the first plan.
+// back turns a plan for the view into one for the snapshot. Hidden jobs get their
+// notes from the first plan.
 func (v view) back(p, first sched.Plan) sched.Plan {
 	if len(p.Want) != len(v.jobs) || len(p.Why) != len(v.jobs) {
-		return p // the policy has a bug, and Decide will say which
+		return p // the policy has a bug, which Decide reports
 	}
 	out := sched.NewPlan(v.s)
 	out.Suspend, out.Wake, out.Ledger = p.Suspend, p.Wake, p.Ledger
@@ -121,8 +121,8 @@ func (v view) back(p, first sched.Plan) sched.Plan {
 	return out
 }
 
-// backfill starts what the layer itself may start. The free view and the quota
-// are those after the plan.
+// backfill starts what the layer itself may start. Its free view and quota are
+// those after the plan.
 type backfill struct {
 	*layer
 	s     *sched.Snapshot
@@ -132,8 +132,8 @@ type backfill struct {
 	wait  []reservation // that cannot begin yet, with what is held for them
 }
 
-// start starts the gangs whose places are free, and takes what is held for the
-// others out of the view.
+// start starts the gangs whose reserved GPUs are all free, and takes what is held
+// for the others out of the view.
 func (b *backfill) start(held []reservation) {
 	for _, r := range held {
 		switch {
@@ -169,7 +169,7 @@ func (b *backfill) fill() {
 	}
 	var short []int
 	for i, j := range b.s.Jobs {
-		// Any part of the job that fits outside was the policy's to place.
+		// What fits outside the held GPUs was for the policy to place.
 		if place.Waits(*b.plan, i) && j.Phase == sched.Pending && j.Ready(b.s.Now) && !j.OnProbation(b.s.Now) && b.ends(j, b.wait) {
 			short = append(short, i)
 		}
@@ -183,7 +183,7 @@ func (b *backfill) fill() {
 	}
 }
 
-// ends reports whether the job would end, by its estimate and some more, before
+// ends reports whether the job would end, at tolerance times its estimate, before
 // one of the reservations begins.
 func (b *backfill) ends(j *sched.Job, held []reservation) bool {
 	left, known := j.Remaining(b.s.Now)
@@ -196,7 +196,7 @@ func (b *backfill) ends(j *sched.Job, held []reservation) bool {
 	})
 }
 
-// try starts a job on GPUs of which some are held for a later reservation.
+// try starts a job on GPUs some of which are held for a later reservation.
 func (b *backfill) try(i int) {
 	j := b.s.Jobs[i]
 	if b.quota.Left(j) < j.GPUs {

@@ -74,7 +74,7 @@ type layer struct {
 	kept map[sched.JobID]kept // by gang
 }
 
-// kept is what is known of the reservation of a gang from earlier decisions.
+// kept is what earlier decisions know about the reservation of a gang.
 type kept struct {
 	place   sched.Placement
 	promise time.Time // the earliest time it was ever given
@@ -84,7 +84,7 @@ type kept struct {
 func (l *layer) Schedule(s *sched.Snapshot) sched.Plan {
 	plan := l.inner.Schedule(s)
 	if len(plan.Want) != len(s.Jobs) || len(plan.Why) != len(s.Jobs) {
-		return plan // the policy has a bug, and Decide will say which
+		return plan // the policy has a bug, which Decide reports
 	}
 	gangs := l.gangs(s, &plan)
 	if len(gangs) == 0 {
@@ -102,8 +102,8 @@ func (l *layer) Schedule(s *sched.Snapshot) sched.Plan {
 	return l.plan(s, plan, held)
 }
 
-// gangs returns the jobs that may have a reservation, in the order in which they
-// get one, and asks for a decision when a gang has waited for long enough.
+// gangs returns the jobs that may get a reservation, in order, and asks for a
+// decision when the next gang has waited long enough.
 func (l *layer) gangs(s *sched.Snapshot, plan *sched.Plan) []int {
 	var out []int
 	if l.Most == 0 {
@@ -134,7 +134,7 @@ func (l *layer) large(s *sched.Snapshot, j *sched.Job) bool {
 	return j.Phase == sched.Pending && !(j.Shareable && j.Milli() < sched.WholeGPU)
 }
 
-// due returns when a gang will have waited for long enough.
+// due returns when a gang will have waited long enough.
 func (l *layer) due(j *sched.Job) time.Time {
 	return j.Since.Add(max(l.After.D(), place.Seconds(l.Part*j.Estimate.D().Seconds())))
 }
@@ -146,18 +146,18 @@ type reservation struct {
 	at    time.Time
 	place sched.Placement
 	held  sched.Placement // the part of it that is free now
-	// supplied says that the CPUs and the memory for that part are free too.
+	// supplied says that the CPUs and memory for that part are free too.
 	supplied bool
 	// promise is the earliest time it was ever given. Once that has passed, the
-	// estimates were wrong, and nobody may use its GPUs any more.
+	// estimates were wrong, and no other job may use its GPUs any more.
 	promise time.Time
 }
 
-// mostTried bounds the gangs that are looked at in one decision.
+// mostTried bounds the number of gangs that one decision considers.
 const mostTried = 16
 
-// reserve finds places for the first of the gangs. Other gangs that have waited
-// as long and that the plan starts on free GPUs have theirs.
+// reserve finds reservations for the first of the gangs. Gangs that have waited as
+// long and that the plan starts on free GPUs count as served.
 func (l *layer) reserve(s *sched.Snapshot, plan sched.Plan, gangs []int) []reservation {
 	l.free = l.free.For(s.Cluster)
 	held, quota := make([]sched.Placement, len(s.Jobs)), place.NewQuota(s)
@@ -195,8 +195,8 @@ func (l *layer) reserve(s *sched.Snapshot, plan sched.Plan, gangs []int) []reser
 	return f.found
 }
 
-// supply finds out for whose GPUs there are CPUs and memory now: those that run on
-// other GPUs of a node may have them.
+// supply determines for which reservations there are CPUs and memory now: jobs on
+// other GPUs of a node may use them up.
 func (f *finder) supply() {
 	mark := f.free.Mark()
 	for i := range f.found {
@@ -208,7 +208,7 @@ func (f *finder) supply() {
 	f.free.Rollback(mark)
 }
 
-// finder looks for places, one gang after the other.
+// finder searches for reservations, one gang after the other.
 type finder struct {
 	*layer
 	s        *sched.Snapshot
@@ -227,7 +227,7 @@ func (f *finder) find(i int) (reservation, bool) {
 	if p := before.place; known && !p.Equal(r.place) && f.usable(j, p) && f.s.Cluster.Level(p) <= f.s.Cluster.Level(r.place) {
 		at := f.forecast.Clear(p)
 		wait := at.Sub(f.s.Now).Seconds()
-		starts := wait > 0 || f.free.Fits(j, p) // else its host has too little for it
+		starts := wait > 0 || f.free.Fits(j, p) // else its node lacks CPUs or memory
 		if starts && wait <= (1+f.Slack)*r.at.Sub(f.s.Now).Seconds() {
 			r.at, r.place = at, p
 		}
@@ -239,8 +239,8 @@ func (f *finder) find(i int) (reservation, bool) {
 	return r, true
 }
 
-// best returns the earliest time and place of a gang, or a later one that is
-// near enough to be worth the wait.
+// best returns the earliest time and placement for a gang, or a later one that is
+// close enough together to be worth the wait.
 func (f *finder) best(j *sched.Job) (time.Time, sched.Placement, bool) {
 	if j.Consolidate {
 		return f.forecast.Earliest(j, j.GPUs, f.around(place.FewestNodes))
@@ -258,7 +258,7 @@ func (f *finder) best(j *sched.Job) (time.Time, sched.Placement, bool) {
 	return at, p, true
 }
 
-// around returns a strategy that leaves alone what other gangs have reserved.
+// around returns a strategy that avoids what other gangs have reserved.
 func (f *finder) around(find place.Strategy) place.Strategy {
 	if len(f.found) == 0 {
 		return find
@@ -288,7 +288,7 @@ func (f *finder) freeOf(p sched.Placement) sched.Placement {
 	return out
 }
 
-// usable reports whether a place that was reserved before can still be.
+// usable reports whether an earlier reservation can still be used.
 func (f *finder) usable(j *sched.Job, p sched.Placement) bool {
 	for _, s := range p {
 		n := &f.s.Cluster.Nodes[s.Node]

@@ -13,7 +13,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// decision is one decision of the layer.
+// decision is the layer's work on one plan.
 type decision struct {
 	*policy
 	s       *sched.Snapshot
@@ -23,15 +23,15 @@ type decision struct {
 	used    int               // GPUs of the pool in use
 	pool    int               // GPUs it may have now
 	largest int               // GPUs it may ever have
-	held    []*sched.Job      // that nobody submitted: they hold what the pool has to spare
+	held    []*sched.Job      // placeholders that hold the spare GPUs of the pool
 	why     map[int]sched.Reason
 
-	late    bool         // a job of the policy below has waited for too long
-	gangs   []*sched.Job // those of them that need more than one GPU, some
+	late    bool         // a job of the policy below has waited too long
+	gangs   []*sched.Job // some of those that need more than one GPU
 	blocked bool         // the pool is in the way of one
 }
 
-// fill sizes the pool and starts screenings on free GPUs of it.
+// fill sizes the pool and starts screenings on its free GPUs.
 func (d *decision) fill() {
 	d.free = d.free.For(d.s.Cluster)
 	quota := place.NewQuota(d.s)
@@ -83,7 +83,8 @@ func (d *decision) try(i int, quota place.Quota) {
 	d.why[i] = sched.Reason{Code: sched.ScreenWait, Need: n, Have: max(0, d.pool-d.used), Until: d.nextEnd()}
 }
 
-// small returns the job as it is screened: on so many whole GPUs, and it stays.
+// small returns the job as it is screened: on that many whole GPUs, and not
+// preemptible.
 func (d *decision) small(j *sched.Job, n int) *sched.Job {
 	alias := *j
 	alias.GPUs, alias.MinGPUs, alias.MaxGPUs, alias.Sizes = n, 0, 0, nil
@@ -114,9 +115,9 @@ func (d *decision) end(j *sched.Job) time.Time {
 	return j.Since.Add(j.Screen.D())
 }
 
-// runIdle lets new jobs pass without screening while nobody waits and there is
-// room for them anyway; and those that the cluster, or the limit of their tenant,
-// has no room for at all: that is for the policy below to say.
+// runIdle lets new jobs skip screening while no job waits and there is room for
+// them anyway. It also passes on jobs for which the cluster, or their tenant's
+// limit, has no room at all: the policy below reports that.
 func (d *decision) runIdle() {
 	total := d.s.Cluster.GPUs()
 	left, pool := d.free.Total(), d.largest-d.used
@@ -142,8 +143,8 @@ func (d *decision) runIdle() {
 	})
 }
 
-// anybodyWaits reports whether the policy below has a job that could run and
-// does not.
+// anybodyWaits reports whether the policy below has a job that could run and does
+// not.
 func (d *decision) anybodyWaits() bool {
 	for i, j := range d.s.Jobs {
 		if d.roles[i] == leaving || (d.roles[i] == trusted && j.Phase == sched.Pending && j.Ready(d.s.Now)) {
@@ -153,7 +154,7 @@ func (d *decision) anybodyWaits() bool {
 	return false
 }
 
-// hold keeps free GPUs, as many as the pool is to have, from the policy below.
+// hold withholds free GPUs, as many as the pool should have, from the policy below.
 func (d *decision) hold() {
 	for t, name := range d.s.Cluster.Types {
 		var at sched.Placement
@@ -177,7 +178,7 @@ func (d *decision) hold() {
 	}
 }
 
-// add puts a slice into a placement that may hold its node already.
+// add adds a slice to a placement that may already hold GPUs of its node.
 func add(at sched.Placement, s sched.Slice) sched.Placement {
 	if i := slices.IndexFunc(at, func(h sched.Slice) bool { return h.Node == s.Node }); i >= 0 {
 		at[i].GPUs |= s.GPUs
@@ -186,8 +187,8 @@ func add(at sched.Placement, s sched.Slice) sched.Placement {
 	return append(at, s)
 }
 
-// view returns the jobs that the policy below sees, and for each the index of
-// the job it stands for, -1 for none.
+// view returns the jobs that the policy below sees, and for each the index of the
+// job it represents; -1: none.
 func (d *decision) view() (seen []*sched.Job, from []int) {
 	for i, j := range d.s.Jobs {
 		switch d.roles[i] {
@@ -261,7 +262,7 @@ func (d *decision) plan(inner sched.Plan, from []int) sched.Plan {
 			if j.Phase == sched.Running {
 				since = d.s.Now
 			}
-			out.WakeBy(d.s.Now, since.Add(2*d.Patience.D())) // then nothing is held any more
+			out.WakeBy(d.s.Now, since.Add(2*d.Patience.D())) // from then on nothing is held
 		}
 	}
 	return out

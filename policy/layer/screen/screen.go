@@ -97,7 +97,7 @@ type policy struct {
 	free  *place.Free // a cache
 }
 
-// role is what the layer does with a job.
+// role says what the layer does with a job.
 type role uint8
 
 const (
@@ -157,7 +157,7 @@ func (p *policy) roleOf(s *sched.Snapshot, j *sched.Job) role {
 		return screened
 	case j.Phase == sched.Running || !j.OnProbation(s.Now):
 		if len(j.Suspended) > 0 && !j.Fits(j.Suspended.GPUs()) {
-			return leaving // what it left behind in the pool is of no use to the gang
+			return leaving // what it left in the pool is of no use to the gang
 		}
 		return trusted
 	case j.Pinned() || j.GPUs <= p.Above || p.size(j) >= j.GPUs || s.Now.Sub(j.Since) >= p.Patience.D():
@@ -166,8 +166,8 @@ func (p *policy) roleOf(s *sched.Snapshot, j *sched.Job) role {
 	return waiting
 }
 
-// inPool reports whether a running job was started by the layer. An elastic one
-// is known by its size.
+// inPool reports whether a running job was started by the layer. An elastic one is
+// recognised by its size.
 func (p *policy) inPool(j *sched.Job) bool {
 	n := j.Placement.GPUs()
 	return j.Screening || (n <= p.size(j) && n < j.GPUs)
@@ -198,7 +198,7 @@ func (p *policy) inPoolNode(n *sched.Node) bool {
 	return n.State == sched.Ready && slices.Contains(n.Labels, p.Pool)
 }
 
-// bySubmission orders indexes of jobs: larger priorities first, then first come
+// bySubmission orders indexes of jobs: larger priorities first, then first come,
 // first served.
 func bySubmission(s *sched.Snapshot, order []int) {
 	slices.SortFunc(order, func(a, b int) int {

@@ -11,17 +11,17 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// longest is how many of the gangs that have waited longest makeWay looks at; who
-// comes behind them will be one of them in time.
+// longest is how many of the longest-waiting gangs makeWay considers; the others
+// will be among them in time.
 const longest = 4
 
-// makeWay finds out whether a job of the policy below has waited for too long,
-// twice as long as a new job waits for the pool. While there is one, nothing is
-// held back; and while it is a gang that would find its place if nobody were
-// screened, nobody new is.
+// makeWay checks whether a job of the policy below has waited too long: twice as
+// long as a new job waits for the pool. While there is one, nothing is held back;
+// and while it is a gang that would fit if no job were screened, no further job is
+// screened.
 //
-// A job of one GPU is never blocked by a pool that is bounded: it needs no GPUs near
-// to each other.
+// A job of one GPU is never blocked by a bounded pool: it does not need GPUs close
+// together.
 func (d *decision) makeWay(quota place.Quota) {
 	var late []*sched.Job
 	for i, j := range d.s.Jobs {
@@ -49,8 +49,8 @@ func (d *decision) makeWay(quota place.Quota) {
 	d.free.Rollback(mark)
 }
 
-// place takes n GPUs of one node for a screening, unless that takes the place of a
-// gang that has waited for too long.
+// place takes n GPUs of one node for a screening, unless a gang that has waited too
+// long needs them.
 func (d *decision) place(j *sched.Job, n int) (sched.Placement, bool) {
 	before := d.fitting()
 	mark := d.free.Mark()
@@ -83,8 +83,8 @@ func (d *decision) find(j *sched.Job, n int) (sched.Placement, bool) {
 	return best, best != nil
 }
 
-// fitting counts the ways to place each of the gangs that have waited for too long
-// alone: as near as there is room, and on the fewest nodes.
+// fitting counts the ways to place each of the gangs that have waited too long on
+// its own: as close together as there is room, and on the fewest nodes.
 func (d *decision) fitting() int {
 	n := 0
 	for _, j := range d.gangs {

@@ -19,8 +19,8 @@ type decision struct {
 	utils [pairing.MostJobs]float64
 }
 
-// seat turns the starts of jobs that may share into seats, and leaves those that
-// sit where they are. It reports whether there is anybody who may share.
+// seat turns the starts of jobs that may share into seats, and leaves seated jobs
+// where they are. It reports whether any job may share.
 func (d *decision) seat() bool {
 	any := false
 	seat := int32(sched.WholeGPU / d.Jobs)
@@ -41,8 +41,8 @@ func (d *decision) seat() bool {
 	return any
 }
 
-// sits reports whether a job has seats on exactly the GPUs that it is to have, and
-// is to have no less of them.
+// sits reports whether a job has seats on exactly the GPUs it is to have, and is to
+// have no less of them.
 func sits(has, want sched.Placement, seat int32) bool {
 	return slices.EqualFunc(has, want, func(a, b sched.Slice) bool {
 		return a.Node == b.Node && a.GPUs == b.GPUs && a.Milli == seat && b.Milli >= a.Milli
@@ -60,10 +60,10 @@ func shared(p sched.Placement, seat int32) sched.Placement {
 	return q
 }
 
-// lightest is the utilisation of the lightest guest one can think of.
+// lightest is the utilisation of the lightest conceivable guest.
 const lightest = 0.05
 
-// inviting reports whether somebody could ever sit beside a job on GPUs.
+// inviting reports whether any job could ever share a job's GPUs.
 func (d *decision) inviting(j *sched.Job, at sched.Placement) bool {
 	node := &d.s.Cluster.Nodes[at[0].Node]
 	if node.GPUMemory > 0 && j.GPUMemory+d.Margin<<20 >= node.GPUMemory {
@@ -72,7 +72,7 @@ func (d *decision) inviting(j *sched.Job, at sched.Placement) bool {
 	return d.bound.Holds(string(node.Type), append(d.utils[:0], j.GPUUtil, lightest))
 }
 
-// judge says what a seat costs a guest.
+// judge returns the cost of a seat for a guest.
 func (d *decision) judge(on *place.Company, j *sched.Job) (float64, bool) {
 	utils := append(d.utils[:0], j.GPUUtil)
 	for _, other := range on.Jobs {
@@ -91,8 +91,8 @@ func (d *decision) judge(on *place.Company, j *sched.Job) (float64, bool) {
 	return cost(on, j), true
 }
 
-// The weights of Horus: memory, and utilisation above 1 against what is missing
-// to 1.
+// The weights of Horus: memory, and the cost of a utilisation above 1 relative to
+// one below.
 const (
 	memoryWeight = 1.3
 	overWeight   = 1.6
@@ -111,8 +111,8 @@ func cost(on *place.Company, j *sched.Job) float64 {
 	}
 }
 
-// invite lets those who wait sit down beside others, by priority and submission,
-// and keeps GPUs free of guests for those who have waited for long.
+// invite seats waiting jobs beside others, by priority and submission, and keeps
+// GPUs free of guests for jobs that have waited long.
 func (d *decision) invite() {
 	var waiting []int
 	guests := false
@@ -142,7 +142,7 @@ func (d *decision) invite() {
 			continue
 		}
 		limit := most
-		if first { // the oldest one has its GPUs whatever they are
+		if first { // the oldest job gets its reservation whatever its size
 			limit = max(most, j.GPUs)
 		}
 		first = false
@@ -150,8 +150,8 @@ func (d *decision) invite() {
 	}
 }
 
-// occupy takes down who sits where in the plan, by submission, and what quotas
-// they use.
+// occupy records who sits where in the plan, by submission, and the quotas they
+// use.
 func (d *decision) occupy() place.Quota {
 	d.seats = d.seats.For(d.s, d.Jobs, d.Margin<<20)
 	quota := place.NewQuota(d.s)
@@ -169,7 +169,7 @@ func (d *decision) occupy() place.Quota {
 	return quota
 }
 
-// anySeat reports whether some GPU takes one more.
+// anySeat reports whether some GPU has a free seat.
 func (d *decision) anySeat() bool {
 	for node := range d.s.Cluster.Nodes {
 		if d.seats.Open(node) != 0 {
@@ -190,7 +190,7 @@ func (d *decision) sort(jobs []int) {
 	})
 }
 
-// sitDown gives a job seats beside others, if there are any for it.
+// sitDown gives a job seats beside others, if it finds any.
 func (d *decision) sitDown(i int, quota place.Quota) bool {
 	j := d.s.Jobs[i]
 	if !place.Sharable(j) || j.OnProbation(d.s.Now) {

@@ -13,10 +13,10 @@ import (
 // pair is two kinds of jobs, in alphabetical order.
 type pair [2]string
 
-// mostApart bounds what is remembered about pairs.
+// mostApart bounds the number of remembered pairs.
 const mostApart = 4096
 
-// name is what a job is remembered by: what it trains, if that is known.
+// name identifies a job in the memory: what it trains, if that is known.
 func name(j *sched.Job) string {
 	if j.Model != "" {
 		return "model " + j.Model
@@ -32,8 +32,8 @@ func pairOf(a, b *sched.Job) pair {
 	return pair{x, y}
 }
 
-// complain sends away the last to come to the GPUs of every job that is measured
-// to be slower than was promised.
+// complain removes the newest job from the GPUs of every job that is slower than
+// the bound by its measurements.
 func (d *decision) complain() {
 	var slow []int
 	for i, j := range d.s.Jobs {
@@ -53,7 +53,7 @@ func (d *decision) complain() {
 	}
 }
 
-// stays reports whether a running job is to go on where it is.
+// stays reports whether a running job keeps its GPUs.
 func (d *decision) stays(i int) bool { return d.plan.Want[i].Equal(d.s.Jobs[i].Placement) }
 
 // gpu is one GPU of the cluster.
@@ -62,7 +62,7 @@ type gpu struct {
 	at   int
 }
 
-// occupants returns who goes on running on each GPU that is held in part, by
+// occupants returns the jobs that keep running on each partly held GPU, by
 // submission.
 func (d *decision) occupants() map[gpu][]int {
 	on := map[gpu][]int{}
@@ -85,16 +85,16 @@ func each(p sched.Placement, visit func(gpu)) {
 	}
 }
 
-// relieve stops the last that came to the GPUs of a slow job, the job itself
-// perhaps, and remembers who it did not suit. What was measured before it came is
-// not its fault.
+// relieve stops the newest job on the GPUs of a slow job, perhaps the job itself,
+// and remembers the pairs that do not suit each other. Measurements from before it
+// came are not its fault.
 func (d *decision) relieve(i int, on map[gpu][]int) {
 	last := -1
 	company := false
 	each(d.s.Jobs[i].Placement, func(g gpu) {
 		for _, k := range on[g] {
 			if !d.stays(k) {
-				continue // sent away already
+				continue // already removed
 			}
 			company = company || k != i
 			if last < 0 || d.later(k, last) {

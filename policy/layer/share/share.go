@@ -112,7 +112,7 @@ type policy struct {
 	// Caches.
 	bound *pairing.Bound
 	seats *place.SharedView
-	apart map[pair]bool // who was slowed too much together
+	apart map[pair]bool // pairs that slowed each other too much
 }
 
 // Schedule implements sched.Policy.
@@ -123,7 +123,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	}
 	d := &decision{policy: p, s: s, plan: plan}
 	if !d.seat() {
-		return plan // nobody may share
+		return plan // no job may share
 	}
 	d.complain()
 	d.invite()
