@@ -135,6 +135,7 @@ type group struct {
 	unified bool
 	memory  int64 // its limit in bytes; 0: none
 	pids    int   // its limit of processes and threads; 0: none
+	refuses bool  // the kernel refuses it the devices of others
 }
 
 // limits is what an attempt may use.
@@ -213,7 +214,7 @@ func (g *cgroups) make(name string, l limits) (*group, error) {
 	if limit(l.pids > 0, g.pids, func(dir string) error { return write(dir, "pids.max", strconv.Itoa(l.pids)) }) {
 		out.pids = l.pids
 	}
-	limit(len(l.denied) > 0, g.devices, func(dir string) error { return denyDevices(dir, g.unified, l.denied) })
+	out.refuses = limit(len(l.denied) > 0, g.devices, func(dir string) error { return denyDevices(dir, g.unified, l.denied) })
 	return out, errors.Join(errs...)
 }
 

@@ -45,9 +45,10 @@ type Config struct {
 
 	// Processes bounds the processes and threads of a job for each of its slots, where
 	// control groups can be made; default 8192, less than 0: no limit. NewPrivileges
-	// lets jobs run set-user-ID programs.
+	// lets jobs run set-user-ID programs, AllGPUs open the devices of other jobs' GPUs.
 	Processes     int
 	NewPrivileges bool
+	AllGPUs       bool
 
 	// MPS sets whether jobs that share a GPU use NVIDIA's multi-process service:
 	// MPSAuto (the default), MPSOn or MPSOff. MPSThreads is the share of a GPU's

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // TestProtectionIsNotInherited: the service unit protects the daemon from the
@@ -95,15 +97,35 @@ func TestGPUsOfOthers(t *testing.T) {
 	if g := findCgroups(); g == nil || g.devices == "" {
 		t.Skip("NOT TESTED: no control groups for devices can be made here (run as root)")
 	}
-	r := newRig(t, func(c *Config) { c.Devices[1].File = "/dev/full" })
-	mine, other := attempt("mine", 1, 0b10, `echo x > /dev/full`), attempt("other", 1, 0b1, `echo y > /dev/null; echo x > /dev/full`)
+	gpus := func(c *Config) {
+		c.Devices[0] = Device{Index: 4, Type: "h200"}
+		c.Devices[1] = Device{Index: 5, Type: "h200", File: "/dev/full"}
+	}
+	const script = `echo $CUDA_VISIBLE_DEVICES > visible; echo x > /dev/full`
+	mine, other := attempt("mine", 1, 0b10, script), attempt("other", 1, 0b1, script)
+	run := func(r *rig, a api.Attempt) (why, visible string) {
+		e := r.exit(a.AttemptID)
+		return e.Why, strings.TrimSpace(read(t, r.m.jobDir(a.Job), workDir, "visible"))
+	}
+	r := newRig(t, gpus)
 	r.orders.set(mine, other)
-	if e := r.exit(mine.AttemptID); !strings.Contains(strings.ToLower(e.Why), "no space") && !strings.Contains(e.Why, "I/O error") {
-		t.Errorf("%s; want that the holder of the slot can open its device", show(e))
+	if why, visible := run(r, mine); !opened(why) || visible != "5" {
+		t.Errorf("%q, CUDA_VISIBLE_DEVICES=%s; want that the holder of the slot can open its device", why, visible)
 	}
-	if e := r.exit(other.AttemptID); !strings.Contains(e.Why, "Operation not permitted") {
-		t.Errorf("%s; want that the kernel refuses the device of another slot", show(e))
+	// CUDA counts only the GPUs that it may open.
+	if why, visible := run(r, other); !strings.Contains(why, "Operation not permitted") || visible != "0" {
+		t.Errorf("%q, CUDA_VISIBLE_DEVICES=%s; want that the kernel refuses the device of another slot, and 0", why, visible)
 	}
+	r = newRig(t, func(c *Config) { gpus(c); c.AllGPUs = true })
+	r.orders.set(other)
+	if why, visible := run(r, other); !opened(why) || visible != "4" {
+		t.Errorf("%q, CUDA_VISIBLE_DEVICES=%s; want that all can be opened where the configuration says so, and 4", why, visible)
+	}
+}
+
+// opened reports whether a job could open /dev/full.
+func opened(why string) bool {
+	return strings.Contains(strings.ToLower(why), "no space") || strings.Contains(why, "I/O error")
 }
 
 // TestDenialProgram is TestGPUsOfOthers for cgroup v2, which this machine may only

@@ -125,7 +125,7 @@ func (g *gang) start() (api.Exit, bool) {
 	for n := range o.ranks() {
 		env := environment(o, who, n, port)
 		pid, err := g.startRank(n, null, &syscall.ProcAttr{Dir: dir, Env: env, Sys: attr})
-		if err != nil && n == 0 && attr.UseCgroupFD {
+		if err != nil && n == 0 && attr.UseCgroupFD && !g.group.refuses {
 			// An old kernel may refuse to start a process in the group.
 			attr.UseCgroupFD = false
 			if pid, err = g.startRank(n, null, &syscall.ProcAttr{Dir: dir, Env: env, Sys: attr}); err == nil {

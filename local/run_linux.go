@@ -149,7 +149,9 @@ func (m *Machine) prepare(r *run) error {
 		}
 	}
 	o.Visible = strings.Join(visible, ",")
-	o.MPS = m.joinMPS(&o)
+	if o.MPS = m.joinMPS(&o); o.MPS != nil || m.cfg.AllGPUs {
+		o.Denied = nil // the GPUs of an MPS client are numbered by its server
+	}
 	if err := m.makeFolders(r.dir, &o); err != nil {
 		return err
 	}

@@ -153,9 +153,22 @@ func (g *gang) makeGroup() {
 	if err != nil {
 		g.notes = append(g.notes, err.Error())
 	}
-	if made != nil {
-		g.group, g.record.Groups = made, made.dirs
+	if made == nil {
+		return
 	}
+	g.group, g.record.Groups = made, made.dirs
+	if made.refuses && o.Visible != "" { // CUDA counts only what it may open
+		o.Visible = strings.Join(firstNumbers(strings.Count(o.Visible, ",")+1), ",")
+	}
+}
+
+// firstNumbers returns the numbers from 0 to n-1 as text.
+func firstNumbers(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = strconv.Itoa(i)
+	}
+	return out
 }
 
 // restrict takes from the ranks what they would inherit: the protection of the

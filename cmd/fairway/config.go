@@ -52,6 +52,7 @@ type daemonConfig struct {
 type limitsConfig struct {
 	Processes     int  `json:"processes"`      // and threads, for each GPU or slot of the job; 0: no limit
 	NewPrivileges bool `json:"new_privileges"` // jobs may run set-user-ID programs
+	AllGPUs       bool `json:"all_gpus"`       // jobs may open the GPUs of others
 }
 
 type failuresConfig struct {

@@ -92,7 +92,7 @@ func (d *localDaemon) discover(ctx context.Context) (local.Config, error) {
 		Ended: func(id sched.JobID) bool { return d.ended(id) },
 		Claim: func(a api.Attempt) (bool, error) { return d.state.Claim(context.Background(), a) },
 		MPS:   c.GPU.MPS, MPSThreads: c.GPU.Threads, Tell: d.tell,
-		Processes: c.Limits.Processes, NewPrivileges: c.Limits.NewPrivileges,
+		Processes: c.Limits.Processes, NewPrivileges: c.Limits.NewPrivileges, AllGPUs: c.Limits.AllGPUs,
 	}
 	if lc.Processes == 0 {
 		lc.Processes = -1 // no limit
