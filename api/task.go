@@ -66,6 +66,8 @@ type Submission struct {
 	// ScreenOff, or nothing: the daemon decides by what became of jobs like it. It
 	// stands for the field of the same name in Spec.
 	Screen string `json:"screen,omitempty"`
+	// WaitForCapacity lets a job wait that can never run on the nodes there are.
+	WaitForCapacity bool `json:"wait_for_capacity,omitempty"`
 }
 
 // ScreenOff asks for no screening.

@@ -4,6 +4,7 @@
 package api
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/fairway-gpu/fairway/diagnose"
@@ -36,6 +37,7 @@ type Job struct {
 	Reason    *Reason      `json:"reason,omitempty"` // why it does not run
 	Ended     time.Time    `json:"ended,omitzero"`
 	Exit      *Exit        `json:"exit,omitempty"` // of the last attempt that ended
+	Why       string       `json:"why,omitempty"`  // why it failed, if no attempt ended by itself
 	PausedBy  string       `json:"paused_by,omitempty"`
 	Rho       float64      `json:"rho,omitempty"`        // finish-time fairness of its app, as expected now: 1 is fair, more is late; 0: unknown
 	FairShare float64      `json:"fair_share,omitempty"` // GPUs it would have if all active apps shared equally
@@ -44,6 +46,29 @@ type Job struct {
 	Agent     bool         `json:"agent,omitempty"`      // an agent has reported
 	// SaveFailed is why its last save failed; empty: it did not.
 	SaveFailed string `json:"save_failed,omitempty"`
+}
+
+// Kept says, for people, why nobody may take the GPUs of a job or change their
+// number, and what would change that; empty: they may.
+func (j *Job) Kept() string {
+	const see = ` (docs/job-file.md, "What stops a job")`
+	gpus, elastic := "1 GPU", j.MaxGPUs > j.MinGPUs
+	if j.GPUs != 1 {
+		gpus = fmt.Sprintf("%d GPUs", j.GPUs)
+	}
+	switch {
+	case j.Status.Phase.Ended():
+	case j.NonPreemptible:
+		return "is never preempted: it is non-preemptible"
+	case !j.Protected:
+	case j.Status.Can == sched.Unproven && elastic:
+		return "starts on " + gpus + " and stays there: no Fairway agent in its script has reported yet" + see
+	case j.Status.Can == sched.Unproven:
+		return "keeps its GPUs until it ends: no Fairway agent in its script has reported yet" + see
+	case j.Status.Can == sched.Saves && elastic:
+		return "stays on " + gpus + ": its agent has not reported that it resumes at another size" + see
+	}
+	return ""
 }
 
 // Held is what a job holds on one node.

@@ -43,7 +43,7 @@ func (s Scheduler) Parts() ([]Part, error) {
 			return runner.Run(ctx, runner.Config{Jobs: s.State, Ledger: s.State, Log: s.Log})
 		}},
 		{"sample", func(ctx context.Context) error { s.State.Sample(ctx); return nil }},
-		{"release nodes", s.release},
+		{"release nodes and end overdue jobs", s.tend},
 	}, nil
 }
 
@@ -72,12 +72,16 @@ func (s Scheduler) decide(ctx context.Context, b loop.Backend) error {
 	})
 }
 
-// release takes nodes back whose quarantine is over, until the context ends.
-func (s Scheduler) release(ctx context.Context) error {
+// tend takes nodes back whose quarantine is over, and ends jobs whose time limit is
+// reached, until the context ends.
+func (s Scheduler) tend(ctx context.Context) error {
 	const every = 2 * time.Second
 	for tick := time.Tick(every); ; {
 		if err := s.State.Release(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn("release nodes", "err", err)
+		}
+		if err := s.State.Expire(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn("end overdue jobs", "err", err)
 		}
 		select {
 		case <-ctx.Done():

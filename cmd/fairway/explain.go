@@ -114,6 +114,9 @@ func explainRequest(g *grid, j api.Job, policy string, now time.Time) {
 	if j.Estimate > 0 {
 		asked += ", estimate " + j.Estimate.String()
 	}
+	if j.TimeLimit > 0 {
+		asked += ", time limit " + j.TimeLimit.String()
+	}
 	g.add("requested", asked)
 }
 
@@ -150,6 +153,9 @@ func expectedStart(r api.Reason, now time.Time) string {
 func explainRun(g *grid, j api.Job, now time.Time) {
 	if len(j.Held) > 0 {
 		g.add("allocated", fmt.Sprintf("%s: %s, for %s", several(heldGPUs(j), "GPU"), heldText(j.Held), sched.Brief(now.Sub(j.Status.Since))))
+	}
+	if text := j.Kept(); text != "" {
+		g.add("preemption", "it "+text)
 	}
 	if text := progressText(j, now); text != "" {
 		g.add("progress", text)

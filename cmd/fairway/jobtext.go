@@ -45,6 +45,8 @@ func why(j api.Job) string {
 	switch {
 	case j.Reason != nil:
 		return clean(j.Reason.Text)
+	case j.State == api.Failed && j.Why != "":
+		return clean(j.Why)
 	case j.State == api.Failed && j.Exit != nil:
 		if cause := j.Exit.Cause(); cause != "" {
 			return clean(cause + ": " + j.Exit.Text())

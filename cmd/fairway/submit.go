@@ -78,6 +78,8 @@ func (f *submitFlags) flags(fl *pflag.FlagSet) {
 	fl.IntVar(&j.Retries, "retries", 0, "maximum number of retries after failures of the job")
 	fl.StringVar(&j.Retry, "retry", "", "which failures to retry: adaptive (those a retry can fix; the default), always, never")
 	fl.BoolVar(&f.preemptible, "preemptible", false, "the job saves its work on SIGTERM, or can do without: it may be stopped from the start (=false: never)")
+	fl.TextVar(&j.TimeLimit, "time-limit", sched.Duration(0), "how long the job may run in all, such as 12h; 0s: the tenant's default")
+	fl.BoolVar(&j.WaitForCapacity, "wait-for-capacity", false, "submit the job even if it can never run on the nodes there are now")
 	fl.StringVar(&j.Screen, "screen", "", "screening time on one GPU before the full gang starts, such as 2m, or off (default: the daemon decides)")
 	fl.BoolVar(&j.Shareable, "share", false, "allow other jobs on its GPUs")
 	fl.Float64Var(&j.GPUUtil, "gpu-util", 0, "expected GPU utilisation, 0 to 1; 0: unknown")
@@ -134,6 +136,9 @@ func afterSubmit(c *cobra.Command, s submitted) error {
 	if !s.asJSON {
 		for _, j := range s.jobs {
 			fmt.Fprintln(out, clean(string(j.ID)))
+			if j.MaxGPUs > j.MinGPUs && j.Protected && j.Status.Can == sched.Unproven {
+				fmt.Fprintf(c.ErrOrStderr(), "%s %s\n", clean(string(j.ID)), j.Kept())
+			}
 		}
 		if _, ok := terminal(out); ok && !s.wait && len(s.jobs) > 0 {
 			fmt.Fprintf(c.ErrOrStderr(), "see \"fairway explain %s\" and \"fairway logs -f %s\"\n", s.jobs[0].ID, s.jobs[0].ID)
@@ -206,6 +211,7 @@ func (f *submitFlags) override(j *api.Submission, fl *pflag.FlagSet, command []s
 		"retry": func() { j.Retry = f.job.Retry }, "screen": func() { j.Screen = f.job.Screen },
 		"share": func() { j.Shareable = f.job.Shareable }, "gpu-util": func() { j.GPUUtil = f.job.GPUUtil },
 		"gpu-memory": func() { j.GPUMemory = f.job.GPUMemory }, "graph": func() { j.Graph = f.job.Graph },
+		"time-limit": func() { j.TimeLimit = f.job.TimeLimit }, "wait-for-capacity": func() { j.WaitForCapacity = f.job.WaitForCapacity },
 		"image": func() { j.Image = f.job.Image }, "preemptible": func() { j.Preemptible = &f.preemptible },
 	} {
 		if fl.Changed(flag) {

@@ -342,6 +342,9 @@ func (m *memory) ended(x *entry, r *api.Record, was *sched.Job) {
 	x.Job = &e
 	x.Ended = r.At
 	x.PausedBy = ""
+	if e.Phase == sched.Failed && slices.Contains(x.Open, was.Starts) {
+		x.Why = r.Text
+	}
 	x.back(r.At)
 	if was.Phase == sched.Running {
 		x.addLedger(api.Entry{At: r.At, Verb: "end", Attempt: was.Starts, From: was.Placement.GPUs(), Why: r.Text})

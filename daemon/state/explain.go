@@ -92,6 +92,9 @@ func summary(e api.Explanation) string {
 		}
 		return s + "."
 	case api.Failed:
+		if j.Why != "" {
+			return "It failed: " + j.Why + "."
+		}
 		if j.Exit != nil {
 			return "It failed: " + describeExit(j.Exit) + "."
 		}

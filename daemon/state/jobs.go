@@ -123,6 +123,16 @@ func (t *tx) submit(who api.Identity, list []api.Submission, ids []sched.JobID) 
 			return api.InList(api.Errorf(api.Conflict, "%q is the name of a job", list[i].App).On("app").Try("choose another name"), i, len(list))
 		}
 	}
+	can := make([]sched.Ability, len(list))
+	for i := range list {
+		if _, known := t.mem.keys[keyOf(list[i].Tenant, list[i].Key)]; known && list[i].Key != "" {
+			continue
+		}
+		var err error
+		if can[i], err = t.judge(who, &list[i]); err != nil {
+			return api.InList(err, i, len(list))
+		}
+	}
 	t.actor = who.User
 	for i := range list {
 		s := list[i]
@@ -135,10 +145,9 @@ func (t *tx) submit(who api.Identity, list []api.Submission, ids []sched.JobID) 
 		s.ID = t.newID(s.Name)
 		s.Submitted = t.now
 		t.prepare(&s)
-		can := t.protect(&s)
 		ids[i] = s.ID
 		owner := who.Owner
-		err := t.add(api.Record{Event: &sched.Event{Kind: sched.JobSubmitted, Spec: &s.Spec, Can: can}, Task: &s.Task, Owner: &owner, Key: s.Key})
+		err := t.add(api.Record{Event: &sched.Event{Kind: sched.JobSubmitted, Spec: &s.Spec, Can: can[i]}, Task: &s.Task, Owner: &owner, Key: s.Key})
 		if err != nil {
 			return err
 		}

@@ -85,6 +85,7 @@ type entry struct {
 	Open     []int     `json:"open,omitempty"`
 	Exit     *api.Exit `json:"exit,omitempty"`
 	Ended    time.Time `json:"ended,omitzero"`
+	Why      string    `json:"why,omitempty"` // see api.Job
 	PausedBy string    `json:"paused_by,omitempty"`
 	Complete bool      `json:"complete,omitempty"`  // its agent said so
 	Lost     int       `json:"lost,omitempty"`      // attempts that the machine lost since new work was saved

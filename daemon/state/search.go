@@ -55,6 +55,11 @@ func (b *Store) CreateSearch(ctx context.Context, who api.Identity, s api.Search
 		if err := t.mem.roomFor(who, id); err != nil {
 			return err
 		}
+		as := who
+		as.Role = api.User // as its trials are submitted
+		if _, err := t.judge(as, &trial); err != nil {
+			return err
+		}
 		t.actor = who.User
 		owner := who.Owner
 		return t.add(api.Record{Search: &api.SearchRecord{ID: id, Tenant: trial.Tenant, Spec: &s, Owner: &owner}})

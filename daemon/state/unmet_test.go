@@ -22,7 +22,7 @@ func TestLacks(t *testing.T) {
 	} {
 		d := open(t, func(c *Config) { c.Node.CPUs, c.Node.Memory, c.Node.GPUMemory = 64, 128<<30, 80<<30 })
 		submitted := submission("x", s.GPUs)
-		submitted.Spec = s
+		submitted.Spec, submitted.WaitForCapacity = s, true
 		id := d.submit(ann, submitted)
 		fifo, err := d.buildPolicy("fifo")
 		if err != nil {
@@ -100,7 +100,7 @@ func TestSelectorText(t *testing.T) {
 			c.DescribeLabel = func(label string) string { return map[string]string{"c-123": "nodeSelector {disk=fast}"}[label] }
 		})
 		s := submission("x", 1)
-		s.Selector = label
+		s.Selector, s.WaitForCapacity = label, true
 		id := d.submit(ann, s)
 		fifo, err := d.buildPolicy("fifo")
 		if err != nil {

@@ -157,7 +157,7 @@ func (m *Mirror) retryRefused(ctx context.Context, k key, object *v1alpha1.Tenan
 	}
 	waits := func(conditions []metav1.Condition) bool {
 		c := meta.FindStatusCondition(conditions, v1alpha1.Accepted)
-		return c != nil && (c.Reason == reasonAmbiguous || c.Reason == reasonNotYours)
+		return c != nil && (c.Reason == reasonAmbiguous || c.Reason == reasonNotYours || c.Reason == camel(string(api.Denied)))
 	}
 	var jobs v1alpha1.TrainingJobList
 	var apps v1alpha1.AppList

@@ -72,6 +72,10 @@ func failedCondition(job *api.Job) metav1.Condition {
 		c.Reason, c.Message = "Cancelled", "cancelled"
 		return c
 	}
+	if job.Why != "" {
+		c.Reason, c.Message = "TimeLimit", cut(job.Why)
+		return c
+	}
 	if job.Exit == nil {
 		return c
 	}
@@ -92,7 +96,7 @@ func whyOf(job *api.Job) string {
 	switch {
 	case job.Reason != nil:
 		return cut(job.Reason.Text)
-	case job.State == api.Failed && job.Exit != nil:
+	case job.State == api.Failed && (job.Exit != nil || job.Why != ""):
 		return cut(failedCondition(job).Message)
 	case job.State == api.Starting:
 		return "its pods are starting"

@@ -21,12 +21,14 @@ SAMPLE = {"nodes", "gpus", "local", "step", "sync", "count"}
 
 def problem(report: Any) -> Optional[str]:
     """What is wrong with a report; None: nothing."""
-    unknown = set(report) - {"ask", "done", "restored", "work", "rate", "save_failed", "checkpoint", "complete", "training", "point"}
+    unknown = set(report) - {"ask", "done", "restored", "work", "rate", "save_failed", "can", "checkpoint", "complete", "training", "point"}
     if unknown:
         return f"unknown fields {unknown}"
     for name in ("done", "restored", "work", "rate"):
         if not 0 <= report.get(name, 0) < math.inf:
             return name
+    if report.get("can", "unproven") not in ("unproven", "saves", "resizes"):
+        return "can"
     training = report.get("training")
     if training is not None:
         limits = training["limits"]

@@ -199,6 +199,34 @@ class LoopTests(unittest.TestCase):
         self.assertEqual([r["done"] for r in daemon.reports if r.get("done", 1e6) < 1e6], [])
         self.assertEqual({r["restored"] for r in daemon.reports if "done" in r}, {1e6})
 
+    def test_says_what_it_can_do(self):
+        """A job may be stopped only once its agent would save on notice."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+
+        def agent_of(checkpoints: str) -> Agent:
+            agent = Agent(Environment(job="j1", checkpoint_dir=checkpoints))
+            self.addCleanup(agent.notice.uninstall)
+            return agent
+
+        def says(agent: Agent) -> str:
+            return agent._make(False, False)["can"]
+
+        plain = agent_of(folder.name)
+        self.assertEqual(says(plain), "unproven")
+        plain.should_stop()
+        self.assertEqual(says(plain), "saves")
+        nowhere = agent_of("")
+        nowhere.should_stop()
+        Loop(nowhere, Order(1000), limits_of(nowhere, 16), 2e6)
+        self.assertEqual(says(nowhere), "unproven")
+        looped = agent_of(folder.name)
+        Loop(looped, Order(1000), limits_of(looped, 16), 2e6)
+        self.assertEqual(says(looped), "resizes")
+        deaf = Agent(Environment(checkpoint_dir=folder.name))  # not managed: SIGTERM is not caught
+        deaf.should_stop()
+        self.assertEqual(says(deaf), "unproven")
+
     def test_first_step_is_reported_at_once(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)

@@ -63,6 +63,7 @@ class Agent:
         self._metrics: dict[str, Any] = {}
         self._point: dict[str, Any] = {}
         self._training: Optional[dict[str, Any]] = None
+        self._can = "unproven"  # what the job can do when asked to make room
         self._completed = False
         self._closed = False
         self._client: Optional[Client] = None
@@ -148,8 +149,18 @@ class Agent:
 
     def should_stop(self) -> bool:
         """Whether the job was asked to save and leave. Ranks may learn it at
-        different steps: a gang must agree before it acts (see fairway.loop)."""
+        different steps: a gang must agree before it acts (see fairway.loop).
+        A script that asks is taken to save and leave when the answer is yes."""
+        if self._can == "unproven" and self.store is not None:
+            self.able("saves")
         return self.notice.given
+
+    def able(self, can: str) -> None:
+        """Says what the job can do when asked to make room: "saves" its work, or
+        also "resizes". Until then it keeps its GPUs. Counts only where the request
+        is heard."""
+        if self.notice.installed:
+            self._can = can
 
     def save(self, content: Content) -> Optional[Path]:
         """Writes a checkpoint of all that progress() spoke of, and tells the
@@ -239,6 +250,7 @@ class Agent:
             samples = self.profile.drain() if training else []
             known = {"done": self._done, "restored": self._restored, "work": self._work or None, "rate": rate or None}
             report: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
+            report["can"] = self._can
         if self.save_error:
             report["save_failed"] = self.save_error[:_LONGEST_ERROR]
         if checkpoint:

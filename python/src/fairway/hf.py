@@ -49,12 +49,17 @@ def last_checkpoint(folder: Union[str, Path]) -> Optional[str]:
 
 
 class FairwayCallback:
-    """Links a trainer to Fairway. Work is counted in the trainer's steps."""
+    """Links a trainer to Fairway. Work is counted in the trainer's steps. resizes
+    says that the job may go on with another number of GPUs: the trainer's batch is
+    that of one GPU, so the batch of all of them changes."""
 
-    def __init__(self, agent: Optional[Agent] = None, agree: Optional[Agree] = None, agree_every: float = 0.5) -> None:
+    def __init__(
+        self, agent: Optional[Agent] = None, agree: Optional[Agree] = None, agree_every: float = 0.5, resizes: bool = False
+    ) -> None:
         self.agent = agent or fairway.init()
         self._agree = agree or _agree_with_torch
         self._agree_every = agree_every
+        self._resizes = resizes
         self._pause, self._agreed_at = 1, 0  # in steps
         self._agreed_time = time.monotonic()
         self._stopping = False
@@ -68,6 +73,7 @@ class FairwayCallback:
     # The trainer's protocol. Every method gets (args, state, control, **more).
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_more: Any) -> None:
+        self.agent.able("resizes" if self._resizes else "saves")
         self.agent.restored(state.global_step, _work(state))
         self._agreed_at, self._agreed_time = state.global_step, time.monotonic()
 

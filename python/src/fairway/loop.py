@@ -149,6 +149,8 @@ class Loop:
         self._last_agreed, self._steps_agreed = now, 0
         self._pause = 1  # steps from one agreement to the next
         self.config = self._split(limits.initial)
+        if agent.store is not None:
+            agent.able("resizes")
 
     # What to run.
 

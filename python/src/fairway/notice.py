@@ -56,6 +56,11 @@ class Notice:
             self._since = time.monotonic()
 
     @property
+    def installed(self) -> bool:
+        """Whether SIGTERM raises the flag."""
+        return self._installed
+
+    @property
     def given(self) -> bool:
         """Whether the job was asked to stop."""
         return self._since is not None
