@@ -144,7 +144,7 @@ func (p *Parameter) validate(field string) error {
 	case !limit(p.Min) || !limit(p.Max) || *p.Min >= *p.Max:
 		return bad("has no range").Try("give min below max, both numbers, or a list of values")
 	case p.Log && *p.Min <= 0:
-		return bad("has min = %g", *p.Min).Try("use a number above 0: it is searched in its logarithm")
+		return bad("has min = %g", *p.Min).Try("use a number above 0: a logarithmic scale has no zero")
 	case p.Int && (*p.Min != math.Trunc(*p.Min) || *p.Max != math.Trunc(*p.Max)):
 		return bad("has min = %g, max = %g", *p.Min, *p.Max).Try("use whole numbers")
 	case p.Int && p.Log:

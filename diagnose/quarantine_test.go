@@ -180,10 +180,9 @@ func TestPardonOfWithheld(t *testing.T) {
 	}
 }
 
-// TestFalseConvictions measures the rule: failures that strike all nodes alike
-// flag hardly any, and a node on which every second attempt fails for its own
-// reasons is found soon.
-func TestFalseConvictions(t *testing.T) {
+// TestFalsePositives measures the rule: failures that affect all nodes alike flag
+// hardly any node, and a node that makes every second attempt fail is found soon.
+func TestFalsePositives(t *testing.T) {
 	const nodes, days, perHour = 50, 20, 40
 	r := rand.New(rand.NewPCG(7, 11))
 	w := newWard(t, nodes)

@@ -12,7 +12,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Key is one thing by which a policy orders jobs.
+// Key is one criterion by which a policy orders jobs.
 type Key string
 
 // The keys.
@@ -26,9 +26,9 @@ const (
 	BySubmission Key = "submission"
 )
 
-// Order is what a policy compares two jobs by, the first key first. A policy whose
-// order depends on more than the two jobs has none. One that does not end with
-// BySubmission breaks ties in its own way.
+// Order is the list of keys by which a policy compares two jobs, the first key
+// first. A policy whose order depends on more than the two jobs has none. One that
+// does not end with BySubmission breaks ties in its own way.
 type Order []Key
 
 func (o Order) String() string {
@@ -39,8 +39,8 @@ func (o Order) String() string {
 	return strings.Join(words, ", then ")
 }
 
-// Ahead says why job a goes before b, for a person; ahead is false if it does not,
-// or if the order does not tell.
+// Ahead explains why job a goes before b; ahead is false if it does not, or if the
+// order does not determine it.
 func (o Order) Ahead(a, b *sched.Job, now time.Time) (why string, ahead bool) {
 	for _, k := range o {
 		if c, text := k.compare(a, b, now); c != 0 {
@@ -50,7 +50,7 @@ func (o Order) Ahead(a, b *sched.Job, now time.Time) (why string, ahead bool) {
 	return "", false
 }
 
-// compare is negative if a goes first, and says what a has that decides.
+// compare is negative if a goes first, and names the deciding property of a.
 func (k Key) compare(a, b *sched.Job, now time.Time) (int, string) {
 	switch k {
 	case ByPriority:
@@ -77,7 +77,7 @@ func arrival(j *sched.Job) time.Time {
 	return j.Note.Since
 }
 
-// compareLeft compares what is left to do. Jobs without an estimate go last.
+// compareLeft compares the remaining work. Jobs without an estimate go last.
 func (k Key) compareLeft(a, b *sched.Job, now time.Time) (int, string) {
 	x, known := a.Remaining(now)
 	y, both := b.Remaining(now)

@@ -52,7 +52,7 @@ const maxSpec = 4096
 // Registry is a table of policies by name, and of layers by "@" and their name.
 type Registry map[string]Entry
 
-// Entry is what the table knows about a policy.
+// Entry describes a policy in the table.
 type Entry struct {
 	About
 	Variants []Variant
@@ -61,7 +61,7 @@ type Entry struct {
 	wrap     func(words []string) (Layer, error) // of a layer, instead of build
 }
 
-// About describes a policy to a person.
+// About describes a policy for people.
 type About struct {
 	Name    string `json:"name"`
 	Summary string `json:"summary"`
@@ -73,14 +73,14 @@ type About struct {
 	Resizes bool `json:"-"`
 }
 
-// Needs is what a policy has to know about jobs beyond their specs.
+// Needs is what a policy needs to know about jobs beyond their specs.
 type Needs struct {
 	// Agents says that the policy works with jobs whose agents report how they
 	// train and adapt their batch size. Under other policies jobs keep the batch
 	// size they were submitted with.
 	Agents bool `json:"agents,omitempty"`
-	// Losses, with Agents, says that the agents are to report training losses and
-	// measured step times, and to leave batch sizes alone.
+	// Losses, with Agents, says that agents report training losses and measured
+	// step times, and leave batch sizes alone.
 	Losses bool `json:"losses,omitempty"`
 	// Oracle says that the policy plans with true step times and lengths, which
 	// only a simulator has.
@@ -122,13 +122,13 @@ type Preset[C any] struct {
 	Set func(*C)
 }
 
-// Of makes an entry of a policy's default config and its constructor.
+// Of makes an entry from a policy's default config and its constructor.
 func Of[C any](about About, standard C, build func(C) (sched.Policy, error), presets ...Preset[C]) Entry {
 	return Varying(about, standard, build, func(C, *About) {}, presets...)
 }
 
-// Varying makes an entry of a policy that needs or promises other things under some
-// configs: vary changes about accordingly.
+// Varying makes an entry of a policy whose needs or promises depend on its config:
+// vary adapts about.
 func Varying[C any](about About, standard C, build func(C) (sched.Policy, error), vary func(C, *About), presets ...Preset[C]) Entry {
 	e := Entry{About: about, Knobs: knob.List(standard)}
 	e.build = func(words []string) (sched.Policy, About, error) {
@@ -148,7 +148,7 @@ func Varying[C any](about About, standard C, build func(C) (sched.Policy, error)
 		}
 		return named{p, knob.Text(about.Name, config, standard)}, about, err
 	}
-	// A config that is refused has no needs; New has the error.
+	// A config that is refused has no needs; New returns the error.
 	_, e.About, _ = e.build(nil)
 	for _, p := range presets {
 		_, about, _ := e.build([]string{p.Name})
@@ -166,7 +166,7 @@ type named struct {
 
 func (n named) String() string { return n.spec }
 
-// apply lets one word of a spec change the config.
+// apply applies one word of a spec to the config.
 func apply[C any](config *C, word string, presets []Preset[C]) error {
 	if name, value, ok := strings.Cut(word, "="); ok {
 		return knob.Set(config, name, value)
@@ -182,7 +182,7 @@ func apply[C any](config *C, word string, presets []Preset[C]) error {
 	return fmt.Errorf("unknown variant %s", suggest.Among(word, names))
 }
 
-// Add puts more policies into the table. A name that is taken is an error.
+// Add adds policies to the table. A name that is taken is an error.
 func (r Registry) Add(entries ...Entry) error {
 	for _, e := range entries {
 		if e.Name == "" || strings.ContainsAny(e.Name, ":=,/@ ") {
@@ -201,8 +201,8 @@ func (r Registry) Names() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(r)), func(key string) bool { return key[0] == '@' })
 }
 
-// About describes the policy that a spec asks for; it is empty if there is no
-// such policy.
+// About describes the policy that a spec names; it is empty if there is no such
+// policy.
 func (r Registry) About(spec string) About {
 	spec, layers, _ := strings.Cut(spec, "@")
 	words := strings.Split(spec, ":")
@@ -220,7 +220,7 @@ func (r Registry) About(spec string) About {
 	return e.About
 }
 
-// NewLive builds the policy that a spec asks for, if it can work with real jobs.
+// NewLive builds the policy that a spec names, if it can work with real jobs.
 func (r Registry) NewLive(spec string) (sched.Policy, error) {
 	p, err := r.New(spec)
 	if err == nil && r.About(spec).Oracle {
@@ -229,7 +229,7 @@ func (r Registry) NewLive(spec string) (sched.Policy, error) {
 	return p, err
 }
 
-// New builds the policy that a spec asks for; see the package comment.
+// New builds the policy that a spec names; see the package comment.
 func (r Registry) New(spec string) (sched.Policy, error) {
 	if len(spec) > maxSpec {
 		return nil, fmt.Errorf("policy: the spec has %d bytes; want at most %d", len(spec), maxSpec)

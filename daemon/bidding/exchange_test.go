@@ -67,7 +67,7 @@ func refusing(t *testing.T) string {
 	return fmt.Sprintf("127.0.0.1:%d", at.(*syscall.SockaddrInet4).Port)
 }
 
-// TestBadBidders: each kind of bad agent loses its turn and only its own.
+// TestBadBidders: each kind of bad agent loses its own bid and no other.
 func TestBadBidders(t *testing.T) {
 	t.Parallel()
 	silent := "http://" + refusing(t)

@@ -106,7 +106,7 @@ func (x *Exchange) fail(ctx context.Context, s *seat, err error) {
 	s.pause = time.Now().Add(pause)
 	s.bid = nil
 	x.Observe(string(faultOf(err)))
-	x.Log.Warn("the agent loses its turn", "app", s.address.App, "reason", faultOf(err), "err", err, "failures", s.failures, "pause", pause)
+	x.Log.Warn("the bidder failed", "app", s.address.App, "reason", faultOf(err), "err", err, "failures", s.failures, "pause", pause)
 	err = x.State.SetBid(context.WithoutCancel(ctx), s.address.App, nil, "its agent was "+word(faultOf(err)))
 	if err != nil && api.CodeOf(err) != api.Unknown {
 		x.Log.Warn("withdraw bid", "app", s.address.App, "err", err)

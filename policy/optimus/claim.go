@@ -13,11 +13,11 @@ type claim struct {
 	job     *sched.Job
 	index   int  // in Snapshot.Jobs
 	pinned  bool // it runs and may not be stopped
-	elastic bool // it could use more than its least
+	elastic bool // it could use more than its smallest size
 
 	least int // the size it is offered first
 	most  int // the largest size it is offered
-	// fit gives the step times if there is no list of them.
+	// fit gives the step times if steps is empty.
 	steps []float64 // by GPUs-1, in seconds
 	fit   *Speed
 	left  float64 // steps to the end, damped if the job is young
@@ -64,7 +64,7 @@ func (p *policy) claim(s *sched.Snapshot, j *sched.Job) claim {
 	}
 	c.most = max(c.least, most)
 	c.elastic = c.most > c.least
-	// A job past its last step is about to end; it keeps its GPUs if nobody else
+	// A job past its last step is about to end; it keeps its GPUs if no other job
 	// wants them.
 	c.left = max(1, c.left)
 	if p.Form == Original && j.RanBy(s.Now) < p.Young.D() {
@@ -81,8 +81,8 @@ func (c *claim) time(n int) float64 {
 	return c.steps[n-1]
 }
 
-// gain returns the next size of a job that has a share, and the time that each
-// GPU more would save; ok is false if none would.
+// gain returns the next size of a job that has a share, and the time saved per
+// additional GPU; ok is false if no size saves time.
 func (c *claim) gain(most int) (next int, gain float64, ok bool) {
 	if next = c.job.NextSize(c.gpus); next == 0 || next > most {
 		return 0, 0, false
@@ -91,8 +91,8 @@ func (c *claim) gain(most int) (next int, gain float64, ok bool) {
 	return next, gain, gain > 0
 }
 
-// before returns the largest size below n that the job can run at, if n is
-// above its smallest; otherwise something smaller than that.
+// before returns the largest size below n that the job can run at, if n is above
+// its smallest; otherwise a number below its smallest.
 func before(j *sched.Job, n int) int {
 	task := j.Task()
 	if len(j.Sizes) == 0 {

@@ -10,20 +10,20 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// fit is what the original form makes of a report.
+// fit is what the original form derives from a report.
 type fit struct {
-	report  *goodput.Report // immutable, so it stands for what is in it
+	report  *goodput.Report // immutable, so its address identifies its content
 	gpuType sched.GPUType   // whose step times were used; "": all
 
-	known bool // the speed is
+	known bool // the speed is known
 	speed Speed
 	left  float64 // steps to convergence
 }
 
-// fits remembers the fits of jobs.
+// fits caches the fits of jobs.
 type fits map[sched.JobID]*fit
 
-// prune forgets everything when most of it is about jobs that have ended.
+// prune clears the cache when most of it belongs to jobs that have ended.
 func (f fits) prune(jobs int) {
 	if len(f) > 2*jobs+100 {
 		clear(f)
@@ -56,8 +56,8 @@ func sameLosses(a, b *goodput.Report) bool {
 	return a.Stop == b.Stop && slices.Equal(a.Losses, b.Losses)
 }
 
-// samples returns the measured step times on a GPU type, or those on all types
-// if there are none.
+// samples returns the measured step times on a GPU type, or on all types if there
+// are none.
 func samples(r *goodput.Report, t sched.GPUType) []Sample {
 	all := !slices.ContainsFunc(r.StepTimes, func(x goodput.StepTime) bool { return x.Type == string(t) && !x.Borrowed })
 	out := make([]Sample, 0, len(r.StepTimes))
@@ -69,8 +69,8 @@ func samples(r *goodput.Report, t sched.GPUType) []Sample {
 	return out
 }
 
-// stepsLeft returns the steps from the last loss to convergence. A job with too
-// few losses for a curve is taken to converge as soon as its rule allows.
+// stepsLeft returns the steps from the last loss to convergence. A job with too few
+// losses for a curve is assumed to converge as soon as its rule allows.
 func stepsLeft(r *goodput.Report) float64 {
 	stop := Stop(r.Stop)
 	done := 0.0

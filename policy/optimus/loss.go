@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Loss is the training loss over the steps k of a job, as a part of Top:
+// Loss is the training loss over the steps k of a job, as a fraction of Top:
 // 1/(B0*k + B1) + B2, with none of the three negative. It is how stochastic
 // gradient descent converges on a convex problem, towards B2.
 type Loss struct {
@@ -23,13 +23,13 @@ type LossPoint struct {
 	Loss float64
 }
 
-// FitLoss fits the curve to measured losses; ok is false if there are fewer
-// than three of them, or not three different steps.
+// FitLoss fits the curve to measured losses; ok is false if there are fewer than
+// three different steps.
 //
-// For a given B2 the curve is linear in the other two once it is turned upside
-// down: B0*k + B1 = 1/(loss - B2). Each sample is weighted so that its error
-// counts as it would for the loss itself, to first order. B2 is searched for.
-// (The paper names non-negative least squares and leaves B2 open.)
+// For a given B2 the reciprocal of the curve is linear in the other two: B0*k + B1
+// = 1/(loss - B2). Each sample is weighted so that its error counts as it would for
+// the loss itself, to first order. B2 is found by search. (The paper names
+// non-negative least squares and leaves B2 open.)
 func FitLoss(points []LossPoint) (loss Loss, ok bool) {
 	points = usable(points)
 	steps := 0
@@ -55,7 +55,7 @@ func FitLoss(points []LossPoint) (loss Loss, ok bool) {
 	return loss, true
 }
 
-// usable returns the points that make sense, by step.
+// usable returns the valid points, by step.
 func usable(points []LossPoint) []LossPoint {
 	out := slices.DeleteFunc(slices.Clone(points), func(p LossPoint) bool {
 		return !(p.Step >= 0 && p.Loss > 0) || math.IsInf(p.Step, 1) || math.IsInf(p.Loss, 1)
@@ -64,9 +64,9 @@ func usable(points []LossPoint) []LossPoint {
 	return out
 }
 
-// smooth replaces outliers by the median of their neighbourhood. A loss that
-// falls is neither above all of those just before it nor below all of those
-// just after. (The paper removes outliers and does not say how.)
+// smooth replaces outliers by the median of their neighbourhood. A falling loss is
+// neither above all of those just before it nor below all of those just after. (The
+// paper removes outliers and does not say how.)
 func smooth(points []LossPoint) []LossPoint {
 	const window, near = 5, 2
 	out := slices.Clone(points)
@@ -90,8 +90,8 @@ func smooth(points []LossPoint) []LossPoint {
 // fitAbove fits the curve with a given B2, below all losses, and returns it
 // with the sum of its squared errors.
 func fitAbove(points []LossPoint, b2 float64) (Loss, float64) {
-	// The samples {p.Step, 1} * x = 1/high, with weight high^4. This is most of
-	// what the policy spends its time on, hence no system.add.
+	// The samples {p.Step, 1} * x = 1/high, with weight high^4. The policy spends
+	// most of its time here, hence no system.add.
 	var k2, k1, k0, v1, v0 float64
 	for _, p := range points {
 		high := p.Loss - b2
@@ -105,7 +105,7 @@ func fitAbove(points []LossPoint, b2 float64) (Loss, float64) {
 	}
 	fit := Loss{B2: b2, Top: 1}
 	det := k2*k0 - k1*k1
-	if det > dependent*k2*k0 { // the best of all is the best without negatives, if it has none
+	if det > dependent*k2*k0 { // the unconstrained optimum, if none is negative, is the optimum
 		fit.B0, fit.B1 = (v1*k0-v0*k1)/det, (k2*v0-k1*v1)/det
 	}
 	if !(fit.B0 > 0 && fit.B1 > 0) {
@@ -121,8 +121,8 @@ func fitAbove(points []LossPoint, b2 float64) (Loss, float64) {
 	return fit, err
 }
 
-// lowest returns where f is lowest in [0, 1), found on a grid and then by
-// golden section around the best point of it.
+// lowest returns the minimum of f in [0, 1), found on a grid and then by golden
+// section around its best point.
 func lowest(f func(float64) float64) float64 {
 	const (
 		grid   = 32
@@ -158,16 +158,16 @@ func lowest(f func(float64) float64) float64 {
 // At returns the loss at a step.
 func (l Loss) At(step float64) float64 { return l.Top * (1/(l.B0*step+l.B1) + l.B2) }
 
-// Stop says when a job has converged: when the loss has fallen by less than
-// Fall, as a part of the highest loss, in each of so many epochs.
+// Stop says when a job has converged: when the loss has fallen by less than Fall,
+// as a fraction of the highest loss, in each of a number of epochs.
 type Stop struct {
 	Fall   float64
 	Epochs int
 	Epoch  float64 // steps
 }
 
-// Steps returns the number of steps from the start to convergence; +Inf if it
-// does not come in a thousand million epochs.
+// Steps returns the number of steps from the start to convergence; +Inf if that
+// takes more than 1e9 epochs.
 func (l Loss) Steps(stop Stop) float64 {
 	const most = 1_000_000_000
 	// The curve is convex: an epoch with little fall is followed by others.

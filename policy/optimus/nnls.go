@@ -11,8 +11,8 @@ const terms = 3
 // vector holds one number for each unknown.
 type vector [terms]float64
 
-// system is a linear least-squares problem in its normal form: all that matters
-// of the samples, added up.
+// system is a linear least-squares problem in its normal form: the sums over the
+// samples that a solution needs.
 type system struct {
 	n    int           // unknowns in use
 	gram [terms]vector // sum of weight * row' * row
@@ -31,13 +31,13 @@ func (s *system) add(row vector, value, weight float64) {
 
 // Tolerances of solve, for columns of length 1.
 const (
-	flat      = 1e-10 // a gradient this small, relative to the largest, is none
-	dependent = 1e-12 // the square of the part of a column that others do not have
+	flat      = 1e-10 // a gradient this small, relative to the largest, counts as zero
+	dependent = 1e-12 // squared norm of the part of a column that is independent of the others
 )
 
-// solve returns the x >= 0 with the least sum of squared errors, by the
-// active-set method of Lawson and Hanson. Where several are as good, unknowns
-// are raised from zero in the order of how much they help, then of their index.
+// solve returns the x >= 0 with the least sum of squared errors, by the active-set
+// method of Lawson and Hanson. Among equally good solutions, unknowns are raised
+// from zero in the order of how much they help, then of their index.
 func (s *system) solve() vector {
 	unit, length := s.normalised()
 	x := unit.activeSet()
@@ -49,8 +49,8 @@ func (s *system) solve() vector {
 	return x
 }
 
-// normalised returns the system with columns of length 1, and their lengths. A
-// column of zeros stays one.
+// normalised returns the system with columns of length 1, and their lengths. A zero
+// column stays zero.
 func (s *system) normalised() (unit system, length vector) {
 	unit = *s
 	for i := range s.n {
@@ -74,9 +74,9 @@ func (s *system) normalised() (unit system, length vector) {
 type set [terms]bool
 
 func (s *system) activeSet() vector {
-	const rounds = 10 * terms // a set of unknowns is left for good, so far fewer suffice
+	const rounds = 10 * terms // no set of unknowns recurs, so far fewer suffice
 	var x vector
-	var raised, useless set // unknowns above zero; those that rounding alone would raise
+	var raised, useless set // unknowns above zero; those that only rounding would raise
 	for range rounds {
 		next := s.steepest(x, raised, useless)
 		if next < 0 {
@@ -95,7 +95,7 @@ func (s *system) activeSet() vector {
 }
 
 // steepest returns the unknown at zero whose rise lowers the error most; -1 if
-// none does.
+// there is none.
 func (s *system) steepest(x vector, raised, useless set) int {
 	scale := 0.0
 	for i := range s.n {
@@ -110,7 +110,7 @@ func (s *system) steepest(x vector, raised, useless set) int {
 		for k := range s.n {
 			slope -= s.gram[i][k] * x[k]
 		}
-		// The margin keeps rounding from deciding between equals.
+		// The margin keeps rounding from breaking ties.
 		if slope > most*(1+flat) {
 			best, most = i, slope
 		}

@@ -52,11 +52,11 @@ func New(c Config) (sched.Policy, error) {
 type policy struct {
 	Config
 	free *place.Free // a cache
-	fits fits        // another
+	fits fits        // a cache
 }
 
-// tries is how often the shares are worked out, each time with what was learnt
-// about places that do not exist.
+// tries is how often the shares are computed, each time knowing which placements do
+// not exist.
 const tries = 2
 
 // Schedule implements sched.Policy.

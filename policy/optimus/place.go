@@ -11,9 +11,9 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// place turns shares into placements: unchanged ones stay, then the smallest
-// goes first. It reports whether everybody got all of their share; whoever did
-// not will be offered no more than they got.
+// place turns shares into placements: unchanged ones stay, then the smallest goes
+// first. It reports whether every job got all of its share; a job that did not will
+// be offered no more than it got.
 func (d *decision) place() bool {
 	var moves []*claim
 	for i := range d.claims {
@@ -37,12 +37,12 @@ func (d *decision) place() bool {
 	return all
 }
 
-// stay lets a running job go on where it is, if that is n GPUs of its pool.
+// stay lets a running job continue where it is, if that is n GPUs of its pool.
 func (d *decision) stay(c *claim, n int) bool {
 	return c.job.Phase == sched.Running && n == c.job.Placement.GPUs() && c.pool == d.typeOf(c.job) && d.keep(c)
 }
 
-// keep lets a running job go on where it is, if its GPUs are still free.
+// keep lets a running job continue where it is, if its GPUs are still free.
 func (d *decision) keep(c *claim) bool {
 	if c.job.Phase != sched.Running || !d.free.Fits(c.job, c.job.Placement) {
 		return false
@@ -52,8 +52,8 @@ func (d *decision) keep(c *claim) bool {
 	return true
 }
 
-// settle places a job at its share, or at the largest smaller size that finds a
-// place, and returns that size.
+// settle places a job at its share, or at the largest smaller size that fits, and
+// returns that size.
 func (d *decision) settle(c *claim) int {
 	j := c.job
 	for n := c.gpus; n >= c.least; n = before(j, n) {
@@ -71,8 +71,8 @@ func (d *decision) settle(c *claim) int {
 	return 0
 }
 
-// fill offers what is still free to the jobs that have nothing, first come
-// first served, and tells the others why they wait.
+// fill offers what is still free to the jobs without GPUs, first come, first
+// served, and sets the reasons of the others.
 func (d *decision) fill() {
 	for i := range d.claims {
 		c := &d.claims[i]
@@ -82,7 +82,7 @@ func (d *decision) fill() {
 	}
 }
 
-// rest gives a job some of what is left, or returns why not.
+// rest gives a job some of what is left, or returns the reason why not.
 func (d *decision) rest(c *claim) sched.Reason {
 	j := c.job
 	switch {
@@ -109,8 +109,8 @@ func (d *decision) rest(c *claim) sched.Reason {
 	return why
 }
 
-// changeable reports whether a job runs whose share another decision could
-// change although nothing happened.
+// changeable reports whether a job runs whose share a later decision could change
+// without any event.
 func (d *decision) changeable() bool {
 	return slices.ContainsFunc(d.claims, func(c claim) bool { return c.elastic && len(d.plan.Want[c.index]) > 0 })
 }

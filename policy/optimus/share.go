@@ -19,12 +19,12 @@ type decision struct {
 	plan   sched.Plan
 	quota  place.Quota
 	claims []claim // by submission
-	budget []int   // GPUs not given away, by type
+	budget []int   // GPUs not yet allocated, by type
 	alias  sched.Job
 }
 
-// begin forgets what was given and counts what there is to give. Jobs that may
-// not be stopped keep theirs.
+// begin resets the shares and counts the available GPUs. Jobs that may not be
+// stopped keep theirs.
 func (d *decision) begin() {
 	d.free.Rollback(0)
 	d.quota.Clear()
@@ -62,7 +62,7 @@ func (d *decision) give(c *claim, t, n int) {
 	d.quota.Add(c.job, n)
 }
 
-// share gives every job its smallest size, first come first served.
+// share gives every job its smallest size, first come, first served.
 func (d *decision) share() {
 	for i := range d.claims {
 		c := &d.claims[i]
@@ -108,8 +108,8 @@ func (d *decision) pools(j *sched.Job) iter.Seq[int] {
 	}
 }
 
-// ever returns how many GPUs of a type the job could have if nothing else ran,
-// up to the most it is offered.
+// ever returns how many GPUs of a type the job could have if nothing else ran, up
+// to the most it is offered.
 func (d *decision) ever(c *claim, t int) int {
 	return d.free.Ever(d.only(c.job, t), c.most, sched.CrossRack)
 }
@@ -126,7 +126,7 @@ func (d *decision) only(j *sched.Job, t int) *sched.Job {
 	return &d.alias
 }
 
-// grow gives what is left, step by step, to whom it helps the most.
+// grow gives what is left, step by step, to the job that gains most.
 func (d *decision) grow() {
 	offers := make(place.Offers, 0, len(d.claims))
 	for i := range d.claims {

@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// Speed is the speed model of a synchronous all-reduce job with a fixed batch:
-// a step on w workers takes Compute/w + Fixed + Sync*w seconds, none of the
-// three negative. Compute is the gradient of the whole batch on one worker,
-// Fixed what does not depend on the workers, Sync what grows with them.
+// Speed is the speed model of a synchronous all-reduce job with a fixed batch: a
+// step on w workers takes Compute/w + Fixed + Sync*w seconds, none of the three
+// negative. Compute is the time for the gradient of the whole batch on one worker,
+// Fixed is independent of the workers, Sync grows with them.
 type Speed struct {
 	Compute float64
 	Fixed   float64
@@ -24,12 +24,12 @@ type Sample struct {
 	StepTime float64 // seconds
 }
 
-// FitSpeed fits the model to samples; ok is false if none of them is of use.
-// What the samples leave open is read in favour of the job: one number of
-// workers alone gives perfect scaling, two give no Sync, so that a third is
-// tried where the second has helped.
+// FitSpeed fits the model to samples; ok is false if none of them is usable. What
+// the samples leave open is assumed in favour of the job: a single number of
+// workers gives perfect scaling, two give no Sync, so that a third is tried where
+// the second has helped.
 func FitSpeed(samples []Sample) (speed Speed, ok bool) {
-	var sizes [terms]int // different ones, as far as they matter
+	var sizes [terms]int // distinct ones, as far as they matter
 	s := system{n: terms}
 	distinct := 0
 	for _, x := range samples {

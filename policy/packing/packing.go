@@ -1,21 +1,21 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package packing serves jobs in the order of submission and puts several on a
-// GPU wherever their memory fits: the baselines that Horus (TPDS'22) compares
-// itself with. Nobody asks how much jobs slow each other.
+// Package packing serves jobs in the order of submission and puts several on a GPU
+// wherever their memory fits: the baselines that Horus (TPDS'22) compares itself
+// with. It ignores how much jobs slow each other down.
 //
 // By the knob by, a job that may share takes
 //
 //   - memory: an idle GPU, else the one on which the least memory stays free
 //     (opportunistic bin packing);
 //   - gandiva: the GPU of least cost, which is the cost of Horus with the
-//     utilisation of the jobs that are there and without the newcomer's: what a
-//     scheduler can know that measures GPUs but predicts nothing.
+//     utilisation of the jobs on it but not the new job's: what a scheduler knows
+//     that measures GPUs but predicts nothing.
 //
-// A job that may not share, or whose memory or utilisation is not known, gets
-// whole GPUs. A gang goes to one node, if one could hold it. No job is stopped. The first job that does not fit holds back all
-// behind it, so nobody starves.
+// A job that may not share, or whose memory or utilisation is not known, gets whole
+// GPUs. A gang goes to one node, if one could hold it. No job is stopped. The first
+// job that does not fit holds back all later ones, so no job starves.
 package packing
 
 import (
@@ -102,13 +102,13 @@ func (p *policy) byMemory(on *place.Company, j *sched.Job) (float64, bool) {
 	switch {
 	case len(on.Jobs) == 0:
 		return 0, true
-	case on.Capacity == 0: // the fewest jobs, since nothing is known of memory
+	case on.Capacity == 0: // the fewest jobs, since nothing is known about memory
 		return float64(len(on.Jobs)), true
 	}
 	return 1 + float64(on.Capacity-on.Memory-j.GPUMemory)/float64(on.Capacity), true
 }
 
-// byLoad is the cost of Horus as of before the job comes.
+// byLoad is the cost of Horus before the job is added.
 func (p *policy) byLoad(on *place.Company, j *sched.Job) (float64, bool) {
 	cost := p.Crowd * float64(len(on.Jobs))
 	if on.Capacity > 0 {

@@ -1,9 +1,9 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pairing says who may share a GPU: it asks an interference model and
-// remembers the answers, because a policy asks the same thousands of times in a
-// decision.
+// Package pairing determines which jobs may share a GPU: it asks an interference
+// model and caches the answers, because a policy asks the same questions thousands
+// of times in a decision.
 package pairing
 
 import (
@@ -14,35 +14,35 @@ import (
 	"github.com/fairway-gpu/fairway/policy/interfere"
 )
 
-// MostJobs is the largest number of jobs on a GPU that can be asked about.
+// MostJobs is the largest supported number of jobs on a GPU.
 const MostJobs = 8
 
 // Auto, as Config.GPU, asks the model of each GPU's own type.
 const Auto = "auto"
 
-// Config says what to ask.
+// Config says which model to ask, and for what.
 type Config struct {
-	Limit float64 // most slowdown of any of the jobs; 0: there is none
-	Sure  bool    // hold even if things go worse than expected: one case of twenty may be above Limit
-	GPU   string  // type whose model is asked; Auto: that of the GPU. Types that were not measured: the published curve
+	Limit float64 // largest slowdown of any of the jobs; 0: no limit
+	Sure  bool    // hold in all but one case of twenty, not only on average
+	GPU   string  // type whose model is used; Auto: that of the GPU. Types that were not measured: the published curve
 	Mode  string  // time-slice or mps
 }
 
-// Bound knows who may share a GPU. It is a cache and must not be used by two
-// goroutines at once.
+// Bound determines which jobs may share a GPU. It is a cache and must not be used
+// by two goroutines at once.
 type Bound struct {
 	Config
 	mode interfere.Mode
 	of   map[string]*answers // by GPU type
-	last *answers            // of the type that was asked about last
+	last *answers            // of the most recent type
 }
 
-// answers is what is known about one type of GPU.
+// answers are the cached answers for one type of GPU.
 type answers struct {
 	gpu   string
 	model *interfere.Model
 	pairs [(steps + 1) * (steps + 1)]answer // by the two utilisations
-	more  map[levels]bool                   // of more jobs
+	more  map[levels]bool                   // for more than two jobs
 }
 
 type answer uint8
@@ -56,10 +56,10 @@ const (
 // levels are the utilisations of jobs, rounded up to steps, ascending.
 type levels [MostJobs]uint8
 
-// steps is how many utilisations are told apart.
+// steps is how many utilisations are distinguished.
 const steps = 100
 
-// mostKnown bounds the answers that are remembered.
+// mostKnown bounds the number of cached answers.
 const mostKnown = 1 << 18
 
 // New checks the config.
@@ -75,8 +75,8 @@ func New(c Config) (*Bound, error) {
 }
 
 // Holds reports whether none of the jobs with these utilisations would be slowed
-// above the limit on one GPU of a type. More or busier jobs never hold where
-// fewer do not.
+// beyond the limit on one GPU of a type. More or busier jobs never hold where fewer
+// do not.
 func (b *Bound) Holds(gpu string, utils []float64) bool {
 	if b.Limit == 0 || len(utils) < 2 {
 		return true
@@ -129,8 +129,8 @@ func (b *Bound) ask(m *interfere.Model, at []uint8) bool {
 	return true
 }
 
-// on returns what is known about a GPU type. One whose model cannot be read
-// counts as not measured: a test of package interfere reads all of them.
+// on returns the answers for a GPU type. A type whose model cannot be read counts
+// as not measured: a test of package interfere reads all of them.
 func (b *Bound) on(gpu string) *answers {
 	if b.GPU != Auto {
 		gpu = b.GPU

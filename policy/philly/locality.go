@@ -11,13 +11,13 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// locality is the nearest that a shape could have its GPUs in an empty cluster.
+// locality is the closest that a shape could have its GPUs in an empty cluster.
 type locality struct {
-	nodes int  // 0: not at all, on nodes that take work
+	nodes int  // 0: impossible on nodes that take new work
 	rack  bool // one domain can hold them
 }
 
-// level returns what a job of the locality insists on at a rung.
+// level returns what a job of this locality insists on at a rung.
 func (l locality) level(r rung) sched.Level {
 	switch {
 	case r == fewest && l.nodes == 1:
@@ -38,8 +38,7 @@ type search struct {
 // room is how many GPUs of a node a job can use.
 type room struct{ node, gpus int }
 
-// ideal returns the locality of n GPUs for the job, if the view is that of an
-// empty cluster.
+// ideal returns the locality of n GPUs for the job in a view of an empty cluster.
 func (f *search) ideal(j *sched.Job, n int) locality {
 	if _, ok := f.free.Within(j, n, sched.SameMachine); ok {
 		return locality{nodes: 1, rack: true}
@@ -70,7 +69,7 @@ func (f *search) ideal(j *sched.Job, n int) locality {
 	return best
 }
 
-// find takes the GPUs of a wish, as near to each other as there is room.
+// find takes the GPUs of a wish, as close together as there is room.
 func (f *search) find(j *sched.Job, w wish) (sched.Placement, bool) {
 	if w.rung > fewest || w.best.nodes == 1 {
 		if p, ok := f.free.Within(j, w.GPUs, sched.SameMachine); ok {
@@ -109,8 +108,8 @@ func (f *search) find(j *sched.Job, w wish) (sched.Placement, bool) {
 	return nil, false
 }
 
-// most returns how many GPUs the job could have at best on the fewest servers
-// of one domain, and 1 + the domain's index.
+// most returns how many GPUs the job could have at best on the fewest servers of
+// one domain, and 1 + the domain's index.
 func (f *search) most(j *sched.Job, best locality) (gpus int, where int32) {
 	for t, name := range f.free.Cluster().Types {
 		if !j.Accepts(name) {
@@ -130,8 +129,8 @@ func (f *search) most(j *sched.Job, best locality) (gpus int, where int32) {
 	return gpus, where
 }
 
-// types returns the GPU types that the job accepts, best first, and that have
-// n free.
+// types returns the GPU types that the job accepts and that have n free, best
+// first.
 func (f *search) types(j *sched.Job, n int) []int {
 	var out []int
 	add := func(t int) {
@@ -151,8 +150,8 @@ func (f *search) types(j *sched.Job, n int) []int {
 	return out
 }
 
-// emptiest returns the domains with at least n free GPUs, the one with the
-// largest free part first.
+// emptiest returns the domains with at least n free GPUs, the one with the largest
+// free fraction first.
 func (f *search) emptiest(n int) []int {
 	c := f.free.Cluster()
 	f.racks = f.racks[:0]
@@ -207,8 +206,8 @@ func whole(node int, gpus sched.GPUSet) sched.Slice {
 	return sched.Slice{Node: int32(node), Milli: sched.WholeGPU, GPUs: gpus}
 }
 
-// inRack takes n GPUs of one type in one domain: whole servers, the emptiest
-// first, and the rest where it fits best. On failure nothing is taken.
+// inRack takes n GPUs of one type in one domain: whole servers, the emptiest first,
+// and the rest by best fit. On failure nothing is taken.
 func (f *search) inRack(j *sched.Job, n, gpuType, rack int) (sched.Placement, bool) {
 	if f.free.InRack(rack) < n || f.measure(j, gpuType, rack) < n {
 		return nil, false
@@ -236,7 +235,7 @@ func (f *search) across(j *sched.Job, n, gpuType int) (sched.Placement, bool) {
 // fill takes n GPUs from rooms, which have that many.
 func (f *search) fill(j *sched.Job, n int, p sched.Placement) sched.Placement {
 	for at := 0; n > 0; at++ {
-		// The least room that is enough for all that is left; of equals the first.
+		// The least room that suffices for the rest; the first among equals.
 		best := at
 		for i := at + 1; i < len(f.rooms) && f.rooms[i].gpus >= n; i++ {
 			if f.rooms[i].gpus < f.rooms[best].gpus {

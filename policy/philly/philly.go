@@ -77,7 +77,7 @@ type policy struct {
 	ideal place.Empty[locality] // a cache
 }
 
-// rung is how near to each other a job still insists on its GPUs.
+// rung is how close together a job still insists on its GPUs.
 type rung int
 
 const (
@@ -86,27 +86,26 @@ const (
 	anywhere             // any servers
 )
 
-// attempt is one try of a gang to get its GPUs. It is kept in Job.Note: the
-// rung in Level, the failed attempts on that rung (this one included) in Count,
-// and the begin of the next attempt in Since.
+// attempt is one try of a gang to get its GPUs. It is kept in Job.Note: the rung in
+// Level, the failed attempts on that rung (this one included) in Count, and the
+// start of the next attempt in Since.
 type attempt struct {
 	rung  rung
 	tries int
 	next  time.Time
-	open  bool // it is being made; otherwise the job backs off
+	open  bool // it is in progress; otherwise the job backs off
 }
 
 func (a attempt) note() sched.Note {
 	return sched.Note{Level: int(a.rung), Count: a.tries, Since: a.next}
 }
 
-// attempt returns the attempt a waiting job is in, a new one if it is due.
+// attempt returns a waiting job's current attempt, a new one if it is due.
 func (p *policy) attempt(j *sched.Job, now time.Time) attempt {
 	note := j.Note
 	a := attempt{rung: p.rung(note.Level), tries: note.Count, next: note.Since}
 	next := p.after(now)
-	// A time beyond the next attempt is the note of another policy or of other
-	// knobs.
+	// A time beyond the next attempt comes from another policy or other knobs.
 	if now.Before(a.next) && !a.next.After(next) {
 		a.open = now.Before(a.next.Add(-p.BackOff.D()))
 		return a
@@ -131,7 +130,7 @@ func (p *policy) retries(j *sched.Job) int {
 	return int(max(1, (patience.Budget(j)+each-1)/each))
 }
 
-// after returns the begin of the attempt after one that begins now.
+// after returns the start of the attempt after one that begins now.
 func (p *policy) after(now time.Time) time.Time {
 	next := now.Add(max(p.GangTimeout.D()+p.BackOff.D(), 1))
 	if whole := next.Truncate(p.Tick.D()); !whole.Equal(next) {

@@ -10,15 +10,15 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// preempt takes GPUs for a wish by stopping jobs of VCs above their quota. If
-// that does not help, nobody is stopped.
+// preempt takes GPUs for a wish by stopping jobs of VCs above their quota. If that
+// does not help, no job is stopped.
 func (d *decision) preempt(j *sched.Job, w wish) (sched.Placement, bool) {
 	all := d.s.Cluster.GPUs()
 	if d.pool || float64(all-d.free.Total()) < d.PreemptAbove*float64(all) || d.hopeless[w] {
 		return nil, false
 	}
 	d.findVictims()
-	// The shortest list of victims that will do, found by doubling and then by
+	// The shortest sufficient list of victims, found by doubling and then by
 	// halving the last step. Most wishes need few of very many.
 	lo, hi := 0, 1
 	for {
@@ -52,8 +52,8 @@ func (d *decision) suffice(j *sched.Job, w wish, k int) bool {
 	return ok
 }
 
-// findVictims lists the running jobs of VCs above their quota. No further VC
-// rises above its quota while jobs within their quota are served.
+// findVictims lists the running jobs of VCs above their quota. No other VC rises
+// above its quota while jobs within their quota are served.
 func (d *decision) findVictims() {
 	if d.searched {
 		return
@@ -71,9 +71,9 @@ func (d *decision) findVictims() {
 	})
 }
 
-// evict takes GPUs for a wish after the first k victims have made room, and
-// gives those who did not stand in the way their GPUs back, the longest run
-// first. On failure nothing is taken.
+// evict takes GPUs for a wish after the first k victims have made room, and returns
+// the GPUs of victims that were not in the way, the longest run first. On failure
+// nothing is taken.
 func (d *decision) evict(j *sched.Job, w wish, k int) (p sched.Placement, stopped []int, ok bool) {
 	mark := d.free.Mark()
 	for _, i := range d.victims[:k] {
@@ -104,7 +104,7 @@ func (d *decision) evict(j *sched.Job, w wish, k int) (p sched.Placement, stoppe
 	return p, stopped, true
 }
 
-// stop books that jobs lose the GPUs that were taken from them.
+// stop records that jobs lose the GPUs that were taken from them.
 func (d *decision) stop(jobs []int) {
 	for _, i := range jobs {
 		j := d.s.Jobs[i]

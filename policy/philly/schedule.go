@@ -34,12 +34,12 @@ type decision struct {
 	plan   sched.Plan
 	search search
 	quota  place.Quota
-	vcs    []vc // by index of the tenant; the last one is for those without a quota
+	vcs    []vc // by index of the tenant; the last one is for tenants without a quota
 	pool   bool // no tenant has a quota
 
-	// GPUs only become fewer while jobs are placed, so what did not fit once
-	// does not fit again, and what preemption could not do it cannot do later.
-	// A preemption clears all three.
+	// Free GPUs only decrease while jobs are placed, so what did not fit once does
+	// not fit again, and what preemption could not do it cannot do later. A
+	// preemption clears all three.
 	failed   map[wish]bool
 	hopeless map[wish]bool
 	reasons  map[wish]sched.Reason
@@ -55,7 +55,7 @@ type vc struct {
 	held   int
 	weight float64
 	queue  []int // jobs that wait, by index, in order
-	over   []int // those of them that the quota does not cover
+	over   []int // those that the quota does not cover
 }
 
 // wish is what a job insists on at its rung.
@@ -85,7 +85,7 @@ func (d *decision) of(j *sched.Job) int {
 	return len(d.vcs) - 1
 }
 
-// hold books GPUs for a job; less than none: takes them back.
+// hold charges GPUs for a job; a negative number returns them.
 func (d *decision) hold(j *sched.Job, n int) {
 	d.vcs[d.of(j)].held += n
 	d.quota.Add(j, n)
@@ -112,8 +112,8 @@ func (d *decision) keep() {
 	}
 }
 
-// serve calls try for every job of the VCs' lists, always for the next job of
-// the VC that holds the least of its share.
+// serve calls try for every job of the VCs' lists, always for the next job of the
+// VC with the lowest usage.
 func (d *decision) serve(list func(*vc) *[]int, try func(v *vc, i int)) {
 	for {
 		var v *vc
@@ -125,7 +125,7 @@ func (d *decision) serve(list func(*vc) *[]int, try func(v *vc, i int)) {
 		if v == nil {
 			return
 		}
-		// While the VC gets nothing, it stays the first.
+		// While the VC gets nothing, it stays first.
 		queue, held := list(v), v.held
 		for len(*queue) > 0 && v.held == held {
 			i := (*queue)[0]
@@ -135,7 +135,7 @@ func (d *decision) serve(list func(*vc) *[]int, try func(v *vc, i int)) {
 	}
 }
 
-// usage returns the part of its share that a VC holds.
+// usage returns the fraction of its share that a VC holds.
 func (d *decision) usage(v *vc) float64 {
 	switch {
 	case d.pool:
@@ -146,8 +146,7 @@ func (d *decision) usage(v *vc) float64 {
 	return 1 + float64(v.held)
 }
 
-// within serves a job if its VC's quota covers it, and puts it aside for later
-// otherwise.
+// within serves a job if its VC's quota covers it, and defers it otherwise.
 func (d *decision) within(v *vc, i int) {
 	j := d.s.Jobs[i]
 	d.plan.Notes[i] = j.Note
@@ -166,7 +165,7 @@ func (d *decision) within(v *vc, i int) {
 	}
 }
 
-// borrow serves a job from what the VCs within their quota leave idle.
+// borrow serves a job from what VCs within their quota leave idle.
 func (d *decision) borrow(v *vc, i int) {
 	j := d.s.Jobs[i]
 	ask, _ := d.ask(j)
@@ -178,7 +177,7 @@ func (d *decision) borrow(v *vc, i int) {
 	d.try(i, ask, false)
 }
 
-// ask is what a job asks for, and what the cluster could give it at best.
+// ask is what a job asks for, and the best that the cluster could give it.
 type ask struct {
 	place.Shape
 	best locality
@@ -193,8 +192,8 @@ func (d *decision) ask(j *sched.Job) (a ask, ok bool) {
 	return a, a.best.nodes > 0
 }
 
-// try lets a job make its attempt, if it is in one. covered says that its VC's
-// quota covers it.
+// try lets a job make its attempt, if one is in progress. covered says that its
+// VC's quota covers the job.
 func (d *decision) try(i int, ask ask, covered bool) {
 	j := d.s.Jobs[i]
 	a := d.attempt(j, d.s.Now)
@@ -229,7 +228,7 @@ func (d *decision) find(j *sched.Job, w wish) (sched.Placement, bool) {
 	return p, ok
 }
 
-// why returns the reason for which a job with that wish waits.
+// why returns the reason why a job with that wish waits.
 func (d *decision) why(j *sched.Job, w wish) sched.Reason {
 	r, known := d.reasons[w]
 	if !known {
@@ -251,7 +250,7 @@ func (d *decision) fragmented(j *sched.Job, w wish) sched.Reason {
 	return r
 }
 
-// idle returns how many GPUs of one kind the job accepts are free.
+// idle returns the largest number of free GPUs of one kind that the job accepts.
 func (d *decision) idle(j *sched.Job) int {
 	most := 0
 	for t, name := range d.s.Cluster.Types {

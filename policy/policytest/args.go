@@ -13,8 +13,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// args are the arguments of one command. Every reading marks its argument as
-// used; finish fails the test over those nobody read.
+// args are the arguments of one command. Reading an argument marks it as used;
+// finish fails the test if some were not read.
 type args struct {
 	t    *testing.T
 	d    *datadriven.TestData

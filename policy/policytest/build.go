@@ -32,9 +32,9 @@ func Builder[C any](standard C, make func(C) (sched.Policy, error)) Build {
 	}
 }
 
-// Bench measures decisions, check and diff included, and reports their 99th
-// percentile. Before each it lets something happen, and afterwards it carries the
-// decision out; neither is measured.
+// Bench measures decisions, including check and diff, and reports their 99th
+// percentile. Before each decision it lets something happen, and afterwards it
+// carries the decision out; neither is measured.
 func (w *World) Bench(b *testing.B, p sched.Policy, happen func()) {
 	b.Helper()
 	var took []float64

@@ -15,7 +15,7 @@ import (
 const gib = 1 << 30
 
 // Random draws a world: nodes of mixed sizes, types, racks and islands, some of
-// them cordoned, down, marked or used by others, and tenants with and without
+// them cordoned, down, labelled or used by others, and tenants with and without
 // limits. It has no jobs.
 func Random(t *rapid.T) *World {
 	w, err := NewWorld(rapid.Custom(drawNodes).Draw(t, "nodes"))
@@ -66,7 +66,7 @@ func drawNodes(t *rapid.T) []sched.Node {
 	return nodes
 }
 
-// drawMarks draws the marks of a node; most have none.
+// drawMarks draws the labels of a node; most have none.
 func drawMarks(t *rapid.T) []string {
 	return rapid.SampledFrom([][]string{nil, nil, nil, {"m0"}, {"m1"}, {"m0", "m1"}}).Draw(t, "marks")
 }
@@ -81,7 +81,7 @@ func drawTenant(t *rapid.T, i int) *sched.Tenant {
 	}
 }
 
-// DrawJob draws a job that may be rigid or elastic, picky or not.
+// DrawJob draws a job, rigid or elastic, with or without constraints.
 func DrawJob(t *rapid.T, id sched.JobID) sched.Spec {
 	pick := func(label string, odds int) bool { return rapid.IntRange(1, odds).Draw(t, label) == 1 }
 	spec := sched.Spec{
@@ -120,9 +120,9 @@ func DrawJob(t *rapid.T, id sched.JobID) sched.Spec {
 	return spec
 }
 
-// Stir lets one random thing happen: time passes, jobs come, end,
-// fail or show what they can do, nodes
-// lose or get marks, tenants change, others take GPUs that nobody holds or give them back.
+// Stir lets one random thing happen: time passes, jobs arrive, end, fail or report
+// their speed, nodes lose or get labels, tenants change, others take GPUs that no
+// job holds or return them.
 func (w *World) Stir(t *rapid.T) {
 	jobs := w.State.Snapshot(w.Now).Jobs
 	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "time", "time", "end", "fail", "node", "others", "marks", "tenant", "can"}).Draw(t, "event") {
@@ -174,8 +174,8 @@ func (w *World) Stir(t *rapid.T) {
 	}
 }
 
-// others lets programs outside of Fairway hold other GPUs of a node: any that no
-// job holds.
+// others lets programs outside Fairway hold other GPUs of a node: any that no job
+// holds.
 func (w *World) others(t *rapid.T, node int) {
 	n := w.State.Cluster().Nodes[node]
 	may := sched.FirstGPUs(n.GPUs)
@@ -190,8 +190,8 @@ func (w *World) others(t *rapid.T, node int) {
 	w.must(t, w.Apply(sched.Event{Kind: sched.NodeJoined, Node: &n}))
 }
 
-// Shuffled returns the snapshot with its jobs in another order, and where each of
-// them was: a policy must not depend on it.
+// Shuffled returns the snapshot with its jobs in another order, and the former
+// index of each: a policy must not depend on the order.
 func Shuffled(t *rapid.T, s *sched.Snapshot) (*sched.Snapshot, []int) {
 	index := make([]int, len(s.Jobs))
 	for i := range index {

@@ -14,13 +14,13 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// Build makes a policy of a spec, such as policy.Registry.New.
+// Build makes a policy from a spec, such as policy.Registry.New.
 type Build func(spec string) (sched.Policy, error)
 
-// Run runs a scenario. The file is a list of commands, each
-// followed by "----" and what it prints; with the flag -rewrite the printed
-// parts are written anew. Time is given since the start, as "90s" or "1h".
-// An argument that a command does not know fails the test.
+// Run runs a scenario. The file is a list of commands, each followed by "----" and
+// what it prints; with the flag -rewrite the printed parts are rewritten. Time is
+// given since the start, as "90s" or "1h". An argument that a command does not know
+// fails the test.
 //
 // The commands:
 //
@@ -192,7 +192,7 @@ func (s *scenario) decide(a *args) string {
 	return b.String()
 }
 
-// ledger prints the trades that were weighed up.
+// ledger prints the trades that were considered.
 func ledger(b *strings.Builder, plan sched.Plan) {
 	for _, e := range plan.Ledger {
 		verdict := "refused"

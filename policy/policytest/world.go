@@ -16,14 +16,13 @@ import (
 // Start is the time zero of every world.
 var Start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// World is a cluster in virtual time, just real enough to try a policy in it:
-// jobs start and stop at once, run at full speed wherever they are, and end
-// after their Length.
+// World is a cluster in virtual time, just real enough to try a policy: jobs start
+// and stop at once, run at full speed everywhere, and end after their Length.
 type World struct {
 	State *sched.State
 	Now   time.Time
-	// Length is the true run time of a job. A job without one runs until
-	// somebody ends it.
+	// Length is the true run time of a job. A job without one runs until it is
+	// ended.
 	Length map[sched.JobID]time.Duration
 	// Arrivals are the jobs still to come, by Submitted.
 	Arrivals []sched.Spec
@@ -55,7 +54,7 @@ func (w *World) Submit(spec sched.Spec, length time.Duration) error {
 	return w.Apply(sched.Event{Kind: sched.JobSubmitted, Spec: &spec})
 }
 
-// Down takes a node away: the jobs on it fail first, as they would.
+// Down takes a node away: the jobs on it fail first.
 func (w *World) Down(node int) error {
 	for _, j := range w.State.Snapshot(w.Now).Jobs {
 		for _, s := range j.Placement {
@@ -70,7 +69,7 @@ func (w *World) Down(node int) error {
 	return w.SetNode(node, sched.Down)
 }
 
-// SetNode gives a node another state.
+// SetNode changes the state of a node.
 func (w *World) SetNode(node int, state sched.NodeState) error {
 	n := w.State.Cluster().Nodes[node]
 	n.State = state
@@ -114,11 +113,11 @@ type Seen struct {
 	Plan    sched.Plan
 }
 
-// Play lets time pass until a time: jobs arrive and end, and the policy decides
-// at once and after everything that happens, or when it asked for it. See, if
-// not nil, is told.
+// Play lets time pass until a time: jobs arrive and end, and the policy decides at
+// once, after every event, and when it asked to be called. see, if not nil, is
+// called for each.
 func (w *World) Play(p sched.Policy, until time.Time, see func(Seen)) error {
-	const most = 1_000_000 // decisions; more are a policy that wakes for nothing
+	const most = 1_000_000 // decisions; more mean that the policy wakes for nothing
 	for range most {
 		actions, plan, err := w.Decide(p)
 		if err != nil {
@@ -137,7 +136,7 @@ func (w *World) Play(p sched.Policy, until time.Time, see func(Seen)) error {
 	return fmt.Errorf("the policy decided %d times until %s", most, w.Now.Sub(Start))
 }
 
-// next moves the clock to the next thing that will happen, or to until.
+// next moves the clock to the next event, or to until.
 func (w *World) next(until time.Time) bool {
 	at := until
 	earlier := func(t time.Time) {

@@ -10,21 +10,21 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// job is what a plan knows of a job. Times are in rounds.
+// job is what a plan knows about a job. Times are in rounds.
 type job struct {
 	index  int     // in Snapshot.Jobs
 	gpus   int     // that it needs in each round
-	done   float64 // run time behind it
-	left   float64 // run time ahead of it
+	done   float64 // run time so far
+	left   float64 // remaining run time
 	weight float64
-	rank   float64 // larger goes first, of those with rounds
+	rank   float64 // larger goes first, among jobs with rounds
 }
 
-// heaviest bounds weights, so that sums of them stay numbers.
+// heaviest bounds weights, so that sums of them stay finite.
 const heaviest = 1e12
 
-// forecast returns the jobs that a plan is about, in order of submission. Jobs that
-// may not start now are left at the end, without weight.
+// forecast returns the jobs to plan for, in order of submission. Jobs that may not
+// start now come last, without weight.
 func (p *policy) forecast(s *sched.Snapshot) []job {
 	round := p.Round.D().Seconds()
 	asked := 0
@@ -79,11 +79,11 @@ func gpus(j *sched.Job) int {
 	return j.GPUs
 }
 
-// begun is what a job that has done nothing is taken to have done, as a part of
-// all: the logarithm of nothing is no number.
+// begun is the fraction of its work that a new job is assumed to have done: the
+// logarithm of zero is not finite.
 const begun = 0.01
 
-// value returns what the progress of a job is worth after n rounds.
+// value returns the value of a job's progress after n rounds.
 func (x *job) value(n int) float64 {
 	total := x.done + x.left
 	if total <= 0 {
@@ -95,7 +95,7 @@ func (x *job) value(n int) float64 {
 // most returns the most rounds of a window that a job can use.
 func (x *job) most(window int) int { return min(window, int(math.Ceil(min(x.left, float64(window))))) }
 
-// least returns the fewest rounds after which a job has no more than so much left.
+// least returns the fewest rounds after which a job has at most that much left.
 func (x *job) least(bound float64, window int) int {
 	return min(x.most(window), max(0, int(math.Ceil(x.left-bound))))
 }

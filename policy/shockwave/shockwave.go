@@ -102,7 +102,7 @@ func (p *policy) order(s *sched.Snapshot) []int {
 	return order
 }
 
-// wake asks for a decision at the end of a round, if anybody waits.
+// wake asks for a decision at the end of a round, if a job waits.
 func (p *policy) wake(s *sched.Snapshot, lease place.Lease, plan *sched.Plan) {
 	for i := range s.Jobs {
 		if place.Waits(*plan, i) {

@@ -27,7 +27,7 @@ func (p problem) solve() []int {
 	for i := 0; i <= bounds; i++ {
 		rounds, ok := p.within(now - float64(i*p.window)/bounds)
 		if !ok {
-			break // tighter ones do not fit either
+			break // tighter bounds do not fit either
 		}
 		if v := p.value(rounds, now); v > most {
 			best, most = rounds, v
@@ -36,8 +36,7 @@ func (p problem) solve() []int {
 	return best
 }
 
-// value returns what a plan is worth, where the longest time left was so much
-// before it.
+// value returns the value of a plan, given the longest time left before it.
 func (p problem) value(rounds []int, now float64) float64 {
 	sum := 0.0
 	for k := range p.jobs {
@@ -49,7 +48,7 @@ func (p problem) value(rounds []int, now float64) float64 {
 	return sum/float64(len(p.jobs)) - p.makespan*longest(p.jobs, rounds)/now
 }
 
-// within returns the best plan in which nobody has more than so much left, as far
+// within returns the best plan in which no job has more than a bound left, as far
 // as the window allows; ok is false if there are too few GPUs for it.
 func (p problem) within(bound float64) (rounds []int, ok bool) {
 	rounds = make([]int, len(p.jobs))
@@ -81,7 +80,7 @@ func (p problem) all() int {
 	return sum
 }
 
-// gain returns what one round more is worth to a job, for each GPU.
+// gain returns the value per GPU of one more round for a job.
 func (p problem) gain(k, rounds int) float64 {
 	x := &p.jobs[k]
 	if rounds >= x.most(p.window) {
@@ -90,8 +89,8 @@ func (p problem) gain(k, rounds int) float64 {
 	return (x.value(rounds+1) - x.value(rounds)) / float64(x.gpus)
 }
 
-// bisect adds to the rounds of all jobs those that are worth a price at which all
-// of them fit, a price that is nearly too low.
+// bisect adds to the jobs' rounds those that are worth a price at which all of them
+// fit, a price that is nearly too low.
 func (p problem) bisect(rounds []int) {
 	low, high := -60.0, 60.0 // logarithms of the price
 	base := slices.Clone(rounds)
@@ -112,9 +111,10 @@ func (p problem) bisect(rounds []int) {
 	}
 }
 
-// worth returns the rounds of a job, from so many on, whose gain is a price or
-// more. A whole round is, as long as log((a+n+1)/(a+n)), by value, is at least
-// the price of its GPUs for the job's weight; the last one may be less than whole.
+// worth returns the number of a job's rounds, starting from a number, whose gain is
+// at least a price. A whole round gains enough as long as log((a+n+1)/(a+n)), by
+// value, is at least the price of its GPUs over the job's weight; the last one may
+// be partial.
 func (p problem) worth(k, from int, price float64) int {
 	x := &p.jobs[k]
 	most := x.most(p.window)
@@ -133,7 +133,7 @@ func (p problem) worth(k, from int, price float64) int {
 	return max(from, whole)
 }
 
-// finish gives out what is left one by one.
+// finish hands out the rest round by round.
 func (p problem) finish(rounds []int) {
 	left := p.capacity
 	var offers place.Offers

@@ -15,7 +15,7 @@ type instance struct {
 // nothing, as a choice, stands for no option.
 const nothing = -1
 
-// exactWork bounds the steps of the exact solution: some 50 ms.
+// exactWork bounds the steps of the exact solution: about 50 ms.
 const exactWork = 40_000_000
 
 // assign returns an index into each menu, or nothing.

@@ -11,7 +11,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// layout finds nodes for what was assigned.
+// layout finds nodes for the assigned options.
 type layout struct {
 	s     *sched.Snapshot
 	free  *place.Free
@@ -24,8 +24,8 @@ func newLayout(s *sched.Snapshot, free *place.Free, jobs []job) *layout {
 	return &layout{s: s, free: free, jobs: jobs, plan: sched.NewPlan(s), quota: place.NewQuota(s)}
 }
 
-// build places the jobs. Those that stay keep their nodes; if some other then
-// finds none, the large ones go first, and the small make room.
+// build places the jobs. Those that stay keep their nodes; if another job then does
+// not fit, all are placed again, large before small.
 func (l *layout) build(choice []int) {
 	for k := range l.jobs {
 		if j := &l.jobs[k]; j.pinned() {
@@ -50,7 +50,7 @@ func (l *layout) build(choice []int) {
 	}
 }
 
-// attempt places all that was chosen and returns how many found no place.
+// attempt places everything that was chosen and returns how many jobs did not fit.
 func (l *layout) attempt(choice []int, largeFirst bool) int {
 	type wanted struct {
 		job  int
@@ -84,7 +84,7 @@ func (l *layout) attempt(choice []int, largeFirst bool) int {
 	return homeless
 }
 
-// reset takes back all but the pinned jobs.
+// reset removes all but the pinned jobs.
 func (l *layout) reset(mark int) {
 	l.free.Rollback(mark)
 	l.quota.Clear()
@@ -98,7 +98,7 @@ func (l *layout) reset(mark int) {
 	}
 }
 
-// restore books a plan that was made before.
+// restore restores an earlier plan.
 func (l *layout) restore(want []sched.Placement) {
 	for k := range l.jobs {
 		if j := &l.jobs[k]; !j.pinned() && len(want[j.index]) > 0 {
@@ -113,7 +113,7 @@ func (l *layout) take(j *job, p sched.Placement) {
 	l.plan.Want[j.index] = p
 }
 
-// keep lets a running job go on where it is.
+// keep lets a running job continue where it is.
 func (l *layout) keep(j *job) bool {
 	if !l.free.Fits(j.Job, j.Placement) || l.quota.Left(j.Job) < j.has {
 		return false
@@ -139,8 +139,8 @@ func (l *layout) start(j *job, o option) bool {
 	return true
 }
 
-// fill gives what is left to jobs that have nothing: what they had, or the option
-// that is worth most among those with room.
+// fill gives what is left to jobs without GPUs: what they had, or the most valuable
+// option that fits.
 func (l *layout) fill() {
 	for k := range l.jobs {
 		j := &l.jobs[k]

@@ -12,12 +12,12 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// option is a configuration that a job could have: so many GPUs of a type.
+// option is a configuration that a job could have: a number of GPUs of a type.
 type option struct {
 	gpuType int
 	gpus    int
-	value   float64 // goodput, in the end against the job's worst, restarts counted in
-	gain    float64 // how much smaller it makes the sum than nothing would
+	value   float64 // goodput; finally relative to the job's worst, including restarts
+	gain    float64 // how much it reduces the objective compared with no GPUs
 }
 
 // job is a job as the policy sees it.
@@ -55,7 +55,7 @@ func (p *policy) jobs(s *sched.Snapshot) []job {
 	return out
 }
 
-// shape is what nodes of a type look like.
+// shape describes the nodes of a type.
 type shape struct {
 	node  int // GPUs of the largest node
 	total int
@@ -85,7 +85,7 @@ func (x shape) sizes(most int, yield func(gpus int)) {
 	}
 }
 
-// options returns what a job could have, with what it gains by each.
+// options returns what a job could have, with the gain of each.
 func (p *policy) options(s *sched.Snapshot, j *job, shapes []shape) []option {
 	var out []option
 	for t, x := range shapes {
@@ -115,7 +115,7 @@ func (p *policy) options(s *sched.Snapshot, j *job, shapes []shape) []option {
 		}
 	}
 	p.worth(s, j, out)
-	// Among equals, a job rather keeps what it has.
+	// Among equals, a job keeps what it has.
 	if k := slices.IndexFunc(out, j.stays); k > 0 {
 		out[0], out[k] = out[k], out[0]
 	}
@@ -148,14 +148,14 @@ func (p *policy) possible(j *job, o option, t sched.GPUType) bool {
 	return p.free.Ever(&only, o.gpus, sched.CrossRack) >= o.gpus
 }
 
-// The bounds and the grain of the matrix of goodputs, as in the authors' code.
+// The bounds and the resolution of the goodput matrix, as in the authors' code.
 const (
 	mostValue = 3000
 	grain     = 100
 )
 
-// worth turns goodputs into gains: against the job's worst option, times the
-// restart factor where its GPUs would change, to the power p.
+// worth turns goodputs into gains: relative to the job's worst option, times the
+// restart factor if its GPUs would change, to the power p.
 func (p *policy) worth(s *sched.Snapshot, j *job, options []option) {
 	least := math.Inf(1)
 	for _, o := range options {
@@ -176,8 +176,8 @@ func (p *policy) worth(s *sched.Snapshot, j *job, options []option) {
 		if o.value > 0 {
 			o.gain = p.Lambda - math.Pow(o.value, p.P)
 		}
-		// A job that runs is not stopped for nothing: what it has is worth
-		// something whatever its size.
+		// A running job is not stopped for nothing: what it has is worth something
+		// whatever its size.
 		if j.stays(*o) {
 			o.gain = max(o.gain, 1e-6)
 		}

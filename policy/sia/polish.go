@@ -13,12 +13,12 @@ const (
 	windowJobs = 16
 	windowWork = 4_000_000  // steps of the exact solution of one window
 	polishWork = 30_000_000 // of all windows
-	polishJobs = 2_000      // with more, a few jobs matter too little
+	polishJobs = 2_000      // with more jobs, a few matter too little
 )
 
 // polish takes a few jobs at a time and divides what they hold, and what is free,
-// among them exactly; each round with other jobs together, until two
-// rounds gain nothing.
+// among them exactly. Each round combines other jobs, until two rounds gain
+// nothing.
 func (m *market) polish() {
 	jobs := make([]int, 0, len(m.menus))
 	for k, menu := range m.menus {
@@ -61,8 +61,8 @@ func (m *market) polish() {
 	}
 }
 
-// window returns the program of some jobs, and the steps that its exact solution
-// takes.
+// window returns the program of some jobs, and the number of steps of its exact
+// solution.
 func (m *market) window(jobs []int) (instance, int) {
 	in := instance{gpus: slices.Clone(m.left)}
 	options := 0
@@ -82,7 +82,7 @@ func (m *market) window(jobs []int) (instance, int) {
 	return in, cost
 }
 
-// replace solves a window and takes what is better.
+// replace solves a window and adopts the solution if it is better.
 func (m *market) replace(jobs []int, in instance) bool {
 	before := 0.0
 	for _, k := range jobs {

@@ -9,17 +9,17 @@ import (
 	"slices"
 )
 
-// Effort of the search. A step looks at one option once.
+// Effort of the search. A step evaluates one option once.
 const (
 	priceRounds = 80
 	searchWork  = 8_000_000
 )
 
-// search solves the program nearly, where it is too large for exact. Prices of
-// GPUs, as Lagrange multipliers, come from a subgradient method; every job takes
-// its best option at these prices; jobs for which there is then no room step down,
-// the ones that lose least for each GPU first; exchanges of GPUs between two jobs
-// follow as long as they gain, and then exact solutions of small parts.
+// search solves the program approximately, where it is too large for exact. Prices
+// of GPUs, as Lagrange multipliers, come from a subgradient method; every job takes
+// its best option at these prices; jobs that then do not fit step down, those that
+// lose least per GPU first. Exchanges of GPUs between two jobs follow as long as
+// they gain, and then exact solutions of small parts.
 func (in *instance) search() []int {
 	m := market{instance: in, left: make([]int, len(in.gpus))}
 	prices := m.price()
@@ -30,14 +30,14 @@ func (in *instance) search() []int {
 	return m.choice
 }
 
-// market is a choice in the making.
+// market is a choice under construction.
 type market struct {
 	*instance
 	choice []int
 	left   []int // GPUs by type
 }
 
-// wish returns the best option of a menu at some prices, and what it is worth.
+// wish returns the best option of a menu at some prices, and its value.
 func wish(menu []option, prices []float64) (best int, worth float64) {
 	best = nothing
 	for o, x := range menu {
@@ -48,12 +48,12 @@ func wish(menu []option, prices []float64) (best int, worth float64) {
 	return best, worth
 }
 
-// price returns the prices with the lowest dual value that it finds: a bound on
-// the sum of gains, near which the best choice lies.
+// price returns the prices with the lowest dual value found: a bound on the sum of
+// gains, near which the best choice lies.
 func (m *market) price() []float64 {
 	prices := make([]float64, len(m.gpus))
 	best, lowest := slices.Clone(prices), math.Inf(1)
-	// A price at which nobody wants a GPU bounds the steps.
+	// A price at which no job wants a GPU bounds the steps.
 	high := 0.0
 	for _, menu := range m.menus {
 		for _, x := range menu {
@@ -87,7 +87,7 @@ func (m *market) price() []float64 {
 	return best
 }
 
-// take gives every job its wish, room or not.
+// take gives every job its wish, whether it fits or not.
 func (m *market) take(prices []float64) {
 	m.choice = make([]int, len(m.menus))
 	copy(m.left, m.gpus)
@@ -106,7 +106,7 @@ type move struct {
 	freed   int     // GPUs of the type in question
 }
 
-// gainOf returns the gain of an option of a job; nothing has none.
+// gainOf returns the gain of an option of a job; nothing has gain 0.
 func (m *market) gainOf(k, o int) float64 {
 	if o == nothing {
 		return 0
@@ -125,7 +125,7 @@ func (m *market) set(k, to int) {
 	m.choice[k] = to
 }
 
-// retreat lets jobs step down until all types have room for what is chosen.
+// retreat lets jobs step down until what is chosen fits on every type.
 func (m *market) retreat(prices []float64) {
 	for t := range m.left {
 		for m.left[t] < 0 {
@@ -145,8 +145,8 @@ func (m *market) retreat(prices []float64) {
 	}
 }
 
-// exits returns the best step down of every job on a type, the cheapest for each
-// GPU first. A job may always step down to nothing, so there is an end.
+// exits returns the best step down of every job on a type, the cheapest per GPU
+// first. A job can always step down to nothing, so this ends.
 func (m *market) exits(t int, prices []float64) []move {
 	var moves []move
 	for k, menu := range m.menus {
@@ -177,8 +177,8 @@ func (m *market) exits(t int, prices []float64) []move {
 	return moves
 }
 
-// improve makes the best exchange again and again: one job steps up, with GPUs
-// that are free or that another gives up for less.
+// improve repeats the best exchange: one job steps up, with GPUs that are free or
+// that another gives up at a smaller loss.
 func (m *market) improve() {
 	size := 1
 	for _, menu := range m.menus {
@@ -221,7 +221,7 @@ func (m *market) improve() {
 	}
 }
 
-// offers has, by type and number of GPUs, the two jobs that give up at least so
+// offers has, by type and number of GPUs, the two jobs that give up at least that
 // many for the least loss: two, because one may be the job that asks.
 type offers [][][2]move
 
@@ -256,7 +256,7 @@ func (m *market) gives() offers {
 			out.add(has.gpuType, v)
 		}
 	}
-	for _, byGPUs := range out { // who gives more gives less
+	for _, byGPUs := range out { // a job that gives up more also gives up less
 		for n := len(byGPUs) - 2; n > 0; n-- {
 			for _, v := range byGPUs[n+1] {
 				byGPUs[n] = lesser(byGPUs[n], v)

@@ -74,8 +74,8 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	return l.plan
 }
 
-// wake asks for the next decision while there is anybody who may be resized or
-// moved to a better type, or who waits.
+// wake asks for the next decision while some job waits, may be resized, or may move
+// to a better type.
 func (p *policy) wake(s *sched.Snapshot, plan *sched.Plan) {
 	for i, j := range s.Jobs {
 		resizable := (j.Elastic() || len(s.Cluster.Types) > 1) && len(plan.Want[i]) > 0 && !j.Pinned()

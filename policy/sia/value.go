@@ -10,15 +10,15 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// valueKey names a prediction. Reports are immutable, so the address will do.
+// valueKey identifies a prediction. Reports are immutable, so the address suffices.
 type valueKey struct {
 	report      *goodput.Report
 	kind        sched.GPUType
 	gpus, nodes int
 }
 
-// values remembers predictions, which cost a search over batch sizes each. Those
-// that a decision did not use are forgotten with the next.
+// values caches predictions, each of which costs a search over batch sizes. Those
+// that a decision did not use are dropped with the next.
 type values struct {
 	now, last map[valueKey]float64
 }
@@ -41,10 +41,10 @@ func (v *values) of(key valueKey) float64 {
 	return g
 }
 
-// goodput predicts the goodput of a job with an option. With a model for the
-// type, by the model; else by the model of another type, the one it runs on
-// first, times the ratio of its speeds on both in the trials at submission; else
-// by the trials, or nothing, and in proportion to the GPUs.
+// goodput predicts the goodput of a job with an option: by the model for the type,
+// if there is one; else by the model of another type, the one it runs on first,
+// times the ratio of its speeds on both in the trials at submission; else in
+// proportion to the GPUs, by the trials if there are any.
 func (p *policy) goodput(j *job, o option, types []sched.GPUType, x shape) float64 {
 	if j.Perf == nil {
 		return float64(o.gpus)
@@ -61,8 +61,8 @@ func (p *policy) goodput(j *job, o option, types []sched.GPUType, x shape) float
 	return float64(o.gpus) * trial(j.Perf, here)
 }
 
-// seen returns a type that the job has a model for: where it runs, or the first
-// of the cluster's.
+// seen returns a type that the job has a model for: where it runs, or the first of
+// the cluster's.
 func (j *job) seen(types []sched.GPUType) (sched.GPUType, bool) {
 	if j.on >= 0 {
 		if _, ok := j.Perf.Params[string(types[j.on])]; ok {

@@ -10,22 +10,22 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// fit is what the policy makes of a report.
+// fit is what the policy derives from a report.
 type fit struct {
-	report  *goodput.Report // immutable, so it stands for what is in it
+	report  *goodput.Report // immutable, so its address identifies its content
 	gpuType sched.GPUType   // whose step times were used
 
 	known  bool
 	loss   curve
-	step   float64 // where training is
+	step   float64 // the current training step
 	fall   float64 // the largest fall of the loss so far
 	speeds speeds
 }
 
-// fits remembers the fits of jobs.
+// fits caches the fits of jobs.
 type fits map[sched.JobID]*fit
 
-// prune forgets everything when most of it is about jobs that have ended.
+// prune clears the cache when most of it belongs to jobs that have ended.
 func (f fits) prune(jobs int) {
 	if len(f) > 2*jobs+100 {
 		clear(f)
@@ -64,7 +64,7 @@ type claim struct {
 	index int  // in Snapshot.Jobs
 	plain bool // it reports no losses: served by fair share
 	least int  // its smallest size
-	most  int  // its largest one
+	most  int  // its largest size
 	fit   *fit // nil: nothing is known yet
 
 	epoch   float64 // seconds
@@ -113,7 +113,7 @@ func (c *claim) gain(n int) float64 {
 	return (f.loss.at(f.step) - f.loss.at(f.step+left*f.speeds.at(n))) / f.fall
 }
 
-// step returns the size above n with the largest gain for each GPU more; ok is
+// step returns the size above n with the largest gain per additional GPU; ok is
 // false if no size gains.
 func (c *claim) step(n int) (to int, gain float64, ok bool) {
 	have := c.gain(n)

@@ -18,7 +18,7 @@ type curve struct {
 	a      float64
 	b      float64
 	c      float64
-	floor  float64 // what it falls to
+	floor  float64 // the asymptote
 }
 
 // at returns the loss at a step.
@@ -33,8 +33,8 @@ func (f curve) at(step float64) float64 {
 // fewest is the number of losses, at different steps, that a fit needs.
 const fewest = 3
 
-// fitCurve fits both families and returns the better one; ok is false if there
-// are too few losses. A loss counts decay times as much as the one after it.
+// fitCurve fits both families and returns the better one; ok is false if there are
+// too few losses. Each loss weighs decay times as much as the next.
 func fitCurve(losses []goodput.LossPoint, decay float64) (best curve, ok bool) {
 	points := usable(losses)
 	if len(points) < fewest {
@@ -47,8 +47,8 @@ func fitCurve(losses []goodput.LossPoint, decay float64) (best curve, ok bool) {
 			best, least = f, err
 		}
 	}
-	// The floor lies below all losses: near the lowest one if the curve is flat
-	// by now, far below it if it still falls.
+	// The floor lies below all losses: near the lowest one if the curve is flat by
+	// now, far below if it still falls.
 	const grid = 24
 	for i := 1; i <= grid; i++ {
 		part := math.Pow(float64(i)/grid, 3) // closer together near the lowest
@@ -59,7 +59,7 @@ func fitCurve(losses []goodput.LossPoint, decay float64) (best curve, ok bool) {
 	return best, !math.IsInf(least, 1)
 }
 
-// usable returns the points that make sense, one for each step, by step.
+// usable returns the valid points, one for each step, by step.
 func usable(losses []goodput.LossPoint) []goodput.LossPoint {
 	out := slices.DeleteFunc(slices.Clone(losses), func(p goodput.LossPoint) bool {
 		return !(p.Step >= 0) || math.IsInf(p.Step, 1) || math.IsNaN(p.Loss) || math.IsInf(p.Loss, 0)
@@ -88,10 +88,9 @@ func newSamples(points []goodput.LossPoint, decay float64) samples {
 	return x
 }
 
-// sublinear fits 1/(a*k^2 + b*k + c) above a floor. Upside down it is linear in
-// the three, of which none may be negative: the best of all choices of which
-// are zero. The weight h^4 makes an error of 1/h count as one of h, to first
-// order.
+// sublinear fits 1/(a*k^2 + b*k + c) above a floor. Its reciprocal is linear in the
+// three, none of which may be negative: the best over all choices of which are
+// zero. The weight h^4 makes an error of 1/h count as one of h, to first order.
 func (x samples) sublinear(floor float64) (curve, float64) {
 	var gram [3][3]float64
 	var rhs [3]float64
@@ -123,8 +122,8 @@ func (x samples) sublinear(floor float64) (curve, float64) {
 	return best, least
 }
 
-// exponential fits exp(a*k + b) above a floor, a line in the logarithm, that
-// does not rise.
+// exponential fits exp(a*k + b) above a floor: a line in the logarithm that does
+// not rise.
 func (x samples) exponential(floor float64) (curve, float64) {
 	var sw, sk, sy, skk, sky float64
 	for i, k := range x.k {
@@ -158,7 +157,7 @@ func (x samples) error(f curve) float64 {
 }
 
 // solve solves the normal equations for the unknowns in the bit set used, the
-// others being zero, by elimination; ok is false if they depend on each other.
+// others being zero, by elimination; ok is false if they are linearly dependent.
 func solve(gram [3][3]float64, rhs [3]float64, used int) (v [3]float64, ok bool) {
 	for i := range 3 {
 		if used&(1<<i) == 0 {

@@ -19,10 +19,10 @@ type division struct {
 	lease  place.Lease
 	quota  place.Quota
 	claims []claim // by submission
-	budget []int   // GPUs not given away, by type
-	size   []int   // by job: what it is given; 0: nothing
+	budget []int   // GPUs not yet allocated, by type
+	size   []int   // by job: its GPUs; 0: none
 	pool   []int   // by job: of which type
-	order  []int   // jobs that were given something, in order
+	order  []int   // jobs that were given GPUs, in order
 }
 
 func newDivision(p *policy, s *sched.Snapshot, lease place.Lease) *division {
@@ -40,8 +40,7 @@ func newDivision(p *policy, s *sched.Snapshot, lease place.Lease) *division {
 	return d
 }
 
-// divide gives every job its size, and returns all jobs in the order in which
-// they are to be placed.
+// divide gives every job its size, and returns all jobs in the order of placement.
 func (d *division) divide() []int {
 	fair := d.keep()
 	plain, keen := d.queues()
@@ -69,8 +68,8 @@ func (d *division) divide() []int {
 	return order
 }
 
-// keep leaves the jobs alone that may not be stopped yet, and returns what is
-// left of the fair share of jobs that report nothing.
+// keep retains the jobs that may not be stopped yet, and returns the rest of the
+// fair share of jobs that report nothing.
 func (d *division) keep() (fair int) {
 	plain, held := 0, 0
 	for k := range d.claims {
@@ -92,8 +91,8 @@ func (d *division) keep() (fair int) {
 	return (d.s.Cluster.GPUs()*plain+len(d.claims)-1)/len(d.claims) - held
 }
 
-// queues returns the jobs that are not kept in the order of their first units:
-// those without reports by least GPU time, the others by predicted gain.
+// queues returns the other jobs in the order of their first units: those without
+// reports by least GPU time, the others by predicted gain.
 func (d *division) queues() (plain, keen []*claim) {
 	type ranked struct {
 		*claim
@@ -145,8 +144,8 @@ func (d *division) queues() (plain, keen []*claim) {
 // typeOf returns the GPU type that a running job runs on.
 func (d *division) typeOf(j *sched.Job) int { return d.s.Cluster.TypeOf(int(j.Placement[0].Node)) }
 
-// first gives a job that has nothing n GPUs of a type it accepts, the one it
-// runs on if that has room.
+// first gives a job without GPUs n GPUs of a type it accepts, the one it runs on if
+// that has room.
 func (d *division) first(c *claim, n int) bool {
 	j := c.job
 	if d.size[c.index] > 0 || d.quota.Left(j) < n || (j.Phase == sched.Pending && !j.Ready(d.s.Now)) ||
@@ -183,7 +182,7 @@ func (d *division) give(c *claim, t, n int) {
 	d.quota.Add(c.job, n)
 }
 
-// grow gives what is left, step by step, to the job that gains most from it.
+// grow gives what is left, step by step, to the job that gains most.
 func (d *division) grow() {
 	var offers place.Offers
 	for k := range d.claims {

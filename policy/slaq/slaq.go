@@ -58,7 +58,7 @@ type policy struct {
 	Config
 	queue place.Queue
 	free  *place.Free // a cache
-	fits  fits        // another
+	fits  fits        // a cache
 }
 
 // Schedule implements sched.Policy.
@@ -75,8 +75,8 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	return plan
 }
 
-// wake asks for a decision at the end of the first epoch of a job that could
-// then have another size, or give way to somebody who waits.
+// wake asks for a decision at the end of the first epoch of a job that could then
+// be resized, or give way to a waiting job.
 func (p *policy) wake(s *sched.Snapshot, lease place.Lease, d *division, plan *sched.Plan) {
 	waits := false
 	for i := range s.Jobs {

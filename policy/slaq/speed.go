@@ -11,16 +11,16 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// speeds are the measured steps for each second at some sizes, ascending.
+// speeds are the measured steps per second at some sizes, ascending.
 type speeds []speed
 
 type speed struct {
 	gpus int
-	rate float64 // steps for each second
+	rate float64 // steps per second
 }
 
-// speedsOn returns the measured speeds on a GPU type, those on all types if
-// there are none; means where a size was measured on several placements.
+// speedsOn returns the measured speeds on a GPU type, or on all types if there are
+// none; the mean where a size was measured on several placements.
 func speedsOn(times []goodput.StepTime, t sched.GPUType) speeds {
 	all := !slices.ContainsFunc(times, func(x goodput.StepTime) bool { return x.Type == string(t) && !x.Borrowed })
 	sum, count := map[int]float64{}, map[int]int{}
@@ -38,8 +38,8 @@ func speedsOn(times []goodput.StepTime, t sched.GPUType) speeds {
 	return out
 }
 
-// at returns the speed at a size: in proportion to the GPUs below the smallest
-// measured size and above the largest, on the line between two.
+// at returns the speed at a size: in proportion to the GPUs below the smallest and
+// above the largest measured size, interpolated in between.
 func (v speeds) at(n int) float64 {
 	i, found := slices.BinarySearchFunc(v, n, func(s speed, n int) int { return cmp.Compare(s.gpus, n) })
 	switch {

@@ -13,26 +13,26 @@ import (
 	"github.com/fairway-gpu/fairway/sched/fairness"
 )
 
-// app is an app as its agent sees it: its jobs, and what GPUs are worth to it.
+// app is an app as its agent sees it: its jobs, and the value of GPUs to it.
 type app struct {
 	sched.App
 	jobs []*job // in the order in which they get GPUs
 
-	elapsed     float64   // seconds since it came
+	elapsed     float64   // seconds since it arrived
 	left        float64   // GPU-seconds of work still to do, well placed
 	lengths     []float64 // seconds that each job needs, well placed at its size, the longest first
-	mostAsked   int       // GPUs of all its present jobs at the size they asked for
+	mostAsked   int       // GPUs of all its current jobs at the size they asked for
 	longest     float64   // seconds that the job with most left needs, well placed at its size
 	total       float64   // GPU-seconds of all jobs it has had
-	most        int       // GPUs that all its present jobs together can use
+	most        int       // GPUs that all its current jobs together can use
 	mostEver    int
-	share       float64 // GPUs that are an equal part of the cluster now
+	share       float64 // GPUs of an equal part of the cluster now
 	ideal       float64 // seconds from its start to its end, alone
 	gang        int     // GPUs come in multiples of this
 	task        int
 	groups      []group     // its jobs by what they need, the largest first
 	stretch     int         // GPUs that elastic jobs can use beyond their least size
-	holds       map[int]int // GPUs by node, of leases that go on
+	holds       map[int]int // GPUs by node, of leases that continue
 	end         float64     // seconds until its end with what it has
 	expectedRho float64     // if nothing changes
 	rhoIfLost   float64     // expected rho without its expired leases
@@ -45,11 +45,11 @@ type job struct {
 	app     *app
 	index   int     // in Snapshot.Jobs
 	size    int     // least GPUs it runs on
-	left    float64 // GPU-seconds
+	left    float64 // GPU-seconds of work left
 	expired bool    // it runs, and its GPUs are on offer
 	stays   bool    // it runs, and its GPUs are not on offer
-	onOffer bool    // it does, and they are for sale
-	dropped bool    // its GPUs were taken or are free to take
+	onOffer bool    // it runs, and its GPUs are for sale
+	dropped bool    // its GPUs were taken, or may be
 	won     bool    // it has GPUs in the plan
 }
 
@@ -61,7 +61,7 @@ func (j *job) waits(r *round) bool {
 	return !j.won && !j.stays && (!j.expired || j.dropped) && j.Ready(r.s.Now)
 }
 
-// group is a number of jobs that need the same.
+// group is a number of jobs with equal needs.
 type group struct {
 	size, task, count int
 	widest            sched.Level
@@ -69,11 +69,11 @@ type group struct {
 }
 
 // minLeft is the least work, in GPU-seconds, that a job is assumed to have left: a
-// job that has outlived its estimate must not look done.
+// job that has outlived its estimate must not look finished.
 const minLeft = 1
 
-// work returns the GPU-seconds a job has left and those it has in all, well
-// placed. One without an estimate is taken to be in the middle of its life.
+// work returns the GPU-seconds a job has left and those it has in all, well placed.
+// A job without an estimate is assumed to be half done.
 func (r *round) work(j *sched.Job) (left, total float64) {
 	if remaining, ok := j.Remaining(r.s.Now); ok {
 		return max(minLeft, remaining.Seconds()*float64(j.GPUs)), j.Estimate.D().Seconds() * float64(j.GPUs)
@@ -126,7 +126,7 @@ func (r *round) gather() {
 		if a == nil {
 			known, _ := r.s.App(j.App)
 			if b := known.Bid; b != nil && !b.At.IsZero() && r.s.Now.Sub(b.At) > bidLife {
-				known.Bid = nil // its agent has fallen silent
+				known.Bid = nil // its agent no longer answers
 			}
 			a = &app{App: known, holds: map[int]int{}}
 			a.ID = j.App
@@ -142,10 +142,10 @@ func (r *round) gather() {
 	}
 }
 
-// know fills in what the app's agent knows.
+// know computes what the app's agent knows.
 func (r *round) know(a *app) {
 	a.elapsed = max(0, r.s.Now.Sub(a.Submitted).Seconds())
-	fresh, noted, total := 0.0, 0.0, 0.0 // GPU-seconds: of jobs without a note, of the app by its notes, of all that are there
+	fresh, noted, total := 0.0, 0.0, 0.0 // GPU-seconds: of jobs without a note, of the app by its notes, of all current jobs
 	facts := make([]fairness.Job, len(a.jobs))
 	for i, j := range a.jobs {
 		var all float64
@@ -198,8 +198,8 @@ func inTurn(a, b *job) int {
 	)
 }
 
-// turnStep is the difference in seconds left that matters to the order of jobs: a
-// smaller one is not worth a restart.
+// turnStep is the smallest difference in seconds left that affects the order of
+// jobs: a smaller one is not worth a restart.
 const turnStep = 1800
 
 func gcd(a, b int) int {
@@ -233,6 +233,6 @@ func groupsOf(r *round, a *app) []group {
 	return out
 }
 
-// bidLife is how long the bid of an app's own agent counts; drivers renew it
+// bidLife is how long the bid of an app's own agent is valid; drivers renew it
 // several times as often.
 const bidLife = 2 * time.Minute

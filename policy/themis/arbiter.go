@@ -16,19 +16,19 @@ import (
 const (
 	minRho = auction.MinRho
 	maxRho = auction.MaxRho
-	// maxBidders bounds an auction, and maxOthers the apps that share in what it
-	// leaves, the worst-off first: a queue of many thousand apps gets its turn
-	// later.
+	// maxBidders bounds an auction, and maxOthers the apps that share its
+	// leftovers, the worst-off first: in a queue of many thousand apps, the others
+	// get their turn later.
 	maxBidders = 256
 	maxOthers  = 512
-	// patience is how many leases the worst-off app waits with nothing before
-	// every lease is open to it: leases that end one by one would never leave
-	// room for a large gang.
+	// patience is how many leases the worst-off app waits with nothing before every
+	// lease is open to it: leases that end one by one would never leave room for a
+	// large gang.
 	patience = 2
 )
 
-// auction offers GPUs to the worst-off apps, gives the winners what they won
-// and the leftovers to the others.
+// auction offers GPUs to the worst-off apps, gives the winners what they won, and
+// gives the leftovers to the others.
 func (r *round) auction() {
 	bidders := r.bidders()
 	if len(bidders) == 0 {
@@ -47,7 +47,7 @@ func (r *round) auction() {
 	r.leftovers(bidders)
 }
 
-// bidders returns the worst-off apps that have a use for GPUs, the worst first.
+// bidders returns the worst-off apps that can use GPUs, the worst first.
 func (r *round) bidders() []*app {
 	var out []*app
 	for _, a := range r.apps {
@@ -64,8 +64,7 @@ func (r *round) bidders() []*app {
 	return out
 }
 
-// breakLeases opens the leases of everybody to an app that has had nothing for
-// too long.
+// breakLeases opens all leases to an app that has had nothing for too long.
 func (r *round) breakLeases(worst *app) {
 	if len(worst.holds) > 0 {
 		return
@@ -94,8 +93,8 @@ func (r *round) breakLeases(worst *app) {
 	}
 }
 
-// wants returns the most GPUs that each bidder bids for. With the surplus offered
-// that is what it needs to end in time, rho = 1, or what is idle.
+// wants returns the most GPUs that each bidder bids for. With offer=surplus that is
+// what it needs to end in time, rho = 1, or what is idle.
 func (r *round) wants(bidders []*app) []int {
 	out := make([]int, len(bidders))
 	for i, a := range bidders {
@@ -136,7 +135,7 @@ func (r *round) idle() []auction.Machine {
 	out := make([]auction.Machine, len(r.s.Cluster.Nodes))
 	for i, n := range r.s.Cluster.Nodes {
 		out[i] = auction.Machine{Rack: n.Rack, Type: string(n.Type), Kind: kindOf(n)}
-		if r.marked { // then nodes are alike only if they have the same labels
+		if r.marked { // then nodes are interchangeable only if they have the same labels
 			out[i].Kind += fmt.Sprint(" ", n.Dedicated, n.Labels)
 			r.like[out[i].Kind] = &r.s.Cluster.Nodes[i]
 		}
@@ -152,9 +151,9 @@ func (r *round) award(o auction.Offer, bids []auction.Bid, bidders []*app) {
 	opt := auction.Options{Rounding: roundings[r.Rounding]}
 	result, err := auction.Run(o, bids, opt, r.rng)
 	if err != nil {
-		return // more bids or GPUs than it takes: everything is left over
+		return // more bids or GPUs than it supports: everything is left over
 	}
-	// A bid that was refused has no outcome: its app has lost its turn.
+	// A refused bid has no outcome: its app misses this auction.
 	budgets := make([]budget, len(bidders))
 	for _, won := range result.Outcomes {
 		budgets[won.Bid] = newBudget(won.Got)
@@ -167,7 +166,7 @@ func (r *round) award(o auction.Offer, bids []auction.Bid, bidders []*app) {
 	}
 }
 
-// resume lets running jobs of an app go on that are within what it got.
+// resume lets an app's running jobs continue within what it got.
 func (r *round) resume(a *app, b budget) {
 	for _, j := range a.jobs {
 		if j.expired && !j.won && !j.dropped && b.covers(j.Placement) {

@@ -11,7 +11,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// placements is how many rows a bid has at most for each number of gangs.
+// placements is the maximum number of rows of a bid for each number of gangs.
 const placements = 4
 
 // held returns what an app holds and does not have to win back, by node.
@@ -24,8 +24,8 @@ func (a *app) held() []auction.Share {
 	return out
 }
 
-// usable returns which machines suit an app: those that some job of it accepts,
-// and if its gangs may not be spread, those with room for one.
+// usable returns which machines suit an app: those that one of its jobs accepts
+// and, if its gangs may not be spread, that have room for one.
 func (r *round) usable(a *app) func(auction.Machine) bool {
 	room := 1
 	if g := a.groups[len(a.groups)-1]; !r.bears(g, sched.SameRack) {
@@ -56,8 +56,8 @@ func (r *round) bid(a *app, o auction.Offer, want int) auction.Bid {
 	if len(home) == 0 {
 		return b
 	}
-	// Its own GPUs are on offer too. It would win back the first of its jobs, or all
-	// and more.
+	// Its own GPUs are on offer too. It would win back the first of its jobs, or
+	// all of them and more.
 	var back []auction.Share
 	for _, j := range home {
 		back = add(back, j.Placement)
@@ -77,14 +77,14 @@ func (r *round) bid(a *app, o auction.Offer, want int) auction.Bid {
 			b.Rows = append(b.Rows, row)
 		}
 	}
-	b.Holds = merge(b.Holds, back) // so that its own nodes are not taken for others of their kind
+	b.Holds = merge(b.Holds, back) // so that its own nodes are not swapped for similar ones
 	if len(b.Rows) > auction.DefaultMaxRows {
 		b.Rows = b.Rows[:auction.DefaultMaxRows]
 	}
 	return b
 }
 
-// table returns the rows of a bid for GPUs beyond what the bid says it holds.
+// table returns the rows of a bid for GPUs in addition to those in b.Holds.
 func (r *round) table(a *app, o auction.Offer, b auction.Bid, want int) []auction.Row {
 	held := auction.Total(b.Holds)
 	w := auction.Want{
@@ -98,7 +98,8 @@ func (r *round) table(a *app, o auction.Offer, b auction.Bid, want int) []auctio
 	if size == 1 || !r.bears(a.groups[0], sched.SameRack) {
 		return rows
 	}
-	// An app that does not mind could also use the pieces that others do.
+	// An app that does not mind being spread can also use the pieces that others
+	// leave.
 	for gpus := size; gpus <= min(want, morePieces*size); gpus += size {
 		if take := pieces(o, w, gpus); take != nil {
 			rows = append(rows, auction.Row{Take: take, Rho: r.rho(a, r.power(a, merge(b.Holds, take)), gpus)})
@@ -107,7 +108,7 @@ func (r *round) table(a *app, o auction.Offer, b auction.Bid, want int) []auctio
 	return rows
 }
 
-// morePieces is for how many gangs of pieces an app bids.
+// morePieces is the number of gangs of pieces that an app bids for.
 const morePieces = 4
 
 // pieces returns GPUs of the machines that have the fewest on offer.

@@ -11,9 +11,9 @@ import "github.com/fairway-gpu/fairway/policy/auction"
 // it would matter. With Config.Audit the arbiter computes rho itself, from the
 // progress that jobs report, and caps each app's claim at that.
 
-// blur returns a rho as it is found, with the error of an estimate. Draws are in
-// the order of the apps' names and of the rows of their bids, so that they do not
-// depend on the order of the snapshot.
+// blur returns a rho with the error of an estimate. Draws are in the order of the
+// apps' names and of the rows of their bids, so that they do not depend on the
+// order of the snapshot.
 func (r *round) blur(rho float64) float64 {
 	if r.Error > 0 {
 		rho *= 1 + r.Error*(2*r.errors.Float64()-1)

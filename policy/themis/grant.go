@@ -32,7 +32,7 @@ func (b budget) take(p sched.Placement) {
 	}
 }
 
-// nodes returns the nodes with something left, fewest GPUs first.
+// nodes returns the nodes with GPUs left, fewest GPUs first.
 func (b budget) nodes() []auction.Share {
 	out := make([]auction.Share, 0, len(b))
 	for n, k := range b {
@@ -96,13 +96,13 @@ func (r *round) onOneOf(j *job, b budget, nodes []auction.Share, shy bool) bool 
 	return false
 }
 
-// reaches reports whether a placement is as near as the job demands.
+// reaches reports whether a placement is as close together as the job demands.
 func (r *round) reaches(j *job, p sched.Placement) bool {
 	return j.Spreads(r.s.Cluster.Level(p))
 }
 
-// grown returns the largest size of a job within a number of GPUs of one node,
-// which is at least its smallest.
+// grown returns the largest size of a job within a number of GPUs of one node, at
+// least its smallest.
 func (r *round) grown(j *job, gpus int) int {
 	if !j.Elastic() {
 		return j.size
@@ -170,8 +170,8 @@ func (r *round) pick(node, n int) sched.Slice {
 	return s
 }
 
-// onSeveral starts a job on several nodes of the budget, on those that it avoids
-// only if the others are not enough.
+// onSeveral starts a job on several nodes of the budget; it uses nodes that the job
+// avoids only if the others are not enough.
 func (r *round) onSeveral(j *job, b budget, nodes []auction.Share) bool {
 	slices.Reverse(nodes) // most GPUs first
 	nodes = slices.DeleteFunc(nodes, func(s auction.Share) bool { return !j.Suits(&r.s.Cluster.Nodes[s.Machine]) })
@@ -201,7 +201,7 @@ func (r *round) scatter(j *job, b budget, nodes []auction.Share) bool {
 	return false
 }
 
-// together makes a placement of nodes near one of them: of its type and, for
+// together makes a placement from nodes near one of them: of its type and, for
 // SameRack, of its rack. It evicts jobs that are in the way.
 func (r *round) together(j *job, nodes []auction.Share, first int, level sched.Level) (sched.Placement, bool) {
 	c, at := r.s.Cluster, nodes[first].Machine

@@ -10,10 +10,10 @@ import (
 	"github.com/fairway-gpu/fairway/policy/auction"
 )
 
-// makeOffer decides which leases are over, renews the others, and returns what
-// is free then. Nodes are machines, by number.
+// makeOffer decides which leases end, renews the others, and returns what is then
+// free. Machines are nodes, by index.
 func (r *round) makeOffer(bidders []*app, wants []int) auction.Offer {
-	worst := bidders[0].expectedRho // they are in that order
+	worst := bidders[0].expectedRho // they are sorted by it
 	o := &offering{round: r, avail: make([]int, len(r.s.Cluster.Nodes)), over: make([][]*job, len(r.s.Cluster.Nodes))}
 	r.onOffer = make([][]*job, len(r.s.Cluster.Nodes))
 	o.Machines = r.idle()
@@ -58,7 +58,7 @@ func (r *round) makeOffer(bidders []*app, wants []int) auction.Offer {
 // costs restarts and gains nothing.
 const headroom = 1.05
 
-// dearer orders running jobs by what it means to their app to lose them.
+// dearer orders running jobs by what losing them means to their app.
 func dearer(a, b *job) int {
 	return cmp.Or(
 		cmp.Compare(a.app.rhoIfLost, b.app.rhoIfLost),
@@ -67,11 +67,11 @@ func dearer(a, b *job) int {
 	)
 }
 
-// offering is an offer in the making.
+// offering is an offer under construction.
 type offering struct {
 	auction.Offer
 	*round
-	avail []int    // by node: GPUs offered and not yet meant for a bidder
+	avail []int    // by node: GPUs offered and not yet intended for a bidder
 	over  [][]*job // by node: expired leases that could be offered
 }
 

@@ -12,12 +12,12 @@ import (
 	"github.com/fairway-gpu/fairway/sched/fairness"
 )
 
-// restartCost is what a start is taken to cost, in seconds: 5 to 10 for a
-// checkpoint and 35 to 50 for new containers, as Themis measured.
+// restartCost is the assumed cost of a start, in seconds: 5 to 10 for a checkpoint
+// and 35 to 50 for new containers, as Themis measured.
 const restartCost = 50
 
-// alone returns what finish-time fairness needs to know of an app. Its life is
-// assumed to last for as long as the rest needs on its share.
+// alone returns what finish-time fairness needs to know about an app. Its life is
+// assumed to last as long as the rest needs on its share.
 func (r *round) alone(a *app, jobs []fairness.Job) fairness.App {
 	now := float64(len(r.apps))
 	work := 0.0
@@ -39,13 +39,13 @@ func (r *round) idealOf(f fairness.App) float64 {
 	return f.Alone()
 }
 
-// power is what GPUs are worth to an app.
+// power is the value of GPUs to an app.
 type power struct {
-	speed float64 // their number, less what is lost by where they are and less those it cannot use
+	speed float64 // their number, less what is lost by their distance and less those it cannot use
 	gangs int     // jobs that run on them
 }
 
-// power returns what GPUs, by node, are worth to an app.
+// power returns the value of GPUs, by node, to an app.
 func (r *round) power(a *app, shares []auction.Share) power {
 	rest := r.rest[:0]
 	for _, s := range shares {
@@ -94,7 +94,7 @@ func (r *round) within(node, size int) sched.Level {
 	return sched.SameMachine
 }
 
-// spread makes gangs of what is left on several nodes, first in racks.
+// spread forms gangs from what is left on several nodes, first within racks.
 func (r *round) spread(shares []auction.Share, rest []int, g group, count int) power {
 	var out power
 	over, first := 0, 0
@@ -131,8 +131,8 @@ func (r *round) spread(shares []auction.Share, rest []int, g group, count int) p
 	return out
 }
 
-// slow returns the slowdown of a gang at a level, against the best placement that
-// it can have: one that is larger than every node cannot be on one.
+// slow returns the slowdown of a gang at a level, relative to the best placement it
+// can have: a gang larger than every node cannot be on one.
 func (r *round) slow(g group, level sched.Level) float64 {
 	if g.size > r.s.Cluster.MaxGPUs() {
 		return max(1, g.slow[level]/g.slow[sched.SameRack])
@@ -148,22 +148,22 @@ func (r *round) bears(g group, level sched.Level) bool {
 	return g.size > r.s.Cluster.MaxGPUs() || g.slow[level] <= r.Slowdown
 }
 
-// rho is finish-time fairness if the app keeps GPUs to the end. fresh is the
-// number of GPUs on which something has to be started first.
+// rho is finish-time fairness if the app keeps its GPUs to the end. fresh is the
+// number of GPUs on which something has to start first.
 func (r *round) rho(a *app, p power, fresh int) float64 {
 	end := a.span(p) + float64(fresh)*restartCost/max(1, p.speed)
 	if p.speed <= 0 {
-		// It waits for a lease and then has its share. But having none must not look
-		// better than having few GPUs, which are assumed to last for ever: so it counts
-		// as half a gang at most.
+		// It waits for a lease and then has its share. But having no GPUs must not
+		// look better than having few, which are assumed to last for ever: so it
+		// counts as half a gang at most.
 		end = max(r.lease+a.span(r.fair(a)), 2*a.left/float64(a.groups[0].size))
 	}
 	return r.blur((a.elapsed + end) / a.ideal)
 }
 
 // span returns how long the jobs of an app take with some power. No schedule is
-// shorter than the work by the speed, than the longest job, and than jobs that
-// have to follow each other: of the q*k+1 longest on k places, some q+1 do.
+// shorter than the work over the speed, than the longest job, or than jobs that
+// must run one after the other: of the q*k+1 longest on k places, some q+1 must.
 func (a *app) span(p power) float64 {
 	end := max(a.left/p.speed, a.lengths[0])
 	if k := p.gangs; k > 0 && k < len(a.lengths) {
@@ -184,9 +184,9 @@ func (a *app) powerOf(gpus float64) power {
 	return power{gpus, min(jobs, max(1, int(gpus*float64(jobs)/float64(a.mostAsked))))}
 }
 
-// expect returns what rho will be if the app has some power for one lease and its
-// share, if that is more, from then on. waiting is how long the longest job needs
-// that has no GPUs now.
+// expect returns the rho if the app has some power for one lease and then its
+// share, if that is more. waiting is the time that the longest job without GPUs
+// needs.
 func (r *round) expect(a *app, p power, waiting float64) float64 {
 	later := r.fair(a)
 	later.speed, later.gangs = max(later.speed, p.speed), max(later.gangs, p.gangs)
@@ -200,8 +200,8 @@ func (r *round) expect(a *app, p power, waiting float64) float64 {
 	return r.blur((a.elapsed + end) / a.ideal)
 }
 
-// need returns how many GPUs an app needs to end in time: rho = 1, or as soon
-// after that as it can.
+// need returns how many GPUs an app needs to end in time: rho = 1, or as soon after
+// that as it can.
 func (a *app) need() int {
 	least := func(end float64) int {
 		return sort.Search(a.most, func(n int) bool { return n > 0 && a.span(a.powerOf(float64(n))) <= end })
@@ -209,8 +209,7 @@ func (a *app) need() int {
 	return least(max(a.ideal-a.elapsed, a.span(a.powerOf(float64(a.most)))*inTime))
 }
 
-// inTime is how much later than as soon as it can an app may end that is late
-// already.
+// inTime is how much later than the earliest possible end a late app may end.
 const inTime = 1.02
 
 func clamp(rho float64) float64 {

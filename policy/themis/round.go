@@ -14,7 +14,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// round is one decision.
+// round is the work on one plan.
 type round struct {
 	Config
 	s      *sched.Snapshot
@@ -30,8 +30,8 @@ type round struct {
 	errors *rand.Rand // of Config.Error
 
 	onOffer [][]*job               // by node: running jobs whose GPUs are on offer
-	rest    []int                  // memory of speed
-	marked  bool                   // marks of nodes matter: some job needs one, or some node is kept for those that do
+	rest    []int                  // scratch of speed
+	marked  bool                   // labels of nodes matter: some job needs one, or some node is reserved for jobs that do
 	like    map[string]*sched.Node // by auction.Machine.Kind, if marked: one of the nodes
 }
 
@@ -75,7 +75,7 @@ func (r *round) isExpired(j *sched.Job) bool {
 }
 
 // movable reports whether the GPUs of a running job could be offered: not if it may
-// not be stopped, holds parts of a GPU, or is on a node that takes nothing new.
+// not be stopped, holds parts of a GPU, or is on a node that takes no new work.
 func (r *round) movable(j *sched.Job) bool {
 	if j.Pinned() || j.Placement.Shared() {
 		return false
@@ -109,7 +109,7 @@ func (r *round) forecast(a *app) {
 	r.ask(a)
 }
 
-// speedOf returns what a running job makes of its GPUs, in GPUs well placed.
+// speedOf returns the speed of a running job, in well-placed GPUs.
 func (r *round) speedOf(j *sched.Job) float64 {
 	v := float64(j.Placement.Milli()) / sched.WholeGPU
 	if slow, _, ok := r.observed(j); ok {
@@ -118,7 +118,7 @@ func (r *round) speedOf(j *sched.Job) float64 {
 	return v / classOf(j)[r.s.Cluster.Level(j.Placement)]
 }
 
-// hungry reports whether some job waits, and something could be given to it.
+// hungry reports whether some job waits that could be given GPUs.
 func (r *round) hungry() bool {
 	waits, offer := false, r.free.Total() > 0
 	for _, j := range r.jobs {
@@ -149,8 +149,8 @@ func alike(a, b *sched.Job) bool {
 		a.GPUMemory == b.GPUMemory && a.Tenant == b.Tenant && a.MaxSpread == b.MaxSpread && slices.Equal(a.GPUTypes, b.GPUTypes)
 }
 
-// welcome reports whether a job may come to all nodes of a placement, and does not
-// avoid one.
+// welcome reports whether a job may use all nodes of a placement and avoids none of
+// them.
 func (r *round) welcome(j *job, p sched.Placement) bool {
 	return !slices.ContainsFunc(p, func(s sched.Slice) bool {
 		n := &r.s.Cluster.Nodes[s.Node]
@@ -158,12 +158,12 @@ func (r *round) welcome(j *job, p sched.Placement) bool {
 	})
 }
 
-// stagger is in how many tenths of a lease renewed leases end that were renewed
-// together. If all ended together, an app that comes in between would find none
-// that ends soon.
+// stagger is the number of tenths of a lease over which the ends of leases renewed
+// together are spread. If all ended together, an app that arrives in between would
+// find none that ends soon.
 const stagger = 6
 
-// renew lets a running job go on where it is for another lease, or its heir.
+// renew lets a running job, or its heir, continue where it is for another lease.
 func (r *round) renew(j *job) {
 	if heir := r.heir(j); heir != nil {
 		if !j.dropped {
@@ -186,8 +186,8 @@ func (r *round) renew(j *job) {
 	j.app.hold(j)
 }
 
-// suffers reports whether a running job loses more by being spread than it may,
-// and more than it would by moving.
+// suffers reports whether a running job loses more by being spread than allowed,
+// and more than a move would cost.
 func (r *round) suffers(j *sched.Job) bool {
 	slow, _, ok := r.observed(j)
 	return ok && slow > r.Slowdown && j.Placement.GPUs() <= r.s.Cluster.MaxGPUs() && len(j.Placement) > 1
@@ -251,9 +251,9 @@ func (r *round) begin(j *job, p sched.Placement) {
 	}
 }
 
-// fill starts what can be started on GPUs that are still free, the worst-off
-// apps first: nothing idles that a waiting job could use. A job that must be
-// consolidated waits for the fewest nodes.
+// fill starts what it can on GPUs that are still free, the worst-off apps first: no
+// GPU idles that a waiting job could use. A job that must be consolidated waits for
+// the fewest nodes.
 func (r *round) fill() {
 	apps := slices.Clone(r.apps)
 	slices.SortStableFunc(apps, func(a, b *app) int { return cmp.Compare(b.expectedRho, a.expectedRho) })
@@ -275,7 +275,7 @@ func (r *round) fill() {
 	}
 }
 
-// near returns how a job is placed outside of an auction.
+// near returns how a job is placed outside an auction.
 func (r *round) near(j *job) place.Strategy {
 	if classOf(j.Job)[sched.SameRack] > r.Slowdown {
 		return place.FewestNodes
@@ -285,7 +285,7 @@ func (r *round) near(j *job) place.Strategy {
 
 // finish fills in reasons, notes and the time of the next decision.
 func (r *round) finish() sched.Plan {
-	changed, waiting := false, false // an app gains by the end of a lease
+	changed, waiting := false, false // an app gains from the end of a lease
 	notes := make([]sched.Note, len(r.jobs))
 	for i, j := range r.jobs {
 		if !j.won {
@@ -335,7 +335,7 @@ func (r *round) wake() {
 		}
 		at := r.since[i].Add(r.Lease.D())
 		if !at.After(r.s.Now) {
-			at = r.s.Now.Add(1) // it may not be offered now, but it may be later
+			at = r.s.Now.Add(1) // it may not be offered now, but may be later
 		}
 		if whole := at.Truncate(step); !whole.Equal(at) {
 			at = whole.Add(step)

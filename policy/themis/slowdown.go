@@ -83,7 +83,7 @@ func (r *round) learn(a *app) map[string]slowdowns {
 		}
 		for l := sched.SameMachine; l <= sched.CrossRack; l++ {
 			learned[l] = 1 + (m.class[l]-1)*scale
-			if l > widest { // that it bears little says nothing about more
+			if l > widest { // good scaling up to a level says nothing beyond it
 				learned[l] = max(learned[l], m.class[l])
 			}
 			if m.count[l] > 0 {

@@ -21,8 +21,7 @@ func philly() []float64 {
 	}
 }
 
-// gittins knows the Gittins index of jobs from a sample of the total service
-// that jobs need.
+// gittins knows the Gittins index of jobs from a sample of total service.
 type gittins struct {
 	sample []float64 // ascending
 	sums   []float64 // sums[i] is the sum of sample[:i]

@@ -165,7 +165,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	return plan
 }
 
-// slack forgives rounding in sums of GPU-seconds.
+// slack absorbs rounding errors in sums of GPU-seconds.
 const slack = 1e-6
 
 // served returns the service that counts for the queues: what the job has
@@ -175,8 +175,8 @@ func served(j *sched.Job, note sched.Note, now time.Time) float64 {
 	return j.AttainedBy(now) - float64(note.Count)
 }
 
-// requeue returns the note of a job after all moves between queues that are
-// due: Level is its queue, Since when it came there (zero: at submission).
+// requeue returns the note of a job after all due moves between queues: Level is
+// its queue, Since the time it entered (zero: at submission).
 func (p *policy) requeue(j *sched.Job, now time.Time) sched.Note {
 	note := j.Note
 	note.Level = min(max(0, note.Level), len(p.Thresholds))
@@ -194,8 +194,8 @@ func (p *policy) requeue(j *sched.Job, now time.Time) sched.Note {
 	return note
 }
 
-// promotion returns when a job that waits since then returns to queue 0; zero
-// if it does not.
+// promotion returns when a job that has waited since a time returns to queue 0;
+// zero if it does not.
 func (p *policy) promotion(j *sched.Job, note sched.Note, since time.Time) time.Time {
 	if p.Promote == 0 || note.Level == 0 || j.Starts == 0 {
 		return time.Time{}
@@ -247,7 +247,7 @@ func (p *policy) order(s *sched.Snapshot, notes []sched.Note) []int {
 	return order
 }
 
-// rank returns where a job stands inside its queue.
+// rank returns the position of a job inside its queue.
 func (p *policy) rank(j *sched.Job, note sched.Note, now time.Time) float64 {
 	if p.Order == Gittins {
 		have := served(j, note, now)

@@ -7,8 +7,8 @@ import "strings"
 
 // kept is what a unit holds for its gradient.
 type kept struct {
-	values []int // results of the graph
-	extra  int64 // bytes of its own: masks, indices, statistics
+	values []int // values of the graph
+	extra  int64 // additional bytes: masks, indices, statistics
 }
 
 // Operators by what their gradient reads.
@@ -29,8 +29,8 @@ func keepTable() map[string]string {
 	return table
 }
 
-// keeps returns what a unit holds for its gradient. Nothing, if no gradient
-// flows through it.
+// keeps returns what a unit holds for its gradient: nothing, if no gradient flows
+// through it.
 func (g *graph) keeps(u *unit, table map[string]string) kept {
 	flows := false
 	for _, id := range u.out {
@@ -44,8 +44,8 @@ func (g *graph) keeps(u *unit, table map[string]string) kept {
 	case Conv, MatMul:
 		return kept{values: g.partners(u.in)}
 	case Attention:
-		// Operands, result and one number per row of scores; without fusion
-		// the softmax is a unit of its own and keeps the scores.
+		// Operands, result and one number per row of scores; without fusion the
+		// softmax is its own unit and keeps the scores.
 		return kept{values: append(append([]int{}, u.in...), u.out[0]), extra: 4 * n / max(g.lastDim(u.out[0]), 1)}
 	case Recurrent:
 		return kept{values: []int{u.in[0], u.out[0]}, extra: g.reserve(u)}
@@ -94,8 +94,8 @@ func (g *graph) lastDim(id int) int64 {
 	return 1
 }
 
-// partners returns the operands of a product that the gradients of the others
-// read: each needs its partner.
+// partners returns the operands of a product that the gradients of the others read:
+// each needs its partner.
 func (g *graph) partners(in []int) []int {
 	in = in[:min(2, len(in))]
 	if len(in) == 1 {
@@ -111,7 +111,7 @@ func (g *graph) partners(in []int) []int {
 	return out
 }
 
-// normKeeps: the input and two statistics per channel or row.
+// normKeeps returns the input and two statistics per channel or row.
 func (g *graph) normKeeps(u *unit, n int64) kept {
 	k := kept{values: u.in[:1]}
 	switch u.name {
@@ -125,8 +125,8 @@ func (g *graph) normKeeps(u *unit, n int64) kept {
 	return k
 }
 
-// smallCell is the width up to which cells run several steps in one kernel, and keep
-// more memory for it.
+// smallCell is the width up to which cells run several steps in one kernel, which
+// needs more memory.
 const smallCell = 128
 
 // cellWidths returns the input and hidden width of a recurrent cell; 0, 0 if unknown.
@@ -138,8 +138,8 @@ func (g *graph) cellWidths(u *unit) (input, hidden int64) {
 	return x[2], r[2]
 }
 
-// reserve is what a recurrent unit holds per step: the gates, the cell, and
-// copies in the library's layout.
+// reserve is what a recurrent unit holds per step: the gates, the cell, and copies
+// in the library's layout.
 func (g *graph) reserve(u *unit) int64 {
 	x, r := g.dims(u, 0), g.dims(u, 2)
 	if len(x) != 3 || len(r) != 3 {
@@ -159,7 +159,7 @@ func (g *graph) keptBytes(u *unit) int64 {
 }
 
 // memory computes what is kept from forward to backward, and the peak, without the
-// tensors of the model and of its inputs.
+// tensors of the model and its inputs.
 func (g *graph) memory(f *Features) {
 	n := len(g.s.Values)
 	l := &lifetimes{g: g, firstKeeper: make([]int, n), lastUse: make([]int, n), extra: make([]int64, len(g.units))}
@@ -200,7 +200,7 @@ func (g *graph) memory(f *Features) {
 	f.Footprint = l.footprint(f)
 }
 
-// lifetimes replays a step to find the most memory alive at once.
+// lifetimes replays a step to find the peak of live memory.
 type lifetimes struct {
 	g           *graph
 	firstKeeper []int // root -> first unit that keeps it, -1
@@ -214,8 +214,8 @@ func (l *lifetimes) grow(bytes int64) {
 	l.most = max(l.most, l.live)
 }
 
-// size is the memory of a root that the step allocates: not that of
-// parameters, constants and inputs.
+// size is the memory that the step allocates for a root: none for parameters,
+// constants and inputs.
 func (l *lifetimes) size(root int) int64 {
 	if l.g.static[root] || l.g.s.Values[root].Producer < 0 {
 		return 0
@@ -254,7 +254,7 @@ func (l *lifetimes) peak() int64 {
 }
 
 // inPlace reports whether a unit overwrites its operand: a ReLU or a clip whose
-// operand is not kept and not read elsewhere.
+// operand is neither kept nor read elsewhere.
 func (l *lifetimes) inPlace(u *unit) bool {
 	return (u.name == "Relu" || u.name == "Clip") && len(u.in) > 0 && l.inPlaceSource(l.g.root[u.in[0]])
 }

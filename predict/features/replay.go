@@ -7,32 +7,32 @@ import (
 	"slices"
 )
 
-// Footprint is the memory of a process that trains the model, found by
-// replaying a few steps against a model of PyTorch's caching allocator: what
-// tensors take at most, and what the allocator takes from the device for
-// that, bytes. The CUDA context is not in it.
+// Footprint is the memory of a process that trains the model, found by replaying a
+// few steps against a model of PyTorch's caching allocator: the peak of the
+// tensors, and what the allocator takes from the device for them, in bytes. It does
+// not include the CUDA context.
 type Footprint struct {
 	Allocated int64 `json:"allocated"`
 	Reserved  int64 `json:"reserved"`
-	// Workspace is the largest that a convolution asks for.
+	// Workspace is the largest workspace that a convolution asks for.
 	Workspace int64 `json:"workspace"`
 }
 
-// productWorkspace is what the library of matrix products holds on a recent
-// GPU once it has been used: two buffers of 32 MiB.
+// productWorkspace is what the matrix library holds on a recent GPU once it has
+// been used: two buffers of 32 MiB.
 const productWorkspace = 64 << 20
 
-// replay runs training steps on paper.
+// replay simulates training steps.
 type replay struct {
 	*lifetimes
 	arena     arena
 	values    []handle // root -> its block
-	grads     []handle // root or parameter -> that of its gradient
-	extras    []handle // unit -> what it keeps beside results
+	grads     []handle // root or parameter -> the block of its gradient
+	extras    []handle // unit -> what it keeps besides results
 	dies      [][]int  // unit -> roots released after its forward run
 	released  [][]int  // unit -> roots released after its backward run
 	momentum  []handle
-	workspace int64   // most that a unit needed
+	workspace int64   // the most that a unit needed
 	layouts   float64 // workspace of a convolution over the size of its operands
 }
 
@@ -64,23 +64,23 @@ func blanks(n int) []handle {
 	return list
 }
 
-// drop gives a block back once.
+// drop frees a block once.
 func (r *replay) drop(list []handle, i int) {
 	r.arena.give(list[i])
 	list[i] = noBlock
 }
 
-// replayed are the steps of a replay: the optimiser's state comes into being
-// at the end of the first.
+// replayed is the number of replayed steps: the optimiser's state is created at the
+// end of the first.
 const replayed = 2
 
-// maxReplayed is the most units that are replayed; larger graphs, which no
-// model that fits a GPU has, are added up instead.
+// maxReplayed is the largest number of units that is replayed. Larger graphs, which
+// no model that fits on a GPU has, are summed instead.
 const maxReplayed = 30_000
 
-// layouts are the workspaces of convolutions that are tried, over the size of
-// their operands. How the blocks of an allocator come to lie is a matter of
-// luck; the mean of several is nearer to what is measured than any of them.
+// layouts are the workspaces of convolutions to try, relative to the size of their
+// operands. Fragmentation of the allocator is a matter of chance; the mean of
+// several replays is closer to measurements than any one of them.
 var layouts = []float64{1, 1.25, 1.5}
 
 // footprint is the mean of several replays.
@@ -139,7 +139,7 @@ func (r *replay) forward() {
 			if r.g.root[id] == id && !r.inPlace(u) {
 				r.values[id] = r.arena.take(r.size(id))
 			} else if r.g.root[id] == id {
-				// Written over its operand: the block changes hands.
+				// Written over its operand: the block changes owner.
 				source := r.g.root[u.in[0]]
 				r.values[id], r.values[source] = r.values[source], noBlock
 			}
@@ -152,8 +152,7 @@ func (r *replay) forward() {
 }
 
 // scratch is memory that a unit needs while it runs: convolutions copy their
-// operands into another layout, recurrent cells hold the gradients of their
-// gates.
+// operands into another layout, recurrent cells hold the gradients of their gates.
 func (r *replay) scratch(u *unit) {
 	if len(u.in) == 0 || len(u.out) == 0 {
 		return
@@ -169,8 +168,8 @@ func (r *replay) scratch(u *unit) {
 	r.arena.give(r.arena.take(need))
 }
 
-// targets are the bytes that outputs are compared with: labels are few, but
-// what looks like the input is compared number by number.
+// targets are the bytes that outputs are compared with: labels are few, but an
+// output that looks like the input is compared element by element.
 func (g *graph) targets() int64 {
 	total := int64(0)
 	for _, out := range g.s.Outputs {
@@ -185,9 +184,9 @@ func (g *graph) targets() int64 {
 	return total
 }
 
-// loss compares the outputs with targets: a normalised copy is kept, and
-// its gradient and that of the output follow. It returns the blocks that go
-// when the gradients of the outputs are there.
+// loss compares the outputs with targets: a normalised copy is kept, followed by
+// its gradient and that of the output. It returns the blocks that are freed when
+// the gradients of the outputs exist.
 func (r *replay) loss() []handle {
 	var kept []handle
 	for _, id := range r.g.s.Outputs {
@@ -196,7 +195,7 @@ func (r *replay) loss() []handle {
 		}
 	}
 	for _, id := range r.g.s.Outputs {
-		// What only the loss reads goes with it.
+		// What only the loss reads is freed with it.
 		if root := r.g.root[id]; r.firstKeeper[root] < 0 {
 			r.drop(r.values, root)
 		}
@@ -236,8 +235,8 @@ func (r *replay) backward(losses []handle) {
 			case r.grads[root] == noBlock:
 				r.grads[root] = r.arena.take(r.size(root))
 			}
-			// A convolution computes one gradient after the other, each with
-			// a workspace; what follows may come to lie in its place.
+			// A convolution computes one gradient after the other, each with a
+			// workspace, whose memory later blocks may reuse.
 			if at < 2 && r.g.grad[id] {
 				r.scratch(u)
 			}

@@ -3,18 +3,18 @@
 
 package features
 
-// stride is how a value lies in memory.
+// stride is the memory order of a value.
 type stride int
 
 const (
 	contiguous stride = iota
-	swapped           // its last two axes are exchanged, the ones before in order
-	permuted          // in any other order
+	swapped           // its last two axes are swapped, the others in order
+	permuted          // any other order
 )
 
-// findStrides follows how values lie in memory: a Transpose only changes the
-// view, operators on single elements keep the order of their operand, and
-// all others write their results in order.
+// findStrides tracks the memory order of values: a Transpose only changes the view,
+// elementwise operators keep the order of their operand, and all others write their
+// results in order.
 func (g *graph) findStrides() {
 	g.strides = make([]stride, len(g.s.Values))
 	for i := range g.units {
@@ -39,8 +39,8 @@ func (g *graph) transposeOrder(u *unit) stride {
 	perm := u.node.Ints("perm")
 	n := len(perm)
 	if g.strides[u.in[0]] != contiguous {
-		// Two transposes may well undo one another: heads are split and
-		// joined that way.
+		// Two transposes often cancel each other: heads are split and joined that
+		// way.
 		return contiguous
 	}
 	inOrder := func(upto int) bool {
@@ -60,9 +60,9 @@ func (g *graph) transposeOrder(u *unit) stride {
 	return permuted
 }
 
-// copiesOf counts the operands that a unit must first copy into order: a
-// layer normalisation, a softmax and a product with weights want rows that lie
-// together, a batch of products wants batches that do.
+// copiesOf counts the operands that a unit must first copy into order: a layer
+// normalisation, a softmax and a product with weights need contiguous rows, a batch
+// of products needs contiguous batches.
 func (g *graph) copiesOf(u *unit) (operands []int) {
 	switch {
 	case u.kind == MatMul && u.name != "Einsum":
@@ -83,8 +83,8 @@ func (g *graph) copiesOf(u *unit) (operands []int) {
 	return operands
 }
 
-// addCopies adds what copying operands costs, forward and, where a gradient
-// flows, back.
+// addCopies adds the cost of copying operands: forward and, where a gradient flows,
+// backward.
 func (g *graph) addCopies(u *unit, w *Work) {
 	for _, id := range g.copiesOf(u) {
 		bytes := 2 * float64(g.s.Values[id].Bytes())

@@ -9,9 +9,8 @@ import (
 	"github.com/fairway-gpu/fairway/predict/onnx"
 )
 
-// unfold puts back the batch normalisations that an exporter has folded into
-// convolutions, as it does for inference: training runs them. The given
-// shapes stay as they are.
+// unfold restores the batch normalisations that an exporter has folded into
+// convolutions for inference: training runs them. The given shapes stay unchanged.
 func unfold(s *onnx.Shapes) *onnx.Shapes {
 	folded := 0
 	for i := range s.Ops {
@@ -47,11 +46,11 @@ func unfold(s *onnx.Shapes) *onnx.Shapes {
 	return &out
 }
 
-// foldedNorm reports whether a convolution has swallowed a normalisation. Its
-// weights then are no parameters of the model, and the names that exporters
-// give show it: PyTorch's tracer numbers such constants ("onnx::Conv_193", and
-// "193" in older releases), its newer exporter leaves the name of the
-// normalisation's result ("getitem_3").
+// foldedNorm reports whether a normalisation was folded into a convolution. Its
+// weights are then no parameters of the model, which the names given by exporters
+// show: PyTorch's tracer numbers such constants ("onnx::Conv_193", and "193" in
+// older releases), its newer exporter leaves the name of the normalisation's result
+// ("getitem_3").
 func foldedNorm(s *onnx.Shapes, op *onnx.Op) bool {
 	if op.Node.Op != "Conv" || len(op.In) < 2 || op.In[1] < 0 || len(op.Out) != 1 || op.Out[0] < 0 {
 		return false
@@ -66,14 +65,14 @@ func foldedNorm(s *onnx.Shapes, op *onnx.Op) bool {
 	return len(op.In) > 2 && op.In[2] >= 0 && numbered(weight.Name) && numbered(s.Values[op.In[2]].Name)
 }
 
-// numbered reports whether a name is a number the tracer gave.
+// numbered reports whether a name is a number assigned by the tracer.
 func numbered(name string) bool {
 	name = strings.TrimPrefix(name, "onnx::Conv_")
 	return name != "" && strings.Trim(name, "0123456789") == ""
 }
 
-// splitNorm makes a convolution without bias and a normalisation of one
-// operation. It adds the values between and beside them to s.
+// splitNorm splits one operation into a convolution without bias and a
+// normalisation. It adds the values between and beside them to s.
 func splitNorm(s *onnx.Shapes, op onnx.Op) []onnx.Op {
 	result := s.Values[op.Out[0]]
 	channels := s.Values[op.In[1]].Dims[0]

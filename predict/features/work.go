@@ -3,8 +3,8 @@
 
 package features
 
-// Work is what one unit costs, for sums that depend on a device. Figures are
-// for one run; the unit runs Repeat times in a step.
+// Work is the cost of one unit, for sums that depend on a device. Figures are for
+// one run; the unit runs Repeat times in a step.
 type Work struct {
 	Kind   Kind
 	Name   string // operator, or the name of the pattern
@@ -15,28 +15,27 @@ type Work struct {
 
 	// Fill is the part of BackBytes that zeroes the gradient of a table.
 	Fill float64
-	// Copies is the launches, both ways, that only bring operands into order
-	// in memory, CopyBytes their traffic. The figures above and the sums in
-	// Features are without.
+	// Copies is the number of launches, both ways, that only reorder operands in
+	// memory, CopyBytes their traffic. The figures above and the sums in Features
+	// do not include them.
 	Copies, CopyBytes float64
-	// Static is set for units that no input reaches: they work on parameters.
+	// Static is set for units that no input reaches: they work only on parameters.
 	Static bool
 
-	// Results is the elements that a unit writes. Of a product: Inner is the
-	// length of the sum behind each, Groups its independent parts, In and Out
-	// the channels of a part on either side. Of a lookup, Out is the width of
-	// a row.
+	// Results is the number of elements that a unit writes. Of a product: Inner is
+	// the length of the sum for each, Groups its independent parts, In and Out the
+	// channels of a part on either side. Of a lookup, Out is the width of a row.
 	Results, Inner  float64
 	Groups, In, Out float64
 }
 
-// Work lists the units of the graph in order of execution, and one unit for
-// the loss of each output, which the graph and the sums in Features lack. The
-// caller must not change it.
+// Work lists the units of the graph in order of execution, and one unit for the
+// loss of each output, which the graph and the sums in Features lack. The caller
+// must not change it.
 func (f *Features) Work() []Work { return f.work }
 
-// lossWork is what comparing an output with its target costs: a cross entropy
-// normalises a copy and picks from it, and does the same on the way back.
+// lossWork is the cost of comparing an output with its target: a cross entropy
+// normalises a copy and picks from it, and does the same backward.
 func (g *graph) lossWork() []Work {
 	var list []Work
 	for _, id := range g.s.Outputs {

@@ -72,7 +72,7 @@ func foldUnary(c *call) {
 	}
 }
 
-// intOf turns a result back into an integer; an unknown operand stays so.
+// intOf turns a result back into an integer; an unknown operand stays unknown.
 func intOf(f float64, operand int64) int64 {
 	if operand == unknownInt || math.IsNaN(f) {
 		return unknownInt
@@ -174,7 +174,7 @@ func comparison(op string, a, b float64) int64 {
 	return unknownInt
 }
 
-// foldReduce handles reductions to one element.
+// foldReduce folds reductions to one element.
 func foldReduce(c *call) {
 	if !c.foldable(0) || c.out[0].Elements() != 1 || c.data(0).count() == 0 {
 		return

@@ -11,7 +11,7 @@ import (
 // functionKey names a model-local function.
 type functionKey struct{ domain, name string }
 
-// function is a FunctionProto: nodes that stand for one node of its name.
+// function is a FunctionProto: nodes that replace one node of its name.
 type function struct {
 	inputs, outputs []string
 	nodes           []*Node
@@ -62,8 +62,8 @@ func (d *decoder) function(typ wireType) error {
 	return nil
 }
 
-// holdsGraph reports whether a node of the function has a graph of its own.
-// Calls of such a function stay as they are and count as an unknown operator.
+// holdsGraph reports whether a node of the function has its own graph. Calls of
+// such a function are not expanded and count as an unknown operator.
 func (f *function) holdsGraph() bool {
 	for _, n := range f.nodes {
 		for i := range n.Attrs {
@@ -75,9 +75,9 @@ func (f *function) holdsGraph() bool {
 	return false
 }
 
-// expand replaces every call of a model-local function by its nodes. Each
-// expansion counts against the limit on nodes, so that functions that call
-// each other many times end in an error, as do those that call themselves.
+// expand replaces every call of a model-local function by its nodes. Each expansion
+// counts against the limit on nodes, so functions that call each other many times,
+// or themselves, end in an error.
 func (d *decoder) expand(g *Graph, depth int) error {
 	if len(d.functions) == 0 {
 		return nil
@@ -120,7 +120,7 @@ func (d *decoder) expandNodes(nodes []*Node, depth int) ([]*Node, error) {
 	return out, nil
 }
 
-// instance copies the nodes of a function for one call of it.
+// instance copies the nodes of a function for one call.
 func (d *decoder) instance(f *function, call *Node) ([]*Node, error) {
 	if d.nodes += len(f.nodes); d.nodes > d.limits.Nodes {
 		return nil, fmt.Errorf("more than %d nodes (Limits.Nodes)", d.limits.Nodes)

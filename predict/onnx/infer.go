@@ -8,16 +8,16 @@ import (
 	"fmt"
 )
 
-// Options say at which sizes a model is looked at.
+// Options are the sizes at which shapes are inferred.
 type Options struct {
-	// Batch is the first dimension of the inputs; 0 keeps the one that the
-	// file records, or 1 where it records none.
+	// Batch is the first dimension of the inputs; 0 keeps the one recorded in the
+	// file, or 1 if there is none.
 	Batch int64
 	// Dims gives sizes to symbols ("sequence") and to single dimensions of
 	// inputs ("input_ids:1").
 	Dims map[string]int64
-	// Assume is the size of every other dimension of an input that the file
-	// leaves open; 0 leaves them unknown.
+	// Assume is the size of every other input dimension that the file leaves open;
+	// 0 leaves them unknown.
 	Assume int64
 }
 
@@ -41,11 +41,11 @@ type Value struct {
 	// Producer is the index in Shapes.Ops of the operation that computes the
 	// value, -1 for inputs and initializers.
 	Producer int
-	// Digest is that of the stored tensor.
+	// Digest is the digest of the stored tensor.
 	Digest uint64
 
-	data  *constant // its elements, where they are few and known
-	items sequence  // what a sequence holds; nil for tensors and where not known
+	data  *constant // its elements, if they are few and known
+	items sequence  // what a sequence holds; nil for tensors and if unknown
 }
 
 // Known reports whether all dimensions are known.
@@ -61,7 +61,7 @@ func (v *Value) Known() bool {
 	return true
 }
 
-// Elements returns the number of elements, 0 when the shape is not known.
+// Elements returns the number of elements; 0 if the shape is unknown.
 func (v *Value) Elements() int64 {
 	if !v.Known() {
 		return 0
@@ -69,13 +69,13 @@ func (v *Value) Elements() int64 {
 	return product(v.Dims)
 }
 
-// Bytes returns the size in bytes, 0 when the shape is not known.
+// Bytes returns the size in bytes; 0 if the shape is unknown.
 func (v *Value) Bytes() int64 { return v.Elements() * v.Type.Bytes() }
 
-// Constant reports whether the elements were found without running the model.
+// Constant reports whether the elements are known without running the model.
 func (v *Value) Constant() bool { return v.data != nil }
 
-// Ints returns the elements of an integer constant, nil when not known.
+// Ints returns the elements of an integer constant; nil if unknown.
 func (v *Value) Ints() []int64 {
 	if v.data == nil || !v.data.whole() {
 		return nil
@@ -83,8 +83,8 @@ func (v *Value) Ints() []int64 {
 	return v.data.ints
 }
 
-// Number returns the element of a constant of one element; ok is false when
-// v is none or the element is not known.
+// Number returns the element of a constant with one element; ok is false if v is
+// not one or the element is unknown.
 func (v *Value) Number() (n float64, ok bool) {
 	if !v.data.single() {
 		return 0, false
@@ -93,24 +93,24 @@ func (v *Value) Number() (n float64, ok bool) {
 }
 
 // Op is one operation, in the order of execution. In and Out are indices into
-// Shapes.Values, -1 for an optional one left out.
+// Shapes.Values; -1 for an omitted optional one.
 type Op struct {
 	Node *Node
 	In   []int
 	Out  []int
-	// Repeat is how often the operation runs: the trip count of the loops
-	// around it, 1 where that is not known.
+	// Repeat is how often the operation runs: the trip count of the loops around
+	// it; 1 if unknown.
 	Repeat int64
-	// Folded is set when the result was found without running the model: the
-	// operation is part of a shape computation.
+	// Folded is set if the result is known without running the model: the operation
+	// is part of a shape computation.
 	Folded bool
 }
 
 // Shapes is a model with the shape of every value.
 type Shapes struct {
 	Model *Model
-	// Batch is the batch size in force, Recorded the one in the file (0 when
-	// the file leaves it open).
+	// Batch is the batch size used, Recorded the one in the file (0 if the file
+	// leaves it open).
 	Batch, Recorded int64
 	Values          []*Value
 	Ops             []Op
@@ -118,9 +118,9 @@ type Shapes struct {
 	Outputs         []int
 	// Unknown counts the operators without a rule, by name.
 	Unknown map[string]int
-	// Unshaped counts the computed values whose shape stayed unknown.
+	// Unshaped counts the computed values whose shape is unknown.
 	Unshaped int
-	// Notes are remarks about what did not fit, at most maxNotes.
+	// Notes are remarks about inconsistencies, at most maxNotes.
 	Notes []string
 
 	options Options
@@ -128,7 +128,7 @@ type Shapes struct {
 
 const maxNotes = 50
 
-// foldBudget is how many elements of constants one inference computes.
+// foldBudget is how many constant elements one inference may compute.
 const foldBudget = 1 << 22
 
 // WithBatch infers the shapes again at another batch size.
@@ -141,12 +141,12 @@ func (s *Shapes) WithBatch(n int64) (*Shapes, error) {
 	return Infer(s.Model, o)
 }
 
-// Infer works out the shape of every value of a model.
+// Infer infers the shape of every value of a model.
 //
-// Shapes come from the rule of the operator; where there is none, or where it
-// depends on data, from value_info. value_info holds for the recorded batch
-// only: at another batch the model is first inferred as recorded, and the
-// shapes that no rule gives are scaled from there.
+// Shapes come from the rule of the operator; if there is none, or if it depends on
+// data, from value_info. value_info holds for the recorded batch only: for another
+// batch, the model is first inferred as recorded, and shapes without a rule are
+// scaled from there.
 func Infer(m *Model, o Options) (*Shapes, error) {
 	if o.Batch < 0 {
 		return nil, fmt.Errorf("infer shapes: batch %d; it must be positive", o.Batch)
@@ -178,7 +178,7 @@ func Infer(m *Model, o Options) (*Shapes, error) {
 	return s, nil
 }
 
-// scope maps names to values, through the graphs around.
+// scope maps names to values, including those of the enclosing graphs.
 type scope struct {
 	outer *scope
 	ids   map[string]int
@@ -204,16 +204,16 @@ type engine struct {
 	rules  map[string]rule
 	folds  map[string]fold
 	repeat int64
-	// unrolling is set within a loop that is inferred trip by trip: loops
-	// inside are not, which would multiply the trips.
+	// unrolling is set within a loop that is inferred trip by trip: inner loops are
+	// not, since that would multiply the trips.
 	unrolling bool
-	// budget is how many elements may still be folded: it bounds the time
-	// and memory that constants take.
+	// budget is how many elements may still be folded: it bounds the time and
+	// memory for constants.
 	budget int64
-	// base holds the dimensions of the outermost graph's values at the
-	// recorded batch, when the batch is another.
+	// base holds the dimensions of the outermost graph's values at the recorded
+	// batch, if the batch differs.
 	base map[string][]int64
-	// info holds value_info by name, outermost graph only.
+	// info holds value_info by name, for the outermost graph only.
 	info map[string]*ValueInfo
 }
 
@@ -246,7 +246,7 @@ func (e *engine) note(format string, args ...any) {
 	}
 }
 
-// add enters a value and returns its index.
+// add adds a value and returns its index.
 func (e *engine) add(s *scope, v *Value) int {
 	id := len(e.shapes.Values)
 	e.shapes.Values = append(e.shapes.Values, v)
@@ -256,11 +256,11 @@ func (e *engine) add(s *scope, v *Value) int {
 	return id
 }
 
-// errHuge ends the inference of a graph whose values cannot exist.
+// errHuge ends the inference of a graph with impossibly large values.
 var errHuge = errors.New("value too large")
 
-// graph infers the nodes of a graph. args are the values of its inputs for a
-// body; nil for the model's graph, whose inputs are bound to sizes.
+// graph infers the nodes of a graph. args are the values of its inputs for a body;
+// nil for the model's graph, whose inputs get their sizes.
 func (e *engine) graph(g *Graph, s *scope, args []*Value) error {
 	stored := map[string]bool{}
 	for _, t := range g.Initializers {
@@ -304,7 +304,7 @@ func orType(a, b DataType) DataType {
 	return b
 }
 
-// node infers the outputs of one node and lists the operation.
+// node infers the outputs of one node and records the operation.
 func (e *engine) node(n *Node, s *scope) error {
 	c := &call{e: e, Node: n, scope: s}
 	op := Op{Node: n, Repeat: e.repeat}
@@ -364,8 +364,8 @@ func (e *engine) apply(c *call) error {
 	return nil
 }
 
-// settle completes a value from value_info and from the base, and refuses
-// what cannot exist.
+// settle completes a value from value_info and from the base, and rejects
+// impossible sizes.
 func (e *engine) settle(v *Value, c *call) error {
 	if c.scope.outer == nil {
 		if info := e.info[v.Name]; info != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Model is what Read keeps of an ONNX file.
+// Model is what Read keeps from an ONNX file.
 type Model struct {
 	IRVersion int64
 	Producer  string
@@ -16,17 +16,16 @@ type Model struct {
 	// domain is "".
 	Opsets map[string]int64
 	Graph  *Graph
-	// Weights is the sum of the tensor bytes that the file claims, kept or
-	// not.
+	// Weights is the sum of the tensor bytes declared in the file, kept or not.
 	Weights int64
 }
 
-// Opset returns the version of the standard operators, 0 when the model does
-// not say.
+// Opset returns the version of the standard operators; 0 if the model does not
+// declare it.
 func (m *Model) Opset() int64 { return m.Opsets[""] }
 
-// Graph is a model's graph or the body of an If, Loop or Scan. Nodes stand in
-// topological order after Read.
+// Graph is a model's graph or the body of an If, Loop or Scan. After Read, nodes
+// are in topological order.
 type Graph struct {
 	Name         string
 	Nodes        []*Node
@@ -36,8 +35,7 @@ type Graph struct {
 	Initializers []*Tensor
 }
 
-// Node is one operator. An empty input or output name is an optional one
-// left out.
+// Node is one operator. An empty input or output name is an omitted optional one.
 type Node struct {
 	Name    string
 	Op      string
@@ -47,7 +45,7 @@ type Node struct {
 	Attrs   []Attribute
 }
 
-// String names a node for messages.
+// String names a node in messages.
 func (n *Node) String() string {
 	op := n.Op
 	if n.Domain != "" {
@@ -62,7 +60,7 @@ func (n *Node) String() string {
 	return op
 }
 
-// Attr returns the attribute of a name, nil when the node has none.
+// Attr returns the attribute with a name; nil if the node has none.
 func (n *Node) Attr(name string) *Attribute {
 	for i := range n.Attrs {
 		if n.Attrs[i].Name == name {
@@ -72,7 +70,7 @@ func (n *Node) Attr(name string) *Attribute {
 	return nil
 }
 
-// Int returns an integer attribute or, when absent, what it is by default.
+// Int returns an integer attribute, or its default if it is absent.
 func (n *Node) Int(name string, absent int64) int64 {
 	if a := n.Attr(name); a != nil {
 		return a.I
@@ -80,7 +78,7 @@ func (n *Node) Int(name string, absent int64) int64 {
 	return absent
 }
 
-// Ints returns a list attribute, nil when absent.
+// Ints returns a list attribute; nil if absent.
 func (n *Node) Ints(name string) []int64 {
 	if a := n.Attr(name); a != nil {
 		return a.Ints
@@ -88,7 +86,7 @@ func (n *Node) Ints(name string) []int64 {
 	return nil
 }
 
-// Text returns a string attribute, "" when absent.
+// Text returns a string attribute; "" if absent.
 func (n *Node) Text(name string) string {
 	if a := n.Attr(name); a != nil {
 		return a.S
@@ -96,8 +94,8 @@ func (n *Node) Text(name string) string {
 	return ""
 }
 
-// Attribute is a named constant of a node; the field that is set follows from
-// the operator.
+// Attribute is a named constant of a node; which field is set depends on the
+// operator.
 type Attribute struct {
 	Name    string
 	I       int64
@@ -108,37 +106,37 @@ type Attribute struct {
 	Strings []string
 	Tensor  *Tensor
 	Graph   *Graph
-	// ref is the attribute of the enclosing function that this one stands
-	// for; empty once functions are expanded.
+	// ref is the attribute of the enclosing function that this one refers to; empty
+	// once functions are expanded.
 	ref string
 }
 
-// Tensor is a constant: its type and dimensions and, where they are few, its
+// Tensor is a constant: its type, its dimensions and, if they are few, its
 // elements.
 type Tensor struct {
 	Name string
 	Type DataType
 	Dims []int64
-	// Ints or Floats hold the elements of a small tensor of integers (or
-	// booleans) or of floats; both are nil when the contents were skipped.
+	// Ints or Floats hold the elements of a small tensor of integers (or booleans)
+	// or of floats; both are nil if the contents were skipped.
 	Ints   []int64
 	Floats []float64
-	// Digest tells large matrices of floats apart by some of their elements:
-	// a matrix and its transpose have the same one. It is 0 for square ones
-	// and when the contents were not seen, or are one number throughout.
+	// Digest distinguishes large float matrices by some of their elements: a matrix
+	// and its transpose have the same one. It is 0 for square matrices, if the
+	// contents were not read, and if all elements are equal.
 	Digest uint64
 }
 
-// ValueInfo is the recorded type of a value. Shape is nil when the rank is
-// not recorded.
+// ValueInfo is the recorded type of a value. Shape is nil if the rank is not
+// recorded.
 type ValueInfo struct {
 	Name  string
 	Type  DataType
 	Shape []Dim
 }
 
-// Dim is a recorded dimension: a number, or a symbol, or (Size -1 and no
-// Symbol) nothing.
+// Dim is a recorded dimension: a number, a symbol, or unknown (Size -1 and no
+// Symbol).
 type Dim struct {
 	Size   int64
 	Symbol string
@@ -201,7 +199,7 @@ func (t DataType) Differentiable() bool {
 	return false
 }
 
-// integral reports whether elements fit into int64, booleans as 0 and 1.
+// integral reports whether elements fit into int64; booleans as 0 and 1.
 func (t DataType) integral() bool {
 	switch t {
 	case Uint8, Int8, Uint16, Int16, Int32, Int64, Bool, Uint32, Uint64:
@@ -210,8 +208,8 @@ func (t DataType) integral() bool {
 	return false
 }
 
-// standard maps a domain to its name in Model.Opsets: the standard operators
-// go by two.
+// standard maps a domain to its name in Model.Opsets: the standard operators have
+// two names.
 func standard(domain string) string {
 	if domain == "ai.onnx" {
 		return ""

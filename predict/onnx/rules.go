@@ -22,8 +22,8 @@ const (
 	recurring    = `LSTM GRU RNN`
 )
 
-// rules returns the rule of every operator that has one; the graphs of If,
-// Loop and Scan are the engine's own.
+// rules returns the rule of every operator that has one; the engine handles If,
+// Loop and Scan itself.
 func rules() map[string]rule {
 	table := map[string]rule{}
 	for _, set := range []struct {
@@ -98,8 +98,8 @@ func cast(c *call) {
 
 func castLike(c *call) { c.set(0, c.typ(1), clone(c.dims(0))) }
 
-// quantize gives the quantised values and, for the dynamic form, scale and
-// zero point.
+// quantize returns the quantised values and, for the dynamic form, scale and zero
+// point.
 func quantize(c *call) {
 	t := Uint8
 	if c.Op == "QuantizeLinear" {
@@ -115,13 +115,13 @@ func quantize(c *call) {
 
 func dequantize(c *call) { c.set(0, orType(c.typ(1), Float), clone(c.dims(0))) }
 
-// dropout may give its mask too.
+// dropout may also return its mask.
 func dropout(c *call) {
 	same(c)
 	c.set(1, Bool, clone(c.dims(0)))
 }
 
-// batchNorm gives, in training mode, the new statistics too.
+// batchNorm also returns the new statistics in training mode.
 func batchNorm(c *call) {
 	same(c)
 	for i := 1; i < len(c.out); i++ {
@@ -129,7 +129,7 @@ func batchNorm(c *call) {
 	}
 }
 
-// layerNorm may give the mean and the inverse deviation too.
+// layerNorm may also return the mean and the inverse deviation.
 func layerNorm(c *call) {
 	same(c)
 	dims := clone(c.dims(0))
@@ -151,8 +151,8 @@ func skipLayerNorm(c *call) {
 	c.set(3, c.typ(0), clone(c.dims(0)))
 }
 
-// embedLayerNorm is ONNX Runtime's sum of embeddings, normalised: ids of
-// [batch, sequence], a table of [words, hidden].
+// embedLayerNorm is ONNX Runtime's normalised sum of embeddings: ids of [batch,
+// sequence], a table of [words, hidden].
 func embedLayerNorm(c *call) {
 	ids, table := c.dims(0), c.dims(2)
 	if len(ids) == 2 && len(table) == 2 {

@@ -17,8 +17,7 @@ func gather(c *call) {
 
 func gatherElements(c *call) { c.set(0, c.typ(0), clone(c.dims(1))) }
 
-// gatherND: the last dimension of the indices says how many axes they point
-// into.
+// gatherND: the last dimension of the indices is the number of axes they index.
 func gatherND(c *call) {
 	in, indices := c.dims(0), c.dims(1)
 	batch := c.Int("batch_dims", 0)
@@ -33,7 +32,7 @@ func gatherND(c *call) {
 	c.set(0, c.typ(0), nonNil(out))
 }
 
-// reduce drops the axes or leaves 1 in their place.
+// reduce drops the axes or sets them to 1.
 func reduce(c *call) {
 	in := c.dims(0)
 	axes, given, ok := c.list("axes", 1)
@@ -127,7 +126,7 @@ func oneHot(c *call) {
 	c.set(0, c.typ(2), append(out, in[a:]...))
 }
 
-// nonZero: how many there are depends on the data.
+// nonZero: the number of results depends on the data.
 func nonZero(c *call) {
 	if in := c.dims(0); in != nil {
 		c.set(0, Int64, []int64{int64(len(in)), -1})
@@ -162,7 +161,7 @@ func shapeOf(c *call) {
 	c.set(0, Int64, []int64{int64(end - start)})
 }
 
-// shapeRange returns which dimensions a Shape asks for.
+// shapeRange returns which dimensions a Shape selects.
 func (c *call) shapeRange(rank int) (start, end int) {
 	bound := func(n int64) int {
 		if n < 0 {

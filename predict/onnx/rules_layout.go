@@ -5,8 +5,8 @@ package onnx
 
 import "math"
 
-// reshape: a 0 in the target copies the input's dimension (unless allowzero),
-// one -1 takes what is left.
+// reshape: a 0 in the target copies the input's dimension (unless allowzero); a
+// single -1 takes the rest.
 func reshape(c *call) {
 	in := c.dims(0)
 	target := c.Ints("shape")
@@ -77,9 +77,9 @@ func (c *call) reshaped(in, target []int64) []int64 {
 	return nonNil(out)
 }
 
-// fillOpen gives the one open dimension its size. Where the division leaves a
-// rest, or the open dimension would swallow a growth of the batch that the
-// target has frozen elsewhere, the target is rescaled first.
+// fillOpen computes the one open dimension. If the division leaves a remainder, or
+// the open dimension would absorb a growth of the batch that the target has fixed
+// elsewhere, the target is rescaled first.
 func (c *call) fillOpen(out []int64, open int, total int64) []int64 {
 	base := c.e.base[c.in[0].Name]
 	if base != nil && len(c.out) > 0 {
@@ -103,8 +103,8 @@ func (c *call) fillOpen(out []int64, open int, total int64) []int64 {
 	return out
 }
 
-// frozen reports whether every size that a target names is the one it had at
-// the recorded batch.
+// frozen reports whether every size in a target equals the one at the recorded
+// batch.
 func frozen(target, old []int64) bool {
 	for i, n := range target {
 		if n >= 0 && n != old[i] {
@@ -180,7 +180,7 @@ func unsqueeze(c *call) {
 	c.set(0, c.typ(0), out)
 }
 
-// permutation returns the order of axes of a Transpose, nil when it is no
+// permutation returns the order of axes of a Transpose; nil if it is not a
 // permutation.
 func permutation(perm []int64, rank int) []int {
 	out := make([]int, rank)
@@ -223,8 +223,8 @@ func transpose(c *call) {
 // cut is one axis of a Slice: from start, count elements, step apart.
 type cut struct{ start, step, count int64 }
 
-// cuts resolves a Slice against the input's dimensions; ok is false when the
-// bounds are not known.
+// cuts resolves a Slice against the input's dimensions; ok is false if the bounds
+// are unknown.
 func (c *call) cuts() (cuts []cut, ok bool) {
 	in := c.dims(0)
 	starts, _, okStarts := c.list("starts", 1)
@@ -239,7 +239,7 @@ func (c *call) cuts() (cuts []cut, ok bool) {
 		cuts[i] = cut{0, 1, n}
 	}
 	if !okStarts || !okEnds || !okSteps || len(starts) != len(ends) || givenSteps && len(steps) < len(starts) {
-		// The cut axes are unknown, the others are as they were.
+		// The cut axes are unknown, the others unchanged.
 		for i := range cuts {
 			if !givenAxes {
 				cuts[i].count = -1
@@ -269,8 +269,8 @@ func (c *call) cuts() (cuts []cut, ok bool) {
 	return cuts, true
 }
 
-// cutAxis resolves one axis: negative bounds count from the end, bounds out
-// of range are clamped.
+// cutAxis resolves one axis: negative bounds count from the end, bounds out of
+// range are clamped.
 func cutAxis(size, start, end, step int64) cut {
 	if size < 0 {
 		return cut{0, step, -1}

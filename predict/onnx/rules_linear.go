@@ -36,7 +36,7 @@ func matMul(c *call) {
 
 func qLinearMatMul(c *call) { c.set(0, c.typ(7), c.multiply(c.dims(0), c.dims(3))) }
 
-// fusedMatMul is ONNX Runtime's MatMul with transposes inside.
+// fusedMatMul is ONNX Runtime's MatMul with built-in transposes.
 func fusedMatMul(c *call) {
 	flip := func(dims []int64, attr string) []int64 {
 		dims = clone(dims)
@@ -56,8 +56,8 @@ func matMulNBits(c *call) {
 	}
 }
 
-// multiply returns the dimensions of a matrix product as NumPy does it; nil
-// when they are unknown or do not fit.
+// multiply returns the dimensions of a matrix product as in NumPy; nil if they are
+// unknown or do not match.
 func (c *call) multiply(a, b []int64) []int64 {
 	if len(a) == 0 || len(b) == 0 {
 		return nil
@@ -85,8 +85,8 @@ func (c *call) multiply(a, b []int64) []int64 {
 	return out
 }
 
-// einsum sizes every letter from the inputs. An ellipsis stands for the
-// dimensions that the letters leave over, broadcast.
+// einsum sizes every letter from the inputs. An ellipsis stands for the dimensions
+// without letters, broadcast.
 func einsum(c *call) {
 	terms, result, ok := EinsumTerms(c.Text("equation"))
 	if !ok || len(terms) != len(c.in) {
@@ -133,9 +133,9 @@ func einsum(c *call) {
 	c.set(0, c.typ(0), out)
 }
 
-// EinsumTerms splits an equation into the letters of its inputs and of its
-// result, '.' for an ellipsis. Without "->" the result is, as in NumPy, the
-// letters that occur once, in order of the alphabet.
+// EinsumTerms splits an equation into the letters of its inputs and of its result,
+// '.' for an ellipsis. Without "->" the result is, as in NumPy, the letters that
+// occur once, in alphabetical order.
 func EinsumTerms(equation string) (terms [][]rune, result []rune, ok bool) {
 	equation = strings.ReplaceAll(strings.ReplaceAll(equation, " ", ""), "...", ".")
 	left, right, explicit := strings.Cut(equation, "->")
@@ -163,8 +163,8 @@ func EinsumTerms(equation string) (terms [][]rune, result []rune, ok bool) {
 	return terms, result, true
 }
 
-// recurrent: input [sequence, batch, features] (batch first with layout 1);
-// outputs Y of all steps, Y_h and Y_c of the last.
+// recurrent: input [sequence, batch, features] (batch first with layout 1); outputs
+// Y of all steps, Y_h and Y_c of the last.
 func recurrent(c *call) {
 	in, r := c.dims(0), c.dims(2)
 	if len(in) != 3 {

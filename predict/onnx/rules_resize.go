@@ -38,7 +38,7 @@ func concat(c *call) {
 	c.set(0, c.typ(0), out)
 }
 
-// parts returns the sizes into which a Split cuts its axis.
+// parts returns the sizes into which a Split divides its axis.
 func (c *call) parts(size int64) ([]int64, bool) {
 	sizes, given, ok := c.list("split", 1)
 	if !ok {
@@ -149,9 +149,9 @@ func pad(c *call) {
 	c.set(0, c.typ(0), out)
 }
 
-// resize takes scales or sizes. Upsample has scales only, as an attribute
-// before version 9; Resize 10 has them as second input, later versions have
-// (roi, scales, sizes).
+// resize takes scales or sizes. Upsample has scales only, as an attribute before
+// version 9; Resize 10 has them as its second input, later versions have (roi,
+// scales, sizes).
 func resize(c *call) {
 	in := c.dims(0)
 	if in == nil {
@@ -200,7 +200,7 @@ func resize(c *call) {
 	c.set(0, c.typ(0), out)
 }
 
-// scaledSize is floor(size*scale), kept within what a value may have.
+// scaledSize is floor(size*scale), clamped to the allowed range.
 func scaledSize(size int64, scale float64) int64 {
 	n := math.Floor(float64(size)*scale + 1e-6)
 	if !(n >= 0 && n <= maxElements) {
@@ -209,8 +209,8 @@ func scaledSize(size int64, scale float64) int64 {
 	return int64(n)
 }
 
-// keepRatio applies Resize's keep_aspect_ratio_policy: one scale for all
-// axes, the smallest or the largest that the sizes ask for.
+// keepRatio applies Resize's keep_aspect_ratio_policy: one scale for all axes, the
+// smallest or largest that the sizes require.
 func keepRatio(c *call, in, out, axes []int64) {
 	policy := c.Text("keep_aspect_ratio_policy")
 	if policy == "" || policy == "stretch" {

@@ -5,17 +5,17 @@ package onnx
 
 import "slices"
 
-// sequence is what a list of tensors holds, of which exporters make use where
-// the program splits a tensor in a loop. It is never changed, and not nil
-// where it is known. The value of a sequence has the dimensions [0]: they are
-// known, and it takes no memory beside its tensors.
+// sequence is the content of a list of tensors, which exporters produce when the
+// program splits a tensor in a loop. It is immutable, and not nil if it is known.
+// The value of a sequence has the dimensions [0]: they are known, and it takes no
+// memory besides its tensors.
 type sequence []*Value
 
 // sequence reports whether a value is a sequence whose tensors are known.
 func (v *Value) sequence() bool { return v != nil && v.items != nil }
 
-// setSequence makes the output a sequence. Copies of long lists are paid from
-// the budget for constants: lists that grow one by one stay affordable.
+// setSequence makes the output a sequence. Copies of long lists count against the
+// budget for constants, so that lists that grow one by one stay affordable.
 func (c *call) setSequence(items []*Value) {
 	if c.e.budget < int64(len(items)) || len(c.out) == 0 {
 		return
@@ -40,8 +40,8 @@ func (c *call) items() (sequence, bool) {
 	return c.in[0].items, true
 }
 
-// position returns the place in a list of n that input i names; ok is false
-// when it is not known or not in the list.
+// position returns the index in a list of n that input i gives; ok is false if it
+// is unknown or out of range.
 func (c *call) position(i, n int) (int, bool) {
 	d := c.data(i)
 	if d == nil || len(d.ints) != 1 || !d.whole() {
@@ -80,8 +80,8 @@ func sequenceErase(c *call) {
 	c.setSequence(slices.Delete(slices.Clone(items), at, at+1))
 }
 
-// sequenceAt gives the tensor at a position, or what all tensors of the list
-// have in common.
+// sequenceAt returns the tensor at a position, or what all tensors of the list have
+// in common.
 func sequenceAt(c *call) {
 	items, ok := c.items()
 	if !ok || len(items) == 0 || len(c.out) == 0 {
@@ -106,11 +106,11 @@ func sequenceLength(c *call) {
 	}
 }
 
-// maxParts is into how many parts a tensor is split at most.
+// maxParts is the maximum number of parts of a split.
 const maxParts = 1 << 12
 
-// splitToSequence cuts an axis into parts of given sizes or of one given
-// size; without a size into slices, whose axis goes unless it is kept.
+// splitToSequence splits an axis into parts of given sizes or of one given size;
+// without a size, into slices, whose axis is dropped unless it is kept.
 func splitToSequence(c *call) {
 	in := c.dims(0)
 	a, ok := axis(c.Int("axis", 0), len(in))
@@ -172,8 +172,8 @@ func concatFromSequence(c *call) {
 // maxUnrolled bounds the trips of a loop that is inferred trip by trip.
 const maxUnrolled = 16
 
-// unrolled infers a loop that fills a sequence trip by trip: each trip adds
-// another tensor, and often cuts it where the last one ended.
+// unrolled infers a loop that fills a sequence trip by trip: each trip adds another
+// tensor, and often cuts it where the last one ended.
 func (e *engine) unrolled(c *call, body *Graph, trips int64) error {
 	e.unrolling = true
 	defer func() { e.unrolling = false }()

@@ -73,7 +73,7 @@ func stft(c *call) {
 	c.set(0, c.typ(0), out)
 }
 
-// window is as long as its input says.
+// window has the length that its input gives.
 func window(c *call) {
 	t := c.Int("output_datatype", int64(Float))
 	if t <= 0 || t >= int64(typeCount) {
@@ -82,8 +82,7 @@ func window(c *call) {
 	c.set(0, DataType(t), []int64{c.size(0)})
 }
 
-// size returns an input that is one number, -1 when it is not known or no
-// size.
+// size returns an input that is one number; -1 if it is unknown or not a size.
 func (c *call) size(i int) int64 {
 	if d := c.data(i); d != nil && len(d.ints) == 1 && d.whole() && d.ints[0] >= 0 && d.ints[0] <= maxElements {
 		return d.ints[0]

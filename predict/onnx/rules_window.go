@@ -11,8 +11,8 @@ type windows struct {
 	ceil                             bool
 }
 
-// windowsOf reads the attributes that convolutions and poolings share, with
-// their defaults filled in for a number of spatial dimensions.
+// windowsOf reads the attributes common to convolutions and poolings, with defaults
+// filled in for a number of spatial dimensions.
 func windowsOf(n *Node, kernel []int64, spatial int) (w windows, ok bool) {
 	w = windows{kernel: kernel, strides: n.Ints("strides"), dilations: n.Ints("dilations"), pads: n.Ints("pads"),
 		autoPad: n.Text("auto_pad"), ceil: n.Int("ceil_mode", 0) != 0}
@@ -59,8 +59,8 @@ func (w *windows) slide(i int, size int64) int64 {
 	}
 	n := room/stride + 1
 	if w.ceil && room%stride != 0 {
-		// A last, partial window counts if it starts inside the input or the
-		// padding before it.
+		// A partial last window counts if it starts inside the input or the padding
+		// before it.
 		if n*stride < size+before {
 			n++
 		}
@@ -136,7 +136,7 @@ func convTranspose(c *call) {
 	c.set(0, c.typ(0), out)
 }
 
-// pool keeps the channels; MaxPool may give the indices too.
+// pool keeps the channels; MaxPool may also return the indices.
 func pool(c *call) {
 	in, kernel := c.dims(0), c.Ints("kernel_shape")
 	if len(in) < 3 {
@@ -160,7 +160,7 @@ func pool(c *call) {
 	c.set(1, Int64, clone(out))
 }
 
-// poolAll leaves one element per channel.
+// poolAll returns one element per channel.
 func poolAll(c *call) {
 	out := clone(c.dims(0))
 	for i := 2; i < len(out); i++ {

@@ -13,13 +13,12 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// wire reads the protobuf wire format from a stream. off counts the bytes
-// read since the start of the file; messages are delimited by the offset at
-// which they end.
+// wire reads the protobuf wire format from a stream. off counts the bytes read
+// since the start of the file; a message is delimited by the offset of its end.
 type wire struct {
 	r   *bufio.Reader
 	off int64
-	// keep is how many more bytes of memory the decoded model may take.
+	// keep is how many more bytes the decoded model may use.
 	keep int64
 }
 
@@ -34,7 +33,7 @@ func (w *wire) charge(bytes int64) error {
 	return nil
 }
 
-// longestVarint is the most bytes that a 64-bit varint takes.
+// longestVarint is the maximum length of a 64-bit varint, in bytes.
 const longestVarint = 10
 
 // varint reads one varint that must end before the offset end.
@@ -54,7 +53,7 @@ func (w *wire) varint(end int64) (uint64, error) {
 	return v, nil
 }
 
-// advance passes over bytes that Peek has shown.
+// advance skips bytes that Peek has returned.
 func (w *wire) advance(n int) {
 	done, _ := w.r.Discard(n) // cannot fail: the bytes are in the buffer
 	w.off += int64(done)
@@ -80,8 +79,7 @@ func (w *wire) tag(end int64) (protowire.Number, protowire.Type, error) {
 	return num, typ, nil
 }
 
-// length reads the length of a delimited field and returns the offset at
-// which the field ends.
+// length reads the length of a delimited field and returns the offset of its end.
 func (w *wire) length(typ protowire.Type, end int64) (int64, error) {
 	if typ != protowire.BytesType {
 		return 0, fmt.Errorf("wire type %d where a length-delimited field (2) is due", typ)
@@ -96,7 +94,7 @@ func (w *wire) length(typ protowire.Type, end int64) (int64, error) {
 	return w.off + int64(n), nil
 }
 
-// skipTo passes over everything before an offset.
+// skipTo skips everything before an offset.
 func (w *wire) skipTo(end int64) error {
 	for w.off < end {
 		n, err := w.r.Discard(int(min(end-w.off, 1<<30)))
@@ -108,7 +106,7 @@ func (w *wire) skipTo(end int64) error {
 	return nil
 }
 
-// skip passes over the value of a field.
+// skip skips the value of a field.
 func (w *wire) skip(typ protowire.Type, end int64) error {
 	switch typ {
 	case protowire.VarintType:
@@ -133,8 +131,8 @@ func (w *wire) skip(typ protowire.Type, end int64) error {
 	return fmt.Errorf("wire type %d: ONNX files have none", typ)
 }
 
-// bytes reads a delimited field of at most limit bytes; a longer one is
-// passed over and reported by kept == false.
+// bytes reads a delimited field of at most limit bytes; a longer one is skipped and
+// reported by kept == false.
 func (w *wire) bytes(typ protowire.Type, end, limit int64) (b []byte, kept bool, err error) {
 	stop, err := w.length(typ, end)
 	if err != nil {
@@ -161,7 +159,7 @@ func (w *wire) take(stop int64) ([]byte, error) {
 	return b, nil
 }
 
-// text reads a string that the model cannot do without.
+// text reads a string that the model requires.
 func (w *wire) text(typ protowire.Type, end int64) (string, error) {
 	const longest = 64 << 10
 	start := w.off
@@ -184,9 +182,8 @@ func (w *wire) number(typ protowire.Type, end int64) (int64, error) {
 	return int64(v), err
 }
 
-// numbers appends the values of a repeated varint field, packed or not. Once
-// the list would exceed limit it is dropped: the result is nil and full is
-// true.
+// numbers appends the values of a repeated varint field, packed or not. If the list
+// would exceed limit, it is dropped: the result is nil and full is true.
 func (w *wire) numbers(list []int64, typ protowire.Type, span span) (out []int64, full bool, err error) {
 	if typ != protowire.BytesType {
 		v, err := w.number(typ, span.end)
@@ -215,15 +212,15 @@ func (w *wire) numbers(list []int64, typ protowire.Type, span span) (out []int64
 	return list, false, nil
 }
 
-// span bounds a repeated field: the end of its message and the most elements
-// that are kept.
+// span bounds a repeated field: the end of its message and the number of elements
+// to keep.
 type span struct {
 	end   int64
 	limit int
 }
 
-// fixed appends the values of a repeated field of floats (size 4) or doubles
-// (size 8), packed or not, as numbers does.
+// fixed appends the values of a repeated field of floats (size 4) or doubles (size
+// 8), packed or not, like numbers.
 func (w *wire) fixed(list []float64, typ protowire.Type, size int, span span) (out []float64, full bool, err error) {
 	stop := w.off + int64(size)
 	switch {

@@ -17,7 +17,7 @@ type Kind uint8
 // The kinds of parameter.
 const (
 	Float    Kind = iota // any number from Low to High
-	LogFloat             // the same, searched in its logarithm; Low > 0
+	LogFloat             // the same, on a logarithmic scale; Low > 0
 	Int                  // whole numbers from Low to High
 	Choice               // one of Choices
 )
