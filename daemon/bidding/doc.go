@@ -28,9 +28,8 @@
 //
 // # Untrusted agents
 //
-// Agents are not trusted. One that is silent, slow or invalid loses its turn: its
-// bid is withdrawn, the policy computes one, and the agent is asked again after a
-// growing pause. Time, memory and connections for all agents together are bounded.
+// Agents are not trusted. When one is silent, slow or invalid, its bid is withdrawn,
+// the policy computes one, and the agent is asked again after a growing pause. Time, memory and connections for all agents together are bounded.
 // Hosts keeps an app from making the daemon call addresses that the app itself
 // could not reach.
 package bidding
