@@ -115,6 +115,11 @@ func (st *State) apply(e Event) error {
 	}
 	switch e.Kind {
 	case JobStarted:
+		for _, s := range e.Placement {
+			if s.Node < 0 || int(s.Node) >= len(st.cluster.Nodes) {
+				return fmt.Errorf("job %s: placed on node %d of %d", j.ID, s.Node, len(st.cluster.Nodes))
+			}
+		}
 		return j.start(e)
 	case JobStopped:
 		return j.stop(e)

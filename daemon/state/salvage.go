@@ -47,6 +47,9 @@ func (m *memory) wants(r *api.Record) bool {
 	case sched.TenantSet:
 		return true
 	case sched.JobSubmitted:
+		if r.Event.Spec == nil {
+			return false
+		}
 		_, known := m.keys[keyOf(r.Event.Spec.Tenant, r.Key)]
 		return x == nil && r.Task != nil && (r.Key == "" || !known)
 	case sched.JobEnded, sched.JobHeld:
