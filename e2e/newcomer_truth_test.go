@@ -1,0 +1,171 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// line is what a script of testdata/newcomer logs before a step.
+type line struct {
+	Position float64 `json:"position"`
+	At       float64 `json:"at"` // Unix time
+	Loss     float64 `json:"loss"`
+	World    int     `json:"world"`
+	Attempt  int     `json:"attempt"`
+}
+
+// read returns what a script has logged.
+func read(t *testing.T, log string) []line {
+	t.Helper()
+	f, err := os.Open(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var out []line
+	for in := bufio.NewScanner(f); in.Scan(); {
+		var l line
+		if err := json.Unmarshal(in.Bytes(), &l); err != nil {
+			t.Fatalf("%s: %v in %q", log, err, in.Text())
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// checkSteps fails if a step is missing, was taken twice, or made the loss jump.
+func checkSteps(t *testing.T, lines []line, end, batch float64) {
+	t.Helper()
+	if want := int(end / batch); len(lines) != want {
+		t.Errorf("%d steps were logged; want %d", len(lines), want)
+	}
+	for i, l := range lines {
+		if want := batch * float64(i); l.Position != want {
+			t.Fatalf("attempt %d is at %g when it should be at %g", l.Attempt, l.Position, want)
+		}
+		if i > 0 && l.Loss > 1.5*lines[i-1].Loss+0.05 {
+			t.Errorf("the loss jumps from %g to %g at %g, attempt %d", lines[i-1].Loss, l.Loss, l.Position, l.Attempt)
+		}
+	}
+}
+
+// checkTrue compares what the daemon says of a finished job with what it logged.
+func (n *newcomer) checkTrue(t *testing.T, id sched.JobID, lines []line, work float64) {
+	t.Helper()
+	e, err := n.Explain(context.Background(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := e.Job.Status; s.Done != work || s.CheckpointedWork > work {
+		t.Errorf("%g done, %g saved; want %g done", s.Done, s.CheckpointedWork, work)
+	}
+	for _, l := range e.Ledger {
+		if l.Lost != 0 {
+			t.Errorf("%s of attempt %d: %g lost; no step was", l.Verb, l.Attempt, l.Lost)
+		}
+	}
+	n.checkCheckpoints(t, id, lines)
+	n.checkAway(t, e.Ledger, lines)
+	n.checkRates(t, id, lines)
+}
+
+// checkCheckpoints compares the work saved at each stop with the step that the next
+// attempt began with.
+func (n *newcomer) checkCheckpoints(t *testing.T, id sched.JobID, lines []line) {
+	t.Helper()
+	page, err := n.Events(context.Background(), api.RecordFilter{Job: id, Limit: api.MaxPage})
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, stops := 0.0, 0
+	for _, r := range page.Records {
+		switch {
+		case r.Event != nil && r.Event.Kind == sched.JobCheckpoint:
+			saved = r.Event.Done
+		case r.Exit != nil && r.Exit.Yielded:
+			stops++
+			if r.Exit.Unsaved > 0 || r.Exit.Text() != "saved its work and made room" {
+				t.Errorf("attempt %d: %s", r.Exit.Number, r.Exit.Text())
+			}
+			i := slices.IndexFunc(lines, func(l line) bool { return l.Attempt > r.Exit.Number })
+			if i < 0 || lines[i].Position != saved {
+				t.Errorf("attempt %d saved %g; the next one began at %+v", r.Exit.Number, saved, lines[max(0, i)])
+			}
+		}
+	}
+	if stops == 0 {
+		t.Error("no attempt saved its work and made room")
+	}
+}
+
+// checkAway compares the time away with the time between the last step of an attempt and
+// the first of a later one. An attempt may be stopped before its first step.
+func (n *newcomer) checkAway(t *testing.T, ledger []api.Entry, lines []line) {
+	t.Helper()
+	away, gaps, stops := 0.0, 0.0, 0.0
+	for _, l := range ledger {
+		if away += l.Away; l.Ongoing {
+			t.Errorf("%s of attempt %d: a job that has ended is still away", l.Verb, l.Attempt)
+		}
+		if l.Away > 0 {
+			stops++
+		}
+	}
+	for i := 1; i < len(lines); i++ {
+		if lines[i].Attempt > lines[i-1].Attempt {
+			gaps += lines[i].At - lines[i-1].At
+		}
+	}
+	// It begins with the request to stop, before the last step, and ends with the report
+	// of the first step, after a line in the log.
+	if away < gaps-stops || away > gaps+5*stops {
+		t.Errorf("%.1f s away in %g stops; %.1f s passed between the steps around them", away, stops, gaps)
+	}
+}
+
+// checkRates compares the reported rates with the steps of the seconds before.
+func (n *newcomer) checkRates(t *testing.T, id sched.JobID, lines []line) {
+	t.Helper()
+	points, err := n.Points(context.Background(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const window = 4 // seconds: of the reports that the rate is a mean of
+	var errs []float64
+	most := 0.0
+	for _, p := range points {
+		at := float64(p.At.UnixNano()) / float64(time.Second)
+		var in []line
+		for _, l := range lines {
+			if l.At > at-window && l.At <= at && (len(in) == 0 || l.Attempt == in[0].Attempt) {
+				in = append(in, l)
+			}
+		}
+		if p.Rate == 0 || len(in) < 3 {
+			continue
+		}
+		last := in[len(in)-1]
+		truth := (last.Position - in[0].Position) / (last.At - in[0].At)
+		errs = append(errs, math.Abs(p.Rate/truth-1))
+		most = max(most, p.Rate/truth)
+	}
+	slices.Sort(errs)
+	switch {
+	case len(errs) < 5:
+		t.Errorf("%d reports with a rate; want 5 or more", len(errs))
+	case errs[len(errs)/2] > 0.1 || most > 2:
+		t.Errorf("rates are off by %.0f %% in the median, and up to %.1f times the truth; want 10 %% and no more than twice", 100*errs[len(errs)/2], most)
+	}
+}
