@@ -139,6 +139,7 @@ func (u *users) reckon(finished map[sched.JobID]int) int {
 		}
 		delete(u.acked, id)
 	}
+	u.rewound = true
 	clear(u.ended) // what was cancelled may run again: the journal has lost that
 	for id, n := range finished {
 		if known[id] {

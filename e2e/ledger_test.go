@@ -134,7 +134,7 @@ func (u *users) checkSteps(j api.Job, a *account) {
 			continue
 		}
 		a.begun++
-		if number <= attempt || number > j.Status.Starts {
+		if number <= attempt || number > j.Status.Starts && !u.rewound {
 			u.t.Errorf("job %s: attempt %d ran after %d; want ascending numbers up to %d", j.ID, number, attempt, j.Status.Starts)
 		}
 		attempt = number

@@ -66,7 +66,9 @@ type users struct {
 	ended map[sched.JobID]api.Job // as first seen after their end
 	done  map[sched.JobID]int     // jobs that had finished before the journal lost its end: attempts begun
 	keys  int
-	rand  *rand.Rand
+	// rewound is true if the journal has lost records, starts of attempts among them.
+	rewound bool
+	rand    *rand.Rand
 }
 
 // usersOf lets three users work with a daemon until account.

@@ -118,7 +118,10 @@ func (d *localDaemon) tell(text string) {
 // ended reports whether a job will never run again.
 func (d *localDaemon) ended(id sched.JobID) bool {
 	j, err := d.state.Job(api.Identity{Role: api.Admin}, id)
-	return err != nil || j.Status.Phase.Ended()
+	if err != nil {
+		return api.CodeOf(err) == api.Unknown // else the journal does not answer
+	}
+	return j.Status.Phase.Ended()
 }
 
 func (d *localDaemon) openState(ctx context.Context, lost loss) error {

@@ -18,9 +18,12 @@ var _ api.Jobs = (*Store)(nil)
 
 // Explain implements api.Jobs.
 func (b *Store) Explain(who api.Identity, id sched.JobID) (api.Explanation, error) {
+	return durably(b, func() (api.Explanation, error) { return b.explain(who, id) })
+}
+
+// explain is Explain under the lock.
+func (b *Store) explain(who api.Identity, id sched.JobID) (api.Explanation, error) {
 	const holders = 10
-	b.mu.RLock()
-	defer b.mu.RUnlock()
 	x, err := b.mem.find(who, id)
 	if err != nil {
 		return api.Explanation{}, err

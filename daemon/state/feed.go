@@ -6,6 +6,7 @@ package state
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
@@ -175,6 +176,37 @@ func (b *Store) Watch(ctx context.Context, who api.Identity, f api.RecordFilter,
 		case <-b.closed:
 			return api.Errorf(api.Unavailable, "the daemon is stopping")
 		case <-more:
+		}
+	}
+}
+
+// longestRead is how long a reader waits for the journal to have what it has read.
+const longestRead = 10 * time.Second
+
+// durably reads jobs, and returns when the journal has all that was read. If the
+// journal refuses a change that was read, it reads again.
+func durably[T any](b *Store, read func() (T, error)) (T, error) {
+	timeout := time.After(longestRead)
+	for {
+		b.mu.RLock()
+		v, err := read()
+		mem := b.mem
+		seq := mem.Seq
+		for b.mem == mem && b.feed.last < seq {
+			more := b.feed.more
+			b.mu.RUnlock()
+			select {
+			case <-more:
+			case <-timeout:
+				var none T
+				return none, api.Errorf(api.Unavailable, "the journal has not answered for %s", longestRead).Try("look at the disk of the data folder")
+			}
+			b.mu.RLock()
+		}
+		refused := b.mem != mem
+		b.mu.RUnlock()
+		if !refused {
+			return v, err
 		}
 	}
 }

@@ -297,13 +297,13 @@ func (m *memory) lastNamed(who api.Identity, name string) (last sched.JobID) {
 
 // Job implements api.Jobs.
 func (b *Store) Job(who api.Identity, id sched.JobID) (api.Job, error) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	x, err := b.mem.find(who, id)
-	if err != nil {
-		return api.Job{}, err
-	}
-	return b.view(x, b.fair()), nil
+	return durably(b, func() (api.Job, error) {
+		x, err := b.mem.find(who, id)
+		if err != nil {
+			return api.Job{}, err
+		}
+		return b.view(x, b.fair()), nil
+	})
 }
 
 // List implements api.Jobs: newest first.
@@ -312,8 +312,11 @@ func (b *Store) List(who api.Identity, f api.JobFilter) (api.JobPage, error) {
 	if err != nil {
 		return api.JobPage{}, err
 	}
-	b.mu.RLock()
-	defer b.mu.RUnlock()
+	return durably(b, func() (api.JobPage, error) { return b.page(who, f, limit) })
+}
+
+// page is List under the lock.
+func (b *Store) page(who api.Identity, f api.JobFilter, limit int) (api.JobPage, error) {
 	var after int64 = -1
 	if f.After != "" {
 		x, err := b.mem.find(who, f.After)

@@ -60,6 +60,40 @@ func TestOrdersAreDurable(t *testing.T) {
 	d.wantRunning(map[string]string{"x-1.1": "0"})
 }
 
+// TestReadsAreDurable: nobody sees a change before the journal has it, and nobody
+// ever sees one that the journal refuses.
+func TestReadsAreDurable(t *testing.T) {
+	for name, fails := range map[string]error{"written": nil, "refused": errDisk} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t)
+			id := d.submit(ann, submission("x", 1))
+			entered, release := d.tape.hold()
+			cancelled := make(chan error, 1)
+			go func() { _, err := d.Command(context.Background(), ann, id, api.Cancel); cancelled <- err }()
+			<-entered
+			seen := make(chan string, 3)
+			go func() { j, _ := d.Job(ann, id); seen <- j.State }()
+			go func() { p, _ := d.List(ann, api.JobFilter{}); seen <- p.Jobs[0].State }()
+			go func() { e, _ := d.Explain(ann, id); seen <- e.Job.State }()
+			select {
+			case state := <-seen:
+				t.Errorf("a reader sees %s before the journal has it", state)
+			case <-time.After(50 * time.Millisecond):
+			}
+			release(fails)
+			want := api.Cancelled
+			if err := <-cancelled; err != nil {
+				want = api.Waiting
+			}
+			for range cap(seen) {
+				if state := <-seen; state != want {
+					t.Errorf("a reader sees %s; want %s", state, want)
+				}
+			}
+		})
+	}
+}
+
 // TestJournalFails: every change fails with an error, leaves things as they are,
 // and works again when the journal does.
 func TestJournalFails(t *testing.T) {
