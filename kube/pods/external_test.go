@@ -136,7 +136,7 @@ func TestExternal(t *testing.T) {
 	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.External = other })
 	submit := func() sched.JobID {
 		jobs, err := w.now().Submit(t.Context(), admin, []api.Submission{{
-			Spec: sched.Spec{GPUs: 2}, Task: api.Task{Name: "batch", Command: []string{"x"}, Origin: "Job/" + w.namespace + "/batch"}}})
+			Spec: sched.Spec{GPUs: 2}, Task: api.Task{Name: "batch", Command: []string{"x"}, Origin: "Job/" + w.namespace + "/batch", Preemptible: new(true)}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,10 +166,13 @@ func TestExternal(t *testing.T) {
 	other.mu.Unlock()
 	w.plan(wants{ours: {w.on(0, 0b1)}})
 	w.Restart(t)
-	time.Sleep(1500 * time.Millisecond)
-	if n := w.Starts(ours); n != 1 {
-		t.Errorf("ours was started %d times while they were there; want 1", n)
-	}
+	end := time.Now().Add(1500 * time.Millisecond)
+	w.wait("ours is not started while they are there", func() bool {
+		if n := w.Starts(ours); n != 1 {
+			t.Fatalf("ours was started %d times; want 1", n)
+		}
+		return time.Now().After(end)
+	})
 	other.mu.Lock()
 	other.slow = false
 	other.mu.Unlock()
