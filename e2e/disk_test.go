@@ -86,9 +86,15 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitFor(t, patience, func() bool { return d.overview().StartingPaused != "" })
-	time.Sleep(3 * time.Second) // for attempts that should not be made
-	if o := d.overview(); !strings.Contains(o.Problem, "inodes are free") || o.Failed > 0 {
-		t.Errorf("problem %q, %d failed; want that the disk is full, and none", o.Problem, o.Failed)
+	end := time.Now().Add(3 * time.Second)
+	waitFor(t, patience, func() bool {
+		if n := d.overview().Failed; n > 0 {
+			t.Fatalf("%d jobs failed; want none to start", n)
+		}
+		return time.Now().After(end)
+	})
+	if p := d.overview().Problem; !strings.Contains(p, "inodes are free") {
+		t.Errorf("problem %q; want that the disk is full", p)
 	}
 	if err := d.Ready(ctx); err == nil || !strings.Contains(err.Error(), "starting jobs is paused") {
 		t.Errorf("/readyz: %v; want that starting is paused", err)

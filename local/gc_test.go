@@ -108,10 +108,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "end of the rank", func() bool { return ranksOf(r, "runs") == 0 })
-	time.Sleep(200 * time.Millisecond)
-	if n := len(r.orders.exitsOf(runs.AttemptID)); n != 0 {
-		t.Errorf("reported %d times before the result was safe", n)
-	}
+	always(t, "nothing is reported before the result is safe", 200*time.Millisecond, func() bool { return len(r.orders.exitsOf(runs.AttemptID)) == 0 })
 	if err := os.Remove(fill); err != nil {
 		t.Fatal(err)
 	}

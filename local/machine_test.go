@@ -286,10 +286,7 @@ func TestAdopt(t *testing.T) {
 	}
 	// What is still ordered although it was acknowledged is told again.
 	r.reopen()
-	time.Sleep(50 * time.Millisecond)
-	if n := len(r.orders.exitsOf(runs.AttemptID)); n != 1 {
-		t.Errorf("reported %d times; want once", n)
-	}
+	always(t, "the exit is reported once", 50*time.Millisecond, func() bool { return len(r.orders.exitsOf(runs.AttemptID)) == 1 })
 	r.m.mu.Lock()
 	r.m.runs[runs.AttemptID].toldAt = time.Time{}
 	r.m.mu.Unlock()

@@ -205,6 +205,18 @@ func eventually(t testing.TB, what string, f func() bool) {
 	}
 }
 
+// always checks that a condition keeps holding for a while.
+func always(t testing.TB, what string, during time.Duration, f func() bool) {
+	t.Helper()
+	end := time.Now().Add(during)
+	eventually(t, what, func() bool {
+		if !f() {
+			t.Fatalf("not so: %s", what)
+		}
+		return time.Now().After(end)
+	})
+}
+
 // exit waits for the one exit of an attempt.
 func (r *rig) exit(id api.AttemptID) api.Exit {
 	r.t.Helper()

@@ -272,11 +272,7 @@ func TestFailNode(t *testing.T) {
 	if err := c.EndPod(ctx, pod, 0); err != nil { // KWOK is not running to do it
 		t.Fatal(err)
 	}
-	time.Sleep(2500 * time.Millisecond)
-	p := &corev1.Pod{}
-	if err := c.Client.Get(ctx, pod, p); err != nil || p.Status.Phase != corev1.PodRunning {
-		t.Fatalf("pod of the lost node: %s, %v; want it to stay Running", p.Status.Phase, err)
-	}
+	staysRunning(t, c, pod, 2500*time.Millisecond)
 	if err := c.RecoverNode(ctx, "node-9"); err != nil {
 		t.Fatal(err)
 	}
@@ -285,6 +281,17 @@ func TestFailNode(t *testing.T) {
 	}
 	if _, err := c.WaitPod(ctx, pod, corev1.PodSucceeded); err != nil {
 		t.Error(err)
+	}
+}
+
+// staysRunning checks that a pod keeps running for a while without its kubelet.
+func staysRunning(t *testing.T, c *Cluster, pod client.ObjectKey, during time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		p := &corev1.Pod{}
+		if err := c.Client.Get(inTime(t), pod, p); err != nil || p.Status.Phase != corev1.PodRunning {
+			t.Fatalf("pod %s: %s, %v; want it to stay Running", pod, p.Status.Phase, err)
+		}
 	}
 }
 
@@ -311,10 +318,7 @@ func TestRestarts(t *testing.T) {
 	if err := c.EndPod(ctx, pod, 0); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(500 * time.Millisecond)
-	if p, err := c.WaitPod(ctx, pod, corev1.PodRunning); err != nil {
-		t.Errorf("without KWOK the pod became %s; want it to stay Running: %v", p.Status.Phase, err)
-	}
+	staysRunning(t, c, pod, 500*time.Millisecond)
 	begin := time.Now()
 	if err := c.StartKWOK(ctx); err != nil {
 		t.Fatal(err)

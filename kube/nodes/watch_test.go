@@ -41,6 +41,7 @@ type notes struct {
 	all  []string // without repetitions
 	seen int      // up to where the test has waited for them
 	told int
+	news chan struct{}
 }
 
 func (n *notes) SetNodes(_ context.Context, list []sched.Node) error {
@@ -55,6 +56,10 @@ func (n *notes) SetNodes(_ context.Context, list []sched.Node) error {
 		n.all = append(n.all, text)
 	}
 	n.told++
+	select {
+	case n.news <- struct{}{}:
+	default:
+	}
 	return nil
 }
 
@@ -68,7 +73,7 @@ func (n *notes) times() int {
 // for. Other reports may come in between.
 func (n *notes) wait(t *testing.T, want string) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for late := time.After(2 * time.Minute); ; {
 		n.mu.Lock()
 		later := n.all[n.seen:]
 		if i := slices.Index(later, want); i >= 0 {
@@ -77,7 +82,9 @@ func (n *notes) wait(t *testing.T, want string) {
 			return
 		}
 		n.mu.Unlock()
-		if time.Now().After(end) {
+		select {
+		case <-n.news:
+		case <-late:
 			t.Fatalf("the state was told %q; want %q", later, want)
 		}
 	}
@@ -92,7 +99,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _ = informers.Start(ctx) }()
-	state := &notes{}
+	state := &notes{news: make(chan struct{}, 1)}
 	done := make(chan error, 1)
 	w := nodes.New(nodes.Config{Cache: informers, State: state, Grace: 10 * time.Second})
 	go func() { done <- w.Run(ctx) }()
