@@ -37,8 +37,9 @@
 // pages of the hot file with plain reads before bbolt maps it, and then the
 // checksum of every frame. If anything is wrong, Open scans the raw file for
 // frames, writes the longest run without a gap to a new file, and keeps the
-// damaged file and, apart, the intact frames behind the gap. Only records that a snapshot replaced, and archive segments beyond
-// the configured retention, are ever deleted.
+// damaged file and, apart, the intact frames behind the gap. Only records that a
+// snapshot replaced, and archive segments beyond the configured retention, are ever
+// deleted.
 //
 // The term of a frame grows with each attempted transaction. It distinguishes the
 // committed frame from one that a failed transaction left in a free page under the

@@ -154,7 +154,7 @@ func (m *memory) submitted(r *api.Record, id sched.JobID) error {
 	m.put(x)
 	m.queued.add(x, 1)
 	m.trialSubmitted(x)
-	m.Count = max(m.Count+1, jobNumber(id))
+	m.Count = max(m.Count+1, JobNumber(id))
 	return nil
 }
 

@@ -29,7 +29,8 @@ type epoch struct {
 }
 
 // Mark is how far a journal has come. It is kept outside the journal and lags
-// behind rather than ahead, so a journal that ends before it has lost records.
+// behind rather than ahead, so a journal that ends before it has lost records. With
+// Jobs alone it only keeps numbers from being used again.
 type Mark struct {
 	Epoch string `json:"epoch"`
 	Seq   uint64 `json:"seq"`
@@ -99,7 +100,8 @@ func (b *Store) noteEpoch(t *tx) error {
 	if !t.mem.policyKept {
 		r.Policy, r.Text = t.mem.Policy, "the policy of a new journal"
 	}
-	if lost || b.Lost != "" || len(t.mem.Epochs) == 0 {
+	used := b.Seen.Seq == 0 && b.Seen.Jobs > t.mem.Count // by jobs that are not in the journal
+	if lost || used || b.Lost != "" || len(t.mem.Epochs) == 0 {
 		r.Epoch = NewEpoch(b.Seen.Jobs)
 		r.Text = cmp.Or(r.Text, "a new epoch begins")
 	}
@@ -122,8 +124,8 @@ func NewEpoch(jobs int) *api.Epoch {
 	return &api.Epoch{ID: hex.EncodeToString(id[:]), Jobs: jobs}
 }
 
-// jobNumber returns the number at the end of a job's name; 0 if it has none.
-func jobNumber(id sched.JobID) int {
+// JobNumber returns the number at the end of a job's name; 0 if it has none.
+func JobNumber(id sched.JobID) int {
 	n, _ := strconv.Atoi(string(id[strings.LastIndexByte(string(id), '-')+1:]))
 	return max(n, 0)
 }
@@ -147,7 +149,7 @@ func (m *memory) owns(id api.AttemptID, epoch string) bool {
 		if i == len(m.Epochs)-1 {
 			to = m.Count
 		}
-		n := jobNumber(id.Job)
+		n := JobNumber(id.Job)
 		return m.Epochs[i].From < n && n <= to
 	}
 	switch {
@@ -179,7 +181,7 @@ func (b *Store) Claim(ctx context.Context, a api.Attempt) (bool, error) {
 func (t *tx) claim(a api.Attempt) (bool, error) {
 	m := t.mem
 	x, i := m.jobs[a.Job], m.epochIndex(a.Epoch)
-	if n := jobNumber(a.Job); x == nil && i == len(m.Epochs)-1 && n > m.Count {
+	if n := JobNumber(a.Job); x == nil && i == len(m.Epochs)-1 && n > m.Count {
 		// The journal has lost the job without a trace: its number must not be used again.
 		return false, t.add(api.Record{Epoch: NewEpoch(n), Text: fmt.Sprintf("a new epoch begins: %s is not in the journal", a.Job)})
 	}

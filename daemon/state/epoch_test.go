@@ -142,6 +142,27 @@ func TestClaimUnknown(t *testing.T) {
 	}
 }
 
+// TestNumbersInUse: a new journal does not give the names of jobs whose pods are
+// still there.
+func TestNumbersInUse(t *testing.T) {
+	d := open(t, func(c *Config) { c.Seen = Mark{Jobs: 7} })
+	if id := d.submit(ann, submission("x", 1)); id != "x-8" {
+		t.Errorf("the first job is %s; want x-8", id)
+	}
+	if o, _ := d.Overview(admin); o.Problem != "" {
+		t.Errorf("problem %q; want none", o.Problem)
+	}
+	epoch := d.mem.epoch()
+	d = reopen(t, d.tape.copyTape(), d.clock, func(c *Config) { c.Seen = Mark{Jobs: 8} })
+	if d.mem.epoch() != epoch {
+		t.Error("a new epoch began although the journal knows all jobs")
+	}
+	d = reopen(t, d.tape.copyTape(), d.clock, func(c *Config) { c.Seen = Mark{Jobs: 20} }) // an old backup
+	if id := d.submit(ann, submission("x", 1)); id != "x-21" || d.mem.epoch() == epoch {
+		t.Errorf("the next job is %s; want x-21, in a new epoch", id)
+	}
+}
+
 // TestV01Epoch: a journal of version 0.1, which had no epochs, keeps its jobs and
 // gets an epoch for new ones.
 func TestV01Epoch(t *testing.T) {

@@ -25,6 +25,12 @@
 // detected: if all pods of a gang vanish while no operator runs, the attempt starts
 // again under the same number.
 //
+// A pod belongs to an attempt by its labels and by the object that owns it
+// (Config.OwnsPod), not by the journal's epoch: a name is given to one object at a time
+// in a namespace, and Kubernetes removes the pods of another. What the journal could
+// confuse are names of jobs, which it counts: one that is new or older than it was
+// goes on behind the names of all pods there are (mirror.HighestNumber).
+//
 // # Lost nodes
 //
 // A pod on a node that does not answer cannot be stopped. It counts as gone when
