@@ -28,7 +28,7 @@
 // # A binary with more policies
 //
 // Builtin returns a new table with each call, so a custom binary adds its own
-// lines and shares nothing with anybody:
+// lines without affecting others:
 //
 //	table := policy.Builtin()
 //	err := table.Add(policy.Of(policy.About{Name: "mine"}, mine.Default(), mine.New))

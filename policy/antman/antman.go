@@ -23,7 +23,7 @@ type Config struct {
 	Patience sched.Duration `json:"patience" help:"a job with a guarantee that has waited this long runs as an opportunistic job until it gets its GPUs"`
 }
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	return Config{
 		Guest: 200, Busy: 0.8, MaxUtil: 0.9, GPU: pairing.Auto, Mode: "time-slice", Patience: sched.Duration(time.Minute),
@@ -35,7 +35,7 @@ func (c Config) validate() error {
 	case c.Guest < 1 || c.Guest > sched.WholeGPU/2:
 		return fmt.Errorf("guest = %d; want 1 to %d thousandths of a GPU", c.Guest, sched.WholeGPU/2)
 	case !(c.Busy >= 0 && c.Busy <= 1.01):
-		return fmt.Errorf("busy = %g; want 0 (nobody shares) to 1", c.Busy)
+		return fmt.Errorf("busy = %g; want 0 (no sharing) to 1", c.Busy)
 	case !(c.MaxUtil >= 0 && c.MaxUtil <= 2):
 		return fmt.Errorf("max_util = %g; want 0 to 2", c.MaxUtil)
 	case c.Patience < 0:

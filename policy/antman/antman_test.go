@@ -95,7 +95,7 @@ func TestBadKnobs(t *testing.T) {
 		want   string
 	}{
 		{func(c *antman.Config) { c.Guest = 0 }, "guest = 0; want 1 to 500 thousandths of a GPU"},
-		{func(c *antman.Config) { c.Busy = 2 }, "busy = 2; want 0 (nobody shares) to 1"},
+		{func(c *antman.Config) { c.Busy = 2 }, "busy = 2; want 0 (no sharing) to 1"},
 		{func(c *antman.Config) { c.MaxUtil = -1 }, "max_util = -1; want 0 to 2"},
 		{func(c *antman.Config) { c.Slowdown = 0.5 }, "slowdown = 0.5; want 0 (no bound), or above 1 to 100"},
 		{func(c *antman.Config) { c.Mode = "turns" }, `mode "turns"; want time-slice or mps`},

@@ -44,7 +44,7 @@ type Result struct {
 	Outcomes []Outcome // by app name
 	Refused  []Refusal // by app name
 	Withheld []Share   // won and paid away, by machine
-	Unsold   []Share   // won by nobody, by machine
+	Unsold   []Share   // won by no app, by machine
 
 	// Exact says that the choice and every payment are optimal, as in the theory.
 	// Otherwise a search hit its limit or was greedy.

@@ -22,7 +22,7 @@ type Config struct {
 	Placement place.Rule     `json:"placement"`
 }
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	return Config{By: filling.ByTenant, Altruism: true, Margin: 0.1, Lease: sched.Duration(10 * time.Minute), Placement: place.AsNear}
 }

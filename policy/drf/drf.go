@@ -16,7 +16,7 @@
 //   - The unit is a job, not a task: a gang runs whole or not at all. A tenant
 //     whose first job does not fit gives its turn to its next one, and a tenant
 //     without any job that fits drops out.
-//   - With preempt, a new decision fills the cluster anew and stops whoever is
+//   - With preempt, a new decision fills the cluster anew and stops jobs that are
 //     not reached; the paper's allocations only change when tasks end. A lease
 //     keeps a job that was started from being stopped too soon; the jobs it
 //     covers, and those that are not preemptible, are counted before all
@@ -47,7 +47,7 @@ type Config struct {
 	Placement place.Rule     `json:"placement"`
 }
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	return Config{By: filling.ByTenant, Preempt: true, Lease: sched.Duration(10 * time.Minute), Placement: place.AsNear}
 }

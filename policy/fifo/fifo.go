@@ -5,25 +5,25 @@
 // never stops one: the default of batch schedulers, and the baseline that every
 // paper beats.
 //
-// The knob backfill says who may overtake a job that does not fit:
+// The knob backfill says which jobs may overtake one that does not fit:
 //
-//   - off: nobody. The first job that does not fit holds back all behind it.
+//   - off: none. The first job that does not fit holds back all behind it.
 //   - easy: EASY backfilling (Lifka, JSSPP'95). From the estimates of the
 //     running jobs follows when and where the first job that does not fit
 //     will start: its reservation. Another job may overtake it if by its own
 //     estimate it ends before that time, or if it uses only GPUs outside the
 //     reservation.
-//   - greedy: anybody who fits. Large jobs may starve.
+//   - greedy: any job that fits. Large jobs may starve.
 //
 // # Deviations
 //
 //   - EASY counts processors; here a reservation is a set of GPUs, because a
 //     gang needs them near to each other.
-//   - Nobody without an estimate overtakes, not even on GPUs outside the
-//     reservation, and nobody overtakes at all when no reservation can be made
+//   - No job without an estimate overtakes, not even on GPUs outside the
+//     reservation, and no job overtakes at all when no reservation can be made
 //     because running jobs have no estimate.
 //   - A job that waits for its tenant's quota, for the end of a back-off, or
-//     for a kind of GPU that does not exist holds back nobody.
+//     for a kind of GPU that does not exist holds back no other job.
 package fifo
 
 import (
@@ -46,7 +46,7 @@ const (
 	Greedy = "greedy"
 )
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config { return Config{Backfill: Off, Placement: place.AsNear} }
 
 func (c Config) validate() error {

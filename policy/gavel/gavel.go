@@ -62,7 +62,7 @@ func (c Config) validate() error {
 	case !(c.SLO >= 0) || math.IsInf(c.SLO, 1):
 		return fmt.Errorf("slo = %g; want 0 (nothing is promised) or more", c.SLO)
 	case c.Sharing != 0 && !(c.Sharing >= 1 && c.Sharing <= 1.9):
-		return fmt.Errorf("sharing = %g; want 0 (nobody shares), or 1 to 1.9", c.Sharing)
+		return fmt.Errorf("sharing = %g; want 0 (no sharing), or 1 to 1.9", c.Sharing)
 	}
 	for _, x := range c.Prices {
 		if !(x > 0) || math.IsInf(x, 1) {

@@ -173,7 +173,7 @@ func TestBadKnobs(t *testing.T) {
 		"gavel:stick=0.5":   "stick = 0.5; want 1 to 1e6",
 		"gavel:turns=0":     "turns = 0; want 1 to 1e6",
 		"gavel:slo=-1":      "slo = -1; want 0 (nothing is promised) or more",
-		"gavel:sharing=3":   "sharing = 3; want 0 (nobody shares), or 1 to 1.9",
+		"gavel:sharing=3":   "sharing = 3; want 0 (no sharing), or 1 to 1.9",
 		"gavel:mode=turns":  `mode "turns"; want time-slice or mps`,
 		"gavel:prices=1/-2": "prices has the value -2; want positive numbers",
 	} {

@@ -31,7 +31,7 @@ type Config struct {
 	Migrate   bool           `json:"migrate" help:"when a GPU is idle and another has more than two jobs, stop the busiest job there and queue it again"`
 }
 
-// Default returns the settings the policies have unless told otherwise.
+// Default returns the policies' default settings.
 func Default() Config {
 	return Config{
 		W1: 1.3, W2: 1, Over: 1.6, Crowd: 1, Jobs: 3, Margin: 500, Slowdown: 1.3, GPU: pairing.Auto, Mode: "time-slice",
@@ -50,7 +50,7 @@ func (c Config) validate() error {
 	}
 	switch {
 	case c.Jobs < 1 || c.Jobs > pairing.MostJobs:
-		return fmt.Errorf("jobs = %d; want 1 (nobody shares) to %d", c.Jobs, pairing.MostJobs)
+		return fmt.Errorf("jobs = %d; want 1 (no sharing) to %d", c.Jobs, pairing.MostJobs)
 	case c.Margin < 0 || c.Margin > 1<<30:
 		return fmt.Errorf("margin = %d; want 0 or more MiB", c.Margin)
 	case c.Lookahead < 1 || c.K < 1 || c.K > 64 || c.Beta < 1:

@@ -19,7 +19,7 @@ func TestBadKnobs(t *testing.T) {
 		want   string
 	}{
 		{func(c *horus.Config) { c.W1 = -1 }, "w1 = -1; want 0 to 1e6"},
-		{func(c *horus.Config) { c.Jobs = 9 }, "jobs = 9; want 1 (nobody shares) to 8"},
+		{func(c *horus.Config) { c.Jobs = 9 }, "jobs = 9; want 1 (no sharing) to 8"},
 		{func(c *horus.Config) { c.Margin = -5 }, "margin = -5; want 0 or more MiB"},
 		{func(c *horus.Config) { c.Slowdown = 0.9 }, "slowdown = 0.9; want 0 (no bound), or above 1 to 100"},
 		{func(c *horus.Config) { c.Mode = "turns" }, `mode "turns"; want time-slice or mps`},

@@ -13,7 +13,7 @@
 //
 //   - A lease is the time since a job was last started, for each job on its
 //     own; there are no rounds common to all. A job whose lease has ended goes
-//     on until somebody with less service can use its GPUs.
+//     on until a job with less service can use its GPUs.
 //   - A job runs at its requested size or not at all, and any job that fits
 //     may overtake those that do not (the paper leaves both open).
 //   - The first of the waiting jobs breaks all leases once it has stood there
@@ -38,7 +38,7 @@ type Config struct {
 	Placement place.Rule     `json:"placement"`
 }
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	return Config{Lease: sched.Duration(10 * time.Minute), Placement: place.AsNear}
 }

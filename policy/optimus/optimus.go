@@ -25,7 +25,7 @@ const (
 	Original = "original"
 )
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	return Config{Form: Oracle, Every: sched.Duration(time.Minute), Damp: 0.95, Young: sched.Duration(10 * time.Minute)}
 }

@@ -45,7 +45,7 @@ const (
 // mostJobs bounds the seats of a GPU.
 const mostJobs = 8
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	return Config{By: Memory, Jobs: 3, Margin: 500, W1: 1.3, W2: 1, Over: 1.6, Crowd: 1}
 }
@@ -55,7 +55,7 @@ func (c Config) validate() error {
 	case c.By != Memory && c.By != Gandiva:
 		return fmt.Errorf("by = %q; want %s or %s", c.By, Memory, Gandiva)
 	case c.Jobs < 1 || c.Jobs > mostJobs:
-		return fmt.Errorf("jobs = %d; want 1 (nobody shares) to %d", c.Jobs, mostJobs)
+		return fmt.Errorf("jobs = %d; want 1 (no sharing) to %d", c.Jobs, mostJobs)
 	case c.Margin < 0 || c.Margin > 1<<30:
 		return fmt.Errorf("margin = %d; want 0 or more MiB", c.Margin)
 	case !(c.W1 >= 0 && c.W2 >= 0 && c.Over >= 0 && c.Crowd >= 0):

@@ -30,7 +30,7 @@ const (
 	AtOnce       = "at-once"
 )
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	return Config{
 		GangTimeout:  sched.Duration(150 * time.Second),

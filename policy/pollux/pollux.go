@@ -29,7 +29,7 @@ const (
 	Genetic = "genetic"
 )
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	return Config{
 		P:           -1,

@@ -22,7 +22,7 @@ const (
 )
 
 // curve is the goodput of one report on one type of GPU, by number of GPUs and
-// span. It is computed where somebody asks, and kept as long as the report is
+// span. It is computed on demand, and kept as long as the report is
 // the job's last one.
 type curve struct {
 	report *goodput.Report

@@ -25,7 +25,7 @@ type Config struct {
 	Every   sched.Duration `json:"every" help:"decide again after this long while a job waits"`
 }
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	minutes := func(n int) sched.Duration { return sched.Duration(time.Duration(n) * time.Minute) }
 	return Config{

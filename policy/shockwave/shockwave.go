@@ -24,7 +24,7 @@ type Config struct {
 	Placement place.Rule     `json:"placement"`
 }
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	return Config{
 		Round: sched.Duration(10 * time.Minute), Window: 20, Makespan: 10, RhoMax: 1, Lambda: 5, Stick: 5, Placement: place.AsNear,

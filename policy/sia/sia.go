@@ -20,7 +20,7 @@ type Config struct {
 	Interval sched.Duration `json:"interval" help:"time between decisions when nothing happens"`
 }
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	return Config{P: -0.5, Lambda: 1.1, Restart: sched.Duration(time.Minute), Interval: sched.Duration(time.Minute)}
 }

@@ -20,7 +20,7 @@ type Config struct {
 	Placement place.Rule     `json:"placement"`
 }
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	return Config{
 		Epoch: sched.Duration(10 * time.Minute), Restart: sched.Duration(30 * time.Second),

@@ -37,7 +37,7 @@ type Config struct {
 	Placement place.Rule `json:"placement"`
 }
 
-// Default returns the settings the policies have unless told otherwise.
+// Default returns the policies' default settings.
 func Default() Config { return Config{Preempt: true, Placement: place.AsNear} }
 
 // New returns the policy srtf.

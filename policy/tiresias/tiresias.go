@@ -76,7 +76,7 @@ const (
 	Gittins = "gittins"
 )
 
-// Default returns the settings the policy has unless told otherwise.
+// Default returns the policy's default settings.
 func Default() Config {
 	return Config{
 		Thresholds: []sched.Duration{sched.Duration(16 * time.Hour)},

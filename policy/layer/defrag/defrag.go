@@ -33,7 +33,7 @@ const (
 	None  = "none"
 )
 
-// Default returns the settings the layer has unless told otherwise.
+// Default returns the layer's default settings.
 func Default() Config {
 	return Config{
 		Margin: 2, Restart: sched.Duration(time.Minute), Saves: Known,

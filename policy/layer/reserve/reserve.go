@@ -25,7 +25,7 @@ type Config struct {
 	Unknown   sched.Duration `json:"unknown" help:"assumed run time of a running job without an estimate"`
 }
 
-// Default returns the settings the layer has unless told otherwise.
+// Default returns the layer's default settings.
 func Default() Config {
 	return Config{
 		GPUs: 16, Share: 0.25, After: sched.Duration(10 * time.Minute), Most: 2,

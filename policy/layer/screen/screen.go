@@ -56,7 +56,7 @@ type Config struct {
 	Patience sched.Duration `json:"patience" help:"a new job that has waited this long skips screening; after twice that, the pool gives way to a job that would run without it"`
 }
 
-// Default returns the settings the layer has unless told otherwise.
+// Default returns the layer's default settings.
 func Default() Config {
 	return Config{Above: 1, GPUs: 1, Most: 0.05, Spare: 0.25, Idle: 0.5, Patience: sched.Duration(30 * time.Minute)}
 }

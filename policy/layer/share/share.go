@@ -65,7 +65,7 @@ type Config struct {
 	Reserve  float64        `json:"reserve" help:"largest share of the cluster's GPUs that accept no new guests"`
 }
 
-// Default returns the settings the layer has unless told otherwise.
+// Default returns the layer's default settings.
 func Default() Config {
 	return Config{
 		Slowdown: 1.15, Sure: true, Jobs: 2, Margin: 500, GPU: pairing.Auto, Mode: "time-slice", Patience: 1.1,
@@ -78,7 +78,7 @@ func (c Config) validate() error {
 	case !(c.Slowdown > 1 && c.Slowdown <= 100):
 		return fmt.Errorf("slowdown = %g; want above 1 to 100", c.Slowdown)
 	case c.Jobs < 1 || c.Jobs > pairing.MostJobs:
-		return fmt.Errorf("jobs = %d; want 1 (nobody shares) to %d", c.Jobs, pairing.MostJobs)
+		return fmt.Errorf("jobs = %d; want 1 (no sharing) to %d", c.Jobs, pairing.MostJobs)
 	case c.Margin < 0 || c.Margin > 1<<30:
 		return fmt.Errorf("margin = %d; want 0 or more MiB", c.Margin)
 	case !(c.Patience >= 1 && c.Patience <= 100):

@@ -146,7 +146,7 @@ func TestBadKnobs(t *testing.T) {
 		want   string
 	}{
 		{func(c *share.Config) { c.Slowdown = 1 }, "slowdown = 1; want above 1 to 100"},
-		{func(c *share.Config) { c.Jobs = 0 }, "jobs = 0; want 1 (nobody shares) to 8"},
+		{func(c *share.Config) { c.Jobs = 0 }, "jobs = 0; want 1 (no sharing) to 8"},
 		{func(c *share.Config) { c.Margin = -1 }, "margin = -1; want 0 or more MiB"},
 		{func(c *share.Config) { c.Patience = 0.5 }, "patience = 0.5; want 1 to 100"},
 		{func(c *share.Config) { c.Hold = 0 }, "hold = 0s; want a positive duration"},
