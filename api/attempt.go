@@ -36,6 +36,9 @@ type Attempt struct {
 	// BatchScale is the part of its batch that it should train with on each GPU,
 	// because the whole did not fit; 0: the whole.
 	BatchScale float64 `json:"batch_scale,omitempty"`
+	// Pinned says that, as far as was known at its start, its work is lost if it is
+	// stopped.
+	Pinned bool `json:"pinned,omitempty"`
 	// Token lets the job's agent speak for this attempt, and for nothing else.
 	Token string `json:"token"`
 }

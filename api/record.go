@@ -28,6 +28,8 @@ type Record struct {
 	Restored *float64  `json:"restored,omitempty"` // with the first job-reported of an attempt: what it found in a checkpoint
 	// SaveFailed is set with job-reported when the agent says that it cannot save.
 	SaveFailed string `json:"save_failed,omitempty"`
+	// Warning is a word to the owner of a job.
+	Warning string `json:"warning,omitempty"`
 	// Complete is set with job-reported when the agent said the work is over.
 	Complete bool   `json:"complete,omitempty"`
 	Policy   string `json:"policy,omitempty"` // the policy from now on
@@ -71,7 +73,7 @@ type Basis struct {
 }
 
 // Kind names what the record is about, for filters: the event's kind, or
-// "save-failed", "attempt-ended", "policy-set", "token-set", "bidder-set",
+// "save-failed", "job-warned", "attempt-ended", "policy-set", "token-set", "bidder-set",
 // "search-submitted", "search-stepped", "search-ended", "node-quarantined",
 // "node-released", "node-withheld", "journal-damaged", "damage-acknowledged",
 // "epoch-begun"; "note" for a word to the operator.
@@ -81,6 +83,8 @@ func (r *Record) Kind() string {
 		return "node-released"
 	case r.Quarantine != nil:
 		return "node-" + string(r.Quarantine.State)
+	case r.Warning != "":
+		return "job-warned"
 	case r.SaveFailed != "":
 		return "save-failed"
 	case r.Event != nil:

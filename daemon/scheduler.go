@@ -43,7 +43,7 @@ func (s Scheduler) Parts() ([]Part, error) {
 			return runner.Run(ctx, runner.Config{Jobs: s.State, Ledger: s.State, Log: s.Log})
 		}},
 		{"sample", func(ctx context.Context) error { s.State.Sample(ctx); return nil }},
-		{"release nodes and end overdue jobs", s.tend},
+		{"look after nodes and jobs", s.tend},
 	}, nil
 }
 
@@ -72,8 +72,8 @@ func (s Scheduler) decide(ctx context.Context, b loop.Backend) error {
 	})
 }
 
-// tend takes nodes back whose quarantine is over, and ends jobs whose time limit is
-// reached, until the context ends.
+// tend takes nodes back whose quarantine is over, ends jobs whose time limit is
+// reached, and warns of gangs that have not joined, until the context ends.
 func (s Scheduler) tend(ctx context.Context) error {
 	const every = 2 * time.Second
 	for tick := time.Tick(every); ; {
@@ -82,6 +82,9 @@ func (s Scheduler) tend(ctx context.Context) error {
 		}
 		if err := s.State.Expire(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn("end overdue jobs", "err", err)
+		}
+		if err := s.State.CheckGangs(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn("check whether gangs have joined", "err", err)
 		}
 		select {
 		case <-ctx.Done():

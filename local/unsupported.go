@@ -47,6 +47,9 @@ func (*Machine) JobOf(int) (sched.JobID, error) { return "", nil }
 // Use returns nothing.
 func (*Machine) Use() []*api.GPUUse { return nil }
 
+// Joined returns that nothing is known.
+func (*Machine) Joined(api.AttemptID) (joined, ok bool) { return false, false }
+
 // Problem returns that nothing is measured.
 func (*Machine) Problem() string { return ErrUnsupported.Error() }
 

@@ -4,12 +4,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/client"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -20,7 +22,8 @@ ends.`)
 
 func newPause() *cobra.Command {
 	return newControl(api.Pause, "Pause jobs and free their GPUs", `Pause jobs and free their GPUs until "fairway resume". A running job is asked to
-save its work first.`)
+save its work first. One that has not shown that it can is paused only with --force:
+it may have to start from the beginning.`)
 }
 
 func newResume() *cobra.Command {
@@ -31,6 +34,7 @@ checkpoint.`)
 // newControl makes the command that tells jobs something.
 func newControl(cmd api.Command, short, long string) *cobra.Command {
 	var r remote
+	var force bool
 	name := string(cmd)
 	c := &cobra.Command{
 		Use: name + " JOB...", Short: short, Long: long + exitHelp,
@@ -45,7 +49,14 @@ func newControl(cmd api.Command, short, long string) *cobra.Command {
 			done := []api.Job{}
 			var faults []error
 			for _, id := range ids {
-				j, err := daemon.Command(c.Context(), sched.JobID(id), cmd)
+				var j api.Job
+				var err error
+				if cmd == api.Pause && !force {
+					err = mayPause(c.Context(), daemon, sched.JobID(id))
+				}
+				if err == nil {
+					j, err = daemon.Command(c.Context(), sched.JobID(id), cmd)
+				}
 				if err != nil {
 					faults = append(faults, fmt.Errorf("%s %s: %w", name, clean(id), err))
 					continue
@@ -59,7 +70,19 @@ func newControl(cmd api.Command, short, long string) *cobra.Command {
 		},
 	}
 	r.registerJSON(c)
+	if cmd == api.Pause {
+		c.Flags().BoolVar(&force, "force", false, "also pause jobs that may lose all their work")
+	}
 	return c
+}
+
+// mayPause refuses to pause a job that would lose its work.
+func mayPause(ctx context.Context, daemon *client.Client, id sched.JobID) error {
+	j, err := daemon.Job(ctx, id)
+	if err == nil && j.State == api.Running && j.Protected && j.Status.Can == sched.Unproven {
+		return errors.New("it has not shown that it can save its work and may have to start from the beginning; use --force to pause it all the same")
+	}
+	return err
 }
 
 // printControlled prints the jobs as they are after a command.

@@ -144,6 +144,7 @@ func (d *localDaemon) openState(ctx context.Context, lost loss) error {
 		CheckBidder: d.config.Bidders.Check, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: runner.Check,
 		// The machine is opened after the state, which knows the machine's folders.
 		Use: func() []*api.GPUUse { return d.machine.Use() }, Paused: func() string { return d.machine.Paused() },
+		Joined:  func(id api.AttemptID) (bool, bool) { return d.machine.Joined(id) },
 		Learned: func() { d.savePool(pool) }, Failures: table, Screen: d.config.Screen.Time.D(),
 	})
 	if err != nil {

@@ -69,6 +69,7 @@ func (f *fake) Submit(_ context.Context, who api.Identity, list []api.Submission
 		now := time.Now()
 		j := &api.Job{Spec: s.Spec, Task: s.Task, State: api.Waiting, Reason: &api.Reason{Code: "full", Text: "needs 1 GPU; 0 are free"}}
 		j.ID = sched.JobID(fmt.Sprintf("%s-%d", s.Name, len(f.jobs)+1))
+		j.Protected = s.Preemptible == nil
 		j.Submitted, j.Status.Since, j.User, j.Status.Seq = now, now, who.User, int64(len(f.jobs))
 		f.jobs = append(f.jobs, j)
 		f.keys[s.Key] = j.ID

@@ -154,6 +154,9 @@ func explainRun(g *grid, j api.Job, now time.Time) {
 	if len(j.Held) > 0 {
 		g.add("allocated", fmt.Sprintf("%s: %s, for %s", several(heldGPUs(j), "GPU"), heldText(j.Held), sched.Brief(now.Sub(j.Status.Since))))
 	}
+	if j.Warning != "" {
+		g.add("warning", clean(j.Warning))
+	}
 	if text := j.Kept(); text != "" {
 		g.add("preemption", "it "+text)
 	}

@@ -136,6 +136,10 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 				e.Lost, e.LostS = 0, 0
 			}
 		}
+	case sched.JobNoted:
+		if r.Warning != "" {
+			x.Warning = r.Warning
+		}
 	case sched.JobEnded:
 		m.ended(x, r, &was)
 	}
@@ -167,7 +171,7 @@ func (m *memory) gpuType(p sched.Placement) string {
 
 func (x *entry) started(r *api.Record, was *sched.Job) {
 	x.Open = append(x.Open, x.Job.Starts)
-	x.reason, x.Company = sched.Reason{}, noReport
+	x.reason, x.Company, x.Warning = sched.Reason{}, noReport, ""
 	to := r.Event.Placement.GPUs()
 	if !x.reports() {
 		x.back(r.At)

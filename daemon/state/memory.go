@@ -112,12 +112,14 @@ type entry struct {
 	Reported float64 `json:"reported,omitempty"` // work done as last reported; the scheduler's Done is extrapolated
 	// SaveFailed is why the running attempt could not save; empty: it could.
 	SaveFailed string `json:"save_failed,omitempty"`
+	Warning    string `json:"warning,omitempty"`  // about the running attempt, to its owner
 	Restored   int    `json:"restored,omitempty"` // the last attempt that said what it found in a checkpoint
 	// Shown is what its own agent has reported that it can do, and Resumed the same
 	// once an attempt has gone on from a checkpoint.
 	Shown   sched.Ability `json:"shown,omitempty"`
 	Resumed sched.Ability `json:"resumed,omitempty"`
 
+	checked int // the last attempt whose processes should have joined
 	told    told
 	fitters map[string]*goodput.Fitter
 	reason  sched.Reason // of the last decision; not kept

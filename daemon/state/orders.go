@@ -84,7 +84,7 @@ func (m *memory) attempt(key []byte, x *entry) *ordered {
 	return &ordered{seq: x.Job.Seq, Attempt: api.Attempt{
 		AttemptID: id, Epoch: x.StartEpoch, Spec: x.Job.Spec, Task: x.Task, Owner: x.Owner, Placement: x.Job.Placement,
 		GPUType: sched.GPUType(m.gpuType(x.Job.Placement)), Token: secretOf(key, id, x.StartEpoch),
-		Screening: x.Job.Screening, BatchScale: x.BatchScale,
+		Screening: x.Job.Screening, BatchScale: x.BatchScale, Pinned: x.Job.Pinned(),
 	}}
 }
 

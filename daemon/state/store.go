@@ -65,6 +65,9 @@ type Config struct {
 	// Use returns the last measured use of the machine's GPUs; nil, or a nil entry:
 	// not measured.
 	Use func() []*api.GPUUse
+	// Joined reports whether the processes of an attempt have found each other; ok is
+	// false if that cannot be told. May be nil.
+	Joined func(api.AttemptID) (joined, ok bool)
 	// Paused returns why the executor starts nothing now; empty: it starts. May be
 	// nil.
 	Paused func() string

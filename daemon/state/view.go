@@ -17,7 +17,7 @@ import (
 func (b *Store) view(x *entry, fair *share) api.Job {
 	j := x.Job
 	v := api.Job{
-		Spec: j.Spec, Task: x.Task, Status: j.Status, State: b.stateOf(x), Exit: x.Exit, Ended: x.Ended, Why: x.Why,
+		Spec: j.Spec, Task: x.Task, Status: j.Status, State: b.stateOf(x), Exit: x.Exit, Ended: x.Ended, Why: x.Why, Warning: x.Warning,
 		PausedBy: x.PausedBy, SaveFailed: x.SaveFailed, Agent: x.reports(),
 	}
 	if n := len(x.Points); n > 0 {

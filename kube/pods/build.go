@@ -55,6 +55,12 @@ type plan struct {
 	offers  []offer  // by rank
 }
 
+// keepNode asks those who add and remove nodes to leave the node of a pod alone.
+var keepNode = map[string]string{
+	"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+	"karpenter.sh/do-not-disrupt":                    "true",
+}
+
 // pod returns the pod of a rank.
 func (c *Config) pod(p *plan, rank int) *corev1.Pod {
 	t := p.from.Template.DeepCopy()
@@ -71,6 +77,9 @@ func (c *Config) pod(p *plan, rank int) *corev1.Pod {
 		}),
 		Annotations:     merged(t.Annotations, map[string]string{v1alpha1.AnnotationGPUs: s.gpus.String(), annotationPods: strconv.Itoa(len(p.seats))}),
 		OwnerReferences: []metav1.OwnerReference{owner},
+	}
+	if a.Pinned {
+		pod.Annotations = merged(keepNode, pod.Annotations)
 	}
 	if s.milli < sched.WholeGPU {
 		pod.Annotations[annotationMilli] = strconv.Itoa(int(s.milli))

@@ -281,6 +281,18 @@ func TestPod(t *testing.T) {
 		pod.Spec.SchedulerName != v1alpha1.SchedulerName || pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
 		t.Errorf("pod %+v", pod)
 	}
+	for name, want := range keepNode {
+		if _, kept := pod.Annotations[name]; kept {
+			t.Errorf("%s is set for a job that can be stopped", name)
+		}
+		pinned := *p
+		held := *a
+		held.Pinned = true
+		pinned.attempt = &held
+		if got := c.pod(&pinned, 1).Annotations[name]; got != want {
+			t.Errorf("%s of a pinned job is %q; want %q", name, got, want)
+		}
+	}
 	trainer := pod.Spec.Containers[1]
 	if q := trainer.Resources.Limits["nvidia.com/gpu"]; q.Value() != 1 || len(pod.Spec.Containers[0].Resources.Limits) != 0 {
 		t.Errorf("the trainer gets %s GPUs and the other %v; want 1 and none", q.String(), pod.Spec.Containers[0].Resources.Limits)

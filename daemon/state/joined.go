@@ -1,0 +1,62 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// joinWithin is how long the processes of a gang have to find each other.
+const joinWithin = time.Minute
+
+// CheckGangs warns the owners of gangs without an agent whose processes have not
+// joined: each of them may train the whole model. It is called periodically.
+func (b *Store) CheckGangs(ctx context.Context) error {
+	if b.Joined == nil {
+		return nil
+	}
+	for _, id := range b.unchecked() {
+		joined, ok := b.Joined(id)
+		if !ok || joined {
+			continue
+		}
+		err := b.commit(ctx, func(t *tx) error {
+			x := t.mem.jobs[id.Job]
+			if x == nil || x.Job.Phase != sched.Running || x.Job.Starts != id.Number || x.Warning != "" {
+				return nil
+			}
+			t.actor = "machine"
+			text := fmt.Sprintf("%d processes run the same script and have not joined: nothing listens on MASTER_PORT after a minute. "+
+				"If each trains the whole model, join them (the Fairway agent, torch.distributed), or submit with --single if the script starts its own workers",
+				x.Job.Placement.GPUs())
+			// The note stays as it is: the event carries the warning.
+			return t.add(api.Record{Event: &sched.Event{Kind: sched.JobNoted, Job: id.Job, Note: x.Job.Note}, Warning: text, Text: text})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unchecked returns the gangs whose processes should have joined by now, each once.
+func (b *Store) unchecked() (out []api.AttemptID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.mem.clock(b.Now())
+	for x := range b.mem.queue() {
+		j, id := x.Job, api.AttemptID{Job: x.Job.ID, Number: x.Job.Starts}
+		silent := x.Shown == sched.Unproven && x.Training == nil && len(x.Points) == 0
+		if j.Phase == sched.Running && j.Placement.GPUs() > 1 && !x.Task.Single && silent && x.checked != j.Starts && b.up[id] && now.Sub(j.Since) >= joinWithin {
+			x.checked = j.Starts
+			out = append(out, id)
+		}
+	}
+	return out
+}
