@@ -181,7 +181,10 @@ func (t *term) served(group, kind string, versions ...string) (string, error) {
 // ended reports whether a job will never run again.
 func (t *term) ended(id sched.JobID) bool {
 	j, err := t.state.Job(api.Identity{Role: api.Admin}, id)
-	return err != nil || j.Status.Phase.Ended()
+	if err != nil {
+		return api.CodeOf(err) == api.Unknown // else the journal does not answer
+	}
+	return j.Status.Phase.Ended()
 }
 
 func (t *term) openServer() error {
