@@ -35,6 +35,7 @@ var arrows = map[string][]string{
 	"sched/fairness": {"sched/num", "sched", "sched/goodput"},
 	"sched/place":    {"sched", "sched/goodput"},
 	"sched/guard":    {"sched"},
+	"sched/forecast": {"sched", "sched/goodput"},
 
 	// policy: one folder for each policy, and what several of them share.
 	"policy":                 {"sched", "sched/place", "sched/suggest", "policy/**"},
@@ -61,7 +62,7 @@ var arrows = map[string][]string{
 	"daemon/strictyaml":            {"sched/suggest"},
 	"daemon/executor":              {"api"},
 	"daemon/executor/executortest": {"daemon/executor", "daemon/loop", "api", "sched", "policy"},
-	"daemon/state":                 {"daemon/executor", "daemon/loop", "api", "sched", "sched/fairness", "sched/goodput", "sched/place", "predict/experience", "policy", "diagnose"},
+	"daemon/state":                 {"daemon/executor", "daemon/loop", "api", "sched", "sched/fairness", "sched/goodput", "sched/place", "sched/forecast", "predict/experience", "policy", "diagnose"},
 	"daemon/bidding":               {"daemon/loop", "api", "sched", "policy/auction"},
 	"daemon/bidding/biddertest":    {"daemon/bidding", "api", "sched"},
 
@@ -105,7 +106,7 @@ var arrows = map[string][]string{
 
 	// lab: reproductions, reports, benchmarks, measurements.
 	"lab/report":   {"sim", "sim/trace", "sched"},
-	"lab/repro":    {"lab/report", "sim", "sim/**", "sched", "sched/goodput", "policy", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
+	"lab/repro":    {"lab/report", "sim", "sim/**", "sched", "sched/goodput", "sched/forecast", "policy", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
 	"lab/progress": {},
 	"lab/bench/*":  {"lab/progress", "sched/num", "lab/repro", "kube/kubetest", "kube/v1alpha1"},
 

@@ -66,6 +66,8 @@ type JobPage struct {
 type Jobs interface {
 	// Submit takes all of the jobs or none.
 	Submit(context.Context, Identity, []Submission) ([]Job, error)
+	// Preview says what submitting a job would do. It changes nothing.
+	Preview(context.Context, Identity, Submission) (Preview, error)
 	Command(context.Context, Identity, sched.JobID, Command) (Job, error)
 	CommandApp(context.Context, Identity, sched.AppID, Command) ([]Job, error)
 	Job(Identity, sched.JobID) (Job, error)

@@ -85,6 +85,35 @@ type Reason struct {
 	Code  string    `json:"code"`
 	Text  string    `json:"text"`
 	Until time.Time `json:"until,omitzero"` // expected start; zero: unknown
+	// Earliest and Latest enclose the start in 9 of 10 cases; zero: unknown.
+	Earliest time.Time `json:"earliest,omitzero"`
+	Latest   time.Time `json:"latest,omitzero"`
+	Unknown  string    `json:"unknown,omitempty"` // why there is no expected start
+}
+
+// Preview is what submitting a job would do.
+type Preview struct {
+	Now    time.Time     `json:"now"`
+	Policy string        `json:"policy"`
+	Size   SizePreview   `json:"size"`             // as submitted
+	Sooner []SizePreview `json:"sooner,omitempty"` // smaller sizes that would start earlier
+}
+
+// SizePreview is what submitting a job at one size would do.
+type SizePreview struct {
+	GPUs    int      `json:"gpus"`
+	Starts  bool     `json:"starts"`            // at once
+	Reason  *Reason  `json:"reason,omitempty"`  // why it would wait, and how long
+	Victims []Victim `json:"victims,omitempty"` // who would make room
+}
+
+// Victim is a running job that would have to make room for another.
+type Victim struct {
+	Job    sched.JobID    `json:"job"`
+	Tenant sched.TenantID `json:"tenant,omitempty"`
+	GPUs   int            `json:"gpus"`    // that it has
+	To     int            `json:"to_gpus"` // that it would go on with; 0: it would wait
+	LostS  float64        `json:"lost_s"`  // GPU-seconds since its last checkpoint: lost if it cannot save in time
 }
 
 // Explanation answers why a job waits, or why it runs where it runs.

@@ -48,6 +48,12 @@ func (c *Client) Submit(ctx context.Context, s api.Submission) (job api.Job, err
 	return job, err
 }
 
+// Preview returns what submitting a job would do.
+func (c *Client) Preview(ctx context.Context, s api.Submission) (preview api.Preview, err error) {
+	err = c.do(ctx, request{method: "POST", path: path("v1", "preview"), body: s}, &preview)
+	return preview, err
+}
+
 // SubmitApp submits the jobs of one app, all or none.
 func (c *Client) SubmitApp(ctx context.Context, app sched.AppID, jobs []api.Submission) ([]api.Job, error) {
 	var out api.JobList

@@ -85,6 +85,33 @@ func Restore(s Saved) (*State, error) {
 	return st, nil
 }
 
+// State returns a state that goes on from the snapshot and shares nothing with it
+// that changes.
+func (s *Snapshot) State() *State {
+	st := NewState(s.Cluster)
+	st.now, st.activeApps, st.tenants = s.Now, s.ActiveApps, s.Tenants
+	for i, t := range s.Tenants {
+		st.byTen[t.ID] = i
+	}
+	for _, j := range s.Jobs {
+		c := *j
+		st.byID[c.ID], st.jobs = &c, append(st.jobs, &c)
+		st.seq = max(st.seq, c.Seq+1)
+		a, ok := st.apps[c.App]
+		if !ok {
+			a = &App{ID: c.App, Tenant: c.Tenant, Submitted: s.Now, ActiveApps: s.ActiveApps}
+			if known, ok := s.apps[c.App]; ok {
+				*a = *known
+				a.Active = 0
+			}
+			st.apps[c.App] = a
+		}
+		a.Active++
+	}
+	slices.SortFunc(st.jobs, func(a, b *Job) int { return cmp.Compare(a.Seq, b.Seq) })
+	return st
+}
+
 // Peek returns the world when the last job came or ended, for those who do not ask
 // how time passes.
 func (st *State) Peek() *Snapshot { return st.Snapshot(st.now) }

@@ -57,6 +57,9 @@ func uses() []use {
 			return c.CommandApp(ctx, "sweep", api.Cancel)
 		}, "CommandApp", []any{sched.AppID("sweep"), api.Cancel}, []api.Job{filled[api.Job]()}},
 		{"Apps", func(ctx context.Context, c *client.Client) (any, error) { return c.Apps(ctx) }, "Apps", nil, []api.AppView{filled[api.AppView]()}},
+		{"Preview", func(ctx context.Context, c *client.Client) (any, error) {
+			return c.Preview(ctx, api.Submission{Spec: sched.Spec{GPUs: 1}, Task: api.Task{Command: []string{"true"}}})
+		}, "Preview", []any{api.Submission{Spec: sched.Spec{GPUs: 1}, Task: api.Task{Command: []string{"true"}}}}, filled[api.Preview]()},
 		{"Explain", func(ctx context.Context, c *client.Client) (any, error) { return c.Explain(ctx, "j1") }, "Explain", []any{sched.JobID("j1")}, filled[api.Explanation]()},
 		{"Points", func(ctx context.Context, c *client.Client) (any, error) { return c.Points(ctx, "j1") }, "Points", []any{sched.JobID("j1")}, []api.Point{filled[api.Point]()}},
 		{"Logs", func(ctx context.Context, c *client.Client) (any, error) {

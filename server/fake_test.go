@@ -108,6 +108,10 @@ func (f *fake) List(who api.Identity, filter api.JobFilter) (api.JobPage, error)
 	return api.JobPage{Jobs: []api.Job{filled[api.Job]()}, Total: 1}, err
 }
 
+func (f *fake) Preview(_ context.Context, who api.Identity, s api.Submission) (api.Preview, error) {
+	return filled[api.Preview](), f.saw("Preview", who, s)
+}
+
 func (f *fake) Explain(who api.Identity, id sched.JobID) (api.Explanation, error) {
 	return filled[api.Explanation](), f.saw("Explain", who, id)
 }

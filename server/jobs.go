@@ -31,6 +31,14 @@ func submit(c *call) (any, error) {
 	return jobs[0], nil
 }
 
+func previewJob(c *call) (any, error) {
+	s := c.body.(*api.Submission)
+	if err := noOrigin(s); err != nil {
+		return nil, err
+	}
+	return c.Jobs.Preview(c.r.Context(), c.who, *s)
+}
+
 // noOrigin refuses a job that says what it was made from: on a cluster, the executor
 // would run what that names.
 func noOrigin(s *api.Submission) error {

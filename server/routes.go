@@ -44,6 +44,8 @@ func jobRoutes() []*route {
 	out := []*route{
 		{method: "POST", path: "/v1/jobs", role: api.User, summary: "Submit a job; with a key that is known, find the job that was submitted with it (200; 409 if that job has ended and is no longer kept: keys are remembered for at least 7 days after the end)",
 			in: api.Submission{}, required: []string{"command", "gpus"}, limit: maxJob, out: api.Job{}, status: 201, handle: submit},
+		{method: "POST", path: "/v1/preview", role: api.User, summary: "Say when a job would start, which jobs would make room for it, and which smaller size would start sooner; nothing is submitted",
+			in: api.Submission{}, required: []string{"command", "gpus"}, limit: maxJob, out: api.Preview{}, handle: previewJob},
 		{method: "GET", path: "/v1/jobs", role: api.Viewer, summary: "List jobs, newest first", out: api.JobPage{}, handle: listJobs,
 			params: []param{
 				{name: "state", choice: states(), repeat: true, help: "only jobs in one of these states"},

@@ -191,6 +191,10 @@ func (f *fake) List(_ api.Identity, q api.JobFilter) (api.JobPage, error) {
 	return page, nil
 }
 
+func (f *fake) Preview(_ context.Context, _ api.Identity, s api.Submission) (api.Preview, error) {
+	return api.Preview{Now: time.Now(), Policy: f.policy, Size: api.SizePreview{GPUs: s.GPUs, Starts: true}}, nil
+}
+
 func (f *fake) Explain(_ api.Identity, id sched.JobID) (api.Explanation, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -141,12 +142,21 @@ func expectedStart(r api.Reason, now time.Time) string {
 	switch {
 	case r.Code == sched.Impossible.String():
 		return "never on this cluster: request less, or cancel the job"
+	case r.Until.IsZero() && r.Earliest.IsZero():
+		return "unknown: " + cmp.Or(clean(r.Unknown), "the end of the running jobs cannot be estimated")
 	case r.Until.IsZero():
-		return "unknown: the end of the running jobs cannot be estimated"
+		return fmt.Sprintf("after %s; how long after cannot be told", clock(now, r.Earliest))
 	case !r.Until.After(now):
 		return "now"
 	}
-	return fmt.Sprintf("at about %s (in %s)", clock(now, r.Until), sched.Brief(r.Until.Sub(now)))
+	text := fmt.Sprintf("at about %s (in %s)", clock(now, r.Until), sched.Brief(r.Until.Sub(now)))
+	switch {
+	case !r.Latest.IsZero():
+		text += fmt.Sprintf(", in 9 of 10 cases from %s to %s", clock(now, r.Earliest), clock(now, r.Latest))
+	case !r.Earliest.IsZero():
+		text += fmt.Sprintf(", not before %s, perhaps much later", clock(now, r.Earliest))
+	}
+	return text
 }
 
 // explainRun says where a job runs and how far it is.

@@ -67,7 +67,7 @@ func waitingJob() api.Job {
 		Task:   api.Task{Command: []string{"python3", "bert.py"}},
 		Status: sched.Status{Seq: 5, Since: ago(7 * time.Minute)},
 		State:  api.Waiting, FairShare: 2.7, Rho: 1.02, Left: 10800,
-		Reason: &api.Reason{Code: "full", Text: "needs 8 GPUs; 3 are free in the cluster until about 12:08", Until: noon.Add(8 * time.Minute)},
+		Reason: &api.Reason{Code: "full", Text: "needs 8 GPUs; 3 are free in the cluster", Until: noon.Add(8 * time.Minute), Earliest: noon.Add(4 * time.Minute), Latest: noon.Add(31 * time.Minute)},
 	}
 }
 
@@ -167,6 +167,22 @@ func topPicture(gpus int) picture {
 	}
 	p.nodes = []api.Node{n, {Node: sched.Node{Name: "gpu-2", GPUs: 1, Type: "t4", State: sched.Cordoned}, Up: true, Slots: []api.GPUSlot{{}}}}
 	return p
+}
+
+func TestPrintPreview(t *testing.T) {
+	var b bytes.Buffer
+	printPreview(&b, api.Preview{
+		Size: api.SizePreview{GPUs: 8, Reason: waitingJob().Reason},
+		Sooner: []api.SizePreview{
+			{GPUs: 4, Reason: &api.Reason{Code: "full", Until: noon.Add(4 * time.Minute)}},
+			{GPUs: 2, Starts: true, Victims: []api.Victim{{Job: "resnet-7"}}},
+		},
+	}, noon)
+	printPreview(&b, api.Preview{Size: api.SizePreview{GPUs: 4, Starts: true, Victims: []api.Victim{
+		{Job: "resnet-7", GPUs: 4, LostS: 120}, {Job: "(other tenant)", GPUs: 2, To: 1, LostS: 1},
+	}}}, noon)
+	printPreview(&b, api.Preview{Size: api.SizePreview{GPUs: 9, Reason: &api.Reason{Code: "impossible", Text: "needs 9 GPUs; this cluster has at most 8"}}}, noon)
+	golden(t, "preview", b.String())
 }
 
 // TestScreeningOnlyWhereItHappens: a job that would be screened is not said to be

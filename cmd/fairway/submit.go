@@ -91,7 +91,7 @@ func (f *submitFlags) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&j.Image, "image", "", "container image, on Kubernetes")
 	fl.StringVar(&j.Key, "key", "", "idempotency key: submitting the same key again returns the first job, until 7 days after its end")
 	fl.BoolVarP(&f.wait, "wait", "w", false, "wait until the job ends, and exit with its outcome")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "check and print the job without submitting it")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "check and print the job without submitting it; with a daemon, also when it would start, which jobs would make room, and which size would start sooner")
 }
 
 func (f *submitFlags) run(c *cobra.Command, command []string) error {
@@ -103,6 +103,7 @@ func (f *submitFlags) run(c *cobra.Command, command []string) error {
 		if err := foresee(c, jobs, nil); err != nil {
 			return err
 		}
+		f.preview(c, jobs)
 		return printDry(c, jobs)
 	}
 	daemon, err := f.dial()

@@ -11,7 +11,6 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon/loop"
 	"github.com/fairway-gpu/fairway/sched"
-	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 var _ loop.Backend = (*Store)(nil)
@@ -42,10 +41,6 @@ func (b *Store) InForce() (sched.Policy, string) {
 	defer b.mu.RUnlock()
 	return b.policy, b.mem.Policy
 }
-
-// forecastJobs is the longest queue for which starts are forecast; each forecast
-// costs a trial placement for every running job.
-const forecastJobs = 200
 
 // Apply implements loop.Backend.
 func (b *Store) Apply(ctx context.Context, d loop.Decision) error {
@@ -128,9 +123,6 @@ func (t *tx) keepReason(d loop.Decision, i int, j *sched.Job) {
 	x.reason = sched.Reason{}
 	if len(d.Plan.Want[i]) == 0 {
 		x.reason = d.Plan.Why[i]
-		if x.reason.Until.IsZero() && x.reason.Code != sched.Impossible && len(d.Snapshot.Jobs) <= forecastJobs {
-			x.reason.Until = place.When(d.Snapshot, d.Plan, j, j.MaxSpread)
-		}
 	}
 	if d.Plan.Notes != nil && d.Plan.Notes[i] != j.Note {
 		if now, ok := t.mem.state.Job(j.ID); ok && now.Note == j.Note {

@@ -18,6 +18,7 @@ var _ api.Jobs = (*Store)(nil)
 
 // Explain implements api.Jobs.
 func (b *Store) Explain(who api.Identity, id sched.JobID) (api.Explanation, error) {
+	b.look(id)
 	return durably(b, func() (api.Explanation, error) { return b.explain(who, id) })
 }
 

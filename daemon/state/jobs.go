@@ -36,7 +36,7 @@ func (b *Store) Submit(ctx context.Context, who api.Identity, list []api.Submiss
 	}
 	out := make([]api.Job, len(ids))
 	for i, id := range ids {
-		if out[i], err = b.Job(who, id); err != nil {
+		if out[i], err = b.job(who, id); err != nil {
 			return nil, err
 		}
 	}
@@ -183,7 +183,7 @@ func (b *Store) Command(ctx context.Context, who api.Identity, id sched.JobID, c
 	if err != nil {
 		return api.Job{}, err
 	}
-	return b.Job(who, id)
+	return b.job(who, id)
 }
 
 func (t *tx) command(who api.Identity, id sched.JobID, c api.Command) error {
@@ -253,7 +253,7 @@ func (b *Store) CommandApp(ctx context.Context, who api.Identity, app sched.AppI
 	}
 	out := make([]api.Job, len(ids))
 	for i, id := range ids {
-		if out[i], err = b.Job(who, id); err != nil {
+		if out[i], err = b.job(who, id); err != nil {
 			return nil, err
 		}
 	}
@@ -297,6 +297,12 @@ func (m *memory) lastNamed(who api.Identity, name string) (last sched.JobID) {
 
 // Job implements api.Jobs.
 func (b *Store) Job(who api.Identity, id sched.JobID) (api.Job, error) {
+	b.look(id)
+	return b.job(who, id)
+}
+
+// job is Job without a new forecast.
+func (b *Store) job(who api.Identity, id sched.JobID) (api.Job, error) {
 	return durably(b, func() (api.Job, error) {
 		x, err := b.mem.find(who, id)
 		if err != nil {
@@ -312,6 +318,7 @@ func (b *Store) List(who api.Identity, f api.JobFilter) (api.JobPage, error) {
 	if err != nil {
 		return api.JobPage{}, err
 	}
+	b.look("")
 	return durably(b, func() (api.JobPage, error) { return b.page(who, f, limit) })
 }
 

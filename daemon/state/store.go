@@ -120,6 +120,8 @@ type Store struct {
 		snapshot *sched.Snapshot
 		seq      uint64
 	}
+	foresight foresight
+
 	sinceC int // records since the last compaction
 	busyC  bool
 

@@ -4,10 +4,8 @@
 package state
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
@@ -89,8 +87,8 @@ func (b *Store) reason(x *entry) *api.Reason {
 	if x.reason.Code == sched.Impossible && x.Job.Selector == "" && b.mem.state.Cluster().HasDedicated() {
 		r.Text += ", not counting dedicated nodes, whose taints it does not tolerate"
 	}
-	if r.Until.IsZero() && (x.reason.Code == sched.Full || x.reason.Code == sched.Behind) {
-		r.Until = b.earliest(x)
+	if x.reason.Code != sched.Impossible {
+		b.expect(x, r)
 	}
 	return r
 }
@@ -103,45 +101,6 @@ func (b *Store) selected(label string) string {
 		}
 	}
 	return "with the label " + label
-}
-
-// earliest returns when the running jobs are expected to have left enough GPUs for
-// the first job of the queue, by their agents' reports; zero: unknown.
-func (b *Store) earliest(x *entry) time.Time {
-	for _, o := range b.mem.state.Peek().Jobs { // first: most jobs that wait are not the first
-		if o.Seq >= x.Job.Seq {
-			break
-		}
-		if o.Phase == sched.Pending && b.mem.jobs[o.ID].PausedBy == "" {
-			return time.Time{} // another job may take them
-		}
-	}
-	now := b.mem.clock(b.Now())
-	need := x.Job.GPUs
-	if x.Job.Elastic() {
-		need = x.Job.MinGPUs
-	}
-	type leaving struct {
-		left float64
-		gpus int
-	}
-	var ends []leaving
-	for o := range b.mem.queue() {
-		if o.Job.Phase == sched.Running {
-			ends = append(ends, leaving{o.left(now), o.Job.Placement.GPUs()})
-		}
-	}
-	free := b.mem.state.Cluster().GPUs()
-	for _, e := range ends {
-		free -= e.gpus
-	}
-	slices.SortFunc(ends, func(a, c leaving) int { return cmp.Compare(a.left, c.left) })
-	for _, e := range ends {
-		if free += e.gpus; e.left > 0 && free >= need {
-			return now.Add(time.Duration(e.left * float64(time.Second)))
-		}
-	}
-	return time.Time{}
 }
 
 // stateOf returns the state of a job from what should run and what does.

@@ -4,7 +4,7 @@
 // Jobs: the pieces that lists of jobs and the page of one job share.
 import { h } from './dom.js';
 import { jobColour } from './colour.js';
-import { ago, ms, number, percent, sizes, span, title } from './format.js';
+import { ago, moment, ms, number, percent, sizes, span, title } from './format.js';
 import { heldGPUs } from './grid.js';
 import { swatch } from './tip.js';
 
@@ -56,7 +56,9 @@ function waitsFor(job) {
 export function expected(job, now) {
   const at = ms(job.reason?.until);
   if (!Number.isFinite(at)) return h('span', { class: 'soft' }, 'unknown');
-  return at <= now + 1000 ? 'now' : ago(at, now);
+  if (at <= now + 1000) return 'now';
+  const [from, to] = [ms(job.reason.earliest), ms(job.reason.latest)];
+  return h('span', { title: Number.isFinite(from) && Number.isFinite(to) ? 'in 9 of 10 cases from ' + moment(from) + ' to ' + moment(to) : null }, ago(at, now));
 }
 
 // row is a line of a table. It is made anew only when the job changed, or often

@@ -1,0 +1,152 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+func estimated(name string, gpus int, d time.Duration) api.Submission {
+	s := submission(name, gpus)
+	s.Estimate = sched.Duration(d)
+	return s
+}
+
+// TestExpectedStart: a job that waits for others is told when it will start, with a
+// range; both follow the policy's order and the estimates.
+func TestExpectedStart(t *testing.T) {
+	d := open(t, under("fifo"))
+	d.submit(admin, estimated("holder", 4, time.Hour))
+	d.asNamed()
+	first := d.submit(admin, estimated("first", 4, 2*time.Hour))
+	second := d.submit(admin, estimated("second", 4, time.Hour))
+	d.asNamed()
+	now := d.clock.Now()
+	a, b := d.explain(admin, first).Job.Reason, d.explain(admin, second).Job.Reason
+	for _, r := range []*api.Reason{a, b} {
+		if r.Unknown != "" || !now.Before(r.Earliest) || !r.Earliest.Before(r.Until) || !r.Until.Before(r.Latest) {
+			t.Fatalf("it starts at %s (%s to %s), %q; want a range around it", r.Until, r.Earliest, r.Latest, r.Unknown)
+		}
+	}
+	if wait := a.Until.Sub(now); wait < 30*time.Minute || wait > 2*time.Hour {
+		t.Errorf("the first starts in %s; want about an hour", wait)
+	}
+	if more := b.Until.Sub(a.Until); more < time.Hour || more > 4*time.Hour {
+		t.Errorf("the second starts %s after the first; want about two hours", more)
+	}
+	if j, _ := d.Job(admin, first); !j.Reason.Latest.Equal(a.Latest) {
+		t.Errorf("the job says %s, explain %s", j.Reason.Latest, a.Latest)
+	}
+}
+
+// TestExpectedStartUnknown: where nothing can be known, explain says why.
+func TestExpectedStartUnknown(t *testing.T) {
+	d := open(t, under("fifo"))
+	d.submit(admin, submission("holder", 4))
+	d.asNamed()
+	id := d.submit(admin, submission("x", 4))
+	d.asNamed()
+	if r := d.explain(admin, id).Job.Reason; !r.Until.IsZero() || !strings.Contains(r.Unknown, "no estimate") {
+		t.Errorf("it starts at %s, unknown: %q; want no time, and the reason", r.Until, r.Unknown)
+	}
+}
+
+// TestExpectedStartFromHistory: jobs without an estimate are expected to run as long as
+// similar ones did.
+func TestExpectedStartFromHistory(t *testing.T) {
+	d := open(t, under("fifo"))
+	for range 20 {
+		id := d.submit(ann, submission("past", 4))
+		d.asNamed()
+		d.clock.add(3 * time.Hour)
+		d.exited(exitOf(id, 1))
+	}
+	d.submit(ann, submission("holder", 4))
+	d.asNamed()
+	d.clock.add(time.Hour)
+	id := d.submit(ann, submission("x", 4))
+	d.asNamed()
+	r := d.explain(ann, id).Job.Reason
+	if wait := r.Until.Sub(d.clock.Now()); wait < 90*time.Minute || wait > 3*time.Hour {
+		t.Errorf("it starts in %s, %q; want about 2h: jobs like the one that runs took 3h", wait, r.Unknown)
+	}
+}
+
+func TestPreview(t *testing.T) {
+	d := open(t, under("las"))
+	preview := func(s api.Submission) api.Preview {
+		t.Helper()
+		before := d.mem.Seq
+		p, err := d.Preview(t.Context(), ann, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.mem.Seq != before || d.mem.state.Jobs() > 3 {
+			t.Fatal("a preview has changed the state")
+		}
+		return p
+	}
+	if p := preview(submission("x", 4)); !p.Size.Starts || p.Size.GPUs != 4 || len(p.Size.Victims) != 0 {
+		t.Errorf("on an idle machine: %+v; want that it starts now", p.Size)
+	}
+	old := estimated("old", 3, 10*time.Hour)
+	old.Preemptible = ptr(true)
+	id := d.submit(ann, old)
+	d.asNamed()
+	d.clock.add(5 * time.Minute) // within its lease
+	p := preview(submission("x", 4))
+	if p.Size.Starts || p.Size.Reason == nil || len(p.Sooner) == 0 || !p.Sooner[len(p.Sooner)-1].Starts || p.Sooner[len(p.Sooner)-1].GPUs != 1 {
+		t.Errorf("beside a lease: %+v, sooner %+v; want that it waits, and that 1 GPU starts now", p.Size, p.Sooner)
+	}
+	d.clock.add(time.Hour)
+	p = preview(submission("x", 4))
+	if !p.Size.Starts || len(p.Size.Victims) != 1 || p.Size.Victims[0].Job != id || p.Size.Victims[0].LostS != 3*65*60 {
+		t.Errorf("after its lease: %+v; want that %s makes room and loses 11,700 GPU-seconds", p.Size, id)
+	}
+	if p := preview(submission("x", 5)); p.Size.Starts || p.Size.Reason.Code != "impossible" {
+		t.Errorf("5 of 4 GPUs: %+v; want never", p.Size)
+	}
+	if _, err := d.Preview(t.Context(), eve, submission("x", 1)); api.CodeOf(err) != api.Denied {
+		t.Errorf("a viewer's preview: %v; want denied", err)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// BenchmarkPreview is a dry run on a cluster of 1,024 GPUs with 10,000 jobs.
+func BenchmarkPreview(b *testing.B) {
+	for _, spec := range []string{"fifo", "fifo:backfill", "las", "tiresias", "srtf"} {
+		b.Run(spec, func(b *testing.B) {
+			d := open(b, under(spec), func(c *Config) { c.Now, c.Node = time.Now, sched.Node{} })
+			var nodes []sched.Node
+			for i := range 128 {
+				nodes = append(nodes, sched.Node{Name: fmt.Sprintf("n%d", i), GPUs: 8, Type: "h200"})
+			}
+			if err := d.SetNodes(b.Context(), nodes); err != nil {
+				b.Fatal(err)
+			}
+			for i := range 10 {
+				list := make([]api.Submission, 1000)
+				for k := range list {
+					list[k] = estimated("x", 1<<(k%4), time.Duration(1+(i+k)%20)*time.Hour)
+				}
+				if _, err := d.Submit(b.Context(), admin, list); err != nil {
+					b.Fatal(err)
+				}
+			}
+			d.asNamed()
+			for b.Loop() {
+				if _, err := d.Preview(b.Context(), admin, estimated("new", 8, time.Hour)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,175 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/forecast"
+)
+
+// previewID names the job of a preview. No job that is submitted can have it.
+const previewID sched.JobID = "(preview)"
+
+// Preview implements api.Jobs.
+func (b *Store) Preview(_ context.Context, who api.Identity, s api.Submission) (api.Preview, error) {
+	if err := api.MaySubmit(who, 1); err != nil {
+		return api.Preview{}, err
+	}
+	if err := b.complete(who, &s); err != nil {
+		return api.Preview{}, err
+	}
+	c, now, err := b.futures()
+	if err != nil {
+		return api.Preview{}, err
+	}
+	b.mu.RLock()
+	t := &tx{store: b, mem: b.mem, now: now.Now, like: sync.OnceValue(b.mem.alike)}
+	t.prepare(&s)
+	can := t.protect(&s)
+	b.mu.RUnlock()
+	s.ID, s.Submitted = previewID, now.Now
+	asIs, _, err := sched.Decide(c.Policy, now)
+	if err != nil {
+		return api.Preview{}, err
+	}
+	p := preview{store: b, who: who, config: c, now: now, can: can, anyway: stops(asIs)}
+	out := api.Preview{Now: now.Now, Policy: b.policySpec()}
+	if out.Size, err = p.at(s.Spec); err != nil {
+		return out, err
+	}
+	if out.Size.Starts {
+		return out, nil
+	}
+	for _, n := range smaller(s.Spec, p.free()) {
+		other := s.Spec
+		other.GPUs, other.MinGPUs, other.MaxGPUs = n, 0, 0
+		size, err := p.at(other)
+		if err != nil {
+			return out, err
+		}
+		if sooner(size, out.Size) {
+			out.Sooner = append(out.Sooner, size)
+		}
+		if size.Starts {
+			break
+		}
+	}
+	return out, nil
+}
+
+// preview is a look at what submitting a job would do.
+type preview struct {
+	store  *Store
+	who    api.Identity
+	config forecast.Config
+	now    *sched.Snapshot
+	can    sched.Ability
+	anyway map[sched.JobID]bool // jobs that are stopped without it too
+}
+
+// at returns what submitting a job would do.
+func (p *preview) at(spec sched.Spec) (api.SizePreview, error) {
+	out := api.SizePreview{GPUs: spec.GPUs}
+	st := p.now.State()
+	if err := st.Apply(sched.Event{At: p.now.Now, Kind: sched.JobSubmitted, Spec: &spec, Can: p.can}); err != nil {
+		return out, err
+	}
+	s := st.Snapshot(p.now.Now)
+	actions, plan, err := sched.Decide(p.config.Policy, s)
+	if err != nil {
+		return out, err
+	}
+	i := slices.IndexFunc(s.Jobs, func(j *sched.Job) bool { return j.ID == previewID })
+	if want := plan.Want[i]; len(want) > 0 {
+		out.Starts, out.GPUs = true, want.GPUs()
+		out.Victims = p.victims(actions)
+		return out, nil
+	}
+	r := plan.Why[i]
+	out.Reason = &api.Reason{Code: r.Code.String(), Text: r.TextFor(s.Cluster, p.store.selected(spec.Selector)), Until: r.Until}
+	if r.Code == sched.Impossible {
+		return out, nil
+	}
+	starts, err := p.store.forecastStarts(st.Frozen(p.now.Now), p.config, previewID)
+	if f, ok := starts[previewID]; ok {
+		out.Reason.Earliest, out.Reason.Until, out.Reason.Latest = f.Early, f.Middle, f.Late
+	} else {
+		p.store.mu.RLock()
+		out.Reason.Unknown = p.store.unknownStart()
+		p.store.mu.RUnlock()
+	}
+	return out, err
+}
+
+// victims returns the jobs that lose their GPUs because of the submission, and what
+// each loses if it cannot save in time.
+func (p *preview) victims(actions []sched.Action) []api.Victim {
+	var out []api.Victim
+	to := map[sched.JobID]int{}
+	for _, a := range actions {
+		if a.Verb == sched.Start {
+			to[a.Job.ID] = a.To.GPUs()
+		}
+	}
+	for _, a := range actions {
+		if a.Verb != sched.Stop || p.anyway[a.Job.ID] {
+			continue
+		}
+		v := api.Victim{GPUs: a.From.GPUs(), To: to[a.Job.ID], LostS: unsaved(a.Job, p.now.Now)}
+		v.Job, v.Tenant = shown(p.who, a.Job)
+		out = append(out, v)
+	}
+	slices.SortFunc(out, func(a, c api.Victim) int { return cmp.Compare(c.LostS, a.LostS) })
+	return out
+}
+
+func stops(actions []sched.Action) map[sched.JobID]bool {
+	out := map[sched.JobID]bool{}
+	for _, a := range actions {
+		if a.Verb == sched.Stop {
+			out[a.Job.ID] = true
+		}
+	}
+	return out
+}
+
+// free returns the GPUs that nobody holds.
+func (p *preview) free() int {
+	n := p.now.Cluster.GPUs()
+	for _, j := range p.now.Jobs {
+		n -= j.Placement.GPUs()
+	}
+	return max(0, n)
+}
+
+// smaller returns a few other sizes worth a try, the largest first: half, and what is
+// free.
+func smaller(s sched.Spec, free int) []int {
+	task := max(1, s.TaskGPUs)
+	var out []int
+	for _, n := range []int{s.GPUs / 2, free, 1} {
+		if n = n / task * task; n > 0 && n < s.GPUs && !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	slices.SortFunc(out, func(a, c int) int { return cmp.Compare(c, a) })
+	return out
+}
+
+// sooner reports whether one size starts before another.
+func sooner(a, b api.SizePreview) bool {
+	switch {
+	case a.Starts || a.Reason.Until.IsZero():
+		return a.Starts
+	case b.Reason.Until.IsZero():
+		return true
+	}
+	return a.Reason.Until.Before(b.Reason.Until)
+}

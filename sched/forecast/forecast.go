@@ -1,0 +1,112 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package forecast tells when waiting jobs will start. It plays the policy forward
+// from a snapshot, many times, each time with other run times drawn for the jobs, and
+// returns the quantiles of what comes out. It is pure: its random numbers come from a
+// seed.
+//
+// # What it leaves out
+//
+//   - restarts take no time, and nothing fails;
+//   - bounds on preemption (package guard) and programs that bid are not asked;
+//   - a job changes its speed with its size as its agent's model says, else in
+//     proportion.
+package forecast
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// Config says how to look ahead.
+type Config struct {
+	Policy sched.Policy // not in use by anybody else
+	// Left draws how long a job still runs, at the size it has or asks for; ok is
+	// false if nothing is known about it.
+	Left func(j *sched.Job, r *rand.Rand) (left time.Duration, ok bool)
+	// Arrive, if set, draws the time until the next submission, and what is submitted.
+	Arrive func(r *rand.Rand) (in time.Duration, spec sched.Spec)
+	Seed   uint64
+	// Most bounds the cost: the jobs that decisions look at, over all samples. 0:
+	// MostJobs.
+	Most int
+	Stop func() bool // if set, asked between decisions: true ends the forecast
+}
+
+const (
+	// Samples is the number of times that the future is drawn. Of that many, the second
+	// and the last but one enclose 90 % of outcomes.
+	Samples = 39
+	// fewest is the smallest number of samples that gives such a range: that of all.
+	fewest = 19
+	// MostJobs is Config.Most unless told otherwise.
+	MostJobs = 4_000_000
+)
+
+// Range is when a job is expected to start: in 9 of 10 cases between Early and Late. A
+// time is zero if it lies beyond what was looked at.
+type Range struct{ Early, Middle, Late time.Time }
+
+// Starts forecasts the start of the pending jobs that are asked for; nil: of all. A job
+// that is not in the result has no forecast: it waits for one about which Left knows
+// nothing, or the forecast would cost too much.
+func Starts(s *sched.Snapshot, c Config, jobs ...sched.JobID) (map[sched.JobID]Range, error) {
+	if len(jobs) == 0 {
+		for _, j := range s.Jobs {
+			if j.Phase == sched.Pending && !j.Paused {
+				jobs = append(jobs, j.ID)
+			}
+		}
+	}
+	if c.Most == 0 {
+		c.Most = MostJobs
+	}
+	waits := map[sched.JobID][]float64{}
+	done := 0
+	for ; done < Samples; done++ {
+		w := world{Config: c, st: s.State(), now: s.Now, rnd: rand.New(rand.NewPCG(c.Seed, uint64(done))), started: map[sched.JobID]time.Time{}}
+		ok, err := w.run(jobs, c.Most/Samples)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			break
+		}
+		for _, id := range jobs {
+			wait := math.Inf(1)
+			if at, ok := w.started[id]; ok {
+				wait = at.Sub(s.Now).Seconds()
+			}
+			waits[id] = append(waits[id], wait)
+		}
+	}
+	if done < fewest {
+		return nil, nil
+	}
+	out := make(map[sched.JobID]Range, len(jobs))
+	for id, w := range waits {
+		if r := quantiles(s.Now, w); !r.Early.IsZero() {
+			out[id] = r
+		}
+	}
+	return out, nil
+}
+
+// quantiles returns the range of 90 % and its middle.
+func quantiles(now time.Time, waits []float64) Range {
+	slices.Sort(waits)
+	n := len(waits)
+	edge := max(1, (n+1)/20) // of n+1 gaps between n draws, so many lie outside on each side
+	at := func(i int) time.Time {
+		if math.IsInf(waits[i], 1) {
+			return time.Time{}
+		}
+		return now.Add(time.Duration(waits[i] * float64(time.Second)))
+	}
+	return Range{at(edge - 1), at(n / 2), at(n - edge)}
+}
