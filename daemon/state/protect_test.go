@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
@@ -126,6 +127,36 @@ func TestKindProved(t *testing.T) {
 	end(third) // without a word: the agent was taken out
 	if can := d.job(next()).Status.Can; can != sched.Unproven {
 		t.Errorf("after a job without an agent: can %s; want nothing known", can)
+	}
+}
+
+// TestAdminsKeepProtected: no node that is cordoned, no quota that is lowered and no
+// policy stops a job that has not shown that it can save its work.
+func TestAdminsKeepProtected(t *testing.T) {
+	for _, name := range policy.Builtin().Names() {
+		d := open(t)
+		if _, err := d.buildPolicy(name); err != nil {
+			continue // not for real jobs
+		}
+		id := d.submit(ann, plain("x", 2))
+		d.decide(wants{id: on(0, 1)})
+		_, err := d.SetNode(t.Context(), admin, "box", sched.Cordoned)
+		if err == nil {
+			_, err = d.SetTenant(t.Context(), admin, sched.Tenant{ID: "blue", Quota: 1})
+		}
+		if err == nil {
+			_, err = d.SetPolicy(t.Context(), admin, name, false)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := plain("later", 1)
+		s.Tenant, s.Priority = "red", 9
+		d.submit(admin, s)
+		d.clock.add(24 * time.Hour)
+		p, _ := d.InForce()
+		d.decide(p)
+		d.wantRunning(map[string]string{string(id) + ".1": on(0, 1)[0].GPUs.String()})
 	}
 }
 

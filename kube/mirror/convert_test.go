@@ -178,6 +178,11 @@ func TestBatchRefused(t *testing.T) {
 	if err != nil || s.GPUs != 6 || s.TaskGPUs != 2 || s.Origin != "Job/team/plain" || s.Key != "u-2" {
 		t.Errorf("submission %+v, %v; want 3 pods of 2 GPUs", s, err)
 	}
+	willing := good()
+	willing.Annotations = map[string]string{v1alpha1.AnnotationPreemptible: "true"}
+	if s, err := submissionOfBatch(willing); err != nil || s.Preemptible == nil || !*s.Preemptible {
+		t.Errorf("submission %+v, %v; want it preemptible", s, err)
+	}
 	first := good()
 	first.Spec.Template.Spec.InitContainers = []corev1.Container{
 		{Name: "proxy", RestartPolicy: ptr(corev1.ContainerRestartPolicyAlways), Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("2")}}},
@@ -187,6 +192,7 @@ func TestBatchRefused(t *testing.T) {
 		t.Errorf("submission %+v, %v; want 3 pods of 4 GPUs and 8 CPUs, which the node sets aside for them", s, err)
 	}
 	for want, edit := range map[string]func(*batchv1.Job){
+		`preemptible] is "maybe"; use`:    func(j *batchv1.Job) { j.Annotations = map[string]string{v1alpha1.AnnotationPreemptible: "maybe"} },
 		"spec.suspend is not true":        func(j *batchv1.Job) { j.Spec.Suspend = nil },
 		`schedulerName is ""`:             func(j *batchv1.Job) { j.Spec.Template.Spec.SchedulerName = "" },
 		"requests 0 GPUs":                 func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].Resources.Limits = nil },

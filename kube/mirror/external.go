@@ -6,6 +6,7 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -154,6 +155,13 @@ func gangOf(o client.Object, kind string, pods int64, pod *corev1.PodSpec) (api.
 		Spec: sched.Spec{GPUs: int(pods * gpus), TaskGPUs: int(gpus)},
 		Task: api.Task{Name: o.GetName(), Origin: origin(kind, o.GetNamespace(), o.GetName()), Retry: api.RetryNever},
 		Key:  string(o.GetUID()),
+	}
+	if text, set := o.GetAnnotations()[v1alpha1.AnnotationPreemptible]; set {
+		may, err := strconv.ParseBool(text)
+		if err != nil {
+			return s, &refusal{"Invalid", fmt.Sprintf("metadata.annotations[%s] is %.20q; use true or false", v1alpha1.AnnotationPreemptible, text)}
+		}
+		s.Preemptible = &may
 	}
 	fromTemplate(&s, pod, gpus)
 	return s, nil

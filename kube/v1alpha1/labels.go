@@ -36,6 +36,9 @@ const (
 	// AnnotationWhy, on an external workload that Fairway schedules, says what state it
 	// is in and why.
 	AnnotationWhy = "fairway.dev/why"
+	// AnnotationPreemptible, on a batch Job or a TrainJob that was given to Fairway, is
+	// the field preemptible of a training job: true or false.
+	AnnotationPreemptible = "fairway.dev/preemptible"
 	// AnnotationGraph names the file from which utilisation and memory were predicted.
 	AnnotationGraph = "fairway.dev/graph"
 )

@@ -18,6 +18,7 @@ export function explainPanel() {
       ['Policy', x.policy],
       ['Free', number(x.free_gpus) + ' of ' + plural(x.all_gpus, 'GPU')],
       ['Jobs ahead', x.job?.state === 'waiting' ? plural(x.ahead, 'job') : null],
+      ['Warning', x.job?.warning],
       ['No more GPUs', x.larger],
       ['Preempted', plural(x.price.preemptions, 'time')],
       ['Moved', plural(x.price.moves, 'time')],

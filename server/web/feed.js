@@ -65,6 +65,7 @@ export const jobOf = (r) => r.event?.spec?.id || r.event?.job || r.exit?.job || 
 // kindOf names what a record is about, as the filters of the API do.
 export function kindOf(r) {
   if (r.quarantine) return r.quarantine.state === 'in-use' ? 'node-released' : 'node-' + r.quarantine.state;
+  if (r.warning) return 'job-warned';
   if (r.event) return r.event.kind;
   if (r.exit) return 'attempt-ended';
   if (r.policy) return 'policy-set';

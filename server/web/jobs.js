@@ -94,7 +94,7 @@ export const allTable = (jobs, now) => h('table', { class: 'list fold' },
 function story(job, now) {
   if (holding.includes(job.state)) return progress(job, now);
   if (queued.includes(job.state)) return waitsFor(job);
-  return h('span', { class: job.state === 'failed' ? 'reason bad' : 'soft' }, exitText(job.exit) || job.state, h('span', { class: 'sub' }, ago(ms(job.ended), now)));
+  return h('span', { class: job.state === 'failed' ? 'reason bad' : 'soft' }, job.why || exitText(job.exit) || job.state, h('span', { class: 'sub' }, ago(ms(job.ended), now)));
 }
 
 // exitText says how an attempt ended.
