@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import atexit
 from typing import Optional
 
 import torch
@@ -35,6 +36,8 @@ class Reducer:
             backend = "nccl" if device.type == "cuda" and dist.is_nccl_available() else "gloo"
             prefer_loopback(env)
             dist.init_process_group(backend)
+            if backend == "gloo":
+                atexit.register(_end_group)
         if dist.get_world_size() != env.world:
             raise RuntimeError(f"the process group has {dist.get_world_size()} ranks; WORLD_SIZE is {env.world}")
         if dist.get_backend() == "nccl":
@@ -66,6 +69,13 @@ class Reducer:
         tensor = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(tensor, op=op, group=self._group)
         return tensor.tolist()
+
+
+def _end_group() -> None:
+    """Ends the threads of the group before the process does: one that still runs
+    then can abort it, and a job that is done would count as failed."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 class CudaClock:
