@@ -124,6 +124,9 @@ func tenantWanted(object *v1alpha1.Tenant) (sched.Tenant, error) {
 	if err := copyFields(reflect.ValueOf(&t.Terms).Elem(), reflect.ValueOf(&object.Spec).Elem()); err != nil {
 		return t, &refusal{"Invalid", "spec." + err.Error()}
 	}
+	for _, c := range object.Spec.PriorityClasses { // who may name it may have its priority
+		t.MaxPriority = max(t.MaxPriority, int(c.Priority))
+	}
 	if object.Spec.Quota != nil && *object.Spec.Quota == 0 && !t.Borrow {
 		return t, &refusal{"Invalid", "spec.quota is 0, and borrow is false: its jobs could never run; leave quota out, or set borrow to true"}
 	}

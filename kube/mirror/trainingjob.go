@@ -197,6 +197,9 @@ func (m *Mirror) submission(ctx context.Context, job *v1alpha1.TrainingJob) (api
 		return s, err
 	}
 	s.Tenant = tenant
+	if err := m.prioritise(ctx, &s, job.Spec.Template.Spec.PriorityClassName); err != nil {
+		return s, err
+	}
 	s.Selector, err = m.selectorFor(ctx, s.Origin, constraintPod(&job.Spec))
 	return s, err
 }

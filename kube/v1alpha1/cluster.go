@@ -83,6 +83,14 @@ type TenantSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	MaxPriority int32 `json:"maxPriority,omitempty"`
+	// The PriorityClasses that the pods of its jobs may name, and the priority each
+	// stands for. A job that names another is refused; none: classes do not matter to
+	// Fairway.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	PriorityClasses []PriorityClass `json:"priorityClasses,omitempty"`
 	// How long its jobs may run if they do not say; none: as long as it takes.
 	// +optional
 	// +kubebuilder:validation:Type=string
@@ -96,6 +104,19 @@ type TenantSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,9}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
 	MaxTimeLimit *metav1.Duration `json:"maxTimeLimit,omitempty"`
+}
+
+// PriorityClass is the priority that a PriorityClass stands for.
+type PriorityClass struct {
+	// The name of the PriorityClass.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// The priority of jobs whose pods name it and that have none of their own.
+	// +optional
+	// +kubebuilder:validation:Minimum=-1000000
+	// +kubebuilder:validation:Maximum=1000000
+	Priority int32 `json:"priority,omitempty"`
 }
 
 // TenantStatus is the observed state of a tenant.
