@@ -149,6 +149,11 @@ var v01Answers = map[string][]string{
 func TestV01Client(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, shortDir(t), "--config", v01+"fairway.yaml")
+	// Version 0.1 stopped any job. Now the quotas of this recording, which cover the
+	// cluster, would leave nothing for jobs of another tenant that cannot be stopped.
+	if status, out := d.send("PUT", "/v1/tenants/default", []byte(`{"preemptible": true}`), ""); status != 200 {
+		t.Fatalf("set tenant: status %d: %s", status, out)
+	}
 	renamed := map[string]string{} // ids of tokens then and now
 	var reports []exchange
 	for _, e := range apitest.Lines[exchange](t, v01Exchanges) {
@@ -162,6 +167,9 @@ func TestV01Client(t *testing.T) {
 		}
 		for old, now := range renamed {
 			e.Path = strings.ReplaceAll(e.Path, old, now)
+		}
+		if e.Path == "/v1/jobs" && e.Method == "POST" {
+			e.Request = waitForCapacity(t, e.Request)
 		}
 		var status int
 		var now []byte
@@ -193,6 +201,22 @@ func TestV01Client(t *testing.T) {
 	if len(reports) < 3 || len(renamed) == 0 {
 		t.Errorf("%d reports and %d tokens: the recording has lost something", len(reports), len(renamed))
 	}
+}
+
+// waitForCapacity lets a job wait that can never run on the cluster, as every job
+// did in version 0.1.
+func waitForCapacity(t *testing.T, request json.RawMessage) json.RawMessage {
+	t.Helper()
+	var job map[string]any
+	if err := json.Unmarshal(request, &job); err != nil || job["command"] == nil {
+		return request
+	}
+	job["wait_for_capacity"] = true
+	out, err := json.Marshal(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // settle waits until no attempt is about to start or stop and no search will submit
