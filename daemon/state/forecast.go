@@ -116,6 +116,9 @@ func (b *Store) futures() (forecast.Config, *sched.Snapshot, error) {
 	}
 	lengths, reported := b.mem.lengths(), map[sched.JobID]float64{}
 	for x := range b.mem.queue() {
+		if x.Job.Phase == sched.Running {
+			lengths.Watch(likeOf(x.Job), x.Job.Estimate.D(), x.Job.RanBy(now))
+		}
 		if w := x.whole(); w > 0 && x.Rate > 0 {
 			reported[x.Job.ID] = x.left(now)
 		}
@@ -124,19 +127,18 @@ func (b *Store) futures() (forecast.Config, *sched.Snapshot, error) {
 	return forecast.Config{
 		Policy: p, Most: forecast.MostJobs / 4,
 		Stop: func() bool { return b.Now().Sub(begin) > forecastTime },
-		Left: func(j *sched.Job, r *rand.Rand) (time.Duration, bool) {
-			if left, ok := reported[j.ID]; ok {
-				return time.Duration(left * math.Exp(reportSpread*r.NormFloat64()) * float64(time.Second)), true
+		Future: func(r *rand.Rand) forecast.Left {
+			draw := lengths.Future(r)
+			return func(j *sched.Job) (time.Duration, bool) {
+				if left, ok := reported[j.ID]; ok {
+					return time.Duration(left * math.Exp(experience.ReportSpread*r.NormFloat64()) * float64(time.Second)), true
+				}
+				total, basis := draw(likeOf(j), j.Estimate.D(), j.RanBy(now))
+				return total - j.RanBy(now), basis != experience.Nothing
 			}
-			total, basis := lengths.Draw(likeOf(j), j.Estimate.D(), j.RanBy(now), r)
-			return total - j.RanBy(now), basis != experience.Nothing
 		},
 	}, b.mem.state.Frozen(now), nil
 }
-
-// reportSpread is the standard deviation of the logarithm of the time that is left, by
-// the rate that an agent reports.
-const reportSpread = 0.1
 
 // lengths returns how long the jobs ran that have ended.
 func (m *memory) lengths() *experience.Lengths {

@@ -4,6 +4,7 @@
 package experience
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -25,8 +26,16 @@ const (
 // Lengths stores how long jobs ran and how far that was from what was expected, to draw
 // the run time of another. The zero value is empty.
 type Lengths struct {
-	times  RunTimes
-	ratios [bases][]float64 // run time over the expected one; Anything: seconds; newest last
+	times   RunTimes
+	ended   [bases][]outcome // newest last
+	running [bases][]outcome
+}
+
+// outcome is how long a job ran, compared with what was expected.
+type outcome struct {
+	expected float64 // seconds; Anything: 1
+	ratio    float64 // run time over expected
+	running  bool    // so far
 }
 
 // keepRatios bounds what is stored of each kind: the newest.
@@ -38,20 +47,33 @@ func (l *Lengths) Learn(k JobKey, estimate, ran time.Duration) {
 	if ran <= 0 {
 		return
 	}
-	add := func(b Basis, ratio float64) {
-		l.ratios[b] = append(l.ratios[b], ratio)
-		if n := len(l.ratios[b]); n >= 2*keepRatios {
-			l.ratios[b] = slices.Clone(l.ratios[b][n-keepRatios:])
+	for b, o := range l.outcomes(k, estimate, ran) {
+		if l.ended[b] = append(l.ended[b], o); len(l.ended[b]) >= 2*keepRatios {
+			l.ended[b] = slices.Clone(l.ended[b][keepRatios:])
 		}
 	}
-	if estimate > 0 {
-		add(Estimated, ran.Seconds()/estimate.Seconds())
-	}
-	if similar := l.times.Estimate(k); similar > 0 {
-		add(Similar, ran.Seconds()/similar.Seconds())
-	}
-	add(Anything, ran.Seconds())
 	l.times.Learn(k, ran)
+}
+
+// Watch adds a job that runs. Without those, the jobs that have ended would look typical,
+// and long ones be missing among them.
+func (l *Lengths) Watch(k JobKey, estimate, ran time.Duration) {
+	for b, o := range l.outcomes(k, estimate, ran) {
+		o.running = true
+		l.running[b] = append(l.running[b], o)
+	}
+}
+
+// outcomes returns a run time by what it is compared with.
+func (l *Lengths) outcomes(k JobKey, estimate, ran time.Duration) map[Basis]outcome {
+	out := map[Basis]outcome{Anything: {1, ran.Seconds(), false}}
+	if estimate > 0 {
+		out[Estimated] = outcome{estimate.Seconds(), ran.Seconds() / estimate.Seconds(), false}
+	}
+	if similar := l.times.Estimate(k).Seconds(); similar > 0 {
+		out[Similar] = outcome{similar, ran.Seconds() / similar, false}
+	}
+	return out
 }
 
 // Expect returns the expected run time of a job, and what it is based on.
@@ -62,48 +84,113 @@ func (l *Lengths) Expect(k JobKey, estimate time.Duration) (time.Duration, Basis
 	if similar := l.times.Estimate(k); similar > 0 {
 		return similar, Similar
 	}
-	if all := l.ratios[Anything]; len(all) > 0 {
-		sorted := slices.Sorted(slices.Values(all))
-		return time.Duration(sorted[len(sorted)/2] * float64(time.Second)), Anything
+	if all := slices.Clone(l.ended[Anything]); len(all) > 0 {
+		slices.SortFunc(all, func(a, b outcome) int { return cmp.Compare(a.ratio, b.ratio) })
+		return time.Duration(all[len(all)/2].ratio * float64(time.Second)), Anything
 	}
 	return 0, Nothing
 }
 
-// Draw draws a run time of a job that has already run for a time, from how far
-// expectations of the same basis were off before.
-func (l *Lengths) Draw(k JobKey, estimate, ran time.Duration, r *rand.Rand) (time.Duration, Basis) {
-	expected, basis := l.Expect(k, estimate)
-	if basis == Nothing {
-		return 0, basis
-	}
-	ratios, unit := l.ratios[basis], expected.Seconds()
-	if basis == Anything {
-		unit = 1
-	}
-	var total float64
-	least := ran.Seconds() / unit
-	for range tries {
-		// With few jobs behind it, experience is not trusted alone.
-		if n := float64(len(ratios)); r.Float64()*(n+prior) < n {
-			total = ratios[r.IntN(len(ratios))] * math.Exp(smooth*r.NormFloat64())
-		} else {
-			total = expected.Seconds() / unit * math.Exp(spreadOf[basis]*r.NormFloat64())
-		}
-		if total > least {
-			return time.Duration(total * unit * float64(time.Second)), basis
+// Future returns a function that draws run times of jobs that have already run for a
+// time, from how far expectations of the same basis were off before. All draws of one
+// future share what nobody knows: how typical the jobs are that have ended so far (a
+// bootstrap), and by how much jobs of one kind are off together.
+func (l *Lengths) Future(r *rand.Rand) func(k JobKey, estimate, ran time.Duration) (time.Duration, Basis) {
+	var past [bases][]outcome
+	for b, all := range l.ended {
+		all = slices.Concat(all[max(0, len(all)-bootstrap):], l.running[b])
+		for range all {
+			past[b] = append(past[b], all[r.IntN(len(all))])
 		}
 	}
-	// It has run longer than nearly all others: the longer it has, the longer it will.
-	return time.Duration(ran.Seconds() * math.Pow(1-r.Float64(), -1/tail) * float64(time.Second)), basis
+	kinds := map[JobKey]float64{}
+	return func(k JobKey, estimate, ran time.Duration) (time.Duration, Basis) {
+		expected, basis := l.Expect(k, estimate)
+		if basis == Nothing {
+			return 0, basis
+		}
+		kind := JobKey{Tenant: k.Tenant, User: k.User, Model: k.Model}
+		shared, known := kinds[kind]
+		if !known {
+			shared = math.Exp(together * r.NormFloat64())
+			kinds[kind] = shared
+		}
+		d := draw{r, past[basis], basis, expected.Seconds(), shared}
+		return time.Duration(d.after(ran.Seconds()) * float64(time.Second)), basis
+	}
 }
 
+// draw draws the run time of one job.
+type draw struct {
+	*rand.Rand
+	past     []outcome
+	basis    Basis
+	expected float64
+	shared   float64
+}
+
+// after returns a run time of more than ran, in seconds.
+func (d draw) after(ran float64) float64 {
+	for range tries {
+		var total float64
+		// With few jobs behind it, experience is not trusted alone.
+		if n := float64(len(d.past)); d.Float64()*(n+prior) < n {
+			total = d.pick()
+		} else if d.basis == Estimated {
+			total = d.expected * maxRatio * (1 - d.Float64())
+		} else {
+			total = d.expected * math.Exp(unsure*d.NormFloat64())
+		}
+		if total *= d.shared * math.Exp(smooth*d.NormFloat64()); total > ran {
+			return total
+		}
+	}
+	return d.beyond(ran)
+}
+
+// pick returns the run time of a past job of which about as much was expected. One that
+// still runs stands for those that ran longer than it has so far.
+func (d draw) pick() float64 {
+	unit := d.expected
+	if d.basis == Anything {
+		unit = 1
+	}
+	best := d.past[d.IntN(len(d.past))]
+	for range contest - 1 {
+		if o := d.past[d.IntN(len(d.past))]; math.Abs(math.Log(o.expected/unit)) < math.Abs(math.Log(best.expected/unit)) {
+			best = o
+		}
+	}
+	if !best.running {
+		return best.ratio * unit
+	}
+	for range tries {
+		if o := d.past[d.IntN(len(d.past))]; !o.running && o.ratio > best.ratio {
+			return o.ratio * unit
+		}
+	}
+	return d.beyond(best.ratio * unit)
+}
+
+// beyond returns the run time of a job that has run longer than nearly all others: the
+// longer it has, the longer it will.
+func (d draw) beyond(ran float64) float64 { return ran * math.Pow(1-d.Float64(), -1/tail) }
+
 const (
-	tries  = 100
-	prior  = 5   // what is assumed weighs as much as so many jobs
-	smooth = 0.1 // run times differ a little from those seen before
-	tail   = 1.5 // exponent of the power law
+	tries     = 100
+	contest   = 4   // jobs of which the most similar is picked
+	bootstrap = 300 // the newest jobs count
+	prior     = 5   // what is assumed weighs as much as so many jobs
+	smooth    = 0.1 // run times differ a little from those seen before
+	together  = 0.4 // standard deviation of the logarithm by which jobs of one kind are off together
+	tail      = 1.5 // exponent of the power law
+	// unsure is the standard deviation of the logarithm of run time over expectation
+	// that is assumed before any is known. Users estimate too much: their jobs run for
+	// a part of it, spread about evenly (Mu'alem and Feitelson, TPDS'01).
+	unsure   = 0.7
+	maxRatio = 1.2
 )
 
-// spreadOf is the standard deviation of the logarithm of run time over expectation
-// that is assumed before any is known.
-var spreadOf = [bases]float64{Estimated: 0.5, Similar: 0.7, Anything: 1.2}
+// ReportSpread is the standard deviation of the logarithm of the time that is left, by
+// the rate that an agent reports.
+const ReportSpread = 0.1

@@ -16,7 +16,7 @@ func TestLengths(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var l Lengths
 	key := JobKey{Tenant: "lab", User: "ann"}
-	if _, basis := l.Draw(key, 0, 0, r); basis != Nothing {
+	if _, basis := l.Future(r)(key, 0, 0); basis != Nothing {
 		t.Errorf("nothing has ended, and the draw is based on %d", basis)
 	}
 	for i := range 200 { // her jobs take half of what she says, give or take
@@ -26,7 +26,7 @@ func TestLengths(t *testing.T) {
 		t.Helper()
 		var all []time.Duration
 		for range 999 {
-			total, basis := l.Draw(k, estimate, ran, r)
+			total, basis := l.Future(r)(k, estimate, ran)
 			if total <= ran || basis != want {
 				t.Fatalf("drawn %s on basis %d after %s; want more, on basis %d", total, basis, ran, want)
 			}

@@ -26,9 +26,9 @@ import (
 // Config says how to look ahead.
 type Config struct {
 	Policy sched.Policy // not in use by anybody else
-	// Left draws how long a job still runs, at the size it has or asks for; ok is
-	// false if nothing is known about it.
-	Left func(j *sched.Job, r *rand.Rand) (left time.Duration, ok bool)
+	// Future draws one future: how long each job still runs, at the size it has or asks
+	// for; ok is false if nothing is known about it.
+	Future func(r *rand.Rand) Left
 	// Arrive, if set, draws the time until the next submission, and what is submitted.
 	Arrive func(r *rand.Rand) (in time.Duration, spec sched.Spec)
 	Seed   uint64
@@ -37,6 +37,9 @@ type Config struct {
 	Most int
 	Stop func() bool // if set, asked between decisions: true ends the forecast
 }
+
+// Left returns how long a job still runs.
+type Left func(j *sched.Job) (left time.Duration, ok bool)
 
 const (
 	// Samples is the number of times that the future is drawn. Of that many, the second
@@ -53,8 +56,8 @@ const (
 type Range struct{ Early, Middle, Late time.Time }
 
 // Starts forecasts the start of the pending jobs that are asked for; nil: of all. A job
-// that is not in the result has no forecast: it waits for one about which Left knows
-// nothing, or the forecast would cost too much.
+// that is not in the result has no forecast: it waits for one about which nothing is
+// known, or the forecast would cost too much.
 func Starts(s *sched.Snapshot, c Config, jobs ...sched.JobID) (map[sched.JobID]Range, error) {
 	if len(jobs) == 0 {
 		for _, j := range s.Jobs {
@@ -69,7 +72,8 @@ func Starts(s *sched.Snapshot, c Config, jobs ...sched.JobID) (map[sched.JobID]R
 	waits := map[sched.JobID][]float64{}
 	done := 0
 	for ; done < Samples; done++ {
-		w := world{Config: c, st: s.State(), now: s.Now, rnd: rand.New(rand.NewPCG(c.Seed, uint64(done))), started: map[sched.JobID]time.Time{}}
+		rnd := rand.New(rand.NewPCG(c.Seed, uint64(done)))
+		w := world{Config: c, st: s.State(), now: s.Now, rnd: rnd, time: c.Future(rnd), started: map[sched.JobID]time.Time{}}
 		ok, err := w.run(jobs, c.Most/Samples)
 		if err != nil {
 			return nil, err

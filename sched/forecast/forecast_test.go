@@ -49,13 +49,15 @@ func named(t testing.TB, spec string) sched.Policy {
 }
 
 // hours draws between one and two hours.
-func hours(_ *sched.Job, r *rand.Rand) (time.Duration, bool) {
-	return time.Hour + time.Duration(r.Float64()*float64(time.Hour)), true
+func hours(r *rand.Rand) forecast.Left {
+	return func(*sched.Job) (time.Duration, bool) {
+		return time.Hour + time.Duration(r.Float64()*float64(time.Hour)), true
+	}
 }
 
 func TestStarts(t *testing.T) {
 	s := queue(t, 3)
-	got, err := forecast.Starts(s, forecast.Config{Policy: named(t, "fifo"), Left: hours})
+	got, err := forecast.Starts(s, forecast.Config{Policy: named(t, "fifo"), Future: hours})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +71,7 @@ func TestStarts(t *testing.T) {
 	if one := got["j1"]; one.Late.Sub(one.Early) < 45*time.Minute || one.Middle.Sub(noon) < 75*time.Minute {
 		t.Errorf("j1 starts at %s (%s to %s); want about 13:30, and most of the hour before 14:00", one.Middle, one.Early, one.Late)
 	}
-	again, _ := forecast.Starts(s, forecast.Config{Policy: named(t, "fifo"), Left: hours})
+	again, _ := forecast.Starts(s, forecast.Config{Policy: named(t, "fifo"), Future: hours})
 	if !reflect.DeepEqual(got, again) {
 		t.Error("the same snapshot and seed give another forecast")
 	}
@@ -80,19 +82,18 @@ func TestStarts(t *testing.T) {
 
 // TestUnknown: what cannot be known is left out, not made up.
 func TestUnknown(t *testing.T) {
-	stuck := func(j *sched.Job, r *rand.Rand) (time.Duration, bool) {
-		left, _ := hours(j, r)
-		return left, j.ID != "j1"
+	stuck := func(r *rand.Rand) forecast.Left {
+		return func(j *sched.Job) (time.Duration, bool) { return time.Hour, j.ID != "j1" }
 	}
-	got, err := forecast.Starts(queue(t, 3), forecast.Config{Policy: named(t, "fifo"), Left: stuck})
+	got, err := forecast.Starts(queue(t, 3), forecast.Config{Policy: named(t, "fifo"), Future: stuck})
 	if err != nil || got["j1"].Middle.IsZero() || len(got) != 1 {
 		t.Errorf("starts %v, %v; want that of j1 alone: nobody knows when it ends", got, err)
 	}
-	got, err = forecast.Starts(queue(t, 50), forecast.Config{Policy: named(t, "fifo"), Left: hours, Most: 51 * forecast.Samples * 10})
+	got, err = forecast.Starts(queue(t, 50), forecast.Config{Policy: named(t, "fifo"), Future: hours, Most: 51 * forecast.Samples * 10})
 	if _, far := got["j50"]; err != nil || far || got["j5"].Late.IsZero() {
 		t.Errorf("%d starts, %v; want those of the first jobs, and no forecast beyond the bound", len(got), err)
 	}
-	got, err = forecast.Starts(queue(t, 3), forecast.Config{Policy: named(t, "fifo"), Left: hours, Stop: func() bool { return true }})
+	got, err = forecast.Starts(queue(t, 3), forecast.Config{Policy: named(t, "fifo"), Future: hours, Stop: func() bool { return true }})
 	if err != nil || len(got) != 0 {
 		t.Errorf("stopped at once: %v, %v; want no forecast", got, err)
 	}
@@ -102,11 +103,11 @@ func TestUnknown(t *testing.T) {
 // lets them.
 func TestArrivals(t *testing.T) {
 	n := 0
-	c := forecast.Config{Policy: named(t, "fifo"), Left: hours, Most: 100_000, Arrive: func(*rand.Rand) (time.Duration, sched.Spec) {
+	c := forecast.Config{Policy: named(t, "fifo"), Future: hours, Most: 100_000, Arrive: func(*rand.Rand) (time.Duration, sched.Spec) {
 		n++
 		return 30 * time.Minute, sched.Spec{ID: sched.JobID(fmt.Sprintf("new%d", n)), GPUs: 4, Priority: 1}
 	}}
-	quiet, err := forecast.Starts(queue(t, 1), forecast.Config{Policy: c.Policy, Left: hours})
+	quiet, err := forecast.Starts(queue(t, 1), forecast.Config{Policy: c.Policy, Future: hours})
 	if err != nil {
 		t.Fatal(err)
 	}

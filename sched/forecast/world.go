@@ -18,6 +18,7 @@ type world struct {
 	st      *sched.State
 	now     time.Time
 	rnd     *rand.Rand
+	time    Left
 	left    map[sched.JobID]*rest
 	started map[sched.JobID]time.Time
 	next    time.Time // of the next submission; zero: not drawn
@@ -76,7 +77,7 @@ func (w *world) draw() {
 
 func (w *world) restOf(j *sched.Job) *rest {
 	r := &rest{seconds: math.Inf(1), gpus: j.StartSize(), speed: 1}
-	if left, ok := w.Left(j, w.rnd); ok {
+	if left, ok := w.time(j); ok {
 		r.seconds = left.Seconds()
 	}
 	if j.Phase == sched.Running {

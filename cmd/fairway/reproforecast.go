@@ -1,0 +1,41 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/lab/repro"
+)
+
+func newReproForecast() *cobra.Command {
+	var out string
+	cfg := repro.DefaultForecast()
+	c := &cobra.Command{
+		Use:   "forecast",
+		Short: "Measure how well expected starts are calibrated",
+		Long: `Simulate workloads and forecast the start of every job when it first waits, as
+"fairway explain" does. Print how often the range of 90 % holds the actual start, and
+the median error as a part of the wait.`,
+		Example: `  fairway repro forecast
+  fairway repro forecast --policy fifo,las --jobs 100`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg.Progress = func(what string) { fmt.Fprintln(c.ErrOrStderr(), what) }
+			rows, err := repro.Forecast(cfg)
+			if err != nil {
+				return fmt.Errorf("repro forecast: %w", err)
+			}
+			return printOrWrite(c, out, func(w io.Writer) { repro.PrintForecast(w, cfg, rows) })
+		},
+	}
+	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "jobs of each workload")
+	c.Flags().StringVar(&cfg.Cluster, "cluster", cfg.Cluster, "cluster, such as 8x4:t4")
+	c.Flags().StringSliceVar(&cfg.Policies, "policy", cfg.Policies, "policies")
+	c.Flags().StringVarP(&out, "out", "o", "", "also write this Markdown file")
+	return c
+}
