@@ -137,7 +137,7 @@ func (s *Store) commit(batch []*request) {
 				bytes += len(value)
 			}
 		}
-		return nil
+		return records.SetSequence(seq) // verify looks for the last record
 	})
 	if err == nil {
 		s.mu.Lock()

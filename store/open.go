@@ -271,6 +271,9 @@ func verify(tx *bbolt.Tx) (contents, error) {
 		held.snapshot, held.term = f.seq, max(held.term, f.term)
 		return nil
 	}))
+	if n := records.Sequence(); err == nil && n > max(held.last, held.snapshot) {
+		err = fmt.Errorf("%w: records %d to %d are missing at the end", ErrCorrupt, max(held.last, held.snapshot)+1, n)
+	}
 	if v := meta.Get(keyOpened); err == nil && v != nil {
 		var f frame
 		f, err = decode(v)

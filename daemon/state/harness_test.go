@@ -143,7 +143,7 @@ var (
 
 func config(j Journal, c *clock) Config {
 	return Config{
-		Journal: j, Node: sched.Node{Name: "box", GPUs: 4, Type: "h200"},
+		Journal: j, Node: sched.Node{Name: "box", GPUs: 4, Type: "h200"}, FixedNodes: true,
 		Policies: policy.Builtin(), Standard: "fifo", Key: bytes.Repeat([]byte("k"), 32), Now: c.Now,
 		Log: slog.New(slog.DiscardHandler),
 	}

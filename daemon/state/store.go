@@ -36,14 +36,17 @@ type Journal interface {
 
 // Config is what a state store needs.
 type Config struct {
-	Journal  Journal
-	Node     sched.Node      // the machine as it is now; no name: nodes come by SetNodes
-	Policies policy.Registry // that can be asked for
-	Standard string          // the policy of a new journal
-	Key      []byte          // for the secrets of agents: 32 random bytes that stay the same
-	Pool     *experience.Pool
-	Now      func() time.Time
-	Log      *slog.Logger
+	Journal Journal
+	Node    sched.Node // the machine as it is now; no name: nodes come by SetNodes
+	// FixedNodes says that no node joins or grows: a job that can never run on those
+	// there are is refused.
+	FixedNodes bool
+	Policies   policy.Registry // that can be asked for
+	Standard   string          // the policy of a new journal
+	Key        []byte          // for the secrets of agents: 32 random bytes that stay the same
+	Pool       *experience.Pool
+	Now        func() time.Time
+	Log        *slog.Logger
 	// Seen is how far the journal had come when an earlier daemon wrote it down, and
 	// Mark writes it down: after each change, when it is durable. Mark may be nil.
 	Seen Mark

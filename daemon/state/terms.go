@@ -25,7 +25,7 @@ func (t *tx) judge(who api.Identity, s *api.Submission) (can sched.Ability, err 
 		}
 	}
 	can = t.protect(s)
-	if s.WaitForCapacity || t.store.Node.Name == "" { // nodes come and go
+	if s.WaitForCapacity || !t.store.FixedNodes {
 		return can, nil
 	}
 	return can, t.mem.possible(tenant, &sched.Job{Spec: s.Spec, Status: sched.Status{Can: can}})

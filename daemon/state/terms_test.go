@@ -85,7 +85,7 @@ func TestNeverRuns(t *testing.T) {
 			}
 		})
 	}
-	cluster := open(t, func(c *Config) { c.Node = sched.Node{} })
+	cluster := open(t, func(c *Config) { c.Node, c.FixedNodes = sched.Node{}, false })
 	cluster.submit(admin, plain("x", 8)) // nodes come and go
 }
 
