@@ -27,6 +27,7 @@ func FuzzReload(f *testing.F) {
 	f.Add(bytes.ReplaceAll(journal, []byte(`"starts":1`), []byte(`"starts":-1`)), bytes.ReplaceAll(journal, []byte("x-1"), []byte("x--1")))
 	f.Add(bytes.ReplaceAll(journal, []byte(`"node":0`), []byte(`"node":99`)), []byte(`{"event":{"kind":"job-submitted"}}`))
 	f.Add([]byte{}, []byte(`{"event":{"kind":"job-submitted"}}`))
+	f.Add([]byte{}, []byte(`{"epoch":{"id":"1"},"policy":"none"}`))
 	f.Fuzz(func(t *testing.T, journal, found []byte) {
 		j := newTape()
 		for line := range bytes.Lines(journal) {

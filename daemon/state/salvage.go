@@ -25,7 +25,12 @@ func (s salvaged) String() string {
 func (t *tx) salvage(found [][]byte) (s salvaged) {
 	for _, payload := range found {
 		var r api.Record
-		if json.Unmarshal(payload, &r) != nil || !t.mem.wants(&r) || t.add(r) != nil {
+		if json.Unmarshal(payload, &r) != nil || !t.mem.wants(&r) {
+			s.left++
+			continue
+		}
+		r.Policy = "" // a new journal names it beside its epoch; it may have changed since
+		if t.add(r) != nil {
 			s.left++
 			continue
 		}
