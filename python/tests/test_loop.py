@@ -8,6 +8,7 @@ import logging
 import random
 import re
 import shutil
+import statistics
 import tempfile
 import threading
 import time
@@ -195,7 +196,7 @@ class LoopTests(unittest.TestCase):
         self.assertEqual(daemon.problems, [])
         rates = [r["rate"] for r in daemon.reports if "rate" in r]
         self.assertLess(max(rates), 3 * truth, rates)
-        self.assertAlmostEqual(rates[-1], truth, delta=0.3 * truth)
+        self.assertAlmostEqual(statistics.median(rates), truth, delta=0.3 * truth)  # one report may see a pause
         self.assertEqual([r["done"] for r in daemon.reports if r.get("done", 1e6) < 1e6], [])
         self.assertEqual({r["restored"] for r in daemon.reports if "done" in r}, {1e6})
 
