@@ -9,7 +9,10 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,14 +163,26 @@ func (n *newcomer) checkRates(t *testing.T, id sched.JobID, lines []line) {
 		reported, measured, count = reported+p.Rate, measured+truth, count+1
 		most = max(most, p.Rate/truth)
 	}
-	// On a busy machine the speed changes from second to second, so single rates differ
-	// by more than their mean.
+	// On a busy machine the speed changes from second to second, and the seconds that a
+	// rate is of are not quite those of the log.
+	allowed := 0.1
+	if busy() {
+		allowed = 0.4
+	}
 	switch off := math.Abs(reported/measured - 1); {
 	case count < 5:
 		t.Errorf("%d reports with a rate; want 5 or more", count)
-	case off > 0.1 || most > 2:
-		t.Errorf("the mean of the rates is off by %.0f %%, and one is %.1f times the truth; want 10 %% and no more than twice", 100*off, most)
+	case off > allowed || most > 3:
+		t.Errorf("the mean of the rates is off by %.0f %%, and one is %.1f times the truth; want at most %.0f %% and 3 times", 100*off, most, 100*allowed)
 	default:
 		t.Logf("the mean of %d rates is off by %.1f %%", count, 100*off)
 	}
+}
+
+// busy reports whether other programs compete for the cores.
+func busy() bool {
+	b, err := os.ReadFile("/proc/loadavg")
+	load, _, _ := strings.Cut(string(b), " ")
+	n, bad := strconv.ParseFloat(load, 64)
+	return err != nil || bad != nil || n > 2*float64(runtime.NumCPU())
 }
