@@ -341,6 +341,16 @@ func (j *Job) AttainedBy(now time.Time) float64 {
 	return j.GPUSeconds + float64(j.Placement.Milli())/WholeGPU*now.Sub(j.Since).Seconds()
 }
 
+// Unsaved returns the GPU-seconds since the last checkpoint of a running job: what it
+// would lose if it were killed.
+func (j *Job) Unsaved(now time.Time) float64 {
+	since := j.Since
+	if j.Checkpoint.After(since) {
+		since = j.Checkpoint
+	}
+	return max(0, now.Sub(since).Seconds()) * float64(j.Placement.Milli()) / WholeGPU
+}
+
 // RanBy returns the time spent running until now.
 func (j *Job) RanBy(now time.Time) time.Duration {
 	if j.Phase != Running {

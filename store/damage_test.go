@@ -262,3 +262,25 @@ func TestStaleFrames(t *testing.T) {
 		}
 	}
 }
+
+// TestCutShortPage: a page that claims fewer elements than it has hides the last
+// records without a gap. That is noticed, and they come back.
+func TestCutShortPage(t *testing.T) {
+	const n = 8
+	sound := small(t, n)
+	hidden := 0
+	for page := 0; page < len(sound); page += os.Getpagesize() {
+		header := sound[page : page+pageHeader]
+		flags, count := native.Uint16(header[8:]), native.Uint16(header[10:])
+		for fewer := uint16(1); fewer < count && (flags == flagLeaf || flags == flagBranch); fewer++ {
+			raw := bytes.Clone(sound)
+			native.PutUint16(raw[page+10:], fewer)
+			if reopened(t, raw, n, n).Reason != "" {
+				hidden++
+			}
+		}
+	}
+	if hidden == 0 {
+		t.Error("no page hid a record")
+	}
+}

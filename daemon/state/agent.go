@@ -112,8 +112,8 @@ func (t *tx) cannotSave(x *entry, rec *api.Record, why string, current bool) {
 	t.store.Log.Warn("a job cannot save its work", "job", x.Job.ID, "stopping", !current, "err", why)
 }
 
-// told is the last report of progress that this daemon had from an attempt.
-type told struct {
+// lastReport is the last report of progress that this daemon had from an attempt.
+type lastReport struct {
 	attempt int
 	at      time.Time
 	done    float64
@@ -123,11 +123,11 @@ type told struct {
 // proves. Work from a checkpoint is not work that the attempt did, so the rate needs
 // two reports of the same attempt, unless there is no checkpoint.
 func (x *entry) believe(r *api.AgentReport, now time.Time) (done, rate float64) {
-	j, last := x.Job, x.told
+	j, last := x.Job, x.last
 	if r.Done == 0 && r.Restored == nil && j.CheckpointedWork > 0 {
 		return x.Reported, 0 // it has not read its checkpoint yet
 	}
-	x.told = told{attempt: j.Starts, at: now, done: r.Done}
+	x.last = lastReport{attempt: j.Starts, at: now, done: r.Done}
 	gained, took := r.Done-last.done, now.Sub(last.at).Seconds()
 	switch {
 	case last.attempt != j.Starts:

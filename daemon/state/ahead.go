@@ -51,8 +51,10 @@ func (b *Store) ahead(who api.Identity, x *entry, e *api.Explanation) {
 		if _, first := about.Order.Ahead(a.Job, c.Job, e.Now); first {
 			return -1
 		}
-		_, last := about.Order.Ahead(c.Job, a.Job, e.Now)
-		return map[bool]int{true: 1}[last]
+		if _, last := about.Order.Ahead(c.Job, a.Job, e.Now); last {
+			return 1
+		}
+		return 0
 	})
 	for _, o := range running[:min(len(running), rivals)] {
 		whys[o] = b.keeps(o.Job, x.Job, about, e)

@@ -190,7 +190,7 @@ func (x *entry) started(r *api.Record, was *sched.Job) {
 func (x *entry) lostGPUs(r *api.Record, was *sched.Job, verb string) {
 	e := api.Entry{
 		At: r.At, Verb: verb, Attempt: was.Starts, From: was.Placement.GPUs(), Why: r.Text,
-		Lost: max(0, was.DoneBy(r.At)-was.CheckpointedWork), LostS: unsaved(was, r.At), Ongoing: true,
+		Lost: max(0, was.DoneBy(r.At)-was.CheckpointedWork), LostS: was.Unsaved(r.At), Ongoing: true,
 	}
 	gone := x.Exit != nil && x.Exit.Number == was.Starts
 	left := gone && x.Exit.Yielded && x.Exit.Unsaved == 0 // before it was asked
@@ -234,15 +234,6 @@ func (x *entry) held(r *api.Record, was *sched.Job, e sched.Event) {
 	if was.Phase == sched.Running {
 		x.lostGPUs(r, was, "pause")
 	}
-}
-
-// unsaved returns the GPU-seconds since the last checkpoint of a running job.
-func unsaved(j *sched.Job, now time.Time) float64 {
-	since := j.Since
-	if j.Checkpoint.After(since) {
-		since = j.Checkpoint
-	}
-	return max(0, now.Sub(since).Seconds()) * float64(j.Placement.Milli()) / sched.WholeGPU
 }
 
 func (x *entry) addLedger(e api.Entry) {

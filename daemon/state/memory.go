@@ -120,7 +120,7 @@ type entry struct {
 	Resumed sched.Ability `json:"resumed,omitempty"`
 
 	checked int // the last attempt whose processes should have joined
-	told    told
+	last    lastReport
 	fitters map[string]*goodput.Fitter
 	reason  sched.Reason // of the last decision; not kept
 	gauge   gaugeUse

@@ -122,7 +122,7 @@ func (p *preview) victims(actions []sched.Action) []api.Victim {
 		if a.Verb != sched.Stop || p.anyway[a.Job.ID] {
 			continue
 		}
-		v := api.Victim{GPUs: a.From.GPUs(), To: to[a.Job.ID], LostS: unsaved(a.Job, p.now.Now)}
+		v := api.Victim{GPUs: a.From.GPUs(), To: to[a.Job.ID], LostS: a.Job.Unsaved(p.now.Now)}
 		v.Job, v.Tenant = shown(p.who, a.Job)
 		out = append(out, v)
 	}

@@ -8,6 +8,7 @@
 //
 // # What it leaves out
 //
+//   - nothing is submitted later;
 //   - restarts take no time, and nothing fails;
 //   - bounds on preemption (package guard) and programs that bid are not asked;
 //   - a job changes its speed with its size as its agent's model says, else in
@@ -29,8 +30,6 @@ type Config struct {
 	// Future draws one future: how long each job still runs, at the size it has or asks
 	// for; ok is false if nothing is known about it.
 	Future func(r *rand.Rand) Left
-	// Arrive, if set, draws the time until the next submission, and what is submitted.
-	Arrive func(r *rand.Rand) (in time.Duration, spec sched.Spec)
 	Seed   uint64
 	// Most bounds the cost: the jobs that decisions look at, over all samples. 0:
 	// MostJobs.
@@ -47,7 +46,7 @@ const (
 	Samples = 39
 	// fewest is the smallest number of samples that gives such a range: that of all.
 	fewest = 19
-	// MostJobs is Config.Most unless told otherwise.
+	// MostJobs is the default of Config.Most.
 	MostJobs = 4_000_000
 )
 
@@ -73,7 +72,7 @@ func Starts(s *sched.Snapshot, c Config, jobs ...sched.JobID) (map[sched.JobID]R
 	done := 0
 	for ; done < Samples; done++ {
 		rnd := rand.New(rand.NewPCG(c.Seed, uint64(done)))
-		w := world{Config: c, st: s.State(), now: s.Now, rnd: rnd, time: c.Future(rnd), started: map[sched.JobID]time.Time{}}
+		w := world{Config: c, st: s.State(), now: s.Now, time: c.Future(rnd), started: map[sched.JobID]time.Time{}}
 		ok, err := w.run(jobs, c.Most/Samples)
 		if err != nil {
 			return nil, err

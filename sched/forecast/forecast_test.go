@@ -98,24 +98,3 @@ func TestUnknown(t *testing.T) {
 		t.Errorf("stopped at once: %v, %v; want no forecast", got, err)
 	}
 }
-
-// TestArrivals: jobs that are submitted later delay those that wait, where the policy
-// lets them.
-func TestArrivals(t *testing.T) {
-	n := 0
-	c := forecast.Config{Policy: named(t, "fifo"), Future: hours, Most: 100_000, Arrive: func(*rand.Rand) (time.Duration, sched.Spec) {
-		n++
-		return 30 * time.Minute, sched.Spec{ID: sched.JobID(fmt.Sprintf("new%d", n)), GPUs: 4, Priority: 1}
-	}}
-	quiet, err := forecast.Starts(queue(t, 1), forecast.Config{Policy: c.Policy, Future: hours})
-	if err != nil {
-		t.Fatal(err)
-	}
-	busy, err := forecast.Starts(queue(t, 1), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r, ok := busy["j1"]; ok && !r.Middle.IsZero() && !r.Middle.After(quiet["j1"].Middle) {
-		t.Errorf("with a more urgent job each half hour it starts at %s, without at %s", r.Middle, quiet["j1"].Middle)
-	}
-}

@@ -5,7 +5,6 @@ package forecast
 
 import (
 	"math"
-	"math/rand/v2"
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
@@ -17,12 +16,9 @@ type world struct {
 	Config
 	st      *sched.State
 	now     time.Time
-	rnd     *rand.Rand
 	time    Left
 	left    map[sched.JobID]*rest
 	started map[sched.JobID]time.Time
-	next    time.Time // of the next submission; zero: not drawn
-	spec    sched.Spec
 }
 
 // rest is what a job has left to do.
@@ -180,13 +176,6 @@ func (w *world) upcoming(wake time.Time) (to time.Time, ok bool) {
 	if wake.After(w.now) {
 		by(later(wake, w.now.Add(tick)))
 	}
-	if w.Arrive != nil {
-		if w.next.IsZero() {
-			in, spec := w.Arrive(w.rnd)
-			w.next, w.spec = w.now.Add(in), spec
-		}
-		by(w.next)
-	}
 	return to, true
 }
 
@@ -216,15 +205,5 @@ func (w *world) advance(to time.Time) error {
 			return err
 		}
 	}
-	if w.Arrive == nil || w.next.IsZero() || w.next.After(to) {
-		return nil
-	}
-	spec := w.spec
-	spec.Submitted, w.next = to, time.Time{}
-	if err := w.st.Apply(sched.Event{At: to, Kind: sched.JobSubmitted, Spec: &spec}); err != nil {
-		return err
-	}
-	j, _ := w.st.Job(spec.ID)
-	w.left[spec.ID] = w.restOf(j)
 	return nil
 }

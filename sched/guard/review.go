@@ -77,7 +77,7 @@ func (r *review) exchange() {
 		if k := r.cheaper(i); k >= 0 {
 			v, j := r.s.Jobs[i], r.s.Jobs[k]
 			r.vetoes = append(r.vetoes, Veto{Job: v.ID, Rule: "cheaper-victim", Text: fmt.Sprintf(
-				"would lose %.0f GPU-seconds since its last checkpoint; %s, of the same shape, loses %.0f and goes instead", unsaved(v, r.s.Now), j.ID, unsaved(j, r.s.Now))})
+				"would lose %.0f GPU-seconds since its last checkpoint; %s, of the same shape, loses %.0f and goes instead", v.Unsaved(r.s.Now), j.ID, j.Unsaved(r.s.Now))})
 			r.swap(i, k)
 		}
 	}
@@ -88,7 +88,7 @@ func (r *review) exchange() {
 func (r *review) cheaper(i int) int {
 	const small = 60 // GPU-seconds
 	v := r.s.Jobs[i]
-	best, least := -1, unsaved(v, r.s.Now)
+	best, least := -1, v.Unsaved(r.s.Now)
 	if least < small || v.Placement.Shared() {
 		return -1
 	}
@@ -101,7 +101,7 @@ func (r *review) cheaper(i int) int {
 		if b := r.guard.Bound; !alike || (b > 0 && j.Preemptions >= b) {
 			continue
 		}
-		if loss := unsaved(j, r.s.Now); loss <= bar && loss < least {
+		if loss := j.Unsaved(r.s.Now); loss <= bar && loss < least {
 			best, least = k, loss
 		}
 	}
@@ -142,13 +142,4 @@ func exchangeGPUs(set, from, to sched.GPUSet) sched.GPUSet {
 		from, to = from&^a, to&^b
 	}
 	return out
-}
-
-// unsaved returns the GPU-seconds a running job would lose if it were killed.
-func unsaved(j *sched.Job, now time.Time) float64 {
-	since := j.Since
-	if j.Checkpoint.After(since) {
-		since = j.Checkpoint
-	}
-	return max(0, now.Sub(since).Seconds()) * float64(j.Placement.Milli()) / sched.WholeGPU
 }
