@@ -193,7 +193,7 @@ func statsCases(t *testing.T) []browserCase {
 			"Utilisation of held GPUs", "52.3 %", "Failures", "CPU out of memory", "(paper: 2.3)", "30.4 %"}}, // tables 3 and 7
 		{"workload on a phone", philly, 390, 7, nil},
 		{"workload without run times", writeStats(t, statistics(t, trace.KindPollux, 200)), 390, 2, []string{
-			"no run time is known", "no virtual clusters", "every job ends the same way", "does not say how busy GPUs are", "no attempt fails"}},
+			"no run time is known", "no virtual clusters", "every job ends the same way", "does not record GPU utilisation", "no attempt fails"}},
 		{"workload with hostile names", writeStats(t, hostileStats(t)), 800, 7, []string{
 			"The first 40 of 500 virtual clusters", "The first 40 of 500 models", "The first 40 of 500 reasons"}},
 		{"workload without jobs", writeStats(t, trace.Stats(&sim.Workload{})), 390, 0, []string{"the workload has no jobs"}},
