@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -106,8 +107,14 @@ type clusterFile struct {
 //	  {"name": "a", "count": 8, "gpus": 8, "gpu_type": "a100", "rack": "r", "rack_nodes": 4,
 //	   "nvlink": [[0,1,2,3],[4,5,6,7]], "cpus": 96, "memory": 1099511627776, "marks": ["fast-disk"]},
 //	  {"name": "old", "gpus": 2, "gpu_type": "p100", "rack": "annex"}]}
+//
+// It also reads the node list of Alibaba's 2023 trace; see readNodeList.
 func ReadCluster(r io.Reader) (*sched.Cluster, error) {
-	dec := json.NewDecoder(io.LimitReader(r, maxClusterFile))
+	br := bufio.NewReader(io.LimitReader(r, maxClusterFile))
+	if head, _ := br.Peek(len(nodeListHead)); string(head) == nodeListHead {
+		return readNodeList(br)
+	}
+	dec := json.NewDecoder(br)
 	dec.DisallowUnknownFields()
 	var file clusterFile
 	if err := dec.Decode(&file); err != nil {

@@ -66,6 +66,37 @@ func TestReadCluster(t *testing.T) {
 	}
 }
 
+const nodeList = `sn,cpu_milli,memory_mib,gpu,model
+node-0,32000,262144,0,
+node-1,64000,262144,2,P100
+node-2,96500,786432,8,V100M32
+`
+
+func TestReadNodeList(t *testing.T) {
+	c, err := sim.ReadCluster(strings.NewReader(nodeList))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Nodes) != 2 || c.GPUs() != 10 {
+		t.Errorf("%d nodes, %d GPUs; want the 2 with 10 GPUs", len(c.Nodes), c.GPUs())
+	}
+	if n := c.Nodes[1]; n.Name != "node-2" || n.Type != "v100m32" || n.CPUs != 96 || n.Memory != 786432<<20 {
+		t.Errorf("second node is %+v", n)
+	}
+	for more, want := range map[string]string{
+		"node-3,1,1,x,T4\n":   `line 5: gpu = "x"; want a whole number`,
+		"node-3,1,1,99,T4\n":  "line 5: gpu = 99; want at most",
+		"node-3,1,1,1\n":      "wrong number of fields",
+		"node-2,1,1,1,T4\n":   "node-2",
+		"node-3,1,-5,1,T4\n":  `memory_mib = "-5"`,
+		"node-3,1,1,1,\"T4\n": "quote",
+	} {
+		if _, err := sim.ReadCluster(strings.NewReader(nodeList + more)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v; want %q in it", more, err, want)
+		}
+	}
+}
+
 func TestReadClusterErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                       "read cluster file",
@@ -91,6 +122,7 @@ func TestReadClusterErrors(t *testing.T) {
 
 func FuzzReadCluster(f *testing.F) {
 	f.Add(mixed)
+	f.Add(nodeList)
 	f.Add(`{"version": 1, "nodes": [{"name": "a", "gpus": 64}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 1<<12 {

@@ -91,7 +91,7 @@ type clusterFlags struct {
 
 func (f *clusterFlags) register(c *cobra.Command) {
 	c.Flags().StringVarP(&f.shape, "cluster", "c", "16x4", "NODESxGPUS[:TYPE][/NODES-PER-RACK], groups joined by +, such as 6x4:t4+2x8:a100/1")
-	c.Flags().StringVar(&f.file, "cluster-file", "", "JSON file with mixed nodes, racks and NVLink islands, instead of --cluster")
+	c.Flags().StringVar(&f.file, "cluster-file", "", "JSON file with mixed nodes, racks and NVLink islands, or the node list of Alibaba's 2023 trace, instead of --cluster")
 	c.Flags().StringVar(&f.gpuType, "gpu-type", "t4", "GPU type of nodes without one")
 }
 

@@ -42,6 +42,9 @@ func benchRows(tb testing.TB, format Format, n int) []byte {
 		line("job-%d,u,1,8.0,64,Eval,COMPLETED,2023-05-01 08:00:%02d+08:00,2023-05-01 08:01:00+08:00,2023-05-01 08:02:00+08:00,60.0,30.0,480.0")
 	case Alibaba:
 		line("job-%d,worker,4,Terminated,%d.0,400.0,600.0,29.0,50.0,T4")
+	case Openb:
+		out.WriteString(openbHead)
+		line("pod-%d,1,500,Succeeded,%d,4000,100")
 	case Tiresias:
 		out.WriteString(tiresiasHead)
 		line("%d,8,%d,100,resnet50,200,20")

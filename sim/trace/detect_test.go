@@ -4,9 +4,11 @@
 package trace
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -33,13 +35,31 @@ func TestDetectFiles(t *testing.T) {
 	}
 }
 
+// TestWrongGuess: an error in a file whose format was detected says which format it
+// was read as, which others fit, and how to name one.
+func TestWrongGuess(t *testing.T) {
+	text := heliosHead + "a,u,v,n,1,1,1,DONE,2020-04-01 10:00:00,2020-04-01 10:00:00,2020-04-01 10:00:00,1,0"
+	_, _, err := Read(strings.NewReader(text), Options{Name: "f"})
+	want := "(format helios, detected from the first line; it could also be acme; --format names another of [native pollux"
+	var row *RowError
+	if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &row) {
+		t.Errorf("error %v; want a row that is refused, and %q", err, want)
+	}
+	_, _, err = Read(strings.NewReader(text), Options{Name: "f", Format: Helios})
+	if err == nil || strings.Contains(err.Error(), "detected") {
+		t.Errorf("error %v; want nothing about a guess, because the format was named", err)
+	}
+}
+
 func TestDetect(t *testing.T) {
 	tests := []struct{ head, want, err string }{
 		{`{"fairway":"workload","version":9}`, "native", ""},
 		{"\uFEFF\n  [ {", "philly", ""},
 		{"JOB_ID,USER,VC,GPU_NUM,STATE,SUBMIT_TIME", "helios", ""},
 		{"", "", "detect format of f: the file is empty"},
-		{"{\"jobs\":[]}", "", `detect format of f: first line "{\"jobs\":[]}" is none of [native pollux philly helios alibaba acme tiresias gavel]; name the format`},
+		{"{\"jobs\":[]}", "", `detect format of f: first line "{\"jobs\":[]}" is none of [native pollux philly helios alibaba openb acme tiresias gavel]; name the format with --format`},
+		{"job_id,gpu_num,status,submit_time", "", `detect format of f: first line "job_id,gpu_num,status,submit_time" is none of [native pollux philly helios alibaba openb acme tiresias gavel]; the nearest is acme, which has state too; name the format with --format`},
+		{"name,cpu_milli,num_gpu,gpu_milli,pod_phase", "openb", ""},
 	}
 	for _, test := range tests {
 		got, err := Detect([]byte(test.head), "f")

@@ -17,6 +17,7 @@ const (
 	polluxHead   = "name,time,application,num_replicas,batch_size\n"
 	phillyHead   = "timestamp,duration,num_gpus,gpu_time,cluster\n"
 	heliosHead   = "job_id,user,vc,jobname,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
+	openbHead    = "name,num_gpu,gpu_milli,pod_phase,creation_time,deletion_time,scheduled_time\n"
 	tiresiasHead = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
 )
 
@@ -73,6 +74,14 @@ var malformed = []struct {
 		`f:1:7: status = "Gone": want Terminated, Failed, Running or Waiting`},
 	{"alibaba end before start", Alibaba, "j,w,1,Terminated,9,1,600,29,100,T4",
 		`f:1:20: end_time = "1": want a time not before start_time, 9`},
+	{"acme sample", Acme, "job_id,arrival_time,num_iteration,iteration_computing_time,gpu_workers,gpu_per_worker\na,0,10,0.5,1,half",
+		`f:2:14: gpu_per_worker = "half": want a whole number from 0 to 1048576`},
+	{"openb phase", Openb, openbHead + "p,1,1000,Lost,0,9,1",
+		`f:2:10: pod_phase = "Lost": want Succeeded, Failed, Running or Pending`},
+	{"openb parts of two GPUs", Openb, openbHead + "p,2,500,Running,0,9,1",
+		`f:2:5: gpu_milli = "500": want 1 to 1000, and 1000 for several GPUs`},
+	{"openb end before start", Openb, openbHead + "p,1,1000,Running,0,1,9",
+		`f:2:20: deletion_time = "1": want a time not before scheduled_time, 9`},
 	{"tiresias duration", Tiresias, tiresiasHead + "1,1,0,600,vgg19,1h,40",
 		`f:2:17: duration = "1h": want a number from 0 to 3.1536e+09`},
 	{"gavel unknown speed", Gavel, "GPT-9 (batch size 4)\tc\t-s\t1\t100\t0\t1",
@@ -158,7 +167,7 @@ func TestReadHopeless(t *testing.T) {
 		{"philly cut off", `[{"status": "Killed", "jobid": "a"}`, Options{Format: Philly},
 			"read f: line 1, column 36: want a JSON array of jobs: unexpected EOF"},
 		{"philly empty", " \n", Options{Format: Philly}, "read f: the file is empty"},
-		{"format", "x", Options{Format: "xml"}, `read f: format "xml"; want one of [native pollux philly helios alibaba acme tiresias gavel]`},
+		{"format", "x", Options{Format: "xml"}, `read f: format "xml"; want one of [native pollux philly helios alibaba openb acme tiresias gavel]`},
 		{"limit", polluxHead + "a,1,bert,2,12\n", Options{Format: Pollux, Limit: 50},
 			"read f: the file has more than 50 bytes; want a higher limit to read it"},
 		{"long line", polluxHead + strings.Repeat("a", maxLine+1), Options{Format: Pollux}, "read f: line 2 is longer than 1048576 bytes"},

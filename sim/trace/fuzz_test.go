@@ -66,6 +66,7 @@ func FuzzPhilly(f *testing.F)   { fuzzRead(f, Philly) }
 func FuzzHelios(f *testing.F)   { fuzzRead(f, Helios) }
 func FuzzAlibaba(f *testing.F)  { fuzzRead(f, Alibaba) }
 func FuzzAcme(f *testing.F)     { fuzzRead(f, Acme) }
+func FuzzOpenb(f *testing.F)    { fuzzRead(f, Openb) }
 func FuzzTiresias(f *testing.F) { fuzzRead(f, Tiresias) }
 func FuzzGavel(f *testing.F)    { fuzzRead(f, Gavel) }
 

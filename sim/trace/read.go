@@ -28,13 +28,14 @@ const (
 	Helios   Format = "helios"
 	Alibaba  Format = "alibaba"
 	Acme     Format = "acme"
+	Openb    Format = "openb"
 	Tiresias Format = "tiresias"
 	Gavel    Format = "gavel"
 )
 
 // Formats returns every format that Read accepts.
 func Formats() []Format {
-	return []Format{Native, Pollux, Philly, Helios, Alibaba, Acme, Tiresias, Gavel}
+	return []Format{Native, Pollux, Philly, Helios, Alibaba, Openb, Acme, Tiresias, Gavel}
 }
 
 // Epoch is time zero of traces that count seconds from their own start, and of
@@ -111,14 +112,16 @@ func Read(r io.Reader, o Options) (*sim.Workload, *Report, error) {
 	}
 	br := bufio.NewReaderSize(&limited{r: r, left: o.Limit, limit: o.Limit}, headBytes)
 	b := newBuilder(o)
+	var guessed guess
 	if o.Format == "" {
 		head, err := br.Peek(headBytes)
 		if err != nil && err != io.EOF {
 			return nil, &b.report, fmt.Errorf("read %s: %w", o.Name, err)
 		}
-		if o.Format, err = Detect(head, o.Name); err != nil {
+		if guessed, err = detect(head, o.Name); err != nil {
 			return nil, &b.report, err
 		}
+		o.Format = guessed.took
 	}
 	b.report.Format = o.Format
 	read, ok := readers[o.Format]
@@ -128,10 +131,13 @@ func Read(r io.Reader, o Options) (*sim.Workload, *Report, error) {
 	err := read(br, b)
 	if err != nil && !errors.Is(err, errEnough) {
 		var row *RowError
-		if errors.As(err, &row) {
-			return nil, b.finishReport(), err
+		if !errors.As(err, &row) {
+			err = fmt.Errorf("read %s: %w", o.Name, err)
 		}
-		return nil, b.finishReport(), fmt.Errorf("read %s: %w", o.Name, err)
+		if guessed.took != "" {
+			err = guessed.explain(err)
+		}
+		return nil, b.finishReport(), err
 	}
 	return b.finish(), b.finishReport(), nil
 }
@@ -145,6 +151,7 @@ var readers = map[Format]func(*bufio.Reader, *builder) error{
 	Helios:   readHelios,
 	Alibaba:  readAlibaba,
 	Acme:     readAcme,
+	Openb:    readOpenb,
 	Tiresias: readTiresias,
 	Gavel:    readGavel,
 }

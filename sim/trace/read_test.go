@@ -155,6 +155,23 @@ var files = []struct {
 		},
 	},
 	{
+		name: "openb.csv", format: Openb, rows: 5, start: "2018-01-01T00:00:00",
+		dropped: []Count{{noGPUs, 1}, {neverStarted, 1}},
+		jobs: []string{
+			"pod-1 2018-01-01T00:00:00 gpus=1 cpus=12 memory=17179869184 run=59m50s outcome=killed",
+			"pod-2 2018-01-01T00:01:40 gpus=1 milli=460 types=[v100m16 v100m32] cpus=6 memory=12884901888 run=10m",
+			"pod-3 2018-01-01T00:03:20 gpus=8 task=8 cpus=12 memory=17179869184 run=30s outcome=failed fail=30s:unknown",
+		},
+	},
+	{
+		name: "acme-sample.csv", format: Acme, rows: 3, start: "2018-01-01T00:00:00",
+		jobs: []string{
+			"0 2018-01-01T00:00:00 gpus=64 task=8 cpus=15 run=1m44s",
+			"1 2018-01-01T00:05:13 gpus=2 task=2 cpus=13 run=1m18s",
+			"2 2018-01-01T00:06:40 gpus=1 cpus=120 run=10s",
+		},
+	},
+	{
 		name: "tiresias.csv", format: Tiresias, rows: 3, start: "2018-01-01T00:00:00",
 		jobs: []string{
 			"0 2018-01-01T00:00:00 gpus=1 model=vgg19 run=2m30s",

@@ -66,6 +66,9 @@ func readHelios(br *bufio.Reader, b *builder) error {
 }
 
 func readAcme(br *bufio.Reader, b *builder) error {
+	if head, _ := br.Peek(headBytes); isConverted(head) {
+		return readConverted(br, b)
+	}
 	b.wl.Source = "Acme job log (NSDI'24)"
 	return readSlurm(br, b)
 }
