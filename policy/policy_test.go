@@ -70,7 +70,7 @@ func TestNewErrors(t *testing.T) {
 		{"drf:lease=-1m", `policy drf: lease = -1m; want 1s or more`},
 		{"tiresias:order=sjf", `policy tiresias: order = "sjf"; want las or gittins`},
 		{"srtf:placement=nice", `policy srtf: placement = "nice"; want consolidated, skew, fewest-nodes, rack-local, most-free, fragments or ladder`},
-		{"tiresias:placement=nice", `policy tiresias: placement = "nice"; want skew, consolidated, most-free, fragments or ladder`},
+		{"tiresias:placement=nice", `policy tiresias: placement = "nice"; want consolidated, skew, fewest-nodes, rack-local, most-free, fragments or ladder`},
 		{"tiresias:thresholds=16h/1h", `policy tiresias: thresholds = [16h 1h]; want positive GPU times in ascending order`},
 		{"tiresias:thresholds=1h/x", `policy tiresias: knob thresholds = "1h/x"; want a list, separated by "/", of which each element is a duration with a unit, such as 90s, 10m, 16h or 7d`},
 		{"tiresias:promote=-1", `policy tiresias: promote = -1; want 0 (never) or a positive number`},

@@ -31,7 +31,7 @@ type Build func(spec string) (sched.Policy, error)
 //	tenant id=T [weight=X] [quota=N] [max=N] [borrow]
 //	    declares a tenant.
 //	submit id=J [n=N] [gpus=N] [at=TIME] [length=D] [estimate=D] [work=X]
-//	       [tenant=T] [user=U] [app=A] [priority=N] [types=(T,...)] [task=N]
+//	       [tenant=T] [user=U] [app=A] [model=M] [priority=N] [types=(T,...)] [task=N]
 //	       [min=N] [max=N] [cpus=N] [memory=GiB] [gpu-memory=GiB] [widest=LEVEL]
 //	       [util=X] [screen=D] [pinned] [consolidate] [shareable]
 //	    submits a job, or with n=N the jobs J1, J2, ... A job with a length ends

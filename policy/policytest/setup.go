@@ -71,7 +71,7 @@ func (s *scenario) submit(a *args) string {
 func (s *scenario) spec(a *args) sched.Spec {
 	spec := sched.Spec{
 		ID: sched.JobID(a.need("id")), App: sched.AppID(a.word("app", "")),
-		Tenant: sched.TenantID(a.word("tenant", "")), User: a.word("user", ""),
+		Tenant: sched.TenantID(a.word("tenant", "")), User: a.word("user", ""), Model: a.word("model", ""),
 		GPUs: a.count("gpus", 1), MinGPUs: a.count("min", 0), MaxGPUs: a.count("max", 0),
 		TaskGPUs: a.count("task", 0), CPUs: a.count("cpus", 0),
 		Memory: int64(a.count("memory", 0)) << 30, GPUMemory: int64(a.count("gpu-memory", 0)) << 30,

@@ -40,7 +40,9 @@
 //     first start.
 //   - The paper finds out by profiling which models must be consolidated; here
 //     the job says so (Spec.Consolidate). Such a job waits for the fewest
-//     nodes its size allows; while it waits, others use the GPUs.
+//     nodes its size allows; while it waits, others use the GPUs. The models
+//     known not to need it are in a table (place.Skew); any other job is
+//     consolidated as far as there is room, where the paper would profile it.
 //   - A running job that was not reached goes on when the job it should make
 //     way for finds no place near enough to itself.
 //   - A decision follows an event or a move between queues. That a running job
@@ -67,7 +69,7 @@ type Config struct {
 	Order      string           `json:"order" help:"order within a queue: las (first come, first served) or gittins"`
 	Services   []float64        `json:"services" help:"gittins: sample of the total service of jobs, in GPU-seconds"`
 	Promote    float64          `json:"promote" help:"a job that has waited this many times its run time returns to the first queue; 0: never"`
-	Placement  place.Rule       `json:"placement" help:"skew (consolidate the jobs that need it, else most-free), consolidated, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"`
+	Placement  place.Rule       `json:"placement"`
 }
 
 // The values of Config.Order.
@@ -84,21 +86,6 @@ func Default() Config {
 		Services:   philly(),
 		Placement:  place.IfSkewed,
 	}
-}
-
-// queue returns how jobs are placed. Under skew, those that need not be
-// consolidated go where most GPUs are free, as in the Pollux simulator.
-func (c Config) queue() (place.Queue, error) {
-	q := place.Queue{Preempt: true}
-	switch c.Placement {
-	case place.IfSkewed:
-		q.Place, q.Level = place.Skew(place.MostFree), place.SkewLevel
-		return q, nil
-	case place.AsNear, place.FromMostFree, place.FromLeast, place.OnLadder:
-		return q.Placing(c.Placement)
-	}
-	return q, fmt.Errorf("placement = %q; want %s, %s, %s, %s or %s",
-		c.Placement, place.IfSkewed, place.AsNear, place.FromMostFree, place.FromLeast, place.OnLadder)
 }
 
 func (c Config) validate() error {
@@ -132,7 +119,7 @@ func New(c Config) (sched.Policy, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	queue, err := c.queue()
+	queue, err := place.Queue{Preempt: true}.Placing(c.Placement)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ type Rule string
 // The rules.
 const (
 	AsNear       Rule = "consolidated" // as near to each other as there is room
-	IfSkewed     Rule = "skew"         // FewestNodes for the jobs that need it, else as near as there is room
+	IfSkewed     Rule = "skew"         // Skew: FewestNodes for jobs that need it, most-free for models known not to, else as near as there is room
 	OnFewest     Rule = "fewest-nodes"
 	InOneRack    Rule = "rack-local"
 	FromMostFree Rule = "most-free"
@@ -25,7 +25,7 @@ const (
 
 // Help explains the rules on a page of help.
 func (Rule) Help() string {
-	return "where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them), fewest-nodes (for all), rack-local, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"
+	return "where a job goes: consolidated (as near as there is room), skew (the fewest nodes for jobs that need it, which wait for them; most-free for models whose tensors are known not to be skewed; else consolidated), fewest-nodes (for all), rack-local, most-free, fragments, or ladder (the fewest nodes, then one rack, then anywhere, each after a wait in proportion to the run time)"
 }
 
 // Insists reports whether the rule lets any job wait for near GPUs while others are
@@ -38,7 +38,7 @@ func (q Queue) Placing(rule Rule) (Queue, error) {
 	case AsNear:
 		q.Place = Consolidated
 	case IfSkewed:
-		q.Place, q.Level = Skew(Consolidated), SkewLevel
+		q.Place, q.Level = Skew(MostFree), SkewLevel
 	case OnFewest:
 		q.Place, q.Level = FewestNodes, func(*sched.Job) sched.Level { return sched.SameMachine }
 	case InOneRack:
@@ -55,13 +55,4 @@ func (q Queue) Placing(rule Rule) (Queue, error) {
 			rule, AsNear, IfSkewed, OnFewest, InOneRack, FromMostFree, FromLeast, OnLadder)
 	}
 	return q, nil
-}
-
-// SkewLevel returns what Skew insists on for a job: for one that must be
-// consolidated, a node, as far as it fits on one.
-func SkewLevel(j *sched.Job) sched.Level {
-	if j.Consolidate {
-		return sched.SameMachine
-	}
-	return sched.CrossRack
 }

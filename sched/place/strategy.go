@@ -266,18 +266,6 @@ func merge(p sched.Placement, s sched.Slice) sched.Placement {
 	return append(p, s)
 }
 
-// Skew is Tiresias' rule: a job whose model loses speed when spread must be
-// consolidated on the fewest nodes and waits for them; any other job takes
-// what the loose strategy finds.
-func Skew(loose Strategy) Strategy {
-	return func(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
-		if j.Consolidate {
-			return FewestNodes(f, j, n)
-		}
-		return loose(f, j, n)
-	}
-}
-
 // bound returns the narrower of a level and what the job accepts.
 func bound(j *sched.Job, level sched.Level) sched.Level {
 	if j.MaxSpread != sched.NoLevel {
