@@ -32,7 +32,8 @@ type agent struct {
 	fitted   map[string]goodput.Params
 	past     map[string]goodput.Params
 	noise    float64
-	measured int // measurements of the noise scale
+	measured int      // measurements of the noise scale
+	average  *average // of gradient statistics; nil: they are known without lag
 	curve    experience.Curve
 	losses   *lossLog           // nil: losses are not reported
 	trials   []goodput.StepTime // on each GPU type at submission
@@ -55,8 +56,11 @@ func (r *run) newAgent(j *job) (*agent, error) {
 	if !j.work.Batch.Adapt || r.Losses {
 		a.fixed = r.fixedBatch(t, j.work.Model)
 	}
+	if !r.Optimistic {
+		a.average = &average{}
+	}
 	if r.Losses {
-		if a.losses, err = newLossLog(t, a.fixed); err != nil {
+		if a.losses, err = newLossLog(t, a.fixed, [2]uint64{r.Seed, uint64(j.result)}); err != nil {
 			return nil, err
 		}
 	}
@@ -122,10 +126,10 @@ func (a *agent) choose(s setting) (goodput.Config, bool) {
 	return goodput.Split(batch, s.gpus, a.limits)
 }
 
-// learn adds the measurement of a setting after a part of the training, and fits the
-// model again if it is new.
-func (a *agent) learn(s setting, o observation, part float64) error {
-	measured := a.blurred(o.noise(a.limits))
+// learn adds the measurement of a setting after a part of the training of work in
+// all, and fits the model again if it is new.
+func (a *agent) learn(s setting, o observation, part, work float64) error {
+	measured := a.blurred(a.average.add(o, s, a.limits, part*work).noise(a.limits))
 	a.measured++
 	a.prior.CheckNoise(part, measured)
 	a.noise = a.prior.Noise(part, measured, a.measured)
@@ -133,7 +137,9 @@ func (a *agent) learn(s setting, o observation, part float64) error {
 		return err
 	}
 	if a.losses != nil {
-		a.losses.look(part, o.gain(a.fixed, a.limits), a.blurred)
+		if err := a.losses.look(part, o.gain(a.fixed, a.limits), a.blurred); err != nil {
+			return err
+		}
 	}
 	t := string(s.gpuType)
 	if a.profiles[t] == nil {

@@ -41,6 +41,13 @@ type Config struct {
 	CoAdapt bool
 	Agent   time.Duration
 	Noise   float64 // standard deviation of the logarithm of agents' measurements
+	// Checkpoint is the time between the checkpoints of a job. 0: it saves its work
+	// when it is told to stop.
+	Checkpoint time.Duration
+	// Optimistic makes the simplifications of the reference simulator of the Pollux
+	// paper: every restart costs 30 s, no stop loses work, and agents know the noise
+	// scale without lag.
+	Optimistic bool
 	// Losses, with CoAdapt, makes every job keep its submitted batch size, and its
 	// agent report training losses and measured step times.
 	Losses bool
@@ -104,6 +111,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("simulate: until = %s; want 0 (to the end) or more", c.Until)
 	case !(c.Noise >= 0 && c.Noise < 10):
 		return fmt.Errorf("simulate: noise = %g; want 0 to 10", c.Noise)
+	case c.Checkpoint < 0:
+		return fmt.Errorf("simulate: checkpoint = %s; want 0 (when told to stop) or more", c.Checkpoint)
 	case !(c.Plain >= 0 && c.Plain <= 1):
 		return fmt.Errorf("simulate: plain = %g; want a share of the jobs, 0 to 1", c.Plain)
 	case c.CoAdapt && c.Agent <= 0:

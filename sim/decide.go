@@ -80,11 +80,16 @@ func (r *run) remember(s *sched.Snapshot, plan sched.Plan) error {
 func (r *run) carryOut(a sched.Action) error {
 	j := r.jobOf(a.Job)
 	if a.Verb == sched.Stop {
+		if !a.Suspend {
+			if err := r.dropUnsaved(j); err != nil {
+				return fmt.Errorf("job %s: %w", a.Job.ID, err)
+			}
+		}
 		r.leave(j)
 		return r.apply(sched.Event{Kind: sched.JobStopped, Job: a.Job.ID, Moving: a.Moving, Suspend: a.Suspend})
 	}
 	first := j.firstStart()
-	cost := j.truth.restart(first)
+	cost := j.truth.restart(first, len(a.To))
 	switch {
 	case first:
 	case a.Job.Suspended.Equal(a.To):
@@ -99,7 +104,7 @@ func (r *run) carryOut(a sched.Action) error {
 	if j.setting, err = r.prepare(j, a.To); err != nil {
 		return fmt.Errorf("job %s: %w", a.Job.ID, err)
 	}
-	j.settled, j.held = r.now, r.now+cost
+	j.settled, j.held, j.restored = r.now, r.now+cost, j.done
 	r.neighbours.add(j)
 	r.record.start(r, j)
 	return r.adjustJob(j)

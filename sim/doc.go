@@ -22,9 +22,8 @@
 // Only the simulator knows how fast a job really trains, in one of three forms (see
 // Work): a recorded run time, scaled by how the placement slows the model down; a
 // model of the zoo, by the throughput and efficiency formulas of package goodput; or
-// measured tables (package profile). The last form is for comparisons with the
-// reference simulator of the Pollux paper and follows its conventions: 30 s for every
-// start, whole seconds.
+// measured tables (package profile). The last form follows a convention of the
+// reference simulator of the Pollux paper: phases take whole seconds.
 //
 // Each form says how fast the job is on its GPU type. A recorded run time is assumed
 // to be from the first GPU type of the cluster that the job accepts, and is scaled by
@@ -39,12 +38,15 @@
 //
 // A job is slower while it shares a node with another job that also spans several
 // nodes (network interference) and while it shares its GPUs. It makes no progress
-// while it restarts. When an attempt fails, its work is lost; FaultConfig says what
-// happens next.
+// while it restarts, which takes as long as its model and the number of its nodes
+// demand, and a stop loses the step in progress (restart.go). Agents know the noise
+// scale as an average over past batches (lag.go). Config.Optimistic leaves these
+// costs out. When an attempt fails, its work is lost; FaultConfig says what happens
+// next.
 //
-// Policies that predict convergence see training losses (Config.Losses). These follow
-// from a job's progress by one curve for all models, and a job that has trained to
-// its end has converged by its user's rule.
+// Policies that predict convergence see losses (Config.Losses). These are validation
+// metrics of real trainings: those of the measured tables, or the zoo's points taken
+// from them with their scatter. They do not have the form that any policy fits.
 //
 // # Determinism
 //

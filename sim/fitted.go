@@ -18,18 +18,19 @@ import (
 type fitted struct {
 	model *zoo.Model
 	size  int // batch
+	start launch
 }
 
 // newFitted returns the truth about a model of the zoo: the throughput model where it
 // has parameters, else its step time alone.
-func newFitted(m *zoo.Model, w *Work) (truth, error) {
+func newFitted(c *Config, m *zoo.Model, w *Work) (truth, error) {
 	if !(m.Iterations > 0) {
 		return nil, fmt.Errorf("job %s: model %s has no number of iterations; want a run_time for the job", w.ID, m.Name)
 	}
 	if len(m.Throughput) == 0 {
-		return &paced{m}, nil
+		return &paced{m, c.launchOf(m.Name)}, nil
 	}
-	f := &fitted{model: m, size: w.BatchSize}
+	f := &fitted{model: m, size: w.BatchSize, start: c.launchOf(m.Name)}
 	if f.size == 0 {
 		f.size = m.Batch.Initial
 	}
@@ -82,22 +83,24 @@ func (f *fitted) gain(done float64, batch int) (float64, error) {
 	return goodput.Gain(f.model.NoiseAt(done/f.model.Iterations), f.model.Batch.Initial, batch), nil
 }
 
+func (f *fitted) loss(done float64, _ int) (float64, error) {
+	return f.model.LossAt(done / f.model.Iterations), nil
+}
+
 // left uses the current efficiency for the rest of the training.
 func (f *fitted) left(done float64) float64 {
 	gain := goodput.Gain(f.model.NoiseAt(done/f.model.Iterations), f.model.Batch.Initial, f.size)
 	return max(1, (f.model.Iterations-done)/gain)
 }
 
-func (f *fitted) restart(first bool) time.Duration {
-	if first {
-		return 0
-	}
-	return restartOf(f.model)
-}
+func (f *fitted) restart(first bool, nodes int) time.Duration { return f.start.again(first, nodes) }
 
 // paced is a job that trains a model of the zoo with a known iteration time and
 // slowdown by locality level, but no throughput parameters.
-type paced struct{ model *zoo.Model }
+type paced struct {
+	model *zoo.Model
+	start launch
+}
 
 func (p *paced) total() float64 { return p.model.Iterations }
 
@@ -109,4 +112,4 @@ func (p *paced) rate(_ float64, s setting) (rate, until float64, err error) {
 	return float64(s.gpus) / (serial * p.model.SlowdownAt(s.level)), math.Inf(1), nil
 }
 
-func (p *paced) restart(first bool) time.Duration { return (&fitted{model: p.model}).restart(first) }
+func (p *paced) restart(first bool, nodes int) time.Duration { return p.start.again(first, nodes) }

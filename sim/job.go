@@ -22,12 +22,13 @@ type job struct {
 	setting setting
 	// done is the work done at settled; it grows by speed each second from then on,
 	// but not before held (the end of its restart).
-	done    float64
-	settled time.Duration
-	held    time.Duration
-	speed   float64       // including interference
-	until   float64       // work at which the speed changes on its own
-	turn    time.Duration // when that happens
+	done     float64
+	settled  time.Duration
+	held     time.Duration
+	restored float64       // work done when it last started
+	speed    float64       // including interference
+	until    float64       // work at which the speed changes on its own
+	turn     time.Duration // when that happens
 
 	plain   bool            // it cannot save its work
 	agent   *agent          // nil: no measurements

@@ -6,23 +6,12 @@ package sim
 import (
 	"cmp"
 	"maps"
+	"math"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
-
-// The training loss of every simulated job, relative to that of its first step, falls
-// with its progress as Optimus assumes: 1/(b0*k + b1) + b2. It approaches lossFloor,
-// and at the end of training it is above that by 1/(1+lossBend) of the initial
-// difference. Both constants are assumptions, the same for every model; over steps,
-// curves differ by the length of the training and by the progress of each step.
-const (
-	lossFloor = 0.1
-	lossBend  = 20
-)
-
-// lossAt returns the training loss after a part of the training.
-func lossAt(part float64) float64 { return (1-lossFloor)/(1+lossBend*part) + lossFloor }
 
 // An epoch is 1/lossEpochs of the training at the initial batch size, and the same
 // number of examples at others. (Real ones differ too much: BERT is fine-tuned for
@@ -32,19 +21,32 @@ const (
 	stopEpochs = 3
 )
 
-// stopOf returns the rule by which a job at a batch size converges just when its
-// training ends: earlier epochs lower the loss by more than the threshold.
+// What "hardly" means is up to the user. One who knows such trainings would name the
+// mean fall of an epoch in the last part of them, lossTail, and nothing below
+// leastFall of the initial loss.
+const (
+	lossTail  = 0.2
+	leastFall = 2e-4
+)
+
+// stopOf returns the rule by which a user would end a job at a batch size. A job ends
+// with its training, whatever the rule says.
 func stopOf(t trainer, batch int) (goodput.Stop, error) {
 	steps := t.total() / lossEpochs * float64(t.limits().Initial) / float64(batch)
 	gain, err := t.gain(t.total(), batch)
 	if err != nil {
 		return goodput.Stop{}, err
 	}
-	// An epoch, as a part of the training; one at a tiny batch size could be
-	// longer than that.
-	epoch := min(steps*gain/t.total(), 0.5/(stopEpochs+0.5))
-	from := 1 - (stopEpochs+0.5)*epoch
-	return goodput.Stop{Fall: lossAt(from) - lossAt(from+epoch), Epochs: stopEpochs, Epoch: steps}, nil
+	from, err := t.loss((1-lossTail)*t.total(), batch)
+	if err != nil {
+		return goodput.Stop{}, err
+	}
+	to, err := t.loss(t.total(), batch)
+	if err != nil {
+		return goodput.Stop{}, err
+	}
+	fall := (from - to) / lossTail * min(1, steps*gain/t.total())
+	return goodput.Stop{Fall: max(leastFall, fall), Epochs: stopEpochs, Epoch: steps}, nil
 }
 
 // maxLosses and maxStepTimes bound what an agent reports.
@@ -53,42 +55,60 @@ const (
 	maxStepTimes = 32
 )
 
-// lossLog holds the training losses that an agent sees: that of the first step, then
-// the mean of every each observations. When there are too many points, each two
-// become one.
+// lossLog holds the losses that an agent sees: that of the first step, then the mean
+// of every each observations. When there are too many points, each two become one.
 type lossLog struct {
 	stop   goodput.Stop
-	total  float64 // work of the training
-	part   float64 // of the training done at the last observation
-	steps  float64 // optimiser steps until then
+	curve  func(part float64) (float64, error) // the truth
+	total  float64                             // work of the training
+	part   float64                             // of the training done at the last observation
+	steps  float64                             // optimiser steps until then
 	points []goodput.LossPoint
 	each   int // observations in a point
 	looks  int // in the next point so far
 	sum    goodput.LossPoint
 }
 
-func newLossLog(t trainer, batch int) (*lossLog, error) {
+// newLossLog returns the log of a job. Runs of the same job differ by seed.
+func newLossLog(t trainer, batch int, seed [2]uint64) (*lossLog, error) {
 	stop, err := stopOf(t, batch)
-	return &lossLog{stop: stop, total: t.total(), each: 1}, err
+	scatter := 0.0 // measured curves have their own
+	if f, ok := t.(*fitted); ok {
+		scatter = f.model.LossScatter
+	}
+	curve := func(part float64) (float64, error) {
+		loss, err := t.loss(part*t.total(), batch)
+		if scatter > 0 {
+			epoch := uint64(part * lossEpochs)
+			loss *= math.Exp(scatter * rand.New(rand.NewPCG(seed[0], seed[1]<<8|epoch)).NormFloat64())
+		}
+		return loss, err
+	}
+	return &lossLog{stop: stop, curve: curve, total: t.total(), each: 1}, err
 }
 
 // look adds the loss after a part of the training; gain is the work of each step
 // since the last observation.
-func (l *lossLog) look(part, gain float64, measure func(float64) float64) {
+func (l *lossLog) look(part, gain float64, measure func(float64) float64) error {
 	if part < l.part { // an attempt failed, and the training started again
-		*l = lossLog{stop: l.stop, total: l.total, each: 1}
+		*l = lossLog{stop: l.stop, curve: l.curve, total: l.total, each: 1}
+	}
+	loss, err := l.curve(part)
+	if err != nil {
+		return err
 	}
 	if len(l.points) == 0 {
-		l.points = []goodput.LossPoint{{Loss: measure(lossAt(0))}}
+		l.points = []goodput.LossPoint{{Loss: measure(1)}}
 	}
 	l.steps += (part - l.part) * l.total / gain
 	l.part = part
 	l.sum.Step += l.steps
-	l.sum.Loss += measure(lossAt(part))
+	l.sum.Loss += measure(loss)
 	if l.looks++; l.looks == l.each {
 		l.keep(goodput.LossPoint{Step: l.sum.Step / float64(l.looks), Loss: l.sum.Loss / float64(l.looks)})
 		l.sum, l.looks = goodput.LossPoint{}, 0
 	}
+	return nil
 }
 
 // keep adds a point. It does not change points that were reported.

@@ -41,89 +41,102 @@ func trainings(t *testing.T) map[string]*fitted {
 
 func exactly(x float64) float64 { return x }
 
-// train lets a job train in equal parts, with a look at its loss after each.
-func train(t *testing.T, f *fitted, l *lossLog, parts int) {
+// form is a loss of the form that Optimus fits, and that its stopping rule ends with
+// the training.
+func form(part float64) (float64, error) { return 0.9/(1+20*part) + 0.1, nil }
+
+func formStop(f *fitted, stop goodput.Stop) goodput.Stop {
+	gain, _ := f.gain(f.total(), f.size)
+	epoch := min(stop.Epoch*gain/f.total(), 0.5/(stopEpochs+0.5))
+	from := 1 - (stopEpochs+0.5)*epoch
+	before, _ := form(from)
+	after, _ := form(from + epoch)
+	stop.Fall = before - after
+	return stop
+}
+
+// train lets a job train for a share of its work, with a look at its loss after each
+// thousandth.
+func train(t *testing.T, f *fitted, l *lossLog, share float64) {
 	t.Helper()
-	for i := range parts {
-		gain, err := f.gain((float64(i)+0.5)/float64(parts)*f.total(), f.size)
+	for i := range int(1000 * share) {
+		gain, err := f.gain((float64(i)+0.5)/1000*f.total(), f.size)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.look(float64(i+1)/float64(parts), gain, exactly)
-	}
-}
-
-// TestLossEndsWithTheTraining counts epochs of the true curve until the rule of
-// the job says that it has converged.
-func TestLossEndsWithTheTraining(t *testing.T) {
-	for name, f := range trainings(t) {
-		stop, err := stopOf(f, f.size)
-		if err != nil {
+		if err := l.look(float64(i+1)/1000, gain, exactly); err != nil {
 			t.Fatal(err)
-		}
-		before, done, epochs := lossAt(0), 0.0, 0
-		for slow := 0; slow < stop.Epochs && done < 2*f.total(); epochs++ {
-			const pieces = 100 // the gain of a step changes within an epoch
-			for range pieces {
-				gain, err := f.gain(done, f.size)
-				if err != nil {
-					t.Fatal(err)
-				}
-				done += stop.Epoch / pieces * gain
-			}
-			loss := lossAt(done / f.total())
-			if slow++; before-loss >= stop.Fall {
-				slow = 0
-			}
-			before = loss
-		}
-		if part := done / f.total(); math.Abs(part-1) > 0.03 {
-			t.Errorf("%s: converged after %d epochs, %.3f of the training; want all of it", name, epochs, part)
 		}
 	}
 }
 
-// TestLossesForetellTheEnd: what agents keep is enough for Optimus' fit to find
-// the steps left, from early on where a step always achieves the same, and
-// within a factor where larger batches achieve more as training goes on.
+// left returns the steps that Optimus' fit expects a job to need, and those that it
+// does, after a share of its training.
+func left(t *testing.T, f *fitted, share float64, real bool) (got, want float64) {
+	t.Helper()
+	logs := [2]*lossLog{}
+	for i := range logs {
+		l, err := newLossLog(f, f.size, [2]uint64{1, 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !real {
+			l.curve, l.stop = form, formStop(f, l.stop)
+		}
+		train(t, f, l, []float64{share, 1}[i])
+		logs[i] = l
+	}
+	if n := len(logs[1].points); n > maxLosses || n < maxLosses/2 {
+		t.Errorf("%d losses are kept; want half of %d to all", n, maxLosses)
+	}
+	points := make([]optimus.LossPoint, len(logs[0].points))
+	for i, p := range logs[0].points {
+		points[i] = optimus.LossPoint(p)
+	}
+	fit, ok := optimus.FitLoss(points)
+	if !ok {
+		t.Fatalf("no fit of %v", points)
+	}
+	want = logs[1].steps - logs[0].steps
+	return max(1, fit.Steps(optimus.Stop(logs[0].stop))-logs[0].steps), want
+}
+
+// TestLossesForetellTheEnd: how far Optimus' prediction of the steps left is off, on
+// losses of the form that it fits and on those of real trainings. On its own form the
+// fit is right from early on where a step always achieves the same; on real losses it
+// is off by the factors that docs/policies.md states.
 func TestLossesForetellTheEnd(t *testing.T) {
-	for name, f := range trainings(t) {
-		whole, err := newLossLog(f, f.size)
-		if err != nil {
-			t.Fatal(err)
+	for _, share := range []float64{0.1, 0.25, 0.5} {
+		var off [2]tally // factor: own form, real
+		for name, f := range trainings(t) {
+			for i, real := range []bool{false, true} {
+				got, want := left(t, f, share, real)
+				off[i].add(math.Exp(math.Abs(math.Log(min(got, 1e12) / want))))
+				if i == 1 {
+					t.Logf("%s, after %g: %.0f steps left expected, %.0f true", name, share, got, want)
+				} else if initial := f.size == f.model.Batch.Initial; initial && math.Abs(got/want-1) > 0.05 {
+					t.Errorf("%s, own form, after %g: %.0f steps left; want %.0f within 5 %%", name, share, got, want)
+				}
+			}
 		}
-		train(t, f, whole, 1000)
-		if n := len(whole.points); n > maxLosses || n < maxLosses/2 {
-			t.Errorf("%s: %d losses are kept; want half of %d to all", name, n, maxLosses)
-		}
-		for _, share := range []float64{0.01, 0.1, 0.5} {
-			l, _ := newLossLog(f, f.size)
-			for i := range int(1000 * share) {
-				gain, _ := f.gain((float64(i)+0.5)/1000*f.total(), f.size)
-				l.look(float64(i+1)/1000, gain, exactly)
-			}
-			points := make([]optimus.LossPoint, len(l.points))
-			for i, p := range l.points {
-				points[i] = optimus.LossPoint(p)
-			}
-			fit, ok := optimus.FitLoss(points)
-			got, want := fit.Steps(optimus.Stop(l.stop))-l.steps, whole.steps-l.steps
-			within := 1.05
-			if f.size > f.model.Batch.Initial {
-				within = 4
-			}
-			if !ok || got > want*within || got < want/within {
-				t.Errorf("%s, after %g: %.0f steps left; want %.0f within a factor of %g", name, share, got, want, within)
-			}
+		t.Logf("after %g of the training, off by a factor of %.2f on its own form, %.2f on real losses", share, off[0].mean(), off[1].mean())
+		if off[1].mean() < off[0].mean() {
+			t.Errorf("after %g: real losses are easier to fit than the fit's own form", share)
 		}
 	}
 }
 
 func TestLossLog(t *testing.T) {
-	l := &lossLog{total: 1000, each: 1}
-	l.look(0.1, 2, exactly)
+	l := &lossLog{total: 1000, each: 1, curve: form}
+	lossAt := func(part float64) float64 { x, _ := form(part); return x }
+	look := func(part, gain float64) {
+		if err := l.look(part, gain, exactly); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look(0.1, 2)
 	first := l.points
-	l.look(0.2, 4, exactly)
+	look(0.2, 4)
 	want := []goodput.LossPoint{{Step: 0, Loss: 1}, {Step: 50, Loss: lossAt(0.1)}, {Step: 75, Loss: lossAt(0.2)}}
 	if !slices.Equal(l.points, want) {
 		t.Errorf("points are %v; want %v", l.points, want)
@@ -131,13 +144,13 @@ func TestLossLog(t *testing.T) {
 	if !slices.Equal(first, want[:2]) {
 		t.Errorf("what was reported has changed to %v; want %v", first, want[:2])
 	}
-	l.look(0.05, 1, exactly) // after a failure
+	look(0.05, 1) // after a failure
 	want = []goodput.LossPoint{{Step: 0, Loss: 1}, {Step: 50, Loss: lossAt(0.05)}}
 	if !slices.Equal(l.points, want) {
 		t.Errorf("after a new start points are %v; want %v", l.points, want)
 	}
 	for i := range 10_000 {
-		l.look(0.05+float64(i+1)/20_000, 1, exactly)
+		look(0.05+float64(i+1)/20_000, 1)
 		if len(l.points) > maxLosses {
 			t.Fatalf("%d points; want at most %d", len(l.points), maxLosses)
 		}

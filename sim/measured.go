@@ -5,6 +5,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"sort"
 	"time"
 
@@ -12,20 +13,17 @@ import (
 	"github.com/fairway-gpu/fairway/sim/profile"
 )
 
-// measuredRestart is the cost of every start in comparison mode, including the first:
-// the convention of the reference simulator.
-const measuredRestart = 30 * time.Second
-
 // measured is a job that follows measured tables: step times by placement,
 // gradient statistics by epoch.
 type measured struct {
 	model *profile.Model
 	size  int       // batch
 	ends  []float64 // progress at the end of each epoch
+	start launch
 }
 
-func newMeasured(m *profile.Model, w *Work) (*measured, error) {
-	t := &measured{model: m, size: w.BatchSize}
+func newMeasured(c *Config, m *profile.Model, w *Work) (*measured, error) {
+	t := &measured{model: m, size: w.BatchSize, start: c.launchOf(w.Model)}
 	if t.size == 0 {
 		t.size = m.Limits().Initial
 	}
@@ -82,6 +80,22 @@ func (t *measured) gain(done float64, batch int) (float64, error) {
 	return o.gain(batch, t.model.Limits()), nil
 }
 
+// loss is known at the ends of epochs, and interpolated between them like the zoo's.
+func (t *measured) loss(done float64, batch int) (float64, error) {
+	epoch := min(t.epoch(done), len(t.ends)-1)
+	after, err := t.model.Loss(batch, epoch)
+	before, from := 1.0, 0.0
+	if epoch > 0 && err == nil {
+		from = t.ends[epoch-1]
+		before, err = t.model.Loss(batch, epoch-1)
+	}
+	if err != nil {
+		return 0, err
+	}
+	w := min(1, (done-from)/(t.ends[epoch]-from))
+	return math.Exp((1-w)*math.Log(before) + w*math.Log(after)), nil
+}
+
 // left counts iterations from the end of the current epoch, as the reference does.
 func (t *measured) left(done float64) float64 {
 	last := len(t.ends) - 1
@@ -93,4 +107,5 @@ func (t *measured) left(done float64) float64 {
 	return max(1, end-now)
 }
 
-func (t *measured) restart(bool) time.Duration { return measuredRestart }
+// restart: the first start costs as much as any other, as in the reference.
+func (t *measured) restart(_ bool, nodes int) time.Duration { return t.start.on(nodes) }

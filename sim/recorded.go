@@ -24,7 +24,7 @@ type recorded struct {
 	// is known; nil: not at all.
 	model      *zoo.Model
 	recordedOn sched.GPUType
-	relaunch   time.Duration
+	start      launch
 }
 
 // spreadSpeed is the relative speed of a job of unknown model on more nodes than it
@@ -49,11 +49,10 @@ func unknownSlowdown(l sched.Level) float64 {
 func newRecorded(c *Config, w *Work) *recorded {
 	r := &recorded{
 		seconds: w.RunTime.D().Seconds(), asked: w.GPUs,
-		slowdown: unknownSlowdown, spread: true, relaunch: defaultRestart,
+		slowdown: unknownSlowdown, spread: true, start: launch{c.launchOf(w.Model).cost, true},
 	}
 	if m, ok := c.Zoo.Model(w.Model); ok {
 		r.slowdown, r.spread = m.SlowdownAt, false
-		r.relaunch = restartOf(m)
 		r.model, r.recordedOn = m, c.reference(w)
 	}
 	// A gang larger than any node was spread when its run time was recorded.
@@ -65,13 +64,6 @@ func newRecorded(c *Config, w *Work) *recorded {
 	}
 	r.best = r.slowdown(level)
 	return r
-}
-
-func restartOf(m *zoo.Model) time.Duration {
-	if m.Restart > 0 {
-		return m.Restart.D()
-	}
-	return defaultRestart
 }
 
 func (r *recorded) total() float64 { return r.seconds }
@@ -102,13 +94,7 @@ func (r *recorded) typeSpeed(t sched.GPUType) float64 {
 	return then / now
 }
 
-// restart: a recorded run time includes the first start.
-func (r *recorded) restart(first bool) time.Duration {
-	if first {
-		return 0
-	}
-	return r.relaunch
-}
+func (r *recorded) restart(first bool, nodes int) time.Duration { return r.start.again(first, nodes) }
 
 // spreadLoss interpolates spreadSpeed over the logarithm of the ratio of nodes held
 // to nodes needed.

@@ -55,7 +55,7 @@ type Summary struct {
 	GPUUtil     float64 `json:"gpu_util"`         // mean true utilisation of all GPUs while jobs were active
 	GPUsHeld    float64 `json:"gpus_held"`        // part of the GPU time in which a job held the GPU
 	GPUSeconds  float64 `json:"gpu_seconds"`      // held by jobs
-	LostGPUs    float64 `json:"lost_gpu_seconds"` // of these: restarts, and work lost to failures
+	LostGPUs    float64 `json:"lost_gpu_seconds"` // of these: restarts, and work lost to stops and failures
 	Restarts    int     `json:"restarts"`
 	Preempted   int     `json:"preemptions"`
 	Moved       int     `json:"moves"`

@@ -306,7 +306,7 @@ func (r *run) consult(j *job, turned bool) error {
 	if r.now <= j.held {
 		return nil // it is still starting
 	}
-	if err := j.agent.learn(j.setting, j.seen, j.done/j.truth.total()); err != nil {
+	if err := j.agent.learn(j.setting, j.seen, j.done/j.truth.total(), j.truth.total()); err != nil {
 		return fmt.Errorf("job %s: %w", j.work.ID, err)
 	}
 	if c, ok := j.agent.choose(j.setting); ok {
@@ -363,7 +363,7 @@ func (r *run) end(j *job, phase sched.Phase) error {
 	}
 	r.leave(j)
 	if j.agent != nil && r.Experience != nil && phase == sched.Finished {
-		if err := r.Experience.Learn(j.key(), j.agent.outcome(j.truth.total(), j.truth.restart(false).Seconds())); err != nil {
+		if err := r.Experience.Learn(j.key(), j.agent.outcome(j.truth.total(), j.truth.restart(false, len(j.setting.placement)).Seconds())); err != nil {
 			return fmt.Errorf("job %s: %w", j.work.ID, err)
 		}
 	}
@@ -425,15 +425,18 @@ func (r *run) adjustJob(j *job) error {
 	if err != nil {
 		return fmt.Errorf("job %s: %w", j.work.ID, err)
 	}
-	// The policy sees progress in the unit the job was submitted with.
-	scale := j.state.Work / j.truth.total()
-	rate = j.speed * scale
 	if r.starting(j) {
-		rate, slowdown = 0, 0 // its speed is unknown until it has loaded
+		return r.tell(j, 0, 0, perf) // its speed is unknown until it has loaded
 	}
+	return r.tell(j, j.speed, slowdown, perf)
+}
+
+// tell reports the progress of a job, in the unit it was submitted with.
+func (r *run) tell(j *job, rate, slowdown float64, perf *goodput.Report) error {
+	scale := j.state.Work / j.truth.total()
 	return r.state.Apply(sched.Event{
 		At: r.start.Add(max(r.now, j.held)), Kind: sched.JobReported, Job: j.work.ID,
-		Done: j.done * scale, Rate: rate, Perf: perf, Slowdown: slowdown,
+		Done: j.done * scale, Rate: rate * scale, Perf: perf, Slowdown: slowdown,
 	})
 }
 

@@ -20,8 +20,8 @@ type truth interface {
 	// rate returns the work done per second from that point on, and the point at
 	// which the rate changes on its own (+Inf: never).
 	rate(done float64, s setting) (rate, until float64, err error)
-	// restart is the duration of a start, without progress.
-	restart(first bool) time.Duration
+	// restart is the duration of a start on that many nodes, without progress.
+	restart(first bool, nodes int) time.Duration
 }
 
 // trainer is a truth that knows how the batch size changes the speed, so that an
@@ -35,6 +35,9 @@ type trainer interface {
 	observe(done float64, s setting) (observation, error)
 	// gain is the work that an optimiser step at a batch size does at that point.
 	gain(done float64, batch int) (float64, error)
+	// loss is the loss at that point at a batch size, relative to that of the first
+	// step.
+	loss(done float64, batch int) (float64, error)
 	// left is the number of optimiser steps to the end at the submitted batch
 	// size.
 	left(done float64) float64
@@ -92,20 +95,11 @@ func settingOf(c *sched.Cluster, p sched.Placement) setting {
 	}
 }
 
-const (
-	// resumeCost is the cost of resuming a suspended job in place (Gandiva: up to a
-	// second for large models).
-	resumeCost = time.Second
-	// defaultRestart is the restart cost of a job of unknown model: the mean that
-	// Tiresias measured.
-	defaultRestart = 62 * time.Second
-)
-
 // truthOf returns the truth about a job.
 func (c *Config) truthOf(w *Work) (truth, error) {
 	if c.Profiles != nil && w.RunTime == 0 {
 		if m, ok := c.Profiles.Model(w.Model); ok {
-			return newMeasured(m, w)
+			return newMeasured(c, m, w)
 		}
 		return nil, fmt.Errorf("job %s: model = %q; the profiles have %v", w.ID, w.Model, c.Profiles.Models())
 	}
@@ -116,7 +110,7 @@ func (c *Config) truthOf(w *Work) (truth, error) {
 	if !ok {
 		return nil, fmt.Errorf("job %s: model = %q and no run_time; want a run_time or a model of %v", w.ID, w.Model, c.Zoo.Names())
 	}
-	return newFitted(m, w)
+	return newFitted(c, m, w)
 }
 
 // alone returns the seconds a job takes alone on the cluster with that many GPUs, as
@@ -133,7 +127,7 @@ func alone(t truth, w *Work, empty *place.Free, gpus int) (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("job %s: %w", w.ID, err)
 	}
-	seconds := t.restart(true).Seconds()
+	seconds := t.restart(true, len(p)).Seconds()
 	for _, f := range w.Failures {
 		seconds += f.After.D().Seconds() / pace(t, s)
 	}

@@ -67,11 +67,12 @@ func profiles(t *testing.T) *profile.Tables {
 func TestMeasuredModelFollowsTheTables(t *testing.T) {
 	c := config(t, "2x2", "fifo")
 	c.Interval = time.Minute
-	c.Profiles = profiles(t)
+	c.Profiles, c.Optimistic = profiles(t), true
 	one := sim.Work{Spec: sched.Spec{ID: "one", GPUs: 1, Model: "tiny", Submitted: start}, BatchSize: 8}
 	two := sim.Work{Spec: sched.Spec{ID: "two", GPUs: 2, Model: "tiny", Submitted: start}, BatchSize: 16}
 	res := run(t, c, one, two)
-	// Every start costs 30 s, the first round is at 60 s: 200 steps of 0.5 s.
+	// Every start costs 30 s, as in the reference, the first round is at 60 s: 200
+	// steps of 0.5 s.
 	within(t, "one", res.Jobs[0].End, 60+30+100)
 	// Twice the batch: a gain of (1+1)/(1/2+1) in the first epoch and of
 	// (3+1)/(3/2+1) in the second, steps of 0.64 s, each epoch in whole seconds.

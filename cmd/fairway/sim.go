@@ -46,6 +46,8 @@ type simFlags struct {
 	estimates    string
 	plain        float64
 	unprotected  bool
+	checkpoint   sched.Duration
+	optimistic   bool
 	ledger       bool
 	seed         uint64
 	json         bool
@@ -70,13 +72,19 @@ are by default "history": what a job's user estimated where the workload says so
 else how long the last jobs like it ran. "user" draws the missing ones with the
 errors that users make, "none" hides them all. "exact" tells policies the true run
 time, and the true speed on GPUs where a job has not run; a policy that uses them
-is then marked as an oracle, as one that always plans with the truth is.`,
+is then marked as an oracle, as one that always plans with the truth is.
+
+A restart costs what it costs the model (5 s to 4 min), more on several nodes; a stop
+loses the step in progress; agents know the noise scale as an average over past
+batches. --optimistic simplifies this as the Pollux paper's simulator does, for
+comparisons with it: 30 s, nothing lost, no lag.`,
 		Example: `  fairway sim --policy fifo,srtf,las,tiresias --out out
   fairway trace gen --kind pollux --jobs 160 --gpus 64 --seed 1 --out jobs.jsonl
   fairway sim --workload jobs.jsonl --policy fifo,las,tiresias --cluster 16x4
   fairway sim --workload jobs.jsonl --policy tiresias:gittins --cluster 8x8/4 --out out/
   fairway sim --workload jobs.jsonl --policy srtf --json
   fairway sim --workload jobs.jsonl --policy srtf,themis --estimates exact
+  fairway sim --workload workload-1.csv --policy pollux --profiles traces --optimistic
   fairway sim --journal ~/.local/state/fairway --policy fifo,las,pollux`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
@@ -100,6 +108,8 @@ is then marked as an oracle, as one that always plans with the truth is.`,
 	fl.StringVar(&f.estimates, "estimates", string(sim.History), "what policies are told about run times: history, user, none or exact")
 	fl.Float64Var(&f.plain, "plain", 0, "share of jobs, 0 to 1, that are plain scripts: no agent, nothing saved; no policy preempts, moves or resizes them")
 	fl.BoolVar(&f.unprotected, "unprotected", false, "with --plain: let policies stop plain scripts, which then start from the beginning")
+	fl.TextVar(&f.checkpoint, "checkpoint", f.checkpoint, "jobs save their work only this often, such as 5m, and lose what they did since when they are stopped; 0s: they save when told to stop")
+	fl.BoolVar(&f.optimistic, "optimistic", false, "as in the Pollux paper's simulator: every restart costs 30 s, no stop loses work, agents know the noise scale without lag")
 	fl.BoolVar(&f.ledger, "ledger", false, "print the costs and gains considered for each move")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of a generated workload; stored in the result")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object instead of a table")
@@ -208,7 +218,7 @@ func (f *simFlags) config(c *cobra.Command) (sim.Config, error) {
 	cfg := sim.Config{
 		Seed: f.seed, Interval: f.interval.D(), Until: f.until.D(), Retry: f.retry.D(),
 		Agent: f.agent.D(), Noise: f.noise, Estimates: sim.Estimates(f.estimates),
-		Plain: f.plain, Unprotected: f.unprotected,
+		Plain: f.plain, Unprotected: f.unprotected, Checkpoint: f.checkpoint.D(), Optimistic: f.optimistic,
 		Sharing: &sim.Sharing{Scatter: true},
 		Stop:    func() bool { return c.Context().Err() != nil },
 	}

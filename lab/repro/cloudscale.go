@@ -198,7 +198,7 @@ func scaleModel(name string, truth *profile.Tables, bands []Band) (Scaled, error
 		res, err = simulate("pollux", "16x4", oneJob(m, batch), func(c *sim.Config) {
 			a := sim.DefaultAutoscale(1, 16)
 			a.Rule, a.U, a.L = rule, b.U, b.L
-			c.Autoscale, c.Profiles = &a, truth
+			c.Autoscale, c.Profiles, c.Optimistic = &a, truth, truth != nil
 		})
 		if err != nil {
 			err = fmt.Errorf("model %s, rule %s: %w", name, rule, err)

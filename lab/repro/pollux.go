@@ -5,14 +5,12 @@ package repro
 
 import (
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
 )
@@ -25,6 +23,7 @@ type Pollux struct {
 	Intervals    []Variation
 	Interference []Variation
 	Noise        []Variation        // of what agents measure
+	Full         []FullRow          // without the reference's simplifications
 	Fair         map[string]float64 // by policy: share of jobs with rho < 2, on the tuned workloads
 	MaxRho       map[string]float64
 	Rho          map[string][]float64 // by policy, of the tuned workloads, ascending
@@ -40,6 +39,12 @@ type Variation struct {
 	Ours      float64 // seconds
 	Reference float64 // the reference simulator on the same workloads; 0: unknown
 	Paper     float64 // the published mean over all eight workloads; 0: unknown
+}
+
+// FullRow compares a run with the same without the reference's simplifications.
+type FullRow struct {
+	Policy, Workload string
+	Optimistic, Full *sim.Result
 }
 
 // PolluxPolicies are compared on every workload.
@@ -69,7 +74,7 @@ func (a *Artifact) RunPollux(elapsed func() time.Duration, say func(string)) (*P
 	for _, step := range []struct {
 		what string
 		run  func(*Pollux) error
-	}{{"exponents", a.exponents}, {"intervals", a.intervals}, {"interference", a.interference}, {"measurement noise", a.noise}, {"the life of a job", a.life}} {
+	}{{"exponents", a.exponents}, {"intervals", a.intervals}, {"interference", a.interference}, {"measurement noise", a.noise}, {"without simplifications", a.full}, {"the life of a job", a.life}} {
 		say(step.what)
 		if err := step.run(p); err != nil {
 			return nil, fmt.Errorf("%s: %w", step.what, err)
@@ -240,6 +245,21 @@ func (a *Artifact) noise(p *Pollux) error {
 	return nil
 }
 
+// full replays the tuned workloads without the reference's simplifications.
+func (a *Artifact) full(p *Pollux) error {
+	for _, r := range p.Rows {
+		if r.Folder != tuned || strings.Contains(r.Policy, "genetic") {
+			continue
+		}
+		res, err := a.Replay(Run{Workload: path.Join(r.Folder, r.Workload+".csv"), Policy: r.Policy, Full: true})
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.Workload, err)
+		}
+		p.Full = append(p.Full, FullRow{Policy: r.Policy, Workload: r.Workload, Optimistic: r.Result, Full: res})
+	}
+	return nil
+}
+
 // life watches the job with the most GPU time of workload 6.
 func (a *Artifact) life(p *Pollux) error {
 	lives := map[sched.JobID][]sim.Watched{}
@@ -271,122 +291,4 @@ func (p *Pollux) Mean(policy, folder string) (ours, reference float64) {
 		}
 	}
 	return ours / max(1, n), reference / max(1, n)
-}
-
-// Print writes the reproduction as Markdown; images is the folder of the plots,
-// relative to the file.
-func (p *Pollux) Print(w io.Writer, images string) {
-	fmt.Fprint(w, `# Pollux against its reference simulator
-
-Our simulator with the measured profiles of the Pollux artifact (OSDI'21), 60 s rounds and
-16 nodes of 4 T4 GPUs, compared with the artifact's own simulator on the same workloads.
-"The paper" is the published mean over eight workloads, three of which are public. As in
-the reference, `+"`optimus`"+` is an oracle: it knows true step times and lengths. The others use
-no estimates of run times.
-
-    fairway repro pollux --data POLLUX_ARTIFACT --out docs/reproduction
-
-## Every policy on every workload
-
-Average JCT in seconds.
-
-| workload | policy | reference | ours | difference |
-|---|---|---|---|---|
-`)
-	for _, load := range loads {
-		for _, r := range p.Rows {
-			if r.Folder != load.workloads {
-				continue
-			}
-			off := "-"
-			ref := "-"
-			if r.Reference > 0 {
-				ref, off = fmt.Sprintf("%.1f", r.Reference), fmt.Sprintf("%+.1f %%", 100*r.Error())
-			}
-			fmt.Fprintf(w, "| %s/%s | %s | %s | %.1f | %s |\n", r.Folder, r.Workload, label(r.Policy, r.Result.Oracle), ref, r.Ours, off)
-		}
-	}
-	fmt.Fprintf(w, "\n![average JCT by load](%s/pollux-load.svg)\n", images)
-	p.printVariations(w, "The exponent p", "p", p.Exponents, "")
-	p.printVariations(w, "The scheduling interval", "minutes", p.Intervals, images+"/pollux-interval.svg")
-	p.printVariations(w, "Interference between distributed jobs that share a node", "speed lost, %", p.Interference, images+"/pollux-interference.svg")
-	p.printVariations(w, "Noise in what agents measure", "standard deviation of the logarithm", p.Noise, "")
-	fmt.Fprint(w, "\n## Finish-time fairness\n\nrho of the jobs of the tuned workloads; the paper reports 99 % below 2 for p = -1.\n\n| policy | rho < 2 | largest rho |\n|---|---|---|\n")
-	for _, spec := range PolluxPolicies {
-		fmt.Fprintf(w, "| %s | %.1f %% | %.1f |\n", label(spec, policy.Builtin().About(spec).Oracle), 100*p.Fair[spec], p.MaxRho[spec])
-	}
-	fmt.Fprintf(w, "\n![rho](%s/pollux-rho.svg)\n", images)
-	fmt.Fprintf(w, "\n## The life of a job\n\n%s under `pollux` on workload 6: GPUs, batch size and statistical efficiency.\n\n![GPUs](%s/pollux-life-gpus.svg)\n![batch size](%s/pollux-life-batch.svg)\n![efficiency](%s/pollux-life-efficiency.svg)\n", p.LifeOf, images, images, images)
-}
-
-func (p *Pollux) printVariations(w io.Writer, title, x string, vs []Variation, image string) {
-	fmt.Fprintf(w, "\n## %s\n\nMean of the average JCT over the tuned workloads, in seconds.\n\n| policy | %s | ours | reference, same workloads | the paper, eight workloads |\n|---|---|---|---|---|\n", title, x)
-	for _, v := range vs {
-		fmt.Fprintf(w, "| `%s` | %g | %.0f | %s | %s |\n", v.Policy, v.X, v.Ours, seconds(v.Reference), seconds(v.Paper))
-	}
-	if image != "" {
-		fmt.Fprintf(w, "\n![%s](%s)\n", strings.ToLower(title), image)
-	}
-}
-
-func seconds(x float64) string {
-	if x == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.0f", x)
-}
-
-// Charts returns the plots by file name.
-func (p *Pollux) Charts() map[string]Chart {
-	charts := map[string]Chart{
-		"pollux-load.svg":         {Title: "Average JCT as the load grows", X: "load (1 = 160 jobs in 8 h)", Y: "hours", Lines: variationLines(p.Loads)},
-		"pollux-interval.svg":     {Title: "Average JCT by scheduling interval", X: "minutes between decisions", Y: "hours", LogX: true, Lines: variationLines(p.Intervals)},
-		"pollux-interference.svg": {Title: "Average JCT under interference", X: "speed lost by distributed jobs that share a node, %", Y: "hours", Lines: variationLines(p.Interference)},
-	}
-	rho := Chart{Title: "Finish-time fairness, tuned workloads", X: "rho", Y: "share of jobs", MaxX: 5, MaxY: 1}
-	for _, spec := range PolluxPolicies {
-		l := Line{Name: spec}
-		for i, v := range p.Rho[spec] {
-			if v <= rho.MaxX {
-				l.Points = append(l.Points, [2]float64{v, float64(i+1) / float64(len(p.Rho[spec]))})
-			}
-		}
-		rho.Lines = append(rho.Lines, l)
-	}
-	charts["pollux-rho.svg"] = rho
-	for name, of := range map[string]func(sim.Watched) float64{
-		"GPUs":       func(w sim.Watched) float64 { return float64(w.GPUs) },
-		"batch":      func(w sim.Watched) float64 { return float64(w.Batch) },
-		"efficiency": func(w sim.Watched) float64 { return w.Efficiency },
-	} {
-		l := Line{Name: string(p.LifeOf)}
-		for _, w := range p.Life {
-			l.Points = append(l.Points, [2]float64{w.T / 3600, of(w)})
-		}
-		charts["pollux-life-"+strings.ToLower(name)+".svg"] = Chart{Title: name + " of " + string(p.LifeOf), X: "hours", Y: name, Step: true, Lines: []Line{l}}
-	}
-	return charts
-}
-
-// variationLines makes a line for each policy, and one for the reference.
-func variationLines(vs []Variation) []Line {
-	var out []Line
-	for _, dashed := range []bool{false, true} {
-		for _, v := range vs {
-			y, name := v.Ours, v.Policy
-			if dashed {
-				y, name = v.Reference, v.Policy+", reference"
-			}
-			if y == 0 || (dashed && strings.Contains(v.Policy, "genetic")) {
-				continue
-			}
-			i := slices.IndexFunc(out, func(l Line) bool { return l.Name == name })
-			if i < 0 {
-				i = len(out)
-				out = append(out, Line{Name: name, Dashed: dashed})
-			}
-			out[i].Points = append(out[i].Points, [2]float64{v.X, y / 3600})
-		}
-	}
-	return out
 }

@@ -147,6 +147,7 @@ type Run struct {
 	Interval     time.Duration // 0: 60 s
 	Interference float64
 	Noise        float64 // of what agents measure
+	Full         bool    // without the reference's simplifications
 	Watch        func(sim.Watched)
 }
 
@@ -174,7 +175,7 @@ func (a *Artifact) Replay(r Run) (*sim.Result, error) {
 	}
 	cfg.Cluster, cfg.Profiles, cfg.Interval, cfg.Agent = cluster, a.tables, r.Interval, r.Interval
 	cfg.Interference, cfg.Noise, cfg.Watch = r.Interference, r.Noise, r.Watch
-	cfg.Estimates = sim.Exact // as in the reference
+	cfg.Estimates, cfg.Optimistic = sim.Exact, !r.Full // as in the reference
 	res, _, err := sim.Run(cfg, w)
 	return res, err
 }
@@ -206,7 +207,8 @@ Our simulator with measured profiles, 60 s rounds, 16 nodes of 4 T4 GPUs and pol
 `+"`tiresias`"+` with its defaults (two queues, 16 GPU-hours, no promotion), compared with the
 simulator of the Pollux artifact (OSDI'21) on the artifact's workloads. The reference figures
 are the results that the artifact contains; for the realistic workloads we ran its
-simulator. `+"`tiresias`"+` uses no estimates of run times.
+simulator. `+"`tiresias`"+` uses no estimates of run times. As in the reference, every start costs
+30 s and no preemption loses work (`+"`--optimistic`"+`); [pollux.md](pollux.md) says what changes otherwise.
 
     fairway repro tiresias --data POLLUX_ARTIFACT
 

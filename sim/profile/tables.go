@@ -179,6 +179,7 @@ type run struct {
 // epoch is the state of a run at the end of an epoch.
 type epoch struct {
 	progress, iteration float64
+	metric              float64 // of any kind: accuracy, error, loss
 	sqr, variance       float64
 }
 
@@ -190,10 +191,10 @@ func readRun(fsys fs.FS, file string) (run, error) {
 		if n := len(r.epochs); n > 0 {
 			last = r.epochs[n-1]
 		}
-		for i, into := range []*float64{&e.progress, &e.iteration, nil, &e.sqr, &e.variance} {
+		for i, into := range []*float64{&e.progress, &e.iteration, &e.metric, &e.sqr, &e.variance} {
 			least := 0.0
-			if into == nil { // the metric: read to be checked, any number is good
-				into, least = new(float64), math.Inf(-1)
+			if into == &e.metric { // any number is good
+				least = math.Inf(-1)
 			}
 			x, err := t.number(i, least)
 			if err != nil {

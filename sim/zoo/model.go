@@ -26,6 +26,11 @@ type Model struct {
 	// Noise is the gradient noise scale over the course of training. None: every
 	// batch size is equally efficient.
 	Noise []NoisePoint `json:"noise,omitempty"`
+	// Loss is the loss over the course of training. None: a curve common to all.
+	// LossScatter is how much the loss of an epoch differs from that, as the standard
+	// deviation of its logarithm.
+	Loss        []LossPoint `json:"loss,omitempty"`
+	LossScatter float64     `json:"loss_scatter,omitempty"`
 	// Throughput has the parameters of the throughput model by GPU type, in
 	// lower case.
 	Throughput map[string]goodput.Params `json:"throughput,omitempty"`

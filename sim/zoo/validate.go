@@ -67,6 +67,9 @@ func (m *Model) validateSpeed() error {
 		}
 		before = p.At
 	}
+	if err := m.validateLoss(); err != nil {
+		return err
+	}
 	least := 1.0
 	for i, f := range m.Slowdown.levels() {
 		if f == 0 { // left out
@@ -77,6 +80,23 @@ func (m *Model) validateSpeed() error {
 				[4]string{"slot", "machine", "rack", "cross_rack"}[i], f, least)
 		}
 		least = f
+	}
+	return nil
+}
+
+func (m *Model) validateLoss() error {
+	if !(m.LossScatter >= 0 && m.LossScatter < 1) {
+		return fmt.Errorf("loss_scatter = %v; want 0 to less than 1", m.LossScatter)
+	}
+	before := 0.0
+	for i, p := range m.Loss {
+		switch {
+		case !(p.At > before && p.At <= 1):
+			return fmt.Errorf("loss[%d].at = %v; want shares of training, above 0 to 1, in ascending order", i, p.At)
+		case !finite(p.Loss) || p.Loss == 0:
+			return fmt.Errorf("loss[%d].loss = %v; want a number above 0", i, p.Loss)
+		}
+		before = p.At
 	}
 	return nil
 }

@@ -93,6 +93,9 @@ func TestDecodeErrors(t *testing.T) {
 		{"step_time", `{"name": "x", "class": "nlp", "step_time": {"t4": 0}}`, []string{"step_time.t4 = 0"}},
 		{"noise order", `{"name": "x", "class": "nlp", "noise": [{"at": 0.5, "phi": 1}, {"at": 0.5, "phi": 2}]}`, []string{"noise[1].at = 0.5"}},
 		{"noise value", `{"name": "x", "class": "nlp", "noise": [{"at": 0.5, "phi": 0}]}`, []string{"noise[0].phi = 0"}},
+		{"loss order", `{"name": "x", "class": "nlp", "loss": [{"at": 0, "loss": 1}]}`, []string{"loss[0].at = 0"}},
+		{"loss value", `{"name": "x", "class": "nlp", "loss": [{"at": 1, "loss": 0}]}`, []string{"loss[0].loss = 0"}},
+		{"loss scatter", `{"name": "x", "class": "nlp", "loss_scatter": 1}`, []string{"loss_scatter = 1"}},
 		{"slowdown", `{"name": "x", "class": "nlp", "slowdown": {"rack": 0.9}}`, []string{"slowdown.rack = 0.9"}},
 		{"slowdown order", `{"name": "x", "class": "nlp", "slowdown": {"machine": 1.5, "cross_rack": 1.2}}`, []string{"slowdown.cross_rack = 1.2", "1.5"}},
 		{"too large", `{"name": "x", "class": "nlp", "task": "` + strings.Repeat("x", MaxFile) + `"}`, []string{"more than 1048576 bytes"}},
@@ -156,6 +159,9 @@ func FuzzDecode(f *testing.F) {
 		for _, frac := range []float64{0, 0.5, 1} {
 			if phi := m.NoiseAt(frac); !(phi >= 0) {
 				t.Errorf("NoiseAt(%v) = %v", frac, phi)
+			}
+			if loss := m.LossAt(frac); !(loss > 0) {
+				t.Errorf("LossAt(%v) = %v", frac, loss)
 			}
 			if until := m.NoiseUntil(frac); !(until > frac) {
 				t.Errorf("NoiseUntil(%v) = %v", frac, until)
