@@ -92,7 +92,7 @@ func Builtin() Registry {
 			Needs:    Needs{Agents: true, Losses: true},
 			Promises: WorkConserving | Drains,
 		}, gavel.Default(), gavel.New, func(c gavel.Config, a *About) {
-			a.Estimates = c.Goal != gavel.MaxMin && (c.Goal != gavel.Cost || c.SLO > 0)
+			a.Estimates = c.Goal != gavel.MaxMin && c.Goal != gavel.Throughput && (c.Goal != gavel.Cost || c.SLO > 0)
 		},
 			Preset[gavel.Config]{Variant{Name: "ftf", Summary: "the smallest maximum of finish-time fairness"},
 				func(c *gavel.Config) { c.Goal = gavel.FinishTime }},
@@ -102,6 +102,8 @@ func Builtin() Registry {
 				func(c *gavel.Config) { c.Goal = gavel.Cost }},
 			Preset[gavel.Config]{Variant{Name: "sjf", Summary: "the most finished jobs, the shortest first"},
 				func(c *gavel.Config) { c.Goal = gavel.Shortest }},
+			Preset[gavel.Config]{Variant{Name: "throughput", Summary: "the most steps a second of all jobs together"},
+				func(c *gavel.Config) { c.Goal = gavel.Throughput }},
 			Preset[gavel.Config]{Variant{Name: "packing", Summary: "pairs of jobs share GPUs where this is expected to raise throughput; with any goal"},
 				func(c *gavel.Config) { c.Sharing = gavel.Packing }}),
 		Varying(About{

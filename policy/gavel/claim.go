@@ -23,6 +23,7 @@ type claim struct {
 	j     *sched.Job
 	scale int               // GPUs
 	speed speeds            // by type, relative to the first type it can run on
+	first float64           // speed on that type, in steps a second
 	time  [maxTypes]float64 // the allocation: share of its time on each type
 	gain  [maxTypes]float64 // what all its time on each type is worth, if the goal is a sum
 	got   received          // time so far on each type
@@ -81,8 +82,11 @@ func (p *policy) speeds(c *claim, types []sched.GPUType) speeds {
 			first = out[t]
 		}
 	}
+	c.first = cmp.Or(first, 1)
 	for t := range types {
 		switch {
+		case hosted[t] && out[t] > 0 && p.Goal == Throughput:
+			out[t] /= first
 		case hosted[t] && out[t] > 0:
 			out[t] = rounded(out[t] / first)
 		case hosted[t]:

@@ -23,11 +23,13 @@
 //     many times its estimate;
 //   - shortest (variant sjf): the number of jobs that end is made largest; each
 //     second on a type counts as the part of the remaining work it does. Short jobs
-//     go first, and of two alike the one that gains more.
+//     go first, and of two alike the one that gains more;
+//   - max-sum-throughput (variant throughput): the number of steps a second of all
+//     jobs together is made largest, as in the Sia artifact's simulator (throughput.go).
 //
 // The first three look for the highest level at which what every job needs for it
 // can be had, by bisection to a thousandth; then the jobs that cost the others
-// nothing are raised further (water-filling). The last two maximise a sum. Each
+// nothing are raised further (water-filling). The others maximise a sum. Each
 // step is solved by column generation (Dantzig and Wolfe): at given prices of GPU
 // time each job has a cheapest choice of at most two types, and a master program
 // with a row for each type, solved by the simplex method, sets the prices. Jobs

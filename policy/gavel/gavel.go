@@ -17,7 +17,7 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	Goal   string         `json:"goal" help:"what the allocation optimises: max-min, finish-time, makespan, cost or shortest"`
+	Goal   string         `json:"goal" help:"what the allocation optimises: max-min, finish-time, makespan, cost, shortest or max-sum-throughput"`
 	Round  sched.Duration `json:"round" help:"time between two allocations; running jobs continue in between"`
 	Stick  float64        `json:"stick" help:"factor on the priority of a running job in the next round; 1: as in the paper"`
 	Turns  float64        `json:"turns" help:"received time is rounded down to a power of this, so that turns get longer; 1: not rounded, as in the paper"`
@@ -42,7 +42,7 @@ const (
 // and for predictions that err.
 const Packing = 1.2
 
-var goals = []string{MaxMin, FinishTime, Makespan, Cost, Shortest}
+var goals = []string{MaxMin, FinishTime, Makespan, Cost, Shortest, Throughput}
 
 // Default returns the policy's default settings.
 func Default() Config {

@@ -52,6 +52,10 @@ func (p *policy) allocate(s *sched.Snapshot, claims []claim) []share {
 		m = t.maximise()
 	case Shortest:
 		m = t.maximise()
+	case Throughput:
+		m = t.maximise()
+		t.spread(m, claims)
+		return t.divideBlocks(m, claims)
 	}
 	t.divide(m, claims)
 	return t.divideBlocks(m, claims)
@@ -79,7 +83,7 @@ func (p *policy) table(s *sched.Snapshot, claims []claim) *table {
 	seen := func(c *claim) kind { return kind{c.scale, c.speed, p.terms(s, c, t.gpus, len(claims))} }
 	add := func(key kind) int {
 		r := row{scale: float64(key.scale), speed: key.speed[:len(t.gpus)], best: slices.Max(key.speed[:])}
-		if p.Goal == Cost || p.Goal == Shortest {
+		if p.Goal == Cost || p.Goal == Shortest || p.Goal == Throughput {
 			r.gain = p.gains(&r, prices, key.terms)
 		}
 		t.rows, t.terms = append(t.rows, r), append(t.terms, key.terms)
@@ -119,6 +123,8 @@ func (p *policy) terms(s *sched.Snapshot, c *claim, gpus []float64, jobs int) [3
 		return [3]float64{left, float64(c.on)}
 	case Cost:
 		return [3]float64{p.promised(s, c)}
+	case Throughput:
+		return [3]float64{c.first}
 	}
 	return [3]float64{weight(s, c.j) / float64(c.scale) * spreadSpeed(c, gpus)}
 }
@@ -172,12 +178,16 @@ func (p *policy) promised(s *sched.Snapshot, c *claim) float64 {
 
 // gains is the value of all time on each type: for cost, the speed relative to the
 // job's best over the price relative to the lowest; for shortest, the part of the
-// remaining work done in a second.
+// remaining work done in a second; for max-sum-throughput, the steps in a second.
 func (p *policy) gains(r *row, prices []float64, terms [3]float64) []float64 {
 	out := make([]float64, len(r.speed))
 	for t, speed := range r.speed {
-		if p.Goal == Cost {
+		switch p.Goal {
+		case Cost:
 			out[t] = r.scale * speed / r.best / prices[t]
+			continue
+		case Throughput:
+			out[t] = speed * terms[0]
 			continue
 		}
 		out[t] = speed / terms[0]

@@ -88,6 +88,9 @@ type bid struct {
 
 // bids returns all bids, the strongest first.
 func (r *round) bids() []bid {
+	if r.Goal == Throughput {
+		return r.throughputBids()
+	}
 	var out []bid
 	for k := range r.claims {
 		c := &r.claims[k]

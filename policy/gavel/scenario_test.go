@@ -113,6 +113,21 @@ func TestGoals(t *testing.T) {
 			"a a100[0]",
 		},
 		{
+			"for the most steps of all together, the fast GPU goes to the job that does most of them there", "gavel:throughput", []int{1, 0, 1},
+			[]trained{{"a", 1, time.Hour, []float64{6, 2, 1}}, {"b", 1, time.Hour, []float64{20, 2, 10}}},
+			"a t4[0], b a100[0]",
+		},
+		{
+			"a job with few steps waits, even if it gains more by a fast GPU", "gavel:throughput", []int{1, 0, 0},
+			[]trained{{"a", 1, time.Hour, []float64{6, 2, 1}}, {"b", 1, time.Hour, []float64{20, 2, 10}}},
+			"a -, b a100[0]",
+		},
+		{
+			"a job without a share takes what is left", "gavel:throughput", []int{2, 0, 1},
+			[]trained{{"a", 2, time.Hour, []float64{6, 2, 1}}, {"b", 1, time.Hour, []float64{20, 2, 10}}, {"c", 1, time.Hour, []float64{0.1, 1, 0.1}}},
+			"a -, b a100[0], c t4[0]",
+		},
+		{
 			"a gang never mixes types", "gavel", []int{2, 0, 2},
 			[]trained{{"a", 3, time.Hour, []float64{2, 2, 1}}, {"b", 2, time.Hour, []float64{2, 2, 1}}},
 			"a -, b a100[0-1]",
@@ -168,7 +183,7 @@ func TestMeasuredSpeedsCount(t *testing.T) {
 
 func TestBadKnobs(t *testing.T) {
 	for spec, want := range map[string]string{
-		"gavel:goal=speed":  `goal = "speed"; want one of [max-min finish-time makespan cost shortest]`,
+		"gavel:goal=speed":  `goal = "speed"; want one of [max-min finish-time makespan cost shortest max-sum-throughput]`,
 		"gavel:round=10ms":  "round = 10ms; want 1s to 24h",
 		"gavel:stick=0.5":   "stick = 0.5; want 1 to 1e6",
 		"gavel:turns=0":     "turns = 0; want 1 to 1e6",
