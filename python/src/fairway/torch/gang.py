@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import atexit
+import time
 from typing import Optional
 
 import torch
 import torch.distributed as dist
 
 from fairway.env import Environment, prefer_loopback
+
+_DROP_SECONDS = 0.1  # far more than a thread needs that was woken
 
 
 def device_of(env: Environment) -> torch.device:
@@ -21,7 +24,6 @@ def device_of(env: Environment) -> torch.device:
         torch.cuda.set_device(device)
         return device
     return torch.device("cpu")
-
 
 class Reducer:
     """A loop.Reducer over torch.distributed. It exchanges a few numbers on the
@@ -72,10 +74,13 @@ class Reducer:
 
 
 def _end_group() -> None:
-    """Ends the threads of the group before the process does: one that still runs
-    then can abort it, and a job that is done would count as failed."""
+    """Ends the threads of the group before the process does. One that drops the
+    tensor of the last exchange while the interpreter ends would abort the process,
+    and a job that is done would count as failed. A model in DDP keeps the threads
+    alive: they get the time to drop it."""
     if dist.is_initialized():
         dist.destroy_process_group()
+        time.sleep(_DROP_SECONDS)
 
 
 class CudaClock:
