@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from fairway_profiling import catalogue, graphs, pairs, rows, solo
+from fairway_profiling import catalogue, graphs, pairs, rows, solo, triples
 from fairway_profiling.nvml import Sampler
 from fairway_profiling.worker import context
 
@@ -21,6 +21,7 @@ DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 SETTINGS = {"solo": ("warmup", "window", "max_batches"),
             "pairs": ("mps", "group", "per_group", "seed", "most_ms", "again", "warm", "settle", "pair_window", "pair_window_least",
                       "pair_window_most", "solo_now", "solo_settle")}
+SETTINGS["triples"] = tuple(s for s in SETTINGS["pairs"] if s not in ("mps", "per_group", "again", "pair_window_least")) + ("count",)
 
 
 def shared_options():
@@ -65,6 +66,8 @@ def parse(arguments):
     two = commands.add_parser("pairs", parents=[measured, paired], help="measure two models at a time")
     two.add_argument("--mps", action="store_true", help="under NVIDIA's multi-process service")
     two.add_argument("--count", type=int, default=0, help="stop after this many pairs")
+    three = commands.add_parser("triples", parents=[shared, measured, paired], help="measure three models at a time, and their pairs")
+    three.add_argument("--count", type=int, default=30, help="triples of the group")
     every = commands.add_parser("campaign", parents=[shared, measured, alone, paired],
                                 help="solo, then pairs under MPS, then time-sliced pairs, until the files hold enough")
     every.add_argument("--solo-seconds", type=float, default=0, help="part of --seconds for single models")
@@ -122,6 +125,12 @@ class Bench:
         with pairs.SharedServer() if options.mps else contextlib.nullcontext({}) as environment:
             return campaign.run(self.processes, self.solo_table.rows, environment, gpu_mib())
 
+    def tripled(self, options):
+        table = rows.Table(self.path + "-triples.csv", triples.COLUMNS)
+        names = {entry.name for entry in chosen(options)}
+        alone = [row for row in self.solo_table.rows if row["model"] in names]
+        return triples.Triples(options, table, self.session("triples", options)).run(self.processes, alone, gpu_mib())
+
     def campaign(self, options):
         """Solo first, because pairs are chosen by its rows; then MPS with its own time; then time-sliced pairs."""
         deadline = time.monotonic() + options.seconds if options.seconds else None
@@ -149,7 +158,7 @@ def measure(options):
     bench = Bench(options)
     bench.sampler.start()
     try:
-        added = {"solo": bench.alone, "pairs": bench.paired, "campaign": bench.campaign}[options.command](options)
+        added = {"solo": bench.alone, "pairs": bench.paired, "triples": bench.tripled, "campaign": bench.campaign}[options.command](options)
     finally:
         bench.sampler.close()
     print(f"{added} rows added")
@@ -164,7 +173,7 @@ def gpu_mib():
 
 def main():
     options = parse(sys.argv[1:])
-    {"list": list_models, "graphs": draw_graphs, "solo": measure, "pairs": measure, "campaign": measure}[options.command](options)
+    {"list": list_models, "graphs": draw_graphs, "solo": measure, "pairs": measure, "triples": measure, "campaign": measure}[options.command](options)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from fairway_profiling import catalogue, nvml, pairs, plan, rows, solo
+from fairway_profiling import catalogue, nvml, pairs, plan, rows, solo, triples
 from fairway_profiling.worker import Trainer, counted_steps
 
 
@@ -135,6 +135,17 @@ class AgainTest(unittest.TestCase):
         self.assertEqual([{c.key for c in g} for g, _ in groups],
                          [{configs[i].key for i in g} for g in ((2, 3), (0, 1, 4))])
         self.assertEqual([len(pairs) for _, pairs in groups], [1, 2])
+
+
+class TriplesTest(unittest.TestCase):
+    def test_a_triple_comes_after_its_pairs_and_none_comes_twice(self):
+        order = triples.sets_of([config(i, 5 * i) for i in range(6)], 10, random.Random(1))
+        self.assertEqual(sum(len(s) == 3 for s in order), 10)
+        self.assertEqual(len(order), len({tuple(c.key for c in s) for s in order}))
+        for i, some in enumerate(order):
+            if len(some) == 3:
+                for left_out in some:
+                    self.assertIn(tuple(c for c in some if c is not left_out), order[:i])
 
 
 class WindowTest(unittest.TestCase):
