@@ -46,7 +46,7 @@ var arrows = map[string][]string{
 	"policy/auction":         {},
 	"policy/interfere":       {},
 	"policy/interfere/learn": {"sched/num", "policy/interfere"},
-	"policy/pairing":         {"policy/interfere"},
+	"policy/pairing":         {"sched", "policy/interfere"},
 	"policy/policytest":      {"sched", "policy/knob", "sched/place", "sched/goodput"},
 
 	// api: the nouns that travel between daemon, server, client and journal.
@@ -100,7 +100,7 @@ var arrows = map[string][]string{
 	"sim/zoo":       {"sched", "sched/goodput"},
 	"sim/profile":   {"sched", "sched/goodput"},
 	"sim/autoscale": {"sched/num", "sched", "sched/goodput"},
-	"sim":           {"sched/num", "sim/zoo", "sim/profile", "sim/autoscale", "sched", "sched/fairness", "sched/place", "sched/goodput", "predict/experience", "tune/search", "policy/interfere", "diagnose"},
+	"sim":           {"sched/num", "sim/zoo", "sim/profile", "sim/autoscale", "sched", "sched/fairness", "sched/place", "sched/goodput", "predict/experience", "tune/search", "policy/interfere", "policy/interfere/learn", "diagnose"},
 	"sim/trace":     {"sched/num", "sim", "sim/zoo", "sched"},
 	"sim/replay":    {"sched/num", "sim", "sim/zoo", "api", "sched", "sched/goodput", "policy"},
 

@@ -81,11 +81,9 @@ func (d *decision) judge(on *place.Company, j *sched.Job) (float64, bool) {
 	if !d.bound.Holds(string(d.s.Cluster.Types[on.Type]), utils) {
 		return 0, false
 	}
-	if len(d.apart) > 0 {
-		for _, other := range on.Jobs {
-			if d.apart[pairOf(j, other)] {
-				return 0, false
-			}
+	for _, other := range on.Jobs {
+		if _, bad := d.apart.Get(j, other); bad {
+			return 0, false
 		}
 	}
 	return cost(on, j), true
@@ -197,8 +195,8 @@ func (d *decision) sitDown(i int, quota place.Quota) bool {
 		return false
 	}
 	ask := place.Ask{Job: j, GPUs: j.GPUs}
-	if len(d.apart) > 0 {
-		ask.Key = name(j)
+	if !d.apart.Empty() {
+		ask.Key = pairing.Kind(j)
 	}
 	p, ok := d.seats.Find(ask, d.judge)
 	if !ok || !quota.Fits(j, p) {

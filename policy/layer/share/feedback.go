@@ -10,28 +10,6 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// pair is two kinds of jobs, in alphabetical order.
-type pair [2]string
-
-// mostApart bounds the number of remembered pairs.
-const mostApart = 4096
-
-// name identifies a job in the memory: what it trains, if that is known.
-func name(j *sched.Job) string {
-	if j.Model != "" {
-		return "model " + j.Model
-	}
-	return "job " + string(j.ID)
-}
-
-func pairOf(a, b *sched.Job) pair {
-	x, y := name(a), name(b)
-	if y < x {
-		x, y = y, x
-	}
-	return pair{x, y}
-}
-
 // complain removes the newest job from the GPUs of every job that is slower than
 // the bound by its measurements.
 func (d *decision) complain() {
@@ -112,7 +90,7 @@ func (d *decision) relieve(i int, on map[gpu][]int) {
 	each(guest.Placement, func(g gpu) {
 		for _, k := range on[g] {
 			if k != last && d.stays(k) {
-				d.part(guest, d.s.Jobs[k])
+				d.apart.Put(guest, d.s.Jobs[k], d.s.Jobs[i].Slowdown)
 			}
 		}
 	})
@@ -127,12 +105,4 @@ func (d *decision) later(a, b int) bool {
 		return x.Since.After(y.Since)
 	}
 	return x.Seq > y.Seq
-}
-
-// part remembers that two jobs do not suit each other.
-func (d *decision) part(a, b *sched.Job) {
-	if len(d.apart) >= mostApart {
-		clear(d.apart)
-	}
-	d.apart[pairOf(a, b)] = true
 }

@@ -102,7 +102,7 @@ func New(c Config) (func(sched.Policy) sched.Policy, error) {
 	}
 	return func(inner sched.Policy) sched.Policy {
 		bound, _ := pairing.New(ask) // it was checked; a policy has a cache of its own
-		return &policy{Config: c, inner: inner, bound: bound, apart: map[pair]bool{}}
+		return &policy{Config: c, inner: inner, bound: bound}
 	}, nil
 }
 
@@ -112,7 +112,7 @@ type policy struct {
 	// Caches.
 	bound *pairing.Bound
 	seats *place.SharedView
-	apart map[pair]bool // pairs that slowed each other too much
+	apart pairing.Outcomes // pairs that slowed each other too much
 }
 
 // Schedule implements sched.Policy.
