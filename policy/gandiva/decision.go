@@ -255,10 +255,10 @@ func (d *decision) runsOn(i int) bool {
 }
 
 // movable reports whether a job has run alone in one place long enough to be worth
-// a migration.
+// a migration, and none has made it slower.
 func (d *decision) movable(i int) bool {
 	j := d.s.Jobs[i]
-	return d.runsOn(i) && !j.Pinned() && d.s.Now.Sub(j.Since) >= d.Settle.D() && d.highest(j.Placement) == 1
+	return d.runsOn(i) && !j.Pinned() && !d.stays[j.ID] && d.s.Now.Sub(j.Since) >= d.Settle.D() && d.highest(j.Placement) == 1
 }
 
 // highest returns the largest height of the GPUs.

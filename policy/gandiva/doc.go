@@ -41,11 +41,15 @@
 // on the same GPUs, each with half, if both are shareable, their utilisation is
 // known and adds up to at most max_packed_util, their memory fits as far as it is
 // known, and both have run alone for a while (profile). The job with the lowest utilisation
-// goes first, beside the running one with the lowest. The predicted speed of each
-// is 1 - 0.335*max(0, u1+u2-0.9), a fit to 1,388 measured pairs; the sum must exceed
-// 1, the speed of taking turns, by pack_margin. No other job may be resident on the
-// GPUs. Two jobs that slow each other down are separated when no job waits and GPUs
-// are idle.
+// goes first, beside the running one with the lowest. No other job may be resident on
+// the GPUs.
+//
+// Packing is a trial. After the time trial the speeds of both jobs, measured against
+// alone (Status.Slowdown), must add up to more than 1, the speed of taking turns, by
+// pack_margin. If they do not, the job that came last leaves: it is packed with the
+// next job or takes turns. The outcome is remembered for the two models, and a
+// pair that failed is not tried again. Packed jobs are separated when no job waits, GPUs
+// are idle, and one of them is measured to be slower than alone.
 //
 // # Migration
 //
@@ -53,6 +57,10 @@
 // place for a while (settle). A job on more servers than it needs moves to idle
 // GPUs on fewer. Servers of which three quarters are idle are emptied, the emptiest
 // first, if all of their jobs find idle GPUs on servers that are no emptier.
+//
+// A migration is a trial too: if the job's rate (Status.Rate) is lower after trial
+// than before it, the job moves back, if its old GPUs are still idle, and is not
+// migrated again.
 //
 // # Growing
 //
@@ -79,10 +87,11 @@
 //
 // # Deviations
 //
-//   - The paper profiles mini-batch times before and after every decision and
-//     undoes decisions that do not pay off. Here the declared utilisation replaces
-//     the profile, and a formula replaces the trial: a pair is packed only if it is
-//     expected to pay off, and stays packed.
+//   - Which pairs are tried depends on the utilisation that jobs declare or that is
+//     predicted for them, not on one measured at run time. A job that does not report
+//     its speed is never judged: it stays packed, and where it was moved to.
+//   - Growing is not a trial: a job that has grown shrinks only for others.
+//   - What was learned is lost when the daemon restarts.
 //   - Jobs take turns on a set of GPUs, not on a server, because resuming on other
 //     GPUs of the same server costs a restart here. With three jobs on two sets, one
 //     of the jobs runs all the time. New jobs go where the height is lowest.

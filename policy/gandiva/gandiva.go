@@ -17,9 +17,10 @@ type Config struct {
 	MaxHeight     int            `json:"max_height" help:"most jobs that may share a GPU by time slices; 1: none share"`
 	Patience      sched.Duration `json:"patience" help:"a job that has found no server for this long holds back all later jobs"`
 	Pack          bool           `json:"pack" help:"run two jobs at the same time on the same GPUs when the cluster is overloaded"`
-	MaxPackedUtil float64        `json:"max_packed_util" help:"highest total GPU utilisation of two packed jobs"`
-	PackMargin    float64        `json:"pack_margin" help:"how much faster packing must be than time slices, as a share of one job's speed"`
+	MaxPackedUtil float64        `json:"max_packed_util" help:"highest total GPU utilisation of two jobs for which packing is tried"`
+	PackMargin    float64        `json:"pack_margin" help:"how much faster than time slices packing must be by measurement, as a share of one job's speed"`
 	Profile       sched.Duration `json:"profile" help:"how long a job runs alone before it may be packed"`
+	Trial         sched.Duration `json:"trial" help:"how long packed or migrated jobs run before their measured speed decides whether that is undone"`
 	Moves         int            `json:"moves" help:"most jobs that one decision migrates; 0: none"`
 	Settle        sched.Duration `json:"settle" help:"how long a job runs in one place before it may be migrated"`
 	Grow          bool           `json:"grow" help:"let elastic jobs use idle GPUs of their server"`
@@ -36,6 +37,7 @@ func Default() Config {
 		MaxPackedUtil: 1,
 		PackMargin:    0.1,
 		Profile:       sched.Duration(time.Minute),
+		Trial:         sched.Duration(2 * time.Minute),
 		Moves:         2,
 		Settle:        sched.Duration(10 * time.Minute),
 		Grow:          true,
@@ -60,6 +62,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("pack_margin = %g; want 0 to below 1", c.PackMargin)
 	case c.Profile < 0:
 		return fmt.Errorf("profile = %s; want 0s or more", c.Profile)
+	case c.Trial < 0:
+		return fmt.Errorf("trial = %s; want 0s or more", c.Trial)
 	case c.Moves < 0:
 		return fmt.Errorf("moves = %d; want 0 or more", c.Moves)
 	case c.Settle < 0:
@@ -79,6 +83,7 @@ type policy struct {
 	Config
 	live, idle *place.Free       // caches
 	could      place.Empty[bool] // a cache
+	memory
 }
 
 // Schedule implements sched.Policy.
@@ -87,6 +92,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	p.could.Reset(s.Cluster)
 	d := newDecision(p, s)
 	d.keep()
+	d.introspect()
 	d.arrive()
 	d.pack()
 	d.timeSlice()

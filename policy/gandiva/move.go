@@ -39,7 +39,7 @@ func (d *decision) gather() {
 		p, ok := d.idle.Within(j, old.GPUs(), sched.CrossRack)
 		d.idle.Rollback(mark)
 		if ok && len(p) < len(old) && d.live.Fits(j, p) {
-			d.moves--
+			d.depart(i)
 		} else {
 			p = old
 		}
@@ -48,8 +48,8 @@ func (d *decision) gather() {
 	}
 }
 
-// unpack moves one of two packed jobs, the later submitted, if they slow each other
-// down.
+// unpack moves one of two packed jobs, the later submitted, if one of them is
+// measured to be slower than alone.
 func (d *decision) unpack() {
 	packed := d.sorted(func(i int) bool {
 		j := d.s.Jobs[i]
@@ -59,27 +59,15 @@ func (d *decision) unpack() {
 		if d.moves == 0 {
 			return
 		}
-		j := d.s.Jobs[i]
-		if d.crowd(i) <= 0.9 || d.alone(i) {
+		j, k := d.s.Jobs[i], d.partner(i)
+		if k < 0 || max(j.Slowdown, d.s.Jobs[k].Slowdown) <= parted {
 			continue
 		}
 		if p, ok := d.spot(j, d.request(j, j.Placement.GPUs())); ok && len(p) <= len(j.Placement) && d.limits.left(j) >= p.GPUs() {
 			d.relocate(i, p)
-			d.moves--
+			d.depart(i)
 		}
 	}
-}
-
-// crowd returns the sum of the GPU utilisations on a job's first GPU.
-func (d *decision) crowd(i int) float64 {
-	sum := 0.0
-	first := d.plan.Want[i][:1]
-	for _, b := range d.runs[first[0].Node] {
-		if overlap(first, d.plan.Want[b]) {
-			sum += d.s.Jobs[b].GPUUtil
-		}
-	}
-	return sum
 }
 
 // defragment empties servers of which at least three quarters are idle: the
@@ -135,7 +123,9 @@ func (d *decision) vacate(node int) {
 	for _, i := range jobs[keep:moved] {
 		d.relocate(i, d.s.Jobs[i].Placement)
 	}
-	d.moves -= keep
+	for _, i := range jobs[:keep] {
+		d.depart(i)
+	}
 }
 
 // fuller finds idle GPUs for a job of a node on the fullest server with room that

@@ -13,10 +13,6 @@ import (
 // half is the share of each GPU that a packed job holds, in thousandths.
 const half = sched.WholeGPU / 2
 
-// packedSpeed predicts the speed of a job beside another, as a fraction of its
-// speed alone, from the sum of their GPU utilisations.
-func packedSpeed(sum float64) float64 { return 1 - 0.335*max(0, sum-0.9) }
-
 // pack runs waiting jobs beside running ones with the same number of GPUs: the
 // lowest utilisation first, beside the lowest utilisation. It is called when idle
 // GPUs have been allocated, and skips jobs that can run without it.
@@ -129,15 +125,17 @@ func (d *decision) beside(i, host int) bool {
 	d.leave(i)
 	d.settle(i, p)
 	d.run(i)
+	d.ripe(d.s.Now) // the trial begins
 	return true
 }
 
-// suit reports whether two jobs on the same GPUs do better together than in turns.
+// suit reports whether it is worth trying two jobs on the same GPUs: they are not
+// too busy and have room, and no trial has failed.
 func (d *decision) suit(i, k int) bool {
 	a, b := d.s.Jobs[i], d.s.Jobs[k]
 	sum := a.GPUUtil + b.GPUUtil
 	if !a.Shareable || !b.Shareable || a.GPUUtil == 0 || b.GPUUtil == 0 ||
-		sum > d.MaxPackedUtil || 2*packedSpeed(sum) <= 1+d.PackMargin {
+		sum > d.MaxPackedUtil || d.apart(a, b) {
 		return false
 	}
 	if a.GPUMemory == 0 || b.GPUMemory == 0 {

@@ -33,7 +33,7 @@ type Build func(spec string) (sched.Policy, error)
 //	submit id=J [n=N] [gpus=N] [at=TIME] [length=D] [estimate=D] [work=X]
 //	       [tenant=T] [user=U] [app=A] [model=M] [priority=N] [types=(T,...)] [task=N]
 //	       [min=N] [max=N] [cpus=N] [memory=GiB] [gpu-memory=GiB] [widest=LEVEL]
-//	       [util=X] [screen=D] [pinned] [consolidate] [shareable]
+//	       [util=X] [model=M] [screen=D] [pinned] [consolidate] [shareable]
 //	    submits a job, or with n=N the jobs J1, J2, ... A job with a length ends
 //	    by itself during play, after having run that long.
 //	decide policy=SPEC [at=TIME]
@@ -49,6 +49,9 @@ type Build func(spec string) (sched.Policy, error)
 //	end id=J [phase=finished|killed|failed]
 //	fail id=J [retry=D]
 //	    the job fails and may be tried again after D.
+//	report id=J [rate=X] [slowdown=X]
+//	    the job reports its speed, in units of work each second, and how many
+//	    times longer a step takes beside others than alone.
 //	checkpoint id=J [done=X]
 //	    the job has saved its work.
 //	cordon node=N, uncordon node=N, down node=N
@@ -93,6 +96,8 @@ func (s *scenario) command(a *args) string {
 	case "fail":
 		retry, _ := a.duration("retry")
 		return text(s.Apply(sched.Event{Kind: sched.JobFailed, Job: sched.JobID(a.need("id")), Until: s.Now.Add(retry)}))
+	case "report":
+		return text(s.Apply(sched.Event{Kind: sched.JobReported, Job: sched.JobID(a.need("id")), Rate: a.number("rate", 0), Slowdown: a.number("slowdown", 0)}))
 	case "checkpoint":
 		return text(s.Apply(sched.Event{Kind: sched.JobCheckpoint, Job: sched.JobID(a.need("id")), Done: a.number("done", 0)}))
 	case "cordon":
