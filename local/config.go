@@ -52,7 +52,8 @@ type Config struct {
 
 	// MPS sets whether jobs that share a GPU use NVIDIA's multi-process service:
 	// MPSAuto (the default), MPSOn or MPSOff. MPSThreads is the share of a GPU's
-	// multiprocessors that each may use, in percent; 0: all of them.
+	// multiprocessors that each may use, in percent; 0: all of them. A job that holds
+	// a quarter of a GPU or less may use no more than its share.
 	MPS        string
 	MPSControl string // the program nvidia-cuda-mps-control; default: found in PATH
 	MPSThreads int

@@ -85,7 +85,24 @@ func (m *Machine) joinMPS(o *order) *mpsOrder {
 		return nil
 	}
 	s.problem, s.told = "", false
-	return &mpsOrder{Pipe: dir, Log: filepath.Join(dir, "log"), Threads: s.threads, Memory: api.MPSMemory(o.Spec.GPUMemory)}
+	return &mpsOrder{Pipe: dir, Log: filepath.Join(dir, "log"), Threads: threadsOf(o.Placement[0].Milli, s.threads), Memory: api.MPSMemory(o.Spec.GPUMemory)}
+}
+
+// guestShare is the largest share of a GPU, in thousandths, that a guest holds.
+const guestShare = sched.WholeGPU / 4
+
+// threadsOf returns the share of a GPU's threads that a job may use, in percent; 0:
+// all. A guest may use no more than its share, so that it cannot crowd out the job
+// that holds the rest.
+func threadsOf(milli int32, configured int) int {
+	share := max(1, int(milli)*100/sched.WholeGPU)
+	switch {
+	case milli > guestShare:
+		return configured
+	case configured == 0:
+		return share
+	}
+	return min(share, configured)
 }
 
 // unusable reports once that MPS is not available, if it was asked for.

@@ -90,6 +90,7 @@ func TestMPS(t *testing.T) {
 	r := mpsRig(t, MPSOn, words)
 	const script = `env | grep '^CUDA' | sort > env; touch up; while [ ! -e go ]; do sleep 0.02; done`
 	a, b := seat("a", script), seat("b", script)
+	a.Placement[0].Milli = 200 // a guest
 	a.Spec.GPUMemory, b.BatchScale, b.Screening = 0, 0.5, true
 	r.orders.set(a, b)
 	r.started(a.AttemptID)
@@ -102,8 +103,8 @@ func TestMPS(t *testing.T) {
 			t.Errorf("b has\n%s\nwant %q in it", env, want)
 		}
 	}
-	if env := read(t, work("a"), "env"); !strings.Contains(env, "CUDA_MPS_PIPE_DIRECTORY=") || strings.Contains(env, "MEM_LIMIT") {
-		t.Errorf("a, of unknown need, has\n%s\nwant MPS without a limit", env)
+	if env := read(t, work("a"), "env"); !strings.Contains(env, "CUDA_MPS_PIPE_DIRECTORY=") || strings.Contains(env, "MEM_LIMIT") || !strings.Contains(env, "THREAD_PERCENTAGE=20\n") {
+		t.Errorf("a, a guest of unknown need, has\n%s\nwant MPS with a limit of threads and none of memory", env)
 	}
 	var pipe string
 	r.m.update(func() { pipe = r.m.runs[a.AttemptID].order.MPS.Pipe })

@@ -33,12 +33,12 @@ import (
 func Builtin() Registry {
 	r := Registry{}
 	for _, e := range []Entry{
-		Of(About{
+		Varying(About{
 			Name:     "antman",
 			Summary:  "jobs within quotas run as if alone; other jobs use the rest of their GPUs",
 			Paper:    "AntMan, OSDI'20",
 			Promises: Drains | NoStarvation,
-		}, antman.Default(), antman.New),
+		}, antman.Default(), antman.New, func(c antman.Config, a *About) { a.Coordinator = c.Coordinator }),
 		Of(About{
 			Name:     "carbyne",
 			Summary:  "fair shares as drf; GPUs that a job does not need until later go to the shortest jobs",

@@ -88,6 +88,9 @@ type Needs struct {
 	// Estimates says that decisions depend on how long jobs are estimated to run.
 	// With exact estimates, which only a simulator has, the policy is an oracle.
 	Estimates bool `json:"estimates,omitempty"`
+	// Coordinator says that a simulator models AntMan's local coordinator, which
+	// throttles guests on GPUs that they share.
+	Coordinator bool `json:"coordinator,omitempty"`
 }
 
 // String names what is needed; it is empty if nothing is.
@@ -103,6 +106,9 @@ func (n Needs) String() string {
 	}
 	if n.Estimates {
 		out = append(out, "estimates of run times; exact ones make it an oracle")
+	}
+	if n.Coordinator {
+		out = append(out, "a local coordinator, which only a simulator has; live, guests are suspended")
 	}
 	return strings.Join(out, "; ")
 }

@@ -20,13 +20,17 @@ type Config struct {
 	Slowdown float64        `json:"slowdown" help:"highest predicted slowdown of either job on a GPU, such as 1.15; 0: no bound, max_util alone decides"`
 	GPU      string         `json:"gpu" help:"GPU type whose interference model predicts slowdowns; auto: that of each node, or the published curve"`
 	Mode     string         `json:"mode" help:"how jobs share a GPU: time-slice or mps"`
+	Harm     float64        `json:"harm" help:"measured slowdown of a job with the guarantee above which the opportunistic job on its GPU is suspended; 0: never"`
 	Patience sched.Duration `json:"patience" help:"a job with a guarantee that has waited this long runs as an opportunistic job until it gets its GPUs"`
+	// Coordinator is read by the simulator.
+	Coordinator bool `json:"coordinator" help:"in simulations: a local coordinator on every GPU throttles the opportunistic job, so that the other is hardly slowed; no executor has one"`
 }
 
 // Default returns the policy's default settings.
 func Default() Config {
 	return Config{
-		Guest: 200, Busy: 0.8, MaxUtil: 0.9, GPU: pairing.Auto, Mode: "time-slice", Patience: sched.Duration(time.Minute),
+		Guest: 200, Busy: 0.8, MaxUtil: 0.9, GPU: pairing.Auto, Mode: "time-slice", Harm: 1.05,
+		Patience: sched.Duration(time.Minute), Coordinator: true,
 	}
 }
 
@@ -38,6 +42,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("busy = %g; want 0 (no sharing) to 1", c.Busy)
 	case !(c.MaxUtil >= 0 && c.MaxUtil <= 2):
 		return fmt.Errorf("max_util = %g; want 0 to 2", c.MaxUtil)
+	case c.Harm != 0 && !(c.Harm >= 1 && c.Harm <= 100):
+		return fmt.Errorf("harm = %g; want 0 (no measured bound), or 1 to 100", c.Harm)
 	case c.Patience < 0:
 		return fmt.Errorf("patience = %s; want 0s or more", c.Patience)
 	}
@@ -61,7 +67,8 @@ type policy struct {
 	// Caches: what jobs with the guarantee leave, what all jobs leave, and the
 	// latter with shares.
 	hosts, idle, live *place.Free
-	bound             *pairing.Bound // also a cache
+	bound             *pairing.Bound   // also a cache
+	harmed            pairing.Outcomes // pairs of which one with the guarantee was slowed too much
 }
 
 // Schedule implements sched.Policy.

@@ -39,6 +39,7 @@ func newDecision(p *policy, s *sched.Snapshot) *decision {
 		stride: c.MaxGPUs(), open: make([]sched.GPUSet, len(c.Nodes)),
 	}
 	d.host, d.guest = make([]int, len(c.Nodes)*d.stride), make([]int, len(c.Nodes)*d.stride)
+	d.plan.Suspend = true
 	for i := range c.Nodes {
 		if c.Nodes[i].State == sched.Ready {
 			d.open[i] = c.Nodes[i].Usable()
@@ -174,7 +175,7 @@ func (d *decision) fits(i int, p sched.Placement) bool {
 			}
 			other := d.s.Jobs[with-1]
 			if small {
-				return d.suit(other, j, node)
+				return d.suit(other, j, node) && !d.apart(other, j)
 			}
 			return d.suit(j, other, node)
 		}) {
@@ -190,6 +191,12 @@ func (d *decision) suit(host, guest *sched.Job, node *sched.Node) bool {
 	return host.Shareable && guest.Shareable && host.GPUUtil > 0 && guest.GPUUtil > 0 && host.GPUUtil < d.Busy &&
 		host.GPUUtil+guest.GPUUtil <= d.MaxUtil && (node.GPUMemory == 0 || host.GPUMemory+guest.GPUMemory <= node.GPUMemory) &&
 		d.bound.Holds(string(node.Type), []float64{host.GPUUtil, guest.GPUUtil})
+}
+
+// apart reports whether such a guest has harmed such a host.
+func (d *decision) apart(host, guest *sched.Job) bool {
+	_, bad := d.harmed.Get(host, guest)
+	return bad
 }
 
 // keep leaves jobs where they are: those that are not preemptible, then those that

@@ -40,6 +40,19 @@
 // enough. A job that may not share runs on idle whole GPUs until a job with the
 // guarantee needs them.
 //
+// # The local coordinator
+//
+// When a job with the guarantee measures that its steps take more than harm times as
+// long as alone (Status.Slowdown), the opportunistic job beside it is suspended: it
+// goes on beside another job, or where it was when that is free, and never again
+// beside a job of that model. This is the coarse form that every executor can carry
+// out. Under MPS an opportunistic job also gets no more threads of the GPU than its
+// share (guest), and no more memory than it declares.
+//
+// In simulations a coordinator like the paper's acts on every GPU within seconds (the
+// knob coordinator): the opportunistic job gets the time that the other leaves, and
+// the other is slowed as the paper measured: 1 job in 100 at all, by 4 % at most.
+//
 // # Promises
 //
 // A job with the guarantee waits only for earlier jobs with it and for jobs that are
@@ -48,13 +61,11 @@
 //
 // # Deviations
 //
-//   - The local coordinator, which measures mini-batches and memory and changes
-//     both shares within seconds, is not part of a scheduler's plan. Here the share
-//     of a GPU (sched.Slice.Milli) is fixed when a job starts. It serves accounting
-//     and limits no speed, except on Kubernetes with MPS, where a share below one
-//     replica also limits threads. Declared utilisation and memory replace
-//     measurements. By the fit to 1,388 measured pairs that policy/gandiva uses, no
-//     pair within the default max_util loses speed.
+//   - No executor changes the shares of running jobs: a share (sched.Slice.Milli) is
+//     fixed when a job starts, and without MPS it limits no speed. To throttle is to
+//     suspend. A suspended job is stopped with a checkpoint by the daemon.
+//   - Which job may share is decided by declared or predicted utilisation and
+//     memory, not by those of the last ten seconds.
 //   - The bound on slowdown is ours, and off by default. It comes on top of busy
 //     and max_util; slowdown=1.15:max_util=2:busy=1 leaves the choice to it.
 //   - A job that may share and has the guarantee holds 1 - guest of its GPUs from
@@ -63,6 +74,9 @@
 //   - The paper predicts from the queue's history which jobs will wait long; here it
 //     is those that have waited for patience.
 //   - A job that waits reserves its place in the queue, not a set of nodes.
-//   - Memory is not overcommitted: there is no spilling to the host.
+//   - Memory is not overcommitted: no framework here moves tensors to the host on
+//     demand, and a plan whose jobs need more GPU memory than there is is refused
+//     (sched.Check). The memory of an opportunistic job has an upper bound only under
+//     MPS. What the paper does with bursts is not simulated either.
 //   - An elastic job runs at the size it asks for.
 package antman

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/fairway-gpu/fairway/policy/pairing"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -23,6 +24,9 @@ func (d *decision) share() {
 	}
 	for _, i := range d.order {
 		j := d.s.Jobs[i]
+		if j.Phase == sched.Running && len(d.plan.Want[i]) == 0 && d.small(j.Placement) {
+			d.watch(j)
+		}
 		if j.Phase == sched.Running && len(d.plan.Want[i]) == 0 && d.quota.Fits(j, j.Placement) && d.fits(i, j.Placement) {
 			d.run(i, j.Placement)
 		}
@@ -32,6 +36,24 @@ func (d *decision) share() {
 			d.begin(i)
 		}
 	}
+}
+
+// watch remembers which jobs with the guarantee a guest slows down by more than
+// harm, as measured while both ran there. fits then refuses to leave it there.
+func (d *decision) watch(guest *sched.Job) {
+	if d.Harm == 0 {
+		return
+	}
+	d.each(guest.Placement, func(gpu int) bool {
+		if h := d.host[gpu]; h > 0 {
+			host := d.s.Jobs[h-1]
+			together := !host.ReportedAt.Before(guest.Since) && !host.ReportedAt.Before(host.Since)
+			if together && host.Slowdown > d.Harm {
+				d.harmed.Put(host, guest, host.Slowdown)
+			}
+		}
+		return true
+	})
 }
 
 // begin starts an opportunistic job, or says why not.
@@ -50,9 +72,12 @@ func (d *decision) begin(i int) {
 	}
 	var p sched.Placement
 	ok := false
-	if j.Shareable {
+	switch {
+	case d.resumes(i):
+		p, ok = j.Suspended, true
+	case j.Shareable:
 		p, ok = d.beside(i, n)
-	} else {
+	default:
 		mark := d.idle.Mark()
 		p, ok = place.Consolidated(d.idle, j, n)
 		d.idle.Rollback(mark)
@@ -66,6 +91,20 @@ func (d *decision) begin(i int) {
 			d.plan.Why[i].Code = sched.Behind
 		}
 	}
+}
+
+// resumes reports whether a suspended guest can go on where it was.
+func (d *decision) resumes(i int) bool {
+	j := d.s.Jobs[i]
+	if !j.Shareable || j.Phase != sched.Pending || !d.small(j.Suspended) {
+		return false
+	}
+	for _, s := range j.Suspended {
+		if int(s.Node) >= len(d.s.Cluster.Nodes) || s.GPUs&^d.open[s.Node] != 0 || !j.Suits(&d.s.Cluster.Nodes[s.Node]) {
+			return false
+		}
+	}
+	return d.fits(i, j.Suspended)
 }
 
 // holds returns the thousandths of each GPU that an opportunistic job holds.
@@ -88,22 +127,27 @@ type misfit struct {
 	cpus   int
 	host   int64
 	needs  string
+	kind   string // if it matters who was harmed by whom
 }
 
-func misfitOf(j *sched.Job, n int) misfit {
-	return misfit{j.GPUTypes, j.MaxSpread, j.Task(), n, j.GPUUtil, j.GPUMemory, j.CPUs, j.Memory, j.Selector}
+func (d *decision) misfitOf(j *sched.Job, n int) misfit {
+	m := misfit{j.GPUTypes, j.MaxSpread, j.Task(), n, j.GPUUtil, j.GPUMemory, j.CPUs, j.Memory, j.Selector, ""}
+	if !d.harmed.Empty() {
+		m.kind = pairing.Kind(j)
+	}
+	return m
 }
 
 // covers reports whether o must fail because m did.
 func (m misfit) covers(o misfit) bool {
-	return m.needs == o.needs && m.widest == o.widest && m.task == o.task && m.gpus <= o.gpus && (o.util == 0 || (m.util > 0 && m.util <= o.util)) &&
+	return m.needs == o.needs && m.kind == o.kind && m.widest == o.widest && m.task == o.task && m.gpus <= o.gpus && (o.util == 0 || (m.util > 0 && m.util <= o.util)) &&
 		m.memory <= o.memory && m.cpus <= o.cpus && m.host <= o.host && slices.Equal(m.types, o.types)
 }
 
 // beside finds n GPUs for a job that may share: those with the most to spare.
 func (d *decision) beside(i, n int) (sched.Placement, bool) {
 	j := d.s.Jobs[i]
-	kind := misfitOf(j, n)
+	kind := d.misfitOf(j, n)
 	if slices.ContainsFunc(d.failed, func(m misfit) bool { return m.covers(kind) }) {
 		return nil, false
 	}
@@ -153,7 +197,7 @@ func (d *decision) spareOn(j *sched.Job, node, n int, among sched.GPUSet) spare 
 		o := one{left: memory, gpu: g}
 		if h := d.host[node*d.stride+g]; h > 0 {
 			host := d.s.Jobs[h-1]
-			if !d.suit(host, j, &d.s.Cluster.Nodes[node]) {
+			if !d.suit(host, j, &d.s.Cluster.Nodes[node]) || d.apart(host, j) {
 				continue
 			}
 			o.util, o.left = host.GPUUtil, memory-host.GPUMemory
