@@ -34,6 +34,9 @@ type Config struct {
 	// Sharing says how much jobs on one GPU slow each other down. Nil: by the
 	// published curve, without scatter.
 	Sharing *Sharing
+	// Coordinator throttles guests, which hold less of a GPU than another job on it,
+	// as AntMan's local coordinator does.
+	Coordinator bool
 	// CoAdapt gives every job an agent that measures, reports and, where the job
 	// allows it, tunes the batch size; Agent is the time between reports. With
 	// Profiles, agents report at the rounds of Interval and at the end of epochs, as

@@ -59,7 +59,9 @@ type run struct {
 	record recorder
 	ledger *Ledger // nil: no layer considered a trade
 
-	sharing map[sched.GPUType]*interfere.Model // a cache of sharingOn
+	sharing   map[sched.GPUType]*interfere.Model // a cache of sharingOn
+	pairs     map[sched.GPUType]*pairTable       // a cache of pairsOn
+	slowdowns map[uint64]float64                 // a cache of trueSlowdown, by the seed of a group
 
 	empty  *place.Free // the empty cluster, for trial placements
 	cloud  *cloud      // nil: the number of nodes is fixed

@@ -17,9 +17,12 @@ type Sharing struct {
 	// published curve elsewhere.
 	Model *interfere.Model
 	Mode  interfere.Mode
-	// Scatter makes every group of jobs on a GPU slower or faster than the model, as
-	// in the measurements behind it; in one run, the same group always by the same
-	// factor.
+	// Scatter makes the measured pairs of a GPU type the truth. Two jobs whose models
+	// and batch sizes were measured together are slowed by what was measured. Others
+	// are slowed as the model says, times the factor by which one of the measured
+	// pairs with similar utilisations differs from it; in one run, the same group
+	// always by the same factor. Where no pair was measured, or with a Model, the
+	// factor is drawn from the model's scatter.
 	Scatter bool
 }
 
@@ -74,18 +77,49 @@ func (r *run) beside(j *job, node int32, gpu sched.GPUSet) []*job {
 
 // slowed returns the true slowdown of a job that shares a GPU with others.
 func (r *run) slowed(j *job, others []*job) float64 {
-	own := interfere.Load{Util: j.work.trueUtil()}
-	loads := make([]interfere.Load, len(others))
 	seed := mix(r.Seed, uint64(j.result)+1)
-	for i, other := range others {
-		loads[i].Util = other.work.trueUtil()
+	for _, other := range others {
 		seed = mix(seed, uint64(other.result)+1)
 	}
-	m := r.sharingOn(j.setting.gpuType)
-	if !r.Sharing.Scatter {
-		return m.Slowdown(r.Sharing.Mode, own, loads).Mean
+	slowdown, known := r.slowdowns[seed]
+	if !known {
+		var measured bool
+		slowdown, measured = r.trueSlowdown(j, others, seed)
+		r.record.usage.count(measured)
+		if r.slowdowns == nil {
+			r.slowdowns = map[uint64]float64{}
+		}
+		r.slowdowns[seed] = slowdown
 	}
-	return m.Truth(r.Sharing.Mode, own, loads, seed)
+	return r.coordinated(j, others, slowdown, seed)
+}
+
+// trueSlowdown returns the slowdown of a job beside others: what was measured, if it was.
+func (r *run) trueSlowdown(j *job, others []*job, seed uint64) (slowdown float64, measured bool) {
+	own := interfere.Load{Util: j.work.trueUtil()}
+	loads := make([]interfere.Load, len(others))
+	busy := 0.0
+	for i, other := range others {
+		loads[i].Util = other.work.trueUtil()
+		busy += loads[i].Util
+	}
+	m, mode, table := r.sharingOn(j.setting.gpuType), r.Sharing.Mode, r.pairsOn(j.setting.gpuType)
+	switch {
+	case !r.Sharing.Scatter:
+		return m.Slowdown(mode, own, loads).Mean, false
+	case table == nil:
+		return m.Truth(mode, own, loads, seed), false
+	}
+	if len(others) == 1 {
+		if s, ok := table.measured(j.work, others[0].work); ok {
+			return max(1, s), true
+		}
+	}
+	own.Step = table.steps[j.work.key()]
+	for i, other := range others {
+		loads[i].Step = table.steps[other.work.key()]
+	}
+	return max(1, m.Slowdown(mode, own, loads).Mean*table.ratioNear(own.Util, min(1, busy), seed)), false
 }
 
 // sharingOn returns the model of a GPU type.

@@ -18,6 +18,10 @@ type SharingSummary struct {
 	// Over is the part of that time in which the slowdown was above
 	// interfere.DefaultLimit.
 	Over float64 `json:"over"`
+	// Measured and Modelled count the groups of jobs on a GPU, for each of their jobs
+	// once: those in which its slowdown was measured, and the others.
+	Measured int `json:"measured"`
+	Modelled int `json:"modelled"`
 }
 
 // million is the load of a fully busy GPU; integers keep sums exact.
@@ -37,6 +41,7 @@ type usage struct {
 	sharedTime, slowTime      float64 // seconds in which jobs shared GPUs, and the same weighted by slowdown
 	overTime                  float64
 	runTime                   float64
+	measured, modelled        int
 }
 
 // sharer is the state of a running job.
@@ -110,6 +115,15 @@ func (u *usage) book(r *run, s *sharer) {
 	u.slowTime += seconds * s.slowdown
 	if s.slowdown > interfere.DefaultLimit {
 		u.overTime += seconds
+	}
+}
+
+// count counts a slowdown of a job in new company.
+func (u *usage) count(measured bool) {
+	if measured {
+		u.measured++
+	} else {
+		u.modelled++
 	}
 }
 
@@ -191,6 +205,7 @@ func (u *usage) summarise(r *run, sum *Summary) {
 	}
 	if u.sharedTime > 0 {
 		out.Part, out.Slowdown, out.Over = u.sharedTime/u.runTime, u.slowTime/u.sharedTime, u.overTime/u.sharedTime
+		out.Measured, out.Modelled = u.measured, u.modelled
 		sum.Sharing = &out
 	}
 }

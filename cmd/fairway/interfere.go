@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"text/tabwriter"
 
@@ -28,9 +27,10 @@ func newInterfere() *cobra.Command {
 utilisation and step time when alone. See docs/interference.md.`,
 		Example: `  fairway interfere ask 35@2.7 100@50
   fairway interfere evaluate --data lab/profiling/data
-  fairway interfere fit --data lab/profiling/data --gpu h200 --out policy/interfere/models/h200.json`,
+  fairway interfere fit --data lab/profiling/data --gpu h200 --out policy/interfere/models/h200.json
+  fairway interfere import --data ../shared/data/lucid`,
 	}
-	c.AddCommand(newInterfereAsk(), newInterfereFit(), newInterfereEvaluate())
+	c.AddCommand(newInterfereAsk(), newInterfereFit(), newInterfereEvaluate(), newInterfereImport())
 	return c
 }
 
@@ -63,43 +63,6 @@ func (f *pairsFlags) predicted() (map[learn.Key]interfere.Load, error) {
 	return p.Loads(), nil
 }
 
-func newInterfereFit() *cobra.Command {
-	var in pairsFlags
-	var out string
-	c := &cobra.Command{
-		Use:   "fit --data DIR",
-		Short: "Fit the interference model of a GPU type",
-		Long: `Fit the interference model of a GPU type to pairs measured by lab/profiling/measure.py.
-The same pairs give the same file, byte for byte. The built-in model is
-policy/interfere/models/h200.json; rebuild Fairway after replacing it.`,
-		Example: `  fairway interfere fit --data lab/profiling/data --gpu h200 --out policy/interfere/models/h200.json
-  fairway interfere fit --data mine --gpu a100`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			pairs, err := in.read()
-			if err != nil {
-				return err
-			}
-			m, err := learn.Model(pairs, in.gpu, fmt.Sprintf("%d pairs measured with lab/profiling/measure.py", len(pairs)))
-			if err != nil {
-				return err
-			}
-			write := func(w io.Writer) error {
-				e := json.NewEncoder(w)
-				e.SetIndent("", " ")
-				return e.Encode(m)
-			}
-			if out == "" || out == "-" {
-				return write(c.OutOrStdout())
-			}
-			return writeFile(out, write)
-		},
-	}
-	in.register(c)
-	c.Flags().StringVarP(&out, "out", "o", "-", "file to write (\"-\": standard output)")
-	return c
-}
-
 func newInterfereEvaluate() *cobra.Command {
 	var in pairsFlags
 	var asJSON bool
@@ -129,6 +92,17 @@ a slowdown: sharing cannot cause that, so it shows the measurement error.`,
 			if err != nil {
 				return err
 			}
+			sets, err := learn.ReadSets(os.DirFS(in.data), in.gpu)
+			if err != nil {
+				return err
+			}
+			if len(sets) > 0 {
+				m, err := learn.Model(pairs, in.gpu, "")
+				if err != nil {
+					return err
+				}
+				report.Triples = learn.Triples(sets, m)
+			}
 			if asJSON {
 				return json.NewEncoder(c.OutOrStdout()).Encode(report)
 			}
@@ -152,16 +126,33 @@ func printInterference(w io.Writer, r *learn.Report) error {
 	if err := t.Flush(); err != nil || len(r.Ways) == 0 {
 		return err
 	}
+	fmt.Fprintln(w, "\nTime-sliced pairs, measured, split by models, called safe by a bound below:")
+	c := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(c, "limit\tcalled safe\tprecision\trecall\t")
+	for _, cut := range r.Cuts {
+		fmt.Fprintf(c, "%.3f\t%d\t%s\t%s\t\n", cut.Limit, cut.Called, share(cut.Right, cut.Called), share(cut.Right, r.Scores[0].Safe))
+	}
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	if err := printTriples(w, r.Triples); err != nil {
+		return err
+	}
 	low, high, all, faster := r.AllWays()
 	_, err := fmt.Fprintf(w, "\n%d other splits by model: precision %s to %s, %s overall; in %s of the pairs called safe a job sped up by as much\n",
 		len(r.Ways), shareText(low), shareText(high), shareText(all), shareText(faster))
 	return err
 }
 
-// shareText prints a share, or a dash where there is nothing to share.
-func shareText(share float64) string {
-	if math.IsNaN(share) {
-		return "-"
+func printTriples(w io.Writer, scores []learn.TripleScore) error {
+	if len(scores) == 0 {
+		return nil
 	}
-	return fmt.Sprintf("%.1f %%", 100*share)
+	fmt.Fprintf(w, "\nThree jobs on a GPU, time-sliced: %d triples\n", scores[0].Triples)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "method\tmean abs error\tln\tbias\tsafe\tcalled safe\tprecision\trecall\t")
+	for _, s := range scores {
+		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%+.3f\t%d\t%d\t%s\t%s\t\n", s.Method, s.AbsError, s.AbsLog, s.Bias, s.Safe, s.Called, share(s.Right, s.Called), share(s.Right, s.Safe))
+	}
+	return t.Flush()
 }

@@ -145,6 +145,7 @@ func (f *simFlags) run(c *cobra.Command) error {
 		cfg.Policy, cfg.Name = p, f.policies[i]
 		about := policy.Builtin().About(cfg.Name)
 		cfg.CoAdapt, cfg.Losses, cfg.Oracle, cfg.UsesEstimates = about.Agents, about.Losses, about.Oracle, about.Estimates
+		cfg.Coordinator = about.Coordinator
 		if f.journal != "" && !about.Oracle {
 			cfg.CoAdapt = true // the agents were in the jobs, whatever the policy
 		}

@@ -27,6 +27,7 @@ func configOf(spec string) (sim.Config, error) {
 	return sim.Config{
 		Policy: p, Name: spec, Zoo: z, Interference: sim.PerModel,
 		CoAdapt: about.Agents, Losses: about.Losses, Oracle: about.Oracle, UsesEstimates: about.Estimates,
+		Coordinator: about.Coordinator,
 	}, nil
 }
 

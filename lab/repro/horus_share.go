@@ -5,8 +5,10 @@ package repro
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/trace"
 )
@@ -39,7 +41,7 @@ const exclusive = "fifo:placement=fewest-nodes"
 
 // HorusSharePolicies are compared on the main mix.
 var HorusSharePolicies = []string{
-	exclusive, "fifo", "packing", "packing:gandiva", "gandiva", "antman", "horus", "horus+", "horus:slowdown=0",
+	exclusive, "fifo", "packing", "packing:gandiva", "gandiva", "antman", "antman:coordinator=false", "horus", "horus+", "horus:slowdown=0",
 	exclusive + "@share", "tiresias", "tiresias@share",
 }
 
@@ -54,6 +56,7 @@ type HorusShareRow struct {
 	AvgWait, P50Wait, P90Wait float64
 	AvgJCT, P50JCT, P90JCT    float64
 	Slowdown, Over            float64 // of jobs while they share
+	Measured, Modelled        float64 // groups on a GPU: slowdown measured, and not
 	Together                  float64 // part of the run time in which jobs share
 	Restarts                  float64
 }
@@ -127,10 +130,26 @@ func horusWorkload(gen *trace.Gen) (*sim.Workload, error) {
 	return trace.Generate(*gen)
 }
 
-// shareRun simulates one policy. Jobs that share a GPU slow down as measured,
-// with the scatter of the measurements.
-func shareRun(spec string, w *sim.Workload, seed uint64) (*sim.Result, error) {
+// heldOut is the GPU type of the cluster: policies predict with a model that was
+// fitted to half of the pairs, and jobs are slowed by the other half.
+const heldOut = "h200-half"
+
+func shareCluster() (*sched.Cluster, error) {
 	cluster, err := trace.HorusCluster()
+	if err != nil {
+		return nil, err
+	}
+	nodes := slices.Clone(cluster.Nodes)
+	for i := range nodes {
+		nodes[i].Type = heldOut
+	}
+	return sched.NewCluster(nodes)
+}
+
+// shareRun simulates one policy. Jobs that share a GPU slow down as measured, or
+// differ from the model as measured pairs do.
+func shareRun(spec string, w *sim.Workload, seed uint64) (*sim.Result, error) {
+	cluster, err := shareCluster()
 	if err != nil {
 		return nil, err
 	}
@@ -171,6 +190,8 @@ func (r *HorusShareRow) add(s *sim.Summary, weight float64) {
 		r.Slowdown += weight * s.Sharing.Slowdown
 		r.Over += weight * s.Sharing.Over
 		r.Together += weight * s.Sharing.Part
+		r.Measured += weight * float64(s.Sharing.Measured)
+		r.Modelled += weight * float64(s.Sharing.Modelled)
 	} else {
 		r.Slowdown += weight
 	}

@@ -19,11 +19,14 @@ with the utilisation and memory that we measured alone on an H200
 times the GPU time available while they arrive. Four in five are light; mean utilisation,
 weighted by GPU time, is %.0f %% (Philly: 52 %%). Policies see predictions with an RMSLE of
 %.3g, and exact run times (`+"`--estimates exact`"+`), which are used only to reserve GPUs for jobs
-that have waited for hours. Slowdowns come from our measured pairs, with their scatter. Means
-over %d seed(s); decisions every five minutes.
+that have waited for hours. Policies predict slowdowns with a model fitted to one half of our
+measured pairs, and jobs are slowed by the other half: as measured where two jobs were measured
+together, else by the model times the error that it has for a measured pair of similar
+utilisations (`+"`docs/interference.md`"+`). Means over %d seed(s); decisions every five minutes.
 
 `, c.Jobs, c.Longest.Hours(), c.Load, 100*h.MeanUtil, c.Error, len(c.Seeds))
 	printShareRows(w, h.Main)
+	h.printHits(w)
 	fmt.Fprintf(w, "\n![utilisation](%s/horus-utilisation.svg)\n\n![makespan](%s/horus-makespan.svg)\n\n%s\n", images, images, h.verdict())
 	fmt.Fprintf(w, `### A mix with little to share
 
@@ -44,6 +47,12 @@ The same mix with other errors of predicted utilisation. One seed.
 			fmt.Fprintf(w, "| %.2f | `%s` | %.1f %% | %.1f h | %.1f h | %.3f | %.0f %% |\n", e, r.Policy, 100*r.Util, r.Makespan/3600, r.AvgWait/3600, r.Slowdown, 100*r.Over)
 		}
 	}
+}
+
+// printHits says how often a slowdown was a measured one.
+func (h *HorusShare) printHits(w io.Writer) {
+	r := row(h.Main, "horus")
+	fmt.Fprintf(w, "\nUnder `horus`, %.0f of %.0f slowdowns of a job in new company were measured ones.\n", r.Measured, r.Measured+r.Modelled)
 }
 
 func printShareRows(w io.Writer, rows []HorusShareRow) {
@@ -76,7 +85,7 @@ func (h *HorusShare) verdict() string {
 		util, makespan, wait := h.Gains(spec)
 		text += fmt.Sprintf("| `%s` | %+.0f %% | %+.0f %% | %+.0f %% |\n", spec, 100*util, 100*makespan, 100*wait)
 	}
-	return text + "\nThe utilisation of a GPU is that of its jobs when alone, less their slowdown by sharing and placement. The work thus fixes the total busy time, and utilisation and makespan show the same gain. `horus:slowdown=0` is the paper's rule, the cost alone; `horus` adds our bound on the predicted slowdown of every job. `fifo`, `antman` and `tiresias` place a gang on any free GPUs and lose speed; the others wait for one node.\n"
+	return text + "\nThe utilisation of a GPU is that of its jobs when alone, less their slowdown by sharing and placement. The work thus fixes the total busy time, and utilisation and makespan show the same gain. `horus:slowdown=0` is the paper's rule, the cost alone; `horus` adds our bound on the predicted slowdown of every job. `antman` has the coordinator of its paper, with the effect that the paper measured; with `coordinator=false` it has what our executors have. `fifo`, `antman` and `tiresias` place a gang on any free GPUs and lose speed; the others wait for one node.\n"
 }
 
 // Charts returns the plots by file name.
@@ -100,6 +109,8 @@ func shortPolicy(spec string) string {
 		return "excl+share"
 	case "packing:gandiva":
 		return "pack:gdv"
+	case "antman:coordinator=false":
+		return "am, no coord"
 	case "horus:slowdown=0":
 		return "cost only"
 	case "tiresias@share":

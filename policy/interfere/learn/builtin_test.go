@@ -5,6 +5,7 @@ package learn
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,5 +83,60 @@ func TestAlign(t *testing.T) {
 	}
 	if pairs[0].Sides[0].Load.Util != 0.4 {
 		t.Error("Align changed its argument")
+	}
+}
+
+// TestBuiltinPairs: the pairs that slow jobs down in simulations are those that were
+// measured.
+func TestBuiltinPairs(t *testing.T) {
+	var want strings.Builder
+	if err := WritePairs(&want, measured(t)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := builtin.ReadFile("pairs/h200.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.String(), string(got)); diff != "" {
+		t.Errorf("run: fairway interfere fit --data lab/profiling/data --pairs policy/interfere/learn/pairs/h200.csv\n(-measured +built in)\n%s", diff)
+	}
+	pairs, err := Builtin("h200")
+	if err != nil || len(pairs) != 376 {
+		t.Errorf("%d pairs, %v; want 376", len(pairs), err)
+	}
+	if none, err := Builtin("a100"); len(none) > 0 || err != nil {
+		t.Errorf("%d pairs of a GPU that was not measured, %v; want none", len(none), err)
+	}
+}
+
+// TestHalf: the model that policies use in experiments was fitted to pairs by which
+// they are not judged.
+func TestHalf(t *testing.T) {
+	fitted, held := HoldOut(measured(t), 0.5)
+	got, err := interfere.Default("h200-half")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Model(fitted, "h200-half", got.Source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := WritePairs(&text, held); err != nil {
+		t.Fatal(err)
+	}
+	have, err := builtin.ReadFile("pairs/h200-half.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got) + cmp.Diff(text.String(), string(have)); diff != "" {
+		t.Errorf("run the second example of fairway interfere fit --help\n(-measured +built in)\n%s", diff)
+	}
+	for _, p := range held {
+		for _, q := range fitted {
+			if p.Mode == q.Mode && p.Sides[0].Key == q.Sides[0].Key && p.Sides[1].Key == q.Sides[1].Key {
+				t.Fatalf("%+v is in both halves", p)
+			}
+		}
 	}
 }

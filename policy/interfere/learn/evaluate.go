@@ -19,6 +19,7 @@ type Split string
 const (
 	ByModel Split = "models" // no model of the pair occurs in its fit
 	ByPair  Split = "pairs"  // the pair is not in its fit, but its models may be
+	InFit   Split = "none"   // the pair is in its fit, as with the model that ships
 )
 
 // Options say how to evaluate.
@@ -129,6 +130,9 @@ type part struct {
 
 func folds(pairs []Pair, split Split, o Options) []part {
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
+	if split == InFit {
+		return []part{{test: rng.Perm(len(pairs)), train: pairs}}
+	}
 	if split == ByPair {
 		order := rng.Perm(len(pairs))
 		n := min(o.Folds, len(pairs))

@@ -4,7 +4,6 @@
 package learn
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -46,25 +45,16 @@ func ReadPairs(r io.Reader, name string) ([]Pair, error) {
 	for _, c := range sideColumns {
 		want = append(want, c+"_a", c+"_b")
 	}
-	t, err := open(r, name, want)
+	var out []Pair
+	err := eachRow(r, name, want, func(t *table) error {
+		p, err := t.pair()
+		out = append(out, p)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	var out []Pair
-	for {
-		ok, err := t.next()
-		if err != nil || !ok {
-			return out, err
-		}
-		if len(out) == maxRows {
-			return nil, fmt.Errorf("read %s: more than %d pairs", name, maxRows)
-		}
-		p, err := t.pair()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, p)
-	}
+	return out, nil
 }
 
 func (t *table) pair() (Pair, error) {

@@ -20,6 +20,10 @@ type Report struct {
 	// Ways are the time-sliced pairs as measured, predicted by our method with the
 	// models split in other ways: they show how much of a score is chance.
 	Ways []Score `json:"ways"`
+	// Cuts are the same pairs, split by models, called safe by stricter limits.
+	Cuts []Cut `json:"cuts"`
+	// Triples are the predictions of three jobs on a GPU, if any were measured.
+	Triples []TripleScore `json:"triples,omitempty"`
 	// Guesses are those of our method, split by models, by mode, from the measured
 	// loads.
 	Guesses map[interfere.Mode][]Guess `json:"-"`
@@ -57,6 +61,7 @@ func Compare(pairs []Pair, predicted map[Key]interfere.Load) (*Report, error) {
 		trials := []trial{
 			{Measured, ByModel, Options{}},
 			{Measured, ByPair, Options{OursOnly: true}},
+			{Measured, InFit, Options{OursOnly: true}},
 			{Noisy, ByModel, Options{OursOnly: true, Loads: Blurred(of, BlurUtil, BlurStep, 1)}},
 		}
 		if predicted != nil {
@@ -74,6 +79,9 @@ func Compare(pairs []Pair, predicted map[Key]interfere.Load) (*Report, error) {
 			r.Scores = append(r.Scores, scores...)
 			if t.inputs == Measured && t.split == ByModel {
 				r.Guesses[mode] = guesses
+				if mode == interfere.TimeSlice {
+					r.Cuts = cuts(guesses, r.Limit)
+				}
 			}
 		}
 	}
@@ -84,6 +92,26 @@ func Compare(pairs []Pair, predicted map[Key]interfere.Load) (*Report, error) {
 		return nil, errors.New("compare interference models: too few pairs; measure more with lab/profiling/measure.py pairs")
 	}
 	return r, nil
+}
+
+// cuts returns what our bound calls safe by the limits that are not above the one
+// that pairs are judged by.
+func cuts(all []Guess, limit float64) []Cut {
+	var out []Cut
+	for _, l := range cautious {
+		if l > limit {
+			continue
+		}
+		c := Cut{Method: Ours, Limit: l}
+		for i := 0; i < len(all); i += 2 {
+			if a, b := all[i], all[i+1]; a.High < l && b.High < l {
+				c.Called++
+				c.Right += count(a.Measured < limit && b.Measured < limit)
+			}
+		}
+		out = append(out, c)
+	}
+	return out
 }
 
 // ways is the number of other ways to split the models.

@@ -48,30 +48,23 @@ func Read(folder fs.FS, gpu string) ([]Pair, error) {
 // ReadSolo reads a table of jobs measured alone, as lab/profiling/measure.py writes
 // it. It skips rows that failed and those without a utilisation.
 func ReadSolo(r io.Reader, name string) (map[Key]interfere.Load, error) {
-	t, err := open(r, name, []string{"model", "batch", "status", "util_mean", "step_ms_mean"})
+	out := map[Key]interfere.Load{}
+	err := eachRow(r, name, []string{"model", "batch", "status", "util_mean", "step_ms_mean"}, func(t *table) error {
+		if t.text("util_mean") == "" {
+			return nil
+		}
+		k := Key{Model: strings.Clone(t.text("model"))}
+		var err error
+		if k.Batch, err = t.batch("batch"); err != nil {
+			return err
+		}
+		out[k], err = t.load("util_mean", "step_ms_mean")
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	out := map[Key]interfere.Load{}
-	for {
-		ok, err := t.next()
-		if err != nil || !ok {
-			return out, err
-		}
-		if len(out) == maxRows {
-			return nil, fmt.Errorf("read %s: more than %d rows", name, maxRows)
-		}
-		if t.text("util_mean") == "" {
-			continue
-		}
-		k := Key{Model: strings.Clone(t.text("model"))}
-		if k.Batch, err = t.batch("batch"); err != nil {
-			return nil, err
-		}
-		if out[k], err = t.load("util_mean", "step_ms_mean"); err != nil {
-			return nil, err
-		}
-	}
+	return out, nil
 }
 
 // hostBound is the utilisation below which the host determines the step time.
@@ -95,7 +88,7 @@ func Align(pairs []Pair, solo map[Key]interfere.Load) []Pair {
 			if apart.Util < hostBound {
 				ratios[p.Session] = append(ratios[p.Session], s.Load.Step/apart.Step)
 			}
-			s.Load.Util = min(1, apart.Util*apart.Step/s.Load.Step)
+			s.align(solo)
 		}
 		out[n] = p
 	}
@@ -105,6 +98,13 @@ func Align(pairs []Pair, solo map[Key]interfere.Load) []Pair {
 		}
 	}
 	return out
+}
+
+// align gives a job the utilisation that it had where its step time was measured.
+func (s *Side) align(solo map[Key]interfere.Load) {
+	if apart, ok := solo[s.Key]; ok {
+		s.Load.Util = min(1, apart.Util*apart.Step/s.Load.Step)
+	}
 }
 
 // onHost converts a load predicted for the host of the solo measurements to the

@@ -52,8 +52,28 @@ func open(r io.Reader, name string, want []string) (*table, error) {
 	return t, nil
 }
 
-// next moves to the next row whose status is "ok", and reports whether there is
-// one.
+// eachRow calls a function for every row of a table, up to a number of rows.
+func eachRow(r io.Reader, name string, want []string, row func(*table) error) error {
+	t, err := open(r, name, want)
+	if err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		ok, err := t.next()
+		if err != nil || !ok {
+			return err
+		}
+		if n == maxRows {
+			return fmt.Errorf("read %s: more than %d rows", name, maxRows)
+		}
+		if err := row(t); err != nil {
+			return err
+		}
+	}
+}
+
+// next moves to the next row whose status, if there is that column, is "ok", and
+// reports whether there is one.
 func (t *table) next() (bool, error) {
 	for {
 		var err error
@@ -64,7 +84,7 @@ func (t *table) next() (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("read %s: %w", t.name, err)
 		}
-		if t.text("status") == "ok" {
+		if _, has := t.column["status"]; !has || t.text("status") == "ok" {
 			return true, nil
 		}
 	}
