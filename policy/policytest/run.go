@@ -33,7 +33,7 @@ type Build func(spec string) (sched.Policy, error)
 //	submit id=J [n=N] [gpus=N] [at=TIME] [length=D] [estimate=D] [work=X]
 //	       [tenant=T] [user=U] [app=A] [model=M] [priority=N] [types=(T,...)] [task=N]
 //	       [min=N] [max=N] [cpus=N] [memory=GiB] [gpu-memory=GiB] [widest=LEVEL]
-//	       [util=X] [model=M] [screen=D] [pinned] [consolidate] [shareable]
+//	       [util=X] [screen=D] [pinned] [consolidate] [shareable]
 //	    submits a job, or with n=N the jobs J1, J2, ... A job with a length ends
 //	    by itself during play, after having run that long.
 //	decide policy=SPEC [at=TIME]

@@ -76,7 +76,7 @@ func (s *scenario) spec(a *args) sched.Spec {
 		TaskGPUs: a.count("task", 0), CPUs: a.count("cpus", 0),
 		Memory: int64(a.count("memory", 0)) << 30, GPUMemory: int64(a.count("gpu-memory", 0)) << 30,
 		Priority: a.count("priority", 0), NonPreemptible: a.flag("pinned"), Consolidate: a.flag("consolidate"),
-		Shareable: a.flag("shareable"), GPUUtil: a.number("util", 0), Work: a.number("work", 0), Model: a.word("model", ""),
+		Shareable: a.flag("shareable"), GPUUtil: a.number("util", 0), Work: a.number("work", 0),
 	}
 	spec.Selector = a.word("needs", "")
 	for _, t := range a.words("types") {
