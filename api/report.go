@@ -18,7 +18,8 @@ type AgentReport struct {
 	// Ask says that there is nothing to tell, only to ask: all else is left out.
 	Ask bool `json:"ask,omitempty"`
 	// Done is the work done so far and Work the whole of it, in the job's own
-	// unit (steps, examples, epochs); Rate is work for each second.
+	// unit (steps, examples, epochs); Rate is work for each second. With Training the
+	// unit is an example at the initial batch size.
 	Done float64 `json:"done"`
 	Work float64 `json:"work,omitempty"`
 	Rate float64 `json:"rate,omitempty"`
@@ -50,6 +51,9 @@ type Training struct {
 	// Noise is the gradient noise scale now, in examples; 0: not known.
 	Noise   float64          `json:"noise,omitempty"`
 	Samples []goodput.Sample `json:"samples,omitempty"`
+	// Stop is the user's rule for when the training has converged, for policies that
+	// predict it. Steps is left out: the daemon knows the whole of the work.
+	Stop goodput.Stop `json:"stop,omitzero"`
 }
 
 // Point is one measurement of a job's training, for its plots.
@@ -175,6 +179,9 @@ func (t *Training) validate() error {
 	}
 	if t.Fixed < 0 || t.Fixed > t.Limits.Max {
 		return Errorf(Invalid, "is %d", t.Fixed).On("training.fixed").Try(fmt.Sprintf("send 0 (the batch size adapts) to limits.max = %d", t.Limits.Max))
+	}
+	if err := t.Stop.Validate(); err != nil {
+		return Errorf(Invalid, "%w", err).On("training.stop")
 	}
 	if len(t.Samples) > maxSamples {
 		return Errorf(Invalid, "has %d entries", len(t.Samples)).On("training.samples").Try(fmt.Sprintf("send at most %d", maxSamples))

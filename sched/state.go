@@ -334,7 +334,7 @@ func (j *Job) report(e Event) error {
 	}
 	j.Done, j.Rate, j.ReportedAt, j.SaveFailed = e.Done, e.Rate, e.At, e.SaveFailed
 	if e.Perf != nil {
-		j.Perf = e.Perf
+		j.Perf = e.Perf.After(j.Perf)
 	}
 	if e.Slowdown > 0 {
 		j.Slowdown = e.Slowdown

@@ -211,7 +211,8 @@ func (a *agent) tell() {
 		next.Params = maps.Clone(a.fitted)
 	}
 	if a.losses != nil {
-		next.Losses, next.Stop, next.StepTimes = a.losses.points, a.losses.stop, a.stepTimes()
+		next.Losses, next.Stop = a.losses.Points, a.losses.stop
+		next.StepTimes = goodput.StepTimes(a.profiles, a.fixed, a.limits)
 	}
 	next.StepTimes = a.withTrials(next.StepTimes)
 	if old := a.report; old != nil && same(old, next) {
@@ -233,15 +234,11 @@ func (a *agent) mostGPUs() int {
 	for _, p := range a.profiles {
 		ran = max(ran, p.MostGPUs())
 	}
-	most := max(1, 2*ran, a.prior.MostGPUs())
+	most := goodput.Growth(ran, a.prior.MostGPUs(), a.fixed, a.limits)
 	if a.most > 0 {
 		most = min(most, a.most)
 	}
-	largest := a.limits.Max
-	if a.fixed > 0 {
-		largest = a.fixed
-	}
-	return max(1, min(most, largest/max(1, a.limits.LocalMin)))
+	return most
 }
 
 // noise returns the gradient noise scale in examples.

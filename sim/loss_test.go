@@ -6,7 +6,6 @@ package sim
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -86,19 +85,15 @@ func left(t *testing.T, f *fitted, share float64, real bool) (got, want float64)
 		train(t, f, l, []float64{share, 1}[i])
 		logs[i] = l
 	}
-	if n := len(logs[1].points); n > maxLosses || n < maxLosses/2 {
-		t.Errorf("%d losses are kept; want half of %d to all", n, maxLosses)
+	if n := len(logs[1].Points); n > 32 || n < 16 {
+		t.Errorf("%d losses are kept; want 16 to 32", n)
 	}
-	points := make([]optimus.LossPoint, len(logs[0].points))
-	for i, p := range logs[0].points {
-		points[i] = optimus.LossPoint(p)
-	}
-	fit, ok := optimus.FitLoss(points)
+	fit, ok := optimus.FitLoss(logs[0].Points)
 	if !ok {
-		t.Fatalf("no fit of %v", points)
+		t.Fatalf("no fit of %v", logs[0].Points)
 	}
 	want = logs[1].steps - logs[0].steps
-	return max(1, fit.Steps(optimus.Stop(logs[0].stop))-logs[0].steps), want
+	return max(1, fit.Steps(logs[0].stop)-logs[0].steps), want
 }
 
 // TestLossesForetellTheEnd: how far Optimus' prediction of the steps left is off, on
@@ -127,7 +122,7 @@ func TestLossesForetellTheEnd(t *testing.T) {
 }
 
 func TestLossLog(t *testing.T) {
-	l := &lossLog{total: 1000, each: 1, curve: form}
+	l := &lossLog{total: 1000, curve: form}
 	lossAt := func(part float64) float64 { x, _ := form(part); return x }
 	look := func(part, gain float64) {
 		if err := l.look(part, gain, exactly); err != nil {
@@ -135,70 +130,33 @@ func TestLossLog(t *testing.T) {
 		}
 	}
 	look(0.1, 2)
-	first := l.points
+	first := l.Points
 	look(0.2, 4)
 	want := []goodput.LossPoint{{Step: 0, Loss: 1}, {Step: 50, Loss: lossAt(0.1)}, {Step: 75, Loss: lossAt(0.2)}}
-	if !slices.Equal(l.points, want) {
-		t.Errorf("points are %v; want %v", l.points, want)
+	if !slices.Equal(l.Points, want) {
+		t.Errorf("points are %v; want %v", l.Points, want)
 	}
 	if !slices.Equal(first, want[:2]) {
 		t.Errorf("what was reported has changed to %v; want %v", first, want[:2])
 	}
 	look(0.05, 1) // after a failure
 	want = []goodput.LossPoint{{Step: 0, Loss: 1}, {Step: 50, Loss: lossAt(0.05)}}
-	if !slices.Equal(l.points, want) {
-		t.Errorf("after a new start points are %v; want %v", l.points, want)
+	if !slices.Equal(l.Points, want) {
+		t.Errorf("after a new start points are %v; want %v", l.Points, want)
 	}
 	for i := range 10_000 {
 		look(0.05+float64(i+1)/20_000, 1)
-		if len(l.points) > maxLosses {
-			t.Fatalf("%d points; want at most %d", len(l.points), maxLosses)
+		if len(l.Points) > 32 {
+			t.Fatalf("%d points; want at most 32", len(l.Points))
 		}
 	}
-	sorted := slices.IsSortedFunc(l.points, func(a, b goodput.LossPoint) int {
+	sorted := slices.IsSortedFunc(l.Points, func(a, b goodput.LossPoint) int {
 		if a.Step < b.Step && a.Loss > b.Loss {
 			return -1
 		}
 		return 1
 	})
-	if !sorted || l.points[0] != want[0] || l.points[len(l.points)-1].Step < 500 {
-		t.Errorf("points are %v; want the first step, then falling losses up to nearly step 550", l.points)
-	}
-}
-
-// TestStepTimesAreBounded: those measured most are kept, in a fixed order.
-func TestStepTimesAreBounded(t *testing.T) {
-	a := &agent{fixed: 64, limits: goodput.Limits{Initial: 64, Max: 64, LocalMin: 1, LocalMax: 16}, profiles: map[string]*goodput.Profile{}}
-	random := rand.New(rand.NewPCG(1, 1))
-	for _, gpuType := range []string{"t4", "a100"} {
-		a.profiles[gpuType] = &goodput.Profile{}
-		for n := 1; n <= 40; n++ {
-			s := goodput.Sample{Nodes: 1, GPUs: n, Local: 16, Step: 1 + random.Float64(), Sync: 0.5, Count: float64(n)}
-			if err := a.profiles[gpuType].Add(s); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	got := a.stepTimes()
-	for i, s := range got {
-		gpuType, gpus := "a100", 25+i
-		if i >= 16 {
-			gpuType, gpus = "t4", 25+i-16
-		}
-		if s.Type != gpuType || s.GPUs != gpus || s.Batch != 64 {
-			t.Errorf("step time %d is %+v; want one of batch 64 on %d of %s", i, s, gpus, gpuType)
-		}
-	}
-	if len(got) != maxStepTimes {
-		t.Errorf("%d step times; want %d", len(got), maxStepTimes)
-	}
-	one := &agent{fixed: 64, limits: a.limits, profiles: map[string]*goodput.Profile{"t4": {}}}
-	if err := one.profiles["t4"].Add(goodput.Sample{Nodes: 1, GPUs: 2, Local: 16, Step: 1, Sync: 0.25}); err != nil {
-		t.Fatal(err)
-	}
-	// 32 examples on each GPU are two gradients of 16.
-	want := []goodput.StepTime{{Type: "t4", Nodes: 1, GPUs: 2, Batch: 64, Time: 1.75}}
-	if got := one.stepTimes(); !slices.Equal(got, want) {
-		t.Errorf("step times are %v; want %v", got, want)
+	if !sorted || l.Points[0] != want[0] || l.Points[len(l.Points)-1].Step < 500 {
+		t.Errorf("points are %v; want the first step, then falling losses up to nearly step 550", l.Points)
 	}
 }

@@ -9,15 +9,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
-	"github.com/fairway-gpu/fairway/predict/experience"
 	"github.com/fairway-gpu/fairway/sched"
-	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 var _ api.Agents = (*Store)(nil)
@@ -84,11 +80,11 @@ func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
 			p.At, p.Done, p.Rate, p.GPUs, p.Work = t.now, e.Done, e.Rate, x.Job.Placement.GPUs(), r.Work
 			rec.Point = &p
 		}
-		if r.Training != nil {
-			perf, err := t.fit(x, r.Training)
-			if err != nil {
-				return err
-			}
+		perf, err := t.perf(x, r, rec.Point)
+		if err != nil {
+			return err
+		}
+		if perf != nil {
 			e.Perf, rec.Training = perf, r.Training
 			t.decides = true
 		}
@@ -141,105 +137,6 @@ func (x *entry) believe(r *api.AgentReport, now time.Time) (done, rate float64) 
 		return r.Done, gained / took
 	}
 	return r.Done, r.Rate
-}
-
-// fit makes the report that policies see from the agent's measurements. Past jobs
-// of the same kind fill in while the job has measured little.
-func (t *tx) fit(x *entry, now *api.Training) (*goodput.Report, error) {
-	gpuType := t.mem.gpuType(x.Job.Placement)
-	prior := t.store.Pool.Prior(x.experienceKey(), experience.Default())
-	own := &goodput.Profile{}
-	if p := x.Profiles[gpuType]; p != nil {
-		own = copyProfile(p)
-	}
-	addSamples(own, now.Samples)
-	perf := &goodput.Report{Limits: now.Limits, Fixed: now.Fixed, Noise: now.Noise}
-	if old := x.Job.Perf; old != nil {
-		perf.Params = maps.Clone(old.Params)
-		if now.Noise == 0 {
-			perf.Noise = old.Noise
-		}
-	}
-	part := 0.0
-	if w := x.whole(); w > 0 {
-		part = min(1, x.Job.DoneBy(t.now)/w)
-	}
-	if now.Noise == 0 {
-		perf.Noise = prior.Noise(part, perf.Noise, own.Len())
-	}
-	if joined := prior.Profile(gpuType, own); joined.Len() > 0 {
-		if x.fitters == nil {
-			x.fitters = map[string]*goodput.Fitter{}
-		}
-		if x.fitters[gpuType] == nil {
-			x.fitters[gpuType] = &goodput.Fitter{}
-		}
-		p, err := x.fitters[gpuType].Fit(joined)
-		if err != nil {
-			return nil, api.Errorf(api.Invalid, "%w", err).On("training.samples")
-		}
-		if perf.Params == nil {
-			perf.Params = map[string]goodput.Params{}
-		}
-		perf.Params[gpuType] = p
-	}
-	most := 2 * max(x.Job.MostGPUs, own.MostGPUs())
-	largest := now.Limits.Max
-	if now.Fixed > 0 {
-		largest = now.Fixed
-	}
-	perf.MostGPUs = max(1, min(max(most, prior.MostGPUs()), largest/max(1, now.Limits.LocalMin)))
-	if err := perf.Validate(); err != nil {
-		return nil, api.Errorf(api.Invalid, "%w", err).On("training")
-	}
-	return perf, nil
-}
-
-// experienceKey identifies work of the same kind as this job's.
-func (x *entry) experienceKey() experience.Key {
-	k := experience.Key{Model: x.Job.Model, User: x.Job.User}
-	if len(x.Task.Command) > 0 {
-		k.Script = scriptOf(x.Task.Command)
-	}
-	return k
-}
-
-// scriptOf returns the part of a command that names what is trained: the first
-// Python file or, if there is none, the first argument that is neither an option nor
-// the interpreter.
-func scriptOf(command []string) string {
-	const longest = 200
-	for _, a := range command {
-		if strings.HasSuffix(a, ".py") && a[0] != '-' {
-			return a[max(0, len(a)-longest):]
-		}
-	}
-	for _, a := range command[1:] {
-		if len(a) > 0 && a[0] != '-' {
-			return a[max(0, len(a)-longest):]
-		}
-	}
-	return command[0][max(0, len(command[0])-longest):]
-}
-
-// learn adds what an ended job has measured to the pool.
-func (b *Store) learn(x *entry) {
-	if x.Job.Phase != sched.Finished || len(x.Profiles) == 0 {
-		return
-	}
-	o := experience.Outcome{Profiles: x.Profiles, Work: x.whole()}
-	for _, p := range x.Points {
-		if w := x.whole(); w > 0 && p.Noise > 0 {
-			_ = o.Noise.Add(min(1, p.Done/w), p.Noise) // out of range: the curve stays as it was
-		}
-	}
-	if err := b.Pool.Learn(x.experienceKey(), o); err != nil {
-		b.Log.Warn("learn from job", "job", x.Job.ID, "err", err)
-		return
-	}
-	if b.Learned != nil {
-		b.Learned()
-	}
 }
 
 // gangSecret returns the secret by which the ranks of an attempt know each other.

@@ -272,6 +272,7 @@ func (x *entry) reported(r *api.Record, was *sched.Job, gpuType string) {
 		x.Rate, x.RateGPUs = r.Event.Rate, max(1, was.Placement.GPUs())
 	}
 	if r.Point != nil {
+		x.Losses = x.withLoss(r.Point, r.Training)
 		x.addPoint(*r.Point)
 		if w := r.Point.Work; w > 0 {
 			x.Work = w

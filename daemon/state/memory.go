@@ -96,14 +96,17 @@ type entry struct {
 	Failed     []diagnose.Attempt `json:"failed,omitempty"`
 	Asked      int64              `json:"asked,omitempty"`       // host memory before it was enlarged; 0: it never was
 	BatchScale float64            `json:"batch_scale,omitempty"` // see api.Attempt
-	// Steps are seconds of a step alone on its GPUs, by kind of step.
+	// Steps are seconds of a step alone on its GPUs, by kind of step, and Units those
+	// of a unit of its work. Units is replaced, never changed in place.
 	Steps   map[string]float64 `json:"steps,omitempty"`
+	Units   []goodput.StepTime `json:"units,omitempty"`
 	Company company            `json:"company,omitempty"` // at the last report
 
 	Points   []api.Point                 `json:"points,omitempty"`
 	Ledger   []api.Entry                 `json:"ledger,omitempty"`
 	Profiles map[string]*goodput.Profile `json:"profiles,omitempty"` // by GPU type
 	Training *api.Training               `json:"training,omitempty"` // the last one, without samples
+	Losses   goodput.LossLog             `json:"losses,omitzero"`
 	// Rate and RateGPUs are from the last report with a rate; they stay while the
 	// job waits.
 	Rate     float64 `json:"rate,omitempty"`

@@ -26,8 +26,13 @@ const (
 	beside // another job
 )
 
-// maxSteps bounds the kinds of steps kept for one job.
-const maxSteps = 64
+// maxSteps bounds the kinds of steps kept for one job, maxUnits those of units of its
+// work. fresh is the weight of a new value.
+const (
+	maxSteps = 64
+	maxUnits = 32
+	fresh    = 0.3
+)
 
 // companyOf returns whether others hold GPUs of a job too.
 func (m *memory) companyOf(j *sched.Job) company {
@@ -54,7 +59,6 @@ func (x *entry) measured(now company, gpuType string, r *api.Record) {
 	if !steady {
 		return
 	}
-	const fresh = 0.3 // weight of the new value
 	mix := func(key string, v float64) {
 		old, known := x.Steps[key]
 		switch {
@@ -74,12 +78,28 @@ func (x *entry) measured(now company, gpuType string, r *api.Record) {
 		}
 	}
 	if r.Event.Rate > 0 {
-		mix(rateKind(gpuType, x.Job.Placement.GPUs()), 1/r.Event.Rate)
+		x.mixUnit(goodput.StepTime{Type: gpuType, Nodes: len(x.Job.Placement), GPUs: x.Job.Placement.GPUs(), Batch: 1, Time: 1 / r.Event.Rate})
 	}
 }
 
-// rateKind is for jobs whose agents report no steps: the time of one unit of work.
-func rateKind(gpuType string, gpus int) string { return fmt.Sprintf("%s/rate/%d", gpuType, gpus) }
+// mixUnit updates the time of one unit of work.
+func (x *entry) mixUnit(now goodput.StepTime) {
+	i := x.unitOn(now)
+	switch {
+	case !(now.Time > 1e-12 && now.Time < 1e12) || i < 0 && len(x.Units) >= maxUnits:
+	case i < 0:
+		x.Units = append(slices.Clip(x.Units), now)
+	default:
+		x.Units = slices.Clone(x.Units)
+		x.Units[i].Time += fresh * (now.Time - x.Units[i].Time)
+	}
+}
+
+// unitOn returns the index of the time of a unit of work on the same placement; -1:
+// there is none.
+func (x *entry) unitOn(s goodput.StepTime) int {
+	return slices.IndexFunc(x.Units, func(u goodput.StepTime) bool { return u.Type == s.Type && u.Nodes == s.Nodes && u.GPUs == s.GPUs })
+}
 
 // slowdown returns how many times longer a step takes beside others than alone, by
 // a report; 0: unknown.
@@ -106,8 +126,9 @@ func (t *tx) slowdown(x *entry, r *api.AgentReport) float64 {
 	if n > 0 {
 		return finite(sum / float64(n))
 	}
-	if base := x.Steps[rateKind(gpuType, x.Job.Placement.GPUs())]; base > 0 && r.Rate > 0 {
-		return finite(1 / r.Rate / base)
+	here := goodput.StepTime{Type: gpuType, Nodes: len(x.Job.Placement), GPUs: x.Job.Placement.GPUs()}
+	if i := x.unitOn(here); i >= 0 && r.Rate > 0 {
+		return finite(1 / r.Rate / x.Units[i].Time)
 	}
 	return 0
 }

@@ -41,7 +41,8 @@
 // This form uses no predictions of agents. It fits the models of the Optimus paper
 // to what agents have measured: to the training losses (goodput.Report.Losses), which
 // give the steps left until the job has converged by its user's rule (Stop), and to
-// the times of the steps it has run (StepTimes), which give t. Report.Steps and Left
+// the times of the steps it has run (StepTimes), which give t. A training never goes on
+// beyond its last step, if that is known (Stop.Steps); without a rule it ends there. Report.Steps and Left
 // are not read. From the paper: the terms of the speed model and of the loss curve,
 // with coefficients that are not negative, found by non-negative least squares
 // (Lawson and Hanson); convergence, when the loss has fallen by less than a

@@ -69,20 +69,23 @@ func samples(r *goodput.Report, t sched.GPUType) []Sample {
 	return out
 }
 
-// stepsLeft returns the steps from the last loss to convergence. A job with too few
-// losses for a curve is assumed to converge as soon as its rule allows.
+// stepsLeft returns the steps from the last loss to the end: to convergence, if there
+// is a rule for it. A job with too few losses for a curve is assumed to converge as
+// soon as its rule allows.
 func stepsLeft(r *goodput.Report) float64 {
-	stop := Stop(r.Stop)
 	done := 0.0
-	points := make([]LossPoint, len(r.Losses))
-	for i, p := range r.Losses {
-		points[i] = LossPoint(p)
+	for _, p := range r.Losses {
 		done = max(done, p.Step)
 	}
-	soonest := float64(stop.Epochs) * stop.Epoch
-	loss, ok := FitLoss(points)
-	if !ok || !(stop.Fall > 0 && stop.Epoch > 0) {
-		return soonest - done
+	stop := r.Stop
+	end, rule := float64(stop.Epochs)*stop.Epoch, stop.Fall > 0 && stop.Epoch > 0
+	if rule {
+		if loss, ok := FitLoss(r.Losses); ok {
+			end = loss.Steps(stop)
+		}
 	}
-	return loss.Steps(stop) - done
+	if stop.Steps > 0 && (!rule || stop.Steps < end) {
+		end = stop.Steps
+	}
+	return end - done
 }

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // Loss is the training loss over the steps k of a job, as a fraction of Top:
@@ -17,12 +19,6 @@ type Loss struct {
 	Top        float64 // the highest loss seen
 }
 
-// LossPoint is a measured training loss.
-type LossPoint struct {
-	Step float64
-	Loss float64
-}
-
 // FitLoss fits the curve to measured losses; ok is false if there are fewer than
 // three different steps.
 //
@@ -30,7 +26,7 @@ type LossPoint struct {
 // = 1/(loss - B2). Each sample is weighted so that its error counts as it would for
 // the loss itself, to first order. B2 is found by search. (The paper names
 // non-negative least squares and leaves B2 open.)
-func FitLoss(points []LossPoint) (loss Loss, ok bool) {
+func FitLoss(points []goodput.LossPoint) (loss Loss, ok bool) {
 	points = usable(points)
 	steps := 0
 	for i, p := range points {
@@ -56,18 +52,18 @@ func FitLoss(points []LossPoint) (loss Loss, ok bool) {
 }
 
 // usable returns the valid points, by step.
-func usable(points []LossPoint) []LossPoint {
-	out := slices.DeleteFunc(slices.Clone(points), func(p LossPoint) bool {
+func usable(points []goodput.LossPoint) []goodput.LossPoint {
+	out := slices.DeleteFunc(slices.Clone(points), func(p goodput.LossPoint) bool {
 		return !(p.Step >= 0 && p.Loss > 0) || math.IsInf(p.Step, 1) || math.IsInf(p.Loss, 1)
 	})
-	slices.SortStableFunc(out, func(a, b LossPoint) int { return cmp.Compare(a.Step, b.Step) })
+	slices.SortStableFunc(out, func(a, b goodput.LossPoint) int { return cmp.Compare(a.Step, b.Step) })
 	return out
 }
 
 // smooth replaces outliers by the median of their neighbourhood. A falling loss is
 // neither above all of those just before it nor below all of those just after. (The
 // paper removes outliers and does not say how.)
-func smooth(points []LossPoint) []LossPoint {
+func smooth(points []goodput.LossPoint) []goodput.LossPoint {
 	const window, near = 5, 2
 	out := slices.Clone(points)
 	for i, p := range points {
@@ -75,12 +71,12 @@ func smooth(points []LossPoint) []LossPoint {
 		if len(before) == 0 || len(after) == 0 {
 			continue
 		}
-		higher := func(q LossPoint) bool { return q.Loss >= p.Loss }
-		lower := func(q LossPoint) bool { return q.Loss <= p.Loss }
+		higher := func(q goodput.LossPoint) bool { return q.Loss >= p.Loss }
+		lower := func(q goodput.LossPoint) bool { return q.Loss <= p.Loss }
 		if !slices.ContainsFunc(before, higher) || !slices.ContainsFunc(after, lower) {
 			k := min(near, len(before), len(after))
 			around := slices.Clone(points[i-k : i+k+1])
-			slices.SortFunc(around, func(a, b LossPoint) int { return cmp.Compare(a.Loss, b.Loss) })
+			slices.SortFunc(around, func(a, b goodput.LossPoint) int { return cmp.Compare(a.Loss, b.Loss) })
 			out[i].Loss = around[k].Loss
 		}
 	}
@@ -89,7 +85,7 @@ func smooth(points []LossPoint) []LossPoint {
 
 // fitAbove fits the curve with a given B2, below all losses, and returns it
 // with the sum of its squared errors.
-func fitAbove(points []LossPoint, b2 float64) (Loss, float64) {
+func fitAbove(points []goodput.LossPoint, b2 float64) (Loss, float64) {
 	// The samples {p.Step, 1} * x = 1/high, with weight high^4. The policy spends
 	// most of its time here, hence no system.add.
 	var k2, k1, k0, v1, v0 float64
@@ -158,17 +154,9 @@ func lowest(f func(float64) float64) float64 {
 // At returns the loss at a step.
 func (l Loss) At(step float64) float64 { return l.Top * (1/(l.B0*step+l.B1) + l.B2) }
 
-// Stop says when a job has converged: when the loss has fallen by less than Fall,
-// as a fraction of the highest loss, in each of a number of epochs.
-type Stop struct {
-	Fall   float64
-	Epochs int
-	Epoch  float64 // steps
-}
-
-// Steps returns the number of steps from the start to convergence; +Inf if that
-// takes more than 1e9 epochs.
-func (l Loss) Steps(stop Stop) float64 {
+// Steps returns the number of steps from the start to convergence by the user's rule;
+// +Inf if that takes more than 1e9 epochs.
+func (l Loss) Steps(stop goodput.Stop) float64 {
 	const most = 1_000_000_000
 	// The curve is convex: an epoch with little fall is followed by others.
 	slow := func(epoch int) bool {

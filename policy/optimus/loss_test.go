@@ -9,13 +9,15 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-func trace(l Loss, n int, step float64) []LossPoint {
-	out := make([]LossPoint, n)
+func trace(l Loss, n int, step float64) []goodput.LossPoint {
+	out := make([]goodput.LossPoint, n)
 	for i := range out {
 		k := float64(i) * step
-		out[i] = LossPoint{k, l.At(k)}
+		out[i] = goodput.LossPoint{Step: k, Loss: l.At(k)}
 	}
 	return out
 }
@@ -47,7 +49,7 @@ func TestFitLossFindsTheCurve(t *testing.T) {
 func TestFitLossWithNoise(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	truth := Loss{B0: 0.01, B1: 1, B2: 0.1, Top: 4}
-	stop := Stop{Fall: 0.002, Epochs: 3, Epoch: 50}
+	stop := goodput.Stop{Fall: 0.002, Epochs: 3, Epoch: 50}
 	want := truth.Steps(stop)
 	for range 20 {
 		points := trace(truth, 100, 5)
@@ -94,11 +96,11 @@ func TestFitLossIsNearTheBest(t *testing.T) {
 }
 
 func TestFitLossRefuses(t *testing.T) {
-	for name, points := range map[string][]LossPoint{
+	for name, points := range map[string][]goodput.LossPoint{
 		"nothing":    nil,
-		"two points": {{0, 2}, {1, 1}},
-		"one step":   {{1, 2}, {1, 1}, {1, 1.5}, {1, 3}},
-		"nonsense":   {{-1, 2}, {0, 2}, {1, 0}, {2, math.NaN()}, {3, math.Inf(1)}, {math.Inf(1), 1}, {4, 1}},
+		"two points": {{Step: 0, Loss: 2}, {Step: 1, Loss: 1}},
+		"one step":   {{Step: 1, Loss: 2}, {Step: 1, Loss: 1}, {Step: 1, Loss: 1.5}, {Step: 1, Loss: 3}},
+		"nonsense":   {{Step: -1, Loss: 2}, {Step: 0, Loss: 2}, {Step: 1, Loss: 0}, {Step: 2, Loss: math.NaN()}, {Step: 3, Loss: math.Inf(1)}, {Step: math.Inf(1), Loss: 1}, {Step: 4, Loss: 1}},
 	} {
 		if fit, ok := FitLoss(points); ok {
 			t.Errorf("%s: fit %+v; want none", name, fit)
@@ -107,17 +109,17 @@ func TestFitLossRefuses(t *testing.T) {
 }
 
 func TestFlatLoss(t *testing.T) {
-	fit, ok := FitLoss([]LossPoint{{0, 2}, {1, 2}, {2, 2}, {3, 2}})
+	fit, ok := FitLoss([]goodput.LossPoint{{Step: 0, Loss: 2}, {Step: 1, Loss: 2}, {Step: 2, Loss: 2}, {Step: 3, Loss: 2}})
 	if !ok || math.Abs(fit.At(100)-2) > 1e-6 {
 		t.Errorf("loss at step 100 = %g, %t; want 2", fit.At(100), ok)
 	}
-	if got := fit.Steps(Stop{Fall: 0.01, Epochs: 2, Epoch: 10}); got != 20 {
+	if got := fit.Steps(goodput.Stop{Fall: 0.01, Epochs: 2, Epoch: 10}); got != 20 {
 		t.Errorf("%g steps to convergence; want the two epochs it takes to notice", got)
 	}
 }
 
 func TestSmooth(t *testing.T) {
-	in := []LossPoint{{0, 10}, {1, 8}, {2, 6}, {3, 30}, {4, 5}, {5, 4.5}, {6, 0.1}, {7, 4}, {8, 3.9}}
+	in := []goodput.LossPoint{{Step: 0, Loss: 10}, {Step: 1, Loss: 8}, {Step: 2, Loss: 6}, {Step: 3, Loss: 30}, {Step: 4, Loss: 5}, {Step: 5, Loss: 4.5}, {Step: 6, Loss: 0.1}, {Step: 7, Loss: 4}, {Step: 8, Loss: 3.9}}
 	want := []float64{10, 8, 6, 6, 5, 4.5, 4, 4, 3.9}
 	for i, p := range smooth(in) {
 		if p.Loss != want[i] {
@@ -133,7 +135,7 @@ func TestStepsAgainstCounting(t *testing.T) {
 			B0: rapid.Float64Range(0, 0.1).Draw(t, "b0"), B1: rapid.Float64Range(0.5, 2).Draw(t, "b1"),
 			B2: rapid.Float64Range(0, 1).Draw(t, "b2"), Top: rapid.Float64Range(0.5, 5).Draw(t, "top"),
 		}
-		stop := Stop{
+		stop := goodput.Stop{
 			Fall: rapid.Float64Range(0.001, 0.1).Draw(t, "fall"), Epochs: rapid.IntRange(1, 5).Draw(t, "epochs"),
 			Epoch: rapid.Float64Range(1, 50).Draw(t, "epoch"),
 		}
@@ -152,7 +154,7 @@ func TestStepsAgainstCounting(t *testing.T) {
 		}
 	})
 	never := Loss{B0: 1, B1: 1, Top: 1}
-	if got := never.Steps(Stop{Epochs: 1, Epoch: 1}); !math.IsInf(got, 1) {
+	if got := never.Steps(goodput.Stop{Epochs: 1, Epoch: 1}); !math.IsInf(got, 1) {
 		t.Errorf("%g steps until the loss rises; want none", got)
 	}
 }

@@ -74,7 +74,7 @@ type claim struct {
 func (p *policy) claim(s *sched.Snapshot, i int) claim {
 	j := s.Jobs[i]
 	c := claim{
-		job: j, index: i, plain: j.Perf == nil, least: j.NextSize(0),
+		job: j, index: i, plain: j.Perf == nil || len(j.Perf.Losses) == 0 && !j.Perf.Runs(), least: j.NextSize(0),
 		epoch: p.Epoch.D().Seconds(), restart: p.Restart.D().Seconds(),
 	}
 	if !j.Elastic() || j.Pinned() || c.plain || c.least == 0 {

@@ -33,7 +33,7 @@
 // remains. Beyond the largest size it has run at, speed is assumed to grow in
 // proportion; the agent's limit (Report.MostGPUs) bounds the step.
 //
-// Jobs without an agent report nothing. Together they have a fair share: the GPUs of
+// Jobs without an agent report no losses. Together they have a fair share: the GPUs of
 // the cluster times their part of all jobs. It goes to whole requests, the least GPU
 // time so far first, up to and including the one that crosses the share. They also get
 // GPUs that no other job needs as a first unit. They run at the size they ask for,

@@ -24,6 +24,9 @@ type Pool struct {
 	records []*Record // by key
 	used    uint64    // largest Record.Used
 	samples int       // of all records
+
+	ratios   map[[2]string]float64 // a cache; see StepRatio
+	ratiosAt uint64                // used, when it was made
 }
 
 // New returns an empty pool.

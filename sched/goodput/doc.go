@@ -40,8 +40,10 @@
 //
 // None of this is known when a job starts. Its agent measures steps, keeps their
 // mean times in a Profile and fits the parameters to them (Fitter).
-// Profile.MostAllowed keeps a job from growing faster than it learns. A Report
-// carries the results to the scheduler. The agent inside a real job is Python
+// Growth keeps a job from growing faster than it learns. A Report carries the
+// results to the scheduler, for policies that predict by themselves also losses
+// (LossLog) and step times (StepTimes). The simulator and the daemon make their
+// reports with the same functions. The agent inside a real job is Python
 // (python/src/fairway): it also estimates the noise scale from its gradients and
 // adapts the learning rate. testdata/vectors.json holds the two to the same numbers.
 //

@@ -33,12 +33,15 @@ type Report struct {
 	Left  float64   `json:"left,omitempty"`
 
 	// Losses are the training losses seen so far, by step: a few dozen at most,
-	// early ones as means over stretches of training. Stop is when the job's
-	// user takes it to have converged. StepTimes are the mean times of the
-	// optimiser steps it has really run, a few dozen at most. All three are for
-	// policies that make their own predictions, of jobs that keep their batch
-	// size; agents leave them out under other policies, to which a new report
-	// means work.
+	// early ones as means over stretches of training (LossLog). Stop is when the
+	// training ends. StepTimes are the mean times of the optimiser steps it has
+	// really run, a few dozen at most (package function StepTimes). All three are for
+	// policies that make their own predictions. Simulated agents leave them out under
+	// other policies, to which a new report means work.
+	//
+	// A step is one at the job's batch size or, if it adapts that, the work of one at
+	// the initial batch size; without an agent that runs the training it is a unit of
+	// the job's work.
 	Losses    []LossPoint `json:"losses,omitempty"`
 	Stop      Stop        `json:"stop,omitzero"`
 	StepTimes []StepTime  `json:"step_times,omitempty"`
@@ -50,12 +53,14 @@ type LossPoint struct {
 	Loss float64 `json:"loss"`
 }
 
-// Stop says when a job has converged: when its loss has fallen by less than
-// Fall, as a part of the highest loss, in each of so many epochs.
+// Stop says when a training ends. By its user's rule, it has converged when its loss
+// has fallen by less than Fall, as a part of the highest loss, in each of so many
+// epochs.
 type Stop struct {
-	Fall   float64 `json:"fall"`
+	Fall   float64 `json:"fall"` // 0: there is no such rule
 	Epochs int     `json:"epochs"`
-	Epoch  float64 `json:"epoch"` // optimiser steps of one
+	Epoch  float64 `json:"epoch"`           // optimiser steps of one
+	Steps  float64 `json:"steps,omitempty"` // after which it ends at the latest; 0: not known
 }
 
 // StepTime is the measured time of an optimiser step on one kind of placement,
@@ -72,6 +77,16 @@ type StepTime struct {
 	Borrowed bool `json:"borrowed,omitempty"`
 }
 
+// Validate reports whether a number is out of range.
+func (s Stop) Validate() error {
+	for _, x := range []float64{s.Fall, s.Epoch, s.Steps, float64(s.Epochs)} {
+		if !(x >= 0) || math.IsInf(x, 1) {
+			return fmt.Errorf("stop = %+v; want finite numbers that are not negative", s)
+		}
+	}
+	return nil
+}
+
 // maxMeasured bounds Losses and StepTimes of a report that is taken in.
 const maxMeasured = 1024
 
@@ -84,8 +99,9 @@ func (r *Report) ValidateMeasured() error {
 		return fmt.Errorf("losses has %d entries; want at most %d", len(r.Losses), maxMeasured)
 	case len(r.StepTimes) > maxMeasured:
 		return fmt.Errorf("step_times has %d entries; want at most %d", len(r.StepTimes), maxMeasured)
-	case !number(r.Stop.Fall) || !number(r.Stop.Epoch) || r.Stop.Epochs < 0:
-		return fmt.Errorf("stop = %+v; want finite numbers that are not negative", r.Stop)
+	}
+	if err := r.Stop.Validate(); err != nil {
+		return err
 	}
 	for i, p := range r.Losses {
 		if !number(p.Step) || math.IsInf(p.Loss, 0) || math.IsNaN(p.Loss) {

@@ -205,7 +205,7 @@ func (d *decision) saves(j *sched.Job) bool {
 	case None:
 		return false
 	}
-	return j.Perf != nil || !j.Checkpoint.IsZero() || j.Elastic()
+	return j.Perf.Runs() || !j.Checkpoint.IsZero() || j.Elastic()
 }
 
 // as returns the job, restricted to its current type of GPU.
