@@ -144,8 +144,7 @@ func (m *memory) setQuarantine(r *api.Record) {
 // overrides node health. there: the node existed before.
 func (m *memory) nodeSet(r *api.Record, there bool) {
 	n := r.Event.Node
-	byPerson := r.Actor != "machine" && r.Actor != clusterActor && r.Quarantine == nil
-	if byPerson {
+	if byPerson(r) {
 		m.cordoned(n.Name, n.State == sched.Cordoned)
 	}
 	if there && r.Actor == clusterActor && n.State != sched.Down {
@@ -158,11 +157,16 @@ func (m *memory) nodeSet(r *api.Record, there bool) {
 		delete(m.Quarantines, n.Name)
 	case r.Quarantine != nil:
 		return
-	case accused && byPerson:
+	case accused && byPerson(r):
 		delete(m.Quarantines, n.Name)
 		e.Kind = diagnose.Cleared
 	}
 	m.noteNode(e)
+}
+
+// byPerson reports whether an administrator caused the record of a node.
+func byPerson(r *api.Record) bool {
+	return r.Actor != "machine" && r.Actor != clusterActor && r.Quarantine == nil
 }
 
 // Release uncordons nodes whose quarantine is over. It is called periodically.

@@ -5,6 +5,7 @@ package state
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -97,5 +98,87 @@ func TestCutOffWrite(t *testing.T) {
 	}
 	if d.mem.epoch() == first {
 		t.Error("the epoch is the same")
+	}
+}
+
+// TestSalvageSettings: the policy, cordons and searches come back too.
+func TestSalvageSettings(t *testing.T) {
+	var mark Mark
+	d := open(t, kept(&mark))
+	before := len(d.tape.records)
+	d.submit(ann, submission("lost", 1))
+	after := len(d.tape.records)
+	for _, p := range []string{"las", "srtf"} {
+		if _, err := d.SetPolicy(t.Context(), admin, p, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node := d.Node.Name
+	first, second := d.startTrials()
+	d.command(first, api.Cancel)
+	if _, err := d.SetNode(t.Context(), admin, node, sched.Cordoned); err != nil {
+		t.Fatal(err)
+	}
+	damaged := d.tape.copyTape()
+	found := damaged.cut(before, after)
+
+	d = reopen(t, damaged, d.clock, func(c *Config) { c.Seen, c.Lost, c.Found = mark, "a bad page", found })
+	if p, _ := d.Policy(admin); p != "srtf" {
+		t.Errorf("the policy is %s; want srtf", p)
+	}
+	if p, name := d.InForce(); name != "srtf" || p == nil {
+		t.Errorf("the policy in force is %s; want srtf", name)
+	}
+	if nodes, _ := d.Nodes(admin); nodes[0].State != sched.Cordoned {
+		t.Errorf("node %s is %v; want it cordoned", node, nodes[0].State)
+	}
+	s := d.search()
+	if s.Over() || len(s.Trials) != 2 || s.Trials[0].State != api.Cancelled || s.Trials[1].Job != second {
+		t.Errorf("the search is %+v; want two trials, the first cancelled", s)
+	}
+	o, _ := d.Overview(admin)
+	for _, want := range []string{"1 search-submitted", "2 policy-set", "1 node-joined", "the policy is srtf again", "not brought back: 2 job-started"} {
+		if !strings.Contains(o.Problem, want) {
+			t.Errorf("problem %q; want %q in it", o.Problem, want)
+		}
+	}
+	d.wantDurable()
+}
+
+// TestSalvageTornSearch: a search that has lost trials ends, and its jobs go on.
+func TestSalvageTornSearch(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		lose func(*api.Record) bool
+	}{
+		{"a proposal", func(r *api.Record) bool { return r.Search != nil && len(r.Search.Propose) == 2 }},
+		{"the last proposal", func(r *api.Record) bool { return r.Search != nil && len(r.Search.Propose) > 0 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := open(t)
+			before := len(d.tape.records)
+			first, _ := d.startTrials()
+			d.noteSearch(api.SearchRecord{ID: "blue/sweep", Propose: []api.Proposal{{Number: 2, Params: map[string]string{"x": "1"}}}})
+			damaged := d.tape.copyTape()
+			var found [][]byte
+			for _, p := range damaged.cut(before, before) {
+				var r api.Record
+				if err := json.Unmarshal(p, &r); err != nil {
+					t.Fatal(err)
+				}
+				if !c.lose(&r) {
+					found = append(found, p)
+				}
+			}
+			d = reopen(t, damaged, d.clock, func(c *Config) { c.Lost, c.Found = "a bad page", found })
+			if s := d.search(); s.State != api.Failed {
+				t.Errorf("the search is %s with %d trials; want it failed", s.State, len(s.Trials))
+			}
+			d.wantState(first, api.Waiting)
+			if o, _ := d.Overview(admin); !strings.Contains(o.Problem, "lost trials of search blue/sweep") {
+				t.Errorf("problem %q; want the search in it", o.Problem)
+			}
+			d.wantDurable()
+		})
 	}
 }

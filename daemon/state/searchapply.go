@@ -16,6 +16,7 @@ import (
 type searchEntry struct {
 	api.Search
 	Owner api.Owner `json:"owner"`
+	torn  bool      // the journal has lost some of its trials; see salvage
 }
 
 // Limits on one trial's curve. It only grows: readings by which trials were
