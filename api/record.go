@@ -72,11 +72,15 @@ type Basis struct {
 	Seen   uint64    `json:"seen,omitempty"` // the last record in the snapshot; 0: not known
 }
 
-// Kind names what the record is about, for filters: the event's kind, or
-// "save-failed", "job-warned", "attempt-ended", "policy-set", "token-set", "bidder-set",
-// "search-submitted", "search-stepped", "search-ended", "node-quarantined",
-// "node-released", "node-withheld", "journal-damaged", "damage-acknowledged",
-// "epoch-begun"; "note" for a word to the operator.
+// Kinds returns all that Kind can return: the kinds of events, and those of the
+// records that are no event or more than that.
+func Kinds() []string {
+	return append(sched.EventKinds(), "save-failed", "job-warned", "attempt-ended", "policy-set", "token-set", "bidder-set",
+		"search-submitted", "search-stepped", "search-ended", "node-quarantined", "node-released", "node-withheld",
+		"journal-damaged", "damage-acknowledged", "epoch-begun", "note")
+}
+
+// Kind names what the record is about, for filters; "note" is a word to the operator.
 func (r *Record) Kind() string {
 	switch {
 	case r.Quarantine != nil && r.Quarantine.State == diagnose.InUse:

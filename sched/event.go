@@ -36,6 +36,9 @@ var eventNames = [...]string{
 	"job-held", "app-bid",
 }
 
+// EventKinds returns the names of all kinds.
+func EventKinds() []string { return slices.Clone(eventNames[:]) }
+
 func (k EventKind) String() string {
 	if int(k) < len(eventNames) {
 		return eventNames[k]
@@ -80,7 +83,8 @@ type Event struct {
 	Perf      *goodput.Report `json:"perf,omitempty"`
 	Slowdown  float64         `json:"slowdown,omitempty"`
 	Can       Ability         `json:"can,omitempty"`
-	// SaveFailed is set with every report of a job that cannot save.
+	// SaveFailed is set with every report of a job that cannot save, and with the
+	// checkpoint that it was started from, if it could not save before that.
 	SaveFailed bool   `json:"save_failed,omitempty"`
 	Note       Note   `json:"note,omitzero"`
 	App        AppID  `json:"app,omitempty"`

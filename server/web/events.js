@@ -8,8 +8,9 @@ import { exitText, jobLink } from './jobs.js';
 import { moment, ms, plural } from './format.js';
 
 // The kinds that the journal knows, for filters.
-export const kinds = ['job-submitted', 'job-started', 'job-stopped', 'job-failed', 'job-ended', 'job-checkpoint', 'job-reported', 'job-noted',
-  'attempt-ended', 'node-joined', 'node-quarantined', 'node-released', 'node-withheld', 'tenant-set', 'policy-set', 'token-set', 'note'];
+export const kinds = ['job-submitted', 'job-started', 'job-stopped', 'job-failed', 'job-ended', 'job-held', 'job-checkpoint', 'job-reported', 'job-noted', 'job-warned',
+  'save-failed', 'attempt-ended', 'app-bid', 'bidder-set', 'search-submitted', 'search-stepped', 'search-ended', 'node-joined', 'node-quarantined', 'node-released', 'node-withheld',
+  'tenant-set', 'policy-set', 'token-set', 'journal-damaged', 'damage-acknowledged', 'epoch-begun', 'note'];
 
 // gpusIn counts the GPUs of a placement, whose sets are bit masks.
 function gpusIn(placement) {
@@ -24,6 +25,8 @@ function gpusIn(placement) {
 export function say(r) {
   if (r.text) return r.text;
   const e = r.event;
+  if (r.search) return 'search ' + r.search.id;
+  if (r.bidder) return 'bidder of ' + r.bidder.app + (r.bidder.removed ? ' removed' : ' set');
   if (!e) return r.exit ? exitText(r.exit) : r.policy ? 'the policy is now ' + r.policy : r.token ? 'token ' + (r.token.name || r.token.id) + (r.token.revoked ? ' revoked' : ' set') : '';
   if (e.text) return e.text;
   switch (e.kind) {
@@ -35,12 +38,13 @@ export function say(r) {
     case 'job-checkpoint': return 'saved a checkpoint';
     case 'job-reported': return 'reported';
     case 'node-joined': return 'node ' + (e.node?.name || '');
+    case 'app-bid': return (e.bid ? 'bid of ' : 'no bid of ') + (e.app || '');
     case 'tenant-set': return 'tenant ' + (e.tenant?.id || '');
     default: return '';
   }
 }
 
-const tones = { 'job-failed': 'bad', 'node-quarantined': 'bad', 'node-withheld': 'warn', note: 'warn', 'job-stopped': 'warn', 'job-started': 'good', 'policy-set': 'set' };
+const tones = { 'job-failed': 'bad', 'save-failed': 'bad', 'journal-damaged': 'bad', 'job-warned': 'warn', 'node-quarantined': 'bad', 'node-withheld': 'warn', note: 'warn', 'job-stopped': 'warn', 'job-started': 'good', 'policy-set': 'set' };
 
 // eventRow is a line of a list of records; names: job names by id.
 function eventRow(r, names) {

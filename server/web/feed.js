@@ -66,10 +66,15 @@ export const jobOf = (r) => r.event?.spec?.id || r.event?.job || r.exit?.job || 
 export function kindOf(r) {
   if (r.quarantine) return r.quarantine.state === 'in-use' ? 'node-released' : 'node-' + r.quarantine.state;
   if (r.warning) return 'job-warned';
+  if (r.save_failed) return 'save-failed';
   if (r.event) return r.event.kind;
   if (r.exit) return 'attempt-ended';
   if (r.policy) return 'policy-set';
   if (r.token) return 'token-set';
+  if (r.bidder) return 'bidder-set';
+  if (r.search) return r.search.spec ? 'search-submitted' : r.search.state ? 'search-ended' : 'search-stepped';
+  if (r.damage) return r.damage.text ? 'journal-damaged' : 'damage-acknowledged';
+  if (r.epoch) return 'epoch-begun';
   return 'note';
 }
 
