@@ -28,13 +28,13 @@ func (b *Store) Tokens(who api.Identity) ([]api.Token, error) {
 	if err := who.Require(api.Admin); err != nil {
 		return nil, err
 	}
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	out := slices.Clone(b.mem.Tokens)
-	for i := range out {
-		out[i].Hash = nil
-	}
-	return out, nil
+	return durably(b, func() ([]api.Token, error) {
+		out := slices.Clone(b.mem.Tokens)
+		for i := range out {
+			out[i].Hash = nil
+		}
+		return out, nil
+	})
 }
 
 // CreateToken implements api.Access.

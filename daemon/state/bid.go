@@ -110,13 +110,13 @@ func plausible(bid sched.Bid, nodes int) error {
 
 // Bidder implements api.Bidders.
 func (b *Store) Bidder(who api.Identity, app sched.AppID) (api.BidderView, error) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	i := b.mem.bidderFor(who, app)
-	if i < 0 {
-		return api.BidderView{}, noBidder(app)
-	}
-	return b.mem.viewBidder(i), nil
+	return durably(b, func() (api.BidderView, error) {
+		i := b.mem.bidderFor(who, app)
+		if i < 0 {
+			return api.BidderView{}, noBidder(app)
+		}
+		return b.mem.viewBidder(i), nil
+	})
 }
 
 func noBidder(app sched.AppID) error {

@@ -64,7 +64,8 @@ func equalNode(a, b sched.Node) bool {
 		a.Rack == b.Rack && a.State == b.State && a.Others == b.Others && a.Seats == b.Seats && slices.Equal(a.Islands, b.Islands) && slices.Equal(a.Labels, b.Labels) && a.Dedicated == b.Dedicated
 }
 
-// Overview implements api.Cluster.
+// Overview implements api.Cluster. It does not wait for the journal, because it is
+// where a journal that does not answer is seen.
 func (b *Store) Overview(api.Identity) (api.Overview, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -72,7 +73,7 @@ func (b *Store) Overview(api.Identity) (api.Overview, error) {
 	o := api.Overview{
 		Now: m.clock(b.Now()), Started: b.stats.started, Policy: m.Policy, GPUs: m.state.Cluster().GPUs(),
 		Finished: m.Ends[sched.Finished], Failed: m.Ends[sched.Failed], Cancelled: m.Ends[sched.Cancelled],
-		Decisions: m.Decisions, LastMS: b.stats.lastMS, Seq: m.Seq,
+		Decisions: m.Decisions, LastMS: b.stats.lastMS, Seq: b.feed.last,
 	}
 	if o.StartingPaused = b.paused(); o.StartingPaused != "" {
 		o.Problem = "starting jobs is paused: " + o.StartingPaused
@@ -120,8 +121,10 @@ func (b *Store) Nodes(who api.Identity) ([]api.Node, error) {
 	if b.Use != nil {
 		use = b.Use()
 	}
-	b.mu.RLock()
-	defer b.mu.RUnlock()
+	return durably(b, func() ([]api.Node, error) { return b.nodes(who, use), nil })
+}
+
+func (b *Store) nodes(who api.Identity, use []*api.GPUUse) []api.Node {
 	cluster := b.mem.state.Cluster()
 	holders := make([][]*sched.Job, len(cluster.Nodes))
 	for _, x := range b.mem.inOrder() {
@@ -171,7 +174,7 @@ func (b *Store) Nodes(who api.Identity) ([]api.Node, error) {
 		}
 		out = append(out, v)
 	}
-	return out, nil
+	return out
 }
 
 // SetNode implements api.Cluster.
@@ -206,9 +209,7 @@ func (b *Store) SetNode(ctx context.Context, who api.Identity, name string, stat
 
 // Tenants implements api.Cluster: declared tenants and those with jobs.
 func (b *Store) Tenants(who api.Identity) ([]api.TenantView, error) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return b.tenants(who), nil
+	return durably(b, func() ([]api.TenantView, error) { return b.tenants(who), nil })
 }
 
 func (b *Store) tenants(who api.Identity) []api.TenantView {

@@ -183,7 +183,7 @@ func (b *Store) Watch(ctx context.Context, who api.Identity, f api.RecordFilter,
 // longestRead is how long a reader waits for the journal to have what it has read.
 const longestRead = 10 * time.Second
 
-// durably reads jobs, and returns when the journal has all that was read. If the
+// durably reads the state, and returns when the journal has all that was read. If the
 // journal refuses a change that was read, it reads again.
 func durably[T any](b *Store, read func() (T, error)) (T, error) {
 	timeout := time.After(longestRead)

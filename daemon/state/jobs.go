@@ -369,19 +369,21 @@ func (b *Store) selects(f api.JobFilter, x *entry) bool {
 
 // Points implements api.Jobs.
 func (b *Store) Points(who api.Identity, id sched.JobID) ([]api.Point, error) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	x, err := b.mem.find(who, id)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Clone(x.Points), nil
+	return durably(b, func() ([]api.Point, error) {
+		x, err := b.mem.find(who, id)
+		if err != nil {
+			return nil, err
+		}
+		return slices.Clone(x.Points), nil
+	})
 }
 
 // Apps implements api.Jobs: apps with active or recently ended jobs, newest first.
 func (b *Store) Apps(who api.Identity) ([]api.AppView, error) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
+	return durably(b, func() ([]api.AppView, error) { return b.apps(who), nil })
+}
+
+func (b *Store) apps(who api.Identity) []api.AppView {
 	apps := map[sched.AppID]*api.AppView{}
 	fair := b.fair()
 	for _, x := range b.mem.jobs {
@@ -419,5 +421,5 @@ func (b *Store) Apps(who api.Identity) ([]api.AppView, error) {
 	slices.SortFunc(out, func(a, c api.AppView) int {
 		return cmp.Or(c.Submitted.Compare(a.Submitted), cmp.Compare(a.ID, c.ID))
 	})
-	return out, nil
+	return out
 }

@@ -67,14 +67,29 @@ func TestReadsAreDurable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := open(t)
 			id := d.submit(ann, submission("x", 1))
+			d.decide(wants{id: on(0)})
 			entered, release := d.tape.hold()
 			cancelled := make(chan error, 1)
 			go func() { _, err := d.Command(context.Background(), ann, id, api.Cancel); cancelled <- err }()
 			<-entered
-			seen := make(chan string, 3)
-			go func() { j, _ := d.Job(ann, id); seen <- j.State }()
-			go func() { p, _ := d.List(ann, api.JobFilter{}); seen <- p.Jobs[0].State }()
-			go func() { e, _ := d.Explain(ann, id); seen <- e.Job.State }()
+			ended := func(yes bool) string {
+				if yes {
+					return api.Cancelled
+				}
+				return api.Starting
+			}
+			readers := []func() string{
+				func() string { j, _ := d.Job(ann, id); return j.State },
+				func() string { p, _ := d.List(ann, api.JobFilter{}); return p.Jobs[0].State },
+				func() string { e, _ := d.Explain(ann, id); return e.Job.State },
+				func() string { a, _ := d.Apps(ann); return ended(a[0].Killed == 1) },
+				func() string { n, _ := d.Nodes(ann); return ended(len(n[0].Slots[0].Jobs) == 0) },
+				func() string { l, _ := d.Tenants(ann); return ended(l[0].Running == 0) },
+			}
+			seen := make(chan string, len(readers))
+			for _, read := range readers {
+				go func() { seen <- read() }()
+			}
 			select {
 			case state := <-seen:
 				t.Errorf("a reader sees %s before the journal has it", state)
@@ -83,9 +98,9 @@ func TestReadsAreDurable(t *testing.T) {
 			release(fails)
 			want := api.Cancelled
 			if err := <-cancelled; err != nil {
-				want = api.Waiting
+				want = api.Starting
 			}
-			for range cap(seen) {
+			for range readers {
 				if state := <-seen; state != want {
 					t.Errorf("a reader sees %s; want %s", state, want)
 				}

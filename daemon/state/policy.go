@@ -21,9 +21,7 @@ func (b *Store) buildPolicy(spec string) (sched.Policy, error) {
 
 // Policy implements api.Cluster.
 func (b *Store) Policy(api.Identity) (string, error) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return b.mem.Policy, nil
+	return durably(b, func() (string, error) { return b.mem.Policy, nil })
 }
 
 // SetPolicy implements api.Cluster.

@@ -101,27 +101,27 @@ func (m *memory) roomFor(who api.Identity, id sched.AppID) error {
 
 // Search implements api.Searches.
 func (b *Store) Search(who api.Identity, id sched.AppID) (api.Search, error) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	for _, name := range []sched.AppID{id, appID(who.Tenant, id)} {
-		if s := b.mem.searches[name]; s != nil && who.Sees(s.Tenant) {
-			return b.searchView(s, true), nil
+	return durably(b, func() (api.Search, error) {
+		for _, name := range []sched.AppID{id, appID(who.Tenant, id)} {
+			if s := b.mem.searches[name]; s != nil && who.Sees(s.Tenant) {
+				return b.searchView(s, true), nil
+			}
 		}
-	}
-	return api.Search{}, api.Errorf(api.Unknown, "no search %q", id).Try("list the apps with `fairway app list`")
+		return api.Search{}, api.Errorf(api.Unknown, "no search %q", id).Try("list the apps with `fairway app list`")
+	})
 }
 
 // Searches implements api.Searches.
 func (b *Store) Searches(who api.Identity) ([]api.Search, error) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	out := []api.Search{}
-	for _, s := range slices.Backward(b.mem.Searches) {
-		if who.Sees(s.Tenant) {
-			out = append(out, b.searchView(s, false))
+	return durably(b, func() ([]api.Search, error) {
+		out := []api.Search{}
+		for _, s := range slices.Backward(b.mem.Searches) {
+			if who.Sees(s.Tenant) {
+				out = append(out, b.searchView(s, false))
+			}
 		}
-	}
-	return out, nil
+		return out, nil
+	})
 }
 
 // OpenSearches implements api.SearchLedger.
