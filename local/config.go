@@ -31,6 +31,10 @@ type Config struct {
 	// never removed, and following a log stops at the end of an attempt.
 	Ended func(sched.JobID) bool
 
+	// SaveFails reports whether an attempt that was asked to stop cannot save its work.
+	// Its grace period is prolonged then, up to api.MaxGracePeriod. Nil: never.
+	SaveFails func(api.AttemptID) bool
+
 	// Claim reports whether an attempt that was found in a folder is one that the
 	// orders know; with number 0, whether the folder of a job is. Others are stopped
 	// if they run, and set aside. Nil: all are known.
@@ -116,6 +120,9 @@ func (c Config) withDefaults() Config {
 	or(&c.MPSCheck, 15*time.Second)
 	if c.Claim == nil {
 		c.Claim = func(api.Attempt) (bool, error) { return true, nil }
+	}
+	if c.SaveFails == nil {
+		c.SaveFails = func(api.AttemptID) bool { return false }
 	}
 	if c.Tell == nil {
 		c.Tell = func(string) {}

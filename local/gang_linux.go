@@ -24,12 +24,14 @@ type gang struct {
 	group   *group
 	signals chan os.Signal // look again
 	stops   chan os.Signal // stop the ranks
+	more    chan os.Signal // give them more time
 	notes   []string
 
 	ranks    []*rank
 	pumps    sync.WaitGroup
 	failed   *rank     // the first that ended badly
 	noticed  bool      // the attempt was asked to stop
+	noticeAt time.Time // when
 	asked    bool      // the ranks were asked to stop, for any reason
 	killAt   time.Time // zero: nothing will be killed
 	overdue  bool      // the deadline passed and ranks were killed
@@ -79,6 +81,8 @@ func (g *gang) run() api.Exit {
 				left = g.order.GracePeriod.D()
 			}
 			g.notice(left)
+		case <-g.more:
+			g.prolong()
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -295,9 +299,20 @@ func (g *gang) notice(left time.Duration) {
 	if g.noticed {
 		return
 	}
-	g.noticed = true
+	g.noticed, g.noticeAt = true, time.Now()
 	if g.failed == nil {
 		g.ask(left)
+	}
+}
+
+// prolong gives ranks that cannot save their work a new grace period: all of them
+// together last at most api.MaxGracePeriod.
+func (g *gang) prolong() {
+	if g.noticed && g.failed == nil && !g.overdue {
+		last := g.noticeAt.Add(api.MaxGracePeriod)
+		if later := time.Now().Add(g.order.GracePeriod.D()); later.Before(last) && later.After(g.killAt) {
+			g.killAt = later
+		}
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -162,6 +164,45 @@ func testNotice(t *testing.T, r *rig) {
 		if n := alive(t, r.m.jobDir(c.a.Job)+"/"); n != 0 {
 			t.Errorf("%s: %d processes are left", c.a.Job, n)
 		}
+	}
+}
+
+// TestProlongedNotice: an attempt that cannot save its work has more time for it.
+func TestProlongedNotice(t *testing.T) {
+	t.Parallel()
+	saves := attempt("saves", 1, 0b1, `trap 'sleep 1; exit 75' TERM; echo up; while :; do sleep 0.02; done`)
+	deaf := attempt("deaf", 1, 0b10, `trap '' TERM; echo up; while :; do sleep 0.02; done`)
+	var failing atomic.Bool // of the deaf one
+	failing.Store(true)
+	r := newRig(t, func(c *Config) {
+		c.GracePeriod = 300 * time.Millisecond
+		c.SaveFails = func(id api.AttemptID) bool { return id == saves.AttemptID || failing.Load() }
+	})
+	r.orders.set(saves, deaf)
+	for _, a := range []api.Attempt{saves, deaf} {
+		r.started(a.AttemptID)
+		eventually(t, "up", func() bool { return strings.Contains(read(t, r.m.attemptDir(a.AttemptID), "rank-0.log"), "up") })
+	}
+	ctx, done := context.WithCancel(t.Context())
+	var pokes sync.WaitGroup
+	defer pokes.Wait()
+	defer done()
+	pokes.Go(func() { // instead of waiting for the ticker
+		for ctx.Err() == nil {
+			r.m.poke()
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+	r.orders.set()
+	if diff := cmp.Diff(api.Exit{Code: 75, Yielded: true, Noticed: true}, r.exit(saves.AttemptID), noTime); diff != "" {
+		t.Errorf("one that saves in the end: -want +got\n%s", diff)
+	}
+	if n := alive(t, r.m.jobDir(deaf.Job)+"/"); n == 0 {
+		t.Error("one that cannot save was killed")
+	}
+	failing.Store(false)
+	if e := r.exit(deaf.AttemptID); e.Signal != "SIGKILL" {
+		t.Errorf("one that saves no more ended with %+v; want it killed", e)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 const (
 	sigKill = unix.SIGKILL
 	sigStop = unix.SIGTERM // asks a supervisor to stop its ranks
+	sigMore = unix.SIGUSR1 // prolongs the grace period; an older supervisor ignores it
 )
 
 // state is the progress of an attempt.
@@ -58,6 +59,7 @@ type run struct {
 	up      bool        // the ranks are up
 	started bool        // and this was reported
 	stopAt  time.Time   // it was asked to stop, with this deadline
+	askedAt time.Time   // by this process
 
 	exit   api.Exit
 	toldAt time.Time
@@ -293,7 +295,22 @@ func (m *Machine) ask(r *run) {
 		}
 	}
 	r.signalShim(sigStop)
-	m.update(func() { r.stopAt = s.Deadline })
+	m.update(func() { r.stopAt, r.askedAt = s.Deadline, m.cfg.Now() })
+}
+
+// prolong gives an attempt that is leaving and cannot save a new grace period. It is a
+// signal and no file, because a full disk may be why it cannot.
+func (m *Machine) prolong(r *run) {
+	r.stopAt = m.cfg.Now().Add(r.order.GracePeriod.D())
+	m.background(r, func() { r.signalShim(sigMore) })
+}
+
+// prolongs reports whether the grace period of an attempt that is leaving is to be
+// prolonged now.
+func (m *Machine) prolongs(r *run, now time.Time) bool {
+	const soon = 2 * tick
+	return !m.stopping && !r.stopAt.IsZero() && now.Before(r.stopAt.Add(stuckAfter)) && r.stopAt.Sub(now) < max(r.order.GracePeriod.D()/2, soon) &&
+		now.Sub(r.askedAt) < api.MaxGracePeriod && m.cfg.SaveFails(r.order.AttemptID)
 }
 
 // report reports how an attempt ended, and remembers that it did.

@@ -115,10 +115,11 @@ func supervise(dir string) error {
 		core.Cur = 0 // a crash must not fill the disk; a job may ask for more
 		_ = unix.Setrlimit(unix.RLIMIT_CORE, &core)
 	}
-	// Two channels: a flood of one signal must not hide the other.
-	g.signals, g.stops = make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(g.signals, unix.SIGCHLD, unix.SIGUSR1, unix.SIGHUP)
+	// Several channels: a flood of one signal must not hide another.
+	g.signals, g.stops, g.more = make(chan os.Signal, 1), make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(g.signals, unix.SIGCHLD, unix.SIGHUP)
 	signal.Notify(g.stops, unix.SIGTERM, unix.SIGINT)
+	signal.Notify(g.more, sigMore)
 
 	g.record = shimRecord{Nonce: g.order.Nonce, PID: self.pid, Start: self.start, Boot: bootID()}
 	g.makeGroup()

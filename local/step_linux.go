@@ -143,6 +143,8 @@ func (m *Machine) stepRunning(ctx context.Context, r *run, wanted bool) (up bool
 		m.background(r, func() { m.settle(r) })
 	case !wanted && r.stopAt.IsZero():
 		m.background(r, func() { m.ask(r) })
+	case !wanted && m.prolongs(r, now):
+		m.prolong(r)
 	case !r.stopAt.IsZero() && now.After(r.stopAt.Add(stuckAfter)):
 		m.cfg.Log.Warn("supervisor does not exit; killing it", "job", r.order.Job, "attempt", r.order.Number)
 		r.stopAt = now

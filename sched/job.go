@@ -211,7 +211,7 @@ type Status struct {
 	// Protected.
 	Can Ability `json:"can,omitempty"`
 
-	// SaveFailed says that the job could not save its work when it last tried.
+	// SaveFailed says that the job could not save its work, and has not saved any since.
 	SaveFailed bool `json:"save_failed,omitempty"`
 
 	// Perf is the last report of the job's agent; nil: it has not reported yet,

@@ -10,8 +10,8 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// TestPinnedWhileSavesFail: a protected job that saves may be stopped, but not while its
-// saves fail.
+// TestPinnedWhileSavesFail: a protected job that saves may be stopped, but not once a save
+// has failed and until one works.
 func TestPinnedWhileSavesFail(t *testing.T) {
 	c, err := sched.NewCluster([]sched.Node{{Name: "n", GPUs: 2}})
 	if err != nil {
@@ -27,7 +27,8 @@ func TestPinnedWhileSavesFail(t *testing.T) {
 		}
 	}
 	apply(sched.Event{Kind: sched.JobSubmitted, Spec: &sched.Spec{ID: "x", GPUs: 1, Protected: true}})
-	apply(sched.Event{Kind: sched.JobStarted, Placement: sched.Placement{{Node: 0, Milli: sched.WholeGPU, GPUs: 1}}})
+	on := sched.Placement{{Node: 0, Milli: sched.WholeGPU, GPUs: 1}}
+	apply(sched.Event{Kind: sched.JobStarted, Placement: on})
 	for _, step := range []struct {
 		name   string
 		event  sched.Event
@@ -36,9 +37,16 @@ func TestPinnedWhileSavesFail(t *testing.T) {
 		{"it shows that it saves", sched.Event{Can: sched.Saves}, false},
 		{"a save fails", sched.Event{SaveFailed: true}, true},
 		{"another one", sched.Event{SaveFailed: true, Can: sched.Saves}, true},
-		{"it saves again", sched.Event{}, false},
+		{"it says nothing of it", sched.Event{}, true},
+		{"it is stopped", sched.Event{Kind: sched.JobHeld}, true},
+		{"and started again", sched.Event{Kind: sched.JobStarted, Placement: on}, true},
+		{"it finds an old checkpoint", sched.Event{Kind: sched.JobCheckpoint, SaveFailed: true}, true},
+		{"it trains", sched.Event{}, true},
+		{"it saves again", sched.Event{Kind: sched.JobCheckpoint}, false},
 	} {
-		step.event.Kind = sched.JobReported
+		if step.event.Kind == 0 {
+			step.event.Kind = sched.JobReported
+		}
 		apply(step.event)
 		if j, _ := st.Job("x"); j.Pinned() != step.pinned {
 			t.Errorf("%s: pinned %t; want %t", step.name, j.Pinned(), step.pinned)

@@ -130,7 +130,7 @@ func (st *State) apply(e Event) error {
 	case JobReported:
 		return j.report(e)
 	case JobCheckpoint:
-		j.Checkpoint, j.CheckpointedWork = e.At, e.Done
+		j.Checkpoint, j.CheckpointedWork, j.SaveFailed = e.At, e.Done, e.SaveFailed
 		return nil
 	case JobNoted:
 		j.Note = e.Note
@@ -332,7 +332,7 @@ func (j *Job) report(e Event) error {
 	if !(e.Done >= 0 && e.Rate >= 0 && e.Slowdown >= 0) { // also refuses NaN
 		return fmt.Errorf("job %s: done = %g, rate = %g, slowdown = %g; want numbers that are not negative", j.ID, e.Done, e.Rate, e.Slowdown)
 	}
-	j.Done, j.Rate, j.ReportedAt, j.SaveFailed = e.Done, e.Rate, e.At, e.SaveFailed
+	j.Done, j.Rate, j.ReportedAt, j.SaveFailed = e.Done, e.Rate, e.At, j.SaveFailed || e.SaveFailed
 	if e.Perf != nil {
 		j.Perf = e.Perf.After(j.Perf)
 	}

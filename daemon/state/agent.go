@@ -65,6 +65,9 @@ func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
 		e.Can = can
 		t.decides = true
 	}
+	if e.SaveFailed && !x.Job.SaveFailed || r.Checkpoint && x.Job.SaveFailed { // it may be stopped no longer, or again
+		t.decides = true
+	}
 	rec := api.Record{Event: &e, Complete: r.Complete}
 	if current {
 		e.Done, r.Rate = x.believe(r, t.now)
@@ -96,16 +99,25 @@ func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
 		return err
 	}
 	// What was reported as saved, and what is there, are not the same.
-	return t.event(sched.Event{Kind: sched.JobCheckpoint, Job: x.Job.ID, Done: *rec.Restored})
+	return t.event(sched.Event{Kind: sched.JobCheckpoint, Job: x.Job.ID, Done: *rec.Restored, SaveFailed: x.Job.SaveFailed})
 }
 
 // cannotSave tells the operator that a job could not save its work.
 func (t *tx) cannotSave(x *entry, rec *api.Record, why string, current bool) {
 	rec.SaveFailed, rec.Text = why, "cannot save its work: "+why
 	if !current {
-		rec.Text += "; asked to stop, it runs on and tries again until its grace period ends"
+		rec.Text += "; asked to stop, it runs on and tries again"
 	}
 	t.store.Log.Warn("a job cannot save its work", "job", x.Job.ID, "stopping", !current, "err", why)
+}
+
+// SaveFails reports whether an attempt that should stop has said that it cannot save its
+// work. A job that its user made preemptible has agreed to lose it.
+func (b *Store) SaveFails(id api.AttemptID) bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	x := b.mem.jobs[id.Job]
+	return x != nil && x.Job.Protected && !x.Job.Phase.Ended() && x.SaveFailed != "" && len(x.Open) > 0 && x.Open[0] == id.Number
 }
 
 // lastReport is the last report of progress that this daemon had from an attempt.

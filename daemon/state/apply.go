@@ -452,8 +452,6 @@ func changesOrders(r *api.Record) bool {
 	switch r.Event.Kind {
 	case sched.JobStarted, sched.JobStopped, sched.JobFailed, sched.JobEnded, sched.JobHeld:
 		return true
-	case sched.JobReported: // an attempt says whether its job is pinned
-		return r.Event.Can > 0
 	}
 	return false
 }

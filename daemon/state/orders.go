@@ -102,10 +102,10 @@ func (m *memory) attempts(key []byte) map[sched.JobID]*ordered {
 // reorder updates the ordered attempts for a durable record, and reports whether
 // they may have changed. Its cost depends on the change, not on what runs.
 func (b *Store) reorder(r *api.Record) bool {
-	if !changesOrders(r) {
+	id := r.Job()
+	if o, x := b.orders[id], b.mem.jobs[id]; !changesOrders(r) && (o == nil || x == nil || o.Pinned == x.Job.Pinned()) {
 		return false
 	}
-	id := r.Job()
 	if o := b.mem.attempt(b.Key, b.mem.jobs[id]); o != nil {
 		b.orders[id] = o
 	} else {

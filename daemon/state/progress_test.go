@@ -178,6 +178,55 @@ func TestSavedAfterAll(t *testing.T) {
 	}
 }
 
+// TestSavesFail: a protected job whose saves fail is pinned until one works, also for its
+// executor and over a restart, and its grace period is prolonged.
+func TestSavesFail(t *testing.T) {
+	d := open(t)
+	id := d.submit(ann, plain("x", 1))
+	first, second := api.AttemptID{Job: id, Number: 1}, api.AttemptID{Job: id, Number: 2}
+	d.decide(wants{id: on(0)})
+	pinned := func(when string, want bool) {
+		t.Helper()
+		list := d.Attempts()
+		if len(list) != 1 || list[0].Pinned != want {
+			t.Errorf("%s: attempts %+v; want one, pinned %v", when, list, want)
+		}
+		if kept := d.job(id); (kept.Kept() != "") != want {
+			t.Errorf("%s: kept because %q; want a reason: %v", when, kept.Kept(), want)
+		}
+	}
+	const full = "No space left on device"
+	d.report(id, 1, api.AgentReport{Done: 1, Can: new(sched.Saves), Checkpoint: true})
+	pinned("it saves", false)
+	d.report(id, 1, api.AgentReport{Done: 2, Can: new(sched.Saves), SaveFailed: full})
+	pinned("a save failed", true)
+	d.report(id, 1, api.AgentReport{Done: 3, Can: new(sched.Saves)})
+	pinned("it says nothing of it", true)
+	lost := exitOf(id, 1)
+	lost.Lost = true
+	d.exited(lost)
+	d.clock.add(time.Hour)
+	d.decide(wants{id: on(0)})
+	d.report(id, 2, api.AgentReport{Done: 1, Restored: new(float64), Can: new(sched.Saves)})
+	pinned("started again, from an older checkpoint", true)
+	d.report(id, 2, api.AgentReport{Done: 2, Can: new(sched.Saves), Checkpoint: true})
+	pinned("it saves again", false)
+
+	d.decide(wants{}) // a save that fails now
+	if d.SaveFails(second) {
+		t.Error("its save fails before it was tried")
+	}
+	d.report(id, 2, api.AgentReport{Done: 3, Can: new(sched.Saves), SaveFailed: full})
+	if !d.SaveFails(second) || d.SaveFails(first) {
+		t.Errorf("SaveFails: attempt 2 %v, attempt 1 %v; want only 2", d.SaveFails(second), d.SaveFails(first))
+	}
+	d.wantDurable()
+	d.command(id, api.Cancel)
+	if d.SaveFails(second) {
+		t.Error("a cancelled job has more time to save")
+	}
+}
+
 // TestAway: a job is away from when it lost its GPUs to its first step afterwards, not
 // to its start. While it waits, it shows the time so far.
 func TestAway(t *testing.T) {
