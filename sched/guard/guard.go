@@ -8,7 +8,9 @@
 //   - cycle: a job is not preempted for one that it was, directly or through
 //     others, given the GPUs of a moment ago;
 //   - cheaper-victim: where the policy stops one of two jobs of the same tenant,
-//     priority and shape, the one that loses less since its last checkpoint goes.
+//     priority and shape, the one that loses less since its last checkpoint goes;
+//   - settle: a job with an agent is not moved or resized before it has trained since
+//     its last start, or Config.Settle has passed: the start would be for nothing.
 //
 // A job that was to get the GPUs of one that is kept stays where it is, or waits.
 // A plan that was changed is checked again: where a job cannot be kept without
@@ -31,11 +33,14 @@ type Config struct {
 	// another for the guard to exchange them. Differences below a minute of one
 	// GPU are left alone.
 	Margin float64 `json:"margin"`
+	// Settle is how long a job that was started may take to its first step before
+	// it may be moved all the same.
+	Settle sched.Duration `json:"settle"`
 }
 
 // Default returns the settings of a guard unless told otherwise.
 func Default() Config {
-	return Config{Bound: 30, Window: sched.Duration(time.Minute), Margin: 2}
+	return Config{Bound: 30, Window: sched.Duration(time.Minute), Margin: 2, Settle: sched.Duration(10 * time.Minute)}
 }
 
 // Validate says what is wrong with the settings, if anything.
@@ -45,6 +50,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("bound = %d; want 0 (no bound) or more", c.Bound)
 	case c.Window < 0:
 		return fmt.Errorf("window = %s; want 0s (off) or more", c.Window)
+	case c.Settle < 0:
+		return fmt.Errorf("settle = %s; want 0s (off) or more", c.Settle)
 	case !(c.Margin == 0 || c.Margin >= 1):
 		return fmt.Errorf("margin = %g; want 0 (off), or 1 and more", c.Margin)
 	}
@@ -103,7 +110,7 @@ func (g guarded) String() string {
 func (g guarded) Schedule(s *sched.Snapshot) sched.Plan {
 	plan := g.policy.Schedule(s)
 	g.vetoes = nil
-	if len(plan.Want) != len(s.Jobs) || len(plan.Why) != len(s.Jobs) || !preempts(s, plan) {
+	if len(plan.Want) != len(s.Jobs) || len(plan.Why) != len(s.Jobs) || !g.concerned(s, plan) {
 		return plan
 	}
 	if len(sched.Check(s, plan)) > 0 {
@@ -136,13 +143,22 @@ func (g *Guard) Carried(s *sched.Snapshot, plan sched.Plan) {
 	}
 }
 
-func preempts(s *sched.Snapshot, plan sched.Plan) bool {
+// concerned reports whether the plan does something that a rule may forbid.
+func (g *Guard) concerned(s *sched.Snapshot, plan sched.Plan) bool {
 	for i, j := range s.Jobs {
-		if stopped(j, plan, i) {
+		if stopped(j, plan, i) || g.hasty(s, plan, i) {
 			return true
 		}
 	}
 	return false
+}
+
+// hasty reports whether the plan moves or resizes job i before its agent has reported
+// that it trains where it is.
+func (g *Guard) hasty(s *sched.Snapshot, plan sched.Plan, i int) bool {
+	j := s.Jobs[i]
+	return j.Phase == sched.Running && !j.Screening && j.Can > sched.Unproven && j.Rate == 0 && s.Now.Sub(j.Since) < g.Settle.D() &&
+		len(plan.Want[i]) > 0 && !plan.Want[i].Equal(j.Placement)
 }
 
 // stopped reports whether job i loses its GPUs against its interest. One that is

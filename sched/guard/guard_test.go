@@ -140,6 +140,7 @@ func TestValidate(t *testing.T) {
 		{guard.Config{Margin: 1}, ""},
 		{guard.Config{Bound: -1}, "bound"},
 		{guard.Config{Window: -1}, "window"},
+		{guard.Config{Settle: -1}, "settle"},
 		{guard.Config{Margin: 0.5}, "margin"},
 		{guard.Config{Margin: -1}, "margin"},
 		{guard.Config{Margin: math.NaN()}, "margin"},
@@ -149,6 +150,49 @@ func TestValidate(t *testing.T) {
 		if got := fmt.Sprint(err); (err != nil) != (test.want != "") || !strings.Contains(got, test.want) {
 			t.Errorf("New(%+v) = %v; want an error with %q", test.config, err, test.want)
 		}
+	}
+}
+
+// TestSettle: a job with an agent is not moved or resized before it trains where it is.
+func TestSettle(t *testing.T) {
+	reports := func(rate float64) sched.Event { return sched.Event{Kind: sched.JobReported, Can: sched.Resizes, Rate: rate} }
+	tests := []struct {
+		name   string
+		events []sched.Event
+		later  time.Duration
+		plan   wants
+		want   map[string]string
+		rules  []string
+	}{
+		{"moved", []sched.Event{reports(0)}, time.Minute, wants{"a": on(1)}, map[string]string{"a": "n0[0]"}, []string{"settle a"}},
+		{"who was to follow it waits", []sched.Event{reports(0)}, time.Minute, wants{"a": on(1), "b": on(0)}, map[string]string{"a": "n0[0]"}, []string{"settle a"}},
+		{"resized", []sched.Event{reports(0)}, time.Minute, wants{"a": on(0, 1)}, map[string]string{"a": "n0[0]"}, []string{"settle a"}},
+		{"trains", []sched.Event{reports(5)}, time.Minute, wants{"a": on(1)}, map[string]string{"a": "n0[1]"}, nil},
+		{"started again", []sched.Event{reports(5), {Kind: sched.JobStopped}, {Kind: sched.JobStarted, Placement: on(0)}}, time.Minute, wants{"a": on(1)}, map[string]string{"a": "n0[0]"}, []string{"settle a"}},
+		{"preempted", []sched.Event{reports(0)}, time.Minute, wants{}, map[string]string{}, nil},
+		{"no agent", nil, time.Minute, wants{"a": on(1)}, map[string]string{"a": "n0[1]"}, nil},
+		{"for too long", []sched.Event{reports(0)}, time.Hour, wants{"a": on(1)}, map[string]string{"a": "n0[1]"}, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			a := one("a", "")
+			a.MinGPUs, a.MaxGPUs = 1, 2
+			w.job(a, on(0))
+			for _, e := range test.events {
+				e.Job = "a"
+				w.apply(e)
+			}
+			w.job(one("b", ""), nil)
+			w.now = w.now.Add(test.later)
+			at, rules := w.decide(newGuard(t, guard.Default()), test.plan)
+			if diff := cmp.Diff(test.want, at); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+			if diff := cmp.Diff(test.rules, rules); diff != "" {
+				t.Errorf("rules: -want +got\n%s", diff)
+			}
+		})
 	}
 }
 

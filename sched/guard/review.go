@@ -23,9 +23,12 @@ func (r *review) victim(i int) bool {
 	return stopped(r.s.Jobs[i], r.plan, i)
 }
 
-// forbidden returns the rule that protects a victim, if one does.
+// forbidden returns the rule that protects a job which is stopped or moved, if one does.
 func (r *review) forbidden(i int) (rule, text string) {
 	j := r.s.Jobs[i]
+	if r.guard.hasty(r.s, r.plan, i) {
+		return "settle", fmt.Sprintf("has not trained since it was started %s ago", sched.Brief(r.s.Now.Sub(j.Since)))
+	}
 	if b := r.guard.Bound; b > 0 && j.Preemptions >= b {
 		return "bound", fmt.Sprintf("was preempted %d times; the bound is %d", j.Preemptions, b)
 	}

@@ -5,7 +5,7 @@ package guard
 
 import "github.com/fairway-gpu/fairway/sched"
 
-// keep gives back their GPUs to victims that may not be preempted, and makes
+// veto gives back their GPUs to jobs that may not be preempted or moved, and makes
 // the rest of the plan fit around them. The plan keeps the rules before and
 // after.
 func (r *review) veto() {
@@ -16,7 +16,7 @@ func (r *review) veto() {
 		k := keeping{review: r, base: base, kept: make([]bool, len(r.s.Jobs)), back: make([]bool, len(r.s.Jobs))}
 		any := false
 		for i, j := range r.s.Jobs {
-			if !r.victim(i) || barred[i] {
+			if barred[i] || !r.victim(i) && !r.guard.hasty(r.s, r.plan, i) {
 				continue
 			}
 			if rule, text := r.forbidden(i); rule != "" {
