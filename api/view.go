@@ -50,8 +50,8 @@ type Job struct {
 	SaveFailed string `json:"save_failed,omitempty"`
 }
 
-// Kept says, for people, why nobody may take the GPUs of a job or change their
-// number, and what would change that; empty: they may.
+// Kept says, for people, why nobody may take the GPUs of a job, and what would change
+// that; empty: they may.
 func (j *Job) Kept() string {
 	const see = ` (docs/job-file.md, "What stops a job")`
 	gpus, elastic := "1 GPU", j.MaxGPUs > j.MinGPUs
@@ -64,11 +64,11 @@ func (j *Job) Kept() string {
 		return "is never preempted: it is non-preemptible"
 	case !j.Protected:
 	case j.Status.Can == sched.Unproven && elastic:
-		return "starts on " + gpus + " and stays there: no Fairway agent in its script has reported yet" + see
+		return "starts on " + gpus + " and stays there until it ends: no Fairway agent in its script has reported yet" + see
 	case j.Status.Can == sched.Unproven:
 		return "keeps its GPUs until it ends: no Fairway agent in its script has reported yet" + see
-	case j.Status.Can == sched.Saves && elastic:
-		return "stays on " + gpus + ": its agent has not reported that it resumes at another size" + see
+	case j.Status.SaveFailed:
+		return "keeps its GPUs: it could not save its work, and no save has worked since" + see
 	}
 	return ""
 }
@@ -130,7 +130,7 @@ type Explanation struct {
 	// that hold GPUs it could use, then those that wait.
 	Before []Rival `json:"before,omitempty"`
 	// Larger says why a running job does not get more GPUs than it has, if it could
-	// use more.
+	// use more. For a job that keeps its GPUs (Job.Kept) the reason is the same.
 	Larger   string      `json:"larger,omitempty"`
 	FreeGPUs int         `json:"free_gpus"`
 	AllGPUs  int         `json:"all_gpus"`

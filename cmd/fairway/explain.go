@@ -61,7 +61,7 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 		explainWait(&g, e, v.now)
 	}
 	explainRun(&g, j, v.now)
-	if e.Larger != "" {
+	if e.Larger != "" && j.Kept() == "" { // the reason is in the row on preemption
 		g.add("no more GPUs", clean(e.Larger))
 	}
 	if !j.Status.Phase.Ended() {

@@ -147,6 +147,30 @@ func TestPrintExplanation(t *testing.T) {
 	}
 }
 
+// TestOneReasonForSize: a job that keeps its GPUs says why in one row.
+func TestOneReasonForSize(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		edit       func(*api.Job)
+		kept, size int // rows
+	}{
+		{"may be resized", func(*api.Job) {}, 0, 1},
+		{"plain", func(j *api.Job) { j.Protected, j.Status.Can = true, sched.Unproven }, 1, 0},
+		{"saves, but does not resize", func(j *api.Job) { j.Protected, j.Status.Can = true, sched.Saves }, 0, 1},
+		{"saves fail", func(j *api.Job) { j.Protected, j.Status.Can, j.Status.SaveFailed = true, sched.Resizes, true }, 1, 0},
+		{"non-preemptible", func(j *api.Job) { j.NonPreemptible = true }, 1, 0},
+	} {
+		j := runningJob()
+		j.MinGPUs, j.MaxGPUs = 1, 8
+		c.edit(&j)
+		var b bytes.Buffer
+		printExplanation(&b, api.Explanation{Job: j, Now: noon, Larger: "a reason"}, view{noon, 100})
+		if kept, size := strings.Count(b.String(), "\n  preemption "), strings.Count(b.String(), "\n  no more GPUs "); kept != c.kept || size != c.size {
+			t.Errorf("%s: %d rows on preemption, %d on its size; want %d and %d:\n%s", c.name, kept, size, c.kept, c.size, b.String())
+		}
+	}
+}
+
 func topPicture(gpus int) picture {
 	p := picture{
 		overview: api.Overview{Now: noon, Policy: "pollux", GPUs: gpus, Held: 5, Running: 1, Waiting: 1, Paused: 1},

@@ -86,6 +86,8 @@ func (b *Store) keeps(j, from *sched.Job, about policy.About, e *api.Explanation
 		return "runs; " + about.Name + " never preempts"
 	case j.NonPreemptible:
 		return "runs and may not be preempted"
+	case j.Pinned() && j.SaveFailed:
+		return "runs and is protected: it could not save its work"
 	case j.Pinned():
 		return "runs and is protected: it has not shown that it can save its work"
 	case first:
@@ -103,10 +105,12 @@ func (b *Store) larger(x *entry, free int) string {
 		return ""
 	case j.NonPreemptible:
 		return "it may not be preempted, so it stays at the size it started with"
-	case !j.Elastic() && !x.reports():
+	case j.Pinned() && j.SaveFailed:
+		return "it keeps its GPUs until it can save its work again"
+	case j.Pinned():
 		return "it is protected: no agent has reported from its script, so it stays at the size it started with"
 	case !j.Elastic():
-		return "it is protected: its agent has not shown that the job goes on at another size"
+		return "its agent has not reported that the job goes on at another size"
 	case !about.Resizes:
 		return fmt.Sprintf("%s runs every job at the size it asks for, %d", cmp.Or(about.Name, b.mem.Policy), j.GPUs)
 	case about.Agents && j.Perf == nil:
