@@ -88,9 +88,10 @@ type screenConfig struct {
 }
 
 type keepConfig struct {
-	Jobs    int `json:"jobs"`
-	Queue   int `json:"queue"`
-	Compact int `json:"compact"`
+	Jobs       int         `json:"jobs"`
+	Queue      int         `json:"queue"`
+	QueueBytes daemon.Size `json:"queue_bytes"`
+	Compact    int         `json:"compact"`
 }
 
 // The ways in which a gang meets.
@@ -109,7 +110,7 @@ func defaultConfig() config {
 		Nodes:  nodesConfig{Grace: seconds(40)},
 		Pods:   podsConfig{Rendezvous: rendezvousDNS, StartGrace: seconds(300), LostAfter: seconds(60)},
 		Guard:  guard.Default(), Bidders: daemon.DefaultBidders(), Screen: screenConfig{Time: seconds(300)},
-		Keep: keepConfig{Jobs: 5_000, Queue: 100_000, Compact: 20_000},
+		Keep: keepConfig{Jobs: 5_000, Queue: 100_000, QueueBytes: 256 << 20, Compact: 20_000},
 		Log:  daemon.Log{Level: "info", Format: "json"},
 	}
 }
@@ -150,6 +151,8 @@ func (c *config) validate() error {
 		return bad("client", fmt.Sprintf("rate %d, burst %d", c.Client.Rate, c.Client.Burst), "a rate of at least 1 and a burst that is not less")
 	case c.Pods.Rendezvous != rendezvousDNS && c.Pods.Rendezvous != rendezvousIP:
 		return bad("pods.rendezvous", c.Pods.Rendezvous, "dns or ip")
+	case c.Keep.QueueBytes < 1<<20:
+		return bad("keep.queue_bytes", c.Keep.QueueBytes, "1MiB or more")
 	case c.Keep.Jobs < 1 || c.Keep.Queue < 1 || c.Keep.Compact < 100:
 		return bad("keep", fmt.Sprintf("jobs %d, queue %d, compact %d", c.Keep.Jobs, c.Keep.Queue, c.Keep.Compact), "positive numbers, compact at least 100")
 	}

@@ -41,6 +41,7 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		"client: {rate: 10, burst: 5}":     "burst 5",
 		"pods: {rendezvous: mdns}":         "pods.rendezvous = mdns",
 		"keep: {compact: 3}":               "compact 3",
+		"keep: {queue_bytes: 512KiB}":      "keep.queue_bytes = 512KiB",
 		"log: {level: loud}":               "log.level = loud",
 		"guard: {margin: 0.5}":             "margin = 0.5",
 		"bidders: {deadline: 1ms}":         "bidders.deadline",

@@ -118,7 +118,7 @@ func (t *term) openState(ctx context.Context, pages *journal.Journal) error {
 	t.state, err = state.Open(ctx, state.Config{
 		Seen:    state.Mark{Jobs: used},
 		Journal: timed{pages, t}, Policies: policy.Builtin(), Standard: c.Policy, Key: derive(t.key, "agents and bidders"),
-		Pool: experience.New(), Recall: true, Now: time.Now, Log: t.log, Keep: c.Keep.Jobs, MaxQueue: c.Keep.Queue, CompactEvery: c.Keep.Compact,
+		Pool: experience.New(), Recall: true, Now: time.Now, Log: t.log, Keep: c.Keep.Jobs, MaxQueue: c.Keep.Queue, MaxQueueBytes: int64(c.Keep.QueueBytes), CompactEvery: c.Keep.Compact,
 		CheckBidder: c.Bidders.Check, CheckSearch: runner.Check, Failures: table, Screen: c.Screen.Time.D(), DescribeLabel: t.constraints.Words,
 	})
 	if err != nil {

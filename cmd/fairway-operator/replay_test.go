@@ -115,10 +115,49 @@ func TestReplay(t *testing.T) {
 		t.Errorf("of %d decisions %d come out otherwise, %v; want many and none: %+v", v.Decisions, v.Different, err, v.Differences)
 	}
 	t.Logf("%d records, %d decisions, %d different", len(records), v.Decisions, v.Different)
+	restorePages(t, admin)
+	again := filepath.Join(t.TempDir(), "journal.jsonl")
+	root = newRoot()
+	root.SetArgs([]string{"journal", "export", "--kubeconfig", c.Kubeconfig, "--namespace", system, "--out", again})
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if before, after := readText(t, file), readText(t, again); before != after || len(before) == 0 {
+		t.Errorf("the restored journal has %d bytes that differ from the %d before", len(after), len(before))
+	}
 	// The tests that come later begin with an empty journal.
 	if err := admin.DeleteAllOf(t.Context(), &v1alpha1.JournalPage{}, ctrlclient.InNamespace(system)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// restorePages backs up the pages of the journal, removes them and creates them again,
+// as docs/kubernetes/operations.md says.
+func restorePages(t *testing.T, admin ctrlclient.Client) {
+	t.Helper()
+	var pages v1alpha1.JournalPageList
+	if err := admin.List(t.Context(), &pages, ctrlclient.InNamespace(system)); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.DeleteAllOf(t.Context(), &v1alpha1.JournalPage{}, ctrlclient.InNamespace(system)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range pages.Items {
+		p := &pages.Items[i]
+		p.ObjectMeta = metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}
+		if err := admin.Create(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // waitAll waits until so many jobs of a namespace have finished.

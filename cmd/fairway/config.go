@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
@@ -87,10 +86,10 @@ type listenConfig struct {
 type keepConfig struct {
 	Jobs        int            `json:"jobs"`        // ended jobs in memory
 	Queue       int            `json:"queue"`       // most jobs that wait or run
-	QueueBytes  sizeText       `json:"queue_bytes"` // of them, and of the ended jobs in memory
-	Journal     sizeText       `json:"journal"`     // archive of the journal; 0: all of it
-	Log         sizeText       `json:"log"`         // of one process of a job
-	Logs        sizeText       `json:"logs"`        // of all ended attempts
+	QueueBytes  daemon.Size       `json:"queue_bytes"` // of them, and of the ended jobs in memory
+	Journal     daemon.Size       `json:"journal"`     // archive of the journal; 0: all of it
+	Log         daemon.Size       `json:"log"`         // of one process of a job
+	Logs        daemon.Size       `json:"logs"`        // of all ended attempts
 	Attempts    int            `json:"attempts"`    // ended attempts whose logs stay
 	Checkpoints sched.Duration `json:"checkpoints"` // of ended jobs
 	Compact     int            `json:"compact"`     // records of the journal between two snapshots
@@ -236,43 +235,6 @@ func (c *listenConfig) warnings() []string {
 // walk there.
 func (c *daemonConfig) agentPath() string {
 	return cmp.Or(c.Socket.Agents, filepath.Join(c.Data, "agent.sock"))
-}
-
-// sizeText is a number of bytes that may be written with a unit: "64MiB".
-type sizeText int64
-
-func (s sizeText) String() string {
-	for _, u := range sizeUnits {
-		if s != 0 && int64(s)%u.bytes == 0 {
-			return fmt.Sprintf("%d%s", int64(s)/u.bytes, u.name)
-		}
-	}
-	return strconv.FormatInt(int64(s), 10)
-}
-
-var sizeUnits = []struct {
-	name  string
-	bytes int64
-}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
-
-// MarshalText implements encoding.TextMarshaler.
-func (s sizeText) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads a number, with or without a unit.
-func (s *sizeText) UnmarshalText(b []byte) error {
-	text, factor := string(b), int64(1)
-	for _, u := range sizeUnits {
-		if t, ok := strings.CutSuffix(text, u.name); ok {
-			text, factor = t, u.bytes
-			break
-		}
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || n > (1<<62)/factor {
-		return fmt.Errorf("size %s: want a number of bytes, or one with KiB, MiB, GiB or TiB", b)
-	}
-	*s = sizeText(n * factor)
-	return nil
 }
 
 //go:embed fairway.yaml

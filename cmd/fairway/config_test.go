@@ -126,15 +126,6 @@ func TestClosedFolders(t *testing.T) {
 	}
 }
 
-func TestSizeText(t *testing.T) {
-	for text, want := range map[string]sizeText{"0": 0, "512": 512, "64KiB": 64 << 10, "3GiB": 3 << 30} {
-		var got sizeText
-		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
-			t.Errorf("%s = %d, %v; want %d", text, got, err, want)
-		}
-	}
-}
-
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(defaultConfigText()))
 	f.Add([]byte("policy: pollux:interval=5s\nkeep: {journal: 1TiB}"))

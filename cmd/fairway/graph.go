@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
+	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/predict"
 	"github.com/fairway-gpu/fairway/predict/onnx"
 )
@@ -98,11 +99,11 @@ func (f sizeFlag) String() string {
 	if f.bytes == nil {
 		return "0"
 	}
-	return sizeText(*f.bytes).String()
+	return daemon.Size(*f.bytes).String()
 }
 
 func (f sizeFlag) Set(text string) error {
-	var s sizeText
+	var s daemon.Size
 	if err := s.UnmarshalText([]byte(text)); err != nil {
 		return err
 	}

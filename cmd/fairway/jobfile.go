@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -177,7 +178,7 @@ func fillSize(n *yaml.Node, v *int64, path string) error {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
 		return strictyaml.Fill(n, v, path)
 	}
-	var size sizeText
+	var size daemon.Size
 	if err := size.UnmarshalText([]byte(n.Value)); err != nil {
 		return strictyaml.FaultAt(n, path, "is %.40q; want a number of bytes, or one with KiB, MiB, GiB or TiB", n.Value)
 	}
