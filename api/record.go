@@ -43,6 +43,9 @@ type Record struct {
 	Epoch *Epoch `json:"epoch,omitempty"`
 	// Damage is what the journal has lost; with no text, all damage is acknowledged.
 	Damage *Damage `json:"damage,omitempty"`
+	// SetBack is by how much times after the record's own are to be set back, in all
+	// records before it: the clock was ahead.
+	SetBack sched.Duration `json:"set_back,omitempty"`
 	// Quarantine is what was decided about a node on which jobs fail.
 	Quarantine *diagnose.NodeChange `json:"quarantine,omitempty"`
 	// Decision numbers the decision that caused the record, from 1; 0: none did.
@@ -77,7 +80,7 @@ type Basis struct {
 func Kinds() []string {
 	return append(sched.EventKinds(), "save-failed", "job-warned", "attempt-ended", "policy-set", "token-set", "bidder-set",
 		"search-submitted", "search-stepped", "search-ended", "node-quarantined", "node-released", "node-withheld",
-		"journal-damaged", "damage-acknowledged", "epoch-begun", "note")
+		"journal-damaged", "damage-acknowledged", "epoch-begun", "clock-set", "note")
 }
 
 // Kind names what the record is about, for filters; "note" is a word to the operator.
@@ -113,6 +116,8 @@ func (r *Record) Kind() string {
 		return "journal-damaged"
 	case r.Epoch != nil:
 		return "epoch-begun"
+	case r.SetBack > 0:
+		return "clock-set"
 	}
 	return "note"
 }

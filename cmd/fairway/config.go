@@ -86,10 +86,10 @@ type listenConfig struct {
 type keepConfig struct {
 	Jobs        int            `json:"jobs"`        // ended jobs in memory
 	Queue       int            `json:"queue"`       // most jobs that wait or run
-	QueueBytes  daemon.Size       `json:"queue_bytes"` // of them, and of the ended jobs in memory
-	Journal     daemon.Size       `json:"journal"`     // archive of the journal; 0: all of it
-	Log         daemon.Size       `json:"log"`         // of one process of a job
-	Logs        daemon.Size       `json:"logs"`        // of all ended attempts
+	QueueBytes  daemon.Size    `json:"queue_bytes"` // of them, and of the ended jobs in memory
+	Journal     daemon.Size    `json:"journal"`     // archive of the journal; 0: all of it
+	Log         daemon.Size    `json:"log"`         // of one process of a job
+	Logs        daemon.Size    `json:"logs"`        // of all ended attempts
 	Attempts    int            `json:"attempts"`    // ended attempts whose logs stay
 	Checkpoints sched.Duration `json:"checkpoints"` // of ended jobs
 	Compact     int            `json:"compact"`     // records of the journal between two snapshots

@@ -89,10 +89,10 @@ func (d *localDaemon) discover(ctx context.Context) (local.Config, error) {
 		Dir: filepath.Join(c.Data, "machine"), API: "unix://" + c.agentPath(), Shim: []string{"/proc/self/exe", "shim"},
 		GracePeriod: c.Notice.D(), Report: c.Report.D(), Slots: c.Slots, Name: c.Name, Log: d.log,
 		LogLimit: int64(c.Keep.Log), LogKeep: c.Keep.Attempts, LogBytes: int64(c.Keep.Logs), KeepEnded: c.Keep.Checkpoints.D(),
-		Ended: func(id sched.JobID) bool { return d.ended(id) },
-		Claim: func(a api.Attempt) (bool, error) { return d.state.Claim(context.Background(), a) },
+		Ended:     func(id sched.JobID) bool { return d.ended(id) },
+		Claim:     func(a api.Attempt) (bool, error) { return d.state.Claim(context.Background(), a) },
 		SaveFails: func(id api.AttemptID) bool { return d.state.SaveFails(id) },
-		MPS:   c.GPU.MPS, MPSThreads: c.GPU.Threads, Tell: d.tell,
+		MPS:       c.GPU.MPS, MPSThreads: c.GPU.Threads, Tell: d.tell,
 		Processes: c.Limits.Processes, NewPrivileges: c.Limits.NewPrivileges, AllGPUs: c.Limits.AllGPUs,
 	}
 	if lc.Processes == 0 {

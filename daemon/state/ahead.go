@@ -136,7 +136,7 @@ func (b *Store) worth(x *entry, free int) string {
 	}
 	if free < next-have {
 		parts = append(parts, "other jobs hold the GPUs")
-	} else if at := b.mem.wake; at.After(b.mem.clock(b.Now())) {
+	} else if at := b.mem.wake; at.After(b.now()) {
 		parts = append(parts, "the policy decides again at "+at.Format("15:04:05"))
 	} else {
 		parts = append(parts, "the policy has not chosen a larger size")

@@ -60,6 +60,11 @@ func (m *memory) apply(r *api.Record) error {
 			return err
 		}
 	}
+	if r.SetBack > 0 {
+		if err := m.setBack(r); err != nil {
+			return err
+		}
+	}
 	m.Decisions = max(m.Decisions, r.Decision)
 	m.Seq = r.Seq
 	if r.At.After(m.At) {

@@ -71,7 +71,7 @@ func (b *Store) Overview(api.Identity) (api.Overview, error) {
 	defer b.mu.RUnlock()
 	m := b.mem
 	o := api.Overview{
-		Now: m.clock(b.Now()), Started: b.stats.started, Policy: m.Policy, GPUs: m.state.Cluster().GPUs(),
+		Now: b.now(), Started: b.stats.started, Policy: m.Policy, GPUs: m.state.Cluster().GPUs(),
 		Finished: m.Ends[sched.Finished], Failed: m.Ends[sched.Failed], Cancelled: m.Ends[sched.Cancelled],
 		Decisions: m.Decisions, LastMS: b.stats.lastMS, Seq: b.feed.last,
 	}

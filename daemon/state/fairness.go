@@ -23,7 +23,7 @@ type share struct {
 
 // fair returns the fair share of an app now.
 func (b *Store) fair() *share {
-	s := b.mem.state.Snapshot(b.mem.clock(b.Now()))
+	s := b.mem.state.Snapshot(b.now())
 	return &share{
 		Snapshot: s, gpus: float64(s.Cluster.GPUs()) / float64(max(1, s.Apps())),
 		mem: b.mem, rhos: map[sched.AppID]float64{},

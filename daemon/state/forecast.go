@@ -109,7 +109,7 @@ func (b *Store) policySpec() string {
 func (b *Store) futures() (forecast.Config, *sched.Snapshot, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	now := b.mem.clock(b.Now())
+	now := b.now()
 	p, err := b.buildPolicy(b.mem.Policy)
 	if err != nil {
 		return forecast.Config{}, nil, err
@@ -175,7 +175,7 @@ func (b *Store) unknownStart() string {
 	}
 	if len(b.mem.Ended) == 0 {
 		for x := range b.mem.queue() {
-			if x.Job.Phase == sched.Running && x.left(b.mem.clock(b.Now())) == 0 {
+			if x.Job.Phase == sched.Running && x.left(b.now()) == 0 {
 				return "a running job has no estimate and reports no progress, and no job has ended yet"
 			}
 		}

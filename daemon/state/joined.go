@@ -49,7 +49,7 @@ func (b *Store) CheckGangs(ctx context.Context) error {
 func (b *Store) unchecked() (out []api.AttemptID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.mem.clock(b.Now())
+	now := b.now()
 	for x := range b.mem.queue() {
 		j, id := x.Job, api.AttemptID{Job: x.Job.ID, Number: x.Job.Starts}
 		silent := x.Shown == sched.Unproven && x.Training == nil && len(x.Points) == 0

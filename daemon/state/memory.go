@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
@@ -39,9 +38,6 @@ type memory struct {
 	// the configuration until a record sets it.
 	policyKept bool
 	wake       time.Time // when the policy asked to decide again
-	// skew is by how much the machine's clock has gone back, and last the latest time
-	// that clock returned, in microseconds.
-	skew, last atomic.Int64
 }
 
 // Saved is the memory as data: the snapshot in the journal.
@@ -138,23 +134,6 @@ func newMemory(keep int, bytes int64) *memory {
 	}
 }
 
-// clock returns the time of the next record, never before the last record's. If the
-// machine's clock goes back, time goes on from there: if it stood still until the
-// machine's clock has caught up, no back-off, lease or time limit would end.
-func (m *memory) clock(now time.Time) time.Time {
-	at, skew := now.UnixMicro(), m.skew.Load()
-	earliest := max(m.last.Load(), m.At.UnixMicro())
-	switch {
-	case at >= earliest:
-		skew = 0
-	case at+skew < earliest:
-		skew = earliest - at
-	}
-	m.skew.Store(skew)
-	m.last.Store(at + skew)
-	return time.UnixMicro(at + skew).UTC()
-}
-
 // save returns the memory as data that is no longer changed.
 func (m *memory) save() Saved {
 	s := m.Saved
@@ -219,10 +198,17 @@ func copyMap[K comparable, V any](m map[K]V) map[K]V {
 
 // restore returns the memory of a snapshot.
 func restore(payload []byte, keep int, bytes int64) (*memory, error) {
-	m := newMemory(keep, bytes)
-	if err := json.Unmarshal(payload, &m.Saved); err != nil {
+	var s Saved
+	if err := json.Unmarshal(payload, &s); err != nil {
 		return nil, err
 	}
+	return rebuild(s, keep, bytes)
+}
+
+// rebuild returns the memory that was saved. It takes over the data.
+func rebuild(s Saved, keep int, bytes int64) (*memory, error) {
+	m := newMemory(keep, bytes)
+	m.Saved = s
 	st, err := sched.Restore(m.Saved.State)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // resumed returns a job of 10,000 units that made 2,000 in 20 s, saved them, was

@@ -172,7 +172,7 @@ func byPerson(r *api.Record) bool {
 // Release uncordons nodes whose quarantine is over. It is called periodically.
 func (b *Store) Release(ctx context.Context) error {
 	b.mu.RLock()
-	due := b.mem.quarantineOver(b.mem.clock(b.Now()))
+	due := b.mem.quarantineOver(b.now())
 	b.mu.RUnlock()
 	if len(due) == 0 {
 		return nil

@@ -46,7 +46,10 @@ type Config struct {
 	Key        []byte          // for the secrets of agents: 32 random bytes that stay the same
 	Pool       *experience.Pool
 	Now        func() time.Time
-	Log        *slog.Logger
+	// Elapsed is a clock that nobody sets; nil: that of Now, which has one if it is
+	// time.Now.
+	Elapsed func() time.Duration
+	Log     *slog.Logger
 	// Seen is how far the journal had come when an earlier daemon wrote it down, and
 	// Mark writes it down: after each change, when it is durable. Mark may be nil.
 	Seen Mark
@@ -124,6 +127,7 @@ type Store struct {
 		seq      uint64
 	}
 	foresight foresight
+	keeper    timekeeper
 
 	sinceC int // records since the last compaction
 	busyC  bool
@@ -152,6 +156,10 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	c.MaxQueueBytes = orDefault(c.MaxQueueBytes, 256<<20)
 	if c.Pool == nil {
 		c.Pool = experience.New()
+	}
+	if c.Elapsed == nil {
+		began := c.Now()
+		c.Elapsed = func() time.Duration { return c.Now().Sub(began) }
 	}
 	b := &Store{
 		Config:   c,
@@ -365,7 +373,7 @@ func (b *Store) applyBatch(batch []change) (errs []error, records []api.Record, 
 	errs = make([]error, len(batch))
 	like := sync.OnceValue(b.mem.alike) // once for all that are submitted together
 	for i, c := range batch {
-		t := &tx{store: b, mem: b.mem, now: b.mem.clock(b.Now()), like: like}
+		t := &tx{store: b, mem: b.mem, now: b.now(), like: like}
 		errs[i] = c.do(t)
 		if errs[i] != nil && len(t.records) > 0 {
 			return errs, nil, false, fmt.Errorf("a change was only partly applied: %w", errs[i])

@@ -125,7 +125,7 @@ func holds(j *sched.Job, n *sched.Node) int {
 // their work like any job that has to stop. It is called periodically.
 func (b *Store) Expire(ctx context.Context) error {
 	b.mu.RLock()
-	due := b.mem.overdue(b.mem.clock(b.Now()))
+	due := b.mem.overdue(b.now())
 	b.mu.RUnlock()
 	if len(due) == 0 {
 		return nil

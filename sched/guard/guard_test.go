@@ -155,7 +155,9 @@ func TestValidate(t *testing.T) {
 
 // TestSettle: a job with an agent is not moved or resized before it trains where it is.
 func TestSettle(t *testing.T) {
-	reports := func(rate float64) sched.Event { return sched.Event{Kind: sched.JobReported, Can: sched.Resizes, Rate: rate} }
+	reports := func(rate float64) sched.Event {
+		return sched.Event{Kind: sched.JobReported, Can: sched.Resizes, Rate: rate}
+	}
 	tests := []struct {
 		name   string
 		events []sched.Event

@@ -10,7 +10,7 @@ import { moment, ms, plural } from './format.js';
 // The kinds that the journal knows, for filters.
 export const kinds = ['job-submitted', 'job-started', 'job-stopped', 'job-failed', 'job-ended', 'job-held', 'job-checkpoint', 'job-reported', 'job-noted', 'job-warned',
   'save-failed', 'attempt-ended', 'app-bid', 'bidder-set', 'search-submitted', 'search-stepped', 'search-ended', 'node-joined', 'node-quarantined', 'node-released', 'node-withheld',
-  'tenant-set', 'policy-set', 'token-set', 'journal-damaged', 'damage-acknowledged', 'epoch-begun', 'note'];
+  'tenant-set', 'policy-set', 'token-set', 'journal-damaged', 'damage-acknowledged', 'epoch-begun', 'clock-set', 'note'];
 
 // gpusIn counts the GPUs of a placement, whose sets are bit masks.
 function gpusIn(placement) {

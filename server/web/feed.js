@@ -75,6 +75,7 @@ export function kindOf(r) {
   if (r.search) return r.search.spec ? 'search-submitted' : r.search.state ? 'search-ended' : 'search-stepped';
   if (r.damage) return r.damage.text ? 'journal-damaged' : 'damage-acknowledged';
   if (r.epoch) return 'epoch-begun';
+  if (r.set_back) return 'clock-set';
   return 'note';
 }
 

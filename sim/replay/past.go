@@ -40,7 +40,7 @@ type Past struct {
 // A job whose agent reported its speed on every GPU type of the cluster trains by
 // that model.
 func NewPast(records []api.Record, o Options) (*Past, error) {
-	c, err := read(records)
+	c, err := read(straighten(records))
 	if err != nil {
 		return nil, fmt.Errorf("replay journal: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/fairway-gpu/fairway/api"
 )
@@ -82,4 +83,28 @@ func Decode(text []byte) (api.Record, error) {
 		return r, fmt.Errorf("record %d: no time; want one in the field at", r.Seq)
 	}
 	return r, nil
+}
+
+// straighten returns the records with the times that they would have if the clock had
+// been right: those before a record that set the clock back are set back too.
+func straighten(records []api.Record) []api.Record {
+	if !slices.ContainsFunc(records, func(r api.Record) bool { return r.SetBack > 0 }) {
+		return records
+	}
+	payload, err := json.Marshal(records) // nobody else sees the change
+	var out []api.Record
+	if err != nil || json.Unmarshal(payload, &out) != nil {
+		return records
+	}
+	for i := range out {
+		if by := out[i].SetBack.D(); by > 0 {
+			for k := range i {
+				token := out[k].Token
+				out[k].Token = nil
+				api.SetBack(&out[k], out[i].At, by)
+				out[k].Token = token
+			}
+		}
+	}
+	return out
 }
