@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,7 +23,14 @@ import (
 func TestCrash(t *testing.T) {
 	kills := scale("FAIRWAY_CHAOS_KILLS", 40)
 	d := startDaemon(t, shortDir(t), "--config", chaosConfig(t))
-	u := usersOf(t, d, "true")
+	agent := ""
+	if exec.Command("python3", "-c", "import fcntl, sys; sys.exit(sys.version_info < (3, 9))").Run() == nil {
+		agent = absolute(t, filepath.Join("testdata", "chaos", "agent.py"))
+	} else {
+		t.Log("NOT TESTED: jobs with the Python agent (python3 3.9 or later)")
+	}
+	u := usersOf(t, d, "true", agent)
+	u.hurry = true
 	moments := rand.New(rand.NewPCG(3, 4))
 	begin := time.Now()
 	killed := map[string]int{}
@@ -43,6 +51,9 @@ func TestCrash(t *testing.T) {
 	}
 	took := time.Since(begin)
 	u.account("kill -9", fmt.Sprintf("%d: %d daemon, %d supervisor, %d rank, in %.0f s", kills, killed["daemon"], killed["supervisor"], killed["rank"], took.Seconds()))
+	if agent != "" {
+		u.checkAgents()
+	}
 	if kills >= 20 && (killed["supervisor"] == 0 || killed["rank"] == 0) {
 		t.Errorf("killed %v; want supervisors and ranks among them", killed)
 	}

@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -159,4 +160,30 @@ func (u *users) summary(jobs []api.Job) string {
 		moved += j.Status.Moves
 	}
 	return fmt.Sprintf("%d jobs acknowledged, %d known (%v), %d starts, %d preemptions, %d moves", len(u.acked), len(jobs), phases, starts, preempted, moved)
+}
+
+// checkAgents: jobs with the Python agent were among those that were accounted for, some
+// were started again, and the daemon heard of what they saved.
+func (u *users) checkAgents() {
+	u.t.Helper()
+	finished, again, kept := 0, 0, 0
+	for j, err := range u.d.List(context.Background(), api.JobFilter{Limit: 1000}) {
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		if j.Name != agentJob || j.Status.Phase != sched.Finished {
+			continue
+		}
+		finished++
+		if j.Status.Starts > 1 {
+			again++
+		}
+		if j.Status.CheckpointedWork > 0 {
+			kept++
+		}
+	}
+	u.t.Logf("%d jobs with the Python agent finished: %d were started again, %d reported what they saved", finished, again, kept)
+	if finished == 0 || again == 0 || kept == 0 {
+		u.t.Error("want some of each")
+	}
 }

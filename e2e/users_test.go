@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -59,6 +60,8 @@ type users struct {
 	d           *daemon
 	script, out string
 	sync        string // the program that makes a checkpoint durable
+	agent       string // a worker with the Python agent; empty: none
+	hurry       bool   // does not wait for the back-offs of killed jobs
 	stop        func()
 
 	mu    sync.Mutex
@@ -71,10 +74,12 @@ type users struct {
 	rand    *rand.Rand
 }
 
-// usersOf lets three users work with a daemon until account.
-func usersOf(t *testing.T, d *daemon, syncWith string) *users {
+// usersOf lets three users work with a daemon until account. Some of their jobs run the
+// worker with the Python agent, if there is one.
+func usersOf(t *testing.T, d *daemon, syncWith string, agent ...string) *users {
 	t.Helper()
 	u := &users{t: t, d: d, out: t.TempDir(), sync: syncWith, acked: map[sched.JobID]bool{}, ended: map[sched.JobID]api.Job{}, done: map[sched.JobID]int{}, rand: rand.New(rand.NewPCG(1, 2))}
+	u.agent = strings.Join(agent, "")
 	u.script = filepath.Join(u.out, "worker.sh")
 	if err := os.WriteFile(u.script, []byte(worker), 0o755); err != nil {
 		t.Fatal(err)
@@ -134,6 +139,9 @@ func (u *users) watch(ctx context.Context) {
 	}
 }
 
+// agentJob is the name of jobs with the Python agent.
+const agentJob = "agent"
+
 // openJobs is the number of open jobs beyond which the users wait.
 const openJobs = 20
 
@@ -151,11 +159,15 @@ func (u *users) submit(ctx context.Context) {
 	s.Name = "w"
 	s.Command = []string{u.script, strconv.Itoa(2 + u.intn(50)), u.out, u.sync}
 	s.GPUs = 1
-	switch u.intn(3) {
+	switch u.intn(4) {
 	case 0:
 		s.GPUs, s.MinGPUs, s.MaxGPUs = 1, 1, 1+u.intn(4)
 	case 1:
 		s.GPUs = 1 + u.intn(3)
+	case 2:
+		if u.agent != "" {
+			s.Name, s.Command[0], s.Env = agentJob, u.agent, map[string]string{"PYTHONPATH": absolute(u.t, "../python/src")}
+		}
 	}
 	s.Retries, s.Retry = api.MaxRetries, api.RetryAlways // its processes are killed, too
 	if u.intn(4) > 0 {                                   // the others keep their GPUs
@@ -211,6 +223,9 @@ func (u *users) drain() []api.Job {
 				continue
 			}
 			open++
+			if u.hurry && j.State == api.Waiting && j.Status.NotBefore.After(time.Now()) {
+				_, _ = u.d.Command(ctx, j.ID, api.Pause) // when it is resumed, it may start at once
+			}
 			if j.State == api.Paused {
 				// Its processes may have finished before they were stopped.
 				if _, err := u.d.Command(ctx, j.ID, api.Resume); err != nil && api.CodeOf(err) != api.Conflict {
