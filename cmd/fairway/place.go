@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 )
@@ -21,12 +22,30 @@ const (
 	envToken   = "FAIRWAY_API_TOKEN"
 )
 
+// rootDataDir is where the daemon of root keeps its data: other users cannot walk
+// through root's home, and their jobs must reach their folders and their agent's socket.
+const rootDataDir = "/var/lib/fairway"
+
 // defaultDataDir is the folder of everything the daemon keeps.
 func defaultDataDir() string {
 	if dir := os.Getenv(envData); dir != "" {
 		return absolute(dir)
 	}
-	return homeDir("XDG_STATE_HOME", ".local", "state")
+	dir := homeDir("XDG_STATE_HOME", ".local", "state")
+	if root, err := user.LookupId("0"); err == nil && os.Geteuid() == 0 {
+		return dataDirOfRoot(dir, root.HomeDir)
+	}
+	return dir
+}
+
+// dataDirOfRoot returns the data folder of root, whose folder in a home would be dir. One
+// outside of root's own home was chosen, and one that holds a journal is used.
+func dataDirOfRoot(dir, home string) string {
+	_, err := os.Stat(filepath.Join(dir, "journal"))
+	if below, e := filepath.Rel(home, dir); err == nil || e != nil || !filepath.IsLocal(below) {
+		return dir
+	}
+	return rootDataDir
 }
 
 // defaultAddress is where the daemon answers unless told otherwise.

@@ -412,6 +412,25 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
+// TestDataDirOfRoot: the daemon of root does not keep its data where others cannot walk,
+// unless they are there already.
+func TestDataDirOfRoot(t *testing.T) {
+	home := t.TempDir()
+	dir := filepath.Join(home, ".local", "state", "fairway")
+	if got := dataDirOfRoot(dir, home); got != rootDataDir {
+		t.Errorf("new: %s; want %s", got, rootDataDir)
+	}
+	if got := dataDirOfRoot(dir, "/root"); got != dir {
+		t.Errorf("in the home of another: %s; want %s", got, dir)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "journal"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := dataDirOfRoot(dir, home); got != dir {
+		t.Errorf("with a journal in root's home: %s; want %s", got, dir)
+	}
+}
+
 func TestDefaultPlace(t *testing.T) {
 	t.Setenv(envAddress, "")
 	t.Setenv(envData, "")
