@@ -119,6 +119,33 @@ func TestFailures(t *testing.T) {
 	d.blame(t)
 }
 
+// TestOutOfMemory: a process that takes more memory than its job asked for is ended, by
+// its control group or else by its own limit. The daemon survives and knows why it ended.
+func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	d := configured(t, "", "--slots", "1", "--policy", "fifo")
+	pid := d.cmd.Process.Pid
+	s := api.Submission{Spec: sched.Spec{GPUs: 1, Memory: 128 << 20}, Task: api.Task{Name: "hungry", Retries: 1}}
+	id := d.run(s, shell(`ulimit -v 2000000; exec `+python+` -c 'first = bytearray(512 << 20); second = bytearray(4 << 30)'`)...)
+	var j api.Job
+	waitFor(t, patience, func() bool { j, err = d.Job(context.Background(), id); return err == nil && j.Exit != nil })
+	if f := j.Exit.Finding; f == nil || f.Reason != "host-out-of-memory" || j.Status.Failures != 1 {
+		t.Errorf("after %d failures: %+v; want one, out of host memory", j.Status.Failures, f)
+	}
+	t.Logf("%s", j.Exit.Text())
+	if _, err := d.Command(context.Background(), id, api.Cancel); err != nil {
+		t.Error(err)
+	}
+	next := d.until(d.run(api.Submission{Spec: sched.Spec{GPUs: 1}}, "true"), api.Finished)
+	if d.cmd.Process.Pid != pid || d.overview().Problem != "" {
+		t.Errorf("the daemon was started again, or says %q; want that it survived and ran %s", d.overview().Problem, next.ID)
+	}
+}
+
 // blame makes jobs of three users fail because of the node: the quarantine is withheld
 // and reported, because it is the only node.
 func (d *daemon) blame(t *testing.T) {
