@@ -64,7 +64,7 @@ func (j *Job) Kept() string {
 		return "is never preempted: it is non-preemptible"
 	case !j.Protected:
 	case j.Status.Can == sched.Unproven && elastic:
-		return "starts on " + gpus + " and stays there until it ends: no Fairway agent in its script has reported yet" + see
+		return "starts on " + gpus + " and stays there: no Fairway agent in its script has reported yet" + see
 	case j.Status.Can == sched.Unproven:
 		return "keeps its GPUs until it ends: no Fairway agent in its script has reported yet" + see
 	case j.Status.SaveFailed:
