@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -21,6 +22,8 @@ type agent struct {
 	limits goodput.Limits
 	fixed  int // batch size of a job that does not adapt it; 0: it adapts
 	most   int // GPUs the model can use; 0: no bound
+	fits   func(setting) goodput.Limits
+	facts  *typeFacts // nil: none
 	blur   float64
 	rand   *rand.Rand
 
@@ -48,7 +51,7 @@ func (r *run) newAgent(j *job) (*agent, error) {
 		return nil, nil
 	}
 	a := &agent{
-		limits: t.limits(), most: r.usable(j), blur: r.Noise,
+		limits: t.limits(), most: r.usable(j), fits: t.limitsOn, facts: r.typeFacts(j), blur: r.Noise,
 		profiles: map[string]*goodput.Profile{}, fitters: map[string]*goodput.Fitter{},
 		fitted: map[string]goodput.Params{}, past: map[string]goodput.Params{},
 	}
@@ -67,7 +70,7 @@ func (r *run) newAgent(j *job) (*agent, error) {
 	if a.blur > 0 {
 		a.rand = rand.New(rand.NewPCG(r.Seed, uint64(j.result)))
 	}
-	if a.trials, err = r.bootstrap(j); err != nil {
+	if a.trials, err = r.bootstrap(j, a.fixed > 0); err != nil {
 		return nil, err
 	}
 	for i := range a.trials {
@@ -118,12 +121,12 @@ func (a *agent) choose(s setting) (goodput.Config, bool) {
 	batch := a.fixed
 	if batch == 0 {
 		if p, ok := a.fitted[string(s.gpuType)]; ok {
-			c, good := a.limits.Best(p, a.noise, s.shape())
+			c, good := a.fits(s).Best(p, a.noise, s.shape())
 			return c, good > 0
 		}
-		batch = max(a.limits.Initial, a.limits.LocalMin*s.gpus)
+		batch = max(a.limits.Initial, a.limits.LocalMin*s.replicas())
 	}
-	return goodput.Split(batch, s.gpus, a.limits)
+	return goodput.Split(batch, s.replicas(), a.fits(s))
 }
 
 // learn adds the measurement of a setting after a part of the training of work in
@@ -147,7 +150,7 @@ func (a *agent) learn(s setting, o observation, part, work float64) error {
 	}
 	step := a.blurred(o.step)
 	sample := goodput.Sample{
-		Nodes: len(s.placement), GPUs: s.gpus, Local: s.config.Local,
+		Nodes: len(s.placement), GPUs: s.replicas(), Local: s.config.Local,
 		Step: step, Sync: min(a.blurred(o.sync), 0.999*step), Count: 1,
 	}
 	dropped := false
@@ -215,6 +218,7 @@ func (a *agent) tell() {
 		next.StepTimes = goodput.StepTimes(a.profiles, a.fixed, a.limits)
 	}
 	next.StepTimes = a.withTrials(next.StepTimes)
+	a.facts.add(next, a)
 	if old := a.report; old != nil && same(old, next) {
 		return // policies cache what they computed for a report
 	}
@@ -246,5 +250,5 @@ func (o observation) noise(l goodput.Limits) float64 {
 	if o.sqr <= 0 {
 		return math.Inf(1)
 	}
-	return float64(l.Initial) * o.variance / o.sqr
+	return float64(cmp.Or(o.base, l.Initial)) * o.variance / o.sqr
 }

@@ -21,7 +21,10 @@ import (
 // time: they are short compared with the job, and Sia does not count them either.
 // With other estimates only the speedups of other models between types are known: the
 // times are borrowed from them, except on types that the job has run on.
-func (r *run) bootstrap(j *job) ([]goodput.StepTime, error) {
+func (r *run) bootstrap(j *job, fixed bool) ([]goodput.StepTime, error) {
+	if m, ok := j.truth.(*measured); ok && m.sia {
+		return r.siaTrials(j, fixed)
+	}
 	if len(r.Cluster.Types) < 2 {
 		return nil, nil
 	}
@@ -32,7 +35,7 @@ func (r *run) bootstrap(j *job) ([]goodput.StepTime, error) {
 		if !ok {
 			continue
 		}
-		step := goodput.StepTime{Type: string(gpuType), Nodes: len(s.placement), GPUs: s.gpus, Batch: max(1, s.config.Batch(s.gpus))}
+		step := goodput.StepTime{Type: string(gpuType), Nodes: len(s.placement), GPUs: s.gpus, Batch: max(1, s.config.Batch(s.replicas()))}
 		borrowed, known := r.borrowed(j, gpuType)
 		if r.Estimates == Exact || j.ranOn[gpuType] {
 			var err error
@@ -54,6 +57,9 @@ func (r *run) bootstrap(j *job) ([]goodput.StepTime, error) {
 // accepts: the mean over all other models.
 func (r *run) borrowed(j *job, gpuType sched.GPUType) (factor float64, ok bool) {
 	var others tally
+	if m, ok := j.truth.(*measured); ok && m.types != nil {
+		return r.borrowedFromTables(j, gpuType)
+	}
 	for _, name := range r.Zoo.Names() {
 		m, _ := r.Zoo.Model(name)
 		here, ok1 := m.StepTimeOn(gpuType)
@@ -88,14 +94,30 @@ func (t *tally) scale(steps []goodput.StepTime) []goodput.StepTime {
 // trial returns the setting of a job's trial; ok is false if it cannot run on the
 // type.
 func (r *run) trial(j *job, gpuType sched.GPUType) (s setting, ok bool) {
+	n := j.work.GPUs
+	if _, trains := j.truth.(trainer); trains {
+		n = 1
+	}
+	if m, ok := j.truth.(*measured); ok {
+		n = m.on(gpuType).Unit()
+	}
+	if s, ok = r.placed(j, gpuType, n); !ok {
+		return s, false
+	}
+	s, err := s.split(j.truth)
+	return s, err == nil
+}
+
+// placed returns the setting of a job alone on that many GPUs of a type; ok is false if
+// it cannot run there.
+func (r *run) placed(j *job, gpuType sched.GPUType, n int) (s setting, ok bool) {
 	job := &sched.Job{Spec: j.work.Spec}
 	if !job.Accepts(gpuType) {
 		return s, false
 	}
 	job.GPUTypes = []sched.GPUType{gpuType}
-	n := job.GPUs
-	if _, trains := j.truth.(trainer); trains {
-		n, job.TaskGPUs = 1, 1
+	if n == 1 {
+		job.TaskGPUs = 1
 	}
 	mark := r.empty.Mark()
 	defer r.empty.Rollback(mark)
@@ -103,8 +125,7 @@ func (r *run) trial(j *job, gpuType sched.GPUType) (s setting, ok bool) {
 	if !ok {
 		return s, false
 	}
-	s, err := settingOf(r.Cluster, p).split(j.truth)
-	return s, err == nil
+	return settingOf(r.Cluster, p), true
 }
 
 // trialTime returns the time of a step, or of a unit of work.
@@ -122,7 +143,7 @@ func (r *run) trialReport(j *job) (*goodput.Report, error) {
 	if !r.CoAdapt {
 		return nil, nil
 	}
-	tried, err := r.bootstrap(j)
+	tried, err := r.bootstrap(j, true)
 	if len(tried) == 0 || err != nil {
 		return nil, err
 	}

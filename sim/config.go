@@ -129,6 +129,9 @@ func (c *Config) check() error {
 	if err := c.Estimates.Check(); err != nil {
 		return fmt.Errorf("simulate: %w", err)
 	}
+	if err := c.checkProfiles(); err != nil {
+		return err
+	}
 	if err := c.Autoscale.check(c.Cluster); err != nil {
 		return err
 	}

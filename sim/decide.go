@@ -85,6 +85,7 @@ func (r *run) carryOut(a sched.Action) error {
 				return fmt.Errorf("job %s: %w", a.Job.ID, err)
 			}
 		}
+		j.left = r.now
 		r.leave(j)
 		return r.apply(sched.Event{Kind: sched.JobStopped, Job: a.Job.ID, Moving: a.Moving, Suspend: a.Suspend})
 	}
@@ -92,6 +93,8 @@ func (r *run) carryOut(a sched.Action) error {
 	cost := j.truth.restart(first, len(a.To))
 	switch {
 	case first:
+	case r.sameShape(j, a.To):
+		cost = max(0, j.held-r.now)
 	case a.Job.Suspended.Equal(a.To):
 		cost = resumeCost
 	case j.plain:
@@ -113,7 +116,7 @@ func (r *run) carryOut(a sched.Action) error {
 // prepare returns the setting of a job on new GPUs; its agent, if there is one,
 // chooses the batch size.
 func (r *run) prepare(j *job, p sched.Placement) (setting, error) {
-	s := settingOf(r.Cluster, p)
+	s := settingOf(r.Cluster, p).under(j.truth)
 	if j.agent == nil {
 		return s.split(j.truth)
 	}

@@ -42,7 +42,9 @@ func newFitted(c *Config, m *zoo.Model, w *Work) (truth, error) {
 
 func (f *fitted) total() float64         { return f.model.Iterations }
 func (f *fitted) limits() goodput.Limits { return f.model.Batch }
-func (f *fitted) batch() int             { return f.size }
+
+func (f *fitted) limitsOn(setting) goodput.Limits { return f.model.Batch }
+func (f *fitted) batch() int                      { return f.size }
 
 func (f *fitted) observe(done float64, s setting) (observation, error) {
 	m := f.model

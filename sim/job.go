@@ -25,6 +25,7 @@ type job struct {
 	done     float64
 	settled  time.Duration
 	held     time.Duration
+	left     time.Duration // when it was last stopped
 	restored float64       // work done when it last started
 	speed    float64       // including interference
 	until    float64       // work at which the speed changes on its own

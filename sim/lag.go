@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/fairway-gpu/fairway/sched/goodput"
@@ -27,9 +28,9 @@ func (a *average) add(o observation, s setting, l goodput.Limits, done float64) 
 	if a == nil {
 		return o
 	}
-	batch := s.config.Batch(s.gpus)
+	batch := s.config.Batch(s.replicas())
 	steps := max(0, done-a.done) / o.gain(batch, l)
-	keep := math.Pow(noiseMemory, steps*float64(batch)/float64(l.Initial))
+	keep := math.Pow(noiseMemory, steps*float64(batch)/float64(cmp.Or(o.base, l.Initial)))
 	a.done = done
 	a.sqr = keep*a.sqr + (1-keep)*o.sqr
 	a.variance = keep*a.variance + (1-keep)*o.variance

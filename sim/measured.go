@@ -9,6 +9,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/goodput"
 	"github.com/fairway-gpu/fairway/sim/profile"
 )
@@ -16,19 +17,40 @@ import (
 // measured is a job that follows measured tables: step times by placement,
 // gradient statistics by epoch.
 type measured struct {
-	model *profile.Model
-	size  int       // batch
-	ends  []float64 // progress at the end of each epoch
+	model *profile.Model                   // training runs, and step times on any type
+	types map[sched.GPUType]*profile.Model // step times by type; nil: the same on all
+	size  int                              // batch
+	ends  []float64                        // progress at the end of each epoch
 	start launch
+	sia   bool // the conventions of the Sia artifact's simulator apply
 }
 
-func newMeasured(c *Config, m *profile.Model, w *Work) (*measured, error) {
-	t := &measured{model: m, size: w.BatchSize, start: c.launchOf(w.Model)}
+func newMeasured(c *Config, w *Work) (*measured, error) {
+	t := &measured{size: w.BatchSize, start: c.launchOf(w.Model), sia: c.asSia()}
+	for _, gpuType := range c.Cluster.Types {
+		m, ok := c.Profiles.On(w.Model, string(gpuType))
+		if !ok {
+			continue
+		}
+		if t.model == nil {
+			t.model = m
+		}
+		if c.Profiles.Typed() {
+			if t.types == nil {
+				t.types = map[sched.GPUType]*profile.Model{}
+			}
+			t.types[gpuType] = m
+		}
+	}
+	m := t.model
+	if m == nil {
+		return nil, fmt.Errorf("job %s: model = %q; the profiles have %v", w.ID, w.Model, c.Profiles.Models())
+	}
 	if t.size == 0 {
 		t.size = m.Limits().Initial
 	}
-	if l := m.Limits(); t.size < l.Initial || t.size > l.Max {
-		return nil, fmt.Errorf("job %s: batch_size = %d; the profile of %s was measured from %d to %d", w.ID, t.size, w.Model, l.Initial, l.Max)
+	if most := m.Limits().Max; t.size < m.Base() || t.size > most {
+		return nil, fmt.Errorf("job %s: batch_size = %d; the profile of %s was measured from %d to %d", w.ID, t.size, w.Model, m.Base(), most)
 	}
 	for e := 1; e <= m.Epochs(); e++ {
 		t.ends = append(t.ends, m.Progress(e))
@@ -50,16 +72,16 @@ func (t *measured) observe(done float64, s setting) (observation, error) {
 	if epoch == len(t.ends) {
 		epoch-- // measured at the very end
 	}
-	counts := make([]int, len(s.placement))
-	for i, slice := range s.placement {
-		counts[i] = slice.GPUs.Len()
+	m := t.on(s.gpuType)
+	o := observation{until: t.ends[epoch], base: m.Base()}
+	if t.sia {
+		o.slowdown = m.Slowdown()
 	}
-	o := observation{until: t.ends[epoch]}
 	var err error
-	if o.step, o.sync, err = t.model.Step(counts, s.config.Local); err != nil {
+	if o.step, o.sync, err = m.Step(s.counts(), s.config.Local); err != nil {
 		return o, err
 	}
-	o.sqr, o.variance, err = t.model.Grad(s.config.Batch(s.gpus), epoch)
+	o.sqr, o.variance, err = m.Grad(s.config.Batch(s.replicas()), epoch)
 	return o, err
 }
 
@@ -72,7 +94,7 @@ func (t *measured) rate(done float64, s setting) (rate, until float64, err error
 }
 
 func (t *measured) gain(done float64, batch int) (float64, error) {
-	var o observation
+	o := observation{base: t.model.Base()}
 	var err error
 	if o.sqr, o.variance, err = t.model.Grad(batch, min(t.epoch(done), len(t.ends)-1)); err != nil {
 		return 0, err
@@ -108,4 +130,10 @@ func (t *measured) left(done float64) float64 {
 }
 
 // restart: the first start costs as much as any other, as in the reference.
-func (t *measured) restart(_ bool, nodes int) time.Duration { return t.start.on(nodes) }
+func (t *measured) restart(_ bool, nodes int) time.Duration {
+	if t.sia {
+		takes, _ := t.model.Restart()
+		return takes
+	}
+	return t.start.on(nodes)
+}

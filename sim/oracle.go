@@ -44,8 +44,8 @@ func (r *run) stepTimes(j *job, t trainer, most int) ([]float64, error) {
 		if !ok {
 			break
 		}
-		s := settingOf(r.Cluster, p)
-		if s.config, ok = goodput.Split(t.batch(), n, t.limits()); !ok {
+		s := settingOf(r.Cluster, p).under(t)
+		if s.config, ok = splitOn(t, s); !ok {
 			break
 		}
 		if n == 1 { // the reference assumes that one GPU accumulates, whatever the batch size

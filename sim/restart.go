@@ -77,7 +77,7 @@ func (r *run) dropUnsaved(j *job) error {
 	if r.Checkpoint > 0 {
 		lost = j.speed * (trained % r.Checkpoint).Seconds()
 	} else if t, ok := j.truth.(trainer); ok {
-		step, err := t.gain(j.done, j.setting.config.Batch(j.setting.gpus))
+		step, err := t.gain(j.done, j.setting.config.Batch(j.setting.replicas()))
 		if err != nil {
 			return err
 		}

@@ -102,6 +102,10 @@ func newRun(c Config, w *Workload) (*run, error) {
 		if err := work.Validate(); err != nil {
 			return nil, err
 		}
+		work, err := c.confine(work)
+		if err != nil {
+			return nil, err
+		}
 		t, err := c.truthOf(work)
 		if err != nil {
 			return nil, err
@@ -315,7 +319,7 @@ func (r *run) consult(j *job, turned bool) error {
 		j.setting.config = c
 	}
 	if r.Watch != nil {
-		batch := j.setting.config.Batch(j.setting.gpus)
+		batch := j.setting.config.Batch(j.setting.replicas())
 		r.Watch(Watched{
 			T: r.now.Seconds(), Job: j.work.ID, GPUs: j.setting.gpus, Batch: batch,
 			Efficiency: goodput.Efficiency(j.agent.noise, j.agent.limits.Initial, batch),

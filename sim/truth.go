@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -29,6 +30,8 @@ type truth interface {
 type trainer interface {
 	truth
 	limits() goodput.Limits
+	// limitsOn are those on a placement.
+	limitsOn(s setting) goodput.Limits
 	// batch is the batch size the job was submitted with.
 	batch() int
 	// observe returns what an agent measures at that point of the training.
@@ -48,17 +51,20 @@ type observation struct {
 	step, sync    float64 // seconds of an optimiser step, and of the part of it that exchanges gradients
 	sqr, variance float64 // gradient statistics
 	until         float64 // work at which they change; the agent does not see it
+	base          int     // batch size of which an iteration counts as one; 0: the initial one
+	slowdown      float64 // the job is this many times slower than its steps say; 0: it is not
 }
 
 // rate returns the progress per second of an observation: iterations at the initial
 // batch size.
 func (o observation) rate(s setting, l goodput.Limits) float64 {
-	return o.gain(s.config.Batch(s.gpus), l) / (o.step + float64(s.config.Accum)*(o.step-o.sync))
+	slower := cmp.Or(o.slowdown, 1)
+	return o.gain(s.config.Batch(s.replicas()), l) / (o.step + float64(s.config.Accum)*(o.step-o.sync)) / slower
 }
 
 // gain returns the progress of one optimiser step at a batch size.
 func (o observation) gain(batch int, l goodput.Limits) float64 {
-	scale := float64(batch) / float64(l.Initial)
+	scale := float64(batch) / float64(cmp.Or(o.base, l.Initial))
 	return (o.variance + o.sqr) / (o.variance/scale + o.sqr)
 }
 
@@ -68,12 +74,13 @@ type setting struct {
 	gpus      int
 	level     sched.Level
 	gpuType   sched.GPUType
+	unit      int            // GPUs of one replica; 0: one
 	config    goodput.Config // how the batch is split; only a trainer needs it
 }
 
 // shape is the part of a setting that the throughput model uses.
 func (s setting) shape() goodput.Shape {
-	return goodput.Shape{Nodes: len(s.placement), GPUs: s.gpus, CrossRack: s.level == sched.CrossRack}
+	return goodput.Shape{Nodes: len(s.placement), GPUs: s.replicas(), CrossRack: s.level == sched.CrossRack}
 }
 
 // split sets the batch of a job that does not adapt it.
@@ -82,10 +89,24 @@ func (s setting) split(t truth) (setting, error) {
 	if !ok {
 		return s, nil
 	}
-	if s.config, ok = goodput.Split(tr.batch(), s.gpus, tr.limits()); !ok {
+	s = s.under(t)
+	if s.config, ok = splitOn(tr, s); !ok {
 		return s, fmt.Errorf("batch size %d cannot be split over %d GPUs", tr.batch(), s.gpus)
 	}
 	return s, nil
+}
+
+// splitOn divides the batch that a job was submitted with. In pipelines it follows from
+// their number.
+func splitOn(t trainer, s setting) (goodput.Config, bool) {
+	if s.gpus%max(1, s.unit) != 0 {
+		return goodput.Config{}, false
+	}
+	l, batch := t.limitsOn(s), t.batch()
+	if s.unit > 1 {
+		batch = l.LocalMin * s.replicas()
+	}
+	return goodput.Split(batch, s.replicas(), l)
 }
 
 func settingOf(c *sched.Cluster, p sched.Placement) setting {
@@ -98,10 +119,7 @@ func settingOf(c *sched.Cluster, p sched.Placement) setting {
 // truthOf returns the truth about a job.
 func (c *Config) truthOf(w *Work) (truth, error) {
 	if c.Profiles != nil && w.RunTime == 0 {
-		if m, ok := c.Profiles.Model(w.Model); ok {
-			return newMeasured(c, m, w)
-		}
-		return nil, fmt.Errorf("job %s: model = %q; the profiles have %v", w.ID, w.Model, c.Profiles.Models())
+		return newMeasured(c, w)
 	}
 	if w.RunTime > 0 {
 		return newRecorded(c, w), nil

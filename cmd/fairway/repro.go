@@ -250,25 +250,44 @@ func printOrWrite(c *cobra.Command, path string, write func(io.Writer)) error {
 
 func newReproMixed() *cobra.Command {
 	cfg := repro.DefaultMixed()
-	var out string
+	var data, out string
 	c := &cobra.Command{
 		Use:   "mixed",
 		Short: "Compare all policies on a cluster with several GPU types",
+		Long: `Simulate every policy on a cluster with several GPU types. With --data, also replay
+workloads of the Sia artifact (SOSP'23) with its measured tables under sia and
+gavel, and compare them with its simulator.`,
 		Example: `  fairway repro mixed
+  fairway repro mixed --data sia-artifact/sia-simulator
   fairway repro mixed --cluster 2x8:a100+6x4:t4 --jobs 80`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg.Progress = func(policy string, largest int, seed uint64) {
 				fmt.Fprintf(c.ErrOrStderr(), "%s, gangs of up to %d, seed %d\n", policy, largest, seed)
 			}
+			var reference []repro.SiaRow
+			if data != "" {
+				var err error
+				if reference, err = repro.Sia(os.DirFS(data), func(policy, workload string) {
+					fmt.Fprintf(c.ErrOrStderr(), "%s on %s\n", policy, workload)
+				}); err != nil {
+					return fmt.Errorf("repro mixed: %w", err)
+				}
+			}
 			runs, err := repro.Mixed(cfg)
 			if err != nil {
 				return fmt.Errorf("repro mixed: %w", err)
 			}
-			return printOrWrite(c, out, func(w io.Writer) { repro.PrintMixed(w, cfg, runs) })
+			return printOrWrite(c, out, func(w io.Writer) {
+				repro.PrintMixed(w, cfg, runs)
+				if reference != nil {
+					repro.PrintSia(w, reference)
+				}
+			})
 		},
 	}
 	c.Flags().StringVarP(&cfg.Cluster, "cluster", "c", cfg.Cluster, "cluster, as in \"fairway sim\"")
+	c.Flags().StringVar(&data, "data", "", "folder of the Sia artifact's simulator: traces and workloads")
 	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs")
 	c.Flags().StringVarP(&out, "out", "o", "", "also write this Markdown file")
 	return c

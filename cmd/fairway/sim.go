@@ -101,7 +101,7 @@ comparisons with it: 30 s, nothing lost, no lag.`,
 	fl.TextVar(&f.retry, "retry", f.retry, "back-off of a failed job before its next attempt")
 	fl.TextVar(&f.agent, "agent", f.agent, "for policies with agents: interval at which agents evaluate their measurements")
 	fl.Float64Var(&f.noise, "noise", 0, "for policies with agents: measurement noise, as the standard deviation of the logarithm, such as 0.1")
-	fl.StringVar(&f.profiles, "profiles", "", "folder with measured profiles in the layout of the Pollux artifact, instead of the fitted models")
+	fl.StringVar(&f.profiles, "profiles", "", "folder with measured profiles in the layout of the Pollux or the Sia artifact, instead of the fitted models; of Sia's, the types of the cluster are aws, rtx, dgx-ext, ...")
 	fl.StringVar(&f.zoo, "zoo", "", "folder with additional model files for the zoo")
 	fl.StringVar(&f.interference, "interference", "auto", "fraction of speed that distributed jobs on one node lose, 0 to 1; auto: per model, and 0 with --profiles")
 	fl.StringVar(&f.share, "share", "off", "auto: let jobs that allow it share GPUs where the predicted slowdown is small (adds layer @share to each policy); off")

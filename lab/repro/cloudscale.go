@@ -271,7 +271,7 @@ func scaleMany() ([]Shared, error) {
 }
 
 func noiseOf(t *profile.Tables) ([]NoiseRow, error) {
-	m, ok := t.Model(ScaledModels[0])
+	m, ok := t.On(ScaledModels[0], "")
 	if !ok {
 		return nil, fmt.Errorf("no profile of model %q", ScaledModels[0])
 	}

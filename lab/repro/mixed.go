@@ -46,7 +46,7 @@ type MixedRun struct {
 }
 
 // byType are the policies that plan with the speed of each type.
-var byType = []string{"gavel", "gavel:ftf", "gavel:makespan", "gavel:cost", "gavel:sjf", "sia"}
+var byType = []string{"gavel", "gavel:ftf", "gavel:makespan", "gavel:cost", "gavel:sjf", "gavel:throughput", "sia"}
 
 // Mixed runs every policy of the table, and the variants that plan by type.
 func Mixed(c MixedConfig) ([]MixedRun, error) {
@@ -107,7 +107,8 @@ func PrintMixed(w io.Writer, c MixedConfig, runs []MixedRun) {
 	fmt.Fprintf(w, `# A cluster of several GPU types
 
 %d jobs of the Pollux paper's mix, submitted within 8 hours, on %s, under every
-built-in policy; means over %d seeds. The speeds of a model on each type are estimates (sim/zoo/README.md).
+built-in policy; means over %d seeds. The speeds of the models on each type are fits of published
+measurements (sim/zoo/README.md).
 
     fairway repro mixed --out docs/reproduction/mixed.md
 

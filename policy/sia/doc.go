@@ -17,10 +17,10 @@
 //
 // The goodput of each configuration is divided by that of the job's worst. For a
 // running job, every configuration but the present one is multiplied by
-// (age - restarts*restart) / (age + restart), as in Pollux. With these values G,
-// rounded to hundredths and at most 3000, the program minimises the sum over jobs of
-// G^p, or lambda for a job that gets nothing, within the GPUs of each type. p is -0.5
-// and lambda 1.1.
+// (age - restarts*restart) / (age + restart), as in Pollux. With these values G, the
+// program minimises the sum over jobs of G^p, rounded to hundredths and at most 3000,
+// or lambda for a job that gets nothing, within the GPUs of each type. p is -0.5 and
+// lambda 1.1. A job that is still starting keeps its configuration.
 //
 // Programs of up to about 40 million steps, which covers the paper's cluster of 64
 // GPUs with a hundred jobs, are solved exactly by dynamic programming over the free
@@ -33,10 +33,12 @@
 // # Goodput on types
 //
 // A job that has run on a type has a model for it (Report.Params). For another type
-// its goodput is that of a type with a model, the present one first, times the
-// ratio of its speeds on both on one GPU (Report.StepTimes), from trials at its
-// submission or borrowed from other models. A job that has not run at all is assumed
-// to speed up linearly from the trials.
+// its goodput is that of the cluster's first type with a model, with as many replicas,
+// times the ratio of its speeds on both on one GPU (Report.StepTimes), from trials at
+// its submission or borrowed from other models. A job that has not run at all is
+// assumed to speed up linearly from the trials.
+//
+// A job whose replicas are pipelines of several GPUs (Report.Units) gets whole ones.
 //
 // # Placement
 //
@@ -48,13 +50,13 @@
 // # Deviations
 //
 //   - The authors solve the program with CBC or GLPK to a gap of 1e-4.
-//   - The restart cost is one knob, not a figure for each model; and a job that
-//     waits has no restart factor, which would keep young jobs out.
+//   - The restart cost is what the job's agent says, or a knob. The authors' code has a
+//     figure for each model.
 //   - The configuration a running job has is always among its options, even if it
 //     is not of the form above: another policy may have put it there.
 //   - Where nodes of one type differ in size, whole nodes are counted by the
 //     largest.
-//   - Jobs have equal weights. Pipeline-parallel jobs are not supported.
+//   - Jobs have equal weights.
 //   - Decisions follow events as well as the interval.
 //   - Quotas of tenants, pinned jobs, CPUs, memory and locality are respected; the
 //     paper has only pinned jobs. A job that is over its tenant's limit after the

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
@@ -31,6 +32,17 @@ type job struct {
 
 func (j *job) pinned() bool { return j.on >= 0 && j.Pinned() }
 
+// loading reports whether the job has just been started and does not train yet.
+func (j *job) loading(now time.Time) bool { return j.on >= 0 && j.ReportedAt.After(now) }
+
+// unit returns the GPUs of one replica on a type.
+func (j *job) unit(t sched.GPUType) int {
+	if j.Perf == nil {
+		return j.Task()
+	}
+	return max(j.Task(), j.Perf.Unit(string(t)))
+}
+
 // stays reports whether an option is what the job has.
 func (j *job) stays(o option) bool { return o.gpuType == j.on && o.gpus == j.has }
 
@@ -48,7 +60,11 @@ func (p *policy) jobs(s *sched.Snapshot) []job {
 	slices.SortFunc(out, func(a, b job) int { return cmp.Compare(a.Seq, b.Seq) })
 	for k := range out {
 		j := &out[k]
-		if !j.pinned() && (j.on >= 0 || j.Ready(s.Now)) {
+		switch {
+		case j.pinned():
+		case j.loading(s.Now):
+			j.options = []option{{gpuType: j.on, gpus: j.has}}
+		case j.on >= 0 || j.Ready(s.Now):
 			j.options = p.options(s, j, shapes)
 		}
 	}
@@ -92,10 +108,11 @@ func (p *policy) options(s *sched.Snapshot, j *job, shapes []shape) []option {
 		if !j.Accepts(s.Cluster.Types[t]) || x.total == 0 {
 			continue
 		}
+		unit := j.unit(s.Cluster.Types[t])
 		add := func(gpus int) {
 			o := option{gpuType: t, gpus: gpus}
-			if j.Fits(gpus) && gpus%j.Task() == 0 && p.possible(j, o, s.Cluster.Types[t]) {
-				o.value = p.goodput(j, o, s.Cluster.Types, x)
+			if j.Fits(gpus) && gpus%unit == 0 && p.possible(j, o, s.Cluster.Types[t]) {
+				o.value = p.goodput(j, o, s.Cluster.Types, shapes)
 				if o.value > 0 {
 					out = append(out, o)
 				}
@@ -105,9 +122,8 @@ func (p *policy) options(s *sched.Snapshot, j *job, shapes []shape) []option {
 			add(j.GPUs)
 			continue
 		}
-		most := min(j.MaxGPUs, j.most())
-		x.sizes(most, add)
-		if n := smallest(j.Job); !slices.ContainsFunc(out, func(o option) bool { return o.gpuType == t }) {
+		x.sizes(min(j.MaxGPUs, j.most(unit)), add)
+		if n := j.smallest(unit); !slices.ContainsFunc(out, func(o option) bool { return o.gpuType == t }) {
 			add(n)
 		}
 		if j.on == t && !slices.ContainsFunc(out, j.stays) {
@@ -122,13 +138,25 @@ func (p *policy) options(s *sched.Snapshot, j *job, shapes []shape) []option {
 	return slices.DeleteFunc(out, func(o option) bool { return !(o.gain > 0) })
 }
 
-// most is the growth cap of an elastic job.
-func (j *job) most() int {
+// most is the growth cap of an elastic job on a type, given the GPUs of a replica there.
+func (j *job) most(unit int) int {
 	most := max(1, 2*j.MostGPUs)
 	if j.Perf != nil && j.Perf.MostGPUs > 0 {
 		most = j.Perf.MostGPUs
+		if len(j.Perf.Units) > 0 {
+			most *= unit
+		}
 	}
-	return max(most, j.has, smallest(j.Job))
+	return max(most, j.has, j.smallest(unit))
+}
+
+// smallest returns the smallest size of an elastic job on a type.
+func (j *job) smallest(unit int) int {
+	n := smallest(j.Job)
+	for n%unit != 0 && n < j.GPUs {
+		n++
+	}
+	return n
 }
 
 // smallest returns the smallest size of an elastic job.
@@ -148,10 +176,11 @@ func (p *policy) possible(j *job, o option, t sched.GPUType) bool {
 	return p.free.Ever(&only, o.gpus, sched.CrossRack) >= o.gpus
 }
 
-// The bounds and the resolution of the goodput matrix, as in the authors' code.
+// The largest entry and the resolution of the program's matrix, as in the authors'
+// code.
 const (
-	mostValue = 3000
-	grain     = 100
+	mostCost = 3000
+	grain    = 100
 )
 
 // worth turns goodputs into gains: relative to the job's worst option, times the
@@ -162,8 +191,11 @@ func (p *policy) worth(s *sched.Snapshot, j *job, options []option) {
 		least = min(least, o.value)
 	}
 	factor := 1.0
+	age, cost := j.Age(s.Now).Seconds(), p.Restart.D().Seconds()
+	if j.Perf != nil && j.Perf.Restart > 0 {
+		cost = j.Perf.Restart
+	}
 	if j.on >= 0 {
-		age, cost := j.Age(s.Now).Seconds(), p.Restart.D().Seconds()
 		factor = max(0, (age-float64(j.Restarts())*cost)/max(1e-9, age+cost))
 	}
 	for i := range options {
@@ -172,9 +204,8 @@ func (p *policy) worth(s *sched.Snapshot, j *job, options []option) {
 		if !j.stays(*o) {
 			o.value *= factor
 		}
-		o.value = min(mostValue, math.Round(o.value*grain)/grain)
 		if o.value > 0 {
-			o.gain = p.Lambda - math.Pow(o.value, p.P)
+			o.gain = p.Lambda - min(mostCost, math.Round(math.Pow(o.value, p.P)*grain)/grain)
 		}
 		// A running job is not stopped for nothing: what it has is worth something
 		// whatever its size.

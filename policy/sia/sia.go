@@ -62,14 +62,20 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	l := newLayout(s, p.free, jobs)
 	for k := range jobs {
 		j := &jobs[k]
-		if j.pinned() {
+		if j.pinned() || j.loading(s.Now) {
 			in.gpus[j.on] = max(0, in.gpus[j.on]-j.has)
 			in.menus = append(in.menus, nil)
 			continue
 		}
 		in.menus = append(in.menus, j.options)
 	}
-	l.build(in.assign())
+	choice := in.assign()
+	for k := range jobs {
+		if !jobs[k].pinned() && jobs[k].loading(s.Now) {
+			choice[k] = 0 // it keeps what it has
+		}
+	}
+	l.build(choice)
 	p.wake(s, &l.plan)
 	return l.plan
 }

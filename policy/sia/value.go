@@ -5,9 +5,11 @@ package sia
 
 import (
 	"math"
+	"slices"
 
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sched/num"
 )
 
 // valueKey identifies a prediction. Reports are immutable, so the address suffices.
@@ -42,48 +44,42 @@ func (v *values) of(key valueKey) float64 {
 }
 
 // goodput predicts the goodput of a job with an option: by the model for the type,
-// if there is one; else by the model of another type, the one it runs on first,
-// times the ratio of its speeds on both in the trials at submission; else in
-// proportion to the GPUs, by the trials if there are any.
-func (p *policy) goodput(j *job, o option, types []sched.GPUType, x shape) float64 {
+// if there is one; else by the model of the first type that has one, for as many
+// replicas packed on its nodes, times the ratio of the job's speeds on both in the
+// trials; else in proportion to the replicas, by the trials if there are any.
+func (p *policy) goodput(j *job, o option, types []sched.GPUType, shapes []shape) float64 {
 	if j.Perf == nil {
 		return float64(o.gpus)
 	}
 	here := types[o.gpuType]
-	key := valueKey{j.Perf, here, o.gpus, max(1, (o.gpus+x.node-1)/max(1, x.node))}
-	if _, ok := j.Perf.Params[string(here)]; ok {
-		return p.known.of(key)
+	replicas := o.gpus / j.Perf.Unit(string(here))
+	value := func(t int) float64 {
+		gpus := replicas * j.Perf.Unit(string(types[t]))
+		return p.known.of(valueKey{j.Perf, types[t], gpus, num.CeilDiv(gpus, max(1, shapes[t].node))})
 	}
-	if seen, ok := j.seen(types); ok {
-		key.kind = seen
-		return p.known.of(key) * trial(j.Perf, here) / trial(j.Perf, seen)
+	seen := slices.IndexFunc(types, func(t sched.GPUType) bool { return j.models(t) })
+	switch {
+	case j.models(here):
+		return value(o.gpuType)
+	case seen >= 0:
+		return value(seen) * trial(j.Perf, here) / trial(j.Perf, types[seen])
 	}
-	return float64(o.gpus) * trial(j.Perf, here)
+	return float64(replicas) * trial(j.Perf, here)
 }
 
-// seen returns a type that the job has a model for: where it runs, or the first of
-// the cluster's.
-func (j *job) seen(types []sched.GPUType) (sched.GPUType, bool) {
-	if j.on >= 0 {
-		if _, ok := j.Perf.Params[string(types[j.on])]; ok {
-			return types[j.on], true
-		}
-	}
-	for _, t := range types {
-		if _, ok := j.Perf.Params[string(t)]; ok {
-			return t, true
-		}
-	}
-	return "", false
+// models reports whether the job has a model for a type.
+func (j *job) models(t sched.GPUType) bool {
+	_, ok := j.Perf.Params[string(t)]
+	return ok
 }
 
-// trial returns the speed of a job's smallest measured size on a type; 1 if there
-// is none.
+// trial returns the speed, in examples, of a job's smallest measured size on a type; 1
+// if there is none.
 func trial(r *goodput.Report, t sched.GPUType) float64 {
 	size, speed := math.MaxInt, 1.0
 	for _, s := range r.StepTimes {
 		if s.Type == string(t) && s.Time > 0 && s.GPUs < size {
-			size, speed = s.GPUs, 1/s.Time
+			size, speed = s.GPUs, float64(max(1, s.Batch))/s.Time
 		}
 	}
 	return speed

@@ -25,6 +25,15 @@ type Report struct {
 	// the most it has run on, and no more than its batch can be split over.
 	MostGPUs int `json:"most_gpus"`
 
+	// LocalMax replaces Limits.LocalMax on GPU types whose memory holds more or less.
+	LocalMax map[string]int `json:"local_max,omitempty"`
+	// Units is the number of GPUs of one replica of the model, by GPU type, where a
+	// replica is a pipeline over several. Params, Limits and MostGPUs then count
+	// replicas, not GPUs.
+	Units map[string]int `json:"units,omitempty"`
+	// Restart is how long a restart of the job takes, in seconds. 0: unknown.
+	Restart float64 `json:"restart,omitempty"`
+
 	// Steps[k-1] is the expected time of an optimiser step on k GPUs, packed on
 	// as few nodes as possible, at the fixed batch size; and Left the number of
 	// these steps to the end of training. For policies that plan by remaining
@@ -116,6 +125,9 @@ func (r *Report) ValidateMeasured() error {
 	return nil
 }
 
+// Unit returns the number of GPUs of one replica on a GPU type.
+func (r *Report) Unit(gpuType string) int { return max(1, r.Units[gpuType]) }
+
 // Goodput returns the best goodput of the job on a placement, and the batch
 // configuration that gives it; ok is false while the job has no model for the
 // GPU type. A job that does not adapt its batch size gets its throughput.
@@ -124,11 +136,20 @@ func (r *Report) Goodput(gpuType string, s Shape) (c Config, goodput float64, ok
 	if !ok {
 		return Config{}, 0, false
 	}
+	unit := r.Unit(gpuType)
+	if s.GPUs%unit != 0 {
+		return Config{}, 0, true
+	}
+	s.GPUs /= unit
+	limits := r.Limits
+	if most := r.LocalMax[gpuType]; most > 0 {
+		limits.LocalMax = most
+	}
 	if r.Fixed == 0 {
-		c, goodput = r.Limits.Best(p, r.Noise, s)
+		c, goodput = limits.Best(p, r.Noise, s)
 		return c, goodput, true
 	}
-	c, fits := Split(r.Fixed, s.GPUs, r.Limits)
+	c, fits := Split(r.Fixed, s.GPUs, limits)
 	if !fits {
 		return Config{}, 0, true
 	}
@@ -149,6 +170,10 @@ func (r *Report) Validate() error {
 	switch {
 	case len(r.Params) > maxTypes:
 		return fmt.Errorf("params has %d GPU types; want at most %d", len(r.Params), maxTypes)
+	case len(r.LocalMax) > maxTypes || len(r.Units) > maxTypes:
+		return fmt.Errorf("local_max and units have %d and %d GPU types; want at most %d", len(r.LocalMax), len(r.Units), maxTypes)
+	case !(r.Restart >= 0) || math.IsInf(r.Restart, 0):
+		return fmt.Errorf("restart = %g; want a number of seconds", r.Restart)
 	case len(r.Steps) > maxCurve:
 		return fmt.Errorf("steps has %d entries; want at most %d", len(r.Steps), maxCurve)
 	case !(r.Noise >= 0) || math.IsInf(r.Noise, 0):
@@ -164,6 +189,16 @@ func (r *Report) Validate() error {
 		}
 		if err := p.Validate(); err != nil {
 			return fmt.Errorf("params of %s: %w", t, err)
+		}
+	}
+	for t, n := range r.LocalMax {
+		if n < r.Limits.LocalMin {
+			return fmt.Errorf("local_max of %.20q = %d; want at least local_min = %d", t, n, r.Limits.LocalMin)
+		}
+	}
+	for t, n := range r.Units {
+		if n < 1 || n > 1<<20 {
+			return fmt.Errorf("units of %.20q = %d; want 1 or more", t, n)
 		}
 	}
 	for i, s := range r.Steps {

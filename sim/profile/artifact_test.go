@@ -43,7 +43,7 @@ func TestArtifactModels(t *testing.T) {
 		"deepspeech2": {goodput.Limits{Initial: 20, Max: 640, LocalMin: 10, LocalMax: 80}, 80, 28536},
 		"yolov3":      {goodput.Limits{Initial: 8, Max: 512, LocalMin: 4, LocalMax: 8}, 50, 103444},
 	} {
-		m, ok := tables.Model(name)
+		m, ok := tables.On(name, "")
 		if !ok {
 			t.Errorf("no model %s", name)
 			continue
@@ -97,7 +97,7 @@ func TestArtifactInterpolation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range tables.Models() {
-		m, _ := tables.Model(name)
+		m, _ := tables.On(name, "")
 		var all, near relativeErrors
 		same, outside := 0, 0
 		columns := []string{"num_nodes", "num_replicas", "local_bsz", "step_time"}

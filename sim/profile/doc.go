@@ -3,8 +3,9 @@
 
 // Package profile reads measured step times and gradient statistics of models, and
 // computes a job's speed and progress from them without a fitted model. Its files
-// have the layout of the artifact of Pollux (Qiao et al., OSDI 2021), so that results
-// can be compared with those of its simulator on equal terms.
+// have the layout of the artifacts of Pollux (Qiao et al., OSDI 2021) and of Sia
+// (Subramanya et al., SOSP 2023), so that results can be compared with those of their
+// simulators on equal terms.
 //
 // A folder has one sub-folder for each model, with
 //
@@ -15,6 +16,12 @@
 //   - validation-<batch>.csv, at least one: progress, iteration, metric,
 //     grad_sqr, grad_var; one row for each epoch of a training run at that
 //     total batch size, progress and iterations being those at its end.
+//
+// Sia's folders have placements-<type>.csv and scalability-<type>.csv for each GPU
+// type instead; the nodes of a cluster then name their type as the files do. In the
+// tables of gpt_pmp, a GPT that is trained in pipelines, local_bsz is the size of a
+// micro-batch, step_time its forward time in one stage, and sync_time the exchange
+// between pipelines; every placement holds whole pipelines.
 //
 // Times are in seconds. Columns may be in any order. Other columns and files are
 // ignored.

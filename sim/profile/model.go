@@ -11,22 +11,26 @@ import (
 	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
-// Model has the measurements of one model. It caches results and is not safe for
-// concurrent use.
+// Model has the measurements of one model on one GPU type. It caches results and is
+// not safe for concurrent use.
 type Model struct {
 	name     string
-	runs     []run // ascending batch sizes
+	gpuType  string // "": the files do not name it
+	unit     int    // GPUs of a replica that is a pipeline; 0: one GPU
+	runs     []run  // ascending batch sizes
 	measured map[placement][]sample
 	longest  int // nodes of the longest measured placement
 	surface  surface
+	scaled   []point // rows of scalability.csv
 
 	byPlacement map[exactKey]times
 	byShape     map[point]times
 }
 
-func newModel(name string) *Model {
+func newModel(name, gpuType string) *Model {
 	return &Model{
 		name:        name,
+		gpuType:     gpuType,
 		measured:    map[placement][]sample{},
 		byPlacement: map[exactKey]times{},
 		byShape:     map[point]times{},
@@ -36,26 +40,30 @@ func newModel(name string) *Model {
 // Name returns the name of the model.
 func (m *Model) Name() string { return m.name }
 
-// quirk is a property of a model that is in the code of the Pollux artifact's
-// simulator and not in its tables.
+// quirk is a property of a model that is in the code of the simulators of the Pollux
+// and the Sia artifact and not in their tables.
 type quirk struct {
-	epochs   int // training is complete after this many
-	localMax int // largest local batch it uses; 0: the largest measured
+	epochs   int            // training is complete after this many
+	localMax map[string]int // largest local batch it uses, by GPU type; none: the largest measured
 }
 
-// quirks are those of the artifact's models. yolov3 was measured with up to 16
+// quirks are those of the artifacts' models. Pollux: yolov3 was measured with up to 16
 // examples per GPU on few nodes, but with at most 8 on many.
 var quirks = map[string]quirk{
 	"bert":        {epochs: 2},
 	"cifar10":     {epochs: 100},
-	"deepspeech2": {epochs: 80},
+	"deepspeech2": {epochs: 80, localMax: map[string]int{"rtx": 57}},
+	"gpt_pmp":     {epochs: 2},
 	"imagenet":    {epochs: 90},
 	"ncf":         {epochs: 10},
-	"yolov3":      {epochs: 50, localMax: 8},
+	"yolov3":      {epochs: 50, localMax: map[string]int{"": 8}},
 }
 
+// Base returns the batch size of which an iteration counts as one unit of progress.
+func (m *Model) Base() int { return m.runs[0].batch }
+
 // Limits returns the bounds of the batch size: in total from the training runs, per
-// GPU from the measured placements.
+// GPU (of a pipeline: per replica) from the measured placements.
 func (m *Model) Limits() goodput.Limits {
 	l := goodput.Limits{Initial: m.runs[0].batch, Max: m.runs[len(m.runs)-1].batch}
 	for _, samples := range m.measured {
@@ -65,8 +73,12 @@ func (m *Model) Limits() goodput.Limits {
 		}
 		l.LocalMax = max(l.LocalMax, last)
 	}
-	if most := quirks[m.name].localMax; most > 0 {
+	if most := quirks[m.name].localMax[m.gpuType]; most > 0 {
 		l.LocalMax = min(l.LocalMax, most)
+	}
+	if m.unit > 0 { // its number of micro-batches is fixed
+		l.LocalMax = l.LocalMin
+		l.Initial = max(l.Initial, l.LocalMin)
 	}
 	return l
 }

@@ -55,7 +55,7 @@ func toyModel(t *testing.T) *Model {
 	if diff := cmp.Diff([]string{"toy"}, tables.Models()); diff != "" {
 		t.Fatalf("models (-want +got):\n%s", diff)
 	}
-	m, ok := tables.Model("toy")
+	m, ok := tables.On("toy", "")
 	if !ok {
 		t.Fatal("no model toy")
 	}
@@ -100,7 +100,7 @@ func TestQuirks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][2]int{"toy": {60, 40}, "bert": {2, 40}, "yolov3": {50, 8}} {
-		m, _ := tables.Model(name)
+		m, _ := tables.On(name, "")
 		if got := [2]int{m.Epochs(), m.Limits().LocalMax}; got != want {
 			t.Errorf("%s: epochs and largest local batch %v, want %v", name, got, want)
 		}
@@ -215,7 +215,7 @@ func TestStepUsesMeanOfPlacements(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, _ := tables.Model("toy")
+	m, _ := tables.On("toy", "")
 	step, _, err := m.Step([]int{2, 2}, 10)
 	if want := toyStep(2, 4, 10) + 0.4; err != nil || math.Abs(step-want) > 1e-8 {
 		t.Errorf("got %v, %v; want %v: all that is known about 4 GPUs on 2 nodes", step, err, want)
@@ -230,7 +230,7 @@ func TestStepWithoutEnoughMeasurements(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, _ := tables.Model("toy")
+	m, _ := tables.On("toy", "")
 	if step, _, err := m.Step([]int{2}, 15); step != 1.5 || err != nil {
 		t.Errorf("got %v, %v; want 1.5", step, err)
 	}
@@ -254,7 +254,7 @@ func BenchmarkStep(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m, _ := tables.Model("toy")
+	m, _ := tables.On("toy", "")
 	for name, counts := range map[string][]int{
 		"measured":     {0, 1, 3, 0},
 		"interpolated": {0, 4, 4, 4, 4, 0, 4, 2},

@@ -56,6 +56,15 @@ func (p placement) nodes() int {
 	return maxDigits
 }
 
+// gpus returns the number of GPUs.
+func (p placement) gpus() int {
+	n := 0
+	for _, k := range p {
+		n += int(k)
+	}
+	return n
+}
+
 // canonical returns the lexicographically smallest rotation.
 func (p placement) canonical() placement {
 	n := p.nodes()
@@ -73,11 +82,7 @@ func (p placement) canonical() placement {
 
 // addPlacement adds a measurement. It returns false for a duplicate.
 func (m *Model) addPlacement(p placement, local int, v times) bool {
-	n := p.nodes()
-	gpus := 0
-	for _, k := range p[:n] {
-		gpus += int(k)
-	}
+	n, gpus := p.nodes(), p.gpus()
 	c := p.canonical()
 	samples := m.measured[c]
 	i, taken := slices.BinarySearchFunc(samples, local, func(s sample, local int) int { return cmp.Compare(s.local, local) })

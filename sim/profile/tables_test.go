@@ -94,7 +94,7 @@ func TestColumnsInAnyOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, _ := tables.Model("toy")
+	m, _ := tables.On("toy", "")
 	if step, sync, err := m.Step([]int{2, 1}, 10); step != 2 || sync != 0.5 || err != nil {
 		t.Errorf("got %v, %v, %v; want 2, 0.5", step, sync, err)
 	}
@@ -136,7 +136,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		m, _ := tables.Model("m")
+		m, _ := tables.On("m", "")
 		l := m.Limits()
 		if err := l.Validate(); err != nil {
 			t.Errorf("limits of an accepted profile: %v", err)
