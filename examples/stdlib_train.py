@@ -145,11 +145,12 @@ class Trainer:
         waits = loop.mark()
         *total, loss = self.gang.mean(mine + [sum(losses) / len(losses)])
         sync = (waits, loop.mark())
-        if loop.adapt:
+        if loop.measures_noise:
             self.measure(gradients, mine, total)
         rate = self.args.lr * loop.lr_factor
         self.network.weights = [w - rate * g for w, g in zip(self.network.weights, total)]
         self.agent.report(loss=loss)
+        loop.saw(loss)
         if self.args.bug and loop.position >= self.args.bug * loop.limits.initial:
             del self.data.labels[len(self.data) // 2 :]  # the bug: half of the labels are lost
         loop.step_done(sync if self.gang.world > 1 else None)
@@ -206,7 +207,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=400, help="optimiser steps at the initial batch size")
     parser.add_argument("--batch", type=int, default=16, help="initial global batch size, over all ranks")
     parser.add_argument("--lr", type=float, default=0.1, help="learning rate for that batch size")
-    parser.add_argument("--rule", default="adascale", help="learning-rate rule: adascale, sqrt, linear")
+    parser.add_argument("--rule", default="adascale", help="rule of adaptation, such as adascale, sqrt, linear, adabatch:every=5, cabs, kungfu")
     parser.add_argument("--sleep", type=float, default=0.0, help="seconds of extra work per example")
     parser.add_argument("--sleep-gradient", type=float, default=0.0, help="seconds of extra work per gradient")
     parser.add_argument("--examples", type=int, default=2000, help="size of the data set")

@@ -95,19 +95,23 @@ func TestLossesDecide(t *testing.T) {
 		return func(step float64) float64 { return 0.1 + 2/(1+step/half) }
 	}
 	rule := goodput.Stop{Fall: 1e-4, Epochs: 3, Epoch: 1000}
+	crowded := func(_ string, gpus int) float64 { return []float64{10, 18, 12, 8}[gpus-1] } // steps per second
 	for _, tc := range []struct {
 		spec       string
 		fast, slow script
+		want       [2]int // GPUs
 	}{
 		// One falls for as long as anybody looks, the other has fallen.
-		{"slaq:epoch=2m:restart=1s", script{loss: falling(1e5)}, script{loss: falling(10)}},
-		{"optimus:original", script{loss: falling(1e5), stop: rule}, script{loss: falling(10), stop: rule}},
+		{"slaq:epoch=2m:restart=1s", script{loss: falling(1e5), speed: perGPU}, script{loss: falling(10)}, [2]int{3, 1}},
+		{"optimus:original", script{loss: falling(1e5), speed: perGPU, stop: rule}, script{loss: falling(10), stop: rule}, [2]int{3, 1}},
+		// It gets no third GPU once one has slowed it down.
+		{"optimus:original", script{loss: falling(1e5), speed: crowded, stop: rule}, script{loss: falling(10), stop: rule}, [2]int{2, 2}},
 	} {
 		d := open(t)
 		p := built(t, tc.spec)
 		slow, fast := tc.slow, tc.fast
 		slow.id, fast.id = d.submit(ann, elastic("slow", 4)), d.submit(ann, elastic("fast", 4))
-		slow.speed, fast.speed = perGPU, perGPU
+		slow.speed = perGPU
 		for range 12 {
 			d.run(p)
 			for range 4 {
@@ -116,8 +120,8 @@ func TestLossesDecide(t *testing.T) {
 				d.train(&fast, 30*time.Second)
 			}
 		}
-		if a, b := d.gpusOf(fast.id), d.gpusOf(slow.id); a != 3 || b != 1 {
-			t.Errorf("%s: the job whose loss falls has %d GPUs, the other %d; want 3 and 1", tc.spec, a, b)
+		if got := [2]int{d.gpusOf(fast.id), d.gpusOf(slow.id)}; got != tc.want {
+			t.Errorf("%s: the job whose loss falls and the other have %v GPUs; want %v", tc.spec, got, tc.want)
 		}
 		d.wantDurable()
 		if err := d.Compact(t.Context()); err != nil {
@@ -129,8 +133,8 @@ func TestLossesDecide(t *testing.T) {
 			t.Errorf("%s: %d losses and %d step times after a restart; (-before +after):\n%s", tc.spec, len(got.Losses), len(got.StepTimes), diff)
 		}
 		after.run(built(t, tc.spec))
-		if a, b := after.gpusOf(fast.id), after.gpusOf(slow.id); a != 3 || b != 1 {
-			t.Errorf("%s: after a restart the job whose loss falls has %d GPUs, the other %d; want 3 and 1", tc.spec, a, b)
+		if got := [2]int{after.gpusOf(fast.id), after.gpusOf(slow.id)}; got != tc.want {
+			t.Errorf("%s: after a restart the job whose loss falls and the other have %v GPUs; want %v", tc.spec, got, tc.want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import sys
 import unittest
 
 from fairway.noise import Estimator, Noise
-from fairway.rules import RULES
+from fairway.rules import SCALINGS
 
 
 def square(g):
@@ -72,7 +72,7 @@ class Rules(unittest.TestCase):
             ("adascale", Noise(1, 0), 1), ("adascale", Noise(0, 1), 4), ("adascale", Noise(1, 1), 1.6),
             ("adascale", Noise(0, 0), 1), ("adascale", Noise(most, most), 1.6), ("sqrt", Noise(1, 1), 2), ("linear", Noise(1, 1), 4),
         ):
-            self.assertAlmostEqual(RULES[rule](4, noise), want, msg=(rule, noise))
+            self.assertAlmostEqual(SCALINGS[rule](4, noise), want, msg=(rule, noise))
 
 
 if __name__ == "__main__":

@@ -173,8 +173,10 @@ class Pieces(unittest.TestCase):
             self.wrap(rule="nonsense")
 
     def test_rules(self):
-        self.assertIs(self.wrap().loop._rule.__name__, "adascale")
-        self.assertIs(self.wrap(torch.optim.AdamW).loop._rule.__name__, "square_root")
+        self.assertEqual(self.wrap().loop.rule.name, "adascale")
+        self.assertEqual(self.wrap(torch.optim.AdamW).loop.rule.name, "sqrt")
+        with self.assertRaisesRegex(ValueError, "plain gradient descent"):
+            self.wrap(torch.optim.AdamW, rule="cabs")
 
     def test_loader_with_workers(self):
         from torch.utils.data import DataLoader, TensorDataset
@@ -207,6 +209,33 @@ class Pieces(unittest.TestCase):
         self.assertEqual(run_.loop.position, len(seen))
         self.assertGreater(len(sizes), 1, sizes)
         self.assertGreaterEqual(run_.loop.done, 1000)
+
+    def test_every_rule_trains(self):
+        """Each rule adapts a real training within its limits, and the loss falls."""
+        from fairway.loop import Options
+        from fairway.rules import RULES
+
+        torch.manual_seed(1)
+        points = torch.randn(2000, 4)
+        labels = points @ torch.tensor([[1.0], [-2.0], [0.5], [3.0]]) + torch.randn(2000, 1)
+        for rule in (*RULES, "adabatch:every=1"):
+            model = torch.nn.Linear(4, 1)
+            agent = fairway.Agent(Environment(adapt=True, batch_max=128, batch_local_max=64))
+            run_ = fairway.torch.wrap(
+                model, torch.optim.SGD(model.parameters(), lr=0.02), torch.utils.data.TensorDataset(points, labels),
+                batch_size=8, epochs=3, rule=rule, agent=agent,
+            )  # fmt: skip
+            run_.loop._options = Options(agree_every=0.0, choose_every=0.0)
+            agent._answered({"params": PARAMS})
+            sizes = set()
+            for x, y in run_:
+                run_.step((run_.model(x) - y).square().mean())
+                sizes.add(run_.loop.batch)
+            self.assertTrue(8 <= min(sizes) and max(sizes) <= 128, (rule, sizes))
+            # One waits for its 20th epoch; to the other, 0.02 * 16 / 1 examples are enough.
+            self.assertEqual(len(sizes) > 1, rule not in ("adabatch", "cabs"), (rule, sizes))
+            loss = float((model(points) - labels).square().mean())
+            self.assertLess(loss, 1.15, rule)  # 1 is the noise; it began at about 15
 
     def test_learning_rate_is_scaled_for_the_step_alone(self):
         from fairway.noise import Noise

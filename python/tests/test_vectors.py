@@ -12,7 +12,7 @@ from fairway import goodput
 from fairway.goodput import Config, Limits, Params, Shape
 from fairway.noise import Estimator, Noise
 from fairway.profile import Profile, Sample
-from fairway.rules import RULES
+from fairway.rules import SCALINGS
 
 VECTORS = Path(__file__).resolve().parents[2] / "sched" / "goodput" / "testdata" / "vectors.json"
 
@@ -71,7 +71,7 @@ class Vectors(unittest.TestCase):
 
     def test_rules(self):
         for i, v in enumerate(self.all["rules"]):
-            self.agree(RULES[v["rule"]](v["scale"], Noise(**v["noise"])), v["factor"], i)
+            self.agree(SCALINGS[v["rule"]](v["scale"], Noise(**v["noise"])), v["factor"], i)
 
     def test_noise(self):
         for v in self.all["noise"]:

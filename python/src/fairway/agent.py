@@ -59,7 +59,8 @@ class Agent:
         # Time and done: of the step that the rate was last measured at, of the last two steps.
         self._rated = self._before = self._last = (0.0, 0.0)
         self._losses: list[float] = []
-        self._lazy_loss: Any = None
+        self._lazy_loss: Any = None  # a sum
+        self._lazy_count = 0
         self._metrics: dict[str, Any] = {}
         self._point: dict[str, Any] = {}
         self._training: Optional[dict[str, Any]] = None
@@ -124,7 +125,9 @@ class Agent:
                 self._losses.append(float(loss))
                 del self._losses[:-10000]
             elif loss is not None:
-                self._lazy_loss = loss.detach() if hasattr(loss, "detach") else loss
+                loss = loss.detach().float() if hasattr(loss, "detach") else loss  # sums of 16 bits are none
+                self._lazy_loss = loss if self._lazy_loss is None else self._lazy_loss + loss
+                self._lazy_count += 1
             for name, value in metrics.items():
                 self._metrics[name] = value.detach() if hasattr(value, "detach") else value
 
@@ -134,15 +137,19 @@ class Agent:
             for sample in samples:
                 self.profile.add(sample)
 
-    def training(self, limits: Limits, *, fixed: int, noise: float, point: Mapping[str, Any]) -> None:
-        """Says how the job trains now; fixed is 0 if the batch size adapts,
-        point holds fields of api.Point."""
+    def training(
+        self, limits: Limits, *, fixed: int, noise: float, point: Mapping[str, Any], stop: Optional[Mapping[str, float]] = None
+    ) -> None:
+        """Says how the job trains now; fixed is 0 if the batch size adapts to the
+        GPUs, point holds fields of api.Point, stop is a goodput.Stop."""
         with self._lock:
             self._training = {"limits": limits.to_json()}
             if fixed:
                 self._training["fixed"] = fixed
             if _usable(noise) and noise > 0:
                 self._training["noise"] = float(noise)
+            if stop:
+                self._training["stop"] = dict(stop)
             self._point = dict(point)
 
     # Stopping, saving, ending.
@@ -245,6 +252,7 @@ class Agent:
             rate = self._rate if checkpoint else min(self._rate, self._ceiling())
             losses, self._losses = self._losses, []
             lazy, self._lazy_loss = self._lazy_loss, None
+            lazy_count, self._lazy_count = self._lazy_count, 0
             metrics, self._metrics = self._metrics, {}
             point, training = dict(self._point), self._training
             samples = self.profile.drain() if training else []
@@ -259,7 +267,10 @@ class Agent:
             report["complete"] = True
         if training:
             report["training"] = dict(training, samples=[s.to_json() for s in samples[:1000]])
-        loss = _number(lazy) if lazy is not None else (math.fsum(losses) / len(losses) if losses else None)
+        loss = math.fsum(losses) / len(losses) if losses else None
+        if lazy is not None:
+            total = _number(lazy)
+            loss = None if total is None else total / lazy_count
         report["point"] = _point(dict(point, done=report.get("done"), rate=report.get("rate")), loss, metrics)
         return report
 

@@ -6,7 +6,9 @@ it is, how its batch is made up, when all ranks save, change or stop together.""
 
 from __future__ import annotations
 
+import collections
 import logging
+import math
 import statistics
 import time
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from fairway.goodput import Config, Limits, Shape
 from fairway.noise import Estimator, Noise
 from fairway.order import Order
 from fairway.profile import Sample
-from fairway.rules import RULES
+from fairway.rules import Rule, Seen, make
 from fairway.timing import Clock, Span, StepTimer, WallClock
 
 log = logging.getLogger("fairway")
@@ -30,6 +32,12 @@ _ENOUGH = 0.02
 # A noise scale from here on says that no gradient was seen in the noise: no
 # number for a plot.
 _NO_GRADIENT = 1e15
+
+# The losses that are kept between two looks at them.
+_LOSSES = 64
+
+# The epochs in which the loss must hardly fall.
+_CONVERGED_FOR = 3
 
 
 class Reducer(Protocol):
@@ -107,7 +115,9 @@ def limits_of(agent: Agent, batch_size: int) -> Limits:
 class Loop:
     """One rank's view of the course of the training. Work is counted in
     examples of the initial batch size: a step at a larger batch counts for what
-    it is worth, as the noise scale tells."""
+    it is worth, as the noise scale tells, unless the rule sets the batch.
+    converged is the user's rule for policies that predict convergence: the part of
+    the highest loss by which it falls in an epoch at the end."""
 
     def __init__(
         self,
@@ -116,13 +126,13 @@ class Loop:
         limits: Limits,
         total: float,
         *,
-        rule: str = "adascale",
+        rule: Union[str, Rule] = "adascale",
+        converged: float = 0.0,
         reducer: Optional[Reducer] = None,
         clock: Optional[Clock] = None,
         options: Options = Options(),
     ) -> None:
-        if rule not in RULES:
-            raise ValueError(f"rule = {rule!r}; want one of {', '.join(sorted(RULES))}")
+        self.rule = make(rule)
         self.agent, self.order, self.limits, self.total = agent, order, limits, total
         self.adapt = agent.env.adapt and limits.max > limits.initial
         self.world = agent.env.world
@@ -135,7 +145,9 @@ class Loop:
         self.save: Callable[[], None] = lambda: None  # called by all ranks after the same step
         self.after_step: Callable[[], None] = lambda: None  # called when done has grown
         self.drain_lengths: Callable[[], list[Lengths]] = list
-        self._rule = RULES[rule]
+        self._converged = converged
+        self._losses: collections.deque[Any] = collections.deque(maxlen=_LOSSES)
+        self._loss: Optional[float] = None
         self._reducer: Reducer = reducer or Alone()
         self._options = options
         clock = clock or WallClock()
@@ -172,16 +184,28 @@ class Loop:
     @property
     def lr_factor(self) -> float:
         """By what the learning rate is to be multiplied now."""
-        if not self.adapt or self.batch == self.limits.initial:
-            return 1.0
-        return self._rule(self.scale, self._noise or Noise(1.0, 0.0))
+        return self.rule.lr_factor(self._seen()) if self.adapt else 1.0
+
+    @property
+    def measures_noise(self) -> bool:
+        """Whether drain_lengths is called."""
+        return self.adapt and "noise" in self.rule.observes
 
     @property
     def noise_scale(self) -> float:
         """The gradient noise scale in examples; 0: not known."""
         return self._noise.scale(self.limits.initial) if self._noise else 0.0
 
+    def _seen(self) -> Seen:
+        return Seen(self.limits, self.batch, self.position / self.order.size, self.lr, self._loss, self._noise)
+
     # After a step.
+
+    def saw(self, loss: Any) -> None:
+        """Takes in the loss of a step, if the rule asks for it. A tensor is read
+        later."""
+        if self.adapt and "loss" in self.rule.observes:
+            self._losses.append(loss.detach() if hasattr(loss, "detach") else loss)
 
     def step_done(self, sync: Optional[Span] = None) -> None:
         """Says that an optimiser step has ended, and when it waited for the
@@ -203,7 +227,7 @@ class Loop:
         self.agent.complete()
 
     def _worth(self) -> float:
-        if not self.adapt:
+        if not self.adapt or self.rule.sets_batch:
             return float(self.batch)
         return goodput.gain(self.noise_scale, self.limits.initial, self.batch) * self.limits.initial
 
@@ -255,10 +279,13 @@ class Loop:
         before, self.config = self.batch, config
         log.info("batch size %d -> %d (%d per GPU, %d accumulation steps)", before, self.batch, config.local, config.accum)
         self._timer.restart(warmup=1, forget=True)
+        self._tell()
 
     def _choose(self, now: float) -> Config:
         """The configuration to go on with: within the limits, changed seldom,
         and only for a gain that can be felt."""
+        if self.adapt and self.rule.sets_batch:
+            return self._follow_rule(now)
         params, noise = self.agent.params, self.noise_scale
         if not self.adapt or params is None or self._noise is None or now - self._last_choice < self._options.choose_every:
             return self.config
@@ -266,6 +293,21 @@ class Loop:
         best, most = self.limits.best(params, noise, self.shape)
         here = self.limits.goodput(params, noise, self.shape, self.config)
         return best if best.local > 0 and most > 1.05 * here else self.config
+
+    def _follow_rule(self, now: float) -> Config:
+        """The configuration that the rule asks for, as far as the limits allow. A
+        schedule is followed at once, what is measured is not followed at every turn."""
+        measured = bool(self.rule.observes)
+        if measured and now - self._last_choice < self._options.choose_every:
+            return self.config
+        self._last_choice = now
+        wish = self.rule.batch(self._seen())
+        if math.isnan(wish):
+            return self.config
+        wish = min(max(wish, self.limits.initial), self.limits.max)
+        if measured and abs(wish - self.batch) < 0.1 * self.batch:
+            return self.config
+        return self.limits.split(round(wish), self.world) or self.config
 
     # Measuring.
 
@@ -279,8 +321,13 @@ class Loop:
             if self.world == 1 or syncs:
                 sample = Sample(self.shape.nodes, self.world, self.config.local, grad + sync, sync, len(steps))
                 self.agent.measured([sample])
-        if self.adapt:
+        if self.measures_noise:
             self._estimate()
+        losses = [x for x in map(float, self._losses) if math.isfinite(x)]
+        self._losses.clear()
+        if losses:
+            mean = statistics.fmean(losses)
+            self._loss = mean if self._loss is None else (self._loss + mean) / 2
         self._tell()
 
     def _estimate(self) -> None:
@@ -308,13 +355,18 @@ class Loop:
             return
         step = self._timer.mean()
         rate = self.batch / step if step > 0 else 0.0
-        worth = goodput.efficiency(self.noise_scale, self.limits.initial, self.batch) if self.adapt else 1.0
+        worth = self._worth() / self.batch
         point = {"gpus": self.world, "batch": self.batch, "lr": self.lr * self.lr_factor}
         if 0 < self.noise_scale < _NO_GRADIENT:
             point["noise"] = self.noise_scale
-        point.update(efficiency=worth, throughput=rate, goodput=rate * worth)
+        point["efficiency"] = worth
+        if rate > 0:
+            point.update(throughput=rate, goodput=rate * worth)
         fixed = 0 if self.adapt else self.limits.initial
-        self.agent.training(self.limits, fixed=fixed, noise=self.noise_scale, point=point)
+        if self.adapt and self.rule.sets_batch:
+            fixed = self.batch  # until the rule says otherwise, on any number of GPUs
+        stop = {"fall": self._converged, "epochs": _CONVERGED_FOR, "epoch": self.order.size / self.limits.initial}
+        self.agent.training(self.limits, fixed=fixed, noise=self.noise_scale, point=point, stop=stop if self._converged else None)
 
     # Checkpoints.
 

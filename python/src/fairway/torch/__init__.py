@@ -27,6 +27,7 @@ import fairway
 from fairway.goodput import Config
 from fairway.loop import Loop, Options, limits_of
 from fairway.order import Order
+from fairway.rules import Rule, make
 from fairway.timing import WallClock
 from fairway.torch import state as checkpoints
 from fairway.torch.gang import CudaClock, Reducer, device_of
@@ -61,10 +62,13 @@ class Run:
     step(loss) once for each of them.
 
     scheduler is stepped for each step's worth of the initial batch size; rule
-    is a learning-rate rule (default: sqrt for Adam and its relatives, adascale
-    for others); clip bounds the length of the gradient; extra is an object with
-    state_dict and load_state_dict that is kept with the rest; ddp holds options
-    for DistributedDataParallel; agent is the process's own if not given."""
+    is a rule of adaptation, by name or from fairway.rules (default: sqrt for Adam
+    and its relatives, adascale for others); converged is the part of the highest
+    loss by which it falls in an epoch when the training has converged, for policies
+    that predict that; clip bounds the length of the gradient; extra is an object with
+    state_dict and load_state_dict that is kept with the rest; choose_every is how
+    many seconds apart changes of the batch size are at least; ddp holds options for
+    DistributedDataParallel; agent is the process's own if not given."""
 
     def __init__(
         self,
@@ -75,12 +79,14 @@ class Run:
         epochs: float,
         batch_size: Optional[int] = None,
         scheduler: Any = None,
-        rule: Optional[str] = None,
+        rule: Union[str, Rule, None] = None,
+        converged: float = 0.0,
         clip: Optional[float] = None,
         seed: int = 0,
         extra: Any = None,
         device: Optional[torch.device] = None,
         checkpoint_every: float = 300.0,
+        choose_every: float = 30.0,
         ddp: Optional[dict[str, Any]] = None,
         agent: Optional[fairway.Agent] = None,
     ) -> None:
@@ -103,14 +109,15 @@ class Run:
             order,
             limits_of(self.agent, size),
             epochs * order.size,
-            rule=rule or _rule_for(optimizer),
+            rule=_rule_for(optimizer, rule),
+            converged=converged,
             reducer=self.reducer,
             clock=CudaClock() if self.device.type == "cuda" else WallClock(),
-            options=Options(checkpoint_every=checkpoint_every, choose_every=min(30.0, env.report_seconds)),
+            options=Options(checkpoint_every=checkpoint_every, choose_every=min(choose_every, env.report_seconds)),
         )
         self.loop.save = self._save
         self.loop.after_step = self._advance
-        self._meter = Meter(self.model, optimizer, env.world) if self.loop.adapt else None
+        self._meter = Meter(self.model, optimizer, env.world) if self.loop.measures_noise else None
         if self._meter is not None:
             self.loop.drain_lengths = self._meter.drain
         self._clip, self._extra, self._seed = clip, extra, seed
@@ -160,6 +167,7 @@ class Run:
         if self._sync:
             self._sync.append(self.loop.mark())
         self.agent.report(loss=loss)
+        self.loop.saw(loss)
         if self._meter is not None and self._micro == 0:
             self._meter.first(count)
         self._micro += 1
@@ -265,6 +273,9 @@ class Run:
         return True
 
 
-def _rule_for(optimizer: torch.optim.Optimizer) -> str:
+def _rule_for(optimizer: torch.optim.Optimizer, rule: Union[str, Rule, None]) -> Rule:
     adaptive = any("betas" in group for group in optimizer.param_groups)
-    return "sqrt" if adaptive else "adascale"
+    found = make(rule or ("sqrt" if adaptive else "adascale"))
+    if adaptive and found.name == "cabs":
+        raise ValueError("rule = 'cabs' is for plain gradient descent; want another rule for this optimiser")
+    return found
