@@ -252,5 +252,14 @@ def entries():
     return [families[f][i] for i in range(rounds) for f in order if i < len(families[f])]
 
 
+def decoders():
+    """Large language models; most of their batch sizes do not fit without a recipe."""
+    for name, layers, width, heads, length, batches in (
+            ("0.1b", 12, 768, 12, 1024, (2, 8)), ("0.3b", 24, 1024, 16, 1024, (2, 8)), ("0.9b", 16, 2048, 16, 1024, (1, 4)),
+            ("2.6b", 32, 2560, 32, 1024, (1, 2)), ("6.6b", 32, 4096, 32, 2048, (1,))):
+        yield Entry(f"plain/decoder-{name}", "decoder", lambda a=(layers, width, heads, length): seq.Decoder(*a, vocabulary=32000),
+                    make.tokens(length, 32000), batches)
+
+
 def by_name():
-    return {entry.name: entry for entry in entries()}
+    return {entry.name: entry for entry in [*entries(), *decoders()]}

@@ -5,6 +5,7 @@
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 
 def attend(query, key, value, causal):
@@ -76,6 +77,17 @@ class Embedding(nn.Module):
         return self.dropout(self.token(tokens) + self.position)
 
 
+class Blocks(nn.ModuleList):
+    """Layers one after the other; with recompute set, their activations are computed again in the backward pass."""
+
+    recompute = False
+
+    def forward(self, x):
+        for block in self:
+            x = checkpoint(block, x, use_reentrant=False) if self.recompute else block(x)
+        return x
+
+
 class Encoder(nn.Module):
     """BERT-like: bidirectional, masked-token head, or a class per sequence."""
 
@@ -83,14 +95,12 @@ class Encoder(nn.Module):
         super().__init__()
         self.embedding = Embedding(vocabulary, width, length)
         self.norm = nn.LayerNorm(width)
-        self.blocks = nn.ModuleList(Block(width, heads, norm_first=False) for _ in range(layers))
+        self.blocks = Blocks(Block(width, heads, norm_first=False) for _ in range(layers))
         self.pool = classes is not None
         self.head = nn.Linear(width, classes or vocabulary)
 
     def forward(self, tokens):
-        x = self.norm(self.embedding(tokens))
-        for block in self.blocks:
-            x = block(x)
+        x = self.blocks(self.norm(self.embedding(tokens)))
         if self.pool:
             x = torch.tanh(x[:, 0])
         return self.head(x)
@@ -102,17 +112,14 @@ class Decoder(nn.Module):
     def __init__(self, layers, width, heads, length, vocabulary=50257):
         super().__init__()
         self.embedding = Embedding(vocabulary, width, length)
-        self.blocks = nn.ModuleList(Block(width, heads, causal=True) for _ in range(layers))
+        self.blocks = Blocks(Block(width, heads, causal=True) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
         nn.init.normal_(self.embedding.token.weight, std=0.02)
         self.head.weight = self.embedding.token.weight
 
     def forward(self, tokens):
-        x = self.embedding(tokens)
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
+        return self.head(self.norm(self.blocks(self.embedding(tokens))))
 
 
 class Translator(nn.Module):

@@ -66,13 +66,17 @@ class Solo:
                 sizes.setdefault(row["model"], set()).add(row["batch"])
         return bool(self.options.models) and sum(len(s) > 1 for s in sizes.values()) >= self.options.models
 
+    def late(self):
+        """Whether another model would end after the deadline."""
+        return time.monotonic() + START_SECONDS + self.cost > self.deadline
+
     def run(self, processes, entries):
         """Measures what is missing until the time is up; returns the number of rows added."""
         before = len(self.table.rows)
         todo = list(self.missing(entries))
         worker = leaving = None
         for i, (entry, batches) in enumerate(todo):
-            if self.enough() or time.monotonic() + START_SECONDS + self.cost > self.deadline:
+            if self.enough() or self.late():
                 break
             worker = worker or Worker(processes, entry.name)
             following = todo[i + 1][0].name if i + 1 < len(todo) else None
@@ -123,6 +127,6 @@ class Solo:
     def record(self, entry, batch, row):
         row.update(model=entry.name, family=entry.family, batch=batch, session=self.session, harness=VERSION)
         self.table.add(row)
-        print(f"{row['model']} batch {batch}: {row['status']} util {row.get('util_mean', math.nan):.1f} "
+        print(f"{row['model']} batch {batch} {row.get('recipe', '')}: {row['status']} util {row.get('util_mean', math.nan):.1f} "
               f"mem {row.get('mem_device_mib', math.nan):.0f} MiB step {row.get('step_ms_median', math.nan):.2f} ms {row.get('note', '')}",
               flush=True)

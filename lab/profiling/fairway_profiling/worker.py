@@ -14,6 +14,7 @@ import statistics
 import time
 
 from . import catalogue
+from .recipe import Recipe
 
 AHEAD = 2  # steps launched but not finished, as in a loop that reads its loss now and then
 PRELOAD = ["torch", "torchvision", "timm"]
@@ -31,20 +32,25 @@ class Failed(Exception):
 class Trainer:
     """Lives in the worker: a model, its optimiser and one batch."""
 
-    def __init__(self, name):
+    def __init__(self, name, recipe=None):
         import torch
         self.torch = torch
         torch.set_num_threads(1)
         torch.manual_seed(0)
         self.entry = catalogue.by_name()[name]
-        self.model = self.entry.build()
-        self.model.train()
+        self.recipe = recipe or Recipe("")
+        self.model = self.entry.build() if recipe is None else None
         self.optimizer = None
 
     def begin(self, device):
         self.device = self.torch.device(device)
         self.cuda = self.device.type == "cuda"
+        if self.model is None:  # a CPU takes minutes to draw the weights of billions of parameters
+            with self.device:
+                self.model = self.entry.build()
+        self.model.train()
         self.model.to(self.device)
+        self.recipe.apply(self.model)
         return {"params": sum(p.numel() for p in self.model.parameters())}
 
     def prepare(self, batch):
@@ -52,7 +58,8 @@ class Trainer:
         if self.optimizer:
             self.release()
         self.arguments, self.target = self.entry.inputs(batch, self.device)
-        self.optimizer = self.torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9)
+        self.arguments = tuple(map(self.recipe.cast, self.arguments))
+        self.optimizer = self.recipe.optimizer(self.model.parameters())
         self.step()
         self.wait()
         return {"input": "x".join(map(str, self.arguments[0].shape[1:])) or "1"}
@@ -67,7 +74,8 @@ class Trainer:
 
     def step(self):
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.entry.loss(self.model(*self.arguments), self.target)
+        with self.recipe.precision(self.device.type):
+            loss = self.entry.loss(self.model(*self.arguments), self.target)
         loss.backward()
         self.optimizer.step()
         return loss
@@ -123,10 +131,10 @@ def counted_steps(times, start, end):
             or [steps[-1][1]])
 
 
-def _serve(pipe, name, environment):
+def _serve(pipe, name, environment, recipe):
     os.environ.update(environment)
     try:
-        trainer = Trainer(name)
+        trainer = Trainer(name, recipe)
         pipe.send(("ok", None))
     except Exception as failure:  # whatever a model library raises becomes a row
         pipe.send(("error", repr(failure)[:200]))
@@ -158,10 +166,10 @@ def context():
 class Worker:
     """The controller."""
 
-    def __init__(self, processes, name, environment=None):
+    def __init__(self, processes, name, environment=None, recipe=None):
         self.name = name
         self.pipe, far = processes.Pipe()
-        self.process = processes.Process(target=_serve, args=(far, name, environment or {}), daemon=True)
+        self.process = processes.Process(target=_serve, args=(far, name, environment or {}, recipe), daemon=True)
         self.process.start()
         far.close()
         self.built = False
