@@ -94,7 +94,11 @@ func runHorus(data fs.FS, gpu string, cfg repro.HorusShareConfig, tell func(stri
 
 // Print implements page.
 func (p *horusPage) Print(w io.Writer, images string) {
-	fmt.Fprint(w, "# Horus: predict, then share\n\n    fairway repro horus\n\n")
+	command := "fairway repro horus"
+	if c, usual := p.share.Config, repro.DefaultHorusShare(); c.Jobs != usual.Jobs || len(c.Seeds) != len(usual.Seeds) {
+		command += fmt.Sprintf(" --jobs %d --seeds %d", c.Jobs, len(c.Seeds))
+	}
+	fmt.Fprintf(w, "# Horus: predict, then share\n\n    %s\n\n", command)
 	repro.PrintClaims(w, append(append(p.prediction.Claims(), p.pairs.Claims()...), p.share.Claims()...))
 	fmt.Fprintln(w, "\n"+p.prediction.Markdown(images))
 	fmt.Fprintln(w, p.pairs.Markdown(images))

@@ -34,7 +34,7 @@ func Default() Config {
 		MaxHeight:     2,
 		Patience:      sched.Duration(10 * time.Minute),
 		Pack:          true,
-		MaxPackedUtil: 1,
+		MaxPackedUtil: 2,
 		PackMargin:    0.1,
 		Profile:       sched.Duration(time.Minute),
 		Trial:         sched.Duration(2 * time.Minute),
