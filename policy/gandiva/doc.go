@@ -39,10 +39,10 @@
 //
 // When residents wait, two jobs of the same number of GPUs may run at the same time
 // on the same GPUs, each with half, if both are shareable, their utilisation is
-// known and adds up to at most max_packed_util, their memory fits as far as it is
-// known, and both have run alone for a while (profile). The job with the lowest utilisation
-// goes first, beside the running one with the lowest. No other job may be resident on
-// the GPUs.
+// known and adds up to at most max_packed_util (by default any sum is tried), their
+// memory fits as far as it is known, and both have run alone for a while (profile).
+// The job with the lowest utilisation goes first, beside the running one with the
+// lowest. No other job may be resident on the GPUs.
 //
 // Packing is a trial. After the time trial the speeds of both jobs, measured against
 // alone (Status.Slowdown), must add up to more than 1, the speed of taking turns, by
