@@ -39,9 +39,10 @@ var arrows = map[string][]string{
 
 	// policy: one folder for each policy, and what several of them share.
 	"policy":                 {"sched", "sched/place", "sched/suggest", "policy/**"},
-	"policy/*":               {"sched/num", "sched", "sched/fairness", "sched/place", "sched/goodput", "policy/auction", "policy/filling", "policy/knob", "policy/interfere", "policy/pairing"},
+	"policy/*":               {"sched/num", "sched", "sched/fairness", "sched/place", "sched/goodput", "policy/auction", "policy/filling", "policy/flow", "policy/knob", "policy/interfere", "policy/pairing"},
 	"policy/layer/*":         {"sched", "sched/place", "sched/goodput", "policy/knob", "policy/interfere", "policy/pairing"},
 	"policy/knob":            {"sched", "sched/suggest"},
+	"policy/flow":            {},
 	"policy/filling":         {"sched", "sched/place"},
 	"policy/auction":         {},
 	"policy/interfere":       {},

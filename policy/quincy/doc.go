@@ -10,7 +10,7 @@
 //
 // One unit of flow is one GPU. All costs are per GPU, in seconds of waiting.
 //
-//	source -> job, as many units as its gang has GPUs
+//	job, as many units as its gang has GPUs
 //	job -> each node it runs on       free
 //	job -> anywhere                   free; for one that runs, the knob move
 //	anywhere -> rack (of one type)    the knob type for every better type that
@@ -25,6 +25,11 @@
 // stopping it would waste. The arcs from waits to the sink keep tenants within their
 // limits (demand above a limit must wait at any cost) and favour tenants that wait
 // below their quota (the knob quota, for each GPU of it).
+//
+// No price depends on the rack or the node, so those that are equivalent for all jobs
+// are one pool of GPUs; and jobs that could be exchanged, but for their delays, are
+// one group, of which each is an arc. A cluster of 10,000 jobs has some hundred nodes
+// and about 10,000 arcs.
 //
 // # Gangs
 //
@@ -61,9 +66,10 @@
 //     reads its data from elsewhere; the cost of a restart and its GPU type take
 //     their place.
 //   - The only nodes that a job prefers are those it runs on.
-//   - The solver is our own (flow.go): successive shortest paths with potentials, all
-//     paths of one length at a time. The paper updates the flow from one decision to
-//     the next; here each decision starts from scratch.
+//   - The solver is our own (flow.go): the network simplex method. The paper updates
+//     the flow from one decision to the next; here each decision starts from the flow
+//     in which running jobs stay and the others wait, and changes what pays. Between
+//     flows of the same cost, running jobs stay.
 //   - At most window waiting jobs, those with the largest delay, are part of the
 //     flow; the others get what is left over.
 //   - An elastic job runs at the size it asks for.

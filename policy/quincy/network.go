@@ -5,276 +5,236 @@ package quincy
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/fairway-gpu/fairway/policy/flow"
 	"github.com/fairway-gpu/fairway/sched"
-	"github.com/fairway-gpu/fairway/sched/place"
 )
 
-// verdict says where a job goes.
-type verdict uint8
-
-const (
-	left  verdict = iota // out
-	other                // not where it runs, or anywhere if it does not run
-	stays
-)
-
-// decision is the work on one plan.
-type decision struct {
-	*policy
-	s       *sched.Snapshot
-	order   []int           // all jobs by submission
-	delay   []time.Duration // by job: the cost per GPU of leaving it out
-	verdict []verdict       // by job
-	first   []int           // gangs for which room was made
-}
-
-func newDecision(p *policy, s *sched.Snapshot) *decision {
-	d := &decision{
-		policy: p, s: s, order: place.OrderBy(s, func(*sched.Job) (a, b float64) { return 0, 0 }),
-		delay: make([]time.Duration, len(s.Jobs)), verdict: make([]verdict, len(s.Jobs)),
-	}
-	for i, j := range s.Jobs {
-		d.delay[i] = p.delayOf(s, j)
-	}
-	return d
-}
-
-// delayOf returns the cost per GPU of leaving a job out.
-func (p *policy) delayOf(s *sched.Snapshot, j *sched.Job) time.Duration {
-	const most = 10 * 365 * 24 * time.Hour // keeps sums of costs from overflowing
-	since := min(most, max(0, s.Now.Sub(j.Since)))
-	if j.Phase == sched.Running {
-		return p.Idle.D() + p.Preempt.D() + min(since, p.Preempt.D())
-	}
-	return p.Idle.D() + since
-}
-
-// gpus returns the GPUs a job runs on or asks for.
-func gpus(j *sched.Job) int {
-	if j.Phase == sched.Running {
-		return j.Placement.GPUs()
-	}
-	return j.GPUs
-}
-
-// network is the flow of one decision.
+// network is the flow of one decision. Only what differs for some job has a node of its
+// own: GPUs that all jobs can use alike are a pool, and jobs that differ only in their
+// delay are a group, in which each is an arc.
 type network struct {
-	graph
+	flow.Graph
 	*decision
-	source, sink int32
-	nodes        []int32 // by node of the cluster
-	racks        []rack
-	anywhere     map[kind]int32
-	waits        []int32 // by tenant
-	demand       []int   // by tenant: units of its jobs
-	pinned       []int   // by tenant: GPUs of jobs that are not part of the flow
-	marked       bool    // labels of nodes matter
+	spots    []spot // by node of the cluster
+	pools    []pool
+	poolAt   map[int32]int // by node of the flow
+	memories []int64       // GPU memory of pools, ascending
+	anywhere map[kind]int32
+	groups   map[key]*group
+	all      []*group
+	waits    []int32 // by tenant
+	demand   []int   // by tenant: units of its jobs
+	pinned   []int   // by tenant: GPUs of jobs that are not part of the flow
+	marked   bool    // labels of nodes matter
 }
 
-// rack is a set of nodes that are equivalent for every job of the flow.
-type rack struct {
+// pool is the GPUs of nodes that are equivalent for every job.
+type pool struct {
 	node   int32
+	out    int32 // its arc to the sink
 	gpu    sched.GPUType
 	memory int64
 	like   *sched.Node // one of them
-	gpus   int
+	room   int         // GPUs for jobs of the flow
+	held   int         // by jobs that stay, in the first flow
 }
 
-// kind is what decides which racks a job may use, and at what price.
+// spot is where the flow has the GPUs of a node of the cluster.
+type spot struct {
+	at   int32 // a node of the flow; the sink, if only jobs that are there may use it
+	pool int   // -1: none
+	down bool
+}
+
+// kind is what decides which pools a job may use, and at what price.
 type kind struct {
 	types  string
-	memory int64
+	memory int // the number of pools' memories that are too small
 	needs  string
+}
+
+// key is what the jobs of a group have in common.
+type key struct {
+	stay  int32 // where they run; -1: they wait
+	to    int32 // anywhere; -1: there is no such place
+	waits int32
+	own   int // 1 + the job, if it is on several spots
+}
+
+// group is jobs that differ only in what it costs to leave them out.
+type group struct {
+	key
+	node  int32
+	stays []int32 // arcs to where they run
+	move  int32   // arc to elsewhere; -1: none
+	jobs  []int
+	outs  []int32 // by job: its arc to the place where it waits
+	gpus  int
 }
 
 // seconds turns a price into whole seconds.
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
+// cost is a price in the flow: seconds, in parts that leave room for breaking ties.
+func cost(d time.Duration) int64 { return seconds(d) * parts }
+
+const parts = 1 << 12
+
+// outCost is the cost of leaving a job out. Of jobs that run and cost the same, those
+// on the same nodes are out together, so that a gang finds room.
+func (n *network) outCost(i int) int64 {
+	tie := 0
+	if j := n.s.Jobs[i]; j.Phase == sched.Running {
+		tie = int(j.Placement[0].Node) * parts / len(n.spots)
+	}
+	return cost(n.delay[i]) + int64(tie)
+}
+
 // solve finds the cheapest flow and reads the verdicts from it.
 func (d *decision) solve() {
 	n := &network{
-		decision: d, anywhere: map[kind]int32{}, waits: make([]int32, len(d.s.Tenants)),
+		decision: d, poolAt: map[int32]int{}, anywhere: map[kind]int32{}, groups: map[key]*group{}, waits: make([]int32, len(d.s.Tenants)),
 		demand: make([]int, len(d.s.Tenants)), pinned: make([]int, len(d.s.Tenants)),
 		marked: d.s.Cluster.HasDedicated() || slices.ContainsFunc(d.s.Jobs, func(j *sched.Job) bool { return j.Selector != "" }),
 	}
-	n.source, n.sink = n.node(), n.node()
+	n.Node() // the sink
 	for t := range n.waits {
-		n.waits[t] = n.node()
+		n.waits[t] = n.Node()
 	}
-	n.machines()
-	type arcs struct {
-		job       int
-		stay      []int32
-		elsewhere int32
-		out       int32
-	}
-	all := make([]arcs, 0, len(d.order))
+	n.addSpots()
 	for _, i := range d.taking() {
-		j := d.s.Jobs[i]
-		at := n.node()
-		n.arc(n.source, at, gpus(j), 0)
-		a := arcs{job: i}
-		price := int64(0)
-		if j.Phase == sched.Running {
-			price = seconds(d.Move.D())
-			for _, s := range j.Placement {
-				a.stay = append(a.stay, n.arc(at, n.nodes[s.Node], s.GPUs.Len(), 0))
-			}
-		}
-		a.elsewhere = n.arc(at, n.anywhereFor(j), gpus(j), price)
-		to := n.sink
-		if t, ok := d.s.Tenant(j); ok {
-			to = n.waits[t]
-			n.demand[t] += gpus(j)
-		}
-		a.out = n.arc(at, to, gpus(j), seconds(d.delay[i]))
-		all = append(all, a)
+		n.add(i)
 	}
-	n.tenants()
-	n.graph.solve(n.source, n.sink)
-	for _, a := range all {
-		stay := 0
-		for _, arc := range a.stay {
-			stay += n.flow(arc)
-		}
-		elsewhere, out := n.flow(a.elsewhere), n.flow(a.out)
-		switch {
-		case stay > 0 && stay >= elsewhere && stay >= out:
-			d.verdict[a.job] = stays
-		case elsewhere > 0 && elsewhere >= out:
-			d.verdict[a.job] = other
-		}
+	n.tenants(n.begin())
+	n.Solve()
+	for _, g := range n.all {
+		n.read(g)
 	}
 }
 
-// taking returns the jobs that are part of the flow: those that run and may be
-// stopped, and the waiting ones with the largest delay. Jobs that may not be
-// stopped stay.
-func (d *decision) taking() []int {
-	var running, waiting []int
-	for _, i := range d.order {
-		switch j := d.s.Jobs[i]; {
-		case j.Phase == sched.Running && j.Pinned():
-			d.verdict[i] = stays
-		case j.Phase == sched.Running:
-			running = append(running, i)
-		case j.Ready(d.s.Now) && d.free.Ever(j, j.GPUs, sched.CrossRack) >= j.GPUs:
-			waiting = append(waiting, i)
-		}
+// read finds the verdicts of the jobs of a group: those with the least delay are out,
+// the next ones move, and each job goes where most of its units go. Of jobs that run
+// and have the same delay, the first ones submitted are out: they tend to have had
+// most.
+func (n *network) read(g *group) {
+	out, moving := 0, g.gpus // units
+	for _, arc := range g.outs {
+		out += n.Flow(arc)
 	}
-	d.byDelay(waiting)
-	waiting = waiting[:min(len(waiting), d.Window)]
-	return append(running, waiting...)
-}
-
-// byDelay puts the job with the largest delay first, then the one submitted
-// first.
-func (d *decision) byDelay(jobs []int) {
-	slices.SortFunc(jobs, func(a, b int) int {
-		return cmp.Or(cmp.Compare(d.delay[b], d.delay[a]), cmp.Compare(d.s.Jobs[a].Seq, d.s.Jobs[b].Seq))
+	for _, arc := range g.stays {
+		moving -= n.Flow(arc)
+	}
+	moving -= out
+	slices.SortFunc(g.jobs, func(a, b int) int {
+		x, y := n.s.Jobs[a], n.s.Jobs[b]
+		if by := cmp.Compare(n.delay[b], n.delay[a]); by != 0 || g.stay < 0 {
+			return cmp.Or(by, cmp.Compare(x.Seq, y.Seq))
+		}
+		return cmp.Or(cmp.Compare(y.Placement[0].Node, x.Placement[0].Node), cmp.Compare(y.Seq, x.Seq))
 	})
+	for _, i := range slices.Backward(g.jobs) {
+		all := gpus(n.s.Jobs[i])
+		left := min(out, all)
+		out -= left
+		moves := min(moving, all-left)
+		moving -= moves
+		switch stay := all - left - moves; {
+		case stay > 0 && stay >= moves && stay >= left:
+			n.verdict[i] = stays
+		case moves > 0 && moves >= left:
+			n.verdict[i] = other
+		}
+	}
 }
 
-// machines adds the nodes of the cluster and their racks.
-func (n *network) machines() {
-	c := n.s.Cluster
-	held := make([]int, len(c.Nodes)) // by jobs that are not part of the flow
-	mine := make([]int, len(c.Nodes)) // by those that are
-	for _, j := range n.s.Jobs {
+// add adds a job to its group.
+func (n *network) add(i int) {
+	j := n.s.Jobs[i]
+	k := key{stay: -1, to: n.anywhereFor(j), waits: flow.Sink}
+	if j.Phase == sched.Running {
+		k.stay = n.spots[j.Placement[0].Node].at
 		for _, s := range j.Placement {
-			if j.Pinned() {
-				held[s.Node] += s.GPUs.Len()
-			} else {
-				mine[s.Node] += s.GPUs.Len()
+			if x := n.spots[s.Node]; x.down || x.at != k.stay || x.pool < 0 && x.at != flow.Sink {
+				k.own = 1 + i
 			}
 		}
-		if t, ok := n.s.Tenant(j); ok && j.Pinned() && j.Phase == sched.Running {
-			n.pinned[t] += j.Placement.GPUs()
-		}
+	} else if k.to < 0 {
+		return
 	}
-	n.nodes = make([]int32, len(c.Nodes))
-	type group struct {
-		number int
-		gpu    sched.GPUType
-		memory int64
-		marks  string
+	if t, ok := n.s.Tenant(j); ok {
+		k.waits = n.waits[t]
+		n.demand[t] += gpus(j)
 	}
-	racks := map[group]int{}
-	for i := range c.Nodes {
-		node := &c.Nodes[i]
-		n.nodes[i] = n.node()
-		room := node.Usable().Len() - held[i]
-		if node.State == sched.Cordoned {
-			room = mine[i]
-		}
-		if node.State == sched.Down || room <= 0 {
-			continue
-		}
-		n.arc(n.nodes[i], n.sink, room, 0)
-		if node.State != sched.Ready {
-			continue
-		}
-		key := group{c.RackOf(i), node.Type, node.GPUMemory, ""}
-		if n.marked {
-			key.marks = fmt.Sprint(node.Dedicated, node.Labels)
-		}
-		r, ok := racks[key]
-		if !ok {
-			r = len(n.racks)
-			racks[key] = r
-			n.racks = append(n.racks, rack{node: n.node(), gpu: node.Type, memory: node.GPUMemory, like: node})
-		}
-		n.racks[r].gpus += room
-		n.arc(n.racks[r].node, n.nodes[i], room, 0)
+	g := n.groups[k]
+	if g == nil {
+		g = n.newGroup(k, j)
 	}
+	room := gpus(j)
+	if k.own > 0 {
+		room = flow.Unlimited // it is the only one
+	}
+	g.jobs = append(g.jobs, i)
+	g.outs = append(g.outs, n.Arc(g.node, k.waits, room, n.outCost(i)))
+	g.gpus += gpus(j)
 }
 
-// anywhereFor returns the flow node that stands for all places where a job could
-// run.
-func (n *network) anywhereFor(j *sched.Job) int32 {
-	k := kind{memory: j.GPUMemory, needs: j.Selector}
-	if len(j.GPUTypes) > 0 {
-		names := make([]string, len(j.GPUTypes))
-		for i, t := range j.GPUTypes {
-			names[i] = string(t)
-		}
-		k.types = strings.Join(names, "\x00") + "\x00"
-	}
-	if at, ok := n.anywhere[k]; ok {
-		return at
-	}
-	at := n.node()
-	n.anywhere[k] = at
-	for _, r := range n.racks {
-		if r.memory > 0 && j.GPUMemory > r.memory || n.marked && !r.like.Matches(j.Selector) {
-			continue
-		}
-		rank := 0
-		if len(j.GPUTypes) > 0 {
-			if rank = slices.Index(j.GPUTypes, r.gpu); rank < 0 {
-				continue
+// newGroup adds the node of a group.
+func (n *network) newGroup(k key, j *sched.Job) *group {
+	g := &group{key: k, node: n.Node(), move: -1}
+	n.groups[k] = g
+	n.all = append(n.all, g)
+	price := int64(0)
+	if k.own > 0 {
+		for _, s := range j.Placement {
+			if x := n.spots[s.Node]; !x.down {
+				g.stays = append(g.stays, n.Arc(g.node, x.at, s.GPUs.Len(), 0))
 			}
 		}
-		n.arc(at, r.node, r.gpus, int64(rank)*seconds(n.Type.D()))
 	}
-	return at
+	if k.stay >= 0 {
+		price = cost(n.Move.D())
+	}
+	if k.to >= 0 {
+		g.move = n.Arc(g.node, k.to, flow.Unlimited, price)
+	}
+	return g
 }
 
-// tenants adds the cost of letting a tenant's jobs wait: none for GPUs that are
-// neither above its limit nor below its quota.
-func (n *network) tenants() {
-	const must = 1 << 40 // more than any delay
-	for t, tenant := range n.s.Tenants {
-		all := n.demand[t]
-		above := min(all, max(0, all+n.pinned[t]-tenant.Limit()))
-		below := min(all-above, max(0, tenant.Quota-n.pinned[t]))
-		n.arc(n.waits[t], n.sink, above, -must)
-		n.arc(n.waits[t], n.sink, all-above-below, 0)
-		n.arc(n.waits[t], n.sink, below, seconds(n.Quota.D()))
+// begin sets the first flow: the jobs of groups that run stay, and the others wait. It
+// returns the units that wait, by place.
+func (n *network) begin() map[int32]int {
+	waiting := map[int32]int{}
+	for _, g := range n.all {
+		if g.stay >= 0 && g.own == 0 {
+			g.stays = append(g.stays, n.Arc(g.node, g.stay, g.gpus, 0))
+			n.Send(g.stays[0], g.gpus)
+			n.Hang(g.node, g.outs[0])
+			if k, ok := n.poolAt[g.stay]; ok {
+				if p := &n.pools[k]; p.held+g.gpus == p.room {
+					n.Hang(p.node, g.stays[0])
+				}
+				n.pools[k].held += g.gpus
+			}
+			continue
+		}
+		for k, arc := range g.outs {
+			n.Send(arc, gpus(n.s.Jobs[g.jobs[k]]))
+		}
+		waiting[g.waits] += g.gpus
+		if g.own > 0 {
+			n.Hang(g.node, g.outs[0])
+		} else {
+			n.Hang(g.node, g.move)
+		}
 	}
+	for _, p := range n.pools {
+		n.Send(p.out, p.held)
+		if p.held < p.room {
+			n.Hang(p.node, p.out)
+		}
+	}
+	return waiting
 }
