@@ -70,6 +70,8 @@ type Config struct {
 	Estimates Estimates
 	// UsesEstimates says that the policy uses them.
 	UsesEstimates bool
+	// Restart is what every restart costs; 0: as the job's model says.
+	Restart time.Duration
 	// Retry is the back-off after a failure.
 	Retry time.Duration
 	// Faults, if set, makes failures depend on the reaction to them.

@@ -5,16 +5,20 @@ package sim
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
 // recorded is a job with a known run time at the size it asked for, well placed. Its
-// work is counted in seconds of it.
+// work is counted in seconds of it, or in epochs if its batch size changes.
 type recorded struct {
 	seconds  float64
+	regimes  []Regime
+	ends     []float64 // epochs done at the end of each regime
 	asked    int
 	slowdown func(sched.Level) float64
 	best     float64 // slowdown of the best placement in the cluster
@@ -63,12 +67,62 @@ func newRecorded(c *Config, w *Work) *recorded {
 		level = sched.SameRack
 	}
 	r.best = r.slowdown(level)
+	epochs := 0.0
+	for _, g := range w.Regimes {
+		epochs += g.Epochs
+		r.regimes, r.ends = append(r.regimes, g), append(r.ends, epochs)
+	}
 	return r
 }
 
-func (r *recorded) total() float64 { return r.seconds }
+func (r *recorded) total() float64 {
+	if n := len(r.ends); n > 0 {
+		return r.ends[n-1]
+	}
+	return r.seconds
+}
 
-func (r *recorded) rate(_ float64, s setting) (rate, until float64, err error) {
+func (r *recorded) rate(done float64, s setting) (rate, until float64, err error) {
+	if len(r.regimes) == 0 {
+		return r.speed(s), math.Inf(1), nil
+	}
+	k := r.regime(done)
+	return r.speed(s) / r.regimes[k].epochTime(), r.ends[k], nil
+}
+
+// regime returns the index of the regime after that many epochs.
+func (r *recorded) regime(done float64) int {
+	k, last := 0, len(r.ends)-1
+	for k < last && r.ends[k] <= done {
+		k++
+	}
+	return k
+}
+
+// epochTime returns the seconds of an epoch.
+func (g Regime) epochTime() float64 { return g.Time.D().Seconds() / g.Epochs }
+
+// report returns what the job reports about its regimes after that many epochs. Those
+// of the same batch size count as one.
+func (r *recorded) report(done float64) *goodput.Report {
+	out := &goodput.Report{MostGPUs: r.asked}
+	begin, now := 0.0, r.regime(done)
+	for k, g := range r.regimes {
+		at := slices.IndexFunc(out.Regimes, func(x goodput.Regime) bool { return x.Batch == g.Batch })
+		if at < 0 {
+			at = len(out.Regimes)
+			out.Regimes = append(out.Regimes, goodput.Regime{Batch: g.Batch, Time: g.epochTime()})
+		}
+		x := &out.Regimes[at]
+		x.Done += max(0, min(done, r.ends[k])-begin)
+		x.Current = x.Current || k == now
+		begin = r.ends[k]
+	}
+	return out
+}
+
+// speed returns the speed on a setting relative to the size it asked for, well placed.
+func (r *recorded) speed(s setting) float64 {
 	speed := float64(s.gpus) / float64(r.asked)
 	speed *= r.typeSpeed(s.gpuType)
 	if s.gpus > 1 {
@@ -77,7 +131,7 @@ func (r *recorded) rate(_ float64, s setting) (rate, until float64, err error) {
 	if r.spread && r.asked > 1 {
 		speed *= spreadLoss(len(s.placement), r.fewest)
 	}
-	return speed, math.Inf(1), nil
+	return speed
 }
 
 // typeSpeed returns the speed of one GPU of a type relative to the type of the

@@ -151,11 +151,7 @@ func placed(j *job) float64 {
 	if !ok {
 		return 1
 	}
-	rate, _, err := t.rate(0, j.setting)
-	if err != nil {
-		return 1
-	}
-	return min(1, rate*float64(t.asked)/float64(j.setting.gpus))
+	return min(1, t.speed(j.setting)*float64(t.asked)/float64(j.setting.gpus))
 }
 
 // adjust records the speed of a job: a GPU that waits for others is idle.

@@ -121,8 +121,8 @@ func (c *Config) truthOf(w *Work) (truth, error) {
 	if c.Profiles != nil && w.RunTime == 0 {
 		return newMeasured(c, w)
 	}
-	if w.RunTime > 0 {
-		return newRecorded(c, w), nil
+	if w.RunTime > 0 || len(w.Regimes) > 0 {
+		return newRecorded(c, w), w.CheckRegimes()
 	}
 	m, ok := c.Zoo.Model(w.Model)
 	if !ok {

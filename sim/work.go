@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
@@ -30,6 +31,9 @@ type Work struct {
 	RunTime   sched.Duration `json:"run_time,omitempty"`
 	BatchSize int            `json:"batch_size,omitempty"` // of all GPUs together; 0: the model's initial one
 	TrueUtil  float64        `json:"true_util,omitempty"`  // utilisation of its GPUs when alone, where GPUUtil is the prediction; 0: GPUUtil
+	// Regimes are the stretches of a training whose batch size changes by a rule of
+	// its own, such as Accordion or GNS, in order. RunTime is the sum of their times.
+	Regimes []Regime `json:"regimes,omitempty"`
 	// Outcome is how the job ends when its work is done: Finished, Killed (cancelled
 	// by its user at that point) or Failed (after the last of Failures, without
 	// another retry). The zero value means Finished.
@@ -37,6 +41,31 @@ type Work struct {
 	// Failures are the failed attempts before the job succeeds, in order.
 	Failures []Failure `json:"failures,omitempty"`
 }
+
+// Regime is a stretch of training at one batch size.
+type Regime struct {
+	Batch  int            `json:"batch"`  // of all GPUs together
+	Epochs float64        `json:"epochs"` // of this stretch
+	Time   sched.Duration `json:"time"`   // of all of them, on the requested GPUs, well placed
+}
+
+// CheckRegimes reports what is wrong with the regimes, if anything.
+func (w *Work) CheckRegimes() error {
+	sum := sched.Duration(0)
+	for i, g := range w.Regimes {
+		if g.Batch < 1 || !(g.Epochs > 0 && g.Epochs <= maxEpochs) || g.Time <= 0 || sum+g.Time < 0 {
+			return fmt.Errorf("job %s: regimes[%d] = %d, %g, %s; want a batch size, epochs above 0, and a time", w.ID, i, g.Batch, g.Epochs, g.Time)
+		}
+		sum += g.Time
+	}
+	if len(w.Regimes) > 0 && sum != w.RunTime {
+		return fmt.Errorf("job %s: run_time = %s; its regimes take %s", w.ID, w.RunTime, sum)
+	}
+	return nil
+}
+
+// maxEpochs bounds the epochs of a regime.
+const maxEpochs = 1e9
 
 // Failure is a failed attempt.
 type Failure struct {

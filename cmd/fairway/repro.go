@@ -22,7 +22,7 @@ func newRepro() *cobra.Command {
 		Example: `  fairway repro philly --jobs 5000
   fairway repro tiresias --data pollux-artifact/simulator`,
 	}
-	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch(), newReproThemis(), newReproMixed(), newReproHorus(), newReproForecast())
+	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch(), newReproThemis(), newReproMixed(), newReproHorus(), newReproForecast(), newReproShockwave())
 	return c
 }
 

@@ -17,7 +17,7 @@ import (
 type Config struct {
 	Round     sched.Duration `json:"round" help:"length of a round; a started job runs at least this long"`
 	Window    int            `json:"window" help:"rounds planned ahead"`
-	Makespan  float64        `json:"makespan" help:"weight of the longest remaining time against the progress of all jobs"`
+	Makespan  float64        `json:"makespan" help:"weight of a second of the longest remaining time against the progress of all jobs"`
 	RhoMax    float64        `json:"rho_max" help:"finish-time fairness above which a job weighs more"`
 	Lambda    float64        `json:"lambda" help:"exponent of that weight: finish-time fairness to this power"`
 	Stick     float64        `json:"stick" help:"factor on the weight of a running job in the order of the next round"`
@@ -27,7 +27,7 @@ type Config struct {
 // Default returns the policy's default settings.
 func Default() Config {
 	return Config{
-		Round: sched.Duration(10 * time.Minute), Window: 20, Makespan: 10, RhoMax: 1, Lambda: 5, Stick: 5, Placement: place.AsNear,
+		Round: sched.Duration(10 * time.Minute), Window: 20, Makespan: 1e-3, RhoMax: 1, Lambda: 5, Stick: 5, Placement: place.IfSkewed,
 	}
 }
 
@@ -77,23 +77,37 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	return plan
 }
 
-// order plans the window and returns the jobs in the order of its first round.
+// order plans the window and returns the jobs in the order of its first round: those
+// that have every round of the window, then others with rounds by weight, then those
+// without by the longest time left.
 func (p *policy) order(s *sched.Snapshot) []int {
 	jobs := p.forecast(s)
-	rounds := problem{jobs: jobs, window: p.Window, capacity: p.Window * s.Cluster.GPUs(), makespan: p.Makespan}.solve()
+	window := problem{
+		jobs: jobs, window: p.Window, capacity: p.Window * s.Cluster.GPUs(),
+		makespan: p.Makespan * p.Round.D().Seconds() * float64(p.Window*len(jobs)),
+	}
+	window.prepare()
+	rounds := window.solve().rounds
+	class := func(k int) int { return min(1, rounds[k]) + min(1, rounds[k]/p.Window) }
+	rank := func(x *job) float64 {
+		if x.running {
+			return x.weight * p.Stick
+		}
+		return x.weight
+	}
 	at := make([]int, len(jobs))
 	for k := range at {
 		at[k] = k
 	}
 	slices.SortStableFunc(at, func(a, b int) int {
 		x, y := &jobs[a], &jobs[b]
-		if (rounds[a] > 0) != (rounds[b] > 0) {
-			return cmp.Compare(rounds[b], rounds[a])
-		}
-		if rounds[a] == 0 {
+		switch c := class(a); {
+		case c != class(b):
+			return cmp.Compare(class(b), c)
+		case c == 0:
 			return cmp.Compare(y.left, x.left)
 		}
-		return cmp.Or(cmp.Compare(y.rank, x.rank), cmp.Compare(rounds[b], rounds[a]))
+		return cmp.Or(cmp.Compare(rank(y), rank(x)), cmp.Compare(rounds[b], rounds[a]))
 	})
 	order := make([]int, len(at))
 	for k, a := range at {

@@ -4,158 +4,188 @@
 package shockwave
 
 import (
-	"container/heap"
+	"cmp"
 	"math"
 	"slices"
-
-	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // problem is to divide the GPU-rounds of a window.
 type problem struct {
 	jobs     []job
 	window   int
-	capacity int // GPU-rounds
-	makespan float64
+	capacity int     // GPU-rounds
+	makespan float64 // cost of a round of the longest time left
+	price    float64 // logarithm of the price of the last division: a first guess
 }
 
-// solve returns the rounds of each job.
-func (p problem) solve() []int {
-	now := longest(p.jobs, nil)
-	best, most := make([]int, len(p.jobs)), math.Inf(-1)
-	const bounds = 4
-	for i := 0; i <= bounds; i++ {
-		rounds, ok := p.within(now - float64(i*p.window)/bounds)
-		if !ok {
-			break // tighter bounds do not fit either
+// answer is a division: the rounds of each job. No division is worth more than value
+// by more than gap.
+type answer struct {
+	rounds     []int
+	value, gap float64
+}
+
+// prepare completes what is known about the jobs. It gives up the rounds that they must
+// have, if there are too few GPUs for them, and weighs the jobs instead.
+func (p *problem) prepare() {
+	used, fit := 0, true
+	for k := range p.jobs {
+		x := &p.jobs[k]
+		x.most = int(math.Ceil(min(x.left, float64(p.window))))
+		x.past = (begun/(1-begun) + x.progress) / (1 - x.progress) * x.left
+		used += x.must * x.gpus
+		fit = fit && x.must <= x.most
+	}
+	fit = fit && used <= p.capacity
+	for k := range p.jobs {
+		if fit {
+			p.jobs[k].weight = 1
+		} else {
+			p.jobs[k].must = 0
 		}
-		if v := p.value(rounds, now); v > most {
-			best, most = rounds, v
+	}
+}
+
+// The work that a plan may cost.
+const (
+	exactSteps  = 100_000 // of the exact search within one bound
+	boundedJobs = 40_000  // jobs times bounds
+	leastBounds = 4
+	mostBounds  = 16
+)
+
+// span is a range of bounds of the longest time left, of which the first has been
+// tried.
+type span struct {
+	first, end int
+	welfare    float64 // no plan within the first bound has more
+}
+
+// solve divides the rounds by branch and bound on the longest time left: a tighter
+// bound costs progress and saves makespan.
+func (p *problem) solve() answer {
+	bounds, least := p.bounds()
+	best := answer{rounds: make([]int, len(p.jobs)), value: math.Inf(-1)}
+	// promise returns what no plan of a span is worth more than.
+	promise := func(s span) float64 { return s.welfare - p.makespan*least[s.end-1] }
+	last := len(bounds) - 1
+	open := []span{{0, max(1, last), p.try(bounds[0], &best)}}
+	if last > 0 {
+		open = append(open, span{last, last + 1, p.try(bounds[last], &best)})
+	}
+	limit := min(mostBounds, max(leastBounds, boundedJobs/max(1, len(p.jobs))))
+	for len(open) < limit {
+		at := -1
+		for i, s := range open {
+			if s.end-s.first > 1 && promise(s) > best.value+tiny(best.value) && (at < 0 || promise(s) > promise(open[at])) {
+				at = i
+			}
+		}
+		if at < 0 {
+			break
+		}
+		s := open[at]
+		middle := (s.first + s.end) / 2
+		open[at].end = middle
+		open = append(open, span{middle, s.end, p.try(bounds[middle], &best)})
+	}
+	for _, s := range open {
+		if more := promise(s) - best.value; more > tiny(best.value) {
+			best.gap = max(best.gap, more)
 		}
 	}
 	return best
 }
 
-// value returns the value of a plan, given the longest time left before it.
-func (p problem) value(rounds []int, now float64) float64 {
+// tiny is a difference that rounding explains.
+func tiny(v float64) float64 { return 1e-9 * (1 + math.Abs(v)) }
+
+// mostValues is the number of bounds above which they are taken from a grid.
+const mostValues = 512
+
+// bounds returns values for the longest time left after the window, largest first,
+// for which the GPUs suffice: all that it can have if these are few. least is the
+// smallest that it can have in a plan that keeps to each of them, but not to the next.
+func (p *problem) bounds() (bounds, least []float64) {
+	now, floor := 0.0, 0.0
+	for k := range p.jobs {
+		x := &p.jobs[k]
+		now, floor = max(now, x.left), max(floor, x.left-float64(x.most))
+	}
+	all := []float64{now, floor}
+	for k := range p.jobs {
+		x := &p.jobs[k]
+		for n := 1; len(all) <= mostValues && n <= x.most && x.left-float64(n) > floor; n++ {
+			all = append(all, x.left-float64(n))
+		}
+	}
+	grid := len(all) > mostValues
+	if grid {
+		const steps = 64
+		all = all[:0]
+		for i := range steps + 1 {
+			all = append(all, floor+(now-floor)*float64(i)/steps)
+		}
+	}
+	slices.SortFunc(all, func(a, b float64) int { return cmp.Compare(b, a) })
+	all = slices.Compact(all)
+	least = all
+	if grid && len(all) > 1 {
+		least = append(slices.Clone(all[1:]), floor)
+	}
+	n := max(1, p.feasible(all))
+	return all[:n], least[:n]
+}
+
+// feasible returns how many of the bounds, largest first, leave GPUs enough.
+func (p *problem) feasible(bounds []float64) int {
+	n, _ := slices.BinarySearchFunc(bounds, p.capacity, func(bound float64, capacity int) int {
+		used := 0
+		for k := range p.jobs {
+			used += p.jobs[k].least(bound) * p.jobs[k].gpus
+		}
+		return cmp.Compare(used, capacity+1) // below 0: it fits
+	})
+	return n
+}
+
+// try plans with the longest time left bounded, and keeps the plan if it is the best
+// so far. It returns an upper limit of the progress of all jobs within the bound.
+func (p *problem) try(bound float64, best *answer) (welfare float64) {
+	rounds := make([]int, len(p.jobs))
+	for k := range p.jobs {
+		rounds[k] = p.jobs[k].least(bound)
+	}
+	keep := func() (progress float64) {
+		progress = p.progress(rounds)
+		if v := progress - p.makespan*longest(p.jobs, rounds); v > best.value {
+			best.rounds, best.value = slices.Clone(rounds), v
+		}
+		return progress
+	}
+	if p.exact(rounds) {
+		return keep()
+	}
+	welfare = p.bisect(rounds)
+	p.finish(rounds)
+	keep()
+	return welfare
+}
+
+// progress returns the value of the progress of all jobs.
+func (p *problem) progress(rounds []int) float64 {
 	sum := 0.0
 	for k := range p.jobs {
 		sum += p.jobs[k].value(rounds[k])
 	}
-	if now <= 0 {
-		return sum
-	}
-	return sum/float64(len(p.jobs)) - p.makespan*longest(p.jobs, rounds)/now
-}
-
-// within returns the best plan in which no job has more than a bound left, as far
-// as the window allows; ok is false if there are too few GPUs for it.
-func (p problem) within(bound float64) (rounds []int, ok bool) {
-	rounds = make([]int, len(p.jobs))
-	used := 0
-	for k := range p.jobs {
-		rounds[k] = p.jobs[k].least(bound, p.window)
-		used += rounds[k] * p.jobs[k].gpus
-	}
-	if used > p.capacity {
-		return nil, false
-	}
-	if p.all() <= p.capacity {
-		for k := range p.jobs {
-			rounds[k] = p.jobs[k].most(p.window)
-		}
-		return rounds, true
-	}
-	p.bisect(rounds)
-	p.finish(rounds)
-	return rounds, true
-}
-
-// all returns the GPU-rounds that the jobs could use.
-func (p problem) all() int {
-	sum := 0
-	for k := range p.jobs {
-		sum += p.jobs[k].most(p.window) * p.jobs[k].gpus
-	}
 	return sum
 }
 
-// gain returns the value per GPU of one more round for a job.
-func (p problem) gain(k, rounds int) float64 {
-	x := &p.jobs[k]
-	if rounds >= x.most(p.window) {
-		return 0
+// longest returns the longest time left of any job.
+func longest(jobs []job, rounds []int) float64 {
+	out := 0.0
+	for k := range jobs {
+		out = max(out, jobs[k].left-float64(rounds[k]))
 	}
-	return (x.value(rounds+1) - x.value(rounds)) / float64(x.gpus)
-}
-
-// bisect adds to the jobs' rounds those that are worth a price at which all of them
-// fit, a price that is nearly too low.
-func (p problem) bisect(rounds []int) {
-	low, high := -60.0, 60.0 // logarithms of the price
-	base := slices.Clone(rounds)
-	try := make([]int, len(rounds))
-	for range 24 {
-		mid := (low + high) / 2
-		price, used := math.Exp(mid), 0
-		for k := range p.jobs {
-			try[k] = p.worth(k, base[k], price)
-			used += try[k] * p.jobs[k].gpus
-		}
-		if used > p.capacity {
-			low = mid
-			continue
-		}
-		high = mid
-		copy(rounds, try)
-	}
-}
-
-// worth returns the number of a job's rounds, starting from a number, whose gain is
-// at least a price. A whole round gains enough as long as log((a+n+1)/(a+n)), by
-// value, is at least the price of its GPUs over the job's weight; the last one may
-// be partial.
-func (p problem) worth(k, from int, price float64) int {
-	x := &p.jobs[k]
-	most := x.most(p.window)
-	if from >= most {
-		return from
-	}
-	a := x.done + begun/(1-begun)*(x.done+x.left)
-	n := 1/math.Expm1(price*float64(x.gpus)/x.weight) - a + 1
-	whole := min(most, int(x.left))
-	if n < float64(whole) {
-		return max(from, int(max(0, n)))
-	}
-	if most > whole && p.gain(k, whole) >= price {
-		return most
-	}
-	return max(from, whole)
-}
-
-// finish hands out the rest round by round.
-func (p problem) finish(rounds []int) {
-	left := p.capacity
-	var offers place.Offers
-	for k := range p.jobs {
-		left -= rounds[k] * p.jobs[k].gpus
-		if g := p.gain(k, rounds[k]); g > 0 {
-			offers = append(offers, place.Offer{Gain: g, Job: k})
-		}
-	}
-	heap.Init(&offers)
-	for left > 0 && len(offers) > 0 {
-		o := &offers[0]
-		if p.jobs[o.Job].gpus > left {
-			heap.Pop(&offers)
-			continue
-		}
-		rounds[o.Job]++
-		left -= p.jobs[o.Job].gpus
-		if o.Gain = p.gain(o.Job, rounds[o.Job]); o.Gain > 0 {
-			heap.Fix(&offers, 0)
-		} else {
-			heap.Pop(&offers)
-		}
-	}
+	return out
 }

@@ -54,6 +54,19 @@ type Report struct {
 	Losses    []LossPoint `json:"losses,omitempty"`
 	Stop      Stop        `json:"stop,omitzero"`
 	StepTimes []StepTime  `json:"step_times,omitempty"`
+
+	// Regimes are the batch sizes between which the training rule of the job
+	// switches, such as Accordion or GNS. None: it keeps its batch size, or a policy
+	// chooses it.
+	Regimes []Regime `json:"regimes,omitempty"`
+}
+
+// Regime is the part of a training at one batch size.
+type Regime struct {
+	Batch   int     `json:"batch"`             // examples of all GPUs together
+	Current bool    `json:"current,omitempty"` // the job trains at it now
+	Done    float64 `json:"done"`              // work done at it so far, in the unit of the job
+	Time    float64 `json:"time"`              // seconds for a unit of work at the requested size
 }
 
 // LossPoint is a measured training loss.
@@ -96,11 +109,15 @@ func (s Stop) Validate() error {
 	return nil
 }
 
-// maxMeasured bounds Losses and StepTimes of a report that is taken in.
-const maxMeasured = 1024
+// maxMeasured bounds Losses and StepTimes of a report that is taken in, and
+// maxRegimes its regimes.
+const (
+	maxMeasured = 1024
+	maxRegimes  = 64
+)
 
-// ValidateMeasured reports the first of Losses, Stop and StepTimes that is out of
-// range. A policy may fit curves to them for every report, hence the bound.
+// ValidateMeasured reports the first of Losses, Stop, StepTimes and Regimes that is
+// out of range. A policy may fit curves to them for every report, hence the bound.
 func (r *Report) ValidateMeasured() error {
 	number := func(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
 	switch {
@@ -108,6 +125,8 @@ func (r *Report) ValidateMeasured() error {
 		return fmt.Errorf("losses has %d entries; want at most %d", len(r.Losses), maxMeasured)
 	case len(r.StepTimes) > maxMeasured:
 		return fmt.Errorf("step_times has %d entries; want at most %d", len(r.StepTimes), maxMeasured)
+	case len(r.Regimes) > maxRegimes:
+		return fmt.Errorf("regimes has %d entries; want at most %d", len(r.Regimes), maxRegimes)
 	}
 	if err := r.Stop.Validate(); err != nil {
 		return err
@@ -120,6 +139,11 @@ func (r *Report) ValidateMeasured() error {
 	for i, s := range r.StepTimes {
 		if s.Nodes < 1 || s.GPUs < s.Nodes || s.Batch < 1 || !(s.Time > 0) || math.IsInf(s.Time, 1) || len(s.Type) > 100 {
 			return fmt.Errorf("step_times[%d] = %+v; want 1 node or more, no fewer GPUs, a batch, and a finite number of seconds above 0", i, s)
+		}
+	}
+	for i, g := range r.Regimes {
+		if g.Batch < 1 || !number(g.Done) || !(g.Time > 0) || math.IsInf(g.Time, 1) {
+			return fmt.Errorf("regimes[%d] = %+v; want a batch, work that is not negative, and a finite number of seconds above 0", i, g)
 		}
 	}
 	return nil

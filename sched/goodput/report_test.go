@@ -36,6 +36,10 @@ func TestValidateMeasured(t *testing.T) {
 		{func(r *goodput.Report) { r.Stop.Epoch = math.Inf(1) }, "stop"},
 		{func(r *goodput.Report) { r.Stop.Epochs = -1 }, "stop"},
 		{func(r *goodput.Report) { r.StepTimes[0].Time = 0 }, "step_times[0]"},
+		{func(r *goodput.Report) { r.Regimes = []goodput.Regime{{Batch: 8, Time: 1}} }, ""},
+		{func(r *goodput.Report) { r.Regimes = []goodput.Regime{{Batch: 8, Time: 1}, {Time: 1}} }, "regimes[1]"},
+		{func(r *goodput.Report) { r.Regimes = []goodput.Regime{{Batch: 8}} }, "regimes[0]"},
+		{func(r *goodput.Report) { r.Regimes = make([]goodput.Regime, 65) }, "regimes has 65 entries"},
 		{func(r *goodput.Report) { r.StepTimes[0].Nodes = 3 }, "step_times[0]"},
 		{func(r *goodput.Report) { r.StepTimes[0].Type = strings.Repeat("x", 101) }, "step_times[0]"},
 	} {

@@ -102,7 +102,7 @@ func (b *builder) add(w sim.Work, line int) error {
 	w.Model = b.name(w.Model)
 	w.Submitted = w.Submitted.UTC()
 	w.Shareable = true
-	if w.RunTime > 0 {
+	if w.RunTime > 0 && w.Work == 0 {
 		w.Work = w.RunTime.D().Seconds()
 	}
 	if w.Tenant != "" {
@@ -241,5 +241,5 @@ func checkTruth(w *sim.Work) error {
 			return bad(fmt.Sprintf("failures[%d].after", i), f.After, "0 or more")
 		}
 	}
-	return nil
+	return w.CheckRegimes()
 }

@@ -25,7 +25,8 @@ import (
 //	total_steps   length of training in steps
 //	scale_factor  GPUs
 //	weight        rounded, the priority if it is above 1
-//	duration      run time in seconds
+//	mode          the rule that changes its batch size: static, accordion or gns
+//	duration      run time in seconds at the submitted batch size
 //	arrival_time  seconds since the beginning, the time of submission
 //	all others    not read
 //
@@ -55,15 +56,15 @@ func readGavel(br *bufio.Reader, b *builder) error {
 	b.wl.Source = "Gavel trace (OSDI'20)"
 	b.wl.Start = Epoch
 	return gavelTable.read(br, b, func(r *row) error {
-		model, batch := gavelType(r.text("job_type"))
+		name, batch := gavelType(r.text("job_type"))
 		w := sim.Work{Spec: sched.Spec{
 			ID:        rowID(b),
 			Submitted: r.since("arrival_time", time.Second),
 			GPUs:      r.count("scale_factor"),
-			Model:     model,
+			Model:     zooName(name),
 		}}
 		w.BatchSize = min(batch, maxCount) * w.GPUs
-		if model == "" {
+		if w.Model == "" {
 			r.refuse("job_type", `want a model such as "ResNet-50 (batch size 64)"`)
 		}
 		if r.cols.has("weight") {
@@ -74,6 +75,9 @@ func readGavel(br *bufio.Reader, b *builder) error {
 		if r.cols.has("duration") {
 			b.wl.Source = "Shockwave trace (NSDI'23)"
 			w.RunTime = runTime(r.span("duration", time.Second))
+			if steps := r.number("total_steps", mostSteps); r.bad == nil {
+				adapt(&w, training{name, batch, steps, r.text("mode")})
+			}
 		} else {
 			w.RunTime = r.gavelRunTime(w.GPUs)
 		}
@@ -92,7 +96,7 @@ func readGavel(br *bufio.Reader, b *builder) error {
 func gavelType(text string) (model string, batch int) {
 	name, rest, ok := strings.Cut(text, " (batch size ")
 	if !ok {
-		return zooName(text), 0
+		return text, 0
 	}
 	for _, c := range strings.TrimSuffix(rest, ")") {
 		if c < '0' || c > '9' || batch > maxCount {
@@ -100,8 +104,11 @@ func gavelType(text string) (model string, batch int) {
 		}
 		batch = 10*batch + int(c-'0')
 	}
-	return zooName(name), batch
+	return name, batch
 }
+
+// mostSteps bounds the steps of a job.
+const mostSteps = 1e12
 
 // gavelRunTime is the run time of a job in a trace without durations.
 func (r *row) gavelRunTime(gpus int) sched.Duration {
@@ -110,7 +117,6 @@ func (r *row) gavelRunTime(gpus int) sched.Duration {
 		r.refuse("job_type", "the trace gives no duration, and this model's speed is not known")
 		return 0
 	}
-	const mostSteps = 1e12
 	steps := r.number("total_steps", mostSteps)
 	each := speed.reduced
 	if r.cols.has("slo") {

@@ -205,10 +205,12 @@ var files = []struct {
 		},
 	},
 	{
-		name: "shockwave.trace", format: Gavel, rows: 2, start: "2018-01-01T00:00:00",
+		name: "shockwave.trace", format: Gavel, rows: 4, start: "2018-01-01T00:00:00",
 		jobs: []string{
 			"job-000001 2018-01-01T00:00:00 gpus=2 model=resnet50 batch=128 run=5m",
 			"job-000002 2018-01-01T00:00:50 gpus=1 model=lm batch=10 run=25m",
+			"job-000003 2018-01-01T00:01:00 gpus=1 model=cifar10 batch=32 run=15m24.941s",
+			"job-000004 2018-01-01T00:01:10 gpus=2 model=lm batch=10 run=1h0m14.754s",
 		},
 	},
 }
@@ -235,6 +237,33 @@ func TestReadFiles(t *testing.T) {
 				t.Errorf("report (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A job of Shockwave's trace changes its batch size where the artifact says: Accordion
+// after the first critical epochs, GNS by doubling it.
+func TestReadRegimes(t *testing.T) {
+	wl, _ := readFile(t, "shockwave.trace")
+	for i, want := range [][]sim.Regime{
+		nil, // one epoch: too early for GNS
+		nil, // static
+		{{Batch: 32, Epochs: 10}, {Batch: 256, Epochs: 10}},
+		{{Batch: 10, Epochs: 31}, {Batch: 20, Epochs: 9}},
+	} {
+		w := &wl.Work[i]
+		var got []sim.Regime
+		epochs, sum := 0.0, sched.Duration(0)
+		for _, g := range w.Regimes {
+			got = append(got, sim.Regime{Batch: g.Batch, Epochs: g.Epochs})
+			epochs += g.Epochs
+			sum += g.Time
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", w.ID, diff)
+		}
+		if want != nil && (w.Work != epochs || w.RunTime != sum || w.RunTime.D().Seconds() >= 4000) {
+			t.Errorf("%s: work %g, run time %s; want the %g epochs and %s of its regimes, less than at the submitted batch size", w.ID, w.Work, w.RunTime, epochs, sum)
+		}
 	}
 }
 
