@@ -101,14 +101,15 @@ var arrows = map[string][]string{
 	"sim/zoo":       {"sched", "sched/goodput"},
 	"sim/profile":   {"sched", "sched/goodput"},
 	"sim/autoscale": {"sched/num", "sched", "sched/goodput"},
-	"sim":           {"sched/num", "sim/zoo", "sim/profile", "sim/autoscale", "sched", "sched/fairness", "sched/place", "sched/goodput", "predict/experience", "tune/search", "policy/interfere", "policy/interfere/learn", "diagnose"},
-	"sim/trace":     {"sched/num", "sim", "sim/zoo", "sched"},
+	"sim":           {"sched/num", "sim/zoo", "sim/profile", "sim/autoscale", "sched", "sched/fairness", "sched/place", "sched/goodput", "predict/experience", "tune", "tune/search", "policy/interfere", "policy/interfere/learn", "diagnose"},
+	"sim/trace":     {"sched/num", "sim", "sim/zoo", "sched", "tune/search"},
 	"sim/replay":    {"sched/num", "sim", "sim/zoo", "api", "sched", "sched/goodput", "policy"},
 
 	// lab: reproductions, reports, benchmarks, measurements.
 	"lab/report":   {"sim", "sim/trace", "sched"},
-	"lab/repro":    {"lab/report", "sim", "sim/**", "sched", "sched/goodput", "sched/forecast", "policy", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
+	"lab/repro":    {"lab/report", "sim", "sim/**", "tune", "tune/search", "sched", "sched/num", "sched/goodput", "sched/forecast", "policy", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
 	"lab/progress": {},
+	"lab/curves":   {"tune/search"},
 	"lab/bench/*":  {"lab/progress", "sched/num", "lab/repro", "kube/kubetest", "kube/v1alpha1"},
 
 	"e2e":                   {}, // tests only

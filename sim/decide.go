@@ -91,9 +91,6 @@ func (r *run) carryOut(a sched.Action) error {
 	}
 	first := j.firstStart()
 	cost := j.truth.restart(first, len(a.To))
-	if !first && r.Restart > 0 {
-		cost = r.Restart
-	}
 	switch {
 	case first:
 	case r.sameShape(j, a.To):

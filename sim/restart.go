@@ -32,6 +32,8 @@ type launch struct {
 func (c *Config) launchOf(model string) launch {
 	m, known := c.Zoo.Model(model)
 	switch {
+	case c.Restart > 0:
+		return launch{c.Restart, true}
 	case c.Optimistic:
 		return launch{flatRestart, true}
 	case known && m.Restart > 0:

@@ -296,6 +296,9 @@ func (r *run) tick(j *job) error {
 		if j.done = min(j.until, j.truth.total()); j.done >= j.truth.total() {
 			return r.end(j, j.outcome())
 		}
+		if err := r.readTrial(j); err != nil || j.state.Phase != sched.Running {
+			return err
+		}
 	}
 	if err := r.consult(j, turned); err != nil {
 		return err
@@ -367,7 +370,9 @@ func (r *run) end(j *job, phase sched.Phase) error {
 	if phase != sched.Failed {
 		r.recordEnd(j)
 	}
-	r.leave(j)
+	if j.state.Phase == sched.Running {
+		r.leave(j)
+	}
 	if j.agent != nil && r.Experience != nil && phase == sched.Finished {
 		if err := r.Experience.Learn(j.key(), j.agent.outcome(j.truth.total(), j.truth.restart(false, len(j.setting.placement)).Seconds())); err != nil {
 			return fmt.Errorf("job %s: %w", j.work.ID, err)

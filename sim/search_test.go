@@ -32,7 +32,9 @@ func searching(t *testing.T, cluster, spec string, n int) sim.Config {
 // rounds of the time that one takes alone.
 func TestStaticSearch(t *testing.T) {
 	c := searching(t, "2x8", "fifo", 20)
-	c.Search.Surface.Pace = nil
+	problem := search.CIFAR10()
+	problem.Pace = nil
+	c.Search.Problem = problem
 	res := run(t, c)
 	alone := aloneAt(t, 1)
 
@@ -84,12 +86,14 @@ func aloneAt(t *testing.T, pace float64) float64 {
 func TestTrialsOfDifferentLength(t *testing.T) {
 	c := searching(t, "2x8", "fifo", 20)
 	paces := map[sched.JobID]float64{}
-	pace := c.Search.Surface.Pace
-	c.Search.Surface.Pace = func(p search.Params) float64 {
+	problem := search.CIFAR10()
+	pace := problem.Pace
+	problem.Pace = func(p search.Params) float64 {
 		x := pace(p)
 		paces[sched.JobID(fmt.Sprintf("search-%04d", len(paces)+1))] = x
 		return x
 	}
+	c.Search.Problem = problem
 	res := run(t, c)
 	usual := aloneAt(t, 1)
 	ends := []float64{0, 0, 0, 0} // of the trials that run
@@ -126,7 +130,7 @@ func TestAgentsSeeThePaceOfTrials(t *testing.T) {
 func TestSearchIsDeterministic(t *testing.T) {
 	once := func(seed uint64) []byte {
 		c := searching(t, "2x8", "las", 30)
-		c.Search.Tuner.Seed, c.Interval = seed, time.Minute
+		c.Search.Seed, c.Interval = seed, time.Minute
 		b, err := json.Marshal(run(t, c, job("other", 8, 20*time.Minute, 3*time.Hour)))
 		if err != nil {
 			t.Fatal(err)
@@ -236,8 +240,10 @@ func TestBadSearch(t *testing.T) {
 		{func(s *sim.SearchConfig) { s.Trials = 0 }, "trials = 0"},
 		{func(s *sim.SearchConfig) { s.AtOnce = 0 }, "at once = 0"},
 		{func(s *sim.SearchConfig) { s.Start = -1 }, "start"},
-		{func(s *sim.SearchConfig) { s.Surface.Loss = nil }, "loss"},
-		{func(s *sim.SearchConfig) { s.Tuner.Gamma = 2 }, "gamma = 2"},
+		{func(s *sim.SearchConfig) { s.Problem = nil }, "problem is missing"},
+		{func(s *sim.SearchConfig) { s.Problem = search.Surface{} }, "loss"},
+		{func(s *sim.SearchConfig) { s.Method = "guess" }, "guess"},
+		{func(s *sim.SearchConfig) { s.Stopping.Rule = "never" }, "never"},
 		{func(s *sim.SearchConfig) { s.Trial.GPUs = 0 }, "gpus = 0"},
 		{func(s *sim.SearchConfig) { s.Trial.Model = "unheard-of" }, "unheard-of"},
 	} {

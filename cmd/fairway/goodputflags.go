@@ -9,12 +9,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fairway-gpu/fairway/predict/experience"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/autoscale"
+	"github.com/fairway-gpu/fairway/sim/trace"
+	"github.com/fairway-gpu/fairway/tune"
+	"github.com/fairway-gpu/fairway/tune/search"
 )
 
 // goodputFlags are those of runs with agents, experience, autoscaling and
@@ -24,6 +28,9 @@ type goodputFlags struct {
 	autoscale  string
 	rule       string
 	search     int
+	method     string
+	stop       string
+	curves     string
 }
 
 // The words that --experience takes instead of a file.
@@ -38,6 +45,9 @@ func (f *goodputFlags) register(c *cobra.Command) {
 	fl.StringVar(&f.autoscale, "autoscale", "", "scale between MIN:MAX nodes in a simulated cloud, up to the nodes of --cluster")
 	fl.StringVar(&f.rule, "autoscale-rule", string(autoscale.Utility), "autoscaling rule: utility, goodput (one large job) or throughput")
 	fl.IntVar(&f.search, "search", 0, "add a hyper-parameter search with this many trials, four at a time")
+	fl.StringVar(&f.method, "search-method", string(tune.TPE), "how the search samples trials: random, grid or tpe")
+	fl.StringVar(&f.stop, "search-stop", string(tune.None), "which trials stop early: none, median, halving, hyperband, asha or pop")
+	fl.StringVar(&f.curves, "search-curves", formulaCurves, "what trials learn: surface (a formula), digits (a table of real trainings), or a file with learning curves: CSV, or LCBench's JSON as FILE#DATASET")
 }
 
 // apply sets what the flags ask for. save, if not nil, must be called after
@@ -54,10 +64,40 @@ func (f *goodputFlags) apply(cfg *sim.Config) (save func() error, err error) {
 	}
 	if f.search > 0 {
 		s := sim.DefaultSearch(cfg.Seed)
-		s.Trials = f.search
+		s.Trials, s.Method, s.Stopping.Rule = f.search, tune.Method(f.method), tune.Rule(f.stop)
+		if s.Problem, err = f.problem(); err != nil {
+			return nil, fmt.Errorf("--search-curves: %w", err)
+		}
 		cfg.Search = &s
 	}
 	return f.openExperience(cfg)
+}
+
+// The words that --search-curves takes instead of a file.
+const (
+	formulaCurves = "surface"
+	digitsCurves  = "digits"
+)
+
+// problem returns what a search is about.
+func (f *goodputFlags) problem() (search.Problem, error) {
+	switch f.curves {
+	case formulaCurves:
+		return search.CIFAR10(), nil
+	case digitsCurves:
+		return trace.Digits()
+	}
+	name, dataset, _ := strings.Cut(f.curves, "#")
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	table, err := trace.ReadCurves(file, dataset)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return table, nil
 }
 
 func (f *goodputFlags) openExperience(cfg *sim.Config) (save func() error, err error) {

@@ -173,12 +173,17 @@ several bands, and by utility, and compare cost and time with the Pollux paper. 
 }
 
 func newReproSearch() *cobra.Command {
-	var seed uint64
-	c := simpleRepro("search", "Run a hyper-parameter search on static GPUs and under pollux", func() (func(io.Writer), error) {
-		runs, err := repro.Search(seed)
-		return func(w io.Writer) { repro.PrintSearch(w, runs) }, err
+	cfg := repro.DefaultSearch()
+	var c *cobra.Command
+	c = simpleRepro("search", "Run hyper-parameter searches with every tuner, on static GPUs and under pollux", func() (func(io.Writer), error) {
+		s, err := repro.RunSearches(cfg, func(what string) { fmt.Fprintln(c.ErrOrStderr(), what) })
+		if err != nil {
+			return nil, err
+		}
+		return s.Print, nil
 	})
-	c.Flags().Uint64Var(&seed, "seed", 1, "seed of the search")
+	c.Flags().IntVar(&cfg.Seeds, "seeds", cfg.Seeds, "number of searches to average over")
+	c.Flags().IntVar(&cfg.Trials, "trials", cfg.Trials, "trials of each search")
 	return c
 }
 

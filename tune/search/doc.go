@@ -22,7 +22,8 @@
 // parameters do not depend on each other (a space is a list, not a tree).
 //
 // Trials may be suggested before earlier ones have been observed, so that several can
-// run at once. Surface is an analytic substitute for training, for simulations.
+// run at once. A Problem is what simulated searches are about: Surface is an analytic
+// substitute for training, Table holds the learning curves of real ones.
 //
 // The package is pure: randomness comes from a seed, and the same observations
 // in the same order give the same suggestions.

@@ -25,6 +25,36 @@ type Surface struct {
 	Loss func(Params) float64
 	// Pace is the factor on the step time of the known model; nil: 1.
 	Pace func(Params) float64
+	// Epochs of a whole trial.
+	Epochs int
+	// Steepness says how early a trial learns: after a part x of the training, what is
+	// missing to its final quality has fallen to about e^(-steepness x). Nil: 5.
+	Steepness func(Params) float64
+}
+
+// Dimensions implements Problem.
+func (s Surface) Dimensions() Space { return s.Space }
+
+// Length implements Problem.
+func (s Surface) Length() int { return s.Epochs }
+
+// Open implements Problem.
+func (s Surface) Open(seed uint64) func(Params) Trial {
+	n := uint64(0)
+	return func(p Params) Trial {
+		final, steep, pace := s.Quality(p, seed, n), 5.0, 1.0
+		n++
+		if s.Steepness != nil {
+			steep = s.Steepness(p)
+		}
+		if s.Pace != nil {
+			pace = s.Pace(p)
+		}
+		return Trial{Params: p, Pace: pace, Quality: func(epoch int) float64 {
+			learnt := math.Expm1(-steep*float64(epoch)/float64(s.Epochs)) / math.Expm1(-steep)
+			return min(s.Floor, final) + max(0, final-s.Floor)*learnt
+		}}
+	}
 }
 
 // CIFAR10 is the response surface of ResNet-18 on CIFAR-10 over the hyper-parameters
@@ -53,7 +83,10 @@ func CIFAR10() Surface {
 			anneal := [...]float64{0.012, 0.003, 0}[int(p[4])]
 			return 0.06*rate*rate + 0.008*(decay+0.5*rate)*(decay+0.5*rate) + 0.02*steady*steady + 0.0015*narrow*narrow + anneal
 		},
-		Pace: func(p Params) float64 { return 0.5 + 0.5*(p[3]/64)*(p[3]/64) },
+		Pace:   func(p Params) float64 { return 0.5 + 0.5*(p[3]/64)*(p[3]/64) },
+		Epochs: 81,
+		// A learning rate that falls later learns more slowly at first.
+		Steepness: func(p Params) float64 { return [...]float64{9, 6, 4}[int(p[4])] },
 	}
 }
 
@@ -64,6 +97,8 @@ func (s Surface) Validate() error {
 		return fmt.Errorf("surface: loss is missing")
 	case !(s.Floor >= 0 && s.Floor < s.Peak && s.Peak <= 100):
 		return fmt.Errorf("surface: floor = %g, peak = %g; want percentages, floor below peak", s.Floor, s.Peak)
+	case s.Epochs < 1:
+		return fmt.Errorf("surface: epochs = %d; want 1 or more", s.Epochs)
 	case !(s.Noise >= 0 && s.Noise < 100):
 		return fmt.Errorf("surface: noise = %g; want 0 to below 100 percent", s.Noise)
 	}
