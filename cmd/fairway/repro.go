@@ -47,7 +47,7 @@ workloads*/workload-N.csv and results-jobload/tiresias-LOAD/summary.json.`,
 			if err != nil {
 				return fmt.Errorf("repro tiresias: %w", err)
 			}
-			rows, err := artifact.Compare("tiresias", func() time.Duration { return time.Since(began) })
+			rows, err := artifact.Compare(repro.ReferenceTiresias, func() time.Duration { return time.Since(began) })
 			if err != nil {
 				return fmt.Errorf("repro tiresias: %w", err)
 			}

@@ -48,7 +48,7 @@ type FullRow struct {
 }
 
 // PolluxPolicies are compared on every workload.
-var PolluxPolicies = []string{"pollux", "pollux:genetic", "optimus", "tiresias"}
+var PolluxPolicies = []string{"pollux", "pollux:genetic", "optimus", ReferenceTiresias}
 
 // RunPollux runs the reproduction. say, if not nil, is called with the name of
 // each part.
@@ -125,7 +125,8 @@ func (p *Pollux) loads() {
 		}
 		k := key{r.Policy, load}
 		if sums[k] == nil {
-			sums[k] = &Variation{Policy: r.Policy, X: load, Paper: 3600 * paperLoads[r.Policy][load]}
+			name, _, _ := strings.Cut(r.Policy, ":")
+			sums[k] = &Variation{Policy: r.Policy, X: load, Paper: 3600 * paperLoads[name][load]}
 			order = append(order, k)
 		}
 		sums[k].Ours += r.Ours

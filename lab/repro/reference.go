@@ -30,6 +30,9 @@ var realisticJCT = map[string]map[string]float64{
 	"optimus":  {"workload-1": 5635.3, "workload-3": 8100.3, "workload-6": 6685.3},
 }
 
+// ReferenceTiresias is Tiresias as in the reference simulator, which scatters every job.
+const ReferenceTiresias = "tiresias:placement=most-free"
+
 // ReferenceRow compares one policy on one workload.
 type ReferenceRow struct {
 	Policy           string
@@ -204,11 +207,14 @@ func PrintTiresias(w io.Writer, rows []ReferenceRow) {
 	fmt.Fprint(w, `# Tiresias against the reference simulator
 
 Our simulator with measured profiles, 60 s rounds, 16 nodes of 4 T4 GPUs and policy
-`+"`tiresias`"+` with its defaults (two queues, 16 GPU-hours, no promotion), compared with the
+`+"`tiresias:placement=most-free`"+` (two queues, 16 GPU-hours, no promotion), compared with the
 simulator of the Pollux artifact (OSDI'21) on the artifact's workloads. The reference figures
 are the results that the artifact contains; for the realistic workloads we ran its
 simulator. `+"`tiresias`"+` uses no estimates of run times. As in the reference, every start costs
 30 s and no preemption loses work (`+"`--optimistic`"+`); [pollux.md](pollux.md) says what changes otherwise.
+The reference scatters every job over the nodes with the most free GPUs. By default
+`+"`tiresias`"+` consolidates ncf, as the paper's profiler would, which changes an average by up to
+0.5 %.
 
     fairway repro tiresias --data POLLUX_ARTIFACT
 

@@ -32,7 +32,7 @@ func TestTiresiasIsWithinFivePercentOfTheReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := a.Compare("tiresias", func() time.Duration { return 0 })
+	rows, err := a.Compare(repro.ReferenceTiresias, func() time.Duration { return 0 })
 	if err != nil {
 		t.Fatal(err)
 	}
