@@ -75,21 +75,26 @@ default the simulator does not assume this, under any policy:
   (35 + 15 n/(n+1)) / 42.5 times as long, because Themis measured 35 to 50 s to relaunch
   containers. That is +6 % on 2 nodes and +16 % on 16.
 - A preempted job saves its work at the end of a step, so that half a step is lost on
-  average. The real runs of [gpu-run.md](../gpu-run.md) lost nothing more. `+"`--checkpoint 5m`"+`
-  instead makes jobs save only that often.
+  average. The real runs of [gpu-run.md](../gpu-run.md) lost nothing more. With
+  `+"`--checkpoint 5m`"+` jobs do not save when told to stop but every five minutes.
+  `+"`optimus`"+` resizes jobs at every round, and then some of them never end.
 - An agent knows gradient statistics as an average in which a batch of the initial size
   has weight 0.001, as our own agent and AdaptDL's do.
 
-Both for the tuned workloads, average JCT in seconds; the last columns are restarts and the
-GPU-hours spent on starts and lost work.
+The tuned workloads, average JCT in seconds; the last columns are restarts and the GPU-hours
+spent on starts and lost work, optimistic and by default.
 
-| workload | policy | `+"`--optimistic`"+` | default | difference | restarts | GPU-hours lost |
-|---|---|---|---|---|---|---|
+| workload | policy | `+"`--optimistic`"+` | default | difference | `+"`--checkpoint 5m`"+` | restarts | GPU-hours lost |
+|---|---|---|---|---|---|---|---|
 `)
 	for _, r := range p.Full {
 		o, f := r.Optimistic, r.Full
-		fmt.Fprintf(w, "| %s | %s | %.1f | %.1f | %+.1f %% | %d, %d | %.0f, %.0f |\n", r.Workload, label(r.Policy, f.Oracle),
-			o.AvgJCT, f.AvgJCT, 100*(f.AvgJCT/o.AvgJCT-1), o.Restarts, f.Restarts, o.LostGPUs/3600, f.LostGPUs/3600)
+		saving := "-"
+		if r.Saving != nil {
+			saving = fmt.Sprintf("%.1f", r.Saving.AvgJCT)
+		}
+		fmt.Fprintf(w, "| %s | %s | %.1f | %.1f | %+.1f %% | %s | %d, %d | %.0f, %.0f |\n", r.Workload, label(r.Policy, f.Oracle),
+			o.AvgJCT, f.AvgJCT, 100*(f.AvgJCT/o.AvgJCT-1), saving, o.Restarts, f.Restarts, o.LostGPUs/3600, f.LostGPUs/3600)
 	}
 }
 

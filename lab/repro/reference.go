@@ -151,6 +151,7 @@ type Run struct {
 	Interference float64
 	Noise        float64 // of what agents measure
 	Full         bool    // without the reference's simplifications
+	Checkpoint   time.Duration
 	Watch        func(sim.Watched)
 }
 
@@ -177,7 +178,7 @@ func (a *Artifact) Replay(r Run) (*sim.Result, error) {
 		r.Interval = time.Minute
 	}
 	cfg.Cluster, cfg.Profiles, cfg.Interval, cfg.Agent = cluster, a.tables, r.Interval, r.Interval
-	cfg.Interference, cfg.Noise, cfg.Watch = r.Interference, r.Noise, r.Watch
+	cfg.Interference, cfg.Noise, cfg.Watch, cfg.Checkpoint = r.Interference, r.Noise, r.Watch, r.Checkpoint
 	cfg.Estimates, cfg.Optimistic = sim.Exact, !r.Full // as in the reference
 	res, _, err := sim.Run(cfg, w)
 	return res, err
