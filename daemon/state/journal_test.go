@@ -93,6 +93,7 @@ func TestReadsAreDurable(t *testing.T) {
 			select {
 			case state := <-seen:
 				t.Errorf("a reader sees %s before the journal has it", state)
+				seen <- state
 			case <-time.After(50 * time.Millisecond):
 			}
 			release(fails)

@@ -40,7 +40,11 @@ type Past struct {
 // A job whose agent reported its speed on every GPU type of the cluster trains by
 // that model.
 func NewPast(records []api.Record, o Options) (*Past, error) {
-	c, err := read(straighten(records))
+	records, err := straighten(records)
+	if err != nil {
+		return nil, fmt.Errorf("replay journal: %w", err)
+	}
+	c, err := read(records)
 	if err != nil {
 		return nil, fmt.Errorf("replay journal: %w", err)
 	}

@@ -87,14 +87,17 @@ func Decode(text []byte) (api.Record, error) {
 
 // straighten returns the records with the times that they would have if the clock had
 // been right: those before a record that set the clock back are set back too.
-func straighten(records []api.Record) []api.Record {
+func straighten(records []api.Record) ([]api.Record, error) {
 	if !slices.ContainsFunc(records, func(r api.Record) bool { return r.SetBack > 0 }) {
-		return records
+		return records, nil
 	}
-	payload, err := json.Marshal(records) // nobody else sees the change
-	var out []api.Record
-	if err != nil || json.Unmarshal(payload, &out) != nil {
-		return records
+	payload, err := json.Marshal(records)
+	if err != nil {
+		return nil, err
+	}
+	var out []api.Record // the caller's stay as they are
+	if err := json.Unmarshal(payload, &out); err != nil {
+		return nil, err
 	}
 	for i := range out {
 		if by := out[i].SetBack.D(); by > 0 {
@@ -106,5 +109,5 @@ func straighten(records []api.Record) []api.Record {
 			}
 		}
 	}
-	return out
+	return out, nil
 }

@@ -60,7 +60,10 @@ const maxDifferences = 100
 // Verify replays a whole journal, repeats every decision at the point at which it was
 // made, and compares its actions with the recorded ones.
 func Verify(records []api.Record, o VerifyOptions) (*Verdict, error) {
-	records = straighten(records)
+	records, err := straighten(records)
+	if err != nil {
+		return nil, fmt.Errorf("verify journal: %w", err)
+	}
 	v, err := newVerifier(records, o)
 	if err != nil {
 		return nil, fmt.Errorf("verify journal: %w", err)
