@@ -224,7 +224,7 @@ when the batch size changes by its Dirichlet posterior, as in the artifact.
 `
 
 const shockwaveWhy = `
-The last table has 8 nodes of 4 GPUs, restarts of 25 to 250 s by model, rounds and leases of ten
+The last table has 8 nodes of 4 GPUs, restart costs by model, rounds and leases of ten
 minutes, and models that lose speed when they are spread over nodes: ` + "`gavel`" + ` spreads them, and
 ` + "`shockwave`" + ` lets those that lose much wait for one node.
 
