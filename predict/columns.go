@@ -72,10 +72,14 @@ func plainColumns() []string {
 
 // vector is the columns of one model at one batch size.
 type vector struct {
-	Batch       float64
-	Busy, Host  []float64
-	plain       []float64
-	plainByName map[string]float64
+	Batch      float64
+	Busy, Host []float64
+	// RecipeBusy and RecipeHost are the columns of a recipeModel; recipe is false
+	// for single precision with SGD.
+	RecipeBusy, RecipeHost []float64
+	recipe                 bool
+	plain                  []float64
+	plainByName            map[string]float64
 }
 
 func (v *vector) at(name string) float64 { return v.plainByName[name] }
@@ -96,6 +100,8 @@ func vectorOf(f *features.Features) *vector {
 	v := &vector{Batch: float64(f.Batch)}
 	v.Busy = pick(names(busyColumns()), busyOf(f))
 	v.Host = pick(names(hostColumns()), hostOf(f))
+	v.RecipeBusy, v.RecipeHost = recipeOf(f)
+	v.recipe = f.Recipe != features.Recipe{}
 	unknown := 0
 	for _, n := range f.Unknown {
 		unknown += n
@@ -130,19 +136,22 @@ func pick(names []string, values map[string]float64) []float64 {
 // busyOf sums the columns of the kernels.
 func busyOf(f *features.Features) map[string]float64 {
 	x := map[string]float64{}
+	half := f.Recipe.Half || f.Recipe.Mixed
 	for _, w := range f.Work() {
 		class := classOf(w)
 		forward, backward := padding(w, class)
-		x[class+"_tflop"] += w.Repeat * (w.Flops*forward + w.BackFlops*backward) / 1e12
-		x[class+"_tb"] += w.Repeat * (w.Bytes + w.BackBytes - w.Fill) / 1e12
+		if !half || halfClass(w) == "" {
+			x[class+"_tflop"] += w.Repeat * (w.Flops*w.Runs()*forward + w.BackFlops*backward) / 1e12
+		}
+		x[class+"_tb"] += w.Repeat * (w.Bytes*w.Runs() + w.BackBytes - w.Fill) / 1e12
 		x["fill_tb"] += w.Repeat * w.Fill / 1e12
 		x["plain_tb"] += w.Repeat * w.CopyBytes / 1e12
-		x["launches"] += w.Repeat * w.Copies
+		x["launches"] += w.Repeat * (w.Copies + w.Casts)
 		launches := "launches"
 		if w.Kind == features.Recurrent {
 			launches = "recurrent_launches"
 		}
-		x[launches] += w.Repeat * (w.Kernels + w.BackKernels)
+		x[launches] += w.Repeat * (w.Kernels*w.Runs() + w.BackKernels)
 		switch {
 		case sorts(w):
 			x["sorts"] += w.Repeat

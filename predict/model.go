@@ -51,6 +51,9 @@ type Model struct {
 	Step   span        `json:"step"`
 	Memory memoryModel `json:"memory"`
 	Space  space       `json:"space"`
+	// Recipe is what mixed precision, Adam and recomputed layers change; nil if they
+	// were not measured.
+	Recipe *recipeModel `json:"recipe,omitempty"`
 
 	device Device
 	scaled bool // from measurements of another GPU type
@@ -127,28 +130,48 @@ func (m *Model) on(d Device) *Model {
 		return m
 	}
 	m.scaled = true
-	for i, c := range busyColumns() {
-		switch c.rate {
-		case fp32:
-			m.Busy.Values[i] *= own.FP32 / d.FP32
-		case tf32:
-			m.Busy.Values[i] *= own.TF32 / d.TF32
-		case traffic:
-			m.Busy.Values[i] *= own.Bandwidth / d.Bandwidth
-		}
+	m.Busy.scale(busyColumns(), own, d)
+	if m.Recipe != nil {
+		m.Recipe.Busy.scale(recipeBusyColumns(), own, d)
 	}
 	return m
+}
+
+// scale changes coefficients from one GPU type to another.
+func (s sum) scale(columns []column, from, to Device) {
+	for i, c := range columns {
+		switch c.rate {
+		case fp32:
+			s.Values[i] *= from.FP32 / to.FP32
+		case tf32:
+			s.Values[i] *= from.TF32 / to.TF32
+		case traffic:
+			s.Values[i] *= from.Bandwidth / to.Bandwidth
+		}
+	}
 }
 
 // WithHostSpeed returns the model for hosts that are that many times as fast as the
 // measured ones.
 func (m *Model) WithHostSpeed(speed float64) *Model {
 	twin := *m
-	twin.Host.Values = slices.Clone(m.Host.Values)
-	for i := range twin.Host.Values {
-		twin.Host.Values[i] /= speed
+	twin.Host = m.Host.over(speed)
+	if m.Recipe != nil {
+		r := *m.Recipe
+		r.Host = r.Host.over(speed)
+		r.Host.Values[0] = m.Recipe.Host.Values[0] // its column has the speed already
+		twin.Recipe = &r
 	}
 	return &twin
+}
+
+// over divides the coefficients.
+func (s sum) over(n float64) sum {
+	s.Values = slices.Clone(s.Values)
+	for i := range s.Values {
+		s.Values[i] /= n
+	}
+	return s
 }
 
 // Read reads a model file and checks it.
@@ -215,6 +238,11 @@ func (m *Model) check() error {
 	}
 	if err := m.Memory.check(); err != nil {
 		return err
+	}
+	if r := m.Recipe; r != nil {
+		if err := errors.Join(r.Busy.check("recipe: busy", recipeBusyColumns()), r.Host.check("recipe: host", recipeHostColumns())); err != nil {
+			return err
+		}
 	}
 	return m.Space.check(inputs)
 }

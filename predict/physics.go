@@ -21,7 +21,7 @@ func physicsOf(busy, host float64) physics {
 }
 
 // estimate applies the fitted sums to the mean host.
-func (m *Model) estimate(v *vector) physics { return m.estimateOn(v, 1) }
+func (m *Model) estimate(v *vector) physics { return m.Recipe.apply(v, m.estimateOn(v, 1)) }
 
 // estimateFor applies them to the host of a sample.
 func (m *Model) estimateFor(s *Sample) physics {

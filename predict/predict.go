@@ -38,6 +38,9 @@ func (m *Model) Predict(f *features.Features) Prediction {
 		StepSeconds: guess.Step / 1e3,
 	}
 	b, step := m.bandOf(util).span, m.Step
+	if v.recipe && m.Recipe != nil {
+		b, step = m.Recipe.Util, m.Recipe.Step
+	}
 	if m.scaled {
 		b = span{b.Low - scaledWidth, b.High + scaledWidth}
 		step = span{step.Low - scaledWidth, step.High + scaledWidth}
@@ -58,10 +61,11 @@ func clampUtil(u float64) float64 { return min(max(u, 0), 100) }
 
 // util is the prediction in percent.
 func (m *Model) util(v *vector, p physics) float64 {
-	switch m.Method {
-	case byTrees:
+	switch {
+	case v.recipe: // the trees have seen none
+	case m.Method == byTrees:
 		return clampUtil(math.Expm1(ln1(p.Util) + m.Residual.of(m.treeInputs(v, p))))
-	case byLinear:
+	case m.Method == byLinear:
 		return clampUtil(math.Expm1(m.Linear.of(linearInputs(v, p))))
 	}
 	return clampUtil(p.Util)
@@ -134,6 +138,19 @@ func (m *Model) trust(f *features.Features, v *vector, p physics) (confidence fl
 		confidence *= max(math.Exp(1-far), 0.2)
 		if far > 1.5 {
 			notes = append(notes, "unlike the measured models")
+		}
+	}
+	if v.recipe {
+		confidence *= 0.8
+		switch {
+		case m.Recipe == nil:
+			confidence *= 0.5
+			notes = append(notes, fmt.Sprintf("recipe %s: none was measured on a %s; times are those of single precision", f.Recipe, m.GPU))
+		case f.Recipe.Checkpoint && f.Layers == 0:
+			confidence *= 0.5
+			notes = append(notes, "recipe "+f.Recipe.String()+": no layers are known by the names of the operators; nothing is recomputed")
+		case v.at("convs") > 0:
+			notes = append(notes, "recipe "+f.Recipe.String()+": measured on language models; of convolutions only memory was checked")
 		}
 	}
 	if n := v.at("unknown"); n > 0 {

@@ -46,7 +46,7 @@ func extract(t testing.TB, m *onnx.Model, batch int64) *features.Features {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return features.Extract(s)
+	return features.Extract(s, features.Recipe{})
 }
 
 func forGPU(t testing.TB, gpu string) *Model {

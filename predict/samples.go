@@ -141,10 +141,16 @@ func readSolo(name string, r io.Reader) ([]Sample, error) {
 	if err != nil {
 		return nil, err
 	}
+	list, _, err := soloSamples(t)
+	return list, err
+}
+
+// soloSamples returns the measured steps of a table and their rows, without failed
+// ones.
+func soloSamples(t *table) (list []Sample, rows []int, err error) {
 	if err := t.require("model", "family", "batch", "status", "util_mean", "step_ms_mean", "mem_device_mib", "mem_reserved_mib", "session"); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var list []Sample
 	hosts := stretches{}
 	for i := range t.rows {
 		if t.text(i, "status") != "ok" {
@@ -158,15 +164,15 @@ func readSolo(name string, r io.Reader) ([]Sample, error) {
 			to     *float64
 		}{{"batch", &batch}, {"util_mean", &s.Util}, {"step_ms_mean", &s.StepMS}, {"mem_device_mib", &s.MemMiB}, {"mem_reserved_mib", &s.ReservedMiB}} {
 			if *cell.to, err = t.number(i, cell.column); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 		if s.Batch = int64(batch); s.Batch < 1 || s.StepMS <= 0 || s.Util > 100 {
-			return nil, fmt.Errorf("%s: line %d: batch %d, step %g ms, utilisation %g %%; want 1 or more, above 0, at most 100", name, i+2, s.Batch, s.StepMS, s.Util)
+			return nil, nil, fmt.Errorf("%s: line %d: batch %d, step %g ms, utilisation %g %%; want 1 or more, above 0, at most 100", t.name, i+2, s.Batch, s.StepMS, s.Util)
 		}
-		list = append(list, s)
+		list, rows = append(list, s), append(rows, i)
 	}
-	return list, nil
+	return list, rows, nil
 }
 
 // key identifies a row in both tables.
@@ -242,32 +248,40 @@ func readVectors(name string, r io.Reader) (map[key]*vector, error) {
 	}
 	out := map[key]*vector{}
 	for i := range t.rows {
-		list := func(names []string) ([]float64, error) {
-			values := make([]float64, len(names))
-			for j, name := range names {
-				v, err := t.number(i, name)
-				if err != nil {
-					return nil, err
-				}
-				values[j] = v
-			}
-			return values, nil
-		}
-		v := &vector{}
-		if v.Batch, err = t.number(i, "batch"); err != nil {
+		v, err := t.vector(i)
+		if err != nil {
 			return nil, err
 		}
-		plain, err1 := list(plainColumns())
-		busy, err2 := list(names(busyColumns()))
-		host, err3 := list(names(hostColumns()))
-		if err := errors.Join(err1, err2, err3); err != nil {
-			return nil, err
-		}
-		v.setPlain(plain)
-		v.Busy, v.Host = busy, host
 		out[key{t.text(i, "model"), int64(v.Batch)}] = v
 	}
 	return out, nil
+}
+
+// numbers reads cells of a row.
+func (t *table) numbers(row int, columns []string) ([]float64, error) {
+	values := make([]float64, len(columns))
+	for j, name := range columns {
+		v, err := t.number(row, name)
+		if err != nil {
+			return nil, err
+		}
+		values[j] = v
+	}
+	return values, nil
+}
+
+// vector reads the features of a row.
+func (t *table) vector(row int) (*vector, error) {
+	batch, err := t.number(row, "batch")
+	plain, err1 := t.numbers(row, plainColumns())
+	busy, err2 := t.numbers(row, names(busyColumns()))
+	host, err3 := t.numbers(row, names(hostColumns()))
+	if err := errors.Join(err, err1, err2, err3); err != nil {
+		return nil, err
+	}
+	v := &vector{Batch: batch, Busy: busy, Host: host}
+	v.setPlain(plain)
+	return v, nil
 }
 
 // FeatureWriter writes a table of features.

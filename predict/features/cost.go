@@ -39,6 +39,7 @@ func (g *graph) cost(u *unit) Work {
 	}
 	g.backward(u, &w)
 	g.addCopies(u, &w)
+	w.Casts = g.countCasts(u)
 	return w
 }
 

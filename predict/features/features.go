@@ -13,14 +13,18 @@ import (
 
 // Features describe one training step of a model at one batch size.
 type Features struct {
-	Batch      int64 `json:"batch"`
-	Opset      int64 `json:"opset"`
-	InputBytes int64 `json:"input_bytes"`
+	Recipe     Recipe `json:"-"`
+	Batch      int64  `json:"batch"`
+	Opset      int64  `json:"opset"`
+	InputBytes int64  `json:"input_bytes"`
 
 	Params       int64 `json:"params"`        // trainable numbers
 	ParamBytes   int64 `json:"param_bytes"`   // their size
 	ParamTensors int   `json:"param_tensors"` // their number of tensors
 	BufferBytes  int64 `json:"buffer_bytes"`  // running statistics, not trained
+	// Layers is the number of repeated layers that the names of operators tell; a
+	// recipe with Checkpoint recomputes each.
+	Layers int `json:"layers"`
 
 	MACs          float64 `json:"macs"`           // multiply-adds of the forward pass
 	FlopsForward  float64 `json:"flops_forward"`  // all arithmetic, a multiply-add as 2
@@ -94,13 +98,16 @@ func (f *Features) StateBytes(slots int64) int64 {
 	return f.ParamBytes*(2+slots) + f.BufferBytes
 }
 
-// Extract computes the features of a model at the batch of its shapes.
-func Extract(s *onnx.Shapes) *Features {
+// Extract computes the features of a model, trained by a recipe, at the batch of its
+// shapes.
+func Extract(s *onnx.Shapes, r Recipe) *Features {
 	file := s.Ops
 	g := newGraph(unfold(s))
+	g.applyRecipe(r)
 	s = g.s
 	f := &Features{
-		Batch: s.Batch, Opset: s.Model.Opset(), Unknown: s.Unknown, Unshaped: s.Unshaped,
+		Recipe: r,
+		Batch:  s.Batch, Opset: s.Model.Opset(), Unknown: s.Unknown, Unshaped: s.Unshaped,
 		Ops: map[string]int{}, Kinds: map[Kind]int{}, Share: map[Kind]float64{}, Certain: 1,
 	}
 	for _, id := range s.Inputs {
@@ -111,6 +118,7 @@ func Extract(s *onnx.Shapes) *Features {
 		f.ParamBytes += s.Values[id].Bytes()
 	}
 	f.ParamTensors = len(g.params)
+	f.Layers = len(g.segments())
 	for _, id := range g.buffers {
 		f.BufferBytes += s.Values[id].Bytes()
 	}
@@ -120,6 +128,13 @@ func Extract(s *onnx.Shapes) *Features {
 		}
 	}
 	f.sum(g)
+	if r.Checkpoint {
+		for _, s := range g.segments() {
+			for i := s.from; i < s.to; i++ {
+				f.work[i].Again = true
+			}
+		}
+	}
 	f.work = append(f.work, g.lossWork()...)
 	g.memory(f)
 	f.Kernels.Optimizer, f.Kernels.Tensors = g.optimizer()

@@ -79,7 +79,7 @@ func (b *net) extract(t testing.TB, batch int64) *Features {
 	if len(s.Notes) > 0 {
 		t.Fatalf("notes: %q", s.Notes)
 	}
-	return Extract(s)
+	return Extract(s, Recipe{})
 }
 
 // block is Conv, BatchNormalization and ReLU: 8 channels of 16 x 16 out.
@@ -352,7 +352,7 @@ func TestPublishedFigures(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", tc.name, err)
 		}
-		f := Extract(s)
+		f := Extract(s, Recipe{})
 		if got := float64(f.Params) / 1e6; math.Abs(got/tc.mega-1) > 0.005 {
 			t.Errorf("%s: %.3f M parameters, want %.3f", tc.name, got, tc.mega)
 		}
@@ -391,6 +391,6 @@ func BenchmarkExtract1000(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		Extract(s)
+		Extract(s, Recipe{})
 	}
 }

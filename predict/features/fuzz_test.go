@@ -66,7 +66,7 @@ func FuzzExtract(f *testing.F) {
 		if err != nil {
 			return
 		}
-		x := Extract(s)
+		x := Extract(s, Recipe{})
 		sum := 0.0
 		for _, share := range x.Share {
 			sum += share

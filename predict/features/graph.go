@@ -88,6 +88,7 @@ type unit struct {
 // differentiation needs.
 type graph struct {
 	s       *onnx.Shapes
+	recipe  Recipe
 	kinds   map[string]Kind
 	keep    map[string]string // see keepTable
 	uses    [][]int           // value -> operators that read it, in order

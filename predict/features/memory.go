@@ -42,11 +42,11 @@ func (g *graph) keeps(u *unit, table map[string]string) kept {
 	n := g.elements(u.out[:1])
 	switch u.kind {
 	case Conv, MatMul:
-		return kept{values: g.partners(u.in)}
+		return g.casts(u, kept{values: g.partners(u.in)})
 	case Attention:
 		// Operands, result and one number per row of scores; without fusion the
 		// softmax is its own unit and keeps the scores.
-		return kept{values: append(append([]int{}, u.in...), u.out[0]), extra: 4 * n / max(g.lastDim(u.out[0]), 1)}
+		return g.casts(u, kept{values: append(append([]int{}, u.in...), u.out[0]), extra: 4 * n / max(g.lastDim(u.out[0]), 1)})
 	case Recurrent:
 		return kept{values: []int{u.in[0], u.out[0]}, extra: g.reserve(u)}
 	case Norm:
@@ -162,7 +162,7 @@ func (g *graph) keptBytes(u *unit) int64 {
 // tensors of the model and its inputs.
 func (g *graph) memory(f *Features) {
 	n := len(g.s.Values)
-	l := &lifetimes{g: g, firstKeeper: make([]int, n), lastUse: make([]int, n), extra: make([]int64, len(g.units))}
+	l := &lifetimes{g: g, firstKeeper: make([]int, n), lastUse: make([]int, n), made: make([]int, n), extra: make([]int64, len(g.units))}
 	for id := range n {
 		l.firstKeeper[id], l.lastUse[id] = -1, -1
 	}
@@ -173,6 +173,7 @@ func (g *graph) memory(f *Features) {
 			l.lastUse[g.root[id]] = i
 		}
 		for _, id := range u.out {
+			l.made[id] = i
 			if g.root[id] == id {
 				f.AllOutputBytes += g.s.Values[id].Bytes()
 			}
@@ -195,6 +196,9 @@ func (g *graph) memory(f *Features) {
 			}
 		}
 	}
+	if g.recipe.Checkpoint {
+		l.checkpoints()
+	}
 	f.Largest = largest(list)
 	f.PeakBytes = max(l.peak(), f.ActivationBytes) // the replay runs loops once
 	f.Footprint = l.footprint(f)
@@ -205,8 +209,26 @@ type lifetimes struct {
 	g           *graph
 	firstKeeper []int // root -> first unit that keeps it, -1
 	lastUse     []int // root -> last unit that reads it in the forward pass
+	made        []int // value -> unit that computes it
 	extra       []int64
+	layers      []segment // recomputed in the backward pass
 	live, most  int64
+}
+
+// checkpoints makes each layer keep what it reads of others until its backward pass.
+func (l *lifetimes) checkpoints() {
+	l.layers = l.g.segments()
+	for _, s := range l.layers {
+		for i := s.from; i < s.to; i++ {
+			for _, id := range l.g.units[i].in {
+				root := l.g.root[id]
+				producer := l.made[root]
+				if l.size(root) > 0 && producer < s.from && (l.firstKeeper[root] < 0 || l.firstKeeper[root] > i) {
+					l.firstKeeper[root] = i
+				}
+			}
+		}
+	}
 }
 
 func (l *lifetimes) grow(bytes int64) {

@@ -5,6 +5,8 @@ package features
 
 import (
 	"slices"
+
+	"github.com/fairway-gpu/fairway/predict/onnx"
 )
 
 // Footprint is the memory of a process that trains the model, found by replaying a
@@ -31,9 +33,9 @@ type replay struct {
 	extras    []handle // unit -> what it keeps besides results
 	dies      [][]int  // unit -> roots released after its forward run
 	released  [][]int  // unit -> roots released after its backward run
-	momentum  []handle
-	workspace int64   // the most that a unit needed
-	layouts   float64 // workspace of a convolution over the size of its operands
+	state     []handle // of the optimiser
+	workspace int64    // the most that a unit needed
+	layouts   float64  // workspace of a convolution over the size of its operands
 }
 
 func newReplay(l *lifetimes) *replay {
@@ -86,7 +88,7 @@ var layouts = []float64{1, 1.25, 1.5}
 // footprint is the mean of several replays.
 func (l *lifetimes) footprint(f *Features) Footprint {
 	if len(l.g.units) > maxReplayed {
-		all := f.StateBytes(1) + f.InputBytes + f.PeakBytes + productWorkspace
+		all := f.StateBytes(l.g.recipe.slots()) + f.InputBytes + f.PeakBytes + productWorkspace
 		return Footprint{Allocated: all, Reserved: all}
 	}
 	var sum Footprint
@@ -122,20 +124,66 @@ func (l *lifetimes) replay(layouts float64) Footprint {
 		}
 		r.forward()
 		r.backward(r.loss())
-		if r.momentum == nil {
-			for _, id := range l.g.params {
-				r.momentum = append(r.momentum, r.arena.take(l.g.s.Values[id].Bytes()))
-			}
-		}
+		r.optimize()
 	}
 	return Footprint{r.arena.most, r.arena.reserved, r.workspace}
 }
 
+// optimize creates the optimiser's state in the first step. Adam computes the
+// denominators of all updates at once.
+func (r *replay) optimize() {
+	sizes := func(act func(bytes int64)) {
+		for _, id := range r.g.params {
+			act(r.g.s.Values[id].Bytes())
+		}
+	}
+	if r.state == nil {
+		for range r.g.recipe.slots() {
+			sizes(func(bytes int64) { r.state = append(r.state, r.arena.take(bytes)) })
+		}
+	}
+	if r.g.recipe.Adam {
+		var temporary []handle
+		sizes(func(bytes int64) { temporary = append(temporary, r.arena.take(bytes)) })
+		for _, h := range temporary {
+			r.arena.give(h)
+		}
+	}
+}
+
+// forward runs all units; layers that are recomputed leave only what others read.
 func (r *replay) forward() {
-	for i := range r.g.units {
+	at := 0
+	for _, s := range r.layers {
+		r.run(at, s.from)
+		r.run(s.from, s.to)
+		r.forget(s)
+		at = s.to
+	}
+	r.run(at, len(r.g.units))
+}
+
+// forget frees what only the units of a layer read.
+func (r *replay) forget(s segment) {
+	for i := s.from; i < s.to; i++ {
+		r.drop(r.extras, i)
+		for _, id := range r.g.units[i].out {
+			if r.g.root[id] == id && r.lastUse[id] < s.to && r.lastUse[id] >= 0 {
+				r.drop(r.values, id)
+			}
+		}
+	}
+}
+
+// run runs the units of a range forward. What a recomputed layer left stays.
+func (r *replay) run(from, to int) {
+	for i := from; i < to; i++ {
 		u := &r.g.units[i]
 		r.extras[i] = r.arena.take(r.extra[i])
 		for _, id := range u.out {
+			if r.values[id] != noBlock {
+				continue
+			}
 			if r.g.root[id] == id && !r.inPlace(u) {
 				r.values[id] = r.arena.take(r.size(id))
 			} else if r.g.root[id] == id {
@@ -191,7 +239,12 @@ func (r *replay) loss() []handle {
 	var kept []handle
 	for _, id := range r.g.s.Outputs {
 		if r.g.grad[id] && r.size(r.g.root[id]) > 0 {
-			kept = append(kept, r.arena.take(r.g.s.Values[id].Bytes()))
+			cast := noBlock
+			if r.g.recipe.Mixed {
+				cast = r.arena.take(r.g.lossBytes(id))
+			}
+			kept = append(kept, r.arena.take(r.g.lossBytes(id)))
+			r.arena.give(cast)
 		}
 	}
 	for _, id := range r.g.s.Outputs {
@@ -203,13 +256,22 @@ func (r *replay) loss() []handle {
 	return kept
 }
 
+// lossBytes is the size of an output in the precision of the loss: autocast computes
+// it in single precision.
+func (g *graph) lossBytes(id int) int64 {
+	if v := g.s.Values[id]; g.recipe.Mixed && v.Type == onnx.BFloat16 {
+		return v.Elements() * onnx.Float.Bytes()
+	}
+	return g.s.Values[id].Bytes()
+}
+
 func (r *replay) backward(losses []handle) {
 	for _, id := range r.g.s.Outputs {
 		root := r.g.root[id]
 		if !r.g.grad[id] || r.size(root) == 0 {
 			continue
 		}
-		normalised := r.arena.take(r.g.s.Values[id].Bytes())
+		normalised := r.arena.take(r.g.lossBytes(id))
 		if r.grads[root] == noBlock {
 			r.grads[root] = r.arena.take(r.size(root))
 		}
@@ -218,7 +280,12 @@ func (r *replay) backward(losses []handle) {
 	for _, h := range losses {
 		r.arena.give(h)
 	}
+	layer := len(r.layers) - 1
 	for i := len(r.g.units) - 1; i >= 0; i-- {
+		if layer >= 0 && i == r.layers[layer].to-1 {
+			r.run(r.layers[layer].from, r.layers[layer].to)
+			layer--
+		}
 		u := &r.g.units[i]
 		passes := u.name == "Add" || u.name == "Sum" || u.kind == View && !u.copies
 		if passes {

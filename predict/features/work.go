@@ -19,6 +19,11 @@ type Work struct {
 	// memory, CopyBytes their traffic. The figures above and the sums in Features
 	// do not include them.
 	Copies, CopyBytes float64
+	// Casts is the number of operands, and their gradients, that autocast copies into
+	// another precision.
+	Casts float64
+	// Again is set for units whose forward pass runs once more in the backward pass.
+	Again bool
 	// Static is set for units that no input reaches: they work only on parameters.
 	Static bool
 
@@ -27,6 +32,14 @@ type Work struct {
 	// channels of a part on either side. Of a lookup, Out is the width of a row.
 	Results, Inner  float64
 	Groups, In, Out float64
+}
+
+// Runs is the number of forward passes in a step.
+func (w Work) Runs() float64 {
+	if w.Again {
+		return 2
+	}
+	return 1
 }
 
 // Work lists the units of the graph in order of execution, and one unit for the

@@ -29,6 +29,7 @@ class Entry:
     inputs: Callable
     batches: Tuple[int, ...]
     loss: Callable = make.class_loss
+    decoder: str = ""  # the shape of a large language model, from which Fairway makes its graph
 
     @property
     def source(self):
@@ -134,6 +135,12 @@ def _vision():
                 yield Entry(f"{source}/{word}", family, builder(name, **options), data, batches)
 
 
+def _decoder(name, family, shape, vocabulary, batches):
+    layers, width, heads, length = shape
+    return Entry(name, family, lambda: seq.Decoder(*shape, vocabulary=vocabulary), make.tokens(length, vocabulary), batches,
+                 decoder=f"layers={layers},width={width},heads={heads},vocabulary={vocabulary},sequence={length}")
+
+
 def _transformers():
     for name, layers, width, heads, length, batches in (
             ("base-128", 12, 768, 12, 128, (8, 32, 128)), ("mini-128", 4, 256, 4, 128, (16, 64, 256)),
@@ -149,8 +156,7 @@ def _transformers():
             ("medium-512", 24, 1024, 16, 512, (1, 4, 12)), ("micro-64", 4, 128, 4, 64, (16, 64, 256)),
             ("small-1024", 12, 768, 12, 1024, (1, 4, 12)), ("wide-256", 4, 1280, 20, 256, (4, 16, 48)),
             ("deep-256", 36, 512, 8, 256, (2, 8, 24))):
-        yield Entry(f"plain/gpt-{name}", "gpt", lambda a=(layers, width, heads, length): seq.Decoder(*a),
-                    make.tokens(length, 50257), batches)
+        yield _decoder(f"plain/gpt-{name}", "gpt", (layers, width, heads, length), 50257, batches)
     for name, layers, width, heads, length, batches in (
             ("base-64", 6, 512, 8, 64, (8, 32, 128)), ("big-64", 6, 1024, 16, 64, (4, 16, 64)),
             ("small-128", 3, 256, 4, 128, (8, 32, 128)), ("deep-128", 12, 512, 8, 128, (4, 16, 48))):
@@ -257,8 +263,7 @@ def decoders():
     for name, layers, width, heads, length, batches in (
             ("0.1b", 12, 768, 12, 1024, (2, 8)), ("0.3b", 24, 1024, 16, 1024, (2, 8)), ("0.9b", 16, 2048, 16, 1024, (1, 4)),
             ("2.6b", 32, 2560, 32, 1024, (1, 2)), ("6.6b", 32, 4096, 32, 2048, (1,))):
-        yield Entry(f"plain/decoder-{name}", "decoder", lambda a=(layers, width, heads, length): seq.Decoder(*a, vocabulary=32000),
-                    make.tokens(length, 32000), batches)
+        yield _decoder(f"plain/decoder-{name}", "decoder", (layers, width, heads, length), 32000, batches)
 
 
 def by_name():

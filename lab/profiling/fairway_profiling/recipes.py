@@ -6,7 +6,7 @@ from . import catalogue, solo
 from .recipe import Recipe
 from .worker import Worker
 
-COLUMNS = ("recipe", *solo.COLUMNS)
+COLUMNS = ("recipe", *solo.COLUMNS, "decoder")
 
 # model, batch size, recipes; "-" is single precision with SGD. What takes long to start comes last.
 TODO = (
@@ -72,5 +72,5 @@ class Recipes(solo.Solo):
         self.measure(worker, entry, batch, info)
 
     def record(self, entry, batch, row):
-        row["recipe"] = self.recipe
+        row.update(recipe=self.recipe, decoder=entry.decoder)
         super().record(entry, batch, row)
