@@ -44,6 +44,9 @@ type Task struct {
 	// Graph is the file of the model's graph that GPUUtil and GPUMemory were
 	// predicted from, for people.
 	Graph string `json:"graph,omitempty"`
+	// Recipe is how the model is trained, for that prediction: words such as
+	// "amp+adam" (see "fairway predict").
+	Recipe string `json:"recipe,omitempty"`
 }
 
 // Which failures are tried again.
@@ -99,6 +102,7 @@ const (
 	MaxGracePeriod = time.Hour
 	MaxScreen      = 24 * time.Hour
 	maxGraph       = 4096
+	maxRecipe      = 100
 	maxList        = 4096 // entries of sizes and gpu_types
 	MaxSubmit      = 1000 // jobs of one request: they become durable in one write
 )
@@ -154,6 +158,8 @@ func (t *Task) Validate() error {
 		return bad("retries", "is %d", t.Retries).Try(fmt.Sprintf("use 0 to %d", MaxRetries))
 	case t.Retry != "" && t.Retry != RetryAdaptive && t.Retry != RetryAlways && t.Retry != RetryNever:
 		return bad("retry", "is %.20q", t.Retry).Try("use adaptive (the default), always or never")
+	case len(t.Recipe) > maxRecipe || strings.ContainsFunc(t.Recipe, unprintable):
+		return bad("recipe", "%.40q has %d bytes or holds control characters", t.Recipe, len(t.Recipe)).Try("join amp or bf16, adam and checkpoint by +")
 	case len(t.Graph) > maxGraph || strings.ContainsFunc(t.Graph, unprintable):
 		return bad("graph", "%.40q has %d bytes or holds control characters", t.Graph, len(t.Graph)).Try("give the path of a file")
 	}

@@ -137,6 +137,9 @@ type Explanation struct {
 	Holders  []Share     `json:"holders,omitempty"` // who holds the GPUs, most first
 	Ledger   []Entry     `json:"ledger,omitempty"`  // what was given and taken, oldest first
 	Price    LedgerTotal `json:"price"`
+	// Use is the measured use of the GPUs by the last attempt, beside the expected one
+	// (gpu_util and gpu_memory of the job); nil: not measured.
+	Use *Use `json:"use,omitempty"`
 }
 
 // Rival is a job that goes before another.

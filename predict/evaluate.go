@@ -26,6 +26,8 @@ type Evaluation struct {
 	Families int     `json:"families"`
 	Splits   []Split `json:"splits"`          // by model, then by family
 	Later    []Split `json:"later,omitempty"` // see Later
+	// Recipes is nil if none were measured.
+	Recipes *RecipeErrors `json:"recipes,omitempty"`
 }
 
 // Split has the errors for one way to hold out samples.

@@ -5,9 +5,12 @@ package predict
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/fairway-gpu/fairway/predict/features"
+	"github.com/fairway-gpu/fairway/sched/num"
 )
 
 // Memory is the memory of the process on the device in MiB, by purpose. The parts sum
@@ -16,11 +19,13 @@ type Memory struct {
 	Total       float64
 	Parameters  float64
 	Gradients   float64
-	Optimizer   float64 // momentum
+	Optimizer   float64 // momentum; of Adam also the variance
 	Activations float64 // kept for the backward pass, gradients of activations, inputs
 	Workspace   float64 // of matrix products
 	Allocator   float64 // taken from the device but not in use at the peak
 	Context     float64 // of CUDA and its libraries
+	// High is the total that 98 of 100 models do not exceed.
+	High float64
 }
 
 // memoryModel corrects the replay of package features.
@@ -36,6 +41,25 @@ type memoryModel struct {
 	Slack *ridge  `json:"slack"`
 	Trees *forest `json:"trees,omitempty"`
 	Lift  float64 `json:"lift"`
+	// High is the logarithm of the measured total over the predicted one that 98 of
+	// 100 models stay below.
+	High float64 `json:"high"`
+}
+
+// highMemory is the share of models that Memory.High is enough for.
+const highMemory = 0.98
+
+// highOf returns memoryModel.High from held-out predictions, models by their worst
+// row.
+func highOf(tests []Test) float64 {
+	worst := map[string]float64{}
+	for _, t := range tests {
+		e := math.Log(t.Sample.MemMiB / t.MemMiB)
+		if old, seen := worst[t.Model]; !seen || e > old {
+			worst[t.Model] = e
+		}
+	}
+	return max(0, rounded(num.Quantile(slices.Collect(maps.Values(worst)), highMemory)))
 }
 
 func (m memoryModel) check() error {
@@ -121,12 +145,13 @@ func (m *Model) memory(f *features.Features, v *vector) Memory {
 	}
 	out.Parameters = part(float64(f.ParamBytes+f.BufferBytes) / mib)
 	out.Gradients = part(float64(f.ParamBytes) / mib)
-	out.Optimizer = part(float64(f.ParamBytes) / mib)
+	out.Optimizer = part(float64(f.ParamBytes*f.Recipe.Slots()) / mib)
 	if usesProducts(v) > 0 {
 		out.Workspace = part(64)
 	}
 	out.Activations = part(v.at("allocated_mib") - out.Parameters - out.Gradients - out.Optimizer - out.Workspace)
 	out.Allocator = rest
+	out.High = out.Total * math.Exp(m.Memory.High)
 	return out
 }
 

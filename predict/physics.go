@@ -20,6 +20,25 @@ func physicsOf(busy, host float64) physics {
 	return physics{busy, host, step, 100 * busy / step}
 }
 
+// during corrects the estimate by the measured time of a step: by the least change of
+// both times, as logarithms, that gives this step.
+func (p physics) during(step float64) physics {
+	if !(step > 0) {
+		return p
+	}
+	const parts = 1000
+	best, least := p, math.Inf(1)
+	for i := 1; i < parts; i++ {
+		share := float64(i) / parts
+		busy, host := step*share, step*math.Pow(1-math.Pow(share, sharpness), 1/float64(sharpness))
+		b, h := math.Log(busy/p.Busy), math.Log(host/p.Host)
+		if cost := b*b + h*h; cost < least {
+			best, least = physics{busy, host, step, 100 * share}, cost
+		}
+	}
+	return best
+}
+
 // estimate applies the fitted sums to the mean host.
 func (m *Model) estimate(v *vector) physics { return m.Recipe.apply(v, m.estimateOn(v, 1)) }
 

@@ -28,25 +28,31 @@ type Prediction struct {
 const scaledWidth = 0.5
 
 // Predict predicts a training step from the features of a graph, at their batch size.
-func (m *Model) Predict(f *features.Features) Prediction {
+func (m *Model) Predict(f *features.Features) Prediction { return m.PredictAfter(f, 0) }
+
+// PredictAfter is Predict for a job whose step was measured, in seconds; 0: not yet.
+func (m *Model) PredictAfter(f *features.Features, step float64) Prediction {
 	v := vectorOf(f)
-	guess := m.estimate(v)
+	guess := m.estimate(v).during(step * 1e3)
 	util := m.util(v, guess)
 	out := Prediction{
 		Util: util, Memory: m.memory(f, v),
 		BusySeconds: guess.Busy / 1e3, HostSeconds: guess.Host / 1e3,
 		StepSeconds: guess.Step / 1e3,
 	}
-	b, step := m.bandOf(util).span, m.Step
+	b, steps := m.bandOf(util).span, m.Step
 	if v.recipe && m.Recipe != nil {
-		b, step = m.Recipe.Util, m.Recipe.Step
+		b, steps = m.Recipe.Util, m.Recipe.Step
 	}
 	if m.scaled {
 		b = span{b.Low - scaledWidth, b.High + scaledWidth}
-		step = span{step.Low - scaledWidth, step.High + scaledWidth}
+		steps = span{steps.Low - scaledWidth, steps.High + scaledWidth}
+	}
+	if step > 0 {
+		steps = span{}
 	}
 	out.UtilLow, out.UtilHigh = clampUtil(math.Expm1(ln1(util)+b.Low)), clampUtil(math.Expm1(ln1(util)+b.High))
-	out.StepLow, out.StepHigh = out.StepSeconds*math.Exp(step.Low), out.StepSeconds*math.Exp(step.High)
+	out.StepLow, out.StepHigh = out.StepSeconds*math.Exp(steps.Low), out.StepSeconds*math.Exp(steps.High)
 	out.Confidence, out.Notes = m.trust(f, v, guess)
 	if out.Memory.Total > m.device.MemoryMiB {
 		out.Notes = append(out.Notes, fmt.Sprintf("needs more memory than a %s has (%.0f MiB)", m.device.Name, m.device.MemoryMiB))
@@ -134,7 +140,8 @@ func (m *Model) trust(f *features.Features, v *vector, p physics) (confidence fl
 		confidence *= 0.35
 		notes = append(notes, fmt.Sprintf("no measurements of %s: scaled from %s by peak rates; intervals are wide", m.device.Name, m.GPU))
 	}
-	if far := m.Space.nearest(m.treeInputs(v, p)); far > 1 {
+	language := v.recipe && m.Recipe != nil && v.at("convs") == 0 // like the models that recipes were measured on
+	if far := m.Space.nearest(m.treeInputs(v, p)); far > 1 && !language {
 		confidence *= max(math.Exp(1-far), 0.2)
 		if far > 1.5 {
 			notes = append(notes, "unlike the measured models")

@@ -146,6 +146,13 @@ func TestModelFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	recipes, err := ReadRecipes(os.DirFS("../lab/profiling/data"), "h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.AddRecipes(recipes); err != nil {
+		t.Fatal(err)
+	}
 	var again bytes.Buffer
 	if err := m.Write(&again); err != nil {
 		t.Fatal(err)

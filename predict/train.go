@@ -55,6 +55,7 @@ func Train(samples []Sample, gpu string) (*Model, error) {
 		return nil, fmt.Errorf("train: %w", err)
 	}
 	m.Bands, m.Step = intervals(tests)
+	m.Memory.High = highOf(tests)
 	return m, nil
 }
 

@@ -13,17 +13,18 @@ import (
 
 // The methods that are compared.
 const (
-	Linear        = "linear"                             // on the inputs that Horus names
-	Trees         = "trees"                              // on the same
-	Physics       = "physics"                            // the physical estimate alone
-	PhysicsLinear = "physics, linear"                    // a linear model with the estimate: the fallback
-	PhysicsTrees  = "physics, trees"                     // trees on the error of the estimate: what For uses
-	UnknownHost   = "physics, trees; host speed unknown" // the same, for an unknown host
+	Linear        = "linear"                                // on the inputs that Horus names
+	Trees         = "trees"                                 // on the same
+	Physics       = "physics"                               // the physical estimate alone
+	PhysicsLinear = "physics, linear"                       // a linear model with the estimate: the fallback
+	PhysicsTrees  = "physics, trees"                        // trees on the error of the estimate: what For uses
+	UnknownHost   = "physics, trees; host speed unknown"    // the same, for an unknown host
+	OwnSteps      = "physics, trees; after its first steps" // the same, with the measured time of a step
 )
 
 // Methods lists them.
 func Methods() []string {
-	return []string{Linear, Trees, Physics, PhysicsLinear, PhysicsTrees, UnknownHost}
+	return []string{Linear, Trees, Physics, PhysicsLinear, PhysicsTrees, UnknownHost, OwnSteps}
 }
 
 // Test is the prediction of one sample by models that were not trained on its group.
@@ -72,6 +73,7 @@ func (m *Model) test(s Sample, p physics, others map[string]func(*Sample, physic
 	anywhere := m.estimate(s.x)
 	t := Test{Sample: s, StepMS: p.Step, stepAnywhere: anywhere.Step, MemMiB: m.Memory.total(s.x), Util: map[string]float64{
 		PhysicsTrees: m.util(s.x, p), Physics: clampUtil(p.Util), UnknownHost: m.util(s.x, anywhere),
+		OwnSteps: m.util(s.x, anywhere.during(s.StepMS)),
 	}}
 	for method, predict := range others {
 		t.Util[method] = clampUtil(math.Expm1(predict(&s, p)))

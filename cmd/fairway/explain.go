@@ -61,6 +61,7 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 		explainWait(&g, e, v.now)
 	}
 	explainRun(&g, j, v.now)
+	explainUse(&g, e)
 	if e.Larger != "" && j.Kept() == "" { // the reason is in the row on preemption
 		g.add("no more GPUs", clean(e.Larger))
 	}
@@ -119,6 +120,30 @@ func explainRequest(g *grid, j api.Job, policy string, now time.Time) {
 		asked += ", time limit " + j.TimeLimit.String()
 	}
 	g.add("requested", asked)
+}
+
+// explainUse says how the GPUs were expected to be used, and how they are.
+func explainUse(g *grid, e api.Explanation) {
+	text := func(util float64, memory int64) string {
+		var parts []string
+		if util > 0 {
+			parts = append(parts, fmt.Sprintf("%.0f %% busy", 100*util))
+		}
+		if memory > 0 {
+			parts = append(parts, gibibytes(memory)+" of memory")
+		}
+		return strings.Join(parts, ", ")
+	}
+	var parts []string
+	if expected := text(e.Job.GPUUtil, e.Job.GPUMemory); expected != "" {
+		parts = append(parts, "expected: "+expected)
+	}
+	if u := e.Use; u != nil {
+		parts = append(parts, "measured: "+text(u.Util, u.Memory))
+	}
+	if len(parts) > 0 {
+		g.add("GPU use", strings.Join(parts, "; "))
+	}
 }
 
 // explainWait says what a job waits for.

@@ -16,12 +16,9 @@ import (
 	"github.com/fairway-gpu/fairway/client"
 	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/predict"
+	"github.com/fairway-gpu/fairway/predict/features"
 	"github.com/fairway-gpu/fairway/predict/onnx"
 )
-
-// graphMargin is kept above the predicted memory: one model in twenty needs a
-// tenth more than is predicted.
-const graphMargin = 1.1
 
 // foresee fills in what the graphs of jobs say about their use of a GPU. What the
 // user wrote stands. A graph that cannot be read is an error; a type of GPU that
@@ -70,11 +67,15 @@ func predictJob(w io.Writer, j *api.Submission, model *predict.Model) error {
 		return err
 	}
 	defer file.Close()
+	recipe, err := features.ParseRecipe(j.Recipe)
+	if err != nil {
+		return err
+	}
 	batch := int64(j.Batch.Initial) // of all GPUs together
 	if n := int64(max(1, j.GPUs)); batch > 0 {
 		batch = (batch + n - 1) / n
 	}
-	x, err := extract(file, onnx.Options{Batch: batch})
+	x, err := extract(file, onnx.Options{Batch: batch}, recipe)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func predictJob(w io.Writer, j *api.Submission, model *predict.Model) error {
 		j.GPUUtil = min(1, p.Util/100)
 	}
 	if j.GPUMemory == 0 {
-		j.GPUMemory = int64(p.Memory.Total*graphMargin) << 20
+		j.GPUMemory = int64(p.Memory.High) << 20
 	}
 	fmt.Fprintf(w, "predicted from %s for %s, batch %d on each GPU: utilisation %.0f %%, memory %s (confidence %.0f %%)\n",
 		filepath.Base(path), model.Device().Name, x.Batch, p.Util, gibibytes(j.GPUMemory), 100*p.Confidence)

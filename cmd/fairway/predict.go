@@ -29,6 +29,9 @@ type predictFlags struct {
 	dims   []string
 	assume int64
 	speed  float64
+	recipe string
+	shape  string
+	stepMS float64
 	with   []string
 	mode   string
 	asJSON bool
@@ -40,33 +43,43 @@ const maxBatch = 1 << 30
 func newPredict() *cobra.Command {
 	var f predictFlags
 	c := &cobra.Command{
-		Use:   "predict MODEL.onnx",
+		Use:   "predict MODEL.onnx | --decoder SHAPE",
 		Short: "Predict a model's GPU utilisation, memory and step time from its graph",
 		Long: `Predict how training a model will use a GPU, before it runs: utilisation, memory,
 step time, and the confidence of the prediction. The model is an ONNX graph; neither
 weights nor a GPU are needed. "-" reads standard input.
 
-Training means SGD with momentum in single precision, as PyTorch runs it. The
-first dimension of the inputs is the batch. Other dynamic dimensions need a size:
+Training means SGD with momentum in single precision, as PyTorch runs it, unless
+--recipe names others: amp (autocast to bfloat16), bf16 (everything in bfloat16), adam,
+checkpoint (layers are computed again in the backward pass), joined by +. --decoder
+describes a GPT-like model that is too large to export. --step-ms corrects the
+prediction by the measured time of a step. The first dimension of the inputs is the batch. Other dynamic dimensions need a size:
 --dim sequence=128, or --dim input_ids:1=128 by position, or --assume 128 for all
 of them. See docs/predict.md.`,
 		Example: `  fairway predict resnet50.onnx --batch 32
   fairway predict bert.onnx --batch 16 --dim sequence=128 --gpu a100 --json
   fairway predict resnet50.onnx --batch 8 --with lstm.onnx:20 --with bert.onnx:32
+  fairway predict --decoder layers=32,width=4096,heads=32,vocabulary=32000,sequence=2048 --batch 1 --recipe bf16+adam+checkpoint
   python export.py | fairway predict - --batch 64`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("predict: %d models named; want one ONNX file, or - for standard input", len(args))
+			if f.shape != "" && len(args) == 0 {
+				return nil
+			}
+			if len(args) != 1 || f.shape != "" {
+				return usagef("predict: %d models named; want one ONNX file, - for standard input, or --decoder", len(args))
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c, append(args, "decoder")[0]) },
 	}
 	c.Flags().Int64VarP(&f.batch, "batch", "b", 0, "batch size (default: that of the file, or 1)")
 	c.Flags().StringVar(&f.gpu, "gpu", "h200", "GPU type: "+strings.Join(predict.GPUs(), ", "))
 	c.Flags().StringSliceVar(&f.dims, "dim", nil, "size of a dynamic dimension, NAME=SIZE or INPUT:POSITION=SIZE")
 	c.Flags().Int64Var(&f.assume, "assume", 0, "size of every other dynamic dimension")
 	c.Flags().Float64Var(&f.speed, "host-speed", 1, "speed of a host core relative to the measured hosts; see fairway predict host-speed")
+	c.Flags().StringVar(&f.recipe, "recipe", "", "how the model is trained: amp or bf16, adam, checkpoint, joined by +")
+	c.Flags().StringVar(&f.shape, "decoder", "", "shape of a GPT-like model instead of a file: layers, width, heads, vocabulary, sequence")
+	c.Flags().Float64Var(&f.stepMS, "step-ms", 0, "measured time of a step, which corrects the prediction")
 	c.Flags().StringSliceVar(&f.with, "with", nil, "also predict the slowdown when sharing the GPU with this model, FILE or FILE:BATCH")
 	c.Flags().StringVar(&f.mode, "mode", "time-slice", "with --with: how the GPU is shared, time-slice or mps")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
@@ -86,34 +99,55 @@ func (f *predictFlags) run(c *cobra.Command, name string) error {
 	if f.speed != 1 {
 		model = model.WithHostSpeed(f.speed)
 	}
-	file := c.InOrStdin()
-	if name != "-" {
-		opened, err := os.Open(name)
-		if err != nil {
-			return fmt.Errorf("predict: %w", err)
-		}
-		defer opened.Close()
-		file = opened
-	}
-	graph, err := onnx.Read(file)
+	recipe, err := features.ParseRecipe(f.recipe)
 	if err != nil {
-		return fmt.Errorf("predict: %s: %w", name, err)
+		return usageError{err}
+	}
+	graph, err := f.graph(c, name)
+	if err != nil {
+		return err
 	}
 	if err := f.checkDims(graph, options); err != nil {
 		return err
 	}
-	x, err := extractFrom(graph, options)
+	x, err := extractFrom(graph, options, recipe)
 	if err != nil {
 		return fmt.Errorf("predict: %s: %w", name, err)
 	}
-	forecast := forecastOf(name, model, x)
-	if forecast.With, err = f.beside(model, model.Predict(x), options); err != nil {
+	p := model.PredictAfter(x, f.stepMS/1e3)
+	forecast := forecastOf(name, model, x, p)
+	if forecast.With, err = f.beside(model, p, options); err != nil {
 		return err
 	}
 	if f.asJSON {
 		return json.NewEncoder(c.OutOrStdout()).Encode(forecast)
 	}
 	return forecast.print(c.OutOrStdout())
+}
+
+// graph reads the model, or makes it from its shape.
+func (f *predictFlags) graph(c *cobra.Command, name string) (*onnx.Model, error) {
+	if f.shape != "" {
+		d, err := onnx.ParseDecoder(f.shape)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--%w", err)}
+		}
+		return d.Model(), nil
+	}
+	file := c.InOrStdin()
+	if name != "-" {
+		opened, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("predict: %w", err)
+		}
+		defer opened.Close()
+		file = opened
+	}
+	graph, err := onnx.Read(file)
+	if err != nil {
+		return nil, fmt.Errorf("predict: %s: %w", name, err)
+	}
+	return graph, nil
 }
 
 // options are the sizes that the flags give.
@@ -124,6 +158,9 @@ func (f *predictFlags) options() (onnx.Options, error) {
 	}
 	if !(f.speed >= 0.01 && f.speed <= 100) {
 		return o, usagef("--host-speed %g: want 0.01 to 100", f.speed)
+	}
+	if !(f.stepMS >= 0 && f.stepMS < 1e9) {
+		return o, usagef("--step-ms %g: want the milliseconds of a step", f.stepMS)
 	}
 	if f.assume < 0 {
 		return o, usagef("--assume %d: want 1 or more", f.assume)
@@ -175,20 +212,20 @@ func (f *predictFlags) checkDims(m *onnx.Model, o onnx.Options) error {
 }
 
 // extract reads a graph and sums it up.
-func extract(r io.Reader, o onnx.Options) (*features.Features, error) {
+func extract(r io.Reader, o onnx.Options, recipe features.Recipe) (*features.Features, error) {
 	graph, err := onnx.Read(r)
 	if err != nil {
 		return nil, err
 	}
-	return extractFrom(graph, o)
+	return extractFrom(graph, o, recipe)
 }
 
-func extractFrom(graph *onnx.Model, o onnx.Options) (*features.Features, error) {
+func extractFrom(graph *onnx.Model, o onnx.Options, recipe features.Recipe) (*features.Features, error) {
 	shapes, err := onnx.Infer(graph, o)
 	if err != nil {
 		return nil, err
 	}
-	return features.Extract(shapes), nil
+	return features.Extract(shapes, recipe), nil
 }
 
 // forecast is a prediction as it is printed.
@@ -200,6 +237,7 @@ type forecast struct {
 	UtilLow     float64        `json:"gpu_util_low"`
 	UtilHigh    float64        `json:"gpu_util_high"`
 	MemMiB      float64        `json:"gpu_mem_mib"`
+	MemHigh     float64        `json:"gpu_mem_high_mib"`
 	MemParts    memoryParts    `json:"gpu_mem_parts_mib"`
 	StepMS      float64        `json:"step_ms"`
 	StepLow     float64        `json:"step_ms_low"`
@@ -229,8 +267,7 @@ type memoryParts struct {
 	Context     float64 `json:"context"`
 }
 
-func forecastOf(name string, m *predict.Model, x *features.Features) forecast {
-	p := m.Predict(x)
+func forecastOf(name string, m *predict.Model, x *features.Features, p predict.Prediction) forecast {
 	short := func(v, unit float64) float64 {
 		s, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'f', int(unit), 64), 64)
 		return s
@@ -238,7 +275,7 @@ func forecastOf(name string, m *predict.Model, x *features.Features) forecast {
 	return forecast{
 		Model: name, Batch: x.Batch, GPU: m.Device().Name,
 		Util: short(p.Util, 1), UtilLow: short(p.UtilLow, 1), UtilHigh: short(p.UtilHigh, 1),
-		MemMiB: short(p.Memory.Total, 0),
+		MemMiB: short(p.Memory.Total, 0), MemHigh: short(p.Memory.High, 0),
 		MemParts: memoryParts{short(p.Memory.Parameters, 0), short(p.Memory.Gradients, 0), short(p.Memory.Optimizer, 0),
 			short(p.Memory.Activations, 0), short(p.Memory.Workspace, 0), short(p.Memory.Allocator, 0), short(p.Memory.Context, 0)},
 		StepMS: short(1e3*p.StepSeconds, 3), StepLow: short(1e3*p.StepLow, 3), StepHigh: short(1e3*p.StepHigh, 3),
@@ -256,12 +293,12 @@ func (f forecast) print(w io.Writer) error {
 	line("model", "%s, batch %d, on %s", filepath.Base(f.Model), f.Batch, f.GPU)
 	line("GPU utilisation", "%.0f %% (%.0f to %.0f)", f.Util, f.UtilLow, f.UtilHigh)
 	line("step", "%s ms (%s to %s): kernels %s, launching them %s", digits(f.StepMS), digits(f.StepLow), digits(f.StepHigh), digits(f.busyMS), digits(f.hostMS))
-	line("GPU memory", "%.0f MiB of %.0f", f.MemMiB, f.capacityMiB)
+	line("GPU memory", "%.0f MiB of %.0f; %.0f are enough 98 times out of 100", f.MemMiB, f.capacityMiB, f.MemHigh)
 	for _, part := range []struct {
 		name string
 		mib  float64
 	}{
-		{"parameters", f.MemParts.Parameters}, {"gradients", f.MemParts.Gradients}, {"momentum", f.MemParts.Optimizer},
+		{"parameters", f.MemParts.Parameters}, {"gradients", f.MemParts.Gradients}, {"optimizer", f.MemParts.Optimizer},
 		{"activations", f.MemParts.Activations}, {"workspace", f.MemParts.Workspace}, {"allocator", f.MemParts.Allocator}, {"CUDA context", f.MemParts.Context},
 	} {
 		line("  "+part.name, "%6.0f MiB", part.mib)

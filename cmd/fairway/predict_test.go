@@ -70,7 +70,7 @@ func TestPredictJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
-	want := strings.Fields(`activation_bytes activations batch confidence flops gpu gpu_mem_mib gpu_mem_parts_mib gpu_util
+	want := strings.Fields(`activation_bytes activations batch confidence flops gpu gpu_mem_high_mib gpu_mem_mib gpu_mem_parts_mib gpu_util
 		gpu_util_high gpu_util_low kernels model ops params step_ms step_ms_high step_ms_low train_flops`)
 	optional := map[string]bool{"notes": true, "unknown_ops": true}
 	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(got)), func(k string) bool { return optional[k] })

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairway-gpu/fairway/predict"
+	"github.com/fairway-gpu/fairway/predict/features"
 	"github.com/fairway-gpu/fairway/predict/onnx"
 )
 
@@ -119,7 +120,7 @@ func (t *featureTable) add(model string, batches []int64, r io.Reader) (int, err
 		return 0, fmt.Errorf("%s: %w", model, err)
 	}
 	for _, batch := range batches {
-		x, err := extractFrom(graph, onnx.Options{Batch: batch})
+		x, err := extractFrom(graph, onnx.Options{Batch: batch}, features.Recipe{})
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", model, err)
 		}
@@ -208,8 +209,8 @@ func newPredictTrain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "train --data DIR --gpu NAME --out FILE",
 		Short: "Train the prediction model of a GPU type",
-		Long: `Train the prediction model of a GPU type from NAME-solo.csv and NAME-features.csv. The
-same tables give the same bytes. Models in predict/models are embedded in the binary
+		Long: `Train the prediction model of a GPU type from NAME-solo.csv and NAME-features.csv,
+and from NAME-recipes.csv if it exists. The same tables give the same bytes. Models in predict/models are embedded in the binary
 at build time.`,
 		Example: `  fairway predict train --data lab/profiling/data --gpu h200 --out predict/models/h200.json`,
 		Args:    cobra.NoArgs,
@@ -223,6 +224,9 @@ at build time.`,
 			}
 			m, err := predict.Train(samples, gpu)
 			if err != nil {
+				return fmt.Errorf("predict train: %w", err)
+			}
+			if err := addRecipes(m, data, gpu); err != nil {
 				return fmt.Errorf("predict train: %w", err)
 			}
 			if err := writeFile(out, m.Write); err != nil {
@@ -240,4 +244,13 @@ at build time.`,
 	c.Flags().StringVar(&gpu, "gpu", "h200", "GPU type, the NAME of the tables")
 	c.Flags().StringVarP(&out, "out", "o", "", "model file to write")
 	return c
+}
+
+// addRecipes fits the recipes of a folder, if it has any.
+func addRecipes(m *predict.Model, data, gpu string) error {
+	recipes, err := predict.ReadRecipes(os.DirFS(data), gpu)
+	if err != nil || len(recipes) == 0 {
+		return err
+	}
+	return m.AddRecipes(recipes)
 }

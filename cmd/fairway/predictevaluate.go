@@ -48,6 +48,9 @@ models measured in that session or later are also predicted from earlier measure
 					return fmt.Errorf("predict evaluate: %w", err)
 				}
 			}
+			if e.Recipes, err = evaluateRecipes(samples, data, gpu); err != nil {
+				return fmt.Errorf("predict evaluate: %w", err)
+			}
 			if asJSON {
 				return json.NewEncoder(c.OutOrStdout()).Encode(e)
 			}
@@ -59,6 +62,20 @@ models measured in that session or later are also predicted from earlier measure
 	c.Flags().StringVar(&since, "since", "", "also predict measurements from this `session` on from earlier ones")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// evaluateRecipes predicts measured recipes; nil if the folder has none.
+func evaluateRecipes(samples []predict.Sample, data, gpu string) (*predict.RecipeErrors, error) {
+	recipes, err := predict.ReadRecipes(os.DirFS(data), gpu)
+	if err != nil || len(recipes) == 0 {
+		return nil, err
+	}
+	m, err := predict.Train(samples, gpu)
+	if err != nil {
+		return nil, err
+	}
+	e, err := predict.EvaluateRecipes(m, recipes)
+	return &e, err
 }
 
 func printEvaluation(w io.Writer, e *predict.Evaluation) error {
@@ -76,6 +93,11 @@ func printEvaluation(w io.Writer, e *predict.Evaluation) error {
 		if err := printSplits(w, heads, e.Later); err != nil {
 			return err
 		}
+	}
+	if r := e.Recipes; r != nil {
+		fmt.Fprintf(w, "\n%d steps of %d decoders with mixed precision, Adam or recomputed layers, each decoder held out\n", r.Rows, r.Models)
+		fmt.Fprintf(w, "utilisation RMSLE %.3f; step time median error %.1f %%, RMSLE %.3f; memory median error %.1f %%, within 15 %% %.1f %%, more than 10 %% under %.1f %% of steps\n",
+			r.RMSLE, 100*r.Step.Median, r.Step.RMSLE, 100*r.Memory.Median, 100*r.Memory.RowsWithin15, 100*r.Memory.RowsUnder10)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/policy/interfere"
 	"github.com/fairway-gpu/fairway/predict"
+	"github.com/fairway-gpu/fairway/predict/features"
 	"github.com/fairway-gpu/fairway/predict/onnx"
 )
 
@@ -93,7 +94,7 @@ func (f *predictFlags) companion(model *predict.Model, name string, options onnx
 	}
 	defer file.Close()
 	options.Batch = batch
-	x, err := extract(file, options)
+	x, err := extract(file, options, features.Recipe{})
 	if err != nil {
 		return companion{}, fmt.Errorf("predict: %s: %w", path, err)
 	}

@@ -56,8 +56,8 @@ func (r Recipe) String() string {
 	return strings.Join(list, "+")
 }
 
-// slots is the number of values that the optimiser keeps per parameter.
-func (r Recipe) slots() int64 {
+// Slots is the number of values that the optimiser keeps per parameter.
+func (r Recipe) Slots() int64 {
 	if r.Adam {
 		return 2
 	}

@@ -88,7 +88,7 @@ var layouts = []float64{1, 1.25, 1.5}
 // footprint is the mean of several replays.
 func (l *lifetimes) footprint(f *Features) Footprint {
 	if len(l.g.units) > maxReplayed {
-		all := f.StateBytes(l.g.recipe.slots()) + f.InputBytes + f.PeakBytes + productWorkspace
+		all := f.StateBytes(l.g.recipe.Slots()) + f.InputBytes + f.PeakBytes + productWorkspace
 		return Footprint{Allocated: all, Reserved: all}
 	}
 	var sum Footprint
@@ -138,7 +138,7 @@ func (r *replay) optimize() {
 		}
 	}
 	if r.state == nil {
-		for range r.g.recipe.slots() {
+		for range r.g.recipe.Slots() {
 			sizes(func(bytes int64) { r.state = append(r.state, r.arena.take(bytes)) })
 		}
 	}

@@ -1,0 +1,108 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package predict
+
+import (
+	"math"
+	"os"
+	"testing"
+
+	"github.com/fairway-gpu/fairway/predict/features"
+	"github.com/fairway-gpu/fairway/predict/onnx"
+	"github.com/fairway-gpu/fairway/sched/num"
+)
+
+// Every measured decoder, predicted by a fit without it.
+func TestRecipes(t *testing.T) {
+	m, err := For("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipes, err := ReadRecipes(os.DirFS("../lab/profiling/data"), "h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := EvaluateRecipes(m, recipes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Rows < 18 || e.Step.Median > 0.1 || e.Step.RMSLE > 0.12 || e.RMSLE > 0.22 {
+		t.Errorf("%d steps: step time off by %.3f in the median, RMSLE %.3f, of the utilisation %.3f; want 18, at most 0.1, 0.12 and 0.22",
+			e.Rows, e.Step.Median, e.Step.RMSLE, e.RMSLE)
+	}
+	// The replay itself, which is fitted to nothing of them.
+	var errors []float64
+	for _, s := range recipes {
+		errors = append(errors, math.Abs(s.x.at("reserved_mib")/s.ReservedMiB-1))
+	}
+	if half, worst := num.Quantile(errors, 0.5), num.Quantile(errors, 1); half > 0.03 || worst > 0.1 {
+		t.Errorf("reserved memory off by %.3f in the median, %.3f at most; want 0.03 and 0.1", half, worst)
+	}
+	if e.Memory.RowsUnder10 > 0 || e.Memory.RowsWithin15 < 0.9 {
+		t.Errorf("memory: %+v", e.Memory)
+	}
+}
+
+func TestRecipeChangesWhatItShould(t *testing.T) {
+	m, err := For("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := onnx.Decoder{Layers: 12, Width: 768, Heads: 12, Vocabulary: 32000, Sequence: 1024}
+	predict := func(recipe string) Prediction {
+		r, err := features.ParseRecipe(recipe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shapes, err := onnx.Infer(d.Model(), onnx.Options{Batch: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Predict(features.Extract(shapes, r))
+	}
+	plain, adam, amp, half, again := predict(""), predict("adam"), predict("amp+adam"), predict("bf16+adam"), predict("bf16+adam+checkpoint")
+	if adam.Memory.Optimizer != 2*plain.Memory.Optimizer {
+		t.Errorf("Adam keeps %.0f MiB, momentum %.0f", adam.Memory.Optimizer, plain.Memory.Optimizer)
+	}
+	if !(again.Memory.Total < half.Memory.Total && half.Memory.Total < amp.Memory.Total && amp.Memory.Total < adam.Memory.Total) {
+		t.Errorf("memory: recomputed %.0f, bf16 %.0f, amp %.0f, single precision %.0f", again.Memory.Total, half.Memory.Total, amp.Memory.Total, adam.Memory.Total)
+	}
+	if !(half.BusySeconds < amp.BusySeconds && amp.BusySeconds < adam.BusySeconds/2 && half.BusySeconds < again.BusySeconds) {
+		t.Errorf("busy: bf16 %.4f s, amp %.4f, single precision %.4f, recomputed %.4f", half.BusySeconds, amp.BusySeconds, adam.BusySeconds, again.BusySeconds)
+	}
+	if plain.Memory.High <= plain.Memory.Total {
+		t.Errorf("memory %.0f, at most %.0f", plain.Memory.Total, plain.Memory.High)
+	}
+}
+
+// A measured step corrects the utilisation: the longer the step, the idler the GPU.
+func TestPredictAfter(t *testing.T) {
+	m, err := For("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := extract(t, chain(20), 32)
+	before := m.Predict(x)
+	slow, fast := m.PredictAfter(x, 3*before.StepSeconds), m.PredictAfter(x, before.StepSeconds/3)
+	if !(slow.Util < before.Util && before.Util < fast.Util) {
+		t.Errorf("utilisation %.1f at three times the step, %.1f at the predicted, %.1f at a third", slow.Util, before.Util, fast.Util)
+	}
+	if slow.StepSeconds != 3*before.StepSeconds || slow.StepLow != slow.StepHigh {
+		t.Errorf("step %g in %g to %g; it was measured", slow.StepSeconds, slow.StepLow, slow.StepHigh)
+	}
+}
+
+func TestBadRecipes(t *testing.T) {
+	for _, text := range []string{"fp8", "amp+bf16", "amp adam"} {
+		if r, err := features.ParseRecipe(text); err == nil {
+			t.Errorf("%q is read as %v", text, r)
+		}
+	}
+	for _, text := range []string{"", "-", "amp", "bf16+adam+checkpoint"} {
+		r, err := features.ParseRecipe(text)
+		if again, _ := features.ParseRecipe(r.String()); err != nil || again != r {
+			t.Errorf("%q is read as %v (%v), and that as %v", text, r, err, again)
+		}
+	}
+}
