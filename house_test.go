@@ -75,7 +75,7 @@ var arrows = map[string][]string{
 	// predict: what is known of a job before it runs.
 	"predict/onnx":       {},
 	"predict/features":   {"predict/onnx"},
-	"predict":            {"sched/num", "predict/features"},
+	"predict":            {"sched/num", "predict/features", "predict/onnx"},
 	"predict/experience": {"sched/num", "sched/goodput"},
 
 	// local, kube: the two executors and what surrounds them.
