@@ -31,7 +31,7 @@ type agent struct {
 	// By GPU type: the measurements, the model fitted to them, and the model from
 	// experience alone.
 	profiles map[string]*goodput.Profile
-	fitters  map[string]*goodput.Fitter
+	fitters  goodput.Fitters
 	fitted   map[string]goodput.Params
 	past     map[string]goodput.Params
 	noise    float64
@@ -52,8 +52,8 @@ func (r *run) newAgent(j *job) (*agent, error) {
 	}
 	a := &agent{
 		limits: t.limits(), most: r.usable(j), fits: t.limitsOn, facts: r.typeFacts(j), blur: r.Noise,
-		profiles: map[string]*goodput.Profile{}, fitters: map[string]*goodput.Fitter{},
-		fitted: map[string]goodput.Params{}, past: map[string]goodput.Params{},
+		profiles: map[string]*goodput.Profile{},
+		fitted:   map[string]goodput.Params{}, past: map[string]goodput.Params{},
 	}
 	var err error
 	if !j.work.Batch.Adapt || r.Losses {
@@ -179,19 +179,13 @@ func (a *agent) fit(gpuType string) error {
 	if a.prior != nil {
 		own = a.prior.Profile(gpuType, own)
 	}
-	if own.Len() == 0 {
+	p, ok, err := a.fitters.Fit(gpuType, own)
+	if ok {
+		a.fitted[gpuType] = p
+	} else {
 		delete(a.fitted, gpuType)
-		return nil
 	}
-	if a.fitters[gpuType] == nil {
-		a.fitters[gpuType] = &goodput.Fitter{}
-	}
-	p, err := a.fitters[gpuType].Fit(own)
-	if err != nil {
-		return err
-	}
-	a.fitted[gpuType] = p
-	return nil
+	return err
 }
 
 // outcome is what the job adds to the experience.

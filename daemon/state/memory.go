@@ -120,7 +120,7 @@ type entry struct {
 
 	checked int // the last attempt whose processes should have joined
 	last    lastReport
-	fitters map[string]*goodput.Fitter
+	fitters goodput.Fitters
 	reason  sched.Reason // of the last decision; not kept
 	gauge   gaugeUse
 }

@@ -84,9 +84,9 @@ func (t *tx) fit(x *entry, now *api.Training) (*goodput.Report, error) {
 	profiles := map[string]*goodput.Profile{}
 	maps.Copy(profiles, x.Profiles)
 	profiles[gpuType] = own
-	perf := &goodput.Report{Limits: now.Limits, Fixed: now.Fixed, Noise: now.Noise, Stop: now.Stop}
+	perf := &goodput.Report{Limits: now.Limits, Fixed: now.Fixed, Noise: now.Noise, Stop: now.Stop, Params: map[string]goodput.Params{}}
 	if old := x.Job.Perf; old != nil {
-		perf.Params = maps.Clone(old.Params)
+		maps.Copy(perf.Params, old.Params)
 		if now.Noise == 0 {
 			perf.Noise = old.Noise
 		}
@@ -100,10 +100,15 @@ func (t *tx) fit(x *entry, now *api.Training) (*goodput.Report, error) {
 	}
 	for _, kind := range t.mem.state.Cluster().Types {
 		// Elsewhere, what past jobs have measured is all there is, and fitted once.
-		if _, known := perf.Params[string(kind)]; string(kind) == gpuType || !known {
-			if err := x.fitOn(string(kind), prior.Profile(string(kind), profiles[string(kind)]), perf); err != nil {
-				return nil, err
-			}
+		if _, known := perf.Params[string(kind)]; known && string(kind) != gpuType {
+			continue
+		}
+		p, ok, err := x.fitters.Fit(string(kind), prior.Profile(string(kind), profiles[string(kind)]))
+		if err != nil {
+			return nil, api.Errorf(api.Invalid, "%w", err).On("training.samples")
+		}
+		if ok {
+			perf.Params[string(kind)] = p
 		}
 	}
 	perf.StepTimes = t.stepTimes(x, perf, profiles)
@@ -112,28 +117,6 @@ func (t *tx) fit(x *entry, now *api.Training) (*goodput.Report, error) {
 		return nil, api.Errorf(api.Invalid, "%w", err).On("training")
 	}
 	return perf, nil
-}
-
-// fitOn fits the model of a GPU type.
-func (x *entry) fitOn(gpuType string, samples *goodput.Profile, perf *goodput.Report) error {
-	if samples.Len() == 0 {
-		return nil
-	}
-	if x.fitters == nil {
-		x.fitters = map[string]*goodput.Fitter{}
-	}
-	if x.fitters[gpuType] == nil {
-		x.fitters[gpuType] = &goodput.Fitter{}
-	}
-	p, err := x.fitters[gpuType].Fit(samples)
-	if err != nil {
-		return api.Errorf(api.Invalid, "%w", err).On("training.samples")
-	}
-	if perf.Params == nil {
-		perf.Params = map[string]goodput.Params{}
-	}
-	perf.Params[gpuType] = p
-	return nil
 }
 
 // stepTimes returns the times of the work of a step at the initial batch size. A job

@@ -39,8 +39,8 @@ from fairway import loop as loops
 from fairway.loop import Options
 
 INPUTS, HIDDEN, CLASSES = 32, 128, 10
-TRAIN, TEST = 8192, 8192
-INITIAL, LARGEST, LR = 8, 512, 0.2
+TRAIN, TEST = 4096, 4096
+INITIAL, LARGEST, LR = 8, 512, 0.1
 
 
 @dataclass

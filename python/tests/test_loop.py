@@ -491,6 +491,26 @@ class StdlibTrainer(unittest.TestCase):
         self.assertGreater(last["training"]["noise"], 0)
         self.assertEqual(self.daemon.problems, [])
 
+    def test_rule_that_sets_the_batch(self):
+        """All ranks follow the schedule, across a resize, and every report names the
+        batch in use."""
+        env = dict(self.env, FAIRWAY_ADAPT=1, FAIRWAY_BATCH_MAX=64, FAIRWAY_BATCH_LOCAL_MAX=32)
+        command = [TRAINER, "--steps", "400", "--rule", "adabatch:every=0.7:decay=1", "--sleep"]
+        first = Running([*command, "0.004"], 2, env)
+        wait_for(lambda: self.daemon.reports and self.daemon.reports[-1].get("done", 0) >= 2000)
+        first.notice()
+        codes, outputs = first.wait()
+        self.assertEqual(codes, [YIELD, YIELD], outputs)
+        outputs = run([*command, "0.001"], 3, dict(env, FAIRWAY_ATTEMPT=2))
+        self.assertLess(float(re.search(r"done: loss ([\d.]+)", outputs[0]).group(1)), 0.3)
+        told = [r for r in self.daemon.reports if "training" in r]
+        self.assertTrue(all(r["training"]["fixed"] == r["point"]["batch"] <= 64 for r in told), told)
+        used = [r["training"]["fixed"] for r in told]
+        self.assertEqual(used, sorted(used), "it only grows")
+        self.assertTrue(16 in used and used[-1] == 63, used)  # the most that three can share
+        self.assertTrue(6400 <= self.daemon.reports[-1]["done"] < 6464, self.daemon.reports[-1])
+        self.assertEqual(self.daemon.problems, [])
+
     def test_bug_is_a_real_one(self):
         codes, outputs = Running([TRAINER, "--steps", "100", "--bug", "5"], 1, self.env).wait()
         self.assertEqual(codes, [1])

@@ -25,6 +25,24 @@ type Fitter struct {
 	warm   bool
 }
 
+// Fitters holds a Fitter for each GPU type.
+type Fitters map[string]*Fitter
+
+// Fit fits the model of a GPU type; ok is false if nothing was measured.
+func (f *Fitters) Fit(gpuType string, p *Profile) (params Params, ok bool, err error) {
+	if p.Len() == 0 {
+		return Params{}, false, nil
+	}
+	if *f == nil {
+		*f = Fitters{}
+	}
+	if (*f)[gpuType] == nil {
+		(*f)[gpuType] = &Fitter{}
+	}
+	params, err = (*f)[gpuType].Fit(p)
+	return params, err == nil, err
+}
+
 // Fit returns the parameters with the smallest loss for a profile. Parameters that the
 // profile does not determine get optimistic values, so that a job tries placements
 // that it has not run on.
