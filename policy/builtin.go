@@ -92,7 +92,12 @@ func Builtin() Registry {
 			Needs:    Needs{Agents: true, Losses: true},
 			Promises: WorkConserving | Drains,
 		}, gavel.Default(), gavel.New, func(c gavel.Config, a *About) {
-			a.Estimates = c.Goal != gavel.MaxMin && c.Goal != gavel.Throughput && (c.Goal != gavel.Cost || c.SLO > 0)
+			switch c.Goal {
+			case gavel.FinishTime, gavel.Makespan, gavel.Shortest, gavel.AlloX:
+				a.Estimates = true
+			case gavel.Cost:
+				a.Estimates = c.SLO > 0
+			}
 		},
 			Preset[gavel.Config]{Variant{Name: "ftf", Summary: "the smallest maximum of finish-time fairness"},
 				func(c *gavel.Config) { c.Goal = gavel.FinishTime }},
@@ -104,6 +109,12 @@ func Builtin() Registry {
 				func(c *gavel.Config) { c.Goal = gavel.Shortest }},
 			Preset[gavel.Config]{Variant{Name: "throughput", Summary: "the most steps a second of all jobs together"},
 				func(c *gavel.Config) { c.Goal = gavel.Throughput }},
+			Preset[gavel.Config]{Variant{Name: "fifo", Summary: "the jobs submitted first go first, each on the types where it is fast"},
+				func(c *gavel.Config) { c.Goal = gavel.FIFO }},
+			Preset[gavel.Config]{Variant{Name: "hierarchical", Summary: "max-min between tenants by weight, and between the jobs of each"},
+				func(c *gavel.Config) { c.Goal = gavel.Hierarchical }},
+			Preset[gavel.Config]{Variant{Name: "allox", Summary: "the least sum of completion times, by matching jobs and places (AlloX, EuroSys'20)"},
+				func(c *gavel.Config) { c.Goal = gavel.AlloX }},
 			Preset[gavel.Config]{Variant{Name: "packing", Summary: "pairs of jobs share GPUs where this is expected to raise throughput; with any goal"},
 				func(c *gavel.Config) { c.Sharing = gavel.Packing }}),
 		Varying(About{

@@ -20,6 +20,7 @@ const maxTypes = 8
 // claim is a job as the policy sees it.
 type claim struct {
 	job   int // index in Snapshot.Jobs
+	rank  int // number of jobs submitted before it
 	j     *sched.Job
 	scale int               // GPUs
 	speed speeds            // by type, relative to the first type it can run on
@@ -54,6 +55,7 @@ func (p *policy) claims(s *sched.Snapshot) []claim {
 	slices.SortFunc(out, func(a, b claim) int { return cmp.Compare(a.j.Seq, b.j.Seq) })
 	p.findPartners(s, out)
 	for k := range out {
+		out[k].rank = k
 		if p.Sharing > 0 {
 			out[k].shared = unpack(out[k].j.Note.Level, types)
 		}

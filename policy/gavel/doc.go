@@ -26,11 +26,16 @@
 //     go first, and of two alike the one that gains more;
 //   - max-sum-throughput (variant throughput): the number of steps a second of all
 //     jobs together is made largest, as in the Sia artifact's simulator (throughput.go).
+//   - fifo: the sum of throughputs, each over the job's best and times the number of
+//     jobs that are not ahead of it, is made largest;
+//   - hierarchical: max-min between tenants by weight, whatever the number of their
+//     jobs; what a tenant gets, its jobs share equally (within=fair), or the first
+//     ones have all of it that they can use (within=in-order).
 //
-// The first three look for the highest level at which what every job needs for it
-// can be had, by bisection to a thousandth; then the jobs that cost the others
-// nothing are raised further (water-filling). The others maximise a sum. Each
-// step is solved by column generation (Dantzig and Wolfe): at given prices of GPU
+// Max-min, finish-time, makespan and hierarchical look for the highest level at which
+// what every job needs for it can be had, by bisection to a thousandth; then the jobs
+// that cost the others nothing are raised further (water-filling). The others maximise a
+// sum. Each step is solved by column generation (Dantzig and Wolfe): at given prices of GPU
 // time each job has a cheapest choice of at most two types, and a master program
 // with a row for each type, solved by the simplex method, sets the prices. Jobs
 // that are alike are one row. It takes 10 to 20 ms for 1,000 jobs of different
@@ -51,10 +56,11 @@
 //
 // With the knob sharing (variant packing; off by default) two jobs may be on the
 // same GPUs. A pair is looked at if both may share (Spec.Shareable), have the same
-// number of GPUs and fit on one node, if their utilisation and memory are known and
-// the memory of both fits a GPU of the type, and if the interference model (package
-// interfere) expects that both together do at least sharing times the work of one:
-// 1/slowdown of each, in sum.
+// number of GPUs and fit on one node, if the memory of both fits a GPU of the type, and
+// if both together do at least sharing times the work of one: 1/slowdown of each, in
+// sum. Slowdowns are those measured (Report.Beside), and else those that the
+// interference model (package interfere) predicts, if the utilisation and memory of
+// both are known.
 //
 // Time of a pair on a type is one more variable of the linear program. It counts as
 // time of both, takes the GPUs of one, and gives each its speed over its slowdown.
@@ -67,8 +73,8 @@
 // types, a decision takes 60 to 130 ms, with 10,000 it takes 50 to 170 ms more than
 // without sharing.
 //
-// All five goals work with pairs: each depends only on the throughputs of jobs, or
-// a sum over them. A deadline (slo) counts the throughput in a pair.
+// All goals but allox work with pairs: each depends only on the throughputs of jobs,
+// or a sum over them. A deadline (slo) counts the throughput in a pair.
 //
 // In a round, pairs bid like jobs, with the mean of the priorities that both have by
 // their time in pairs, which is counted separately (Note.Level). A job that
@@ -100,19 +106,24 @@
 //   - A mixture of columns is divided among jobs of the same speeds and size: each
 //     gets one corner whole, in numbers given by the weights, so that few jobs move
 //     between types. The sum is the same except for one job of each kind.
-//   - Under shortest, bids are in order of gain for each GPU, not by received time.
+//   - Under shortest, fifo and allox, bids are in order of gain for each GPU (allox: the
+//     shortest first), not by received time.
+//   - The sum of fifo counts a gang by its GPUs, so that it is not overtaken by small
+//     jobs. Under hierarchical, all tenants have the same rule within.
+//   - AlloX matches jobs of one GPU, leaves running ones alone, and takes only a
+//     fraction of the jobs, those that have waited longest. Here a gang counts as one
+//     job that takes as many times longer, a running job counts with 1/stick of its
+//     time where it is, and the shortest jobs take part, at most 1,024.
 //   - The paper's cost goal divides total throughput by total cost; here each job's
 //     work is divided by the price, which leaves no job out while GPUs are free.
 //   - Speeds are rounded to two digits. The program looks at 8 types; others are
 //     used only for what is left over.
 //   - A round begins at multiples of its length, not when the last one was planned.
 //     The whole rest of a round is charged when it begins.
-//   - Throughputs of pairs are not reported: slowdowns are predicted from the
-//     utilisation of both, and measured ones are not used. Unknown speeds are
-//     extrapolated from trials, not by matrix completion.
+//   - Unknown speeds are extrapolated from trials, and unknown throughputs of pairs
+//     predicted from the utilisation of both, not by matrix completion.
 //   - The paper's program has a variable for every two jobs. Here each job has few
 //     partners, which change as jobs come and go.
-//   - No hierarchical, FIFO or AlloX goals.
 //   - Elastic jobs run at the size they asked for. Quotas of tenants, pinned jobs,
 //     CPUs, memory and locality are respected; the paper has none of these.
 package gavel

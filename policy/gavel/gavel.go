@@ -17,7 +17,8 @@ import (
 
 // Config tunes the policy.
 type Config struct {
-	Goal   string         `json:"goal" help:"what the allocation optimises: max-min, finish-time, makespan, cost, shortest or max-sum-throughput"`
+	Goal   string         `json:"goal" help:"what the allocation optimises: max-min, finish-time, makespan, cost, shortest, max-sum-throughput, fifo, hierarchical or allox"`
+	Within string         `json:"within" help:"hierarchical: how the jobs of a tenant share what it gets: fair or in-order (of submission)"`
 	Round  sched.Duration `json:"round" help:"time between two allocations; running jobs continue in between"`
 	Stick  float64        `json:"stick" help:"factor on the priority of a running job in the next round; 1: as in the paper"`
 	Turns  float64        `json:"turns" help:"received time is rounded down to a power of this, so that turns get longer; 1: not rounded, as in the paper"`
@@ -31,28 +32,35 @@ type Config struct {
 
 // The values of Config.Goal.
 const (
-	MaxMin     = "max-min"
-	FinishTime = "finish-time"
-	Makespan   = "makespan"
-	Cost       = "cost"
-	Shortest   = "shortest"
+	MaxMin       = "max-min"
+	FinishTime   = "finish-time"
+	Makespan     = "makespan"
+	Cost         = "cost"
+	Shortest     = "shortest"
+	FIFO         = "fifo"
+	Hierarchical = "hierarchical"
+	AlloX        = "allox"
 )
 
 // Packing is Config.Sharing of the variant packing: a margin above 1 for restarts
 // and for predictions that err.
 const Packing = 1.2
 
-var goals = []string{MaxMin, FinishTime, Makespan, Cost, Shortest, Throughput}
+var goals = []string{MaxMin, FinishTime, Makespan, Cost, Shortest, Throughput, FIFO, Hierarchical, AlloX}
 
 // Default returns the policy's default settings.
 func Default() Config {
-	return Config{Goal: MaxMin, Round: sched.Duration(6 * time.Minute), Stick: 2, Turns: 8, GPU: pairing.Auto, Mode: interfere.TimeSlice.String()}
+	return Config{Goal: MaxMin, Within: Fair, Round: sched.Duration(6 * time.Minute), Stick: 2, Turns: 8, GPU: pairing.Auto, Mode: interfere.TimeSlice.String()}
 }
 
 func (c Config) validate() error {
 	switch {
 	case !slices.Contains(goals, c.Goal):
 		return fmt.Errorf("goal = %q; want one of %v", c.Goal, goals)
+	case c.Within != Fair && c.Within != InOrder:
+		return fmt.Errorf("within = %q; want %s or %s", c.Within, Fair, InOrder)
+	case c.Goal == AlloX && c.Sharing != 0:
+		return fmt.Errorf("sharing = %g; want 0 with goal %s, which matches single jobs", c.Sharing, AlloX)
 	case c.Round.D() < time.Second || c.Round.D() > 24*time.Hour:
 		return fmt.Errorf("round = %s; want 1s to 24h", c.Round)
 	case !(c.Stick >= 1 && c.Stick <= 1e6):

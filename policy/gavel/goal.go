@@ -29,6 +29,10 @@ type table struct {
 // allocate gives every claim its share of time on each type, and returns the
 // shares of time that two claims have together.
 func (p *policy) allocate(s *sched.Snapshot, claims []claim) []share {
+	if p.Goal == AlloX {
+		p.match(s, claims)
+		return nil
+	}
 	t := p.table(s, claims)
 	if len(t.rows) == 0 {
 		return nil
@@ -48,14 +52,16 @@ func (p *policy) allocate(s *sched.Snapshot, claims []claim) []share {
 	case Makespan: // terms: work left
 		m = t.fill(func(r int, level float64) float64 { return level * t.terms[r][0] })
 	case Cost: // terms: throughput that the promised time needs
-		t.raise(func(r int, level float64) float64 { return min(1, level) * t.terms[r][0] })
+		t.raise(func(r int, level float64) float64 { return min(1, level) * t.terms[r][0] }, 1)
 		m = t.maximise()
-	case Shortest:
+	case Shortest, FIFO:
 		m = t.maximise()
 	case Throughput:
 		m = t.maximise()
 		t.spread(m, claims)
 		return t.divideBlocks(m, claims)
+	case Hierarchical:
+		m = t.fill(t.hierarchical(s, p.Within))
 	}
 	t.divide(m, claims)
 	return t.divideBlocks(m, claims)
@@ -83,7 +89,7 @@ func (p *policy) table(s *sched.Snapshot, claims []claim) *table {
 	seen := func(c *claim) kind { return kind{c.scale, c.speed, p.terms(s, c, t.gpus, len(claims))} }
 	add := func(key kind) int {
 		r := row{scale: float64(key.scale), speed: key.speed[:len(t.gpus)], best: slices.Max(key.speed[:])}
-		if p.Goal == Cost || p.Goal == Shortest || p.Goal == Throughput {
+		if p.Goal == Cost || p.Goal == Shortest || p.Goal == Throughput || p.Goal == FIFO {
 			r.gain = p.gains(&r, prices, key.terms)
 		}
 		t.rows, t.terms = append(t.rows, r), append(t.terms, key.terms)
@@ -125,6 +131,17 @@ func (p *policy) terms(s *sched.Snapshot, c *claim, gpus []float64, jobs int) [3
 		return [3]float64{p.promised(s, c)}
 	case Throughput:
 		return [3]float64{c.first}
+	case FIFO:
+		return [3]float64{float64(jobs - c.rank)}
+	case Hierarchical:
+		terms := [3]float64{spreadSpeed(c, gpus) / float64(c.scale)}
+		if t, ok := s.Tenant(c.j); ok {
+			terms[1] = float64(t + 1)
+		}
+		if p.Within == InOrder {
+			terms[2] = float64(c.rank)
+		}
+		return terms
 	}
 	return [3]float64{weight(s, c.j) / float64(c.scale) * spreadSpeed(c, gpus)}
 }
@@ -177,22 +194,24 @@ func (p *policy) promised(s *sched.Snapshot, c *claim) float64 {
 }
 
 // gains is the value of all time on each type: for cost, the speed relative to the
-// job's best over the price relative to the lowest; for shortest, the part of the
-// remaining work done in a second; for max-sum-throughput, the steps in a second.
+// job's best over the price relative to the lowest; for fifo, that speed times the
+// number of jobs that are not ahead of it; for shortest, the part of the remaining
+// work done in a second; for max-sum-throughput, the steps in a second.
 func (p *policy) gains(r *row, prices []float64, terms [3]float64) []float64 {
 	out := make([]float64, len(r.speed))
 	for t, speed := range r.speed {
 		switch p.Goal {
 		case Cost:
 			out[t] = r.scale * speed / r.best / prices[t]
-			continue
 		case Throughput:
 			out[t] = speed * terms[0]
-			continue
-		}
-		out[t] = speed / terms[0]
-		if t == int(terms[1]) {
-			out[t] *= p.Stick
+		case FIFO:
+			out[t] = r.scale * speed / r.best * terms[0]
+		case Shortest:
+			out[t] = speed / terms[0]
+			if t == int(terms[1]) {
+				out[t] *= p.Stick
+			}
 		}
 	}
 	return out

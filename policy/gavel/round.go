@@ -119,7 +119,7 @@ const never = 1e9
 // priority is how far a job is behind its share on a type.
 func (r *round) priority(c *claim, t int) float64 {
 	x := c.time[t]
-	if r.Goal == Shortest { // shares do not matter: the most gain per GPU goes first
+	if r.byGain() {
 		return c.gain[t] / float64(c.scale)
 	}
 	if c.on == t && c.partner < 0 {
@@ -127,6 +127,10 @@ func (r *round) priority(c *claim, t int) float64 {
 	}
 	return r.behind(x, c.got[t])
 }
+
+// byGain reports whether the goal is an order of jobs, so that the most gain per GPU
+// goes first, whatever the jobs have received.
+func (r *round) byGain() bool { return r.Goal == Shortest || r.Goal == FIFO || r.Goal == AlloX }
 
 // behind is the priority of a share of time x, given the time received.
 func (r *round) behind(x float64, received int) float64 {
@@ -243,10 +247,12 @@ func (r *round) fill() {
 			waiting = append(waiting, k)
 		}
 	}
-	slices.SortStableFunc(waiting, func(a, b int) int {
-		x, y := &r.claims[a], &r.claims[b]
-		return cmp.Compare(x.got.sum()+x.shared.sum(), y.got.sum()+y.shared.sum())
-	})
+	if r.Goal != FIFO {
+		slices.SortStableFunc(waiting, func(a, b int) int {
+			x, y := &r.claims[a], &r.claims[b]
+			return cmp.Compare(x.got.sum()+x.shared.sum(), y.got.sum()+y.shared.sum())
+		})
+	}
 	for _, k := range waiting {
 		r.anywhere(k)
 	}

@@ -44,36 +44,29 @@ const slack = 1e-9
 func (r *row) cheapest(prices []float64) (corner, float64) {
 	best, least := corner{}, math.Inf(1)
 	if r.need <= 0 {
-		least = 0
-	}
-	try := func(c corner) {
-		cost := 0.0
-		for k, i := range c.on {
-			if c.time[k] > 0 {
-				cost += c.time[k] * r.rate(i, prices)
-			}
-		}
-		if cost < least {
-			best, least = c, cost
+		if least = 0; r.gain == nil {
+			return best, least
 		}
 	}
 	types := len(r.speed)
 	for i, fast := range r.speed {
-		if fast <= 0 {
+		if fast <= 0 || fast*(1+slack) < r.need {
 			continue
 		}
-		if fast*(1+slack) >= r.need {
-			if r.need > 0 {
-				try(corner{codeNeed(i), [2]int{i, i}, [2]float64{min(1, r.need/fast), 0}})
+		all := r.rate(i, prices)
+		if x := min(1, r.need/fast); r.need > 0 && x*all < least {
+			best, least = corner{codeNeed(i), [2]int{i, i}, [2]float64{x, 0}}, x*all
+		}
+		if r.gain != nil && all < least {
+			best, least = corner{codeAll(types, i), [2]int{i, i}, [2]float64{1, 0}}, all
+		}
+		for j, slow := range r.speed {
+			if slow <= 0 || slow >= r.need || fast <= slow {
+				continue
 			}
-			if r.gain != nil {
-				try(corner{codeAll(types, i), [2]int{i, i}, [2]float64{1, 0}})
-			}
-			for j, slow := range r.speed {
-				if slow > 0 && slow < r.need && fast > slow {
-					x := min(1, (r.need-slow)/(fast-slow))
-					try(corner{codePair(types, i, j), [2]int{i, j}, [2]float64{x, 1 - x}})
-				}
+			x := min(1, (r.need-slow)/(fast-slow))
+			if cost := x*all + (1-x)*r.rate(j, prices); cost < least {
+				best, least = corner{codePair(types, i, j), [2]int{i, j}, [2]float64{x, 1 - x}}, cost
 			}
 		}
 	}
@@ -101,7 +94,9 @@ func (p *problem) rise(k int, prices []float64) bool {
 		return cost
 	}
 	now, need := cost(), r.need
-	r.need = min(r.best, r.need*1.001)
+	if r.need = min(r.best, need*1.001); need == 0 {
+		r.need = r.best / 1000
+	}
 	then := cost()
 	r.need = need
 	return then-now > 1e-6*r.scale*r.need/r.best*num.Mean(prices)

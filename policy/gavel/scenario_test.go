@@ -128,6 +128,26 @@ func TestGoals(t *testing.T) {
 			"a -, b a100[0], c t4[0]",
 		},
 		{
+			"first in, first out: each on the type where it is fast", "gavel:fifo", []int{1, 0, 1},
+			[]trained{{"a", 1, time.Hour, []float64{1, 1, 1}}, {"b", 1, time.Hour, []float64{6, 2, 1}}, {"c", 1, time.Minute, []float64{9, 2, 1}}},
+			"a t4[0], b a100[0], c -",
+		},
+		{
+			"first in, first out: a gang is not overtaken by jobs that need less", "gavel:fifo", []int{2, 0, 0},
+			[]trained{{"a", 2, time.Hour, []float64{1, 1, 1}}, {"b", 1, time.Minute, []float64{6, 2, 1}}, {"c", 1, time.Minute, []float64{9, 2, 1}}},
+			"a a100[0-1], b -, c -",
+		},
+		{ // 1.5 and 10 hours; the other way round 1 and 20, both on the fast one 1 and 11
+			"for the least sum of completion times, the long job gets the fast GPU if the short one loses less", "gavel:allox", []int{1, 0, 1},
+			[]trained{{"a", 1, time.Hour, []float64{1.5, 1, 1}}, {"b", 1, 10 * time.Hour, []float64{2, 2, 1}}},
+			"a t4[0], b a100[0]",
+		},
+		{
+			"for the least sum of completion times, the shortest goes first", "gavel:allox", []int{1, 0, 0},
+			[]trained{{"a", 1, 2 * time.Hour, []float64{1, 1, 1}}, {"b", 1, time.Hour, []float64{1, 1, 1}}},
+			"a -, b a100[0]",
+		},
+		{
 			"a gang never mixes types", "gavel", []int{2, 0, 2},
 			[]trained{{"a", 3, time.Hour, []float64{2, 2, 1}}, {"b", 2, time.Hour, []float64{2, 2, 1}}},
 			"a -, b a100[0-1]",
@@ -183,14 +203,16 @@ func TestMeasuredSpeedsCount(t *testing.T) {
 
 func TestBadKnobs(t *testing.T) {
 	for spec, want := range map[string]string{
-		"gavel:goal=speed":  `goal = "speed"; want one of [max-min finish-time makespan cost shortest max-sum-throughput]`,
-		"gavel:round=10ms":  "round = 10ms; want 1s to 24h",
-		"gavel:stick=0.5":   "stick = 0.5; want 1 to 1e6",
-		"gavel:turns=0":     "turns = 0; want 1 to 1e6",
-		"gavel:slo=-1":      "slo = -1; want 0 (nothing is promised) or more",
-		"gavel:sharing=3":   "sharing = 3; want 0 (no sharing), or 1 to 1.9",
-		"gavel:mode=turns":  `mode "turns"; want time-slice or mps`,
-		"gavel:prices=1/-2": "prices has the value -2; want positive numbers",
+		"gavel:goal=speed":    `goal = "speed"; want one of [max-min finish-time makespan cost shortest max-sum-throughput fifo hierarchical allox]`,
+		"gavel:round=10ms":    "round = 10ms; want 1s to 24h",
+		"gavel:stick=0.5":     "stick = 0.5; want 1 to 1e6",
+		"gavel:turns=0":       "turns = 0; want 1 to 1e6",
+		"gavel:slo=-1":        "slo = -1; want 0 (nothing is promised) or more",
+		"gavel:sharing=3":     "sharing = 3; want 0 (no sharing), or 1 to 1.9",
+		"gavel:mode=turns":    `mode "turns"; want time-slice or mps`,
+		"gavel:within=all":    `within = "all"; want fair or in-order`,
+		"gavel:prices=1/-2":   "prices has the value -2; want positive numbers",
+		"gavel:allox:packing": "sharing = 1.2; want 0 with goal allox, which matches single jobs",
 	} {
 		if _, err := policy.Builtin().New(spec); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", spec, err, want)

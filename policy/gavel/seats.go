@@ -56,7 +56,7 @@ func (r *round) sharedBids(out []bid) []bid {
 // has shared with any job.
 func (r *round) priorityOf(x *share) float64 {
 	a, b, t := &r.claims[x.a], &r.claims[x.b], x.gpuType
-	if r.Goal == Shortest {
+	if r.byGain() {
 		return (a.gain[t]/x.slow[0] + b.gain[t]/x.slow[1]) / float64(a.scale)
 	}
 	time := x.time

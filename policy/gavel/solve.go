@@ -21,18 +21,21 @@ type problem struct {
 	rows   []row
 	blocks []block
 
+	prices  []float64    // of the last program, with which the next one starts; nil: none
 	tableau blockTableau // a buffer
 }
 
 // column is a choice of every row at some prices.
 type column struct {
-	picks []corner  // by row; of a row in a block: nothing
-	plays [][]play  // by block
-	use   []float64 // GPU time by type, of all jobs
-	gain  float64
+	prices []float64
+	use    []float64 // GPU time by type, of all jobs
+	gain   float64
+	picks  []corner // by row; of a row in a block: nothing
+	plays  [][]play // by block
 }
 
-// mixture is a solution: columns with weights that sum to 1 or less.
+// mixture is a solution: columns with weights that sum to 1 or less. The choices of
+// rows are filled in at the end (choices), since most columns do not last.
 type mixture struct {
 	columns []column
 	weights []float64
@@ -43,15 +46,22 @@ type mixture struct {
 // dozen are enough.
 const maxColumns = 400
 
-func (p *problem) column(prices []float64) column {
-	c := column{picks: make([]corner, len(p.rows)), use: make([]float64, len(p.gpus))}
+// column returns what the cheapest choices at some prices use and gain, and keeps the
+// choices if wanted.
+func (p *problem) column(prices []float64, keep bool) column {
+	c := column{prices: prices, use: make([]float64, len(p.gpus))}
+	if keep {
+		c.picks = make([]corner, len(p.rows))
+	}
 	for k := range p.rows {
 		r := &p.rows[k]
 		if r.block > 0 {
 			continue
 		}
 		pick, _ := r.cheapest(prices)
-		c.picks[k] = pick
+		if keep {
+			c.picks[k] = pick
+		}
 		for n, i := range pick.on {
 			c.use[i] += pick.time[n] * r.scale * r.count
 			if r.gain != nil {
@@ -62,7 +72,9 @@ func (p *problem) column(prices []float64) column {
 	for k := range p.blocks {
 		b := &p.blocks[k]
 		plays, _ := p.cheapest(b, prices)
-		c.plays = append(c.plays, plays)
+		if keep {
+			c.plays = append(c.plays, plays)
+		}
 		for _, x := range plays {
 			c.use[x.on] += x.time * b.scale * b.count
 			c.gain += x.time * p.gain(b, x.part, x.on) * b.count
@@ -71,21 +83,31 @@ func (p *problem) column(prices []float64) column {
 	return c
 }
 
+// choices returns the columns of a mixture that count, with the choice of every row.
+// Needs must be those that the mixture was made for.
+func (p *problem) choices(m mixture) mixture {
+	out := mixture{prices: m.prices}
+	for k, w := range m.weights {
+		if w > 0 {
+			out.columns = append(out.columns, p.column(m.columns[k].prices, true))
+			out.weights = append(out.weights, w)
+		}
+	}
+	return out
+}
+
 // fit reports whether the needs of all rows can be met, and how. It maximises how
 // many times over they can be met: a total weight of 1 suffices.
 func (p *problem) fit() (mixture, bool) {
-	m := mixture{prices: make([]float64, len(p.gpus))}
-	for i, n := range p.gpus {
-		m.prices[i] = 1
-		if n > 0 {
-			m.prices[i] = 1 / n
-		}
+	if p.prices == nil {
+		p.prices = p.parts(ones(len(p.gpus)))
 	}
+	m := mixture{prices: p.prices}
 	// Columns are scaled to fractions of the GPUs, the largest to 1, so that
 	// entries are near 1 whatever the needs.
 	master, scales := program{limit: ones(len(p.gpus))}, []float64{}
 	for range maxColumns {
-		c := p.column(m.prices)
+		c := p.column(m.prices, false)
 		cost, worth := dot(m.prices, c.use), dot(m.prices, p.gpus)
 		if largest(c.use) == 0 { // no row needs anything
 			return mixture{columns: []column{c}, weights: []float64{1}, prices: make([]float64, len(p.gpus))}, true
@@ -106,6 +128,7 @@ func (p *problem) fit() (mixture, bool) {
 		master.use = append(master.use, parts)
 		s := master.solve()
 		m.weights, m.prices = s.x, p.parts(s.prices)
+		p.prices = m.prices
 		for k := range m.weights {
 			m.weights[k] *= scales[k]
 		}
@@ -133,7 +156,7 @@ func (p *problem) parts(x []float64) []float64 {
 // maximise returns the mixture with the largest gain. The needs must fit.
 func (p *problem) maximise() mixture {
 	start, _ := p.fit()
-	m := mixture{columns: start.columns, prices: make([]float64, len(p.gpus))}
+	m := mixture{columns: start.columns}
 	master := program{limit: append(append([]float64(nil), p.gpus...), 1)}
 	// A column counts only as far as it meets the needs, so all weights have to sum
 	// to 1: a bonus for weight, larger than any gain, ensures it.
@@ -152,25 +175,25 @@ func (p *problem) maximise() mixture {
 	for range maxColumns {
 		s := master.solve()
 		m.weights = s.x
+		m.prices = make([]float64, len(p.gpus))
 		for i := range m.prices {
 			m.prices[i] = s.prices[i] * all
 		}
-		c := p.column(m.prices)
+		c := p.column(m.prices, false)
 		if (c.gain-dot(m.prices, c.use))/all+bonus-s.prices[len(p.gpus)] <= 1e-8 {
 			break
 		}
 		m.columns = append(m.columns, c)
 		add(c)
 	}
-	m.weights = append(m.weights, make([]float64, len(m.columns)-len(m.weights))...)
-	return m
+	return p.choices(m)
 }
 
 // raise returns the allocation at the highest level whose needs fit, within a
-// thousandth. need returns what a row needs at a level: more at a higher one, and
-// never more than its best. Frozen rows keep what they need. The prices in the
-// result prove that no more fits.
-func (p *problem) raise(need func(r int, level float64) float64) (mixture, float64) {
+// thousandth; the search starts at the level from. need returns what a row needs at
+// a level: more at a higher one, and never more than its best. Frozen rows keep what
+// they need. The prices in the result prove that no more fits.
+func (p *problem) raise(need func(r int, level float64) float64, from float64) (mixture, float64) {
 	at := func(level float64) (mixture, bool) {
 		for k := range p.rows {
 			if r := &p.rows[k]; !r.frozen {
@@ -185,7 +208,7 @@ func (p *problem) raise(need func(r int, level float64) float64) (mixture, float
 		return good, limit
 	}
 	low, high, proof := 0.0, limit, good.prices
-	for level := 1.0; level > 1/limit && level < limit; {
+	for level := min(from, limit/4); level > 1/limit && level < limit; {
 		m, ok := at(level)
 		if ok {
 			good, low = m, level
@@ -223,8 +246,12 @@ func (p *problem) raise(need func(r int, level float64) float64) (mixture, float
 // nothing further, and so on: water-filling.
 func (p *problem) fill(need func(r int, level float64) float64) mixture {
 	var m mixture
+	level := 1.0
 	for range len(p.gpus) + 1 {
-		m, _ = p.raise(need)
+		var high float64
+		if m, high = p.raise(need, level); high > 0 {
+			level = high // those that can rise further do so from here
+		}
 		open := 0
 		for k := range p.rows {
 			r := &p.rows[k]
@@ -237,7 +264,7 @@ func (p *problem) fill(need func(r int, level float64) float64) mixture {
 			break
 		}
 	}
-	return m
+	return p.choices(m)
 }
 
 func ones(n int) []float64 {
