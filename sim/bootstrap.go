@@ -37,7 +37,7 @@ func (r *run) bootstrap(j *job, fixed bool) ([]goodput.StepTime, error) {
 		}
 		step := goodput.StepTime{Type: string(gpuType), Nodes: len(s.placement), GPUs: s.gpus, Batch: max(1, s.config.Batch(s.replicas()))}
 		borrowed, known := r.borrowed(j, gpuType)
-		if r.Estimates == Exact || j.ranOn[gpuType] {
+		if _, exact := j.truth.(*stepped); exact || r.Estimates == Exact || j.ranOn[gpuType] {
 			var err error
 			if step.Time, err = trialTime(j.truth, s); err != nil {
 				return nil, fmt.Errorf("job %s: %w", j.work.ID, err)
@@ -144,10 +144,16 @@ func (r *run) trialReport(j *job) (*goodput.Report, error) {
 		return nil, nil
 	}
 	tried, err := r.bootstrap(j, true)
-	if len(tried) == 0 || err != nil {
+	if err != nil {
 		return nil, err
 	}
-	return &goodput.Report{MostGPUs: max(j.work.GPUs, j.work.MaxGPUs), StepTimes: tried}, nil
+	out := &goodput.Report{MostGPUs: max(j.work.GPUs, j.work.MaxGPUs), StepTimes: tried}
+	if s, ok := j.truth.(*stepped); ok {
+		out.Kind, out.Beside = s.kind.String(), s.table.besides(s.kind, r.Cluster.Types)
+	} else if len(tried) == 0 {
+		return nil, nil
+	}
+	return out, nil
 }
 
 // tryHere adds the measured speed of a job without an agent on the GPU type that it

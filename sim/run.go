@@ -110,6 +110,9 @@ func newRun(c Config, w *Workload) (*run, error) {
 		if err != nil {
 			return nil, err
 		}
+		if s, ok := t.(*stepped); ok {
+			work = s.accepting(c.Cluster, work)
+		}
 		j := &job{work: work, truth: t, result: i}
 		if j.alone, err = alone(t, work, empty, work.GPUs); err != nil {
 			return nil, err

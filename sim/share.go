@@ -96,6 +96,9 @@ func (r *run) slowed(j *job, others []*job) float64 {
 
 // trueSlowdown returns the slowdown of a job beside others: what was measured, if it was.
 func (r *run) trueSlowdown(j *job, others []*job, seed uint64) (slowdown float64, measured bool) {
+	if times, ok := r.slowedPair(j, others); ok {
+		return max(1, times), true
+	}
 	own := interfere.Load{Util: j.work.trueUtil()}
 	loads := make([]interfere.Load, len(others))
 	busy := 0.0

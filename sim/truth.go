@@ -121,6 +121,9 @@ func (c *Config) truthOf(w *Work) (truth, error) {
 	if c.Profiles != nil && w.RunTime == 0 {
 		return newMeasured(c, w)
 	}
+	if c.Throughputs != nil && w.Steps > 0 && len(w.Regimes) == 0 {
+		return newStepped(c, w)
+	}
 	if w.RunTime > 0 || len(w.Regimes) > 0 {
 		return newRecorded(c, w), w.CheckRegimes()
 	}

@@ -29,6 +29,7 @@ type Workload struct {
 type Work struct {
 	sched.Spec
 	RunTime   sched.Duration `json:"run_time,omitempty"`
+	Steps     float64        `json:"steps,omitempty"`      // length of training, for measured throughputs (Config.Throughputs)
 	BatchSize int            `json:"batch_size,omitempty"` // of all GPUs together; 0: the model's initial one
 	TrueUtil  float64        `json:"true_util,omitempty"`  // utilisation of its GPUs when alone, where GPUUtil is the prediction; 0: GPUUtil
 	// Regimes are the stretches of a training whose batch size changes by a rule of

@@ -19,6 +19,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/profile"
+	"github.com/fairway-gpu/fairway/sim/trace"
 	"github.com/fairway-gpu/fairway/sim/zoo"
 )
 
@@ -40,6 +41,7 @@ type simFlags struct {
 	agent        sched.Duration
 	noise        float64
 	profiles     string
+	throughputs  string
 	zoo          string
 	interference string
 	share        string
@@ -102,6 +104,7 @@ comparisons with it: 30 s, nothing lost, no lag.`,
 	fl.TextVar(&f.agent, "agent", f.agent, "for policies with agents: interval at which agents evaluate their measurements")
 	fl.Float64Var(&f.noise, "noise", 0, "for policies with agents: measurement noise, as the standard deviation of the logarithm, such as 0.1")
 	fl.StringVar(&f.profiles, "profiles", "", "folder with measured profiles in the layout of the Pollux or the Sia artifact, instead of the fitted models; of Sia's, the types of the cluster are aws, rtx, dgx-ext, ...")
+	fl.StringVar(&f.throughputs, "throughputs", "", "`file` with measured throughputs of jobs alone and in pairs, in the format of Gavel's simulation_throughputs.json, for workloads that count steps (format gavel)")
 	fl.StringVar(&f.zoo, "zoo", "", "folder with additional model files for the zoo")
 	fl.StringVar(&f.interference, "interference", "auto", "fraction of speed that distributed jobs on one node lose, 0 to 1; auto: per model, and 0 with --profiles")
 	fl.StringVar(&f.share, "share", "off", "auto: let jobs that allow it share GPUs where the predicted slowdown is small (adds layer @share to each policy); off")
@@ -238,6 +241,11 @@ func (f *simFlags) config(c *cobra.Command) (sim.Config, error) {
 			return cfg, fmt.Errorf("read profiles %s: %w", f.profiles, err)
 		}
 	}
+	if f.throughputs != "" {
+		if cfg.Throughputs, err = readThroughputs(f.throughputs); err != nil {
+			return cfg, fmt.Errorf("read throughputs %s: %w", f.throughputs, err)
+		}
+	}
 	switch f.interference {
 	case "auto":
 		cfg.Interference = sim.PerModel
@@ -250,6 +258,15 @@ func (f *simFlags) config(c *cobra.Command) (sim.Config, error) {
 		}
 	}
 	return cfg, nil
+}
+
+func readThroughputs(file string) (*sim.Throughputs, error) {
+	r, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }()
+	return trace.ReadThroughputs(r)
 }
 
 func readZoo(folder string) (*zoo.Zoo, error) {

@@ -75,23 +75,49 @@ func hundredths(util float64) int { return int(math.Ceil(min(max(util, 0), 1)*10
 
 // canPair reports whether two jobs may share GPUs of a type and memory, and how much
 // slower each would be: together they must do more than one alone, by the knob
-// sharing.
+// sharing. What was measured counts; else slowdowns are predicted.
 func (p *policy) canPair(t sched.GPUType, memory int64, a, b *sched.Job) (slowA, slowB float64, ok bool) {
 	if a.Selector != b.Selector || memory > 0 && a.GPUMemory+b.GPUMemory+margin > memory {
 		return 0, 0, false
 	}
-	slowA, slowB = p.slowdowns.slowdown(t, a, b), p.slowdowns.slowdown(t, b, a)
+	if slowA, slowB, ok = measured(t, a, b); !ok {
+		if !place.Sharable(a) || !place.Sharable(b) {
+			return 0, 0, false
+		}
+		slowA, slowB = p.slowdowns.slowdown(t, a, b), p.slowdowns.slowdown(t, b, a)
+	} else if slowA == 0 || slowB == 0 {
+		return 0, 0, false
+	}
 	return slowA, slowB, 1/slowA+1/slowB >= p.Sharing
 }
 
-// findPartners finds the jobs that may share (they allow it, their utilisation is
-// known, and they are on one node), and those that share now.
+// measured returns how much slower two jobs were measured to be beside each other.
+func measured(t sched.GPUType, a, b *sched.Job) (slowA, slowB float64, ok bool) {
+	if a.Perf == nil || b.Perf == nil || a.Perf.Beside == nil || b.Perf.Beside == nil {
+		return 0, 0, false
+	}
+	slowA, ok1 := a.Perf.Beside[string(t)][b.Perf.Kind]
+	slowB, ok2 := b.Perf.Beside[string(t)][a.Perf.Kind]
+	if slowA > 0 && slowB > 0 {
+		slowA, slowB = max(minSlowdown, slowA), max(minSlowdown, slowB)
+	}
+	return slowA, slowB, ok1 && ok2
+}
+
+// mayShare reports whether a job may be put beside another: it agrees, and what they do
+// to each other was measured or can be predicted.
+func mayShare(j *sched.Job) bool {
+	return place.Sharable(j) || j.Shareable && j.Perf != nil && len(j.Perf.Beside) > 0
+}
+
+// findPartners finds the jobs that may share and fit on one node, and those that share
+// now.
 func (p *policy) findPartners(s *sched.Snapshot, claims []claim) {
 	on := map[sched.Slice]int{}
 	for k := range claims {
 		c := &claims[k]
 		c.partner = -1
-		if p.Sharing == 0 || !place.Sharable(c.j) || c.scale > s.Cluster.MaxGPUs() {
+		if p.Sharing == 0 || !mayShare(c.j) || c.scale > s.Cluster.MaxGPUs() {
 			continue
 		}
 		c.seats = c.on < 0 || c.onSeats() || !c.j.Pinned()

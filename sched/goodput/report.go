@@ -55,6 +55,12 @@ type Report struct {
 	Stop      Stop        `json:"stop,omitzero"`
 	StepTimes []StepTime  `json:"step_times,omitempty"`
 
+	// Kind names jobs that run the same at the same size, and Beside is how many times
+	// slower the job was measured to be beside a job of another kind on the same GPUs, by
+	// GPU type and kind; 0: the two cannot be together.
+	Kind   string                        `json:"kind,omitempty"`
+	Beside map[string]map[string]float64 `json:"beside,omitempty"`
+
 	// Regimes are the batch sizes between which the training rule of the job
 	// switches, such as Accordion or GNS. None: it keeps its batch size, or a policy
 	// chooses it.
@@ -109,8 +115,8 @@ func (s Stop) Validate() error {
 	return nil
 }
 
-// maxMeasured bounds Losses and StepTimes of a report that is taken in, and
-// maxRegimes its regimes.
+// maxMeasured bounds Losses, StepTimes and each type's Beside of a report that is taken
+// in, and maxRegimes its regimes.
 const (
 	maxMeasured = 1024
 	maxRegimes  = 64
@@ -130,6 +136,19 @@ func (r *Report) ValidateMeasured() error {
 	}
 	if err := r.Stop.Validate(); err != nil {
 		return err
+	}
+	if len(r.Beside) > maxTypes {
+		return fmt.Errorf("beside has %d GPU types; want at most %d", len(r.Beside), maxTypes)
+	}
+	for t, of := range r.Beside {
+		if len(of) > maxMeasured {
+			return fmt.Errorf("beside of %.20q has %d kinds; want at most %d", t, len(of), maxMeasured)
+		}
+		for kind, times := range of {
+			if !number(times) {
+				return fmt.Errorf("beside %.80q on %.20q = %g; want a finite factor that is not negative", kind, t, times)
+			}
+		}
 	}
 	for i, p := range r.Losses {
 		if !number(p.Step) || math.IsInf(p.Loss, 0) || math.IsNaN(p.Loss) {

@@ -22,7 +22,7 @@ import (
 //	12  job_type command directory steps_flag needs_data total_steps scale_factor mode weight slo duration arrival_time
 //
 //	job_type      the model and its batch size: "ResNet-50 (batch size 64)"
-//	total_steps   length of training in steps
+//	total_steps   length of training in steps (ReadThroughputs: with measured throughputs it counts)
 //	scale_factor  GPUs
 //	weight        rounded, the priority if it is above 1
 //	mode          the rule that changes its batch size: static, accordion or gns
@@ -72,14 +72,15 @@ func readGavel(br *bufio.Reader, b *builder) error {
 				w.Priority = int(weight + 0.5)
 			}
 		}
+		w.Steps = r.number("total_steps", mostSteps)
 		if r.cols.has("duration") {
 			b.wl.Source = "Shockwave trace (NSDI'23)"
 			w.RunTime = runTime(r.span("duration", time.Second))
-			if steps := r.number("total_steps", mostSteps); r.bad == nil {
-				adapt(&w, training{name, batch, steps, r.text("mode")})
+			if r.bad == nil {
+				adapt(&w, training{name, batch, w.Steps, r.text("mode")})
 			}
 		} else {
-			w.RunTime = r.gavelRunTime(w.GPUs)
+			w.RunTime = r.gavelRunTime(&w)
 		}
 		switch {
 		case r.bad != nil:
@@ -111,18 +112,17 @@ func gavelType(text string) (model string, batch int) {
 const mostSteps = 1e12
 
 // gavelRunTime is the run time of a job in a trace without durations.
-func (r *row) gavelRunTime(gpus int) sched.Duration {
+func (r *row) gavelRunTime(w *sim.Work) sched.Duration {
 	speed, ok := gavelSpeeds[r.text("job_type")]
 	if !ok {
 		r.refuse("job_type", "the trace gives no duration, and this model's speed is not known")
 		return 0
 	}
-	steps := r.number("total_steps", mostSteps)
 	each := speed.reduced
 	if r.cols.has("slo") {
-		each = speed.on(gpus)
+		each = speed.on(w.GPUs)
 	}
-	seconds := steps / each
+	seconds := w.Steps / each
 	if seconds > maxSeconds {
 		r.refuse("total_steps", "want steps that take less than 100 years")
 		return 0
