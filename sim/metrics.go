@@ -17,7 +17,7 @@ func (r *run) finish(w *Workload) *Result {
 	r.record.sample(r)
 	res := &Result{
 		Summary: Summary{
-			Policy: r.Name, Oracle: r.isOracle(), Estimates: r.Estimates, Workload: w.Name, Seed: r.Seed,
+			Policy: r.Name, Oracle: r.isOracle(), Estimates: r.Estimates, Optimistic: r.Optimistic, Workload: w.Name, Seed: r.Seed,
 			Jobs: len(r.jobs), Decisions: r.decisions, LostGPUs: r.record.lostGPU,
 		},
 		Cluster: ClusterShape{

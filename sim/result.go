@@ -64,7 +64,9 @@ type Summary struct {
 	// Estimates says what policies knew, "" in a recording; Oracle says that the
 	// policy planned with truths that no live system has.
 	Estimates Estimates `json:"estimates,omitempty"`
-	Oracle    bool      `json:"oracle,omitempty"`
+	// Optimistic says that costs of restarts and agents were simplified; see Config.
+	Optimistic bool `json:"optimistic,omitempty"`
+	Oracle     bool `json:"oracle,omitempty"`
 	// Delays counts the causes of waiting, for jobs that waited.
 	Delays    []Delay           `json:"delays"`
 	Autoscale *AutoscaleSummary `json:"autoscale,omitempty"` // with Config.Autoscale

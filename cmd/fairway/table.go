@@ -15,7 +15,11 @@ import (
 // printTable prints the comparison that ends a run.
 func printTable(w io.Writer, runs []finishedRun) {
 	first := runs[len(runs)-1].result // the first may be what happened, elsewhere
-	fmt.Fprintf(w, "%s: %d jobs on %d nodes, %d GPUs; estimates: %s\n\n", first.Workload, first.Summary.Jobs, first.Cluster.Nodes, first.Cluster.GPUs, first.Estimates)
+	told := string(first.Estimates)
+	if first.Optimistic {
+		told += "; optimistic"
+	}
+	fmt.Fprintf(w, "%s: %d jobs on %d nodes, %d GPUs; estimates: %s\n\n", first.Workload, first.Summary.Jobs, first.Cluster.Nodes, first.Cluster.GPUs, told)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "policy\tavg JCT\tp50\tp99\tavg wait\tmakespan\tavg rho\tmax rho\tGPUs held\trestarts\tfailed\tdecide p99\twall\t")
 	for _, r := range runs {

@@ -31,7 +31,8 @@ ratio is about L.
 
 The paper (Pollux, section 5.4.1) simulates one run of each as preliminary evidence. Cost
 and time are relative to "throughput" unless a row says otherwise. Rows "zoo" use the
-formulas of the model zoo, rows "measured" the artifact's tables.
+formulas of the model zoo, rows "measured" the artifact's tables with the simplifications of its
+simulator (`+"`--optimistic`"+`).
 
 | ImageNet | time | node-hours | most nodes | second node after | cost | time |
 |---|---|---|---|---|---|---|
