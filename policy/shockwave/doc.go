@@ -38,8 +38,9 @@
 // (goodput.Report.Regimes). The shares of the training at each of them have a Dirichlet
 // distribution: of E epochs, E/R are expected at each of R batch sizes at first, and
 // each epoch seen counts as one more. The expected rest at each gives the run time
-// left. Other jobs have an estimate (Spec.Estimate). A job without one is assumed to be
-// halfway, and a new one to need a window.
+// left. Simulated jobs report that; our agent does not yet. Other jobs have an estimate
+// (Spec.Estimate). A job without one is assumed to be halfway, and a new one to need a
+// window.
 //
 // # The solver
 //
