@@ -4,7 +4,7 @@
 """Compares the rules of adaptation on one real training: a small network learns
 what another one says of random points, where one label in fifty is wrong.
 
-    python3 bench/rules.py --epochs 10 --seeds 3
+    python3 bench/rules.py --epochs 10 --lr 0.1 --seeds 3
 
 Every rule starts with the same weights and data order, on one core. The loop's clock
 counts a millisecond for each step, so that batch sizes do not depend on how busy the
@@ -39,8 +39,7 @@ from fairway import loop as loops
 from fairway.loop import Options
 
 INPUTS, HIDDEN, CLASSES = 32, 128, 10
-TRAIN, TEST = 4096, 4096
-INITIAL, LARGEST, LR = 8, 512, 0.1
+INITIAL, LARGEST = 8, 512
 
 
 @dataclass
@@ -62,15 +61,15 @@ def network(seed: int) -> nn.Module:
     return nn.Sequential(nn.Linear(INPUTS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES))
 
 
-def examples(seed: int) -> TensorDataset:
+def examples(seed: int, size: int) -> TensorDataset:
     """Random points, and the classes that a network with larger weights gives them."""
     teacher = network(1000 + seed)
     with torch.no_grad():
         for p in teacher.parameters():
             p.mul_(2.5)
-        points = torch.randn(TRAIN + TEST, INPUTS)
+        points = torch.randn(size, INPUTS)
         labels = teacher(points).argmax(1)
-        wrong = torch.rand(TRAIN + TEST) < 0.02
+        wrong = torch.rand(size) < 0.02
         labels[wrong] = torch.randint(CLASSES, (int(wrong.sum()),))
     return TensorDataset(points, labels)
 
@@ -99,11 +98,12 @@ def measure_speed() -> Params:
 def train(rule: Optional[str], decay: float, seed: int, args: argparse.Namespace, speed: Params) -> Outcome:
     """Trains by a rule; None: the batch stays. decay is by what the learning rate
     is multiplied every args.every epochs."""
-    data = examples(seed)
-    train_set = TensorDataset(*(t[:TRAIN] for t in data.tensors))
+    size = args.examples
+    data = examples(seed, 2 * size)  # half of them held out
+    train_set = TensorDataset(*(t[:size] for t in data.tensors))
     model = network(seed)
-    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
-    every = max(1, int(args.every * TRAIN / INITIAL))
+    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+    every = max(1, int(args.every * size / INITIAL))
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, every, decay) if decay != 1 else None
     clock = SimpleNamespace(now=0.0)
     loops.time = SimpleNamespace(monotonic=lambda: clock.now)
@@ -119,9 +119,9 @@ def train(rule: Optional[str], decay: float, seed: int, args: argparse.Namespace
         clock.now += 0.001
         run.step(nn.functional.cross_entropy(run.model(inputs), labels))
     seconds = time.process_time() - began
-    loss, _ = measure(model, *(t[:TRAIN] for t in data.tensors))
-    held_out, accuracy = measure(model, *(t[TRAIN:] for t in data.tensors))
-    return Outcome(run.loop.steps, run.loop.position / TRAIN, seconds, run.loop.batch, loss, held_out, accuracy)
+    loss, _ = measure(model, *(t[:size] for t in data.tensors))
+    held_out, accuracy = measure(model, *(t[size:] for t in data.tensors))
+    return Outcome(run.loop.steps, run.loop.position / size, seconds, run.loop.batch, loss, held_out, accuracy)
 
 
 def text(values: list[float], digits: int) -> str:
@@ -136,6 +136,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=float, default=10, help="length of the training")
     parser.add_argument("--every", type=float, default=2.5, help="epochs between changes by schedule")
+    parser.add_argument("--examples", type=int, default=4096, help="size of the training set")
+    parser.add_argument("--lr", type=float, default=0.1, help="learning rate of the initial batch size")
     parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args()
     torch.set_num_threads(1)
