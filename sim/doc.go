@@ -27,8 +27,9 @@
 //
 // Each form says how fast the job is on its GPU type. A recorded run time is assumed
 // to be from the first GPU type of the cluster that the job accepts, and is scaled by
-// the zoo's step times where its model is known. Measured tables are for one type. In
-// a cluster of several types, a policy whose jobs have agents knows how much faster
+// the zoo's step times where its model is known. Measured tables are for one type, or
+// for several that they name: then the nodes name them too, and a job runs only on
+// types that its model was measured on. In a cluster of several types, a policy whose jobs have agents knows how much faster
 // one type is than another for other models (see bootstrap); it learns the speed of
 // the job itself when the job runs.
 //

@@ -87,6 +87,7 @@ comparisons with it: 30 s, nothing lost, no lag.`,
   fairway sim --workload jobs.jsonl --policy srtf --json
   fairway sim --workload jobs.jsonl --policy srtf,themis --estimates exact
   fairway sim --workload workload-1.csv --policy pollux --profiles traces --optimistic
+  fairway sim --workload workload-1.csv --policy sia --profiles sia/traces --cluster 6x4:aws+2x8:dgx-ext+3x8:rtx
   fairway sim --journal ~/.local/state/fairway --policy fifo,las,pollux`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },

@@ -7,10 +7,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/sched/num"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/trace"
 )
@@ -28,7 +30,7 @@ type MixedConfig struct {
 // DefaultMixed is a cluster of three generations. Its seeds were not used to
 // choose the default settings of any policy.
 func DefaultMixed() MixedConfig {
-	return MixedConfig{Cluster: "6x4:t4+3x8:rtx+2x8:a100", Jobs: 160, Largest: []int{8, 16}, Seeds: []uint64{7, 8, 9}}
+	return MixedConfig{Cluster: "6x4:t4+3x8:rtx+2x8:a100", Jobs: 160, Largest: []int{8, 16}, Seeds: []uint64{7, 8, 9, 10, 11}}
 }
 
 // MixedRun is a policy on the mixed cluster: means over the seeds, by largest
@@ -37,6 +39,7 @@ type MixedRun struct {
 	Policy  string
 	ByType  bool      // it knows that GPU types differ in speed
 	JCT     []float64 // seconds
+	Spread  []float64 // standard deviation of it over the seeds
 	MaxRho  []float64
 	Restart []float64 // restarts
 	// Exact is the JCT with true run times and speeds; nil if the policy does not
@@ -66,6 +69,7 @@ func Mixed(c MixedConfig) ([]MixedRun, error) {
 				return nil, err
 			}
 			run.JCT, run.MaxRho, run.Restart = append(run.JCT, m.jct), append(run.MaxRho, m.rho), append(run.Restart, m.restarts)
+			run.Spread = append(run.Spread, m.spread)
 			if !run.ByType && !about.Estimates && !about.Losses {
 				continue
 			}
@@ -80,10 +84,11 @@ func Mixed(c MixedConfig) ([]MixedRun, error) {
 	return out, nil
 }
 
-// mixedMeans are means over the seeds.
-type mixedMeans struct{ jct, rho, restarts float64 }
+// mixedMeans are means over the seeds, and the standard deviation of the JCT.
+type mixedMeans struct{ jct, spread, rho, restarts float64 }
 
 func (c MixedConfig) means(spec string, largest int, e sim.Estimates) (m mixedMeans, err error) {
+	var all []float64
 	for _, seed := range c.Seeds {
 		if c.Progress != nil {
 			c.Progress(spec, largest, seed)
@@ -97,9 +102,20 @@ func (c MixedConfig) means(spec string, largest int, e sim.Estimates) (m mixedMe
 			return m, fmt.Errorf("%s: %w", spec, err)
 		}
 		n := float64(len(c.Seeds))
-		m.jct, m.rho, m.restarts = m.jct+res.AvgJCT/n, m.rho+res.MaxRho/n, m.restarts+float64(res.Restarts)/n
+		m.rho, m.restarts = m.rho+res.MaxRho/n, m.restarts+float64(res.Restarts)/n
+		all = append(all, res.AvgJCT)
 	}
+	m.jct, m.spread = num.Mean(all), deviation(all)
 	return m, nil
+}
+
+// deviation returns the standard deviation of a sample.
+func deviation(x []float64) float64 {
+	mean, sum := num.Mean(x), 0.0
+	for _, v := range x {
+		sum += (v - mean) * (v - mean)
+	}
+	return math.Sqrt(sum / max(1, float64(len(x)-1)))
 }
 
 // PrintMixed writes the experiment as Markdown.
@@ -107,8 +123,8 @@ func PrintMixed(w io.Writer, c MixedConfig, runs []MixedRun) {
 	fmt.Fprintf(w, `# A cluster of several GPU types
 
 %d jobs of the Pollux paper's mix, submitted within 8 hours, on %s, under every
-built-in policy; means over %d seeds. The speeds of the models on each type are fits of published
-measurements (sim/zoo/README.md).
+built-in policy; means over %d seeds, the average JCT with its standard deviation between them.
+The speeds of the models on each type are fits of published measurements (sim/zoo/README.md).
 
     fairway repro mixed --out docs/reproduction/mixed.md
 
@@ -139,7 +155,7 @@ every job on one GPU of each type. A dash means that the policy uses neither.
 			if r.Exact != nil {
 				exact = fmt.Sprintf("%.1f min", r.Exact[i]/60)
 			}
-			fmt.Fprintf(w, " %.1f min | %s | %.1f | %.0f |", r.JCT[i]/60, exact, r.MaxRho[i], r.Restart[i])
+			fmt.Fprintf(w, " %.1f ± %.1f min | %s | %.1f | %.0f |", r.JCT[i]/60, r.Spread[i]/60, exact, r.MaxRho[i], r.Restart[i])
 		}
 	}
 	fmt.Fprintf(w, "\n\n%s\n", mixedVerdict(c, runs))
