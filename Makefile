@@ -94,17 +94,8 @@ properties: ## the property tests with other draws each time, CHECKS of each
 	RAPID_SEED=0 RAPID_CHECKS=$(CHECKS) FAIRWAY_E2E=0 $(GO) test -count=1 -timeout 60m \
 	  $$(grep -rl --include='*_test.go' 'rapid\.\(Make\)\?Check' . | xargs -n 1 dirname | sort -u)
 
-repro: build ## re-make docs/reproduction (DATA: folder of the Pollux artifact, SHOCKWAVE: of the Shockwave artifact)
-	bin/fairway repro tiresias --data $(DATA) --out docs/reproduction/tiresias.md
-	bin/fairway repro pollux --data $(DATA) --out docs/reproduction
-	bin/fairway repro philly --out docs/reproduction
-	bin/fairway repro horus --out docs/reproduction
-	bin/fairway repro experience --out docs/reproduction/experience.md
-	bin/fairway repro autoscale --data $(DATA) --out docs/reproduction/autoscale.md
-	bin/fairway repro search --out docs/reproduction/search.md
-	bin/fairway repro mixed --out docs/reproduction/mixed.md
-	bin/fairway repro themis --out docs/reproduction
-	bin/fairway repro shockwave --data $(SHOCKWAVE) --out docs/reproduction/shockwave.md
+repro: build ## re-make docs/reproduction (DATA: folder of the Pollux artifact, SIA and SHOCKWAVE: of theirs; ARGS=--check: compare only)
+	bin/fairway repro all --out docs/reproduction $(ARGS) $(if $(DATA),--pollux $(DATA)) $(if $(SIA),--sia $(SIA)) $(if $(SHOCKWAVE),--shockwave $(SHOCKWAVE))
 
 controlplane: ## build the Kubernetes control plane of the tests, once (REAL=1: and real nodes)
 	tools/controlplane/build.sh $(if $(REAL),--real)

@@ -20,9 +20,10 @@ func newRepro() *cobra.Command {
 		Use:   "repro",
 		Short: "Reproduce published results",
 		Example: `  fairway repro philly --jobs 5000
-  fairway repro tiresias --data pollux-artifact/simulator`,
+  fairway repro tiresias --data pollux-artifact/simulator
+  fairway repro all --check`,
 	}
-	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch(), newReproThemis(), newReproMixed(), newReproHorus(), newReproForecast(), newReproShockwave())
+	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch(), newReproThemis(), newReproMixed(), newReproHorus(), newReproForecast(), newReproShockwave(), newReproAll())
 	return c
 }
 

@@ -1,0 +1,171 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairway-gpu/fairway/lab/repro"
+)
+
+// reproPage is a page of docs/reproduction and the command that writes it.
+type reproPage struct {
+	name   string
+	make   func() *cobra.Command
+	folder bool   // its --out is a folder
+	data   string // the flag of "repro all" that names its data; "": none
+	needs  bool   // cannot run without
+}
+
+func reproPages() []reproPage {
+	return []reproPage{
+		{"tiresias", newReproTiresias, false, "pollux", true}, {"pollux", newReproPollux, true, "pollux", true},
+		{"philly", newReproPhilly, true, "", false}, {"horus", newReproHorus, true, "", false},
+		{"experience", newReproExperience, false, "", false}, {"autoscale", newReproAutoscale, false, "pollux", true},
+		{"search", newReproSearch, false, "", false}, {"mixed", newReproMixed, false, "sia", true},
+		{"themis", newReproThemis, true, "", false}, {"forecast", newReproForecast, false, "", false},
+		{"shockwave", newReproShockwave, false, "shockwave", true},
+	}
+}
+
+// reproAll are the flags of "repro all".
+type reproAll struct {
+	out, only string
+	check     bool
+	share     float64
+	data      map[string]*string
+}
+
+func newReproAll() *cobra.Command {
+	f := reproAll{data: map[string]*string{"pollux": new(string), "sia": new(string), "shockwave": new(string)}}
+	c := &cobra.Command{
+		Use:   "all",
+		Short: "Write every page of docs/reproduction again, or check them against fresh runs",
+		Long: `Run every reproduction and write its page and plots to a folder. With --check, write
+nothing and compare each page with its fresh run: fail if a line or a number differs
+by more than the spread that the page states, or --share of the number. Pages that
+need the data of an artifact are skipped, with a message, if it is not named. All of
+them together take about an hour.`,
+		Example: `  fairway repro all --check --pollux pollux-artifact/simulator --sia sia-artifact/sia-simulator --shockwave shockwave/scheduler
+  fairway repro all --check --only experience,search`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+	}
+	c.Flags().StringVarP(&f.out, "out", "o", "docs/reproduction", "folder of the pages")
+	c.Flags().BoolVar(&f.check, "check", false, "compare instead of writing; fail if a page differs")
+	c.Flags().Float64Var(&f.share, "share", 0.05, "with --check: accepted difference of a number without a stated spread")
+	c.Flags().StringVar(&f.only, "only", "", "only these pages, separated by commas")
+	for name, title := range map[string]string{"pollux": "simulator folder of the Pollux artifact", "sia": "simulator folder of the Sia artifact",
+		"shockwave": "scheduler folder of the Shockwave artifact"} {
+		c.Flags().StringVar(f.data[name], name, "", title)
+	}
+	return c
+}
+
+func (f *reproAll) run(c *cobra.Command) error {
+	pages, err := f.chosen()
+	if err != nil {
+		return err
+	}
+	out := f.out
+	if f.check {
+		if out, err = os.MkdirTemp("", "fairway-repro-"); err != nil {
+			return fmt.Errorf("repro all: %w", err)
+		}
+		defer os.RemoveAll(out)
+	}
+	differ := 0
+	for _, p := range pages {
+		var data string
+		if p.data != "" {
+			data = *f.data[p.data]
+		}
+		if p.needs && data == "" {
+			fmt.Fprintf(c.OutOrStdout(), "%s: skipped; it needs --%s\n", p.name, p.data)
+			continue
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "%s\n", p.name)
+		if err := p.write(c, out, data); err != nil {
+			return err
+		}
+		if !f.check {
+			continue
+		}
+		n, err := f.compare(c.OutOrStdout(), p.name+".md", out)
+		if err != nil {
+			return fmt.Errorf("repro all: %w", err)
+		}
+		differ += n
+	}
+	if differ > 0 {
+		return fmt.Errorf("repro all: %s of pages are not what runs give now", several(differ, "line"))
+	}
+	return nil
+}
+
+// chosen are the pages of --only, in the order of the table.
+func (f *reproAll) chosen() ([]reproPage, error) {
+	pages := reproPages()
+	if f.only == "" {
+		return pages, nil
+	}
+	var names []string
+	for _, p := range pages {
+		names = append(names, p.name)
+	}
+	wanted := strings.Split(f.only, ",")
+	for _, name := range wanted {
+		if !slices.Contains(names, name) {
+			return nil, usagef("--only %s: no such page; want %s", name, strings.Join(names, ", "))
+		}
+	}
+	return slices.DeleteFunc(pages, func(p reproPage) bool { return !slices.Contains(wanted, p.name) }), nil
+}
+
+// write runs a page's command; what it prints goes to its file only.
+func (p reproPage) write(c *cobra.Command, dir, data string) error {
+	to := dir
+	if !p.folder {
+		to = filepath.Join(dir, p.name+".md")
+	}
+	args := []string{"--out", to}
+	if data != "" {
+		args = append(args, "--data", data)
+	}
+	sub := p.make()
+	sub.SetArgs(args)
+	sub.SetOut(io.Discard)
+	sub.SetErr(c.ErrOrStderr())
+	sub.SilenceUsage, sub.SilenceErrors = true, true
+	return sub.ExecuteContext(c.Context())
+}
+
+// compare prints how a page differs from a fresh one, and returns in how many lines.
+func (f *reproAll) compare(w io.Writer, name, fresh string) (int, error) {
+	page, err := os.ReadFile(filepath.Join(f.out, name))
+	if err != nil {
+		return 0, err
+	}
+	now, err := os.ReadFile(filepath.Join(fresh, name))
+	if err != nil {
+		return 0, err
+	}
+	list := repro.Check(string(page), string(now), f.share)
+	if len(list) == 0 {
+		fmt.Fprintf(w, "%s: as a fresh run gives it\n", name)
+		return 0, nil
+	}
+	fmt.Fprintf(w, "%s: %s differ\n", name, several(len(list), "line"))
+	for _, d := range list {
+		fmt.Fprintf(w, "%s\n", d)
+	}
+	return len(list), nil
+}
