@@ -115,7 +115,7 @@ func (p *problem) bounds() (bounds, least []float64) {
 	all := []float64{now, floor}
 	for k := range p.jobs {
 		x := &p.jobs[k]
-		for n := 1; len(all) <= mostValues && n <= x.most && x.left-float64(n) > floor; n++ {
+		for n := 0; len(all) <= mostValues && n <= x.most && x.left-float64(n) > floor; n++ {
 			all = append(all, x.left-float64(n))
 		}
 	}

@@ -80,6 +80,20 @@ func TestSolveIsOptimal(t *testing.T) {
 	})
 }
 
+// A short job that gets nothing may be the one with the longest time left, once the
+// longest has had its rounds.
+func TestSolveBoundsByIdleJobs(t *testing.T) {
+	p := &problem{window: 2, capacity: 8, makespan: 0.1, jobs: []job{
+		{gpus: 2, progress: 0.03125, left: 2, weight: 1},
+		{gpus: 1, progress: 1, left: 6, weight: 1},
+		{gpus: 3, progress: 0.0078125, left: 7.3, weight: 1},
+	}}
+	p.prepare()
+	if a, best := p.solve(), p.bruteForce(); a.value < best-tiny(best) {
+		t.Errorf("rounds %v for %g; the best has %g", a.rounds, a.value, best)
+	}
+}
+
 // TestDivideIsNearlyOptimal: where there is too much to choose from for the exact
 // search, the best plan is within the upper limit, and the limit is above the plan by
 // no more than a round of one gang is worth.
