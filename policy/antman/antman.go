@@ -20,7 +20,7 @@ type Config struct {
 	Slowdown float64        `json:"slowdown" help:"highest predicted slowdown of either job on a GPU, such as 1.15; 0: no bound, max_util alone decides"`
 	GPU      string         `json:"gpu" help:"GPU type whose interference model predicts slowdowns; auto: that of each node, or the published curve"`
 	Mode     string         `json:"mode" help:"how jobs share a GPU: time-slice or mps"`
-	Harm     float64        `json:"harm" help:"measured slowdown of a job with the guarantee above which the opportunistic job on its GPU is suspended; 0: never"`
+	Harm     float64        `json:"harm" help:"measured slowdown of a job with the guarantee above which the opportunistic job on its GPU leaves; 0: never"`
 	Patience sched.Duration `json:"patience" help:"a job with a guarantee that has waited this long runs as an opportunistic job until it gets its GPUs"`
 	// Coordinator is read by the simulator.
 	Coordinator bool `json:"coordinator" help:"in simulations: a local coordinator on every GPU throttles the opportunistic job, so that the other is hardly slowed; no executor has one"`
@@ -29,7 +29,7 @@ type Config struct {
 // Default returns the policy's default settings.
 func Default() Config {
 	return Config{
-		Guest: 200, Busy: 0.8, MaxUtil: 0.9, GPU: pairing.Auto, Mode: "time-slice", Harm: 1.05,
+		Guest: 200, Busy: 0.8, MaxUtil: 0.9, GPU: pairing.Auto, Mode: "time-slice", Harm: 1.1,
 		Patience: sched.Duration(time.Minute), Coordinator: true,
 	}
 }
@@ -68,7 +68,7 @@ type policy struct {
 	// latter with shares.
 	hosts, idle, live *place.Free
 	bound             *pairing.Bound   // also a cache
-	harmed            pairing.Outcomes // pairs of which one with the guarantee was slowed too much
+	harmed            pairing.Outcomes // pairs of a job with the guarantee and a guest that did not suit it
 }
 
 // Schedule implements sched.Policy.

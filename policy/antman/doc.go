@@ -43,10 +43,11 @@
 // # The local coordinator
 //
 // When a job with the guarantee measures that its steps take more than harm times as
-// long as alone (Status.Slowdown), the opportunistic job beside it is suspended: it
-// goes on beside another job, or where it was when that is free, and never again
-// beside a job of that model. This is the coarse form that every executor can carry
-// out. Under MPS an opportunistic job also gets no more threads of the GPU than its
+// long as alone (Status.Slowdown), the opportunistic job beside it is suspended, and
+// so is one that itself takes more than twice as long: it goes on beside another job,
+// or where it was when that is free, and never again beside a job of that model. This
+// is the coarse form that every executor can carry out. The default of harm is above
+// the error of a measured slowdown, which is 6 % for light jobs. Under MPS an opportunistic job also gets no more threads of the GPU than its
 // share (guest), and no more memory than it declares.
 //
 // In simulations a coordinator like the paper's acts on every GPU within seconds (the

@@ -38,8 +38,13 @@ func (d *decision) share() {
 	}
 }
 
-// watch remembers which jobs with the guarantee a guest slows down by more than
-// harm, as measured while both ran there. fits then refuses to leave it there.
+// starved is the measured slowdown above which a guest leaves by itself: the job
+// with the guarantee uses more of the GPU than was declared.
+const starved = 2
+
+// watch remembers that a guest slows a job with the guarantee by more than harm, or
+// gets too little beside it, as measured while both ran there. fits then refuses to
+// leave it there.
 func (d *decision) watch(guest *sched.Job) {
 	if d.Harm == 0 {
 		return
@@ -47,8 +52,11 @@ func (d *decision) watch(guest *sched.Job) {
 	d.each(guest.Placement, func(gpu int) bool {
 		if h := d.host[gpu]; h > 0 {
 			host := d.s.Jobs[h-1]
-			together := !host.ReportedAt.Before(guest.Since) && !host.ReportedAt.Before(host.Since)
-			if together && host.Slowdown > d.Harm {
+			since := guest.Since
+			if host.Since.After(since) {
+				since = host.Since
+			}
+			if !host.ReportedAt.Before(since) && host.Slowdown > d.Harm || !guest.ReportedAt.Before(since) && guest.Slowdown > starved {
 				d.harmed.Put(host, guest, host.Slowdown)
 			}
 		}
