@@ -124,16 +124,17 @@ func (b *Store) Searches(who api.Identity) ([]api.Search, error) {
 	})
 }
 
-// OpenSearches implements api.SearchLedger.
+// OpenSearches implements api.SearchLedger. While the journal does not answer there are
+// none, so that nothing is done about them.
 func (b *Store) OpenSearches() []api.OpenSearch {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	var out []api.OpenSearch
-	for _, s := range b.mem.Searches {
-		if !s.Over() {
-			out = append(out, api.OpenSearch{Search: b.searchView(s, true), Owner: s.Owner})
+	out, _ := durably(b, func() (out []api.OpenSearch, _ error) {
+		for _, s := range b.mem.Searches {
+			if !s.Over() {
+				out = append(out, api.OpenSearch{Search: b.searchView(s, true), Owner: s.Owner})
+			}
 		}
-	}
+		return out, nil
+	})
 	return out
 }
 

@@ -4,9 +4,11 @@
 package state
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -197,5 +199,27 @@ func TestSearchesAreForgotten(t *testing.T) {
 	d.submit(ann, api.Submission{Spec: sched.Spec{App: "taken", GPUs: 1}, Task: api.Task{Command: []string{"a"}}})
 	if _, err := d.CreateSearch(t.Context(), ann, sweep("taken")); api.CodeOf(err) != api.Conflict || !strings.Contains(err.Error(), "another name") {
 		t.Errorf("a search takes the name of an app: %v", err)
+	}
+}
+
+// TestOpenSearchesAreDurable: no job is submitted for a trial that the journal refuses.
+func TestOpenSearchesAreDurable(t *testing.T) {
+	d := open(t)
+	id := d.create(sweep("sweep")).ID
+	entered, release := d.tape.hold()
+	proposed := make(chan error, 1)
+	go func() {
+		proposed <- d.NoteSearch(context.Background(), api.SearchRecord{ID: id, Propose: []api.Proposal{{Number: 0}}})
+	}()
+	<-entered
+	seen := make(chan []api.OpenSearch, 1)
+	go func() { seen <- d.OpenSearches() }()
+	time.Sleep(20 * time.Millisecond) // it reads what is not durable yet, or waits
+	release(errDisk)
+	if err := <-proposed; err == nil {
+		t.Error("a proposal that the journal refused was accepted")
+	}
+	if open := <-seen; len(open) != 1 || len(open[0].Trials) != 0 {
+		t.Errorf("open searches %+v; want one without trials", open)
 	}
 }
