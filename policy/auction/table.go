@@ -94,45 +94,63 @@ func newGround(o Offer, w Want) *ground {
 		g.held = append(g.held, Share{m, n})
 	}
 	sortShares(g.held)
-	for m, machine := range o.Machines {
-		free := machine.Free - machine.Free%w.task()
-		if free == 0 || w.Usable != nil && !w.Usable(machine) {
+	var inTurn []Share
+	most, machines := 0, len(o.Machines)
+	for k := range machines {
+		m := (k + int(w.Turn%uint64(machines))) % machines
+		free := o.Machines[m].Free
+		free -= free % w.task()
+		if free == 0 || w.Usable != nil && !w.Usable(o.Machines[m]) {
 			continue
 		}
 		g.gpus += free
-		g.all = append(g.all, Share{m, free})
+		most = max(most, free)
+		inTurn = append(inTurn, Share{m, free})
 		if held[m] > 0 {
 			g.home = append(g.home, Share{m, free})
 		}
 	}
-	turn := 0
-	if len(o.Machines) > 0 {
-		turn = int(w.Turn % uint64(len(o.Machines)))
-	}
-	after := func(m int) int { return (m - turn + len(o.Machines)) % len(o.Machines) }
-	slices.SortFunc(g.all, func(a, b Share) int {
-		return cmp.Or(cmp.Compare(b.GPUs, a.GPUs), cmp.Compare(after(a.Machine), after(b.Machine)))
-	})
+	g.all = mostFirst(inTurn, most)
 	slices.SortFunc(g.home, func(a, b Share) int {
 		return cmp.Or(cmp.Compare(held[b.Machine], held[a.Machine]), cmp.Compare(a.Machine, b.Machine))
 	})
 	at := map[string]int{}
 	for _, s := range g.all {
-		r, ok := at[g.rackOf(s.Machine)]
+		rack := g.rackOf(s.Machine)
+		r, ok := at[rack]
 		if !ok {
 			r = len(g.racks)
-			at[g.rackOf(s.Machine)] = r
+			at[rack] = r
 			g.racks = append(g.racks, nil)
 		}
 		g.racks[r] = append(g.racks[r], s)
 		if held[s.Machine] == 0 {
 			g.away = append(g.away, s)
-			if near[g.rackOf(s.Machine)] {
+			if len(near) > 0 && near[rack] {
 				g.nearby = append(g.nearby, s)
 			}
 		}
 	}
 	return g
+}
+
+// mostFirst sorts shares by their number of GPUs, at most most, the largest first, and
+// keeps the order of equal ones. Every bid sorts all machines, so it counts them.
+func mostFirst(shares []Share, most int) []Share {
+	at := make([]int, most+1) // where the next share of so many GPUs goes
+	for _, s := range shares {
+		at[s.GPUs]++
+	}
+	next := 0
+	for n := most; n >= 0; n-- {
+		at[n], next = next, next+at[n]
+	}
+	out := make([]Share, len(shares))
+	for _, s := range shares {
+		out[at[s.GPUs]] = s
+		at[s.GPUs]++
+	}
+	return out
 }
 
 // with returns what the app has together with what it would take, by machine. The

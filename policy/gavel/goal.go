@@ -95,7 +95,7 @@ func (p *policy) table(s *sched.Snapshot, claims []claim) *table {
 		t.rows, t.terms = append(t.rows, r), append(t.terms, key.terms)
 		return len(t.rows) - 1
 	}
-	rows := map[kind]int{}
+	rows := make(map[kind]int, len(claims))
 	for k := range claims {
 		c := &claims[k]
 		if paired[k] || slices.Max(c.speed[:]) == 0 || (c.j.Phase == sched.Pending && !c.j.Ready(s.Now)) {

@@ -91,7 +91,7 @@ func (r *round) bids() []bid {
 	if r.Goal == Throughput {
 		return r.throughputBids()
 	}
-	var out []bid
+	out := make([]bid, 0, len(r.claims))
 	for k := range r.claims {
 		c := &r.claims[k]
 		if r.chosen[k] >= 0 || !r.eligible(c) {

@@ -12,11 +12,12 @@ import "math/rand/v2"
 type fast struct{ seed uint64 }
 
 const (
-	// rounds is how often the prices of the market are moved.
-	rounds = 100
+	// rounds is how often the prices of the market are moved; roundsPerJob and minRounds
+	// bound it in a large problem.
+	rounds, roundsPerJob, minRounds = 100, 100_000, 12
 	// perJob and minBuilds bound the number of layouts that are built: one for each
 	// round in a small problem, a few in a large one.
-	perJob, minBuilds = 20_000, 8
+	perJob, minBuilds = 20_000, 3
 	// descentSteps and descentStepsNode bound the work of the descent, in steps
 	// of its dynamic programmes: a step is a few nanoseconds.
 	descentSteps, descentStepsNode = 400_000, 10_000
@@ -26,6 +27,7 @@ func (f fast) search(p *problem) []row {
 	m := newMenu(p)
 	rng := rand.New(rand.NewPCG(f.seed, p.digest()))
 	best, trial := newLayout(m), newLayout(m)
+	rounds := min(rounds, max(minRounds, roundsPerJob/max(1, len(p.jobs))))
 	builds := min(rounds, max(minBuilds, perJob/max(1, len(p.jobs))))
 	for i := range rounds {
 		dual := m.market.ask()

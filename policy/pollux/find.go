@@ -43,9 +43,14 @@ func (b *board) onOne(r row, w want) (row, bool) {
 // by best fit. If a rack is given, all nodes are in it.
 func (b *board) onMany(r row, w want, rack bitset) (row, bool) {
 	begin, left := len(r), w.gpus
+	from, to := 0, b.words
+	if rack != nil {
+		from, to = rack.bounds()
+	}
 	for k := b.sizes - 1; k > 0; k-- {
-		for x, word := range b.bucket(w.kind, k) {
-			word &= b.open[x]
+		bucket := b.bucket(w.kind, k)
+		for x := from; x < to; x++ {
+			word := bucket[x] & b.open[x]
 			if rack != nil {
 				word &= rack[x]
 			}
@@ -68,6 +73,17 @@ func (b *board) onMany(r row, w want, rack bitset) (row, bool) {
 		}
 	}
 	return r[:begin], false
+}
+
+// bounds returns the range of words that are not zero: the nodes of a rack mostly
+// follow each other.
+func (s bitset) bounds() (from, to int) {
+	for to = len(s); to > 0 && s[to-1] == 0; to-- {
+	}
+	for from < to && s[from] == 0 {
+		from++
+	}
+	return from, to
 }
 
 // tightest returns the node with the fewest free GPUs that could replace a node of
