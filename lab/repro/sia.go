@@ -21,9 +21,9 @@ const siaCluster = "6x4:aws+2x8:dgx-ext+3x8:rtx"
 
 // siaRuns are the runs that are compared with the artifact's simulator: policy,
 // workload, rounds, and the average JCT, p99 and makespan in seconds (0: unknown) of a
-// run of its code, or of a second implementation of it: 200 lines of Python by its
-// description, with SciPy's solver of integer programs and its L-BFGS-B, which share no
-// code with ours.
+// run of its code, or of a second implementation of it in Python, with SciPy's solver
+// of integer programs and its L-BFGS-B. That one was written after reading the code;
+// it shares no code with ours and is not in this repository.
 var siaRuns = []SiaRow{
 	{Policy: "gavel:throughput", Workload: "saturn/workload-1", Interval: 6 * time.Minute, Reference: [3]float64{6474, 78362, 98586}},
 	{Policy: "sia", Workload: "saturn/workload-1", Interval: time.Minute, Reference: [3]float64{2125, 30598, 48596}, Second: true},
@@ -110,8 +110,8 @@ slower than the tables say by its calibration factors; starts take 15 to 250 s b
 to GPUs of the same shape takes no time; a new job's speed is unknown until it has run; the
 policy believes that a batch size may grow up to the submitted one, agents raise it up to the
 model's. The artifact's code was run for gavel. For sia, the figures marked * are those of a second
-implementation in Python, written from a description of the artifact's code, which solves the
-integer programs and fits the models with SciPy.
+implementation in Python, written after reading the artifact's code, which solves the integer
+programs and fits the models with SciPy; it is not in this repository.
 
     fairway repro mixed --data SIA_ARTIFACT --out docs/reproduction/mixed.md
 
