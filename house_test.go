@@ -63,7 +63,7 @@ var arrows = map[string][]string{
 	"daemon/strictyaml":            {"sched/suggest"},
 	"daemon/executor":              {"api"},
 	"daemon/executor/executortest": {"daemon/executor", "daemon/loop", "api", "sched", "policy"},
-	"daemon/state":                 {"daemon/executor", "daemon/loop", "api", "sched", "sched/fairness", "sched/goodput", "sched/place", "sched/forecast", "predict/experience", "policy", "diagnose"},
+	"daemon/state":                 {"daemon/executor", "daemon/loop", "api", "sched", "sched/fairness", "sched/goodput", "sched/place", "sched/forecast", "sched/guard", "predict/experience", "policy", "diagnose"},
 	"daemon/bidding":               {"daemon/loop", "api", "sched", "policy/auction"},
 	"daemon/bidding/biddertest":    {"daemon/bidding", "api", "sched"},
 

@@ -89,6 +89,35 @@ type Reason struct {
 	Earliest time.Time `json:"earliest,omitzero"`
 	Latest   time.Time `json:"latest,omitzero"`
 	Unknown  string    `json:"unknown,omitempty"` // why there is no expected start
+	Rough    string    `json:"rough,omitempty"`   // why it is only a rough estimate
+}
+
+// RunTime is how long a job is expected to run in all, at the size it asks for.
+type RunTime struct {
+	Expected sched.Duration `json:"expected"`
+	// Basis is what that is based on: what its agent "reports", its user's "estimate"
+	// as such estimates proved before, "similar" jobs, or "all" jobs that have ended.
+	Basis string `json:"basis"`
+	Jobs  int    `json:"jobs,omitempty"` // ended jobs that are like it
+}
+
+// Text says it for people.
+func (r RunTime) Text() string {
+	about, jobs := "about "+sched.Brief(r.Expected.D()), fmt.Sprintf("%d jobs", r.Jobs)
+	if r.Jobs == 1 {
+		jobs = "1 job"
+	}
+	switch {
+	case r.Basis == "reports":
+		return about + ", by what its agent reports"
+	case r.Basis == "similar":
+		return fmt.Sprintf("%s, estimated from %s like it", about, jobs)
+	case r.Basis == "all":
+		return fmt.Sprintf("%s, estimated from all %s that have ended: none of them is like it", about, jobs)
+	case r.Jobs > 0:
+		return fmt.Sprintf("%s, from its user's estimate and %s like it", about, jobs)
+	}
+	return about + ", from its user's estimate and what such estimates are worth"
 }
 
 // Preview is what submitting a job would do.
@@ -97,6 +126,9 @@ type Preview struct {
 	Policy string        `json:"policy"`
 	Size   SizePreview   `json:"size"`             // as submitted
 	Sooner []SizePreview `json:"sooner,omitempty"` // smaller sizes that would start earlier
+	// RunTime is how long the job is expected to run; nil: nothing is known.
+	RunTime *RunTime `json:"run_time,omitempty"`
+	Cut     string   `json:"cut,omitempty"` // what was left out because it would have taken too long
 }
 
 // SizePreview is what submitting a job at one size would do.
@@ -129,6 +161,9 @@ type Explanation struct {
 	// Before names some of the jobs that go before it, with the reason: first those
 	// that hold GPUs it could use, then those that wait.
 	Before []Rival `json:"before,omitempty"`
+	// RunTime is how long the job is expected to run; nil: nothing is known, or it has
+	// ended.
+	RunTime *RunTime `json:"run_time,omitempty"`
 	// Larger says why a running job does not get more GPUs than it has, if it could
 	// use more. For a job that keeps its GPUs (Job.Kept) the reason is the same.
 	Larger   string      `json:"larger,omitempty"`

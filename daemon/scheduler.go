@@ -73,8 +73,8 @@ func (s Scheduler) decide(ctx context.Context, b loop.Backend) error {
 }
 
 // tend takes nodes back whose quarantine is over, ends jobs whose time limit is
-// reached, warns of gangs that have not joined, and corrects the clock of the records,
-// until the context ends.
+// reached, warns of gangs that have not joined, corrects the clock of the records, and
+// forecasts starts, until the context ends.
 func (s Scheduler) tend(ctx context.Context) error {
 	const every = 2 * time.Second
 	for tick := time.Tick(every); ; {
@@ -90,6 +90,7 @@ func (s Scheduler) tend(ctx context.Context) error {
 		if err := s.State.CheckClock(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn("set the clock of the records back", "err", err)
 		}
+		s.State.Foresee()
 		select {
 		case <-ctx.Done():
 			return nil

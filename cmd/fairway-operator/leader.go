@@ -117,7 +117,7 @@ func (t *term) openState(ctx context.Context, pages *journal.Journal) error {
 	t.constraints = constraint.NewRegistry(nodes.RulesFor(nodes.Resources(c.Nodes.Resources), c.Nodes.Tolerated))
 	t.state, err = state.Open(ctx, state.Config{
 		Seen:    state.Mark{Jobs: used},
-		Journal: timed{pages, t}, Policies: policy.Builtin(), Standard: c.Policy, Key: derive(t.key, "agents and bidders"),
+		Journal: timed{pages, t}, Policies: policy.Builtin(), Standard: c.Policy, Guard: c.Guard, Key: derive(t.key, "agents and bidders"),
 		Pool: experience.New(), Recall: true, Now: time.Now, Log: t.log, Keep: c.Keep.Jobs, MaxQueue: c.Keep.Queue, MaxQueueBytes: int64(c.Keep.QueueBytes), CompactEvery: c.Keep.Compact,
 		CheckBidder: c.Bidders.Check, CheckSearch: runner.Check, Failures: table, Screen: c.Screen.Time.D(), DescribeLabel: t.constraints.Words,
 	})

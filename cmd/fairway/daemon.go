@@ -140,7 +140,7 @@ func (d *localDaemon) openState(ctx context.Context, lost loss) error {
 	}
 	d.state, err = state.Open(ctx, state.Config{
 		Seen: d.readMark(), Mark: d.writeMark, Lost: lost.text, Found: lost.found,
-		Journal: journal{d.store, d}, FixedNodes: true, Node: d.node, Policies: policy.Builtin(), Standard: d.config.Policy, Key: key, Pool: pool,
+		Journal: journal{d.store, d}, FixedNodes: true, Node: d.node, Policies: policy.Builtin(), Standard: d.config.Policy, Guard: d.config.Guard, Key: key, Pool: pool,
 		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, MaxQueueBytes: int64(d.config.Keep.QueueBytes), CompactEvery: d.config.Keep.Compact,
 		CheckBidder: d.config.Bidders.Check, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: runner.Check,
 		// The machine is opened after the state, which knows the machine's folders.

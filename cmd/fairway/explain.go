@@ -57,6 +57,9 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 	fmt.Fprintln(w)
 	g := grid{wrap: true}
 	explainRequest(&g, j, e.Policy, v.now)
+	if e.RunTime != nil {
+		g.add("runs for", clean(e.RunTime.Text()))
+	}
 	if j.Status.Phase == sched.Pending {
 		explainWait(&g, e, v.now)
 	}
@@ -152,6 +155,9 @@ func explainWait(g *grid, e api.Explanation, now time.Time) {
 		g.add("waits for", fmt.Sprintf("%s [%s]", clean(r.Text), clean(r.Code)))
 		if e.Job.State == api.Waiting {
 			g.add("starts", expectedStart(*r, now))
+			if r.Rough != "" {
+				g.add("", "rough, because "+clean(r.Rough))
+			}
 		}
 	}
 	if e.Order != "" {

@@ -38,6 +38,12 @@ func printPreview(w io.Writer, p api.Preview, now time.Time) {
 	fmt.Fprintf(w, "  starts       %s\n", startText(p.Size, now))
 	if r := p.Size.Reason; r != nil {
 		fmt.Fprintf(w, "  waits for    %s [%s]\n", clean(r.Text), clean(r.Code))
+		if r.Rough != "" {
+			fmt.Fprintf(w, "  rough        because %s\n", clean(r.Rough))
+		}
+	}
+	if p.RunTime != nil {
+		fmt.Fprintf(w, "  runs for     %s\n", clean(p.RunTime.Text()))
 	}
 	for _, v := range p.Size.Victims {
 		then := "waits"
@@ -49,6 +55,9 @@ func printPreview(w io.Writer, p api.Preview, now time.Time) {
 	}
 	for _, s := range p.Sooner {
 		fmt.Fprintf(w, "  sooner       with %s: %s\n", several(s.GPUs, "GPU"), startText(s, now))
+	}
+	if p.Cut != "" {
+		fmt.Fprintf(w, "  cut short    %s\n", clean(p.Cut))
 	}
 }
 

@@ -201,7 +201,11 @@ func TestPrintPreview(t *testing.T) {
 			{GPUs: 4, Reason: &api.Reason{Code: "full", Until: noon.Add(4 * time.Minute)}},
 			{GPUs: 2, Starts: true, Victims: []api.Victim{{Job: "resnet-7"}}},
 		},
+		RunTime: &api.RunTime{Expected: sched.Duration(3 * time.Hour), Basis: "similar", Jobs: 12},
 	}, noon)
+	rough := *waitingJob().Reason
+	rough.Rough = "10000 jobs wait or run"
+	printPreview(&b, api.Preview{Size: api.SizePreview{GPUs: 8, Reason: &rough}, Cut: "not all smaller sizes were tried"}, noon)
 	printPreview(&b, api.Preview{Size: api.SizePreview{GPUs: 4, Starts: true, Victims: []api.Victim{
 		{Job: "resnet-7", GPUs: 4, LostS: 120}, {Job: "(other tenant)", GPUs: 2, To: 1, LostS: 1},
 	}}}, noon)

@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,18 +15,31 @@ import (
 
 func newReproForecast() *cobra.Command {
 	var out string
+	var traces workloadFlags
 	cfg := repro.DefaultForecast()
 	c := &cobra.Command{
 		Use:   "forecast",
 		Short: "Measure how well expected starts are calibrated",
 		Long: `Simulate workloads and forecast the start of every job when it first waits, as
 "fairway explain" does. Print how often the range of 90 % holds the actual start, and
-the median error as a part of the wait.`,
+the median error as a part of the wait. With --workload, parts of recorded workloads are
+used beside the generated ones.`,
 		Example: `  fairway repro forecast
-  fairway repro forecast --policy fifo,las --jobs 100`,
+  fairway repro forecast --policy fifo,las --jobs 100
+  fairway repro forecast --workload cluster_job_log,helios.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg.Progress = func(what string) { fmt.Fprintln(c.ErrOrStderr(), what) }
+			for path := range strings.SplitSeq(traces.path, ",") {
+				if one := traces; path != "" {
+					one.path = path
+					w, err := one.read(c)
+					if err != nil {
+						return err
+					}
+					cfg.Traces = append(cfg.Traces, w)
+				}
+			}
 			rows, err := repro.Forecast(cfg)
 			if err != nil {
 				return fmt.Errorf("repro forecast: %w", err)
@@ -36,6 +50,8 @@ the median error as a part of the wait.`,
 	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "jobs of each workload")
 	c.Flags().StringVar(&cfg.Cluster, "cluster", cfg.Cluster, "cluster, such as 8x4:t4")
 	c.Flags().StringSliceVar(&cfg.Policies, "policy", cfg.Policies, "policies")
+	c.Flags().StringSliceVar(&cfg.Kinds, "kind", cfg.Kinds, "kinds of generated workloads")
+	traces.register(c, "", "; several: joined by commas")
 	c.Flags().StringVarP(&out, "out", "o", "", "also write this Markdown file")
 	return c
 }

@@ -50,6 +50,9 @@ func (b *Store) explain(who api.Identity, id sched.JobID) (api.Explanation, erro
 	if e.Use = x.used(x.Job.Starts); e.Use == nil && x.Exit != nil {
 		e.Use = x.Exit.Use
 	}
+	if !x.Job.Phase.Ended() {
+		e.RunTime = runTime(b.mem.lengths(), x.run(fair.Now))
+	}
 	e.FreeGPUs = max(0, e.AllGPUs-held)
 	slices.SortStableFunc(e.Holders, func(a, c api.Share) int { return cmp.Compare(c.GPUs, a.GPUs) })
 	e.Holders = e.Holders[:min(len(e.Holders), holders)]

@@ -5,20 +5,18 @@ package state
 
 import (
 	"fmt"
-	"math"
-	"math/rand/v2"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
-	"github.com/fairway-gpu/fairway/predict/experience"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/forecast"
 )
 
-// forecastJobs is the longest queue for which all starts are forecast together. In a
-// longer one only the job that is asked for, and those that go before it, are looked at.
+// forecastJobs is the longest queue for which starts are forecast with the policy. In a
+// longer one the start of the job that is asked for is only estimated.
 const forecastJobs = 200
 
 // forecastTime bounds a forecast, and restTimes its share of the time: after one, so
@@ -28,7 +26,8 @@ const (
 	restTimes    = 20
 )
 
-// foresight is the last forecast. Who holds mu takes no other lock.
+// foresight is the last forecast, and what earlier ones were worth. Who holds mu takes no
+// other lock.
 type foresight struct {
 	busy   sync.Mutex // held during a forecast
 	mu     sync.Mutex
@@ -37,6 +36,11 @@ type foresight struct {
 	cost   time.Duration
 	all    bool // it is of all jobs
 	starts map[sched.JobID]forecast.Range
+	// asked are the first forecasts of jobs that have not started, and ledger compares
+	// those of jobs that have, under one policy.
+	asked  map[sched.JobID]forecast.Asked
+	ledger forecast.Ledger
+	policy string
 }
 
 // fresh reports whether the forecast still serves at now, when the journal has come to
@@ -66,91 +70,89 @@ func (b *Store) look(id sched.JobID) {
 	if !waits || f.fresh(id, seq, now) {
 		return
 	}
-	c, s, err := b.futures()
+	c, err := b.futures()
 	if err != nil {
 		return
 	}
-	starts, err := b.forecastStarts(s, c, id)
+	begin := b.Now()
+	c.Stop = func() bool { return b.Now().Sub(begin) > forecastTime }
+	var only []sched.JobID
+	if jobs > forecastJobs {
+		only = append(only, id)
+	}
+	starts, err := c.starts(c.now, only...)
 	if err != nil {
 		b.Log.Warn("forecast starts", "err", err)
 	}
+	b.settle(c.spec)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.seq, f.at, f.cost, f.all, f.starts = seq, now, b.Now().Sub(now), jobs <= forecastJobs, starts
+	f.seq, f.at, f.cost, f.all, f.starts = seq, now, b.Now().Sub(now), jobs <= forecastJobs, f.correct(starts, c.now.Now)
 }
 
-// forecastStarts forecasts the start of one job, or of all.
-func (b *Store) forecastStarts(s *sched.Snapshot, c forecast.Config, id sched.JobID) (map[sched.JobID]forecast.Range, error) {
-	if len(s.Jobs) <= forecastJobs {
-		return forecast.Starts(s, c)
-	}
-	about := b.Policies.About(b.policySpec())
-	i := slices.IndexFunc(s.Jobs, func(j *sched.Job) bool { return j.ID == id })
-	if i < 0 {
-		return nil, nil
-	}
-	var jobs []*sched.Job
-	for _, j := range s.Jobs {
-		_, behind := about.Order.Ahead(s.Jobs[i], j, s.Now)
-		if j.Phase == sched.Running || j == s.Jobs[i] || !behind {
-			jobs = append(jobs, j)
-		}
-	}
-	return forecast.Starts(s.With(jobs), c, id)
-}
-
-func (b *Store) policySpec() string {
+// Foresee forecasts the jobs that began to wait, so that the ledger knows what forecasts
+// are worth before somebody asks for one.
+func (b *Store) Foresee() {
 	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return b.mem.Policy
-}
-
-// futures returns the present and how to look ahead from it.
-func (b *Store) futures() (forecast.Config, *sched.Snapshot, error) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	now := b.now()
-	p, err := b.buildPolicy(b.mem.Policy)
-	if err != nil {
-		return forecast.Config{}, nil, err
-	}
-	lengths, reported := b.mem.lengths(), map[sched.JobID]float64{}
+	var waiting []sched.JobID
 	for x := range b.mem.queue() {
-		if x.Job.Phase == sched.Running {
-			lengths.Watch(likeOf(x.Job), x.Job.Estimate.D(), x.Job.RanBy(now))
-		}
-		if w := x.whole(); w > 0 && x.Rate > 0 {
-			reported[x.Job.ID] = x.left(now)
+		if x.Job.Phase == sched.Pending && x.Job.Starts == 0 {
+			waiting = append(waiting, x.Job.ID)
 		}
 	}
-	begin := b.Now()
-	return forecast.Config{
-		Policy: p, Most: forecast.MostJobs / 4,
-		Stop: func() bool { return b.Now().Sub(begin) > forecastTime },
-		Future: func(r *rand.Rand) forecast.Left {
-			draw := lengths.Future(r)
-			return func(j *sched.Job) (time.Duration, bool) {
-				if left, ok := reported[j.ID]; ok {
-					return time.Duration(left * math.Exp(experience.ReportSpread*r.NormFloat64()) * float64(time.Second)), true
-				}
-				total, basis := draw(likeOf(j), j.Estimate.D(), j.RanBy(now))
-				return total - j.RanBy(now), basis != experience.Nothing
+	b.mu.RUnlock()
+	b.foresight.mu.Lock()
+	asked := b.foresight.asked
+	news := slices.ContainsFunc(waiting, func(id sched.JobID) bool { _, ok := asked[id]; return !ok })
+	b.foresight.mu.Unlock()
+	if news {
+		b.look("")
+	}
+}
+
+// settle enters the jobs into the ledger that have started since.
+func (b *Store) settle(spec string) {
+	f := &b.foresight
+	started := map[sched.JobID]time.Time{}
+	b.mu.RLock()
+	f.mu.Lock()
+	for id := range f.asked {
+		if x := b.mem.jobs[id]; x == nil || x.Job.Phase != sched.Pending || x.Job.Starts > 0 {
+			started[id] = time.Time{}
+			if x != nil {
+				started[id] = x.Job.FirstStart
 			}
-		},
-	}, b.mem.state.Frozen(now), nil
-}
-
-// lengths returns how long the jobs ran that have ended.
-func (m *memory) lengths() *experience.Lengths {
-	l := &experience.Lengths{}
-	for _, x := range m.Ended {
-		l.Learn(likeOf(x.Job), x.Job.Estimate.D(), x.Job.Ran.D())
+		}
 	}
-	return l
+	b.mu.RUnlock()
+	defer f.mu.Unlock()
+	if f.policy != spec {
+		f.policy, f.ledger, f.asked = spec, forecast.Ledger{}, map[sched.JobID]forecast.Asked{}
+	}
+	for id, at := range started {
+		if a, ok := f.asked[id]; ok && !at.IsZero() {
+			f.ledger.Add(a, at)
+		}
+		delete(f.asked, id)
+	}
 }
 
-func likeOf(j *sched.Job) experience.JobKey {
-	return experience.JobKey{App: string(j.App), Tenant: string(j.Tenant), User: j.User, Model: j.Model, GPUs: j.GPUs}
+// correct notes new forecasts and returns them as the ledger corrects them.
+func (f *foresight) correct(starts map[sched.JobID]forecast.Range, now time.Time) map[sched.JobID]forecast.Range {
+	out := make(map[sched.JobID]forecast.Range, len(starts))
+	for id, r := range starts {
+		a := forecast.Asked{Range: r, At: now}
+		out[id] = f.told(a)
+		if _, known := f.asked[id]; !known {
+			f.asked[id] = a
+		}
+	}
+	return out
+}
+
+// told returns a forecast as the ledger corrects it.
+func (f *foresight) told(a forecast.Asked) forecast.Range {
+	return f.ledger.Correct(a, slices.Collect(maps.Values(f.asked)), a.At)
 }
 
 // expect fills in when a job is expected to start.
@@ -162,17 +164,22 @@ func (b *Store) expect(x *entry, r *api.Reason) {
 	f, ok := b.foresight.starts[x.Job.ID]
 	b.foresight.mu.Unlock()
 	if ok {
-		r.Earliest, r.Until, r.Latest = f.Early, f.Middle, f.Late
+		b.tell(r, f, b.mem.state.Jobs())
 	} else {
 		r.Unknown = b.unknownStart()
 	}
 }
 
+// tell fills in a forecast that was made with so many jobs.
+func (b *Store) tell(r *api.Reason, f forecast.Range, jobs int) {
+	r.Earliest, r.Until, r.Latest = f.Early, f.Middle, f.Late
+	if jobs > forecastJobs {
+		r.Rough = fmt.Sprintf("%d jobs wait or run, too many to play %s forward: it is as if those ahead started one after the other, wherever GPUs are free", jobs, b.mem.Policy)
+	}
+}
+
 // unknownStart says why there is no forecast.
 func (b *Store) unknownStart() string {
-	if b.mem.state.Jobs() > forecastJobs {
-		return fmt.Sprintf("%d jobs wait or run, too many to look that far ahead", b.mem.state.Jobs())
-	}
 	if len(b.mem.Ended) == 0 {
 		for x := range b.mem.queue() {
 			if x.Job.Phase == sched.Running && x.left(b.now()) == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/forecast"
 )
 
 func estimated(name string, gpus int, d time.Duration) api.Submission {
@@ -79,6 +80,94 @@ func TestExpectedStartFromHistory(t *testing.T) {
 	}
 }
 
+// TestRunTimeFromSimilar: an expectation that comes from similar jobs is marked as such.
+func TestRunTimeFromSimilar(t *testing.T) {
+	d := open(t, under("fifo"))
+	for range 12 {
+		id := d.submit(ann, submission("past", 4))
+		d.asNamed()
+		d.clock.add(3 * time.Hour)
+		d.exited(exitOf(id, 1))
+	}
+	preview := func(who api.Identity, s api.Submission) *api.RunTime {
+		t.Helper()
+		p, err := d.Preview(t.Context(), who, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.RunTime
+	}
+	id := d.submit(ann, submission("x", 4))
+	for _, c := range []struct {
+		name string
+		got  *api.RunTime
+		want string
+	}{
+		{"explain", d.explain(ann, id).RunTime, "about 3h00m, estimated from 12 jobs like it"},
+		{"dry run", preview(ann, submission("y", 4)), "about 3h00m, estimated from 12 jobs like it"},
+		{"a stranger's dry run", preview(admin, submission("z", 4)), "about 3h00m, estimated from all 12 jobs that have ended: none of them is like it"},
+	} {
+		if c.got == nil || c.got.Text() != c.want {
+			t.Errorf("%s: %+v; want %q", c.name, c.got, c.want)
+		}
+	}
+	if r := preview(ann, estimated("e", 4, time.Hour)); r == nil || r.Basis != "estimate" || r.Jobs != 12 {
+		t.Errorf("with an estimate: %+v; want one that is based on it and on 12 jobs", r)
+	}
+}
+
+// TestForecastsAreCorrected: the daemon compares its forecasts with what came, also if
+// nobody asks for them, and corrects the next ones; under another policy it starts again.
+func TestForecastsAreCorrected(t *testing.T) {
+	d := open(t, under("fifo"))
+	for range 100 {
+		holder := d.submit(ann, estimated("holder", 4, time.Hour))
+		d.asNamed()
+		id := d.submit(ann, estimated("x", 4, time.Minute))
+		d.asNamed()
+		d.Foresee()
+		d.clock.add(time.Hour)
+		d.exited(exitOf(holder, 1))
+		d.asNamed()
+		d.clock.add(time.Minute)
+		d.exited(exitOf(id, 1))
+	}
+	corrects := func() bool {
+		now := d.clock.Now()
+		asked := forecast.Asked{Range: forecast.Range{Early: now.Add(time.Minute), Middle: now.Add(time.Hour), Late: now.Add(100 * time.Hour)}, At: now}
+		return d.foresight.told(asked).Late.Sub(asked.Late).Abs() > time.Minute
+	}
+	if n := len(d.foresight.asked); n > 1 || !corrects() {
+		t.Errorf("%d forecasts are open, later ones are corrected: %t; want at most one, and that they are", n, corrects())
+	}
+	if _, err := d.SetPolicy(t.Context(), admin, "las", false); err != nil {
+		t.Fatal(err)
+	}
+	d.submit(ann, estimated("a", 4, time.Hour))
+	d.asNamed()
+	d.explain(ann, d.submit(ann, estimated("b", 4, time.Hour)))
+	if corrects() {
+		t.Error("the ledger of another policy is used")
+	}
+}
+
+// TestRoughStart: in a long queue the start is estimated, and is said to be rough.
+func TestRoughStart(t *testing.T) {
+	d := open(t, under("fifo"))
+	for range forecastJobs {
+		d.submit(admin, estimated("x", 4, time.Hour))
+	}
+	d.asNamed()
+	p, err := d.Preview(t.Context(), admin, estimated("new", 4, time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.Size.Reason
+	if wait := r.Until.Sub(p.Now); r.Rough == "" || wait < 80*time.Hour || wait > 300*time.Hour || !r.Earliest.Before(r.Until) || !r.Until.Before(r.Latest) {
+		t.Errorf("behind %d jobs of an hour: %+v, in %s; want a rough start after some of 200 hours", forecastJobs, r, wait)
+	}
+}
+
 func TestPreview(t *testing.T) {
 	d := open(t, under("las"))
 	preview := func(s api.Submission) api.Preview {
@@ -122,7 +211,7 @@ func ptr[T any](v T) *T { return &v }
 
 // BenchmarkPreview is a dry run on a cluster of 1,024 GPUs with 10,000 jobs.
 func BenchmarkPreview(b *testing.B) {
-	for _, spec := range []string{"fifo", "fifo:backfill", "las", "tiresias", "srtf"} {
+	for _, spec := range []string{"fifo", "fifo:backfill", "las", "tiresias", "srtf", "gavel", "shockwave", "sia", "pollux", "themis"} {
 		b.Run(spec, func(b *testing.B) {
 			d := open(b, under(spec), func(c *Config) { c.Now, c.Node = time.Now, sched.Node{} })
 			var nodes []sched.Node

@@ -6,8 +6,10 @@ package state
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
@@ -17,37 +19,38 @@ import (
 // previewID names the job of a preview. No job that is submitted can have it.
 const previewID sched.JobID = "(preview)"
 
+// previewTime is how long a preview may take. What would take longer is left out.
+const previewTime = 700 * time.Millisecond
+
 // Preview implements api.Jobs.
 func (b *Store) Preview(_ context.Context, who api.Identity, s api.Submission) (api.Preview, error) {
+	begin := b.Now()
 	if err := api.MaySubmit(who, 1); err != nil {
 		return api.Preview{}, err
 	}
 	if err := b.complete(who, &s); err != nil {
 		return api.Preview{}, err
 	}
-	c, now, err := b.futures()
+	f, err := b.futures()
 	if err != nil {
 		return api.Preview{}, err
 	}
 	b.mu.RLock()
-	t := &tx{store: b, mem: b.mem, now: now.Now, like: sync.OnceValue(b.mem.alike)}
+	t := &tx{store: b, mem: b.mem, now: f.now.Now, like: sync.OnceValue(b.mem.alike)}
 	t.prepare(&s)
-	can := t.protect(&s)
+	p := preview{store: b, who: who, futures: f, can: t.protect(&s)}
 	b.mu.RUnlock()
-	s.ID, s.Submitted = previewID, now.Now
-	asIs, _, err := sched.Decide(c.Policy, now)
-	if err != nil {
-		return api.Preview{}, err
-	}
-	p := preview{store: b, who: who, config: c, now: now, can: can, anyway: stops(asIs)}
-	out := api.Preview{Now: now.Now, Policy: b.policySpec()}
-	if out.Size, err = p.at(s.Spec); err != nil {
+	s.ID, s.Submitted = previewID, f.now.Now
+	out := api.Preview{Now: f.now.Now, Policy: f.spec, RunTime: runTime(f.lengths, runOf(&sched.Job{Spec: s.Spec}, f.now.Now))}
+	if out.Size, err = p.at(s.Spec); err != nil || out.Size.Starts {
 		return out, err
 	}
-	if out.Size.Starts {
-		return out, nil
-	}
+	took := b.Now().Sub(begin) // of one size
 	for _, n := range smaller(s.Spec, p.free()) {
+		if spent := b.Now().Sub(begin); spent+took > previewTime {
+			out.Cut = fmt.Sprintf("not all smaller sizes were tried: with %d jobs a look at one takes %s", len(f.now.Jobs), took.Round(10*time.Millisecond))
+			break
+		}
 		other := s.Spec
 		other.GPUs, other.MinGPUs, other.MaxGPUs = n, 0, 0
 		size, err := p.at(other)
@@ -66,12 +69,10 @@ func (b *Store) Preview(_ context.Context, who api.Identity, s api.Submission) (
 
 // preview is a look at what submitting a job would do.
 type preview struct {
-	store  *Store
-	who    api.Identity
-	config forecast.Config
-	now    *sched.Snapshot
-	can    sched.Ability
-	anyway map[sched.JobID]bool // jobs that are stopped without it too
+	futures
+	store *Store
+	who   api.Identity
+	can   sched.Ability
 }
 
 // at returns what submitting a job would do.
@@ -82,35 +83,49 @@ func (p *preview) at(spec sched.Spec) (api.SizePreview, error) {
 		return out, err
 	}
 	s := st.Snapshot(p.now.Now)
-	actions, plan, err := sched.Decide(p.config.Policy, s)
+	actions, plan, err := sched.Decide(p.Policy, s)
 	if err != nil {
 		return out, err
 	}
 	i := slices.IndexFunc(s.Jobs, func(j *sched.Job) bool { return j.ID == previewID })
 	if want := plan.Want[i]; len(want) > 0 {
 		out.Starts, out.GPUs = true, want.GPUs()
-		out.Victims = p.victims(actions)
-		return out, nil
+		out.Victims, err = p.victims(actions)
+		return out, err
 	}
 	r := plan.Why[i]
 	out.Reason = &api.Reason{Code: r.Code.String(), Text: r.TextFor(s.Cluster, p.store.selected(spec.Selector)), Until: r.Until}
 	if r.Code == sched.Impossible {
 		return out, nil
 	}
-	starts, err := p.store.forecastStarts(st.Frozen(p.now.Now), p.config, previewID)
-	if f, ok := starts[previewID]; ok {
-		out.Reason.Earliest, out.Reason.Until, out.Reason.Latest = f.Early, f.Middle, f.Late
-	} else {
-		p.store.mu.RLock()
+	begin := p.store.Now()
+	p.Stop = func() bool { return p.store.Now().Sub(begin) > forecastTime }
+	starts, err := p.starts(st.Frozen(p.now.Now), previewID)
+	p.store.mu.RLock()
+	defer p.store.mu.RUnlock()
+	f, ok := starts[previewID]
+	if !ok {
 		out.Reason.Unknown = p.store.unknownStart()
-		p.store.mu.RUnlock()
+		return out, err
 	}
+	p.store.foresight.mu.Lock()
+	f = p.store.foresight.told(forecast.Asked{Range: f, At: p.now.Now})
+	p.store.foresight.mu.Unlock()
+	p.store.tell(out.Reason, f, len(s.Jobs))
 	return out, err
 }
 
 // victims returns the jobs that lose their GPUs because of the submission, and what
-// each loses if it cannot save in time.
-func (p *preview) victims(actions []sched.Action) []api.Victim {
+// each loses if it cannot save in time. Those that lose their GPUs anyway do not count.
+func (p *preview) victims(actions []sched.Action) ([]api.Victim, error) {
+	anyway := map[sched.JobID]bool{}
+	if len(stops(actions)) > 0 {
+		asIs, _, err := sched.Decide(p.Policy, p.now)
+		if err != nil {
+			return nil, err
+		}
+		anyway = stops(asIs)
+	}
 	var out []api.Victim
 	to := map[sched.JobID]int{}
 	for _, a := range actions {
@@ -119,7 +134,7 @@ func (p *preview) victims(actions []sched.Action) []api.Victim {
 		}
 	}
 	for _, a := range actions {
-		if a.Verb != sched.Stop || p.anyway[a.Job.ID] {
+		if a.Verb != sched.Stop || anyway[a.Job.ID] {
 			continue
 		}
 		v := api.Victim{GPUs: a.From.GPUs(), To: to[a.Job.ID], LostS: a.Job.Unsaved(p.now.Now)}
@@ -127,7 +142,7 @@ func (p *preview) victims(actions []sched.Action) []api.Victim {
 		out = append(out, v)
 	}
 	slices.SortFunc(out, func(a, c api.Victim) int { return cmp.Compare(c.LostS, a.LostS) })
-	return out
+	return out, nil
 }
 
 func stops(actions []sched.Action) map[sched.JobID]bool {

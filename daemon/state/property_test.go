@@ -260,8 +260,12 @@ func (p *player) check() {
 	if got := o.Running + o.Waiting + o.Paused + o.Finished + o.Failed + o.Cancelled; got != len(p.acks) {
 		p.t.Fatalf("%d jobs are accounted for; %d were acknowledged", got, len(p.acks))
 	}
+	find := p.Store.job
+	if len(p.acks)%10 == 0 { // a forecast each time would take most of the test
+		find = p.Store.Job
+	}
 	for id := range p.acks {
-		if _, err := p.Job(admin, id); err != nil {
+		if _, err := find(admin, id); err != nil {
 			p.t.Fatalf("acknowledged job %s: %v", id, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/predict/experience"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/guard"
 )
 
 // Journal stores records. Package store implements it.
@@ -43,6 +44,7 @@ type Config struct {
 	FixedNodes bool
 	Policies   policy.Registry // that can be asked for
 	Standard   string          // the policy of a new journal
+	Guard      guard.Config    // what reviews the policy's plans, for forecasts
 	Key        []byte          // for the secrets of agents: 32 random bytes that stay the same
 	Pool       *experience.Pool
 	Now        func() time.Time

@@ -10,45 +10,71 @@ import (
 	"time"
 )
 
+// learned has seen 200 jobs of one user, who asks for twice as long as they take.
+func learned() (*Lengths, JobKey) {
+	l, key := &Lengths{}, JobKey{Tenant: "lab", User: "ann"}
+	for i := range 200 {
+		l.Learn(Run{Key: key, Estimate: 2 * time.Hour, Ran: time.Hour + time.Duration(i-100)*time.Second}, Track{})
+	}
+	return l, key
+}
+
 // TestLengths: run times are drawn with the errors that expectations had, and never
 // below what the job has run already.
 func TestLengths(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	var l Lengths
-	key := JobKey{Tenant: "lab", User: "ann"}
-	if _, basis := l.Future(r)(key, 0, 0); basis != Nothing {
-		t.Errorf("nothing has ended, and the draw is based on %d", basis)
+	if _, basis := (&Lengths{}).Future(r)(Run{}); basis != Nothing {
+		t.Errorf("nothing has ended, and the draw is based on %q", basis)
 	}
-	for i := range 200 { // her jobs take half of what she says, give or take
-		l.Learn(key, 2*time.Hour, time.Hour+time.Duration(i-100)*time.Second)
-	}
-	middle := func(k JobKey, estimate, ran time.Duration, want Basis) time.Duration {
-		t.Helper()
-		var all []time.Duration
-		for range 999 {
-			total, basis := l.Future(r)(k, estimate, ran)
-			if total <= ran || basis != want {
-				t.Fatalf("drawn %s on basis %d after %s; want more, on basis %d", total, basis, ran, want)
-			}
-			all = append(all, total)
-		}
-		slices.Sort(all)
-		return all[len(all)/2]
+	l, ann := learned()
+	for range 100 { // his jobs fail halfway
+		l.Learn(Run{Key: JobKey{User: "bob"}, Ran: time.Hour}, Track{1: {Ran: 12 * time.Minute, Left: 108 * time.Minute}})
 	}
 	for _, c := range []struct {
-		name          string
-		key           JobKey
-		estimate, ran time.Duration
-		basis         Basis
-		want          time.Duration
+		name  string
+		run   Run
+		basis Basis
+		want  time.Duration // middle of what is left
 	}{
-		{"an estimate is taken as it proved before", key, 10 * time.Hour, 0, Estimated, 5 * time.Hour},
-		{"no estimate: similar jobs", key, 0, 0, Similar, time.Hour},
-		{"no similar jobs: all", JobKey{}, 0, 0, Anything, time.Hour},
-		{"longer than ever: in proportion", key, 0, 100 * time.Hour, Similar, 159 * time.Hour},
+		{"no estimate: similar jobs", Run{Key: ann}, Similar, time.Hour},
+		{"an estimate counts beside similar jobs", Run{Key: ann, Estimate: 2 * time.Hour}, Estimated, time.Hour},
+		{"no similar jobs: all", Run{}, Anything, time.Hour},
+		{"longer than ever: in proportion", Run{Key: ann, Ran: 100 * time.Hour}, Similar, 59 * time.Hour},
+		{"reports that proved wrong", Run{Key: JobKey{User: "bob"}, Whole: 10 * time.Hour, Done: time.Hour}, Reported, 4 * time.Hour},
+		{"reports", Run{Key: ann, Whole: 10 * time.Hour, Done: 6 * time.Hour}, Reported, 4 * time.Hour},
 	} {
-		if got := middle(c.key, c.estimate, c.ran, c.basis); got < c.want*9/10 || got > c.want*11/10 {
+		var all []time.Duration
+		for range 299 {
+			left, basis := l.Future(r)(c.run)
+			if left <= 0 || basis != c.basis {
+				t.Fatalf("%s: drawn %s on basis %q; want more than 0, on basis %q", c.name, left, basis, c.basis)
+			}
+			all = append(all, left)
+		}
+		slices.Sort(all)
+		if got := all[len(all)/2]; got < c.want*85/100 || got > c.want*115/100 {
 			t.Errorf("%s: the middle is %s; want about %s", c.name, got, c.want)
 		}
+	}
+}
+
+// TestExpect: what an expectation is based on, and of how many jobs.
+func TestExpect(t *testing.T) {
+	l, ann := learned()
+	for _, c := range []struct {
+		run  Run
+		want Expected
+	}{
+		{Run{Key: ann}, Expected{time.Hour, Similar, 200}},
+		{Run{Key: JobKey{User: "eve"}}, Expected{time.Hour, Anything, 200}},
+		{Run{Key: ann, Estimate: 2 * time.Hour}, Expected{time.Hour, Estimated, 200}},
+		{Run{Key: ann, Whole: 5 * time.Hour}, Expected{5 * time.Hour, Reported, 200}},
+	} {
+		if got := l.Expect(c.run); got.Basis != c.want.Basis || got.Jobs != c.want.Jobs || (got.Middle-c.want.Middle).Abs() > c.want.Middle/20 {
+			t.Errorf("of %+v expected %+v; want %+v", c.run, got, c.want)
+		}
+	}
+	if got := (&Lengths{}).Expect(Run{}); got != (Expected{}) {
+		t.Errorf("nothing has ended, and %+v is expected", got)
 	}
 }

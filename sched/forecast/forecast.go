@@ -2,15 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package forecast tells when waiting jobs will start. It plays the policy forward
-// from a snapshot, many times, each time with other run times drawn for the jobs, and
-// returns the quantiles of what comes out. It is pure: its random numbers come from a
-// seed.
+// from a snapshot, many times, each time with other run times drawn for the jobs and
+// other jobs submitted later, and returns the quantiles of what comes out. A Ledger
+// compares forecasts with what came, and corrects the next ones. Coarse looks ahead
+// where the queue is too long for that. The package is pure: its random numbers come
+// from a seed.
 //
 // # What it leaves out
 //
-//   - nothing is submitted later;
-//   - restarts take no time, and nothing fails;
-//   - bounds on preemption (package guard) and programs that bid are not asked;
+//   - nothing fails: a job that will be retried runs for as long as all its attempts;
+//   - programs that bid are not asked;
 //   - a job changes its speed with its size as its agent's model says, else in
 //     proportion.
 package forecast
@@ -30,7 +31,12 @@ type Config struct {
 	// Future draws one future: how long each job still runs, at the size it has or asks
 	// for; ok is false if nothing is known about it.
 	Future func(r *rand.Rand) Left
-	Seed   uint64
+	// Arrive, if set, draws the jobs that are submitted in one future.
+	Arrive func(r *rand.Rand) Arrivals
+	// Restart is how long a job makes no progress after it was started again.
+	Restart time.Duration
+	Seed    uint64
+	Samples int // number of futures; 0: Samples
 	// Most bounds the cost: the jobs that decisions look at, over all samples. 0:
 	// MostJobs.
 	Most int
@@ -40,12 +46,16 @@ type Config struct {
 // Left returns how long a job still runs.
 type Left func(j *sched.Job) (left time.Duration, ok bool)
 
+// Arrivals returns the jobs that are submitted, one after the other; ok is false after
+// the last.
+type Arrivals func() (spec sched.Spec, ok bool)
+
 const (
-	// Samples is the number of times that the future is drawn. Of that many, the second
-	// and the last but one enclose 90 % of outcomes.
+	// Samples is the default number of futures. Of that many, the second and the last
+	// but one enclose 90 % of outcomes.
 	Samples = 39
-	// fewest is the smallest number of samples that gives such a range: that of all.
-	fewest = 19
+	// Fewest is the smallest number of samples that gives such a range: that of all.
+	Fewest = 19
 	// MostJobs is the default of Config.Most.
 	MostJobs = 4_000_000
 )
@@ -65,15 +75,12 @@ func Starts(s *sched.Snapshot, c Config, jobs ...sched.JobID) (map[sched.JobID]R
 			}
 		}
 	}
-	if c.Most == 0 {
-		c.Most = MostJobs
-	}
+	c.fill()
 	waits := map[sched.JobID][]float64{}
 	done := 0
-	for ; done < Samples; done++ {
-		rnd := rand.New(rand.NewPCG(c.Seed, uint64(done)))
-		w := world{Config: c, st: s.State(), now: s.Now, time: c.Future(rnd), started: map[sched.JobID]time.Time{}}
-		ok, err := w.run(jobs, c.Most/Samples)
+	for ; done < c.Samples; done++ {
+		w := newWorld(c, s, done)
+		ok, err := w.run(jobs, c.Most/c.Samples)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +95,7 @@ func Starts(s *sched.Snapshot, c Config, jobs ...sched.JobID) (map[sched.JobID]R
 			waits[id] = append(waits[id], wait)
 		}
 	}
-	if done < fewest {
+	if done < min(Fewest, c.Samples) {
 		return nil, nil
 	}
 	out := make(map[sched.JobID]Range, len(jobs))
@@ -99,6 +106,18 @@ func Starts(s *sched.Snapshot, c Config, jobs ...sched.JobID) (map[sched.JobID]R
 	}
 	return out, nil
 }
+
+func (c *Config) fill() {
+	if c.Most == 0 {
+		c.Most = MostJobs
+	}
+	if c.Samples == 0 {
+		c.Samples = Samples
+	}
+}
+
+// rand returns the random numbers of one future.
+func (c *Config) rand(sample int) *rand.Rand { return rand.New(rand.NewPCG(c.Seed, uint64(sample))) }
 
 // quantiles returns the range of 90 % and its middle.
 func quantiles(now time.Time, waits []float64) Range {

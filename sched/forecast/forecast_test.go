@@ -5,6 +5,7 @@ package forecast_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -96,5 +97,103 @@ func TestUnknown(t *testing.T) {
 	got, err = forecast.Starts(queue(t, 3), forecast.Config{Policy: named(t, "fifo"), Future: hours, Stop: func() bool { return true }})
 	if err != nil || len(got) != 0 {
 		t.Errorf("stopped at once: %v, %v; want no forecast", got, err)
+	}
+}
+
+// TestArrivals: jobs that are submitted later delay those that wait, where the policy
+// lets them.
+func TestArrivals(t *testing.T) {
+	var recent []sched.Spec
+	for i := range 12 {
+		recent = append(recent, sched.Spec{GPUs: 4, Priority: 1, Submitted: noon.Add(time.Duration(i-12) * 30 * time.Minute)})
+	}
+	c := forecast.Config{Policy: named(t, "fifo"), Future: hours, Most: 200_000}
+	quiet, err := forecast.Starts(queue(t, 1), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Arrive = forecast.Again(recent, noon)
+	if busy, err := forecast.Starts(queue(t, 1), c); err != nil || len(busy) != 0 {
+		t.Errorf("with a more urgent job each half hour it starts at %v, %v; want never", busy, err)
+	}
+	for i := range recent {
+		recent[i].Priority = 0
+	}
+	if busy, err := forecast.Starts(queue(t, 1), c); err != nil || busy["j1"].Middle.Sub(quiet["j1"].Middle).Abs() > time.Second {
+		t.Errorf("with later jobs that wait behind it: %v, %v; want %v as without", busy, err, quiet)
+	}
+	if forecast.Again(recent[:2], noon) != nil {
+		t.Error("two jobs are enough to foresee others")
+	}
+}
+
+// TestRestart: a job that is preempted loses time when it starts again.
+func TestRestart(t *testing.T) {
+	hour := func(*rand.Rand) forecast.Left {
+		return func(*sched.Job) (time.Duration, bool) { return time.Hour, true }
+	}
+	c := forecast.Config{Policy: named(t, "fifo"), Future: hour, Restart: 10 * time.Minute}
+	s := queue(t, 2)
+	st := s.State()
+	if err := st.Apply(sched.Event{At: noon, Kind: sched.JobStopped, Job: "j0"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := forecast.Starts(st.Frozen(noon), c)
+	if want := noon.Add(70 * time.Minute); err != nil || !got["j1"].Middle.Equal(want) {
+		t.Errorf("behind a job that starts again: %v, %v; want %s", got["j1"], err, want)
+	}
+}
+
+// TestCoarse: the coarse forecast agrees with the policy where jobs start in order.
+func TestCoarse(t *testing.T) {
+	s := queue(t, 3)
+	c := forecast.Config{Policy: named(t, "fifo"), Future: hours}
+	fine, err := forecast.Starts(s, c, "j3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, ok := forecast.Coarse(s, c, s.Jobs[1:3], s.Jobs[3])
+	if !ok || r.Middle.Sub(fine["j3"].Middle).Abs() > 20*time.Minute || r.Early.Before(noon.Add(3*time.Hour)) || r.Late.After(noon.Add(6*time.Hour)) {
+		t.Errorf("coarse %v, %t; want about %v", r, ok, fine["j3"])
+	}
+	c.Future = func(*rand.Rand) forecast.Left { return func(*sched.Job) (time.Duration, bool) { return 0, false } }
+	if r, ok := forecast.Coarse(s, c, nil, s.Jobs[3]); ok {
+		t.Errorf("nothing is known, and it starts at %v", r)
+	}
+}
+
+// TestLedger: ranges that proved too narrow and too early are widened and moved.
+func TestLedger(t *testing.T) {
+	at := func(minutes float64) time.Time { return noon.Add(time.Duration(minutes * float64(time.Minute))) }
+	asked := forecast.Asked{Range: forecast.Range{Early: at(50), Middle: at(60), Late: at(70)}, At: noon}
+	var l forecast.Ledger
+	near := func(a, b time.Time) bool { return a.Sub(b).Abs() < time.Second }
+	if r := l.Correct(asked, nil, noon); !near(r.Early, asked.Early) || !near(r.Middle, asked.Middle) || !near(r.Late, asked.Late) {
+		t.Errorf("without outcomes %v becomes %v", asked.Range, r)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	draw := func() time.Time { return at(90 * math.Exp(0.5*r.NormFloat64())) }
+	for range 300 {
+		l.Add(asked, draw())
+	}
+	told, inside := l.Correct(asked, nil, noon), 0
+	for range 1000 {
+		if d := draw(); !d.Before(told.Early) && !d.After(told.Late) {
+			inside++
+		}
+	}
+	if inside < 850 || inside > 950 || told.Middle.Before(at(75)) || told.Middle.After(at(100)) {
+		t.Errorf("%v holds %d of 1,000 outcomes around 13:30; want about 900", told, inside)
+	}
+	var waiting []forecast.Asked
+	for range 50 {
+		waiting = append(waiting, asked)
+	}
+	if later := l.Correct(asked, waiting, at(200)); !later.Late.After(told.Late) {
+		t.Errorf("with 50 jobs that still wait the range ends at %s; want later than %s", later.Late, told.Late)
+	}
+	unknown := forecast.Asked{Range: forecast.Range{Early: at(50)}, At: noon}
+	if r := l.Correct(unknown, nil, noon); r != unknown.Range {
+		t.Errorf("%v becomes %v; want it unchanged", unknown.Range, r)
 	}
 }

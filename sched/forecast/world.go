@@ -19,6 +19,18 @@ type world struct {
 	time    Left
 	left    map[sched.JobID]*rest
 	started map[sched.JobID]time.Time
+	arrive  Arrivals    // nil: nobody submits anything
+	next    *sched.Spec // what is submitted next
+	arrived int
+}
+
+func newWorld(c Config, s *sched.Snapshot, sample int) *world {
+	w := &world{Config: c, st: s.State(), now: s.Now, time: c.Future(c.rand(sample)), started: map[sched.JobID]time.Time{}}
+	if c.Arrive != nil {
+		w.arrive = c.Arrive(c.rand(-1 - sample)) // run times stay the same with other arrivals
+		w.expect()
+	}
+	return w
 }
 
 // rest is what a job has left to do.
@@ -76,6 +88,9 @@ func (w *world) restOf(j *sched.Job) *rest {
 	if left, ok := w.time(j); ok {
 		r.seconds = left.Seconds()
 	}
+	if j.TimeLimit > 0 {
+		r.seconds = min(r.seconds, max(0, j.TimeLimit.D()-j.RanBy(w.now)).Seconds())
+	}
 	if j.Phase == sched.Running {
 		r.gpus = j.Placement.GPUs()
 	}
@@ -125,6 +140,9 @@ func (w *world) begin(id sched.JobID) error {
 	j, _ := w.st.Job(id)
 	r := w.left[id]
 	r.speed = speed(w.st.Cluster(), j, r.gpus)
+	if j.Starts > 1 {
+		r.seconds += w.Restart.Seconds() * r.speed
+	}
 	if j.Work <= 0 || r.seconds <= 0 {
 		return nil
 	}
@@ -176,6 +194,9 @@ func (w *world) upcoming(wake time.Time) (to time.Time, ok bool) {
 	if wake.After(w.now) {
 		by(later(wake, w.now.Add(tick)))
 	}
+	if w.next != nil {
+		by(later(w.next.Submitted, w.now))
+	}
 	return to, true
 }
 
@@ -204,6 +225,16 @@ func (w *world) advance(to time.Time) error {
 		if err := w.st.Apply(sched.Event{At: to, Kind: sched.JobEnded, Job: id, Phase: sched.Finished}); err != nil {
 			return err
 		}
+	}
+	for w.next != nil && !w.next.Submitted.After(to) {
+		spec := *w.next
+		spec.Submitted = to
+		if err := w.st.Apply(sched.Event{At: to, Kind: sched.JobSubmitted, Spec: &spec}); err != nil {
+			return err
+		}
+		j, _ := w.st.Job(spec.ID)
+		w.left[spec.ID] = w.restOf(j)
+		w.expect()
 	}
 	return nil
 }

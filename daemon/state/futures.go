@@ -1,0 +1,194 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/predict/experience"
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/forecast"
+	"github.com/fairway-gpu/fairway/sched/guard"
+)
+
+// How many jobs back a forecast looks: at those that ended, for run times, and at those
+// that were submitted, for later ones.
+const (
+	recentEnds        = 1000
+	recentSubmissions = 200
+)
+
+// futures is the present and how to look ahead from it.
+type futures struct {
+	forecast.Config
+	spec    string
+	about   policy.About
+	now     *sched.Snapshot
+	lengths *experience.Lengths
+}
+
+func (b *Store) futures() (futures, error) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	now := b.now()
+	p, err := b.buildPolicy(b.mem.Policy)
+	if err != nil {
+		return futures{}, err
+	}
+	g, err := guard.New(b.Guard)
+	if err != nil {
+		return futures{}, err
+	}
+	f := futures{spec: b.mem.Policy, about: b.Policies.About(b.mem.Policy), now: b.mem.state.Frozen(now), lengths: b.mem.lengths()}
+	runs := map[sched.JobID]experience.Run{}
+	for x := range b.mem.queue() {
+		run := x.run(now)
+		runs[x.Job.ID] = run
+		if x.Job.Phase == sched.Running {
+			f.lengths.Watch(run)
+		}
+	}
+	f.Config = forecast.Config{
+		Policy: g.Over(p), Most: mostLooks(len(f.now.Jobs)), Restart: b.mem.restart(), Arrive: forecast.Again(b.mem.recent(f.about), now),
+		Future: func(r *rand.Rand) forecast.Left {
+			draw := f.lengths.Future(r)
+			return func(j *sched.Job) (time.Duration, bool) {
+				run, ok := runs[j.ID]
+				if !ok {
+					run = runOf(j, now)
+				}
+				left, basis := draw(run)
+				return left, basis != experience.Nothing
+			}
+		},
+	}
+	return f, nil
+}
+
+// mostLooks bounds a forecast by the jobs that its decisions look at: a few decisions for
+// each job, in each sample.
+func mostLooks(jobs int) int {
+	return min(forecast.MostJobs/4, forecast.Samples*jobs*(3*jobs+30))
+}
+
+// starts forecasts the start of jobs; nil: of all. If they are too many, it estimates the
+// start of the first.
+func (f *futures) starts(s *sched.Snapshot, ids ...sched.JobID) (map[sched.JobID]forecast.Range, error) {
+	if len(s.Jobs) <= forecastJobs {
+		return forecast.Starts(s, f.Config, ids...)
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	id := ids[0]
+	i := slices.IndexFunc(s.Jobs, func(j *sched.Job) bool { return j.ID == id })
+	if i < 0 {
+		return nil, nil
+	}
+	var ahead []*sched.Job
+	for k, j := range s.Jobs {
+		_, behind := f.about.Order.Ahead(s.Jobs[i], j, s.Now)
+		if len(f.about.Order) == 0 {
+			behind = k > i
+		}
+		if j.Phase == sched.Pending && k != i && !behind && j.Ready(s.Now) {
+			ahead = append(ahead, j)
+		}
+	}
+	c := f.Config
+	c.Samples = forecast.Fewest
+	if r, ok := forecast.Coarse(s, c, ahead, s.Jobs[i]); ok {
+		return map[sched.JobID]forecast.Range{id: r}, nil
+	}
+	return nil, nil
+}
+
+// lengths returns how long the jobs ran that have ended.
+func (m *memory) lengths() *experience.Lengths {
+	l := &experience.Lengths{}
+	for _, x := range m.Ended[max(0, len(m.Ended)-recentEnds):] {
+		l.Learn(x.run(x.Ended), x.track())
+	}
+	return l
+}
+
+// track returns what the agent of an ended job had reported when each tenth of its work
+// was done. Of a job that was stopped in between the run time by then is not known.
+func (x *entry) track() (out experience.Track) {
+	w := x.whole()
+	if w <= 0 || x.Job.Starts != 1 {
+		return out
+	}
+	for _, p := range x.Points {
+		if i := int(experience.Tenths * p.Done / w); p.Rate > 0 && i >= 0 && i < len(out) && out[i].Left == 0 {
+			out[i] = experience.Tenth{Ran: p.At.Sub(x.Job.FirstStart), Left: time.Duration(finite((w - p.Done) / p.Rate * float64(time.Second)))}
+		}
+	}
+	return out
+}
+
+// recent returns the jobs that were submitted last, oldest first; under a policy that
+// keeps the order of submission only those that may overtake a waiting one.
+func (m *memory) recent(about policy.About) []sched.Spec {
+	lowest := 0
+	jobs := make([]*sched.Job, 0, len(m.jobs))
+	for _, x := range m.jobs {
+		if x.Job.Phase == sched.Pending {
+			lowest = min(lowest, x.Job.Priority)
+		}
+		jobs = append(jobs, x.Job)
+	}
+	slices.SortFunc(jobs, func(a, b *sched.Job) int { return cmp.Compare(a.Seq, b.Seq) })
+	var specs []sched.Spec
+	for _, j := range jobs[max(0, len(jobs)-recentSubmissions):] {
+		if about.Promises&policy.InOrder == 0 || j.Priority > lowest {
+			specs = append(specs, j.Spec)
+		}
+	}
+	return specs
+}
+
+// restart returns the mean time that jobs were away when they were moved; 0: none was.
+func (m *memory) restart() time.Duration {
+	n, sum := 0, 0.0
+	for _, x := range m.jobs {
+		for _, l := range x.Ledger {
+			if l.Verb == "move" && l.Away > 0 && !l.Ongoing {
+				n, sum = n+1, sum+l.Away
+			}
+		}
+	}
+	return time.Duration(sum / float64(max(1, n)) * float64(time.Second))
+}
+
+// run returns what is known about the run time of a job.
+func (x *entry) run(now time.Time) experience.Run {
+	r := runOf(x.Job, now)
+	if w := x.whole(); w > 0 && x.Rate > 0 {
+		second := float64(time.Second)
+		r.Whole, r.Done = time.Duration(finite(w/x.Rate*second)), time.Duration(finite(min(w, x.Job.DoneBy(now))/x.Rate*second))
+	}
+	return r
+}
+
+func runOf(j *sched.Job, now time.Time) experience.Run {
+	return experience.Run{
+		Key:      experience.JobKey{App: string(j.App), Tenant: string(j.Tenant), User: j.User, Model: j.Model, GPUs: j.GPUs},
+		Estimate: j.Estimate.D(), Ran: j.RanBy(now),
+	}
+}
+
+// runTime says for people how long a job is expected to run; nil: nobody knows.
+func runTime(l *experience.Lengths, r experience.Run) *api.RunTime {
+	e := l.Expect(r)
+	if e.Basis == experience.Nothing {
+		return nil
+	}
+	return &api.RunTime{Expected: sched.Duration(e.Middle.Round(time.Second)), Basis: e.Basis.String(), Jobs: e.Jobs}
+}

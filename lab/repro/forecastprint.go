@@ -1,0 +1,71 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package repro
+
+import (
+	"fmt"
+	"io"
+)
+
+// PrintForecast writes the experiment as Markdown.
+func PrintForecast(w io.Writer, c ForecastConfig, rows []ForecastRow) {
+	fmt.Fprintf(w, `# How well the expected start is calibrated
+
+When a job begins to wait, its start is forecast as `+"`fairway explain`"+` does; when it starts,
+the two are compared. The range should hold the start in 85 to 95 %% of cases, and the median
+error should be below 20 %% of the wait. Where a row of %d starts or more misses a target, the
+figure is bold.
+
+    fairway repro forecast
+
+Cluster %s, %d seeds, %d jobs in each workload, the generated ones within %s. Of a
+recorded workload, other jobs are taken for each seed; the times between their submissions are
+stretched so that the jobs need as much GPU time as the cluster has.
+
+- *known*: what agents report about running jobs, with what users estimate for the others
+  (with the errors users make); users' estimates alone; or only how long past jobs ran.
+- *uncorrected*: within the range that the simulations give, before it is corrected by how
+  good the earlier forecasts of the same run were. A run begins with no past at all.
+- *run times known*: the median error of a forecast that knows how long each job will run;
+  *arrivals too*: of one that also knows which jobs will be submitted. They say where the error
+  comes from: what remains is what the forecast gets wrong about the policy.
+
+Jobs of one busy hour are early or late together, so the figures of a row scatter by several
+per cent.
+
+| workload | policy | known | starts | no forecast | within the range | uncorrected | median error | run times known | arrivals too | width of the range |
+|---|---|---|---|---|---|---|---|---|---|---|
+`, fewCases, c.Cluster, len(c.Seeds), c.Jobs, c.Span)
+	for _, r := range rows {
+		if r.Cases == 0 {
+			fmt.Fprintf(w, "| %s | `%s` | %s | 0 | %d | - | - | - | - | - | - |\n", r.Workload, r.Policy, r.Known, r.None)
+			continue
+		}
+		judge := r.Cases >= fewCases
+		fmt.Fprintf(w, "| %s | `%s` | %s | %d | %d | %s | %s | %s | %s | %s | %s |\n", r.Workload, r.Policy, r.Known, r.Cases, r.None,
+			figure(r.Inside, judge && (r.Inside < 0.85 || r.Inside > 0.95)), figure(r.Raw, false),
+			figure(r.Error, judge && r.Error >= 0.2), figure(r.RunTimes, false), figure(r.Oracle, false), waits(r.Width))
+	}
+}
+
+// fewCases is the number of starts below which a row says little.
+const fewCases = 20
+
+func figure(v float64, bold bool) string {
+	text := fmt.Sprintf("%.0f %%", 100*v)
+	switch {
+	case v > 100: // times the wait
+		return "unbounded"
+	case bold:
+		return "**" + text + "**"
+	}
+	return text
+}
+
+func waits(v float64) string {
+	if v > 100 {
+		return "unbounded"
+	}
+	return fmt.Sprintf("%.1f waits", v)
+}

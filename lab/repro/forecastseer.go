@@ -1,0 +1,200 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package repro
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/fairway-gpu/fairway/policy"
+	"github.com/fairway-gpu/fairway/predict/experience"
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/forecast"
+)
+
+// seer is a policy that forecasts the starts of jobs that begin to wait. It sees what a
+// daemon would see.
+type seer struct {
+	knowledge
+	inner   sched.Policy
+	spec    string
+	inOrder bool // the policy lets no job overtake
+	seed    uint64
+	told    *seer // of the same simulation, to its end; nil: this is the first
+	lengths experience.Lengths
+	ledger  forecast.Ledger
+	last    map[sched.JobID]sched.Job     // as of the last decision
+	ran     map[sched.JobID]time.Duration // of the jobs that have ended
+	seen    []sched.Spec                  // in order of submission
+	restart restartMean
+	tracks  map[sched.JobID]experience.Track // of jobs that report
+	open    map[sched.JobID]int              // index of the case
+	cases   []foreseen
+}
+
+func newSeer(spec string, k knowledge, seed uint64, told *seer) *seer {
+	return &seer{
+		spec: spec, knowledge: k, seed: seed, told: told, inOrder: policy.Builtin().About(spec).Promises&policy.InOrder != 0,
+		last: map[sched.JobID]sched.Job{}, ran: map[sched.JobID]time.Duration{}, tracks: map[sched.JobID]experience.Track{}, open: map[sched.JobID]int{},
+	}
+}
+
+// restartMean is the mean time without progress after a restart.
+type restartMean struct {
+	n   int
+	sum time.Duration
+}
+
+func (r restartMean) mean() time.Duration { return r.sum / time.Duration(max(1, r.n)) }
+
+// Schedule implements sched.Policy.
+func (p *seer) Schedule(s *sched.Snapshot) sched.Plan {
+	p.learn(s)
+	plan := p.inner.Schedule(s)
+	p.begin(s, plan)
+	if p.told == nil {
+		return plan
+	}
+	for i, j := range s.Jobs {
+		at, asked := p.open[j.ID]
+		starts := len(plan.Want[i]) > 0
+		switch {
+		case starts && asked && p.cases[at].start.IsZero():
+			p.cases[at].start = s.Now
+			if p.cases[at].known {
+				p.ledger.Add(p.cases[at].Asked, s.Now)
+			}
+		case !starts && !asked && j.Starts == 0 && plan.Why[i].Code != sched.Impossible:
+			p.open[j.ID] = len(p.cases)
+			p.cases = append(p.cases, p.ask(s, j.ID))
+		}
+	}
+	return plan
+}
+
+// learn notes what has happened since the last decision.
+func (p *seer) learn(s *sched.Snapshot) {
+	now := make(map[sched.JobID]sched.Job, len(s.Jobs))
+	for _, j := range s.Jobs {
+		now[j.ID] = *j
+		p.track(j, s.Now)
+		before, there := p.last[j.ID]
+		if !there {
+			p.seen = append(p.seen, j.Spec)
+		}
+		if j.Starts > max(1, before.Starts) && j.ReportedAt.After(j.Since) {
+			p.restart.n, p.restart.sum = p.restart.n+1, p.restart.sum+j.ReportedAt.Sub(j.Since)
+		}
+	}
+	for id, j := range p.last {
+		if _, there := now[id]; !there {
+			p.ran[id] = j.RanBy(s.Now)
+			p.lengths.Learn(p.run(&j, s.Now), p.tracks[id])
+		}
+	}
+	p.last = now
+}
+
+// begin notes the jobs that start now: one that ends soon is not there any more at the
+// next decision.
+func (p *seer) begin(s *sched.Snapshot, plan sched.Plan) {
+	for i, j := range s.Jobs {
+		if j.Phase == sched.Pending && len(plan.Want[i]) > 0 {
+			c := p.last[j.ID]
+			c.Phase, c.Since = sched.Running, s.Now
+			p.last[j.ID] = c
+		}
+	}
+}
+
+// track notes what a running job reports.
+func (p *seer) track(j *sched.Job, now time.Time) {
+	r := p.run(j, now)
+	if r.Whole == 0 || j.Phase != sched.Running {
+		return
+	}
+	if t := p.tracks[j.ID]; t[r.Tenth()].Left == 0 {
+		t[r.Tenth()] = experience.Tenth{Ran: r.Ran, Left: r.Whole - r.Done}
+		p.tracks[j.ID] = t
+	}
+}
+
+// run returns what is known about the run time of a job.
+func (p *seer) run(j *sched.Job, now time.Time) experience.Run {
+	r := experience.Run{
+		Key:      experience.JobKey{App: string(j.App), Tenant: string(j.Tenant), User: j.User, Model: j.Model, GPUs: j.GPUs},
+		Estimate: j.Estimate.D(), Ran: j.RanBy(now),
+	}
+	if p.reports && j.Work > 0 && j.Rate > 0 {
+		second := float64(time.Second)
+		r.Whole, r.Done = time.Duration(j.Work/j.Rate*second), time.Duration(j.DoneBy(now)/j.Rate*second)
+	}
+	return r
+}
+
+// ask forecasts the start of a job: with what a daemon knows, with the true run times,
+// and with the jobs that will be submitted later.
+func (p *seer) ask(s *sched.Snapshot, id sched.JobID) foreseen {
+	lengths := p.lengths.Fresh()
+	for _, o := range s.Jobs {
+		if o.Phase == sched.Running {
+			lengths.Watch(p.run(o, s.Now))
+		}
+	}
+	c := forecast.Config{Seed: p.seed, Most: forecast.MostJobs / 4, Restart: p.restart.mean(), Future: func(r *rand.Rand) forecast.Left {
+		draw := lengths.Future(r)
+		return func(j *sched.Job) (time.Duration, bool) {
+			left, basis := draw(p.run(j, s.Now))
+			return left, basis != experience.Nothing
+		}
+	}}
+	if !p.inOrder {
+		c.Arrive = forecast.Again(p.seen[max(0, len(p.seen)-recent):], s.Now)
+	}
+	f := foreseen{Asked: forecast.Asked{At: s.Now}}
+	f.Range, f.known = p.start(s, c, id)
+	f.told = p.ledger.Correct(f.Asked, p.waiting(), s.Now)
+	c.Samples, c.Arrive = 1, nil
+	c.Future = func(*rand.Rand) forecast.Left {
+		return func(j *sched.Job) (time.Duration, bool) { return max(0, p.told.ran[j.ID]-j.RanBy(s.Now)), true }
+	}
+	known, _ := p.start(s, c, id)
+	c.Arrive = func(*rand.Rand) forecast.Arrivals {
+		rest := p.told.seen[len(p.seen):]
+		return func() (spec sched.Spec, ok bool) {
+			if len(rest) == 0 {
+				return spec, false
+			}
+			spec, rest = rest[0], rest[1:]
+			return spec, true
+		}
+	}
+	all, _ := p.start(s, c, id)
+	f.runTimes, f.oracle = known.Middle, all.Middle
+	return f
+}
+
+// recent is the number of submissions from which later ones are foreseen.
+const recent = 200
+
+func (p *seer) start(s *sched.Snapshot, c forecast.Config, id sched.JobID) (forecast.Range, bool) {
+	var err error
+	if c.Policy, err = policy.Builtin().New(p.spec); err != nil {
+		return forecast.Range{}, false
+	}
+	starts, err := forecast.Starts(s, c, id)
+	r, ok := starts[id]
+	return r, ok && err == nil
+}
+
+// waiting returns the forecasts whose jobs have not started yet.
+func (p *seer) waiting() []forecast.Asked {
+	var out []forecast.Asked
+	for _, f := range p.cases {
+		if f.known && f.start.IsZero() {
+			out = append(out, f.Asked)
+		}
+	}
+	return out
+}
