@@ -4,7 +4,9 @@
 package repro
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/fairway-gpu/fairway/policy"
@@ -87,7 +89,8 @@ func (p *seer) learn(s *sched.Snapshot) {
 			p.restart.n, p.restart.sum = p.restart.n+1, p.restart.sum+j.ReportedAt.Sub(j.Since)
 		}
 	}
-	for id, j := range p.last {
+	for _, id := range slices.Sorted(maps.Keys(p.last)) { // the same order in every run
+		j := p.last[id]
 		if _, there := now[id]; !there {
 			p.ran[id] = j.RanBy(s.Now)
 			p.lengths.Learn(p.run(&j, s.Now), p.tracks[id])
