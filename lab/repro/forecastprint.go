@@ -47,6 +47,20 @@ per cent.
 			figure(r.Inside, judge && (r.Inside < 0.85 || r.Inside > 0.95)), figure(r.Raw, false),
 			figure(r.Error, judge && r.Error >= 0.2), figure(r.RunTimes, false), figure(r.Oracle, false), waits(r.Width))
 	}
+	fmt.Fprint(w, `
+The error is what not knowing run times costs: with the true ones it is about 0, except under
+`+"`srtf`"+`, where later jobs overtake, and there it is if those are known too. So the forecast
+plays the policies as they are, and estimates or agents are the way to better forecasts.
+
+Recorded workloads are added by `+"`--workload`"+`. On Philly jobs reconstructed from public
+derivatives (`+"`--kind \"\" --policy fifo`"+`, 83 starts at an earlier commit, seeds 4 and 5), the range
+held the start in 99 % of cases with agents, 92 % with users' estimates and 53 % where only past jobs are known: the
+few jobs that run for weeks are like none that has ended.
+
+The daemon looks ahead for fewer decisions than this experiment, to answer quickly. Not measured:
+`+"`pollux`, `themis`"+` and other policies without an order, outside bidders, and the rough estimate
+for more than 200 jobs.
+`)
 }
 
 // fewCases is the number of starts below which a row says little.
