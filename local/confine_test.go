@@ -80,7 +80,9 @@ func TestProcessLimit(t *testing.T) {
 		t.Skip("NOT TESTED: no control groups for processes can be made here (run as root)")
 	}
 	r := newRig(t, func(c *Config) { c.Processes = 20 })
-	a := attempt("bomb", 1, 0b11, `[ $RANK = 0 ] || exec sleep 100; for i in $(seq 100); do sleep 100 & done; sleep 0.1; jobs -p | wc -l; exit 1`)
+	// The other rank starts first, or it could not start at all.
+	up := filepath.Join(t.TempDir(), "up")
+	a := attempt("bomb", 1, 0b11, `[ $RANK = 0 ] || { touch `+up+`; exec sleep 100; }; until [ -e `+up+` ]; do sleep 0.02; done; for i in $(seq 100); do sleep 100 & done; sleep 0.1; jobs -p | wc -l; exit 1`)
 	r.orders.set(a)
 	if e := r.exit(a.AttemptID); e.Code == 0 || !strings.Contains(e.Why, "limit of 40 processes") {
 		t.Errorf("%s; want that it reached its limit of two slots", show(e))

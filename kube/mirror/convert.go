@@ -47,6 +47,7 @@ func submissionOf(job *v1alpha1.TrainingJob) (api.Submission, error) {
 	s.App = appOf(job.Namespace, job.Spec.App)
 	s.Origin = origin(kindTrainingJob, job.Namespace, job.Name)
 	s.Graph = job.Annotations[v1alpha1.AnnotationGraph]
+	s.Recipe = job.Annotations[v1alpha1.AnnotationRecipe]
 	s.Key = string(job.UID)
 	return s, nil
 }

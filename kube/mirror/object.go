@@ -31,8 +31,10 @@ func objectOf(s *api.Submission, image string) (*v1alpha1.TrainingJob, error) {
 		return nil, err
 	}
 	job := &v1alpha1.TrainingJob{Spec: spec}
-	if s.Graph != "" {
-		job.Annotations = map[string]string{v1alpha1.AnnotationGraph: s.Graph}
+	for name, text := range map[string]string{v1alpha1.AnnotationGraph: s.Graph, v1alpha1.AnnotationRecipe: s.Recipe} {
+		if text != "" {
+			metav1.SetMetaDataAnnotation(&job.ObjectMeta, name, text)
+		}
 	}
 	return job, nil
 }

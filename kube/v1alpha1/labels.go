@@ -41,4 +41,6 @@ const (
 	AnnotationPreemptible = "fairway.dev/preemptible"
 	// AnnotationGraph names the file from which utilisation and memory were predicted.
 	AnnotationGraph = "fairway.dev/graph"
+	// AnnotationRecipe says how the model is trained, for that prediction.
+	AnnotationRecipe = "fairway.dev/recipe"
 )
