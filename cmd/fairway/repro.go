@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +24,8 @@ func newRepro() *cobra.Command {
 		Example: `  fairway repro philly --jobs 5000
   fairway repro tiresias --data pollux-artifact/simulator
   fairway repro all --check`,
+		// Nothing has to be tidied up: a signal ends an experiment at once.
+		PersistentPreRun: func(*cobra.Command, []string) { signal.Reset(os.Interrupt, syscall.SIGTERM) },
 	}
 	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch(), newReproThemis(), newReproMixed(), newReproHorus(), newReproForecast(), newReproShockwave(), newReproAll())
 	return c

@@ -166,7 +166,7 @@ var files = []struct {
 	{
 		name: "acme-sample.csv", format: Acme, rows: 3, start: "2018-01-01T00:00:00",
 		jobs: []string{
-			"0 2018-01-01T00:00:00 gpus=64 task=8 cpus=15 run=1m44s",
+			"0 2018-01-01T00:00:00 gpus=64 task=8 cpus=15 run=1m45s",
 			"1 2018-01-01T00:05:13 gpus=2 task=2 cpus=13 run=1m18s",
 			"2 2018-01-01T00:06:40 gpus=1 cpus=120 run=10s",
 		},
