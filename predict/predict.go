@@ -157,7 +157,7 @@ func (m *Model) trust(f *features.Features, v *vector, p physics) (confidence fl
 			confidence *= 0.5
 			notes = append(notes, "recipe "+f.Recipe.String()+": no layers are known by the names of the operators; nothing is recomputed")
 		case v.at("convs") > 0:
-			notes = append(notes, "recipe "+f.Recipe.String()+": measured on language models; of convolutions only memory was checked")
+			notes = append(notes, "recipe "+f.Recipe.String()+": fitted to language models; nothing was checked for convolutions")
 		}
 	}
 	if n := v.at("unknown"); n > 0 {

@@ -28,7 +28,7 @@ utilisation and step time when alone. See docs/interference.md.`,
 		Example: `  fairway interfere ask 35@2.7 100@50
   fairway interfere evaluate --data lab/profiling/data
   fairway interfere fit --data lab/profiling/data --gpu h200 --out policy/interfere/models/h200.json
-  fairway interfere import --data ../shared/data/lucid`,
+  fairway interfere import --data lucid`,
 	}
 	c.AddCommand(newInterfereAsk(), newInterfereFit(), newInterfereEvaluate(), newInterfereImport())
 	return c

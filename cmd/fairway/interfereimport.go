@@ -29,7 +29,7 @@ func newInterfereImport() *cobra.Command {
 to other pairs on another GPU, and print how many of the pairs called safe are. A job is
 safe at 85 % of its speed alone. "both" counts pairs of which both jobs are, "mean" those
 whose mean speed is. Nothing is fitted to these pairs.`,
-		Example: `  fairway interfere import --data ../shared/data/lucid`,
+		Example: `  fairway interfere import --data lucid`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if data == "" {

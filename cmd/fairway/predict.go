@@ -53,7 +53,9 @@ Training means SGD with momentum in single precision, as PyTorch runs it, unless
 --recipe names others: amp (autocast to bfloat16), bf16 (everything in bfloat16), adam,
 checkpoint (layers are computed again in the backward pass), joined by +. --decoder
 describes a GPT-like model that is too large to export. --step-ms corrects the
-prediction by the measured time of a step. The first dimension of the inputs is the batch. Other dynamic dimensions need a size:
+prediction by the measured time of a step.
+
+The first dimension of the inputs is the batch. Other dynamic dimensions need a size:
 --dim sequence=128, or --dim input_ids:1=128 by position, or --assume 128 for all
 of them. See docs/predict.md.`,
 		Example: `  fairway predict resnet50.onnx --batch 32

@@ -210,7 +210,8 @@ func newPredictTrain() *cobra.Command {
 		Use:   "train --data DIR --gpu NAME --out FILE",
 		Short: "Train the prediction model of a GPU type",
 		Long: `Train the prediction model of a GPU type from NAME-solo.csv and NAME-features.csv,
-and from NAME-recipes.csv if it exists. The same tables give the same bytes. Models in predict/models are embedded in the binary
+and from NAME-recipes.csv if it exists. The same tables give the same bytes. Models
+in predict/models are embedded in the binary
 at build time.`,
 		Example: `  fairway predict train --data lab/profiling/data --gpu h200 --out predict/models/h200.json`,
 		Args:    cobra.NoArgs,

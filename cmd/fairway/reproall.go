@@ -52,8 +52,7 @@ func newReproAll() *cobra.Command {
 		Long: `Run every reproduction and write its page and plots to a folder. With --check, write
 nothing and compare each page with its fresh run: fail if a line or a number differs
 by more than the spread that the page states, or --share of the number. Pages that
-need the data of an artifact are skipped, with a message, if it is not named. All of
-them together take about an hour.`,
+need the data of an artifact are skipped, with a message, if it is not named.`,
 		Example: `  fairway repro all --check --pollux pollux-artifact/simulator --sia sia-artifact/sia-simulator --shockwave shockwave/scheduler
   fairway repro all --check --only experience,search`,
 		Args: cobra.NoArgs,

@@ -9,7 +9,7 @@ from .worker import Worker
 COLUMNS = ("recipe", *solo.COLUMNS, "decoder")
 
 # model, batch size, recipes; "-" is single precision with SGD. What takes long to start comes last.
-TODO = (
+CASES = (
     ("plain/decoder-0.9b", 4, "- bf16+adam bf16+adam+checkpoint amp+adam amp+adam+checkpoint"),
     ("plain/decoder-0.1b", 8, "- adam amp+adam bf16+adam bf16+adam+checkpoint"),
     ("plain/decoder-6.6b", 1, "bf16+adam+checkpoint bf16+adam"),
@@ -41,7 +41,7 @@ class Recipes(solo.Solo):
 
     def todo(self):
         done = self.table.keys("model", "batch", "recipe")
-        for model, batch, recipes in TODO:
+        for model, batch, recipes in CASES:
             for recipe in recipes.split():
                 if (model, str(batch), recipe) not in done:
                     yield catalogue.by_name()[model], batch, recipe
