@@ -36,15 +36,18 @@ var arrows = map[string][]string{
 	"sched/place":    {"sched", "sched/goodput"},
 	"sched/guard":    {"sched"},
 	"sched/forecast": {"sched", "sched/goodput"},
+	"sched/spare":    {},
 
 	// policy: one folder for each policy, and what several of them share.
 	"policy":                 {"sched", "sched/place", "sched/suggest", "policy/**"},
-	"policy/*":               {"sched/num", "sched", "sched/fairness", "sched/place", "sched/goodput", "policy/auction", "policy/filling", "policy/flow", "policy/knob", "policy/interfere", "policy/pairing"},
+	"policy/*":               {"sched/num", "sched", "sched/fairness", "sched/place", "sched/goodput", "policy/auction", "policy/division", "policy/filling", "policy/flow", "policy/knob", "policy/interfere", "policy/pairing"},
+	"policy/fairway":         {"sched", "sched/place", "policy/division", "policy/layer/share"},
 	"policy/layer/*":         {"sched", "sched/place", "sched/goodput", "policy/knob", "policy/interfere", "policy/pairing"},
 	"policy/knob":            {"sched", "sched/suggest"},
 	"policy/flow":            {},
 	"policy/filling":         {"sched", "sched/place"},
 	"policy/auction":         {},
+	"policy/division":        {"sched", "sched/goodput", "sched/place"},
 	"policy/interfere":       {},
 	"policy/interfere/learn": {"sched/num", "policy/interfere"},
 	"policy/pairing":         {"sched", "policy/interfere"},
@@ -107,7 +110,7 @@ var arrows = map[string][]string{
 
 	// lab: reproductions, reports, benchmarks, measurements.
 	"lab/report":   {"sim", "sim/trace", "sched"},
-	"lab/repro":    {"lab/report", "sim", "sim/**", "tune", "tune/search", "sched", "sched/num", "sched/goodput", "sched/forecast", "policy", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
+	"lab/repro":    {"lab/report", "sim", "sim/**", "tune", "tune/search", "sched", "sched/num", "sched/goodput", "sched/forecast", "sched/spare", "policy", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
 	"lab/progress": {},
 	"lab/curves":   {"tune/search"},
 	"lab/bench/*":  {"lab/progress", "sched/num", "lab/repro", "kube/kubetest", "kube/v1alpha1"},

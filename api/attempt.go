@@ -39,8 +39,17 @@ type Attempt struct {
 	// Pinned says that, as far as was known at its start, its work is lost if it is
 	// stopped.
 	Pinned bool `json:"pinned,omitempty"`
+	// Suspended says that it should hold no GPU now: it keeps its processes, frozen,
+	// and goes on later.
+	Suspended bool `json:"suspended,omitempty"`
 	// Token lets the job's agent speak for this attempt, and for nothing else.
 	Token string `json:"token"`
+}
+
+// Suspended is what an executor reports about the suspension of an attempt.
+type Suspended struct {
+	AttemptID
+	sched.Suspension
 }
 
 // Owner is the operating-system user a job runs as.

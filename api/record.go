@@ -26,10 +26,15 @@ type Record struct {
 	Point    *Point    `json:"point,omitempty"`    // with job-reported: for the plots
 	Training *Training `json:"training,omitempty"` // with job-reported: what was measured
 	Restored *float64  `json:"restored,omitempty"` // with the first job-reported of an attempt: what it found in a checkpoint
+	// Resized is set with the first job-reported after a change in place.
+	Resized *Resized `json:"resized,omitempty"`
 	// SaveFailed is set with job-reported when the agent says that it cannot save.
 	SaveFailed string `json:"save_failed,omitempty"`
 	// Warning is a word to the owner of a job.
 	Warning string `json:"warning,omitempty"`
+	// Slow is set with a warning about ranks that are slower than their peers, and when
+	// they have caught up.
+	Slow *SlowRanks `json:"slow,omitempty"`
 	// Complete is set with job-reported when the agent said the work is over.
 	Complete bool   `json:"complete,omitempty"`
 	Policy   string `json:"policy,omitempty"` // the policy from now on

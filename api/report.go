@@ -32,13 +32,45 @@ type AgentReport struct {
 	// Can is what the job can do when it is asked to make room; nil: its agent is too
 	// old to say (see Ability).
 	Can *sched.Ability `json:"can,omitempty"`
-	// Checkpoint says that everything up to Done is saved.
-	Checkpoint bool `json:"checkpoint,omitempty"`
+	// Resized is the last change of the attempt in place; nil: there was none.
+	Resized *Resized `json:"resized,omitempty"`
+	// Checkpoint says that everything up to Saved is saved; Saved nil: up to Done.
+	Checkpoint bool     `json:"checkpoint,omitempty"`
+	Saved      *float64 `json:"saved,omitempty"`
 	// Complete says that the training is over; the exit code decides whether it
 	// went well.
 	Complete bool      `json:"complete,omitempty"`
 	Training *Training `json:"training,omitempty"` // what was measured since the last report
 	Point    *Point    `json:"point,omitempty"`
+	// Pace is how long the ranks of a gang compute; nil: nothing new.
+	Pace *Pace `json:"pace,omitempty"`
+}
+
+// Pace is how long each rank of a gang computes in a step, without its wait for
+// the others. A rank that is slower than its peers is found by it.
+type Pace struct {
+	// Windows are stretches of 5 s, oldest first. Each has the median of the seconds of
+	// a step for each rank; 0: not measured.
+	Windows [][]float64 `json:"windows"`
+}
+
+// SlowRanks are ranks that compute more slowly than their peers.
+type SlowRanks struct {
+	Ranks []int   `json:"ranks"` // the slowest first; none: those before have caught up
+	Times float64 `json:"times"` // its time over the median of its peers'
+	Text  string  `json:"text"`
+	// Node is where all of them run, on GPUs that no other job shares; empty: it is
+	// not held against a node. GPU is -1 if there are several.
+	Node string `json:"node,omitempty"`
+	GPU  int    `json:"gpu"`
+	Sure bool   `json:"sure,omitempty"` // a gauge explains it
+}
+
+// Resized is a change of a gang in place: to another size, or to another process for
+// one that died.
+type Resized struct {
+	GPUs int     `json:"gpus"` // after it
+	Away float64 `json:"away"` // seconds without a step
 }
 
 // Training is what an agent measures of the training itself. The daemon fits
@@ -107,25 +139,31 @@ const (
 	maxMetrics    = 32
 	maxMetricName = 100
 	maxSaveFailed = 500
-	mostWork      = 1e15 // far from where sums of it overflow
+	maxPaces      = 16384 // numbers in all windows
+	mostWork      = 1e15  // far from where sums of it overflow
 )
 
 // Validate says what is wrong with the report, if anything.
 func (r *AgentReport) Validate() error {
-	restored := 0.0
-	if r.Restored != nil {
-		restored = *r.Restored
+	or0 := func(p *float64) float64 {
+		if p == nil {
+			return 0
+		}
+		return *p
 	}
 	for _, f := range []struct {
 		name  string
 		value float64
-	}{{"done", r.Done}, {"work", r.Work}, {"rate", r.Rate}, {"restored", restored}} {
+	}{{"done", r.Done}, {"work", r.Work}, {"rate", r.Rate}, {"restored", or0(r.Restored)}, {"saved", or0(r.Saved)}} {
 		if !(f.value >= 0 && f.value <= mostWork) {
 			return Errorf(Invalid, "is %g", f.value).On(f.name).Try(fmt.Sprintf("send a number from 0 to %g", float64(mostWork)))
 		}
 	}
 	if n := len(r.SaveFailed); n > maxSaveFailed {
 		return Errorf(Invalid, "has %d bytes", n).On("save_failed").Try(fmt.Sprintf("send at most %d", maxSaveFailed))
+	}
+	if z := r.Resized; z != nil && !(z.GPUs >= 1 && z.Away >= 0 && z.Away <= mostWork) {
+		return Errorf(Invalid, "is %d GPUs, away for %g s", z.GPUs, z.Away).On("resized").Try("send numbers that are not negative")
 	}
 	if t := r.Training; t != nil {
 		if err := t.validate(); err != nil {
@@ -135,6 +173,26 @@ func (r *AgentReport) Validate() error {
 	if p := r.Point; p != nil {
 		if err := p.validate(); err != nil {
 			return err
+		}
+	}
+	if p := r.Pace; p != nil {
+		return p.validate()
+	}
+	return nil
+}
+
+func (p *Pace) validate() error {
+	total := 0
+	for i, w := range p.Windows {
+		total += len(w)
+		if len(w) == 0 || len(w) != len(p.Windows[0]) || total > maxPaces {
+			return Errorf(Invalid, "has %d entries", len(w)).On(fmt.Sprintf("pace.windows[%d]", i)).
+				Try(fmt.Sprintf("send one number for each rank in every window, at most %d in all", maxPaces))
+		}
+		for _, v := range w {
+			if !(v >= 0 && v <= mostWork) {
+				return Errorf(Invalid, "has %g", v).On(fmt.Sprintf("pace.windows[%d]", i)).Try("send seconds, or 0 if they are not known")
+			}
 		}
 	}
 	return nil

@@ -186,12 +186,18 @@ type SearchLedger interface {
 	// NoteSearch makes decisions about a search durable. Those that do not fit the
 	// search as it is now (it has ended; the trial is not the next) are refused.
 	NoteSearch(context.Context, SearchRecord) error
+	// NoteStages tells the policy what is left of a search that has jobs.
+	NoteStages(context.Context, sched.AppID, []Stage) error
 }
+
+// Stage is a part of what is left of a search.
+type Stage = sched.Stage
 
 // OpenSearch is a search that goes on, with whom its trials run as.
 type OpenSearch struct {
 	Search
-	Owner Owner
+	Owner  Owner
+	Stages []Stage // what the policy knows of what is left
 }
 
 // ParamPrefix begins the names of the variables that hold parameters.

@@ -185,7 +185,7 @@ func (t *Task) validateText() error {
 	size = 0
 	for k, v := range t.Env {
 		if !envName.MatchString(k) || reserved(k) || strings.ContainsRune(v, 0) {
-			return Errorf(Invalid, "%.60q is not a variable a job may set", k).On("env").Try("use letters, digits and _ in names, no zero byte in values, and no name that begins with FAIRWAY_ (but " + ParamPrefix + ")")
+			return Errorf(Invalid, "%.60q is not a variable a job may set", k).On("env").Try("use letters, digits and _ in names, no zero byte in values, and no name that begins with FAIRWAY_ (but " + ParamPrefix + " and " + HangVariable + ")")
 		}
 		size += len(k) + len(v) + 2
 	}
@@ -197,8 +197,12 @@ func (t *Task) validateText() error {
 
 // reserved reports whether a variable is one that the daemon sets.
 func reserved(name string) bool {
-	return strings.HasPrefix(name, "FAIRWAY_") && !strings.HasPrefix(name, ParamPrefix)
+	return strings.HasPrefix(name, "FAIRWAY_") && !strings.HasPrefix(name, ParamPrefix) && name != HangVariable
 }
+
+// HangVariable is how many seconds a training must stand still at least to count as
+// hung; 0: it never does. A job may set it.
+const HangVariable = "FAIRWAY_HANG_SECONDS"
 
 func unprintable(r rune) bool { return r < ' ' || r == 0x7f }
 

@@ -63,6 +63,8 @@ func (j *Job) Kept() string {
 	case j.NonPreemptible:
 		return "is never preempted: it is non-preemptible"
 	case !j.Protected:
+	case j.Status.Suspends || (&sched.Job{Spec: j.Spec, Status: j.Status}).Bound():
+		return "is suspended in place when others get its GPUs, and goes on only there: it has not shown that it can save its work" + see
 	case j.Status.Can == sched.Unproven && elastic:
 		return "starts on " + gpus + " and stays there: no Fairway agent in its script has reported yet" + see
 	case j.Status.Can == sched.Unproven:
@@ -89,7 +91,10 @@ type Reason struct {
 	Earliest time.Time `json:"earliest,omitzero"`
 	Latest   time.Time `json:"latest,omitzero"`
 	Unknown  string    `json:"unknown,omitempty"` // why there is no expected start
-	Rough    string    `json:"rough,omitempty"`   // why it is only a rough estimate
+	// Promised is when the policy will have started the job at the latest, if no node is
+	// lost; zero: it promises nothing.
+	Promised time.Time `json:"promised,omitzero"`
+	Rough    string    `json:"rough,omitempty"` // why it is only a rough estimate
 }
 
 // RunTime is how long a job is expected to run in all, at the size it asks for.
@@ -196,7 +201,7 @@ type Share struct {
 // Entry is one thing that the scheduler gave to a job or took from it.
 type Entry struct {
 	At   time.Time `json:"at"`
-	Verb string    `json:"verb"` // start, preempt, move, pause, fail, end
+	Verb string    `json:"verb"` // start, preempt, move, recover, pause, fail, end
 	// Attempt is the one that began or ended with it; of a move, the one that ended.
 	Attempt int     `json:"attempt,omitempty"`
 	From    int     `json:"from_gpus"`
@@ -208,6 +213,7 @@ type Entry struct {
 	// reports no steps; Ongoing says that it is still away, and Away is so far.
 	Away    float64 `json:"away_s,omitempty"`
 	Ongoing bool    `json:"ongoing,omitempty"`
+	InPlace bool    `json:"in_place,omitempty"` // the attempt went on
 }
 
 // LedgerTotal sums a ledger.
@@ -226,6 +232,21 @@ type Node struct {
 	// Quarantine is why the node is out of use for a while, or why it should be
 	// and is not (withheld); nil: nothing is held against it.
 	Quarantine *diagnose.NodeChange `json:"quarantine,omitempty"`
+	// NoSuspend is why jobs cannot be suspended in place there; empty: they can, or
+	// nobody looked.
+	NoSuspend string `json:"no_suspend,omitempty"`
+	// Failures is how often attempts fail there because of the infrastructure.
+	Failures diagnose.FailureRate `json:"failure_rate"`
+	// Warm is what waits there to start jobs quickly; nil: such starts are off.
+	Warm *Warm `json:"warm,omitempty"`
+}
+
+// Warm counts the interpreters that have imported torch and wait to become the
+// processes of a job.
+type Warm struct {
+	Ready  int   `json:"ready"`
+	Most   int   `json:"most"`
+	Memory int64 `json:"memory"` // bytes that they use
 }
 
 // GPUSlot is one GPU, or one CPU slot, of a node.
@@ -245,6 +266,8 @@ type GPUUse struct {
 	MemoryTotal int64        `json:"memory_total"`
 	PowerW      float64      `json:"power_w,omitempty"`
 	TempC       float64      `json:"temp_c,omitempty"`
+	ClockMHz    float64      `json:"clock_mhz,omitempty"` // of its processors
+	MaxClockMHz float64      `json:"max_clock_mhz,omitempty"`
 	Processes   []GPUProcess `json:"processes,omitempty"`
 }
 

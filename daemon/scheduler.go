@@ -73,7 +73,7 @@ func (s Scheduler) decide(ctx context.Context, b loop.Backend) error {
 }
 
 // tend takes nodes back whose quarantine is over, ends jobs whose time limit is
-// reached, warns of gangs that have not joined, corrects the clock of the records, and
+// reached, warns of gangs that have not joined and of idle GPUs, corrects the clock of the records, and
 // forecasts starts, until the context ends.
 func (s Scheduler) tend(ctx context.Context) error {
 	const every = 2 * time.Second
@@ -86,6 +86,9 @@ func (s Scheduler) tend(ctx context.Context) error {
 		}
 		if err := s.State.CheckGangs(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn("check whether gangs have joined", "err", err)
+		}
+		if err := s.State.CheckIdle(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn("check whether GPUs are idle", "err", err)
 		}
 		if err := s.State.CheckClock(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn("set the clock of the records back", "err", err)

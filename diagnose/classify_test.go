@@ -6,6 +6,7 @@ package diagnose
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -248,5 +249,27 @@ func BenchmarkBuiltin(b *testing.B) {
 		if _, err := Builtin(); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestHungGang: of ranks that wait for each other, the one that does not wait is the
+// cause, whatever their stacks look like.
+func TestHungGang(t *testing.T) {
+	stack := func(frames ...string) string {
+		return "Thread 0x00007f2a (most recent call first):\n  File \"/usr/lib/python3/threading.py\", line 324 in wait\n\n" +
+			"Current thread 0x00007f2b (most recent call first):\n  File \"" + strings.Join(frames, "\n  File \"") + "\n"
+	}
+	waits := stack(`/usr/lib/python3/dist-packages/torch/autograd/__init__.py", line 197 in backward`, `/home/ann/train.py", line 41 in main`) +
+		"fairway: rank 0 waits for other ranks: no rank has moved for 61 s at backward (__init__.py:197), called from train.py:41; its bound is 60 s (longest pause between two steps before: 0.4 s). The stacks of its threads are above\n"
+	hangs := stack(`/home/ann/nccl_timeout.py", line 17 in fake_collective`) +
+		"fairway: rank 1 hangs: no rank has moved for 61 s at fake_collective (nccl_timeout.py:17); its bound is 60 s (longest pause between two steps before: 0.4 s). The stacks of its threads are above\n"
+	one := 1
+	f := builtinTable(t).Classify(Input{Exit: &one, Logs: []Log{{Name: "rank0.log", Rank: 0, Text: waits}, {Name: "rank1.log", Rank: 1, Text: hangs}}})
+	if f.Reason != "hung" || f.Evidence == nil || f.Evidence.Log != "rank1.log" {
+		t.Errorf("%+v; want hung because of rank 1", f)
+	}
+	a := Decide(nil, Attempt{Finding: f, Nodes: []string{"n1"}})
+	if !a.Retry || a.After.D() != 30*time.Second || !slices.Equal(a.AvoidNodes, []string{"n1"}) {
+		t.Errorf("advice %+v; want a retry after 30 s, elsewhere", a)
 	}
 }

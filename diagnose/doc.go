@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package diagnose finds out why an attempt of a job failed, whether a retry is
-// worth its GPUs, and which nodes to quarantine. It is a set of pure functions and
-// state machines over sched; the daemon and the simulator both use it.
+// worth its GPUs, which nodes to quarantine, and which ranks are slow. It is a set of
+// pure functions and state machines over sched; the daemon and the simulator both use
+// it.
 //
 // # Classification
 //
@@ -35,7 +36,8 @@
 // # Retry and quarantine
 //
 // Decide is a pure function from the failures of a job so far to what to do
-// next. Quarantine is a state machine: events in, changes out, no clock.
+// next. Quarantine is a state machine: events in, changes out, no clock. Pace finds
+// ranks that are slower than their peers, RateOf how often nodes fail.
 //
 // The rules follow section 4 of "Analysis of Large-Scale Multi-Tenant GPU
 // Clusters for DNN Training Workloads" (ATC 2019), whose table of failures

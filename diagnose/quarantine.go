@@ -25,6 +25,9 @@ import (
 //     probability of k or more with mean n p is below Alpha over the number of
 //     nodes.
 //
+// It is also flagged when a GPU of it is slow, and not by the design of a job
+// (NodeSlow).
+//
 // A failure weighs 1 if infrastructure is to blame, 1/2 for the engine or an
 // unknown reason, 1/10 for the user, divided by the nodes that share the blame;
 // a job counts once on each node, with its heaviest failure.
@@ -78,6 +81,7 @@ const (
 	NodeRemoved Happening = "removed"
 	AttemptDone Happening = "done"   // an attempt ended well, or was stopped in good health
 	AttemptLost Happening = "failed" // an attempt failed: Finding
+	NodeSlow    Happening = "slow"   // a rank computes more slowly than its peers: GPU, Rank, Finding
 	ProbeGood   Happening = "probe-good"
 	ProbeBad    Happening = "probe-bad"
 	Cleared     Happening = "pardoned" // by an operator
@@ -92,6 +96,8 @@ type NodeEvent struct {
 	Job     string
 	User    string
 	Finding Finding
+	GPU     int // with NodeSlow: where the rank runs; -1: on several GPUs of the node
+	Rank    int
 }
 
 // NodeChange is something to be done, and why.
@@ -110,6 +116,7 @@ type nodeRecord struct {
 	released time.Time // from the last one
 	withheld bool      // said so already
 	ends     []attemptEnd
+	slow     []NodeEvent
 }
 
 // attemptEnd is one attempt that ended on a node. Weight 0: well.
@@ -119,8 +126,11 @@ type attemptEnd struct {
 	weight    float64
 }
 
-// maxEnds bounds what is remembered of one node.
-const maxEnds = 4096
+// maxEnds and maxSlow bound what is remembered of one node.
+const (
+	maxEnds = 4096
+	maxSlow = 64
+)
 
 // NewQuarantine starts with no node.
 func NewQuarantine(c QuarantineConfig) (*Quarantine, error) {
@@ -176,6 +186,8 @@ func (q *Quarantine) Apply(e NodeEvent) []NodeChange {
 			q.remember(name, attemptEnd{at: q.now, job: e.Job, user: e.User})
 		case AttemptLost:
 			changes = append(changes, q.failed(name, e, len(nodes))...)
+		case NodeSlow:
+			changes = append(changes, q.slow(name, e)...)
 		case ProbeGood, Cleared:
 			changes = append(changes, q.release(name, string(e.Kind))...)
 		case ProbeBad:
@@ -231,7 +243,7 @@ func (q *Quarantine) release(name, why string) []NodeChange {
 	if !ok {
 		return nil
 	}
-	n.ends, n.withheld = nil, false
+	n.ends, n.slow, n.withheld = nil, nil, false
 	if n.state == InUse {
 		return nil
 	}
@@ -256,6 +268,12 @@ func (q *Quarantine) failed(name string, e NodeEvent, sharing int) []NodeChange 
 	if !guilty {
 		return nil
 	}
+	return q.accuse(name, why)
+}
+
+// accuse takes a node out of use, or says that it should be.
+func (q *Quarantine) accuse(name, why string) []NodeChange {
+	n := q.nodes[name]
 	if len(q.Out())+1 > q.most() {
 		if n.withheld {
 			return nil

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -182,7 +183,19 @@ func endOrphans(data string) {
 			var pid int
 			if _, err := fmt.Sscanf(p, "/proc/%d/environ", &pid); err == nil && pid != os.Getpid() {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
+				thaw(pid)
 			}
+		}
+	}
+}
+
+// thaw lets a suspended process go, which in a frozen control group of version 1 cannot
+// even be killed.
+func thaw(pid int) {
+	groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	for line := range strings.SplitSeq(string(groups), "\n") {
+		if _, group, ok := strings.Cut(line, ":freezer:"); ok && strings.HasPrefix(filepath.Base(group), "fairway-") {
+			_ = os.WriteFile(filepath.Join("/sys/fs/cgroup/freezer", group, "freezer.state"), []byte("THAWED"), 0)
 		}
 	}
 }

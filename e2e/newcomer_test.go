@@ -140,7 +140,9 @@ func (n *newcomer) callback(t *testing.T) {
 		}
 		n.until(id, c.want)
 	}
-	n.until(id, api.Finished)
+	if j := n.until(id, api.Finished); j.Status.Starts != 2 {
+		t.Errorf("started %d times; want twice", j.Status.Starts)
+	}
 	lines := read(t, log)
 	checkSteps(t, lines, steps, 1)
 	n.checkTrue(t, id, lines, steps)
@@ -160,6 +162,9 @@ func (n *newcomer) agent(t *testing.T) {
 	lines := read(t, log)
 	checkSteps(t, lines, work+batch, batch) // the last line is after the last step
 	n.checkTrue(t, id, lines, work)
+	if j.Status.Starts != 1 {
+		t.Errorf("started %d times; want once: it can change in place", j.Status.Starts)
+	}
 	if j.Status.Moves < 2 || j.Status.Preemptions > 0 || j.Status.Failures > 0 {
 		t.Errorf("%d moves, %d preemptions, %d failures; want 2 moves or more and nothing else", j.Status.Moves, j.Status.Preemptions, j.Status.Failures)
 	}

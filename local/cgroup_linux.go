@@ -131,11 +131,14 @@ func (g *cgroups) text() string {
 
 // group is the control group, or groups, of one attempt.
 type group struct {
+	name    string
 	dirs    []string // the first holds all processes
 	unified bool
 	memory  int64 // its limit in bytes; 0: none
 	pids    int   // its limit of processes and threads; 0: none
 	refuses bool  // the kernel refuses it the devices of others
+	denied  []device
+	denial  int // the program that refuses them; 0: none
 }
 
 // limits is what an attempt may use.
@@ -167,26 +170,33 @@ func (g *cgroups) named(name string) []string {
 // cannot be made; the error of another limit is returned with the group, which then
 // lacks it.
 func (g *cgroups) make(name string, l limits) (*group, error) {
-	out := &group{unified: g.unified}
-	add := func(base string) (string, error) {
-		dir := filepath.Join(base, name)
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-			return "", fmt.Errorf("make control group: %w", err)
-		}
-		if !slices.Contains(out.dirs, dir) {
-			out.dirs = append(out.dirs, dir)
-		}
-		return dir, nil
-	}
-	if _, err := add(g.member); err != nil {
+	out := &group{unified: g.unified, name: name}
+	if _, err := out.add(g.member); err != nil {
 		return nil, err
 	}
+	return out, g.limit(out, l)
+}
+
+// add makes the group in a folder, if it is not there.
+func (g *group) add(base string) (string, error) {
+	dir := filepath.Join(base, g.name)
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", fmt.Errorf("make control group: %w", err)
+	}
+	if !slices.Contains(g.dirs, dir) {
+		g.dirs = append(g.dirs, dir)
+	}
+	return dir, nil
+}
+
+// limit sets the limits of a group, in place of those it has.
+func (g *cgroups) limit(out *group, l limits) error {
 	var errs []error
 	limit := func(wanted bool, base string, set func(dir string) error) bool {
 		if !wanted || base == "" {
 			return false
 		}
-		dir, err := add(base)
+		dir, err := out.add(base)
 		if err == nil {
 			err = set(dir)
 		}
@@ -214,8 +224,8 @@ func (g *cgroups) make(name string, l limits) (*group, error) {
 	if limit(l.pids > 0, g.pids, func(dir string) error { return write(dir, "pids.max", strconv.Itoa(l.pids)) }) {
 		out.pids = l.pids
 	}
-	out.refuses = limit(len(l.denied) > 0, g.devices, func(dir string) error { return denyDevices(dir, g.unified, l.denied) })
-	return out, errors.Join(errs...)
+	out.refuses = limit(len(l.denied) > 0 || out.refuses, g.devices, func(dir string) error { return out.deny(dir, l.denied) })
+	return errors.Join(errs...)
 }
 
 // enter puts the calling thread, and so what it starts, into the groups of cgroup
@@ -270,6 +280,7 @@ func (g *group) end() error {
 	if len(g.dirs) == 0 {
 		return nil
 	}
+	_, _ = setFrozen(g.dirs, false) // in cgroup v1 what is frozen cannot be killed
 	for until := time.Now().Add(killPatience); ; time.Sleep(5 * time.Millisecond) {
 		_ = os.WriteFile(filepath.Join(g.dirs[0], "cgroup.kill"), []byte("1"), 0) // v2, Linux 5.14
 		text, err := os.ReadFile(filepath.Join(g.dirs[0], "cgroup.procs"))

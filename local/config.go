@@ -31,6 +31,10 @@ type Config struct {
 	// never removed, and following a log stops at the end of an attempt.
 	Ended func(sched.JobID) bool
 
+	// Memory is a folder in the machine's memory (tmpfs), for copies of checkpoints;
+	// default /dev/shm. There are none without Ended.
+	Memory string
+
 	// SaveFails reports whether an attempt that was asked to stop cannot save its work.
 	// Its grace period is prolonged then, up to api.MaxGracePeriod. Nil: never.
 	SaveFails func(api.AttemptID) bool
@@ -62,6 +66,14 @@ type Config struct {
 	MPSControl string // the program nvidia-cuda-mps-control; default: found in PATH
 	MPSThreads int
 	MPSCheck   time.Duration // between looks at it; default 15 s
+	// Warm is how many interpreters that have imported torch may wait, so that a job
+	// starts as a fork of one; 0: none. One that is not used for WarmIdle ends; default
+	// 30 minutes.
+	Warm     int
+	WarmIdle time.Duration
+	// NoSuspend says that jobs are not suspended in place.
+	NoSuspend bool
+	driver    func() (gpuDriver, error) // default: startCUDA
 	// Tell receives messages for the operator; may be nil.
 	Tell func(string)
 
@@ -108,6 +120,9 @@ func (c Config) withDefaults() Config {
 	if c.Processes == 0 {
 		c.Processes = 8192
 	}
+	if c.Memory == "" {
+		c.Memory = "/dev/shm"
+	}
 	if c.SMI == "" {
 		c.SMI = "nvidia-smi"
 	}
@@ -118,6 +133,7 @@ func (c Config) withDefaults() Config {
 		c.MPSControl = "nvidia-cuda-mps-control"
 	}
 	or(&c.MPSCheck, 15*time.Second)
+	or(&c.WarmIdle, 30*time.Minute)
 	if c.Claim == nil {
 		c.Claim = func(api.Attempt) (bool, error) { return true, nil }
 	}

@@ -149,7 +149,7 @@ func TestDenialProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := denyDevices(dir, true, []device{{195, 7}, full}); err != nil {
+	if err := (&group{unified: true}).deny(dir, []device{{195, 7}, full}); err != nil {
 		t.Fatal(err)
 	}
 	group, err := os.Open(dir)

@@ -82,11 +82,13 @@ func crashMachine(dir string) int {
 	orders.set(list...)
 	c := testConfig(filepath.Join(dir, "machine"))
 	c.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	c.Warm = 2
 	m, err := Open(c)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	m.warm.refill = 0
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		for len(orders.Attempts()) > 0 {
@@ -115,6 +117,55 @@ func TestCrash(t *testing.T) {
 			dir, slot, i, 2+i%7, i%3))
 		list = append(list, a)
 	}
+	crash(t, dir, list, kills, 150*time.Millisecond)
+}
+
+// TestCrashWarm does so while ranks are forks of interpreters that wait.
+func TestCrashWarm(t *testing.T) {
+	t.Parallel()
+	const jobs, kills = 32, 5
+	w := newWarmRig(t) // for its interpreter and its package
+	w.write("job.py", `
+import os, sys, time
+slot, mark, pause, code = sys.argv[1:]
+def say(text):
+    open(mark, "a").write(text + "\n")
+try:
+    os.mkdir(slot)
+except FileExistsError:
+    say("overlap")
+say("start")
+time.sleep(float(pause))
+say("end")
+os.rmdir(slot)
+sys.exit(int(code))
+`)
+	var list []api.Attempt
+	for i := range jobs {
+		a := w.order(fmt.Sprintf("forked-%02d", i), 1, "job.py", fmt.Sprintf("slot-%d", i%4), fmt.Sprintf("mark-%d", i), fmt.Sprintf("0.1%d", i%7), fmt.Sprint(i%3))
+		a.Placement[0].GPUs = sched.GPUSet(1) << (i % 4)
+		list = append(list, a)
+	}
+	crash(t, w.dir, list, kills, 400*time.Millisecond)
+	warm := 0
+	for _, a := range list {
+		var s shimRecord
+		if err := readRecord(filepath.Join(w.dir, "machine", "jobs", string(a.Job), "1", shimFile), &s); err != nil {
+			t.Error(err)
+		}
+		if s.Warm {
+			warm++
+		}
+	}
+	if warm == 0 {
+		t.Error("no attempt started warm")
+	}
+}
+
+// crash runs attempts on a machine whose daemon is killed again and again, at random
+// moments at most so far apart. Attempt i writes to the file mark-i, and ends with the
+// code i%3.
+func crash(t *testing.T, dir string, list []api.Attempt, kills int, apart time.Duration) {
 	if err := writeRecord(filepath.Join(dir, "orders.json"), list); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +177,7 @@ func TestCrash(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n < kills {
-			time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond)
+			time.Sleep(time.Duration(random.Int64N(int64(apart))))
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 			continue
@@ -168,12 +219,13 @@ func TestCrash(t *testing.T) {
 	if twice > kills {
 		t.Errorf("%d exits were repeated by %d kills", twice, kills)
 	}
-	if n := alive(t, dir); n > 0 {
-		t.Errorf("%d processes are left", n)
-	}
+	// Standbys end when they notice that the daemon has.
+	eventually(t, "the end of all processes", func() bool { return alive(t, dir) == 0 })
 	if g := findCgroups(); g != nil {
-		if left, _ := filepath.Glob(filepath.Join(g.member, "fairway-crash-[0-9][0-9].*")); len(left) > 0 {
-			t.Errorf("control groups are left: %v", left)
+		for _, a := range list {
+			if left, _ := filepath.Glob(filepath.Join(g.member, "fairway-"+string(a.Job)+".*")); len(left) > 0 {
+				t.Errorf("control groups are left: %v", left)
+			}
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -59,17 +60,41 @@ func deviceOf(path string) (device, error) {
 	return device{unix.Major(s.Rdev), unix.Minor(s.Rdev)}, nil
 }
 
-// denyDevices refuses devices to the processes of a control group.
-func denyDevices(dir string, unified bool, denied []device) error {
-	if unified {
-		return attachDenial(dir, denied)
+// deny refuses devices to the processes of a control group, in place of those that it
+// is refused.
+func (g *group) deny(dir string, denied []device) error {
+	if g.unified {
+		program, err := attachDenial(dir, denied)
+		if err != nil {
+			return err
+		}
+		if g.denial > 0 { // both refuse until here
+			err = detachDenial(dir, g.denial)
+			unix.Close(g.denial)
+		}
+		g.denial, g.denied = program, denied
+		return err
+	}
+	set := func(file string, d device) error {
+		rule := fmt.Sprintf("c %d:%d rwm", d.major, d.minor)
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(rule), 0); err != nil {
+			return fmt.Errorf("write %s for device %d:%d: %w", file, d.major, d.minor, err)
+		}
+		return nil
 	}
 	for _, d := range denied {
-		rule := fmt.Sprintf("c %d:%d rwm", d.major, d.minor)
-		if err := os.WriteFile(filepath.Join(dir, "devices.deny"), []byte(rule), 0); err != nil {
-			return fmt.Errorf("refuse device %d:%d: %w", d.major, d.minor, err)
+		if err := set("devices.deny", d); err != nil {
+			return err
 		}
 	}
+	for _, d := range g.denied {
+		if !slices.Contains(denied, d) {
+			if err := set("devices.allow", d); err != nil {
+				return err
+			}
+		}
+	}
+	g.denied = denied
 	return nil
 }
 
@@ -103,8 +128,8 @@ func denial(denied []device) []byte {
 }
 
 // attachDenial attaches the program to a group of cgroup v2, where it stays for as
-// long as the group exists.
-func attachDenial(dir string, denied []device) error {
+// long as the group exists, and returns it.
+func attachDenial(dir string, denied []device) (program int, err error) {
 	code, licence := denial(denied), []byte("Apache-2.0\x00")
 	load := struct {
 		kind, count    uint32
@@ -112,25 +137,37 @@ func attachDenial(dir string, denied []device) error {
 		level, logSize uint32
 		log            uint64
 	}{kind: unix.BPF_PROG_TYPE_CGROUP_DEVICE, count: uint32(len(code) / 8), code: address(code), licence: address(licence)}
-	program, err := bpf(unix.BPF_PROG_LOAD, unsafe.Pointer(&load), unsafe.Sizeof(load))
+	program, err = bpf(unix.BPF_PROG_LOAD, unsafe.Pointer(&load), unsafe.Sizeof(load))
 	runtime.KeepAlive(code)
 	runtime.KeepAlive(licence)
 	if err != nil {
-		return fmt.Errorf("load the program that refuses devices: %w", err)
+		return 0, fmt.Errorf("load the program that refuses devices: %w", err)
 	}
-	defer unix.Close(program)
+	unix.CloseOnExec(program)
+	if err := onGroup(unix.BPF_PROG_ATTACH, dir, program, unix.BPF_F_ALLOW_MULTI); err != nil {
+		unix.Close(program)
+		return 0, fmt.Errorf("attach the program that refuses devices: %w", err)
+	}
+	return program, nil
+}
+
+func detachDenial(dir string, program int) error {
+	if err := onGroup(unix.BPF_PROG_DETACH, dir, program, 0); err != nil {
+		return fmt.Errorf("detach the program that refused devices: %w", err)
+	}
+	return nil
+}
+
+// onGroup attaches a program to a group, or detaches it.
+func onGroup(command uintptr, dir string, program int, flags uint32) error {
 	group, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer group.Close()
-	attach := struct{ group, program, kind, flags uint32 }{
-		uint32(group.Fd()), uint32(program), unix.BPF_CGROUP_DEVICE, unix.BPF_F_ALLOW_MULTI,
-	}
-	if _, err := bpf(unix.BPF_PROG_ATTACH, unsafe.Pointer(&attach), unsafe.Sizeof(attach)); err != nil {
-		return fmt.Errorf("attach the program that refuses devices: %w", err)
-	}
-	return nil
+	attr := struct{ group, program, kind, flags uint32 }{uint32(group.Fd()), uint32(program), unix.BPF_CGROUP_DEVICE, flags}
+	_, err = bpf(command, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	return err
 }
 
 func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

@@ -107,7 +107,7 @@ var errStuck = errors.New("does not respond and cannot be killed")
 const smiFormat = "--format=csv,noheader,nounits"
 
 func (t *smiTool) gpus(ctx context.Context) ([]gpuRow, error) {
-	text, err := t.run(ctx, "--query-gpu="+gpuFields+migField, smiFormat)
+	text, err := t.run(ctx, "--query-gpu="+gpuFields+moreFields, smiFormat)
 	if err != nil && strings.Contains(err.Error(), "not a valid field") {
 		text, err = t.run(ctx, "--query-gpu="+gpuFields, smiFormat)
 	}
@@ -189,7 +189,10 @@ func (l *limited) Write(p []byte) (int, error) {
 }
 
 // hostMemory returns the memory of the machine in bytes; 0: not known.
-func hostMemory() int64 {
+func hostMemory() int64 { return memoryInfo("MemTotal:") }
+
+// memoryInfo returns a line of /proc/meminfo in bytes; 0: not known.
+func memoryInfo(name string) int64 {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {
 		return 0
@@ -200,7 +203,7 @@ func hostMemory() int64 {
 		return 0
 	}
 	for line := range strings.SplitSeq(string(text), "\n") {
-		rest, ok := strings.CutPrefix(line, "MemTotal:")
+		rest, ok := strings.CutPrefix(line, name)
 		if !ok {
 			continue
 		}

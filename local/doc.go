@@ -27,6 +27,30 @@
 //     the attempt is killed, and the attempt is lost;
 //   - attempt.json alone: it never started.
 //
+// # How a gang changes in place
+//
+// An attempt whose agents are able to can get other GPUs without a restart. The daemon
+// writes resize.json; the supervisor starts the new ranks, tells all ranks their places
+// in the next generation of the gang when these are ready, and writes resized.json when
+// all of them train and those that leave are gone. Until then the attempt holds the GPUs
+// of both sides. The supervisor also replaces a rank that was killed, so that the others
+// keep their state. Whatever goes wrong before the ranks were told leaves the gang as it
+// was, and the daemon stops it to start it anew.
+//
+// # Warm starts
+//
+// A standby is a supervisor that has no attempt yet, with an interpreter that has imported
+// torch. It gets the lock and the folder of an attempt from the daemon, and from then on is
+// its supervisor like any other. It ends when the daemon does before that. A fork of the
+// interpreter runs nothing before the supervisor has taken it for its child.
+//
+// # Suspending
+//
+// A suspended attempt keeps its supervisor, its lock and its processes: these are off
+// their GPUs (gpuDriver) and frozen. suspend.json is there from the beginning of the
+// suspension until the attempt has gone on, and every step can be repeated, so a daemon
+// that restarts in between completes what was begun.
+//
 // # Folders
 //
 //	jobs/<job>/epoch         of the journal that the job belongs to
@@ -34,6 +58,7 @@
 //	jobs/<job>/work/         where it runs unless it names a folder
 //	jobs/<job>/<number>/     one attempt: records, lock, rank-N.log
 //	set-aside/<time>/<job>/  what belongs to no job of the journal; never read or removed
+//	/dev/shm/fairway-<hash>/<job>~<hash>/  a copy of the job's newest checkpoint, in memory
 //	mps/<uid>/               pipes and logs of a user's MPS, for jobs that share a GPU
 //
 // A job of another journal may have had the same name. So the folder of a job and

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairway-gpu/fairway/api"
-	"github.com/fairway-gpu/fairway/sched"
 )
 
 // Variables that identify processes. The first two are set on a supervisor, the
@@ -28,6 +27,7 @@ const (
 	shimDirVar = "FAIRWAY_SHIM_DIR"
 	nonceVar   = "FAIRWAY_NONCE"
 	keepDirVar = "FAIRWAY_CHECKPOINT_DIR"
+	memoryVar  = "FAIRWAY_MEMORY_DIR"
 )
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -77,8 +77,16 @@ func ownEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "FAIRWAY_") })
 }
 
+// rankVars is where a rank is in its gang when it starts.
+type rankVars struct {
+	rank, world, port  int
+	generation, member int
+	slot               int  // index of its GPU among those of the gang
+	link               bool // the supervisor listens
+}
+
 // environment returns the variables of one rank; later ones win.
-func environment(o *order, a account, rank, port int) []string {
+func environment(o *order, a account, s rankVars) []string {
 	vars := map[string]string{"PATH": defaultPath}
 	for _, kv := range os.Environ() {
 		has := func(prefix string) bool { return strings.HasPrefix(kv, prefix) }
@@ -100,20 +108,27 @@ func environment(o *order, a account, rank, port int) []string {
 	for k, v := range o.Task.Env {
 		vars[k] = v
 	}
-	world := strconv.Itoa(o.ranks())
+	world := strconv.Itoa(s.world)
+	if s.link {
+		vars["FAIRWAY_GANG"], vars["FAIRWAY_MEMBER"] = linkName(o.Nonce), strconv.Itoa(s.member)
+		vars["FAIRWAY_GENERATION"] = strconv.Itoa(s.generation)
+	}
 	for k, v := range map[string]string{
-		"RANK": strconv.Itoa(rank), "LOCAL_RANK": strconv.Itoa(rank),
+		"RANK": strconv.Itoa(s.rank), "LOCAL_RANK": strconv.Itoa(s.slot),
 		"WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world,
 		"GROUP_RANK": "0", "NODE_RANK": "0",
-		"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": strconv.Itoa(port),
+		"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": strconv.Itoa(s.port),
 		"CUDA_VISIBLE_DEVICES": o.Visible,
 
 		"FAIRWAY_API": o.API, "FAIRWAY_TOKEN": o.Token,
 		keepDirVar: o.Checkpoint, nonceVar: o.Nonce,
 		"FAIRWAY_NOTICE": api.SecondsVariable(o.GracePeriod.D()), "FAIRWAY_REPORT_SECONDS": api.SecondsVariable(o.Report.D()),
-		"FAIRWAY_NODES": "1", "FAIRWAY_SLOTS": slotList(o.Placement),
+		"FAIRWAY_NODES": "1", "FAIRWAY_SLOTS": slotList(o),
 	} {
 		vars[k] = v
+	}
+	if o.Memory != "" {
+		vars[memoryVar] = o.Memory
 	}
 	maps.Copy(vars, o.Variables())
 	if o.MPS != nil {
@@ -128,12 +143,10 @@ func environment(o *order, a account, rank, port int) []string {
 }
 
 // slotList prints the slots of the gang on this node, in the order of its ranks.
-func slotList(p sched.Placement) string {
+func slotList(o *order) string {
 	var out []string
-	for _, s := range p {
-		for _, i := range s.GPUs.Indexes() {
-			out = append(out, strconv.Itoa(i))
-		}
+	for _, i := range o.slots() {
+		out = append(out, strconv.Itoa(i))
 	}
 	return strings.Join(out, ",")
 }

@@ -106,6 +106,10 @@ func (g *gang) missing() string {
 func (g *gang) result() api.Exit {
 	e := api.Exit{AttemptID: g.order.AttemptID, At: time.Now(), Noticed: g.noticed, Missing: g.missing()}
 	failed := g.failed
+	if g.torn != "" {
+		e.Lost, e.Why = true, "the gang could not change in place: "+g.torn
+		return e
+	}
 	// A rank that has saved its work leaves; other ranks that then die of our
 	// SIGTERM have not failed.
 	if failed != nil && failed.signal == "SIGTERM" && (g.saved || g.asked && g.yields()) {

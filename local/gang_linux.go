@@ -4,10 +4,11 @@
 package local
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,7 @@ type gang struct {
 	stops   chan os.Signal // stop the ranks
 	more    chan os.Signal // give them more time
 	notes   []string
+	warm    *warm // what ranks are forked from; nil: they are started
 
 	ranks    []*rank
 	pumps    sync.WaitGroup
@@ -39,18 +41,44 @@ type gang struct {
 	saved    bool      // one of those left with YieldCode
 	oom      bool      // the kernel killed a process for the limit of memory
 	crowded  bool      // the kernel refused a process for the limit of processes
+
+	listener   net.Listener // for the agents of the ranks; nil: they cannot change in place
+	heard      chan heard   // what these say
+	generation int          // the last that was begun
+	current    int          // the one that trains
+	members    []*rank      // of it, by rank
+	change     *change      // to the next one; nil: none is under way
+	requests   int          // number of the last request to change
+	requestAt  time.Time    // when the next one was found
+	empty      []int        // slots without a process, because it died
+	deaths     []time.Time
+	torn       string // why a change left the gang in pieces
 }
 
 // rank is one process of a gang.
 type rank struct {
 	number int
+	slot   int // index of its GPU
 	pid    int
 	done   bool
+	leaves bool // whatever comes of it
 	code   int
 	signal string
 	log    rotator
 	tail   tail
 	output *os.File // the reading end of its output
+
+	link  net.Conn // to its agent
+	ready int      // the generation that it waits for
+	up    int      // the generation that it trains in; below 0: it does not yet
+}
+
+// ending describes how the rank ended.
+func (r *rank) ending() string {
+	if r.signal != "" {
+		return r.signal
+	}
+	return fmt.Sprintf("exit code %d", r.code)
 }
 
 // run starts the ranks and waits until nothing is left of them.
@@ -59,6 +87,7 @@ func (g *gang) run() api.Exit {
 		g.finish()
 		return api.Exit{AttemptID: g.order.AttemptID, At: time.Now(), Noticed: true, Why: "stopped before it started"}
 	}
+	g.listen()
 	if e, ok := g.start(); !ok {
 		g.finish()
 		e.At = time.Now()
@@ -83,6 +112,8 @@ func (g *gang) run() api.Exit {
 			g.notice(left)
 		case <-g.more:
 			g.prolong()
+		case h := <-g.heard:
+			g.hear(h)
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -99,98 +130,28 @@ func (g *gang) start() (api.Exit, bool) {
 	if err != nil {
 		return lost(err)
 	}
-	null, err := os.Open(os.DevNull)
+	s, err := g.starter(o)
 	if err != nil {
 		return lost(err)
 	}
-	defer null.Close()
-	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if g.group.unified {
-		d, err := os.Open(g.group.dirs[0])
-		if err != nil {
-			return lost(err)
-		}
-		defer d.Close()
-		attr.UseCgroupFD, attr.CgroupFD = true, int(d.Fd())
-	} else if len(g.group.dirs) > 0 {
-		leave, err := g.group.enter(g.home)
-		if err != nil {
-			return lost(err)
-		}
-		defer leave()
-	}
-	defer g.restrict()()
-	who := accountOf(o)
-	attr.Credential = who.credential
-	dir := o.Task.Dir
-	if dir == "" {
-		dir = o.Work
-	}
+	defer s.close()
+	slots := o.slots()
 	for n := range o.ranks() {
-		env := environment(o, who, n, port)
-		pid, err := g.startRank(n, null, &syscall.ProcAttr{Dir: dir, Env: env, Sys: attr})
-		if err != nil && n == 0 && attr.UseCgroupFD && !g.group.refuses {
-			// An old kernel may refuse to start a process in the group.
-			attr.UseCgroupFD = false
-			if pid, err = g.startRank(n, null, &syscall.ProcAttr{Dir: dir, Env: env, Sys: attr}); err == nil {
-				g.notes = append(g.notes, "ran outside its control group")
-			}
-		}
-		if err != nil {
-			e := startFailure(o, dir, err)
+		r := &rank{number: n, slot: slots[n]}
+		if err := s.start(r, n, o.ranks(), port, 0); err != nil {
+			e := startFailure(o, s.attr.Dir, err)
 			e.Rank = n
 			return e, false
 		}
-		if n == 0 {
-			// The first rank leads the group. No rank is reaped before all have joined,
-			// so the group exists even if its leader has ended.
-			attr.Pgid, g.record.PGID = pid, pid
-		}
+		g.members = append(g.members, r)
 	}
 	return api.Exit{}, true
-}
-
-func (g *gang) startRank(n int, null *os.File, attr *syscall.ProcAttr) (int, error) {
-	program, err := lookProgram(g.order.Task.Command[0], attr.Dir, attr.Env)
-	if err != nil {
-		return 0, err
-	}
-	read, write, err := os.Pipe()
-	if err != nil {
-		return 0, unwrapPath(err)
-	}
-	attr.Files = []uintptr{null.Fd(), write.Fd(), write.Fd()}
-	pid, err := syscall.ForkExec(program, g.order.Task.Command, attr)
-	write.Close()
-	if err != nil {
-		read.Close()
-		return 0, err
-	}
-	r := &rank{number: n, pid: pid, output: read}
-	r.log = rotator{path: filepath.Join(g.dir, rankLog(n)), limit: g.order.LogLimit}
-	r.log.open() // so that there is a log even of a rank that prints nothing
-	g.ranks = append(g.ranks, r)
-	g.pumps.Go(r.pump)
-	return pid, nil
-}
-
-// pump keeps the rank's output, until the last process that has the pipe ends.
-func (r *rank) pump() {
-	buffer := make([]byte, 16<<10)
-	for {
-		n, err := r.output.Read(buffer)
-		r.log.Write(buffer[:n])
-		r.tail.add(buffer[:n])
-		if err != nil {
-			r.log.end()
-			return
-		}
-	}
 }
 
 // ready tells the daemon, if there is one, that the ranks are up.
 func (g *gang) ready() {
 	g.record.Up = true
+	g.settleWarm()
 	if err := placeRecord(filepath.Join(g.dir, shimFile), g.record); err != nil {
 		g.notes = append(g.notes, err.Error())
 	}
@@ -208,9 +169,10 @@ func (g *gang) step() (over bool) {
 	if left, asked := g.stopAsked(); asked {
 		g.notice(left)
 	}
+	g.look()
 	left := 0
 	for _, r := range g.ranks {
-		if !r.done {
+		if !r.done && !r.leaves {
 			left++
 		}
 	}
@@ -259,7 +221,11 @@ func (g *gang) reap() (left bool) {
 			} else {
 				r.code = status.ExitStatus()
 			}
-			if g.failed == nil && r.code != 0 && r.code != api.YieldCode {
+			switch {
+			case r.leaves:
+			case r.code == 0 || r.code == api.YieldCode:
+				g.cancelChange() // the training is over, or was asked to stop
+			case g.failed == nil && !g.died(r):
 				g.failed = r
 			}
 		}
@@ -268,7 +234,7 @@ func (g *gang) reap() (left bool) {
 
 func (g *gang) yields() bool {
 	for _, r := range g.ranks {
-		if r.done && r.code == api.YieldCode && r.signal == "" {
+		if r.done && !r.leaves && r.code == api.YieldCode && r.signal == "" {
 			return true
 		}
 	}
@@ -323,9 +289,13 @@ func (g *gang) ask(left time.Duration) {
 		return
 	}
 	g.asked = true
+	g.cancelChange()
 	for _, r := range g.ranks {
 		if !r.done {
 			_ = unix.Kill(r.pid, unix.SIGTERM)
+		}
+		if r.link != nil {
+			r.link.Close() // there is no other generation to wait for
 		}
 	}
 }

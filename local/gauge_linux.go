@@ -153,7 +153,7 @@ func (g *gauge) sample(ctx context.Context, m *Machine) ([]*api.GPUUse, error) {
 			}
 			u := &api.GPUUse{
 				At: now, Util: max(0, row.util), MemoryUsed: max(0, row.memUsed), MemoryTotal: max(0, row.memTotal),
-				PowerW: max(0, row.power), TempC: max(0, row.tempC),
+				PowerW: max(0, row.power), TempC: max(0, row.tempC), ClockMHz: max(0, row.clock), MaxClockMHz: max(0, row.maxClock),
 			}
 			for _, p := range procs {
 				if p.uuid == d.UUID {

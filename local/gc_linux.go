@@ -26,6 +26,7 @@ func (m *Machine) collectGarbage() {
 	if m.cfg.Ended == nil {
 		return
 	}
+	m.freeMemory("")
 	names, err := os.ReadDir(m.jobsDir())
 	if err != nil {
 		m.cfg.Log.Warn("cannot list old jobs", "err", err)

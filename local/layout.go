@@ -19,6 +19,7 @@ const (
 	lockFile    = "lock"         // held while a supervisor exists
 	shimFile    = "shim.json"    // the supervisor; written before it starts a rank
 	stopFile    = "stop.json"    // the request to stop
+	suspendFile = "suspend.json" // its suspension; there from its beginning until the attempt has gone on
 	exitFile    = "exit.json"    // how it ended; written before the lock is released
 	toldFile    = "told"         // the exit was acknowledged
 	shimLog     = "shim.log"     // the supervisor's own messages
@@ -75,6 +76,7 @@ type order struct {
 	Report      sched.Duration `json:"report"`
 	LogLimit    int64          `json:"log_limit"`
 	Checkpoint  string         `json:"checkpoint_dir"`
+	Memory      string         `json:"memory_dir,omitempty"` // for a copy of the newest checkpoint
 	Work        string         `json:"work_dir"`
 	Visible     string         `json:"visible"`                  // CUDA_VISIBLE_DEVICES
 	Slots       int            `json:"slots"`                    // size of the gang
@@ -96,6 +98,14 @@ func (o *order) ranks() int {
 	return o.Slots
 }
 
+// slots returns the indexes of its GPUs.
+func (o *order) slots() (out []int) {
+	for _, s := range o.Placement {
+		out = append(out, s.GPUs.Indexes()...)
+	}
+	return out
+}
+
 // shimRecord is the content of shim.json.
 type shimRecord struct {
 	Nonce string `json:"nonce"`
@@ -108,6 +118,8 @@ type shimRecord struct {
 	PGID int `json:"pgid,omitempty"`
 	// Up is true if all ranks have been started.
 	Up bool `json:"up,omitempty"`
+	// Warm is true if ranks were forked from an interpreter that had imported torch.
+	Warm bool `json:"warm,omitempty"`
 }
 
 // stopRecord is the content of stop.json.

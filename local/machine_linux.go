@@ -39,6 +39,7 @@ type Machine struct {
 	lock  *os.File
 	gauge gauge
 	mps   mps
+	warm  warmPool
 	room  room
 
 	wake chan struct{}
@@ -85,12 +86,14 @@ func Open(c Config) (*Machine, error) {
 	m.group = groups != nil
 	c.Log.Info("control groups", "kind", groups.text())
 	m.killStrays()
+	m.sweepMemory()
 	if err := m.load(); err != nil {
 		m.lock.Close()
 		return nil, fmt.Errorf("open machine: %w", err)
 	}
 	m.gauge.open(m)
 	m.mps.open(&m.cfg)
+	m.warm.open(&m.cfg)
 	return m, nil
 }
 
@@ -98,6 +101,8 @@ func Open(c Config) (*Machine, error) {
 func (m *Machine) Close() error {
 	m.work.Wait()
 	m.quitMPS()
+	m.closeWarm()
+	m.closeMemory()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.runs {
@@ -125,6 +130,7 @@ func (m *Machine) Run(ctx context.Context, orders executor.Port) error {
 	defer cancel()
 	m.work.Go(func() { m.gauge.run(ctx, m) })
 	m.work.Go(func() { m.watchMPS(ctx) })
+	m.work.Go(func() { m.watchWarm(ctx) })
 	m.work.Go(func() { m.watchRoom(ctx) })
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()

@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "shim":
 			os.Exit(ShimMain(os.Args[2:]))
+		case "member":
+			os.Exit(member())
 		case "machine":
 			os.Exit(crashMachine(os.Args[2]))
 		}
@@ -44,9 +46,11 @@ type fakeOrders struct {
 	changed chan struct{}
 	started []api.AttemptID
 	exits   []api.Exit
-	leaving []api.AttemptID // taken back, and no end is known
-	looks   int             // how often Withdrawn was asked
-	refuse  int             // so many reports are refused
+
+	suspended []api.Suspended
+	leaving   []api.AttemptID // taken back, and no end is known
+	looks     int             // how often Withdrawn was asked
+	refuse    int             // so many reports are refused
 }
 
 func newOrders() *fakeOrders { return &fakeOrders{changed: make(chan struct{}, 1)} }
@@ -72,6 +76,13 @@ func (o *fakeOrders) Started(id api.AttemptID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.started = append(o.started, id)
+}
+
+func (o *fakeOrders) Suspended(_ context.Context, s api.Suspended) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.suspended = append(o.suspended, s)
+	return nil
 }
 
 func (o *fakeOrders) Exited(_ context.Context, e api.Exit) error {
@@ -124,7 +135,7 @@ type rig struct {
 
 func testConfig(dir string) Config {
 	c := Config{
-		Dir: dir, API: "unix:///nowhere.sock", Shim: []string{"/proc/self/exe", "shim"},
+		Dir: dir, Memory: dir /* on a disk: none */, API: "unix:///nowhere.sock", Shim: []string{"/proc/self/exe", "shim"},
 		Node:        sched.Node{Name: "here", GPUs: 4, Type: "cpu", Memory: 8 << 30},
 		GracePeriod: patience, Sample: 50 * time.Millisecond,
 	}

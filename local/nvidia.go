@@ -21,10 +21,10 @@ const maxSMI = 1 << 20
 const mib = 1 << 20
 
 // The fields queried from nvidia-smi. Old drivers know no MIG and refuse the whole
-// query, so that field comes last and can be left out.
+// query, so that field and what is nice to know come last and can be left out.
 const (
 	gpuFields  = "index,uuid,name,memory.total,memory.used,utilization.gpu,power.draw,temperature.gpu"
-	migField   = ",mig.mode.current"
+	moreFields = ",mig.mode.current,clocks.sm,clocks.max.sm"
 	procFields = "pid,gpu_uuid,used_memory"
 )
 
@@ -35,6 +35,7 @@ type gpuRow struct {
 	memTotal, memUsed  int64   // bytes
 	util, power, tempC float64 // util: 0 to 1
 	mig                bool
+	clock, maxClock    float64 // MHz; 0: not asked for
 }
 
 // procRow is a process that holds memory of a GPU.
@@ -85,7 +86,7 @@ func smiBytes(s string) int64 {
 	return -1
 }
 
-// parseGPUs reads the answer to gpuFields, with or without migField.
+// parseGPUs reads the answer to gpuFields, with or without moreFields.
 func parseGPUs(text string) ([]gpuRow, error) {
 	const what = "nvidia-smi --query-gpu"
 	rows, err := csvRows(what, text, 8)
@@ -112,6 +113,9 @@ func parseGPUs(text string) ([]gpuRow, error) {
 		}
 		if row.util >= 0 {
 			row.util = min(1, row.util/100)
+		}
+		if len(f) > 10 {
+			row.clock, row.maxClock = smiNumber(f[9]), smiNumber(f[10])
 		}
 		out = append(out, row)
 	}

@@ -61,6 +61,10 @@ func TestParseGPUs(t *testing.T) {
 	if diff := cmp.Diff(wantMIG, mig, cmp.AllowUnexported(gpuRow{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
+	clocks, err := parseGPUs("0, GPU-a, NVIDIA H200, 1, 1, 97, 612.30, 61, Disabled, 1200, 1980\n")
+	if err != nil || len(clocks) != 1 || clocks[0].clock != 1200 || clocks[0].maxClock != 1980 {
+		t.Errorf("%+v, %v; want a clock of 1200 of 1980 MHz", clocks, err)
+	}
 	for text, want := range map[string]string{
 		"No devices were found\n":                             "line 1",
 		"NVIDIA-SMI has failed because, it, c, d, e, f, g, h": "column 1: index \"NVIDIA-SMI has failed because\"",

@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -26,6 +24,7 @@ import (
 const (
 	sigKill = unix.SIGKILL
 	sigStop = unix.SIGTERM // asks a supervisor to stop its ranks
+	sigLook = unix.SIGHUP  // makes a supervisor look for requests
 	sigMore = unix.SIGUSR1 // prolongs the grace period; an older supervisor ignores it
 )
 
@@ -60,6 +59,15 @@ type run struct {
 	started bool        // and this was reported
 	stopAt  time.Time   // it was asked to stop, with this deadline
 	askedAt time.Time   // by this process
+
+	request   *resizeRequest // to change in place; nil: none is open
+	requestAt time.Time
+	resizes   int    // number of the last request
+	unable    string // why it cannot change in place
+
+	suspended suspendState
+	refused   *api.Suspended // why it cannot be; told until it is heard
+	lostWhy   string         // it was given up
 
 	exit   api.Exit
 	toldAt time.Time
@@ -122,41 +130,27 @@ func (m *Machine) startFailed(r *run, err error) {
 // prepare makes the folders and writes attempt.json.
 func (m *Machine) prepare(r *run) error {
 	a := r.order.Attempt
-	slot := a.Placement[0]
 	o := order{
 		Attempt: a, Nonce: newNonce(), Boot: m.boot, API: m.cfg.API,
 		GracePeriod: a.Task.GracePeriod, Report: sched.Duration(m.cfg.Report), LogLimit: m.cfg.LogLimit,
 		Checkpoint: filepath.Join(m.jobDir(a.Job), checkpointDir), Work: filepath.Join(m.jobDir(a.Job), workDir),
-		Slots: slot.GPUs.Len(), Group: m.group,
+		Group:  m.group,
 		Switch: os.Geteuid() == 0 && a.Owner.UID > 0, NewPrivileges: m.cfg.NewPrivileges,
 	}
-	o.Processes = max(0, m.cfg.Processes) * o.Slots
+	m.assign(&o)
 	if o.GracePeriod == 0 {
 		o.GracePeriod = sched.Duration(m.cfg.GracePeriod)
 	}
 	if o.GPUType == "" {
 		o.GPUType = m.cfg.Node.Type
 	}
-	var visible []string
-	for i, d := range m.cfg.Devices {
-		switch {
-		case slot.GPUs&(1<<i) == 0:
-			if d.File != "" {
-				o.Denied = append(o.Denied, d.File)
-			}
-		case d.Index < 0:
-			o.CPU = true
-		default:
-			visible = append(visible, strconv.Itoa(d.Index))
-		}
-	}
-	o.Visible = strings.Join(visible, ",")
-	if o.MPS = m.joinMPS(&o); o.MPS != nil || m.cfg.AllGPUs {
+	if o.MPS = m.joinMPS(&o); o.MPS != nil {
 		o.Denied = nil // the GPUs of an MPS client are numbered by its server
 	}
 	if err := m.makeFolders(r.dir, &o); err != nil {
 		return err
 	}
+	o.Memory = m.lendMemory(&o)
 	if err := writeRecord(filepath.Join(r.dir, attemptFile), o); err != nil {
 		os.Remove(r.dir) // if it is empty: there is nothing to see
 		return err
@@ -223,13 +217,18 @@ func (m *Machine) startShim(r *run) error {
 		return fmt.Errorf("start supervisor: %w", err)
 	}
 	defer said.Close()
-	argv := append(append([]string{}, m.cfg.Shim...), r.dir)
-	p, err := os.StartProcess(argv[0], argv, &os.ProcAttr{
-		Dir:   "/",
-		Env:   append(ownEnvironment(), shimVar+"="+r.order.Nonce, shimDirVar+"="+r.dir),
-		Files: []*os.File{null, null, said, lock, signal}, // see lockFD and readyFD
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
+	var p *os.Process
+	if s := m.takeStandby(&r.order); s != nil && s.launch(r, lock, signal, said) == nil {
+		p = s.process
+	} else {
+		argv := append(append([]string{}, m.cfg.Shim...), r.dir)
+		p, err = os.StartProcess(argv[0], argv, &os.ProcAttr{
+			Dir:   "/",
+			Env:   append(ownEnvironment(), shimVar+"="+r.order.Nonce, shimDirVar+"="+r.dir),
+			Files: []*os.File{null, null, said, lock, signal}, // see lockFD and readyFD
+			Sys:   &syscall.SysProcAttr{Setsid: true},
+		})
+	}
 	if err != nil {
 		ready.Close()
 		return fmt.Errorf("start supervisor: %w", err)
@@ -294,6 +293,11 @@ func (m *Machine) ask(r *run) {
 			m.cfg.Log.Error("cannot write the stop request", "job", r.order.Job, "attempt", r.order.Number, "err", err)
 		}
 	}
+	if r.suspended != goesOn {
+		if err := m.thaw(r); err != nil {
+			m.cfg.Log.Error("cannot thaw an attempt that has to stop", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+		}
+	}
 	r.signalShim(sigStop)
 	m.update(func() { r.stopAt, r.askedAt = s.Deadline, m.cfg.Now() })
 }
@@ -324,6 +328,9 @@ func (m *Machine) report(ctx context.Context, r *run, orders executor.Port) {
 		}
 	}
 	e := r.exit
+	if r.unable != "" && e.Why == "" {
+		e.Why = "could not change in place: " + r.unable
+	}
 	if r.folder {
 		e.Tails = tails(r.dir, &e)
 		m.suspectMPS(r, &e)
@@ -346,4 +353,5 @@ func (m *Machine) report(ctx context.Context, r *run, orders executor.Port) {
 		r.state, r.toldAt, r.bytes = told, m.cfg.Now(), size
 		r.order = order{Attempt: api.Attempt{AttemptID: r.order.AttemptID}} // the rest is on disk
 	})
+	m.freeMemory(e.Job)
 }

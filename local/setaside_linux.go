@@ -96,7 +96,9 @@ func (m *Machine) loadJob(id sched.JobID, attempts []int) error {
 		}
 		known := ours
 		if ours && r.state != ended { // else nobody can tell which one it is
-			if known, err = m.cfg.Claim(r.order.Attempt); err != nil {
+			found := r.order.Attempt
+			found.Suspended = r.suspended != goesOn
+			if known, err = m.cfg.Claim(found); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@
 package local
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -99,7 +100,7 @@ func (m *Machine) lost(r *run, s shimRecord) {
 		e.Why = "the machine was restarted"
 		e.Host = []diagnose.Event{{Kind: api.HostRestarted, Node: m.cfg.Node.Name}}
 	} else {
-		e.Why = "the supervisor of the job was killed"
+		e.Why = cmp.Or(r.lostWhy, "the supervisor of the job was killed")
 		if err := m.killLeft(r.order.Nonce, s); err != nil {
 			m.retry(r, err)
 			return
@@ -221,9 +222,13 @@ func (m *Machine) loadAttempt(id api.AttemptID) *run {
 		return r
 	}
 	r.order, r.state, r.fired = o, running, true
+	m.loadResize(r)
 	var s shimRecord
 	if readRecord(filepath.Join(r.dir, shimFile), &s) == nil && s.Nonce == o.Nonce && s.Boot == m.boot {
 		r.shim, r.up = s, s.Up
+	}
+	if exists(filepath.Join(r.dir, suspendFile)) {
+		r.suspended = unsettled
 	}
 	return r
 }

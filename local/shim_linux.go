@@ -35,6 +35,9 @@ const (
 	killPatience = 20 * time.Second
 )
 
+// standbyArg makes a supervisor that waits for an attempt.
+const standbyArg = "standby"
+
 // starvedCode is the exit code of a supervisor that could not start because the
 // machine ran out of something.
 const starvedCode = 3
@@ -43,7 +46,7 @@ const starvedCode = 3
 // It returns the exit code of the process, which matters only if the supervisor
 // never took the attempt: otherwise its result is in exit.json.
 func ShimMain(args []string) int {
-	if len(args) != 1 || !filepath.IsAbs(args[0]) {
+	if len(args) != 1 || !filepath.IsAbs(args[0]) && args[0] != standbyArg {
 		fmt.Fprintln(os.Stderr, "shim: want the full path of the folder of an attempt; only the daemon starts this command")
 		return 2
 	}
@@ -53,7 +56,9 @@ func ShimMain(args []string) int {
 	debug.SetMemoryLimit(24 << 20)
 	// The ranks are killed when the thread that started them ends.
 	runtime.LockOSThread()
-
+	if args[0] == standbyArg {
+		return standbyMain()
+	}
 	dir := args[0]
 	lock, err := ownLock(dir)
 	if errors.Is(err, errHeld) {
@@ -105,16 +110,10 @@ func supervise(dir string) error {
 	if err != nil {
 		return fmt.Errorf("read own process: %w", err)
 	}
-	// Orphans of the ranks become our children, so none is out of reach.
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("become a subreaper: %w", err)
+	if err := calm(); err != nil {
+		return err
 	}
-	unix.Umask(0o022)
-	var core unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_CORE, &core) == nil {
-		core.Cur = 0 // a crash must not fill the disk; a job may ask for more
-		_ = unix.Setrlimit(unix.RLIMIT_CORE, &core)
-	}
+	g.warm = openWarm()
 	// Several channels: a flood of one signal must not hide another.
 	g.signals, g.stops, g.more = make(chan os.Signal, 1), make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(g.signals, unix.SIGCHLD, unix.SIGHUP)
@@ -140,7 +139,19 @@ func (g *gang) makeGroup() {
 	if g.home == nil {
 		return
 	}
-	o := &g.order
+	made, err := g.home.make(groupName(g.order.AttemptID, g.order.Nonce), g.limitsOf(&g.order))
+	if err != nil {
+		g.notes = append(g.notes, err.Error())
+	}
+	if made == nil {
+		return
+	}
+	g.group, g.record.Groups = made, made.dirs
+	g.renumber(&g.order)
+}
+
+// limitsOf returns the limits of an order.
+func (g *gang) limitsOf(o *order) limits {
 	l := limits{memory: o.Spec.Memory * int64(o.Slots), cpus: o.Spec.CPUs * o.Slots, pids: o.Processes}
 	for _, path := range o.Denied {
 		d, err := deviceOf(path)
@@ -150,15 +161,13 @@ func (g *gang) makeGroup() {
 		}
 		l.denied = append(l.denied, d)
 	}
-	made, err := g.home.make(groupName(o.AttemptID, o.Nonce), l)
-	if err != nil {
-		g.notes = append(g.notes, err.Error())
-	}
-	if made == nil {
-		return
-	}
-	g.group, g.record.Groups = made, made.dirs
-	if made.refuses && o.Visible != "" { // CUDA counts only what it may open
+	return l
+}
+
+// renumber names the GPUs of an order as its processes see them: CUDA counts only
+// what it may open.
+func (g *gang) renumber(o *order) {
+	if g.group.refuses && o.Visible != "" {
 		o.Visible = strings.Join(firstNumbers(strings.Count(o.Visible, ",")+1), ",")
 	}
 }

@@ -61,9 +61,12 @@ func (m *Machine) step(ctx context.Context, orders executor.Port) {
 		case waiting:
 			m.stepWaiting(r, wanted, orders != nil)
 		case running:
-			// Same number, other placement: the orders lost part of their history.
-			same := wanted && a.Placement.Equal(r.order.Placement)
-			if m.stepRunning(ctx, r, same && !m.stopping) && same && orders != nil {
+			same := wanted && (r.request == nil && a.Placement.Equal(r.order.Placement) || m.stepResize(r, a.Placement))
+			if m.stepRunning(r, same && !m.stopping) {
+				break
+			}
+			if same && !m.stopping && orders != nil && r.request == nil && m.stepSuspended(ctx, r, a.Suspended, orders) && !a.Suspended && r.up && !r.started {
+				r.started = true
 				up = append(up, id)
 			}
 		case ended:
@@ -128,8 +131,8 @@ func (m *Machine) stepWaiting(r *run, wanted, known bool) {
 }
 
 // stepRunning checks an attempt whose supervisor runs, or ran when last seen. It
-// returns true once, when the ranks are up.
-func (m *Machine) stepRunning(ctx context.Context, r *run, wanted bool) (up bool) {
+// returns whether it found something to do.
+func (m *Machine) stepRunning(r *run, wanted bool) (busy bool) {
 	now := m.cfg.Now()
 	if !r.up {
 		var s shimRecord
@@ -150,11 +153,7 @@ func (m *Machine) stepRunning(ctx context.Context, r *run, wanted bool) (up bool
 		r.stopAt = now
 		m.background(r, func() { r.signalShim(sigKill) })
 	}
-	if r.up && !r.started {
-		r.started = true
-		return true
-	}
-	return false
+	return r.busy
 }
 
 // stepTold handles an attempt that is ordered although its exit was acknowledged:
@@ -173,24 +172,31 @@ func (m *Machine) stepTold(r *run, wanted, known bool) {
 // blocked reports whether another attempt of the job, or another holder of the
 // GPUs, is still there.
 func (m *Machine) blocked(r *run) bool {
-	used := map[int]int32{} // thousandths, by GPU
 	for _, other := range m.runs {
-		if other.stale && other.order.Job == r.order.Job {
-			return true // its folder is still in the way
-		}
-		if other == r || (other.state != running && other.state != launching) {
+		if other == r || other.order.Job != r.order.Job {
 			continue
 		}
-		if other.order.Job == r.order.Job {
+		if other.stale || other.state == running || other.state == launching { // of a stale one, the folder is in the way
 			return true
 		}
-		for _, s := range other.order.Placement {
+	}
+	return m.taken(r, r.order.Placement)
+}
+
+// taken reports whether others hold GPUs of a placement.
+func (m *Machine) taken(r *run, to sched.Placement) bool {
+	used := map[int]int32{} // thousandths, by GPU
+	for _, other := range m.runs {
+		if other == r || (other.state != running && other.state != launching) || other.suspended == isSuspended {
+			continue
+		}
+		for _, s := range other.holds() {
 			for _, g := range s.GPUs.Indexes() {
 				used[g] += s.Milli
 			}
 		}
 	}
-	for _, s := range r.order.Placement {
+	for _, s := range to {
 		for _, g := range s.GPUs.Indexes() {
 			if used[g]+s.Milli > sched.WholeGPU {
 				return true

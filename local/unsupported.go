@@ -26,6 +26,9 @@ func Discover(context.Context, Config) (sched.Node, []Device, error) {
 	return sched.Node{}, nil, ErrUnsupported
 }
 
+// CanSuspend returns that nothing can be suspended.
+func CanSuspend(Config) (ok bool, why string) { return false, ErrUnsupported.Error() }
+
 // Open fails: it is available on Linux only.
 func Open(Config) (*Machine, error) { return nil, ErrUnsupported }
 
@@ -46,6 +49,9 @@ func (*Machine) JobOf(int) (sched.JobID, error) { return "", nil }
 
 // Use returns nothing.
 func (*Machine) Use() []*api.GPUUse { return nil }
+
+// Warm returns nothing.
+func (*Machine) Warm() *api.Warm { return nil }
 
 // Joined returns that nothing is known.
 func (*Machine) Joined(api.AttemptID) (joined, ok bool) { return false, false }

@@ -7,6 +7,7 @@ import (
 	"github.com/fairway-gpu/fairway/policy/antman"
 	"github.com/fairway-gpu/fairway/policy/carbyne"
 	"github.com/fairway-gpu/fairway/policy/drf"
+	"github.com/fairway-gpu/fairway/policy/fairway"
 	"github.com/fairway-gpu/fairway/policy/fifo"
 	"github.com/fairway-gpu/fairway/policy/gandiva"
 	"github.com/fairway-gpu/fairway/policy/gavel"
@@ -57,6 +58,16 @@ func Builtin() Registry {
 				a.Promises = a.Promises&^NoStarvation | NeverPreempts
 			}
 		}),
+		Of(About{
+			Name:     "fairway",
+			Summary:  "the default: goodput by rank of work left, with a bound on waiting and on unfairness",
+			Paper:    "Fairway; after heSRPT (Berg et al., 2020) and Pollux",
+			Needs:    Needs{Agents: true, Estimates: true},
+			Resizes:  true,
+			Events:   true,
+			Learns:   true,
+			Promises: Drains | NoStarvation,
+		}, fairway.Default(), fairway.New),
 		Varying(About{
 			Name:     "fifo",
 			Summary:  "first come, first served; never preempts",
@@ -254,7 +265,9 @@ func Builtin() Registry {
 			if c.Slowdown >= themis.SpreadSlowdown {
 				a.Promises |= WorkConserving
 			}
-		}),
+		},
+			Preset[themis.Config]{Variant{Name: "paper", Summary: "the auction as published: its finish times, every expired lease on offer, gangs spread rather than kept waiting, no audit"},
+				themis.AsPublished}),
 		Varying(About{
 			Name:     "tiresias",
 			Summary:  "queues by GPU time so far; first come, first served within a queue",

@@ -71,6 +71,11 @@ type About struct {
 	Order    Order    `json:"-"`
 	// Resizes says that the policy gives elastic jobs other sizes than they ask for.
 	Resizes bool `json:"-"`
+	// Events says that the policy decides at every event, where others decide in
+	// rounds.
+	Events bool `json:"-"`
+	// Learns says that new jobs start from what past jobs measured.
+	Learns bool `json:"-"`
 }
 
 // Needs is what a policy needs to know about jobs beyond their specs.

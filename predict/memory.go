@@ -190,7 +190,7 @@ func fitMemory(rows []memoryRow, lift float64) (memoryModel, error) {
 	for i := range slack {
 		slack[i] -= m.Slack.of(inputs[i])
 	}
-	m.Trees = growForest(inputs, slack, residualTrees())
+	m.Trees = growForest(inputs, slack, memoryTrees())
 	m.Trees.Base = rounded(m.Trees.Base)
 	return m, nil
 }

@@ -44,8 +44,10 @@ type Model struct {
 	// Hosts is the time of the host relative to Host, by stretch of a session.
 	Hosts    map[string]float64 `json:"hosts"`
 	Residual *forest            `json:"residual,omitempty"`
-	Linear   *ridge             `json:"linear,omitempty"`
-	Bands    []band             `json:"bands"`
+	// After is Residual for a step that was measured; nil: Residual serves for it.
+	After  *forest `json:"after,omitempty"`
+	Linear *ridge  `json:"linear,omitempty"`
+	Bands  []band  `json:"bands"`
 	// Step is the interval of the logarithm of measured over predicted step
 	// time.
 	Step   span        `json:"step"`
@@ -222,6 +224,11 @@ func (m *Model) check() error {
 		}
 		if err := m.Residual.check(inputs); err != nil {
 			return err
+		}
+		if m.After != nil {
+			if err := m.After.check(inputs + 1); err != nil {
+				return fmt.Errorf("after: %w", err)
+			}
 		}
 	case byLinear:
 		if m.Linear == nil {

@@ -20,8 +20,12 @@ func physicsOf(busy, host float64) physics {
 	return physics{busy, host, step, 100 * busy / step}
 }
 
-// during corrects the estimate by the measured time of a step: by the least change of
-// both times, as logarithms, that gives this step.
+// hostDoubt is the usual error of the host's time over that of the kernels' time, as
+// logarithms: hosts differ, GPUs of one type do not.
+const hostDoubt = 1.5
+
+// during corrects the estimate by the measured time of a step: by the most likely change
+// of both times that gives this step.
 func (p physics) during(step float64) physics {
 	if !(step > 0) {
 		return p
@@ -31,7 +35,7 @@ func (p physics) during(step float64) physics {
 	for i := 1; i < parts; i++ {
 		share := float64(i) / parts
 		busy, host := step*share, step*math.Pow(1-math.Pow(share, sharpness), 1/float64(sharpness))
-		b, h := math.Log(busy/p.Busy), math.Log(host/p.Host)
+		b, h := math.Log(busy/p.Busy), math.Log(host/p.Host)/hostDoubt
 		if cost := b*b + h*h; cost < least {
 			best, least = physics{busy, host, step, 100 * share}, cost
 		}
@@ -95,6 +99,12 @@ func (m *Model) treeInputs(v *vector, p physics) []float64 {
 		math.Log(kernels), math.Log(max(v.at("train_bytes"), 1) / kernels),
 	}
 	return append(x, m.shares(v, p)...)
+}
+
+// afterInputs are treeInputs for an estimate that a measured step has corrected, and
+// by how much it did.
+func (m *Model) afterInputs(v *vector, guess, corrected physics) []float64 {
+	return append(m.treeInputs(v, corrected), math.Log(corrected.Step/guess.Step))
 }
 
 func (m *Model) shares(v *vector, p physics) []float64 {

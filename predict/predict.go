@@ -33,8 +33,12 @@ func (m *Model) Predict(f *features.Features) Prediction { return m.PredictAfter
 // PredictAfter is Predict for a job whose step was measured, in seconds; 0: not yet.
 func (m *Model) PredictAfter(f *features.Features, step float64) Prediction {
 	v := vectorOf(f)
-	guess := m.estimate(v).during(step * 1e3)
+	guess := m.estimate(v)
 	util := m.util(v, guess)
+	if step > 0 {
+		corrected := guess.during(step * 1e3)
+		guess, util = corrected, m.utilAfter(v, guess, corrected)
+	}
 	out := Prediction{
 		Util: util, Memory: m.memory(f, v),
 		BusySeconds: guess.Busy / 1e3, HostSeconds: guess.Host / 1e3,
@@ -75,6 +79,14 @@ func (m *Model) util(v *vector, p physics) float64 {
 		return clampUtil(math.Expm1(m.Linear.of(linearInputs(v, p))))
 	}
 	return clampUtil(p.Util)
+}
+
+// utilAfter is the prediction when a measured step has corrected the estimate.
+func (m *Model) utilAfter(v *vector, guess, corrected physics) float64 {
+	if v.recipe || m.Method != byTrees || m.After == nil {
+		return m.util(v, corrected)
+	}
+	return clampUtil(math.Expm1(ln1(corrected.Util) + m.After.of(m.afterInputs(v, guess, corrected))))
 }
 
 func (m *Model) bandOf(util float64) band {
@@ -157,7 +169,7 @@ func (m *Model) trust(f *features.Features, v *vector, p physics) (confidence fl
 			confidence *= 0.5
 			notes = append(notes, "recipe "+f.Recipe.String()+": no layers are known by the names of the operators; nothing is recomputed")
 		case v.at("convs") > 0:
-			notes = append(notes, "recipe "+f.Recipe.String()+": fitted to language models; nothing was checked for convolutions")
+			notes = append(notes, "recipe "+f.Recipe.String()+": few convolutions were measured with it; their step time may be off by half")
 		}
 	}
 	if n := v.at("unknown"); n > 0 {

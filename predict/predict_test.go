@@ -146,7 +146,7 @@ func TestModelFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipes, err := ReadRecipes(os.DirFS("../lab/profiling/data"), "h200")
+	recipes, _, err := ReadRecipes(os.DirFS("../lab/profiling/data"), "h200")
 	if err != nil {
 		t.Fatal(err)
 	}

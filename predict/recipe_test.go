@@ -13,33 +13,36 @@ import (
 	"github.com/fairway-gpu/fairway/sched/num"
 )
 
-// Every measured decoder, predicted by a fit without it.
+// Every measured model, predicted by a fit without it.
 func TestRecipes(t *testing.T) {
 	m, err := For("h200")
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipes, err := ReadRecipes(os.DirFS("../lab/profiling/data"), "h200")
-	if err != nil {
-		t.Fatal(err)
+	recipes, without, err := ReadRecipes(os.DirFS("../lab/profiling/data"), "h200")
+	if err != nil || without > 0 {
+		t.Fatalf("%d steps without features, %v", without, err)
 	}
 	e, err := EvaluateRecipes(m, recipes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Rows < 18 || e.Step.Median > 0.1 || e.Step.RMSLE > 0.12 || e.RMSLE > 0.22 {
-		t.Errorf("%d steps: step time off by %.3f in the median, RMSLE %.3f, of the utilisation %.3f; want 18, at most 0.1, 0.12 and 0.22",
-			e.Rows, e.Step.Median, e.Step.RMSLE, e.RMSLE)
+	most := map[string]float64{"without convolutions": 0.12, "with convolutions": 0.3}
+	for _, k := range e.Kinds {
+		if k.Step.Median > 0.1 || k.Step.RMSLE > most[k.Kind] || k.RMSLE > 0.16 || k.After > 0.16 {
+			t.Errorf("%s: step time off by %.3f in the median, RMSLE %.3f, of the utilisation %.3f, after the first steps %.3f; want at most 0.1, %g and 0.16",
+				k.Kind, k.Step.Median, k.Step.RMSLE, k.RMSLE, k.After, most[k.Kind])
+		}
 	}
 	// The replay itself, which is fitted to nothing of them.
 	var errors []float64
 	for _, s := range recipes {
 		errors = append(errors, math.Abs(s.x.at("reserved_mib")/s.ReservedMiB-1))
 	}
-	if half, worst := num.Quantile(errors, 0.5), num.Quantile(errors, 1); half > 0.03 || worst > 0.1 {
-		t.Errorf("reserved memory off by %.3f in the median, %.3f at most; want 0.03 and 0.1", half, worst)
+	if half, worst := num.Quantile(errors, 0.5), num.Quantile(errors, 1); half > 0.03 || worst > 0.2 {
+		t.Errorf("reserved memory off by %.3f in the median, %.3f at most; want 0.03 and 0.2", half, worst)
 	}
-	if e.Memory.RowsUnder10 > 0 || e.Memory.RowsWithin15 < 0.9 {
+	if e.Rows < 45 || len(e.Kinds) != 2 || e.Memory.RowsUnder10 > 0.05 || e.Memory.Above10 > 0 || e.Memory.RowsWithin15 < 0.95 {
 		t.Errorf("memory: %+v", e.Memory)
 	}
 }

@@ -37,8 +37,9 @@ type Sample struct {
 
 // Measured is one row of a table of measurements.
 type Measured struct {
-	Model string
-	Batch int64
+	Model  string
+	Batch  int64
+	Recipe features.Recipe
 }
 
 // table is a CSV file by column name.
@@ -111,7 +112,7 @@ func ReadSolo(name string, r io.Reader) ([]Measured, error) {
 	samples, err := readSolo(name, r)
 	var list []Measured
 	for _, s := range samples {
-		list = append(list, Measured{s.Model, s.Batch})
+		list = append(list, Measured{Model: s.Model, Batch: s.Batch})
 	}
 	return list, err
 }
@@ -285,19 +286,30 @@ func (t *table) vector(row int) (*vector, error) {
 }
 
 // FeatureWriter writes a table of features.
-type FeatureWriter struct{ w *csv.Writer }
+type FeatureWriter struct {
+	w       *csv.Writer
+	recipes bool
+}
 
-// NewFeatureWriter begins a table.
-func NewFeatureWriter(w io.Writer) (*FeatureWriter, error) {
-	f := &FeatureWriter{csv.NewWriter(w)}
+// NewFeatureWriter begins a table, of models or of their recipes.
+func NewFeatureWriter(w io.Writer, recipes bool) (*FeatureWriter, error) {
+	f := &FeatureWriter{csv.NewWriter(w), recipes}
+	if recipes {
+		return f, f.w.Write(recipeFeatureColumns())
+	}
 	return f, f.w.Write(featureColumns())
 }
 
-// Add writes the row of one model at the batch of its features.
+// Add writes the row of one model at the batch and recipe of its features.
 func (f *FeatureWriter) Add(model string, x *features.Features) error {
 	v := vectorOf(x)
 	row := []string{model, strconv.FormatInt(x.Batch, 10)}
-	for _, n := range slices.Concat(v.plain, v.Busy, v.Host) {
+	numbers := slices.Concat(v.plain, v.Busy, v.Host)
+	if f.recipes {
+		row = slices.Insert(row, 0, x.Recipe.String())
+		numbers = slices.Concat(numbers, v.RecipeBusy[1:], v.RecipeHost[1:])
+	}
+	for _, n := range numbers {
 		row = append(row, strconv.FormatFloat(n, 'g', 7, 64))
 	}
 	return f.w.Write(row)

@@ -31,6 +31,10 @@ func residualTrees() treeConfig {
 	return treeConfig{Trees: 100, Depth: 3, MinLeaf: 6, Shrink: 0.06, Subsample: 0.7, Seed: 1}
 }
 
+func memoryTrees() treeConfig {
+	return treeConfig{Trees: 200, Depth: 3, MinLeaf: 6, Shrink: 0.03, Subsample: 0.5, Seed: 1}
+}
+
 // bandEdges are the bounds of predictions with separate intervals: predictions near
 // 100 percent are nearly always right.
 func bandEdges() []float64 { return []float64{60, 97, 100} }
@@ -71,7 +75,7 @@ func fit(samples []Sample) (*Model, error) {
 		m.Linear, err = m.fitLinear(samples)
 	} else {
 		m.Method = byTrees
-		m.Residual, err = fitResidual(samples)
+		m.Residual, m.After, err = fitResiduals(samples)
 	}
 	if err != nil {
 		return nil, err
@@ -166,24 +170,31 @@ func (m *Model) fitLinear(samples []Sample) (*ridge, error) {
 	return fitRidge(x, y, linearRidge)
 }
 
-// fitResidual fits trees to the error of the physical estimate on models that it was
-// not fitted to.
-func fitResidual(samples []Sample) (*forest, error) {
-	x, y := make([][]float64, len(samples)), make([]float64, len(samples))
+// fitResiduals fits trees to the error of the physical estimate on models that it was
+// not fitted to: of the estimate for the host of each sample, and of the one for an
+// unknown host that the measured step has corrected.
+func fitResiduals(samples []Sample) (known, after *forest, err error) {
+	n := len(samples)
+	x, y := [2][][]float64{make([][]float64, n), make([][]float64, n)}, [2][]float64{make([]float64, n), make([]float64, n)}
 	for _, fold := range foldsOf(samples, byModel, innerFolds) {
 		m, err := fitSums(fold.rest(samples))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, i := range fold {
-			p := m.estimateFor(&samples[i])
-			x[i] = m.treeInputs(samples[i].x, p)
-			y[i] = ln1(samples[i].Util) - ln1(p.Util)
+			s := &samples[i]
+			p, guess := m.estimateFor(s), m.estimate(s.x)
+			q := guess.during(s.StepMS)
+			x[0][i], x[1][i] = m.treeInputs(s.x, p), m.afterInputs(s.x, guess, q)
+			y[0][i], y[1][i] = ln1(s.Util)-ln1(p.Util), ln1(s.Util)-ln1(q.Util)
 		}
 	}
-	f := growForest(x, y, residualTrees())
-	f.Base = rounded(f.Base)
-	return f, nil
+	var trees [2]*forest
+	for k := range trees {
+		trees[k] = growForest(x[k], y[k], residualTrees())
+		trees[k].Base = rounded(trees[k].Base)
+	}
+	return trees[0], trees[1], nil
 }
 
 // spaceOf returns the region of the samples.

@@ -34,6 +34,9 @@ type Test struct {
 	Util   map[string]float64 // by method, percent
 	StepMS float64            // predicted
 	MemMiB float64            // predicted
+	// MemHigh is the memory that 98 of 100 models do not exceed, by the other folds'
+	// errors.
+	MemHigh float64
 	// Low and High are the interval of the utilisation from the other folds' errors,
 	// around the prediction for an unknown host; StepLow and StepTop are that of the
 	// step.
@@ -73,7 +76,7 @@ func (m *Model) test(s Sample, p physics, others map[string]func(*Sample, physic
 	anywhere := m.estimate(s.x)
 	t := Test{Sample: s, StepMS: p.Step, stepAnywhere: anywhere.Step, MemMiB: m.Memory.total(s.x), Util: map[string]float64{
 		PhysicsTrees: m.util(s.x, p), Physics: clampUtil(p.Util), UnknownHost: m.util(s.x, anywhere),
-		OwnSteps: m.util(s.x, anywhere.during(s.StepMS)),
+		OwnSteps: m.utilAfter(s.x, anywhere, anywhere.during(s.StepMS)),
 	}}
 	for method, predict := range others {
 		t.Util[method] = clampUtil(math.Expm1(predict(&s, p)))
@@ -154,6 +157,7 @@ func fillIntervals(tests []Test) {
 		}
 		m := Model{}
 		m.Bands, m.Step = intervals(others)
+		m.Memory.High = highOf(others)
 		for i := range tests {
 			if tests[i].Fold == k {
 				m.fillInterval(&tests[i])
@@ -162,10 +166,11 @@ func fillIntervals(tests []Test) {
 	}
 }
 
-// fillInterval gives a test the model's interval.
+// fillInterval gives a test the model's intervals.
 func (m *Model) fillInterval(t *Test) {
 	util := t.Util[UnknownHost]
 	b := m.bandOf(util)
 	t.Low, t.High = clampUtil(math.Expm1(ln1(util)+b.Low)), clampUtil(math.Expm1(ln1(util)+b.High))
+	t.MemHigh = t.MemMiB * math.Exp(m.Memory.High)
 	t.StepLow, t.StepTop = t.stepAnywhere*math.Exp(m.Step.Low), t.stepAnywhere*math.Exp(m.Step.High)
 }

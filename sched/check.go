@@ -66,7 +66,8 @@ func (e *PlanError) Error() string {
 //   - guarantee: no pinned job starts beyond what its tenant is guaranteed
 //     (Guarantees);
 //   - pinned: a running job that is not preemptible, or is protected and has not
-//     shown that it can save its work, stays where it is;
+//     shown that it can save its work, stays where it is; one that can be suspended
+//     may have to wait, but it goes on where it was;
 //   - back-off: no job is started before its time.
 func Check(s *Snapshot, p Plan) []Violation {
 	c := checker{s: s, p: p}
@@ -82,6 +83,14 @@ func Check(s *Snapshot, p Plan) []Violation {
 	c.grows = make([]bool, len(s.Tenants))
 	c.guarantees = s.Guarantees()
 	c.pinned, c.pins = make([]int, len(c.guarantees)), make([]*Job, len(c.guarantees))
+	for i, n := range s.Cluster.Nodes {
+		c.memory[i] = n.SuspendedMemory
+	}
+	for i, j := range s.Jobs {
+		if len(p.Want[i]) > 0 && j.Phase == Pending && j.Bound() {
+			c.memory[j.Suspended[0].Node] -= j.SuspendedMemory() // it goes on
+		}
+	}
 	for i, j := range s.Jobs {
 		c.job(j, p.Want[i], p.Why[i])
 		c.size(j, p.Want[i], p.screens(i))
@@ -137,6 +146,9 @@ func (c *checker) job(j *Job, want Placement, why Reason) {
 	if j.Phase == Running && j.Pinned() && !want.Equal(j.Placement) {
 		c.fail("pinned", j, "it runs on %s and has to stay there; the plan says %s",
 			j.Placement.Text(c.s.Cluster), c.text(want))
+	}
+	if t := j.tied(); t != nil && len(want) > 0 && !want.Equal(t) {
+		c.fail("pinned", j, "its state is on %s; the plan says %s", t.Text(c.s.Cluster), c.text(want))
 	}
 	if len(want) == 0 {
 		if why.Code == Ok {

@@ -34,6 +34,10 @@ type Node struct {
 	Others    GPUSet    `json:"others,omitempty"`     // held by programs outside of Fairway now: nobody gets them
 	Seats     int       `json:"seats,omitempty"`      // jobs that may be on each GPU at a time; 0: any number, 1: nobody shares
 	State     NodeState `json:"state,omitempty"`
+	// Suspend says that jobs can be suspended in place there, and SuspendedMemory is
+	// how many bytes of its memory suspended jobs hold. Only a State sets the latter.
+	Suspend         bool  `json:"suspend,omitempty"`
+	SuspendedMemory int64 `json:"suspended_memory,omitempty"`
 	// Labels name what the node offers beyond its numbers, in ascending order. A
 	// job that selects one runs only on nodes that have it.
 	Labels []string `json:"marks,omitempty"`
@@ -61,6 +65,7 @@ type Cluster struct {
 	byType    []int // the same by index into Types
 	maxGPUs   int
 	dedicated bool // some node is
+	suspends  bool // some node can suspend jobs
 	nodeByID  map[string]int
 }
 
@@ -99,6 +104,7 @@ func NewCluster(nodes []Node) (*Cluster, error) {
 		c.Racks[r].Nodes = append(c.Racks[r].Nodes, i)
 		c.maxGPUs = max(c.maxGPUs, n.GPUs)
 		c.dedicated = c.dedicated || n.Dedicated
+		c.suspends = c.suspends || n.Suspend
 		if n.State != Down {
 			usable := n.Usable().Len()
 			c.gpus += usable

@@ -61,7 +61,7 @@ func (p *Plan) screens(i int) bool { return p.Screening != nil && p.Screening[i]
 // first, then starts, each in order of submission. The error, if any, is a
 // *PlanError: the policy has a bug, and nothing may be carried out.
 func Decide(p Policy, s *Snapshot) ([]Action, Plan, error) {
-	plan := p.Schedule(s)
+	plan := Tie(s, p.Schedule(s))
 	if v := Check(s, plan); len(v) > 0 {
 		return nil, plan, &PlanError{Policy: name(p), Violations: v}
 	}
@@ -76,7 +76,7 @@ func diff(s *Snapshot, plan Plan) []Action {
 			moving := len(want) > 0
 			actions = append(actions, Action{
 				Verb: Stop, Job: j, From: j.Placement,
-				Moving: moving, Suspend: plan.Suspend && !moving, Why: plan.Why[i],
+				Moving: moving, Suspend: (plan.Suspend || j.Suspends) && !moving, Why: plan.Why[i],
 			})
 		}
 	}

@@ -100,9 +100,10 @@ const (
 	Unproven Ability = iota // nothing is known: stopping it may lose all of its work
 	Saves                   // it saves its work on notice and goes on from there
 	Resizes                 // it also goes on with another number of GPUs
+	InPlace                 // and, on the same machine, without leaving them
 )
 
-var abilityNames = [...]string{"unproven", "saves", "resizes"}
+var abilityNames = [...]string{"unproven", "saves", "resizes", "in_place"}
 
 func (a Ability) String() string {
 	if int(a) < len(abilityNames) {
@@ -197,6 +198,11 @@ type Status struct {
 	// Suspended is where a job was stopped without a checkpoint: it can go on
 	// there at once, its state is still in the host's memory.
 	Suspended Placement `json:"suspended,omitempty"`
+	// Suspends says that the job would lose work if it were stopped, and can be suspended
+	// where it runs or, while it waits, wherever it may run. Suspension is what is known about that; it is replaced,
+	// never changed in place.
+	Suspends   bool        `json:"suspends,omitempty"`
+	Suspension *Suspension `json:"suspension,omitempty"`
 
 	Done             float64   `json:"done,omitempty"` // work done, in the unit of Spec.Work
 	Rate             float64   `json:"rate,omitempty"` // work for each second, as last reported
@@ -233,10 +239,9 @@ type Note struct {
 func (j *Job) Restarts() int { return max(0, j.Starts-1) }
 
 // Pinned reports whether the job, once it runs, stays where it is: nobody may
-// preempt, move or resize it.
-func (j *Job) Pinned() bool {
-	return j.NonPreemptible || j.Protected && (j.Can < Saves || j.SaveFailed)
-}
+// preempt, move or resize it. One that can be suspended may be preempted, but goes on
+// only where it was.
+func (j *Job) Pinned() bool { return j.NonPreemptible || j.losesWork() && !j.Suspends && !j.Bound() }
 
 // Elastic reports whether the job may run at more than one size. One that may
 // not be resized runs at the size its user would have guessed.

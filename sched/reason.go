@@ -26,10 +26,11 @@ const (
 	// OverGuarantee: it could not be preempted, and its tenant has used up what it
 	// is guaranteed.
 	OverGuarantee
+	Tied // it is suspended, and waits for the GPUs of the node that has its state
 )
 
 var codeNames = [...]string{
-	"ok", "full", "fragmented", "over-quota", "behind", "back-off", "impossible", "turn", "screening", "over-guarantee",
+	"ok", "full", "fragmented", "over-quota", "behind", "back-off", "impossible", "turn", "screening", "over-guarantee", "suspended",
 }
 
 func (c Code) String() string {
@@ -41,7 +42,7 @@ func (c Code) String() string {
 
 // Competes reports whether a job with that code waits for what other jobs hold.
 func (c Code) Competes() bool {
-	return c == Full || c == Fragmented || c == Behind || c == OverQuota || c == OverGuarantee || c == TurnWait || c == ScreenWait
+	return c == Full || c == Fragmented || c == Behind || c == OverQuota || c == OverGuarantee || c == TurnWait || c == ScreenWait || c == Tied
 }
 
 // NumCodes is the number of codes, for arrays indexed by them.
@@ -81,6 +82,9 @@ type Reason struct {
 	Marked bool      `json:"marked,omitempty"`
 	Where  int32     `json:"where,omitempty"` // 1 + index of the rack (SameRack) or node (nearer) that has most; 0: not one place
 	Until  time.Time `json:"until,omitzero"`  // when it is expected to change; zero: unknown
+	// Promised is when the policy will have started the job at the latest; zero: it
+	// promises nothing.
+	Promised time.Time `json:"promised,omitzero"`
 }
 
 // OverShare reports whether the job waits for its tenant's share, not for GPUs.
@@ -121,6 +125,12 @@ func (r Reason) TextFor(c *Cluster, selected string) string {
 		return fmt.Sprintf("needs %s %s of an accepted type%s; this cluster has at most %d", gpus(r.Need), within(r.Level), r.marked(selected), r.Have)
 	case TurnWait:
 		return "time-sliced; its next turn comes" + until
+	case Tied:
+		node := "its node"
+		if i := int(r.Where) - 1; i >= 0 && i < len(c.Nodes) {
+			node = "node " + c.Nodes[i].Name
+		}
+		return fmt.Sprintf("suspended: what it had on its GPUs is in the memory of %s, and it waits for these GPUs%s", node, until)
 	case ScreenWait:
 		return fmt.Sprintf("waits for screening on %s; the screening pool has %d free%s", gpus(r.Need), r.Have, until)
 	}

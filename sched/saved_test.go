@@ -29,6 +29,7 @@ func story(t *testing.T) (*sched.State, time.Time) {
 		{Kind: sched.TenantSet, Tenant: &sched.Tenant{ID: "vision", Quota: 4}},
 		{Kind: sched.JobSubmitted, Spec: &sched.Spec{ID: "x", GPUs: 2, Tenant: "vision", App: "search"}},
 		{Kind: sched.JobSubmitted, Spec: &sched.Spec{ID: "y", GPUs: 1, App: "search"}},
+		{Kind: sched.AppStaged, App: "search", Stages: []sched.Stage{{Jobs: 2, Part: 0.5}}},
 		{Kind: sched.JobSubmitted, Spec: &sched.Spec{ID: "z", GPUs: 2, Work: 100}},
 		{Kind: sched.JobStarted, Job: "x", Placement: where},
 		{Kind: sched.JobEnded, Job: "y", Phase: sched.Finished},
@@ -65,7 +66,7 @@ func TestSaveRestoreThroughJSON(t *testing.T) {
 	}
 	a, _ := want.App("search")
 	b2, ok := got.App("search")
-	if !ok || a != b2 {
+	if !ok || !cmp.Equal(a, b2) {
 		t.Errorf("app search = %+v; want %+v", b2, a)
 	}
 	// The next job must get the next number, or ties would break differently.

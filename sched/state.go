@@ -87,6 +87,7 @@ func (st *State) Apply(e Event) error {
 	if err := st.apply(e); err != nil {
 		return fmt.Errorf("apply %s: %w", e.Kind, err)
 	}
+	st.book(e.At)
 	return nil
 }
 
@@ -98,13 +99,8 @@ func (st *State) apply(e Event) error {
 		return st.setTenant(e)
 	case JobSubmitted:
 		return st.submit(e)
-	case AppBid:
-		a, ok := st.apps[e.App]
-		if !ok {
-			return fmt.Errorf("app %q: no job of it is pending or running", e.App)
-		}
-		a.Bid = e.Bid
-		return nil
+	case AppBid, AppStaged:
+		return st.setApp(e)
 	}
 	j, ok := st.byID[e.Job]
 	if !ok {
@@ -137,8 +133,28 @@ func (st *State) apply(e Event) error {
 		return nil
 	case JobHeld:
 		return j.hold(e)
+	case JobSuspension:
+		return j.suspension(e)
 	}
 	return fmt.Errorf("unknown kind %d", e.Kind)
+}
+
+func (st *State) setApp(e Event) error {
+	a, ok := st.apps[e.App]
+	if !ok {
+		return fmt.Errorf("app %q: no job of it is pending or running", e.App)
+	}
+	if e.Kind == AppBid {
+		a.Bid = e.Bid
+		return nil
+	}
+	for _, s := range e.Stages {
+		if err := s.Validate(); err != nil {
+			return fmt.Errorf("app %q: %w", e.App, err)
+		}
+	}
+	a.Stages = e.Stages
+	return nil
 }
 
 func (st *State) setNode(e Event) error {
@@ -265,10 +281,16 @@ func (j *Job) start(e Event) error {
 	if len(e.Placement) == 0 {
 		return fmt.Errorf("job %s: the placement is empty", j.ID)
 	}
+	if e.InPlace && len(j.Suspended) > 0 && !e.Placement.Equal(j.Suspended) {
+		return fmt.Errorf("job %s: it is suspended on %v and cannot go on on %v", j.ID, j.Suspended, e.Placement)
+	}
 	j.settle(e.At)
 	j.Phase, j.Placement, j.Suspended, j.Slowdown = Running, e.Placement, nil, 0
 	j.Screening = e.Screening && !j.Fits(e.Placement.GPUs())
-	j.Starts++
+	if !e.InPlace {
+		j.Starts++
+		j.Suspension = j.Suspension.fresh()
+	}
 	j.MostGPUs = max(j.MostGPUs, e.Placement.GPUs())
 	if j.FirstStart.IsZero() {
 		j.FirstStart = e.At
@@ -322,6 +344,9 @@ func (j *Job) hold(e Event) error {
 		j.NotBefore, j.Paused = time.Time{}, true
 	}
 	if j.Phase == Running {
+		if e.Suspend {
+			j.Suspended = j.Placement
+		}
 		j.settle(e.At)
 		j.leave()
 	}

@@ -44,6 +44,8 @@ func TestApplyErrors(t *testing.T) {
 		{"fails while it waits", sched.Event{Kind: sched.JobFailed, Job: "waits"}, "apply job-failed: job waits: it is pending; only a running job can fail"},
 		{"ends without an end", sched.Event{Kind: sched.JobEnded, Job: "runs", Phase: sched.Running}, "apply job-ended: job runs: phase = running; want finished, killed or failed"},
 		{"negative report", sched.Event{Kind: sched.JobReported, Job: "runs", Done: -1}, "apply job-reported: job runs: done = -1, rate = 0, slowdown = 0; want numbers that are not negative"},
+		{"stages of no app", sched.Event{Kind: sched.AppStaged, App: "x"}, `apply app-staged: app "x": no job of it is pending or running`},
+		{"a stage of nothing", sched.Event{Kind: sched.AppStaged, App: "runs", Stages: []sched.Stage{{Jobs: 1}}}, `apply app-staged: app "runs": stage = {Jobs:1 Part:0}; want 1 job or more and a part above 0`},
 		{"unknown kind", sched.Event{Kind: 99, Job: "runs"}, "apply event(99): unknown kind 99"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

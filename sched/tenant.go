@@ -98,6 +98,24 @@ type App struct {
 	// agent of its own, or that was silent, and a policy works it out by itself.
 	// Nobody vouches for it: a policy must check it.
 	Bid *Bid `json:"bid,omitempty"`
+	// Stages is what is left of a search, the current stage first; none: the jobs of
+	// the app are independent of each other. It is replaced, never changed in place.
+	Stages []Stage `json:"stages,omitempty"`
+}
+
+// Stage is a part of what is left of a search: so many trials train so far before
+// the next stage begins.
+type Stage struct {
+	Jobs int     `json:"jobs"`
+	Part float64 `json:"part"` // of a whole trial, above 0
+}
+
+// Validate reports a number that is out of range.
+func (s Stage) Validate() error {
+	if s.Jobs < 1 || s.Jobs > 1<<20 || !(s.Part > 0) || math.IsInf(s.Part, 1) {
+		return fmt.Errorf("stage = %+v; want 1 job or more and a part above 0", s)
+	}
+	return nil
 }
 
 // Bid is a table of what an app would gain from GPUs on top of those it holds.

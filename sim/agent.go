@@ -35,6 +35,7 @@ type agent struct {
 	fitted   map[string]goodput.Params
 	past     map[string]goodput.Params
 	noise    float64
+	restart  float64  // seconds that the last start took, else those of past jobs; 0: unknown
 	measured int      // measurements of the noise scale
 	average  *average // of gradient statistics; nil: they are known without lag
 	curve    experience.Curve
@@ -81,6 +82,7 @@ func (r *run) newAgent(j *job) (*agent, error) {
 	if r.Experience != nil {
 		a.prior = r.Experience.Prior(j.key(), experience.Default())
 		a.noise = a.prior.Noise(0, 0, 0)
+		a.restart, _ = a.prior.Restart()
 		for _, gpuType := range r.Cluster.Types {
 			if err := a.fit(string(gpuType)); err != nil {
 				return nil, err
@@ -203,7 +205,7 @@ func (a *agent) blurred(x float64) float64 {
 
 // tell makes a report if there is something new.
 func (a *agent) tell() {
-	next := &goodput.Report{Noise: a.noise, Limits: a.limits, Fixed: a.fixed, MostGPUs: a.mostGPUs()}
+	next := &goodput.Report{Noise: a.noise, Limits: a.limits, Fixed: a.fixed, MostGPUs: a.mostGPUs(), UsableGPUs: a.usableGPUs(), Restart: a.restart}
 	if len(a.fitted) > 0 {
 		next.Params = maps.Clone(a.fitted)
 	}
@@ -221,7 +223,7 @@ func (a *agent) tell() {
 
 // same reports whether two reports of an agent are equal.
 func same(a, b *goodput.Report) bool {
-	return a.Noise == b.Noise && a.MostGPUs == b.MostGPUs && maps.Equal(a.Params, b.Params) &&
+	return a.Noise == b.Noise && a.MostGPUs == b.MostGPUs && a.Restart == b.Restart && maps.Equal(a.Params, b.Params) &&
 		slices.Equal(a.Losses, b.Losses) && slices.Equal(a.StepTimes, b.StepTimes)
 }
 
@@ -232,11 +234,16 @@ func (a *agent) mostGPUs() int {
 	for _, p := range a.profiles {
 		ran = max(ran, p.MostGPUs())
 	}
-	most := goodput.Growth(ran, a.prior.MostGPUs(), a.fixed, a.limits)
+	return min(goodput.Growth(ran, a.prior.MostGPUs(), a.fixed, a.limits), a.usableGPUs())
+}
+
+// usableGPUs is the most that the model and its batch can use.
+func (a *agent) usableGPUs() int {
+	usable := goodput.Usable(a.fixed, a.limits)
 	if a.most > 0 {
-		most = min(most, a.most)
+		usable = min(usable, a.most)
 	}
-	return most
+	return usable
 }
 
 // noise returns the gradient noise scale in examples.

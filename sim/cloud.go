@@ -218,7 +218,7 @@ func (r *run) releaseNodes() error {
 	slices.SortFunc(victims, func(a, b victim) int { return cmp.Or(cmp.Compare(a.held, b.held), cmp.Compare(b.node, a.node)) })
 	for _, v := range victims[:min(len(victims), ready+starting-c.target)] {
 		for _, j := range slices.Clone(r.neighbours.onNode[v.node]) {
-			if err := r.evict(j); err != nil {
+			if err := r.evict(j, "a node of it is given back"); err != nil {
 				return err
 			}
 		}
@@ -231,12 +231,12 @@ func (r *run) releaseNodes() error {
 	return nil
 }
 
-// evict stops a job whose node is released.
-func (r *run) evict(j *job) error {
+// evict stops a job whose node is taken from it.
+func (r *run) evict(j *job, why string) error {
 	if r.Log != nil {
 		r.Log(LogEntry{
 			T: r.now.Seconds(), Decision: r.decisions, Verb: sched.Stop.String(), Job: j.work.ID,
-			GPUs: j.setting.gpus, Where: j.setting.placement.Text(r.Cluster), Why: "a node of it is given back",
+			GPUs: j.setting.gpus, Where: j.setting.placement.Text(r.Cluster), Why: why,
 		})
 	}
 	r.leave(j)

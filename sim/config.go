@@ -66,6 +66,11 @@ type Config struct {
 	// start from the beginning each time.
 	Plain       float64
 	Unprotected bool
+	// LengthError is the error of the work that jobs declare: the standard deviation of
+	// its logarithm around the truth, drawn for each job from the seed. NoLengths: they
+	// declare none.
+	LengthError float64
+	NoLengths   bool
 	// Oracle makes every job report the truth about its speed and length.
 	Oracle bool
 	// Estimates says what policies know about run times, and about speeds on GPUs
@@ -79,6 +84,8 @@ type Config struct {
 	Retry time.Duration
 	// Faults, if set, makes failures depend on the reaction to them.
 	Faults *FaultConfig
+	// Hardware, if set, makes GPUs, hosts and networks fail.
+	Hardware *HardwareConfig
 	// Autoscale, if set, makes the number of nodes follow the jobs.
 	Autoscale *AutoscaleConfig
 	// Search, if set, adds a hyper-parameter search to the workload.
@@ -123,6 +130,12 @@ func (c *Config) check() error {
 		return fmt.Errorf("simulate: checkpoint = %s; want 0 (when told to stop) or more", c.Checkpoint)
 	case !(c.Plain >= 0 && c.Plain <= 1):
 		return fmt.Errorf("simulate: plain = %g; want a share of the jobs, 0 to 1", c.Plain)
+	case !(c.LengthError >= 0 && c.LengthError < 10):
+		return fmt.Errorf("simulate: length error = %g; want 0 to below 10", c.LengthError)
+	case c.NoLengths && c.LengthError > 0:
+		return fmt.Errorf("simulate: no lengths, and length error = %g; want one of the two", c.LengthError)
+	case c.Restart < 0:
+		return fmt.Errorf("simulate: restart = %s; want 0 (as the model says) or more", c.Restart)
 	case c.CoAdapt && c.Agent <= 0:
 		return fmt.Errorf("simulate: agent = %s; want the time between two reports of an agent", c.Agent)
 	case c.Interference != PerModel && !(c.Interference >= 0 && c.Interference < 1):
@@ -141,6 +154,9 @@ func (c *Config) check() error {
 		return err
 	}
 	if err := c.Faults.check(c); err != nil {
+		return err
+	}
+	if err := c.Hardware.check(c); err != nil {
 		return err
 	}
 	return c.Search.check()

@@ -93,6 +93,8 @@ func (r *run) carryOut(a sched.Action) error {
 	cost := j.truth.restart(first, len(a.To))
 	switch {
 	case first:
+	case j.hardware != nil && j.hardware.recovery > 0:
+		cost, j.hardware.recovery = j.hardware.recovery, 0
 	case r.sameShape(j, a.To):
 		cost = max(0, j.held-r.now)
 	case a.Job.Suspended.Equal(a.To):
@@ -100,6 +102,7 @@ func (r *run) carryOut(a sched.Action) error {
 	case j.plain:
 		r.restartFromZero(j)
 	}
+	r.waited(j)
 	if err := r.apply(sched.Event{Kind: sched.JobStarted, Job: a.Job.ID, Placement: a.To, Screening: a.Screening}); err != nil {
 		return err
 	}
@@ -108,6 +111,9 @@ func (r *run) carryOut(a sched.Action) error {
 		return fmt.Errorf("job %s: %w", a.Job.ID, err)
 	}
 	j.settled, j.held, j.restored = r.now, r.now+cost, j.done
+	if j.agent != nil && cost > 0 {
+		j.agent.restart = cost.Seconds()
+	}
 	r.neighbours.add(j)
 	r.record.start(r, j)
 	return r.adjustJob(j)

@@ -43,7 +43,7 @@
 // demand, and a stop loses the step in progress (restart.go). Agents know the noise
 // scale as an average over past batches (lag.go). Config.Optimistic leaves these
 // costs out. When an attempt fails, its work is lost; FaultConfig says what happens
-// next.
+// next. HardwareConfig makes GPUs and nodes fail at stated rates.
 //
 // Policies that predict convergence see losses (Config.Losses). These are validation
 // metrics of real trainings: those of the measured tables, or the zoo's points taken

@@ -17,6 +17,7 @@ type job struct {
 	truth truth
 	state *sched.Job // in sched.State while it is pending or running
 	alone float64    // seconds it takes alone on the cluster
+	unit  float64    // of Spec.Work, for one of the truth's
 
 	version uint32 // of its next tick
 	setting setting
@@ -43,6 +44,7 @@ type job struct {
 	ran      time.Duration // run time of the current attempt until settled, on the GPU type of the recording
 	spent    float64       // GPU-seconds of the current attempt, without restarts
 	jobFaults
+	hardware *jobHardware // nil: it does not fail
 
 	waiting   sched.Code    // why it waits for its first start
 	waitSince time.Duration // since when it has waited for that reason
@@ -55,8 +57,9 @@ func (j *job) settle(now time.Duration) {
 	if j.state.Phase != sched.Running || now <= j.settled {
 		return
 	}
+	j.hardware.restart(max(0, min(now, j.held)-j.settled).Seconds() * j.gpuShare())
 	if from := max(j.settled, j.held); now > from {
-		j.spent += (now - from).Seconds() * j.gpuShare()
+		j.spent += j.hardware.train((now - from).Seconds() * j.gpuShare())
 		j.done = min(j.done+j.speed*(now-from).Seconds(), j.truth.total())
 	}
 	j.ran += times(now-j.settled, pace(j.truth, j.setting))
@@ -116,6 +119,9 @@ func (r *run) nextTick(j *job) time.Duration {
 	}
 	if j.hit > 0 {
 		at = min(at, j.hit)
+	}
+	if w := j.hardware; w != nil && w.detected > 0 {
+		at = min(at, w.detected)
 	}
 	if r.starting(j) {
 		at = min(at, j.held)

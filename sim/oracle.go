@@ -12,19 +12,24 @@ import (
 // oracle returns a report of the truth, for policies that are compared as if their
 // predictions were perfect: the step time on any number of GPUs, packed on as few
 // nodes as possible, and the remaining steps, at the batch size the job was submitted
-// with.
+// with. Of a job that saves now and then, only what it has saved counts as done: what a
+// stop takes back would otherwise be counted again and again, and a policy could resize
+// two jobs back and forth for ever.
 func (r *run) oracle(j *job) (*goodput.Report, error) {
 	t, ok := j.truth.(trainer)
 	if !ok || !r.Oracle {
 		return nil, nil
 	}
+	saved, err := r.saved(j)
+	if err != nil {
+		return nil, err
+	}
 	l := t.limits()
-	rep := &goodput.Report{Limits: l, Fixed: t.batch(), MostGPUs: max(1, t.batch()/max(1, l.LocalMin)), Left: t.left(j.done)}
+	rep := &goodput.Report{Limits: l, Fixed: t.batch(), MostGPUs: max(1, t.batch()/max(1, l.LocalMin)), Left: t.left(saved)}
 	if most := r.usable(j); most > 0 {
 		rep.MostGPUs = min(rep.MostGPUs, most)
 	}
 	if j.steps == nil {
-		var err error
 		if j.steps, err = r.stepTimes(j, t, min(rep.MostGPUs, r.Cluster.GPUs())); err != nil {
 			return nil, err
 		}

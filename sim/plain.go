@@ -15,5 +15,6 @@ func (r *run) isPlain(j *job) bool {
 // restartFromZero lets a job lose all of its work.
 func (r *run) restartFromZero(j *job) {
 	r.record.lostGPU += j.spent
+	j.hardware.lose(j.spent)
 	j.done, j.ran, j.spent = 0, 0, 0
 }

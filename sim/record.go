@@ -91,6 +91,7 @@ func (rec *recorder) arrive(r *run, j *job) {
 	rec.usage.advance(r)
 	rec.queued++
 	rec.queuedGPUs += j.work.GPUs
+	rec.jobs[j.result].Plain = j.plain
 	a := rec.apps[rec.jobs[j.result].App]
 	if !a.arrived {
 		a.arrived = true

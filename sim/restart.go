@@ -63,17 +63,15 @@ func (l launch) again(first bool, nodes int) time.Duration {
 	return l.on(nodes)
 }
 
-// dropUnsaved takes from a job that is stopped the work that is in no checkpoint, and
-// tells the policy.
+// unsaved returns the work of a job that a stop would lose now.
 //
 // A job saves its work when it is told to stop, as agents do: at the end of a step.
 // Its GPUs are taken at once, so half a step is lost on average. With
 // Config.Checkpoint it saves only that often. A recorded job has no known steps.
-func (r *run) dropUnsaved(j *job) error {
-	j.settle(r.now)
+func (r *run) unsaved(j *job) (float64, error) {
 	trained := r.now - j.held
 	if r.Optimistic || j.plain || trained <= 0 || !(j.speed > 0) {
-		return nil
+		return 0, nil
 	}
 	lost := 0.0
 	if r.Checkpoint > 0 {
@@ -81,12 +79,29 @@ func (r *run) dropUnsaved(j *job) error {
 	} else if t, ok := j.truth.(trainer); ok {
 		step, err := t.gain(j.done, j.setting.config.Batch(j.setting.replicas()))
 		if err != nil {
-			return err
+			return 0, err
 		}
 		lost = step / 2
 	}
-	if lost = min(lost, j.done-j.restored); !(lost > 0) {
-		return nil
+	return max(0, min(lost, j.done-j.restored)), nil
+}
+
+// saved returns the work of a job that its checkpoints hold.
+func (r *run) saved(j *job) (float64, error) {
+	if r.Checkpoint == 0 {
+		return j.done, nil // it saves when told to stop
+	}
+	lost, err := r.unsaved(j)
+	return j.done - lost, err
+}
+
+// dropUnsaved takes from a job that is stopped the work that is in no checkpoint, and
+// tells the policy.
+func (r *run) dropUnsaved(j *job) error {
+	j.settle(r.now)
+	lost, err := r.unsaved(j)
+	if lost == 0 || err != nil {
+		return err
 	}
 	took := time.Duration(lost / j.speed * 1e9)
 	wasted := took.Seconds() * j.gpuShare()
@@ -94,5 +109,6 @@ func (r *run) dropUnsaved(j *job) error {
 	j.ran = max(0, j.ran-times(took, pace(j.truth, j.setting)))
 	j.spent = max(0, j.spent-wasted)
 	r.record.lostGPU += wasted
+	j.hardware.lose(wasted)
 	return r.tell(j, 0, 0, nil)
 }

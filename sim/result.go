@@ -71,6 +71,7 @@ type Summary struct {
 	Delays    []Delay           `json:"delays"`
 	Autoscale *AutoscaleSummary `json:"autoscale,omitempty"` // with Config.Autoscale
 	Faults    *FaultSummary     `json:"faults,omitempty"`    // with Config.Faults
+	Hardware  *HardwareSummary  `json:"hardware,omitempty"`  // with Config.Hardware
 	Sharing   *SharingSummary   `json:"sharing,omitempty"`   // if jobs ever shared a GPU
 	Search    *SearchSummary    `json:"search,omitempty"`    // with Config.Search
 }
@@ -131,7 +132,9 @@ type JobResult struct {
 	Failures    int            `json:"failures"`
 	Rho         float64        `json:"rho"` // of its app; 0: the app did not end
 	PaperRho    float64        `json:"rho_paper"`
-	WaitFor     sched.Code     `json:"wait_for"` // cause of most of Wait
+	WaitFor     sched.Code     `json:"wait_for"`        // cause of most of Wait
+	Plain       bool           `json:"plain,omitempty"` // a script without an agent, which cannot save its work
+	ETTR        float64        `json:"ettr,omitempty"`  // with Config.Hardware; see HardwareSummary
 	Runs        []Segment      `json:"runs"`
 }
 

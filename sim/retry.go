@@ -220,8 +220,7 @@ func (r *run) failFor(j *job, reason string, byNode int) error {
 	j.grown = max(j.grown, growth(advice))
 	if byNode < 0 {
 		j.attempts++
-		r.record.lostGPU += j.spent
-		j.done, j.ran, j.spent = 0, 0, 0
+		r.restartFromZero(j)
 		if advice.Retry && f.rescued(j, reason) {
 			return r.end(j, sched.Finished)
 		}
@@ -253,7 +252,7 @@ func (r *run) retryAfter(j *job, advice diagnose.Advice, reason string) error {
 	if advice.MoreMemory > 0 {
 		e.Memory = int64(float64(j.work.Memory) * advice.MoreMemory)
 	}
-	kept := sched.Event{Kind: sched.JobCheckpoint, Job: j.work.ID, Done: j.done * j.state.Work / j.truth.total()}
+	kept := sched.Event{Kind: sched.JobCheckpoint, Job: j.work.ID, Done: j.done * j.unit}
 	if err := r.apply(kept); err != nil {
 		return err
 	}

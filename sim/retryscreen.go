@@ -66,6 +66,7 @@ func (r *run) leavePool(j *job) {
 		f.sum.ScreenGPUs += j.gpuShare() * (r.now - j.state.Since.Sub(r.start)).Seconds()
 		f.sum.Screenings++
 	}
+	j.hardware.lose(j.spent)
 	j.done, j.ran, j.spent, j.fresh = 0, 0, 0, true
 	j.attained = j.state.AttainedBy(r.start.Add(r.now))
 }

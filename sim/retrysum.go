@@ -51,6 +51,7 @@ func (f *faults) restore(r *run, j *job, reason string) {
 	j.done = max(0, j.done-j.speed*lost.Seconds())
 	j.spent = max(0, j.spent-wasted)
 	j.attained += wasted
+	j.hardware.lose(wasted)
 	r.record.lostGPU += wasted
 }
 

@@ -5,7 +5,6 @@ package sim
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/fairway-gpu/fairway/policy/interfere"
@@ -31,6 +30,7 @@ func Run(c Config, w *Workload) (*Result, Timing, error) {
 	r.reportCloud(res)
 	r.reportSearch(res)
 	r.reportFaults(res)
+	r.reportHardware(res)
 	res.Ledger = r.ledger
 	return res, r.timing(), nil
 }
@@ -68,6 +68,8 @@ type run struct {
 	faults *faults     // nil: failures happen as recorded
 	search *searchApp  // nil: no search
 
+	hardware *hardware // nil: it does not fail
+
 	times experience.RunTimes // of jobs that have ended
 }
 
@@ -81,11 +83,10 @@ func newRun(c Config, w *Workload) (*run, error) {
 		r.Sharing = published()
 	}
 	r.neighbours.onNode = make([][]*job, len(c.Cluster.Nodes))
-	if err := r.openCloud(); err != nil {
-		return nil, err
-	}
-	if err := r.openFaults(); err != nil {
-		return nil, err
+	for _, open := range []func() error{r.openCloud, r.openFaults, r.openHardware} {
+		if err := open(); err != nil {
+			return nil, err
+		}
 	}
 	for i := range w.Tenants {
 		if err := r.apply(sched.Event{Kind: sched.TenantSet, Tenant: &w.Tenants[i]}); err != nil {
@@ -206,6 +207,9 @@ func (r *run) nextEvent() (time.Duration, bool) {
 	if f, has := r.nextRelease(); has && (!ok || f < at) {
 		at, ok = f, true
 	}
+	if f, has := r.nextFailure(ok); has && (!ok || f < at) {
+		at, ok = f, true
+	}
 	return max(at, r.now), ok
 }
 
@@ -220,6 +224,9 @@ func (r *run) handleDue() error {
 		return err
 	}
 	if err := r.release(); err != nil {
+		return err
+	}
+	if err := r.failHardware(); err != nil {
 		return err
 	}
 	for r.arrived < len(r.jobs) && r.arrival(r.arrived) <= r.now {
@@ -246,6 +253,8 @@ func (r *run) submit(j *job) error {
 	if spec.Work == 0 {
 		spec.Work = j.truth.total()
 	}
+	j.unit = spec.Work / j.truth.total()
+	spec.Work = r.declare(j, spec.Work)
 	spec.Estimate = r.estimate(j)
 	if m, ok := r.Zoo.Model(spec.Model); ok {
 		spec.Consolidate = spec.Consolidate || m.Consolidate
@@ -255,6 +264,7 @@ func (r *run) submit(j *job) error {
 	}
 	spec.Screen = r.screenFor(j)
 	j.plain = r.isPlain(j)
+	j.hardware = r.newJobHardware(j)
 	spec.Protected = j.plain && !r.Unprotected
 	if err := r.apply(sched.Event{Kind: sched.JobSubmitted, Spec: &spec}); err != nil {
 		return err
@@ -287,6 +297,9 @@ func (r *run) tick(j *job) error {
 		return nil
 	}
 	j.settle(r.now)
+	if w := j.hardware; w != nil && w.detected > 0 && r.now >= w.detected {
+		return r.recover(j)
+	}
 	if after, ok := r.fails(j); ok && j.ran >= after {
 		return r.fail(j)
 	}
@@ -315,8 +328,8 @@ func (r *run) consult(j *job, turned bool) error {
 		return nil
 	}
 	j.reports = r.now.Truncate(r.Agent) + r.Agent
-	if r.now <= j.held {
-		return nil // it is still starting
+	if w := j.hardware; r.now <= j.held || w != nil && w.detected > 0 {
+		return nil // it is still starting, or stands still
 	}
 	if err := j.agent.learn(j.setting, j.seen, j.done/j.truth.total(), j.truth.total()); err != nil {
 		return fmt.Errorf("job %s: %w", j.work.ID, err)
@@ -402,86 +415,11 @@ func (r *run) leave(j *job) {
 	j.settle(r.now)
 	r.recordSuccess(j)
 	r.leavePool(j)
+	r.leaveHardware(j)
 	j.version++
 	j.speed = 0
 	r.neighbours.remove(j)
 	r.record.leave(r, j)
-}
-
-// adjust re-computes the speed of jobs whose neighbours have changed.
-func (r *run) adjust() error {
-	for _, j := range r.neighbours.disturbed() {
-		if err := r.adjustJob(j); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// adjustJob re-computes the speed of a running job and schedules its next tick.
-func (r *run) adjustJob(j *job) error {
-	j.settle(r.now)
-	rate, until, err := r.rate(j)
-	if err != nil {
-		return fmt.Errorf("job %s: %w", j.work.ID, err)
-	}
-	keep, slowdown := r.factor(j)
-	j.speed, j.until = rate*keep, until
-	j.version++
-	r.predictNodeFailure(j)
-	if at := r.nextTick(j); at < math.MaxInt64 {
-		r.agenda.add(at, j)
-	}
-	if err := r.tryHere(j); err != nil {
-		return err
-	}
-	perf, err := r.perf(j)
-	if err != nil {
-		return fmt.Errorf("job %s: %w", j.work.ID, err)
-	}
-	if r.starting(j) {
-		return r.tell(j, 0, 0, perf) // its speed is unknown until it has loaded
-	}
-	return r.tell(j, j.speed, slowdown, perf)
-}
-
-// tell reports the progress of a job, in the unit it was submitted with.
-func (r *run) tell(j *job, rate, slowdown float64, perf *goodput.Report) error {
-	scale := j.state.Work / j.truth.total()
-	return r.state.Apply(sched.Event{
-		At: r.start.Add(max(r.now, j.held)), Kind: sched.JobReported, Job: j.work.ID,
-		Done: j.done * scale, Rate: rate * scale, Perf: perf, Slowdown: slowdown,
-	})
-}
-
-// rate returns the speed of a job where it runs, without interference.
-func (r *run) rate(j *job) (rate, until float64, err error) {
-	if j.agent == nil {
-		return j.truth.rate(j.done, j.setting)
-	}
-	t := j.truth.(trainer)
-	if j.seen, err = t.observe(j.done, j.setting); err != nil {
-		return 0, 0, err
-	}
-	return j.seen.rate(j.setting, t.limits()), j.seen.until, nil
-}
-
-// perf returns the job's report about its speed; nil: none.
-func (r *run) perf(j *job) (*goodput.Report, error) {
-	if j.agent != nil {
-		return j.agent.report, nil
-	}
-	if t, ok := j.truth.(*recorded); ok && len(t.regimes) > 0 {
-		report := t.report(j.done)
-		if j.tried != nil {
-			report.StepTimes = j.tried.StepTimes
-		}
-		return report, nil
-	}
-	if j.tried != nil {
-		return j.tried, nil
-	}
-	return r.oracle(j)
 }
 
 func (r *run) apply(e sched.Event) error {

@@ -126,6 +126,9 @@ func (r *run) steer() error {
 		}
 	}
 	plan := s.tuner.Plan(app)
+	if err := r.stage(app); err != nil {
+		return err
+	}
 	for _, u := range plan.Promote {
 		s.trials[u.Job].rung = u.Rung
 	}
@@ -149,6 +152,16 @@ func (r *run) steer() error {
 		}
 	}
 	return nil
+}
+
+// stage tells the policy what is left of the search.
+func (r *run) stage(app tune.App) error {
+	s := r.search
+	e := sched.Event{Kind: sched.AppStaged, App: s.App}
+	for _, p := range s.tuner.Phases(app) {
+		e.Stages = append(e.Stages, sched.Stage{Jobs: p.Jobs, Part: p.Iterations / float64(s.Problem.Length())})
+	}
+	return r.apply(e)
 }
 
 // pauseTrial takes a trial off its GPUs until others can be compared with it, or lets

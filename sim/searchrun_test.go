@@ -5,6 +5,7 @@ package sim_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -87,5 +88,34 @@ func TestStoppingUnderPolicies(t *testing.T) {
 				t.Errorf("%s, %s: %+v, %d unfinished; want 9 trials and one of the best", spec, rule, res.Search, res.Unfinished)
 			}
 		}
+	}
+}
+
+// stageWatch remembers what a policy is told of what is left of the search.
+type stageWatch struct {
+	sched.Policy
+	seen [][]sched.Stage
+}
+
+func (w *stageWatch) Schedule(s *sched.Snapshot) sched.Plan {
+	if a, ok := s.App("search"); ok && (len(w.seen) == 0 || !slices.Equal(a.Stages, w.seen[len(w.seen)-1])) {
+		w.seen = append(w.seen, a.Stages)
+	}
+	return w.Policy.Schedule(s)
+}
+
+// The policy learns what is left of a search: when all nine trials have run one epoch,
+// three are to run two more, and then one to its end.
+func TestStagesAreTold(t *testing.T) {
+	c := searching(t, "2x8", "fifo", 9)
+	c.Search.Problem, c.Search.Method, c.Search.AtOnce = nine(t), tune.Random, 3
+	c.Search.Stopping = tune.Config{Rule: tune.Halving, Eta: 3}
+	c.Search.Trial = sim.Work{Spec: sched.Spec{GPUs: 4}, RunTime: sched.Duration(90 * time.Minute)}
+	w := &stageWatch{Policy: c.Policy}
+	c.Policy = w
+	run(t, c)
+	want := []sched.Stage{{Jobs: 3, Part: 2. / 9}, {Jobs: 1, Part: 6. / 9}}
+	if !slices.ContainsFunc(w.seen, func(s []sched.Stage) bool { return slices.Equal(s, want) }) {
+		t.Errorf("told %v; want %v among them", w.seen, want)
 	}
 }

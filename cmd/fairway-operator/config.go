@@ -103,7 +103,7 @@ const (
 func defaultConfig() config {
 	seconds := func(n int) sched.Duration { return sched.Duration(time.Duration(n) * time.Second) }
 	return config{
-		Policy: "themis", Notice: seconds(30), Report: seconds(30), Pace: sched.Duration(loop.DefaultPace),
+		Policy: "fairway", Notice: seconds(30), Report: seconds(30), Pace: sched.Duration(loop.DefaultPace),
 		API: apiConfig{Address: ":8460"}, Metrics: ":8080", Health: ":8081",
 		Leader: leaderConfig{Lease: seconds(15), Renew: seconds(10), Retry: seconds(2)},
 		Client: clientConfig{Rate: 1_000, Burst: 2_000},

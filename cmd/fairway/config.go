@@ -45,7 +45,14 @@ type daemonConfig struct {
 	Failures failuresConfig `json:"failures"` // why jobs fail
 	Screen   screenConfig   `json:"screen"`   // of new gangs
 	GPU      gpuConfig      `json:"gpu"`      // that jobs share
+	Suspend  bool           `json:"suspend"`  // jobs that cannot save their work are suspended in place where they have to make room
 	Limits   limitsConfig   `json:"limits"`   // of each job
+	Warm     warmConfig     `json:"warm"`     // starts of Python programs
+}
+
+type warmConfig struct {
+	Most int            `json:"most"` // interpreters with torch that wait; 0: none
+	Idle sched.Duration `json:"idle"` // one that is not used for so long ends
 }
 
 type limitsConfig struct {
@@ -97,7 +104,7 @@ type keepConfig struct {
 
 func defaultConfig() daemonConfig {
 	return daemonConfig{
-		Data: defaultDataDir(), Policy: "pollux", Notice: sched.Duration(30 * time.Second),
+		Data: defaultDataDir(), Policy: "fairway", Notice: sched.Duration(30 * time.Second),
 		Report: sched.Duration(30 * time.Second), Pace: sched.Duration(50 * time.Millisecond),
 		Socket: socketConfig{Tenant: "default"},
 		Listen: listenConfig{Address: "127.0.0.1:8460"},
@@ -108,8 +115,9 @@ func defaultConfig() daemonConfig {
 		},
 		Log:    daemon.Log{Level: "info", Format: "text"},
 		Screen: screenConfig{Time: sched.Duration(5 * time.Minute)},
-		GPU:    gpuConfig{MPS: local.MPSAuto},
+		GPU:    gpuConfig{MPS: local.MPSAuto}, Suspend: true,
 		Limits: limitsConfig{Processes: 8192},
+		Warm:   warmConfig{Idle: sched.Duration(30 * time.Minute)},
 	}
 }
 
@@ -151,6 +159,10 @@ func (c *daemonConfig) validate() error {
 		return bad("gpu.mps", c.GPU.MPS, "auto, on or off")
 	case c.Limits.Processes < 0:
 		return bad("limits.processes", c.Limits.Processes, "a number, or 0 (no limit)")
+	case c.Warm.Most < 0 || c.Warm.Most > 64:
+		return bad("warm.most", c.Warm.Most, "0 (no warm starts) to 64")
+	case c.Warm.Idle.D() < time.Minute:
+		return bad("warm.idle", c.Warm.Idle, "1m or more")
 	case c.GPU.Threads < 0 || c.GPU.Threads > 100:
 		return bad("gpu.threads", c.GPU.Threads, "0 (no limit) to 100 percent")
 	}

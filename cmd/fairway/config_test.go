@@ -49,6 +49,7 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		"listen: {cert: /a}":                     "listen.cert",
 		"guard: {margin: 0.5}":                   "margin = 0.5",
 		"keep: {log: 64MB}":                      "size",
+		"warm: {most: 65}":                       "warm.most = 65",
 		"keep: {compact: 3}":                     "keep.compact = 3",
 		"log: {level: loud}":                     "log.level = loud",
 		"tenants: [{id: a}, {id: b, quota: -1}]": "tenants[1]: tenant b: quota = -1",

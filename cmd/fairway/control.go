@@ -22,13 +22,14 @@ ends.`)
 
 func newPause() *cobra.Command {
 	return newControl(api.Pause, "Pause jobs and free their GPUs", `Pause jobs and free their GPUs until "fairway resume". A running job is asked to
-save its work first. One that has not shown that it can is paused only with --force:
-it may have to start from the beginning.`)
+save its work first. One that has not shown that it can is suspended in place and loses
+nothing, where its node can do that ("fairway nodes"); elsewhere it is paused only with
+--force: it may have to start from the beginning.`)
 }
 
 func newResume() *cobra.Command {
-	return newControl(api.Resume, "Resume paused jobs", `Resume paused jobs: they queue for GPUs again and continue from their last
-checkpoint.`)
+	return newControl(api.Resume, "Resume paused jobs", `Resume paused jobs: they queue for GPUs again and continue where they were
+suspended, or from their last checkpoint.`)
 }
 
 // newControl makes the command that tells jobs something.
@@ -79,7 +80,7 @@ func newControl(cmd api.Command, short, long string) *cobra.Command {
 // mayPause refuses to pause a job that would lose its work.
 func mayPause(ctx context.Context, daemon *client.Client, id sched.JobID) error {
 	j, err := daemon.Job(ctx, id)
-	if err == nil && j.State == api.Running && j.Protected && j.Status.Can == sched.Unproven {
+	if err == nil && j.State == api.Running && j.Protected && j.Status.Can == sched.Unproven && !j.Status.Suspends {
 		return errors.New("it has not shown that it can save its work and may have to start from the beginning; use --force to pause it all the same")
 	}
 	return err
@@ -91,7 +92,11 @@ func printControlled(c *cobra.Command, jobs []api.Job, asJSON bool) error {
 		return printAnswer(c.OutOrStdout(), api.JobList{Jobs: jobs})
 	}
 	for _, j := range jobs {
-		fmt.Fprintf(c.OutOrStdout(), "%s %s\n", clean(string(j.ID)), stateText(j.State))
+		note := ""
+		if j.Status.Paused && len(j.Status.Suspended) > 0 {
+			note = ": suspended in place, nothing is lost"
+		}
+		fmt.Fprintf(c.OutOrStdout(), "%s %s%s\n", clean(string(j.ID)), stateText(j.State), note)
 	}
 	return nil
 }

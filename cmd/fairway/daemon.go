@@ -42,6 +42,7 @@ type localDaemon struct {
 	metrics   *server.Metrics
 	listeners []*server.Listener
 	node      sched.Node
+	noSuspend string     // why jobs cannot be suspended; empty: they can
 	broken    chan error // the journal must be opened again
 }
 
@@ -93,7 +94,8 @@ func (d *localDaemon) discover(ctx context.Context) (local.Config, error) {
 		Claim:     func(a api.Attempt) (bool, error) { return d.state.Claim(context.Background(), a) },
 		SaveFails: func(id api.AttemptID) bool { return d.state.SaveFails(id) },
 		MPS:       c.GPU.MPS, MPSThreads: c.GPU.Threads, Tell: d.tell,
-		Processes: c.Limits.Processes, NewPrivileges: c.Limits.NewPrivileges, AllGPUs: c.Limits.AllGPUs,
+		Warm: c.Warm.Most, WarmIdle: c.Warm.Idle.D(),
+		NoSuspend: !c.Suspend, Processes: c.Limits.Processes, NewPrivileges: c.Limits.NewPrivileges, AllGPUs: c.Limits.AllGPUs,
 	}
 	if lc.Processes == 0 {
 		lc.Processes = -1 // no limit
@@ -101,6 +103,9 @@ func (d *localDaemon) discover(ctx context.Context) (local.Config, error) {
 	var err error
 	if lc.Node, lc.Devices, err = local.Discover(ctx, lc); err != nil {
 		return lc, fmt.Errorf("inspect the machine: %w", err)
+	}
+	if lc.Node.Suspend, d.noSuspend = local.CanSuspend(lc); !lc.Node.Suspend {
+		d.log.Info("jobs cannot be suspended in place", "why", d.noSuspend)
 	}
 	d.node = lc.Node
 	return lc, nil
@@ -140,11 +145,12 @@ func (d *localDaemon) openState(ctx context.Context, lost loss) error {
 	}
 	d.state, err = state.Open(ctx, state.Config{
 		Seen: d.readMark(), Mark: d.writeMark, Lost: lost.text, Found: lost.found,
-		Journal: journal{d.store, d}, FixedNodes: true, Node: d.node, Policies: policy.Builtin(), Standard: d.config.Policy, Guard: d.config.Guard, Key: key, Pool: pool,
+		Journal: journal{d.store, d}, FixedNodes: true, Node: d.node, NoSuspend: d.noSuspend, Policies: policy.Builtin(), Standard: d.config.Policy, Guard: d.config.Guard, Key: key, Pool: pool,
 		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, MaxQueueBytes: int64(d.config.Keep.QueueBytes), CompactEvery: d.config.Keep.Compact,
 		CheckBidder: d.config.Bidders.Check, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: runner.Check,
 		// The machine is opened after the state, which knows the machine's folders.
-		Use: func() []*api.GPUUse { return d.machine.Use() }, Paused: func() string { return d.machine.Paused() },
+		Warm: func() *api.Warm { return d.machine.Warm() },
+		Use:  func() []*api.GPUUse { return d.machine.Use() }, Paused: func() string { return d.machine.Paused() },
 		Joined:  func(id api.AttemptID) (bool, bool) { return d.machine.Joined(id) },
 		Learned: func() { d.savePool(pool) }, Failures: table, Screen: d.config.Screen.Time.D(),
 	})

@@ -41,7 +41,7 @@ It needs Python. A GPU and PyTorch are optional.`,
 	f := cmd.Flags()
 	f.StringVar(&d.root, "root", ".", "`folder` of the repository, with examples/ and python/")
 	f.StringVar(&d.listen, "listen", "127.0.0.1:8460", "`address` of the dashboard; if the port is in use, another one is chosen")
-	f.StringVar(&d.policy, "policy", "pollux:interval=5s:restart=5s", "`policy` to run under")
+	f.StringVar(&d.policy, "policy", "fairway:interval=5s:restart=5s", "`policy` to run under")
 	f.IntVar(&d.slots, "slots", 4, "CPU slots to offer on a machine without GPUs")
 	f.BoolVar(&d.stay, "stay", false, "keep running until Ctrl-C")
 	return cmd
@@ -226,8 +226,14 @@ func demoLine(r api.Record) string {
 		}
 		return fmt.Sprintf("%-18s submitted, for %s", id, size)
 	case sched.JobStarted:
+		if r.Event.InPlace {
+			return fmt.Sprintf("%-18s goes on with %s", id, several(r.Event.Placement.GPUs(), "slot"))
+		}
 		return fmt.Sprintf("%-18s starts on %s", id, several(r.Event.Placement.GPUs(), "slot"))
 	case sched.JobStopped:
+		if r.Event.InPlace {
+			return fmt.Sprintf("%-18s is resized: %s", id, r.Text)
+		}
 		return fmt.Sprintf("%-18s is asked to checkpoint and stop: %s", id, r.Text)
 	case sched.JobEnded:
 		return fmt.Sprintf("%-18s %s", id, strings.TrimSuffix(r.Event.Phase.String()+": "+r.Text, ": "+r.Event.Phase.String()))
@@ -279,7 +285,7 @@ func (d *demo) report(ctx context.Context, c *client.Client) error {
 			fmt.Fprintf(d.out, "  %s failed and was not retried: %s.\n", j.ID, j.Exit.Text())
 		}
 		if j.Status.Preemptions+j.Status.Moves > 0 {
-			fmt.Fprintf(d.out, "  %s was preempted %d times, resized or moved %d times, and resumed from its checkpoints.\n", j.ID, j.Status.Preemptions, j.Status.Moves)
+			fmt.Fprintf(d.out, "  %s was preempted %s and resized or moved %s, and went on from where it was.\n", j.ID, several(j.Status.Preemptions, "time"), several(j.Status.Moves, "time"))
 		}
 	}
 	return nil

@@ -158,6 +158,9 @@ func explainWait(g *grid, e api.Explanation, now time.Time) {
 			if r.Rough != "" {
 				g.add("", "rough, because "+clean(r.Rough))
 			}
+			if r.Promised.After(now) {
+				g.add("", fmt.Sprintf("at %s at the latest: the policy promises that", clock(now, r.Promised)))
+			}
 		}
 	}
 	if e.Order != "" {

@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,7 @@ type faultFlags struct {
 	screen     sched.Duration
 	quarantine bool
 	badNodes   float64
+	hardware   string
 }
 
 func (f *faultFlags) register(c *cobra.Command) {
@@ -31,6 +33,7 @@ func (f *faultFlags) register(c *cobra.Command) {
 	fl.TextVar(&f.screen, "screen", f.screen, "first run new gangs on one GPU for this long, such as 5m (adds layer "+screenLayer+" to each policy); 0s: off")
 	fl.BoolVar(&f.quarantine, "quarantine", false, "quarantine nodes on which several jobs fail")
 	fl.Float64Var(&f.badNodes, "bad-nodes", 0, "fraction of nodes that are faulty at any time, such as 0.005")
+	fl.StringVar(&f.hardware, "failures", "", "let GPUs and nodes fail, at the rates and with the costs of recovery in this JSON `file`; {} for those of public reports (docs/failures.md)")
 }
 
 func (f *faultFlags) set() bool {
@@ -46,6 +49,24 @@ func (f *faultFlags) apply(cfg *sim.Config) {
 	faults.Adaptive, faults.Screen, faults.Quarantine, faults.BadNodes = f.adaptive, f.screen.D(), f.quarantine, f.badNodes
 	faults.Seed = cfg.Seed
 	cfg.Faults = &faults
+}
+
+// readHardware reads the file that says how hardware fails; nil without one.
+func (f *faultFlags) readHardware(seed uint64) (*sim.HardwareConfig, error) {
+	if f.hardware == "" {
+		return nil, nil
+	}
+	r, err := os.Open(f.hardware)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }()
+	h, err := sim.ReadHardware(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.hardware, err)
+	}
+	h.Seed = seed
+	return h, nil
 }
 
 // check refuses what no simulation can be given.
@@ -93,6 +114,21 @@ func printFaults(w io.Writer, runs []finishedRun) {
 		}
 		fmt.Fprintf(w, "\n%s: %d failed attempts, %d of them while screening, %.1f GPU-hours wasted, %.1f GPU-hours of screening, %d quarantines\n",
 			r.result.Policy, f.Attempts, f.Caught, f.Wasted/3600, f.ScreenGPUs/3600, f.Quarantines)
+	}
+}
+
+// printHardware says what failing hardware cost in each run.
+func printHardware(w io.Writer, runs []finishedRun) {
+	for _, r := range runs {
+		h := r.result.Hardware
+		if h == nil {
+			continue
+		}
+		part := h.Parts()
+		fmt.Fprintf(w, "\n%s: effective training time %.2f %%; %d ranks and %d nodes lost, %d hangs, %d slow nodes, %d of them found\n",
+			r.result.Policy, 100*h.ETTR, h.Ranks, h.Nodes, h.Hangs, h.Slow, h.Found)
+		fmt.Fprintf(w, "  the rest: saving %.2f %%, undetected %.2f %%, redone %.2f %%, waiting %.2f %%, restarting %.2f %%, slowed %.2f %%\n",
+			100*part.Saving, 100*part.Undetected, 100*part.Redone, 100*part.Waiting, 100*part.Restarting, 100*part.Slowed)
 	}
 }
 

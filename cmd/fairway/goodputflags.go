@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/predict/experience"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/autoscale"
@@ -35,13 +36,14 @@ type goodputFlags struct {
 
 // The words that --experience takes instead of a file.
 const (
-	experienceOff = "off"
-	experienceOn  = "on"
+	experienceAuto = "auto"
+	experienceOff  = "off"
+	experienceOn   = "on"
 )
 
 func (f *goodputFlags) register(c *cobra.Command) {
 	fl := c.Flags()
-	fl.StringVar(&f.experience, "experience", experienceOff, "for policies with agents: start new jobs from the measurements of past ones: off, on (within this run), or a file to load and save")
+	fl.StringVar(&f.experience, "experience", experienceAuto, "for policies with agents: start new jobs from the measurements of past ones: on (within this run), off, a file to load and save, or auto: as the policy would on a real cluster, on for fairway")
 	fl.StringVar(&f.autoscale, "autoscale", "", "scale between MIN:MAX nodes in a simulated cloud, up to the nodes of --cluster")
 	fl.StringVar(&f.rule, "autoscale-rule", string(autoscale.Utility), "autoscaling rule: utility, goodput (one large job) or throughput")
 	fl.IntVar(&f.search, "search", 0, "add a hyper-parameter search with this many trials, four at a time")
@@ -52,7 +54,7 @@ func (f *goodputFlags) register(c *cobra.Command) {
 
 // apply sets what the flags ask for. save, if not nil, must be called after
 // the run.
-func (f *goodputFlags) apply(cfg *sim.Config) (save func() error, err error) {
+func (f *goodputFlags) apply(cfg *sim.Config, about policy.About) (save func() error, err error) {
 	if f.autoscale != "" {
 		least, most, err := autoscale.ParseRange(f.autoscale)
 		if err != nil {
@@ -69,6 +71,10 @@ func (f *goodputFlags) apply(cfg *sim.Config) (save func() error, err error) {
 			return nil, fmt.Errorf("--search-curves: %w", err)
 		}
 		cfg.Search = &s
+	}
+	if f.experience == experienceAuto && about.Learns {
+		cfg.Experience = experience.New()
+		return nil, nil
 	}
 	return f.openExperience(cfg)
 }
@@ -102,7 +108,7 @@ func (f *goodputFlags) problem() (search.Problem, error) {
 
 func (f *goodputFlags) openExperience(cfg *sim.Config) (save func() error, err error) {
 	switch f.experience {
-	case experienceOff:
+	case experienceOff, experienceAuto:
 		return nil, nil
 	case experienceOn:
 		cfg.Experience = experience.New()

@@ -21,6 +21,8 @@ func newNodes() *cobra.Command {
 		Use:   "nodes",
 		Short: "List nodes and their GPUs, or cordon a node",
 		Long: `List nodes: how many of their GPUs are allocated, how busy they are, and to which jobs.
+SUSPEND says whether jobs that cannot save their work are suspended in place there when
+they have to make room.
 
 "cordon" keeps new jobs off a node; running jobs stay. "uncordon" undoes it.` + exitHelp,
 		Example: `  fairway nodes
@@ -98,7 +100,7 @@ func heldSlots(n api.Node) (held int, util float64, measured bool) {
 
 func printNodes(w io.Writer, nodes []api.Node, width int) {
 	g := grid{right: []bool{false, false, false, true, true, true, true, true}}
-	g.add("NODE", "STATE", "TYPE", "GPUS", "ALLOC", "UTIL", "CPUS", "MEMORY", "RACK")
+	g.add("NODE", "STATE", "TYPE", "GPUS", "ALLOC", "UTIL", "CPUS", "MEMORY", "SUSPEND", "RACK")
 	for _, n := range nodes {
 		held, util, measured := heldSlots(n)
 		utilText := "-"
@@ -106,12 +108,21 @@ func printNodes(w io.Writer, nodes []api.Node, width int) {
 			utilText = fmt.Sprintf("%.0f%%", 100*util)
 		}
 		g.add(clean(n.Name), nodeState(n), orDash(string(n.Type)), fmt.Sprint(n.GPUs), fmt.Sprint(held), utilText,
-			positive(n.CPUs, fmt.Sprint(n.CPUs)), positive(int(n.Memory>>20), gibibytes(n.Memory)), orDash(n.Rack))
+			positive(n.CPUs, fmt.Sprint(n.CPUs)), positive(int(n.Memory>>20), gibibytes(n.Memory)), yesNo(n.Suspend), orDash(n.Rack))
 	}
 	g.print(w, "", width)
 	for _, n := range nodes {
 		if n.Quarantine != nil {
 			fmt.Fprintf(w, "%s: %s\n", clean(n.Name), clean(quarantineText(n)))
+		}
+		if n.Warm != nil {
+			fmt.Fprintf(w, "%s: warm starts: %d of at most %d interpreters wait, %s of memory\n", clean(n.Name), n.Warm.Ready, n.Warm.Most, gibibytes(n.Warm.Memory))
+		}
+		if n.NoSuspend != "" {
+			fmt.Fprintf(w, "%s: jobs cannot be suspended: %s\n", clean(n.Name), clean(n.NoSuspend))
+		}
+		if n.SuspendedMemory > 0 {
+			fmt.Fprintf(w, "%s: suspended jobs hold %s of its memory\n", clean(n.Name), gibibytes(n.SuspendedMemory))
 		}
 	}
 	slots := grid{right: []bool{false, true, true, true, true, true}}
@@ -172,6 +183,13 @@ func processes(n int) string {
 		return "1 process"
 	}
 	return fmt.Sprintf("%d processes", n)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }
 
 // positive prints text for a number that is known.

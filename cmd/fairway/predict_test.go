@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/fairway-gpu/fairway/predict"
 )
 
 // field appends a length-delimited protobuf field.
@@ -158,7 +160,11 @@ func TestPredictFeatures(t *testing.T) {
 	graphs, out := filepath.Join(dir, "graphs.tar.gz"), filepath.Join(dir, "h200-features.csv")
 	solo := "model,family,batch,status,util_mean,step_ms_mean,mem_device_mib,mem_reserved_mib,session\n" +
 		"my/tiny,f,64,ok,50,10,900,100,s\nmy/tiny,f,8,ok,50,10,900,100,s\nmy/tiny,f,512,oom,,,,,s\nmy/lost,f,8,ok,50,10,900,100,s\n"
-	for name, text := range map[string][]byte{graphs: archive.Bytes(), filepath.Join(dir, "h200-solo.csv"): []byte(solo)} {
+	recipes := "recipe,decoder,model,family,batch,status,util_mean,step_ms_mean,mem_device_mib,mem_reserved_mib,session\n" +
+		"amp+adam,,my/tiny,f,8,ok,50,10,900,100,s\nadam,,my/tiny,f,8,ok,50,10,900,100,s\n"
+	for name, text := range map[string][]byte{
+		graphs: archive.Bytes(), filepath.Join(dir, "h200-solo.csv"): []byte(solo), filepath.Join(dir, "h200-recipes.csv"): []byte(recipes),
+	} {
 		if err := os.WriteFile(name, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -173,6 +179,15 @@ func TestPredictFeatures(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) != 3 || !strings.HasPrefix(lines[1], "my/tiny,8,") || !strings.HasPrefix(lines[2], "my/tiny,64,") {
 		t.Errorf("wrote %d lines; want a header and my/tiny at 8 and 64:\n%s", len(lines), text)
+	}
+	if text, err = os.ReadFile(filepath.Join(dir, "h200-recipe-features.csv")); err != nil {
+		t.Fatal(err)
+	}
+	if lines = strings.Split(strings.TrimSpace(string(text)), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[1], "adam,my/tiny,8,") || !strings.HasPrefix(lines[2], "amp+adam,my/tiny,8,") {
+		t.Errorf("wrote %d lines; want a header and my/tiny with both recipes:\n%s", len(lines), text)
+	}
+	if read, without, err := predict.ReadRecipes(os.DirFS(dir), "h200"); err != nil || len(read) != 2 || without != 0 {
+		t.Errorf("read %d recipes, %d without features, %v; want 2", len(read), without, err)
 	}
 }
 

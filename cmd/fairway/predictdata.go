@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -39,7 +40,8 @@ func newPredictFeatures() *cobra.Command {
 		Short: "Extract features from the graphs of measured models",
 		Long: `Read an archive of ONNX graphs written by "lab/profiling/measure.py graphs", and write
 a table with the features of every measured model at every measured batch size. This
-table and the measurements are the input of "fairway predict train".`,
+table and the measurements are the input of "fairway predict train". If there is a
+NAME-recipes.csv beside the table, NAME-recipe-features.csv is written too.`,
 		Example: `  python3 lab/profiling/measure.py graphs --out graphs.tar.gz
   fairway predict features --graphs graphs.tar.gz --out lab/profiling/data/h200-features.csv`,
 		Args: cobra.NoArgs,
@@ -47,10 +49,19 @@ table and the measurements are the input of "fairway predict train".`,
 			if graphs == "" || out == "" {
 				return usagef("--graphs and --out are required: the archive to read and the table to write")
 			}
+			base := strings.TrimSuffix(out, "-features.csv")
 			if solo == "" {
-				solo = strings.TrimSuffix(out, "-features.csv") + "-solo.csv"
+				solo = base + "-solo.csv"
 			}
-			rows, err := writeFeatures(graphs, solo, out)
+			rows, err := writeFeatures(graphs, solo, out, predict.ReadSolo)
+			if err != nil {
+				return fmt.Errorf("predict features: %w", err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%d rows in %s\n", rows, out)
+			recipes, out := base+"-recipes.csv", base+"-recipe-features.csv"
+			if rows, err = writeFeatures(graphs, recipes, out, predict.ReadRecipeRows); errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
 			if err != nil {
 				return fmt.Errorf("predict features: %w", err)
 			}
@@ -65,13 +76,13 @@ table and the measurements are the input of "fairway predict train".`,
 }
 
 // writeFeatures writes the rows in the order of the measurements' models, by
-// batch, and returns their number.
-func writeFeatures(graphs, solo, out string) (int, error) {
-	f, err := os.Open(solo)
+// batch and recipe, and returns their number.
+func writeFeatures(graphs, measurements, out string, read func(string, io.Reader) ([]predict.Measured, error)) (int, error) {
+	f, err := os.Open(measurements)
 	if err != nil {
 		return 0, err
 	}
-	measured, err := predict.ReadSolo(filepath.Base(solo), f)
+	measured, err := read(filepath.Base(measurements), f)
 	f.Close()
 	if err != nil {
 		return 0, err
@@ -80,65 +91,62 @@ func writeFeatures(graphs, solo, out string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	batches := map[string][]int64{} // file -> batches
-	names := map[string]string{}    // file -> model
+	wanted := map[string][]predict.Measured{} // by file
+	table := &featureTable{}
 	for _, m := range measured {
-		if file, ok := files[m.Model]; ok {
-			names[file] = m.Model
-			if !slices.Contains(batches[file], m.Batch) {
-				batches[file] = append(batches[file], m.Batch)
-			}
+		if file, ok := files[m.Model]; ok && !slices.Contains(wanted[file], m) {
+			wanted[file] = append(wanted[file], m)
+			table.recipes = table.recipes || m.Recipe != features.Recipe{}
 		}
 	}
-	table, rows := &featureTable{}, 0
 	err = eachGraph(graphs, func(file string, r io.Reader) error {
-		if names[file] == "" {
+		if len(wanted[file]) == 0 {
 			return nil
 		}
-		n, err := table.add(names[file], batches[file], r)
-		rows += n
-		return err
+		return table.add(wanted[file], r)
 	})
 	if err != nil {
 		return 0, err
 	}
-	return rows, writeFile(out, table.write)
+	return len(table.rows), writeFile(out, table.write)
 }
 
 // featureTable holds rows until they are in order.
-type featureTable struct{ rows []featureRow }
-
-type featureRow struct {
-	model string
-	batch int64
-	write func(*predict.FeatureWriter) error
+type featureTable struct {
+	recipes bool
+	rows    []featureRow
 }
 
-func (t *featureTable) add(model string, batches []int64, r io.Reader) (int, error) {
+type featureRow struct {
+	predict.Measured
+	x *features.Features
+}
+
+func (t *featureTable) add(wanted []predict.Measured, r io.Reader) error {
 	graph, err := onnx.Limits{Bytes: maxGraphBytes}.Read(r)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", model, err)
+		return fmt.Errorf("%s: %w", wanted[0].Model, err)
 	}
-	for _, batch := range batches {
-		x, err := extractFrom(graph, onnx.Options{Batch: batch}, features.Recipe{})
+	for _, m := range wanted {
+		x, err := extractFrom(graph, onnx.Options{Batch: m.Batch}, m.Recipe)
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", model, err)
+			return fmt.Errorf("%s: %w", m.Model, err)
 		}
-		t.rows = append(t.rows, featureRow{model, batch, func(w *predict.FeatureWriter) error { return w.Add(model, x) }})
+		t.rows = append(t.rows, featureRow{m, x})
 	}
-	return len(batches), nil
+	return nil
 }
 
 func (t *featureTable) write(w io.Writer) error {
 	slices.SortFunc(t.rows, func(a, b featureRow) int {
-		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.batch, b.batch))
+		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Recipe.String(), b.Recipe.String()))
 	})
-	table, err := predict.NewFeatureWriter(w)
+	table, err := predict.NewFeatureWriter(w, t.recipes)
 	if err != nil {
 		return err
 	}
 	for _, r := range t.rows {
-		if err := r.write(table); err != nil {
+		if err := table.Add(r.Model, r.x); err != nil {
 			return err
 		}
 	}
@@ -249,7 +257,7 @@ at build time.`,
 
 // addRecipes fits the recipes of a folder, if it has any.
 func addRecipes(m *predict.Model, data, gpu string) error {
-	recipes, err := predict.ReadRecipes(os.DirFS(data), gpu)
+	recipes, _, err := predict.ReadRecipes(os.DirFS(data), gpu)
 	if err != nil || len(recipes) == 0 {
 		return err
 	}

@@ -66,7 +66,7 @@ models measured in that session or later are also predicted from earlier measure
 
 // evaluateRecipes predicts measured recipes; nil if the folder has none.
 func evaluateRecipes(samples []predict.Sample, data, gpu string) (*predict.RecipeErrors, error) {
-	recipes, err := predict.ReadRecipes(os.DirFS(data), gpu)
+	recipes, _, err := predict.ReadRecipes(os.DirFS(data), gpu)
 	if err != nil || len(recipes) == 0 {
 		return nil, err
 	}
@@ -95,9 +95,11 @@ func printEvaluation(w io.Writer, e *predict.Evaluation) error {
 		}
 	}
 	if r := e.Recipes; r != nil {
-		fmt.Fprintf(w, "\n%d steps of %d decoders with mixed precision, Adam or recomputed layers, each decoder held out\n", r.Rows, r.Models)
-		fmt.Fprintf(w, "utilisation RMSLE %.3f; step time median error %.1f %%, RMSLE %.3f; memory median error %.1f %%, within 15 %% %.1f %%, more than 10 %% under %.1f %% of steps\n",
-			r.RMSLE, 100*r.Step.Median, r.Step.RMSLE, 100*r.Memory.Median, 100*r.Memory.RowsWithin15, 100*r.Memory.RowsUnder10)
+		fmt.Fprintf(w, "\n%d steps of %d models with mixed precision, Adam or recomputed layers, each model held out\n", r.Rows, r.Models)
+		for _, k := range r.Kinds {
+			fmt.Fprintf(w, "%s, %d steps of %d: utilisation RMSLE %.3f, after the first steps %.3f; step time median error %.1f %%, RMSLE %.3f; memory median error %.1f %%, within 15 %% %.1f %%, more than 10 %% under %.1f %% of steps\n",
+				k.Kind, k.Rows, k.Models, k.RMSLE, k.After, 100*k.Step.Median, k.Step.RMSLE, 100*k.Memory.Median, 100*k.Memory.RowsWithin15, 100*k.Memory.RowsUnder10)
+		}
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w)

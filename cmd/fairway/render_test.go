@@ -313,6 +313,7 @@ func TestTopKeys(t *testing.T) {
 func TestPrintCluster(t *testing.T) {
 	nodes := topPicture(8).nodes
 	nodes[0].Memory, nodes[0].CPUs, nodes[0].Rack = 2<<40, 192, "r1"
+	nodes[0].Warm = &api.Warm{Ready: 1, Most: 4, Memory: 225 << 20}
 	nodes[0].Slots[0].Use = &api.GPUUse{Util: 0.91, MemoryUsed: 70 << 30, MemoryTotal: 141 << 30, PowerW: 655, TempC: 61, Processes: []api.GPUProcess{{PID: 7, Job: "resnet-7"}, {PID: 8}}}
 	change := api.PolicyChange{From: "las", To: "pollux", DryRun: true, Starts: 1, Stops: 2, Actions: []string{"stop a", "stop b", "start c on 4 GPUs"}}
 	tenants := []api.TenantView{

@@ -21,18 +21,18 @@ type reproPage struct {
 	name   string
 	make   func() *cobra.Command
 	folder bool   // its --out is a folder
-	data   string // the flag of "repro all" that names its data; "": none
-	needs  bool   // cannot run without
+	data   string // the flags of "repro all" that name its data, separated by commas; "": none
 }
 
 func reproPages() []reproPage {
 	return []reproPage{
-		{"tiresias", newReproTiresias, false, "pollux", true}, {"pollux", newReproPollux, true, "pollux", true},
-		{"philly", newReproPhilly, true, "", false}, {"horus", newReproHorus, true, "", false},
-		{"experience", newReproExperience, false, "", false}, {"autoscale", newReproAutoscale, false, "pollux", true},
-		{"search", newReproSearch, false, "", false}, {"mixed", newReproMixed, false, "sia", true},
-		{"themis", newReproThemis, true, "", false}, {"forecast", newReproForecast, false, "", false},
-		{"shockwave", newReproShockwave, false, "shockwave", true},
+		{"tiresias", newReproTiresias, false, "pollux"}, {"pollux", newReproPollux, true, "pollux"},
+		{"philly", newReproPhilly, true, ""}, {"horus", newReproHorus, true, ""},
+		{"experience", newReproExperience, false, ""}, {"autoscale", newReproAutoscale, false, "pollux"},
+		{"search", newReproSearch, false, ""}, {"mixed", newReproMixed, false, "sia"},
+		{"themis", newReproThemis, true, ""}, {"forecast", newReproForecast, false, ""},
+		{"failures", newReproFailures, true, ""},
+		{"shockwave", newReproShockwave, false, "shockwave"}, {"flagship", newReproFlagship, true, "pollux,sia,shockwave,gavel,philly"},
 	}
 }
 
@@ -45,7 +45,7 @@ type reproAll struct {
 }
 
 func newReproAll() *cobra.Command {
-	f := reproAll{data: map[string]*string{"pollux": new(string), "sia": new(string), "shockwave": new(string)}}
+	f := reproAll{data: map[string]*string{}}
 	c := &cobra.Command{
 		Use:   "all",
 		Short: "Write every page of docs/reproduction again, or check them against fresh runs",
@@ -62,9 +62,8 @@ need the data of an artifact are skipped, with a message, if it is not named.`,
 	c.Flags().BoolVar(&f.check, "check", false, "compare instead of writing; fail if a page differs")
 	c.Flags().Float64Var(&f.share, "share", 0.05, "with --check: accepted difference of a number without a stated spread")
 	c.Flags().StringVar(&f.only, "only", "", "only these pages, separated by commas")
-	for name, title := range map[string]string{"pollux": "simulator folder of the Pollux artifact", "sia": "simulator folder of the Sia artifact",
-		"shockwave": "scheduler folder of the Shockwave artifact"} {
-		c.Flags().StringVar(f.data[name], name, "", title)
+	for _, d := range repro.FlagshipData {
+		f.data[d.Name] = c.Flags().String(d.Name, "", d.About)
 	}
 	return c
 }
@@ -83,16 +82,13 @@ func (f *reproAll) run(c *cobra.Command) error {
 	}
 	differ := 0
 	for _, p := range pages {
-		var data string
-		if p.data != "" {
-			data = *f.data[p.data]
-		}
-		if p.needs && data == "" {
-			fmt.Fprintf(c.OutOrStdout(), "%s: skipped; it needs --%s\n", p.name, p.data)
+		args, missing := f.arguments(p)
+		if missing != "" {
+			fmt.Fprintf(c.OutOrStdout(), "%s: skipped; it needs --%s\n", p.name, missing)
 			continue
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "%s\n", p.name)
-		if err := p.write(c, out, data); err != nil {
+		if err := p.write(c, out, args); err != nil {
 			return err
 		}
 		if !f.check {
@@ -129,18 +125,34 @@ func (f *reproAll) chosen() ([]reproPage, error) {
 	return slices.DeleteFunc(pages, func(p reproPage) bool { return !slices.Contains(wanted, p.name) }), nil
 }
 
+// arguments are those of a page's command that name its data: --data, or a flag for each
+// if it needs several.
+func (f *reproAll) arguments(p reproPage) (args []string, missing string) {
+	if p.data == "" {
+		return nil, ""
+	}
+	names := strings.Split(p.data, ",")
+	for _, name := range names {
+		flag := name
+		if len(names) == 1 {
+			flag = "data"
+		}
+		if *f.data[name] == "" {
+			return nil, name
+		}
+		args = append(args, "--"+flag, *f.data[name])
+	}
+	return args, ""
+}
+
 // write runs a page's command; what it prints goes to its file only.
-func (p reproPage) write(c *cobra.Command, dir, data string) error {
+func (p reproPage) write(c *cobra.Command, dir string, data []string) error {
 	to := dir
 	if !p.folder {
 		to = filepath.Join(dir, p.name+".md")
 	}
-	args := []string{"--out", to}
-	if data != "" {
-		args = append(args, "--data", data)
-	}
 	sub := p.make()
-	sub.SetArgs(args)
+	sub.SetArgs(append([]string{"--out", to}, data...))
 	sub.SetOut(io.Discard)
 	sub.SetErr(c.ErrOrStderr())
 	sub.SilenceUsage, sub.SilenceErrors = true, true

@@ -17,6 +17,7 @@ func newReproForecast() *cobra.Command {
 	var out string
 	var traces workloadFlags
 	cfg := repro.DefaultForecast()
+	var seeds []uint
 	c := &cobra.Command{
 		Use:   "forecast",
 		Short: "Measure how well expected starts are calibrated",
@@ -40,6 +41,12 @@ used beside the generated ones.`,
 					cfg.Traces = append(cfg.Traces, w)
 				}
 			}
+			if len(seeds) > 0 {
+				cfg.Seeds = nil
+			}
+			for _, seed := range seeds {
+				cfg.Seeds = append(cfg.Seeds, uint64(seed))
+			}
 			rows, err := repro.Forecast(cfg)
 			if err != nil {
 				return fmt.Errorf("repro forecast: %w", err)
@@ -50,6 +57,7 @@ used beside the generated ones.`,
 	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "jobs of each workload")
 	c.Flags().StringVar(&cfg.Cluster, "cluster", cfg.Cluster, "cluster, such as 8x4:t4")
 	c.Flags().StringSliceVar(&cfg.Policies, "policy", cfg.Policies, "policies")
+	c.Flags().UintSliceVar(&seeds, "seeds", nil, "seeds of the workloads, such as 21,22 (default: those of the page)")
 	c.Flags().StringSliceVar(&cfg.Kinds, "kind", cfg.Kinds, "kinds of generated workloads")
 	traces.register(c, "", "; several: joined by commas")
 	c.Flags().StringVarP(&out, "out", "o", "", "also write this Markdown file")

@@ -48,6 +48,9 @@ type simFlags struct {
 	estimates    string
 	plain        float64
 	unprotected  bool
+	lengthError  float64
+	noLengths    bool
+	restart      sched.Duration
 	checkpoint   sched.Duration
 	optimistic   bool
 	ledger       bool
@@ -79,7 +82,11 @@ is then marked as an oracle, as one that always plans with the truth is.
 A restart costs what it costs the model (5 s to 4 min), more on several nodes; a stop
 loses the step in progress; agents know the noise scale as an average over past
 batches. --optimistic simplifies this as the Pollux paper's simulator does, for
-comparisons with it: 30 s, nothing lost, no lag.`,
+comparisons with it: 30 s, nothing lost, no lag.
+
+With --failures, ranks die, hang and become slow at stated rates, nodes are repaired,
+and the result has the effective training time: the part of the time since their first
+start in which jobs made progress that was kept.`,
 		Example: `  fairway sim --policy fifo,srtf,las,tiresias --out out
   fairway trace gen --kind pollux --jobs 160 --gpus 64 --seed 1 --out jobs.jsonl
   fairway sim --workload jobs.jsonl --policy fifo,las,tiresias --cluster 16x4
@@ -88,7 +95,9 @@ comparisons with it: 30 s, nothing lost, no lag.`,
   fairway sim --workload jobs.jsonl --policy srtf,themis --estimates exact
   fairway sim --workload workload-1.csv --policy pollux --profiles traces --optimistic
   fairway sim --workload workload-1.csv --policy sia --profiles sia/traces --cluster 6x4:aws+2x8:dgx-ext+3x8:rtx
-  fairway sim --journal ~/.local/state/fairway --policy fifo,las,pollux`,
+  fairway sim --journal ~/.local/state/fairway --policy fifo,las,pollux
+  echo '{"lost_per_gpu_hour": 5e-5, "checkpoint": "10m", "spares": 1}' >failures.json
+  fairway sim --workload gen:philly:500 --cluster 32x8 --policy fifo:backfill --failures failures.json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
@@ -99,7 +108,7 @@ comparisons with it: 30 s, nothing lost, no lag.`,
 	fl := c.Flags()
 	fl.StringVar(&f.journal, "journal", "", "replay a daemon's journal instead of a workload: its data `folder`, or a file written by \"fairway journal export\"; default cluster: the daemon's")
 	fl.StringSliceVarP(&f.policies, "policy", "p", []string{"tiresias"}, "policies to compare, separated by commas")
-	fl.TextVar(&f.interval, "interval", f.interval, "time between decisions; 0s: decide at every event")
+	fl.TextVar(&f.interval, "interval", f.interval, "time between decisions; 0s: decide at every event, which is the default for fairway")
 	fl.TextVar(&f.until, "until", f.until, "end of the simulation, such as 7d; 0s: when every job has ended")
 	fl.TextVar(&f.retry, "retry", f.retry, "back-off of a failed job before its next attempt")
 	fl.TextVar(&f.agent, "agent", f.agent, "for policies with agents: interval at which agents evaluate their measurements")
@@ -112,6 +121,9 @@ comparisons with it: 30 s, nothing lost, no lag.`,
 	fl.StringVar(&f.estimates, "estimates", string(sim.History), "what policies are told about run times: history, user, none or exact")
 	fl.Float64Var(&f.plain, "plain", 0, "share of jobs, 0 to 1, that are plain scripts: no agent, nothing saved; no policy preempts, moves or resizes them")
 	fl.BoolVar(&f.unprotected, "unprotected", false, "with --plain: let policies stop plain scripts, which then start from the beginning")
+	fl.Float64Var(&f.lengthError, "length-error", 0, "error of the work that jobs declare, as the standard deviation of the logarithm, such as 1")
+	fl.BoolVar(&f.noLengths, "no-lengths", false, "jobs do not declare how much work they have")
+	fl.TextVar(&f.restart, "restart", f.restart, "cost of every restart, such as 3s; 0s: as the model says")
 	fl.TextVar(&f.checkpoint, "checkpoint", f.checkpoint, "jobs save their work only this often, such as 5m, and lose what they did since when they are stopped; 0s: they save when told to stop")
 	fl.BoolVar(&f.optimistic, "optimistic", false, "as in the Pollux paper's simulator: every restart costs 30 s, no stop loses work, agents know the noise scale without lag")
 	fl.BoolVar(&f.ledger, "ledger", false, "print the costs and gains considered for each move")
@@ -156,8 +168,11 @@ func (f *simFlags) run(c *cobra.Command) error {
 		if cfg.Profiles != nil && cfg.Interval > 0 {
 			cfg.Agent = cfg.Interval // the reference's agents look at their jobs once a round
 		}
+		if about.Events && !c.Flags().Changed("interval") {
+			cfg.Interval = 0
+		}
 		f.faults.apply(&cfg)
-		save, err := f.goodput.apply(&cfg)
+		save, err := f.goodput.apply(&cfg, about)
 		if err != nil {
 			return err
 		}
@@ -189,6 +204,7 @@ func (f *simFlags) run(c *cobra.Command) error {
 	}
 	printTable(c.OutOrStdout(), runs)
 	printFaults(c.OutOrStdout(), runs)
+	printHardware(c.OutOrStdout(), runs)
 	if f.ledger {
 		printLedgers(c.OutOrStdout(), runs)
 	}
@@ -223,6 +239,7 @@ func (f *simFlags) config(c *cobra.Command) (sim.Config, error) {
 	cfg := sim.Config{
 		Seed: f.seed, Interval: f.interval.D(), Until: f.until.D(), Retry: f.retry.D(),
 		Agent: f.agent.D(), Noise: f.noise, Estimates: sim.Estimates(f.estimates),
+		LengthError: f.lengthError, NoLengths: f.noLengths, Restart: f.restart.D(),
 		Plain: f.plain, Unprotected: f.unprotected, Checkpoint: f.checkpoint.D(), Optimistic: f.optimistic,
 		Sharing: &sim.Sharing{Scatter: true},
 		Stop:    func() bool { return c.Context().Err() != nil },
@@ -236,6 +253,9 @@ func (f *simFlags) config(c *cobra.Command) (sim.Config, error) {
 	}
 	if cfg.Zoo, err = readZoo(f.zoo); err != nil {
 		return cfg, err
+	}
+	if cfg.Hardware, err = f.faults.readHardware(f.seed); err != nil {
+		return cfg, fmt.Errorf("--failures: %w", err)
 	}
 	if f.profiles != "" {
 		if cfg.Profiles, err = profile.Read(os.DirFS(f.profiles)); err != nil {

@@ -57,17 +57,24 @@ func newTraceGen() *cobra.Command {
 	var span, longest sched.Duration
 	var out string
 	c := &cobra.Command{
-		Use:   "gen --kind horus|philly|pollux|themis --jobs N --gpus N --out FILE",
+		Use:   "gen --kind KIND --jobs N --gpus N --out FILE",
 		Short: "Generate a workload from published statistics",
 		Long: `Generate a workload with the statistics of a published one. The same seed gives
 the same workload, byte for byte.
 
+  flood    one tenant submits thousands of small jobs, another a gang every hour
+  giant    days of small jobs, and gangs of all and of half of the GPUs among them
+  helios   sizes and run times as in SenseTime's Helios clusters (SC'21)
   horus    jobs with low GPU utilisation, drawn from measured profiles, with
            imperfect predictions of utilisation (as in Horus, TPDS'22)
   philly   arrivals, sizes, durations, virtual clusters, outcomes and failures
            as in Microsoft's Philly cluster (ATC'19)
   pollux   the model mix of the Pollux evaluation (OSDI'21)
-  themis   apps of one or many jobs, as in the Themis evaluation (NSDI'20)`,
+  themis   apps of one or many jobs, as in the Themis evaluation (NSDI'20)
+  tiny     thousands of jobs that take seconds
+
+flood, giant and tiny are made to break promises: on 64 GPUs, generate 3012, 4309
+and 4004 jobs.`,
 		Example: `  fairway trace gen --kind philly --jobs 100000 --gpus 2490 --seed 1 --out philly.jsonl
   fairway trace gen --kind pollux --jobs 160 --gpus 64 --out pollux.jsonl`,
 		Args: cobra.NoArgs,

@@ -41,6 +41,8 @@ type App struct {
 	// Holds is what the app keeps for now; GPUs whose lease is over are part of an
 	// offer instead.
 	Holds []Share `json:"holds"`
+	// Stages is what is left of the app's search, if Fairway runs it.
+	Stages []sched.Stage `json:"stages,omitempty"`
 }
 
 // RhoQuery asks an agent for its finish-time fairness.

@@ -62,7 +62,7 @@ func (m *market) app(id sched.AppID) App {
 	known, _ := m.s.App(id)
 	a := App{
 		ID: id, Submitted: known.Submitted, Contention: m.s.Contention(known), Apps: m.s.Apps(),
-		ClusterGPUs: m.s.Cluster.GPUs(), Holds: []Share{},
+		ClusterGPUs: m.s.Cluster.GPUs(), Holds: []Share{}, Stages: known.Stages,
 	}
 	held := make(map[int32]int)
 	for _, j := range m.apps[id] {

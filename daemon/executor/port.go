@@ -22,6 +22,12 @@ import (
 //     is gone;
 //   - an attempt that runs and is not in the list is asked to stop, and killed
 //     when its grace period is over;
+//   - an attempt that runs and is in the list with another placement changes in place,
+//     when the GPUs it gets are free; if that cannot be done, it is asked to stop, with
+//     the reason as Why of its end;
+//   - an attempt in the list that should be suspended keeps its processes, frozen, and
+//     gives up its GPUs; it goes on when it should no longer be suspended and every
+//     other holder of its GPUs is gone. Only nodes that can suspend get such orders;
 //   - every attempt that was started, or that can never start, ends with exactly
 //     one successful call of Exited.
 type Port interface {
@@ -35,6 +41,10 @@ type Port interface {
 	Ordered() <-chan struct{}
 	// Started says that the processes of an attempt are up.
 	Started(api.AttemptID)
+	// Suspended says that an attempt is suspended as it should be, or goes on again,
+	// and what that took; or why it cannot be suspended and runs on. It returns when
+	// that is durable.
+	Suspended(context.Context, api.Suspended) error
 	// Exited says how an attempt ended. It returns when that is durable, and may
 	// be called again for the same attempt after a crash in between.
 	Exited(context.Context, api.Exit) error

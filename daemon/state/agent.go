@@ -42,12 +42,21 @@ func (t *tx) report(id api.AttemptID, r *api.AgentReport) (api.AgentAnswer, erro
 			return api.AgentAnswer{}, err
 		}
 	}
-	if r.Checkpoint && !r.Ask {
-		if err := t.event(sched.Event{Kind: sched.JobCheckpoint, Job: id.Job, Done: r.Done}); err != nil {
+	if current && !r.Ask {
+		if err := t.pace(x, r.Pace); err != nil {
 			return api.AgentAnswer{}, err
 		}
 	}
-	answer := api.AgentAnswer{Stop: !current, Gang: gangSecret(t.store.Key, id, x.StartEpoch)}
+	if r.Checkpoint && !r.Ask {
+		saved := r.Done
+		if r.Saved != nil { // it was written while the training went on
+			saved = *r.Saved
+		}
+		if err := t.event(sched.Event{Kind: sched.JobCheckpoint, Job: id.Job, Done: saved}); err != nil {
+			return api.AgentAnswer{}, err
+		}
+	}
+	answer := api.AgentAnswer{Stop: !x.current(id.Number), Gang: gangSecret(t.store.Key, id, x.StartEpoch)}
 	if x.Job.Perf != nil {
 		if p, ok := x.Job.Perf.Params[t.mem.gpuType(x.Job.Placement)]; ok {
 			answer.Params = &p
@@ -74,6 +83,9 @@ func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
 		e.Rate, e.Slowdown = r.Rate, t.slowdown(x, r)
 		if x.Restored != x.Job.Starts {
 			rec.Restored = r.Restored
+		}
+		if z := r.Resized; z != nil && (x.Resized == nil || *z != *x.Resized) {
+			rec.Resized = z
 		}
 		if r.Point != nil || r.Work > 0 {
 			var p api.Point

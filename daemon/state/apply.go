@@ -99,7 +99,9 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 	switch e.Kind {
 	case sched.JobStarted:
 		x.started(r, &was)
-		x.StartEpoch = m.epoch()
+		if !e.InPlace {
+			x.StartEpoch = m.epoch()
+		}
 		if r.Epoch != nil {
 			x.StartEpoch = r.Epoch.ID
 		}
@@ -122,7 +124,10 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 		x.lostGPUs(r, &was, "fail")
 	case sched.JobReported:
 		gpuType := m.gpuType(was.Placement)
-		if len(x.Open) > 0 && x.Open[0] == was.Starts && was.Phase == sched.Running && x.stepped(r) {
+		if r.Resized != nil {
+			x.resized(r)
+		}
+		if len(x.Open) > 0 && x.Open[0] == was.Starts && was.Phase == sched.Running && x.stepped(r) && !x.changing() {
 			x.back(r.At)
 		}
 		x.reported(r, &was, gpuType)
@@ -144,6 +149,9 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 	case sched.JobNoted:
 		if r.Warning != "" {
 			x.Warning = r.Warning
+		}
+		if r.Slow != nil {
+			m.slow(x, r)
 		}
 	case sched.JobEnded:
 		m.ended(x, r, &was)
@@ -175,8 +183,10 @@ func (m *memory) gpuType(p sched.Placement) string {
 }
 
 func (x *entry) started(r *api.Record, was *sched.Job) {
-	x.Open = append(x.Open, x.Job.Starts)
-	x.reason, x.Company, x.Warning = sched.Reason{}, noReport, ""
+	if !r.Event.InPlace {
+		x.Open, x.Resized = append(x.Open, x.Job.Starts), nil
+	}
+	x.reason, x.Company, x.Warning, x.Slow = sched.Reason{}, noReport, "", nil
 	to := r.Event.Placement.GPUs()
 	if !x.reports() {
 		x.back(r.At)
@@ -200,7 +210,8 @@ func (x *entry) lostGPUs(r *api.Record, was *sched.Job, verb string) {
 	gone := x.Exit != nil && x.Exit.Number == was.Starts
 	left := gone && x.Exit.Yielded && x.Exit.Unsaved == 0 // before it was asked
 	unborn := len(x.Open) > 0 && x.Open[0] != was.Starts  // an earlier attempt is still there
-	if left || unborn || gone && x.Exit.Saw(api.HostHeldBack) {
+	e.InPlace = r.Event.InPlace
+	if e.InPlace || r.Event.Suspend || left || unborn || gone && x.Exit.Saw(api.HostHeldBack) {
 		e.Lost, e.LostS = 0, 0
 	}
 	x.back(r.At)
@@ -225,6 +236,32 @@ func ongoing(ledger []api.Entry) *api.Entry {
 func (x *entry) back(at time.Time) {
 	if e := ongoing(x.Ledger); e != nil {
 		e.Away, e.Ongoing = at.Sub(e.At).Seconds(), false
+	}
+}
+
+// changing reports whether the job's attempt changes in place. Its ranks train on
+// while new ones start, so that it trains does not say that it is there.
+func (x *entry) changing() bool {
+	e := ongoing(x.Ledger)
+	return e != nil && e.InPlace && e.To > 0
+}
+
+// resized records that the attempt has changed in place: as it was ordered, or because
+// a rank died.
+func (x *entry) resized(r *api.Record) {
+	z, from := r.Resized, x.Job.Placement.GPUs()
+	why := "a process died; the others went on with another in its place"
+	if before := x.Resized; before != nil && before.GPUs < from {
+		from, why = before.GPUs, "there is another process in place of the one that died"
+	}
+	if z.GPUs < from {
+		why = "a process died; the others went on without it"
+	}
+	x.Resized = z
+	if e := ongoing(x.Ledger); e == nil {
+		x.addLedger(api.Entry{At: r.At, Verb: "recover", Attempt: x.Job.Starts, From: from, To: z.GPUs, Away: z.Away, InPlace: true, Why: why})
+	} else if e.InPlace && e.To == z.GPUs {
+		e.Away, e.Ongoing = z.Away, false
 	}
 }
 
@@ -455,7 +492,7 @@ func changesOrders(r *api.Record) bool {
 		return false
 	}
 	switch r.Event.Kind {
-	case sched.JobStarted, sched.JobStopped, sched.JobFailed, sched.JobEnded, sched.JobHeld:
+	case sched.JobStarted, sched.JobStopped, sched.JobFailed, sched.JobEnded, sched.JobHeld, sched.JobSuspension:
 		return true
 	}
 	return false

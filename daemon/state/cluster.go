@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -61,7 +62,7 @@ func (t *tx) retire(old sched.Node) error {
 
 func equalNode(a, b sched.Node) bool {
 	return a.GPUs == b.GPUs && a.Type == b.Type && a.GPUMemory == b.GPUMemory && a.CPUs == b.CPUs && a.Memory == b.Memory &&
-		a.Rack == b.Rack && a.State == b.State && a.Others == b.Others && a.Seats == b.Seats && slices.Equal(a.Islands, b.Islands) && slices.Equal(a.Labels, b.Labels) && a.Dedicated == b.Dedicated
+		a.Rack == b.Rack && a.State == b.State && a.Others == b.Others && a.Seats == b.Seats && slices.Equal(a.Islands, b.Islands) && slices.Equal(a.Labels, b.Labels) && a.Dedicated == b.Dedicated && a.Suspend == b.Suspend
 }
 
 // Overview implements api.Cluster. It does not wait for the journal, because it is
@@ -132,14 +133,23 @@ func (b *Store) nodes(who api.Identity, use []*api.GPUUse) []api.Node {
 			holders[s.Node] = append(holders[s.Node], x.Job)
 		}
 	}
+	now := b.now()
+	rate := b.mem.clusterRate(now)
 	var out []api.Node
 	for i, n := range cluster.Nodes {
 		if n.State == sched.Down {
 			continue
 		}
-		v := api.Node{Node: n, Up: true, Slots: make([]api.GPUSlot, n.GPUs)}
+		h := b.mem.NodeHours[n.Name]
+		v := api.Node{Node: n, Up: true, Slots: make([]api.GPUSlot, n.GPUs), Failures: diagnose.RateOfNode(rate, h.Failures, h.hours(now))}
 		if q, ok := b.mem.Quarantines[n.Name]; ok {
 			v.Quarantine = &q
+		}
+		if n.Name == b.Node.Name && b.Warm != nil {
+			v.Warm = b.Warm()
+		}
+		if n.Name == b.Node.Name {
+			v.NoSuspend = b.NoSuspend
 		}
 		for g := range v.Slots {
 			v.Slots[g].Index = g

@@ -53,6 +53,7 @@ func (t *tx) decide(d loop.Decision) error {
 	for i, j := range d.Snapshot.Jobs {
 		t.keepReason(d, i, j)
 	}
+	inPlace := map[sched.JobID]bool{}
 	stopped, goal := map[sched.JobID]bool{}, map[sched.JobID]sched.Placement{}
 	for _, a := range d.Actions {
 		if a.Verb == sched.Start {
@@ -74,8 +75,18 @@ func (t *tx) decide(d loop.Decision) error {
 			if a.Moving && !t.takesWork(goal[j.ID]) {
 				continue // it would lose what it has and get nothing
 			}
+			if a.Suspend && j.Pinned() {
+				continue // the memory of its node is needed by now
+			}
 			e.Kind = sched.JobStopped
 			e.Text = t.reasonToStop(d, a)
+			if a.Moving && t.changesInPlace(j, goal[j.ID]) {
+				e.InPlace, inPlace[j.ID] = true, true
+				e.Text += ", in place"
+			}
+			if e.Suspend = j.Suspends && !a.Moving; e.Suspend {
+				e.Text += "; it is suspended in place"
+			}
 			stopped[j.ID] = true
 			held.add(j.Placement, -1)
 		} else {
@@ -85,8 +96,15 @@ func (t *tx) decide(d loop.Decision) error {
 			held.add(a.To, 1)
 			e.Kind, e.Placement, e.Screening = sched.JobStarted, a.To, a.Screening
 			e.Text = "starts on " + a.To.Text(t.mem.state.Cluster())
+			if e.InPlace = inPlace[j.ID]; e.InPlace {
+				e.Text = "goes on with " + a.To.Text(t.mem.state.Cluster())
+			}
 			if a.Screening {
 				e.Text += ", for screening"
+			}
+			if t.mem.jobs[j.ID].suspended() && a.To.Equal(j.Suspended) {
+				e.InPlace = true
+				e.Text = "resumes on " + a.To.Text(t.mem.state.Cluster()) + ", where it was suspended"
 			}
 		}
 		if err := t.add(api.Record{Event: &e, Text: e.Text, Decision: number, Basis: basis}); err != nil {
@@ -96,6 +114,19 @@ func (t *tx) decide(d loop.Decision) error {
 		t.decides = true
 	}
 	return nil
+}
+
+// changesInPlace reports whether a running attempt can go on with other GPUs: those of
+// one node, some of which it has, and its ranks have said that they can. An executor
+// that fails at it ends the attempt, and the job starts anew.
+func (t *tx) changesInPlace(j *sched.Job, to sched.Placement) bool {
+	x, from := t.mem.jobs[j.ID], j.Placement
+	if x == nil || x.Shown < sched.InPlace || x.Task.Single || j.Screening || len(from) != 1 || len(to) != 1 {
+		return false
+	}
+	a, b := from[0], to[0]
+	return a.Node == b.Node && a.GPUs&b.GPUs != 0 && a.Milli == sched.WholeGPU && b.Milli == sched.WholeGPU &&
+		len(x.Open) == 1 && x.Open[0] == j.Starts && t.store.up[api.AttemptID{Job: j.ID, Number: j.Starts}]
 }
 
 // same reports whether a job is unchanged since the snapshot.

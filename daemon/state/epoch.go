@@ -199,6 +199,9 @@ func (t *tx) claim(a api.Attempt) (bool, error) {
 		}
 	}
 	why := fmt.Sprintf("attempt %d was found, of which the journal has no record", a.Number)
+	if err := t.displace(a); err != nil {
+		return false, err
+	}
 	for x.Job.Starts < a.Number {
 		if x.Job.Phase == sched.Running {
 			if err := t.event(sched.Event{Kind: sched.JobHeld, Job: a.Job, Until: t.now, Text: why}); err != nil {
@@ -209,6 +212,9 @@ func (t *tx) claim(a api.Attempt) (bool, error) {
 		if err := t.add(api.Record{Event: &start, Text: why, Epoch: &api.Epoch{ID: a.Epoch}}); err != nil {
 			return false, err
 		}
+	}
+	if a.Suspended {
+		return true, t.event(sched.Event{Kind: sched.JobHeld, Job: a.Job, Until: t.now, Paused: x.Job.Paused, Suspend: true, Text: why + "; it is suspended"})
 	}
 	return true, nil
 }

@@ -48,6 +48,7 @@ func (t *tx) exited(x *entry, e api.Exit) error {
 	}
 	t.decides = true
 	current := x.Job.Phase == sched.Running && x.Job.Starts == e.Number
+	suspended := x.suspended() && x.Job.Starts == e.Number
 	active, complete := !x.Job.Phase.Ended(), x.Complete
 	done := e.OK() || (complete && e.Code == 0 && e.Signal == "" && !e.Lost)
 	held := e.Saw(api.HostHeldBack)
@@ -83,15 +84,24 @@ func (t *tx) exited(x *entry, e api.Exit) error {
 	case done:
 		return t.event(sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Finished, Text: "finished"})
 	case !current:
+		if suspended {
+			if err := t.lostSuspended(x, &e); err != nil {
+				return err
+			}
+		}
 		return t.fallBack(x)
 	case held:
 		// It never ran: nothing counts, and it is tried again for as long as it takes.
 		wait := backOff(x.HeldBack)
 		return t.event(sched.Event{Kind: sched.JobHeld, Job: id, Until: t.now.Add(wait), Text: e.Text() + "; tried again in " + sched.Duration(wait).String()})
 	case !fails:
-		// It was asked to stop, but not by Fairway: someone sent it a signal. It saved
-		// its work, so it continues.
-		if err := t.event(sched.Event{Kind: sched.JobHeld, Job: id, Until: t.now.Add(firstBackOff), Text: "left by itself: " + e.Text()}); err != nil {
+		// It was asked to stop, but not by Fairway: someone sent it a signal, or it could
+		// not change in place. It saved its work, so it continues.
+		hold := sched.Event{Kind: sched.JobHeld, Job: id, Until: t.now.Add(firstBackOff), Text: "left by itself: " + e.Text()}
+		if x.changing() {
+			hold.Until, hold.Text = t.now, "starts anew: "+e.Text()
+		}
+		if err := t.event(hold); err != nil {
 			return err
 		}
 		return t.fallBack(x)

@@ -88,6 +88,9 @@ func summary(e api.Explanation) string {
 	case api.Paused:
 		return fmt.Sprintf("It is %s.", j.Reason.Text)
 	case api.Stopping:
+		if len(j.Status.Suspended) > 0 {
+			return fmt.Sprintf("It is being suspended in place since %s.", ago(e.Now, j.Status.Since))
+		}
 		return fmt.Sprintf("It is being preempted: it was asked to save its work %s ago.", ago(e.Now, j.Status.Since))
 	case api.Starting:
 		return fmt.Sprintf("It was given %s %s ago and starts as soon as they are free.", where(j), ago(e.Now, j.Status.Since))

@@ -159,13 +159,16 @@ func (m *memory) restart() time.Duration {
 	n, sum := 0, 0.0
 	for _, x := range m.jobs {
 		for _, l := range x.Ledger {
-			if l.Verb == "move" && l.Away > 0 && !l.Ongoing {
+			if moved(l) {
 				n, sum = n+1, sum+l.Away
 			}
 		}
 	}
 	return time.Duration(sum / float64(max(1, n)) * float64(time.Second))
 }
+
+// moved reports whether an entry is of a move that is over and whose cost is known.
+func moved(l api.Entry) bool { return l.Verb == "move" && l.Away > 0 && !l.Ongoing }
 
 // run returns what is known about the run time of a job.
 func (x *entry) run(now time.Time) experience.Run {

@@ -212,7 +212,11 @@ func (t *tx) command(who api.Identity, id sched.JobID, c api.Command) error {
 		if x.PausedBy != "" {
 			return nil
 		}
-		return t.event(sched.Event{Kind: sched.JobHeld, Job: id, Paused: true, Text: "paused by " + who.User})
+		e := sched.Event{Kind: sched.JobHeld, Job: id, Paused: true, Suspend: x.Job.Suspends && x.Job.Phase == sched.Running, Text: "paused by " + who.User}
+		if e.Suspend {
+			e.Text += "; it is suspended in place and loses nothing"
+		}
+		return t.event(e)
 	case api.Resume:
 		if x.PausedBy == "" {
 			return nil

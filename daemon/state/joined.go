@@ -21,23 +21,13 @@ func (b *Store) CheckGangs(ctx context.Context) error {
 	if b.Joined == nil {
 		return nil
 	}
-	for _, id := range b.unchecked() {
+	for id, gpus := range b.unchecked() {
 		joined, ok := b.Joined(id)
 		if !ok || joined {
 			continue
 		}
-		err := b.commit(ctx, func(t *tx) error {
-			x := t.mem.jobs[id.Job]
-			if x == nil || x.Job.Phase != sched.Running || x.Job.Starts != id.Number || x.Warning != "" {
-				return nil
-			}
-			t.actor = "machine"
-			text := fmt.Sprintf("%d processes run the same script and have not joined: nothing listens on MASTER_PORT after a minute. "+
-				"If each trains the whole model, join them (the Fairway agent, torch.distributed), or submit with --single if the script starts its own workers",
-				x.Job.Placement.GPUs())
-			// The note stays as it is: the event carries the warning.
-			return t.add(api.Record{Event: &sched.Event{Kind: sched.JobNoted, Job: id.Job, Note: x.Job.Note}, Warning: text, Text: text})
-		})
+		err := b.warn(ctx, id, fmt.Sprintf("%d processes run the same script and have not joined: nothing listens on MASTER_PORT after a minute. "+
+			"If each trains the whole model, join them (the Fairway agent, torch.distributed), or submit with --single if the script starts its own workers", gpus))
 		if err != nil {
 			return err
 		}
@@ -45,8 +35,10 @@ func (b *Store) CheckGangs(ctx context.Context) error {
 	return nil
 }
 
-// unchecked returns the gangs whose processes should have joined by now, each once.
-func (b *Store) unchecked() (out []api.AttemptID) {
+// unchecked returns the gangs whose processes should have joined by now, each once,
+// with their GPUs.
+func (b *Store) unchecked() map[api.AttemptID]int {
+	out := map[api.AttemptID]int{}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
@@ -55,7 +47,7 @@ func (b *Store) unchecked() (out []api.AttemptID) {
 		silent := x.Shown == sched.Unproven && x.Training == nil && len(x.Points) == 0
 		if j.Phase == sched.Running && j.Placement.GPUs() > 1 && !x.Task.Single && silent && x.checked != j.Starts && b.up[id] && now.Sub(j.Since) >= joinWithin {
 			x.checked = j.Starts
-			out = append(out, id)
+			out[id] = j.Placement.GPUs()
 		}
 	}
 	return out

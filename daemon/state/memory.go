@@ -33,7 +33,7 @@ type memory struct {
 	queued        loads // jobs that wait or run
 	endedBytes    int64 // of Ended
 	nodeHealth    *diagnose.Quarantine
-	healthChanges []diagnose.NodeChange // by the last exit
+	healthChanges []diagnose.NodeChange // by the last exit or slow rank
 	// policyKept is true if the journal names the policy; otherwise it comes from
 	// the configuration until a record sets it.
 	policyKept bool
@@ -62,6 +62,8 @@ type Saved struct {
 	Keys        []byte                         `json:"keys,omitempty"`   // of forgotten jobs; see usedKeys
 	Epochs      []epoch                        `json:"epochs,omitempty"` // oldest first
 	Damages     []api.Damage                   `json:"damages,omitempty"`
+	// NodeHours is what failure rates are learned from. A node that went stays.
+	NodeHours map[string]nodeHours `json:"node_hours,omitempty"`
 	// Cordons are the nodes that an administrator has cordoned here.
 	Cordons map[string]bool `json:"cordons,omitempty"`
 }
@@ -112,7 +114,10 @@ type entry struct {
 	// SaveFailed is why the running attempt could not save; empty: it could.
 	SaveFailed string `json:"save_failed,omitempty"`
 	Warning    string `json:"warning,omitempty"`  // about the running attempt, to its owner
+	Slow       []int  `json:"slow,omitempty"`     // ranks of it that were found slow; replaced, never changed in place
 	Restored   int    `json:"restored,omitempty"` // the last attempt that said what it found in a checkpoint
+	// Resized is the last change of the running attempt in place, as its agent said.
+	Resized *api.Resized `json:"resized,omitempty"`
 	// Shown is what its own agent has reported that it can do, and Resumed the same
 	// once an attempt has gone on from a checkpoint.
 	Shown   sched.Ability `json:"shown,omitempty"`
@@ -123,6 +128,7 @@ type entry struct {
 	fitters goodput.Fitters
 	reason  sched.Reason // of the last decision; not kept
 	gauge   gaugeUse
+	pace    gangPace
 }
 
 func newMemory(keep int, bytes int64) *memory {
@@ -155,6 +161,7 @@ func (m *memory) save() Saved {
 	s.Tokens = append([]api.Token(nil), m.Tokens...)
 	s.Quarantines = copyMap(m.Quarantines)
 	s.Cordons = copyMap(m.Cordons)
+	s.NodeHours = copyMap(m.NodeHours)
 	s.NodeLog = append([]nodeEvent(nil), m.NodeLog...)
 	s.Epochs = slices.Clone(m.Epochs)
 	s.Keys = m.used.pack()

@@ -120,6 +120,11 @@ func (t *tx) setNode(n sched.Node, held map[int]nodeUse) error {
 // vacate takes jobs off a node if goes returns true for their slice.
 func (t *tx) vacate(node int, why string, goes func(*sched.Job, sched.Slice) bool) error {
 	for _, x := range t.mem.inOrder() {
+		if slices.ContainsFunc(x.Job.Suspended, func(s sched.Slice) bool { return int(s.Node) == node && goes(x.Job, s) }) {
+			if err := t.event(sched.Event{Kind: sched.JobSuspension, Job: x.Job.ID, Text: why + ": " + x.lost()}); err != nil {
+				return err
+			}
+		}
 		if slices.ContainsFunc(x.Job.Placement, func(s sched.Slice) bool { return int(s.Node) == node && goes(x.Job, s) }) {
 			if err := t.event(sched.Event{Kind: sched.JobHeld, Job: x.Job.ID, Until: t.now, Text: why}); err != nil {
 				return err

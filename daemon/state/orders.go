@@ -52,8 +52,7 @@ func (b *Store) Withdrawn() []api.AttemptID {
 	for id, x := range b.mem.jobs {
 		for _, n := range x.Open {
 			// A start that is not durable yet will be ordered soon.
-			current := x.Job.Phase == sched.Running && n == x.Job.Starts
-			if o := b.orders[id]; !current && (o == nil || o.Number != n) {
+			if o := b.orders[id]; !x.current(n) && (o == nil || o.Number != n) {
 				out = append(out, api.AttemptID{Job: id, Number: n})
 			}
 		}
@@ -74,16 +73,20 @@ func (b *Store) Started(id api.AttemptID) {
 	b.up[id] = true
 }
 
-// attempt returns the attempt of a job that should run now; nil: none, or it has
+// attempt returns the attempt of a job that should run or be suspended now; nil: none, or it has
 // ended though the job still holds GPUs.
 func (m *memory) attempt(key []byte, x *entry) *ordered {
-	if x == nil || x.Job.Phase != sched.Running || !slices.Contains(x.Open, x.Job.Starts) {
+	if x == nil || !slices.Contains(x.Open, x.Job.Starts) || !x.current(x.Job.Starts) {
 		return nil
+	}
+	on := x.Job.Placement
+	if x.suspended() {
+		on = x.Job.Suspended
 	}
 	id := api.AttemptID{Job: x.Job.ID, Number: x.Job.Starts}
 	return &ordered{seq: x.Job.Seq, Attempt: api.Attempt{
-		AttemptID: id, Epoch: x.StartEpoch, Spec: x.Job.Spec, Task: x.Task, Owner: x.Owner, Placement: x.Job.Placement,
-		GPUType: sched.GPUType(m.gpuType(x.Job.Placement)), Token: secretOf(key, id, x.StartEpoch),
+		AttemptID: id, Epoch: x.StartEpoch, Spec: x.Job.Spec, Task: x.Task, Owner: x.Owner, Placement: on, Suspended: x.suspended(),
+		GPUType: sched.GPUType(m.gpuType(on)), Token: secretOf(key, id, x.StartEpoch),
 		Screening: x.Job.Screening, BatchScale: x.BatchScale, Pinned: x.Job.Pinned(),
 	}}
 }

@@ -112,6 +112,22 @@ func TestFoundLess(t *testing.T) {
 	d.wantDurable()
 }
 
+// TestSavedBehind: a checkpoint that was written while the training went on holds less
+// than what is done.
+func TestSavedBehind(t *testing.T) {
+	d := resumed(t)
+	restored, saved := 2000.0, 2400.0
+	d.report("x-1", 2, api.AgentReport{Done: 2500, Restored: &restored, Rate: 100, Work: 10000, Checkpoint: true, Saved: &saved})
+	if s := d.job("x-1").Status; s.CheckpointedWork != 2400 || s.Done != 2500 {
+		t.Errorf("done %g, saved %g; want 2500 and 2400", s.Done, s.CheckpointedWork)
+	}
+	d.wantDurable()
+	bad := api.AgentReport{Done: 1, Saved: new(-1.0)}
+	if bad.Validate() == nil {
+		t.Error("a negative number of saved work was taken")
+	}
+}
+
 // TestSaveFailed: a job that was asked to stop and could not save says so. Its operator
 // is told, and the stop counts as the loss that it is.
 func TestSaveFailed(t *testing.T) {

@@ -35,6 +35,8 @@ type nodeEvent struct {
 	Category diagnose.Category  `json:"category,omitempty"`
 	Flags    bool               `json:"convicts,omitempty"`
 	Text     string             `json:"text,omitempty"`
+	GPU      int                `json:"gpu,omitempty"` // with NodeSlow
+	Rank     int                `json:"rank,omitempty"`
 }
 
 func newNodeHealth() *diagnose.Quarantine {
@@ -60,7 +62,7 @@ func (m *memory) noteNode(e nodeEvent) []diagnose.NodeChange {
 }
 
 func (e nodeEvent) event() diagnose.NodeEvent {
-	return diagnose.NodeEvent{At: e.At, Kind: e.Kind, Nodes: e.Nodes, Job: e.Job, User: e.User,
+	return diagnose.NodeEvent{At: e.At, Kind: e.Kind, Nodes: e.Nodes, Job: e.Job, User: e.User, GPU: e.GPU, Rank: e.Rank,
 		Finding: diagnose.Finding{Category: e.Category, Node: e.Flags, Text: e.Text}}
 }
 
@@ -96,10 +98,13 @@ func (m *memory) noteExit(x *entry, r *api.Record) {
 			n.Text += fmt.Sprintf(" (the attempt held %s)", x.Job.Placement.Text(m.state.Cluster()))
 		}
 	}
+	if n.Kind == diagnose.AttemptLost && n.Category == diagnose.Infrastructure {
+		m.countFailure(n.Nodes, r.At)
+	}
 	m.healthChanges = m.noteNode(n)
 }
 
-// recordQuarantines records what the last exit changed.
+// recordQuarantines records what the last exit or slow rank changed.
 func (t *tx) recordQuarantines() error {
 	changes := t.mem.healthChanges
 	t.mem.healthChanges = nil
@@ -144,6 +149,7 @@ func (m *memory) setQuarantine(r *api.Record) {
 // overrides node health. there: the node existed before.
 func (m *memory) nodeSet(r *api.Record, there bool) {
 	n := r.Event.Node
+	m.countHours(n.Name, n.State != sched.Down, r.At)
 	if byPerson(r) {
 		m.cordoned(n.Name, n.State == sched.Cordoned)
 	}

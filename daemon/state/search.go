@@ -130,7 +130,8 @@ func (b *Store) OpenSearches() []api.OpenSearch {
 	out, _ := durably(b, func() (out []api.OpenSearch, _ error) {
 		for _, s := range b.mem.Searches {
 			if !s.Over() {
-				out = append(out, api.OpenSearch{Search: b.searchView(s, true), Owner: s.Owner})
+				app, _ := b.mem.state.Peek().App(s.ID)
+				out = append(out, api.OpenSearch{Search: b.searchView(s, true), Owner: s.Owner, Stages: app.Stages})
 			}
 		}
 		return out, nil
@@ -161,6 +162,21 @@ func (b *Store) NoteSearch(ctx context.Context, r api.SearchRecord) error {
 		r.Tenant = s.Tenant
 		t.actor = api.SearchActor(s.ID)
 		return t.add(api.Record{Search: &r, Text: noteText(&r)})
+	})
+}
+
+// NoteStages implements api.SearchLedger.
+func (b *Store) NoteStages(ctx context.Context, id sched.AppID, stages []api.Stage) error {
+	return b.commit(ctx, func(t *tx) error {
+		s := t.mem.searches[id]
+		if _, active := t.mem.state.Peek().App(id); !active || s == nil || s.Over() {
+			return nil
+		}
+		t.actor = api.SearchActor(id)
+		return t.add(api.Record{
+			Search: &api.SearchRecord{ID: id, Tenant: s.Tenant}, // whose tenant may see it
+			Event:  &sched.Event{At: t.now, Kind: sched.AppStaged, App: id, Stages: stages},
+		})
 	})
 }
 

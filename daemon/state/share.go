@@ -6,6 +6,7 @@ package state
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
@@ -139,6 +140,8 @@ type gaugeUse struct {
 	attempt, seen, n int
 	util             float64
 	memory           int64
+	idle             time.Time // since when the GPUs do nothing; zero: they work
+	told             bool      // that they are idle
 }
 
 // takeUse adds a sample of the GPUs to the use of the jobs on them.
@@ -147,6 +150,7 @@ func (b *Store) takeUse(use []*api.GPUUse) {
 	for _, x := range b.mem.inOrder() {
 		j := x.Job
 		if len(j.Placement) != 1 || !b.up[api.AttemptID{Job: j.ID, Number: j.Starts}] || b.mem.companyOf(j) != alone {
+			x.gauge.idle = time.Time{}
 			continue
 		}
 		if x.gauge.attempt != j.Starts {
@@ -168,6 +172,11 @@ func (b *Store) takeUse(use []*api.GPUUse) {
 		if complete {
 			x.gauge.n++
 			x.gauge.util += (util - x.gauge.util) / float64(x.gauge.n)
+			if util >= idleUtil {
+				x.gauge.idle = time.Time{}
+			} else if x.gauge.idle.IsZero() {
+				x.gauge.idle = b.now()
+			}
 		}
 	}
 }

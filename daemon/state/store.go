@@ -70,9 +70,13 @@ type Config struct {
 	// MaxQueueBytes bounds the memory of these jobs, and that of the ended ones that
 	// are kept; 0: 256 MiB.
 	MaxQueueBytes int64
+	// NoSuspend is why jobs cannot be suspended on the machine; empty: they can.
+	NoSuspend string
 	// Use returns the last measured use of the machine's GPUs; nil, or a nil entry:
 	// not measured.
 	Use func() []*api.GPUUse
+	// Warm returns what waits on the node to start jobs quickly; nil: nothing does.
+	Warm func() *api.Warm
 	// Joined reports whether the processes of an attempt have found each other; ok is
 	// false if that cannot be told. May be nil.
 	Joined func(api.AttemptID) (joined, ok bool)

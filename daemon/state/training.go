@@ -113,10 +113,23 @@ func (t *tx) fit(x *entry, now *api.Training) (*goodput.Report, error) {
 	}
 	perf.StepTimes = t.stepTimes(x, perf, profiles)
 	perf.MostGPUs = goodput.Growth(max(x.Job.MostGPUs, own.MostGPUs()), prior.MostGPUs(), now.Fixed, now.Limits)
+	perf.UsableGPUs = goodput.Usable(now.Fixed, now.Limits)
+	perf.Restart = x.awayForMove()
 	if err := perf.Validate(); err != nil {
 		return nil, api.Errorf(api.Invalid, "%w", err).On("training")
 	}
 	return perf, nil
+}
+
+// awayForMove returns how long the job was without a step when it was last moved or
+// resized, in seconds; 0: it never was.
+func (x *entry) awayForMove() float64 {
+	for _, l := range slices.Backward(x.Ledger) {
+		if moved(l) {
+			return l.Away
+		}
+	}
+	return 0
 }
 
 // stepTimes returns the times of the work of a step at the initial batch size. A job

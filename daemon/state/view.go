@@ -62,13 +62,13 @@ func (b *Store) reason(x *entry) *api.Reason {
 	case x.PausedBy == api.SearchActor(x.Job.App):
 		return &api.Reason{Code: "compared", Text: "waiting for other trials of its search to get as far, to compare them"}
 	case x.PausedBy != "":
-		return &api.Reason{Code: "paused", Text: "paused by " + x.PausedBy + "; resume it with `fairway resume " + string(x.Job.ID) + "`"}
+		return &api.Reason{Code: "paused", Text: "paused by " + x.PausedBy + "; resume it with `fairway resume " + string(x.Job.ID) + "`" + b.mem.alsoSuspended(x)}
 	case b.paused() != "":
 		return &api.Reason{Code: startingPaused, Text: "starting jobs is paused: " + b.paused()}
 	case x.reason.Code == sched.Ok:
-		return &api.Reason{Code: "new", Text: "not considered yet; the next decision comes within a second"}
+		return &api.Reason{Code: "new", Text: "not considered yet; the next decision comes within a second" + b.mem.alsoSuspended(x)}
 	}
-	r := &api.Reason{Code: x.reason.Code.String(), Text: x.reason.TextFor(b.mem.state.Cluster(), b.selected(x.Job.Selector)), Until: x.reason.Until}
+	r := &api.Reason{Code: x.reason.Code.String(), Text: x.reason.TextFor(b.mem.state.Cluster(), b.selected(x.Job.Selector)), Until: x.reason.Until, Promised: x.reason.Promised}
 	if x.reason.Code == sched.BackOff && x.Exit != nil {
 		r.Text += "; the last attempt ended: " + x.Exit.Text()
 	}
@@ -87,6 +87,7 @@ func (b *Store) reason(x *entry) *api.Reason {
 	if x.reason.Code == sched.Impossible && x.Job.Selector == "" && b.mem.state.Cluster().HasDedicated() {
 		r.Text += ", not counting dedicated nodes, whose taints it does not tolerate"
 	}
+	r.Text += b.mem.alsoSuspended(x)
 	if x.reason.Code != sched.Impossible {
 		b.expect(x, r)
 	}
@@ -113,7 +114,7 @@ func (b *Store) stateOf(x *entry) string {
 		return api.Starting
 	case sched.Pending:
 		switch {
-		case len(x.Open) > 0:
+		case len(x.Open) > 0 && (!x.suspended() || b.up[api.AttemptID{Job: x.Job.ID, Number: x.Job.Starts}]):
 			return api.Stopping
 		case x.PausedBy != "":
 			return api.Paused

@@ -174,7 +174,7 @@ type SchedulingPolicyList struct {
 type SchedulingPolicySpec struct {
 	// The policy with its knobs and layers, as "fairway policies" lists them, such as
 	// tiresias, pollux:interval=30s or fifo@defrag@reserve@screen.
-	// +kubebuilder:default=themis
+	// +kubebuilder:default=fairway
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Policy string `json:"policy"`

@@ -81,6 +81,7 @@ def parse(arguments):
     draw.add_argument("--out", default="graphs.tar.gz")
     draw.add_argument("--batch", type=int, default=2)
     draw.add_argument("--opset", type=int, default=17)
+    draw.add_argument("--jobs", type=int, default=1, help="models exported at the same time")
     draw.add_argument("--inference", action="store_true", help="write the inference graph instead of the training graph")
     draw.add_argument("--dynamic", action="store_true", help="leave the batch dimension open")
     return parser.parse_args(arguments)
@@ -97,7 +98,7 @@ def list_models(options):
 
 def draw_graphs(options):
     settings = {"batch": options.batch, "opset": options.opset, "training": not options.inference, "dynamic": options.dynamic}
-    failures = graphs.write_all(chosen(options), settings, options.out)
+    failures = graphs.write_all(chosen(options), settings, options.out, options.jobs)
     print(f"{len(failures)} failed: {' '.join(failures)}")
 
 

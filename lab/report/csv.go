@@ -7,6 +7,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/fairway-gpu/fairway/sim"
@@ -42,16 +43,23 @@ var jobColumns = []column{
 	{"rho", func(j *sim.JobResult) string { return decimal(j.Rho) }},
 	{"rho_paper", func(j *sim.JobResult) string { return decimal(j.PaperRho) }},
 	{"wait_for", func(j *sim.JobResult) string { return j.WaitFor.String() }},
+	{"plain", func(j *sim.JobResult) string { return strconv.FormatBool(j.Plain) }},
+	{"ettr", func(j *sim.JobResult) string { return decimal(j.ETTR) }},
 }
 
 // WriteCSV writes one line for each job of each run, in the order of the
 // results, below a line of column names: policy, then the fields of
 // sim.JobResult under their JSON names, except runs. Times are seconds; -1 means
-// never, as in the result; NaN is an empty cell.
+// never, as in the result; NaN is an empty cell. The last column, ettr, is there only if
+// hardware failed in a run.
 func WriteCSV(w io.Writer, runs ...*sim.Result) error {
 	out := csv.NewWriter(w)
+	columns := jobColumns
+	if !slices.ContainsFunc(runs, func(r *sim.Result) bool { return r.Hardware != nil }) {
+		columns = columns[:len(columns)-1]
+	}
 	line := []string{"policy"}
-	for _, c := range jobColumns {
+	for _, c := range columns {
 		line = append(line, c.name)
 	}
 	if err := out.Write(line); err != nil {
@@ -60,7 +68,7 @@ func WriteCSV(w io.Writer, runs ...*sim.Result) error {
 	for _, r := range runs {
 		for i := range r.Jobs {
 			line = append(line[:0], r.Policy)
-			for _, c := range jobColumns {
+			for _, c := range columns {
 				line = append(line, c.value(&r.Jobs[i]))
 			}
 			if err := out.Write(line); err != nil {

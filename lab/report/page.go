@@ -75,6 +75,7 @@ type summary struct {
 	Allocation num     `json:"allocation"`
 	GPUSeconds num     `json:"gpu_s"`
 	LostGPUs   num     `json:"lost_gpu_s"`
+	ETTR       num     `json:"ettr,omitempty"` // 0: hardware does not fail
 	Restarts   int     `json:"restarts"`
 	Preempted  int     `json:"preemptions"`
 	Moved      int     `json:"moves"`
@@ -182,6 +183,9 @@ func newSummary(s *sim.Summary) summary {
 		Allocation: num(s.Allocation), GPUSeconds: num(s.GPUSeconds), LostGPUs: num(s.LostGPUs),
 		Restarts: s.Restarts, Preempted: s.Preempted, Moved: s.Moved, Failures: s.Failures,
 		Decisions: s.Decisions, Delays: []delay{},
+	}
+	if s.Hardware != nil {
+		out.ETTR = num(s.Hardware.ETTR)
 	}
 	for _, d := range s.Delays {
 		out.Delays = append(out.Delays, delay{

@@ -49,7 +49,7 @@ type MixedRun struct {
 }
 
 // byType are the policies that plan with the speed of each type.
-var byType = []string{"gavel", "gavel:ftf", "gavel:makespan", "gavel:cost", "gavel:sjf", "gavel:throughput", "sia"}
+var byType = []string{"gavel", "gavel:ftf", "gavel:makespan", "gavel:cost", "gavel:sjf", "gavel:throughput", "gavel:fifo", "gavel:hierarchical", "gavel:allox", "sia"}
 
 // Mixed runs every policy of the table, and the variants that plan by type.
 func Mixed(c MixedConfig) ([]MixedRun, error) {

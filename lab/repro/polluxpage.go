@@ -77,7 +77,7 @@ default the simulator does not assume this, under any policy:
 - A preempted job saves its work at the end of a step, so that half a step is lost on
   average. The real runs of [gpu-run.md](../gpu-run.md) lost nothing more. With
   `+"`--checkpoint 5m`"+` jobs do not save when told to stop but every five minutes.
-  `+"`optimus`"+` resizes jobs at every round, and then some of them never end.
+  `+"`optimus`"+` then counts only what they have saved as done.
 - An agent knows gradient statistics as an average in which a batch of the initial size
   has weight 0.001, as our own agent and AdaptDL's do.
 
@@ -89,12 +89,8 @@ spent on starts and lost work, optimistic and by default.
 `)
 	for _, r := range p.Full {
 		o, f := r.Optimistic, r.Full
-		saving := "-"
-		if r.Saving != nil {
-			saving = fmt.Sprintf("%.1f", r.Saving.AvgJCT)
-		}
-		fmt.Fprintf(w, "| %s | %s | %.1f | %.1f | %+.1f %% | %s | %d, %d | %.0f, %.0f |\n", r.Workload, label(r.Policy, f.Oracle),
-			o.AvgJCT, f.AvgJCT, 100*(f.AvgJCT/o.AvgJCT-1), saving, o.Restarts, f.Restarts, o.LostGPUs/3600, f.LostGPUs/3600)
+		fmt.Fprintf(w, "| %s | %s | %.1f | %.1f | %+.1f %% | %.1f | %d, %d | %.0f, %.0f |\n", r.Workload, label(r.Policy, f.Oracle),
+			o.AvgJCT, f.AvgJCT, 100*(f.AvgJCT/o.AvgJCT-1), r.Saving.AvgJCT, o.Restarts, f.Restarts, o.LostGPUs/3600, f.LostGPUs/3600)
 	}
 }
 

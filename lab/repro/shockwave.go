@@ -20,15 +20,17 @@ import (
 // them on, in as few nodes as possible because it knows no placement. The first is its
 // canonical one; the settings of our policy were chosen on it, the others were not
 // used for that.
-var shockwaveTraces = []struct {
-	file    string
-	cluster string
-	knobs   string // that the artifact changes for it, and gangs on one node
-}{
+var shockwaveTraces = []shockwaveFile{
 	{"120_0.2_5_100_40_25_0,0.5,0.5_0.6,0.3,0.09,0.01_multigpu_dynamic.trace", "1x32", ""},
 	{"220_0.2_5_100_25_4_0,0.5,0.5_0.6,0.3,0.09,0.01_multigpu_dynamic.trace", "1x64", ""},
 	{"460_0.2_5_100_10_1_0,0.5,0.5_0.6,0.3,0.09,0.01_multigpu_dynamic.trace", "2x64", ":placement=fewest-nodes:lambda=15"},
 	{"900_0.2_5_100_5_15_0,0.5,0.5_0.6,0.3,0.09,0.01_multigpu_dynamic.trace", "4x64", ":placement=fewest-nodes:makespan=1e5"},
+}
+
+type shockwaveFile struct {
+	file    string
+	cluster string
+	knobs   string // that the artifact changes for it, and gangs on one node
 }
 
 // ShockwaveRun is one policy on one trace.

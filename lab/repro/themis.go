@@ -25,15 +25,16 @@ type ThemisConfig struct {
 	Progress func(part string, done, all int)
 }
 
-// DefaultThemis has about 50 apps in a mix, and about a dozen in a small one.
+// DefaultThemis has about 25 apps in a mix, and about a dozen in a small one.
 func DefaultThemis() ThemisConfig {
-	return ThemisConfig{Jobs: 3000, Seeds: 3, LieSeeds: 50, LieJobs: 700, Workers: 2}
+	return ThemisConfig{Jobs: 1500, Seeds: 5, LieSeeds: 10, LieJobs: 700, Workers: 2}
 }
 
 // Themis is the reproduction of the Themis paper's simulations.
 type Themis struct {
 	Config     ThemisConfig
 	Policies   []Outcome          // every policy on the mix
+	Parts      []Outcome          // between themis and themis:paper
 	Estimated  []EstimatedOutcome // with worse estimates
 	Contended  []Outcome          // nearly every policy, with the apps closer together
 	Knobs      []KnobOutcome      // f and lease
@@ -44,9 +45,20 @@ type Themis struct {
 	NetworkAll []Outcome // with network-intensive models only
 }
 
-// ThemisPolicies are compared on the mix; the first one is the subject.
+// The subjects: the policy with its default settings, and with the paper's.
+const (
+	ours      = "themis"
+	published = "themis:paper"
+)
+
+// ThemisPolicies are compared on the mix; the first two are the subjects.
 var ThemisPolicies = []string{
-	"themis", "drf", "srsf", "srtf", "las", "tiresias", "slaq", "gandiva", "optimus:original", "fifo",
+	ours, published, "drf", "srsf", "srtf", "las", "tiresias", "slaq", "gandiva", "optimus:original", "fifo",
+}
+
+// themisParts differ from the default or from the paper in one respect.
+var themisParts = []string{
+	"themis:slowdown=4", "themis:offer=all", "themis:ideal=paper:forecast=paper", "themis:patience=0", "themis:paper:slowdown=1.05",
 }
 
 // contendedPolicies are compared at full contention: all but slaq, which takes as
@@ -57,7 +69,7 @@ func contendedPolicies() []string {
 
 // The settings that are varied.
 var (
-	themisFs     = []float64{0, 0.2, 0.4, 0.6, 0.8, 0.9, 1}
+	themisFs     = []float64{0, 0.4, 0.8, 0.9, 1}
 	themisLeases = []time.Duration{5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 40 * time.Minute}
 	themisErrors = []float64{0, 0.1, 0.2}
 	themisClaims = []float64{2, 0.5}
@@ -71,8 +83,9 @@ const (
 	fullLoad    = 4 // the GPU time that apps need, over that of the cluster while they arrive
 )
 
-// KnobOutcome is themis with another f and lease.
+// KnobOutcome is a subject with another f and lease.
 type KnobOutcome struct {
+	Of    string // the subject
 	F     float64
 	Lease time.Duration
 	Outcome
@@ -115,7 +128,10 @@ func (t *Themis) comparePolicies(m *mixes) error {
 	if t.Contended, err = m.outcomes("full contention", mix{load: fullLoad}, contendedPolicies()); err != nil {
 		return err
 	}
-	res, err := m.run(mix{seed: 1, load: fullLoad}, ThemisPolicies[0])
+	if t.Parts, err = m.outcomes("differences from the paper", mix{}, themisParts); err != nil {
+		return err
+	}
+	res, err := m.run(mix{seed: 1, load: fullLoad}, ours)
 	if err != nil {
 		return err
 	}
@@ -146,10 +162,12 @@ func (t *Themis) varyEstimates(m *mixes) error {
 // varyKnobs runs every f with every lease.
 func (t *Themis) varyKnobs(m *mixes) error {
 	var specs []string
-	for _, f := range themisFs {
-		for _, lease := range themisLeases {
-			t.Knobs = append(t.Knobs, KnobOutcome{F: f, Lease: lease})
-			specs = append(specs, fmt.Sprintf("themis:f=%g:lease=%s", f, sched.Duration(lease)))
+	for _, of := range []string{ours, published} {
+		for _, f := range themisFs {
+			for _, lease := range themisLeases {
+				t.Knobs = append(t.Knobs, KnobOutcome{Of: of, F: f, Lease: lease})
+				specs = append(specs, fmt.Sprintf("%s:f=%g:lease=%s", of, f, sched.Duration(lease)))
+			}
 		}
 	}
 	out, err := m.outcomes("f and lease", mix{thin: thinner}, specs)
@@ -183,7 +201,7 @@ func (t *Themis) addErrors(m *mixes) error {
 // varyNetwork runs the extremes of what the paper varies: no app and every app
 // has a network-intensive model.
 func (t *Themis) varyNetwork(m *mixes) error {
-	specs := []string{"themis", "las", "tiresias"}
+	specs := []string{ours, published, "las", "tiresias"}
 	var err error
 	if t.Network, err = m.outcomes("compute-intensive", mix{models: []string{"resnet50", "gnmt", "wavenet"}}, specs); err != nil {
 		return err
@@ -201,18 +219,15 @@ func outcomeOf(all []Outcome, policy string) Outcome {
 	return all[i]
 }
 
-// knob returns the outcome at a setting.
-func (t *Themis) knob(f float64, lease time.Duration) KnobOutcome {
+// knob returns the outcome of a subject at a setting.
+func (t *Themis) knob(of string, f float64, lease time.Duration) KnobOutcome {
 	for _, k := range t.Knobs {
-		if k.F == f && k.Lease == lease {
+		if k.Of == of && k.F == f && k.Lease == lease {
 			return k
 		}
 	}
-	return KnobOutcome{F: f, Lease: lease}
+	return KnobOutcome{Of: of, F: f, Lease: lease}
 }
 
 // short is the name of a policy in charts.
-func short(policy string) string {
-	name, _, _ := strings.Cut(policy, ":")
-	return name
-}
+func short(policy string) string { return strings.TrimSuffix(policy, ":original") }

@@ -6,6 +6,7 @@ package repro
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -36,18 +37,19 @@ func (t *Themis) Charts() map[string]Plot {
 		"themis-rho.svg":           t.rhoChart("Finish-time fairness of apps", t.Policies),
 		"themis-rho-contended.svg": t.rhoChart("Finish-time fairness of apps, full contention", t.Contended),
 		"themis-jain.svg":          t.jainBars(),
-		"themis-f-rho.svg": t.knobChart(knobAxes{
-			title: "Largest rho by f (dashed: the paper)", y: "largest rho", ours: maxRho,
+	}
+	for _, of := range []string{ours, published} {
+		file := strings.ReplaceAll(of, ":", "-")
+		plots[file+"-f-rho.svg"] = t.knobChart(of, knobAxes{
+			title: of + ": largest rho by f (dashed: the paper)", y: "largest rho", ours: maxRho,
 			paper: func(k paperKnob, lease int) float64 { return k.maxRho[lease] },
-		}),
-		"themis-f-gpu.svg": t.knobChart(knobAxes{
-			title: "GPU time by f (dashed: the paper, above its f = 0)", y: "% above well placed", ours: percentOver,
+		})
+		plots[file+"-f-gpu.svg"] = t.knobChart(of, knobAxes{
+			title: of + ": GPU time by f (dashed: the paper, above its f = 0)", y: "% above well placed", ours: percentOver,
 			paper: func(k paperKnob, lease int) float64 {
 				return 100 * (k.gpuHours[lease]/paperKnobs[0].gpuHours[lease] - 1)
 			},
-		}),
-		"themis-lease-rho.svg": t.leaseChart("Largest rho by lease", "largest rho", maxRho),
-		"themis-lease-gpu.svg": t.leaseChart("GPU time by lease", "% above well placed", percentOver),
+		})
 	}
 	if t.Exchange.Apps[0] != "" {
 		plots["themis-exchange.svg"] = t.exchangeChart()
@@ -94,12 +96,12 @@ type knobAxes struct {
 }
 
 // knobChart is a line for each lease over f, ours and the paper's.
-func (t *Themis) knobChart(a knobAxes) Chart {
+func (t *Themis) knobChart(of string, a knobAxes) Chart {
 	c := Chart{Title: a.title, X: "f", Y: a.y}
 	for _, lease := range themisLeases {
 		l := Line{Name: minutes(lease)}
 		for _, f := range themisFs {
-			l.Points = append(l.Points, [2]float64{f, t.knob(f, lease).Over(a.ours).Mean})
+			l.Points = append(l.Points, [2]float64{f, t.knob(of, f, lease).Over(a.ours).Mean})
 		}
 		c.Lines = append(c.Lines, l)
 	}
@@ -107,19 +109,6 @@ func (t *Themis) knobChart(a knobAxes) Chart {
 		l := Line{Name: minutes(lease) + ", the paper", Dashed: true}
 		for _, k := range paperKnobs {
 			l.Points = append(l.Points, [2]float64{k.f, a.paper(k, i)})
-		}
-		c.Lines = append(c.Lines, l)
-	}
-	return c
-}
-
-// leaseChart is a line for each f over the lease.
-func (t *Themis) leaseChart(title, y string, figure func(Fairness) float64) Chart {
-	c := Chart{Title: title, X: "lease, minutes", Y: y}
-	for _, f := range themisFs {
-		l := Line{Name: fmt.Sprintf("f = %g", f)}
-		for _, lease := range themisLeases {
-			l.Points = append(l.Points, [2]float64{lease.Minutes(), t.knob(f, lease).Over(figure).Mean})
 		}
 		c.Lines = append(c.Lines, l)
 	}

@@ -5,7 +5,10 @@ package repro
 
 import (
 	"cmp"
+	"fmt"
+	"io"
 	"slices"
+	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sim"
@@ -125,4 +128,20 @@ func exchangeOf(res *sim.Result) Exchange {
 		}
 	}
 	return t
+}
+
+func (t *Themis) printExchange(w io.Writer, images string) {
+	e := t.Exchange
+	if e.Apps[0] == "" {
+		return
+	}
+	fmt.Fprintf(w, `
+## Two apps that trade
+
+The two apps that exchanged the most GPUs, among those of the first mix at full contention
+that last less than %.0f hours: %s and %s. Time starts when the first of them
+arrives.
+
+![GPUs held by two apps](%s/themis-exchange.svg)
+`, (maxLife * time.Second).Hours(), e.Apps[0], e.Apps[1], images)
 }

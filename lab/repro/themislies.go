@@ -5,6 +5,7 @@ package repro
 
 import (
 	"fmt"
+	"io"
 	"math"
 
 	"github.com/fairway-gpu/fairway/sim"
@@ -146,4 +147,28 @@ func standardError(x []float64) float64 {
 		squares += (v - mean) * (v - mean)
 	}
 	return math.Sqrt(squares / (n - 1) / n)
+}
+
+func (t *Themis) printLies(w io.Writer) {
+	fmt.Fprintf(w, `
+## Apps that lie
+
+%d smaller mixes: one job in %d of every app, on 1/%d of the cluster, arriving twice as
+fast. In each mix every app in turn is the only one that lies: for its whole life it
+multiplies every rho that it reports by the factor. Means over all lies; ± is the standard
+error, with mixes taken as independent.
+
+In the auction itself the factor changes nothing, because the product does not depend on
+scale. It acts through the filter, which chooses the worst-off apps by the rho they report.
+Believed (`+"`audit=false`"+`, as in the paper): the arbiter accepts what apps report. Audited (the
+default): the arbiter takes no app to be worse off than it computes from the estimates and
+the progress of jobs.
+
+| claim | | lies | liar's time | liar's rho | shorter by > 1 %% | longer by > 1 %% |
+|---|---|---|---|---|---|---|
+`, t.Config.LieSeeds, thinner, thinner)
+	for _, l := range t.Lies {
+		fmt.Fprintf(w, "| %g times | %s | %d | %+.2f %% ± %.2f | %+.2f %% | %.0f %% | %.0f %% |\n",
+			l.Claim, l.how(), l.Lies, 100*l.Time, 100*l.Error, 100*l.Rho, 100*l.Gained, 100*l.Lost)
+	}
 }

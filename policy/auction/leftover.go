@@ -43,6 +43,7 @@ type handout struct {
 	has   []map[int]int
 	racks []map[string]bool
 	given [][]Share
+	near  []int // scratch of one
 	rng   *rand.Rand
 }
 
@@ -83,8 +84,9 @@ func (h *handout) one(m int, near func(app, m int) bool) bool {
 	if machine.Free == 0 {
 		return false
 	}
-	var apps []int
-	for i, w := range h.wants {
+	apps := h.near[:0]
+	for i := range h.wants {
+		w := &h.wants[i]
 		if w.GPUs >= w.gang() && w.gang() <= machine.Free && near(i, m) && (w.Usable == nil || w.Usable(machine)) {
 			apps = append(apps, i)
 		}
@@ -92,6 +94,7 @@ func (h *handout) one(m int, near func(app, m int) bool) bool {
 	if len(apps) == 0 {
 		return false
 	}
+	h.near = apps
 	i := apps[h.rng.IntN(len(apps))]
 	h.give(i, []Share{{m, h.wants[i].gang()}})
 	return true

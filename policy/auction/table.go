@@ -76,7 +76,7 @@ type ground struct {
 	home   []Share // free on machines that the app occupies, most held first
 	all    []Share // the rest too, most free first
 	racks  [][]Share
-	away   []Share // all but home
+	away   []Share // all but home, if there is one
 	nearby []Share // of these, in racks in which the app has GPUs
 	rackOf func(int) string
 	held   []Share // by machine
@@ -94,19 +94,29 @@ func newGround(o Offer, w Want) *ground {
 		g.held = append(g.held, Share{m, n})
 	}
 	sortShares(g.held)
-	var inTurn []Share
 	most, machines := 0, len(o.Machines)
+	free := 0
+	for i := range o.Machines {
+		if o.Machines[i].Free > 0 {
+			free++
+		}
+	}
+	inTurn := make([]Share, 0, free)
+	task, first := w.task(), int(w.Turn%uint64(max(1, machines)))
 	for k := range machines {
-		m := (k + int(w.Turn%uint64(machines))) % machines
+		m := k + first
+		if m >= machines {
+			m -= machines
+		}
 		free := o.Machines[m].Free
-		free -= free % w.task()
-		if free == 0 || w.Usable != nil && !w.Usable(o.Machines[m]) {
+		if free < task || w.Usable != nil && !w.Usable(o.Machines[m]) {
 			continue
 		}
+		free -= free % task
 		g.gpus += free
 		most = max(most, free)
 		inTurn = append(inTurn, Share{m, free})
-		if held[m] > 0 {
+		if len(held) > 0 && held[m] > 0 {
 			g.home = append(g.home, Share{m, free})
 		}
 	}
@@ -114,24 +124,47 @@ func newGround(o Offer, w Want) *ground {
 	slices.SortFunc(g.home, func(a, b Share) int {
 		return cmp.Or(cmp.Compare(held[b.Machine], held[a.Machine]), cmp.Compare(a.Machine, b.Machine))
 	})
-	at := map[string]int{}
+	g.byRack()
+	if len(g.home) == 0 {
+		return g
+	}
 	for _, s := range g.all {
-		rack := g.rackOf(s.Machine)
-		r, ok := at[rack]
-		if !ok {
-			r = len(g.racks)
-			at[rack] = r
-			g.racks = append(g.racks, nil)
-		}
-		g.racks[r] = append(g.racks[r], s)
 		if held[s.Machine] == 0 {
 			g.away = append(g.away, s)
-			if len(near) > 0 && near[rack] {
+			if near[g.rackOf(s.Machine)] {
 				g.nearby = append(g.nearby, s)
 			}
 		}
 	}
 	return g
+}
+
+// byRack groups all machines by rack, in the order in which racks first occur.
+func (g *ground) byRack() {
+	at := map[string]int{}
+	of, sizes := make([]int, len(g.all)), []int{} // by machine: its rack; by rack: its machines
+	last, r := "", -1
+	for i, s := range g.all {
+		if rack := g.rackOf(s.Machine); r < 0 || rack != last {
+			known := false
+			if r, known = at[rack]; !known {
+				r = len(sizes)
+				at[rack] = r
+				sizes = append(sizes, 0)
+			}
+			last = rack
+		}
+		of[i] = r
+		sizes[r]++
+	}
+	rest := make([]Share, len(g.all))
+	g.racks = make([][]Share, len(sizes))
+	for r, n := range sizes {
+		g.racks[r], rest = rest[:0:n], rest[n:]
+	}
+	for i, s := range g.all {
+		g.racks[of[i]] = append(g.racks[of[i]], s)
+	}
 }
 
 // mostFirst sorts shares by their number of GPUs, at most most, the largest first, and

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairway-gpu/fairway/policy/division"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
@@ -67,33 +68,23 @@ func New(c Config) (sched.Policy, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	p := &policy{Config: c, search: fast{c.Seed}}
+	search := division.Fast(c.Seed)
 	if c.Search == Genetic {
-		p.search = genetic{seed: c.Seed, population: c.Population, generations: c.Generations}
+		search = division.Genetic(c.Seed, c.Population, c.Generations)
 	}
-	return p, nil
-}
-
-// searcher finds a row for every job of a problem. Its answer depends on nothing
-// but the problem.
-type searcher interface {
-	search(*problem) []row
+	speedups := &division.Speedups{P: c.P, Restart: c.Restart.D().Seconds()}
+	return &policy{c, division.Divider{Objective: speedups, Search: search}}, nil
 }
 
 type policy struct {
 	Config
-	search searcher
-	free   *place.Free // a cache
-	curves curves      // a cache
+	divider division.Divider
 }
 
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
-	p.free = p.free.For(s.Cluster)
-	p.curves.turn()
-	problem := newProblem(s, p.Config, p.free, &p.curves)
-	rows := p.search.search(problem)
-	plan := problem.plan(rows, problem.fill(rows))
+	p.divider.Begin()
+	plan := p.divider.Divide(s, division.Rules{Apart: p.Apart})
 	p.wake(s, &plan)
 	return plan
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairway-gpu/fairway/policy/auction"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/fairness"
 )
@@ -30,21 +31,26 @@ type app struct {
 	ideal       float64 // seconds from its start to its end, alone
 	gang        int     // GPUs come in multiples of this
 	task        int
-	groups      []group     // its jobs by what they need, the largest first
-	stretch     int         // GPUs that elastic jobs can use beyond their least size
-	holds       map[int]int // GPUs by node, of leases that continue
-	end         float64     // seconds until its end with what it has
-	expectedRho float64     // if nothing changes
-	rhoIfLost   float64     // expected rho without its expired leases
+	groups      []group         // its jobs by what they need, the largest first
+	stretch     int             // GPUs that elastic jobs can use beyond their least size
+	holds       []auction.Share // by node, of leases that continue
+	end         float64         // seconds until its end with what it has
+	expectedRho float64         // if nothing changes
+	rhoIfLost   float64         // expected rho without its expired leases
 	bids        bool
+
+	halving  *auction.Halving // what is left of a search; nil: its jobs are independent
+	gangGPUs float64          // GPUs of one of its jobs, in the mean
 }
 
 // job is one job of an app.
 type job struct {
 	*sched.Job
 	app     *app
-	index   int     // in Snapshot.Jobs
-	size    int     // least GPUs it runs on
+	index   int // in Snapshot.Jobs
+	size    int // least GPUs it runs on
+	most    int // GPUs it can use now
+	curve   fairness.Curve
 	left    float64 // GPU-seconds of work left
 	expired bool    // it runs, and its GPUs are on offer
 	stays   bool    // it runs, and its GPUs are not on offer
@@ -83,11 +89,12 @@ func (r *round) work(j *sched.Job) (left, total float64) {
 	return left, had + left
 }
 
-func (r *round) newJob(i int) *job {
+func (r *round) newJob(i int) job {
 	sj := r.s.Jobs[i]
-	j := &job{Job: sj, index: i, size: sj.GPUs}
+	j := job{Job: sj, index: i, size: sj.GPUs, most: sj.GPUs, curve: fairness.CurveOf(sj, r.s.Cluster)}
 	if sj.Elastic() {
-		j.size = least(sj)
+		j.size = cmp.Or(sj.NextSize(0), sj.GPUs)
+		j.most = max(j.size, sj.LargestSize(growth(sj)), sj.Placement.GPUs())
 	}
 	if sj.Phase == sched.Running {
 		j.expired = r.isExpired(sj)
@@ -96,17 +103,7 @@ func (r *round) newJob(i int) *job {
 	return j
 }
 
-// least returns the smallest size at which an elastic job can run in whole
-// tasks.
-func least(j *sched.Job) int {
-	for n := j.MinGPUs; n <= j.MaxGPUs; n++ {
-		if n%j.Task() == 0 && j.Fits(n) {
-			return n
-		}
-	}
-	return j.GPUs
-}
-
+// mostOf returns the GPUs of the largest size of a job.
 func mostOf(j *sched.Job) int {
 	if j.Elastic() {
 		return j.MaxGPUs
@@ -116,10 +113,12 @@ func mostOf(j *sched.Job) int {
 
 // gather groups the jobs by app, in order of name.
 func (r *round) gather() {
-	byID := map[sched.AppID]*app{}
+	byID := make(map[sched.AppID]*app, r.s.Apps())
+	apps, jobs := make([]app, r.s.Apps()), make([]job, len(r.s.Jobs)) // thousands: in one piece each
 	r.jobs = make([]*job, len(r.s.Jobs))
 	for i := range r.s.Jobs {
-		j := r.newJob(i)
+		j := &jobs[i]
+		*j = r.newJob(i)
 		r.marked = r.marked || j.Selector != ""
 		r.jobs[i] = j
 		a := byID[j.App]
@@ -128,7 +127,11 @@ func (r *round) gather() {
 			if b := known.Bid; b != nil && !b.At.IsZero() && r.s.Now.Sub(b.At) > bidLife {
 				known.Bid = nil // its agent no longer answers
 			}
-			a = &app{App: known, holds: map[int]int{}}
+			if len(apps) == 0 { // a layer has added jobs of new apps
+				apps = make([]app, 1)
+			}
+			a, apps = &apps[0], apps[1:]
+			a.App = known
 			a.ID = j.App
 			byID[j.App] = a
 			r.apps = append(r.apps, a)
@@ -153,11 +156,11 @@ func (r *round) know(a *app) {
 		a.left += j.left
 		total += all
 		a.longest = max(a.longest, j.left/float64(j.GPUs))
-		facts[i] = fairness.Job{GPUs: j.GPUs, Seconds: all / float64(j.GPUs), Most: mostOf(j.Job), Curve: fairness.CurveOf(j.Job, r.s.Cluster)}
-		a.lengths = append(a.lengths, j.left/float64(j.GPUs))
+		facts[i] = fairness.Job{GPUs: j.GPUs, Seconds: all / float64(j.GPUs), Most: mostOf(j.Job), Curve: j.curve}
+		a.lengths = append(a.lengths, j.left/max(j.speed(j.most), float64(j.GPUs)))
 		a.mostAsked += j.GPUs
 		a.most += mostOf(j.Job)
-		a.stretch += mostOf(j.Job) - j.size
+		a.stretch += j.most - j.size
 		if j.Note.Count > 0 {
 			noted = max(noted, float64(j.Note.Count))
 		} else {
@@ -166,13 +169,19 @@ func (r *round) know(a *app) {
 		a.mostEver = max(a.mostEver, j.Note.Level)
 		a.gang, a.task = gcd(a.gang, j.size), gcd(a.task, j.Task())
 		if j.stays {
-			a.hold(j)
+			a.hold(j.Placement)
 		}
 	}
 	if a.stretch > 0 {
 		a.gang = a.task
 	}
+	a.gangGPUs = float64(a.mostAsked) / float64(len(a.jobs))
 	a.total = max(total, noted+fresh)
+	if len(a.Stages) > 0 {
+		left := a.search(facts)
+		a.total = max(noted, total-a.left+left)
+		a.left, facts = left, nil
+	}
 	a.mostEver = max(a.mostEver, a.most)
 	a.share = r.gpus / float64(len(r.apps))
 	a.ideal = r.idealOf(r.alone(a, facts))
@@ -181,10 +190,32 @@ func (r *round) know(a *app) {
 	a.groups = groupsOf(r, a)
 }
 
-func (a *app) hold(j *job) {
-	for _, s := range j.Placement {
-		a.holds[int(s.Node)] += s.GPUs.Len()
+// search takes the app as a search of several stages, and returns the GPU-seconds of
+// work left in them. Trials to come are taken to be like those it has.
+func (a *app) search(jobs []fairness.Job) (left float64) {
+	h := &auction.Halving{Most: 1}
+	mean := 0.0 // GPU-seconds of a whole trial
+	for _, j := range jobs {
+		h.IterSerial = append(h.IterSerial, j.Seconds)
+		mean += j.Seconds * float64(j.GPUs) / float64(len(jobs))
 	}
+	for _, s := range a.Stages {
+		h.Phases = append(h.Phases, auction.Phase{Jobs: s.Jobs, Iterations: s.Part})
+		left += float64(s.Jobs) * s.Part * mean
+	}
+	a.halving = h
+	return left
+}
+
+func (a *app) hold(p sched.Placement) { a.holds = add(a.holds, p) }
+
+// give is the opposite of hold.
+func (a *app) give(p sched.Placement) {
+	less := add(nil, p)
+	for i := range less {
+		less[i].GPUs *= -1
+	}
+	a.holds = slices.DeleteFunc(merge(a.holds, less), func(s auction.Share) bool { return s.GPUs == 0 })
 }
 
 // inTurn orders the jobs of an app: the most time left first, because the app ends

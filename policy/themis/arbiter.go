@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/fairway-gpu/fairway/policy/auction"
 	"github.com/fairway-gpu/fairway/sched"
@@ -21,10 +22,6 @@ const (
 	// get their turn later.
 	maxBidders = 256
 	maxOthers  = 512
-	// patience is how many leases the worst-off app waits with nothing before every
-	// lease is open to it: leases that end one by one would never leave room for a
-	// large gang.
-	patience = 2
 )
 
 // auction offers GPUs to the worst-off apps, gives the winners what they won, and
@@ -34,7 +31,12 @@ func (r *round) auction() {
 	if len(bidders) == 0 {
 		return
 	}
-	r.breakLeases(bidders[0])
+	if r.breakLeases(bidders[0]) {
+		for _, a := range bidders[1:] {
+			a.bids = false
+		}
+		bidders = bidders[:1]
+	}
 	wants := r.wants(bidders)
 	offer := r.makeOffer(bidders, wants)
 	if offer.GPUs() > 0 {
@@ -47,15 +49,20 @@ func (r *round) auction() {
 	r.leftovers(bidders)
 }
 
+// worseOff orders apps, the worst-off first.
+func worseOff(a, b *app) int {
+	return cmp.Or(cmp.Compare(b.expectedRho, a.expectedRho), cmp.Compare(b.elapsed, a.elapsed))
+}
+
 // bidders returns the worst-off apps that can use GPUs, the worst first.
 func (r *round) bidders() []*app {
 	var out []*app
 	for _, a := range r.apps {
-		if slices.ContainsFunc(a.jobs, func(j *job) bool { return j.waits(r) && r.quota.Left(j.Job) >= j.size }) {
+		if slices.ContainsFunc(a.jobs, func(j *job) bool { return j.waits(r) && r.quota.Left(j.Job) >= j.size || r.short(j) > 0 }) {
 			out = append(out, a)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *app) int { return cmp.Compare(b.expectedRho, a.expectedRho) })
+	slices.SortStableFunc(out, worseOff)
 	most := max(1, int(math.Ceil((1-r.F)*float64(len(r.apps))-1e-9)))
 	out = out[:min(len(out), most, maxBidders)]
 	for _, a := range out {
@@ -64,33 +71,61 @@ func (r *round) bidders() []*app {
 	return out
 }
 
-// breakLeases opens all leases to an app that has had nothing for too long.
-func (r *round) breakLeases(worst *app) {
-	if len(worst.holds) > 0 {
-		return
+// breakLeases opens the leases of better-off apps to an app that has had nothing for
+// too long, if that leaves room for one of its gangs: leases that end one by one
+// would never. It reports whether it did. The app then bids alone, because newcomers
+// would outbid it: whoever has waited least gains most, in proportion, by GPUs.
+func (r *round) breakLeases(worst *app) bool {
+	if r.Patience == 0 || len(worst.holds) > 0 {
+		return false
 	}
 	for _, j := range worst.jobs {
-		if j.Phase == sched.Running || r.s.Now.Sub(j.Since) < patience*r.Lease.D() {
-			return
+		if j.Phase == sched.Running || r.s.Now.Sub(j.Since) < time.Duration(r.Patience)*r.Lease.D() {
+			return false
 		}
 	}
+	var better []*app
+	room := r.free.Total()
 	for _, a := range r.apps {
+		if a == worst || r.losing(a)*headroom >= worst.expectedRho {
+			continue
+		}
+		better = append(better, a)
+		for _, j := range a.jobs {
+			if j.expired || j.stays && r.movable(j.Job) {
+				room += j.Placement.GPUs()
+			}
+		}
+	}
+	if room < worst.groups[len(worst.groups)-1].size {
+		return false
+	}
+	for _, a := range better {
 		for _, j := range a.jobs {
 			if j.stays && r.movable(j.Job) {
 				j.stays, j.won, j.expired = false, false, true
 				r.plan.Want[j.index] = nil
+				a.give(j.Placement)
 			}
 		}
-		if a != worst {
-			clear(a.holds)
-			for _, j := range a.jobs {
-				if j.stays {
-					a.hold(j)
-				}
-			}
-			r.forecast(a)
+		r.forecast(a)
+	}
+	return true
+}
+
+// losing returns the expected rho of an app without any GPUs that can be taken.
+func (r *round) losing(a *app) float64 {
+	var kept power
+	lost := 0.0
+	for _, j := range a.jobs {
+		if j.stays && !r.movable(j.Job) {
+			kept.speed += r.speedOf(j)
+			kept.gangs++
+		} else {
+			lost = max(lost, j.length())
 		}
 	}
+	return r.expect(a, kept, lost)
 }
 
 // wants returns the most GPUs that each bidder bids for. With offer=surplus that is
@@ -101,7 +136,9 @@ func (r *round) wants(bidders []*app) []int {
 		waiting, first := 0, 0
 		for _, j := range a.jobs {
 			if j.waits(r) || r.Offer == All && j.expired {
-				waiting += mostOf(j.Job)
+				waiting += j.most
+			} else {
+				waiting += r.short(j)
 			}
 			if j.waits(r) && (first == 0 || j.size < first) {
 				first = j.size
@@ -164,6 +201,9 @@ func (r *round) award(o auction.Offer, bids []auction.Bid, bidders []*app) {
 			r.spend(a, budgets[i])
 		}
 	}
+	for i, a := range bidders {
+		r.widen(a, budgets[i])
+	}
 }
 
 // resume lets an app's running jobs continue within what it got.
@@ -217,11 +257,11 @@ func (r *round) handOut(apps []*app) {
 	apps = slices.DeleteFunc(slices.Clone(apps), func(a *app) bool {
 		return !slices.ContainsFunc(a.jobs, func(j *job) bool { return j.waits(r) })
 	})
-	slices.SortStableFunc(apps, func(a, b *app) int { return cmp.Compare(b.expectedRho, a.expectedRho) })
+	slices.SortStableFunc(apps, worseOff)
 	var wants []auction.Want
 	byID := map[string]*app{}
 	for _, a := range apps[:min(len(apps), maxOthers)] {
-		w := auction.Want{App: string(a.ID), Gang: a.gang, Task: a.task, Holds: a.held(), Usable: r.usable(a)}
+		w := auction.Want{App: string(a.ID), Gang: a.gang, Task: a.task, Holds: a.holds, Usable: r.usable(a)}
 		for _, j := range a.jobs {
 			if j.waits(r) && w.GPUs+j.size <= r.quota.Left(j.Job) {
 				w.GPUs += j.size

@@ -14,16 +14,6 @@ import (
 // placements is the maximum number of rows of a bid for each number of gangs.
 const placements = 4
 
-// held returns what an app holds and does not have to win back, by node.
-func (a *app) held() []auction.Share {
-	out := make([]auction.Share, 0, len(a.holds))
-	for n, gpus := range a.holds {
-		out = append(out, auction.Share{Machine: n, GPUs: gpus})
-	}
-	slices.SortFunc(out, func(x, y auction.Share) int { return cmp.Compare(x.Machine, y.Machine) })
-	return out
-}
-
 // usable returns which machines suit an app: those that one of its jobs accepts
 // and, if its gangs may not be spread, that have room for one.
 func (r *round) usable(a *app) func(auction.Machine) bool {
@@ -41,7 +31,7 @@ func (r *round) usable(a *app) func(auction.Machine) bool {
 
 // bid returns the table of an app, or that of its own agent if it has one.
 func (r *round) bid(a *app, o auction.Offer, want int) auction.Bid {
-	b := auction.Bid{App: string(a.ID), Gang: a.gang, Task: a.task, Holds: a.held()}
+	b := auction.Bid{App: string(a.ID), Gang: a.gang, Task: a.task, Holds: a.holds}
 	if a.Bid != nil {
 		b.Rows = r.ownRows(a.Bid, o)
 		return b

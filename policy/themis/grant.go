@@ -76,7 +76,7 @@ func (r *round) onOneOf(j *job, b budget, nodes []auction.Share, shy bool) bool 
 		if s.GPUs < j.size || !j.Suits(node) {
 			continue
 		}
-		n := r.grown(j, s.GPUs)
+		n := max(j.size, j.LargestSize(min(s.GPUs, j.most, r.quota.Left(j.Job))))
 		at := s.Machine
 		if shuns := shy && j.avoids(node); shuns || r.free.OnNode(at).Len() < n {
 			if other, ok := r.idleNode(j, n, node.Type); ok {
@@ -99,20 +99,6 @@ func (r *round) onOneOf(j *job, b budget, nodes []auction.Share, shy bool) bool 
 // reaches reports whether a placement is as close together as the job demands.
 func (r *round) reaches(j *job, p sched.Placement) bool {
 	return j.Spreads(r.s.Cluster.Level(p))
-}
-
-// grown returns the largest size of a job within a number of GPUs of one node, at
-// least its smallest.
-func (r *round) grown(j *job, gpus int) int {
-	if !j.Elastic() {
-		return j.size
-	}
-	for n := min(gpus, j.MaxGPUs, r.quota.Left(j.Job)); n > j.size; n-- {
-		if n%j.Task() == 0 && j.Fits(n) {
-			return n
-		}
-	}
-	return j.size
 }
 
 // avoids reports whether the job failed on a node and stays away from it.

@@ -5,6 +5,7 @@ package themis_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -107,4 +108,50 @@ func TestLargeGang(t *testing.T) {
 	if j, ok := w.State.Job("gang"); ok && j.Starts == 0 {
 		t.Errorf("the gang has not started after %s", bound)
 	}
+}
+
+// TestGiant: small jobs keep the cluster at 95 % for days, and newcomers gain more by
+// GPUs than a gang of all GPUs that has waited long. It starts all the same, before it
+// is late: on its share, that of one app in forty or so, it would take three days.
+func TestGiant(t *testing.T) {
+	const nodes, gpus, length, bound = 8, 64, 2 * time.Hour, 24 * time.Hour
+	var cluster []sched.Node
+	for i := range nodes {
+		cluster = append(cluster, sched.Node{Name: fmt.Sprint("n", i), GPUs: gpus / nodes})
+	}
+	w, err := policytest.NewWorld(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng, at := rand.New(rand.NewPCG(1, 1)), 0.01
+	for i := 0; at < 30; i++ {
+		hours := min(rng.ExpFloat64()+1./60, 6)
+		spec := sched.Spec{
+			ID: sched.JobID(fmt.Sprint("s", i)), GPUs: []int{1, 1, 1, 2, 2, 4, 8}[rng.IntN(7)],
+			Estimate: sched.Duration(hours * float64(time.Hour)), Submitted: w.Now.Add(time.Duration(at * float64(time.Hour))),
+		}
+		w.Length[spec.ID] = spec.Estimate.D()
+		w.Arrivals = append(w.Arrivals, spec)
+		at += rng.ExpFloat64() * 19 / 7 / gpus / 0.95
+	}
+	p, err := themis.New(themis.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Play(p, w.Now.Add(6*time.Hour), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Submit(sched.Spec{ID: "giant", GPUs: gpus, Estimate: sched.Duration(length)}, length); err != nil {
+		t.Fatal(err)
+	}
+	submitted := w.Now
+	for w.Now.Before(submitted.Add(bound)) {
+		if err := w.Play(p, w.Now.Add(time.Hour), nil); err != nil {
+			t.Fatal(err)
+		}
+		if j, waits := w.State.Job("giant"); !waits || j.Starts > 0 {
+			return
+		}
+	}
+	t.Errorf("the gang has not started after %s", bound)
 }

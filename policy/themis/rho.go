@@ -34,6 +34,7 @@ func (r *round) alone(a *app, jobs []fairness.Job) fairness.App {
 // idealOf returns how long an app would take alone.
 func (r *round) idealOf(f fairness.App) float64 {
 	if r.Ideal == Paper {
+		f.Left = 0 // the number of apps so far
 		return f.PaperAlone()
 	}
 	return f.Alone()
@@ -163,8 +164,12 @@ func (r *round) rho(a *app, p power, fresh int) float64 {
 
 // span returns how long the jobs of an app take with some power. No schedule is
 // shorter than the work over the speed, than the longest job, or than jobs that
-// must run one after the other: of the q*k+1 longest on k places, some q+1 must.
+// must run one after the other: of the q*k+1 longest on k places, some q+1 must. The
+// stages of a search follow each other.
 func (a *app) span(p power) float64 {
+	if a.halving != nil {
+		return a.halving.Shared(0, a.gangGPUs*float64(p.gangs)/p.speed, p.gangs)
+	}
 	end := max(a.left/p.speed, a.lengths[0])
 	if k := p.gangs; k > 0 && k < len(a.lengths) {
 		end = max(end, a.lengths[k-1]+a.lengths[k])
@@ -186,8 +191,14 @@ func (a *app) powerOf(gpus float64) power {
 
 // expect returns the rho if the app has some power for one lease and then its
 // share, if that is more. waiting is the time that the longest job without GPUs
-// needs.
+// needs. The paper assumes that the app keeps its GPUs to the end.
 func (r *round) expect(a *app, p power, waiting float64) float64 {
+	if r.Forecast == Paper {
+		if p.speed <= 0 {
+			return maxRho
+		}
+		return r.blur((a.elapsed + a.span(p)) / a.ideal)
+	}
 	later := r.fair(a)
 	later.speed, later.gangs = max(later.speed, p.speed), max(later.gangs, p.gangs)
 	end := a.span(later)
@@ -201,12 +212,12 @@ func (r *round) expect(a *app, p power, waiting float64) float64 {
 }
 
 // need returns how many GPUs an app needs to end in time: rho = 1, or as soon after
-// that as it can.
+// that as it can. Elastic jobs that are late may claim what they asked for, or their
+// share, but not all that they could use.
 func (a *app) need() int {
-	least := func(end float64) int {
-		return sort.Search(a.most, func(n int) bool { return n > 0 && a.span(a.powerOf(float64(n))) <= end })
-	}
-	return least(max(a.ideal-a.elapsed, a.span(a.powerOf(float64(a.most)))*inTime))
+	most := min(a.most, max(a.mostAsked, int(math.Ceil(a.share))))
+	end := max(a.ideal-a.elapsed, a.span(a.powerOf(float64(most)))*inTime)
+	return sort.Search(most, func(n int) bool { return n > 0 && a.span(a.powerOf(float64(n))) <= end })
 }
 
 // inTime is how much later than the earliest possible end a late app may end.

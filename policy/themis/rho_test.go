@@ -4,6 +4,7 @@
 package themis
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -126,6 +127,41 @@ func TestSpan(t *testing.T) {
 	}
 }
 
+// TestStages is the example of section 5.2 of the paper: four trials of 120, 100, 100
+// and 80 seconds an iteration; four run 8 iterations, then two 16, then one 36. On its
+// share, 4 of 16 GPUs, it would take a quarter of its budget of 10,000 GPU-seconds.
+func TestStages(t *testing.T) {
+	specs := []sched.Spec{spec("other1", "x", 1, time.Hour), spec("other2", "y", 1, time.Hour), spec("other3", "z", 1, time.Hour)}
+	const whole = 60 // iterations of a trial to its end
+	for i, seconds := range []int{120, 100, 100, 80} {
+		specs = append(specs, spec(sched.JobID(fmt.Sprint("a", i)), "a", 1, time.Duration(whole*seconds)*time.Second))
+	}
+	stages := []sched.Stage{{Jobs: 4, Part: 8. / whole}, {Jobs: 2, Part: 16. / whole}, {Jobs: 1, Part: 36. / whole}}
+	a := staged(t, stages, specs...)
+	for gangs, want := range map[int]float64{1: 3200 + 3200 + 3600, 2: 1600 + 1600 + 3600, 4: 960 + 1600 + 3600} {
+		if got := a.span(power{float64(gangs), gangs}); !near(got, want) {
+			t.Errorf("%d GPUs: %g seconds; want %g", gangs, got, want)
+		}
+	}
+	if !near(a.left, 10_000) || !near(a.ideal, 2500) {
+		t.Errorf("%g GPU-seconds left, %g seconds alone; want 10,000 and 2,500", a.left, a.ideal)
+	}
+	// Independent trials would all run to their ends.
+	if b := staged(t, nil, specs...); !near(b.left, whole*400) {
+		t.Errorf("without stages %g GPU-seconds are left; want %d", b.left, whole*400)
+	}
+}
+
+// staged returns app a, a search with so much left.
+func staged(t *testing.T, stages []sched.Stage, specs ...sched.Spec) *app {
+	t.Helper()
+	r := roundOf(t, Default(), nil, specs...)
+	a := &app{App: r.apps[0].App, jobs: r.apps[0].jobs}
+	a.Stages = stages
+	r.know(a)
+	return a
+}
+
 // TestLearn: a job that reports two thirds of the rate that it promised, on two
 // nodes of a rack, teaches its app a slowdown of 1.5 there, and more over racks
 // in proportion to its class.
@@ -166,7 +202,7 @@ func TestWorkIsRemembered(t *testing.T) {
 	late := spec("a2", "a", 2, 3*time.Hour)
 	r = roundOf(t, Default(), nil, late)
 	r.jobs[0].Job.Note = plan.Notes[1]
-	a := &app{App: r.apps[0].App, jobs: r.apps[0].jobs, holds: map[int]int{}}
+	a := &app{App: r.apps[0].App, jobs: r.apps[0].jobs}
 	r.know(a)
 	if a.total != 8*3600 || a.mostEver != 4 {
 		t.Errorf("after one has ended: %g GPU-seconds in all and %d GPUs; want 28800 and 4", a.total, a.mostEver)

@@ -4,7 +4,6 @@
 package themis
 
 import (
-	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -96,7 +95,7 @@ func (r *round) forecast(a *app) {
 			waiting = max(waiting, length)
 			continue
 		}
-		v := r.speedOf(j.Job)
+		v := r.speedOf(j)
 		now.speed += v
 		now.gangs++
 		if j.stays {
@@ -110,128 +109,25 @@ func (r *round) forecast(a *app) {
 }
 
 // speedOf returns the speed of a running job, in well-placed GPUs.
-func (r *round) speedOf(j *sched.Job) float64 {
+func (r *round) speedOf(j *job) float64 {
 	v := float64(j.Placement.Milli()) / sched.WholeGPU
+	if j.Elastic() {
+		v = j.speed(j.Placement.GPUs())
+	}
 	if slow, _, ok := r.observed(j); ok {
 		return v / slow
 	}
-	return v / classOf(j)[r.s.Cluster.Level(j.Placement)]
+	return v / classOf(j.Job)[r.s.Cluster.Level(j.Placement)]
 }
 
-// hungry reports whether some job waits that could be given GPUs.
+// hungry reports whether some job waits, or could grow, and could be given GPUs.
 func (r *round) hungry() bool {
-	waits, offer := false, r.free.Total() > 0
+	needs, offer := false, r.free.Total() > 0
 	for _, j := range r.jobs {
-		waits = waits || j.waits(r)
+		needs = needs || j.waits(r) || r.short(j) > 0
 		offer = offer || j.expired || j.stays && r.movable(j.Job)
 	}
-	return waits && offer
-}
-
-// heir returns a job of the same app that must replace a job whose lease has ended,
-// or nil: the app would end later if the heir waited one more lease, and not if the
-// other job did.
-func (r *round) heir(j *job) *job {
-	if a := j.app; j.length()+r.lease+restartCost > a.end {
-		return nil
-	}
-	for _, other := range j.app.jobs {
-		if other.length()+r.lease > j.app.end && other.waits(r) && other.Priority >= j.Priority && alike(other.Job, j.Job) && r.welcome(other, j.Placement) {
-			return other
-		}
-	}
-	return nil
-}
-
-// alike reports whether a job can run wherever another does.
-func alike(a, b *sched.Job) bool {
-	return a.Fits(b.Placement.GPUs()) && a.Task() == b.Task() && a.CPUs == b.CPUs && a.Memory == b.Memory &&
-		a.GPUMemory == b.GPUMemory && a.Tenant == b.Tenant && a.MaxSpread == b.MaxSpread && slices.Equal(a.GPUTypes, b.GPUTypes)
-}
-
-// welcome reports whether a job may use all nodes of a placement and avoids none of
-// them.
-func (r *round) welcome(j *job, p sched.Placement) bool {
-	return !slices.ContainsFunc(p, func(s sched.Slice) bool {
-		n := &r.s.Cluster.Nodes[s.Node]
-		return !j.Suits(n) || j.avoids(n)
-	})
-}
-
-// stagger is the number of tenths of a lease over which the ends of leases renewed
-// together are spread. If all ended together, an app that arrives in between would
-// find none that ends soon.
-const stagger = 6
-
-// renew lets a running job, or its heir, continue where it is for another lease.
-func (r *round) renew(j *job) {
-	if heir := r.heir(j); heir != nil {
-		if !j.dropped {
-			r.drop(j)
-		}
-		r.start(heir, j.Placement)
-		return
-	}
-	if r.suffers(j.Job) && r.gatherIn(j) {
-		return
-	}
-	if j.dropped {
-		r.free.Take(j.Job, j.Placement)
-		r.quota.Add(j.Job, j.Placement.GPUs())
-		j.dropped = false
-	}
-	j.won = true
-	r.plan.Want[j.index] = j.Placement
-	r.since[j.index] = r.s.Now.Add(-time.Duration(j.Seq%stagger) * r.Lease.D() / 10)
-	j.app.hold(j)
-}
-
-// suffers reports whether a running job loses more by being spread than allowed,
-// and more than a move would cost.
-func (r *round) suffers(j *sched.Job) bool {
-	slow, _, ok := r.observed(j)
-	return ok && slow > r.Slowdown && j.Placement.GPUs() <= r.s.Cluster.MaxGPUs() && len(j.Placement) > 1
-}
-
-// gatherIn moves a spread job to one node, if a node has enough idle GPUs and the
-// gain soon exceeds the cost of the move.
-func (r *round) gatherIn(j *job) bool {
-	slow, _, _ := r.observed(j.Job)
-	if j.length()*(slow-1) < 2*restartCost {
-		return false
-	}
-	if !j.dropped {
-		r.drop(j)
-	}
-	n := j.Placement.GPUs()
-	node, ok := r.idleNode(j, n, r.s.Cluster.Nodes[j.Placement[0].Node].Type)
-	if !ok {
-		return false
-	}
-	r.start(j, sched.Placement{r.pick(node, n)})
-	return true
-}
-
-// renewAll keeps every running job whose GPUs were not given away.
-func (r *round) renewAll() {
-	for _, a := range r.apps {
-		for _, j := range a.jobs {
-			if j.expired && !j.won && (!j.dropped || r.canReturn(j)) {
-				r.renew(j)
-			}
-		}
-	}
-}
-
-func (r *round) canReturn(j *job) bool {
-	return r.free.Fits(j.Job, j.Placement) && r.quota.Left(j.Job) >= j.Placement.GPUs()
-}
-
-// drop takes a running job off its GPUs.
-func (r *round) drop(j *job) {
-	j.dropped = true
-	r.free.Release(j.Job, j.Placement)
-	r.quota.Add(j.Job, -j.Placement.GPUs())
+	return needs && offer
 }
 
 // start gives a job GPUs that are free.
@@ -246,17 +142,20 @@ func (r *round) begin(j *job, p sched.Placement) {
 	j.won = true
 	r.plan.Want[j.index] = p
 	r.since[j.index] = r.s.Now
-	for _, s := range p {
-		j.app.holds[int(s.Node)] += s.GPUs.Len()
-	}
+	j.app.hold(p)
 }
 
 // fill starts what it can on GPUs that are still free, the worst-off apps first: no
 // GPU idles that a waiting job could use. A job that must be consolidated waits for
 // the fewest nodes.
 func (r *round) fill() {
-	apps := slices.Clone(r.apps)
-	slices.SortStableFunc(apps, func(a, b *app) int { return cmp.Compare(b.expectedRho, a.expectedRho) })
+	if r.free.Total() == 0 {
+		return
+	}
+	apps := slices.DeleteFunc(slices.Clone(r.apps), func(a *app) bool {
+		return !slices.ContainsFunc(a.jobs, func(j *job) bool { return j.waits(r) && r.free.Total() >= j.size })
+	})
+	slices.SortStableFunc(apps, worseOff)
 	for _, a := range apps {
 		for _, j := range a.jobs {
 			if !j.waits(r) || r.free.Total() < j.size {
@@ -292,7 +191,7 @@ func (r *round) finish() sched.Plan {
 			r.plan.Why[i] = r.why(j)
 			waiting = waiting || place.Waits(r.plan, i)
 		}
-		waiting = waiting || j.Phase == sched.Running && r.suffers(j.Job)
+		waiting = waiting || j.Phase == sched.Running && r.suffers(j) || r.couldGrow(j)
 		notes[i] = sched.Note{
 			Level: j.app.mostEver, Count: int(min(math.Ceil(j.app.total), 1<<53)), Since: r.since[i],
 		}

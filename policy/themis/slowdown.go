@@ -48,7 +48,7 @@ func (r *round) learn(a *app) map[string]slowdowns {
 	}
 	var byModel map[string]*sums
 	for _, j := range a.jobs {
-		slow, level, ok := r.observed(j.Job)
+		slow, level, ok := r.observed(j)
 		if !ok {
 			continue
 		}
@@ -62,6 +62,9 @@ func (r *round) learn(a *app) map[string]slowdowns {
 		}
 		m.seen[level] += slow
 		m.count[level]++
+	}
+	if byModel == nil {
+		return nil
 	}
 	out := make(map[string]slowdowns, len(byModel))
 	for model, m := range byModel {
@@ -97,12 +100,12 @@ func (r *round) learn(a *app) map[string]slowdowns {
 }
 
 // observed returns the slowdown of a running job where it is.
-func (r *round) observed(j *sched.Job) (slow float64, level sched.Level, ok bool) {
+func (r *round) observed(j *job) (slow float64, level sched.Level, ok bool) {
 	n := j.Placement.GPUs()
 	if j.Phase != sched.Running || j.Rate <= 0 || j.Work <= 0 || j.Estimate <= 0 || n < 2 {
 		return 0, 0, false
 	}
 	level = r.s.Cluster.Level(j.Placement)
-	full := j.Work / j.Estimate.D().Seconds() * float64(n) / float64(j.GPUs)
+	full := j.Work / j.Estimate.D().Seconds() * j.speed(n) / float64(j.GPUs)
 	return min(max(1, full/j.Rate), maxSlowdown), level, level > sched.SameSlot
 }

@@ -20,6 +20,8 @@ type Config struct {
 	Rounding string         `json:"rounding" help:"how the fraction of a win that an app keeps becomes whole gangs: mixed (keeps the expected number of GPUs), chance (all or nothing) or floor"`
 	Ideal    string         `json:"ideal" help:"GPUs of an app alone: share (an equal part of the cluster) or paper (all of them, and the time times the number of apps)"`
 	Offer    string         `json:"offer" help:"which expired leases are offered: surplus (as many as bidders need, from better-off apps) or all"`
+	Forecast string         `json:"forecast" help:"GPUs by which the worst-off apps are found: share (those it has for one lease, then its share) or paper (those it has to its end; without any it is worst off)"`
+	Patience int            `json:"patience" help:"leases that the worst-off app waits with nothing before those of better-off apps are open to it; 0: for ever"`
 	Slowdown float64        `json:"slowdown" help:"a job waits rather than be slowed by more than this factor by being spread, 1 or more"`
 	Rows     int            `json:"rows" help:"most rows in a bid"`
 	Audit    bool           `json:"audit" help:"count no app as worse off than the progress of its jobs shows, whatever it claims"`
@@ -29,7 +31,7 @@ type Config struct {
 	Claim    float64        `json:"claim" help:"for experiments: the factor of the liar, above 0"`
 }
 
-// The values of Config.Rounding, Config.Ideal and Config.Offer.
+// The values of Config.Rounding, Ideal, Offer and Forecast.
 const (
 	Mixed   = "mixed"
 	Chance  = "chance"
@@ -44,8 +46,15 @@ const (
 func Default() Config {
 	return Config{
 		F: 0.8, Lease: sched.Duration(10 * time.Minute), Rounding: Mixed, Ideal: Share, Offer: Surplus,
-		Slowdown: 1.05, Rows: 256, Seed: 1, Claim: 1, Audit: true,
+		Forecast: Share, Patience: 2, Slowdown: 1.05, Rows: 256, Seed: 1, Claim: 1, Audit: true,
 	}
+}
+
+// AsPublished makes a config that of the paper: its finish times, every expired lease
+// on offer, gangs that are spread rather than kept waiting, and trust in what apps
+// report.
+func AsPublished(c *Config) {
+	c.Ideal, c.Forecast, c.Offer, c.Slowdown, c.Patience, c.Audit = Paper, Paper, All, maxSlowdown, 0, false
 }
 
 var roundings = map[string]auction.Rounding{Mixed: auction.Mixed, Chance: auction.Chance, Floor: auction.Floor}
@@ -63,6 +72,10 @@ func (c Config) validate() error {
 		return fmt.Errorf("ideal = %q; want %s or %s", c.Ideal, Share, Paper)
 	case c.Offer != Surplus && c.Offer != All:
 		return fmt.Errorf("offer = %q; want %s or %s", c.Offer, Surplus, All)
+	case c.Forecast != Share && c.Forecast != Paper:
+		return fmt.Errorf("forecast = %q; want %s or %s", c.Forecast, Share, Paper)
+	case c.Patience < 0:
+		return fmt.Errorf("patience = %d; want 0 or more", c.Patience)
 	case !(c.Slowdown >= 1) || math.IsInf(c.Slowdown, 1):
 		return fmt.Errorf("slowdown = %g; want 1 or more", c.Slowdown)
 	case !(c.Error >= 0 && c.Error < 1):
@@ -94,5 +107,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	}
 	r.renewAll()
 	r.fill()
+	r.grow()
+	r.fill() // a job that moved to grow may have left what another can use
 	return r.finish()
 }

@@ -186,6 +186,25 @@ func transformer(fused bool) *net {
 	return b
 }
 
+// Attention with windows as a fifth dimension keeps its scores: no fused kernel takes it.
+func TestAttentionOverWindows(t *testing.T) {
+	for _, dims := range [][]int64{{2, 4, 10, 16}, {2, 4, 3, 10, 16}} {
+		b := &net{}
+		x := b.input("x", onnx.Float, dims...)
+		q := b.linear(x, 16, 16)
+		perm := []int64{0, 1, 3, 2}
+		if len(dims) == 5 {
+			perm = []int64{0, 1, 2, 4, 3}
+		}
+		k := b.op("Transpose", ints("perm", perm...), b.linear(x, 16, 16))
+		scores := b.op("MatMul", nil, b.op("Mul", nil, q, b.number(0.5)), b.op("Mul", nil, k, b.number(0.5)))
+		b.op("MatMul", nil, b.op("Softmax", nil, scores), b.linear(x, 16, 16))
+		if got, want := b.extract(t, 2).Kinds[Attention], 5-len(dims); got != want {
+			t.Errorf("%v: %d fused attentions, want %d", dims, got, want)
+		}
+	}
+}
+
 func TestTransformerPatterns(t *testing.T) {
 	for fused, attention := range map[bool]int{true: 1, false: 0} {
 		f := transformer(fused).extract(t, 2)

@@ -35,7 +35,7 @@ func (g *graph) fuse() {
 		case "MatMul":
 			found = g.linear(i)
 		}
-		if found == nil || !g.private(found) {
+		if found == nil || slices.Min(found.unit.in) < 0 || slices.Min(found.unit.out) < 0 || !g.private(found) {
 			continue
 		}
 		for _, k := range found.ops {

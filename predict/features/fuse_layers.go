@@ -45,10 +45,14 @@ func (g *graph) linear(product int) *pattern {
 	return p
 }
 
+// fusedDims is the most dimensions of operands of fused attention.
+const fusedDims = 4
+
 // attention finds softmax(q*k + mask) * v in the form in which exporters write a
 // fused scaled-dot-product attention: both queries and keys are scaled by a number
 // before the product. Attention that scales the scores instead was written by hand;
-// frameworks run it as written, with scores in memory, so it is not fused here.
+// frameworks run it as written, with scores in memory, so it is not fused here. Neither
+// is attention over windows in a fifth dimension: PyTorch's fused kernels take four.
 func (g *graph) attention(softmax int) *pattern {
 	scores := g.in(softmax, 0)
 	p := &pattern{ops: []int{softmax}}
@@ -56,6 +60,9 @@ func (g *graph) attention(softmax int) *pattern {
 	if plus := g.made(scores, "Add"); plus >= 0 {
 		p.ops = append(p.ops, plus)
 		in := g.s.Ops[plus].In
+		if len(in) != 2 {
+			return nil
+		}
 		scores = in[0]
 		mask = in[1:]
 		if g.made(scores, "MatMul") < 0 {
@@ -63,7 +70,7 @@ func (g *graph) attention(softmax int) *pattern {
 		}
 	}
 	first := g.made(scores, "MatMul")
-	if first < 0 {
+	if first < 0 || len(g.s.Values[scores].Dims) > fusedDims {
 		return nil
 	}
 	q, k := g.in(first, 0), g.in(first, 1)

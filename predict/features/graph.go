@@ -256,9 +256,15 @@ func (g *graph) findLayouts() {
 	}
 }
 
+// ofModule reports whether a name is that of a module's tensor, such as
+// "stages.0.act.scale": exporters name other constants by numbers or by operators.
+func ofModule(name string) bool {
+	return strings.Contains(name, ".") && !strings.ContainsAny(name, "/:")
+}
+
 // standsAsWeight checks where a constant is read.
 func (g *graph) standsAsWeight(id int, literal bool) (weight, buffer bool) {
-	several := g.s.Values[id].Elements() > 1
+	several := g.s.Values[id].Elements() > 1 || ofModule(g.s.Values[id].Name)
 	for _, i := range g.uses[id] {
 		op := &g.s.Ops[i]
 		for at, in := range op.In {

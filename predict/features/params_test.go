@@ -34,6 +34,22 @@ func TestParametersInOddPlaces(t *testing.T) {
 	}
 }
 
+// TestParameterOfOneNumber: an activation that scales its result by a learned number
+// keeps what it scales, for the gradient of that number. A constant of one number that
+// belongs to no module needs none.
+func TestParameterOfOneNumber(t *testing.T) {
+	for name, want := range map[string]int64{"act.scale": 1, "onnx::Mul_9": 0} {
+		b := &net{}
+		x := b.input("x", onnx.Float, 2, 32, 8)
+		b.g.Initializers = append(b.g.Initializers, &onnx.Tensor{Name: name, Type: onnx.Float, Dims: []int64{1}})
+		b.op("Mul", nil, name, b.op("Abs", nil, x))
+		f := b.extract(t, 2)
+		if f.Params != want || f.Activations != want*2*32*8 {
+			t.Errorf("%s: %d parameters, %d kept numbers; want %d and %d", name, f.Params, f.Activations, want, want*2*32*8)
+		}
+	}
+}
+
 // TestMergedBiasesOfFoldedNorms: the exporter folds two normalisations into
 // convolutions, and writes the second's equal shift as an Identity of the
 // first's. Unfolding puts scale and shift back; the stored shift is neither.

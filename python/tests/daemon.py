@@ -21,13 +21,13 @@ SAMPLE = {"nodes", "gpus", "local", "step", "sync", "count"}
 
 def problem(report: Any) -> Optional[str]:
     """What is wrong with a report; None: nothing."""
-    unknown = set(report) - {"ask", "done", "restored", "work", "rate", "save_failed", "can", "checkpoint", "complete", "training", "point"}
+    unknown = set(report) - {"ask", "done", "saved", "restored", "work", "rate", "save_failed", "can", "resized", "checkpoint", "complete", "training", "point", "pace"}
     if unknown:
         return f"unknown fields {unknown}"
-    for name in ("done", "restored", "work", "rate"):
+    for name in ("done", "saved", "restored", "work", "rate"):
         if not 0 <= report.get(name, 0) < math.inf:
             return name
-    if report.get("can", "unproven") not in ("unproven", "saves", "resizes"):
+    if report.get("can", "unproven") not in ("unproven", "saves", "resizes", "in_place"):
         return "can"
     training = report.get("training")
     if training is not None:
@@ -43,6 +43,9 @@ def problem(report: Any) -> Optional[str]:
             good = 1 <= s["nodes"] <= s["gpus"] and s["local"] >= 1 and 0 <= s["sync"] < s["step"] <= 1e9
             if set(s) != SAMPLE or not ints or not good:
                 return f"sample {s}"
+    windows = report.get("pace", {"windows": []})["windows"]
+    if any(len(w) != len(windows[0]) or not all(0 <= s < math.inf for s in w) for w in windows):
+        return f"pace {windows}"
     point = report.get("point")
     if point is not None:
         if set(point) - POINT or len(point.get("metrics", {})) > 32:

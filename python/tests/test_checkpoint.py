@@ -5,6 +5,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,9 @@ import threading
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
+from fairway.behind import Behind
 from fairway.checkpoint import Store
 from fairway.notice import Notice
 
@@ -22,7 +25,7 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 WRITER = """
 import sys
 from fairway.checkpoint import Store
-store = Store(sys.argv[1])
+store = Store(sys.argv[1], memory=sys.argv[2])
 number = int(store.load()[:8]) if store.latest() else 0
 while True:
     number += 1
@@ -113,9 +116,17 @@ class StoreTests(unittest.TestCase):
 
     def test_kill_at_any_moment(self):
         """What was said to be saved is there after kill -9, and whole."""
+        self.kill("", 12)
+
+    def test_kill_at_any_moment_with_memory(self):
+        with tempfile.TemporaryDirectory() as memory:
+            self.store = Store(self.store.folder, memory=memory)
+            self.kill(memory, 12)
+
+    def kill(self, memory, times):
         rng, said = random.Random(1), 0
-        for n in range(12):
-            writer = subprocess.Popen([sys.executable, "-c", WRITER, str(self.store.folder)], stdout=subprocess.PIPE,
+        for n in range(times):
+            writer = subprocess.Popen([sys.executable, "-c", WRITER, str(self.store.folder), memory], stdout=subprocess.PIPE,
                                       env={"PYTHONPATH": str(SRC)})
             for _ in range(1 + n % 2):
                 said = int(writer.stdout.readline())
@@ -129,7 +140,90 @@ class StoreTests(unittest.TestCase):
             number = int(content[:8])
             self.assertIn(number, (said, said + 1))
             self.assertEqual(content[8:], bytes([number % 256]) * 200_000)
-        self.assertGreater(said, 12)
+        self.assertGreater(said, times)
+
+
+class Nearest(unittest.TestCase):
+    """Of the checkpoints in memory and on the disk, the newest that is whole."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.memory = Path(folder.name) / "memory"
+        self.store = Store(Path(folder.name) / "disk", memory=self.memory)
+
+    def copies(self):
+        return sorted(self.memory.glob("*/checkpoint-*"))
+
+    def save_to_memory_only(self, content):
+        """Saves to memory, but not to the disk, as if killed in between."""
+        with mock.patch.object(self.store._disk, "put", side_effect=OSError(28, "full")), self.assertRaises(OSError):
+            self.store.save(content)
+
+    def test_same_in_both(self):
+        path = self.store.save(b"state")
+        self.assertEqual(self.store.latest(), self.copies()[0])
+        self.assertEqual(path.read_bytes(), b"state")
+        self.assertTrue(self.store.durable(self.store.latest()))
+
+    def test_memory_is_newer(self):
+        self.store.save(b"first")
+        self.save_to_memory_only(b"second")
+        self.assertEqual(self.store.load(), b"second")
+        self.assertFalse(self.store.durable(self.store.latest()))
+        self.assertEqual([p.name.split("-")[1] for p in self.copies()], ["2"], "one copy is enough")
+        self.store.save(b"third")
+        self.assertEqual((self.store.load(), self.store.latest().name.split("-")[1]), (b"third", "3"))
+
+    def test_memory_is_damaged(self):
+        self.store.save(b"first")
+        self.save_to_memory_only(b"second")
+        os.truncate(self.copies()[0], 3)
+        with self.assertLogs("fairway", "WARNING"):
+            self.assertEqual(self.store.load(), b"first")
+
+    def test_ran_elsewhere_in_between(self):
+        self.store.save(b"first")
+        self.save_to_memory_only(b"second")
+        elsewhere = Store(self.store.folder)
+        elsewhere.save(b"second, elsewhere")
+        self.assertEqual(self.store.load(), b"second, elsewhere")
+
+    def test_memory_is_gone_or_full(self):
+        self.store.save(b"first")
+        shutil.rmtree(self.memory)
+        self.assertEqual(self.store.load(), b"first")
+        with mock.patch("fairway.checkpoint._room", return_value=10):
+            self.store.save(b"too large for memory")
+        self.assertEqual((self.copies(), self.store.load()), ([], b"too large for memory"))
+
+    def test_another_folder_is_another_job(self):
+        self.store.save(b"mine")
+        self.assertIsNone(Store(self.store.folder.parent / "other", memory=self.memory).latest())
+
+
+class BehindTests(unittest.TestCase):
+    def test_one_at_a_time_and_the_newest_waits(self):
+        written, go = [], threading.Semaphore(0)
+
+        def write(content, done):
+            go.acquire()
+            written.append((content, done))
+
+        behind = Behind(write)
+        behind.put(b"1", 1.0)
+        self.assertFalse(behind.settle(0.05))
+        behind.put(b"2", 2.0)
+        behind.put(b"3", 3.0)
+        go.release()
+        go.release()
+        self.assertTrue(behind.settle(60))
+        self.assertIn(written, ([(b"1", 1.0), (b"3", 3.0)], [(b"3", 3.0)]))  # the thread may be late
+        behind.withdraw()
+        go.release()
+        behind.put(b"4", None)
+        behind.settle()
+        self.assertEqual(written[-1], (b"4", None))
 
 
 class NoticeTests(unittest.TestCase):

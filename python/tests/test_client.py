@@ -8,6 +8,7 @@ import math
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -227,10 +228,44 @@ class AgentTests(WithDaemon):
         wait_for(lambda: any(r.get("checkpoint") for r in self.daemon.reports))
         self.assertEqual([r["done"] for r in self.daemon.reports if r.get("checkpoint")], [3])
 
-    def test_disk_that_takes_nothing(self):
+    def test_checkpoint_behind_is_told_when_it_is_safe(self):
         self.daemon.start()
         agent = self.agent(report_seconds=1000)
+        written = threading.Event()
+        agent.progress(3, 10)
+
+        def content(file):
+            written.wait(60)
+            file.write(b"three")
+
+        agent.save_behind(lambda: content)
+        agent.progress(5, 10)
+        self.assertFalse(agent.settle(0.05))
+        self.assertFalse([r for r in self.daemon.reports if r.get("checkpoint")])
+        written.set()
+        self.assertTrue(agent.settle(60))
+        wait_for(lambda: any(r.get("checkpoint") for r in self.daemon.reports))
+        self.assertEqual([(r["done"], r["saved"]) for r in self.daemon.reports if r.get("checkpoint")], [(5, 3)])
+        self.assertEqual(agent.store.load(), b"three")
+
+    def test_checkpoint_behind_that_fails(self):
+        self.daemon.start()
         (self.folder / "kept").write_text("a file where a folder should be")
+        agent = self.agent(report_seconds=1000)
+        for make in (lambda: b"state", lambda: 1 / 0):
+            with self.assertLogs("fairway", "ERROR"):
+                agent.save_behind(make)
+                agent.settle()
+            self.assertTrue(agent.save_error)
+            with self.assertRaises(SystemExit) as left:
+                agent.leave()
+            self.assertEqual(left.exception.code, 1)
+        self.assertFalse([r for r in self.daemon.reports if r.get("checkpoint")])
+
+    def test_disk_that_takes_nothing(self):
+        self.daemon.start()
+        (self.folder / "kept").write_text("a file where a folder should be")
+        agent = self.agent(report_seconds=1000)
         with self.assertLogs("fairway", "ERROR"):
             self.assertIsNone(agent.save(b"state"))
         agent.complete()

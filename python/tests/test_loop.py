@@ -269,7 +269,8 @@ class LoopTests(unittest.TestCase):
         loop = Loop(agent, Order(1000), limits_of(agent, 16), 1e9)
         loop.save = lambda: agent.save(b"weights")
         loop.step_done()
-        kept = Path(folder.name) / "kept"
+        kept = Path(folder.name) / "kept" / "fairway"
+        kept.parent.mkdir(exist_ok=True)
         kept.write_text("in the way")
         agent.notice.give()
         begin = time.monotonic()

@@ -3,17 +3,20 @@
 
 """The agent with real PyTorch: gangs of processes over gloo."""
 
+import io
 import json
 import math
 import re
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
-from fairway.agent import YIELD
+from fairway.agent import YIELD, Agent
 from fairway.env import Environment
+from fairway.loop import Options
 from tests.daemon import Daemon, wait_for
-from tests.gangs import Running, run
+from tests.gangs import Running, Supervisor, run
 
 try:
     import torch
@@ -67,6 +70,40 @@ class Elastic(unittest.TestCase):
         self.check_order()
         self.check_reports()
 
+    def test_changes_in_place_reach_the_undisturbed_loss(self):
+        """A gang that grows, shrinks and loses its first rank, without a restart:
+        those that stay keep their process, and no step is lost."""
+        undisturbed = result(run([JOB, "elastic", str(self.folder), "0"])[0])
+        gang = Supervisor([JOB, "elastic", str(self.folder), "0.004"], 1, dict(self.env, FAIRWAY_ATTEMPT=1))
+        self.addCleanup(gang.close)
+        wait_for(lambda: self.daemon.reports and self.daemon.reports[-1].get("done", 0) > 0)
+        gang.resize(2)
+        gang.kill(0)
+        self.assertEqual(gang.ranks, [1, 2])
+        gang.resize(1)
+        self.assertEqual(gang.processes[2].wait(30), 0)  # it left
+        (self.folder / "hurry").touch()
+        gang.wait()
+        end = result(gang.output(1))
+        self.assertTrue(math.isclose(end["loss"], undisturbed["loss"], rel_tol=1e-4), (end, undisturbed))
+        self.assertEqual((end["steps"], end["lr"]), (undisturbed["steps"], undisturbed["lr"]))
+        reports = self.daemon.reports
+        self.assertEqual(self.daemon.problems, [])
+        self.assertEqual({r["can"] for r in reports}, {"in_place"})
+        self.assertEqual({r["resized"]["gpus"] for r in reports if "resized" in r}, {1, 2})
+        self.assertTrue(all(0 < r["resized"]["away"] < 60 for r in reports if "resized" in r))
+        self.assertTrue(reports[-1]["complete"])
+        self.assertEqual(reports[-1]["done"], 1920)
+
+    def test_stop_while_the_gang_is_in_pieces(self):
+        gang = Supervisor([JOB, "elastic", str(self.folder), "0.004"], 2, dict(self.env, FAIRWAY_ATTEMPT=1))
+        self.addCleanup(gang.close)
+        wait_for(lambda: self.daemon.reports and self.daemon.reports[-1].get("done", 0) > 0)
+        self.assertEqual(gang.stop_in_pieces(), [YIELD], gang.output(0))
+        last = self.daemon.reports[-1]
+        self.assertTrue(last["checkpoint"])
+        self.assertGreater(last["done"], 0)
+
     def check_order(self):
         """Every example of every epoch was seen once, in the stream's order."""
         from fairway.order import Order
@@ -113,6 +150,277 @@ class Elastic(unittest.TestCase):
         self.assertGreater(last["training"]["noise"], 0)
         self.assertEqual(self.daemon.problems, [])
         self.assertEqual(last["work"], 6 * 2048)
+
+
+@unittest.skipIf(torch is None, "this interpreter has no torch")
+class Kept(unittest.TestCase):
+    """What is kept of a training while it goes on."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.env = Environment(checkpoint_dir=f"{folder.name}/disk", memory_dir=f"{folder.name}/memory")
+
+    def run_of(self, **options):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        data = torch.utils.data.TensorDataset(torch.randn(64, 3))
+        return fairway.torch.wrap(model, optimizer, data, batch_size=4, epochs=1, agent=Agent(self.env), **options)
+
+    def test_copy_does_not_change(self):
+        from fairway.torch.state import Copies
+
+        weight = torch.ones(4)
+        model = torch.nn.BatchNorm1d(3)
+        state = {"model": model.state_dict(), "tied": [weight, weight], "view": weight[:2], "list": [1, [2]], "half": weight.half()}
+        copies = Copies()
+        first = copies.take(state)
+        weight.add_(1)
+        state["list"][1].append(3)
+        file = io.BytesIO()
+        first(file)
+        file.seek(0)
+        got = torch.load(file)
+        self.assertEqual((got["tied"][0].tolist(), got["view"].tolist(), got["list"]), ([1] * 4, [1] * 2, [1, [2]]))
+        self.assertEqual(got["tied"][0].data_ptr(), got["tied"][1].data_ptr())
+        self.assertEqual(got["model"]._metadata, model.state_dict()._metadata)
+        memory = first._state["tied"][0].data_ptr()
+        del first
+        second = copies.take(state)
+        self.assertEqual(second._state["tied"][0].data_ptr(), memory, "the memory is used again")
+        third = copies.take(state)
+        self.assertNotEqual(third._state["tied"][0].data_ptr(), memory, "the second is not written yet")
+
+    def test_resumes_from_memory_and_saves_that_soon(self):
+        run = self.run_of()
+        batches = iter(run)
+        for _ in range(3):
+            (x,) = next(batches)
+            run.step(run.model(x).square().mean())
+        disk = run.agent.store._disk
+        with mock.patch.object(disk, "put", side_effect=OSError(28, "full")), self.assertLogs("fairway", "ERROR"):
+            run._save()
+            run.agent.settle()
+        weight = run.module.weight.detach().clone()
+        again = self.run_of()
+        self.assertEqual((again.resumed, again.loop.position), (True, 12))
+        self.assertTrue(torch.equal(again.module.weight, weight))
+        self.assertEqual(disk.all(), [])
+        again.loop._options = Options(agree_every=0.0)
+        batches = iter(again)
+        for _ in range(2):
+            (x,) = next(batches)
+            again.step(again.model(x).square().mean())
+        again.agent.settle()
+        self.assertEqual(len(disk.all()), 1)
+        self.assertTrue(again.agent.store.durable(again.agent.store.latest()))
+
+
+class Scaler:
+    """A GradScaler for the CPU: gradients above a bound overflow."""
+
+    def __init__(self, scale=1024.0, largest=2.0**16):
+        self.factor, self.largest, self.found, self.skips = scale, largest, {}, 0
+
+    def get_scale(self):
+        return self.factor
+
+    def scale(self, loss):
+        return loss * self.factor
+
+    def unscale_(self, optimizer):
+        grads = [p.grad for g in optimizer.param_groups for p in g["params"]]
+        self.found[id(optimizer)] = any(float(g.abs().max()) > self.largest for g in grads)
+        for g in grads:
+            g.div_(self.factor)
+
+    def step(self, optimizer):
+        if not self.found[id(optimizer)]:
+            optimizer.step()
+
+    def update(self):
+        if any(self.found.values()):
+            self.factor /= 2
+            self.skips += 1
+
+    def state_dict(self):
+        return {"factor": self.factor}
+
+    def load_state_dict(self, state):
+        self.factor = state["factor"]
+
+
+if torch is not None:
+
+    class Stream(torch.utils.data.IterableDataset):
+        """Counts, and knows how far."""
+
+        def __init__(self, size=10):
+            self.at, self.size = 0, size
+
+        def __iter__(self):
+            while self.at < self.size:
+                self.at += 1
+                yield torch.tensor([float(self.at - 1)])
+            self.at = 0
+
+        def state_dict(self):
+            return {"at": self.at}
+
+        def load_state_dict(self, state):
+            self.at = state["at"]
+
+
+@unittest.skipIf(torch is None, "this interpreter has no torch")
+class Kinds(unittest.TestCase):
+    """Kinds of training that are supported, and the sentence for those that are not."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.env = Environment(checkpoint_dir=folder.name)
+        torch.manual_seed(0)
+        self.model = torch.nn.Linear(1, 1)
+        self.sgd = torch.optim.SGD(self.model.parameters(), lr=0.01)
+        self.data = torch.utils.data.TensorDataset(torch.arange(24.0).unsqueeze(1))
+
+    def wrap(self, optimizer=None, data=None, **options):
+        options = dict({"batch_size": 4, "epochs": 1, "agent": Agent(self.env)}, **options)
+        optimizer, data = (given if given is not None else own for given, own in ((optimizer, self.sgd), (data, self.data)))
+        return fairway.torch.wrap(self.model, optimizer, data, **options)
+
+    def train(self, run, batches=None):
+        """Trains for some batches of examples, or to the end; returns the examples."""
+        seen = []
+        for n, examples in enumerate(run, 1):
+            x = examples[0] if isinstance(examples, (list, tuple)) else examples
+            seen.append(x.flatten().tolist())
+            run.step(run.model(x).square().mean())
+            if n == batches:
+                break
+        return seen
+
+    def weights(self):
+        return [p.detach().clone() for p in self.model.parameters()]
+
+    def test_scaler_gives_the_same(self):
+        start = self.weights()
+        self.train(self.wrap(agent=Agent(Environment())))
+        plain = self.weights()
+        with torch.no_grad():
+            for p, value in zip(self.model.parameters(), start):
+                p.copy_(value)
+        self.train(self.wrap(agent=Agent(Environment()), scaler=Scaler(largest=math.inf)))
+        for a, b in zip(plain, self.weights()):
+            self.assertTrue(torch.allclose(a, b), (a, b))
+
+    def test_skipped_steps_are_no_progress_and_no_noise(self):
+        scaler = Scaler(scale=2.0**20)
+        env = Environment(adapt=True, batch_max=8, checkpoint_dir=self.env.checkpoint_dir)
+        run = self.wrap(scaler=scaler, agent=Agent(env), rule="adascale")
+        self.sgd.param_groups[0]["lr"] = 1e-9
+        before = self.weights()
+        scheduler_steps = []
+        run.scheduler = mock.Mock(step=lambda: scheduler_steps.append(1), state_dict=dict)
+        while scaler.skips == 0:
+            self.train(run, 1)
+        self.assertEqual((run.loop.steps, run.loop.position, run.loop.done, scheduler_steps), (1, 4, 0.0, []))
+        self.assertEqual(before, self.weights())
+        self.assertEqual(run.loop.drain_lengths(), [])
+        while scaler.skips == run.loop.steps:
+            self.train(run, 1)
+        self.assertEqual((run.loop.done, len(scheduler_steps)), (4.0, 1))
+        self.train(run, 1)
+        (pair,) = run.loop.drain_lengths()
+        self.assertLess(pair.now, 1e9, "the length of a gradient that is not scaled")
+        run._save()
+        run.agent.settle()
+        other = Scaler()
+        self.assertTrue(self.wrap(scaler=other).resumed)
+        self.assertEqual(other.factor, scaler.factor)
+
+    def test_parts_of_a_scaled_batch_are_not_longer(self):
+        lengths = {}
+        for scaler in (None, Scaler()):
+            env = Environment(adapt=True, batch_max=8, batch_local_max=2)
+            run = self.wrap(scaler=scaler, agent=Agent(env), rule="adascale")
+            self.sgd.param_groups[0]["lr"] = 0.0
+            self.train(run, 2)
+            (lengths[scaler is None],) = run.loop.drain_lengths()
+        self.assertAlmostEqual(lengths[True].local / lengths[False].local, 1.0, places=4)
+        self.assertAlmostEqual(lengths[True].total / lengths[False].total, 1.0, places=4)
+
+    def test_several_optimisers(self):
+        parts = [torch.optim.SGD([self.model.weight], lr=0.01), torch.optim.Adam([self.model.bias], lr=0.1)]
+        schedulers = [torch.optim.lr_scheduler.StepLR(p, 2, 0.5) for p in parts]
+        run = self.wrap(parts, scheduler=schedulers, scaler=Scaler())
+        before = self.weights()
+        self.train(run, 3)
+        for a, b in zip(before, self.weights()):
+            self.assertFalse(torch.equal(a, b), "each optimiser moved its own")
+        self.assertEqual([p.param_groups[0]["lr"] for p in parts], [0.005, 0.05])
+        run._save()
+        run.agent.settle()
+        again = [torch.optim.SGD([self.model.weight], lr=0.01), torch.optim.Adam([self.model.bias], lr=0.1)]
+        self.assertTrue(self.wrap(again).resumed)
+        self.assertEqual(again[1].state_dict()["state"][0]["step"], 3)
+        self.assertEqual([p.param_groups[0]["lr"] for p in again], [0.005, 0.05])
+        with self.assertRaisesRegex(ValueError, "of 2 optimisers .* the script has 1"):
+            self.wrap()
+        with self.assertRaisesRegex(ValueError, "empty"):
+            self.wrap([])
+
+    def test_accumulation(self):
+        run = self.wrap(accumulate=3)
+        self.assertEqual((run.loop.batch, run.loop.config.local, run.loop.config.accum), (12, 4, 2))
+        stepped = []
+        for (x,) in run:
+            stepped.append(run.step(run.model(x).square().mean()))
+        self.assertEqual(stepped, [False, False, True] * 2)
+        with self.assertRaisesRegex(ValueError, "accumulate = 0"):
+            self.wrap(accumulate=0)
+
+    def test_own_accumulation_is_refused(self):
+        run = self.wrap()
+        with self.assertRaisesRegex(RuntimeError, "use accumulate=N"):
+            for (x,) in run:
+                run.model(x).square().mean().backward()
+
+    def test_stream_keeps_its_place(self):
+        run = self.wrap(data=Stream(), examples=10, epochs=2, batch_size=2)
+        self.assertEqual(run.agent._can, "unproven")  # outside of Fairway nothing hears the notice
+        first = self.train(run, 3)
+        run._save()
+        run.agent.settle()
+        stream = Stream()
+        again = self.wrap(data=stream, examples=10, epochs=2, batch_size=2)
+        self.assertEqual((again.resumed, stream.at), (True, 6))
+        rest = self.train(again)
+        self.assertEqual(first + rest, [[float(i), i + 1.0] for i in (*range(0, 10, 2), *range(0, 10, 2))])
+        self.assertTrue(again.loop.finished)
+
+    def test_stream_cannot_be_resized(self):
+        run = self.wrap(data=Stream(), examples=10)
+        with self.assertRaisesRegex(RuntimeError, "each of 3 processes and cannot go on with 1"):
+            run._source.resume([{}, {}, {}], 0, 1)
+        with mock.patch.object(Agent, "able") as able:
+            self.wrap(data=Stream(), examples=10)
+        able.assert_called_once_with("saves")
+
+    def test_streams_that_are_refused(self):
+        class Mute(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                return iter(range(3))
+
+        with self.assertRaisesRegex(TypeError, "give it state_dict"):
+            self.wrap(data=Mute())
+        with self.assertRaisesRegex(ValueError, "examples=..."):
+            self.wrap(data=Stream())
+        with self.assertRaisesRegex(ValueError, "num_workers=0"):
+            self.wrap(data=torch.utils.data.DataLoader(Stream(), batch_size=2, num_workers=1), examples=10)
+        with self.assertRaisesRegex(ValueError, "fewer examples"):
+            self.train(self.wrap(data=Stream(3), examples=10))
 
 
 @unittest.skipIf(torch is None, "this interpreter has no torch")

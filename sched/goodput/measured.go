@@ -112,11 +112,17 @@ func StepTimes(profiles map[string]*Profile, batch int, l Limits) []StepTime {
 // what it ran on, or what similar jobs had in the past, and no more than its batch can
 // be split over. fixed is the batch size of a job that does not adapt it; 0: it adapts.
 func Growth(ran, past, fixed int, l Limits) int {
+	return max(1, min(max(2*ran, past), Usable(fixed, l)))
+}
+
+// Usable returns the largest number of GPUs that a job's batch can be split over. fixed
+// is the batch size of a job that does not adapt it; 0: it adapts.
+func Usable(fixed int, l Limits) int {
 	largest := l.Max
 	if fixed > 0 {
 		largest = fixed
 	}
-	return max(1, min(max(2*ran, past), largest/max(1, l.LocalMin)))
+	return max(1, largest/max(1, l.LocalMin))
 }
 
 // After returns the report with the losses, the step times and the rule of the end

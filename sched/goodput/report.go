@@ -24,6 +24,9 @@ type Report struct {
 	// MostGPUs is the largest number of GPUs the job should be given now: twice
 	// the most it has run on, and no more than its batch can be split over.
 	MostGPUs int `json:"most_gpus"`
+	// UsableGPUs is the largest number of GPUs that the job could ever use: as many as
+	// its batch can be split over. 0: unknown.
+	UsableGPUs int `json:"usable_gpus,omitempty"`
 
 	// LocalMax replaces Limits.LocalMax on GPU types whose memory holds more or less.
 	LocalMax map[string]int `json:"local_max,omitempty"`
@@ -225,6 +228,8 @@ func (r *Report) Validate() error {
 		return fmt.Errorf("fixed = %d; want 0 (the batch size adapts) or a batch size", r.Fixed)
 	case r.MostGPUs < 0 || r.MostGPUs > 1<<20:
 		return fmt.Errorf("most_gpus = %d; want 0 or more", r.MostGPUs)
+	case r.UsableGPUs < 0 || r.UsableGPUs > 1<<20:
+		return fmt.Errorf("usable_gpus = %d; want 0 or more", r.UsableGPUs)
 	}
 	for t, p := range r.Params {
 		if len(t) > 100 {

@@ -137,7 +137,7 @@ func (f *Free) clear() {
 	}
 	for i, node := range f.c.Nodes {
 		f.whole[i] = node.Usable()
-		f.cpus[i], f.memory[i] = node.CPUs, node.Memory
+		f.cpus[i], f.memory[i] = node.CPUs, node.Memory-node.SuspendedMemory
 		if f.ready.has(i) {
 			usable := f.whole[i].Len()
 			f.count(i, usable)
@@ -363,7 +363,11 @@ func (f *Free) supplied(j *sched.Job, n, most int) int {
 		k = min(k, f.cpus[n]/j.CPUs)
 	}
 	if node.Memory > 0 && j.Memory > 0 {
-		k = min(k, int(f.memory[n]/j.Memory))
+		left := f.memory[n]
+		if j.Bound() && int(j.Suspended[0].Node) == n {
+			left += j.SuspendedMemory() // which it gives back
+		}
+		k = min(k, int(max(0, left)/j.Memory))
 	}
 	return k / j.Task() * j.Task()
 }

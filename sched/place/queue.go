@@ -61,6 +61,7 @@ func (q Queue) Plan(s *sched.Snapshot, order []int, free *Free) sched.Plan {
 		r.budget[t] = s.Cluster.GPUsOf(t)
 	}
 	r.pools = newPools(s)
+	r.bind()
 	chosen, rest := r.choose(order)
 	for _, i := range chosen {
 		if !r.moving[i] {
@@ -93,6 +94,10 @@ type run struct {
 	shared  []sched.GPUSet // by node: GPUs held in part that are claimed; nil: none
 	moving  map[int]bool   // running jobs that were chosen, to continue elsewhere
 	blocked bool           // Strict, and a job ahead cannot run
+
+	// Where jobs are suspended, by node: the GPUs of chosen jobs that run or go on,
+	// and of these the GPUs of the latter. Nil: nowhere.
+	kept, due []sched.GPUSet
 }
 
 // stays reports whether a running job may not be stopped.
@@ -107,6 +112,7 @@ func (r *run) choose(order []int) (chosen, rest []int) {
 	for _, i := range order {
 		if j := r.s.Jobs[i]; r.stays(j) {
 			r.claim(j)
+			r.keep(j.Placement)
 			r.quota.AddMilli(j, j.Placement.Milli())
 			chosen = append(chosen, i)
 		}
@@ -139,8 +145,18 @@ func (r *run) choose(order []int) (chosen, rest []int) {
 // job on nodes that somebody ahead needs keeps its turn: it may go on elsewhere.
 func (r *run) reserve(i int) bool {
 	j := r.s.Jobs[i]
+	if j.Bound() {
+		return r.goOn(j)
+	}
 	if j.Phase == sched.Running {
-		if taken, wanted := r.keepRunning(j); taken || !wanted {
+		taken, wanted := false, r.isDue(j.Placement)
+		if !wanted {
+			taken, wanted = r.keepRunning(j)
+		}
+		if taken {
+			r.keep(j.Placement)
+		}
+		if taken || !wanted || j.Tied() {
 			return taken
 		}
 	}
@@ -238,6 +254,9 @@ func (r *run) start(i int) {
 		return
 	case r.quota.Left(j) < j.GPUs: // also when blocked: it does not wait for GPUs
 		r.plan.Why[i] = r.quota.Why(j, j.GPUs)
+		return
+	case j.Phase == sched.Running && j.Tied():
+		r.plan.Why[i] = sched.Reason{Code: sched.Behind, Need: j.GPUs, Have: r.free.Total()}
 		return
 	case r.blocked:
 		r.plan.Why[i] = sched.Reason{Code: sched.Behind, Need: j.GPUs, Have: r.free.Total()}

@@ -113,7 +113,9 @@ func Withheld(s *sched.Snapshot) []bool {
 		j := s.Jobs[i]
 		g := quota.guarantees.Of(s, j)
 		milli := j.GPUs * sched.WholeGPU
-		if quota.pinned[g]+milli <= quota.guarantees[g] {
+		t, ok := s.Tenant(j)
+		never := ok && j.GPUs > s.Tenants[t].Limit() // it takes nothing from others
+		if !never && quota.pinned[g]+milli <= quota.guarantees[g] {
 			quota.pinned[g] += milli
 			continue
 		}

@@ -5,6 +5,7 @@ package place_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/place"
@@ -37,5 +38,32 @@ func TestGuarantee(t *testing.T) {
 	}
 	if _, s := snapshotOf(t, []sched.Node{{Name: "n0", GPUs: 32}}, pinned(30)); place.Withheld(s) != nil {
 		t.Error("a job within what no quota covers is withheld")
+	}
+}
+
+// TestWithheldByNobody: a job that exceeds its tenant's limit will never run, and keeps
+// no guarantee from those after it.
+func TestWithheldByNobody(t *testing.T) {
+	c, err := sched.NewCluster([]sched.Node{{Name: "n0", GPUs: 16, Type: "t4"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := sched.NewState(c)
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	apply := func(e sched.Event) {
+		e.At = now
+		if err := state.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(sched.Event{Kind: sched.TenantSet, Tenant: &sched.Tenant{ID: "a", Quota: 10, Borrow: true, Max: 6}})
+	apply(sched.Event{Kind: sched.JobSubmitted, Spec: &sched.Spec{ID: "large", Tenant: "a", GPUs: 8, NonPreemptible: true, Submitted: now}})
+	apply(sched.Event{Kind: sched.JobSubmitted, Spec: &sched.Spec{ID: "small", Tenant: "a", GPUs: 3, NonPreemptible: true, Submitted: now}})
+	s := state.Snapshot(now)
+	held := place.Withheld(s)
+	for i, j := range s.Jobs {
+		if want := j.ID == "large"; (held != nil && held[i]) != want {
+			t.Errorf("job %s is withheld: %t; want %t", j.ID, !want, want)
+		}
 	}
 }

@@ -26,6 +26,9 @@ type limits struct {
 }
 
 func (f *Free) find(j *sched.Job, n int, most limits) (sched.Placement, bool) {
+	if j.Bound() {
+		return f.goOn(j)
+	}
 	if len(j.Avoid) > 0 {
 		if p, ok, wait := f.away(j, n, func(j *sched.Job) (sched.Placement, bool) { return f.find(j, n, most) }); ok || wait {
 			return p, ok
@@ -217,6 +220,9 @@ func Fragments(f *Free, j *sched.Job, n int) (sched.Placement, bool) {
 
 // gather takes n GPUs of one type, node by node as next says.
 func (f *Free) gather(j *sched.Job, n int, next func(t, left int) (node, room int)) (sched.Placement, bool) {
+	if j.Bound() {
+		return f.goOn(j)
+	}
 	if len(j.Avoid) > 0 {
 		if p, ok, wait := f.away(j, n, func(j *sched.Job) (sched.Placement, bool) { return f.gather(j, n, next) }); ok || wait {
 			return p, ok

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
@@ -69,6 +70,33 @@ func testLife(t *testing.T, w window) {
 		t.Errorf("the daemon got %q; want %q", f.posts, want)
 	}
 	f.mu.Unlock()
+	p.sound()
+	p.silent()
+}
+
+// testForecast: the pages say when a job is expected to start and how long it will run,
+// and what that is worth.
+func testForecast(t *testing.T, w window) {
+	f := newFake()
+	f.nodes = []api.Node{node("box", 4, "h200")}
+	f.jobs = []api.Job{waiting("j-1", "first", 1)}
+	f.jobs[0].Reason.Rough = "300 jobs wait or run"
+	f.open(t)
+	p := w.open(t, f)
+	p.start("/")
+	p.shows("min, roughly")
+	p.visit("#/jobs/j-1")
+	p.shows("min, roughly", "Only a rough estimate: 300 jobs wait or run")
+	for _, r := range []api.RunTime{
+		{Basis: "reports"}, {Basis: "estimate"}, {Basis: "estimate", Jobs: 12}, {Basis: "similar", Jobs: 1}, {Basis: "all", Jobs: 3},
+	} {
+		r.Expected = sched.Duration(90 * time.Minute)
+		f.change("another forecast", func() { f.explains["j-1"] = api.Explanation{RunTime: &r} })
+		_, basis, _ := strings.Cut(r.Text(), ", ")
+		p.shows("about 1 h 30 min, " + basis)
+	}
+	f.change("the queue is short", func() { f.jobs[0].Reason.Rough = "" })
+	p.until("a forecast that is not rough", "!document.body.innerText.includes('rough')")
 	p.sound()
 	p.silent()
 }

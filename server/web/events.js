@@ -8,8 +8,8 @@ import { exitText, jobLink } from './jobs.js';
 import { moment, ms, plural } from './format.js';
 
 // The kinds that the journal knows, for filters.
-export const kinds = ['job-submitted', 'job-started', 'job-stopped', 'job-failed', 'job-ended', 'job-held', 'job-checkpoint', 'job-reported', 'job-noted', 'job-warned',
-  'save-failed', 'attempt-ended', 'app-bid', 'bidder-set', 'search-submitted', 'search-stepped', 'search-ended', 'node-joined', 'node-quarantined', 'node-released', 'node-withheld',
+export const kinds = ['job-submitted', 'job-started', 'job-stopped', 'job-failed', 'job-ended', 'job-held', 'job-suspension', 'job-checkpoint', 'job-reported', 'job-noted', 'job-warned',
+  'save-failed', 'attempt-ended', 'app-bid', 'app-staged', 'bidder-set', 'search-submitted', 'search-stepped', 'search-ended', 'node-joined', 'node-quarantined', 'node-released', 'node-withheld',
   'tenant-set', 'policy-set', 'token-set', 'journal-damaged', 'damage-acknowledged', 'epoch-begun', 'clock-set', 'note'];
 
 // gpusIn counts the GPUs of a placement, whose sets are bit masks.
@@ -39,6 +39,7 @@ export function say(r) {
     case 'job-reported': return 'reported';
     case 'node-joined': return 'node ' + (e.node?.name || '');
     case 'app-bid': return (e.bid ? 'bid of ' : 'no bid of ') + (e.app || '');
+    case 'app-staged': return plural(e.stages?.length || 0, 'stage') + ' left of ' + (e.app || '');
     case 'tenant-set': return 'tenant ' + (e.tenant?.id || '');
     default: return '';
   }

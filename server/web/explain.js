@@ -4,7 +4,7 @@
 // Explain: why a job waits or runs where it runs, and what the scheduler gave
 // to it and took from it, with the price.
 import { h } from './dom.js';
-import { duration, moment, ms, number, plural, span } from './format.js';
+import { duration, moment, ms, number, plural, seconds, span } from './format.js';
 import { jobLink } from './jobs.js';
 import { panel } from './panel.js';
 
@@ -18,6 +18,7 @@ export function explainPanel() {
       ['Policy', x.policy],
       ['Free', number(x.free_gpus) + ' of ' + plural(x.all_gpus, 'GPU')],
       ['Jobs ahead', x.job?.state === 'waiting' ? plural(x.ahead, 'job') : null],
+      ['Expected run time', x.run_time ? runTime(x.run_time) : null],
       ['Warning', x.job?.warning],
       ['No more GPUs', x.larger],
       ['Preempted', plural(x.price.preemptions, 'time')],
@@ -27,6 +28,18 @@ export function explainPanel() {
     ].filter(([, v]) => v).map(([k, v]) => h('div', { key: k }, h('dt', {}, k), h('dd', {}, v)))),
     rivals(x.before || []), holders(x.holders || []), ledger(x.ledger || []));
   return p;
+}
+
+// runTime says how long a job is expected to run, and what that is based on.
+function runTime({ expected, basis, jobs = 0 }) {
+  const like = plural(jobs, 'job');
+  const from = {
+    reports: 'by what its agent reports',
+    estimate: "from its user's estimate and " + (jobs ? like + ' like it' : 'what such estimates are worth'),
+    similar: 'estimated from ' + like + ' like it',
+    all: 'estimated from all ' + like + ' that have ended: none of them is like it',
+  };
+  return 'about ' + span(seconds(expected)) + ', ' + from[basis];
 }
 
 function rivals(list) {

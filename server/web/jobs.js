@@ -54,11 +54,12 @@ function waitsFor(job) {
 
 // expected prints the expected start of a job.
 export function expected(job, now) {
-  const at = ms(job.reason?.until);
-  if (!Number.isFinite(at)) return h('span', { class: 'soft' }, 'unknown');
+  const { until, earliest, latest, rough, unknown } = job.reason || {};
+  const [at, from, to] = [until, earliest, latest].map(ms);
+  if (!Number.isFinite(at)) return h('span', { class: 'soft', title: unknown || null }, 'unknown');
   if (at <= now + 1000) return 'now';
-  const [from, to] = [ms(job.reason.earliest), ms(job.reason.latest)];
-  return h('span', { title: Number.isFinite(from) && Number.isFinite(to) ? 'in 9 of 10 cases from ' + moment(from) + ' to ' + moment(to) : null }, ago(at, now));
+  const range = Number.isFinite(from) && Number.isFinite(to) ? 'in 9 of 10 cases from ' + moment(from) + ' to ' + moment(to) : null;
+  return h('span', { title: [range, rough && 'rough: ' + rough].filter(Boolean).join('; ') || null }, ago(at, now) + (rough ? ', roughly' : ''));
 }
 
 // row is a line of a table. It is made anew only when the job changed, or often

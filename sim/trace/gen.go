@@ -21,10 +21,16 @@ const (
 	KindPollux = "pollux" // jobs that train a model to the end: Pollux (OSDI'21)
 	KindHorus  = "horus"  // jobs that leave GPUs half idle, with predicted utilisation: Horus (TPDS'22)
 	KindThemis = "themis" // hyper-parameter searches: Themis (NSDI'20)
+	KindHelios = "helios" // a production cluster with many short jobs: Helios (SC'21)
+	KindFlood  = "flood"  // a tenant floods the cluster with small jobs, another needs gangs
+	KindGiant  = "giant"  // a gang of all GPUs among days of small jobs
+	KindTiny   = "tiny"   // thousands of jobs that take seconds
 )
 
 // Kinds returns every kind of workload that Generate draws.
-func Kinds() []string { return []string{KindHorus, KindPhilly, KindPollux, KindThemis} }
+func Kinds() []string {
+	return []string{KindFlood, KindGiant, KindHelios, KindHorus, KindPhilly, KindPollux, KindThemis, KindTiny}
+}
 
 // Gen says what to draw. The same Gen gives the same workload.
 type Gen struct {
@@ -32,12 +38,13 @@ type Gen struct {
 	Jobs int    `json:"jobs"`
 	GPUs int    `json:"gpus"` // of the cluster that the workload is for
 	Seed uint64 `json:"seed"`
-	// Load sets the arrival rate. For philly it is the share of the GPUs that would
-	// be in use, once the cluster has filled up, if no job ever waited. For themis
-	// and horus it is the GPU time that the jobs need over the GPU time available
-	// within Span. For pollux, whose jobs have no run time, 1 is the paper's rate: 20
-	// jobs an hour for 64 GPUs. 0 is the kind's default: 0.8 for philly, 0.9 for
-	// themis, 1 for pollux, 1.3 for horus.
+	// Load sets the arrival rate. For philly and helios it is the share of the GPUs that would
+	// be in use, once the cluster has filled up, if no job ever waited. For themis,
+	// horus, flood, giant and tiny it is the GPU time that the jobs need (the small
+	// ones, of the last three) over the GPU time available within Span. For pollux, whose jobs have no run time, 1 is the paper's rate: 20
+	// jobs an hour for 64 GPUs. 0 is the kind's default: 0.8 for philly
+	// and helios, 0.9 for themis, 1 for pollux, 1.3 for horus, 1.56, 0.95 and 0.56 for
+	// flood, giant and tiny.
 	Load float64 `json:"load,omitempty"`
 	// Span is the time within which the jobs are submitted. 0: it follows from
 	// Jobs, GPUs and Load. Load and Span cannot both be given.
@@ -73,6 +80,14 @@ func Generate(g Gen) (*sim.Workload, error) {
 		Start:  Epoch,
 	}
 	switch g.Kind {
+	case KindFlood:
+		g.flood(wl)
+	case KindGiant:
+		g.giant(wl)
+	case KindHelios:
+		g.helios(wl)
+	case KindTiny:
+		g.tiny(wl)
 	case KindHorus:
 		g.horus(wl)
 	case KindPhilly:
@@ -141,12 +156,14 @@ func (g *Gen) cap(seconds float64) sched.Duration {
 	return sched.Duration(math.Round(max(1, seconds))) * sched.Duration(time.Second)
 }
 
-// number sorts jobs by submission and gives them their ids.
+// number sorts jobs by submission and gives ids to those that have none.
 func number(wl *sim.Workload, kind string) {
 	wl.Work = bySubmission(wl.Work)
 	width := len(fmt.Sprint(len(wl.Work)))
 	for i := range wl.Work {
-		wl.Work[i].ID = sched.JobID(fmt.Sprintf("%s-%0*d", kind, width, i+1))
+		if wl.Work[i].ID == "" {
+			wl.Work[i].ID = sched.JobID(fmt.Sprintf("%s-%0*d", kind, width, i+1))
+		}
 	}
 }
 

@@ -119,7 +119,7 @@ func TestGenerateErrors(t *testing.T) {
 		g    Gen
 		want string
 	}{
-		{Gen{Kind: "borg", Jobs: 1, GPUs: 1}, `generate workload: kind = "borg"; want one of [horus philly pollux themis]`},
+		{Gen{Kind: "borg", Jobs: 1, GPUs: 1}, `generate workload: kind = "borg"; want one of [flood giant helios horus philly pollux themis tiny]`},
 		{Gen{Kind: KindPhilly, GPUs: 1}, "generate workload: jobs = 0; want 1 to 10000000"},
 		{Gen{Kind: KindPhilly, Jobs: 1}, "generate workload: gpus = 0; want 1 to 1048576"},
 		{Gen{Kind: KindPhilly, Jobs: 1, GPUs: 1, Load: math.NaN()}, "generate workload: load = NaN; want 0 (the kind's default) to 1000"},

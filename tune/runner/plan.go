@@ -4,8 +4,10 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -94,6 +96,29 @@ func (h *searchRun) app() tune.App {
 		a.Jobs = append(a.Jobs, j)
 	}
 	return a
+}
+
+// stages returns what is left of the search, for the policy; none: nobody knows how
+// long a trial is.
+func (h *searchRun) stages(a tune.App) []api.Stage {
+	whole := cmp.Or(h.Spec.Stopping.Max, h.Spec.Trial.Work)
+	if !(whole > 0) || h.quiet() {
+		return nil
+	}
+	var out []api.Stage
+	for _, p := range h.tuner.Phases(a) {
+		out = append(out, api.Stage{Jobs: p.Jobs, Part: p.Iterations / whole})
+	}
+	return out
+}
+
+// moved reports whether stages differ enough for the policy to know: the journal keeps
+// every change.
+func moved(old, now []api.Stage) bool {
+	const step = 0.1 // of a trial
+	return !slices.EqualFunc(old, now, func(a, b api.Stage) bool {
+		return a.Jobs == b.Jobs && math.Abs(a.Part-b.Part) < step
+	})
 }
 
 func stateOf(t *api.Trial) tune.State {

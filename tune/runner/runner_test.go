@@ -140,6 +140,26 @@ func TestSameTrialsAfterCrash(t *testing.T) {
 	}
 }
 
+// TestStages: the policy knows what is left of a search, also after a crash.
+func TestStages(t *testing.T) {
+	w := newWorld(t)
+	w.create(sweep("halving", 9))
+	for range 4 {
+		if err := w.turn(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := w.state.OpenSearches()[0]
+	want := []api.Stage{{Jobs: 9, Part: 3. / 27}, {Jobs: 3, Part: 6. / 27}, {Jobs: 1, Part: 18. / 27}}
+	if moved(s.Stages, want) {
+		t.Errorf("the policy knows of %v; want about %v", s.Stages, want)
+	}
+	w.crash()
+	if again := w.state.OpenSearches()[0].Stages; !slices.Equal(again, s.Stages) {
+		t.Errorf("after a crash it knows of %v; want %v", again, s.Stages)
+	}
+}
+
 func TestFailedTrials(t *testing.T) {
 	w := newWorld(t)
 	w.fails = func(params map[string]string, step int) bool {

@@ -22,13 +22,19 @@ func Step(ctx context.Context, c Config, s api.OpenSearch) error {
 	if err != nil { // a daemon that could run it accepted it
 		return c.Ledger.NoteSearch(ctx, api.SearchRecord{ID: s.ID, State: api.Failed, Why: "it cannot be run: " + err.Error()})
 	}
-	p := h.tuner.Plan(h.app())
+	app := h.app()
+	p := h.tuner.Plan(app)
 	if r := h.decide(p); r != nil {
 		// The next step carries it out, when it is in the journal.
 		if err := c.Ledger.NoteSearch(ctx, *r); err != nil {
 			return fmt.Errorf("record a step: %w", err)
 		}
 		return nil
+	}
+	if stages := h.stages(app); moved(h.Stages, stages) {
+		if err := c.Ledger.NoteStages(ctx, h.ID, stages); err != nil {
+			return fmt.Errorf("record what is left: %w", err)
+		}
 	}
 	return h.follow(ctx, c, p)
 }

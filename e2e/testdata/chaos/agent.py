@@ -32,8 +32,41 @@ def lock(name, text):
     return file
 
 
+def suspended(name):
+    """Whether the holder of a lock of a slot is suspended, or was and has been asked to stop."""
+    pid = name.rpartition(".")[2]
+    try:
+        with open(f"/proc/{pid}/stat") as stat, open(f"/proc/{pid}/cgroup") as groups, open(os.path.join(out, name)) as at:
+            state, group, folder = stat.read().rpartition(")")[2].split()[0], groups.read(), at.read().strip()
+        if state in "TD" or all(os.path.exists(os.path.join(folder, f)) for f in ("suspend.json", "stop.json")):
+            return True
+        unified = next(line[3:] for line in group.splitlines() if line.startswith("0::"))
+        with open(f"/sys/fs/cgroup{unified}/cgroup.events") as events:
+            return "frozen 1" in events.read()
+    except FileNotFoundError:
+        return not os.path.exists(f"/proc/{pid}")
+    except StopIteration:
+        return False
+
+
+def lock_slot(slot):
+    own = f"slot-{slot}.{os.getpid()}"
+    file = lock(own, "its own lock is taken")
+    file.write(os.path.join(os.path.dirname(os.environ["FAIRWAY_CHECKPOINT_DIR"]), attempt))
+    file.flush()
+    for name in os.listdir(out):
+        if name.startswith(f"slot-{slot}.") and name != own:
+            with open(os.path.join(out, name)) as other:
+                try:
+                    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    if not suspended(name):
+                        write("violations", f"{job}.{attempt}: slot {slot} is taken by {name}")
+    return file
+
+
 slot = os.environ["FAIRWAY_SLOTS"].split(",")[int(os.environ["LOCAL_RANK"])]
-locks = [lock(f"slot-{slot}", f"slot {slot} is taken"), lock(f"{job}.lock", "the job runs twice")]
+locks = [lock_slot(slot), lock(f"{job}.lock", "the job runs twice")]
 agent = fairway.init()
 done = int(agent.store.load() or 0)
 write(f"{job}.steps", f"begin {attempt} {done}")

@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
-FAIRWAY = ROOT / "bin" / "fairway"
+from daemon import FAIRWAY, ROOT, Daemon
+
 TRAIN = f"{sys.executable} {ROOT}/lab/bench/gpu/train.py --epochs 100000"
 GREEDY = f"{sys.executable} -c 'import torch; x = torch.empty(4 << 30, dtype=torch.uint8, device=\"cuda\"); x.fill_(1); print(\"took\", x.numel() >> 20, \"MiB\")'"
 POLICY = "fifo@share:jobs=3:slowdown=100:patience=100:mode="
@@ -28,49 +24,9 @@ LIMIT = 41.0  # seconds for one mode
 WINDOW = 4  # reports that are averaged
 
 
-class Daemon:
-    """A daemon with a folder of its own."""
-
-    def __init__(self, mode: str, out: Path, slots: int) -> None:
-        self.began = time.monotonic()
-        self.data = Path(tempfile.mkdtemp(prefix="fw", dir="/tmp"))
-        self.data.chmod(0o711)
-        config = self.data / "fairway.yaml"
-        kind = "mps" if mode == "on" else "time-slice"
-        config.write_text(f"policy: \"{POLICY}{kind}\"\nreport: 1s\nnotice: 5s\nslots: {slots}\nlisten: {{address: \"\"}}\ngpu: {{mps: {mode!r}}}\n")
-        self.env = os.environ | {"FAIRWAY_ADDRESS": f"unix://{self.data}/fairway.sock", "PYTHONPATH": str(ROOT / "python" / "src")}
-        self.log = open(out / f"daemon-{mode}.log", "w")
-        self.process = subprocess.Popen([FAIRWAY, "up", "--config", config, "--data", self.data], stdout=self.log, stderr=self.log, env=self.env)
-        while subprocess.run([FAIRWAY, "status"], env=self.env, capture_output=True).returncode != 0:
-            if self.process.poll() is not None or self.left() < 0:
-                raise SystemExit(f"the daemon did not start; see {self.log.name}")
-            time.sleep(0.1)
-
-    def left(self) -> float:
-        """Seconds until this mode has to be over."""
-        return LIMIT - (time.monotonic() - self.began)
-
-    def ask(self, *args: str) -> str:
-        """The output of a command."""
-        return subprocess.run([FAIRWAY, *args], env=self.env, check=True, capture_output=True, text=True).stdout
-
-    def submit(self, name: str, command: str, *flags: str) -> str:
-        """Submits a job that may share, and returns its id."""
-        return self.ask("submit", "--share", "--gpu-util", "0.3", "--name", name, *flags, "--", "/bin/sh", "-c", "exec " + command).strip()
-
-    def job(self, job: str) -> dict:
-        """A job as the daemon shows it."""
-        return json.loads(self.ask("explain", job, "--json"))["job"]
-
-    def stop(self) -> None:
-        """Ends all jobs, then the daemon."""
-        for job in json.loads(self.ask("ps", "--json"))["jobs"]:
-            subprocess.run([FAIRWAY, "cancel", job["id"]], env=self.env, capture_output=True)
-        end = time.monotonic() + 8
-        while time.monotonic() < end and json.loads(self.ask("ps", "--state", "running,stopping", "--json"))["jobs"]:
-            time.sleep(0.2)
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(10)
+def submit(daemon: Daemon, name: str, command: str, *flags: str) -> str:
+    """Submits a job that may share, and returns its id."""
+    return daemon.ask("submit", "--share", "--gpu-util", "0.3", "--notice", "5s", "--name", name, *flags, "--", "/bin/sh", "-c", "exec " + command).strip()
 
 
 class Watch:
@@ -101,18 +57,20 @@ def mean(values: list[float]) -> float:
 
 def measure(mode: str, out: Path, args: argparse.Namespace) -> dict:
     """Runs the jobs in one mode and returns what was measured."""
-    daemon = Daemon(mode, out, args.slots)
+    kind = "mps" if mode == "on" else "time-slice"
+    daemon = Daemon(POLICY + kind, out / f"daemon-{mode}.log", args.slots, mode)
+    left = lambda: LIMIT - (time.monotonic() - daemon.began)
     result: dict = {"mode": mode}
     try:
-        first = Watch(daemon, daemon.submit("first", args.first, "--gpu-memory", "8GiB"))
-        greedy = daemon.submit("greedy", args.greedy, "--gpu-memory", "1GiB")
-        while daemon.left() > LIMIT / 2 and (len(first.rates) < WINDOW + 2 or daemon.job(greedy)["state"] not in ("failed", "finished")):
+        first = Watch(daemon, submit(daemon, "first", args.first, "--gpu-memory", "8GiB"))
+        greedy = submit(daemon, "greedy", args.greedy, "--gpu-memory", "1GiB")
+        while left() > LIMIT / 2 and (len(first.rates) < WINDOW + 2 or daemon.job(greedy)["state"] not in ("failed", "finished")):
             time.sleep(0.4)
             first.look()
         alone = first.rates[-WINDOW:]
-        second = Watch(daemon, daemon.submit("second", args.second, "--gpu-memory", "8GiB"))
+        second = Watch(daemon, submit(daemon, "second", args.second, "--gpu-memory", "8GiB"))
         seen = None
-        while daemon.left() > 9 and (seen is None or len(first.rates) - seen < WINDOW + 1):
+        while left() > 9 and (seen is None or len(first.rates) - seen < WINDOW + 1):
             time.sleep(0.4)
             first.look()
             second.look()
@@ -125,7 +83,7 @@ def measure(mode: str, out: Path, args: argparse.Namespace) -> dict:
             "alone": mean(alone), "together": mean(together), "second": mean(second.rates[1:]),
             "measured": first.slowdown, "milli": held[0].get("milli", 0), "states": [first.state, second.state],
             "greedy": end["state"], "why": ((end.get("exit") or {}).get("finding") or {}).get("reason", ""),
-            "mps": sorted(p.name for p in daemon.data.glob("machine/mps/*/nvidia-cuda-mps-control.pid")),
+            "mps": [p.name for p in daemon.mps()],
         }  # fmt: skip
         for name, job in (("first", first.id), ("second", second.id), ("greedy", greedy)):
             (out / f"{mode}-{name}.log").write_text(subprocess.run([FAIRWAY, "logs", job], env=daemon.env, capture_output=True, text=True).stdout)
@@ -133,8 +91,8 @@ def measure(mode: str, out: Path, args: argparse.Namespace) -> dict:
         (out / f"{mode}-nodes.txt").write_text(daemon.ask("nodes"))
     finally:
         daemon.stop()
-        result["left behind"] = len(list(daemon.data.glob("machine/mps/*/nvidia-cuda-mps-control.pid")))
-        shutil.rmtree(daemon.data, ignore_errors=True)
+        result["left behind"] = len(daemon.mps())
+        daemon.remove()
     return result
 
 

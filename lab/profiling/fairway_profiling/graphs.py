@@ -8,6 +8,7 @@ import os
 import tarfile
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 from . import catalogue
 from .worker import context
@@ -108,24 +109,31 @@ def _serve(pipe, name, options):
         pipe.send(("failed", repr(failure)[:300]))
 
 
-def write_all(entries, options, path, seconds_each=180):
-    """Exports each model in a process of its own; returns the names that failed and why."""
+def _export_apart(processes, entry, options, seconds):
+    """Exports a model in a process of its own: ("ok", (bytes, options that worked)) or ("failed", why)."""
+    began = time.monotonic()
+    near, far = processes.Pipe()
+    process = processes.Process(target=_serve, args=(far, entry.name, options), daemon=True)
+    process.start()
+    far.close()
+    try:
+        status, value = near.recv() if near.poll(seconds) else ("failed", f"no graph in {seconds} s")
+    except EOFError:
+        status, value = "failed", "the process died"
+    process.kill()
+    process.join()
+    print(f"{entry.name}: {status} {value if status == 'failed' else len(value[0])} in {time.monotonic() - began:.1f} s", flush=True)
+    return status, value
+
+
+def write_all(entries, options, path, jobs=1, seconds_each=180):
+    """Exports the models, that many at a time; returns the names that failed and why."""
     processes = context()
     failures, index = {}, {}
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with tarfile.open(path, "w:gz") as archive:
-        for entry in entries:
-            began = time.monotonic()
-            near, far = processes.Pipe()
-            process = processes.Process(target=_serve, args=(far, entry.name, options), daemon=True)
-            process.start()
-            far.close()
-            try:
-                status, value = near.recv() if near.poll(seconds_each) else ("failed", f"no graph in {seconds_each} s")
-            except EOFError:
-                status, value = "failed", "the process died"
-            process.kill()
-            process.join()
+    with tarfile.open(path, "w:gz") as archive, ThreadPoolExecutor(jobs) as pool:
+        results = pool.map(lambda entry: _export_apart(processes, entry, options, seconds_each), entries)
+        for entry, (status, value) in zip(entries, results):
             if status == "ok":
                 file = entry.name.replace("/", "--").replace("@", "-at-") + ".onnx"
                 value, used = value
@@ -133,7 +141,6 @@ def write_all(entries, options, path, seconds_each=180):
                 _add(archive, file, value)
             else:
                 failures[entry.name] = value
-            print(f"{entry.name}: {status} {value if status == 'failed' else len(value)} in {time.monotonic() - began:.1f} s", flush=True)
         about = {"options": options, "files": index, "failures": failures}
         _add(archive, "index.json", json.dumps(about, indent=1).encode())
     return failures

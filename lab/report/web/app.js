@@ -56,6 +56,7 @@
     ['Finish-time fairness ρ', 'Jain', 'high', 'number', fair('jain_rho'), 'Jain’s index of ρ: 1 if all apps have the same ρ'],
     ['Cluster', 'Makespan', 'low', 'duration', ended('makespan'), 'First submission to last end'],
     ['Cluster', 'Allocation', 'high', 'percent', always('allocation'), 'GPU time held by jobs, of all GPU time'],
+    ...(runs.some((r) => r.summary.ettr) ? [['Cluster', 'Effective training', 'high', 'percent', always('ettr'), 'Time since their first start in which jobs made progress that was kept']] : []),
     ['Jobs', 'Restarts', 'low', 'count', always('restarts'), 'Starts after the first one'],
     ['Jobs', 'Failed', 'low', 'count', always('failed'), 'Ended with an error'],
     ['Jobs', 'Unfinished', 'low', 'count', always('unfinished'), 'Pending or running at the end of the simulation'],

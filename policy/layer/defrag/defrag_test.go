@@ -55,23 +55,21 @@ func TestLegal(t *testing.T) {
 	for _, spec := range inner {
 		t.Run(spec, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
-				for range 3 { // moves are rare
-					w := policytest.Random(rt)
-					below, p := build(t, spec), build(t, spec+"@defrag:saves=all:settle=5m:margin=1:moves=2:most=3")
-					for range rapid.IntRange(1, 8).Draw(rt, "decisions") {
-						for range rapid.IntRange(1, 3).Draw(rt, "events") {
-							w.Stir(rt)
-						}
-						s := w.State.Snapshot(w.Now)
-						plan := p.Schedule(s)
-						for _, v := range sched.Check(s, plan) {
-							rt.Errorf("%s", v)
-						}
-						moves += checkMoves(rt, s, below.Schedule(s), plan)
-						checkOrder(rt, s, p, plan)
-						if _, _, err := w.Decide(p); err != nil {
-							rt.Fatal(err)
-						}
+				w := policytest.Random(rt)
+				below, p := build(t, spec), build(t, spec+"@defrag:saves=all:settle=5m:margin=1:moves=2:most=3")
+				for range rapid.IntRange(8, 24).Draw(rt, "decisions") { // moves are rare
+					for range rapid.IntRange(1, 3).Draw(rt, "events") {
+						w.Stir(rt)
+					}
+					s := w.State.Snapshot(w.Now)
+					plan := p.Schedule(s)
+					for _, v := range sched.Check(s, plan) {
+						rt.Errorf("%s", v)
+					}
+					moves += checkMoves(rt, s, below.Schedule(s), plan)
+					checkOrder(rt, s, p, plan)
+					if _, _, err := w.Decide(p); err != nil {
+						rt.Fatal(err)
 					}
 				}
 			})

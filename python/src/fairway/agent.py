@@ -7,6 +7,7 @@ and safe to use where there is no daemon: then nothing is sent."""
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import logging
 import math
 import sys
@@ -14,14 +15,17 @@ import threading
 import time
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Mapping, NoReturn, Optional
+from typing import Any, Callable, Mapping, NoReturn, Optional
 
 from fairway import env as environment
+from fairway.behind import Behind
 from fairway.checkpoint import Content, Store
 from fairway.client import Answer, Client
 from fairway.goodput import Limits, Params
 from fairway.notice import Notice
+from fairway.pace import MOST
 from fairway.profile import Profile, Sample
+from fairway.watch import Watch
 
 log = logging.getLogger("fairway")
 
@@ -44,7 +48,10 @@ class Agent:
         for problem in self.env.problems:
             log.warning("ignoring %s", problem)
         folder = checkpoint_dir or self.env.checkpoint_dir
-        self.store: Optional[Store] = Store(Path(folder) / "fairway") if folder else None
+        # Ranks on other nodes could not read what is in the memory of this one.
+        memory = self.env.memory_dir if self.env.nodes == 1 else ""
+        self.store: Optional[Store] = Store(Path(folder) / "fairway", memory=memory) if folder else None
+        self._behind = Behind(self._write)
         self.notice = Notice()
         self.params: Optional[Params] = None  # of the throughput model, as the daemon fitted it
         self.save_error = ""  # why the last save failed; empty: it did not
@@ -58,16 +65,25 @@ class Agent:
         self._stepped = False
         # Time and done: of the step that the rate was last measured at, of the last two steps.
         self._rated = self._before = self._last = (0.0, 0.0)
+        self._left = 0.0  # when the last step before a change in place ended; 0: there is none
+        self._resized: Optional[dict[str, Any]] = None  # the last such change
         self._losses: list[float] = []
         self._lazy_loss: Any = None  # a sum
         self._lazy_count = 0
         self._metrics: dict[str, Any] = {}
         self._point: dict[str, Any] = {}
         self._training: Optional[dict[str, Any]] = None
+        self._windows: list[list[float]] = []
         self._can = "unproven"  # what the job can do when asked to make room
         self._completed = False
         self._closed = False
         self._client: Optional[Client] = None
+        self.regrouping = False  # the gang changes in place: no step is due
+        # Only a loop knows that all ranks of a gang are watched.
+        floor = self.env.hang_seconds if self.env.managed else 0.0
+        self.watch = Watch(floor, self.env.rank, folder, lambda: self.notice.given or self.regrouping)
+        if self.env.world == 1:
+            self.watch.arm()
         if self.env.managed:
             self.notice.install()
             self._connect()
@@ -101,9 +117,13 @@ class Agent:
             self._rated = self._before = self._last = step
         elif done > self._done:
             self._before, self._last = self._last, step
+            self.watch.step(step[0])
         self._done = done
         if first:
             self._stepped = True
+            if self._left:
+                self._resized = {"gpus": self.env.world, "away": step[0] - self._left}
+                self._left = 0.0
             self._wake.notify_all()  # how long the job was away is measured to here
 
     def restored(self, done: float, work: Optional[float] = None) -> None:
@@ -113,6 +133,15 @@ class Agent:
             if _usable(done):
                 self._restored = float(done)
         self.progress(done, work)
+
+    def regrouped(self, rank: int, world: int) -> None:
+        """Says that the gang has changed in place: this process goes on as another
+        rank, or among more or fewer."""
+        with self._lock:
+            self.env = dataclasses.replace(self.env, rank=rank, world=world)
+            self._left, self._stepped = self._last[0], False
+        if self._client is None and self.env.managed:
+            self._connect()
 
     def report(self, loss: Any = None, **metrics: Any) -> None:
         """Gives the daemon numbers for its plots; cheap enough for every step.
@@ -136,6 +165,18 @@ class Agent:
         with self._lock:
             for sample in samples:
                 self.profile.add(sample)
+
+    def paced(self, window: list[float], urgent: bool) -> None:
+        """Takes in how long the ranks compute (see fairway.pace)."""
+        if self._client is None or not window:
+            return
+        with self._lock:
+            if self._windows and len(self._windows[0]) != len(window):
+                self._windows = []
+            self._windows.append(window)
+            del self._windows[: -max(1, MOST // len(window))]
+            if urgent:
+                self._wake.notify_all()
 
     def training(
         self, limits: Limits, *, fixed: int, noise: float, point: Mapping[str, Any], stop: Optional[Mapping[str, float]] = None
@@ -164,7 +205,7 @@ class Agent:
 
     def able(self, can: str) -> None:
         """Says what the job can do when asked to make room: "saves" its work, or
-        also "resizes". Until then it keeps its GPUs. Counts only where the request
+        also "resizes", or does so "in_place". Until then it keeps its GPUs. Counts only where the request
         is heard."""
         if self.notice.installed:
             self._can = can
@@ -173,6 +214,29 @@ class Agent:
         """Writes a checkpoint of all that progress() spoke of, and tells the
         daemon. None if it could not: that is logged and told, not raised, and the
         training goes on with the checkpoint before."""
+        self._behind.withdraw()
+        self._behind.settle()
+        return self._write(content, None)
+
+    def save_behind(self, make: Callable[[], Content]) -> None:
+        """Like save, but returns as soon as make has: a thread writes what it
+        returned, which must not change any more, and tells the daemon then. If
+        the write before is not done, this one waits for it, and the newest
+        replaces it."""
+        self._behind.withdraw()
+        try:
+            content = make()
+        except Exception as err:  # noqa: BLE001
+            self.save_failed(f"{type(err).__name__}: {err}")
+            return
+        self._behind.put(content, self._done)
+
+    def settle(self, timeout: Optional[float] = None) -> bool:
+        """Waits until what was saved behind is durable, or has failed (see
+        save_error). Returns whether that is so."""
+        return self._behind.settle(timeout)
+
+    def _write(self, content: Content, done: Optional[float]) -> Optional[Path]:
         if self.store is None:
             self.save_failed("there is no folder for checkpoints (FAIRWAY_CHECKPOINT_DIR)")
             return None
@@ -181,13 +245,13 @@ class Agent:
         except Exception as err:  # noqa: BLE001: whatever it was, the work is not saved
             self.save_failed(getattr(err, "strerror", None) or f"{type(err).__name__}: {err}")
             return None
-        self.saved()
+        self.saved(done)
         return path
 
-    def saved(self) -> None:
-        """Tells the daemon that all work done so far is saved."""
+    def saved(self, done: Optional[float] = None) -> None:
+        """Tells the daemon that all work done so far is saved, or that much of it."""
         self.save_error = ""
-        self._send(checkpoint=True)
+        self._send(checkpoint=True, saved=done)
 
     def save_failed(self, why: str) -> None:
         """Tells the daemon that the work could not be saved. A process that was
@@ -208,16 +272,20 @@ class Agent:
     def leave(self) -> NoReturn:
         """Ends this process because it was asked to: with the exit code that says
         that its work is saved, unless the last save failed."""
+        self.settle()
         self.close()
         sys.exit(1 if self.save_error else YIELD)
 
     def close(self) -> None:
-        """Sends what is left, within seconds, and stops reporting."""
+        """Sends what is left, within seconds, and stops reporting. A checkpoint
+        that is being written gets the time of a notice."""
+        self.settle(self.notice.left(self.env.notice))
         with self._lock:
             if self._closed:
                 return
             self._closed = True
             self._wake.notify_all()
+        self.watch.close()
         # The notice stays installed: a signal that comes now must not turn a
         # good end into a bad one.
         if self._client is not None:
@@ -241,9 +309,12 @@ class Agent:
                 log.exception("a report could not be made")
             delay = min(2 * delay, self.env.report_seconds)
 
-    def _send(self, checkpoint: bool = False, complete: bool = False) -> None:
+    def _send(self, checkpoint: bool = False, complete: bool = False, saved: Optional[float] = None) -> None:
         if self._client is not None:
-            self._client.send(self._make(checkpoint, complete), keep=checkpoint or complete)
+            report = self._make(checkpoint, complete)
+            if saved is not None and saved != report.get("done"):
+                report["saved"] = saved
+            self._client.send(report, keep=checkpoint or complete)
 
     def _make(self, checkpoint: bool, complete: bool) -> dict[str, Any]:
         """The api.AgentReport of now."""
@@ -254,17 +325,22 @@ class Agent:
             lazy, self._lazy_loss = self._lazy_loss, None
             lazy_count, self._lazy_count = self._lazy_count, 0
             metrics, self._metrics = self._metrics, {}
+            windows, self._windows = self._windows, []
             point, training = dict(self._point), self._training
             samples = self.profile.drain() if training else []
             known = {"done": self._done, "restored": self._restored, "work": self._work or None, "rate": rate or None}
             report: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
             report["can"] = self._can
+            if self._resized:
+                report["resized"] = self._resized
         if self.save_error:
             report["save_failed"] = self.save_error[:_LONGEST_ERROR]
         if checkpoint:
             report["checkpoint"] = True
         if complete:
             report["complete"] = True
+        if windows:
+            report["pace"] = {"windows": windows}
         if training:
             report["training"] = dict(training, samples=[s.to_json() for s in samples[:1000]])
         loss = math.fsum(losses) / len(losses) if losses else None

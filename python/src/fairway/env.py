@@ -30,15 +30,20 @@ class Environment:
     token: str = ""
     token_file: str = ""  # that holds the token, where somebody renews it
     checkpoint_dir: str = ""
+    memory_dir: str = ""  # in the memory of the node, for copies of checkpoints
     notice: float = 30.0  # seconds between the signal to stop and the kill
     gpu_type: str = ""
     adapt: bool = False
     report_seconds: float = 30.0
+    hang_seconds: float = 60.0  # the least that a training must stand still to count as hung; 0: it never does
     batch_initial: int = 0  # 0: the job file does not say
     batch_max: int = 0
     batch_local_min: int = 0
     batch_local_max: int = 0
     batch_scale: float = 1.0  # of the batch on each GPU: less after the GPU's memory ran out
+    gang: str = ""  # the supervisor's socket, where the gang can change in place
+    member: int = 0  # of the processes that the supervisor started
+    generation: int = 0  # of the gang, that this process was started for
     screening: bool = False  # on fewer GPUs than the job asks for, to see whether it works
     problems: tuple[str, ...] = ()  # variables that could not be read
 
@@ -93,15 +98,20 @@ def read(environ: Optional[Mapping[str, str]] = None) -> Environment:
         token=value("FAIRWAY_TOKEN", str, ""),
         token_file=value("FAIRWAY_TOKEN_FILE", str, ""),
         checkpoint_dir=value("FAIRWAY_CHECKPOINT_DIR", str, ""),
+        memory_dir=value("FAIRWAY_MEMORY_DIR", str, ""),
         notice=value("FAIRWAY_NOTICE", _seconds, 30.0),
         gpu_type=value("FAIRWAY_GPU_TYPE", str, ""),
         adapt=value("FAIRWAY_ADAPT", str, "") == "1",
         report_seconds=value("FAIRWAY_REPORT_SECONDS", _seconds, 30.0),
+        hang_seconds=value("FAIRWAY_HANG_SECONDS", _patience, 60.0),
         batch_initial=value("FAIRWAY_BATCH_INITIAL", _natural, 0),
         batch_max=value("FAIRWAY_BATCH_MAX", _natural, 0),
         batch_local_min=value("FAIRWAY_BATCH_LOCAL_MIN", _natural, 0),
         batch_local_max=value("FAIRWAY_BATCH_LOCAL_MAX", _natural, 0),
         batch_scale=value("FAIRWAY_BATCH_SCALE", _share, 1.0),
+        gang=value("FAIRWAY_GANG", str, ""),
+        member=value("FAIRWAY_MEMBER", _natural, rank),
+        generation=value("FAIRWAY_GENERATION", _natural, 0),
         screening=value("FAIRWAY_SCREENING", str, "") == "1",
         problems=tuple(problems),
     )
@@ -112,6 +122,11 @@ def prefer_loopback(env: Environment) -> None:
     a machine need not lead back to it."""
     if env.nodes == 1 and env.master_addr in ("127.0.0.1", "localhost") and os.path.exists("/sys/class/net/lo"):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+
+def survive_losses() -> None:
+    """Lets NCCL give up a group that has lost a rank without ending the process."""
+    os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2")
 
 
 def _natural(text: str) -> int:
@@ -134,6 +149,11 @@ def _share(text: str) -> float:
     if not 0 < number <= 1:
         raise ValueError(text)
     return number
+
+
+def _patience(text: str) -> float:
+    """Reads seconds, or 0."""
+    return 0.0 if text.strip() in ("0", "0s") else _seconds(text)
 
 
 def _seconds(text: str) -> float:

@@ -19,6 +19,7 @@ from fairway.agent import Agent
 from fairway.goodput import Config, Limits, Shape
 from fairway.noise import Estimator, Noise
 from fairway.order import Order
+from fairway.pace import Pace
 from fairway.profile import Sample
 from fairway.rules import Rule, Seen, make
 from fairway.timing import Clock, Span, StepTimer, WallClock
@@ -32,6 +33,9 @@ _ENOUGH = 0.02
 # A noise scale from here on says that no gradient was seen in the noise: no
 # number for a plot.
 _NO_GRADIENT = 1e15
+
+# Steps between two measurements of the exchange, if they are not longer than that.
+_PROBE_EVERY, _LONG = 8, 0.1
 
 # The losses that are kept between two looks at them.
 _LOSSES = 64
@@ -95,13 +99,14 @@ class Options:
     choose_every: float = 30.0
 
 
-def limits_of(agent: Agent, batch_size: int) -> Limits:
+def limits_of(agent: Agent, batch_size: int, at_once: int = 0) -> Limits:
     """The bounds of the batch size: those of the job file, or else no change of
-    the script's batch size."""
+    the script's batch size. at_once is the most of it that goes through a GPU at
+    once; 0: all of it."""
     env = agent.env
     initial = env.batch_initial or batch_size
     local_min = env.batch_local_min or 1
-    local_max = max(env.batch_local_max or initial, local_min)
+    local_max = max(env.batch_local_max or at_once or initial, local_min)
     if env.batch_scale < 1:
         # An attempt before this one ran out of the GPU's memory. What no longer
         # goes through it at once is accumulated: the batch stays what it was.
@@ -128,6 +133,7 @@ class Loop:
         *,
         rule: Union[str, Rule] = "adascale",
         converged: float = 0.0,
+        can: str = "resizes",
         reducer: Optional[Reducer] = None,
         clock: Optional[Clock] = None,
         options: Options = Options(),
@@ -143,7 +149,11 @@ class Loop:
         self.estimator = Estimator()
         self.lr = 0.0  # for the plots
         self.save: Callable[[], None] = lambda: None  # called by all ranks after the same step
+        self.settle: Callable[[], None] = lambda: None  # the same; returns when what was saved is safe, or has failed
         self.after_step: Callable[[], None] = lambda: None  # called when done has grown
+        self.asked: Callable[[], int] = lambda: 0  # the generation of the gang that this rank should be in
+        self.generation = agent.env.generation
+        self.regroup: Callable[[], None] = lambda: None  # called by all ranks after the same step, to enter it
         self.drain_lengths: Callable[[], list[Lengths]] = list
         self._converged = converged
         self._losses: collections.deque[Any] = collections.deque(maxlen=_LOSSES)
@@ -153,6 +163,8 @@ class Loop:
         clock = clock or WallClock()
         self.mark = clock.mark  # for when a step waits for the exchange
         self._timer = StepTimer(clock)
+        self._pace = Pace()
+        self.probe_every = _PROBE_EVERY
         self._prior = 0.0
         self._noise: Optional[Noise] = None
         now = time.monotonic()
@@ -162,7 +174,8 @@ class Loop:
         self._pause = 1  # steps from one agreement to the next
         self.config = self._split(limits.initial)
         if agent.store is not None:
-            agent.able("resizes")
+            agent.able(can)
+            agent.watch.arm(self.world, agent.env.attempt)
 
     # What to run.
 
@@ -207,13 +220,15 @@ class Loop:
         if self.adapt and "loss" in self.rule.observes:
             self._losses.append(loss.detach() if hasattr(loss, "detach") else loss)
 
-    def step_done(self, sync: Optional[Span] = None) -> None:
+    def step_done(self, sync: Optional[Span] = None, skipped: bool = False) -> None:
         """Says that an optimiser step has ended, and when it waited for the
-        exchange of gradients. May save, change the batch, or end the process
-        because it was asked to stop."""
+        exchange of gradients. One that the optimiser skipped has used up its
+        examples, but is no work done. May save, change the batch, or end the
+        process because it was asked to stop."""
         self.steps += 1
         self.position += self.batch
-        self.done += self._worth()
+        if not skipped:
+            self.done += self._worth()
         self.after_step()
         self._timer.step(sync)
         self.agent.progress(self.done, self.total)
@@ -224,7 +239,12 @@ class Loop:
         """Saves the end of the training and tells it."""
         self._measure()
         self.save()
+        self.settle()
         self.agent.complete()
+
+    def save_soon(self) -> None:
+        """Saves when the ranks next agree."""
+        self._last_save = -math.inf
 
     def _worth(self) -> float:
         if not self.adapt or self.rule.sets_batch:
@@ -234,7 +254,7 @@ class Loop:
     def _due(self) -> bool:
         if self.world > 1:  # all ranks at the same step
             return self.steps - self._steps_agreed >= self._pause
-        return self.agent.should_stop() or time.monotonic() - self._last_agreed >= self._options.agree_every
+        return self.agent.should_stop() or self.asked() > self.generation or time.monotonic() - self._last_agreed >= self._options.agree_every
 
     def _agree(self) -> None:
         """Makes all ranks do the same from here on."""
@@ -243,25 +263,46 @@ class Loop:
         pace = (now - self._last_agreed) / (self.steps - self._steps_agreed)
         leads = self.agent.env.rank == 0
         wish = self._choose(now) if leads else Config(0, 0)
-        stop, save, pace, local, accum, self._prior = self._reducer.max([
+        self._pace.add(self._timer.drain_own())
+        stop, save, pace, local, accum, self._prior, generation, *ranks = self._reducer.max([
             float(self.agent.should_stop() and now >= self._next_try),
             float(leads and now - self._last_save >= self._options.checkpoint_every),
             pace,
             float(wish.local),
             float(wish.accum),
             self.agent.prior_noise if leads else 0.0,
+            float(self.asked()),
+            *self._pace.offer(self.agent.env.rank, self.world),
         ])
+        self.agent.paced(*self._pace.take(ranks))
+        self.probe_every = 1 if pace > _LONG else _PROBE_EVERY
         often = min(self._options.agree_every, self.agent.env.notice / 10)
         self._pause = max(1, min(int(often / max(pace, 1e-9)), 2 * self._pause))
         self._take(Config(int(local), int(accum)))
         if (stop or save) and not self.finished:
             self._save_and_leave(bool(stop))
+        if generation > self.generation and not stop and not self.finished:
+            self.regroup()
         self._last_agreed, self._steps_agreed = time.monotonic(), self.steps
+
+    def regrouped(self, reducer: Reducer, generation: int) -> None:
+        """Goes on in another generation of the gang, with the agent's new rank and
+        world. The batch stays what it is and is divided anew."""
+        batch = self.batch if self.adapt else self.limits.initial
+        self._reducer, self.generation, self.world = reducer, generation, self.agent.env.world
+        self.shape = Shape(self.agent.env.nodes, self.world)
+        self.config = self._split(batch)
+        self._pace = Pace()
+        self._timer.restart(warmup=1, forget=True)
+        self._last_agreed, self._steps_agreed, self._pause = time.monotonic(), self.steps, 1
+        self._tell()
 
     def _save_and_leave(self, stop: bool) -> None:
         """Saves, and leaves if that was asked for. Work that could not be saved
         would be lost: the training goes on and tries again."""
         self.save()
+        if stop:
+            self.settle()
         (failed,) = self._reducer.max([float(bool(self.agent.save_error))])
         self._last_save = time.monotonic()
         self._timer.restart()

@@ -47,6 +47,7 @@ class StepTimer:
         self._last: Any = None
         self._steps: collections.deque[Span] = collections.deque()
         self._syncs: collections.deque[Span] = collections.deque()
+        self._own: collections.deque[Span] = collections.deque()
         self._recent: collections.deque[float] = collections.deque(maxlen=64)
 
     def restart(self, warmup: int = 0, forget: bool = False) -> None:
@@ -57,6 +58,7 @@ class StepTimer:
         if forget:
             self._steps.clear()
             self._syncs.clear()
+            self._own.clear()
             self._recent.clear()
 
     def step(self, sync: Optional[Span] = None) -> None:
@@ -68,6 +70,7 @@ class StepTimer:
             self._steps.append((self._last, now))
             if sync is not None:
                 self._syncs.append(sync)
+                self._own.append((self._last, sync[0]))
         self._last = now
 
     def drain(self) -> tuple[list[float], list[float]]:
@@ -76,6 +79,11 @@ class StepTimer:
         self._recent.extend(steps)
         limit = _PAUSE * statistics.median(self._recent) if self._recent else 0.0
         return [s for s in steps if s <= limit], self._ready(self._syncs)
+
+    def drain_own(self) -> list[float]:
+        """From the end of a step to when the next one waited for the exchange: what
+        this rank computed by itself, as far as that is known by now."""
+        return self._ready(self._own)
 
     def mean(self) -> float:
         """A typical step of late, in seconds; 0 while nothing is known."""

@@ -58,7 +58,9 @@ export function jobView({ state, refreshSoon }, id) {
   }
   function trouble(job) {
     if (job.reason) {
-      return h('p', { class: 'callout' }, h('b', {}, job.state === 'paused' ? 'Paused: ' : 'Waits: '), job.reason.text || job.reason.code, job.state === 'paused' ? null : h('span', { class: 'block' }, 'Expected start: ', expected(job, state.now())));
+      return h('p', { class: 'callout' }, h('b', {}, job.state === 'paused' ? 'Paused: ' : 'Waits: '), job.reason.text || job.reason.code, job.state === 'paused' ? null : [
+        h('span', { class: 'block' }, 'Expected start: ', expected(job, state.now())),
+        job.reason.rough ? h('span', { class: 'block' }, 'Only a rough estimate: ' + job.reason.rough) : null]);
     }
     if (job.state === 'failed' || (job.exit && job.exit.code && !job.exit.yielded)) {
       return h('p', { class: 'callout bad' }, h('b', {}, job.state === 'failed' ? 'Failed: ' : 'Last attempt: '), exitText(job.exit) || 'unknown reason');

@@ -16,8 +16,10 @@ and start it again on another number of GPUs: it goes on where it was.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-from typing import Any, Iterator, Optional, Union
+import sys
+from typing import Any, Iterator, Optional, Sequence, Union
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -26,24 +28,30 @@ from torch.utils.data import DataLoader, Dataset
 import fairway
 from fairway.goodput import Config
 from fairway.loop import Loop, Options, limits_of
+from fairway.member import Place, connect
 from fairway.order import Order
 from fairway.rules import Rule, make
 from fairway.timing import WallClock
 from fairway.torch import state as checkpoints
-from fairway.torch.gang import CudaClock, Reducer, device_of
+from fairway.torch.gang import CudaClock, Reducer, Replica, device_of, of_group
 from fairway.torch.gradients import Meter
 from fairway.torch.source import Source, permute
+from fairway.torch.together import Together, check_count, parts_of, together
 
 log = logging.getLogger("fairway")
 
 __all__ = ["Run", "wrap"]
 
-_PROBE_EVERY = 8  # steps between two measurements of the exchange
+Optimizers = Union[torch.optim.Optimizer, Sequence[torch.optim.Optimizer]]
+
+_HEAR_SECONDS = 10.0  # from an error of the exchange to the supervisor's word that a rank died
+_LEAVE_SECONDS = 8.0  # for a rank that leaves to end a write; the supervisor waits 10
+_GATHER_SECONDS = 120.0  # for all ranks of a generation to get ready
 
 
 def wrap(
     model: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Optimizers,
     data: Union[DataLoader, Dataset],
     *,
     epochs: float,
@@ -61,7 +69,11 @@ class Run:
     """A training: iterate over it for the examples of this rank, and call
     step(loss) once for each of them.
 
-    scheduler is stepped for each step's worth of the initial batch size; rule
+    optimizer, and scheduler, may be a list: all of them are stepped at every step.
+    accumulate is how many batches of batch_size make up one step of the optimiser;
+    scheduler is stepped for each step's worth of the initial batch size; scaler is a
+    GradScaler, whose skipped steps are no progress; examples is the length of an epoch
+    of a data set that has none; rule
     is a rule of adaptation, by name or from fairway.rules (default: sqrt for Adam
     and its relatives, adascale for others); converged is the part of the highest
     loss by which it falls in an epoch when the training has converged, for policies
@@ -73,12 +85,15 @@ class Run:
     def __init__(
         self,
         model: torch.nn.Module,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizers,
         data: Union[DataLoader, Dataset],
         *,
         epochs: float,
         batch_size: Optional[int] = None,
+        accumulate: int = 1,
         scheduler: Any = None,
+        scaler: Any = None,
+        examples: int = 0,
         rule: Union[str, Rule, None] = None,
         converged: float = 0.0,
         clip: Optional[float] = None,
@@ -93,39 +108,61 @@ class Run:
         self.agent = agent or fairway.init()
         env = self.agent.env
         self.device = device or device_of(env)
-        self.reducer = Reducer(env, self.device)
-        self.module, self.optimizer, self.scheduler = model.to(self.device), optimizer, scheduler
-        self.model: torch.nn.Module = self.module
+        self._source = Source(data, self.device, examples)
+        # A stream cannot give out its examples again.
+        self._member = connect(env) if "process_group" not in (ddp or {}) and not self._source.streams else None
+        if env.generation > 0:  # it joins a gang that trains: at the end of this, when it is ready
+            env = dataclasses.replace(env, world=1)
+        self.reducer = Reducer(env, self.device, member=self._member)
+        if self._member is not None and not self.reducer.own:  # the script has plans of its own
+            self._member.close()
+            self._member = None
+        self.module, self.optimizer, self.scheduler = model.to(self.device), together(optimizer), together(scheduler)
+        self._scaler = scaler
+        self._ddp: Optional[DistributedDataParallel] = None
+        self._ddp_options = ddp or {}
+        self.model: torch.nn.Module = self.module if self._member is None else Replica(self.module)
         if env.world > 1:
-            ids = [self.device.index] if self.device.type == "cuda" else None
-            self.model = DistributedDataParallel(self.module, device_ids=ids, **(ddp or {}))
-        self._source = Source(data, self.device)
+            self._replicate()
         size = batch_size or self._source.batch_size
         if not size:
             raise ValueError("batch_size is not given, and the data is not a loader that has one")
-        order = Order(len(self._source.dataset), seed, permute)
+        if accumulate < 1:
+            raise ValueError(f"accumulate = {accumulate}; want 1 or more")
+        order = Order(self._source.size, seed, permute)
         self.loop = Loop(
             self.agent,
             order,
-            limits_of(self.agent, size),
+            limits_of(self.agent, size * accumulate, size if accumulate > 1 else 0),
             epochs * order.size,
-            rule=_rule_for(optimizer, rule),
+            rule=_rule_for(self.optimizer, rule),
             converged=converged,
+            can="saves" if self._source.streams else "resizes",
             reducer=self.reducer,
             clock=CudaClock() if self.device.type == "cuda" else WallClock(),
             options=Options(checkpoint_every=checkpoint_every, choose_every=min(choose_every, env.report_seconds)),
         )
-        self.loop.save = self._save
+        self.loop.save, self.loop.settle = self._save, self._settle
+        self._copies = checkpoints.Copies()
         self.loop.after_step = self._advance
-        self._meter = Meter(self.model, optimizer, env.world) if self.loop.measures_noise else None
-        if self._meter is not None:
-            self.loop.drain_lengths = self._meter.drain
+        self._meter: Optional[Meter] = None
+        self._measure_noise()
         self._clip, self._extra, self._seed = clip, extra, seed
         self._scheduled = 0  # steps of the scheduler
         self._micro = 0  # gradients of the present batch
         self._waiting = False  # for step(), after examples were handed out
         self._sync: Optional[list[Any]] = None
-        self.resumed = self._load()
+        if self._member is not None:
+            self.loop.asked, self.loop.regroup = lambda: self._member.asked, self._regroup
+        if self.agent.env.generation > 0:
+            self._regroup(fresh=True)
+            self.resumed = True
+        else:
+            self.resumed = self._load()
+            if self._member is not None:
+                self._member.up(0)
+        if self._member is not None and self.agent.store is not None:
+            self.agent.able("in_place")
 
     # The loop of the training.
 
@@ -136,17 +173,22 @@ class Run:
         return self.loop.done / self.loop.order.size
 
     def __iter__(self) -> Iterator[Any]:
-        env = self.agent.env
         self.model.train()
         while not self.loop.finished:
-            config = self.loop.config
-            indices = self.loop.order.batches(self.loop.position, config, env.rank, env.world)
-            for examples in self._source.examples(indices):
+            env, config, generation = self.agent.env, self.loop.config, self.loop.generation
+            if self._source.streams:
+                batches = self._source.stream(config.local)
+            else:
+                batches = self._source.examples(self.loop.order.batches(self.loop.position, config, env.rank, env.world))
+            for examples in batches:
                 self._prepare(config)
                 yield self._source.move(examples)
                 if self._waiting:
-                    raise RuntimeError("step(loss) was not called for the previous batch")
-                if self._micro == 0 and (self.loop.finished or self.loop.config != config):
+                    raise RuntimeError(
+                        "step(loss) was not called for the previous batch; to accumulate the gradients of several batches, "
+                        "use accumulate=N and call step(loss) for each of them"
+                    )
+                if self._micro == 0 and (self.loop.finished or self.loop.config != config or self.loop.generation != generation):
                     break
         self.loop.end()
         self.reducer.barrier()
@@ -158,12 +200,26 @@ class Run:
         if not self._waiting:
             raise RuntimeError("step(loss) was called twice for the same batch")
         self._waiting = False
+        if self._member is None:
+            return self._step(loss)
+        before = self.loop.steps
+        try:
+            if self.model.lost is not None:
+                raise self.model.lost
+            return self._step(loss)
+        except RuntimeError as err:
+            if not self._rejoin(err):
+                raise
+        return self.loop.steps > before
+
+    def _step(self, loss: torch.Tensor) -> bool:
         config = self.loop.config
         count = config.accum + 1
         last = self._micro == config.accum
         if last and self._probing():
             loss.register_hook(self._queue_probe)
-        (loss / count if count > 1 else loss).backward()
+        part = loss / count if count > 1 else loss
+        (part if self._scaler is None else self._scaler.scale(part)).backward()
         if self._sync:
             self._sync.append(self.loop.mark())
         self.agent.report(loss=loss)
@@ -177,14 +233,19 @@ class Run:
 
     def _prepare(self, config: Config) -> None:
         self._waiting = True
-        if isinstance(self.model, DistributedDataParallel):
+        if self._ddp is not None:
             # What no_sync() sets; it must hold from the forward pass on.
-            self.model.require_backward_grad_sync = self._micro == config.accum
+            self._ddp.require_backward_grad_sync = self._micro == config.accum
 
     def _step_optimizer(self, count: int) -> None:
         loop, config = self.loop, self.loop.config
+        scale = 1.0
+        if self._scaler is not None:
+            scale = self._scaler.get_scale()
+            for part in parts_of(self.optimizer):
+                self._scaler.unscale_(part)
         if self._meter is not None:
-            self._meter.batch(count, loop.scale)
+            self._meter.batch(count, loop.scale, scale)
         if self._clip is not None:
             torch.nn.utils.clip_grad_norm_(self.module.parameters(), self._clip)
         rates = [group["lr"] for group in self.optimizer.param_groups]
@@ -193,15 +254,28 @@ class Run:
         if factor != 1.0:
             for group in self.optimizer.param_groups:
                 group["lr"] = group["lr"] * factor
-        self.optimizer.step()
+        skipped = self._step_parts(scale)
         for group, rate in zip(self.optimizer.param_groups, rates):
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
         self._micro = 0
         sync, self._sync = self._sync, None
-        loop.step_done((sync[0], sync[1]) if sync and len(sync) == 2 else None)
+        if skipped and self._meter is not None:
+            self._meter.skip()
+        loop.step_done((sync[0], sync[1]) if sync and len(sync) == 2 else None, skipped)
         if self._meter is not None and loop.config != config:
             self._meter.forget()
+
+    def _step_parts(self, scale: float) -> bool:
+        """Steps the optimiser. Returns whether the scaler skipped that, because
+        gradients were infinite: all ranks have the same ones."""
+        if self._scaler is None:
+            self.optimizer.step()
+            return False
+        for part in parts_of(self.optimizer):
+            self._scaler.step(part)
+        self._scaler.update()
+        return self._scaler.get_scale() < scale
 
     def _advance(self) -> None:
         """Steps the scheduler once for each initial batch's worth of work."""
@@ -214,7 +288,7 @@ class Run:
     # computed all of its gradient to when the mean of all ranks is there.
 
     def _probing(self) -> bool:
-        return self.agent.env.world > 1 and self.loop.steps % _PROBE_EVERY == 0
+        return self.agent.env.world > 1 and self.loop.steps % self.loop.probe_every == 0
 
     def _queue_probe(self, _gradient: torch.Tensor) -> None:
         # Runs at the start of the backward pass. The engine calls what is
@@ -225,21 +299,124 @@ class Run:
     def _probe(self) -> None:
         self._sync = [self.loop.mark()]
 
+    # A gang that changes in place.
+
+    def _replicate(self) -> None:
+        """Makes a replica of the model for each rank of the process group."""
+        if isinstance(self.model, Replica):
+            self._ddp = self.model.join(self.device, self._ddp_options)
+            return
+        ids = [self.device.index] if self.device.type == "cuda" else None
+        self.model = self._ddp = DistributedDataParallel(self.module, device_ids=ids, **self._ddp_options)
+
+    def _measure_noise(self) -> None:
+        if self.loop.measures_noise:
+            self._meter = Meter(self._ddp or self.module, self.optimizer, self.reducer.world)
+            self.loop.drain_lengths = self._meter.drain
+
+    def _rejoin(self, err: RuntimeError) -> bool:
+        """Goes on without a rank that has died, or with another in its place. False:
+        the error has another cause. The step that it struck is abandoned: all
+        examples of it are taken again."""
+        if not of_group(err) or self._member.next(self.loop.generation, _HEAR_SECONDS) is None:
+            return False
+        log.warning("a rank of the gang is gone; going on from step %d without a restart", self.loop.steps)
+        self._regroup()
+        return True
+
+    def _regroup(self, fresh: bool = False) -> None:
+        """Leaves the process group and enters that of the newest generation. A fresh
+        process has no state of the training yet."""
+        self.agent.regrouping = True  # an error that leaves this ends the process
+        tried, rank = self.loop.generation, self.agent.env.rank
+        if fresh:
+            self._member.waits(tried)
+            tried -= 1
+        while True:
+            place = self._member.next(tried, _GATHER_SECONDS)
+            if place is None:
+                if self.agent.should_stop() and not fresh:
+                    self._stop_alone(rank)
+                raise RuntimeError("the gang cannot change: the supervisor does not answer")
+            tried, rank = place.generation, place.rank
+            self._leave_group()
+            if place.rank < 0:
+                log.info("the gang goes on without this rank; leaving after step %d", self.loop.steps)
+                self.agent.settle(_LEAVE_SECONDS)
+                self.agent.close()
+                sys.exit(0)
+            if not self._member.ready(place.generation, _GATHER_SECONDS):
+                continue
+            try:
+                self._enter(place, fresh)
+                break
+            except RuntimeError as err:
+                if not of_group(err):
+                    raise
+                log.warning("generation %d of the gang did not come about: %s", place.generation, err)
+        self._member.up(place.generation)
+        self.agent.watch.resume()
+        self.agent.regrouping = False
+        log.info("rank %d of %d from step %d on", place.rank, place.world, self.loop.steps)
+
+    def _stop_alone(self, rank: int) -> None:
+        """Saves and leaves: the job was asked to stop while its gang was in pieces.
+        Rank 0 saves; the others have the same."""
+        self.agent.regrouped(rank, 1)
+        self.reducer = Reducer(self.agent.env, self.device)
+        self._save()
+        self._settle()
+        self.agent.leave()
+
+    def _leave_group(self) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        self._ddp, self._meter, self._sync, self._micro = None, None, None, 0
+        self.model.lost = None
+        self.model.alone()
+        self.loop.drain_lengths = list
+        self.reducer.end()
+
+    def _enter(self, place: Place, fresh: bool) -> None:
+        self.agent.regrouped(place.rank, place.world)
+        self.reducer = Reducer(self.agent.env, self.device, place.port, self._member)
+        most, least = self.reducer.max([float(self.loop.steps), -float(self.loop.steps)])
+        if place.fresh or most != -least:  # one rank may have ended a step that another could not
+            leads = place.rank == 0
+            state = self.reducer.share(dict(self._state(), steps=self.loop.steps) if leads else None)
+            if not leads:
+                self._restore(state)
+                self.loop.steps = state["steps"]
+            if fresh:
+                checkpoints.set_random_state([], place.rank, place.world, self._seed + self.loop.position)
+        if place.world > 1:
+            self._replicate()
+        self.loop.regrouped(self.reducer, place.generation)
+        self._measure_noise()
+
     # Checkpoints.
 
     def state_dict(self) -> dict[str, Any]:
         """All that is kept. Every rank must call it."""
+        state = dict(self._state(), random=self.reducer.gather(checkpoints.random_state()))
+        if self._source.streams:
+            state["stream"] = self.reducer.gather(self._source.dataset.state_dict())
+        return state
+
+    def _state(self) -> dict[str, Any]:
+        """What all ranks have in common."""
         state: dict[str, Any] = {
             "model": self.module.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "loop": self.loop.state_dict(),
             "scheduled": self._scheduled,
-            "random": self.reducer.gather(checkpoints.random_state()),
         }
-        for name, part in (("scheduler", self.scheduler), ("extra", self._extra)):
+        for name, part in self._kept():
             if part is not None:
                 state[name] = part.state_dict()
         return state
+
+    def _kept(self) -> list[tuple[str, Any]]:
+        return [("scheduler", self.scheduler), ("scaler", self._scaler), ("extra", self._extra)]
 
     def _save(self) -> None:
         if self.agent.store is None:
@@ -248,7 +425,11 @@ class Run:
             return
         state = self.state_dict()
         if self.agent.env.rank == 0:
-            self.agent.save(lambda file: checkpoints.write(file, state))
+            self.agent.save_behind(lambda: self._copies.take(state))
+
+    def _settle(self) -> None:
+        if self.agent.env.rank == 0:
+            self.agent.settle()
         self.reducer.barrier()  # no rank leaves before the work is safe
 
     def _load(self) -> bool:
@@ -260,20 +441,28 @@ class Run:
         if path is None:
             return False
         state = checkpoints.read(path)
-        self.module.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.loop.load_state_dict(state["loop"])
-        self._scheduled = state["scheduled"]
-        for name, part in (("scheduler", self.scheduler), ("extra", self._extra)):
-            if part is not None and name in state:
-                part.load_state_dict(state[name])
+        self._restore(state)
+        if store is not None and not store.durable(path):
+            self.loop.save_soon()  # it is in memory only
         env = self.agent.env
         checkpoints.set_random_state(state["random"], env.rank, env.world, self._seed + self.loop.position)
+        if self._source.streams:
+            self._source.resume(state.get("stream", []), env.rank, env.world)
         log.info("resuming after %d examples with %d processes", self.loop.position, env.world)
         return True
 
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.module.load_state_dict(state["model"])
+        check_count(self.optimizer, state["optimizer"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.loop.load_state_dict(state["loop"])
+        self._scheduled = state["scheduled"]
+        for name, part in self._kept():
+            if part is not None and name in state:
+                part.load_state_dict(state[name])
 
-def _rule_for(optimizer: torch.optim.Optimizer, rule: Union[str, Rule, None]) -> Rule:
+
+def _rule_for(optimizer: Union[torch.optim.Optimizer, Together], rule: Union[str, Rule, None]) -> Rule:
     adaptive = any("betas" in group for group in optimizer.param_groups)
     found = make(rule or ("sqrt" if adaptive else "adascale"))
     if adaptive and found.name == "cabs":

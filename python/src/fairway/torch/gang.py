@@ -6,15 +6,25 @@
 from __future__ import annotations
 
 import atexit
+import gc
+import io
+import os
+import socket
+import stat
 import time
-from typing import Optional
+from datetime import timedelta
+from typing import Any, Optional
 
 import torch
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
-from fairway.env import Environment, prefer_loopback
+from fairway.env import Environment, prefer_loopback, survive_losses
+from fairway.member import Member
 
 _DROP_SECONDS = 0.1  # far more than a thread needs that was woken
+_MEET_SECONDS = 60  # for ranks that were all ready a moment before
+_LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 
 
 def device_of(env: Environment) -> torch.device:
@@ -29,23 +39,69 @@ class Reducer:
     """A loop.Reducer over torch.distributed. It exchanges a few numbers on the
     CPU, next to the gradients' group, so that no GPU has to be waited for."""
 
-    def __init__(self, env: Environment, device: torch.device) -> None:
+    def __init__(self, env: Environment, device: torch.device, port: int = 0, member: Optional[Member] = None) -> None:
+        """Makes the group; port is where the ranks of a later generation meet, which
+        the environment does not say."""
         self.world = env.world
+        self.own = env.world == 1 or not dist.is_initialized()  # else it is the script's
         self._group: Optional[dist.ProcessGroup] = None
+        self._before: set[int] = set()  # files that were open before the group was made
+        self._sockets: Optional[set[int]] = set()  # of the group; None: it is being made
         if env.world == 1:
             return
         if not dist.is_initialized():
-            backend = "nccl" if device.type == "cuda" and dist.is_nccl_available() else "gloo"
-            prefer_loopback(env)
-            dist.init_process_group(backend)
-            if backend == "gloo":
-                atexit.register(_end_group)
+            self._before, self._sockets = _open_files(), None
+            if member is not None:
+                member.on_loss = self.abort
+            self._make(env, device, port)
         if dist.get_world_size() != env.world:
             raise RuntimeError(f"the process group has {dist.get_world_size()} ranks; WORLD_SIZE is {env.world}")
-        if dist.get_backend() == "nccl":
-            self._group = dist.new_group(backend="gloo")
+        self._group = dist.new_group(backend="gloo") if dist.get_backend() == "nccl" else dist.group.WORLD
+        if self._sockets is None:
+            self._sockets = _open_files() - self._before
+
+    def _make(self, env: Environment, device: torch.device, port: int) -> None:
+        backend = "nccl" if device.type == "cuda" and dist.is_nccl_available() else "gloo"
+        prefer_loopback(env)
+        if env.gang:
+            survive_losses()
+        if port:
+            store = dist.TCPStore(env.master_addr, port, env.world, env.rank == 0, timedelta(seconds=_MEET_SECONDS))
+            dist.init_process_group(backend, store=store, rank=env.rank, world_size=env.world)
         else:
-            self._group = dist.group.WORLD
+            dist.init_process_group(backend)
+        if backend == "gloo":
+            atexit.register(_end_group)
+
+    def abort(self) -> None:
+        """Makes what waits for other ranks fail, because one of them is gone. May be
+        called from any thread."""
+        sockets = self._sockets if self._sockets is not None else _open_files() - self._before
+        for number in sockets:
+            _shut(number)
+        give_up = getattr(dist.distributed_c10d, "_abort_process_group", None)
+        if give_up is not None and dist.is_initialized() and dist.get_backend() == "nccl":
+            give_up()
+
+    def end(self) -> None:
+        """Leaves the group. Nothing else may refer to it."""
+        self._group = None
+        gc.collect()  # DDP is part of cycles, and keeps its group
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        gc.collect()
+
+    def share(self, content: Any) -> Any:
+        """Rank 0's object, on all ranks. The others' is not looked at."""
+        if self.world == 1:
+            return content
+        data = io.BytesIO()
+        if dist.get_rank() == 0:
+            torch.save(content, data)
+        (size,) = self.max([float(data.tell())])
+        tensor = torch.frombuffer(bytearray(data.getvalue() or int(size)), dtype=torch.uint8)
+        dist.broadcast(tensor, 0, group=self._group)
+        return content if dist.get_rank() == 0 else _load(io.BytesIO(tensor.numpy().tobytes()))
 
     def max(self, values: list[float]) -> list[float]:
         return self._reduce(values, dist.ReduceOp.MAX)
@@ -81,6 +137,85 @@ def _end_group() -> None:
     if dist.is_initialized():
         dist.destroy_process_group()
         time.sleep(_DROP_SECONDS)
+
+
+def _load(data: io.BytesIO) -> Any:
+    try:
+        return torch.load(data, map_location="cpu", weights_only=False)
+    except TypeError:  # before 1.13 there was nothing else
+        return torch.load(data, map_location="cpu")
+
+
+def _open_files() -> set[int]:
+    try:
+        return {int(name) for name in os.listdir("/proc/self/fd")}
+    except OSError:
+        return set()  # not Linux: nothing can be aborted
+
+
+def _shut(number: int) -> None:
+    """Ends the connection of a file, if it is one within this machine."""
+    try:
+        if not stat.S_ISSOCK(os.fstat(number).st_mode):
+            return
+        with socket.socket(fileno=os.dup(number)) as end:
+            if end.family in (socket.AF_INET, socket.AF_INET6) and end.getpeername()[0] in _LOOPBACK:
+                end.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # closed by now, or not connected
+
+
+class Replica(torch.nn.Module):
+    """A model that stays the same object while the gang around it changes. A
+    forward pass that fails because a rank is gone is done without the others: the
+    step is abandoned anyway, and the script's loop must get to its end."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self.lost: Optional[RuntimeError] = None
+        self.alone()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("module"), name)
+
+    def alone(self) -> None:
+        """Drops what belongs to the gang."""
+        self.__dict__["ddp"] = None  # not a part of the model
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """What the module returns."""
+        if self.ddp is None:
+            return self.module(*inputs, **named)
+        try:
+            return self.ddp(*inputs, **named)
+        except RuntimeError as err:
+            if not of_group(err):
+                raise
+            self.lost = err
+            return self.module(*inputs, **named)
+
+    def train(self, mode: bool = True) -> "Replica":
+        super().train(mode)
+        if self.ddp is not None:
+            self.ddp.training = mode
+        return self
+
+    def join(self, device: torch.device, options: dict[str, Any]) -> DistributedDataParallel:
+        """Replicates the module over the process group that is there."""
+        ids = [device.index] if device.type == "cuda" else None
+        self.__dict__["ddp"] = DistributedDataParallel(self.module, device_ids=ids, **options)
+        self.ddp.training = self.training
+        return self.ddp
+
+
+def of_group(err: RuntimeError) -> bool:
+    """Whether an error is one of the exchange between ranks."""
+    text = str(err).lower()
+    return any(word in text for word in ("gloo", "nccl", "connection", "socket", "process group", "store"))
 
 
 class CudaClock:

@@ -51,16 +51,16 @@ class Meter:
         if self._world == 1 and count > 1:
             self._part = self._length() * float(count * count)
 
-    def batch(self, count: int, scale: float) -> None:
+    def batch(self, count: int, scale: float, part_scale: float = 1.0) -> None:
         """Says that the gradient of a whole batch is there, of count gradients
-        on this replica."""
+        on this replica. Those of its parts were part_scale times as long."""
         if self._world == 1 and count == 1:
             self._pair(scale)
         else:
             self._before = None
             if self._part is not None:
                 number = self._world if self._world > 1 else count
-                self._taken.append(("several", [self._part, self._length()], number, scale))
+                self._taken.append(("several", [self._part / part_scale**2, self._length()], number, scale))
         self._part = None
         if self._precondition.step():
             self._before = None  # its length is in the metric of before
@@ -80,6 +80,12 @@ class Meter:
             if before is not None and before[0].numel() == flat.numel():
                 mean = _square(before[0].add_(flat)) / 4.0
                 self._taken.append(("pair", [before[1], now, mean], 2, scale))
+
+    def skip(self) -> None:
+        """Drops what was measured of the last batch: the optimiser did not use it."""
+        if self._taken:
+            self._taken.pop()
+        self.forget()
 
     def forget(self) -> None:
         """Drops the gradient that waits for a partner: the next is another's."""
@@ -151,10 +157,11 @@ class Preconditioner:
 
     def _refresh(self) -> bool:
         divisors: dict[int, torch.Tensor] = {}
+        states = self._optimizer.state
         with torch.no_grad():
             for group in self._optimizer.param_groups:
                 for p in group["params"]:
-                    state = self._optimizer.state.get(p, {})
+                    state = states.get(p, {})
                     divisor = _divisor(state, group)
                     if p.requires_grad and divisor is None:
                         return False  # not such an optimiser, or not all of them have run

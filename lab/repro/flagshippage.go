@@ -1,0 +1,105 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package repro
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Print writes the page as Markdown.
+func (f *Flagship) Print(w io.Writer, images string) {
+	fmt.Fprintf(w, flagshipIntro, f.Config.Policy)
+	var claims []Claim
+	var missing []string
+	for _, p := range f.Parts {
+		claims = append(claims, p.Claims...)
+		for _, why := range p.NotRun {
+			missing = append(missing, fmt.Sprintf("%s: not run: %s", p.Name, why))
+		}
+	}
+	PrintClaims(w, claims)
+	if len(missing) > 0 {
+		fmt.Fprintf(w, "\n- %s\n", strings.Join(missing, "\n- "))
+	}
+	fmt.Fprint(w, flagshipElsewhere)
+	for _, p := range f.Parts {
+		p.print(w)
+		for _, name := range []string{"ablations", "plain"} {
+			if _, ok := f.Charts()["flagship-"+name+".svg"]; ok && name == p.Name {
+				fmt.Fprintf(w, "\n![%s](%s/flagship-%s.svg)\n", strings.ToLower(p.Title), images, name)
+			}
+		}
+	}
+}
+
+func (p *FlagshipPart) print(w io.Writer) {
+	if len(p.Rows) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n## %s\n\n%s\n\n    fairway repro flagship --only %s\n", p.Title, wrap(p.About, 95), p.Name)
+	for _, c := range p.Commands {
+		fmt.Fprintf(w, "    %s\n", c)
+	}
+	fmt.Fprintf(w, "\n| %s |\n|%s\n", strings.Join(p.Head, " | "), strings.Repeat("---|", len(p.Head)))
+	for _, row := range p.Rows {
+		fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | "))
+	}
+}
+
+// wrap breaks a paragraph into lines.
+func wrap(text string, width int) string {
+	var out strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case column+1+len(word) > width:
+			out.WriteByte('\n')
+			column = 0
+		default:
+			out.WriteByte(' ')
+			column++
+		}
+		out.WriteString(word)
+		column += len(word)
+	}
+	return out.String()
+}
+
+// Charts returns the plots by file name.
+func (f *Flagship) Charts() map[string]Plot {
+	charts := map[string]Plot{}
+	if f.ablations != nil {
+		charts["flagship-ablations.svg"] = Bars{Title: "Average JCT relative to pollux, with one part off", Y: "ratio", Bars: f.ablations}
+	}
+	if f.plain != nil {
+		charts["flagship-plain.svg"] = Chart{Title: "Average JCT as fewer jobs have agents", X: "jobs without agents, %", Y: "hours", Lines: f.plain}
+	}
+	return charts
+}
+
+const flagshipIntro = "# What `%[1]s` must show\n" + `
+The policy that is left on by default has to be good on every kind of workload. Each row of
+the table is a target, what the policy gives, and whether it holds; figures in brackets are
+those of both sides, workload by workload. Ratios are means over the workloads or the worst
+of them, as stated. A part of the page, or all:
+
+    fairway repro flagship --only pollux,rho --pollux POLLUX_ARTIFACT/simulator
+    fairway repro flagship --pollux POLLUX_ARTIFACT/simulator --sia SIA_ARTIFACT/sia-simulator --shockwave SHOCKWAVE_ARTIFACT/scheduler --gavel GAVEL/scheduler --philly DIR --out docs/reproduction
+
+No run tells a policy true run times, unless it says "exact": estimates are from the history of
+similar jobs, and a policy that plans with exact ones is marked as an oracle. As in
+` + "`fairway sim`" + ` without flags, other policies decide in rounds of 60 s; ` + "`fairway`" + ` decides at every
+event, and its new jobs start from what past ones measured.
+`
+
+const flagshipElsewhere = `
+Two targets are not simulated. How long a decision takes:
+
+    go test -run '^$' -bench Decide/fairway ./policy
+
+How twelve models share an H200 is measured on one ([gpu-run.md](../gpu-run.md)).
+`

@@ -1,0 +1,214 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package repro
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fairway-gpu/fairway/sim"
+	"github.com/fairway-gpu/fairway/sim/trace"
+)
+
+// rigid is a trace of jobs with a size and a length. Its clusters were chosen so that
+// jobs have to wait.
+type rigid struct {
+	name, cluster string
+	source
+	seeds  int      // generated
+	rivals []string // none: traceRivals
+	gangs  bool     // compare the wait of large gangs
+}
+
+// reserving is the policy whose queueing of large gangs is to be beaten.
+const reserving = "philly@defrag@reserve"
+
+// traceRivals are the policies among which the best one counts: none is an oracle,
+// because they see estimates from history only. On a first Helios-like trace the other
+// policies were behind the best of these, or took too long.
+var traceRivals = []string{"fifo:backfill", "srsf", "las", "tiresias", "tiresias:gittins", "philly", "sia", "gavel:sjf"}
+
+// crowded is a generated trace in which jobs have to wait, without the few that run for
+// weeks and have most of the GPU time.
+func crowded(kind string) source {
+	return source{gen: trace.Gen{Kind: kind, Jobs: 2500, Load: 0.95, Longest: 48 * time.Hour}}
+}
+
+// rigidTraces are compared. The real jobs of Philly take as long as all others together,
+// so that only two other policies are run on them.
+var rigidTraces = []rigid{
+	{name: "Philly-like, 2,500 jobs", cluster: "64x8/8", source: crowded(trace.KindPhilly), seeds: 2, gangs: true},
+	{name: "Helios-like, 2,500 jobs", cluster: "64x8/8", source: crowded(trace.KindHelios), seeds: 2, gangs: true},
+	{name: "Gavel, 96 jobs", cluster: "4x8", source: source{data: "gavel", file: "traces/physical_cluster/max_min_fairness.trace", format: trace.Gavel}},
+	{name: "Gavel, 951 jobs", cluster: "4x8", source: source{data: "gavel", file: "traces/msr/seed=0/ed69ec.trace", format: trace.Gavel}},
+	{name: "Shockwave, 120 jobs", cluster: "8x4", source: source{data: "shockwave", file: "120"}, rivals: append([]string{"shockwave"}, traceRivals...)},
+	{name: "Shockwave, 220 jobs", cluster: "16x4", source: source{data: "shockwave", file: "220"}, rivals: append([]string{"shockwave"}, traceRivals...)},
+	{name: "Philly, 109,524 jobs", cluster: "240x8/20+285x2/38", source: source{data: "philly", file: "philly_jobs_reconstructed.csv"},
+		rivals: []string{"las", "tiresias:gittins"}, gangs: true},
+}
+
+func (f *flagship) tracesPart(p *FlagshipPart) error {
+	p.About = fmt.Sprintf("Jobs that run at the size they ask for and have no agent, with estimates from history. The best other policy is the best of %s, on the same workload. Large gangs are those of more than 8 GPUs.", "`"+strings.Join(traceRivals, "`, `")+"`, and `shockwave` on its own traces")
+	p.Commands = []string{
+		"fairway trace gen --kind KIND --jobs 2500 --gpus 512 --load 0.95 --longest 2d --seed S --out FILE",
+		fmt.Sprintf("fairway sim --workload FILE --cluster CLUSTER --seed S --policy %s,%s,%s", f.Policy, strings.Join(traceRivals, ","), reserving),
+	}
+	p.Head = []string{"trace", "policy", "avg JCT", "p99", "makespan", "wait of gangs > 8", "restarts"}
+	for _, r := range rigidTraces {
+		if r.data != "" && f.Data[r.data] == nil {
+			p.NotRun = append(p.NotRun, fmt.Sprintf("%s needs --%s", r.name, r.data))
+			continue
+		}
+		if r.data == "shockwave" {
+			var err error
+			if r.source, err = f.shockwaveTrace(r.file); err != nil {
+				return err
+			}
+		}
+		if err := f.rigidTrace(p, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shockwaveTrace finds a trace of the artifact by its number of jobs.
+func (f *flagship) shockwaveTrace(jobs string) (source, error) {
+	i := slices.IndexFunc(shockwaveTraces, func(t shockwaveFile) bool { return strings.HasPrefix(t.file, jobs+"_") })
+	file := path.Join("traces/reproduce", shockwaveTraces[i].file)
+	_, err := fs.Stat(f.Data["shockwave"], file)
+	return source{data: "shockwave", file: file, format: trace.Gavel}, err
+}
+
+// rigidTrace compares the flagship with the others on one trace.
+func (f *flagship) rigidTrace(p *FlagshipPart, r rigid) error {
+	jct, wait := inHours(), inHours()
+	best := ""
+	for seed := range uint64(max(1, min(r.seeds, f.Seeds))) {
+		least := 0.0
+		var ours, theirs *sim.Result
+		rivals := r.rivals
+		if len(rivals) == 0 {
+			rivals = traceRivals
+		}
+		specs := slices.Clone(rivals)
+		if r.gangs {
+			specs = append(specs, reserving)
+		}
+		for _, spec := range append(specs, f.Policy) {
+			t := trial{spec, r.source, setting{cluster: r.cluster, seed: seed + 1}}
+			res, err := f.run(t)
+			if err != nil {
+				return err
+			}
+			p.row(r.label(seed), label(spec, res.Oracle), hours(res.AvgJCT), hours(res.P99JCT), hours(res.Makespan), gangWait(res), res.Restarts)
+			switch {
+			case spec == f.Policy:
+				ours = res
+			case spec == reserving:
+				theirs = res
+			case least == 0 || res.AvgJCT < least:
+				best, least = spec, res.AvgJCT
+			}
+		}
+		jct.add(ours.AvgJCT, least)
+		if r.gangs {
+			mine, _ := PhillyRun{Result: ours}.Wait(9, 1<<30)
+			other, _ := PhillyRun{Result: theirs}.Wait(9, 1<<30)
+			wait.add(mine, other)
+		}
+	}
+	p.claim(jct.atMost(fmt.Sprintf("%s: average JCT over that of the best other, `%s`, each", r.name, best), jct.worst(), 1))
+	if r.gangs {
+		p.claim(wait.atMost(fmt.Sprintf("%s: mean wait of gangs of more than 8 over `%s`, each", r.name, reserving), wait.worst(), 1))
+	}
+	return nil
+}
+
+func (r rigid) label(seed uint64) string {
+	if r.file != "" {
+		return r.name
+	}
+	return fmt.Sprintf("%s, seed %d", r.name, seed+1)
+}
+
+// gangWait prints the mean wait of gangs of more than 8 GPUs.
+func gangWait(res *sim.Result) string {
+	wait, jobs := PhillyRun{Result: res}.Wait(9, 1<<30)
+	if jobs == 0 {
+		return "-"
+	}
+	return hours(wait)
+}
+
+// ablation is the flagship with one part off.
+type ablation struct {
+	name, knobs string // knobs follow the policy's name
+	flags       string // of "fairway sim"
+	interval    time.Duration
+	noHistory   bool
+}
+
+// flagshipAblations are those of fairway. The first is the policy as it is.
+var flagshipAblations = []ablation{
+	{name: "as it is"},
+	{name: "rank by work left", knobs: ":rank=0"},
+	{name: "events", flags: " --interval 60s", interval: time.Minute},
+	{name: "history", flags: " --experience off", noHistory: true},
+	{name: "restart price", knobs: ":restart=0s"},
+	{name: "longest wait", knobs: ":wait=0s"},
+	{name: "bound on rho", knobs: ":bound=0"},
+	{name: "sharing", knobs: ":share=false"},
+}
+
+// ablationsPart uses generated workloads beside those of the Pollux artifact.
+func (f *flagship) ablationsPart(p *FlagshipPart) error {
+	p.About = "The policy with one part off at a time, as a ratio of its average JCT to that of `pollux` on the same workload: mean over the workloads."
+	p.Head = []string{"without", "policy", "avg JCT over `pollux`", "worst workload", "largest rho"}
+	type where struct {
+		source
+		setting
+	}
+	var all []where
+	if f.Data["pollux"] != nil {
+		files, err := f.files("pollux", tuned+"/workload-*.csv", "pollux")
+		if err != nil {
+			return err
+		}
+		for _, src := range files {
+			all = append(all, where{src, asReference})
+		}
+		p.Commands = append(p.Commands, f.polluxCommand(tuned, "POLICY", " --optimistic"))
+	} else {
+		p.NotRun = append(p.NotRun, "the measured tables need --pollux")
+	}
+	for _, seed := range f.seeds() {
+		all = append(all, where{generated(trace.KindPollux, 160), setting{cluster: polluxCluster, seed: seed}})
+	}
+	p.Commands = append(p.Commands, fmt.Sprintf("fairway sim --workload gen:pollux:160 --cluster %s --policy POLICY --seed S", polluxCluster))
+	for _, a := range flagshipAblations {
+		jct, rho := inSeconds(), 0.0
+		for _, w := range all {
+			base, err := f.run(trial{polluxPolicy, w.source, w.setting})
+			if err != nil {
+				return err
+			}
+			s := w.setting
+			s.interval, s.noHistory = a.interval, a.noHistory
+			res, err := f.run(trial{f.Policy + a.knobs, w.source, s})
+			if err != nil {
+				return fmt.Errorf("%s: %w", a.name, err)
+			}
+			jct.add(res.AvgJCT, base.AvgJCT)
+			rho = max(rho, res.MaxRho)
+		}
+		p.row(a.name, "`"+f.Policy+a.knobs+a.flags+"`", fmt.Sprintf("%.3f", jct.mean()), fmt.Sprintf("%.3f", jct.worst()), fmt.Sprintf("%.2f", rho))
+		f.out.ablations = append(f.out.ablations, Bar{Name: a.name, Value: jct.mean()})
+	}
+	return nil
+}

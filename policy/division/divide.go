@@ -1,0 +1,47 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package division
+
+import (
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
+)
+
+// Search finds a row for every job of a problem. Its answer depends on nothing but
+// the problem.
+type Search interface {
+	search(*problem) []row
+}
+
+// Fast returns the search by a market and local improvements.
+func Fast(seed uint64) Search { return fast{seed} }
+
+// Genetic returns the search of the Pollux paper.
+func Genetic(seed uint64, population, generations int) Search {
+	return genetic{seed: seed, population: population, generations: generations}
+}
+
+// Divider divides the GPUs of a cluster among all jobs that may move.
+type Divider struct {
+	Objective Objective
+	Search    Search
+
+	free   *place.Free // a cache
+	curves Curves      // a cache
+}
+
+// Begin begins a decision: call it once, before all else. Curves that the last one did
+// not use are forgotten.
+func (d *Divider) Begin() { d.curves.turn() }
+
+// Divide returns the plan for a snapshot.
+func (d *Divider) Divide(s *sched.Snapshot, r Rules) sched.Plan {
+	d.free = d.free.For(s.Cluster)
+	p := newProblem(s, r, d.Objective, d.free, &d.curves)
+	rows := d.Search.search(p)
+	return p.plan(rows, p.fill(rows))
+}
+
+// Curve returns what a job's report says about its goodput on a type of GPU; nil: nothing.
+func (d *Divider) Curve(j *sched.Job, t sched.GPUType) *Curve { return d.curves.of(j.Perf, t) }

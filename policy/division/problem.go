@@ -1,0 +1,181 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package division
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
+)
+
+// problem is a snapshot as a search sees it: what each job may have, and what that
+// costs. It does not change during a search.
+type problem struct {
+	Rules
+	objective Objective
+	s         *sched.Snapshot
+
+	jobs     []Job       // those that a search may move, by Seq
+	still    int         // number of the others: fixed, or waiting for a back-off to end
+	rest     float64     // sum of their costs
+	none     float64     // cost of a job without GPUs
+	withheld []bool      // by job in the snapshot: it may not start (place.Withheld)
+	limited  []bool      // by tenant: there is a limit to what it may hold
+	limits   []int       // by tenant: GPUs that its movable jobs may hold, where limited
+	free     *place.Free // holds only the fixed jobs
+	blank    *board      // the same as a board
+
+	reaches map[demand][]reach // by type
+}
+
+// newProblem prepares a snapshot. Free is a view in which every GPU is free.
+func newProblem(s *sched.Snapshot, r Rules, o Objective, free *place.Free, known *Curves) *problem {
+	o.Begin(s)
+	p := &problem{
+		Rules: r, objective: o, s: s, free: free, none: o.Idle(), jobs: make([]Job, 0, len(s.Jobs)),
+		limited: make([]bool, len(s.Tenants)), limits: make([]int, len(s.Tenants)), reaches: map[demand][]reach{},
+	}
+	p.limit()
+	fixed := p.sort()
+	for i := range fixed {
+		j := &fixed[i]
+		at := p.fixedAt(j)
+		free.Take(j.Job, at)
+		if t, ok := s.Tenant(j.Job); ok {
+			p.limits[t] = max(0, p.limits[t]-at.GPUs())
+		}
+	}
+	p.blank = newBoard(p, fixed)
+	for i := range p.jobs {
+		p.prepare(&p.jobs[i], known)
+	}
+	for i := range fixed {
+		j := &fixed[i]
+		p.prepare(j, known)
+		p.rest += p.costAt(j, rowOf(p.fixedAt(j)), true)
+	}
+	return p
+}
+
+// limit finds the limits of the tenants.
+func (p *problem) limit() {
+	for i, t := range p.s.Tenants {
+		limit := t.Limit()
+		if p.Limits != nil {
+			limit = min(limit, p.Limits[i])
+		}
+		if limit < sched.NoLimit {
+			p.limited[i], p.limits[i] = true, limit
+		}
+	}
+}
+
+// fixedAt returns where a job has to be; nil: anywhere.
+func (p *problem) fixedAt(j *Job) sched.Placement {
+	if j.Phase == sched.Running && j.Pinned() {
+		return j.Placement
+	}
+	if p.Fixed != nil {
+		return p.Fixed[j.Index]
+	}
+	return nil
+}
+
+// sort collects the jobs that may be moved, and returns those that have a fixed place.
+func (p *problem) sort() (fixed []Job) {
+	p.withheld = place.Withheld(p.s)
+	for i, j := range p.s.Jobs {
+		job := Job{Job: j, Index: i}
+		switch {
+		case p.fixedAt(&job) != nil:
+			fixed = append(fixed, job)
+		case j.Phase == sched.Pending && !j.Ready(p.s.Now) || p.withheld != nil && p.withheld[i]:
+			p.rest += p.none
+			p.still++
+		default:
+			p.jobs = append(p.jobs, job)
+		}
+	}
+	p.still += len(fixed)
+	bySeq := func(a, b Job) int { return cmp.Compare(a.Seq, b.Seq) }
+	slices.SortFunc(p.jobs, bySeq)
+	slices.SortFunc(fixed, bySeq)
+	return fixed
+}
+
+// costAt returns what a row costs a job that keeps it, or moves there. A row of
+// several types counts as the type of its first node.
+func (p *problem) costAt(j *Job, r row, kept bool) float64 {
+	if len(r) == 0 {
+		return p.none
+	}
+	if k := j.kind(p.s.Cluster.TypeOf(int(r[0].node))); k != nil {
+		return p.objective.Cost(j, k, p.spanOf(r), r.gpus(), kept)
+	}
+	return p.none
+}
+
+// spanOf returns how far apart the slots of a row are.
+func (p *problem) spanOf(r row) Span {
+	if len(r) < 2 {
+		return Local
+	}
+	rack := p.s.Cluster.RackOf(int(r[0].node))
+	for _, s := range r[1:] {
+		if p.s.Cluster.RackOf(int(s.node)) != rack {
+			return Far
+		}
+	}
+	return Near
+}
+
+// rowCost returns the cost of a row, including that of a restart.
+func (p *problem) rowCost(j *Job, r row) float64 {
+	switch {
+	case len(r) == 0:
+		return p.none
+	case len(j.held) > 0 && r.same(j.held):
+		return j.heldCost
+	}
+	return p.costAt(j, r, false)
+}
+
+// reachOf returns how many GPUs of each type a demand could get.
+func (p *problem) reachOf(d demand) []reach {
+	if known, ok := p.reaches[d]; ok {
+		return known
+	}
+	c := p.s.Cluster
+	out := make([]reach, len(c.Types))
+	racks := make([]int, len(c.Racks)*len(c.Types))
+	for i := range c.Nodes {
+		n, t := p.blank.room(d, i), c.TypeOf(i)
+		in := &racks[c.RackOf(i)*len(c.Types)+t]
+		*in += n
+		out[t].node = max(out[t].node, n)
+		out[t].rack = max(out[t].rack, *in)
+		out[t].all += n
+	}
+	p.reaches[d] = out
+	return out
+}
+
+// digest hashes what a search depends on, independently of the snapshot's order: it
+// seeds this decision.
+func (p *problem) digest() uint64 {
+	h := uint64(14695981039346656037) // FNV-1a, by words
+	mix := func(x uint64) { h = (h ^ x) * 1099511628211 }
+	mix(uint64(p.s.Now.UnixNano()))
+	for i := range p.jobs {
+		j := &p.jobs[i]
+		mix(uint64(j.Seq))
+		mix(uint64(j.Starts))
+		for _, s := range j.held {
+			mix(uint64(s.node)<<32 | uint64(s.gpus))
+		}
+	}
+	return h
+}

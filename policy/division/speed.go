@@ -1,0 +1,104 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package division
+
+import (
+	"math"
+
+	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
+)
+
+// Span is how far apart the GPUs of a row are: all that the model of goodput
+// sees of a placement besides their number.
+type Span uint8
+
+const (
+	Local Span = iota // one node
+	Near              // several nodes of one rack
+	Far               // several racks
+	spans
+)
+
+// Curve is the goodput of one report on one type of GPU, by number of GPUs and
+// span. It is computed on demand, and kept as long as the report is
+// the job's last one.
+type Curve struct {
+	report *goodput.Report
+	kind   string // of GPU
+	racks  bool   // far differs from near
+	at     [spans][]float64
+}
+
+// curveKey names a curve. Reports are immutable, so the address will do.
+type curveKey struct {
+	report *goodput.Report
+	kind   sched.GPUType
+}
+
+// Curves are the curves of all jobs. Those that a decision did not use are
+// forgotten with the next.
+type Curves struct {
+	now, last map[curveKey]*Curve
+}
+
+// turn begins a new decision.
+func (c *Curves) turn() {
+	c.last, c.now = c.now, make(map[curveKey]*Curve, len(c.now))
+}
+
+// of returns the curve of a report on a type; nil: it has no model for that.
+func (c *Curves) of(r *goodput.Report, kind sched.GPUType) *Curve {
+	if r == nil {
+		return nil
+	}
+	params, ok := r.Params[string(kind)]
+	if !ok {
+		return nil
+	}
+	key := curveKey{r, kind}
+	if known, ok := c.now[key]; ok {
+		return known
+	}
+	known, ok := c.last[key]
+	if !ok {
+		known = &Curve{report: r, kind: string(kind), racks: params.AlphaRack > 0 || params.BetaRack > 0}
+	}
+	c.now[key] = known
+	return known
+}
+
+// goodput returns the best goodput on n GPUs.
+func (c *Curve) Goodput(s Span, n int) float64 {
+	if s == Far && !c.racks {
+		s = Near
+	}
+	for len(c.at[s]) <= n {
+		c.at[s] = append(c.at[s], math.NaN())
+	}
+	g := c.at[s][n]
+	if g != g {
+		shape := goodput.Shape{Nodes: 1, GPUs: n, CrossRack: s == Far}
+		if s != Local {
+			shape.Nodes = 2 // the model asks only whether there are several
+		}
+		_, g, _ = c.report.Goodput(c.kind, shape)
+		if !(g > 0) || math.IsInf(g, 1) {
+			g = 0
+		}
+		c.at[s][n] = g
+	}
+	return g
+}
+
+// fair returns the goodput on a fair share of n GPUs on one node. A share that
+// the job's batch cannot be split over is halved until it can.
+func (c *Curve) fair(n int) float64 {
+	for ; n > 0; n /= 2 {
+		if g := c.Goodput(Local, n); g > 0 {
+			return g
+		}
+	}
+	return 0
+}

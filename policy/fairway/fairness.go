@@ -1,0 +1,73 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fairway
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/policy/division"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// compare finds out whether a job is behind: whether its finish-time fairness would
+// exceed the bound even if it had its fair share from now on. The share of an app is
+// divided evenly among its jobs.
+func (w *world) compare(j *sched.Job, v *view, jobs int) {
+	app, ok := w.s.App(j.App)
+	if !ok {
+		return
+	}
+	share := float64(w.s.Cluster.GPUs()) / max(1, w.s.Contention(app)) / float64(jobs)
+	at := w.speedAt(j, v.one, share)
+	done := j.AttainedBy(w.s.Now)
+	if v.one != nil && j.Work > 0 {
+		done = v.left * j.DoneBy(w.s.Now) / max(j.Work-j.DoneBy(w.s.Now), 1e-9*j.Work)
+	}
+	alone := (done + v.left) / at
+	if rho := (j.Age(w.s.Now).Seconds() + v.left/at) / alone; rho > w.Bound {
+		v.rho, v.share = rho, share
+	}
+}
+
+// favour drops all but the jobs that are furthest behind, so that they are given no more
+// than a part of the cluster.
+func (w *world) favour() {
+	var behind []int
+	for i := range w.jobs {
+		if w.jobs[i].share > 0 {
+			behind = append(behind, i)
+		}
+	}
+	slices.SortFunc(behind, func(a, b int) int {
+		return cmp.Or(cmp.Compare(w.jobs[b].rho, w.jobs[a].rho), cmp.Compare(w.s.Jobs[a].Seq, w.s.Jobs[b].Seq))
+	})
+	left := favoured * float64(w.s.Cluster.GPUs())
+	for _, i := range behind {
+		j, v := w.s.Jobs[i], &w.jobs[i]
+		n := float64(j.GPUs)
+		if j.Elastic() {
+			n = max(float64(j.MinGPUs), min(v.share, float64(w.value.Most(j))))
+		}
+		if left < n {
+			v.share = 0
+			continue
+		}
+		left -= n
+	}
+}
+
+// speedAt returns how much faster a job is on its share of the cluster than on one GPU.
+// On a share smaller than its smallest size, it would have that for a part of the time.
+func (w *world) speedAt(j *sched.Job, one *division.Curve, share float64) float64 {
+	least, most := j.GPUs, j.GPUs
+	if j.Elastic() {
+		least, most = max(1, j.MinGPUs), w.value.Most(j)
+	}
+	n := min(share, float64(most))
+	if n < float64(least) {
+		return w.speed(j, one, least) * n / float64(least)
+	}
+	return w.speed(j, one, int(n))
+}

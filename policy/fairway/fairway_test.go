@@ -1,0 +1,190 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fairway
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/fairway-gpu/fairway/policy/policytest"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+func TestNew(t *testing.T) {
+	with := func(set func(*Config)) Config {
+		c := Default()
+		set(&c)
+		return c
+	}
+	for _, c := range []struct {
+		config Config
+		want   string // the error
+	}{
+		{Default(), "<nil>"},
+		{with(func(c *Config) { c.Wait, c.Bound, c.Rank = 0, 0, 0 }), "<nil>"},
+		{with(func(c *Config) { c.Rank = -1 }), "rank = -1; want 0 to 10"},
+		{with(func(c *Config) { c.Power = math.NaN() }), "power = NaN; want above 0 to 1"},
+		{with(func(c *Config) { c.Restart = -1 }), "restart = -1ns; want 0s to 24h"},
+		{with(func(c *Config) { c.Settle = 0 }), "settle = 0s; want more than 0s, and at most 365d"},
+		{with(func(c *Config) { c.Wait = -1 }), "wait = -1ns; want 0s (never) to 365d"},
+		{with(func(c *Config) { c.Turn = 0 }), "turn = 0s; want 1s to 365d"},
+		{with(func(c *Config) { c.Bound = 0.5 }), "bound = 0.5; want 0 (none), or 1 to 1000"},
+		{with(func(c *Config) { c.Interval = 0 }), "interval = 0s; want 1s or more"},
+	} {
+		if _, err := New(c.config); fmt.Sprint(err) != c.want {
+			t.Errorf("New(%+v): %v; want %s", c.config, err, c.want)
+		}
+	}
+}
+
+// TestLongestWait holds the policy to its theorem: however jobs arrive and end, none
+// waits for longer than wait, and a turn for each job that waited before it and for
+// itself. Some jobs never end.
+func TestLongestWait(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		c := Default()
+		c.Wait, c.Turn, c.Interval = sched.Duration(time.Hour), sched.Duration(20*time.Minute), sched.Duration(10*time.Minute)
+		c.Share = rapid.Bool().Draw(rt, "share")
+		p, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := adversary(rt)
+		ahead := map[string]int{} // by job and the start of its wait
+		see := func(policytest.Seen) {
+			jobs := w.State.Snapshot(w.Now).Jobs
+			for _, j := range jobs {
+				if j.Phase != sched.Pending {
+					continue
+				}
+				key := fmt.Sprint(j.ID, j.Since)
+				n, known := ahead[key]
+				if !known {
+					for _, other := range jobs {
+						if other != j && other.Phase == sched.Pending && !other.Since.After(j.Since) {
+							n++
+						}
+					}
+					ahead[key] = n
+				}
+				if longest := c.Wait.D() + time.Duration(n+1)*c.Turn.D(); w.Now.Sub(j.Since) > longest {
+					rt.Fatalf("job %s of %d GPUs has waited for %s with %d jobs before it; want at most %s", j.ID, j.GPUs, w.Now.Sub(j.Since), n, longest)
+				}
+			}
+		}
+		if err := w.Play(p, policytest.Start.Add(8*time.Hour), see); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+// adversary returns a world in which jobs of all sizes keep coming, most of them short
+// and small.
+func adversary(t *rapid.T) *policytest.World {
+	nodes := make([]sched.Node, rapid.IntRange(1, 3).Draw(t, "nodes"))
+	for i := range nodes {
+		nodes[i] = sched.Node{Name: fmt.Sprint("n", i), GPUs: 4, Type: "t4"}
+	}
+	w, err := policytest.NewWorld(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := policytest.Start
+	for i := range rapid.IntRange(5, 60).Draw(t, "jobs") {
+		job := sched.Spec{ID: sched.JobID(fmt.Sprint("j", i)), GPUs: rapid.IntRange(1, 2).Draw(t, "gpus")}
+		switch rapid.IntRange(0, 9).Draw(t, "kind") {
+		case 0:
+			job.GPUs = 4 * len(nodes) // all there are
+		case 1:
+			job.MinGPUs, job.MaxGPUs = 1, 8
+		}
+		if rapid.IntRange(0, 4).Draw(t, "ends") > 0 {
+			w.Length[job.ID] = time.Duration(rapid.IntRange(1, 120).Draw(t, "minutes")) * time.Minute
+		}
+		if rapid.Bool().Draw(t, "estimated") {
+			job.Estimate = sched.Duration(time.Duration(rapid.IntRange(1, 600).Draw(t, "estimate")) * time.Minute)
+		}
+		at = at.Add(time.Duration(rapid.IntRange(0, 900).Draw(t, "seconds")) * time.Second)
+		job.Submitted = at
+		w.Arrivals = append(w.Arrivals, job)
+	}
+	return w
+}
+
+// TestTenants: a tenant that wants less than its share gets all of it, and the others
+// divide what it leaves by their weights.
+func TestTenants(t *testing.T) {
+	tenants := []sched.Tenant{{ID: "a", Quota: 8, Borrow: true}, {ID: "b", Quota: 4, Borrow: true, Weight: 3}, {ID: "c", Weight: 1}}
+	for _, c := range []struct {
+		name   string
+		wanted map[sched.TenantID]int // jobs of one GPU
+		limits []int
+	}{
+		{"nobody is limited", map[sched.TenantID]int{"a": 4, "b": 4, "c": 4}, nil},
+		{"quotas first", map[sched.TenantID]int{"a": 30, "b": 30, "c": 30}, []int{8, 7, 1}},
+		{"what one leaves", map[sched.TenantID]int{"a": 2, "b": 30, "c": 0}, []int{2, 14, 0}},
+	} {
+		w, err := policytest.NewWorld([]sched.Node{{Name: "n0", GPUs: 8, Type: "t4"}, {Name: "n1", GPUs: 8, Type: "t4"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range tenants {
+			if err := w.Apply(sched.Event{Kind: sched.TenantSet, Tenant: &tenants[i]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for tenant, n := range c.wanted {
+			for i := range n {
+				if err := w.Submit(sched.Spec{ID: sched.JobID(fmt.Sprint(tenant, i)), GPUs: 1, Tenant: tenant}, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		config := Default()
+		config.Share = false
+		p, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := p.(*policy).weigh(w.State.Snapshot(w.Now)).limits
+		if fmt.Sprint(got) != fmt.Sprint(c.limits) {
+			t.Errorf("%s: limits %v; want %v", c.name, got, c.limits)
+		}
+	}
+}
+
+// TestOutlived: a job that has done all it announced, and more, is not about to end for
+// ever: it is expected to need as much again.
+func TestOutlived(t *testing.T) {
+	for _, c := range []struct{ estimate, had, want float64 }{{100, 0, 100}, {100, 99, 100}, {100, 100, 200}, {100, 250, 400}} {
+		if got := outlived(c.estimate, c.had); got != c.want {
+			t.Errorf("a job estimated at %g that has had %g: %g in all; want %g", c.estimate, c.had, got, c.want)
+		}
+	}
+}
+
+// TestPriceOfSuspending: a job that is suspended rather than stopped is charged what was
+// measured for it, or else what its memory takes.
+func TestPriceOfSuspending(t *testing.T) {
+	j := &sched.Job{Spec: sched.Spec{GPUs: 1, GPUMemory: 16e9}, Status: sched.Status{
+		Phase: sched.Running, Suspends: true, Placement: sched.Placement{{Node: 0, GPUs: 1, Milli: sched.WholeGPU}},
+	}}
+	p := &policy{Config: Default()}
+	if got := p.restart(j); !(got > 13 && got < 14) {
+		t.Errorf("16 GB take %g s; want some 13.6", got)
+	}
+	j.Suspension = &sched.Suspension{Out: sched.Duration(3 * time.Second), Back: sched.Duration(time.Second)}
+	if got := p.restart(j); got != 4 {
+		t.Errorf("%g s; want the 4 s that were measured", got)
+	}
+	j.Suspends = false
+	if got := p.restart(j); got != 30 {
+		t.Errorf("a job that is stopped: %g s; want 30", got)
+	}
+}

@@ -1,0 +1,91 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fairway
+
+import (
+	"time"
+
+	"github.com/fairway-gpu/fairway/policy/division"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// unknown is the work, in seconds, that a job is taken to have left on each GPU of its
+// gang if nothing is known of it.
+const unknown = 300
+
+// left returns the work that a job is expected to have left, in seconds on one GPU: by
+// what its agent has announced and reports, by its estimate, which comes from its user
+// or from similar jobs, or by what it has had so far.
+//
+// Estimates that a job outlives, and service without an estimate, double from step to
+// step rather than grow with time: otherwise every moment would change the order of
+// jobs, and they would preempt each other without end. That a job without an estimate
+// has as much left as it has had is what heavy-tailed lengths imply (Harchol-Balter and
+// Downey, 1997).
+func (w *world) left(j *sched.Job, one *division.Curve) float64 {
+	if one != nil && j.Work > 0 && j.Perf.Runs() {
+		work := outlived(j.Work, j.DoneBy(w.s.Now)) - j.DoneBy(w.s.Now)
+		if g := one.Goodput(division.Local, 1); g > 0 {
+			return max(1, work*float64(j.Perf.Limits.Initial)/g)
+		}
+	}
+	size := w.speed(j, one, j.GPUs)
+	if j.Estimate > 0 {
+		if left, _ := j.Remaining(w.s.Now); j.Work > 0 && left > 0 {
+			return max(1, left.Seconds()*size)
+		}
+		ran := j.RanBy(w.s.Now).Seconds()
+		return max(1, (outlived(j.Estimate.D().Seconds(), ran)-ran)*size)
+	}
+	return outlived(unknown*size, j.AttainedBy(w.s.Now))
+}
+
+// outlived returns what is expected in all of a job that has had so much: the estimate,
+// or its double, and so on, until it is more than that.
+func outlived(estimate, had float64) float64 {
+	for estimate <= had {
+		estimate *= 2
+	}
+	return estimate
+}
+
+// speed returns how much faster a job is on n GPUs, close together, than on one.
+func (w *world) speed(j *sched.Job, one *division.Curve, n int) float64 {
+	if one != nil {
+		if g := one.Goodput(division.Local, 1); g > 0 {
+			if at := one.Goodput(division.Local, n); at > 0 {
+				return at / g
+			}
+		}
+	}
+	return float64(max(1, n))
+}
+
+// restart returns what a change of GPUs costs a job, in seconds; for one that is
+// suspended instead, what it costs to leave its GPUs and to come back.
+func (p *policy) restart(j *sched.Job) float64 {
+	if p.Restart == 0 {
+		return 0
+	}
+	if j.Tied() {
+		if out, back := j.SuspendCost(); out+back > 0 {
+			return (out + back).Seconds()
+		}
+	}
+	if j.Perf != nil && j.Perf.Restart > 0 {
+		return j.Perf.Restart
+	}
+	return p.Restart.D().Seconds()
+}
+
+// horizon returns for how long a change of GPUs is expected to last, in seconds, at a
+// speed over one GPU: until the job ends, or until the next change. A job that was
+// changed often gets a short horizon, and settles.
+func (p *policy) horizon(j *sched.Job, now time.Time, left, speed float64) float64 {
+	h := left / max(speed, 1e-9)
+	if j.Phase == sched.Running {
+		h = min(h, (p.Settle.D()+j.RanBy(now)).Seconds()/float64(1+j.Starts))
+	}
+	return h
+}

@@ -1,0 +1,93 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fairway
+
+import (
+	"math"
+
+	"github.com/fairway-gpu/fairway/policy/division"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// value is the objective of a division: what GPUs are worth to jobs, negative because
+// a search looks for the least cost.
+type value struct {
+	*policy
+	world *world
+}
+
+// Begin implements division.Objective.
+func (o *value) Begin(*sched.Snapshot) {}
+
+// Idle implements division.Objective.
+func (o *value) Idle() float64 { return 0 }
+
+// Meet implements division.Objective.
+func (o *value) Meet(*division.Job) {}
+
+// Most implements division.Objective. A job without a model grows by doubling: nobody
+// knows how fast it would be. One with a model grows as far as its batch can be split.
+func (o *value) Most(j *sched.Job) int {
+	switch {
+	case j.Perf == nil || len(j.Perf.Params) == 0:
+		return max(1, 2*j.MostGPUs)
+	case j.Perf.UsableGPUs > 0:
+		return j.Perf.UsableGPUs
+	case j.Perf.MostGPUs > 0:
+		return j.Perf.MostGPUs
+	}
+	return math.MaxInt32
+}
+
+// The parts of its speed that a job without a model is assumed to lose across nodes,
+// and again across racks: little if nothing is known, more if its model is known to
+// lose.
+const spreadLoss, consolidateLoss = 1e-3, 0.3
+
+// speed returns how much faster a job is on n GPUs than on one of those that its
+// speeds refer to.
+func (o *value) speed(j *division.Job, k *division.Kind, at division.Span, n int) float64 {
+	one := o.world.jobs[j.Index].one
+	if one == nil {
+		loss := spreadLoss
+		if j.Consolidate {
+			loss = consolidateLoss
+		}
+		return float64(n) * (1 - loss*float64(at))
+	}
+	g := one.Goodput(division.Local, 1)
+	if !(g > 0) {
+		g = 1
+	}
+	if k.Curve != nil {
+		return k.Curve.Goodput(at, n) / g
+	}
+	return one.Goodput(at, n) / g
+}
+
+// A running job of one size counts stay times as much as one that waits, and ranks as if
+// it had a part of its work left: estimates are often wrong, and to be stopped costs it
+// a restart later.
+const stay, nearer = 2, 5
+
+// Cost implements division.Objective.
+func (o *value) Cost(j *division.Job, k *division.Kind, at division.Span, n int, kept bool) float64 {
+	v := &o.world.jobs[j.Index]
+	s := o.speed(j, k, at, n)
+	if !(s > 0) {
+		return 0
+	}
+	worth := v.weight * math.Pow(s, o.Power)
+	if v.share > 0 && j.Elastic() { // it is behind: its share counts for more than anything else
+		worth += o.world.most * min(1, s/o.world.speedAt(j.Job, v.one, v.share))
+	}
+	if !kept {
+		h := o.horizon(j.Job, o.world.s.Now, v.left, s)
+		worth *= h / (h + o.restart(j.Job))
+	}
+	if j.Phase == sched.Running && !j.Elastic() {
+		worth *= stay
+	}
+	return -worth
+}

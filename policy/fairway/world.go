@@ -1,0 +1,138 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fairway
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/fairway-gpu/fairway/policy/division"
+	"github.com/fairway-gpu/fairway/sched"
+)
+
+// world is a snapshot with what the policy thinks of its jobs, which is in the order of
+// Snapshot.Jobs.
+type world struct {
+	*policy
+	s       *sched.Snapshot
+	jobs    []view
+	elastic bool    // some job may be given another size
+	due     []int   // jobs that have waited for as long as any may, in order
+	limits  []int   // by tenant: GPUs that it may hold; nil: no tenant is limited
+	most    float64 // largest weight
+}
+
+// view is what the policy thinks of a job. Speeds and work are in terms of one GPU.
+type view struct {
+	one    *division.Curve // its goodput on the type of GPU that its speeds refer to; nil: unknown
+	left   float64         // work left, in seconds on one GPU
+	weight float64
+	share  float64 // GPUs of its fair share, where it is behind; 0: it is not
+	rho    float64 // finish-time fairness as expected, where it is behind
+}
+
+// weigh looks at the jobs of a snapshot.
+func (p *policy) weigh(s *sched.Snapshot) *world {
+	w := &world{policy: p, s: s, jobs: make([]view, len(s.Jobs))}
+	crowd := map[sched.AppID]int{}
+	for i, j := range s.Jobs {
+		v := &w.jobs[i]
+		for _, t := range s.Cluster.Types {
+			if v.one = p.divider.Curve(j, t); v.one != nil {
+				break
+			}
+		}
+		v.left = w.left(j, v.one)
+		w.elastic = w.elastic || j.Elastic() && !(j.Phase == sched.Running && j.Pinned())
+		if p.isDue(s, j) {
+			w.due = append(w.due, i)
+		}
+		crowd[j.App]++
+	}
+	w.byWait(w.due)
+	w.admit()
+	w.rank()
+	if p.Bound > 0 {
+		for i, j := range s.Jobs {
+			w.compare(j, &w.jobs[i], crowd[j.App])
+		}
+		w.favour()
+	}
+	if p.Tenants {
+		w.divideTenants()
+	}
+	return w
+}
+
+// maxPriority bounds what priorities do to weights.
+const maxPriority = 10
+
+// rank gives every job its weight: the job with the most work left has rank 1. A step of
+// priority counts four times.
+func (w *world) rank() {
+	order := make([]int, len(w.jobs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(w.sortKey(b), w.sortKey(a)), cmp.Compare(w.s.Jobs[b].Seq, w.s.Jobs[a].Seq))
+	})
+	for rank, i := range order {
+		priority := float64(max(-maxPriority, min(maxPriority, w.s.Jobs[i].Priority)))
+		w.jobs[i].weight = math.Pow(float64(rank+1), w.Rank) * math.Pow(4, priority)
+		w.most = max(w.most, w.jobs[i].weight)
+	}
+}
+
+// sortKey is the work that a job is taken to have left where jobs are compared.
+func (w *world) sortKey(i int) float64 {
+	if j := w.s.Jobs[i]; j.Phase == sched.Running && !j.Elastic() {
+		return w.jobs[i].left / nearer
+	}
+	return w.jobs[i].left
+}
+
+// order returns the jobs, the most urgent first: those that are due, and the others by
+// the work that they have left, where one that does not run has to gain more than a
+// restart costs it. Jobs beyond their tenant's share come last.
+func (w *world) order() []int {
+	order, keys := make([]int, len(w.jobs)), make([]float64, len(w.jobs))
+	for i, j := range w.s.Jobs {
+		order[i], keys[i] = i, w.sortKey(i)
+		if j.Phase != sched.Running {
+			keys[i] += w.restart(j) * float64(j.GPUs)
+		}
+	}
+	for k, i := range w.due {
+		keys[i] = float64(k - len(w.due)) // below all others
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		x, y := w.s.Jobs[a], w.s.Jobs[b]
+		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(keys[a], keys[b]), cmp.Compare(x.Seq, y.Seq))
+	})
+	if w.limits == nil {
+		return order
+	}
+	held := make([]int, len(w.s.Tenants))
+	stays := func(j *sched.Job) bool { return j.Phase == sched.Running && j.Pinned() || w.inTurn(w.s, j) }
+	for _, j := range w.s.Jobs {
+		if t, ok := w.s.Tenant(j); ok && stays(j) {
+			held[t] += j.GPUs
+		}
+	}
+	var within, beyond []int
+	for _, i := range order {
+		j := w.s.Jobs[i]
+		if t, ok := w.s.Tenant(j); ok && !stays(j) {
+			if held[t]+j.GPUs > w.limits[t] {
+				beyond = append(beyond, i)
+				continue
+			}
+			held[t] += j.GPUs
+		}
+		within = append(within, i)
+	}
+	return append(within, beyond...)
+}

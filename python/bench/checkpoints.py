@@ -1,0 +1,95 @@
+# Copyright The Fairway Authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Measures what saving costs a training: the same steps without saves, with saves
+that are written behind, and with saves that are waited for.
+
+    python3 bench/checkpoints.py --seconds 40 --every 10
+
+"blocked" is the time that the training waits in a save; steps per second also show
+what the writer takes from it behind its back, on a machine that is otherwise idle."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "src"))
+
+import torch
+from torch.utils.data import TensorDataset
+
+import fairway.torch
+from fairway.agent import Agent
+from fairway.env import Environment
+
+KINDS = ("none", "behind", "waited for")
+
+
+def measure(args: argparse.Namespace, kind: str, folder: str, memory: str) -> dict[str, float]:
+    """Trains for some seconds; returns steps, saves and seconds blocked."""
+    torch.manual_seed(0)
+    device = torch.device(args.device)
+    side = int((args.megabytes * 1e6 / 2 / 4 / args.layers) ** 0.5)  # weights and momentum
+    model = torch.nn.Sequential(*(torch.nn.Linear(side, side) for _ in range(args.layers)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
+    data = TensorDataset(torch.randn(1024, side))
+    agent = Agent(Environment(checkpoint_dir=folder, memory_dir=memory))
+    if kind == "waited for":
+        agent.save_behind = lambda make: agent.save(make())  # type: ignore[method-assign]
+    every = 1e9 if kind == "none" else args.every
+    run = fairway.torch.wrap(model, optimizer, data, epochs=1e9, batch_size=args.batch, checkpoint_every=every, device=device, agent=agent)
+    blocked: list[float] = []
+    save = run.loop.save
+
+    def timed() -> None:
+        began = time.perf_counter()
+        save()
+        blocked.append(time.perf_counter() - began)
+
+    run.loop.save = timed
+    began, warm = time.perf_counter(), 0
+    for (x,) in run:
+        run.step(run.model(x).square().mean())
+        if warm < 5:  # the first steps make the optimiser's state
+            warm, began = warm + 1, time.perf_counter()
+            run.loop._last_save = time.monotonic()
+        if time.perf_counter() - began > args.seconds:
+            break
+    seconds = time.perf_counter() - began
+    agent.settle()
+    return {"rate": (run.loop.steps - warm) / seconds, "seconds": seconds, "saves": len(blocked), "blocked": sum(blocked),
+            "median": statistics.median(blocked or [0.0]), "worst": max(blocked, default=0.0)}  # fmt: skip
+
+
+def main() -> None:
+    """Prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--megabytes", type=float, default=200.0, help="of model and optimiser")
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=45.0)
+    parser.add_argument("--every", type=float, default=10.0, help="seconds between two saves")
+    parser.add_argument("--folder", help="for the checkpoints; default: where temporary files are")
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    print(f"{args.megabytes:.0f} MB on {args.device}, a save every {args.every:.0f} s for {args.seconds:.0f} s, torch {torch.__version__}")
+    print(f"{'saves':12}{'steps/s':>9}{'count':>7}{'blocked: median':>17}{'worst':>9}{'share':>9}")
+    shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    for kind in KINDS:
+        with tempfile.TemporaryDirectory(dir=args.folder) as folder, tempfile.TemporaryDirectory(dir=shared) as memory:
+            got = measure(args, kind, folder, memory)
+        print(f"{kind:12}{got['rate']:9.2f}{got['saves']:7.0f}{got['median']:15.3f} s{got['worst']:7.3f} s"
+              f"{100 * got['blocked'] / got['seconds']:7.2f} %", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
