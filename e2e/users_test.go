@@ -22,8 +22,10 @@ import (
 // worker is the program of the jobs of the chaos tests: a training that counts its
 // steps into a checkpoint. It holds a lock for its job and one for its slot while it
 // runs; finding one taken is a violation, unless the other holder of the slot is
-// suspended. When asked to stop, it saves and exits with 75. Beside its checkpoint it notes outside of the data folder where each
-// attempt began and what was saved: the next attempt may not begin before that.
+// suspended. It looks at the locks of others with shared locks, because a worker that
+// is suspended while it looks keeps the lock. When asked to stop, it saves and exits
+// with 75. Beside its checkpoint it notes outside of the data folder where each attempt
+// began and what was saved: the next attempt may not begin before that.
 const worker = `#!/bin/sh
 steps=$1; out=$2; sync=$3
 violation() { echo "$FAIRWAY_JOB.$FAIRWAY_ATTEMPT rank $RANK: $*" >> "$out/violations"; }
@@ -37,7 +39,7 @@ suspended() { # or it was, and has been asked to stop since
 exec 8>"$out/slot-$slot.$$"; flock -n 8 || violation "its own lock is taken"
 echo "${FAIRWAY_CHECKPOINT_DIR%/*}/$FAIRWAY_ATTEMPT" >&8
 for other in "$out/slot-$slot."*; do
-  [ "$other" = "$out/slot-$slot.$$" ] || flock -n "$other" true 8>&- || suspended "${other##*.}" "$other" 2>/dev/null || violation "slot $slot is taken by ${other##*.}"
+  [ "$other" = "$out/slot-$slot.$$" ] || flock -sn "$other" true 8>&- || suspended "${other##*.}" "$other" 2>/dev/null || violation "slot $slot is taken by ${other##*.}"
 done
 saved="$FAIRWAY_CHECKPOINT_DIR/steps"
 files=$(ls "$FAIRWAY_CHECKPOINT_DIR" 8>&-) || exit 1 # the disk fails: this is no fresh start

@@ -58,7 +58,7 @@ def lock_slot(slot):
         if name.startswith(f"slot-{slot}.") and name != own:
             with open(os.path.join(out, name)) as other:
                 try:
-                    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 except OSError:
                     if not suspended(name):
                         write("violations", f"{job}.{attempt}: slot {slot} is taken by {name}")
