@@ -24,6 +24,7 @@ type Record struct {
 	Key      string    `json:"key,omitempty"`      // with job-submitted: the client's key
 	Exit     *Exit     `json:"exit,omitempty"`     // an attempt ended
 	Point    *Point    `json:"point,omitempty"`    // with job-reported: for the plots
+	Series   []Series  `json:"series,omitempty"`   // with job-reported: its metrics since the report before
 	Training *Training `json:"training,omitempty"` // with job-reported: what was measured
 	Restored *float64  `json:"restored,omitempty"` // with the first job-reported of an attempt: what it found in a checkpoint
 	// Resized is set with the first job-reported after a change in place.

@@ -42,6 +42,9 @@ type AgentReport struct {
 	Complete bool      `json:"complete,omitempty"`
 	Training *Training `json:"training,omitempty"` // what was measured since the last report
 	Point    *Point    `json:"point,omitempty"`
+	// Series are all values of the job's metrics since the last report; Point has the
+	// mean of the losses, and the last value of each metric.
+	Series []Series `json:"series,omitempty"`
 	// Pace is how long the ranks of a gang compute; nil: nothing new.
 	Pace *Pace `json:"pace,omitempty"`
 }
@@ -174,6 +177,9 @@ func (r *AgentReport) Validate() error {
 		if err := p.validate(); err != nil {
 			return err
 		}
+	}
+	if err := validateSeries(r.Series); err != nil {
+		return err
 	}
 	if p := r.Pace; p != nil {
 		return p.validate()

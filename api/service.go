@@ -74,6 +74,8 @@ type Jobs interface {
 	List(Identity, JobFilter) (JobPage, error)
 	Explain(Identity, sched.JobID) (Explanation, error)
 	Points(Identity, sched.JobID) ([]Point, error)
+	// Metrics returns the metrics with these names, or all of them.
+	Metrics(who Identity, id sched.JobID, names []string) (MetricList, error)
 	Apps(Identity) ([]AppView, error)
 }
 

@@ -154,6 +154,17 @@ func (c *Client) Points(ctx context.Context, id sched.JobID) ([]api.Point, error
 	return out.Points, err
 }
 
+// JobMetrics returns what a job has reported of its metrics: of those with these names, or
+// of all.
+func (c *Client) JobMetrics(ctx context.Context, id sched.JobID, names ...string) (out api.MetricList, err error) {
+	q := url.Values{}
+	if len(names) > 0 {
+		q["name"] = names
+	}
+	err = c.do(ctx, request{method: "GET", path: path("v1", "jobs", string(id), "metrics"), query: q}, &out)
+	return out, err
+}
+
 // errorTrailer is the trailer with the error of a log that broke off.
 const errorTrailer = "Fairway-Error"
 

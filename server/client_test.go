@@ -62,6 +62,9 @@ func uses() []use {
 		}, "Preview", []any{api.Submission{Spec: sched.Spec{GPUs: 1}, Task: api.Task{Command: []string{"true"}}}}, filled[api.Preview]()},
 		{"Explain", func(ctx context.Context, c *client.Client) (any, error) { return c.Explain(ctx, "j1") }, "Explain", []any{sched.JobID("j1")}, filled[api.Explanation]()},
 		{"Points", func(ctx context.Context, c *client.Client) (any, error) { return c.Points(ctx, "j1") }, "Points", []any{sched.JobID("j1")}, []api.Point{filled[api.Point]()}},
+		{"JobMetrics", func(ctx context.Context, c *client.Client) (any, error) {
+			return c.JobMetrics(ctx, "j1", "loss", "a b")
+		}, "Metrics", []any{sched.JobID("j1"), []string{"loss", "a b"}}, filled[api.MetricList]()},
 		{"Logs", func(ctx context.Context, c *client.Client) (any, error) {
 			var b bytes.Buffer
 			err := c.Logs(ctx, "j1", api.LogQuery{Attempt: 2, Rank: 1, Stream: "stderr", Tail: 9, Follow: true}, &b)

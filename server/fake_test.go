@@ -116,6 +116,10 @@ func (f *fake) Explain(who api.Identity, id sched.JobID) (api.Explanation, error
 	return filled[api.Explanation](), f.saw("Explain", who, id)
 }
 
+func (f *fake) Metrics(who api.Identity, id sched.JobID, names []string) (api.MetricList, error) {
+	return filled[api.MetricList](), f.saw("Metrics", who, id, names)
+}
+
 func (f *fake) Points(who api.Identity, id sched.JobID) ([]api.Point, error) {
 	return []api.Point{filled[api.Point]()}, f.saw("Points", who, id)
 }

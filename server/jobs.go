@@ -95,6 +95,12 @@ func showPoints(c *call) (any, error) {
 	return api.PointList{Points: list(points)}, err
 }
 
+func showJobMetrics(c *call) (any, error) {
+	out, err := c.Jobs.Metrics(c.who, c.job(), c.query["name"])
+	out.Metrics = list(out.Metrics)
+	return out, err
+}
+
 func commandJob(c *call, cmd api.Command) (any, error) {
 	return c.Jobs.Command(c.r.Context(), c.who, c.job(), cmd)
 }

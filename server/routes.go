@@ -59,6 +59,8 @@ func jobRoutes() []*route {
 		{method: "GET", path: "/v1/jobs/{id}", role: api.Viewer, summary: "Show a job", out: api.Job{}, handle: showJob},
 		{method: "GET", path: "/v1/jobs/{id}/explain", role: api.Viewer, summary: "Explain why a job waits, or runs where it runs", out: api.Explanation{}, handle: explainJob},
 		{method: "GET", path: "/v1/jobs/{id}/points", role: api.Viewer, summary: "Show what a job's agent measured over time", out: api.PointList{}, handle: showPoints},
+		{method: "GET", path: "/v1/jobs/{id}/metrics", role: api.Viewer, summary: "Show what a job reported of its loss and other metrics, by step and time", out: api.MetricList{}, handle: showJobMetrics,
+			params: []param{{name: "name", repeat: true, help: "only the metrics with these names"}}},
 		{method: "GET", path: "/v1/jobs/{id}/logs", role: api.Viewer, summary: "Show what a job printed", kind: "text/plain", writes: true, streams: true, handle: copyLog,
 			params: []param{
 				{name: "attempt", kind: countParam, most: math.MaxInt32, help: "which run of the job, from 1; 0: the last"},

@@ -205,6 +205,26 @@ func (f *fake) Explain(_ api.Identity, id sched.JobID) (api.Explanation, error) 
 	return api.Explanation{Job: *j, Now: time.Now(), Policy: f.policy, Summary: "It waits.", AllGPUs: 2}, nil
 }
 
+// Metrics returns a loss that falls, in points of two values each.
+func (f *fake) Metrics(_ api.Identity, id sched.JobID, names []string) (api.MetricList, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, err := f.find(id); err != nil {
+		return api.MetricList{}, err
+	}
+	loss, last := api.Series{Name: "loss"}, 0.5
+	for i := range 4 {
+		v := 4 - float64(i)
+		loss.Add(api.SeriesPoint{Step: 10 * float64(i+1), At: 1700000000 + float64(i), Value: v, Min: v - 0.5, Max: v + 0.5, Count: 2})
+	}
+	loss.Last = &last
+	out := api.MetricList{Metrics: []api.Series{{Name: "accuracy", Steps: []float64{10}, At: []float64{1700000000}, Values: []float64{0.25}}, loss}}
+	if len(names) > 0 {
+		out.Metrics = slices.DeleteFunc(out.Metrics, func(s api.Series) bool { return !slices.Contains(names, s.Name) })
+	}
+	return out, nil
+}
+
 func (f *fake) Points(api.Identity, sched.JobID) ([]api.Point, error) { return nil, nil }
 
 func (f *fake) Apps(api.Identity) ([]api.AppView, error) {

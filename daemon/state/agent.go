@@ -77,7 +77,7 @@ func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
 	if e.SaveFailed && !x.Job.SaveFailed || r.Checkpoint && x.Job.SaveFailed { // it may be stopped no longer, or again
 		t.decides = true
 	}
-	rec := api.Record{Event: &e, Complete: r.Complete}
+	rec := api.Record{Event: &e, Complete: r.Complete, Series: dated(r.Series, x.Job.Submitted, t.now)}
 	if current {
 		e.Done, r.Rate = x.believe(r, t.now)
 		e.Rate, e.Slowdown = r.Rate, t.slowdown(x, r)

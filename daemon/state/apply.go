@@ -131,6 +131,7 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 			x.back(r.At)
 		}
 		x.reported(r, &was, gpuType)
+		m.measuredSeries(x, r)
 		if was.Phase == sched.Running {
 			x.measured(m.companyOf(x.Job), gpuType, r)
 		}
@@ -392,6 +393,8 @@ func (m *memory) ended(x *entry, r *api.Record, was *sched.Job) {
 	m.Ended = append(m.Ended, x)
 	m.queued.add(x, -1)
 	m.endedBytes += x.size()
+	m.endedPoints += m.Metrics[e.ID].points()
+	m.thinOld()
 	m.test(x)
 	m.trialEnded(x, r.Text)
 	m.forget(r.At)
@@ -410,6 +413,8 @@ func (m *memory) forget(now time.Time) {
 	for i, x := range m.Ended {
 		if (i < drop || m.endedBytes > mostBytes) && len(x.Open) == 0 {
 			m.endedBytes -= x.size()
+			m.endedPoints -= m.Metrics[x.Job.ID].points()
+			delete(m.Metrics, x.Job.ID)
 			delete(m.jobs, x.Job.ID)
 			m.untest(x)
 			if x.Key != "" {

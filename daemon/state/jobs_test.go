@@ -210,6 +210,7 @@ func TestOtherTenant(t *testing.T) {
 		"Job":     func(who api.Identity) error { _, err := d.Job(who, id); return err },
 		"Explain": func(who api.Identity) error { _, err := d.Explain(who, id); return err },
 		"Points":  func(who api.Identity) error { _, err := d.Points(who, id); return err },
+		"Metrics": func(who api.Identity) error { _, err := d.Metrics(who, id, nil); return err },
 		"CommandApp": func(who api.Identity) error {
 			_, err := d.CommandApp(t.Context(), who, "blue/search", api.Pause)
 			return err

@@ -32,6 +32,7 @@ type memory struct {
 	keepBytes     int64 // of them
 	queued        loads // jobs that wait or run
 	endedBytes    int64 // of Ended
+	endedPoints   int   // of the metrics of Ended
 	nodeHealth    *diagnose.Quarantine
 	healthChanges []diagnose.NodeChange // by the last exit or slow rank
 	// policyKept is true if the journal names the policy; otherwise it comes from
@@ -64,6 +65,8 @@ type Saved struct {
 	Damages     []api.Damage                   `json:"damages,omitempty"`
 	// NodeHours is what failure rates are learned from. A node that went stays.
 	NodeHours map[string]nodeHours `json:"node_hours,omitempty"`
+	// Metrics are what jobs have reported of their metrics.
+	Metrics map[sched.JobID]*metrics `json:"metrics,omitempty"`
 	// Cordons are the nodes that an administrator has cordoned here.
 	Cordons map[string]bool `json:"cordons,omitempty"`
 }
@@ -134,7 +137,7 @@ type entry struct {
 func newMemory(keep int, bytes int64) *memory {
 	c, _ := sched.NewCluster(nil)
 	return &memory{
-		Saved: Saved{Ends: map[sched.Phase]int{}, GPUTime: map[sched.TenantID]float64{}},
+		Saved: Saved{Ends: map[sched.Phase]int{}, GPUTime: map[sched.TenantID]float64{}, Metrics: map[sched.JobID]*metrics{}},
 		state: sched.NewState(c), jobs: map[sched.JobID]*entry{}, keys: map[string]sched.JobID{}, keep: keep, tested: map[kind]*entry{}, keepBytes: bytes, queued: newLoads(),
 		searches: map[sched.AppID]*searchEntry{}, trials: map[string]trialRef{}, nodeHealth: newNodeHealth(),
 	}
@@ -158,6 +161,7 @@ func (m *memory) save() Saved {
 	}
 	s.Ends = copyMap(m.Ends)
 	s.GPUTime = copyMap(m.GPUTime)
+	s.Metrics = m.savedMetrics()
 	s.Tokens = append([]api.Token(nil), m.Tokens...)
 	s.Quarantines = copyMap(m.Quarantines)
 	s.Cordons = copyMap(m.Cordons)
@@ -247,6 +251,7 @@ func rebuild(s Saved, keep int, bytes int64) (*memory, error) {
 		return nil, err
 	}
 	m.putSearches()
+	m.restoreMetrics()
 	m.rebuildNodeHealth()
 	m.Saved.State, m.Active, m.Keys = sched.Saved{}, nil, nil
 	m.policyKept = m.Policy != ""

@@ -21,7 +21,7 @@ SAMPLE = {"nodes", "gpus", "local", "step", "sync", "count"}
 
 def problem(report: Any) -> Optional[str]:
     """What is wrong with a report; None: nothing."""
-    unknown = set(report) - {"ask", "done", "saved", "restored", "work", "rate", "save_failed", "can", "resized", "checkpoint", "complete", "training", "point", "pace"}
+    unknown = set(report) - {"ask", "done", "saved", "restored", "work", "rate", "save_failed", "can", "resized", "checkpoint", "complete", "training", "point", "pace", "series"}
     if unknown:
         return f"unknown fields {unknown}"
     for name in ("done", "saved", "restored", "work", "rate"):
@@ -46,6 +46,12 @@ def problem(report: Any) -> Optional[str]:
     windows = report.get("pace", {"windows": []})["windows"]
     if any(len(w) != len(windows[0]) or not all(0 <= s < math.inf for s in w) for w in windows):
         return f"pace {windows}"
+    for series in report.get("series", []):
+        columns = [series[name] for name in ("steps", "at", "values", "counts", "mins", "maxs") if name in series]
+        if len(columns) not in (3, 6) or len({len(c) for c in columns}) != 1 or not all(math.isfinite(v) for c in columns for v in c):
+            return f"series {series}"
+        if len(columns) == 6 and not all(low <= v <= high for v, low, high in zip(series["values"], series["mins"], series["maxs"])):
+            return f"series {series}"
     point = report.get("point")
     if point is not None:
         if set(point) - POINT or len(point.get("metrics", {})) > 32:
@@ -70,6 +76,7 @@ class Daemon:
         self.delay = 0.0
         self.calls = 0
         self.body: Optional[bytes] = None  # instead of the answer
+        self.refuses = ""  # a field that it does not know
         self._server: Any = None
 
     def start(self, tcp: bool = False) -> "Daemon":
@@ -87,7 +94,10 @@ class Daemon:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 time.sleep(daemon.delay)
                 status = daemon.take(self.path, self.headers.get("Authorization"), body)
-                data = daemon.body if daemon.body is not None else json.dumps(daemon.answer).encode()
+                answer: Any = daemon.answer
+                if status == 400:
+                    answer = {"error": {"code": "invalid", "message": "there is no such field", "field": daemon.refuses}}
+                data = daemon.body if daemon.body is not None else json.dumps(answer).encode()
                 try:
                     self.send_response(status)
                     self.send_header("Content-Length", str(len(data)))
@@ -115,7 +125,7 @@ class Daemon:
             self.problems.append(f"{path} {authorization} {len(body)}")
             return 401
         report = json.loads(body, parse_constant=lambda c: self.problems.append(c))
-        wrong = problem(report)
+        wrong = self.refuses if self.refuses in report else problem(report)
         if wrong:
             self.problems.append(wrong)
             return 400

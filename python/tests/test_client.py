@@ -3,6 +3,7 @@
 
 """The client and the agent against a daemon that is there, away, slow, wrong."""
 
+import collections
 import logging
 import math
 import subprocess
@@ -204,6 +205,37 @@ class AgentTests(WithDaemon):
         self.assertEqual(samples, [{"nodes": 1, "gpus": 2, "local": 8, "step": 0.5, "sync": 0.1, "count": 3}])
         self.assertEqual(report["training"]["noise"], 12.5)
         self.assertEqual(self.daemon.problems, [])
+
+    def test_every_value_is_sent(self):
+        """Sixty losses are sixty points, however few reports there are."""
+        self.daemon.start()
+        agent = self.agent(report_seconds=30)
+        for i in range(60):
+            agent.progress(i + 1, 60)
+            agent.report(loss=1 / (i + 1), accuracy=i)
+        agent.report(val=0.5, step=7)
+        agent.complete()
+        sent = collections.defaultdict(list)
+        for report in self.daemon.reports:
+            for series in report.get("series", []):
+                sent[series["name"]] += zip(series["steps"], series["values"])
+        self.assertEqual(sent["loss"], [(i + 1, 1 / (i + 1)) for i in range(60)])
+        self.assertEqual(sent["accuracy"], [(i + 1, i) for i in range(60)])
+        self.assertEqual(sent["val"], [(7, 0.5)])
+        self.assertEqual(self.daemon.problems, [])
+
+    def test_old_daemon(self):
+        """A daemon that knows no series gets the rest of the report."""
+        self.daemon.refuses = "series"
+        self.daemon.start()
+        agent = self.agent(report_seconds=30)
+        agent.progress(1, 2)
+        agent.report(loss=2.0)
+        agent.saved()
+        agent.report(loss=1.0)
+        agent.complete()
+        self.assertEqual([r["point"].get("loss") for r in self.daemon.reports if "loss" in r["point"]], [2.0, 1.0])
+        self.assertEqual(len(self.daemon.problems), 1, "after the first refusal it knows")
 
     def test_rate(self):
         self.daemon.start()

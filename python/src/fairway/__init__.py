@@ -40,9 +40,9 @@ def init(**options: Any) -> Agent:
     return _current
 
 
-def report(loss: Any = None, **metrics: Any) -> None:
+def report(loss: Any = None, *, step: Optional[float] = None, **metrics: Any) -> None:
     """Gives the daemon numbers for its plots. See Agent.report."""
-    init().report(loss, **metrics)
+    init().report(loss, step=step, **metrics)
 
 
 def progress(done: float, work: Optional[float] = None) -> None:

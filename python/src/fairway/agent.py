@@ -25,6 +25,7 @@ from fairway.goodput import Limits, Params
 from fairway.notice import Notice
 from fairway.pace import MOST
 from fairway.profile import Profile, Sample
+from fairway.series import Metrics
 from fairway.watch import Watch
 
 log = logging.getLogger("fairway")
@@ -70,7 +71,9 @@ class Agent:
         self._losses: list[float] = []
         self._lazy_loss: Any = None  # a sum
         self._lazy_count = 0
-        self._metrics: dict[str, Any] = {}
+        self._metrics: dict[str, Any] = {}  # the last value of each
+        self._series = Metrics()
+        self._reports = 0  # calls of report()
         self._point: dict[str, Any] = {}
         self._training: Optional[dict[str, Any]] = None
         self._windows: list[list[float]] = []
@@ -143,13 +146,20 @@ class Agent:
         if self._client is None and self.env.managed:
             self._connect()
 
-    def report(self, loss: Any = None, **metrics: Any) -> None:
+    def report(self, loss: Any = None, *, step: Optional[float] = None, **metrics: Any) -> None:
         """Gives the daemon numbers for its plots; cheap enough for every step.
-        The mean of the losses since the last report is sent, and the last value
-        of each metric. Tensors are read when the report is made, not now."""
+        They are plotted over the step, by default the work done that progress()
+        was told. Tensors are read when the report is made, not now."""
         if self._client is None:
             return
         with self._lock:
+            self._reports += 1
+            if step is None or not _usable(step):
+                step = self._done if self._done is not None else float(self._reports)
+            now = time.time()
+            for name, value in {"loss": loss, **metrics}.items():
+                if value is not None:
+                    self._series.add(name, float(step), now, value)
             if isinstance(loss, (int, float)):
                 self._losses.append(float(loss))
                 del self._losses[:-10000]
@@ -325,6 +335,7 @@ class Agent:
             lazy, self._lazy_loss = self._lazy_loss, None
             lazy_count, self._lazy_count = self._lazy_count, 0
             metrics, self._metrics = self._metrics, {}
+            series = self._series.drain()
             windows, self._windows = self._windows, []
             point, training = dict(self._point), self._training
             samples = self.profile.drain() if training else []
@@ -339,6 +350,8 @@ class Agent:
             report["checkpoint"] = True
         if complete:
             report["complete"] = True
+        if series:
+            report["series"] = series
         if windows:
             report["pace"] = {"windows": windows}
         if training:

@@ -109,6 +109,7 @@ class Client:
         self._closed = False
         self._hurry = False
         self.away = False  # the daemon could not be reached when last tried
+        self._old = False  # the daemon does not know series
         self.dropped = 0
         self._thread = threading.Thread(target=self._run, name="fairway-client", daemon=True)
         self._thread.start()
@@ -175,7 +176,7 @@ class Client:
     def _deliver(self, report: Mapping[str, Any]) -> bool:
         """Sends a report; returns whether it is done with."""
         try:
-            answer = post(self._api, self._read_token(), report, self._timeout)
+            answer = self._post(report)
         except Unreachable as err:
             if not self.away:
                 log.warning("cannot reach the daemon (%s); training continues, reports will be retried", err)
@@ -192,6 +193,19 @@ class Client:
         except Exception:  # noqa: BLE001
             log.exception("the daemon's answer could not be used")
         return True
+
+    def _post(self, report: Mapping[str, Any]) -> Answer:
+        """Sends a report, to a daemon of version 0.1 without the series that it
+        would refuse."""
+        plain = {name: value for name, value in report.items() if name != "series"}
+        if not self._old:
+            try:
+                return post(self._api, self._read_token(), report, self._timeout)
+            except Refused as err:
+                if "series" not in report or "no such field" not in str(err):
+                    raise
+                self._old = True
+        return post(self._api, self._read_token(), plain, self._timeout)
 
     def _read_token(self) -> str:
         try:
