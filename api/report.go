@@ -93,19 +93,23 @@ type Training struct {
 
 // Point is one measurement of a job's training, for its plots.
 type Point struct {
-	At         time.Time          `json:"at,omitzero"`
-	Done       float64            `json:"done"`
-	Work       float64            `json:"work,omitempty"` // the whole of it, as the agent sees it
-	GPUs       int                `json:"gpus,omitempty"`
-	Batch      int                `json:"batch,omitempty"` // of all GPUs together
-	Rate       float64            `json:"rate,omitempty"`
-	LR         float64            `json:"lr,omitempty"`
-	Noise      float64            `json:"noise,omitempty"`      // gradient noise scale
-	Efficiency float64            `json:"efficiency,omitempty"` // statistical, 0 to 1
-	Throughput float64            `json:"throughput,omitempty"` // examples for each second
-	Goodput    float64            `json:"goodput,omitempty"`    // useful examples for each second
-	Loss       *float64           `json:"loss,omitempty"`
-	Metrics    map[string]float64 `json:"metrics,omitempty"` // what the job reports by itself
+	At         time.Time `json:"at,omitzero"`
+	Done       float64   `json:"done"`
+	Work       float64   `json:"work,omitempty"` // the whole of it, as the agent sees it
+	GPUs       int       `json:"gpus,omitempty"`
+	Batch      int       `json:"batch,omitempty"` // of all GPUs together
+	Rate       float64   `json:"rate,omitempty"`
+	LR         float64   `json:"lr,omitempty"`
+	Noise      float64   `json:"noise,omitempty"`      // gradient noise scale
+	Efficiency float64   `json:"efficiency,omitempty"` // statistical, 0 to 1
+	Throughput float64   `json:"throughput,omitempty"` // examples for each second
+	Goodput    float64   `json:"goodput,omitempty"`    // useful examples for each second
+	Loss       *float64  `json:"loss,omitempty"`
+	// Util and Memory are the use of its GPUs as the daemon measured it last: the mean,
+	// 0 to 1, and the bytes on the fullest.
+	Util    float64            `json:"util,omitempty"`
+	Memory  int64              `json:"memory,omitempty"`
+	Metrics map[string]float64 `json:"metrics,omitempty"` // what the job reports by itself
 }
 
 // AgentAnswer tells the agent what it should know.

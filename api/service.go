@@ -35,9 +35,19 @@ type JobFilter struct {
 	App    sched.AppID
 	User   string
 	Search string // part of the id or the name
+	Sort   string // one of JobOrders; empty: the newest first
 	// After continues a listing behind the job with that id.
 	After sched.JobID
 	Limit int // 0: DefaultPage
+}
+
+// JobOrders are the ways to sort jobs, with - before them the other way round.
+func JobOrders() []string {
+	names := []string{"submitted", "name", "user", "tenant", "state", "gpus", "gpu_hours"}
+	for _, n := range names {
+		names = append(names, "-"+n)
+	}
+	return names
 }
 
 // The sizes of a page.
@@ -122,6 +132,8 @@ type Overview struct {
 	Paused    int     `json:"paused"`
 	Finished  int     `json:"finished"` // since the daemon's first start
 	Failed    int     `json:"failed"`
+	// FailedDay are the jobs that failed within the last 24 hours, of those that are kept.
+	FailedDay int     `json:"failed_24h"`
 	Cancelled int     `json:"killed"`
 	Decisions uint64  `json:"decisions"`
 	LastMS    float64 `json:"last_decision_ms"`

@@ -70,7 +70,7 @@ func (c *Client) Job(ctx context.Context, id sched.JobID) (job api.Job, err erro
 // Page returns one page of jobs, newest first.
 func (c *Client) Page(ctx context.Context, f api.JobFilter) (page api.JobPage, err error) {
 	q := values{}.text("tenant", string(f.Tenant)).text("app", string(f.App)).text("user", f.User).
-		text("search", f.Search).text("after", string(f.After)).number("limit", f.Limit)
+		text("search", f.Search).text("sort", f.Sort).text("after", string(f.After)).number("limit", f.Limit)
 	if len(f.States) > 0 {
 		q["state"] = f.States
 	}

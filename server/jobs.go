@@ -71,6 +71,7 @@ func listJobs(c *call) (any, error) {
 		App:    sched.AppID(q.text("app")),
 		User:   q.text("user"),
 		Search: q.text("search"),
+		Sort:   q.text("sort"),
 		After:  sched.JobID(q.text("after")),
 		Limit:  int(q.count("limit")),
 	})

@@ -53,6 +53,7 @@ func jobRoutes() []*route {
 				{name: "app", help: "only jobs of this app"},
 				{name: "user", help: "only jobs of this user"},
 				{name: "search", help: "only jobs with this in their id or name"},
+				{name: "sort", choice: api.JobOrders(), help: "sort by this, with - the other way round; the newest first if left out"},
 				{name: "after", help: "go on behind the job with this id: next of the page before"},
 				{name: "limit", kind: countParam, most: api.MaxPage, help: "jobs of a page; 0: 100"},
 			}},

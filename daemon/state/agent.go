@@ -93,6 +93,10 @@ func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
 				p = *r.Point
 			}
 			p.At, p.Done, p.Rate, p.GPUs, p.Work = t.now, e.Done, e.Rate, x.Job.Placement.GPUs(), r.Work
+			p.Util, p.Memory = 0, 0
+			if x.gauge.attempt == x.Job.Starts {
+				p.Util, p.Memory = x.gauge.last.Util, x.gauge.last.Memory
+			}
 			rec.Point = &p
 		}
 		perf, err := t.perf(x, r, rec.Point)

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
@@ -85,6 +86,14 @@ func (b *Store) Overview(api.Identity) (api.Overview, error) {
 	if len(m.Damages) > 0 {
 		o.Damages = slices.Clone(m.Damages)
 		o.Problem = strings.TrimSuffix(describeDamage(m.Damages)+"; "+o.Problem, "; ")
+	}
+	for _, x := range slices.Backward(m.Ended) {
+		if o.Now.Sub(x.Ended) > 24*time.Hour {
+			break
+		}
+		if x.Job.Phase == sched.Failed {
+			o.FailedDay++
+		}
 	}
 	for _, x := range m.inOrder() {
 		switch {

@@ -322,19 +322,22 @@ func (b *Store) List(who api.Identity, f api.JobFilter) (api.JobPage, error) {
 	if err != nil {
 		return api.JobPage{}, err
 	}
+	order, err := b.jobOrder(f.Sort)
+	if err != nil {
+		return api.JobPage{}, err
+	}
 	b.look("")
-	return durably(b, func() (api.JobPage, error) { return b.page(who, f, limit) })
+	return durably(b, func() (api.JobPage, error) { return b.page(who, f, order, limit) })
 }
 
 // page is List under the lock.
-func (b *Store) page(who api.Identity, f api.JobFilter, limit int) (api.JobPage, error) {
-	var after int64 = -1
+func (b *Store) page(who api.Identity, f api.JobFilter, order func(a, c *entry) int, limit int) (api.JobPage, error) {
+	var after *entry
 	if f.After != "" {
-		x, err := b.mem.find(who, f.After)
-		if err != nil {
+		var err error
+		if after, err = b.mem.find(who, f.After); err != nil {
 			return api.JobPage{}, api.Errorf(api.Invalid, "no job %q", f.After).On("after").Try("start again without it")
 		}
-		after = x.Job.Seq
 	}
 	var match []*entry
 	for _, x := range b.mem.jobs {
@@ -342,11 +345,11 @@ func (b *Store) page(who api.Identity, f api.JobFilter, limit int) (api.JobPage,
 			match = append(match, x)
 		}
 	}
-	slices.SortFunc(match, func(a, c *entry) int { return cmp.Compare(c.Job.Seq, a.Job.Seq) })
+	slices.SortFunc(match, order)
 	page := api.JobPage{Total: len(match), Jobs: []api.Job{}}
 	fair := b.fair()
 	for _, x := range match {
-		if after >= 0 && x.Job.Seq >= after {
+		if after != nil && order(x, after) <= 0 {
 			continue
 		}
 		if len(page.Jobs) == limit {

@@ -181,18 +181,39 @@ func TestList(t *testing.T) {
 		{"state", admin, api.JobFilter{States: []string{api.Cancelled, api.Paused}}, []sched.JobID{all[2], all[0]}},
 		{"search", admin, api.JobFilter{Search: "run-3"}, []sched.JobID{all[3]}},
 		{"search in the name", admin, api.JobFilter{Search: "run 3"}, []sched.JobID{all[3]}},
+		{"oldest first", admin, api.JobFilter{Sort: "submitted", Limit: 2}, all},
+		{"newest first", admin, api.JobFilter{Sort: "-submitted"}, everybody},
+		{"by name, in pages", admin, api.JobFilter{Sort: "name", Limit: 3}, all},
+		{"by user", admin, api.JobFilter{Sort: "-user", Limit: 2}, []sched.JobID{all[5], all[3], all[1], all[6], all[4], all[2], all[0]}},
+		{"by state", admin, api.JobFilter{Sort: "state", States: []string{api.Cancelled, api.Paused}}, []sched.JobID{all[0], all[2]}},
 	}
 	for _, test := range tests {
 		if diff := cmp.Diff(test.want, ids(test.who, test.f)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
-	for _, f := range []api.JobFilter{{Limit: -1}, {Limit: api.MaxPage + 1}, {After: "none"}} {
+	for _, f := range []api.JobFilter{{Limit: -1}, {Limit: api.MaxPage + 1}, {After: "none"}, {Sort: "colour"}, {Sort: "--name"}} {
 		_, err := d.List(admin, f)
 		wantCode(t, fmt.Sprintf("%+v", f), err, api.Invalid)
 	}
 	_, err := d.List(ann, api.JobFilter{After: all[1]})
 	wantCode(t, "after a job of another tenant", err, api.Invalid)
+}
+
+// TestListByUse: jobs are listed by the GPUs they have and by the GPU time they had.
+func TestListByUse(t *testing.T) {
+	d := open(t)
+	a, b, c := d.submit(ann, submission("a", 1)), d.submit(ann, submission("b", 2)), d.submit(ann, submission("c", 1))
+	d.decide(wants{a: on(0)})
+	d.clock.add(time.Hour)
+	d.decide(wants{a: on(0), b: on(1, 2)})
+	d.clock.add(10 * time.Minute)
+	for sort, want := range map[string][]sched.JobID{"-gpus": {b, c, a}, "-gpu_hours": {a, b, c}, "gpu_hours": {c, b, a}} {
+		p, err := d.List(admin, api.JobFilter{Sort: sort})
+		if err != nil || len(p.Jobs) != 3 || p.Jobs[0].ID != want[0] || p.Jobs[1].ID != want[1] || p.Jobs[2].ID != want[2] {
+			t.Errorf("%s: %v, %v; want %v", sort, p.Jobs, err, want)
+		}
+	}
 }
 
 // TestOtherTenant asks every service of one job for what is another tenant's.

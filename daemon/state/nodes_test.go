@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
@@ -184,6 +185,21 @@ func BenchmarkSetNodes(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		nodes[i%1000].Others ^= 0b11
 		d.setNodes(nodes...)
+	}
+}
+
+// TestFailedDay: a failure is counted for a day.
+func TestFailedDay(t *testing.T) {
+	d := open(t)
+	id := d.submit(ann, submission("a", 1))
+	d.decide(wants{id: on(0)})
+	d.exited(api.Exit{AttemptID: api.AttemptID{Job: id, Number: 1}, Code: 1})
+	d.wantState(id, api.Failed)
+	for _, want := range []int{1, 0} {
+		if o, err := d.Overview(admin); err != nil || o.FailedDay != want || o.Failed != 1 {
+			t.Errorf("overview has %d failures of %d, %v; want %d of 1", o.FailedDay, o.Failed, err, want)
+		}
+		d.clock.add(25 * time.Hour)
 	}
 }
 

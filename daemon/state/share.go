@@ -140,6 +140,7 @@ type gaugeUse struct {
 	attempt, seen, n int
 	util             float64
 	memory           int64
+	last             api.Use   // the last sample
 	idle             time.Time // since when the GPUs do nothing; zero: they work
 	told             bool      // that they are idle
 }
@@ -160,17 +161,19 @@ func (b *Store) takeUse(use []*api.GPUUse) {
 			continue
 		}
 		gpus := j.Placement[0].GPUs.Indexes()
-		util, complete := 0.0, true
+		util, memory, complete := 0.0, int64(0), true
 		for _, g := range gpus {
 			if g >= len(use) || use[g] == nil {
 				complete = false
 				break
 			}
 			util += use[g].Util / float64(len(gpus))
-			x.gauge.memory = max(x.gauge.memory, use[g].MemoryUsed)
+			memory = max(memory, use[g].MemoryUsed)
 		}
+		x.gauge.memory = max(x.gauge.memory, memory)
 		if complete {
 			x.gauge.n++
+			x.gauge.last = api.Use{Util: util, Memory: memory, Samples: 1}
 			x.gauge.util += (util - x.gauge.util) / float64(x.gauge.n)
 			if util >= idleUtil {
 				x.gauge.idle = time.Time{}

@@ -153,6 +153,24 @@ func TestSlowdown(t *testing.T) {
 	d.wantDurable()
 }
 
+// TestUseOverTime: the measurements of a job hold what its GPUs did when they came.
+func TestUseOverTime(t *testing.T) {
+	use := []*api.GPUUse{{Util: 0.5, MemoryUsed: 7 << 30}, {Util: 0.7, MemoryUsed: 9 << 30}, nil, nil}
+	d := open(t, func(c *Config) { c.Use = func() []*api.GPUUse { return use } })
+	id := d.submit(ann, submission("x", 2))
+	d.decide(wants{id: on(0, 1)})
+	d.Started(api.AttemptID{Job: id, Number: 1})
+	for range 4 {
+		d.clock.add(5 * time.Second)
+		d.takeSample()
+	}
+	d.report(id, 1, api.AgentReport{Done: 1, Point: &api.Point{Batch: 8, Util: 0.1, Memory: 1}})
+	points, err := d.Points(ann, id)
+	if err != nil || len(points) != 1 || points[0].Util != 0.6 || points[0].Memory != 9<<30 {
+		t.Errorf("points %+v, %v; want utilisation 0.6 and 9 GiB", points, err)
+	}
+}
+
 // TestUse: what a job used of its GPU while it was alone there fills in what the
 // next one of its kind does not say.
 func TestUse(t *testing.T) {
