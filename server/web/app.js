@@ -9,6 +9,8 @@ import { Feed, isChatty } from './feed.js';
 import { ms, span } from './format.js';
 import { themeButton } from './theme.js';
 import { hideTip } from './tip.js';
+import { here } from './url.js';
+import { appView } from './views/app.js';
 import { eventsView } from './views/events.js';
 import { fairness } from './views/fairness.js';
 import { jobView } from './views/job.js';
@@ -138,8 +140,9 @@ onReach((what) => {
 // ---- Routes.
 
 function route() {
-  const [name = '', id] = location.hash.replace(/^#\/?/, '').split('/');
-  if (name === 'jobs' && id) return { name, make: (c) => jobView(c, decodeURIComponent(id)) };
+  const [name, id] = here().parts;
+  if (name === 'jobs' && id) return { name, make: (c) => jobView(c, id) };
+  if (name === 'apps' && id) return { name: 'jobs', make: (c) => appView(c, id) };
   const page = pages.find(([key]) => key === name) || pages[0];
   return { name: page[0], make: page[2] };
 }

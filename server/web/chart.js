@@ -1,9 +1,8 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Chart: lines, steps and stacked areas over time, with axes, marks, a legend
-// that hides series, a crosshair for pointer and keyboard, and the same figures
-// as a table.
+// Chart: lines, steps and stacked areas, with axes, marks, a legend that hides
+// series, a crosshair for pointer and keyboard, and the same figures as a table.
 //
 //   const c = chart({
 //     title, note, empty,            // words
@@ -11,16 +10,29 @@
 //     yformat, whole, zero, ymax,    // of the values; zero: the axis begins at 0 (default)
 //     lines: [{y, label}],           // reference lines
 //     height, cursor,                // cursor: one crosshair for several charts
+//     part,                          // extra elements for its head
+//     row,                           // it is one of several on one axis: its title is beside it
 //   })
-//   c.update({series: [{name, color, dash, points: [[ms, value | null], ...]}], marks: [{at, kind, text}], range: [from, to]})
+//   c.update({
+//     series: [{name, color, dash, faint, points: [[x, value | null], ...]}],  // faint: behind its series
+//     marks: [{at, kind, text}], range: [from, to],
+//     axis,                          // of x: time (default), or one like it
+//     ticks,                         // of a row: label the axis
+//     log,                           // the values by their logarithm
+//   })
 import { h, s, keep, show } from './dom.js';
-import { moment, number, short } from './format.js';
-import { scale, stack, thin, ticks, timeTicks, valueAt } from './scale.js';
+import { duration, moment, number, short } from './format.js';
+import { logScale, logTicks, scale, stack, thin, ticks, timeTicks, valueAt } from './scale.js';
 import { hideTip, showTip, swatch, tipRows } from './tip.js';
 
-const margin = { top: 14, right: 14, bottom: 24, left: 50 };
 const near = 7; // pixels from a mark that still mean it
 const tableRows = 200;
+
+// The axes of x: their name, a value in words, and the ticks.
+const plainTicks = (print) => (from, to, count) => ticks(from, to, count).map((at) => ({ at, label: print(at) }));
+export const time = { name: 'Time', print: (v) => moment(v), ticks: timeTicks };
+export const progress = { name: 'Work done', print: (v) => number(v, 5) + ' done', ticks: plainTicks(short) };
+export const elapsed = { name: 'Time since the start', print: (v) => duration(v / 1000) + ' after the start', ticks: (from, to, count) => timeTicks(from, to, count, true) };
 
 // sharedCursor is a crosshair that several charts show.
 export function sharedCursor() {
@@ -33,15 +45,18 @@ export function sharedCursor() {
 }
 
 export function chart(options) {
-  const o = { kind: 'line', yformat: number, zero: true, height: 190, lines: [], empty: 'No data yet.', cursor: sharedCursor(), ...options };
+  const o = { kind: 'line', yformat: number, zero: true, height: 190, lines: [], empty: 'No data yet.', cursor: sharedCursor(), row: false, part: [], ...options };
   const hidden = new Set();
-  const plot = keep(h('div', { class: 'plot' }));
+  const plot = keep(h('div', { class: 'plot', vars: { 'min-height': o.height + 'px' } }));
   const legend = h('div', { class: 'legend', role: 'group', 'aria-label': 'Series of ' + o.title });
   const table = h('div', { class: 'scroll chart-table', hidden: true, tabindex: 0, role: 'region', 'aria-label': o.title + ' as a table' });
   const toggle = h('button', { type: 'button', class: 'quiet small', 'aria-pressed': 'false', 'aria-label': o.title + ' as a table', onclick: flip }, 'Table');
-  const element = keep(h('figure', { class: 'card chart' },
-    h('div', { class: 'card-head' }, h('h3', {}, o.title), toggle), legend, plot, table, o.note && h('figcaption', { class: 'note' }, o.note)));
-  let data = { series: [], marks: [], range: null };
+  const value = h('b', {}); // of a row: what it is now
+  const element = keep(o.row
+    ? h('figure', { class: 'chart row' }, h('figcaption', {}, h('span', {}, o.title), value, toggle), h('div', {}, plot, table))
+    : h('figure', { class: 'card chart' }, h('div', { class: 'card-head' }, h('h3', {}, o.title), h('div', { class: 'card-part' }, o.part, toggle)), legend, plot, table, o.note && h('figcaption', { class: 'note' }, o.note)));
+  const none = { series: [], marks: [], range: null, axis: time, log: false, ticks: !o.row };
+  let data = none;
   let frame = null;
 
   function flip() {
@@ -50,16 +65,23 @@ export function chart(options) {
     toggle.setAttribute('aria-pressed', String(!table.hidden));
     draw();
   }
-  const shown = () => data.series.filter((x) => x.points.length && !hidden.has(x.name));
+  const named = () => data.series.filter((x) => !x.faint);
+  const shown = () => named().filter((x) => x.points.length && !hidden.has(x.name));
   const filled = () => data.series.some((x) => x.points.length);
 
   function update(next) {
-    data = { marks: [], range: null, ...next };
-    show(legend, data.series.length > 1 && filled() ? data.series.map((x) => h('button', {
+    data = { ...none, ...next };
+    show(legend, named().length > 1 && filled() ? named().map((x) => h('button', {
       key: x.name, type: 'button', 'aria-pressed': String(!hidden.has(x.name)), title: 'Hide or show',
       onclick: () => { if (!hidden.delete(x.name)) hidden.add(x.name); update(data); },
     }, swatch(x.color, o.kind === 'stack' ? 'block' : x.dash ? 'dashed' : ''), x.name)) : null);
+    if (o.row) show(value, last());
     draw();
+  }
+  function last() {
+    const points = named()[0]?.points || [];
+    const p = points.findLast((q) => q[1] !== null);
+    return p ? o.yformat(p[1]) : '–';
   }
   function draw() {
     toggle.hidden = !filled();
@@ -70,7 +92,7 @@ export function chart(options) {
       return;
     }
     const width = Math.max(220, plot.clientWidth || 560);
-    frame = layout(o, data, shown(), width);
+    frame = layout(o, data, data.series.filter((x) => x.points.length && !hidden.has(x.name)), width);
     const focused = plot.contains(document.activeElement);
     const svg = paint(o, data, frame, width);
     listen(svg);
@@ -81,8 +103,8 @@ export function chart(options) {
   function drawTable() {
     const xs = [...new Set(shown().flatMap((x) => x.points.map((p) => p[0])))].sort((a, b) => b - a);
     show(table, h('table', { class: 'plain' },
-      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Time'), shown().map((x) => h('th', { scope: 'col', class: 'num' }, x.name)))),
-      h('tbody', {}, xs.slice(0, tableRows).map((at) => h('tr', { key: at }, h('th', { scope: 'row' }, moment(at)),
+      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, data.axis.name), shown().map((x) => h('th', { scope: 'col', class: 'num' }, x.name)))),
+      h('tbody', {}, xs.slice(0, tableRows).map((at) => h('tr', { key: at }, h('th', { scope: 'row' }, data.axis.print(at)),
         shown().map((x) => h('td', { class: 'num' }, printed(o, x, at))))))),
     xs.length > tableRows && h('p', { class: 'note' }, 'The last ' + tableRows + ' of ' + xs.length + ' moments.'));
   }
@@ -94,16 +116,16 @@ export function chart(options) {
     if (at === null || at < x.domain[0] || at > x.domain[1]) return;
     layer.append(s('line', { x1: x.to(at), x2: x.to(at), y1: inner.top, y2: inner.bottom }));
     if (o.kind === 'stack') return;
-    for (const line of series) {
+    for (const line of series.filter((l) => !l.faint)) {
       const v = valueAt(line.points, at, o.kind === 'step');
-      if (v !== null) layer.append(s('circle', { cx: x.to(at), cy: y.to(v), r: 3.5, vars: { '--c': line.color } }));
+      if (v !== null && frame.drawn(v)) layer.append(s('circle', { cx: x.to(at), cy: y.to(v), r: 3.5, vars: { '--c': line.color } }));
     }
   }
   function tell(clientX, clientY) {
     const at = o.cursor.at;
-    const lines = frame.series.map((line) => [swatch(line.color, o.kind === 'stack' ? 'block' : ''), line.name, printed(o, line, at)]);
+    const lines = shown().map((line) => [swatch(line.color, o.kind === 'stack' ? 'block' : ''), line.name, printed(o, line, at)]);
     const marks = data.marks.filter((m) => Math.abs(frame.x.to(m.at) - frame.x.to(at)) <= near);
-    showTip({ x: clientX, y: clientY }, h('b', {}, moment(at)), tipRows(o.kind === 'stack' ? lines.reverse() : lines),
+    showTip({ x: clientX, y: clientY }, h('b', {}, data.axis.print(at)), tipRows(o.kind === 'stack' ? lines.reverse() : lines),
       marks.map((m) => h('p', { class: 'tip-mark' }, h('i', { class: 'mark-dot ' + m.kind }), m.text)));
   }
   function listen(svg) {
@@ -124,9 +146,9 @@ export function chart(options) {
     };
   }
   o.cursor.on(cross);
-  let last = 0;
+  let wide = 0;
   const watcher = new ResizeObserver(() => {
-    if (plot.clientWidth && plot.clientWidth !== last) { last = plot.clientWidth; draw(); }
+    if (plot.clientWidth && plot.clientWidth !== wide) { wide = plot.clientWidth; draw(); }
   });
   watcher.observe(plot);
   return { element, update, close: () => watcher.disconnect() };
@@ -137,58 +159,68 @@ function printed(o, line, at) {
   return v === null ? '–' : o.yformat(v);
 }
 
+const [left, right, below] = [50, 14, 24]; // margins in pixels; below: for the labels of the axis
+
 // layout finds the scales for what is shown.
 function layout(o, data, series, width) {
-  const inner = { left: margin.left, right: width - margin.right, top: margin.top, bottom: o.height - margin.bottom };
+  const tall = o.height + (o.row && data.ticks ? below - 5 : 0);
+  const inner = { left, right: width - right, top: o.row ? 9 : 14, bottom: tall - (data.ticks ? below : 5) };
   const xs = data.series.flatMap((x) => (x.points.length ? [x.points[0][0], x.points[x.points.length - 1][0]] : []));
   let [from, to] = data.range || [Math.min(...xs), Math.max(...xs)];
-  if (!(to > from)) [from, to] = [from - 30000, from + 30000];
+  if (!(to > from)) [from, to] = data.axis === progress ? [from - 1, from + 1] : [from - 30000, from + 30000];
   const stacked = o.kind === 'stack' ? stack(series) : null;
+  const drawn = (v) => v !== null && (!data.log || v > 0);
   let [low, high] = [Infinity, -Infinity];
   for (const line of stacked || series) {
     for (const p of stacked ? line.edges : line.points) {
       const v = stacked ? p[2] : p[1];
-      if (v !== null && v < low) low = v;
-      if (v !== null && v > high) high = v;
+      if (drawn(v) && v < low) low = v;
+      if (drawn(v) && v > high) high = v;
     }
   }
   for (const l of o.lines) { low = Math.min(low, l.y); high = Math.max(high, l.y); }
-  if (!Number.isFinite(high)) [low, high] = [0, 1];
+  if (!Number.isFinite(high)) [low, high] = data.log ? [1, 10] : [0, 1];
+  const pixels = [inner.bottom, inner.top];
+  const y = data.log ? logScale([low / 1.15, high * 1.15], pixels) : straight(o, low, high, pixels);
+  return { tall, inner, series, stacked, drawn, x: scale([from, to], [inner.left, inner.right]), y, layer: s('g', { class: 'cross' }) };
+}
+
+function straight(o, low, high, pixels) {
   if (o.zero) low = Math.min(0, low);
   if (o.ymax !== undefined) high = o.ymax;
   const room = high - low || Math.abs(high) || 1;
-  const y = scale([o.zero ? low : low - room * 0.06, o.ymax === undefined ? high + room * 0.08 : high], [inner.bottom, inner.top]);
-  return { inner, series, stacked, x: scale([from, to], [inner.left, inner.right]), y, layer: s('g', { class: 'cross' }) };
+  return scale([o.zero ? low : low - room * 0.06, o.ymax === undefined ? high + room * 0.08 : high], pixels);
 }
 
 function paint(o, data, frame, width) {
   const { x, y, inner, series, stacked, layer } = frame;
   const slots = Math.max(60, Math.round(inner.right - inner.left));
+  const step = o.kind === 'step';
   return s('svg', {
-    viewBox: '0 0 ' + width + ' ' + o.height, width: '100%', height: o.height, tabindex: 0, role: 'img',
-    'aria-label': o.title + ' over time: ' + series.map((l) => l.name + ', now ' + printed(o, l, x.domain[1])).join('; ') + '. Arrow keys read values; the table button shows all.',
+    viewBox: '0 0 ' + width + ' ' + frame.tall, width: '100%', height: frame.tall, tabindex: 0, role: 'img',
+    'aria-label': o.title + ' by ' + data.axis.name.toLowerCase() + ': ' + series.filter((l) => !l.faint).map((l) => l.name + ', last ' + printed(o, l, l.points[l.points.length - 1][0])).join('; ') + '. Arrow keys read values; the table button shows all.',
   },
-  axes(frame, o),
+  axes(frame, o, data),
   stacked ? stacked.map((l) => s('path', { class: 'area', d: areaPath(l.edges, x, y), vars: { '--c': l.color } })) : null,
   o.lines.map((l) => s('g', { class: 'ref' }, s('line', { x1: inner.left, x2: inner.right, y1: y.to(l.y), y2: y.to(l.y) }),
     s('text', { x: inner.right - 2, y: y.to(l.y) - 4, 'text-anchor': 'end' }, l.label))),
   data.marks.filter((m) => m.at >= x.domain[0] && m.at <= x.domain[1]).map((m) => s('g', { class: 'mark ' + m.kind },
-    s('line', { x1: x.to(m.at), x2: x.to(m.at), y1: inner.top, y2: inner.bottom }), s('circle', { cx: x.to(m.at), cy: inner.top - 5, r: 4 }))),
+    s('line', { x1: x.to(m.at), x2: x.to(m.at), y1: inner.top, y2: inner.bottom }), s('circle', { cx: x.to(m.at), cy: inner.top - 5, r: o.row ? 3 : 4 }))),
   stacked ? null : series.map((l) => s('path', {
-    class: 'line', d: linePath(thin(l.points, slots), frame, o.kind === 'step'), 'stroke-dasharray': l.dash || null, vars: { '--c': l.color },
+    class: 'line' + (l.faint ? ' faint' : ''), d: linePath(thin(l.points, slots), frame, step), 'stroke-dasharray': l.dash || null, vars: { '--c': l.color },
   })),
-  stacked ? null : series.filter((l) => l.points.length === 1).map((l) => s('circle', { class: 'dot', cx: x.to(l.points[0][0]), cy: y.to(l.points[0][1] ?? 0), r: 3, vars: { '--c': l.color } })),
+  stacked ? null : series.filter((l) => l.points.length === 1 && frame.drawn(l.points[0][1])).map((l) => s('circle', { class: 'dot', cx: x.to(l.points[0][0]), cy: y.to(l.points[0][1]), r: 3, vars: { '--c': l.color } })),
   layer);
 }
 
 const p1 = (v) => Math.round(v * 10) / 10;
 
-function linePath(points, { x, y, inner }, step) {
+function linePath(points, { x, y, inner, drawn }, step) {
   let d = '';
   let open = false;
   for (const [px, py] of points) {
     const X = p1(Math.max(inner.left, x.to(px)));
-    if (py === null) {
+    if (!drawn(py)) {
       if (step && open) d += 'H' + X;
       open = false;
     } else if (!open) {
@@ -212,18 +244,19 @@ function areaPath(edges, x, y) {
   return d ? d + back + 'Z' : '';
 }
 
-function axes({ x, y, inner }, o) {
+function axes({ x, y, inner }, o, data) {
   const g = s('g', { class: 'axes' });
-  for (const t of ticks(y.domain[0], y.domain[1], 5, o.whole)) {
+  const values = data.log ? logTicks(...y.domain) : ticks(y.domain[0], y.domain[1], o.row ? 3 : 5, o.whole);
+  for (const t of values) {
     g.append(s('line', { x1: inner.left, x2: inner.right, y1: y.to(t), y2: y.to(t) }),
       s('text', { x: inner.left - 7, y: y.to(t) + 4, 'text-anchor': 'end' }, (o.yformat === number ? short : o.yformat)(t)));
   }
   const room = Math.max(2, Math.floor((inner.right - inner.left) / 74));
-  for (const { at, label } of timeTicks(x.domain[0], x.domain[1], room)) {
+  for (const { at, label } of data.axis.ticks(x.domain[0], x.domain[1], room)) {
     const px = x.to(at);
     const half = label.length * 3.2;
     g.append(s('line', { class: 'faint', x1: px, x2: px, y1: inner.top, y2: inner.bottom }));
-    if (px - half < inner.left - 20 || px + half > inner.right + margin.right) continue;
+    if (!data.ticks || px - half < inner.left - 20 || px + half > inner.right + right) continue;
     g.append(s('text', { x: px, y: inner.bottom + 16, 'text-anchor': 'middle' }, label));
   }
   g.append(s('line', { class: 'base', x1: inner.left, x2: inner.right, y1: inner.bottom, y2: inner.bottom }));

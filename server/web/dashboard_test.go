@@ -191,13 +191,13 @@ func testHands(t *testing.T, w window) {
 	p.until("the page of the job", "location.hash === '#/jobs/j-0008'")
 
 	p.visit("#/jobs/j-0003")
-	p.until("five charts", "document.querySelectorAll('.chart svg').length === 5")
-	p.until("all panels", "!document.querySelector('[aria-busy=true]')") // one that comes late draws the charts anew
-	p.until("five marks in the chart of GPUs", "document.querySelectorAll('.chart:first-child .mark').length === 5")
-	eval[bool](p, "document.querySelector('.chart svg').focus(), true")
+	p.until("five rows of the strip", "document.querySelectorAll('.strip .chart svg').length === 5")
+	p.until("five marks in the row of GPUs", "document.querySelectorAll('.strip .chart:first-child .mark').length === 5")
+	eval[bool](p, "document.querySelector('.strip svg').focus(), true")
 	press(kb.ArrowLeft)
 	p.until("the values at the crosshair", "!document.getElementById('tip').hidden && document.getElementById('tip').innerText.includes('GPUs')")
-	p.click(".chart button")
+	p.until("the crosshair in all rows", "document.querySelectorAll('.strip .cross line').length === 5")
+	p.click(".strip .chart button")
 	p.until("the table of a chart", "document.querySelectorAll('.chart-table:not([hidden]) tbody tr').length === 6")
 
 	p.visit("#/policy")
@@ -298,6 +298,15 @@ func testModules(t *testing.T, w window) {
 		{"scale", "m.stack([{points: [[0, 1], [2, 3]]}, {points: [[1, 5]]}]).map((s) => s.edges)", `[[[0,0,1],[1,0,1],[2,0,3]],[[0,1,1],[1,1,6],[2,3,8]]]`},
 		{"scale", "[m.thin(Array.from({length: 9000}, (_, i) => [i, i === 4321 ? 99 : 0]), 100)].map((a) => [a.length <= 400, Math.max(...a.map((p) => p[1]))])", `[[true,99]]`},
 		{"scale", "m.timeTicks(Date.UTC(2026, 0, 5, 10, 2), Date.UTC(2026, 0, 5, 11), 4).length", `4`},
+		{"scale", "m.logTicks(0.03, 40)", `[0.1,1,10]`},
+		{"scale", "m.logTicks(0.4, 3)", `[0.5,1,2]`},
+		{"scale", "[1, 10, 100].map((v) => Math.round(m.logScale([1, 100], [200, 0]).to(v)))", `[200,100,0]`},
+		{"scale", "m.smooth([[0, 4], [1, null], [2, 0]], 0.5).map((p) => p[1])", `[4,null,1.3333333333333333]`},
+		{"scale", "m.advancing([[1, 'a'], [2, 'b'], [3, 'c'], [2, 'd'], [4, 'e']]).map((p) => p[1]).join('')", `"ade"`},
+		{"scale", "m.timeTicks(0, 3600000, 4, true).map((t) => t.label)", `["0 s","15 min","30 min","45 min","1 h"]`},
+		{"sortable", "m.sorted([{v: 2}, {}, {v: 10}, {v: 1}], '-v', (r, k) => r[k]).map((r) => r.v ?? 0)", `[10,2,1,0]`},
+		{"sortable", "m.sorted([{v: 'b'}, {v: 'a10'}, {v: 'a9'}], 'v', (r, k) => r[k]).map((r) => r.v)", `["a9","a10","b"]`},
+		{"url", "m.href(['jobs', 'a/b?c'], {sort: '-gpus', search: ''})", `"#/jobs/a%2Fb%3Fc?sort=-gpus"`},
 		{"colour", "m.jobColour({id: 'a'}) === m.jobColour({id: 'a', app: 'a'})", `true`},
 		{"colour", "new Set(Array.from({length: 23}, (_, i) => m.jobColour({id: 'x' + i}))).size", `23`},
 		{"api", "m.path(['jobs', 'a/b?c'], {state: ['x', 'y'], after: ''})", `"/v1/jobs/a%2Fb%3Fc?state=x&state=y"`},

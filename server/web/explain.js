@@ -7,28 +7,20 @@ import { h } from './dom.js';
 import { duration, moment, ms, number, plural, seconds, span } from './format.js';
 import { jobLink } from './jobs.js';
 import { panel } from './panel.js';
+import { spoken } from './strip.js';
 
-const verbs = { start: 'started', preempt: 'preempted', move: 'moved', pause: 'paused', fail: 'failed', end: 'ended' };
+// whyFacts are figures behind the sentence that explains a job.
+export const whyFacts = (x) => [
+  ['Policy', x.policy],
+  ['Free', number(x.free_gpus) + ' of ' + plural(x.all_gpus, 'GPU')],
+  ['Jobs ahead', x.job?.state === 'waiting' ? plural(x.ahead, 'job') : null],
+  ['Expected run time', x.run_time ? runTime(x.run_time) : null],
+  ['Warning', x.job?.warning],
+  ['No more GPUs', x.larger],
+];
 
-export function explainPanel() {
-  const p = panel('Why');
-  p.draw = (x) => p.show(
-    h('p', { class: 'summary' }, x.summary || 'No explanation available.'),
-    h('dl', { class: 'facts small' }, [
-      ['Policy', x.policy],
-      ['Free', number(x.free_gpus) + ' of ' + plural(x.all_gpus, 'GPU')],
-      ['Jobs ahead', x.job?.state === 'waiting' ? plural(x.ahead, 'job') : null],
-      ['Expected run time', x.run_time ? runTime(x.run_time) : null],
-      ['Warning', x.job?.warning],
-      ['No more GPUs', x.larger],
-      ['Preempted', plural(x.price.preemptions, 'time')],
-      ['Moved', plural(x.price.moves, 'time')],
-      ['Work lost', duration(x.price.lost_s) + ' of GPU time'],
-      ['Time away from training', duration(x.price.away_s)],
-    ].filter(([, v]) => v).map(([k, v]) => h('div', { key: k }, h('dt', {}, k), h('dd', {}, v)))),
-    rivals(x.before || []), holders(x.holders || []), ledger(x.ledger || []));
-  return p;
-}
+// whyLists are the jobs behind it.
+export const whyLists = (x) => [rivals(x.before || []), holders(x.holders || [])];
 
 // runTime says how long a job is expected to run, and what that is based on.
 function runTime({ expected, basis, jobs = 0 }) {
@@ -51,24 +43,31 @@ function rivals(list) {
 function holders(list) {
   if (!list.length) return null;
   const most = Math.max(...list.map((s) => s.gpus));
-  return h('details', {}, h('summary', {}, 'Current allocations (' + number(list.length) + ')'),
+  return h('details', {}, h('summary', {}, 'Who holds GPUs (' + number(list.length) + ')'),
     h('ul', { class: 'holders' }, list.slice(0, 20).map((s) => h('li', { key: s.job }, jobLink(s.job),
       h('span', { class: 'track' }, h('i', { vars: { width: s.gpus / most * 100 + '%' } })),
       h('span', { class: 'num' }, plural(s.gpus, 'GPU') + (s.left_s ? ', ' + span(s.left_s) + ' left' : ''))))));
 }
 
-function ledger(list) {
-  if (!list.length) return h('p', { class: 'note' }, 'No allocations yet.');
-  return h('div', { class: 'scroll ledger', tabindex: 0, role: 'region', 'aria-label': 'Allocation history' }, h('table', { class: 'list tight fold' },
-    h('thead', {}, h('tr', {}, ['When', 'What', 'GPUs', 'Why', 'Cost'].map((t, i) => h('th', { scope: 'col', class: i === 2 ? 'num' : '' }, t)))),
-    h('tbody', {}, list.map((e, i) => h('tr', { key: e.at + e.verb + i },
-      h('td', { class: 'nowrap' }, moment(ms(e.at))), h('td', { class: 'nowrap' }, h('i', { class: 'mark-dot ' + e.verb }), verbs[e.verb] || e.verb),
-      h('td', { class: 'num nowrap' }, e.from_gpus + ' → ' + e.to_gpus), h('td', { class: 'line-of-its-own' }, e.why || ''), h('td', { class: 'line-of-its-own soft' }, price(e)))).reverse())));
+// timeline lists what the scheduler gave to a job and took from it, the last first.
+export function timeline() {
+  const p = panel('Given and taken');
+  p.draw = (x) => {
+    const list = x?.ledger || [];
+    if (!list.length) { p.empty('No allocations yet.'); return; }
+    const { preemptions, moves, away_s: away, lost_s: lost } = x.price;
+    p.show(h('p', { class: 'price' }, preemptions + moves ? ['Preempted ' + plural(preemptions, 'time') + ', moved ' + plural(moves, 'time') + '. The price: ', h('b', {}, duration(away)), ' away from training, ', h('b', {}, duration(lost)), ' of GPU time lost.'] : 'Never preempted or moved.'),
+      h('div', { class: 'scroll ledger', tabindex: 0, role: 'region', 'aria-label': 'What was given and taken' }, h('table', { class: 'list tight fold' },
+        h('thead', {}, h('tr', {}, [['When', ''], ['What', ''], ['GPUs', 'num'], ['Away', 'num'], ['Lost', 'num'], ['Why', '']].map(([t, c]) => h('th', { scope: 'col', class: c }, t)))),
+        h('tbody', {}, list.map((e, i) => h('tr', { key: e.at + e.verb + i },
+          h('td', { class: 'nowrap' }, moment(ms(e.at))), h('td', { class: 'nowrap' }, h('i', { class: 'mark-dot ' + e.verb }), spoken[e.verb] || e.verb, e.in_place ? ' in place' : ''),
+          h('td', { class: 'num nowrap', 'data-label': 'GPUs' }, e.from_gpus + ' → ' + e.to_gpus),
+          h('td', { class: 'num nowrap', 'data-label': 'away' }, e.away_s > 0 ? duration(e.away_s) + (e.ongoing ? ' so far' : '') : free(e)),
+          h('td', { class: 'num nowrap', 'data-label': 'lost' }, e.lost_s > 0 ? duration(e.lost_s) : free(e)),
+          h('td', { class: 'line-of-its-own' }, e.why || ''))).reverse()))));
+  };
+  return p;
 }
 
-function price(e) {
-  const parts = [];
-  if (e.lost_s > 0) parts.push(duration(e.lost_s) + ' of GPU time lost');
-  if (e.away_s > 0) parts.push(duration(e.away_s) + ' away' + (e.ongoing ? ' so far' : ''));
-  return parts.join(', ') || (e.verb === 'start' || e.verb === 'end' ? '' : 'none');
-}
+// free is what a change cost that cost nothing; a start or an end has no price.
+const free = (e) => (e.verb === 'start' || e.verb === 'end' ? '' : '0 s');

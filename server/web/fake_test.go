@@ -32,6 +32,7 @@ type fake struct {
 	nodes    []api.Node
 	tenants  []api.TenantView
 	apps     []api.AppView
+	searches []api.Search
 	records  []api.Record
 	samples  []api.Sample
 	points   map[sched.JobID][]api.Point
@@ -168,6 +169,15 @@ func (f *fake) handler() http.Handler {
 		return api.PointList{Points: f.points[sched.JobID(r.PathValue("id"))]}
 	})
 	answer("GET /v1/apps", func(*http.Request) any { return api.AppList{Apps: f.apps} })
+	answer("GET /v1/searches", func(*http.Request) any { return api.SearchList{Searches: f.searches} })
+	answer("GET /v1/searches/{id}", func(r *http.Request) any {
+		for _, s := range f.searches {
+			if string(s.ID) == r.PathValue("id") {
+				return s
+			}
+		}
+		return api.Errorf(api.Unknown, "there is no search %s", r.PathValue("id"))
+	})
 	answer("GET /v1/nodes", func(*http.Request) any { return api.NodeList{Nodes: f.nodes} })
 	answer("PUT /v1/nodes/{name}", func(r *http.Request) any { return f.cordon(r) })
 	answer("GET /v1/tenants", func(*http.Request) any { return api.TenantList{Tenants: f.tenants} })
@@ -240,6 +250,9 @@ func (f *fake) now() api.Overview {
 			o.Finished++
 		case api.Failed:
 			o.Failed++
+			if time.Since(j.Ended) < 24*time.Hour {
+				o.FailedDay++
+			}
 		case api.Cancelled:
 			o.Cancelled++
 		}
@@ -255,8 +268,18 @@ func (f *fake) page(r *http.Request) any {
 	}
 	p := api.JobPage{Jobs: []api.Job{}}
 	after := q.Get("after")
-	for _, j := range f.jobs {
+	jobs := f.jobs
+	if q.Get("sort") == "-gpus" {
+		jobs = slices.SortedStableFunc(slices.Values(jobs), func(a, b api.Job) int { return b.GPUs - a.GPUs })
+	}
+	for _, j := range jobs {
 		if states := q["state"]; len(states) > 0 && !slices.Contains(states, j.State) {
+			continue
+		}
+		if u := q.Get("user"); u != "" && u != j.User {
+			continue
+		}
+		if a := q.Get("app"); a != "" && a != string(j.App) {
 			continue
 		}
 		if s := q.Get("search"); s != "" && !strings.Contains(string(j.ID)+" "+j.Name, s) {

@@ -6,7 +6,9 @@ import { h } from './dom.js';
 import { jobColour } from './colour.js';
 import { ago, moment, ms, number, percent, sizes, span, title } from './format.js';
 import { heldGPUs } from './grid.js';
+import { heads } from './sortable.js';
 import { swatch } from './tip.js';
+import { href } from './url.js';
 
 // The states by what they mean for lists.
 export const holding = ['running', 'starting', 'stopping'];
@@ -20,10 +22,11 @@ export const stateBadge = (job) => [badge(job.state), job.status.screening ? [' 
 
 export const jobLink = (id, text) => h('a', { href: '#/jobs/' + encodeURIComponent(id) }, text || id);
 
-// nameCell is the first cell of a row: the name, and who it belongs to.
-const nameCell = (job, coloured = false) => h('th', { scope: 'row', class: 'job-name' },
+// nameCell is the first cell of a row: the name, and who it belongs to, or the app.
+const nameCell = (job, coloured = false, owned = false) => h('th', { scope: 'row', class: 'job-name' },
   h('span', { class: 'job-title' }, coloured ? swatch(jobColour(job), 'block') : null, jobLink(job.id, title(job))),
-  h('span', { class: 'sub' }, [title(job) === job.id ? null : job.id, job.user, job.tenant].filter(Boolean).join(' · ')));
+  h('span', { class: 'sub' }, [title(job) === job.id ? null : job.id, ...(owned ? [] : [job.user, job.tenant])].filter(Boolean).join(' · '),
+    owned && job.app && job.app !== job.id ? [title(job) === job.id ? '' : ' · ', h('a', { href: href(['apps', job.app]) }, job.app)] : null));
 
 // doneNow returns the share of the work that is done; null: nobody knows.
 function doneNow(job, now) {
@@ -32,6 +35,13 @@ function doneNow(job, now) {
   if (!(job.work > 0)) return null;
   const since = phase === 'running' && at ? Math.max(0, (now - ms(at)) / 1000) : 0;
   return Math.min(1, (done + rate * since) / job.work);
+}
+
+// gpuHours is the GPU time that a job has had so far.
+export function gpuHours(job, now) {
+  const st = job.status;
+  const held = st.phase === 'running' ? (job.held || []).reduce((n, x) => n + x.gpus.length * x.milli / 1000, 0) : 0;
+  return ((st.gpu_seconds || 0) + held * Math.max(0, (now - ms(st.since)) / 1000 || 0)) / 3600;
 }
 
 // progress is a bar of the work done, with the time that is left.
@@ -85,12 +95,18 @@ export const runningTable = (jobs, now) => h('table', { class: 'list fold' },
     h('td', { class: 'num minor' }, job.last?.batch ? number(job.last.batch) : '–'),
     h('td', { class: 'wide line-of-its-own' }, progress(job, now)), h('td', { class: 'num nowrap minor' }, ago(ms(job.status.since), now))]))));
 
-// allTable lists jobs in any state.
-export const allTable = (jobs, now) => h('table', { class: 'list fold' },
-  h('thead', {}, h('tr', {}, ['Job', 'State', 'GPUs', 'Progress or reason', 'Submitted'].map((t, i) => h('th', { scope: 'col', class: ['', '', 'num', 'wide', 'num minor'][i] }, t)))),
-  h('tbody', {}, jobs.map((job) => row(job, now, () => [nameCell(job, holding.includes(job.state)),
-    h('td', {}, stateBadge(job)), h('td', { class: 'num nowrap', 'data-label': 'GPUs' }, holding.includes(job.state) ? number(heldGPUs(job)) : sizes(job)),
-    h('td', { class: 'wide line-of-its-own' }, story(job, now)), h('td', { class: 'num nowrap minor' }, ago(ms(job.submitted), now))]))));
+// allTable lists jobs in any state. sort and set are those of its heads; filter is
+// called with what a click on a user, tenant or app asks for.
+export function allTable(jobs, now, { sort, set, filter }) {
+  const only = (name, value) => (value && filter ? h('button', { type: 'button', class: 'as-link', title: 'Only ' + name + ' ' + value, onclick: () => filter({ [name]: value }) }, value) : value || '–');
+  return h('table', { class: 'list fold' },
+    heads([['name', 'Job'], ['state', 'State'], ['user', 'User', 'minor'], ['tenant', 'Tenant', 'minor'], ['gpus', 'GPUs', 'num'], ['gpu_hours', 'GPU hours', 'num'], ['', 'Progress or reason', 'wide'], ['submitted', 'Submitted', 'num minor']], sort, set),
+    h('tbody', {}, jobs.map((job) => row(job, now, () => [nameCell(job, holding.includes(job.state), true),
+      h('td', {}, stateBadge(job)), h('td', { class: 'owner minor' }, only('user', job.user)), h('td', { class: 'owner minor' }, only('tenant', job.tenant)),
+      h('td', { class: 'num nowrap', 'data-label': 'GPUs' }, holding.includes(job.state) ? number(heldGPUs(job)) : sizes(job)),
+      h('td', { class: 'num nowrap', 'data-label': 'GPU h' }, number(gpuHours(job, now), 2)),
+      h('td', { class: 'wide line-of-its-own' }, story(job, now)), h('td', { class: 'num nowrap minor' }, ago(ms(job.submitted), now))]))));
+}
 
 function story(job, now) {
   if (holding.includes(job.state)) return progress(job, now);

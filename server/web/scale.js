@@ -2,12 +2,53 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Scale: from values to pixels, and where the ticks go.
-import { clock, day } from './format.js';
+import { clock, day, duration } from './format.js';
 
 // scale maps a domain to pixels, straight.
 export function scale([a, b], [p, q]) {
   const k = b === a ? 0 : (q - p) / (b - a);
   return { to: (v) => p + (v - a) * k, from: (x) => (k === 0 ? a : a + (x - p) / k), domain: [a, b] };
+}
+
+// logScale maps a domain of positive values to pixels by their logarithm.
+export function logScale([a, b], range) {
+  const line = scale([Math.log(a), Math.log(b)], range);
+  return { to: (v) => line.to(Math.log(v)), from: (x) => Math.exp(line.from(x)), domain: [a, b] };
+}
+
+// logTicks returns powers of ten in a domain, and 2 and 5 times them if there are few.
+export function logTicks(from, to) {
+  const few = Math.log10(to / from) < 2.5;
+  const out = [];
+  for (let e = Math.floor(Math.log10(from)); 10 ** e <= to; e++) {
+    for (const m of few ? [1, 2, 5] : [1]) {
+      const v = Number((m * 10 ** e).toPrecision(12));
+      if (v >= from && v <= to) out.push(v);
+    }
+  }
+  return out;
+}
+
+// smooth averages a series with what came before: weight 0 leaves it as it is, near
+// 1 forgets slowly. The first values are not pulled towards 0.
+export function smooth(points, weight) {
+  let [mean, whole] = [0, 0];
+  return points.map(([x, y]) => {
+    if (y === null) return [x, y];
+    mean = mean * weight + y * (1 - weight);
+    whole = whole * weight + 1 - weight;
+    return [x, mean / whole];
+  });
+}
+
+// advancing drops what was done twice: after work was lost, the second time counts.
+export function advancing(points) {
+  const out = [];
+  for (const p of points) {
+    while (out.length && out[out.length - 1][0] >= p[0]) out.pop();
+    out.push(p);
+  }
+  return out;
 }
 
 // ticks returns round values in a domain, at most about count.
@@ -26,13 +67,15 @@ export function ticks(from, to, count, whole = false) {
 const second = 1000;
 const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000].map((v) => v * second);
 
-// timeTicks returns round moments of local time: [{at, label}].
-export function timeTicks(from, to, count) {
+// timeTicks returns round moments of local time, or of the time since the start:
+// [{at, label}].
+export function timeTicks(from, to, count, since = false) {
   const span = to - from;
   const step = steps.find((v) => span / v <= Math.max(1, count)) || steps[steps.length - 1];
-  const shift = new Date(from).getTimezoneOffset() * 60 * second;
+  const shift = since ? 0 : new Date(from).getTimezoneOffset() * 60 * second;
   const out = [];
   for (let at = Math.ceil((from - shift) / step) * step + shift; at <= to; at += step) {
+    if (since) { out.push({ at, label: duration(at / 1000) }); continue; }
     const d = new Date(at);
     const midnight = d.getHours() === 0 && d.getMinutes() === 0 && d.getSeconds() === 0;
     out.push({ at, label: step >= 86400 * second || (midnight && span > 6 * 3600 * second) ? day(at) : clock(at, step < 60 * second) });

@@ -21,11 +21,14 @@ var pictured = []struct{ name, hash, words, script string }{
 	{"overview", "#/", "bert-finetune", ""},
 	{"card", "#/", "bert-finetune", "document.querySelector('#gpu-1-6').focus()"},
 	{"jobs", "#/jobs", "with-a-bug", ""},
-	{"job", "#/jobs/j-0003", "Statistical efficiency", ""},
-	{"crosshair", "#/jobs/j-0003", "Goodput", "document.querySelector('.chart svg').focus(); document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft'}))"},
+	{"job", "#/jobs/j-0003", "Given and taken", ""},
+	{"compare", "#/jobs/j-0003?compare=j-0004&smooth=0.8&y=log", "sweep", ""},
+	{"crosshair", "#/jobs/j-0003?x=time", "Efficiency", "document.querySelector('.chart svg').focus(); document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft'}))"},
 	{"dialog", "#/jobs/j-0003", "Pause", "document.querySelector('#do-cancel').click()"},
-	{"waiting", "#/jobs/j-0011", "Waits:", "document.querySelector('dialog')?.close()"},
+	{"waiting", "#/jobs/j-0011", "Expected start", "document.querySelector('dialog')?.close()"},
 	{"failed", "#/jobs/j-0002", "not retried: the program has a bug", ""},
+	{"apps", "#/jobs?by=app", "lr-sweep", ""},
+	{"search", "#/apps/lr-sweep", "stopped early at rung", ""},
 	{"fairness", "#/fairness", "robotics", ""},
 	{"nodes", "#/nodes", "3 jobs of 2 users failed on it", ""},
 	{"events", "#/events", "attempt-ended", ""},
@@ -49,7 +52,7 @@ func testPictures(t *testing.T, w window) {
 	for _, look := range []struct {
 		name, scheme string
 		width        int64
-	}{{"light", "light", 1360}, {"dark", "dark", 1360}, {"phone", "light", 360}} {
+	}{{"light", "light", 1440}, {"dark", "dark", 1440}, {"tablet", "light", 1024}, {"phone", "dark", 390}} {
 		p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look.scheme}}),
 			chromedp.EmulateViewport(look.width, 800))
 		for _, page := range pictured {

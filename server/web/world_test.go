@@ -99,6 +99,7 @@ func richWorld(f *fake) {
 	add(rest)
 	f.use()
 	f.train("j-0003")
+	f.search()
 	f.tell()
 	f.history()
 	f.tenants = []api.TenantView{
@@ -144,7 +145,8 @@ func (f *fake) train(id sched.JobID) {
 		loss := 0.4 + 3*math.Exp(-m/45) + 0.05*math.Sin(m*3)
 		eff := 0.95 - 0.09*float64(gpus-1) + 0.02*math.Sin(m)
 		rate := 900*float64(gpus) - 60*float64(gpus*gpus) + 30*math.Sin(m*5)
-		f.points[id] = append(f.points[id], api.Point{At: at(m), Done: m * 4, GPUs: gpus, Batch: 128 * gpus, Efficiency: eff, Throughput: rate, Goodput: rate * eff, Loss: &loss})
+		f.points[id] = append(f.points[id], api.Point{At: at(m), Done: m * 4, GPUs: gpus, Batch: 128 * gpus, Efficiency: eff, Throughput: rate, Goodput: rate * eff, Loss: &loss,
+			Util: 0.6 + 0.1*eff, Memory: int64(30+10*gpus) << 30, Metrics: map[string]float64{"accuracy": 1 - loss/4}})
 	}
 	f.explains[id] = api.Explanation{
 		Summary: "It runs on 4 of the 1 to 8 GPUs it can use: a fifth would add 6 % goodput here and cost bert-finetune 14 %.",
@@ -162,6 +164,29 @@ func (f *fake) train(id sched.JobID) {
 	for i := range 60 {
 		f.log += fmt.Sprintf("\x1b[32mstep %4d\x1b[0m  loss %.4f  batch 512  lr 0.012 <b>%s</b>\n", i*10, 2.5*math.Exp(-float64(i)/30), "bold?")
 	}
+}
+
+// search invents a search, some of whose trials were stopped early.
+func (f *fake) search() {
+	least, most, best := 1e-5, 1e-1, 1
+	s := api.Search{ID: "lr-sweep", Tenant: "language", User: "grace", State: api.SearchRunning, Submitted: time.Now().Add(-time.Hour), Best: &best,
+		Spec: api.SearchSpec{ID: "lr-sweep", Parameters: map[string]api.Parameter{"lr": {Min: &least, Max: &most, Log: true}, "width": {Values: []string{"64", "128"}}},
+			Stopping: api.StopRule{Rule: "asha"}, Trials: 12}}
+	for i := range 9 {
+		value := 0.4 + 0.11*math.Abs(float64(i-best))
+		t := api.Trial{Number: i, Params: map[string]string{"lr": fmt.Sprintf("%.0e", math.Pow(10, float64(-1-i%5))), "width": []string{"64", "128"}[i%2]},
+			State: api.Running, Rung: i % 3, Value: &value, Done: float64(40 * (i%3 + 1))}
+		if i < 3 {
+			t.Job = sched.JobID(fmt.Sprintf("j-000%d", 4+i))
+		} else {
+			t.State, t.Early, t.Why = api.Cancelled, true, "its loss is not among the best third"
+		}
+		for k := range 20 {
+			t.Curve = append(t.Curve, api.CurvePoint{Done: t.Done * float64(k+1) / 20, Value: value + 2*math.Exp(-float64(k)/4)})
+		}
+		s.Trials = append(s.Trials, t)
+	}
+	f.searches = append(f.searches, s)
 }
 
 // tell writes a journal of what happened.

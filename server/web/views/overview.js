@@ -60,7 +60,7 @@ export function overview({ state }) {
       ['Running', number(o.running), '', ''],
       ['Waiting', number(o.waiting), o.paused ? number(o.paused) + ' paused' : '', ''],
       ['Finished', number(o.finished), o.killed ? number(o.killed) + ' cancelled' : '', ''],
-      ['Failed', number(o.failed), '', o.failed ? 'bad' : ''],
+      ['Failed, 24 h', h('a', { href: '#/jobs?state=failed' }, number(o.failed_24h)), o.failed ? number(o.failed) + ' ever' : '', o.failed_24h ? 'bad' : ''],
       ['Policy', h('a', { href: '#/policy' }, o.policy || '–'), o.decisions ? plural(o.decisions, 'decision') + (o.last_decision_ms ? ', the last in ' + duration(o.last_decision_ms / 1000) : '') : 'no decision yet', 'wide'],
     ].map(([name, value, more, tone]) => h('div', { class: 'counter ' + tone, key: name }, h('dt', {}, name), h('dd', {}, h('b', {}, value), more ? h('span', {}, more) : null))));
   }

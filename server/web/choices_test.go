@@ -1,0 +1,113 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// has waits for a part of the address.
+func (p *tab) has(address string) {
+	p.Helper()
+	p.until(address+" in the address", "location.hash.includes('"+address+"')")
+}
+
+// set gives an input a value, as a hand would.
+func (p *tab) set(selector, value, event string) {
+	p.Helper()
+	p.until(selector, "document.querySelector('"+selector+"')")
+	eval[bool](p, "(() => { const i = document.querySelector('"+selector+"'); i.value = '"+value+"'; i.dispatchEvent(new Event('"+event+"')); return true; })()")
+}
+
+// testMetrics: the chart of a job's metrics shows what is chosen, keeps it in the
+// address, and compares jobs.
+func testMetrics(t *testing.T, w window) {
+	f := newFake()
+	richWorld(f)
+	f.points["j-0004"] = f.points["j-0003"][:90]
+	f.open(t)
+	p := w.open(t, f)
+	p.start("/#/jobs/j-0003")
+	const chart = ".metrics .chart"
+	says := func(words string) {
+		t.Helper()
+		p.until(words+" of the chart", "document.querySelector('"+chart+" svg')?.getAttribute('aria-label').includes('"+words+"')")
+	}
+	lines := func(n string) {
+		t.Helper()
+		p.until(n+" lines", "document.querySelectorAll('"+chart+" path.line').length === "+n)
+	}
+	says("by work done: resnet-50, last 0.")
+	p.until("the metrics that were reported", "[...document.querySelectorAll('"+chart+" option')].map((o) => o.value).join().startsWith('loss,accuracy,goodput')")
+	p.click(chart + " .choice button:last-child")
+	says("by time")
+	p.has("x=time")
+	p.click(chart + " [aria-label='Logarithmic scale']")
+	p.has("y=log")
+	lines("1")
+	p.set(chart+" input[type=range]", "0.6", "input")
+	p.has("smooth=0.6")
+	lines("2") // the raw one too
+	p.set(chart+" select", "accuracy", "change")
+	p.has("metric=accuracy")
+	p.set(".compare input", "j-0004", "change")
+	p.has("compare=j-0004")
+	says("by time since the start")
+	lines("4")
+	p.do(chromedp.Reload())
+	says("by time since the start: resnet-50")
+	lines("4")
+	p.until("the name of the other job", "document.querySelector('.chip')?.innerText.includes('sweep lr=0.01')")
+	p.set(".compare input", "no-such-job", "change")
+	p.shows("no-such-job: there is no job no-such-job")
+	p.click(".chip button")
+	lines("2")
+	if shown := p.text(); strings.Contains(shown, "sweep lr=0.01") {
+		t.Errorf("the chart still compares:\n%s", shown)
+	}
+	p.sound()
+	p.silent()
+}
+
+// testLists: filters and the order of the lists are in the address; the page of a
+// search sorts trials by what they were given and what they reached.
+func testLists(t *testing.T, w window) {
+	f := newFake()
+	richWorld(f)
+	f.open(t)
+	p := w.open(t, f)
+	p.start("/#/jobs")
+	first := func(what, name string) {
+		t.Helper()
+		p.until(what, "document.querySelector('tbody tr')?.innerText.includes('"+name+"')")
+	}
+	p.shows("lr-sweep")
+	p.click("[data-sort=gpus]")
+	p.has("sort=-gpus")
+	first("the largest job on top", "gpt-nano")
+	p.until("the order for screen readers", "document.querySelector('[aria-sort=descending]')?.innerText.includes('GPUs')")
+	p.until("a user to click", "[...document.querySelectorAll('.as-link')].find((b) => b.innerText === 'grace')?.click() || location.hash.includes('user=grace')")
+	p.until("three jobs of grace", "document.querySelectorAll('tbody tr').length === 3")
+	p.do(chromedp.Reload())
+	p.until("three jobs of grace, again", "document.querySelectorAll('tbody tr').length === 3 && document.querySelector('.chip').innerText.includes('user grace')")
+	p.click(".chip button")
+	p.until("all jobs", "document.querySelectorAll('tbody tr').length === 12")
+	p.click("[aria-label=Show] button:last-child")
+	p.has("by=app")
+	p.until("the app, but no job that is alone", "document.querySelectorAll('tbody tr').length === 1")
+	p.until("the best trial", "document.querySelector('tbody').innerText.includes('0.4 trial 1')")
+	p.click("tbody th a")
+	p.has("#/apps/lr-sweep")
+	p.shows("9 trials of 12, 6 stopped early", "stopped early at rung 2: its loss is not among the best third")
+	first("the best trial on top", "0.4")
+	p.click("[data-sort='param:lr']")
+	first("the largest rate on top, of which trial 0 is the first", "1e-01")
+	p.click("[data-sort='param:lr']")
+	first("the least rate on top", "1e-05")
+	p.sound()
+	p.silent()
+}

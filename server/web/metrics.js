@@ -1,0 +1,114 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Metrics: how a job learns: its loss and whatever else it reports, by the work
+// done or by time, smoothed, beside other jobs. The choices are in the address.
+import { get } from './api.js';
+import { choice, toggle } from './choice.js';
+import { chart, elapsed, progress, time } from './chart.js';
+import { seriesColour } from './colour.js';
+import { h, keep, show } from './dom.js';
+import { ms, title } from './format.js';
+import { over } from './jobs.js';
+import { advancing, smooth, withGaps } from './scale.js';
+import { choose, here } from './url.js';
+
+const mostCompared = 7;
+
+// What every agent measures beside the loss, by the names people choose.
+const measured = { 'goodput (examples/s)': 'goodput', 'throughput (examples/s)': 'throughput', 'learning rate': 'lr', 'gradient noise scale': 'noise' };
+
+// valueOf returns a metric of a measurement; NaN: it is not in there.
+function valueOf(point, name) {
+  if (name === 'loss') return point.loss ?? NaN;
+  if (measured[name]) return point[measured[name]] || NaN;
+  return point.metrics?.[name] ?? NaN;
+}
+
+// namesOf lists the metrics that some measurement has, the loss first.
+export function namesOf(points) {
+  const own = new Set();
+  for (const p of points) for (const name of Object.keys(p.metrics || {})) own.add(name);
+  own.delete('loss');
+  return ['loss', ...[...own].sort(), ...Object.keys(measured)].filter((name) => points.some((p) => Number.isFinite(valueOf(p, name))));
+}
+
+export function metricsChart(id, cursor, changed) {
+  const { chosen } = here();
+  let metric = chosen.get('metric') || 'loss';
+  let byTime = chosen.get('x') === 'time';
+  let log = chosen.get('y') === 'log';
+  let weight = Math.min(0.99, Math.max(0, Number(chosen.get('smooth')) || 0));
+  let compared = (chosen.get('compare') || '').split(',').filter(Boolean).slice(0, mostCompared);
+  let mine = null; // what was drawn last
+  const others = new Map(); // by id: {job, points} or {error}
+
+  const pick = h('select', { 'aria-label': 'Metric', onchange: () => { metric = pick.value; choose({ metric: metric === 'loss' ? '' : metric }); draw(); } });
+  const axis = choice('Horizontal axis', [['Progress', false], ['Time', true]], byTime, (v) => { byTime = v; choose({ x: v ? 'time' : '' }); draw(); });
+  const logarithmic = toggle('Log', 'Logarithmic scale', log, (v) => { log = v; choose({ y: v ? 'log' : '' }); draw(); });
+  const slider = h('input', { type: 'range', min: 0, max: 0.99, step: 0.01, value: weight, 'aria-label': 'Smoothing', oninput: () => { weight = Number(slider.value); choose({ smooth: weight || '' }); draw(); } });
+  const known = h('datalist', { id: 'compare-with' });
+  const box = h('input', { list: 'compare-with', placeholder: 'Compare with a job', 'aria-label': 'Compare with a job: its id', autocomplete: 'off', spellcheck: 'false', onfocus: offer, onchange: () => add(box.value.trim()) });
+  const chips = keep(h('span', { class: 'chips' }));
+  const plot = chart({
+    title: 'Metrics', zero: false, height: 300, cursor, part: [pick, axis, logarithmic, h('label', { class: 'slide' }, 'Smooth ', slider)],
+    empty: 'No training measurements yet: code that uses the fairway package reports every 30 seconds.',
+  });
+  const element = h('div', { class: 'metrics' }, plot.element);
+  plot.element.append(h('div', { class: 'compare' }, box, known, chips));
+
+  // offer lists jobs that one might compare with: those of the same app first.
+  async function offer() {
+    const app = mine?.job?.app;
+    const pages = await Promise.all([app ? get(['jobs'], { app, limit: 100 }) : { jobs: [] }, get(['jobs'], { limit: 100 })]).catch(() => []);
+    const byID = new Map(pages.flatMap((p) => p.jobs || []).filter((j) => j.id !== id && j.agent).map((j) => [j.id, j]));
+    show(known, [...byID.values()].map((j) => h('option', { value: j.id }, title(j))));
+  }
+  function add(other) {
+    box.value = '';
+    if (!other || other === id || compared.includes(other) || compared.length >= mostCompared) return;
+    compare([...compared, other]);
+  }
+  function compare(list) {
+    compared = list;
+    choose({ compare: list.join(',') });
+    changed();
+    draw();
+  }
+  // refresh asks for the jobs that are compared; those that have ended do not change.
+  async function refresh() {
+    await Promise.all(compared.filter((o) => !(over.includes(others.get(o)?.job?.state))).map(async (o) => {
+      try {
+        const [job, p] = await Promise.all([get(['jobs', o]), get(['jobs', o, 'points'])]);
+        others.set(o, { job, points: p.points || [] });
+      } catch (error) {
+        if (!error.code) throw error;
+        others.set(o, { error });
+      }
+    }));
+  }
+  // line is the series of one job, and what it is smoothed from.
+  function line({ job, points, ledger, n, absolute }) {
+    const start = ms(points[0]?.at);
+    const x = (p) => (!byTime ? p.done : absolute ? ms(p.at) : ms(p.at) - start);
+    let raw = points.map((p) => [x(p), valueOf(p, metric)]);
+    raw = byTime && absolute ? withGaps(raw, ledger) : (byTime ? raw : advancing(raw)).filter((p) => Number.isFinite(p[1]));
+    const one = { name: title(job), color: seriesColour(n), points: weight ? smooth(raw, weight) : raw };
+    return weight ? [{ ...one, name: one.name + ' raw', faint: true, points: raw }, one] : [one];
+  }
+  function draw() {
+    if (!mine) return;
+    const { job, points, ledger, marks, range } = mine;
+    const names = namesOf(points);
+    if (names.length && !names.includes(metric)) metric = names[0];
+    show(pick, (names.length ? names : [metric]).map((name) => h('option', { key: name, value: name }, name)));
+    pick.value = metric;
+    const drawn = compared.map((o) => others.get(o)).filter((o) => o?.job);
+    const absolute = !drawn.length;
+    const series = [{ job, points, ledger }, ...drawn].flatMap((o, n) => line({ ...o, n, absolute }));
+    plot.update({ series, log, axis: !byTime ? progress : absolute ? time : elapsed, ...(byTime && absolute ? { marks, range } : {}) });
+    show(chips, compared.map((o) => h('span', { class: 'chip', key: o }, others.get(o)?.error ? o + ': ' + others.get(o).error.message : title(others.get(o)?.job || { id: o }),
+      h('button', { type: 'button', 'aria-label': 'Do not compare with ' + o, onclick: () => compare(compared.filter((c) => c !== o)) }, '×'))));
+  }
+  return { element, refresh, draw: (next) => { mine = next; draw(); }, close: () => plot.close() };
+}
