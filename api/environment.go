@@ -5,10 +5,25 @@ package api
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// PythonEnv returns the virtual environment ("venv") or conda environment that a task
+// was submitted from, and its folder: the one whose programs come first in its PATH.
+// An empty kind: from neither.
+func (t *Task) PythonEnv() (kind, dir string) {
+	for _, bin := range filepath.SplitList(t.Env["PATH"]) {
+		for _, e := range [][2]string{{"venv", "VIRTUAL_ENV"}, {"conda", "CONDA_PREFIX"}} {
+			if dir := t.Env[e[1]]; dir != "" && filepath.Clean(bin) == filepath.Join(dir, "bin") {
+				return e[0], dir
+			}
+		}
+	}
+	return "", ""
+}
 
 // Variables returns what every process of an attempt is told about it in its
 // environment, wherever it runs. A backend adds where the process is and how it

@@ -39,6 +39,7 @@ hyper-parameter search. Fairness is measured between apps, not between jobs.` + 
 func newAppSubmit(r *remote) *cobra.Command {
 	var id string
 	var wait, dryRun bool
+	var shell shellFlags
 	c := &cobra.Command{
 		Use:   "submit FILE",
 		Short: "Submit the jobs of a file as one app, all or none",
@@ -53,7 +54,11 @@ jobs (trials) as it goes and stops weak ones early. See docs/search.md.`,
   fairway app submit examples/search.yaml --wait`,
 		Args: exactly(1, "fairway app submit sweep.yaml"),
 		RunE: func(c *cobra.Command, args []string) error {
-			app, err := readApp(args[0], sched.AppID(id), c.InOrStdin())
+			env, err := shell.read(r)
+			if err != nil {
+				return err
+			}
+			app, err := readApp(args[0], sched.AppID(id), c.InOrStdin(), env)
 			if err != nil {
 				return err
 			}
@@ -80,14 +85,15 @@ jobs (trials) as it goes and stops weak ones early. See docs/search.md.`,
 			return afterSubmit(c, submitted{daemon: daemon, jobs: jobs, wait: wait, asJSON: r.asJSON})
 		},
 	}
+	shell.register(c.Flags())
 	c.Flags().StringVar(&id, "id", "", "app `name` (default: the id in the file)")
 	c.Flags().BoolVarP(&wait, "wait", "w", false, "wait until all jobs end, and exit with their outcome")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "check and print the jobs without submitting them")
 	return c
 }
 
-// readApp reads an app file and checks its jobs.
-func readApp(path string, id sched.AppID, stdin io.Reader) (appFile, error) {
+// readApp reads an app file, gives its jobs what they get of the shell, and checks them.
+func readApp(path string, id sched.AppID, stdin io.Reader, env shellEnv) (appFile, error) {
 	text, err := readJobFile(path, stdin)
 	if err != nil {
 		return appFile{}, err
@@ -97,6 +103,7 @@ func readApp(path string, id sched.AppID, stdin io.Reader) (appFile, error) {
 		return appFile{}, usageError{err}
 	}
 	if app.Search != nil {
+		env.put(&app.Search.Trial)
 		return app, readSearch(path, id, app.Search)
 	}
 	if app.ID = cmp.Or(id, app.ID); app.ID == "" {
@@ -110,6 +117,7 @@ func readApp(path string, id sched.AppID, stdin io.Reader) (appFile, error) {
 		if err := settle(j, false); err != nil {
 			return appFile{}, err
 		}
+		env.put(j)
 		if err := check(*j); err != nil {
 			return appFile{}, usageError{fmt.Errorf("%s: %s: %w", path, nameOf(*j, i, len(app.Jobs)), err)}
 		}

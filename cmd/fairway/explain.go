@@ -123,6 +123,7 @@ func explainRequest(g *grid, j api.Job, policy string, now time.Time) {
 		asked += ", time limit " + j.TimeLimit.String()
 	}
 	g.add("requested", asked)
+	g.add("environment", explainEnv(j))
 }
 
 // explainUse says how the GPUs were expected to be used, and how they are.

@@ -6,10 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,7 +20,7 @@ import (
 type submitFlags struct {
 	remote
 	file, gpus, dir string
-	env             []string
+	shell           shellFlags
 	job             api.Submission
 	app, tenant     string
 	wait, dryRun    bool
@@ -44,6 +41,10 @@ file may contain several jobs, one per YAML document. The working folder is the
 current one unless --dir or the file names another; it must exist on the daemon's
 machine.
 
+A job on this machine runs in the environment of the shell that submits it: the
+activated venv or conda environment, PATH and the like (docs/job-file.md lists them).
+"fairway explain" shows which; --clean-env opts out. Other variables travel by --env.
+
 The job id is printed, alone, on standard output.
 
 Exit codes: 0 submitted (with --wait: all jobs finished), 1 failure, 2 wrong usage,
@@ -52,6 +53,7 @@ Exit codes: 0 submitted (with --wait: all jobs finished), 1 failure, 2 wrong usa
   fairway submit --gpus 1-8 --name resnet --batch 128 --batch-max 4096 --adapt -- python3 train.py --epochs 90
   fairway submit -f job.yaml --priority 5
   fairway submit -f sweep.yaml --dry-run
+  fairway submit -e SEED=1 -e DATA_DIR --env-file .env -- python3 train.py
   fairway submit --wait --gpus 2 --env SEED=1 -- ./run.sh && echo trained`,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args) },
 	}
@@ -85,7 +87,7 @@ func (f *submitFlags) flags(fl *pflag.FlagSet) {
 	fl.Float64Var(&j.GPUUtil, "gpu-util", 0, "expected GPU utilisation, 0 to 1; 0: unknown")
 	fl.Var(newSizeFlag(&j.GPUMemory), "gpu-memory", "memory needed on each GPU, such as 4GiB")
 	fl.StringVar(&j.Graph, "graph", "", "ONNX file of the model, to predict --gpu-util and --gpu-memory if they are not set")
-	fl.StringArrayVarP(&f.env, "env", "e", nil, "environment variable K=V, or K to pass yours on; repeatable")
+	f.shell.register(fl)
 	fl.StringVar(&f.dir, "dir", "", "working folder (default: the current one; --dir '': a private folder)")
 	fl.BoolVar(&j.Single, "single", false, "one process for the whole gang instead of one per GPU")
 	fl.StringVar(&j.Image, "image", "", "container image, on Kubernetes")
@@ -180,10 +182,15 @@ func (f *submitFlags) jobs(c *cobra.Command, command []string) ([]api.Submission
 	if len(jobs) > 1 && f.job.Key != "" {
 		return nil, usagef("submit: --key cannot be used with %d jobs; give each job its own key in the file", len(jobs))
 	}
+	shell, err := f.shell.read(&f.remote)
+	if err != nil {
+		return nil, err
+	}
 	for i := range jobs {
 		if err := f.override(&jobs[i], c.Flags(), command); err != nil {
 			return nil, err
 		}
+		shell.put(&jobs[i])
 		if err := check(jobs[i]); err != nil {
 			return nil, usageError{fmt.Errorf("submit %s: %w", nameOf(jobs[i], i, len(jobs)), err)}
 		}
@@ -222,10 +229,7 @@ func (f *submitFlags) override(j *api.Submission, fl *pflag.FlagSet, command []s
 	if fl.Changed("dir") {
 		j.Dir = f.dir
 	}
-	if err := settle(j, fl.Changed("dir")); err != nil {
-		return err
-	}
-	return f.setEnv(j)
+	return settle(j, fl.Changed("dir"))
 }
 
 // settle makes the working folder absolute; a job that names none runs in the
@@ -239,27 +243,6 @@ func settle(j *api.Submission, own bool) error {
 		return fmt.Errorf("find the current folder: %w", err)
 	}
 	j.Dir = dir
-	return nil
-}
-
-func (f *submitFlags) setEnv(j *api.Submission) error {
-	if len(f.env) == 0 {
-		return nil
-	}
-	env := maps.Clone(j.Env)
-	if env == nil {
-		env = map[string]string{}
-	}
-	for _, e := range f.env {
-		name, value, given := strings.Cut(e, "=")
-		if !given {
-			if value, given = os.LookupEnv(name); !given {
-				return usagef("--env %.60q: not set in your environment; want K=V", e)
-			}
-		}
-		env[name] = value
-	}
-	j.Env = env
 	return nil
 }
 

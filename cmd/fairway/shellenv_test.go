@@ -1,0 +1,48 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fairway-gpu/fairway/api"
+)
+
+// FuzzEnvFile: no file breaks the reader, and every name it returns stands in the file.
+func FuzzEnvFile(f *testing.F) {
+	for _, text := range []string{"A=1\n", "export B = 'x y'\n#c\n", "=\n", "PATH\n", "A=\"", "\x00=\x00"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		env := map[string]string{}
+		if parseEnvFile(text, env) != nil {
+			return
+		}
+		for name := range env {
+			if name == "" || !strings.Contains(text, name) {
+				t.Errorf("%q is in no line of %q", name, text)
+			}
+		}
+	})
+}
+
+func TestExplainEnv(t *testing.T) {
+	for _, c := range []struct {
+		task api.Task
+		want string
+	}{
+		{api.Task{}, "that of the daemon"},
+		{api.Task{Dir: "/x", Env: map[string]string{"PATH": "/bin"}}, "no virtual environment; PATH is that of the shell that submitted it, in /x"},
+		{api.Task{Env: map[string]string{"PATH": "/c/bin:/v/bin", "VIRTUAL_ENV": "/v", "CONDA_PREFIX": "/c"}}, "conda environment /c"},
+		{api.Task{Env: map[string]string{"PATH": "/v/bin/:/c/bin", "VIRTUAL_ENV": "/v", "CONDA_PREFIX": "/c", "B": "", "A": ""}}, "virtual environment /v; variables: A, B"},
+		{api.Task{Env: map[string]string{"VIRTUAL_ENV": "/v"}}, "that of the daemon"}, // deactivated by hand: its programs are not found
+		{api.Task{Image: "torch:2", Dir: "/x"}, "image torch:2, in /x"},
+		{api.Task{Origin: "TrainingJob/a/b"}, "that of its pods"},
+	} {
+		if got := explainEnv(api.Job{Task: c.task}); got != c.want {
+			t.Errorf("%q; want %q", got, c.want)
+		}
+	}
+}
