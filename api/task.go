@@ -20,6 +20,10 @@ type Task struct {
 	Command []string          `json:"command"`        // one process of it for each GPU (or CPU slot) of the gang
 	Dir     string            `json:"dir,omitempty"`  // working folder; empty: a folder of the job's own
 	Env     map[string]string `json:"env,omitempty"`
+	// Secrets names the variables whose values no record, answer or event holds. The
+	// daemon keeps them in a file of its own, under SecretsRef, which users cannot set.
+	Secrets    []string `json:"secrets,omitempty"`
+	SecretsRef string   `json:"secrets_ref,omitempty"`
 	// Notice is the time between the signal that asks the job to save its work
 	// and the kill. 0: the daemon's default.
 	GracePeriod sched.Duration `json:"notice,omitempty"`
@@ -69,6 +73,8 @@ type Submission struct {
 	// ScreenOff, or nothing: the daemon decides by what became of jobs like it. It
 	// stands for the field of the same name in Spec.
 	Screen string `json:"screen,omitempty"`
+	// SecretValues are the values of secret variables. They are never recorded.
+	SecretValues map[string]string `json:"secret_values,omitempty"`
 	// WaitForCapacity lets a job wait that can never run on the nodes there are.
 	WaitForCapacity bool `json:"wait_for_capacity,omitempty"`
 }
@@ -97,6 +103,7 @@ const (
 	maxArgs        = 4096
 	maxCommand     = 128 << 10 // bytes of all arguments together
 	maxEnv         = 64 << 10
+	maxSecrets     = 100
 	maxKey         = 200
 	MaxRetries     = 100
 	MaxGracePeriod = time.Hour
@@ -233,6 +240,9 @@ func (s *Submission) Validate() error {
 		return Errorf(Invalid, "has %d bytes", len(s.Key)).On("key").Try(fmt.Sprintf("use at most %d", maxKey))
 	}
 	if _, _, err := s.ScreenTime(); err != nil {
+		return err
+	}
+	if err := s.validateSecrets(); err != nil {
 		return err
 	}
 	if err := s.validateLists(); err != nil {

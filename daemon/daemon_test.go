@@ -35,8 +35,9 @@ func TestRunEndsWithItsContext(t *testing.T) {
 }
 
 func TestRedactedRecords(t *testing.T) {
-	task := &api.Task{Name: "net", Command: []string{"train", "--password=x"}, Env: map[string]string{"SECRET": "x"}}
-	records := []api.Record{{Seq: 7, Task: task, Token: &api.Token{ID: "a", Hash: []byte("hash")}, Key: "key-1"}}
+	task := &api.Task{Name: "net", Command: []string{"train", "--password=x"}, Env: map[string]string{"SECRET": "x"}, Secrets: []string{"SECRET"}}
+	search := &api.SearchRecord{Spec: &api.SearchSpec{ID: "sweep", Trial: api.Submission{Task: *task}}}
+	records := []api.Record{{Seq: 7, Task: task, Search: search, Token: &api.Token{ID: "a", Hash: []byte("hash")}, Key: "key-1"}}
 	Redact(records)
 	var b bytes.Buffer
 	if err := WriteRecords(&b, records); err != nil {
@@ -47,7 +48,7 @@ func TestRedactedRecords(t *testing.T) {
 			t.Errorf("%q is in %s", secret, b.String())
 		}
 	}
-	if !strings.Contains(b.String(), `"net"`) || task.Command == nil {
+	if !strings.Contains(b.String(), `"net"`) || task.Command == nil || search.Spec.Trial.Command == nil {
 		t.Errorf("the name is gone, or the task itself was changed: %s", b.String())
 	}
 }

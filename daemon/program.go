@@ -112,8 +112,14 @@ func Redact(records []api.Record) {
 		r := &records[i]
 		if r.Task != nil {
 			t := *r.Task
-			t.Command, t.Dir, t.Env = nil, "", nil
+			redactTask(&t)
 			r.Task = &t
+		}
+		if r.Search != nil && r.Search.Spec != nil {
+			s, spec := *r.Search, *r.Search.Spec
+			redactTask(&spec.Trial.Task)
+			s.Spec, s.Owner = &spec, nil
+			r.Search = &s
 		}
 		if r.Token != nil {
 			t := *r.Token
@@ -127,6 +133,10 @@ func Redact(records []api.Record) {
 		}
 		r.Owner, r.Key = nil, ""
 	}
+}
+
+func redactTask(t *api.Task) {
+	t.Command, t.Dir, t.Env, t.Secrets, t.SecretsRef = nil, "", nil, nil, ""
 }
 
 // ExportedSnapshot is the first line of an export whose oldest records are gone: the

@@ -57,6 +57,7 @@
 //	jobs/<job>/checkpoint/   the job's own, kept from attempt to attempt
 //	jobs/<job>/work/         where it runs unless it names a folder
 //	jobs/<job>/<number>/     one attempt: records, lock, rank-N.log
+//	secrets/<reference>.json  values of secret variables of jobs that have not ended
 //	set-aside/<time>/<job>/  what belongs to no job of the journal; never read or removed
 //	/dev/shm/fairway-<hash>/<job>~<hash>/  a copy of the job's newest checkpoint, in memory
 //	mps/<uid>/               pipes and logs of a user's MPS, for jobs that share a GPU

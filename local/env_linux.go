@@ -105,9 +105,8 @@ func environment(o *order, a account, s rankVars) []string {
 	} else {
 		vars["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID" // count GPUs as nvidia-smi does
 	}
-	for k, v := range o.Task.Env {
-		vars[k] = v
-	}
+	maps.Copy(vars, o.Task.Env)
+	maps.Copy(vars, o.secrets)
 	world := strconv.Itoa(s.world)
 	if s.link {
 		vars["FAIRWAY_GANG"], vars["FAIRWAY_MEMBER"] = linkName(o.Nonce), strconv.Itoa(s.member)

@@ -126,6 +126,9 @@ func (g *gang) run() api.Exit {
 func (g *gang) start() (api.Exit, bool) {
 	o := &g.order
 	lost := func(err error) (api.Exit, bool) { return lostExit(o.AttemptID, err), false }
+	if e, ok := o.readSecrets(); !ok {
+		return e, false
+	}
 	port, err := freePort()
 	if err != nil {
 		return lost(err)

@@ -88,6 +88,9 @@ type order struct {
 	NewPrivileges bool      `json:"new_privileges,omitempty"`
 	Switch        bool      `json:"switch_user"` // become Owner
 	MPS           *mpsOrder `json:"mps,omitempty"`
+	// SecretsFile has the values of the secret variables; only the supervisor reads it.
+	SecretsFile string            `json:"secrets_file,omitempty"`
+	secrets     map[string]string // from there
 }
 
 // ranks returns the number of processes.

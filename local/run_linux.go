@@ -138,6 +138,12 @@ func (m *Machine) prepare(r *run) error {
 		Switch: os.Geteuid() == 0 && a.Owner.UID > 0, NewPrivileges: m.cfg.NewPrivileges,
 	}
 	m.assign(&o)
+	if ref := a.Task.SecretsRef; ref != "" {
+		if !secretsRef.MatchString(ref) {
+			return fmt.Errorf("secrets_ref %.40q cannot name a file", ref)
+		}
+		o.SecretsFile = secretsPath(m.cfg.Dir, ref)
+	}
 	if o.GracePeriod == 0 {
 		o.GracePeriod = sched.Duration(m.cfg.GracePeriod)
 	}

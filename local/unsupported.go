@@ -66,3 +66,18 @@ func (*Machine) Paused() string { return ErrUnsupported.Error() }
 func (*Machine) CopyLog(context.Context, sched.JobID, api.LogQuery, io.Writer) error {
 	return ErrUnsupported
 }
+
+// Secrets is available on Linux only.
+type Secrets struct{}
+
+// OpenSecrets fails: it is available on Linux only.
+func OpenSecrets(string) (*Secrets, error) { return nil, ErrUnsupported }
+
+// Keep fails: it is available on Linux only.
+func (*Secrets) Keep(map[string]string) (string, error) { return "", ErrUnsupported }
+
+// Decided does nothing.
+func (*Secrets) Decided(string) {}
+
+// Sweep fails: it is available on Linux only.
+func (*Secrets) Sweep(func() (map[string]bool, error)) error { return ErrUnsupported }

@@ -40,10 +40,12 @@ func previewJob(c *call) (any, error) {
 }
 
 // noOrigin refuses a job that says what it was made from: on a cluster, the executor
-// would run what that names.
+// would run what that names. It also refuses one that names the secrets of another.
 func noOrigin(s *api.Submission) error {
-	if s.Origin != "" {
-		return api.Errorf(api.Invalid, "is filled in by the daemon").On("origin").Try("leave it out")
+	for field, value := range map[string]string{"origin": s.Origin, "secrets_ref": s.SecretsRef} {
+		if value != "" {
+			return api.Errorf(api.Invalid, "is filled in by the daemon").On(field).Try("leave it out")
+		}
 	}
 	return nil
 }

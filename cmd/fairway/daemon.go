@@ -37,6 +37,7 @@ type localDaemon struct {
 	store     *store.Store
 	state     *state.Store
 	machine   *local.Machine
+	secrets   *local.Secrets
 	server    *server.Server
 	guard     *guard.Guard
 	metrics   *server.Metrics
@@ -65,6 +66,9 @@ func openDaemon(ctx context.Context, c daemonConfig, log *slog.Logger) (d *local
 	}
 	machine, err := d.discover(ctx)
 	if err != nil {
+		return d, err
+	}
+	if d.secrets, err = local.OpenSecrets(machine.Dir); err != nil {
 		return d, err
 	}
 	if err := d.openState(ctx, lost); err != nil {
@@ -145,7 +149,7 @@ func (d *localDaemon) openState(ctx context.Context, lost loss) error {
 	}
 	d.state, err = state.Open(ctx, state.Config{
 		Seen: d.readMark(), Mark: d.writeMark, Lost: lost.text, Found: lost.found,
-		Journal: journal{d.store, d}, FixedNodes: true, Node: d.node, NoSuspend: d.noSuspend, Policies: policy.Builtin(), Standard: d.config.Policy, Guard: d.config.Guard, Key: key, Pool: pool,
+		Journal: journal{d.store, d}, FixedNodes: true, Node: d.node, NoSuspend: d.noSuspend, Policies: policy.Builtin(), Standard: d.config.Policy, Guard: d.config.Guard, Key: key, Secrets: d.secrets, Pool: pool,
 		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, MaxQueueBytes: int64(d.config.Keep.QueueBytes), CompactEvery: d.config.Keep.Compact,
 		CheckBidder: d.config.Bidders.Check, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: runner.Check,
 		// The machine is opened after the state, which knows the machine's folders.
@@ -228,7 +232,13 @@ func (d *localDaemon) run(ctx context.Context) error {
 // watch records problems of the machine until the context ends.
 func (d *localDaemon) watch(ctx context.Context) error {
 	const every = 2 * time.Second
-	for tick := time.Tick(every); ; {
+	const sweepEvery = 15 // looks
+	for n, tick := 0, time.Tick(every); ; n++ {
+		if n%sweepEvery == 0 {
+			if err := d.secrets.Sweep(d.state.SecretsInUse); err != nil {
+				d.log.Warn("remove secrets of ended jobs", "err", err)
+			}
+		}
 		d.state.SetProblem("machine", d.machine.Problem())
 		d.state.SetProblem("journal file", textOf(d.store.Check()))
 		d.syncMark()

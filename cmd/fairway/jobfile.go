@@ -133,6 +133,7 @@ func noSearch(n *yaml.Node) error {
 // daemonFills are the fields of a submission that a file may not set.
 var daemonFills = map[string]string{
 	"id": "use name, or key to submit only once", "submitted": "use name, or key to submit only once", "protected": "use preemptible",
+	"secrets_ref": "name the variables in secrets",
 }
 
 // noObject tells those who have an object of Kubernetes where it goes.
@@ -154,6 +155,9 @@ func fillJob(n *yaml.Node, s *api.Submission) error {
 	err := strictyaml.EachKey(n, "", fields, func(key string, value *yaml.Node) error {
 		if instead := daemonFills[key]; instead != "" {
 			return strictyaml.FaultAt(value, key, "is assigned by the daemon; remove it (%s)", instead)
+		}
+		if key == "secret_values" {
+			return strictyaml.FaultAt(value, key, "does not belong into a file; name the variables in secrets, and set them in the shell that submits")
 		}
 		if key == "gpus" && value.Kind == yaml.ScalarNode && strings.Contains(value.Value, "-") {
 			ranged = true

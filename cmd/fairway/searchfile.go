@@ -160,5 +160,6 @@ func readSearch(path string, id sched.AppID, s *api.SearchSpec) error {
 // printDrySearch prints what would be sent.
 func printDrySearch(out, told io.Writer, s *api.SearchSpec) error {
 	fmt.Fprintln(told, "dry run: this search would be submitted:")
+	hideSecrets(&s.Trial)
 	return printAnswer(out, s)
 }

@@ -37,13 +37,16 @@ const maxEnvFile = 64 << 10
 
 // shellFlags say what a job gets of the shell that submits it.
 type shellFlags struct {
-	env, files []string
-	clean      bool
+	env, files           []string
+	secrets, secretFiles []string
+	clean                bool
 }
 
 func (f *shellFlags) register(fl *pflag.FlagSet) {
 	fl.StringArrayVarP(&f.env, "env", "e", nil, "environment variable K=V, or K to pass yours on; repeatable")
 	fl.StringArrayVar(&f.files, "env-file", nil, "`file` with lines K=V, or K to pass yours on; repeatable")
+	fl.StringArrayVar(&f.secrets, "secret", nil, "pass on the environment variable `K` of yours without recording its value; repeatable")
+	fl.StringArrayVar(&f.secretFiles, "secret-file", nil, "environment variable with the content of a file, `K=FILE`, that is not recorded; repeatable")
 	fl.BoolVar(&f.clean, "clean-env", false, "do not pass on this shell's PATH and activated environment (venv, conda); see docs/job-file.md")
 }
 
@@ -51,11 +54,13 @@ func (f *shellFlags) register(fl *pflag.FlagSet) {
 type shellEnv struct {
 	base  map[string]string // taken over; a job file goes before it
 	given map[string]string // asked for; it goes before a job file
+
+	secrets map[string]string // asked for, and not recorded
 }
 
 // read returns what the jobs of a command that speaks to r get.
 func (f *shellFlags) read(r *remote) (shellEnv, error) {
-	s := shellEnv{base: map[string]string{}, given: map[string]string{}}
+	s := shellEnv{base: map[string]string{}, given: map[string]string{}, secrets: map[string]string{}}
 	if !f.clean && r.here() {
 		for _, kv := range os.Environ() {
 			if k, v, ok := strings.Cut(kv, "="); ok && v != "" && travels(k) {
@@ -73,18 +78,61 @@ func (f *shellFlags) read(r *remote) (shellEnv, error) {
 			return s, usagef("--env %.60q: %w", e, err)
 		}
 	}
+	for _, name := range f.secrets {
+		if strings.Contains(name, "=") {
+			return s, usagef("--secret: want the name of a variable of yours; a value would be seen by all users of this machine (or use --secret-file K=FILE)")
+		}
+		if err := setVariable(name, s.secrets); err != nil {
+			return s, usagef("--secret %.60q: it is not set in your environment", name)
+		}
+	}
+	for _, e := range f.secretFiles {
+		name, path, ok := strings.Cut(e, "=")
+		if !ok {
+			return s, usagef("--secret-file %.60q: want K=FILE", e)
+		}
+		text, err := readBounded(path)
+		if err != nil {
+			return s, usagef("--secret-file %.60q: %w", e, err)
+		}
+		s.secrets[name] = strings.TrimRight(string(text), "\r\n")
+	}
 	return s, nil
 }
 
-// put adds the variables to a job.
+// put adds the variables to a job. Secrets that its file names come from the shell.
 func (s shellEnv) put(j *api.Submission) {
-	if len(s.base)+len(s.given) == 0 {
-		return
+	if len(s.base)+len(s.given) > 0 {
+		env := maps.Clone(s.base)
+		maps.Copy(env, j.Env)
+		maps.Copy(env, s.given)
+		j.Env = env
 	}
-	env := maps.Clone(s.base)
-	maps.Copy(env, j.Env)
-	maps.Copy(env, s.given)
-	j.Env = env
+	values := maps.Clone(s.secrets)
+	for _, name := range j.Secrets {
+		_, plain := j.Env[name]
+		if v, ok := os.LookupEnv(name); ok && !plain {
+			if _, given := values[name]; !given {
+				values[name] = v
+			}
+		}
+	}
+	for name := range values {
+		delete(j.Env, name)
+	}
+	if len(values) > 0 {
+		j.SecretValues = values
+	}
+}
+
+// hideSecrets replaces the values of secrets, for a person who looks over a shoulder.
+func hideSecrets(j *api.Submission) {
+	for k := range j.TakeSecrets() {
+		if j.SecretValues == nil {
+			j.SecretValues = map[string]string{}
+		}
+		j.SecretValues[k] = "(not shown)"
+	}
 }
 
 // setVariable reads "K=V", or "K" for the shell's own value.
@@ -100,22 +148,28 @@ func setVariable(text string, env map[string]string) error {
 }
 
 func readEnvFile(path string, env map[string]string) error {
-	f, err := os.Open(path)
+	text, err := readBounded(path)
 	if err != nil {
 		return fmt.Errorf("read --env-file: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxEnvFile+1))
-	switch {
-	case err != nil:
-		return fmt.Errorf("read --env-file: %w", err)
-	case len(text) > maxEnvFile:
-		return fmt.Errorf("read --env-file: %s has more than %d bytes", path, maxEnvFile)
 	}
 	if err := parseEnvFile(string(text), env); err != nil {
 		return fmt.Errorf("read --env-file: %s:%w", path, err)
 	}
 	return nil
+}
+
+// readBounded reads a file of variables.
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxEnvFile+1))
+	if err == nil && len(text) > maxEnvFile {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxEnvFile)
+	}
+	return text, err
 }
 
 // parseEnvFile reads variables, one on each line, as most tools write them: a value may
@@ -194,6 +248,9 @@ func explainEnv(j api.Job) string {
 	}
 	if len(own) > 0 {
 		text += "; variables: " + strings.Join(own, ", ")
+	}
+	if len(j.Secrets) > 0 {
+		text += "; secrets: " + clean(strings.Join(j.Secrets, ", "))
 	}
 	return text
 }

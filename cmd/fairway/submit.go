@@ -44,6 +44,8 @@ machine.
 A job on this machine runs in the environment of the shell that submits it: the
 activated venv or conda environment, PATH and the like (docs/job-file.md lists them).
 "fairway explain" shows which; --clean-env opts out. Other variables travel by --env.
+The value of a variable that is declared secret, or whose name ends in KEY, TOKEN,
+SECRET, PASSWORD or the like, is kept apart and shown to nobody.
 
 The job id is printed, alone, on standard output.
 
@@ -54,6 +56,7 @@ Exit codes: 0 submitted (with --wait: all jobs finished), 1 failure, 2 wrong usa
   fairway submit -f job.yaml --priority 5
   fairway submit -f sweep.yaml --dry-run
   fairway submit -e SEED=1 -e DATA_DIR --env-file .env -- python3 train.py
+  fairway submit --secret WANDB_API_KEY --secret-file HF_TOKEN=$HOME/.hf -- python3 train.py
   fairway submit --wait --gpus 2 --env SEED=1 -- ./run.sh && echo trained`,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args) },
 	}
@@ -276,5 +279,8 @@ func submitAll(ctx context.Context, daemon *client.Client, jobs []api.Submission
 
 func printDry(c *cobra.Command, jobs []api.Submission) error {
 	fmt.Fprintf(c.ErrOrStderr(), "dry run: %s would be submitted:\n", several(len(jobs), "job"))
+	for i := range jobs {
+		hideSecrets(&jobs[i])
+	}
 	return printAnswer(c.OutOrStdout(), jobs)
 }

@@ -29,8 +29,13 @@ func (b *Store) Submit(ctx context.Context, who api.Identity, list []api.Submiss
 	if err := b.resolve(&who.Owner); err != nil {
 		return nil, err
 	}
+	decided, err := b.keepSecrets(list)
+	defer decided()
+	if err != nil {
+		return nil, err
+	}
 	ids := make([]sched.JobID, len(list))
-	err := b.commit(ctx, func(t *tx) error { return t.submit(who, list, ids) })
+	err = b.commit(ctx, func(t *tx) error { return t.submit(who, list, ids) })
 	if err != nil {
 		return nil, err
 	}

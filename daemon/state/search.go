@@ -48,7 +48,14 @@ func (b *Store) CreateSearch(ctx context.Context, who api.Identity, s api.Search
 		return api.Search{}, err
 	}
 	id := appID(trial.Tenant, s.ID)
-	err := b.commit(ctx, func(t *tx) error {
+	trials := []api.Submission{s.Trial}
+	decided, err := b.keepSecrets(trials)
+	defer decided()
+	if err != nil {
+		return api.Search{}, err
+	}
+	s.Trial = trials[0]
+	err = b.commit(ctx, func(t *tx) error {
 		if known := t.mem.searches[id]; known != nil && s.Key != "" && known.Spec.Key == s.Key {
 			return nil // asked twice
 		}

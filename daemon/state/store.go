@@ -46,6 +46,7 @@ type Config struct {
 	Standard   string          // the policy of a new journal
 	Guard      guard.Config    // what reviews the policy's plans, for forecasts
 	Key        []byte          // for the secrets of agents: 32 random bytes that stay the same
+	Secrets    SecretKeeper    // of jobs; nil: none are kept
 	Pool       *experience.Pool
 	Now        func() time.Time
 	// Elapsed is a clock that nobody sets; nil: that of Now, which has one if it is

@@ -18,6 +18,7 @@ func (b *Store) view(x *entry, fair *share) api.Job {
 		Spec: j.Spec, Task: x.Task, Status: j.Status, State: b.stateOf(x), Exit: x.Exit, Ended: x.Ended, Why: x.Why, Warning: x.Warning,
 		PausedBy: x.PausedBy, SaveFailed: x.SaveFailed, Agent: x.reports(),
 	}
+	v.SecretsRef = "" // a copy of the job cannot use it
 	if n := len(x.Points); n > 0 {
 		last := x.Points[n-1] // a copy: the points are moved when they are many
 		v.Last = &last
