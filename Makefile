@@ -7,6 +7,8 @@ DATA ?= pollux-artifact/simulator
 # checkouts too.
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 
+VERSION := $(shell sed -n 's/^const Release = "\(.*\)"$$/\1/p' daemon/version.go)
+
 # The same draws in every run, so that a red test speaks of the change before it.
 # "make properties" looks further, with other draws each time.
 export RAPID_SEED ?= 1
@@ -15,13 +17,25 @@ CHECKS ?= 1000
 # The packages with tests on a Kubernetes control plane, those that take longest first.
 CLUSTER = ./e2e/cluster ./e2e/realnodes ./kube/... ./cmd/fairway-operator ./tools/cluster
 
-.PHONY: help build operator demo test unit python e2e chaos slowest needs lint load bench fuzz properties repro controlplane cluster manifests chart image clean
+.PHONY: help build wheel operator demo test unit python e2e chaos slowest needs lint load bench fuzz properties repro controlplane cluster manifests chart image clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 13
 
 build: ## build bin/fairway and bin/fairway-cuda
 	$(GO) build -trimpath -o bin/ ./cmd/fairway ./cmd/fairway-cuda
+
+# What is given to others is static, and the same bytes whenever it is built from a commit.
+ARCH ?= $(shell $(GO) env GOARCH)
+OUT ?= out/release
+STATIC ?= bin/linux-$(ARCH)
+STATICBUILD = CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -trimpath -ldflags='-s -w' -o $(STATIC)/
+RELEASE = SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(GO) run ./tools/release \
+  -version $(VERSION) -arch $(ARCH) -revision $$(git rev-parse HEAD) -programs $(STATIC) -out $(OUT)
+
+wheel: ## build a Python wheel with the programs and the agent into out/release (ARCH=arm64: for that)
+	$(STATICBUILD) ./cmd/fairway ./cmd/fairway-cuda
+	$(RELEASE) wheel
 
 operator: ## build bin/fairway-operator
 	$(GO) build -trimpath -o bin/fairway-operator ./cmd/fairway-operator
@@ -120,7 +134,7 @@ manifests: ## re-make deploy/manifests from deploy/chart, with Helm's own engine
 chart: ## test the chart
 	cd tools/chart && $(GO) test ./...
 
-IMAGE ?= fairway:0.1.0
+IMAGE ?= fairway:$(VERSION)
 image: ## build the container image IMAGE (needs docker, or another engine: ENGINE=podman)
 	$(or $(ENGINE),docker) build -f deploy/Dockerfile -t $(IMAGE) .
 

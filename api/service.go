@@ -114,8 +114,18 @@ type Feed interface {
 	History(Identity) ([]Sample, error)
 }
 
+// Build is what a program was built from.
+type Build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"` // of the sources; empty: they were in no repository
+	Modified bool   `json:"modified,omitempty"` // the sources had changes that were not committed
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
 // Overview is the state of the whole at one moment.
 type Overview struct {
+	Version string    `json:"version,omitempty"` // of the daemon
 	Now     time.Time `json:"now"`
 	Started time.Time `json:"started"`
 	Policy  string    `json:"policy"`

@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime/debug"
 	"slices"
-	"strings"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon/strictyaml"
@@ -63,28 +61,6 @@ func PolicyEntries() []api.PolicyEntry {
 		out = append(out, p)
 	}
 	return out
-}
-
-// release is the version of a release, which the linker sets (see deploy/Dockerfile):
-// an image is built without the history that the toolchain would look at.
-var release string
-
-// Version is that of the release, or what the Go toolchain knows about this binary.
-func Version() string {
-	if release != "" {
-		return release
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 && !strings.Contains(v, s.Value[:12]) {
-			v += " " + s.Value[:12]
-		}
-	}
-	return v
 }
 
 // Signatures returns the built-in signatures of failures with those of a file, if

@@ -42,7 +42,7 @@ func uses() []use {
 	inApp := sub
 	inApp.App = "sweep"
 	return []use{
-		{"Overview", func(ctx context.Context, c *client.Client) (any, error) { return c.Overview(ctx) }, "Overview", nil, func() any { o := filled[api.Overview](); o.Seq = 0; return o }()},
+		{"Overview", func(ctx context.Context, c *client.Client) (any, error) { return c.Overview(ctx) }, "Overview", nil, func() any { o := filled[api.Overview](); o.Seq, o.Version = 0, "test"; return o }()},
 		{"Submit", func(ctx context.Context, c *client.Client) (any, error) { return c.Submit(ctx, sub) }, "Submit", []any{[]api.Submission{sub}}, filled[api.Job]()},
 		{"SubmitApp", func(ctx context.Context, c *client.Client) (any, error) {
 			return c.SubmitApp(ctx, "sweep", []api.Submission{sub})

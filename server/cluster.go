@@ -10,7 +10,7 @@ import (
 
 func overview(c *call) (any, error) {
 	o, err := c.Cluster.Overview(c.who)
-	o.Warnings = append(o.Warnings, c.Warnings...)
+	o.Version, o.Warnings = c.Version, append(o.Warnings, c.Warnings...)
 	return o, err
 }
 

@@ -196,7 +196,7 @@ func (t *term) openServer() error {
 	var err error
 	t.server, err = server.New(server.Config{
 		Jobs: jobs, Feed: t.state, Cluster: mirror.Cluster{Cluster: t.state, Mirror: t.mirror}, Access: users, Agents: agents, Bidders: t.state,
-		Logs: t.executor, Searches: mirror.Searches{State: t.state, Jobs: jobs}, Policies: daemon.PolicyEntries(), Version: daemon.Version(),
+		Logs: t.executor, Searches: mirror.Searches{State: t.state, Jobs: jobs}, Policies: daemon.PolicyEntries(), Version: daemon.Release,
 		SessionKey: derive(t.key, "sessions"), Metrics: t.metrics, Log: t.log,
 		Ready: func() error {
 			if o, _ := t.state.Overview(api.Identity{}); o.Problem != "" {

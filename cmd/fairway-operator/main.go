@@ -35,7 +35,7 @@ func newRoot() *cobra.Command {
 		Long: `Fairway's operator schedules training jobs on the GPUs of a Kubernetes cluster. It
 runs in the cluster, in two or more replicas of which one leads; deploy/chart
 installs it.`,
-		SilenceUsage: true, SilenceErrors: true, Version: daemon.Version(),
+		SilenceUsage: true, SilenceErrors: true, Version: daemon.Release,
 	}
 	root.AddCommand(newRun(), newConfigCommand(), newJournal())
 	return root

@@ -57,12 +57,12 @@ journal, under any policy, with the code that schedules real jobs.`,
   fairway sim --policy tiresias,pollux --journal ~/.local/state/fairway`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       daemon.Version(),
+		Version:       daemon.Release,
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%s: %w (see %s --help)", c.CommandPath(), err, c.CommandPath())
 	})
-	root.AddCommand(newSim(), newTrace(), newPolicies(), newRepro(), newJournal(), newUp(), newDemo(), newConfig(), newClassify(), newPredict(), newShim())
+	root.AddCommand(newSim(), newTrace(), newPolicies(), newRepro(), newJournal(), newUp(), newDemo(), newConfig(), newClassify(), newPredict(), newVersion(), newShim())
 	root.AddCommand(newInterfere())
 	root.AddCommand(clientCommands()...)
 	return root

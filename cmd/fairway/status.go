@@ -48,6 +48,9 @@ reports a problem.`,
 
 func printOverview(w io.Writer, o api.Overview) {
 	var g grid
+	if o.Version != "" { // daemons before 0.2 do not say
+		g.add("version", clean(o.Version))
+	}
 	g.add("policy", clean(o.Policy))
 	g.add("GPUs", fmt.Sprintf("%d of %d allocated", o.Held, o.GPUs))
 	g.add("jobs", fmt.Sprintf("%d running, %d waiting, %d paused", o.Running, o.Waiting, o.Paused))

@@ -36,7 +36,7 @@ func parseDockerfile(text string) (dockerfile, error) {
 		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		var err error
 		switch {
-		case word == "" || word == "#" || word == "WORKDIR":
+		case word == "" || word == "#" || word == "WORKDIR" || word == "LABEL":
 		case word == "FROM":
 			last = rest == "scratch"
 		case !last && (word == "ENV" || word == "ARG"):
@@ -81,7 +81,7 @@ func (d *dockerfile) copy(words []string) error {
 }
 
 func TestParseDockerfile(t *testing.T) {
-	got, err := parseDockerfile("# Words\nFROM go AS build\nARG X\nARG Y=2\nCOPY . .\nRUN go mod download\nENV A=1\nRUN go build -o /out/ ./x\n\nFROM scratch\nCOPY --from=build /etc/c /etc/d\nCOPY --from=build /out/x /out/y /\nUSER 5:6\nENTRYPOINT [\"/x\"]\nCMD [\"run\"]\n")
+	got, err := parseDockerfile("# Words\nFROM go AS build\nARG X\nARG Y=2\nCOPY . .\nRUN go mod download\nENV A=1\nRUN go build -o /out/ ./x\n\nFROM scratch\nLABEL a=b\nCOPY --from=build /etc/c /etc/d\nCOPY --from=build /out/x /out/y /\nUSER 5:6\nENTRYPOINT [\"/x\"]\nCMD [\"run\"]\n")
 	want := dockerfile{env: []string{"Y=2", "A=1"}, build: "go build -o /out/ ./x", image: kubetest.Image{
 		Files: map[string]string{"/etc/d": "/etc/c", "/x": "/out/x", "/y": "/out/y"}, User: "5:6", Entrypoint: []string{"/x"}, Cmd: []string{"run"}, Bare: true,
 	}}

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/kubetest/operator"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
@@ -64,7 +65,7 @@ func newSite(t *testing.T, gpus int) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image.Name = registry + "/fairway:0.1.0"
+	image.Name = registry + "/fairway:" + daemon.Release
 	if err := c.LoadImage(ctx, image); err != nil {
 		t.Fatal(err)
 	}

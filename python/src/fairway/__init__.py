@@ -25,7 +25,7 @@ from typing import Any, Optional
 
 from fairway.agent import YIELD, Agent
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Agent", "YIELD", "complete", "init", "progress", "report", "restored", "save", "should_stop"]
 
 _current: Optional[Agent] = None
