@@ -65,6 +65,9 @@ var arrows = map[string][]string{
 	"daemon/loop":                  {"sched", "sched/guard"},
 	"daemon/strictyaml":            {"sched/suggest"},
 	"daemon/executor":              {"api"},
+	"daemon/proc":                  {},
+	"daemon/suspend":               {"daemon/proc"},
+	"daemon/suspend/suspendtest":   {"daemon/suspend"},
 	"daemon/executor/executortest": {"daemon/executor", "daemon/loop", "api", "sched", "policy"},
 	"daemon/state":                 {"daemon/executor", "daemon/loop", "api", "sched", "sched/fairness", "sched/goodput", "sched/place", "sched/forecast", "sched/guard", "predict/experience", "policy", "diagnose"},
 	"daemon/bidding":               {"daemon/loop", "api", "sched", "policy/auction"},
@@ -82,7 +85,7 @@ var arrows = map[string][]string{
 	"predict/experience": {"sched/num", "sched/goodput"},
 
 	// local, kube: the two executors and what surrounds them.
-	"local":           {"daemon/executor", "api", "sched", "diagnose"},
+	"local":           {"daemon/executor", "daemon/proc", "daemon/suspend", "api", "sched", "diagnose"},
 	"kube/v1alpha1":   {},
 	"kube/journal":    {"kube/v1alpha1"},
 	"kube/kubetest":   {},

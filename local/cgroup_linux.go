@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/suspend"
 )
 
 const (
@@ -280,7 +281,7 @@ func (g *group) end() error {
 	if len(g.dirs) == 0 {
 		return nil
 	}
-	_, _ = setFrozen(g.dirs, false) // in cgroup v1 what is frozen cannot be killed
+	_, _ = suspend.SetFrozen(g.dirs[:1], false) // in cgroup v1 what is frozen cannot be killed
 	for until := time.Now().Add(killPatience); ; time.Sleep(5 * time.Millisecond) {
 		_ = os.WriteFile(filepath.Join(g.dirs[0], "cgroup.kill"), []byte("1"), 0) // v2, Linux 5.14
 		text, err := os.ReadFile(filepath.Join(g.dirs[0], "cgroup.procs"))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/suspend"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -73,7 +74,7 @@ type Config struct {
 	WarmIdle time.Duration
 	// NoSuspend says that jobs are not suspended in place.
 	NoSuspend bool
-	driver    func() (gpuDriver, error) // default: startCUDA
+	Suspend   suspend.Host // how they are; default: by fairway-cuda
 	// Tell receives messages for the operator; may be nil.
 	Tell func(string)
 

@@ -7,15 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/fairway-gpu/fairway/daemon/proc"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -189,29 +188,4 @@ func (l *limited) Write(p []byte) (int, error) {
 }
 
 // hostMemory returns the memory of the machine in bytes; 0: not known.
-func hostMemory() int64 { return memoryInfo("MemTotal:") }
-
-// memoryInfo returns a line of /proc/meminfo in bytes; 0: not known.
-func memoryInfo(name string) int64 {
-	f, err := os.Open("/proc/meminfo")
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 64<<10))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.SplitSeq(string(text), "\n") {
-		rest, ok := strings.CutPrefix(line, name)
-		if !ok {
-			continue
-		}
-		if f := strings.Fields(rest); len(f) > 0 {
-			if kib, err := strconv.ParseInt(f[0], 10, 64); err == nil {
-				return kib << 10
-			}
-		}
-	}
-	return 0
-}
+func hostMemory() int64 { return proc.MemoryInfo("MemTotal:") }

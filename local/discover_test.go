@@ -8,7 +8,6 @@ package local
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -128,30 +127,6 @@ func TestGPUUse(t *testing.T) {
 	if u := r.m.Use(); u[0] != nil {
 		t.Errorf("a measurement of a minute ago counts: %+v", u[0])
 	}
-}
-
-func TestParseStat(t *testing.T) {
-	t.Parallel()
-	const text = "4711 (a) (b c) S 12 4711 99 0 -1 4194304 100 0 0 0 7 8 9 10 20 0 1 0 5555 1000 25 18446744073709551615 1 1 0 0 0 0 0 0 0"
-	got, err := parseStat(text)
-	want := process{pid: 4711, parent: 12, session: 99, state: 'S', ticks: 34, start: 5555, rss: 25 * int64(os.Getpagesize())}
-	if err != nil || got != want {
-		t.Errorf("%+v %v; want %+v", got, err, want)
-	}
-	if self, err := readProcess(os.Getpid()); err != nil || self.parent != os.Getppid() || self.rss == 0 {
-		t.Errorf("self: %+v %v", self, err)
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add("4711 (a) (b c) S 12 4711 99 0 -1 4194304 100 0 0 0 7 8 9 10 20 0 1 0 5555 1000 25 18446744073709551615")
-	f.Add("1 () Z")
-	f.Add(")1(")
-	f.Fuzz(func(t *testing.T, text string) {
-		if p, err := parseStat(text); err == nil && p.state == 0 {
-			t.Errorf("%q: %+v", text, p)
-		}
-	})
 }
 
 // TestRealGPU looks at the GPUs of the machine it runs on, if there are any.

@@ -47,7 +47,7 @@
 // # Suspending
 //
 // A suspended attempt keeps its supervisor, its lock and its processes: these are off
-// their GPUs (gpuDriver) and frozen. suspend.json is there from the beginning of the
+// their GPUs and frozen (daemon/suspend). suspend.json is there from the beginning of the
 // suspension until the attempt has gone on, and every step can be repeated, so a daemon
 // that restarts in between completes what was begun.
 //

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/proc"
 	"github.com/fairway-gpu/fairway/diagnose"
 )
 
@@ -23,18 +24,18 @@ func (g *gang) orphansSave() bool {
 	if !g.asked || g.failed == nil || g.failed.signal != "SIGTERM" || g.overdue || !time.Now().Before(g.killAt) {
 		return false
 	}
-	all, err := processes()
+	all, err := proc.All()
 	if err != nil {
 		return false
 	}
 	left := false
 	for _, p := range all {
-		if p.parent != os.Getpid() || p.state == 'Z' {
+		if p.Parent != os.Getpid() || p.State == 'Z' {
 			continue
 		}
 		left = true
 		if !g.orphaned {
-			_ = unix.Kill(p.pid, unix.SIGTERM)
+			_ = unix.Kill(p.PID, unix.SIGTERM)
 		}
 	}
 	g.orphaned = true
@@ -51,9 +52,9 @@ func (g *gang) finish() {
 		g.crowded = g.crowded || g.group.outOfProcesses()
 		err := g.group.end()
 		if g.reap() { // all that is left descends from a child
-			_, e := killAll(func(all map[int]process, p process) bool {
+			_, e := killAll(func(all map[int]proc.Process, p proc.Process) bool {
 				g.reap()
-				return under(all, p.pid, os.Getpid())
+				return proc.Under(all, p.PID, os.Getpid())
 			}, killPatience)
 			err = errors.Join(err, e)
 		}

@@ -17,6 +17,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fairway-gpu/fairway/daemon/proc"
 )
 
 // warm is the interpreter of a supervisor.
@@ -99,7 +101,7 @@ func (g *gang) forkWarm(attr *syscall.ProcAttr) (int, error) {
 	if err := readFrame(g.warm.link, &said); err != nil || said.Error != "" {
 		return 0, cmp.Or(err, errors.New(said.Error))
 	}
-	if p, err := readProcess(said.PID); err != nil || p.parent != os.Getpid() || said.PID == g.warm.pid {
+	if p, err := proc.Read(said.PID); err != nil || p.Parent != os.Getpid() || said.PID == g.warm.pid {
 		return 0, fmt.Errorf("process %d is not a child of this one: %w", said.PID, err)
 	}
 	_, err = unix.Write(gate[1], []byte("1"))

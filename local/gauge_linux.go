@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/proc"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -114,16 +115,16 @@ func (m *Machine) holders() map[int]holder {
 
 // holderOf finds the attempt of a process. Every process of an attempt descends
 // from its supervisor.
-func holderOf(all map[int]process, by map[int]holder, pid int) (holder, bool) {
+func holderOf(all map[int]proc.Process, by map[int]holder, pid int) (holder, bool) {
 	for range len(all) {
 		if h, ok := by[pid]; ok {
 			return h, true
 		}
 		p, ok := all[pid]
-		if !ok || p.parent <= 1 {
+		if !ok || p.Parent <= 1 {
 			break
 		}
-		pid = p.parent
+		pid = p.Parent
 	}
 	return holder{}, false
 }
@@ -140,7 +141,7 @@ func (g *gauge) sample(ctx context.Context, m *Machine) ([]*api.GPUUse, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := processes()
+	all, err := proc.All()
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +174,7 @@ func (g *gauge) sample(ctx context.Context, m *Machine) ([]*api.GPUUse, error) {
 // sampleCPU measures CPU slots: the use of a job's processes is spread evenly over
 // its slots.
 func (g *gauge) sampleCPU(m *Machine) ([]*api.GPUUse, error) {
-	all, err := processes()
+	all, err := proc.All()
 	if err != nil {
 		return nil, err
 	}
@@ -181,8 +182,8 @@ func (g *gauge) sampleCPU(m *Machine) ([]*api.GPUUse, error) {
 	ticks, rss := map[api.AttemptID]uint64{}, map[api.AttemptID]int64{}
 	for pid, p := range all {
 		if h, ok := holderOf(all, by, pid); ok {
-			ticks[h.id] += p.ticks
-			rss[h.id] += p.rss
+			ticks[h.id] += p.Ticks
+			rss[h.id] += p.RSS
 		}
 	}
 	n := len(m.cfg.Devices)
@@ -196,7 +197,7 @@ func (g *gauge) sampleCPU(m *Machine) ([]*api.GPUUse, error) {
 		size := float64(h.gpus.Len())
 		util := 0.0
 		if known && passed > 0 && ticks[h.id] >= last {
-			util = min(1, float64(ticks[h.id]-last)/clockTicks/passed/size)
+			util = min(1, float64(ticks[h.id]-last)/proc.ClockTicks/passed/size)
 		}
 		for _, slot := range h.gpus.Indexes() {
 			if slot >= n {

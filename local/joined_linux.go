@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/proc"
 )
 
 // Joined reports whether the processes of a running attempt have met where their
@@ -24,12 +25,12 @@ func (m *Machine) Joined(id api.AttemptID) (joined, ok bool) {
 	}
 	shim := r.shim.PID
 	m.mu.Unlock()
-	all, err := processes()
+	all, err := proc.All()
 	if err != nil {
 		return false, false
 	}
 	for pid := range all {
-		if pid == shim || !under(all, pid, shim) {
+		if pid == shim || !proc.Under(all, pid, shim) {
 			continue
 		}
 		if port, err := strconv.Atoi(variable(environ(pid), "MASTER_PORT")); err == nil && port > 0 {

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/proc"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -269,7 +270,7 @@ func testShimKilled(t *testing.T, r *rig) {
 	if err := readRecord(filepath.Join(r.m.attemptDir(a.AttemptID), shimFile), &s); err != nil {
 		t.Fatal(err)
 	}
-	if err := signalProcess(s.PID, s.Start, unix.SIGKILL); err != nil {
+	if err := proc.Signal(s.PID, s.Start, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	want := api.Exit{Lost: true, Why: "the supervisor of the job was killed"}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/proc"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -81,6 +82,10 @@ func (o *fakeOrders) Started(id api.AttemptID) {
 func (o *fakeOrders) Suspended(_ context.Context, s api.Suspended) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.refuse > 0 {
+		o.refuse--
+		return fmt.Errorf("not now")
+	}
 	o.suspended = append(o.suspended, s)
 	return nil
 }
@@ -279,13 +284,13 @@ func read(t testing.TB, path ...string) string {
 // alive counts processes whose environment holds a text.
 func alive(t testing.TB, text string) int {
 	t.Helper()
-	all, err := processes()
+	all, err := proc.All()
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
 	for pid, p := range all {
-		if p.state != 'Z' && strings.Contains(string(environ(pid)), text) {
+		if p.State != 'Z' && strings.Contains(string(environ(pid)), text) {
 			n++
 		}
 	}

@@ -18,6 +18,8 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon/executor"
+	"github.com/fairway-gpu/fairway/daemon/proc"
+	"github.com/fairway-gpu/fairway/daemon/suspend"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -89,7 +91,7 @@ func (r *run) unwatch() {
 // signalShim sends a signal to the supervisor, if it is still the same process.
 func (r *run) signalShim(sig unix.Signal) {
 	if r.shim.PID > 0 {
-		_ = signalProcess(r.shim.PID, r.shim.Start, sig)
+		_ = proc.Signal(r.shim.PID, r.shim.Start, sig)
 	}
 }
 
@@ -240,8 +242,8 @@ func (m *Machine) startShim(r *run) error {
 		return fmt.Errorf("start supervisor: %w", err)
 	}
 	s := shimRecord{Nonce: r.order.Nonce, PID: p.Pid, Boot: m.boot}
-	if info, err := readProcess(p.Pid); err == nil {
-		s.Start = info.start
+	if info, err := proc.Read(p.Pid); err == nil {
+		s.Start = info.Start
 	}
 	m.update(func() { r.process, r.shim, r.up = p, s, false })
 	go func() { // ends with the supervisor at the latest
@@ -255,7 +257,7 @@ func (m *Machine) startShim(r *run) error {
 // watchShim arranges a notification when the supervisor ends. The caller holds the
 // mutex. Where the kernel cannot notify, the lock is polled.
 func (m *Machine) watchShim(r *run) {
-	fd, err := handle(r.shim.PID, r.shim.Start)
+	fd, err := proc.Handle(r.shim.PID, r.shim.Start)
 	if errors.Is(err, unix.ESRCH) {
 		r.fired = true
 		m.poke()
@@ -300,7 +302,7 @@ func (m *Machine) ask(r *run) {
 		}
 	}
 	if r.suspended != goesOn {
-		if err := m.thaw(r); err != nil {
+		if err := suspend.Thaw(m.suspension(r)); err != nil {
 			m.cfg.Log.Error("cannot thaw an attempt that has to stop", "job", r.order.Job, "attempt", r.order.Number, "err", err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/proc"
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -130,8 +131,8 @@ func (m *Machine) killLeft(nonce string, s shimRecord) error {
 	if err := (&group{dirs: mine}).end(); err != nil {
 		return err
 	}
-	_, err := killAll(func(_ map[int]process, p process) bool {
-		return (s.PID > 0 && p.session == s.PID && p.start >= s.Start) || variable(environ(p.pid), nonceVar) == nonce
+	_, err := killAll(func(_ map[int]proc.Process, p proc.Process) bool {
+		return (s.PID > 0 && p.Session == s.PID && p.Start >= s.Start) || variable(environ(p.PID), nonceVar) == nonce
 	}, killPatience)
 	return err
 }
@@ -139,14 +140,14 @@ func (m *Machine) killLeft(nonce string, s shimRecord) error {
 // killStrays kills supervisors and ranks of this folder whose attempt is unknown,
 // because someone removed its records.
 func (m *Machine) killStrays() {
-	all, err := processes()
+	all, err := proc.All()
 	if err != nil {
 		m.cfg.Log.Error("cannot look for stray processes", "err", err)
 		return
 	}
 	below := m.jobsDir() + "/"
 	for _, p := range all {
-		env := environ(p.pid)
+		env := environ(p.PID)
 		dir, nonce := variable(env, shimDirVar), variable(env, shimVar)
 		supervisor := strings.HasPrefix(dir, below) && nonce != ""
 		if !supervisor {
@@ -161,11 +162,11 @@ func (m *Machine) killStrays() {
 		if readRecord(filepath.Join(dir, attemptFile), &o) == nil && (o.Nonce == nonce || !supervisor) {
 			continue
 		}
-		m.cfg.Log.Warn("killing a process of an unknown attempt", "pid", p.pid, "dir", dir)
-		_ = signalProcess(p.pid, p.start, sigKill)
+		m.cfg.Log.Warn("killing a process of an unknown attempt", "pid", p.PID, "dir", dir)
+		_ = proc.Signal(p.PID, p.Start, sigKill)
 		if supervisor {
 			id := api.AttemptID{Job: sched.JobID(filepath.Base(filepath.Dir(dir))), Number: attemptNumber(filepath.Base(dir))}
-			s := shimRecord{PID: p.pid, Start: p.start, Groups: findCgroups().named(groupName(id, nonce))}
+			s := shimRecord{PID: p.PID, Start: p.Start, Groups: findCgroups().named(groupName(id, nonce))}
 			if err := m.killLeft(nonce, s); err != nil {
 				m.cfg.Log.Error("cannot kill the processes of a stray supervisor", "err", err)
 			}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/proc"
 )
 
 // Descriptors that the daemon hands to a supervisor.
@@ -106,7 +107,7 @@ func supervise(dir string) error {
 	if os.Getenv(shimVar) != g.order.Nonce || exists(filepath.Join(dir, exitFile)) {
 		return nil
 	}
-	self, err := readProcess(os.Getpid())
+	self, err := proc.Read(os.Getpid())
 	if err != nil {
 		return fmt.Errorf("read own process: %w", err)
 	}
@@ -120,7 +121,7 @@ func supervise(dir string) error {
 	signal.Notify(g.stops, unix.SIGTERM, unix.SIGINT)
 	signal.Notify(g.more, sigMore)
 
-	g.record = shimRecord{Nonce: g.order.Nonce, PID: self.pid, Start: self.start, Boot: bootID()}
+	g.record = shimRecord{Nonce: g.order.Nonce, PID: self.PID, Start: self.Start, Boot: bootID()}
 	g.makeGroup()
 	if err := placeRecord(filepath.Join(dir, shimFile), g.record); err != nil {
 		return errors.Join(err, g.group.end())

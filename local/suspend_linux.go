@@ -6,33 +6,15 @@ package local
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon/executor"
+	"github.com/fairway-gpu/fairway/daemon/proc"
+	"github.com/fairway-gpu/fairway/daemon/suspend"
 	"github.com/fairway-gpu/fairway/sched"
 )
-
-// An attempt is suspended in three steps: suspend.json names its processes that use
-// GPUs, the driver moves what they have there to the host, and all processes are
-// frozen. Each step can be done again, and the file stays until the attempt has gone
-// on, so a daemon that restarts in between completes what was begun.
-
-// suspendRecord is the content of suspend.json.
-type suspendRecord struct {
-	Processes []gpuUser `json:"processes,omitempty"` // with GPUs
-	Memory    int64     `json:"memory,omitempty"`    // bytes that they had there
-}
-
-// gpuUser is a process that uses GPUs. A suspended one has closed their files.
-type gpuUser struct {
-	PID   int    `json:"pid"`
-	Start uint64 `json:"start"`
-}
 
 // suspendState is what the daemon knows about the suspension of an attempt.
 type suspendState uint8
@@ -44,18 +26,11 @@ const (
 )
 
 const (
-	freezePatience = 10 * time.Second
-	suspendAgain   = 10 * time.Minute // after host memory was short
-	resumeTries    = 30
-	resumePause    = 2 * time.Second
-	spareMemory    = 1 << 30 // bytes of the host that a suspension leaves
+	suspendAgain = 10 * time.Minute // after host memory was short
+	tellPause    = time.Second      // before a report that was not heard is made again
+	resumeTries  = 30
+	resumePause  = 2 * time.Second
 )
-
-// errFrozen means that nothing was left to do.
-var errFrozen = errors.New("it is suspended already")
-
-// errShort means that host memory does not hold what is on the GPUs.
-var errShort = errors.New("host memory is short")
 
 // stepSuspended makes a running attempt suspended or not, as it should be, and reports
 // whether there is nothing left to do.
@@ -66,7 +41,7 @@ func (m *Machine) stepSuspended(ctx context.Context, r *run, wanted bool, orders
 			m.background(r, func() { m.refuse(ctx, r, orders) })
 		}
 	case wanted && r.suspended != isSuspended:
-		if r.up {
+		if r.up && !m.cfg.Now().Before(r.after) {
 			m.background(r, func() { m.suspendRun(ctx, r, orders) })
 		}
 	case !wanted && r.suspended != goesOn:
@@ -82,51 +57,59 @@ func (m *Machine) stepSuspended(ctx context.Context, r *run, wanted bool, orders
 	return false
 }
 
-// suspendRun suspends an attempt and reports it.
+// suspendRun suspends an attempt and reports it. Its GPUs are not free before that was
+// heard, so whoever follows on them begins after it in the journal too.
 func (m *Machine) suspendRun(ctx context.Context, r *run, orders executor.Port) {
-	began := time.Now()
-	memory, err := m.takeOff(r)
-	if errors.Is(err, errFrozen) {
-		m.update(func() { r.suspended, r.started = isSuspended, false })
-		return
-	}
+	t := m.suspension(r)
+	done, err := m.host().TakeOff(t)
 	if err != nil {
 		m.cfg.Log.Error("cannot suspend attempt", "job", r.order.Job, "attempt", r.order.Number, "err", err)
-		back := m.putBack(r)
+		back := m.host().PutBack(t)
 		m.update(func() {
 			if r.suspended = goesOn; back != nil {
 				r.suspended = unsettled
 			}
 			r.refused = &api.Suspended{AttemptID: r.order.AttemptID, Suspension: sched.Suspension{Failed: err.Error()}}
-			if errors.Is(err, errShort) {
+			if errors.Is(err, suspend.ErrShort) {
 				r.refused.Until = m.cfg.Now().Add(suspendAgain)
 			}
 		})
 		m.refuse(ctx, r, orders)
 		return
 	}
-	took := time.Since(began)
+	if !done.Told {
+		s := api.Suspended{AttemptID: r.order.AttemptID, Suspension: sched.Suspension{Memory: done.Memory, Out: sched.Duration(done.Out)}}
+		if !m.tellSuspended(ctx, orders, s) {
+			m.update(func() { r.suspended, r.after = unsettled, m.cfg.Now().Add(tellPause) })
+			return
+		}
+		if err := suspend.Told(t); err != nil {
+			m.cfg.Log.Warn("cannot mark a suspension as reported; it is reported again after a restart", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+		}
+	}
 	m.update(func() { r.suspended, r.started = isSuspended, false })
-	m.tellSuspended(ctx, orders, api.Suspended{AttemptID: r.order.AttemptID, Suspension: sched.Suspension{Memory: memory, Out: sched.Duration(took)}})
 }
 
 // refuse reports that an attempt cannot be suspended, until that is heard.
 func (m *Machine) refuse(ctx context.Context, r *run, orders executor.Port) {
 	m.tellSuspended(ctx, orders, *r.refused)
-	m.update(func() { r.after = m.cfg.Now().Add(time.Second) })
+	m.update(func() { r.after = m.cfg.Now().Add(tellPause) })
 }
 
-func (m *Machine) tellSuspended(ctx context.Context, orders executor.Port, s api.Suspended) {
-	if err := orders.Suspended(ctx, s); err != nil && ctx.Err() == nil {
+// tellSuspended reports something about a suspension, and returns whether it was heard.
+func (m *Machine) tellSuspended(ctx context.Context, orders executor.Port, s api.Suspended) (heard bool) {
+	err := orders.Suspended(ctx, s)
+	if err != nil && ctx.Err() == nil {
 		m.cfg.Log.Error("cannot report the suspension of an attempt", "job", s.Job, "attempt", s.Number, "err", err)
 	}
+	return err == nil
 }
 
 // resumeRun lets a suspended attempt go on. If that fails again and again, the attempt
 // is given up.
 func (m *Machine) resumeRun(ctx context.Context, r *run, orders executor.Port) {
 	began := time.Now()
-	if err := m.putBack(r); err != nil {
+	if err := m.host().PutBack(m.suspension(r)); err != nil {
 		m.cfg.Log.Error("cannot let a suspended attempt go on", "job", r.order.Job, "attempt", r.order.Number, "err", err)
 		m.update(func() {
 			r.tries++
@@ -145,79 +128,23 @@ func (m *Machine) resumeRun(ctx context.Context, r *run, orders executor.Port) {
 	m.tellSuspended(ctx, orders, api.Suspended{AttemptID: r.order.AttemptID, Suspension: sched.Suspension{Back: sched.Duration(time.Since(began))}})
 }
 
-// takeOff takes the processes of an attempt off their GPUs and freezes them. It returns
-// the bytes that they had there.
-func (m *Machine) takeOff(r *run) (memory int64, err error) {
-	all, err := m.processesOf(r)
-	if err != nil {
-		return 0, err
+// suspension returns what is suspended with an attempt.
+func (m *Machine) suspension(r *run) suspend.Target {
+	t := suspend.Target{
+		File: filepath.Join(r.dir, suspendFile), Limits: r.shim.Groups,
+		Processes: func() ([]proc.Process, error) { return m.processesOf(r) },
 	}
-	path := filepath.Join(r.dir, suspendFile)
-	var s suspendRecord
-	begun := readRecord(path, &s) == nil // by a daemon that did not come to the end
-	if begun && frozen(r.shim.Groups, all) {
-		return 0, errFrozen
+	if len(r.shim.Groups) > 0 {
+		t.Groups = r.shim.Groups[:1] // the first holds all processes
 	}
-	for _, p := range all {
-		u := gpuUser{p.pid, p.start}
-		if !slices.Contains(s.Processes, u) && holdsGPU(p.pid) {
-			s.Processes = append(s.Processes, u)
-		}
-	}
-	pids := alivePIDs(s.Processes)
-	if len(pids) > 0 {
-		s.Memory = max(s.Memory, m.gpuMemory(pids))
-		if free := memoryFree(); !begun && free > 0 && s.Memory+spareMemory > free {
-			return 0, fmt.Errorf("%w: %s are on its GPUs, and %s are free", errShort, mebibytes(s.Memory), mebibytes(free))
-		}
-	}
-	if err := placeRecord(path, s); err != nil {
-		return 0, err
-	}
-	if len(pids) > 0 {
-		before := residentSize(all)
-		limitMemory(r, s.Memory+s.Memory/10+spareMemory)
-		d, err := m.cfg.openDriver()
-		if err != nil {
-			return 0, err
-		}
-		defer d.Close()
-		if err := offGPUs(d, pids); err != nil {
-			return 0, err
-		}
-		if all, err = m.processesOf(r); err != nil {
-			return 0, err
-		}
-		s.Memory = max(s.Memory, residentSize(all)-before)
-		if err := placeRecord(path, s); err != nil {
-			return 0, err
-		}
-	}
-	return s.Memory, m.freeze(r)
+	return t
 }
 
-// putBack undoes takeOff, however far that came.
-func (m *Machine) putBack(r *run) error {
-	path := filepath.Join(r.dir, suspendFile)
-	var s suspendRecord
-	if err := readRecord(path, &s); errors.Is(err, os.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
+// host returns the machine on which attempts are suspended.
+func (m *Machine) host() *suspend.Host {
+	h := m.cfg.Suspend
+	if h.Memory == nil {
+		h.Memory = m.gpuMemory
 	}
-	if err := m.thaw(r); err != nil {
-		return err
-	}
-	if pids := alivePIDs(s.Processes); len(pids) > 0 {
-		d, err := m.cfg.openDriver()
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		if err := ontoGPUs(d, pids); err != nil {
-			return err
-		}
-		limitMemory(r, 0)
-	}
-	return os.Remove(path)
+	return &h
 }

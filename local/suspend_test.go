@@ -6,16 +6,16 @@
 package local
 
 import (
-	"errors"
 	"fmt"
-	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/proc"
+	"github.com/fairway-gpu/fairway/daemon/suspend"
+	"github.com/fairway-gpu/fairway/daemon/suspend/suspendtest"
 )
 
 // counter is a program that counts, and says what it is when asked to stop.
@@ -105,7 +105,7 @@ func TestSuspendedStops(t *testing.T) {
 		r.m.mu.Lock()
 		shim := r.m.runs[b.AttemptID].shim
 		r.m.mu.Unlock()
-		if err := signalProcess(shim.PID, shim.Start, sigKill); err != nil {
+		if err := proc.Signal(shim.PID, shim.Start, sigKill); err != nil {
 			t.Fatal(err)
 		}
 		if e := r.exit(b.AttemptID); !e.Lost {
@@ -120,21 +120,12 @@ func TestSuspendedStops(t *testing.T) {
 // TestSuspendRefused: an attempt that cannot be suspended runs on, and says why.
 func TestSuspendRefused(t *testing.T) {
 	t.Parallel()
-	d := &fakeDriver{fail: "checkpoint"}
-	r := newRig(t, func(c *Config) { c.driver = func() (gpuDriver, error) { return d, nil } })
+	d := suspendtest.New()
+	d.Any, d.Fails = true, func(verb string, _ int) bool { return verb == "checkpoint" }
+	r := newRig(t, func(c *Config) { c.Suspend = suspend.Host{Open: d.Open, Uses: func(int) bool { return true }} })
 	a := attempt("a", 1, 0b1, counter)
 	r.orders.set(a)
 	r.started(a.AttemptID)
-	self, err := readProcess(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Somebody's processes with GPUs: this test's own serves as one.
-	d.states = map[int]gpuState{self.pid: gpuRunning}
-	record := suspendRecord{Processes: []gpuUser{{self.pid, self.start}}}
-	if err := placeRecord(filepath.Join(r.m.cfg.Dir, "jobs/a/1", suspendFile), record); err != nil {
-		t.Fatal(err)
-	}
 	a.Suspended = true
 	r.orders.set(a)
 	eventually(t, "a refusal", func() bool { return len(r.orders.suspensions()) > 0 })
@@ -145,99 +136,32 @@ func TestSuspendRefused(t *testing.T) {
 	r.orders.set(a)
 	n := len(countOf(t, r, "a"))
 	eventually(t, "a runs on", func() bool { return len(countOf(t, r, "a")) > n })
-	if d.states[self.pid] != gpuRunning {
-		t.Errorf("the driver has it as %d; want running", d.states[self.pid])
+	if !d.All(suspend.OnGPUs) {
+		t.Errorf("the driver has %v; want all on GPUs", d.States())
 	}
 }
 
-// fakeDriver keeps processes as the CUDA driver would. Calls after left are a crash.
-type fakeDriver struct {
-	states map[int]gpuState
-	fail   string // this verb fails
-	on     int    // for this process; 0: for all
-	left   int    // calls before it crashes; 0: it does not
-	calls  int
-}
-
-func (d *fakeDriver) move(verb string, pid int, from, to gpuState) error {
-	if d.calls++; d.left > 0 && d.calls > d.left {
-		panic("crash")
-	}
-	switch {
-	case d.states[pid] != from:
-		return fmt.Errorf("CUDA_ERROR_ILLEGAL_STATE (401): %d is in state %d", pid, d.states[pid])
-	case d.fail == verb && (d.on == 0 || d.on == pid):
-		return errors.New("CUDA_ERROR_NOT_SUPPORTED (801)")
-	}
-	d.states[pid] = to
-	return nil
-}
-
-func (d *fakeDriver) State(pid int) (gpuState, error) {
-	s, ok := d.states[pid]
-	if !ok {
-		return 0, errors.New("CUDA_ERROR_INVALID_VALUE (1)")
-	}
-	return s, nil
-}
-func (d *fakeDriver) Lock(pid int) error       { return d.move("lock", pid, gpuRunning, gpuLocked) }
-func (d *fakeDriver) Checkpoint(pid int) error { return d.move("checkpoint", pid, gpuLocked, gpuAway) }
-func (d *fakeDriver) Restore(pid int) error    { return d.move("restore", pid, gpuAway, gpuLocked) }
-func (d *fakeDriver) Unlock(pid int) error     { return d.move("unlock", pid, gpuLocked, gpuRunning) }
-func (d *fakeDriver) Close() error             { return nil }
-
-func allIn(states map[int]gpuState, want gpuState) bool {
-	for s := range maps.Values(states) {
-		if s != want {
-			return false
-		}
-	}
-	return true
-}
-
-// TestDriver: processes leave their GPUs together or not at all, and a crash at any
-// call is made good by the next try.
-func TestDriver(t *testing.T) {
+// TestSuspendHeard: the GPUs of a suspended attempt are not free before its suspension was
+// heard, and it is told once, also after a restart.
+func TestSuspendHeard(t *testing.T) {
 	t.Parallel()
-	pids := []int{11, 12, 13, 14} // 14 does not use CUDA
-	three := func() map[int]gpuState { return map[int]gpuState{11: gpuRunning, 12: gpuRunning, 13: gpuRunning} }
-	d := &fakeDriver{states: three()}
-	if err := offGPUs(d, pids); err != nil || !allIn(d.states, gpuAway) {
-		t.Errorf("off: %v, %v", err, d.states)
-	}
-	if err := ontoGPUs(d, pids); err != nil || !allIn(d.states, gpuRunning) {
-		t.Errorf("back: %v, %v", err, d.states)
-	}
-	for _, verb := range []string{"lock", "checkpoint"} {
-		for pid := range three() {
-			d := &fakeDriver{states: three(), fail: verb, on: pid}
-			err := offGPUs(d, pids)
-			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d: %s: ", pid, verb)) || !allIn(d.states, gpuRunning) {
-				t.Errorf("%s of %d fails: %v, %v; want all running and which failed", verb, pid, err, d.states)
-			}
-		}
-	}
-	try := func(d *fakeDriver, f func(gpuDriver, []int) error) (crashed bool) {
-		defer func() { crashed = recover() != nil }()
-		_ = f(d, pids)
-		return false
-	}
-	for left := 1; left <= 6; left++ {
-		d := &fakeDriver{states: three(), left: left}
-		crashed := try(d, offGPUs)
-		d.left = 0
-		if err := offGPUs(d, pids); crashed != (left < 6) || err != nil || !allIn(d.states, gpuAway) {
-			t.Errorf("crash after %d calls, then off: %v, %v", left, err, d.states)
-		}
-		d.left, d.calls = left, 0
-		try(d, ontoGPUs)
-		d.left = 0
-		if err := ontoGPUs(d, pids); err != nil || !allIn(d.states, gpuRunning) {
-			t.Errorf("crash after %d calls, then back: %v, %v", left, err, d.states)
-		}
-	}
-	d = &fakeDriver{states: map[int]gpuState{11: gpuFailed}}
-	if err := offGPUs(d, pids); err == nil {
-		t.Error("a process that the driver gave up was suspended")
-	}
+	r := newRig(t, nil)
+	a, b := attempt("a", 1, 0b1, counter), attempt("b", 1, 0b1, counter)
+	r.orders.set(a)
+	r.started(a.AttemptID)
+	r.orders.mu.Lock()
+	r.orders.refuse = 1 << 30
+	r.orders.mu.Unlock()
+	a.Suspended = true
+	r.orders.set(a, b)
+	eventually(t, "a is frozen", func() bool { return exists(filepath.Join(r.m.cfg.Dir, "jobs/a/1", suspendFile)) && isStill(t, r, "a") })
+	always(t, "b waits", 200*time.Millisecond, func() bool { return !r.orders.isStarted(b.AttemptID) })
+	r.reopen()
+	always(t, "b waits after a restart", 200*time.Millisecond, func() bool { return !r.orders.isStarted(b.AttemptID) })
+	r.orders.mu.Lock()
+	r.orders.refuse = 0
+	r.orders.mu.Unlock()
+	r.started(b.AttemptID)
+	r.reopen()
+	always(t, "it is told once", 200*time.Millisecond, func() bool { return len(r.orders.suspensions()) == 1 })
 }

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/proc"
 )
 
 const (
@@ -282,7 +283,7 @@ func (m *Machine) watchWarm(ctx context.Context) {
 	for p.most > 0 && ctx.Err() == nil {
 		p.mu.Lock()
 		for key, s := range p.standbys {
-			_, err := readProcess(s.helper)
+			_, err := proc.Read(s.helper)
 			if m.cfg.Now().Sub(p.used[key]) > p.idle || s.helper > 0 && errors.Is(err, os.ErrNotExist) {
 				p.drop(key)
 			}
@@ -316,9 +317,9 @@ func (m *Machine) Warm() *api.Warm {
 	defer p.mu.Unlock()
 	w := &api.Warm{Most: p.most}
 	for _, s := range p.standbys {
-		if info, err := readProcess(s.helper); err == nil && s.helper > 0 {
+		if info, err := proc.Read(s.helper); err == nil && s.helper > 0 {
 			w.Ready++
-			w.Memory += info.rss
+			w.Memory += info.RSS
 		}
 	}
 	return w

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/daemon/proc"
 )
 
 // warmRig is a machine with warm starts, and a folder with scripts and a package torch
@@ -232,7 +233,7 @@ while True:
 	gang := w.order("gang", 3, "wait.py")
 	w.ready()
 	up(gang)
-	all, err := processes()
+	all, err := proc.All()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +329,7 @@ func TestWarmBounds(t *testing.T) {
 	}
 	w.m.closeWarm()
 	for _, pid := range helpers {
-		eventually(t, "the interpreter's end", func() bool { p, err := readProcess(pid); return err != nil || p.state == 'Z' })
+		eventually(t, "the interpreter's end", func() bool { p, err := proc.Read(pid); return err != nil || p.State == 'Z' })
 	}
 }
 

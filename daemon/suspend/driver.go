@@ -1,7 +1,7 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package local
+package suspend
 
 import (
 	"errors"
@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// gpuDriver takes processes off their GPUs and puts them back. A process has to be
-// locked before what it has on its GPUs is moved to the host, and unlocked after it
-// was moved back.
-type gpuDriver interface {
-	State(pid int) (gpuState, error) // an error: it does not use CUDA
+// Driver takes processes off their GPUs and puts them back. A process has to be locked
+// before what it has on its GPUs is moved to the host, and unlocked after it was moved
+// back.
+type Driver interface {
+	State(pid int) (GPUState, error) // an error: it does not use CUDA
 	Lock(pid int) error
 	Checkpoint(pid int) error
 	Restore(pid int) error
@@ -21,20 +21,21 @@ type gpuDriver interface {
 	Close() error
 }
 
-// gpuState is where a process is for the driver (CUprocessState).
-type gpuState int
+// GPUState is where a process is for the driver (CUprocessState).
+type GPUState int
 
+// The states of a process.
 const (
-	gpuRunning gpuState = iota
-	gpuLocked
-	gpuAway // on the host
-	gpuFailed
+	OnGPUs GPUState = iota
+	Locked
+	Away // on the host
+	Failed
 )
 
 // offGPUs takes processes off their GPUs, all or none: the error says which one could
 // not be, and the others are back then. It does what is left to do, so it can be
 // called again after a crash.
-func offGPUs(d gpuDriver, pids []int) error {
+func offGPUs(d Driver, pids []int) error {
 	var users []int
 	err := func() error {
 		for _, pid := range pids {
@@ -43,10 +44,10 @@ func offGPUs(d gpuDriver, pids []int) error {
 				continue // it has a GPU's file open, but no context: a forked loader of data
 			}
 			users = append(users, pid)
-			if s == gpuFailed {
+			if s == Failed {
 				return fmt.Errorf("process %d: an earlier suspension has failed", pid)
 			}
-			if s != gpuRunning {
+			if s != OnGPUs {
 				continue
 			}
 			if err := d.Lock(pid); err != nil {
@@ -54,7 +55,7 @@ func offGPUs(d gpuDriver, pids []int) error {
 			}
 		}
 		for _, pid := range users {
-			if s, err := d.State(pid); err == nil && s == gpuAway {
+			if s, err := d.State(pid); err == nil && s == Away {
 				continue
 			}
 			if err := d.Checkpoint(pid); err != nil {
@@ -81,9 +82,9 @@ func explained(err error) error {
 }
 
 // ontoGPUs puts processes back on their GPUs. Like offGPUs it does what is left to do.
-func ontoGPUs(d gpuDriver, pids []int) error {
+func ontoGPUs(d Driver, pids []int) error {
 	var errs []error
-	each := func(from gpuState, what string, call func(int) error) {
+	each := func(from GPUState, what string, call func(int) error) {
 		for _, pid := range pids {
 			if s, err := d.State(pid); err != nil || s != from {
 				continue // it has ended, or is further
@@ -93,9 +94,9 @@ func ontoGPUs(d gpuDriver, pids []int) error {
 			}
 		}
 	}
-	each(gpuAway, "restore", d.Restore)
+	each(Away, "restore", d.Restore)
 	if len(errs) == 0 {
-		each(gpuLocked, "unlock", d.Unlock)
+		each(Locked, "unlock", d.Unlock)
 	}
 	return errors.Join(errs...)
 }
