@@ -26,8 +26,10 @@ import (
 //     when the GPUs it gets are free; if that cannot be done, it is asked to stop, with
 //     the reason as Why of its end;
 //   - an attempt in the list that should be suspended keeps its processes, frozen, and
-//     gives up its GPUs; it goes on when it should no longer be suspended and every
-//     other holder of its GPUs is gone. Only nodes that can suspend get such orders;
+//     gives up its GPUs when that was reported; it goes on when it should no longer be
+//     suspended and every other holder of its GPUs is gone. If it cannot be suspended, it
+//     runs on, and that is reported until it is no longer ordered. Only nodes that can
+//     suspend get such orders;
 //   - every attempt that was started, or that can never start, ends with exactly
 //     one successful call of Exited.
 type Port interface {

@@ -21,6 +21,11 @@ import (
 // TestBook: the state, with processes that are pretended, keeps the rules.
 func TestBook(t *testing.T) { executortest.Run(t, executortest.Quick(), open(mutant{})) }
 
+// TestSuspension: so do they with jobs that are suspended.
+func TestSuspension(t *testing.T) {
+	executortest.RunSuspension(t, executortest.Quick(), openSuspender(mutant{}))
+}
+
 // mutants are worlds that break a rule each, with the test that must see it.
 var mutants = map[string]struct {
 	mutant mutant
@@ -39,6 +44,18 @@ var mutants = map[string]struct {
 	"does not stop":                   {mutant{deaf: true}, "a_job_that_is_cancelled_leaves"},
 	"does not tell ends":              {mutant{silent: true}, "a_job_that_fails"},
 	"starts elsewhere":                {mutant{astray: true}, "a_job_runs_on"},
+
+	"keeps the GPUs of what is suspended":  {mutant{keeps: true}, "a_suspended_job_makes"},
+	"starts suspended jobs anew":           {mutant{restarts: true}, "a_suspended_job_makes"},
+	"does not tell suspensions":            {mutant{hushes: true}, "a_suspended_job_keeps"},
+	"goes on before GPUs are free":         {mutant{hurries: true}, "a_suspended_job_goes"},
+	"does not tell refusals":               {mutant{mumbles: true}, "a_job_that_cannot"},
+	"forgets refusals":                     {mutant{mumbles: true}, "a_refusal_is"},
+	"does not stop what is suspended":      {mutant{hardens: true}, "a_suspended_job_can"},
+	"starts what a crash left half-frozen": {mutant{forgets: true, doubles: true, crowds: true}, "a_crash_while_a_job_is_being"},
+	"thaws in a crash":                     {mutant{thaws: true}, "a_crash_does_not_touch_what_is_suspended"},
+	"does not let jobs go on":              {mutant{oversleep: true}, "a_crash_while_a_job_goes"},
+	"wakes all in a crash":                 {mutant{thaws: true}, "nothing_is_double-booked_when"},
 }
 
 // TestMutants: every mutant is caught. A test that must fail runs in a process
@@ -48,6 +65,7 @@ func TestMutants(t *testing.T) {
 		// Long enough that a busy machine does not overlook what is wrong.
 		pace := executortest.Pace{Patience: 10 * time.Second, Calm: time.Second, Linger: 300 * time.Millisecond}
 		executortest.Run(t, pace, open(mutants[name].mutant))
+		executortest.RunSuspension(t, pace, openSuspender(mutants[name].mutant))
 		return
 	}
 	if testing.Short() {

@@ -61,6 +61,9 @@ type process struct {
 	looks   int       // that it is still there for
 	ending  bool      // by itself, with code
 	code    int
+	frozen  bool
+	off     bool // its GPUs
+	told    bool // that it is
 }
 
 // mutant is what is wrong with a world.
@@ -73,6 +76,15 @@ type mutant struct {
 	silent  bool                            // does not tell the end of jobs
 	astray  bool                            // starts on other GPUs than ordered
 	kills   bool                            // processes die with the daemon
+
+	hushes    bool // does not tell suspensions
+	keeps     bool // does not free the GPUs of what is suspended
+	hurries   bool // lets jobs go on before their GPUs are free
+	mumbles   bool // does not tell refusals
+	restarts  bool // starts suspended jobs anew
+	hardens   bool // does not stop what is suspended
+	thaws     bool // after a crash, what was suspended runs
+	oversleep bool // does not let jobs go on
 }
 
 // world is a state store with pretended processes.
@@ -87,15 +99,20 @@ type world struct {
 	begun   map[api.AttemptID]bool
 	starts  map[sched.JobID]int
 	linger  map[sched.JobID]time.Duration
+	refuses map[sched.JobID]bool
 	told    []api.Exit // ends that the state may not know yet
 	stop    func()     // ends the executor
 }
 
 func open(m mutant) func(*testing.T) executortest.World {
-	return func(t *testing.T) executortest.World {
+	return func(t *testing.T) executortest.World { return openSuspender(m)(t) }
+}
+
+func openSuspender(m mutant) func(*testing.T) executortest.Suspender {
+	return func(t *testing.T) executortest.Suspender {
 		w := &world{
 			journal: &journal{}, mutant: m, procs: map[api.AttemptID]*process{}, begun: map[api.AttemptID]bool{},
-			starts: map[sched.JobID]int{}, linger: map[sched.JobID]time.Duration{},
+			starts: map[sched.JobID]int{}, linger: map[sched.JobID]time.Duration{}, refuses: map[sched.JobID]bool{},
 		}
 		w.boot(t)
 		t.Cleanup(func() { w.stop() })
@@ -105,7 +122,7 @@ func open(m mutant) func(*testing.T) executortest.World {
 
 func (w *world) boot(t *testing.T) {
 	b, err := state.Open(context.Background(), state.Config{
-		Journal: w.journal, Node: sched.Node{Name: "box", GPUs: 4}, Policies: policy.Builtin(), Standard: "fifo",
+		Journal: w.journal, Node: sched.Node{Name: "box", GPUs: 4, Suspend: true}, Policies: policy.Builtin(), Standard: "fifo",
 		Key: []byte("key"), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -143,7 +160,8 @@ func (w *world) step(ctx context.Context, b *state.Store) {
 	w.mu.Lock()
 	now := time.Now()
 	for id, p := range w.procs {
-		if _, ok := ordered[id]; !ok && !p.asked && !w.mutant.deaf {
+		if _, ok := ordered[id]; !ok && !p.asked && !w.mutant.deaf && !(w.mutant.hardens && p.frozen) {
+			p.frozen = false // it runs again, without GPUs
 			// One look for each millisecond: whoever looks sees it leave, however slow
 			// the machine is.
 			p.asked, p.leaves, p.looks = true, now.Add(w.linger[id.Job]), int(w.linger[id.Job].Milliseconds())
@@ -162,8 +180,11 @@ func (w *world) step(ctx context.Context, b *state.Store) {
 			w.told = append(w.told, api.Exit{AttemptID: id, Noticed: true})
 		}
 	}
+	w.mu.Unlock()
+	w.suspend(ctx, b, list)
+	w.mu.Lock()
 	for _, a := range list {
-		if !w.begun[a.AttemptID] && w.isClear(a) {
+		if !w.begun[a.AttemptID] && (!a.Suspended || w.mutant.forgets) && w.isClear(a) {
 			if w.mutant.astray {
 				a.Placement = sched.Placement{{Node: 0, Milli: sched.WholeGPU, GPUs: sched.FirstGPUs(a.Placement.GPUs())}}
 			}
@@ -190,11 +211,54 @@ func (w *world) step(ctx context.Context, b *state.Store) {
 
 func (w *world) isClear(a api.Attempt) bool {
 	for id, p := range w.procs {
-		if id.Job == a.Job && !w.mutant.doubles || p.attempt.Placement[0].GPUs&a.Placement[0].GPUs != 0 && !w.mutant.crowds {
+		if id.Job == a.Job && !w.mutant.doubles || w.holds(p, a) && !w.mutant.crowds {
 			return false
 		}
 	}
 	return true
+}
+
+// holds reports whether a process holds a GPU of an attempt.
+func (w *world) holds(p *process, a api.Attempt) bool {
+	return (!p.told || w.mutant.keeps) && p.attempt.Placement[0].GPUs&a.Placement[0].GPUs != 0
+}
+
+// suspend suspends processes, or lets them go on, as they should be.
+func (w *world) suspend(ctx context.Context, b *state.Store, list []api.Attempt) {
+	for _, a := range list {
+		w.mu.Lock()
+		p, say := w.procs[a.AttemptID], api.Suspended{AttemptID: a.AttemptID}
+		switch {
+		case p == nil || p.told == a.Suspended:
+			p = nil
+		case a.Suspended && w.refuses[a.Job]:
+			say.Failed = "it refuses"
+		case a.Suspended:
+			p.frozen, p.off, say.Out = true, true, 1
+		case w.mutant.restarts:
+			w.starts[a.Job]++
+			fallthrough
+		default:
+			say.Back = 1
+			for id, other := range w.procs {
+				if id != a.AttemptID && w.holds(other, a) && !w.mutant.hurries || w.mutant.oversleep {
+					p = nil
+				}
+			}
+			if p != nil {
+				p.frozen, p.off, p.told = false, false, false
+			}
+		}
+		w.mu.Unlock()
+		if p == nil || say.Failed != "" && w.mutant.mumbles {
+			continue
+		}
+		if w.mutant.hushes && say.Out > 0 || b.Suspended(ctx, say) == nil {
+			w.mu.Lock()
+			p.told = say.Out > 0
+			w.mu.Unlock()
+		}
+	}
 }
 
 func (w *world) Backend() loop.Backend {
@@ -213,7 +277,11 @@ func (w *world) now() *state.Store {
 
 func (w *world) Submit(t *testing.T, j executortest.Job) sched.JobID {
 	t.Helper()
-	jobs, err := w.now().Submit(t.Context(), admin, []api.Submission{{Spec: j.Spec, Task: api.Task{Command: []string{"train"}, Preemptible: new(true)}}})
+	preemptible := new(true)
+	if j.Plain {
+		preemptible = nil
+	}
+	jobs, err := w.now().Submit(t.Context(), admin, []api.Submission{{Spec: j.Spec, Task: api.Task{Command: []string{"train"}, Preemptible: preemptible}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,11 +326,31 @@ func (w *world) Running() map[sched.JobID][]executortest.GPU {
 	out := map[sched.JobID][]executortest.GPU{}
 	for id, p := range w.procs {
 		p.looks--
+		if p.off {
+			continue
+		}
 		for _, g := range p.attempt.Placement[0].GPUs.Indexes() {
 			out[id.Job] = append(out[id.Job], executortest.GPU{Node: "box", Index: g})
 		}
 	}
 	return out
+}
+
+func (w *world) Frozen() map[sched.JobID]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := map[sched.JobID]bool{}
+	for id, p := range w.procs {
+		p.looks--
+		out[id.Job] = p.frozen && p.off
+	}
+	return out
+}
+
+func (w *world) Refuse(_ *testing.T, id sched.JobID, refuses bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refuses[id] = refuses
 }
 
 func (w *world) Starts(id sched.JobID) int {
@@ -288,6 +376,11 @@ func (w *world) Restart(t *testing.T) {
 	}
 	if w.mutant.kills {
 		clear(w.procs)
+	}
+	for _, p := range w.procs {
+		if w.mutant.thaws {
+			p.frozen, p.off = false, false
+		}
 	}
 	w.mu.Unlock()
 	w.boot(t)

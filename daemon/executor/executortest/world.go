@@ -54,6 +54,8 @@ type Job struct {
 	// Linger is how long the processes take to leave after they were asked to;
 	// it is shorter than their notice.
 	Linger time.Duration
+	// Plain says that it would lose work if it were stopped. Others are preemptible.
+	Plain bool
 }
 
 // GPU names one GPU of the world.
