@@ -198,10 +198,30 @@ type LogQuery struct {
 	Stream  string // "stdout", "stderr"; empty: both, which are one file in the order written
 	Tail    int    // only the last lines; 0: all that is kept
 	Follow  bool   // go on until the job ends or the context does
+	// Since leaves out what was printed before, to within 10 seconds; zero: nothing.
+	Since time.Time
+
+	// What follows is for the server, which asks the service for one log after another.
+
+	AllRanks    bool   // every process of the gang; a line begins with its rank
+	AllAttempts bool   // the first attempt to the last
+	Grep        string // only lines that match this regular expression
+	Collapse    bool   // of a line that rewrites itself, such as a progress bar, only the last state
+}
+
+// LogFile is what is kept of one process of one attempt.
+type LogFile struct {
+	Attempt int   `json:"attempt"`
+	Rank    int   `json:"rank"`
+	Bytes   int64 `json:"bytes,omitempty"`   // 0: not known, or empty
+	Dropped int64 `json:"dropped,omitempty"` // lines at its beginning that are no longer kept
+	Ended   bool  `json:"ended,omitempty"`   // nothing will be added
 }
 
 // Logs is the service of what jobs print.
 type Logs interface {
 	// CopyLog writes the log to w as it grows.
 	CopyLog(ctx context.Context, id sched.JobID, q LogQuery, w io.Writer) error
+	// LogFiles returns what CopyLog can copy, by attempt and rank.
+	LogFiles(id sched.JobID) ([]LogFile, error)
 }

@@ -34,6 +34,11 @@ type PointList struct {
 	Points []Point `json:"points"`
 }
 
+// LogList is the logs of a job, by attempt and rank.
+type LogList struct {
+	Logs []LogFile `json:"logs"`
+}
+
 // DamageList is what the journal had lost.
 type DamageList struct {
 	Damages []Damage `json:"damages"`

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
@@ -171,8 +172,13 @@ const errorTrailer = "Fairway-Error"
 // Logs copies a log to w; with Follow, until the job or the context ends.
 func (c *Client) Logs(ctx context.Context, id sched.JobID, q api.LogQuery, w io.Writer) error {
 	v := values{}.number("attempt", q.Attempt).number("rank", q.Rank).text("stream", q.Stream).number("tail", q.Tail)
-	if q.Follow {
-		v.text("follow", "true")
+	for name, set := range map[string]bool{"follow": q.Follow, "all_ranks": q.AllRanks, "all_attempts": q.AllAttempts, "collapse": q.Collapse} {
+		if set {
+			v.text(name, "true")
+		}
+	}
+	if v.text("grep", q.Grep); !q.Since.IsZero() {
+		v.text("since", q.Since.UTC().Format(time.RFC3339Nano))
 	}
 	resp, err := c.send(ctx, request{method: "GET", path: path("v1", "jobs", string(id), "logs"), query: url.Values(v), accept: "text/plain"})
 	if err != nil {
@@ -192,6 +198,13 @@ func (c *Client) Logs(ctx context.Context, id sched.JobID, q api.LogQuery, w io.
 		}
 	}
 	return ctx.Err()
+}
+
+// LogFiles returns which logs of a job there are.
+func (c *Client) LogFiles(ctx context.Context, id sched.JobID) ([]api.LogFile, error) {
+	var out api.LogList
+	err := c.do(ctx, request{method: "GET", path: path("v1", "jobs", string(id), "logs", "files")}, &out)
+	return out.Logs, err
 }
 
 // writeError is an error of the caller's writer.

@@ -64,6 +64,9 @@ func rankLog(rank int) string { return fmt.Sprintf("rank-%d.log", rank) }
 // olderLog names the older part of a log.
 func olderLog(name string) string { return name + ".1" }
 
+// logTimes names the file that says when the lines of a log file were written.
+func logTimes(name string) string { return name + ".times" }
+
 // order is the content of attempt.json: all that a supervisor needs.
 type order struct {
 	api.Attempt

@@ -101,7 +101,10 @@ func (c *copier) mayRun() bool {
 }
 
 // next returns the attempt to copy after another; at the start, the last one.
-func (c *copier) next(done int) int {
+func (c *copier) next(done int) int { return c.after(done, done == 0) }
+
+// after returns the first attempt after another, or the last of them.
+func (c *copier) after(done int, last bool) int {
 	d, err := c.root.Open(string(c.job))
 	if err != nil {
 		return 0
@@ -114,7 +117,7 @@ func (c *copier) next(done int) int {
 	best := 0
 	for _, name := range names {
 		n := attemptNumber(name)
-		if n > done && (best == 0 || (done == 0) == (n > best)) && c.has(n) {
+		if n > done && (best == 0 || last == (n > best)) && c.has(n) {
 			best = n
 		}
 	}
@@ -161,7 +164,7 @@ func (c *copier) attempt(ctx context.Context, n int) error {
 		return api.Errorf(api.Internal, "open log: %w", err)
 	}
 	defer func() { f.Close() }()
-	if err := c.begin(f, olderLog(path)); err != nil {
+	if err := c.begin(f, path); err != nil {
 		return err
 	}
 	for c.q.Follow {
@@ -243,9 +246,9 @@ func (c *copier) skipped(f, next *logFile) error {
 
 // begin copies what is there: the older part and f up to its current end, or the
 // last lines of both. It says first how many lines are gone.
-func (c *copier) begin(f *logFile, olderPath string) error {
+func (c *copier) begin(f *logFile, path string) error {
 	parts := []*logFile{f}
-	if older, err := openLog(c.root, olderPath); err == nil {
+	if older, err := openLog(c.root, olderLog(path)); err == nil {
 		defer older.Close()
 		if !older.same(f) && older.before <= f.before { // else f was replaced since it was opened
 			parts = append(parts, older)
@@ -269,7 +272,13 @@ func (c *copier) begin(f *logFile, olderPath string) error {
 			break
 		}
 	}
-	if gone := parts[first].before; gone > 0 && left > 0 {
+	if !c.q.Since.IsZero() {
+		for i, part := range parts[:first+1] {
+			if err := part.seekSince(c.root, []string{path, olderLog(path)}[i], c.q.Since); err != nil {
+				return api.Errorf(api.Internal, "read log: %w", err)
+			}
+		}
+	} else if gone := parts[first].before; gone > 0 && left > 0 {
 		if _, err := fmt.Fprintf(c.w, "[fairway: the first %d lines of this log were dropped: it keeps its last %s to %s (keep.log)]\n",
 			gone, mebibytes(c.m.cfg.LogLimit), mebibytes(2*c.m.cfg.LogLimit)); err != nil {
 			return err

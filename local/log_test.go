@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
@@ -147,6 +148,55 @@ func TestDroppedLines(t *testing.T) {
 	}
 	if lines := copyLog(api.LogQuery{Tail: 5000}); !strings.HasPrefix(lines[0], "[fairway: the first") {
 		t.Errorf("more lines than there are begin with %q", lines[0])
+	}
+}
+
+// TestLogSince: what was printed before a time is left out, and the list of logs says
+// what there is.
+func TestLogSince(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *Config) { c.LogLimit = 400 })
+	a := attempt("talks", 1, 0b11, `i=0; while [ $i -lt 150 ]; do echo "line $i"; i=$((i+1)); done`)
+	r.orders.set(a)
+	r.exit(a.AttemptID)
+	dir := r.m.attemptDir(a.AttemptID)
+	// As if the lines had been printed an hour ago, but for those from the fifth of the
+	// newest file on.
+	now := time.Now()
+	text := read(t, dir, "rank-0.log")
+	lines := strings.SplitAfter(text, "\n")
+	fifth := strings.Join(lines[:5], "")
+	times := fmt.Sprintf(timeEntry+timeEntry, 0, now.Add(-time.Hour).Unix(), len(fifth)-3, now.Add(-time.Minute).Unix())
+	old := fmt.Sprintf(timeEntry, 0, now.Add(-2*time.Hour).Unix())
+	for name, text := range map[string]string{"rank-0.log.times": times, "rank-0.log.1.times": old} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for since, want := range map[time.Duration]string{
+		10 * time.Second: "", 2 * time.Minute: strings.Join(lines[5:], ""), 90 * time.Minute: logText(t, dir, "rank-0.log"),
+		3 * time.Hour: logText(t, dir, "rank-0.log.1") + logText(t, dir, "rank-0.log"),
+	} {
+		var b strings.Builder
+		if err := r.m.CopyLog(t.Context(), "talks", api.LogQuery{Since: now.Add(-since)}, &b); err != nil || b.String() != want {
+			t.Errorf("since %v: %q, %v; want %q", since, b.String(), err, want)
+		}
+	}
+	// The other log has the times that were noted when it was written.
+	var b strings.Builder
+	if err := r.m.CopyLog(t.Context(), "talks", api.LogQuery{Rank: 1, Since: now.Add(-time.Hour)}, &b); err != nil || !strings.HasSuffix(b.String(), "line 149\n") {
+		t.Errorf("since an hour: %q, %v; want the lines", b.String(), err)
+	}
+	b.Reset()
+	if err := r.m.CopyLog(t.Context(), "talks", api.LogQuery{Rank: 1, Since: now.Add(time.Hour)}, &b); err != nil || b.Len() > 0 {
+		t.Errorf("since the future: %q, %v; want nothing", b.String(), err)
+	}
+	files, err := r.m.LogFiles("talks")
+	if err != nil || len(files) != 2 || files[1].Rank != 1 || !files[0].Ended || files[0].Attempt != 1 || files[0].Bytes == 0 || files[0].Dropped == 0 {
+		t.Errorf("%+v, %v; want the logs of two processes, with what was dropped", files, err)
+	}
+	if files, err := r.m.LogFiles("nobody"); err != nil || len(files) != 0 {
+		t.Errorf("%+v, %v of a job that never ran; want none", files, err)
 	}
 }
 

@@ -26,6 +26,7 @@ type rotator struct {
 	size    int64
 	inLine  bool // the last byte written was not the end of a line
 	checked time.Time
+	timed   time.Time // when the last entry of the file of times was made
 
 	lines         int64 // written to all files
 	older, begins int64 // lines before the older file and before the present one
@@ -104,6 +105,9 @@ func (r *rotator) put(p []byte) {
 // write writes to the file, and returns how much of it was written.
 func (r *rotator) write(p []byte) int {
 	n, err := r.file.Write(p)
+	if n > 0 {
+		r.noteTime(time.Now())
+	}
 	r.size += int64(n)
 	r.lines += int64(bytes.Count(p[:n], []byte{'\n'}))
 	if n > 0 {
@@ -144,9 +148,12 @@ func (r *rotator) open() bool {
 		r.err = err
 		return false
 	}
-	r.file, r.size = f, 0
+	r.file, r.size, r.timed = f, 0, time.Time{}
 	if info, err := f.Stat(); err == nil {
 		r.size = info.Size()
+	}
+	if r.size == 0 {
+		os.Remove(logTimes(r.path)) // of a file that is gone
 	}
 	if r.size == 0 && r.lines > 0 {
 		r.begins = r.lines
@@ -177,6 +184,9 @@ func (r *rotator) rotate() {
 	if err := os.Rename(r.path, olderLog(r.path)); err != nil && !os.IsNotExist(err) {
 		r.err = err
 		os.Remove(r.path) // the limit matters more than the old lines
+	}
+	if err := os.Rename(logTimes(r.path), logTimes(olderLog(r.path))); err != nil {
+		os.Remove(logTimes(olderLog(r.path)))
 	}
 	r.size, r.inLine, r.older = 0, false, r.begins
 }

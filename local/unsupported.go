@@ -62,6 +62,9 @@ func (*Machine) Problem() string { return ErrUnsupported.Error() }
 // Paused returns that nothing is started.
 func (*Machine) Paused() string { return ErrUnsupported.Error() }
 
+// LogFiles fails: it is available on Linux only.
+func (*Machine) LogFiles(sched.JobID) ([]api.LogFile, error) { return nil, ErrUnsupported }
+
 // CopyLog fails: it is available on Linux only.
 func (*Machine) CopyLog(context.Context, sched.JobID, api.LogQuery, io.Writer) error {
 	return ErrUnsupported

@@ -70,6 +70,7 @@ func uses() []use {
 			err := c.Logs(ctx, "j1", api.LogQuery{Attempt: 2, Rank: 1, Stream: "stderr", Tail: 9, Follow: true}, &b)
 			return b.String(), err
 		}, "CopyLog", []any{sched.JobID("j1"), api.LogQuery{Attempt: 2, Rank: 1, Stream: "stderr", Tail: 9, Follow: true}}, "epoch 1\nepoch 2\n"},
+		{"LogFiles", func(ctx context.Context, c *client.Client) (any, error) { return c.LogFiles(ctx, "j1") }, "LogFiles", []any{sched.JobID("j1")}, []api.LogFile{filled[api.LogFile]()}},
 		{"Nodes", func(ctx context.Context, c *client.Client) (any, error) { return c.Nodes(ctx) }, "Nodes", nil, []api.Node{filled[api.Node]()}},
 		{"SetNode", func(ctx context.Context, c *client.Client) (any, error) {
 			return c.SetNode(ctx, "gpu-1", sched.Cordoned)
@@ -147,7 +148,7 @@ func TestClient(t *testing.T) {
 			if saw.method != u.saw || cmp.Diff(u.args, saw.args, cmpopts.EquateEmpty()) != "" {
 				t.Errorf("%s: %s: the service saw %s %v; want %s %v", endpoint.name, u.name, saw.method, saw.args, u.saw, u.args)
 			}
-			if u.saw != "Report" && u.saw != "CopyLog" && saw.who != endpoint.who {
+			if u.saw != "Report" && u.saw != "CopyLog" && u.saw != "LogFiles" && saw.who != endpoint.who {
 				t.Errorf("%s: %s: asked as %+v; want %+v", endpoint.name, u.name, saw.who, endpoint.who)
 			}
 		}

@@ -37,7 +37,9 @@ type fake struct {
 	submit  func([]api.Submission) ([]api.Job, error)
 	list    func(api.JobFilter) (api.JobPage, error)
 	copyLog func(context.Context, api.LogQuery, io.Writer) error
-	job     func(api.Identity, sched.JobID) (api.Job, error)
+
+	logFiles []api.LogFile
+	job      func(api.Identity, sched.JobID) (api.Job, error)
 }
 
 func newFake() *fake { return &fake{feed: newMemoryFeed(), keys: map[string]error{}} }
@@ -226,6 +228,14 @@ func (f *fake) Report(_ context.Context, secret string, r api.AgentReport) (api.
 		err = api.Errorf(api.Denied, "the attempt is not known")
 	}
 	return filled[api.AgentAnswer](), err
+}
+
+func (f *fake) LogFiles(id sched.JobID) ([]api.LogFile, error) {
+	err := f.saw("LogFiles", api.Identity{}, id)
+	if f.logFiles != nil {
+		return f.logFiles, err
+	}
+	return []api.LogFile{filled[api.LogFile]()}, err
 }
 
 func (f *fake) CopyLog(ctx context.Context, id sched.JobID, q api.LogQuery, w io.Writer) error {

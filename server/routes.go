@@ -69,7 +69,14 @@ func jobRoutes() []*route {
 				{name: "stream", choice: []string{"stdout", "stderr"}, help: "only this stream; both if left out"},
 				{name: "tail", kind: countParam, most: math.MaxInt32, help: "only so many last lines; 0: all that is kept"},
 				{name: "follow", kind: flagParam, help: "go on until the job ends"},
+				{name: "since", help: "only what was printed since this time (RFC 3339), to within 10 seconds"},
+				{name: "all_ranks", kind: flagParam, help: "all processes of the gang; each line begins with its rank"},
+				{name: "all_attempts", kind: flagParam, help: "from the first attempt to the last"},
+				{name: "grep", help: "only lines that match this regular expression (RE2)"},
+				{name: "collapse", kind: flagParam, help: "of a line that rewrites itself, such as a progress bar, only the last state"},
+				{name: "download", kind: flagParam, help: "tell a browser to save it as a file"},
 			}},
+		{method: "GET", path: "/v1/jobs/{id}/logs/files", role: api.Viewer, summary: "List the logs of a job: which attempts and processes", out: api.LogList{}, handle: listLogs},
 	}
 	for _, cmd := range []api.Command{api.Cancel, api.Pause, api.Resume} {
 		out = append(out, &route{method: "POST", path: "/v1/jobs/{id}/" + string(cmd), role: api.User, summary: commandHelp[cmd] + " a job",

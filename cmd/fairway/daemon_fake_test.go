@@ -331,6 +331,11 @@ func (f *fake) Report(context.Context, string, api.AgentReport) (api.AgentAnswer
 	return api.AgentAnswer{}, nil
 }
 
+// LogFiles: a job has two attempts of two processes.
+func (f *fake) LogFiles(sched.JobID) ([]api.LogFile, error) {
+	return []api.LogFile{{Attempt: 1}, {Attempt: 1, Rank: 1}, {Attempt: 2}, {Attempt: 2, Rank: 1}}, nil
+}
+
 func (f *fake) CopyLog(_ context.Context, id sched.JobID, q api.LogQuery, w io.Writer) error {
 	_, err := fmt.Fprintf(w, "log of %s rank %d tail %d follow %v\n", id, q.Rank, q.Tail, q.Follow)
 	return err

@@ -5,6 +5,7 @@ package pods
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,10 +13,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/diagnose"
+	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -195,11 +198,34 @@ func (e *Executor) find(id sched.JobID, q api.LogQuery, done int) (s source, num
 	return s, number, ok
 }
 
+// LogFiles returns the logs that can be read, by attempt and rank.
+func (e *Executor) LogFiles(id sched.JobID) ([]api.LogFile, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []api.LogFile
+	for n := range e.byJob[id] {
+		attempt, namespace := api.AttemptID{Job: id, Number: n}, ""
+		if r := e.runs[attempt]; r != nil {
+			namespace = r.namespace()
+		}
+		for rank, p := range e.gangs[attempt].ranks(namespace) {
+			if _, begun := sourceOf(p, rank); begun {
+				out = append(out, api.LogFile{Attempt: n, Rank: rank, Ended: request.Ended(p)})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b api.LogFile) int { return cmp.Or(a.Attempt-b.Attempt, a.Rank-b.Rank) })
+	return out, nil
+}
+
 func (e *Executor) copyOne(ctx context.Context, s source, q api.LogQuery, w io.Writer) error {
 	o := &corev1.PodLogOptions{Container: s.container, Follow: q.Follow}
 	if q.Tail > 0 && q.Tail < maxTail {
 		lines := int64(q.Tail)
 		o.TailLines = &lines
+	}
+	if !q.Since.IsZero() {
+		o.SinceTime = &metav1.Time{Time: q.Since}
 	}
 	r, err := e.ReadLog(ctx, s.namespace, s.pod, o)
 	if err != nil {
