@@ -34,9 +34,10 @@ type line struct {
 	text      string // without the mark of the rank; of an exception: without its prefix
 	at        stamp
 	level     level
-	frame     bool // part of a traceback: source code, not messages
-	exception bool // the end of a traceback, or like one
-	traced    bool // the end of a traceback, for sure
+	frame     bool   // part of a traceback: source code, not messages
+	exception bool   // the end of a traceback, or like one
+	traced    bool   // the end of a traceback, for sure
+	from      string // of an exception: the last frame of its traceback
 }
 
 // split returns the last lines of a log.

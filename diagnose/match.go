@@ -60,7 +60,7 @@ func (m *matcher) byText(l *line) int {
 		if best >= 0 && !t.nearer(c.signature, best) {
 			continue
 		}
-		if t.signatures[c.signature].accepts(l.text) && (l.exception || l.level == serious || !inQuotes(l.text, c.start)) {
+		if t.signatures[c.signature].accepts(l) && (l.exception || l.level == serious || !inQuotes(l.text, c.start)) {
 			best = c.signature
 		}
 	}
@@ -75,7 +75,7 @@ func (m *matcher) byException(l *line, best int) int {
 	named := t.exceptions[exceptionName(l.text, true)]
 	for _, id := range named {
 		s := &t.signatures[id]
-		if (best < 0 || s.pattern != nil && t.nearer(id, best)) && s.accepts(l.text) {
+		if (best < 0 || s.pattern != nil && t.nearer(id, best)) && s.accepts(l) {
 			best = id
 		}
 	}
@@ -83,7 +83,7 @@ func (m *matcher) byException(l *line, best int) int {
 		return best
 	}
 	for _, id := range t.exceptions["*"] {
-		if t.signatures[id].accepts(l.text) {
+		if t.signatures[id].accepts(l) {
 			return id
 		}
 	}
@@ -97,12 +97,12 @@ func (t *Table) nearer(a, b int) bool {
 
 // accepts reports whether a line with a literal of the signature is one of its
 // lines.
-func (s *signature) accepts(text string) bool {
-	if s.pattern != nil && !s.pattern.MatchString(text) {
+func (s *signature) accepts(l *line) bool {
+	if s.pattern != nil && !s.pattern.MatchString(l.text) || s.frame != nil && !s.frame.MatchString(l.from) {
 		return false
 	}
 	for _, n := range s.Not {
-		if strings.Contains(text, n) {
+		if strings.Contains(l.text, n) {
 			return false
 		}
 	}

@@ -68,6 +68,9 @@ type Signature struct {
 	Exceptions []string `json:"exceptions,omitempty"`
 	// Match is a regular expression (RE2) that the line matches, too.
 	Match string `json:"match,omitempty"`
+	// Frame is a regular expression that the last frame of the traceback matches, too:
+	// where an exception comes from. Only with Exceptions.
+	Frame string `json:"frame,omitempty"`
 	// Not are texts that the line must not have, in this case.
 	Not        []string `json:"not,omitempty"`
 	As         Weight   `json:"as,omitempty"`         // default: cause
@@ -90,6 +93,7 @@ type signature struct {
 	Signature
 	reason  int
 	pattern *regexp.Regexp
+	frame   *regexp.Regexp
 }
 
 //go:embed signatures.json
@@ -281,17 +285,29 @@ func (s Signature) compile(reason int) (signature, error) {
 	if s.Confidence == 0 {
 		c.Confidence = map[Weight]float64{Cause: 0.9, Symptom: 0.7, Peer: 0.6, Echo: 0.4}[c.As]
 	}
-	if s.Match == "" {
-		return c, nil
-	}
-	if len(s.Match) > maxPattern {
-		return c, fmt.Errorf("match has %d bytes; want at most %d", len(s.Match), maxPattern)
+	if s.Frame != "" && len(s.Exceptions) == 0 {
+		return c, fmt.Errorf("frame = %q without exceptions; want both", s.Frame)
 	}
 	var err error
-	if c.pattern, err = regexp.Compile(s.Match); err != nil {
-		return c, fmt.Errorf("match = %q: %w", s.Match, err)
+	if c.pattern, err = compilePattern("match", s.Match); err == nil {
+		c.frame, err = compilePattern("frame", s.Frame)
 	}
-	return c, nil
+	return c, err
+}
+
+// compilePattern compiles a pattern of a signature; nil: there is none.
+func compilePattern(field, text string) (*regexp.Regexp, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if len(text) > maxPattern {
+		return nil, fmt.Errorf("%s has %d bytes; want at most %d", field, len(text), maxPattern)
+	}
+	p, err := regexp.Compile(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s = %q: %w", field, text, err)
+	}
+	return p, nil
 }
 
 // Reasons returns the reasons of the table in its order. The caller must not

@@ -10,6 +10,7 @@ type trace struct {
 	open   bool
 	prefix string // what stands before each of its lines, such as a time stamp
 	frames int
+	last   string // the line of the last frame
 }
 
 const (
@@ -66,12 +67,15 @@ func (tr *trace) follow(l *line) {
 	boxed := strings.HasPrefix(body, "│") || strings.HasPrefix(body, "╰") || strings.HasPrefix(body, "┃")
 	if body == "" || body[0] == ' ' || body[0] == '\t' || boxed {
 		l.frame = true
+		if strings.HasPrefix(body, `  File "`) {
+			tr.last = body
+		}
 		tr.open = tr.frames < maxFrames
 		return
 	}
 	tr.open = false
 	if exceptionName(body, true) != "" {
-		l.text, l.exception, l.traced = body, true, true
+		l.text, l.exception, l.traced, l.from = body, true, true, tr.last
 	}
 }
 

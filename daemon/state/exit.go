@@ -55,6 +55,7 @@ func (t *tx) exited(x *entry, e api.Exit) error {
 	fails := active && current && !done && !e.Yielded && !e.Noticed && !held
 	var next sched.Event
 	if fails {
+		fitRemedy(&e, &x.Task)
 		next = t.afterFailure(x, &e)
 		next.Text = describeExit(&e)
 	} else {
