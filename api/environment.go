@@ -42,6 +42,11 @@ func (a *Attempt) Variables() map[string]string {
 	if b.Adapt {
 		vars["FAIRWAY_ADAPT"] = "1"
 	}
+	if m := a.Task.Member; m != nil {
+		index := strconv.Itoa(m.Index)
+		vars["FAIRWAY_ARRAY"], vars["FAIRWAY_ARRAY_INDEX"], vars["FAIRWAY_ARRAY_COUNT"] = m.Array, index, strconv.Itoa(m.Of)
+		vars["SLURM_ARRAY_TASK_ID"] = index // scripts written for Slurm read it
+	}
 	if a.Screening {
 		vars["FAIRWAY_SCREENING"] = "1"
 	}

@@ -19,9 +19,13 @@ type Record struct {
 	Text  string       `json:"text,omitempty"`  // for people
 	Event *sched.Event `json:"event,omitempty"` // a change of the scheduler's state
 
-	Task     *Task     `json:"task,omitempty"`     // with job-submitted: what to run
-	Owner    *Owner    `json:"owner,omitempty"`    // with job-submitted: as whom
-	Key      string    `json:"key,omitempty"`      // with job-submitted: the client's key
+	// Accepted is a job that does not queue for GPUs yet: it waits for other jobs.
+	// job-submitted follows when they have ended.
+	Accepted *sched.Spec `json:"accepted,omitempty"`
+
+	Task     *Task     `json:"task,omitempty"`     // with job-submitted and job-accepted: what to run
+	Owner    *Owner    `json:"owner,omitempty"`    // with them: as whom
+	Key      string    `json:"key,omitempty"`      // with them: the client's key
 	Exit     *Exit     `json:"exit,omitempty"`     // an attempt ended
 	Point    *Point    `json:"point,omitempty"`    // with job-reported: for the plots
 	Series   []Series  `json:"series,omitempty"`   // with job-reported: its metrics since the report before
@@ -84,7 +88,7 @@ type Basis struct {
 // Kinds returns all that Kind can return: the kinds of events, and those of the
 // records that are no event or more than that.
 func Kinds() []string {
-	return append(sched.EventKinds(), "save-failed", "job-warned", "attempt-ended", "policy-set", "token-set", "bidder-set",
+	return append(sched.EventKinds(), "job-accepted", "save-failed", "job-warned", "attempt-ended", "policy-set", "token-set", "bidder-set",
 		"search-submitted", "search-stepped", "search-ended", "node-quarantined", "node-released", "node-withheld",
 		"journal-damaged", "damage-acknowledged", "epoch-begun", "clock-set", "note")
 }
@@ -102,6 +106,8 @@ func (r *Record) Kind() string {
 		return "save-failed"
 	case r.Event != nil:
 		return r.Event.Kind.String()
+	case r.Accepted != nil:
+		return "job-accepted"
 	case r.Exit != nil:
 		return "attempt-ended"
 	case r.Policy != "":
@@ -135,6 +141,8 @@ func (r *Record) Job() sched.JobID {
 		return r.Event.Spec.ID
 	case r.Event != nil:
 		return r.Event.Job
+	case r.Accepted != nil:
+		return r.Accepted.ID
 	case r.Exit != nil:
 		return r.Exit.Job
 	}

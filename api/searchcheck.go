@@ -83,6 +83,9 @@ func (s *SearchSpec) Validate() error {
 	case s.Trial.ID != "" || s.Trial.App != "" || s.Trial.Key != "":
 		return bad("trial", "has an id, an app or a key").Try("leave them out: the search chooses them")
 	}
+	if s.Trial.Array != "" || len(s.Trial.DependsOn) > 0 {
+		return bad("trial", "is an array or depends on other jobs").Try("submit the search when those have ended")
+	}
 	if err := s.Stopping.validate(); err != nil {
 		return err
 	}

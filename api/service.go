@@ -39,6 +39,8 @@ type JobFilter struct {
 	// After continues a listing behind the job with that id.
 	After sched.JobID
 	Limit int // 0: DefaultPage
+	// Fold lists an array as one job: see Job.Members.
+	Fold bool
 }
 
 // JobOrders are the ways to sort jobs, with - before them the other way round.

@@ -51,6 +51,11 @@ type Task struct {
 	// Recipe is how the model is trained, for that prediction: words such as
 	// "amp+adam" (see "fairway predict").
 	Recipe string `json:"recipe,omitempty"`
+	// DependsOn are the jobs and arrays that have to end before the job queues for GPUs,
+	// each as Dependency prints it. The daemon replaces names by ids.
+	DependsOn []string `json:"depends_on,omitempty"`
+	// Member is which job of an array it is; nil: it is of none. Users cannot set it.
+	Member *Member `json:"member,omitempty"`
 }
 
 // Which failures are tried again.
@@ -75,6 +80,8 @@ type Submission struct {
 	Screen string `json:"screen,omitempty"`
 	// SecretValues are the values of secret variables. They are never recorded.
 	SecretValues map[string]string `json:"secret_values,omitempty"`
+	// Array makes several jobs of it, as Indexes reads it: one for each number.
+	Array string `json:"array,omitempty"`
 	// WaitForCapacity lets a job wait that can never run on the nodes there are.
 	WaitForCapacity bool `json:"wait_for_capacity,omitempty"`
 }
@@ -170,6 +177,9 @@ func (t *Task) Validate() error {
 	case len(t.Graph) > maxGraph || strings.ContainsFunc(t.Graph, unprintable):
 		return bad("graph", "%.40q has %d bytes or holds control characters", t.Graph, len(t.Graph)).Try("give the path of a file")
 	}
+	if err := t.validateDepends(); err != nil {
+		return err
+	}
 	return t.validateText()
 }
 
@@ -219,6 +229,9 @@ func (s *Submission) Complete() error {
 	if s.ID != "" {
 		return Errorf(Invalid, "%.40q is set", s.ID).On("id").Try("leave it out: the id is chosen for you; set name, or key to submit only once")
 	}
+	if s.Member != nil {
+		return Errorf(Invalid, "is set").On("member").Try("leave it out; array makes several jobs of one")
+	}
 	if s.GPUs == 0 { // an elastic job need not guess
 		s.GPUs = max(1, s.MinGPUs)
 	}
@@ -244,6 +257,11 @@ func (s *Submission) Validate() error {
 	}
 	if err := s.validateSecrets(); err != nil {
 		return err
+	}
+	if s.Array != "" {
+		if _, _, err := Indexes(s.Array); err != nil {
+			return err
+		}
 	}
 	if err := s.validateLists(); err != nil {
 		return err

@@ -48,6 +48,13 @@ type Job struct {
 	Warning string `json:"warning,omitempty"`
 	// SaveFailed is why its last save failed; empty: it did not.
 	SaveFailed string `json:"save_failed,omitempty"`
+	// Accepted is when the job was sent, if it had to wait for others before it was
+	// submitted to the queue; zero: it did not.
+	Accepted time.Time `json:"accepted,omitzero"`
+	// Members counts the jobs of an array by their states, if this stands for the whole
+	// array: its ID is then that of the array, and the rest is of the job of it that is
+	// furthest from its end.
+	Members map[string]int `json:"members,omitempty"`
 }
 
 // Kept says, for people, why nobody may take the GPUs of a job, and what would change
@@ -96,6 +103,12 @@ type Reason struct {
 	Promised time.Time `json:"promised,omitzero"`
 	Rough    string    `json:"rough,omitempty"` // why it is only a rough estimate
 }
+
+// The codes of the reasons of jobs that do not queue for GPUs yet.
+const (
+	WaitsForJobs  = "dependency"
+	WaitsForArray = "array-limit"
+)
 
 // RunTime is how long a job is expected to run in all, at the size it asks for.
 type RunTime struct {

@@ -75,6 +75,9 @@ func (c *Client) Page(ctx context.Context, f api.JobFilter) (page api.JobPage, e
 	if len(f.States) > 0 {
 		q["state"] = f.States
 	}
+	if f.Fold {
+		q.text("fold", "true")
+	}
 	err = c.do(ctx, request{method: "GET", path: path("v1", "jobs"), query: url.Values(q)}, &page)
 	return page, err
 }

@@ -47,10 +47,10 @@ func uses() []use {
 		{"SubmitApp", func(ctx context.Context, c *client.Client) (any, error) {
 			return c.SubmitApp(ctx, "sweep", []api.Submission{sub})
 		}, "Submit", []any{[]api.Submission{inApp}}, []api.Job{filled[api.Job]()}},
-		{"Job", func(ctx context.Context, c *client.Client) (any, error) { return c.Job(ctx, "j 1%?") }, "Job", []any{sched.JobID("j 1%?")}, filled[api.Job]()},
+		{"Job", func(ctx context.Context, c *client.Client) (any, error) { return c.Job(ctx, "j 1%?") }, "Job", []any{sched.JobID("j 1%?")}, single()},
 		{"Page", func(ctx context.Context, c *client.Client) (any, error) {
-			return c.Page(ctx, api.JobFilter{States: []string{"running", "paused"}, Tenant: "t", App: "a", User: "u", Search: "ä &", After: "j9", Limit: 5})
-		}, "List", []any{api.JobFilter{States: []string{"running", "paused"}, Tenant: "t", App: "a", User: "u", Search: "ä &", After: "j9", Limit: 5}},
+			return c.Page(ctx, api.JobFilter{States: []string{"running", "paused"}, Tenant: "t", App: "a", User: "u", Search: "ä &", After: "j9", Limit: 5, Fold: true})
+		}, "List", []any{api.JobFilter{States: []string{"running", "paused"}, Tenant: "t", App: "a", User: "u", Search: "ä &", After: "j9", Limit: 5, Fold: true}},
 			api.JobPage{Jobs: []api.Job{filled[api.Job]()}, Total: 1}},
 		{"Command", func(ctx context.Context, c *client.Client) (any, error) { return c.Command(ctx, "j1", api.Pause) }, "Command", []any{sched.JobID("j1"), api.Pause}, filled[api.Job]()},
 		{"CommandApp", func(ctx context.Context, c *client.Client) (any, error) {
@@ -69,8 +69,8 @@ func uses() []use {
 			var b bytes.Buffer
 			err := c.Logs(ctx, "j1", api.LogQuery{Attempt: 2, Rank: 1, Stream: "stderr", Tail: 9, Follow: true}, &b)
 			return b.String(), err
-		}, "CopyLog", []any{sched.JobID("j1"), api.LogQuery{Attempt: 2, Rank: 1, Stream: "stderr", Tail: 9, Follow: true}}, "epoch 1\nepoch 2\n"},
-		{"LogFiles", func(ctx context.Context, c *client.Client) (any, error) { return c.LogFiles(ctx, "j1") }, "LogFiles", []any{sched.JobID("j1")}, []api.LogFile{filled[api.LogFile]()}},
+		}, "CopyLog", []any{single().ID, api.LogQuery{Attempt: 2, Rank: 1, Stream: "stderr", Tail: 9, Follow: true}}, "epoch 1\nepoch 2\n"},
+		{"LogFiles", func(ctx context.Context, c *client.Client) (any, error) { return c.LogFiles(ctx, "j1") }, "LogFiles", []any{single().ID}, []api.LogFile{filled[api.LogFile]()}},
 		{"Nodes", func(ctx context.Context, c *client.Client) (any, error) { return c.Nodes(ctx) }, "Nodes", nil, []api.Node{filled[api.Node]()}},
 		{"SetNode", func(ctx context.Context, c *client.Client) (any, error) {
 			return c.SetNode(ctx, "gpu-1", sched.Cordoned)

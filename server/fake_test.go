@@ -99,7 +99,14 @@ func (f *fake) Job(who api.Identity, id sched.JobID) (api.Job, error) {
 	if f.job != nil {
 		return f.job(who, id)
 	}
-	return filled[api.Job](), err
+	return single(), err
+}
+
+// single is a job with all fields that one that is no array can have.
+func single() api.Job {
+	j := filled[api.Job]()
+	j.Members = nil
+	return j
 }
 
 func (f *fake) List(who api.Identity, filter api.JobFilter) (api.JobPage, error) {

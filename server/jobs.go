@@ -21,13 +21,16 @@ func submit(c *call) (any, error) {
 	}
 	begin := c.Now()
 	jobs, err := c.Jobs.Submit(c.r.Context(), c.who, []api.Submission{*s})
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case len(jobs) != 1:
-		return nil, fmt.Errorf("submit one job: got %d", len(jobs))
 	}
 	c.noteKnown(begin, []api.Submission{*s}, jobs)
+	if s.Array != "" && len(jobs) > 0 && jobs[0].Member != nil {
+		return c.Jobs.Job(c.who, sched.JobID(jobs[0].Member.Array))
+	}
+	if len(jobs) != 1 {
+		return nil, fmt.Errorf("submit one job: got %d", len(jobs))
+	}
 	return jobs[0], nil
 }
 
@@ -76,6 +79,7 @@ func listJobs(c *call) (any, error) {
 		Sort:   q.text("sort"),
 		After:  sched.JobID(q.text("after")),
 		Limit:  int(q.count("limit")),
+		Fold:   q.flag("fold"),
 	})
 	page.Jobs = list(page.Jobs)
 	return page, err

@@ -94,7 +94,9 @@ func FuzzLogLines(f *testing.F) {
 // TestLogViews asks for the logs of several processes and attempts.
 func TestLogViews(t *testing.T) {
 	f := newFake()
-	f.job = func(api.Identity, sched.JobID) (api.Job, error) { return api.Job{State: api.Running}, nil }
+	f.job = func(_ api.Identity, id sched.JobID) (api.Job, error) {
+		return api.Job{Spec: sched.Spec{ID: id}, State: api.Running}, nil
+	}
 	f.logFiles = []api.LogFile{{Attempt: 1}, {Attempt: 2}, {Attempt: 2, Rank: 1}}
 	f.copyLog = func(_ context.Context, q api.LogQuery, w io.Writer) error {
 		_, err := fmt.Fprintf(w, "0%%\r%d.%d follow %v\nother\n", q.Attempt, q.Rank, q.Follow)

@@ -24,20 +24,32 @@ import (
 const errorTrailer = "Fairway-Error"
 
 func listLogs(c *call) (any, error) {
-	if _, err := c.Jobs.Job(c.who, c.job()); err != nil {
+	if err := c.findLog(); err != nil {
 		return nil, err
 	}
 	files, err := c.Logs.LogFiles(c.job())
 	return api.LogList{Logs: list(files)}, err
 }
 
+// findLog replaces the name of a job in the path by its id. The service of logs knows no
+// names, and no tenants: whoever may not see the job is refused here.
+func (c *call) findLog() error {
+	job, err := c.Jobs.Job(c.who, c.job())
+	switch {
+	case err != nil:
+		return err
+	case job.Members != nil:
+		return api.Errorf(api.Conflict, "%s is an array", job.ID).Try(fmt.Sprintf("name one of its jobs, such as %s_%d", job.ID, job.Member.Index))
+	}
+	c.r.SetPathValue("id", string(job.ID))
+	return nil
+}
+
 // copyLog sends a log. The answer begins with the first byte, so that what goes
 // wrong before it is an error like any other; what goes wrong later is in a
 // trailer.
 func copyLog(c *call) (any, error) {
-	// The service of logs knows no tenants: whoever may not see the job is
-	// refused here.
-	if _, err := c.Jobs.Job(c.who, c.job()); err != nil {
+	if err := c.findLog(); err != nil {
 		return nil, err
 	}
 	view, err := c.logView()

@@ -56,6 +56,7 @@ func jobRoutes() []*route {
 				{name: "sort", choice: api.JobOrders(), help: "sort by this, with - the other way round; the newest first if left out"},
 				{name: "after", help: "go on behind the job with this id: next of the page before"},
 				{name: "limit", kind: countParam, most: api.MaxPage, help: "jobs of a page; 0: 100"},
+				{name: "fold", kind: flagParam, help: "list an array as one job, with members"},
 			}},
 		{method: "GET", path: "/v1/jobs/{id}", role: api.Viewer, summary: "Show a job", out: api.Job{}, handle: showJob},
 		{method: "GET", path: "/v1/jobs/{id}/explain", role: api.Viewer, summary: "Explain why a job waits, or runs where it runs", out: api.Explanation{}, handle: explainJob},

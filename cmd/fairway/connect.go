@@ -45,7 +45,7 @@ func exitCode(err error) int {
 // clientCommands returns the commands that speak to a daemon.
 func clientCommands() []*cobra.Command {
 	return []*cobra.Command{
-		newSubmit(), newPs(), newLogs(), newMetrics(), newCancel(), newPause(), newResume(), newExplain(), newTop(),
+		newSubmit(), newPs(), newWait(), newLogs(), newMetrics(), newCancel(), newPause(), newResume(), newExplain(), newTop(),
 		newNodes(), newTenants(), newEvents(), newPolicy(), newApp(), newToken(), newWhoami(), newStatus(), newDashboard(), newContext(),
 	}
 }

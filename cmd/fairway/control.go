@@ -96,6 +96,9 @@ func printControlled(c *cobra.Command, jobs []api.Job, asJSON bool) error {
 		if j.Status.Paused && len(j.Status.Suspended) > 0 {
 			note = ": suspended in place, nothing is lost"
 		}
+		if j.Members != nil {
+			note = ": " + membersText(j)
+		}
 		fmt.Fprintf(c.OutOrStdout(), "%s %s%s\n", clean(string(j.ID)), stateText(j.State), note)
 	}
 	return nil

@@ -61,6 +61,13 @@ func (f *eventFlags) run(c *cobra.Command) error {
 		return err
 	}
 	defer daemon.Close()
+	if f.job != "" { // events know only ids
+		if j, err := daemon.Job(c.Context(), sched.JobID(f.job)); err == nil {
+			f.job = string(j.ID)
+		} else if api.CodeOf(err) == api.Conflict {
+			return err
+		}
+	}
 	past, last, err := f.past(c.Context(), daemon)
 	if err != nil {
 		return err

@@ -88,8 +88,18 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 
 // explainRequest says what was asked for, by whom and when.
 func explainRequest(g *grid, j api.Job, policy string, now time.Time) {
-	g.add("submitted", fmt.Sprintf("%s (%s ago) by %s, tenant %s, app %s", clock(now, j.Submitted), sched.Brief(now.Sub(j.Submitted)),
+	at := j.Submitted
+	if !j.Accepted.IsZero() {
+		at = j.Accepted
+	}
+	g.add("submitted", fmt.Sprintf("%s (%s ago) by %s, tenant %s, app %s", clock(now, at), sched.Brief(now.Sub(at)),
 		orDash(j.User), orDash(string(j.Tenant)), orDash(string(j.App))))
+	if len(j.DependsOn) > 0 {
+		g.add("depends on", clean(strings.Join(j.DependsOn, ", ")))
+	}
+	if at.Before(j.Submitted) {
+		g.add("queued", fmt.Sprintf("%s, after what it depends on", clock(now, j.Submitted)))
+	}
 	asked := wants(j) + " GPUs"
 	if j.MaxGPUs <= j.MinGPUs {
 		asked = several(j.GPUs, "GPU")
@@ -164,6 +174,9 @@ func explainWait(g *grid, e api.Explanation, now time.Time) {
 			}
 		}
 	}
+	if code := e.Job.Reason; code != nil && notQueued(code.Code) {
+		return
+	}
 	if e.Order != "" {
 		g.add("queue", fmt.Sprintf("%s waiting ahead of it (by %s)", several(e.Ahead, "job"), clean(e.Order)))
 	} else {
@@ -171,6 +184,9 @@ func explainWait(g *grid, e api.Explanation, now time.Time) {
 	}
 	g.add("cluster", fmt.Sprintf("%d of %s free", e.FreeGPUs, several(e.AllGPUs, "GPU")))
 }
+
+// notQueued reports whether a job with that reason does not queue for GPUs yet.
+func notQueued(code string) bool { return code == api.WaitsForJobs || code == api.WaitsForArray }
 
 // expectedStart says when a waiting job may start.
 func expectedStart(r api.Reason, now time.Time) string {

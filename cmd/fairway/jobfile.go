@@ -133,7 +133,7 @@ func noSearch(n *yaml.Node) error {
 // daemonFills are the fields of a submission that a file may not set.
 var daemonFills = map[string]string{
 	"id": "use name, or key to submit only once", "submitted": "use name, or key to submit only once", "protected": "use preemptible",
-	"secrets_ref": "name the variables in secrets",
+	"secrets_ref": "name the variables in secrets", "member": "use array",
 }
 
 // noObject tells those who have an object of Kubernetes where it goes.
@@ -165,6 +165,10 @@ func fillJob(n *yaml.Node, s *api.Submission) error {
 				return strictyaml.FaultAt(value, key, "%w", err)
 			}
 			return nil
+		}
+		if key == "depends_on" && value.Kind == yaml.ScalarNode {
+			s.DependsOn = make([]string, 1)
+			return strictyaml.Fill(value, &s.DependsOn[0], key)
 		}
 		if key == "memory" || key == "gpu_memory" {
 			return fillSize(value, fields[key].Addr().Interface().(*int64), key)

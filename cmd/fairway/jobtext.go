@@ -45,7 +45,7 @@ func why(j api.Job) string {
 	switch {
 	case j.Reason != nil:
 		return clean(j.Reason.Text)
-	case j.State == api.Failed && j.Why != "":
+	case (j.State == api.Failed || j.State == api.Cancelled) && j.Why != "":
 		return clean(j.Why)
 	case j.State == api.Failed && j.Exit != nil:
 		if cause := j.Exit.Cause(); cause != "" {
@@ -56,8 +56,27 @@ func why(j api.Job) string {
 	return ""
 }
 
+// membersText says how many jobs of an array are in which state, and why the first of
+// them waits if none runs.
+func membersText(j api.Job) string {
+	var parts []string
+	for _, state := range jobStates {
+		if n := j.Members[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, stateText(state)))
+		}
+	}
+	text := strings.Join(parts, ", ")
+	if j.Reason != nil {
+		text += ": " + clean(j.Reason.Text)
+	}
+	return text
+}
+
 // whereOrWhy says where a job runs, or why it does not.
 func whereOrWhy(j api.Job) string {
+	if j.Members != nil {
+		return membersText(j)
+	}
 	if text := why(j); text != "" {
 		return text
 	}

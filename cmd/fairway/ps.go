@@ -47,7 +47,8 @@ func newPs() *cobra.Command {
 		Aliases: []string{"jobs"},
 		Short:   "List jobs, and why waiting ones wait",
 		Long: `List jobs: running ones first, then waiting ones with the reason and the time they
-have waited. --all and --state list ended jobs too.` + exitHelp,
+have waited. --all and --state list ended jobs too. An array is one row, with how many of
+its jobs are in which state; --all lists each of them.` + exitHelp,
 		Example: `  fairway ps
   fairway ps --all --tenant vision
   fairway ps --state failed,cancelled
@@ -59,7 +60,7 @@ have waited. --all and --state list ended jobs too.` + exitHelp,
 			if output != "" && output != "wide" {
 				return usagef("-o %.20q: want wide, or nothing", output)
 			}
-			l.wide = output == "wide"
+			l.wide, l.Fold = output == "wide", !l.all
 			for i, s := range l.States {
 				if s == cancelled {
 					l.States[i] = api.Cancelled
@@ -107,9 +108,17 @@ func (l listing) ask(ctx context.Context, daemon *client.Client) (api.JobPage, e
 		}
 	}
 	slices.SortStableFunc(out.Jobs, func(a, b api.Job) int {
-		return cmp.Or(cmp.Compare(slices.Index(jobStates, a.State), slices.Index(jobStates, b.State)), cmp.Compare(a.Status.Seq, b.Status.Seq))
+		return cmp.Or(cmp.Compare(slices.Index(jobStates, a.State), slices.Index(jobStates, b.State)), cmp.Compare(a.Status.Seq, b.Status.Seq), a.Submitted.Compare(b.Submitted), indexOf(a)-indexOf(b))
 	})
 	return out, nil
+}
+
+// indexOf orders jobs of an array that wait for others of it.
+func indexOf(j api.Job) int {
+	if j.Member == nil {
+		return 0
+	}
+	return j.Member.Index
 }
 
 func (l listing) askGroup(ctx context.Context, daemon *client.Client, states []string, out *api.JobPage) error {
@@ -125,7 +134,13 @@ func (l listing) askGroup(ctx context.Context, daemon *client.Client, states []s
 		if err != nil {
 			return err
 		}
-		out.Jobs = append(out.Jobs, page.Jobs[:min(len(page.Jobs), max(0, room))]...)
+		for _, j := range page.Jobs[:min(len(page.Jobs), max(0, room))] {
+			if j.Members != nil && slices.ContainsFunc(out.Jobs, func(o api.Job) bool { return o.ID == j.ID }) {
+				page.Total-- // an array has jobs in several groups
+				continue
+			}
+			out.Jobs = append(out.Jobs, j)
+		}
 		if page.Next == "" || l.max > 0 && len(out.Jobs) >= l.max {
 			out.Total += page.Total
 			return nil

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,6 +22,7 @@ type submitFlags struct {
 	remote
 	file, gpus, dir string
 	shell           shellFlags
+	after           []string
 	job             api.Submission
 	app, tenant     string
 	wait, dryRun    bool
@@ -57,7 +59,9 @@ Exit codes: 0 submitted (with --wait: all jobs finished), 1 failure, 2 wrong usa
   fairway submit -f sweep.yaml --dry-run
   fairway submit -e SEED=1 -e DATA_DIR --env-file .env -- python3 train.py
   fairway submit --secret WANDB_API_KEY --secret-file HF_TOKEN=$HOME/.hf -- python3 train.py
-  fairway submit --wait --gpus 2 --env SEED=1 -- ./run.sh && echo trained`,
+  fairway submit --wait --gpus 2 --env SEED=1 -- ./run.sh && echo trained
+  fairway submit --array 0-99%8 --name sweep -- python3 train.py
+  fairway submit --after sweep --name report -- python3 report.py`,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args) },
 	}
 	f.flags(c.Flags())
@@ -70,6 +74,8 @@ func (f *submitFlags) flags(fl *pflag.FlagSet) {
 	fl.StringVarP(&f.file, "file", "f", "", "job file (\"-\": standard input)")
 	fl.StringVarP(&f.gpus, "gpus", "g", "1", "number of GPUs, or a range such as 1-8 for an elastic job")
 	fl.StringVarP(&j.Name, "name", "n", "", "job name; the id starts with it")
+	fl.StringArrayVar(&f.after, "after", nil, "job or array, by id or name, that has to finish first; with :any, to end in any way; repeatable")
+	fl.StringVar(&j.Array, "array", "", "make several jobs of it, each with its FAIRWAY_ARRAY_INDEX: 0-99, 1,3,5; 0-99%8: 8 at once")
 	fl.StringVar(&f.app, "app", "", "app that the job belongs to; fairness is measured between apps")
 	fl.StringVar(&f.tenant, "tenant", "", "tenant to submit for (default: your own)")
 	fl.IntVar(&j.Priority, "priority", 0, "higher goes first, under policies that use it")
@@ -223,6 +229,7 @@ func (f *submitFlags) override(j *api.Submission, fl *pflag.FlagSet, command []s
 		"share": func() { j.Shareable = f.job.Shareable }, "gpu-util": func() { j.GPUUtil = f.job.GPUUtil },
 		"gpu-memory": func() { j.GPUMemory = f.job.GPUMemory }, "graph": func() { j.Graph = f.job.Graph },
 		"time-limit": func() { j.TimeLimit = f.job.TimeLimit }, "wait-for-capacity": func() { j.WaitForCapacity = f.job.WaitForCapacity },
+		"array": func() { j.Array = f.job.Array }, "after": func() { j.DependsOn = f.after },
 		"image": func() { j.Image = f.job.Image }, "preemptible": func() { j.Preemptible = &f.preemptible },
 	} {
 		if fl.Changed(flag) {
@@ -264,15 +271,27 @@ func nameOf(s api.Submission, i, n int) string {
 	return fmt.Sprintf("job %d", i+1)
 }
 
-// submitAll submits one job after the other and returns those that were taken.
+// submitAll submits one job after the other and returns those that were taken. A job
+// that depends on one before it, by name, gets the id of that one.
 func submitAll(ctx context.Context, daemon *client.Client, jobs []api.Submission) ([]api.Job, error) {
 	var out []api.Job
+	ids := map[string]string{}
 	for _, s := range jobs {
+		s.DependsOn = slices.Clone(s.DependsOn)
+		for i, text := range s.DependsOn {
+			if d, err := api.ParseDependency(text); err == nil && ids[d.Job] != "" {
+				d.Job = ids[d.Job]
+				s.DependsOn[i] = d.String()
+			}
+		}
 		j, err := daemon.Submit(ctx, s)
 		if err != nil {
 			return out, err
 		}
 		out = append(out, j)
+		if s.Name != "" {
+			ids[s.Name] = string(j.ID)
+		}
 	}
 	return out, nil
 }

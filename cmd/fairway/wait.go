@@ -7,10 +7,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // jobError says that a job that was waited for did not finish.
@@ -23,6 +27,45 @@ const (
 	soonest    = 100 * time.Millisecond
 	longestGap = 2 * time.Second
 )
+
+func newWait() *cobra.Command {
+	var r remote
+	c := &cobra.Command{
+		Use: "wait JOB...", Short: "Wait until jobs have ended",
+		Long: `Wait until jobs, or all jobs of arrays, have ended. What happens to them meanwhile is
+printed to standard error.
+
+Exit codes: 0 all finished, 1 failure, 2 wrong usage, 3 not found, 4 a job failed or was
+cancelled.`,
+		Example: "  fairway wait resnet-7\n  fairway wait prepare sweep && fairway submit -- ./report.sh",
+		Args:    atLeastOne("fairway wait resnet-7"),
+		RunE: func(c *cobra.Command, ids []string) error {
+			daemon, err := r.dial()
+			if err != nil {
+				return err
+			}
+			defer daemon.Close()
+			jobs := make([]api.Job, len(ids))
+			for i, id := range ids {
+				if jobs[i], err = daemon.Job(c.Context(), sched.JobID(id)); err != nil {
+					return fmt.Errorf("wait for %s: %w", clean(id), err)
+				}
+			}
+			jobs, err = waitAll(c.Context(), waiting{daemon: daemon, jobs: jobs, log: c.ErrOrStderr()})
+			if err != nil {
+				return err
+			}
+			if r.asJSON {
+				if err := printAnswer(c.OutOrStdout(), api.JobList{Jobs: jobs}); err != nil {
+					return err
+				}
+			}
+			return outcome(jobs)
+		},
+	}
+	r.registerJSON(c)
+	return c
+}
 
 // waiting is what waitAll needs.
 type waiting struct {
@@ -77,6 +120,9 @@ func waitFor(ctx context.Context, w waiting, j api.Job) (api.Job, error) {
 
 // stateLine says in a few words how a job is.
 func stateLine(j api.Job) string {
+	if j.Members != nil {
+		return membersText(j)
+	}
 	if text := why(j); text != "" {
 		return stateText(j.State) + ": " + text
 	}
@@ -108,8 +154,11 @@ func outcome(jobs []api.Job) error {
 }
 
 func ending(j api.Job) string {
+	if j.Members != nil {
+		return "has ended: " + membersText(j)
+	}
 	if j.State == api.Cancelled {
-		return "was cancelled"
+		return strings.TrimSuffix("was cancelled: "+clean(j.Why), ": ")
 	}
 	if j.Exit == nil {
 		return j.State

@@ -34,6 +34,11 @@ func (m *memory) apply(r *api.Record) error {
 			return err
 		}
 	}
+	if r.Accepted != nil {
+		if err := m.accepted(r); err != nil {
+			return err
+		}
+	}
 	if r.Exit != nil {
 		m.exit(r)
 	}
@@ -165,12 +170,17 @@ func (m *memory) submitted(r *api.Record, id sched.JobID) error {
 		return fmt.Errorf("job %s: the record has no task", id)
 	}
 	j, _ := m.state.Job(id)
+	if x := m.waiting[id]; x != nil {
+		m.unhold(x, j)
+		return nil
+	}
 	x := &entry{Job: j, Task: *r.Task, Owner: api.Owner{UID: -1, GID: -1}, Key: r.Key, Epoch: m.epoch()}
 	if r.Owner != nil {
 		x.Owner = *r.Owner
 	}
 	m.put(x)
 	m.queued.add(x, 1)
+	m.enlist(x)
 	m.trialSubmitted(x)
 	m.Count = max(m.Count+1, JobNumber(id))
 	return nil
@@ -381,7 +391,7 @@ func (m *memory) ended(x *entry, r *api.Record, was *sched.Job) {
 	x.Job = &e
 	x.Ended = r.At
 	x.PausedBy = ""
-	if e.Phase == sched.Failed && slices.Contains(x.Open, was.Starts) {
+	if e.Phase == sched.Failed && slices.Contains(x.Open, was.Starts) || x.Broken != "" {
 		x.Why = r.Text
 	}
 	x.back(r.At)
@@ -397,6 +407,7 @@ func (m *memory) ended(x *entry, r *api.Record, was *sched.Job) {
 	m.thinOld()
 	m.test(x)
 	m.trialEnded(x, r.Text)
+	m.noteEnd(x)
 	m.forget(r.At)
 }
 
@@ -416,6 +427,7 @@ func (m *memory) forget(now time.Time) {
 			m.endedPoints -= m.Metrics[x.Job.ID].points()
 			delete(m.Metrics, x.Job.ID)
 			delete(m.jobs, x.Job.ID)
+			m.delist(x)
 			m.untest(x)
 			if x.Key != "" {
 				delete(m.keys, keyOf(x.Job.Tenant, x.Key))

@@ -114,6 +114,13 @@ func (b *Store) Overview(api.Identity) (api.Overview, error) {
 			o.WaitingFor[b.waitsFor(x)]++
 		}
 	}
+	for _, x := range m.waiting {
+		o.Waiting++
+		if o.WaitingFor == nil {
+			o.WaitingFor = map[string]int{}
+		}
+		o.WaitingFor[b.waitsFor(x)]++
+	}
 	return o, nil
 }
 

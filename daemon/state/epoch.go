@@ -124,9 +124,11 @@ func NewEpoch(jobs int) *api.Epoch {
 	return &api.Epoch{ID: hex.EncodeToString(id[:]), Jobs: jobs}
 }
 
-// JobNumber returns the number at the end of a job's name; 0 if it has none.
+// JobNumber returns the number at the end of a job's name; 0 if it has none. The jobs
+// of an array have that of the array.
 func JobNumber(id sched.JobID) int {
-	n, _ := strconv.Atoi(string(id[strings.LastIndexByte(string(id), '-')+1:]))
+	name, _, _ := strings.Cut(string(id), "_")
+	n, _ := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
 	return max(n, 0)
 }
 
@@ -196,6 +198,11 @@ func (t *tx) claim(a api.Attempt) (bool, error) {
 	for _, s := range a.Placement {
 		if int(s.Node) >= len(m.state.Cluster().Nodes) {
 			return false, nil
+		}
+	}
+	if x.Hold {
+		if err := t.submitHeld(x); err != nil { // that record is lost too
+			return false, err
 		}
 	}
 	why := fmt.Sprintf("attempt %d was found, of which the journal has no record", a.Number)

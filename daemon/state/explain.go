@@ -18,16 +18,20 @@ var _ api.Jobs = (*Store)(nil)
 
 // Explain implements api.Jobs.
 func (b *Store) Explain(who api.Identity, id sched.JobID) (api.Explanation, error) {
-	b.look(id)
+	b.look(b.idOf(who, id))
 	return durably(b, func() (api.Explanation, error) { return b.explain(who, id) })
 }
 
 // explain is Explain under the lock.
 func (b *Store) explain(who api.Identity, id sched.JobID) (api.Explanation, error) {
 	const holders = 10
-	x, err := b.mem.find(who, id)
-	if err != nil {
-		return api.Explanation{}, err
+	n, refused := b.mem.refer(who, id)
+	if refused != nil {
+		return api.Explanation{}, refused
+	}
+	x := n.job
+	if n.array != nil {
+		x, _ = b.speaker(n.array)
 	}
 	fair := b.fair()
 	e := api.Explanation{
@@ -44,7 +48,7 @@ func (b *Store) explain(who api.Identity, id sched.JobID) (api.Explanation, erro
 			e.Holders = append(e.Holders, s)
 		}
 	}
-	if x.Job.Phase == sched.Pending {
+	if x.Job.Phase == sched.Pending && !x.Hold {
 		b.ahead(who, x, &e)
 	}
 	if e.Use = x.used(x.Job.Starts); e.Use == nil && x.Exit != nil {
@@ -68,6 +72,10 @@ func (b *Store) explain(who api.Identity, id sched.JobID) (api.Explanation, erro
 	}
 	e.Price.Preemptions, e.Price.Moves = x.Job.Preemptions, x.Job.Moves
 	e.Summary = summary(e)
+	if n.array != nil {
+		e.Job = b.fold(n.array, fair)
+		e.Summary = fmt.Sprintf("An array of %d jobs: %s. The rest is about %s. %s", len(n.array.members), counts(e.Job.Members), x.Job.ID, e.Summary)
+	}
 	return e, nil
 }
 
@@ -104,6 +112,10 @@ func summary(e api.Explanation) string {
 			s += fmt.Sprintf("; its app is on course to take %.2f times as long as it would alone on its fair share", j.Rho)
 		}
 		return s + "."
+	case api.Cancelled:
+		if j.Why != "" {
+			return "It was cancelled: " + j.Why + "."
+		}
 	case api.Failed:
 		if j.Why != "" {
 			return "It failed: " + j.Why + "."

@@ -64,7 +64,7 @@ func (b *Store) look(id sched.JobID) {
 	defer f.busy.Unlock()
 	b.mu.RLock()
 	seq, jobs, x := b.mem.Seq, b.mem.state.Jobs(), b.mem.jobs[id]
-	waits := jobs > 0 && (id == "" && jobs <= forecastJobs || x != nil && x.Job.Phase == sched.Pending)
+	waits := jobs > 0 && (id == "" && jobs <= forecastJobs || x != nil && x.Job.Phase == sched.Pending && !x.Hold)
 	b.mu.RUnlock()
 	now := b.Now()
 	if !waits || f.fresh(id, seq, now) {

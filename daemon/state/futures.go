@@ -139,6 +139,9 @@ func (m *memory) recent(about policy.About) []sched.Spec {
 	lowest := 0
 	jobs := make([]*sched.Job, 0, len(m.jobs))
 	for _, x := range m.jobs {
+		if x.Hold {
+			continue
+		}
 		if x.Job.Phase == sched.Pending {
 			lowest = min(lowest, x.Job.Priority)
 		}

@@ -26,6 +26,10 @@ func (b *Store) Submit(ctx context.Context, who api.Identity, list []api.Submiss
 			return nil, api.InList(err, i, len(list))
 		}
 	}
+	list, err := expand(who, list)
+	if err != nil {
+		return nil, err
+	}
 	if err := b.resolve(&who.Owner); err != nil {
 		return nil, err
 	}
@@ -35,8 +39,7 @@ func (b *Store) Submit(ctx context.Context, who api.Identity, list []api.Submiss
 		return nil, err
 	}
 	ids := make([]sched.JobID, len(list))
-	err = b.commit(ctx, func(t *tx) error { return t.submit(who, list, ids) })
-	if err != nil {
+	if err := b.commit(ctx, func(t *tx) error { return t.submit(who, list, ids) }); err != nil {
 		return nil, err
 	}
 	out := make([]api.Job, len(ids))
@@ -46,6 +49,19 @@ func (b *Store) Submit(ctx context.Context, who api.Identity, list []api.Submiss
 		}
 	}
 	return out, nil
+}
+
+// expand makes one job for each number of an array.
+func expand(who api.Identity, list []api.Submission) ([]api.Submission, error) {
+	var out []api.Submission
+	for i := range list {
+		jobs, err := list[i].Expand()
+		if err != nil {
+			return nil, api.InList(err, i, len(list))
+		}
+		out = append(out, jobs...)
+	}
+	return out, api.MaySubmit(who, len(out))
 }
 
 // resolve finds the numeric id of an operating-system user given by name.
@@ -128,7 +144,7 @@ func (t *tx) submit(who api.Identity, list []api.Submission, ids []sched.JobID) 
 			return api.InList(api.Errorf(api.Conflict, "%q is the name of a job", list[i].App).On("app").Try("choose another name"), i, len(list))
 		}
 	}
-	can := make([]sched.Ability, len(list))
+	can, wait, names := make([]sched.Ability, len(list)), make([]bool, len(list)), map[string]string{}
 	for i := range list {
 		if _, known := t.mem.keys[keyOf(list[i].Tenant, list[i].Key)]; known && list[i].Key != "" {
 			continue
@@ -137,28 +153,48 @@ func (t *tx) submit(who api.Identity, list []api.Submission, ids []sched.JobID) 
 		if can[i], err = t.judge(who, &list[i]); err != nil {
 			return api.InList(err, i, len(list))
 		}
+		if wait[i], err = t.depend(who, &list[i], names); err != nil {
+			return api.InList(err, i, len(list))
+		}
+		names[list[i].Name] = "" // not known yet
 	}
 	t.actor = who.User
+	group := arrayIDs{tx: t}
 	for i := range list {
 		s := list[i]
 		if s.Key != "" {
 			if id, ok := t.mem.keys[keyOf(s.Tenant, s.Key)]; ok {
 				ids[i] = id
+				group.found(&s, t.mem.jobs[id])
 				continue
 			}
 		}
-		s.ID = t.newID(s.Name)
+		group.name(&s)
 		s.Submitted = t.now
 		t.prepare(&s)
-		ids[i] = s.ID
-		owner := who.Owner
-		err := t.add(api.Record{Event: &sched.Event{Kind: sched.JobSubmitted, Spec: &s.Spec, Can: can[i]}, Task: &s.Task, Owner: &owner, Key: s.Key})
-		if err != nil {
+		s.DependsOn = withIDs(s.DependsOn, names)
+		ids[i], names[s.Name] = s.ID, cmp.Or(group.id, string(s.ID))
+		if err := t.enqueue(who, s, can[i], wait[i]); err != nil {
 			return err
 		}
 		t.decides = true
 	}
 	return nil
+}
+
+// enqueue submits a job, or holds it if it has to wait for others.
+func (t *tx) enqueue(who api.Identity, s api.Submission, can sched.Ability, wait bool) error {
+	owner := who.Owner
+	r := api.Record{Task: &s.Task, Owner: &owner, Key: s.Key}
+	if wait || t.mem.atLimit(s.Member) {
+		if s.App == "" {
+			s.App = sched.AppID(s.ID)
+		}
+		r.Accepted = &s.Spec
+	} else {
+		r.Event = &sched.Event{Kind: sched.JobSubmitted, Spec: &s.Spec, Can: can}
+	}
+	return t.add(r)
 }
 
 // newID makes an ID that is easy to type: the job's name and a number.
@@ -184,7 +220,14 @@ func (t *tx) newID(name string) sched.JobID {
 
 // Command implements api.Jobs.
 func (b *Store) Command(ctx context.Context, who api.Identity, id sched.JobID, c api.Command) (api.Job, error) {
-	err := b.commit(ctx, func(t *tx) error { return t.command(who, id, c) })
+	err := b.commit(ctx, func(t *tx) error {
+		n, err := t.mem.refer(who, id)
+		if err != nil {
+			return err
+		}
+		id = sched.JobID(n.id()) // the name may stand for another job afterwards
+		return t.command(who, id, c)
+	})
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -192,18 +235,29 @@ func (b *Store) Command(ctx context.Context, who api.Identity, id sched.JobID, c
 }
 
 func (t *tx) command(who api.Identity, id sched.JobID, c api.Command) error {
-	x, err := t.mem.find(who, id)
+	n, err := t.mem.refer(who, id)
 	if err != nil {
 		return err
 	}
 	if err := who.Require(api.User); err != nil {
 		return err
 	}
+	if n.array != nil {
+		return t.commandArray(who, n.array, c)
+	}
+	return t.commandJob(who, n.job, c)
+}
+
+func (t *tx) commandJob(who api.Identity, x *entry, c api.Command) error {
+	id := x.Job.ID
 	if x.Job.Phase.Ended() {
 		if c == api.Cancel && x.Job.Phase == sched.Cancelled {
 			return nil // asked twice
 		}
 		return api.Errorf(api.Conflict, "job %s has already ended", id)
+	}
+	if x.Hold && c != api.Cancel {
+		return api.Errorf(api.Conflict, "job %s does not queue yet: %s", id, t.mem.holds(x).Text).Try("cancel it, or wait")
 	}
 	t.actor, t.decides = who.User, true
 	switch c {
@@ -211,6 +265,11 @@ func (t *tx) command(who api.Identity, id sched.JobID, c api.Command) error {
 		text := "cancelled by " + who.User
 		if _, trial := t.mem.trialOf(x); trial != nil && trial.Early {
 			text = "stopped early: " + trial.Why
+		}
+		if x.Hold {
+			if err := t.submitHeld(x); err != nil {
+				return err
+			}
 		}
 		return t.event(sched.Event{Kind: sched.JobEnded, Job: id, Phase: sched.Cancelled, Text: text})
 	case api.Pause:
@@ -247,6 +306,11 @@ func (b *Store) CommandApp(ctx context.Context, who api.Identity, app sched.AppI
 				ids = append(ids, x.Job.ID)
 			}
 		}
+		for _, x := range t.mem.heldInOrder() {
+			if c == api.Cancel && (x.Job.App == app || x.Job.App == appID(who.Tenant, app)) && who.Sees(x.Job.Tenant) {
+				ids = append(ids, x.Job.ID)
+			}
+		}
 		if len(ids) == 0 && !found {
 			return api.Errorf(api.Unknown, "no app %q has jobs that wait or run", app)
 		}
@@ -279,45 +343,23 @@ func (m *memory) inOrder() []*entry {
 	return out
 }
 
-// find returns a job that the identity may see.
-func (m *memory) find(who api.Identity, id sched.JobID) (*entry, error) {
-	x, ok := m.jobs[id]
-	if !ok || !who.Sees(x.Job.Tenant) {
-		remedy := "list the jobs with `fairway ps --all`"
-		if last := m.lastNamed(who, string(id)); last != "" {
-			remedy = fmt.Sprintf("the latest job with that name is %s; %s", last, remedy)
-		}
-		return nil, api.Errorf(api.Unknown, "no job %q", id).Try(remedy)
-	}
-	return x, nil
-}
-
-// lastNamed returns the last submitted job of a name, among those that the
-// identity may see: people know the name they gave.
-func (m *memory) lastNamed(who api.Identity, name string) (last sched.JobID) {
-	seq := -1
-	for id, x := range m.jobs {
-		if x.Task.Name == name && int(x.Job.Seq) > seq && who.Sees(x.Job.Tenant) {
-			last, seq = id, int(x.Job.Seq)
-		}
-	}
-	return last
-}
-
 // Job implements api.Jobs.
 func (b *Store) Job(who api.Identity, id sched.JobID) (api.Job, error) {
-	b.look(id)
+	b.look(b.idOf(who, id))
 	return b.job(who, id)
 }
 
 // job is Job without a new forecast.
 func (b *Store) job(who api.Identity, id sched.JobID) (api.Job, error) {
 	return durably(b, func() (api.Job, error) {
-		x, err := b.mem.find(who, id)
-		if err != nil {
+		n, err := b.mem.refer(who, id)
+		switch {
+		case err != nil:
 			return api.Job{}, err
+		case n.array != nil:
+			return b.fold(n.array, b.fair()), nil
 		}
-		return b.view(x, b.fair()), nil
+		return b.view(n.job, b.fair()), nil
 	})
 }
 
@@ -337,10 +379,10 @@ func (b *Store) List(who api.Identity, f api.JobFilter) (api.JobPage, error) {
 
 // page is List under the lock.
 func (b *Store) page(who api.Identity, f api.JobFilter, order func(a, c *entry) int, limit int) (api.JobPage, error) {
-	var after *entry
+	var from named
 	if f.After != "" {
-		var err error
-		if after, err = b.mem.find(who, f.After); err != nil {
+		var err *api.Error
+		if from, err = b.mem.refer(who, f.After); err != nil {
 			return api.JobPage{}, api.Errorf(api.Invalid, "no job %q", f.After).On("after").Try("start again without it")
 		}
 	}
@@ -351,15 +393,30 @@ func (b *Store) page(who api.Identity, f api.JobFilter, order func(a, c *entry) 
 		}
 	}
 	slices.SortFunc(match, order)
+	if f.Fold {
+		match = b.mem.onePerArray(match)
+	}
+	after := from.job
+	if from.array != nil {
+		after = from.array.members[0]
+		if i := slices.IndexFunc(match, func(x *entry) bool { return b.mem.arrayOf(x) == from.array }); i >= 0 {
+			after = match[i]
+		}
+	}
 	page := api.JobPage{Total: len(match), Jobs: []api.Job{}}
 	fair := b.fair()
 	for _, x := range match {
+		a := b.mem.arrayOf(x)
 		if after != nil && order(x, after) <= 0 {
 			continue
 		}
 		if len(page.Jobs) == limit {
 			page.Next = page.Jobs[limit-1].ID
 			break
+		}
+		if f.Fold && a != nil {
+			page.Jobs = append(page.Jobs, b.fold(a, fair))
+			continue
 		}
 		page.Jobs = append(page.Jobs, b.view(x, fair))
 	}

@@ -39,16 +39,24 @@ type memory struct {
 	// the configuration until a record sets it.
 	policyKept bool
 	wake       time.Time // when the policy asked to decide again
+
+	// waiting are the jobs that wait for others, dependents the same by the job or array
+	// they wait for, and due those that may not have to any more: see held.go.
+	waiting    map[sched.JobID]*entry
+	dependents map[string][]*entry
+	due        []*entry
+	arrays     map[string]*array
 }
 
 // Saved is the memory as data: the snapshot in the journal.
 type Saved struct {
 	Seq       uint64                     `json:"seq"` // of the last record
 	State     sched.Saved                `json:"state"`
-	Active    []*entry                   `json:"active"` // pending and running, in order of submission
-	Ended     []*entry                   `json:"ended"`  // in order of their end
-	Count     int                        `json:"count"`  // jobs ever submitted
-	Ends      map[sched.Phase]int        `json:"ends"`   // jobs ever ended, by how
+	Active    []*entry                   `json:"active"`            // pending and running, in order of submission
+	Waiting   []*entry                   `json:"waiting,omitempty"` // for other jobs, in order of submission
+	Ended     []*entry                   `json:"ended"`             // in order of their end
+	Count     int                        `json:"count"`             // jobs ever submitted
+	Ends      map[sched.Phase]int        `json:"ends"`              // jobs ever ended, by how
 	GPUTime   map[sched.TenantID]float64 `json:"gpu_time"`
 	Policy    string                     `json:"policy"`
 	Tokens    []api.Token                `json:"tokens"`
@@ -81,6 +89,15 @@ type entry struct {
 	// start.
 	Epoch      string `json:"epoch,omitempty"`
 	StartEpoch string `json:"start_epoch,omitempty"`
+
+	// Hold says that the job waits for others, and the scheduler does not know it: for
+	// those of After, unless one of them can no longer end as it should (Broken), or for
+	// a place in its array. After is replaced, never changed in place. Accepted is when
+	// it came, if it was held.
+	Hold     bool        `json:"hold,omitempty"`
+	After    []condition `json:"after,omitempty"`
+	Broken   string      `json:"broken,omitempty"`
+	Accepted time.Time   `json:"accepted,omitzero"`
 
 	// Open are the attempts that started and are not known to have ended.
 	Open     []int     `json:"open,omitempty"`
@@ -140,6 +157,7 @@ func newMemory(keep int, bytes int64) *memory {
 		Saved: Saved{Ends: map[sched.Phase]int{}, GPUTime: map[sched.TenantID]float64{}, Metrics: map[sched.JobID]*metrics{}},
 		state: sched.NewState(c), jobs: map[sched.JobID]*entry{}, keys: map[string]sched.JobID{}, keep: keep, tested: map[kind]*entry{}, keepBytes: bytes, queued: newLoads(),
 		searches: map[sched.AppID]*searchEntry{}, trials: map[string]trialRef{}, nodeHealth: newNodeHealth(),
+		waiting: map[sched.JobID]*entry{}, dependents: map[string][]*entry{}, arrays: map[string]*array{},
 	}
 }
 
@@ -152,6 +170,9 @@ func (m *memory) save() Saved {
 		e := *m.jobs[s.State.Jobs[i].ID]
 		e.Job = nil // the state has it
 		s.Active = append(s.Active, e.frozen())
+	}
+	for _, e := range m.heldInOrder() {
+		s.Waiting = append(s.Waiting, e.frozen())
 	}
 	s.Ended = append([]*entry(nil), m.Ended...)
 	for i, e := range s.Ended {
@@ -232,6 +253,14 @@ func rebuild(s Saved, keep int, bytes int64) (*memory, error) {
 		e.Job, _ = st.Job(m.Saved.State.Jobs[i].ID)
 		m.put(e)
 		m.queued.add(e, 1)
+		m.enlist(e)
+	}
+	for _, e := range m.Saved.Waiting {
+		if e.Job == nil {
+			return nil, fmt.Errorf("a waiting entry lacks its job")
+		}
+		m.hold(e)
+		m.due = append(m.due, e)
 	}
 	for _, e := range m.Saved.Ended {
 		if e.Job == nil {
@@ -240,6 +269,7 @@ func rebuild(s Saved, keep int, bytes int64) (*memory, error) {
 		m.put(e)
 		m.endedBytes += e.size()
 		m.test(e)
+		m.enlist(e)
 	}
 	if m.Ends == nil {
 		m.Ends = map[sched.Phase]int{}
@@ -253,7 +283,7 @@ func rebuild(s Saved, keep int, bytes int64) (*memory, error) {
 	m.putSearches()
 	m.restoreMetrics()
 	m.rebuildNodeHealth()
-	m.Saved.State, m.Active, m.Keys = sched.Saved{}, nil, nil
+	m.Saved.State, m.Active, m.Waiting, m.Keys = sched.Saved{}, nil, nil, nil
 	m.policyKept = m.Policy != ""
 	return m, nil
 }

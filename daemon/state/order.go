@@ -13,14 +13,14 @@ import (
 // jobOrder returns how a listing is sorted; the newer of equal jobs goes first, so no
 // two jobs are equal. What it returns is called under the lock.
 func (b *Store) jobOrder(by string) (func(a, c *entry) int, error) {
-	newest := func(a, c *entry) int { return cmp.Compare(c.Job.Seq, a.Job.Seq) }
+	newest := func(a, c *entry) int { return comparePlaces(c, a) }
 	name, down := strings.CutPrefix(by, "-")
 	var order func(a, c *entry) int
 	switch name {
 	case "":
 		return newest, nil
 	case "submitted":
-		order = func(a, c *entry) int { return cmp.Compare(a.Job.Seq, c.Job.Seq) }
+		order = comparePlaces
 	case "name":
 		called := func(x *entry) string { return cmp.Or(x.Task.Name, string(x.Job.ID)) }
 		order = func(a, c *entry) int { return cmp.Compare(called(a), called(c)) }

@@ -90,6 +90,8 @@ func (m *memory) wants(r *api.Record) bool {
 	case r.Search != nil:
 		return m.wantsSearch(r.Search)
 	case r.Event != nil:
+	case r.Accepted != nil:
+		return m.wantsJob(r, r.Accepted)
 	case r.Epoch != nil:
 		return m.epochIndex(r.Epoch.ID) < 0
 	default:
@@ -102,15 +104,17 @@ func (m *memory) wants(r *api.Record) bool {
 	case sched.NodeJoined:
 		return m.wantsNode(r)
 	case sched.JobSubmitted:
-		if r.Event.Spec == nil {
-			return false
-		}
-		_, known := m.keys[keyOf(r.Event.Spec.Tenant, r.Key)]
-		return x == nil && r.Task != nil && (r.Key == "" || !known)
+		return x != nil && x.Hold || r.Event.Spec != nil && m.wantsJob(r, r.Event.Spec)
 	case sched.JobEnded, sched.JobHeld:
 		return x != nil && !x.Job.Phase.Ended()
 	}
 	return false
+}
+
+// wantsJob reports whether a job is not known yet.
+func (m *memory) wantsJob(r *api.Record, s *sched.Spec) bool {
+	_, known := m.keys[keyOf(s.Tenant, r.Key)]
+	return m.jobs[s.ID] == nil && r.Task != nil && (r.Key == "" || !known)
 }
 
 // wantsNode reports whether an administrator has cordoned or uncordoned a node. Of

@@ -68,6 +68,9 @@ func (b *Store) SecretsInUse() (map[string]bool, error) {
 		for _, x := range b.mem.inOrder() {
 			out[x.Task.SecretsRef] = true
 		}
+		for _, x := range b.mem.waiting {
+			out[x.Task.SecretsRef] = true
+		}
 		for _, s := range b.mem.Searches {
 			if !s.Over() {
 				out[s.Spec.Trial.SecretsRef] = true

@@ -381,7 +381,9 @@ func (b *Store) applyBatch(batch []change) (errs []error, records []api.Record, 
 	like := sync.OnceValue(b.mem.alike) // once for all that are submitted together
 	for i, c := range batch {
 		t := &tx{store: b, mem: b.mem, now: b.now(), like: like}
-		errs[i] = c.do(t)
+		if errs[i] = c.do(t); errs[i] == nil {
+			errs[i] = t.release()
+		}
 		if errs[i] != nil && len(t.records) > 0 {
 			return errs, nil, false, fmt.Errorf("a change was only partly applied: %w", errs[i])
 		}

@@ -36,20 +36,6 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// TestNamed: who asks for a job by its name is told which one that is, if it is theirs
-// to see.
-func TestNamed(t *testing.T) {
-	d := open(t)
-	d.submit(ann, submission("x", 1))
-	last := d.submit(ann, submission("x", 1))
-	if _, err := d.Job(ann, "x"); err == nil || !strings.Contains(err.Error(), "the latest job with that name is "+string(last)+";") {
-		t.Errorf("%v; want %s named", err, last)
-	}
-	if _, err := d.Job(bob, "x"); err == nil || strings.Contains(err.Error(), string(last)) {
-		t.Errorf("%v; want nothing about the jobs of others", err)
-	}
-}
-
 // TestOvertakesNot: a job that waits beside enough free GPUs says that others go first.
 func TestOvertakesNot(t *testing.T) {
 	d := open(t)

@@ -16,7 +16,7 @@ func (b *Store) view(x *entry, fair *share) api.Job {
 	j := x.Job
 	v := api.Job{
 		Spec: j.Spec, Task: x.Task, Status: j.Status, State: b.stateOf(x), Exit: x.Exit, Ended: x.Ended, Why: x.Why, Warning: x.Warning,
-		PausedBy: x.PausedBy, SaveFailed: x.SaveFailed, Agent: x.reports(),
+		PausedBy: x.PausedBy, SaveFailed: x.SaveFailed, Agent: x.reports(), Accepted: x.Accepted,
 	}
 	v.SecretsRef = "" // a copy of the job cannot use it
 	if n := len(x.Points); n > 0 {
@@ -30,10 +30,7 @@ func (b *Store) view(x *entry, fair *share) api.Job {
 	if j.Phase.Ended() {
 		return v
 	}
-	cluster := b.mem.state.Cluster()
-	for _, s := range j.Placement {
-		v.Held = append(v.Held, api.Held{Node: cluster.Nodes[s.Node].Name, GPUs: s.GPUs.Indexes(), Milli: s.Milli})
-	}
+	v.Held = b.held(x)
 	v.FairShare = fair.gpus
 	v.Rho = fair.rho(j.App)
 	v.Left = x.left(fair.Now)
@@ -43,12 +40,23 @@ func (b *Store) view(x *entry, fair *share) api.Job {
 	return v
 }
 
+// held returns what a job holds.
+func (b *Store) held(x *entry) (out []api.Held) {
+	cluster := b.mem.state.Cluster()
+	for _, s := range x.Job.Placement {
+		out = append(out, api.Held{Node: cluster.Nodes[s.Node].Name, GPUs: s.GPUs.Indexes(), Milli: s.Milli})
+	}
+	return out
+}
+
 // startingPaused is the reason code of jobs while nothing is started.
 const startingPaused = "starting-paused"
 
 // waitsFor returns the reason code for a waiting job.
 func (b *Store) waitsFor(x *entry) string {
 	switch {
+	case x.Hold:
+		return b.mem.holds(x).Code
 	case b.paused() != "":
 		return startingPaused
 	case x.reason.Code == sched.Ok:
@@ -60,6 +68,8 @@ func (b *Store) waitsFor(x *entry) string {
 // reason returns why a job waits.
 func (b *Store) reason(x *entry) *api.Reason {
 	switch {
+	case x.Hold:
+		return b.mem.holds(x)
 	case x.PausedBy == api.SearchActor(x.Job.App):
 		return &api.Reason{Code: "compared", Text: "waiting for other trials of its search to get as far, to compare them"}
 	case x.PausedBy != "":

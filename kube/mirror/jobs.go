@@ -95,6 +95,10 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 	switch {
 	case sub.Origin != "":
 		return nil, api.Errorf(api.Invalid, "%.40q is set", sub.Origin).On("origin").Try("leave it out")
+	case len(sub.DependsOn) > 0:
+		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes").On("depends_on").Try("submit the job when the others have ended: fairway wait")
+	case sub.Array != "":
+		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes").On("array").Try("submit an app of jobs: fairway app submit")
 	case sub.Image == "" && s.Image == "":
 		return nil, api.Errorf(api.Invalid, "is empty").On("image").Try("name the container image to run the job in")
 	}

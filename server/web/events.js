@@ -8,7 +8,7 @@ import { exitText, jobLink } from './jobs.js';
 import { moment, ms, plural } from './format.js';
 
 // The kinds that the journal knows, for filters.
-export const kinds = ['job-submitted', 'job-started', 'job-stopped', 'job-failed', 'job-ended', 'job-held', 'job-suspension', 'job-checkpoint', 'job-reported', 'job-noted', 'job-warned',
+export const kinds = ['job-accepted', 'job-submitted', 'job-started', 'job-stopped', 'job-failed', 'job-ended', 'job-held', 'job-suspension', 'job-checkpoint', 'job-reported', 'job-noted', 'job-warned',
   'save-failed', 'attempt-ended', 'app-bid', 'app-staged', 'bidder-set', 'search-submitted', 'search-stepped', 'search-ended', 'node-joined', 'node-quarantined', 'node-released', 'node-withheld',
   'tenant-set', 'policy-set', 'token-set', 'journal-damaged', 'damage-acknowledged', 'epoch-begun', 'clock-set', 'note'];
 
@@ -25,6 +25,7 @@ function gpusIn(placement) {
 export function say(r) {
   if (r.text) return r.text;
   const e = r.event;
+  if (r.accepted) return 'accepted; it waits for other jobs';
   if (r.search) return 'search ' + r.search.id;
   if (r.bidder) return 'bidder of ' + r.bidder.app + (r.bidder.removed ? ' removed' : ' set');
   if (!e) return r.exit ? exitText(r.exit) : r.policy ? 'the policy is now ' + r.policy : r.token ? 'token ' + (r.token.name || r.token.id) + (r.token.revoked ? ' revoked' : ' set') : '';

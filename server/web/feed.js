@@ -60,7 +60,7 @@ export class Feed {
 }
 
 // jobOf returns the job that a record is about; empty if none.
-export const jobOf = (r) => r.event?.spec?.id || r.event?.job || r.exit?.job || '';
+export const jobOf = (r) => r.event?.spec?.id || r.event?.job || r.accepted?.id || r.exit?.job || '';
 
 // kindOf names what a record is about, as the filters of the API do.
 export function kindOf(r) {
@@ -68,6 +68,7 @@ export function kindOf(r) {
   if (r.warning) return 'job-warned';
   if (r.save_failed) return 'save-failed';
   if (r.event) return r.event.kind;
+  if (r.accepted) return 'job-accepted';
   if (r.exit) return 'attempt-ended';
   if (r.policy) return 'policy-set';
   if (r.token) return 'token-set';

@@ -25,7 +25,7 @@ func oneOfEach(t *testing.T) []api.Record {
 	}
 	list := []api.Record{
 		{Event: &sched.Event{Kind: sched.JobReported}, SaveFailed: "disk full"}, {Event: &sched.Event{Kind: sched.JobNoted}, Warning: "look"},
-		{Exit: &api.Exit{}}, {Policy: "las"}, {Token: &api.Token{}}, {Bidder: &api.Bidder{}}, {Text: "a word"}, {Epoch: &api.Epoch{}}, {SetBack: 1},
+		{Accepted: &sched.Spec{ID: "x-1"}}, {Exit: &api.Exit{}}, {Policy: "las"}, {Token: &api.Token{}}, {Bidder: &api.Bidder{}}, {Text: "a word"}, {Epoch: &api.Epoch{}}, {SetBack: 1},
 		{Damage: &api.Damage{Text: "a page"}}, {Damage: &api.Damage{}},
 		search(api.SearchRecord{Spec: &api.SearchSpec{}}), search(api.SearchRecord{}), search(api.SearchRecord{State: api.Finished}),
 		node(diagnose.InUse), node(diagnose.Quarantined), node(diagnose.Withheld),
