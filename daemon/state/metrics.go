@@ -258,10 +258,11 @@ func (m *memory) restoreMetrics() {
 func (b *Store) Metrics(who api.Identity, id sched.JobID, names []string) (api.MetricList, error) {
 	return durably(b, func() (api.MetricList, error) {
 		out := api.MetricList{Metrics: []api.Series{}}
-		if _, err := b.mem.find(who, id); err != nil {
+		x, err := b.mem.find(who, id)
+		if err != nil {
 			return out, err
 		}
-		all := b.mem.Metrics[id]
+		all := b.mem.Metrics[x.Job.ID]
 		if all == nil {
 			return out, nil
 		}
