@@ -11,12 +11,12 @@ import { themeButton } from './theme.js';
 import { hideTip } from './tip.js';
 import { here } from './url.js';
 import { appView } from './views/app.js';
+import { clusterView } from './views/cluster.js';
 import { eventsView } from './views/events.js';
 import { fairness } from './views/fairness.js';
 import { jobView } from './views/job.js';
 import { jobsView } from './views/jobs.js';
 import { loginView } from './views/login.js';
-import { nodesView } from './views/nodes.js';
 import { overview } from './views/overview.js';
 import { policyView } from './views/policy.js';
 
@@ -26,8 +26,8 @@ const poll = 5000;
 const beat = 1000;
 
 const pages = [
-  ['', 'Overview', overview], ['jobs', 'Jobs', jobsView], ['fairness', 'Fairness', fairness],
-  ['nodes', 'Nodes', nodesView], ['events', 'Events', eventsView], ['policy', 'Policy', policyView],
+  ['', 'Overview', overview], ['jobs', 'Jobs', jobsView], ['cluster', 'Cluster', clusterView], ['fairness', 'Fairness', fairness],
+  ['events', 'Events', eventsView], ['policy', 'Policy', policyView],
 ];
 
 const byID = (id) => document.getElementById(id);
@@ -140,7 +140,8 @@ onReach((what) => {
 // ---- Routes.
 
 function route() {
-  const [name, id] = here().parts;
+  let [name, id] = here().parts;
+  if (name === 'nodes') name = 'cluster'; // as older links say
   if (name === 'jobs' && id) return { name, make: (c) => jobView(c, id) };
   if (name === 'apps' && id) return { name: 'jobs', make: (c) => appView(c, id) };
   const page = pages.find(([key]) => key === name) || pages[0];

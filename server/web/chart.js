@@ -32,6 +32,7 @@ const tableRows = 200;
 const plainTicks = (print) => (from, to, count) => ticks(from, to, count).map((at) => ({ at, label: print(at) }));
 export const time = { name: 'Time', print: (v) => moment(v), ticks: timeTicks };
 export const progress = { name: 'Work done', print: (v) => number(v, 5) + ' done', ticks: plainTicks(short) };
+export const step = { name: 'Step', print: (v) => 'step ' + number(v, 7), ticks: plainTicks(short) };
 export const elapsed = { name: 'Time since the start', print: (v) => duration(v / 1000) + ' after the start', ticks: (from, to, count) => timeTicks(from, to, count, true) };
 
 // sharedCursor is a crosshair that several charts show.
@@ -167,7 +168,7 @@ function layout(o, data, series, width) {
   const inner = { left, right: width - right, top: o.row ? 9 : 14, bottom: tall - (data.ticks ? below : 5) };
   const xs = data.series.flatMap((x) => (x.points.length ? [x.points[0][0], x.points[x.points.length - 1][0]] : []));
   let [from, to] = data.range || [Math.min(...xs), Math.max(...xs)];
-  if (!(to > from)) [from, to] = data.axis === progress ? [from - 1, from + 1] : [from - 30000, from + 30000];
+  if (!(to > from)) [from, to] = data.axis === progress || data.axis === step ? [from - 1, from + 1] : [from - 30000, from + 30000];
   const stacked = o.kind === 'stack' ? stack(series) : null;
   const drawn = (v) => v !== null && (!data.log || v > 0);
   let [low, high] = [Infinity, -Infinity];
@@ -195,7 +196,6 @@ function straight(o, low, high, pixels) {
 function paint(o, data, frame, width) {
   const { x, y, inner, series, stacked, layer } = frame;
   const slots = Math.max(60, Math.round(inner.right - inner.left));
-  const step = o.kind === 'step';
   return s('svg', {
     viewBox: '0 0 ' + width + ' ' + frame.tall, width: '100%', height: frame.tall, tabindex: 0, role: 'img',
     'aria-label': o.title + ' by ' + data.axis.name.toLowerCase() + ': ' + series.filter((l) => !l.faint).map((l) => l.name + ', last ' + printed(o, l, l.points[l.points.length - 1][0])).join('; ') + '. Arrow keys read values; the table button shows all.',
@@ -207,7 +207,7 @@ function paint(o, data, frame, width) {
   data.marks.filter((m) => m.at >= x.domain[0] && m.at <= x.domain[1]).map((m) => s('g', { class: 'mark ' + m.kind },
     s('line', { x1: x.to(m.at), x2: x.to(m.at), y1: inner.top, y2: inner.bottom }), s('circle', { cx: x.to(m.at), cy: inner.top - 5, r: o.row ? 3 : 4 }))),
   stacked ? null : series.map((l) => s('path', {
-    class: 'line' + (l.faint ? ' faint' : ''), d: linePath(thin(l.points, slots), frame, step), 'stroke-dasharray': l.dash || null, vars: { '--c': l.color },
+    class: 'line' + (l.faint ? ' faint' : ''), d: linePath(thin(l.points, slots), frame, o.kind === 'step'), 'stroke-dasharray': l.dash || null, vars: { '--c': l.color },
   })),
   stacked ? null : series.filter((l) => l.points.length === 1 && frame.drawn(l.points[0][1])).map((l) => s('circle', { class: 'dot', cx: x.to(l.points[0][0]), cy: y.to(l.points[0][1]), r: 3, vars: { '--c': l.color } })),
   layer);

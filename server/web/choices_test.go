@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // has waits for a part of the address.
@@ -41,8 +42,8 @@ func testMetrics(t *testing.T, w window) {
 		t.Helper()
 		p.until(n+" lines", "document.querySelectorAll('"+chart+" path.line').length === "+n)
 	}
-	says("by work done: resnet-50, last 0.")
-	p.until("the metrics that were reported", "[...document.querySelectorAll('"+chart+" option')].map((o) => o.value).join().startsWith('loss,accuracy,goodput')")
+	says("by step: resnet-50, last 0.")
+	p.until("the metrics that were reported", "[...document.querySelectorAll('"+chart+" option')].map((o) => o.value).join().startsWith('accuracy,loss,goodput')")
 	p.click(chart + " .choice button:last-child")
 	says("by time")
 	p.has("x=time")
@@ -108,6 +109,46 @@ func testLists(t *testing.T, w window) {
 	first("the largest rate on top, of which trial 0 is the first", "1e-01")
 	p.click("[data-sort='param:lr']")
 	first("the least rate on top", "1e-05")
+	p.sound()
+	p.silent()
+}
+
+// testLargeCluster: a thousand nodes are one map, which the keyboard reaches, and a
+// refresh of it does not keep the browser busy.
+func testLargeCluster(t *testing.T, w window) {
+	f := newFake()
+	largeWorld(f, 1000, 3000)
+	f.open(t)
+	p := w.open(t, f)
+	p.measure()
+	p.start("/#/cluster")
+	p.until("the map", "document.querySelector('canvas.map')?.getAttribute('aria-label').includes('1,000 nodes')")
+	p.shows("Who holds what", "30 of 1,000 shown")
+	painted := func(what, alike string) {
+		t.Helper()
+		p.until(what, `(() => {
+			const c = document.querySelector('canvas.map');
+			const colours = new Set();
+			const copy = document.createElement('canvas');
+			[copy.width, copy.height] = [c.width, 60];
+			const g = copy.getContext('2d', { willReadFrequently: true });
+			g.drawImage(c, 0, 0);
+			const d = g.getImageData(0, 0, c.width, 60).data;
+			for (let i = 0; i < d.length; i += 4) if (d[i + 3]) colours.add(d[i] + ',' + d[i + 1] + ',' + d[i + 2]);
+			return colours.size `+alike+`;
+		})()`)
+	}
+	painted("a colour for each of many apps", "> 12")
+	p.click("[aria-label=Colour] button:nth-child(2)")
+	painted("a colour for each of three tenants, free cells and nodes out of use", "< 12")
+	p.do(chromedp.Focus("canvas.map"), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowDown))
+	p.until("the card of a GPU", "!document.getElementById('tip').hidden && document.getElementById('tip').innerText.includes('node-0000')")
+	p.until("the same for screen readers", "document.querySelector('[aria-live=polite]').textContent.startsWith('node-0000, H200 5: ')")
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until("the page of the job", "location.hash.startsWith('#/jobs/j-')")
+	p.visit("#/cluster?node=node-0042")
+	p.until("the one node in full", "document.querySelectorAll('.node').length === 1")
+	p.light("the page of 1,000 nodes", 0.25, f, func(int) {})
 	p.sound()
 	p.silent()
 }

@@ -36,11 +36,13 @@ type fake struct {
 	records  []api.Record
 	samples  []api.Sample
 	points   map[sched.JobID][]api.Point
+	metrics  map[sched.JobID]api.MetricList
 	explains map[sched.JobID]api.Explanation
 	log      string
 	secret   string   // the token that is asked for; empty: everybody may look
 	broken   string   // part of a path that fails
 	posts    []string // "METHOD path X-Fairway"
+	listed   int      // lists of jobs that were asked for
 	watchers map[chan api.Record]bool
 
 	addr   string
@@ -91,7 +93,7 @@ func (f *fake) welcome(l net.Listener) {
 
 func newFake() *fake {
 	f := &fake{
-		points: map[sched.JobID][]api.Point{}, explains: map[sched.JobID]api.Explanation{}, watchers: map[chan api.Record]bool{},
+		points: map[sched.JobID][]api.Point{}, metrics: map[sched.JobID]api.MetricList{}, explains: map[sched.JobID]api.Explanation{}, watchers: map[chan api.Record]bool{},
 		who: api.Identity{User: "ada", Tenant: "vision", Role: api.Admin},
 	}
 	f.overview = api.Overview{Started: time.Now().Add(-3 * time.Hour), Policy: "pollux", Decisions: 1204, LastMS: 12.4}
@@ -168,6 +170,7 @@ func (f *fake) handler() http.Handler {
 	answer("GET /v1/jobs/{id}/points", func(r *http.Request) any {
 		return api.PointList{Points: f.points[sched.JobID(r.PathValue("id"))]}
 	})
+	answer("GET /v1/jobs/{id}/metrics", func(r *http.Request) any { return f.metrics[sched.JobID(r.PathValue("id"))] })
 	answer("GET /v1/apps", func(*http.Request) any { return api.AppList{Apps: f.apps} })
 	answer("GET /v1/searches", func(*http.Request) any { return api.SearchList{Searches: f.searches} })
 	answer("GET /v1/searches/{id}", func(r *http.Request) any {
@@ -261,6 +264,7 @@ func (f *fake) now() api.Overview {
 }
 
 func (f *fake) page(r *http.Request) any {
+	f.listed++
 	q := r.URL.Query()
 	limit, _ := strconv.Atoi(q.Get("limit"))
 	if limit == 0 {

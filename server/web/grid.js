@@ -62,13 +62,13 @@ function cell({ node, slot, jobs, now, id, current, key, focus }) {
 
 const milliOn = (job, node) => (job.held || []).find((x) => x.node === node.name)?.milli || 1000;
 
-function spoken(node, slot, held) {
+export function spoken(node, slot, held) {
   const who = held.length ? held.map((j) => title(j)).join(' and ') : 'free';
   return node.name + ', ' + kindOf(node) + ' ' + slot.index + ': ' + who + (slot.use ? ', ' + percent(slot.use.util) + ' busy' : '');
 }
 
 // gpuCard is what the card of a GPU says.
-function gpuCard(node, slot, held, now) {
+export function gpuCard(node, slot, held, now) {
   const use = slot.use;
   return h('div', { class: 'gpu-card' },
     h('b', {}, node.name + ' · ' + kindOf(node) + ' ' + slot.index),

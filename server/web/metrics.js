@@ -5,7 +5,7 @@
 // done or by time, smoothed, beside other jobs. The choices are in the address.
 import { get } from './api.js';
 import { choice, toggle } from './choice.js';
-import { chart, elapsed, progress, time } from './chart.js';
+import { chart, elapsed, progress, step, time } from './chart.js';
 import { seriesColour } from './colour.js';
 import { h, keep, show } from './dom.js';
 import { ms, title } from './format.js';
@@ -18,19 +18,19 @@ const mostCompared = 7;
 // What every agent measures beside the loss, by the names people choose.
 const measured = { 'goodput (examples/s)': 'goodput', 'throughput (examples/s)': 'throughput', 'learning rate': 'lr', 'gradient noise scale': 'noise' };
 
-// valueOf returns a metric of a measurement; NaN: it is not in there.
-function valueOf(point, name) {
-  if (name === 'loss') return point.loss ?? NaN;
-  if (measured[name]) return point[measured[name]] || NaN;
-  return point.metrics?.[name] ?? NaN;
-}
-
-// namesOf lists the metrics that some measurement has, the loss first.
-export function namesOf(points) {
-  const own = new Set();
-  for (const p of points) for (const name of Object.keys(p.metrics || {})) own.add(name);
-  own.delete('loss');
-  return ['loss', ...[...own].sort(), ...Object.keys(measured)].filter((name) => points.some((p) => Number.isFinite(valueOf(p, name))));
+// readings returns what a job reported, by name: {steps, list: [[x, ms, value], ...]}.
+// x is a step that the script named or, without steps, the work done.
+export function readings({ points, metrics }) {
+  const out = new Map(metrics.map((m) => [m.name, { steps: true, list: m.values.map((v, i) => [m.steps[i], 1000 * m.at[i], v]) }]));
+  const add = (name, value) => {
+    if (out.has(name)) return;
+    const list = points.filter((p) => Number.isFinite(value(p))).map((p) => [p.done, ms(p.at), value(p)]);
+    if (list.length) out.set(name, { steps: false, list });
+  };
+  add('loss', (p) => p.loss ?? NaN); // agents before series have it here
+  for (const name of new Set(points.flatMap((p) => Object.keys(p.metrics || {})))) add(name, (p) => p.metrics?.[name] ?? NaN);
+  for (const [name, field] of Object.entries(measured)) add(name, (p) => p[field] || NaN);
+  return out;
 }
 
 export function metricsChart(id, cursor, changed) {
@@ -41,10 +41,10 @@ export function metricsChart(id, cursor, changed) {
   let weight = Math.min(0.99, Math.max(0, Number(chosen.get('smooth')) || 0));
   let compared = (chosen.get('compare') || '').split(',').filter(Boolean).slice(0, mostCompared);
   let mine = null; // what was drawn last
-  const others = new Map(); // by id: {job, points} or {error}
+  const others = new Map(); // by id: {job, points, metrics} or {error}
 
   const pick = h('select', { 'aria-label': 'Metric', onchange: () => { metric = pick.value; choose({ metric: metric === 'loss' ? '' : metric }); draw(); } });
-  const axis = choice('Horizontal axis', [['Progress', false], ['Time', true]], byTime, (v) => { byTime = v; choose({ x: v ? 'time' : '' }); draw(); });
+  const axis = choice('Horizontal axis', [['Step', false], ['Time', true]], byTime, (v) => { byTime = v; choose({ x: v ? 'time' : '' }); draw(); });
   const logarithmic = toggle('Log', 'Logarithmic scale', log, (v) => { log = v; choose({ y: v ? 'log' : '' }); draw(); });
   const slider = h('input', { type: 'range', min: 0, max: 0.99, step: 0.01, value: weight, 'aria-label': 'Smoothing', oninput: () => { weight = Number(slider.value); choose({ smooth: weight || '' }); draw(); } });
   const known = h('datalist', { id: 'compare-with' });
@@ -79,8 +79,8 @@ export function metricsChart(id, cursor, changed) {
   async function refresh() {
     await Promise.all(compared.filter((o) => !(over.includes(others.get(o)?.job?.state))).map(async (o) => {
       try {
-        const [job, p] = await Promise.all([get(['jobs', o]), get(['jobs', o, 'points'])]);
-        others.set(o, { job, points: p.points || [] });
+        const [job, p, m] = await Promise.all([get(['jobs', o]), get(['jobs', o, 'points']), get(['jobs', o, 'metrics'])]);
+        others.set(o, { job, points: p.points || [], metrics: m.metrics || [] });
       } catch (error) {
         if (!error.code) throw error;
         others.set(o, { error });
@@ -88,25 +88,27 @@ export function metricsChart(id, cursor, changed) {
     }));
   }
   // line is the series of one job, and what it is smoothed from.
-  function line({ job, points, ledger, n, absolute }) {
-    const start = ms(points[0]?.at);
-    const x = (p) => (!byTime ? p.done : absolute ? ms(p.at) : ms(p.at) - start);
-    let raw = points.map((p) => [x(p), valueOf(p, metric)]);
-    raw = byTime && absolute ? withGaps(raw, ledger) : (byTime ? raw : advancing(raw)).filter((p) => Number.isFinite(p[1]));
+  function line({ job, read, ledger, n, absolute }) {
+    const list = read.get(metric)?.list || [];
+    const start = list[0]?.[1];
+    let raw = list.map(([x, at, v]) => [!byTime ? x : absolute ? at : at - start, v]);
+    if (byTime && absolute) raw = withGaps(raw, ledger);
+    else if (!byTime) raw = advancing(raw);
     const one = { name: title(job), color: seriesColour(n), points: weight ? smooth(raw, weight) : raw };
     return weight ? [{ ...one, name: one.name + ' raw', faint: true, points: raw }, one] : [one];
   }
   function draw() {
     if (!mine) return;
-    const { job, points, ledger, marks, range } = mine;
-    const names = namesOf(points);
-    if (names.length && !names.includes(metric)) metric = names[0];
+    const { job, ledger, marks, range } = mine;
+    const read = readings(mine);
+    const names = [...read.keys()];
+    if (names.length && !read.has(metric)) metric = names.includes('loss') ? 'loss' : names[0];
     show(pick, (names.length ? names : [metric]).map((name) => h('option', { key: name, value: name }, name)));
     pick.value = metric;
-    const drawn = compared.map((o) => others.get(o)).filter((o) => o?.job);
+    const drawn = compared.map((o) => others.get(o)).filter((o) => o?.job).map((o) => ({ job: o.job, read: readings(o) }));
     const absolute = !drawn.length;
-    const series = [{ job, points, ledger }, ...drawn].flatMap((o, n) => line({ ...o, n, absolute }));
-    plot.update({ series, log, axis: !byTime ? progress : absolute ? time : elapsed, ...(byTime && absolute ? { marks, range } : {}) });
+    const series = [{ job, read, ledger }, ...drawn].flatMap((o, n) => line({ ...o, n, absolute }));
+    plot.update({ series, log, axis: byTime ? (absolute ? time : elapsed) : read.get(metric)?.steps ? step : progress, ...(byTime && absolute ? { marks, range } : {}) });
     show(chips, compared.map((o) => h('span', { class: 'chip', key: o }, others.get(o)?.error ? o + ': ' + others.get(o).error.message : title(others.get(o)?.job || { id: o }),
       h('button', { type: 'button', 'aria-label': 'Do not compare with ' + o, onclick: () => compare(compared.filter((c) => c !== o)) }, '×'))));
   }

@@ -7,17 +7,22 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/fairway-gpu/fairway/api"
 )
 
 var shots = flag.String("shots", "", "folder for pictures of all pages; empty: of some, into a temporary one")
 
+type page struct{ name, hash, words, script string }
+
 // pictured is every page, words that show that it is drawn, and what is done
 // to it before the picture.
-var pictured = []struct{ name, hash, words, script string }{
+var pictured = []page{
 	{"overview", "#/", "bert-finetune", ""},
 	{"card", "#/", "bert-finetune", "document.querySelector('#gpu-1-6').focus()"},
 	{"jobs", "#/jobs", "with-a-bug", ""},
@@ -30,46 +35,74 @@ var pictured = []struct{ name, hash, words, script string }{
 	{"apps", "#/jobs?by=app", "lr-sweep", ""},
 	{"search", "#/apps/lr-sweep", "stopped early at rung", ""},
 	{"fairness", "#/fairness", "robotics", ""},
-	{"nodes", "#/nodes", "3 jobs of 2 users failed on it", ""},
+	{"cluster", "#/cluster", "3 jobs of 2 users failed on it", ""},
 	{"events", "#/events", "attempt-ended", ""},
 	{"policy", "#/policy", "gandiva", ""},
 	{"dry-run", "#/policy", "gandiva", "document.querySelector('.policies button').click()"},
 }
 
-// testPictures takes a picture of every page in light, dark and on a phone, for
+// scene is a world and the pages to look at.
+type scene struct {
+	name  string
+	fill  func(*fake)
+	pages []page
+}
+
+// scenes are the worlds beside the rich one; they are only for people to look at.
+func scenes() []scene {
+	lists := []page{{"overview", "#/", "Running", ""}, {"jobs", "#/jobs", "Jobs", ""}, {"cluster", "#/cluster", "Who holds what", ""}, {"fairness", "#/fairness", "Fairness", ""}}
+	return []scene{
+		{"empty", func(*fake) {}, lists},
+		{"one", func(f *fake) {
+			f.nodes = []api.Node{node("box", 4, "h200")}
+			f.jobs = []api.Job{running("j-1", "first", 1)}
+			f.jobs[0].Agent, f.jobs[0].Last, f.jobs[0].Work, f.jobs[0].Left = false, nil, 0, 0
+			f.hold(&f.jobs[0], 0, 0, 1, 1000)
+		}, append(lists, page{"job", "#/jobs/j-1", "Given and taken", ""})},
+		{"500-jobs", func(f *fake) { largeWorld(f, 16, 500) }, lists},
+		{"1000-nodes", func(f *fake) { largeWorld(f, 1000, 3000) }, lists},
+		{"errors", func(f *fake) { richWorld(f); f.broken = "/v1/" }, []page{{"overview", "#/", "the disk is full", ""}, {"job", "#/jobs/j-0003", "the disk is full", ""}, {"cluster", "#/cluster", "the disk is full", ""}}},
+	}
+}
+
+// testPictures takes pictures of the pages, light and dark, on large and small screens, for
 // a person to look at, and checks what a program can.
 func testPictures(t *testing.T, w window) {
-	f := newFake()
-	richWorld(f)
-	f.overview.Problem = "the journal's disk has 300 MB left"
-	f.open(t)
-	p := w.open(t, f)
-	p.start("/")
+	all := []scene{{"", func(f *fake) { richWorld(f); f.overview.Problem = "the journal's disk has 300 MB left" }, pictured}}
 	dir := *shots
 	if dir == "" {
 		dir = t.TempDir()
+	} else {
+		all = append(all, scenes()...)
 	}
-	for _, look := range []struct {
-		name, scheme string
-		width        int64
-	}{{"light", "light", 1440}, {"dark", "dark", 1440}, {"tablet", "light", 1024}, {"phone", "dark", 390}} {
-		p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look.scheme}}),
-			chromedp.EmulateViewport(look.width, 800))
-		for _, page := range pictured {
-			p.visit(page.hash)
-			p.shows(page.words)
-			p.until("all panels", "!document.querySelector('[aria-busy=true]')")
-			eval[bool](p, page.script+"; true")
-			p.sound()
-			if *shots == "" && page.name != "overview" && page.name != "job" {
-				continue
-			}
-			var png []byte
-			p.do(chromedp.FullScreenshot(&png, 100))
-			if err := os.WriteFile(filepath.Join(dir, look.name+"-"+page.name+".png"), png, 0o600); err != nil {
-				t.Fatal(err)
+	for _, s := range all {
+		f := newFake()
+		s.fill(f)
+		f.open(t)
+		p := w.open(t, f)
+		p.start("/")
+		for _, look := range []struct {
+			name, scheme string
+			width        int64
+		}{{"light", "light", 1440}, {"dark", "dark", 1440}, {"tablet", "light", 1024}, {"phone", "dark", 390}} {
+			p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look.scheme}}),
+				chromedp.EmulateViewport(look.width, 800))
+			for _, page := range s.pages {
+				p.visit(page.hash)
+				p.shows(page.words)
+				p.until("all panels", "!document.querySelector('[aria-busy=true]')")
+				eval[bool](p, page.script+"; true")
+				p.sound()
+				if *shots == "" && page.name != "overview" && page.name != "job" {
+					continue
+				}
+				var png []byte
+				p.do(chromedp.FullScreenshot(&png, 100))
+				if err := os.WriteFile(filepath.Join(dir, strings.TrimPrefix(s.name+"-", "-")+look.name+"-"+page.name+".png"), png, 0o600); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
+		p.silent()
 	}
-	p.silent()
 }

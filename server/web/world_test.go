@@ -113,6 +113,60 @@ func richWorld(f *fake) {
 	}
 }
 
+// largeWorld fills the fake with many nodes and jobs, of which so many run as there is
+// room for.
+func largeWorld(f *fake, nodes, jobs int) {
+	for i := range nodes {
+		f.nodes = append(f.nodes, node(fmt.Sprintf("node-%04d", i), 8, "h200"))
+		f.nodes[i].Rack = fmt.Sprintf("r%02d", i/32)
+		switch i % 97 {
+		case 11:
+			f.nodes[i].State = sched.Cordoned
+		case 53:
+			f.nodes[i].State, f.nodes[i].Up = sched.Down, false
+		}
+	}
+	users := []string{"ada", "grace", "alan", "barbara"}
+	room := 0
+	for i := range jobs {
+		n, id := 1<<(i%4), fmt.Sprintf("j-%05d", i+1)
+		j := waiting(id, fmt.Sprintf("train %d", i+1), n)
+		for room < 8*nodes && (f.nodes[room/8].State != sched.Ready || room%8+n > 8) {
+			room += 8 - room%8
+		}
+		if room+n <= 8*nodes {
+			j = running(id, j.Name, n)
+			j.Left = float64(600 + 300*(i%40))
+		}
+		j.User, j.Tenant, j.Status.Seq = users[i%4], sched.TenantID([]string{"vision", "language", "robotics"}[i%3]), int64(i+1)
+		j.App = sched.AppID(fmt.Sprintf("study-%d", i/7))
+		j.Rho = 0.8 + float64(i%11)/6
+		if j.State == api.Running {
+			f.hold(&j, room/8, room%8, n, 1000)
+			room += n
+		}
+		f.jobs = append([]api.Job{j}, f.jobs...)
+		if i%7 == 0 {
+			f.apps = append(f.apps, api.AppView{ID: j.App, Tenant: j.Tenant, Submitted: j.Submitted, Jobs: 7, Running: 4, Waiting: 3, GPUs: 12, Rho: 0.6 * math.Pow(1.09, float64(i/7%40))})
+		}
+	}
+	for n := range f.nodes {
+		for i := range f.nodes[n].Slots {
+			slot := &f.nodes[n].Slots[i]
+			slot.Use = &api.GPUUse{At: time.Now(), Util: float64(len(slot.Jobs)) * (0.5 + float64((n+i)%10)/20), MemoryTotal: 141 << 30, MemoryUsed: 60 << 30}
+		}
+	}
+	f.history()
+	for i := range f.samples {
+		f.samples[i].GPUs, f.samples[i].Held = 8*nodes, room-i%9
+	}
+	f.tenants = []api.TenantView{
+		{Tenant: sched.Tenant{ID: "vision", Weight: 2}, GPUs: room / 3, Running: 90, Waiting: 12, Share: float64(4 * nodes), Rho: 1.4, GPUTime: 8e6},
+		{Tenant: sched.Tenant{ID: "language", Weight: 1, Quota: nodes}, GPUs: room / 3, Running: 90, Waiting: 300, Share: float64(2 * nodes), Rho: 3.1, GPUTime: 3e6},
+		{Tenant: sched.Tenant{ID: "robotics", Weight: 1}, GPUs: room / 3, Running: 80, Share: float64(2 * nodes), Rho: 0.9, GPUTime: 2e6},
+	}
+}
+
 // use invents what the GPUs measure.
 func (f *fake) use() {
 	for n := range f.nodes {
@@ -148,6 +202,17 @@ func (f *fake) train(id sched.JobID) {
 		f.points[id] = append(f.points[id], api.Point{At: at(m), Done: m * 4, GPUs: gpus, Batch: 128 * gpus, Efficiency: eff, Throughput: rate, Goodput: rate * eff, Loss: &loss,
 			Util: 0.6 + 0.1*eff, Memory: int64(30+10*gpus) << 30, Metrics: map[string]float64{"accuracy": 1 - loss/4}})
 	}
+	var loss, accuracy api.Series
+	loss.Name, accuracy.Name = "loss", "accuracy"
+	for i, p := range f.points[id] {
+		for k := range 3 {
+			at := api.SeriesPoint{Step: float64(10*i + 3*k), At: float64(p.At.Unix()) + 9*float64(k), Value: *p.Loss + 0.03*float64(k), Count: 1}
+			loss.Add(at)
+			at.Value = 1 - at.Value/4
+			accuracy.Add(at)
+		}
+	}
+	f.metrics[id] = api.MetricList{Metrics: []api.Series{accuracy, loss}}
 	f.explains[id] = api.Explanation{
 		Summary: "It runs on 4 of the 1 to 8 GPUs it can use: a fifth would add 6 % goodput here and cost bert-finetune 14 %.",
 		AllGPUs: 22, FreeGPUs: 1,

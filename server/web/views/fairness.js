@@ -7,8 +7,10 @@ import { get } from '../api.js';
 import { chart, sharedCursor } from '../chart.js';
 import { seriesColour, seriesDash } from '../colour.js';
 import { h } from '../dom.js';
-import { ago, ms, number, percent } from '../format.js';
+import { ago, ms, number, plural } from '../format.js';
+import { bins, histogram } from '../histogram.js';
 import { fill, panel } from '../panel.js';
+import { href } from '../url.js';
 
 const mostLines = 10;
 
@@ -16,25 +18,50 @@ export function fairness({ state }) {
   const cursor = sharedCursor();
   const charts = {
     held: chart({ title: 'Allocated GPUs, by tenant', kind: 'stack', whole: true, cursor, empty: 'No history yet: samples are taken while the daemon runs.' }),
-    tenants: chart({ title: 'Fairness (rho) by tenant, worst app', cursor, lines: [{ y: 1, label: 'fair' }], empty: 'No data yet: rho needs jobs with a known length.' }),
-    apps: chart({ title: 'Fairness (rho) by app', cursor, lines: [{ y: 1, label: 'fair' }], empty: 'No data yet: rho needs jobs with a known length.' }),
+    tenants: chart({ title: 'Fairness (rho) by tenant, worst app', zero: false, cursor, lines: [{ y: 1, label: 'fair' }], empty: 'No data yet: rho needs jobs with a known length.' }),
+    apps: chart({ title: 'Fairness (rho) by app', zero: false, cursor, lines: [{ y: 1, label: 'fair' }], empty: 'No data yet: rho needs jobs with a known length.' }),
     load: chart({ title: 'Running and waiting jobs', kind: 'step', whole: true, cursor, empty: 'No history yet.' }),
-    util: chart({ title: 'Mean GPU utilisation', yformat: percent, ymax: 1.02, cursor, empty: 'Utilisation is not measured on this machine.' }),
   };
+  const shares = panel('Share against use, by tenant');
+  const spread = panel('How late sharing makes apps');
   const plots = panel('Over time', { plain: true });
   const grid = h('div', { class: 'charts' }, Object.values(charts).map((c) => c.element));
   const tenants = panel('Tenants');
   const apps = panel('Apps');
   const element = h('div', { class: 'page' }, h('div', { class: 'page-head' }, h('h1', {}, 'Fairness'),
     h('p', { class: 'hint' }, 'Rho, finish-time fairness, is the time an app takes divided by the time it would take alone on its fair share: 1 is fair, 2 takes twice as long, below 1 is faster.')),
-  plots.element, tenants.element, apps.element);
+  shares.element, spread.element, plots.element, tenants.element, apps.element);
 
   async function refresh() {
+    const asked = { tenants: get(['tenants']), apps: get(['apps']) };
     await Promise.all([
       fill(plots, get(['history']), (x) => { plots.show(grid); drawCharts(x.samples || []); }),
-      fill(tenants, get(['tenants']), (x) => drawTenants(x.tenants || [])),
-      fill(apps, get(['apps']), (x) => drawApps(x.apps || [])),
+      fill(tenants, asked.tenants, (x) => drawTenants(x.tenants || [])), fill(shares, asked.tenants, (x) => drawShares(x.tenants || [])),
+      fill(apps, asked.apps, (x) => drawApps(x.apps || [])), fill(spread, asked.apps, (x) => drawSpread(x.apps || [])),
     ]);
+  }
+  // drawShares sets what tenants hold against what is theirs: a bar and a mark.
+  function drawShares(list) {
+    const busy = list.filter((t) => t.gpus || t.waiting || t.running || t.share);
+    if (!busy.length) { shares.empty('No tenant has jobs.', 'Jobs without a tenant belong to the tenant default.'); return; }
+    const most = Math.max(1, ...busy.flatMap((t) => [t.gpus, t.share, t.quota || 0]));
+    const at = (v) => v / most * 100 + '%';
+    const verdict = (t) => (t.gpus > t.share * 1.05 ? number(t.gpus - t.share) + ' above its share' : t.gpus < t.share * 0.95 ? number(t.share - t.gpus) + ' below its share' + (t.waiting ? ', ' + plural(t.waiting, 'job') + ' waiting' : ', nothing waits') : 'at its share');
+    shares.show(h('ul', { class: 'shares' }, busy.map((t, n) => h('li', { key: t.id },
+      h('b', {}, t.id || '(none)'),
+      h('div', { class: 'share', role: 'img', 'aria-label': number(t.gpus) + ' GPUs held; its share is ' + number(t.share) + (t.quota ? ', its quota ' + number(t.quota) : '') },
+        h('i', { class: 'held', vars: { width: at(t.gpus), '--c': seriesColour(n) } }), t.share ? h('i', { class: 'due', vars: { left: at(t.share) }, title: 'share: ' + number(t.share) + ' GPUs' }) : null,
+        t.quota ? h('i', { class: 'quota', vars: { left: at(t.quota) }, title: 'quota: ' + number(t.quota) + ' GPUs' }) : null),
+      h('span', {}, number(t.gpus) + ' of ' + number(t.share) + ' GPUs'), h('span', { class: 'soft' }, verdict(t))))),
+    h('p', { class: 'note' }, h('i', { class: 'key due' }), 'its share by weight ', busy.some((t) => t.quota) ? [h('i', { class: 'key quota' }), 'its quota'] : null));
+  }
+  function drawSpread(list) {
+    const known = list.filter((a) => a.rho > 0);
+    if (!known.length) { spread.empty('No app has a known rho.', 'It needs jobs with a known length.'); return; }
+    const late = known.filter((a) => a.rho > 1.1).length;
+    spread.show(h('p', {}, h('b', {}, number(known.length - late) + ' of ' + plural(known.length, 'app')), ' take at most a tenth longer than alone on their share; the worst takes ', h('b', {}, number(Math.max(...known.map((a) => a.rho))) + ' times'), ' as long.'),
+      histogram(bins(known.map((a) => a.rho)), { what: 'app', label: 'Apps by rho', tone: (b) => (b.to <= 1.01 ? 'var(--busy)' : b.from < 1.4 ? 'var(--s4)' : 'var(--bad-text)') }),
+      h('p', { class: 'note' }, 'Rho, on a logarithmic scale: left of 1 sharing cost the app nothing.'));
   }
   function drawCharts(samples) {
     const at = (x) => ms(x.at);
@@ -53,12 +80,11 @@ export function fairness({ state }) {
     const lines = (byID, step) => [...byID].sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, mostLines)
       .map(([name, points], n) => ({ name: name || '(none)', color: seriesColour(n), dash: step ? '' : seriesDash(n), points }));
     charts.held.update({ range, series: lines(gpusOf(samples), true) });
-    charts.tenants.update({ range, series: lines(series('tenants', (x) => x.rho || NaN)).filter((l) => l.points.length) });
-    charts.apps.update({ range, series: latest(series('apps', (x) => x.rho || NaN)) });
+    charts.tenants.update({ range, log: true, series: lines(series('tenants', (x) => x.rho || NaN)).filter((l) => l.points.length) });
+    charts.apps.update({ range, log: true, series: latest(series('apps', (x) => x.rho || NaN)) });
     charts.load.update({ range, series: [
       { name: 'Running', color: 'var(--s2)', points: samples.map((x) => [at(x), x.running]) },
       { name: 'Waiting', color: 'var(--s1)', dash: '5 3', points: samples.map((x) => [at(x), x.waiting]) }] });
-    charts.util.update({ range, series: [{ name: 'Utilisation', color: 'var(--s0)', points: samples.filter((x) => x.util).map((x) => [at(x), x.util]) }] });
   }
   function drawTenants(list) {
     if (!list.length) { tenants.empty('No tenants yet.', 'Jobs without a tenant belong to the tenant default.'); return; }
@@ -73,7 +99,7 @@ export function fairness({ state }) {
     const sorted = [...list].sort((a, b) => active(b) - active(a) || ms(b.submitted) - ms(a.submitted));
     apps.show(h('div', { class: 'scroll' }, h('table', { class: 'list figures' },
       h('thead', {}, h('tr', {}, [['App', ''], ['Tenant', 'minor'], ['GPUs', 'num'], ['Running', 'num'], ['Waiting', 'num'], ['Finished', 'num minor'], ['Failed', 'num minor'], ['Rho', 'num'], ['Submitted', 'num minor']].map(([t, c]) => h('th', { scope: 'col', class: c }, t)))),
-      h('tbody', {}, sorted.slice(0, 200).map((a) => h('tr', { key: a.id }, h('th', { scope: 'row' }, a.id), h('td', { class: 'minor' }, a.tenant || '–'), num(a.gpus), num(a.running), num(a.waiting),
+      h('tbody', {}, sorted.slice(0, 200).map((a) => h('tr', { key: a.id }, h('th', { scope: 'row' }, h('a', { href: href(['apps', a.id]) }, a.id)), h('td', { class: 'minor' }, a.tenant || '–'), num(a.gpus), num(a.running), num(a.waiting),
         num(a.finished, 'minor'), num(a.failed + a.killed, 'minor'), rho(a.rho), h('td', { class: 'num nowrap minor' }, ago(ms(a.submitted), state.now()))))))),
     sorted.length > 200 ? h('p', { class: 'note' }, 'The first 200 of ' + number(sorted.length) + '.') : null);
   }

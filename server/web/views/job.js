@@ -34,19 +34,19 @@ export function jobView({ state, refreshSoon }, id) {
   let name = id;
 
   async function refresh() {
-    const asked = [get(['jobs', id]), get(['jobs', id, 'explain']).catch(known), get(['jobs', id, 'points']).catch(known), metrics.refresh()];
+    const asked = [get(['jobs', id]), get(['jobs', id, 'explain']).catch(known), get(['jobs', id, 'points']).catch(known), get(['jobs', id, 'metrics']).catch(known), metrics.refresh()];
     const all = Promise.all(asked);
     all.catch(() => show(head, h('h1', {}, name)));
-    await fill(status, all, ([job, x, p]) => draw(job, x, p?.points || []));
+    await fill(status, all, ([job, x, p, m]) => draw(job, x, p?.points || [], m?.metrics || []));
   }
   // known lets a part be missing, but not a bug of ours.
   const known = (error) => { if (!error.code) throw error; return null; };
 
-  function draw(job, x, points) {
+  function draw(job, x, points, reported) {
     const now = state.now();
     drawHead(job);
     drawStatus(job, x);
-    const drawn = { job, points, ledger: x?.ledger || [], now };
+    const drawn = { job, points, metrics: reported, ledger: x?.ledger || [], now };
     Object.assign(drawn, spanOf(drawn));
     rest.hidden = false;
     metrics.draw(drawn);

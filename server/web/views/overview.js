@@ -3,39 +3,30 @@
 
 // Overview: who has the GPUs, who waits and why, what happened last.
 import { get } from '../api.js';
-import { forget } from '../colour.js';
+import { gpuPanel } from '../cluster.js';
 import { h, keep, show } from '../dom.js';
 import { eventList, namesIn } from '../events.js';
 import { isChatty } from '../feed.js';
 import { duration, ms, number, percent, plural } from '../format.js';
-import { gpuGrid } from '../grid.js';
 import { holding, queued, queueTable, runningTable } from '../jobs.js';
 import { fill, panel } from '../panel.js';
 import { pager } from '../pager.js';
 
 const recent = 200; // records looked at
 const eventsShown = 14;
+const rowsShown = 50;
 
 export function overview({ state }) {
   const counters = keep(h('dl', { class: 'counters' }));
-  const gpus = panel('Cluster');
+  const gpus = gpuPanel('Cluster');
   const running = panel('Running');
   const queue = panel('Queue');
   const events = panel('Recent events', { part: h('a', { href: '#/events' }, 'All events') });
   const pages = pager(() => refresh());
   const element = h('div', { class: 'page' }, h('h1', { class: 'sr' }, 'Overview'), counters, gpus.element,
     h('div', { class: 'split' }, h('div', { class: 'stack-col' }, running.element, queue.element), events.element));
-  let at = [0, 0]; // the cell of the grid that Tab reaches
   let last = null;
   let jobs = [];
-
-  function drawGrid(nodes, now) {
-    const byID = new Map(jobs.map((j) => [j.id, j]));
-    forget(jobs.map((j) => j.app || j.id));
-    const grid = () => gpuGrid({ nodes, jobs: byID, now, at, move: (to) => { if (to.join() !== at.join()) { at = to; gpus.show(grid()); } } });
-    if (!nodes.length) gpus.empty('No nodes yet.', 'The daemon detects GPUs when it starts; without GPUs it offers CPU slots. See the log of fairway up.');
-    else gpus.show(grid());
-  }
 
   async function refresh() {
     // Everything is asked for at once, and drawn as it comes.
@@ -49,7 +40,7 @@ export function overview({ state }) {
       fill(gpus, asked.overview, (o) => { last = o; state.overview(o); drawCounters(o); }),
       fill(running, asked.running, (page) => { jobs = page.jobs || []; drawRunning(page); }),
       fill(queue, asked.queue, drawQueue),
-      fill(gpus, Promise.all([asked.nodes, asked.running.catch(() => null)]), ([n]) => drawGrid(n.nodes || [], state.now())),
+      fill(gpus, Promise.all([asked.nodes, asked.running.catch(() => null)]), ([n]) => gpus.draw(n.nodes || [], jobs, state.now())),
       fill(events, seq.then((n) => get(['events'], { after: Math.max(0, n - recent) || undefined, limit: recent })), drawEvents),
     ]);
   }
@@ -66,7 +57,8 @@ export function overview({ state }) {
   }
   function drawRunning(page) {
     running.title('Running', h('span', { class: 'count' }, number(page.total)));
-    if (jobs.length) running.show(h('div', { class: 'scroll' }, runningTable(jobs, state.now())));
+    const more = page.total - Math.min(jobs.length, rowsShown);
+    if (jobs.length) running.show(h('div', { class: 'scroll' }, runningTable(jobs.slice(0, rowsShown), state.now())), more > 0 ? h('p', { class: 'note' }, h('a', { href: '#/jobs?state=active' }, 'and ' + number(more) + ' more')) : null);
     else running.empty('No running jobs.', last?.waiting ? 'The queue below shows why jobs wait.' : 'Jobs appear here when they get GPUs.');
   }
   function drawQueue(page) {
@@ -89,5 +81,5 @@ export function overview({ state }) {
     if (list.length) events.show(eventList(list, names));
     else events.empty('No recent events.');
   }
-  return { title: 'Overview', element, refresh };
+  return { title: 'Overview', element, refresh, close: () => gpus.close() };
 }
