@@ -78,6 +78,8 @@ type Submission struct {
 	// ScreenOff, or nothing: the daemon decides by what became of jobs like it. It
 	// stands for the field of the same name in Spec.
 	Screen string `json:"screen,omitempty"`
+	// Run is a script for bash, instead of a command.
+	Run string `json:"run,omitempty"`
 	// SecretValues are the values of secret variables. They are never recorded.
 	SecretValues map[string]string `json:"secret_values,omitempty"`
 	// Array makes several jobs of it, as Indexes reads it: one for each number.
@@ -161,7 +163,7 @@ func (t *Task) Validate() error {
 	case len(t.Name) > maxName || strings.ContainsFunc(t.Name, unprintable):
 		return bad("name", "%.40q has %d bytes or holds control characters", t.Name, len(t.Name)).Try(fmt.Sprintf("use at most %d printable bytes", maxName))
 	case len(t.Command) == 0 || t.Command[0] == "":
-		return bad("command", "is empty").Try("name the program to run and its arguments, for example [\"python3\", \"train.py\"]")
+		return bad("command", "is empty").Try("name the program to run and its arguments, for example [\"python3\", \"train.py\"], or write a script into run")
 	case len(t.Command) > maxArgs:
 		return bad("command", "has %d arguments", len(t.Command)).Try(fmt.Sprintf("use at most %d", maxArgs))
 	case t.Dir != "" && !filepath.IsAbs(t.Dir):
@@ -231,6 +233,9 @@ func (s *Submission) Complete() error {
 	}
 	if s.Member != nil {
 		return Errorf(Invalid, "is set").On("member").Try("leave it out; array makes several jobs of one")
+	}
+	if err := s.ExpandRun(); err != nil {
+		return err
 	}
 	if s.GPUs == 0 { // an elastic job need not guess
 		s.GPUs = max(1, s.MinGPUs)

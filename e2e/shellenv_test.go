@@ -6,6 +6,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -86,4 +87,36 @@ func TestShellEnvironment(t *testing.T) {
 	}
 	d.start()
 	waitFor(t, patience, func() bool { left, err := os.ReadDir(secrets); return err == nil && len(left) == 0 })
+}
+
+// TestRun: run prints what the job prints and ends with its exit code, and a signal
+// cancels the job.
+func TestRun(t *testing.T) {
+	d := startDaemon(t, shortDir(t), "--slots", "1")
+	out, err := d.cli(nil, "run", "--name", "three", "printf 'one\\ntwo\\n'; cd /nowhere-at-all || exit 3")
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) || ended.ExitCode() != 3 || !strings.Contains(out, "one\ntwo\n") {
+		t.Errorf("%v; want exit code 3 and two lines\n%s", err, out)
+	}
+	out, err = d.cli(nil, "run", "no-such-program", "-x")
+	if !errors.As(err, &ended) || ended.ExitCode() != 127 || !strings.Contains(out, "the program no-such-program is not in") {
+		t.Errorf("%v; want exit code 127 and what is missing\n%s", err, out)
+	}
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "run", "--address", "unix://"+filepath.Join(d.data, "fairway.sock"), "--name", "long", "sleep", "1000")
+	cmd.Stdout, cmd.Stderr = d.log, d.log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	d.until("long-3", api.Running)
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); !errors.As(err, &ended) || ended.ExitCode() != 130 {
+		t.Errorf("%v; want exit code 130", err)
+	}
+	d.until("long-3", api.Cancelled)
 }

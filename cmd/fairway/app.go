@@ -118,6 +118,9 @@ func readApp(path string, id sched.AppID, stdin io.Reader, env shellEnv) (appFil
 			return appFile{}, err
 		}
 		env.put(j)
+		if err := j.ExpandRun(); err != nil {
+			return appFile{}, usageError{fmt.Errorf("%s: %s: %w", path, nameOf(*j, i, len(app.Jobs)), err)}
+		}
 		if err := check(*j); err != nil {
 			return appFile{}, usageError{fmt.Errorf("%s: %s: %w", path, nameOf(*j, i, len(app.Jobs)), err)}
 		}

@@ -29,7 +29,10 @@ const (
 func exitCode(err error) int {
 	var usage usageError
 	var job jobError
+	var code codeError
 	switch {
+	case errors.As(err, &code):
+		return code.code
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &job):
@@ -45,7 +48,7 @@ func exitCode(err error) int {
 // clientCommands returns the commands that speak to a daemon.
 func clientCommands() []*cobra.Command {
 	return []*cobra.Command{
-		newSubmit(), newPs(), newWait(), newLogs(), newMetrics(), newCancel(), newPause(), newResume(), newExplain(), newTop(),
+		newSubmit(), newRun(), newPs(), newWait(), newLogs(), newMetrics(), newCancel(), newPause(), newResume(), newExplain(), newTop(),
 		newNodes(), newTenants(), newEvents(), newPolicy(), newApp(), newToken(), newWhoami(), newStatus(), newDashboard(), newContext(),
 	}
 }

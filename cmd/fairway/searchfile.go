@@ -144,6 +144,9 @@ func readSearch(path string, id sched.AppID, s *api.SearchSpec) error {
 	if s.ID == "" {
 		return usagef("%s: the search has no id; add a line such as \"id: sweep\", or use --id", path)
 	}
+	if err := s.Trial.ExpandRun(); err != nil {
+		return usageError{fmt.Errorf("%s: %w", path, err)}
+	}
 	s.Complete()
 	if err := settle(&s.Trial, false); err != nil {
 		return err

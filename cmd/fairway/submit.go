@@ -49,6 +49,8 @@ activated venv or conda environment, PATH and the like (docs/job-file.md lists t
 The value of a variable that is declared secret, or whose name ends in KEY, TOKEN,
 SECRET, PASSWORD or the like, is kept apart and shown to nobody.
 
+One argument with spaces, such as "cd x && ./run.sh", is a line for bash.
+
 The job id is printed, alone, on standard output.
 
 Exit codes: 0 submitted (with --wait: all jobs finished), 1 failure, 2 wrong usage,
@@ -186,7 +188,7 @@ func (f *submitFlags) jobs(c *cobra.Command, command []string) ([]api.Submission
 			return nil, usageError{err}
 		}
 	} else if len(command) == 0 {
-		return nil, usagef("submit: no command; put one after --, such as \"-- python3 train.py\", or name a job file with -f")
+		return nil, usagef("%s: no command; put one after --, such as \"-- python3 train.py\", or name a job file with -f", c.Name())
 	}
 	if len(jobs) > 1 && f.job.Key != "" {
 		return nil, usagef("submit: --key cannot be used with %d jobs; give each job its own key in the file", len(jobs))
@@ -195,11 +197,17 @@ func (f *submitFlags) jobs(c *cobra.Command, command []string) ([]api.Submission
 	if err != nil {
 		return nil, err
 	}
+	if command, err = commandLine(command); err != nil {
+		return nil, err
+	}
 	for i := range jobs {
 		if err := f.override(&jobs[i], c.Flags(), command); err != nil {
 			return nil, err
 		}
 		shell.put(&jobs[i])
+		if err := jobs[i].ExpandRun(); err != nil {
+			return nil, usageError{fmt.Errorf("submit %s: %w", nameOf(jobs[i], i, len(jobs)), err)}
+		}
 		if err := check(jobs[i]); err != nil {
 			return nil, usageError{fmt.Errorf("submit %s: %w", nameOf(jobs[i], i, len(jobs)), err)}
 		}
@@ -215,7 +223,7 @@ func (f *submitFlags) override(j *api.Submission, fl *pflag.FlagSet, command []s
 		}
 	}
 	if len(command) > 0 {
-		j.Command = command
+		j.Command, j.Run = command, ""
 	}
 	for flag, set := range map[string]func(){
 		"name": func() { j.Name = f.job.Name }, "app": func() { j.App = sched.AppID(f.app) },

@@ -30,6 +30,9 @@ func (b *Store) CreateSearch(ctx context.Context, who api.Identity, s api.Search
 	if err := who.Require(api.User); err != nil {
 		return api.Search{}, err
 	}
+	if err := s.Trial.ExpandRun(); err != nil {
+		return api.Search{}, err
+	}
 	s.Complete()
 	if err := s.Validate(); err != nil {
 		return api.Search{}, err

@@ -92,7 +92,12 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 	if err := check.Complete(); err != nil {
 		return nil, err
 	}
+	if err := sub.ExpandRun(); err != nil {
+		return nil, err
+	}
 	switch {
+	case len(sub.SecretValues)+len(sub.Secrets) > 0:
+		return nil, api.Errorf(api.Invalid, "are not kept on Kubernetes").On("secrets").Try("create a Secret and name it in the pod template of a TrainingJob")
 	case sub.Origin != "":
 		return nil, api.Errorf(api.Invalid, "%.40q is set", sub.Origin).On("origin").Try("leave it out")
 	case len(sub.DependsOn) > 0:
