@@ -17,7 +17,7 @@ CHECKS ?= 1000
 # The packages with tests on a Kubernetes control plane, those that take longest first.
 CLUSTER = ./e2e/cluster ./e2e/realnodes ./kube/... ./cmd/fairway-operator ./tools/cluster
 
-.PHONY: help build wheel operator demo test unit python e2e chaos slowest needs lint load bench fuzz properties repro controlplane cluster manifests chart image clean
+.PHONY: help build wheel packages release reproducible operator demo test unit python e2e chaos slowest needs lint load bench fuzz properties repro controlplane cluster manifests chart image clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 13
@@ -30,12 +30,34 @@ ARCH ?= $(shell $(GO) env GOARCH)
 OUT ?= out/release
 STATIC ?= bin/linux-$(ARCH)
 STATICBUILD = CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -trimpath -ldflags='-s -w' -o $(STATIC)/
-RELEASE = SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(GO) run ./tools/release \
+DATED = SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}
+RELEASE = $(DATED) $(GO) run ./tools/release \
   -version $(VERSION) -arch $(ARCH) -revision $$(git rev-parse HEAD) -programs $(STATIC) -out $(OUT)
 
 wheel: ## build a Python wheel with the programs and the agent into out/release (ARCH=arm64: for that)
 	$(STATICBUILD) ./cmd/fairway ./cmd/fairway-cuda
 	$(RELEASE) wheel
+
+NFPM = $(DATED) ARCH=$(ARCH) VERSION=$(VERSION) STATIC=$(STATIC) \
+  $(GO) tool -modfile=tools/nfpm/go.mod nfpm package -f deploy/packages/nfpm.yaml -t $(OUT)
+# The configuration and the completion are the same on every architecture.
+HOST = $(GO) run ./cmd/fairway
+
+packages: ## build the deb and rpm packages into out/release
+	$(STATICBUILD) ./cmd/fairway ./cmd/fairway-cuda
+	$(HOST) config default > $(STATIC)/fairway.yaml
+	$(HOST) completion bash > $(STATIC)/completion.bash
+	mkdir -p $(OUT)
+	$(NFPM) -p deb
+	$(NFPM) -p rpm
+
+release: wheel packages ## build everything that is given to others into out/release: programs, wheel, packages, chart, image, bill of materials, checksums
+	$(STATICBUILD) ./cmd/fairway-operator
+	$(RELEASE) programs image chart sbom sums
+
+# With an empty build cache and from another folder the second is compiled from nothing.
+reproducible: ## build the release twice, from two clones with nothing compiled before, and compare (a quarter of an hour)
+	tools/release/twice.sh
 
 operator: ## build bin/fairway-operator
 	$(GO) build -trimpath -o bin/fairway-operator ./cmd/fairway-operator

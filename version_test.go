@@ -34,6 +34,7 @@ func TestVersion(t *testing.T) {
 		{"deploy/Dockerfile", image, 1},
 		{"deploy/Dockerfile", `image\.version=(\S+)`, 1},
 		{"docs/kubernetes/install.md", image, 2},
+		{"docs/start/kubernetes.md", image, 3},
 		{"python/src/fairway/__init__.py", `(?m)^__version__ = "(.*)"$`, 1},
 		{"CHANGELOG.md", `(?s)\A# Changelog\n.*?\n## (\S+)`, 1},
 	} {

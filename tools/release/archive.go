@@ -36,18 +36,17 @@ func writeChart(r release) (string, error) {
 // writePrograms packs the programs with their licence.
 func writePrograms(r release) (string, error) {
 	stem := "fairway-" + r.version + "-linux-" + r.arch
-	var files entries
-	for from, mode := range map[string]int64{
-		filepath.Join(r.programs, "fairway"):          0o755,
-		filepath.Join(r.programs, "fairway-cuda"):     0o755,
-		filepath.Join(r.programs, "fairway-operator"): 0o755,
-		filepath.Join(r.root, "LICENSE"):              0o644,
-	} {
-		text, err := os.ReadFile(from)
+	licence, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))
+	if err != nil {
+		return "", err
+	}
+	files := entries{{name: stem + "/LICENSE", text: licence, mode: 0o644}}
+	for _, name := range programNames {
+		text, err := os.ReadFile(filepath.Join(r.programs, name))
 		if err != nil {
 			return "", err
 		}
-		files = append(files, entry{name: stem + "/" + filepath.Base(from), text: text, mode: mode})
+		files = append(files, entry{name: stem + "/" + name, text: text, mode: 0o755})
 	}
 	return r.pack(stem+".tar.gz", files)
 }

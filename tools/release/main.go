@@ -32,6 +32,9 @@ type release struct {
 	time     time.Time
 }
 
+// programNames are the programs of a release.
+var programNames = []string{"fairway", "fairway-cuda", "fairway-operator"}
+
 var forms = map[string]func(release) (string, error){
 	"programs": writePrograms,
 	"wheel":    writeWheel,

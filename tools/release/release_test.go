@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -25,7 +26,7 @@ func made(t *testing.T) release {
 	t.Helper()
 	r := release{version: "1.2.3", arch: "amd64", revision: "abc", programs: t.TempDir(), root: "../..", out: t.TempDir()}
 	r.certs = filepath.Join(r.programs, "certificates")
-	for _, name := range []string{"fairway", "fairway-cuda", "fairway-operator", "certificates"} {
+	for _, name := range append(slices.Clone(programNames), "certificates") {
 		if err := os.WriteFile(filepath.Join(r.programs, name), []byte(name), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -205,8 +206,10 @@ func TestSBOM(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := release{version: "1.2.3", arch: "amd64", programs: t.TempDir(), out: t.TempDir()}
-	if err := os.Symlink(self, filepath.Join(r.programs, "fairway")); err != nil {
-		t.Fatal(err)
+	for _, name := range programNames {
+		if err := os.Symlink(self, filepath.Join(r.programs, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := writeSBOM(r); err != nil {
 		t.Fatal(err)
@@ -222,8 +225,8 @@ func TestSBOM(t *testing.T) {
 	for _, c := range bom.Components {
 		known[c.Ref] = true
 	}
-	if len(bom.Dependencies) != 1 || !known["fairway"] || len(known) < 2 {
-		t.Errorf("%d programs, %v; want one, and what it links", len(bom.Dependencies), known)
+	if len(bom.Dependencies) != len(programNames) || !known["fairway"] || len(known) <= len(programNames) {
+		t.Errorf("%d programs, %v; want %v, and what they link", len(bom.Dependencies), known, programNames)
 	}
 	for _, d := range bom.Dependencies {
 		for _, on := range d.DependsOn {

@@ -48,14 +48,11 @@ type dependency struct {
 // writeSBOM lists the modules that are linked into the programs, as the programs
 // themselves record them.
 func writeSBOM(r release) (string, error) {
-	names, err := filepath.Glob(filepath.Join(r.programs, "fairway*"))
-	if err != nil || len(names) == 0 {
-		return "", fmt.Errorf("no programs in %s", r.programs)
-	}
 	modules := map[string]component{}
 	var programs []component
 	var depends []dependency
-	for _, name := range names {
+	for _, base := range programNames {
+		name := filepath.Join(r.programs, base)
 		info, err := buildinfo.ReadFile(name)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", name, err)
@@ -65,7 +62,6 @@ func writeSBOM(r release) (string, error) {
 			return "", err
 		}
 		sum := sha256.Sum256(text)
-		base := filepath.Base(name)
 		programs = append(programs, component{
 			Type: "application", Ref: base, Name: base, Version: r.version,
 			Hashes: []hash{{"SHA-256", hex.EncodeToString(sum[:])}}, Licenses: licence("Apache-2.0"),
