@@ -48,7 +48,7 @@ func exitCode(err error) int {
 // clientCommands returns the commands that speak to a daemon.
 func clientCommands() []*cobra.Command {
 	return []*cobra.Command{
-		newSubmit(), newRun(), newPs(), newWait(), newLogs(), newMetrics(), newCancel(), newPause(), newResume(), newExplain(), newTop(),
+		newSubmit(), newRun(), newResubmit(), newTemplates(), newPs(), newWait(), newLogs(), newMetrics(), newCancel(), newPause(), newResume(), newExplain(), newTop(),
 		newNodes(), newTenants(), newEvents(), newPolicy(), newApp(), newToken(), newWhoami(), newStatus(), newDashboard(), newContext(),
 	}
 }

@@ -71,6 +71,7 @@ func newControl(cmd api.Command, short, long string) *cobra.Command {
 		},
 	}
 	r.registerJSON(c)
+	c.ValidArgsFunction = r.completeJobs(jobStates[:openStates]...)
 	if cmd == api.Pause {
 		c.Flags().BoolVar(&force, "force", false, "also pause jobs that may lose all their work")
 	}

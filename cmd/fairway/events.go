@@ -49,6 +49,7 @@ With --json each line is one object.` + exitHelp,
 	fl.IntVar(&f.tail, "tail", 50, "number of past events to print; with -f, 0 prints none")
 	fl.BoolVarP(&f.follow, "follow", "f", false, "print new events as they happen")
 	f.registerJSON(c)
+	_ = c.RegisterFlagCompletionFunc("job", f.completeJobs())
 	return c
 }
 

@@ -41,6 +41,7 @@ preemption with the reason, and what each preemption cost.` + exitHelp,
 		},
 	}
 	r.registerJSON(c)
+	c.ValidArgsFunction = r.completeJobs()
 	return c
 }
 
@@ -129,7 +130,7 @@ func explainRequest(g *grid, j api.Job, policy string, now time.Time) {
 	if j.Estimate > 0 {
 		asked += ", estimate " + j.Estimate.String()
 	}
-	if j.TimeLimit > 0 {
+	if j.TimeLimit > 0 && j.Status.Phase.Ended() {
 		asked += ", time limit " + j.TimeLimit.String()
 	}
 	g.add("requested", asked)
@@ -237,6 +238,9 @@ func explainRun(g *grid, j api.Job, now time.Time) {
 		times += fmt.Sprintf(", failed %s, %s allowed", several(n, "time"), retriesText(j))
 	}
 	g.add("time", times)
+	if text := limitText(j, now); text != "" {
+		g.add("time limit", text)
+	}
 	if j.Exit != nil && !(j.State == api.Failed) { // the summary tells why it failed
 		g.add("last exit", clean(j.Exit.Text()))
 	}
@@ -250,6 +254,19 @@ func explainRun(g *grid, j api.Job, now time.Time) {
 	if j.Status.Slowdown > 0 {
 		g.add("slowdown", fmt.Sprintf("steps take %.2f times as long as when alone on its GPUs", j.Status.Slowdown))
 	}
+}
+
+// limitText says how much of its time limit a job has left; empty: it has none, or has
+// ended.
+func limitText(j api.Job, now time.Time) string {
+	left := j.TimeLimit.D() - ranFor(j, now)
+	switch {
+	case j.TimeLimit == 0 || j.Status.Phase.Ended():
+		return ""
+	case j.Status.Phase == sched.Running:
+		return fmt.Sprintf("%s in all: it is stopped at %s, in %s", j.TimeLimit, clock(now, now.Add(max(0, left))), sched.Brief(max(0, left)))
+	}
+	return fmt.Sprintf("%s in all, %s left", j.TimeLimit, sched.Brief(max(0, left)))
 }
 
 // explainFailure says why the last attempt failed and what was decided.

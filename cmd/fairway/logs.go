@@ -76,6 +76,7 @@ full, a line that begins with [fairway: says how many.` + exitHelp,
 	fl.StringVar(&folder, "download", "", "write all logs of the job, as they are, to files in this `folder`")
 	fl.StringVar(&q.Stream, "stream", "", "stdout or stderr (default: both, interleaved)")
 	r.register(c)
+	c.ValidArgsFunction = r.completeJobs()
 	c.MarkFlagsMutuallyExclusive("rank", "all-ranks")
 	c.MarkFlagsMutuallyExclusive("attempt", "all-attempts")
 	c.MarkFlagsMutuallyExclusive("download", "follow")

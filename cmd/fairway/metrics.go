@@ -66,6 +66,7 @@ metric are kept: means of values in a row, with the least and the largest of the
 	fl.StringVar(&by, "by", "step", "what to plot over: step or time")
 	fl.BoolVar(&asCSV, "csv", false, "print one line for each point: metric, step, time, value, min, max, count")
 	r.registerJSON(c)
+	c.ValidArgsFunction = r.completeJobs()
 	return c
 }
 

@@ -55,7 +55,7 @@ func newPolicySet(r *remote) *cobra.Command {
 command prints what the new policy would do right now.`,
 		Example: `  fairway policy set tiresias:gittins --dry-run
   fairway policy set las:lease=10m`,
-		Args: exactly(1, "fairway policy set pollux"),
+		Args: exactly(1, "fairway policy set pollux"), ValidArgsFunction: completePolicy,
 		RunE: func(c *cobra.Command, args []string) error {
 			return query[api.PolicyChange]{r,
 				func(ctx context.Context, daemon *client.Client) (api.PolicyChange, error) {

@@ -88,6 +88,7 @@ its jobs are in which state; --all lists each of them.` + exitHelp,
 		return stateNames(), cobra.ShellCompDirectiveNoFileComp
 	})
 	r.registerJSON(c)
+	_ = c.RegisterFlagCompletionFunc("tenant", r.completeTenants())
 	return c
 }
 

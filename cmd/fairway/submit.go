@@ -21,6 +21,7 @@ import (
 type submitFlags struct {
 	remote
 	file, gpus, dir string
+	template        string
 	shell           shellFlags
 	after           []string
 	job             api.Submission
@@ -68,14 +69,18 @@ Exit codes: 0 submitted (with --wait: all jobs finished), 1 failure, 2 wrong usa
 	}
 	f.flags(c.Flags())
 	f.registerJSON(c)
+	for flag, complete := range map[string]completer{"after": f.completeJobs(), "tenant": f.completeTenants(), "template": completeTemplates} {
+		_ = c.RegisterFlagCompletionFunc(flag, complete)
+	}
 	return c
 }
 
 func (f *submitFlags) flags(fl *pflag.FlagSet) {
 	j := &f.job
 	fl.StringVarP(&f.file, "file", "f", "", "job file (\"-\": standard input)")
+	fl.StringVar(&f.template, "template", "", "job file by its `name`; see fairway templates")
 	fl.StringVarP(&f.gpus, "gpus", "g", "1", "number of GPUs, or a range such as 1-8 for an elastic job")
-	fl.StringVarP(&j.Name, "name", "n", "", "job name; the id starts with it")
+	fl.StringVarP(&j.Name, "name", "n", "", "job name; the id starts with it (default: the name of the script)")
 	fl.StringArrayVar(&f.after, "after", nil, "job or array, by id or name, that has to finish first; with :any, to end in any way; repeatable")
 	fl.StringVar(&j.Array, "array", "", "make several jobs of it, each with its FAIRWAY_ARRAY_INDEX: 0-99, 1,3,5; 0-99%8: 8 at once")
 	fl.StringVar(&f.app, "app", "", "app that the job belongs to; fairness is measured between apps")
@@ -112,6 +117,11 @@ func (f *submitFlags) run(c *cobra.Command, command []string) error {
 	if err != nil {
 		return err
 	}
+	return f.send(c, jobs)
+}
+
+// send submits jobs, or says what would happen if it did.
+func (f *submitFlags) send(c *cobra.Command, jobs []api.Submission) error {
 	if f.dryRun {
 		if err := foresee(c, jobs, nil); err != nil {
 			return err
@@ -179,6 +189,15 @@ func afterSubmit(c *cobra.Command, s submitted) error {
 // jobs reads the file and puts the flags over it.
 func (f *submitFlags) jobs(c *cobra.Command, command []string) ([]api.Submission, error) {
 	jobs := make([]api.Submission, 1)
+	if f.template != "" {
+		if f.file != "" {
+			return nil, usagef("submit: -f and --template; want one of them")
+		}
+		var err error
+		if f.file, err = templateFile(f.template); err != nil {
+			return nil, err
+		}
+	}
 	if f.file != "" {
 		text, err := readJobFile(f.file, c.InOrStdin())
 		if err != nil {
@@ -190,6 +209,11 @@ func (f *submitFlags) jobs(c *cobra.Command, command []string) ([]api.Submission
 	} else if len(command) == 0 {
 		return nil, usagef("%s: no command; put one after --, such as \"-- python3 train.py\", or name a job file with -f", c.Name())
 	}
+	return f.finish(c, jobs, command)
+}
+
+// finish puts the flags and the shell's variables over jobs, and checks them.
+func (f *submitFlags) finish(c *cobra.Command, jobs []api.Submission, command []string) ([]api.Submission, error) {
 	if len(jobs) > 1 && f.job.Key != "" {
 		return nil, usagef("submit: --key cannot be used with %d jobs; give each job its own key in the file", len(jobs))
 	}
@@ -243,6 +267,9 @@ func (f *submitFlags) override(j *api.Submission, fl *pflag.FlagSet, command []s
 		if fl.Changed(flag) {
 			set()
 		}
+	}
+	if j.Name == "" {
+		j.Name = scriptName(j.Command)
 	}
 	if fl.Changed("dir") {
 		j.Dir = f.dir

@@ -65,7 +65,7 @@ and what its jobs may ask for:
   fairway tenants set interns --quota 4 --max-gpus 8 --borrow
   fairway tenants set interns --borrow=false
   fairway tenants set interns --preemptible --max-time-limit 1d`,
-		Args: exactly(1, "fairway tenants set vision --weight 2"),
+		Args: exactly(1, "fairway tenants set vision --weight 2"), ValidArgsFunction: r.completeTenants(),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().NFlag() == 0 {
 				return usagef("tenants set: nothing to change; use --weight, --quota or another flag")

@@ -64,6 +64,7 @@ cancelled.`,
 		},
 	}
 	r.registerJSON(c)
+	c.ValidArgsFunction = r.completeJobs()
 	return c
 }
 
