@@ -89,6 +89,8 @@ type Jobs interface {
 	// Metrics returns the metrics with these names, or all of them.
 	Metrics(who Identity, id sched.JobID, names []string) (MetricList, error)
 	Apps(Identity) ([]AppView, error)
+	// Usage returns what jobs used; also of jobs that are no longer kept.
+	Usage(Identity, UsageQuery) (Usage, error)
 }
 
 // RecordFilter selects records of the journal.

@@ -169,6 +169,18 @@ func (c *Client) JobMetrics(ctx context.Context, id sched.JobID, names ...string
 	return out, err
 }
 
+// Usage returns what jobs used, by user, tenant, job or day.
+func (c *Client) Usage(ctx context.Context, q api.UsageQuery) (out api.Usage, err error) {
+	v := values{}.text("by", q.By)
+	for name, t := range map[string]time.Time{"since": q.Since, "until": q.Until} {
+		if !t.IsZero() {
+			v.text(name, t.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	err = c.do(ctx, request{method: "GET", path: path("v1", "usage"), query: url.Values(v)}, &out)
+	return out, err
+}
+
 // errorTrailer is the trailer with the error of a log that broke off.
 const errorTrailer = "Fairway-Error"
 

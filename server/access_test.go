@@ -40,7 +40,7 @@ func TestRoles(t *testing.T) {
 		"POST /v1/preview":          api.User,
 		"POST /v1/jobs/{id}/cancel": api.User, "POST /v1/jobs/{id}/pause": api.User, "POST /v1/jobs/{id}/resume": api.User,
 		"GET /v1/jobs/{id}/explain": api.Viewer, "GET /v1/jobs/{id}/points": api.Viewer, "GET /v1/jobs/{id}/logs": api.Viewer,
-		"GET /v1/jobs/{id}/metrics": api.Viewer, "GET /v1/jobs/{id}/logs/files": api.Viewer,
+		"GET /v1/jobs/{id}/metrics": api.Viewer, "GET /v1/jobs/{id}/logs/files": api.Viewer, "GET /v1/usage": api.Viewer,
 		"POST /v1/apps": api.User, "GET /v1/apps": api.Viewer,
 		"POST /v1/searches": api.User, "GET /v1/searches": api.Viewer, "GET /v1/searches/{id}": api.Viewer,
 		"POST /v1/apps/{id}/cancel": api.User, "POST /v1/apps/{id}/pause": api.User, "POST /v1/apps/{id}/resume": api.User,

@@ -71,6 +71,9 @@ func uses() []use {
 			return b.String(), err
 		}, "CopyLog", []any{single().ID, api.LogQuery{Attempt: 2, Rank: 1, Stream: "stderr", Tail: 9, Follow: true}}, "epoch 1\nepoch 2\n"},
 		{"LogFiles", func(ctx context.Context, c *client.Client) (any, error) { return c.LogFiles(ctx, "j1") }, "LogFiles", []any{single().ID}, []api.LogFile{filled[api.LogFile]()}},
+		{"Usage", func(ctx context.Context, c *client.Client) (any, error) {
+			return c.Usage(ctx, api.UsageQuery{By: "job", Since: time.Unix(1e9, 0).UTC()})
+		}, "Usage", []any{api.UsageQuery{By: "job", Since: time.Unix(1e9, 0).UTC()}}, filled[api.Usage]()},
 		{"Nodes", func(ctx context.Context, c *client.Client) (any, error) { return c.Nodes(ctx) }, "Nodes", nil, []api.Node{filled[api.Node]()}},
 		{"SetNode", func(ctx context.Context, c *client.Client) (any, error) {
 			return c.SetNode(ctx, "gpu-1", sched.Cordoned)

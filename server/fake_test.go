@@ -129,6 +129,10 @@ func (f *fake) Metrics(who api.Identity, id sched.JobID, names []string) (api.Me
 	return filled[api.MetricList](), f.saw("Metrics", who, id, names)
 }
 
+func (f *fake) Usage(who api.Identity, q api.UsageQuery) (api.Usage, error) {
+	return filled[api.Usage](), f.saw("Usage", who, q)
+}
+
 func (f *fake) Points(who api.Identity, id sched.JobID) ([]api.Point, error) {
 	return []api.Point{filled[api.Point]()}, f.saw("Points", who, id)
 }

@@ -108,6 +108,20 @@ func showJobMetrics(c *call) (any, error) {
 	return out, err
 }
 
+func showUsage(c *call) (any, error) {
+	q := api.UsageQuery{By: c.query.text("by")}
+	var err error
+	if q.Since, err = c.query.time("since"); err != nil {
+		return nil, err
+	}
+	if q.Until, err = c.query.time("until"); err != nil {
+		return nil, err
+	}
+	out, err := c.Jobs.Usage(c.who, q)
+	out.Rows = list(out.Rows)
+	return out, err
+}
+
 func commandJob(c *call, cmd api.Command) (any, error) {
 	return c.Jobs.Command(c.r.Context(), c.who, c.job(), cmd)
 }

@@ -106,10 +106,8 @@ func (c *call) logView() (*logView, error) {
 		return nil, api.Errorf(api.Invalid, "is %d, and all_attempts is set", v.Attempt).On("attempt").Try("leave one of them out")
 	}
 	var err error
-	if text := q.text("since"); text != "" {
-		if v.Since, err = time.Parse(time.RFC3339Nano, text); err != nil {
-			return nil, api.Errorf(api.Invalid, "is %.60q", text).On("since").Try("use a time such as 2026-03-01T12:00:00Z")
-		}
+	if v.Since, err = q.time("since"); err != nil {
+		return nil, err
 	}
 	if v.Grep != "" {
 		if v.grep, err = regexp.Compile(v.Grep); err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/fairway-gpu/fairway/api"
@@ -54,6 +55,19 @@ func (q query) count(name string) uint64 {
 func (q query) flag(name string) bool {
 	v, given := q[name]
 	return given && (v[0] == "" || v[0] == "true" || v[0] == "1")
+}
+
+// time returns a parameter that is a time; zero: it was left out.
+func (q query) time(name string) (time.Time, error) {
+	text := q.text(name)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return t, api.Errorf(api.Invalid, "is %.60q", text).On(name).Try("use a time such as 2026-03-01T12:00:00Z")
+	}
+	return t, nil
 }
 
 // parseQuery checks the parameters of a request against the table.

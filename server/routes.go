@@ -115,6 +115,12 @@ func searchRoutes() []*route {
 func clusterRoutes() []*route {
 	return []*route{
 		{method: "GET", path: "/v1/overview", role: api.Viewer, summary: "Show the state of the whole", out: api.Overview{}, handle: overview},
+		{method: "GET", path: "/v1/usage", role: api.Viewer, summary: "Sum what jobs used, by user, tenant, job or day; also of jobs that are no longer kept, for 400 days", out: api.Usage{}, handle: showUsage,
+			params: []param{
+				{name: "by", choice: api.UsageKinds(), help: "what to sum by; left out: user"},
+				{name: "since", help: "from the day (UTC) that holds this time (RFC 3339); left out: all that is kept"},
+				{name: "until", help: "to the day that holds this time; left out: today"},
+			}},
 		{method: "GET", path: "/v1/whoami", role: api.Viewer, summary: "Show who asks", out: api.Identity{},
 			handle: func(c *call) (any, error) { return c.who, nil }},
 		{method: "GET", path: "/v1/nodes", role: api.Viewer, summary: "List machines and their GPUs", out: api.NodeList{}, handle: listNodes},

@@ -48,6 +48,7 @@ type daemonConfig struct {
 	Suspend  bool           `json:"suspend"`  // jobs that cannot save their work are suspended in place where they have to make room
 	Limits   limitsConfig   `json:"limits"`   // of each job
 	Warm     warmConfig     `json:"warm"`     // starts of Python programs
+	Price    api.Price      `json:"price"`    // of the GPUs, for "fairway usage" and reports
 }
 
 type warmConfig struct {
@@ -163,6 +164,8 @@ func (c *daemonConfig) validate() error {
 		return bad("warm.most", c.Warm.Most, "0 (no warm starts) to 64")
 	case c.Warm.Idle.D() < time.Minute:
 		return bad("warm.idle", c.Warm.Idle, "1m or more")
+	case !(c.Price.GPUHour >= 0 && c.Price.GPUHour < 1e9):
+		return bad("price.gpu_hour", c.Price.GPUHour, "a price that is not negative")
 	case c.GPU.Threads < 0 || c.GPU.Threads > 100:
 		return bad("gpu.threads", c.GPU.Threads, "0 (no limit) to 100 percent")
 	}

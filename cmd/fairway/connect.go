@@ -49,6 +49,7 @@ func exitCode(err error) int {
 func clientCommands() []*cobra.Command {
 	return []*cobra.Command{
 		newSubmit(), newRun(), newResubmit(), newTemplates(), newPs(), newWait(), newLogs(), newMetrics(), newCancel(), newPause(), newResume(), newExplain(), newTop(),
+		newUsage(),
 		newNodes(), newTenants(), newEvents(), newPolicy(), newApp(), newToken(), newWhoami(), newStatus(), newDashboard(), newContext(),
 	}
 }

@@ -156,7 +156,7 @@ func (d *localDaemon) openState(ctx context.Context, lost loss) error {
 		Warm: func() *api.Warm { return d.machine.Warm() },
 		Use:  func() []*api.GPUUse { return d.machine.Use() }, Paused: func() string { return d.machine.Paused() },
 		Joined:  func(id api.AttemptID) (bool, bool) { return d.machine.Joined(id) },
-		Learned: func() { d.savePool(pool) }, Failures: table, Screen: d.config.Screen.Time.D(),
+		Learned: func() { d.savePool(pool) }, Failures: table, Screen: d.config.Screen.Time.D(), Price: d.config.Price,
 	})
 	if err != nil {
 		return err

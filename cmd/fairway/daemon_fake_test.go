@@ -225,6 +225,17 @@ func (f *fake) Metrics(_ api.Identity, id sched.JobID, names []string) (api.Metr
 	return out, nil
 }
 
+// Usage returns what two users used.
+func (f *fake) Usage(_ api.Identity, q api.UsageQuery) (api.Usage, error) {
+	rows := []api.UsageRow{
+		{Day: "2026-03-01", Tenant: "default", User: "ann", Job: "train-1", Ended: 3, Failed: 1, GPUs: 36000, Lost: 1800, Measured: 18000, Idle: 9000, Waited: 7200},
+		{Day: "2026-03-02", Tenant: "default", User: "=bob", Job: "train-2", GPUs: 3600},
+	}
+	u := api.Usage{By: q.By, From: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC), Price: api.Price{GPUHour: 2, Currency: "EUR"}}
+	u.Rows, u.Total = api.SumUsage(rows, q.By)
+	return u, nil
+}
+
 func (f *fake) Points(api.Identity, sched.JobID) ([]api.Point, error) { return nil, nil }
 
 func (f *fake) Apps(api.Identity) ([]api.AppView, error) {

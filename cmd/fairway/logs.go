@@ -98,8 +98,11 @@ func checkLogQuery(q api.LogQuery) error {
 	return nil
 }
 
-// parseSince reads --since: how long ago, or when. Empty: the zero time.
-func parseSince(text string, now time.Time) (time.Time, error) {
+// parseSince reads --since.
+func parseSince(text string, now time.Time) (time.Time, error) { return parseTime("since", text, now) }
+
+// parseTime reads a flag that says how long ago, or when. Empty: the zero time.
+func parseTime(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -111,7 +114,7 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, usagef("--since is %.40q; want how long ago, such as 10m or 7d, or a time such as 2026-03-01 or 2026-03-01T12:00:00Z", text)
+	return time.Time{}, usagef("--%s is %.40q; want how long ago, such as 10m or 7d, or a time such as 2026-03-01 or 2026-03-01T12:00:00Z", flag, text)
 }
 
 // downloadLogs writes every log of a job to a file of its own.

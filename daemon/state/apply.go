@@ -85,6 +85,9 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 	var was sched.Job
 	if before != nil {
 		was = *before
+		if x := m.jobs[id]; x != nil {
+			x.count(before, r.At)
+		}
 	}
 	there := e.Kind == sched.NodeJoined && m.hasNode(e.Node)
 	if err := m.state.Apply(e); err != nil {
@@ -103,6 +106,9 @@ func (m *memory) event(r *api.Record, e sched.Event) error {
 	}
 	switch e.Kind {
 	case sched.JobStarted:
+		if !e.InPlace {
+			x.Counted.Attempt = x.Counted.GPUs
+		}
 		x.started(r, &was)
 		if !e.InPlace {
 			x.StartEpoch = m.epoch()
@@ -291,6 +297,7 @@ func (x *entry) held(r *api.Record, was *sched.Job, e sched.Event) {
 
 func (x *entry) addLedger(e api.Entry) {
 	if len(x.Ledger) == maxLedger {
+		x.Spent.lose(x.Ledger[:maxLedger/4])
 		x.Ledger = slices.Delete(x.Ledger, 0, maxLedger/4)
 	}
 	x.Ledger = append(x.Ledger, e)
@@ -426,6 +433,7 @@ func (m *memory) forget(now time.Time) {
 			m.endedBytes -= x.size()
 			m.endedPoints -= m.Metrics[x.Job.ID].points()
 			delete(m.Metrics, x.Job.ID)
+			m.bury(x, now)
 			delete(m.jobs, x.Job.ID)
 			m.delist(x)
 			m.untest(x)
@@ -447,6 +455,7 @@ func (m *memory) exit(r *api.Record) {
 		return
 	}
 	x.Open = slices.DeleteFunc(x.Open, func(n int) bool { return n == r.Exit.Number })
+	x.countExit(r)
 	x.Exit = r.Exit
 	x.Complete = false // it was said of the attempt that is gone
 	m.remember(x, r)

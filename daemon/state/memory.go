@@ -73,6 +73,8 @@ type Saved struct {
 	Damages     []api.Damage                   `json:"damages,omitempty"`
 	// NodeHours is what failure rates are learned from. A node that went stays.
 	NodeHours map[string]nodeHours `json:"node_hours,omitempty"`
+	// Past is what the jobs of each user used that are no longer kept, by tenant and user.
+	Past map[string]tally `json:"past"`
 	// Metrics are what jobs have reported of their metrics.
 	Metrics map[sched.JobID]*metrics `json:"metrics,omitempty"`
 	// Cordons are the nodes that an administrator has cordoned here.
@@ -122,6 +124,8 @@ type entry struct {
 
 	Points   []api.Point                 `json:"points,omitempty"`
 	Ledger   []api.Entry                 `json:"ledger,omitempty"`
+	Spent    tally                       `json:"spent,omitempty"` // without what Ledger says was lost
+	Counted  counted                     `json:"counted,omitzero"`
 	Profiles map[string]*goodput.Profile `json:"profiles,omitempty"` // by GPU type
 	Training *api.Training               `json:"training,omitempty"` // the last one, without samples
 	Losses   goodput.LossLog             `json:"losses,omitzero"`
@@ -154,7 +158,7 @@ type entry struct {
 func newMemory(keep int, bytes int64) *memory {
 	c, _ := sched.NewCluster(nil)
 	return &memory{
-		Saved: Saved{Ends: map[sched.Phase]int{}, GPUTime: map[sched.TenantID]float64{}, Metrics: map[sched.JobID]*metrics{}},
+		Saved: Saved{Ends: map[sched.Phase]int{}, GPUTime: map[sched.TenantID]float64{}, Metrics: map[sched.JobID]*metrics{}, Past: map[string]tally{}},
 		state: sched.NewState(c), jobs: map[sched.JobID]*entry{}, keys: map[string]sched.JobID{}, keep: keep, tested: map[kind]*entry{}, keepBytes: bytes, queued: newLoads(),
 		searches: map[sched.AppID]*searchEntry{}, trials: map[string]trialRef{}, nodeHealth: newNodeHealth(),
 		waiting: map[sched.JobID]*entry{}, dependents: map[string][]*entry{}, arrays: map[string]*array{},
@@ -183,6 +187,7 @@ func (m *memory) save() Saved {
 	s.Ends = copyMap(m.Ends)
 	s.GPUTime = copyMap(m.GPUTime)
 	s.Metrics = m.savedMetrics()
+	s.Past = m.savedUsage()
 	s.Tokens = append([]api.Token(nil), m.Tokens...)
 	s.Quarantines = copyMap(m.Quarantines)
 	s.Cordons = copyMap(m.Cordons)
@@ -203,6 +208,7 @@ func (e *entry) frozen() *entry {
 	c.Points = append([]api.Point(nil), e.Points...)
 	c.Ledger = append([]api.Entry(nil), e.Ledger...)
 	c.Open = append([]int(nil), e.Open...)
+	c.Spent = slices.Clone(e.Spent)
 	c.Steps = copyMap(e.Steps)
 	c.Profiles = make(map[string]*goodput.Profile, len(e.Profiles))
 	for t, p := range e.Profiles {
@@ -282,6 +288,7 @@ func rebuild(s Saved, keep int, bytes int64) (*memory, error) {
 	}
 	m.putSearches()
 	m.restoreMetrics()
+	m.restoreUsage()
 	m.rebuildNodeHealth()
 	m.Saved.State, m.Active, m.Waiting, m.Keys = sched.Saved{}, nil, nil, nil
 	m.policyKept = m.Policy != ""
