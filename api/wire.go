@@ -39,6 +39,16 @@ type LogList struct {
 	Logs []LogFile `json:"logs"`
 }
 
+// JobFile is the text of a job file.
+type JobFile struct {
+	Text string `json:"text"`
+}
+
+// SubmissionList is what a job file asks for.
+type SubmissionList struct {
+	Jobs []Submission `json:"jobs"`
+}
+
 // DamageList is what the journal had lost.
 type DamageList struct {
 	Damages []Damage `json:"damages"`

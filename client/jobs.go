@@ -55,6 +55,13 @@ func (c *Client) Preview(ctx context.Context, s api.Submission) (preview api.Pre
 	return preview, err
 }
 
+// ReadJobs returns what a job file asks for.
+func (c *Client) ReadJobs(ctx context.Context, text string) ([]api.Submission, error) {
+	var out api.SubmissionList
+	err := c.do(ctx, request{method: "POST", path: path("v1", "jobfile"), body: api.JobFile{Text: text}}, &out)
+	return out.Jobs, err
+}
+
 // SubmitApp submits the jobs of one app, all or none.
 func (c *Client) SubmitApp(ctx context.Context, app sched.AppID, jobs []api.Submission) ([]api.Job, error) {
 	var out api.JobList

@@ -19,6 +19,7 @@ func example(rt *route) (path, body string) {
 	bodies := map[string]string{
 		"POST /v1/jobs":           `{"command":["true"],"gpus":1}`,
 		"POST /v1/preview":        `{"command":["true"],"gpus":1}`,
+		"POST /v1/jobfile":        `{"text":"gpus: 1"}`,
 		"POST /v1/searches":       `{"id":"a1","parameters":{"lr":{"min":0.1,"max":1}},"trials":2,"trial":{"command":["true"]}}`,
 		"POST /v1/apps":           `{"id":"a1","jobs":[{"command":["true"],"gpus":1}]}`,
 		"PUT /v1/nodes/{name}":    `{"state":"cordoned"}`,
@@ -38,6 +39,7 @@ func TestRoles(t *testing.T) {
 		"GET /v1/overview": api.Viewer, "GET /v1/whoami": api.Viewer,
 		"POST /v1/jobs": api.User, "GET /v1/jobs": api.Viewer, "GET /v1/jobs/{id}": api.Viewer,
 		"POST /v1/preview":          api.User,
+		"POST /v1/jobfile":          api.User,
 		"POST /v1/jobs/{id}/cancel": api.User, "POST /v1/jobs/{id}/pause": api.User, "POST /v1/jobs/{id}/resume": api.User,
 		"GET /v1/jobs/{id}/explain": api.Viewer, "GET /v1/jobs/{id}/points": api.Viewer, "GET /v1/jobs/{id}/logs": api.Viewer,
 		"GET /v1/jobs/{id}/metrics": api.Viewer, "GET /v1/jobs/{id}/logs/files": api.Viewer, "GET /v1/usage": api.Viewer,

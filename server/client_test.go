@@ -60,6 +60,8 @@ func uses() []use {
 		{"Preview", func(ctx context.Context, c *client.Client) (any, error) {
 			return c.Preview(ctx, api.Submission{Spec: sched.Spec{GPUs: 1}, Task: api.Task{Command: []string{"true"}}})
 		}, "Preview", []any{api.Submission{Spec: sched.Spec{GPUs: 1}, Task: api.Task{Command: []string{"true"}}}}, filled[api.Preview]()},
+		{"ReadJobs", func(ctx context.Context, c *client.Client) (any, error) { return c.ReadJobs(ctx, "a file") }, "", nil,
+			[]api.Submission{{Spec: sched.Spec{GPUs: 2}, Task: api.Task{Name: "a file"}}}},
 		{"Explain", func(ctx context.Context, c *client.Client) (any, error) { return c.Explain(ctx, "j1") }, "Explain", []any{sched.JobID("j1")}, filled[api.Explanation]()},
 		{"Points", func(ctx context.Context, c *client.Client) (any, error) { return c.Points(ctx, "j1") }, "Points", []any{sched.JobID("j1")}, []api.Point{filled[api.Point]()}},
 		{"JobMetrics", func(ctx context.Context, c *client.Client) (any, error) {
@@ -327,5 +329,22 @@ func TestLogs(t *testing.T) {
 	err := r.client(t, r.plain, "fw_viewer").Logs(t.Context(), "j1", api.LogQuery{}, io.Discard)
 	if api.CodeOf(err) != api.Unknown || f.last().method != "Job" {
 		t.Errorf("the log of a job of others: %v, after %s", err, f.last().method)
+	}
+}
+
+// TestReadJobs: what is wrong in a job file is said as it is; a server that cannot read
+// them says so.
+func TestReadJobs(t *testing.T) {
+	r := start(t, config(newFake()))
+	_, err := r.client(t, r.socket, "").ReadJobs(t.Context(), "gpu: 2")
+	var e *api.Error
+	if !errors.As(err, &e) || e.Code != api.Invalid || !strings.Contains(e.Message, "the job file:1: gpu") {
+		t.Errorf("a file with a slip: %v; want an error that names the line", err)
+	}
+	c := config(newFake())
+	c.ReadJobs = nil
+	r = start(t, c)
+	if _, err = r.client(t, r.socket, "").ReadJobs(t.Context(), "a file"); !errors.As(err, &e) || e.Code != api.Unavailable {
+		t.Errorf("nobody reads files: %v; want unavailable", err)
 	}
 }

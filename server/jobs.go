@@ -42,6 +42,17 @@ func previewJob(c *call) (any, error) {
 	return c.Jobs.Preview(c.r.Context(), c.who, *s)
 }
 
+func readJobFile(c *call) (any, error) {
+	if c.ReadJobs == nil {
+		return nil, api.Errorf(api.Unavailable, "this daemon reads no job files").Try("submit the job as JSON")
+	}
+	jobs, err := c.ReadJobs([]byte(c.body.(*api.JobFile).Text))
+	if err != nil {
+		return nil, api.Errorf(api.Invalid, "%w", err)
+	}
+	return api.SubmissionList{Jobs: list(jobs)}, nil
+}
+
 // noOrigin refuses a job that says what it was made from: on a cluster, the executor
 // would run what that names. It also refuses one that names the secrets of another.
 func noOrigin(s *api.Submission) error {

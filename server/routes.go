@@ -46,6 +46,8 @@ func jobRoutes() []*route {
 			in: api.Submission{}, required: []string{"command", "gpus"}, limit: maxJob, out: api.Job{}, status: 201, handle: submit},
 		{method: "POST", path: "/v1/preview", role: api.User, summary: "Say when a job would start, which jobs would make room for it, and which smaller size would start sooner; nothing is submitted",
 			in: api.Submission{}, required: []string{"command", "gpus"}, limit: maxJob, out: api.Preview{}, handle: previewJob},
+		{method: "POST", path: "/v1/jobfile", role: api.User, summary: "Read a job file in YAML: what it asks for, or what is wrong in it; nothing is submitted",
+			in: api.JobFile{}, required: []string{"text"}, limit: maxJob, out: api.SubmissionList{}, handle: readJobFile},
 		{method: "GET", path: "/v1/jobs", role: api.Viewer, summary: "List jobs, newest first", out: api.JobPage{}, handle: listJobs,
 			params: []param{
 				{name: "state", choice: states(), repeat: true, help: "only jobs in one of these states"},

@@ -33,6 +33,8 @@ type Config struct {
 	// Searches may be nil: whoever keeps the jobs runs no searches then.
 	Searches api.Searches
 
+	// ReadJobs reads the jobs of a job file; nil: nobody can.
+	ReadJobs func(text []byte) ([]api.Submission, error)
 	Policies []api.PolicyEntry // what /v1/policies shows
 	Version  string
 	URL      string   // of the dashboard, for links to it; empty: unknown

@@ -13,6 +13,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -28,6 +29,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
+	"github.com/fairway-gpu/fairway/sched"
 	"go.uber.org/goleak"
 )
 
@@ -86,6 +88,12 @@ func config(f *fake) Config {
 	return Config{
 		Jobs: f, Feed: f, Cluster: f, Access: f, Agents: f, Logs: f, Searches: f, Bidders: f, Version: "test", URL: "http://fairway.example",
 		Policies: []api.PolicyEntry{filled[api.PolicyEntry]()},
+		ReadJobs: func(text []byte) ([]api.Submission, error) {
+			if string(text) == "gpu: 2" {
+				return nil, errors.New("the job file:1: gpu: is not a field of a job")
+			}
+			return []api.Submission{{Spec: sched.Spec{GPUs: 2}, Task: api.Task{Name: string(text)}}}, nil
+		},
 	}
 }
 

@@ -196,7 +196,8 @@ func (d *localDaemon) openServer() error {
 	d.server, err = server.New(server.Config{
 		Jobs: d.state, Feed: d.state, Cluster: d.state, Access: d.state, Agents: d.state, Bidders: d.state, Logs: d.machine, Searches: d.state,
 		Policies: daemon.PolicyEntries(), Version: daemon.Release, SocketTenant: d.config.Socket.Tenant, JobOf: d.machine.JobOf,
-		URL: d.url(), Warnings: d.config.warnings(), PublicMetrics: d.config.Listen.PublicMetrics, SessionKey: key, Metrics: d.metrics, Log: d.log,
+		ReadJobs: func(text []byte) ([]api.Submission, error) { return parseJobs("the job file", text) },
+		URL:      d.url(), Warnings: d.config.warnings(), PublicMetrics: d.config.Listen.PublicMetrics, SessionKey: key, Metrics: d.metrics, Log: d.log,
 		Ready: func() error {
 			if o, _ := d.state.Overview(api.Identity{}); o.Problem != "" {
 				return errors.New(o.Problem)

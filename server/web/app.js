@@ -19,6 +19,7 @@ import { jobsView } from './views/jobs.js';
 import { loginView } from './views/login.js';
 import { overview } from './views/overview.js';
 import { policyView } from './views/policy.js';
+import { submitView } from './views/submit.js';
 
 const soon = 500; // milliseconds between two refreshes when things change
 const later = 2000; // when jobs only report how far they are
@@ -27,7 +28,7 @@ const beat = 1000;
 
 const pages = [
   ['', 'Overview', overview], ['jobs', 'Jobs', jobsView], ['cluster', 'Cluster', clusterView], ['fairness', 'Fairness', fairness],
-  ['events', 'Events', eventsView], ['policy', 'Policy', policyView],
+  ['events', 'Events', eventsView], ['policy', 'Policy', policyView], ['submit', 'Submit', submitView],
 ];
 
 const byID = (id) => document.getElementById(id);
@@ -160,9 +161,6 @@ function open(next) {
 function go() {
   const { name, make } = route();
   show(byID('nav'), pages.map(([key, text]) => h('a', { href: '#/' + key, 'aria-current': key === name ? 'page' : null }, text)));
-  const nav = byID('nav');
-  const current = nav.querySelector('[aria-current]');
-  nav.scrollLeft = current.offsetLeft - nav.offsetLeft - 60; // on a phone not all pages fit
   const first = view === null;
   open(make({ state, refreshSoon: () => refreshIn(150) }));
   if (!first) { main.focus({ preventScroll: true }); scrollTo(0, 0); }

@@ -4,11 +4,14 @@
 package web
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/fairway-gpu/fairway/api"
 )
 
 // has waits for a part of the address.
@@ -151,4 +154,57 @@ func testLargeCluster(t *testing.T, w window) {
 	p.light("the page of 1,000 nodes", 0.25, f, func(int) {})
 	p.sound()
 	p.silent()
+}
+
+// testSubmit submits a job from the form and two from a file, on a phone and with the
+// keyboard. What is wrong is said at its field; what was not checked is not submitted.
+func testSubmit(t *testing.T, w window) {
+	f := newFake()
+	f.nodes = []api.Node{node("box", 4, "h200")}
+	f.open(t)
+	p := w.open(t, f)
+	p.start("/")
+	p.do(chromedp.EmulateViewport(390, 800))
+	p.shows("No running jobs.")
+	p.until("the whole navigation on a phone", `[...document.querySelectorAll('nav a')].length === 7 && [...document.querySelectorAll('nav a')].every((a) => {
+		const r = a.getBoundingClientRect();
+		return r.left >= 0 && r.right <= innerWidth && a.contains(document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2));
+	})`)
+	p.click("nav a:last-child")
+	p.shows("Working folder")
+	p.do(chromedp.SendKeys("#new-name", "from-form"), chromedp.SendKeys("#new-command", `python "train it.py" --lr 0.1`), chromedp.SendKeys("#new-env", "A=b=c"))
+	p.set("#new-gpus", "1-0", "input")
+	p.click("#check")
+	p.until("the error at its field", "document.querySelector('.failure') && document.querySelector('#new-gpus').getAttribute('aria-invalid') === 'true' && document.querySelector('#send').disabled")
+	p.set("#new-gpus", "8", "input")
+	p.do(chromedp.Focus("#new-name"), chromedp.KeyEvent(kb.Enter))
+	p.shows("It would start in ", "needs 8 GPUs, and 1 is free", "With 1 GPU it would start now.", "Nothing has been submitted.")
+	p.set("#new-gpus", "1-4", "input")
+	p.until("no button to submit what was not checked", "document.querySelector('#send').disabled")
+	p.click("#check")
+	p.shows("It would start now, on 1 GPU")
+	p.click("#send")
+	p.shows("Submitted: from-form.")
+	p.sound()
+	p.click("[aria-label=From] button:last-child")
+	p.has("from=file")
+	p.set("#job-file", "gpu: 2", "input")
+	p.click("#check")
+	p.shows("did you mean gpus?")
+	p.set("#job-file", "gpus: 2", "input")
+	p.click("#check")
+	p.shows("second would start now, on 2 GPUs")
+	p.click("#send")
+	p.shows("Submitted: from-file, second.")
+	p.sound()
+	p.silent()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.taken) != 3 {
+		t.Fatalf("%d jobs were submitted; want 3", len(f.taken))
+	}
+	got := f.taken[0]
+	if !slices.Equal(got.Command, []string{"python", "train it.py", "--lr", "0.1"}) || got.GPUs != 1 || got.MinGPUs != 1 || got.MaxGPUs != 4 || got.Env["A"] != "b=c" || got.Key == "" || got.Key == f.taken[1].Key {
+		t.Errorf("submitted %+v", got)
+	}
 }

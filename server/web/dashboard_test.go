@@ -236,13 +236,13 @@ func testManyJobs(t *testing.T, w window) {
 	p := w.open(t, f)
 	p.measure()
 	p.start("/")
-	p.shows("job 10000", "100 of 10,000 shown")
+	p.shows("job 10000", "25 of 10,000 shown")
 	f.change("a change", func() { f.jobs[0] = running("j-10000", "job 10000", 1); f.hold(&f.jobs[0], 25, 0, 1, 1000) })
 	p.until("the job in the grid", "document.querySelector('#gpu-25-0 .gpu-name').textContent === 'job 10000'")
 	another := func(n int) { f.jobs[5+n].Reason.Text = fmt.Sprint("something else, number ", n) }
 	p.light("the overview with 10,000 jobs", 0.1, f, another)
 	p.click(".more")
-	p.shows("200 of 9,999 shown")
+	p.shows("50 of 9,999 shown")
 	p.visit("#/jobs")
 	p.shows("10,200")
 	p.light("the list of 10,000 jobs", 0.1, f, another)
@@ -303,6 +303,7 @@ func testModules(t *testing.T, w window) {
 		{"histogram", "m.bins([0, 0.9, 1, 1.3, 5]).filter((b) => b.n).map((b) => [b.from.toFixed(2), b.n])", `[["0.71",1],["1.00",2],["4.00",1]]`},
 		{"cluster", "m.forecast({held: 4, all: 8, now: 0, until: 1e7, running: [{left_s: 60, held: [{gpus: [0, 1]}]}, {held: [{gpus: [2]}]}], waiting: [{gpus: 8, min_gpus: 3, reason: {until: '1970-01-01T00:02:00Z'}}, {gpus: 1}]})", `[[0,4],[60000,2],[120000,5]]`},
 		{"cluster", "m.forecast({held: 4, all: 8, now: 0, until: 1e7, running: [], waiting: []})", `null`},
+		{"views/submit", "[m.words('a  \\'b c\\'d \"e\\\\\"f\" g'), m.words('a && b')]", `[["a","b cd","e\"f","g"],["bash","-c","a && b"]]`},
 		{"colour", "m.jobColour({id: 'a'}) === m.jobColour({id: 'a', app: 'a'})", `true`},
 		{"colour", "new Set(Array.from({length: 23}, (_, i) => m.jobColour({id: 'x' + i}))).size", `23`},
 		{"api", "m.path(['jobs', 'a/b?c'], {state: ['x', 'y'], after: ''})", `"/v1/jobs/a%2Fb%3Fc?state=x&state=y"`},

@@ -42,7 +42,8 @@ type fake struct {
 	secret   string   // the token that is asked for; empty: everybody may look
 	broken   string   // part of a path that fails
 	posts    []string // "METHOD path X-Fairway"
-	listed   int      // lists of jobs that were asked for
+	taken    []api.Submission
+	listed   int // lists of jobs that were asked for
 	watchers map[chan api.Record]bool
 
 	addr   string
@@ -155,7 +156,7 @@ func (f *fake) handler() http.Handler {
 			value := make(r)
 			w.Header().Set("Content-Type", "application/json")
 			if e, ok := value.(*api.Error); ok {
-				w.WriteHeader(map[api.Code]int{api.Unknown: 404, api.Denied: 401}[e.Code])
+				w.WriteHeader(map[api.Code]int{api.Unknown: 404, api.Denied: 401, api.Invalid: 400}[e.Code])
 				value = api.ErrorBody{Error: e}
 			}
 			_ = json.NewEncoder(w).Encode(value)
@@ -164,6 +165,19 @@ func (f *fake) handler() http.Handler {
 	answer("GET /v1/overview", func(*http.Request) any { return f.now() })
 	answer("GET /v1/whoami", func(*http.Request) any { return f.who })
 	answer("GET /v1/jobs", func(r *http.Request) any { return f.page(r) })
+	answer("POST /v1/jobs", func(r *http.Request) any { return f.submit(r, true) })
+	answer("POST /v1/preview", func(r *http.Request) any { return f.submit(r, false) })
+	answer("POST /v1/jobfile", func(r *http.Request) any {
+		var file api.JobFile
+		_ = json.NewDecoder(r.Body).Decode(&file)
+		if strings.Contains(file.Text, "gpu:") {
+			return api.Errorf(api.Invalid, "the job file:2: gpu: there is no such field; did you mean gpus?")
+		}
+		one, two := api.Submission{}, api.Submission{}
+		one.Name, one.Command, one.GPUs = "from-file", []string{"true"}, 1
+		two.Name, two.Command, two.GPUs = "second", []string{"true"}, 2
+		return api.SubmissionList{Jobs: []api.Submission{one, two}}
+	})
 	answer("GET /v1/jobs/{id}", func(r *http.Request) any { return f.job(r) })
 	answer("POST /v1/jobs/{id}/{verb}", func(r *http.Request) any { return f.command(r) })
 	answer("GET /v1/jobs/{id}/explain", func(r *http.Request) any { return f.explain(r) })
@@ -302,6 +316,29 @@ func (f *fake) page(r *http.Request) any {
 		}
 	}
 	return p
+}
+
+// submit checks a job, and takes it if it is asked to.
+func (f *fake) submit(r *http.Request, keep bool) any {
+	var s api.Submission
+	if err := json.NewDecoder(r.Body).Decode(&s); err != nil {
+		return api.Errorf(api.Invalid, "%w", err).On("gpus")
+	}
+	if err := s.Complete(); err != nil {
+		return err
+	}
+	if !keep {
+		x := api.Preview{Now: time.Now(), Policy: f.overview.Policy, Size: api.SizePreview{GPUs: s.GPUs, Starts: s.GPUs < 8}}
+		if s.GPUs >= 8 {
+			x.Size.Reason = &api.Reason{Code: "full", Text: "needs 8 GPUs, and 1 is free", Until: time.Now().Add(20 * time.Minute)}
+			x.Sooner = []api.SizePreview{{GPUs: 1, Starts: true}}
+		}
+		return x
+	}
+	f.taken = append(f.taken, s)
+	j := waiting(fmt.Sprintf("j-9%03d", len(f.taken)), s.Name, s.GPUs)
+	f.jobs = append([]api.Job{j}, f.jobs...)
+	return j
 }
 
 func (f *fake) find(id string) *api.Job {

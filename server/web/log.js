@@ -14,21 +14,29 @@ const escapes = /\u001b\[[0-9;?]*[A-Za-z]/g;
 export function logViewer(id) {
   const choices = { attempt: select('Attempt'), rank: select('Rank'), stream: select('Stream') };
   options(choices.stream, [['', 'both'], ['stdout', 'stdout'], ['stderr', 'stderr']]);
+  const word = h('input', { type: 'search', placeholder: 'Only lines with', 'aria-label': 'Only lines that match a regular expression', autocomplete: 'off', spellcheck: 'false', onchange: () => open() });
+  const save = h('a', { class: 'quiet', download: true }, 'Download');
   const follow = h('input', { type: 'checkbox', id: 'log-follow', checked: true, onchange: () => { if (follow.checked) bottom(); open(); } });
   const text = h('pre', { class: 'log', tabindex: 0, role: 'log', 'aria-label': 'Log', 'aria-live': 'off' });
-  const p = panel('Log', { part: [...Object.values(choices).map((c) => c.label), h('label', { for: 'log-follow' }, follow, ' Follow')] });
+  const p = panel('Log', { part: [...Object.values(choices).map((c) => c.label), word, h('label', { for: 'log-follow' }, follow, ' Follow'), save] });
   for (const c of Object.values(choices)) c.node.onchange = () => open();
   let stream = null;
   let seen = ''; // what the job was when the log was opened
   let retry = 0;
 
   function bottom() { text.scrollTop = text.scrollHeight; }
-  const query = () => ({ attempt: choices.attempt.node.value, rank: choices.rank.node.value, stream: choices.stream.node.value, tail, follow: follow.checked ? '1' : '' });
+  // which says what is chosen; all stands for every attempt or rank.
+  const which = () => {
+    const [attempt, rank] = [choices.attempt.node.value, choices.rank.node.value];
+    return { attempt: attempt === 'all' ? '' : attempt, all_attempts: attempt === 'all' ? '1' : '', rank: rank === 'all' ? '' : rank, all_ranks: rank === 'all' ? '1' : '', stream: choices.stream.node.value, grep: word.value, collapse: '1' };
+  };
+  const query = () => ({ ...which(), tail, follow: follow.checked ? '1' : '' });
 
   async function open() {
     stream?.abort();
     clearTimeout(retry);
     const mine = stream = new AbortController();
+    save.href = path(['jobs', id, 'logs'], { ...which(), download: '1' });
     let fresh = true;
     try {
       const response = await request(path(['jobs', id, 'logs'], query()), { signal: mine.signal });
@@ -39,7 +47,7 @@ export function logViewer(id) {
         if (done) break;
         append(value);
       }
-      if (!text.textContent) p.empty('No output.', 'The job has printed nothing.');
+      if (!text.textContent) p.empty('No output.', word.value ? 'No line matches.' : 'The job has printed nothing.');
     } catch (error) {
       if (mine.signal.aborted) return;
       if (error.code === 'unknown') { p.empty('No log yet.', 'The log appears when the job starts.'); return; }
@@ -59,8 +67,8 @@ export function logViewer(id) {
   p.follow = (job) => {
     const starts = job.status.starts || 0;
     const ranks = job.single ? 1 : Math.max(1, job.status.most_gpus || job.gpus || 1);
-    options(choices.attempt, [['', 'last'], ...Array.from({ length: Math.min(starts, 100) }, (_, i) => [String(starts - i), String(starts - i)])]);
-    options(choices.rank, Array.from({ length: Math.min(ranks, 1024) }, (_, i) => [String(i), String(i)]));
+    options(choices.attempt, [['', 'last'], ...(starts > 1 ? [['all', 'all']] : []), ...Array.from({ length: Math.min(starts, 100) }, (_, i) => [String(starts - i), String(starts - i)])]);
+    options(choices.rank, [...Array.from({ length: Math.min(ranks, 1024) }, (_, i) => [String(i), String(i)]), ...(ranks > 1 ? [['all', 'all']] : [])]);
     const now = starts + (job.ended || '');
     if (now === seen) return;
     seen = now;

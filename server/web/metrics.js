@@ -102,6 +102,7 @@ export function metricsChart(id, cursor, changed) {
     const { job, ledger, marks, range } = mine;
     const read = readings(mine);
     const names = [...read.keys()];
+    element.hidden = !names.length && !compared.length; // a plain script reports nothing
     if (names.length && !read.has(metric)) metric = names.includes('loss') ? 'loss' : names[0];
     show(pick, (names.length ? names : [metric]).map((name) => h('option', { key: name, value: name }, name)));
     pick.value = metric;

@@ -6,10 +6,9 @@
 import { h } from './dom.js';
 import { number } from './format.js';
 
-const step = 100;
 const most = 1000;
 
-export function pager(changed) {
+export function pager(changed, step = 100) {
   let limit = step;
   let after = [];
   const set = (n, a) => { limit = n; after = a; changed(); };

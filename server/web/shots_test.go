@@ -38,6 +38,7 @@ var pictured = []page{
 	{"cluster", "#/cluster", "3 jobs of 2 users failed on it", ""},
 	{"events", "#/events", "attempt-ended", ""},
 	{"policy", "#/policy", "gandiva", ""},
+	{"submit", "#/submit", "Check", ""},
 	{"dry-run", "#/policy", "gandiva", "document.querySelector('.policies button').click()"},
 }
 

@@ -45,7 +45,7 @@ export function jobStrip(cursor) {
     const last = series.findLastIndex((x) => x.points.length);
     show(list, charts.filter((c, n) => series[n].points.length).map((c) => c.element));
     charts.forEach((c, n) => { if (series[n].points.length) c.update({ series: [series[n]], marks, range, ticks: n === last }); });
-    p.show(key(ledger), list);
+    p.show(key(ledger), list, points.length ? null : h('p', { class: 'hint' }, 'No training measurements yet: code that uses the fairway package reports its loss, batch size and more.'));
   };
   return p;
 }

@@ -14,7 +14,7 @@ import { pager } from '../pager.js';
 
 const recent = 200; // records looked at
 const eventsShown = 14;
-const rowsShown = 50;
+const rowsShown = 25;
 
 export function overview({ state }) {
   const counters = keep(h('dl', { class: 'counters' }));
@@ -22,7 +22,7 @@ export function overview({ state }) {
   const running = panel('Running');
   const queue = panel('Queue');
   const events = panel('Recent events', { part: h('a', { href: '#/events' }, 'All events') });
-  const pages = pager(() => refresh());
+  const pages = pager(() => refresh(), rowsShown);
   const element = h('div', { class: 'page' }, h('h1', { class: 'sr' }, 'Overview'), counters, gpus.element,
     h('div', { class: 'split' }, h('div', { class: 'stack-col' }, running.element, queue.element), events.element));
   let last = null;
