@@ -7,6 +7,7 @@ behind their length. A frame that orders a rank carries descriptors: standard in
 output, and the gate, on which the rank waits until the supervisor lets it run."""
 
 import array
+import contextlib
 import ctypes
 import gc
 import importlib.machinery
@@ -151,7 +152,10 @@ def wait():
     try:
         if sys.version_info < (3, 8):
             raise ImportError("Python is older than 3.8")
-        import torch  # noqa: F401
+        import torch
+
+        with contextlib.suppress(Exception):  # the first optimizer imports as much again
+            torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
     except BaseException as err:  # noqa: BLE001
         send(link, {"error": f"cannot import torch: {err}"})
         os._exit(0)

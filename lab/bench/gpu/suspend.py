@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """Suspends plain PyTorch scripts in place under "fairway up": lab/bench/gpu/suspend.py
-OUT [--gigabytes 1 6 26] [--turns SECONDS]. Scripts of different sizes are paused and
-resumed; their losses have to be those of an undisturbed run. Then two of them take turns,
-and their steps are compared with those of one alone. Needs bin/fairway,
-bin/fairway-cuda and a python3 with PyTorch; without a GPU it freezes CPU processes.
-Writes OUT/suspend.json after every part."""
+OUT [--gigabytes 1 6 26] [--turns SECONDS] [--agents TIMES]. Scripts of different sizes are
+paused and resumed; their losses have to be those of an undisturbed run. Then two of them
+take turns, and their steps are compared with those of one alone. Last, trainings with the
+agent are stopped and started again, for the seconds from the order to the first step.
+Needs bin/fairway, bin/fairway-cuda and a python3 with PyTorch; without a GPU it freezes
+CPU processes. Writes OUT/suspend.json after every part."""
 
 from __future__ import annotations
 
@@ -45,9 +46,9 @@ def until(what: str, ready):
 class Trial:
     """A daemon and the jobs of one measurement."""
 
-    def __init__(self, args: argparse.Namespace, policy: str, name: str) -> None:
+    def __init__(self, args: argparse.Namespace, policy: str, name: str, more: str = "") -> None:
         self.args = args
-        self.daemon = Daemon(policy, args.out / f"daemon-{name}.log", slots=args.slots, more="guard: {window: 0s, settle: 0s}\n")
+        self.daemon = Daemon(policy, args.out / f"daemon-{name}.log", slots=args.slots, more="guard: {window: 0s, settle: 0s}\n" + more)
 
     def submit(self, *options: str) -> str:
         return self.daemon.ask("submit", "--name", "plain", "--", sys.executable, str(SCRIPT), *options).split()[0]
@@ -113,7 +114,7 @@ def reference(args: argparse.Namespace, *options: str) -> dict[int, str]:
 def take_turns(args: argparse.Namespace, seconds: float) -> dict:
     """Two scripts in turns, against one of them alone."""
     trial = Trial(args, f"las:lease={args.lease}", "turns")
-    options = ("--gigabytes", str(args.gigabytes[0]))
+    options = ("--gigabytes", "1")
     first = trial.submit(*options)
     trial.reach(first, 30)
     began, start = time.monotonic(), trial.step(first)
@@ -135,13 +136,49 @@ def take_turns(args: argparse.Namespace, seconds: float) -> dict:
     return row
 
 
+def come_back(args: argparse.Namespace, model: str, warm: int) -> dict:
+    """Stops a training with the agent and starts it again, some times."""
+    name = f"{model}-{'warm' if warm else 'cold'}"
+    trial = Trial(args, "fairway", name, f"warm: {{most: {warm}}}\n")
+    times = args.out / f"times-{name}.txt"
+    times.unlink(missing_ok=True)
+    script = ROOT / "lab/bench/gpu/train.py"
+    job = trial.daemon.ask("submit", "--name", name, "--", sys.executable, str(script), "--model", model, "--epochs", "1000000", "--times", str(times)).split()[0]
+
+    def steps() -> list[float]:
+        return [float(line) for line in times.read_text().split()] if times.exists() else []
+
+    row = {"model": model, "warm": bool(warm), "out_s": [], "first_step_s": []}
+    for _ in range(args.agents):
+        count = len(steps())
+        until("steps", lambda count=count: len(steps()) > count + 50)
+        time.sleep(3)  # the agent reports
+        if warm:
+            until("a warm interpreter", lambda: " 1 of at most" in trial.daemon.ask("nodes"))
+        began = time.time()
+        trial.daemon.ask("pause", job)
+        until("paused", lambda: trial.state(job) == "paused")
+        row["out_s"].append(round(time.time() - began, 2))
+        count, order = len(steps()), time.time()
+        trial.daemon.ask("resume", job)
+        until("a step", lambda count=count: len(steps()) > count)
+        row["first_step_s"].append(round(steps()[count] - order, 2))
+    status = trial.daemon.job(job)["status"]
+    row |= {"starts": status["starts"], "suspended": bool(trial.suspensions(job))}
+    (args.out / f"explain-{name}.txt").write_text(trial.daemon.ask("explain", job))
+    (args.out / f"log-{name}.txt").write_text(trial.daemon.ask("logs", job))
+    trial.daemon.stop()
+    return row
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--gigabytes", type=float, nargs="+", default=[1, 6, 26])
+    parser.add_argument("--gigabytes", type=float, nargs="*", default=[1, 6, 26])
     parser.add_argument("--steps", type=int, default=2000, help="of the undisturbed run")
     parser.add_argument("--turns", type=float, default=60, help="seconds; 0: none")
     parser.add_argument("--lease", default="15s")
+    parser.add_argument("--agents", type=int, default=5, help="how often a training with the agent is stopped; 0: none")
     parser.add_argument("--slots", type=int, default=0, help="CPU slots; 0: the GPUs")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -153,22 +190,28 @@ def main() -> None:
         (args.out / "suspend.json").write_text(json.dumps(result, indent=1) + "\n")
         print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True)
 
-    expect = reference(args)
-    keep(f"undisturbed: {len(expect) * 10} steps")
-    trial = Trial(args, "fairway", "sizes")
-    print(trial.daemon.ask("nodes"), flush=True)
-    for size in args.gigabytes:
-        result["scripts"].append(trial.once(size, expect))
-        keep(json.dumps(result["scripts"][-1]))
-    (args.out / "events-sizes.txt").write_text(trial.daemon.ask("events"))
-    trial.daemon.stop()
+    if args.gigabytes:
+        expect = reference(args)
+        keep(f"undisturbed: {len(expect) * 10} steps")
+        trial = Trial(args, "fairway", "sizes")
+        print(trial.daemon.ask("nodes"), flush=True)
+        for size in args.gigabytes:
+            result["scripts"].append(trial.once(size, expect))
+            keep(json.dumps(result["scripts"][-1]))
+        (args.out / "events-sizes.txt").write_text(trial.daemon.ask("events"))
+        trial.daemon.stop()
+        trial = Trial(args, "fairway", "loaders")
+        result["loaders"] = trial.once(args.gigabytes[0], {}, "--workers", "2")
+        keep(json.dumps(result["loaders"]))
+        trial.daemon.stop()
     if args.turns > 0:
         result["turns"] = take_turns(args, args.turns)
         keep(json.dumps(result["turns"]))
-    trial = Trial(args, "fairway", "loaders")
-    result["loaders"] = trial.once(args.gigabytes[0], {}, "--workers", "2")
-    keep(json.dumps(result["loaders"]))
-    trial.daemon.stop()
+    if args.agents > 0:
+        result["agents"] = []
+        for model, warm in (("residual", 2), ("residual", 0), ("tokens", 2), ("tokens", 0)):
+            result["agents"].append(come_back(args, model, warm))
+            keep(json.dumps(result["agents"][-1]))
 
 
 main()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import logging
+import time
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -73,6 +75,7 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=8192)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--lr", type=float, default=0.02)
+    parser.add_argument("--times", type=Path, help="a file to which the time of every step is added")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     torch.manual_seed(0)
@@ -84,6 +87,10 @@ def main() -> None:
     for inputs, labels in run:
         loss = nn.functional.cross_entropy(run.model(inputs), labels)
         run.step(loss)
+        if args.times:
+            loss.item()  # waits for the GPU
+            with args.times.open("a") as times:
+                times.write(f"{time.time():.3f}\n")
     if run.agent.env.rank == 0:
         print(f"done: epoch {run.epoch:.1f}, last loss {float(loss.detach()):.4f}, batch {run.loop.batch}", flush=True)
 
