@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 const gib = 1 << 30
@@ -125,7 +126,7 @@ func DrawJob(t *rapid.T, id sched.JobID) sched.Spec {
 // job holds or return them.
 func (w *World) Stir(t *rapid.T) {
 	jobs := w.State.Snapshot(w.Now).Jobs
-	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "time", "time", "end", "fail", "node", "others", "marks", "tenant", "can"}).Draw(t, "event") {
+	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "time", "time", "end", "fail", "node", "others", "marks", "tenant", "can", "report", "report"}).Draw(t, "event") {
 	case "submit":
 		for range rapid.IntRange(1, 4).Draw(t, "jobs") {
 			id := sched.JobID(fmt.Sprint("j", len(w.Length)))
@@ -154,6 +155,12 @@ func (w *World) Stir(t *rapid.T) {
 				w.must(t, w.Apply(sched.Event{Kind: sched.JobReported, Job: j.ID, Can: can}))
 			}
 		}
+	case "report":
+		if len(jobs) > 0 {
+			if j := rapid.SampledFrom(jobs).Draw(t, "job"); j.Phase == sched.Running {
+				w.must(t, w.Apply(sched.Event{Kind: sched.JobReported, Job: j.ID, Can: sched.Resizes, Perf: w.drawReport(t, j)}))
+			}
+		}
 	case "node":
 		node := rapid.IntRange(0, len(w.State.Cluster().Nodes)-1).Draw(t, "node")
 		switch state := rapid.SampledFrom([]sched.NodeState{sched.Ready, sched.Ready, sched.Cordoned, sched.Down}).Draw(t, "state"); state {
@@ -172,6 +179,37 @@ func (w *World) Stir(t *rapid.T) {
 	case "tenant":
 		w.must(t, w.Apply(sched.Event{Kind: sched.TenantSet, Tenant: drawTenant(t, rapid.IntRange(0, 2).Draw(t, "tenant"))}))
 	}
+}
+
+// drawReport draws what the agent of a running job may say of its speed: jobs that scale
+// well, badly or not at all, that adapt their batch size or keep it, with and without what
+// policies need that plan by steps.
+func (w *World) drawReport(t *rapid.T, j *sched.Job) *goodput.Report {
+	batch := rapid.SampledFrom([]int{1, 32, 128}).Draw(t, "batch")
+	limits := goodput.Limits{Initial: batch, Max: batch * rapid.SampledFrom([]int{1, 8}).Draw(t, "largest"), LocalMin: max(1, batch/16), LocalMax: batch}
+	r := &goodput.Report{
+		Params:   map[string]goodput.Params{},
+		Noise:    rapid.SampledFrom([]float64{0, 100, 1e5}).Draw(t, "noise"),
+		Limits:   limits,
+		MostGPUs: rapid.SampledFrom([]int{1, 2 * j.Placement.GPUs(), 64}).Draw(t, "most"),
+		Restart:  rapid.SampledFrom([]float64{0, 3, 300}).Draw(t, "restart"),
+	}
+	if limits.Max == batch || rapid.Bool().Draw(t, "fixed") {
+		r.Fixed = batch
+	}
+	node := w.State.Cluster().Nodes[j.Placement[0].Node]
+	step := rapid.SampledFrom([]float64{0.01, 1}).Draw(t, "step")
+	sync := step * rapid.SampledFrom([]float64{0, 0.1, 10}).Draw(t, "sync")
+	r.Params[string(node.Type)] = goodput.Params{
+		AlphaGrad: step / 10, BetaGrad: step / float64(batch), AlphaLocal: sync / 2, BetaLocal: sync / 20, AlphaNode: sync, BetaNode: sync / 10, Gamma: 1.5,
+	}
+	if rapid.Bool().Draw(t, "steps") {
+		r.Left = rapid.SampledFrom([]float64{0, 10, 1e6}).Draw(t, "left")
+		for k := range r.MostGPUs {
+			r.Steps = append(r.Steps, step/float64(k+1)+sync*float64(k))
+		}
+	}
+	return r
 }
 
 // others lets programs outside Fairway hold other GPUs of a node: any that no job
