@@ -17,7 +17,7 @@ CHECKS ?= 1000
 # The packages with tests on a Kubernetes control plane, those that take longest first.
 CLUSTER = ./e2e/cluster ./e2e/realnodes ./kube/... ./cmd/fairway-operator ./tools/cluster
 
-.PHONY: help build wheel packages release reproducible operator demo test unit python e2e chaos slowest needs lint load bench fuzz properties repro controlplane cluster manifests chart image clean
+.PHONY: help build wheel packages release reproducible operator demo test unit python e2e chaos slowest needs lint load bench fuzz properties repro controlplane cluster docs manifests chart image clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 13
@@ -148,6 +148,15 @@ cluster: build operator ## a Kubernetes cluster with Fairway on this machine (RE
 	tools/controlplane/build.sh $(if $(REAL),--real)
 	$(GO) build -trimpath -o bin/cluster ./tools/cluster
 	bin/cluster $(if $(REAL),-real) $(ARGS)
+
+# The site needs packages of Python, which are installed once; building it needs no network.
+DOCS = bin/docs/bin/mkdocs
+$(DOCS): tools/docs/requirements.txt
+	python3 -m venv bin/docs
+	bin/docs/bin/pip install --quiet --disable-pip-version-check -r tools/docs/requirements.txt
+
+docs: $(DOCS) ## build the site of the documentation into out/site; a link that leads nowhere is an error
+	$(DOCS) build --quiet --strict
 
 manifests: ## re-make deploy/manifests from deploy/chart, with Helm's own engine
 	cp deploy/grafana/fairway.json deploy/chart/files/dashboard.json
