@@ -54,7 +54,8 @@ func TestDashboard(t *testing.T) {
 	page.picture("FAIRWAY_SHOTS", "overview.png")
 	page.visit("#/jobs/" + string(job.ID))
 	page.shows("running")
-	page.shows("Statistical efficiency")
+	page.shows("Metrics")
+	page.shows("Batch size")
 	// It starts on one slot, and gets a second after its first report.
 	page.until("it holds more than one slot", func(text string) bool {
 		return regexp.MustCompile(`Allocated\s+[2-4] (GPU|slot)s`).MatchString(text)
@@ -67,6 +68,9 @@ func TestDashboard(t *testing.T) {
 	page.until("the page is live again", func(text string) bool {
 		return !strings.Contains(text, "reconnecting") && strings.Contains(text, "running")
 	})
+	page.submitFile()
+	page.visit("#/jobs/" + string(job.ID))
+	page.shows("Given and taken")
 	page.click("Cancel")
 	page.click("Cancel the job")
 	page.shows("cancelled")
@@ -74,6 +78,38 @@ func TestDashboard(t *testing.T) {
 		j, err := d.Job(context.Background(), job.ID)
 		return err == nil && j.State == api.Cancelled
 	})
+}
+
+// submitFile submits a job from a job file: first with a slip, which is named with its
+// line, then checked.
+func (p *page) submitFile() {
+	p.t.Helper()
+	write := func(text string) {
+		p.t.Helper()
+		p.until("the job file can be written", func(string) bool {
+			var there bool
+			p.do(chromedp.Evaluate(fmt.Sprintf(`(() => {
+				const f = document.getElementById("job-file");
+				if (f) { f.value = %q; f.dispatchEvent(new Event("input")); }
+				return f !== null;
+			})()`, text), &there))
+			return there
+		})
+	}
+	p.visit("#/submit?from=file")
+	write("name: typed\ncommand: [echo, hello]\ngpu: 1\n")
+	p.click("Check")
+	p.shows("job file:3:")
+	write("name: typed\ncommand: [echo, hello]\ngpus: 1\n")
+	p.click("Check")
+	p.shows("Nothing has been submitted.")
+	p.click("Submit")
+	p.shows("Submitted: typed")
+	p.click("Form")
+	p.visit("#/jobs")
+	p.shows("typed")
+	p.visit("#/cluster")
+	p.shows("Who holds what")
 }
 
 // dashboard returns a link that logs in to the dashboard.

@@ -25,6 +25,7 @@ const soon = 500; // milliseconds between two refreshes when things change
 const later = 2000; // when jobs only report how far they are
 const poll = 5000;
 const beat = 1000;
+const longest = 1500; // until a page is shown though parts of it are missing
 
 const pages = [
   ['', 'Overview', overview], ['jobs', 'Jobs', jobsView], ['cluster', 'Cluster', clusterView], ['fairness', 'Fairness', fairness],
@@ -164,7 +165,12 @@ function go() {
   const first = view === null;
   open(make({ state, refreshSoon: () => refreshIn(150) }));
   if (!first) { main.focus({ preventScroll: true }); scrollTo(0, 0); }
-  refresh();
+  // Its parts come one after the other: it is shown when all are there, or after a while.
+  const mine = view;
+  const reveal = () => { if (view === mine) delete main.dataset.opening; };
+  main.dataset.opening = '';
+  setTimeout(reveal, longest);
+  refresh().finally(reveal);
 }
 
 function askLogin() {
@@ -172,6 +178,7 @@ function askLogin() {
   who = null;
   show(byID('who'));
   byID('leave').hidden = true;
+  delete main.dataset.opening;
   const form = loginView(() => { reach = 'opening'; identify(); go(); });
   open(form);
   form.focus();

@@ -156,6 +156,32 @@ func testLargeCluster(t *testing.T, w window) {
 	p.silent()
 }
 
+// testStill: nothing on a page moves while it is loaded.
+func testStill(t *testing.T, w window) {
+	f := newFake()
+	richWorld(f)
+	f.open(t)
+	const most = 0.1 // what browsers call good
+	for _, hash := range []string{"#/jobs/j-0003", "#/", "#/cluster", "#/fairness"} {
+		// On a machine that is busy, the page may give up waiting for its last part.
+		shift := 1.0
+		for try := 0; try < 5 && shift > most; try++ {
+			p := w.open(t, f)
+			p.start("/" + hash)
+			p.until("the page "+hash, "document.querySelector('main section') && !document.querySelector('[aria-busy=true]')")
+			shift = eval[float64](p, `new Promise((done) => {
+				let sum = 0;
+				new PerformanceObserver((l) => { for (const e of l.getEntries()) sum += e.value; }).observe({ type: 'layout-shift', buffered: true });
+				setTimeout(() => done(sum), 400);
+			})`)
+			p.silent()
+		}
+		if shift > most {
+			t.Errorf("%s moves while it is loaded: a layout shift of %.3f; want %.1f at most", hash, shift, most)
+		}
+	}
+}
+
 // testSubmit submits a job from the form and two from a file, on a phone and with the
 // keyboard. What is wrong is said at its field; what was not checked is not submitted.
 func testSubmit(t *testing.T, w window) {

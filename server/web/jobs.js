@@ -24,7 +24,7 @@ export const jobLink = (id, text) => h('a', { href: '#/jobs/' + encodeURICompone
 
 // nameCell is the first cell of a row: the name, and who it belongs to, or the app.
 const nameCell = (job, coloured = false, owned = false) => h('th', { scope: 'row', class: 'job-name' },
-  h('span', { class: 'job-title' }, coloured ? swatch(jobColour(job), 'block') : null, jobLink(job.id, title(job))),
+  h('span', { class: 'job-title' }, coloured ? swatch(jobColour(job), 'block') : null, job.members ? h('a', { href: href(['apps', job.app]) }, title(job)) : jobLink(job.id, title(job))),
   h('span', { class: 'sub' }, [title(job) === job.id ? null : job.id, ...(owned ? [] : [job.user, job.tenant])].filter(Boolean).join(' · '),
     owned && job.app && job.app !== job.id ? [title(job) === job.id ? '' : ' · ', h('a', { href: href(['apps', job.app]) }, job.app)] : null));
 
@@ -95,6 +95,9 @@ export const runningTable = (jobs, now) => h('table', { class: 'list fold' },
     h('td', { class: 'num minor' }, job.last?.batch ? number(job.last.batch) : '–'),
     h('td', { class: 'wide line-of-its-own' }, progress(job, now)), h('td', { class: 'num nowrap minor' }, ago(ms(job.status.since), now))]))));
 
+// countsOf says how the jobs of an array stand.
+const countsOf = (job) => Object.entries(job.members).map(([state, n]) => h('span', { key: state }, badge(state), ' ' + number(n) + ' '));
+
 // allTable lists jobs in any state. sort and set are those of its heads; filter is
 // called with what a click on a user, tenant or app asks for.
 export function allTable(jobs, now, { sort, set, filter }) {
@@ -102,7 +105,7 @@ export function allTable(jobs, now, { sort, set, filter }) {
   return h('table', { class: 'list fold' },
     heads([['name', 'Job'], ['state', 'State'], ['user', 'User', 'minor'], ['tenant', 'Tenant', 'minor'], ['gpus', 'GPUs', 'num'], ['gpu_hours', 'GPU hours', 'num'], ['', 'Progress or reason', 'wide'], ['submitted', 'Submitted', 'num minor']], sort, set),
     h('tbody', {}, jobs.map((job) => row(job, now, () => [nameCell(job, holding.includes(job.state), true),
-      h('td', {}, stateBadge(job)), h('td', { class: 'owner minor' }, only('user', job.user)), h('td', { class: 'owner minor' }, only('tenant', job.tenant)),
+      h('td', {}, job.members ? countsOf(job) : stateBadge(job)), h('td', { class: 'owner minor' }, only('user', job.user)), h('td', { class: 'owner minor' }, only('tenant', job.tenant)),
       h('td', { class: 'num nowrap', 'data-label': 'GPUs' }, holding.includes(job.state) ? number(heldGPUs(job)) : sizes(job)),
       h('td', { class: 'num nowrap', 'data-label': 'GPU h' }, number(gpuHours(job, now), 2)),
       h('td', { class: 'wide line-of-its-own' }, story(job, now)), h('td', { class: 'num nowrap minor' }, ago(ms(job.submitted), now))]))));

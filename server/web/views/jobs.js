@@ -48,7 +48,7 @@ export function jobsView({ state, refreshSoon }) {
       return;
     }
     const { search, sort, user, tenant, app } = now;
-    await fill(list, get(['jobs'], { state: groups[now.state || 'all'][1], search, sort, user, tenant, app, ...pages.query() }, mine.signal), drawJobs);
+    await fill(list, get(['jobs'], { state: groups[now.state || 'all'][1], search, sort, user, tenant, app, fold: app ? '' : '1', ...pages.query() }, mine.signal), drawJobs);
   }
   function drawJobs(page) {
     const jobs = page.jobs || [];
