@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon/executor"
@@ -84,3 +85,27 @@ func (*Secrets) Decided(string) {}
 
 // Sweep fails: it is available on Linux only.
 func (*Secrets) Sweep(func() (map[string]bool, error)) error { return ErrUnsupported }
+
+// ErrNoExit means that a terminal ended without an exit code.
+var ErrNoExit = ErrUnsupported
+
+// Terminal is available on Linux only.
+type Terminal struct{ Name string }
+
+// ListenTerminal fails: it is available on Linux only.
+func ListenTerminal() (*Terminal, error) { return nil, ErrUnsupported }
+
+// Accept fails: it is available on Linux only.
+func (*Terminal) Accept() error { return ErrUnsupported }
+
+// Close does nothing.
+func (*Terminal) Close() {}
+
+// Resize does nothing.
+func (*Terminal) Resize(int, int) {}
+
+// Attach fails: it is available on Linux only.
+func (*Terminal) Attach(io.Reader, io.Writer) (int, error) { return 0, ErrUnsupported }
+
+// TerminalMain fails: it is available on Linux only.
+func TerminalMain(string, time.Duration, []string) error { return ErrUnsupported }

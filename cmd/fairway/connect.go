@@ -48,8 +48,8 @@ func exitCode(err error) int {
 // clientCommands returns the commands that speak to a daemon.
 func clientCommands() []*cobra.Command {
 	return []*cobra.Command{
-		newSubmit(), newRun(), newResubmit(), newTemplates(), newPs(), newWait(), newLogs(), newMetrics(), newCancel(), newPause(), newResume(), newExplain(), newTop(),
-		newUsage(),
+		newSubmit(), newRun(), newShell(), newNotebook(), newResubmit(), newTemplates(), newPs(), newWait(), newLogs(), newMetrics(),
+		newCancel(), newPause(), newResume(), newExplain(), newTop(), newUsage(),
 		newNodes(), newTenants(), newEvents(), newPolicy(), newApp(), newToken(), newWhoami(), newStatus(), newDashboard(), newContext(),
 	}
 }

@@ -30,7 +30,9 @@ func main() {
 	if err == nil {
 		return
 	}
-	fmt.Fprintln(os.Stderr, "fairway:", err)
+	if code, ok := err.(codeError); !ok || code.error != nil {
+		fmt.Fprintln(os.Stderr, "fairway:", err)
+	}
 	os.Exit(exitCode(err))
 }
 
@@ -62,7 +64,7 @@ journal, under any policy, with the code that schedules real jobs.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%s: %w (see %s --help)", c.CommandPath(), err, c.CommandPath())
 	})
-	root.AddCommand(newSim(), newTrace(), newPolicies(), newRepro(), newJournal(), newUp(), newDemo(), newConfig(), newClassify(), newPredict(), newVersion(), newShim())
+	root.AddCommand(newSim(), newTrace(), newPolicies(), newRepro(), newJournal(), newUp(), newDemo(), newConfig(), newClassify(), newPredict(), newVersion(), newShim(), newTerminal())
 	root.AddCommand(newInterfere())
 	root.AddCommand(clientCommands()...)
 	return root

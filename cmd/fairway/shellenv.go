@@ -121,6 +121,7 @@ func (s shellEnv) put(j *api.Submission) {
 		delete(j.Env, name)
 	}
 	if len(values) > 0 {
+		maps.Copy(values, j.SecretValues)
 		j.SecretValues = values
 	}
 }
