@@ -49,7 +49,7 @@ func exitCode(err error) int {
 func clientCommands() []*cobra.Command {
 	return []*cobra.Command{
 		newSubmit(), newRun(), newShell(), newNotebook(), newResubmit(), newTemplates(), newPs(), newWait(), newLogs(), newMetrics(),
-		newCancel(), newPause(), newResume(), newExplain(), newTop(), newUsage(),
+		newCancel(), newPause(), newResume(), newExplain(), newTop(), newUsage(), newReport(),
 		newNodes(), newTenants(), newEvents(), newPolicy(), newApp(), newToken(), newWhoami(), newStatus(), newDashboard(), newContext(),
 	}
 }

@@ -184,8 +184,14 @@ func usageGrid(u api.Usage) *grid {
 
 // inHours prints seconds as hours.
 func inHours(s float64) string {
-	if h := s / 3600; h < 100 {
+	switch h := s / 3600; {
+	case s == 0:
+		return "0"
+	case h < 10:
+		return fmt.Sprintf("%.2f", h)
+	case h < 100:
 		return fmt.Sprintf("%.1f", h)
+	default:
+		return fmt.Sprintf("%.0f", h)
 	}
-	return fmt.Sprintf("%.0f", s/3600)
 }

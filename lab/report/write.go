@@ -42,6 +42,12 @@ func Write(w io.Writer, runs []*sim.Result) error {
 	return writePage(w, title, newPage(runs), reportScripts)
 }
 
+// Style returns the style sheet of the pages, for a page of another kind.
+func Style() (string, error) {
+	style, err := web.ReadFile("web/style.css")
+	return string(style), err
+}
+
 // writePage joins the page's data and scripts. The page's own policy allows
 // this one script and nothing from elsewhere.
 func writePage(w io.Writer, title string, data any, scripts []string) error {
