@@ -103,7 +103,7 @@ func plotMetrics(w io.Writer, list api.MetricList, overTime bool, width int) {
 	}
 }
 
-// plotSeries draws a series: the mean in each column, and between what it moved.
+// plotSeries draws a series: the mean in each column.
 func plotSeries(w io.Writer, s *api.Series, overTime bool, width int) {
 	const rows = 8
 	if s.Len() == 0 {
@@ -130,8 +130,8 @@ func plotSeries(w io.Writer, s *api.Series, overTime bool, width int) {
 	if s.Len() == 1 || from == to {
 		return
 	}
-	label := max(textWidth(number(least)), textWidth(number(most)))
-	wide := max(20, min(100, width-label-4))
+	const room = 12 // for the longest number beside the plot
+	wide := max(20, min(100, width-room))
 	sums, counts := make([]float64, wide), make([]float64, wide)
 	low, high := math.Inf(1), math.Inf(-1)
 	for k := range s.Len() {
@@ -146,6 +146,7 @@ func plotSeries(w io.Writer, s *api.Series, overTime bool, width int) {
 			low, high = min(low, sums[i]), max(high, sums[i])
 		}
 	}
+	label := max(textWidth(number(low)), textWidth(number(high)))
 	grid := make([][]rune, rows)
 	for i := range grid {
 		grid[i] = []rune(strings.Repeat(" ", wide))
