@@ -194,6 +194,7 @@ func crashSuspending(w *suspending) {
 	w.Restart(w.t)
 	w.runsOn(b, 0)
 	w.frozenIs(a)
+	w.stays("nothing else is started", func() bool { return w.isOn(b, 0) && w.Frozen()[a] })
 	w.sameAttempt(a)
 	w.sameAttempt(b)
 }
