@@ -94,8 +94,9 @@ var arrows = map[string][]string{
 	"kube/constraint": {},
 	"kube/request":    {},
 	"kube/workload":   {"api"},
+	"kube/nodeagent":  {"daemon/proc", "daemon/suspend", "api", "sched"},
 	"kube/nodes":      {"kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "api", "sched"},
-	"kube/pods":       {"kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "kube/workload", "daemon/executor", "api", "sched", "diagnose"},
+	"kube/pods":       {"kube/constraint", "kube/informer", "kube/nodeagent", "kube/request", "kube/v1alpha1", "kube/workload", "daemon/executor", "api", "sched", "diagnose"},
 	"kube/mirror":     {"daemon/state", "kube/constraint", "kube/informer", "kube/request", "kube/v1alpha1", "kube/workload", "api", "sched"},
 	"kube/access":     {"kube/v1alpha1", "api", "sched"},
 

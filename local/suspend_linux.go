@@ -21,7 +21,7 @@ type suspendState uint8
 
 const (
 	goesOn    suspendState = iota
-	unsettled              // a daemon ended while it was suspending it, or letting it go on
+	unsettled              // it is being suspended or let go on, or was when a daemon ended: it holds its GPUs
 	isSuspended
 )
 
@@ -46,6 +46,7 @@ func (m *Machine) stepSuspended(ctx context.Context, r *run, wanted bool, orders
 		}
 	case !wanted && r.suspended != goesOn:
 		if !m.blocked(r) && !m.cfg.Now().Before(r.after) {
+			r.suspended = unsettled // from now on it may have its GPUs
 			m.background(r, func() { m.resumeRun(ctx, r, orders) })
 		}
 	default:

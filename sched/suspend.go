@@ -109,9 +109,16 @@ func (st *State) book(now time.Time) {
 		return
 	}
 	suspended, asked := make([]int64, len(st.cluster.Nodes)), make([]int64, len(st.cluster.Nodes))
+	sits := map[[2]int]int{} // suspended jobs, by node and GPU, where seats are counted
 	for _, j := range st.jobs {
 		if j.Bound() && j.Phase == Pending {
-			suspended[j.Suspended[0].Node] += j.SuspendedMemory()
+			at := j.Suspended[0]
+			suspended[at.Node] += j.SuspendedMemory()
+			if st.cluster.Nodes[at.Node].Seats > 0 {
+				for _, g := range at.GPUs.Indexes() {
+					sits[[2]int{int(at.Node), g}]++
+				}
+			}
 		}
 		for _, s := range j.Placement {
 			asked[s.Node] += j.Memory * int64(s.GPUs.Len())
@@ -137,6 +144,11 @@ func (st *State) book(now time.Time) {
 			n := &st.cluster.Nodes[p[0].Node]
 			room := n.Memory - suspended[p[0].Node] - asked[p[0].Node]
 			j.Suspends = n.Suspend && p[0].Milli == WholeGPU && (n.Memory == 0 || j.AwayMemory() <= room)
+			if j.Suspends && n.Seats > 0 { // it keeps its seat, and whoever follows needs one
+				for _, g := range p[0].GPUs.Indexes() {
+					j.Suspends = j.Suspends && sits[[2]int{int(p[0].Node), g}]+2 <= n.Seats
+				}
+			}
 		}
 	}
 }

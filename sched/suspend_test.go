@@ -118,3 +118,31 @@ func TestSuspendedMemoryInPlans(t *testing.T) {
 		t.Errorf("it costs %s and %s; want more to leave than to come back", out, back)
 	}
 }
+
+// TestSuspendSeats: where the seats of a GPU are counted, a job is suspended only if
+// whoever follows finds one.
+func TestSuspendSeats(t *testing.T) {
+	c, err := sched.NewCluster([]sched.Node{{Name: "n", GPUs: 1, Suspend: true, Seats: 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := sched.NewState(c)
+	for i, want := range []bool{true, true, false} { // the third would leave none
+		id := sched.JobID(fmt.Sprint(i))
+		for _, e := range []sched.Event{
+			{Kind: sched.JobSubmitted, Spec: &sched.Spec{ID: id, GPUs: 1, Protected: true}},
+			{Kind: sched.JobStarted, Job: id, Placement: gpu(0)},
+		} {
+			if err := st.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		j, _ := st.Job(id)
+		if j.Suspends != want {
+			t.Errorf("with %d suspended, the job that runs can be suspended: %v; want %v", i, j.Suspends, want)
+		}
+		if err := st.Apply(sched.Event{Kind: sched.JobStopped, Job: id, Suspend: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -38,6 +38,7 @@ type config struct {
 	Client   clientConfig   `json:"client"`
 	Nodes    nodesConfig    `json:"nodes"`
 	Pods     podsConfig     `json:"pods"`
+	Suspend  suspendConfig  `json:"suspend"`
 	Guard    guard.Config   `json:"guard"`
 	Bidders  daemon.Bidders `json:"bidders"`
 	Failures failuresConfig `json:"failures"`
@@ -79,6 +80,11 @@ type podsConfig struct {
 	LostAfter  sched.Duration `json:"lost_after"`
 }
 
+type suspendConfig struct {
+	Address   string `json:"address"`
+	Namespace string `json:"namespace"`
+}
+
 type failuresConfig struct {
 	Table string `json:"table"`
 }
@@ -108,8 +114,8 @@ func defaultConfig() config {
 		Leader: leaderConfig{Lease: seconds(15), Renew: seconds(10), Retry: seconds(2)},
 		Client: clientConfig{Rate: 1_000, Burst: 2_000},
 		Nodes:  nodesConfig{Grace: seconds(40)},
-		Pods:   podsConfig{Rendezvous: rendezvousDNS, StartGrace: seconds(300), LostAfter: seconds(60)},
-		Guard:  guard.Default(), Bidders: daemon.DefaultBidders(), Screen: screenConfig{Time: seconds(300)},
+		Pods:   podsConfig{Rendezvous: rendezvousDNS, StartGrace: seconds(300), LostAfter: seconds(60)}, Suspend: suspendConfig{Namespace: "fairway-nodes"},
+		Guard: guard.Default(), Bidders: daemon.DefaultBidders(), Screen: screenConfig{Time: seconds(300)},
 		Keep: keepConfig{Jobs: 5_000, Queue: 100_000, QueueBytes: 256 << 20, Compact: 20_000},
 		Log:  daemon.Log{Level: "info", Format: "json"},
 	}
@@ -158,6 +164,12 @@ func (c *config) validate() error {
 	}
 	if _, _, err := net.SplitHostPort(c.API.Address); err != nil {
 		return bad("api.address", c.API.Address, "host:port, such as :8460")
+	}
+	if _, _, err := net.SplitHostPort(c.Suspend.Address); c.Suspend.Address != "" && err != nil {
+		return bad("suspend.address", c.Suspend.Address, "host:port, such as :8461, or nothing")
+	}
+	if c.Suspend.Address != "" && c.Suspend.Namespace == "" {
+		return bad("suspend.namespace", `""`, "the namespace of the agents")
 	}
 	if host, _, err := net.SplitHostPort(c.Pprof); c.Pprof != "" && (err != nil || !net.ParseIP(host).IsLoopback()) {
 		return bad("pprof", c.Pprof, "an address of this machine alone, such as 127.0.0.1:6060: profiles tell more than metrics")

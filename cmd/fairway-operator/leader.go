@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -23,6 +25,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/journal"
 	"github.com/fairway-gpu/fairway/kube/mirror"
+	"github.com/fairway-gpu/fairway/kube/nodeagent"
 	"github.com/fairway-gpu/fairway/kube/nodes"
 	"github.com/fairway-gpu/fairway/kube/pods"
 	"github.com/fairway-gpu/fairway/policy"
@@ -81,6 +84,7 @@ type term struct {
 	constraints *constraint.Registry
 	mirror      *mirror.Mirror
 	executor    *pods.Executor
+	hub         *nodeagent.Hub // nil: pods are not suspended
 	server      *server.Server
 	listener    *server.Listener
 }
@@ -120,6 +124,7 @@ func (t *term) openState(ctx context.Context, pages *journal.Journal) error {
 		Journal: timed{pages, t}, Policies: policy.Builtin(), Standard: c.Policy, Guard: c.Guard, Key: derive(t.key, "agents and bidders"),
 		Pool: experience.New(), Recall: true, Now: time.Now, Log: t.log, Keep: c.Keep.Jobs, MaxQueue: c.Keep.Queue, MaxQueueBytes: int64(c.Keep.QueueBytes), CompactEvery: c.Keep.Compact,
 		CheckBidder: c.Bidders.Check, CheckSearch: runner.Check, Failures: table, Screen: c.Screen.Time.D(), DescribeLabel: t.constraints.Words,
+		NoSuspendOn: t.noSuspend,
 	})
 	if err != nil {
 		return fmt.Errorf("open the state: %w", err)
@@ -132,7 +137,14 @@ func (t *term) openState(ctx context.Context, pages *journal.Journal) error {
 func (t *term) openCluster() error {
 	c := t.config
 	resources := nodes.Resources(c.Nodes.Resources)
+	var hands pods.Hands
+	var able func(string) (bool, string)
+	if c.Suspend.Address != "" {
+		t.hub = &nodeagent.Hub{Changed: func() { t.nodes.Recheck(); t.executor.Recheck() }}
+		hands, able = t.hub, t.hub.Able
+	}
 	t.nodes = nodes.New(nodes.Config{
+		Able:  able,
 		Cache: t.manager.GetCache(), State: t.state, Resources: resources, RackLabels: c.Nodes.RackLabels, Tolerated: c.Nodes.Tolerated, Pin: c.Nodes.Pin,
 		Grace: c.Nodes.Grace.D(), Constraints: t.constraints, Log: t.log, OwnsPod: func(p *corev1.Pod) bool { return t.mirror.OwnsPod(p) },
 	})
@@ -156,12 +168,48 @@ func (t *term) openCluster() error {
 		return fmt.Errorf("create a client of the cluster: %w", err)
 	}
 	t.executor = pods.New(pods.Config{
+		Hands: hands, Suspends: func(n *corev1.Node) bool { return t.nodes.NoSuspend(n.Name) == "" },
 		Client: t.direct, Cache: t.manager.GetCache(), Templates: t.mirror, External: mirror.External{Mirror: t.mirror, Now: time.Now}, ReadLog: pods.LogReader(logs),
 		API: c.url(t.namespace), Audience: access.AgentAudience, Rendezvous: c.Pods.Rendezvous, Replicas: nodes.Replicas, MPS: nodes.MPS, Pin: c.Nodes.Pin, Resources: resources, Tolerated: c.Nodes.Tolerated,
 		GracePeriod: c.Notice.D(), Report: c.Report.D(), PullFor: c.Pods.StartGrace.D(), LostAfter: c.Pods.LostAfter.D(), OwnsPod: t.mirror.OwnsPod, Ended: t.ended, Log: t.log,
 	})
 	return nil
 }
+
+// noSuspend returns why pods of a node cannot be suspended; empty: they can, or nobody
+// asked for it.
+func (t *term) noSuspend(node string) string {
+	if t.hub == nil {
+		return ""
+	}
+	return t.nodes.NoSuspend(node)
+}
+
+// serveNodes answers the agents of nodes.
+func (t *term) serveNodes(ctx context.Context) error {
+	whose := access.Nodes(access.NodesConfig{
+		Client: t.direct, Pods: t.manager.GetCache(), Audience: nodeagent.Audience, Namespace: t.config.Suspend.Namespace, Account: nodeAccount, Now: time.Now,
+	})
+	s := &http.Server{
+		Addr: t.config.Suspend.Address, Handler: nodeagent.Handler(t.hub, whose), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+	var err error
+	if a := t.config.API; a.Cert != "" {
+		err = s.ListenAndServeTLS(a.Cert, a.Key)
+	} else {
+		err = s.ListenAndServe()
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("serve the agents of nodes: %w", err)
+}
+
+// nodeAccount is the service account of the agents of nodes in the chart.
+const nodeAccount = "fairway-node"
 
 // served returns the first of some versions in which the cluster has a kind; empty: in
 // none. A cluster that gets it later needs a new leader to see it.
@@ -224,6 +272,9 @@ func (t *term) parts() ([]daemon.Part, error) {
 	parts, err := scheduler.Parts()
 	if err != nil {
 		return nil, err
+	}
+	if t.hub != nil {
+		parts = append(parts, daemon.Part{Name: "serve the agents of nodes", Run: t.serveNodes})
 	}
 	return append(parts,
 		daemon.Part{Name: "follow the nodes", Run: t.nodes.Run},

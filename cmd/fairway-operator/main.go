@@ -37,7 +37,7 @@ runs in the cluster, in two or more replicas of which one leads; deploy/chart
 installs it.`,
 		SilenceUsage: true, SilenceErrors: true, Version: daemon.Release,
 	}
-	root.AddCommand(newRun(), newConfigCommand(), newJournal())
+	root.AddCommand(newRun(), newNode(), newConfigCommand(), newJournal())
 	return root
 }
 

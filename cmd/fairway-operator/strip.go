@@ -55,7 +55,7 @@ func stripPod(object any) (any, error) {
 func requests(containers []corev1.Container) []corev1.Container {
 	var out []corev1.Container
 	for _, c := range containers {
-		out = append(out, corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy})
+		out = append(out, corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy, LivenessProbe: c.LivenessProbe})
 	}
 	return out
 }

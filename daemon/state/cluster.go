@@ -166,6 +166,8 @@ func (b *Store) nodes(who api.Identity, use []*api.GPUUse) []api.Node {
 		}
 		if n.Name == b.Node.Name {
 			v.NoSuspend = b.NoSuspend
+		} else if b.NoSuspendOn != nil {
+			v.NoSuspend = b.NoSuspendOn(n.Name)
 		}
 		for g := range v.Slots {
 			v.Slots[g].Index = g

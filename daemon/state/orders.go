@@ -73,6 +73,9 @@ func (b *Store) Started(id api.AttemptID) {
 	b.up[id] = true
 }
 
+// pinned reports whether the job would lose work if somebody else stopped it where it is.
+func (x *entry) pinned() bool { return x.Job.Pinned() || x.Job.Tied() }
+
 // attempt returns the attempt of a job that should run or be suspended now; nil: none, or it has
 // ended though the job still holds GPUs.
 func (m *memory) attempt(key []byte, x *entry) *ordered {
@@ -87,7 +90,7 @@ func (m *memory) attempt(key []byte, x *entry) *ordered {
 	return &ordered{seq: x.Job.Seq, Attempt: api.Attempt{
 		AttemptID: id, Epoch: x.StartEpoch, Spec: x.Job.Spec, Task: x.Task, Owner: x.Owner, Placement: on, Suspended: x.suspended(),
 		GPUType: sched.GPUType(m.gpuType(on)), Token: secretOf(key, id, x.StartEpoch),
-		Screening: x.Job.Screening, BatchScale: x.BatchScale, Pinned: x.Job.Pinned(),
+		Screening: x.Job.Screening, BatchScale: x.BatchScale, Pinned: x.pinned(),
 	}}
 }
 
@@ -106,7 +109,7 @@ func (m *memory) attempts(key []byte) map[sched.JobID]*ordered {
 // they may have changed. Its cost depends on the change, not on what runs.
 func (b *Store) reorder(r *api.Record) bool {
 	id := r.Job()
-	if o, x := b.orders[id], b.mem.jobs[id]; !changesOrders(r) && (o == nil || x == nil || o.Pinned == x.Job.Pinned()) {
+	if o, x := b.orders[id], b.mem.jobs[id]; !changesOrders(r) && (o == nil || x == nil || o.Pinned == x.pinned()) {
 		return false
 	}
 	if o := b.mem.attempt(b.Key, b.mem.jobs[id]); o != nil {

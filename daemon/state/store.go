@@ -71,8 +71,10 @@ type Config struct {
 	// MaxQueueBytes bounds the memory of these jobs, and that of the ended ones that
 	// are kept; 0: 256 MiB.
 	MaxQueueBytes int64
-	// NoSuspend is why jobs cannot be suspended on the machine; empty: they can.
-	NoSuspend string
+	// NoSuspend is why jobs cannot be suspended on the machine; empty: they can. NoSuspendOn
+	// is why not on other nodes; may be nil.
+	NoSuspend   string
+	NoSuspendOn func(node string) string
 	// Use returns the last measured use of the machine's GPUs; nil, or a nil entry:
 	// not measured.
 	Use func() []*api.GPUUse

@@ -25,5 +25,10 @@
 // pod must belong to an attempt of a job in its own namespace, so a token of one
 // namespace cannot report on jobs of another, whatever labels its pods have.
 //
+// # Nodes
+//
+// Nodes does so for the agents of nodes, which suspend pods: the pod of the agent says
+// which node it speaks for.
+//
 // Answers of the API server are cached for a minute, refusals for five seconds.
 package access

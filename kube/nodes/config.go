@@ -54,6 +54,9 @@ type Config struct {
 	// NVIDIA_VISIBLE_DEVICES, so Fairway can choose among GPUs with replicas. Without
 	// it, nodes with several such GPUs take no jobs.
 	Pin bool
+	// Able reports whether the agent of a node can suspend pods; if not, why. Nil: pods are
+	// not suspended.
+	Able func(node string) (ok bool, why string)
 	// OwnsPod recognises Fairway's pods; default: those with its scheduler name.
 	OwnsPod func(*corev1.Pod) bool
 

@@ -25,6 +25,7 @@ type facts struct {
 	replicas int
 	closed   string // why it takes no new jobs, besides its state; empty: it does
 	sick     int    // GPUs that cannot be used
+	still    string // why its pods cannot be suspended, whatever agent it has; empty: they can
 	cpu      int64  // thousandths, allocatable
 	memory   int64
 	labels   map[string]string
@@ -66,7 +67,7 @@ func (c *Config) factsOf(n *corev1.Node) (f facts, ok bool) {
 	}
 	f.labels, f.taints = n.Labels, taintsOf(n)
 	f.node.Dedicated = slices.ContainsFunc(f.taints, c.Constraints.Repels)
-	f.unready = unreadySince(n)
+	f.unready, f.still = unreadySince(n), NoSuspend(n, c.Pin)
 	return f, true
 }
 

@@ -5,6 +5,7 @@ package nodes
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -230,4 +231,39 @@ func BenchmarkChange(b *testing.B) {
 			w.list()
 		}
 	})
+}
+
+// TestNoSuspend: pods can be suspended where another pod can have their GPUs meanwhile.
+func TestNoSuspend(t *testing.T) {
+	replicas := func(n, count, strategy string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{labelReplicas: n, labelCount: count, labelStrategy: strategy}}}
+	}
+	for _, c := range []struct {
+		node *corev1.Node
+		pin  bool
+		want string
+	}{
+		{nodeOf("n"), true, "offers 1 replicas"},
+		{replicas("2", "1", "time-slicing"), true, "and 3 or more"},
+		{replicas("4", "8", "mps"), true, "MPS"},
+		{replicas("4", "8", "time-slicing"), false, "nodes.pin"},
+		{replicas("4", "8", "time-slicing"), true, ""},
+		{replicas("3", "1", "time-slicing"), false, ""},
+	} {
+		if got := NoSuspend(c.node, c.pin); got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
+			t.Errorf("%v, pinned %v: %q; want %q", c.node.Labels, c.pin, got, c.want)
+		}
+	}
+	able := true
+	w := New(Config{Pin: true, Able: func(string) (bool, string) { return able, "no agent runs there" }})
+	n := nodeOf("n")
+	n.Labels[labelReplicas], n.Labels[labelCount] = "4", "2"
+	w.setNode(n)
+	if list, _, _ := w.list(); !list[0].Suspend || w.NoSuspend("n") != "" {
+		t.Errorf("%+v, %q; want one that suspends", list[0], w.NoSuspend("n"))
+	}
+	able = false
+	if list, _, _ := w.list(); list[0].Suspend || w.NoSuspend("n") != "no agent runs there" {
+		t.Errorf("%+v, %q; want that there is no agent", list[0], w.NoSuspend("n"))
+	}
 }

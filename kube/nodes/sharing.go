@@ -4,6 +4,7 @@
 package nodes
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -38,6 +39,25 @@ func Replicas(n *corev1.Node) int {
 // No pod can have a whole GPU there, so only jobs that need at most such a part use the
 // node.
 func MPS(n *corev1.Node) bool { return Replicas(n) > 1 && n.Labels[labelStrategy] == "mps" }
+
+// leastSeats is the least number of replicas with which two jobs can take turns, and a
+// third can still begin (sched.State counts them).
+const leastSeats = 3
+
+// NoSuspend returns why the pods of a node cannot be suspended, whatever agent runs there;
+// empty: they can. The device plugin does not know that a pod is suspended, so another pod
+// can have its GPUs only if they are offered several times.
+func NoSuspend(n *corev1.Node, pin bool) string {
+	switch {
+	case MPS(n):
+		return "its GPUs are shared through MPS, and the driver does not suspend clients of MPS"
+	case Replicas(n) < leastSeats:
+		return fmt.Sprintf("its device plugin offers %d replicas of each GPU; with time-slicing and %d or more, another pod can have the GPUs of a suspended one", Replicas(n), leastSeats)
+	case n.Labels[labelCount] != "1" && !pin:
+		return "its device plugin chooses the GPUs of pods itself; set nodes.pin if it passes them in NVIDIA_VISIBLE_DEVICES"
+	}
+	return ""
+}
 
 // share completes the facts of a node that offers that many devices.
 func (c *Config) share(f *facts, n *corev1.Node, devices int64) (gpus int64) {

@@ -173,7 +173,7 @@ func (w *Watcher) dropNode(n *corev1.Node) {
 func (f *facts) equal(g *facts) bool {
 	a, b := f.node, g.node
 	return a.Name == b.Name && a.GPUs == b.GPUs && a.Type == b.Type && a.GPUMemory == b.GPUMemory && a.Rack == b.Rack && a.State == b.State &&
-		a.Seats == b.Seats && f.closed == g.closed && f.resource == g.resource && f.replicas == g.replicas && f.sick == g.sick && f.cpu == g.cpu && f.memory == g.memory &&
+		a.Seats == b.Seats && f.closed == g.closed && f.still == g.still && f.resource == g.resource && f.replicas == g.replicas && f.sick == g.sick && f.cpu == g.cpu && f.memory == g.memory &&
 		f.unready.Equal(g.unready) && maps.Equal(f.labels, g.labels) && slices.EqualFunc(f.taints, g.taints, sameTaint)
 }
 
@@ -232,6 +232,31 @@ func (w *Watcher) count(at place, sign int64) {
 	}
 }
 
+// noSuspend returns why pods of a node cannot be suspended; empty: they can.
+func (w *Watcher) noSuspend(name string, f *facts) string {
+	if w.Able == nil {
+		return "it is turned off"
+	}
+	if ok, why := w.Able(name); !ok {
+		return why
+	}
+	return f.still
+}
+
+// NoSuspend returns why pods of a node cannot be suspended; empty: they can.
+func (w *Watcher) NoSuspend(name string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.nodes[name]
+	if f == nil {
+		return "it is not part of the cluster"
+	}
+	return w.noSuspend(name, f)
+}
+
+// Recheck looks at all nodes again soon.
+func (w *Watcher) Recheck() { w.poke() }
+
 func (w *Watcher) poke() {
 	select {
 	case w.dirty <- struct{}{}:
@@ -254,6 +279,7 @@ func (w *Watcher) list() (out []sched.Node, again time.Time, version uint64) {
 		}
 		f.setLabels(w.Constraints.Rules, all, version)
 		n, at := f.with(others, now, w.Grace)
+		n.Suspend = w.noSuspend(name, f) == ""
 		if !at.IsZero() && (again.IsZero() || at.Before(again)) {
 			again = at
 		}

@@ -60,6 +60,10 @@ type Config struct {
 	// MPS reports whether the replicas of a node are parts of a GPU separated by MPS,
 	// of which a pod gets at most one; nil: they are not.
 	MPS func(*corev1.Node) bool
+	// Hands suspend pods; nil: none is. Suspends reports whether a node lets other pods
+	// have the GPUs of a suspended one (nodes.Suspends); nil: none does.
+	Hands    Hands
+	Suspends func(*corev1.Node) bool
 	// Pin selects the GPUs of a container with the variable NVIDIA_VISIBLE_DEVICES,
 	// whatever the device plugin chose. It applies to nodes that offer replicas.
 	Pin bool
@@ -121,6 +125,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MPS == nil {
 		c.MPS = func(*corev1.Node) bool { return false }
+	}
+	if c.Suspends == nil {
+		c.Suspends = func(*corev1.Node) bool { return false }
 	}
 	if c.Now == nil {
 		c.Now = time.Now

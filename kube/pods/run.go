@@ -49,6 +49,8 @@ type run struct {
 	exit       *api.Exit // how it ended; nil: it has not
 	logged     bool      // its logs were read
 	reported   time.Time // when its end was acknowledged
+
+	suspension suspension
 }
 
 func (r *run) namespace() string {
@@ -86,7 +88,10 @@ func (e *Executor) reorder(orders Orders) {
 				r.nodes = append(r.nodes, orders.NodeName(s.node))
 			}
 		}
-		r.wanted, r.withdrawn = true, false
+		if r.suspension.wanted != a.Suspended {
+			e.dirty[r.id] = true
+		}
+		r.wanted, r.withdrawn, r.suspension.wanted = true, false, a.Suspended
 	}
 	for _, id := range withdrawn {
 		wanted[id] = true
@@ -167,7 +172,7 @@ func (e *Executor) step(ctx context.Context, orders Orders, which scope) {
 			r = e.runOf(id) // no order mentions it
 		}
 		steady := e.stepRun(ctx, r, orders, now)
-		if r.up && r.exit == nil && r.wanted && !r.upReported {
+		if r.up && r.exit == nil && r.wanted && !r.upReported && !r.suspension.away {
 			r.upReported = true
 			up = append(up, id)
 		}
@@ -206,6 +211,9 @@ func (e *Executor) stepRun(ctx context.Context, r *run, orders Orders, now time.
 
 // discard forgets an attempt that is over.
 func (e *Executor) discard(r *run) {
+	if e.Hands != nil && len(r.nodes) > 0 {
+		e.Hands.Drop(r.nodes[0], r.id)
+	}
 	delete(e.runs, r.id)
 	delete(e.externals, r.id)
 	e.forget(r.id)
@@ -270,6 +278,11 @@ func (e *Executor) stepWanted(ctx context.Context, r *run, orders Orders, now ti
 		return false
 	}
 	r.up = true
+	if e.Hands != nil || r.suspension.wanted {
+		if settled := e.stepSuspended(ctx, r, pods, orders, now); !settled {
+			return false
+		}
+	}
 	return r.waiting.IsZero() && r.yields.IsZero()
 }
 

@@ -20,6 +20,7 @@ type offer struct {
 	resource corev1.ResourceName // under which they are requested
 	replicas int                 // of each GPU
 	mps      bool                // replicas are parts of a GPU separated by MPS
+	suspends bool                // pods can be suspended: replicas let another pod have their GPUs meanwhile
 }
 
 // offerOf returns how a node offers its GPUs. A node without the resource that the job
@@ -38,15 +39,17 @@ func (c *Config) offerOf(n *corev1.Node, asked corev1.ResourceName) offer {
 		}
 	}
 	o.replicas, o.mps = max(1, c.Replicas(n)), c.MPS(n)
+	o.suspends = c.Suspends(n)
 	return o
 }
 
 // devices returns how many devices a seat requests from an offer: all replicas of each
 // GPU for whole GPUs, or one replica to share a GPU. So a whole GPU, or one sharing job
-// per replica, always fits.
+// per replica, always fits. Where pods are suspended, a whole GPU is one replica too: the
+// others are for those that have the GPU meanwhile.
 func (s seat) devices(o offer) int64 {
 	each := int64(o.replicas)
-	if s.milli < sched.WholeGPU || o.mps {
+	if s.milli < sched.WholeGPU || o.mps || o.suspends {
 		each = 1
 	}
 	return int64(s.gpus.Len()) * each
@@ -84,7 +87,9 @@ func (e *Executor) crowded(r *run, rank int, gpu sched.GPUSet) bool {
 	used, jobs := r.plan.seats[rank].milli, 1
 	for _, u := range e.uses[r.nodes[rank]] {
 		if u.id != r.id && u.gpus&gpu != 0 {
-			used += u.milli
+			if !e.isAway(u.id) {
+				used += u.milli
+			}
 			jobs++
 		}
 	}

@@ -46,6 +46,7 @@ func (e *Executor) remove(ctx context.Context, r *run, grace *int64) {
 	if len(todo) == 0 {
 		return
 	}
+	e.thaw(r, todo)
 	e.background(r, func() func() {
 		err := e.parallel(ctx, first, len(todo), func(ctx context.Context, i int) error {
 			with := grace

@@ -35,6 +35,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/journal"
 	"github.com/fairway-gpu/fairway/kube/kubetest"
+	"github.com/fairway-gpu/fairway/kube/nodeagent"
 	"github.com/fairway-gpu/fairway/kube/nodes"
 	"github.com/fairway-gpu/fairway/kube/pods"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
@@ -64,6 +65,7 @@ type world struct {
 	namespace string
 	prefix    string // of its nodes
 	config    func(*pods.Config)
+	connect   func(*nodeagent.Hub) // lets the agent of the node speak to a new operator
 
 	mu      sync.Mutex
 	state   *state.Store
@@ -80,6 +82,11 @@ type world struct {
 
 // newWorld creates a namespace and nodes for the test.
 func newWorld(t testing.TB, spec kubetest.NodeSpec, config func(*pods.Config)) *world {
+	t.Helper()
+	return newWorldWith(t, spec, config, nil)
+}
+
+func newWorldWith(t testing.TB, spec kubetest.NodeSpec, config func(*pods.Config), connect func(*nodeagent.Hub)) *world {
 	t.Helper()
 	c := shared.Cluster(t)
 	scheme := runtime.NewScheme()
@@ -101,7 +108,7 @@ func newWorld(t testing.TB, spec kubetest.NodeSpec, config func(*pods.Config)) *
 	number := worlds.Add(1)
 	w := &world{
 		t: t, cluster: c, client: direct, scheme: scheme, namespace: fmt.Sprintf("world-%d", number), prefix: fmt.Sprintf("w%d", number),
-		config: config, jobs: map[string]map[string]string{}, image: map[string]string{}, names: map[sched.JobID]string{},
+		config: config, connect: connect, jobs: map[string]map[string]string{}, image: map[string]string{}, names: map[sched.JobID]string{},
 		pods: map[types.UID]*corev1.Pod{}, started: map[sched.JobID]map[types.UID]bool{},
 	}
 	if err := c.Namespace(t.Context(), w.namespace); err != nil {
@@ -217,9 +224,17 @@ func (w *world) bootWith(blind bool) {
 	if config.LostAfter < grace {
 		grace = time.Minute // the executor should be the first to count pods as gone
 	}
-	watcher := nodes.New(nodes.Config{Cache: c, State: b, Log: quiet, Pin: true, Grace: grace})
+	able := func(string) (bool, string) { return false, "no agent" }
+	if config.Hands != nil {
+		able = config.Hands.Able
+	}
+	watcher := nodes.New(nodes.Config{Cache: c, State: b, Log: quiet, Pin: true, Grace: grace, Able: able})
 	w.constraints = watcher.Constraints
 	executor := pods.New(config)
+	if hub, ok := config.Hands.(*nodeagent.Hub); ok {
+		hub.Changed = func() { watcher.Recheck(); executor.Recheck() }
+		w.connect(hub)
+	}
 	var running sync.WaitGroup
 	running.Go(func() {
 		if blind {
@@ -237,7 +252,7 @@ func (w *world) bootWith(blind bool) {
 	w.stop = func() { cancel(); running.Wait(); b.Close() }
 	w.wait("the nodes are known", func() bool {
 		s, err := b.Snapshot(ctx)
-		return err == nil && s.Cluster.GPUs() > 0
+		return err == nil && s.Cluster.GPUs() > 0 && (blind || config.Hands == nil || s.Cluster.Nodes[0].Suspend)
 	})
 }
 
@@ -286,6 +301,9 @@ func (w *world) text() []string {
 // selector is an annotation with the value that the node's label "disk" must have.
 const selector = "test/disk"
 
+// probe is an annotation of pods that have a liveness probe.
+const probe = "test/probe"
+
 // Template implements pods.Templates.
 func (w *world) Template(_ context.Context, a api.Attempt) (workload.Pod, error) {
 	w.mu.Lock()
@@ -303,10 +321,14 @@ func (w *world) Template(_ context.Context, a api.Attempt) (workload.Pod, error)
 	if disk, ok := annotations[selector]; ok {
 		chooses = map[string]string{"disk": disk}
 	}
+	trainer := corev1.Container{Name: "trainer", Image: image}
+	if annotations[probe] != "" {
+		trainer.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
+	}
 	return workload.Pod{
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Annotations: maps.Clone(annotations)},
-			Spec:       corev1.PodSpec{NodeSelector: chooses, Containers: []corev1.Container{{Name: "trainer", Image: image}}},
+			Spec:       corev1.PodSpec{NodeSelector: chooses, Containers: []corev1.Container{trainer}},
 		},
 		Owner:     metav1.OwnerReference{APIVersion: "fairway.dev/v1alpha1", Kind: "TrainingJob", Name: name, UID: types.UID(name)},
 		Namespace: w.namespace, Name: name, GPUResource: kubetest.GPU,
@@ -324,11 +346,22 @@ func (w *world) now() *state.Store {
 // submit submits a job whose pods have annotations.
 func (w *world) submit(spec sched.Spec, annotations map[string]string) sched.JobID {
 	w.t.Helper()
+	return w.submitAs(spec, annotations, new(true))
+}
+
+// submitPlain submits a job that would lose work if it were stopped.
+func (w *world) submitPlain(spec sched.Spec, annotations map[string]string) sched.JobID {
+	w.t.Helper()
+	return w.submitAs(spec, annotations, nil)
+}
+
+func (w *world) submitAs(spec sched.Spec, annotations map[string]string, preemptible *bool) sched.JobID {
+	w.t.Helper()
 	w.mu.Lock()
 	name := fmt.Sprintf("job%d", len(w.jobs))
 	w.jobs[name] = annotations
 	w.mu.Unlock()
-	task := api.Task{Name: name, Command: []string{"train"}, Origin: "TrainingJob/" + w.namespace + "/" + name, GracePeriod: sched.Duration(20 * time.Second), Preemptible: new(true)}
+	task := api.Task{Name: name, Command: []string{"train"}, Origin: "TrainingJob/" + w.namespace + "/" + name, GracePeriod: sched.Duration(20 * time.Second), Preemptible: preemptible}
 	jobs, err := w.now().Submit(w.t.Context(), admin, []api.Submission{{Spec: spec, Task: task}})
 	if err != nil {
 		w.t.Fatal(err)
@@ -346,6 +379,9 @@ func (w *world) Submit(t *testing.T, j executortest.Job) sched.JobID {
 	annotations := map[string]string{}
 	if j.Linger > 0 {
 		annotations[kubetest.StopAfter] = j.Linger.String()
+	}
+	if j.Plain {
+		return w.submitPlain(j.Spec, annotations)
 	}
 	return w.submit(j.Spec, annotations)
 }

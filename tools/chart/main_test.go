@@ -37,6 +37,7 @@ tls: {secretName: fairway-tls}
 config: {pods: {rendezvous: ip}, api: {url: "https://fairway.example"}}
 metrics: {serviceMonitor: {enabled: true, labels: {release: prom}}, dashboard: {enabled: true}}
 networkPolicy: {enabled: true}
+suspend: {enabled: true, runtimeClassName: nvidia, caConfigMap: fairway-ca}
 aggregateRoles: false
 podDisruptionBudget: {enabled: false}
 priorityClassName: system-cluster-critical
@@ -56,7 +57,9 @@ podAnnotations: {note: x}
 	for _, want := range []string{
 		"policy: \"tiresias\"", "secretName: fairway-tls", "cert: /etc/fairway/tls/tls.crt", "rendezvous: ip", "url: https://fairway.example",
 		"kind: ServiceMonitor", "release: prom", "path: /metrics/fairway", "kind: NetworkPolicy", "priorityClassName: system-cluster-critical",
-		"name: registry", "role: infra", "key: infra", "team: platform", "note: x", "namespace: other", "\"title\": \"Fairway",
+		"name: registry", "role: infra", "key: infra", "team: platform", "note: x", "namespace: other",
+		"kind: DaemonSet", "hostPID: true", "add: [SYS_PTRACE]", "namespace: fairway-nodes", "runtimeClassName: nvidia", "--operator=https://fairway.other.svc:8461",
+		"address: :8461", "{name: nodes, containerPort: 8461}", "--ca=/etc/fairway/ca/ca.crt", "\"title\": \"Fairway",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%q is not in what the chart makes", want)
