@@ -54,6 +54,9 @@ type Task struct {
 	// DependsOn are the jobs and arrays that have to end before the job queues for GPUs,
 	// each as Dependency prints it. The daemon replaces names by ids.
 	DependsOn []string `json:"depends_on,omitempty"`
+	// Notify are the targets that are told what happens to the job, each as ParseNotify
+	// reads it.
+	Notify []string `json:"notify,omitempty"`
 	// Member is which job of an array it is; nil: it is of none. Users cannot set it.
 	Member *Member `json:"member,omitempty"`
 }
@@ -180,6 +183,9 @@ func (t *Task) Validate() error {
 		return bad("graph", "%.40q has %d bytes or holds control characters", t.Graph, len(t.Graph)).Try("give the path of a file")
 	}
 	if err := t.validateDepends(); err != nil {
+		return err
+	}
+	if err := t.validateNotify(); err != nil {
 		return err
 	}
 	return t.validateText()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon"
+	"github.com/fairway-gpu/fairway/daemon/notify"
 	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 	"github.com/fairway-gpu/fairway/local"
 	"github.com/fairway-gpu/fairway/policy"
@@ -41,6 +42,7 @@ type daemonConfig struct {
 	Keep    keepConfig     `json:"keep"`    // how much of the past stays
 	Log     daemon.Log     `json:"log"`     // of the daemon itself
 	Tenants []sched.Tenant `json:"tenants"` // declared at every start
+	Notify  notify.Config  `json:"notify"`  // who is told what happens to jobs
 
 	Failures failuresConfig `json:"failures"` // why jobs fail
 	Screen   screenConfig   `json:"screen"`   // of new gangs
@@ -109,7 +111,7 @@ func defaultConfig() daemonConfig {
 		Report: sched.Duration(30 * time.Second), Pace: sched.Duration(50 * time.Millisecond),
 		Socket: socketConfig{Tenant: "default"},
 		Listen: listenConfig{Address: "127.0.0.1:8460"},
-		Guard:  guard.Default(), Bidders: daemon.DefaultBidders(),
+		Guard:  guard.Default(), Bidders: daemon.DefaultBidders(), Notify: notify.Default(),
 		Keep: keepConfig{
 			Jobs: 5_000, Queue: 100_000, QueueBytes: 256 << 20, Journal: 1 << 30, Log: 64 << 20, Logs: 8 << 30, Attempts: 1_000,
 			Checkpoints: sched.Duration(7 * 24 * time.Hour), Compact: 20_000,
@@ -181,7 +183,7 @@ func (c *daemonConfig) validate() error {
 	if err := c.Guard.Validate(); err != nil {
 		return fmt.Errorf("guard: %w", err)
 	}
-	if err := errors.Join(c.Bidders.Validate(), c.Log.Validate()); err != nil {
+	if err := errors.Join(c.Bidders.Validate(), c.Log.Validate(), c.Notify.Validate()); err != nil {
 		return err
 	}
 	for i, t := range c.Tenants {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon"
+	"github.com/fairway-gpu/fairway/daemon/notify"
 	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/local"
 	"github.com/fairway-gpu/fairway/policy"
@@ -151,7 +152,7 @@ func (d *localDaemon) openState(ctx context.Context, lost loss) error {
 		Seen: d.readMark(), Mark: d.writeMark, Lost: lost.text, Found: lost.found,
 		Journal: journal{d.store, d}, FixedNodes: true, Node: d.node, NoSuspend: d.noSuspend, Policies: policy.Builtin(), Standard: d.config.Policy, Guard: d.config.Guard, Key: key, Secrets: d.secrets, Pool: pool,
 		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, MaxQueueBytes: int64(d.config.Keep.QueueBytes), CompactEvery: d.config.Keep.Compact,
-		CheckBidder: d.config.Bidders.Check, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: runner.Check,
+		CheckNotify: d.config.Notify.Check, CheckBidder: d.config.Bidders.Check, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: runner.Check,
 		// The machine is opened after the state, which knows the machine's folders.
 		Warm: func() *api.Warm { return d.machine.Warm() },
 		Use:  func() []*api.GPUUse { return d.machine.Use() }, Paused: func() string { return d.machine.Paused() },
@@ -219,6 +220,7 @@ func (d *localDaemon) run(ctx context.Context) error {
 		daemon.Part{Name: "run jobs", Run: func(ctx context.Context) error { return d.machine.Run(ctx, d.state) }},
 		daemon.Part{Name: "serve", Run: func(ctx context.Context) error { return d.server.Serve(ctx, d.listeners...) }},
 		daemon.Part{Name: "watch the machine", Run: d.watch},
+		daemon.Part{Name: "notify", Run: d.notify},
 		daemon.Part{Name: "keep the journal", Run: func(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
@@ -228,6 +230,29 @@ func (d *localDaemon) run(ctx context.Context) error {
 			}
 		}},
 	)...)
+}
+
+// notify tells people what happens to jobs until the context ends.
+func (d *localDaemon) notify(ctx context.Context) error {
+	path := filepath.Join(d.config.Data, "notices.json")
+	if len(d.config.Notify.Targets) == 0 {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.log.Warn("forget pending notices", "err", err) // a later target is not told of the past
+		}
+		<-ctx.Done()
+		return nil
+	}
+	return notify.Run(ctx, notify.Options{
+		Config: d.config.Notify, State: d.state, Now: time.Now, Log: d.log,
+		Save: func(text []byte) error { return replaceFile(path, text, 0o600) },
+		Load: func() ([]byte, error) {
+			text, err := os.ReadFile(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil, nil
+			}
+			return text, err
+		},
+	})
 }
 
 // watch records problems of the machine until the context ends.

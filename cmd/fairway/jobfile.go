@@ -166,9 +166,9 @@ func fillJob(n *yaml.Node, s *api.Submission) error {
 			}
 			return nil
 		}
-		if key == "depends_on" && value.Kind == yaml.ScalarNode {
-			s.DependsOn = make([]string, 1)
-			return strictyaml.Fill(value, &s.DependsOn[0], key)
+		if list, ok := fields[key].Addr().Interface().(*[]string); ok && (key == "depends_on" || key == "notify") && value.Kind == yaml.ScalarNode {
+			*list = make([]string, 1) // one needs no brackets
+			return strictyaml.Fill(value, &(*list)[0], key)
 		}
 		if key == "memory" || key == "gpu_memory" {
 			return fillSize(value, fields[key].Addr().Interface().(*int64), key)

@@ -23,7 +23,7 @@ type submitFlags struct {
 	file, gpus, dir string
 	template        string
 	shell           shellFlags
-	after           []string
+	after, notify   []string
 	job             api.Submission
 	app, tenant     string
 	wait, dryRun    bool
@@ -82,6 +82,7 @@ func (f *submitFlags) flags(fl *pflag.FlagSet) {
 	fl.StringVarP(&f.gpus, "gpus", "g", "1", "number of GPUs, or a range such as 1-8 for an elastic job")
 	fl.StringVarP(&j.Name, "name", "n", "", "job name; the id starts with it (default: the name of the script)")
 	fl.StringArrayVar(&f.after, "after", nil, "job or array, by id or name, that has to finish first; with :any, to end in any way; repeatable")
+	fl.StringArrayVar(&f.notify, "notify", nil, "target of the daemon's configuration to tell how the job ends, or TARGET:EVENT,EVENT; repeatable")
 	fl.StringVar(&j.Array, "array", "", "make several jobs of it, each with its FAIRWAY_ARRAY_INDEX: 0-99, 1,3,5; 0-99%8: 8 at once")
 	fl.StringVar(&f.app, "app", "", "app that the job belongs to; fairness is measured between apps")
 	fl.StringVar(&f.tenant, "tenant", "", "tenant to submit for (default: your own)")
@@ -261,7 +262,7 @@ func (f *submitFlags) override(j *api.Submission, fl *pflag.FlagSet, command []s
 		"share": func() { j.Shareable = f.job.Shareable }, "gpu-util": func() { j.GPUUtil = f.job.GPUUtil },
 		"gpu-memory": func() { j.GPUMemory = f.job.GPUMemory }, "graph": func() { j.Graph = f.job.Graph },
 		"time-limit": func() { j.TimeLimit = f.job.TimeLimit }, "wait-for-capacity": func() { j.WaitForCapacity = f.job.WaitForCapacity },
-		"array": func() { j.Array = f.job.Array }, "after": func() { j.DependsOn = f.after },
+		"array": func() { j.Array = f.job.Array }, "after": func() { j.DependsOn = f.after }, "notify": func() { j.Notify = f.notify },
 		"image": func() { j.Image = f.job.Image }, "preemptible": func() { j.Preemptible = &f.preemptible },
 	} {
 		if fl.Changed(flag) {

@@ -104,7 +104,18 @@ func (b *Store) complete(who api.Identity, s *api.Submission) error {
 		s.User = who.User
 	}
 	s.Submitted = time.Time{}
-	return s.Complete()
+	if err := s.Complete(); err != nil {
+		return err
+	}
+	for _, target := range s.Notify {
+		if b.CheckNotify == nil {
+			return api.Errorf(api.Invalid, "is not supported here").On("notify").Try("leave it out")
+		}
+		if err := b.CheckNotify(target); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // appID keeps apps of different tenants apart: fairness is between apps, so two

@@ -40,6 +40,9 @@ func size(s *sched.Spec, t *api.Task) int64 {
 	for _, g := range s.GPUTypes {
 		n += len(g) + 16
 	}
+	for _, to := range t.Notify {
+		n += len(to) + 16
+	}
 	for _, d := range t.DependsOn {
 		n += len(d) + 64
 	}

@@ -98,6 +98,9 @@ type Config struct {
 	// CheckBidder returns what is wrong with a bidder's address; nil: bidders are
 	// not allowed.
 	CheckBidder func(url string) error
+	// CheckNotify returns what is wrong with a target that a job names; nil: nobody can be
+	// notified.
+	CheckNotify func(target string) error
 	// DescribeLabel says for a person what a node must have to get a label; nil, or
 	// an empty text: the label says it itself.
 	DescribeLabel func(label string) string

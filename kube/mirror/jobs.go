@@ -102,6 +102,8 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 		return nil, api.Errorf(api.Invalid, "%.40q is set", sub.Origin).On("origin").Try("leave it out")
 	case len(sub.DependsOn) > 0:
 		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes").On("depends_on").Try("submit the job when the others have ended: fairway wait")
+	case len(sub.Notify) > 0:
+		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes").On("notify").Try("watch the events of the TrainingJob, or GET /v1/events/stream")
 	case sub.Array != "":
 		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes").On("array").Try("submit an app of jobs: fairway app submit")
 	case sub.Image == "" && s.Image == "":
