@@ -72,6 +72,7 @@ var arrows = map[string][]string{
 	"daemon/state":                 {"daemon/executor", "daemon/loop", "api", "sched", "sched/fairness", "sched/goodput", "sched/place", "sched/forecast", "sched/guard", "predict/experience", "policy", "diagnose"},
 	"daemon/bidding":               {"daemon/loop", "api", "sched", "policy/auction"},
 	"daemon/bidding/biddertest":    {"daemon/bidding", "api", "sched"},
+	"daemon/notify":                {"api", "sched"},
 
 	// tune: hyper-parameter searches.
 	"tune/search": {},
