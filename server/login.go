@@ -34,7 +34,7 @@ var loginPage = template.Must(template.New("login").Parse(`<!doctype html>
 <input id="token" name="token" type="password" autocomplete="current-password" size="50" required autofocus></p>
 <p><button type="submit">Log in</button></p>
 </form>
-<p>An admin makes tokens with <code>fairway token create</code>.</p>
+<p><code>fairway dashboard</code> prints a link that logs you in. An admin makes tokens with <code>fairway token create</code>.</p>
 </main>
 </body>
 </html>
@@ -89,7 +89,7 @@ func (s *Server) loginByCode(d Endpoint, w http.ResponseWriter, r *http.Request,
 			showLogin(w, http.StatusTooManyRequests, "Too many tries came from your address. Wait a minute.")
 			return
 		}
-		showLogin(w, http.StatusForbidden, "This link was used before, or is older than ten minutes. Log in with a token.")
+		showLogin(w, http.StatusForbidden, "This link was used before, or is older than ten minutes. The command fairway dashboard prints a fresh one; or log in with a token.")
 		return
 	}
 	s.begin(d, w, r, v)

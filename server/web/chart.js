@@ -224,7 +224,7 @@ function linePath(points, { x, y, inner, drawn }, step) {
       if (step && open) d += 'H' + X;
       open = false;
     } else if (!open) {
-      d += 'M' + X + ' ' + p1(y.to(py));
+      d += 'M' + X + ' ' + p1(y.to(py)) + (step ? '' : 'h.1'); // one value alone is a dot
       open = true;
     } else d += step ? 'H' + X + 'V' + p1(y.to(py)) : 'L' + X + ' ' + p1(y.to(py));
   }

@@ -14,8 +14,12 @@ export const whyFacts = (x) => [
   ['Policy', x.policy],
   ['Free', number(x.free_gpus) + ' of ' + plural(x.all_gpus, 'GPU')],
   ['Jobs ahead', x.job?.state === 'waiting' ? plural(x.ahead, 'job') : null],
-  ['Expected run time', x.run_time ? runTime(x.run_time) : null],
+];
+
+// whyLong are those that take a line each.
+export const whyLong = (x) => [
   ['Warning', x.job?.warning],
+  ['Runs for', x.run_time ? runTime(x.run_time) : null],
   ['No more GPUs', x.larger],
 ];
 

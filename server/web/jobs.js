@@ -103,11 +103,11 @@ const countsOf = (job) => Object.entries(job.members).map(([state, n]) => h('spa
 export function allTable(jobs, now, { sort, set, filter }) {
   const only = (name, value) => (value && filter ? h('button', { type: 'button', class: 'as-link', title: 'Only ' + name + ' ' + value, onclick: () => filter({ [name]: value }) }, value) : value || '–');
   return h('table', { class: 'list fold' },
-    heads([['name', 'Job'], ['state', 'State'], ['user', 'User', 'minor'], ['tenant', 'Tenant', 'minor'], ['gpus', 'GPUs', 'num'], ['gpu_hours', 'GPU hours', 'num'], ['', 'Progress or reason', 'wide'], ['submitted', 'Submitted', 'num minor']], sort, set),
+    heads([['name', 'Job'], ['state', 'State'], ['user', 'User', 'minor'], ['tenant', 'Tenant', 'minor'], ['gpus', 'GPUs', 'num'], ['gpu_hours', 'GPU hours', 'num minor'], ['', 'Progress or reason', 'wide'], ['submitted', 'Submitted', 'num minor']], sort, set),
     h('tbody', {}, jobs.map((job) => row(job, now, () => [nameCell(job, holding.includes(job.state), true),
       h('td', {}, job.members ? countsOf(job) : stateBadge(job)), h('td', { class: 'owner minor' }, only('user', job.user)), h('td', { class: 'owner minor' }, only('tenant', job.tenant)),
       h('td', { class: 'num nowrap', 'data-label': 'GPUs' }, holding.includes(job.state) ? number(heldGPUs(job)) : sizes(job)),
-      h('td', { class: 'num nowrap', 'data-label': 'GPU h' }, number(gpuHours(job, now), 2)),
+      h('td', { class: 'num nowrap minor' }, number(gpuHours(job, now), 2)),
       h('td', { class: 'wide line-of-its-own' }, story(job, now)), h('td', { class: 'num nowrap minor' }, ago(ms(job.submitted), now))]))));
 }
 

@@ -8,7 +8,7 @@ import { sharedCursor } from '../chart.js';
 import { jobColour } from '../colour.js';
 import { confirm } from '../dialog.js';
 import { h, keep, show } from '../dom.js';
-import { timeline, whyFacts, whyLists } from '../explain.js';
+import { timeline, whyFacts, whyLists, whyLong } from '../explain.js';
 import { ago, bytes, moment, ms, number, percent, plural, seconds, sizes, span, title } from '../format.js';
 import { heldGPUs } from '../grid.js';
 import { exitText, expected, gpuHours, holding, over, progress, stateBadge } from '../jobs.js';
@@ -29,8 +29,8 @@ export function jobView({ state, refreshSoon }, id) {
   const ledger = timeline();
   const spec = panel('Details');
   // Nothing is shown before all of it is known: parts that come later would move the others.
-  const rest = h('div', { class: 'page', hidden: true }, h('div', { class: 'split work' }, h('div', { class: 'stack-col' }, metrics.element, strip.element), log.element), ledger.element, spec.element);
-  const element = h('div', { class: 'page' }, head, status.element, rest);
+  const rest = h('div', { class: 'page' }, h('div', { class: 'split work' }, h('div', { class: 'stack-col' }, metrics.element, strip.element), log.element), ledger.element, spec.element);
+  const element = h('div', { class: 'page' }, head, status.element);
   let name = id;
 
   async function refresh() {
@@ -48,7 +48,7 @@ export function jobView({ state, refreshSoon }, id) {
     drawStatus(job, x);
     const drawn = { job, points, metrics: reported, ledger: x?.ledger || [], now };
     Object.assign(drawn, spanOf(drawn));
-    rest.hidden = false;
+    if (!rest.isConnected) element.append(rest);
     metrics.draw(drawn);
     strip.draw(drawn);
     ledger.draw(x);
@@ -64,7 +64,7 @@ export function jobView({ state, refreshSoon }, id) {
   function drawStatus(job, x) {
     status.show(h('p', { class: 'summary' + (job.state === 'failed' ? ' bad-text' : '') }, x?.summary || sentence(job)),
       waits(job), trouble(job), failure(job),
-      list([...facts(job, x, state.now()), ...(x ? whyFacts(x) : [])]), x ? whyLists(x) : null);
+      x ? list(whyLong(x), 'facts small found') : null, list([...facts(job, x, state.now()), ...(x ? whyFacts(x) : [])]), x ? whyLists(x) : null);
   }
   // failure says why the last attempt failed and what was decided.
   function failure(job) {

@@ -11,7 +11,7 @@ export function loginView(done) {
   const token = h('input', { id: 'token', name: 'token', type: 'password', autocomplete: 'current-password', required: true, maxlength: 400, placeholder: 'fw_…' });
   const go = h('button', { type: 'submit', class: 'primary' }, 'Sign in');
   const form = h('form', { class: 'card login', method: 'post', action: '/login' },
-    h('h1', {}, 'Sign in'), h('p', { class: 'hint' }, 'Paste a token. An admin creates one with ', h('code', {}, 'fairway token create'), '; on this machine ', h('code', {}, 'fairway up'), ' prints a sign-in link.'),
+    h('h1', {}, 'Sign in'), h('p', { class: 'hint' }, h('code', {}, 'fairway dashboard'), ' prints a link that signs you in, at any time. Or paste a token; an admin creates one with ', h('code', {}, 'fairway token create'), '.'),
     trouble, h('input', { name: 'username', autocomplete: 'username', value: 'fairway', hidden: true, tabindex: -1 }), h('label', { for: 'token' }, 'Token'), token, go);
   form.onsubmit = async (e) => {
     e.preventDefault();

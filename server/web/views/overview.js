@@ -65,7 +65,7 @@ export function overview({ state }) {
     queue.title('Queue', h('span', { class: 'count' }, number(page.total)));
     const list = page.jobs || [];
     if (!list.length) {
-      queue.empty('No waiting jobs.', 'Submit a job: ', h('code', {}, 'fairway submit --gpus 1 -- python train.py'));
+      queue.empty('No waiting jobs.', h('a', { href: '#/submit' }, 'Submit one here'), ', or with ', h('code', {}, 'fairway submit --gpus 1 -- python train.py'));
       return;
     }
     const all = list.length === page.total;
