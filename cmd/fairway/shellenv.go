@@ -220,7 +220,7 @@ func (r *remote) here() bool {
 func explainEnv(j api.Job) string {
 	var text string
 	switch kind, dir := j.PythonEnv(); {
-	case j.Image != "":
+	case j.Origin != "" && j.Image != "":
 		text = "image " + clean(j.Image)
 	case j.Origin != "":
 		text = "that of its pods"
@@ -235,6 +235,9 @@ func explainEnv(j api.Job) string {
 	}
 	if j.Dir != "" {
 		text += ", in " + clean(j.Dir)
+	}
+	if j.Origin == "" && j.Image != "" {
+		text += "; the image is ignored: one machine runs no containers"
 	}
 	var own []string
 	for name := range j.Env {

@@ -38,7 +38,8 @@ func TestExplainEnv(t *testing.T) {
 		{api.Task{Env: map[string]string{"PATH": "/c/bin:/v/bin", "VIRTUAL_ENV": "/v", "CONDA_PREFIX": "/c"}}, "conda environment /c"},
 		{api.Task{Env: map[string]string{"PATH": "/v/bin/:/c/bin", "VIRTUAL_ENV": "/v", "CONDA_PREFIX": "/c", "B": "", "A": ""}}, "virtual environment /v; variables: A, B"},
 		{api.Task{Env: map[string]string{"VIRTUAL_ENV": "/v"}}, "that of the daemon"}, // deactivated by hand: its programs are not found
-		{api.Task{Image: "torch:2", Dir: "/x"}, "image torch:2, in /x"},
+		{api.Task{Image: "torch:2", Dir: "/x", Origin: "TrainingJob/a/b"}, "image torch:2, in /x"},
+		{api.Task{Image: "torch:2", Dir: "/x"}, "that of the daemon, in /x; the image is ignored: one machine runs no containers"},
 		{api.Task{Origin: "TrainingJob/a/b"}, "that of its pods"},
 	} {
 		if got := explainEnv(api.Job{Task: c.task}); got != c.want {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -163,6 +164,9 @@ func afterSubmit(c *cobra.Command, s submitted) error {
 			fmt.Fprintln(out, clean(string(j.ID)))
 			if j.MaxGPUs > j.MinGPUs && j.Protected && j.Status.Can == sched.Unproven {
 				fmt.Fprintf(c.ErrOrStderr(), "%s %s\n", clean(string(j.ID)), j.Kept())
+			}
+			if j.Image != "" && j.Origin == "" && strings.HasPrefix(s.daemon.Address(), "unix:") {
+				fmt.Fprintf(c.ErrOrStderr(), "%s runs without its image %s: one machine runs no containers\n", clean(string(j.ID)), clean(j.Image))
 			}
 		}
 		if _, ok := terminal(out); ok && !s.wait && len(s.jobs) > 0 {

@@ -63,15 +63,15 @@ func fitRemedy(e *api.Exit, t *api.Task) {
 	}
 }
 
-func inContainer(t *api.Task) bool { return t.Image != "" || t.Origin != "" }
+// inContainer reports whether a task runs in a container: on Kubernetes, where each has
+// an origin. One machine ignores the image.
+func inContainer(t *api.Task) bool { return t.Origin != "" }
 
 // whereOf names the environment of a task.
 func whereOf(t *api.Task) string {
 	switch kind, dir := t.PythonEnv(); {
-	case t.Image != "":
-		return "the image " + t.Image
-	case t.Origin != "":
-		return "the image"
+	case inContainer(t):
+		return strings.TrimSpace("the image " + t.Image)
 	case kind == "venv":
 		return "the virtual environment " + dir
 	case kind == "conda":

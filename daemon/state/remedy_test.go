@@ -26,10 +26,13 @@ func TestRemedy(t *testing.T) {
 		log, reason      string
 		wantText, wantDo string
 	}{
+		{api.Task{Image: "torch:2", Env: venv.Env}, 1, trace + "ModuleNotFoundError: No module named 'einops'\n", "import-error",
+			"the Python module einops is not in the virtual environment /v", // one machine ignores the image
+			"install it there (/v/bin/python -m pip install einops), or submit from the shell in which it is installed"},
 		{venv, 1, trace + "  File \"a.py\", line 1, in <module>\n    import torch.nn\nModuleNotFoundError: No module named 'torch.nn'\n", "import-error",
 			"the Python module torch is not in the virtual environment /v",
 			"install it there (/v/bin/python -m pip install torch), or submit from the shell in which it is installed; if it is a file of yours, submit from its folder (this job ran in /x)"},
-		{api.Task{Image: "torch:2"}, 1, trace + "ModuleNotFoundError: No module named 'einops'\n", "import-error",
+		{api.Task{Image: "torch:2", Origin: "TrainingJob/a/b"}, 1, trace + "ModuleNotFoundError: No module named 'einops'\n", "import-error",
 			"the Python module einops is not in the image torch:2", "install it in the image"},
 		{api.Task{Env: map[string]string{"PATH": "/bin"}}, 1, trace + "ModuleNotFoundError: No module named 'einops'\n", "import-error",
 			"the Python module einops is not in the environment of the job (no virtual environment was active when it was submitted)", "activate the environment that has it, and submit again"},
@@ -44,7 +47,7 @@ func TestRemedy(t *testing.T) {
 	} {
 		d := open(t, func(cfg *Config) { cfg.Failures = table })
 		s := submission("net", 1)
-		s.Dir, s.Env, s.Image = c.task.Dir, c.task.Env, c.task.Image
+		s.Dir, s.Env, s.Image, s.Origin = c.task.Dir, c.task.Env, c.task.Image, c.task.Origin
 		id := d.submit(ann, s)
 		d.decide(wants{id: on(0)})
 		e := exitOf(id, 1)
