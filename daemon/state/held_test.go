@@ -183,6 +183,33 @@ func TestHeldInSnapshot(t *testing.T) {
 	again.wantQueue(c)
 }
 
+// TestHeldSalvaged: of jobs that wait for others, what stands behind damage comes back, and
+// one that has ended does not run again.
+func TestHeldSalvaged(t *testing.T) {
+	var mark Mark
+	d := open(t, kept(&mark))
+	prep := d.submit(ann, submission("prep", 1))
+	train := d.submit(ann, after("train", "prep"))
+	before := len(d.tape.records)
+	d.runs(prep, 0) // and train is submitted
+	behind := len(d.tape.records)
+	d.command(train, api.Cancel)
+	other := d.submit(ann, submission("other", 1))
+	late := d.submit(ann, after("late", "other"))
+	damaged := d.tape.copyTape()
+	found := damaged.cut(before, behind)
+	d = reopen(t, damaged, d.clock, func(c *Config) { c.Seen, c.Lost, c.Found = mark, "a bad page", found })
+	d.wantState(train, api.Cancelled)
+	if r := d.job(late).Reason; r == nil || r.Code != api.WaitsForJobs {
+		t.Errorf("%s waits for %+v; want its dependency", late, r)
+	}
+	d.runs(other, 0)
+	if !slices.Contains(d.queue(), late) || slices.Contains(d.queue(), train) {
+		t.Errorf("the scheduler sees %v; want %s among them, not %s", d.queue(), late, train)
+	}
+	d.wantDurable()
+}
+
 // sweepOf submits an array.
 func (d *desk) sweepOf(array string, edit ...func(*api.Submission)) []api.Job {
 	d.t.Helper()

@@ -69,7 +69,7 @@ func (t *tx) salvage(found [][]byte) salvaged {
 				r.Policy = ""
 			}
 		}
-		if !t.mem.wants(&r) || t.add(r) != nil {
+		if !t.mem.wants(&r) || t.bringBack(&r) != nil {
 			s.left[kind]++
 			continue
 		}
@@ -81,6 +81,17 @@ func (t *tx) salvage(found [][]byte) salvaged {
 	}
 	s.notes = append(s.notes, t.endTorn()...)
 	return s
+}
+
+// bringBack adds a record that was found behind damage. If a job has ended of which the
+// submission to the scheduler is lost, it is submitted first: it must not run again.
+func (t *tx) bringBack(r *api.Record) error {
+	if x := t.mem.waiting[r.Job()]; x != nil && r.Event != nil && r.Event.Kind == sched.JobEnded {
+		if err := t.submitHeld(x); err != nil {
+			return err
+		}
+	}
+	return t.add(*r)
 }
 
 // wants reports whether a record that was found behind damage adds something. It
