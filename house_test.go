@@ -65,7 +65,6 @@ var arrows = map[string][]string{
 	"daemon/loop":                  {"sched", "sched/guard"},
 	"daemon/strictyaml":            {"sched/suggest"},
 	"daemon/executor":              {"api"},
-	"daemon/otel":                  {"api", "sched"},
 	"daemon/proc":                  {},
 	"daemon/suspend":               {"daemon/proc"},
 	"daemon/suspend/suspendtest":   {"daemon/suspend"},
