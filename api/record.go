@@ -28,6 +28,7 @@ type Record struct {
 	Key      string    `json:"key,omitempty"`      // with them: the client's key
 	Exit     *Exit     `json:"exit,omitempty"`     // an attempt ended
 	Point    *Point    `json:"point,omitempty"`    // with job-reported: for the plots
+	Links    []Link    `json:"links,omitempty"`    // with job-reported: its runs in other tools, when they have changed
 	Series   []Series  `json:"series,omitempty"`   // with job-reported: its metrics since the report before
 	Training *Training `json:"training,omitempty"` // with job-reported: what was measured
 	Restored *float64  `json:"restored,omitempty"` // with the first job-reported of an attempt: what it found in a checkpoint

@@ -45,6 +45,8 @@ type AgentReport struct {
 	// Series are all values of the job's metrics since the last report; Point has the
 	// mean of the losses, and the last value of each metric.
 	Series []Series `json:"series,omitempty"`
+	// Links are the job's runs in other tools, all of them; none: as before.
+	Links []Link `json:"links,omitempty"`
 	// Pace is how long the ranks of a gang compute; nil: nothing new.
 	Pace *Pace `json:"pace,omitempty"`
 }
@@ -183,6 +185,9 @@ func (r *AgentReport) Validate() error {
 		}
 	}
 	if err := validateSeries(r.Series); err != nil {
+		return err
+	}
+	if err := validateLinks(r.Links); err != nil {
 		return err
 	}
 	if p := r.Pace; p != nil {

@@ -44,6 +44,7 @@ type Job struct {
 	Left      float64      `json:"left_s,omitempty"`     // expected seconds to its end at the present rate; 0: unknown
 	Last      *Point       `json:"last,omitempty"`       // its agent's last measurement
 	Agent     bool         `json:"agent,omitempty"`      // an agent has reported
+	Links     []Link       `json:"links,omitempty"`      // its runs in other tools, as its agent found them
 	// Warning is what looks wrong about its running attempt, for its owner.
 	Warning string `json:"warning,omitempty"`
 	// SaveFailed is why its last save failed; empty: it did not.

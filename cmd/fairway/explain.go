@@ -230,6 +230,9 @@ func explainRun(g *grid, j api.Job, now time.Time) {
 			g.add("training", text)
 		}
 	}
+	for _, l := range j.Links {
+		g.add(clean(l.Name), clean(l.URL))
+	}
 	if j.SaveFailed != "" {
 		g.add("checkpoints", "its last save failed: "+clean(j.SaveFailed))
 	}

@@ -78,6 +78,9 @@ func (t *tx) progress(x *entry, r *api.AgentReport, current bool) error {
 		t.decides = true
 	}
 	rec := api.Record{Event: &e, Complete: r.Complete, Series: dated(r.Series, x.Job.Submitted, t.now)}
+	if len(r.Links) > 0 && !slices.Equal(r.Links, x.Links) {
+		rec.Links = r.Links
+	}
 	if current {
 		e.Done, r.Rate = x.believe(r, t.now)
 		e.Rate, e.Slowdown = r.Rate, t.slowdown(x, r)

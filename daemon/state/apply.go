@@ -316,6 +316,9 @@ func (x *entry) stepped(r *api.Record) bool {
 
 func (x *entry) reported(r *api.Record, was *sched.Job, gpuType string) {
 	x.Complete = x.Complete || r.Complete
+	if len(r.Links) > 0 {
+		x.Links = r.Links
+	}
 	x.Reported = r.Event.Done
 	if r.SaveFailed != "" || !r.Event.SaveFailed {
 		x.SaveFailed = r.SaveFailed

@@ -129,6 +129,7 @@ type entry struct {
 	Profiles map[string]*goodput.Profile `json:"profiles,omitempty"` // by GPU type
 	Training *api.Training               `json:"training,omitempty"` // the last one, without samples
 	Losses   goodput.LossLog             `json:"losses,omitzero"`
+	Links    []api.Link                  `json:"links,omitempty"` // replaced, never changed in place
 	// Rate and RateGPUs are from the last report with a rate; they stay while the
 	// job waits.
 	Rate     float64 `json:"rate,omitempty"`

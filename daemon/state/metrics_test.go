@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +106,40 @@ func TestMetricsOfOldAgents(t *testing.T) {
 	}
 	if n := m.Metrics[id].points(); n != 6 {
 		t.Errorf("%d points from an old snapshot; want 6", n)
+	}
+}
+
+// TestLinks: the runs of a job in other tools are shown, and recorded when they change.
+func TestLinks(t *testing.T) {
+	d := open(t)
+	id := d.submit(ann, submission("x", 1))
+	d.decide(wants{id: on(0)})
+	run := []api.Link{{Name: "W&B", URL: "https://wandb.ai/lab/x/runs/1"}}
+	for range 2 {
+		d.clock.add(time.Second)
+		d.report(id, 1, api.AgentReport{Done: 1, Links: run})
+	}
+	d.report(id, 1, api.AgentReport{Done: 2}) // says nothing new
+	if got := d.job(id).Links; !slices.Equal(got, run) {
+		t.Errorf("links %+v; want %+v", got, run)
+	}
+	recorded := 0
+	for _, payload := range d.tape.records {
+		var r api.Record
+		if err := json.Unmarshal(payload, &r); err != nil {
+			t.Fatal(err)
+		}
+		recorded += len(r.Links)
+	}
+	if recorded != 1 {
+		t.Errorf("%d links in the journal; want one", recorded)
+	}
+	d.wantDurable()
+	for _, bad := range []string{"", "javascript:alert(1)", "https://", "https://a b", "https://user:pw@host/", "http://x/" + strings.Repeat("a", 500)} {
+		r := api.AgentReport{Links: []api.Link{{Name: "x", URL: bad}}}
+		if err := r.Validate(); api.CodeOf(err) != api.Invalid {
+			t.Errorf("%.40q: %v; want that it is invalid", bad, err)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ SAMPLE = {"nodes", "gpus", "local", "step", "sync", "count"}
 
 def problem(report: Any) -> Optional[str]:
     """What is wrong with a report; None: nothing."""
-    unknown = set(report) - {"ask", "done", "saved", "restored", "work", "rate", "save_failed", "can", "resized", "checkpoint", "complete", "training", "point", "pace", "series"}
+    unknown = set(report) - {"ask", "done", "saved", "restored", "work", "rate", "save_failed", "can", "resized", "checkpoint", "complete", "training", "point", "pace", "series", "links"}
     if unknown:
         return f"unknown fields {unknown}"
     for name in ("done", "saved", "restored", "work", "rate"):

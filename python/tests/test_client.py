@@ -11,9 +11,12 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import unittest
+import unittest.mock
 from pathlib import Path
 
+from fairway import links
 from fairway.agent import YIELD, Agent
 from fairway.client import Client, connection
 from fairway.env import Environment, read
@@ -223,6 +226,23 @@ class AgentTests(WithDaemon):
         self.assertEqual(sent["accuracy"], [(i + 1, i) for i in range(60)])
         self.assertEqual(sent["val"], [(7, 0.5)])
         self.assertEqual(self.daemon.problems, [])
+
+    def test_links(self):
+        """The runs of other tools are found if the script has opened them."""
+        self.daemon.start()
+        run = types.SimpleNamespace(info=types.SimpleNamespace(experiment_id="3", run_id="abc"))
+        tools = {
+            "wandb": types.SimpleNamespace(run=types.SimpleNamespace(url="https://wandb.ai/lab/x/runs/1")),
+            "mlflow": types.SimpleNamespace(active_run=lambda: run, get_tracking_uri=lambda: "http://mlflow:5000/"),
+        }
+        with unittest.mock.patch.dict(sys.modules, tools):
+            agent = self.agent(report_seconds=30)
+            agent.complete()
+        want = [{"name": "W&B", "url": "https://wandb.ai/lab/x/runs/1"}, {"name": "MLflow", "url": "http://mlflow:5000/#/experiments/3/runs/abc"}]
+        self.assertEqual(self.daemon.reports[-1]["links"], want)
+        broken = types.SimpleNamespace(active_run=lambda: 1 / 0)
+        with unittest.mock.patch.dict(sys.modules, {"wandb": types.SimpleNamespace(run=None), "mlflow": broken}):
+            self.assertEqual(links.found(), [])
 
     def test_old_daemon(self):
         """A daemon that knows no series gets the rest of the report."""

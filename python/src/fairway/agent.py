@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, NoReturn, Optional
 
 from fairway import env as environment
+from fairway import links
 from fairway.behind import Behind
 from fairway.checkpoint import Content, Store
 from fairway.client import Answer, Client
@@ -352,6 +353,9 @@ class Agent:
             report["complete"] = True
         if series:
             report["series"] = series
+        found = links.found()
+        if found:
+            report["links"] = found
         if windows:
             report["pace"] = {"windows": windows}
         if training:

@@ -109,7 +109,7 @@ class Client:
         self._closed = False
         self._hurry = False
         self.away = False  # the daemon could not be reached when last tried
-        self._old = False  # the daemon does not know series
+        self._old = False  # the daemon is of version 0.1
         self.dropped = 0
         self._thread = threading.Thread(target=self._run, name="fairway-client", daemon=True)
         self._thread.start()
@@ -195,14 +195,14 @@ class Client:
         return True
 
     def _post(self, report: Mapping[str, Any]) -> Answer:
-        """Sends a report, to a daemon of version 0.1 without the series that it
-        would refuse."""
-        plain = {name: value for name, value in report.items() if name != "series"}
+        """Sends a report, to a daemon of version 0.1 without what it does
+        not know and would refuse."""
+        plain = {name: value for name, value in report.items() if name not in ("series", "links")}
         if not self._old:
             try:
                 return post(self._api, self._read_token(), report, self._timeout)
             except Refused as err:
-                if "series" not in report or "no such field" not in str(err):
+                if len(plain) == len(report) or "no such field" not in str(err):
                     raise
                 self._old = True
         return post(self._api, self._read_token(), plain, self._timeout)
