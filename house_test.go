@@ -65,6 +65,7 @@ var arrows = map[string][]string{
 	"daemon/loop":                  {"sched", "sched/guard"},
 	"daemon/strictyaml":            {"sched/suggest"},
 	"daemon/executor":              {"api"},
+	"daemon/otel":                  {"api", "sched"},
 	"daemon/proc":                  {},
 	"daemon/suspend":               {"daemon/proc"},
 	"daemon/suspend/suspendtest":   {"daemon/suspend"},

@@ -19,6 +19,7 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/daemon/notify"
+	"github.com/fairway-gpu/fairway/daemon/otel"
 	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 	"github.com/fairway-gpu/fairway/local"
 	"github.com/fairway-gpu/fairway/policy"
@@ -50,6 +51,7 @@ type daemonConfig struct {
 	Suspend  bool           `json:"suspend"`  // jobs that cannot save their work are suspended in place where they have to make room
 	Limits   limitsConfig   `json:"limits"`   // of each job
 	Warm     warmConfig     `json:"warm"`     // starts of Python programs
+	Otel     otel.Config    `json:"otel"`     // traces of jobs
 	Price    api.Price      `json:"price"`    // of the GPUs, for "fairway usage" and reports
 }
 
@@ -183,7 +185,7 @@ func (c *daemonConfig) validate() error {
 	if err := c.Guard.Validate(); err != nil {
 		return fmt.Errorf("guard: %w", err)
 	}
-	if err := errors.Join(c.Bidders.Validate(), c.Log.Validate(), c.Notify.Validate()); err != nil {
+	if err := errors.Join(c.Bidders.Validate(), c.Log.Validate(), c.Notify.Validate(), c.Otel.Validate()); err != nil {
 		return err
 	}
 	for i, t := range c.Tenants {

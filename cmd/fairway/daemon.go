@@ -20,6 +20,7 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/daemon/notify"
+	"github.com/fairway-gpu/fairway/daemon/otel"
 	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/local"
 	"github.com/fairway-gpu/fairway/policy"
@@ -215,6 +216,10 @@ func (d *localDaemon) run(ctx context.Context) error {
 	parts, err := scheduler.Parts()
 	if err != nil {
 		return err
+	}
+	if d.config.Otel.Endpoint != "" {
+		traces := &otel.Exporter{Config: d.config.Otel, Source: d.state, Log: d.log}
+		parts = append(parts, daemon.Part{Name: "send traces", Run: traces.Run})
 	}
 	return daemon.Run(ctx, append(parts,
 		daemon.Part{Name: "run jobs", Run: func(ctx context.Context) error { return d.machine.Run(ctx, d.state) }},

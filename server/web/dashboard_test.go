@@ -121,6 +121,11 @@ func testTroubles(t *testing.T, w window) {
 	f.mu.Unlock()
 	p.visit("#/cluster")
 	p.shows("the disk is full", "free some space")
+	f.mu.Lock()
+	f.broken = "/history"
+	f.mu.Unlock()
+	p.visit("#/cluster?again")
+	p.until("the error in place of the charts, and the rest", "document.querySelectorAll('.failure').length === 1 && !document.body.innerText.includes('No history yet') && document.body.innerText.includes('No job holds GPUs.')")
 	f.change("the disk has room again", func() {
 		f.broken = ""
 		f.jobs = []api.Job{running("j-1", hostile, 1)}

@@ -29,10 +29,12 @@ export function clusterView({ state, refreshSoon }) {
   const gpus = gpuPanel('GPUs');
   const held = chart({ title: 'GPUs held, and expected', kind: 'step', whole: true, cursor, empty: 'No history yet: samples are taken while the daemon runs.' });
   const util = chart({ title: 'Mean GPU utilisation', yformat: percent, ymax: 1.02, cursor, empty: 'Utilisation is not measured on this machine.' });
+  const plots = panel('Over time', { plain: true });
+  const both = h('div', { class: 'charts' }, held.element, util.element);
   const holders = panel('Who holds what');
   const word = h('input', { type: 'search', placeholder: 'Node, type, rack or state', 'aria-label': 'Filter nodes', autocomplete: 'off', spellcheck: 'false', value: chosen.get('node') || '', oninput: () => { room = nodesShown; choose({ node: word.value.trim() }); refreshSoon(); } });
   const list = panel('Nodes', { part: [word] });
-  const element = h('div', { class: 'page' }, h('h1', { class: 'sr' }, 'Cluster'), gpus.element, h('div', { class: 'charts' }, held.element, util.element), holders.element, list.element);
+  const element = h('div', { class: 'page' }, h('h1', { class: 'sr' }, 'Cluster'), gpus.element, plots.element, holders.element, list.element);
 
   async function refresh() {
     const asked = [get(['nodes']), get(['jobs'], { state: holding, limit: 1000 })];
@@ -41,7 +43,7 @@ export function clusterView({ state, refreshSoon }) {
       fill(gpus, Promise.all(asked), ([n, r]) => { gpus.draw(n.nodes || [], r.jobs || [], state.now()); drawNodes(n.nodes || [], r.jobs || []); }),
       fill(holders, asked[1], drawHolders),
       fill(list, asked[0], () => {}),
-      fill(gpus, Promise.all([...rest, asked[1]]), ([x, o, w, r]) => drawCharts(x.samples || [], o, w.jobs || [], r.jobs || [])),
+      fill(plots, Promise.all([...rest, asked[1]]), ([x, o, w, r]) => drawCharts(x.samples || [], o, w.jobs || [], r.jobs || [])),
     ]);
   }
   function drawCharts(samples, o, waiting, running) {
@@ -50,6 +52,7 @@ export function clusterView({ state, refreshSoon }) {
     const next = forecast({ held: o.held, all: o.gpus, running, waiting, now, until: now + ahead });
     const first = samples.length ? at(samples[0]) : now - 60000;
     const range = [first, next ? now + ahead : now];
+    plots.show(both);
     held.update({
       range, marks: [{ at: now, kind: 'now', text: 'now' }], series: [
         { name: 'Held', color: 'var(--s0)', points: [...samples.map((x) => [at(x), x.held]), [now, o.held], [now + 1, null]] },
@@ -61,7 +64,7 @@ export function clusterView({ state, refreshSoon }) {
     const now = state.now();
     const jobs = page.jobs || [];
     holders.title('Who holds what', h('span', { class: 'count' }, number(page.total)));
-    if (!jobs.length) { holders.empty('All GPUs are free.'); return; }
+    if (!jobs.length) { holders.empty('No job holds GPUs.'); return; }
     const value = (j, key) => ({ job: title(j), user: j.user, tenant: j.tenant, gpus: heldGPUs(j), since: -ms(j.status.since), free: j.left_s || null })[key];
     holders.show(h('div', { class: 'scroll tall' }, h('table', { class: 'list' },
       heads([['job', 'Job'], ['user', 'User', 'minor'], ['tenant', 'Tenant', 'minor'], ['gpus', 'GPUs', 'num'], ['', 'Where', 'minor'], ['since', 'Since', 'num'], ['free', 'Expected free', 'num']], sort, (v) => { sort = v; choose({ sort }); refreshSoon(); }),
