@@ -109,3 +109,6 @@ func (*Terminal) Attach(io.Reader, io.Writer) (int, error) { return 0, ErrUnsupp
 
 // TerminalMain fails: it is available on Linux only.
 func TerminalMain(string, time.Duration, []string) error { return ErrUnsupported }
+
+// SetAside says what Open has set aside: nothing.
+func (m *Machine) SetAside() string { return "" }

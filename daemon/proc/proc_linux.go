@@ -14,15 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is what /proc reports of a process.
-type Process struct {
-	PID, Parent, Session int
-	State                byte   // 'Z': dead, waiting for its parent
-	Ticks                uint64 // CPU time of it and of its children that ended, in clock ticks
-	Start                uint64 // clock ticks since boot
-	RSS                  int64  // bytes
-}
-
 // ClockTicks is the unit of times in /proc: USER_HZ, 100 on every Linux that Go
 // runs on.
 const ClockTicks = 100
