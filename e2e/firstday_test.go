@@ -276,8 +276,8 @@ func (d *firstDay) hook(t *testing.T) <-chan string {
 func (d *firstDay) report(t *testing.T) {
 	page := filepath.Join(d.home, "week.html")
 	d.sh(t, "fairway", "report", "week", "--journal", d.daemon.data, "--html", page)
-	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "1 of them failed") {
-		t.Errorf("the page (%v, %d bytes) does not count the job that failed", err, len(text))
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "1 of them failed") || !strings.Contains(string(text), "it ran for its time limit") {
+		t.Errorf("the page (%v, %d bytes) does not name the job that failed", err, len(text))
 	}
 }
 

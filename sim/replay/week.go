@@ -133,33 +133,48 @@ func Waits(records []api.Record, from, to time.Time) []Wait {
 	return out
 }
 
-// Failures returns why attempts ended badly from one time to another, most attempts
-// first.
+// Failures returns why attempts and jobs ended badly from one time to another, most
+// attempts first.
 func Failures(records []api.Record, from, to time.Time) []Failure {
 	users := map[sched.JobID]string{}
 	var out []Failure
 	at := map[string]int{}
+	explained := map[sched.JobID]bool{} // by how its last attempt ended
 	for i := range records {
 		r := &records[i]
 		if r.Event != nil && r.Event.Spec != nil {
 			users[r.Event.Spec.ID] = r.Event.Spec.User
 		}
-		if r.Exit == nil || r.Exit.Finding == nil || r.At.Before(from) || r.At.After(to) {
+		if r.Event != nil && r.Event.Kind == sched.JobStarted {
+			delete(explained, r.Event.Job)
+		}
+		if r.At.Before(from) || r.At.After(to) {
 			continue
 		}
-		f := r.Exit.Finding
+		var f Failure
+		var job sched.JobID
+		switch {
+		case r.Exit != nil && r.Exit.Finding != nil:
+			found := r.Exit.Finding
+			f, job = Failure{Reason: found.Reason, Text: found.Text, Category: string(found.Category), Advice: found.Retry.Say}, r.Exit.Job
+			explained[job] = true
+		case r.Event != nil && r.Event.Kind == sched.JobEnded && r.Event.Phase == sched.Failed && !explained[r.Event.Job]: // by a time limit, say
+			f, job = Failure{Reason: r.Event.Text, Text: r.Event.Text}, r.Event.Job
+		default:
+			continue
+		}
 		k, known := at[f.Reason]
 		if !known {
 			k = len(out)
 			at[f.Reason] = k
-			out = append(out, Failure{Reason: f.Reason, Text: f.Text, Category: string(f.Category), Advice: f.Retry.Say})
+			out = append(out, f)
 		}
 		o := &out[k]
 		o.Attempts++
-		if !slices.Contains(o.Jobs, r.Exit.Job) {
-			o.Jobs = append(o.Jobs, r.Exit.Job)
+		if !slices.Contains(o.Jobs, job) {
+			o.Jobs = append(o.Jobs, job)
 		}
-		if u := users[r.Exit.Job]; u != "" && !slices.Contains(o.Users, u) {
+		if u := users[job]; u != "" && !slices.Contains(o.Users, u) {
 			o.Users = append(o.Users, u)
 		}
 	}

@@ -39,6 +39,8 @@ func TestWeek(t *testing.T) {
 		{At: at(10), Exit: &api.Exit{AttemptID: api.AttemptID{Job: "b", Number: 1}, Finding: &diagnose.Finding{Reason: "oom", Text: "out of memory", Retry: diagnose.Rule{Say: "use less"}}}},
 		{At: at(10), Event: &sched.Event{Kind: sched.JobEnded, Job: "b", Phase: sched.Failed}},
 		{At: at(12), Event: &sched.Event{Kind: sched.JobEnded, Job: "c", Phase: sched.Cancelled}},
+		submit(21, "d", "ann"),
+		{At: at(22), Event: &sched.Event{Kind: sched.JobEnded, Job: "d", Phase: sched.Failed, Text: "it ran for its time limit"}},
 	}
 	const h = 3600
 	want := []Wait{{"bob", "ann", 4.5 * h}, {"bob", "", 2 * h}, {"bob", "bob", 1.5 * h}}
@@ -50,6 +52,10 @@ func TestWeek(t *testing.T) {
 	}
 	if got := Failures(records, at(11), at(20)); len(got) != 0 {
 		t.Errorf("%+v after the failure; want none", got)
+	}
+	limit := []Failure{{Reason: "it ran for its time limit", Text: "it ran for its time limit", Attempts: 1, Jobs: []sched.JobID{"d"}, Users: []string{"ann"}}}
+	if diff := cmp.Diff(limit, Failures(records, at(11), at(30))); diff != "" {
+		t.Errorf("failures without an exit (-want +got):\n%s", diff)
 	}
 	if got := Within(records, at(10), at(11)); len(got) != 4 || got[0].Event.Kind != sched.NodeJoined {
 		t.Errorf("%d records; want the node and the three of that time", len(got))
