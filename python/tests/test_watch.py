@@ -71,7 +71,7 @@ class GangTests(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         env = {"FAIRWAY_JOB": "j1", "FAIRWAY_CHECKPOINT_DIR": folder.name, "FAIRWAY_HANG_SECONDS": 2}
-        return Running([JOB, *arguments, "5"], 2, env).wait(60)
+        return Running([JOB, *arguments, "5"], 2, env).wait(180)
 
     def test_a_hung_gang_ends_with_its_stacks(self):
         began = time.monotonic()
