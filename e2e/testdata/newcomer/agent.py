@@ -26,17 +26,16 @@ loader = DataLoader(TensorDataset(inputs, labels), batch_size=16, shuffle=True)
 criterion = torch.nn.MSELoss()
 
 run = fairway.torch.wrap(model, optimizer, loader, epochs=float(sys.argv[2]), checkpoint_every=3600)
-rank, world = run.agent.env.rank, run.agent.env.world
 
 
 def note(log):
     with torch.no_grad():
         loss = float(criterion(model(inputs), labels))
-    line = {"position": run.loop.position, "at": time.time(), "loss": loss, "world": world, "attempt": int(os.environ.get("FAIRWAY_ATTEMPT", 0))}
+    line = {"position": run.loop.position, "at": time.time(), "loss": loss, "world": run.agent.env.world, "attempt": int(os.environ.get("FAIRWAY_ATTEMPT", 0))}
     print(json.dumps(line), file=log, flush=True)
 
 
-with open(sys.argv[1] if rank == 0 else os.devnull, "a") as log:
+with open(sys.argv[1] if run.agent.env.rank == 0 else os.devnull, "a") as log:
     for x, y in run:
         note(log)
         time.sleep(float(os.environ.get("STEP", 0.05)))
