@@ -41,7 +41,7 @@ class Watch:
     The bound is the longest of floor, 20 times a slow step (the 95 % quantile of
     the last ones) and 3 times the longest pause between two steps so far, which
     evaluations and checkpoints are. The first steps have no bound. When half of
-    it has passed, the thread looks every now and then at where the thread that
+    the floor has passed, the thread looks every now and then at where the thread that
     makes the steps is, and what it, the process and its children have done (see
     _Look). If that changes, the rank moves, and tells the others by touching a
     file; a rank hangs when no rank has moved for the whole bound. After a hang the
@@ -120,8 +120,7 @@ class Watch:
             looked = now
             if passed > 2 * every + 1.0:  # it was suspended, as all ranks were
                 moved = now
-            bound = self.bound
-            if now - self._last < bound / 2 or self._stopping():
+            if now - self._last < self._floor / 2 or self._stopping():  # the bound of another rank may be the floor
                 seen = None
                 continue
             look = _Look(self._thread)
@@ -131,7 +130,7 @@ class Watch:
             seen, theirs = look, self._touched()
             if theirs != others:
                 others, moved = theirs, now
-            waited = now - max(self._last, moved)
+            waited, bound = now - max(self._last, moved), self.bound
             if waited >= bound:
                 self._end(waited, bound)
                 return
