@@ -183,10 +183,25 @@ func (n *newcomer) checkRates(t *testing.T, id sched.JobID, lines []line) {
 	}
 }
 
-// busy reports whether other programs compete for the cores.
+// busy reports whether other programs, or other machines of the same host, compete for
+// the cores.
 func busy() bool {
 	b, err := os.ReadFile("/proc/loadavg")
 	load, _, _ := strings.Cut(string(b), " ")
 	n, bad := strconv.ParseFloat(load, 64)
-	return err != nil || bad != nil || n > 2*float64(runtime.NumCPU())
+	return err != nil || bad != nil || n > 2*float64(runtime.NumCPU()) || stolen() > 0.1
+}
+
+// stolen returns the part of the time of this machine's cores that its host gave to others.
+func stolen() float64 {
+	b, _ := os.ReadFile("/proc/stat")
+	first, _, _ := strings.Cut(string(b), "\n")
+	all, steal := 0.0, 0.0
+	for i, field := range strings.Fields(first) {
+		n, _ := strconv.ParseFloat(field, 64)
+		if all += n; i == 8 { // see proc(5)
+			steal = n
+		}
+	}
+	return steal / max(1, all)
 }
