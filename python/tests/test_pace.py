@@ -12,7 +12,7 @@ from unittest import mock
 from fairway.pace import Pace
 from fairway.timing import StepTimer
 from tests.daemon import Daemon
-from tests.gangs import run
+from tests.gangs import needs_steady_cores, run
 from tests.test_loop import FakeClock
 
 try:
@@ -69,6 +69,7 @@ class PaceTests(unittest.TestCase):
 
 @unittest.skipIf(torch is None, "this interpreter has no torch")
 class GangTests(unittest.TestCase):
+    @needs_steady_cores
     def test_a_slow_rank_shows(self):
         """Real processes: all steps are equally long, but not what is computed in them."""
         folder = tempfile.TemporaryDirectory()

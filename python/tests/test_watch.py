@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 from fairway.watch import Watch
-from tests.gangs import SRC, Running
+from tests.gangs import SRC, Running, needs_steady_cores
 from tests.test_pace import JOB, torch
 
 
@@ -73,6 +73,7 @@ class GangTests(unittest.TestCase):
         env = {"FAIRWAY_JOB": "j1", "FAIRWAY_CHECKPOINT_DIR": folder.name, "FAIRWAY_HANG_SECONDS": 2}
         return Running([JOB, *arguments, "5"], 2, env).wait(180)
 
+    @needs_steady_cores
     def test_a_hung_gang_ends_with_its_stacks(self):
         began = time.monotonic()
         codes, outputs = self.run_job("hang", "1", "0", "0.01", "100")
@@ -85,6 +86,7 @@ class GangTests(unittest.TestCase):
         self.assertIn("called from stall_job.py:", outputs[0])
         self.assertEqual((self.folder / ".fairway-watch" / "hung").stat().st_size, 1)
 
+    @needs_steady_cores
     def test_a_gang_waits_for_a_rank_that_evaluates(self):
         codes, outputs = self.run_job("evaluate", "0", "5", "0.01", "1")
         self.assertEqual(codes, [0, 0], outputs)
