@@ -89,7 +89,8 @@ class Elastic(unittest.TestCase):
         self.assertEqual((end["steps"], end["lr"]), (undisturbed["steps"], undisturbed["lr"]))
         reports = self.daemon.reports
         self.assertEqual(self.daemon.problems, [])
-        self.assertEqual({r["can"] for r in reports}, {"in_place"})
+        # Before there is a loop the agent may report: then nothing is proven.
+        self.assertEqual({r["can"] for r in reports if r.get("done")}, {"in_place"})
         self.assertEqual({r["resized"]["gpus"] for r in reports if "resized" in r}, {1, 2})
         self.assertTrue(all(0 < r["resized"]["away"] < 60 for r in reports if "resized" in r))
         self.assertTrue(reports[-1]["complete"])
