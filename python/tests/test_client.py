@@ -74,8 +74,10 @@ class ClientTests(WithDaemon):
         client = Client(env.api, env.bearer, lambda _: None, first_delay=0.02, longest_delay=0.1)
         self.addCleanup(client.close, 0)
         client.send({"done": 1})
+        wait_for(lambda: client.away)
+        file.write_text("")  # as it is for a moment while it is written
         time.sleep(0.2)
-        self.assertEqual(self.daemon.reports, [])
+        self.assertEqual((self.daemon.reports, self.daemon.problems), ([], []))
         file.write_text("secret\n")
         self.assertTrue(client.flush(PATIENCE))
         self.daemon.token = "second"

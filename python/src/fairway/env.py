@@ -54,11 +54,15 @@ class Environment:
 
     def bearer(self) -> str:
         """The token now. A file is read each time: in a cluster the token ends
-        after an hour, and the kubelet puts the next one in its place."""
+        after an hour, and the kubelet puts the next one in its place. Raises
+        ValueError while the file is being written."""
         if not self.token_file:
             return self.token
         with open(self.token_file, encoding="ascii") as file:
-            return file.read(_LARGEST_TOKEN).strip()
+            token = file.read(_LARGEST_TOKEN).strip()
+        if not token:
+            raise ValueError(f"{self.token_file} is empty")
+        return token
 
 
 def read(environ: Optional[Mapping[str, str]] = None) -> Environment:
