@@ -153,7 +153,7 @@ def shared_secret(env: Environment) -> str:
     """Asks for the secret of the attempt that all its ranks get."""
     try:
         secret = post(env.api, env.bearer(), {"done": 0, "ask": True}, timeout=5.0).get("gang")
-    except (Unreachable, Refused) as err:
+    except (OSError, ValueError, Unreachable, Refused) as err:
         raise ConnectionError(f"cannot get the gang's key: {err}") from err
     if not isinstance(secret, str) or not secret:
         raise ConnectionError("cannot get the gang's key: the answer contains none")
