@@ -74,16 +74,16 @@ test: needs lint ## lint, then every test: Go with the race detector where there
 	$(MAKE) python
 	$(MAKE) -j2 unit e2e
 
-GOTEST = $(GO) test -timeout 40m $(if $(JSON),-json)
+GOTEST = GO=$(GO) tools/gotest/run.sh -timeout 40m $(if $(JSON),-json)
 
 # These compute in one goroutine (house_test.go forbids the core another), so the race
 # detector would find nothing and take ten times as long. The one exception runs with it too.
 SEQUENTIAL = ./sched/... ./policy/... ./sim/... ./lab/repro
 
 unit: ## the Go tests that need no cluster
-	FAIRWAY_E2E=0 $(GOTEST) -race $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CLUSTER) $(SEQUENTIAL))")
-	FAIRWAY_E2E=0 $(GOTEST) $(SEQUENTIAL)
-	FAIRWAY_E2E=0 $(GOTEST) -race -run ThemisMix ./lab/repro
+	FAIRWAY_E2E=0 $(GOTEST) -race -- $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CLUSTER) $(SEQUENTIAL))")
+	FAIRWAY_E2E=0 $(GOTEST) -- $(SEQUENTIAL)
+	FAIRWAY_E2E=0 $(GOTEST) -race -run ThemisMix -- ./lab/repro
 
 python: ## the tests of the Python agent
 	python/test.sh
@@ -95,7 +95,7 @@ CONTROLPLANE = tools/controlplane/build.sh --real || tools/controlplane/build.sh
 # memory between collections all these processes need a sixth less CPU time.
 e2e: ## the tests on a real Kubernetes control plane, which is built on the first time (a quarter of an hour on two cores)
 	$(CONTROLPLANE)
-	FAIRWAY_E2E=1 $(GOTEST) -race -count=1 -p 3 -exec 'env GOGC=400' $(CLUSTER)
+	FAIRWAY_E2E=1 $(GOTEST) -race -count=1 -p 3 -exec 'env GOGC=400' -- $(CLUSTER)
 	$(MAKE) chart
 
 chaos: ## kill -9, power cuts, full and failing disks, damaged journals, reboots and clock jumps under load, in full doses, with a ledger of what was lost

@@ -224,13 +224,24 @@ class Supervisor:
             pass
 
 
-def _cores() -> tuple[float, float]:
-    """The time of this machine's cores, and the part that its host gave to others; 0: unknown."""
-    try:
-        fields = [float(f) for f in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
-        return sum(fields), fields[7]
-    except (OSError, ValueError, IndexError):
-        return 0.0, 0.0
+class Cores:
+    """The cores of this machine, from now on."""
+
+    def __init__(self) -> None:
+        self._before = self._times()
+
+    def stolen(self) -> float:
+        """The part of their time that the machine's host gave to others."""
+        whole, stolen = (after - before for after, before in zip(self._times(), self._before))
+        return stolen / whole if whole > 0 else 0.0
+
+    @staticmethod
+    def _times() -> tuple[float, float]:
+        try:
+            fields = [float(f) for f in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+            return sum(fields), fields[7]  # see proc(5)
+        except (OSError, ValueError, IndexError):
+            return 0.0, 0.0
 
 
 def needs_steady_cores(test: Callable[..., None]) -> Callable[..., None]:
@@ -239,13 +250,12 @@ def needs_steady_cores(test: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(test)
     def run_test(*args: Any) -> None:
-        all_before, stolen_before = _cores()
+        cores = Cores()
         try:
             test(*args)
         except AssertionError as err:
-            whole, stolen = (after - before for after, before in zip(_cores(), (all_before, stolen_before)))
-            if stolen < 0.1 * whole or not stolen:
+            if cores.stolen() < 0.1:
                 raise
-            raise unittest.SkipTest(f"NOT TESTED: the host took {100 * stolen / whole:.0f} % of the CPU time: {err!s:.200}") from err
+            raise unittest.SkipTest(f"NOT TESTED: the host took {100 * cores.stolen():.0f} % of the CPU time: {err!s:.200}") from err
 
     return run_test

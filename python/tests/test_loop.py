@@ -24,7 +24,7 @@ from fairway.loop import Loop, Options, Pair, Several, limits_of
 from fairway.order import Order
 from fairway.timing import StepTimer
 from tests.daemon import Daemon, wait_for
-from tests.gangs import Running, free_port, run
+from tests.gangs import Running, free_port, needs_steady_cores, run
 
 TRAINER = str(Path(__file__).resolve().parents[2] / "examples" / "stdlib_train.py")
 PARAMS = {"alpha_grad": 0.05, "beta_grad": 0.0001, "alpha_local": 0.02, "beta_local": 0.001, "alpha_node": 0, "beta_node": 0, "gamma": 1.5}
@@ -173,6 +173,7 @@ class LoopTests(unittest.TestCase):
         self.assertEqual((second.position, second.done, second.noise_scale), (first.position, first.done, first.noise_scale))
         self.assertEqual((second.config, second.batch), (Config(4, 0), 16))
 
+    @needs_steady_cores
     def test_restored_work_is_no_progress(self):
         """A process that goes on from a checkpoint reports what it did itself as its
         rate, and never that nothing is done."""
@@ -263,7 +264,7 @@ class LoopTests(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         daemon = Daemon(Path(folder.name)).start()
         self.addCleanup(daemon.stop)
-        agent = Agent(Environment(job="j1", api=daemon.api, token="secret", report_seconds=0.1, notice=1, checkpoint_dir=folder.name + "/kept"))
+        agent = Agent(Environment(job="j1", api=daemon.api, token="secret", report_seconds=0.1, notice=30, checkpoint_dir=folder.name + "/kept"))
         self.addCleanup(agent.close)
         self.addCleanup(agent.notice.uninstall)
         loop = Loop(agent, Order(1000), limits_of(agent, 16), 1e9)
