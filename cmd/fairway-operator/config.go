@@ -74,10 +74,11 @@ type nodesConfig struct {
 }
 
 type podsConfig struct {
-	Rendezvous string         `json:"rendezvous"`
-	Image      string         `json:"image"`
-	StartGrace sched.Duration `json:"start_grace"`
-	LostAfter  sched.Duration `json:"lost_after"`
+	Rendezvous  string         `json:"rendezvous"`
+	Image       string         `json:"image"`
+	StartGrace  sched.Duration `json:"start_grace"`
+	StartWithin sched.Duration `json:"start_within"`
+	LostAfter   sched.Duration `json:"lost_after"`
 }
 
 type suspendConfig struct {
@@ -114,7 +115,7 @@ func defaultConfig() config {
 		Leader: leaderConfig{Lease: seconds(15), Renew: seconds(10), Retry: seconds(2)},
 		Client: clientConfig{Rate: 1_000, Burst: 2_000},
 		Nodes:  nodesConfig{Grace: seconds(40)},
-		Pods:   podsConfig{Rendezvous: rendezvousDNS, StartGrace: seconds(300), LostAfter: seconds(60)}, Suspend: suspendConfig{Namespace: "fairway-nodes"},
+		Pods:   podsConfig{Rendezvous: rendezvousDNS, StartGrace: seconds(300), StartWithin: seconds(900), LostAfter: seconds(60)}, Suspend: suspendConfig{Namespace: "fairway-nodes"},
 		Guard: guard.Default(), Bidders: daemon.DefaultBidders(), Screen: screenConfig{Time: seconds(300)},
 		Keep: keepConfig{Jobs: 5_000, Queue: 100_000, QueueBytes: 256 << 20, Compact: 20_000},
 		Log:  daemon.Log{Level: "info", Format: "json"},
@@ -140,7 +141,7 @@ func (c *config) validate() error {
 	}{
 		{"notice", c.Notice, time.Second, api.MaxGracePeriod}, {"report", c.Report, time.Second, time.Hour},
 		{"pace", c.Pace, time.Millisecond, time.Minute}, {"nodes.grace", c.Nodes.Grace, time.Second, time.Hour},
-		{"pods.start_grace", c.Pods.StartGrace, time.Second, 24 * time.Hour}, {"pods.lost_after", c.Pods.LostAfter, time.Second, 24 * time.Hour},
+		{"pods.start_grace", c.Pods.StartGrace, time.Second, 24 * time.Hour}, {"pods.start_within", c.Pods.StartWithin, time.Second, 24 * time.Hour}, {"pods.lost_after", c.Pods.LostAfter, time.Second, 24 * time.Hour},
 		{"screen.time", c.Screen.Time, 0, api.MaxScreen},
 		{"leader.lease", c.Leader.Lease, 2 * time.Second, 10 * time.Minute},
 		{"leader.renew", c.Leader.Renew, time.Second, c.Leader.Lease.D() - time.Millisecond},

@@ -171,7 +171,7 @@ func (t *term) openCluster() error {
 		Hands: hands, Suspends: func(n *corev1.Node) bool { return t.nodes.NoSuspend(n.Name) == "" },
 		Client: t.direct, Cache: t.manager.GetCache(), Templates: t.mirror, External: mirror.External{Mirror: t.mirror, Now: time.Now}, ReadLog: pods.LogReader(logs),
 		API: c.url(t.namespace), Audience: access.AgentAudience, Rendezvous: c.Pods.Rendezvous, Replicas: nodes.Replicas, MPS: nodes.MPS, Pin: c.Nodes.Pin, Resources: resources, Tolerated: c.Nodes.Tolerated,
-		GracePeriod: c.Notice.D(), Report: c.Report.D(), PullFor: c.Pods.StartGrace.D(), LostAfter: c.Pods.LostAfter.D(), OwnsPod: t.mirror.OwnsPod, Ended: t.ended, Log: t.log,
+		GracePeriod: c.Notice.D(), Report: c.Report.D(), PullFor: c.Pods.StartGrace.D(), StartFor: c.Pods.StartWithin.D(), LostAfter: c.Pods.LostAfter.D(), OwnsPod: t.mirror.OwnsPod, Ended: t.ended, Log: t.log,
 	})
 	return nil
 }

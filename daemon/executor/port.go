@@ -30,6 +30,9 @@ import (
 //     suspended and every other holder of its GPUs is gone. If it cannot be suspended, it
 //     runs on, and that is reported until it is no longer ordered. Only nodes that can
 //     suspend get such orders;
+//   - an attempt in the list does not hold its GPUs without running for ever: if its
+//     processes do not start, although nothing it has to wait for is left, it ends within
+//     a time that the executor bounds, as held back (api.HostHeldBack), with the reason;
 //   - every attempt that was started, or that can never start, ends with exactly
 //     one successful call of Exited.
 type Port interface {

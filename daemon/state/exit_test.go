@@ -170,6 +170,27 @@ func TestHeldBack(t *testing.T) {
 	d.wantState("x-1", api.Waiting) // the first attempt that was really lost
 }
 
+// TestHeldInVain: a job that holds GPUs again and again without starting waits longer
+// than it held them, so that others get most of their time.
+func TestHeldInVain(t *testing.T) {
+	d := open(t)
+	d.submit(ann, submission("x", 1))
+	for n := 1; n <= 4; n++ {
+		d.decide(wants{"x-1": on(0)})
+		const held = 15 * time.Minute
+		d.clock.add(held)
+		e := exitOf("x-1", n)
+		e.Lost, e.Why, e.Host = true, "its pods did not start", []diagnose.Event{{Kind: api.HostHeldBack}}
+		d.exited(e)
+		d.wantState("x-1", api.Waiting)
+		wait := d.job("x-1").Status.NotBefore.Sub(d.clock.Now())
+		if want := time.Duration(n) * held; wait != want {
+			t.Errorf("after %d times it waits for %v; want %v", n, wait, want)
+		}
+		d.clock.add(wait)
+	}
+}
+
 // TestStartingPaused: while the machine starts nothing, the reason is the same
 // wherever somebody looks.
 func TestStartingPaused(t *testing.T) {

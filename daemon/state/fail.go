@@ -19,6 +19,8 @@ import (
 const (
 	firstBackOff = 5 * time.Second
 	mostBackOff  = 10 * time.Minute
+	// mostHeldBackOff bounds the wait of a job that held GPUs in vain.
+	mostHeldBackOff = 6 * time.Hour
 	// maxLost is how many attempts in a row the machine may lose, without new work
 	// saved in between, before the job is given up: by then the job likely kills the
 	// machine.
@@ -238,6 +240,14 @@ func (m *memory) largestGPU(j *sched.Job) int64 {
 // backOff returns the wait before the n-th retry.
 func backOff(n int) time.Duration {
 	return min(mostBackOff, firstBackOff<<min(max(0, n-1), 10))
+}
+
+// heldBackOff returns the wait before the next try of a job that could not be started
+// n times in a row and held GPUs in vain for a while. It is the longer of the usual wait
+// and n times that while, so that of the GPUs' time such a job wastes a half at most,
+// then a third, and less and less.
+func heldBackOff(n int, held time.Duration) time.Duration {
+	return max(backOff(n), min(mostHeldBackOff, time.Duration(n)*held).Round(time.Second))
 }
 
 // describeExit describes the end of an attempt: what, why, and what follows.

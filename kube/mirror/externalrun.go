@@ -102,7 +102,7 @@ func (f External) State(id api.AttemptID) workload.External {
 		return workload.External{}
 	}
 	n := count(list, job.podsFirst)
-	s := workload.External{Up: n.up >= job.pods, Gone: n.left == 0 && (job.ended || job.suspended), Waits: n.waits}
+	s := workload.External{Up: n.up >= job.pods, Gone: n.left == 0 && (job.ended || job.suspended), Waits: n.waits, Idle: n.idle}
 	if !job.ended && (job.podsFirst || !job.suspended) {
 		s.Missing = max(0, job.pods-n.existing)
 	}
@@ -128,6 +128,7 @@ type tally struct {
 	existing int             // exist, ended or not, and are not being deleted
 	placed   int             // have a node
 	up       int             // run
+	idle     int             // have no container that runs yet
 	left     int             // pods, with or without GPUs, that may hold resources
 	waits    *corev1.PodSpec // one that waits for a node; nil: none does
 	most     int64           // GPUs that one of these requests, at most
@@ -139,6 +140,9 @@ func count(pods []*corev1.Pod, loose bool) (n tally) {
 		trains, stays := gpus > 0, p.DeletionTimestamp == nil
 		if trains && stays {
 			n.existing++
+		}
+		if trains && stays && request.Idle(p) {
+			n.idle++
 		}
 		if trains && p.Spec.NodeName != "" {
 			n.placed++

@@ -80,6 +80,7 @@ type Config struct {
 	Resync      time.Duration // how often everything is checked; default 30 s
 	HoldFor     time.Duration // how long a gang waits for room that other pods took; default 10 s
 	PullFor     time.Duration // how long pulling an image may fail; default 5 min
+	StartFor    time.Duration // how long a pod that nothing blocks may take to run its first container; default 15 min
 	LostAfter   time.Duration // how long a node may be silent before its pods count as gone; default 60 s
 	StuckFor    time.Duration // how long a pod may take to stop beyond its grace period; default 5 min
 	KeepPods    time.Duration // how long ended pods are kept; default 1 h
@@ -98,7 +99,7 @@ func (c Config) withDefaults() Config {
 		standard time.Duration
 	}{
 		{&c.GracePeriod, 30 * time.Second}, {&c.Report, 30 * time.Second}, {&c.Resync, 30 * time.Second},
-		{&c.HoldFor, 10 * time.Second}, {&c.PullFor, 5 * time.Minute}, {&c.LostAfter, time.Minute},
+		{&c.HoldFor, 10 * time.Second}, {&c.PullFor, 5 * time.Minute}, {&c.StartFor, 15 * time.Minute}, {&c.LostAfter, time.Minute},
 		{&c.StuckFor, 5 * time.Minute}, {&c.KeepPods, time.Hour},
 	} {
 		if *d.value <= 0 {

@@ -4,6 +4,7 @@
 package pods
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -109,12 +110,18 @@ func (e *Executor) noteExternal(ctx context.Context, r *run, state workload.Exte
 		if ctx.Err() == nil {
 			e.retry(r, "start or stop external workload", err)
 		}
+		if r.wanted && r.exit == nil {
+			if exit := e.overdue(r, r.idleExternal(state), e.Now()); exit != nil {
+				e.end(r, *exit)
+			}
+		}
 	case r.exit != nil:
 	case r.wanted && state.Exit != nil:
 		e.end(r, *state.Exit)
 	case r.wanted:
-		r.up, r.tries = state.Up, 0
-		if exit := e.neverCreated(r, state.Missing); exit != nil {
+		r.up = state.Up
+		r.succeeded()
+		if exit := cmp.Or(e.neverCreated(r, state.Missing), e.overdue(r, r.idleExternal(state), e.Now())); exit != nil {
 			e.end(r, *exit)
 		}
 	case r.withdrawn && state.Gone && state.Exit != nil:

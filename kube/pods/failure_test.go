@@ -182,6 +182,57 @@ func TestWaitsInVain(t *testing.T) {
 	}
 }
 
+// TestOverdue: a gang ends when one of its pods has run nothing for too long. What its
+// init containers take, or an earlier holder of its GPUs, does not count.
+func TestOverdue(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	pending := func(p *corev1.Pod) {
+		p.Status = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}}}
+	}
+	runs := func(p *corev1.Pod) { p.Status = corev1.PodStatus{Phase: corev1.PodRunning} }
+	preparing := func(policy *corev1.ContainerRestartPolicy) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "before", RestartPolicy: policy}}
+			p.Status = corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{{
+				Name: "before", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}
+		}
+	}
+	unbound := func(p *corev1.Pod) { pending(p); p.Spec.NodeName = "" }
+	for _, c := range []struct {
+		name    string
+		second  func(*corev1.Pod) // of two pods; nil: there is none
+		blocked bool
+		want    string // empty: it goes on
+	}{
+		{"both run", runs, false, ""},
+		{"one does not start", pending, false, "pod j-1-1 on node n has started no container: ContainerCreating"},
+		{"one fetches data", preparing(nil), false, ""},
+		{"only a sidecar runs", preparing(&always), false, "pod j-1-1 on node n has started no container; see its events"},
+		{"one is not bound", unbound, false, "pod j-1-1 is not bound to node n: bind pods: no"},
+		{"one does not exist", nil, false, "the pod of rank 1 does not exist: bind pods: no"},
+		{"others have to leave first", unbound, true, ""},
+	} {
+		e := New(Config{StartFor: time.Minute})
+		r := &run{nodes: []string{"n", "n"}, blocked: c.blocked, trouble: "bind pods: no"}
+		list := []*corev1.Pod{ending("0", 1, runs)}
+		if c.second != nil {
+			list = append(list, ending("1", 1, c.second))
+		}
+		pods := gangOf(list...).ranks("ns")
+		if exit := e.overdue(r, r.idle(pods), noon); exit != nil {
+			t.Errorf("%s: given up at once: %+v", c.name, exit)
+		}
+		got, exit := "", e.overdue(r, r.idle(pods), noon.Add(time.Minute))
+		if exit != nil {
+			got = strings.TrimPrefix(exit.Text(), "could not be started: not all its pods started within 1m0s: ")
+		}
+		if got != c.want {
+			t.Errorf("%s: after a minute it ends with %q; want %q", c.name, got, c.want)
+		}
+	}
+}
+
 func TestLeftBy(t *testing.T) {
 	of := func(n int) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Annotations = map[string]string{annotationPods: strconv.Itoa(n)} }

@@ -319,6 +319,22 @@ func TestCannotStart(t *testing.T) {
 	}
 }
 
+// TestStartWithin: a gang that cannot be bound gives its GPUs back after a while, says
+// why, and waits before it is tried again; another job has the GPUs meanwhile.
+func TestStartWithin(t *testing.T) {
+	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.StartFor = time.Second })
+	id := w.submit(sched.Spec{GPUs: 4}, map[string]string{gated: "true"})
+	w.plan(wants{id: {w.on(0, 0b1111)}})
+	w.waitState(id, api.Waiting)
+	j := w.job(id)
+	if got := j.Exit.Text(); !strings.HasPrefix(got, "could not be started: not all its pods started within 1s: pod ") || !strings.Contains(got, "bind pods: ") || !strings.Contains(got, "chedulingGates") {
+		t.Errorf("it ended with %q", got)
+	}
+	if !j.Status.NotBefore.After(j.Exit.At) || w.left(id) > 0 || j.Status.Failures > 0 {
+		t.Errorf("it may start at %v, has %d pods and failed %d times; want a back-off, none, and never", j.Status.NotBefore, w.left(id), j.Status.Failures)
+	}
+}
+
 // TestSelector: a node that the template does not accept is not used, and the next
 // decision avoids it.
 func TestSelector(t *testing.T) {

@@ -37,6 +37,8 @@ type run struct {
 	addressed time.Time
 	held      time.Time               // since when it waits for room that other pods took
 	waiting   time.Time               // since when a container cannot start
+	stalled   time.Time               // since when a pod runs nothing although nothing blocks it
+	trouble   string                  // why the last request to the API server failed; empty: it did not
 	yields    time.Time               // since when some of its pods have ended after saving a checkpoint
 	deleted   map[types.UID]time.Time // pods whose deletion was requested
 
@@ -259,6 +261,10 @@ func (e *Executor) stepWanted(ctx context.Context, r *run, orders Orders, now ti
 		exit.AttemptID, exit.At = r.id, now
 		r.exit = exit
 		e.stepEnding(ctx, r, orders, now)
+		return false
+	}
+	if exit := e.overdue(r, r.idle(pods), now); exit != nil {
+		e.end(r, *exit)
 		return false
 	}
 	bound, running := 0, 0

@@ -114,7 +114,8 @@ func (e *Executor) prepare(ctx context.Context, r *run) (after func()) {
 		case err != nil:
 			e.retry(r, "find pod template", err)
 		default:
-			r.plan, r.tries = e.planOf(r, from), 0
+			r.plan = e.planOf(r, from)
+			r.succeeded()
 		}
 	}
 }
@@ -134,9 +135,13 @@ func (e *Executor) planOf(r *run, from workload.Pod) *plan {
 
 func (e *Executor) retry(r *run, what string, err error) {
 	r.tries++
+	r.trouble = what + ": " + err.Error()
 	r.after = e.Now().Add(min(10*time.Second, 100*time.Millisecond<<min(r.tries, 10)))
 	e.Log.Warn("retrying attempt", "job", r.id.Job, "attempt", r.id.Number, "what", what, "err", err)
 }
+
+// succeeded ends the series of retries.
+func (r *run) succeeded() { r.tries, r.trouble = 0, "" }
 
 // isBlocked reports whether another attempt of the job, or an earlier holder of its
 // GPUs, still exists.
@@ -223,7 +228,8 @@ func (e *Executor) create(ctx context.Context, r *run, ranks []int) (after func(
 	return func() {
 		switch {
 		case err == nil:
-			r.tries, r.created = 0, e.Now()
+			r.succeeded()
+			r.created = e.Now()
 		case ctx.Err() != nil:
 		case overQuota(err):
 			e.end(r, heldBack("its pods cannot be created now: "+err.Error()))
@@ -315,7 +321,7 @@ func (e *Executor) bindAll(ctx context.Context, r *run, pods map[int]*corev1.Pod
 		})
 		return func() {
 			if err == nil {
-				r.tries = 0
+				r.succeeded()
 				for _, rank := range todo {
 					r.bound[pods[rank].UID] = e.Now()
 				}

@@ -7,6 +7,7 @@ package request
 
 import (
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -25,6 +26,25 @@ func Ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
+// Idle reports whether a pod has not ended and runs nothing yet. An init container that
+// runs is work. A sidecar is not: it runs beside the others, and may be restarted for
+// ever.
+func Idle(p *corev1.Pod) bool {
+	if p.Status.Phase != corev1.PodPending && p.Status.Phase != "" {
+		return false
+	}
+	for _, s := range p.Status.InitContainerStatuses {
+		if s.State.Running != nil && !slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == s.Name && sidecar(&c) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func sidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
 // Peak returns the most of a resource that a pod may use at a time: the sum over its
 // containers, or the request of an init container if that is larger. A limit without a
 // request counts as a request. CPUs are in thousandths, others in units; sums saturate.
@@ -33,7 +53,7 @@ func Peak(pod *corev1.PodSpec, name corev1.ResourceName) int64 {
 	var together, before, sidecars int64
 	for i := range pod.InitContainers {
 		c := &pod.InitContainers[i]
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		if sidecar(c) {
 			sidecars = sum(sidecars, asked(c)) // a sidecar keeps running
 			continue
 		}

@@ -31,4 +31,6 @@ type External struct {
 	Waits *corev1.PodSpec
 	// Missing is how many of its pods do not exist yet, after its start.
 	Missing int
+	// Idle is how many of its pods exist and have no container that runs yet.
+	Idle int
 }
