@@ -14,24 +14,51 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 )
 
-// preview prints what submitting each job would do, if a daemon answers.
-func (f *submitFlags) preview(c *cobra.Command, jobs []api.Submission) {
-	w := c.ErrOrStderr()
+// dryJob is a job that would be submitted, and what that would do; nil: no daemon says.
+type dryJob struct {
+	api.Submission
+	Preview *api.Preview `json:"preview,omitempty"`
+}
+
+// dry prints jobs and what submitting them would do.
+func (f *submitFlags) dry(c *cobra.Command, jobs []api.Submission) error {
+	previews := f.previews(c, jobs)
+	if !f.asJSON {
+		for i, p := range previews {
+			fmt.Fprintf(c.ErrOrStderr(), "%s, under %s:\n", nameOf(jobs[i], i, len(jobs)), clean(p.Policy))
+			printPreview(c.ErrOrStderr(), p, p.Now.Local())
+		}
+		return printDry(c, jobs)
+	}
+	list := make([]dryJob, len(jobs))
+	for i := range jobs {
+		hideSecrets(&jobs[i])
+		list[i].Submission = jobs[i]
+		if i < len(previews) {
+			list[i].Preview = &previews[i]
+		}
+	}
+	return printAnswer(c.OutOrStdout(), list)
+}
+
+// previews asks the daemon what submitting each job would do, and ends at the first one
+// that it refuses.
+func (f *submitFlags) previews(c *cobra.Command, jobs []api.Submission) (out []api.Preview) {
 	daemon, err := f.dial()
 	if err != nil {
-		fmt.Fprintf(w, "no preview: %v\n", err)
-		return
+		fmt.Fprintf(c.ErrOrStderr(), "no preview: %v\n", err)
+		return nil
 	}
 	defer daemon.Close()
 	for i, j := range jobs {
 		p, err := daemon.Preview(c.Context(), j)
 		if err != nil {
-			fmt.Fprintf(w, "no preview of %s: %v\n", nameOf(j, i, len(jobs)), err)
-			return
+			fmt.Fprintf(c.ErrOrStderr(), "no preview of %s: %v\n", nameOf(j, i, len(jobs)), err)
+			break
 		}
-		fmt.Fprintf(w, "%s, under %s:\n", nameOf(j, i, len(jobs)), clean(p.Policy))
-		printPreview(w, p, p.Now.Local())
+		out = append(out, p)
 	}
+	return out
 }
 
 func printPreview(w io.Writer, p api.Preview, now time.Time) {

@@ -128,8 +128,7 @@ func (f *submitFlags) send(c *cobra.Command, jobs []api.Submission) error {
 		if err := foresee(c, jobs, nil); err != nil {
 			return err
 		}
-		f.preview(c, jobs)
-		return printDry(c, jobs)
+		return f.dry(c, jobs)
 	}
 	daemon, err := f.dial()
 	if err != nil {
