@@ -95,8 +95,9 @@ type Jobs interface {
 
 // RecordFilter selects records of the journal.
 type RecordFilter struct {
-	After uint64 // sequence number
-	Job   sched.JobID
+	After uint64      // sequence number
+	Job   sched.JobID // or array, by its id
+	App   sched.AppID
 	Kind  string
 	Limit int
 }

@@ -31,7 +31,7 @@ const (
 )
 
 func recordQuery(f api.RecordFilter) url.Values {
-	return url.Values(values{}.count("after", f.After).text("job", string(f.Job)).text("kind", f.Kind).number("limit", f.Limit))
+	return url.Values(values{}.count("after", f.After).text("job", string(f.Job)).text("app", string(f.App)).text("kind", f.Kind).number("limit", f.Limit))
 }
 
 // Events returns a page of the journal, oldest first.

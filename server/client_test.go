@@ -86,8 +86,8 @@ func uses() []use {
 			return c.SetTenant(ctx, sched.Tenant{ID: "nlp", Weight: 2, Quota: 4})
 		}, "SetTenant", []any{sched.Tenant{ID: "nlp", Weight: 2, Quota: 4}}, filled[api.TenantView]()},
 		{"Events", func(ctx context.Context, c *client.Client) (any, error) {
-			return c.Events(ctx, api.RecordFilter{After: 1 << 60, Job: "j1", Kind: "job-started", Limit: 3})
-		}, "Records", []any{api.RecordFilter{After: 1 << 60, Job: "j1", Kind: "job-started", Limit: 3}}, api.RecordPage{Records: []api.Record{}, Next: 7, Oldest: 1}},
+			return c.Events(ctx, api.RecordFilter{After: 1 << 60, Job: "j1", App: "a1", Kind: "job-started", Limit: 3})
+		}, "Records", []any{api.RecordFilter{After: 1 << 60, Job: "j1", App: "a1", Kind: "job-started", Limit: 3}}, api.RecordPage{Records: []api.Record{}, Next: 7, Oldest: 1}},
 		{"History", func(ctx context.Context, c *client.Client) (any, error) { return c.History(ctx) }, "History", nil, []api.Sample{filled[api.Sample]()}},
 		{"Policy", func(ctx context.Context, c *client.Client) (any, error) { return c.Policy(ctx) }, "Policy", nil, "las"},
 		{"SetPolicy", func(ctx context.Context, c *client.Client) (any, error) {

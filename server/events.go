@@ -22,7 +22,7 @@ const streamBuffer = 256
 
 func (c *call) recordFilter() api.RecordFilter {
 	return api.RecordFilter{
-		After: c.query.count("after"), Job: sched.JobID(c.query.text("job")),
+		After: c.query.count("after"), Job: sched.JobID(c.query.text("job")), App: sched.AppID(c.query.text("app")),
 		Kind: c.query.text("kind"), Limit: int(c.query.count("limit")),
 	}
 }

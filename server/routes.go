@@ -26,7 +26,8 @@ func states() []string {
 func eventParams() []param {
 	return []param{
 		{name: "after", kind: countParam, most: math.MaxUint64, help: "only records behind this sequence number"},
-		{name: "job", help: "only records about this job"},
+		{name: "job", help: "only records about this job, or the jobs of this array"},
+		{name: "app", help: "only records about this app and its jobs"},
 		{name: "kind", help: "only records of this kind, such as job-started"},
 	}
 }

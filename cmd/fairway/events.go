@@ -21,10 +21,10 @@ import (
 // eventFlags select what happened.
 type eventFlags struct {
 	remote
-	job, kind string
-	after     uint64
-	tail      int
-	follow    bool
+	job, app, kind string
+	after          uint64
+	tail           int
+	follow         bool
 }
 
 func newEvents() *cobra.Command {
@@ -38,12 +38,14 @@ reconnects when the daemon restarts.
 With --json each line is one object.` + exitHelp,
 		Example: `  fairway events
   fairway events -f --kind job-started
-  fairway events --job resnet-7 --tail 1000 --json`,
+  fairway events --job resnet-7 --tail 1000 --json
+  fairway events --app sweep --kind job-failed`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.job, "job", "", "only events of this job")
+	fl.StringVar(&f.job, "job", "", "only events of this job, or of the jobs of this array")
+	fl.StringVar(&f.app, "app", "", "only events of this app and its jobs")
 	fl.StringVar(&f.kind, "kind", "", "only this kind, such as job-started, attempt-ended, policy-set")
 	fl.Uint64Var(&f.after, "after", 0, "only events after this sequence number")
 	fl.IntVar(&f.tail, "tail", 50, "number of past events to print; with -f, 0 prints none")
@@ -62,16 +64,23 @@ func (f *eventFlags) run(c *cobra.Command) error {
 		return err
 	}
 	defer daemon.Close()
+	var unknown error
 	if f.job != "" { // events know only ids
-		if j, err := daemon.Job(c.Context(), sched.JobID(f.job)); err == nil {
+		j, err := daemon.Job(c.Context(), sched.JobID(f.job))
+		switch {
+		case err == nil:
 			f.job = string(j.ID)
-		} else if api.CodeOf(err) == api.Conflict {
+		case api.CodeOf(err) != api.Unknown:
 			return err
 		}
+		unknown = err // there may be events of a job that is no longer kept
 	}
 	past, last, err := f.past(c.Context(), daemon)
 	if err != nil {
 		return err
+	}
+	if len(past) == 0 && unknown != nil {
+		return unknown
 	}
 	print := f.printer(c.OutOrStdout())
 	for _, r := range past {
@@ -82,11 +91,15 @@ func (f *eventFlags) run(c *cobra.Command) error {
 	if !f.follow {
 		return nil
 	}
-	err = daemon.Watch(c.Context(), api.RecordFilter{After: last, Job: sched.JobID(f.job), Kind: f.kind}, print)
+	err = daemon.Watch(c.Context(), f.filter(last), print)
 	if c.Context().Err() != nil {
 		return nil // the reader has seen enough
 	}
 	return err
+}
+
+func (f *eventFlags) filter(after uint64) api.RecordFilter {
+	return api.RecordFilter{After: after, Job: sched.JobID(f.job), App: sched.AppID(f.app), Kind: f.kind}
 }
 
 // past returns the last records and the number after which the future begins.
@@ -95,8 +108,9 @@ func (f *eventFlags) past(ctx context.Context, daemon *client.Client) ([]api.Rec
 	if err != nil {
 		return nil, 0, err
 	}
-	q := api.RecordFilter{After: f.after, Job: sched.JobID(f.job), Kind: f.kind, Limit: api.MaxPage}
-	if f.job == "" && f.kind == "" && o.Seq > uint64(f.tail) {
+	q := f.filter(f.after)
+	q.Limit = api.MaxPage
+	if f.job == "" && f.app == "" && f.kind == "" && o.Seq > uint64(f.tail) {
 		q.After = max(q.After, o.Seq-uint64(f.tail))
 	}
 	var out []api.Record

@@ -255,7 +255,7 @@ func (b *Store) RemoveBidder(ctx context.Context, who api.Identity, app sched.Ap
 // within its tenant.
 func (m *memory) activeApp(who api.Identity, app sched.AppID) *entry {
 	for _, x := range m.inOrder() {
-		if (x.Job.App == app || x.Job.App == appID(who.Tenant, app)) && who.Sees(x.Job.Tenant) {
+		if isApp(x.Job.App, who.Tenant, app) && who.Sees(x.Job.Tenant) {
 			return x
 		}
 	}
@@ -266,7 +266,7 @@ func (m *memory) activeApp(who api.Identity, app sched.AppID) *entry {
 // -1: there is none.
 func (m *memory) bidderFor(who api.Identity, app sched.AppID) int {
 	return slices.IndexFunc(m.Bidders, func(d api.Bidder) bool {
-		return (d.App == app || d.App == appID(who.Tenant, app)) && who.Sees(d.Tenant)
+		return isApp(d.App, who.Tenant, app) && who.Sees(d.Tenant)
 	})
 }
 

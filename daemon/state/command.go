@@ -94,12 +94,12 @@ func (b *Store) CommandApp(ctx context.Context, who api.Identity, app sched.AppI
 			if c == api.Resume && x.PausedBy == api.SearchActor(x.Job.App) {
 				continue // it waits for other trials; only its search can tell
 			}
-			if (x.Job.App == app || x.Job.App == appID(who.Tenant, app)) && who.Sees(x.Job.Tenant) {
+			if isApp(x.Job.App, who.Tenant, app) && who.Sees(x.Job.Tenant) {
 				ids = append(ids, x.Job.ID)
 			}
 		}
 		for _, x := range t.mem.heldInOrder() {
-			if c == api.Cancel && (x.Job.App == app || x.Job.App == appID(who.Tenant, app)) && who.Sees(x.Job.Tenant) {
+			if c == api.Cancel && isApp(x.Job.App, who.Tenant, app) && who.Sees(x.Job.Tenant) {
 				ids = append(ids, x.Job.ID)
 			}
 		}

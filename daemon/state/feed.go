@@ -112,7 +112,7 @@ func (b *Store) Records(who api.Identity, f api.RecordFilter) (api.RecordPage, e
 // if the filter excludes it.
 func (b *Store) shows(who api.Identity, f api.RecordFilter, r api.Record) (api.Record, bool) {
 	id := r.Job()
-	if (f.Job != "" && id != f.Job) || (f.Kind != "" && f.Kind != r.Kind()) {
+	if !b.mem.isOf(&r, f.Job, f.App) || (f.Kind != "" && f.Kind != r.Kind()) {
 		return r, false
 	}
 	if r.Token != nil {
@@ -140,6 +140,26 @@ func (b *Store) shows(who api.Identity, f api.RecordFilter, r api.Record) (api.R
 	}
 	x := b.mem.jobs[id]
 	return r, who.Role == api.Admin || (x != nil && who.Sees(x.Job.Tenant))
+}
+
+// isOf reports whether a record is about a job or an array, and about an app; empty:
+// about any.
+func (m *memory) isOf(r *api.Record, job sched.JobID, app sched.AppID) bool {
+	x := m.jobs[r.Job()]
+	if job != "" && r.Job() != job && (x == nil || x.Task.Member == nil || x.Task.Member.Array != string(job)) {
+		return false
+	}
+	switch {
+	case app == "":
+		return true
+	case x != nil:
+		return isApp(x.Job.App, x.Job.Tenant, app)
+	case r.Search != nil:
+		return isApp(r.Search.ID, r.Search.Tenant, app)
+	case r.Bidder != nil:
+		return isApp(r.Bidder.App, r.Bidder.Tenant, app)
+	}
+	return r.Event != nil && r.Event.App == app
 }
 
 // Watch implements api.Feed. A watcher that falls behind the kept records misses

@@ -267,6 +267,37 @@ func TestArray(t *testing.T) {
 	d.wantDurable()
 }
 
+// TestRecordsOfArray: an array and an app stand for all their jobs.
+func TestRecordsOfArray(t *testing.T) {
+	d := open(t)
+	d.sweepOf("0-1")
+	d.sweepOf("0-1", func(s *api.Submission) { s.App = "tune" })
+	other := submission("other", 1)
+	other.App = "tune"
+	d.submit(bob, other) // of another tenant
+	for _, c := range []struct {
+		who  api.Identity
+		f    api.RecordFilter
+		want []sched.JobID
+	}{
+		{ann, api.RecordFilter{Job: "sweep-1"}, []sched.JobID{"sweep-1_0", "sweep-1_1"}},
+		{ann, api.RecordFilter{Job: "sweep-1_1"}, []sched.JobID{"sweep-1_1"}},
+		{ann, api.RecordFilter{App: "tune"}, []sched.JobID{"sweep-3_0", "sweep-3_1"}},
+		{ann, api.RecordFilter{App: "tune", Job: "sweep-1"}, nil},
+		{admin, api.RecordFilter{App: "tune"}, []sched.JobID{"sweep-3_0", "sweep-3_1", "other-5"}},
+		{bob, api.RecordFilter{Job: "sweep-1"}, nil},
+	} {
+		page, err := d.Records(c.who, c.f)
+		var got []sched.JobID
+		for _, r := range page.Records {
+			got = append(got, r.Job())
+		}
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s asks for %+v and gets records of %v, %v; want %v", c.who.User, c.f, got, err, c.want)
+		}
+	}
+}
+
 // TestAfterArray: a job waits for all jobs of an array, and one of them that fails is
 // enough to cancel it.
 func TestAfterArray(t *testing.T) {

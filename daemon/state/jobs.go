@@ -105,7 +105,7 @@ func (b *Store) page(who api.Identity, f api.JobFilter, order func(a, c *entry) 
 func (b *Store) selects(f api.JobFilter, x *entry) bool {
 	switch {
 	case f.Tenant != "" && x.Job.Tenant != f.Tenant:
-	case f.App != "" && x.Job.App != f.App && x.Job.App != appID(x.Job.Tenant, f.App):
+	case f.App != "" && !isApp(x.Job.App, x.Job.Tenant, f.App):
 	case f.User != "" && x.Job.User != f.User:
 	case f.Search != "" && !strings.Contains(string(x.Job.ID), f.Search) && !strings.Contains(x.Task.Name, f.Search):
 	case len(f.States) > 0 && !slices.Contains(f.States, b.stateOf(x)):

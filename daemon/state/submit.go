@@ -127,6 +127,12 @@ func appID(t sched.TenantID, app sched.AppID) sched.AppID {
 	return sched.AppID(t) + "/" + app
 }
 
+// isApp reports whether a name stands for an app: it is its id, or its id without the
+// tenant.
+func isApp(id sched.AppID, t sched.TenantID, name sched.AppID) bool {
+	return id == name || id == appID(t, name)
+}
+
 // DefaultTenant is the tenant of users without another.
 const DefaultTenant sched.TenantID = "default"
 
