@@ -45,6 +45,14 @@ type Notice struct {
 	Notify []string `json:"notify,omitempty"`
 }
 
+// Delivery is how a target has taken its notices since the daemon started.
+type Delivery struct {
+	Target string `json:"target"`
+	Failed uint64 `json:"failed"`          // tries that failed
+	Lost   uint64 `json:"lost,omitempty"`  // notices that were given up
+	Error  string `json:"error,omitempty"` // of the last try; empty: it went well
+}
+
 // maxNotify bounds the targets that a job names.
 const maxNotify = 10
 

@@ -162,6 +162,8 @@ type Overview struct {
 	Damages []Damage `json:"damages,omitempty"`
 	// Warnings are about settings that are not safe; everything works.
 	Warnings []string `json:"warnings,omitempty"`
+	// Deliveries is how the targets of notifications take them. Only admins see it.
+	Deliveries []Delivery `json:"deliveries,omitempty"`
 }
 
 // Cluster is the service of machines, tenants and the policy.

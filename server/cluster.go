@@ -11,6 +11,9 @@ import (
 func overview(c *call) (any, error) {
 	o, err := c.Cluster.Overview(c.who)
 	o.Version, o.Warnings = c.Version, append(o.Warnings, c.Warnings...)
+	if c.Deliveries != nil && c.who.Role == api.Admin {
+		o.Deliveries = c.Deliveries()
+	}
 	return o, err
 }
 

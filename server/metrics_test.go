@@ -19,6 +19,7 @@ func TestMetrics(t *testing.T) {
 	f := newFake()
 	c := config(f)
 	c.Metrics = NewMetrics()
+	c.Deliveries = func() []api.Delivery { return []api.Delivery{{Target: "ops", Failed: 7, Error: "no"}} }
 	r := start(t, c)
 	at := time.Unix(1000, 0)
 	event := func(kind sched.EventKind, id sched.JobID, after time.Duration, change ...func(*sched.Event)) api.Record {
@@ -52,7 +53,7 @@ func TestMetrics(t *testing.T) {
 		`fairway_jobs{state="running"} 3`, `fairway_jobs{state="waiting"} 3`, `fairway_queue_length 3`,
 		`fairway_gpus 3`, `fairway_gpus_held 3`, `fairway_tenant_gpus{tenant="x"} 3`,
 		`fairway_wait_seconds_sum 40`, `fairway_wait_seconds_count 3`,
-		`fairway_starts_total 3`, `fairway_restarts_total 2`, `fairway_preemptions_total 1`, `fairway_moves_total 1`, `fairway_failures_total 1`,
+		`fairway_notification_failures_total{target="ops"} 7`, `fairway_starts_total 3`, `fairway_restarts_total 2`, `fairway_preemptions_total 1`, `fairway_moves_total 1`, `fairway_failures_total 1`,
 		`fairway_ends_total{phase="failed"} 1`,
 		`fairway_failure_reasons_total{category="infrastructure",outcome="retried",reason="network"} 1`,
 		`fairway_failure_reasons_total{category="user",outcome="given-up",reason="program-bug"} 1`,
@@ -81,5 +82,11 @@ func TestMetrics(t *testing.T) {
 	a := ask(t, "GET", r.plain+"/metrics", "", "Authorization", asViewer)
 	if a.status != 200 || strings.Contains(a.body, `tenant="x"`) || !strings.Contains(a.body, "fairway_gpus_held 3") {
 		t.Errorf("a viewer of another tenant is told, status %d:\n%s", a.status, a.body)
+	}
+	for role, want := range map[string]bool{asAdmin: true, asViewer: false} {
+		a := ask(t, "GET", r.plain+"/v1/overview", "", "Authorization", role)
+		if got := strings.Contains(a.body, `{"target":"ops","failed":7,"error":"no"}`); a.status != 200 || got != want {
+			t.Errorf("%s sees the deliveries: %t; want %t, in %s", role, got, want, a.body)
+		}
 	}
 }

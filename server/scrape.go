@@ -21,7 +21,7 @@ type scrape struct {
 	s *Server
 
 	info, up, paused, jobs, queue, gpus, held, journal, decided *prometheus.Desc
-	waitingFor, reporting, useful, quarantined, damages         *prometheus.Desc
+	waitingFor, reporting, useful, quarantined, damages, notify *prometheus.Desc
 	tenantGPUs, tenantShare, tenantRho, tenantTime              *prometheus.Desc
 	util, memory, memoryTotal, power, temp                      *prometheus.Desc
 }
@@ -44,6 +44,7 @@ func newScrape(s *Server) *scrape {
 		useful:      d("gpus_useful", "The same, each times that efficiency: the GPUs whose work counts."),
 		quarantined: d("nodes_quarantined", "Nodes that are out of use because different jobs failed there."),
 		damages:     d("journal_damages", "Losses of records that nobody has acknowledged."),
+		notify:      d("notification_failures_total", "Tries to deliver a notification that failed, by the name of the target.", "target"),
 		journal:     d("journal_records_total", "Records in the journal so far."),
 		decided:     d("decisions_recorded_total", "Decisions that the daemon counted."),
 		tenantGPUs:  d("tenant_gpus", "GPUs that a tenant holds.", tenantLabel),
@@ -61,7 +62,7 @@ func newScrape(s *Server) *scrape {
 // Describe implements prometheus.Collector.
 func (c *scrape) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.waitingFor, c.reporting, c.useful, c.quarantined, c.damages, c.info, c.up, c.paused, c.jobs, c.queue, c.gpus, c.held, c.journal, c.decided, c.tenantGPUs, c.tenantShare, c.tenantRho, c.tenantTime,
+		c.waitingFor, c.reporting, c.useful, c.quarantined, c.damages, c.notify, c.info, c.up, c.paused, c.jobs, c.queue, c.gpus, c.held, c.journal, c.decided, c.tenantGPUs, c.tenantShare, c.tenantRho, c.tenantTime,
 		c.util, c.memory, c.memoryTotal, c.power, c.temp,
 	} {
 		ch <- d
@@ -82,6 +83,11 @@ func (c *scrape) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(c.info, 1, c.s.Version)
 	c.overview(ch, gauge)
+	if c.s.Deliveries != nil {
+		for _, d := range c.s.Deliveries() {
+			ch <- prometheus.MustNewConstMetric(c.notify, prometheus.CounterValue, float64(d.Failed), d.Target)
+		}
+	}
 	if tenants, err := c.s.Cluster.Tenants(observer()); err == nil {
 		for _, t := range tenants {
 			id := string(t.ID)

@@ -39,6 +39,8 @@ type Config struct {
 	Version  string
 	URL      string   // of the dashboard, for links to it; empty: unknown
 	Warnings []string // about the configuration; the overview shows them
+	// Deliveries is how the targets of notifications take them; nil: there are none.
+	Deliveries func() []api.Delivery
 	// SocketTenant is the tenant of whoever comes through the Unix socket;
 	// empty: "default".
 	SocketTenant sched.TenantID

@@ -43,6 +43,7 @@ type localDaemon struct {
 	server    *server.Server
 	guard     *guard.Guard
 	metrics   *server.Metrics
+	notifier  *notify.Notifier
 	listeners []*server.Listener
 	node      sched.Node
 	noSuspend string     // why jobs cannot be suspended; empty: they can
@@ -85,6 +86,7 @@ func openDaemon(ctx context.Context, c daemonConfig, log *slog.Logger) (d *local
 			return d, err
 		}
 	}
+	d.openNotifier()
 	return d, d.openServer()
 }
 
@@ -199,7 +201,7 @@ func (d *localDaemon) openServer() error {
 		Jobs: d.state, Feed: d.state, Cluster: d.state, Access: d.state, Agents: d.state, Bidders: d.state, Logs: d.machine, Searches: d.state,
 		Policies: daemon.PolicyEntries(), Version: daemon.Release, SocketTenant: d.config.Socket.Tenant, JobOf: d.machine.JobOf,
 		ReadJobs: func(text []byte) ([]api.Submission, error) { return parseJobs("the job file", text) },
-		URL:      d.url(), Warnings: d.config.warnings(), PublicMetrics: d.config.Listen.PublicMetrics, SessionKey: key, Metrics: d.metrics, Log: d.log,
+		URL:      d.url(), Warnings: d.config.warnings(), Deliveries: d.notifier.Deliveries, PublicMetrics: d.config.Listen.PublicMetrics, SessionKey: key, Metrics: d.metrics, Log: d.log,
 		Ready: func() error {
 			if o, _ := d.state.Overview(api.Identity{}); o.Problem != "" {
 				return errors.New(o.Problem)
@@ -237,17 +239,23 @@ func (d *localDaemon) run(ctx context.Context) error {
 	)...)
 }
 
+func (d *localDaemon) noticesPath() string { return filepath.Join(d.config.Data, "notices.json") }
+
 // notify tells people what happens to jobs until the context ends.
 func (d *localDaemon) notify(ctx context.Context) error {
-	path := filepath.Join(d.config.Data, "notices.json")
-	if len(d.config.Notify.Targets) == 0 {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			d.log.Warn("forget pending notices", "err", err) // a later target is not told of the past
-		}
-		<-ctx.Done()
-		return nil
+	if len(d.config.Notify.Targets) > 0 {
+		return d.notifier.Run(ctx)
 	}
-	return notify.Run(ctx, notify.Options{
+	if err := os.Remove(d.noticesPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d.log.Warn("forget pending notices", "err", err) // a later target is not told of the past
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (d *localDaemon) openNotifier() {
+	path := d.noticesPath()
+	d.notifier = notify.New(notify.Options{
 		Config: d.config.Notify, State: d.state, Now: time.Now, Log: d.log,
 		Save: func(text []byte) error { return replaceFile(path, text, 0o600) },
 		Load: func() ([]byte, error) {

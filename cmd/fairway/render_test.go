@@ -338,6 +338,11 @@ func TestPrintCluster(t *testing.T) {
 		title string
 		print func(io.Writer)
 	}{
+		{"status", func(w io.Writer) {
+			printOverview(w, api.Overview{Version: "0.2", Now: noon, Started: ago(time.Hour), Policy: "las", GPUs: 8, Held: 4, Running: 1, Deliveries: []api.Delivery{
+				{Target: "mail", Failed: 2}, {Target: "ops", Failed: 12, Lost: 1, Error: "the target answers 500 Internal Server Error"},
+			}})
+		}},
 		{"nodes", func(w io.Writer) { printNodes(w, nodes, 0) }},
 		{"tenants", func(w io.Writer) { printTenants(w, tenants, 0) }},
 		{"tokens", func(w io.Writer) { printTokens(w, tokens, view{noon, 0}) }},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -63,7 +64,27 @@ func printOverview(w io.Writer, o api.Overview) {
 	for _, warning := range o.Warnings {
 		g.add("warning", clean(warning))
 	}
+	for _, d := range o.Deliveries {
+		if text := deliveryText(d); text != "" {
+			g.add("notify", text)
+		}
+	}
 	g.print(w, "", 0)
+}
+
+// deliveryText says what is wrong with a target of notifications; empty: nothing.
+func deliveryText(d api.Delivery) string {
+	var parts []string
+	if d.Error != "" {
+		parts = append(parts, fmt.Sprintf("%s, last: %s", several(int(d.Failed), "failure"), clean(d.Error)))
+	}
+	if d.Lost > 0 {
+		parts = append(parts, several(int(d.Lost), "notice")+" given up")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return clean(d.Target) + ": " + strings.Join(parts, "; ")
 }
 
 func newWhoami() *cobra.Command {

@@ -65,29 +65,73 @@ type kept struct {
 	Pending []*message `json:"pending"`
 }
 
-type notifier struct {
+// Notifier delivers notices. Make one with New.
+type Notifier struct {
 	Options
 	senders map[string]sender
 	wake    map[string]chan struct{}
+	tallies map[string]*tally
 
 	mu   sync.Mutex
 	kept kept
 }
 
-// Run delivers notices until the context ends.
-func Run(ctx context.Context, o Options) error {
-	n := &notifier{Options: o, senders: map[string]sender{}, wake: map[string]chan struct{}{}}
+// tally is how a target takes its notices. Its lock is not the notifier's, which is
+// held while a file is written: who asks must not wait for the disk.
+type tally struct {
+	mu sync.Mutex
+	api.Delivery
+}
+
+// New makes a notifier.
+func New(o Options) *Notifier {
+	n := &Notifier{Options: o, senders: map[string]sender{}, wake: map[string]chan struct{}{}, tallies: map[string]*tally{}}
 	for _, t := range o.Targets {
 		send, err := newSender(t, o.Sendmail, o.Now)
 		if err != nil { // its files were there when the configuration was read
 			o.Log.Error("a target of notices cannot be used", "target", t.Name, "err", err)
 			send = func(context.Context, *message) error { return err }
 		}
-		n.senders[t.Name], n.wake[t.Name] = send, make(chan struct{}, 1)
+		n.senders[t.Name], n.wake[t.Name], n.tallies[t.Name] = send, make(chan struct{}, 1), &tally{Delivery: api.Delivery{Target: t.Name}}
 	}
+	return n
+}
+
+// Deliveries returns how the targets have taken their notices since the daemon started.
+func (n *Notifier) Deliveries() []api.Delivery {
+	var out []api.Delivery
+	for _, t := range n.Targets {
+		x := n.tallies[t.Name]
+		x.mu.Lock()
+		out = append(out, x.Delivery)
+		x.mu.Unlock()
+	}
+	return out
+}
+
+// tried counts a delivery.
+func (t *tally) tried(err error) {
+	const most = 300
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.Error = ""; err != nil {
+		t.Failed++
+		t.Error = fmt.Sprintf("%.*s", most, err)
+	}
+}
+
+// lost counts a notice that is not delivered any more.
+func (t *tally) lost() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Lost++
+}
+
+// Run delivers notices until the context ends. It is called once.
+func (n *Notifier) Run(ctx context.Context) error {
 	n.load()
 	var group sync.WaitGroup
-	for _, t := range o.Targets {
+	for _, t := range n.Targets {
 		group.Go(func() { n.deliver(ctx, t.Name) })
 	}
 	n.read(ctx)
@@ -99,7 +143,7 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // load reads what an earlier daemon left. Without that, the past is past.
-func (n *notifier) load() {
+func (n *Notifier) load() {
 	_, last, _ := n.State.Notices(^uint64(0))
 	n.kept.Seq = last
 	text, err := n.Load()
@@ -119,7 +163,7 @@ func (n *notifier) load() {
 }
 
 // read turns what happens into messages.
-func (n *notifier) read(ctx context.Context) {
+func (n *Notifier) read(ctx context.Context) {
 	saved := n.Now()
 	for {
 		n.mu.Lock()
@@ -140,7 +184,7 @@ func (n *notifier) read(ctx context.Context) {
 }
 
 // add makes messages of notices.
-func (n *notifier) add(list []api.Notice) (added bool) {
+func (n *Notifier) add(list []api.Notice) (added bool) {
 	for _, notice := range list {
 		for _, t := range n.Targets {
 			if !t.wants(&notice) {
@@ -159,7 +203,7 @@ func (n *notifier) add(list []api.Notice) (added bool) {
 }
 
 // makeRoom drops the oldest message of a target that has too many.
-func (n *notifier) makeRoom(target string) {
+func (n *Notifier) makeRoom(target string) {
 	count, first := 0, -1
 	for i, m := range n.kept.Pending {
 		if m.Target == target {
@@ -170,12 +214,13 @@ func (n *notifier) makeRoom(target string) {
 	}
 	if count >= mostPending {
 		n.Log.Warn("a notice was dropped: too many wait for its target", "target", target, "job", n.kept.Pending[first].Notice.Job)
+		n.tallies[target].lost()
 		n.kept.Pending = slices.Delete(n.kept.Pending, first, first+1)
 	}
 }
 
 // save writes down what is pending. If that fails, only a crash would lose it.
-func (n *notifier) save() {
+func (n *Notifier) save() {
 	text, err := json.Marshal(n.kept)
 	if err == nil {
 		err = n.Save(text)
@@ -186,7 +231,7 @@ func (n *notifier) save() {
 }
 
 // next returns the oldest message for a target; nil: there is none.
-func (n *notifier) next(target string) *message {
+func (n *Notifier) next(target string) *message {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if i := slices.IndexFunc(n.kept.Pending, func(m *message) bool { return m.Target == target }); i >= 0 {
@@ -196,7 +241,7 @@ func (n *notifier) next(target string) *message {
 }
 
 // done forgets a message.
-func (n *notifier) done(m *message) {
+func (n *Notifier) done(m *message) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.kept.Pending = slices.DeleteFunc(n.kept.Pending, func(o *message) bool { return o == m })
@@ -204,7 +249,7 @@ func (n *notifier) done(m *message) {
 }
 
 // deliver sends the messages of one target, in order, until the context ends.
-func (n *notifier) deliver(ctx context.Context, target string) {
+func (n *Notifier) deliver(ctx context.Context, target string) {
 	gap := n.firstGap()
 	for ctx.Err() == nil {
 		m := n.next(target)
@@ -216,15 +261,18 @@ func (n *notifier) deliver(ctx context.Context, target string) {
 			continue
 		}
 		err := n.send(ctx, m)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return // it is sent again after the restart
+		}
+		n.tallies[target].tried(err)
+		switch {
 		case err == nil:
 			n.done(m)
 			gap = n.firstGap()
 			continue
 		case n.Now().Sub(m.Since) > giveUp:
 			n.Log.Error("a notice could not be delivered and was given up", "target", target, "job", m.Notice.Job, "event", m.Notice.Event, "err", err)
+			n.tallies[target].lost()
 			n.done(m)
 			continue
 		}
@@ -237,14 +285,14 @@ func (n *notifier) deliver(ctx context.Context, target string) {
 	}
 }
 
-func (n *notifier) firstGap() time.Duration {
+func (n *Notifier) firstGap() time.Duration {
 	if n.Retry > 0 {
 		return n.Retry
 	}
 	return firstRetry
 }
 
-func (n *notifier) send(ctx context.Context, m *message) error {
+func (n *Notifier) send(ctx context.Context, m *message) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
 	return n.senders[m.Target](ctx, m)

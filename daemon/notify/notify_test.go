@@ -77,20 +77,19 @@ func (f *file) load() ([]byte, error) {
 }
 
 // begin runs a notifier, and returns how to end it.
-func begin(t *testing.T, feed *feed, kept *file, targets ...Target) (end func()) {
+func begin(t *testing.T, feed *feed, kept *file, targets ...Target) (n *Notifier, end func()) {
 	t.Helper()
 	c := Default()
 	c.Targets = targets
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
+	n = New(Options{
+		Config: c, State: feed, Load: kept.load, Save: kept.save, Now: time.Now, Log: slog.New(slog.DiscardHandler), Retry: time.Millisecond,
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() {
-		ended <- Run(ctx, Options{
-			Config: c, State: feed, Load: kept.load, Save: kept.save, Now: time.Now, Log: slog.New(slog.DiscardHandler), Retry: time.Millisecond,
-		})
-	}()
+	go func() { ended <- n.Run(ctx) }()
 	<-kept.saved // what happens before it looks for the first time is past
 	end = sync.OnceFunc(func() {
 		cancel()
@@ -99,7 +98,7 @@ func begin(t *testing.T, feed *feed, kept *file, targets ...Target) (end func())
 		}
 	})
 	t.Cleanup(end)
-	return end
+	return n, end
 }
 
 // hook is a server that keeps what it is sent.
@@ -143,6 +142,20 @@ func (h *hook) wait(t *testing.T) call {
 		t.Fatal("nothing was sent")
 	}
 	return call{}
+}
+
+// until waits for how a target takes its notices.
+func until(t *testing.T, n *Notifier, is func(api.Delivery) bool) api.Delivery {
+	t.Helper()
+	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for _, d := range n.Deliveries() {
+			if is(d) {
+				return d
+			}
+		}
+	}
+	t.Fatalf("the targets are %+v", n.Deliveries())
+	return api.Delivery{}
 }
 
 func notice(job sched.JobID, event string, notify ...string) api.Notice {
@@ -219,7 +232,7 @@ func TestRetry(t *testing.T) {
 		}
 	})
 	feed := newFeed()
-	begin(t, feed, newFile(),
+	n, _ := begin(t, feed, newFile(),
 		Target{Name: "hangs", Kind: Webhook, URL: hangs.URL, Tenants: []sched.TenantID{"*"}},
 		Target{Name: "fails", Kind: Webhook, URL: fails.URL, Tenants: []sched.TenantID{"*"}},
 		Target{Name: "good", Kind: Webhook, URL: good.URL, Tenants: []sched.TenantID{"*"}})
@@ -232,6 +245,20 @@ func TestRetry(t *testing.T) {
 	}
 	if c := good.wait(t); c.header.Get(HeaderDelivery) != "1-good" {
 		t.Errorf("sent %v; want no redirected notice", c.header)
+	}
+	until(t, n, func(d api.Delivery) bool { return d == api.Delivery{Target: "fails", Failed: 2} })
+}
+
+// TestTrouble: why a target takes nothing is told, but not its URL, which may be a secret.
+func TestTrouble(t *testing.T) {
+	h := newHook(t, nil)
+	h.Close() // nobody listens there
+	feed := newFeed()
+	n, _ := begin(t, feed, newFile(), Target{Name: "gone", Kind: Slack, URL: strings.Replace(h.URL, "http://", "http://ann:word@", 1) + "/T0/secret", Tenants: []sched.TenantID{"*"}})
+	feed.add(notice("a-1", api.NoticeFailed))
+	d := until(t, n, func(d api.Delivery) bool { return d.Failed > 0 })
+	if !strings.Contains(d.Error, "refused") || strings.Contains(d.Error, "word") || strings.Contains(d.Error, "secret") {
+		t.Errorf("told is %q; want why, without the URL", d.Error)
 	}
 }
 
@@ -250,7 +277,7 @@ func TestResumed(t *testing.T) {
 	})
 	target := Target{Name: "ops", Kind: Webhook, URL: h.URL, Tenants: []sched.TenantID{"*"}}
 	feed, kept := newFeed(), newFile()
-	end := begin(t, feed, kept, target)
+	_, end := begin(t, feed, kept, target)
 	feed.add(notice("a-1", api.NoticeFinished))
 	h.wait(t)
 	feed.add(notice("a-2", api.NoticeFinished))
@@ -273,7 +300,8 @@ func TestResumed(t *testing.T) {
 
 // TestBounded: a target that is down for long loses the oldest notices, not the memory.
 func TestBounded(t *testing.T) {
-	n := &notifier{Options: Options{Config: Config{Targets: []Target{{Name: "ops", Tenants: []sched.TenantID{"*"}}}}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}, wake: map[string]chan struct{}{"ops": make(chan struct{}, 1)}}
+	ops := Target{Name: "ops", Kind: Webhook, URL: "http://127.0.0.1:1/x", Tenants: []sched.TenantID{"*"}}
+	n := New(Options{Config: Config{Targets: []Target{ops}}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	for i := range mostPending + 5 {
 		x := notice("a-1", api.NoticeFailed)
 		x.Seq = uint64(i)
@@ -281,6 +309,9 @@ func TestBounded(t *testing.T) {
 	}
 	if got := len(n.kept.Pending); got != mostPending || n.kept.Pending[0].Notice.Seq != 5 {
 		t.Errorf("%d wait, from %d; want %d, from 5", got, n.kept.Pending[0].Notice.Seq, mostPending)
+	}
+	if lost := n.Deliveries()[0].Lost; lost != 5 {
+		t.Errorf("%d count as lost; want 5", lost)
 	}
 }
 

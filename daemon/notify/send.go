@@ -10,9 +10,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -86,8 +88,12 @@ func newSender(t Target, sendmail string, now func() time.Time) (sender, error) 
 // post sends a request. Its errors do not contain the URL, which may be a secret.
 func post(client *http.Client, r *http.Request) error {
 	resp, err := client.Do(r)
+	var named *url.Error
+	if errors.As(err, &named) {
+		err = named.Err
+	}
 	if err != nil {
-		return fmt.Errorf("%s", strings.ReplaceAll(err.Error(), r.URL.String(), "the URL"))
+		return err
 	}
 	defer resp.Body.Close()
 	const most = 64 << 10 // so that the connection can be used again

@@ -52,8 +52,10 @@ const state = {
     problem.hidden = !o.problem;
     show(problem, o.problem ? [h('b', {}, 'The daemon reports a problem: '), o.problem] : null);
     const warnings = byID('warnings');
-    warnings.hidden = !o.warnings;
-    show(warnings, (o.warnings || []).map((w) => h('p', {}, h('b', {}, 'Warning: '), w)));
+    const failing = (o.deliveries || []).filter((d) => d.error).map((d) => 'notifications to ' + d.target + ' fail: ' + d.error);
+    const told = [...(o.warnings || []), ...failing];
+    warnings.hidden = !told.length;
+    show(warnings, told.map((w) => h('p', {}, h('b', {}, 'Warning: '), w)));
     show(byID('foot'), 'Fairway, up for ' + span((state.now() - ms(o.started)) / 1000) + '. Times are local.');
     feed.start(o.seq, started !== '' && o.started !== started);
     started = o.started;
