@@ -1,13 +1,14 @@
 // Copyright The Fairway Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Events: the journal, newest first, live, by kind, job and word.
+// Events: the journal, newest first, live, by kind, job and word, which are in the address.
 import { get } from '../api.js';
 import { h } from '../dom.js';
 import { eventList, kinds, namesIn, say } from '../events.js';
 import { isChatty, jobOf, kindOf } from '../feed.js';
 import { number } from '../format.js';
 import { fill, panel } from '../panel.js';
+import { choose, here } from '../url.js';
 
 const page = 500;
 const most = 2000; // kept
@@ -18,8 +19,10 @@ export function eventsView({ refreshSoon }) {
   let first = 0; // of what was asked for
   let oldest = 1;
   let room = shownAtOnce;
-  const kind = h('select', { id: 'event-kind', onchange: reload }, h('option', { value: '' }, 'important'), h('option', { value: '*' }, 'everything'), kinds.map((k) => h('option', { value: k }, k)));
-  const word = h('input', { type: 'search', placeholder: 'Job id or text', 'aria-label': 'Filter by job id or text', autocomplete: 'off', spellcheck: 'false', oninput: () => { room = shownAtOnce; draw(); } });
+  const { chosen } = here();
+  const kind = h('select', { id: 'event-kind', onchange: () => { choose({ kind: kind.value }); reload(); } }, h('option', { value: '' }, 'important'), h('option', { value: '*' }, 'everything'), kinds.map((k) => h('option', { value: k }, k)));
+  const word = h('input', { type: 'search', placeholder: 'Job id or text', 'aria-label': 'Filter by job id or text', autocomplete: 'off', spellcheck: 'false', maxlength: 200, value: chosen.get('search') || '', oninput: () => { room = shownAtOnce; choose({ search: word.value.trim() }); draw(); } });
+  if (['*', ...kinds].includes(chosen.get('kind'))) kind.value = chosen.get('kind');
   const list = panel('Events', { part: [h('label', {}, 'Kind ', kind), word] });
   const element = h('div', { class: 'page' }, h('h1', { class: 'sr' }, 'Events'), list.element);
   const wanted = () => (kind.value === '*' ? '' : kind.value);
