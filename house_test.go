@@ -127,6 +127,7 @@ var arrows = map[string][]string{
 	"e2e/cluster":           {}, // tests only
 	"tools/*":               {},
 	"tools/cluster":         {"kube/kubetest", "kube/kubetest/operator", "kube/v1alpha1"},
+	"tools/trimcrds":        {"kube/v1alpha1"},
 	"cmd/*":                 nil, // everything: it wires
 }
 

@@ -5,6 +5,7 @@ package mirror
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -57,6 +58,9 @@ func submissionOf(job *v1alpha1.TrainingJob) (api.Submission, error) {
 func submissionOfSpec(spec *v1alpha1.TrainingJobSpec, field string) (api.Submission, error) {
 	if spec.Template.Problem != "" {
 		return api.Submission{}, &refusal{"Invalid", field + "." + spec.Template.Problem}
+	}
+	if f := v1alpha1.UnsupportedField(&spec.Template.Spec, true); f != nil {
+		return api.Submission{}, &refusal{"Unsupported", fmt.Sprintf("%s.template.spec.%s must be left out: %s", field, f.Path, f.Note)}
 	}
 	var s api.Submission
 	from := reflect.ValueOf(spec).Elem()

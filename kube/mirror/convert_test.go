@@ -27,6 +27,21 @@ import (
 func ptr[T any](v T) *T { return &v }
 
 // TestSubmission: every field of a training job arrives in the submission.
+// TestUnsupported: a job is refused for a field of its pods that Fairway cannot do
+// justice to, also where the API server has older definitions.
+func TestUnsupported(t *testing.T) {
+	spec := v1alpha1.TrainingJobSpec{GPUs: 1, Template: v1alpha1.TemplateOf(corev1.PodSpec{
+		Containers: []corev1.Container{{Name: "c"}}, SchedulingGates: []corev1.PodSchedulingGate{{Name: "later"}}})}
+	if _, err := submissionOfSpec(&spec, "spec"); err == nil || !strings.HasPrefix(err.Error(), "spec.template.spec.schedulingGates must be left out: ") {
+		t.Errorf("%v; want it refused", err)
+	}
+	batch := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}
+	pod := &corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu"}}}
+	if _, err := gangOf(batch, kindJob, 1, pod); err == nil || !strings.HasPrefix(err.Error(), "resourceClaims of its pods must be left out: ") {
+		t.Errorf("%v; want it refused", err)
+	}
+}
+
 func TestSubmission(t *testing.T) {
 	job := &v1alpha1.TrainingJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "bert", UID: "u-1", Annotations: map[string]string{v1alpha1.AnnotationGraph: "bert.onnx", v1alpha1.AnnotationRecipe: "amp+adam"}},

@@ -151,6 +151,9 @@ func (p *externalWorkload) note(condition, why string) {
 // gangOf returns a submission for a number of identical pods.
 func gangOf(o client.Object, kind string, pods int64, pod *corev1.PodSpec) (api.Submission, error) {
 	gpus, _ := podGPUs(pod)
+	if f := v1alpha1.UnsupportedField(pod, false); f != nil {
+		return api.Submission{}, &refusal{"Unsupported", fmt.Sprintf("%s of its pods must be left out: %s", f.Path, f.Note)}
+	}
 	s := api.Submission{
 		Spec: sched.Spec{GPUs: int(pods * gpus), TaskGPUs: int(gpus)},
 		Task: api.Task{Name: o.GetName(), Origin: origin(kind, o.GetNamespace(), o.GetName()), Retry: api.RetryNever},

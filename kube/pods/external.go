@@ -169,7 +169,7 @@ func (e *Executor) mayBegin(r *run) bool {
 func (e *Executor) mayBind(r *run, pod *corev1.PodSpec) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	exit := e.misplaced(r, pod)
+	exit := cmp.Or(unsupported(pod, false), e.misplaced(r, pod))
 	if exit != nil {
 		e.end(r, *exit)
 	}

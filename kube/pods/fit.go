@@ -15,6 +15,7 @@ import (
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/request"
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
 // maxUnfit bounds the nodes that one exit names.
@@ -60,6 +61,18 @@ func (e *Executor) misplaced(r *run, pod *corev1.PodSpec) *api.Exit {
 	}
 	exit.Why = fmt.Sprintf("node %s %s; suitable nodes: %d", r.nodes[exit.Rank], unmet, others)
 	return exit
+}
+
+// unsupported ends an attempt whose pods have a field that Fairway refuses, and that got
+// past the check of the job: the template of a TrainJob's runtime is not known then, and
+// an older operator did not check.
+func unsupported(pod *corev1.PodSpec, own bool) *api.Exit {
+	f := v1alpha1.UnsupportedField(pod, own)
+	if f == nil {
+		return nil
+	}
+	exit := refused(fmt.Sprintf("%s of its pods must be left out: %s", f.Path, f.Note))
+	return &exit
 }
 
 // otherGPUs ends an attempt if a node has GPUs of another vendor than its pods request.

@@ -36,7 +36,7 @@ func (e *Executor) begin(ctx context.Context, r *run, pods map[int]*corev1.Pod, 
 		e.background(r, func() func() { return e.prepare(ctx, r) })
 		return
 	}
-	if exit := cmp.Or(e.misplaced(r, &r.plan.from.Template.Spec), e.otherGPUs(r, r.plan.from.GPUResource)); exit != nil {
+	if exit := cmp.Or(unsupported(&r.plan.from.Template.Spec, true), e.misplaced(r, &r.plan.from.Template.Spec), e.otherGPUs(r, r.plan.from.GPUResource)); exit != nil {
 		e.end(r, *exit)
 		return
 	}

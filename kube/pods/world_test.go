@@ -304,10 +304,6 @@ const selector = "test/disk"
 // probe is an annotation of pods that have a liveness probe.
 const probe = "test/probe"
 
-// gated is an annotation of pods with a scheduling gate, which the API server binds to
-// no node.
-const gated = "test/gated"
-
 // Template implements pods.Templates.
 func (w *world) Template(_ context.Context, a api.Attempt) (workload.Pod, error) {
 	w.mu.Lock()
@@ -330,9 +326,6 @@ func (w *world) Template(_ context.Context, a api.Attempt) (workload.Pod, error)
 		trainer.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
 	}
 	spec := corev1.PodSpec{NodeSelector: chooses, Containers: []corev1.Container{trainer}}
-	if annotations[gated] != "" {
-		spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test/gate"}}
-	}
 	return workload.Pod{
 		Template:  corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: maps.Clone(annotations)}, Spec: spec},
 		Owner:     metav1.OwnerReference{APIVersion: "fairway.dev/v1alpha1", Kind: "TrainingJob", Name: name, UID: types.UID(name)},

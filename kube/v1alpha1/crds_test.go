@@ -244,7 +244,7 @@ var badTemplates = []struct{ text, want string }{
 	{"{spec: {containers: [{name: main, env: {A: b}}]}}", `template.spec.containers[0].env is "map[A:b]"; want a list`},
 	{"{spec: {containers: [{name: main}], volumes: [{name: data, emptyDirectory: {}}]}}", `template.spec.volumes[0] has no field "emptyDirectory"`},
 	{"{spec: {containers: [{name: main}], volumes: [{name: data, emptyDir: {sizeLimit: 1e999999999}}]}}", `template.spec.volumes[0].emptyDir.sizeLimit is "1e999999999"; use at most 15 digits`},
-	{"{spec: {containers: [{name: main}], affinity: none}}", `template.spec.affinity is "none"; want an object`},
+	{"{spec: {containers: [{name: main}], securityContext: none}}", `template.spec.securityContext is "none"; want an object`},
 }
 
 // TestBadTemplate: a template that cannot be decoded says what is wrong with it, and

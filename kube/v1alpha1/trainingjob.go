@@ -57,7 +57,6 @@ type TrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.sizes) || self.sizes.isSorted()",message="sizes must be in ascending order"
 // +kubebuilder:validation:XValidation:rule="!has(self.preemptible) || !self.preemptible || !has(self.nonPreemptible) || !self.nonPreemptible",message="preemptible and nonPreemptible contradict each other"
 // +kubebuilder:validation:XValidation:rule="has(self.template.spec) && size(self.template.spec.containers) >= 1",message="template.spec.containers must name at least one container"
-// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || !has(self.template.spec.nodeName)",message="template.spec.nodeName must be left out: Fairway chooses the nodes; use nodeSelector or affinity"
 type TrainingJobSpec struct {
 	// The GPUs of the gang, which are allocated all at once or not at all. For an
 	// elastic job, the size that it gets under policies that do not resize jobs.

@@ -5,6 +5,7 @@
 //
 //   - it keeps only the outline of pod templates. A full schema has 130 KB, and the
 //     operator checks a template anyway when it reads it (v1alpha1.PodTemplate);
+//   - it adds rules against the fields of pods that Fairway refuses (v1alpha1.PodFields);
 //   - it bounds quantities. Kubernetes allows any exponent, and reading 1e999999999
 //     keeps a program busy for hours: one such object would stop everybody who watches
 //     its kind;
@@ -26,6 +27,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
 func main() {
@@ -84,6 +87,7 @@ func outlineTemplate(schema map[string]any) {
 	if !ok {
 		return
 	}
+	defer refuseFields(schema, pod, typesOf(pod))
 	for _, list := range []string{"containers", "initContainers"} {
 		if item, ok := at(pod, "properties", list, "items"); ok {
 			hideFields(item, "resources")
@@ -97,6 +101,75 @@ func outlineTemplate(schema map[string]any) {
 			}
 		})
 	}
+}
+
+// typesOf returns the types of the fields that Fairway refuses in a pod.
+func typesOf(pod map[string]any) map[string]string {
+	out := map[string]string{}
+	for _, f := range v1alpha1.PodFields {
+		if f.Treatment != v1alpha1.FieldRefused {
+			continue
+		}
+		schema := pod
+		for name := range strings.SplitSeq(f.Path, ".") {
+			next, ok := at(schema, "properties", name)
+			if !ok {
+				panic("trimcrds: a pod has no field " + f.Path)
+			}
+			schema = next
+		}
+		out[f.Path] = schema["type"].(string)
+	}
+	return out
+}
+
+// refuseFields adds the rules against fields of a pod to the schema that has the
+// template. A rule sees only fields with a type, so these get one again.
+func refuseFields(schema, pod map[string]any, types map[string]string) {
+	rules, _ := schema["x-kubernetes-validations"].([]any)
+	for _, f := range v1alpha1.PodFields {
+		if types[f.Path] == "" {
+			continue
+		}
+		in, path, rule := pod, "self.template.spec", "!has(self.template.spec)"
+		parts := strings.Split(f.Path, ".")
+		for i, name := range parts {
+			path += "." + name
+			rule += " || !has(" + path + ")"
+			kind := "object"
+			if i == len(parts)-1 {
+				kind = types[f.Path]
+			}
+			in = declare(in, name, kind)
+		}
+		if types[f.Path] == "array" {
+			rule += " || size(" + path + ") == 0"
+		}
+		rules = append(rules, map[string]any{"rule": rule, "message": "template.spec." + f.Path + " must be left out: " + f.Note})
+	}
+	schema["x-kubernetes-validations"] = rules
+}
+
+// declare gives a field of an object a type and nothing more, and returns its schema.
+func declare(object map[string]any, name, kind string) map[string]any {
+	properties, ok := object["properties"].(map[string]any)
+	if !ok {
+		properties = map[string]any{}
+		object["properties"] = properties
+	}
+	anything := func() map[string]any {
+		return map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+	}
+	field, _ := properties[name].(map[string]any)
+	if field["type"] == kind {
+		return field
+	}
+	field = anything()
+	if kind == "array" {
+		field = map[string]any{"type": kind, "items": anything()}
+	}
+	properties[name] = field
+	return field
 }
 
 // hideFields takes the schemas of an object's fields away but for those that are simple
