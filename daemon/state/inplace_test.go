@@ -78,6 +78,28 @@ func TestChangeInPlaceKeepsTheAttempt(t *testing.T) {
 	d.wantDurable()
 }
 
+// The ranks train while others start, so the time from one order to the next is not the
+// time that they were away.
+func TestChangeInPlaceRightAfterAnother(t *testing.T) {
+	d := changeable(t)
+	d.decide(wants{"x-1": on(0, 1, 2)})
+	d.clock.add(30 * time.Second)
+	d.decide(wants{"x-1": on(0)})
+	if away := d.mem.jobs["x-1"].awayForMove(); away != 0 {
+		t.Errorf("policies are told that a change takes %g s; want nothing until it is known", away)
+	}
+	for _, z := range []api.Resized{{GPUs: 3, Away: 0.7}, {GPUs: 1, Away: 0.5}} {
+		d.clock.add(time.Second)
+		d.report("x-1", 1, api.AgentReport{Done: 5000, Rate: 100, Work: 10000, Resized: &z})
+	}
+	ledger := d.mem.jobs["x-1"].Ledger
+	grow, shrink := ledger[len(ledger)-2], ledger[len(ledger)-1]
+	if grow.To != 3 || grow.Away != 0.7 || grow.Ongoing || shrink.To != 1 || shrink.Away != 0.5 || shrink.Ongoing {
+		t.Errorf("entries %+v and %+v; want 0.7 s and 0.5 s away", grow, shrink)
+	}
+	d.wantDurable()
+}
+
 func TestChangeThatFailsInPlaceStartsAnew(t *testing.T) {
 	d := changeable(t)
 	d.decide(wants{"x-1": on(0, 1)})

@@ -47,7 +47,11 @@ func (x *entry) lostGPUs(r *api.Record, was *sched.Job, verb string) {
 	if e.InPlace || r.Event.Suspend || left || unborn || gone && x.Exit.Saw(api.HostHeldBack) {
 		e.Lost, e.LostS = 0, 0
 	}
-	x.back(r.At)
+	if e.InPlace && x.changing() {
+		ongoing(x.Ledger).Ongoing = false // the ranks train; how long they paused is yet to be reported
+	} else {
+		x.back(r.At)
+	}
 	x.addLedger(e)
 }
 
@@ -77,7 +81,21 @@ func (x *entry) resized(r *api.Record) {
 		x.addLedger(api.Entry{At: r.At, Verb: "recover", Attempt: x.Job.Starts, From: from, To: z.GPUs, Away: z.Away, InPlace: true, Why: why})
 	} else if e.InPlace && e.To == z.GPUs {
 		e.Away, e.Ongoing = z.Away, false
+	} else if e := x.unmeasured(z.GPUs); e != nil {
+		e.Away = z.Away
 	}
+}
+
+// unmeasured returns the entry of a change of the running attempt in place to a number of
+// GPUs, of which it is not known how long it took because the next one was ordered before
+// the agent could say; nil: there is none.
+func (x *entry) unmeasured(gpus int) *api.Entry {
+	for i := len(x.Ledger) - 1; i >= 0 && x.Ledger[i].Attempt == x.Job.Starts; i-- {
+		if e := &x.Ledger[i]; e.InPlace && !e.Ongoing && e.To == gpus && e.Away == 0 {
+			return e
+		}
+	}
+	return nil
 }
 
 // back records that the job trains again, or will never.

@@ -122,10 +122,10 @@ func (t *tx) fit(x *entry, now *api.Training) (*goodput.Report, error) {
 }
 
 // awayForMove returns how long the job was without a step when it was last moved or
-// resized, in seconds; 0: it never was.
+// resized, in seconds; 0: it never was, or that is not known.
 func (x *entry) awayForMove() float64 {
 	for _, l := range slices.Backward(x.Ledger) {
-		if moved(l) {
+		if moved(l) && l.Away > 0 {
 			return l.Away
 		}
 	}
