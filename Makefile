@@ -76,9 +76,9 @@ test: needs lint ## lint, then every test: Go with the race detector where there
 
 GOTEST = GO=$(GO) tools/gotest/run.sh -timeout 40m $(if $(JSON),-json)
 
-# These compute in one goroutine (house_test.go forbids the core another), so the race
+# These compute in one goroutine (house_test.go forbids them another), so the race
 # detector would find nothing and take ten times as long. The one exception runs with it too.
-SEQUENTIAL = ./sched/... ./policy/... ./sim/... ./lab/repro
+SEQUENTIAL = . ./sched/... ./policy/... ./sim/... ./predict/... ./lab/repro
 
 unit: ## the Go tests that need no cluster
 	FAIRWAY_E2E=0 $(GOTEST) -race -- $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CLUSTER) $(SEQUENTIAL))")

@@ -125,7 +125,7 @@ func (t *tx) fit(x *entry, now *api.Training) (*goodput.Report, error) {
 // resized, in seconds; 0: it never was, or that is not known.
 func (x *entry) awayForMove() float64 {
 	for _, l := range slices.Backward(x.Ledger) {
-		if moved(l) && l.Away > 0 {
+		if moved(l) {
 			return l.Away
 		}
 	}
