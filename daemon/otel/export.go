@@ -128,7 +128,11 @@ func (x *Exporter) Run(ctx context.Context) error {
 
 // send sends traces one after another.
 func (x *Exporter) send(ctx context.Context, who api.Identity, due <-chan ended) {
-	client := &http.Client{Timeout: timeout}
+	client := &http.Client{
+		Timeout: timeout,
+		// A redirect would take the headers, which may be secret, anywhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	away := false
 	for d := range due {
 		if ctx.Err() != nil {

@@ -4,6 +4,7 @@
 package otel
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -123,6 +124,41 @@ func TestExport(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNoRedirect: the headers, which may hold a key, go to the collector alone.
+func TestNoRedirect(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s is told %v", r.URL, r.Header)
+	}))
+	defer elsewhere.Close()
+	asked := make(chan struct{}, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+	}))
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	refused := make(chan struct{})
+	log := slog.New(slog.NewTextHandler(writer(func(b []byte) {
+		if bytes.Contains(b, []byte("HTTP 307")) {
+			close(refused)
+		}
+	}), nil))
+	x := &Exporter{Config: Config{Endpoint: s.URL, Headers: map[string]string{"X-Key": "k"}}, Source: world{}, Log: log}
+	done := make(chan error, 1)
+	go func() { done <- x.Run(ctx) }()
+	<-asked
+	<-refused
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// writer is a function that is written to.
+type writer func([]byte)
+
+func (w writer) Write(b []byte) (int, error) { w(b); return len(b), nil }
 
 func TestValidate(t *testing.T) {
 	for _, c := range []Config{{}, {Endpoint: "http://127.0.0.1:4318"}, {Endpoint: "https://otel.example.org/v1/traces", Headers: map[string]string{"Authorization": "Bearer x"}}} {
