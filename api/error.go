@@ -46,6 +46,9 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// ErrorTrailer is the HTTP trailer with the error of a log that broke off after it had begun.
+const ErrorTrailer = "Fairway-Error"
+
 // Errorf makes an error with a code.
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)

@@ -188,9 +188,6 @@ func (c *Client) Usage(ctx context.Context, q api.UsageQuery) (out api.Usage, er
 	return out, err
 }
 
-// errorTrailer is the trailer with the error of a log that broke off.
-const errorTrailer = "Fairway-Error"
-
 // Logs copies a log to w; with Follow, until the job or the context ends.
 func (c *Client) Logs(ctx context.Context, id sched.JobID, q api.LogQuery, w io.Writer) error {
 	v := values{}.number("attempt", q.Attempt).number("rank", q.Rank).text("stream", q.Stream).number("tail", q.Tail)
@@ -213,7 +210,7 @@ func (c *Client) Logs(ctx context.Context, id sched.JobID, q api.LogQuery, w io.
 		}
 		return c.unreachable(ctx, err)
 	}
-	if text := resp.Trailer.Get(errorTrailer); text != "" {
+	if text := resp.Trailer.Get(api.ErrorTrailer); text != "" {
 		refused := &api.Error{}
 		if err := json.Unmarshal([]byte(text), refused); err == nil {
 			return refused

@@ -20,9 +20,6 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 )
 
-// errorTrailer carries the error of a log that broke off after it had begun.
-const errorTrailer = "Fairway-Error"
-
 func listLogs(c *call) (any, error) {
 	if err := c.findLog(); err != nil {
 		return nil, err
@@ -79,7 +76,7 @@ func copyLog(c *call) (any, error) {
 	}
 	refused, _ := c.refusal(c.r, err)
 	if text, err := json.Marshal(refused); err == nil {
-		c.w.Header().Set(errorTrailer, string(text))
+		c.w.Header().Set(api.ErrorTrailer, string(text))
 	}
 	return nil, nil
 }
@@ -235,7 +232,7 @@ func (l *logWriter) begin() {
 	l.begun = true
 	h := l.w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
-	h.Set("Trailer", errorTrailer)
+	h.Set("Trailer", api.ErrorTrailer)
 	if l.query.flag("download") {
 		name := strings.Map(func(r rune) rune {
 			if r == '.' || r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {

@@ -48,10 +48,3 @@ func (p *places) take(who api.Identity) (leave func(), err error) {
 		count(-1)
 	}, nil
 }
-
-// taken returns how many places are taken.
-func (p *places) taken() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.all
-}

@@ -352,3 +352,10 @@ func TestShutdown(t *testing.T) {
 	}
 	<-stopped
 }
+
+// taken returns how many places are taken.
+func (p *places) taken() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all
+}
