@@ -26,12 +26,12 @@ func newNotebook() *cobra.Command {
 		Long: `Start Jupyter on GPUs of this machine, in this folder and environment, and print its
 address. Jupyter must be installed in the environment that is active in this shell.
 
-It is a job like any other. It ends when no kernel, terminal or page was active for as
-long as --idle. Only this machine can reach it: from elsewhere, forward the port, for
+It is a job like any other. It ends when no kernel, terminal or page has been active
+for as long as --idle. Only this machine can reach it: from elsewhere, forward the port, for
 example with "ssh -L 8888:127.0.0.1:8888 HOST" (the port is in the address).
 
 Ctrl-C asks: once more cancels the job, Enter leaves it running. The token in the
-address is known to nobody else; who has it can run programs as you.
+address is known to nobody else; whoever has it can run programs as you.
 
 Exit codes: as of "fairway run".`,
 		Example: `  fairway notebook

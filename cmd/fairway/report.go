@@ -51,8 +51,10 @@ data folder. The jobs submitted in the time are replayed under each of --policie
 		Example: `  fairway report week
   fairway report week --html week.html
   fairway report --since 2026-03-01 --policies fifo,las --html march.html`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("%s: got %d arguments; want one at most, for example: fairway report week", c.CommandPath(), len(args))
+			}
 			now := time.Now()
 			from := now.Add(-periods["week"])
 			if len(args) > 0 {

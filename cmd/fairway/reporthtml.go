@@ -73,11 +73,7 @@ func bars(u api.Usage, name func(api.UsageRow) string) []bar {
 	}
 	var out []bar
 	for _, r := range u.Rows {
-		idle := "-"
-		if r.Measured > 0 {
-			idle = fmt.Sprintf("%.0f %%", 100*r.Idle/r.Measured)
-		}
-		b := bar{Name: orDash(name(r)), Value: inHours(r.GPUs), Cells: []string{inHours(r.Lost), idle, inHours(r.Waited), fmt.Sprint(r.Ended), fmt.Sprint(r.Failed)}}
+		b := bar{Name: orDash(name(r)), Value: inHours(r.GPUs), Cells: []string{inHours(r.Lost), idleText(r), inHours(r.Waited), fmt.Sprint(r.Ended), fmt.Sprint(r.Failed)}}
 		if u.Price.GPUHour > 0 {
 			b.Cells = append(b.Cells, fmt.Sprintf("%.2f", r.GPUs/3600*u.Price.GPUHour))
 		}

@@ -105,7 +105,7 @@ func (a *attached) stay(parent context.Context, show func(context.Context)) (api
 	go a.answer(ctx, interrupts, func() { detached.Store(true); leave() })
 	shown := make(chan struct{})
 	go func() { defer close(shown); show(ctx) }()
-	j, err := waitFor(ctx, waiting{daemon: a.daemon, jobs: nil, log: a.told}, a.job)
+	j, err := waitFor(ctx, waiting{daemon: a.daemon, log: a.told}, a.job)
 	if detached.Load() {
 		return j, fmt.Errorf("%s keeps running: see \"fairway logs -f %s\", \"fairway cancel %s\"", j.ID, j.ID, j.ID)
 	}

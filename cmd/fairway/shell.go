@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -40,7 +41,7 @@ func (f *interactive) flags(c *cobra.Command, name string) {
 	fl.StringVar(&f.tenant, "tenant", "", "tenant to submit for (default: your own)")
 	fl.IntVar(&f.job.Priority, "priority", 0, "higher goes first, under policies that use it")
 	fl.TextVar(&f.job.TimeLimit, "time-limit", sched.Duration(0), "how long it may run, such as 4h; 0s: the tenant's default")
-	fl.TextVar(&f.idle, "idle", sched.Duration(30*time.Minute), "end it when it was idle for so long; 0s: never")
+	fl.TextVar(&f.idle, "idle", sched.Duration(30*time.Minute), "end it after it has been idle for this long; 0s: never")
 	fl.StringVar(&f.job.Dir, "dir", "", "working folder (default: the current one)")
 	f.shell.register(fl)
 	f.register(c)
@@ -223,7 +224,7 @@ func (f *interactive) sit(t *local.Terminal, c *cobra.Command) (int, error) {
 
 // lineEnds ends lines as a raw terminal needs it.
 type lineEnds struct {
-	w interface{ Write([]byte) (int, error) }
+	w io.Writer
 }
 
 func (l lineEnds) Write(b []byte) (int, error) {

@@ -31,12 +31,12 @@ func newUsage() *cobra.Command {
 
   GPU-hours  time that jobs held GPUs; half a GPU counts half
   lost       of these, work that was not saved when a job was stopped or failed
-  idle       of those in which the use was measured, time in which the GPUs did nothing
+  idle       share of the GPU-hours whose use was measured in which the GPUs did nothing
   waited     hours that jobs waited for GPUs, pauses aside
 
-Jobs that the daemon no longer lists count too, for 400 days; only --by job leaves them
-in one row for each tenant. With a price of a GPU-hour (--rate, or "price" in the
-daemon's configuration) it is also money.` + exitHelp,
+Jobs that the daemon no longer lists count too, for 400 days; with --by job, those of a
+tenant share one row. With a price for a GPU-hour (--rate, or "price" in the daemon's
+configuration), the cost is shown too.` + exitHelp,
 		Example: `  fairway usage
   fairway usage --by tenant --since 30d --rate 2.50 --currency EUR
   fairway usage --by day --csv > usage.csv`,
@@ -84,8 +84,8 @@ daemon's configuration) it is also money.` + exitHelp,
 	}
 	fl := c.Flags()
 	fl.StringVar(&q.By, "by", "user", "what to sum by: user, tenant, job or day")
-	fl.StringVar(&since, "since", "30d", "from the day that was then: how long ago, or a time; empty: all that is kept")
-	fl.StringVar(&until, "until", "", "to the day that was then (default: today)")
+	fl.StringVar(&since, "since", "30d", "first day to count: how long ago, or a time; empty: all that is kept")
+	fl.StringVar(&until, "until", "", "last day to count (default: today)")
 	fl.Float64Var(&rate, "rate", 0, "price of a GPU-hour (default: that of the daemon's configuration)")
 	fl.StringVar(&currency, "currency", "", "of the price, such as EUR")
 	fl.BoolVar(&asCSV, "csv", false, "print comma-separated values, times in hours")
@@ -159,11 +159,7 @@ func usageGrid(u api.Usage) *grid {
 		for i, n := range names {
 			cells[i] = orDash(n)
 		}
-		idle := "-"
-		if r.Measured > 0 {
-			idle = fmt.Sprintf("%.0f %%", 100*r.Idle/r.Measured)
-		}
-		cells = append(cells, strconv.Itoa(r.Ended), strconv.Itoa(r.Failed), inHours(r.GPUs), inHours(r.Lost), idle, inHours(r.Waited))
+		cells = append(cells, strconv.Itoa(r.Ended), strconv.Itoa(r.Failed), inHours(r.GPUs), inHours(r.Lost), idleText(r), inHours(r.Waited))
 		if u.Price.GPUHour > 0 {
 			cells = append(cells, fmt.Sprintf("%.2f", r.GPUs/3600*u.Price.GPUHour))
 		}
@@ -180,6 +176,14 @@ func usageGrid(u api.Usage) *grid {
 		}
 	}
 	return g
+}
+
+// idleText prints the idle share of what was measured.
+func idleText(r api.UsageRow) string {
+	if r.Measured == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f %%", 100*r.Idle/r.Measured)
 }
 
 // inHours prints seconds as hours.
