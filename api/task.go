@@ -37,7 +37,7 @@ type Task struct {
 	// shown that it can save its work, unless its tenant has another default. true:
 	// from the start. false: never, as with NonPreemptible.
 	Preemptible *bool `json:"preemptible,omitempty"`
-	// Image is the container image to run it in, where jobs run in containers.
+	// Image is the container image to run it in; on one machine it may be empty.
 	Image string `json:"image,omitempty"`
 	// Origin is what the job was made from, for the executor: on Kubernetes the
 	// kind, namespace and name of the object. Users cannot set it.
@@ -122,6 +122,7 @@ const (
 	MaxScreen      = 24 * time.Hour
 	maxGraph       = 4096
 	maxRecipe      = 100
+	maxImage       = 1000
 	maxList        = 4096 // entries of sizes and gpu_types
 	MaxSubmit      = 1000 // jobs of one request: they become durable in one write
 )
@@ -171,6 +172,8 @@ func (t *Task) Validate() error {
 		return bad("command", "has %d arguments", len(t.Command)).Try(fmt.Sprintf("use at most %d", maxArgs))
 	case t.Dir != "" && !filepath.IsAbs(t.Dir):
 		return bad("dir", "%.80q is not absolute", t.Dir).Try("give the full path of the working folder")
+	case len(t.Image) > maxImage || strings.HasPrefix(t.Image, "-") || strings.ContainsFunc(t.Image, notInImage):
+		return bad("image", "%.80q is not the name of an image", t.Image).Try(fmt.Sprintf("use at most %d bytes without spaces, such as docker.io/library/python:3.12", maxImage))
 	case t.GracePeriod < 0 || t.GracePeriod.D() > MaxGracePeriod:
 		return bad("notice", "is %s", t.GracePeriod).Try("use 0s (the default) to " + sched.Duration(MaxGracePeriod).String())
 	case t.Retries < 0 || t.Retries > MaxRetries:
@@ -230,6 +233,9 @@ func reserved(name string) bool {
 const HangVariable = "FAIRWAY_HANG_SECONDS"
 
 func unprintable(r rune) bool { return r < ' ' || r == 0x7f }
+
+// notInImage reports what the name of an image cannot hold, and a command line should not.
+func notInImage(r rune) bool { return r <= ' ' || r == 0x7f }
 
 // Complete fills in the defaults of a new submission and says what is wrong with
 // it, if anything.

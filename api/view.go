@@ -249,6 +249,10 @@ type Node struct {
 	// NoSuspend is why jobs cannot be suspended in place there; empty: they can, or
 	// nobody looked.
 	NoSuspend string `json:"no_suspend,omitempty"`
+	// Containers is what runs jobs with an image there, such as "podman 5.4.2";
+	// NoContainers is why nothing does. Both are empty on Kubernetes.
+	Containers   string `json:"containers,omitempty"`
+	NoContainers string `json:"no_containers,omitempty"`
 	// Failures is how often attempts fail there because of the infrastructure.
 	Failures diagnose.FailureRate `json:"failure_rate"`
 	// Warm is what waits there to start jobs quickly; nil: such starts are off.

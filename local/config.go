@@ -72,6 +72,10 @@ type Config struct {
 	// 30 minutes.
 	Warm     int
 	WarmIdle time.Duration
+	// Runtime runs the containers of jobs with an image, as FindRuntime found it. Mounts
+	// are folders that every container sees, at the same paths.
+	Runtime Runtime
+	Mounts  []string
 	// NoSuspend says that jobs are not suspended in place.
 	NoSuspend bool
 	Suspend   suspend.Host // how they are; default: by fairway-cuda

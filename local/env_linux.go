@@ -4,6 +4,7 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -87,6 +88,22 @@ type rankVars struct {
 
 // environment returns the variables of one rank; later ones win.
 func environment(o *order, a account, s rankVars) []string {
+	vars := hostVars(o, a)
+	maps.Copy(vars, jobVars(o, s))
+	return flatten(vars)
+}
+
+func flatten(vars map[string]string) []string {
+	out := make([]string, 0, len(vars))
+	for k, v := range vars {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// hostVars returns what a process has of the daemon's variables and of its user.
+func hostVars(o *order, a account) map[string]string {
 	vars := map[string]string{"PATH": defaultPath}
 	for _, kv := range os.Environ() {
 		has := func(prefix string) bool { return strings.HasPrefix(kv, prefix) }
@@ -100,6 +117,13 @@ func environment(o *order, a account, s rankVars) []string {
 	if a.credential != nil {
 		vars["HOME"], vars["USER"], vars["LOGNAME"] = a.home, a.name, a.name
 	}
+	return vars
+}
+
+// jobVars returns what a rank has of its job and its place in the gang, whether it runs in
+// a container or not.
+func jobVars(o *order, s rankVars) map[string]string {
+	vars := map[string]string{}
 	if o.CPU {
 		vars["OMP_NUM_THREADS"] = "1"
 	} else {
@@ -133,12 +157,7 @@ func environment(o *order, a account, s rankVars) []string {
 	if o.MPS != nil {
 		maps.Copy(vars, o.MPS.variables(o.Slots))
 	}
-	out := make([]string, 0, len(vars))
-	for k, v := range vars {
-		out = append(out, k+"="+v)
-	}
-	slices.Sort(out)
-	return out
+	return vars
 }
 
 // slotList prints the slots of the gang on this node, in the order of its ranks.
@@ -191,6 +210,14 @@ func startFailure(o *order, dir string, err error) api.Exit {
 	} else if !info.IsDir() {
 		e.Code, e.Why = 126, fmt.Sprintf("working folder %.200s is not a folder", dir)
 		return e
+	}
+	var folder mountError
+	if errors.As(err, &folder) {
+		e.Code, e.Why = 126, err.Error()
+		return e
+	}
+	if o.Box != nil {
+		name = o.Box.Program
 	}
 	switch err {
 	case unix.ENOENT, unix.ENOTDIR:

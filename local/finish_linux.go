@@ -21,6 +21,9 @@ import (
 // is asked to stop dies at once and leaves the program it ran, which got no
 // signal. That program is asked instead, and has until the deadline.
 func (g *gang) orphansSave() bool {
+	if g.order.Box != nil { // the runtime has passed the signal on
+		return false
+	}
 	if !g.asked || g.failed == nil || g.failed.signal != "SIGTERM" || g.overdue || !time.Now().Before(g.killAt) {
 		return false
 	}
@@ -57,6 +60,11 @@ func (g *gang) finish() {
 				return proc.Under(all, p.PID, os.Getpid())
 			}, killPatience)
 			err = errors.Join(err, e)
+		}
+		if e := g.order.unbox(); e != nil && g.order.Box.beside() {
+			err = errors.Join(err, e)
+		} else if e != nil {
+			g.notes = append(g.notes, e.Error()) // its processes are gone
 		}
 		if err == nil {
 			break

@@ -42,7 +42,7 @@ func openWarm() *warm {
 }
 
 // fork starts the process of a rank, from the interpreter if there is one.
-func (g *gang) fork(program string, attr *syscall.ProcAttr) (int, error) {
+func (g *gang) fork(program string, command []string, attr *syscall.ProcAttr) (int, error) {
 	if g.warm != nil {
 		pid, err := g.forkWarm(attr)
 		if err == nil {
@@ -52,7 +52,7 @@ func (g *gang) fork(program string, attr *syscall.ProcAttr) (int, error) {
 		fmt.Fprintln(os.Stderr, "shim: starting without the warm interpreter:", err)
 		g.endWarm()
 	}
-	return syscall.ForkExec(program, g.order.Task.Command, attr)
+	return syscall.ForkExec(program, command, attr)
 }
 
 // settleWarm ends an interpreter that no later rank will need.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -57,16 +58,17 @@ type gang struct {
 
 // rank is one process of a gang.
 type rank struct {
-	number int
-	slot   int // index of its GPU
-	pid    int
-	done   bool
-	leaves bool // whatever comes of it
-	code   int
-	signal string
-	log    rotator
-	tail   tail
-	output *os.File // the reading end of its output
+	number  int
+	slot    int      // index of its GPU
+	command []string // what the machine runs: that of the task, or of its container
+	pid     int
+	done    bool
+	leaves  bool // whatever comes of it
+	code    int
+	signal  string
+	log     rotator
+	tail    tail
+	output  *os.File // the reading end of its output
 
 	link  net.Conn // to its agent
 	ready int      // the generation that it waits for
@@ -223,6 +225,9 @@ func (g *gang) reap() (left bool) {
 				r.signal, r.code = signalName(status.Signal()), 128+int(status.Signal())
 			} else {
 				r.code = status.ExitStatus()
+			}
+			if n := r.code - 128; g.order.Box != nil && r.signal == "" && n > 0 && unix.SignalName(syscall.Signal(n)) != "" {
+				r.signal = signalName(syscall.Signal(n)) // so a runtime says what ended the process inside
 			}
 			switch {
 			case r.leaves:

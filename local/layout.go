@@ -91,6 +91,7 @@ type order struct {
 	NewPrivileges bool      `json:"new_privileges,omitempty"`
 	Switch        bool      `json:"switch_user"` // become Owner
 	MPS           *mpsOrder `json:"mps,omitempty"`
+	Box           *boxOrder `json:"container,omitempty"` // nil: the ranks run on the machine itself
 	// SecretsFile has the values of the secret variables; only the supervisor reads it.
 	SecretsFile string            `json:"secrets_file,omitempty"`
 	secrets     map[string]string // from there

@@ -54,10 +54,11 @@ func linkName(nonce string) string {
 	return "fairway-" + hex.EncodeToString(sum[:12])
 }
 
-// listen opens the link for the ranks of a gang. Without it a change means a restart.
+// listen opens the link for the ranks of a gang. Without it a change means a restart, as
+// for containers: a rank that leaves must be gone when its process is.
 func (g *gang) listen() {
 	g.heard = make(chan heard, 16)
-	if g.order.Task.Single {
+	if g.order.Task.Single || g.order.Box != nil {
 		return
 	}
 	l, err := net.Listen("unix", "@"+linkName(g.order.Nonce))

@@ -20,7 +20,9 @@ import (
 
 // JobOf returns the job that a process belongs to; empty: none. Supervisors adopt the
 // orphans of their ranks, so every process of a job has one among its ancestors, as long
-// as the job has not killed its supervisor or had another service start the process.
+// as the job has not killed its supervisor or had another service start the process. One
+// in a container of docker has the first process of the container instead, which has the
+// variables of a rank.
 func (m *Machine) JobOf(pid int) (sched.JobID, error) {
 	if pid == 0 {
 		return "", nil // outside of this PID namespace, where no job can be
@@ -47,9 +49,12 @@ func (m *Machine) jobAbove(pid int) (job sched.JobID, at int, err error) {
 		if err != nil {
 			return "", at, err
 		}
-		dir, below := strings.CutPrefix(variable(environ(at), shimDirVar), m.jobsDir()+"/")
-		if job, _, ok := strings.Cut(dir, "/"); below && ok {
-			return sched.JobID(job), at, nil
+		env := environ(at)
+		for _, name := range []string{shimDirVar, keepDirVar} {
+			dir, below := strings.CutPrefix(variable(env, name), m.jobsDir()+"/")
+			if job, _, ok := strings.Cut(dir, "/"); below && ok {
+				return sched.JobID(job), at, nil
+			}
 		}
 		at = p.Parent
 	}

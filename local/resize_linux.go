@@ -88,6 +88,8 @@ func (m *Machine) cannotResize(r *run, to sched.Placement) string {
 		return "it shares a GPU"
 	case r.order.Task.Single:
 		return "one process has all GPUs"
+	case r.order.Box != nil:
+		return "it runs in a container"
 	}
 	return ""
 }

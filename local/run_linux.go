@@ -152,7 +152,9 @@ func (m *Machine) prepare(r *run) error {
 	if o.GPUType == "" {
 		o.GPUType = m.cfg.Node.Type
 	}
-	if o.MPS = m.joinMPS(&o); o.MPS != nil {
+	if o.Box = m.boxFor(&o); o.Box != nil {
+		// Containers share a GPU by time slices.
+	} else if o.MPS = m.joinMPS(&o); o.MPS != nil {
 		o.Denied = nil // the GPUs of an MPS client are numbered by its server
 	}
 	if err := m.makeFolders(r.dir, &o); err != nil {

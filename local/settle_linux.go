@@ -107,6 +107,12 @@ func (m *Machine) lost(r *run, s shimRecord) {
 			return
 		}
 	}
+	if err := r.order.unbox(); err != nil && r.order.Box.beside() {
+		m.retry(r, err)
+		return
+	} else if err != nil {
+		m.cfg.Log.Warn("a container is left behind; its processes are gone", "job", r.order.Job, "attempt", r.order.Number, "err", err)
+	}
 	if err := writeRecord(filepath.Join(r.dir, exitFile), exitRecord{Exit: e}); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		m.retry(r, err)
 		return

@@ -187,7 +187,7 @@ func firstNumbers(n int) []string {
 // (set-user-ID programs such as sudo). Both hold for what the calling thread starts
 // until undo, which gives the supervisor its own protection back.
 func (g *gang) restrict() (undo func()) {
-	if !g.order.NewPrivileges {
+	if !g.order.NewPrivileges && g.order.Box == nil { // a runtime may need them, and takes them from the job
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 			g.notes = append(g.notes, fmt.Sprintf("its processes may gain privileges: %v", err))
 		}

@@ -46,7 +46,7 @@ func (g *gang) starter(o *order) (*starter, error) {
 	}
 	s.undo = append(s.undo, g.restrict())
 	dir := o.Task.Dir
-	if dir == "" {
+	if dir == "" || o.Box != nil {
 		dir = o.Work
 	}
 	s.attr = syscall.ProcAttr{Dir: dir, Sys: attr}
@@ -62,10 +62,20 @@ func (s *starter) close() {
 // start starts a rank of a generation.
 func (s *starter) start(r *rank, number, world, port, generation int) error {
 	g, attr := s.g, &s.attr
-	attr.Env = environment(s.o, s.who, rankVars{
+	vars := rankVars{
 		rank: number, world: world, port: port, generation: generation,
 		member: r.number, slot: max(0, slices.Index(s.o.slots(), r.slot)), link: g.listener != nil,
-	})
+	}
+	r.command = s.o.Task.Command
+	if s.o.Box != nil {
+		command, env, err := s.o.boxed(r.number, boxUserOf(s.who), jobVars(s.o, vars))
+		if err != nil {
+			return err
+		}
+		r.command, attr.Env = command, append(boxEnvironment(s.o, s.who), env...)
+	} else {
+		attr.Env = environment(s.o, s.who, vars)
+	}
 	err := g.startRank(r, s.null, attr)
 	if err != nil && g.record.PGID == 0 && attr.Sys.UseCgroupFD && !g.group.refuses {
 		// An old kernel may refuse to start a process in the group.
@@ -83,7 +93,7 @@ func (s *starter) start(r *rank, number, world, port, generation int) error {
 }
 
 func (g *gang) startRank(r *rank, null *os.File, attr *syscall.ProcAttr) error {
-	program, err := lookProgram(g.order.Task.Command[0], attr.Dir, attr.Env)
+	program, err := lookProgram(r.command[0], attr.Dir, attr.Env)
 	if err != nil {
 		return err
 	}
@@ -92,7 +102,7 @@ func (g *gang) startRank(r *rank, null *os.File, attr *syscall.ProcAttr) error {
 		return unwrapPath(err)
 	}
 	attr.Files = []uintptr{null.Fd(), write.Fd(), write.Fd()}
-	pid, err := g.fork(program, attr)
+	pid, err := g.fork(program, r.command, attr)
 	write.Close()
 	if err != nil {
 		read.Close()

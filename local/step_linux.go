@@ -217,6 +217,8 @@ func (m *Machine) impossible(a api.Attempt) (api.Exit, bool) {
 		e.Why = fmt.Sprintf("attempt number %d; want 1 or more", a.Number)
 	case len(a.Task.Command) == 0 || a.Task.Validate() != nil:
 		e.Why = fmt.Sprintf("the task is not valid: %v", a.Task.Validate())
+	case a.Task.Image != "" && m.cfg.Runtime.Kind == "":
+		e.Why = fmt.Sprintf("this machine has nothing that runs containers any more, and the job needs the image %.200s", a.Task.Image)
 	case len(a.Placement) != 1 || a.Placement[0].GPUs == 0 || a.Placement[0].GPUs&^all != 0:
 		e.Code, e.Lost = 0, true
 		e.Why = fmt.Sprintf("placement %v is not on this machine, which has %d slots", a.Placement, len(m.cfg.Devices))

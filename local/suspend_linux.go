@@ -62,6 +62,14 @@ func (m *Machine) stepSuspended(ctx context.Context, r *run, wanted bool, orders
 // heard, so whoever follows on them begins after it in the journal too.
 func (m *Machine) suspendRun(ctx context.Context, r *run, orders executor.Port) {
 	t := m.suspension(r)
+	if r.order.Box.beside() {
+		m.update(func() {
+			r.suspended = goesOn
+			r.refused = &api.Suspended{AttemptID: r.order.AttemptID, Suspension: sched.Suspension{Failed: "docker has its processes; with podman or apptainer it could be suspended"}}
+		})
+		m.refuse(ctx, r, orders)
+		return
+	}
 	done, err := m.host().TakeOff(t)
 	if err != nil {
 		m.cfg.Log.Error("cannot suspend attempt", "job", r.order.Job, "attempt", r.order.Number, "err", err)

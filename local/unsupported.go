@@ -30,6 +30,11 @@ func Discover(context.Context, Config) (sched.Node, []Device, error) {
 // CanSuspend returns that nothing can be suspended.
 func CanSuspend(Config) (ok bool, why string) { return false, ErrUnsupported.Error() }
 
+// FindRuntime returns that there is none.
+func FindRuntime(context.Context, Config, string) (r Runtime, why string) {
+	return r, ErrUnsupported.Error()
+}
+
 // Open fails: it is available on Linux only.
 func Open(Config) (*Machine, error) { return nil, ErrUnsupported }
 

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fairway-gpu/fairway/api"
@@ -45,19 +46,37 @@ type daemonConfig struct {
 	Tenants []sched.Tenant `json:"tenants"` // declared at every start
 	Notify  notify.Config  `json:"notify"`  // who is told what happens to jobs
 
-	Failures failuresConfig `json:"failures"` // why jobs fail
-	Screen   screenConfig   `json:"screen"`   // of new gangs
-	GPU      gpuConfig      `json:"gpu"`      // that jobs share
-	Suspend  bool           `json:"suspend"`  // jobs that cannot save their work are suspended in place where they have to make room
-	Limits   limitsConfig   `json:"limits"`   // of each job
-	Warm     warmConfig     `json:"warm"`     // starts of Python programs
-	Otel     otel.Config    `json:"otel"`     // traces of jobs
-	Price    api.Price      `json:"price"`    // of the GPUs, for "fairway usage" and reports
+	Failures   failuresConfig   `json:"failures"`   // why jobs fail
+	Screen     screenConfig     `json:"screen"`     // of new gangs
+	GPU        gpuConfig        `json:"gpu"`        // that jobs share
+	Suspend    bool             `json:"suspend"`    // jobs that cannot save their work are suspended in place where they have to make room
+	Limits     limitsConfig     `json:"limits"`     // of each job
+	Containers containersConfig `json:"containers"` // of jobs with an image
+	Warm       warmConfig       `json:"warm"`       // starts of Python programs
+	Otel       otel.Config      `json:"otel"`       // traces of jobs
+	Price      api.Price        `json:"price"`      // of the GPUs, for "fairway usage" and reports
 }
 
 type warmConfig struct {
 	Most int            `json:"most"` // interpreters with torch that wait; 0: none
 	Idle sched.Duration `json:"idle"` // one that is not used for so long ends
+}
+
+type containersConfig struct {
+	Runtime string   `json:"runtime"` // auto, podman, apptainer, docker or off
+	Mounts  []string `json:"mounts"`  // folders that every container sees at the same path
+}
+
+func (c *containersConfig) validate() error {
+	if !slices.Contains(local.Runtimes, c.Runtime) {
+		return fmt.Errorf("containers.runtime = %.40q; want %s", c.Runtime, strings.Join(local.Runtimes, ", "))
+	}
+	for i, path := range c.Mounts {
+		if !filepath.IsAbs(path) || filepath.Clean(path) == "/" || strings.ContainsAny(path, ",:\"\n") {
+			return fmt.Errorf("containers.mounts[%d] = %.80q; want an absolute path below /, without commas, colons and quotes", i, path)
+		}
+	}
+	return nil
 }
 
 type limitsConfig struct {
@@ -121,8 +140,8 @@ func defaultConfig() daemonConfig {
 		Log:    daemon.Log{Level: "info", Format: "text"},
 		Screen: screenConfig{Time: sched.Duration(5 * time.Minute)},
 		GPU:    gpuConfig{MPS: local.MPSAuto}, Suspend: true,
-		Limits: limitsConfig{Processes: 8192},
-		Warm:   warmConfig{Idle: sched.Duration(30 * time.Minute)},
+		Limits: limitsConfig{Processes: 8192}, Containers: containersConfig{Runtime: local.RuntimeAuto},
+		Warm: warmConfig{Idle: sched.Duration(30 * time.Minute)},
 	}
 }
 
@@ -173,7 +192,7 @@ func (c *daemonConfig) validate() error {
 	case c.GPU.Threads < 0 || c.GPU.Threads > 100:
 		return bad("gpu.threads", c.GPU.Threads, "0 (no limit) to 100 percent")
 	}
-	if err := c.Keep.validate(); err != nil {
+	if err := errors.Join(c.Keep.validate(), c.Containers.validate()); err != nil {
 		return err
 	}
 	if _, err := strconv.ParseUint(c.Socket.Mode, 8, 9); err != nil && c.Socket.Mode != "" {

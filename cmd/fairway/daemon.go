@@ -46,8 +46,10 @@ type localDaemon struct {
 	notifier  *notify.Notifier
 	listeners []*server.Listener
 	node      sched.Node
-	noSuspend string     // why jobs cannot be suspended; empty: they can
-	broken    chan error // the journal must be opened again
+	noSuspend string // why jobs cannot be suspended; empty: they can
+
+	containers, noContainers string     // what runs jobs with an image, or why nothing does
+	broken                   chan error // the journal must be opened again
 }
 
 // openDaemon opens the store, reads the journal, looks at the machine and
@@ -102,7 +104,7 @@ func (d *localDaemon) discover(ctx context.Context) (local.Config, error) {
 		Claim:     func(a api.Attempt) (bool, error) { return d.state.Claim(context.Background(), a) },
 		SaveFails: func(id api.AttemptID) bool { return d.state.SaveFails(id) },
 		MPS:       c.GPU.MPS, MPSThreads: c.GPU.Threads, Tell: d.tell,
-		Warm: c.Warm.Most, WarmIdle: c.Warm.Idle.D(),
+		Warm: c.Warm.Most, WarmIdle: c.Warm.Idle.D(), Mounts: c.Containers.Mounts,
 		NoSuspend: !c.Suspend, Processes: c.Limits.Processes, NewPrivileges: c.Limits.NewPrivileges, AllGPUs: c.Limits.AllGPUs,
 	}
 	if lc.Processes == 0 {
@@ -115,7 +117,12 @@ func (d *localDaemon) discover(ctx context.Context) (local.Config, error) {
 	if lc.Node.Suspend, d.noSuspend = local.CanSuspend(lc); !lc.Node.Suspend {
 		d.log.Info("jobs cannot be suspended in place", "why", d.noSuspend)
 	}
-	d.node = lc.Node
+	if lc.Runtime, d.noContainers = local.FindRuntime(ctx, lc, c.Containers.Runtime); lc.Runtime.Kind == "" {
+		d.log.Info("jobs cannot run in containers", "why", d.noContainers)
+	} else {
+		d.log.Info("jobs with an image run in containers", "by", lc.Runtime.String())
+	}
+	d.node, d.containers = lc.Node, lc.Runtime.String()
 	return lc, nil
 }
 
@@ -153,7 +160,7 @@ func (d *localDaemon) openState(ctx context.Context, lost loss) error {
 	}
 	d.state, err = state.Open(ctx, state.Config{
 		Seen: d.readMark(), Mark: d.writeMark, Lost: lost.text, Found: lost.found,
-		Journal: journal{d.store, d}, FixedNodes: true, Node: d.node, NoSuspend: d.noSuspend, Policies: policy.Builtin(), Standard: d.config.Policy, Guard: d.config.Guard, Key: key, Secrets: d.secrets, Pool: pool,
+		Journal: journal{d.store, d}, FixedNodes: true, Node: d.node, NoSuspend: d.noSuspend, Containers: d.containers, NoContainers: d.noContainers, Policies: policy.Builtin(), Standard: d.config.Policy, Guard: d.config.Guard, Key: key, Secrets: d.secrets, Pool: pool,
 		Now: time.Now, Log: d.log, Keep: d.config.Keep.Jobs, MaxQueue: d.config.Keep.Queue, MaxQueueBytes: int64(d.config.Keep.QueueBytes), CompactEvery: d.config.Keep.Compact,
 		CheckNotify: d.config.Notify.Check, CheckBidder: d.config.Bidders.Check, Lookup: lookupUser, OwnersOnly: os.Geteuid() == 0, CheckSearch: runner.Check,
 		// The machine is opened after the state, which knows the machine's folders.

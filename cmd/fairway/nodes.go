@@ -118,6 +118,12 @@ func printNodes(w io.Writer, nodes []api.Node, width int) {
 		if n.Warm != nil {
 			fmt.Fprintf(w, "%s: warm starts: %d of at most %d interpreters wait, %s of memory\n", clean(n.Name), n.Warm.Ready, n.Warm.Most, gibibytes(n.Warm.Memory))
 		}
+		if n.Containers != "" {
+			fmt.Fprintf(w, "%s: jobs with an image run in %s\n", clean(n.Name), clean(n.Containers))
+		}
+		if n.NoContainers != "" {
+			fmt.Fprintf(w, "%s: jobs cannot have an image: %s\n", clean(n.Name), clean(n.NoContainers))
+		}
 		if n.NoSuspend != "" {
 			fmt.Fprintf(w, "%s: jobs cannot be suspended: %s\n", clean(n.Name), clean(n.NoSuspend))
 		}

@@ -100,10 +100,14 @@ func (f *shellFlags) read(r *remote) (shellEnv, error) {
 	return s, nil
 }
 
-// put adds the variables to a job. Secrets that its file names come from the shell.
+// put adds the variables to a job. Secrets that its file names come from the shell. What
+// is installed on the machine is not in an image, so the shell's environment stays outside.
 func (s shellEnv) put(j *api.Submission) {
-	if len(s.base)+len(s.given) > 0 {
-		env := maps.Clone(s.base)
+	env := map[string]string{}
+	if j.Image == "" {
+		maps.Copy(env, s.base)
+	}
+	if len(env)+len(s.given) > 0 {
 		maps.Copy(env, j.Env)
 		maps.Copy(env, s.given)
 		j.Env = env
@@ -220,7 +224,7 @@ func (r *remote) here() bool {
 func explainEnv(j api.Job) string {
 	var text string
 	switch kind, dir := j.PythonEnv(); {
-	case j.Origin != "" && j.Image != "":
+	case j.Image != "":
 		text = "image " + clean(j.Image)
 	case j.Origin != "":
 		text = "that of its pods"
@@ -237,7 +241,7 @@ func explainEnv(j api.Job) string {
 		text += ", in " + clean(j.Dir)
 	}
 	if j.Origin == "" && j.Image != "" {
-		text += "; the image is ignored: one machine runs no containers"
+		text += "; in a container it starts cold, and changes its size by a restart"
 	}
 	var own []string
 	for name := range j.Env {

@@ -39,11 +39,24 @@ func TestExplainEnv(t *testing.T) {
 		{api.Task{Env: map[string]string{"PATH": "/v/bin/:/c/bin", "VIRTUAL_ENV": "/v", "CONDA_PREFIX": "/c", "B": "", "A": ""}}, "virtual environment /v; variables: A, B"},
 		{api.Task{Env: map[string]string{"VIRTUAL_ENV": "/v"}}, "that of the daemon"}, // deactivated by hand: its programs are not found
 		{api.Task{Image: "torch:2", Dir: "/x", Origin: "TrainingJob/a/b"}, "image torch:2, in /x"},
-		{api.Task{Image: "torch:2", Dir: "/x"}, "that of the daemon, in /x; the image is ignored: one machine runs no containers"},
+		{api.Task{Image: "torch:2", Dir: "/x"}, "image torch:2, in /x; in a container it starts cold, and changes its size by a restart"},
 		{api.Task{Origin: "TrainingJob/a/b"}, "that of its pods"},
 	} {
 		if got := explainEnv(api.Job{Task: c.task}); got != c.want {
 			t.Errorf("%q; want %q", got, c.want)
+		}
+	}
+}
+
+// TestShellStaysOutside: a job with an image gets what it asks for, and nothing else of the
+// shell.
+func TestShellStaysOutside(t *testing.T) {
+	shell := shellEnv{base: map[string]string{"PATH": "/v/bin", "VIRTUAL_ENV": "/v"}, given: map[string]string{"LR": "1"}}
+	for image, want := range map[string]int{"": 3, "torch:2": 1} {
+		j := api.Submission{Task: api.Task{Image: image}}
+		shell.put(&j)
+		if len(j.Env) != want || j.Env["LR"] != "1" {
+			t.Errorf("image %q: %v; want %d variables", image, j.Env, want)
 		}
 	}
 }

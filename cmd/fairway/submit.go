@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -108,7 +107,7 @@ func (f *submitFlags) flags(fl *pflag.FlagSet) {
 	f.shell.register(fl)
 	fl.StringVar(&f.dir, "dir", "", "working folder (default: the current one; --dir '': a private folder)")
 	fl.BoolVar(&j.Single, "single", false, "one process for the whole gang instead of one per GPU")
-	fl.StringVar(&j.Image, "image", "", "container image, on Kubernetes")
+	fl.StringVar(&j.Image, "image", "", "container image to run in; on one machine with podman, apptainer or docker")
 	fl.StringVar(&j.Key, "key", "", "idempotency key: submitting the same key again returns the first job, until 7 days after its end")
 	fl.BoolVarP(&f.wait, "wait", "w", false, "wait until the job ends, and exit with its outcome")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check and print the job without submitting it; with a daemon, also when it would start, which jobs would make room, and which size would start sooner")
@@ -163,9 +162,6 @@ func afterSubmit(c *cobra.Command, s submitted) error {
 			fmt.Fprintln(out, clean(string(j.ID)))
 			if j.MaxGPUs > j.MinGPUs && j.Protected && j.Status.Can == sched.Unproven {
 				fmt.Fprintf(c.ErrOrStderr(), "%s %s\n", clean(string(j.ID)), j.Kept())
-			}
-			if j.Image != "" && j.Origin == "" && strings.HasPrefix(s.daemon.Address(), "unix:") {
-				fmt.Fprintf(c.ErrOrStderr(), "%s runs without its image %s: one machine runs no containers\n", clean(string(j.ID)), clean(j.Image))
 			}
 		}
 		if _, ok := terminal(out); ok && !s.wait && len(s.jobs) > 0 {

@@ -165,7 +165,7 @@ func (b *Store) nodes(who api.Identity, use []*api.GPUUse) []api.Node {
 			v.Warm = b.Warm()
 		}
 		if n.Name == b.Node.Name {
-			v.NoSuspend = b.NoSuspend
+			v.NoSuspend, v.Containers, v.NoContainers = b.NoSuspend, b.Containers, b.NoContainers
 		} else if b.NoSuspendOn != nil {
 			v.NoSuspend = b.NoSuspendOn(n.Name)
 		}

@@ -64,8 +64,8 @@ func fitRemedy(e *api.Exit, t *api.Task) {
 }
 
 // inContainer reports whether a task runs in a container: on Kubernetes, where each has
-// an origin. One machine ignores the image.
-func inContainer(t *api.Task) bool { return t.Origin != "" }
+// an origin, and on one machine if it names an image.
+func inContainer(t *api.Task) bool { return t.Origin != "" || t.Image != "" }
 
 // whereOf names the environment of a task.
 func whereOf(t *api.Task) string {

@@ -101,6 +101,10 @@ type Config struct {
 	// CheckNotify returns what is wrong with a target that a job names; nil: nobody can be
 	// notified.
 	CheckNotify func(target string) error
+	// Containers is what runs the jobs with an image on the machine; empty: nothing does, for
+	// the reason NoContainers. Both are empty where a cluster runs them.
+	Containers   string
+	NoContainers string
 	// DescribeLabel says for a person what a node must have to get a label; nil, or
 	// an empty text: the label says it itself.
 	DescribeLabel func(label string) string

@@ -107,6 +107,10 @@ func (b *Store) complete(who api.Identity, s *api.Submission) error {
 	if err := s.Complete(); err != nil {
 		return err
 	}
+	if s.Image != "" && b.NoContainers != "" {
+		return api.Errorf(api.Invalid, "%.200q cannot be run here: %s", s.Image, b.NoContainers).On("image").
+			Try("install podman (or apptainer, or docker) on this machine and restart the daemon, or leave the image out")
+	}
 	for _, target := range s.Notify {
 		if b.CheckNotify == nil {
 			return api.Errorf(api.Invalid, "is not supported here").On("notify").Try("leave it out")
