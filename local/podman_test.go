@@ -33,7 +33,7 @@ func realPodman(t *testing.T) Runtime {
 		t.Skip("runs containers")
 	}
 	dir := t.TempDir()
-	own := fmt.Sprintf("%s --root %s/root --runroot %s/run --tmpdir %s/tmp --storage-driver vfs", podman, dir, dir, dir)
+	own := fmt.Sprintf("%s --root %s/root --runroot %s/run --tmpdir %s/tmp --runtime-flag root=%s/oci --storage-driver vfs", podman, dir, dir, dir, dir)
 	r := Runtime{Kind: Podman, Program: filepath.Join(dir, "podman"), Init: findInit()}
 	ask := func(args ...string) error {
 		_, err := r.ask(context.Background(), nil, os.Environ(), args...)
