@@ -93,7 +93,7 @@ var arrows = map[string][]string{
 	"kube/kubetest":   {},
 	"kube/kubetest/*": {"kube/kubetest", "kube/v1alpha1"},
 	"kube/informer":   {},
-	"kube/constraint": {},
+	"kube/constraint": {"kube/request"},
 	"kube/request":    {},
 	"kube/workload":   {"api"},
 	"kube/nodeagent":  {"daemon/proc", "daemon/suspend", "api", "sched"},

@@ -26,7 +26,7 @@ const (
 	JobReported                    // Job, Done, Rate: from At on, which may lie ahead (the end of a restart); SaveFailed; Perf, Slowdown and Can, if there is news
 	JobCheckpoint                  // Job, Done: what the checkpoint holds
 	JobNoted                       // Job, Note: the policy's memory
-	JobHeld                        // Job, Until, Paused, Suspend: taken off its GPUs, and not to be started before Until or while paused
+	JobHeld                        // Job, Until, Paused, Suspend, Avoid: taken off its GPUs, and not to be started before Until or while paused
 	AppBid                         // App, Bid: from its own agent; nil takes it back
 	AppStaged                      // App, Stages: what is left of its search
 	JobSuspension                  // Job, Suspension: what is known about suspending it; nil: its suspended state is lost

@@ -340,6 +340,9 @@ const longestBackOff = 100 * 365 * 24 * time.Hour
 // hold is the user's own doing, so it does not count as a preemption.
 func (j *Job) hold(e Event) error {
 	j.NotBefore, j.Paused = e.Until, e.Paused
+	if len(e.Avoid) > 0 {
+		j.Avoid = e.Avoid
+	}
 	if e.Until.Sub(e.At) > longestBackOff {
 		j.NotBefore, j.Paused = time.Time{}, true
 	}

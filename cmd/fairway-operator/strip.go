@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,11 +52,15 @@ func stripPod(object any) (any, error) {
 	return out, nil
 }
 
-// requests keeps of containers what they ask for.
+// requests keeps of containers what they ask for of their node.
 func requests(containers []corev1.Container) []corev1.Container {
 	var out []corev1.Container
 	for _, c := range containers {
-		out = append(out, corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy, LivenessProbe: c.LivenessProbe})
+		ports := slices.DeleteFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort == 0 })
+		if len(ports) == 0 {
+			ports = nil
+		}
+		out = append(out, corev1.Container{Name: c.Name, Resources: c.Resources, Ports: ports, RestartPolicy: c.RestartPolicy, LivenessProbe: c.LivenessProbe})
 	}
 	return out
 }

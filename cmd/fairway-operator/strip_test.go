@@ -27,7 +27,7 @@ func somePod(scheduler string) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{
 			NodeName: "n", SchedulerName: scheduler, Hostname: "h", Subdomain: "s", Volumes: []corev1.Volume{{Name: "v"}},
-			Containers: []corev1.Container{{Name: "c", Image: "i", Env: []corev1.EnvVar{{Name: "SECRET", Value: "x"}}, Resources: corev1.ResourceRequirements{
+			Containers: []corev1.Container{{Name: "c", Image: "i", Ports: []corev1.ContainerPort{{ContainerPort: 1, HostPort: 2}}, Env: []corev1.EnvVar{{Name: "SECRET", Value: "x"}}, Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{"nvidia.com/gpu": two}, Limits: corev1.ResourceList{"nvidia.com/gpu": two},
 			}}},
 		},

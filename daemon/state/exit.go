@@ -94,7 +94,7 @@ func (t *tx) exited(x *entry, e api.Exit) error {
 	case held:
 		// It never ran: nothing counts, and it is tried again for as long as it takes.
 		wait := heldBackOff(x.HeldBack, t.now.Sub(x.Job.Since))
-		return t.event(sched.Event{Kind: sched.JobHeld, Job: id, Until: t.now.Add(wait), Text: e.Text() + "; tried again in " + sched.Duration(wait).String()})
+		return t.event(sched.Event{Kind: sched.JobHeld, Job: id, Until: t.now.Add(wait), Avoid: unfit(&e), Text: e.Text() + "; tried again in " + sched.Duration(wait).String()})
 	case !fails:
 		// It was asked to stop, but not by Fairway: someone sent it a signal, or it could
 		// not change in place. It saved its work, so it continues.

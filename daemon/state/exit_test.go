@@ -4,6 +4,7 @@
 package state
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -180,12 +181,15 @@ func TestHeldInVain(t *testing.T) {
 		const held = 15 * time.Minute
 		d.clock.add(held)
 		e := exitOf("x-1", n)
-		e.Lost, e.Why, e.Host = true, "its pods did not start", []diagnose.Event{{Kind: api.HostHeldBack}}
+		e.Lost, e.Why, e.Host = true, "its pods did not start", []diagnose.Event{{Kind: api.HostHeldBack}, {Kind: api.HostUnfit, Node: "full"}}
 		d.exited(e)
 		d.wantState("x-1", api.Waiting)
 		wait := d.job("x-1").Status.NotBefore.Sub(d.clock.Now())
 		if want := time.Duration(n) * held; wait != want {
 			t.Errorf("after %d times it waits for %v; want %v", n, wait, want)
+		}
+		if got := d.job("x-1").Status.Avoid; !slices.Equal(got, []string{"full"}) {
+			t.Errorf("it avoids %v; want the node that had no room", got)
 		}
 		d.clock.add(wait)
 	}

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package constraint decides on which nodes the pods of a template may run: those that
-// match its nodeSelector and node affinity, and whose taints it tolerates.
+// match its nodeSelector and node affinity, whose taints it tolerates, and that have the
+// devices it requests.
 //
 // The scheduler does not know the labels and taints of Kubernetes. It has labels of its
 // own (sched.Node.Labels), of which a job selects one. Every constraint has a label
@@ -17,11 +18,14 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/fairway-gpu/fairway/kube/request"
 )
 
 // Constraint is the part of a template that decides on which nodes it may run, in a
@@ -30,6 +34,9 @@ type Constraint struct {
 	NodeSelector map[string]string         `json:"nodeSelector,omitempty"`
 	Affinity     []corev1.NodeSelectorTerm `json:"affinity,omitempty"` // one of them must match
 	Tolerations  []corev1.Toleration       `json:"tolerations,omitempty"`
+	// Devices are what each pod requests of devices that are not GPUs, such as network
+	// adapters.
+	Devices map[corev1.ResourceName]int64 `json:"devices,omitempty"`
 }
 
 // Rules say which taints keep pods off nodes.
@@ -83,7 +90,31 @@ func (r Rules) Of(pod *corev1.PodSpec) Constraint {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Operator, b.Operator), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
 	})
 	c.Tolerations = slices.Compact(c.Tolerations)
+	c.Devices = r.devicesOf(pod)
 	return c
+}
+
+// devicesOf returns what a pod requests of extended resources that are not GPUs.
+func (r Rules) devicesOf(pod *corev1.PodSpec) map[corev1.ResourceName]int64 {
+	var out map[corev1.ResourceName]int64
+	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range list {
+			for _, names := range []corev1.ResourceList{list[i].Resources.Requests, list[i].Resources.Limits} {
+				for name := range names {
+					if !strings.Contains(string(name), "/") || slices.Contains(r.Open, string(name)) {
+						continue
+					}
+					if n := request.Peak(pod, name); n > 0 {
+						if out == nil {
+							out = map[corev1.ResourceName]int64{}
+						}
+						out[name] = n
+					}
+				}
+			}
+		}
+	}
+	return out
 }
 
 // inOrder sorts terms into an order that does not depend on how they were written.
@@ -120,7 +151,7 @@ func text(v any) string {
 // Empty reports whether the constraint is empty: it is satisfied by all nodes without
 // taints.
 func (c Constraint) Empty() bool {
-	return len(c.NodeSelector) == 0 && len(c.Affinity) == 0 && len(c.Tolerations) == 0
+	return len(c.NodeSelector) == 0 && len(c.Affinity) == 0 && len(c.Tolerations) == 0 && len(c.Devices) == 0
 }
 
 // Label returns the label that jobs with this constraint select and nodes that satisfy
@@ -137,6 +168,13 @@ func (c Constraint) Label() string {
 func (r Rules) Admits(c Constraint, n *corev1.Node) bool {
 	for _, t := range n.Spec.Taints {
 		if r.Repels(t) && !slices.ContainsFunc(c.Tolerations, func(x corev1.Toleration) bool { return tolerates(x, t) }) {
+			return false
+		}
+	}
+	for name, need := range c.Devices {
+		// What it has, not what of it works now: plugins that restart take their devices
+		// away for a moment.
+		if q := n.Status.Capacity[name]; q.Value() < need {
 			return false
 		}
 	}

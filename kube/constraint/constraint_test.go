@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fairway-gpu/fairway/sched"
@@ -114,6 +115,28 @@ func TestLabel(t *testing.T) {
 	// The fingerprint is in journals: it must not change.
 	if got := rules.Of(&corev1.PodSpec{NodeSelector: map[string]string{"disk": "fast"}}).Label(); got != "c-ee409277c81c" {
 		t.Errorf("the label of nodeSelector {disk=fast} is %q", got)
+	}
+}
+
+// TestDevices: a pod that requests devices goes only to nodes that have as many.
+func TestDevices(t *testing.T) {
+	asks := func(n string) corev1.PodSpec {
+		return corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+			"rdma/hca": resource.MustParse(n), "nvidia.com/gpu": resource.MustParse("8"), "cpu": resource.MustParse("64")}}}}}
+	}
+	four, none := asks("4"), asks("0")
+	of := rules.Of(&four)
+	if rules.Of(&none).Label() != "" || of.Label() == "" || of.String() != "resources {rdma/hca=4}" {
+		t.Errorf("constraints %+v and %q; want none, and four of rdma/hca", rules.Of(&none), of)
+	}
+	for has, want := range map[string]bool{"": false, "3": false, "4": true} {
+		n := &corev1.Node{}
+		if has != "" {
+			n.Status.Capacity = corev1.ResourceList{"rdma/hca": resource.MustParse(has)}
+		}
+		if rules.Admits(of, n) != want {
+			t.Errorf("a node with %q: admitted %t; want %t", has, !want, want)
+		}
 	}
 }
 

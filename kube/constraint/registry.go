@@ -59,7 +59,7 @@ func (r *Registry) Use(user string, c Constraint) (label string, err error) {
 	}
 	if label != "" && r.all[label] == nil {
 		if len(r.all) >= Most {
-			return "", fmt.Errorf("the cluster already has %d different combinations of nodeSelector, node affinity and tolerations, which is the maximum", Most)
+			return "", fmt.Errorf("the cluster already has %d different combinations of nodeSelector, node affinity, tolerations and devices, which is the maximum", Most)
 		}
 		r.version++
 		r.all[label] = &entry{Constraint: c, since: r.version}

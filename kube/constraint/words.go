@@ -38,6 +38,13 @@ func (c Constraint) String() string {
 		}
 		parts = append(parts, "tolerations {"+strings.Join(list, ", ")+"}")
 	}
+	if len(c.Devices) > 0 {
+		var list []string
+		for _, k := range slices.Sorted(maps.Keys(c.Devices)) {
+			list = append(list, fmt.Sprintf("%s=%d", k, c.Devices[k]))
+		}
+		parts = append(parts, "resources {"+strings.Join(list, ", ")+"}")
+	}
 	out := strings.Join(parts, ", ")
 	if len(out) > most {
 		return strings.ToValidUTF8(out[:most], "") + "..."

@@ -27,7 +27,8 @@
 // # Labels and taints
 //
 // A node has the label of every constraint of a job (see package constraint) that
-// it satisfies: the scheduler places the job only there. A node with a taint
+// it satisfies, with its labels, its taints and its devices that are not GPUs: the
+// scheduler places the job only there. A node with a taint
 // NoSchedule or NoExecute is reserved for jobs that tolerate it. Taints that keep
 // other pods off GPU nodes do not count: those named like a GPU resource, and those
 // that the configuration names. The label fairway.dev/pool gives a node its value

@@ -6,6 +6,7 @@ package nodes
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +31,8 @@ type facts struct {
 	memory   int64
 	labels   map[string]string
 	taints   []corev1.Taint
-	marked   uint64 // 1 + the version of the constraints that its labels come from; 0: unknown
+	devices  corev1.ResourceList // its extended resources
+	marked   uint64              // 1 + the version of the constraints that its labels come from; 0: unknown
 	// unready is since when the node has not been ready; zero: it is ready.
 	unready time.Time
 }
@@ -65,10 +67,21 @@ func (c *Config) factsOf(n *corev1.Node) (f facts, ok bool) {
 	if n.Spec.Unschedulable {
 		f.node.State = sched.Cordoned
 	}
-	f.labels, f.taints = n.Labels, taintsOf(n)
+	f.labels, f.taints, f.devices = n.Labels, taintsOf(n), devicesOf(n)
 	f.node.Dedicated = slices.ContainsFunc(f.taints, c.Constraints.Repels)
 	f.unready, f.still = unreadySince(n), NoSuspend(n, c.Pin)
 	return f, true
+}
+
+// devicesOf returns the extended resources of a node: those with a domain in their name.
+func devicesOf(n *corev1.Node) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name, q := range n.Status.Capacity {
+		if strings.Contains(string(name), "/") {
+			out[name] = q
+		}
+	}
+	return out
 }
 
 func quantity(list corev1.ResourceList, name corev1.ResourceName) *resource.Quantity {
@@ -114,7 +127,7 @@ func (f *facts) setLabels(rules constraint.Rules, all []constraint.Labelled, ver
 		return
 	}
 	f.marked = version + 1
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.node.Name, Labels: f.labels}, Spec: corev1.NodeSpec{Taints: f.taints}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.node.Name, Labels: f.labels}, Spec: corev1.NodeSpec{Taints: f.taints}, Status: corev1.NodeStatus{Capacity: f.devices}}
 	var labels []string // a new list, because the state has the old one
 	for _, c := range all {
 		if rules.Admits(c.Constraint, n) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -174,7 +175,7 @@ func (f *facts) equal(g *facts) bool {
 	a, b := f.node, g.node
 	return a.Name == b.Name && a.GPUs == b.GPUs && a.Type == b.Type && a.GPUMemory == b.GPUMemory && a.Rack == b.Rack && a.State == b.State &&
 		a.Seats == b.Seats && f.closed == g.closed && f.still == g.still && f.resource == g.resource && f.replicas == g.replicas && f.sick == g.sick && f.cpu == g.cpu && f.memory == g.memory &&
-		f.unready.Equal(g.unready) && maps.Equal(f.labels, g.labels) && slices.EqualFunc(f.taints, g.taints, sameTaint)
+		f.unready.Equal(g.unready) && maps.Equal(f.labels, g.labels) && maps.EqualFunc(f.devices, g.devices, func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 }) && slices.EqualFunc(f.taints, g.taints, sameTaint)
 }
 
 // sameTaint reports whether two taints keep the same pods off, whenever they were

@@ -51,6 +51,7 @@ type plan struct {
 	from    workload.Pod
 	seats   []seat
 	nodes   []string // by rank
+	asks    claim    // of each pod, as the template says
 	devices []int64  // by rank
 	offers  []offer  // by rank
 }

@@ -284,6 +284,73 @@ func FuzzParseSet(f *testing.F) {
 	})
 }
 
+// TestRoom: an attempt is bound only where everything that its pods request is left, not
+// only GPUs.
+func TestRoom(t *testing.T) {
+	list := func(text map[corev1.ResourceName]string) corev1.ResourceList {
+		out := corev1.ResourceList{}
+		for name, n := range text {
+			out[name] = resource.MustParse(n)
+		}
+		return out
+	}
+	pod := func(port int32, requests map[corev1.ResourceName]string) corev1.PodSpec {
+		c := corev1.Container{Name: "c", Resources: corev1.ResourceRequirements{Requests: list(requests)}}
+		if port > 0 {
+			c.Ports = []corev1.ContainerPort{{HostPort: port, ContainerPort: port}}
+		}
+		return corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{c}}
+	}
+	for _, c := range []struct {
+		name        string
+		other, asks corev1.PodSpec // another pod on the node, and each of two pods of the job
+		want        string
+	}{
+		{"all fits", pod(80, map[corev1.ResourceName]string{"rdma/hca": "4"}), pod(0, map[corev1.ResourceName]string{"rdma/hca": "2", "cpu": "4", "memory": "1Gi", "ephemeral-storage": "5Gi"}), ""},
+		{"devices", pod(0, map[corev1.ResourceName]string{"rdma/hca": "5"}), pod(0, map[corev1.ResourceName]string{"rdma/hca": "2"}), "node n has 3 of 8 rdma/hca left, but the job needs 4"},
+		{"none of them", corev1.PodSpec{}, pod(0, map[corev1.ResourceName]string{"example.com/fpga": "1"}), "node n has 0 of 0 example.com/fpga left, but the job needs 2"},
+		{"CPUs", pod(0, map[corev1.ResourceName]string{"cpu": "500m"}), pod(0, map[corev1.ResourceName]string{"cpu": "3800m"}), "node n has 7500m of 8 cpu left, but the job needs 7600m"},
+		{"local storage", corev1.PodSpec{}, pod(0, map[corev1.ResourceName]string{"ephemeral-storage": "6Gi"}), "node n has 10Gi of 10Gi ephemeral-storage left, but the job needs 12Gi"},
+		{"unknown memory", corev1.PodSpec{}, pod(0, map[corev1.ResourceName]string{"memory": "9Ti"}), ""},
+		{"a port", pod(80, nil), pod(80, nil), "two pods of the job on node n listen on port 80 of the node; use more GPUs per pod, or no host port"},
+		{"GPUs", pod(0, map[corev1.ResourceName]string{"nvidia.com/gpu": "7"}), pod(0, nil), "node n has 1 of 8 nvidia.com/gpu left, but the job needs 2: other pods took them"},
+	} {
+		e := New(Config{})
+		e.nodes["n"] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: list(map[corev1.ResourceName]string{
+			"cpu": "8", "ephemeral-storage": "10Gi", "nvidia.com/gpu": "8", "rdma/hca": "8", "pods": "3"})}}
+		e.setPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "o", UID: "o"}, Spec: c.other})
+		r := e.runOf(api.AttemptID{Job: "j", Number: 1})
+		r.attempt, r.nodes = &api.Attempt{AttemptID: r.id, Placement: sched.Placement{{Milli: sched.WholeGPU, GPUs: 0b11}}}, []string{"n", "n"}
+		r.plan = e.planOf(r, workload.Pod{Template: corev1.PodTemplateSpec{Spec: c.asks}, GPUResource: "nvidia.com/gpu"})
+		got := ""
+		if exit := e.shortage(r); exit != nil {
+			got = exit.Why
+			if waits := exit.Saw(api.HostHeldBack) && exit.Saw(api.HostUnfit); waits == (c.name == "GPUs") {
+				t.Errorf("%s: %+v; want it held back, unless the scheduler counts these", c.name, exit)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %q; want %q", c.name, got, c.want)
+		}
+	}
+	e := New(Config{})
+	e.nodes["n"] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: list(map[corev1.ResourceName]string{"nvidia.com/gpu": "8", "pods": "1"})}}
+	r := e.runOf(api.AttemptID{Job: "j", Number: 1})
+	r.attempt, r.nodes = &api.Attempt{AttemptID: r.id, Placement: sched.Placement{{Milli: sched.WholeGPU, GPUs: 0b1}}}, []string{"n"}
+	r.plan = e.planOf(r, workload.Pod{Template: corev1.PodTemplateSpec{Spec: pod(80, nil)}, GPUResource: "nvidia.com/gpu"})
+	if exit := e.shortage(r); exit != nil {
+		t.Errorf("an empty node: %+v", exit)
+	}
+	e.setPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "o", UID: "o"}, Spec: pod(80, nil)})
+	if exit := e.shortage(r); exit == nil || exit.Why != "node n has 0 of 1 pods left, but the job needs 1" {
+		t.Errorf("a full node: %+v", exit)
+	}
+	e.nodes["n"].Status.Allocatable["pods"] = resource.MustParse("9")
+	if exit := e.shortage(r); exit == nil || exit.Why != "another pod listens on port 80 of node n" {
+		t.Errorf("a taken port: %+v", exit)
+	}
+}
+
 func TestSeats(t *testing.T) {
 	a := &api.Attempt{Spec: sched.Spec{TaskGPUs: 2}, Placement: sched.Placement{
 		{Node: 3, Milli: sched.WholeGPU, GPUs: 0b110110}, {Node: 1, Milli: 400, GPUs: 0b11}}}

@@ -543,3 +543,19 @@ func TestServerAway(t *testing.T) {
 	w.Cancel(t, b)
 	w.wait("it is gone", func() bool { return w.left(b) == 0 })
 }
+
+// TestPortTaken: a job that wants a port of a node that another pod has gives its GPUs
+// back, and avoids that node.
+func TestPortTaken(t *testing.T) {
+	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, func(c *pods.Config) { c.HoldFor = time.Second })
+	first := w.submit(sched.Spec{GPUs: 1}, map[string]string{port: "8080"})
+	w.plan(wants{first: {w.on(0, 1)}})
+	w.waitState(first, api.Running)
+	second := w.submit(sched.Spec{GPUs: 1}, map[string]string{port: "8080"})
+	w.plan(wants{first: {w.on(0, 1)}, second: {w.on(0, 2)}})
+	w.waitState(second, api.Waiting)
+	j, node := w.job(second), w.prefix+"-0"
+	if j.Exit == nil || j.Exit.Text() != "could not be started: another pod listens on port 8080 of node "+node || !slices.Equal(j.Status.Avoid, []string{node}) {
+		t.Errorf("it ended with %+v, and avoids %v", j.Exit, j.Status.Avoid)
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -59,26 +58,6 @@ func (e *Executor) begin(ctx context.Context, r *run, pods map[int]*corev1.Pod, 
 	e.bindAll(ctx, r, pods, now)
 }
 
-// hasRoom reports whether nothing blocks an attempt. An attempt that is blocked for too
-// long ends, and the scheduler decides again.
-func (e *Executor) hasRoom(r *run, now time.Time) bool {
-	if r.blocked = e.isBlocked(r); r.blocked {
-		r.held = time.Time{}
-		return false
-	}
-	short := e.shortage(r)
-	switch {
-	case short == "":
-		r.held = time.Time{}
-		return true
-	case r.held.IsZero():
-		r.held = now
-	case now.Sub(r.held) >= e.HoldFor:
-		e.end(r, api.Exit{Lost: true, Why: short})
-	}
-	return false
-}
-
 // cacheLag is how long the cache may take to show a write. Only after that is the write
 // repeated.
 const cacheLag = 5 * time.Second
@@ -125,7 +104,7 @@ func (e *Executor) planOf(r *run, from workload.Pod) *plan {
 	if from.GPUResource != "" && !slices.Contains(e.Resources, from.GPUResource) {
 		from.GPUResource = request.UsualGPU // not cpu, for example: the node has it, and would give it in place of GPUs
 	}
-	p := &plan{attempt: r.attempt, from: from, seats: seatsOf(r.attempt), nodes: r.nodes}
+	p := &plan{attempt: r.attempt, from: from, seats: seatsOf(r.attempt), nodes: r.nodes, asks: claimOf(&from.Template.Spec)}
 	for rank, s := range p.seats {
 		o := e.offerOf(e.nodes[r.nodes[rank]], from.GPUResource)
 		p.offers, p.devices = append(p.offers, o), append(p.devices, s.devices(o))
@@ -172,39 +151,6 @@ func (e *Executor) isBlocked(r *run) bool {
 		}
 	}
 	return false
-}
-
-// shortage returns the node that lacks room for the attempt, counting everything
-// bound there; empty: none does.
-func (e *Executor) shortage(r *run) string {
-	need, name := map[string]int64{}, map[string]corev1.ResourceName{}
-	for rank, node := range r.nodes {
-		need[node] += r.plan.devices[rank]
-		name[node] = r.plan.offers[rank].resource
-	}
-	for _, node := range slices.Sorted(maps.Keys(need)) {
-		n := e.nodes[node]
-		if n == nil {
-			return fmt.Sprintf("node %s is no longer part of the cluster", node)
-		}
-		all, used := e.devicesOn(n, name[node], r.id)
-		if used+need[node] > all {
-			return fmt.Sprintf("node %s has %d of %d %s left, but the job needs %d: other pods took them", node, max(0, all-used), all, name[node], need[node])
-		}
-	}
-	return ""
-}
-
-// devicesOn returns how many devices a node has, and how many of them pods of other
-// attempts hold.
-func (e *Executor) devicesOn(n *corev1.Node, of corev1.ResourceName, but api.AttemptID) (all, used int64) {
-	q := n.Status.Allocatable[of]
-	for _, u := range e.uses[n.Name] {
-		if u.id != but {
-			used += u.devices[of]
-		}
-	}
-	return q.Value(), used
 }
 
 // create creates the pods of some ranks and, before the first of them, the service

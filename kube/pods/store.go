@@ -48,8 +48,8 @@ type gang struct {
 
 // use is what a pod holds of its node.
 type use struct {
-	id      api.AttemptID // empty: not one of ours
-	devices map[corev1.ResourceName]int64
+	id api.AttemptID // empty: not one of ours
+	claim
 	gpus    sched.GPUSet
 	milli   int32
 	assumed bool // we bound it; the cache does not know yet
@@ -135,7 +135,7 @@ func (s *store) forget(id api.AttemptID) {
 
 // useOf returns what a pod holds of its node.
 func useOf(p *corev1.Pod) use {
-	u := use{devices: devicesOf(&p.Spec), milli: sched.WholeGPU}
+	u := use{claim: claimOf(&p.Spec), milli: sched.WholeGPU}
 	if id, _, ours := attemptOf(p); ours {
 		u.id = id
 		u.gpus = parseSet(p.Annotations[v1alpha1.AnnotationGPUs])

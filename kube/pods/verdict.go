@@ -179,13 +179,16 @@ func (e *Executor) crowdedOut(r *run, pods map[int]*corev1.Pod, now time.Time) *
 		if n == nil {
 			continue
 		}
-		for name := range devicesOf(&p.Spec) {
+		for name := range claimOf(&p.Spec).amounts {
+			if !strings.Contains(string(name), "/") {
+				continue // the scheduler leaves room for others of these
+			}
 			strangers, mine := int64(0), int64(0)
 			for _, u := range e.uses[n.Name] {
 				if u.id.Job == "" {
-					strangers += u.devices[name]
+					strangers += u.amounts[name]
 				} else {
-					mine += u.devices[name]
+					mine += u.amounts[name]
 				}
 			}
 			q := n.Status.Allocatable[name]

@@ -304,6 +304,9 @@ const selector = "test/disk"
 // probe is an annotation of pods that have a liveness probe.
 const probe = "test/probe"
 
+// port is an annotation with a port of the node that a pod listens on.
+const port = "test/port"
+
 // Template implements pods.Templates.
 func (w *world) Template(_ context.Context, a api.Attempt) (workload.Pod, error) {
 	w.mu.Lock()
@@ -324,6 +327,9 @@ func (w *world) Template(_ context.Context, a api.Attempt) (workload.Pod, error)
 	trainer := corev1.Container{Name: "trainer", Image: image}
 	if annotations[probe] != "" {
 		trainer.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
+	}
+	if number, err := strconv.Atoi(annotations[port]); err == nil {
+		trainer.Ports = []corev1.ContainerPort{{ContainerPort: int32(number), HostPort: int32(number)}}
 	}
 	spec := corev1.PodSpec{NodeSelector: chooses, Containers: []corev1.Container{trainer}}
 	return workload.Pod{
