@@ -30,7 +30,8 @@ var arrows = map[string][]string{
 	// sched: the core. Nouns, State, Decide, and the mathematics beneath them.
 	"sched/num":      {},
 	"sched/suggest":  {},
-	"sched/goodput":  {"sched/num"},
+	"sched/plan":     {},
+	"sched/goodput":  {"sched/num", "sched/plan"},
 	"sched":          {"sched/goodput"},
 	"sched/fairness": {"sched/num", "sched", "sched/goodput"},
 	"sched/place":    {"sched", "sched/goodput"},
@@ -108,15 +109,15 @@ var arrows = map[string][]string{
 
 	// sim: virtual time, and where its workloads and truths come from.
 	"sim/zoo":       {"sched", "sched/goodput"},
-	"sim/profile":   {"sched", "sched/goodput"},
+	"sim/profile":   {"sched", "sched/goodput", "sched/plan"},
 	"sim/autoscale": {"sched/num", "sched", "sched/goodput"},
-	"sim":           {"sched/num", "sim/zoo", "sim/profile", "sim/autoscale", "sched", "sched/fairness", "sched/place", "sched/goodput", "predict/experience", "tune", "tune/search", "policy/interfere", "policy/interfere/learn", "diagnose"},
+	"sim":           {"sched/num", "sim/zoo", "sim/profile", "sim/autoscale", "sched", "sched/fairness", "sched/place", "sched/goodput", "sched/plan", "predict/experience", "tune", "tune/search", "policy/interfere", "policy/interfere/learn", "diagnose"},
 	"sim/trace":     {"sched/num", "sim", "sim/zoo", "sched", "tune/search"},
 	"sim/replay":    {"sched/num", "sim", "sim/zoo", "api", "sched", "sched/goodput", "policy"},
 
 	// lab: reproductions, reports, benchmarks, measurements.
 	"lab/report":   {"sim", "sim/trace", "sched"},
-	"lab/repro":    {"lab/report", "sim", "sim/**", "tune", "tune/search", "sched", "sched/num", "sched/goodput", "sched/forecast", "sched/spare", "policy", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
+	"lab/repro":    {"lab/report", "sim", "sim/**", "tune", "tune/search", "sched", "sched/num", "sched/goodput", "sched/plan", "sched/forecast", "sched/spare", "policy", "policy/interfere", "policy/interfere/learn", "predict", "predict/experience"},
 	"lab/progress": {},
 	"lab/curves":   {"tune/search"},
 	"lab/bench/*":  {"lab/progress", "sched/num", "lab/repro", "kube/kubetest", "kube/v1alpha1"},

@@ -27,7 +27,7 @@ func newRepro() *cobra.Command {
 		// Nothing has to be tidied up: a signal ends an experiment at once.
 		PersistentPreRun: func(*cobra.Command, []string) { signal.Reset(os.Interrupt, syscall.SIGTERM) },
 	}
-	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch(), newReproThemis(), newReproMixed(), newReproHorus(), newReproForecast(), newReproFailures(), newReproShockwave(), newReproFlagship(), newReproAll())
+	c.AddCommand(newReproTiresias(), newReproPhilly(), newReproPollux(), newReproExperience(), newReproAutoscale(), newReproSearch(), newReproThemis(), newReproMixed(), newReproHorus(), newReproForecast(), newReproFailures(), newReproShockwave(), newReproPlans(), newReproFlagship(), newReproAll())
 	return c
 }
 

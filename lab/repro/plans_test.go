@@ -1,0 +1,71 @@
+// Copyright The Fairway Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package repro_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/fairway-gpu/fairway/lab/repro"
+	"github.com/fairway-gpu/fairway/sched/num"
+	"github.com/fairway-gpu/fairway/sched/plan"
+)
+
+// Steps made by the model itself are predicted from other plans and other sizes.
+func TestValidatePlans(t *testing.T) {
+	truth := plan.Params{Compute: 3.4, Fixed: 0.05, Network: 0.4, Update: 0.15, Tensor: 0.4, Host: 1.6, Kernel: 1}
+	model := plan.Model{Parameters: 1.5e9, Layers: 48}
+	var b strings.Builder
+	b.WriteString("exec_plan,placement,iter_time\n")
+	for _, digits := range []string{"1", "2", "4", "8", "22", "44", "2222", "88"} {
+		var counts []int
+		for _, d := range digits {
+			counts = append(counts, int(d-'0'))
+		}
+		at := plan.On(counts...)
+		dp := plan.Plan{Data: at.GPUs, Tensor: 1, Pipeline: 1, Micro: 1}
+		fmt.Fprintf(&b, "ga,%s,%g\n", digits, truth.Step(model, dp, at))
+		dp.Sharding = plan.Optimizer
+		fmt.Fprintf(&b, "zero-dp,%s,%g\n", digits, truth.Step(model, dp, at))
+		tp := plan.Plan{Data: 1, Tensor: counts[0], Pipeline: len(counts), Micro: 1}
+		fmt.Fprintf(&b, "%d%d1,%s,%g\n", tp.Pipeline, tp.Tensor, digits, truth.Step(model, tp, at))
+	}
+	p, err := repro.ValidatePlans(fstest.MapFS{"traces/gpt2/placements.csv": {Data: []byte(b.String())}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.Together()
+	for name, errors := range map[string][]float64{"all": r.All, "plans": r.NoPlan, "sizes": r.NoSize, "profiled": r.Profiled} {
+		if mean := num.Mean(errors); len(errors) == 0 || mean > 0.06 {
+			t.Errorf("%s: a mean error of %.3f over %d steps; want at most 0.06", name, mean, len(errors))
+		}
+	}
+	var out strings.Builder
+	p.Print(&out)
+	if !strings.Contains(out.String(), "| gpt2 | 24 |") {
+		t.Errorf("no row of gpt2 in\n%s", out.String())
+	}
+}
+
+// The measured tables, where they are present: below a tenth for plans and sizes that the
+// fit has not seen, but for vit.
+func TestMeasuredPlans(t *testing.T) {
+	const data = "../../../shared/data/rubick"
+	if _, err := os.Stat(data); err != nil {
+		t.Skip("the Rubick artifact is not there")
+	}
+	p, err := repro.ValidatePlans(os.DirFS(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.Together("vit")
+	for name, errors := range map[string][]float64{"all": r.All, "plans": r.NoPlan, "sizes": r.NoSize} {
+		if mean := num.Mean(errors); mean > 0.1 {
+			t.Errorf("%s: a mean error of %.3f over %d steps; want at most 0.1", name, mean, len(errors))
+		}
+	}
+}
