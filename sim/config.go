@@ -28,9 +28,11 @@ type Config struct {
 	// Throughputs, if set, is the truth about jobs whose length is a number of steps, and
 	// what policies know of their speeds.
 	Throughputs *Throughputs
-	Seed        uint64        // of the workload; only copied to the result
-	Interval    time.Duration // between decisions; 0: at every event
-	Until       time.Duration // end of the run; 0: when every job has ended
+	// Plans, if set, are the measured plans of the models of jobs that have plans.
+	Plans    *profile.Plans
+	Seed     uint64        // of the workload; only copied to the result
+	Interval time.Duration // between decisions; 0: at every event
+	Until    time.Duration // end of the run; 0: when every job has ended
 	// Interference is the share of its speed that a job loses while it spans several
 	// nodes and shares one of them with another such job. PerModel: as the zoo says.
 	Interference float64

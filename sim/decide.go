@@ -123,6 +123,9 @@ func (r *run) carryOut(a sched.Action) error {
 // chooses the batch size.
 func (r *run) prepare(j *job, p sched.Placement) (setting, error) {
 	s := settingOf(r.Cluster, p).under(j.truth)
+	if t, ok := j.truth.(*planned); ok {
+		return r.plan(j, t, s)
+	}
 	if j.agent == nil {
 		return s.split(j.truth)
 	}

@@ -34,6 +34,7 @@ type job struct {
 
 	plain   bool            // it cannot save its work
 	agent   *agent          // nil: no measurements
+	planner *planner        // nil: it trains in one way
 	seen    observation     // what the agent measures in the current phase
 	steps   []float64       // what an oracle reports about step times
 	tried   *goodput.Report // without an agent: results of trials on GPU types; nil: none

@@ -82,6 +82,8 @@ func (r *run) unsaved(j *job) (float64, error) {
 			return 0, err
 		}
 		lost = step / 2
+	} else if _, ok := j.truth.(*planned); ok {
+		lost = 0.5 // its work is counted in steps
 	}
 	return max(0, min(lost, j.done-j.restored)), nil
 }

@@ -74,6 +74,7 @@ type Summary struct {
 	Hardware  *HardwareSummary  `json:"hardware,omitempty"`  // with Config.Hardware
 	Sharing   *SharingSummary   `json:"sharing,omitempty"`   // if jobs ever shared a GPU
 	Search    *SearchSummary    `json:"search,omitempty"`    // with Config.Search
+	Plans     *PlanCount        `json:"plans,omitempty"`     // if jobs have execution plans
 }
 
 // Label is the name of the policy in a table, with a mark for oracles.

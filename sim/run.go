@@ -31,6 +31,7 @@ func Run(c Config, w *Workload) (*Result, Timing, error) {
 	r.reportSearch(res)
 	r.reportFaults(res)
 	r.reportHardware(res)
+	res.Plans = r.planCount
 	res.Ledger = r.ledger
 	return res, r.timing(), nil
 }
@@ -71,6 +72,9 @@ type run struct {
 	hardware *hardware // nil: it does not fail
 
 	times experience.RunTimes // of jobs that have ended
+
+	planners  map[plannerKey]*planner
+	planCount *PlanCount // nil: no job has plans
 }
 
 func newRun(c Config, w *Workload) (*run, error) {
@@ -113,6 +117,12 @@ func newRun(c Config, w *Workload) (*run, error) {
 		}
 		if s, ok := t.(*stepped); ok {
 			work = s.accepting(c.Cluster, work)
+		}
+		if p, ok := t.(*planned); ok {
+			if work, err = p.accepting(work, c.CoAdapt); err != nil {
+				return nil, err
+			}
+			r.planCount = &PlanCount{}
 		}
 		j := &job{work: work, truth: t, result: i}
 		if j.alone, err = alone(t, work, empty, work.GPUs); err != nil {
@@ -275,7 +285,10 @@ func (r *run) submit(j *job) error {
 	if j.agent, err = r.newAgent(j); err != nil {
 		return fmt.Errorf("job %s: %w", spec.ID, err)
 	}
-	if j.agent == nil && !j.plain {
+	if j.planner, err = r.newPlanner(j); err != nil {
+		return fmt.Errorf("job %s: %w", spec.ID, err)
+	}
+	if j.agent == nil && j.planner == nil && !j.plain {
 		if j.tried, err = r.trialReport(j); err != nil {
 			return err
 		}

@@ -38,6 +38,9 @@ func (r *run) adjustJob(j *job) error {
 	if err := r.tryHere(j); err != nil {
 		return err
 	}
+	if changed, err := r.learnPlan(j); changed || err != nil {
+		return err
+	}
 	perf, err := r.perf(j)
 	if err != nil {
 		return fmt.Errorf("job %s: %w", j.work.ID, err)
@@ -72,6 +75,9 @@ func (r *run) rate(j *job) (rate, until float64, err error) {
 func (r *run) perf(j *job) (*goodput.Report, error) {
 	if j.agent != nil {
 		return j.agent.report, nil
+	}
+	if j.planner != nil {
+		return j.planner.report, nil
 	}
 	if t, ok := j.truth.(*recorded); ok && len(t.regimes) > 0 {
 		report := t.report(j.done)

@@ -12,6 +12,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/goodput"
 	"github.com/fairway-gpu/fairway/sched/place"
+	"github.com/fairway-gpu/fairway/sched/plan"
 )
 
 // truth is how fast a job really trains, without interference.
@@ -76,6 +77,7 @@ type setting struct {
 	gpuType   sched.GPUType
 	unit      int            // GPUs of one replica; 0: one
 	config    goodput.Config // how the batch is split; only a trainer needs it
+	plan      plan.Plan      // only of a job with plans
 }
 
 // shape is the part of a setting that the throughput model uses.
@@ -85,6 +87,11 @@ func (s setting) shape() goodput.Shape {
 
 // split sets the batch of a job that does not adapt it.
 func (s setting) split(t truth) (setting, error) {
+	if p, ok := t.(*planned); ok {
+		var err error
+		s.plan, err = p.users(s)
+		return s, err
+	}
 	tr, ok := t.(trainer)
 	if !ok {
 		return s, nil
@@ -118,6 +125,9 @@ func settingOf(c *sched.Cluster, p sched.Placement) setting {
 
 // truthOf returns the truth about a job.
 func (c *Config) truthOf(w *Work) (truth, error) {
+	if w.Plans != nil {
+		return newPlanned(c, w)
+	}
 	if c.Profiles != nil && w.RunTime == 0 {
 		return newMeasured(c, w)
 	}

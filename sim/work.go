@@ -35,6 +35,9 @@ type Work struct {
 	// Regimes are the stretches of a training whose batch size changes by a rule of
 	// its own, such as Accordion or GNS, in order. RunTime is the sum of their times.
 	Regimes []Regime `json:"regimes,omitempty"`
+	// Plans are the execution plans of a large model, whose length is Steps. Nil: the job
+	// trains in one way.
+	Plans *WorkPlans `json:"plans,omitempty"`
 	// Outcome is how the job ends when its work is done: Finished, Killed (cancelled
 	// by its user at that point) or Failed (after the last of Failures, without
 	// another retry). The zero value means Finished.

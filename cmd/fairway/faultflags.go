@@ -132,6 +132,16 @@ func printHardware(w io.Writer, runs []finishedRun) {
 	}
 }
 
+// printPlans says how many starts of jobs with execution plans had measured speeds.
+func printPlans(w io.Writer, runs []finishedRun) {
+	for _, r := range runs {
+		if p := r.result.Plans; p != nil {
+			fmt.Fprintf(w, "\n%s: %d starts on placements that were measured under their plan, %d interpolated; %d changes of plan in place\n",
+				r.result.Policy, p.Measured, p.Fitted, p.Changed)
+		}
+	}
+}
+
 // printLedgers says what was weighed up about moving jobs in each run.
 func printLedgers(w io.Writer, runs []finishedRun) {
 	const most = 40

@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -16,24 +17,32 @@ func newReproPlans() *cobra.Command {
 	var data, out string
 	c := &cobra.Command{
 		Use:   "plans --data DIR",
-		Short: "Check the model of execution plans against measured steps",
+		Short: "Check the model of execution plans against measured steps, and schedule with it",
 		Long: `Fit the model of execution plans (data, tensor and pipeline parallelism, sharding,
 offload, recomputation) to the measurements of the Rubick artifact, and print its errors:
 for plans and sizes that it was fitted to, for those that were left out, and after a short
-profiling.
+profiling. Then replay the artifact's base workload under policies that choose among plans.
 
-The data folder is the artifact's, with traces/MODEL/placements.csv.`,
+The data folder is the artifact's, with traces/MODEL/placements.csv and
+workloads/workload-base.csv.`,
 		Example: `  fairway repro plans --data rubick-artifact/simulator`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if data == "" {
-				return usagef("--data is missing: name the folder of the Rubick artifact that has traces")
+				return usagef("--data is missing: name the folder of the Rubick artifact that has traces and workloads")
 			}
 			p, err := repro.ValidatePlans(os.DirFS(data))
 			if err != nil {
 				return fmt.Errorf("repro plans: %w", err)
 			}
-			return printOrWrite(c, out, p.Print)
+			runs, err := repro.Rubick(os.DirFS(data), func(policy string) { fmt.Fprintln(c.ErrOrStderr(), policy) })
+			if err != nil {
+				return fmt.Errorf("repro plans: %w", err)
+			}
+			return printOrWrite(c, out, func(w io.Writer) {
+				p.Print(w)
+				repro.PrintRubick(w, runs)
+			})
 		},
 	}
 	c.Flags().StringVar(&data, "data", "", "folder of the Rubick artifact")

@@ -41,6 +41,7 @@ type simFlags struct {
 	agent        sched.Duration
 	noise        float64
 	profiles     string
+	plans        string
 	throughputs  string
 	zoo          string
 	interference string
@@ -95,6 +96,7 @@ start in which jobs made progress that was kept.`,
   fairway sim --workload jobs.jsonl --policy srtf,themis --estimates exact
   fairway sim --workload workload-1.csv --policy pollux --profiles traces --optimistic
   fairway sim --workload workload-1.csv --policy sia --profiles sia/traces --cluster 6x4:aws+2x8:dgx-ext+3x8:rtx
+  fairway sim --workload workload-base.csv --policy fairway,pollux,sia --plans rubick/traces --cluster 8x8 --restart 260s
   fairway sim --journal ~/.local/state/fairway --policy fifo,las,pollux
   echo '{"lost_per_gpu_hour": 5e-5, "checkpoint": "10m", "spares": 1}' >failures.json
   fairway sim --workload gen:philly:500 --cluster 32x8 --policy fifo:backfill --failures failures.json`,
@@ -115,8 +117,9 @@ start in which jobs made progress that was kept.`,
 	fl.Float64Var(&f.noise, "noise", 0, "for policies with agents: measurement noise, as the standard deviation of the logarithm, such as 0.1")
 	fl.StringVar(&f.profiles, "profiles", "", "folder with measured profiles in the layout of the Pollux or the Sia artifact, instead of the fitted models; of Sia's, the types of the cluster are aws, rtx, dgx-ext, ...")
 	fl.StringVar(&f.throughputs, "throughputs", "", "`file` with measured throughputs of jobs alone and in pairs, in the format of Gavel's simulation_throughputs.json, for workloads that count steps (format gavel)")
+	fl.StringVar(&f.plans, "plans", "", "`folder` with measured steps of large models by execution plan, in the layout of the Rubick artifact's traces, for its workloads (format rubick)")
 	fl.StringVar(&f.zoo, "zoo", "", "folder with additional model files for the zoo")
-	fl.StringVar(&f.interference, "interference", "auto", "fraction of speed that distributed jobs on one node lose, 0 to 1; auto: per model, and 0 with --profiles")
+	fl.StringVar(&f.interference, "interference", "auto", "fraction of speed that distributed jobs on one node lose, 0 to 1; auto: per model, and 0 with --profiles or --plans")
 	fl.StringVar(&f.share, "share", "off", "auto: let jobs that allow it share GPUs where the predicted slowdown is small (adds layer @share to each policy); off")
 	fl.StringVar(&f.estimates, "estimates", string(sim.History), "what policies are told about run times: history, user, none or exact")
 	fl.Float64Var(&f.plain, "plain", 0, "share of jobs, 0 to 1, that are plain scripts: no agent, nothing saved; no policy preempts, moves or resizes them")
@@ -205,6 +208,7 @@ func (f *simFlags) run(c *cobra.Command) error {
 	printTable(c.OutOrStdout(), runs)
 	printFaults(c.OutOrStdout(), runs)
 	printHardware(c.OutOrStdout(), runs)
+	printPlans(c.OutOrStdout(), runs)
 	if f.ledger {
 		printLedgers(c.OutOrStdout(), runs)
 	}
@@ -262,6 +266,11 @@ func (f *simFlags) config(c *cobra.Command) (sim.Config, error) {
 			return cfg, fmt.Errorf("read profiles %s: %w", f.profiles, err)
 		}
 	}
+	if f.plans != "" {
+		if cfg.Plans, err = profile.ReadPlans(os.DirFS(f.plans)); err != nil {
+			return cfg, fmt.Errorf("read plans %s: %w", f.plans, err)
+		}
+	}
 	if f.throughputs != "" {
 		if cfg.Throughputs, err = readThroughputs(f.throughputs); err != nil {
 			return cfg, fmt.Errorf("read throughputs %s: %w", f.throughputs, err)
@@ -270,7 +279,7 @@ func (f *simFlags) config(c *cobra.Command) (sim.Config, error) {
 	switch f.interference {
 	case "auto":
 		cfg.Interference = sim.PerModel
-		if f.profiles != "" {
+		if f.profiles != "" || f.plans != "" {
 			cfg.Interference = 0
 		}
 	default:

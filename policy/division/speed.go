@@ -29,6 +29,7 @@ type Curve struct {
 	kind   string // of GPU
 	racks  bool   // far differs from near
 	at     [spans][]float64
+	one    float64 // see One; 0: not computed, or nothing
 }
 
 // curveKey names a curve. Reports are immutable, so the address will do.
@@ -53,10 +54,10 @@ func (c *Curves) of(r *goodput.Report, kind sched.GPUType) *Curve {
 	if r == nil {
 		return nil
 	}
-	params, ok := r.Params[string(kind)]
-	if !ok {
+	if !r.Models(string(kind)) {
 		return nil
 	}
+	params := r.Params[string(kind)]
 	key := curveKey{r, kind}
 	if known, ok := c.now[key]; ok {
 		return known
@@ -81,7 +82,7 @@ func (c *Curve) Goodput(s Span, n int) float64 {
 	if g != g {
 		shape := goodput.Shape{Nodes: 1, GPUs: n, CrossRack: s == Far}
 		if s != Local {
-			shape.Nodes = 2 // the model asks only whether there are several
+			shape.Nodes = 2 // the models ask only whether there are several
 		}
 		_, g, _ = c.report.Goodput(c.kind, shape)
 		if !(g > 0) || math.IsInf(g, 1) {
@@ -92,13 +93,28 @@ func (c *Curve) Goodput(s Span, n int) float64 {
 	return g
 }
 
+// One returns the goodput of one GPU; of a job whose plans need more, its part of the
+// goodput of the smallest number that will do.
+func (c *Curve) One() float64 {
+	if c.one == 0 {
+		c.one = c.Goodput(Local, 1)
+		if plans := c.report.Plans[c.kind]; plans != nil {
+			for n := 2; c.one == 0 && n <= plans.Largest(); n++ {
+				c.one = c.Goodput(Local, n) / float64(n)
+			}
+		}
+	}
+	return c.one
+}
+
 // fair returns the goodput on a fair share of n GPUs on one node. A share that
-// the job's batch cannot be split over is halved until it can.
+// the job's batch cannot be split over is halved until it can; of a job whose plans need
+// more, the share of one that has them now and then.
 func (c *Curve) fair(n int) float64 {
-	for ; n > 0; n /= 2 {
-		if g := c.Goodput(Local, n); g > 0 {
+	for part := n; part > 0; part /= 2 {
+		if g := c.Goodput(Local, part); g > 0 {
 			return g
 		}
 	}
-	return 0
+	return c.One() * float64(n)
 }

@@ -28,6 +28,10 @@
 // comes from what an agent has announced, else from an estimate (of the user, or of
 // similar jobs), else a job is taken to have as much left as it has had: see left.go.
 //
+// Of a job with execution plans, the speed is that of the best plan on the GPUs, and one GPU
+// is a part of the fewest that a plan needs. Its first load is no change, and while it loads,
+// its GPUs count three times.
+//
 // Decisions follow events. Where there are more than 256 jobs and none of them can be
 // resized, the search would cost more than it gains: jobs then stand in line by the
 // work they have left.

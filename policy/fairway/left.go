@@ -26,7 +26,7 @@ const unknown = 300
 func (w *world) left(j *sched.Job, one *division.Curve) float64 {
 	if one != nil && j.Work > 0 && j.Perf.Runs() {
 		work := outlived(j.Work, j.DoneBy(w.s.Now)) - j.DoneBy(w.s.Now)
-		if g := one.Goodput(division.Local, 1); g > 0 {
+		if g := one.One(); g > 0 {
 			return max(1, work*float64(j.Perf.Limits.Initial)/g)
 		}
 	}
@@ -53,7 +53,7 @@ func outlived(estimate, had float64) float64 {
 // speed returns how much faster a job is on n GPUs, close together, than on one.
 func (w *world) speed(j *sched.Job, one *division.Curve, n int) float64 {
 	if one != nil {
-		if g := one.Goodput(division.Local, 1); g > 0 {
+		if g := one.One(); g > 0 {
 			if at := one.Goodput(division.Local, n); at > 0 {
 				return at / g
 			}

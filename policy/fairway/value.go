@@ -30,7 +30,7 @@ func (o *value) Meet(*division.Job) {}
 // knows how fast it would be. One with a model grows as far as its batch can be split.
 func (o *value) Most(j *sched.Job) int {
 	switch {
-	case j.Perf == nil || len(j.Perf.Params) == 0:
+	case j.Perf == nil || len(j.Perf.Params)+len(j.Perf.Plans) == 0:
 		return max(1, 2*j.MostGPUs)
 	case j.Perf.UsableGPUs > 0:
 		return j.Perf.UsableGPUs
@@ -56,7 +56,7 @@ func (o *value) speed(j *division.Job, k *division.Kind, at division.Span, n int
 		}
 		return float64(n) * (1 - loss*float64(at))
 	}
-	g := one.Goodput(division.Local, 1)
+	g := one.One()
 	if !(g > 0) {
 		g = 1
 	}
@@ -71,6 +71,15 @@ func (o *value) speed(j *division.Job, k *division.Kind, at division.Span, n int
 // a restart later.
 const stay, nearer = 2, 5
 
+// A job with execution plans trains a large model, which loads for minutes. Its first load
+// is a part of its work, which it has to do at some time, and no price of a change: otherwise
+// a job that is shorter than its load would be worth nothing. While it loads, its GPUs are
+// worth loading times as much: to stop it then loses the load and gains nothing.
+const loading = 3
+
+// planned reports whether a job may run under several execution plans.
+func planned(j *sched.Job) bool { return j.Perf != nil && len(j.Perf.Plans) > 0 }
+
 // Cost implements division.Objective.
 func (o *value) Cost(j *division.Job, k *division.Kind, at division.Span, n int, kept bool) float64 {
 	v := &o.world.jobs[j.Index]
@@ -82,12 +91,15 @@ func (o *value) Cost(j *division.Job, k *division.Kind, at division.Span, n int,
 	if v.share > 0 && j.Elastic() { // it is behind: its share counts for more than anything else
 		worth += o.world.most * min(1, s/o.world.speedAt(j.Job, v.one, v.share))
 	}
-	if !kept {
+	if !kept && !(planned(j.Job) && j.Starts == 0) {
 		h := o.horizon(j.Job, o.world.s.Now, v.left, s)
 		worth *= h / (h + o.restart(j.Job))
 	}
 	if j.Phase == sched.Running && !j.Elastic() {
 		worth *= stay
+	}
+	if kept && planned(j.Job) && j.ReportedAt.After(o.world.s.Now) {
+		worth *= loading
 	}
 	return -worth
 }

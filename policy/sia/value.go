@@ -57,20 +57,14 @@ func (p *policy) goodput(j *job, o option, types []sched.GPUType, shapes []shape
 		gpus := replicas * j.Perf.Unit(string(types[t]))
 		return p.known.of(valueKey{j.Perf, types[t], gpus, num.CeilDiv(gpus, max(1, shapes[t].node))})
 	}
-	seen := slices.IndexFunc(types, func(t sched.GPUType) bool { return j.models(t) })
+	seen := slices.IndexFunc(types, func(t sched.GPUType) bool { return j.Perf.Models(string(t)) })
 	switch {
-	case j.models(here):
+	case j.Perf.Models(string(here)):
 		return value(o.gpuType)
 	case seen >= 0:
 		return value(seen) * trial(j.Perf, here) / trial(j.Perf, types[seen])
 	}
 	return float64(replicas) * trial(j.Perf, here)
-}
-
-// models reports whether the job has a model for a type.
-func (j *job) models(t sched.GPUType) bool {
-	_, ok := j.Perf.Params[string(t)]
-	return ok
 }
 
 // trial returns the speed, in examples, of a job's smallest measured size on a type; 1

@@ -6,6 +6,8 @@ package goodput
 import (
 	"fmt"
 	"math"
+
+	"github.com/fairway-gpu/fairway/sched/plan"
 )
 
 // Report is what the agent of a running job tells the scheduler about how the
@@ -17,8 +19,11 @@ type Report struct {
 	// Params is the fitted throughput model, by GPU type. It has no entry for a
 	// type the job has not run on.
 	Params map[string]Params `json:"params,omitempty"`
-	Noise  float64           `json:"noise"` // gradient noise scale now, in examples
-	Limits Limits            `json:"limits"`
+	// Plans is the same for a job that may run under several execution plans, which then
+	// decide its speed: the best plan for a placement is part of the placement's value.
+	Plans  map[string]*plan.Choice `json:"plans,omitempty"`
+	Noise  float64                 `json:"noise"` // gradient noise scale now, in examples
+	Limits Limits                  `json:"limits"`
 	// Fixed is the batch size of a job that does not adapt it; 0: it adapts.
 	Fixed int `json:"fixed,omitempty"`
 	// MostGPUs is the largest number of GPUs the job should be given now: twice
@@ -174,10 +179,29 @@ func (r *Report) ValidateMeasured() error {
 // Unit returns the number of GPUs of one replica on a GPU type.
 func (r *Report) Unit(gpuType string) int { return max(1, r.Units[gpuType]) }
 
+// Models reports whether the job has a model of its speed on a GPU type.
+func (r *Report) Models(gpuType string) bool {
+	_, ok := r.Params[gpuType]
+	return ok || r.Plans[gpuType] != nil
+}
+
+// planned returns the examples for each second under the best plan on a placement; 0: no
+// plan fits.
+func (r *Report) planned(c *plan.Choice, s Shape) float64 {
+	_, step, ok := c.Best(c.Packed(s.GPUs, s.Nodes))
+	if !ok {
+		return 0
+	}
+	return float64(max(1, r.Fixed)) / step
+}
+
 // Goodput returns the best goodput of the job on a placement, and the batch
 // configuration that gives it; ok is false while the job has no model for the
 // GPU type. A job that does not adapt its batch size gets its throughput.
 func (r *Report) Goodput(gpuType string, s Shape) (c Config, goodput float64, ok bool) {
+	if c := r.Plans[gpuType]; c != nil {
+		return Config{}, r.planned(c, s), true
+	}
 	p, ok := r.Params[gpuType]
 	if !ok {
 		return Config{}, 0, false
@@ -237,6 +261,17 @@ func (r *Report) Validate() error {
 		}
 		if err := p.Validate(); err != nil {
 			return fmt.Errorf("params of %s: %w", t, err)
+		}
+	}
+	if len(r.Plans) > maxTypes {
+		return fmt.Errorf("plans has %d GPU types; want at most %d", len(r.Plans), maxTypes)
+	}
+	for t, c := range r.Plans {
+		if c == nil {
+			return fmt.Errorf("plans of %.20q = null; want a choice of plans", t)
+		}
+		if err := c.Validate(); err != nil {
+			return fmt.Errorf("plans of %.20q: %w", t, err)
 		}
 	}
 	for t, n := range r.LocalMax {

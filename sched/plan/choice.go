@@ -3,10 +3,7 @@
 
 package plan
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Choice is the plans that a job may run under on one type of GPU, and how fast they are.
 // It is immutable.
@@ -15,8 +12,6 @@ type Choice struct {
 	Params Params `json:"params"`
 	Plans  []Plan `json:"plans"`
 	Node   int    `json:"node"` // GPUs of a node
-	// Reshard is what a change of the plan costs, in seconds, where the GPUs stay.
-	Reshard float64 `json:"reshard,omitempty"`
 }
 
 // Best returns the fastest plan on a placement and the seconds of its step; ok is false if
@@ -31,6 +26,15 @@ func (c *Choice) Best(at Place) (best Plan, step float64, ok bool) {
 		}
 	}
 	return best, step, ok
+}
+
+// Largest returns the most GPUs that a plan is for.
+func (c *Choice) Largest() int {
+	most := 0
+	for _, p := range c.Plans {
+		most = max(most, p.GPUs())
+	}
+	return most
 }
 
 // Packed returns the placement of so many GPUs on as few nodes as possible, or on more:
@@ -67,9 +71,6 @@ func (c *Choice) Validate() error {
 	}
 	if c.Node < 1 || c.Node > maxCount {
 		return fmt.Errorf("node = %d; want the GPUs of a node", c.Node)
-	}
-	if !(c.Reshard >= 0) || math.IsInf(c.Reshard, 1) {
-		return fmt.Errorf("reshard = %g; want a number of seconds", c.Reshard)
 	}
 	for i, p := range c.Plans {
 		if err := p.Validate(); err != nil {

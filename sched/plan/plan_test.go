@@ -282,7 +282,6 @@ func TestChoice(t *testing.T) {
 		"plans[0]: micro = 0":           func(c *Choice) { c.Plans = []Plan{{Data: 1, Tensor: 1, Pipeline: 1}} },
 		"plans[0]: sharding = 3; want ": func(c *Choice) { c.Plans = []Plan{{Data: 1, Tensor: 1, Pipeline: 1, Micro: 1, Sharding: 3}} },
 		"node = 0":                      func(c *Choice) { c.Node = 0 },
-		"reshard = -1":                  func(c *Choice) { c.Reshard = -1 },
 	} {
 		bad := *c
 		break_(&bad)

@@ -24,6 +24,9 @@ func benchRows(tb testing.TB, format Format, n int) []byte {
 	case Pollux:
 		out.WriteString(polluxHead)
 		line("job-%d,%d,cifar10,8,2048")
+	case Rubick:
+		out.WriteString(rubickHead)
+		line("job-%d,%d,600,bert,8,64,0,zero-dp,4000,0")
 	case Philly:
 		out.WriteByte('[')
 		for i := range n {

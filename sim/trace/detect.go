@@ -83,6 +83,7 @@ var signatures = []struct {
 	columns []string
 }{
 	{Pollux, []string{"application", "num_replicas", "batch_size"}},
+	{Rubick, []string{"application", "num_gpus", "exec_plan", "steps"}},
 	{Philly, []string{"timestamp", "duration", "num_gpus"}},
 	{Philly, []string{"submit_time_utc", "num_gpus", "duration_s"}},
 	{Helios, []string{"job_id", "vc", "gpu_num", "state", "submit_time"}},

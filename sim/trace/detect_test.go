@@ -57,8 +57,8 @@ func TestDetect(t *testing.T) {
 		{"\uFEFF\n  [ {", "philly", ""},
 		{"JOB_ID,USER,VC,GPU_NUM,STATE,SUBMIT_TIME", "helios", ""},
 		{"", "", "detect format of f: the file is empty"},
-		{"{\"jobs\":[]}", "", `detect format of f: first line "{\"jobs\":[]}" is none of [native pollux philly helios alibaba openb acme tiresias gavel]; name the format with --format`},
-		{"job_id,gpu_num,status,submit_time", "", `detect format of f: first line "job_id,gpu_num,status,submit_time" is none of [native pollux philly helios alibaba openb acme tiresias gavel]; the nearest is acme, which has state too; name the format with --format`},
+		{"{\"jobs\":[]}", "", `detect format of f: first line "{\"jobs\":[]}" is none of [native pollux philly helios alibaba openb acme tiresias gavel rubick]; name the format with --format`},
+		{"job_id,gpu_num,status,submit_time", "", `detect format of f: first line "job_id,gpu_num,status,submit_time" is none of [native pollux philly helios alibaba openb acme tiresias gavel rubick]; the nearest is acme, which has state too; name the format with --format`},
 		{"name,cpu_milli,num_gpu,gpu_milli,pod_phase", "openb", ""},
 	}
 	for _, test := range tests {

@@ -15,6 +15,7 @@ import (
 const (
 	nativeHead   = `{"fairway":"workload","version":1,"name":"x","start":"2024-05-06T08:00:00Z"}` + "\n"
 	polluxHead   = "name,time,application,num_replicas,batch_size\n"
+	rubickHead   = "name,submission_time,duration,application,num_gpus,num_cpus,bandwidth,exec_plan,steps,is_sla\n"
 	phillyHead   = "timestamp,duration,num_gpus,gpu_time,cluster\n"
 	heliosHead   = "job_id,user,vc,jobname,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
 	openbHead    = "name,num_gpu,gpu_milli,pod_phase,creation_time,deletion_time,scheduled_time\n"
@@ -48,6 +49,12 @@ var malformed = []struct {
 		`f:3:1: id = "a": line 2 has a job of that id; ids must differ`},
 	{"native bare duration", Native, nativeHead + `{"id":"a","submitted":"2024-05-06T09:00:00Z","gpus":1,"run_time":60}`,
 		`f:2:1: row = "{\"id\":\"a\",\"submitted\":\"2024-05-06T09:00:00Z\",\"gpus\":1,\"run_time\":60}": duration 60: want text with a unit, such as "10m"`},
+	{"rubick no plan", Rubick, rubickHead + "a,1,9,vit,2,16,0,,10,0",
+		`f:2:18: exec_plan = "": want the plan that the user chose`},
+	{"rubick no steps", Rubick, rubickHead + "a,1,9,vit,2,16,0,ga,0,0",
+		`f:2:21: steps = "0": want a number above 0`},
+	{"rubick no model", Rubick, rubickHead + "a,1,9,,2,16,0,ga,5,0",
+		`f:2:7: application = "": want the name of a model; its plans follow from it`},
 	{"pollux count", Pollux, polluxHead + "a,1,bert,two,12",
 		`f:2:10: num_replicas = "two": want a whole number from 0 to 1048576`},
 	{"pollux negative time", Pollux, polluxHead + "a,1,bert,2,12\nb,-5,bert,2,12",
@@ -167,7 +174,7 @@ func TestReadHopeless(t *testing.T) {
 		{"philly cut off", `[{"status": "Killed", "jobid": "a"}`, Options{Format: Philly},
 			"read f: line 1, column 36: want a JSON array of jobs: unexpected EOF"},
 		{"philly empty", " \n", Options{Format: Philly}, "read f: the file is empty"},
-		{"format", "x", Options{Format: "xml"}, `read f: format "xml"; want one of [native pollux philly helios alibaba openb acme tiresias gavel]`},
+		{"format", "x", Options{Format: "xml"}, `read f: format "xml"; want one of [native pollux philly helios alibaba openb acme tiresias gavel rubick]`},
 		{"limit", polluxHead + "a,1,bert,2,12\n", Options{Format: Pollux, Limit: 50},
 			"read f: the file has more than 50 bytes; want a higher limit to read it"},
 		{"long line", polluxHead + strings.Repeat("a", maxLine+1), Options{Format: Pollux}, "read f: line 2 is longer than 1048576 bytes"},

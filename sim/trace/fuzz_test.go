@@ -62,6 +62,7 @@ func fuzzRead(f *testing.F, format Format) {
 
 func FuzzNative(f *testing.F)   { fuzzRead(f, Native) }
 func FuzzPollux(f *testing.F)   { fuzzRead(f, Pollux) }
+func FuzzRubick(f *testing.F)   { fuzzRead(f, Rubick) }
 func FuzzPhilly(f *testing.F)   { fuzzRead(f, Philly) }
 func FuzzHelios(f *testing.F)   { fuzzRead(f, Helios) }
 func FuzzAlibaba(f *testing.F)  { fuzzRead(f, Alibaba) }

@@ -31,11 +31,12 @@ const (
 	Openb    Format = "openb"
 	Tiresias Format = "tiresias"
 	Gavel    Format = "gavel"
+	Rubick   Format = "rubick"
 )
 
 // Formats returns every format that Read accepts.
 func Formats() []Format {
-	return []Format{Native, Pollux, Philly, Helios, Alibaba, Openb, Acme, Tiresias, Gavel}
+	return []Format{Native, Pollux, Philly, Helios, Alibaba, Openb, Acme, Tiresias, Gavel, Rubick}
 }
 
 // Epoch is time zero of traces that count seconds from their own start, and of
@@ -147,6 +148,7 @@ func Read(r io.Reader, o Options) (*sim.Workload, *Report, error) {
 var readers = map[Format]func(*bufio.Reader, *builder) error{
 	Native:   readNative,
 	Pollux:   readPollux,
+	Rubick:   readRubick,
 	Philly:   readPhilly,
 	Helios:   readHelios,
 	Alibaba:  readAlibaba,

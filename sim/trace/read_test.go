@@ -97,6 +97,14 @@ var files = []struct {
 		},
 	},
 	{
+		name: "rubick.csv", format: Rubick, rows: 3, start: "2018-01-01T00:00:00",
+		dropped: []Count{{noGPUs, 1}},
+		jobs: []string{
+			"vit-a 2018-01-01T00:00:00 gpus=2 model=vit",
+			"llama-b 2018-01-01T00:01:40 gpus=16 model=llama7",
+		},
+	},
+	{
 		name: "philly.json", format: Philly, rows: 7, start: "2017-10-08T23:00:00",
 		tenants: []sched.TenantID{"vc-a", "vc-b"},
 		dropped: []Count{{noGPUs, 1}, {"has no start or end of its last attempt", 1}, {"has no time of submission", 1}, {neverStarted, 1}},
