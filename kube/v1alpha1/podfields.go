@@ -74,7 +74,7 @@ var PodFields = []PodField{
 	{Path: "runtimeClassName", Treatment: FieldPassed, Note: "its overhead counts"},
 	{Path: "schedulerName", Treatment: FieldReplaced, Note: "by fairway"},
 	{Path: "schedulingGates", Treatment: FieldRefused, Note: "no pod with a gate can be bound; use spec.suspend to hold a job back", OwnOnly: true},
-	{Path: "schedulingGroup", Treatment: FieldRefused, Note: "a TrainingJob is a gang by itself; leave it out"},
+	{Path: "schedulingGroup", Treatment: FieldRefused, Note: "a TrainingJob is a gang by itself; leave it out", OwnOnly: true},
 	{Path: "securityContext", Treatment: FieldPassed},
 	{Path: "serviceAccount", Treatment: FieldPassed},
 	{Path: "serviceAccountName", Treatment: FieldPassed},
