@@ -171,12 +171,12 @@ func testNotice(t *testing.T, r *rig) {
 // TestProlongedNotice: an attempt that cannot save its work has more time for it.
 func TestProlongedNotice(t *testing.T) {
 	t.Parallel()
-	saves := attempt("saves", 1, 0b1, `trap 'sleep 1; exit 75' TERM; echo up; while :; do sleep 0.02; done`)
+	saves := attempt("saves", 1, 0b1, `trap 'sleep 6; exit 75' TERM; echo up; while :; do sleep 0.02; done`)
 	deaf := attempt("deaf", 1, 0b10, `trap '' TERM; echo up; while :; do sleep 0.02; done`)
 	var failing atomic.Bool // of the deaf one
 	failing.Store(true)
 	r := newRig(t, func(c *Config) {
-		c.GracePeriod = 300 * time.Millisecond
+		c.GracePeriod = 4 * time.Second
 		c.SaveFails = func(id api.AttemptID) bool { return id == saves.AttemptID || failing.Load() }
 	})
 	r.orders.set(saves, deaf)
