@@ -66,17 +66,17 @@ class FolderTests(unittest.TestCase):
 
 @unittest.skipIf(torch is None, "this interpreter has no torch")
 class GangTests(unittest.TestCase):
-    def run_job(self, *arguments):
+    def run_job(self, bound, *arguments):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        env = {"FAIRWAY_JOB": "j1", "FAIRWAY_CHECKPOINT_DIR": folder.name, "FAIRWAY_HANG_SECONDS": 2}
+        env = {"FAIRWAY_JOB": "j1", "FAIRWAY_CHECKPOINT_DIR": folder.name, "FAIRWAY_HANG_SECONDS": bound}
         return Running([JOB, *arguments, "5"], 2, env).wait(180)
 
     @needs_steady_cores
     def test_a_hung_gang_ends_with_its_stacks(self):
         began = time.monotonic()
-        codes, outputs = self.run_job("hang", "1", "0", "0.01", "100")
+        codes, outputs = self.run_job(2, "hang", "1", "0", "0.01", "100")
         self.assertEqual(codes, [1, 1], outputs)
         print(f"\n  a hung gang ended {time.monotonic() - began:.1f} s after its start, with a bound of 2 s")
         self.assertIn("fairway: rank 1 hangs: no rank has moved for", outputs[1])
@@ -88,7 +88,7 @@ class GangTests(unittest.TestCase):
 
     @needs_steady_cores
     def test_a_gang_waits_for_a_rank_that_evaluates(self):
-        codes, outputs = self.run_job("evaluate", "0", "5", "0.01", "1")
+        codes, outputs = self.run_job(6, "evaluate", "0", "8", "0.01", "1")
         self.assertEqual(codes, [0, 0], outputs)
         self.assertTrue((self.folder / ".fairway-watch" / "moving").exists())
 
