@@ -70,15 +70,18 @@ suite = unittest.defaultTestLoader.discover("tests", top_level_dir=".")
 runner = unittest.TextTestRunner(resultclass=Result, verbosity=1, buffer=False)
 cores = Cores()
 result = runner.run(suite)
-# As tools/gotest does: what failed while the host took the cores away is run again, twice at most.
+# As tools/gotest does: what failed is run once more, and a third time if the host took the cores away.
 tests, failed = result.testsRun, lambda: sorted({getattr(test, "test_case", test).id() for test, _ in result.failures + result.errors})
 for attempt in (2, 3):
-    if not failed() or cores.stolen() < 0.1:
+    again = failed()
+    if not again or attempt == 3 and cores.stolen() < 0.1:
         break
-    print(f"NOT COUNTED: the host took {100 * cores.stolen():.0f} % of the CPU time; try {attempt} of 3: {' '.join(failed())}")
+    print(f"AGAIN, try {attempt} (the host took {100 * cores.stolen():.0f} % of the CPU time): {' '.join(again)}")
     skipped = result.skipped
-    result = runner.run(unittest.defaultTestLoader.loadTestsFromNames(failed()))
+    result = runner.run(unittest.defaultTestLoader.loadTestsFromNames(again))
     result.skipped += skipped
+    if not failed():
+        print(f"FLAKY, passed on try {attempt}: {' '.join(again)}")
 slow = ", ".join(f"{name.split('.', 1)[1]} {seconds:.1f} s" for seconds, name in sorted(Result.times)[:-4:-1])
 print(f"python: Python {sys.version.split()[0]}, {kind}: {tests} tests, {len(result.skipped)} skipped, "
       f"{len(failed())} failed, {time.monotonic() - began:.0f} s (slowest: {slow})")
