@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from fairway_profiling import catalogue, graphs, pairs, recipes, rows, solo, triples
+from fairway_profiling import catalogue, fractions, graphs, pairs, recipes, rows, solo, triples
 from fairway_profiling.nvml import Sampler
 from fairway_profiling.worker import context
 
@@ -20,6 +20,7 @@ DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 # The options recorded in a session's entry in the machine file.
 SETTINGS = {"solo": ("warmup", "window", "max_batches"),
             "recipes": ("warmup", "window"),
+            "fractions": ("warmup", "window"),
             "pairs": ("mps", "group", "per_group", "seed", "most_ms", "again", "warm", "settle", "pair_window", "pair_window_least",
                       "pair_window_most", "solo_now", "solo_settle")}
 SETTINGS["triples"] = tuple(s for s in SETTINGS["pairs"] if s not in ("mps", "per_group", "again", "pair_window_least")) + ("count",)
@@ -70,6 +71,7 @@ def parse(arguments):
     three = commands.add_parser("triples", parents=[shared, measured, paired], help="measure three models at a time, and their pairs")
     three.add_argument("--count", type=int, default=30, help="triples of the group")
     commands.add_parser("recipes", parents=[measured, alone], help="measure models with mixed precision, Adam, recomputed layers, torch.compile")
+    commands.add_parser("fractions", parents=[measured, alone], help="measure models with a part of the GPU's threads, under MPS")
     every = commands.add_parser("campaign", parents=[shared, measured, alone, paired],
                                 help="solo, then pairs under MPS, then time-sliced pairs, until the files hold enough")
     every.add_argument("--solo-seconds", type=float, default=0, help="part of --seconds for single models")
@@ -138,6 +140,10 @@ class Bench:
         table = rows.Table(self.path + "-recipes.csv", recipes.COLUMNS)
         return recipes.Recipes(options, table, self.sampler, self.session("recipes", options)).run(self.processes)
 
+    def by_fraction(self, options):
+        table = rows.Table(self.path + "-fractions.csv", fractions.COLUMNS)
+        return fractions.Fractions(options, table, self.sampler, self.session("fractions", options)).run(self.processes)
+
     def campaign(self, options):
         """Solo first, because pairs are chosen by its rows; then MPS with its own time; then time-sliced pairs."""
         deadline = time.monotonic() + options.seconds if options.seconds else None
@@ -165,7 +171,7 @@ def measure(options):
     bench = Bench(options)
     bench.sampler.start()
     try:
-        added = {"solo": bench.alone, "recipes": bench.by_recipe, "pairs": bench.paired, "triples": bench.tripled,
+        added = {"solo": bench.alone, "recipes": bench.by_recipe, "fractions": bench.by_fraction, "pairs": bench.paired, "triples": bench.tripled,
                  "campaign": bench.campaign}[options.command](options)
     finally:
         bench.sampler.close()
@@ -181,8 +187,8 @@ def gpu_mib():
 
 def main():
     options = parse(sys.argv[1:])
-    {"list": list_models, "graphs": draw_graphs, "solo": measure, "recipes": measure, "pairs": measure, "triples": measure,
-     "campaign": measure}[options.command](options)
+    {"list": list_models, "graphs": draw_graphs, "solo": measure, "recipes": measure, "fractions": measure, "pairs": measure,
+     "triples": measure, "campaign": measure}[options.command](options)
 
 
 if __name__ == "__main__":

@@ -31,9 +31,19 @@ CASES = (
     ("plain/decoder-0.9b", 1, "adam bf16+adam"),
     ("plain/decoder-0.1b", 2, "adam amp+adam+checkpoint"),
     ("plain/decoder-0.3b", 2, "bf16+adam amp+adam+checkpoint"),
+    ("plain/decoder-0.1b", 8, "amp+adam+compile bf16+adam+compile compile"),
     ("torchvision/resnet50", 128, "amp+compile"),
-    ("plain/decoder-0.1b", 8, "amp+adam+compile"),
+    ("plain/decoder-0.9b", 4, "bf16+adam+compile"),
+    ("timm/deit_small_patch16_224", 128, "amp+adam+compile"),
+    ("plain/decoder-0.1b", 2, "amp+adam+compile"),
+    ("torchvision/convnext_tiny", 128, "amp+adam+compile"),
+    ("plain/gpt-small-256", 32, "amp+adam+compile"),
+    ("torchvision/mobilenet_v2", 256, "amp+compile"),
+    ("plain/decoder-0.3b", 8, "amp+adam+compile"),
+    ("plain/bert-base-128", 128, "amp+adam+compile"),
 )
+
+TOGETHER = 12  # models whose kernels are generated at the same time
 
 
 class Recipes(solo.Solo):
@@ -50,6 +60,10 @@ class Recipes(solo.Solo):
         before = len(self.table.rows)
         todo = list(self.todo())
         start = lambda i: Worker(processes, todo[i][0].name, recipe=Recipe(todo[i][2].strip("-")))
+        compiled = [i for i, (_, _, recipe) in enumerate(todo) if "compile" in recipe]
+        for at in range(0, len(compiled), TOGETHER):
+            if not self.late():
+                self.generate([(start(i), todo[i][1]) for i in compiled[at:at + TOGETHER]])
         worker = start(0) if todo else None
         for i, (entry, batch, recipe) in enumerate(todo):
             if self.late():
@@ -61,6 +75,18 @@ class Recipes(solo.Solo):
         if worker:
             worker.close()
         return len(self.table.rows) - before
+
+    def generate(self, workers):
+        """Lets torch.compile fill its cache on disk for several models at once; nothing is measured."""
+        for command in (lambda _: ("begin", self.options.device), lambda batch: ("prepare", batch)):
+            for act in (lambda worker, batch: worker.send(*command(batch)), lambda worker, _: worker.reply()):
+                for worker, batch in workers:
+                    try:
+                        act(worker, batch)
+                    except solo.Failed as failure:  # its row will say so again
+                        print(f"{worker.name}: {failure}", flush=True)
+        for worker, _ in workers:
+            worker.close()
 
     def measure_recipe(self, worker, entry, batch, recipe):
         self.recipe = recipe

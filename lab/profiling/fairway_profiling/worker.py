@@ -19,6 +19,7 @@ from .recipe import Recipe
 AHEAD = 2  # steps launched but not finished, as in a loop that reads its loss now and then
 PRELOAD = ["torch", "torchvision", "timm"]
 REPLY_SECONDS = 60
+COMPILE_SECONDS = 240  # for the first step of a model that torch.compile translates
 
 
 class Failed(Exception):
@@ -168,6 +169,7 @@ class Worker:
 
     def __init__(self, processes, name, environment=None, recipe=None):
         self.name = name
+        self.patience = COMPILE_SECONDS if recipe and "compile" in recipe.words else REPLY_SECONDS
         self.pipe, far = processes.Pipe()
         self.process = processes.Process(target=_serve, args=(far, name, environment or {}, recipe), daemon=True)
         self.process.start()
@@ -187,7 +189,8 @@ class Worker:
         except BrokenPipeError as failure:
             raise Failed("died", repr(failure)) from failure
 
-    def reply(self, seconds=REPLY_SECONDS):
+    def reply(self, seconds=None):
+        seconds = seconds or self.patience
         try:
             if not self.pipe.poll(seconds):
                 raise Failed("timeout", f"no reply in {seconds} s")
