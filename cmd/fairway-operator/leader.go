@@ -28,6 +28,7 @@ import (
 	"github.com/fairway-gpu/fairway/kube/nodeagent"
 	"github.com/fairway-gpu/fairway/kube/nodes"
 	"github.com/fairway-gpu/fairway/kube/pods"
+	"github.com/fairway-gpu/fairway/kube/volumes"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/predict/experience"
 	"github.com/fairway-gpu/fairway/sched"
@@ -118,7 +119,10 @@ func (t *term) openState(ctx context.Context, pages *journal.Journal) error {
 	if err != nil {
 		return err
 	}
-	t.constraints = constraint.NewRegistry(nodes.RulesFor(nodes.Resources(c.Nodes.Resources), c.Nodes.Tolerated))
+	rules := nodes.RulesFor(nodes.Resources(c.Nodes.Resources), c.Nodes.Tolerated)
+	rules.Volumes = volumes.New()
+	t.constraints = constraint.NewRegistry(rules)
+	rules.Volumes.Changed = t.constraints.Recheck
 	t.state, err = state.Open(ctx, state.Config{
 		Seen:    state.Mark{Jobs: used},
 		Journal: timed{pages, t}, Policies: policy.Builtin(), Standard: c.Policy, Guard: c.Guard, Key: derive(t.key, "agents and bidders"),
@@ -169,7 +173,7 @@ func (t *term) openCluster() error {
 	}
 	t.executor = pods.New(pods.Config{
 		Hands: hands, Suspends: func(n *corev1.Node) bool { return t.nodes.NoSuspend(n.Name) == "" },
-		Client: t.direct, Cache: t.manager.GetCache(), Templates: t.mirror, External: mirror.External{Mirror: t.mirror, Now: time.Now}, ReadLog: pods.LogReader(logs),
+		Client: t.direct, Cache: t.manager.GetCache(), Templates: t.mirror, External: mirror.External{Mirror: t.mirror, Now: time.Now}, Volumes: t.constraints.Volumes, ReadLog: pods.LogReader(logs),
 		API: c.url(t.namespace), Audience: access.AgentAudience, Rendezvous: c.Pods.Rendezvous, Replicas: nodes.Replicas, MPS: nodes.MPS, Pin: c.Nodes.Pin, Resources: resources, Tolerated: c.Nodes.Tolerated,
 		GracePeriod: c.Notice.D(), Report: c.Report.D(), PullFor: c.Pods.StartGrace.D(), StartFor: c.Pods.StartWithin.D(), LostAfter: c.Pods.LostAfter.D(), OwnsPod: t.mirror.OwnsPod, Ended: t.ended, Log: t.log,
 	})
@@ -277,6 +281,7 @@ func (t *term) parts() ([]daemon.Part, error) {
 		parts = append(parts, daemon.Part{Name: "serve the agents of nodes", Run: t.serveNodes})
 	}
 	return append(parts,
+		daemon.Part{Name: "follow the volumes", Run: func(ctx context.Context) error { return t.constraints.Volumes.Run(ctx, t.manager.GetCache()) }},
 		daemon.Part{Name: "follow the nodes", Run: t.nodes.Run},
 		daemon.Part{Name: "mirror objects", Run: t.mirror.Run},
 		daemon.Part{Name: "run pods", Run: func(ctx context.Context) error { return t.executor.Run(ctx, orders{t.state, t.mirror}) }},

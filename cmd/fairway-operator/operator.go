@@ -30,6 +30,7 @@ import (
 	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/kube/mirror"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/kube/volumes"
 	"github.com/fairway-gpu/fairway/server"
 )
 
@@ -126,10 +127,10 @@ func (o *operator) warm(ctx context.Context) error {
 	if err := mirror.IndexPods(ctx, o.manager.GetCache()); err != nil {
 		return err
 	}
-	for _, kind := range []client.Object{
+	for _, kind := range append(volumes.Kinds(),
 		&corev1.Node{}, &corev1.Pod{}, &batchv1.Job{},
 		&v1alpha1.TrainingJob{}, &v1alpha1.App{}, &v1alpha1.Tenant{}, &v1alpha1.SchedulingPolicy{},
-	} {
+	) {
 		if _, err := o.manager.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}

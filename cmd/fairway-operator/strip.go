@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/kube/volumes"
 )
 
 // stripPod takes out of a pod what nobody here looks at, which is most of it. Clusters
@@ -29,7 +30,7 @@ func stripPod(object any) (any, error) {
 	spec := corev1.PodSpec{
 		NodeName: p.Spec.NodeName, SchedulerName: p.Spec.SchedulerName, Overhead: p.Spec.Overhead, Priority: p.Spec.Priority,
 		Resources: p.Spec.Resources, ResourceClaims: p.Spec.ResourceClaims, TerminationGracePeriodSeconds: p.Spec.TerminationGracePeriodSeconds,
-		Containers: requests(p.Spec.Containers), InitContainers: requests(p.Spec.InitContainers),
+		Containers: requests(p.Spec.Containers), InitContainers: requests(p.Spec.InitContainers), Volumes: volumes.Strip(p.Spec.Volumes),
 	}
 	switch {
 	case p.Spec.SchedulerName == v1alpha1.SchedulerName && p.Labels[v1alpha1.LabelID] != "": // we have made it

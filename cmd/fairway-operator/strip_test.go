@@ -18,6 +18,9 @@ import (
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
+// claimed is a volume that matters to placement.
+var claimed = corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}
+
 func somePod(scheduler string) *corev1.Pod {
 	two := resource.MustParse("2")
 	return &corev1.Pod{
@@ -26,7 +29,7 @@ func somePod(scheduler string) *corev1.Pod {
 			Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"fairway.dev/gpus": "0", "huge": "text"},
 		},
 		Spec: corev1.PodSpec{
-			NodeName: "n", SchedulerName: scheduler, Hostname: "h", Subdomain: "s", Volumes: []corev1.Volume{{Name: "v"}},
+			NodeName: "n", SchedulerName: scheduler, Hostname: "h", Subdomain: "s", Volumes: []corev1.Volume{{Name: "v"}, claimed},
 			Containers: []corev1.Container{{Name: "c", Image: "i", Ports: []corev1.ContainerPort{{ContainerPort: 1, HostPort: 2}}, Env: []corev1.EnvVar{{Name: "SECRET", Value: "x"}}, Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{"nvidia.com/gpu": two}, Limits: corev1.ResourceList{"nvidia.com/gpu": two},
 			}}},
@@ -44,7 +47,7 @@ func TestStripPod(t *testing.T) {
 	}
 	want := somePod("default-scheduler")
 	want.ManagedFields, want.Annotations = nil, map[string]string{"fairway.dev/gpus": "0"}
-	want.Spec.Volumes, want.Spec.Containers[0].Image, want.Spec.Containers[0].Env = nil, "", nil
+	want.Spec.Volumes, want.Spec.Containers[0].Image, want.Spec.Containers[0].Env = []corev1.Volume{claimed}, "", nil
 	want.Spec.Hostname, want.Spec.Subdomain = "", ""
 	want.Status.ContainerStatuses = nil
 	if diff := cmp.Diff(any(want), got); diff != "" {
@@ -58,7 +61,7 @@ func TestStripPod(t *testing.T) {
 	own, made := somePod(v1alpha1.SchedulerName), somePod(v1alpha1.SchedulerName)
 	own.Labels[v1alpha1.LabelID], made.Labels[v1alpha1.LabelID] = "x-1", "x-1"
 	own.ManagedFields = nil
-	own.Spec.Volumes, own.Spec.Containers[0].Image, own.Spec.Containers[0].Env = nil, "", nil
+	own.Spec.Volumes, own.Spec.Containers[0].Image, own.Spec.Containers[0].Env = []corev1.Volume{claimed}, "", nil
 	if got, _ = stripPod(made); cmp.Diff(any(own), got) != "" {
 		t.Error(cmp.Diff(any(own), got))
 	}

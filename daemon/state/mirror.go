@@ -18,6 +18,8 @@ type Mirrored struct {
 	Origin string // see api.Task
 	Key    string // it was submitted with
 	Ended  bool
+
+	Selector string // see sched.Spec
 }
 
 // Mirrored returns the jobs that have an origin, in order of submission, and the
@@ -33,7 +35,7 @@ func (b *Store) Mirrored() (list []Mirrored, seq uint64) {
 	}
 	slices.SortFunc(entries, func(a, c *entry) int { return cmp.Compare(a.Job.Seq, c.Job.Seq) })
 	for _, x := range entries {
-		list = append(list, Mirrored{ID: x.Job.ID, Tenant: x.Job.Tenant, Origin: x.Task.Origin, Key: x.Key, Ended: x.Job.Phase.Ended()})
+		list = append(list, Mirrored{ID: x.Job.ID, Tenant: x.Job.Tenant, Origin: x.Task.Origin, Key: x.Key, Ended: x.Job.Phase.Ended(), Selector: x.Job.Selector})
 	}
 	return list, b.mem.Seq
 }

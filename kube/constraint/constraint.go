@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package constraint decides on which nodes the pods of a template may run: those that
-// match its nodeSelector and node affinity, whose taints it tolerates, and that have the
-// devices it requests.
+// match its nodeSelector and node affinity, whose taints it tolerates, that have the
+// devices it requests, and that can use the volumes it claims.
 //
 // The scheduler does not know the labels and taints of Kubernetes. It has labels of its
 // own (sched.Node.Labels), of which a job selects one. Every constraint has a label
@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/fairway-gpu/fairway/kube/request"
+	"github.com/fairway-gpu/fairway/kube/volumes"
 )
 
 // Constraint is the part of a template that decides on which nodes it may run, in a
@@ -37,14 +38,19 @@ type Constraint struct {
 	// Devices are what each pod requests of devices that are not GPUs, such as network
 	// adapters.
 	Devices map[corev1.ResourceName]int64 `json:"devices,omitempty"`
+	// Claims are the volume claims of the pods, as volumes.Key names them. Which nodes
+	// suit a claim changes with it, and the label stays.
+	Claims []string `json:"claims,omitempty"`
 }
 
-// Rules say which taints keep pods off nodes.
+// Rules say which taints keep pods off nodes, and where volumes can be used.
 type Rules struct {
 	// Open are the keys of taints that keep other pods off GPU nodes but not Fairway's,
 	// which tolerate them: the names of GPU resources, and those that an administrator
 	// adds.
 	Open []string
+	// Volumes are those of the cluster; nil: claims are not looked at.
+	Volumes *volumes.View
 }
 
 // states are the keys of taints that mirror the state of a node, which package nodes
@@ -61,8 +67,8 @@ func (r Rules) Repels(t corev1.Taint) bool {
 	return (t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute) && r.matters(t.Key)
 }
 
-// Of returns the constraint of a pod.
-func (r Rules) Of(pod *corev1.PodSpec) Constraint {
+// Of returns the constraint of a pod in a namespace.
+func (r Rules) Of(namespace string, pod *corev1.PodSpec) Constraint {
 	var c Constraint
 	if len(pod.NodeSelector) > 0 {
 		c.NodeSelector = pod.NodeSelector
@@ -91,8 +97,28 @@ func (r Rules) Of(pod *corev1.PodSpec) Constraint {
 	})
 	c.Tolerations = slices.Compact(c.Tolerations)
 	c.Devices = r.devicesOf(pod)
+	if r.Volumes != nil {
+		c.Claims = volumes.Named(namespace, pod)
+	}
 	return c
 }
+
+// For returns the constraint under which a pod is registered: claims whose volumes can be
+// used anywhere do not count, so that jobs with claims of their own share a label. A job
+// that has been submitted keeps the form that its selector stands for, whatever has become
+// of its claims; nil: it is new.
+func (r Rules) For(namespace string, pod *corev1.PodSpec, selector *string) Constraint {
+	c := r.Of(namespace, pod)
+	plain := c
+	plain.Claims = nil
+	if selector != nil && *selector == plain.Label() || selector == nil && !slices.ContainsFunc(c.Claims, r.confined) {
+		return plain
+	}
+	return c
+}
+
+// confined reports whether only some nodes can use a claim, or that is not known yet.
+func (r Rules) confined(claim string) bool { return !r.Volumes.Anywhere(claim) }
 
 // devicesOf returns what a pod requests of extended resources that are not GPUs.
 func (r Rules) devicesOf(pod *corev1.PodSpec) map[corev1.ResourceName]int64 {
@@ -151,7 +177,7 @@ func text(v any) string {
 // Empty reports whether the constraint is empty: it is satisfied by all nodes without
 // taints.
 func (c Constraint) Empty() bool {
-	return len(c.NodeSelector) == 0 && len(c.Affinity) == 0 && len(c.Tolerations) == 0 && len(c.Devices) == 0
+	return len(c.NodeSelector) == 0 && len(c.Affinity) == 0 && len(c.Tolerations) == 0 && len(c.Devices) == 0 && len(c.Claims) == 0
 }
 
 // Label returns the label that jobs with this constraint select and nodes that satisfy
@@ -178,7 +204,7 @@ func (r Rules) Admits(c Constraint, n *corev1.Node) bool {
 			return false
 		}
 	}
-	return c.Selects(n)
+	return c.Selects(n) && !slices.ContainsFunc(c.Claims, func(claim string) bool { return r.Volumes.Unmet(claim, n) != "" })
 }
 
 // tolerates reports whether a toleration matches a taint.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fairway-gpu/fairway/kube/volumes"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -49,7 +50,7 @@ func TestSelects(t *testing.T) {
 		"an empty term":    {required(corev1.NodeSelectorTerm{}), false},
 		"a term of no use": {required(term("cpus", "Near", "64")), false},
 	} {
-		if got := rules.Admits(rules.Of(&c.spec), n); got != c.want {
+		if got := rules.Admits(rules.Of("ns", &c.spec), n); got != c.want {
 			t.Errorf("%s: admitted: %t; want %t", name, got, c.want)
 		}
 	}
@@ -80,7 +81,7 @@ func TestTolerates(t *testing.T) {
 		"a state":        {taints: []corev1.Taint{taint(corev1.TaintNodeUnreachable, "", "NoExecute")}, admits: true, noLabels: true},
 	} {
 		n := &corev1.Node{Spec: corev1.NodeSpec{Taints: c.taints}}
-		of := rules.Of(&corev1.PodSpec{Tolerations: c.with})
+		of := rules.Of("ns", &corev1.PodSpec{Tolerations: c.with})
 		repels := false
 		for _, x := range c.taints {
 			repels = repels || rules.Repels(x)
@@ -101,19 +102,19 @@ func TestLabel(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for i, group := range same {
-		label := rules.Of(&group[0]).Label()
+		label := rules.Of("ns", &group[0]).Label()
 		if err := sched.CheckLabel(label); err != nil || seen[label] {
 			t.Errorf("group %d: label %q: %v; want one of its own", i, label, err)
 		}
 		seen[label] = true
 		for k := range group {
-			if got := rules.Of(&group[k]).Label(); got != label {
+			if got := rules.Of("ns", &group[k]).Label(); got != label {
 				t.Errorf("group %d: label of the other form is %q; want %q", i, got, label)
 			}
 		}
 	}
 	// The fingerprint is in journals: it must not change.
-	if got := rules.Of(&corev1.PodSpec{NodeSelector: map[string]string{"disk": "fast"}}).Label(); got != "c-ee409277c81c" {
+	if got := rules.Of("ns", &corev1.PodSpec{NodeSelector: map[string]string{"disk": "fast"}}).Label(); got != "c-ee409277c81c" {
 		t.Errorf("the label of nodeSelector {disk=fast} is %q", got)
 	}
 }
@@ -125,9 +126,9 @@ func TestDevices(t *testing.T) {
 			"rdma/hca": resource.MustParse(n), "nvidia.com/gpu": resource.MustParse("8"), "cpu": resource.MustParse("64")}}}}}
 	}
 	four, none := asks("4"), asks("0")
-	of := rules.Of(&four)
-	if rules.Of(&none).Label() != "" || of.Label() == "" || of.String() != "resources {rdma/hca=4}" {
-		t.Errorf("constraints %+v and %q; want none, and four of rdma/hca", rules.Of(&none), of)
+	of := rules.Of("ns", &four)
+	if rules.Of("ns", &none).Label() != "" || of.Label() == "" || of.String() != "resources {rdma/hca=4}" {
+		t.Errorf("constraints %+v and %q; want none, and four of rdma/hca", rules.Of("ns", &none), of)
 	}
 	for has, want := range map[string]bool{"": false, "3": false, "4": true} {
 		n := &corev1.Node{}
@@ -145,11 +146,11 @@ func TestWords(t *testing.T) {
 	pod.NodeSelector = map[string]string{"zone": "z1", "disk": "fast"}
 	pod.Tolerations = []corev1.Toleration{{Key: "team", Value: "x", Effect: "NoSchedule"}, {Operator: "Exists"}}
 	want := "nodeSelector {disk=fast, zone=z1}, affinity [big Exists] or [gpu In (a, b)], tolerations {all, team=x:NoSchedule}"
-	if got := rules.Of(&pod).String(); got != want {
+	if got := rules.Of("ns", &pod).String(); got != want {
 		t.Errorf("words:\n got %s\nwant %s", got, want)
 	}
 	long := corev1.PodSpec{NodeSelector: map[string]string{"a": strings.Repeat("é", 1000)}}
-	if got := rules.Of(&long).String(); len(got) > 410 || !strings.HasSuffix(got, "...") {
+	if got := rules.Of("ns", &long).String(); len(got) > 410 || !strings.HasSuffix(got, "...") {
 		t.Errorf("%d bytes of words; want them cut", len(got))
 	}
 }
@@ -157,7 +158,7 @@ func TestWords(t *testing.T) {
 func TestRegistry(t *testing.T) {
 	r := NewRegistry(rules)
 	with := func(i int) Constraint {
-		return rules.Of(&corev1.PodSpec{NodeSelector: map[string]string{"n": fmt.Sprint(i)}})
+		return rules.Of("ns", &corev1.PodSpec{NodeSelector: map[string]string{"n": fmt.Sprint(i)}})
 	}
 	for i := range Most {
 		if _, err := r.Use(fmt.Sprint("job", i), with(i)); err != nil {
@@ -203,4 +204,47 @@ func TestRegistry(t *testing.T) {
 	r.Filled()
 	r.Filled()
 	r.AwaitFilled(t.Context())
+}
+
+// TestClaims: a claim is part of the constraint until it is bound to a volume that all nodes
+// can use; a job keeps the form that it was submitted with.
+func TestClaims(t *testing.T) {
+	r := Rules{Volumes: volumes.New()} // it has no claim, so no node suits one
+	pod := &corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+	}}}}
+	c := r.For("ns", pod, nil)
+	if len(c.Claims) != 1 || c.Label() == "" || c.Label() == r.For("other", pod, nil).Label() {
+		t.Errorf("a new job: %+v; want its claim, and a label of its own in each namespace", c)
+	}
+	if r.Admits(c, &corev1.Node{}) || !r.Admits(Constraint{}, &corev1.Node{}) {
+		t.Error("a node suits a claim that does not exist, or no node suits a pod without claims")
+	}
+	label, none := c.Label(), ""
+	if got := r.For("ns", pod, &label); got.Label() != label {
+		t.Errorf("a job with the claim in its selector: %+v", got)
+	}
+	if got := r.For("ns", pod, &none); !got.Empty() {
+		t.Errorf("a job that was submitted without a selector: %+v", got)
+	}
+	all := NewRegistry(r)
+	if _, err := all.Use("job", Constraint{NodeSelector: map[string]string{"a": "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	_, before := all.List()
+	all.Recheck()
+	if _, now := all.List(); now != before {
+		t.Error("nodes are labelled again for volumes that no job has")
+	}
+	if _, err := all.Use("job", c); err != nil {
+		t.Fatal(err)
+	}
+	_, before = all.List()
+	all.Recheck()
+	if _, now := all.List(); now == before {
+		t.Error("nodes are not labelled again")
+	}
+	if got, want := all.Words(label), "volume claims {data} (volume claim data: it does not exist)"; got != want {
+		t.Errorf("words: %q; want %q", got, want)
+	}
 }

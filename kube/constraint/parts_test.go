@@ -21,7 +21,7 @@ func TestParts(t *testing.T) {
 	} {
 		pod := corev1.PodSpec{Tolerations: append(PartsTolerations(c.milli), corev1.Toleration{Operator: corev1.TolerationOpExists})}
 		n := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{PartsTaint(c.parts), {Key: "team", Effect: corev1.TaintEffectNoExecute}}}}
-		if got := r.Admits(r.Of(&pod), n); got != c.want {
+		if got := r.Admits(r.Of("ns", &pod), n); got != c.want {
 			t.Errorf("a job of %d thousandths, GPUs in %d parts: admitted %t; want %t", c.milli, c.parts, got, c.want)
 		}
 	}

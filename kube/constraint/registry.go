@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/fairway-gpu/fairway/kube/volumes"
 )
 
 // Most is the maximum number of different constraints in use.
@@ -59,7 +61,7 @@ func (r *Registry) Use(user string, c Constraint) (label string, err error) {
 	}
 	if label != "" && r.all[label] == nil {
 		if len(r.all) >= Most {
-			return "", fmt.Errorf("the cluster already has %d different combinations of nodeSelector, node affinity, tolerations and devices, which is the maximum", Most)
+			return "", fmt.Errorf("the cluster already has %d different combinations of nodeSelector, node affinity, tolerations, devices and volume claims, which is the maximum", Most)
 		}
 		r.version++
 		r.all[label] = &entry{Constraint: c, since: r.version}
@@ -97,6 +99,20 @@ func (r *Registry) poke() {
 	select {
 	case r.changed <- struct{}{}:
 	default:
+	}
+}
+
+// Recheck has the nodes labelled again if the constraint of a job depends on volumes, which
+// have changed.
+func (r *Registry) Recheck() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.all {
+		if len(e.Claims) > 0 {
+			r.version++
+			r.poke()
+			return
+		}
 	}
 }
 
@@ -157,10 +173,17 @@ func (r *Registry) Await(ctx context.Context, label string) {
 func (r *Registry) Words(label string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e := r.all[label]; e != nil {
-		return e.String()
+	e := r.all[label]
+	if e == nil {
+		return ""
 	}
-	return ""
+	text := e.String()
+	for _, claim := range e.Claims {
+		if where := r.Volumes.Words(claim); where != "" {
+			text += fmt.Sprintf(" (volume claim %s: %s)", volumes.Name(claim), where)
+		}
+	}
+	return text
 }
 
 // Filled reports that the constraints that existed at the start have been added.

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fairway-gpu/fairway/kube/volumes"
 )
 
 // String describes the constraint for people.
@@ -44,6 +46,13 @@ func (c Constraint) String() string {
 			list = append(list, fmt.Sprintf("%s=%d", k, c.Devices[k]))
 		}
 		parts = append(parts, "resources {"+strings.Join(list, ", ")+"}")
+	}
+	if len(c.Claims) > 0 {
+		var list []string
+		for _, claim := range c.Claims {
+			list = append(list, volumes.Name(claim))
+		}
+		parts = append(parts, "volume claims {"+strings.Join(list, ", ")+"}")
 	}
 	out := strings.Join(parts, ", ")
 	if len(out) > most {

@@ -117,7 +117,7 @@ func (m *Mirror) search(ctx context.Context, from string, app *v1alpha1.App) (ap
 			return api.Search{}, false, err
 		}
 		spec.Trial.Tenant = tenant
-		if spec.Trial.Selector, err = m.selectorFor(ctx, from, constraintPod(&app.Spec.Search.Trial)); err != nil {
+		if spec.Trial.Selector, err = m.selectorFor(ctx, from, constraintPod(&app.Spec.Search.Trial), nil); err != nil {
 			return api.Search{}, false, err
 		}
 		s, err := m.State.CreateSearch(ctx, identityOf(app, tenant), spec)

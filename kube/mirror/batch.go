@@ -51,11 +51,6 @@ func (m *Mirror) reconcileExternal(ctx context.Context, k key) error {
 			return errRequeue
 		}
 	}
-	if known && job.podsFirst && !job.ended {
-		if _, err := m.selectorFor(ctx, from, job.pod); err != nil {
-			m.Log.Warn("register node constraint", "kind", k.kind, "namespace", k.namespace, "name", k.name, "err", err)
-		}
-	}
 	view, err := m.State.Job(cluster, id)
 	if err != nil {
 		if api.CodeOf(err) == api.Unknown {
@@ -65,6 +60,10 @@ func (m *Mirror) reconcileExternal(ctx context.Context, k key) error {
 	}
 	if api.HasEnded(view.State) {
 		m.dropConstraint(from)
+	} else if known && job.podsFirst && !job.ended {
+		if _, err := m.selectorFor(ctx, from, job.pod, &view.Selector); err != nil {
+			m.Log.Warn("register node constraint", "kind", k.kind, "namespace", k.namespace, "name", k.name, "err", err)
+		}
 	}
 	m.requeue(k, &view)
 	if m.transient(&view) {
@@ -92,7 +91,7 @@ func (m *Mirror) submitExternal(ctx context.Context, job *externalWorkload) (sch
 	if err != nil {
 		return "", err
 	}
-	if s.Selector, err = m.selectorFor(ctx, s.Origin, job.pod); err != nil {
+	if s.Selector, err = m.selectorFor(ctx, s.Origin, job.pod, nil); err != nil {
 		return "", err
 	}
 	s.Tenant = tenant

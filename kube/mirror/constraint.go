@@ -6,6 +6,7 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,17 +16,25 @@ import (
 )
 
 // selectorFor returns the label that stands for the node constraint of an object's pods,
-// after the nodes that satisfy the constraint have received it.
-func (m *Mirror) selectorFor(ctx context.Context, from string, pod *corev1.PodSpec) (string, error) {
+// after the nodes that satisfy the constraint have received it. has is the selector of the
+// object's job; nil: it has none yet.
+func (m *Mirror) selectorFor(ctx context.Context, from string, pod *corev1.PodSpec, has *string) (string, error) {
 	if m.Constraints == nil || pod == nil {
 		return "", nil
 	}
-	label, err := m.Constraints.Use(from, m.Constraints.Of(pod))
+	label, err := m.Constraints.Use(from, m.Constraints.For(namespaceOf(from), pod, has))
 	if err != nil {
 		return "", api.Errorf(api.TooMany, "%w", err)
 	}
 	m.Constraints.Await(ctx, label)
 	return label, nil
+}
+
+// namespaceOf returns the namespace of an origin.
+func namespaceOf(from string) string {
+	_, rest, _ := strings.Cut(from, "/")
+	namespace, _, _ := strings.Cut(rest, "/")
+	return namespace
 }
 
 // dropConstraint drops the constraint of an object whose jobs have ended.
@@ -40,8 +49,17 @@ func (m *Mirror) restoreConstraints(ctx context.Context) error {
 	if m.Constraints == nil {
 		return nil
 	}
+	if v := m.Constraints.Volumes; v != nil {
+		select {
+		case <-v.Synced():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	has := m.selectors()
 	use := func(kind string, o client.Object, pod *corev1.PodSpec) {
-		if _, err := m.Constraints.Use(origin(kind, o.GetNamespace(), o.GetName()), m.Constraints.Of(pod)); err != nil {
+		from := origin(kind, o.GetNamespace(), o.GetName())
+		if _, err := m.Constraints.Use(from, m.Constraints.For(o.GetNamespace(), pod, has(from))); err != nil {
 			m.Log.Warn("register node constraint", "kind", kind, "namespace", o.GetNamespace(), "name", o.GetName(), "err", err)
 		}
 	}
@@ -76,4 +94,26 @@ func (m *Mirror) restoreConstraints(ctx context.Context) error {
 	}
 	m.Constraints.Filled()
 	return nil
+}
+
+// selectors finds the selector of the active jobs of an origin; nil: it has none.
+func (m *Mirror) selectors() func(from string) *string {
+	list, _ := m.State.Mirrored()
+	known := map[string]*string{}
+	for i := range list {
+		if j := &list[i]; !j.Ended {
+			known[j.Origin] = &j.Selector
+		}
+	}
+	return func(from string) *string {
+		if s := known[from]; s != nil {
+			return s
+		}
+		for _, s := range m.State.WithOrigin(from) { // a search may have no trial at present
+			if !s.Over() {
+				return &s.Spec.Trial.Selector
+			}
+		}
+		return nil
+	}
 }

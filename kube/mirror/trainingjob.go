@@ -73,7 +73,7 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 	if api.HasEnded(view.State) {
 		m.dropConstraint(from)
 	} else if known {
-		if _, err := m.selectorFor(ctx, from, constraintPod(&job.Spec)); err != nil {
+		if _, err := m.selectorFor(ctx, from, constraintPod(&job.Spec), &view.Selector); err != nil {
 			return err
 		}
 	}
@@ -200,7 +200,7 @@ func (m *Mirror) submission(ctx context.Context, job *v1alpha1.TrainingJob) (api
 	if err := m.prioritise(ctx, &s, job.Spec.Template.Spec.PriorityClassName); err != nil {
 		return s, err
 	}
-	s.Selector, err = m.selectorFor(ctx, s.Origin, constraintPod(&job.Spec))
+	s.Selector, err = m.selectorFor(ctx, s.Origin, constraintPod(&job.Spec), nil)
 	return s, err
 }
 

@@ -161,7 +161,7 @@ func TestTrainJobWhere(t *testing.T) {
 		"podTemplateOverrides": []any{at("node", map[string]any{"spec": map[string]any{"tolerations": tolerates}})},
 	}))
 	want := `nodeSelector {disk=fast}, tolerations {team}`
-	if got := (constraint.Rules{}).Of(job.pod).String(); got != want {
+	if got := (constraint.Rules{}).Of("ns", job.pod).String(); got != want {
 		t.Errorf("its pods ask for %s; want %s", got, want)
 	}
 }

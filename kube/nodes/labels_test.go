@@ -25,7 +25,7 @@ func TestLabels(t *testing.T) {
 	}
 	use := func(user string, pod corev1.PodSpec) string {
 		t.Helper()
-		label, err := registry.Use(user, registry.Of(&pod))
+		label, err := registry.Use(user, registry.Of("ns", &pod))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/request"
+	"github.com/fairway-gpu/fairway/kube/volumes"
 	"github.com/fairway-gpu/fairway/kube/workload"
 	"github.com/fairway-gpu/fairway/sched"
 )
@@ -48,6 +49,8 @@ type Config struct {
 	OwnsPod func(*corev1.Pod) bool
 	// External runs attempts of external workloads; nil: there are none.
 	External External
+	// Volumes are those of the cluster; nil: the executor does not look at volumes.
+	Volumes *volumes.View
 
 	API      string // value of FAIRWAY_API for the jobs
 	Audience string // of the tokens with which agents authenticate; default fairway-agents

@@ -139,6 +139,14 @@ func (e *Executor) follow(ctx context.Context) (undo func(), err error) {
 		undo()
 		return nil, fmt.Errorf("watch pods and nodes: %w", ctx.Err())
 	}
+	if e.Volumes != nil {
+		select {
+		case <-e.Volumes.Synced():
+		case <-ctx.Done():
+			undo()
+			return nil, fmt.Errorf("watch volumes: %w", ctx.Err())
+		}
+	}
 	return undo, nil
 }
 

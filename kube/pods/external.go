@@ -77,7 +77,7 @@ func (e *Executor) stepExternal(ctx context.Context, r *run, orders Orders, now 
 			var err error
 			switch {
 			case state.Exit == nil && stays && !state.Up:
-				if state.Gone && !e.mayBegin(r) || state.Waits != nil && !e.mayBind(r, state.Waits) {
+				if state.Gone && !e.mayBegin(r) || state.Waits != nil && !(e.mayBind(r, state.Waits) && e.externalVolumes(ctx, r, state.Waits)) {
 					break
 				}
 				err = e.request(ctx, func(ctx context.Context) error { return e.External.Start(ctx, *r.attempt, r.nodes) })
@@ -169,7 +169,7 @@ func (e *Executor) mayBegin(r *run) bool {
 func (e *Executor) mayBind(r *run, pod *corev1.PodSpec) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	exit := cmp.Or(unsupported(pod, false), e.misplaced(r, pod))
+	exit := cmp.Or(unsupported(pod, false), e.misplaced(r, pod), e.unusable(r, pod))
 	if exit != nil {
 		e.end(r, *exit)
 	}

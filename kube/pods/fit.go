@@ -50,7 +50,7 @@ func (e *Executor) misplaced(r *run, pod *corev1.PodSpec) *api.Exit {
 	for _, name := range e.Resources {
 		rules.Open = append(rules.Open, string(name))
 	}
-	asks := rules.Of(pod)
+	asks := rules.Of(r.namespace(), pod)
 	exit, others := e.unsuited(r, func(n *corev1.Node) bool { return rules.Admits(asks, n) })
 	if exit == nil {
 		return nil

@@ -38,9 +38,10 @@ type run struct {
 	held      time.Time               // since when it waits for room that other pods took
 	waiting   time.Time               // since when a container cannot start
 	stalled   time.Time               // since when a pod runs nothing although nothing blocks it
-	trouble   string                  // why the last request to the API server failed; empty: it did not
+	trouble   string                  // why the last request to the API server failed, or which volume claim it waits for; empty: neither
 	yields    time.Time               // since when some of its pods have ended after saving a checkpoint
 	deleted   map[types.UID]time.Time // pods whose deletion was requested
+	claims    map[string]asked        // volume claims that are not bound yet
 
 	external bool // of an external workload, although the attempt was never seen
 	probed   bool // it is known whether it is external

@@ -142,7 +142,7 @@ func TestOfferedOnce(t *testing.T) {
 func TestMPS(t *testing.T) {
 	w := newWorld(t, replicated("mps"), nil)
 	small := &corev1.PodSpec{Tolerations: constraint.PartsTolerations(300)}
-	mark, err := w.constraints.Use("test", w.constraints.Of(small))
+	mark, err := w.constraints.Use("test", w.constraints.Of("ns", small))
 	if err != nil || mark == "" {
 		t.Fatalf("mark %q, %v; want one", mark, err)
 	}

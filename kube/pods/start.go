@@ -24,8 +24,8 @@ import (
 	"github.com/fairway-gpu/fairway/kube/workload"
 )
 
-// begin takes the next step to start an attempt: make the plan, create the pods, bind
-// them.
+// begin takes the next step to start an attempt: make the plan, create the pods, have their
+// volumes bound, bind them.
 func (e *Executor) begin(ctx context.Context, r *run, pods map[int]*corev1.Pod, now time.Time) {
 	if exit := e.impossible(r); exit != nil {
 		e.end(r, *exit)
@@ -35,7 +35,7 @@ func (e *Executor) begin(ctx context.Context, r *run, pods map[int]*corev1.Pod, 
 		e.background(r, func() func() { return e.prepare(ctx, r) })
 		return
 	}
-	if exit := cmp.Or(unsupported(&r.plan.from.Template.Spec, true), e.misplaced(r, &r.plan.from.Template.Spec), e.otherGPUs(r, r.plan.from.GPUResource)); exit != nil {
+	if exit := cmp.Or(unsupported(&r.plan.from.Template.Spec, true), e.misplaced(r, &r.plan.from.Template.Spec), e.otherGPUs(r, r.plan.from.GPUResource), e.unusable(r, &r.plan.from.Template.Spec)); exit != nil {
 		e.end(r, *exit)
 		return
 	}
@@ -55,7 +55,9 @@ func (e *Executor) begin(ctx context.Context, r *run, pods map[int]*corev1.Pod, 
 		e.background(r, func() func() { return e.create(ctx, r, missing) })
 		return
 	}
-	e.bindAll(ctx, r, pods, now)
+	if e.bindVolumes(ctx, r, pods, now) {
+		e.bindAll(ctx, r, pods, now)
+	}
 }
 
 // cacheLag is how long the cache may take to show a write. Only after that is the write

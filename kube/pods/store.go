@@ -13,6 +13,7 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/request"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/kube/volumes"
 	"github.com/fairway-gpu/fairway/sched"
 )
 
@@ -52,7 +53,9 @@ type use struct {
 	claim
 	gpus    sched.GPUSet
 	milli   int32
-	assumed bool // we bound it; the cache does not know yet
+	assumed bool     // we bound it; the cache does not know yet
+	name    string   // of the pod
+	volumes []string // its claims, as volumes.Key names them
 }
 
 // attemptOf returns the attempt and the rank of a pod.
@@ -135,7 +138,7 @@ func (s *store) forget(id api.AttemptID) {
 
 // useOf returns what a pod holds of its node.
 func useOf(p *corev1.Pod) use {
-	u := use{claim: claimOf(&p.Spec), milli: sched.WholeGPU}
+	u := use{claim: claimOf(&p.Spec), milli: sched.WholeGPU, name: p.Name, volumes: volumes.Named(p.Namespace, &p.Spec)}
 	if id, _, ours := attemptOf(p); ours {
 		u.id = id
 		u.gpus = parseSet(p.Annotations[v1alpha1.AnnotationGPUs])

@@ -84,7 +84,7 @@ var PodFields = []PodField{
 	{Path: "terminationGracePeriodSeconds", Treatment: FieldReplaced, Note: "by spec.notice"},
 	{Path: "tolerations", Treatment: FieldHonoured},
 	{Path: "topologySpreadConstraints", Treatment: FieldRefused, Note: "Fairway does not place by other pods; use widest to bound how far apart a gang is, and gpusPerPod for one pod on each node"},
-	{Path: "volumes", Treatment: FieldIgnored, Note: "placement does not look at them: the kubelet mounts what is bound already; a claim that waits for its first consumer stays unbound, and the gang gives its GPUs back after pods.start_within"},
+	{Path: "volumes", Treatment: FieldHonoured, Note: "claims: the nodes that can use the volume of a bound one (node affinity, zone); one that waits for its first consumer is bound when the job has its nodes; ReadWriteOncePod. Not the number of volumes that a node may attach; ephemeral claims of other controllers' pods must not wait for a consumer"},
 }
 
 // UnsupportedField returns the first refused field that a pod sets, of one that
