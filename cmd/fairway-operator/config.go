@@ -112,7 +112,7 @@ func defaultConfig() config {
 	return config{
 		Policy: "fairway", Notice: seconds(30), Report: seconds(30), Pace: sched.Duration(loop.DefaultPace),
 		API: apiConfig{Address: ":8460"}, Metrics: ":8080", Health: ":8081",
-		Leader: leaderConfig{Lease: seconds(15), Renew: seconds(10), Retry: seconds(2)},
+		Leader: leaderConfig{Lease: seconds(3), Renew: sched.Duration(2500 * time.Millisecond), Retry: sched.Duration(400 * time.Millisecond)},
 		Client: clientConfig{Rate: 1_000, Burst: 2_000},
 		Nodes:  nodesConfig{Grace: seconds(40)},
 		Pods:   podsConfig{Rendezvous: rendezvousDNS, StartGrace: seconds(300), StartWithin: seconds(900), LostAfter: seconds(60)}, Suspend: suspendConfig{Namespace: "fairway-nodes"},
@@ -144,7 +144,8 @@ func (c *config) validate() error {
 		{"pods.start_grace", c.Pods.StartGrace, time.Second, 24 * time.Hour}, {"pods.start_within", c.Pods.StartWithin, time.Second, 24 * time.Hour}, {"pods.lost_after", c.Pods.LostAfter, time.Second, 24 * time.Hour},
 		{"screen.time", c.Screen.Time, 0, api.MaxScreen},
 		{"leader.lease", c.Leader.Lease, 2 * time.Second, 10 * time.Minute},
-		{"leader.renew", c.Leader.Renew, time.Second, c.Leader.Lease.D() - time.Millisecond},
+		// The Lease object holds whole seconds, and the others wait for no more than that.
+		{"leader.renew", c.Leader.Renew, time.Second, c.Leader.Lease.D().Truncate(time.Second) - time.Millisecond},
 		{"leader.retry", c.Leader.Retry, 100 * time.Millisecond, c.Leader.Renew.D() * 2 / 3},
 	} {
 		if d.value.D() < d.least || d.value.D() > d.most {

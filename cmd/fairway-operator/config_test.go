@@ -38,6 +38,7 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		"api: {address: '8460'}":           "api.address = 8460",
 		"leader: {renew: 20s}":             "leader.renew = 20s",
 		"leader: {retry: 9s}":              "leader.retry = 9s",
+		"leader: {lease: 3.9s, renew: 3s}": "leader.renew = 3s; want 1s to 2.999s",
 		"client: {rate: 10, burst: 5}":     "burst 5",
 		"pods: {rendezvous: mdns}":         "pods.rendezvous = mdns",
 		"keep: {compact: 3}":               "compact 3",

@@ -71,7 +71,7 @@ func (w *world) start(t *testing.T, h how) (*running, error) {
 	if built.err != nil {
 		return nil, built.err
 	}
-	// All times are short except those of the lease, which must survive a busy machine.
+	// All times are short except those of the lease (operator.Options).
 	settings := map[string]any{
 		"policy": "fifo", "notice": "2s",
 		"nodes": map[string]any{"grace": "1s"},

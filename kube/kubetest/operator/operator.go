@@ -52,7 +52,7 @@ type Options struct {
 	// Host is the address to listen on; default 127.0.0.1.
 	Host string
 	// Config holds settings of the configuration file that differ from the default. The
-	// addresses to listen on are added.
+	// addresses to listen on are added, and a longer lease unless leader is set.
 	Config map[string]any
 	// Pod is the name of the pod that it is told it runs in, if any.
 	Pod string
@@ -114,6 +114,11 @@ func writeConfig(file string, config map[string]any, addresses []string) error {
 	config = maps.Clone(config)
 	if config == nil {
 		config = map[string]any{}
+	}
+	// A machine that stands still for some seconds, as one with many tests does, is no reason
+	// to lose the lead.
+	if _, ok := config["leader"]; !ok {
+		config["leader"] = map[string]any{"lease": "15s", "renew": "10s", "retry": "2s"}
 	}
 	api := map[string]any{}
 	if own, ok := config["api"].(map[string]any); ok {
