@@ -36,8 +36,10 @@ const (
 
 // failureOf reads how a pod failed, and when.
 func failureOf(p *corev1.Pod) (api.Exit, time.Time) {
-	kind, known := lostReasons[p.Status.Reason]
-	if known || strings.HasPrefix(p.Status.Reason, "OutOf") {
+	if strings.HasPrefix(p.Status.Reason, "OutOf") { // the kubelet refused it: others were faster, and nothing ran
+		return *noRoom(p.Spec.NodeName, strings.TrimSuffix(p.Status.Reason+": "+lastLine(p.Status.Message), ": ")), time.Time{}
+	}
+	if kind, known := lostReasons[p.Status.Reason]; known {
 		return lost(p, kind, strings.TrimSpace(p.Status.Reason+": "+lastLine(p.Status.Message))), time.Time{}
 	}
 	if p.Status.Reason == deadlineExceeded { // its own template sets it, so a retry would not help

@@ -81,7 +81,7 @@ func TestFailureOf(t *testing.T) {
 			p.Status.Reason, p.Status.Message = "Terminated", "Pod was terminated in response to imminent node shutdown."
 		}),
 			api.Exit{Lost: true, Why: "Terminated: Pod was terminated in response to imminent node shutdown.", Host: host(hostLost, "Terminated: Pod was terminated in response to imminent node shutdown.")}},
-		{"no room", ending("0", 1, func(p *corev1.Pod) { p.Status.Reason = "OutOfcpu" }), api.Exit{Lost: true, Why: "OutOfcpu:"}},
+		{"no room", ending("0", 1, func(p *corev1.Pod) { p.Status.Reason = "OutOfcpu" }), api.Exit{Lost: true, Why: "OutOfcpu", Host: []diagnose.Event{{Kind: api.HostHeldBack}, {Kind: api.HostUnfit, Node: "n"}}}},
 		{"evicted", ending("0", 137, func(p *corev1.Pod) {
 			p.Status.Reason, p.Status.Message = "Evicted", "The node was low on resource: memory."
 		}), api.Exit{Lost: true, Why: "Evicted: The node was low on resource: memory.", Host: host(hostPreempted, "Evicted: The node was low on resource: memory.")}},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,6 +71,34 @@ func TestNamesTaken(t *testing.T) {
 	w.Restart(t)
 	w.End(t, second, 0)
 	w.waitState(second, api.Finished)
+}
+
+// TestServiceTaken: a gang that is named like somebody's Service is refused, says why and what
+// would help, and leaves the Service and the GPUs alone. A single pod needs no Service.
+func TestServiceTaken(t *testing.T) {
+	w := newWorld(t, kubetest.NodeSpec{Count: 1, GPUs: 4}, nil)
+	for _, name := range []string{"job0", "job1"} {
+		theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+		if err := w.client.Create(t.Context(), theirs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gang, single := w.submit(sched.Spec{GPUs: 2}, nil), w.submit(sched.Spec{GPUs: 1}, nil)
+	w.plan(wants{gang: {w.on(0, 0b11)}, single: {w.on(0, 0b100)}})
+	w.waitState(gang, api.Failed)
+	for _, want := range []string{"could not be started", w.namespace + "/job0 is not Fairway's", "give the job another name"} {
+		if why := w.job(gang).Exit.Text(); !strings.Contains(why, want) {
+			t.Errorf("it failed because %q; want %q in it", why, want)
+		}
+	}
+	w.waitState(single, api.Running)
+	var services corev1.ServiceList
+	if err := w.client.List(t.Context(), &services, client.InNamespace(w.namespace)); err != nil || len(services.Items) != 2 {
+		t.Errorf("there are %d services, %v; want those that were there", len(services.Items), err)
+	}
+	if w.Starts(gang) != 0 {
+		t.Error("a pod of the gang was bound")
+	}
 }
 
 // waitNames waits until exactly the pods of an attempt are found by name.

@@ -172,7 +172,8 @@ func (e *Executor) shortageOn(r *run, node string, need *claim) *api.Exit {
 		}
 		why := fmt.Sprintf("node %s has %s of %s %s left, but the job needs %s", node, amountText(name, max(0, all-used)), amountText(name, all), name, amountText(name, need.amounts[name]))
 		if slices.Contains(e.Resources, name) { // the scheduler counts these: it did not know of the pods that hold them
-			return &api.Exit{Lost: true, Why: why + ": other pods took them"}
+			exit := heldBack(why + ": other pods took them")
+			return &exit
 		}
 		return noRoom(node, why)
 	}

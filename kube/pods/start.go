@@ -207,7 +207,8 @@ func (e *Executor) createService(ctx context.Context, p *plan) error {
 		return err
 	}
 	if s.Labels[v1alpha1.LabelJob] != p.from.Name {
-		return fmt.Errorf("service %s/%s is not Fairway's: %w", s.Namespace, s.Name, errTaken)
+		return fmt.Errorf("service %s/%s is not Fairway's, and the pods of a gang meet at a Service of the job's name: %w; "+
+			"give the job another name, delete the service, or set pods.rendezvous to ip", s.Namespace, s.Name, errTaken)
 	}
 	if owner := metav1.GetControllerOf(s); owner != nil && owner.UID != p.from.Owner.UID {
 		return leftover("services", s.Name) // it will be deleted with its owner

@@ -193,8 +193,13 @@ func (e *Executor) crowdedOut(r *run, pods map[int]*corev1.Pod, now time.Time) *
 			}
 			q := n.Status.Allocatable[name]
 			if strangers > 0 && strangers+mine > q.Value() {
-				return &api.Exit{Lost: true, Rank: rank, Why: fmt.Sprintf(
-					"node %s has %d %s, but its pods request %d: another scheduler placed pods at the same time, and this job makes way", n.Name, q.Value(), name, strangers+mine)}
+				exit := heldBack(fmt.Sprintf(
+					"node %s has %d %s, but its pods request %d: another scheduler placed pods at the same time, and this job makes way", n.Name, q.Value(), name, strangers+mine))
+				if r.up {
+					exit.Host = nil // it has run, and has lost that
+				}
+				exit.Rank = rank
+				return &exit
 			}
 		}
 	}
