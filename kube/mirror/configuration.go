@@ -105,7 +105,9 @@ func (m *Mirror) tenant(ctx context.Context, k key) error {
 		return err
 	}
 	if known && view.Tenant != want || !known && !absent {
-		if view, err = m.State.SetTenant(ctx, cluster, want); err != nil {
+		view, err = m.State.SetTenant(ctx, cluster, want)
+		m.forgetTenants()
+		if err != nil {
 			if why, final := refusalOf(err); why != nil && final && !absent {
 				return m.writeTenant(ctx, &object, view, why)
 			}
@@ -140,16 +142,38 @@ func tenantWanted(object *v1alpha1.Tenant) (sched.Tenant, error) {
 	return t, nil
 }
 
+// forgetTenants drops the cache of tenantViews.
+func (m *Mirror) forgetTenants() {
+	m.tenants.Lock()
+	defer m.tenants.Unlock()
+	m.tenants.at = time.Time{}
+}
+
 func (m *Mirror) tenantView(id sched.TenantID) (api.TenantView, bool, error) {
-	all, err := m.State.Tenants(cluster)
+	all, err := m.tenantViews()
 	if err != nil {
-		return api.TenantView{}, false, fmt.Errorf("list tenants: %w", err)
+		return api.TenantView{}, false, err
 	}
 	i := slices.IndexFunc(all, func(t api.TenantView) bool { return t.ID == id })
 	if i < 0 {
 		return api.TenantView{}, false, nil
 	}
 	return all[i], true, nil
+}
+
+// tenantViews returns all tenants of the state, from a cache because every tenant asks for
+// them. It is never as old as a change that has enqueued a tenant.
+func (m *Mirror) tenantViews() ([]api.TenantView, error) {
+	m.tenants.Lock()
+	defer m.tenants.Unlock()
+	if now := m.Now(); m.tenants.at.IsZero() || now.Sub(m.tenants.at) > tenantAfter/2 {
+		list, err := m.State.Tenants(cluster)
+		if err != nil {
+			return nil, fmt.Errorf("list tenants: %w", err)
+		}
+		m.tenants.at, m.tenants.list = now, list
+	}
+	return m.tenants.list, nil
 }
 
 // retryRefused enqueues the jobs and apps that were refused for lack of a tenant, which
@@ -194,7 +218,8 @@ func (m *Mirror) writeTenant(ctx context.Context, object *v1alpha1.Tenant, view 
 	if equality.Semantic.DeepEqual(&object.Status, s) {
 		return nil
 	}
-	news := object.Status.ObservedGeneration != object.Generation || why != nil
+	was := &object.Status
+	news := was.ObservedGeneration != object.Generation || why != nil || was.GPUs != s.GPUs || was.Running != s.Running || was.Waiting != s.Waiting
 	_, err := m.write(ctx, key{kind: kindTenant, name: object.Name}, next, news)
 	return err
 }

@@ -20,11 +20,12 @@ type index struct {
 	active   map[string]map[sched.JobID]bool
 	origins  map[sched.JobID]string
 	keys     map[sched.JobID]string
+	tenants  map[sched.JobID]sched.TenantID
 	searches map[sched.AppID]string // origin of each search
 }
 
 func newIndex() *index {
-	return &index{byKey: map[string]sched.JobID{}, jobs: map[string][]sched.JobID{}, active: map[string]map[sched.JobID]bool{}, origins: map[sched.JobID]string{}, keys: map[sched.JobID]string{}, searches: map[sched.AppID]string{}}
+	return &index{byKey: map[string]sched.JobID{}, jobs: map[string][]sched.JobID{}, active: map[string]map[sched.JobID]bool{}, origins: map[sched.JobID]string{}, keys: map[sched.JobID]string{}, tenants: map[sched.JobID]sched.TenantID{}, searches: map[sched.AppID]string{}}
 }
 
 func (x *index) put(m state.Mirrored) {
@@ -33,7 +34,7 @@ func (x *index) put(m state.Mirrored) {
 	if x.origins[m.ID] != m.Origin {
 		x.jobs[m.Origin] = append(x.jobs[m.Origin], m.ID)
 	}
-	x.origins[m.ID], x.keys[m.ID] = m.Origin, m.Key
+	x.origins[m.ID], x.keys[m.ID], x.tenants[m.ID] = m.Origin, m.Key, m.Tenant
 	if m.Key != "" {
 		x.byKey[m.Key] = m.ID
 	}
@@ -91,6 +92,13 @@ func (x *index) originOf(id sched.JobID) string {
 	return x.origins[id]
 }
 
+// tenantOf returns the tenant of a job; empty: it is not known.
+func (x *index) tenantOf(id sched.JobID) sched.TenantID {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.tenants[id]
+}
+
 // isActive reports whether an origin has active jobs.
 func (x *index) isActive(origin string) bool {
 	x.mu.Lock()
@@ -123,6 +131,7 @@ func (x *index) forget(origin string) {
 		delete(x.byKey, x.keys[id])
 		delete(x.keys, id)
 		delete(x.origins, id)
+		delete(x.tenants, id)
 	}
 	delete(x.jobs, origin)
 }

@@ -112,6 +112,12 @@ type Mirror struct {
 		at   time.Time
 		list []api.AppView
 	}
+
+	tenants struct { // with a lock of its own, because the state may take a while to answer
+		sync.Mutex
+		at   time.Time
+		list []api.TenantView
+	}
 }
 
 // New returns a mirror. It does nothing until Run is called.
@@ -265,6 +271,9 @@ func (m *Mirror) note(r api.Record) error {
 	if origin := m.index.note(&r); origin != "" {
 		m.enqueue(origin)
 	}
+	if r.Event != nil && counted[r.Event.Kind] {
+		m.enqueueTenant(m.index.tenantOf(r.Job()))
+	}
 	if r.Quarantine != nil {
 		m.emitQuarantine(&r)
 	}
@@ -272,6 +281,21 @@ func (m *Mirror) note(r api.Record) error {
 		m.queue.Add(key{kind: kindPolicy, name: policyName})
 	}
 	return nil
+}
+
+// counted are the events that change how many jobs and GPUs a tenant has.
+var counted = map[sched.EventKind]bool{
+	sched.JobSubmitted: true, sched.JobStarted: true, sched.JobStopped: true, sched.JobFailed: true, sched.JobHeld: true, sched.JobEnded: true,
+}
+
+// tenantAfter is how long changes of a tenant are collected.
+const tenantAfter = 300 * time.Millisecond
+
+// enqueueTenant updates the status of a tenant soon.
+func (m *Mirror) enqueueTenant(id sched.TenantID) {
+	if id != "" {
+		m.queue.AddAfter(key{kind: kindTenant, name: string(id)}, tenantAfter)
+	}
 }
 
 // enqueue enqueues the object of an origin.

@@ -185,6 +185,24 @@ func TestTenants(t *testing.T) {
 	})
 }
 
+// TestTenantStatus: the status of a tenant follows its jobs without waiting for a sweep.
+func TestTenantStatus(t *testing.T) {
+	w := open(t, func(c *Config) { c.Sweep = time.Hour })
+	ns := w.namespace("counted")
+	tenant := tenantObject("counted", nil, ns)
+	w.create(tenant)
+	w.until("is in force", tenant, func() bool { status, _, _ := condition(tenant.Status.Conditions, v1alpha1.Accepted); return status == metav1.ConditionTrue })
+	job := trainingJob(ns, "one", 4)
+	w.create(job)
+	w.until("has a job", tenant, func() bool { return tenant.Status.Running == 1 && tenant.Status.GPUs == 4 })
+	w.create(trainingJob(ns, "too-many", 16))
+	w.until("has another that waits", tenant, func() bool { return tenant.Status.Waiting == 1 })
+	if err := w.client.Delete(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	w.until("has its GPUs back", tenant, func() bool { return tenant.Status.GPUs != 4 })
+}
+
 // TestPolicy: the policy follows the object; an invalid one changes nothing.
 func TestPolicy(t *testing.T) {
 	w := open(t)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // statusOf returns the status of an accepted training job.
@@ -25,7 +26,7 @@ func statusOf(job *api.Job, old *v1alpha1.TrainingJob, now time.Time) v1alpha1.T
 		Attempt: int32(job.Status.Starts), Preemptions: int32(job.Status.Preemptions), Failures: int32(job.Status.Failures),
 		ObservedGeneration: old.Generation, Conditions: slices.Clone(old.Status.Conditions),
 		StartTime: timeOf(job.Status.FirstStart), CompletionTime: timeOf(job.Ended),
-		Why: whyOf(job), Rho: digits(job.Rho),
+		Why: whyOf(job), Brief: briefOf(job), Rho: digits(job.Rho),
 	}
 	if job.Last != nil {
 		s.Goodput = digits(job.Last.Goodput)
@@ -106,6 +107,40 @@ func whyOf(job *api.Job) string {
 		return "cancelled"
 	}
 	return ""
+}
+
+// briefOf is whyOf in a few words. The time is in a column of its own.
+func briefOf(job *api.Job) string {
+	text := whyOf(job)
+	switch {
+	case job.Reason == nil:
+	case job.Reason.Code == sched.BackOff.String() && job.Exit != nil:
+		text = "back-off: " + job.Exit.Text()
+	case job.Reason.Code == sched.Impossible.String():
+		text = "impossible: " + text
+	}
+	return brief(text)
+}
+
+// brief shortens a text to what fits in a column of a table, at the end of a clause or of a
+// word.
+func brief(text string) string {
+	const most = 40
+	text, _, _ = strings.Cut(text, " until about ")
+	letters := []rune(text)
+	if len(letters) <= most {
+		return text
+	}
+	head := letters[:most-1] // and a sign that there is more
+	for i := len(head) - 1; i > most/2; i-- {
+		switch {
+		case letters[i] == ';' || letters[i] == ':' && letters[i+1] == ' ':
+			return string(head[:i]) + "…"
+		case letters[i] == ' ' && len(head) == most-1:
+			head = head[:i] // unless a clause ends before
+		}
+	}
+	return strings.TrimRight(string(head), " ,;:(") + "…"
 }
 
 // cut bounds a text for a status.
@@ -205,7 +240,7 @@ func timeOf(t time.Time) *metav1.Time {
 // is Unknown, the job may still be accepted.
 func refused(old *v1alpha1.TrainingJob, why *refusal, status metav1.ConditionStatus, now time.Time) v1alpha1.TrainingJobStatus {
 	s := *old.Status.DeepCopy()
-	s.State, s.Why, s.ObservedGeneration = v1alpha1.Refused, cut(why.message), old.Generation
+	s.State, s.Why, s.Brief, s.ObservedGeneration = v1alpha1.Refused, cut(why.message), brief(why.message), old.Generation
 	switch {
 	case why.reason == reasonSuspended:
 		s.State = api.Paused

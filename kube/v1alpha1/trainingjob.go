@@ -18,11 +18,12 @@ import (
 // +kubebuilder:printcolumn:name="GPUs",type=string,JSONPath=`.status.size`
 // +kubebuilder:printcolumn:name="Goodput",type=string,JSONPath=`.status.goodput`
 // +kubebuilder:printcolumn:name="Rho",type=string,JSONPath=`.status.rho`
-// +kubebuilder:printcolumn:name="Why",type=string,JSONPath=`.status.why`
+// +kubebuilder:printcolumn:name="Why",type=string,JSONPath=`.status.brief`
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.status.until`
 // +kubebuilder:printcolumn:name="Tenant",type=string,JSONPath=`.status.tenant`,priority=1
 // +kubebuilder:printcolumn:name="App",type=string,JSONPath=`.spec.app`,priority=1
 // +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.nodes`,priority=1
+// +kubebuilder:printcolumn:name="Details",type=string,JSONPath=`.status.why`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50",message="metadata.name has more than 50 letters: the names of its pods would be too long"
 type TrainingJob struct {
@@ -273,6 +274,9 @@ type TrainingJobStatus struct {
 	// Why the job does not run, or how it ended.
 	// +optional
 	Why string `json:"why,omitempty"`
+	// Why, in 40 letters at most: a column of "kubectl get".
+	// +optional
+	Brief string `json:"brief,omitempty"`
 	// When the job is expected to start.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
