@@ -63,6 +63,7 @@ type Config struct {
 	Grace    time.Duration // how long a node may be not ready before it is down; default 40 s
 	Debounce time.Duration // how long changes are collected; default 50 ms
 	Resync   time.Duration // how often the state is updated without a change; default 1 min
+	Settle   time.Duration // how long a little that others gave back stays theirs; default 10 min
 
 	Now func() time.Time // default time.Now
 	Log *slog.Logger     // default: nothing is logged
@@ -102,6 +103,7 @@ func (c Config) withDefaults() Config {
 	or(&c.Grace, 40*time.Second)
 	or(&c.Debounce, 50*time.Millisecond)
 	or(&c.Resync, time.Minute)
+	or(&c.Settle, 10*time.Minute)
 	if len(c.Resources) == 0 {
 		c.Resources = request.GPUs()
 	}

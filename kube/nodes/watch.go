@@ -32,6 +32,7 @@ type Watcher struct {
 	nodes map[string]*facts
 	used  map[string]*demand // by node: what others use
 	pods  map[types.UID]place
+	shown map[string]*shown // by node
 }
 
 // place is what a pod that is not Fairway's uses of a node.
@@ -44,7 +45,7 @@ type place struct {
 func New(c Config) *Watcher {
 	return &Watcher{
 		Config: c.withDefaults(), dirty: make(chan struct{}, 1), told: make(chan struct{}),
-		nodes: map[string]*facts{}, used: map[string]*demand{}, pods: map[types.UID]place{},
+		nodes: map[string]*facts{}, used: map[string]*demand{}, pods: map[types.UID]place{}, shown: map[string]*shown{},
 	}
 }
 
@@ -167,6 +168,7 @@ func (w *Watcher) dropNode(n *corev1.Node) {
 	defer w.mu.Unlock()
 	if w.nodes[n.Name] != nil {
 		delete(w.nodes, n.Name)
+		delete(w.shown, n.Name)
 		w.poke()
 	}
 }
@@ -279,10 +281,16 @@ func (w *Watcher) list() (out []sched.Node, again time.Time, version uint64) {
 			others = *sum
 		}
 		f.setLabels(w.Constraints.Rules, all, version)
+		if w.shown[name] == nil {
+			w.shown[name] = &shown{}
+		}
+		others, settles := w.shown[name].settle(now, others, f, w.Settle)
 		n, at := f.with(others, now, w.Grace)
 		n.Suspend = w.noSuspend(name, f) == ""
-		if !at.IsZero() && (again.IsZero() || at.Before(again)) {
-			again = at
+		for _, at := range []time.Time{at, settles} {
+			if !at.IsZero() && (again.IsZero() || at.Before(again)) {
+				again = at
+			}
 		}
 		out = append(out, n)
 	}
