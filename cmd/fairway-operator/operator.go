@@ -18,6 +18,7 @@ import (
 	"github.com/go-logr/logr"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -128,7 +129,7 @@ func (o *operator) warm(ctx context.Context) error {
 		return err
 	}
 	for _, kind := range append(volumes.Kinds(),
-		&corev1.Node{}, &corev1.Pod{}, &batchv1.Job{},
+		&corev1.Node{}, &corev1.Pod{}, &batchv1.Job{}, &nodev1.RuntimeClass{},
 		&v1alpha1.TrainingJob{}, &v1alpha1.App{}, &v1alpha1.Tenant{}, &v1alpha1.SchedulingPolicy{},
 	) {
 		if _, err := o.manager.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {

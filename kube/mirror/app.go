@@ -117,6 +117,11 @@ func (m *Mirror) search(ctx context.Context, from string, app *v1alpha1.App) (ap
 			return api.Search{}, false, err
 		}
 		spec.Trial.Tenant = tenant
+		pod, err := m.admitted(ctx, &app.Spec.Search.Trial.Template.Spec)
+		if err != nil {
+			return api.Search{}, false, err
+		}
+		spec.Trial.CPUs, spec.Trial.Memory = perGPU(pod, int64(perPod(&app.Spec.Search.Trial)))
 		if spec.Trial.Selector, err = m.selectorFor(ctx, from, constraintPod(&app.Spec.Search.Trial), nil); err != nil {
 			return api.Search{}, false, err
 		}

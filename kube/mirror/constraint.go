@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/kube/constraint"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
@@ -22,12 +23,33 @@ func (m *Mirror) selectorFor(ctx context.Context, from string, pod *corev1.PodSp
 	if m.Constraints == nil || pod == nil {
 		return "", nil
 	}
-	label, err := m.Constraints.Use(from, m.Constraints.For(namespaceOf(from), pod, has))
+	c, err := m.constraintFor(ctx, from, pod, has)
+	if err != nil {
+		return "", err
+	}
+	label, err := m.Constraints.Use(from, c)
 	if err != nil {
 		return "", api.Errorf(api.TooMany, "%w", err)
 	}
 	m.Constraints.Await(ctx, label)
 	return label, nil
+}
+
+// constraintFor returns the constraint of an object's pods. A job that was submitted keeps the
+// one that its selector stands for, also if that was before its RuntimeClass said where its
+// pods may run.
+func (m *Mirror) constraintFor(ctx context.Context, from string, pod *corev1.PodSpec, has *string) (constraint.Constraint, error) {
+	admitted, err := m.admitted(ctx, pod)
+	if err != nil {
+		return constraint.Constraint{}, err
+	}
+	c := m.Constraints.For(namespaceOf(from), admitted, has)
+	if has != nil && c.Label() != *has {
+		if plain := m.Constraints.For(namespaceOf(from), pod, has); plain.Label() == *has {
+			return plain, nil
+		}
+	}
+	return c, nil
 }
 
 // namespaceOf returns the namespace of an origin.
@@ -59,7 +81,11 @@ func (m *Mirror) restoreConstraints(ctx context.Context) error {
 	has := m.selectors()
 	use := func(kind string, o client.Object, pod *corev1.PodSpec) {
 		from := origin(kind, o.GetNamespace(), o.GetName())
-		if _, err := m.Constraints.Use(from, m.Constraints.For(o.GetNamespace(), pod, has(from))); err != nil {
+		c, err := m.constraintFor(ctx, from, pod, has(from))
+		if err == nil {
+			_, err = m.Constraints.Use(from, c)
+		}
+		if err != nil {
 			m.Log.Warn("register node constraint", "kind", kind, "namespace", o.GetNamespace(), "name", o.GetName(), "err", err)
 		}
 	}

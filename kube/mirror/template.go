@@ -61,8 +61,14 @@ func (m *Mirror) jobTemplate(ctx context.Context, at client.ObjectKey, a api.Att
 	case !known:
 		return workload.Pod{}, fmt.Errorf("find template of job %s: %w", a.Job, errUnseen)
 	}
+	template := job.Spec.Template.PodTemplateSpec
+	pod, err := m.admitted(ctx, &template.Spec)
+	if err != nil {
+		return workload.Pod{}, fmt.Errorf("find template of job %s: %w", a.Job, err)
+	}
+	template.Spec = *pod
 	return workload.Pod{
-		Template: job.Spec.Template.PodTemplateSpec, Namespace: at.Namespace, Name: at.Name, GPUResource: gpuResource(&job.Spec),
+		Template: template, Namespace: at.Namespace, Name: at.Name, GPUResource: gpuResource(&job.Spec),
 		Owner: *metav1.NewControllerRef(&job, v1alpha1.GroupVersion.WithKind(kindTrainingJob)),
 	}, nil
 }
@@ -84,6 +90,11 @@ func (m *Mirror) trialTemplate(ctx context.Context, at client.ObjectKey, a api.A
 		return workload.Pod{}, fmt.Errorf("find template of trial %s: %w", a.Job, apierrors.NewNotFound(resourceOf("apps"), at.Name))
 	}
 	template := app.Spec.Search.Trial.Template.PodTemplateSpec
+	pod, err := m.admitted(ctx, &template.Spec)
+	if err != nil {
+		return workload.Pod{}, fmt.Errorf("find template of trial %s: %w", a.Job, err)
+	}
+	template.Spec = *pod
 	fillIn(&template, app.Spec.Search, a.Task.Env)
 	return workload.Pod{
 		Template: template, Namespace: at.Namespace, Name: string(a.Job), GPUResource: gpuResource(&app.Spec.Search.Trial),

@@ -71,7 +71,7 @@ var PodFields = []PodField{
 	{Path: "resourceClaims", Treatment: FieldRefused, Note: "Fairway does not allocate devices by claims (DRA); request GPUs with gpus, and other devices as resources of a container"},
 	{Path: "resources", Treatment: FieldHonoured},
 	{Path: "restartPolicy", Treatment: FieldReplaced, Note: "by Never: a gang restarts as a whole"},
-	{Path: "runtimeClassName", Treatment: FieldPassed, Note: "its overhead counts"},
+	{Path: "runtimeClassName", Treatment: FieldHonoured, Note: "the node selector, the tolerations and, for pods that Fairway creates, the overhead of the RuntimeClass"},
 	{Path: "schedulerName", Treatment: FieldReplaced, Note: "by fairway"},
 	{Path: "schedulingGates", Treatment: FieldRefused, Note: "no pod with a gate can be bound; use spec.suspend to hold a job back", OwnOnly: true},
 	{Path: "schedulingGroup", Treatment: FieldRefused, Note: "a TrainingJob is a gang by itself; leave it out", OwnOnly: true},
