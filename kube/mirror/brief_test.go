@@ -12,7 +12,9 @@ import (
 
 // TestBrief: the reason of a job in a column of "kubectl get".
 func TestBrief(t *testing.T) {
-	waits := func(code, text string) api.Job { return api.Job{State: api.Waiting, Reason: &api.Reason{Code: code, Text: text}} }
+	waits := func(code, text string) api.Job {
+		return api.Job{State: api.Waiting, Reason: &api.Reason{Code: code, Text: text}}
+	}
 	tried := waits("back-off", "in back-off until its next attempt at 12:00:05; the last attempt ended: rank 3 exited with code 1")
 	tried.Exit = &api.Exit{Rank: 3, Code: 1}
 	for _, c := range []struct {

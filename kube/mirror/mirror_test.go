@@ -192,7 +192,10 @@ func TestTenantStatus(t *testing.T) {
 	ns := w.namespace("counted")
 	tenant := tenantObject("counted", nil, ns)
 	w.create(tenant)
-	w.until("is in force", tenant, func() bool { status, _, _ := condition(tenant.Status.Conditions, v1alpha1.Accepted); return status == metav1.ConditionTrue })
+	w.until("is in force", tenant, func() bool {
+		status, _, _ := condition(tenant.Status.Conditions, v1alpha1.Accepted)
+		return status == metav1.ConditionTrue
+	})
 	job := trainingJob(ns, "one", 4)
 	w.create(job)
 	w.until("has a job", tenant, func() bool { return tenant.Status.Running == 1 && tenant.Status.GPUs == 4 })

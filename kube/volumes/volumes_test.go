@@ -73,7 +73,9 @@ func inBay(bay string) func(*corev1.PersistentVolume) {
 }
 
 func inZone(zone string) func(*corev1.PersistentVolume) {
-	return func(p *corev1.PersistentVolume) { p.Labels = map[string]string{corev1.LabelFailureDomainBetaZone: zone} }
+	return func(p *corev1.PersistentVolume) {
+		p.Labels = map[string]string{corev1.LabelFailureDomainBetaZone: zone}
+	}
 }
 
 // heldFor reserves a volume for a claim, as Step.Do does.
@@ -223,8 +225,10 @@ func TestNext(t *testing.T) {
 func TestForget(t *testing.T) {
 	one := node("n1", "1", "")
 	for name, change := range map[string]func(*View, *corev1.PersistentVolume){
-		"gone":     func(v *View, p *corev1.PersistentVolume) { v.dropVolume(p) },
-		"reserved": func(v *View, p *corev1.PersistentVolume) { v.setVolume(existing(p.Name, "static", heldFor(claim("x", "static", "")))) },
+		"gone": func(v *View, p *corev1.PersistentVolume) { v.dropVolume(p) },
+		"reserved": func(v *View, p *corev1.PersistentVolume) {
+			v.setVolume(existing(p.Name, "static", heldFor(claim("x", "static", ""))))
+		},
 		"of another class": func(v *View, p *corev1.PersistentVolume) {
 			v.setVolume(existing(p.Name, "dynamic"))
 		},
