@@ -25,7 +25,7 @@ const (
 	zone       = "test.fairway.dev/zone" // label of nodes: a or b
 	late       = "late"                  // class of volumes that are made for a node
 	local      = "local"                 // class of volumes that exist
-	pretender  = "test.fairway.dev/pretend"
+	pretender  = "pretend.test.fairway.dev"
 	chosenNode = "volume.kubernetes.io/selected-node"
 )
 
