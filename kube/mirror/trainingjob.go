@@ -156,6 +156,7 @@ func (m *Mirror) cancel(ctx context.Context, ids []sched.JobID) error {
 		if code := api.CodeOf(err); err != nil && code != api.Conflict && code != api.Unknown {
 			return fmt.Errorf("cancel job %s: %w", id, err)
 		}
+		m.enqueueTenant(m.index.tenantOf(id)) // the record may come when the index has forgotten the job
 		m.index.end(id)
 	}
 	return nil
