@@ -182,7 +182,7 @@ func TestEnds(t *testing.T) {
 			w.setStatus(list[1], func(s *corev1.PodStatus) {
 				s.Phase, s.Reason, s.Message = corev1.PodFailed, "OutOfnvidia.com/gpu", "Node didn't have enough resource"
 			})
-		}, want: "lost by the machine: OutOfnvidia.com/gpu: Node didn't have enough resource", lost: true},
+		}, want: "could not be started: OutOfnvidia.com/gpu: Node didn't have enough resource", lost: true},
 	} {
 		id := w.submit(sched.Spec{GPUs: 4}, c.annotations)
 		w.plan(wants{id: {w.on(0, 0b0011), w.on(1, 0b0011)}})
