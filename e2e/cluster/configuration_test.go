@@ -67,6 +67,17 @@ func TestQuotaChanges(t *testing.T) {
 	}
 	w.setQuota(t, "team", 24)
 	w.wait(t, jobs[2], api.Running)
+	from := time.Now()
+	eventually(t, "the tenant's status counts it", func() error {
+		if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(tenant), tenant); err != nil {
+			return err
+		}
+		if tenant.Status.GPUs != 24 || tenant.Status.Running != 3 || tenant.Status.Waiting != 0 {
+			return fmt.Errorf("it has %d GPUs, %d jobs that run and %d that wait", tenant.Status.GPUs, tenant.Status.Running, tenant.Status.Waiting)
+		}
+		return nil
+	})
+	t.Logf("the tenant's status followed %v after the job ran", time.Since(from).Round(10*time.Millisecond))
 	w.setQuota(t, "team", 8)
 	late := w.create(t, training{name: "late", gpus: 8, runFor: time.Second})
 	w.wait(t, late, api.Waiting)

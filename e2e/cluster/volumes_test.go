@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/api"
+	"github.com/fairway-gpu/fairway/kube/kubetest"
 	"github.com/fairway-gpu/fairway/kube/v1alpha1"
 )
 
@@ -27,6 +29,7 @@ const (
 	local      = "local"                 // class of volumes that exist
 	pretender  = "pretend.test.fairway.dev"
 	chosenNode = "volume.kubernetes.io/selected-node"
+	fussy      = "fussy" // a claim for which no volume is made on the first node
 )
 
 // TestVolumes: jobs go where their volumes are, claims that wait for a node get one, and a
@@ -80,6 +83,27 @@ func TestVolumes(t *testing.T) {
 		w.waitWhy(t, two, "waits for volume claim mine: it is ReadWriteOncePod, and pod one-1-0 uses it")
 		w.end(t, one)
 		w.end(t, two)
+	})
+	t.Run("a provisioner that cannot", func(t *testing.T) {
+		w.claim(t, fussy, late, corev1.ReadWriteOnce)
+		job := w.claiming(t, training{name: "turned-away", gpus: 8, perPod: 8}, fussy)
+		w.waitWhy(t, job, "waits for volume claim fussy: its provisioner could make no volume for node "+gpuNode)
+		w.wait(t, job, api.Running)
+		w.end(t, job)
+	})
+	t.Run("of a batch Job", func(t *testing.T) {
+		w.claim(t, "batch", late, corev1.ReadWriteOnce)
+		job := w.claimingBatch(t, "plain", "batch")
+		eventually(t, "the Job has ended", func() error {
+			if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(job), job); err != nil {
+				return err
+			}
+			if job.Status.Succeeded != 1 {
+				return fmt.Errorf("its status is %+v, and Fairway says %q", job.Status, job.Annotations[v1alpha1.AnnotationWhy])
+			}
+			return nil
+		})
+		w.bound(t, "batch")
 	})
 	t.Run("a claim of one pod", func(t *testing.T) {
 		job := w.object(training{name: "scratch", gpus: 2})
@@ -155,8 +179,9 @@ func (w *world) classes(t *testing.T) {
 	})
 	go func() {
 		defer close(done)
+		var refused string
 		for ctx.Err() == nil {
-			if err := w.provide(ctx); err != nil && ctx.Err() == nil {
+			if err := w.provide(ctx, &refused); err != nil && ctx.Err() == nil {
 				t.Errorf("the pretended provisioner: %v", err)
 				return
 			}
@@ -168,8 +193,9 @@ func (w *world) classes(t *testing.T) {
 	}()
 }
 
-// provide makes a volume for each claim that has a node and no volume.
-func (w *world) provide(ctx context.Context) error {
+// provide makes a volume for each claim that has a node and no volume. For one claim it cannot
+// on the node that it is asked for first.
+func (w *world) provide(ctx context.Context, refused *string) error {
 	var claims corev1.PersistentVolumeClaimList
 	if err := w.admin.List(ctx, &claims, client.InNamespace("volumes")); err != nil {
 		return err
@@ -178,6 +204,14 @@ func (w *world) provide(ctx context.Context) error {
 		c := &claims.Items[i]
 		chosen := c.Annotations[chosenNode]
 		if chosen == "" || c.Spec.VolumeName != "" || *c.Spec.StorageClassName != late {
+			continue
+		}
+		if c.Name == fussy && (*refused == "" || *refused == chosen) {
+			*refused = chosen
+			patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, chosenNode))
+			if err := w.admin.Patch(ctx, c, patch); err != nil {
+				return err
+			}
 			continue
 		}
 		var node corev1.Node
@@ -261,12 +295,32 @@ func (w *world) claiming(t *testing.T, j training, claim string) *v1alpha1.Train
 
 func (w *world) createWith(t *testing.T, job *v1alpha1.TrainingJob, claim string) {
 	t.Helper()
-	job.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
-	}}}
+	job.Spec.Template.Spec.Volumes = []corev1.Volume{claimed(claim)}
 	if err := w.admin.Create(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// claimingBatch creates a batch Job for Fairway with a pod that uses a claim.
+func (w *world) claimingBatch(t *testing.T, name, claim string) *batchv1.Job {
+	t.Helper()
+	spec := w.object(training{name: name, runFor: time.Second}).Spec.Template.PodTemplateSpec
+	spec.Spec.SchedulerName, spec.Spec.RestartPolicy = v1alpha1.SchedulerName, corev1.RestartPolicyNever
+	spec.Spec.Containers[0].Resources.Limits = corev1.ResourceList{kubetest.GPU: resource.MustParse("1")}
+	spec.Spec.Volumes = []corev1.Volume{claimed(claim)}
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespaces[0], Name: name, Labels: map[string]string{v1alpha1.LabelManaged: "true"}},
+		Spec:       batchv1.JobSpec{Suspend: new(true), Template: spec},
+	}
+	if err := w.admin.Create(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	return job
+}
+
+// claimed is a volume of a pod that uses a claim.
+func claimed(claim string) corev1.Volume {
+	return corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
 }
 
 // waitWhy waits until a waiting job gives a reason.
