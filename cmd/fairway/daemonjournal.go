@@ -68,7 +68,7 @@ func (d *localDaemon) settled() error {
 func (d *localDaemon) markPath() string { return filepath.Join(d.config.Data, "journal.mark") }
 
 // markSize is the length of the file: it is overwritten in place, in one write.
-const markSize = 120
+const markSize = 240
 
 func (d *localDaemon) readMark() (m state.Mark) {
 	b, err := os.ReadFile(d.markPath())

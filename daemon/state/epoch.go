@@ -32,9 +32,24 @@ type epoch struct {
 // behind rather than ahead, so a journal that ends before it has lost records. With
 // Jobs alone it only keeps numbers from being used again.
 type Mark struct {
-	Epoch string `json:"epoch"`
-	Seq   uint64 `json:"seq"`
-	Jobs  int    `json:"jobs"`
+	Epoch  string   `json:"epoch"`
+	Before []string `json:"before,omitempty"` // the epochs before it, at most markedEpochs, the oldest first
+	Seq    uint64   `json:"seq"`
+	Jobs   int      `json:"jobs"`
+}
+
+// markedEpochs is how many earlier epochs a mark names: more than a restore and a repair
+// begin in a row.
+const markedEpochs = 4
+
+func (m *memory) mark() Mark {
+	k := Mark{Epoch: m.epoch(), Seq: m.Seq, Jobs: m.Count}
+	if n := len(m.Epochs); n > 1 {
+		for _, e := range m.Epochs[max(0, n-1-markedEpochs) : n-1] {
+			k.Before = append(k.Before, e.ID)
+		}
+	}
+	return k
 }
 
 // epoch returns the current epoch.
@@ -81,6 +96,18 @@ func (m *memory) behind(seen Mark) string {
 	return fmt.Sprintf("records %d to %d are missing, which had been acknowledged", last+1, seen.Seq)
 }
 
+// lostEpochs returns the epochs of a mark that the journal has lost, with the records
+// that began them: those after the last one that it has.
+func (m *memory) lostEpochs(seen Mark) []string {
+	all := append(slices.Clone(seen.Before), seen.Epoch)
+	for i := len(all) - 1; i >= 0; i-- {
+		if m.epochIndex(all[i]) >= 0 {
+			return all[i+1:]
+		}
+	}
+	return nil // it is another journal
+}
+
 // noteEpoch begins an epoch if the journal is new, older than epochs, or has lost
 // records; before that, it brings back what was found behind the loss.
 func (b *Store) noteEpoch(t *tx) error {
@@ -95,6 +122,12 @@ func (b *Store) noteEpoch(t *tx) error {
 	}
 	if len(b.Found) > 0 {
 		text += "; " + t.salvage(b.Found).String()
+	}
+	// Without its epoch an attempt would be nobody's, and its job would start again.
+	for _, id := range t.mem.lostEpochs(b.Seen) {
+		if err := t.add(api.Record{Epoch: &api.Epoch{ID: id}, Text: "the journal has lost the beginning of this epoch"}); err != nil {
+			return err
+		}
 	}
 	r := api.Record{}
 	if !t.mem.policyKept {

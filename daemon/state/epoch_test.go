@@ -128,6 +128,33 @@ func TestClaimTakesOver(t *testing.T) {
 	d.wantDurable()
 }
 
+// TestClaimLostEpoch: attempts of an epoch whose beginning the journal has lost are taken
+// over all the same, also if another epoch began since.
+func TestClaimLostEpoch(t *testing.T) {
+	var mark Mark
+	d := open(t, kept(&mark))
+	id := d.submit(ann, submission("train", 1))
+	backup := d.tape.copyTape()
+	d.submit(ann, submission("train", 1))
+	var lost []string
+	for range 2 { // each time the journal is restored from the backup
+		seen := mark
+		d = reopen(t, backup.copyTape(), d.clock, kept(&mark), func(c *Config) { c.Seen = seen })
+		lost = append(lost, d.mem.epoch())
+	}
+	d.decide(wants{id: on(0)})
+	seen := mark
+	d = reopen(t, backup, d.clock, func(c *Config) { c.Seen = seen })
+	d.wantClaim(true, found(id, 1, lost[0]))
+	d.wantClaim(true, found(id, 2, lost[1]))
+	d.wantClaim(false, found(id, 3, "0123456789abcdef"))
+	d.wantRunning(map[string]string{"train-1.2": on(0)[0].GPUs.String()})
+	d.wantDurable()
+
+	other := open(t, func(c *Config) { c.Seen = seen })
+	other.wantClaim(false, found(id, 1, lost[1])) // of another journal
+}
+
 // TestClaimUnknown: a job of this epoch that the journal does not know is proof of a
 // loss; its number is not used again.
 func TestClaimUnknown(t *testing.T) {

@@ -445,7 +445,7 @@ func (b *Store) publish(records []api.Record, sizes []int, decides bool) {
 	defer b.mu.Unlock()
 	delete(b.stats.problem, "journal")
 	if b.Mark != nil {
-		b.Mark(Mark{Epoch: b.mem.epoch(), Seq: b.mem.Seq, Jobs: b.mem.Count})
+		b.Mark(b.mem.mark())
 	}
 	b.feed.add(records, sizes)
 	b.sinceC += len(records)

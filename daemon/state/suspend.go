@@ -73,15 +73,17 @@ func (t *tx) unsuspendable(x *entry, s api.Suspended) error {
 	return t.event(sched.Event{Kind: sched.JobStarted, Job: s.Job, Placement: at, InPlace: true, Text: "runs on: " + why})
 }
 
-// displace suspends those who, as far as the journal knows, run on the GPUs of a found
-// attempt: they were suspended in records that it has lost. If they were not, because the
-// found attempt has ended, they go on with the next decision.
+// displace takes their GPUs from those who, as far as the journal knows, run on the GPUs
+// of a found attempt: it has lost the records in which they were suspended or stopped.
+// Whoever is suspended by mistake, because the found attempt has ended, goes on with the
+// next decision. Who would lose work by being stopped keeps its GPUs.
 func (t *tx) displace(a api.Attempt) error {
 	for _, x := range t.mem.inOrder() {
-		if a.Suspended || x.Job.ID == a.Job || !x.Job.Suspends || !overlap(x.Job.Placement, a.Placement) {
+		shares := x.Job.Shareable || len(x.Job.Placement) > 0 && x.Job.Placement[0].Milli < sched.WholeGPU // with the found one, maybe
+		if a.Suspended || x.Job.ID == a.Job || shares || x.Job.Pinned() || !overlap(x.Job.Placement, a.Placement) {
 			continue
 		}
-		e := sched.Event{Kind: sched.JobHeld, Job: x.Job.ID, Until: t.now, Suspend: true, Text: "another job runs on its GPUs"}
+		e := sched.Event{Kind: sched.JobHeld, Job: x.Job.ID, Until: t.now, Suspend: x.Job.Suspends, Text: "another job runs on its GPUs"}
 		if err := t.event(e); err != nil {
 			return err
 		}

@@ -212,3 +212,20 @@ func TestSuspendedClaim(t *testing.T) {
 	d.wantOrders("b was found on a's GPU, and c suspended there", "[a-1.1:0] b-2.1:0 [c-3.1:0]")
 	d.crash()
 }
+
+// TestClaimDisplaces: who has made room, in records that the journal has lost, does not
+// hold the GPUs of an attempt that was found there. Who would lose work keeps them.
+func TestClaimDisplaces(t *testing.T) {
+	d := open(t)
+	a, b := d.submit(ann, submission("yields", 1)), d.submit(ann, plain("stays", 1))
+	later, last := d.submit(ann, submission("later", 1)), d.submit(ann, submission("last", 1))
+	d.decide(wants{a: on(0), b: on(1)})
+	found := func(id sched.JobID, gpu int) api.Attempt {
+		return api.Attempt{AttemptID: api.AttemptID{Job: id, Number: 1}, Placement: on(gpu), Epoch: d.mem.epoch()}
+	}
+	d.wantClaim(true, found(later, 0))
+	d.wantClaim(true, found(last, 1))
+	d.wantRunning(map[string]string{
+		"later-3.1": on(0)[0].GPUs.String(), "stays-2.1": on(1)[0].GPUs.String(), "last-4.1": on(1)[0].GPUs.String()})
+	d.wantDurable()
+}
