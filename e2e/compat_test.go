@@ -169,7 +169,7 @@ func TestV01Client(t *testing.T) {
 			e.Path = strings.ReplaceAll(e.Path, old, now)
 		}
 		if e.Path == "/v1/jobs" && e.Method == "POST" {
-			e.Request = waitForCapacity(t, e.Request)
+			e.Request = asThen(t, e.Request)
 		}
 		var status int
 		var now []byte
@@ -203,15 +203,17 @@ func TestV01Client(t *testing.T) {
 	}
 }
 
-// waitForCapacity lets a job wait that can never run on the cluster, as every job
-// did in version 0.1.
-func waitForCapacity(t *testing.T, request json.RawMessage) json.RawMessage {
+// asThen lets a job wait that can never run on the cluster, as every job did in version
+// 0.1, and leaves its image away, which that version ignored on one machine: now it needs a
+// container runtime.
+func asThen(t *testing.T, request json.RawMessage) json.RawMessage {
 	t.Helper()
 	var job map[string]any
 	if err := json.Unmarshal(request, &job); err != nil || job["command"] == nil {
 		return request
 	}
 	job["wait_for_capacity"] = true
+	delete(job, "image")
 	out, err := json.Marshal(job)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ suspended() { # or it was, and has been asked to stop since
 exec 8>"$out/slot-$slot.$$"; flock -n 8 || violation "its own lock is taken"
 echo "${FAIRWAY_CHECKPOINT_DIR%/*}/$FAIRWAY_ATTEMPT" >&8
 for other in "$out/slot-$slot."*; do
-  [ "$other" = "$out/slot-$slot.$$" ] || flock -sn "$other" true 8>&- || suspended "${other##*.}" "$other" 2>/dev/null || violation "slot $slot is taken by ${other##*.}"
+  [ "$other" = "$out/slot-$slot.$$" ] || flock -sn "$other" true 8>&- || suspended "${other##*.}" "$other" 2>/dev/null || violation "slot $slot is taken by ${other##*.}: $(cut -c1-40 "/proc/${other##*.}/stat" 2>&1), $(cat "$other"): $(ls "$(cat "$other")" 2>&1 | tr '\n' ' ')"
 done
 saved="$FAIRWAY_CHECKPOINT_DIR/steps"
 files=$(ls "$FAIRWAY_CHECKPOINT_DIR" 8>&-) || exit 1 # the disk fails: this is no fresh start
