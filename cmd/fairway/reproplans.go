@@ -14,14 +14,14 @@ import (
 )
 
 func newReproPlans() *cobra.Command {
-	var data, out string
+	var data, runs, out string
 	c := &cobra.Command{
 		Use:   "plans --data DIR",
 		Short: "Check the model of execution plans against measured steps, and schedule with it",
 		Long: `Fit the model of execution plans (data, tensor and pipeline parallelism, sharding,
 offload, recomputation) to the measurements of the Rubick artifact, and print its errors:
 for plans and sizes that it was fitted to, for those that were left out, and after a short
-profiling. Then replay the artifact's base workload under policies that choose among plans.
+profiling. Then compare the memory formula with a GPT on an H200, and replay the artifact's base workload under policies that choose among plans.
 
 The data folder is the artifact's, with traces/MODEL/placements.csv and
 workloads/workload-base.csv.`,
@@ -35,17 +35,23 @@ workloads/workload-base.csv.`,
 			if err != nil {
 				return fmt.Errorf("repro plans: %w", err)
 			}
-			runs, err := repro.Rubick(os.DirFS(data), func(policy string) { fmt.Fprintln(c.ErrOrStderr(), policy) })
+			memory, err := repro.ReadPlanMemory(os.DirFS(runs), "h200")
+			if err != nil {
+				return fmt.Errorf("repro plans: %w", err)
+			}
+			replayed, err := repro.Rubick(os.DirFS(data), func(policy string) { fmt.Fprintln(c.ErrOrStderr(), policy) })
 			if err != nil {
 				return fmt.Errorf("repro plans: %w", err)
 			}
 			return printOrWrite(c, out, func(w io.Writer) {
 				p.Print(w)
-				repro.PrintRubick(w, runs)
+				memory.Print(w)
+				repro.PrintRubick(w, replayed)
 			})
 		},
 	}
 	c.Flags().StringVar(&data, "data", "", "folder of the Rubick artifact")
+	c.Flags().StringVar(&runs, "runs", "lab/bench/gpu/results", "folder with the results of lab/bench/gpu/plans.py")
 	c.Flags().StringVarP(&out, "out", "o", "", "also write this Markdown file")
 	return c
 }

@@ -5,6 +5,7 @@ package repro_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -66,6 +67,23 @@ func TestMeasuredPlans(t *testing.T) {
 	for name, errors := range map[string][]float64{"all": r.All, "plans": r.NoPlan, "sizes": r.NoSize} {
 		if mean := num.Mean(errors); mean > 0.1 {
 			t.Errorf("%s: a mean error of %.3f over %d steps; want at most 0.1", name, mean, len(errors))
+		}
+	}
+}
+
+// TestPlanMemory: the memory formula is within a tenth of what a GPT needed on an H200,
+// under every plan that was measured.
+func TestPlanMemory(t *testing.T) {
+	m, err := repro.ReadPlanMemory(os.DirFS("../bench/gpu/results"), "h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Trials) < 10 {
+		t.Fatalf("%d trials; want ten or more", len(m.Trials))
+	}
+	for _, trial := range m.Trials {
+		if gpu, ratio := m.Predicted(trial); math.Abs(ratio-1) > 0.1 {
+			t.Errorf("%s with %d examples: predicted %.1f GB, %.2f of what was measured", trial.Plan, trial.Batch, gpu/1e9, ratio)
 		}
 	}
 }

@@ -17,6 +17,10 @@ type Model struct {
 	Sequence   int     `json:"sequence"` // tokens of an example
 	Vocabulary int     `json:"vocabulary,omitempty"`
 	Batch      int     `json:"batch"` // examples of a step, of all GPUs together
+
+	// Explicit says that the matrix of attention is kept in memory, as by code without flash
+	// attention.
+	Explicit bool `json:"explicit_attention,omitempty"`
 }
 
 // The bounds of a model: more than any has, and little enough for loops.
@@ -56,23 +60,30 @@ const (
 // runtimeBytes is what CUDA and the communication libraries hold of a GPU.
 const runtimeBytes = 1.5e9
 
+// logitBytes is what the loss needs for each token and word: the logits, once in 2 bytes
+// and once in 4, their logarithm and a gradient.
+const logitBytes = 12
+
 // Memory returns the bytes that a plan needs on each GPU, and on the host for each GPU.
 //
 // The activations of a layer are those of Korthikanti et al. (2022), without sequence
 // parallelism: a pipeline holds them for as many parts of the batch as it has stages, and
-// recomputation keeps only the input of each layer, and one layer at a time.
+// recomputation keeps only the input of each layer, and one layer at a time. The most is
+// needed when a forward pass ends, at the loss, or when the first layer is computed again.
+// On one GPU without parts the gradients come after that, in the room of the activations.
 func (m Model) Memory(p Plan) (gpu, host float64) {
 	d, t, s := float64(p.Data), float64(p.Tensor), float64(p.Pipeline)
 	micro := max(1, p.Micro)
 	weights := m.Parameters / (t * s)
+	gradients := weights * gradientBytes
 	switch p.Sharding {
 	case Replicated:
-		gpu = weights * (weightBytes + gradientBytes + optimizerBytes)
+		gpu = weights * (weightBytes + optimizerBytes)
 	case Optimizer:
-		gpu = weights * (weightBytes + gradientBytes + optimizerBytes/d)
+		gpu = weights * (weightBytes + optimizerBytes/d)
 	case Full: // all of it divided, and the layer at work gathered
-		gpu = weights*(weightBytes+gradientBytes+optimizerBytes)/d +
-			(weightBytes+gradientBytes)*m.Parameters/float64(max(1, m.Layers))/t
+		gpu = weights*(weightBytes+optimizerBytes)/d + (weightBytes+gradientBytes)*m.Parameters/float64(max(1, m.Layers))/t
+		gradients /= d
 	}
 	if p.Offload {
 		moved := weights * optimizerBytes / d
@@ -85,14 +96,20 @@ func (m Model) Memory(p Plan) (gpu, host float64) {
 
 	examples := math.Ceil(float64(m.Batch) / d / float64(micro))
 	tokens := examples * float64(m.Sequence)
-	layer := tokens * float64(m.Hidden) * (10 + 24/t + 5*float64(m.Heads*m.Sequence)/float64(max(1, m.Hidden))/t)
-	layers := math.Ceil(float64(m.Layers)/s) * float64(min(p.Pipeline, micro))
-	if p.Recompute {
-		gpu += 2*tokens*float64(m.Hidden)*layers + layer
-	} else {
-		gpu += layer * layers
+	wide := 10 + 24/t
+	if m.Explicit {
+		wide += 5 * float64(m.Heads*m.Sequence) / float64(max(1, m.Hidden)) / t
 	}
-	const logits = 6 // bytes for each token and word: once in 2 bytes, once in 4
-	gpu += logits * tokens * float64(m.Vocabulary) / t
+	layer := tokens * float64(m.Hidden) * wide
+	layers := math.Ceil(float64(m.Layers)/s) * float64(min(p.Pipeline, micro))
+	kept, work := layer*layers, logitBytes*tokens*float64(m.Vocabulary)/t
+	if p.Recompute {
+		kept, work = 2*tokens*float64(m.Hidden)*layers, max(work, layer)
+	}
+	if micro > 1 || p.GPUs() > 1 {
+		gpu += gradients + kept + work
+	} else {
+		gpu += max(gradients, kept+work)
+	}
 	return gpu + runtimeBytes, host
 }

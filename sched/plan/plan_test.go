@@ -11,7 +11,7 @@ import (
 )
 
 // gpt is a model of 6.7 billion parameters.
-var gpt = Model{Parameters: 6.7e9, Layers: 32, Hidden: 4096, Heads: 32, Sequence: 2048, Vocabulary: 32000, Batch: 32}
+var gpt = Model{Parameters: 6.7e9, Layers: 32, Hidden: 4096, Heads: 32, Sequence: 2048, Vocabulary: 32000, Batch: 32, Explicit: true}
 
 var some = Params{Compute: 8, Fixed: 0.1, Network: 1.5, Update: 0.6, Tensor: 0.8, Host: 7, Kernel: 1.2}
 
@@ -200,11 +200,17 @@ func TestMemory(t *testing.T) {
 			t.Errorf("%s needs %.1f GB; want less than %.1f", name, gpu/1e9, full/1e9)
 		}
 	}
-	// By hand: 16 bytes for each of 10 parameters on one GPU, and a layer of 2 tokens of
-	// width 4 with 1 head: 2 * 4 * (34 + 5 * 1 * 2 / 4) bytes.
-	small := Model{Parameters: 10, Layers: 1, Hidden: 4, Heads: 1, Sequence: 2, Batch: 1}
+	// By hand: 14 bytes for each of 10 parameters on one GPU, and a layer of 2 tokens of
+	// width 4 with 1 head: 2 * 4 * (34 + 5 * 1 * 2 / 4) bytes. In two parts, 2 bytes more for
+	// each parameter, and half of the layer.
+	small := Model{Parameters: 10, Layers: 1, Hidden: 4, Heads: 1, Sequence: 2, Batch: 2, Explicit: true}
 	gpu, _ := small.Memory(Plan{Data: 1, Tensor: 1, Pipeline: 1, Micro: 1})
-	near(t, "small model", gpu-runtimeBytes, 160+2*4*(34+2.5))
+	near(t, "small model", gpu-runtimeBytes, 140+2*2*4*(34+2.5))
+	gpu, _ = small.Memory(Plan{Data: 1, Tensor: 1, Pipeline: 1, Micro: 2})
+	near(t, "small model in parts", gpu-runtimeBytes, 160+2*4*(34+2.5))
+	small.Explicit = false
+	gpu, _ = small.Memory(Plan{Data: 1, Tensor: 1, Pipeline: 1, Micro: 2})
+	near(t, "small model without the matrix of attention", gpu-runtimeBytes, 160+2*4*34)
 }
 
 func generated(t *testing.T, gpus int, room Room, names ...string) []string {

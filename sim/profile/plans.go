@@ -50,15 +50,16 @@ type planKey struct {
 // rubickModels are the shapes of the artifact's models, from their papers. The tables do
 // not say the batch sizes. They matter only as the number of parts of a batch of llama7
 // under zero-offload, whose step is long in proportion to 32 parts; the others are taken
-// to be trained in one.
+// to be trained in one. Nor do they say how attention is computed: the way that needs more
+// memory is assumed.
 var rubickModels = map[string]plan.Model{
-	"vit":     {Parameters: 86e6, Layers: 12, Hidden: 768, Heads: 12, Sequence: 197, Batch: 32},
-	"bert":    {Parameters: 336e6, Layers: 24, Hidden: 1024, Heads: 16, Sequence: 512, Vocabulary: 30522, Batch: 32},
-	"roberta": {Parameters: 355e6, Layers: 24, Hidden: 1024, Heads: 16, Sequence: 512, Vocabulary: 50265, Batch: 32},
-	"t5":      {Parameters: 1.2e9, Layers: 48, Hidden: 1024, Heads: 16, Sequence: 512, Vocabulary: 32128, Batch: 32},
-	"gpt2":    {Parameters: 1.5e9, Layers: 48, Hidden: 1600, Heads: 25, Sequence: 1024, Vocabulary: 50257, Batch: 32},
-	"llama7":  {Parameters: 6.7e9, Layers: 32, Hidden: 4096, Heads: 32, Sequence: 2048, Vocabulary: 32000, Batch: 32},
-	"llama30": {Parameters: 32.5e9, Layers: 60, Hidden: 6656, Heads: 52, Sequence: 2048, Vocabulary: 32000, Batch: 32},
+	"vit":     {Parameters: 86e6, Layers: 12, Hidden: 768, Heads: 12, Sequence: 197, Batch: 32, Explicit: true},
+	"bert":    {Parameters: 336e6, Layers: 24, Hidden: 1024, Heads: 16, Sequence: 512, Vocabulary: 30522, Batch: 32, Explicit: true},
+	"roberta": {Parameters: 355e6, Layers: 24, Hidden: 1024, Heads: 16, Sequence: 512, Vocabulary: 50265, Batch: 32, Explicit: true},
+	"t5":      {Parameters: 1.2e9, Layers: 48, Hidden: 1024, Heads: 16, Sequence: 512, Vocabulary: 32128, Batch: 32, Explicit: true},
+	"gpt2":    {Parameters: 1.5e9, Layers: 48, Hidden: 1600, Heads: 25, Sequence: 1024, Vocabulary: 50257, Batch: 32, Explicit: true},
+	"llama7":  {Parameters: 6.7e9, Layers: 32, Hidden: 4096, Heads: 32, Sequence: 2048, Vocabulary: 32000, Batch: 32, Explicit: true},
+	"llama30": {Parameters: 32.5e9, Layers: 60, Hidden: 6656, Heads: 52, Sequence: 2048, Vocabulary: 32000, Batch: 32, Explicit: true},
 }
 
 // parted names the models that accumulate an example at a time under zero-offload.
