@@ -30,7 +30,7 @@ var more = []string{
 	"gavel:packing:ftf", "gavel:packing:makespan:stick=2", "gavel:packing:cost:slo=2", "gavel:packing:sjf",
 	"horus:slowdown=0:migrate=true", "horus+:patience=1m:jobs=2",
 	"las:lease=1h",
-	"philly:relax=at-once", "philly:relax=off", "philly:relax=proportional",
+	"philly:gather=true", "philly:relax=at-once", "philly:relax=off", "philly:relax=proportional",
 	"quincy:idle=0s:preempt=1m",
 	"sia:lambda=5:p=-1",
 	"srtf:placement=skew", "srtf:placement=fewest-nodes", "srtf:preempt=false",

@@ -23,7 +23,9 @@
 //
 // A job asks for all of its GPUs at once. The attempt lasts gang_timeout, and
 // the job gets GPUs that come free during it; then it backs off for back_off,
-// and gets none of the GPUs that come free meanwhile. It begins with the strictest
+// and gets none of the GPUs that come free meanwhile. With gather it keeps a part
+// of its GPUs while it tries, as gangs did in Philly: no other job gets them, they
+// idle, and they count as held by its VC. It begins with the strictest
 // locality: as few servers as an empty cluster would need, in one RDMA domain
 // (a rack). After retries_per_rung failed attempts it accepts any servers of
 // one domain, after as many again any servers at all; on every rung it takes the
@@ -75,8 +77,10 @@
 // # Deviations
 //
 //   - In Philly an incomplete gang holds the GPUs it has got until the
-//     time-out, and they idle. Here a gang gets all or nothing and holds
-//     nothing while it tries, so utilisation is a little higher.
+//     time-out, and they idle. Here that takes gather; by default a gang gets
+//     all or nothing and holds nothing while it tries. With gather, the attempt
+//     that began first has the first choice, so that no two gangs block each
+//     other, and which GPUs it keeps may change from one decision to the next.
 //   - Time-out and back-off are 2.5 and 2 minutes, after the paper's "2-3
 //     minutes" and "2 minutes". How often a gang retries before it relaxes is
 //     not published; the default of 5 is ours (a domain after 22 minutes, any

@@ -108,9 +108,45 @@ func (f *search) find(j *sched.Job, w wish) (sched.Placement, bool) {
 	return nil, false
 }
 
-// most returns how many GPUs the job could have at best on the fewest servers of
-// one domain, and 1 + the domain's index.
-func (f *search) most(j *sched.Job, best locality) (gpus int, where int32) {
+// part takes as many GPUs of a wish as there are where the most of them are.
+func (f *search) part(j *sched.Job, w wish) sched.Placement {
+	switch {
+	case w.rung == fewest && w.best.nodes == 1, !j.Spreads(sched.SameRack):
+		for n := w.GPUs; n > 0; n -= j.Task() {
+			if p, ok := f.free.Within(j, n, sched.SameMachine); ok {
+				return p
+			}
+		}
+		return nil
+	case w.best.rack && (w.rung < anywhere || !j.Spreads(sched.CrossRack)):
+		nodes := len(f.free.Cluster().Nodes)
+		if w.rung == fewest {
+			nodes = w.best.nodes
+		}
+		gpus, gpuType, rack := f.most(j, nodes)
+		if gpus == 0 {
+			return nil
+		}
+		f.measure(j, gpuType, rack)
+		f.rooms = f.rooms[:min(nodes, len(f.rooms))]
+		return f.fill(j, min(w.GPUs, gpus), nil)
+	}
+	gpuType, most := -1, 0
+	for t, name := range f.free.Cluster().Types {
+		if n := f.free.OfType(t); j.Accepts(name) && n > most {
+			gpuType, most = t, n
+		}
+	}
+	if gpuType < 0 {
+		return nil
+	}
+	return f.spread(j, w.GPUs, gpuType)
+}
+
+// most returns how many GPUs of one type the job could have at best on so many servers of
+// one domain, their type and the domain. Both are -1 if there are none.
+func (f *search) most(j *sched.Job, nodes int) (gpus, gpuType, rack int) {
+	gpuType, rack = -1, -1
 	for t, name := range f.free.Cluster().Types {
 		if !j.Accepts(name) {
 			continue
@@ -118,15 +154,15 @@ func (f *search) most(j *sched.Job, best locality) (gpus int, where int32) {
 		for r := range f.free.Cluster().Racks {
 			f.measure(j, t, r)
 			sum := 0
-			for _, room := range f.rooms[:min(best.nodes, len(f.rooms))] {
+			for _, room := range f.rooms[:min(nodes, len(f.rooms))] {
 				sum += room.gpus
 			}
 			if sum > gpus {
-				gpus, where = sum, int32(r+1)
+				gpus, gpuType, rack = sum, t, r
 			}
 		}
 	}
-	return gpus, where
+	return gpus, gpuType, rack
 }
 
 // types returns the GPU types that the job accepts and that have n free, best
@@ -219,17 +255,25 @@ func (f *search) inRack(j *sched.Job, n, gpuType, rack int) (sched.Placement, bo
 // On failure nothing is taken.
 func (f *search) across(j *sched.Job, n, gpuType int) (sched.Placement, bool) {
 	mark := f.free.Mark()
+	p := f.spread(j, n, gpuType)
+	if p.GPUs() < n {
+		f.free.Rollback(mark)
+		return nil, false
+	}
+	return p, true
+}
+
+// spread takes n GPUs of one type anywhere, or as many as there are.
+func (f *search) spread(j *sched.Job, n, gpuType int) sched.Placement {
 	var p sched.Placement
-	left := n
 	for _, r := range f.emptiest(1) {
-		k := min(left, f.measure(j, gpuType, r))
+		k := min(n, f.measure(j, gpuType, r))
 		p = f.fill(j, k, p)
-		if left -= k; left == 0 {
-			return p, true
+		if n -= k; n == 0 {
+			break
 		}
 	}
-	f.free.Rollback(mark)
-	return nil, false
+	return p
 }
 
 // fill takes n GPUs from rooms, which have that many.

@@ -15,6 +15,7 @@ import (
 type Config struct {
 	GangTimeout  sched.Duration `json:"gang_timeout" help:"how long a gang tries to get all its GPUs before it backs off"`
 	BackOff      sched.Duration `json:"back_off" help:"how long a gang that timed out waits before it tries again"`
+	Gather       bool           `json:"gather" help:"an incomplete gang keeps the free GPUs that it could use until its attempt ends, and they idle"`
 	Retries      int            `json:"retries_per_rung" help:"failed attempts after which a job accepts the next wider locality level"`
 	Relax        string         `json:"relax" help:"locality: on (relaxed step by step), proportional (the same, after waits in proportion to the run time), off (always strict) or at-once (never waited for)"`
 	Patience     float64        `json:"patience" help:"relax=proportional: part of its expected run time that a job waits before it accepts the next wider locality level"`

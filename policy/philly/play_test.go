@@ -17,7 +17,7 @@ import (
 // plan may be refused, and the number of decisions must be of the order of the
 // number of things that happen and of attempts that are due.
 func TestEveryJobEnds(t *testing.T) {
-	for _, spec := range []string{"philly", "philly:relax=off", "philly:relax=at-once", "philly:gang_timeout=0s:back_off=0s", "philly:preempt_above=0"} {
+	for _, spec := range []string{"philly", "philly:relax=off", "philly:relax=at-once", "philly:gang_timeout=0s:back_off=0s", "philly:preempt_above=0", "philly:gather=true", "philly:gather=true:relax=off:preempt_above=0.5"} {
 		for seed := range uint64(8) {
 			t.Run(fmt.Sprint(spec, "/", seed), func(t *testing.T) {
 				w := randomWorld(t, seed)

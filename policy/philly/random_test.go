@@ -18,7 +18,7 @@ import (
 // refused, and neither the order of the jobs nor what a policy value has seen
 // before may change it.
 func TestRandomWorlds(t *testing.T) {
-	for _, spec := range []string{"philly", "philly:preempt_above=0:retries_per_rung=1", "philly:relax=off:preempt_above=0.5"} {
+	for _, spec := range []string{"philly", "philly:preempt_above=0:retries_per_rung=1", "philly:relax=off:preempt_above=0.5", "philly:gather=true:preempt_above=0.5"} {
 		t.Run(spec, rapid.MakeCheck(func(t *rapid.T) {
 			w := policytest.Random(t)
 			p := &twice{t: t, spec: spec}

@@ -22,6 +22,9 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	d.plan.Notes = make([]sched.Note, len(s.Jobs))
 	d.declare()
 	d.keep()
+	if p.Gather {
+		d.gather()
+	}
 	d.serve(func(v *vc) *[]int { return &v.queue }, d.within)
 	d.serve(func(v *vc) *[]int { return &v.over }, d.borrow)
 	return d.plan
@@ -39,7 +42,7 @@ type decision struct {
 
 	// Free GPUs only decrease while jobs are placed, so what did not fit once does
 	// not fit again, and what preemption could not do it cannot do later. A
-	// preemption clears all three.
+	// preemption clears all three, and a gang that lets go of its GPUs the first two.
 	failed   map[wish]bool
 	hopeless map[wish]bool
 	reasons  map[wish]sched.Reason
@@ -47,6 +50,8 @@ type decision struct {
 	victims  []int // running jobs of VCs above their quota, the youngest run first
 	searched bool  // victims is filled
 	lost     []int // scratch: GPUs taken from each VC
+
+	kept map[int]sched.Placement // with Config.Gather: what incomplete gangs keep, by index of the job
 }
 
 // vc is a virtual cluster.
@@ -150,6 +155,7 @@ func (d *decision) usage(v *vc) float64 {
 func (d *decision) within(v *vc, i int) {
 	j := d.s.Jobs[i]
 	d.plan.Notes[i] = j.Note
+	d.letGo(i)
 	ask, ok := d.ask(j)
 	switch {
 	case j.Phase == sched.Pending && !j.Ready(d.s.Now):
@@ -160,6 +166,7 @@ func (d *decision) within(v *vc, i int) {
 		d.plan.Why[i] = d.quota.Why(j, ask.GPUs)
 	case !d.pool && v.held+ask.GPUs > v.quota:
 		v.over = append(v.over, i)
+		d.takeBack(i) // until it is its turn to borrow
 	default:
 		d.try(i, ask, true)
 	}
@@ -168,6 +175,7 @@ func (d *decision) within(v *vc, i int) {
 // borrow serves a job from what VCs within their quota leave idle.
 func (d *decision) borrow(v *vc, i int) {
 	j := d.s.Jobs[i]
+	d.letGo(i)
 	ask, _ := d.ask(j)
 	idle := min(d.quota.Left(j), d.idle(j))
 	if idle < ask.GPUs {
@@ -216,6 +224,12 @@ func (d *decision) try(i int, ask ask, covered bool) {
 	why.Until = a.next
 	d.plan.Why[i], d.plan.Notes[i] = why, a.note()
 	d.plan.WakeBy(d.s.Now, a.next)
+	if d.Gather && a.open {
+		if !d.takeBack(i) {
+			d.keepPart(i, w)
+		}
+		d.plan.WakeBy(d.s.Now, a.next.Add(-d.BackOff.D())) // others may have them then
+	}
 }
 
 // find takes GPUs for a wish, unless it is known to fail.
@@ -245,7 +259,8 @@ func (d *decision) fragmented(j *sched.Job, w wish) sched.Reason {
 	case r.Code == sched.Full && !d.pool:
 		r.Code, r.Level = sched.Fragmented, sched.CrossRack
 	case r.Code == sched.Fragmented && w.rung == fewest && w.best.nodes > 1:
-		r.Have, r.Where = d.search.most(j, w.best)
+		gpus, _, rack := d.search.most(j, w.best.nodes)
+		r.Have, r.Where = gpus, int32(rack+1)
 	}
 	return r
 }
