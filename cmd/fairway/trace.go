@@ -95,6 +95,7 @@ and 4004 jobs.`,
 	fl.Float64Var(&g.Load, "load", 0, "fraction of GPUs in use if no job had to wait, after a warm-up; 0: as in the original")
 	fl.Float64Var(&g.Light, "light", 0, "horus: fraction of jobs with GPU utilisation below 60 %; 0: 0.8")
 	fl.Float64Var(&g.Error, "error", 0.133, "horus: RMSLE of predicted utilisation")
+	fl.Float64Var(&g.Bursts, "bursts", 0, fmt.Sprintf("philly: how uneven the arrivals of a virtual cluster are from week to week, as the standard deviation of the logarithm of their rate; the original has %g", trace.PhillyBursts))
 	fl.TextVar(&longest, "longest", longest, "maximum run time, such as 2d; 0s: as in the original (weeks)")
 	fl.TextVar(&span, "span", span, "period over which jobs arrive; 0s: derived from jobs, GPUs and load")
 	fl.StringVarP(&out, "out", "o", "-", "file to write (\"-\": standard output)")

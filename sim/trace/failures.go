@@ -77,3 +77,14 @@ func (r *reason) sizes() blend {
 	}
 	return b
 }
+
+// FailedAttempts returns the failed attempts of table 7 of the Philly paper: of jobs of
+// 1, 2 to 4, and more GPUs.
+func FailedAttempts() (sum [3]int) {
+	for i := range reasons {
+		for class, n := range reasons[i].bySize {
+			sum[class] += n
+		}
+	}
+	return sum
+}

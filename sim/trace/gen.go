@@ -55,6 +55,10 @@ type Gen struct {
 	// published, which is 60 days for philly: a few such jobs have most of the GPU
 	// time, and a short workload is better without them.
 	Longest time.Duration `json:"longest,omitempty"`
+	// Bursts is how uneven the arrivals of each virtual cluster are from week to week: the
+	// standard deviation of the logarithm of their rate (philly). 0: all virtual clusters
+	// are busy at the same times. PhillyBursts is the trace's.
+	Bursts float64 `json:"bursts,omitempty"`
 	// Light is the share of jobs that use their GPUs less than 60 % (horus). 0: 0.8,
 	// which gives a mean utilisation of about 45 %.
 	Light float64 `json:"light,omitempty"`
@@ -116,6 +120,8 @@ func (g *Gen) check() error {
 		return fmt.Errorf("span = %s and load = %g; want at most one of the two", g.Span, g.Load)
 	case g.MaxGPUs < 0 || g.MaxGPUs > g.GPUs:
 		return fmt.Errorf("max_gpus = %d; want 0 (all) to the %d of the cluster", g.MaxGPUs, g.GPUs)
+	case !(g.Bursts >= 0 && g.Bursts <= 10):
+		return fmt.Errorf("bursts = %g; want 0 (none) to 10", g.Bursts)
 	case !(g.Light >= 0 && g.Light <= 1):
 		return fmt.Errorf("light = %g; want 0 (the default) to 1", g.Light)
 	case !(g.Error >= 0 && g.Error <= 10):
@@ -133,6 +139,7 @@ func (g *Gen) stream(n uint64) *rand.Rand { return rand.New(rand.NewPCG(g.Seed, 
 const (
 	jobStream uint64 = iota + 1
 	arrivalStream
+	burstStream
 )
 
 // spanFor returns the time in which the jobs arrive, given the GPU time that they

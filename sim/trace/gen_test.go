@@ -127,11 +127,61 @@ func TestGenerateErrors(t *testing.T) {
 		{Gen{Kind: KindPhilly, Jobs: 1, GPUs: 1, Span: time.Hour, Load: 1}, "generate workload: span = 1h0m0s and load = 1; want at most one of the two"},
 		{Gen{Kind: KindPhilly, Jobs: 1, GPUs: 4, MaxGPUs: 8}, "generate workload: max_gpus = 8; want 0 (all) to the 4 of the cluster"},
 		{Gen{Kind: KindPhilly, Jobs: 1, GPUs: 4, Longest: time.Second}, "generate workload: longest = 1s; want 0 (as published) or at least 1m"},
+		{Gen{Kind: KindPhilly, Jobs: 1, GPUs: 4, Bursts: -1}, "generate workload: bursts = -1; want 0 (none) to 10"},
 	}
 	for _, test := range tests {
 		if _, err := Generate(test.g); err == nil || err.Error() != test.want {
 			t.Errorf("%+v: error %v; want %s", test.g, err, test.want)
 		}
+	}
+}
+
+// TestBurstsAreWeeksOfOneVC: with bursts the weeks of a virtual cluster differ more, and
+// the jobs stay the same.
+func TestBurstsAreWeeksOfOneVC(t *testing.T) {
+	g := Gen{Kind: KindPhilly, Jobs: 20000, GPUs: 2490, Seed: 1}
+	uneven := func(wl *sim.Workload) float64 {
+		jobs := map[sched.TenantID][]float64{}
+		all := make([]float64, 100)
+		for _, w := range wl.Work {
+			if w.GPUs == 1 {
+				continue // sweeps
+			}
+			week := int(w.Submitted.Sub(Epoch) / (7 * 24 * time.Hour))
+			if jobs[w.Tenant] == nil {
+				jobs[w.Tenant] = make([]float64, len(all))
+			}
+			jobs[w.Tenant][week]++
+			all[week]++
+		}
+		var sum float64 // of chi-square: how far the weeks of each are from those of all
+		for _, weeks := range jobs {
+			n, total := 0.0, 0.0
+			for i := range weeks {
+				n, total = n+weeks[i], total+all[i]
+			}
+			for i := range weeks {
+				if want := n * all[i] / total; want > 0 {
+					sum += (weeks[i] - want) * (weeks[i] - want) / want
+				}
+			}
+		}
+		return sum
+	}
+	plain := generate(t, g)
+	g.Bursts = PhillyBursts
+	bursty := generate(t, g)
+	if a, b := uneven(plain), uneven(bursty); b < 1.5*a {
+		t.Errorf("weeks of virtual clusters differ by %.0f, with bursts by %.0f; want half as much again or more", a, b)
+	}
+	time := func(wl *sim.Workload) (sum float64) {
+		for i := range wl.Work {
+			sum += gpuSeconds(&wl.Work[i])
+		}
+		return sum
+	}
+	if a, b := time(plain), time(bursty); a != b {
+		t.Errorf("%g GPU-seconds, with bursts %g; want the same jobs", a, b)
 	}
 }
 

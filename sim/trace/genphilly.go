@@ -50,21 +50,36 @@ func (g *Gen) phillyTimes(work []sim.Work, batchOf []int, span time.Duration) {
 	for i := range days {
 		days[i] = phillyDays[i%7] * math.Exp(daySigma*rnd.NormFloat64())
 	}
-	hourly := newRate(span, time.Hour, func(at time.Duration) float64 {
-		hour := int(at / time.Hour)
-		return days[hour/24] * phillyHours[hour%24]
-	})
+	hourly := g.phillyRates(span, days)
 	last := -1
 	var at time.Duration
 	for i := range work {
 		if batchOf[i] != last {
-			last, at = batchOf[i], hourly.at(rnd.Float64(), span)
+			last, at = batchOf[i], hourly[work[i].Tenant].at(rnd.Float64(), span)
 		} else {
 			gap := batchGap * math.Exp(batchGapSigma*rnd.NormFloat64())
 			at += time.Duration(min(gap, 120) * float64(time.Second))
 		}
 		work[i].Submitted = Epoch.Add(min(at, span).Truncate(time.Second))
 	}
+}
+
+// phillyRates are the rates at which batches of each virtual cluster arrive, given a
+// factor for each day. With Bursts each week of each has a factor of its own.
+func (g *Gen) phillyRates(span time.Duration, days []float64) map[sched.TenantID]rate {
+	rnd := g.stream(burstStream)
+	out := map[sched.TenantID]rate{}
+	for vc := range phillyVCs {
+		weeks := make([]float64, len(days)/7+1)
+		for i := range weeks {
+			weeks[i] = math.Exp(g.Bursts * rnd.NormFloat64())
+		}
+		out[vcName(vc)] = newRate(span, time.Hour, func(at time.Duration) float64 {
+			hour := int(at / time.Hour)
+			return days[hour/24] * phillyHours[hour%24] * weeks[hour/(24*7)]
+		})
+	}
+	return out
 }
 
 // phillyDraw draws the jobs of a Philly workload.
@@ -204,9 +219,9 @@ func zipfSums(n int) []float64 {
 
 func vcName(i int) sched.TenantID { return sched.TenantID(fmt.Sprintf("vc%02d", i+1)) }
 
-// tenants gives every virtual cluster its part of the GPUs, and lets it borrow idle
-// ones.
-func (p *phillyDraw) tenants() []sched.Tenant {
+// PhillyTenants are the virtual clusters of the trace: each has its part of the GPUs, and
+// borrows idle ones.
+func PhillyTenants(gpus int) []sched.Tenant {
 	var nodes int
 	for _, vc := range phillyVCs {
 		nodes += vc.nodes
@@ -215,9 +230,18 @@ func (p *phillyDraw) tenants() []sched.Tenant {
 	var before, given int
 	for i, vc := range phillyVCs {
 		before += vc.nodes
-		upTo := before * p.g.GPUs / nodes
-		tenants[i] = sched.Tenant{ID: vcName(i), Quota: upTo - given, Borrow: true}
+		upTo := before * gpus / nodes
+		tenants[i] = sched.Tenant{ID: sched.TenantID(vc.name), Quota: upTo - given, Borrow: true}
 		given = upTo
+	}
+	return tenants
+}
+
+// tenants are those of the trace by other names.
+func (p *phillyDraw) tenants() []sched.Tenant {
+	tenants := PhillyTenants(p.g.GPUs)
+	for i := range tenants {
+		tenants[i].ID = vcName(i)
 	}
 	return tenants
 }

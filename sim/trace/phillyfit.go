@@ -15,6 +15,7 @@ var phillySizes = [...]int{1, 2, 4, 8, 16, 24, 32}
 
 // phillyVC is a virtual cluster.
 type phillyVC struct {
+	name  string  // in the trace
 	nodes int     // its part of the cluster, as the Helios authors list it (helios-data, philly_vc.csv)
 	share float64 // of all jobs
 	// sweeps: its single-GPU jobs mostly arrive in large batches.
@@ -28,17 +29,17 @@ type phillyVC struct {
 }
 
 var phillyVCs = [...]phillyVC{
-	{64, 0.4683, true, 0.12, 0.25, [...]float64{0.9646, 0.0065, 0.0182, 0.0106, 0, 0, 0}},
-	{64, 0.0825, true, 0.07, 0.47, [...]float64{0.8631, 0.0035, 0.0329, 0.0747, 0.025, 0.0006, 0.0001}},
-	{64, 0.0498, false, 0.40, -0.05, [...]float64{0.4116, 0.0306, 0.1666, 0.3096, 0.0683, 0.0031, 0.0101}},
-	{32, 0.1350, true, 0.20, -0.60, [...]float64{0.9029, 0.0041, 0.0366, 0.0547, 0.0016, 0, 0.0001}},
-	{32, 0.0225, true, 0.12, 0.55, [...]float64{0.6337, 0.1043, 0.23, 0.032, 0, 0, 0}},
-	{32, 0.0133, false, 1.18, 0.65, [...]float64{0.3634, 0.0034, 0.2868, 0.3066, 0.0246, 0, 0.0151}},
-	{16, 0.1740, false, -0.85, -0.65, [...]float64{0.8842, 0.0807, 0.0253, 0.0039, 0.005, 0.0003, 0.0005}},
-	{16, 0.0087, false, -0.06, -0.50, [...]float64{0.1391, 0.023, 0.0356, 0.6925, 0.0031, 0, 0.1067}},
-	{16, 0.0085, false, 0.75, 0.05, [...]float64{0.3737, 0.0097, 0.2073, 0.3801, 0.0184, 0.0076, 0.0032}},
-	{8, 0.0245, false, -0.30, -0.35, [...]float64{0.669, 0.0161, 0.3149, 0, 0, 0, 0}},
-	{8, 0.0128, true, 1.10, 0, [...]float64{1, 0, 0, 0, 0, 0, 0}},
+	{"6214e9", 64, 0.4683, true, 0.12, 0.25, [...]float64{0.9646, 0.0065, 0.0182, 0.0106, 0, 0, 0}},
+	{"b436b2", 64, 0.0825, true, 0.07, 0.47, [...]float64{0.8631, 0.0035, 0.0329, 0.0747, 0.025, 0.0006, 0.0001}},
+	{"ee9e8c", 64, 0.0498, false, 0.40, -0.05, [...]float64{0.4116, 0.0306, 0.1666, 0.3096, 0.0683, 0.0031, 0.0101}},
+	{"6c71a0", 32, 0.1350, true, 0.20, -0.60, [...]float64{0.9029, 0.0041, 0.0366, 0.0547, 0.0016, 0, 0.0001}},
+	{"0e4a51", 32, 0.0225, true, 0.12, 0.55, [...]float64{0.6337, 0.1043, 0.23, 0.032, 0, 0, 0}},
+	{"7f04ca", 32, 0.0133, false, 1.18, 0.65, [...]float64{0.3634, 0.0034, 0.2868, 0.3066, 0.0246, 0, 0.0151}},
+	{"11cb48", 16, 0.1740, false, -0.85, -0.65, [...]float64{0.8842, 0.0807, 0.0253, 0.0039, 0.005, 0.0003, 0.0005}},
+	{"2869ce", 16, 0.0087, false, -0.06, -0.50, [...]float64{0.1391, 0.023, 0.0356, 0.6925, 0.0031, 0, 0.1067}},
+	{"e13805", 16, 0.0085, false, 0.75, 0.05, [...]float64{0.3737, 0.0097, 0.2073, 0.3801, 0.0184, 0.0076, 0.0032}},
+	{"103959", 8, 0.0245, false, -0.30, -0.35, [...]float64{0.669, 0.0161, 0.3149, 0, 0, 0, 0}},
+	{"ed69ec", 8, 0.0128, true, 1.10, 0, [...]float64{1, 0, 0, 0, 0, 0, 0}},
 }
 
 // phillyUsers is the number of users in a generated workload (the trace has 319).
@@ -103,6 +104,9 @@ const (
 	batchLikeness = 0.7
 	// daySigma is the variation of batches between days, beyond the weekday's.
 	daySigma = 0.25
+	// PhillyBursts is Gen.Bursts of the trace: the median over the virtual clusters of
+	// more than 200 batches in its first ten busy weeks, relative to the batches of all.
+	PhillyBursts = 0.38
 )
 
 // Batches by hour of the day (on the trace's own clock) and by weekday from
