@@ -81,6 +81,15 @@ func (f Fairness) Within(bound float64) float64 {
 	return float64(n) / float64(len(f.Apps))
 }
 
+// jobsPerApp is the mean number of jobs of an app.
+func (f Fairness) jobsPerApp() float64 {
+	n := 0
+	for _, a := range f.Apps {
+		n += a.Jobs
+	}
+	return float64(n) / float64(len(f.Apps))
+}
+
 // Span is the mean of a figure over mixes, and its range.
 type Span struct{ Mean, Low, High float64 }
 

@@ -6,8 +6,6 @@ package repro
 import (
 	"cmp"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
@@ -171,43 +169,7 @@ func (m *mixes) outcomes(part string, x mix, specs []string) ([]Outcome, error) 
 	})
 }
 
-// each calls do n times on the configured number of workers, and starts no further
-// call after a failure.
+// each calls do n times on the configured number of workers.
 func (m *mixes) each(part string, n int, do func(int) error) error {
-	errs := make([]error, n)
-	next := make(chan int)
-	var wait sync.WaitGroup
-	var progress sync.Mutex
-	var failed atomic.Bool
-	done := 0
-	report := func() {
-		if m.config.Progress != nil {
-			m.config.Progress(part, done, n)
-		}
-	}
-	report()
-	for range max(1, m.config.Workers) {
-		wait.Go(func() {
-			for i := range next {
-				if errs[i] = do(i); errs[i] != nil {
-					failed.Store(true)
-				}
-				progress.Lock()
-				done++
-				report()
-				progress.Unlock()
-			}
-		})
-	}
-	for i := 0; i < n && !failed.Load(); i++ {
-		next <- i
-	}
-	close(next)
-	wait.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return fmt.Errorf("%s: %w", part, err)
-		}
-	}
-	return nil
+	return each(part, m.config.Workers, n, m.config.Progress, do)
 }
