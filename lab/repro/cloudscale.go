@@ -109,12 +109,11 @@ type Trade struct{ Cost, Time float64 }
 
 func (t Trade) off(other Trade) float64 { return math.Hypot(t.Cost-other.Cost, t.Time-other.Time) }
 
-// Shared is a workload of many jobs on a cluster that is scaled by a rule or has
-// a fixed size.
+// Shared are workloads of many jobs on a cluster that is scaled by a rule or has a fixed
+// size: figures of each, in seconds and units of cost.
 type Shared struct {
-	Rule   string
-	Cost   float64
-	Result *sim.Result
+	Rule                string
+	Cost, JCT, Makespan []float64
 }
 
 // Autoscaling is the reproduction of the cloud experiments.
@@ -233,41 +232,60 @@ func oneJob(m *zoo.Model, batch int) *sim.Workload {
 	}}}
 }
 
-// sharedJobs is how many jobs the workload of many jobs has.
-const sharedJobs = 40
+// sharedJobs is how many jobs a workload of many jobs has, and sharedSeeds how many there
+// are.
+const (
+	sharedJobs  = 40
+	sharedSeeds = 5
+)
 
 func scaleMany() ([]Shared, error) {
 	var out []Shared
-	price := sim.DefaultAutoscale(1, 16).Price
 	for _, v := range []struct {
 		rule autoscale.Rule
 		band Band
 	}{{}, {autoscale.Utility, ownBand()}, {autoscale.Goodput, paperBand()}, {autoscale.Goodput, ownBand()}} {
-		w, err := trace.Generate(trace.Gen{Kind: trace.KindPollux, Jobs: sharedJobs, GPUs: 64, Seed: 1})
-		if err != nil {
-			return nil, err
+		var s Shared
+		switch v.rule {
+		case "":
+			s.Rule = "none: 16 nodes"
+		case autoscale.Goodput:
+			s.Rule = string(v.rule) + " " + v.band.String()
+		default:
+			s.Rule = string(v.rule)
 		}
-		s := Shared{Rule: "none: 16 nodes"}
-		s.Result, err = simulate("pollux", "16x4", w, func(c *sim.Config) {
-			if v.rule != "" {
-				a := sim.DefaultAutoscale(1, 16)
-				a.Rule, a.U, a.L = v.rule, v.band.U, v.band.L
-				c.Autoscale = &a
-			}
-		})
-		if err != nil {
-			return nil, fmt.Errorf("%d jobs, rule %s: %w", sharedJobs, v.rule, err)
-		}
-		s.Cost = 16 * price * s.Result.Makespan / 3600
-		if a := s.Result.Autoscale; a != nil {
-			s.Rule, s.Cost = string(v.rule), a.Cost
-			if v.rule == autoscale.Goodput {
-				s.Rule += " " + v.band.String()
+		for seed := range uint64(sharedSeeds) {
+			if err := s.add(v.rule, v.band, seed+1); err != nil {
+				return nil, fmt.Errorf("%d jobs, rule %s, seed %d: %w", sharedJobs, v.rule, seed+1, err)
 			}
 		}
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// add runs the workload of a seed; without a rule the cluster has its full size.
+func (s *Shared) add(rule autoscale.Rule, band Band, seed uint64) error {
+	w, err := trace.Generate(trace.Gen{Kind: trace.KindPollux, Jobs: sharedJobs, GPUs: 64, Seed: seed})
+	if err != nil {
+		return err
+	}
+	a := sim.DefaultAutoscale(1, 16)
+	res, err := simulate("pollux", "16x4", w, func(c *sim.Config) {
+		if rule != "" {
+			a.Rule, a.U, a.L = rule, band.U, band.L
+			c.Autoscale = &a
+		}
+	})
+	if err != nil {
+		return err
+	}
+	cost := 16 * a.Price * res.Makespan / 3600
+	if res.Autoscale != nil {
+		cost = res.Autoscale.Cost
+	}
+	s.Cost, s.JCT, s.Makespan = append(s.Cost, cost), append(s.JCT, res.AvgJCT), append(s.Makespan, res.Makespan)
+	return nil
 }
 
 func noiseOf(t *profile.Tables) ([]NoiseRow, error) {
