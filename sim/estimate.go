@@ -109,6 +109,29 @@ func guess(ran time.Duration, rnd *rand.Rand) time.Duration {
 	return max(roundTimes[len(roundTimes)-1], (ran+day-1)/day*day)
 }
 
+// GuessOdds returns the chance that the user of a job that runs for so long estimates so
+// much.
+func GuessOdds(estimate, ran time.Duration) float64 {
+	below := time.Duration(0) // estimates up to this are rounded to less
+	for _, t := range roundTimes {
+		if t < estimate {
+			below = t
+		}
+	}
+	if ran > estimate {
+		return 0
+	}
+	most := 1.0 // part of the estimate that would be rounded up to it
+	if below > 0 {
+		most = min(1, ran.Seconds()/below.Seconds())
+	}
+	odds := (1 - sureUsers) * (most - ran.Seconds()/estimate.Seconds())
+	if ran > below {
+		odds += sureUsers
+	}
+	return odds
+}
+
 // isOracle reports whether the policy plans with truths that no live system has: it
 // asks for them, or it uses estimates and these are exact.
 func (r *run) isOracle() bool {

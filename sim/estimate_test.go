@@ -111,10 +111,10 @@ func TestUserEstimates(t *testing.T) {
 		work = append(work, job(fmt.Sprint("j", i), 1, 0, 47*time.Minute))
 	}
 	got, _ := estimates(t, c, work...)
-	values := map[time.Duration]bool{}
+	values := map[time.Duration]int{}
 	var parts []float64
 	for _, said := range got {
-		values[said] = true
+		values[said]++
 		parts = append(parts, (47*time.Minute).Seconds()/said.Seconds())
 	}
 	slices.Sort(parts)
@@ -124,6 +124,17 @@ func TestUserEstimates(t *testing.T) {
 	// Even from 0 to 1 with a peak at 1; round numbers move it down.
 	if median := parts[n/2]; median < 0.3 || median > 0.55 {
 		t.Errorf("the run time is %.2f of the estimate for the median job; want about half", median)
+	}
+	sum := 0.0
+	for said, count := range values {
+		odds := sim.GuessOdds(said, 47*time.Minute)
+		sum += odds
+		if share := float64(count) / n; math.Abs(share-odds) > 0.03 {
+			t.Errorf("%.2f of the users say %s; the odds are %.2f", share, said, odds)
+		}
+	}
+	if math.Abs(sum-1) > 0.02 || sim.GuessOdds(30*time.Minute, 47*time.Minute) != 0 {
+		t.Errorf("the odds of all that users say add up to %.2f; want 1, and 0 for less than the run time", sum)
 	}
 	again, _ := estimates(t, c, slices.Concat(work[n/2:], work[:n/2])...)
 	for id, said := range got {

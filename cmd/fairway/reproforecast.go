@@ -42,7 +42,7 @@ used beside the generated ones.`,
 				}
 			}
 			if len(seeds) > 0 {
-				cfg.Seeds = nil
+				cfg.Seeds, cfg.Others = nil, nil
 			}
 			for _, seed := range seeds {
 				cfg.Seeds = append(cfg.Seeds, uint64(seed))

@@ -4,7 +4,7 @@
 package state
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -36,6 +36,8 @@ type foresight struct {
 	cost   time.Duration
 	all    bool // it is of all jobs
 	starts map[sched.JobID]forecast.Range
+	rough  string    // why it was made without the policy; "": with it
+	slow   time.Time // until then the policy is taken to be too slow
 	// asked are the first forecasts of jobs that have not started, and ledger compares
 	// those of jobs that have, under one policy.
 	asked  map[sched.JobID]forecast.Asked
@@ -74,20 +76,20 @@ func (b *Store) look(id sched.JobID) {
 	if err != nil {
 		return
 	}
-	begin := b.Now()
-	c.Stop = func() bool { return b.Now().Sub(begin) > forecastTime }
-	var only []sched.JobID
-	if jobs > forecastJobs {
-		only = append(only, id)
-	}
-	starts, err := c.starts(c.now, only...)
+	c.slow = now.Before(f.slow) // the lock busy is held
+	c.Stop = func() bool { return b.Now().Sub(now) > forecastTime }
+	starts, rough, err := c.starts(c.now, id)
 	if err != nil {
 		b.Log.Warn("forecast starts", "err", err)
 	}
 	b.settle(c.spec)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.seq, f.at, f.cost, f.all, f.starts = seq, now, b.Now().Sub(now), jobs <= forecastJobs, f.correct(starts, c.now.Now)
+	f.seq, f.at, f.cost, f.starts, f.rough = seq, now, b.Now().Sub(now), f.correct(starts, c.now.Now), rough
+	f.all = rough == "" || id == ""
+	if c.slow && !now.Before(f.slow) {
+		f.slow = now.Add(restTimes * f.cost)
+	}
 }
 
 // Foresee forecasts the jobs that began to wait, so that the ledger knows what forecasts
@@ -162,19 +164,20 @@ func (b *Store) expect(x *entry, r *api.Reason) {
 	}
 	b.foresight.mu.Lock()
 	f, ok := b.foresight.starts[x.Job.ID]
+	rough := b.foresight.rough
 	b.foresight.mu.Unlock()
 	if ok {
-		b.tell(r, f, b.mem.state.Jobs())
+		tell(r, f, rough)
 	} else {
-		r.Unknown = b.unknownStart()
+		r.Unknown = cmp.Or(rough, b.unknownStart())
 	}
 }
 
-// tell fills in a forecast that was made with so many jobs.
-func (b *Store) tell(r *api.Reason, f forecast.Range, jobs int) {
+// tell fills in a forecast; rough says why it was made without the policy.
+func tell(r *api.Reason, f forecast.Range, rough string) {
 	r.Earliest, r.Until, r.Latest = f.Early, f.Middle, f.Late
-	if jobs > forecastJobs {
-		r.Rough = fmt.Sprintf("%d jobs wait or run, too many to play %s forward: it is as if those ahead started one after the other, wherever GPUs are free", jobs, b.mem.Policy)
+	if rough != "" {
+		r.Rough = rough + ": it is as if those ahead started one after the other, wherever GPUs are free"
 	}
 }
 

@@ -5,6 +5,8 @@ package state
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -20,7 +22,7 @@ import (
 // How many jobs back a forecast looks: at those that ended, for run times, and at those
 // that were submitted, for later ones.
 const (
-	recentEnds        = 1000
+	recentEnds        = 400
 	recentSubmissions = 200
 )
 
@@ -31,6 +33,7 @@ type futures struct {
 	about   policy.About
 	now     *sched.Snapshot
 	lengths *experience.Lengths
+	slow    bool // the policy takes too long to be played forward
 }
 
 func (b *Store) futures() (futures, error) {
@@ -77,19 +80,37 @@ func mostLooks(jobs int) int {
 	return min(forecast.MostJobs/4, forecast.Samples*jobs*(3*jobs+30))
 }
 
-// starts forecasts the start of jobs; nil: of all. If they are too many, it estimates the
-// start of the first.
-func (f *futures) starts(s *sched.Snapshot, ids ...sched.JobID) (map[sched.JobID]forecast.Range, error) {
-	if len(s.Jobs) <= forecastJobs {
-		return forecast.Starts(s, f.Config, ids...)
+// starts forecasts the start of jobs by playing the policy forward; none: of all. Where the
+// jobs are too many for that, or the policy too slow, rough says so, and only the start of
+// one job is estimated; "": of none.
+func (f *futures) starts(s *sched.Snapshot, one sched.JobID, jobs ...sched.JobID) (out map[sched.JobID]forecast.Range, rough string, err error) {
+	n := len(s.Jobs)
+	if n > forecastJobs {
+		rough = fmt.Sprintf("%d jobs wait or run, too many to play %s forward", n, f.spec)
+	} else {
+		err = forecast.ErrStopped
+		if !f.slow {
+			out, err = forecast.Starts(s, f.Config, jobs...)
+		}
+		if errors.Is(err, forecast.ErrStopped) {
+			f.slow = true
+			rough = fmt.Sprintf("to play %s forward with %d jobs takes longer than %s", f.spec, n, forecastTime)
+		}
 	}
-	if len(ids) == 0 {
-		return nil, nil
+	if rough == "" {
+		return out, "", err
 	}
-	id := ids[0]
+	if r, ok := f.coarse(s, one); ok {
+		return map[sched.JobID]forecast.Range{one: r}, rough, nil
+	}
+	return nil, rough, nil
+}
+
+// coarse estimates the start of a job without the policy.
+func (f *futures) coarse(s *sched.Snapshot, id sched.JobID) (forecast.Range, bool) {
 	i := slices.IndexFunc(s.Jobs, func(j *sched.Job) bool { return j.ID == id })
 	if i < 0 {
-		return nil, nil
+		return forecast.Range{}, false
 	}
 	var ahead []*sched.Job
 	for k, j := range s.Jobs {
@@ -103,10 +124,7 @@ func (f *futures) starts(s *sched.Snapshot, ids ...sched.JobID) (map[sched.JobID
 	}
 	c := f.Config
 	c.Samples = forecast.Fewest
-	if r, ok := forecast.Coarse(s, c, ahead, s.Jobs[i]); ok {
-		return map[sched.JobID]forecast.Range{id: r}, nil
-	}
-	return nil, nil
+	return forecast.Coarse(s, c, ahead, s.Jobs[i])
 }
 
 // lengths returns how long the jobs ran that have ended.
@@ -196,5 +214,11 @@ func runTime(l *experience.Lengths, r experience.Run) *api.RunTime {
 	if e.Basis == experience.Nothing {
 		return nil
 	}
-	return &api.RunTime{Expected: sched.Duration(e.Middle.Round(time.Second)), Basis: e.Basis.String(), Jobs: e.Jobs}
+	grain := time.Second // nobody knows it better than to a few parts in a hundred
+	for _, g := range []time.Duration{time.Minute, 5 * time.Minute, time.Hour} {
+		if e.Middle > 12*g {
+			grain = g
+		}
+	}
+	return &api.RunTime{Expected: sched.Duration(e.Middle.Round(grain)), Basis: e.Basis.String(), Jobs: e.Jobs}
 }

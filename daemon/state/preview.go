@@ -100,18 +100,18 @@ func (p *preview) at(spec sched.Spec) (api.SizePreview, error) {
 	}
 	begin := p.store.Now()
 	p.Stop = func() bool { return p.store.Now().Sub(begin) > forecastTime }
-	starts, err := p.starts(st.Frozen(p.now.Now), previewID)
+	starts, rough, err := p.starts(st.Frozen(p.now.Now), previewID, previewID)
 	p.store.mu.RLock()
 	defer p.store.mu.RUnlock()
 	f, ok := starts[previewID]
 	if !ok {
-		out.Reason.Unknown = p.store.unknownStart()
+		out.Reason.Unknown = cmp.Or(rough, p.store.unknownStart())
 		return out, err
 	}
 	p.store.foresight.mu.Lock()
 	f = p.store.foresight.told(forecast.Asked{Range: f, At: p.now.Now})
 	p.store.foresight.mu.Unlock()
-	p.store.tell(out.Reason, f, len(s.Jobs))
+	tell(out.Reason, f, rough)
 	return out, err
 }
 

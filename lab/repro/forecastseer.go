@@ -24,6 +24,7 @@ type seer struct {
 	inOrder bool // the policy lets no job overtake
 	seed    uint64
 	told    *seer // of the same simulation, to its end; nil: this is the first
+	odds    *odds // nil: nobody knows how the workload came about
 	lengths experience.Lengths
 	ledger  forecast.Ledger
 	last    map[sched.JobID]sched.Job     // as of the last decision
@@ -158,6 +159,12 @@ func (p *seer) ask(s *sched.Snapshot, id sched.JobID) foreseen {
 	f := foreseen{Asked: forecast.Asked{At: s.Now}}
 	f.Range, f.known = p.start(s, c, id)
 	f.told = p.ledger.Correct(f.Asked, p.waiting(), s.Now)
+	if p.odds != nil {
+		best := c
+		best.Samples, best.Future = forecast.Fewest, p.odds.future(s, p)
+		floor, _ := p.start(s, best, id)
+		f.floor = floor.Middle
+	}
 	c.Samples, c.Arrive = 1, nil
 	c.Future = func(*rand.Rand) forecast.Left {
 		return func(j *sched.Job) (time.Duration, bool) { return max(0, p.told.ran[j.ID]-j.RanBy(s.Now)), true }

@@ -44,7 +44,15 @@
 // as if it never had one. A wrong prior costs the job no more than the time of these
 // measurements.
 //
-// The package reads no clock and draws no random numbers: the same outcomes in the
-// same order give the same file, byte for byte. Pools and priors are not safe for
+// # Run times
+//
+// Lengths stores how long jobs ran, and draws how long another still runs: from the ages
+// at which past jobs ended, the more similar of which count more. How much more is learned,
+// because on one cluster the model says most, on another the user or the size. Jobs that
+// still run count as longer than they have run; the fewer have ended, the wider draws
+// spread.
+//
+// The package reads no clock, and its random numbers come from its caller: the same
+// outcomes in the same order give the same file, byte for byte. Pools and priors are not safe for
 // concurrent use; a Record is immutable.
 package experience

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -45,38 +44,32 @@ const (
 	Nothing   Basis = iota // no job has ended yet
 	Anything               // the run times of all jobs that have ended
 	Similar                // the run times of similar jobs that have ended
-	Estimated              // its user's estimate, corrected by past jobs
+	Estimated              // its user's estimate, and the run times of past jobs
 	Reported               // what its agent reports
-	bases
 )
 
 var basisNames = [...]string{"", "all", "similar", "estimate", "reports"}
 
 func (b Basis) String() string { return basisNames[b] }
 
-// Lengths stores how long jobs ran and how far that was from what was expected, to draw
-// the run time of another. The zero value is empty.
+// Lengths stores how long jobs ran, what their users had estimated and what their agents
+// had reported, to draw the run time of another. The zero value is empty.
 type Lengths struct {
-	groups  map[JobKey]tally // logarithms of run times by group; of all jobs: the zero key
-	guesses tally            // logarithms of run time over the user's estimate
-	errors  tally            // logarithms of run time over what past jobs let expect
-	ended   [bases][]outcome // newest last
-	running [bases][]outcome
+	ended   []lived          // newest last
+	running []lived          // so far
 	reports [Tenths][]report // by tenth of the work, newest last
-	known   map[askedFor]Expected
+	trust   trust
+	apps    map[string]bool // of jobs that have ended or run
+	common  map[JobKey]shared
+	typical *future // the mean of all futures
 }
 
-// askedFor is what an expected run time depends on.
-type askedFor struct {
-	key             JobKey
-	estimate, whole time.Duration
-}
-
-// outcome is how long a job ran, compared with what was expected. Both are logarithms.
-type outcome struct {
-	expected float64 // seconds
-	ratio    float64 // run time over expected
-	running  bool    // so far
+// lived is how long a job ran.
+type lived struct {
+	key           JobKey
+	log, estimate float64 // logarithms of seconds; estimate: NaN if there is none
+	reported      bool    // its agent said how much was left
+	early         bool    // it ended long before its work was done
 }
 
 // report is the logarithm of the time that a job still ran over that which its agent's
@@ -86,15 +79,37 @@ type report struct {
 	ratio float64
 }
 
-// keepOutcomes bounds what is stored of each kind: the newest.
-const keepOutcomes = 1000
+// shared is what a job has in common with each past job, and with any of those that have
+// ended.
+type shared struct {
+	kin  []kinship
+	most kinship
+	jobs int // of the narrowest group of similar ones that have ended
+}
 
-// keep adds an outcome and drops old ones.
+// recentJobs bounds what is stored: the newest.
+const recentJobs = 300
+
+// keep adds a value and drops old ones.
 func keep[T any](list []T, o T) []T {
-	if list = append(list, o); len(list) >= 2*keepOutcomes {
-		return slices.Clone(list[keepOutcomes:])
+	if list = append(list, o); len(list) >= 2*recentJobs {
+		return slices.Clone(list[recentJobs:])
 	}
 	return list
+}
+
+func newest[T any](list []T) []T { return list[max(0, len(list)-recentJobs):] }
+
+// undone is the part of its work that a job leaves undone if it ends early.
+const undone = 0.1
+
+func (r Run) lived() lived {
+	o := lived{key: r.Key, log: math.Log(r.Ran.Seconds()), estimate: math.NaN(), reported: r.Whole > 0}
+	if r.Estimate > 0 {
+		o.estimate = math.Log(r.Estimate.Seconds())
+	}
+	o.early = o.reported && r.Done.Seconds() < (1-undone)*r.Whole.Seconds()
+	return o
 }
 
 // Learn adds a job that has ended.
@@ -102,35 +117,21 @@ func (l *Lengths) Learn(r Run, reported Track) {
 	if r.Ran <= 0 {
 		return
 	}
-	ran := math.Log(r.Ran.Seconds())
-	for b, o := range l.outcomes(r) {
-		l.ended[b] = keep(l.ended[b], o)
+	o := r.lived()
+	if past := newest(l.ended); len(past) > 0 {
+		kin := make([]kinship, len(past))
+		for i := range past {
+			kin[i] = r.Key.kin(&past[i].key)
+		}
+		l.trust.judge(past, kin, &o)
 	}
 	for i, t := range reported {
-		if t.Left > 0 && t.Ran < r.Ran {
+		if t.Left > 0 && t.Ran < r.Ran && !o.early {
 			l.reports[i] = keep(l.reports[i], report{r.Key.kind(), math.Log((r.Ran - t.Ran).Seconds() / t.Left.Seconds())})
 		}
 	}
-	if r.Estimate > 0 {
-		l.guesses.add(ran-math.Log(r.Estimate.Seconds()), slow)
-	}
-	if l.groups == nil {
-		l.groups = map[JobKey]tally{}
-	} else {
-		mean, _ := l.history(r.Key)
-		l.errors.add(ran-mean, slow)
-	}
-	l.group(r.Key, ran)
-}
-
-// group adds the logarithm of a run time to the groups of a job.
-func (l *Lengths) group(k JobKey, ran float64) {
-	for _, g := range append(k.groups(), JobKey{}) {
-		t := l.groups[g]
-		t.add(ran, quick)
-		l.groups[g] = t
-	}
-	l.known = nil
+	l.ended = keep(l.ended, o)
+	l.met(r.Key)
 }
 
 // Watch adds a job that runs. Without those, the jobs that have ended would look typical,
@@ -139,39 +140,68 @@ func (l *Lengths) Watch(r Run) {
 	if r.Ran <= 0 {
 		return
 	}
-	for b, o := range l.outcomes(r) {
-		o.running = true
-		l.running[b] = append(l.running[b], o)
+	l.running = append(l.running, r.lived())
+	l.met(r.Key)
+}
+
+// met notes a job, and forgets what is not true with it.
+func (l *Lengths) met(k JobKey) {
+	if l.apps == nil {
+		l.apps = map[string]bool{}
 	}
-	if mean, _ := l.history(r.Key); l.groups != nil {
-		if ran := math.Log(r.Ran.Seconds()); ran > mean {
-			l.errors.add(ran-mean, slow)
-			l.group(r.Key, ran)
-		}
-	}
+	l.apps[k.App] = true
+	l.common, l.typical = nil, nil
 }
 
 // Fresh returns a copy to which running jobs can be added.
 func (l *Lengths) Fresh() *Lengths {
 	c := *l
-	c.groups, c.running, c.known = maps.Clone(l.groups), [bases][]outcome{}, nil
+	c.running, c.apps, c.common, c.typical = nil, maps.Clone(l.apps), nil, nil
 	return &c
 }
 
-// outcomes returns a run time by what it is compared with.
-func (l *Lengths) outcomes(r Run) map[Basis]outcome {
-	ran, out := math.Log(r.Ran.Seconds()), map[Basis]outcome{}
-	add := func(b Basis, r Run) {
-		if e := l.Expect(r); e.Basis != Nothing {
-			mean := math.Log(e.Middle.Seconds())
-			out[b] = outcome{expected: mean, ratio: ran - mean}
+// kind is what says most about how a job trains.
+func (k JobKey) kind() string { return cmp.Or(k.Model, k.User) }
+
+// known returns the key without an app that no past job is of: nearly every job is an app
+// of its own.
+func (l *Lengths) known(k JobKey) JobKey {
+	if !l.apps[k.App] {
+		k.App = ""
+	}
+	return k
+}
+
+// shared returns what a job has in common with past ones: those that have ended, then
+// those that run.
+func (l *Lengths) shared(k JobKey) shared {
+	k = l.known(k)
+	if s, ok := l.common[k]; ok {
+		return s
+	}
+	if l.common == nil {
+		l.common = map[JobKey]shared{}
+	}
+	var s shared
+	past := newest(l.ended)
+	var jobs [levels]int
+	for i := range past {
+		kin := k.kin(&past[i].key)
+		s.kin, s.most = append(s.kin, kin), s.most|kin
+		for level := range levels {
+			jobs[level] += int(kin >> level & 1)
 		}
 	}
-	add(Similar, Run{Key: r.Key})
-	if r.Estimate > 0 {
-		add(Estimated, Run{Key: r.Key, Estimate: r.Estimate})
+	for level := range levels {
+		if alike>>level&1 != 0 && jobs[level] > 0 {
+			s.jobs = jobs[level]
+		}
 	}
-	return out
+	for i := range l.running {
+		s.kin = append(s.kin, k.kin(&l.running[i].key))
+	}
+	l.common[k] = s
+	return s
 }
 
 // Expected is an expected run time, and what it is based on.
@@ -181,209 +211,41 @@ type Expected struct {
 	Jobs   int // that are alike: of the narrowest group that has any
 }
 
-// Expect returns the expected run time of a job. An estimate and the run times of
-// similar jobs are both used, the one that was right more often weighs more.
+// Expect returns the expected run time of a job.
 func (l *Lengths) Expect(r Run) Expected {
-	asked := askedFor{r.Key, r.Estimate, r.Whole}
-	if e, ok := l.known[asked]; ok {
+	s := l.shared(r.Key)
+	e := Expected{Basis: l.basis(r, s), Jobs: s.jobs}
+	switch e.Basis {
+	case Nothing:
+		return Expected{}
+	case Reported:
+		e.Middle = r.Whole
 		return e
+	case Anything:
+		e.Jobs = len(newest(l.ended))
 	}
-	if l.known == nil {
-		l.known = map[askedFor]Expected{}
+	if l.typical == nil {
+		l.typical = l.mean()
 	}
-	e := l.expect(r)
-	l.known[asked] = e
+	e.Middle = seconds(math.Exp(l.typical.life(r, s, false).after(0, 0.5)))
 	return e
 }
 
-func (l *Lengths) expect(r Run) Expected {
-	mean, jobs := l.history(r.Key)
-	e := Expected{Middle: r.Whole, Basis: Reported, Jobs: jobs}
+func (l *Lengths) basis(r Run, s shared) Basis {
 	switch {
 	case r.Whole > 0:
-		return e
+		return Reported
 	case r.Estimate > 0:
-		e.Basis = Estimated
-		guess, scatter := l.guesses.posterior(-0.5, 0.7)
-		guess += math.Log(r.Estimate.Seconds())
-		if l.groups == nil {
-			mean = guess
-			break
-		}
-		bias, other := l.errors.posterior(0, 2)
-		mean = (guess/scatter + (mean+bias)/other) / (1/scatter + 1/other)
-	case l.groups == nil:
-		return Expected{}
-	case jobs > 0:
-		e.Basis = Similar
-	default:
-		e.Basis, e.Jobs = Anything, l.groups[JobKey{}].jobs
+		return Estimated
+	case len(l.ended) == 0:
+		return Nothing
+	case s.most&alike != 0:
+		return Similar
 	}
-	e.Middle = time.Duration(math.Exp(mean) * float64(time.Second))
-	return e
+	return Anything
 }
 
-// history returns the mean logarithm of the run times of similar jobs: of each group
-// with the mean of the next wider one as one more job. jobs is the number of jobs in the
-// narrowest group that has any; 0: none is similar.
-func (l *Lengths) history(k JobKey) (mean float64, jobs int) {
-	all, ok := l.groups[JobKey{}]
-	if !ok {
-		return 0, 0
-	}
-	mean = all.sum / all.weight
-	for _, g := range slices.Backward(k.groups()) {
-		if t, ok := l.groups[g]; ok {
-			mean, jobs = (t.sum+mean)/(t.weight+1), t.jobs
-		}
-	}
-	return mean, jobs
+// seconds returns a duration; one that is too long is cut.
+func seconds(s float64) time.Duration {
+	return time.Duration(min(s, math.MaxInt64/2e9) * float64(time.Second))
 }
-
-// tally sums up numbers, of which older ones weigh less.
-type tally struct {
-	jobs                 int
-	weight, sum, squares float64
-}
-
-// How much of its weight a number keeps with each that follows.
-const (
-	quick = 0.85
-	slow  = 0.98
-)
-
-func (t *tally) add(x, keep float64) {
-	t.jobs++
-	t.weight, t.sum, t.squares = t.weight*keep+1, t.sum*keep+x, t.squares*keep+x*x
-}
-
-// posterior returns mean and variance, where what is assumed weighs as much as a few
-// numbers.
-func (t *tally) posterior(mean, variance float64) (float64, float64) {
-	w := t.weight + prior
-	m := (t.sum + prior*mean) / w
-	return m, max(0.01, (t.squares+prior*(variance+mean*mean))/w-m*m)
-}
-
-// Future returns a function that draws how long jobs still run, from how far
-// expectations of the same basis were off before. All draws of one future share what
-// nobody knows: how typical the jobs are that have ended so far (a bootstrap), and by how
-// much jobs of one kind are off together.
-func (l *Lengths) Future(r *rand.Rand) func(Run) (left time.Duration, b Basis) {
-	var past [bases][]outcome
-	for b, all := range l.ended {
-		all = slices.Concat(all[max(0, len(all)-bootstrap):], l.running[b])
-		for range all {
-			past[b] = append(past[b], all[r.IntN(len(all))])
-		}
-	}
-	past[Anything] = past[Similar]
-	kinds := map[JobKey]float64{}
-	return func(run Run) (time.Duration, Basis) {
-		e := l.Expect(run)
-		if e.Basis == Nothing {
-			return 0, e.Basis
-		}
-		kind := JobKey{Tenant: run.Key.Tenant, User: run.Key.User, Model: run.Key.Model}
-		if _, known := kinds[kind]; !known {
-			kinds[kind] = r.NormFloat64()
-		}
-		var left float64
-		if e.Basis == Reported {
-			left = max(0, run.Whole-run.Done).Seconds() * math.Exp(ReportSpread*kinds[kind]+l.reported(r, run))
-		} else {
-			d := draw{r, past[e.Basis], math.Log(e.Middle.Seconds()), together * kinds[kind]}
-			left = d.after(run.Ran.Seconds()) - run.Ran.Seconds()
-		}
-		return time.Duration(min(left, math.MaxInt64/2e9) * float64(time.Second)), e.Basis
-	}
-}
-
-// reported draws the logarithm of the time that a job still runs over that which its
-// agent's rate lets expect: as it was for jobs that had done as much, of the same kind if
-// some are found.
-func (l *Lengths) reported(r *rand.Rand, run Run) float64 {
-	past := l.reports[run.Tenth()]
-	past = past[max(0, len(past)-bootstrap):]
-	noise := ReportSpread * r.NormFloat64()
-	if n := float64(len(past)); r.Float64()*(n+prior) >= n {
-		return 3 * noise
-	}
-	var o report
-	for range 2 * contest {
-		if o = past[r.IntN(len(past))]; o.kind == run.Key.kind() {
-			break
-		}
-	}
-	return o.ratio + noise
-}
-
-// kind is what says most about how a job trains.
-func (k JobKey) kind() string { return cmp.Or(k.Model, k.User) }
-
-// draw draws the run time of one job.
-type draw struct {
-	*rand.Rand
-	past             []outcome
-	expected, shared float64 // logarithms
-}
-
-// after returns a run time of more than ran, in seconds.
-func (d draw) after(ran float64) float64 {
-	least := math.Log(ran)
-	for range tries {
-		var total float64
-		// With few jobs behind it, experience is not trusted alone.
-		if n := float64(len(d.past)); d.Float64()*(n+prior) < n {
-			total = d.pick()
-		} else {
-			total = d.expected + unsure*d.NormFloat64()
-		}
-		if total += d.shared + smooth*d.NormFloat64(); total > least {
-			return math.Exp(total)
-		}
-	}
-	return math.Exp(d.beyond(least))
-}
-
-// pick returns the run time of a past job of which about as much was expected. One that
-// still runs stands for those that ran longer than it has so far.
-func (d draw) pick() float64 {
-	best := d.past[d.IntN(len(d.past))]
-	for range contest - 1 {
-		if o := d.past[d.IntN(len(d.past))]; math.Abs(o.expected-d.expected) < math.Abs(best.expected-d.expected) {
-			best = o
-		}
-	}
-	if !best.running {
-		return d.expected + best.ratio
-	}
-	for range tries {
-		if o := d.past[d.IntN(len(d.past))]; !o.running && o.ratio > best.ratio {
-			return d.expected + o.ratio
-		}
-	}
-	return d.beyond(d.expected + best.ratio)
-}
-
-// beyond returns the run time of a job that has run longer than nearly all others: the
-// longer it has, the longer it will.
-func (d draw) beyond(ran float64) float64 { return ran - math.Log(1-d.Float64())/tail }
-
-const (
-	tries     = 100
-	contest   = 4   // jobs of which the most similar is picked
-	bootstrap = 300 // the newest jobs count
-	prior     = 5   // what is assumed weighs as much as so many jobs
-	smooth    = 0.1 // run times differ a little from those seen before
-	together  = 0.5 // standard deviation of the logarithm by which jobs of one kind are off together
-	tail      = 1.5 // exponent of the power law
-	// unsure is the standard deviation of the logarithm of run time over expectation
-	// that is assumed before any is known. Users estimate too much: their jobs run for
-	// a part of it, spread about evenly (Mu'alem and Feitelson, TPDS'01).
-	unsure = 0.7
-)
-
-// ReportSpread is the standard deviation of the logarithm of the time that is left, by
-// the rate that an agent reports.
-const ReportSpread = 0.1

@@ -27,8 +27,11 @@ func TestLengths(t *testing.T) {
 		t.Errorf("nothing has ended, and the draw is based on %q", basis)
 	}
 	l, ann := learned()
-	for range 100 { // his jobs fail halfway
-		l.Learn(Run{Key: JobKey{User: "bob"}, Ran: time.Hour}, Track{1: {Ran: 12 * time.Minute, Left: 108 * time.Minute}})
+	bob, eve := JobKey{User: "bob"}, JobKey{User: "eve"}
+	for range 100 {
+		// His jobs fail after an hour, whatever they report; hers take twice as long as that.
+		l.Learn(Run{Key: bob, Ran: time.Hour, Whole: 5 * time.Hour, Done: time.Hour}, Track{1: {Ran: 30 * time.Minute, Left: 270 * time.Minute}})
+		l.Learn(Run{Key: eve, Ran: 10 * time.Hour, Whole: 5 * time.Hour, Done: 5 * time.Hour}, Track{2: {Ran: 2 * time.Hour, Left: 4 * time.Hour}})
 	}
 	for _, c := range []struct {
 		name  string
@@ -39,9 +42,10 @@ func TestLengths(t *testing.T) {
 		{"no estimate: similar jobs", Run{Key: ann}, Similar, time.Hour},
 		{"an estimate counts beside similar jobs", Run{Key: ann, Estimate: 2 * time.Hour}, Estimated, time.Hour},
 		{"no similar jobs: all", Run{}, Anything, time.Hour},
-		{"longer than ever: in proportion", Run{Key: ann, Ran: 100 * time.Hour}, Similar, 59 * time.Hour},
-		{"reports that proved wrong", Run{Key: JobKey{User: "bob"}, Whole: 10 * time.Hour, Done: time.Hour}, Reported, 4 * time.Hour},
-		{"reports", Run{Key: ann, Whole: 10 * time.Hour, Done: 6 * time.Hour}, Reported, 4 * time.Hour},
+		{"longer than ever: in proportion", Run{Key: ann, Ran: 100 * time.Hour}, Similar, 67 * time.Hour},
+		{"most jobs of his end early", Run{Key: bob, Ran: 45 * time.Minute, Whole: 10 * time.Hour, Done: 45 * time.Minute}, Reported, 15 * time.Minute},
+		{"reports that proved wrong", Run{Key: eve, Ran: 4 * time.Hour, Whole: 10 * time.Hour, Done: 2 * time.Hour}, Reported, 16 * time.Hour},
+		{"reports", Run{Key: ann, Ran: 6 * time.Hour, Whole: 10 * time.Hour, Done: 6 * time.Hour}, Reported, 4 * time.Hour},
 	} {
 		var all []time.Duration
 		for range 299 {

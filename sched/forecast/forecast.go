@@ -17,6 +17,7 @@
 package forecast
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -64,6 +65,9 @@ const (
 // time is zero if it lies beyond what was looked at.
 type Range struct{ Early, Middle, Late time.Time }
 
+// ErrStopped says that Config.Stop ended a forecast before it had enough futures.
+var ErrStopped = errors.New("stopped before enough futures were played")
+
 // Starts forecasts the start of the pending jobs that are asked for; nil: of all. A job
 // that is not in the result has no forecast: it waits for one about which nothing is
 // known, or the forecast would cost too much.
@@ -96,7 +100,7 @@ func Starts(s *sched.Snapshot, c Config, jobs ...sched.JobID) (map[sched.JobID]R
 		}
 	}
 	if done < min(Fewest, c.Samples) {
-		return nil, nil
+		return nil, ErrStopped
 	}
 	out := make(map[sched.JobID]Range, len(jobs))
 	for id, w := range waits {

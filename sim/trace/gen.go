@@ -166,12 +166,16 @@ func (g *Gen) cap(seconds float64) sched.Duration {
 // number sorts jobs by submission and gives ids to those that have none.
 func number(wl *sim.Workload, kind string) {
 	wl.Work = bySubmission(wl.Work)
-	width := len(fmt.Sprint(len(wl.Work)))
 	for i := range wl.Work {
 		if wl.Work[i].ID == "" {
-			wl.Work[i].ID = sched.JobID(fmt.Sprintf("%s-%0*d", kind, width, i+1))
+			wl.Work[i].ID = numbered(kind, i, len(wl.Work))
 		}
 	}
+}
+
+// numbered returns the id of the job at a place among so many.
+func numbered(kind string, place, jobs int) sched.JobID {
+	return sched.JobID(fmt.Sprintf("%s-%0*d", kind, len(fmt.Sprint(jobs)), place+1))
 }
 
 // gpuSeconds is the GPU time that a job needs: all failed attempts, and the

@@ -28,18 +28,25 @@ const (
 func (g *Gen) philly(wl *sim.Workload) {
 	p := newPhillyDraw(g)
 	wl.Tenants = p.tenants()
-	wl.Work = make([]sim.Work, 0, g.Jobs)
+	wl.Work, _ = p.work()
+	number(wl, KindPhilly)
+}
+
+// work draws the jobs. The second result holds the batch of each.
+func (p *phillyDraw) work() ([]sim.Work, []phillyBatch) {
+	g := p.g
+	work := make([]sim.Work, 0, g.Jobs)
+	var batches []phillyBatch
 	var batchOf []int // of each job
-	for batch := 0; len(wl.Work) < g.Jobs; batch++ {
+	for batch := 0; len(work) < g.Jobs; batch++ {
 		one := p.batch()
-		for range min(p.batchSize(one), g.Jobs-len(wl.Work)) {
-			w := p.job(one)
-			wl.Work = append(wl.Work, w)
-			batchOf = append(batchOf, batch)
+		for range min(p.batchSize(one), g.Jobs-len(work)) {
+			work = append(work, p.job(one))
+			batches, batchOf = append(batches, one), append(batchOf, batch)
 		}
 	}
-	g.phillyTimes(wl.Work, batchOf, g.steadySpan(wl.Work, phillyLoad))
-	number(wl, KindPhilly)
+	g.phillyTimes(work, batchOf, g.steadySpan(work, phillyLoad))
+	return work, batches
 }
 
 // phillyTimes submits the batches by hour, weekday and a factor for each day, and the
