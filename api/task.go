@@ -51,6 +51,9 @@ type Task struct {
 	// Recipe is how the model is trained, for that prediction: words such as
 	// "amp+adam" (see "fairway predict").
 	Recipe string `json:"recipe,omitempty"`
+	// Predicted is the distribution that the graph gives, of which GPUUtil is the mean
+	// and GPUMemory a bound; nil: nothing was predicted. "fairway submit" fills it in.
+	Predicted *PredictedUse `json:"predicted,omitempty"`
 	// DependsOn are the jobs and arrays that have to end before the job queues for GPUs,
 	// each as Dependency prints it. The daemon replaces names by ids.
 	DependsOn []string `json:"depends_on,omitempty"`
@@ -59,6 +62,21 @@ type Task struct {
 	Notify []string `json:"notify,omitempty"`
 	// Member is which job of an array it is; nil: it is of none. Users cannot set it.
 	Member *Member `json:"member,omitempty"`
+}
+
+// PredictedUse is how a job is predicted to use each of its GPUs, beyond GPUUtil and
+// GPUMemory. Intervals hold nine times out of ten.
+type PredictedUse struct {
+	UtilLow  float64        `json:"util_low"` // 0 to 1
+	UtilHigh float64        `json:"util_high"`
+	Memory   int64          `json:"memory"` // bytes that are expected; GPUMemory is enough 98 times out of 100
+	StepLow  sched.Duration `json:"step_low,omitempty"`
+	StepHigh sched.Duration `json:"step_high,omitempty"`
+}
+
+// valid reports whether the intervals are intervals.
+func (p *PredictedUse) valid() bool {
+	return p.UtilLow >= 0 && p.UtilHigh >= p.UtilLow && p.UtilHigh <= 1 && p.Memory >= 0 && p.StepLow >= 0 && p.StepHigh >= p.StepLow
 }
 
 // Which failures are tried again.
@@ -182,6 +200,8 @@ func (t *Task) Validate() error {
 		return bad("retry", "is %.20q", t.Retry).Try("use adaptive (the default), always or never")
 	case len(t.Recipe) > maxRecipe || strings.ContainsFunc(t.Recipe, unprintable):
 		return bad("recipe", "%.40q has %d bytes or holds control characters", t.Recipe, len(t.Recipe)).Try("join amp or bf16, adam and checkpoint by +")
+	case t.Predicted != nil && !t.Predicted.valid():
+		return bad("predicted", "%+v holds no intervals", *t.Predicted).Try("leave it out: fairway submit fills it in from graph")
 	case len(t.Graph) > maxGraph || strings.ContainsFunc(t.Graph, unprintable):
 		return bad("graph", "%.40q has %d bytes or holds control characters", t.Graph, len(t.Graph)).Try("give the path of a file")
 	}

@@ -28,6 +28,8 @@ type Evaluation struct {
 	Later    []Split `json:"later,omitempty"` // see Later
 	// Recipes is nil if none were measured.
 	Recipes *RecipeErrors `json:"recipes,omitempty"`
+	// Parts is nil if no parts of a GPU were measured.
+	Parts *PartErrors `json:"parts,omitempty"`
 }
 
 // Split has the errors for one way to hold out samples.
@@ -36,10 +38,13 @@ type Split struct {
 	RMSLE    map[string]float64 `json:"rmsle"`    // by method
 	Coverage float64            `json:"coverage"` // share of rows within their interval
 	Width    float64            `json:"width"`    // mean of the intervals, percentage points
-	Step     StepError          `json:"step"`
-	Memory   MemoryError        `json:"memory"`
-	Families []FamilyError      `json:"families"`
-	Tests    []Test             `json:"-"`
+	// AfterCoverage and AfterWidth are those of the intervals after the first steps.
+	AfterCoverage float64       `json:"after_coverage"`
+	AfterWidth    float64       `json:"after_width"`
+	Step          StepError     `json:"step"`
+	Memory        MemoryError   `json:"memory"`
+	Families      []FamilyError `json:"families"`
+	Tests         []Test        `json:"-"`
 }
 
 // Figure is one line of an evaluation: its name, its format, and the target if there
@@ -54,9 +59,11 @@ func Figures() []Figure {
 	return []Figure{
 		{"measured utilisation within the 90 % interval", "%.1f %%", "90 %", func(s Split) float64 { return 100 * s.Coverage }},
 		{"mean width of the interval, percentage points", "%.1f", "-", func(s Split) float64 { return s.Width }},
+		{"the same after its first steps", "%.1f %%", "90 %", func(s Split) float64 { return 100 * s.AfterCoverage }},
+		{"mean width of that interval, percentage points", "%.1f", "-", func(s Split) float64 { return s.AfterWidth }},
 		{"memory within 15 %, models", "%.1f %%", "90 % or more", func(s Split) float64 { return 100 * s.Memory.Within15 }},
 		{"memory within 15 %, steps", "%.1f %%", "-", func(s Split) float64 { return 100 * s.Memory.RowsWithin15 }},
-		{"memory more than 10 % under, models", "%.1f %%", "under 5 %", func(s Split) float64 { return 100 * s.Memory.Under10 }},
+		{"memory more than 10 % under, models", "%.1f %%", "under 2 %", func(s Split) float64 { return 100 * s.Memory.Under10 }},
 		{"memory more than 10 % under, steps", "%.1f %%", "-", func(s Split) float64 { return 100 * s.Memory.RowsUnder10 }},
 		{"memory more than 10 % above the bound that is booked, models", "%.1f %%", "under 2 %", func(s Split) float64 { return 100 * s.Memory.Above10 }},
 		{"memory, median error", "%.1f %%", "-", func(s Split) float64 { return 100 * s.Memory.Median }},
@@ -124,13 +131,18 @@ func splitOf(by string, tests []Test) Split {
 	var sizes []float64
 	for i := range tests {
 		t := &tests[i]
-		if t.Sample.Util >= t.Low-0.5 && t.Sample.Util <= t.High+0.5 { // NVML counts whole percents
+		inside := func(low, high float64) bool { return t.Sample.Util >= low-0.5 && t.Sample.Util <= high+0.5 } // NVML counts whole percents
+		if inside(t.Low, t.High) {
 			s.Coverage += 1 / n
+		}
+		if inside(t.AfterLow, t.AfterHigh) {
+			s.AfterCoverage += 1 / n
 		}
 		if t.Sample.StepMS >= t.StepLow && t.Sample.StepMS <= t.StepTop {
 			s.Step.Coverage += 1 / n
 		}
 		s.Width += (t.High - t.Low) / n
+		s.AfterWidth += (t.AfterHigh - t.AfterLow) / n
 		r := math.Log(t.StepMS / t.Sample.StepMS)
 		s.Step.RMSLE += r * r / n
 		sizes = append(sizes, math.Abs(t.StepMS/t.Sample.StepMS-1))

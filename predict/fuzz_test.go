@@ -34,7 +34,7 @@ func FuzzRead(f *testing.F) {
 		if u := m.util(v, m.estimate(v)); u < 0 || u > 100 {
 			t.Errorf("utilisation %g", u)
 		}
-		m.bandOf(50)
+		within(m.Bands, 50)
 		m.Space.nearest(m.treeInputs(v, m.estimate(v)))
 	})
 }

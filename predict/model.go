@@ -48,6 +48,8 @@ type Model struct {
 	After  *forest `json:"after,omitempty"`
 	Linear *ridge  `json:"linear,omitempty"`
 	Bands  []band  `json:"bands"`
+	// AfterBands are Bands for a step that was measured.
+	AfterBands []band `json:"after_bands"`
 	// Step is the interval of the logarithm of measured over predicted step
 	// time.
 	Step   span        `json:"step"`
@@ -58,6 +60,7 @@ type Model struct {
 	Recipe *recipeModel `json:"recipe,omitempty"`
 
 	device Device
+	part   Part // of the device; zero: all of it
 	scaled bool // from measurements of another GPU type
 }
 
@@ -240,8 +243,10 @@ func (m *Model) check() error {
 	default:
 		return fmt.Errorf("method %q; want %q or %q", m.Method, byTrees, byLinear)
 	}
-	if len(m.Bands) == 0 || m.Bands[len(m.Bands)-1].Upto < 100 {
-		return errors.New("bands do not reach 100 percent")
+	for _, bands := range [][]band{m.Bands, m.AfterBands} {
+		if len(bands) == 0 || bands[len(bands)-1].Upto < 100 {
+			return errors.New("bands do not reach 100 percent")
+		}
 	}
 	if err := m.Memory.check(); err != nil {
 		return err

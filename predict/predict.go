@@ -23,7 +23,7 @@ type Prediction struct {
 	Notes                          []string
 }
 
-// scaledWidth widens the intervals of a GPU type without measurements: by a factor of
+// scaledWidth widens the intervals of a GPU type or part without measurements: by a factor of
 // e to that power either way.
 const scaledWidth = 0.5
 
@@ -44,18 +44,20 @@ func (m *Model) PredictAfter(f *features.Features, step float64) Prediction {
 		BusySeconds: guess.Busy / 1e3, HostSeconds: guess.Host / 1e3,
 		StepSeconds: guess.Step / 1e3,
 	}
-	b, steps := m.bandOf(util).span, m.Step
-	if v.recipe && m.Recipe != nil {
-		b, steps = m.Recipe.Util, m.Recipe.Step
+	bands, steps := m.Bands, m.Step
+	if step > 0 {
+		bands = m.AfterBands
 	}
-	if m.scaled {
-		b = span{b.Low - scaledWidth, b.High + scaledWidth}
-		steps = span{steps.Low - scaledWidth, steps.High + scaledWidth}
+	if v.recipe && m.Recipe != nil {
+		bands, steps = []band{{100, m.Recipe.Util}}, m.Recipe.Step
+	}
+	if m.scaled || m.part.Text != "" {
+		bands, steps = widened(bands), steps.widened()
 	}
 	if step > 0 {
 		steps = span{}
 	}
-	out.UtilLow, out.UtilHigh = clampUtil(math.Expm1(ln1(util)+b.Low)), clampUtil(math.Expm1(ln1(util)+b.High))
+	out.UtilLow, out.UtilHigh = within(bands, util)
 	out.StepLow, out.StepHigh = out.StepSeconds*math.Exp(steps.Low), out.StepSeconds*math.Exp(steps.High)
 	out.Confidence, out.Notes = m.trust(f, v, guess)
 	if out.Memory.Total > m.device.MemoryMiB {
@@ -89,14 +91,24 @@ func (m *Model) utilAfter(v *vector, guess, corrected physics) float64 {
 	return clampUtil(math.Expm1(ln1(corrected.Util) + m.After.of(m.afterInputs(v, guess, corrected))))
 }
 
-func (m *Model) bandOf(util float64) band {
-	for _, b := range m.Bands {
-		if util <= b.Upto {
-			return b
-		}
+// within returns the interval around a predicted utilisation.
+func within(bands []band, util float64) (low, high float64) {
+	b := bands[len(bands)-1]
+	if i := slices.IndexFunc(bands, func(b band) bool { return util <= b.Upto }); i >= 0 {
+		b = bands[i]
 	}
-	return m.Bands[len(m.Bands)-1]
+	return clampUtil(math.Expm1(ln1(util) + b.Low)), clampUtil(math.Expm1(ln1(util) + b.High))
 }
+
+func widened(bands []band) []band {
+	var list []band
+	for _, b := range bands {
+		list = append(list, band{b.Upto, b.span.widened()})
+	}
+	return list
+}
+
+func (s span) widened() span { return span{s.Low - scaledWidth, s.High + scaledWidth} }
 
 // space is the region of the training set, to measure how far a model is from it.
 type space struct {
@@ -151,6 +163,10 @@ func (m *Model) trust(f *features.Features, v *vector, p physics) (confidence fl
 	if m.scaled {
 		confidence *= 0.35
 		notes = append(notes, fmt.Sprintf("no measurements of %s: scaled from %s by peak rates; intervals are wide", m.device.Name, m.GPU))
+	}
+	if m.part.Text != "" {
+		confidence *= 0.7
+		notes = append(notes, fmt.Sprintf("%s of a %s: scaled from the whole; intervals are wide", m.part.Text, m.device.Name))
 	}
 	language := v.recipe && m.Recipe != nil && v.at("convs") == 0 // like the models that recipes were measured on
 	if far := m.Space.nearest(m.treeInputs(v, p)); far > 1 && !language {

@@ -28,7 +28,7 @@ const (
 )
 
 func residualTrees() treeConfig {
-	return treeConfig{Trees: 100, Depth: 3, MinLeaf: 6, Shrink: 0.06, Subsample: 0.7, Seed: 1}
+	return treeConfig{Trees: 100, Depth: 3, MinLeaf: 6, Shrink: 0.06, Subsample: 0.7, Seed: 1, Forests: 4}
 }
 
 func memoryTrees() treeConfig {
@@ -58,8 +58,7 @@ func Train(samples []Sample, gpu string) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("train: %w", err)
 	}
-	m.Bands, m.Step = intervals(tests)
-	m.Memory.High = highOf(tests)
+	m.setIntervals(tests)
 	return m, nil
 }
 

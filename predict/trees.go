@@ -17,6 +17,7 @@ type treeConfig struct {
 	Shrink    float64 // part of a leaf's mean that a tree adds
 	Subsample float64 // part of the rows that a tree sees
 	Seed      uint64
+	Forests   int // grown from other samples of the rows and averaged; 0: one
 }
 
 // forest is gradient-boosted regression trees for squared error.
@@ -79,9 +80,6 @@ func growForest(x [][]float64, y []float64, c treeConfig) *forest {
 		f.Base += v / float64(len(y))
 	}
 	g := &grower{treeConfig: c, x: x, left: make([]float64, len(y)), taken: make([]int, len(y))}
-	for i, v := range y {
-		g.left[i] = v - f.Base
-	}
 	for j := range x[0] {
 		rows := make([]int, len(x))
 		for i := range rows {
@@ -98,13 +96,22 @@ func growForest(x [][]float64, y []float64, c treeConfig) *forest {
 		})
 		g.order = append(g.order, rows)
 	}
-	random := rand.New(rand.NewPCG(c.Seed, 0))
-	for range c.Trees {
-		t := g.grow(random)
-		for i := range x {
-			g.left[i] -= t.of(x[i])
+	forests := max(c.Forests, 1)
+	for k := range forests {
+		for i, v := range y {
+			g.left[i] = v - f.Base
 		}
-		f.Trees = append(f.Trees, t)
+		random := rand.New(rand.NewPCG(c.Seed+uint64(k), 0))
+		for range c.Trees {
+			t := g.grow(random)
+			for i := range x {
+				g.left[i] -= t.of(x[i])
+			}
+			for n := range t {
+				t[n].Value = rounded(t[n].Value / float64(forests))
+			}
+			f.Trees = append(f.Trees, t)
+		}
 	}
 	return f
 }

@@ -38,9 +38,9 @@ type Test struct {
 	// errors.
 	MemHigh float64
 	// Low and High are the interval of the utilisation from the other folds' errors,
-	// around the prediction for an unknown host; StepLow and StepTop are that of the
-	// step.
-	Low, High, StepLow, StepTop float64
+	// around the prediction for an unknown host, AfterLow and AfterHigh around that
+	// after the first steps; StepLow and StepTop are that of the step.
+	Low, High, AfterLow, AfterHigh, StepLow, StepTop float64
 
 	stepAnywhere float64 // StepMS for an unknown host
 }
@@ -108,30 +108,35 @@ func fitBaselines(m *Model, samples []Sample) (map[string]func(*Sample, physics)
 	}, nil
 }
 
-// intervals returns the intervals from held-out errors on unknown hosts, the usual
-// case of a prediction.
-func intervals(tests []Test) (bands []band, step span) {
+// setIntervals sets the intervals from held-out errors: on unknown hosts, the usual
+// case of a prediction, and after the first steps.
+func (m *Model) setIntervals(tests []Test) {
 	var steps []float64
+	for i := range tests {
+		steps = append(steps, math.Log(tests[i].Sample.StepMS/tests[i].stepAnywhere))
+	}
+	m.Bands, m.AfterBands, m.Step = bandsOf(tests, UnknownHost), bandsOf(tests, OwnSteps), spanOf(steps)
+	m.Memory.High = highOf(tests)
+}
+
+// bandsOf returns the intervals of a method's utilisation.
+func bandsOf(tests []Test, method string) (bands []band) {
+	var all []float64
 	byBand := map[float64][]float64{}
 	edges := bandEdges()
 	for i := range tests {
 		t := &tests[i]
-		steps = append(steps, math.Log(t.Sample.StepMS/t.stepAnywhere))
-		edge := edges[slices.IndexFunc(edges, func(e float64) bool { return t.Util[UnknownHost] <= e })]
-		byBand[edge] = append(byBand[edge], t.logError(UnknownHost))
+		edge := edges[slices.IndexFunc(edges, func(e float64) bool { return t.Util[method] <= e })]
+		byBand[edge], all = append(byBand[edge], t.logError(method)), append(all, t.logError(method))
 	}
 	for _, edge := range edges {
 		errors := byBand[edge]
-		if len(errors) < 10 {
-			// Too few for a quantile: use the interval of all.
-			errors = nil
-			for i := range tests {
-				errors = append(errors, tests[i].logError(UnknownHost))
-			}
+		if len(errors) < 10 { // too few for a quantile
+			errors = all
 		}
 		bands = append(bands, band{edge, spanOf(errors)})
 	}
-	return bands, spanOf(steps)
+	return bands
 }
 
 // spanOf is the interval that contains most of a list, a little wider for short
@@ -156,8 +161,7 @@ func fillIntervals(tests []Test) {
 			}
 		}
 		m := Model{}
-		m.Bands, m.Step = intervals(others)
-		m.Memory.High = highOf(others)
+		m.setIntervals(others)
 		for i := range tests {
 			if tests[i].Fold == k {
 				m.fillInterval(&tests[i])
@@ -168,9 +172,8 @@ func fillIntervals(tests []Test) {
 
 // fillInterval gives a test the model's intervals.
 func (m *Model) fillInterval(t *Test) {
-	util := t.Util[UnknownHost]
-	b := m.bandOf(util)
-	t.Low, t.High = clampUtil(math.Expm1(ln1(util)+b.Low)), clampUtil(math.Expm1(ln1(util)+b.High))
+	t.Low, t.High = within(m.Bands, t.Util[UnknownHost])
+	t.AfterLow, t.AfterHigh = within(m.AfterBands, t.Util[OwnSteps])
 	t.MemHigh = t.MemMiB * math.Exp(m.Memory.High)
 	t.StepLow, t.StepTop = t.stepAnywhere*math.Exp(m.Step.Low), t.stepAnywhere*math.Exp(m.Step.High)
 }

@@ -139,22 +139,32 @@ func explainRequest(g *grid, j api.Job, policy string, now time.Time) {
 
 // explainUse says how the GPUs were expected to be used, and how they are.
 func explainUse(g *grid, e api.Explanation) {
-	text := func(util float64, memory int64) string {
+	text := func(util float64, memory int64, p *api.PredictedUse) string {
 		var parts []string
 		if util > 0 {
 			parts = append(parts, fmt.Sprintf("%.0f %% busy", 100*util))
+			if p != nil {
+				parts[0] += fmt.Sprintf(" (%.0f to %.0f)", 100*p.UtilLow, 100*p.UtilHigh)
+			}
 		}
 		if memory > 0 {
-			parts = append(parts, gibibytes(memory)+" of memory")
+			size := gibibytes(memory)
+			if p != nil {
+				size = fmt.Sprintf("%s (%s booked)", gibibytes(p.Memory), size)
+			}
+			parts = append(parts, size+" of memory")
+		}
+		if p != nil && p.StepHigh > 0 {
+			parts = append(parts, fmt.Sprintf("a step in %.3g to %.3g ms", 1e3*p.StepLow.D().Seconds(), 1e3*p.StepHigh.D().Seconds()))
 		}
 		return strings.Join(parts, ", ")
 	}
 	var parts []string
-	if expected := text(e.Job.GPUUtil, e.Job.GPUMemory); expected != "" {
+	if expected := text(e.Job.GPUUtil, e.Job.GPUMemory, e.Job.Predicted); expected != "" {
 		parts = append(parts, "expected: "+expected)
 	}
 	if u := e.Use; u != nil {
-		parts = append(parts, "measured: "+text(u.Util, u.Memory))
+		parts = append(parts, "measured: "+text(u.Util, u.Memory, nil))
 	}
 	if len(parts) > 0 {
 		g.add("GPU use", strings.Join(parts, "; "))

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/fairway-gpu/fairway/predict"
 	"github.com/fairway-gpu/fairway/predict/features"
 	"github.com/fairway-gpu/fairway/predict/onnx"
+	"github.com/fairway-gpu/fairway/sched"
 )
 
 // foresee fills in what the graphs of jobs say about their use of a GPU. What the
@@ -80,14 +82,21 @@ func predictJob(w io.Writer, j *api.Submission, model *predict.Model) error {
 		return err
 	}
 	p := model.Predict(x)
+	seconds := func(s float64) sched.Duration {
+		return sched.Duration(time.Duration(s * float64(time.Second)).Round(time.Microsecond))
+	}
+	j.Predicted = &api.PredictedUse{
+		UtilLow: min(1, p.UtilLow/100), UtilHigh: min(1, p.UtilHigh/100), Memory: int64(p.Memory.Total) << 20,
+		StepLow: seconds(p.StepLow), StepHigh: seconds(p.StepHigh),
+	}
 	if j.GPUUtil == 0 {
 		j.GPUUtil = min(1, p.Util/100)
 	}
 	if j.GPUMemory == 0 {
 		j.GPUMemory = int64(p.Memory.High) << 20
 	}
-	fmt.Fprintf(w, "predicted from %s for %s, batch %d on each GPU: utilisation %.0f %%, memory %s (confidence %.0f %%)\n",
-		filepath.Base(path), model.Device().Name, x.Batch, p.Util, gibibytes(j.GPUMemory), 100*p.Confidence)
+	fmt.Fprintf(w, "predicted from %s for %s, batch %d on each GPU: utilisation %.0f %% (%.0f to %.0f), memory %s, %s booked (confidence %.0f %%)\n",
+		filepath.Base(path), model.Device().Name, x.Batch, p.Util, p.UtilLow, p.UtilHigh, gibibytes(j.Predicted.Memory), gibibytes(j.GPUMemory), 100*p.Confidence)
 	return nil
 }
 

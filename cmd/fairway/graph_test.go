@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -77,6 +78,9 @@ func TestGraph(t *testing.T) {
 	if !(first.GPUUtil > 0 && first.GPUUtil <= 1) || first.GPUMemory < 16<<20 || first.GPUMemory > 8<<30 {
 		t.Errorf("predicted utilisation %g and %d bytes; want a share and some hundred MiB", first.GPUUtil, first.GPUMemory)
 	}
+	if p := first.Predicted; p == nil || !(p.UtilLow <= first.GPUUtil && first.GPUUtil <= p.UtilHigh) || p.Memory <= 0 || p.Memory > first.GPUMemory || !(p.StepLow > 0 && p.StepLow < p.StepHigh) {
+		t.Errorf("utilisation %g, memory %d, predicted %+v; want them within it", first.GPUUtil, first.GPUMemory, p)
+	}
 	if jobs[1].GPUUtil != 0.5 || jobs[1].GPUMemory != first.GPUMemory {
 		t.Errorf("with a utilisation given: %g, %d; want that, and the predicted memory", jobs[1].GPUUtil, jobs[1].GPUMemory)
 	}
@@ -87,5 +91,26 @@ func TestGraph(t *testing.T) {
 	jobs[0].Graph = path + ".missing"
 	if err := foresee(c, jobs[:1], nil); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("a graph that is not there: %v; want an error that names it", err)
+	}
+}
+
+// TestExplainUse: what was predicted, with its intervals, stands beside what was measured.
+func TestExplainUse(t *testing.T) {
+	job := api.Job{Spec: sched.Spec{GPUUtil: 0.38, GPUMemory: 12 << 30}}
+	use := &api.Use{Util: 0.41, Memory: 9 << 30, Samples: 3}
+	predicted := &api.PredictedUse{UtilLow: 0.31, UtilHigh: 0.47, Memory: 10 << 30, StepLow: sched.Duration(18 * time.Millisecond), StepHigh: sched.Duration(25 * time.Millisecond)}
+	for _, c := range []struct {
+		predicted *api.PredictedUse
+		want      string
+	}{
+		{nil, "expected: 38 % busy, 12.0 GiB of memory; measured: 41 % busy, 9.0 GiB of memory"},
+		{predicted, "expected: 38 % busy (31 to 47), 10.0 GiB (12.0 GiB booked) of memory, a step in 18 to 25 ms; measured: 41 % busy, 9.0 GiB of memory"},
+	} {
+		g := &grid{}
+		job.Predicted = c.predicted
+		explainUse(g, api.Explanation{Job: job, Use: use})
+		if got := g.rows[0][1]; got != c.want {
+			t.Errorf("%q; want %q", got, c.want)
+		}
 	}
 }

@@ -28,7 +28,9 @@ func newInterfereImport() *cobra.Command {
 (single_data.csv and colocate_info.csv), predict them with a model that was fitted
 to other pairs on another GPU, and print how many of the pairs called safe are. A job is
 safe at 85 % of its speed alone. "both" counts pairs of which both jobs are, "mean" those
-whose mean speed is. Nothing is fitted to these pairs.`,
+whose mean speed is, "faster" those in which a job was faster together by as much as
+would be unsafe if it were slower: sharing cannot cause that, so it shows the measurement
+error. Nothing is fitted to these pairs.`,
 		Example: `  fairway interfere import --data lucid`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -60,14 +62,14 @@ func printTransfer(w io.Writer, t *learn.Transfer, m *interfere.Model) error {
 	fmt.Fprintf(w, "%d published pairs, predicted as measured on %s; both jobs keep %.0f %% of their speed in %d, their mean in %d\n\n",
 		t.Pairs, m.GPU, 100*t.Speed, t.Safe, t.Mean)
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, "method\tlimit\tcalled safe\tprecision: both\trecall\tprecision: mean\trecall\t")
+	fmt.Fprintln(out, "method\tlimit\tcalled safe\tprecision: both\trecall\tfaster\tprecision: mean\trecall\t")
 	for _, c := range t.Cuts {
 		limit := "-"
 		if c.Limit > 0 {
 			limit = fmt.Sprintf("%.3f", c.Limit)
 		}
-		fmt.Fprintf(out, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", c.Method, limit, c.Called,
-			share(c.Right, c.Called), share(c.Right, t.Safe), share(c.Mean, c.Called), share(c.Mean, t.Mean))
+		fmt.Fprintf(out, "%s\t%s\t%d\t%s\t%s\t%d\t%s\t%s\t\n", c.Method, limit, c.Called,
+			share(c.Right, c.Called), share(c.Right, t.Safe), c.Faster, share(c.Mean, c.Called), share(c.Mean, t.Mean))
 	}
 	return out.Flush()
 }

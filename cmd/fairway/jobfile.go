@@ -133,7 +133,7 @@ func noSearch(n *yaml.Node) error {
 // daemonFills are the fields of a submission that a file may not set.
 var daemonFills = map[string]string{
 	"id": "use name, or key to submit only once", "submitted": "use name, or key to submit only once", "protected": "use preemptible",
-	"secrets_ref": "name the variables in secrets", "member": "use array",
+	"secrets_ref": "name the variables in secrets", "member": "use array", "predicted": "name the graph",
 }
 
 // noObject tells those who have an object of Kubernetes where it goes.

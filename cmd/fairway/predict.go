@@ -31,6 +31,7 @@ type predictFlags struct {
 	speed  float64
 	recipe string
 	shape  string
+	part   string
 	stepMS float64
 	with   []string
 	mode   string
@@ -53,7 +54,7 @@ Training means SGD with momentum in single precision, as PyTorch runs it, unless
 --recipe names others: amp (autocast to bfloat16), bf16 (everything in bfloat16), adam,
 checkpoint (layers are computed again in the backward pass), joined by +. --decoder
 describes a GPT-like model that is too large to export. --step-ms corrects the
-prediction by the measured time of a step.
+prediction by the measured time of a step. --part predicts for a part of the GPU.
 
 The first dimension of the inputs is the batch. Other dynamic dimensions need a size:
 --dim sequence=128, or --dim input_ids:1=128 by position, or --assume 128 for all
@@ -80,6 +81,7 @@ of them. See docs/predict.md.`,
 	c.Flags().Int64Var(&f.assume, "assume", 0, "size of every other dynamic dimension")
 	c.Flags().Float64Var(&f.speed, "host-speed", 1, "speed of a host core relative to the measured hosts; see fairway predict host-speed")
 	c.Flags().StringVar(&f.recipe, "recipe", "", "how the model is trained: amp or bf16, adam, checkpoint, joined by +")
+	c.Flags().StringVar(&f.part, "part", "", "part of the GPU: a share of its threads under MPS (50%), or a profile of MIG (3g.71gb)")
 	c.Flags().StringVar(&f.shape, "decoder", "", "shape of a GPT-like model instead of a file: layers, width, heads, vocabulary, sequence")
 	c.Flags().Float64Var(&f.stepMS, "step-ms", 0, "measured time of a step, which corrects the prediction")
 	c.Flags().StringSliceVar(&f.with, "with", nil, "also predict the slowdown when sharing the GPU with this model, FILE or FILE:BATCH")
@@ -100,6 +102,13 @@ func (f *predictFlags) run(c *cobra.Command, name string) error {
 	}
 	if f.speed != 1 {
 		model = model.WithHostSpeed(f.speed)
+	}
+	if f.part != "" {
+		part, err := predict.ParsePart(f.part, model.Device())
+		if err != nil {
+			return usageError{fmt.Errorf("--%w", err)}
+		}
+		model = model.On(part)
 	}
 	recipe, err := features.ParseRecipe(f.recipe)
 	if err != nil {

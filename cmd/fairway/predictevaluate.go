@@ -51,6 +51,9 @@ models measured in that session or later are also predicted from earlier measure
 			if e.Recipes, err = evaluateRecipes(samples, data, gpu); err != nil {
 				return fmt.Errorf("predict evaluate: %w", err)
 			}
+			if e.Parts, err = evaluateParts(samples, data, gpu); err != nil {
+				return fmt.Errorf("predict evaluate: %w", err)
+			}
 			if asJSON {
 				return json.NewEncoder(c.OutOrStdout()).Encode(e)
 			}
@@ -78,6 +81,15 @@ func evaluateRecipes(samples []predict.Sample, data, gpu string) (*predict.Recip
 	return &e, err
 }
 
+// evaluateParts predicts measured parts of a GPU; nil if the folder has none.
+func evaluateParts(samples []predict.Sample, data, gpu string) (*predict.PartErrors, error) {
+	parts, err := predict.ReadParts(os.DirFS(data), gpu)
+	if err != nil || len(parts) == 0 {
+		return nil, err
+	}
+	return predict.EvaluateParts(parts, samples, gpu)
+}
+
 func printEvaluation(w io.Writer, e *predict.Evaluation) error {
 	fmt.Fprintf(w, "%s: %d steps of %d models in %d families, held out\n\n", e.GPU, e.Rows, e.Models, e.Families)
 	model, family := e.Splits[0], e.Splits[1]
@@ -100,6 +112,10 @@ func printEvaluation(w io.Writer, e *predict.Evaluation) error {
 			fmt.Fprintf(w, "%s, %d steps of %d: utilisation RMSLE %.3f, after the first steps %.3f; step time median error %.1f %%, RMSLE %.3f; memory median error %.1f %%, within 15 %% %.1f %%, more than 10 %% under %.1f %% of steps\n",
 				k.Kind, k.Rows, k.Models, k.RMSLE, k.After, 100*k.Step.Median, k.Step.RMSLE, 100*k.Memory.Median, 100*k.Memory.RowsWithin15, 100*k.Memory.RowsUnder10)
 		}
+	}
+	if p := e.Parts; p != nil {
+		fmt.Fprintf(w, "\n%d steps of %d models with a part of the GPU's threads, each model held out: utilisation RMSLE %.3f; step time median error %.1f %%, RMSLE %.3f; how much longer it takes than with all threads, median error %.1f %%, RMSLE %.3f (%.3f if that were ignored)\n",
+			p.Rows, p.Models, p.RMSLE, 100*p.Step.Median, p.Step.RMSLE, 100*p.Longer.Median, p.Longer.RMSLE, p.Ignored)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w)

@@ -4,6 +4,7 @@
 package mirror
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -49,6 +50,12 @@ func submissionOf(job *v1alpha1.TrainingJob) (api.Submission, error) {
 	s.Origin = origin(kindTrainingJob, job.Namespace, job.Name)
 	s.Graph = job.Annotations[v1alpha1.AnnotationGraph]
 	s.Recipe = job.Annotations[v1alpha1.AnnotationRecipe]
+	if text := job.Annotations[v1alpha1.AnnotationPredicted]; text != "" {
+		s.Predicted = &api.PredictedUse{}
+		if err := json.Unmarshal([]byte(text), s.Predicted); err != nil {
+			return s, &refusal{"Invalid", "metadata.annotations[" + v1alpha1.AnnotationPredicted + "]: " + err.Error()}
+		}
+	}
 	s.Key = string(job.UID)
 	return s, nil
 }

@@ -44,7 +44,7 @@ func TestUnsupported(t *testing.T) {
 
 func TestSubmission(t *testing.T) {
 	job := &v1alpha1.TrainingJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "bert", UID: "u-1", Annotations: map[string]string{v1alpha1.AnnotationGraph: "bert.onnx", v1alpha1.AnnotationRecipe: "amp+adam"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "bert", UID: "u-1", Annotations: map[string]string{v1alpha1.AnnotationGraph: "bert.onnx", v1alpha1.AnnotationRecipe: "amp+adam", v1alpha1.AnnotationPredicted: `{"util_low":0.2,"util_high":0.4,"memory":7}`}},
 		Spec: v1alpha1.TrainingJobSpec{
 			GPUs: 8, MinGPUs: ptr(int32(4)), MaxGPUs: ptr(int32(16)), Sizes: []int32{4, 8, 16}, GPUsPerPod: ptr(int32(4)),
 			GPUTypes: []string{"h200", "a100"}, GPUMemory: ptr(resource.MustParse("40Gi")), MaxSpread: "rack",
@@ -73,7 +73,7 @@ func TestSubmission(t *testing.T) {
 		},
 		Task: api.Task{
 			Name: "bert", Command: []string{"torchrun", "train.py", "$HOME"}, Dir: "/src", Image: "trainer:1", GracePeriod: sched.Duration(time.Minute),
-			Retries: 2, Retry: "always", Origin: "TrainingJob/team/bert", Graph: "bert.onnx", Recipe: "amp+adam",
+			Retries: 2, Retry: "always", Origin: "TrainingJob/team/bert", Graph: "bert.onnx", Recipe: "amp+adam", Predicted: &api.PredictedUse{UtilLow: 0.2, UtilHigh: 0.4, Memory: 7},
 		},
 		Key: "u-1", Screen: api.ScreenOff,
 	}
@@ -88,7 +88,7 @@ func TestCounterparts(t *testing.T) {
 	object := reflect.TypeFor[v1alpha1.TrainingJobSpec]()
 	byHand := map[string]bool{}
 	for _, name := range strings.Fields("ID User Submitted TaskGPUs MilliGPU Shareable CPUs Memory Selector GPUUtil Protected " + // of sched.Spec
-		"Name Command Dir Env Secrets SecretsRef Image Origin Single Graph Recipe DependsOn Notify Member " + // of api.Task
+		"Name Command Dir Env Secrets SecretsRef Image Origin Single Graph Recipe Predicted DependsOn Notify Member " + // of api.Task
 		"GPUsPerPod GPUResource Share Suspend Template") { // of the object
 		byHand[name] = true
 	}

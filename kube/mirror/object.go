@@ -5,6 +5,7 @@ package mirror
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -31,7 +32,15 @@ func objectOf(s *api.Submission, image string) (*v1alpha1.TrainingJob, error) {
 		return nil, err
 	}
 	job := &v1alpha1.TrainingJob{Spec: spec}
-	for name, text := range map[string]string{v1alpha1.AnnotationGraph: s.Graph, v1alpha1.AnnotationRecipe: s.Recipe} {
+	predicted := ""
+	if s.Predicted != nil {
+		text, err := json.Marshal(s.Predicted)
+		if err != nil {
+			return nil, err
+		}
+		predicted = string(text)
+	}
+	for name, text := range map[string]string{v1alpha1.AnnotationGraph: s.Graph, v1alpha1.AnnotationRecipe: s.Recipe, v1alpha1.AnnotationPredicted: predicted} {
 		if text != "" {
 			metav1.SetMetaDataAnnotation(&job.ObjectMeta, name, text)
 		}

@@ -43,4 +43,6 @@ const (
 	AnnotationGraph = "fairway.dev/graph"
 	// AnnotationRecipe says how the model is trained, for that prediction.
 	AnnotationRecipe = "fairway.dev/recipe"
+	// AnnotationPredicted holds the distribution that was predicted, as JSON.
+	AnnotationPredicted = "fairway.dev/predicted"
 )

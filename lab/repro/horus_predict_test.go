@@ -19,7 +19,8 @@ func TestHorusPrediction(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range h.Claims() {
-		if !c.Holds {
+		missed := c.What == h.claimAfter().What // by a tenth, which the page says
+		if c.Holds == missed {
 			t.Errorf("%s: %s, wanted %s", c.What, c.Ours, c.Want)
 		}
 	}

@@ -103,6 +103,9 @@ type Cut struct {
 	Called int     `json:"called"`
 	Right  int     `json:"right"`          // called safe, and both jobs are
 	Mean   int     `json:"mean,omitempty"` // called safe, and the mean speed of both is; 0: not counted
+	// Faster is called safe, and a job is as much faster together as would be unsafe if
+	// it were slower, which only an error of measurement can be.
+	Faster int `json:"faster,omitempty"`
 }
 
 // Transfer is how well rules do on published pairs.
@@ -135,6 +138,7 @@ func (p *Published) Judge(m *interfere.Model) *Transfer {
 			if safe(pair) {
 				both, mean := safety(pair)
 				c.Called, c.Right, c.Mean = c.Called+1, c.Right+count(both), c.Mean+count(mean)
+				c.Faster += count(min(pair.Sides[0].Slowdown, pair.Sides[1].Slowdown) < SafeSpeed)
 			}
 		}
 		t.Cuts = append(t.Cuts, c)
