@@ -227,7 +227,7 @@ func (r *round) why(j *job) sched.Reason {
 // wake asks for a decision at the next end of a lease, rounded up to a tenth of
 // a lease, so that GPUs that come free about the same time are offered together.
 func (r *round) wake() {
-	step := max(1, r.Lease.D()/10)
+	var next time.Time
 	for i, j := range r.jobs {
 		if !j.won || j.Pinned() {
 			continue
@@ -236,9 +236,16 @@ func (r *round) wake() {
 		if !at.After(r.s.Now) {
 			at = r.s.Now.Add(1) // it may not be offered now, but may be later
 		}
-		if whole := at.Truncate(step); !whole.Equal(at) {
-			at = whole.Add(step)
+		if next.IsZero() || at.Before(next) {
+			next = at
 		}
-		r.plan.WakeBy(r.s.Now, at)
 	}
+	if next.IsZero() {
+		return
+	}
+	step := max(1, r.Lease.D()/10)
+	if whole := next.Truncate(step); !whole.Equal(next) {
+		next = whole.Add(step)
+	}
+	r.plan.WakeBy(r.s.Now, next)
 }

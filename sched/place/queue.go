@@ -290,6 +290,11 @@ func (r *run) why(j *sched.Job) sched.Reason {
 // OrderBy returns the indexes of s.Jobs by ascending key, first a, then b, then
 // order of submission, so that the order of s.Jobs never matters.
 func OrderBy(s *sched.Snapshot, key func(*sched.Job) (a, b float64)) []int {
+	return Order(s, func(i int) (a, b float64) { return key(s.Jobs[i]) })
+}
+
+// Order is OrderBy with the key of a job by its index in s.Jobs.
+func Order(s *sched.Snapshot, key func(i int) (a, b float64)) []int {
 	type entry struct {
 		a, b float64
 		seq  int64
@@ -297,7 +302,7 @@ func OrderBy(s *sched.Snapshot, key func(*sched.Job) (a, b float64)) []int {
 	}
 	entries := make([]entry, len(s.Jobs))
 	for i, j := range s.Jobs {
-		a, b := key(j)
+		a, b := key(i)
 		entries[i] = entry{a, b, j.Seq, i}
 	}
 	slices.SortFunc(entries, func(x, y entry) int {
