@@ -97,9 +97,6 @@ event, and its new jobs start from what past ones measured.
 `
 
 const flagshipElsewhere = `
-Two targets are not simulated. How long a decision takes:
-
-    go test -run '^$' -bench Decide/fairway ./policy
-
-How twelve models share an H200 is measured on one ([gpu-run.md](../gpu-run.md)).
+Two targets are not simulated: how long a decision takes ([performance.md](../performance.md)), and how
+twelve models share an H200, which is measured on one ([gpu-run.md](../gpu-run.md)).
 `
