@@ -6,7 +6,6 @@ package policy_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,9 +14,7 @@ import (
 )
 
 // BenchmarkDecide measures one decision, check and diff included, on a busy
-// cluster: nearly all GPUs held, a long queue, sizes as in the Philly trace. On a
-// machine that does other work, the processor time (cpu-ms/op) says more than the
-// time.
+// cluster: nearly all GPUs held, a long queue, sizes as in the Philly trace.
 //
 //	go test -bench Decide/tiresias/ ./policy
 func BenchmarkDecide(b *testing.B) {
@@ -35,25 +32,16 @@ func BenchmarkDecide(b *testing.B) {
 				}
 				p := build(b, spec)
 				b.ReportAllocs()
-				began := processorTime(b)
+				report := policytest.Processor(b)
 				for b.Loop() {
 					if _, _, err := sched.Decide(p, snapshots[sz]); err != nil {
 						b.Fatal(err)
 					}
 				}
-				b.ReportMetric(float64((processorTime(b)-began).Microseconds())/1e3/float64(b.N), "cpu-ms/op")
+				report()
 			})
 		}
 	}
-}
-
-// processorTime returns the processor time of this process so far.
-func processorTime(b *testing.B) time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // everySpec returns every policy of the table, and every variant.

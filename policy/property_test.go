@@ -24,6 +24,7 @@ var more = []string{
 	"antman:guest=500:max_util=2", "antman:slowdown=1.2:max_util=2:busy=1",
 	"carbyne:altruism=false", "carbyne:by=app:margin=0",
 	"drf:by=app", "drf:preempt=false",
+	"fairway:whole=0", "fairway:whole=0:apart=false:wait=1m",
 	"fifo:backfill:placement=skew", "fifo:greedy:placement=ladder", "fifo:placement=fewest-nodes",
 	"gandiva:pack=false:moves=0",
 	"gavel:cost:slo=2:prices=1/5", "gavel:makespan:stick=2",

@@ -41,8 +41,9 @@ type board struct {
 
 const unlimited = math.MaxInt64 / 4
 
-// newBoard returns a board that holds only the fixed jobs.
-func newBoard(p *problem, fixed []Job) *board {
+// newBoard returns a board on which the GPUs are free that are free in the problem; hold
+// adds what else their holders use.
+func newBoard(p *problem) *board {
 	c := p.s.Cluster
 	n := len(c.Nodes)
 	b := &board{
@@ -58,18 +59,18 @@ func newBoard(p *problem, fixed []Job) *board {
 	for i := range c.Nodes {
 		b.addNode(i, p.free.OnNode(i).Len())
 	}
-	for i := range fixed {
-		j := &fixed[i]
-		at := p.fixedAt(j)
-		for _, s := range at {
-			b.cpus[s.Node] -= int64(s.GPUs.Len() * j.CPUs)
-			b.memory[s.Node] -= int64(s.GPUs.Len()) * j.Memory
-			if len(at) > 1 {
-				b.widen(int(s.Node), 1)
-			}
+	return b
+}
+
+// hold adds what a fixed job uses besides GPUs.
+func (b *board) hold(j *sched.Job, at sched.Placement) {
+	for _, s := range at {
+		b.cpus[s.Node] -= int64(s.GPUs.Len() * j.CPUs)
+		b.memory[s.Node] -= int64(s.GPUs.Len()) * j.Memory
+		if len(at) > 1 {
+			b.widen(int(s.Node), 1)
 		}
 	}
-	return b
 }
 
 func (b *board) addNode(i, free int) {

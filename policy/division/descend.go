@@ -10,6 +10,7 @@ import "math/rand/v2"
 type descent struct {
 	pair   pair
 	rng    *rand.Rand
+	nodes  []int   // that it re-divides
 	queue  []int   // nodes that have changed since their pairs were tried
 	queued []bool  // by node
 	idle   []int32 // waiting jobs that would gain most
@@ -19,13 +20,28 @@ type descent struct {
 
 // newDescent returns a descent in which every node counts as changed.
 func newDescent(l *layout, rng *rand.Rand) *descent {
-	nodes := len(l.on)
-	d := &descent{rng: rng, queued: make([]bool, nodes), budget: descentSteps + nodes*descentStepsNode}
+	nodes := l.menu.divisible()
+	d := &descent{rng: rng, nodes: nodes, queued: make([]bool, len(l.on)), budget: descentSteps + len(nodes)*descentStepsNode}
 	d.pair.deadEnds = newDeadEnds()
-	for n := range nodes {
+	for _, n := range nodes {
 		d.enqueue(n)
 	}
 	return d
+}
+
+// divisible returns the nodes that are worth re-dividing: all or, if the division is
+// about some jobs only, those with GPUs for them.
+func (m *menu) divisible() []int {
+	nodes := make([]int, 0, len(m.blank.free))
+	for n, free := range m.blank.free {
+		if m.Leave == nil || free > 0 {
+			nodes = append(nodes, n)
+		}
+	}
+	if len(nodes) == 0 { // nothing to divide, but a search needs a node to look at
+		return []int{0}
+	}
+	return nodes
 }
 
 func (d *descent) enqueue(node int) {
@@ -42,15 +58,15 @@ const maxPartners = 24
 // run re-divides pairs until no node has changed.
 func (d *descent) run(l *layout) {
 	d.waiting(l)
-	nodes := len(l.on)
 	for len(d.queue) > 0 && d.budget > 0 {
 		a := d.queue[0]
 		d.queue = d.queue[1:]
 		d.queued[a] = false
-		for b := range min(nodes, maxPartners) {
-			if nodes > maxPartners {
-				b = d.rng.IntN(nodes)
+		for k := range min(len(d.nodes), maxPartners) {
+			if len(d.nodes) > maxPartners {
+				k = d.rng.IntN(len(d.nodes))
 			}
+			b := d.nodes[k]
 			if b == a || !l.board.ready[a] || !l.board.ready[b] {
 				continue
 			}
@@ -115,7 +131,7 @@ func (d *descent) shake(l *layout) {
 		d.force(l)
 	} else {
 		for range 2 + d.rng.IntN(2) {
-			d.empty(l, d.rng.IntN(len(l.on)))
+			d.empty(l, d.anyNode())
 		}
 	}
 	d.rng.Shuffle(len(d.lifted), func(a, b int) { d.lifted[a], d.lifted[b] = d.lifted[b], d.lifted[a] })
@@ -124,6 +140,9 @@ func (d *descent) shake(l *layout) {
 		d.touch(l.rows[i])
 	}
 }
+
+// anyNode returns a random node.
+func (d *descent) anyNode() int { return d.nodes[d.rng.IntN(len(d.nodes))] }
 
 // touch marks the nodes of a row as changed.
 func (d *descent) touch(r row) {
@@ -157,8 +176,8 @@ func (d *descent) force(l *layout) {
 	l.lift(i)
 	for k := 0; !l.set(i, o); k++ {
 		switch {
-		case options[o].way != keep && k < len(l.on):
-			d.empty(l, d.rng.IntN(len(l.on)))
+		case options[o].way != keep && k < len(d.nodes):
+			d.empty(l, d.anyNode())
 		case options[o].way == keep && k < len(j.held):
 			d.empty(l, int(j.held[k].node))
 		default: // it does not fit even so

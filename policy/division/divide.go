@@ -31,8 +31,7 @@ type Divider struct {
 	curves Curves      // a cache
 }
 
-// Begin begins a decision: call it once, before all else. Curves that the last one did
-// not use are forgotten.
+// Begin begins a decision: call it once, before all else.
 func (d *Divider) Begin() { d.curves.turn() }
 
 // Divide returns the plan for a snapshot.

@@ -27,17 +27,24 @@ func (f fast) search(p *problem) []row {
 	m := newMenu(p)
 	rng := rand.New(rand.NewPCG(f.seed, p.digest()))
 	best, trial := newLayout(m), newLayout(m)
-	rounds := min(rounds, max(minRounds, roundsPerJob/max(1, len(p.jobs))))
-	builds := min(rounds, max(minBuilds, perJob/max(1, len(p.jobs))))
+	jobs := max(1, len(p.jobs))
+	if p.Leave != nil {
+		jobs = max(1, len(p.s.Jobs))
+	}
+	rounds := min(rounds, max(minRounds, roundsPerJob/jobs))
+	builds := min(rounds, max(minBuilds, perJob/jobs))
 	for i := range rounds {
 		dual := m.market.ask()
+		if i == 0 && p.Leave != nil {
+			best.build(m.held())
+		}
 		if i == 0 || i*builds/rounds != (i-1)*builds/rounds {
 			if i > 0 {
 				m.market.distort([...]float64{0, 0.03, 0.1}[i%3], rng) // exact, slightly distorted, more distorted
 			}
 			m.trim(m.market.choice)
 			trial.build(m.market.choice)
-			if i == 0 || trial.beats(best) {
+			if i == 0 && p.Leave == nil || trial.beats(best) {
 				best, trial = trial, best
 			}
 		}

@@ -247,49 +247,6 @@ func (k *market) step(dual, goal float64) {
 // slows down.
 const patience = 5
 
-// gpuPrice returns the lowest price of a GPU, of any type and place, at which the
-// jobs want no more GPUs than there are.
-func (m *menu) gpuPrice() float64 {
-	supply, dearest := 0, 0.0
-	for _, n := range m.blank.left {
-		supply += n
-	}
-	for _, options := range m.options {
-		for _, o := range options {
-			if o.gpus > 0 {
-				dearest = max(dearest, (m.none-o.cost)/float64(o.gpus))
-			}
-		}
-	}
-	if dearest == 0 || m.wanted(0) <= supply {
-		return 0
-	}
-	low, high := math.Log(dearest)-50, math.Log(dearest)+1
-	for range 40 {
-		if middle := (low + high) / 2; m.wanted(math.Exp(middle)) > supply {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return math.Exp(high)
-}
-
-// wanted returns how many GPUs the jobs would take at a price.
-func (m *menu) wanted(price float64) int {
-	n := 0
-	for _, options := range m.options {
-		gpus, least := int32(0), options[0].cost
-		for _, o := range options {
-			if c := o.cost + price*float64(o.gpus); c < least {
-				gpus, least = o.gpus, c
-			}
-		}
-		n += int(gpus)
-	}
-	return n
-}
-
 // distort lets every job choose again at prices distorted by up to a fraction,
 // differently for each job: identical jobs then choose differently, and total
 // demand comes closer to supply.

@@ -15,6 +15,9 @@ type menu struct {
 	market  *market
 	keen    []int32     // jobs, the one that gains most from its favourite first
 	tables  [][]float64 // by job: see table; nil: not made yet
+
+	gpu    float64 // see gpuPrice
+	priced bool    // it is known, for these options
 }
 
 // newMenu lists the options of all jobs and opens the market.
@@ -56,10 +59,26 @@ func (m *menu) list() {
 		j := &m.jobs[i]
 		low, high := m.around(i, price)
 		const most = 12 // sizes
-		sizes = j.between(j.sparse(sizes[:0]), low+1, high-1, max(1, (high-low)/most))
+		sizes = j.sparse(sizes[:0])
+		few := len(sizes)
+		if sizes = j.between(sizes, low+1, high-1, max(1, (high-low)/most)); len(sizes) == few {
+			continue // it has these options
+		}
 		slices.Sort(sizes)
 		m.options[i] = m.problem.options(j, slices.Compact(sizes))
+		m.priced = false
 	}
+}
+
+// held returns the choice in which every job keeps what it has.
+func (m *menu) held() []int32 {
+	choice := make([]int32, len(m.options))
+	for i := range choice {
+		if len(m.jobs[i].held) > 0 {
+			choice[i] = 1 // see options
+		}
+	}
+	return choice
 }
 
 // between appends every step-th of the sizes from low to high that the job can run

@@ -29,6 +29,11 @@ type Rules struct {
 	// Fixed, by job in the snapshot, is where a job has to be; nil: anywhere. Pinned
 	// jobs are fixed in any case. Nil: no other job is.
 	Fixed []sched.Placement
+	// Leave, by job in the snapshot, says that the division is not about a job: it stays
+	// where it runs, if the fixed jobs leave it room, or waits. The others then start from
+	// what they have, with the effort that is due to all jobs together. Nil: it is about
+	// all jobs.
+	Leave []bool
 	// Limits, by tenant, are the most GPUs that its jobs may hold, 0: none. Nil: only
 	// the tenants' own limits hold.
 	Limits []int

@@ -135,32 +135,35 @@ func (p *problem) explain(plan *sched.Plan, b *board) {
 			plan.Why[i] = quota.Why(p.s.Jobs[i], p.s.Jobs[i].GPUs)
 		}
 	}
-	for i := range p.jobs {
-		j := &p.jobs[i]
-		if len(plan.Want[j.Index]) > 0 {
-			continue
-		}
-		switch {
-		case !j.legal(j.fewest): // its sizes contradict each other
-			plan.Why[j.Index] = sched.Reason{Code: sched.Impossible, Need: j.fewest}
-			continue
-		case quota.Left(j.Job) < j.fewest:
-			plan.Why[j.Index] = quota.Why(j.Job, j.fewest)
-			continue
-		}
-		why := p.free.Why(j.Job, j.fewest, sched.CrossRack)
-		switch {
-		case why.Code == sched.Full:
-			why.Code = sched.Behind
-		case why.Code == sched.Fragmented && p.Apart && j.widest != Local:
-			// Some of these GPUs are on nodes that are closed to it because another
-			// job across several nodes uses them.
-			if have := b.openTo(j); have < j.fewest {
-				why = sched.Reason{Code: sched.Behind, Need: j.fewest, Have: have}
+	for _, jobs := range [][]Job{p.jobs, p.waits} {
+		for i := range jobs {
+			if j := &jobs[i]; len(plan.Want[j.Index]) == 0 {
+				plan.Why[j.Index] = p.why(j, quota, b)
 			}
 		}
-		plan.Why[j.Index] = why
 	}
+}
+
+// why says why a job without GPUs waits.
+func (p *problem) why(j *Job, quota place.Quota, b *board) sched.Reason {
+	switch {
+	case !j.legal(j.fewest): // its sizes contradict each other
+		return sched.Reason{Code: sched.Impossible, Need: j.fewest}
+	case quota.Left(j.Job) < j.fewest:
+		return quota.Why(j.Job, j.fewest)
+	}
+	why := p.free.Why(j.Job, j.fewest, sched.CrossRack)
+	switch {
+	case why.Code == sched.Full:
+		why.Code = sched.Behind
+	case why.Code == sched.Fragmented && p.Apart && j.widest != Local:
+		// Some of these GPUs are on nodes that are closed to it because another
+		// job across several nodes uses them.
+		if have := b.openTo(j); have < j.fewest {
+			return sched.Reason{Code: sched.Behind, Need: j.fewest, Have: have}
+		}
+	}
+	return why
 }
 
 // openTo returns how many free GPUs of one type the job could use across several

@@ -19,8 +19,10 @@ type problem struct {
 	s         *sched.Snapshot
 
 	jobs     []Job       // those that a search may move, by Seq
+	stays    []bool      // by job in the snapshot: it runs, and the division leaves it there
+	waits    []Job       // that the division leaves waiting
 	still    int         // number of the others: fixed, or waiting for a back-off to end
-	rest     float64     // sum of their costs
+	rest     float64     // sum of their costs, but for those of stays
 	none     float64     // cost of a job without GPUs
 	withheld []bool      // by job in the snapshot: it may not start (place.Withheld)
 	limited  []bool      // by tenant: there is a limit to what it may hold
@@ -35,22 +37,29 @@ type problem struct {
 func newProblem(s *sched.Snapshot, r Rules, o Objective, free *place.Free, known *Curves) *problem {
 	o.Begin(s)
 	p := &problem{
-		Rules: r, objective: o, s: s, free: free, none: o.Idle(), jobs: make([]Job, 0, len(s.Jobs)),
+		Rules: r, objective: o, s: s, free: free, none: o.Idle(),
 		limited: make([]bool, len(s.Tenants)), limits: make([]int, len(s.Tenants)), reaches: map[demand][]reach{},
 	}
 	p.limit()
-	fixed := p.sort()
+	fixed, running := p.sort()
 	for i := range fixed {
-		j := &fixed[i]
-		at := p.fixedAt(j)
-		free.Take(j.Job, at)
-		if t, ok := s.Tenant(j.Job); ok {
-			p.limits[t] = max(0, p.limits[t]-at.GPUs())
+		p.take(fixed[i].Job, p.fixedAt(&fixed[i]))
+	}
+	p.leave(running)
+	p.blank = newBoard(p)
+	for i := range fixed {
+		p.blank.hold(fixed[i].Job, p.fixedAt(&fixed[i]))
+	}
+	for _, i := range running {
+		if p.stays[i] {
+			p.blank.hold(s.Jobs[i], s.Jobs[i].Placement)
 		}
 	}
-	p.blank = newBoard(p, fixed)
 	for i := range p.jobs {
 		p.prepare(&p.jobs[i], known)
+	}
+	for i := range p.waits {
+		p.prepare(&p.waits[i], known)
 	}
 	for i := range fixed {
 		j := &fixed[i]
@@ -59,6 +68,39 @@ func newProblem(s *sched.Snapshot, r Rules, o Objective, free *place.Free, known
 	}
 	return p
 }
+
+// take books the place of a fixed job.
+func (p *problem) take(j *sched.Job, at sched.Placement) {
+	p.free.Take(j, at)
+	if t, ok := p.s.Tenant(j); ok {
+		p.limits[t] = max(0, p.limits[t]-at.GPUs())
+	}
+}
+
+// leave fixes running jobs where they are, by index. Those that the fixed jobs leave no
+// room are moved with the others.
+func (p *problem) leave(running []int) {
+	if len(running) == 0 {
+		return
+	}
+	p.stays = make([]bool, len(p.s.Jobs))
+	moved := len(p.jobs)
+	for _, i := range running {
+		j := p.s.Jobs[i]
+		if !p.free.Fits(j, j.Placement) {
+			p.jobs = append(p.jobs, Job{Job: j, Index: i})
+			continue
+		}
+		p.stays[i] = true
+		p.still++
+		p.take(j, j.Placement)
+	}
+	if len(p.jobs) > moved {
+		slices.SortFunc(p.jobs, bySeq)
+	}
+}
+
+func bySeq(a, b Job) int { return cmp.Compare(a.Seq, b.Seq) }
 
 // limit finds the limits of the tenants.
 func (p *problem) limit() {
@@ -75,7 +117,7 @@ func (p *problem) limit() {
 
 // fixedAt returns where a job has to be; nil: anywhere.
 func (p *problem) fixedAt(j *Job) sched.Placement {
-	if j.Phase == sched.Running && j.Pinned() {
+	if j.Phase == sched.Running && (j.Pinned() || p.stays != nil && p.stays[j.Index]) {
 		return j.Placement
 	}
 	if p.Fixed != nil {
@@ -84,9 +126,15 @@ func (p *problem) fixedAt(j *Job) sched.Placement {
 	return nil
 }
 
-// sort collects the jobs that may be moved, and returns those that have a fixed place.
-func (p *problem) sort() (fixed []Job) {
+// sort collects the jobs that may be moved, and returns those that have a fixed place and,
+// by index, those that the division leaves where they run.
+func (p *problem) sort() (fixed []Job, running []int) {
 	p.withheld = place.Withheld(p.s)
+	if p.Leave == nil {
+		p.jobs = make([]Job, 0, len(p.s.Jobs))
+	} else {
+		running = make([]int, 0, len(p.s.Jobs))
+	}
 	for i, j := range p.s.Jobs {
 		job := Job{Job: j, Index: i}
 		switch {
@@ -95,15 +143,20 @@ func (p *problem) sort() (fixed []Job) {
 		case j.Phase == sched.Pending && !j.Ready(p.s.Now) || p.withheld != nil && p.withheld[i]:
 			p.rest += p.none
 			p.still++
-		default:
+		case p.Leave == nil || !p.Leave[i] || j.Placement.Shared():
 			p.jobs = append(p.jobs, job)
+		case j.Phase == sched.Running:
+			running = append(running, i)
+		default:
+			p.waits = append(p.waits, job)
 		}
 	}
-	p.still += len(fixed)
-	bySeq := func(a, b Job) int { return cmp.Compare(a.Seq, b.Seq) }
+	p.still += len(fixed) + len(p.waits)
+	p.rest += float64(len(p.waits)) * p.none
 	slices.SortFunc(p.jobs, bySeq)
 	slices.SortFunc(fixed, bySeq)
-	return fixed
+	slices.SortFunc(running, func(a, b int) int { return cmp.Compare(p.s.Jobs[a].Seq, p.s.Jobs[b].Seq) })
+	return fixed, running
 }
 
 // costAt returns what a row costs a job that keeps it, or moves there. A row of

@@ -47,7 +47,7 @@ func (d *descent) regain(l *layout, i int32) bool {
 	}
 	d.waiting(l)
 	for _, s := range held {
-		for b := range min(len(l.on), maxPartners) {
+		for _, b := range d.nodes[:min(len(d.nodes), maxPartners)] {
 			if held.on(b) == 0 && l.board.ready[s.node] && l.board.ready[b] {
 				d.pair.improve(l, [2]int{int(s.node), b}, d.idle)
 				d.budget -= d.pair.steps

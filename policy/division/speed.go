@@ -4,6 +4,7 @@
 package division
 
 import (
+	"maps"
 	"math"
 
 	"github.com/fairway-gpu/fairway/sched"
@@ -22,8 +23,7 @@ const (
 )
 
 // Curve is the goodput of one report on one type of GPU, by number of GPUs and
-// span. It is computed on demand, and kept as long as the report is
-// the job's last one.
+// span. It is computed on demand, and kept as long as the report is the job's last one.
 type Curve struct {
 	report *goodput.Report
 	kind   string // of GPU
@@ -32,21 +32,28 @@ type Curve struct {
 	one    float64 // see One; 0: not computed, or nothing
 }
 
-// curveKey names a curve. Reports are immutable, so the address will do.
-type curveKey struct {
-	report *goodput.Report
-	kind   sched.GPUType
+// Curves are the curves of all jobs, by report: reports are immutable, so the address
+// will do. Those that the last decision did not use are forgotten once they are half of all.
+type Curves struct {
+	known    map[*goodput.Report]*byType
+	decision int
+	used     int // reports that this decision has asked for
 }
 
-// Curves are the curves of all jobs. Those that a decision did not use are
-// forgotten with the next.
-type Curves struct {
-	now, last map[curveKey]*Curve
+// byType holds the curves of one report.
+type byType struct {
+	decision int // that used it last
+	types    []sched.GPUType
+	curves   []*Curve // by types; nil: it has no model for that
 }
 
 // turn begins a new decision.
 func (c *Curves) turn() {
-	c.last, c.now = c.now, make(map[curveKey]*Curve, len(c.now))
+	if len(c.known) >= 2*c.used {
+		maps.DeleteFunc(c.known, func(_ *goodput.Report, of *byType) bool { return of.decision != c.decision })
+	}
+	c.decision++
+	c.used = 0
 }
 
 // of returns the curve of a report on a type; nil: it has no model for that.
@@ -54,23 +61,33 @@ func (c *Curves) of(r *goodput.Report, kind sched.GPUType) *Curve {
 	if r == nil {
 		return nil
 	}
-	if !r.Models(string(kind)) {
-		return nil
+	of := c.known[r]
+	if of == nil {
+		if c.known == nil {
+			c.known = map[*goodput.Report]*byType{}
+		}
+		of = &byType{decision: c.decision - 1}
+		c.known[r] = of
 	}
-	params := r.Params[string(kind)]
-	key := curveKey{r, kind}
-	if known, ok := c.now[key]; ok {
-		return known
+	if of.decision != c.decision {
+		of.decision = c.decision
+		c.used++
 	}
-	known, ok := c.last[key]
-	if !ok {
-		known = &Curve{report: r, kind: string(kind), racks: params.AlphaRack > 0 || params.BetaRack > 0}
+	for i, t := range of.types {
+		if t == kind {
+			return of.curves[i]
+		}
 	}
-	c.now[key] = known
-	return known
+	var curve *Curve
+	if r.Models(string(kind)) {
+		params := r.Params[string(kind)]
+		curve = &Curve{report: r, kind: string(kind), racks: params.AlphaRack > 0 || params.BetaRack > 0}
+	}
+	of.types, of.curves = append(of.types, kind), append(of.curves, curve)
+	return curve
 }
 
-// goodput returns the best goodput on n GPUs.
+// Goodput returns the best goodput on n GPUs.
 func (c *Curve) Goodput(s Span, n int) float64 {
 	if s == Far && !c.racks {
 		s = Near

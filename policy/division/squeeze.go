@@ -41,11 +41,15 @@ func (l *layout) victim(i int32, o option) (best victim, found bool) {
 			if need > s.gpus || l.board.c.TypeOf(int(s.node)) != int(o.kind) {
 				continue
 			}
-			l.trial = l.rows[k].without(l.trial[:0], x, need)
-			if n := l.trial.gpus(); need%int32(j.demand.task) != 0 || (n > 0 && !j.legal(n)) {
-				continue
+			loss := m.none - l.costs[k]
+			if need < s.gpus || len(l.rows[k]) > 1 {
+				l.trial = l.rows[k].without(l.trial[:0], x, need)
+				if n := l.trial.gpus(); n > 0 && !j.legal(n) {
+					continue
+				}
+				loss = m.rowCost(j, l.trial) - l.costs[k]
 			}
-			if loss := m.rowCost(j, l.trial) - l.costs[k]; less(loss, least) {
+			if need%int32(j.demand.task) == 0 && less(loss, least) {
 				least, best, found = loss, victim{int32(k), x, need}, true
 			}
 		}

@@ -36,6 +36,12 @@
 // resized, the search would cost more than it gains: jobs then stand in line by the
 // work they have left.
 //
+// Where there are more than whole jobs, a decision divides a part of the cluster again and
+// leaves the others as they are (part.go): the waiting jobs that are worth most, the nodes
+// with idle GPUs and those of jobs that are behind, and nodes that are drawn anew each time,
+// so that many events reach all of them. If much is idle that jobs want, as after a start
+// of the cluster, the whole is divided.
+//
 // # Fairness
 //
 // Rank starves long jobs while short ones keep coming. Three rules bound that; none of

@@ -14,12 +14,12 @@ import (
 // compare finds out whether a job is behind: whether its finish-time fairness would
 // exceed the bound even if it had its fair share from now on. The share of an app is
 // divided evenly among its jobs.
-func (w *world) compare(j *sched.Job, v *view, jobs int) {
+func (w *world) compare(j *sched.Job, v *view) {
 	app, ok := w.s.App(j.App)
 	if !ok {
 		return
 	}
-	share := float64(w.s.Cluster.GPUs()) / max(1, w.s.Contention(app)) / float64(jobs)
+	share := float64(w.s.Cluster.GPUs()) / max(1, w.s.Contention(app)) / float64(app.Active)
 	at := w.speedAt(j, v.one, share)
 	done := j.AttainedBy(w.s.Now)
 	if v.one != nil && j.Work > 0 {
@@ -31,20 +31,29 @@ func (w *world) compare(j *sched.Job, v *view, jobs int) {
 	}
 }
 
-// favour drops all but the jobs that are furthest behind, so that they are given no more
-// than a part of the cluster.
+// favour finds the jobs that are furthest behind, as many as are given no more than a part
+// of the cluster.
 func (w *world) favour() {
-	var behind []int
-	for i := range w.jobs {
-		if w.jobs[i].share > 0 {
-			behind = append(behind, i)
+	type late struct {
+		rho float64
+		seq int64
+		job int
+	}
+	var behind []late
+	for i, j := range w.s.Jobs {
+		if w.compare(j, &w.jobs[i]); w.jobs[i].share > 0 {
+			behind = append(behind, late{w.jobs[i].rho, j.Seq, i})
 		}
 	}
-	slices.SortFunc(behind, func(a, b int) int {
-		return cmp.Or(cmp.Compare(w.jobs[b].rho, w.jobs[a].rho), cmp.Compare(w.s.Jobs[a].Seq, w.s.Jobs[b].Seq))
+	slices.SortFunc(behind, func(a, b late) int {
+		if a.rho != b.rho {
+			return cmp.Compare(b.rho, a.rho)
+		}
+		return cmp.Compare(a.seq, b.seq)
 	})
 	left := favoured * float64(w.s.Cluster.GPUs())
-	for _, i := range behind {
+	for _, b := range behind {
+		i := b.job
 		j, v := w.s.Jobs[i], &w.jobs[i]
 		n := float64(j.GPUs)
 		if j.Elastic() {
@@ -55,6 +64,9 @@ func (w *world) favour() {
 			continue
 		}
 		left -= n
+		if j.Elastic() && float64(j.Placement.GPUs()) < n {
+			w.behind = append(w.behind, i)
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ type Config struct {
 	Tenants   bool           `json:"tenants" help:"a tenant below its share goes before those above theirs"`
 	Share     bool           `json:"share" help:"let jobs that allow it share GPUs where the slowdown is expected to be small"`
 	Apart     bool           `json:"apart" help:"avoid interference: a node hosts at most one job that spans several nodes"`
+	Whole     int            `json:"whole" help:"up to this many jobs, every decision divides the whole cluster again; beyond, the part around what has changed"`
 	Interval  sched.Duration `json:"interval" help:"time between decisions when nothing happens"`
 	Seed      uint64         `json:"seed" help:"seed of the search"`
 	Placement place.Rule     `json:"placement"`
@@ -35,7 +36,7 @@ func Default() Config {
 	return Config{
 		Rank: 1.25, Power: 0.5, Restart: sched.Duration(30 * time.Second), Settle: sched.Duration(10 * time.Minute),
 		Wait: sched.Duration(4 * time.Hour), Turn: sched.Duration(30 * time.Minute), Bound: 1.3,
-		Tenants: true, Share: true, Apart: true, Interval: sched.Duration(time.Minute), Seed: 1, Placement: place.IfSkewed,
+		Tenants: true, Share: true, Apart: true, Whole: 1000, Interval: sched.Duration(time.Minute), Seed: 1, Placement: place.IfSkewed,
 	}
 }
 
@@ -56,6 +57,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("turn = %s; want 1s to 365d", c.Turn)
 	case c.Bound != 0 && !(c.Bound >= 1 && c.Bound <= 1000):
 		return fmt.Errorf("bound = %g; want 0 (none), or 1 to 1000", c.Bound)
+	case c.Whole < 0:
+		return fmt.Errorf("whole = %d; want 0 or more", c.Whole)
 	case c.Interval.D() < time.Second:
 		return fmt.Errorf("interval = %s; want 1s or more", c.Interval)
 	}
@@ -95,7 +98,10 @@ type policy struct {
 	queue   place.Queue
 	divider division.Divider
 	value   value
-	free    *place.Free // a cache
+
+	// Caches.
+	free   *place.Free
+	powers []float64 // by rank, from 0: the weight of a job without priority
 }
 
 // Schedule implements sched.Policy.
@@ -103,7 +109,7 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	p.divider.Begin()
 	w := p.weigh(s)
 	var plan sched.Plan
-	if w.elastic || len(s.Jobs) <= few {
+	if w.divides() {
 		plan = p.divide(w)
 	} else {
 		plan = p.line(w)
@@ -114,14 +120,11 @@ func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	return plan
 }
 
-// few is the number of jobs up to which a division is worth its cost even if no job can
-// be resized: it finds room for gangs by moving others.
-const few = 256
-
 // divide plans a world in which some jobs may have another size.
 func (p *policy) divide(w *world) sched.Plan {
 	p.value.world = w
 	rules := division.Rules{Apart: p.Apart, Fixed: w.fix(), Limits: w.limits}
+	rules.Leave = w.leave(rules.Fixed)
 	plan := p.divider.Divide(w.s, rules)
 	p.fill(w, &plan)
 	return plan
@@ -131,6 +134,9 @@ func (p *policy) divide(w *world) sched.Plan {
 // nobody while others do not use theirs, and a job that is worth little now is worth more
 // than an idle GPU. With apart, one job at most gets several nodes.
 func (p *policy) fill(w *world, plan *sched.Plan) {
+	if w.idle(plan.Want).sum() == 0 {
+		return
+	}
 	var idle *place.Free
 	quota := place.NewQuota(w.s)
 	withheld := place.Withheld(w.s)

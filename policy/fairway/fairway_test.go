@@ -34,6 +34,7 @@ func TestNew(t *testing.T) {
 		{with(func(c *Config) { c.Wait = -1 }), "wait = -1ns; want 0s (never) to 365d"},
 		{with(func(c *Config) { c.Turn = 0 }), "turn = 0s; want 1s to 365d"},
 		{with(func(c *Config) { c.Bound = 0.5 }), "bound = 0.5; want 0 (none), or 1 to 1000"},
+		{with(func(c *Config) { c.Whole = -1 }), "whole = -1; want 0 or more"},
 		{with(func(c *Config) { c.Interval = 0 }), "interval = 0s; want 1s or more"},
 	} {
 		if _, err := New(c.config); fmt.Sprint(err) != c.want {
@@ -51,6 +52,7 @@ func TestLongestWait(t *testing.T) {
 		c := Default()
 		c.Wait, c.Turn, c.Interval = sched.Duration(time.Hour), sched.Duration(20*time.Minute), sched.Duration(10*time.Minute)
 		c.Share = rapid.Bool().Draw(rt, "share")
+		c.Whole = rapid.SampledFrom([]int{0, c.Whole}).Draw(rt, "whole")
 		p, err := New(c)
 		if err != nil {
 			t.Fatal(err)

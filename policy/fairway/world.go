@@ -4,12 +4,11 @@
 package fairway
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"github.com/fairway-gpu/fairway/policy/division"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/place"
 )
 
 // world is a snapshot with what the policy thinks of its jobs, which is in the order of
@@ -22,6 +21,7 @@ type world struct {
 	due     []int   // jobs that have waited for as long as any may, in order
 	limits  []int   // by tenant: GPUs that it may hold; nil: no tenant is limited
 	most    float64 // largest weight
+	behind  []int   // elastic jobs that are favoured and have less, the one furthest behind first
 }
 
 // view is what the policy thinks of a job. Speeds and work are in terms of one GPU.
@@ -36,7 +36,6 @@ type view struct {
 // weigh looks at the jobs of a snapshot.
 func (p *policy) weigh(s *sched.Snapshot) *world {
 	w := &world{policy: p, s: s, jobs: make([]view, len(s.Jobs))}
-	crowd := map[sched.AppID]int{}
 	for i, j := range s.Jobs {
 		v := &w.jobs[i]
 		for _, t := range s.Cluster.Types {
@@ -49,16 +48,14 @@ func (p *policy) weigh(s *sched.Snapshot) *world {
 		if p.isDue(s, j) {
 			w.due = append(w.due, i)
 		}
-		crowd[j.App]++
 	}
 	w.byWait(w.due)
 	w.admit()
-	w.rank()
-	if p.Bound > 0 {
-		for i, j := range s.Jobs {
-			w.compare(j, &w.jobs[i], crowd[j.App])
+	if w.divides() {
+		w.rank()
+		if p.Bound > 0 {
+			w.favour()
 		}
-		w.favour()
 	}
 	if p.Tenants {
 		w.divideTenants()
@@ -66,22 +63,26 @@ func (p *policy) weigh(s *sched.Snapshot) *world {
 	return w
 }
 
+// few is the number of jobs up to which a division is worth its cost even if no job can
+// be resized: it finds room for gangs by moving others.
+const few = 256
+
+// divides reports whether the jobs are weighed against each other, or stand in line.
+func (w *world) divides() bool { return w.elastic || len(w.jobs) <= few }
+
 // maxPriority bounds what priorities do to weights.
 const maxPriority = 10
 
 // rank gives every job its weight: the job with the most work left has rank 1. A step of
 // priority counts four times.
 func (w *world) rank() {
-	order := make([]int, len(w.jobs))
-	for i := range order {
-		order[i] = i
+	order := place.Order(w.s, func(i int) (a, b float64) { return w.sortKey(i), 0 })
+	for n := len(w.powers); n < len(order); n++ {
+		w.powers = append(w.powers, math.Pow(float64(n+1), w.Rank))
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(w.sortKey(b), w.sortKey(a)), cmp.Compare(w.s.Jobs[b].Seq, w.s.Jobs[a].Seq))
-	})
-	for rank, i := range order {
+	for k, i := range order {
 		priority := float64(max(-maxPriority, min(maxPriority, w.s.Jobs[i].Priority)))
-		w.jobs[i].weight = math.Pow(float64(rank+1), w.Rank) * math.Pow(4, priority)
+		w.jobs[i].weight = w.powers[len(order)-1-k] * math.Pow(4, priority)
 		w.most = max(w.most, w.jobs[i].weight)
 	}
 }
@@ -98,9 +99,9 @@ func (w *world) sortKey(i int) float64 {
 // the work that they have left, where one that does not run has to gain more than a
 // restart costs it. Jobs beyond their tenant's share come last.
 func (w *world) order() []int {
-	order, keys := make([]int, len(w.jobs)), make([]float64, len(w.jobs))
+	keys := make([]float64, len(w.jobs))
 	for i, j := range w.s.Jobs {
-		order[i], keys[i] = i, w.sortKey(i)
+		keys[i] = w.sortKey(i)
 		if j.Phase != sched.Running {
 			keys[i] += w.restart(j) * float64(j.GPUs)
 		}
@@ -108,10 +109,7 @@ func (w *world) order() []int {
 	for k, i := range w.due {
 		keys[i] = float64(k - len(w.due)) // below all others
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		x, y := w.s.Jobs[a], w.s.Jobs[b]
-		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(keys[a], keys[b]), cmp.Compare(x.Seq, y.Seq))
-	})
+	order := place.Order(w.s, func(i int) (a, b float64) { return -float64(w.s.Jobs[i].Priority), keys[i] })
 	if w.limits == nil {
 		return order
 	}
