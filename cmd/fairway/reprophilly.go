@@ -35,7 +35,7 @@ why gangs wait; "fragments" compares relaxing locality, defragmentation and
 reservations; "failures" compares adaptive retries, screening and quarantine. With
 --out, write philly.md and its plots to a folder.`,
 		Example: `  fairway repro philly --out docs/reproduction
-  fairway repro philly --part waits --jobs 5000 --cluster 48x8/12 --seed 7`,
+  fairway repro philly --part waits --jobs 5000 --cluster 48x8/12 --seeds 2`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			p := phillyPage{config: cfg, plots: map[string]repro.Bars{}}
@@ -52,8 +52,8 @@ reservations; "failures" compares adaptive retries, screening and quarantine. Wi
 		},
 	}
 	c.Flags().StringSliceVar(&parts, "part", parts, "parts to run: waits, fragments, failures")
-	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs in the part \"waits\"")
-	c.Flags().Uint64Var(&cfg.Seed, "seed", cfg.Seed, "workload seed of the part \"waits\"")
+	c.Flags().IntVar(&cfg.Jobs, "jobs", cfg.Jobs, "number of jobs in each workload of the part \"waits\"")
+	c.Flags().IntVar(&cfg.Seeds, "seeds", cfg.Seeds, "number of workloads in the part \"waits\"")
 	c.Flags().StringVarP(&cfg.Cluster, "cluster", "c", cfg.Cluster, "cluster of the part \"waits\", as in \"fairway sim\"")
 	c.Flags().StringVarP(&out, "out", "o", "", "folder to write philly.md and images/*.svg to")
 	return c
@@ -80,8 +80,12 @@ func (p *phillyPage) run(c *cobra.Command, part string) error {
 	show := func(name string, at sim.Progress) { showRun(bar, name)(at) }
 	switch part {
 	case phillyWaits:
-		p.config.Progress = show
-		return p.waits()
+		p.config.Progress = func(part string, done, all int) { bar.Show(part, done, all, fmt.Sprintf("%d/%d runs", done, all)) }
+		waits, err := repro.RunPhilly(p.config)
+		if err != nil {
+			return err
+		}
+		p.parts = append(p.parts, func(w io.Writer, _ string) { waits.Print(w) })
 	case phillyFragments:
 		cfg := repro.DefaultFragments()
 		cfg.Progress = show
@@ -102,22 +106,6 @@ func (p *phillyPage) run(c *cobra.Command, part string) error {
 	default:
 		return usagef("--part %q: want %s, %s or %s", part, phillyWaits, phillyFragments, phillyFailures)
 	}
-	return nil
-}
-
-func (p *phillyPage) waits() error {
-	runs, err := repro.Philly(p.config)
-	if err != nil {
-		return err
-	}
-	sweep, err := repro.PhillySweep(p.config)
-	if err != nil {
-		return err
-	}
-	p.parts = append(p.parts, func(w io.Writer, _ string) {
-		repro.PrintPhilly(w, p.config, runs)
-		repro.PrintPhillySweep(w, sweep)
-	})
 	return nil
 }
 

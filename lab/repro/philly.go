@@ -5,7 +5,6 @@ package repro
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
@@ -15,148 +14,146 @@ import (
 
 // PhillyConfig is the experiment on why jobs wait.
 type PhillyConfig struct {
-	Jobs    int
-	Seed    uint64
-	Cluster string  // in the form of sim.ParseCluster
-	Load    float64 // GPUs in use if every job started at once, as a share of all
-	Only    bool    // run the policy as it is, without its variants
-	// Progress, if set, is called as the run of a policy advances.
-	Progress func(policy string, p sim.Progress)
+	Jobs    int    // of each workload
+	Seeds   int    // workloads, of the seeds 1, 2, ...
+	Cluster string // in the form of sim.ParseCluster
+	Workers int    // runs at once
+	// Progress, if set, is called with the number of finished runs. Calls never overlap.
+	Progress func(part string, done, all int)
 }
 
 // DefaultPhilly is a cluster of Philly's size: servers of 8 and of 2 GPUs,
 // 2,490 GPUs in all, in racks that are RDMA domains.
 func DefaultPhilly() PhillyConfig {
-	return PhillyConfig{Jobs: 100_000, Seed: 1, Cluster: "240x8/20+285x2/38", Load: 0.8}
+	return PhillyConfig{Jobs: 20_000, Seeds: 10, Cluster: "240x8/20+285x2/38", Workers: 2}
 }
 
-// PhillyRun is one policy of the experiment.
-type PhillyRun struct {
+// PhillyRegime is a way in which the study's cluster may have worked.
+type PhillyRegime struct {
 	Policy  string
+	Load    float64 // GPUs in use if every job started at once, as a share of all
+	Uneven  bool    // virtual clusters are busy at different times, as in the trace
 	Meaning string
-	Result  *sim.Result
 }
 
-// phillyVariants are the policies compared: how long a job waits for locality.
-var phillyVariants = []struct{ spec, meaning string }{
-	{"philly", "relaxes step by step, as the paper describes"},
-	{"philly:relax=off", "never relaxes locality"},
-	{"philly:relax=at-once", "takes any GPUs from the start"},
+// phillyRegimes are the model that the page began with, and one that is closer to what
+// the paper describes.
+var phillyRegimes = []PhillyRegime{
+	{Policy: "philly", Load: 0.8, Meaning: "gangs hold nothing while they wait, and virtual clusters are busy at the same times"},
+	{Policy: "philly:gather=true", Load: 0.8, Uneven: true, Meaning: "gangs hold GPUs while they gather, and virtual clusters are busy at different times"},
 }
 
-// phillySizes are the paper's buckets of gangs, and its table 2: jobs delayed
-// by fair share and by fragmentation.
+// phillySizes are the paper's buckets of gangs, its table 2 (waits for fair share and for
+// fragmentation), and what is known of these gangs otherwise: jobs of the public trace (all,
+// and those that ran for a minute), from philly_jobs_reconstructed.csv.
 var phillySizes = []struct {
 	name      string
 	least     int
 	most      int
 	fairShare int
 	fragments int
+	jobs, ran int
 }{
-	{"2-4", 2, 4, 5168, 7567},
-	{"5-8", 5, 8, 3793, 10928},
-	{">8", 9, 1 << 30, 66, 3117},
+	{"2-4", 2, 4, 5168, 7567, 7696, 5828},
+	{"5-8", 5, 8, 3793, 10928, 5353, 4895},
+	{">8", 9, 1 << 30, 66, 3117, 1013, 876},
 }
 
-// Philly replays a Philly-like workload under the philly policy with more and
-// less patience for locality.
-func Philly(c PhillyConfig) ([]PhillyRun, error) {
+// publicUse is the share of 2,490 GPUs that the jobs of the public trace would use on its 74
+// busy days if every one started at once.
+const publicUse = 0.51
+
+// PhillyOutcome is a regime over all seeds.
+type PhillyOutcome struct {
+	PhillyRegime
+	Seeds []PhillyCounts
+}
+
+// PhillyCounts is what one run says about waiting, by index of phillySizes.
+type PhillyCounts struct {
+	First []Causes // waits for the first start, by the reasons of the policy
+	Every []Causes // every wait, by the quota
+}
+
+// Philly is the experiment.
+type Philly struct {
+	Config  PhillyConfig
+	GPUs    int
+	Regimes []PhillyOutcome
+}
+
+// RunPhilly replays Philly-like workloads in every regime.
+func RunPhilly(c PhillyConfig) (*Philly, error) {
 	cluster, err := sim.ParseCluster(c.Cluster, "p100")
 	if err != nil {
 		return nil, err
 	}
-	w, err := trace.Generate(trace.Gen{Kind: "philly", Jobs: c.Jobs, GPUs: cluster.GPUs(), Seed: c.Seed, Load: c.Load})
+	p := &Philly{Config: c, GPUs: cluster.GPUs()}
+	for _, r := range phillyRegimes {
+		p.Regimes = append(p.Regimes, PhillyOutcome{r, make([]PhillyCounts, c.Seeds)})
+	}
+	err = each("waits", c.Workers, len(p.Regimes)*c.Seeds, c.Progress, func(n int) error {
+		o, seed := p.Regimes[n/c.Seeds], n%c.Seeds
+		run, err := c.Run(o.PhillyRegime, uint64(seed+1))
+		if err == nil {
+			o.Seeds[seed] = run.Counts()
+		}
+		return err
+	})
+	return p, err
+}
+
+// PhillyRun is one run of the experiment.
+type PhillyRun struct {
+	Result *sim.Result
+	Quota  map[sched.TenantID]int
+}
+
+// retryAfter is the back-off after a failed attempt, and decideEvery the time between
+// decisions.
+const (
+	retryAfter  = time.Minute
+	decideEvery = 30 * time.Second
+)
+
+// Run replays the workload of a seed in one regime.
+func (c PhillyConfig) Run(r PhillyRegime, seed uint64) (PhillyRun, error) {
+	cluster, err := sim.ParseCluster(c.Cluster, "p100")
 	if err != nil {
-		return nil, err
+		return PhillyRun{}, err
 	}
-	var runs []PhillyRun
-	for _, v := range phillyVariants[:c.variants()] {
-		cfg, err := configOf(v.spec)
-		if err != nil {
-			return nil, err
-		}
-		cfg.Cluster, cfg.Seed, cfg.Interval, cfg.Retry = cluster, c.Seed, 30*time.Second, time.Minute
-		if c.Progress != nil {
-			cfg.Progress = func(p sim.Progress) { c.Progress(v.spec, p) }
-		}
-		res, _, err := sim.Run(cfg, w)
-		if err != nil {
-			return nil, fmt.Errorf("policy %s: %w", v.spec, err)
-		}
-		runs = append(runs, PhillyRun{v.spec, v.meaning, res})
+	g := trace.Gen{Kind: trace.KindPhilly, Jobs: c.Jobs, GPUs: cluster.GPUs(), Seed: seed, Load: r.Load}
+	if r.Uneven {
+		g.Bursts = trace.PhillyBursts
 	}
-	return runs, nil
+	w, err := trace.Generate(g)
+	if err != nil {
+		return PhillyRun{}, err
+	}
+	run := PhillyRun{Quota: map[sched.TenantID]int{}}
+	for _, t := range w.Tenants {
+		run.Quota[t.ID] = t.Quota
+	}
+	cfg, err := configOf(r.Policy)
+	if err != nil {
+		return PhillyRun{}, err
+	}
+	cfg.Cluster, cfg.Seed, cfg.Interval, cfg.Retry = cluster, seed, decideEvery, retryAfter
+	if run.Result, _, err = sim.Run(cfg, w); err != nil {
+		return PhillyRun{}, fmt.Errorf("policy %s, load %g, seed %d: %w", r.Policy, r.Load, seed, err)
+	}
+	return run, nil
 }
 
-// variants is how many of phillyVariants to run.
-func (c PhillyConfig) variants() int {
-	if c.Only {
-		return 1
+// Counts sums the run up.
+func (r PhillyRun) Counts() PhillyCounts {
+	var c PhillyCounts
+	use := r.use()
+	for _, s := range phillySizes {
+		c.First = append(c.First, r.Causes(s.least, s.most))
+		c.Every = append(c.Every, r.byQuota(use, s.least, s.most))
 	}
-	return len(phillyVariants)
-}
-
-// phillyLoads are the loads of the sweep: from a cluster with room to one that is
-// full for days.
-var phillyLoads = []float64{0.7, 0.75, 0.8, 0.84, 0.9}
-
-// PhillySweep runs the philly policy alone at several loads: what jobs wait for
-// depends on how full the cluster is.
-func PhillySweep(c PhillyConfig) (map[float64]PhillyRun, error) {
-	c.Only = true
-	out := map[float64]PhillyRun{}
-	for _, load := range phillyLoads {
-		c.Load = load
-		runs, err := Philly(c)
-		if err != nil {
-			return nil, fmt.Errorf("load %g: %w", load, err)
-		}
-		out[load] = runs[0]
-	}
-	return out, nil
-}
-
-// PrintPhillySweep writes the sweep as Markdown.
-func PrintPhillySweep(w io.Writer, sweep map[float64]PhillyRun) {
-	fmt.Fprint(w, `
-## Dependence on load
-
-The share of jobs delayed by fragmentation, and the number of jobs that waited. The paper's
-order (fragmentation first, most of all for large gangs) holds while the cluster has room.
-Once it stays full, no idle GPUs are left to borrow and fair share becomes the main cause
-for every size. We knew this when we chose the load of the tables above; the paper does not
-state the load of its cluster in these terms.
-
-| load | 2-4 GPUs | 5-8 | >8 |
-|---|---|---|---|
-`)
-	for _, load := range phillyLoads {
-		fmt.Fprintf(w, "| %.2f", load)
-		for _, s := range phillySizes {
-			share, frag := sweep[load].Causes(s.least, s.most)
-			fmt.Fprintf(w, " | %s of %d", percent(frag, share+frag), share+frag)
-		}
-		fmt.Fprintln(w, " |")
-	}
-}
-
-// Causes counts the jobs of a size whose first wait was mostly for their
-// tenant's share, and for GPUs close to each other. As in the paper, only
-// jobs that ran for a minute or more count.
-func (r PhillyRun) Causes(least, most int) (fairShare, fragments int) {
-	for i := range r.Result.Jobs {
-		j := &r.Result.Jobs[i]
-		if j.GPUs < least || j.GPUs > most || j.Ran < 60 {
-			continue
-		}
-		switch j.WaitFor {
-		case sched.OverQuota:
-			fairShare++
-		case sched.Fragmented, sched.Full:
-			fragments++
-		}
-	}
-	return fairShare, fragments
+	return c
 }
 
 // Wait returns the mean wait in seconds until the first start of the jobs of a
@@ -172,60 +169,4 @@ func (r PhillyRun) Wait(least, most int) (mean float64, jobs int) {
 		mean /= float64(jobs)
 	}
 	return mean, jobs
-}
-
-// PrintPhilly writes the experiment as Markdown.
-func PrintPhilly(w io.Writer, c PhillyConfig, runs []PhillyRun) {
-	first := runs[0]
-	fmt.Fprintf(w, `# Why jobs wait: Philly's finding
-
-%d Philly-like jobs (seed %d, load %.2f) on %d GPUs (%s) under `+"`philly`"+`:
-virtual clusters with quotas and borrowing, gangs with time-out and back-off,
-locality relaxed step by step.
-
-    fairway repro philly
-
-## What gangs wait for
-
-Jobs by the main cause of their first wait, fair share (their virtual cluster is out of
-quota) or fragmentation (there is quota, but too few GPUs close to each other), next to
-table 2 of the Philly paper (ATC'19).
-
-| GPUs | jobs that waited | fair share | fragmentation | the paper: waited | fragmentation |
-|---|---|---|---|---|---|
-`, c.Jobs, c.Seed, c.Load, first.Result.Cluster.GPUs, c.Cluster)
-	for _, s := range phillySizes {
-		share, frag := first.Causes(s.least, s.most)
-		fmt.Fprintf(w, "| %s | %d | %d (%s) | %d (%s) | %d | %s |\n", s.name, share+frag,
-			share, percent(share, share+frag), frag, percent(frag, share+frag),
-			s.fairShare+s.fragments, percent(s.fragments, s.fairShare+s.fragments))
-	}
-	fmt.Fprint(w, `
-Fewer jobs wait here than in the paper: our gangs hold no GPUs until all are free, so
-none idle for an incomplete gang, and small jobs are packed tightly.
-
-## The cost of locality
-
-Mean wait until the first start, by size.
-
-| policy | 1 GPU | 2-4 | 5-8 | >8 | avg JCT | GPU time held |
-|---|---|---|---|---|---|---|
-`)
-	for _, r := range runs {
-		fmt.Fprintf(w, "| `%s`: %s", r.Policy, r.Meaning)
-		one, _ := r.Wait(1, 1)
-		fmt.Fprintf(w, " | %.1f min", one/60)
-		for _, s := range phillySizes {
-			wait, _ := r.Wait(s.least, s.most)
-			fmt.Fprintf(w, " | %.1f min", wait/60)
-		}
-		fmt.Fprintf(w, " | %.2f h | %.1f %% |\n", r.Result.AvgJCT/3600, 100*r.Result.Allocation)
-	}
-}
-
-func percent(part, all int) string {
-	if all == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(all))
 }

@@ -205,3 +205,10 @@ Adaptive retries and screening, by length of screening (one seed, %d failing gan
 			share(f.CaughtJobs, gangs), f.Wasted/3600, f.ScreenGPUs/3600, few.Mean/60, few.P50/60, few.P95/60, some.Mean/60, some.P50/60, some.P95/60, jct.Mean/3600, jct.P50/3600)
 	}
 }
+
+func percent(part, all int) string {
+	if all == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(all))
+}
