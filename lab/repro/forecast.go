@@ -35,7 +35,7 @@ func DefaultForecast() ForecastConfig {
 	return ForecastConfig{
 		Kinds: []string{trace.KindPhilly, trace.KindPollux}, Cluster: "8x4:t4", Jobs: 150, Span: 24 * time.Hour,
 		Seeds: []uint64{21, 22}, Others: []uint64{51, 52},
-		Policies: []string{"fifo", "fifo:backfill", "tiresias", "srtf", "pollux", "fairway"},
+		Policies: []string{"fifo"},
 	}
 }
 

@@ -44,8 +44,8 @@ cluster has.
   good the earlier forecasts of the same run were.
 - *floor*: the median error of a forecast that knows from which distribution the generator drew
   each run time, and what the jobs of a batch have in common, but not the run times; it draws
-  from that, given what is known of the job so far. Nobody who does not know the future can do
-  much better.
+  from that, given what is known of the job so far. On a few seeds another forecast may be
+  luckier; over many, none that does not know the future should be much better.
 - *run times known*: the median error of a forecast that knows how long each job will run;
   *arrivals too*: of one that also knows which jobs will be submitted. What remains there is what
   the forecast gets wrong about the policy.
@@ -78,8 +78,9 @@ and the range of one seed alone may hold between two thirds and all of its start
 Recorded workloads are added by `+"`--workload`"+`, without a floor: nobody knows how they came
 about. The daemon looks ahead for fewer decisions than this experiment, to answer quickly. Where
 a policy takes more than 300 ms to be played forward, or more than 200 jobs wait or run, it gives
-a rough estimate and says so; that is not measured here, nor are outside bidders and the policies
-that the table leaves out.
+a rough estimate and says so; that is not measured here, nor are outside bidders. Other policies,
+`+"`fairway` and `pollux`"+` among them, are measured by `+"`--policy`"+`; their figures are not on this
+page.
 `)
 }
 
@@ -102,8 +103,8 @@ func forecastSummary(rows []ForecastRow) string {
 		above += one(r.Floor >= errorMost && !math.IsInf(r.Floor, 1))
 	}
 	return fmt.Sprintf(`Of %d rows with %d starts or more, %d meet the target of the range, and of %d rows on other
-seeds %d. The median error is below %.0f %% in %d rows. In %d it cannot be had: there, even a
-forecast that knows how run times are drawn is off by more (the column *floor*).`,
+seeds %d. The median error is below %.0f %% in %d rows. In %d even a forecast that knows how run
+times are drawn is off by more (the column *floor*).`,
 		judged, fewCases, inside, others, otherInside, 100*errorMost, exact, above)
 }
 
