@@ -55,7 +55,7 @@ var arrows = map[string][]string{
 	"policy/policytest":      {"sched", "policy/knob", "sched/place", "sched/goodput"},
 
 	// api: the nouns that travel between daemon, server, client and journal.
-	"api":         {"sched", "sched/goodput", "diagnose"},
+	"api":         {"sched", "sched/goodput", "sched/plan", "diagnose"},
 	"api/apitest": {},
 	"client":      {"api", "sched"},
 	"diagnose":    {"sched"},
@@ -71,7 +71,7 @@ var arrows = map[string][]string{
 	"daemon/suspend":               {"daemon/proc"},
 	"daemon/suspend/suspendtest":   {"daemon/suspend"},
 	"daemon/executor/executortest": {"daemon/executor", "daemon/loop", "api", "sched", "policy"},
-	"daemon/state":                 {"daemon/executor", "daemon/loop", "api", "sched", "sched/fairness", "sched/goodput", "sched/place", "sched/forecast", "sched/guard", "predict/experience", "policy", "diagnose"},
+	"daemon/state":                 {"daemon/executor", "daemon/loop", "api", "sched", "sched/fairness", "sched/goodput", "sched/plan", "sched/place", "sched/forecast", "sched/guard", "predict/experience", "policy", "diagnose"},
 	"daemon/bidding":               {"daemon/loop", "api", "sched", "policy/auction"},
 	"daemon/bidding/biddertest":    {"daemon/bidding", "api", "sched"},
 	"daemon/notify":                {"api", "sched"},

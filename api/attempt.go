@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/plan"
 )
 
 // AttemptID names one run of a job. Number counts the starts of the job from 1.
@@ -36,6 +37,8 @@ type Attempt struct {
 	// BatchScale is the part of its batch that it should train with on each GPU,
 	// because the whole did not fit; 0: the whole.
 	BatchScale float64 `json:"batch_scale,omitempty"`
+	// Plan is the execution plan that it runs under; nil: its job has one way to train.
+	Plan *plan.Plan `json:"plan,omitempty"`
 	// Pinned says that, as far as was known at its start, its work is lost if it is
 	// stopped.
 	Pinned bool `json:"pinned,omitempty"`

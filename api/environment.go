@@ -50,6 +50,9 @@ func (a *Attempt) Variables() map[string]string {
 	if a.Screening {
 		vars["FAIRWAY_SCREENING"] = "1"
 	}
+	if a.Plan != nil {
+		vars[PlanVariable] = a.Plan.String()
+	}
 	if a.BatchScale > 0 {
 		vars["FAIRWAY_BATCH_SCALE"] = strconv.FormatFloat(a.BatchScale, 'g', -1, 64)
 	}

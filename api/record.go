@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/plan"
 )
 
 // Record is one line of the journal: one thing that happened or was decided.
@@ -32,6 +33,8 @@ type Record struct {
 	Series   []Series  `json:"series,omitempty"`   // with job-reported: its metrics since the report before
 	Training *Training `json:"training,omitempty"` // with job-reported: what was measured
 	Restored *float64  `json:"restored,omitempty"` // with the first job-reported of an attempt: what it found in a checkpoint
+	// Plan is set with job-started: the execution plan of the attempt, if its job has several.
+	Plan *plan.Plan `json:"plan,omitempty"`
 	// Resized is set with the first job-reported after a change in place.
 	Resized *Resized `json:"resized,omitempty"`
 	// SaveFailed is set with job-reported when the agent says that it cannot save.

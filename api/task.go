@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/plan"
 )
 
 // Task is what to run for a job: everything the scheduler does not look at.
@@ -60,6 +61,9 @@ type Task struct {
 	// Notify are the targets that are told what happens to the job, each as ParseNotify
 	// reads it.
 	Notify []string `json:"notify,omitempty"`
+	// Plans are the execution plans that it may run under, of which the daemon chooses one
+	// for each attempt; nil: it has one way to train.
+	Plans *plan.Options `json:"plans,omitempty"`
 	// Member is which job of an array it is; nil: it is of none. Users cannot set it.
 	Member *Member `json:"member,omitempty"`
 }
@@ -269,6 +273,7 @@ func (s *Submission) Complete() error {
 	if err := s.ExpandRun(); err != nil {
 		return err
 	}
+	s.sizeByPlans()
 	if s.GPUs == 0 { // an elastic job need not guess
 		s.GPUs = max(1, s.MinGPUs)
 	}
@@ -301,6 +306,9 @@ func (s *Submission) Validate() error {
 		}
 	}
 	if err := s.validateLists(); err != nil {
+		return err
+	}
+	if err := s.validatePlans(); err != nil {
 		return err
 	}
 	if s.NonPreemptible && s.Preemptible != nil && *s.Preemptible {

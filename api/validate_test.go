@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sched/plan"
 )
 
 // wantField checks that an error is Invalid and names a field.
@@ -94,6 +96,12 @@ func TestSubmissionValidate(t *testing.T) {
 		{"upside down", func(s *api.Submission) { s.MinGPUs, s.MaxGPUs = 4, 2 }, "min_gpus"},
 		{"milli", func(s *api.Submission) { s.MilliGPU = 1001 }, "milli_gpu"},
 		{"work", func(s *api.Submission) { s.Work = math.NaN() }, "work"},
+		{"plans", func(s *api.Submission) { s.Plans = plans() }, ""},
+		{"plans without a model", func(s *api.Submission) { s.Plans = plans(); s.Plans.Model.Layers = 0 }, "plans: model: layers = 0"},
+		{"no plans", func(s *api.Submission) { s.Plans = plans(); s.Plans.List = nil }, "plans: list is empty"},
+		{"plans and adaptation", func(s *api.Submission) { s.Plans, s.Batch.Adapt = plans(), true }, "batch.adapt"},
+		{"plans and shares", func(s *api.Submission) { s.Plans, s.Shareable = plans(), true }, "shareable"},
+		{"plans and parts", func(s *api.Submission) { s.Plans, s.MilliGPU = plans(), 500 }, "milli_gpu"},
 	}
 	for _, test := range tests {
 		s := api.Submission{Spec: sched.Spec{ID: "j", GPUs: 1}, Task: api.Task{Command: []string{"train"}}}
@@ -103,6 +111,44 @@ func TestSubmissionValidate(t *testing.T) {
 			wantField(t, test.name, err, "")
 		} else if err == nil || api.CodeOf(err) != api.Invalid || !strings.Contains(err.Error(), test.text) {
 			t.Errorf("%s: error %v; want an invalid one that names %s", test.name, err, test.text)
+		}
+	}
+}
+
+func plans() *plan.Options {
+	return &plan.Options{
+		Model: plan.Model{Parameters: 1e9, Layers: 8, Hidden: 1024, Heads: 8, Sequence: 512, Batch: 32},
+		List:  []plan.Plan{{Data: 4, Tensor: 1, Pipeline: 1, Micro: 1, Sharding: plan.Full}, {Data: 1, Tensor: 2, Pipeline: 1, Micro: 1}},
+	}
+}
+
+// TestSizesOfPlans: a job that only lists plans has their sizes; one that says more keeps
+// to what it says.
+func TestSizesOfPlans(t *testing.T) {
+	for _, c := range []struct {
+		edit         func(*api.Submission)
+		gpus         int
+		least, most  int
+		sizes        []int
+		withoutPlans bool
+	}{
+		{func(*api.Submission) {}, 2, 2, 4, []int{2, 4}, false},
+		{func(s *api.Submission) { s.Plans.List = s.Plans.List[:1] }, 4, 0, 0, nil, false},
+		{func(s *api.Submission) { s.GPUs = 4 }, 4, 0, 0, nil, false},
+		{func(s *api.Submission) { s.Plans.Generate = []string{"fsdp"} }, 1, 0, 0, nil, false},
+		{func(s *api.Submission) { s.Plans = nil }, 1, 0, 0, nil, true},
+	} {
+		s := api.Submission{Task: api.Task{Command: []string{"train"}, Plans: plans()}}
+		c.edit(&s)
+		if err := s.Complete(); err != nil {
+			t.Errorf("%v", err)
+		}
+		if s.GPUs != c.gpus || s.MinGPUs != c.least || s.MaxGPUs != c.most || !slices.Equal(s.Sizes, c.sizes) {
+			t.Errorf("%d GPUs, %d to %d, %v; want %+v", s.GPUs, s.MinGPUs, s.MaxGPUs, s.Sizes, c)
+		}
+		text, err := json.Marshal(s)
+		if err != nil || strings.Contains(string(text), "plans") == c.withoutPlans {
+			t.Errorf("%s, %v", text, err)
 		}
 	}
 }
@@ -168,6 +214,7 @@ func TestScreenTime(t *testing.T) {
 func FuzzSubmission(f *testing.F) {
 	f.Add([]byte(`{"id":"j","gpus":1,"command":["train"]}`))
 	f.Add([]byte(`{"id":"j","gpus":2,"min_gpus":1,"max_gpus":4,"sizes":[1,2,4],"command":["python3","t.py"],"dir":"/w","env":{"A":"b"},"notice":"30s","retries":2,"retry":"never","screen":"2m","graph":"m.onnx","shareable":true,"key":"k","batch":{"adapt":true},"widest":"rack","estimate":"1h"}`))
+	f.Add([]byte(`{"id":"j","gpus":4,"command":["a"],"plans":{"model":{"parameters":1e9,"layers":8,"hidden":1024,"heads":8,"sequence":512,"batch":32},"generate":["fsdp","tp<=8"],"list":["fsdp2-tp2/4+recompute"]}}`))
 	f.Add([]byte(`{"gpus":-1}`))
 	f.Add([]byte(`{"id":"j","gpus":1,"command":["\u0000"]}`))
 	f.Add([]byte(`{"id":"j","gpus":1,"command":["x"],"name":"\ud800"}`))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/plan"
 )
 
 // The states of a job that people see. A phase says what should be, a state
@@ -45,6 +46,7 @@ type Job struct {
 	Last      *Point       `json:"last,omitempty"`       // its agent's last measurement
 	Agent     bool         `json:"agent,omitempty"`      // an agent has reported
 	Links     []Link       `json:"links,omitempty"`      // its runs in other tools, as its agent found them
+	Plan      *plan.Plan   `json:"plan,omitempty"`       // the execution plan of its last attempt, if it has several
 	// Warning is what looks wrong about its running attempt, for its owner.
 	Warning string `json:"warning,omitempty"`
 	// SaveFailed is why its last save failed; empty: it did not.
@@ -185,7 +187,10 @@ type Explanation struct {
 	RunTime *RunTime `json:"run_time,omitempty"`
 	// Larger says why a running job does not get more GPUs than it has, if it could
 	// use more. For a job that keeps its GPUs (Job.Kept) the reason is the same.
-	Larger   string      `json:"larger,omitempty"`
+	Larger string `json:"larger,omitempty"`
+	// Plans says how fast the execution plan of its last attempt is, and others would be;
+	// empty: it has one way to train, or has not started.
+	Plans    string      `json:"plans,omitempty"`
 	FreeGPUs int         `json:"free_gpus"`
 	AllGPUs  int         `json:"all_gpus"`
 	Holders  []Share     `json:"holders,omitempty"` // who holds the GPUs, most first

@@ -18,7 +18,7 @@ type EventKind uint8
 const (
 	NodeJoined    EventKind = iota // Node: a new node, or new facts about one known by that name
 	TenantSet                      // Tenant: declared or changed
-	JobSubmitted                   // Spec; Can, if jobs like it have shown it
+	JobSubmitted                   // Spec; Can, if jobs like it have shown it; Perf, if something is known before it runs
 	JobStarted                     // Job, Placement, Screening, InPlace
 	JobStopped                     // Job, Moving, InPlace, Suspend: by the scheduler
 	JobFailed                      // Job, Until, Avoid, Memory, GPUMemory: an attempt ended with an error and may be tried again

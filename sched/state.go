@@ -221,7 +221,7 @@ func (st *State) submit(e Event) error {
 		return fmt.Errorf("job %s: a job of that id is pending or running; ids must differ", e.Spec.ID)
 	}
 	st.advance(e.At)
-	j := &Job{Spec: *e.Spec, Status: Status{Seq: st.seq, Since: e.At, Can: e.Can}}
+	j := &Job{Spec: *e.Spec, Status: Status{Seq: st.seq, Since: e.At, Can: e.Can, Perf: e.Perf}}
 	st.seq++
 	st.assign(j)
 	if j.App == "" {

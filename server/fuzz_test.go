@@ -49,7 +49,8 @@ func fuzzBody(f *testing.F, method, path, token string, seeds ...string) {
 func FuzzSubmission(f *testing.F) {
 	fuzzBody(f, "POST", "/v1/jobs", "fw_user",
 		`{"command":["python3","train.py"],"gpus":2,"min_gpus":1,"max_gpus":8,"notice":"30s","batch":{"initial":64},"widest":"machine","env":{"A":"b"}}`,
-		`{"command":["a"],"gpus":1e3,"work":-1e308,"estimate":"1d12h"}`, `{"notice":""}`, `{"submitted":"x"}`, `{"widest":1}`, `{"gpu_types":[null]}`)
+		`{"command":["a"],"gpus":1e3,"work":-1e308,"estimate":"1d12h"}`, `{"notice":""}`, `{"submitted":"x"}`,
+		`{"command":["a"],"plans":{"model":{"parameters":1e9,"layers":8,"hidden":64,"heads":8,"sequence":512,"batch":32},"generate":["tp<=8"],"list":["fsdp2-tp2"]}}`, `{"widest":1}`, `{"gpu_types":[null]}`)
 }
 
 func FuzzApp(f *testing.F) {

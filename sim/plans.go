@@ -20,10 +20,8 @@ import (
 // and Start is all that is needed. Without, Model and Truth do, and the plans are those of
 // List, and those that Generate makes and that fit in the memory of the cluster's nodes.
 type WorkPlans struct {
-	Model    plan.Model  `json:"model,omitzero"`
-	Generate []string    `json:"generate,omitempty"` // see plan.ParseSpace
-	List     []plan.Plan `json:"list,omitempty"`
-	Truth    plan.Params `json:"truth,omitzero"`
+	plan.Options
+	Truth plan.Params `json:"truth,omitzero"`
 	// Start is the plan that its user chose, by its name (plan.Plan.String) or, with
 	// measured tables, by theirs. A policy without agents runs the job under it. "": the
 	// fastest at the requested size.
@@ -70,27 +68,15 @@ func newPlanned(c *Config, w *Work) (*planned, error) {
 		return t, t.fromTable(c.Plans, w)
 	}
 	t.model, t.truth = w.Plans.Model, w.Plans.Truth
-	if err := t.model.Validate(); err != nil {
-		return nil, fmt.Errorf("job %s: plans: model: %w", w.ID, err)
+	if err := w.Plans.Validate(); err != nil {
+		return nil, fmt.Errorf("job %s: plans: %w", w.ID, err)
 	}
 	if err := t.truth.Validate(); err != nil {
 		return nil, fmt.Errorf("job %s: plans: truth: %w", w.ID, err)
 	}
-	space, err := plan.ParseSpace(w.Plans.Generate)
-	if err != nil {
-		return nil, fmt.Errorf("job %s: plans: %w", w.ID, err)
-	}
-	t.plans = slices.Clone(w.Plans.List)
-	for i, p := range t.plans {
-		if err := p.Validate(); err != nil {
-			return nil, fmt.Errorf("job %s: plans: list[%d]: %w", w.ID, i, err)
-		}
-	}
 	job := &sched.Job{Spec: w.Spec}
 	for n := job.NextSize(0); n > 0 && n <= c.Cluster.GPUs(); n = job.NextSize(n) {
-		if len(w.Plans.Generate) > 0 {
-			t.plans = append(t.plans, plan.Generate(t.model, space, n, room)...)
-		}
+		t.plans = append(t.plans, w.Plans.On(n, room)...)
 		if !slices.ContainsFunc(t.plans, func(p plan.Plan) bool { return p.GPUs() == n && job.Task()%p.Tensor == 0 }) {
 			return nil, fmt.Errorf("job %s: plans: none fits on every placement of %d GPUs with task_gpus = %d; want sizes that have one, a larger task_gpus for tensor parallelism, or plans that need less memory", w.ID, n, job.Task())
 		}

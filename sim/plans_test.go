@@ -112,9 +112,11 @@ func llama(id string, gpus, most int) sim.Work {
 		Spec:  sched.Spec{ID: sched.JobID(id), GPUs: gpus, TaskGPUs: 4, Model: "llama", Submitted: start},
 		Steps: 500,
 		Plans: &sim.WorkPlans{
-			Model:    plan.Model{Parameters: 6.7e9, Layers: 32, Hidden: 4096, Heads: 32, Sequence: 2048, Batch: 32},
-			Generate: []string{"tp<=4", "fsdp", "accumulate", "zero-offload"},
-			Truth:    plan.Params{Compute: 8, Fixed: 0.1, Network: 1.5, Update: 0.6, Tensor: 0.8, Host: 7, Kernel: 1.2},
+			Options: plan.Options{
+				Model:    plan.Model{Parameters: 6.7e9, Layers: 32, Hidden: 4096, Heads: 32, Sequence: 2048, Batch: 32},
+				Generate: []string{"tp<=4", "fsdp", "accumulate", "zero-offload"},
+			},
+			Truth: plan.Params{Compute: 8, Fixed: 0.1, Network: 1.5, Update: 0.6, Tensor: 0.8, Host: 7, Kernel: 1.2},
 		},
 	}
 	if most > 0 {
@@ -177,8 +179,12 @@ func TestPlanErrors(t *testing.T) {
 			*w = llama("a", 4, 0)
 			w.Plans.List = make([]plan.Plan, 1)
 		},
-		`plans: start = "dp9"; want a plan for 4`:        func(c *sim.Config, w *sim.Work) { c.Plans = nil; *w = llama("a", 4, 0); w.Plans.Start = "dp9" },
-		"on every placement of 4 GPUs with task_gpus = ": func(c *sim.Config, w *sim.Work) { c.Plans = nil; *w = llama("a", 4, 0); w.Plans.Generate = nil },
+		`plans: start = "dp9"; want a plan for 4`: func(c *sim.Config, w *sim.Work) { c.Plans = nil; *w = llama("a", 4, 0); w.Plans.Start = "dp9" },
+		"on every placement of 4 GPUs with task_gpus = ": func(c *sim.Config, w *sim.Work) {
+			c.Plans = nil
+			*w = llama("a", 4, 0)
+			w.Plans.Generate, w.Plans.List = nil, []plan.Plan{{Data: 8, Tensor: 1, Pipeline: 1, Micro: 1}}
+		},
 	} {
 		c, w := planning(t, "1x8", "fifo"), gpt2("a", 4, 10, "ga")
 		change(&c, &w)

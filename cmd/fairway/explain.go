@@ -66,6 +66,9 @@ func printExplanation(w io.Writer, e api.Explanation, v view) {
 	}
 	explainRun(&g, j, v.now)
 	explainUse(&g, e)
+	if e.Plans != "" {
+		g.add("plan", clean(e.Plans))
+	}
 	if e.Larger != "" && j.Kept() == "" { // the reason is in the row on preemption
 		g.add("no more GPUs", clean(e.Larger))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/plan"
 )
 
 func TestParseJobs(t *testing.T) {
@@ -106,6 +107,9 @@ func TestParseJobsErrors(t *testing.T) {
 		{"env: [A=1]", "job.yaml:1:6: env is a list; want names with values"},
 		{"env: {A: [1]}", "env.A is a list; want text"},
 		{"env: {A: 1, A: 2}", "env.A is set twice"},
+		{"plans: [fsdp4]", "job.yaml:1:8: plans is a list; want fields"},
+		{"plans: {list: [fsdp4, ddp4]}", `job.yaml:1:23: plans.list[1] plan "ddp4"; want a name such as dp4`},
+		{"plans: {model: {layer: 4}}", `unknown field "layer"; did you mean "layers"?`},
 		{"id: x", "job.yaml:1:5: id is assigned by the daemon"},
 		{"submitted: 2026-01-01", "submitted is assigned by the daemon"},
 		{"search: {}", "job.yaml:1:1: search is not a job field"},
@@ -166,7 +170,7 @@ func TestParseApp(t *testing.T) {
 // error, and jobs are no larger than the file.
 func FuzzJobFile(f *testing.F) {
 	for _, seed := range []string{
-		"name: x\ngpus: 1-8\ncommand: [a, b]\nenv: {A: 1}\n", "---\n---\n", "id: a\njobs: [{gpus: 1}]", "a: &a [*a]", "<<: *x",
+		"name: x\ngpus: 1-8\ncommand: [a, b]\nenv: {A: 1}\n", "plans: {model: {parameters: 1e9, layers: 8}, list: [fsdp4, tp2], generate: ['tp<=8']}\n", "---\n---\n", "id: a\njobs: [{gpus: 1}]", "a: &a [*a]", "<<: *x",
 		"id: s\nsearch: {parameters: {lr: {min: 1e-4, max: 1, log: true}, o: [a, b]}, method: tpe, stopping: {rule: asha, max: 9, target: 0.1}, metric: {name: acc, goal: maximise}, trials: 8, at_once: 2, seed: 1}\ncommand: [a, '{lr}']\n",
 		"search: asha", "search: {stopping: asha, metric: loss}", "search: {parameters: {a: &x [1], b: *x}}",
 		"batch: {initial: 1}", "widest: rack", "estimate: 1d", "gpus: !!binary aGVsbG8=", "work: 1e999", "? ? ?", "!!map {gpus: 1}", "\xff\xfe", "%YAML 9.9\n---\n",
@@ -204,6 +208,13 @@ func TestJobFileDocumented(t *testing.T) {
 	fields := strictyaml.Fields(reflect.ValueOf(&s).Elem())
 	for name := range strictyaml.Fields(fields["batch"]) {
 		fields["batch."+name] = reflect.Value{}
+	}
+	var plans plan.Options
+	for name, field := range strictyaml.Fields(reflect.ValueOf(&plans).Elem()) {
+		fields["plans."+name] = field
+	}
+	for name := range strictyaml.Fields(reflect.ValueOf(&plans.Model).Elem()) {
+		fields["plans.model."+name] = reflect.Value{}
 	}
 	for name := range fields {
 		if !strings.Contains(doc, "| `"+name+"` |") {

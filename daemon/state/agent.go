@@ -56,6 +56,11 @@ func (t *tx) report(id api.AttemptID, r *api.AgentReport) (api.AgentAnswer, erro
 			return api.AgentAnswer{}, err
 		}
 	}
+	if current && !r.Ask {
+		if err := t.replan(x); err != nil {
+			return api.AgentAnswer{}, err
+		}
+	}
 	answer := api.AgentAnswer{Stop: !x.current(id.Number), Gang: gangSecret(t.store.Key, id, x.StartEpoch)}
 	if x.Job.Perf != nil {
 		if p, ok := x.Job.Perf.Params[t.mem.gpuType(x.Job.Placement)]; ok {

@@ -107,7 +107,14 @@ func (t *tx) decide(d loop.Decision) error {
 				e.Text = "resumes on " + a.To.Text(t.mem.state.Cluster()) + ", where it was suspended"
 			}
 		}
-		if err := t.add(api.Record{Event: &e, Text: e.Text, Decision: number, Basis: basis}); err != nil {
+		r := api.Record{Event: &e, Decision: number, Basis: basis}
+		if e.Kind == sched.JobStarted && !e.InPlace {
+			if r.Plan = t.mem.planFor(t.mem.jobs[j.ID], a.To); r.Plan != nil {
+				e.Text += ", plan " + r.Plan.String()
+			}
+		}
+		r.Text = e.Text
+		if err := t.add(r); err != nil {
 			return err
 		}
 		basis = nil
@@ -121,7 +128,7 @@ func (t *tx) decide(d loop.Decision) error {
 // that fails at it ends the attempt, and the job starts anew.
 func (t *tx) changesInPlace(j *sched.Job, to sched.Placement) bool {
 	x, from := t.mem.jobs[j.ID], j.Placement
-	if x == nil || x.Shown < sched.InPlace || x.Task.Single || j.Screening || len(from) != 1 || len(to) != 1 {
+	if x == nil || x.Shown < sched.InPlace || x.Task.Single || x.Task.Plans != nil || j.Screening || len(from) != 1 || len(to) != 1 {
 		return false
 	}
 	a, b := from[0], to[0]

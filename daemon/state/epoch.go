@@ -249,7 +249,7 @@ func (t *tx) claim(a api.Attempt) (bool, error) {
 			}
 		}
 		start := sched.Event{Kind: sched.JobStarted, Job: a.Job, Placement: a.Placement, Screening: a.Screening}
-		if err := t.add(api.Record{Event: &start, Text: why, Epoch: &api.Epoch{ID: a.Epoch}}); err != nil {
+		if err := t.add(api.Record{Event: &start, Text: why, Epoch: &api.Epoch{ID: a.Epoch}, Plan: a.Plan}); err != nil {
 			return false, err
 		}
 	}

@@ -208,7 +208,7 @@ func (t *tx) submitHeld(x *entry) error {
 	can := t.protect(&s)
 	t.decides = true
 	owner, task := x.Owner, x.Task
-	return t.add(api.Record{Actor: "scheduler", Event: &sched.Event{Kind: sched.JobSubmitted, Spec: &s.Spec, Can: can}, Task: &task, Owner: &owner, Key: x.Key})
+	return t.add(api.Record{Actor: "scheduler", Event: &sched.Event{Kind: sched.JobSubmitted, Spec: &s.Spec, Can: can, Perf: t.mem.planned(&task, &s.Spec)}, Task: &task, Owner: &owner, Key: x.Key})
 }
 
 // depend replaces the names in what a new job depends on by ids, and reports whether

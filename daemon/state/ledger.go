@@ -17,7 +17,7 @@ const maxLedger = 200
 
 func (x *entry) started(r *api.Record, was *sched.Job) {
 	if !r.Event.InPlace {
-		x.Open, x.Resized = append(x.Open, x.Job.Starts), nil
+		x.Open, x.Resized, x.Plan = append(x.Open, x.Job.Starts), nil, r.Plan
 	}
 	x.reason, x.Company, x.Warning, x.Slow = sched.Reason{}, noReport, "", nil
 	to := r.Event.Placement.GPUs()

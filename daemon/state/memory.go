@@ -14,6 +14,7 @@ import (
 	"github.com/fairway-gpu/fairway/diagnose"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/goodput"
+	"github.com/fairway-gpu/fairway/sched/plan"
 )
 
 // memory is the sum of the records: all that the journal can rebuild.
@@ -116,6 +117,7 @@ type entry struct {
 	Failed     []diagnose.Attempt `json:"failed,omitempty"`
 	Asked      int64              `json:"asked,omitempty"`       // host memory before it was enlarged; 0: it never was
 	BatchScale float64            `json:"batch_scale,omitempty"` // see api.Attempt
+	Plan       *plan.Plan         `json:"plan,omitempty"`        // of the last attempt
 	// Steps are seconds of a step alone on its GPUs, by kind of step, and Units those
 	// of a unit of its work. Units is replaced, never changed in place.
 	Steps   map[string]float64 `json:"steps,omitempty"`

@@ -90,7 +90,7 @@ func (m *memory) attempt(key []byte, x *entry) *ordered {
 	return &ordered{seq: x.Job.Seq, Attempt: api.Attempt{
 		AttemptID: id, Epoch: x.StartEpoch, Spec: x.Job.Spec, Task: x.Task, Owner: x.Owner, Placement: on, Suspended: x.suspended(),
 		GPUType: sched.GPUType(m.gpuType(on)), Token: secretOf(key, id, x.StartEpoch),
-		Screening: x.Job.Screening, BatchScale: x.BatchScale, Pinned: x.pinned(),
+		Screening: x.Job.Screening, BatchScale: x.BatchScale, Plan: x.Plan, Pinned: x.pinned(),
 	}}
 }
 

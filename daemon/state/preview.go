@@ -14,6 +14,7 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/forecast"
+	"github.com/fairway-gpu/fairway/sched/goodput"
 )
 
 // previewID names the job of a preview. No job that is submitted can have it.
@@ -38,11 +39,15 @@ func (b *Store) Preview(_ context.Context, who api.Identity, s api.Submission) (
 	b.mu.RLock()
 	t := &tx{store: b, mem: b.mem, now: f.now.Now, like: sync.OnceValue(b.mem.alike)}
 	t.prepare(&s)
-	p := preview{store: b, who: who, futures: f, can: t.protect(&s)}
+	refused := b.mem.keepPlanned(&s)
+	p := preview{store: b, who: who, futures: f, can: t.protect(&s), perf: b.mem.planned(&s.Task, &s.Spec)}
 	b.mu.RUnlock()
+	if refused != nil {
+		return api.Preview{}, refused
+	}
 	s.ID, s.Submitted = previewID, f.now.Now
 	out := api.Preview{Now: f.now.Now, Policy: f.spec, RunTime: runTime(f.lengths, runOf(&sched.Job{Spec: s.Spec}, f.now.Now))}
-	if out.Size, err = p.at(s.Spec); err != nil || out.Size.Starts {
+	if out.Size, err = p.at(s.Spec); err != nil || out.Size.Starts || s.Plans != nil {
 		return out, err
 	}
 	took := b.Now().Sub(begin) // of one size
@@ -73,13 +78,14 @@ type preview struct {
 	store *Store
 	who   api.Identity
 	can   sched.Ability
+	perf  *goodput.Report
 }
 
 // at returns what submitting a job would do.
 func (p *preview) at(spec sched.Spec) (api.SizePreview, error) {
 	out := api.SizePreview{GPUs: spec.GPUs}
 	st := p.now.State()
-	if err := st.Apply(sched.Event{At: p.now.Now, Kind: sched.JobSubmitted, Spec: &spec, Can: p.can}); err != nil {
+	if err := st.Apply(sched.Event{At: p.now.Now, Kind: sched.JobSubmitted, Spec: &spec, Can: p.can, Perf: p.perf}); err != nil {
 		return out, err
 	}
 	s := st.Snapshot(p.now.Now)

@@ -48,7 +48,7 @@ func (x *entry) reported(r *api.Record, was *sched.Job, gpuType string) {
 	if t == nil {
 		return
 	}
-	if len(t.Samples) > 0 {
+	if len(t.Samples) > 0 && x.Task.Plans == nil { // what it measures under a plan is in its report
 		if x.Profiles == nil {
 			x.Profiles = map[string]*goodput.Profile{}
 		}

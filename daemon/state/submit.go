@@ -213,7 +213,7 @@ func (t *tx) enqueue(who api.Identity, s api.Submission, can sched.Ability, wait
 		}
 		r.Accepted = &s.Spec
 	} else {
-		r.Event = &sched.Event{Kind: sched.JobSubmitted, Spec: &s.Spec, Can: can}
+		r.Event = &sched.Event{Kind: sched.JobSubmitted, Spec: &s.Spec, Can: can, Perf: t.mem.planned(&s.Task, &s.Spec)}
 	}
 	return t.add(r)
 }

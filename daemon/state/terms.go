@@ -24,6 +24,9 @@ func (t *tx) judge(who api.Identity, s *api.Submission) (can sched.Ability, err 
 			return 0, err
 		}
 	}
+	if err := t.mem.keepPlanned(s); err != nil {
+		return 0, err
+	}
 	can = t.protect(s)
 	if s.WaitForCapacity || !t.store.FixedNodes {
 		return can, nil

@@ -23,7 +23,11 @@ func (t *tx) perf(x *entry, r *api.AgentReport, p *api.Point) (*goodput.Report, 
 	var perf *goodput.Report
 	if r.Training != nil {
 		var err error
-		if perf, err = t.fit(x, r.Training); err != nil {
+		fit := t.fit
+		if x.Task.Plans != nil {
+			fit = t.fitPlans
+		}
+		if perf, err = fit(x, r.Training); err != nil {
 			return nil, err
 		}
 	} else if x.Training == nil {
@@ -48,7 +52,7 @@ func (t *tx) perf(x *entry, r *api.AgentReport, p *api.Point) (*goodput.Report, 
 // watched returns the report of a job whose agent does not run its training: it only
 // says how far that has come.
 func (t *tx) watched(x *entry) *goodput.Report {
-	return &goodput.Report{MostGPUs: max(x.Job.GPUs, 2*x.Job.MostGPUs), StepTimes: t.borrow(x.Job, slices.Clip(x.Units))}
+	return &goodput.Report{MostGPUs: max(x.Job.GPUs, 2*x.Job.MostGPUs), StepTimes: t.borrow(x.Job, slices.Clip(x.Units)), Plans: x.choices()}
 }
 
 // unit returns how much of the job's work a step of its report is.

@@ -104,6 +104,8 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes").On("depends_on").Try("submit the job when the others have ended: fairway wait")
 	case len(sub.Notify) > 0:
 		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes").On("notify").Try("watch the events of the TrainingJob, or GET /v1/events/stream")
+	case sub.Plans != nil:
+		return nil, api.Errorf(api.Invalid, "are not supported on Kubernetes yet").On("plans").Try("leave them out, and let the script choose how it trains on the GPUs it gets")
 	case sub.Array != "":
 		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes").On("array").Try("submit an app of jobs: fairway app submit")
 	case sub.Image == "" && s.Image == "":

@@ -3,7 +3,11 @@
 
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+	"slices"
+)
 
 // Choice is the plans that a job may run under on one type of GPU, and how fast they are.
 // It is immutable.
@@ -12,6 +16,32 @@ type Choice struct {
 	Params Params `json:"params"`
 	Plans  []Plan `json:"plans"`
 	Node   int    `json:"node"` // GPUs of a node
+	// Known are steps as they were last measured. Where there is one, it counts and not
+	// the model.
+	Known []Sample `json:"known,omitempty"`
+}
+
+// Step returns the seconds of a step under a plan that fits on a placement, and whether
+// they were measured there.
+func (c *Choice) Step(p Plan, at Place) (step float64, measured bool) {
+	for _, s := range c.Known {
+		if s.Plan == p && s.At == at {
+			return s.Step, true
+		}
+	}
+	return c.Params.Step(c.Model, p, at), false
+}
+
+// Measured returns the choice with a measured step more, fitted to all of them.
+func (c *Choice) Measured(s Sample) (*Choice, error) {
+	next := *c
+	next.Known = slices.DeleteFunc(slices.Clone(c.Known), func(old Sample) bool { return old.Plan == s.Plan && old.At == s.At })
+	if len(next.Known) < maxKnown {
+		next.Known = append(next.Known, s)
+	}
+	var err error
+	next.Params, err = Fit(c.Model, next.Known)
+	return &next, err
 }
 
 // Best returns the fastest plan on a placement and the seconds of its step; ok is false if
@@ -21,7 +51,7 @@ func (c *Choice) Best(at Place) (best Plan, step float64, ok bool) {
 		if !p.Fits(at) {
 			continue
 		}
-		if s := c.Params.Step(c.Model, p, at); !ok || s < step {
+		if s, _ := c.Step(p, at); !ok || s < step {
 			best, step, ok = p, s, true
 		}
 	}
@@ -55,8 +85,8 @@ func (c *Choice) Packed(gpus, nodes int) Place {
 	return On(counts...)
 }
 
-// maxPlans bounds a choice that is taken in.
-const maxPlans = 4096
+// maxPlans and maxKnown bound a choice that is taken in.
+const maxPlans, maxKnown = 4096, 64
 
 // Validate reports the first thing that is out of range.
 func (c *Choice) Validate() error {
@@ -75,6 +105,14 @@ func (c *Choice) Validate() error {
 	for i, p := range c.Plans {
 		if err := p.Validate(); err != nil {
 			return fmt.Errorf("plans[%d]: %w", i, err)
+		}
+	}
+	if n := len(c.Known); n > maxKnown {
+		return fmt.Errorf("known has %d entries; want at most %d", n, maxKnown)
+	}
+	for i, s := range c.Known {
+		if !(s.Step > 0) || math.IsInf(s.Step, 1) || !s.Plan.Fits(s.At) {
+			return fmt.Errorf("known[%d] = %+v; want a plan that fits there, and seconds above 0", i, s)
 		}
 	}
 	return nil

@@ -11,9 +11,9 @@ import (
 
 // Sample is a measured step.
 type Sample struct {
-	Plan Plan
-	At   Place
-	Step float64 // seconds
+	Plan Plan    `json:"plan"`
+	At   Place   `json:"at"`
+	Step float64 `json:"step"` // seconds
 }
 
 // ErrNoSamples is the error of a fit to nothing.
@@ -27,8 +27,17 @@ const (
 	hostOf    = 1e-9
 )
 
-// Typical returns what is expected of a model before anything was measured, given the
-// seconds of computing.
+// gpuSpeed is what a GPU of these years computes in a second while it trains, in
+// floating-point operations, and tokenWork how many a parameter costs for each token.
+const gpuSpeed, tokenWork = 1e14, 6
+
+// Prior returns what is expected of a model before anything of it was measured.
+func Prior(m Model) Params {
+	return Typical(m, tokenWork*m.Parameters*float64(m.Batch)*float64(m.Sequence)/gpuSpeed)
+}
+
+// Typical returns what is expected of a model of which nothing is known but the seconds of
+// computing.
 func Typical(m Model, compute float64) Params {
 	return Params{
 		Compute: compute, Fixed: 0.02, Network: networkOf * m.Parameters, Update: updateOf * m.Parameters,

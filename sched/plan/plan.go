@@ -3,10 +3,7 @@
 
 package plan
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // Sharding is what the replicas of a model divide among them.
 type Sharding uint8
@@ -18,7 +15,8 @@ const (
 	Full                       // weights and gradients too (FSDP; ZeRO, stage 3)
 )
 
-// Plan is a way to train a model on a number of GPUs.
+// Plan is a way to train a model on a number of GPUs. In files and on the wire it is its
+// name (String); an object with these fields is read too.
 type Plan struct {
 	Data     int `json:"data"`     // replicas
 	Tensor   int `json:"tensor"`   // GPUs that share each layer, all in one node
@@ -26,38 +24,13 @@ type Plan struct {
 	// Micro is into how many parts, one after the other, a replica's share of the batch is
 	// divided: gradients that are accumulated, and what fills a pipeline.
 	Micro     int      `json:"micro"`
-	Sharding  Sharding `json:"sharding,omitempty"`
-	Offload   bool     `json:"offload,omitempty"`   // the optimiser's state and its work are on the host
-	Recompute bool     `json:"recompute,omitempty"` // activations are computed again for the backward pass, not kept
+	Sharding  Sharding `json:"sharding"`
+	Offload   bool     `json:"offload"`   // the optimiser's state and its work are on the host
+	Recompute bool     `json:"recompute"` // activations are computed again for the backward pass, not kept
 }
 
 // GPUs returns the number of GPUs of a plan.
 func (p Plan) GPUs() int { return p.Data * p.Tensor * p.Pipeline }
-
-// String names a plan, such as "dp2-tp4-pp2" or "zero8+offload".
-func (p Plan) String() string {
-	var parts []string
-	if p.Data > 1 || p.Sharding != Replicated || p.Tensor*p.Pipeline == 1 {
-		parts = append(parts, fmt.Sprintf("%s%d", [...]string{"dp", "zero", "fsdp"}[p.Sharding], p.Data))
-	}
-	if p.Tensor > 1 {
-		parts = append(parts, fmt.Sprintf("tp%d", p.Tensor))
-	}
-	if p.Pipeline > 1 {
-		parts = append(parts, fmt.Sprintf("pp%d", p.Pipeline))
-	}
-	name := strings.Join(parts, "-")
-	if p.Micro > 1 {
-		name += fmt.Sprintf("/%d", p.Micro)
-	}
-	if p.Offload {
-		name += "+offload"
-	}
-	if p.Recompute {
-		name += "+recompute"
-	}
-	return name
-}
 
 // Validate reports the first field that is out of range.
 func (p Plan) Validate() error {
@@ -77,9 +50,10 @@ func (p Plan) Validate() error {
 
 // Place is what the model of time sees of a placement.
 type Place struct {
-	GPUs, Nodes int
-	Least       int // GPUs on the node that has the fewest
-	Even        int // the largest number that divides the GPUs of every node
+	GPUs  int `json:"gpus"`
+	Nodes int `json:"nodes"`
+	Least int `json:"least"` // GPUs on the node that has the fewest
+	Even  int `json:"even"`  // the largest number that divides the GPUs of every node
 }
 
 // On returns a placement with so many GPUs on each node.

@@ -4,8 +4,11 @@
 package plan
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -28,6 +31,113 @@ func TestNames(t *testing.T) {
 		if got := p.String(); got != want {
 			t.Errorf("%+v is called %s; want %s", p, got, want)
 		}
+		if got, err := Parse(want); err != nil || got != p {
+			t.Errorf("%s is %+v, %v; want %+v", want, got, err, p)
+		}
+		object := fmt.Sprintf(`{"data":%d,"tensor":%d,"pipeline":%d,"micro":%d,"sharding":%d,"offload":%v,"recompute":%v}`,
+			p.Data, p.Tensor, p.Pipeline, p.Micro, p.Sharding, p.Offload, p.Recompute)
+		for _, text := range []string{strconv.Quote(want), object} {
+			var got Plan
+			if err := json.Unmarshal([]byte(text), &got); err != nil || got != p {
+				t.Errorf("%s is %+v, %v; want %+v", text, got, err, p)
+			}
+		}
+		if text, err := json.Marshal(p); err != nil || string(text) != strconv.Quote(want) {
+			t.Errorf("%+v is written as %s, %v; want its name", p, text, err)
+		}
+	}
+}
+
+func TestBadNames(t *testing.T) {
+	for _, name := range []string{
+		"", "dp", "dp0", "dp-1", "dp04", "dp4 ", "tp2-dp4", "dp4-dp2", "dp4-", "-tp2", "fsdp4/1", "fsdp4/", "fsdp4/0", "dp4+recompute+offload",
+		"ddp4", "dp4-xp2", "dp99999999999999999999", "dp1-tp1", "tp1048577",
+	} {
+		if p, err := Parse(name); err == nil || !strings.Contains(err.Error(), "want a name such as dp4") {
+			t.Errorf("%q is %+v, %v; want an error that says what a name looks like", name, p, err)
+		}
+	}
+}
+
+// FuzzParse: what has a name is called by it.
+func FuzzParse(f *testing.F) {
+	f.Add("fsdp2-tp4-pp2/8+offload+recompute")
+	f.Add("zero1/32")
+	f.Fuzz(func(t *testing.T, name string) {
+		if p, err := Parse(name); err == nil && p.String() != name {
+			t.Errorf("%q is %+v, which is called %s", name, p, p)
+		}
+	})
+}
+
+func named(t *testing.T, names ...string) []Plan {
+	t.Helper()
+	var out []Plan
+	for _, name := range names {
+		p, err := Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func TestOptions(t *testing.T) {
+	o := Options{Model: gpt, Generate: []string{"fsdp"}, List: named(t, "fsdp4", "tp2", "dp2-tp2")}
+	if err := o.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.Sizes(); !slices.Equal(got, []int{2, 4}) {
+		t.Errorf("sizes %v; want 2 and 4", got)
+	}
+	// dp4 does not fit, fsdp4 does, and is there already.
+	if got, want := o.On(4, Room{GPUs: 8, GPU: 90e9}), named(t, "fsdp4", "dp2-tp2"); !slices.Equal(got, want) {
+		t.Errorf("plans for 4 GPUs: %v; want %v", got, want)
+	}
+	for want, edit := range map[string]func(*Options){
+		"model: layers = 0":               func(o *Options) { o.Model.Layers = 0 },
+		"list is empty":                   func(o *Options) { o.Generate, o.List = nil, nil },
+		`generator "magic"`:               func(o *Options) { o.Generate = []string{"magic"} },
+		"generate has 17 entries":         func(o *Options) { o.Generate = make([]string, 17) },
+		"list has 257 entries":            func(o *Options) { o.List = make([]Plan, 257) },
+		"list[1]: data = 0":               func(o *Options) { o.List = []Plan{o.List[0], {}} },
+		"list[3] = fsdp4 is there twice;": func(o *Options) { o.List = append(slices.Clip(o.List), o.List[0]) },
+	} {
+		bad := o
+		edit(&bad)
+		if err := bad.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+}
+
+// What was measured counts where it was, and teaches the model about the rest.
+func TestMeasured(t *testing.T) {
+	plans := named(t, "fsdp4", "fsdp2-tp2", "tp2")
+	c := &Choice{Model: gpt, Params: Prior(gpt), Plans: plans, Node: 8}
+	before := *c
+	first, _, _ := c.Best(On(4))
+	slow := 100 * before.Params.Step(gpt, first, On(4))
+	c, err := c.Measured(Sample{Plan: first, At: On(4), Step: slow})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if step, measured := c.Step(first, On(4)); step != slow || !measured {
+		t.Errorf("a step takes %g s, measured: %v; want %g as measured", step, measured, slow)
+	}
+	if step, measured := c.Step(plans[2], On(2)); measured || step < 10*before.Params.Step(gpt, plans[2], On(2)) {
+		t.Errorf("a step of tp2 takes %g s, measured: %v; want it predicted, and far slower than before", step, measured)
+	}
+	if c, err = c.Measured(Sample{Plan: first, At: On(4), Step: slow / 2}); err != nil || len(c.Known) != 1 || len(before.Known) != 0 {
+		t.Errorf("known: %+v, %v; want the newest, and nothing in the choice of before", c.Known, err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	c.Known[0].At = On(3)
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "known[0]") {
+		t.Errorf("a plan of 4 GPUs measured on 3: %v", err)
 	}
 }
 
