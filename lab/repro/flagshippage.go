@@ -24,7 +24,7 @@ func (f *Flagship) Print(w io.Writer, images string) {
 	if len(missing) > 0 {
 		fmt.Fprintf(w, "\n- %s\n", strings.Join(missing, "\n- "))
 	}
-	fmt.Fprint(w, flagshipElsewhere)
+	fmt.Fprint(w, flagshipTried, flagshipElsewhere)
 	for _, p := range f.Parts {
 		p.print(w)
 		for _, name := range []string{"ablations", "plain"} {
@@ -94,6 +94,26 @@ No run tells a policy true run times, unless it says "exact": estimates are from
 similar jobs, and a policy that plans with exact ones is marked as an oracle. As in
 ` + "`fairway sim`" + ` without flags, other policies decide in rounds of 60 s; ` + "`fairway`" + ` decides at every
 event, and its new jobs start from what past ones measured.
+`
+
+// flagshipTried is prose: the figures are those of its commands at the time of writing.
+const flagshipTried = `
+What was tried for targets that are missed, on the three workloads (at the time of writing):
+
+    fairway repro flagship --only pollux --policy POLICY --pollux POLLUX_ARTIFACT/simulator
+
+| policy | average JCT over the reference's, mean | p99 over ` + "`pollux`" + `, worst | makespan, worst | largest rho |
+|---|---|---|---|---|
+| ` + "`fairway`" + ` | 0.829 | 1.051 | 1.070 | 1.56 |
+| ` + "`fairway:rank=1`" + ` | 0.847 | 1.048 | 1.057 | 1.70 |
+| ` + "`fairway:rank=1.5`" + ` | 0.836 | 1.053 | 1.081 | 1.57 |
+| ` + "`fairway:power=0.7`" + ` | 0.843 | 1.171 | 1.095 | 1.57 |
+| ` + "`fairway:apart=false`" + ` | 0.834 | 1.056 | 1.068 | 1.56 |
+
+None of these is better on average. A lower rank favours long jobs more, which shortens the
+makespan and lengthens the average: one target costs the other. For the largest rho with wrong
+lengths, a rule was tried that takes a job to have no more work left than it has had, and so
+needs no lengths: it hardly lowered the largest rho, and lengthened the average.
 `
 
 const flagshipElsewhere = `

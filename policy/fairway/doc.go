@@ -53,7 +53,9 @@
 //     its fair share from now on. If that exceeds bound and the job can be resized, its
 //     share counts more than anything else, for the jobs that are furthest behind and
 //     up to a quarter of the cluster. Jobs of one size would take turns instead, and
-//     lose more by restarts than they gain.
+//     lose more by restarts than they gain, so they are favoured only as jobs of an app
+//     of several: those of an app that is behind as a whole, up to its share, and up to
+//     half of the cluster for all such apps.
 //   - Jobs that are due, because they have waited for as long as any may (wait): they go
 //     before all others, in the order in which their waits began, and then keep their
 //     GPUs for a turn. Those that have their turn hold at most a quarter of the cluster;

@@ -95,7 +95,7 @@ func (w *world) keeps(j *sched.Job) bool {
 	return w.inTurn(w.s, j) || len(w.due) == 0 && w.limits == nil && w.s.Now.Sub(j.Since) < w.Settle.D()
 }
 
-// remember notes who starts because it was due.
+// remember notes who starts because it was due, and the work of apps of several jobs.
 func (w *world) remember(plan *sched.Plan) {
 	set := func(i int, n sched.Note) {
 		if w.s.Jobs[i].Note == n {
@@ -110,13 +110,16 @@ func (w *world) remember(plan *sched.Plan) {
 		plan.Notes[i] = n
 	}
 	for i, j := range w.s.Jobs {
-		if j.Note != (sched.Note{}) && !(w.inTurn(w.s, j) && len(plan.Want[i]) > 0) {
-			set(i, sched.Note{})
+		note := sched.Note{}
+		if w.inTurn(w.s, j) && len(plan.Want[i]) > 0 {
+			note = j.Note
 		}
+		note.Count = w.noted(i)
+		set(i, note)
 	}
 	for _, i := range w.due {
 		if len(plan.Want[i]) > 0 {
-			set(i, sched.Note{Level: turn, Since: w.s.Now})
+			set(i, sched.Note{Level: turn, Since: w.s.Now, Count: w.noted(i)})
 		}
 	}
 }

@@ -161,6 +161,60 @@ func TestTenants(t *testing.T) {
 	}
 }
 
+// TestApps: an app of several jobs is behind if it would end too late even with its share
+// from now on. What its jobs that have ended had is part of its work: an app that has had
+// its share is not behind because it has few jobs left.
+func TestApps(t *testing.T) {
+	type app struct {
+		id            sched.AppID
+		jobs, minutes int
+	}
+	for _, c := range []struct {
+		name   string
+		apps   []app
+		after  time.Duration
+		behind string
+	}{
+		{"at the start", []app{{"long", 8, 60}, {"short", 8, 30}}, 0, "[]"},
+		{"without GPUs for a sixth of its time alone", []app{{"long", 8, 60}, {"short", 8, 30}}, 20 * time.Minute, "[long-0 long-1 long-2 long-3]"},
+		{"eight of twelve jobs have ended", []app{{"search", 12, 60}, {"other", 1, 1000}}, 61 * time.Minute, "[]"},
+		{"an app of one job", []app{{"short", 8, 60}, {"other", 1, 90}}, 59 * time.Minute, "[]"},
+	} {
+		w, err := policytest.NewWorld([]sched.Node{{Name: "n0", GPUs: 8, Type: "t4"}, {Name: "n1", GPUs: 8, Type: "t4"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range c.apps {
+			for i := range a.jobs {
+				length := time.Duration(a.minutes) * time.Minute
+				job := sched.Spec{ID: sched.JobID(fmt.Sprint(a.id, "-", i)), App: a.id, GPUs: 2, Estimate: sched.Duration(length)}
+				if err := w.Submit(job, length); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		config := Default()
+		config.Share = false
+		p, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Play(p, policytest.Start.Add(c.after), nil); err != nil {
+			t.Fatal(err)
+		}
+		s := w.State.Snapshot(w.Now)
+		behind := []sched.JobID{}
+		for i, v := range p.(*policy).weigh(s).jobs {
+			if v.ofApp && v.share > 0 {
+				behind = append(behind, s.Jobs[i].ID)
+			}
+		}
+		if fmt.Sprint(behind) != c.behind {
+			t.Errorf("%s: %v are behind; want %s", c.name, behind, c.behind)
+		}
+	}
+}
+
 // TestOutlived: a job that has done all it announced, and more, is not about to end for
 // ever: it is expected to need as much again.
 func TestOutlived(t *testing.T) {

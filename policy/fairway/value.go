@@ -88,7 +88,7 @@ func (o *value) Cost(j *division.Job, k *division.Kind, at division.Span, n int,
 		return 0
 	}
 	worth := v.weight * math.Pow(s, o.Power)
-	if v.share > 0 && j.Elastic() { // it is behind: its share counts for more than anything else
+	if v.share > 0 && (j.Elastic() || v.ofApp) { // it is behind: its share counts for more than anything else
 		worth += o.world.most * min(1, s/o.world.speedAt(j.Job, v.one, v.share))
 	}
 	if !kept && !(planned(j.Job) && j.Starts == 0) {

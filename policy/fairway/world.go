@@ -22,6 +22,7 @@ type world struct {
 	limits  []int   // by tenant: GPUs that it may hold; nil: no tenant is limited
 	most    float64 // largest weight
 	behind  []int   // elastic jobs that are favoured and have less, the one furthest behind first
+	work    []int   // by job: that of its app if this has several, for its note; nil: no app has
 }
 
 // view is what the policy thinks of a job. Speeds and work are in terms of one GPU.
@@ -31,6 +32,7 @@ type view struct {
 	weight float64
 	share  float64 // GPUs of its fair share, where it is behind; 0: it is not
 	rho    float64 // finish-time fairness as expected, where it is behind
+	ofApp  bool    // its app, which has several jobs, is behind
 }
 
 // weigh looks at the jobs of a snapshot.
@@ -56,6 +58,9 @@ func (p *policy) weigh(s *sched.Snapshot) *world {
 		if p.Bound > 0 {
 			w.favour()
 		}
+	}
+	if p.Bound > 0 {
+		w.favourApps()
 	}
 	if p.Tenants {
 		w.divideTenants()
@@ -95,19 +100,26 @@ func (w *world) sortKey(i int) float64 {
 	return w.jobs[i].left
 }
 
-// order returns the jobs, the most urgent first: those that are due, and the others by
-// the work that they have left, where one that does not run has to gain more than a
-// restart costs it. Jobs beyond their tenant's share come last.
+// order returns the jobs, the most urgent first: those that are due, those whose app is
+// behind, and the others by the work that they have left, where one that does not run has
+// to gain more than a restart costs it. Jobs beyond their tenant's share come last.
 func (w *world) order() []int {
 	keys := make([]float64, len(w.jobs))
 	for i, j := range w.s.Jobs {
 		keys[i] = w.sortKey(i)
-		if j.Phase != sched.Running {
+		switch v := &w.jobs[i]; {
+		case v.ofApp:
+			keys[i] = -v.rho
+		case j.Phase != sched.Running:
 			keys[i] += w.restart(j) * float64(j.GPUs)
 		}
 	}
+	first := 0.0
+	for _, k := range keys {
+		first = min(first, k)
+	}
 	for k, i := range w.due {
-		keys[i] = float64(k - len(w.due)) // below all others
+		keys[i] = first - float64(len(w.due)-k) // below all others
 	}
 	order := place.Order(w.s, func(i int) (a, b float64) { return -float64(w.s.Jobs[i].Priority), keys[i] })
 	if w.limits == nil {
