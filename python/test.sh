@@ -3,15 +3,20 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tests the Python agent. Takes an interpreter that has PyTorch, or installs it:
-# FAIRWAY_PYTHON names an interpreter, FAIRWAY_NO_INSTALL=1 installs nothing.
+# FAIRWAY_PYTHON names an interpreter, FAIRWAY_NO_INSTALL=1 installs nothing. If that PyTorch is
+# older than 2.6, the tests of execution plans get another from pip: Debian's is older.
 set -u
 cd "$(dirname "$0")" || exit 1
 
-has_torch() { command -v "$1" >/dev/null 2>&1 && "$1" -c 'import torch.distributed' >/dev/null 2>&1; }
+has() { command -v "$1" >/dev/null 2>&1 && "$1" -c "$2" >/dev/null 2>&1; }
 
+torch="import torch.distributed"
+fsdp="from torch.distributed.fsdp import fully_shard"
+
+# find_python IMPORT prints an interpreter that can do it.
 find_python() {
 	for candidate in ${FAIRWAY_PYTHON:-} python3 /usr/bin/python3 .venv/bin/python; do
-		if has_torch "$candidate"; then
+		if has "$candidate" "$1"; then
 			echo "$candidate"
 			return 0
 		fi
@@ -32,11 +37,11 @@ install_with_pip() {
 	python3 -m venv .venv && timeout 900 .venv/bin/python -m pip install --quiet --disable-pip-version-check torch
 }
 
-python=$(find_python)
+python=$(find_python "$torch")
 if [ -z "$python" ] && [ "${FAIRWAY_NO_INSTALL:-}" != 1 ]; then
-	install_with_apt && python=$(find_python)
+	install_with_apt && python=$(find_python "$torch")
 	if [ -z "$python" ]; then
-		install_with_pip && python=$(find_python)
+		install_with_pip && python=$(find_python "$torch")
 	fi
 fi
 if [ -z "$python" ]; then
@@ -44,7 +49,9 @@ if [ -z "$python" ]; then
 	echo "python: WARNING: the tests with PyTorch are SKIPPED: no interpreter here has torch, and it could not be installed with apt-get or pip (or FAIRWAY_NO_INSTALL=1 is set)" >&2
 fi
 
-PYTHONPATH=src:. PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 "$python" - <<'PY'
+# run_tests PYTHON PATTERN runs the tests in the files of a pattern.
+run_tests() {
+	PYTHONPATH=src:. PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 "$1" - "$2" <<'PY'
 import logging, sys, time, unittest
 
 from tests.gangs import Cores
@@ -66,7 +73,7 @@ except ImportError:
     kind = "no torch"
 logging.getLogger("fairway").addHandler(logging.NullHandler())
 began = time.monotonic()
-suite = unittest.defaultTestLoader.discover("tests", top_level_dir=".")
+suite = unittest.defaultTestLoader.discover("tests", pattern=sys.argv[1], top_level_dir=".")
 runner = unittest.TextTestRunner(resultclass=Result, verbosity=1, buffer=False)
 cores = Cores()
 result = runner.run(suite)
@@ -87,3 +94,16 @@ print(f"python: Python {sys.version.split()[0]}, {kind}: {tests} tests, {len(res
       f"{len(failed())} failed, {time.monotonic() - began:.0f} s (slowest: {slow})")
 sys.exit(0 if result.wasSuccessful() else 1)
 PY
+}
+
+run_tests "$python" "test*.py" || exit 1
+has "$python" "$fsdp" && exit 0
+newer=$(find_python "$fsdp")
+if [ -z "$newer" ] && [ "${FAIRWAY_NO_INSTALL:-}" != 1 ]; then
+	install_with_pip && newer=$(find_python "$fsdp")
+fi
+if [ -z "$newer" ]; then
+	echo "python: WARNING: the tests of execution plans are SKIPPED: no interpreter here has PyTorch 2.6 or later, and it could not be installed with pip (or FAIRWAY_NO_INSTALL=1 is set)" >&2
+	exit 0
+fi
+run_tests "$newer" "test_fsdp.py"

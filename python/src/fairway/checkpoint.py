@@ -100,7 +100,7 @@ class _Folder:
             if writer is not None and writer.error is not None and err is not writer.error:
                 raise writer.error from err  # torch hides the error of the disk behind one of its own
             raise
-        _sync_folder(self.path)
+        sync_folder(self.path)
         return path
 
     def keep(self, count: int) -> None:
@@ -143,7 +143,7 @@ class Store:
         found += [(number, 2 if path.name in saved else 0, path) for number, path in memory]
         for _, _, path in sorted(found, reverse=True):
             try:
-                if _digest(path) == path.name.rsplit("-", 1)[1]:
+                if digest_of(path) == path.name.rsplit("-", 1)[1]:
                     return path
                 log.warning("checkpoint %s is damaged; using the previous one", path.name[:40])
             except OSError as err:
@@ -198,7 +198,8 @@ def _copy_of(path: Path) -> Callable[[BinaryIO], None]:
     return write
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file."""
     sha = hashlib.sha256()
     with open(path, "rb") as file:
         while chunk := file.read(1 << 20):
@@ -206,7 +207,7 @@ def _digest(path: Path) -> str:
     return sha.hexdigest()
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Makes a rename in the folder durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:

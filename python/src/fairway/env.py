@@ -9,6 +9,8 @@ import os
 from dataclasses import dataclass
 from typing import Callable, Mapping, Optional, TypeVar
 
+from fairway.plan import Plan, parse
+
 T = TypeVar("T")
 
 _LARGEST_TOKEN = 16 << 10
@@ -44,6 +46,7 @@ class Environment:
     gang: str = ""  # the supervisor's socket, where the gang can change in place
     member: int = 0  # of the processes that the supervisor started
     generation: int = 0  # of the gang, that this process was started for
+    plan: Optional[Plan] = None  # the execution plan, where the job has several
     screening: bool = False  # on fewer GPUs than the job asks for, to see whether it works
     problems: tuple[str, ...] = ()  # variables that could not be read
 
@@ -116,6 +119,7 @@ def read(environ: Optional[Mapping[str, str]] = None) -> Environment:
         gang=value("FAIRWAY_GANG", str, ""),
         member=value("FAIRWAY_MEMBER", _natural, rank),
         generation=value("FAIRWAY_GENERATION", _natural, 0),
+        plan=value("FAIRWAY_PLAN", parse, None),
         screening=value("FAIRWAY_SCREENING", str, "") == "1",
         problems=tuple(problems),
     )

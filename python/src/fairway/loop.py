@@ -121,6 +121,8 @@ class Loop:
     """One rank's view of the course of the training. Work is counted in
     examples of the initial batch size: a step at a larger batch counts for what
     it is worth, as the noise scale tells, unless the rule sets the batch.
+    replicas is how many the batch is divided among, if each takes several ranks or all of
+    its exchange is part of its step; by default each rank has one of its own.
     converged is the user's rule for policies that predict convergence: the part of
     the highest loss by which it falls in an epoch at the end."""
 
@@ -134,6 +136,7 @@ class Loop:
         rule: Union[str, Rule] = "adascale",
         converged: float = 0.0,
         can: str = "resizes",
+        replicas: Optional[int] = None,
         reducer: Optional[Reducer] = None,
         clock: Optional[Clock] = None,
         options: Options = Options(),
@@ -142,6 +145,8 @@ class Loop:
         self.agent, self.order, self.limits, self.total = agent, order, limits, total
         self.adapt = agent.env.adapt and limits.max > limits.initial
         self.world = agent.env.world
+        self._planned = replicas is not None
+        self.replicas = replicas if replicas is not None else self.world
         self.shape = Shape(agent.env.nodes, self.world)
         self.position = 0  # examples taken from the stream
         self.done = 0.0  # examples of the initial batch size they are worth
@@ -182,7 +187,7 @@ class Loop:
     @property
     def batch(self) -> int:
         """Examples of one step, on all ranks together."""
-        return self.config.batch(self.world)
+        return self.config.batch(self.replicas)
 
     @property
     def scale(self) -> float:
@@ -289,7 +294,8 @@ class Loop:
         """Goes on in another generation of the gang, with the agent's new rank and
         world. The batch stays what it is and is divided anew."""
         batch = self.batch if self.adapt else self.limits.initial
-        self._reducer, self.generation, self.world = reducer, generation, self.agent.env.world
+        self._reducer, self.generation = reducer, generation
+        self.world = self.replicas = self.agent.env.world
         self.shape = Shape(self.agent.env.nodes, self.world)
         self.config = self._split(batch)
         self._pace = Pace()
@@ -348,7 +354,7 @@ class Loop:
         wish = min(max(wish, self.limits.initial), self.limits.max)
         if measured and abs(wish - self.batch) < 0.1 * self.batch:
             return self.config
-        return self.limits.split(round(wish), self.world) or self.config
+        return self.limits.split(round(wish), self.replicas) or self.config
 
     # Measuring.
 
@@ -359,7 +365,9 @@ class Loop:
             mean = statistics.fmean(steps)
             sync = min(statistics.median(syncs), 0.99 * mean) if syncs else 0.0
             grad = (mean - sync) / (self.config.accum + 1)
-            if self.world == 1 or syncs:
+            if self._planned:
+                self.agent.measured([Sample(self.shape.nodes, self.world, self.config.local, mean, 0.0, len(steps))])
+            elif self.world == 1 or syncs:
                 sample = Sample(self.shape.nodes, self.world, self.config.local, grad + sync, sync, len(steps))
                 self.agent.measured([sample])
         if self.measures_noise:
@@ -433,10 +441,10 @@ class Loop:
         self.agent.restored(self.done, self.total)
 
     def _split(self, batch: int) -> Config:
-        config = self.limits.split(batch, self.world)
+        config = self.limits.split(batch, self.replicas)
         if config is None:
             raise ValueError(
-                f"a batch of {batch} (at most {self.limits.max}) cannot be split over {self.world} processes; "
+                f"a batch of {batch} (at most {self.limits.max}) cannot be split over {self.replicas} processes; "
                 "use fewer processes, or raise the batch size"
             )
         return config

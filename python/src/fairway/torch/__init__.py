@@ -26,9 +26,10 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 import fairway
+from fairway.env import Environment
 from fairway.goodput import Config
 from fairway.loop import Loop, Options, limits_of
-from fairway.member import Place, connect
+from fairway.member import Member, Place, connect
 from fairway.order import Order
 from fairway.rules import Rule, make
 from fairway.timing import WallClock
@@ -109,21 +110,17 @@ class Run:
         env = self.agent.env
         self.device = device or device_of(env)
         self._source = Source(data, self.device, examples)
-        # A stream cannot give out its examples again.
-        self._member = connect(env) if "process_group" not in (ddp or {}) and not self._source.streams else None
+        self._member = self._link(env, ddp or {})
         if env.generation > 0:  # it joins a gang that trains: at the end of this, when it is ready
             env = dataclasses.replace(env, world=1)
         self.reducer = Reducer(env, self.device, member=self._member)
         if self._member is not None and not self.reducer.own:  # the script has plans of its own
             self._member.close()
             self._member = None
-        self.module, self.optimizer, self.scheduler = model.to(self.device), together(optimizer), together(scheduler)
         self._scaler = scaler
         self._ddp: Optional[DistributedDataParallel] = None
         self._ddp_options = ddp or {}
-        self.model: torch.nn.Module = self.module if self._member is None else Replica(self.module)
-        if env.world > 1:
-            self._replicate()
+        self._lay_out(model, optimizer, scheduler)
         size = batch_size or self._source.batch_size
         if not size:
             raise ValueError("batch_size is not given, and the data is not a loader that has one")
@@ -133,11 +130,12 @@ class Run:
         self.loop = Loop(
             self.agent,
             order,
-            limits_of(self.agent, size * accumulate, size if accumulate > 1 else 0),
+            limits_of(self.agent, size * accumulate, self._at_once(size, accumulate)),
             epochs * order.size,
             rule=_rule_for(self.optimizer, rule),
             converged=converged,
             can="saves" if self._source.streams else "resizes",
+            replicas=self._replicas,
             reducer=self.reducer,
             clock=CudaClock() if self.device.type == "cuda" else WallClock(),
             options=Options(checkpoint_every=checkpoint_every, choose_every=min(choose_every, env.report_seconds)),
@@ -175,11 +173,11 @@ class Run:
     def __iter__(self) -> Iterator[Any]:
         self.model.train()
         while not self.loop.finished:
-            env, config, generation = self.agent.env, self.loop.config, self.loop.generation
+            config, generation = self.loop.config, self.loop.generation
             if self._source.streams:
                 batches = self._source.stream(config.local)
             else:
-                batches = self._source.examples(self.loop.order.batches(self.loop.position, config, env.rank, env.world))
+                batches = self._source.examples(self.loop.order.batches(self.loop.position, config, *self._share))
             for examples in batches:
                 self._prepare(config)
                 yield self._source.move(examples)
@@ -247,7 +245,7 @@ class Run:
         if self._meter is not None:
             self._meter.batch(count, loop.scale, scale)
         if self._clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.module.parameters(), self._clip)
+            self._shorten(self._clip)
         rates = [group["lr"] for group in self.optimizer.param_groups]
         loop.lr = float(rates[0])
         factor = loop.lr_factor
@@ -298,6 +296,34 @@ class Run:
 
     def _probe(self) -> None:
         self._sync = [self.loop.mark()]
+
+    # How the model is laid out over the ranks: one replica on each.
+
+    _replicas: Optional[int] = None  # see Loop
+
+    @property
+    def _share(self) -> tuple[int, int]:
+        """Which of how many shares of a batch this rank gets."""
+        return self.agent.env.rank, self.agent.env.world
+
+    def _link(self, env: Environment, ddp: dict[str, Any]) -> Optional[Member]:
+        """The link to the supervisor, if the gang can change in place: a stream cannot
+        give out its examples again."""
+        return connect(env) if "process_group" not in ddp and not self._source.streams else None
+
+    def _lay_out(self, model: torch.nn.Module, optimizer: Any, scheduler: Any) -> None:
+        self.module, self.optimizer, self.scheduler = model.to(self.device), together(optimizer), together(scheduler)
+        self.model: torch.nn.Module = self.module if self._member is None else Replica(self.module)
+        if self.reducer.world > 1:
+            self._replicate()
+
+    def _at_once(self, size: int, accumulate: int) -> int:
+        """The most examples that go through a rank at once; 0: all of them."""
+        return size if accumulate > 1 else 0
+
+    def _shorten(self, length: float) -> None:
+        """Bounds the length of the gradient."""
+        torch.nn.utils.clip_grad_norm_(self.module.parameters(), length)
 
     # A gang that changes in place.
 
@@ -404,12 +430,11 @@ class Run:
 
     def _state(self) -> dict[str, Any]:
         """What all ranks have in common."""
-        state: dict[str, Any] = {
-            "model": self.module.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "loop": self.loop.state_dict(),
-            "scheduled": self._scheduled,
-        }
+        return {"model": self.module.state_dict(), "optimizer": self.optimizer.state_dict(), **self._course()}
+
+    def _course(self) -> dict[str, Any]:
+        """What all ranks have in common but the tensors."""
+        state: dict[str, Any] = {"loop": self.loop.state_dict(), "scheduled": self._scheduled}
         for name, part in self._kept():
             if part is not None:
                 state[name] = part.state_dict()
@@ -455,6 +480,9 @@ class Run:
         self.module.load_state_dict(state["model"])
         check_count(self.optimizer, state["optimizer"])
         self.optimizer.load_state_dict(state["optimizer"])
+        self._restore_course(state)
+
+    def _restore_course(self, state: dict[str, Any]) -> None:
         self.loop.load_state_dict(state["loop"])
         self._scheduled = state["scheduled"]
         for name, part in self._kept():

@@ -73,6 +73,11 @@ class Reducer:
         if backend == "gloo":
             atexit.register(_end_group)
 
+    @property
+    def group(self) -> Optional[dist.ProcessGroup]:
+        """The group for what is exchanged on the CPU; None: the default one."""
+        return self._group
+
     def abort(self) -> None:
         """Makes what waits for other ranks fail, because one of them is gone. May be
         called from any thread."""
@@ -127,6 +132,13 @@ class Reducer:
         tensor = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(tensor, op=op, group=self._group)
         return tensor.tolist()
+
+
+def group_of_one(device: torch.device) -> None:
+    """Makes the process group of a gang of one, for code that needs one."""
+    backend = "nccl" if device.type == "cuda" and dist.is_nccl_available() else "gloo"
+    dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+    atexit.register(_end_group)
 
 
 def _end_group() -> None:

@@ -23,9 +23,15 @@ class Meter:
     batch and of their mean. With several replicas, the parts are the replicas'
     gradients before they are exchanged; on one GPU, the first of the
     accumulated gradients stands for all of them; without accumulation,
-    successive gradients are paired."""
+    successive gradients are paired.
 
-    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, world: int) -> None:
+    With shards, the ranks have parts of one gradient, which is treated like that of one
+    GPU: the squared lengths of the parts are added up."""
+
+    def __init__(
+        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, world: int, shards: Optional["Shards"] = None
+    ) -> None:
+        self._shards = shards
         self._params = [p for g in optimizer.param_groups for p in g["params"] if p.requires_grad]
         self._precondition = Preconditioner(optimizer)
         self._world = world
@@ -72,13 +78,13 @@ class Meter:
             params = self._with_gradient()
             if not params:
                 return
-            flat = torch.cat([p.grad.reshape(-1) for p in params])
+            flat = torch.cat([g.reshape(-1) for g in self._own(self._gradients())])
             if self._precondition.active:
                 flat.div_(self._precondition.flat(params))
-            now = _square(flat)
+            now = self._total(_square(flat))
             before, self._before = self._before, (flat, now)
             if before is not None and before[0].numel() == flat.numel():
-                mean = _square(before[0].add_(flat)) / 4.0
+                mean = self._total(_square(before[0].add_(flat))) / 4.0
                 self._taken.append(("pair", [before[1], now, mean], 2, scale))
 
     def skip(self) -> None:
@@ -115,11 +121,51 @@ class Meter:
     def _square(self, gradients: list[torch.Tensor], params: list[torch.Tensor]) -> torch.Tensor:
         """The squared length of a gradient in the optimiser's own metric."""
         with torch.no_grad():
+            gradients = self._own(gradients)
             if self._precondition.active:
                 gradients = torch._foreach_div(gradients, self._precondition.of(params))
             if not gradients:
                 return torch.zeros(())
-            return torch.stack([n.float() for n in torch._foreach_norm(gradients)]).square().sum()
+            return self._total(torch.stack([n.float() for n in torch._foreach_norm(gradients)]).square().sum())
+
+    def _own(self, gradients: list[torch.Tensor]) -> list[torch.Tensor]:
+        return gradients if self._shards is None else self._shards.own(gradients)
+
+    def _total(self, square: torch.Tensor) -> torch.Tensor:
+        return square if self._shards is None else self._shards.total(square)
+
+
+class Shards:
+    """Gradients of which each rank has a part, as DTensors of meshes over the process
+    group that is there."""
+
+    def own(self, gradients: list[torch.Tensor]) -> list[torch.Tensor]:
+        """This rank's parts, shortened where other ranks have the same part, so that the
+        squares of all ranks add up to that of the whole."""
+        return [local(g) if _copies(g) == 1 else local(g) * _copies(g) ** -0.5 for g in gradients]
+
+    def total(self, square: torch.Tensor) -> torch.Tensor:
+        """The sum over all ranks."""
+        if dist.get_world_size() > 1:
+            dist.all_reduce(square)
+        return square
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's part of a tensor."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def _copies(tensor: Any) -> int:
+    """How many ranks have the same part of a tensor."""
+    ranks = dist.get_world_size()
+    if not hasattr(tensor, "to_local"):
+        return ranks
+    mesh = tensor.device_mesh
+    parts = 1
+    for dimension, placement in enumerate(tensor.placements):
+        parts *= 1 if placement.is_replicate() else mesh.size(dimension)
+    return ranks // parts
 
 
 class Preconditioner:
@@ -176,7 +222,7 @@ def _divisor(state: dict[str, Any], group: dict[str, Any]) -> Optional[torch.Ten
     steps = float(state.get("step", 0))
     if steps < _WARMUP:
         return None
-    return (state["exp_avg_sq"] / (1 - group["betas"][1] ** steps)).sqrt_().add_(group.get("eps", 1e-8))
+    return (local(state["exp_avg_sq"]) / (1 - group["betas"][1] ** steps)).sqrt_().add_(group.get("eps", 1e-8))
 
 
 def _square(flat: torch.Tensor) -> torch.Tensor:

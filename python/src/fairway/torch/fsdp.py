@@ -1,0 +1,239 @@
+# Copyright The Fairway Authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Training of large models under execution plans, with FSDP2 and tensor parallelism:
+
+    from fairway.torch import fsdp
+
+    run = fsdp.wrap(model, lambda params: torch.optim.AdamW(params), data, batch_size=64, epochs=1, tensor=split)
+    for inputs, targets in run:
+        run.step(criterion(run.model(inputs), targets))
+
+Fairway chooses one of the job's plans for each attempt. The script goes on where it was,
+whatever the plans before and after: parts of the model are put together anew.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+from typing import Any, Callable, Iterable, Optional, Union
+
+import torch
+import torch.distributed as dist
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, Dataset
+
+import fairway
+import fairway.torch
+from fairway.env import Environment
+from fairway.plan import Plan
+from fairway.torch import state as checkpoints
+from fairway.torch.gang import group_of_one
+from fairway.torch.gradients import Meter, Shards, local
+from fairway.torch.shardstore import ShardStore
+from fairway.torch.together import parts_of, together
+
+try:
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+    from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+except ImportError as err:
+    raise ImportError(f"fairway.torch.fsdp needs PyTorch 2.6 or later; this is {torch.__version__}") from err
+
+log = logging.getLogger("fairway")
+
+__all__ = ["Run", "wrap"]
+
+# Applies tensor parallelism to a model, over a mesh of the ranks that share its layers.
+Split = Callable[[torch.nn.Module, DeviceMesh], Any]
+MakeOptimizer = Callable[[Iterable[torch.nn.Parameter]], Any]
+
+
+def wrap(
+    model: torch.nn.Module,
+    optimizer: MakeOptimizer,
+    data: Union[DataLoader, Dataset],
+    *,
+    epochs: float,
+    batch_size: Optional[int] = None,
+    **options: Any,
+) -> "Run":
+    """Makes the training of a large model elastic. optimizer makes the optimiser of
+    parameters: they are others once the model is divided. See Run for the options, and
+    fairway.torch.wrap for the rest."""
+    return Run(model, optimizer, data, epochs=epochs, batch_size=batch_size, **options)
+
+
+class Run(fairway.torch.Run):
+    """A training under an execution plan: used as fairway.torch.Run.
+
+    tensor divides the layers among the ranks of a mesh, with PyTorch's
+    parallelize_module; without it, plans with tensor parallelism fail. blocks returns
+    the parts of the model that are gathered one at a time, by default the members of all
+    its ModuleLists. shard holds options for fully_shard, such as mp_policy. scheduler is a
+    function of the optimiser. Without a plan from Fairway, all ranks are replicas."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: MakeOptimizer,
+        data: Union[DataLoader, Dataset],
+        *,
+        tensor: Optional[Split] = None,
+        blocks: Optional[Callable[[torch.nn.Module], Iterable[torch.nn.Module]]] = None,
+        shard: Optional[dict[str, Any]] = None,
+        **options: Any,
+    ) -> None:
+        for name in ("ddp", "scaler"):
+            if options.get(name) is not None:
+                raise ValueError(f"{name} is given; fairway.torch.fsdp has no use for it (for mixed precision, use bfloat16)")
+        agent = options["agent"] = options.get("agent") or fairway.init()
+        self.plan = _plan_of(agent.env)
+        if self.plan.tensor > 1 and tensor is None:
+            raise ValueError(f"the plan divides layers among {self.plan.tensor} ranks; say how (tensor=...), or list plans without tp")
+        self._replicas = self.plan.data
+        self._tensor, self._blocks, self._shard_options = tensor, blocks or _members_of_lists, dict(shard or {})
+        self._shards = Shards()
+        self._store: Optional[ShardStore] = None
+        super().__init__(model, optimizer, data, **options)
+
+    # How the model is laid out over the ranks.
+
+    @property
+    def _share(self) -> tuple[int, int]:
+        return self.agent.env.rank // self.plan.tensor, self.plan.data
+
+    def _link(self, env: Environment, ddp: dict[str, Any]) -> None:
+        if self._source.streams:
+            raise TypeError("the data set is iterable; fairway.torch.fsdp needs one with __len__ and __getitem__")
+
+    def _lay_out(self, model: torch.nn.Module, optimizer: MakeOptimizer, scheduler: Any) -> None:
+        if not dist.is_initialized():
+            group_of_one(self.device)
+        # Ranks that share layers are neighbours, and so on one node.
+        mesh = init_device_mesh(self.device.type, (self.plan.data, self.plan.tensor), mesh_dim_names=("data", "tensor"))
+        _as_on_rank_0(model, self.device)
+        blocks = list(self._blocks(model))
+        if self.plan.tensor > 1:
+            self._tensor(model, mesh["tensor"])
+        options = {"mesh": mesh["data"], "reshard_after_forward": self.plan.kind == "fsdp" and self.plan.data > 1, **self._shard_options}
+        for block in blocks:
+            if self.plan.recompute:
+                block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
+            fully_shard(block, **options)
+        fully_shard(model, **options)
+        for part in (*blocks, model):
+            if dist.get_backend() == "gloo" and hasattr(part, "set_force_sum_reduction_for_comms"):
+                part.set_force_sum_reduction_for_comms(True)  # gloo knows no mean
+        self.model = self.module = model
+        made = optimizer(model.parameters())
+        self.optimizer = together(made)
+        self.scheduler = together(scheduler(made)) if scheduler is not None else None
+        if self.agent.store is not None:
+            self._store = ShardStore(self.agent.store.folder, self.agent.env.rank, self.reducer)
+        log.info("%d replicas, each on %d ranks", self.plan.data, self.plan.tensor)
+
+    def _at_once(self, size: int, accumulate: int) -> int:
+        parts = max(accumulate, self.plan.micro)
+        return -(-size * accumulate // (self.plan.data * parts)) if parts > 1 else 0
+
+    def _shorten(self, length: float) -> None:
+        gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
+        with torch.no_grad():
+            norms = torch.stack([n.float() for n in torch._foreach_norm(self._shards.own(gradients))])
+            factor = (length / (self._shards.total(norms.square().sum()).sqrt() + 1e-6)).clamp(max=1.0)
+            for gradient in gradients:
+                local(gradient).mul_(factor)
+
+    def _measure_noise(self) -> None:
+        if self.loop.measures_noise:
+            self._meter = Meter(self.module, self.optimizer, 1, self._shards)
+            self.loop.drain_lengths = self._meter.drain
+
+    def _probing(self) -> bool:
+        return False  # the exchange is spread over the step
+
+    # Checkpoints.
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is kept but the tensors. Every rank must call it."""
+        return dict(self._course(), random=self.reducer.gather(checkpoints.random_state()))
+
+    def _tensors(self) -> dict[str, Any]:
+        model, optimizer = get_state_dict(self.module, parts_of(self.optimizer))
+        return {"model": model, "optimizer": optimizer}
+
+    def _save(self) -> None:
+        if self._store is None:
+            super()._save()
+            return
+        course, why = self.state_dict(), ""
+        try:
+            self._store.save(self._tensors(), course)
+        except Exception as err:  # noqa: BLE001: whatever it was, the work is not saved
+            why = getattr(err, "strerror", None) or f"{type(err).__name__}: {err}"
+        failed = [str(text) for text in self.reducer.gather(why) if text]
+        if failed:
+            self.agent.save_failed(failed[0])
+        else:
+            self.agent.saved()
+
+    def _settle(self) -> None:
+        self.reducer.barrier()
+
+    def _load(self) -> bool:
+        path = self._store.latest() if self._store is not None else None
+        if path is None:
+            return False
+        tensors = self._tensors()
+        course = self._store.load(path, tensors)
+        set_state_dict(
+            self.module, parts_of(self.optimizer), model_state_dict=tensors["model"], optim_state_dict=tensors["optimizer"]
+        )
+        self._restore_course(course)
+        same = len(course["random"]) == self.agent.env.world and course.get("plan") == self._layout
+        rank, world = (self.agent.env.rank, self.agent.env.world) if same else self._share
+        checkpoints.set_random_state(course["random"] if same else [], rank, world, self._seed + self.loop.position)
+        log.info("resuming after %d examples with %d replicas, each on %d ranks", self.loop.position, self.plan.data, self.plan.tensor)
+        return True
+
+    @property
+    def _layout(self) -> list[int]:
+        return [self.plan.data, self.plan.tensor]
+
+    def _course(self) -> dict[str, Any]:
+        return dict(super()._course(), plan=self._layout)
+
+
+def _plan_of(env: Environment) -> Plan:
+    """The plan of this attempt; without one, every rank is a replica."""
+    plan = env.plan or Plan(data=env.world)
+    if plan.ranks != env.world:
+        raise ValueError(f"FAIRWAY_PLAN is for {plan.ranks} processes, and WORLD_SIZE is {env.world}")
+    if plan.pipeline > 1 or plan.offload:
+        raise ValueError("the plan has pipeline parallelism or offload, which fairway.torch.fsdp cannot do; list plans without pp and +offload")
+    return plan
+
+
+def _members_of_lists(model: torch.nn.Module) -> list[torch.nn.Module]:
+    """The members of all ModuleLists that are in no other, such as the blocks of a transformer."""
+    found: list[torch.nn.Module] = []
+    for part in model.children():
+        if isinstance(part, torch.nn.ModuleList):
+            found.extend(part)
+        else:
+            found.extend(_members_of_lists(part))
+    return found
+
+
+def _as_on_rank_0(model: torch.nn.Module, device: torch.device) -> None:
+    """Gives all ranks the model of rank 0, one tensor at a time."""
+    if dist.get_world_size() == 1:
+        return
+    with torch.no_grad():
+        for tensor in itertools.chain(model.parameters(), model.buffers()):
+            moved = tensor.detach().to(device)
+            dist.broadcast(moved, 0)
+            tensor.copy_(moved)

@@ -1,0 +1,88 @@
+# Copyright The Fairway Authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Jobs that the tests of execution plans run: gpt or noise."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+
+import fsdp_gpt
+from fairway.torch import fsdp
+
+torch.set_num_threads(1)
+
+
+def gpt(folder: str, steps: int) -> None:
+    """A tiny GPT. Rank 0 appends each step, its plan and its loss to the file "losses". A
+    file "pace" has the seconds that it pauses in each step, by the name of its plan; "":
+    under any other."""
+    torch.manual_seed(7 if os.environ.get("RANK", "0") == "0" else 8)  # the model of rank 0 counts
+    data = fsdp_gpt.Text(16, 6000)
+    model = fsdp_gpt.GPT(len(data.alphabet), 16, layers=2, hidden=32, heads=4)
+    run = fsdp.wrap(
+        model, lambda params: torch.optim.AdamW(params, lr=3e-3), data, batch_size=8, epochs=8 * steps / len(data), clip=1.0,
+        scheduler=lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 10, 0.9), tensor=fsdp_gpt.split, checkpoint_every=3600,
+    )  # fmt: skip
+    name = os.environ.get("FAIRWAY_PLAN", "")
+    log = open(f"{folder}/losses", "a", buffering=1) if run.agent.env.rank == 0 else None
+    parts: list[float] = []  # of the batch of a step
+    for codes, following in run:
+        loss = torch.nn.functional.cross_entropy(run.model(codes).flatten(0, 1), following.flatten())
+        parts.append(run.reducer.mean([float(loss.detach())])[0])
+        if len(parts) > run.loop.config.accum:
+            if log is not None:
+                log.write(json.dumps([run.loop.position // 8, name, statistics.fmean(parts)]) + "\n")
+            parts.clear()
+        time.sleep(_pause(folder, name))
+        run.step(loss)
+
+
+def _pause(folder: str, name: str) -> float:
+    """The pause of a step: a file that is being written counts as none."""
+    try:
+        pace = json.loads(Path(folder, "pace").read_text())
+        return float(pace.get(name, pace.get("", 0.0)))
+    except (OSError, ValueError):
+        return 0.0
+
+
+def noise(steps: int, accumulate: int) -> None:
+    """Prints the noise scale of a network that hardly moves, at a batch that is divided
+    into parts in the same way on any number of ranks."""
+    torch.manual_seed(1)
+    inputs = torch.randn(400, 6)
+    targets = inputs @ torch.randn(6, 3) + torch.randn(400, 3)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Tanh(), torch.nn.Linear(4, 3))
+    data = torch.utils.data.TensorDataset(inputs, targets)
+    run = fsdp.wrap(
+        model, lambda params: torch.optim.Adam(params, lr=1e-9), data, batch_size=8, accumulate=accumulate,
+        epochs=steps * 8 * accumulate / 400, rule="adascale", blocks=lambda model: [model[0]],
+        tensor=_halves,
+    )  # fmt: skip
+    for x, y in run:
+        run.step((run.model(x) - y).square().mean())
+    if run.agent.env.rank == 0:
+        estimate = run.loop.estimator
+        print("result", json.dumps({"sqr": estimate.sqr, "var": estimate.var, "weight": estimate.weight, "biased": estimate.biased}))
+
+
+def _halves(model: torch.nn.Module, mesh: torch.distributed.DeviceMesh) -> None:
+    into, back = fsdp_gpt.ColwiseParallel(), fsdp_gpt.RowwiseParallel()
+    fsdp_gpt.parallelize_module(model, mesh, {"0": into, "2": back})
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "gpt":
+        gpt(sys.argv[2], int(sys.argv[3]))
+    else:
+        noise(int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,147 @@
+# Copyright The Fairway Authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Execution plans, and trainings under them with real processes over gloo."""
+
+import json
+import math
+import tempfile
+import unittest
+from pathlib import Path
+
+from fairway import env
+from fairway.agent import YIELD
+from fairway.plan import Plan, parse
+from tests.daemon import Daemon, wait_for
+from tests.gangs import Running, run
+
+try:
+    from fairway.torch import fsdp
+except ImportError:
+    fsdp = None
+
+JOB = str(Path(__file__).resolve().parent / "fsdp_job.py")
+NEEDS = "this interpreter has no PyTorch of version 2.6 or later"
+
+
+class Names(unittest.TestCase):
+    def test_names(self):
+        """As in sched/plan: TestNames, TestBadNames."""
+        for name, want in {
+            "dp1": Plan(kind="dp"),
+            "zero8+offload": Plan(8, kind="zero", offload=True),
+            "fsdp4/2+recompute": Plan(4, micro=2, recompute=True),
+            "tp4-pp2": Plan(1, 4, 2, kind="dp"),
+            "dp2-tp4-pp2/8": Plan(2, 4, 2, 8, kind="dp"),
+            "fsdp2-tp2+recompute": Plan(2, 2, recompute=True),
+            "pp3": Plan(pipeline=3, kind="dp"),
+        }.items():
+            self.assertEqual(parse(name), want, name)
+        for name in ("", "dp", "dp0", "dp-1", "dp4 ", "tp2-dp4", "dp4-", "-tp2", "dp4tp2", "fsdp4/", "fsdp4/0", "ddp4", "dp4-xp2", "/2"):
+            with self.assertRaises(ValueError, msg=name):
+                parse(name)
+
+    def test_environment(self):
+        self.assertEqual(env.read({"FAIRWAY_PLAN": "fsdp2-tp2"}).plan, Plan(2, 2))
+        self.assertIsNone(env.read({}).plan)
+        bad = env.read({"FAIRWAY_PLAN": "fast"})
+        self.assertIsNone(bad.plan)
+        self.assertEqual(bad.problems, ("FAIRWAY_PLAN='fast'",))
+
+
+@unittest.skipIf(fsdp is None, NEEDS)
+class Refusals(unittest.TestCase):
+    def test_plans_that_cannot_be_run(self):
+        for plan, world, want in (
+            (Plan(4), 2, "for 4 processes, and WORLD_SIZE is 2"),
+            (Plan(1, 1, 2), 2, "pipeline parallelism or offload"),
+            (Plan(1, offload=True), 1, "pipeline parallelism or offload"),
+        ):
+            with self.assertRaisesRegex(ValueError, want):
+                fsdp._plan_of(env.Environment(world=world, plan=plan))
+        self.assertEqual(fsdp._plan_of(env.Environment(world=3)), Plan(3))
+
+
+@unittest.skipIf(fsdp is None, NEEDS)
+class Sharded(unittest.TestCase):
+    STEPS = 24
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.daemon = Daemon(self.folder).start()
+        self.addCleanup(self.daemon.stop)
+        self.env = {"FAIRWAY_JOB": "j1", "FAIRWAY_API": self.daemon.api, "FAIRWAY_TOKEN": "secret", "FAIRWAY_NOTICE": 120,
+                    "FAIRWAY_CHECKPOINT_DIR": str(self.folder / "kept"), "FAIRWAY_REPORT_SECONDS": 0.1}
+
+    def losses(self, folder):
+        """The losses by step, and the plans in their order."""
+        lines = [json.loads(line) for line in (folder / "losses").read_text().splitlines()]
+        return [loss for _, _, loss in lines], [step for step, _, _ in lines], list(dict.fromkeys(plan for _, plan, _ in lines))
+
+    def attempt(self, number, plan, leave_after=None):
+        """Runs an attempt to its end, or asks it to leave after some steps."""
+        (self.folder / "pace").write_text(json.dumps({"": 0.05 if leave_after else 0.0}))
+        running = Running([JOB, "gpt", str(self.folder), str(self.STEPS)], parse(plan).ranks, dict(self.env, FAIRWAY_ATTEMPT=number, FAIRWAY_PLAN=plan))
+        if leave_after:
+            wait_for(lambda: self.daemon.reports and self.daemon.reports[-1].get("done", 0) >= 8 * leave_after, 600)
+            running.notice()
+        codes, outputs = running.wait()
+        self.assertEqual(codes, [YIELD if leave_after else 0] * len(codes), outputs)
+
+    def test_another_plan_goes_on_where_one_was(self):
+        """Saved under one plan, damaged, and gone on with under another: the losses are
+        those of one process, up to the order in which floats are added."""
+        alone = self.folder / "alone"
+        alone.mkdir()
+        run([JOB, "gpt", str(alone), str(self.STEPS)])
+        want, _, _ = self.losses(alone)
+        self.attempt(1, "fsdp2", leave_after=4)
+        kept = self.folder / "kept" / "fairway"
+        (first,) = kept.glob("shards-*")
+        self.assertEqual(list(kept.glob(".unfinished*")), [])
+        self.attempt(2, "tp2/2+recompute", leave_after=12)
+        newest = max(kept.glob("shards-*"))
+        self.assertNotEqual(newest, first)
+        with open(next(newest.glob("__1_*")), "r+b") as file:  # a part of it is damaged
+            file.seek(100)
+            file.write(b"x" * 16)
+        self.attempt(3, "zero1")
+        got, steps, plans = self.losses(self.folder)
+        self.assertEqual(plans, ["fsdp2", "tp2/2+recompute", "zero1"])
+        second = [i for i, (a, b) in enumerate(zip(steps, steps[1:]), 1) if b <= a]
+        self.assertEqual(len(second), 1, steps)  # only the damaged one's steps were done twice
+        self.assertEqual(sorted(set(steps)), list(range(self.STEPS)))
+        for step, loss in zip(steps, got):
+            self.assertTrue(math.isclose(loss, want[step], rel_tol=1e-4), (step, loss, want[step]))
+        self.assertLess(want[-1], want[0] - 0.3)
+        reports = self.daemon.reports
+        self.assertEqual(self.daemon.problems, [])
+        self.assertTrue(reports[-1]["complete"])
+        self.assertEqual({r["can"] for r in reports if r.get("done")}, {"resizes"})
+        samples = [s for r in reports for s in r.get("training", {}).get("samples", [])]
+        self.assertEqual({(s["gpus"], s["sync"]) for s in samples} - {(1, 0.0)}, {(2, 0.0)})
+
+    def test_noise_of_shards_is_that_of_the_whole(self):
+        """Accumulated, paired, and in the metric of Adam: two ranks, replicas or halves of
+        a layer, measure what one measures on the same examples."""
+        more = {"FAIRWAY_ADAPT": "1", "FAIRWAY_BATCH_MAX": "64"}
+        for accumulate in (1, 2):
+            def measure(world, plan):
+                output = run([JOB, "noise", "24", str(accumulate)], world, dict(more, FAIRWAY_PLAN=plan))[0]
+                line = next(line for line in output.splitlines() if line.startswith("result "))
+                return json.loads(line[len("result "):])
+
+            want = measure(1, "fsdp1")
+            self.assertEqual(want["biased"], accumulate == 1)
+            self.assertGreater(want["weight"], 0)
+            for plan in ("fsdp2", "tp2"):
+                got = measure(2, plan)
+                self.assertEqual(got["biased"], want["biased"])
+                for name in ("sqr", "var", "weight"):
+                    self.assertTrue(math.isclose(got[name], want[name], rel_tol=1e-4), (accumulate, plan, name, got, want))
+
+
+if __name__ == "__main__":
+    unittest.main()
