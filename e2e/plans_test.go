@@ -120,7 +120,7 @@ func TestPlans(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", verb, err, out)
 		}
 	}
-	pace(nil)
+	pace(map[string]float64{})
 	measured("fsdp4", func(step float64) bool { return step != slow })
 	if out, err := d.cli(nil, "cancel", string(id)); err != nil {
 		t.Fatalf("%v\n%s", err, out)
