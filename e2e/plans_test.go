@@ -41,7 +41,7 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	python := withFSDP()
 	if python == "" {
-		t.Skip("no Python with PyTorch 2.6 or later; python/test.sh installs it")
+		t.Skip("no Python with PyTorch 2.6 or later; name one with FAIRWAY_PYTHON")
 	}
 	python, script, dir := absolute(t, python), absolute(t, "../python/tests/fsdp_job.py"), t.TempDir()
 	pace := func(seconds map[string]float64) {
