@@ -32,7 +32,7 @@ figure is bold.
 
 Cluster %s, %d jobs in each workload, the generated ones within %s. The constants of the
 forecast were chosen on seeds from 21 on of the generated workloads, those of the table are %s;
-the other seeds, %s, were not looked at before. Of a recorded workload, other jobs are taken for each seed;
+nothing was chosen on the other seeds, %s. Of a recorded workload, other jobs are taken for each seed;
 the times between their submissions are stretched so that the jobs need as much GPU time as the
 cluster has.
 
@@ -70,8 +70,8 @@ cluster has.
 			figure(r.Error, judge && r.Error >= errorMost), floor, figure(r.RunTimes, false), figure(r.Oracle, false), waits(r.Width))
 	}
 	fmt.Fprint(w, `
-The error is mostly what not knowing run times costs: with the true ones it is about 0 under
-policies that keep an order. Jobs of one busy hour are early or late together: where a long job
+The error is mostly what not knowing run times costs: with the true ones it is about 0 where the
+policy keeps an order, as `+"`fifo`"+` does. Jobs of one busy hour are early or late together: where a long job
 ends early, many starts in a row come before their range. So rows of a few seeds scatter widely,
 and the range of one seed alone may hold between two thirds and all of its starts.
 
