@@ -4,8 +4,10 @@ FUZZTIME ?= 10s
 DATA ?= pollux-artifact/simulator
 
 # All targets compile with the same flags, so that they share what is compiled, with other
-# checkouts too.
+# checkouts too: everything is static, as it is released, apart from what runs with the race
+# detector, which needs cgo.
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
+export CGO_ENABLED := 0
 
 VERSION := $(shell sed -n 's/^const Release = "\(.*\)"$$/\1/p' daemon/version.go)
 
@@ -29,7 +31,7 @@ build: ## build bin/fairway and bin/fairway-cuda
 ARCH ?= $(shell $(GO) env GOARCH)
 OUT ?= out/release
 STATIC ?= bin/linux-$(ARCH)
-STATICBUILD = CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -trimpath -ldflags='-s -w' -o $(STATIC)/
+STATICBUILD = GOOS=linux GOARCH=$(ARCH) $(GO) build -trimpath -ldflags='-s -w' -o $(STATIC)/
 DATED = SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}
 RELEASE = $(DATED) $(GO) run ./tools/release \
   -version $(VERSION) -arch $(ARCH) -revision $$(git rev-parse HEAD) -programs $(STATIC) -out $(OUT)
@@ -70,7 +72,7 @@ demo: build ## a small mix of real training jobs, with a report
 # pods in "e2e".
 test: needs lint ## lint, then every test: Go with the race detector where there is concurrency, Python with PyTorch, Kubernetes
 	$(CONTROLPLANE)
-	$(GO) build -race ./...
+	CGO_ENABLED=1 $(GO) build -race ./...
 	$(MAKE) python
 	$(MAKE) -j2 unit e2e
 
@@ -81,9 +83,9 @@ GOTEST = GO=$(GO) tools/gotest/run.sh -timeout 40m $(if $(JSON),-json)
 SEQUENTIAL = . ./sched/... ./policy/... ./sim/... ./predict/... ./lab/repro
 
 unit: ## the Go tests that need no cluster
-	FAIRWAY_E2E=0 $(GOTEST) -race -- $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CLUSTER) $(SEQUENTIAL))")
+	FAIRWAY_E2E=0 CGO_ENABLED=1 $(GOTEST) -race -- $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CLUSTER) $(SEQUENTIAL))")
 	FAIRWAY_E2E=0 $(GOTEST) -- $(SEQUENTIAL)
-	FAIRWAY_E2E=0 $(GOTEST) -race -run ThemisMix -- ./lab/repro
+	FAIRWAY_E2E=0 CGO_ENABLED=1 $(GOTEST) -race -run ThemisMix -- ./lab/repro
 
 python: ## the tests of the Python agent
 	python/test.sh
@@ -95,7 +97,7 @@ CONTROLPLANE = tools/controlplane/build.sh --real || tools/controlplane/build.sh
 # memory between collections all these processes need a sixth less CPU time.
 e2e: ## the tests on a real Kubernetes control plane, which is built on the first time (a quarter of an hour on two cores)
 	$(CONTROLPLANE)
-	FAIRWAY_E2E=1 $(GOTEST) -race -count=1 -p 3 -exec 'env GOGC=400' -- $(CLUSTER)
+	FAIRWAY_E2E=1 CGO_ENABLED=1 $(GOTEST) -race -count=1 -p 3 -exec 'env GOGC=400' -- $(CLUSTER)
 	$(MAKE) chart
 
 chaos: ## kill -9, power cuts, full and failing disks, damaged journals, reboots and clock jumps under load, in full doses, with a ledger of what was lost
@@ -116,10 +118,11 @@ needs:
 load: ## the daemon under a full queue, and as many jobs as a busy day has
 	FAIRWAY_LOAD_QUEUED=10000 FAIRWAY_LOAD_RUNNING=200 FAIRWAY_SOAK_JOBS=3000 $(GO) test -count=1 -run 'TestLoad|TestSoak' -v ./e2e
 
+# Both look at what the tests are compiled from, so that it is compiled once.
 lint: ## gofmt, go vet, staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt these files:"; echo "$$out"; exit 1; fi
-	$(GO) vet ./...
-	$(GO) tool -modfile=go.tools.mod staticcheck ./...
+	CGO_ENABLED=1 $(GO) vet -race ./...
+	staticcheck=$$($(GO) tool -modfile=go.tools.mod -n staticcheck) && CGO_ENABLED=1 GOFLAGS="$(GOFLAGS) -race" $$staticcheck ./...
 
 bench: ## decision time of every policy as jobs and GPUs grow, and whole simulations
 	$(GO) test -run '^$$' -bench Decide -benchtime 20x ./policy

@@ -6,6 +6,7 @@ package fairway_test
 import (
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -45,6 +46,41 @@ func TestVersion(t *testing.T) {
 		for _, m := range found {
 			if m[1] != release[1] {
 				t.Errorf("%s: %s matches %q; daemon/version.go has %q", c.file, c.pattern, m[1], release[1])
+			}
+		}
+	}
+}
+
+// TestModulesAgree: the programs of all modules are compiled from the same versions, so that
+// a first "make test" compiles the Kubernetes libraries once and not once for each module.
+func TestModulesAgree(t *testing.T) {
+	type use struct{ version, file string }
+	first := map[string]use{}
+	required := regexp.MustCompile(`(?m)^\t(\S+) (v\S+)(?: // indirect)?$`)
+	replaced := regexp.MustCompile(`(?m)^\t(\S+) => (\S+) (v\S+)$`)
+	for _, file := range []string{"go.mod", "tools/controlplane/go.mod", "tools/chart/go.mod"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		versions := map[string]string{}
+		for _, m := range required.FindAllStringSubmatch(string(text), -1) {
+			versions[m[1]] = m[2]
+		}
+		for _, m := range replaced.FindAllStringSubmatch(string(text), -1) {
+			if strings.HasPrefix(m[2], m[1]) && versions[m[1]] != "" {
+				versions[m[1]] = m[3]
+			}
+		}
+		if len(versions) < 20 {
+			t.Errorf("%s: %d modules found; is it written otherwise?", file, len(versions))
+		}
+		for module, version := range versions {
+			if before, ok := first[module]; !ok {
+				first[module] = use{version, file}
+			} else if before.version != version {
+				t.Errorf("%s has %s %s, and %s has %s: run \"go get %s@VERSION\" and \"go mod tidy\" where the older one is",
+					file, module, version, before.file, before.version, module)
 			}
 		}
 	}

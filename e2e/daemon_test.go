@@ -28,7 +28,9 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "fairway")
-	out, err := exec.Command("go", "build", "-o", path, "../cmd/fairway").CombinedOutput()
+	build := exec.Command("go", "build", "-o", path, "../cmd/fairway")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
+	out, err := build.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build fairway: %w\n%s", err, out)
 	}

@@ -62,6 +62,7 @@ func buildHelm(ctx context.Context, module string) (string, error) {
 	defer os.Remove(making)
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", flags, "-o", making, "helm.sh/helm/v3/cmd/helm")
 	build.Dir = module
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // shares what the control plane is compiled from
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build Helm: %w: %s", err, out)
 	}

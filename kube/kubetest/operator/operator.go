@@ -38,6 +38,7 @@ func Build(ctx context.Context, folder string) (string, error) {
 	path := filepath.Join(folder, "fairway-operator")
 	build := exec.CommandContext(ctx, "go", "build", "-o", path, "./cmd/fairway-operator")
 	build.Dir = root
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build operator: %w: %s", err, out)
 	}
