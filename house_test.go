@@ -123,6 +123,7 @@ var arrows = map[string][]string{
 	"lab/curves":   {"tune/search"},
 	"lab/bench/*":  {"lab/progress", "sched/num", "lab/repro", "kube/kubetest", "kube/v1alpha1"},
 
+	".":                     {}, // the files that the program carries
 	"e2e":                   {}, // tests only
 	"e2e/realnodes":         {}, // tests only
 	"e2e/realnodes/trainer": {},

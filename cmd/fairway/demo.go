@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	repository "github.com/fairway-gpu/fairway"
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/client"
 	"github.com/fairway-gpu/fairway/sched"
@@ -32,14 +33,14 @@ func newDemo() *cobra.Command {
 folder, and report what happened and why: an elastic job, a rigid one, four trials of
 a search as one app, and a job with a bug.
 
-It needs Python. A GPU and PyTorch are optional.`,
+It needs Python, and nothing else: the jobs and the agent are part of this program. A GPU
+and PyTorch are optional.`,
 		Example: `  fairway demo
   fairway demo --stay      # keep the dashboard open afterwards`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&d.root, "root", ".", "`folder` of the repository, with examples/ and python/")
 	f.StringVar(&d.listen, "listen", "127.0.0.1:8460", "`address` of the dashboard; if the port is in use, another one is chosen")
 	f.StringVar(&d.policy, "policy", "fairway:interval=5s:restart=5s", "`policy` to run under")
 	f.IntVar(&d.slots, "slots", 4, "CPU slots to offer on a machine without GPUs")
@@ -49,11 +50,11 @@ It needs Python. A GPU and PyTorch are optional.`,
 
 // demo is one run of the demonstration.
 type demo struct {
-	root, listen, policy string
-	slots                int
-	stay                 bool
-	out                  io.Writer
-	begin                time.Time
+	listen, policy string
+	slots          int
+	stay           bool
+	out            io.Writer
+	begin          time.Time
 }
 
 // demoTime bounds the demonstration: the mix takes about a minute.
@@ -61,16 +62,16 @@ const demoTime = 10 * time.Minute
 
 func (d *demo) run(cmd *cobra.Command) (err error) {
 	d.out, d.begin = cmd.OutOrStdout(), time.Now()
-	jobs, python, err := d.mix()
-	if err != nil {
-		return err
-	}
 	data, err := os.MkdirTemp("", "fairway-demo-")
 	if err == nil {
 		err = os.Chmod(data, 0o711)
 	}
 	if err != nil {
 		return err
+	}
+	jobs, python, err := demoMix(filepath.Join(data, "demo"))
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(data))
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
@@ -119,16 +120,15 @@ func (d *demo) open(ctx context.Context, data string) (*localDaemon, error) {
 	return daemon, err
 }
 
-// mix reads the job files of the mix. With PyTorch the elastic job trains with
-// it; without, the standard library does for all.
-func (d *demo) mix() ([]api.Submission, string, error) {
-	root, err := filepath.Abs(d.root)
-	if err != nil {
-		return nil, "", err
+// demoMix writes the mix to a folder and reads its job files. With PyTorch the elastic
+// job trains with it; without, the standard library does for all.
+func demoMix(root string) ([]api.Submission, string, error) {
+	if err := os.CopyFS(root, repository.Demo); err != nil {
+		return nil, "", fmt.Errorf("write the demo: %w", err)
 	}
 	files, err := filepath.Glob(filepath.Join(root, "examples", "mix", "*.yaml"))
-	if err != nil || len(files) == 0 {
-		return nil, "", fmt.Errorf("no job files in %s; run the demo from a clone of the repository, or name one with --root", filepath.Join(root, "examples", "mix"))
+	if err != nil {
+		return nil, "", err
 	}
 	python, torch, err := findPython()
 	if err != nil {
