@@ -40,6 +40,7 @@ type memory struct {
 	// the configuration until a record sets it.
 	policyKept bool
 	wake       time.Time // when the policy asked to decide again
+	oldest     int64     // day of Past: none is before
 
 	// waiting are the jobs that wait for others, dependents the same by the job or array
 	// they wait for, and due those that may not have to any more: see held.go.

@@ -5,6 +5,7 @@ package state
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -167,9 +168,23 @@ func (m *memory) bury(x *entry, now time.Time) {
 	for _, u := range x.spent(now) {
 		past.add(u)
 	}
-	oldest := dayOf(now) - keepDays
-	past = slices.DeleteFunc(past, func(u dayUse) bool { return u.Day < oldest })
 	m.Past[key] = past
+	keys := []string{key}
+	oldest := dayOf(now) - keepDays
+	if m.oldest < oldest { // once a day: those who have left bury nothing more
+		m.oldest = oldest
+		keys = slices.Collect(maps.Keys(m.Past))
+	}
+	for _, key := range keys {
+		if m.Past[key] = m.Past[key].since(oldest); len(m.Past[key]) == 0 {
+			delete(m.Past, key)
+		}
+	}
+}
+
+// since drops the days before one.
+func (t tally) since(oldest int64) tally {
+	return slices.DeleteFunc(t, func(u dayUse) bool { return u.Day < oldest })
 }
 
 // restoreUsage fills in what a snapshot of an earlier version lacks: the time of its jobs,

@@ -6,6 +6,7 @@ package state
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,7 +102,27 @@ func TestUsageOfForgottenJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.wantDurable()
-	check("after a compaction", reopen(t, d.tape, d.clock, func(c *Config) { c.Keep = 1 }).usage(ann, "user"))
+	later := reopen(t, d.tape, d.clock, func(c *Config) { c.Keep = 1 })
+	check("after a compaction", later.usage(ann, "user"))
+
+	// Ann leaves. What she used is dropped when it is too old, though none of her jobs is
+	// forgotten any more.
+	for _, wait := range []time.Duration{0, (keepDays + 2) * day} {
+		later.clock.add(wait)
+		for range 300 {
+			id := later.submit(bob, submission("x", 1))
+			later.decide(wants{id: on(0)})
+			later.exited(exitOf(id, 1))
+		}
+	}
+	for key, past := range later.mem.Past {
+		if strings.HasSuffix(key, ann.User) || len(past) > keepDays {
+			t.Errorf("%d days of %q are kept; want none of users who left %d days ago", len(past), key, keepDays)
+		}
+	}
+	if len(later.mem.Past) == 0 {
+		t.Error("nothing is kept of bob")
+	}
 }
 
 // TestUsageOfOldSnapshot: a snapshot of an earlier version lacks the tallies, but says how
