@@ -107,6 +107,8 @@ func testLists(t *testing.T, w window) {
 	p.click("tbody th a")
 	p.has("#/apps/lr-sweep")
 	p.shows("9 trials of 12, 6 stopped early", "stopped early at rung 2: its loss is not among the best third")
+	p.until("a line for each trial, the best one marked, and those stopped early dashed",
+		"[document.querySelectorAll('.parallel .line').length, document.querySelectorAll('.parallel .best').length, document.querySelectorAll('.parallel [stroke-dasharray]').length, [...document.querySelectorAll('.axis-name')].map((a) => a.textContent)].join() === '9,1,6,lr,width,rung,loss'")
 	first("the best trial on top", "0.4")
 	p.click("[data-sort='param:lr']")
 	first("the largest rate on top, of which trial 0 is the first", "1e-01")

@@ -304,6 +304,8 @@ func testModules(t *testing.T, w window) {
 		{"scale", "m.timeTicks(0, 3600000, 4, true).map((t) => t.label)", `["0 s","15 min","30 min","45 min","1 h"]`},
 		{"sortable", "m.sorted([{v: 2}, {}, {v: 10}, {v: 1}], '-v', (r, k) => r[k]).map((r) => r.v ?? 0)", `[10,2,1,0]`},
 		{"sortable", "m.sorted([{v: 'b'}, {v: 'a10'}, {v: 'a9'}], 'v', (r, k) => r[k]).map((r) => r.v)", `["a9","a10","b"]`},
+		{"parallel", "[0.001, 0.01, 0.1].map((v) => Math.round(m.axisScale({log: true}, [0.1, null, 0.001]).to(v)))", `[246,136,26]`},
+		{"parallel", "[m.axisScale({values: ['b', 'a']}, ['a', 'x']).ticks, m.axisScale({}, [3, 3]).to(3)]", `[[["b","b"],["a","a"],["x","x"]],136]`},
 		{"url", "m.href(['jobs', 'a/b?c'], {sort: '-gpus', search: ''})", `"#/jobs/a%2Fb%3Fc?sort=-gpus"`},
 		{"histogram", "m.bins([0, 0.9, 1, 1.3, 5]).filter((b) => b.n).map((b) => [b.from.toFixed(2), b.n])", `[["0.71",1],["1.00",2],["4.00",1]]`},
 		{"cluster", "m.forecast({held: 4, all: 8, now: 0, until: 1e7, running: [{left_s: 60, held: [{gpus: [0, 1]}]}, {held: [{gpus: [2]}]}], waiting: [{gpus: 8, min_gpus: 3, reason: {until: '1970-01-01T00:02:00Z'}}, {gpus: 1}]})", `[[0,4],[60000,2],[120000,5]]`},

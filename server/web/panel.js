@@ -42,7 +42,7 @@ export function panel(title, { part = [], plain = false, note = '' } = {}) {
 
 // failure is an error for people.
 export const failure = (error) => h('div', { class: 'failure', role: 'alert' },
-  h('b', {}, (error.field ? error.field + ': ' : '') + error.message), error.remedy ? h('span', {}, ' ' + error.remedy + '.') : null);
+  h('b', {}, (error.field ? error.field + ': ' : '') + error.message), error.remedy ? h('span', {}, ': ' + error.remedy + '.') : null);
 
 // fill asks and shows the answer, or the error, in a panel.
 export async function fill(target, ask, render) {

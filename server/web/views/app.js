@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // App: the jobs of one app. Of a search: its trials with their parameters and
-// results, and where each was stopped.
+// results, as lines and as a table, and where each was stopped.
 import { get, post } from '../api.js';
 import { chart, progress } from '../chart.js';
 import { seriesColour, seriesDash } from '../colour.js';
@@ -11,6 +11,7 @@ import { h, keep, show } from '../dom.js';
 import { number, plural } from '../format.js';
 import { allTable, badge, jobLink, over } from '../jobs.js';
 import { pager } from '../pager.js';
+import { parallel } from '../parallel.js';
 import { fill, panel } from '../panel.js';
 import { heads, sorted } from '../sortable.js';
 import { choose, here } from '../url.js';
@@ -23,9 +24,10 @@ export function appView({ state, refreshSoon }, id) {
   const head = keep(h('div', { class: 'job-head' }));
   const trials = panel('Trials');
   const curves = chart({ title: 'Best trials', zero: false, height: 260, empty: 'No trial has reported yet.' });
+  const paths = parallel('Parameters and results');
   const jobs = panel('Jobs');
   const pages = pager(() => refresh());
-  const searched = keep(h('div', { class: 'page' }, curves.element, trials.element));
+  const searched = keep(h('div', { class: 'page' }, curves.element, paths.element, trials.element));
   const body = keep(h('div', {}, h('p', { class: 'loading' }, 'Loading…')));
   const element = h('div', { class: 'page' }, head, body);
 
@@ -53,6 +55,7 @@ export function appView({ state, refreshSoon }, id) {
       h('p', { class: 'hint' }, [spec.method || 'random', 'stopping rule ' + (spec.stopping?.rule || 'none'), (more ? 'maximises ' : 'minimises ') + metric, [search.user, search.tenant].filter(Boolean).join(' · ')].filter(Boolean).join(', '))),
     over.includes(search.state) || !state.mayControl() ? null : h('div', { class: 'buttons' }, command(search.state === 'paused' ? 'resume' : 'pause'), command('cancel', true)));
     drawCurves(search, metric, more);
+    drawPaths(search, metric, more);
     drawTrials(search, metric, more);
   }
   function command(verb, danger = false) {
@@ -66,6 +69,16 @@ export function appView({ state, refreshSoon }, id) {
     const list = sorted(told, more ? '-value' : 'value', (t) => t.value).slice(0, mostCurves);
     curves.update({ axis: progress, series: list.map((t, n) => ({ name: 'trial ' + t.number, color: seriesColour(n), dash: seriesDash(n), points: t.curve.map((c) => [c.done, c.value]) })) });
   }
+  function drawPaths(search, metric, more) {
+    const names = Object.keys(search.spec.parameters || {}).sort();
+    const list = sorted(search.trials, more ? '-value' : 'value', (t) => t.value);
+    const told = list.filter((t) => Number.isFinite(t.value)).length;
+    paths.update({
+      axes: [...names.map((name) => ({ name, log: search.spec.parameters[name].log, values: search.spec.parameters[name].values })), { name: 'rung' }, { name: metric }],
+      lines: list.map((t, n) => ({ name: 'trial ' + t.number, says: outcome(t), dashed: t.early, rank: n < told ? n / Math.max(1, told - 1) : null,
+        at: [...names.map((name) => (search.spec.parameters[name].values ? t.params?.[name] : numeric(t.params?.[name]))), t.rung || 0, t.value ?? null] })),
+    });
+  }
   function drawTrials(search, metric, more) {
     const names = Object.keys(search.spec.parameters || {}).sort();
     const by = sort || (more ? '-value' : 'value');
@@ -77,9 +90,9 @@ export function appView({ state, refreshSoon }, id) {
       h('tbody', {}, sorted(search.trials, by, value).map((t) => h('tr', { key: t.number, class: t.number === search.best ? 'best' : '' },
         h('td', { class: 'num' }, t.job ? jobLink(t.job, String(t.number)) : t.number), names.map((n) => h('td', { class: 'num' }, t.params?.[n] ?? '–')),
         h('td', { class: 'num' }, Number.isFinite(t.value) ? h('b', {}, number(t.value, 4)) : '–'), h('td', { class: 'num' }, number(t.rung || 0)), h('td', { class: 'num minor' }, number(t.done || 0)),
-        h('td', { class: 'outcome' }, badge(t.state), ' ', outcome(t) === t.state ? null : h('span', { class: 'soft' }, outcome(t)))))))));
+        h('td', { class: 'outcome' }, t.early ? null : [badge(t.state), ' '], outcome(t) === t.state ? null : h('span', { class: 'soft' }, outcome(t)))))))));
   }
-  return { title: id, element, refresh, close: () => curves.close() };
+  return { title: id, element, refresh, close: () => { curves.close(); paths.close(); } };
 }
 
 // outcome says where a trial stands, and where it was stopped.

@@ -67,10 +67,10 @@ export function clusterView({ state, refreshSoon }) {
     if (!jobs.length) { holders.empty('No job holds GPUs.'); return; }
     const value = (j, key) => ({ job: title(j), user: j.user, tenant: j.tenant, gpus: heldGPUs(j), since: -ms(j.status.since), free: j.left_s || null })[key];
     holders.show(h('div', { class: 'scroll tall' }, h('table', { class: 'list' },
-      heads([['job', 'Job'], ['user', 'User', 'minor'], ['tenant', 'Tenant', 'minor'], ['gpus', 'GPUs', 'num'], ['', 'Where', 'minor'], ['since', 'Since', 'num'], ['free', 'Expected free', 'num']], sort, (v) => { sort = v; choose({ sort }); refreshSoon(); }),
+      heads([['job', 'Job'], ['user', 'User', 'minor'], ['tenant', 'Tenant', 'minor'], ['gpus', 'GPUs', 'num'], ['', 'Where', 'minor'], ['since', 'Since', 'num minor'], ['free', 'Expected free', 'num']], sort, (v) => { sort = v; choose({ sort }); refreshSoon(); }),
       h('tbody', {}, sorted(jobs, sort, value).slice(0, rowsShown).map((j) => h('tr', { key: j.id, sig: JSON.stringify(j) + Math.floor(now / 5000), fill: () => [
         h('th', { scope: 'row', class: 'job-name' }, jobLink(j.id, title(j)), ' ', j.state === 'running' ? null : stateBadge(j)), h('td', { class: 'owner minor' }, j.user || '–'), h('td', { class: 'owner minor' }, j.tenant || '–'),
-        h('td', { class: 'num' }, number(heldGPUs(j))), h('td', { class: 'minor' }, where(j)), h('td', { class: 'num nowrap' }, ago(ms(j.status.since), now)),
+        h('td', { class: 'num' }, number(heldGPUs(j))), h('td', { class: 'minor' }, where(j)), h('td', { class: 'num nowrap minor' }, ago(ms(j.status.since), now)),
         h('td', { class: 'num nowrap' }, j.left_s > 0 ? ago(now + 1000 * j.left_s, now) : h('span', { class: 'soft' }, 'unknown'))] }))))),
     jobs.length > rowsShown ? h('p', { class: 'note' }, 'The first ' + rowsShown + ' of ' + number(page.total) + ' in this order.') : null);
   }
