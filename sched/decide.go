@@ -69,27 +69,42 @@ func Decide(p Policy, s *Snapshot) ([]Action, Plan, error) {
 }
 
 func diff(s *Snapshot, plan Plan) []Action {
-	var actions []Action
+	type change struct {
+		seq int64
+		job int
+	}
+	var changes []change
+	stops, starts := 0, 0
 	for i, j := range s.Jobs {
-		want := plan.Want[i]
-		if j.Phase == Running && !want.Equal(j.Placement) {
-			moving := len(want) > 0
-			actions = append(actions, Action{
+		if want := plan.Want[i]; !want.Equal(j.Placement) {
+			changes = append(changes, change{j.Seq, i})
+			if j.Phase == Running {
+				stops++
+			}
+			if len(want) > 0 {
+				starts++
+			}
+		}
+	}
+	if stops+starts == 0 {
+		return nil
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.seq, b.seq) })
+	actions := make([]Action, stops+starts)
+	stop, start := actions[:0:stops], actions[stops:stops]
+	for _, c := range changes {
+		j, want := s.Jobs[c.job], plan.Want[c.job]
+		moving := j.Phase == Running && len(want) > 0
+		if j.Phase == Running {
+			stop = append(stop, Action{
 				Verb: Stop, Job: j, From: j.Placement,
-				Moving: moving, Suspend: (plan.Suspend || j.Suspends) && !moving, Why: plan.Why[i],
+				Moving: moving, Suspend: (plan.Suspend || j.Suspends) && !moving, Why: plan.Why[c.job],
 			})
 		}
-	}
-	stops := len(actions)
-	for i, j := range s.Jobs {
-		want := plan.Want[i]
-		if len(want) > 0 && !want.Equal(j.Placement) {
-			actions = append(actions, Action{Verb: Start, Job: j, To: want, Moving: j.Phase == Running, Screening: plan.screens(i)})
+		if len(want) > 0 {
+			start = append(start, Action{Verb: Start, Job: j, To: want, Moving: moving, Screening: plan.screens(c.job)})
 		}
 	}
-	bySeq := func(a, b Action) int { return cmp.Compare(a.Job.Seq, b.Job.Seq) }
-	slices.SortFunc(actions[:stops], bySeq)
-	slices.SortFunc(actions[stops:], bySeq)
 	return actions
 }
 

@@ -6,7 +6,6 @@ package gavel
 import (
 	"cmp"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
@@ -43,16 +42,15 @@ type speeds [maxTypes]float64
 // that may not start or that no type can host.
 func (p *policy) claims(s *sched.Snapshot) []claim {
 	types := min(len(s.Cluster.Types), maxTypes)
-	out := make([]claim, 0, len(s.Jobs))
-	for i, j := range s.Jobs {
-		c := claim{job: i, j: j, scale: j.GPUs, on: -1, got: unpack(j.Note.Count, types)}
+	out := make([]claim, len(s.Jobs))
+	for k, i := range place.OrderBy(s, func(*sched.Job) (a, b float64) { return 0, 0 }) {
+		c, j := &out[k], s.Jobs[i]
+		c.job, c.j, c.scale, c.on, c.got = i, j, j.GPUs, -1, unpack(j.Note.Count, types)
 		if j.Phase == sched.Running {
 			c.scale = j.Placement.GPUs()
 			c.on = s.Cluster.TypeOf(int(j.Placement[0].Node))
 		}
-		out = append(out, c)
 	}
-	slices.SortFunc(out, func(a, b claim) int { return cmp.Compare(a.j.Seq, b.j.Seq) })
 	p.findPartners(s, out)
 	for k := range out {
 		out[k].rank = k
@@ -72,7 +70,9 @@ func (p *policy) speeds(c *claim, types []sched.GPUType) speeds {
 	var out, tried speeds
 	var hosted [maxTypes]bool
 	for t, gpuType := range types {
-		if hosted[t] = p.hosts(c, gpuType); hosted[t] && c.j.Perf != nil {
+		// GPUs of that type could hold it if nothing else ran.
+		hosted[t] = c.j.Accepts(gpuType) && p.free.EverOn(t, c.j, c.scale, sched.CrossRack) >= c.scale
+		if hosted[t] && c.j.Perf != nil {
 			out[t] = rate(c.j.Perf, gpuType, c.scale)
 			tried[t] = rate(c.j.Perf, gpuType, trialSize(c.j.Perf, gpuType))
 		}
@@ -146,15 +146,6 @@ func trialSize(r *goodput.Report, t sched.GPUType) int {
 		}
 	}
 	return least
-}
-
-// hosts reports whether GPUs of a type could ever hold the job.
-func (p *policy) hosts(c *claim, t sched.GPUType) bool {
-	if !c.j.Accepts(t) {
-		return false
-	}
-	only := c.only(t)
-	return p.free.Ever(&only, c.scale, sched.CrossRack) >= c.scale
 }
 
 // only returns the job as if it accepted a single type.

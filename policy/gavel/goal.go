@@ -87,10 +87,14 @@ func (p *policy) table(s *sched.Snapshot, claims []claim) *table {
 		}
 	}
 	seen := func(c *claim) kind { return kind{c.scale, c.speed, p.terms(s, c, t.gpus, len(claims))} }
+	t.rows, t.terms = make([]row, 0, len(claims)), make([][3]float64, 0, len(claims))
+	var speeds, gains []float64 // of all rows, next to each other
 	add := func(key kind) int {
-		r := row{scale: float64(key.scale), speed: key.speed[:len(t.gpus)], best: slices.Max(key.speed[:])}
+		speeds = append(speeds, key.speed[:len(t.gpus)]...)
+		r := row{scale: float64(key.scale), speed: speeds[len(speeds)-len(t.gpus):], best: slices.Max(key.speed[:])}
 		if p.Goal == Cost || p.Goal == Shortest || p.Goal == Throughput || p.Goal == FIFO {
-			r.gain = p.gains(&r, prices, key.terms)
+			gains = p.gains(gains, &r, prices, key.terms)
+			r.gain = gains[len(gains)-len(t.gpus):]
 		}
 		t.rows, t.terms = append(t.rows, r), append(t.terms, key.terms)
 		return len(t.rows) - 1
@@ -193,26 +197,27 @@ func (p *policy) promised(s *sched.Snapshot, c *claim) float64 {
 	return left / time
 }
 
-// gains is the value of all time on each type: for cost, the speed relative to the
+// gains appends the value of all time on each type: for cost, the speed relative to the
 // job's best over the price relative to the lowest; for fifo, that speed times the
 // number of jobs that are not ahead of it; for shortest, the part of the remaining
 // work done in a second; for max-sum-throughput, the steps in a second.
-func (p *policy) gains(r *row, prices []float64, terms [3]float64) []float64 {
-	out := make([]float64, len(r.speed))
+func (p *policy) gains(out []float64, r *row, prices []float64, terms [3]float64) []float64 {
 	for t, speed := range r.speed {
+		gain := 0.0
 		switch p.Goal {
 		case Cost:
-			out[t] = r.scale * speed / r.best / prices[t]
+			gain = r.scale * speed / r.best / prices[t]
 		case Throughput:
-			out[t] = speed * terms[0]
+			gain = speed * terms[0]
 		case FIFO:
-			out[t] = r.scale * speed / r.best * terms[0]
+			gain = r.scale * speed / r.best * terms[0]
 		case Shortest:
-			out[t] = speed / terms[0]
+			gain = speed / terms[0]
 			if t == int(terms[1]) {
-				out[t] *= p.Stick
+				gain *= p.Stick
 			}
 		}
+		out = append(out, gain)
 	}
 	return out
 }

@@ -39,13 +39,14 @@ func codePair(types, i, j int) int { return 1 + 2*types + i*types + j }
 // slack absorbs rounding errors in throughputs.
 const slack = 1e-9
 
-// cheapest returns the corner of the row with the least cost: the price of its GPU
-// time, less its gain.
-func (r *row) cheapest(prices []float64) (corner, float64) {
-	best, least := corner{}, math.Inf(1)
+// cheapest finds the corner of the row with the least cost: the price of its GPU
+// time, less its gain. It returns that cost.
+func (r *row) cheapest(prices []float64, best *corner) float64 {
+	*best = corner{}
+	least := math.Inf(1)
 	if r.need <= 0 {
 		if least = 0; r.gain == nil {
-			return best, least
+			return least
 		}
 	}
 	types := len(r.speed)
@@ -55,10 +56,10 @@ func (r *row) cheapest(prices []float64) (corner, float64) {
 		}
 		all := r.rate(i, prices)
 		if x := min(1, r.need/fast); r.need > 0 && x*all < least {
-			best, least = corner{codeNeed(i), [2]int{i, i}, [2]float64{x, 0}}, x*all
+			*best, least = corner{codeNeed(i), [2]int{i, i}, [2]float64{x, 0}}, x*all
 		}
 		if r.gain != nil && all < least {
-			best, least = corner{codeAll(types, i), [2]int{i, i}, [2]float64{1, 0}}, all
+			*best, least = corner{codeAll(types, i), [2]int{i, i}, [2]float64{1, 0}}, all
 		}
 		for j, slow := range r.speed {
 			if slow <= 0 || slow >= r.need || fast <= slow {
@@ -66,11 +67,11 @@ func (r *row) cheapest(prices []float64) (corner, float64) {
 			}
 			x := min(1, (r.need-slow)/(fast-slow))
 			if cost := x*all + (1-x)*r.rate(j, prices); cost < least {
-				best, least = corner{codePair(types, i, j), [2]int{i, j}, [2]float64{x, 1 - x}}, cost
+				*best, least = corner{codePair(types, i, j), [2]int{i, j}, [2]float64{x, 1 - x}}, cost
 			}
 		}
 	}
-	return best, least
+	return least
 }
 
 // rate returns the cost of all time on a type.
@@ -90,8 +91,7 @@ func (p *problem) rise(k int, prices []float64) bool {
 			_, cost := p.cheapest(&p.blocks[r.block-1], prices)
 			return cost
 		}
-		_, cost := r.cheapest(prices)
-		return cost
+		return r.cheapest(prices, new(corner))
 	}
 	now, need := cost(), r.need
 	if r.need = min(r.best, need*1.001); need == 0 {

@@ -53,15 +53,16 @@ func (p *problem) column(prices []float64, keep bool) column {
 	if keep {
 		c.picks = make([]corner, len(p.rows))
 	}
+	pick := new(corner)
 	for k := range p.rows {
 		r := &p.rows[k]
 		if r.block > 0 {
 			continue
 		}
-		pick, _ := r.cheapest(prices)
 		if keep {
-			c.picks[k] = pick
+			pick = &c.picks[k]
 		}
+		r.cheapest(prices, pick)
 		for n, i := range pick.on {
 			c.use[i] += pick.time[n] * r.scale * r.count
 			if r.gain != nil {

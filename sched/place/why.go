@@ -92,25 +92,48 @@ func (f *Free) whyMarked(j *sched.Job, n int, level sched.Level) sched.Reason {
 // Ever returns how many GPUs the job could have within the level if nothing
 // else ran, up to n.
 func (f *Free) Ever(j *sched.Job, n int, level sched.Level) int {
-	level = bound(j, level)
-	if level <= sched.SameMachine {
-		// A level below the rack is a wish that grows with the job, unless the
-		// job itself set the bound.
-		level = bound(j, sched.CrossRack)
-	}
-	key := shapeOf(j, level)
+	key := shapeOf(j, everLevel(j, level))
 	f.types(j, func(t int) bool {
 		key.types |= 1 << min(t, 63)
 		return false
 	})
 	most, known := f.ever[key]
 	if !known {
-		most = f.most(j, level)
-		if len(f.c.Types) < 64 { // else two sets of types may share a key
-			f.ever = remember(f.ever, key, most)
-		}
+		f.types(j, func(t int) bool {
+			most = max(most, f.most(j, t, key.level))
+			return false
+		})
+		f.recall(key, most)
 	}
 	return min(most, n)
+}
+
+// EverOn is Ever for GPUs of one type, whether the job accepts it or not.
+func (f *Free) EverOn(t int, j *sched.Job, n int, level sched.Level) int {
+	key := shapeOf(j, everLevel(j, level))
+	key.types = 1 << min(t, 63)
+	most, known := f.ever[key]
+	if !known {
+		most = f.most(j, t, key.level)
+		f.recall(key, most)
+	}
+	return min(most, n)
+}
+
+// everLevel is the level of Ever: one below the rack is a wish that grows with the job,
+// unless the job itself set the bound.
+func everLevel(j *sched.Job, level sched.Level) sched.Level {
+	if level = bound(j, level); level <= sched.SameMachine {
+		return bound(j, sched.CrossRack)
+	}
+	return level
+}
+
+// recall adds an answer of Ever to its cache.
+func (f *Free) recall(key shape, most int) {
+	if len(f.c.Types) < 64 { // else two sets of types may share a key
+		f.ever = remember(f.ever, key, most)
+	}
 }
 
 // shape is all of a job that decides how much of an empty cluster it could use.
@@ -144,38 +167,34 @@ func remember[K comparable](cache map[K]int, key K, value int) map[K]int {
 	return cache
 }
 
-// most returns how many GPUs the job could have within the level if nothing
+// most returns how many GPUs of a type the job could have within the level if nothing
 // else ran.
-func (f *Free) most(j *sched.Job, level sched.Level) int {
-	most := 0
-	f.types(j, func(t int) bool {
-		racks := make([]int, len(f.c.Racks))
-		all := 0
-		for i := range f.c.Nodes {
-			node := &f.c.Nodes[i]
-			if f.c.TypeOf(i) != t || node.State == sched.Down {
-				continue
-			}
-			k := f.capacity(j, i)
-			racks[f.c.RackOf(i)] += k
-			all += k
-			switch {
-			case level == sched.SameSlot && len(node.Islands) > 0:
-				for _, island := range node.Islands {
-					most = max(most, min(k, (island&node.Usable()).Len()))
-				}
-			case level <= sched.SameMachine:
-				most = max(most, k)
-			}
+func (f *Free) most(j *sched.Job, t int, level sched.Level) int {
+	most, all := 0, 0
+	racks := make([]int, len(f.c.Racks))
+	for i := range f.c.Nodes {
+		node := &f.c.Nodes[i]
+		if f.c.TypeOf(i) != t || node.State == sched.Down {
+			continue
 		}
+		k := f.capacity(j, i)
+		racks[f.c.RackOf(i)] += k
+		all += k
 		switch {
-		case level == sched.SameRack:
-			most = max(most, slices.Max(racks))
-		case level > sched.SameRack:
-			most = max(most, all)
+		case level == sched.SameSlot && len(node.Islands) > 0:
+			for _, island := range node.Islands {
+				most = max(most, min(k, (island&node.Usable()).Len()))
+			}
+		case level <= sched.SameMachine:
+			most = max(most, k)
 		}
-		return false
-	})
+	}
+	switch {
+	case level == sched.SameRack:
+		most = slices.Max(racks)
+	case level > sched.SameRack:
+		most = all
+	}
 	return most
 }
 
