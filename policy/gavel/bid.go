@@ -37,8 +37,17 @@ func (r *round) bids() []bid {
 	}
 	out = r.sharedBids(out)
 	slices.SortFunc(out, func(a, b bid) int {
-		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(b.time, a.time),
-			cmp.Compare(a.claim, b.claim), cmp.Compare(a.gpuType, b.gpuType), cmp.Compare(a.partner, b.partner))
+		switch {
+		case a.priority != b.priority:
+			return cmp.Compare(b.priority, a.priority)
+		case a.time != b.time:
+			return cmp.Compare(b.time, a.time)
+		case a.claim != b.claim:
+			return cmp.Compare(a.claim, b.claim)
+		case a.gpuType != b.gpuType:
+			return cmp.Compare(a.gpuType, b.gpuType)
+		}
+		return cmp.Compare(a.partner, b.partner)
 	})
 	return out
 }

@@ -6,6 +6,7 @@ package gavel
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fairway-gpu/fairway/sched"
@@ -42,7 +43,9 @@ type speeds [maxTypes]float64
 // that may not start or that no type can host.
 func (p *policy) claims(s *sched.Snapshot) []claim {
 	types := min(len(s.Cluster.Types), maxTypes)
-	out := make([]claim, len(s.Jobs))
+	out := slices.Grow(p.memory.claims[:0], len(s.Jobs))[:len(s.Jobs)]
+	p.memory.claims = out
+	clear(out)
 	for k, i := range place.OrderBy(s, func(*sched.Job) (a, b float64) { return 0, 0 }) {
 		c, j := &out[k], s.Jobs[i]
 		c.job, c.j, c.scale, c.on, c.got = i, j, j.GPUs, -1, unpack(j.Note.Count, types)
@@ -77,7 +80,9 @@ func (p *policy) speeds(c *claim, types []sched.GPUType) speeds {
 			tried[t] = rate(c.j.Perf, gpuType, trialSize(c.j.Perf, gpuType))
 		}
 	}
-	extrapolate(&out, tried)
+	if c.j.Perf != nil {
+		extrapolate(&out, tried)
+	}
 	first := 0.0
 	for t := range types {
 		if first == 0 {

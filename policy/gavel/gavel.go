@@ -97,6 +97,17 @@ type policy struct {
 	// Caches.
 	free      *place.Free
 	slowdowns slowdownCache
+	memory    memory
+}
+
+// memory is what the last decision has left to write into, so that a decision about many
+// jobs gives the garbage collector less to do.
+type memory struct {
+	claims        []claim
+	rows          []row
+	terms         [][3]float64
+	speeds, gains []float64
+	rowOf         map[kind]int
 }
 
 // listPrices are approximate on-demand prices of a GPU per hour in a public cloud;

@@ -87,8 +87,9 @@ func (p *policy) table(s *sched.Snapshot, claims []claim) *table {
 		}
 	}
 	seen := func(c *claim) kind { return kind{c.scale, c.speed, p.terms(s, c, t.gpus, len(claims))} }
-	t.rows, t.terms = make([]row, 0, len(claims)), make([][3]float64, 0, len(claims))
-	var speeds, gains []float64 // of all rows, next to each other
+	m := &p.memory
+	t.rows, t.terms = m.rows[:0], m.terms[:0]
+	speeds, gains := m.speeds[:0], m.gains[:0] // of all rows, next to each other
 	add := func(key kind) int {
 		speeds = append(speeds, key.speed[:len(t.gpus)]...)
 		r := row{scale: float64(key.scale), speed: speeds[len(speeds)-len(t.gpus):], best: slices.Max(key.speed[:])}
@@ -99,22 +100,26 @@ func (p *policy) table(s *sched.Snapshot, claims []claim) *table {
 		t.rows, t.terms = append(t.rows, r), append(t.terms, key.terms)
 		return len(t.rows) - 1
 	}
-	rows := make(map[kind]int, len(claims))
+	if m.rowOf == nil {
+		m.rowOf = map[kind]int{}
+	}
+	clear(m.rowOf)
 	for k := range claims {
 		c := &claims[k]
 		if paired[k] || slices.Max(c.speed[:]) == 0 || (c.j.Phase == sched.Pending && !c.j.Ready(s.Now)) {
 			continue
 		}
 		key := seen(c)
-		n, ok := rows[key]
+		n, ok := m.rowOf[key]
 		if !ok {
 			n = add(key)
-			rows[key] = n
+			m.rowOf[key] = n
 		}
 		t.rows[n].count++
 		t.rowOf[k] = n
 	}
 	t.addBlocks(claims, seen, add)
+	m.rows, m.terms, m.speeds, m.gains = t.rows, t.terms, speeds, gains
 	return t
 }
 

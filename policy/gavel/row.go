@@ -11,15 +11,15 @@ import (
 
 // row is what the linear program sees of a set of identical jobs.
 type row struct {
+	need  float64   // throughput that each must have
 	count float64   // number of jobs
 	scale float64   // GPUs of each job
 	speed []float64 // by GPU type: throughput of each; 0: it cannot run there
-	best  float64   // the largest speed
 	gain  []float64 // by GPU type: the value of all its time there; nil: nothing
 
-	need   float64 // throughput that each must have
-	frozen bool    // need is fixed
+	best   float64 // the largest speed
 	block  int     // 1 + the block that it is in; 0: none
+	frozen bool    // need is fixed
 }
 
 // corner is an extreme point of a row's feasible times, on at most two GPU types.
@@ -42,35 +42,36 @@ const slack = 1e-9
 // cheapest finds the corner of the row with the least cost: the price of its GPU
 // time, less its gain. It returns that cost.
 func (r *row) cheapest(prices []float64, best *corner) float64 {
-	*best = corner{}
-	least := math.Inf(1)
-	if r.need <= 0 {
-		if least = 0; r.gain == nil {
-			return least
-		}
+	need, types := r.need, len(r.speed)
+	// The corner, in pieces: this is where a decision spends most of its time.
+	code, on, with, part, rest, least := 0, 0, 0, 0.0, 0.0, math.Inf(1)
+	if need <= 0 {
+		least = 0
 	}
-	types := len(r.speed)
 	for i, fast := range r.speed {
-		if fast <= 0 || fast*(1+slack) < r.need {
+		if fast <= 0 || fast*(1+slack) < need || need <= 0 && r.gain == nil {
 			continue
 		}
 		all := r.rate(i, prices)
-		if x := min(1, r.need/fast); r.need > 0 && x*all < least {
-			*best, least = corner{codeNeed(i), [2]int{i, i}, [2]float64{x, 0}}, x*all
+		if need > 0 {
+			if x := min(1, need/fast); x*all < least {
+				code, on, with, part, rest, least = codeNeed(i), i, i, x, 0, x*all
+			}
 		}
 		if r.gain != nil && all < least {
-			*best, least = corner{codeAll(types, i), [2]int{i, i}, [2]float64{1, 0}}, all
+			code, on, with, part, rest, least = codeAll(types, i), i, i, 1, 0, all
 		}
 		for j, slow := range r.speed {
-			if slow <= 0 || slow >= r.need || fast <= slow {
+			if slow <= 0 || slow >= need || fast <= slow {
 				continue
 			}
-			x := min(1, (r.need-slow)/(fast-slow))
+			x := min(1, (need-slow)/(fast-slow))
 			if cost := x*all + (1-x)*r.rate(j, prices); cost < least {
-				*best, least = corner{codePair(types, i, j), [2]int{i, j}, [2]float64{x, 1 - x}}, cost
+				code, on, with, part, rest, least = codePair(types, i, j), i, j, x, 1-x, cost
 			}
 		}
 	}
+	best.code, best.on[0], best.on[1], best.time[0], best.time[1] = code, on, with, part, rest
 	return least
 }
 
