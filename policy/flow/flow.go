@@ -118,18 +118,32 @@ func (g *Graph) up(node int32) bool { return g.arcs[g.tree[node].arc].from == no
 // some that the last search through all arcs has found.
 func (g *Graph) entering() int32 {
 	best := g.best()
-	for k := 0; best < 0 && k < len(g.arcs); {
-		for end := k + max(16, len(g.arcs)/8); k < min(end, len(g.arcs)) && len(g.found) < maxFound; k++ {
-			if g.gain(g.next) > 0 {
-				g.found = append(g.found, g.next)
-			}
-			if g.next++; int(g.next) == len(g.arcs) {
+	for left := len(g.arcs); best < 0 && left > 0; best = g.best() {
+		for part := min(left, max(16, len(g.arcs)/8)); part > 0 && len(g.found) < maxFound; {
+			n := g.look(min(part, len(g.arcs)-int(g.next)))
+			part -= n
+			left -= n
+			if g.next += int32(n); int(g.next) == len(g.arcs) {
 				g.next = 0
 			}
 		}
-		best = g.best()
 	}
 	return best
+}
+
+// look adds those of the next n arcs to found that have a gain, and returns how many it
+// has looked at: it stops when enough are found.
+func (g *Graph) look(n int) int {
+	tree := g.tree
+	for i, a := range g.arcs[g.next : int(g.next)+n] {
+		if int64(a.state)*(tree[a.to].potential-tree[a.from].potential-a.cost) <= 0 {
+			continue
+		}
+		if g.found = append(g.found, g.next+int32(i)); len(g.found) == maxFound {
+			return i + 1
+		}
+	}
+	return n
 }
 
 // maxFound bounds the arcs that a search returns.

@@ -64,7 +64,7 @@ func gpus(j *sched.Job) int {
 // stopped, and the waiting ones with the largest delay. Jobs that may not be
 // stopped stay.
 func (d *decision) taking() []int {
-	var running, waiting []int
+	running, waiting := make([]int, 0, len(d.order)), make([]int, 0, len(d.order))
 	for _, i := range d.order {
 		switch j := d.s.Jobs[i]; {
 		case j.Phase == sched.Running && j.Pinned():
@@ -84,6 +84,9 @@ func (d *decision) taking() []int {
 // first.
 func (d *decision) byDelay(jobs []int) {
 	slices.SortFunc(jobs, func(a, b int) int {
-		return cmp.Or(cmp.Compare(d.delay[b], d.delay[a]), cmp.Compare(d.s.Jobs[a].Seq, d.s.Jobs[b].Seq))
+		if d.delay[a] != d.delay[b] {
+			return cmp.Compare(d.delay[b], d.delay[a])
+		}
+		return cmp.Compare(d.s.Jobs[a].Seq, d.s.Jobs[b].Seq)
 	})
 }

@@ -129,11 +129,17 @@ func (n *network) read(g *group) {
 	}
 	moving -= out
 	slices.SortFunc(g.jobs, func(a, b int) int {
-		x, y := n.s.Jobs[a], n.s.Jobs[b]
-		if by := cmp.Compare(n.delay[b], n.delay[a]); by != 0 || g.stay < 0 {
-			return cmp.Or(by, cmp.Compare(x.Seq, y.Seq))
+		if n.delay[a] != n.delay[b] {
+			return cmp.Compare(n.delay[b], n.delay[a])
 		}
-		return cmp.Or(cmp.Compare(y.Placement[0].Node, x.Placement[0].Node), cmp.Compare(y.Seq, x.Seq))
+		x, y := n.s.Jobs[a], n.s.Jobs[b]
+		switch {
+		case g.stay < 0:
+			return cmp.Compare(x.Seq, y.Seq)
+		case x.Placement[0].Node != y.Placement[0].Node:
+			return cmp.Compare(y.Placement[0].Node, x.Placement[0].Node)
+		}
+		return cmp.Compare(y.Seq, x.Seq)
 	})
 	for _, i := range slices.Backward(g.jobs) {
 		all := gpus(n.s.Jobs[i])

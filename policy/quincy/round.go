@@ -15,7 +15,8 @@ import (
 func (d *decision) plan() sched.Plan {
 	shadow := *d.s
 	shadow.Jobs = slices.Clone(d.s.Jobs)
-	var keep, start, move, stop, rest []int
+	keep := make([]int, 0, len(d.order))
+	var start, move, stop, rest []int
 	for _, i := range d.order {
 		j := d.s.Jobs[i]
 		switch running := j.Phase == sched.Running; {

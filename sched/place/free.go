@@ -4,6 +4,7 @@
 package place
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 
@@ -36,6 +37,8 @@ type Free struct {
 	rackSet  []bitset    // by rack: its nodes
 	typeSet  []bitset    // by GPU type: its nodes
 	ready    bitset
+
+	gpuMemory []int64 // by GPU type: the most of any node
 
 	undo []change
 
@@ -85,7 +88,7 @@ func NewFree(c *sched.Cluster) *Free {
 		rackFree: make([]int, len(c.Racks)), typeFree: make([]int, len(c.Types)),
 		buckets: make([]bitset, c.MaxGPUs()+1), filled: make([]int, c.MaxGPUs()+1),
 		rackSet: make([]bitset, len(c.Racks)), typeSet: make([]bitset, len(c.Types)),
-		ready: newBitset(n),
+		ready: newBitset(n), gpuMemory: make([]int64, len(c.Types)),
 	}
 	for k := range f.buckets {
 		f.buckets[k] = newBitset(n)
@@ -105,6 +108,11 @@ func NewFree(c *sched.Cluster) *Free {
 			f.ready.add(i)
 		}
 		f.bounded = f.bounded || node.CPUs > 0 || node.Memory > 0
+		memory := node.GPUMemory
+		if memory == 0 { // nobody knows
+			memory = math.MaxInt64
+		}
+		f.gpuMemory[c.TypeOf(i)] = max(f.gpuMemory[c.TypeOf(i)], memory)
 	}
 	f.clear()
 	return f

@@ -40,7 +40,7 @@ func (f *Free) find(j *sched.Job, n int, most limits) (sched.Placement, bool) {
 	most.level = bound(j, most.level)
 	var p sched.Placement
 	ok := f.types(j, func(t int) bool {
-		if f.typeFree[t] < n {
+		if f.typeFree[t] < n || j.GPUMemory > f.gpuMemory[t] {
 			return false
 		}
 		var ok bool
@@ -84,6 +84,11 @@ func (f *Free) findType(j *sched.Job, n, t int, most limits) (sched.Placement, b
 func (f *Free) bestRack(j *sched.Job, n, t int) (best, nodes int) {
 	for r, free := range f.rackFree {
 		if free < n {
+			continue
+		}
+		// The job needs at least as many nodes as one that all free GPUs suit.
+		least, ok := f.inRack(r, t).nodes(n)
+		if !ok || nodes > 0 && (least > nodes || least == nodes && free >= f.rackFree[best]) {
 			continue
 		}
 		k := f.nodesFor(j, n, region{t, r})
