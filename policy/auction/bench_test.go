@@ -33,7 +33,7 @@ func fullMarket(rng *rand.Rand, z size) (auction.Offer, []auction.Bid) {
 			w.Holds = []auction.Share{{Machine: rng.IntN(z.machines), GPUs: gang}}
 		}
 		work, price := 1+99*rng.Float64(), 0.4*rng.Float64()
-		rows := auction.Table(o, w, func(have []auction.Share) float64 {
+		rows := auction.NewMaker(o.Machines).Table(o, w, func(have []auction.Share) float64 {
 			gpus := auction.Total(have)
 			if gpus == 0 {
 				return 20 * work
@@ -86,6 +86,6 @@ func BenchmarkTable(b *testing.B) {
 	o, _ := fullMarket(rand.New(rand.NewPCG(1, 1)), size{1250, 1, 1, 32, 8})
 	w := auction.Want{App: "a", GPUs: 64, Holds: []auction.Share{{Machine: 3, GPUs: 1}}}
 	for b.Loop() {
-		auction.Table(o, w, func(have []auction.Share) float64 { return 100 / float64(1+auction.Total(have)) })
+		auction.NewMaker(o.Machines).Table(o, w, func(have []auction.Share) float64 { return 100 / float64(1+auction.Total(have)) })
 	}
 }

@@ -44,6 +44,7 @@ type handout struct {
 	racks []map[string]bool
 	given [][]Share
 	near  []int // scratch of one
+	maker *Maker
 	rng   *rand.Rand
 }
 
@@ -109,7 +110,11 @@ func (h *handout) spread() bool {
 			continue
 		}
 		w.Holds, w.Turn = nil, 0
-		g := newGround(h.free, w)
+		if h.maker == nil {
+			h.maker = NewMaker(h.free.Machines)
+		}
+		h.maker.see(h.free, w)
+		g := &h.maker.ground
 		take := g.oneRack(w.gang(), 0)
 		if take == nil {
 			take = fewest(g.all, w.gang(), len(g.all))

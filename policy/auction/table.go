@@ -23,6 +23,28 @@ type Want struct {
 func (w Want) gang() int { return max(1, w.Gang) }
 func (w Want) task() int { return max(1, w.Task) }
 
+// Maker makes the tables of bids one after the other, in the memory of the last.
+type Maker struct {
+	rack  []int // by machine: the number of its rack
+	racks int
+	ground
+}
+
+// NewMaker returns one for offers of the same machines: they may differ in what is free.
+func NewMaker(machines []Machine) *Maker {
+	m, known := &Maker{rack: make([]int, len(machines))}, map[string]int{}
+	for i := range machines {
+		r, ok := known[machines[i].Rack]
+		if !ok {
+			r = len(known)
+			known[machines[i].Rack] = r
+		}
+		m.rack[i] = r
+	}
+	m.racks = len(known)
+	return m
+}
+
 // Table makes the rows of a bid: for every number of gangs at most four placements,
 // except those that are no better than a smaller one. rho returns the app's
 // finish-time fairness with everything it would then have, by machine; it must not
@@ -31,8 +53,9 @@ func (w Want) task() int { return max(1, w.Task) }
 // The placements are: what is free on the machines that the app occupies, then
 // near them; the one machine on which the GPUs fit best; the fewest machines of
 // one rack; the fewest machines of all.
-func Table(o Offer, w Want, rho func([]Share) float64) []Row {
-	g := newGround(o, w)
+func (m *Maker) Table(o Offer, w Want, rho func([]Share) float64) []Row {
+	m.see(o, w)
+	g := &m.ground
 	rows := []Row{{Rho: rho(g.with(nil))}}
 	for gpus := w.gang(); gpus <= min(w.GPUs, g.gpus); gpus += w.gang() {
 		for _, take := range g.placements(gpus) {
@@ -75,124 +98,125 @@ type ground struct {
 	gpus   int
 	home   []Share // free on machines that the app occupies, most held first
 	all    []Share // the rest too, most free first
-	racks  [][]Share
+	byRack [][]Share
 	away   []Share // all but home, if there is one
 	nearby []Share // of these, in racks in which the app has GPUs
-	rackOf func(int) string
 	held   []Share // by machine
-	buf    []Share
+
+	buf, inTurn, rest []Share // scratch
+	at, slot, sizes   []int
 }
 
-func newGround(o Offer, w Want) *ground {
-	g := &ground{want: w, rackOf: func(m int) string { return o.Machines[m].Rack }}
-	held, near := map[int]int{}, map[string]bool{}
-	for _, s := range w.Holds {
-		held[s.Machine] += s.GPUs
-		near[g.rackOf(s.Machine)] = true
-	}
-	for m, n := range held {
-		g.held = append(g.held, Share{m, n})
-	}
-	sortShares(g.held)
-	most, machines := 0, len(o.Machines)
-	free := 0
-	for i := range o.Machines {
-		if o.Machines[i].Free > 0 {
-			free++
+// holds returns how many GPUs of a machine the app has.
+func (g *ground) holds(machine int) int {
+	for _, s := range g.held {
+		if s.Machine == machine {
+			return s.GPUs
 		}
 	}
-	inTurn := make([]Share, 0, free)
+	return 0
+}
+
+// see looks at an offer for an app.
+func (m *Maker) see(o Offer, w Want) {
+	g := &m.ground
+	g.want, g.gpus = w, 0
+	g.held = added(append(g.held[:0], w.Holds...))
+	g.inTurn, g.home, g.away, g.nearby = g.inTurn[:0], g.home[:0], g.away[:0], g.nearby[:0]
+	most, machines := 0, len(o.Machines)
 	task, first := w.task(), int(w.Turn%uint64(max(1, machines)))
 	for k := range machines {
-		m := k + first
-		if m >= machines {
-			m -= machines
+		i := k + first
+		if i >= machines {
+			i -= machines
 		}
-		free := o.Machines[m].Free
-		if free < task || w.Usable != nil && !w.Usable(o.Machines[m]) {
+		free := o.Machines[i].Free
+		if free < task || w.Usable != nil && !w.Usable(o.Machines[i]) {
 			continue
 		}
 		free -= free % task
 		g.gpus += free
 		most = max(most, free)
-		inTurn = append(inTurn, Share{m, free})
-		if len(held) > 0 && held[m] > 0 {
-			g.home = append(g.home, Share{m, free})
+		g.inTurn = append(g.inTurn, Share{i, free})
+		if g.holds(i) > 0 {
+			g.home = append(g.home, Share{i, free})
 		}
 	}
-	g.all = mostFirst(inTurn, most)
+	g.mostFirst(most)
 	slices.SortFunc(g.home, func(a, b Share) int {
-		return cmp.Or(cmp.Compare(held[b.Machine], held[a.Machine]), cmp.Compare(a.Machine, b.Machine))
+		return cmp.Or(cmp.Compare(g.holds(b.Machine), g.holds(a.Machine)), cmp.Compare(a.Machine, b.Machine))
 	})
-	g.byRack()
+	m.divide()
 	if len(g.home) == 0 {
-		return g
+		return
 	}
 	for _, s := range g.all {
-		if held[s.Machine] == 0 {
+		if g.holds(s.Machine) == 0 {
 			g.away = append(g.away, s)
-			if near[g.rackOf(s.Machine)] {
+			if slices.ContainsFunc(g.held, func(h Share) bool { return m.rack[h.Machine] == m.rack[s.Machine] }) {
 				g.nearby = append(g.nearby, s)
 			}
 		}
 	}
-	return g
 }
 
-// byRack groups all machines by rack, in the order in which racks first occur.
-func (g *ground) byRack() {
-	at := map[string]int{}
-	of, sizes := make([]int, len(g.all)), []int{} // by machine: its rack; by rack: its machines
-	last, r := "", -1
-	for i, s := range g.all {
-		if rack := g.rackOf(s.Machine); r < 0 || rack != last {
-			known := false
-			if r, known = at[rack]; !known {
-				r = len(sizes)
-				at[rack] = r
-				sizes = append(sizes, 0)
-			}
-			last = rack
+// divide groups all machines by rack, in the order in which racks first occur.
+func (m *Maker) divide() {
+	g := &m.ground
+	g.sizes = g.sizes[:0]
+	g.slot = slices.Grow(g.slot[:0], m.racks)[:m.racks] // by rack: 1 + its place in that order
+	clear(g.slot)
+	for _, s := range g.all {
+		at := &g.slot[m.rack[s.Machine]]
+		if *at == 0 {
+			g.sizes = append(g.sizes, 0)
+			*at = len(g.sizes)
 		}
-		of[i] = r
-		sizes[r]++
+		g.sizes[*at-1]++
 	}
-	rest := make([]Share, len(g.all))
-	g.racks = make([][]Share, len(sizes))
-	for r, n := range sizes {
-		g.racks[r], rest = rest[:0:n], rest[n:]
+	g.rest = slices.Grow(g.rest[:0], len(g.all))[:len(g.all)]
+	rest := g.rest
+	g.byRack = g.byRack[:0]
+	for _, n := range g.sizes {
+		g.byRack, rest = append(g.byRack, rest[:0:n]), rest[n:]
 	}
-	for i, s := range g.all {
-		g.racks[of[i]] = append(g.racks[of[i]], s)
+	for _, s := range g.all {
+		of := &g.byRack[g.slot[m.rack[s.Machine]]-1]
+		*of = append(*of, s)
 	}
 }
 
-// mostFirst sorts shares by their number of GPUs, at most most, the largest first, and
+// mostFirst sorts the machines by their number of GPUs, at most most, the largest first, and
 // keeps the order of equal ones. Every bid sorts all machines, so it counts them.
-func mostFirst(shares []Share, most int) []Share {
-	at := make([]int, most+1) // where the next share of so many GPUs goes
-	for _, s := range shares {
-		at[s.GPUs]++
+func (g *ground) mostFirst(most int) {
+	g.at = slices.Grow(g.at[:0], most+1)[:most+1] // where the next share of so many GPUs goes
+	clear(g.at)
+	for _, s := range g.inTurn {
+		g.at[s.GPUs]++
 	}
 	next := 0
 	for n := most; n >= 0; n-- {
-		at[n], next = next, next+at[n]
+		g.at[n], next = next, next+g.at[n]
 	}
-	out := make([]Share, len(shares))
-	for _, s := range shares {
-		out[at[s.GPUs]] = s
-		at[s.GPUs]++
+	g.all = slices.Grow(g.all[:0], len(g.inTurn))[:len(g.inTurn)]
+	for _, s := range g.inTurn {
+		g.all[g.at[s.GPUs]] = s
+		g.at[s.GPUs]++
 	}
-	return out
 }
 
 // with returns what the app has together with what it would take, by machine. The
 // slice is reused.
 func (g *ground) with(take []Share) []Share {
 	g.buf = append(append(g.buf[:0], g.held...), take...)
-	sortShares(g.buf)
-	out := g.buf[:0]
-	for _, s := range g.buf {
+	return added(g.buf)
+}
+
+// added sorts shares and adds up those of the same machine, in place.
+func added(shares []Share) []Share {
+	sortShares(shares)
+	out := shares[:0]
+	for _, s := range shares {
 		if n := len(out); n > 0 && out[n-1].Machine == s.Machine {
 			out[n-1].GPUs += s.GPUs
 		} else {
@@ -217,7 +241,7 @@ func (g *ground) placements(gpus int) [][]Share {
 	if len(g.home) > 0 {
 		add(g.atHome(gpus))
 	}
-	turn := int((g.want.Turn + uint64(gpus/g.want.gang())) % uint64(max(1, len(g.racks))))
+	turn := int((g.want.Turn + uint64(gpus/g.want.gang())) % uint64(max(1, len(g.byRack))))
 	add(fewest(g.all, gpus, 1))
 	add(g.oneRack(gpus, turn))
 	add(fewest(g.all, gpus, len(g.all)))
@@ -250,8 +274,8 @@ func (g *ground) atHome(gpus int) []Share {
 func (g *ground) oneRack(gpus, turn int) []Share {
 	var best []Share
 	least := math.MaxInt
-	for i := range g.racks {
-		rack := g.racks[(i+turn)%len(g.racks)]
+	for i := range g.byRack {
+		rack := g.byRack[(i+turn)%len(g.byRack)]
 		if n := machines(rack, gpus); n < least {
 			best, least = rack, n
 		}

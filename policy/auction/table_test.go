@@ -43,7 +43,7 @@ func TestTable(t *testing.T) {
 		{"more than there is", auction.Want{Gang: 12, GPUs: 24}, []string{"[]", "[{0 4} {1 2} {2 3} {3 3}]"}},
 	} {
 		var got []string
-		for _, row := range auction.Table(o, c.want, spread(o)) {
+		for _, row := range auction.NewMaker(o.Machines).Table(o, c.want, spread(o)) {
 			if row.Take == nil {
 				row.Take = []auction.Share{}
 			}
@@ -68,7 +68,7 @@ func TestTableIsGood(t *testing.T) {
 		for range rapid.IntRange(0, 2).Draw(t, "held") {
 			w.Holds = append(w.Holds, auction.Share{Machine: rapid.IntRange(0, len(o.Machines)-1).Draw(t, "machine"), GPUs: 1})
 		}
-		bid := auction.Bid{App: "a", Gang: w.Gang, Task: w.Task, Holds: w.Holds, Rows: auction.Table(o, w, spread(o))}
+		bid := auction.Bid{App: "a", Gang: w.Gang, Task: w.Task, Holds: w.Holds, Rows: auction.NewMaker(o.Machines).Table(o, w, spread(o))}
 		if good, refused := auction.Check(o, []auction.Bid{bid}, 0); len(good) != 1 {
 			t.Fatalf("refused: %v", refused)
 		}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fairway-gpu/fairway/policy/auction"
@@ -17,6 +18,7 @@ import (
 // app is an app as its agent sees it: its jobs, and the value of GPUs to it.
 type app struct {
 	sched.App
+	nth  int    // in order of name
 	jobs []*job // in the order in which they get GPUs
 
 	elapsed     float64   // seconds since it arrived
@@ -89,9 +91,10 @@ func (r *round) work(j *sched.Job) (left, total float64) {
 	return left, had + left
 }
 
-func (r *round) newJob(i int) job {
+// know fills in a job by its index in the snapshot.
+func (j *job) know(r *round, i int) {
 	sj := r.s.Jobs[i]
-	j := job{Job: sj, index: i, size: sj.GPUs, most: sj.GPUs, curve: fairness.CurveOf(sj, r.s.Cluster)}
+	*j = job{Job: sj, index: i, size: sj.GPUs, most: sj.GPUs, curve: fairness.CurveOf(sj, r.s.Cluster)}
 	if sj.Elastic() {
 		j.size = cmp.Or(sj.NextSize(0), sj.GPUs)
 		j.most = max(j.size, sj.LargestSize(growth(sj)), sj.Placement.GPUs())
@@ -100,7 +103,6 @@ func (r *round) newJob(i int) job {
 		j.expired = r.isExpired(sj)
 		j.stays = !j.expired
 	}
-	return j
 }
 
 // mostOf returns the GPUs of the largest size of a job.
@@ -114,11 +116,15 @@ func mostOf(j *sched.Job) int {
 // gather groups the jobs by app, in order of name.
 func (r *round) gather() {
 	byID := make(map[sched.AppID]*app, r.s.Apps())
-	apps, jobs := make([]app, r.s.Apps()), make([]job, len(r.s.Jobs)) // thousands: in one piece each
-	r.jobs = make([]*job, len(r.s.Jobs))
+	m := r.memory
+	if len(m.apps) < r.s.Apps() || len(m.jobs) < len(r.s.Jobs) {
+		*m = memory{make([]app, r.s.Apps()), make([]job, len(r.s.Jobs))}
+	}
+	apps := m.apps
+	r.jobs, r.apps = make([]*job, len(r.s.Jobs)), make([]*app, 0, r.s.Apps())
 	for i := range r.s.Jobs {
-		j := &jobs[i]
-		*j = r.newJob(i)
+		j := &m.jobs[i]
+		j.know(r, i)
 		r.marked = r.marked || j.Selector != ""
 		r.jobs[i] = j
 		a := byID[j.App]
@@ -131,7 +137,7 @@ func (r *round) gather() {
 				apps = make([]app, 1)
 			}
 			a, apps = &apps[0], apps[1:]
-			a.App = known
+			*a = app{App: known, jobs: a.jobs[:0], lengths: a.lengths[:0], groups: a.groups[:0]}
 			a.ID = j.App
 			byID[j.App] = a
 			r.apps = append(r.apps, a)
@@ -139,8 +145,9 @@ func (r *round) gather() {
 		j.app = a
 		a.jobs = append(a.jobs, j)
 	}
-	slices.SortFunc(r.apps, func(a, b *app) int { return cmp.Compare(a.ID, b.ID) })
-	for _, a := range r.apps {
+	slices.SortFunc(r.apps, func(a, b *app) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	for n, a := range r.apps {
+		a.nth = n
 		r.know(a)
 	}
 }
@@ -149,14 +156,14 @@ func (r *round) gather() {
 func (r *round) know(a *app) {
 	a.elapsed = max(0, r.s.Now.Sub(a.Submitted).Seconds())
 	fresh, noted, total := 0.0, 0.0, 0.0 // GPU-seconds: of jobs without a note, of the app by its notes, of all current jobs
-	facts := make([]fairness.Job, len(a.jobs))
-	for i, j := range a.jobs {
+	facts := r.facts[:0]
+	for _, j := range a.jobs {
 		var all float64
 		j.left, all = r.work(j.Job)
 		a.left += j.left
 		total += all
 		a.longest = max(a.longest, j.left/float64(j.GPUs))
-		facts[i] = fairness.Job{GPUs: j.GPUs, Seconds: all / float64(j.GPUs), Most: mostOf(j.Job), Curve: j.curve}
+		facts = append(facts, fairness.Job{GPUs: j.GPUs, Seconds: all / float64(j.GPUs), Most: mostOf(j.Job), Curve: j.curve})
 		a.lengths = append(a.lengths, j.left/max(j.speed(j.most), float64(j.GPUs)))
 		a.mostAsked += j.GPUs
 		a.most += mostOf(j.Job)
@@ -172,6 +179,7 @@ func (r *round) know(a *app) {
 			a.hold(j.Placement)
 		}
 	}
+	r.facts = facts
 	if a.stretch > 0 {
 		a.gang = a.task
 	}
@@ -187,7 +195,7 @@ func (r *round) know(a *app) {
 	a.ideal = r.idealOf(r.alone(a, facts))
 	slices.SortFunc(a.lengths, func(x, y float64) int { return cmp.Compare(y, x) })
 	slices.SortFunc(a.jobs, inTurn)
-	a.groups = groupsOf(r, a)
+	a.groups = groupsOf(r, a, a.groups)
 }
 
 // search takes the app as a search of several stages, and returns the GPU-seconds of
@@ -240,10 +248,9 @@ func gcd(a, b int) int {
 	return a
 }
 
-// groupsOf counts the jobs of an app that need the same.
-func groupsOf(r *round, a *app) []group {
+// groupsOf counts the jobs of an app that need the same, in the memory of out.
+func groupsOf(r *round, a *app, out []group) []group {
 	learned := r.learn(a)
-	var out []group
 	for _, j := range a.jobs {
 		g := group{size: j.size, task: j.Task(), widest: j.MaxSpread, slow: learned[j.Model]}
 		if g.slow == nil {

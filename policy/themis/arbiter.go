@@ -51,7 +51,13 @@ func (r *round) auction() {
 
 // worseOff orders apps, the worst-off first.
 func worseOff(a, b *app) int {
-	return cmp.Or(cmp.Compare(b.expectedRho, a.expectedRho), cmp.Compare(b.elapsed, a.elapsed))
+	switch {
+	case a.expectedRho != b.expectedRho:
+		return cmp.Compare(b.expectedRho, a.expectedRho)
+	case a.elapsed != b.elapsed:
+		return cmp.Compare(b.elapsed, a.elapsed)
+	}
+	return cmp.Compare(a.nth, b.nth)
 }
 
 // bidders returns the worst-off apps that can use GPUs, the worst first.
@@ -62,7 +68,7 @@ func (r *round) bidders() []*app {
 			out = append(out, a)
 		}
 	}
-	slices.SortStableFunc(out, worseOff)
+	slices.SortFunc(out, worseOff)
 	most := max(1, int(math.Ceil((1-r.F)*float64(len(r.apps))-1e-9)))
 	out = out[:min(len(out), most, maxBidders)]
 	for _, a := range out {
@@ -257,7 +263,7 @@ func (r *round) handOut(apps []*app) {
 	apps = slices.DeleteFunc(slices.Clone(apps), func(a *app) bool {
 		return !slices.ContainsFunc(a.jobs, func(j *job) bool { return j.waits(r) })
 	})
-	slices.SortStableFunc(apps, worseOff)
+	slices.SortFunc(apps, worseOff)
 	var wants []auction.Want
 	byID := map[string]*app{}
 	for _, a := range apps[:min(len(apps), maxOthers)] {

@@ -81,7 +81,10 @@ func (r *round) table(a *app, o auction.Offer, b auction.Bid, want int) []auctio
 		App: b.App, Gang: a.gang, Task: a.task, GPUs: want, Holds: b.Holds, Usable: r.usable(a),
 		Turn: uint64(a.jobs[0].Seq),
 	}
-	rows := auction.Table(o, w, func(shares []auction.Share) float64 {
+	if r.maker == nil {
+		r.maker = auction.NewMaker(o.Machines)
+	}
+	rows := r.maker.Table(o, w, func(shares []auction.Share) float64 {
 		return r.rho(a, r.power(a, shares), auction.Total(shares)-held)
 	})
 	size := a.groups[0].size

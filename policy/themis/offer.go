@@ -36,7 +36,7 @@ func (r *round) makeOffer(bidders []*app, wants []int) auction.Offer {
 		}
 	}
 	for _, jobs := range o.over {
-		slices.SortStableFunc(jobs, dearer)
+		slices.SortFunc(jobs, dearer)
 	}
 	if r.Offer == Surplus {
 		for i, a := range bidders {
@@ -60,11 +60,13 @@ const headroom = 1.05
 
 // dearer orders running jobs by what losing them means to their app.
 func dearer(a, b *job) int {
-	return cmp.Or(
-		cmp.Compare(a.app.rhoIfLost, b.app.rhoIfLost),
-		cmp.Compare(a.left, b.left),
-		cmp.Compare(a.Seq, b.Seq),
-	)
+	switch {
+	case a.app.rhoIfLost != b.app.rhoIfLost:
+		return cmp.Compare(a.app.rhoIfLost, b.app.rhoIfLost)
+	case a.left != b.left:
+		return cmp.Compare(a.left, b.left)
+	}
+	return cmp.Compare(a.Seq, b.Seq)
 }
 
 // offering is an offer under construction.

@@ -44,7 +44,7 @@ func roundOf(t *testing.T, c Config, run map[sched.JobID]sched.Placement, specs 
 		}
 	}
 	s := st.Snapshot(start.Add(time.Hour))
-	return newRound(c, s, place.NewFree(cluster))
+	return newRound(c, s, place.NewFree(cluster), &memory{})
 }
 
 func spec(id sched.JobID, app sched.AppID, gpus int, estimate time.Duration) sched.Spec {

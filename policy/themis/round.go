@@ -9,7 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairway-gpu/fairway/policy/auction"
 	"github.com/fairway-gpu/fairway/sched"
+	"github.com/fairway-gpu/fairway/sched/fairness"
 	"github.com/fairway-gpu/fairway/sched/place"
 )
 
@@ -27,16 +29,19 @@ type round struct {
 	apps   []*app      // by name
 	rng    *rand.Rand
 	errors *rand.Rand // of Config.Error
+	memory *memory
 
 	onOffer [][]*job               // by node: running jobs whose GPUs are on offer
 	rest    []int                  // scratch of speed
+	facts   []fairness.Job         // scratch of know
+	maker   *auction.Maker         // nil: nobody has bid yet
 	marked  bool                   // labels of nodes matter: some job needs one, or some node is reserved for jobs that do
 	like    map[string]*sched.Node // by auction.Machine.Kind, if marked: one of the nodes
 }
 
-func newRound(c Config, s *sched.Snapshot, free *place.Free) *round {
+func newRound(c Config, s *sched.Snapshot, free *place.Free, m *memory) *round {
 	r := &round{
-		Config: c, s: s, free: free, quota: place.NewQuota(s), plan: sched.NewPlan(s),
+		Config: c, s: s, free: free, memory: m, quota: place.NewQuota(s), plan: sched.NewPlan(s),
 		since: make([]time.Time, len(s.Jobs)), lease: c.Lease.D().Seconds(), gpus: float64(max(1, s.Cluster.GPUs())),
 		rng:    rand.New(rand.NewPCG(c.Seed, uint64(s.Now.UnixNano()))),
 		errors: rand.New(rand.NewPCG(^c.Seed, uint64(s.Now.UnixNano()))),
@@ -155,7 +160,7 @@ func (r *round) fill() {
 	apps := slices.DeleteFunc(slices.Clone(r.apps), func(a *app) bool {
 		return !slices.ContainsFunc(a.jobs, func(j *job) bool { return j.waits(r) && r.free.Total() >= j.size })
 	})
-	slices.SortStableFunc(apps, worseOff)
+	slices.SortFunc(apps, worseOff)
 	for _, a := range apps {
 		for _, j := range a.jobs {
 			if !j.waits(r) || r.free.Total() < j.size {

@@ -95,13 +95,21 @@ func New(c Config) (sched.Policy, error) {
 
 type policy struct {
 	Config
-	free *place.Free // a cache
+	free   *place.Free // a cache
+	memory memory
+}
+
+// memory is what the last decision has left to write into, so that a decision about many
+// jobs gives the garbage collector less to do.
+type memory struct {
+	apps []app
+	jobs []job
 }
 
 // Schedule implements sched.Policy.
 func (p *policy) Schedule(s *sched.Snapshot) sched.Plan {
 	p.free = p.free.For(s.Cluster)
-	r := newRound(p.Config, s, p.free)
+	r := newRound(p.Config, s, p.free, &p.memory)
 	if r.hungry() {
 		r.auction()
 	}
