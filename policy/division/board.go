@@ -28,6 +28,7 @@ type board struct {
 	wide   []int16 // by node: jobs on it that span several nodes
 	open   bitset  // nodes that can take one more of those
 	left   []int   // GPUs free, by type
+	inRack []int   // the same by rack and type
 	quota  []int   // GPUs left, by tenant
 
 	words   int      // of a bit set
@@ -49,7 +50,7 @@ func newBoard(p *problem) *board {
 	b := &board{
 		c: c, apart: p.Apart, ready: make([]bool, n), islands: make([]int32, n),
 		free: make([]int32, n), cpus: make([]int64, n), memory: make([]int64, n), wide: make([]int16, n),
-		open: newBitset(n), left: make([]int, len(c.Types)), quota: slices.Clone(p.limits),
+		open: newBitset(n), left: make([]int, len(c.Types)), inRack: make([]int, len(c.Racks)*len(c.Types)), quota: slices.Clone(p.limits),
 		words: (n + 63) / 64, sizes: c.MaxGPUs() + 1, racks: make([]bitset, len(c.Racks)),
 	}
 	b.buckets = make([]uint64, len(c.Types)*b.sizes*b.words)
@@ -95,6 +96,7 @@ func (b *board) addNode(i, free int) {
 		b.ready[i] = true
 		b.free[i] = int32(free)
 		b.left[b.c.TypeOf(i)] += free
+		b.inRack[b.rackOf(i)] += free
 		b.bucket(b.c.TypeOf(i), free).add(i)
 	}
 }
@@ -109,9 +111,13 @@ func (b *board) copyFrom(o *board) {
 	b.wide = append(mine.wide[:0], o.wide...)
 	b.open = append(mine.open[:0], o.open...)
 	b.left = append(mine.left[:0], o.left...)
+	b.inRack = append(mine.inRack[:0], o.inRack...)
 	b.quota = append(mine.quota[:0], o.quota...)
 	b.buckets = append(mine.buckets[:0], o.buckets...)
 }
+
+// rackOf returns where in inRack the GPUs of a node are counted.
+func (b *board) rackOf(node int) int { return b.c.RackOf(node)*len(b.left) + b.c.TypeOf(node) }
 
 // bucket returns the nodes of a type with k free GPUs.
 func (b *board) bucket(t, k int) bitset {
@@ -236,11 +242,12 @@ func (b *board) move(j *Job, r row, sign int32) {
 		t, old := b.c.TypeOf(n), b.free[n]
 		b.free[n] = old - more
 		b.left[t] -= int(more)
+		b.inRack[b.rackOf(n)] -= int(more)
 		b.bucket(t, int(old)).remove(n)
 		b.bucket(t, int(b.free[n])).add(n)
 		if b.bounded {
-			b.cpus[n] -= int64(more) * int64(j.CPUs)
-			b.memory[n] -= int64(more) * j.Memory
+			b.cpus[n] -= int64(more) * int64(j.demand.cpus)
+			b.memory[n] -= int64(more) * j.demand.memory
 		}
 		if len(r) > 1 {
 			b.widen(n, int16(sign))

@@ -122,6 +122,9 @@ func (l *layout) climb() {
 func (l *layout) gains(i int32) {
 	l.ranked = l.ranked[:0]
 	now := l.costs[i]
+	if !less(l.menu.least[i], now) {
+		return
+	}
 	for o, opt := range l.menu.options[i] {
 		if !less(opt.cost, now) {
 			continue

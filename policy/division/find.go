@@ -106,12 +106,15 @@ func (b *board) tightest(r row, w want, instead int, rack bitset) int {
 	return instead
 }
 
-// inRack appends slots on several nodes of one rack: the rack that needs the
+// withinRack appends slots on several nodes of one rack: the rack that needs the
 // fewest nodes, and among equals the one with the least room.
-func (b *board) inRack(r row, w want) (row, bool) {
+func (b *board) withinRack(r row, w want) (row, bool) {
 	begin := len(r)
 	best, nodes, spare := -1, 0, 0
 	for i, rack := range b.racks {
+		if b.inRack[i*len(b.left)+w.kind] < w.gpus {
+			continue
+		}
 		trial, ok := b.onMany(r, w, rack)
 		if !ok {
 			continue

@@ -7,18 +7,18 @@ import "github.com/fairway-gpu/fairway/sched"
 
 // Job is one job as a search sees it.
 type Job struct {
-	*sched.Job
-	Index int    // in Snapshot.Jobs
-	Kinds []Kind // the GPU types it accepts
-
-	tenant int // index in Snapshot.Tenants; -1: no limit
-	demand demand
-
+	// What the search asks for all the time is next to each other.
+	tenant   int     // index in Snapshot.Tenants; -1: no limit
 	held     row     // what it has and may keep; nil: nothing
 	heldCost float64 // cost if it keeps held
 	fewest   int     // GPUs it can run on
 	most     int     // GPUs it may have
-	widest   Span    // the widest span it may have
+
+	*sched.Job
+	Index  int    // in Snapshot.Jobs
+	Kinds  []Kind // the GPU types it accepts
+	demand demand
+	widest Span // the widest span it may have
 }
 
 // Kind is what one type of GPU means to one job.
@@ -93,12 +93,14 @@ func (p *problem) confine(j *Job) {
 
 // accept finds the types of GPU the job may have and its speed on them.
 func (p *problem) accept(j *Job, known *Curves) {
-	reaches := p.reachOf(j.demand)
+	reaches, kinds := p.reachOf(j.demand), p.memory.kinds
 	for t, name := range p.s.Cluster.Types {
 		if j.Accepts(name) {
-			j.Kinds = append(j.Kinds, Kind{Type: t, Curve: known.of(j.Perf, name), reach: reaches[t]})
+			kinds = append(kinds, Kind{Type: t, Curve: known.of(j.Perf, name), reach: reaches[t]})
 		}
 	}
+	j.Kinds = kinds[len(p.memory.kinds):len(kinds):len(kinds)]
+	p.memory.kinds = kinds
 }
 
 // bound sets the fewest and the most GPUs the job may have.

@@ -30,8 +30,10 @@ type ranked struct {
 
 func byRank(a, b ranked) int {
 	switch {
-	case a.by != b.by:
-		return cmp.Compare(a.by, b.by)
+	case a.by < b.by:
+		return -1
+	case a.by > b.by:
+		return 1
 	case a.job != b.job:
 		return cmp.Compare(a.job, b.job)
 	}

@@ -12,7 +12,9 @@ import (
 type menu struct {
 	*problem
 	options [][]option // by job; the first is nothing
+	least   []float64  // by job: cost of the cheapest option
 	market  *market
+	cuts    cuts        // scratch of trim
 	keen    []int32     // jobs, the one that gains most from its favourite first
 	tables  [][]float64 // by job: see table; nil: not made yet
 
@@ -24,6 +26,13 @@ type menu struct {
 func newMenu(p *problem) *menu {
 	m := &menu{problem: p, options: make([][]option, len(p.jobs)), tables: make([][]float64, len(p.jobs))}
 	m.list()
+	m.least = make([]float64, len(m.options))
+	for i, options := range m.options {
+		m.least[i] = m.none
+		for _, o := range options {
+			m.least[i] = min(m.least[i], o.cost)
+		}
+	}
 	m.market = newMarket(m)
 	return m
 }
@@ -168,7 +177,14 @@ func costRow(table []float64, size, t int, at Span) []float64 {
 // tabulate makes a table of the options of a job.
 func (m *menu) tabulate(i int32, size int) {
 	types := len(m.s.Cluster.Types)
-	table := fill(nil, types*int(spread+1)*size, m.none)
+	need := types * int(spread+1) * size
+	if cap(m.memory.costs)-len(m.memory.costs) < need {
+		const piece = 1 << 15
+		m.memory.costs = make([]float64, 0, max(piece, need, 2*cap(m.memory.costs)))
+	}
+	begin := len(m.memory.costs)
+	m.memory.costs = m.memory.costs[:begin+need]
+	table := fill(m.memory.costs[begin:begin:begin+need], need, m.none)
 	for _, o := range m.options[i] {
 		if int(o.gpus) >= size {
 			continue
@@ -204,19 +220,19 @@ func fill(s []float64, n int, value float64) []float64 {
 
 // eager orders the jobs by what they gain from their favourite option.
 func (m *menu) eager() {
-	list := make([]ranked, len(m.options))
+	list := make([]ranked, 0, len(m.options))
 	for i, options := range m.options {
 		least := m.none
 		for _, o := range options {
 			least = min(least, o.cost+m.market.price(i, o))
 		}
-		list[i] = ranked{by: least, job: int32(i)}
+		if least < m.none {
+			list = append(list, ranked{by: least, job: int32(i)})
+		}
 	}
 	slices.SortFunc(list, byRank)
-	m.keen = m.keen[:0]
-	for _, r := range list {
-		if r.by < m.none {
-			m.keen = append(m.keen, r.job)
-		}
+	m.keen = make([]int32, len(list))
+	for k, r := range list {
+		m.keen[k] = r.job
 	}
 }

@@ -32,8 +32,8 @@ type option struct {
 // it has, then the rest by number of GPUs. It omits an option that costs no less
 // than a smaller one of the same kind and way.
 func (p *problem) options(j *Job, sizes []int) []option {
-	out := make([]option, 1, 2+2*len(sizes))
-	out[0] = option{cost: p.none}
+	first := len(p.memory.options)
+	out := append(p.memory.options, option{cost: p.none})
 	if len(j.held) > 0 {
 		o := option{cost: j.heldCost, way: keep, kind: int16(p.s.Cluster.TypeOf(int(j.held[0].node)))}
 		for _, s := range j.held {
@@ -52,7 +52,8 @@ func (p *problem) options(j *Job, sizes []int) []option {
 	slices.SortFunc(out[begin:], func(a, b option) int {
 		return cmp.Or(cmp.Compare(a.gpus, b.gpus), cmp.Compare(a.cost, b.cost), cmp.Compare(a.kind, b.kind), cmp.Compare(a.way, b.way))
 	})
-	return out
+	p.memory.options = out
+	return out[first:len(out):len(out)]
 }
 
 // offer is one kind and way for a job.
@@ -124,7 +125,7 @@ func (p *problem) place(b *board, r row, j *Job, o option) (row, bool) {
 		return b.onOne(r, w)
 	}
 	if len(b.racks) > 1 {
-		if r, ok := b.inRack(r, w); ok || o.way == oneRack {
+		if r, ok := b.withinRack(r, w); ok || o.way == oneRack {
 			return r, ok
 		}
 	}

@@ -53,42 +53,53 @@ func (d *pair) outside(i int32) outside {
 	return out
 }
 
+// hope is a lower bound on what a job costs with a number of GPUs of the two nodes.
+type hope struct {
+	gpus int
+	cost float64
+}
+
 // bound returns a lower bound on the cost of any division: as if both nodes were
-// one.
+// one. now is, by number of GPUs, the least cost of the jobs so far with at most that many.
 func (d *pair) bound() float64 {
 	most := d.caps[0] + d.caps[1]
 	last := len(d.who) - 1
 	d.now = fill(d.now, most+1, 0)
+	now := d.now
 	for k := range last {
-		c := d.hopes(k)
-		d.next = fill(d.next, most+1, math.Inf(1))
-		if k == 0 { // so far all costs are 0
-			low := math.Inf(1)
-			for s, x := range c {
-				low = min(low, x)
-				d.next[s] = low
+		hopes := d.hopes(k)
+		none := hopes[0].cost
+		if len(hopes) == 2 { // a job of one size
+			n, cost := hopes[1].gpus, hopes[1].cost
+			for s := most; s >= n; s-- {
+				now[s] = min(now[s]+none, now[s-n]+cost)
 			}
-		} else {
-			for n, x := range c {
-				next := d.next[n:]
-				for s, before := range d.now[:len(next)] {
-					if y := before + x; y < next[s] {
-						next[s] = y
-					}
-				}
+			for s := range now[:n] {
+				now[s] += none
 			}
+			continue
 		}
-		d.now, d.next = d.next, d.now
+		for s := most; s >= 0; s-- {
+			least := now[s] + none
+			for _, h := range hopes[1:] {
+				if h.gpus > s {
+					break
+				}
+				least = min(least, now[s-h.gpus]+h.cost)
+			}
+			now[s] = least
+		}
 	}
 	least := math.Inf(1)
-	for n, x := range d.hopes(last) { // only the result with all GPUs matters
-		least = min(least, d.now[most-n]+x)
+	for _, h := range d.hopes(last) { // only the result with all GPUs matters
+		least = min(least, now[most-h.gpus]+h.cost)
 	}
 	return least
 }
 
-// hopes returns a lower bound on a job's cost, by its GPUs on the two nodes.
-func (d *pair) hopes(k int) []float64 {
+// hopes returns lower bounds on a job's cost, by its GPUs on the two nodes: for none, and for
+// each number with which it costs less than with any smaller one.
+func (d *pair) hopes(k int) []hope {
 	m, i, out := d.l.menu, d.who[k], &d.rest[k]
 	most := d.caps[0] + d.caps[1]
 	d.hope = fill(d.hope, most+1, m.none)
@@ -122,12 +133,15 @@ func (d *pair) hopes(k int) []float64 {
 	if held := out.held[0] + out.held[1]; out.same && held <= most {
 		d.hope[held] = min(d.hope[held], m.jobs[i].heldCost)
 	}
-	if base := d.base(k); base != 0 {
-		for n := range d.hope {
-			d.hope[n] -= base
+	base := d.base(k)
+	d.hopeful = append(d.hopeful[:0], hope{0, d.hope[0] - base})
+	least := d.hopeful[0].cost
+	for n := 1; n <= most; n++ {
+		if cost := d.hope[n] - base; cost < least {
+			d.hopeful, least = append(d.hopeful, hope{n, cost}), cost
 		}
 	}
-	return d.hope
+	return d.hopeful
 }
 
 // list finds what a job may have of the two nodes. It omits parts that cost no less

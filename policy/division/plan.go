@@ -159,7 +159,7 @@ func (p *problem) why(j *Job, quota place.Quota, b *board) sched.Reason {
 	case why.Code == sched.Fragmented && p.Apart && j.widest != Local:
 		// Some of these GPUs are on nodes that are closed to it because another
 		// job across several nodes uses them.
-		if have := b.openTo(j); have < j.fewest {
+		if have := p.openTo(j, b); have < j.fewest {
 			return sched.Reason{Code: sched.Behind, Need: j.fewest, Have: have}
 		}
 	}
@@ -167,17 +167,21 @@ func (p *problem) why(j *Job, quota place.Quota, b *board) sched.Reason {
 }
 
 // openTo returns how many free GPUs of one type the job could use across several
-// nodes.
-func (b *board) openTo(j *Job) int {
-	most := 0
-	for _, k := range j.Kinds {
-		n := 0
+// nodes of the board of all rows.
+func (p *problem) openTo(j *Job, b *board) int {
+	open, known := p.open[j.demand]
+	if !known {
+		open = make([]int, len(b.left)) // by type
 		for node := range b.free {
-			if b.c.TypeOf(node) == k.Type && b.open.has(node) {
-				n += b.room(j.demand, node)
+			if b.open.has(node) {
+				open[b.c.TypeOf(node)] += b.room(j.demand, node)
 			}
 		}
-		most = max(most, n)
+		p.open[j.demand] = open
+	}
+	most := 0
+	for _, k := range j.Kinds {
+		most = max(most, open[k.Type])
 	}
 	return most
 }

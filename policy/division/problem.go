@@ -31,14 +31,17 @@ type problem struct {
 	blank    *board      // the same as a board
 
 	reaches map[demand][]reach // by type
+	open    map[demand][]int   // see openTo
+	memory  *memory
 }
 
 // newProblem prepares a snapshot. Free is a view in which every GPU is free.
-func newProblem(s *sched.Snapshot, r Rules, o Objective, free *place.Free, known *Curves) *problem {
+func newProblem(s *sched.Snapshot, r Rules, o Objective, free *place.Free, known *Curves, m *memory) *problem {
 	o.Begin(s)
+	m.reset()
 	p := &problem{
-		Rules: r, objective: o, s: s, free: free, none: o.Idle(),
-		limited: make([]bool, len(s.Tenants)), limits: make([]int, len(s.Tenants)), reaches: map[demand][]reach{},
+		Rules: r, objective: o, s: s, free: free, memory: m, none: o.Idle(),
+		limited: make([]bool, len(s.Tenants)), limits: make([]int, len(s.Tenants)), reaches: map[demand][]reach{}, open: map[demand][]int{},
 	}
 	p.limit()
 	fixed, running := p.sort()
@@ -130,8 +133,8 @@ func (p *problem) fixedAt(j *Job) sched.Placement {
 // by index, those that the division leaves where they run.
 func (p *problem) sort() (fixed []Job, running []int) {
 	p.withheld = place.Withheld(p.s)
-	if p.Leave == nil {
-		p.jobs = make([]Job, 0, len(p.s.Jobs))
+	if p.jobs = p.memory.jobs; p.Leave == nil {
+		p.jobs = slices.Grow(p.jobs, len(p.s.Jobs))
 	} else {
 		running = make([]int, 0, len(p.s.Jobs))
 	}
@@ -151,6 +154,7 @@ func (p *problem) sort() (fixed []Job, running []int) {
 			p.waits = append(p.waits, job)
 		}
 	}
+	p.memory.jobs = p.jobs
 	p.still += len(fixed) + len(p.waits)
 	p.rest += float64(len(p.waits)) * p.none
 	slices.SortFunc(p.jobs, bySeq)

@@ -135,7 +135,7 @@ func (s *scene) problem(c config) *problem {
 	known := &Curves{}
 	known.turn()
 	o := &Speedups{P: c.P, Restart: c.Restart}
-	return newProblem(s.Snapshot, Rules{Apart: c.Apart}, o, place.NewFree(s.Cluster), known)
+	return newProblem(s.Snapshot, Rules{Apart: c.Apart}, o, place.NewFree(s.Cluster), known, &memory{})
 }
 
 // policy is the plainest policy that divides.

@@ -3,10 +3,7 @@
 
 package division
 
-import (
-	"container/heap"
-	"math"
-)
+import "math"
 
 // trim shrinks a choice until it asks for no more GPUs of any type than there are,
 // where that loses least at the market's prices.
@@ -29,13 +26,14 @@ func (m *menu) trim(choice []int32) {
 
 // trimType removes a number of GPUs of one type from a choice.
 func (m *menu) trimType(choice []int32, t, over int) {
-	var cuts cuts
+	cuts := m.cuts[:0]
 	for i, o := range choice {
 		if r, ok := m.smaller(i, o, t); ok {
 			cuts = append(cuts, r)
 		}
 	}
-	heap.Init(&cuts)
+	m.cuts = cuts
+	cuts.order()
 	for over > 0 && len(cuts) > 0 {
 		r := cuts[0]
 		i := int(r.job)
@@ -43,10 +41,11 @@ func (m *menu) trimType(choice []int32, t, over int) {
 		choice[i] = r.option
 		if next, ok := m.smaller(i, r.option, t); ok {
 			cuts[0] = next
-			heap.Fix(&cuts, 0)
 		} else {
-			heap.Pop(&cuts)
+			cuts[0] = cuts[len(cuts)-1]
+			cuts = cuts[:len(cuts)-1]
 		}
+		cuts.sink(0)
 	}
 }
 
@@ -75,12 +74,26 @@ func (m *menu) smaller(i int, now int32, t int) (r ranked, ok bool) {
 // cuts is a heap of options, the least loss on top.
 type cuts []ranked
 
-func (c cuts) Len() int           { return len(c) }
-func (c cuts) Less(a, b int) bool { return byRank(c[a], c[b]) < 0 }
-func (c cuts) Swap(a, b int)      { c[a], c[b] = c[b], c[a] }
-func (c *cuts) Push(x any)        { *c = append(*c, x.(ranked)) }
-func (c *cuts) Pop() any {
-	last := (*c)[len(*c)-1]
-	*c = (*c)[:len(*c)-1]
-	return last
+// order makes it a heap.
+func (c cuts) order() {
+	for at := len(c)/2 - 1; at >= 0; at-- {
+		c.sink(at)
+	}
+}
+
+// sink moves an option down until none below it loses less.
+func (c cuts) sink(at int) {
+	for {
+		least := at
+		for below := 2*at + 1; below <= 2*at+2 && below < len(c); below++ {
+			if byRank(c[below], c[least]) < 0 {
+				least = below
+			}
+		}
+		if least == at {
+			return
+		}
+		c[at], c[least] = c[least], c[at]
+		at = least
+	}
 }
