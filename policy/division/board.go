@@ -34,6 +34,7 @@ type board struct {
 	words   int      // of a bit set
 	sizes   int      // buckets of a type
 	buckets []uint64 // bit sets by type and number of free GPUs
+	filled  []int32  // number of nodes in each
 	racks   []bitset
 
 	sets  []bitset       // nodes that some jobs may use; the first is unused
@@ -54,6 +55,7 @@ func newBoard(p *problem) *board {
 		words: (n + 63) / 64, sizes: c.MaxGPUs() + 1, racks: make([]bitset, len(c.Racks)),
 	}
 	b.buckets = make([]uint64, len(c.Types)*b.sizes*b.words)
+	b.filled = make([]int32, len(c.Types)*b.sizes)
 	for r := range b.racks {
 		b.racks[r] = newBitset(n)
 	}
@@ -98,6 +100,7 @@ func (b *board) addNode(i, free int) {
 		b.left[b.c.TypeOf(i)] += free
 		b.inRack[b.rackOf(i)] += free
 		b.bucket(b.c.TypeOf(i), free).add(i)
+		b.filled[b.c.TypeOf(i)*b.sizes+free]++
 	}
 }
 
@@ -114,6 +117,7 @@ func (b *board) copyFrom(o *board) {
 	b.inRack = append(mine.inRack[:0], o.inRack...)
 	b.quota = append(mine.quota[:0], o.quota...)
 	b.buckets = append(mine.buckets[:0], o.buckets...)
+	b.filled = append(mine.filled[:0], o.filled...)
 }
 
 // rackOf returns where in inRack the GPUs of a node are counted.
@@ -244,7 +248,9 @@ func (b *board) move(j *Job, r row, sign int32) {
 		b.left[t] -= int(more)
 		b.inRack[b.rackOf(n)] -= int(more)
 		b.bucket(t, int(old)).remove(n)
+		b.filled[t*b.sizes+int(old)]--
 		b.bucket(t, int(b.free[n])).add(n)
+		b.filled[t*b.sizes+int(b.free[n])]++
 		if b.bounded {
 			b.cpus[n] -= int64(more) * int64(j.demand.cpus)
 			b.memory[n] -= int64(more) * j.demand.memory

@@ -42,7 +42,7 @@ func (d *pair) sign() (s sign, ok bool) {
 	a, b := scatter(uint64(d.nodes[0])), scatter(uint64(d.nodes[1]))
 	s = sign{set: a + b, order: a}
 	for _, i := range d.who {
-		if d.l.menu.jobs[i].tenant >= 0 {
+		if d.l.menu.someLimit && d.l.menu.jobs[i].tenant >= 0 {
 			return s, false
 		}
 		h := scatter(^uint64(i))

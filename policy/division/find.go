@@ -17,6 +17,9 @@ type want struct {
 func (b *board) onOne(r row, w want) (row, bool) {
 	n := w.gpus
 	for k := n; k < b.sizes; k++ {
+		if b.filled[w.kind*b.sizes+k] == 0 {
+			continue
+		}
 		open := -1
 		for x, word := range b.bucket(w.kind, k) {
 			for ; word != 0; word &= word - 1 {
@@ -48,6 +51,9 @@ func (b *board) onMany(r row, w want, rack bitset) (row, bool) {
 		from, to = rack.bounds()
 	}
 	for k := b.sizes - 1; k > 0; k-- {
+		if b.filled[w.kind*b.sizes+k] == 0 {
+			continue
+		}
 		bucket := b.bucket(w.kind, k)
 		for x := from; x < to; x++ {
 			word := bucket[x] & b.open[x]

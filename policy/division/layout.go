@@ -108,16 +108,20 @@ func less(a, b float64) bool { return a < b-1e-9*max(b, -b) }
 
 // lay gives a job without GPUs a row that fits.
 func (l *layout) lay(i int32, r row) {
-	if len(r) == 0 {
-		return
+	if len(r) > 0 {
+		l.layAt(i, r, l.menu.rowCost(&l.menu.jobs[i], r))
 	}
+}
+
+// layAt is lay for a row whose cost is known.
+func (l *layout) layAt(i int32, r row, cost float64) {
 	j := &l.menu.jobs[i]
 	l.rows[i] = append(l.rows[i][:0], r...)
 	l.board.take(j, r)
 	for _, s := range r {
 		l.on[s.node] = append(l.on[s.node], i)
 	}
-	l.costs[i] = l.menu.rowCost(j, r)
+	l.costs[i] = cost
 }
 
 // lift takes away what a job has.
@@ -136,9 +140,16 @@ func (l *layout) lift(i int32) {
 
 // set gives a job without GPUs an option, if that fits.
 func (l *layout) set(i, o int32) bool {
-	r, ok := l.menu.place(l.board, l.trial[:0], &l.menu.jobs[i], l.menu.options[i][o])
+	j, option := &l.menu.jobs[i], &l.menu.options[i][o]
+	r, ok := l.menu.place(l.board, l.trial[:0], j, *option)
 	l.trial = r
-	if ok {
+	switch {
+	case !ok || len(r) == 0:
+	case r.same(j.held):
+		l.layAt(i, r, j.heldCost)
+	case option.one:
+		l.layAt(i, r, option.cost)
+	default: // it may be closer together than the option asks for
 		l.lay(i, r)
 	}
 	return ok

@@ -81,12 +81,12 @@ func table[T any](rows, columns int) [][]T {
 // cost.
 func (k *market) price(i int, o option) float64 {
 	x := 0.0
-	switch o.way {
-	case nothing:
+	switch {
+	case o.way == nothing:
 		return 0
-	case oneNode:
-		x = k.piece[o.kind][o.gpus]
-	case keep:
+	case o.one:
+		x = k.piece[o.kind][o.gpus] // a piece of no GPUs costs nothing
+	case o.way == keep:
 		for _, s := range k.m.jobs[i].held {
 			if k.m.blank.ready[s.node] {
 				x += k.piece[k.m.s.Cluster.TypeOf(int(s.node))][s.gpus]
@@ -95,8 +95,10 @@ func (k *market) price(i int, o option) float64 {
 	default:
 		x = k.many[o.kind][o.gpus].price
 	}
-	if t := k.m.jobs[i].tenant; t >= 0 {
-		x += k.tenant[t] * float64(o.gpus)
+	if k.m.someLimit {
+		if t := k.m.jobs[i].tenant; t >= 0 {
+			x += k.tenant[t] * float64(o.gpus)
+		}
 	}
 	return x
 }
@@ -162,16 +164,17 @@ func (k *market) bundle() {
 
 // demand counts the pieces of an option.
 func (k *market) demand(i int, o option) {
-	j := &k.m.jobs[i]
-	if j.tenant >= 0 {
-		k.over[j.tenant] += int(o.gpus)
+	if k.m.someLimit {
+		if t := k.m.jobs[i].tenant; t >= 0 {
+			k.over[t] += int(o.gpus)
+		}
 	}
-	switch o.way {
-	case nothing:
-	case oneNode:
-		k.excess[o.kind][o.gpus]++
-	case keep:
-		for _, s := range j.held {
+	switch {
+	case o.way == nothing:
+	case o.one:
+		k.excess[o.kind][o.gpus]++ // size 0 does not matter
+	case o.way == keep:
+		for _, s := range k.m.jobs[i].held {
 			if k.m.blank.ready[s.node] {
 				k.excess[k.m.s.Cluster.TypeOf(int(s.node))][s.gpus]++
 			}

@@ -66,6 +66,9 @@ func (m *menu) list() {
 	price := m.gpuPrice()
 	for i := range m.jobs {
 		j := &m.jobs[i]
+		if j.fewest == j.most {
+			continue // it has one size
+		}
 		low, high := m.around(i, price)
 		const most = 12 // sizes
 		sizes = j.sparse(sizes[:0])

@@ -26,6 +26,7 @@ type option struct {
 	gpus int32 // on nodes that take new work
 	kind int16 // index in Cluster.Types
 	way  way
+	one  bool // it is on one node
 }
 
 // options returns what the job may get at the given sizes: first nothing, then what
@@ -35,7 +36,7 @@ func (p *problem) options(j *Job, sizes []int) []option {
 	first := len(p.memory.options)
 	out := append(p.memory.options, option{cost: p.none})
 	if len(j.held) > 0 {
-		o := option{cost: j.heldCost, way: keep, kind: int16(p.s.Cluster.TypeOf(int(j.held[0].node)))}
+		o := option{cost: j.heldCost, way: keep, kind: int16(p.s.Cluster.TypeOf(int(j.held[0].node))), one: len(j.held) == 1}
 		for _, s := range j.held {
 			if p.blank.ready[s.node] {
 				o.gpus += s.gpus
@@ -76,7 +77,7 @@ func (p *problem) offer(out []option, f offer, sizes []int) []option {
 		}
 		if c := p.objective.Cost(f.j, f.kind, at, n, false); c < cheapest {
 			cheapest = c
-			out = append(out, option{cost: c, gpus: int32(n), kind: int16(f.kind.Type), way: f.way})
+			out = append(out, option{cost: c, gpus: int32(n), kind: int16(f.kind.Type), way: f.way, one: f.way == oneNode})
 		}
 	}
 	return out

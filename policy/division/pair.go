@@ -23,7 +23,7 @@ type pair struct {
 	parts    [][]part  // by job
 	least    []float64
 	hope     []float64 // by GPUs of both nodes
-	hopeful  []hope
+	hopes    []hope
 	deadEnds deadEnds
 
 	now, next []float64 // by state: least cost of the jobs so far

@@ -67,7 +67,7 @@ func (d *pair) bound() float64 {
 	d.now = fill(d.now, most+1, 0)
 	now := d.now
 	for k := range last {
-		hopes := d.hopes(k)
+		hopes := d.hopesOf(k)
 		none := hopes[0].cost
 		if len(hopes) == 2 { // a job of one size
 			n, cost := hopes[1].gpus, hopes[1].cost
@@ -91,15 +91,15 @@ func (d *pair) bound() float64 {
 		}
 	}
 	least := math.Inf(1)
-	for _, h := range d.hopes(last) { // only the result with all GPUs matters
+	for _, h := range d.hopesOf(last) { // only the result with all GPUs matters
 		least = min(least, now[most-h.gpus]+h.cost)
 	}
 	return least
 }
 
-// hopes returns lower bounds on a job's cost, by its GPUs on the two nodes: for none, and for
+// hopesOf returns lower bounds on a job's cost, by its GPUs on the two nodes: for none, and for
 // each number with which it costs less than with any smaller one.
-func (d *pair) hopes(k int) []hope {
+func (d *pair) hopesOf(k int) []hope {
 	m, i, out := d.l.menu, d.who[k], &d.rest[k]
 	most := d.caps[0] + d.caps[1]
 	d.hope = fill(d.hope, most+1, m.none)
@@ -134,14 +134,14 @@ func (d *pair) hopes(k int) []hope {
 		d.hope[held] = min(d.hope[held], m.jobs[i].heldCost)
 	}
 	base := d.base(k)
-	d.hopeful = append(d.hopeful[:0], hope{0, d.hope[0] - base})
-	least := d.hopeful[0].cost
+	least := d.hope[0] - base
+	d.hopes = append(d.hopes[:0], hope{0, least})
 	for n := 1; n <= most; n++ {
 		if cost := d.hope[n] - base; cost < least {
-			d.hopeful, least = append(d.hopeful, hope{n, cost}), cost
+			d.hopes, least = append(d.hopes, hope{n, cost}), cost
 		}
 	}
-	return d.hopeful
+	return d.hopes
 }
 
 // list finds what a job may have of the two nodes. It omits parts that cost no less

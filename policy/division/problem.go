@@ -18,17 +18,18 @@ type problem struct {
 	objective Objective
 	s         *sched.Snapshot
 
-	jobs     []Job       // those that a search may move, by Seq
-	stays    []bool      // by job in the snapshot: it runs, and the division leaves it there
-	waits    []Job       // that the division leaves waiting
-	still    int         // number of the others: fixed, or waiting for a back-off to end
-	rest     float64     // sum of their costs, but for those of stays
-	none     float64     // cost of a job without GPUs
-	withheld []bool      // by job in the snapshot: it may not start (place.Withheld)
-	limited  []bool      // by tenant: there is a limit to what it may hold
-	limits   []int       // by tenant: GPUs that its movable jobs may hold, where limited
-	free     *place.Free // holds only the fixed jobs
-	blank    *board      // the same as a board
+	jobs      []Job       // those that a search may move, by Seq
+	stays     []bool      // by job in the snapshot: it runs, and the division leaves it there
+	waits     []Job       // that the division leaves waiting
+	still     int         // number of the others: fixed, or waiting for a back-off to end
+	rest      float64     // sum of their costs, but for those of stays
+	none      float64     // cost of a job without GPUs
+	withheld  []bool      // by job in the snapshot: it may not start (place.Withheld)
+	limited   []bool      // by tenant: there is a limit to what it may hold
+	someLimit bool        // for some tenant there is
+	limits    []int       // by tenant: GPUs that its movable jobs may hold, where limited
+	free      *place.Free // holds only the fixed jobs
+	blank     *board      // the same as a board
 
 	reaches map[demand][]reach // by type
 	open    map[demand][]int   // see openTo
@@ -113,7 +114,7 @@ func (p *problem) limit() {
 			limit = min(limit, p.Limits[i])
 		}
 		if limit < sched.NoLimit {
-			p.limited[i], p.limits[i] = true, limit
+			p.limited[i], p.limits[i], p.someLimit = true, limit, true
 		}
 	}
 }
