@@ -5,6 +5,7 @@ package api
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -32,6 +33,14 @@ type Usage struct {
 type Price struct {
 	GPUHour  float64 `json:"gpu_hour"`
 	Currency string  `json:"currency,omitempty"`
+}
+
+// Validate says what is wrong with a price, if anything.
+func (p Price) Validate() error {
+	if !(p.GPUHour >= 0 && p.GPUHour < 1e9) {
+		return fmt.Errorf("price.gpu_hour = %v; want a price that is not negative", p.GPUHour)
+	}
+	return nil
 }
 
 // UsageRow is what one user, tenant, job or day used. Times are in seconds.

@@ -17,6 +17,7 @@ import (
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon"
 	"github.com/fairway-gpu/fairway/daemon/loop"
+	"github.com/fairway-gpu/fairway/daemon/otel"
 	"github.com/fairway-gpu/fairway/daemon/strictyaml"
 	"github.com/fairway-gpu/fairway/policy"
 	"github.com/fairway-gpu/fairway/sched"
@@ -45,6 +46,8 @@ type config struct {
 	Screen   screenConfig   `json:"screen"`
 	Keep     keepConfig     `json:"keep"`
 	Log      daemon.Log     `json:"log"`
+	Otel     otel.Config    `json:"otel"`
+	Price    api.Price      `json:"price"`
 }
 
 type apiConfig struct {
@@ -185,7 +188,7 @@ func (c *config) validate() error {
 	if err := c.Guard.Validate(); err != nil {
 		return fmt.Errorf("guard: %w", err)
 	}
-	return errors.Join(c.Bidders.Validate(), c.Log.Validate())
+	return errors.Join(c.Bidders.Validate(), c.Log.Validate(), c.Otel.Validate(), c.Price.Validate())
 }
 
 // url is where pods of any namespace reach the API.

@@ -34,6 +34,8 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		"policy: fifoo":                    "fifo",
 		"policy: optimus":                  "policy optimus plans with true run times",
 		"notice: 2h":                       "notice = 2h",
+		"otel: {endpoint: collector}":      "otel.endpoint = collector",
+		"price: {gpu_hour: -1}":            "price.gpu_hour = -1",
 		"api: {cert: /a}":                  "api.cert",
 		"api: {address: '8460'}":           "api.address = 8460",
 		"leader: {renew: 20s}":             "leader.renew = 20s",

@@ -20,6 +20,7 @@ import (
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon"
+	"github.com/fairway-gpu/fairway/daemon/otel"
 	"github.com/fairway-gpu/fairway/daemon/state"
 	"github.com/fairway-gpu/fairway/kube/access"
 	"github.com/fairway-gpu/fairway/kube/constraint"
@@ -127,7 +128,7 @@ func (t *term) openState(ctx context.Context, pages *journal.Journal) error {
 		Seen:    state.Mark{Jobs: used},
 		Journal: timed{pages, t}, Policies: policy.Builtin(), Standard: c.Policy, Guard: c.Guard, Key: derive(t.key, "agents and bidders"),
 		Pool: experience.New(), Recall: true, Now: time.Now, Log: t.log, Keep: c.Keep.Jobs, MaxQueue: c.Keep.Queue, MaxQueueBytes: int64(c.Keep.QueueBytes), CompactEvery: c.Keep.Compact,
-		CheckBidder: c.Bidders.Check, CheckSearch: runner.Check, Failures: table, Screen: c.Screen.Time.D(), DescribeLabel: t.constraints.Words,
+		CheckBidder: c.Bidders.Check, CheckSearch: runner.Check, Failures: table, Screen: c.Screen.Time.D(), Price: c.Price, DescribeLabel: t.constraints.Words,
 		NoSuspendOn: t.noSuspend,
 	})
 	if err != nil {
@@ -279,6 +280,10 @@ func (t *term) parts() ([]daemon.Part, error) {
 	}
 	if t.hub != nil {
 		parts = append(parts, daemon.Part{Name: "serve the agents of nodes", Run: t.serveNodes})
+	}
+	if t.config.Otel.Endpoint != "" {
+		traces := &otel.Exporter{Config: t.config.Otel, Source: t.state, Log: t.log}
+		parts = append(parts, daemon.Part{Name: "send traces", Run: traces.Run})
 	}
 	return append(parts,
 		daemon.Part{Name: "follow the volumes", Run: func(ctx context.Context) error { return t.constraints.Volumes.Run(ctx, t.manager.GetCache()) }},

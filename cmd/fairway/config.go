@@ -187,12 +187,10 @@ func (c *daemonConfig) validate() error {
 		return bad("warm.most", c.Warm.Most, "0 (no warm starts) to 64")
 	case c.Warm.Idle.D() < time.Minute:
 		return bad("warm.idle", c.Warm.Idle, "1m or more")
-	case !(c.Price.GPUHour >= 0 && c.Price.GPUHour < 1e9):
-		return bad("price.gpu_hour", c.Price.GPUHour, "a price that is not negative")
 	case c.GPU.Threads < 0 || c.GPU.Threads > 100:
 		return bad("gpu.threads", c.GPU.Threads, "0 (no limit) to 100 percent")
 	}
-	if err := errors.Join(c.Keep.validate(), c.Containers.validate()); err != nil {
+	if err := errors.Join(c.Keep.validate(), c.Containers.validate(), c.Price.Validate()); err != nil {
 		return err
 	}
 	if _, err := strconv.ParseUint(c.Socket.Mode, 8, 9); err != nil && c.Socket.Mode != "" {

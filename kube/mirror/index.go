@@ -58,6 +58,9 @@ func (x *index) note(r *api.Record) string {
 		}
 		return x.searches[r.Search.ID]
 	}
+	if r.Accepted != nil && r.Task != nil && r.Task.Origin != "" {
+		x.put(state.Mirrored{ID: r.Accepted.ID, Tenant: r.Accepted.Tenant, Origin: r.Task.Origin, Key: r.Key})
+	}
 	if r.Event != nil {
 		switch r.Event.Kind {
 		case sched.JobSubmitted:
@@ -84,6 +87,16 @@ func (x *index) job(key string) (sched.JobID, bool) {
 	defer x.mu.Unlock()
 	id, ok := x.byKey[key]
 	return id, ok
+}
+
+// last returns the newest job of an origin; empty: it has none.
+func (x *index) last(origin string) sched.JobID {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if jobs := x.jobs[origin]; len(jobs) > 0 {
+		return jobs[len(jobs)-1]
+	}
+	return ""
 }
 
 func (x *index) originOf(id sched.JobID) string {

@@ -44,12 +44,16 @@ func (s Jobs) Submit(ctx context.Context, who api.Identity, list []api.Submissio
 		return nil, err
 	}
 	objects := make([]*v1alpha1.TrainingJob, len(list))
-	created := make([]client.Object, 0, len(list))
+	created, names := make([]client.Object, 0, len(list)), map[string]string{}
 	for i := range list {
 		var err error
-		if objects[i], err = s.object(ctx, who, &list[i]); err != nil {
+		if objects[i], err = s.object(ctx, who, &list[i]); err == nil {
+			err = s.nameDependencies(who, objects[i], names)
+		}
+		if err != nil {
 			return nil, api.InList(err, i, len(list))
 		}
+		names[list[i].Name] = objects[i].Name
 	}
 	for i, o := range objects {
 		if err := s.create(ctx, o); err != nil {
@@ -67,12 +71,16 @@ func (s Jobs) Submit(ctx context.Context, who api.Identity, list []api.Submissio
 
 // submit hands created objects to the state.
 func (s Jobs) submit(ctx context.Context, who api.Identity, objects []*v1alpha1.TrainingJob) ([]api.Job, error) {
-	list := make([]api.Submission, len(objects))
+	list, before := make([]api.Submission, len(objects)), map[string]bool{}
 	for i, o := range objects {
 		var err error
-		if list[i], err = s.Mirror.submission(ctx, o); err != nil {
+		if list[i], err = s.Mirror.submission(ctx, o); err == nil {
+			err = s.Mirror.depend(ctx, o.Namespace, &list[i], before)
+		}
+		if err != nil {
 			return nil, api.InList(asError(err), i, len(objects))
 		}
+		before[o.Name] = true
 	}
 	// The tenants were checked against the user's own before the objects were created.
 	return s.Mirror.submit(ctx, api.Identity{User: who.User, Role: api.Admin, Owner: nobody}, list)
@@ -100,14 +108,12 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 		return nil, api.Errorf(api.Invalid, "are not kept on Kubernetes").On("secrets").Try("create a Secret and name it in the pod template of a TrainingJob")
 	case sub.Origin != "":
 		return nil, api.Errorf(api.Invalid, "%.40q is set", sub.Origin).On("origin").Try("leave it out")
-	case len(sub.DependsOn) > 0:
-		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes").On("depends_on").Try("submit the job when the others have ended: fairway wait")
 	case len(sub.Notify) > 0:
-		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes").On("notify").Try("watch the events of the TrainingJob, or GET /v1/events/stream")
+		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes: nothing there keeps undelivered notices when the leader changes").On("notify").Try("watch the events of the TrainingJob, or GET /v1/events/stream")
 	case sub.Plans != nil:
 		return nil, api.Errorf(api.Invalid, "are not supported on Kubernetes yet").On("plans").Try("leave them out, and let the script choose how it trains on the GPUs it gets")
 	case sub.Array != "":
-		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes").On("array").Try("submit an app of jobs: fairway app submit")
+		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes, where each job is an object of its own").On("array").Try("submit a search with a grid, or a file of several jobs")
 	case sub.Image == "" && s.Image == "":
 		return nil, api.Errorf(api.Invalid, "is empty").On("image").Try("name the container image to run the job in")
 	}

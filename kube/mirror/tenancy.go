@@ -22,6 +22,7 @@ const (
 	reasonAmbiguous = "AmbiguousTenant"
 	reasonNotYours  = "NotYourTenant"
 	reasonSuspended = "Suspended"
+	reasonDepends   = "WaitsForJobs"
 )
 
 // tenantOf returns the tenant whose quota an object uses: the one that lists the

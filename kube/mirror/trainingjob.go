@@ -54,6 +54,9 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 		}
 		s, err := m.submission(ctx, &job)
 		if err == nil {
+			err = m.depend(ctx, job.Namespace, &s, nil)
+		}
+		if err == nil {
 			id, err = m.submitOne(ctx, &job, s)
 		}
 		if err != nil {
@@ -259,7 +262,7 @@ func (m *Mirror) refuse(ctx context.Context, k key, job *v1alpha1.TrainingJob, e
 // owner can do nothing about it. A refusal that is not final may go away by itself.
 func refusalOf(err error) (why *refusal, final bool) {
 	if errors.As(err, &why) {
-		return why, true
+		return why, !errors.Is(err, errRequeue)
 	}
 	var e *api.Error
 	if !errors.As(err, &e) {
@@ -283,7 +286,7 @@ func (m *Mirror) pause(ctx context.Context, job api.Job, suspended bool) (api.Jo
 	who := cluster
 	who.User = suspendActor
 	switch {
-	case api.HasEnded(job.State):
+	case api.HasEnded(job.State), job.Reason != nil && job.Reason.Code == api.WaitsForJobs: // it is paused when it queues
 		return job, nil
 	case suspended && job.PausedBy == "":
 		return m.State.Command(ctx, who, job.ID, api.Pause)

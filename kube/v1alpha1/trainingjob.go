@@ -128,6 +128,15 @@ type TrainingJobSpec struct {
 	// +kubebuilder:validation:MaxLength=34
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?$`
 	App string `json:"app,omitempty"`
+	// The training jobs of this namespace that have to finish before the job queues for
+	// GPUs, by name; NAME:any if any end of it will do. One that does not exist yet is
+	// waited for. If one can no longer finish, the job is cancelled.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=204
+	DependsOn []string `json:"dependsOn,omitempty"`
 	// The tenant whose quota the job uses. The tenant must list the job's namespace.
 	// Default: the only tenant that does.
 	// +optional

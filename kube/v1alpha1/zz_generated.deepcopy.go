@@ -653,6 +653,11 @@ func (in *TrainingJobSpec) DeepCopyInto(out *TrainingJobSpec) {
 		*out = new(Share)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.DependsOn != nil {
+		in, out := &in.DependsOn, &out.DependsOn
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Preemptible != nil {
 		in, out := &in.Preemptible, &out.Preemptible
 		*out = new(bool)
