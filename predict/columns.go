@@ -40,7 +40,7 @@ func busyColumns() []column {
 		{"matmul_tflop", 21, fp32}, {"matmul_tb", 360, traffic},
 		{"batched_tflop", 29, fp32}, {"batched_tb", 770, traffic},
 		{"attention_tflop", 18, fp32}, {"attention_tb", 400, traffic},
-		{"recurrent_tflop", 4, tf32}, {"recurrent_tb", 400, traffic},
+		{"recurrent_tflop", 4, tf32}, {"recurrent_tb", 400, traffic}, {"cell_tb", 2000, traffic}, // of cells that stay on the GPU
 		{"norm_tb", 500, traffic}, {"plain_tb", 330, traffic}, {"lookup_tb", 1700, traffic}, {"fill_tb", 330, traffic},
 		{"optimizer_tb", 290, traffic},
 		{"launches", 0.005, hosts}, {"recurrent_launches", 0.005, hosts}, {"sorts", 0.02, hosts},
@@ -143,7 +143,11 @@ func busyOf(f *features.Features) map[string]float64 {
 		if !half || halfClass(w) == "" {
 			x[class+"_tflop"] += w.Repeat * (w.Flops*w.Runs()*forward + w.BackFlops*backward) / 1e12
 		}
-		x[class+"_tb"] += w.Repeat * (w.Bytes*w.Runs() + w.BackBytes - w.Fill) / 1e12
+		moved := class
+		if w.Kind == features.Recurrent && w.Out <= features.SmallCell {
+			moved = "cell"
+		}
+		x[moved+"_tb"] += w.Repeat * (w.Bytes*w.Runs() + w.BackBytes - w.Fill) / 1e12
 		x["fill_tb"] += w.Repeat * w.Fill / 1e12
 		x["plain_tb"] += w.Repeat * w.CopyBytes / 1e12
 		x["launches"] += w.Repeat * (w.Copies + w.Casts)

@@ -67,6 +67,8 @@ func Figures() []Figure {
 		{"memory more than 10 % under, steps", "%.1f %%", "-", func(s Split) float64 { return 100 * s.Memory.RowsUnder10 }},
 		{"memory more than 10 % above the bound that is booked, models", "%.1f %%", "under 2 %", func(s Split) float64 { return 100 * s.Memory.Above10 }},
 		{"memory, median error", "%.1f %%", "-", func(s Split) float64 { return 100 * s.Memory.Median }},
+		{"memory predicted beyond what was measured, mean", "%.1f %%", "-", func(s Split) float64 { return 100 * s.Memory.Excess }},
+		{"memory booked beyond what was measured, mean", "%.1f %%", "-", func(s Split) float64 { return 100 * s.Memory.Booked }},
 		{"step time, median error", "%.1f %%", "-", func(s Split) float64 { return 100 * s.Step.Median }},
 		{"step time, RMSLE", "%.3f", "-", func(s Split) float64 { return s.Step.RMSLE }},
 	}
@@ -88,6 +90,8 @@ type MemoryError struct {
 	RowsWithin15 float64 `json:"rows_within_15"`
 	RowsUnder10  float64 `json:"rows_under_10"`
 	Median       float64 `json:"median"` // of the absolute relative error
+	Excess       float64 `json:"excess"` // mean of predicted over measured, less 1
+	Booked       float64 `json:"booked"` // mean of Memory.High over measured, less 1
 }
 
 // FamilyError is the utilisation's error by family.
@@ -169,6 +173,8 @@ func memoryErrors(tests []Test) MemoryError {
 	for _, t := range tests {
 		e := t.MemMiB/t.Sample.MemMiB - 1
 		sizes = append(sizes, math.Abs(e))
+		out.Excess += e / float64(len(tests))
+		out.Booked += (t.MemHigh/t.Sample.MemMiB - 1) / float64(len(tests))
 		w := worst[t.Model]
 		above := 0.0
 		if t.MemHigh > 0 {

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // TestHeldOut holds the measurements of the repository out, models as a whole
@@ -25,6 +28,7 @@ func TestHeldOut(t *testing.T) {
 	}
 	// Nothing was asked about families that were never seen, the harder case.
 	most := map[string]float64{"model": PaperBest, "family": 0.15}
+	underMost := map[string]float64{"model": 0.02, "family": 0.03}
 	for _, s := range e.Splits {
 		if got := s.RMSLE[PhysicsTrees]; got > most[s.By] {
 			t.Errorf("by %s: RMSLE of the utilisation is %.4f, want at most %g", s.By, got, most[s.By])
@@ -41,8 +45,8 @@ func TestHeldOut(t *testing.T) {
 		if s.RMSLE[OwnSteps] > s.RMSLE[PhysicsTrees] {
 			t.Errorf("by %s: RMSLE %.4f after the first steps is worse than %.4f on a known host", s.By, s.RMSLE[OwnSteps], s.RMSLE[PhysicsTrees])
 		}
-		if s.Memory.Within15 < 0.9 || s.Memory.Under10 > 0.025 || s.Memory.Above10 > 0.02 {
-			t.Errorf("by %s: memory of models within 15 %% for %.3f, under by 10 %% for %.3f, above the bound by 10 %% for %.3f; want 0.9 or more, 0.025 and 0.02 or less",
+		if s.Memory.Within15 < 0.9 || s.Memory.Under10 > underMost[s.By] || s.Memory.Above10 > 0.02 {
+			t.Errorf("by %s: memory of models within 15 %% for %.3f, under by 10 %% for %.3f, above the bound by 10 %% for %.3f; want 0.9 or more, 0.02 (families: 0.03) and 0.02 or less",
 				s.By, s.Memory.Within15, s.Memory.Under10, s.Memory.Above10)
 		}
 	}
@@ -159,15 +163,13 @@ func TestMemoryErrors(t *testing.T) {
 		return Test{Sample: Sample{Model: model, MemMiB: measured}, MemMiB: predicted}
 	}
 	tests := []Test{test("a", 100, 110), test("a", 100, 120), test("b", 100, 88), test("c", 100, 100)}
-	tests[2].MemHigh, tests[3].MemHigh = 90, 95
-	got := memoryErrors(tests)
-	want := MemoryError{Within15: 2.0 / 3, Under10: 1.0 / 3, Above10: 1.0 / 3, RowsWithin15: 0.75, RowsUnder10: 0.25, Median: 0.11}
-	if d := got.Median - want.Median; d > 1e-9 || d < -1e-9 {
-		t.Errorf("median %g, want %g", got.Median, want.Median)
+	for i, high := range []float64{125, 130, 90, 95} {
+		tests[i].MemHigh = high
 	}
-	got.Median = want.Median
-	if got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+	got := memoryErrors(tests)
+	want := MemoryError{Within15: 2.0 / 3, Under10: 1.0 / 3, Above10: 1.0 / 3, RowsWithin15: 0.75, RowsUnder10: 0.25, Median: 0.11, Excess: 0.045, Booked: 0.1}
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+		t.Errorf("errors (-want +got):\n%s", diff)
 	}
 }
 

@@ -81,7 +81,7 @@ func shareGroups() [][]string {
 		{"conv1_tflop", "conv1_tb", "conv_tflop", "conv_tb", "thin_tflop", "thin_tb"},
 		{"group_tflop", "group_tb", "depth_tflop", "depth_tb"},
 		{"matmul_tflop", "matmul_tb", "batched_tflop", "batched_tb", "attention_tflop", "attention_tb"},
-		{"recurrent_tflop", "recurrent_tb", "recurrent_launches"},
+		{"recurrent_tflop", "recurrent_tb", "cell_tb", "recurrent_launches"},
 		{"norm_tb", "plain_tb"},
 		{"lookup_tb", "fill_tb", "optimizer_tb", "sorts", "lookup_krows"},
 		{"launches"},

@@ -20,7 +20,7 @@ func (g *graph) forwardKernels(u *unit) float64 {
 		// One product for all steps' inputs, then a product and the gates per
 		// step; directions run side by side. Small cells stay on the GPU for
 		// several steps.
-		if _, hidden := g.cellWidths(u); hidden <= smallCell {
+		if _, hidden := g.cellWidths(u); hidden <= SmallCell {
 			return 1 + float64(max(u.steps, 1))/2
 		}
 		return 1 + 2*float64(max(u.steps, 1))

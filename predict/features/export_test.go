@@ -164,6 +164,27 @@ func TestCopies(t *testing.T) {
 	}
 }
 
+// Two branches that apply the same function to the same value run it twice, whatever an
+// exporter makes of it; one that a block hands to the next runs once.
+func TestMergedActivations(t *testing.T) {
+	for _, tc := range []struct {
+		first string // convolution that reads the activation of /cell/left
+		kept  int64  // activations that are kept
+	}{{"/cell/left/conv/Conv", 2}, {"/cell/next/conv/Conv", 1}} {
+		b := &net{}
+		x := b.op("Conv", nil, b.input("x", onnx.Float, 1, 4, 8, 8), b.weight(4, 4, 1, 1))
+		shared := b.op("Relu", nil, x)
+		b.op("Conv", nil, shared, b.weight(4, 4, 3, 3))
+		b.op("Conv", nil, shared, b.weight(4, 4, 3, 3))
+		for i, name := range []string{"/stem/Conv", "/cell/left/act/Relu", tc.first, "/cell/right/conv/Conv"} {
+			b.g.Nodes[i].Name = name
+		}
+		if f := b.extract(t, 2); f.Activations != tc.kept*2*4*8*8 {
+			t.Errorf("read by %s: %d numbers kept, want %d", tc.first, f.Activations, tc.kept*2*4*8*8)
+		}
+	}
+}
+
 // The loss is no part of a graph, but of a step.
 func TestLossWork(t *testing.T) {
 	b := block()

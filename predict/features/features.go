@@ -102,7 +102,7 @@ func (f *Features) StateBytes(slots int64) int64 {
 // shapes.
 func Extract(s *onnx.Shapes, r Recipe) *Features {
 	file := s.Ops
-	g := newGraph(unfold(s))
+	g := newGraph(unmerge(unfold(s)))
 	g.applyRecipe(r)
 	s = g.s
 	f := &Features{

@@ -125,9 +125,9 @@ func (g *graph) normKeeps(u *unit, n int64) kept {
 	return k
 }
 
-// smallCell is the width up to which cells run several steps in one kernel, which
+// SmallCell is the width up to which cells run several steps in one kernel, which
 // needs more memory.
-const smallCell = 128
+const SmallCell = 128
 
 // cellWidths returns the input and hidden width of a recurrent cell; 0, 0 if unknown.
 func (g *graph) cellWidths(u *unit) (input, hidden int64) {
@@ -146,7 +146,7 @@ func (g *graph) reserve(u *unit) int64 {
 		return 0
 	}
 	numbers := gates(u.name) + 3
-	if r[2] <= smallCell {
+	if r[2] <= SmallCell {
 		numbers *= 2
 	}
 	return 4 * x[0] * x[1] * r[0] * r[2] * numbers

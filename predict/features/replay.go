@@ -192,16 +192,21 @@ func (r *replay) run(from, to int) {
 				r.values[id], r.values[source] = r.values[source], noBlock
 			}
 		}
-		r.scratch(u)
+		r.scratch(u, false)
 		for _, root := range r.dies[i] {
 			r.drop(r.values, root)
 		}
 	}
 }
 
+// gradientScratch is the workspace of the gradients of a convolution wider than a
+// point, relative to its forward pass, in single precision. It was chosen by
+// cross-validation.
+const gradientScratch = 2
+
 // scratch is memory that a unit needs while it runs: convolutions copy their
 // operands into another layout, recurrent cells hold the gradients of their gates.
-func (r *replay) scratch(u *unit) {
+func (r *replay) scratch(u *unit, backward bool) {
 	if len(u.in) == 0 || len(u.out) == 0 {
 		return
 	}
@@ -209,6 +214,10 @@ func (r *replay) scratch(u *unit) {
 	switch u.kind {
 	case Conv:
 		need = int64(r.layouts * float64(r.g.bytes(u.in[:1])+r.g.bytes(u.out[:1])))
+		half := r.g.recipe.Mixed || r.g.recipe.Half
+		if weight := r.g.dims(u, 1); backward && !half && len(weight) > 2 && product(weight[2:]) > 1 && u.node.Int("group", 1) == 1 {
+			need *= gradientScratch
+		}
 		r.workspace = max(r.workspace, need)
 	case Recurrent:
 		need = r.g.reserve(u) + r.g.bytes(u.in[1:min(3, len(u.in))])
@@ -305,7 +314,7 @@ func (r *replay) backward(losses []handle) {
 			// A convolution computes one gradient after the other, each with a
 			// workspace, whose memory later blocks may reuse.
 			if at < 2 && r.g.grad[id] {
-				r.scratch(u)
+				r.scratch(u, true)
 			}
 		}
 		if !passes {
