@@ -56,12 +56,10 @@ func TestQuotaChanges(t *testing.T) {
 	w.operator(t, how{})
 	tenant := w.tenant(t, "team", 16)
 	var jobs []*v1alpha1.TrainingJob
-	for i := range 3 {
+	for i, state := range []string{api.Running, api.Running, api.Waiting} { // each is in before the next comes
 		jobs = append(jobs, w.create(t, training{name: fmt.Sprintf("job-%d", i), gpus: 8}))
+		w.wait(t, jobs[i], state)
 	}
-	w.wait(t, jobs[0], api.Running)
-	w.wait(t, jobs[1], api.Running)
-	w.wait(t, jobs[2], api.Waiting)
 	if why := jobs[2].Status.Why; !strings.Contains(why, "tenant") {
 		t.Errorf("the third waits because %q; want its tenant named", why)
 	}
