@@ -22,7 +22,7 @@ import (
 func newMetrics() *cobra.Command {
 	var r remote
 	var names []string
-	var by string
+	var by, mlflow string
 	var asCSV bool
 	c := &cobra.Command{
 		Use:   "metrics JOB",
@@ -30,10 +30,16 @@ func newMetrics() *cobra.Command {
 		Long: `Plot what a job's script has told fairway.report(), over its steps or over time.
 
 Every value is kept while they are few. Of a longer training about 500 points of each
-metric are kept: means of values in a row, with the least and the largest of them.` + exitHelp,
+metric are kept: means of values in a row, with the least and the largest of them.
+
+--mlflow writes the job as a run into a folder of files that MLflow reads without a server
+("mlflow ui --backend-store-uri FOLDER"), with the parameters of a trial; its app is the
+experiment. Written again, the run is replaced. Newer versions of MLflow want
+MLFLOW_ALLOW_FILE_STORE=true, or the folder moved to a database by "mlflow migrate-filestore".` + exitHelp,
 		Example: `  fairway metrics resnet-7
   fairway metrics resnet-7 --name loss --by time
-  fairway metrics resnet-7 --csv > resnet-7.csv`,
+  fairway metrics resnet-7 --csv > resnet-7.csv
+  fairway metrics resnet-7 --mlflow mlruns`,
 		Args: exactly(1, "fairway metrics resnet-7"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if by != "step" && by != "time" {
@@ -41,6 +47,9 @@ metric are kept: means of values in a row, with the least and the largest of the
 			}
 			if asCSV && r.asJSON {
 				return usagef("--csv and --json are both set; want one of them")
+			}
+			if mlflow != "" && (asCSV || r.asJSON || len(names) > 0) {
+				return usagef("--mlflow %.40q writes all metrics to files; want it without --csv, --json and --name", mlflow)
 			}
 			daemon, err := r.dial()
 			if err != nil {
@@ -55,6 +64,16 @@ metric are kept: means of values in a row, with the least and the largest of the
 				return printAnswer(w, list)
 			case asCSV:
 				return writeMetrics(w, list)
+			case mlflow != "":
+				j, err := daemon.Job(c.Context(), sched.JobID(args[0]))
+				if err != nil {
+					return err
+				}
+				run, err := writeMLflow(c.Context(), daemon, j, list, mlflow)
+				if err == nil {
+					fmt.Fprintln(w, clean(run))
+				}
+				return err
 			default:
 				plotMetrics(w, list, by == "time", widthOf(w))
 				return nil
@@ -65,6 +84,7 @@ metric are kept: means of values in a row, with the least and the largest of the
 	fl.StringSliceVar(&names, "name", nil, "only the metrics with these names")
 	fl.StringVar(&by, "by", "step", "what to plot over: step or time")
 	fl.BoolVar(&asCSV, "csv", false, "print one line for each point: metric, step, time, value, min, max, count")
+	fl.StringVar(&mlflow, "mlflow", "", "write the job as a run of MLflow into this `folder`")
 	r.registerJSON(c)
 	c.ValidArgsFunction = r.completeJobs()
 	return c
