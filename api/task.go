@@ -203,7 +203,7 @@ func (t *Task) Validate() error {
 	case t.Retry != "" && t.Retry != RetryAdaptive && t.Retry != RetryAlways && t.Retry != RetryNever:
 		return bad("retry", "is %.20q", t.Retry).Try("use adaptive (the default), always or never")
 	case len(t.Recipe) > maxRecipe || strings.ContainsFunc(t.Recipe, unprintable):
-		return bad("recipe", "%.40q has %d bytes or holds control characters", t.Recipe, len(t.Recipe)).Try("join amp or bf16, adam and checkpoint by +")
+		return bad("recipe", "%.40q has %d bytes or holds control characters", t.Recipe, len(t.Recipe)).Try("join amp or bf16, adam, checkpoint and compile by +")
 	case t.Predicted != nil && !t.Predicted.valid():
 		return bad("predicted", "%+v holds no intervals", *t.Predicted).Try("leave it out: fairway submit fills it in from graph")
 	case len(t.Graph) > maxGraph || strings.ContainsFunc(t.Graph, unprintable):

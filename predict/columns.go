@@ -75,9 +75,9 @@ type vector struct {
 	Batch      float64
 	Busy, Host []float64
 	// RecipeBusy and RecipeHost are the columns of a recipeModel; recipe is false
-	// for single precision with SGD.
+	// for single precision with SGD; compiled is true with torch.compile.
 	RecipeBusy, RecipeHost []float64
-	recipe                 bool
+	recipe, compiled       bool
 	plain                  []float64
 	plainByName            map[string]float64
 }
@@ -101,7 +101,7 @@ func vectorOf(f *features.Features) *vector {
 	v.Busy = pick(names(busyColumns()), busyOf(f))
 	v.Host = pick(names(hostColumns()), hostOf(f))
 	v.RecipeBusy, v.RecipeHost = recipeOf(f)
-	v.recipe = f.Recipe != features.Recipe{}
+	v.recipe, v.compiled = f.Recipe != features.Recipe{}, f.Recipe.Compile
 	unknown := 0
 	for _, n := range f.Unknown {
 		unknown += n

@@ -136,7 +136,8 @@ func (m memoryModel) total(v *vector) float64 {
 
 // memory splits the total into parts.
 func (m *Model) memory(f *features.Features, v *vector) Memory {
-	out := Memory{Total: m.Memory.total(v), Context: m.Memory.context(v)}
+	out := Memory{Context: m.Memory.context(v)}
+	out.Total, out.High = m.memoryOf(v)
 	rest := out.Total - out.Context
 	part := func(want float64) float64 {
 		got := min(max(want, 0), rest)
@@ -151,7 +152,6 @@ func (m *Model) memory(f *features.Features, v *vector) Memory {
 	}
 	out.Activations = part(v.at("allocated_mib") - out.Parameters - out.Gradients - out.Optimizer - out.Workspace)
 	out.Allocator = rest
-	out.High = out.Total * math.Exp(m.Memory.High)
 	return out
 }
 

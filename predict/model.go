@@ -252,7 +252,7 @@ func (m *Model) check() error {
 		return err
 	}
 	if r := m.Recipe; r != nil {
-		if err := errors.Join(r.Busy.check("recipe: busy", recipeBusyColumns()), r.Host.check("recipe: host", recipeHostColumns())); err != nil {
+		if err := errors.Join(r.Busy.check("recipe: busy", recipeBusyColumns()), r.Host.check("recipe: host", recipeHostColumns()), r.Compiled.check()); err != nil {
 			return err
 		}
 	}

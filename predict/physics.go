@@ -44,7 +44,12 @@ func (p physics) during(step float64) physics {
 }
 
 // estimate applies the fitted sums to the mean host.
-func (m *Model) estimate(v *vector) physics { return m.Recipe.apply(v, m.estimateOn(v, 1)) }
+func (m *Model) estimate(v *vector) physics {
+	if v.compiled && m.Recipe != nil && m.Recipe.Compiled != nil {
+		return m.compiled(v)
+	}
+	return m.Recipe.apply(v, m.estimateOn(v, 1))
+}
 
 // estimateFor applies them to the host of a sample.
 func (m *Model) estimateFor(s *Sample) physics {

@@ -50,6 +50,9 @@ func (m *Model) PredictAfter(f *features.Features, step float64) Prediction {
 	}
 	if v.recipe && m.Recipe != nil {
 		bands, steps = []band{{100, m.Recipe.Util}}, m.Recipe.Step
+		if c := m.Recipe.Compiled; v.compiled && c != nil {
+			bands, steps = []band{{100, c.Util}}, c.Step
+		}
 	}
 	if m.scaled || m.part.Text != "" {
 		bands, steps = widened(bands), steps.widened()
@@ -181,6 +184,12 @@ func (m *Model) trust(f *features.Features, v *vector, p physics) (confidence fl
 		case m.Recipe == nil:
 			confidence *= 0.5
 			notes = append(notes, fmt.Sprintf("recipe %s: none was measured on a %s; times are those of single precision", f.Recipe, m.GPU))
+		case v.compiled && m.Recipe.Compiled == nil:
+			confidence *= 0.5
+			notes = append(notes, fmt.Sprintf("recipe %s: torch.compile was not measured on a %s; times are those without it", f.Recipe, m.GPU))
+		case v.compiled:
+			confidence *= 0.8
+			notes = append(notes, "recipe "+f.Recipe.String()+": few models were measured with torch.compile; intervals are wide")
 		case f.Recipe.Checkpoint && f.Layers == 0:
 			confidence *= 0.5
 			notes = append(notes, "recipe "+f.Recipe.String()+": no layers are known by the names of the operators; nothing is recomputed")

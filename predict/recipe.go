@@ -19,6 +19,8 @@ type recipeModel struct {
 	// Step and Util are intervals as in Model.
 	Step span `json:"step"`
 	Util span `json:"util"`
+	// Compiled is nil if torch.compile was not measured.
+	Compiled *compileModel `json:"compiled,omitempty"`
 }
 
 // recipeBusyColumns are the terms of kernel time beyond those of busyColumns.
@@ -100,6 +102,9 @@ func (m *Model) AddRecipes(samples []RecipeSample) error {
 		return fmt.Errorf("train recipes: %w", err)
 	}
 	m.Recipe.Step, m.Recipe.Util = tests.step, tests.util
+	if c := m.Recipe.Compiled; c != nil && tests.Compiled != nil {
+		c.Step, c.Util, c.MemoryHigh = tests.Compiled.step, tests.Compiled.util, tests.Compiled.high
+	}
 	return nil
 }
 
@@ -112,7 +117,7 @@ func (m *Model) fitRecipes(samples []RecipeSample) (*recipeModel, error) {
 	r := &recipeModel{}
 	for i := range samples {
 		s := &samples[i]
-		if !s.x.recipe {
+		if !s.x.recipe || s.x.compiled {
 			continue
 		}
 		r.Rows++
@@ -129,5 +134,10 @@ func (m *Model) fitRecipes(samples []RecipeSample) (*recipeModel, error) {
 	var err1, err2 error
 	r.Busy, _, err1 = busy.sum(names(recipeBusyColumns()))
 	r.Host, _, err2 = host.sum(names(recipeHostColumns()))
-	return r, errors.Join(err1, err2)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	var err error
+	r.Compiled, err = m.fitCompiled(r, samples)
+	return r, err
 }

@@ -22,8 +22,11 @@ type RecipeErrors struct {
 	Memory MemoryError `json:"memory"`
 	// Kinds are the same for models without and with convolutions.
 	Kinds []RecipeErrors `json:"kinds,omitempty"`
+	// Compiled are those of steps with torch.compile, which the others leave out.
+	Compiled *RecipeErrors `json:"compiled,omitempty"`
 
 	step, util span
+	high       float64 // see highOf
 }
 
 // recipeTest is a held-out prediction.
@@ -47,14 +50,22 @@ func EvaluateRecipes(m *Model, samples []RecipeSample) (RecipeErrors, error) {
 			if !isModel(s) || !s.x.recipe {
 				continue
 			}
-			p, mem := twin.estimate(s.x), twin.Memory.total(s.x)
+			p := twin.estimate(s.x)
+			mem, high := twin.memoryOf(s.x)
 			tests = append(tests, recipeTest{
-				Test: Test{Sample: s.Sample, StepMS: p.Step, MemMiB: mem, MemHigh: mem * math.Exp(twin.Memory.High)},
+				Test: Test{Sample: s.Sample, StepMS: p.Step, MemMiB: mem, MemHigh: high},
 				util: ln1(s.Util) - ln1(p.Util), after: ln1(s.Util) - ln1(p.during(s.StepMS).Util), step: math.Log(s.StepMS / p.Step),
 			})
 		}
 	}
+	isCompiled := func(t recipeTest) bool { return t.x.compiled }
+	compiled := slices.DeleteFunc(slices.Clone(tests), func(t recipeTest) bool { return !isCompiled(t) })
+	tests = slices.DeleteFunc(tests, isCompiled)
 	out := recipeErrors("", tests)
+	if len(compiled) > 0 {
+		of := recipeErrors("with torch.compile", compiled)
+		out.Compiled = &of
+	}
 	for _, kind := range []string{"without convolutions", "with convolutions"} {
 		part := slices.DeleteFunc(slices.Clone(tests), func(t recipeTest) bool { return t.x.at("convs") > 0 != (kind == "with convolutions") })
 		if len(part) > 0 {
@@ -76,7 +87,7 @@ func recipeErrors(kind string, list []recipeTest) RecipeErrors {
 	return RecipeErrors{
 		Kind: kind, Rows: len(list), Models: len(models), RMSLE: rms(utils), After: rms(afters),
 		Step: StepError{RMSLE: rms(steps), Median: num.Quantile(sizes, 0.5)}, Memory: memoryErrors(tests),
-		step: spanOf(steps), util: spanOf(utils),
+		step: spanOf(steps), util: spanOf(utils), high: highOf(tests),
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"github.com/fairway-gpu/fairway/predict/features"
 	"github.com/fairway-gpu/fairway/predict/onnx"
@@ -89,9 +88,6 @@ func readRecipes(name string, r io.Reader) ([]RecipeSample, error) {
 	}
 	var list []RecipeSample
 	for i, s := range samples {
-		if strings.Contains(t.text(rows[i], "recipe"), "compile") {
-			continue // measured, but not modelled yet
-		}
 		out := RecipeSample{Sample: s}
 		out.Recipe, err = features.ParseRecipe(t.text(rows[i], "recipe"))
 		if shape := t.text(rows[i], "decoder"); err == nil && shape != "" {
@@ -135,7 +131,7 @@ func readRecipeVectors(name string, r io.Reader) (map[recipeKey]*vector, error) 
 			return nil, fmt.Errorf("%s: line %d: %w", name, i+2, err)
 		}
 		v.RecipeBusy, v.RecipeHost = slices.Insert(busy, 0, 0), slices.Insert(host, 0, 0)
-		v.recipe = recipe != features.Recipe{}
+		v.recipe, v.compiled = recipe != features.Recipe{}, recipe.Compile
 		out[recipeKey{key{t.text(i, "model"), int64(v.Batch)}, recipe}] = v
 	}
 	return out, nil

@@ -52,7 +52,8 @@ weights nor a GPU are needed. "-" reads standard input.
 
 Training means SGD with momentum in single precision, as PyTorch runs it, unless
 --recipe names others: amp (autocast to bfloat16), bf16 (everything in bfloat16), adam,
-checkpoint (layers are computed again in the backward pass), joined by +. --decoder
+checkpoint (layers are computed again in the backward pass), compile (torch.compile),
+joined by +. --decoder
 describes a GPT-like model that is too large to export. --step-ms corrects the
 prediction by the measured time of a step. --part predicts for a part of the GPU.
 
@@ -80,7 +81,7 @@ of them. See docs/predict.md.`,
 	c.Flags().StringSliceVar(&f.dims, "dim", nil, "size of a dynamic dimension, NAME=SIZE or INPUT:POSITION=SIZE")
 	c.Flags().Int64Var(&f.assume, "assume", 0, "size of every other dynamic dimension")
 	c.Flags().Float64Var(&f.speed, "host-speed", 1, "speed of a host core relative to the measured hosts; see fairway predict host-speed")
-	c.Flags().StringVar(&f.recipe, "recipe", "", "how the model is trained: amp or bf16, adam, checkpoint, joined by +")
+	c.Flags().StringVar(&f.recipe, "recipe", "", "how the model is trained: amp or bf16, adam, checkpoint, compile, joined by +")
 	c.Flags().StringVar(&f.part, "part", "", "part of the GPU: a share of its threads under MPS (50%), or a profile of MIG (3g.71gb)")
 	c.Flags().StringVar(&f.shape, "decoder", "", "shape of a GPT-like model instead of a file: layers, width, heads, vocabulary, sequence")
 	c.Flags().Float64Var(&f.stepMS, "step-ms", 0, "measured time of a step, which corrects the prediction")

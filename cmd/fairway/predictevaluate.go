@@ -108,7 +108,11 @@ func printEvaluation(w io.Writer, e *predict.Evaluation) error {
 	}
 	if r := e.Recipes; r != nil {
 		fmt.Fprintf(w, "\n%d steps of %d models with mixed precision, Adam or recomputed layers, each model held out\n", r.Rows, r.Models)
-		for _, k := range r.Kinds {
+		kinds := r.Kinds
+		if r.Compiled != nil {
+			kinds = append(slices.Clone(kinds), *r.Compiled)
+		}
+		for _, k := range kinds {
 			fmt.Fprintf(w, "%s, %d steps of %d: utilisation RMSLE %.3f, after the first steps %.3f; step time median error %.1f %%, RMSLE %.3f; memory median error %.1f %%, within 15 %% %.1f %%, more than 10 %% under %.1f %% of steps\n",
 				k.Kind, k.Rows, k.Models, k.RMSLE, k.After, 100*k.Step.Median, k.Step.RMSLE, 100*k.Memory.Median, 100*k.Memory.RowsWithin15, 100*k.Memory.RowsUnder10)
 		}

@@ -18,11 +18,12 @@ type Recipe struct {
 	Half       bool // weights, gradients and optimiser state in bfloat16
 	Adam       bool // Adam or AdamW
 	Checkpoint bool // the activations of each layer are computed again in the backward pass
+	Compile    bool // torch.compile; the features are those without it
 }
 
 // recipeWords are the words of a recipe, as the tables of measurements spell them.
 func (r *Recipe) words() map[string]*bool {
-	return map[string]*bool{"amp": &r.Mixed, "bf16": &r.Half, "adam": &r.Adam, "checkpoint": &r.Checkpoint}
+	return map[string]*bool{"amp": &r.Mixed, "bf16": &r.Half, "adam": &r.Adam, "checkpoint": &r.Checkpoint, "compile": &r.Compile}
 }
 
 // ParseRecipe reads words joined by "+", such as "amp+adam"; "" and "-" are the zero
@@ -32,7 +33,7 @@ func ParseRecipe(text string) (Recipe, error) {
 	for _, word := range strings.FieldsFunc(text, func(c rune) bool { return c == '+' || c == '-' }) {
 		set := r.words()[word]
 		if set == nil {
-			return r, fmt.Errorf("recipe %q: %q is not known; want amp, bf16, adam and checkpoint, joined by +", text, word)
+			return r, fmt.Errorf("recipe %q: %q is not known; want amp, bf16, adam, checkpoint and compile, joined by +", text, word)
 		}
 		*set = true
 	}
@@ -45,7 +46,7 @@ func ParseRecipe(text string) (Recipe, error) {
 // String is what ParseRecipe reads.
 func (r Recipe) String() string {
 	var list []string
-	for _, word := range []string{"amp", "bf16", "adam", "checkpoint"} {
+	for _, word := range []string{"amp", "bf16", "adam", "checkpoint", "compile"} {
 		if *r.words()[word] {
 			list = append(list, word)
 		}
