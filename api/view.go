@@ -104,7 +104,7 @@ type Reason struct {
 	// Promised is when the policy will have started the job at the latest, if no node is
 	// lost; zero: it promises nothing.
 	Promised time.Time `json:"promised,omitzero"`
-	Rough    string    `json:"rough,omitempty"` // why it is only a rough estimate
+	Rough    string    `json:"rough,omitempty"` // why Until is only a rough estimate, not an expected start
 }
 
 // The codes of the reasons of jobs that do not queue for GPUs yet.

@@ -213,6 +213,8 @@ func expectedStart(r api.Reason, now time.Time) string {
 		return fmt.Sprintf("after %s; how long after cannot be told", clock(now, r.Earliest))
 	case !r.Until.After(now):
 		return "now"
+	case r.Rough != "" && !r.Latest.IsZero():
+		return fmt.Sprintf("between %s and %s in 9 of 10 cases, perhaps at about %s (in %s)", clock(now, r.Earliest), clock(now, r.Latest), clock(now, r.Until), sched.Brief(r.Until.Sub(now)))
 	}
 	text := fmt.Sprintf("at about %s (in %s)", clock(now, r.Until), sched.Brief(r.Until.Sub(now)))
 	switch {

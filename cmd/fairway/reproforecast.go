@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairway-gpu/fairway/lab/progress"
 	"github.com/fairway-gpu/fairway/lab/repro"
 )
 
@@ -22,15 +24,17 @@ func newReproForecast() *cobra.Command {
 		Use:   "forecast",
 		Short: "Measure how well expected starts are calibrated",
 		Long: `Simulate workloads and forecast the start of every job when it first waits, as
-"fairway explain" does. Print how often the range of 90 % holds the actual start, and
-the median error as a part of the wait. With --workload, parts of recorded workloads are
+"fairway explain" does. Print how often the range of 90 % holds the actual start, how
+often an expected start is told, and its median error as a part of the wait. With --workload, parts of recorded workloads are
 used beside the generated ones.`,
 		Example: `  fairway repro forecast
   fairway repro forecast --policy fifo,las --jobs 100
   fairway repro forecast --workload cluster_job_log,helios.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg.Progress = func(what string) { fmt.Fprintln(c.ErrOrStderr(), what) }
+			bar := progress.New(c.ErrOrStderr())
+			bar.Interval = 10 * time.Second
+			cfg.Progress = func(part string, done, all int) { bar.Show(part, done, all, fmt.Sprintf("%d/%d runs", done, all)) }
 			for path := range strings.SplitSeq(traces.path, ",") {
 				if one := traces; path != "" {
 					one.path = path
@@ -45,9 +49,10 @@ used beside the generated ones.`,
 				cfg.Seeds, cfg.Others = nil, nil
 			}
 			for _, seed := range seeds {
-				cfg.Seeds = append(cfg.Seeds, uint64(seed))
+				cfg.Others = append(cfg.Others, uint64(seed))
 			}
 			rows, err := repro.Forecast(cfg)
+			bar.Clear()
 			if err != nil {
 				return fmt.Errorf("repro forecast: %w", err)
 			}

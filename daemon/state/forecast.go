@@ -5,6 +5,7 @@ package state
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -176,8 +177,11 @@ func (b *Store) expect(x *entry, r *api.Reason) {
 // tell fills in a forecast; rough says why it was made without the policy.
 func tell(r *api.Reason, f forecast.Range, rough string) {
 	r.Earliest, r.Until, r.Latest = f.Early, f.Middle, f.Late
-	if rough != "" {
+	switch {
+	case rough != "":
 		r.Rough = rough + ": it is as if those ahead started one after the other, wherever GPUs are free"
+	case f.Rough() && !f.Middle.IsZero():
+		r.Rough = fmt.Sprintf("how long the jobs before it will run is not known well enough: in half of cases the time is wrong by %.0f %% of the wait or more", 100*f.Error)
 	}
 }
 

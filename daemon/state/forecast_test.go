@@ -43,6 +43,9 @@ func TestExpectedStart(t *testing.T) {
 	if more := b.Until.Sub(a.Until); more < 40*time.Minute || more > 2*time.Hour {
 		t.Errorf("the second starts %s after the first; want about half of two hours: users estimate too much", more)
 	}
+	if !strings.Contains(a.Rough, "not known well enough") {
+		t.Errorf("the first is rough, because %q; want that too little is known from an estimate alone", a.Rough)
+	}
 	if j, _ := d.Job(admin, first); !j.Reason.Latest.Equal(a.Latest) {
 		t.Errorf("the job says %s, explain %s", j.Reason.Latest, a.Latest)
 	}
@@ -78,6 +81,9 @@ func TestExpectedStartFromHistory(t *testing.T) {
 	r := d.explain(ann, id).Job.Reason
 	if wait := r.Until.Sub(d.clock.Now()); wait < 90*time.Minute || wait > 3*time.Hour {
 		t.Errorf("it starts in %s, %q; want about 2h: jobs like the one that runs took 3h", wait, r.Unknown)
+	}
+	if r.Rough != "" {
+		t.Errorf("it is rough, because %s; want an expected start, as all jobs before took 3h", r.Rough)
 	}
 }
 
@@ -252,7 +258,7 @@ func ptr[T any](v T) *T { return &v }
 
 // BenchmarkPreview is a dry run on a cluster of 1,024 GPUs with 10,000 jobs.
 func BenchmarkPreview(b *testing.B) {
-	for _, spec := range []string{"fifo", "fifo:backfill", "las", "tiresias", "srtf", "gavel", "shockwave", "sia", "pollux", "themis"} {
+	for _, spec := range []string{"fifo", "fifo:backfill", "las", "tiresias", "srtf", "gavel", "shockwave", "sia", "pollux", "themis", "fairway"} {
 		b.Run(spec, func(b *testing.B) {
 			d := open(b, under(spec), func(c *Config) { c.Now, c.Node = time.Now, sched.Node{} })
 			var nodes []sched.Node

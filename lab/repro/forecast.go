@@ -4,14 +4,13 @@
 package repro
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/fairway-gpu/fairway/sched/forecast"
 	"github.com/fairway-gpu/fairway/sim"
 	"github.com/fairway-gpu/fairway/sim/trace"
 )
@@ -21,22 +20,32 @@ type ForecastConfig struct {
 	Kinds    []string        // of generated workloads
 	Traces   []*sim.Workload // recorded ones
 	Cluster  string
-	Jobs     int // of each workload
-	Span     time.Duration
-	Seeds    []uint64
-	Others   []uint64 // seeds on which only the ranges are judged
+	Jobs     int                      // of each workload
+	Gaps     map[string]time.Duration // mean time between submissions, by kind
+	Seeds    []uint64                 // on which the constants of the forecast were chosen
+	Others   []uint64                 // on which nothing was chosen
 	Policies []string
-	Progress func(string)
+	Progress func(part string, done, all int)
 }
 
-// DefaultForecast is a cluster on which jobs wait. The constants of packages experience and
-// forecast were chosen on the first seeds; nobody has looked at the others.
+// DefaultForecast is a cluster on which jobs wait for hours.
 func DefaultForecast() ForecastConfig {
 	return ForecastConfig{
-		Kinds: []string{trace.KindPhilly, trace.KindPollux}, Cluster: "8x4:t4", Jobs: 150, Span: 24 * time.Hour,
-		Seeds: []uint64{21, 22}, Others: []uint64{51, 52},
+		Kinds: []string{trace.KindPhilly, trace.KindPollux}, Cluster: "8x4:t4", Jobs: 300,
+		Gaps:  map[string]time.Duration{trace.KindPhilly: 288 * time.Hour / 300, trace.KindPollux: 96 * time.Hour / 300},
+		Seeds: seedsFrom(21, 10), Others: seedsFrom(101, 6),
 		Policies: []string{"fifo"},
 	}
+}
+
+// otherGap is the mean time between submissions of kinds that have none of their own.
+const otherGap = 10 * time.Minute
+
+func seedsFrom(first, n uint64) (out []uint64) {
+	for i := range n {
+		out = append(out, first+i)
+	}
+	return out
 }
 
 // knowledge is what a forecast knows about the jobs that run.
@@ -54,45 +63,58 @@ func knowledges() []knowledge {
 	}
 }
 
-// ForecastRow is how well the starts of one kind of workload were foreseen.
-type ForecastRow struct {
-	Workload, Policy, Known string
-	Cases, None             int     // with and without a forecast
-	Inside                  float64 // share of starts within the range of 90 %
-	Error                   float64 // median of |expected - actual| over the actual wait
-	Width                   float64 // median of the range over the actual wait
-	Raw                     float64 // share of starts within the range before the ledger corrects it
-	Other                   float64 // share of starts within the range on other seeds
-	OtherCases              int
-	// Floor is the error of a forecast that knows how the run times are drawn, RunTimes of
-	// one that knows them, Oracle of one that also knows which jobs are submitted later.
-	Floor, RunTimes, Oracle float64
+// forecastTask is a row: what is simulated on each of some seeds.
+type forecastTask struct {
+	workload, policy string
+	knowledge
+	chosen bool // the constants were chosen on these seeds
+	seeds  []uint64
+}
+
+// floorSeeds is the number of other seeds on which the floor is measured, which costs half
+// as much as the forecast.
+const floorSeeds = 2
+
+// tasks returns the rows: of the other seeds first.
+func (c ForecastConfig) tasks() (out []forecastTask) {
+	for _, t := range []forecastTask{{seeds: c.Others}, {seeds: c.Seeds, chosen: true}} {
+		for _, t.policy = range c.Policies {
+			for _, t.workload = range c.workloads() {
+				for _, t.knowledge = range knowledges() {
+					if len(t.seeds) > 0 {
+						out = append(out, t)
+					}
+				}
+			}
+		}
+	}
+	return out
 }
 
 // Forecast forecasts the start of every job when it first waits, and compares.
 func Forecast(c ForecastConfig) ([]ForecastRow, error) {
-	var rows []ForecastRow
-	for _, name := range c.workloads() {
-		for _, spec := range c.Policies {
-			for _, k := range knowledges() {
-				if c.Progress != nil {
-					c.Progress(name + " " + spec + " " + k.name)
-				}
-				all, err := c.runs(name, spec, k, c.Seeds)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", spec, err)
-				}
-				others, err := c.runs(name, spec, k, c.Others)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", spec, err)
-				}
-				row := rate(ForecastRow{Workload: name, Policy: spec, Known: k.name}, all)
-				if other := rate(ForecastRow{}, others); other.Cases > 0 {
-					row.Other, row.OtherCases = other.Inside, other.Cases
-				}
-				rows = append(rows, row)
-			}
+	tasks := c.tasks()
+	cases := make([][][]foreseen, len(tasks))
+	var runs [][2]int // task and seed
+	for i, t := range tasks {
+		cases[i] = make([][]foreseen, len(t.seeds))
+		for k := range t.seeds {
+			runs = append(runs, [2]int{i, k})
 		}
+	}
+	err := each("forecasts", runtime.NumCPU(), len(runs), c.Progress, func(n int) (err error) {
+		i, k := runs[n][0], runs[n][1]
+		if cases[i][k], err = c.run(tasks[i], tasks[i].seeds[k]); err != nil {
+			err = fmt.Errorf("%s, %s, seed %d: %w", tasks[i].workload, tasks[i].policy, tasks[i].seeds[k], err)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]ForecastRow, len(tasks))
+	for i, t := range tasks {
+		rows[i] = rate(ForecastRow{Workload: t.workload, Policy: t.policy, Known: t.name, Chosen: t.chosen}, cases[i])
 	}
 	return rows, nil
 }
@@ -115,21 +137,22 @@ func (c ForecastConfig) workload(name string, seed uint64) (*sim.Workload, error
 		return nil, err
 	}
 	i := slices.IndexFunc(c.Traces, func(w *sim.Workload) bool { return w.Name == name })
-	return part(c.Traces[i], c.Jobs, seed, cluster.GPUs()), nil
+	return piece(c.Traces[i], c.Jobs, seed, cluster.GPUs()), nil
 }
 
 func (c ForecastConfig) gen(kind string, seed uint64) trace.Gen {
-	return trace.Gen{Kind: kind, Jobs: c.Jobs, GPUs: 8, Seed: seed, Span: c.Span}
+	gap := cmp.Or(c.Gaps[kind], otherGap)
+	return trace.Gen{Kind: kind, Jobs: c.Jobs, GPUs: 8, Seed: seed, Span: time.Duration(c.Jobs) * gap}
 }
 
 // mostGPUs is the size of the largest job that is taken from a trace, as a part of the
 // cluster.
 const mostGPUs = 0.25
 
-// part returns jobs of a trace that follow each other, beginning at another place for
+// piece returns jobs of a trace that follow each other, beginning at another place for
 // each seed. The times between their submissions are stretched so that they need as much
 // GPU time as the cluster has within them.
-func part(w *sim.Workload, jobs int, seed uint64, gpus int) *sim.Workload {
+func piece(w *sim.Workload, jobs int, seed uint64, gpus int) *sim.Workload {
 	out := &sim.Workload{Name: w.Name, Source: w.Source, Start: w.Start}
 	most := int(mostGPUs * float64(gpus))
 	fits := slices.DeleteFunc(slices.Clone(w.Work), func(j sim.Work) bool { return j.GPUs > most })
@@ -150,21 +173,23 @@ func part(w *sim.Workload, jobs int, seed uint64, gpus int) *sim.Workload {
 
 // run simulates a workload twice: the first time to know what will happen, for the
 // forecasts that know it.
-func (c ForecastConfig) run(name, spec string, k knowledge, seed uint64) ([]foreseen, error) {
-	w, err := c.workload(name, seed)
+func (c ForecastConfig) run(t forecastTask, seed uint64) ([]foreseen, error) {
+	w, err := c.workload(t.workload, seed)
 	if err != nil {
 		return nil, err
 	}
-	o, err := c.oddsOf(name, seed)
+	o, err := c.oddsOf(t.workload, seed)
 	if err != nil {
 		return nil, err
 	}
 	var told *seer
 	for range 2 {
-		s := newSeer(spec, k, seed, told)
-		s.odds = o
-		_, err := simulate(spec, c.Cluster, w, func(cfg *sim.Config) {
-			s.inner, cfg.Policy, cfg.Estimates, cfg.Seed, cfg.Interval = cfg.Policy, s, k.estimates, seed, 0
+		s := newSeer(t.policy, t.knowledge, seed, told)
+		if !t.chosen && slices.Index(t.seeds, seed) < floorSeeds {
+			s.odds = o
+		}
+		_, err := simulate(t.policy, c.Cluster, w, func(cfg *sim.Config) {
+			s.inner, cfg.Policy, cfg.Estimates, cfg.Seed, cfg.Interval = cfg.Policy, s, t.estimates, seed, 0
 		})
 		if err != nil {
 			return nil, err
@@ -172,74 +197,4 @@ func (c ForecastConfig) run(name, spec string, k knowledge, seed uint64) ([]fore
 		told = s
 	}
 	return told.cases, nil
-}
-
-// runs simulates the workloads of all seeds, side by side.
-func (c ForecastConfig) runs(name, spec string, k knowledge, seeds []uint64) ([]foreseen, error) {
-	cases, errs := make([][]foreseen, len(seeds)), make([]error, len(seeds))
-	var wait sync.WaitGroup
-	for i, seed := range seeds {
-		wait.Go(func() { cases[i], errs[i] = c.run(name, spec, k, seed) })
-	}
-	wait.Wait()
-	return slices.Concat(cases...), errors.Join(errs...)
-}
-
-// foreseen is one start: what was expected, and when it came.
-type foreseen struct {
-	forecast.Asked                // before the ledger corrects it
-	told           forecast.Range // after
-	known          bool
-	// floor, runTimes and oracle are the starts foreseen with more knowledge; zero: none.
-	floor, runTimes, oracle time.Time
-	start                   time.Time
-}
-
-// rate fills in how good forecasts were.
-func rate(row ForecastRow, cases []foreseen) ForecastRow {
-	var offs, widths, floor, runTimes, oracle []float64
-	inside, raw := 0, 0
-	for _, f := range cases {
-		wait := f.start.Sub(f.At).Seconds()
-		if f.start.IsZero() || !f.known || wait < 1 {
-			if !f.known {
-				row.None++
-			}
-			continue
-		}
-		row.Cases++
-		inside += holds(f.told, f.start)
-		raw += holds(f.Range, f.start)
-		off := func(t time.Time) float64 {
-			if t.IsZero() {
-				return math.Inf(1)
-			}
-			return math.Abs(t.Sub(f.start).Seconds()) / wait
-		}
-		width := math.Inf(1)
-		if !f.told.Late.IsZero() {
-			width = f.told.Late.Sub(f.told.Early).Seconds() / wait
-		}
-		offs, widths = append(offs, off(f.told.Middle)), append(widths, width)
-		floor, runTimes, oracle = append(floor, off(f.floor)), append(runTimes, off(f.runTimes)), append(oracle, off(f.oracle))
-	}
-	if n := float64(row.Cases); n > 0 {
-		row.Inside, row.Raw = float64(inside)/n, float64(raw)/n
-		row.Error, row.Width = median(offs), median(widths)
-		row.Floor, row.RunTimes, row.Oracle = median(floor), median(runTimes), median(oracle)
-	}
-	return row
-}
-
-// holds is 1 if a range holds a time, else 0.
-func holds(r forecast.Range, at time.Time) int {
-	if at.Before(r.Early) || !r.Late.IsZero() && at.After(r.Late) {
-		return 0
-	}
-	return 1
-}
-
-func median(values []float64) float64 {
-	slices.Sort(values)
-	return values[len(values)/2]
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/fairway-gpu/fairway/sched"
 	"github.com/fairway-gpu/fairway/sched/forecast"
 	"github.com/fairway-gpu/fairway/sim"
+	"github.com/fairway-gpu/fairway/sim/trace"
 )
 
 func TestForecastRate(t *testing.T) {
@@ -19,15 +20,20 @@ func TestForecastRate(t *testing.T) {
 	at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 	told := forecast.Range{Early: at(50), Middle: at(100), Late: at(200)}
 	asked := forecast.Asked{At: noon, Range: forecast.Range{Early: at(90), Middle: at(100), Late: at(110)}}
-	got := rate(ForecastRow{}, []foreseen{
+	rough := told
+	rough.Error = 0.2
+	got := rate(ForecastRow{}, [][]foreseen{{
 		{Asked: asked, told: told, known: true, start: at(100), floor: at(110), runTimes: at(110), oracle: at(100)},
 		{Asked: asked, told: told, known: true, start: at(125), floor: at(100), runTimes: at(100), oracle: at(125)}, // off by a fifth
-		{Asked: asked, told: told, known: true, start: at(40), floor: at(60), runTimes: at(40), oracle: at(40)},     // too early
+		{Asked: asked, told: rough, known: true, start: at(40), floor: at(60), runTimes: at(40), oracle: at(40)},    // too early
 		{Asked: asked, told: told, known: true, start: at(50), floor: at(55), runTimes: at(100), oracle: at(50)},    // off by the whole wait
 		{Asked: asked, start: at(10)},           // no forecast
 		{Asked: asked, told: told, known: true}, // never started
-	})
-	want := ForecastRow{Cases: 4, None: 1, Inside: 0.75, Raw: 0.25, Error: 1, Width: 3, Floor: 0.2, RunTimes: 0.2}
+	}})
+	want := ForecastRow{
+		Cases: 4, None: 1, Inside: 0.75, Low: 1, Error: 1, Width: 3, Floor: 0.2, FloorCases: 4, RunTimes: 0.2,
+		Told: forecastPart{Cases: 3, Inside: 1, Error: 0.2}, Rough: forecastPart{Cases: 1, Error: 1.5},
+	}
 	if got != want {
 		t.Errorf("rated %+v; want %+v", got, want)
 	}
@@ -37,21 +43,28 @@ func TestForecastRate(t *testing.T) {
 // any constant. "fairway repro forecast" measures more.
 func TestForecast(t *testing.T) {
 	c := DefaultForecast()
-	c.Cluster, c.Jobs, c.Span = "3x4:t4", 40, 8*time.Hour
-	var all []foreseen
-	for seed := uint64(7); seed < 9; seed++ {
-		cases, err := c.run(c.Kinds[1], "fifo", knowledges()[1], seed)
-		if err != nil {
+	c.Kinds, c.Cluster, c.Jobs, c.Gaps[trace.KindPollux] = c.Kinds[1:], "3x4:t4", 40, 12*time.Minute
+	c.Others, c.Seeds = []uint64{7, 8}, nil
+	tasks := c.tasks()
+	if len(tasks) != 3 {
+		t.Fatalf("%d rows; want one for each kind of knowledge", len(tasks))
+	}
+	cases := make([][]foreseen, 2)
+	for i, seed := range c.Others {
+		var err error
+		if cases[i], err = c.run(tasks[1], seed); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, cases...)
 	}
-	r := rate(ForecastRow{}, all)
+	r := rate(ForecastRow{}, cases)
 	if r.Cases < 40 || r.None > 2 || r.Inside < 0.8 || r.Width > 2.5 {
 		t.Errorf("%+v; want 40 starts or more, all forecast, 80 %% of them or more within the range, and that it is at most 2.5 waits wide", r)
 	}
 	if r.Error > 0.5 || r.Floor > 0.2 || r.RunTimes > 0.05 {
 		t.Errorf("%+v; want a median error below 50 %% of the wait, below 20 %% if it is known how run times are drawn, and below 5 %% if they are known", r)
+	}
+	if r.Told.Cases+r.Rough.Cases != r.Cases || r.Told.Cases >= fewCases && r.Told.Error >= errorMost {
+		t.Errorf("expected starts %+v, rough ones %+v; want a median error of expected starts below 20 %%", r.Told, r.Rough)
 	}
 }
 
@@ -99,7 +112,7 @@ func TestForecastTrace(t *testing.T) {
 		w.Work = append(w.Work, sim.Work{Spec: sched.Spec{GPUs: 1 << (i % 5), Submitted: at}, RunTime: sched.Duration(time.Hour)})
 	}
 	for seed := range uint64(4) {
-		p := part(w, 30, seed, 32)
+		p := piece(w, 30, seed, 32)
 		need, last := 0.0, start
 		for _, j := range p.Work {
 			if j.GPUs > 8 || j.Submitted.Before(last) {

@@ -6,14 +6,16 @@ package repro
 import (
 	"fmt"
 	"io"
-	"math"
+	"maps"
+	"slices"
+	"strings"
 )
 
 // The targets: the share of starts within the range, and the median error.
 const (
 	insideLeast, insideMost = 0.85, 0.95
 	errorMost               = 0.2
-	// fewCases is the number of starts below which a row says little.
+	// fewCases is the number of starts below which a figure says little.
 	fewCases = 20
 )
 
@@ -22,90 +24,127 @@ func PrintForecast(w io.Writer, c ForecastConfig, rows []ForecastRow) {
 	fmt.Fprintf(w, `# How well the expected start is calibrated
 
 When a job begins to wait, its start is forecast as `+"`fairway explain`"+` does; when it starts,
-the two are compared. The range should hold the start in %.0f to %.0f %% of cases, and the median
-error should be below %.0f %% of the wait. Where a row of %d starts or more misses a target, the
-figure is bold.
+the two are compared. The range should hold the start in %.0f to %.0f %% of cases. A forecast that
+itself expects to be wrong by %.0f %% of the wait or more, in half of its futures, is told as a
+*rough* range; any other as an *expected start*, whose median error should be below %.0f %% of the
+wait. A figure of %d starts or more that misses a target is bold.
 
 %s
 
     fairway repro forecast
 
-Cluster %s, %d jobs in each workload, the generated ones within %s. The constants of the
-forecast were chosen on seeds from 21 on of the generated workloads, those of the table are %s;
-nothing was chosen on the other seeds, %s. Of a recorded workload, other jobs are taken for each seed;
-the times between their submissions are stretched so that the jobs need as much GPU time as the
-cluster has.
+Cluster %s, %d jobs in each workload%s. Of a recorded workload (`+"`--workload`"+`) other jobs are
+taken for each seed; the times between their submissions are stretched so that the jobs need as much
+GPU time as the cluster has.
 
 - *known*: what agents report about running jobs, with what users estimate for the others
   (with the errors users make); users' estimates alone; or only how long past jobs ran. A run
   begins with no past at all.
-- *other seeds*: within the range, on seeds that nothing was chosen on.
-- *uncorrected*: within the range that the simulations give, before it is corrected by how
-  good the earlier forecasts of the same run were.
-- *floor*: the median error of a forecast that knows from which distribution the generator drew
-  each run time, and what the jobs of a batch have in common, but not the run times; it draws
-  from that, given what is known of the job so far. On a few seeds another forecast may be
-  luckier; over many, none that does not know the future should be much better.
-- *run times known*: the median error of a forecast that knows how long each job will run;
+- *of each seed*: the share within the range on the seed with the smallest and the one with the largest,
+  of those with %d starts or more.
+- *median error of all*: of expected starts and the middles of rough ranges together.
+- *floor*: the same of a forecast that knows from which distribution the generator drew
+  each run time, and what the jobs of a batch have in common, but not the run times; on the first
+  %d seeds. Nobody knows that of a recorded workload.
+- *run times known*: the same of a forecast that knows how long each job will run;
   *arrivals too*: of one that also knows which jobs will be submitted. What remains there is what
   the forecast gets wrong about the policy.
-
-| workload | policy | known | starts | no forecast | within the range | other seeds | uncorrected | median error | floor | run times known | arrivals too | width of the range |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|
-`, 100*insideLeast, 100*insideMost, 100*errorMost, fewCases, forecastSummary(rows), c.Cluster, c.Jobs, c.Span, seedRange(c.Seeds), seedRange(c.Others))
-	for _, r := range rows {
-		if r.Cases == 0 {
-			fmt.Fprintf(w, "| %s | `%s` | %s | 0 | %d | - | - | - | - | - | - | - | - |\n", r.Workload, r.Policy, r.Known, r.None)
-			continue
-		}
-		judge, other, floor := r.Cases >= fewCases, "-", figure(r.Floor, false)
-		if math.IsInf(r.Floor, 1) {
-			floor = "-"
-		}
-		if r.OtherCases > 0 {
-			other = fmt.Sprintf("%s of %d", figure(r.Other, r.OtherCases >= fewCases && !calibrated(r.Other)), r.OtherCases)
-		}
-		fmt.Fprintf(w, "| %s | `%s` | %s | %d | %d | %s | %s | %s | %s | %s | %s | %s | %s |\n", r.Workload, r.Policy, r.Known, r.Cases, r.None,
-			figure(r.Inside, judge && !calibrated(r.Inside)), other, figure(r.Raw, false),
-			figure(r.Error, judge && r.Error >= errorMost), floor, figure(r.RunTimes, false), figure(r.Oracle, false), waits(r.Width))
-	}
+`, 100*insideLeast, 100*insideMost, 100*errorMost, 100*errorMost, fewCases, forecastSummary(rows), c.Cluster, c.Jobs, c.gapsText(), fewCases, floorSeeds)
+	printForecastTable(w, "On seeds on which nothing was chosen: "+seedRange(c.Others), rows, false)
+	printForecastTable(w, "On the seeds on which the constants of the forecast were chosen: "+seedRange(c.Seeds), rows, true)
 	fmt.Fprint(w, `
-The error is mostly what not knowing run times costs: with the true ones it is about 0 where the
-policy keeps an order, as `+"`fifo`"+` does. Jobs of one busy hour are early or late together: where a long job
-ends early, many starts in a row come before their range. So rows of a few seeds scatter widely,
-and the range of one seed alone may hold between two thirds and all of its starts.
+## What it shows
 
-Recorded workloads are added by `+"`--workload`"+`, without a floor: nobody knows how they came
-about. The daemon looks ahead for fewer decisions than this experiment, to answer quickly. Where
-a policy takes more than 300 ms to be played forward, or more than 200 jobs wait or run, it gives
-a rough estimate and says so; that is not measured here, nor are outside bidders. Other policies,
-`+"`fairway` and `pollux`"+` among them, are measured by `+"`--policy`"+`; their figures are not on this
-page.
+Run times are what is not known: with the true ones the error is about 0 where the policy keeps an order,
+as `+"`fifo`"+` does. Jobs of one busy day are early or late together: where a long job ends early,
+many starts in a row come before their range. So the seeds differ, and few of them say little.
+
+The daemon gives a forecast less time than this experiment, to answer quickly: where a
+policy takes more than 300 ms to be played forward, or more than 200 jobs wait or run, it estimates
+the start without the policy, and calls that rough, too. That is not measured here, nor are outside bidders.
+Other policies, `+"`fairway` and `pollux`"+` among them, are measured by `+"`--policy`"+`; their figures are not
+on this page.
 `)
+}
+
+func printForecastTable(w io.Writer, title string, rows []ForecastRow, chosen bool) {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r ForecastRow) bool { return r.Chosen != chosen })
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(w, `
+## %s
+
+| workload | policy | known | starts | no forecast | within the range | of each seed | expected starts | of these within the range | their median error | rough | of these within the range | median error of all | floor | run times known | arrivals too | width of the range |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+`, title)
+	for _, r := range rows {
+		cells := []string{r.Workload, "`" + r.Policy + "`", r.Known, fmt.Sprint(r.Cases), fmt.Sprint(r.None)}
+		each, floor := "-", "-"
+		if r.Low <= r.High {
+			each = fmt.Sprintf("%.0f to %.0f %%", 100*r.Low, 100*r.High)
+		}
+		if r.FloorCases > 0 {
+			floor = figure(r.Floor, false)
+		}
+		within := func(cases int, inside float64) string {
+			if cases == 0 {
+				return "-"
+			}
+			return figure(inside, cases >= fewCases && !calibrated(inside))
+		}
+		toldError := "-"
+		if r.Told.Cases > 0 {
+			toldError = figure(r.Told.Error, r.Told.Cases >= fewCases && r.Told.Error >= errorMost)
+		}
+		if r.Cases == 0 {
+			cells = append(cells, strings.Split(strings.Repeat("-", 12), "")...)
+		} else {
+			cells = append(cells, within(r.Cases, r.Inside), each,
+				r.Told.of(r.Cases), within(r.Told.Cases, r.Told.Inside), toldError,
+				r.Rough.of(r.Cases), within(r.Rough.Cases, r.Rough.Inside),
+				figure(r.Error, false), floor, figure(r.RunTimes, false), figure(r.Oracle, false), waits(r.Width))
+		}
+		fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
+	}
+}
+
+func (p forecastPart) of(all int) string {
+	return fmt.Sprintf("%d (%.0f %%)", p.Cases, 100*float64(p.Cases)/float64(all))
 }
 
 func calibrated(inside float64) bool { return insideLeast <= inside && inside <= insideMost }
 
 // forecastSummary says which targets are met.
 func forecastSummary(rows []ForecastRow) string {
-	var judged, inside, others, otherInside, exact, above int
-	for _, r := range rows {
-		if r.OtherCases >= fewCases {
-			others++
-			otherInside += one(calibrated(r.Other))
+	var out []string
+	for _, chosen := range []bool{false, true} {
+		where, judged, inside, told, exact := "other seeds", 0, 0, 0, 0
+		if chosen {
+			where = "the seeds on which constants were chosen"
 		}
-		if r.Cases < fewCases {
-			continue
+		cases, expected := 0, 0
+		for _, r := range rows {
+			if r.Chosen != chosen {
+				continue
+			}
+			cases, expected = cases+r.Cases, expected+r.Told.Cases
+			if r.Cases >= fewCases {
+				judged++
+				inside += one(calibrated(r.Inside))
+			}
+			if r.Told.Cases >= fewCases {
+				told++
+				exact += one(r.Told.Error < errorMost)
+			}
 		}
-		judged++
-		inside += one(calibrated(r.Inside))
-		exact += one(r.Error < errorMost)
-		above += one(r.Floor >= errorMost && !math.IsInf(r.Floor, 1))
+		if cases > 0 {
+			out = append(out, fmt.Sprintf(`On %s, %d of %d rows with %d starts or more meet the target of the range; %.0f %% of
+all starts got an expected start, and its median error is below %.0f %% in %d of %d rows with %d of them or more.`,
+				where, inside, judged, fewCases, 100*float64(expected)/float64(cases), 100*errorMost, exact, told, fewCases))
+		}
 	}
-	return fmt.Sprintf(`Of %d rows with %d starts or more, %d meet the target of the range, and of %d rows on other
-seeds %d. The median error is below %.0f %% in %d rows. In %d even a forecast that knows how run
-times are drawn is off by more (the column *floor*).`,
-		judged, fewCases, inside, others, otherInside, 100*errorMost, exact, above)
+	return strings.Join(out, "\n")
 }
 
 func one(yes bool) int {
@@ -113,6 +152,17 @@ func one(yes bool) int {
 		return 1
 	}
 	return 0
+}
+
+// gapsText says how often jobs are submitted.
+func (c ForecastConfig) gapsText() string {
+	var out strings.Builder
+	for _, kind := range slices.Sorted(maps.Keys(c.Gaps)) {
+		if slices.Contains(c.Kinds, kind) {
+			fmt.Fprintf(&out, ", those of `%s` every %.0f minutes on average", kind, c.Gaps[kind].Minutes())
+		}
+	}
+	return out.String()
 }
 
 func seedRange(seeds []uint64) string {

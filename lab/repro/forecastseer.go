@@ -23,6 +23,7 @@ type seer struct {
 	spec    string
 	inOrder bool // the policy lets no job overtake
 	seed    uint64
+	table   policy.Registry
 	told    *seer // of the same simulation, to its end; nil: this is the first
 	odds    *odds // nil: nobody knows how the workload came about
 	lengths experience.Lengths
@@ -37,8 +38,9 @@ type seer struct {
 }
 
 func newSeer(spec string, k knowledge, seed uint64, told *seer) *seer {
+	table := policy.Builtin()
 	return &seer{
-		spec: spec, knowledge: k, seed: seed, told: told, inOrder: policy.Builtin().About(spec).Promises&policy.InOrder != 0,
+		spec: spec, table: table, knowledge: k, seed: seed, told: told, inOrder: table.About(spec).Promises&policy.InOrder != 0,
 		last: map[sched.JobID]sched.Job{}, ran: map[sched.JobID]time.Duration{}, tracks: map[sched.JobID]experience.Track{}, open: map[sched.JobID]int{},
 	}
 }
@@ -190,7 +192,7 @@ const recent = 200
 
 func (p *seer) start(s *sched.Snapshot, c forecast.Config, id sched.JobID) (forecast.Range, bool) {
 	var err error
-	if c.Policy, err = policy.Builtin().New(p.spec); err != nil {
+	if c.Policy, err = p.table.New(p.spec); err != nil {
 		return forecast.Range{}, false
 	}
 	starts, err := forecast.Starts(s, c, id)

@@ -16,6 +16,7 @@ type future struct {
 	tail    float64   // hazard where no job has been, over that which is assumed
 	guesses []float64 // how often users were wrong by how much; nil: not counted yet
 	lives   map[lifeOf]*life
+	wide    map[wideOf]*hazard
 	kinds   map[JobKey]float64 // normal scores
 }
 
@@ -25,6 +26,15 @@ type lifeOf struct {
 	estimate time.Duration
 	early    bool
 }
+
+// wideOf is what the hazard of the widest groups depends on.
+type wideOf struct {
+	gpus  int
+	early bool
+}
+
+// wideLevels is the number of levels whose groups are the same for all jobs of one size.
+const wideLevels = 2
 
 const (
 	// tailSpread is the standard deviation of the logarithm of the hazard where no job has
@@ -47,7 +57,7 @@ const (
 // similar count more; an estimate makes those more likely of which users would have
 // estimated as much.
 func (l *Lengths) Future(r *rand.Rand) func(Run) (left time.Duration, b Basis) {
-	f := &future{Lengths: l, tail: math.Exp(tailSpread * r.NormFloat64()), lives: map[lifeOf]*life{}, kinds: map[JobKey]float64{}}
+	f := &future{Lengths: l, tail: math.Exp(tailSpread * r.NormFloat64()), lives: map[lifeOf]*life{}, wide: map[wideOf]*hazard{}, kinds: map[JobKey]float64{}}
 	for range len(newest(l.ended)) + len(l.running) {
 		f.weights = append(f.weights, r.ExpFloat64())
 	}
@@ -68,7 +78,7 @@ func (l *Lengths) Future(r *rand.Rand) func(Run) (left time.Duration, b Basis) {
 
 // mean returns the future in which every past job counts the same.
 func (l *Lengths) mean() *future {
-	f := &future{Lengths: l, tail: 1, lives: map[lifeOf]*life{}}
+	f := &future{Lengths: l, tail: 1, lives: map[lifeOf]*life{}, wide: map[wideOf]*hazard{}}
 	for range len(newest(l.ended)) + len(l.running) {
 		f.weights = append(f.weights, 1)
 	}
@@ -100,26 +110,13 @@ func (f *future) life(r Run, s shared, early bool) *life {
 	if l, ok := f.lives[asked]; ok {
 		return l
 	}
-	times := f.tail
-	if early {
-		times *= earlyEnds
+	size := wideOf{r.Key.GPUs, early}
+	if f.wide[size] == nil {
+		f.wide[size] = f.widest(&s, early)
 	}
-	h := assumed(times)
-	for level := range levels {
-		var g group
-		for i, kin := range s.kin {
-			if kin>>level&1 == 0 {
-				continue
-			}
-			if o, ended := f.past(i); !early {
-				g.add(o.log, f.weights[i], ended)
-			} else if o.reported {
-				g.add(o.log, f.weights[i], ended && o.early)
-			}
-		}
-		if g.all > 0 {
-			h.mix(&g, f.trust.width(level))
-		}
+	h := *f.wide[size]
+	for level := wideLevels; level < levels; level++ {
+		f.mix(&h, &s, level, early)
 	}
 	var likely *[cells]float64
 	if asked.estimate > 0 {
@@ -128,6 +125,37 @@ func (f *future) life(r Run, s shared, early bool) *life {
 	l := h.life(likely)
 	f.lives[asked] = l
 	return l
+}
+
+// widest returns the hazard by the widest groups.
+func (f *future) widest(s *shared, early bool) *hazard {
+	times := f.tail
+	if early {
+		times *= earlyEnds
+	}
+	h := assumed(times)
+	for level := range wideLevels {
+		f.mix(&h, s, level, early)
+	}
+	return &h
+}
+
+// mix adds what the group of a level shows.
+func (f *future) mix(h *hazard, s *shared, level int, early bool) {
+	if len(s.kin[level]) == 0 {
+		return
+	}
+	var g group
+	for _, i := range s.kin[level] {
+		if o, ended := f.past(i); !early {
+			g.add(o.log, f.weights[i], ended)
+		} else if o.reported {
+			g.add(o.log, f.weights[i], ended && o.early)
+		}
+	}
+	if g.all > 0 {
+		h.mix(&g, f.trust.width(level))
+	}
 }
 
 // past returns a past job, and whether it has ended.

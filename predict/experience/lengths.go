@@ -79,10 +79,10 @@ type report struct {
 	ratio float64
 }
 
-// shared is what a job has in common with each past job, and with any of those that have
-// ended.
+// shared is what a job has in common with past jobs: those of each level, by index, and
+// what it has in common with any that has ended.
 type shared struct {
-	kin  []kinship
+	kin  [levels][]int
 	most kinship
 	jobs int // of the narrowest group of similar ones that have ended
 }
@@ -184,21 +184,25 @@ func (l *Lengths) shared(k JobKey) shared {
 	}
 	var s shared
 	past := newest(l.ended)
-	var jobs [levels]int
-	for i := range past {
-		kin := k.kin(&past[i].key)
-		s.kin, s.most = append(s.kin, kin), s.most|kin
+	add := func(i int, kin kinship) {
 		for level := range levels {
-			jobs[level] += int(kin >> level & 1)
+			if kin>>level&1 != 0 {
+				s.kin[level] = append(s.kin[level], i)
+			}
 		}
 	}
+	for i := range past {
+		kin := k.kin(&past[i].key)
+		s.most |= kin
+		add(i, kin)
+	}
 	for level := range levels {
-		if alike>>level&1 != 0 && jobs[level] > 0 {
-			s.jobs = jobs[level]
+		if n := len(s.kin[level]); alike>>level&1 != 0 && n > 0 {
+			s.jobs = n
 		}
 	}
 	for i := range l.running {
-		s.kin = append(s.kin, k.kin(&l.running[i].key))
+		add(len(past)+i, k.kin(&l.running[i].key))
 	}
 	l.common[k] = s
 	return s

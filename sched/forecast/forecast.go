@@ -63,7 +63,18 @@ const (
 
 // Range is when a job is expected to start: in 9 of 10 cases between Early and Late. A
 // time is zero if it lies beyond what was looked at.
-type Range struct{ Early, Middle, Late time.Time }
+type Range struct {
+	Early, Middle, Late time.Time
+	// Error is by which part of the wait Middle is expected to be wrong: in half of the
+	// futures by less.
+	Error float64
+}
+
+// roughError is the error from which Middle is no expected start, only the middle of a range.
+const roughError = 0.2
+
+// Rough reports whether run times are known so little that Middle is only a rough guess.
+func (r Range) Rough() bool { return r.Error >= roughError }
 
 // ErrStopped says that Config.Stop ended a forecast before it had enough futures.
 var ErrStopped = errors.New("stopped before enough futures were played")
@@ -134,5 +145,19 @@ func quantiles(now time.Time, waits []float64) Range {
 		}
 		return now.Add(time.Duration(waits[i] * float64(time.Second)))
 	}
-	return Range{at(edge - 1), at(n / 2), at(n - edge)}
+	return Range{at(edge - 1), at(n / 2), at(n - edge), relativeError(waits, waits[n/2])}
+}
+
+// relativeError returns the median error of a forecast, over the wait, if each of the waits
+// is as likely.
+func relativeError(waits []float64, middle float64) float64 {
+	errs := make([]float64, len(waits))
+	for i, wait := range waits {
+		errs[i] = math.Abs(middle-wait) / max(1, wait)
+		if math.IsInf(wait, 1) {
+			errs[i] = 1 // the limit
+		}
+	}
+	slices.Sort(errs)
+	return errs[len(errs)/2]
 }

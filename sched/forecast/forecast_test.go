@@ -73,6 +73,9 @@ func TestStarts(t *testing.T) {
 	if one := got["j1"]; one.Late.Sub(one.Early) < 45*time.Minute || one.Middle.Sub(noon) < 75*time.Minute {
 		t.Errorf("j1 starts at %s (%s to %s); want about 13:30, and most of the hour before 14:00", one.Middle, one.Early, one.Late)
 	}
+	if one, three := got["j1"].Error, got["j3"].Error; one < 0.1 || one > 0.25 || three < 0.02 || three >= one {
+		t.Errorf("half of the starts of j1 are off by less than %.2f of the wait, of j3 than %.2f; want about 0.17, and less for the sum of three", one, three)
+	}
 	again, _ := forecast.Starts(s, forecast.Config{Policy: named(t, "fifo"), Future: hours})
 	if !reflect.DeepEqual(got, again) {
 		t.Error("the same snapshot and seed give another forecast")
@@ -203,6 +206,9 @@ func TestLedger(t *testing.T) {
 	}
 	if r := l.Correct(asked, nil, noon); !r.Early.After(asked.Early) || !r.Late.Before(asked.Late) || r.Late.Before(at(68)) {
 		t.Errorf("after 1,000 starts in the middle the range is %v; want it a little narrower than %v", r, asked.Range)
+	}
+	if r := (forecast.Range{Middle: asked.Middle, Error: 0.2}); !r.Rough() || asked.Rough() {
+		t.Errorf("%v is rough: %t, %v: %t; want the one that is wrong by a fifth", r, r.Rough(), asked.Range, asked.Rough())
 	}
 	unknown := forecast.Asked{Range: forecast.Range{Early: at(50)}, At: noon}
 	if r := l.Correct(unknown, nil, noon); r != unknown.Range {

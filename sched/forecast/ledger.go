@@ -71,7 +71,9 @@ func (l *Ledger) Correct(f Asked, open []Asked, now time.Time) Range {
 	at := func(log float64) time.Time {
 		return f.At.Add(time.Duration(grain * max(0, math.Expm1(log)) * float64(time.Second)))
 	}
-	return Range{at(middle - (1+l.early)*(middle-low)), f.Middle, at(middle + (1+late)*(high-middle))}
+	r := f.Range
+	r.Early, r.Late = at(middle-(1+l.early)*(middle-low)), at(middle+(1+late)*(high-middle))
+	return r
 }
 
 // logs returns the logarithms of the waits of a forecast; ok is false if one of them is

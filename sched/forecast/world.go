@@ -15,6 +15,7 @@ import (
 type world struct {
 	Config
 	st      *sched.State
+	from    time.Time // the present
 	now     time.Time
 	time    Left
 	left    map[sched.JobID]*rest
@@ -25,7 +26,7 @@ type world struct {
 }
 
 func newWorld(c Config, s *sched.Snapshot, sample int) *world {
-	w := &world{Config: c, st: s.State(), now: s.Now, time: c.Future(c.rand(sample)), started: map[sched.JobID]time.Time{}}
+	w := &world{Config: c, st: s.State(), from: s.Now, now: s.Now, time: c.Future(c.rand(sample)), started: map[sched.JobID]time.Time{}}
 	if c.Arrive != nil {
 		w.arrive = c.Arrive(c.rand(-1 - sample)) // run times stay the same with other arrivals
 		w.expect()
@@ -40,9 +41,12 @@ type rest struct {
 	speed   float64
 }
 
-// tick is the least time between two decisions: a policy that asks for more makes a
-// forecast dear, not better.
-const tick = time.Second
+// A policy that asks to decide again waits for at least a tick, and for a part of the time
+// that was looked ahead: more decisions would make a forecast dear, not better.
+const (
+	tick     = time.Second
+	tickPart = 20
+)
 
 // run goes on until the jobs have started, nothing happens any more, or decisions have
 // looked at so many jobs. It is false if the forecast was stopped.
@@ -192,7 +196,7 @@ func (w *world) upcoming(wake time.Time) (to time.Time, ok bool) {
 		return to, false // all that waits is too large, paused or over its quota
 	}
 	if wake.After(w.now) {
-		by(later(wake, w.now.Add(tick)))
+		by(later(wake, w.now.Add(max(tick, w.now.Sub(w.from)/tickPart))))
 	}
 	if w.next != nil {
 		by(later(w.next.Submitted, w.now))
