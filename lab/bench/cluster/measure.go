@@ -25,6 +25,7 @@ import (
 type sample struct {
 	requests map[string]float64 // answered by the API server: "verb resource/subresource"
 	ours     float64            // requests of the operator
+	wrote    float64            // those of them that write
 	cpu      map[string]float64 // seconds, by process
 	peak     float64            // resident memory of the scheduler, MiB
 }
@@ -47,6 +48,9 @@ func (t *trial) measure(ctx context.Context) (sample, error) {
 		}
 		for _, m := range parse(text, "rest_client_requests_total") {
 			s.ours += m.value
+			if m.labels["method"] != http.MethodGet {
+				s.wrote += m.value
+			}
 		}
 	}
 	if t.sched.process != nil {

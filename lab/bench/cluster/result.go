@@ -45,6 +45,7 @@ type result struct {
 	PeakMiB    float64 `json:"peak_mib"` // resident memory of the scheduler
 	Requests   float64 `json:"scheduler_requests"`
 	PerJob     float64 `json:"scheduler_requests_per_job"` // bound
+	OwnWrites  float64 `json:"scheduler_writes_per_job"`   // of the requests, those that write
 	WritesJobS float64 `json:"writes_per_job"`             // of all clients to the API server, per bound job
 
 	CPU    map[string]float64 `json:"cpu_s"`
@@ -80,7 +81,7 @@ func (t *trial) result(f figures) (*result, error) {
 		return nil, fmt.Errorf("no job was bound: %s", t.sched.tail())
 	}
 	r.JobsPerS, r.PodsPerS = float64(r.JobsBound)/r.BoundS, float64(r.PodsBound)/r.BoundS
-	r.PerJob = r.Requests / float64(r.JobsBound)
+	r.PerJob, r.OwnWrites = r.Requests/float64(r.JobsBound), (f.after.wrote-f.before.wrote)/float64(r.JobsBound)
 	for _, n := range r.Writes {
 		r.WritesJobS += n / float64(r.JobsBound)
 	}
@@ -150,7 +151,7 @@ var rows = []struct {
 	{"decision until durable p50, p99, ms", func(r *result) string { return fmt.Sprintf("%.1f, %.1f", r.WholeP50, r.WholeP99) }},
 	{"peak memory, MiB", func(r *result) string { return fmt.Sprintf("%.0f", r.PeakMiB) }},
 	{"operator requests, per job", func(r *result) string { return fmt.Sprintf("%.0f, %.2f", r.Requests, r.PerJob) }},
-	{"API writes per job", func(r *result) string { return fmt.Sprintf("%.2f", r.WritesJobS) }},
+	{"API writes per job: operator, all", func(r *result) string { return fmt.Sprintf("%.2f, %.2f", r.OwnWrites, r.WritesJobS) }},
 }
 
 func printTable(out io.Writer, all []*result) {
@@ -168,8 +169,9 @@ func printTable(out io.Writer, all []*result) {
 	}
 	w.Flush()
 	for _, r := range all {
-		fmt.Fprintf(out, "\n%s %s, %d nodes\n  CPU seconds: %s\n  writes: %s\n", r.Scheduler, r.Mode, r.Nodes, largest(r.CPU), largest(r.Writes))
+		fmt.Fprintf(out, "\n%s %s, %d nodes\n  CPU seconds: %s\n", r.Scheduler, r.Mode, r.Nodes, largest(r.CPU))
 	}
+	printWrites(out, all)
 	printGrowth(out, all)
 }
 
@@ -188,13 +190,42 @@ func printGrowth(out io.Writer, all []*result) {
 	}
 }
 
-// largest prints the entries of a map, the largest first.
-func largest(m map[string]float64) string {
+// printWrites prints the writes per bound job of all clients, by verb and kind.
+func printWrites(out io.Writer, all []*result) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	sum := map[string]float64{}
+	fmt.Fprint(w, "\nwrites per job")
+	for _, r := range all {
+		fmt.Fprintf(w, "\t%s %s, %d", r.Scheduler, r.Mode, r.Nodes)
+		for k, n := range r.Writes {
+			sum[k] += n / float64(r.JobsBound)
+		}
+	}
+	fmt.Fprintln(w)
+	for _, k := range descending(sum) {
+		if sum[k] < 0.005*float64(len(all)) {
+			break
+		}
+		fmt.Fprint(w, k)
+		for _, r := range all {
+			fmt.Fprintf(w, "\t%.2f", r.Writes[k]/float64(r.JobsBound))
+		}
+		fmt.Fprintln(w)
+	}
+	w.Flush()
+}
+
+// descending returns the keys of a map, the one with the largest value first.
+func descending(m map[string]float64) []string {
 	keys := slices.Collect(maps.Keys(m))
 	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
-	const most = 16
+	return keys
+}
+
+// largest prints the entries of a map, the largest first.
+func largest(m map[string]float64) string {
 	var parts []string
-	for _, k := range keys[:min(len(keys), most)] {
+	for _, k := range descending(m) {
 		parts = append(parts, fmt.Sprintf("%s %.0f", k, m[k]))
 	}
 	return strings.Join(parts, ", ")
