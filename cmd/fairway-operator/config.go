@@ -82,6 +82,7 @@ type podsConfig struct {
 	StartGrace  sched.Duration `json:"start_grace"`
 	StartWithin sched.Duration `json:"start_within"`
 	LostAfter   sched.Duration `json:"lost_after"`
+	Parallel    int            `json:"parallel"`
 }
 
 type suspendConfig struct {
@@ -118,7 +119,7 @@ func defaultConfig() config {
 		Leader: leaderConfig{Lease: seconds(3), Renew: sched.Duration(2500 * time.Millisecond), Retry: sched.Duration(400 * time.Millisecond)},
 		Client: clientConfig{Rate: 1_000, Burst: 2_000},
 		Nodes:  nodesConfig{Grace: seconds(40)},
-		Pods:   podsConfig{Rendezvous: rendezvousDNS, StartGrace: seconds(300), StartWithin: seconds(900), LostAfter: seconds(60)}, Suspend: suspendConfig{Namespace: "fairway-nodes"},
+		Pods:   podsConfig{Rendezvous: rendezvousDNS, StartGrace: seconds(300), StartWithin: seconds(900), LostAfter: seconds(60), Parallel: 16}, Suspend: suspendConfig{Namespace: "fairway-nodes"},
 		Guard: guard.Default(), Bidders: daemon.DefaultBidders(), Screen: screenConfig{Time: seconds(300)},
 		Keep: keepConfig{Jobs: 5_000, Queue: 100_000, QueueBytes: 256 << 20, Compact: 20_000},
 		Log:  daemon.Log{Level: "info", Format: "json"},
@@ -162,6 +163,8 @@ func (c *config) validate() error {
 		return bad("client", fmt.Sprintf("rate %d, burst %d", c.Client.Rate, c.Client.Burst), "a rate of at least 1 and a burst that is not less")
 	case c.Pods.Rendezvous != rendezvousDNS && c.Pods.Rendezvous != rendezvousIP:
 		return bad("pods.rendezvous", c.Pods.Rendezvous, "dns or ip")
+	case c.Pods.Parallel < 1 || c.Pods.Parallel > 1_000:
+		return bad("pods.parallel", c.Pods.Parallel, "1 to 1000")
 	case c.Keep.QueueBytes < 1<<20:
 		return bad("keep.queue_bytes", c.Keep.QueueBytes, "1MiB or more")
 	case c.Keep.Jobs < 1 || c.Keep.Queue < 1 || c.Keep.Compact < 100:

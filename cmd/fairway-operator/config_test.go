@@ -54,6 +54,7 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		"metrics: ':1'\nmetrics: ':2'":     "2:1: metrics is set twice",
 		"pods: {start_grace: 5}":           "duration",
 		"pods: {lost_after: 0s}":           "pods.lost_after = 0s",
+		"pods: {parallel: 0}":              "pods.parallel = 0",
 		"suspend: {address: '8461'}":       "suspend.address = 8461",
 		"pprof: ':6060'":                   "pprof = :6060",
 		"pprof: 10.0.0.1:6060":             "127.0.0.1",

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/fairway-gpu/fairway/api"
 	"github.com/fairway-gpu/fairway/daemon"
@@ -172,11 +173,17 @@ func (t *term) openCluster() error {
 	if err != nil {
 		return fmt.Errorf("create a client of the cluster: %w", err)
 	}
+	bounded := rest.CopyConfig(t.manager.GetConfig())
+	bounded.Timeout = pods.RequestWithin
+	about, err := t.client(bounded)
+	if err != nil {
+		return err
+	}
 	t.executor = pods.New(pods.Config{
 		Hands: hands, Suspends: func(n *corev1.Node) bool { return t.nodes.NoSuspend(n.Name) == "" },
-		Client: t.direct, Cache: t.manager.GetCache(), Templates: t.mirror, External: mirror.External{Mirror: t.mirror, Now: time.Now}, Volumes: t.constraints.Volumes, ReadLog: pods.LogReader(logs),
+		Client: about, Cache: t.manager.GetCache(), Templates: t.mirror, External: mirror.External{Mirror: t.mirror, Now: time.Now}, Volumes: t.constraints.Volumes, ReadLog: pods.LogReader(logs),
 		API: c.url(t.namespace), Audience: access.AgentAudience, Rendezvous: c.Pods.Rendezvous, Replicas: nodes.Replicas, MPS: nodes.MPS, Pin: c.Nodes.Pin, Resources: resources, Tolerated: c.Nodes.Tolerated,
-		GracePeriod: c.Notice.D(), Report: c.Report.D(), PullFor: c.Pods.StartGrace.D(), StartFor: c.Pods.StartWithin.D(), LostAfter: c.Pods.LostAfter.D(), OwnsPod: t.mirror.OwnsPod, Ended: t.ended, Log: t.log,
+		GracePeriod: c.Notice.D(), Report: c.Report.D(), PullFor: c.Pods.StartGrace.D(), StartFor: c.Pods.StartWithin.D(), LostAfter: c.Pods.LostAfter.D(), Parallel: c.Pods.Parallel, OwnsPod: t.mirror.OwnsPod, Ended: t.ended, Log: t.log,
 	})
 	return nil
 }

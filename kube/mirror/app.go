@@ -233,7 +233,7 @@ func (m *Mirror) writeApp(ctx context.Context, k key, app *v1alpha1.App, s v1alp
 	next := app.DeepCopy()
 	next.Status = s
 	news := app.Status.State != s.State || app.Status.ObservedGeneration != s.ObservedGeneration || app.Status.Ended != s.Ended
-	done, err := m.write(ctx, k, next, news)
+	done, err := m.write(ctx, k, app, next, news)
 	if done && err == nil {
 		if c := meta.FindStatusCondition(s.Conditions, v1alpha1.Accepted); c != nil && c.Status == metav1.ConditionFalse {
 			m.Event(app, "Warning", c.Reason, c.Message)

@@ -220,7 +220,7 @@ func (m *Mirror) writeTenant(ctx context.Context, object *v1alpha1.Tenant, view 
 	}
 	was := &object.Status
 	news := was.ObservedGeneration != object.Generation || why != nil || was.GPUs != s.GPUs || was.Running != s.Running || was.Waiting != s.Waiting
-	_, err := m.write(ctx, key{kind: kindTenant, name: object.Name}, next, news)
+	_, err := m.write(ctx, key{kind: kindTenant, name: object.Name}, object, next, news)
 	return err
 }
 
@@ -280,6 +280,6 @@ func (m *Mirror) policy(ctx context.Context) error {
 	if equality.Semantic.DeepEqual(&object.Status, &next.Status) {
 		return nil
 	}
-	_, err = m.write(ctx, key{kind: kindPolicy, name: policyName}, next, true)
+	_, err = m.write(ctx, key{kind: kindPolicy, name: policyName}, &object, next, true)
 	return err
 }

@@ -139,6 +139,9 @@ func intOf(p *int32) int {
 // searchOf returns the search of an app.
 func searchOf(app *v1alpha1.App) (api.SearchSpec, error) {
 	search := app.Spec.Search
+	if search.Trial.TTLSecondsAfterFinished != nil {
+		return api.SearchSpec{}, &refusal{"Unsupported", "spec.search.trial.ttlSecondsAfterFinished must be left out: trials have no objects of their own; delete the App"}
+	}
 	s := api.SearchSpec{
 		ID: searchID(app), Method: search.Method, Key: string(app.UID),
 		Metric: api.Metric{Name: search.Metric, Goal: search.Goal},

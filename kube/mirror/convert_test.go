@@ -89,7 +89,7 @@ func TestCounterparts(t *testing.T) {
 	byHand := map[string]bool{}
 	for _, name := range strings.Fields("ID User Submitted TaskGPUs MilliGPU Shareable CPUs Memory Selector GPUUtil Protected " + // of sched.Spec
 		"Name Command Dir Env Secrets SecretsRef Image Origin Single Graph Recipe Predicted Notify Plans Member " + // of api.Task
-		"GPUsPerPod GPUResource Share Suspend Template") { // of the object
+		"GPUsPerPod GPUResource Share Suspend TTLSecondsAfterFinished Template") { // of the object
 		byHand[name] = true
 	}
 	found := map[string]bool{}

@@ -109,7 +109,7 @@ func (s Jobs) object(ctx context.Context, who api.Identity, sub *api.Submission)
 	case sub.Origin != "":
 		return nil, api.Errorf(api.Invalid, "%.40q is set", sub.Origin).On("origin").Try("leave it out")
 	case len(sub.Notify) > 0:
-		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes: nothing there keeps undelivered notices when the leader changes").On("notify").Try("watch the events of the TrainingJob, or GET /v1/events/stream")
+		return nil, api.Errorf(api.Invalid, "is not supported on Kubernetes: nothing there keeps undelivered notices when the leader changes").On("notify").Try("watch the conditions of the TrainingJob, or GET /v1/events/stream")
 	case sub.Plans != nil:
 		return nil, api.Errorf(api.Invalid, "are not supported on Kubernetes yet").On("plans").Try("leave them out, and let the script choose how it trains on the GPUs it gets")
 	case sub.Array != "":

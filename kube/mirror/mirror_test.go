@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fairway-gpu/fairway/api"
@@ -62,14 +64,22 @@ func TestLife(t *testing.T) {
 	w.until("is cancelled", nil, func() bool { return w.jobs(ns)[0].State == api.Cancelled })
 }
 
-// TestEnds: the conditions say how a job ended.
+// TestEnds: the conditions say how a job ended, an event tells of what went wrong, and a
+// job that asks for it is deleted.
 func TestEnds(t *testing.T) {
-	w := open(t)
+	events := make(chan string, 100)
+	w := open(t, func(c *Config) {
+		c.Event = func(o runtime.Object, kind, reason, message string) {
+			events <- kind + " " + o.(client.Object).GetName() + ": " + message
+		}
+	})
 	ns := w.namespace("ends")
-	good, bad := trainingJob(ns, "good", 1), trainingJob(ns, "bad", 1)
-	w.create(good)
-	w.create(bad)
-	w.until("both have GPUs", nil, func() bool { return len(w.state.Attempts()) == 2 })
+	good, bad, gone := trainingJob(ns, "good", 1), trainingJob(ns, "bad", 1), trainingJob(ns, "gone", 1)
+	good.Spec.TTLSecondsAfterFinished, gone.Spec.TTLSecondsAfterFinished = ptr(int32(3600)), ptr(int32(0))
+	for _, job := range []*v1alpha1.TrainingJob{good, bad, gone} {
+		w.create(job)
+	}
+	w.until("all have GPUs", nil, func() bool { return len(w.state.Attempts()) == 3 })
 	for _, a := range w.state.Attempts() {
 		e := api.Exit{AttemptID: a.AttemptID}
 		if a.Task.Name == "bad" {
@@ -89,6 +99,23 @@ func TestEnds(t *testing.T) {
 	w.until("bad has ended", bad, func() bool { return bad.Status.State == api.Failed })
 	if _, _, message := condition(bad.Status.Conditions, v1alpha1.Failed); !strings.Contains(message, "exited with code 3: ValueError: no data") {
 		t.Errorf("Failed says %q; want the exit", message)
+	}
+	w.until("gone is deleted", nil, func() bool {
+		return apierrors.IsNotFound(w.client.Get(t.Context(), client.ObjectKeyFromObject(gone), gone))
+	})
+	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(good), good); err != nil {
+		t.Errorf("good, which has an hour: %v", err)
+	}
+	w.stop()
+	close(events)
+	for text := range events {
+		if !strings.HasPrefix(text, "Warning bad: exited with code 3") {
+			t.Errorf("event %q; want only that bad has failed", text)
+		}
+		bad = nil
+	}
+	if bad != nil {
+		t.Error("no event tells that bad has failed")
 	}
 }
 

@@ -107,12 +107,14 @@ func (m *Mirror) returnTurn(k key) {
 	delete(m.turns, k)
 }
 
-// write writes the status of an object, or requeues the object for its turn.
-func (m *Mirror) write(ctx context.Context, k key, next client.Object, urgent bool) (done bool, err error) {
+// write writes what differs in the status of an object, or requeues the object for its
+// turn.
+func (m *Mirror) write(ctx context.Context, k key, was, next client.Object, urgent bool) (done bool, err error) {
 	if !m.mayWrite(k, urgent) {
 		return false, nil
 	}
-	err = m.timed(k, func() error { return m.Client.Status().Update(ctx, next) })
+	patch := client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{})
+	err = m.timed(k, func() error { return m.Client.Status().Patch(ctx, next, patch) })
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,7 +47,7 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 	}
 	if !known {
 		if api.HasEnded(job.Status.State) {
-			return nil // it ended long ago, and the state has forgotten it
+			return m.expire(ctx, k, &job) // it ended long ago, and the state has forgotten it
 		}
 		if suspended {
 			why := &refusal{reasonSuspended, "suspended: it will be submitted when suspend is false"}
@@ -65,7 +66,7 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 	}
 	view, err := m.State.Job(cluster, id)
 	if api.CodeOf(err) == api.Unknown && err != nil {
-		return nil // it has ended, and the state has forgotten it
+		return m.expire(ctx, k, &job) // it has ended, and the state has forgotten it
 	}
 	if err != nil {
 		return err
@@ -86,7 +87,28 @@ func (m *Mirror) trainingJob(ctx context.Context, k key) error {
 	}
 	s := statusOf(&view, &job, m.Now())
 	m.setSharing(&s.Conditions, job.Spec.Share != nil && job.Spec.Share.Allow && !api.HasEnded(view.State), job.Generation, m.Now())
-	return m.writeJob(ctx, k, &job, s)
+	if err := m.writeJob(ctx, k, &job, s); err != nil || !api.HasEnded(view.State) {
+		return err
+	}
+	return m.expire(ctx, k, &job)
+}
+
+// expire deletes a training job that has ended if its time is over. Its status, as read,
+// says when it ended: so everybody who watches the job has seen the end.
+func (m *Mirror) expire(ctx context.Context, k key, job *v1alpha1.TrainingJob) error {
+	ttl, ended := job.Spec.TTLSecondsAfterFinished, job.Status.CompletionTime
+	if ttl == nil || ended == nil || !api.HasEnded(job.Status.State) {
+		return nil
+	}
+	if wait := ended.Add(time.Duration(*ttl) * time.Second).Sub(m.Now()); wait > 0 {
+		m.queue.AddAfter(k, wait)
+		return nil
+	}
+	err := m.Client.Delete(ctx, job, client.Preconditions{UID: &job.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete a training job that has ended: %w", err)
+	}
+	return nil
 }
 
 // read reads an object from the cache. If the state has jobs for another object of that
@@ -297,7 +319,8 @@ func (m *Mirror) pause(ctx context.Context, job api.Job, suspended bool) (api.Jo
 }
 
 // writeJob writes the status of a training job if it differs, and emits events for what
-// changed.
+// went wrong. What goes as it should is in the conditions, with its time: an event would
+// be one more write for every start and every end.
 func (m *Mirror) writeJob(ctx context.Context, k key, job *v1alpha1.TrainingJob, s v1alpha1.TrainingJobStatus) error {
 	if sameStatus(&job.Status, &s) {
 		m.returnTurn(k)
@@ -305,20 +328,14 @@ func (m *Mirror) writeJob(ctx context.Context, k key, job *v1alpha1.TrainingJob,
 	}
 	next := job.DeepCopy()
 	next.Status = s
-	done, err := m.write(ctx, k, next, urgent(&job.Status, &s))
+	done, err := m.write(ctx, k, job, next, urgent(&job.Status, &s))
 	if !done || err != nil {
 		return err
 	}
-	for _, kind := range []string{v1alpha1.Accepted, v1alpha1.Running, v1alpha1.Finished, v1alpha1.Failed} {
-		is, was := meta.FindStatusCondition(s.Conditions, kind), meta.FindStatusCondition(job.Status.Conditions, kind)
-		if is == nil || was != nil && was.Status == is.Status {
-			continue
-		}
-		switch {
-		case kind == v1alpha1.Failed, kind == v1alpha1.Accepted && is.Status == metav1.ConditionFalse:
+	for kind, wrong := range map[string]metav1.ConditionStatus{v1alpha1.Accepted: metav1.ConditionFalse, v1alpha1.Failed: metav1.ConditionTrue} {
+		is := meta.FindStatusCondition(s.Conditions, kind)
+		if is != nil && is.Status == wrong && !meta.IsStatusConditionPresentAndEqual(job.Status.Conditions, kind, wrong) {
 			m.Event(job, "Warning", is.Reason, is.Message)
-		case is.Status == metav1.ConditionTrue && kind != v1alpha1.Accepted: // the other conditions imply it
-			m.Event(job, "Normal", kind, is.Message)
 		}
 	}
 	return nil

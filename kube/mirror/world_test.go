@@ -177,9 +177,9 @@ func (w *world) start(edit ...func(*Config)) {
 		t.Fatal(err)
 	}
 	counted := interceptor.NewClient(w.client, interceptor.Funcs{
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 			w.writes.Add(1)
-			return c.SubResource(sub).Update(ctx, o, opts...)
+			return c.SubResource(sub).Patch(ctx, o, patch, opts...)
 		},
 	})
 	config = Config{

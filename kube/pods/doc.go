@@ -7,8 +7,8 @@
 //
 // # The life of an attempt
 //
-// All pods of a gang are created before the first is bound, and none is bound
-// before every earlier attempt of the job and every earlier holder of its GPUs is
+// All pods of a gang are created before the first is bound (the last is created on its
+// node), and none is bound before every earlier attempt of the job and every earlier holder of its GPUs is
 // gone, each node has room for its pods, counting everything else on it, and all their
 // volume claims are bound to volumes that their nodes can use.
 // So a gang whose first pod is bound has all its pods; a pod that is missing then

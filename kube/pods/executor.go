@@ -39,6 +39,7 @@ type Executor struct {
 	dirty     map[api.AttemptID]bool // to be stepped
 	busy      map[api.AttemptID]bool // to be stepped periodically
 	freed     bool                   // a GPU became free
+	began     time.Time              // when it began to follow orders
 }
 
 // New returns an executor; Run starts it.
@@ -67,6 +68,7 @@ func (e *Executor) Run(ctx context.Context, orders Orders) error {
 	}
 	defer undo()
 	defer e.work.Wait()
+	e.began = e.Now()
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	soon := time.NewTimer(0)
@@ -252,14 +254,14 @@ func (e *Executor) through(ctx context.Context, when turn, do func(context.Conte
 		return err
 	}
 	defer e.gate.leave()
-	ctx, cancel := context.WithTimeout(ctx, requestWithin)
+	ctx, cancel := context.WithTimeout(ctx, RequestWithin)
 	defer cancel()
 	return do(ctx)
 }
 
-// requestWithin bounds a request, so that an API server that hangs cannot block all
-// slots forever.
-const requestWithin = 20 * time.Second
+// RequestWithin bounds a request, so that an API server that hangs cannot block all
+// slots forever. Config.Client should ask the API server to keep to it as well.
+const RequestWithin = 20 * time.Second
 
 // parallel makes requests concurrently and returns the error with the lowest index.
 func (e *Executor) parallel(ctx context.Context, when turn, n int, do func(ctx context.Context, i int) error) error {

@@ -30,6 +30,8 @@ type run struct {
 	after     time.Time               // not stepped before
 	blocked   bool                    // by an earlier attempt or holder
 	created   time.Time               // when its pods were created last
+	born      time.Time               // when a pod with a node was asked for that may still appear
+	bornRank  int                     // of that pod
 	bound     map[types.UID]time.Time // when each pod was bound last
 	published int                     // how many of its pods have a published address
 	// addressed is when a pod first had an address, or when addresses were written
@@ -217,6 +219,7 @@ func (e *Executor) discard(r *run) {
 	if e.Hands != nil && len(r.nodes) > 0 {
 		e.Hands.Drop(r.nodes[0], r.id)
 	}
+	e.unreserve(r)
 	delete(e.runs, r.id)
 	delete(e.externals, r.id)
 	e.forget(r.id)
@@ -241,6 +244,9 @@ func (e *Executor) stepWithdrawn(ctx context.Context, r *run, orders Orders, now
 	g := e.gangs[r.id]
 	if g.live(r.namespace()) {
 		e.remove(ctx, r, nil)
+		return false
+	}
+	if e.mayAppear(ctx, r, now) {
 		return false
 	}
 	if !r.withdrawn { // its exit is not needed
@@ -314,7 +320,11 @@ func (e *Executor) stepEnding(ctx context.Context, r *run, orders Orders, now ti
 		e.remove(ctx, r, &short)
 		return
 	}
+	if e.mayAppear(ctx, r, now) {
+		return
+	}
 	e.blameNode(r)
+	e.unreserve(r)
 	e.report(ctx, r, orders)
 }
 

@@ -52,7 +52,11 @@ func (e *Executor) begin(ctx context.Context, r *run, pods map[int]*corev1.Pod, 
 				missing = append(missing, rank)
 			}
 		}
-		e.background(r, func() func() { return e.create(ctx, r, missing) })
+		born := e.bornRank(r, missing)
+		if born >= 0 {
+			e.reserve(r, pods)
+		}
+		e.background(r, func() func() { return e.create(ctx, r, missing, born) })
 		return
 	}
 	if e.bindVolumes(ctx, r, pods, now) {
@@ -156,24 +160,38 @@ func (e *Executor) isBlocked(r *run) bool {
 }
 
 // create creates the pods of some ranks and, before the first of them, the service
-// through which they find each other.
-func (e *Executor) create(ctx context.Context, r *run, ranks []int) (after func()) {
+// through which they find each other. The pod of the rank born, if it is not negative,
+// comes last and has its node.
+func (e *Executor) create(ctx context.Context, r *run, ranks []int, born int) (after func()) {
 	p := r.plan
+	others := slices.DeleteFunc(slices.Clone(ranks), func(rank int) bool { return rank == born })
+	var asked time.Time // for the pod that is born
+	makePod := func(ctx context.Context, rank int) error {
+		pod := e.pod(p, rank)
+		if rank == born {
+			pod.Spec.NodeName = p.nodes[rank]
+			asked = e.Now()
+		}
+		err := e.Client.Create(ctx, pod)
+		if apierrors.IsAlreadyExists(err) {
+			return e.isOurs(ctx, r.id, client.ObjectKeyFromObject(pod))
+		}
+		return err
+	}
 	err := error(nil)
 	if e.Rendezvous == ByDNS && len(p.seats) > 1 {
 		err = e.request(ctx, func(ctx context.Context) error { return e.createService(ctx, p) })
 	}
 	if err == nil {
-		err = e.parallel(ctx, later, len(ranks), func(ctx context.Context, i int) error {
-			pod := e.pod(p, ranks[i])
-			err := e.Client.Create(ctx, pod)
-			if apierrors.IsAlreadyExists(err) {
-				return e.isOurs(ctx, r.id, client.ObjectKeyFromObject(pod))
-			}
-			return err
-		})
+		err = e.parallel(ctx, later, len(others), func(ctx context.Context, i int) error { return makePod(ctx, others[i]) })
+	}
+	if err == nil && born >= 0 {
+		err = e.through(ctx, first, func(ctx context.Context) error { return makePod(ctx, born) })
 	}
 	return func() {
+		if !asked.IsZero() && !refusedForGood(err) {
+			r.born, r.bornRank = asked, born
+		}
 		switch {
 		case err == nil:
 			r.succeeded()

@@ -49,11 +49,12 @@ type gang struct {
 
 // use is what a pod holds of its node.
 type use struct {
-	id api.AttemptID // empty: not one of ours
+	id   api.AttemptID // empty: not one of ours
+	rank int
 	claim
 	gpus    sched.GPUSet
 	milli   int32
-	assumed bool     // we bound it; the cache does not know yet
+	assumed bool     // we bound it, or will; the cache does not know yet
 	name    string   // of the pod
 	volumes []string // its claims, as volumes.Key names them
 }
@@ -115,6 +116,9 @@ func (s *store) hold(node string, id types.UID, u use) {
 	if s.uses[node] == nil {
 		s.uses[node] = map[types.UID]use{}
 	}
+	if u.id.Job != "" {
+		delete(s.uses[node], reservation(u.id, u.rank))
+	}
 	s.uses[node][id] = u
 }
 
@@ -139,8 +143,8 @@ func (s *store) forget(id api.AttemptID) {
 // useOf returns what a pod holds of its node.
 func useOf(p *corev1.Pod) use {
 	u := use{claim: claimOf(&p.Spec), milli: sched.WholeGPU, name: p.Name, volumes: volumes.Named(p.Namespace, &p.Spec)}
-	if id, _, ours := attemptOf(p); ours {
-		u.id = id
+	if id, rank, ours := attemptOf(p); ours {
+		u.id, u.rank = id, rank
 		u.gpus = parseSet(p.Annotations[v1alpha1.AnnotationGPUs])
 		if m, err := strconv.ParseInt(p.Annotations[annotationMilli], 10, 32); err == nil && m > 0 && m <= sched.WholeGPU {
 			u.milli = int32(m)

@@ -198,6 +198,11 @@ type TrainingJobSpec struct {
 	// checkpoint first.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+	// When the job has ended, delete it this many seconds later, with its pods and their
+	// logs; 0: at once. Default: it stays until somebody deletes it.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 	// The name of the model. It is shown to users, and identifies past jobs of the same
 	// kind.
 	// +optional
